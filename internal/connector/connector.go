@@ -1,0 +1,234 @@
+// Package connector holds the contract between the engine and the code for one
+// platform, and the audited HTTP sender that connectors send with. Connectors
+// classify; the engine decides.
+//
+// The promise that every connector keeps, and that connectortest checks at the
+// socket: one commit request per attempt. No retry, no redirect, no re-send by
+// a transport, nothing on the wire before Publish that has an effect.
+package connector
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// Connector is the code for one platform. Its methods may be called from many
+// goroutines at once.
+type Connector interface {
+	// Describe says what the connector is. Constant.
+	Describe() Description
+	// Check validates a connection's settings and credential, before they are
+	// stored and again before they are used. It fails with *InputError.
+	Check(settings []byte, cred Credential) (Capability, error)
+	// Prepare is pure: it validates the payload and freezes the bytes that every
+	// attempt under one effect key sends. Equal requests give equal bytes. It
+	// fails with *InputError.
+	Prepare(r Request) (Prepared, error)
+	// Open makes everything ready for one commit (dialled, TLS shaken hands),
+	// without any effect. It fails with *Refusal; any other error counts as
+	// transient. The context bounds Open only, never the session.
+	Open(ctx context.Context, o Opening) (Session, error)
+}
+
+// Session is one opened line, good for one attempt.
+type Session interface {
+	// Publish makes the attempt's one commit request and classifies what came
+	// back. It returns by AnswerBy. It always returns an outcome: whatever it
+	// does not understand is job.ResultUnknown.
+	Publish(c Commit) job.Outcome
+	// Close gives the line up. Safe to call twice and after Publish.
+	Close()
+}
+
+// Poller is a connector of class HANDLE: it asks for the fate of a handle.
+// Read-only.
+type Poller interface {
+	Poll(ctx context.Context, o Opening, handle string) job.Outcome
+}
+
+// Observer is a connector of class OBSERVABLE (or HANDLE whose handle can get
+// lost): it looks whether an effect exists. Read-only.
+type Observer interface {
+	// Watermark reads the place from which a later look must read. It is called
+	// before the arm.
+	Watermark(ctx context.Context, o Opening) (string, error)
+	// Observe looks back to the watermark of the round's first attempt. A read
+	// that failed or was incomplete is job.SawInconclusive, never an absence.
+	Observe(ctx context.Context, o Opening, a job.Attempt) job.Observation
+}
+
+// Description says what a connector is, for users.
+type Description struct {
+	// Name is what Connection.connector says, e.g. "webhook".
+	Name string
+	// Payloads are the kinds of payload it sends, as the contract's oneof names them.
+	Payloads []string
+	// Classes are the effect classes that a connection of it can have.
+	Classes []job.Class
+	// Promise says in a sentence what a user can rely on.
+	Promise string
+}
+
+// Capability is what one connection's target can do.
+type Capability struct {
+	job.Traits
+	// Identity names the account that the credential belongs to, where known.
+	Identity string
+}
+
+// Request is what Prepare turns into frozen bytes.
+type Request struct {
+	EffectKey   string
+	Settings    []byte // the connector's settings message of the contract, encoded
+	PayloadKind string
+	Payload     []byte // the contract's Payload message, encoded
+	// ReplyTo is the external id that this effect answers; empty: none.
+	ReplyTo string
+}
+
+// Prepared is a validated, frozen request.
+type Prepared struct {
+	// HoldKey names what a rate limit or refused credential of this target holds.
+	HoldKey string
+	// Frozen is what each attempt sends, less what must differ between attempts
+	// (a timestamp, a signature). Its SHA-256 is the request digest.
+	Frozen []byte
+	// Gate is the content's fingerprint; OBSERVABLE only.
+	Gate []byte
+}
+
+// Opening is what a connector needs to talk to the platform for one job.
+type Opening struct {
+	Job        job.ID
+	Connection job.ID
+	Settings   []byte
+	Class      job.Class
+	Credential Credential
+	Prepared   Prepared
+	// Fresh asks for a line that was never used: a reused one can be reset by the
+	// peer as the request starts, which is ambiguous. KEYED may reuse.
+	Fresh bool
+}
+
+// Commit is the one commit request of one attempt.
+type Commit struct {
+	Attempt   int
+	EffectKey string
+	// SendBy is the instant by which the last byte is written, AnswerBy the one
+	// by which the answer is complete. Both carry a monotonic reading.
+	SendBy, AnswerBy time.Time
+	// MaySend is asked directly before the first byte. An error means that time
+	// has run out or cannot be trusted: nothing is written, job.ResultNotSent.
+	MaySend func() error
+	// SaveHandle makes a prepare step's handle durable before the next step. An
+	// error means: do not go on.
+	SaveHandle func(handle string) error
+}
+
+// Credential is an opened secret: the contract's Credential message, encoded.
+// It prints as nothing.
+type Credential struct {
+	Version int
+	Data    []byte
+}
+
+// String hides the secret.
+func (Credential) String() string { return "[redacted]" }
+
+// GoString hides the secret from %#v.
+func (Credential) GoString() string { return "[redacted]" }
+
+// LogValue hides the secret from logs.
+func (Credential) LogValue() slog.Value { return slog.StringValue("[redacted]") }
+
+// InputReason tells apart what is wrong with what a user gave.
+type InputReason int
+
+const (
+	// BadPayload: the payload's content.
+	BadPayload InputReason = iota + 1
+	// PayloadMismatch: a kind of payload that this connector does not send.
+	PayloadMismatch
+	// BadHeader: a header that users may not set.
+	BadHeader
+	// BadSettings: the connection's settings.
+	BadSettings
+	// BadCredential: the kind or form of the credential.
+	BadCredential
+)
+
+// InputError says what is wrong with a payload, settings or credential, in
+// words fit for a user. It never quotes a secret.
+type InputError struct {
+	Reason InputReason
+	Field  string // path in the request, e.g. "payload.webhook.headers[2].name"
+	Msg    string
+}
+
+func (e *InputError) Error() string {
+	if e.Field == "" {
+		return e.Msg
+	}
+	return e.Field + ": " + e.Msg
+}
+
+// Refusal is a failure of Open: provably nothing was sent.
+type Refusal struct {
+	Kind       job.FailureKind
+	Msg        string
+	RetryAfter time.Duration
+	Err        error
+}
+
+func (e *Refusal) Error() string {
+	if e.Err == nil {
+		return e.Msg
+	}
+	return e.Msg + ": " + e.Err.Error()
+}
+
+func (e *Refusal) Unwrap() error { return e.Err }
+
+// Registry is the set of connectors of a process.
+type Registry struct{ byName map[string]Connector }
+
+// NewRegistry collects connectors. It fails when two share a name, or one lacks
+// a method that a class of its description needs.
+func NewRegistry(connectors ...Connector) (*Registry, error) {
+	r := &Registry{byName: make(map[string]Connector, len(connectors))}
+	for _, c := range connectors {
+		d := c.Describe()
+		if _, taken := r.byName[d.Name]; taken || d.Name == "" {
+			return nil, fmt.Errorf("connector %q: name missing or taken", d.Name)
+		}
+		if _, polls := c.(Poller); slices.Contains(d.Classes, job.Handle) && !polls {
+			return nil, fmt.Errorf("connector %q: class HANDLE needs Poll", d.Name)
+		}
+		if _, observes := c.(Observer); slices.Contains(d.Classes, job.Observable) && !observes {
+			return nil, fmt.Errorf("connector %q: class OBSERVABLE needs Observe", d.Name)
+		}
+		r.byName[d.Name] = c
+	}
+	return r, nil
+}
+
+// Get finds a connector by name.
+func (r *Registry) Get(name string) (Connector, bool) {
+	c, ok := r.byName[name]
+	return c, ok
+}
+
+// Names lists the connectors' names in order.
+func (r *Registry) Names() []string {
+	names := make([]string, 0, len(r.byName))
+	for n := range r.byName {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,144 @@
+package job
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/binary"
+	"errors"
+	"strconv"
+	"strings"
+)
+
+// canonVersion starts every canonical encoding; a changed encoding takes the
+// next number, so that stored fingerprints never change meaning silently.
+const canonVersion = 1
+
+// Canon builds a canonical encoding: a version byte, then fields, each a
+// length-prefixed name and a length-prefixed value. Two values are encoded
+// alike exactly when every field is. It is our own because a protobuf
+// encoding is not canonical across versions and languages.
+type Canon struct{ buf []byte }
+
+// NewCanon starts an encoding.
+func NewCanon() *Canon { return &Canon{buf: []byte{canonVersion}} }
+
+// Field appends one named value.
+func (c *Canon) Field(name string, value []byte) *Canon {
+	c.buf = binary.AppendUvarint(c.buf, uint64(len(name)))
+	c.buf = append(c.buf, name...)
+	c.buf = binary.AppendUvarint(c.buf, uint64(len(value)))
+	c.buf = append(c.buf, value...)
+	return c
+}
+
+// Bytes gives the encoding so far.
+func (c *Canon) Bytes() []byte { return c.buf }
+
+// fieldDigest is how much of a field's SHA-256 a fingerprint keeps.
+const fieldDigest = 16
+
+// Fingerprint tells whether two requests under one key are the same, and if
+// not, which fields differ, without keeping their values. It is taken from the
+// values as requested: an unset field is its own value, defaults are not
+// filled in.
+type Fingerprint struct{ fields []fingerprintField }
+
+type fingerprintField struct {
+	name   string
+	digest [fieldDigest]byte
+}
+
+// ErrBadFingerprint says that stored bytes are no fingerprint.
+var ErrBadFingerprint = errors.New("not a fingerprint")
+
+// Set adds a field. value is nil for an unset field, which differs from an
+// empty one.
+func (f *Fingerprint) Set(name string, value []byte) {
+	tagged := append([]byte{0}, value...)
+	if value != nil {
+		tagged[0] = 1
+	}
+	sum := sha256.Sum256(NewCanon().Field(name, tagged).Bytes())
+	field := fingerprintField{name: name}
+	copy(field.digest[:], sum[:])
+	f.fields = append(f.fields, field)
+}
+
+// Bytes gives the stored form: a version byte, then each field's
+// length-prefixed name and digest.
+func (f Fingerprint) Bytes() []byte {
+	out := []byte{canonVersion}
+	for _, field := range f.fields {
+		out = binary.AppendUvarint(out, uint64(len(field.name)))
+		out = append(out, field.name...)
+		out = append(out, field.digest[:]...)
+	}
+	return out
+}
+
+// ParseFingerprint reads the stored form.
+func ParseFingerprint(b []byte) (Fingerprint, error) {
+	var f Fingerprint
+	if len(b) == 0 || b[0] != canonVersion {
+		return f, ErrBadFingerprint
+	}
+	b = b[1:]
+	for len(b) > 0 {
+		n, used := binary.Uvarint(b)
+		if used <= 0 || n > uint64(len(b)-used) || len(b)-used-int(n) < fieldDigest {
+			return Fingerprint{}, ErrBadFingerprint
+		}
+		field := fingerprintField{name: string(b[used : used+int(n)])}
+		b = b[used+int(n):]
+		copy(field.digest[:], b)
+		f.fields = append(f.fields, field)
+		b = b[fieldDigest:]
+	}
+	return f, nil
+}
+
+// Equal tells whether both are of the same request.
+func (f Fingerprint) Equal(g Fingerprint) bool { return bytes.Equal(f.Bytes(), g.Bytes()) }
+
+// Diff names the fields in which the two differ, in f's order, then those
+// that only g has. A field that one side lacks differs.
+func (f Fingerprint) Diff(g Fingerprint) []string {
+	other := make(map[string][fieldDigest]byte, len(g.fields))
+	for _, field := range g.fields {
+		other[field.name] = field.digest
+	}
+	var names []string
+	for _, field := range f.fields {
+		if d, ok := other[field.name]; !ok || d != field.digest {
+			names = append(names, field.name)
+		}
+		delete(other, field.name)
+	}
+	for _, field := range g.fields {
+		if _, only := other[field.name]; only {
+			names = append(names, field.name)
+		}
+	}
+	return names
+}
+
+// derivedPrefix starts keys that Fireonce derives from a request.
+const derivedPrefix = ReservedKeyPrefix + "derived:"
+
+// DerivedKey makes an idempotency key from the fingerprint of connection,
+// payload and time, so that two identical requests are one job.
+func DerivedKey(f Fingerprint) string {
+	sum := sha256.Sum256(f.Bytes())
+	enc := base32.StdEncoding.WithPadding(base32.NoPadding)
+	return derivedPrefix + strings.ToLower(enc.EncodeToString(sum[:]))
+}
+
+// EffectKey is what a KEYED target dedupes on: the job's id, and from the
+// second round on the round too, because a new round wants a new effect.
+func EffectKey(id ID, round int) string {
+	if round <= 1 {
+		return id.String()
+	}
+	return id.String() + "." + strconv.Itoa(round)
+}

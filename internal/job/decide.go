@@ -1,0 +1,382 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// View is what Decide knows of a job when it judges. Every duration was taken
+// on the store's clock at the moment the job was read; Decide gives delays
+// back, and the store adds them to its own clock.
+type View struct {
+	Job
+	// Open numbers the attempts without a proof either way, in rising order. It
+	// includes the present attempt of a SENDING job.
+	Open []int
+	// WindowLeft is the time until the start deadline; negative when over.
+	WindowLeft time.Duration
+	// FenceLeft is the time until the last attempt's fence (answer deadline plus
+	// grace); zero or negative once passed, or when nothing was armed.
+	FenceLeft time.Duration
+	// KeyAge is the time since the first arm of this round: how long the target
+	// has known our key.
+	KeyAge time.Duration
+	// Handle is the last attempt's durable handle, if any.
+	Handle string
+	// Traits are the connector's facts for this connection.
+	Traits Traits
+	// Jitter in [0,1) shortens back-offs.
+	Jitter float64
+}
+
+// Traits are a connector's facts about one connection's target.
+type Traits struct {
+	Class Class
+	// KeyWindow is how long a KEYED target remembers a key.
+	KeyWindow time.Duration
+	// ReadLag is how long after a write a look may still miss it.
+	ReadLag time.Duration
+	// Negatives complete absences, Spacing apart, prove an absence. Zero means 1.
+	Negatives int
+	Spacing   time.Duration
+}
+
+// Looks and polls have budgets of their own; past them the policy decides.
+const (
+	// MaxLooks bounds the looks of one chain.
+	MaxLooks = 50
+	// MaxPolls bounds the polls of one handle: about 24 hours.
+	MaxPolls = 1500
+)
+
+// Evidence is one thing that was learnt or asked. Its kinds are the types of
+// this package with the method evidence.
+type Evidence interface{ evidence() }
+
+type (
+	// Deferred says that a leased job could not be armed; nothing was sent.
+	Deferred struct {
+		Kind       FailureKind
+		Message    string
+		RetryAfter time.Duration // for FailRateLimited and FailHeld
+		// CredentialVersion is the refused credential's, for FailAuth.
+		CredentialVersion int
+	}
+	// Outcome is how one attempt ended, as its connector classified it.
+	Outcome struct {
+		Attempt           int
+		Result            Result // Succeeded, Accepted, Rejected, NotSent or Unknown
+		Kind              FailureKind
+		Message           string
+		HTTPStatus        int
+		BytesWritten      int64
+		RetryAfter        time.Duration
+		ExternalID        string
+		ExternalURL       string
+		Handle            string
+		CredentialVersion int
+		// Polled marks the platform's word on a handle.
+		Polled bool
+	}
+	// LeaseOver says that a claim's lease ran out.
+	LeaseOver struct{}
+	// FenceOver says that an armed attempt has no outcome and its fence passed.
+	FenceOver struct{}
+	// WindowOver says that the start deadline passed.
+	WindowOver struct{}
+	// LookDue asks what to do about an AMBIGUOUS or ACCEPTED job whose time came.
+	LookDue struct{}
+	// Looked is a finished look.
+	Looked struct{ Observation }
+	// CancelAsked is a client's wish to stop.
+	CancelAsked struct{}
+	// RetryAsked is a client's wish to start again after an end.
+	RetryAsked struct{}
+	// Resolved is a person's ruling.
+	Resolved struct {
+		Ruling     Ruling
+		Actor      string
+		Note       string
+		ExternalID string
+		// Override allows a ruling while the reconciler is still looking.
+		Override bool
+	}
+)
+
+func (Deferred) evidence()    {}
+func (Outcome) evidence()     {}
+func (LeaseOver) evidence()   {}
+func (FenceOver) evidence()   {}
+func (WindowOver) evidence()  {}
+func (LookDue) evidence()     {}
+func (Looked) evidence()      {}
+func (CancelAsked) evidence() {}
+func (RetryAsked) evidence()  {}
+func (Resolved) evidence()    {}
+
+// Action is what the caller must do before there is anything to write.
+type Action uint8
+
+const (
+	// ActWrite: write the decision. The zero value.
+	ActWrite Action = iota
+	// ActNothing: the evidence changes nothing; write nothing.
+	ActNothing
+	// ActRearm: prepare and arm again with the same effect key.
+	ActRearm
+	// ActObserve: look at the platform, then come back with Looked.
+	ActObserve
+	// ActPoll: poll the handle, then come back with a polled Outcome.
+	ActPoll
+)
+
+// Settled closes one attempt, or records what is known of it.
+type Settled struct {
+	Attempt      int
+	Result       Result
+	Kind         FailureKind
+	Message      string
+	HTTPStatus   int
+	BytesWritten int64
+	Handle       string
+}
+
+// HoldUntil asks for a hold on the job's hold key.
+type HoldUntil struct {
+	// Auth holds until the credential is replaced, if CredentialVersion is still
+	// the present one; otherwise the hold is a rate limit of length For.
+	Auth              bool
+	CredentialVersion int
+	For               time.Duration
+	Reason            string
+}
+
+// Decision is what to write: absolute new values, to be stored under the
+// version that the View was read at. Zero Delay means due at once.
+type Decision struct {
+	Action Action
+	To     State
+	Cause  Cause
+	// Attempt is the attempt concerned, 0 for none.
+	Attempt int
+	// Delay until the job is next looked at, for states that wait for something.
+	Delay  time.Duration
+	Detail string
+
+	Round, Failures, Claims, Looks, Negatives int
+
+	Settle []Settled
+	// CloseOpen gives every other open attempt this result; zero leaves them.
+	CloseOpen Result
+	LastError *Failure // nil keeps the old one; At is set by the store
+	Effect    *Effect  // At is set by the store
+	Ruling    *Resolution
+	Hold      *HoldUntil
+	// Cancel records that a cancel was asked; Uncancel takes it back.
+	Cancel, Uncancel bool
+	// NewWindow restarts the start window at the store's now.
+	NewWindow bool
+	Blocked   string
+	// Observed is the look to record, if any.
+	Observed *Observation
+}
+
+// ErrNoSuchAttempt says that evidence names an attempt that was never armed.
+var ErrNoSuchAttempt = errors.New("evidence for an attempt that was never armed")
+
+// StateError says that a request does not fit the job's state.
+type StateError struct {
+	Current State
+	Allowed []State
+	// Why adds what the states alone do not say.
+	Why string
+}
+
+func (e *StateError) Error() string {
+	msg := fmt.Sprintf("the job is %s; allowed: %v", e.Current, e.Allowed)
+	if e.Why != "" {
+		msg += ": " + e.Why
+	}
+	return msg
+}
+
+// Decide judges one piece of evidence. It is the only judge: the same view and
+// evidence always give the same decision. It fails with *StateError when a
+// request does not fit the state, and with ErrNoSuchAttempt.
+func Decide(v View, e Evidence) (Decision, error) {
+	var d Decision
+	var err error
+	switch e := e.(type) {
+	case Outcome:
+		d, err = decideOutcome(v, e)
+	case Deferred:
+		d, err = decideDeferred(v, e)
+	case LeaseOver:
+		d = decideLeaseOver(v)
+	case FenceOver:
+		d = decideFenceOver(v)
+	case WindowOver:
+		d = decideWindowOver(v)
+	case LookDue:
+		d = decideLookDue(v)
+	case Looked:
+		d = decideLooked(v, e.Observation)
+	case CancelAsked:
+		d, err = decideCancel(v)
+	case RetryAsked:
+		d, err = decideRetry(v)
+	case Resolved:
+		d, err = decideResolved(v, e)
+	default:
+		err = fmt.Errorf("no rule for evidence %T", e)
+	}
+	if err != nil {
+		return Decision{}, err
+	}
+	if d.Action == ActWrite && !Legal(v.State, d.To) {
+		return Decision{}, fmt.Errorf("decide: %s to %s on %T is no legal transition", v.State, d.To, e)
+	}
+	return d, nil
+}
+
+// keep starts a decision that changes no counter.
+func keep(v View, to State, cause Cause) Decision {
+	d := Decision{
+		To: to, Cause: cause, Attempt: v.Attempt, Round: v.Round, Failures: v.Failures,
+		Claims: v.Claims, Looks: v.Looks, Negatives: v.Negatives,
+	}
+	if v.State == to {
+		d.Blocked = v.Blocked
+	}
+	return d
+}
+
+// same starts a decision that leaves the state, and whatever is due, alone.
+func same(v View, cause Cause) Decision {
+	d := keep(v, v.State, cause)
+	d.Delay = KeepDelay
+	return d
+}
+
+// KeepDelay as a Delay leaves the due time as it is.
+const KeepDelay time.Duration = -1
+
+var nothing = Decision{Action: ActNothing}
+
+// origin is where a job goes that was leased and not armed, at no cost.
+func origin(v View) State {
+	if v.Attempt == 0 && v.Failures == 0 {
+		return Scheduled
+	}
+	return Retrying
+}
+
+// others gives the open attempts but n.
+func others(v View, n int) []int {
+	return slices.DeleteFunc(slices.Clone(v.Open), func(o int) bool { return o == n })
+}
+
+// decideWindowOver ends jobs that have not started in time. A job that is being
+// sent, or whose outcome is open, is past the question.
+func decideWindowOver(v View) Decision {
+	if v.State != Scheduled && v.State != Retrying && v.State != Claimed {
+		return nothing
+	}
+	d := keep(v, Expired, CauseWindowOver)
+	d.LastError = v.LastError
+	if d.LastError == nil {
+		d.LastError = &Failure{Kind: FailWindowOver, Message: "the start window passed before the job could start"}
+	}
+	return d
+}
+
+func decideLeaseOver(v View) Decision {
+	if v.State != Claimed {
+		return nothing
+	}
+	d := keep(v, origin(v), CauseLeaseExpired)
+	d.Claims++
+	if d.Claims >= MaxClaims {
+		d.To = Failed
+		d.LastError = &Failure{Kind: FailWorkerCrash, Message: "workers died preparing this job, several times in a row"}
+		return d
+	}
+	d.Delay = at(claimWaits, d.Claims-1)
+	return d
+}
+
+func decideFenceOver(v View) Decision {
+	if v.State != Sending {
+		return nothing
+	}
+	msg := "no outcome was recorded before the fence; the worker may have died in mid-send"
+	d := keep(v, Ambiguous, CauseFencePassed)
+	d.Settle = []Settled{{Attempt: v.Attempt, Result: ResultUnknown, Kind: FailAmbiguous, Message: msg}}
+	d.LastError = &Failure{Kind: FailAmbiguous, Message: msg}
+	d.Looks, d.Negatives = 0, 0
+	d.Delay = firstLook(v)
+	return d
+}
+
+// decideDeferred judges a lease that ended before its arm. A CLAIMED job has no
+// open attempt; an AMBIGUOUS one, leased for a re-arm, stays what it was.
+func decideDeferred(v View, e Deferred) (Decision, error) {
+	if v.State == Ambiguous || v.State == Accepted {
+		d := same(v, CauseNotStarted)
+		d.Delay = max(e.RetryAfter, at(lookWaits, v.Looks))
+		if e.Kind == FailHeld {
+			d.Delay = e.RetryAfter
+			return d, nil
+		}
+		d.Looks++
+		d.Detail = e.Message
+		return d, nil
+	}
+	if v.State != Claimed {
+		return nothing, nil
+	}
+	d := keep(v, origin(v), CauseNotStarted)
+	d.Claims = 0
+	d.Detail = e.Message
+	if e.Kind == FailHeld {
+		d.Delay = e.RetryAfter
+		d.Blocked = e.Message
+		return d, nil
+	}
+	d.LastError = &Failure{Kind: e.Kind, Message: e.Message}
+	switch e.Kind {
+	case FailAuth:
+		d.Hold = &HoldUntil{Auth: true, CredentialVersion: e.CredentialVersion, Reason: e.Message}
+		d.Blocked = e.Message
+	case FailRateLimited:
+		d.Delay = max(e.RetryAfter, time.Second)
+		d.Hold = &HoldUntil{For: d.Delay, Reason: e.Message}
+	case FailPermanent, FailEgressDenied:
+		d.To = Failed
+	default:
+		spend(v, &d)
+	}
+	return d, nil
+}
+
+// spend takes one failure from the budget: RETRYING after a back-off, or FAILED.
+func spend(v View, d *Decision) {
+	d.Failures++
+	if d.Failures >= v.Retry.Attempts() || v.Attempt >= MaxAttempts {
+		d.To = Failed
+		msg := "the attempts are used up"
+		if d.LastError != nil && d.LastError.Message != "" {
+			msg += "; the last one: " + d.LastError.Message
+		}
+		status := 0
+		if d.LastError != nil {
+			status = d.LastError.HTTPStatus
+		}
+		d.LastError = &Failure{Kind: FailExhausted, Message: msg, HTTPStatus: status}
+		return
+	}
+	d.To = Retrying
+	d.Delay = v.Retry.Backoff(d.Failures, v.Jitter)
+}

@@ -1,0 +1,187 @@
+package job
+
+import "time"
+
+// firstLook is the wait from AMBIGUOUS to the first look. A KEYED target may be
+// asked again soon, because a repeat under the same key is harmless. Everybody
+// else waits for the fence: a look begun before it may miss a write that is
+// still under way, and a new intent would race it.
+func firstLook(v View) time.Duration {
+	fence := max(v.FenceLeft, 0)
+	switch v.Class {
+	case Keyed:
+		return v.Retry.Replay(len(v.Open), v.Jitter)
+	case Opaque:
+		if v.Policy == Resend {
+			return fence
+		}
+		return 0
+	default:
+		return fence + v.Traits.ReadLag
+	}
+}
+
+// decideLookDue says what the reconciler must do now.
+func decideLookDue(v View) Decision {
+	switch v.State {
+	case Accepted:
+		return Decision{Action: ActPoll}
+	case Ambiguous:
+	default:
+		return nothing
+	}
+	switch v.Class {
+	case Keyed:
+		if v.CancelAsked.IsZero() && v.mayReplay() {
+			return Decision{Action: ActRearm}
+		}
+		return unresolved(v, keep(v, Ambiguous, CausePolicy), v.noReplayReason())
+	case Observable:
+		return Decision{Action: ActObserve}
+	case Handle:
+		if v.Handle != "" {
+			return Decision{Action: ActPoll}
+		}
+		return Decision{Action: ActObserve}
+	default:
+		return unresolved(v, keep(v, Ambiguous, CausePolicy), "the target can neither dedupe nor be looked at")
+	}
+}
+
+// mayReplay tells whether a repeat under the same key is safe and still
+// wanted: the target surely remembers the key (half its window is our margin),
+// and the job may still start at all.
+func (v View) mayReplay() bool {
+	return v.WindowLeft > 0 && v.KeyAge < v.Traits.KeyWindow/2 && v.Attempt < MaxAttempts && v.Looks < MaxLooks
+}
+
+func (v View) noReplayReason() string {
+	switch {
+	case !v.CancelAsked.IsZero():
+		return "a cancel was asked, so the request is not repeated; whether the first one had an effect is unknown"
+	case v.WindowLeft <= 0:
+		return "the start window passed; a repeat could act late"
+	case v.KeyAge >= v.Traits.KeyWindow/2:
+		return "the receiver may have forgotten the key"
+	default:
+		return "the repeats are used up"
+	}
+}
+
+// decideLooked judges one finished look.
+func decideLooked(v View, o Observation) Decision {
+	if v.State != Ambiguous || o.Attempt != v.Attempt {
+		if o.Verdict == SawPresent {
+			return late(v, o)
+		}
+		return nothing
+	}
+	d := keep(v, Ambiguous, CauseLooked)
+	d.Observed = &o
+	d.Looks++
+	d.Detail = o.Detail
+	switch o.Verdict {
+	case SawPresent:
+		d.To = Succeeded
+		d.Effect = &Effect{
+			Attempt: o.Attempt, Round: v.Round, ExternalID: o.ExternalID, ExternalURL: o.ExternalURL, Proof: ProofObserved,
+		}
+		d.Settle = []Settled{{Attempt: o.Attempt, Result: ResultSucceeded}}
+		d.CloseOpen = ResultSuperseded
+	case SawHandle:
+		d.To = Accepted
+		d.Settle = []Settled{{Attempt: o.Attempt, Result: ResultAccepted, Handle: o.Handle}}
+		d.Looks, d.Negatives = 0, 0
+		d.Delay = at(pollWaits, 0)
+	case SawCandidates:
+		d.To = NeedsResolution
+	case SawAbsent:
+		return sawAbsent(v, d)
+	default:
+		if d.Looks >= MaxLooks {
+			return unresolved(v, d, "the platform could not be read")
+		}
+		d.Delay = max(at(lookWaits, d.Looks-1), v.Traits.Spacing)
+	}
+	return d
+}
+
+// late records an effect that a look found after the job had moved on.
+func late(v View, o Observation) Decision {
+	out := Outcome{Attempt: o.Attempt, Result: ResultSucceeded, ExternalID: o.ExternalID, ExternalURL: o.ExternalURL}
+	if o.Attempt < 1 || o.Attempt > v.Attempt {
+		return nothing
+	}
+	d := outcomeSucceeded(v, out)
+	if d.Action == ActWrite {
+		d.Observed = &o
+		if d.Effect != nil {
+			d.Effect.Proof = ProofObserved
+		}
+	}
+	return d
+}
+
+// sawAbsent counts a complete absence; enough of them are a proof, for every
+// open attempt, because the look reads back to the first one's watermark.
+func sawAbsent(v View, d Decision) Decision {
+	if v.FenceLeft > 0 {
+		// A look begun before the fence proves nothing.
+		d.Delay = v.FenceLeft + v.Traits.ReadLag
+		return d
+	}
+	d.Negatives++
+	if d.Negatives < max(1, v.Traits.Negatives) {
+		if d.Looks >= MaxLooks {
+			return unresolved(v, d, "the looks are used up")
+		}
+		d.Delay = v.Traits.Spacing
+		return d
+	}
+	d.CloseOpen = ResultAbsent
+	d.Looks, d.Negatives = 0, 0
+	switch {
+	case !v.CancelAsked.IsZero():
+		d.To = Canceled
+	case v.WindowLeft <= 0:
+		d.To = Expired
+		d.LastError = &Failure{Kind: FailWindowOver, Message: "proven to have had no effect, and the start window passed"}
+	default:
+		d.LastError = &Failure{Kind: FailTransient, Message: "proven to have had no effect"}
+		spend(v, &d)
+	}
+	return d
+}
+
+// unresolved applies the job's policy to an outcome that stays unknown.
+func unresolved(v View, d Decision, why string) Decision {
+	d.Cause, d.Detail, d.Delay = CausePolicy, why, 0
+	switch v.Policy {
+	case AssumeSent:
+		d.To = Succeeded
+		d.Effect = &Effect{Attempt: v.Attempt, Round: v.Round, Proof: ProofAssumed}
+		d.CloseOpen = ResultSuperseded
+		return d
+	case Resend:
+		if v.mayResend() && v.FenceLeft > 0 {
+			// The last intent may still be live; a new one must not race it.
+			d.To, d.Cause, d.Delay = v.State, CauseLooked, v.FenceLeft
+			return d
+		}
+		if v.mayResend() {
+			d.To = Retrying
+			d.Round++
+			d.Looks, d.Negatives = 0, 0
+			d.CloseOpen = ResultSuperseded
+			return d
+		}
+	}
+	d.To = NeedsResolution
+	return d
+}
+
+// mayResend bounds policy RESEND: every arm counts against the attempts, and
+// the window and a cancel are kept.
+func (v View) mayResend() bool {
+	return v.State == Ambiguous && v.CancelAsked.IsZero() && v.WindowLeft > 0 && v.Attempt < v.Retry.Attempts()
+}

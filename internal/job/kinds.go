@@ -1,0 +1,198 @@
+package job
+
+// Class says how a target lets a duplicate be prevented. It is a property of
+// the connection and is frozen on the job at its first arm.
+type Class uint8
+
+const (
+	// Keyed targets dedupe on our key inside a stated window.
+	Keyed Class = iota + 1
+	// Handle targets work in two phases: a handle first, then one commit.
+	Handle
+	// Observable targets can be looked at, but do not dedupe.
+	Observable
+	// Opaque targets do neither.
+	Opaque
+)
+
+// String gives the contract's name of the class.
+func (c Class) String() string { return name(classNames[:], uint8(c)) }
+
+var classNames = [...]string{Keyed: "KEYED", Handle: "HANDLE", Observable: "OBSERVABLE", Opaque: "OPAQUE"}
+
+// Policy says what becomes of a job whose outcome stays unknown.
+type Policy uint8
+
+const (
+	// Hold waits for a person. The default.
+	Hold Policy = iota + 1
+	// AssumeSent takes the effect as there: at most once, possibly lost.
+	AssumeSent
+	// Resend sends again with a new effect key: at least once, MAY DUPLICATE.
+	Resend
+)
+
+// String gives the contract's name of the policy.
+func (p Policy) String() string { return name(policyNames[:], uint8(p)) }
+
+var policyNames = [...]string{Hold: "HOLD", AssumeSent: "ASSUME_SENT", Resend: "RESEND"}
+
+// FailureKind classifies what went wrong. Connectors classify; Decide judges.
+type FailureKind uint8
+
+const (
+	// FailAuth: the credential was refused.
+	FailAuth FailureKind = iota + 1
+	// FailPermanent: refused for good.
+	FailPermanent
+	// FailRateLimited: refused with a time to come back at.
+	FailRateLimited
+	// FailTransient: proven to have had no effect; worth another attempt.
+	FailTransient
+	// FailAmbiguous: no proof either way.
+	FailAmbiguous
+	// FailEgressDenied: the egress policy refuses the address.
+	FailEgressDenied
+	// FailExhausted: the budget of attempts is spent.
+	FailExhausted
+	// FailWorkerCrash: MaxClaims leases in a row ended without an intent.
+	FailWorkerCrash
+	// FailWindowOver: the start window passed.
+	FailWindowOver
+	// FailHeld: the start must wait (a hold, a gate, a shutdown). Costs nothing
+	// and is never stored as a job's error.
+	FailHeld
+)
+
+// String gives the contract's name of the kind.
+func (k FailureKind) String() string { return name(kindNames[:], uint8(k)) }
+
+var kindNames = [...]string{
+	FailAuth: "AUTH", FailPermanent: "PERMANENT", FailRateLimited: "RATE_LIMITED",
+	FailTransient: "TRANSIENT", FailAmbiguous: "AMBIGUOUS", FailEgressDenied: "EGRESS_DENIED",
+	FailExhausted: "ATTEMPTS_EXHAUSTED", FailWorkerCrash: "WORKER_CRASH",
+	FailWindowOver: "WINDOW_OVER", FailHeld: "HELD",
+}
+
+// Result is how an attempt ended. The zero Result is an attempt still open.
+type Result uint8
+
+const (
+	// ResultSucceeded: the platform confirmed the effect.
+	ResultSucceeded Result = iota + 1
+	// ResultRejected: the platform refused; there is no effect.
+	ResultRejected
+	// ResultNotSent: no byte was written; there is no effect.
+	ResultNotSent
+	// ResultUnknown: no proof either way. May later become any other result.
+	ResultUnknown
+	// ResultAccepted: the platform gave a durable handle.
+	ResultAccepted
+	// ResultSuperseded: unknown, and the question was closed by something else: a
+	// success under the same key, a person, or the job's policy.
+	ResultSuperseded
+	// ResultAbsent: looks at the platform proved that there is no effect.
+	ResultAbsent
+)
+
+// String gives the contract's name of the result.
+func (r Result) String() string { return name(resultNames[:], uint8(r)) }
+
+var resultNames = [...]string{
+	ResultSucceeded: "SUCCEEDED", ResultRejected: "REJECTED", ResultNotSent: "NOT_SENT",
+	ResultUnknown: "UNKNOWN", ResultAccepted: "ACCEPTED", ResultSuperseded: "SUPERSEDED",
+	ResultAbsent: "ABSENT",
+}
+
+// Open tells whether an attempt with this result may still turn out to have
+// had an effect that nobody has accounted for.
+func (r Result) Open() bool { return r == 0 || r == ResultUnknown }
+
+// Proof says why an effect is believed to exist.
+type Proof uint8
+
+const (
+	// ProofResponse: the platform answered the send itself.
+	ProofResponse Proof = iota + 1
+	// ProofObserved: a look found it.
+	ProofObserved
+	// ProofKeyReplay: a send under the key of an earlier, unknown attempt was
+	// answered with success.
+	ProofKeyReplay
+	// ProofOperator: a person said so.
+	ProofOperator
+	// ProofAssumed: policy ASSUME_SENT.
+	ProofAssumed
+)
+
+// String gives the contract's name of the proof.
+func (p Proof) String() string { return name(proofNames[:], uint8(p)) }
+
+var proofNames = [...]string{
+	ProofResponse: "RESPONSE", ProofObserved: "OBSERVED", ProofKeyReplay: "KEY_REPLAY",
+	ProofOperator: "OPERATOR", ProofAssumed: "ASSUMED",
+}
+
+// Ruling is a person's decision on a job whose outcome is unknown.
+type Ruling uint8
+
+const (
+	// RuleSent: the effect exists.
+	RuleSent Ruling = iota + 1
+	// RuleNotSent: it does not, and must not be sent any more.
+	RuleNotSent
+	// RuleResend: it does not; send it, in a new round.
+	RuleResend
+	// RuleCancel: it does not, and is no longer wanted.
+	RuleCancel
+)
+
+// String gives the contract's name of the ruling.
+func (r Ruling) String() string { return name(rulingNames[:], uint8(r)) }
+
+var rulingNames = [...]string{RuleSent: "SENT", RuleNotSent: "NOT_SENT", RuleResend: "RESEND", RuleCancel: "CANCEL"}
+
+// Cause says why an event was written.
+type Cause uint8
+
+const (
+	CauseSubmitted       Cause = iota + 1 // a client's ScheduleJob
+	CauseClaimed                          // a worker took the job
+	CauseArmed                            // the intent became durable
+	CauseAnswered                         // the send's own outcome
+	CauseNotStarted                       // not armed: failed, held or deferred before the intent
+	CauseLeaseExpired                     // the worker's lease ran out before the intent
+	CauseFencePassed                      // no outcome until the fence
+	CauseWindowOver                       // the start window passed
+	CauseLooked                           // a look at the platform
+	CausePolled                           // the platform's word on a handle
+	CausePolicy                           // the job's ambiguity policy
+	CauseLateEvidence                     // an outcome that came after its attempt was given up
+	CauseCancelRequested                  // a client's CancelJob
+	CauseResolved                         // a person's ResolveJob
+	CauseRetryRequested                   // a client's RetryJob
+	CauseRescheduled                      // a client's RescheduleJob
+	CauseRunNow                           // a client's RunJobNow
+	CauseUpdated                          // a client's UpdateJob
+	CauseDuplicateEffect                  // a second effect was seen: an alarm
+)
+
+// String gives the contract's name of the cause.
+func (c Cause) String() string { return name(causeNames[:], uint8(c)) }
+
+var causeNames = [...]string{
+	CauseSubmitted: "SUBMITTED", CauseClaimed: "CLAIMED", CauseArmed: "ARMED",
+	CauseAnswered: "ANSWERED", CauseNotStarted: "NOT_STARTED", CauseLeaseExpired: "LEASE_EXPIRED",
+	CauseFencePassed: "FENCE_PASSED", CauseWindowOver: "WINDOW_OVER", CauseLooked: "LOOKED",
+	CausePolled: "POLLED", CausePolicy: "POLICY", CauseLateEvidence: "LATE_EVIDENCE",
+	CauseCancelRequested: "CANCEL_REQUESTED", CauseResolved: "RESOLVED",
+	CauseRetryRequested: "RETRY_REQUESTED", CauseRescheduled: "RESCHEDULED",
+	CauseRunNow: "RUN_NOW", CauseUpdated: "UPDATED", CauseDuplicateEffect: "DUPLICATE_EFFECT_SEEN",
+}
+
+func name(names []string, n uint8) string {
+	if int(n) >= len(names) || names[n] == "" {
+		return "UNSPECIFIED"
+	}
+	return names[n]
+}

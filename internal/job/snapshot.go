@@ -1,0 +1,36 @@
+package job
+
+import "time"
+
+// Snapshot is a job as a store read it, with the store's clock and what is
+// known of its attempts: everything that Decide needs and a job row lacks.
+type Snapshot struct {
+	Job
+	// Now is the store's clock at the read.
+	Now time.Time
+	// Open numbers the attempts whose outcome is unknown or not yet recorded.
+	Open []int
+	// Fence is when the last attempt can no longer act: its answer deadline plus
+	// grace. Zero when nothing was armed.
+	Fence time.Time
+	// RoundArmed is when the first attempt of the present round was armed. Zero
+	// when none was.
+	RoundArmed time.Time
+	// Handle is the last attempt's saved handle, if any.
+	Handle string
+}
+
+// View prepares the snapshot for Decide. jitter is in [0,1).
+func (s Snapshot) View(t Traits, jitter float64) View {
+	v := View{
+		Job: s.Job, Open: s.Open, WindowLeft: s.StartDeadline.Sub(s.Now),
+		Handle: s.Handle, Traits: t, Jitter: jitter,
+	}
+	if !s.Fence.IsZero() {
+		v.FenceLeft = s.Fence.Sub(s.Now)
+	}
+	if !s.RoundArmed.IsZero() {
+		v.KeyAge = s.Now.Sub(s.RoundArmed)
+	}
+	return v
+}

@@ -1,0 +1,140 @@
+package job
+
+// State is where a job stands. The numbers are stored and are the contract's
+// JobState numbers; they never change meaning.
+type State uint8
+
+const (
+	// Scheduled waits for its time. Nothing was ever sent.
+	Scheduled State = iota + 1
+	// Claimed is leased by a worker that has written no intent. Nothing was sent
+	// under this claim.
+	Claimed
+	// Sending has a durable intent. The effect may or may not exist.
+	Sending
+	// Accepted has a durable handle from the platform; it is polled, never sent again.
+	Accepted
+	// Ambiguous has an attempt that ended without a proof either way.
+	Ambiguous
+	// Retrying waits for its next attempt; every earlier one is proven to have
+	// had no effect, or a person or the job's policy closed the question.
+	Retrying
+	// NeedsResolution waits for a person: no proof can be had.
+	NeedsResolution
+	// Succeeded is terminal: the effect exists, by the proof that is recorded.
+	Succeeded
+	// Failed is terminal: no effect, and no further attempt.
+	Failed
+	// Canceled is terminal: cancelled, with no effect.
+	Canceled
+	// Expired is terminal: the start window passed, with no effect.
+	Expired
+)
+
+// States lists every state in the order of its number.
+var States = []State{
+	Scheduled, Claimed, Sending, Accepted, Ambiguous, Retrying,
+	NeedsResolution, Succeeded, Failed, Canceled, Expired,
+}
+
+var stateNames = [...]string{
+	Scheduled: "SCHEDULED", Claimed: "CLAIMED", Sending: "SENDING", Accepted: "ACCEPTED",
+	Ambiguous: "AMBIGUOUS", Retrying: "RETRYING", NeedsResolution: "NEEDS_RESOLUTION",
+	Succeeded: "SUCCEEDED", Failed: "FAILED", Canceled: "CANCELED", Expired: "EXPIRED",
+}
+
+// String gives the state's name as the contract and the docs write it.
+func (s State) String() string {
+	if !s.Valid() {
+		return "NONE"
+	}
+	return stateNames[s]
+}
+
+// Valid tells whether s is one of States. The zero State is "no job yet".
+func (s State) Valid() bool { return s >= Scheduled && s <= Expired }
+
+// Terminal tells whether s is an end. Ends are left only by RetryJob and by
+// late evidence of a success.
+func (s State) Terminal() bool { return s >= Succeeded && s <= Expired }
+
+// Runnable tells whether a claim may take a job in s.
+func (s State) Runnable() bool { return s == Scheduled || s == Retrying }
+
+// Transition is one legal move. From is zero for a job's creation.
+type Transition struct{ From, To State }
+
+// Transitions is the whole status machine: every legal change of state. A move
+// that is not here is refused by Decide and, separately, by the SQL of every
+// store, whose copy of this table a test compares with this one. A write that
+// leaves the state as it was is no transition and is always legal.
+var Transitions = []Transition{
+	{0, Scheduled},
+
+	{Scheduled, Claimed},  // claim
+	{Scheduled, Canceled}, // cancel
+	{Scheduled, Expired},  // window over
+
+	{Claimed, Scheduled}, // lease over, hold, shutdown: where it was
+	{Claimed, Retrying},  // unsent and transient; or where it was
+	{Claimed, Sending},   // arm
+	{Claimed, Failed},    // bad payload, egress, budget spent, poison
+	{Claimed, Canceled},  // cancel
+	{Claimed, Expired},   // window over
+	{Claimed, Accepted},  // late evidence
+	{Claimed, Succeeded}, // late evidence
+
+	{Sending, Succeeded}, // answered
+	{Sending, Accepted},  // durable handle
+	{Sending, Retrying},  // proven unsent, or a definite retriable rejection
+	{Sending, Failed},    // definite and permanent, or budget spent
+	{Sending, Canceled},  // cancel was asked, and the attempt is proven unsent
+	{Sending, Ambiguous}, // no proof
+
+	{Retrying, Claimed},   // claim
+	{Retrying, Canceled},  // cancel
+	{Retrying, Expired},   // window over
+	{Retrying, Accepted},  // late evidence
+	{Retrying, Succeeded}, // late evidence
+
+	{Ambiguous, Sending},         // re-arm with the same effect key, KEYED in its window
+	{Ambiguous, Succeeded},       // found, replayed, late evidence, assumed by policy
+	{Ambiguous, Accepted},        // handle found
+	{Ambiguous, Retrying},        // absence proven in the window; policy RESEND
+	{Ambiguous, Expired},         // absence proven, window over
+	{Ambiguous, Failed},          // absence proven, budget spent
+	{Ambiguous, Canceled},        // absence proven, cancel asked
+	{Ambiguous, NeedsResolution}, // no proof can be had
+
+	{NeedsResolution, Succeeded}, // a person, or late evidence
+	{NeedsResolution, Accepted},  // late evidence: a handle
+	{NeedsResolution, Retrying},
+	{NeedsResolution, Failed},
+	{NeedsResolution, Canceled},
+
+	{Accepted, Succeeded}, // the platform's definite verdict
+	{Accepted, Failed},
+	{Accepted, Retrying},
+	{Accepted, Canceled},
+	{Accepted, NeedsResolution}, // poll budget over
+
+	{Failed, Retrying},   // RetryJob
+	{Failed, Succeeded},  // late evidence
+	{Expired, Retrying},  // RetryJob
+	{Expired, Succeeded}, // late evidence
+	{Canceled, Succeeded},
+}
+
+var legal = func() map[Transition]bool {
+	m := make(map[Transition]bool, len(Transitions))
+	for _, t := range Transitions {
+		m[t] = true
+	}
+	return m
+}()
+
+// Legal tells whether a job may be written from one state to another. Staying
+// in a valid state is legal.
+func Legal(from, to State) bool {
+	return from == to && from.Valid() || legal[Transition{from, to}]
+}

@@ -1,0 +1,395 @@
+// Package store is the contract between Fireonce and the databases that keep
+// its jobs: the Store interface, its parameters and its errors. Each engine is
+// a package of its own below this one and passes the suite in storetest.
+//
+// # Rules for every engine
+//
+//   - One method is one transaction. When a method returns without error, what
+//     it wrote is durable; when it returns an error, nothing of the call was
+//     written, unless the error is ErrUnconfirmed.
+//   - A change of a job and its event are one write. Version rises by one with
+//     each event and equals the event's sequence; leases that are renewed or
+//     taken for a look raise neither.
+//   - The SQL guards the status machine: a write names the version it was
+//     decided on, and a move that job.Transitions does not list is refused by
+//     the database itself, whoever asks.
+//   - Times are the database's. A parameter that says when something is due is a
+//     duration, added to the database's clock in the same transaction. Every
+//     time is stored in whole microseconds, in UTC.
+//   - Batches give one verdict per item, in the order of the items; one bad item
+//     fails no other.
+//   - Every list is bounded by its Limit, at most MaxBatch unless said otherwise.
+//   - All methods may be called from many goroutines at once.
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// MaxBatch bounds the items of one batch call and of one page.
+const MaxBatch = 500
+
+// Errors that every engine returns, wrapped or bare; compare with errors.Is.
+var (
+	// ErrNotFound: no such job, connection or credential in the project.
+	ErrNotFound = errors.New("not found")
+	// ErrStale: the job has moved on since the version that was named. Read and
+	// decide again.
+	ErrStale = errors.New("stale version")
+	// ErrIllegal: the database refused a transition. A bug in the caller.
+	ErrIllegal = errors.New("illegal transition")
+	// ErrUnconfirmed: the commit's own outcome is unknown. Read back.
+	ErrUnconfirmed = errors.New("commit unconfirmed")
+	// ErrUnavailable: the database could not be reached or is shutting down;
+	// nothing was written.
+	ErrUnavailable = errors.New("store unavailable")
+	// ErrCursorExpired: the position is older than the events that are kept.
+	ErrCursorExpired = errors.New("cursor expired")
+	// ErrQuarantined: the database may be a copy or an old state (see Meta); no
+	// claim is given until an operator releases it.
+	ErrQuarantined = errors.New("quarantined")
+)
+
+// Store keeps jobs, their events, and connections.
+type Store interface {
+	// Create stores jobs in state SCHEDULED, each under its (project, key). An
+	// item whose key is bound already stores nothing and returns the bound job;
+	// two items of one batch with one key: the first wins. Fails whole only for
+	// ErrUnavailable and ErrUnconfirmed; repeat after both.
+	Create(ctx context.Context, items []NewJob) ([]Created, error)
+
+	// Job reads one job of a project by id, or by key when Ref.Key is set.
+	// ErrNotFound.
+	Job(ctx context.Context, ref Ref) (job.Snapshot, error)
+
+	// List reads a page of a project's jobs, payloads left out, in the order and
+	// after the place that the query names. It is a keyset page: jobs added or
+	// moved meanwhile may be missed or seen twice.
+	List(ctx context.Context, q JobQuery) (JobPage, error)
+
+	// Attempts reads a job's attempts from number After on, oldest first.
+	Attempts(ctx context.Context, ref Ref, after, limit int) ([]job.Attempt, error)
+
+	// Observations reads a job's newest looks, newest first.
+	Observations(ctx context.Context, ref Ref, limit int) ([]job.Observation, error)
+
+	// Events reads a project's events after a position, in the log's order. An
+	// event that is returned is durable, and no event with a lower position can
+	// appear later. Query.Job reads one job's events by sequence instead.
+	// ErrCursorExpired.
+	Events(ctx context.Context, q EventQuery) (EventPage, error)
+
+	// Claim leases due jobs: SCHEDULED or RETRYING, their time come, their window
+	// open, their hold key not held, their connection below its limits. Each
+	// becomes CLAIMED with a fresh claim token, its lease ending Lease from now.
+	// ErrQuarantined.
+	Claim(ctx context.Context, p ClaimParams) ([]Leased, error)
+
+	// ClaimLooks leases AMBIGUOUS and ACCEPTED jobs whose look or poll is due, so
+	// that one reconciler works on each. The state, the version and the events
+	// stay as they are; only the token and the due time (now plus Lease) change.
+	// ErrQuarantined.
+	ClaimLooks(ctx context.Context, p ClaimParams) ([]Leased, error)
+
+	// Renew moves the end of leases still held under their token to now plus
+	// lease and tells which were. It serves claims and looks alike.
+	Renew(ctx context.Context, lease time.Duration, refs []LeaseRef) ([]bool, error)
+
+	// Arm writes intents: the attempt, and SENDING. Guards, all in SQL: the state
+	// is CLAIMED, or AMBIGUOUS for a re-arm; the claim token is held; no cancel
+	// was asked; the window is open; the hold key is not held; for a gated job no
+	// other open intent has its fingerprint. After an ErrUnconfirmed, ask Armed.
+	Arm(ctx context.Context, items []Arm) ([]Armed, error)
+
+	// ArmedBy reads back whether an arm with this token is durable, waiting for
+	// a transaction that may still be deciding it. The zero Armed with
+	// ErrNotFound says that it is not and never will be.
+	ArmedBy(ctx context.Context, id job.ID, token job.ID) (Armed, error)
+
+	// SaveHandle stores the handle of a prepare step before the next step acts.
+	SaveHandle(ctx context.Context, id job.ID, attempt int, handle string) error
+
+	// Apply writes decisions. A verdict is nil, ErrStale, ErrNotFound or
+	// ErrIllegal. A decision whose effect id already settles another job is
+	// written as NEEDS_RESOLUTION when it was observed, while a direct answer
+	// takes the id over (see Applied.Stolen).
+	Apply(ctx context.Context, items []Change) ([]Applied, error)
+
+	// Overdue reads jobs whose time is over: CLAIMED past the lease, SENDING past
+	// the fence, SCHEDULED, RETRYING or CLAIMED past the start deadline, held or
+	// not. It changes nothing; the caller decides and applies.
+	Overdue(ctx context.Context, limit int) ([]job.Snapshot, error)
+
+	// NextDue tells how long until Claim, ClaimLooks or Overdue may find
+	// something; at most limit. Zero: now.
+	NextDue(ctx context.Context, limit time.Duration) (time.Duration, error)
+
+	// Watch returns a channel that gets a token, dropped when one is waiting,
+	// after writes of the kind by this process and, where the engine can, by
+	// others. A hint: polling is the truth. The function ends it.
+	Watch(kind WatchKind) (<-chan struct{}, func())
+
+	Connections
+	// Meta describes the database. Release ends its quarantine.
+	Meta(ctx context.Context) (Meta, error)
+	// Close ends all work; calls under way may fail with ErrUnavailable.
+	Close() error
+}
+
+// Connections keeps accounts and their sealed credentials. Every write raises
+// the connection's Version, its etag.
+type Connections interface {
+	// CreateConnection stores a connection and, if Sealed is set, version 1 of
+	// its credential. A bound idempotency key returns the bound connection with
+	// created=false; the caller compares the fingerprints.
+	CreateConnection(ctx context.Context, c NewConnection) (conn Connection, created bool, err error)
+	// Connection reads one. ErrNotFound.
+	Connection(ctx context.Context, project string, id job.ID) (Connection, error)
+	// ListConnections reads a page, newest first, after the id (zero: from the top).
+	ListConnections(ctx context.Context, project string, after job.ID, limit int) ([]Connection, error)
+	// Credential reads the newest sealed credential. ErrNotFound when there is none.
+	Credential(ctx context.Context, id job.ID) (Sealed, error)
+}
+
+// WatchKind tells the hints of Watch apart.
+type WatchKind int
+
+const (
+	// WatchWork: something may have become due.
+	WatchWork WatchKind = iota
+	// WatchEvents: events were written.
+	WatchEvents
+)
+
+// Ref names one job of a project, by Key when it is set. An empty Project
+// matches every project and is for the engine only.
+type Ref struct {
+	Project string
+	ID      job.ID
+	Key     string
+}
+
+// NewJob is one job to store. Delay is used when the client set no time: the
+// job is due at the store's now, and that becomes its canonical time.
+type NewJob struct {
+	Spec job.Spec
+	// ScheduledFor is the requested time; zero means now, by the store's clock.
+	ScheduledFor time.Time
+	Class        job.Class
+	Actor        string
+}
+
+// Created is Create's verdict on one item.
+type Created struct {
+	Snapshot job.Snapshot
+	// Created is true for exactly one call per key, ever.
+	Created bool
+	// Err is set when this item alone could not be stored; ErrNotFound: its
+	// connection does not exist or is deleted.
+	Err error
+}
+
+// Order of a list.
+type Order int
+
+const (
+	// ByScheduledDesc is the default: latest time first.
+	ByScheduledDesc Order = iota
+	// ByScheduledAsc: earliest time first.
+	ByScheduledAsc
+	// ByCreatedDesc: newest job first.
+	ByCreatedDesc
+)
+
+// JobQuery selects jobs; zero fields select all.
+type JobQuery struct {
+	Project         string
+	States          []job.State
+	Connections     []job.ID
+	Jobs            []job.ID
+	Schedule        job.ID
+	ScheduledFrom   time.Time // inclusive
+	ScheduledBefore time.Time // exclusive
+	Labels          map[string]string
+	Order           Order
+	// After is the last job of the page before; the zero place is the start.
+	AfterTime time.Time
+	AfterID   job.ID
+	Limit     int
+}
+
+// JobPage is one page. More tells whether a further one may have jobs.
+type JobPage struct {
+	Jobs []job.Snapshot
+	More bool
+	// Position is the event log's end as it was before the page was read.
+	Position int64
+}
+
+// EventQuery selects events after a position.
+type EventQuery struct {
+	Project string
+	// After is the position, or for Job the sequence, of the last event seen.
+	After int64
+	// Job, when set, reads one job's events by sequence.
+	Job         job.ID
+	Jobs        []job.ID
+	Connections []job.ID
+	Schedule    job.ID
+	Limit       int
+}
+
+// EventPage is a run of events. Next is the position to read on from, also when
+// the filter let nothing through; More says that reading on at once may give more.
+type EventPage struct {
+	Events []job.Event
+	Next   int64
+	More   bool
+	// End is the log's present end.
+	End int64
+}
+
+// ClaimParams bounds one claim.
+type ClaimParams struct {
+	Worker string
+	Lease  time.Duration
+	Limit  int
+}
+
+// LeaseRef names a lease.
+type LeaseRef struct {
+	Job   job.ID
+	Token job.ID
+}
+
+// Leased is a job under a lease, with what preparing it needs.
+type Leased struct {
+	job.Snapshot
+	Connection Connection
+}
+
+// Arm is one intent to write.
+type Arm struct {
+	Job     job.ID
+	Version int64 // that was read; another version is ErrStale
+	Claim   job.ID
+	Token   job.ID // chosen by the caller, to read back an unconfirmed commit
+	Worker  string
+	Class   job.Class
+	// Rearm arms an AMBIGUOUS job with the effect key and digest of its first
+	// attempt of the round; the store refuses other bytes with ErrIllegal.
+	Rearm             bool
+	EffectKey         string
+	Digest            []byte
+	Frozen            []byte
+	CredentialVersion int
+	AccountIdentity   string
+	Watermark         string
+	// Gate is the content fingerprint for OBSERVABLE; empty: no gate.
+	Gate []byte
+	// SendBy and AnswerBy count from the arm, Fence too (AnswerBy plus grace).
+	SendBy, AnswerBy, Fence time.Duration
+}
+
+// Armed is Arm's verdict.
+type Armed struct {
+	// Err is nil, ErrStale (moved on, lease lost, cancelled), ErrNotFound,
+	// ErrIllegal, ErrWindowOver, ErrHeld or ErrGated. Nothing was written then.
+	Err error
+	// Snapshot is the job after the arm.
+	Snapshot job.Snapshot
+	Attempt  job.Attempt
+}
+
+// Refusals of Arm beside the common errors.
+var (
+	// ErrWindowOver: the start deadline passed.
+	ErrWindowOver = errors.New("start window over")
+	// ErrHeld: the hold key is held.
+	ErrHeld = errors.New("held")
+	// ErrGated: another open intent has the same content.
+	ErrGated = errors.New("gated")
+)
+
+// Change is one decision to write.
+type Change struct {
+	Job      job.ID
+	Version  int64 // that was read; another version is ErrStale
+	Decision job.Decision
+	Actor    string
+	Reason   string
+}
+
+// Applied is Apply's verdict.
+type Applied struct {
+	Err error
+	// Snapshot is the job after the change.
+	Snapshot job.Snapshot
+	// Stolen is the job that an observed match of this effect had settled before
+	// and that is now NEEDS_RESOLUTION; zero: none.
+	Stolen job.ID
+}
+
+// NewConnection is a connection to store.
+type NewConnection struct {
+	Connection  Connection
+	Key         string
+	Fingerprint job.Fingerprint
+	Sealed      *Sealed
+}
+
+// Connection is an account on a platform, without its credential.
+type Connection struct {
+	ID          job.ID
+	Project     string
+	Connector   string
+	DisplayName string
+	// Settings is the contract's settings message, encoded.
+	Settings []byte
+	Class    job.Class
+	// KeyWindow is how long the target remembers our key; zero unless KEYED.
+	KeyWindow       time.Duration
+	AccountIdentity string
+	// MaxInFlight bounds CLAIMED and SENDING jobs; 0: the engine's default.
+	MaxInFlight int
+	// MaxPerMinute bounds claims, by a token bucket; 0: no bound.
+	MaxPerMinute          int
+	PausedAt              time.Time
+	PausedReason          string
+	AuthHoldAt            time.Time
+	AuthHoldReason        string
+	RateLimitedUntil      time.Time
+	CredentialVersion     int // 0: no credential
+	CredentialFingerprint string
+	CredentialExpires     time.Time
+	Key                   string
+	Fingerprint           job.Fingerprint
+	Version               int64
+	Created, Updated      time.Time
+	Deleted               time.Time
+}
+
+// Sealed is an encrypted credential.
+type Sealed struct {
+	Version int
+	KeyID   string
+	// Data is nonce and ciphertext; project, connection and version are its
+	// associated data.
+	Data        []byte
+	Fingerprint string
+	Expires     time.Time
+}
+
+// Meta describes a database.
+type Meta struct {
+	StoreID job.ID
+	// Engine is "sqlite" or "postgres".
+	Engine  string
+	Created time.Time
+	// Quarantined says why claims are off; empty: they are on.
+	Quarantined string
+}
