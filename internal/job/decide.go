@@ -13,13 +13,16 @@ import (
 type View struct {
 	Job
 	// Open numbers the attempts without a proof either way, in rising order. It
-	// includes the present attempt of a SENDING job.
+	// includes the present attempt of a SENDING job. A job that is SCHEDULED,
+	// CLAIMED or RETRYING has none.
 	Open []int
 	// WindowLeft is the time until the start deadline; negative when over.
 	WindowLeft time.Duration
 	// FenceLeft is the time until the last attempt's fence (answer deadline plus
 	// grace); zero or negative once passed, or when nothing was armed.
 	FenceLeft time.Duration
+	// DueLeft is the time until NextAt: for a CLAIMED job, until its lease ends.
+	DueLeft time.Duration
 	// KeyAge is the time since the first arm of this round: how long the target
 	// has known our key.
 	KeyAge time.Duration
@@ -88,7 +91,7 @@ type (
 	WindowOver struct{}
 	// LookDue asks what to do about an AMBIGUOUS or ACCEPTED job whose time came.
 	LookDue struct{}
-	// Looked is a finished look.
+	// Looked is a finished look, begun after LookDue gave ActObserve for its attempt.
 	Looked struct{ Observation }
 	// CancelAsked is a client's wish to stop.
 	CancelAsked struct{}
@@ -273,6 +276,23 @@ func origin(v View) State {
 	return Retrying
 }
 
+// isOpen tells whether attempt n is without a proof either way.
+func (v View) isOpen(n int) bool { return slices.Contains(v.Open, n) }
+
+// unknownAttempt gives the newest open attempt, the likeliest to have an effect
+// that nobody confirmed; without one, the last attempt.
+func (v View) unknownAttempt() int {
+	if len(v.Open) == 0 {
+		return v.Attempt
+	}
+	return v.Open[len(v.Open)-1]
+}
+
+// absenceLeft is the time until an absence at the platform starts to mean
+// something: until the last attempt can no longer act, and its write, if any,
+// would be seen.
+func (v View) absenceLeft() time.Duration { return v.FenceLeft + v.Traits.ReadLag }
+
 // others gives the open attempts but n.
 func others(v View, n int) []int {
 	return slices.DeleteFunc(slices.Clone(v.Open), func(o int) bool { return o == n })
@@ -284,17 +304,19 @@ func decideWindowOver(v View) Decision {
 	if v.State != Scheduled && v.State != Retrying && v.State != Claimed {
 		return nothing
 	}
+	if v.WindowLeft > 0 {
+		return nothing // the job was moved to a later window meanwhile
+	}
 	d := keep(v, Expired, CauseWindowOver)
-	d.LastError = v.LastError
-	if d.LastError == nil {
+	if v.LastError == nil {
 		d.LastError = &Failure{Kind: FailWindowOver, Message: "the start window passed before the job could start"}
 	}
 	return d
 }
 
 func decideLeaseOver(v View) Decision {
-	if v.State != Claimed {
-		return nothing
+	if v.State != Claimed || v.DueLeft > 0 {
+		return nothing // no lease, or a newer one
 	}
 	d := keep(v, origin(v), CauseLeaseExpired)
 	d.Claims++
@@ -308,8 +330,8 @@ func decideLeaseOver(v View) Decision {
 }
 
 func decideFenceOver(v View) Decision {
-	if v.State != Sending {
-		return nothing
+	if v.State != Sending || v.FenceLeft > 0 {
+		return nothing // no attempt under way, or a newer one that may still act
 	}
 	msg := "no outcome was recorded before the fence; the worker may have died in mid-send"
 	d := keep(v, Ambiguous, CauseFencePassed)
@@ -327,11 +349,12 @@ func decideDeferred(v View, e Deferred) (Decision, error) {
 		d := same(v, CauseNotStarted)
 		d.Delay = max(e.RetryAfter, at(lookWaits, v.Looks))
 		if e.Kind == FailHeld {
-			d.Delay = e.RetryAfter
+			d.Delay = max(e.RetryAfter, time.Second)
 			return d, nil
 		}
 		d.Looks++
 		d.Detail = e.Message
+		d.Hold = holdFor(e.Kind, e.RetryAfter, e.CredentialVersion, e.Message)
 		return d, nil
 	}
 	if v.State != Claimed {
@@ -346,19 +369,30 @@ func decideDeferred(v View, e Deferred) (Decision, error) {
 		return d, nil
 	}
 	d.LastError = &Failure{Kind: e.Kind, Message: e.Message}
+	d.Hold = holdFor(e.Kind, e.RetryAfter, e.CredentialVersion, e.Message)
 	switch e.Kind {
 	case FailAuth:
-		d.Hold = &HoldUntil{Auth: true, CredentialVersion: e.CredentialVersion, Reason: e.Message}
 		d.Blocked = e.Message
 	case FailRateLimited:
-		d.Delay = max(e.RetryAfter, time.Second)
-		d.Hold = &HoldUntil{For: d.Delay, Reason: e.Message}
+		d.Delay = d.Hold.For
 	case FailPermanent, FailEgressDenied:
 		d.To = Failed
 	default:
 		spend(v, &d)
 	}
 	return d, nil
+}
+
+// holdFor gives the hold that a refusal asks for, nil for kinds that ask for none.
+func holdFor(kind FailureKind, after time.Duration, credential int, why string) *HoldUntil {
+	switch kind {
+	case FailAuth:
+		return &HoldUntil{Auth: true, CredentialVersion: credential, Reason: why}
+	case FailRateLimited:
+		return &HoldUntil{For: max(after, time.Second), Reason: why}
+	default:
+		return nil
+	}
 }
 
 // spend takes one failure from the budget: RETRYING after a back-off, or FAILED.

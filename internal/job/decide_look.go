@@ -21,30 +21,54 @@ func firstLook(v View) time.Duration {
 	}
 }
 
+// replayWait is the wait before the n-th repeat under the same key; zero for
+// targets that have no keys.
+func (v View) replayWait(n int) time.Duration {
+	if v.Class != Keyed {
+		return 0
+	}
+	return v.Retry.Replay(n, v.Jitter)
+}
+
 // decideLookDue says what the reconciler must do now.
 func decideLookDue(v View) Decision {
 	switch v.State {
 	case Accepted:
-		return Decision{Action: ActPoll}
+		return pollDue(v)
 	case Ambiguous:
 	default:
 		return nothing
 	}
-	switch v.Class {
-	case Keyed:
-		if v.CancelAsked.IsZero() && v.mayReplay() {
-			return Decision{Action: ActRearm}
-		}
-		return unresolved(v, keep(v, Ambiguous, CausePolicy), v.noReplayReason())
-	case Observable:
-		return Decision{Action: ActObserve}
-	case Handle:
-		if v.Handle != "" {
-			return Decision{Action: ActPoll}
-		}
-		return Decision{Action: ActObserve}
+	d := keep(v, Ambiguous, CausePolicy)
+	switch {
+	case v.Class == Keyed && v.CancelAsked.IsZero() && v.mayReplay():
+		return Decision{Action: ActRearm}
+	case v.Class == Keyed:
+		return unresolved(v, d, v.noReplayReason())
+	case v.Class != Observable && v.Class != Handle:
+		return unresolved(v, d, "the target can neither dedupe nor be looked at")
+	case v.Looks >= MaxLooks:
+		return unresolved(v, d, "the looks are used up")
+	case v.absenceLeft() > 0:
+		d.Cause, d.Delay = CauseLooked, v.absenceLeft()
+		d.Detail = "too early to look"
+		return d
+	case v.Class == Handle && v.Handle != "":
+		return Decision{Action: ActPoll}
 	default:
-		return unresolved(v, keep(v, Ambiguous, CausePolicy), "the target can neither dedupe nor be looked at")
+		return Decision{Action: ActObserve}
+	}
+}
+
+// pollDue says whether an ACCEPTED job can and may still be polled.
+func pollDue(v View) Decision {
+	switch d := keep(v, Accepted, CausePolicy); {
+	case v.Handle == "":
+		return unresolved(v, d, "the platform accepted an attempt whose handle is not known")
+	case v.Looks >= MaxPolls:
+		return unresolved(v, d, "the platform never finished processing")
+	default:
+		return Decision{Action: ActPoll}
 	}
 }
 
@@ -82,11 +106,15 @@ func decideLooked(v View, o Observation) Decision {
 	d.Detail = o.Detail
 	switch o.Verdict {
 	case SawPresent:
-		d.To = Succeeded
-		d.Effect = &Effect{
-			Attempt: o.Attempt, Round: v.Round, ExternalID: o.ExternalID, ExternalURL: o.ExternalURL, Proof: ProofObserved,
+		n := o.Attempt
+		if !v.isOpen(n) {
+			n = v.unknownAttempt() // it was refused; the object is an earlier one's
 		}
-		d.Settle = []Settled{{Attempt: o.Attempt, Result: ResultSucceeded}}
+		d.To, d.Attempt = Succeeded, n
+		d.Effect = &Effect{
+			Attempt: n, Round: v.Round, ExternalID: o.ExternalID, ExternalURL: o.ExternalURL, Proof: ProofObserved,
+		}
+		d.Settle = []Settled{{Attempt: n, Result: ResultSucceeded}}
 		d.CloseOpen = ResultSuperseded
 	case SawHandle:
 		d.To = Accepted
@@ -112,12 +140,9 @@ func late(v View, o Observation) Decision {
 	if o.Attempt < 1 || o.Attempt > v.Attempt {
 		return nothing
 	}
-	d := outcomeSucceeded(v, out)
+	d := outcomeSucceeded(v, out, ProofObserved)
 	if d.Action == ActWrite {
 		d.Observed = &o
-		if d.Effect != nil {
-			d.Effect.Proof = ProofObserved
-		}
 	}
 	return d
 }
@@ -125,9 +150,12 @@ func late(v View, o Observation) Decision {
 // sawAbsent counts a complete absence; enough of them are a proof, for every
 // open attempt, because the look reads back to the first one's watermark.
 func sawAbsent(v View, d Decision) Decision {
-	if v.FenceLeft > 0 {
+	if v.absenceLeft() > 0 {
 		// A look begun before the fence proves nothing.
-		d.Delay = v.FenceLeft + v.Traits.ReadLag
+		if d.Looks >= MaxLooks {
+			return unresolved(v, d, "the looks are used up")
+		}
+		d.Delay = v.absenceLeft()
 		return d
 	}
 	d.Negatives++
@@ -159,7 +187,8 @@ func unresolved(v View, d Decision, why string) Decision {
 	switch v.Policy {
 	case AssumeSent:
 		d.To = Succeeded
-		d.Effect = &Effect{Attempt: v.Attempt, Round: v.Round, Proof: ProofAssumed}
+		d.Attempt = v.unknownAttempt()
+		d.Effect = &Effect{Attempt: d.Attempt, Round: v.Round, Proof: ProofAssumed}
 		d.CloseOpen = ResultSuperseded
 		return d
 	case Resend:

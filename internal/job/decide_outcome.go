@@ -1,6 +1,9 @@
 package job
 
-import "time"
+import (
+	"slices"
+	"strconv"
+)
 
 // Rules of this file:
 //   - evidence addresses (job, attempt), never a version or a state;
@@ -15,7 +18,7 @@ func decideOutcome(v View, o Outcome) (Decision, error) {
 	}
 	switch o.Result {
 	case ResultSucceeded:
-		return outcomeSucceeded(v, o), nil
+		return outcomeSucceeded(v, o, ProofResponse), nil
 	case ResultAccepted:
 		return outcomeAccepted(v, o), nil
 	case ResultRejected, ResultNotSent:
@@ -45,54 +48,64 @@ func settledBy(o Outcome) Settled {
 	}
 }
 
-func outcomeSucceeded(v View, o Outcome) Decision {
+func outcomeSucceeded(v View, o Outcome, proof Proof) Decision {
 	if v.State == Succeeded {
-		return successAgain(v, o)
+		return successAgain(v, o, proof)
 	}
 	d := keep(v, Succeeded, outcomeCause(v, o))
 	d.Attempt = o.Attempt
 	d.Settle = []Settled{settledBy(o)}
 	d.CloseOpen = ResultSuperseded
-	proof := ProofResponse
-	if v.Class == Keyed && len(others(v, o.Attempt)) > 0 {
+	earlier := slices.ContainsFunc(v.Open, func(n int) bool { return n < o.Attempt })
+	if v.Class == Keyed && earlier && proof == ProofResponse {
 		proof = ProofKeyReplay
 	}
-	d.Effect = &Effect{
+	d.Effect = effectOf(v, o, proof)
+	return d
+}
+
+func effectOf(v View, o Outcome, proof Proof) *Effect {
+	return &Effect{
 		Attempt: o.Attempt, Round: v.Round, ExternalID: o.ExternalID, ExternalURL: o.ExternalURL, Proof: proof,
 	}
-	return d
 }
 
 // successAgain tells a repeated confirmation of the same effect from a second
 // effect. A second one cannot be undone; it is recorded so that somebody learns
 // of it. Within a round a KEYED target has one effect by its own promise.
-func successAgain(v View, o Outcome) Decision {
+func successAgain(v View, o Outcome, proof Proof) Decision {
 	d := same(v, CauseLateEvidence)
 	d.Attempt = o.Attempt
 	d.Settle = []Settled{settledBy(o)}
 	known := v.Effect
-	switch {
-	case known == nil || known.Attempt == o.Attempt:
+	if known == nil {
 		return nothing
-	case known.Proof == ProofAssumed || known.Proof == ProofOperator:
-		d.Effect = &Effect{Attempt: o.Attempt, Round: v.Round, ExternalID: o.ExternalID, ExternalURL: o.ExternalURL, Proof: ProofResponse}
-	case known.ExternalID == o.ExternalID && known.ExternalID != "":
-	case v.Class == Keyed && v.Round == 1 && known.ExternalID == o.ExternalID:
+	}
+	otherID := known.ExternalID != "" && o.ExternalID != "" && known.ExternalID != o.ExternalID
+	sameID := known.ExternalID != "" && known.ExternalID == o.ExternalID
+	switch {
+	case (known.Proof == ProofAssumed || known.Proof == ProofOperator) && !otherID:
+		d.Effect = effectOf(v, o, proof) // somebody's word is replaced by a proof
+	case known.Attempt == o.Attempt && !otherID:
+		return nothing
+	case sameID:
+	case v.Class == Keyed && v.Round == 1 && !otherID:
 	default:
 		d.Cause = CauseDuplicateEffect
-		d.Detail = "attempt " + o.label() + " had an effect too"
+		d.Detail = "attempt " + strconv.Itoa(o.Attempt) + " had an effect too, " + o.label()
+		if known.Attempt == o.Attempt && known.Proof == ProofObserved && proof == ProofResponse {
+			d.Effect = effectOf(v, o, proof) // a direct answer beats an observed one
+		}
 	}
 	return d
 }
 
+// outcomeAccepted takes a handle, or a poll's word that work goes on. Only the
+// last attempt's handle is polled: an earlier attempt that turns out to be
+// accepted is recorded as open again, so that nothing may be sent, or called
+// failed, on the last attempt's word alone.
 func outcomeAccepted(v View, o Outcome) Decision {
-	if v.State.Terminal() {
-		d := same(v, CauseLateEvidence)
-		d.Attempt, d.Settle = o.Attempt, []Settled{settledBy(o)}
-		return d
-	}
-	if v.State == Accepted {
-		// Still in progress, says a poll: wait, or give up after the budget.
+	if v.State == Accepted && o.Polled && o.Attempt == v.Attempt {
 		d := keep(v, Accepted, CausePolled)
 		d.Looks++
 		if d.Looks >= MaxPolls {
@@ -101,69 +114,140 @@ func outcomeAccepted(v View, o Outcome) Decision {
 		d.Delay = max(o.RetryAfter, at(pollWaits, d.Looks))
 		return d
 	}
-	d := keep(v, Accepted, outcomeCause(v, o))
-	d.Attempt, d.Settle = o.Attempt, []Settled{settledBy(o)}
-	d.Looks, d.Negatives = 0, 0
-	d.Delay = at(pollWaits, 0)
+	if v.hasEffectOf(o.Attempt) || v.State == Accepted && o.Attempt == v.Attempt && !v.isOpen(o.Attempt) {
+		return nothing
+	}
+	settled := settledBy(o)
+	if o.Attempt != v.Attempt || v.State.Terminal() && v.State != Succeeded {
+		settled.Result, settled.Kind = ResultUnknown, FailAmbiguous
+	}
+	d := same(v, outcomeCause(v, o))
+	moves := v.State == Claimed || v.State == Retrying || o.Attempt == v.Attempt
+	if moves && !v.State.Terminal() && v.State != Accepted {
+		d = keep(v, Accepted, outcomeCause(v, o))
+		d.Looks, d.Negatives = 0, 0
+		d.Delay = at(pollWaits, 0)
+	}
+	if v.State == Succeeded {
+		settled.Result = ResultAccepted // the question is closed, whatever it was
+	}
+	d.Attempt, d.Settle = o.Attempt, []Settled{settled}
 	return d
+}
+
+// hasEffectOf tells whether the job ended by a proof of attempt n's effect:
+// whatever else is said of n cannot weaken it.
+func (v View) hasEffectOf(n int) bool {
+	return v.State == Succeeded && v.Effect != nil && v.Effect.Attempt == n && v.Effect.Proof != ProofAssumed
 }
 
 func outcomeUnknown(v View, o Outcome) Decision {
 	o.Result, o.Kind = ResultUnknown, FailAmbiguous
-	if v.State != Sending || o.Attempt != v.Attempt {
-		d := same(v, outcomeCause(v, o))
-		d.Attempt, d.Settle = o.Attempt, []Settled{settledBy(o)}
-		if v.State == Accepted {
-			d.Looks++
-			d.Delay = at(lookWaits, d.Looks)
-			d.Settle = nil // an unreadable poll says nothing about the attempt
-			if d.Looks >= MaxPolls {
-				return unresolved(v, d, "the platform could not be asked")
-			}
-		}
+	if v.State == Sending && o.Attempt == v.Attempt {
+		d := keep(v, Ambiguous, CauseAnswered)
+		d.Settle = []Settled{settledBy(o)}
+		d.LastError = &Failure{Kind: FailAmbiguous, Message: o.Message, HTTPStatus: o.HTTPStatus}
+		d.Detail = o.Message
+		d.Looks, d.Negatives = 0, 0
+		d.Delay = max(firstLook(v), o.RetryAfter)
 		return d
 	}
-	d := keep(v, Ambiguous, CauseAnswered)
-	d.Settle = []Settled{settledBy(o)}
-	d.LastError = &Failure{Kind: FailAmbiguous, Message: o.Message, HTTPStatus: o.HTTPStatus}
+	if o.Polled {
+		return pollUnread(v, o)
+	}
+	if !v.isOpen(o.Attempt) {
+		return nothing // not knowing takes back no proof
+	}
+	d := same(v, CauseLateEvidence)
+	d.Attempt, d.Settle = o.Attempt, []Settled{settledBy(o)}
+	return d
+}
+
+// pollUnread counts a poll that gave no word. It says nothing of the attempt.
+func pollUnread(v View, o Outcome) Decision {
+	limit := MaxPolls
+	switch {
+	case o.Attempt != v.Attempt:
+		return nothing
+	case v.State == Ambiguous:
+		limit = MaxLooks
+	case v.State != Accepted:
+		return nothing
+	}
+	d := keep(v, v.State, CausePolled)
+	d.Looks++
 	d.Detail = o.Message
-	d.Looks, d.Negatives = 0, 0
-	d.Delay = max(firstLook(v), o.RetryAfter)
+	if d.Looks >= limit {
+		return unresolved(v, d, "the platform could not be asked")
+	}
+	d.Delay = max(o.RetryAfter, at(lookWaits, d.Looks-1))
 	return d
 }
 
 func outcomeNoEffect(v View, o Outcome) Decision {
-	late := same(v, outcomeCause(v, o))
-	late.Attempt, late.Settle, late.Detail = o.Attempt, []Settled{settledBy(o)}, o.Message
-	switch v.State {
-	case Sending:
-		if o.Attempt != v.Attempt {
-			return late
-		}
-	case Ambiguous, NeedsResolution:
-	case Accepted:
-		if !o.Polled {
-			return late
-		}
-	default:
-		return late
+	if v.hasEffectOf(o.Attempt) {
+		return nothing
 	}
-	failure := &Failure{Kind: o.Kind, Message: o.Message, HTTPStatus: o.HTTPStatus}
+	polled := o.Polled && o.Attempt == v.Attempt
+	if polled && v.isOpen(o.Attempt) && v.absenceLeft() > 0 && v.State != Sending {
+		// The handle may be read before the commit request acts: no proof yet.
+		d := pollUnread(v, o)
+		if d.To == Ambiguous {
+			d.Delay = max(d.Delay, v.absenceLeft())
+		}
+		return d
+	}
+	if v.State == Accepted && o.Attempt == v.Attempt && !polled {
+		return nothing // the accepted attempt answers to polls only
+	}
+	if !v.settles(o, polled) {
+		d := same(v, outcomeCause(v, o))
+		d.Attempt, d.Settle, d.Detail = o.Attempt, []Settled{settledBy(o)}, o.Message
+		return d
+	}
 	if len(others(v, o.Attempt)) > 0 {
-		if v.State == Sending {
-			late.To = Ambiguous
-			late.Delay = max(firstLook(v), o.RetryAfter)
-			late.Looks, late.Negatives = 0, 0
-		}
-		late.LastError = failure
-		if o.Kind == FailRateLimited && o.RetryAfter > 0 {
-			late.Hold = &HoldUntil{For: o.RetryAfter, Reason: o.Message}
-		}
-		return late
+		return othersOpen(v, o)
 	}
 	d := keep(v, Retrying, outcomeCause(v, o))
-	d.Attempt, d.Settle, d.LastError, d.Detail = o.Attempt, late.Settle, failure, o.Message
+	d.Attempt, d.Settle, d.Detail = o.Attempt, []Settled{settledBy(o)}, o.Message
+	d.LastError = &Failure{Kind: o.Kind, Message: o.Message, HTTPStatus: o.HTTPStatus}
 	return provenWithout(v, d, o)
+}
+
+// settles tells whether an outcome without effect answers the question that the
+// job's state asks. Else it is only recorded with its attempt.
+func (v View) settles(o Outcome, polled bool) bool {
+	switch v.State {
+	case Sending:
+		return o.Attempt == v.Attempt
+	case Accepted:
+		return polled
+	case Ambiguous:
+		return v.isOpen(o.Attempt)
+	case NeedsResolution:
+		return v.isOpen(o.Attempt) || polled && len(v.Open) == 0
+	default:
+		return false
+	}
+}
+
+// othersOpen settles one attempt without effect while another one is unknown:
+// the job's outcome stays open.
+func othersOpen(v View, o Outcome) Decision {
+	d := same(v, outcomeCause(v, o))
+	switch v.State {
+	case Sending:
+		// A refused repeat counts in the chain, so that the waits grow.
+		d = keep(v, Ambiguous, outcomeCause(v, o))
+		d.Looks++
+		d.Delay = max(firstLook(v), v.replayWait(d.Looks), o.RetryAfter)
+	case Accepted:
+		d = unresolved(v, keep(v, Accepted, CausePolled), "the accepted attempt had no effect; an earlier one is unknown")
+	}
+	d.Attempt, d.Settle, d.Detail = o.Attempt, []Settled{settledBy(o)}, o.Message
+	d.LastError = &Failure{Kind: o.Kind, Message: o.Message, HTTPStatus: o.HTTPStatus}
+	d.Hold = holdFor(o.Kind, o.RetryAfter, o.CredentialVersion, o.Message)
+	return d
 }
 
 // provenWithout decides where a job goes whose every attempt is proven to have
@@ -173,15 +257,16 @@ func provenWithout(v View, d Decision, o Outcome) Decision {
 		d.To = Canceled
 		return d
 	}
-	switch o.Kind {
-	case FailPermanent, FailEgressDenied:
+	d.Hold = holdFor(o.Kind, o.RetryAfter, o.CredentialVersion, o.Message)
+	switch {
+	case o.Kind == FailPermanent || o.Kind == FailEgressDenied:
 		d.To = Failed
-	case FailAuth:
-		d.Hold = &HoldUntil{Auth: true, CredentialVersion: o.CredentialVersion, Reason: o.Message}
+	case v.Attempt >= MaxAttempts:
+		spend(v, &d) // the end, whatever the kind
+	case o.Kind == FailAuth:
 		d.Blocked = o.Message
-	case FailRateLimited:
-		d.Delay = max(o.RetryAfter, time.Second)
-		d.Hold = &HoldUntil{For: d.Delay, Reason: o.Message}
+	case o.Kind == FailRateLimited:
+		d.Delay = d.Hold.For
 	default:
 		spend(v, &d)
 	}

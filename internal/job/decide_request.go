@@ -1,5 +1,7 @@
 package job
 
+import "fmt"
+
 // Rules of this file: what clients and persons may ask, and when. A repeat of a
 // request whose result is in place changes nothing and succeeds.
 
@@ -29,7 +31,19 @@ func decideRetry(v View) (Decision, error) {
 	if v.State != Failed && v.State != Expired {
 		return Decision{}, &StateError{Current: v.State, Allowed: []State{Failed, Expired}}
 	}
+	e := &StateError{Current: v.State, Allowed: []State{Failed, Expired}}
+	switch {
+	case len(v.Open) > 0:
+		e.Why = "an attempt turned out to be under way at the platform after the job had ended"
+		return Decision{}, e
+	case v.Attempt >= MaxAttempts:
+		e.Why = "the job has used up every attempt it can have"
+		return Decision{}, e
+	}
 	d := keep(v, Retrying, CauseRetryRequested)
+	if v.Resolution != nil && v.Resolution.Ruling == RuleNotSent {
+		d.Delay = max(v.FenceLeft, 0) // only a person's word says that it had no effect
+	}
 	d.Failures, d.Claims, d.Looks, d.Negatives = 0, 0, 0, 0
 	d.NewWindow, d.Uncancel = true, true
 	return d, nil
@@ -59,16 +73,21 @@ func decideResolved(v View, r Resolved) (Decision, error) {
 	case RuleCancel:
 		d.To = Canceled
 	case RuleResend:
-		if v.FenceLeft > 0 {
-			return Decision{}, &StateError{
-				Current: v.State, Allowed: []State{NeedsResolution},
-				Why: "the last attempt may still be under way; try again after its fence",
-			}
+		e := &StateError{Current: v.State, Allowed: []State{NeedsResolution}}
+		switch {
+		case v.FenceLeft > 0:
+			e.Why = "the last attempt may still be under way; try again after its fence"
+			return Decision{}, e
+		case v.Attempt >= MaxAttempts:
+			e.Why = "the job has used up every attempt it can have"
+			return Decision{}, e
 		}
 		d.To = Retrying
 		d.Round++
 		d.Failures, d.Claims = 0, 0
 		d.NewWindow, d.Uncancel = true, true
+	default:
+		return Decision{}, fmt.Errorf("no rule for ruling %d", r.Ruling)
 	}
 	return d, nil
 }

@@ -29,6 +29,9 @@ func (s Snapshot) View(t Traits, jitter float64) View {
 	if !s.Fence.IsZero() {
 		v.FenceLeft = s.Fence.Sub(s.Now)
 	}
+	if !s.NextAt.IsZero() {
+		v.DueLeft = s.NextAt.Sub(s.Now)
+	}
 	if !s.RoundArmed.IsZero() {
 		v.KeyAge = s.Now.Sub(s.RoundArmed)
 	}
