@@ -1,0 +1,403 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+// lastAttempt and earlyAttempt are the two attempts of the views below.
+const (
+	earlyAttempt = 1
+	lastAttempt  = 3
+)
+
+// openSets lists what may be open in a state: none, own, earlier, both.
+func openSets(s State) [][]int {
+	none, own, earlier, both := []int(nil), []int{lastAttempt}, []int{earlyAttempt}, []int{earlyAttempt, lastAttempt}
+	switch s {
+	case Scheduled, Claimed, Retrying, Succeeded:
+		return [][]int{none}
+	case Sending:
+		return [][]int{own, both}
+	case Ambiguous:
+		return [][]int{own, earlier, both}
+	case Accepted:
+		return [][]int{none, earlier}
+	default:
+		return [][]int{none, own, earlier, both}
+	}
+}
+
+// eachView calls f with every combination of what Decide branches on.
+func eachView(f func(View)) {
+	bools := []bool{false, true}
+	for _, s := range States {
+		for _, open := range openSets(s) {
+			for _, class := range []Class{Keyed, Handle, Observable, Opaque} {
+				for _, policy := range []Policy{Hold, AssumeSent, Resend} {
+					for _, cancel := range bools {
+						for _, windowOpen := range bools {
+							for _, fenced := range bools {
+								for _, worn := range bools {
+									f(exhaustiveView(s, open, class, policy, cancel, windowOpen, fenced, worn))
+								}
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// exhaustiveView builds one; worn is a job whose budgets are nearly spent.
+func exhaustiveView(s State, open []int, class Class, policy Policy, cancel, windowOpen, fenced, worn bool) View {
+	v := View{Open: open, WindowLeft: -time.Second, FenceLeft: -time.Hour, Handle: "h", Jitter: 0.5}
+	v.Job = Job{
+		Spec:   Spec{Policy: policy, Retry: RetryPolicy{MaxAttempts: 5}},
+		Status: Status{State: s, Version: 7, Attempt: lastAttempt, Round: 1, Class: class},
+	}
+	v.Traits = Traits{Class: class, KeyWindow: time.Hour, ReadLag: 10 * time.Second, Negatives: 2, Spacing: time.Minute}
+	v.KeyAge = time.Minute
+	if cancel && s != Scheduled && s != Claimed && s != Retrying {
+		v.CancelAsked = time.Unix(1, 0)
+	}
+	if windowOpen {
+		v.WindowLeft = time.Hour
+	}
+	if !fenced {
+		v.FenceLeft = 20 * time.Second
+	}
+	if worn {
+		v.Failures, v.Claims, v.Looks, v.Negatives = 4, 4, MaxLooks-1, 1
+		v.KeyAge, v.Handle = 31*time.Minute, ""
+		if s == Accepted {
+			v.Looks = MaxPolls - 1
+		}
+	}
+	switch s {
+	case Scheduled:
+		v.Attempt, v.Failures, v.FenceLeft = 0, 0, 0
+	case Succeeded:
+		proof := ProofResponse
+		if policy == AssumeSent {
+			proof = ProofAssumed
+		}
+		v.Effect = &Effect{Attempt: lastAttempt, Round: 1, ExternalID: "a", Proof: proof}
+	}
+	return v
+}
+
+// allEvidence lists every kind with every value that Decide tells apart.
+func allEvidence() []Evidence {
+	ev := []Evidence{LeaseOver{}, FenceOver{}, WindowOver{}, LookDue{}, CancelAsked{}, RetryAsked{}}
+	for k := FailureKind(0); k <= FailHeld; k++ {
+		ev = append(ev, Deferred{Kind: k, Message: "m"})
+	}
+	for _, n := range []int{0, earlyAttempt, lastAttempt, lastAttempt + 1} {
+		for _, verdict := range []Verdict{SawPresent, SawAbsent, SawInconclusive, SawCandidates, SawHandle} {
+			ev = append(ev, Looked{Observation{Attempt: n, Verdict: verdict, ExternalID: "a", Handle: "h"}})
+		}
+		for _, polled := range []bool{false, true} {
+			for _, id := range []string{"", "a", "b"} {
+				ev = append(ev, Outcome{Attempt: n, Result: ResultSucceeded, ExternalID: id, Polled: polled})
+			}
+			ev = append(ev,
+				Outcome{Attempt: n, Result: ResultAccepted, Handle: "h", Polled: polled},
+				Outcome{Attempt: n, Result: ResultUnknown, Polled: polled},
+				Outcome{Attempt: n, Polled: polled}, // what a connector did not fill in
+				Outcome{Attempt: n, Result: ResultNotSent, Kind: FailTransient, Polled: polled},
+			)
+			for _, k := range []FailureKind{0, FailAuth, FailPermanent, FailRateLimited, FailTransient, FailEgressDenied} {
+				ev = append(ev, Outcome{Attempt: n, Result: ResultRejected, Kind: k, Polled: polled})
+			}
+		}
+	}
+	for r := Ruling(0); r <= RuleCancel+1; r++ {
+		ev = append(ev, Resolved{Ruling: r}, Resolved{Ruling: r, Override: true})
+	}
+	return ev
+}
+
+// openAfter gives the attempts that are open once d is written.
+func openAfter(v View, d Decision) []int {
+	open := slices.Clone(v.Open)
+	if d.CloseOpen != 0 && !d.CloseOpen.Open() {
+		open = nil
+	}
+	for _, s := range d.Settle {
+		open = slices.DeleteFunc(open, func(n int) bool { return n == s.Attempt })
+		if s.Result.Open() {
+			open = append(open, s.Attempt)
+		}
+	}
+	return open
+}
+
+func TestDecideExhaustively(t *testing.T) {
+	evidence := allEvidence()
+	views, decisions, failures := 0, 0, 0
+	eachView(func(v View) {
+		views++
+		for _, e := range evidence {
+			if failures > 20 {
+				return
+			}
+			d, err := Decide(v, e)
+			decisions++
+			bad := checkError(v, e, err)
+			if err == nil {
+				bad = checkDecision(v, e, d)
+			}
+			if bad != "" {
+				failures++
+				t.Errorf("%s %s %s open %v cancel %t window %v fence %v looks %d, %T%+v:\n\t%s\n\tdecision %+v",
+					v.State, v.Class, v.Policy, v.Open, !v.CancelAsked.IsZero(), v.WindowLeft, v.FenceLeft, v.Looks, e, e, bad, d)
+			}
+		}
+	})
+	if views < 1000 || decisions < 100_000 {
+		t.Fatalf("only %d views and %d decisions were tried", views, decisions)
+	}
+}
+
+func checkError(v View, e Evidence, err error) string {
+	var state *StateError
+	switch e := e.(type) {
+	case Outcome:
+		missing := e.Attempt < 1 || e.Attempt > v.Attempt
+		if missing != errors.Is(err, ErrNoSuchAttempt) || !missing && err != nil {
+			return fmt.Sprintf("error %v", err)
+		}
+	case CancelAsked, RetryAsked:
+		if err != nil && !errors.As(err, &state) {
+			return fmt.Sprintf("error %v is no StateError", err)
+		}
+	case Resolved:
+		known := e.Ruling >= RuleSent && e.Ruling <= RuleCancel
+		if err != nil && known && !errors.As(err, &state) || err == nil && !known {
+			return fmt.Sprintf("error %v", err)
+		}
+	default:
+		if err != nil {
+			return fmt.Sprintf("error %v", err)
+		}
+	}
+	return ""
+}
+
+// checkDecision holds a decision against the rules, one after the other.
+func checkDecision(v View, e Evidence, d Decision) string {
+	if d.Action != ActWrite {
+		return checkAction(v, e, d)
+	}
+	for _, check := range []func(View, Evidence, Decision) string{
+		checkStates, checkClosed, checkCounters, checkTiming, checkEvidence,
+	} {
+		if bad := check(v, e, d); bad != "" {
+			return bad
+		}
+	}
+	return ""
+}
+
+func checkAction(v View, e Evidence, d Decision) string {
+	_, due := e.(LookDue)
+	switch {
+	case d.Action != ActNothing && !due:
+		return "only LookDue may ask for an action"
+	case d.Action == ActRearm && (v.State != Ambiguous || v.Class != Keyed || !v.CancelAsked.IsZero()):
+		return "re-arm of what must not be repeated"
+	case d.Action == ActRearm && (v.WindowLeft <= 0 || v.KeyAge >= v.Traits.KeyWindow/2):
+		return "re-arm outside the start window or half the key window"
+	case d.Action == ActObserve && v.FenceLeft+v.Traits.ReadLag > 0:
+		return "look before the fence"
+	case d.Action == ActPoll && v.Handle == "":
+		return "poll without a handle"
+	}
+	if o, ok := e.(Outcome); ok && o.Result == ResultSucceeded && v.State != Succeeded {
+		return "a success was dropped"
+	}
+	return ""
+}
+
+func checkStates(v View, e Evidence, d Decision) string {
+	_, retry := e.(RetryAsked)
+	switch {
+	case !Legal(v.State, d.To):
+		return "illegal transition"
+	case v.State == Succeeded && d.To != Succeeded:
+		return "SUCCEEDED reverted"
+	case v.State.Terminal() && d.To != v.State && d.To != Succeeded && !(retry && d.To == Retrying):
+		return "a terminal state was left by no listed exit"
+	case v.State != d.To && (d.To == Sending || d.To == Claimed):
+		return "only a store may claim and arm"
+	case v.State != Succeeded && d.To == Succeeded && d.Effect == nil:
+		return "SUCCEEDED without an effect's proof"
+	case v.State != d.To && d.To == Ambiguous && len(openAfter(v, d)) == 0:
+		return "AMBIGUOUS with no open attempt"
+	}
+	return ""
+}
+
+func checkClosed(v View, e Evidence, d Decision) string {
+	open := openAfter(v, d)
+	switch d.To {
+	case Retrying, Failed, Canceled, Expired:
+		if d.To != v.State && len(open) > 0 {
+			return fmt.Sprintf("entered while attempts %v are open", open)
+		}
+	}
+	look, looked := e.(Looked)
+	_, ruled := e.(Resolved)
+	out, answered := e.(Outcome)
+	switch d.CloseOpen {
+	case 0:
+	case ResultAbsent:
+		if !looked || look.Verdict != SawAbsent || v.FenceLeft+v.Traits.ReadLag > 0 || v.Negatives+1 < v.Traits.Negatives {
+			return "absence without a proof"
+		}
+	case ResultSuperseded:
+		success := answered && out.Result == ResultSucceeded || looked && look.Verdict == SawPresent
+		policy := d.Cause == CausePolicy && v.Policy != Hold
+		if !success && !ruled && !policy {
+			return "attempts closed by neither success, person nor policy"
+		}
+	default:
+		return "CloseOpen with a result of one attempt"
+	}
+	for _, s := range d.Settle {
+		if answered && s.Attempt != out.Attempt {
+			return "an outcome settled another attempt"
+		}
+		if answered && s.Result == ResultUnknown && out.Result != ResultAccepted && !slices.Contains(v.Open, s.Attempt) {
+			return "not knowing reopened a settled attempt"
+		}
+	}
+	return ""
+}
+
+func checkCounters(v View, e Evidence, d Decision) string {
+	_, lease := e.(LeaseOver)
+	_, deferred := e.(Deferred)
+	_, retry := e.(RetryAsked)
+	ruling, _ := e.(Resolved)
+	fresh := retry || ruling.Ruling == RuleResend
+	out, answered := e.(Outcome)
+	look, _ := e.(Looked)
+	proven := deferred || answered && (out.Result == ResultRejected || out.Result == ResultNotSent) || look.Verdict == SawAbsent
+	resent := ruling.Ruling == RuleResend || d.Cause == CausePolicy && v.Policy == Resend && d.To == Retrying
+	switch {
+	case d.Attempt < 0 || d.Attempt > v.Attempt:
+		return "a decision about an attempt that was never armed"
+	case fresh && d.Failures != 0, !fresh && d.Failures != v.Failures && !(proven && d.Failures == v.Failures+1):
+		return "failures moved by something else than a proven failure"
+	case fresh && d.Claims != 0, !fresh && d.Claims != v.Claims && !(lease && d.Claims == v.Claims+1) && !(deferred && d.Claims == 0):
+		return "claims moved by something else than a lease"
+	case resent && d.Round != v.Round+1, !resent && d.Round != v.Round:
+		return "round moved, and nobody wanted a new effect"
+	}
+	return ""
+}
+
+func checkTiming(v View, e Evidence, d Decision) string {
+	staying := d.To == v.State && (d.To == Ambiguous || d.To == Accepted)
+	switch {
+	case d.Delay < 0 && (d.Delay != KeepDelay || d.To != v.State):
+		return "a negative delay"
+	case staying && d.Delay == 0:
+		return "due again at once: a hot loop"
+	case v.State == Ambiguous && d.To == Retrying && d.Round > v.Round && v.FenceLeft > 0:
+		return "a new effect before the fence"
+	case d.Delay > MaxBackoff+time.Minute:
+		return "a wait without a bound"
+	}
+	if d.Round > v.Round && d.Cause == CausePolicy {
+		if v.WindowLeft <= 0 || !v.CancelAsked.IsZero() || v.Attempt >= v.Retry.Attempts() {
+			return "RESEND outside its bounds"
+		}
+	}
+	switch e.(type) {
+	case WindowOver:
+		if v.WindowLeft > 0 {
+			return "ended while the window is open"
+		}
+	case FenceOver:
+		if v.FenceLeft > 0 {
+			return "given up before the fence"
+		}
+	}
+	return ""
+}
+
+func checkEvidence(v View, e Evidence, d Decision) string {
+	out, ok := e.(Outcome)
+	if !ok {
+		return ""
+	}
+	earlier := slices.ContainsFunc(v.Open, func(n int) bool { return n != out.Attempt })
+	switch out.Result {
+	case ResultSucceeded:
+		if d.To != Succeeded {
+			return "a success was not accepted"
+		}
+	case ResultRejected, ResultNotSent:
+		if earlier && d.To != v.State && (d.To == Failed || d.To == Retrying || d.To == Canceled || d.To == Expired) {
+			return "a refusal ended a job whose other attempt is unknown"
+		}
+		fallthrough
+	default:
+		if d.To == Succeeded && v.State != Succeeded && !(v.Policy == AssumeSent && d.Effect.Proof == ProofAssumed) {
+			return "SUCCEEDED without a success"
+		}
+	}
+	return ""
+}
+
+// TestRepeatsChangeNothing repeats each request on the job that it left behind.
+func TestRepeatsChangeNothing(t *testing.T) {
+	requests := []Evidence{CancelAsked{}, LeaseOver{}, FenceOver{}, WindowOver{}}
+	for _, r := range []Ruling{RuleSent, RuleNotSent, RuleResend, RuleCancel} {
+		requests = append(requests, Resolved{Ruling: r, Override: true})
+	}
+	written := 0
+	eachView(func(v View) {
+		for _, e := range requests {
+			d, err := Decide(v, e)
+			if err != nil || d.Action != ActWrite {
+				continue
+			}
+			written++
+			after := applied(v, d)
+			again, err := Decide(after, e)
+			if err != nil || again.Action != ActNothing {
+				t.Fatalf("%s, %T%+v: the repeat in %s gave %+v, %v", v.State, e, e, after.State, again, err)
+			}
+		}
+	})
+	if written == 0 {
+		t.Fatal("no request was ever granted")
+	}
+}
+
+// applied is v after d, at the same moment.
+func applied(v View, d Decision) View {
+	v.Open = openAfter(v, d)
+	v.State, v.Round, v.Failures, v.Claims, v.Looks, v.Negatives = d.To, d.Round, d.Failures, d.Claims, d.Looks, d.Negatives
+	if d.Effect != nil {
+		v.Effect = d.Effect
+	}
+	if d.Ruling != nil {
+		v.Resolution = d.Ruling
+	}
+	if d.Cancel {
+		v.CancelAsked = time.Unix(1, 0)
+	}
+	if d.Uncancel {
+		v.CancelAsked = time.Time{}
+	}
+	return v
+}
