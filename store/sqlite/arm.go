@@ -1,0 +1,199 @@
+package sqlite
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file: no intent is written unless every guard of the contract
+// holds at one moment. The checks here give each refusal its name; the update
+// itself and the triggers repeat those that matter for safety.
+
+// Arm implements store.Store.
+func (s *Store) Arm(ctx context.Context, items []store.Arm) ([]store.Armed, error) {
+	if err := bounded(len(items)); err != nil {
+		return nil, fmt.Errorf("arm: %w", err)
+	}
+	return write(ctx, s, "arm", func(ctx context.Context, t *tx) ([]store.Armed, error) {
+		out := make([]store.Armed, len(items))
+		for i, a := range items {
+			verdict, fatal := t.item(ctx, func() (err error) {
+				out[i], err = t.arm(ctx, a)
+				return err
+			})
+			if fatal != nil {
+				return nil, fatal
+			}
+			if verdict != nil {
+				out[i] = store.Armed{Err: verdict}
+			}
+		}
+		return out, nil
+	})
+}
+
+func (t *tx) arm(ctx context.Context, a store.Arm) (store.Armed, error) {
+	row, err := t.q.GetJob(ctx, fromID(a.Job))
+	if err != nil {
+		return store.Armed{}, orNotFound(err)
+	}
+	st := row.JobState
+	if err := t.mayArm(ctx, st, a); err != nil {
+		return store.Armed{}, err
+	}
+	attempt := newAttemptRow(a, st, st.Attempt+1, st.Round, t.now)
+	if a.Rearm {
+		if err := t.sameBytes(ctx, st, a); err != nil {
+			return store.Armed{}, err
+		}
+		// The platform still knows the handle of the attempt that is repeated.
+		last, err := t.q.GetAttempt(ctx, litedb.GetAttemptParams{JobID: st.JobID, Number: st.Attempt})
+		if err != nil {
+			return store.Armed{}, fmt.Errorf("last attempt: %w", err)
+		}
+		attempt.Handle = last.Handle
+	}
+	if err := t.takeGate(ctx, row.JobState, a); err != nil {
+		return store.Armed{}, err
+	}
+	from := st.State
+	if err := t.writeArm(ctx, &st, a, attempt); err != nil {
+		return store.Armed{}, err
+	}
+	err = t.event(ctx, row.Job.ScheduleID, st, litedb.InsertEventParams{
+		FromState: from, Cause: int64(job.CauseArmed), Attempt: attempt.Number, Actor: a.Worker,
+	})
+	if err != nil {
+		return store.Armed{}, err
+	}
+	snap, err := t.view().complete(ctx, row.Job, st)
+	return store.Armed{Snapshot: snap, Attempt: toAttempt(attempt)}, err
+}
+
+// mayArm checks what the job's own row and its hold key say.
+func (t *tx) mayArm(ctx context.Context, st litedb.JobState, a store.Arm) error {
+	want := job.Claimed
+	if a.Rearm {
+		want = job.Ambiguous
+	}
+	switch {
+	case st.Version != a.Version:
+		return fmt.Errorf("%w: version %d, now %d", store.ErrStale, a.Version, st.Version)
+	case job.State(st.State) != want:
+		return fmt.Errorf("%w: arm in state %s", store.ErrIllegal, job.State(st.State))
+	case st.ClaimToken == nil || toID(st.ClaimToken) != a.Claim || st.NextAt.Int64 <= t.now:
+		return fmt.Errorf("%w: the lease is lost", store.ErrStale)
+	case st.CancelAskedAt.Valid:
+		return fmt.Errorf("%w: a cancel was asked", store.ErrStale)
+	case st.StartDeadline <= t.now:
+		return store.ErrWindowOver
+	}
+	ready, err := t.q.GetReady(ctx, litedb.GetReadyParams{ConnectionID: st.ConnectionID, HoldKey: st.HoldKey})
+	if err != nil {
+		return fmt.Errorf("ready row: %w", err)
+	}
+	if ready.Paused == 1 || ready.AuthHoldAt.Valid || ready.RateLimitedUntil > t.now {
+		return store.ErrHeld
+	}
+	return nil
+}
+
+// sameBytes keeps a re-arm to the effect key and the bytes of its round: only
+// then does the target see a repeat and not a second request.
+func (t *tx) sameBytes(ctx context.Context, st litedb.JobState, a store.Arm) error {
+	first, err := t.q.RoundsFirst(ctx, litedb.RoundsFirstParams{JobID: st.JobID, Round: st.Round})
+	if errors.Is(err, sql.ErrNoRows) {
+		return fmt.Errorf("%w: re-arm in a round without an attempt", store.ErrIllegal)
+	}
+	if err != nil {
+		return fmt.Errorf("first attempt: %w", err)
+	}
+	if first.EffectKey != a.EffectKey || !bytes.Equal(first.RequestDigest, a.Digest) {
+		return fmt.Errorf("%w: re-arm with another effect key or other bytes", store.ErrIllegal)
+	}
+	return nil
+}
+
+func (t *tx) takeGate(ctx context.Context, st litedb.JobState, a store.Arm) error {
+	if len(a.Gate) == 0 {
+		return nil
+	}
+	account := a.AccountIdentity
+	if account == "" {
+		account = accountOf(st)
+	}
+	owner, err := t.q.GateOwner(ctx, litedb.GateOwnerParams{Account: account, Fingerprint: a.Gate})
+	if err == nil && toID(owner) != a.Job {
+		return fmt.Errorf("%w: by job %s", store.ErrGated, toID(owner))
+	}
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return fmt.Errorf("gate: %w", err)
+	}
+	err = t.q.TakeGate(ctx, litedb.TakeGateParams{
+		Account: account, Fingerprint: a.Gate, JobID: st.JobID, Attempt: st.Attempt + 1,
+	})
+	if err != nil {
+		return fmt.Errorf("gate: %w", err)
+	}
+	return nil
+}
+
+// writeArm moves the job to SENDING and writes the attempt.
+func (t *tx) writeArm(ctx context.Context, st *litedb.JobState, a store.Arm, attempt litedb.Attempt) error {
+	n, err := t.q.ArmJob(ctx, litedb.ArmJobParams{
+		Class: int64(a.Class), Fence: someMicros(attempt.FenceAt), Worker: a.Worker, Now: t.now,
+		JobID: st.JobID, Version: a.Version, ClaimToken: fromID(a.Claim), Rearm: toBool(a.Rearm),
+	})
+	if err != nil {
+		return fmt.Errorf("arm job: %w", err)
+	}
+	if n != 1 {
+		return fmt.Errorf("%w: an earlier attempt is still open", store.ErrIllegal)
+	}
+	if err := t.q.InsertAttempt(ctx, insertAttemptParams(attempt)); err != nil {
+		return fmt.Errorf("attempt: %w", err)
+	}
+	if st.Attempt == 0 {
+		st.Class = int64(a.Class)
+	}
+	st.State, st.Version, st.Attempt = int64(job.Sending), st.Version+1, attempt.Number
+	st.NextAt, st.ClaimToken, st.Worker = someMicros(attempt.FenceAt), nil, a.Worker
+	st.Claims, st.Blocked, st.UpdatedAt = 0, "", t.now
+	return nil
+}
+
+// ArmedBy implements store.Store. It waits its turn behind the writes that came
+// before it, so the arm that it asks about is decided.
+func (s *Store) ArmedBy(ctx context.Context, id, token job.ID) (store.Armed, error) {
+	return write(ctx, s, "armed by", func(ctx context.Context, t *tx) (store.Armed, error) {
+		a, err := t.q.AttemptByToken(ctx, litedb.AttemptByTokenParams{JobID: fromID(id), ArmToken: fromID(token)})
+		if err != nil {
+			return store.Armed{}, orNotFound(err)
+		}
+		snap, err := t.view().snapshot(ctx, fromID(id))
+		return store.Armed{Snapshot: snap, Attempt: toAttempt(a)}, err
+	})
+}
+
+// SaveHandle implements store.Store. Only the attempt that is being sent may
+// save one.
+func (s *Store) SaveHandle(ctx context.Context, id job.ID, attempt int, handle string) error {
+	_, err := write(ctx, s, "save handle", func(ctx context.Context, t *tx) (struct{}, error) {
+		n, err := t.q.SaveHandle(ctx, litedb.SaveHandleParams{Handle: handle, JobID: fromID(id), Number: int64(attempt)})
+		if err != nil || n == 1 {
+			return struct{}{}, err
+		}
+		if _, err := t.q.GetAttempt(ctx, litedb.GetAttemptParams{JobID: fromID(id), Number: int64(attempt)}); err != nil {
+			return struct{}{}, orNotFound(err)
+		}
+		return struct{}{}, store.ErrStale
+	})
+	return err
+}

@@ -1,0 +1,255 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file:
+//   - a claim walks ready rows whose time has come, those that wait longest
+//     first, and gives each an equal share, then the rest to whoever has more;
+//   - a row that was served goes behind the others, so that small claims take
+//     turns too;
+//   - a row that is held, or whose connection is at a bound, has no runnable_at
+//     or a later one: it costs nothing until that changes.
+
+// Claim implements store.Store.
+func (s *Store) Claim(ctx context.Context, p store.ClaimParams) ([]store.Leased, error) {
+	return write(ctx, s, "claim", func(ctx context.Context, t *tx) ([]store.Leased, error) {
+		if err := t.refuseQuarantined(ctx); err != nil {
+			return nil, err
+		}
+		c := &claimer{tx: t, p: p, left: page(p.Limit), conns: make(map[job.ID]*claimed)}
+		for c.left > 0 {
+			rows, err := t.q.ReadyRows(ctx, litedb.ReadyRowsParams{Now: someMicros(t.now), MaxRows: c.left})
+			if err != nil {
+				return nil, fmt.Errorf("ready rows: %w", err)
+			}
+			if len(rows) == 0 {
+				break
+			}
+			took, err := c.share(ctx, rows)
+			if err != nil {
+				return nil, err
+			}
+			if took == 0 && c.idle(rows) {
+				break
+			}
+		}
+		return c.out, nil
+	})
+}
+
+// claimer is one claim under way.
+type claimer struct {
+	*tx
+	p     store.ClaimParams
+	left  int64
+	conns map[job.ID]*claimed
+	// empty are the rows that gave nothing although they were due.
+	empty map[readyKey]bool
+	out   []store.Leased
+}
+
+type readyKey struct {
+	conn job.ID
+	hold string
+}
+
+// claimed is a connection, and how much more of it this claim may take.
+type claimed struct {
+	store.Connection
+	row  litedb.Connection
+	room int64
+}
+
+// idle tells whether each of these rows gave nothing before: their due jobs are
+// past their window and wait for the sweep.
+func (c *claimer) idle(rows []litedb.ReadyRowsRow) bool {
+	if c.empty == nil {
+		c.empty = make(map[readyKey]bool)
+	}
+	all := true
+	for _, r := range rows {
+		k := readyKey{toID(r.ConnectionID), r.HoldKey}
+		all = all && c.empty[k]
+		c.empty[k] = true
+	}
+	return all
+}
+
+// share gives each row its part of what is left. What a row cannot use is left
+// for the next walk.
+func (c *claimer) share(ctx context.Context, rows []litedb.ReadyRowsRow) (int64, error) {
+	part := max(1, c.left/int64(len(rows)))
+	var took int64
+	for _, r := range rows {
+		n, err := c.serve(ctx, r, min(part, c.left))
+		if err != nil {
+			return took, err
+		}
+		took += n
+		c.left -= n
+	}
+	return took, nil
+}
+
+// serve claims up to n jobs of one row.
+func (c *claimer) serve(ctx context.Context, r litedb.ReadyRowsRow, n int64) (int64, error) {
+	conn, err := c.connection(ctx, r.ConnectionID)
+	if err != nil {
+		return 0, err
+	}
+	n = min(n, conn.room)
+	if n <= 0 {
+		return 0, nil
+	}
+	ids, err := c.q.DueJobs(ctx, litedb.DueJobsParams{
+		ConnectionID: r.ConnectionID, HoldKey: r.HoldKey, Now: someMicros(c.now), MaxRows: n,
+	})
+	if err != nil {
+		return 0, fmt.Errorf("due jobs: %w", err)
+	}
+	for _, id := range ids {
+		if err := c.take(ctx, id, conn); err != nil {
+			return 0, err
+		}
+	}
+	took := int64(len(ids))
+	c.w.turn = max(c.w.turn+1, c.now)
+	err = c.q.Served(ctx, litedb.ServedParams{
+		ConnectionID: r.ConnectionID, HoldKey: r.HoldKey, Now: c.now, Turn: c.w.turn,
+	})
+	if err != nil {
+		return 0, fmt.Errorf("ready row: %w", err)
+	}
+	conn.room -= took
+	return took, c.bound(ctx, conn, took)
+}
+
+// take leases one job.
+func (c *claimer) take(ctx context.Context, id []byte, conn *claimed) error {
+	row, err := c.q.GetJob(ctx, id)
+	if err != nil {
+		return fmt.Errorf("read job: %w", err)
+	}
+	st := row.JobState
+	token, end := fromID(randomID()), c.now+micros(c.p.Lease)
+	n, err := c.q.ClaimJob(ctx, litedb.ClaimJobParams{
+		ClaimToken: token, Now: someMicros(c.now), Worker: c.p.Worker, LeaseEnd: someMicros(end),
+		JobID: id, Version: st.Version,
+	})
+	if err != nil {
+		return fmt.Errorf("claim job: %w", err)
+	}
+	if n != 1 {
+		return fmt.Errorf("claim job %s: %w: read as due, but not so when written", toID(id), store.ErrIllegal)
+	}
+	from := st.State
+	st.State, st.Version, st.ClaimToken = int64(job.Claimed), st.Version+1, token
+	st.ClaimedAt, st.Worker, st.NextAt = someMicros(c.now), c.p.Worker, someMicros(end)
+	st.Blocked, st.UpdatedAt = "", c.now
+	err = c.event(ctx, row.Job.ScheduleID, st, litedb.InsertEventParams{
+		FromState: from, Cause: int64(job.CauseClaimed), Actor: c.p.Worker,
+	})
+	if err != nil {
+		return err
+	}
+	snap, err := c.view().complete(ctx, row.Job, st)
+	if err != nil {
+		return err
+	}
+	c.out = append(c.out, store.Leased{Snapshot: snap, Connection: conn.Connection})
+	return nil
+}
+
+// connection reads a connection once per claim and finds how much it may take.
+func (c *claimer) connection(ctx context.Context, id []byte) (*claimed, error) {
+	if conn, ok := c.conns[toID(id)]; ok {
+		return conn, nil
+	}
+	row, err := c.q.GetConnection(ctx, id)
+	if err != nil {
+		return nil, fmt.Errorf("connection: %w", err)
+	}
+	public, err := c.view().withHolds(ctx, row)
+	if err != nil {
+		return nil, err
+	}
+	conn := &claimed{Connection: public, row: row}
+	busy, err := c.q.InFlight(ctx, id)
+	if err != nil {
+		return nil, fmt.Errorf("in flight: %w", err)
+	}
+	limit := row.MaxInFlight
+	if limit == 0 {
+		limit = int64(c.w.s.opts.MaxInFlight)
+	}
+	conn.room = limit - busy
+	if b := (bucket{perMinute: row.MaxPerMinute, at: row.BucketAt}); b.perMinute > 0 {
+		conn.room = min(conn.room, b.tokens(c.now))
+	}
+	c.conns[toID(id)] = conn
+	return conn, c.bound(ctx, conn, 0)
+}
+
+// bound takes the tokens that were used, and sets the connection's rows aside
+// when it is at one of its bounds.
+func (c *claimer) bound(ctx context.Context, conn *claimed, took int64) error {
+	b := bucket{perMinute: conn.row.MaxPerMinute, at: conn.row.BucketAt}
+	if b.perMinute > 0 && took > 0 {
+		b = b.take(c.now, took)
+		conn.row.BucketAt = b.at
+		if err := c.q.SetBucket(ctx, litedb.SetBucketParams{BucketAt: b.at, ID: conn.row.ID}); err != nil {
+			return fmt.Errorf("token bucket: %w", err)
+		}
+	}
+	if conn.room > 0 {
+		return nil
+	}
+	if b.perMinute > 0 && b.tokens(c.now) == 0 {
+		if err := c.q.Pace(ctx, litedb.PaceParams{PacedUntil: b.at, ConnectionID: conn.row.ID}); err != nil {
+			return fmt.Errorf("token bucket: %w", err)
+		}
+		return nil
+	}
+	if err := c.q.Saturate(ctx, conn.row.ID); err != nil {
+		return fmt.Errorf("bound: %w", err)
+	}
+	return nil
+}
+
+// bucket is a token bucket as one number: at is when its oldest token was made.
+// Its size and its pace are chosen so that no minute sees more than perMinute:
+// a tenth may come at once, the rest evenly.
+type bucket struct{ perMinute, at int64 }
+
+func (b bucket) size() int64 { return max(1, b.perMinute/10) }
+
+// every is the time in which one token is made, rounded up.
+func (b bucket) every() int64 {
+	n := b.perMinute - b.size() + 1
+	return (time.Minute.Microseconds() + n - 1) / n
+}
+
+// oldest is when the oldest token that still counts was made; a bucket holds
+// no more than its size.
+func (b bucket) oldest(now int64) int64 { return max(b.at, now-(b.size()-1)*b.every()) }
+
+func (b bucket) tokens(now int64) int64 {
+	oldest := b.oldest(now)
+	if oldest > now {
+		return 0
+	}
+	return (now-oldest)/b.every() + 1
+}
+
+func (b bucket) take(now, n int64) bucket {
+	b.at = b.oldest(now) + n*b.every()
+	return b
+}

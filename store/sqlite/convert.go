@@ -1,0 +1,395 @@
+package sqlite
+
+import (
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Every conversion between the domain and the rows is in this file. Zero times
+// and zero ids are NULL where the column may be, and empty bytes are not NULL.
+
+func toMicros(t time.Time) sql.NullInt64 {
+	if t.IsZero() {
+		return sql.NullInt64{}
+	}
+	return someMicros(t.UnixMicro())
+}
+
+func someMicros(us int64) sql.NullInt64 { return sql.NullInt64{Int64: us, Valid: true} }
+
+func fromMicros(us int64) time.Time { return time.UnixMicro(us).UTC() }
+
+func fromNullMicros(n sql.NullInt64) time.Time {
+	if !n.Valid {
+		return time.Time{}
+	}
+	return fromMicros(n.Int64)
+}
+
+func micros(d time.Duration) int64        { return d.Microseconds() }
+func fromDuration(us int64) time.Duration { return time.Duration(us) * time.Microsecond }
+
+func fromID(id job.ID) []byte { return id[:] }
+
+func fromOptionalID(id job.ID) []byte {
+	if id.IsZero() {
+		return nil
+	}
+	return id[:]
+}
+
+// toID reads an id; NULL is the zero id.
+func toID(b []byte) job.ID {
+	var id job.ID
+	copy(id[:], b)
+	return id
+}
+
+// fromBytes keeps empty bytes apart from NULL.
+func fromBytes(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}
+
+// toBytes gives nil for empty bytes.
+func toBytes(b []byte) []byte {
+	if len(b) == 0 {
+		return nil
+	}
+	return b
+}
+
+func toBool(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func newMetaParams(id job.ID, now int64, identity string) litedb.CreateMetaParams {
+	return litedb.CreateMetaParams{StoreID: fromID(id), CreatedAt: now, FileIdentity: identity}
+}
+
+func openedParams(identity string, generation int64, reason string) litedb.SetOpenedParams {
+	return litedb.SetOpenedParams{FileIdentity: identity, Generation: generation, Quarantined: reason}
+}
+
+func metaOf(m litedb.Meta) store.Meta {
+	return store.Meta{
+		StoreID: toID(m.StoreID), Engine: "sqlite", Created: fromMicros(m.CreatedAt), Quarantined: m.Quarantined,
+	}
+}
+
+// newRows makes the rows of a job that is stored for the first time.
+func newRows(n store.NewJob, class int64, now int64) (litedb.Job, litedb.JobState, error) {
+	s := n.Spec
+	labels, err := json.Marshal(s.Labels)
+	if err != nil {
+		return litedb.Job{}, litedb.JobState{}, fmt.Errorf("labels: %w", err)
+	}
+	if s.Labels == nil {
+		labels = []byte("{}")
+	}
+	policy := s.Policy
+	if policy == 0 {
+		policy = job.Hold
+	}
+	due := now
+	if !n.ScheduledFor.IsZero() {
+		due = n.ScheduledFor.UnixMicro()
+	}
+	if n.Class != 0 {
+		class = int64(n.Class)
+	}
+	j := litedb.Job{
+		ID: fromID(s.ID), Project: s.Project, IdemKey: s.Key, ConnectionID: fromID(s.Connection),
+		HoldKey: s.HoldKey, PayloadKind: s.PayloadKind, StartWindow: micros(s.StartWindow),
+		MaxAttempts: int64(s.Retry.MaxAttempts), MinBackoff: micros(s.Retry.MinBackoff),
+		MaxBackoff: micros(s.Retry.MaxBackoff), AttemptTimeout: micros(s.Retry.AttemptTimeout),
+		Policy: int64(policy), Labels: string(labels), TimeZone: s.TimeZone,
+		ReplyTo: fromOptionalID(s.ReplyTo), ScheduleID: fromOptionalID(s.Schedule),
+		Fingerprint: s.Fingerprint.Bytes(), CreatedAt: now, Payload: fromBytes(s.Payload),
+	}
+	st := litedb.JobState{
+		JobID: j.ID, Project: j.Project, ConnectionID: j.ConnectionID, HoldKey: j.HoldKey,
+		State: int64(job.Scheduled), Version: 1, Round: 1, ScheduledFor: due,
+		StartDeadline: due + window(j), NextAt: someMicros(due), Class: class, UpdatedAt: now,
+	}
+	return j, st, nil
+}
+
+// window is how late a job may start, in microseconds.
+func window(j litedb.Job) int64 {
+	if j.StartWindow == 0 {
+		return micros(job.DefaultWindow)
+	}
+	return j.StartWindow
+}
+
+func insertStateParams(st litedb.JobState) litedb.InsertStateParams {
+	return litedb.InsertStateParams{
+		JobID: st.JobID, Project: st.Project, ConnectionID: st.ConnectionID, HoldKey: st.HoldKey,
+		ScheduledFor: st.ScheduledFor, StartDeadline: st.StartDeadline, NextAt: st.NextAt,
+		Class: st.Class, UpdatedAt: st.UpdatedAt,
+	}
+}
+
+func setStateParams(st litedb.JobState) litedb.SetStateParams {
+	return litedb.SetStateParams{
+		JobID: st.JobID, State: st.State, Version: st.Version, Round: st.Round, Failures: st.Failures,
+		Claims: st.Claims, Looks: st.Looks, Negatives: st.Negatives, StartDeadline: st.StartDeadline,
+		NextAt: st.NextAt, ClaimToken: st.ClaimToken, CancelAskedAt: st.CancelAskedAt, Blocked: st.Blocked,
+		ErrorKind: st.ErrorKind, ErrorMessage: st.ErrorMessage, ErrorStatus: st.ErrorStatus,
+		ErrorAt: st.ErrorAt, ResolutionID: st.ResolutionID, UpdatedAt: st.UpdatedAt, EndedAt: st.EndedAt,
+	}
+}
+
+// fromListed makes a job's row of one that was read without the payload.
+func fromListed(r litedb.GetListedRow) litedb.Job {
+	return litedb.Job{
+		ID: r.ID, Project: r.Project, IdemKey: r.IdemKey, ConnectionID: r.ConnectionID, HoldKey: r.HoldKey,
+		PayloadKind: r.PayloadKind, StartWindow: r.StartWindow, MaxAttempts: r.MaxAttempts,
+		MinBackoff: r.MinBackoff, MaxBackoff: r.MaxBackoff, AttemptTimeout: r.AttemptTimeout,
+		Policy: r.Policy, Labels: r.Labels, TimeZone: r.TimeZone, ReplyTo: r.ReplyTo,
+		ScheduleID: r.ScheduleID, Fingerprint: r.Fingerprint, CreatedAt: r.CreatedAt,
+	}
+}
+
+func toSpec(j litedb.Job) (job.Spec, error) {
+	fp, err := toFingerprint(j.Fingerprint)
+	if err != nil {
+		return job.Spec{}, fmt.Errorf("job %s: %w", toID(j.ID), err)
+	}
+	labels, err := toLabels(j.Labels)
+	if err != nil {
+		return job.Spec{}, fmt.Errorf("job %s: labels: %w", toID(j.ID), err)
+	}
+	return job.Spec{
+		ID: toID(j.ID), Project: j.Project, Key: j.IdemKey, Connection: toID(j.ConnectionID),
+		HoldKey: j.HoldKey, PayloadKind: j.PayloadKind, Payload: toBytes(j.Payload),
+		StartWindow: fromDuration(j.StartWindow),
+		Retry: job.RetryPolicy{
+			MaxAttempts: int(j.MaxAttempts), MinBackoff: fromDuration(j.MinBackoff),
+			MaxBackoff: fromDuration(j.MaxBackoff), AttemptTimeout: fromDuration(j.AttemptTimeout),
+		},
+		Policy: job.Policy(j.Policy), Labels: labels, TimeZone: j.TimeZone,
+		ReplyTo: toID(j.ReplyTo), Schedule: toID(j.ScheduleID),
+		Fingerprint: fp, Created: fromMicros(j.CreatedAt),
+	}, nil
+}
+
+func toLabels(text string) (map[string]string, error) {
+	if text == "{}" {
+		return nil, nil
+	}
+	var labels map[string]string
+	if err := json.Unmarshal([]byte(text), &labels); err != nil {
+		return nil, err
+	}
+	return labels, nil
+}
+
+func toFingerprint(b []byte) (job.Fingerprint, error) {
+	if len(b) == 0 {
+		return job.Fingerprint{}, nil
+	}
+	return job.ParseFingerprint(b)
+}
+
+func toStatus(st litedb.JobState) job.Status {
+	s := job.Status{
+		State: job.State(st.State), Version: st.Version, Attempt: int(st.Attempt), Round: int(st.Round),
+		Failures: int(st.Failures), Claims: int(st.Claims), Looks: int(st.Looks), Negatives: int(st.Negatives),
+		ScheduledFor: fromMicros(st.ScheduledFor), StartDeadline: fromMicros(st.StartDeadline),
+		NextAt: fromNullMicros(st.NextAt), ClaimToken: toID(st.ClaimToken), Worker: st.Worker,
+		Class: job.Class(st.Class), CancelAsked: fromNullMicros(st.CancelAskedAt), Blocked: st.Blocked,
+		Updated: fromMicros(st.UpdatedAt), Ended: fromNullMicros(st.EndedAt),
+	}
+	if st.ErrorKind != 0 {
+		s.LastError = &job.Failure{
+			Kind: job.FailureKind(st.ErrorKind), Message: st.ErrorMessage,
+			HTTPStatus: int(st.ErrorStatus), At: fromNullMicros(st.ErrorAt),
+		}
+	}
+	return s
+}
+
+func setLastError(st *litedb.JobState, f *job.Failure, now int64) {
+	st.ErrorKind, st.ErrorMessage = int64(f.Kind), f.Message
+	st.ErrorStatus, st.ErrorAt = int64(f.HTTPStatus), someMicros(now)
+}
+
+func toEffect(e litedb.Effect) *job.Effect {
+	return &job.Effect{
+		Attempt: int(e.Attempt), Round: int(e.Round), ExternalID: e.ExternalID,
+		ExternalURL: e.ExternalUrl, Proof: job.Proof(e.Proof), At: fromMicros(e.At),
+	}
+}
+
+func toResolution(r litedb.Resolution) *job.Resolution {
+	return &job.Resolution{Ruling: job.Ruling(r.Ruling), Actor: r.Actor, Note: r.Note, At: fromMicros(r.At)}
+}
+
+func toAttempt(a litedb.Attempt) job.Attempt {
+	return job.Attempt{
+		Number: int(a.Number), Round: int(a.Round), ArmToken: toID(a.ArmToken), Worker: a.Worker,
+		ClaimedAt: fromNullMicros(a.ClaimedAt), ArmedAt: fromMicros(a.ArmedAt),
+		SendDeadline: fromMicros(a.SendDeadline), AnswerDeadline: fromMicros(a.AnswerDeadline),
+		EffectKey: a.EffectKey, RequestDigest: toBytes(a.RequestDigest), Frozen: toBytes(a.Frozen),
+		CredentialVersion: int(a.CredentialVersion), AccountIdentity: a.AccountIdentity,
+		Watermark: a.Watermark, Handle: a.Handle, Result: job.Result(a.Result),
+		Kind: job.FailureKind(a.Kind), Message: a.Message, HTTPStatus: int(a.HttpStatus),
+		BytesWritten: a.BytesWritten, EndedAt: fromNullMicros(a.EndedAt),
+	}
+}
+
+func newAttemptRow(a store.Arm, st litedb.JobState, number, round, now int64) litedb.Attempt {
+	return litedb.Attempt{
+		JobID: fromID(a.Job), Number: number, Round: round, ArmToken: fromID(a.Token), Worker: a.Worker,
+		ClaimedAt: st.ClaimedAt, ArmedAt: now, SendDeadline: now + micros(a.SendBy),
+		AnswerDeadline: now + micros(a.AnswerBy), FenceAt: now + micros(a.Fence),
+		EffectKey: a.EffectKey, RequestDigest: fromBytes(a.Digest), CredentialVersion: int64(a.CredentialVersion),
+		AccountIdentity: a.AccountIdentity, Watermark: a.Watermark, Frozen: fromBytes(a.Frozen),
+	}
+}
+
+func insertAttemptParams(a litedb.Attempt) litedb.InsertAttemptParams {
+	return litedb.InsertAttemptParams{
+		JobID: a.JobID, Number: a.Number, Round: a.Round, ArmToken: a.ArmToken, Worker: a.Worker,
+		ClaimedAt: a.ClaimedAt, ArmedAt: a.ArmedAt, SendDeadline: a.SendDeadline,
+		AnswerDeadline: a.AnswerDeadline, FenceAt: a.FenceAt, EffectKey: a.EffectKey,
+		RequestDigest: a.RequestDigest, CredentialVersion: a.CredentialVersion,
+		AccountIdentity: a.AccountIdentity, Watermark: a.Watermark, Handle: a.Handle, Frozen: a.Frozen,
+	}
+}
+
+func insertObservationParams(id job.ID, o job.Observation) litedb.InsertObservationParams {
+	return litedb.InsertObservationParams{
+		JobID: fromID(id), Attempt: int64(o.Attempt), Verdict: int64(o.Verdict), ExternalID: o.ExternalID,
+		ExternalUrl: o.ExternalURL, Handle: o.Handle, Detail: o.Detail,
+		BegunAt: toMicros(o.BegunAt), EndedAt: toMicros(o.EndedAt),
+	}
+}
+
+func toObservation(o litedb.Observation) job.Observation {
+	return job.Observation{
+		Attempt: int(o.Attempt), Verdict: job.Verdict(o.Verdict), ExternalID: o.ExternalID,
+		ExternalURL: o.ExternalUrl, Handle: o.Handle, Detail: o.Detail,
+		BegunAt: fromNullMicros(o.BegunAt), EndedAt: fromNullMicros(o.EndedAt),
+	}
+}
+
+func toEvent(e litedb.Event) job.Event {
+	return job.Event{
+		Position: e.Position, Project: e.Project, Job: toID(e.JobID), Connection: toID(e.ConnectionID),
+		Schedule: toID(e.ScheduleID), Sequence: e.Sequence, From: job.State(e.FromState), To: job.State(e.ToState),
+		Cause: job.Cause(e.Cause), Attempt: int(e.Attempt), Actor: e.Actor, Reason: e.Reason,
+		Detail: e.Detail, At: fromMicros(e.At),
+	}
+}
+
+func insertConnectionParams(n store.NewConnection, now int64) litedb.InsertConnectionParams {
+	c := n.Connection
+	p := litedb.InsertConnectionParams{
+		ID: fromID(c.ID), Project: c.Project, Connector: c.Connector, DisplayName: c.DisplayName,
+		Settings: fromBytes(c.Settings), Class: int64(c.Class), KeyWindow: micros(c.KeyWindow),
+		AccountIdentity: c.AccountIdentity, MaxInFlight: int64(c.MaxInFlight),
+		MaxPerMinute: int64(c.MaxPerMinute), PausedAt: toMicros(c.PausedAt), PausedReason: c.PausedReason,
+		IdemKey: n.Key, Fingerprint: n.Fingerprint.Bytes(), CreatedAt: now, UpdatedAt: now,
+	}
+	if s := n.Sealed; s != nil {
+		p.CredentialVersion, p.CredentialFingerprint = 1, s.Fingerprint
+		p.CredentialExpiresAt = toMicros(s.Expires)
+	}
+	return p
+}
+
+func insertCredentialParams(id job.ID, s store.Sealed, now int64) litedb.InsertCredentialParams {
+	return litedb.InsertCredentialParams{
+		ConnectionID: fromID(id), Version: int64(s.Version), KeyID: s.KeyID, Data: fromBytes(s.Data),
+		Fingerprint: s.Fingerprint, ExpiresAt: toMicros(s.Expires), CreatedAt: now,
+	}
+}
+
+func toSealed(c litedb.ConnectionCredential) store.Sealed {
+	return store.Sealed{
+		Version: int(c.Version), KeyID: c.KeyID, Data: toBytes(c.Data),
+		Fingerprint: c.Fingerprint, Expires: fromNullMicros(c.ExpiresAt),
+	}
+}
+
+// toConnection joins a connection with the holds on its hold keys: the oldest
+// refused credential, the longest rate limit.
+func toConnection(c litedb.Connection, holds []litedb.ConnectionHoldsRow) (store.Connection, error) {
+	fp, err := toFingerprint(c.Fingerprint)
+	if err != nil {
+		return store.Connection{}, fmt.Errorf("connection %s: %w", toID(c.ID), err)
+	}
+	conn := store.Connection{
+		ID: toID(c.ID), Project: c.Project, Connector: c.Connector, DisplayName: c.DisplayName,
+		Settings: toBytes(c.Settings), Class: job.Class(c.Class), KeyWindow: fromDuration(c.KeyWindow),
+		AccountIdentity: c.AccountIdentity, MaxInFlight: int(c.MaxInFlight), MaxPerMinute: int(c.MaxPerMinute),
+		PausedAt: fromNullMicros(c.PausedAt), PausedReason: c.PausedReason,
+		CredentialVersion: int(c.CredentialVersion), CredentialFingerprint: c.CredentialFingerprint,
+		CredentialExpires: fromNullMicros(c.CredentialExpiresAt), Key: c.IdemKey, Fingerprint: fp,
+		Version: c.Version, Created: fromMicros(c.CreatedAt), Updated: fromMicros(c.UpdatedAt),
+		Deleted: fromNullMicros(c.DeletedAt),
+	}
+	var limited int64
+	for _, h := range holds {
+		if at := fromNullMicros(h.AuthHoldAt); !at.IsZero() && (conn.AuthHoldAt.IsZero() || at.Before(conn.AuthHoldAt)) {
+			conn.AuthHoldAt, conn.AuthHoldReason = at, h.AuthHoldReason
+		}
+		limited = max(limited, h.RateLimitedUntil)
+	}
+	if limited > 0 {
+		conn.RateLimitedUntil = fromMicros(limited)
+	}
+	return conn, nil
+}
+
+// noMicros is no time.
+var noMicros sql.NullInt64
+
+func newEffectRow(id []byte, account, namespace string, e job.Effect, now int64) litedb.Effect {
+	return litedb.Effect{
+		JobID: id, Account: account, Namespace: namespace, ExternalID: e.ExternalID, ExternalUrl: e.ExternalURL,
+		OwnsID: 1, Attempt: int64(e.Attempt), Round: int64(e.Round), Proof: int64(e.Proof), At: now,
+	}
+}
+
+func settleParams(id []byte, s job.Settled, now int64) litedb.SettleAttemptParams {
+	return litedb.SettleAttemptParams{
+		Result: int64(s.Result), Kind: int64(s.Kind), Message: s.Message, HttpStatus: int64(s.HTTPStatus),
+		BytesWritten: s.BytesWritten, Handle: s.Handle, Now: someMicros(now), JobID: id, Number: int64(s.Attempt),
+	}
+}
+
+func insertResolutionParams(id []byte, r job.Resolution, now int64) litedb.InsertResolutionParams {
+	return litedb.InsertResolutionParams{JobID: id, Ruling: int64(r.Ruling), Actor: r.Actor, Note: r.Note, At: now}
+}
+
+// setDecided takes over what a decision says in absolute values.
+func setDecided(st *litedb.JobState, d job.Decision, now int64) {
+	st.State, st.Version = int64(d.To), st.Version+1
+	st.Round, st.Failures, st.Claims = int64(d.Round), int64(d.Failures), int64(d.Claims)
+	st.Looks, st.Negatives = int64(d.Looks), int64(d.Negatives)
+	st.Blocked, st.UpdatedAt = d.Blocked, now
+	if d.LastError != nil {
+		setLastError(st, d.LastError, now)
+	}
+	if d.Cancel && !st.CancelAskedAt.Valid {
+		st.CancelAskedAt = someMicros(now)
+	}
+	if d.Uncancel {
+		st.CancelAskedAt = noMicros
+	}
+}

@@ -1,0 +1,111 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Create implements store.Store. The key is looked up in the same transaction
+// that binds it, by the only writer there is.
+func (s *Store) Create(ctx context.Context, items []store.NewJob) ([]store.Created, error) {
+	if err := bounded(len(items)); err != nil {
+		return nil, fmt.Errorf("create: %w", err)
+	}
+	return write(ctx, s, "create", func(ctx context.Context, t *tx) ([]store.Created, error) {
+		out := make([]store.Created, len(items))
+		for i, n := range items {
+			verdict, fatal := t.item(ctx, func() (err error) {
+				out[i], err = t.create(ctx, n)
+				return err
+			})
+			if fatal != nil {
+				return nil, fatal
+			}
+			if verdict != nil {
+				out[i] = store.Created{Err: verdict}
+			}
+		}
+		return out, nil
+	})
+}
+
+// bounded refuses a batch above the contract's limit: a caller's bug.
+func bounded(n int) error {
+	if n > store.MaxBatch {
+		return fmt.Errorf("%w: %d items, at most %d", store.ErrIllegal, n, store.MaxBatch)
+	}
+	return nil
+}
+
+func (t *tx) create(ctx context.Context, n store.NewJob) (store.Created, error) {
+	owner, err := t.q.KeyOwner(ctx, litedb.KeyOwnerParams{Project: n.Spec.Project, IdemKey: n.Spec.Key})
+	if err == nil {
+		snap, err := t.view().snapshot(ctx, owner)
+		return store.Created{Snapshot: snap}, err
+	}
+	if !errors.Is(err, sql.ErrNoRows) {
+		return store.Created{}, err
+	}
+	conn, err := t.q.GetConnection(ctx, fromID(n.Spec.Connection))
+	if errors.Is(err, sql.ErrNoRows) || err == nil && (conn.DeletedAt.Valid || conn.Project != n.Spec.Project) {
+		return store.Created{}, fmt.Errorf("connection %s: %w", n.Spec.Connection, store.ErrNotFound)
+	}
+	if err != nil {
+		return store.Created{}, err
+	}
+	j, st, err := newRows(n, conn.Class, t.now)
+	if err != nil {
+		return store.Created{}, fmt.Errorf("%w: %w", store.ErrIllegal, err)
+	}
+	if err := t.insertJob(ctx, j, st, n.Actor); err != nil {
+		return store.Created{}, err
+	}
+	snap, err := newSnapshot(j, st, t.now)
+	return store.Created{Snapshot: snap, Created: true}, err
+}
+
+func (t *tx) insertJob(ctx context.Context, j litedb.Job, st litedb.JobState, actor string) error {
+	if err := t.q.InsertJob(ctx, litedb.InsertJobParams(j)); err != nil {
+		return fmt.Errorf("job: %w", err)
+	}
+	if err := t.q.InsertKey(ctx, litedb.InsertKeyParams{Project: j.Project, IdemKey: j.IdemKey, JobID: j.ID}); err != nil {
+		return fmt.Errorf("key: %w", err)
+	}
+	if err := t.q.InsertState(ctx, insertStateParams(st)); err != nil {
+		return fmt.Errorf("state: %w", err)
+	}
+	if err := t.makeReady(ctx, st); err != nil {
+		return err
+	}
+	return t.event(ctx, j.ScheduleID, st, litedb.InsertEventParams{Cause: int64(job.CauseSubmitted), Actor: actor})
+}
+
+// makeReady lowers the ready row's due time to a job that has become runnable.
+func (t *tx) makeReady(ctx context.Context, st litedb.JobState) error {
+	t.hint[store.WatchWork] = true
+	err := t.q.MakeReady(ctx, litedb.MakeReadyParams{
+		ConnectionID: st.ConnectionID, HoldKey: st.HoldKey, NextAt: st.NextAt,
+	})
+	if err != nil {
+		return fmt.Errorf("ready row: %w", err)
+	}
+	return nil
+}
+
+// event appends the event of a write. st is the state after it; what was
+// written and why is in e.
+func (t *tx) event(ctx context.Context, schedule []byte, st litedb.JobState, e litedb.InsertEventParams) error {
+	t.hint[store.WatchEvents] = true
+	e.Project, e.JobID, e.ConnectionID, e.ScheduleID = st.Project, st.JobID, st.ConnectionID, schedule
+	e.Sequence, e.ToState, e.At = st.Version, st.State, t.now
+	if err := t.q.InsertEvent(ctx, e); err != nil {
+		return fmt.Errorf("event: %w", err)
+	}
+	return nil
+}

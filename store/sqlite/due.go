@@ -1,0 +1,74 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// Overdue implements store.Store.
+func (s *Store) Overdue(ctx context.Context, limit int) ([]job.Snapshot, error) {
+	return read(ctx, s, "overdue", func(ctx context.Context, v view) ([]job.Snapshot, error) {
+		most := page(limit)
+		ids, err := v.q.OverdueIDs(ctx, litedb.OverdueIDsParams{Now: someMicros(v.now), MaxRows: most})
+		if err != nil {
+			return nil, err
+		}
+		over, err := v.q.WindowOverIDs(ctx, litedb.WindowOverIDsParams{Now: v.now, MaxRows: most})
+		if err != nil {
+			return nil, err
+		}
+		seen := make(map[job.ID]bool, len(ids)+len(over))
+		var out []job.Snapshot
+		// Neither kind may keep the other waiting: they take turns.
+		for i := range max(len(ids), len(over)) {
+			for _, list := range [][][]byte{ids, over} {
+				if i >= len(list) || int64(len(out)) >= most || seen[toID(list[i])] {
+					continue
+				}
+				seen[toID(list[i])] = true
+				snap, err := v.snapshot(ctx, list[i])
+				if err != nil {
+					return nil, err
+				}
+				out = append(out, snap)
+			}
+		}
+		return out, nil
+	})
+}
+
+// NextDue implements store.Store. A quarantined database gives no claims, so
+// nothing that a claim would find counts.
+func (s *Store) NextDue(ctx context.Context, limit time.Duration) (time.Duration, error) {
+	return read(ctx, s, "next due", func(ctx context.Context, v view) (time.Duration, error) {
+		m, err := v.q.GetMeta(ctx)
+		if err != nil {
+			return 0, err
+		}
+		next := v.now + micros(limit)
+		sources := []func(context.Context) (sql.NullInt64, error){v.q.NextFence, v.nextDeadline}
+		if m.Quarantined == "" {
+			sources = append(sources, v.q.NextRunnable, v.q.NextLook)
+		}
+		for _, source := range sources {
+			at, err := source(ctx)
+			if err != nil && !errors.Is(err, sql.ErrNoRows) {
+				return 0, err
+			}
+			if err == nil && at.Valid {
+				next = min(next, at.Int64)
+			}
+		}
+		return fromDuration(max(0, next-v.now)), nil
+	})
+}
+
+func (v view) nextDeadline(ctx context.Context) (sql.NullInt64, error) {
+	at, err := v.q.NextDeadline(ctx)
+	return someMicros(at), err
+}

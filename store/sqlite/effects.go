@@ -1,0 +1,125 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// Rules of this file: one created object settles at most one job.
+//   - An object that a look found and that settles another job already proves
+//     nothing for this one: a person decides.
+//   - The platform's own answer beats a look, a person's word and an assumption:
+//     it takes the object over, and the other job, which stays SUCCEEDED, gets an
+//     event that says so.
+//   - Whatever else names an object of another job is recorded, but does not own it.
+
+// claimEffect writes the decision's effect and tells from which job its object
+// was taken.
+func (c *change) claimEffect(ctx context.Context) (stolen job.ID, err error) {
+	e := c.d.Effect
+	if e == nil {
+		return stolen, nil
+	}
+	row, err := c.effectRow(ctx, *e)
+	if err != nil {
+		return stolen, err
+	}
+	owner, err := c.q.EffectOwner(ctx, litedb.EffectOwnerParams{
+		Account: row.Account, Namespace: row.Namespace, ExternalID: row.ExternalID,
+	})
+	other := toID(owner.JobID)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+	case err != nil:
+		return stolen, fmt.Errorf("effect's owner: %w", err)
+	case other == toID(c.st.JobID):
+	case e.Proof == job.ProofObserved:
+		c.doubt(other)
+		return stolen, nil
+	case direct(e.Proof) && !direct(job.Proof(owner.Proof)):
+		stolen = other
+		if err := c.disown(ctx, owner.JobID); err != nil {
+			return stolen, err
+		}
+	default:
+		row.OwnsID = 0
+		c.d.Detail = join(c.d.Detail, fmt.Sprintf("the object %s is the effect of job %s already", e.ExternalID, other))
+	}
+	if err := c.q.PutEffect(ctx, litedb.PutEffectParams(row)); err != nil {
+		return stolen, fmt.Errorf("effect: %w", err)
+	}
+	return stolen, nil
+}
+
+func direct(p job.Proof) bool { return p == job.ProofResponse || p == job.ProofKeyReplay }
+
+func join(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a + "; " + b
+}
+
+// effectRow names the object: whose account, in which space of ids.
+func (c *change) effectRow(ctx context.Context, e job.Effect) (litedb.Effect, error) {
+	conn, err := c.q.GetConnection(ctx, c.st.ConnectionID)
+	if err != nil {
+		return litedb.Effect{}, fmt.Errorf("connection: %w", err)
+	}
+	account := conn.AccountIdentity
+	if e.Attempt > 0 {
+		a, err := c.q.GetAttempt(ctx, litedb.GetAttemptParams{JobID: c.st.JobID, Number: int64(e.Attempt)})
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return litedb.Effect{}, fmt.Errorf("attempt: %w", err)
+		}
+		if a.AccountIdentity != "" {
+			account = a.AccountIdentity
+		}
+	}
+	if account == "" {
+		account = accountOf(c.st)
+	}
+	return newEffectRow(c.st.JobID, account, conn.Connector, e, c.now), nil
+}
+
+// accountOf stands for the account where its identity is not known.
+func accountOf(st litedb.JobState) string {
+	return "connection " + toID(st.ConnectionID).String() + " " + st.HoldKey
+}
+
+// doubt turns a success by a look into a question for a person, or, where the
+// job cannot wait for one, into a note that changes nothing.
+func (c *change) doubt(other job.ID) {
+	from := job.State(c.old.State)
+	c.d.Effect, c.d.Settle, c.d.CloseOpen = nil, nil, 0
+	c.d.Detail = join(c.d.Detail, fmt.Sprintf("the object that was found is the effect of job %s already", other))
+	c.d.To = job.NeedsResolution
+	if !job.Legal(from, job.NeedsResolution) {
+		c.d.To, c.d.Delay = from, job.KeepDelay
+	}
+}
+
+// disown tells the other job's readers that its object is not its own.
+func (c *change) disown(ctx context.Context, id []byte) error {
+	row, err := c.q.GetJob(ctx, id)
+	if err != nil {
+		return fmt.Errorf("other job: %w", err)
+	}
+	if err := c.q.DisownEffect(ctx, id); err != nil {
+		return fmt.Errorf("other job: %w", err)
+	}
+	st := row.JobState
+	st.Version, st.UpdatedAt = st.Version+1, c.now
+	if _, err := c.q.SetState(ctx, setStateParams(st)); err != nil {
+		return fmt.Errorf("other job: %w", err)
+	}
+	return c.event(ctx, row.Job.ScheduleID, st, litedb.InsertEventParams{
+		FromState: st.State, Cause: int64(job.CauseDuplicateEffect),
+		Detail: fmt.Sprintf("the platform answered that the object is the effect of job %s", toID(c.st.JobID)),
+	})
+}

@@ -1,0 +1,55 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/fireonce/fireonce/store"
+)
+
+// ErrLocked says that another process has the database.
+var ErrLocked = errors.New("the database is in use by another process")
+
+// ErrSchema says that the database's schema is not the one that this program
+// knows: newer, or older and not to be migrated.
+var ErrSchema = errors.New("schema version")
+
+// verdicts are the errors that concern one item of a batch.
+var verdicts = []error{
+	store.ErrNotFound, store.ErrStale, store.ErrIllegal,
+	store.ErrWindowOver, store.ErrHeld, store.ErrGated,
+}
+
+// isVerdict tells an item's refusal from trouble with the database.
+func isVerdict(err error) bool {
+	for _, v := range verdicts {
+		if errors.Is(err, v) {
+			return true
+		}
+	}
+	return false
+}
+
+// translate gives driver errors their meaning in the contract. What the
+// database's own constraints and triggers refuse is a caller's bug.
+func translate(err error) error {
+	var known *sqlite.Error
+	switch {
+	case err == nil, isVerdict(err),
+		errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrUnconfirmed),
+		errors.Is(err, store.ErrCursorExpired), errors.Is(err, store.ErrQuarantined),
+		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	case errors.Is(err, sql.ErrNoRows):
+		return store.ErrNotFound
+	case errors.As(err, &known) && known.Code()&0xff == sqlite3.SQLITE_CONSTRAINT:
+		return fmt.Errorf("%w: %w", store.ErrIllegal, err)
+	default:
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	}
+}

@@ -1,0 +1,109 @@
+package sqlite
+
+import (
+	"context"
+	"slices"
+
+	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// maxScan bounds the events that one call reads, whatever its filter lets
+// through; the caller goes on from where it ended.
+const maxScan = 4 * store.MaxBatch
+
+// Events implements store.Store. There is one writer, so the order of the
+// positions is the order of the commits, and nothing can appear behind a reader.
+func (s *Store) Events(ctx context.Context, q store.EventQuery) (store.EventPage, error) {
+	return read(ctx, s, "events", func(ctx context.Context, v view) (store.EventPage, error) {
+		if !q.Job.IsZero() {
+			return v.jobEvents(ctx, q)
+		}
+		return v.events(ctx, q)
+	})
+}
+
+func (v view) jobEvents(ctx context.Context, q store.EventQuery) (store.EventPage, error) {
+	most := page(q.Limit)
+	p := store.EventPage{Next: q.After}
+	var err error
+	if p.End, err = v.end(ctx); err != nil {
+		return p, err
+	}
+	if _, err := v.own(ctx, store.Ref{Project: q.Project, ID: q.Job}); err != nil {
+		return p, err
+	}
+	rows, err := v.q.JobEventsAfter(ctx, litedb.JobEventsAfterParams{
+		JobID: fromID(q.Job), After: q.After, MaxRows: most + 1,
+	})
+	if err != nil {
+		return p, err
+	}
+	p.More = int64(len(rows)) > most
+	for _, r := range rows[:min(len(rows), int(most))] {
+		p.Events = append(p.Events, toEvent(r))
+		p.Next = r.Sequence
+	}
+	return p, nil
+}
+
+func (v view) events(ctx context.Context, q store.EventQuery) (store.EventPage, error) {
+	most := int(page(q.Limit))
+	p := store.EventPage{Next: q.After}
+	m, err := v.q.GetMeta(ctx)
+	if err != nil {
+		return p, err
+	}
+	if q.After < m.EventsFrom {
+		return p, store.ErrCursorExpired
+	}
+	if p.End, err = v.end(ctx); err != nil {
+		return p, err
+	}
+	for scanned := 0; scanned < maxScan; {
+		rows, err := v.q.EventsAfter(ctx, litedb.EventsAfterParams{After: p.Next, MaxRows: store.MaxBatch})
+		if err != nil {
+			return p, err
+		}
+		for _, r := range rows {
+			p.Next = r.Position
+			if e := toEvent(r); wanted(q, e) {
+				p.Events = append(p.Events, e)
+			}
+			if len(p.Events) == most {
+				p.More = p.Next < p.End
+				return p, nil
+			}
+		}
+		if len(rows) < store.MaxBatch {
+			p.Next = max(p.Next, p.End)
+			return p, nil
+		}
+		scanned += len(rows)
+	}
+	p.More = p.Next < p.End
+	return p, nil
+}
+
+// end is the position of the newest event, also when all were dropped.
+func (v view) end(ctx context.Context) (int64, error) {
+	m, err := v.q.GetMeta(ctx)
+	if err != nil {
+		return 0, err
+	}
+	last, err := v.q.LastPosition(ctx)
+	return max(last, m.EventsFrom), err
+}
+
+func wanted(q store.EventQuery, e job.Event) bool {
+	switch {
+	case q.Project != "" && e.Project != q.Project,
+		len(q.Jobs) > 0 && !slices.Contains(q.Jobs, e.Job),
+		len(q.Connections) > 0 && !slices.Contains(q.Connections, e.Connection),
+		!q.Schedule.IsZero() && e.Schedule != q.Schedule:
+		return false
+	default:
+		return true
+	}
+}

@@ -1,0 +1,87 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// ClaimLooks implements store.Store.
+func (s *Store) ClaimLooks(ctx context.Context, p store.ClaimParams) ([]store.Leased, error) {
+	return write(ctx, s, "claim looks", func(ctx context.Context, t *tx) ([]store.Leased, error) {
+		if err := t.refuseQuarantined(ctx); err != nil {
+			return nil, err
+		}
+		ids, err := t.q.DueLooks(ctx, litedb.DueLooksParams{Now: someMicros(t.now), MaxRows: page(p.Limit)})
+		if err != nil {
+			return nil, fmt.Errorf("due looks: %w", err)
+		}
+		conns := make(map[job.ID]store.Connection)
+		out := make([]store.Leased, 0, len(ids))
+		for _, id := range ids {
+			l, err := t.leaseLook(ctx, id, p, conns)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, l)
+		}
+		return out, nil
+	})
+}
+
+func (t *tx) leaseLook(ctx context.Context, id []byte, p store.ClaimParams, conns map[job.ID]store.Connection) (store.Leased, error) {
+	row, err := t.q.GetJob(ctx, id)
+	if err != nil {
+		return store.Leased{}, fmt.Errorf("read job: %w", err)
+	}
+	st := row.JobState
+	token, end := fromID(randomID()), someMicros(t.now+micros(p.Lease))
+	n, err := t.q.LeaseLook(ctx, litedb.LeaseLookParams{
+		ClaimToken: token, Now: someMicros(t.now), Worker: p.Worker, LeaseEnd: end, JobID: id, Version: st.Version,
+	})
+	if err != nil {
+		return store.Leased{}, fmt.Errorf("lease look: %w", err)
+	}
+	if n != 1 {
+		return store.Leased{}, fmt.Errorf("lease look %s: %w: read as due, but not so when written", toID(id), store.ErrIllegal)
+	}
+	st.ClaimToken, st.ClaimedAt, st.Worker, st.NextAt = token, someMicros(t.now), p.Worker, end
+	snap, err := t.view().complete(ctx, row.Job, st)
+	if err != nil {
+		return store.Leased{}, err
+	}
+	conn, ok := conns[snap.Connection]
+	if !ok {
+		if conn, err = t.view().connection(ctx, st.ConnectionID); err != nil {
+			return store.Leased{}, err
+		}
+		conns[snap.Connection] = conn
+	}
+	return store.Leased{Snapshot: snap, Connection: conn}, nil
+}
+
+// Renew implements store.Store. A lease that is over is not renewed, even when
+// nobody has noticed yet.
+func (s *Store) Renew(ctx context.Context, lease time.Duration, refs []store.LeaseRef) ([]bool, error) {
+	if err := bounded(len(refs)); err != nil {
+		return nil, fmt.Errorf("renew: %w", err)
+	}
+	return write(ctx, s, "renew", func(ctx context.Context, t *tx) ([]bool, error) {
+		out := make([]bool, len(refs))
+		for i, r := range refs {
+			n, err := t.q.RenewLease(ctx, litedb.RenewLeaseParams{
+				LeaseEnd: someMicros(t.now + micros(lease)), JobID: fromID(r.Job),
+				ClaimToken: fromID(r.Token), Now: someMicros(t.now),
+			})
+			if err != nil {
+				return nil, err
+			}
+			out[i] = n == 1
+		}
+		return out, nil
+	})
+}

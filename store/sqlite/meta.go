@@ -1,0 +1,191 @@
+package sqlite
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file: a database that may be a copy, or an older state of
+// itself, must not send: what it believes to be due may have been sent already.
+// Two facts are compared at every open: which file on which machine the
+// database was, and what the lock file beside it remembers of the newest state
+// that was seen there.
+
+// lockMark is what the lock file remembers.
+type lockMark struct {
+	store      job.ID
+	generation int64
+	position   int64
+}
+
+const lockMarkFormat = "fireonce-lock-1 %s %d %d\n"
+
+func (m lockMark) String() string {
+	return fmt.Sprintf(lockMarkFormat, m.store, m.generation, m.position)
+}
+
+// parseLockMark reads a mark; anything else, such as a new file, is no mark.
+func parseLockMark(text string) lockMark {
+	var m lockMark
+	var id string
+	if _, err := fmt.Sscanf(text, lockMarkFormat, &id, &m.generation, &m.position); err != nil {
+		return lockMark{}
+	}
+	var err error
+	if m.store, err = job.ParseID(id); err != nil {
+		return lockMark{}
+	}
+	return m
+}
+
+// takeOver makes this process the database's owner: it notices a copied or
+// restored file, and ends the leases of the process before, which is surely
+// gone, because the lock is ours. Fences of sends are never touched.
+func (s *Store) takeOver(ctx context.Context) error {
+	identity, err := s.identity()
+	if err != nil {
+		return err
+	}
+	seen, err := s.lock.mark()
+	if err != nil {
+		return err
+	}
+	mark, err := write(ctx, s, "take over", func(ctx context.Context, t *tx) (lockMark, error) {
+		var none lockMark
+		if err := t.q.CreateMeta(ctx, newMetaParams(randomID(), t.now, identity)); err != nil {
+			return none, err
+		}
+		m, err := t.q.GetMeta(ctx)
+		if err != nil {
+			return none, err
+		}
+		position, err := t.q.LastPosition(ctx)
+		if err != nil {
+			return none, err
+		}
+		mark := lockMark{store: toID(m.StoreID), generation: m.Generation + 1, position: position}
+		reason := m.Quarantined
+		if reason == "" {
+			reason = suspicion(m.FileIdentity, identity, seen, mark)
+		}
+		if err := t.q.SetOpened(ctx, openedParams(identity, mark.generation, reason)); err != nil {
+			return none, err
+		}
+		if err := t.q.EndClaimLeases(ctx, someMicros(t.now)); err != nil {
+			return none, err
+		}
+		return mark, t.q.EndLookLeases(ctx, someMicros(t.now))
+	})
+	if err != nil {
+		return err
+	}
+	return s.lock.setMark(mark)
+}
+
+// suspicion says why the database may be a copy or an old state; empty: it is
+// what was last open here.
+func suspicion(before, now string, seen, mark lockMark) string {
+	switch {
+	case mark.generation == 1:
+		return "" // just made
+	case before != now:
+		return fmt.Sprintf("the database was last open as another file or on another machine (%s; now %s)", before, now)
+	case seen.store.IsZero():
+		return ""
+	case seen.store != mark.store:
+		return "another database was last open under this name"
+	case seen.generation >= mark.generation || seen.position > mark.position:
+		return "a newer state of this database was open here before: it may be restored from a copy"
+	default:
+		return ""
+	}
+}
+
+// identity names the file and the machine.
+func (s *Store) identity() (string, error) {
+	file, err := fileIdentity(s.opts.Path)
+	if err != nil {
+		return "", err
+	}
+	host := s.opts.Host
+	if host == "" {
+		host = hostIdentity()
+	}
+	return file + " on " + host, nil
+}
+
+// hostIdentity names the machine in a way that outlives a reboot.
+func hostIdentity() string {
+	if id, err := os.ReadFile("/etc/machine-id"); err == nil && len(strings.TrimSpace(string(id))) > 0 {
+		return "machine " + strings.TrimSpace(string(id))
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		return "an unnamed host"
+	}
+	return "host " + name
+}
+
+// markClosed leaves the newest position in the lock file. It is only a help to
+// notice a restore, so its failure is no failure of closing.
+func (s *Store) markClosed() {
+	ctx := context.Background()
+	m, err := s.writer.q.GetMeta(ctx)
+	if err != nil {
+		return
+	}
+	position, err := s.writer.q.LastPosition(ctx)
+	if err != nil {
+		return
+	}
+	_ = s.lock.setMark(lockMark{store: toID(m.StoreID), generation: m.Generation, position: position})
+}
+
+// Meta implements store.Store.
+func (s *Store) Meta(ctx context.Context) (store.Meta, error) {
+	return read(ctx, s, "meta", func(ctx context.Context, v view) (store.Meta, error) {
+		m, err := v.q.GetMeta(ctx)
+		if err != nil {
+			return store.Meta{}, err
+		}
+		return metaOf(m), nil
+	})
+}
+
+// Release ends the quarantine: an operator has made sure that no other copy of
+// this database is at work and that what it believes is so.
+func (s *Store) Release(ctx context.Context) error {
+	_, err := write(ctx, s, "release", func(ctx context.Context, t *tx) (struct{}, error) {
+		identity, err := s.identity()
+		if err != nil {
+			return struct{}{}, err
+		}
+		t.hint[store.WatchWork] = true
+		return struct{}{}, t.q.Release(ctx, identity)
+	})
+	return err
+}
+
+// refuseQuarantined guards the calls that lead to sending.
+func (t *tx) refuseQuarantined(ctx context.Context) error {
+	m, err := t.q.GetMeta(ctx)
+	if err != nil {
+		return err
+	}
+	if m.Quarantined != "" {
+		return fmt.Errorf("%w: %s", store.ErrQuarantined, m.Quarantined)
+	}
+	return nil
+}
+
+func randomID() job.ID {
+	var id job.ID
+	rand.Read(id[:])
+	return id
+}

@@ -1,0 +1,91 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/pressly/goose/v3"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Migrate brings the schema of a database file up to date, creating the file
+// if there is none. It is safe to repeat and fails with ErrLocked while a
+// process has the database open.
+func Migrate(ctx context.Context, path string) (err error) {
+	lock, err := takeLock(path)
+	if err != nil {
+		return fmt.Errorf("migrate %s: %w", path, err)
+	}
+	defer func() { err = errors.Join(err, lock.release()) }()
+	db, err := sql.Open("sqlite", dsn(path))
+	if err != nil {
+		return fmt.Errorf("migrate %s: %w", path, err)
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	if err := migrate(ctx, db); err != nil {
+		return fmt.Errorf("migrate %s: %w", path, err)
+	}
+	return nil
+}
+
+func provider(db *sql.DB) (*goose.Provider, error) {
+	dir, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return nil, err
+	}
+	return goose.NewProvider(goose.DialectSQLite3, db, dir)
+}
+
+func migrate(ctx context.Context, db *sql.DB) error {
+	p, err := provider(db)
+	if err != nil {
+		return err
+	}
+	if err := refuseNewer(ctx, p); err != nil {
+		return err
+	}
+	_, err = p.Up(ctx)
+	return err
+}
+
+// refuseNewer keeps an old program off a database that a newer one has
+// migrated: it would not keep the newer rules.
+func refuseNewer(ctx context.Context, p *goose.Provider) error {
+	current, target, err := p.GetVersions(ctx)
+	if err != nil {
+		return err
+	}
+	if current > target {
+		return fmt.Errorf("%w %d is newer than %d, the newest that this program knows", ErrSchema, current, target)
+	}
+	return nil
+}
+
+// prepareSchema migrates if that was asked for, and otherwise makes sure that
+// the schema is the present one.
+func (s *Store) prepareSchema(ctx context.Context) error {
+	if s.opts.Migrate {
+		return migrate(ctx, s.db)
+	}
+	p, err := provider(s.db)
+	if err != nil {
+		return err
+	}
+	if err := refuseNewer(ctx, p); err != nil {
+		return err
+	}
+	current, target, err := p.GetVersions(ctx)
+	if err != nil {
+		return err
+	}
+	if current < target {
+		return fmt.Errorf("%w %d is older than %d: migrate first", ErrSchema, current, target)
+	}
+	return nil
+}

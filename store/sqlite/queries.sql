@@ -1,0 +1,327 @@
+-- meta
+
+-- name: GetMeta :one
+SELECT * FROM meta WHERE id = 1;
+
+-- name: CreateMeta :exec
+INSERT INTO meta (id, store_id, created_at, file_identity) VALUES (1, ?, ?, ?)
+ON CONFLICT (id) DO NOTHING;
+
+-- name: SetOpened :exec
+UPDATE meta SET file_identity = ?, generation = ?, quarantined = ? WHERE id = 1;
+
+-- name: Release :exec
+UPDATE meta SET quarantined = '', file_identity = ? WHERE id = 1;
+
+-- name: LastTurn :one
+SELECT CAST(coalesce(max(served_turn), 0) AS INTEGER) FROM connection_ready;
+
+-- name: EndClaimLeases :exec
+UPDATE job_state SET next_at = @now WHERE state = 2 AND next_at > @now;
+
+-- name: EndLookLeases :exec
+UPDATE job_state SET next_at = @now, claim_token = NULL
+WHERE state IN (4, 5) AND claim_token IS NOT NULL AND next_at > @now;
+
+-- jobs
+
+-- name: KeyOwner :one
+SELECT job_id FROM job_keys WHERE project = ? AND idem_key = ?;
+
+-- name: InsertKey :exec
+INSERT INTO job_keys (project, idem_key, job_id) VALUES (?, ?, ?);
+
+-- name: InsertJob :exec
+INSERT INTO jobs (
+    id, project, idem_key, connection_id, hold_key, payload_kind, start_window,
+    max_attempts, min_backoff, max_backoff, attempt_timeout, policy, labels, time_zone,
+    reply_to, schedule_id, fingerprint, created_at, payload
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: InsertState :exec
+INSERT INTO job_state (
+    job_id, project, connection_id, hold_key, state, version,
+    scheduled_for, start_deadline, next_at, class, updated_at
+) VALUES (?, ?, ?, ?, 1, 1, ?, ?, ?, ?, ?);
+
+-- name: GetJob :one
+SELECT sqlc.embed(jobs), sqlc.embed(job_state)
+FROM jobs JOIN job_state ON job_state.job_id = jobs.id
+WHERE jobs.id = ?;
+
+-- name: GetListed :one
+-- A job without its payload, which lies behind everything else in its row.
+SELECT
+    jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind,
+    jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff,
+    jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone, jobs.reply_to,
+    jobs.schedule_id, jobs.fingerprint, jobs.created_at, sqlc.embed(job_state)
+FROM jobs JOIN job_state ON job_state.job_id = jobs.id
+WHERE jobs.id = ?;
+
+-- name: GetState :one
+SELECT * FROM job_state WHERE job_id = ?;
+
+-- name: SetState :execrows
+-- Every change of a job but claims, arms and leases.
+UPDATE job_state SET
+    state = @state, version = @version, round = @round, failures = @failures,
+    claims = @claims, looks = @looks, negatives = @negatives,
+    start_deadline = @start_deadline, next_at = @next_at, claim_token = @claim_token,
+    cancel_asked_at = @cancel_asked_at, blocked = @blocked,
+    error_kind = @error_kind, error_message = @error_message,
+    error_status = @error_status, error_at = @error_at,
+    resolution_id = @resolution_id, updated_at = @updated_at, ended_at = @ended_at
+WHERE job_id = @job_id AND version = @version - 1;
+
+-- leases
+
+-- name: ReadyRows :many
+SELECT connection_id, hold_key FROM connection_ready
+WHERE runnable_at <= @now
+ORDER BY runnable_at, served_turn LIMIT @max_rows;
+
+-- name: DueJobs :many
+SELECT job_id FROM job_state
+WHERE connection_id = @connection_id AND hold_key = @hold_key
+    AND state IN (1, 6) AND next_at <= @now AND start_deadline > @now
+ORDER BY next_at LIMIT @max_rows;
+
+-- name: ClaimJob :execrows
+UPDATE job_state SET
+    state = 2, version = version + 1, claim_token = @claim_token, claimed_at = @now,
+    worker = @worker, next_at = @lease_end, blocked = '', updated_at = @now
+WHERE job_id = @job_id AND version = @version AND state IN (1, 6)
+    AND next_at <= @now AND start_deadline > @now;
+
+-- name: InFlight :one
+SELECT count(*) FROM job_state WHERE connection_id = ? AND state IN (2, 3);
+
+-- name: DueLooks :many
+SELECT job_id FROM job_state
+WHERE state IN (4, 5) AND next_at <= @now
+ORDER BY next_at LIMIT @max_rows;
+
+-- name: LeaseLook :execrows
+UPDATE job_state SET claim_token = @claim_token, claimed_at = @now, worker = @worker, next_at = @lease_end
+WHERE job_id = @job_id AND version = @version AND state IN (4, 5) AND next_at <= @now;
+
+-- name: RenewLease :execrows
+UPDATE job_state SET next_at = @lease_end
+WHERE job_id = @job_id AND claim_token = @claim_token AND state IN (2, 4, 5) AND next_at > @now;
+
+-- name: OverdueIDs :many
+SELECT job_id FROM job_state WHERE state IN (2, 3) AND next_at <= @now ORDER BY next_at LIMIT @max_rows;
+
+-- name: WindowOverIDs :many
+SELECT job_id FROM job_state WHERE state IN (1, 2, 6) AND start_deadline <= @now ORDER BY start_deadline LIMIT @max_rows;
+
+-- name: NextRunnable :one
+SELECT runnable_at FROM connection_ready WHERE runnable_at IS NOT NULL ORDER BY runnable_at, served_turn LIMIT 1;
+
+-- name: NextFence :one
+SELECT next_at FROM job_state WHERE state IN (2, 3) ORDER BY next_at LIMIT 1;
+
+-- name: NextLook :one
+SELECT next_at FROM job_state WHERE state IN (4, 5) ORDER BY next_at LIMIT 1;
+
+-- name: NextDeadline :one
+SELECT start_deadline FROM job_state WHERE state IN (1, 2, 6) ORDER BY start_deadline LIMIT 1;
+
+-- ready rows
+
+-- name: MakeReady :exec
+INSERT INTO connection_ready (connection_id, hold_key, next_at, paused, paced_until)
+VALUES (@connection_id, @hold_key, @next_at,
+    (SELECT paused_at IS NOT NULL FROM connections WHERE id = @connection_id), 0)
+ON CONFLICT (connection_id, hold_key) DO UPDATE SET next_at = excluded.next_at
+WHERE connection_ready.next_at IS NULL OR connection_ready.next_at > excluded.next_at;
+
+-- name: GetReady :one
+SELECT * FROM connection_ready WHERE connection_id = ? AND hold_key = ?;
+
+-- name: Served :exec
+-- What the row still has is due at the earliest of it; NULL when drained.
+UPDATE connection_ready SET
+    next_at = (
+        SELECT s.next_at FROM job_state AS s
+        WHERE s.connection_id = @connection_id AND s.hold_key = @hold_key AND s.state IN (1, 6)
+        ORDER BY s.next_at LIMIT 1
+    ),
+    served_at = @now, served_turn = @turn
+WHERE connection_ready.connection_id = @connection_id AND connection_ready.hold_key = @hold_key;
+
+-- name: Saturate :exec
+UPDATE connection_ready SET saturated = 1 WHERE connection_id = ? AND saturated = 0;
+
+-- name: Unsaturate :execrows
+UPDATE connection_ready SET saturated = 0 WHERE connection_id = ? AND saturated = 1;
+
+-- name: Pace :exec
+UPDATE connection_ready SET paced_until = @paced_until WHERE connection_id = @connection_id AND paced_until < @paced_until;
+
+-- name: SetBucket :exec
+UPDATE connections SET bucket_at = ? WHERE id = ?;
+
+-- name: HoldAuth :execrows
+UPDATE connection_ready SET auth_hold_at = coalesce(auth_hold_at, @now), auth_hold_reason = @reason
+WHERE connection_ready.connection_id = @connection_id AND hold_key = @hold_key
+    AND EXISTS (SELECT 1 FROM connections AS c WHERE c.id = @connection_id AND c.credential_version = @credential_version);
+
+-- name: HoldRate :exec
+UPDATE connection_ready SET rate_limited_until = @until, rate_limit_reason = @reason
+WHERE connection_id = @connection_id AND hold_key = @hold_key AND rate_limited_until < @until;
+
+-- attempts
+
+-- name: InsertAttempt :exec
+INSERT INTO attempts (
+    job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline,
+    answer_deadline, fence_at, effect_key, request_digest, credential_version,
+    account_identity, watermark, handle, frozen
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: ArmJob :execrows
+-- The class is frozen at the first arm. A first arm of an effect needs every
+-- earlier attempt closed; what a re-arm needs is checked by its trigger.
+UPDATE job_state SET
+    state = 3, version = version + 1, attempt = attempt + 1,
+    class = CASE WHEN attempt = 0 THEN @class ELSE class END,
+    next_at = @fence, claim_token = NULL, worker = @worker, claims = 0, blocked = '', updated_at = @now
+WHERE job_state.job_id = @job_id AND version = @version
+    AND claim_token = @claim_token AND next_at > @now
+    AND cancel_asked_at IS NULL AND start_deadline > @now
+    AND (
+        (state = 2 AND CAST(@rearm AS INTEGER) = 0
+            AND NOT EXISTS (SELECT 1 FROM attempts AS a WHERE a.job_id = @job_id AND a.result IN (0, 4)))
+        OR (state = 5 AND CAST(@rearm AS INTEGER) = 1)
+    );
+
+-- name: AttemptMarks :many
+SELECT number, round, armed_at, fence_at, handle, result FROM attempts
+WHERE job_id = ? ORDER BY number;
+
+-- name: ListAttempts :many
+SELECT * FROM attempts WHERE job_id = @job_id AND number > @after ORDER BY number LIMIT @max_rows;
+
+-- name: GetAttempt :one
+SELECT * FROM attempts WHERE job_id = ? AND number = ?;
+
+-- name: RoundsFirst :one
+SELECT effect_key, request_digest FROM attempts
+WHERE job_id = ? AND round = ? ORDER BY number LIMIT 1;
+
+-- name: AttemptByToken :one
+SELECT * FROM attempts WHERE job_id = ? AND arm_token = ?;
+
+-- name: SaveHandle :execrows
+UPDATE attempts SET handle = @handle
+WHERE attempts.job_id = @job_id AND number = @number AND result = 0
+    AND EXISTS (SELECT 1 FROM job_state AS s WHERE s.job_id = @job_id AND s.state = 3 AND s.attempt = @number);
+
+-- name: SettleAttempt :exec
+UPDATE attempts SET
+    result = @result, kind = @kind, message = @message, http_status = @http_status,
+    bytes_written = max(bytes_written, CAST(@bytes_written AS INTEGER)),
+    handle = CASE WHEN CAST(@handle AS TEXT) = '' THEN handle ELSE CAST(@handle AS TEXT) END,
+    ended_at = coalesce(ended_at, @now)
+WHERE job_id = @job_id AND number = @number;
+
+-- name: CloseAttempt :exec
+UPDATE attempts SET result = @result, ended_at = coalesce(ended_at, @now)
+WHERE job_id = @job_id AND number = @number AND result IN (0, 4);
+
+-- name: GateOwner :one
+SELECT job_id FROM open_intents WHERE account = ? AND fingerprint = ?;
+
+-- name: TakeGate :exec
+INSERT INTO open_intents (account, fingerprint, job_id, attempt) VALUES (?, ?, ?, ?)
+ON CONFLICT (account, fingerprint) DO UPDATE SET attempt = excluded.attempt
+WHERE open_intents.job_id = excluded.job_id;
+
+-- name: ReleaseGate :exec
+DELETE FROM open_intents WHERE job_id = ?;
+
+-- effects, looks, rulings
+
+-- name: GetEffect :one
+SELECT * FROM effects WHERE job_id = ?;
+
+-- name: EffectOwner :one
+SELECT * FROM effects
+WHERE account = ? AND namespace = ? AND external_id = ? AND external_id <> '' AND owns_id = 1;
+
+-- name: DisownEffect :exec
+UPDATE effects SET owns_id = 0 WHERE job_id = ?;
+
+-- name: PutEffect :exec
+INSERT INTO effects (job_id, account, namespace, external_id, external_url, owns_id, attempt, round, proof, at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (job_id) DO UPDATE SET
+    account = excluded.account, namespace = excluded.namespace, external_id = excluded.external_id,
+    external_url = excluded.external_url, owns_id = excluded.owns_id, attempt = excluded.attempt,
+    round = excluded.round, proof = excluded.proof, at = excluded.at;
+
+-- name: InsertObservation :exec
+INSERT INTO observations (job_id, attempt, verdict, external_id, external_url, handle, detail, begun_at, ended_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: ListObservations :many
+SELECT * FROM observations WHERE job_id = ? ORDER BY id DESC LIMIT ?;
+
+-- name: InsertResolution :one
+INSERT INTO resolutions (job_id, ruling, actor, note, at) VALUES (?, ?, ?, ?, ?) RETURNING id;
+
+-- name: GetResolution :one
+SELECT * FROM resolutions WHERE id = ?;
+
+-- events
+
+-- name: InsertEvent :exec
+INSERT INTO events (
+    project, job_id, connection_id, schedule_id, sequence, from_state, to_state,
+    cause, attempt, actor, reason, detail, at
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: EventsAfter :many
+SELECT * FROM events WHERE position > @after ORDER BY position LIMIT @max_rows;
+
+-- name: JobEventsAfter :many
+SELECT * FROM events WHERE job_id = @job_id AND sequence > @after ORDER BY sequence LIMIT @max_rows;
+
+-- name: LastPosition :one
+SELECT CAST(coalesce((SELECT max(position) FROM events), 0) AS INTEGER);
+
+-- connections
+
+-- name: InsertConnection :exec
+INSERT INTO connections (
+    id, project, connector, display_name, settings, class, key_window, account_identity,
+    max_in_flight, max_per_minute, paused_at, paused_reason, credential_version,
+    credential_fingerprint, credential_expires_at, idem_key, fingerprint, version,
+    created_at, updated_at
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?);
+
+-- name: GetConnection :one
+SELECT * FROM connections WHERE id = ?;
+
+-- name: ConnectionHolds :many
+SELECT auth_hold_at, auth_hold_reason, rate_limited_until FROM connection_ready
+WHERE connection_id = @connection_id AND (auth_hold_at IS NOT NULL OR rate_limited_until > @now)
+ORDER BY auth_hold_at LIMIT @max_rows;
+
+-- name: ConnectionByKey :one
+SELECT * FROM connections WHERE project = ? AND idem_key = ?;
+
+-- name: ListConnections :many
+SELECT * FROM connections
+WHERE project = @project AND deleted_at IS NULL
+    AND (created_at < @created_at OR (created_at = @created_at AND id < @id))
+ORDER BY created_at DESC, id DESC LIMIT @max_rows;
+
+-- name: InsertCredential :exec
+INSERT INTO connection_credentials (connection_id, version, key_id, data, fingerprint, expires_at, created_at)
+VALUES (?, ?, ?, ?, ?, ?, ?);
+
+-- name: NewestCredential :one
+SELECT * FROM connection_credentials WHERE connection_id = ? ORDER BY version DESC LIMIT 1;

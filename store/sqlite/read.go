@@ -1,0 +1,168 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Job implements store.Store.
+func (s *Store) Job(ctx context.Context, ref store.Ref) (job.Snapshot, error) {
+	return read(ctx, s, "job", func(ctx context.Context, v view) (job.Snapshot, error) {
+		id, err := v.resolve(ctx, ref)
+		if err != nil {
+			return job.Snapshot{}, err
+		}
+		snap, err := v.snapshot(ctx, id)
+		if err == nil && ref.Project != "" && snap.Project != ref.Project {
+			return job.Snapshot{}, store.ErrNotFound
+		}
+		return snap, err
+	})
+}
+
+// resolve gives the id that a ref names, which may not exist.
+func (v view) resolve(ctx context.Context, ref store.Ref) ([]byte, error) {
+	if ref.Key == "" {
+		return fromID(ref.ID), nil
+	}
+	id, err := v.q.KeyOwner(ctx, litedb.KeyOwnerParams{Project: ref.Project, IdemKey: ref.Key})
+	return id, orNotFound(err)
+}
+
+// own resolves a ref and makes sure that the job is the project's.
+func (v view) own(ctx context.Context, ref store.Ref) ([]byte, error) {
+	id, err := v.resolve(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	st, err := v.q.GetState(ctx, id)
+	if err != nil {
+		return nil, orNotFound(err)
+	}
+	if ref.Project != "" && st.Project != ref.Project {
+		return nil, store.ErrNotFound
+	}
+	return id, nil
+}
+
+func orNotFound(err error) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return store.ErrNotFound
+	}
+	return err
+}
+
+// snapshot reads a whole job.
+func (v view) snapshot(ctx context.Context, id []byte) (job.Snapshot, error) {
+	row, err := v.q.GetJob(ctx, id)
+	if err != nil {
+		return job.Snapshot{}, orNotFound(err)
+	}
+	return v.complete(ctx, row.Job, row.JobState)
+}
+
+// newSnapshot is a job without attempts and proofs.
+func newSnapshot(j litedb.Job, st litedb.JobState, now int64) (job.Snapshot, error) {
+	spec, err := toSpec(j)
+	if err != nil {
+		return job.Snapshot{}, err
+	}
+	return job.Snapshot{Job: job.Job{Spec: spec, Status: toStatus(st)}, Now: fromMicros(now)}, nil
+}
+
+// complete adds what other tables know of a job. Most jobs have nothing there,
+// and their state tells so.
+func (v view) complete(ctx context.Context, j litedb.Job, st litedb.JobState) (job.Snapshot, error) {
+	snap, err := newSnapshot(j, st, v.now)
+	if err != nil {
+		return snap, err
+	}
+	if st.Attempt > 0 {
+		marks, err := v.q.AttemptMarks(ctx, st.JobID)
+		if err != nil {
+			return snap, fmt.Errorf("attempts: %w", err)
+		}
+		addMarks(&snap, marks)
+	}
+	if snap.State == job.Succeeded {
+		e, err := v.q.GetEffect(ctx, st.JobID)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return snap, fmt.Errorf("effect: %w", err)
+		}
+		if err == nil {
+			snap.Effect = toEffect(e)
+		}
+	}
+	if st.ResolutionID.Valid {
+		r, err := v.q.GetResolution(ctx, st.ResolutionID.Int64)
+		if err != nil {
+			return snap, fmt.Errorf("resolution: %w", err)
+		}
+		snap.Resolution = toResolution(r)
+	}
+	return snap, nil
+}
+
+func addMarks(snap *job.Snapshot, marks []litedb.AttemptMarksRow) {
+	for _, m := range marks {
+		if job.Result(m.Result).Open() {
+			snap.Open = append(snap.Open, int(m.Number))
+		}
+		if int(m.Round) == snap.Round && snap.RoundArmed.IsZero() {
+			snap.RoundArmed = fromMicros(m.ArmedAt)
+		}
+		snap.Fence, snap.Handle = fromMicros(m.FenceAt), m.Handle
+	}
+}
+
+// Attempts implements store.Store.
+func (s *Store) Attempts(ctx context.Context, ref store.Ref, after, limit int) ([]job.Attempt, error) {
+	return read(ctx, s, "attempts", func(ctx context.Context, v view) ([]job.Attempt, error) {
+		id, err := v.own(ctx, ref)
+		if err != nil {
+			return nil, err
+		}
+		rows, err := v.q.ListAttempts(ctx, litedb.ListAttemptsParams{JobID: id, After: int64(after), MaxRows: page(limit)})
+		if err != nil {
+			return nil, err
+		}
+		out := make([]job.Attempt, len(rows))
+		for i, a := range rows {
+			out[i] = toAttempt(a)
+		}
+		return out, nil
+	})
+}
+
+// Observations implements store.Store.
+func (s *Store) Observations(ctx context.Context, ref store.Ref, limit int) ([]job.Observation, error) {
+	return read(ctx, s, "observations", func(ctx context.Context, v view) ([]job.Observation, error) {
+		id, err := v.own(ctx, ref)
+		if err != nil {
+			return nil, err
+		}
+		rows, err := v.q.ListObservations(ctx, litedb.ListObservationsParams{JobID: id, Limit: page(limit)})
+		if err != nil {
+			return nil, err
+		}
+		out := make([]job.Observation, len(rows))
+		for i, o := range rows {
+			out[i] = toObservation(o)
+		}
+		return out, nil
+	})
+}
+
+// page bounds a limit; none means the most there is.
+func page(limit int) int64 {
+	if limit <= 0 || limit > store.MaxBatch {
+		return store.MaxBatch
+	}
+	return int64(limit)
+}

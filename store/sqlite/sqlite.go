@@ -1,0 +1,228 @@
+// Package sqlite keeps a store in one SQLite file, for one process at a time.
+//
+// Rules of this package:
+//
+//   - One process has the file, for the process's life, by a lock file beside it.
+//   - All writes go through one goroutine, which runs many calls in one
+//     transaction and pays one fsync for them (see writer.go). Reads have
+//     connections of their own and never wait for a write.
+//   - Times are the process's, in microseconds, and never go backwards.
+//   - Conversions between rows and values live in convert.go only.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"sync"
+	"time"
+
+	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Options say which database to open and how.
+type Options struct {
+	// Path is the database file. Beside it are PATH-wal, PATH-shm and PATH.lock.
+	Path string
+	// Migrate brings an older schema up to date first. Without it, Open refuses
+	// a schema that is not the present one.
+	Migrate bool
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+	// Host names this machine, to notice a database that was copied to another
+	// one; empty means the machine id, or the host's name.
+	Host string
+	// MaxInFlight is the bound for connections that state none; 0 means 100.
+	MaxInFlight int
+	// Readers is the number of connections for reading; 0 means 4.
+	Readers int
+}
+
+const (
+	defaultMaxInFlight = 100
+	defaultReaders     = 4
+	// busyTimeout only ever matters for other programs that look at the file.
+	busyTimeout = 5 * time.Second
+)
+
+// Store is one open database. It implements store.Store.
+type Store struct {
+	opts   Options
+	clock  *clock
+	lock   *fileLock
+	db     *sql.DB
+	writer *writer
+	// readers holds the idle reading connections.
+	readers chan *reader
+	hints   hints
+
+	closeOnce sync.Once
+	closeErr  error
+	closed    chan struct{}
+}
+
+var _ store.Store = (*Store)(nil)
+
+// reader is a connection that only reads.
+type reader struct {
+	conn          *sql.Conn
+	q             *litedb.Queries
+	begin, commit *sql.Stmt
+}
+
+// Open takes the database for this process. It fails with ErrLocked when
+// another process has it, and with ErrSchema when its schema is not the one
+// that this program knows.
+func Open(ctx context.Context, opts Options) (_ *Store, err error) {
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	if opts.MaxInFlight <= 0 {
+		opts.MaxInFlight = defaultMaxInFlight
+	}
+	if opts.Readers <= 0 {
+		opts.Readers = defaultReaders
+	}
+	lock, err := takeLock(opts.Path)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", opts.Path, err)
+	}
+	s := &Store{
+		opts: opts, clock: newClock(opts.Now), lock: lock,
+		readers: make(chan *reader, opts.Readers), closed: make(chan struct{}),
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("open %s: %w", opts.Path, err), s.release())
+		}
+	}()
+	if s.db, err = sql.Open("sqlite", dsn(opts.Path)); err != nil {
+		return nil, err
+	}
+	if err := s.prepareSchema(ctx); err != nil {
+		return nil, err
+	}
+	if s.writer, err = s.newWriter(ctx); err != nil {
+		return nil, err
+	}
+	go s.writer.run()
+	for range opts.Readers {
+		r, err := newReader(ctx, s.db)
+		if err != nil {
+			return nil, err
+		}
+		s.readers <- r
+	}
+	if err := s.takeOver(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// dsn names the file and the settings that every connection to it needs.
+// FULL makes a commit wait for its fsync: an answer means durable.
+func dsn(path string) string {
+	u := url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath()}
+	u.RawQuery = url.Values{"_pragma": {
+		fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()),
+		"journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(ON)",
+		"cache_size(-65536)", "temp_store(MEMORY)",
+	}}.Encode()
+	return u.String()
+}
+
+func newReader(ctx context.Context, db *sql.DB) (*reader, error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reader: %w", err)
+	}
+	r := &reader{conn: conn}
+	if _, err := conn.ExecContext(ctx, "PRAGMA query_only = ON"); err != nil {
+		return nil, fmt.Errorf("reader: %w", err)
+	}
+	if r.begin, err = conn.PrepareContext(ctx, "BEGIN"); err != nil {
+		return nil, fmt.Errorf("reader: %w", err)
+	}
+	if r.commit, err = conn.PrepareContext(ctx, "COMMIT"); err != nil {
+		return nil, fmt.Errorf("reader: %w", err)
+	}
+	if r.q, err = litedb.Prepare(ctx, conn); err != nil {
+		return nil, fmt.Errorf("reader: %w", err)
+	}
+	return r, nil
+}
+
+// view is what a reading method sees: one state of the whole database.
+type view struct {
+	q    *litedb.Queries
+	conn *sql.Conn
+	now  int64
+}
+
+// read runs fn on one state of the database. fn's statements are short and
+// bounded, so they run without the caller's context: a context that can end
+// costs the driver a goroutine per statement.
+func read[T any](ctx context.Context, s *Store, name string, fn func(context.Context, view) (T, error)) (T, error) {
+	var zero T
+	if err := ctx.Err(); err != nil {
+		return zero, fmt.Errorf("%s: %w", name, err)
+	}
+	var r *reader
+	select {
+	case r = <-s.readers:
+	case <-ctx.Done():
+		return zero, fmt.Errorf("%s: %w", name, ctx.Err())
+	case <-s.closed:
+		return zero, fmt.Errorf("%s: %w: closed", name, store.ErrUnavailable)
+	}
+	defer func() { s.readers <- r }()
+	ctx = context.WithoutCancel(ctx)
+	if _, err := r.begin.ExecContext(ctx); err != nil {
+		return zero, fmt.Errorf("%s: %w", name, translate(err))
+	}
+	v, err := fn(ctx, view{q: r.q, conn: r.conn, now: s.clock.now()})
+	if _, cerr := r.commit.ExecContext(ctx); cerr != nil && err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return zero, fmt.Errorf("%s: %w", name, translate(err))
+	}
+	return v, nil
+}
+
+// Close answers the calls that are queued, with ErrUnavailable where they have
+// not begun, and gives the file back.
+func (s *Store) Close() error {
+	s.closeOnce.Do(func() {
+		close(s.closed)
+		s.writer.stop()
+		for range cap(s.readers) {
+			r := <-s.readers
+			_ = r.conn.Close()
+		}
+		s.markClosed()
+		s.closeErr = s.release()
+	})
+	return s.closeErr
+}
+
+// release ends what Open has begun, in the reverse order.
+func (s *Store) release() error {
+	var err error
+	if s.writer != nil {
+		s.writer.stop()
+		err = s.writer.conn.Close()
+	}
+	for len(s.readers) > 0 {
+		_ = (<-s.readers).conn.Close()
+	}
+	if s.db != nil {
+		err = errors.Join(err, s.db.Close())
+	}
+	return errors.Join(err, s.lock.release())
+}
