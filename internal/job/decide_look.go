@@ -94,6 +94,9 @@ func (v View) noReplayReason() string {
 
 // decideLooked judges one finished look.
 func decideLooked(v View, o Observation) Decision {
+	if v.State == Accepted && o.Verdict == SawInconclusive {
+		return pollUnread(v, Outcome{Attempt: o.Attempt, Message: o.Detail})
+	}
 	if v.State != Ambiguous || o.Attempt != v.Attempt {
 		if o.Verdict == SawPresent {
 			return late(v, o)

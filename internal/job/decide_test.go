@@ -278,15 +278,22 @@ func TestAcceptedAttempts(t *testing.T) {
 		}
 	})
 	t.Run("polls that give no word end", func(t *testing.T) {
-		for _, s := range []State{Accepted, Ambiguous} {
-			v := accepted
+		for _, tt := range []struct {
+			state State
+			e     Evidence
+		}{
+			{Accepted, Outcome{Attempt: 2, Result: ResultUnknown, Polled: true}},
+			{Ambiguous, Outcome{Attempt: 2, Result: ResultUnknown, Polled: true}},
+			{Accepted, Looked{Observation{Attempt: 2, Verdict: SawInconclusive}}},
+		} {
+			v, s := accepted, tt.state
 			v.State, v.FenceLeft = s, -time.Hour
 			v.Open = map[State][]int{Ambiguous: {2}}[s]
 			for n := 0; v.State == s; n++ {
 				if n > MaxPolls {
 					t.Fatalf("%s: still polling after %d", s, n)
 				}
-				v, _ = step(t, v, Outcome{Attempt: 2, Result: ResultUnknown, Polled: true})
+				v, _ = step(t, v, tt.e)
 			}
 			if v.State != NeedsResolution {
 				t.Errorf("%s became %s", s, v.State)
