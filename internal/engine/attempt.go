@@ -1,0 +1,331 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/failpoint"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file:
+//   - before the arm nothing that has an effect is sent, and every failure is
+//     provably unsent (job.Deferred);
+//   - the start time is taken before the arm is queued, so that the local
+//     deadlines end before the stored ones;
+//   - after the arm no caller's context reaches the send, and every way out
+//     settles an outcome for (job, attempt).
+
+// ready is a job that can be armed.
+type ready struct {
+	session  connector.Session
+	prepared connector.Prepared
+	traits   job.Traits
+	identity string
+	credVer  int
+	mark     string
+}
+
+// work takes one claimed job through its attempt.
+func (e *Engine) work(ctx context.Context, l store.Leased) {
+	failpoint.Hit(failpoint.Claimed)
+	lease := e.keepLease(ctx, l)
+	r, refused := e.prepare(lease.ctx, l, nil)
+	lost := lease.stop()
+	if refused != nil {
+		if lost {
+			return // somebody else decides about this job now
+		}
+		e.giveBack(ctx, l, *refused)
+		return
+	}
+	defer r.session.Close()
+	if lost {
+		return
+	}
+	if ctx.Err() != nil {
+		e.giveBack(ctx, l, job.Deferred{Kind: job.FailHeld})
+		return
+	}
+	failpoint.Hit(failpoint.Prepared)
+	e.armAndSend(l, r, false)
+}
+
+// giveBack writes why a lease ended without an intent. A shutdown or a lost
+// race costs the job nothing.
+func (e *Engine) giveBack(ctx context.Context, l store.Leased, d job.Deferred) {
+	if ctx.Err() != nil && d.Kind != job.FailPermanent && d.Kind != job.FailEgressDenied {
+		d = job.Deferred{Kind: job.FailHeld}
+	}
+	e.settle(l.Snapshot, l.Connection, d, l.ClaimToken)
+}
+
+// prepare makes everything ready for the one commit. first is the round's first
+// attempt for a replay, whose frozen bytes are sent again; otherwise nil.
+func (e *Engine) prepare(ctx context.Context, l store.Leased, first *job.Attempt) (r ready, refused *job.Deferred) {
+	defer func() {
+		if p := recover(); p != nil {
+			e.Log.Error("panic while preparing", "job", l.ID.String(), "panic", p, "stack", string(debug.Stack()))
+			refused = &job.Deferred{Kind: job.FailTransient, Message: "internal error while preparing; nothing was sent"}
+		}
+	}()
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+
+	c, opening, cp, refused := e.opening(ctx, l)
+	if refused != nil {
+		return ready{}, refused
+	}
+	key := job.EffectKey(l.ID, l.Round)
+	if first != nil {
+		key = first.EffectKey
+	}
+	prepared, err := c.Prepare(connector.Request{
+		EffectKey: key, Settings: l.Connection.Settings, PayloadKind: l.PayloadKind, Payload: l.Payload,
+	})
+	if err != nil {
+		return ready{}, refusal(err, job.FailPermanent)
+	}
+	if first != nil {
+		prepared.Frozen = first.Frozen
+	}
+	opening.Prepared = prepared
+	r = ready{prepared: prepared, traits: cp.Traits, identity: cp.Identity, credVer: opening.Credential.Version}
+	if r.traits.Class == job.Observable {
+		if r.mark, refused = e.watermark(ctx, c, opening); refused != nil {
+			return ready{}, refused
+		}
+	}
+	if r.session, err = c.Open(ctx, opening); err != nil {
+		return ready{}, refusal(err, job.FailTransient)
+	}
+	return r, nil
+}
+
+// opening finds the connector, opens the credential and checks both.
+func (e *Engine) opening(ctx context.Context, l store.Leased) (connector.Connector, connector.Opening, connector.Capability, *job.Deferred) {
+	fail := func(d job.Deferred) (connector.Connector, connector.Opening, connector.Capability, *job.Deferred) {
+		return nil, connector.Opening{}, connector.Capability{}, &d
+	}
+	c, ok := e.Connectors.Get(l.Connection.Connector)
+	if !ok {
+		return fail(job.Deferred{
+			Kind: job.FailHeld, RetryAfter: time.Minute,
+			Message: fmt.Sprintf("this server has no connector %q", l.Connection.Connector),
+		})
+	}
+	cred, deferred := e.credential(ctx, l.Connection)
+	if deferred != nil {
+		return fail(*deferred)
+	}
+	cp, err := c.Check(l.Connection.Settings, cred)
+	if err != nil {
+		return fail(*refusal(err, job.FailPermanent))
+	}
+	if l.Attempt > 0 && cp.Class != l.Class {
+		// Frozen at the first arm: a changed setting must not change what was promised.
+		cp.Class = l.Class
+	}
+	o := connector.Opening{
+		Job: l.ID, Connection: l.Connection.ID, Settings: l.Connection.Settings,
+		Class: cp.Class, Credential: cred, Fresh: cp.Class != job.Keyed,
+	}
+	return c, o, cp, nil
+}
+
+func (e *Engine) credential(ctx context.Context, c store.Connection) (connector.Credential, *job.Deferred) {
+	if c.CredentialVersion == 0 {
+		return connector.Credential{}, nil
+	}
+	sealed, err := e.Store.Credential(ctx, c.ID)
+	if err != nil {
+		return connector.Credential{}, &job.Deferred{
+			Kind: job.FailHeld, RetryAfter: time.Second, Message: "the credential could not be read",
+		}
+	}
+	cred, err := e.Open(c, sealed)
+	if err != nil {
+		e.Log.Error("a credential cannot be opened; is the key file the right one?", "connection", c.ID.String(), "err", err)
+		return connector.Credential{}, &job.Deferred{
+			Kind: job.FailHeld, RetryAfter: time.Minute, Message: "the server cannot decrypt this connection's credential",
+		}
+	}
+	return cred, nil
+}
+
+func (e *Engine) watermark(ctx context.Context, c connector.Connector, o connector.Opening) (string, *job.Deferred) {
+	observer, ok := c.(connector.Observer)
+	if !ok {
+		return "", &job.Deferred{Kind: job.FailPermanent, Message: "this connector cannot look at its platform"}
+	}
+	mark, err := observer.Watermark(ctx, o)
+	if err != nil {
+		return "", refusal(err, job.FailTransient)
+	}
+	return mark, nil
+}
+
+// refusal turns a connector's error into evidence. Errors without a class of
+// their own get otherwise.
+func refusal(err error, otherwise job.FailureKind) *job.Deferred {
+	var r *connector.Refusal
+	var in *connector.InputError
+	switch {
+	case errors.As(err, &r):
+		return &job.Deferred{Kind: r.Kind, Message: r.Msg, RetryAfter: r.RetryAfter}
+	case errors.As(err, &in):
+		return &job.Deferred{Kind: job.FailPermanent, Message: in.Error()}
+	case errors.Is(err, context.DeadlineExceeded):
+		return &job.Deferred{Kind: otherwise, Message: "the target could not be reached in time; nothing was sent"}
+	default:
+		return &job.Deferred{Kind: otherwise, Message: "could not be prepared; nothing was sent"}
+	}
+}
+
+// armAndSend writes the intent and, if it is surely durable, sends.
+func (e *Engine) armAndSend(l store.Leased, r ready, rearm bool) {
+	timeout := l.Retry.Timeout()
+	digest := sha256.Sum256(r.prepared.Frozen)
+	item := store.Arm{
+		Job: l.ID, Version: l.Version, Claim: l.ClaimToken, Token: e.NewID(), Worker: e.Worker,
+		Class: r.traits.Class, Rearm: rearm, EffectKey: job.EffectKey(l.ID, l.Round),
+		Digest: digest[:], Frozen: r.prepared.Frozen,
+		CredentialVersion: r.credVer, AccountIdentity: r.identity, Watermark: r.mark, Gate: r.prepared.Gate,
+		SendBy: min(job.SendTimeout, timeout), AnswerBy: timeout, Fence: timeout + e.Grace,
+	}
+	start := e.Clock.Read()
+	armed, err := e.arm(item)
+	if err != nil {
+		e.undecided(l, item, err)
+		return
+	}
+	if armed.Err != nil {
+		e.refusedArm(l, armed.Err)
+		return
+	}
+	failpoint.Hit(failpoint.Armed)
+	outcome := e.send(armed, r.session, item, start)
+	failpoint.Hit(failpoint.Answered)
+	e.settle(armed.Snapshot, l.Connection, outcome, job.ID{})
+	failpoint.Hit(failpoint.Settled)
+}
+
+// arm writes one intent. After an unconfirmed commit it reads back, as long as
+// the send window lasts; an error means that nobody knows, and nothing may be sent.
+func (e *Engine) arm(item store.Arm) (store.Armed, error) {
+	ctx, cancel := context.WithTimeout(e.hard, item.SendBy)
+	defer cancel()
+	armed, err := e.Store.Arm(ctx, []store.Arm{item})
+	if err == nil {
+		return armed[0], nil
+	}
+	for ctx.Err() == nil {
+		back, readErr := e.Store.ArmedBy(ctx, item.Job, item.Token)
+		switch {
+		case readErr == nil:
+			return back, nil
+		case errors.Is(readErr, store.ErrNotFound):
+			return store.Armed{Err: store.ErrStale}, nil
+		}
+		sleep(ctx, 100*time.Millisecond)
+	}
+	return store.Armed{}, fmt.Errorf("arm: %w", err)
+}
+
+// undecided ends an arm of which nobody knows whether it is durable: nothing
+// was sent, so as soon as the store answers, the attempt, if there is one, is
+// settled as not sent.
+func (e *Engine) undecided(l store.Leased, item store.Arm, err error) {
+	e.Log.Error("an arm could not be confirmed; nothing was sent", "job", l.ID.String(), "err", err)
+	for e.hard.Err() == nil {
+		ctx, cancel := context.WithTimeout(e.hard, storeTimeout)
+		back, err := e.Store.ArmedBy(ctx, item.Job, item.Token)
+		cancel()
+		switch {
+		case err == nil:
+			e.settle(back.Snapshot, l.Connection, job.Outcome{
+				Attempt: back.Attempt.Number, Result: job.ResultNotSent, Kind: job.FailTransient,
+				Message: "the intent could not be confirmed in time; nothing was sent",
+			}, job.ID{})
+			return
+		case errors.Is(err, store.ErrNotFound):
+			return // the lease ends by itself and the job goes back
+		}
+		sleep(e.hard, time.Second)
+	}
+	e.Log.Error("shut down with an unconfirmed arm; nothing was sent, the fence decides", "job", l.ID.String(), "arm", item.Token.String())
+}
+
+// refusedArm handles an intent that the store's guards refused: nothing was sent.
+func (e *Engine) refusedArm(l store.Leased, why error) {
+	d := job.Deferred{Kind: job.FailHeld, RetryAfter: time.Second}
+	switch {
+	case errors.Is(why, store.ErrStale), errors.Is(why, store.ErrNotFound):
+		return // cancelled, swept or taken over: the job is somebody else's
+	case errors.Is(why, store.ErrWindowOver):
+		if l.State == job.Claimed {
+			e.settle(l.Snapshot, l.Connection, job.WindowOver{}, l.ClaimToken)
+			return
+		}
+	case errors.Is(why, store.ErrHeld):
+		d.Message = "the target is held"
+	case errors.Is(why, store.ErrGated):
+		d.Message = "waits for another job with the same content"
+		d.RetryAfter = 5 * time.Second
+	default:
+		e.Log.Error("the store refused an arm", "job", l.ID.String(), "err", why)
+		d = job.Deferred{Kind: job.FailTransient, Message: "internal error before sending; nothing was sent"}
+	}
+	e.settle(l.Snapshot, l.Connection, d, l.ClaimToken)
+}
+
+// send makes the commit request. A panic after the arm is an unknown outcome.
+func (e *Engine) send(armed store.Armed, s connector.Session, item store.Arm, start Reading) (out job.Outcome) {
+	n := armed.Attempt.Number
+	defer func() {
+		if p := recover(); p != nil {
+			e.Log.Error("panic while sending", "job", item.Job.String(), "attempt", n, "panic", p, "stack", string(debug.Stack()))
+			out = job.Outcome{Result: job.ResultUnknown, Kind: job.FailAmbiguous, Message: "internal error while sending"}
+		}
+		out.Attempt = n
+		if out.Result == 0 {
+			out.Result, out.Kind = job.ResultUnknown, job.FailAmbiguous
+		}
+		out.CredentialVersion = item.CredentialVersion
+	}()
+	return s.Publish(connector.Commit{
+		Attempt: n, EffectKey: item.EffectKey,
+		SendBy: start.Time.Add(item.SendBy), AnswerBy: start.Time.Add(item.AnswerBy),
+		MaySend: func() error {
+			gone, err := start.elapsed(e.Clock.Read())
+			if err != nil {
+				return err
+			}
+			if gone >= item.SendBy {
+				return fmt.Errorf("the send window of %v passed before the first byte", item.SendBy)
+			}
+			return nil
+		},
+		SaveHandle: func(handle string) error {
+			ctx, cancel := context.WithTimeout(e.hard, storeTimeout)
+			defer cancel()
+			return e.Store.SaveHandle(ctx, item.Job, n, handle)
+		},
+	})
+}
+
+// sleep waits for d or the end of ctx.
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,203 @@
+// Package engine runs jobs: a pool of senders that claims, prepares, arms,
+// sends and settles, and a reconciler that sweeps what died and looks at what
+// is unknown. It gathers evidence; job.Decide judges; the store writes.
+//
+// The order that everything rests on: the intent is durable before the first
+// byte, an outcome is durable before its sender is free, and an outcome that
+// is not known is never sent again by this package on its own judgement.
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Store is what the engine needs of a store.Store.
+type Store interface {
+	Job(ctx context.Context, ref store.Ref) (job.Snapshot, error)
+	Attempts(ctx context.Context, ref store.Ref, after, limit int) ([]job.Attempt, error)
+	Claim(ctx context.Context, p store.ClaimParams) ([]store.Leased, error)
+	ClaimLooks(ctx context.Context, p store.ClaimParams) ([]store.Leased, error)
+	Renew(ctx context.Context, lease time.Duration, refs []store.LeaseRef) ([]bool, error)
+	Arm(ctx context.Context, items []store.Arm) ([]store.Armed, error)
+	ArmedBy(ctx context.Context, id, token job.ID) (store.Armed, error)
+	SaveHandle(ctx context.Context, id job.ID, attempt int, handle string) error
+	Apply(ctx context.Context, items []store.Change) ([]store.Applied, error)
+	Overdue(ctx context.Context, limit int) ([]job.Snapshot, error)
+	NextDue(ctx context.Context, limit time.Duration) (time.Duration, error)
+	Watch(kind store.WatchKind) (<-chan struct{}, func())
+	Credential(ctx context.Context, connection job.ID) (store.Sealed, error)
+}
+
+// Opener decrypts a connection's credential.
+type Opener func(c store.Connection, s store.Sealed) (connector.Credential, error)
+
+// Config is what an Engine is made of. Zero numbers take the defaults.
+type Config struct {
+	Store      Store
+	Connectors *connector.Registry
+	Open       Opener
+	Log        *slog.Logger
+	// Worker names this process in attempts and logs.
+	Worker string
+	// Clock is the clock of deadlines; nil: this machine's.
+	Clock Clock
+	// NewID makes claim and arm tokens.
+	NewID func() job.ID
+	// Senders is how many jobs are prepared or sent at once: default 64, at most 1024.
+	Senders int
+	// Lookers is how many looks, polls and replays run at once: default 16.
+	Lookers int
+	// Lease is how long a claim may prepare: default 60 s, renewed every third of it.
+	Lease time.Duration
+	// Grace is added to an attempt's answer deadline before anybody calls its
+	// outcome unknown: default 30 s. It must exceed TCP_USER_TIMEOUT.
+	Grace time.Duration
+	// Poll is how often due work is looked for when no hint comes: default 500 ms.
+	Poll time.Duration
+	// Drain is how long a shutdown waits for sends under way: default 45 s.
+	Drain time.Duration
+}
+
+const (
+	defaultSenders = 64
+	maxSenders     = 1024
+	defaultLookers = 16
+	defaultLease   = time.Minute
+	defaultGrace   = 30 * time.Second
+	defaultPoll    = 500 * time.Millisecond
+	defaultDrain   = 45 * time.Second
+	// openTimeout bounds everything before the arm that touches the network.
+	openTimeout = 20 * time.Second
+	// storeTimeout bounds one call to the store.
+	storeTimeout = 15 * time.Second
+)
+
+// Engine runs the jobs of one process.
+type Engine struct {
+	Config
+	// hard ends when the process must: settling goes on until then.
+	hard    context.Context
+	kill    context.CancelFunc
+	senders slots
+	lookers slots
+	busy    sync.WaitGroup
+}
+
+// New checks the configuration and makes an engine. Run starts it.
+func New(c Config) (*Engine, error) {
+	if c.Store == nil || c.Connectors == nil || c.Open == nil || c.NewID == nil || c.Log == nil {
+		return nil, errors.New("engine: store, connectors, opener, ids and log are required")
+	}
+	if c.Clock == nil {
+		c.Clock = SystemClock()
+	}
+	setDefault(&c.Senders, defaultSenders)
+	setDefault(&c.Lookers, defaultLookers)
+	setDefault(&c.Lease, defaultLease)
+	setDefault(&c.Grace, defaultGrace)
+	setDefault(&c.Poll, defaultPoll)
+	setDefault(&c.Drain, defaultDrain)
+	if c.Senders < 1 || c.Senders > maxSenders || c.Lookers < 1 || c.Lookers > maxSenders {
+		return nil, fmt.Errorf("engine: senders and lookers must be 1 to %d", maxSenders)
+	}
+	if c.Grace < time.Second || c.Lease < time.Second {
+		return nil, errors.New("engine: grace and lease must be at least 1 s")
+	}
+	e := &Engine{Config: c, senders: newSlots(c.Senders), lookers: newSlots(c.Lookers)}
+	e.hard, e.kill = context.WithCancel(context.Background())
+	return e, nil
+}
+
+func setDefault[T int | time.Duration](v *T, d T) {
+	if *v == 0 {
+		*v = d
+	}
+}
+
+// Run works until ctx ends, then drains: nothing new is claimed, claims without
+// an intent go back, sends under way finish and are settled, for Drain at most.
+// It returns nil after a complete drain.
+func (e *Engine) Run(ctx context.Context) error {
+	defer e.kill()
+	var loops sync.WaitGroup
+	loops.Go(func() { e.dispatch(ctx) })
+	loops.Go(func() { e.reconcile(ctx) })
+	loops.Wait()
+
+	drained := make(chan struct{})
+	go func() { e.busy.Wait(); close(drained) }()
+	timer := time.NewTimer(e.Drain)
+	defer timer.Stop()
+	select {
+	case <-drained:
+		return nil
+	case <-timer.C:
+	}
+	// Whatever is left is told to stop trying; it logs its outcome whole.
+	e.kill()
+	select {
+	case <-drained:
+	case <-time.After(storeTimeout):
+	}
+	return errors.New("engine: the drain time ran out with work under way; its jobs are reconciled at the next start")
+}
+
+// dispatch claims due jobs, never more than there are free senders.
+func (e *Engine) dispatch(ctx context.Context) {
+	work, stop := e.Store.Watch(store.WatchWork)
+	defer stop()
+	idle := newPacer(e.Poll)
+	for ctx.Err() == nil {
+		free := e.senders.acquire(ctx, store.MaxBatch)
+		if free == 0 {
+			return
+		}
+		leased, err := e.Store.Claim(ctx, store.ClaimParams{Worker: e.Worker, Lease: e.Lease, Limit: free})
+		if err != nil {
+			e.senders.release(free)
+			e.logStore(ctx, "claim", err)
+			idle.pause(ctx, work, e.Poll)
+			continue
+		}
+		e.senders.release(free - len(leased))
+		for _, l := range leased {
+			e.busy.Go(func() {
+				defer e.senders.release(1)
+				e.work(ctx, l)
+			})
+		}
+		if len(leased) == free {
+			continue
+		}
+		idle.wait(ctx, work, e.nextDue(ctx), len(leased) > 0)
+	}
+}
+
+// nextDue asks how long nothing will be due.
+func (e *Engine) nextDue(ctx context.Context) time.Duration {
+	due, err := e.Store.NextDue(ctx, e.Poll)
+	if err != nil {
+		e.logStore(ctx, "next due", err)
+		return e.Poll
+	}
+	return due
+}
+
+func (e *Engine) logStore(ctx context.Context, op string, err error) {
+	if ctx.Err() == nil {
+		e.Log.Error("store call failed", "op", op, "err", err)
+	}
+}
+
+// jitter draws the factor that Decide shortens back-offs with.
+func jitter() float64 { return rand.Float64() } //nolint:gosec // spreads load; guards no secret

@@ -1,0 +1,210 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/failpoint"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// sweepBatch bounds one sweep; the next one follows at once while it is full.
+const sweepBatch = 100
+
+// reconcile sweeps jobs whose time is over and looks at unknown outcomes.
+func (e *Engine) reconcile(ctx context.Context) {
+	work, stop := e.Store.Watch(store.WatchWork)
+	defer stop()
+	idle := newPacer(e.Poll)
+	for ctx.Err() == nil {
+		swept := e.sweep(ctx)
+		looked := e.takeLooks(ctx)
+		if swept == sweepBatch {
+			continue
+		}
+		idle.wait(ctx, work, e.nextDue(ctx), swept+looked > 0)
+	}
+}
+
+// sweep puts overdue jobs where they belong. It moves nothing by time alone
+// that was armed: SENDING becomes AMBIGUOUS, never SCHEDULED.
+func (e *Engine) sweep(ctx context.Context) int {
+	overdue, err := e.Store.Overdue(ctx, sweepBatch)
+	if err != nil {
+		e.logStore(ctx, "overdue", err)
+		return 0
+	}
+	changes := make([]store.Change, 0, len(overdue))
+	for _, s := range overdue {
+		d, err := job.Decide(s.View(job.Traits{Class: s.Class}, jitter()), overdueEvidence(s))
+		if err != nil {
+			e.Log.Error("no decision about an overdue job", "job", s.ID.String(), "err", err)
+			continue
+		}
+		if d.Action == job.ActWrite {
+			changes = append(changes, store.Change{Job: s.ID, Version: s.Version, Decision: d, Actor: e.actor()})
+		}
+	}
+	if len(changes) == 0 {
+		return 0
+	}
+	applied, err := e.Store.Apply(ctx, changes)
+	if err != nil {
+		e.logStore(ctx, "sweep", err)
+		return 0
+	}
+	for i, a := range applied {
+		switch {
+		case a.Err == nil:
+			e.logEnd(a.Snapshot, changes[i].Decision)
+		case !errors.Is(a.Err, store.ErrStale): // stale: its worker came first
+			e.Log.Error("an overdue job could not be swept", "job", changes[i].Job.String(), "err", a.Err)
+		}
+	}
+	failpoint.Hit(failpoint.Swept)
+	return len(changes)
+}
+
+func overdueEvidence(s job.Snapshot) job.Evidence {
+	switch {
+	case s.State == job.Sending:
+		return job.FenceOver{}
+	case s.State == job.Claimed && s.StartDeadline.After(s.Now):
+		return job.LeaseOver{}
+	default:
+		return job.WindowOver{}
+	}
+}
+
+// takeLooks leases due looks, as many as there are free lookers.
+func (e *Engine) takeLooks(ctx context.Context) int {
+	free := e.lookers.acquire(ctx, store.MaxBatch)
+	if free == 0 {
+		return 0
+	}
+	leased, err := e.Store.ClaimLooks(ctx, store.ClaimParams{Worker: e.Worker, Lease: e.Lease, Limit: free})
+	if err != nil {
+		e.lookers.release(free)
+		e.logStore(ctx, "claim looks", err)
+		return 0
+	}
+	e.lookers.release(free - len(leased))
+	for _, l := range leased {
+		e.busy.Go(func() {
+			defer e.lookers.release(1)
+			e.look(ctx, l)
+		})
+	}
+	return len(leased)
+}
+
+// look does what Decide asks for about one unknown or accepted job.
+func (e *Engine) look(ctx context.Context, l store.Leased) {
+	failpoint.Hit(failpoint.LookTaken)
+	traits := e.traits(l.Connection)
+	d, err := job.Decide(l.View(traits, jitter()), job.LookDue{})
+	if err != nil {
+		e.Log.Error("no decision about a look", "job", l.ID.String(), "err", err)
+		return
+	}
+	switch d.Action {
+	case job.ActWrite:
+		e.settle(l.Snapshot, l.Connection, job.LookDue{}, l.ClaimToken)
+	case job.ActRearm:
+		e.replay(ctx, l)
+	case job.ActObserve, job.ActPoll:
+		e.observe(ctx, l, d.Action)
+	}
+}
+
+// replay repeats an unknown KEYED attempt: the same key, the same bytes.
+func (e *Engine) replay(ctx context.Context, l store.Leased) {
+	first, err := e.roundFirst(ctx, l)
+	if err != nil {
+		e.logStore(ctx, "read the first attempt", err)
+		return // the look's lease ends and it is taken again
+	}
+	lease := e.keepLease(ctx, l)
+	r, refused := e.prepare(lease.ctx, l, &first)
+	lost := lease.stop()
+	if refused != nil {
+		if !lost && ctx.Err() == nil {
+			e.settle(l.Snapshot, l.Connection, *refused, l.ClaimToken)
+		}
+		return
+	}
+	defer r.session.Close()
+	if lost || ctx.Err() != nil {
+		return
+	}
+	e.armAndSend(l, r, true)
+}
+
+func (e *Engine) roundFirst(ctx context.Context, l store.Leased) (job.Attempt, error) {
+	attempts, err := e.Store.Attempts(ctx, store.Ref{ID: l.ID}, 0, job.MaxAttempts)
+	if err != nil {
+		return job.Attempt{}, err
+	}
+	for _, a := range attempts {
+		if a.Round == l.Round {
+			return a, nil
+		}
+	}
+	return job.Attempt{}, fmt.Errorf("job %s has no attempt in round %d", l.ID, l.Round)
+}
+
+// observe makes one read-only look or poll and settles what it saw.
+func (e *Engine) observe(ctx context.Context, l store.Leased, what job.Action) {
+	lease := e.keepLease(ctx, l)
+	ev := e.ask(lease.ctx, l, what)
+	if lease.stop() || ctx.Err() != nil {
+		return
+	}
+	e.settle(l.Snapshot, l.Connection, ev, l.ClaimToken)
+}
+
+// ask talks to the platform. Whatever goes wrong says nothing about the effect.
+func (e *Engine) ask(ctx context.Context, l store.Leased, what job.Action) (ev job.Evidence) {
+	begun := l.Now
+	blind := func(why string) job.Evidence {
+		return job.Looked{Observation: job.Observation{
+			Attempt: l.Attempt, Verdict: job.SawInconclusive, Detail: why, BegunAt: begun,
+		}}
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			e.Log.Error("panic while looking", "job", l.ID.String(), "panic", p, "stack", string(debug.Stack()))
+			ev = blind("internal error while looking")
+		}
+	}()
+	ctx, cancel := context.WithTimeout(ctx, e.Lease)
+	defer cancel()
+	c, opening, _, refused := e.opening(ctx, l)
+	if refused != nil {
+		return *refused
+	}
+	first, err := e.roundFirst(ctx, l)
+	if err != nil {
+		return blind("the attempts could not be read")
+	}
+	if what == job.ActPoll {
+		poller, ok := c.(connector.Poller)
+		if !ok {
+			return blind("this connector cannot poll")
+		}
+		out := poller.Poll(ctx, opening, l.Handle)
+		out.Attempt, out.Polled = l.Attempt, true
+		return out
+	}
+	observer, ok := c.(connector.Observer)
+	if !ok {
+		return blind("this connector cannot look at its platform")
+	}
+	seen := observer.Observe(ctx, opening, first)
+	seen.Attempt, seen.BegunAt = l.Attempt, begun // the store sets the end
+	return job.Looked{Observation: seen}
+}

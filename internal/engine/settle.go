@@ -1,0 +1,120 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+const (
+	settlePause    = 50 * time.Millisecond
+	settleMaxPause = 5 * time.Second
+)
+
+// settle makes one piece of evidence durable. It decides on what it knows,
+// writes by compare-and-set, and when the job moved on meanwhile it reads and
+// decides again: evidence addresses (job, attempt) and is never dropped for a
+// version. It goes on until it is stored or the process ends, and then logs
+// the evidence whole.
+//
+// token, when set, is the lease that the evidence speaks for: evidence about a
+// lease that is no longer held is worthless and ends quietly.
+func (e *Engine) settle(s job.Snapshot, conn store.Connection, ev job.Evidence, token job.ID) {
+	traits := e.traits(conn)
+	pause := settlePause
+	for {
+		stored, stale, err := e.settleOnce(s, traits, ev)
+		switch {
+		case stored:
+			return
+		case stale:
+			pause = settlePause
+		case errors.Is(err, store.ErrIllegal), errors.Is(err, store.ErrNotFound), errors.Is(err, errUndecidable):
+			e.Log.Error("evidence could not be applied", "job", s.ID.String(), "evidence", ev, "err", err)
+			return
+		default:
+			e.Log.Error("evidence not stored yet", "job", s.ID.String(), "err", err)
+			sleep(e.hard, pause)
+			pause = min(2*pause, settleMaxPause)
+		}
+		if e.hard.Err() != nil {
+			e.Log.Error("shut down before this evidence was stored; the fence and the reconciler decide",
+				"job", s.ID.String(), "evidence", ev)
+			return
+		}
+		fresh, err := e.read(s.ID)
+		if err != nil {
+			continue
+		}
+		if !token.IsZero() && fresh.ClaimToken != token {
+			return
+		}
+		s = fresh
+	}
+}
+
+var errUndecidable = errors.New("no decision")
+
+// settleOnce decides and writes once. stale says that the job has moved on.
+func (e *Engine) settleOnce(s job.Snapshot, traits job.Traits, ev job.Evidence) (stored, stale bool, err error) {
+	d, err := job.Decide(s.View(traits, jitter()), ev)
+	if err != nil {
+		return false, false, errors.Join(errUndecidable, err)
+	}
+	if d.Action != job.ActWrite {
+		return true, false, nil
+	}
+	ctx, cancel := context.WithTimeout(e.hard, storeTimeout)
+	defer cancel()
+	applied, err := e.Store.Apply(ctx, []store.Change{{Job: s.ID, Version: s.Version, Decision: d, Actor: e.actor()}})
+	if err != nil {
+		return false, false, err
+	}
+	if errors.Is(applied[0].Err, store.ErrStale) {
+		return false, true, nil
+	}
+	if applied[0].Err != nil {
+		return false, false, applied[0].Err
+	}
+	e.logEnd(applied[0].Snapshot, d)
+	return true, false, nil
+}
+
+func (e *Engine) read(id job.ID) (job.Snapshot, error) {
+	ctx, cancel := context.WithTimeout(e.hard, storeTimeout)
+	defer cancel()
+	return e.Store.Job(ctx, store.Ref{ID: id})
+}
+
+// traits are the connector's facts; a connector that is gone, or refuses its
+// settings, has none, and then nothing is replayed or proven absent.
+func (e *Engine) traits(c store.Connection) job.Traits {
+	t := job.Traits{Class: c.Class, KeyWindow: c.KeyWindow}
+	if found, ok := e.Connectors.Get(c.Connector); ok {
+		if settle, ok := found.(interface {
+			Traits(settings []byte) (job.Traits, error)
+		}); ok {
+			if own, err := settle.Traits(c.Settings); err == nil {
+				return own
+			}
+		}
+	}
+	return t
+}
+
+func (e *Engine) actor() string { return "worker:" + e.Worker }
+
+// logEnd tells operators of the ends that need them.
+func (e *Engine) logEnd(s job.Snapshot, d job.Decision) {
+	switch {
+	case d.Cause == job.CauseDuplicateEffect:
+		e.Log.Error("a second effect was seen", "job", s.ID.String(), "detail", d.Detail)
+	case d.To == job.NeedsResolution:
+		e.Log.Warn("a job needs a person's decision", "job", s.ID.String(), "why", d.Detail)
+	case d.To == job.Failed:
+		e.Log.Info("job failed", "job", s.ID.String(), "why", d.Detail)
+	}
+}

@@ -1,0 +1,72 @@
+package engine
+
+import (
+	"context"
+	"time"
+)
+
+// slots is a bounded number of places.
+type slots chan struct{}
+
+func newSlots(n int) slots { return make(slots, n) }
+
+// acquire waits for one place, then takes those that are free, up to most. It
+// gives 0 when ctx ends.
+func (s slots) acquire(ctx context.Context, most int) int {
+	select {
+	case s <- struct{}{}:
+	case <-ctx.Done():
+		return 0
+	}
+	n := 1
+	for n < most {
+		select {
+		case s <- struct{}{}:
+			n++
+		default:
+			return n
+		}
+	}
+	return n
+}
+
+func (s slots) release(n int) {
+	for range n {
+		<-s
+	}
+}
+
+// pacer waits between two looks for due work. When the store says "due now"
+// but nothing could be taken (a limit is reached, somebody was faster), it
+// waits longer and longer, so that no loop is ever hot.
+type pacer struct {
+	most time.Duration
+	next time.Duration
+}
+
+const leastPause = 2 * time.Millisecond
+
+func newPacer(most time.Duration) *pacer { return &pacer{most: most, next: leastPause} }
+
+// wait waits for due, a hint, or the end of ctx.
+func (p *pacer) wait(ctx context.Context, hint <-chan struct{}, due time.Duration, took bool) {
+	switch {
+	case took:
+		p.next = leastPause
+	case due < p.next:
+		due = p.next
+		p.next = min(2*p.next, p.most)
+	}
+	p.pause(ctx, hint, max(due, leastPause))
+}
+
+func (p *pacer) pause(ctx context.Context, hint <-chan struct{}, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-hint:
+		p.next = leastPause
+	case <-ctx.Done():
+	}
+}
