@@ -63,7 +63,7 @@ func TestAForbiddenIsFinal(t *testing.T) {
 		w.start()
 		id := w.submit("forbidden")
 		s := w.until(id, job.Failed, time.Minute)
-		w.pass(24 * time.Hour)
+		w.pass(3 * time.Hour)
 		if w.platform.sent() != 1 || s.LastError == nil || s.LastError.HTTPStatus != 403 {
 			t.Errorf("%d requests, last error %+v", w.platform.sent(), s.LastError)
 		}
@@ -251,7 +251,7 @@ func TestAReceiverThatNeverAnswersEndsByThePolicy(t *testing.T) {
 				w.start()
 				id := w.submit("silence", policy(c.policy))
 				w.until(id, c.want, 24*time.Hour)
-				w.pass(24 * time.Hour)
+				w.pass(3 * time.Hour)
 				if s := w.job(id); s.State != c.want {
 					t.Errorf("did not stay: %s", s.State)
 				}
