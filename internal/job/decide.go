@@ -215,7 +215,7 @@ func Decide(v View, e Evidence) (Decision, error) {
 	case Outcome:
 		d, err = decideOutcome(v, e)
 	case Deferred:
-		d, err = decideDeferred(v, e)
+		d = decideDeferred(v, e)
 	case LeaseOver:
 		d = decideLeaseOver(v)
 	case FenceOver:
@@ -344,21 +344,21 @@ func decideFenceOver(v View) Decision {
 
 // decideDeferred judges a lease that ended before its arm. A CLAIMED job has no
 // open attempt; an AMBIGUOUS one, leased for a re-arm, stays what it was.
-func decideDeferred(v View, e Deferred) (Decision, error) {
+func decideDeferred(v View, e Deferred) Decision {
 	if v.State == Ambiguous || v.State == Accepted {
 		d := same(v, CauseNotStarted)
 		d.Delay = max(e.RetryAfter, at(lookWaits, v.Looks))
 		if e.Kind == FailHeld {
 			d.Delay = max(e.RetryAfter, time.Second)
-			return d, nil
+			return d
 		}
 		d.Looks++
 		d.Detail = e.Message
 		d.Hold = holdFor(e.Kind, e.RetryAfter, e.CredentialVersion, e.Message)
-		return d, nil
+		return d
 	}
 	if v.State != Claimed {
-		return nothing, nil
+		return nothing
 	}
 	d := keep(v, origin(v), CauseNotStarted)
 	d.Claims = 0
@@ -366,7 +366,7 @@ func decideDeferred(v View, e Deferred) (Decision, error) {
 	if e.Kind == FailHeld {
 		d.Delay = e.RetryAfter
 		d.Blocked = e.Message
-		return d, nil
+		return d
 	}
 	d.LastError = &Failure{Kind: e.Kind, Message: e.Message}
 	d.Hold = holdFor(e.Kind, e.RetryAfter, e.CredentialVersion, e.Message)
@@ -380,7 +380,7 @@ func decideDeferred(v View, e Deferred) (Decision, error) {
 	default:
 		spend(v, &d)
 	}
-	return d, nil
+	return d
 }
 
 // holdFor gives the hold that a refusal asks for, nil for kinds that ask for none.

@@ -207,6 +207,7 @@ func unresolved(v View, d Decision, why string) Decision {
 			d.CloseOpen = ResultSuperseded
 			return d
 		}
+	case Hold:
 	}
 	d.To = NeedsResolution
 	return d

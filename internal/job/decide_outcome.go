@@ -243,6 +243,7 @@ func othersOpen(v View, o Outcome) Decision {
 		d.Delay = max(firstLook(v), v.replayWait(d.Looks), o.RetryAfter)
 	case Accepted:
 		d = unresolved(v, keep(v, Accepted, CausePolled), "the accepted attempt had no effect; an earlier one is unknown")
+	default:
 	}
 	d.Attempt, d.Settle, d.Detail = o.Attempt, []Settled{settledBy(o)}, o.Message
 	d.LastError = &Failure{Kind: o.Kind, Message: o.Message, HTTPStatus: o.HTTPStatus}
