@@ -1,0 +1,108 @@
+package connector
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// Rules of this file, which a connector may only narrow, citing evidence:
+//   - no byte written: NOT_SENT;
+//   - bytes written and no complete answer: UNKNOWN, whatever its status says;
+//   - 2xx to a request that went out whole: SUCCEEDED;
+//   - 429 and other 4xx but 408: REJECTED;
+//   - everything else, and whatever is not thought of here: UNKNOWN. A 5xx is
+//     UNKNOWN too: platforms answer it after they have acted.
+
+// Bounds of a Retry-After.
+const (
+	// MinRetryAfter and MaxRetryAfter clamp what a target asks for.
+	MinRetryAfter = time.Second
+	MaxRetryAfter = 24 * time.Hour
+	// DefaultRetryAfter stands in for a 429 that does not say.
+	DefaultRetryAfter = 30 * time.Second
+)
+
+// Classify judges an answer by the default rules. who names the target in
+// messages, e.g. "the receiver"; secrets do not appear in them. The outcome's
+// Attempt is the caller's to set.
+func Classify(a Answer, who string, secrets Secrets) job.Outcome {
+	o := job.Outcome{HTTPStatus: a.Status, BytesWritten: a.Written, Result: job.ResultUnknown, Kind: job.FailAmbiguous}
+	switch {
+	case a.Written == 0:
+		o.Result, o.Kind, o.HTTPStatus = job.ResultNotSent, job.FailTransient, 0
+		o.Message = "nothing was sent: " + broke(a.Err)
+	case a.Status == 0:
+		o.Message = fmt.Sprintf("%s gave no complete answer (%s); it may have acted", who, broke(a.Err))
+	case !a.Complete:
+		o.Message = fmt.Sprintf("%s answered %s, but the answer broke off (%s); it may have acted", who, status(a.Status), broke(a.Err))
+	default:
+		byStatus(&o, a, who, secrets)
+	}
+	if o.Result == job.ResultUnknown && a.Complete {
+		o.RetryAfter, _ = RetryAfter(a.Header, a.At)
+	}
+	return o
+}
+
+func byStatus(o *job.Outcome, a Answer, who string, secrets Secrets) {
+	s := a.Status
+	o.Message = who + " answered " + status(s) + excerpt(a, secrets)
+	switch {
+	case s >= 200 && s < 300:
+		if !a.Sent {
+			o.Message = who + " answered " + status(s) + " before it had the whole request; it may have acted"
+			return
+		}
+		o.Result, o.Kind = job.ResultSucceeded, 0
+		o.Message = who + " answered " + status(s)
+	case s == http.StatusTooManyRequests:
+		o.Result, o.Kind = job.ResultRejected, job.FailRateLimited
+		var said bool
+		if o.RetryAfter, said = RetryAfter(a.Header, a.At); !said {
+			o.RetryAfter = DefaultRetryAfter
+		}
+	case s == http.StatusUnauthorized:
+		o.Result, o.Kind = job.ResultRejected, job.FailAuth
+	case s >= 400 && s < 500 && s != http.StatusRequestTimeout:
+		o.Result, o.Kind = job.ResultRejected, job.FailPermanent
+	}
+}
+
+// RetryAfter reads the header of RFC 9110, section 10.2.3, in both its forms,
+// clamped. said tells whether there was a usable one.
+func RetryAfter(h http.Header, now time.Time) (wait time.Duration, said bool) {
+	v := strings.TrimSpace(h.Get("Retry-After"))
+	if v == "" {
+		return 0, false
+	}
+	if digits(v) {
+		n, err := strconv.ParseUint(v, 10, 32)
+		if err != nil {
+			n = uint64(MaxRetryAfter / time.Second) // more than fits
+		}
+		return clamp(time.Duration(n) * time.Second), true
+	}
+	at, err := http.ParseTime(v)
+	if err != nil {
+		return 0, false
+	}
+	return clamp(at.Sub(now)), true
+}
+
+func digits(s string) bool {
+	return strings.IndexFunc(s, func(r rune) bool { return r < '0' || r > '9' }) < 0
+}
+
+func clamp(d time.Duration) time.Duration { return min(max(d, MinRetryAfter), MaxRetryAfter) }
+
+func status(code int) string {
+	if text := http.StatusText(code); text != "" {
+		return strconv.Itoa(code) + " " + text
+	}
+	return strconv.Itoa(code)
+}

@@ -1,0 +1,150 @@
+package connector
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// Rules of this file: everything here happens before the arm and is provably
+// without effect, so every failure is a *Refusal. A certificate that does not
+// fit is transient, not permanent: it is the target's to repair.
+
+// Target is whom a line is opened to. Two equal targets may share idle lines.
+type Target struct {
+	Scheme string // "http" or "https"
+	Host   string // ASCII name or address, without brackets
+	Port   string // decimal, never empty
+	// Identity keeps lines apart that must not be shared, e.g. by client
+	// certificate. Empty shares.
+	Identity string
+}
+
+// TargetOf gives the target that a checked URL addresses.
+func TargetOf(u *url.URL) Target {
+	t := Target{Scheme: u.Scheme, Host: strings.ToLower(u.Hostname()), Port: u.Port()}
+	if t.Port == "" {
+		t.Port = "443"
+		if t.Scheme == "http" {
+			t.Port = "80"
+		}
+	}
+	return t
+}
+
+// String gives scheme://host:port, which is also the hold key of plain HTTP
+// targets.
+func (t Target) String() string { return t.Scheme + "://" + net.JoinHostPort(t.Host, t.Port) }
+
+// Open gives a line to the target: dialled, TLS shaken hands, nothing sent. With
+// fresh it is never a reused one, and its request says "Connection: close". The
+// context bounds the opening only. It fails with *Refusal.
+func (s *Sender) Open(ctx context.Context, t Target, fresh bool) (*Line, error) {
+	if !fresh {
+		if l := s.pool.take(t); l != nil {
+			return l, nil
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.connectBy)
+	defer cancel()
+	raw, err := s.dial(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	counted := &meter{TCPConn: raw}
+	l := newLine(s, t, fresh, counted)
+	if t.Scheme == "https" {
+		if l.conn, err = s.shake(ctx, t, counted); err != nil {
+			l.abort()
+			return nil, err
+		}
+		l.secure = true
+	}
+	l.attach()
+	return l, nil
+}
+
+func (s *Sender) dial(ctx context.Context, t Target) (*net.TCPConn, error) {
+	d := net.Dialer{
+		Resolver:       s.resolver,
+		ControlContext: s.egress.control,
+		KeepAliveConfig: net.KeepAliveConfig{
+			Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3,
+		},
+	}
+	d.SetMultipathTCP(false)
+	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(t.Host, t.Port))
+	if err != nil {
+		return nil, refuseDial(t, err)
+	}
+	raw, ok := conn.(*net.TCPConn)
+	if !ok {
+		_ = conn.Close()
+		return nil, &Refusal{Kind: job.FailTransient, Msg: "no TCP connection to " + t.String()}
+	}
+	return raw, nil
+}
+
+func (s *Sender) shake(ctx context.Context, t Target, conn net.Conn) (*tls.Conn, error) {
+	cfg := s.tls.Clone()
+	cfg.ServerName = t.Host
+	secured := tls.Client(conn, cfg)
+	if err := secured.HandshakeContext(ctx); err != nil {
+		return nil, refuseTLS(t, err)
+	}
+	return secured, nil
+}
+
+func refuseDial(t Target, err error) *Refusal {
+	var denied *EgressError
+	var dns *net.DNSError
+	var nerr net.Error
+	where := t.String()
+	switch {
+	case errors.As(err, &denied):
+		return &Refusal{Kind: job.FailEgressDenied, Msg: "not allowed to connect to " + where, Err: denied}
+	case errors.As(err, &dns) && dns.IsNotFound:
+		return &Refusal{Kind: job.FailTransient, Msg: "the name " + t.Host + " does not resolve"}
+	case errors.As(err, &dns):
+		return &Refusal{Kind: job.FailTransient, Msg: "the name " + t.Host + " could not be resolved"}
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &nerr) && nerr.Timeout():
+		return &Refusal{Kind: job.FailTransient, Msg: "connecting to " + where + " took too long"}
+	case errors.Is(err, context.Canceled):
+		return &Refusal{Kind: job.FailTransient, Msg: "connecting to " + where + " was stopped", Err: context.Canceled}
+	default:
+		return &Refusal{Kind: job.FailTransient, Msg: "no connection to " + where + ": " + lastCause(err)}
+	}
+}
+
+func refuseTLS(t Target, err error) *Refusal {
+	where := t.String()
+	var cert *tls.CertificateVerificationError
+	var nerr net.Error
+	switch {
+	case errors.As(err, &cert):
+		return &Refusal{Kind: job.FailTransient, Msg: "the certificate of " + where + " is not trusted: " + Clean(cert.Err.Error(), 300)}
+	case errors.Is(err, context.Canceled):
+		return &Refusal{Kind: job.FailTransient, Msg: "the TLS handshake with " + where + " was stopped", Err: context.Canceled}
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &nerr) && nerr.Timeout():
+		return &Refusal{Kind: job.FailTransient, Msg: "the TLS handshake with " + where + " took too long"}
+	default:
+		return &Refusal{Kind: job.FailTransient, Msg: "the TLS handshake with " + where + " failed: " + lastCause(err)}
+	}
+}
+
+// lastCause gives the innermost error's words, which name no local address.
+func lastCause(err error) string {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return Clean(err.Error(), 300)
+		}
+		err = inner
+	}
+}

@@ -1,0 +1,217 @@
+package connector
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+)
+
+// Rules of this file:
+//   - one request, written once; whatever happens, never a second one;
+//   - MaySend is the last thing before the first byte;
+//   - both deadlines are absolute, so a slow peer gains nothing by trickling;
+//   - the answer is read while the request is written: a peer may answer early;
+//   - an Answer tells what happened, classify.go what it means.
+
+// Bounds limit one exchange.
+type Bounds struct {
+	// SendBy is when the last byte must be written, AnswerBy when the answer must
+	// be complete.
+	SendBy, AnswerBy time.Time
+	// MaySend is asked directly before the first byte; nil allows.
+	MaySend func() error
+}
+
+// Answer is what one exchange came to.
+type Answer struct {
+	// Written counts the bytes that the socket took, TLS's own included. Zero
+	// proves that nothing was sent.
+	Written int64
+	// Sent tells that the whole request was written.
+	Sent bool
+	// Status is the final status code, once the head was read whole; else 0.
+	Status int
+	Header http.Header
+	// Complete tells that head and body were read to their end.
+	Complete bool
+	// Excerpt is the body's beginning, up to MaxExcerpt bytes; Cut tells that there
+	// was more.
+	Excerpt []byte
+	Cut     bool
+	// Err is what went wrong: of the sending if nothing was written, else of the
+	// first thing that broke.
+	Err error
+	// At is when the exchange was over.
+	At time.Time
+}
+
+// Why an exchange came to nothing.
+var (
+	// ErrLineDead says that the peer had closed the line before the first byte.
+	ErrLineDead = errors.New("the peer closed the connection before the request")
+	// ErrLineUsed says that the line had its one exchange already.
+	ErrLineUsed = errors.New("the connection was used already")
+	// ErrTooManyInformational says that more than MaxInformational 1xx came.
+	ErrTooManyInformational = errors.New("too many informational answers")
+	// ErrBodyTooLarge says that the answer's body is above MaxBody.
+	ErrBodyTooLarge = errors.New("the answer's body is too large")
+)
+
+// Exchange writes the request and reads the answer, and gives the line back.
+// It returns by AnswerBy. The request has a known length or no body, and a body
+// that is read without waiting; its GetBody, Close and User-Agent are set here.
+func (l *Line) Exchange(r *http.Request, b Bounds) Answer {
+	if !l.used.CompareAndSwap(false, true) {
+		return Answer{Err: ErrLineUsed, At: time.Now()}
+	}
+	a := l.exchange(r, b)
+	a.At = time.Now()
+	return a
+}
+
+func (l *Line) exchange(r *http.Request, b Bounds) Answer {
+	r = r.Clone(r.Context())
+	if r.Header == nil {
+		r.Header = make(http.Header)
+	}
+	r.GetBody, r.Close = nil, l.fresh
+	r.Header.Set("User-Agent", l.sender.agent)
+	r.Header.Del("Expect")
+	if b.SendBy.After(b.AnswerBy) {
+		b.SendBy = b.AnswerBy
+	}
+	err := errors.Join(l.conn.SetReadDeadline(b.AnswerBy), l.conn.SetWriteDeadline(b.SendBy))
+	if err != nil || l.dead() {
+		l.abort()
+		return Answer{Err: ErrLineDead}
+	}
+	before := l.raw.written.Load()
+	reading := make(chan reply, 1)
+	gate := &gate{w: l.conn, before: before, ask: b.MaySend, opened: func() { go func() { reading <- l.read(r) }() }}
+	writing := make(chan error, 1)
+	go func() { writing <- write(r, gate) }()
+
+	got, werr, done := l.await(reading, writing, gate)
+	a := Answer{
+		Written: l.raw.written.Load() - before, Sent: werr == nil, Status: got.status, Header: got.header,
+		Complete: got.err == nil && done, Excerpt: got.excerpt, Cut: got.cut, Err: errors.Join(werr, got.err),
+	}
+	if werr != nil && (a.Written == 0 || !a.Complete) {
+		a.Err = werr
+	}
+	if a.Complete {
+		a.Err = nil
+	}
+	if a.Complete && a.Sent {
+		l.release(got.keep)
+	} else {
+		l.abort()
+	}
+	return a
+}
+
+// await waits for both directions. Both end by their deadlines. A complete
+// refusal, or nonsense, while the request is still being written ends the writing
+// (RFC 9112, section 9.5). A success does not: the request has to go out whole for
+// it to count.
+// done tells that the reading came to its end.
+func (l *Line) await(reading <-chan reply, writing <-chan error, g *gate) (got reply, werr error, done bool) {
+	select {
+	case werr = <-writing:
+	case got = <-reading:
+		if got.err != nil || got.status >= 300 {
+			_ = l.raw.SetWriteDeadline(time.Now())
+		}
+		return got, <-writing, true
+	}
+	if !g.open || (werr != nil && l.raw.written.Load() == g.before) {
+		return reply{err: werr}, werr, false // nothing to be answered
+	}
+	return <-reading, werr, true
+}
+
+// gate asks for leave before the first byte and starts the reading then.
+type gate struct {
+	w      io.Writer
+	before int64 // the line's count of bytes so far
+	ask    func() error
+	opened func()
+	open   bool
+	denied error
+}
+
+func (g *gate) Write(p []byte) (int, error) {
+	if g.denied != nil {
+		return 0, g.denied
+	}
+	if !g.open {
+		if g.ask != nil {
+			if g.denied = g.ask(); g.denied != nil {
+				return 0, g.denied
+			}
+		}
+		g.open = true
+		g.opened()
+	}
+	return g.w.Write(p)
+}
+
+// write sends the request through a buffer that holds a usual one whole, so that
+// nothing but one write stands between the gate's question and the last byte.
+func write(r *http.Request, g *gate) error {
+	w := bufio.NewWriterSize(g, 16<<10)
+	if err := r.Write(w); err != nil {
+		return err
+	}
+	return w.Flush()
+}
+
+// reply is what was read.
+type reply struct {
+	status  int
+	header  http.Header
+	excerpt []byte
+	cut     bool
+	keep    bool // the peer keeps the connection open
+	err     error
+}
+
+// read takes one final answer off the line. http.ReadResponse gives 1xx answers
+// as it gives others; they are skipped here (RFC 9110, section 15.2), but for
+// 101, which ends HTTP and was not asked for.
+func (l *Line) read(r *http.Request) reply {
+	l.in.allow(MaxHead, errHeadTooLarge)
+	for range MaxInformational + 1 {
+		resp, err := http.ReadResponse(l.br, r)
+		if err != nil {
+			return reply{err: err}
+		}
+		if resp.StatusCode >= 100 && resp.StatusCode < 200 && resp.StatusCode != http.StatusSwitchingProtocols {
+			continue
+		}
+		l.in.allow(MaxBody+MaxHead, ErrBodyTooLarge)
+		return readBody(resp)
+	}
+	return reply{err: ErrTooManyInformational}
+}
+
+func readBody(resp *http.Response) reply {
+	got := reply{status: resp.StatusCode, header: resp.Header, keep: !resp.Close}
+	body := io.LimitReader(resp.Body, MaxBody+1)
+	var err error
+	if got.excerpt, err = io.ReadAll(io.LimitReader(body, MaxExcerpt)); err != nil {
+		got.err = err
+		return got
+	}
+	more, err := io.Copy(io.Discard, body)
+	got.cut = more > 0
+	switch {
+	case err != nil:
+		got.err = err
+	case int64(len(got.excerpt))+more > MaxBody:
+		got.err = ErrBodyTooLarge
+	}
+	return got
+}

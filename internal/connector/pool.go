@@ -1,0 +1,107 @@
+package connector
+
+import (
+	"sync"
+	"time"
+)
+
+// pool keeps idle lines for KEYED targets. A line leaves it at most once, and
+// only alive: Open runs before the arm, so a dead one is replaced at no cost.
+type pool struct {
+	limit time.Duration
+
+	mu     sync.Mutex
+	idle   map[Target][]*Line // newest last
+	count  int
+	closed bool
+}
+
+func newPool(limit time.Duration) *pool {
+	return &pool{limit: limit, idle: make(map[Target][]*Line)}
+}
+
+// take gives the newest living idle line, or nil.
+func (p *pool) take(t Target) *Line {
+	for {
+		l := p.pop(t)
+		if l == nil {
+			return nil
+		}
+		// A stopped timer has not run and will not: the line is ours alone.
+		if l.expiry.Stop() && l.peek() == pulseQuiet {
+			return l.renew()
+		}
+		l.abort()
+	}
+}
+
+func (p *pool) pop(t Target) *Line {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	lines := p.idle[t]
+	if len(lines) == 0 {
+		return nil
+	}
+	l := lines[len(lines)-1]
+	p.drop(t, len(lines)-1)
+	return l
+}
+
+// drop takes one line out; the caller holds mu.
+func (p *pool) drop(t Target, i int) {
+	lines := p.idle[t]
+	copy(lines[i:], lines[i+1:])
+	lines[len(lines)-1] = nil
+	if lines = lines[:len(lines)-1]; len(lines) == 0 {
+		delete(p.idle, t)
+	} else {
+		p.idle[t] = lines
+	}
+	p.count--
+}
+
+// put keeps a line, or says that it must be closed.
+func (p *pool) put(l *Line) bool {
+	if !canPeek || p.limit < 0 {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || p.count >= MaxIdle || len(p.idle[l.target]) >= MaxIdlePerTarget {
+		return false
+	}
+	p.idle[l.target] = append(p.idle[l.target], l)
+	p.count++
+	l.expiry = time.AfterFunc(p.limit, func() { p.expire(l) })
+	return true
+}
+
+func (p *pool) expire(l *Line) {
+	p.mu.Lock()
+	found := false
+	for i, other := range p.idle[l.target] {
+		if other == l {
+			p.drop(l.target, i)
+			found = true
+			break
+		}
+	}
+	p.mu.Unlock()
+	if found {
+		l.hangUp()
+	}
+}
+
+func (p *pool) close() {
+	p.mu.Lock()
+	var all []*Line
+	for _, lines := range p.idle {
+		all = append(all, lines...)
+	}
+	p.idle, p.count, p.closed = make(map[Target][]*Line), 0, true
+	p.mu.Unlock()
+	for _, l := range all {
+		l.expiry.Stop()
+		l.hangUp()
+	}
+}

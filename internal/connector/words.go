@@ -1,0 +1,148 @@
+package connector
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Rules of this file: what a message says is fit for a user and for a log. It
+// quotes a target's words only cleaned, shortened and without our secrets, and
+// an error of the socket only by its kind, never with addresses.
+
+const (
+	// MaxMessage bounds a message, in bytes.
+	MaxMessage = 2000
+	// quoteLen bounds what is quoted of an answer, in bytes.
+	quoteLen = 500
+	// minSecret is the shortest text that is worth hiding; shorter ones would
+	// blot out ordinary words.
+	minSecret = 6
+)
+
+// Secrets are texts that must not appear in messages, though a target may echo
+// them.
+type Secrets []string
+
+// With adds texts, in the forms in which they may come back.
+func (s Secrets) With(texts ...string) Secrets {
+	out := slices.Clone(s)
+	for _, t := range texts {
+		quoted, err := json.Marshal(t)
+		if err != nil {
+			quoted = []byte(`""`)
+		}
+		forms := []string{t, url.QueryEscape(t), url.PathEscape(t), string(quoted[1 : len(quoted)-1])}
+		if plain, err := url.QueryUnescape(t); err == nil {
+			forms = append(forms, plain)
+		}
+		for _, form := range forms {
+			if len(form) >= minSecret && !slices.Contains(out, form) {
+				out = append(out, form)
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b string) int { return len(b) - len(a) })
+	return out
+}
+
+// Redact hides the secrets in a text.
+func (s Secrets) Redact(text string) string {
+	for _, secret := range s {
+		text = strings.ReplaceAll(text, secret, "[redacted]")
+	}
+	return text
+}
+
+// longest is the length of the longest secret. With sorts by length.
+func (s Secrets) longest() int {
+	if len(s) == 0 {
+		return 0
+	}
+	return len(s[0])
+}
+
+// String hides the secrets from messages and logs.
+func (s Secrets) String() string { return "[redacted]" }
+
+// GoString hides the secrets from %#v.
+func (s Secrets) GoString() string { return "[redacted]" }
+
+// Clean makes a text fit for a message: valid UTF-8, one line, no control or
+// format characters, at most limit bytes.
+func Clean(text string, limit int) string {
+	if len(text) > 4*limit+utf8.UTFMax {
+		text = text[:4*limit+utf8.UTFMax]
+	}
+	text = strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case r == utf8.RuneError, unicode.IsControl(r), unicode.Is(unicode.Cf, r), unicode.Is(unicode.Co, r):
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(text, ""))
+	text = strings.Join(strings.Fields(text), " ")
+	if len(text) <= limit {
+		return text
+	}
+	const dots = "…"
+	cut := max(limit-len(dots), 0)
+	for cut > 0 && !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut] + dots
+}
+
+// excerpt quotes the beginning of an answer's body: ": words", or nothing.
+func excerpt(a Answer, secrets Secrets) string {
+	body := a.Excerpt
+	if len(body) == 0 || a.Header.Get("Content-Encoding") != "" {
+		return ""
+	}
+	if a.Cut { // a secret may be cut in two at the end
+		body = body[:max(len(body)-secrets.longest(), 0)]
+	}
+	text := Clean(secrets.Redact(Clean(secrets.Redact(string(body)), MaxExcerpt)), quoteLen)
+	if text == "" {
+		return ""
+	}
+	return ": " + text
+}
+
+// broke says why an exchange broke off, by kind.
+func broke(err error) string {
+	var nerr net.Error
+	var tlsAlert interface{ Unwrap() error }
+	switch {
+	case err == nil:
+		return "the connection was not used"
+	case errors.Is(err, ErrLineDead), errors.Is(err, ErrLineUsed), errors.Is(err, ErrTooManyInformational),
+		errors.Is(err, ErrBodyTooLarge), errors.Is(err, errHeadTooLarge):
+		return err.Error()
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded), errors.As(err, &nerr) && nerr.Timeout():
+		return "out of time"
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return "the connection was reset"
+	case errors.Is(err, syscall.ETIMEDOUT):
+		return "the network went silent"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "the connection was closed"
+	case errors.Is(err, net.ErrClosed):
+		return "the connection was given up"
+	case errors.As(err, &nerr), errors.As(err, &tlsAlert):
+		return "the connection failed: " + lastCause(err)
+	default:
+		return "not a readable HTTP answer: " + Clean(err.Error(), 200)
+	}
+}
