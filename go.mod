@@ -1,6 +1,6 @@
 module github.com/fireonce/fireonce
 
-go 1.26
+go 1.26.0
 
 require (
 	buf.build/go/protovalidate v1.4.0
