@@ -1,0 +1,119 @@
+package webhook
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector"
+)
+
+// Limits of signing secrets, by Standard Webhooks 1.0 ("Signature scheme").
+const (
+	secretPrefix = "whsec_"
+	minSecret    = 24
+	maxSecret    = 64
+	// MaxSecrets bounds how many sign one request.
+	MaxSecrets = 5
+	// maxSecretHeaders bounds the credential's headers.
+	maxSecretHeaders = 16
+)
+
+// credential is an opened credential: keys, the newest first, and headers that
+// go with every request.
+type credential struct {
+	keys    [][]byte
+	headers []header
+	hidden  connector.Secrets
+}
+
+// String hides the secrets.
+func (credential) String() string { return "[redacted]" }
+
+// GoString hides the secrets from %#v.
+func (credential) GoString() string { return "[redacted]" }
+
+func openCredential(c connector.Credential) (credential, error) {
+	var out credential
+	if len(c.Data) == 0 {
+		return out, nil
+	}
+	var pb fireoncev1.Credential
+	if err := proto.Unmarshal(c.Data, &pb); err != nil {
+		return out, badCredential("", "not readable")
+	}
+	var hide []string
+	switch kind := pb.GetKind().(type) {
+	case nil:
+	case *fireoncev1.Credential_WebhookSecrets:
+		secrets := kind.WebhookSecrets.GetSecrets()
+		if len(secrets) == 0 || len(secrets) > MaxSecrets {
+			return out, badCredential(".webhook_secrets.secrets", "1 to 5 secrets")
+		}
+		for i, text := range secrets {
+			key, err := parseSecret(text)
+			if err != nil {
+				return out, badCredential(fmt.Sprintf(".webhook_secrets.secrets[%d]", i), err.Error())
+			}
+			out.keys = append(out.keys, key)
+			hide = append(hide, text, strings.TrimPrefix(text, secretPrefix), string(key))
+		}
+	default:
+		return out, badCredential("", "the connector webhook takes webhook_secrets, headers, or nothing")
+	}
+	if len(pb.GetHeaders()) > maxSecretHeaders {
+		return out, badCredential(".headers", "at most 16")
+	}
+	for i, h := range pb.GetHeaders() {
+		if err := connector.CheckHeader(h.GetName(), h.GetValue(), true); err != nil {
+			return out, &connector.InputError{
+				Reason: connector.BadHeader, Field: fmt.Sprintf("credential.headers[%d]", i), Msg: err.Error(),
+			}
+		}
+		out.headers = append(out.headers, header{h.GetName(), h.GetValue()})
+		hide = append(hide, h.GetValue())
+		// A scheme and its secret may come back apart, e.g. "Bearer" and a token.
+		hide = append(hide, strings.Fields(h.GetValue())...)
+	}
+	out.hidden = out.hidden.With(hide...)
+	return out, nil
+}
+
+func badCredential(field, msg string) *connector.InputError {
+	return &connector.InputError{Reason: connector.BadCredential, Field: "credential" + field, Msg: msg}
+}
+
+// parseSecret reads "whsec_" and base64. Its errors do not quote the secret.
+func parseSecret(text string) ([]byte, error) {
+	encoded, found := strings.CutPrefix(text, secretPrefix)
+	if !found {
+		return nil, fmt.Errorf("a secret starts with %s", secretPrefix)
+	}
+	key, err := base64.StdEncoding.Strict().DecodeString(encoded)
+	if err != nil {
+		return nil, fmt.Errorf("a secret is %s and base64", secretPrefix)
+	}
+	if len(key) < minSecret || len(key) > maxSecret {
+		return nil, fmt.Errorf("a secret has %d to %d bytes", minSecret, maxSecret)
+	}
+	return key, nil
+}
+
+// sign gives the value of webhook-signature: one "v1,<base64 HMAC-SHA-256>" for
+// each key, over id.timestamp.body, separated by spaces.
+func sign(keys [][]byte, id string, timestamp int64, body []byte) string {
+	out := make([]string, 0, len(keys))
+	for _, key := range keys {
+		mac := hmac.New(sha256.New, key)
+		mac.Write([]byte(id + "." + strconv.FormatInt(timestamp, 10) + "."))
+		mac.Write(body)
+		out = append(out, "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+	}
+	return strings.Join(out, " ")
+}
