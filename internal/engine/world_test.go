@@ -61,7 +61,7 @@ func newWorld(t *testing.T, opts ...option) *world {
 	}
 	w := &world{t: t, store: s, platform: p, config: engine.Config{
 		Store: s, Connectors: registry, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Worker: "test", NewID: newID, Clock: wallClock{},
+		Worker: "test", NewID: newID, Clock: wallClock{}, Poll: 5 * time.Second,
 		Open: func(store.Connection, store.Sealed) (connector.Credential, error) { return connector.Credential{}, nil },
 	}}
 	for _, o := range opts {
