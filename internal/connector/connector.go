@@ -45,15 +45,23 @@ type Session interface {
 	Close()
 }
 
+// Settler gives the settle times of one connection's target, without its
+// credential: what Check puts into Capability.Traits. It fails with *InputError.
+type Settler interface {
+	Traits(settings []byte) (job.Traits, error)
+}
+
 // Poller is a connector of class HANDLE: it asks for the fate of a handle.
 // Read-only.
 type Poller interface {
+	Settler
 	Poll(ctx context.Context, o Opening, handle string) job.Outcome
 }
 
 // Observer is a connector of class OBSERVABLE (or HANDLE whose handle can get
 // lost): it looks whether an effect exists. Read-only.
 type Observer interface {
+	Settler
 	// Watermark reads the place from which a later look must read. It is called
 	// before the arm.
 	Watermark(ctx context.Context, o Opening) (string, error)

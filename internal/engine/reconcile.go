@@ -118,6 +118,7 @@ func (e *Engine) look(ctx context.Context, l store.Leased) {
 		e.replay(ctx, l)
 	case job.ActObserve, job.ActPoll:
 		e.observe(ctx, l, d.Action)
+	case job.ActNothing: // it moved on; its look's lease is dropped with it
 	}
 }
 

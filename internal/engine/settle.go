@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
@@ -89,20 +90,20 @@ func (e *Engine) read(id job.ID) (job.Snapshot, error) {
 	return e.Store.Job(ctx, store.Ref{ID: id})
 }
 
-// traits are the connector's facts; a connector that is gone, or refuses its
-// settings, has none, and then nothing is replayed or proven absent.
+// traits are what is known of the target without its credential. A connector
+// without settle times has only what the connection states.
 func (e *Engine) traits(c store.Connection) job.Traits {
-	t := job.Traits{Class: c.Class, KeyWindow: c.KeyWindow}
-	if found, ok := e.Connectors.Get(c.Connector); ok {
-		if settle, ok := found.(interface {
-			Traits(settings []byte) (job.Traits, error)
-		}); ok {
-			if own, err := settle.Traits(c.Settings); err == nil {
-				return own
-			}
-		}
+	stated := job.Traits{Class: c.Class, KeyWindow: c.KeyWindow}
+	found, _ := e.Connectors.Get(c.Connector)
+	settler, ok := found.(connector.Settler)
+	if !ok {
+		return stated
 	}
-	return t
+	own, err := settler.Traits(c.Settings)
+	if err != nil {
+		return stated
+	}
+	return own
 }
 
 func (e *Engine) actor() string { return "worker:" + e.Worker }
