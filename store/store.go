@@ -115,8 +115,11 @@ type Store interface {
 
 	// Apply writes decisions. A verdict is nil, ErrStale, ErrNotFound or
 	// ErrIllegal. A decision whose effect id already settles another job is
-	// written as NEEDS_RESOLUTION when it was observed, while a direct answer
-	// takes the id over (see Applied.Stolen).
+	// written as NEEDS_RESOLUTION when it was observed (where the table has no
+	// such move, the state stays), while a direct answer takes the id over (see
+	// Applied.Stolen). No decision moves a job to CLAIMED or SENDING; none that
+	// says "no effect" is taken while an attempt is open; a proven result of an
+	// attempt is kept when later evidence knows less.
 	Apply(ctx context.Context, items []Change) ([]Applied, error)
 
 	// Overdue reads jobs whose time is over: CLAIMED past the lease, SENDING past
@@ -134,8 +137,10 @@ type Store interface {
 	Watch(kind WatchKind) (<-chan struct{}, func())
 
 	Connections
-	// Meta describes the database. Release ends its quarantine.
+	// Meta describes the database.
 	Meta(ctx context.Context) (Meta, error)
+	// Release ends the quarantine, if there is one: an operator's act.
+	Release(ctx context.Context) error
 	// Close ends all work; calls under way may fail with ErrUnavailable.
 	Close() error
 }
@@ -329,8 +334,9 @@ type Applied struct {
 	Err error
 	// Snapshot is the job after the change.
 	Snapshot job.Snapshot
-	// Stolen is the job that an observed match of this effect had settled before
-	// and that is now NEEDS_RESOLUTION; zero: none.
+	// Stolen is the job whose effect id a direct answer took over, because only a
+	// look, a person or an assumption had given it to that job. That job stays
+	// SUCCEEDED and got an event of cause DUPLICATE_EFFECT_SEEN; zero: none.
 	Stolen job.ID
 }
 

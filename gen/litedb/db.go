@@ -186,6 +186,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.putEffectStmt, err = db.PrepareContext(ctx, putEffect); err != nil {
 		return nil, fmt.Errorf("error preparing query PutEffect: %w", err)
 	}
+	if q.quarantineStmt, err = db.PrepareContext(ctx, quarantine); err != nil {
+		return nil, fmt.Errorf("error preparing query Quarantine: %w", err)
+	}
 	if q.readyRowsStmt, err = db.PrepareContext(ctx, readyRows); err != nil {
 		return nil, fmt.Errorf("error preparing query ReadyRows: %w", err)
 	}
@@ -506,6 +509,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing putEffectStmt: %w", cerr)
 		}
 	}
+	if q.quarantineStmt != nil {
+		if cerr := q.quarantineStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing quarantineStmt: %w", cerr)
+		}
+	}
 	if q.readyRowsStmt != nil {
 		if cerr := q.readyRowsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing readyRowsStmt: %w", cerr)
@@ -674,6 +682,7 @@ type Queries struct {
 	overdueIDsStmt        *sql.Stmt
 	paceStmt              *sql.Stmt
 	putEffectStmt         *sql.Stmt
+	quarantineStmt        *sql.Stmt
 	readyRowsStmt         *sql.Stmt
 	releaseStmt           *sql.Stmt
 	releaseGateStmt       *sql.Stmt
@@ -749,6 +758,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		overdueIDsStmt:        q.overdueIDsStmt,
 		paceStmt:              q.paceStmt,
 		putEffectStmt:         q.putEffectStmt,
+		quarantineStmt:        q.quarantineStmt,
 		readyRowsStmt:         q.readyRowsStmt,
 		releaseStmt:           q.releaseStmt,
 		releaseGateStmt:       q.releaseGateStmt,

@@ -1700,6 +1700,15 @@ func (q *Queries) PutEffect(ctx context.Context, arg PutEffectParams) error {
 	return err
 }
 
+const quarantine = `-- name: Quarantine :exec
+UPDATE meta SET quarantined = ? WHERE id = 1
+`
+
+func (q *Queries) Quarantine(ctx context.Context, quarantined string) error {
+	_, err := q.exec(ctx, q.quarantineStmt, quarantine, quarantined)
+	return err
+}
+
 const readyRows = `-- name: ReadyRows :many
 
 SELECT connection_id, hold_key FROM connection_ready

@@ -116,7 +116,7 @@ func (c *change) settle(ctx context.Context) error {
 		if !armed {
 			return fmt.Errorf("%w: settles attempt %d, which was never armed", store.ErrIllegal, s.Attempt)
 		}
-		if !mayBecome(was, s.Result) {
+		if !mayBecome(was, s) {
 			continue
 		}
 		results[s.Attempt] = s.Result
@@ -153,16 +153,19 @@ func (c *change) saysNoEffect() bool {
 	}
 }
 
-// mayBecome says which knowledge of an attempt replaces which: proof replaces
-// doubt, a success replaces everything, and nothing replaces a success.
-func mayBecome(was, is job.Result) bool {
-	switch is {
+// mayBecome says which knowledge of an attempt replaces which: what the
+// platform said replaces doubt, and nothing replaces a success. Doubt takes
+// back no proof, unless it brings a handle: then the platform has taken up what
+// was thought to be refused, unsent or absent.
+func mayBecome(was job.Result, is job.Settled) bool {
+	switch is.Result {
 	case job.ResultSucceeded:
 		return true
-	case job.ResultRejected, job.ResultNotSent:
+	case job.ResultRejected, job.ResultNotSent, job.ResultAccepted:
 		return was != job.ResultSucceeded
-	case job.ResultAccepted:
-		return was.Open() || was == job.ResultAccepted || was == job.ResultSuperseded
+	case job.ResultUnknown:
+		proof := was == job.ResultRejected || was == job.ResultNotSent || was == job.ResultAbsent
+		return was != job.ResultSucceeded && (!proof || is.Handle != "")
 	default:
 		return was.Open()
 	}

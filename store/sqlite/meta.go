@@ -189,3 +189,12 @@ func randomID() job.ID {
 	rand.Read(id[:])
 	return id
 }
+
+// Quarantine turns claims off until Release: an operator's act, before a copy
+// of the database is taken or put to use.
+func (s *Store) Quarantine(ctx context.Context, reason string) error {
+	_, err := write(ctx, s, "quarantine", func(ctx context.Context, t *tx) (struct{}, error) {
+		return struct{}{}, t.q.Quarantine(ctx, reason)
+	})
+	return err
+}

@@ -13,6 +13,9 @@ UPDATE meta SET file_identity = ?, generation = ?, quarantined = ? WHERE id = 1;
 -- name: Release :exec
 UPDATE meta SET quarantined = '', file_identity = ? WHERE id = 1;
 
+-- name: Quarantine :exec
+UPDATE meta SET quarantined = ? WHERE id = 1;
+
 -- name: LastTurn :one
 SELECT CAST(coalesce(max(served_turn), 0) AS INTEGER) FROM connection_ready;
 

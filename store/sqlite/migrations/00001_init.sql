@@ -279,12 +279,12 @@ END;
 -- +goose StatementEnd
 
 -- +goose StatementBegin
-CREATE TRIGGER attempts_update BEFORE UPDATE OF result ON attempts
+CREATE TRIGGER attempts_update BEFORE UPDATE ON attempts
 WHEN OLD.result <> NEW.result
 BEGIN
     SELECT RAISE(ABORT, 'a confirmed attempt stays confirmed') WHERE OLD.result = 1;
     SELECT RAISE(ABORT, 'what is known of an attempt is not forgotten')
-    WHERE NEW.result = 0 OR (NEW.result = 4 AND OLD.result <> 0);
+    WHERE NEW.result = 0 OR (NEW.result = 4 AND OLD.result IN (2, 3, 7) AND NEW.handle = '');
 END;
 -- +goose StatementEnd
 

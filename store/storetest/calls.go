@@ -1,0 +1,82 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+var callTests = []test{
+	{"a context that has ended", callsEnded},
+	{"after Close", callsClosed},
+	{"time never goes backwards", callsTime},
+}
+
+// calls are all methods that take a context.
+func calls(f *fixture, n store.NewJob) map[string]func(context.Context) error {
+	p := store.ClaimParams{Lease: lease, Limit: 1}
+	ref := store.Ref{ID: n.Spec.ID}
+	return map[string]func(context.Context) error{
+		"Create":       func(c context.Context) error { _, err := f.s.Create(c, []store.NewJob{n}); return err },
+		"Job":          func(c context.Context) error { _, err := f.s.Job(c, ref); return err },
+		"List":         func(c context.Context) error { _, err := f.s.List(c, store.JobQuery{Project: project}); return err },
+		"Attempts":     func(c context.Context) error { _, err := f.s.Attempts(c, ref, 0, 1); return err },
+		"Observations": func(c context.Context) error { _, err := f.s.Observations(c, ref, 1); return err },
+		"Events":       func(c context.Context) error { _, err := f.s.Events(c, store.EventQuery{}); return err },
+		"Claim":        func(c context.Context) error { _, err := f.s.Claim(c, p); return err },
+		"ClaimLooks":   func(c context.Context) error { _, err := f.s.ClaimLooks(c, p); return err },
+		"Renew":        func(c context.Context) error { _, err := f.s.Renew(c, lease, nil); return err },
+		"Arm":          func(c context.Context) error { _, err := f.s.Arm(c, nil); return err },
+		"ArmedBy":      func(c context.Context) error { _, err := f.s.ArmedBy(c, ref.ID, ref.ID); return err },
+		"SaveHandle":   func(c context.Context) error { return f.s.SaveHandle(c, ref.ID, 1, "h") },
+		"Apply":        func(c context.Context) error { _, err := f.s.Apply(c, nil); return err },
+		"Overdue":      func(c context.Context) error { _, err := f.s.Overdue(c, 1); return err },
+		"NextDue":      func(c context.Context) error { _, err := f.s.NextDue(c, time.Second); return err },
+		"Meta":         func(c context.Context) error { _, err := f.s.Meta(c); return err },
+		"Release":      func(c context.Context) error { return f.s.Release(c) },
+		"Connection":   func(c context.Context) error { _, err := f.s.Connection(c, project, f.conn.ID); return err },
+		"Credential":   func(c context.Context) error { _, err := f.s.Credential(c, f.conn.ID); return err },
+		"CreateConnection": func(c context.Context) error {
+			_, _, err := f.s.CreateConnection(c, store.NewConnection{Connection: store.Connection{ID: f.id(), Class: job.Keyed}})
+			return err
+		},
+		"ListConnections": func(c context.Context) error {
+			_, err := f.s.ListConnections(c, project, job.ID{}, 1)
+			return err
+		},
+	}
+}
+
+func callsEnded(f *fixture) {
+	n := f.new()
+	ctx, cancel := context.WithCancel(f.ctx)
+	cancel()
+	for name, call := range calls(f, n) {
+		if err := call(ctx); !errors.Is(err, context.Canceled) {
+			f.Errorf("%s: %v", name, err)
+		}
+	}
+	_, err := f.s.Job(f.ctx, store.Ref{ID: n.Spec.ID})
+	f.fails(err, store.ErrNotFound)
+}
+
+func callsClosed(f *fixture) {
+	n := f.new()
+	f.ok(f.s.Close())
+	for name, call := range calls(f, n) {
+		if err := call(f.ctx); !errors.Is(err, store.ErrUnavailable) {
+			f.Errorf("%s: %v", name, err)
+		}
+	}
+	f.ok(f.s.Close())
+}
+
+func callsTime(f *fixture) {
+	s := f.submit()
+	f.clock.advance(-time.Hour)
+	got := f.apply(s, job.CancelAsked{}).Snapshot
+	f.is(got.Updated.Before(s.Updated), false, "%v is before %v", got.Updated, s.Updated)
+}

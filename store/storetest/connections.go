@@ -1,0 +1,125 @@
+package storetest
+
+import (
+	"slices"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+var connectionTests = []test{
+	{"stores what was asked for", connectionStores},
+	{"a key binds once", connectionKey},
+	{"credentials", connectionCredential},
+	{"pages", connectionPages},
+	{"not found", connectionNotFound},
+	{"the database describes itself", connectionMeta},
+}
+
+func connectionStores(f *fixture) {
+	var fp job.Fingerprint
+	fp.Set("name", []byte("x"))
+	want := store.Connection{
+		ID: f.id(), Project: project, Connector: "mastodon", DisplayName: "Ann", Settings: []byte("settings"),
+		Class: job.Observable, KeyWindow: time.Hour, AccountIdentity: "ann@example", MaxInFlight: 3, MaxPerMinute: 7,
+		PausedAt: start, PausedReason: "holiday",
+	}
+	got, created, err := f.s.CreateConnection(f.ctx, store.NewConnection{Connection: want, Key: "k", Fingerprint: fp})
+	f.ok(err)
+	f.is(created, true, "created")
+	want.Key, want.Fingerprint, want.Version, want.Created, want.Updated = "k", fp, 1, start, start
+	f.is(got, want, "connection")
+	got, err = f.s.Connection(f.ctx, project, want.ID)
+	f.ok(err)
+	f.is(got, want, "connection read back")
+}
+
+func connectionKey(f *fixture) {
+	var fp job.Fingerprint
+	fp.Set("name", []byte("x"))
+	n := store.NewConnection{
+		Connection: store.Connection{ID: f.id(), Project: project, Connector: "fake", Class: job.Keyed},
+		Key:        "k", Fingerprint: fp, Sealed: &store.Sealed{KeyID: "key", Data: []byte("sealed")},
+	}
+	first, created, err := f.s.CreateConnection(f.ctx, n)
+	f.ok(err)
+	f.is(created, true, "created")
+	again := n
+	again.Connection.ID, again.Fingerprint = f.id(), job.Fingerprint{}
+	got, created, err := f.s.CreateConnection(f.ctx, again)
+	f.ok(err)
+	f.is(created, false, "created again")
+	f.is(got, first, "bound connection")
+	f.is(got.Fingerprint.Equal(fp), true, "fingerprint of the first request")
+	_, err = f.s.Credential(f.ctx, again.Connection.ID)
+	f.fails(err, store.ErrNotFound)
+	again.Connection.Project = "other"
+	_, created, err = f.s.CreateConnection(f.ctx, again)
+	f.ok(err)
+	f.is(created, true, "created in another project")
+	// No key binds nothing.
+	for range 2 {
+		f.connect(store.Connection{})
+	}
+}
+
+func connectionCredential(f *fixture) {
+	sealed := store.Sealed{Version: 1, KeyID: "key", Data: []byte("sealed"), Fingerprint: "abcd", Expires: start.Add(time.Hour)}
+	conn, _, err := f.s.CreateConnection(f.ctx, store.NewConnection{
+		Connection: store.Connection{ID: f.id(), Project: project, Connector: "fake", Class: job.Keyed}, Sealed: &sealed,
+	})
+	f.ok(err)
+	f.is([]any{conn.CredentialVersion, conn.CredentialFingerprint, conn.CredentialExpires}, []any{1, "abcd", sealed.Expires}, "credential")
+	got, err := f.s.Credential(f.ctx, conn.ID)
+	f.ok(err)
+	f.is(got, sealed, "sealed")
+	_, err = f.s.Credential(f.ctx, f.conn.ID)
+	f.fails(err, store.ErrNotFound)
+}
+
+func connectionPages(f *fixture) {
+	want := []job.ID{f.conn.ID}
+	for i := range 6 {
+		if i%2 == 0 {
+			f.clock.advance(time.Second)
+		}
+		want = append(want, f.connect(store.Connection{}).ID)
+	}
+	f.connect(store.Connection{Project: "other"})
+	slices.Reverse(want)
+	for _, size := range []int{1, 2, 3, 7, 100} {
+		var got []job.ID
+		var after job.ID
+		for {
+			page, err := f.s.ListConnections(f.ctx, project, after, size)
+			f.ok(err)
+			if len(page) == 0 {
+				break
+			}
+			for _, c := range page {
+				got = append(got, c.ID)
+			}
+			after = got[len(got)-1]
+		}
+		f.is(got, want, "pages of %d", size)
+	}
+}
+
+func connectionNotFound(f *fixture) {
+	_, err := f.s.Connection(f.ctx, project, f.id())
+	f.fails(err, store.ErrNotFound)
+	got, err := f.s.Connection(f.ctx, "", f.conn.ID)
+	f.ok(err)
+	f.is(got, f.conn, "any project")
+}
+
+func connectionMeta(f *fixture) {
+	m, err := f.s.Meta(f.ctx)
+	f.ok(err)
+	f.is(m.StoreID.IsZero(), false, "no store id")
+	f.is(m.Engine == "", false, "no engine")
+	f.is(m.Created, start, "created")
+	f.is(m.Quarantined, "", "quarantined")
+	f.ok(f.s.Release(f.ctx))
+}

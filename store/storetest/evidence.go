@@ -1,0 +1,212 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+var evidenceTests = []test{
+	{"a success in every state", evidenceLateSuccess},
+	{"what is known is not forgotten", evidenceKept},
+	{"unknown, then a late success", evidenceUnknownSuccess},
+	{"a success closes the others", evidenceCloses},
+	{"an observed object of another job", evidenceObservedTaken},
+	{"an answer takes the object over", evidenceStolen},
+	{"objects of two accounts", evidenceAccounts},
+	{"two answers with one object", evidenceTwoAnswers},
+	{"a second effect is recorded", evidenceDuplicate},
+}
+
+// evidenceLateSuccess: a success of any attempt is accepted in every state.
+func evidenceLateSuccess(f *fixture) {
+	for _, state := range job.States {
+		f := newFixture(f.T, f.open)
+		s := f.retried(1)
+		f.is(s.State, job.Retrying, "state")
+		switch state {
+		case job.Scheduled, job.Succeeded, job.Retrying:
+		case job.Claimed:
+			s = f.claim().Snapshot
+		case job.Canceled:
+			s = f.apply(s, job.CancelAsked{}).Snapshot
+		case job.Expired:
+			f.clock.advance(100 * time.Hour)
+			s = f.apply(f.job(s.ID), job.WindowOver{}).Snapshot
+		default:
+			s = f.arm(f.claim()).Snapshot
+			switch state {
+			case job.Accepted:
+				s = f.apply(s, job.Outcome{Attempt: 2, Result: job.ResultAccepted, Handle: "h"}).Snapshot
+			case job.Ambiguous:
+				s = f.apply(s, answer(s, job.ResultUnknown)).Snapshot
+			case job.Failed:
+				s = f.apply(s, job.Outcome{Attempt: 2, Result: job.ResultRejected, Kind: job.FailPermanent}).Snapshot
+			case job.NeedsResolution:
+				s = f.apply(s, answer(s, job.ResultUnknown)).Snapshot
+				f.clock.advance(13 * time.Hour)
+				s = f.apply(f.job(s.ID), job.LookDue{}).Snapshot
+			}
+		}
+		got := f.apply(s, job.Outcome{Attempt: 1, Result: job.ResultSucceeded, ExternalID: "x"}).Snapshot
+		f.is(got.State, job.Succeeded, "from %s", s.State)
+		f.is(f.attempts(s.ID)[0].Result, job.ResultSucceeded, "result")
+		f.is(got.Effect.Attempt, 1, "attempt of the effect")
+	}
+}
+
+// evidenceKept writes results over each other: proof replaces doubt, a success
+// replaces everything, and nothing replaces a success. Doubt replaces a proof
+// only when it brings a handle, which is the platform's word that it acts.
+func evidenceKept(f *fixture) {
+	over := []job.Result{
+		job.ResultSucceeded, job.ResultRejected, job.ResultNotSent, job.ResultUnknown,
+		job.ResultAccepted, job.ResultSuperseded, job.ResultAbsent,
+	}
+	for _, was := range over {
+		for _, is := range over {
+			f := newFixture(f.T, f.open)
+			s := f.sending().Snapshot
+			d := job.Decision{To: job.Sending, Cause: job.CauseLateEvidence, Round: 1, Delay: job.KeepDelay}
+			d.Settle = []job.Settled{{Attempt: 1, Result: was, Message: "first"}}
+			first := f.change(s, d)
+			f.ok(first.Err)
+			d.Settle = []job.Settled{{Attempt: 1, Result: is, Message: "second"}}
+			f.ok(f.change(first.Snapshot, d).Err)
+			want := was
+			said := is == job.ResultSucceeded || is == job.ResultRejected || is == job.ResultNotSent || is == job.ResultAccepted
+			doubted := is == job.ResultUnknown && (was == job.ResultSuperseded || was == job.ResultAccepted)
+			if was != job.ResultSucceeded && (said || doubted || was == job.ResultUnknown) {
+				want = is
+			}
+			f.is(f.attempts(s.ID)[0].Result, want, "%s over %s", is, was)
+			d.Settle = []job.Settled{{Attempt: 1, Result: job.ResultUnknown, Handle: "h"}}
+			f.ok(f.change(f.job(s.ID), d).Err)
+			if want != job.ResultSucceeded {
+				want = job.ResultUnknown
+			}
+			f.is(f.attempts(s.ID)[0].Result, want, "a handle over %s", was)
+		}
+	}
+}
+
+func evidenceUnknownSuccess(f *fixture) {
+	s := f.inState(job.Ambiguous)
+	f.clock.advance(time.Minute)
+	got := f.apply(s, job.Outcome{
+		Attempt: 1, Result: job.ResultSucceeded, ExternalID: "x", ExternalURL: "https://x", HTTPStatus: 201, BytesWritten: 12,
+	}).Snapshot
+	f.is(got.State, job.Succeeded, "state")
+	now := start.Add(time.Minute)
+	f.is(got.Effect, &job.Effect{
+		Attempt: 1, Round: 1, ExternalID: "x", ExternalURL: "https://x", Proof: job.ProofResponse, At: now,
+	}, "effect")
+	f.is(f.job(s.ID), got, "stored job")
+	a := f.attempts(s.ID)[0]
+	f.is([]any{a.Result, a.HTTPStatus, a.BytesWritten}, []any{job.ResultSucceeded, 201, int64(12)}, "attempt")
+	// It is an end: nothing leads out of it.
+	late := f.change(got, job.Decision{
+		To: job.Succeeded, Cause: job.CauseLateEvidence, Round: 1, Delay: job.KeepDelay,
+		Settle: []job.Settled{{Attempt: 1, Result: job.ResultRejected}},
+	})
+	f.ok(late.Err)
+	f.is(late.Snapshot.Effect, got.Effect, "effect after a late rejection")
+	f.is(f.attempts(s.ID)[0].Result, job.ResultSucceeded, "result after a late rejection")
+}
+
+func evidenceCloses(f *fixture) {
+	f.ambiguous()
+	a := f.arm(f.looks()[0])
+	got := f.apply(a.Snapshot, answer(a.Snapshot, job.ResultSucceeded)).Snapshot
+	f.is(len(got.Open), 0, "open attempts")
+	f.is(got.Effect.Proof, job.ProofKeyReplay, "proof")
+	f.is(f.attempts(got.ID)[0].Result, job.ResultSuperseded, "result of the unknown attempt")
+}
+
+// observable gives a job of a platform that can only be looked at, unknown.
+func (f *fixture) observable(conn store.Connection) job.Snapshot {
+	f.Helper()
+	a := f.sending(on(conn))
+	return f.apply(a.Snapshot, answer(a.Snapshot, job.ResultUnknown)).Snapshot
+}
+
+func saw(id string) job.Looked {
+	return job.Looked{Observation: job.Observation{Attempt: 1, Verdict: job.SawPresent, ExternalID: id}}
+}
+
+func evidenceObservedTaken(f *fixture) {
+	conn := f.connect(store.Connection{Class: job.Observable, AccountIdentity: "me"})
+	a, b := f.observable(conn), f.observable(conn)
+	f.is(f.apply(a, saw("x")).Snapshot.State, job.Succeeded, "the first")
+	got := f.apply(b, saw("x"))
+	f.is(got.Snapshot.State, job.NeedsResolution, "the second")
+	f.is(got.Stolen.IsZero(), true, "nothing stolen")
+	f.is(got.Snapshot.Effect == nil, true, "no effect")
+	f.is(got.Snapshot.Open, []int{1}, "open attempts")
+	f.is(f.last(b.ID).To, job.NeedsResolution, "event")
+	seen, err := f.s.Observations(f.ctx, store.Ref{ID: b.ID}, 1)
+	f.ok(err)
+	f.is(seen[0].ExternalID, "x", "recorded look")
+	// The same look again on the first job is no conflict.
+	f.is(f.job(a.ID).Effect.ExternalID, "x", "effect of the first")
+}
+
+func evidenceStolen(f *fixture) {
+	conn := f.connect(store.Connection{Class: job.Observable, AccountIdentity: "me"})
+	a := f.observable(conn)
+	b := f.sending(on(conn)).Snapshot
+	a = f.apply(a, saw("x")).Snapshot
+	got := f.apply(b, job.Outcome{Attempt: 1, Result: job.ResultSucceeded, ExternalID: "x"})
+	f.is(got.Snapshot.State, job.Succeeded, "the answered job")
+	f.is(got.Stolen, a.ID, "stolen from")
+	other := f.job(a.ID)
+	f.is(other.State, job.Succeeded, "SUCCEEDED never reverts")
+	f.is(other.Version, a.Version+1, "version of the other job")
+	e := f.last(a.ID)
+	f.is([]any{e.Cause, e.From, e.To, e.Sequence}, []any{job.CauseDuplicateEffect, job.Succeeded, job.Succeeded, other.Version}, "event")
+	// The object is the second job's now.
+	c := f.observable(conn)
+	f.is(f.apply(c, saw("x")).Snapshot.State, job.NeedsResolution, "a third")
+}
+
+func evidenceAccounts(f *fixture) {
+	for i, account := range []string{"me", "you", "", ""} {
+		conn := f.connect(store.Connection{Class: job.Observable, AccountIdentity: account})
+		s := f.observable(conn)
+		f.is(f.apply(s, saw("x")).Snapshot.State, job.Succeeded, "account %d", i)
+	}
+	// Two connections to one account share its objects.
+	conn := f.connect(store.Connection{Class: job.Observable, AccountIdentity: "me"})
+	s := f.observable(conn)
+	f.is(f.apply(s, saw("x")).Snapshot.State, job.NeedsResolution, "the same account")
+	// No id is no object.
+	for range 2 {
+		f.is(f.apply(f.observable(conn), saw("")).Snapshot.State, job.Succeeded, "without an id")
+	}
+}
+
+func evidenceTwoAnswers(f *fixture) {
+	a, b := f.sending().Snapshot, f.sending().Snapshot
+	out := job.Outcome{Attempt: 1, Result: job.ResultSucceeded, ExternalID: "x"}
+	f.apply(a, out)
+	got := f.apply(b, out)
+	f.is(got.Snapshot.State, job.Succeeded, "state")
+	f.is(got.Stolen.IsZero(), true, "an answer takes nothing from an answer")
+	f.is(f.last(b.ID).Detail == "", false, "the event says nothing")
+}
+
+func evidenceDuplicate(f *fixture) {
+	f.submit(on(f.connect(store.Connection{Class: job.Opaque})), func(n *store.NewJob) { n.Spec.Policy = job.Resend })
+	a := f.arm(f.claim())
+	s := f.apply(a.Snapshot, answer(a.Snapshot, job.ResultUnknown)).Snapshot
+	f.clock.advance(fence)
+	s = f.apply(f.job(s.ID), job.LookDue{}).Snapshot
+	f.is([]any{s.State, s.Round}, []any{job.Retrying, 2}, "resent")
+	b := f.arm(f.claim())
+	s = f.apply(b.Snapshot, job.Outcome{Attempt: 2, Result: job.ResultSucceeded, ExternalID: "second"}).Snapshot
+	s = f.apply(s, job.Outcome{Attempt: 1, Result: job.ResultSucceeded, ExternalID: "first"}).Snapshot
+	f.is(f.last(s.ID).Cause, job.CauseDuplicateEffect, "cause")
+	f.is(s.Effect.ExternalID, "second", "effect")
+	f.is(f.attempts(s.ID)[0].Result, job.ResultSucceeded, "result of the first")
+}

@@ -1,0 +1,51 @@
+// Package storetest is the conformance suite of the store contract: every
+// engine passes it, and every sentence of the contract has a test in it.
+//
+// Rules of this package: each subtest builds its own fixture, nothing sleeps,
+// and time is a value that the test moves.
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fireonce/fireonce/store"
+)
+
+// Open makes a new, empty store that takes its time from now. An engine whose
+// clock is its server's must be opened so that it adds now's difference. The
+// store is closed by the test.
+type Open func(t *testing.T, now func() time.Time) store.Store
+
+// Run runs the whole suite.
+func Run(t *testing.T, open func(t *testing.T, now func() time.Time) store.Store) {
+	for _, group := range []struct {
+		name  string
+		tests []test
+	}{
+		{"Create", createTests},
+		{"Read", readTests},
+		{"List", listTests},
+		{"Events", eventTests},
+		{"Claim", claimTests},
+		{"Lease", leaseTests},
+		{"Arm", armTests},
+		{"Apply", applyTests},
+		{"Evidence", evidenceTests},
+		{"Due", dueTests},
+		{"Connections", connectionTests},
+		{"Calls", callTests},
+		{"Random", randomTests},
+	} {
+		t.Run(group.name, func(t *testing.T) {
+			for _, tt := range group.tests {
+				t.Run(tt.name, func(t *testing.T) { tt.run(newFixture(t, open)) })
+			}
+		})
+	}
+}
+
+type test struct {
+	name string
+	run  func(*fixture)
+}
