@@ -1,0 +1,80 @@
+# Everything that a developer runs. `make` alone lists the targets.
+
+TOOLS := .tools/bin
+STAGE := .tools/stage
+# Folders that `make gen` owns: wiped and written again, never edited.
+SQL_GEN := gen/litedb
+GEN := gen/fireonce $(SQL_GEN)
+
+BUF := $(TOOLS)/buf
+PROTO_PLUGINS := $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc $(TOOLS)/protoc-gen-connect-go
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-zA-Z0-9_-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# ---- Generated code -------------------------------------------------------
+
+.PHONY: gen
+gen: gen-proto gen-sql ## Generate all code under gen/
+
+# Generated beside gen/ first: a failure leaves what was there.
+.PHONY: gen-proto
+gen-proto: $(BUF) $(PROTO_PLUGINS)
+	rm -rf $(STAGE)
+	PATH="$(CURDIR)/$(TOOLS):$$PATH" $(BUF) generate --output $(STAGE)
+	rm -rf gen/fireonce
+	mkdir -p gen
+	mv $(STAGE)/gen/fireonce gen/fireonce
+
+.PHONY: gen-sql
+ifneq ($(wildcard sqlc.yaml),)
+gen-sql: $(TOOLS)/sqlc
+	$(TOOLS)/sqlc compile
+	rm -rf $(SQL_GEN)
+	$(TOOLS)/sqlc generate
+else
+gen-sql:
+endif
+
+.PHONY: gen-check
+gen-check: gen ## Fail if gen/ is not what `make gen` writes, or is not committed
+	@git --no-pager diff --exit-code HEAD -- $(GEN)
+	@new=$$(git ls-files --others -- $(GEN)); \
+	if [ -n "$$new" ]; then echo "generated, but not committed:"; echo "$$new"; exit 1; fi
+
+.PHONY: proto-check
+proto-check: $(BUF) ## Lint the contract and check its format
+	$(BUF) lint
+	$(BUF) format --diff --exit-code proto
+
+# ---- Tools ----------------------------------------------------------------
+# Each has a go.mod of its own, so that no tool's dependencies meet another's or
+# the service's. Built once into .tools; built again when its go.mod changes.
+
+.PHONY: tools
+tools: $(BUF) $(PROTO_PLUGINS) $(TOOLS)/sqlc $(TOOLS)/golangci-lint ## Install every tool now
+
+# CGO is off: no C compiler is needed.
+go-tool = GOWORK=off CGO_ENABLED=0 go -C tools/$(1) build -o $(CURDIR)/$@ $(2)
+
+$(TOOLS)/buf: tools/buf/go.mod tools/buf/go.sum
+	$(call go-tool,buf,github.com/bufbuild/buf/cmd/buf)
+
+$(TOOLS)/protoc-gen-go: tools/protoc-gen-go/go.mod tools/protoc-gen-go/go.sum
+	$(call go-tool,protoc-gen-go,google.golang.org/protobuf/cmd/protoc-gen-go)
+
+$(TOOLS)/protoc-gen-go-grpc: tools/protoc-gen-go-grpc/go.mod tools/protoc-gen-go-grpc/go.sum
+	$(call go-tool,protoc-gen-go-grpc,google.golang.org/grpc/cmd/protoc-gen-go-grpc)
+
+$(TOOLS)/protoc-gen-connect-go: tools/protoc-gen-connect-go/go.mod tools/protoc-gen-connect-go/go.sum
+	$(call go-tool,protoc-gen-connect-go,connectrpc.com/connect/cmd/protoc-gen-connect-go)
+
+$(TOOLS)/sqlc: tools/sqlc/go.mod tools/sqlc/go.sum
+	$(call go-tool,sqlc,github.com/sqlc-dev/sqlc/cmd/sqlc)
+
+$(TOOLS)/golangci-lint: tools/golangci/go.mod tools/golangci/go.sum
+	$(call go-tool,golangci,github.com/golangci/golangci-lint/v2/cmd/golangci-lint)
