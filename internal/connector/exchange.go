@@ -126,8 +126,9 @@ func (l *Line) await(reading <-chan reply, writing <-chan error, g *gate) (got r
 		}
 		return got, <-writing, true
 	}
-	if !g.open || (werr != nil && l.raw.written.Load() == g.before) {
-		return reply{err: werr}, werr, false // nothing to be answered
+	unsent := l.raw.written.Load() == g.before
+	if !g.open || (werr != nil && (unsent || !g.broken)) {
+		return reply{err: werr}, werr, false // nothing to be answered, or we gave up ourselves
 	}
 	return <-reading, werr, true
 }
@@ -139,6 +140,7 @@ type gate struct {
 	ask    func() error
 	opened func()
 	open   bool
+	broken bool // the connection failed, and not the request's body
 	denied error
 }
 
@@ -155,13 +157,15 @@ func (g *gate) Write(p []byte) (int, error) {
 		g.open = true
 		g.opened()
 	}
-	return g.w.Write(p)
+	n, err := g.w.Write(p)
+	g.broken = err != nil
+	return n, err
 }
 
 // write sends the request through a buffer that holds a usual one whole, so that
 // nothing but one write stands between the gate's question and the last byte.
 func write(r *http.Request, g *gate) error {
-	w := bufio.NewWriterSize(g, 16<<10)
+	w := struct{ *bufio.Writer }{bufio.NewWriterSize(g, 16<<10)} // hidden: Request.Write flushes a bare one early
 	if err := r.Write(w); err != nil {
 		return err
 	}
