@@ -78,3 +78,36 @@ $(TOOLS)/sqlc: tools/sqlc/go.mod tools/sqlc/go.sum
 
 $(TOOLS)/golangci-lint: tools/golangci/go.mod tools/golangci/go.sum
 	$(call go-tool,golangci,github.com/golangci/golangci-lint/v2/cmd/golangci-lint)
+
+# ---- Work -----------------------------------------------------------------
+
+# Packages whose tests kill real processes at named places (tag failpoints).
+CRASH_PACKAGES := ./cmd/...
+TEST_TIMEOUT := 20m
+
+.PHONY: run
+run: ## Run the service on SQLite for development: loopback targets allowed
+	go run ./cmd/fireonce serve --dev
+
+.PHONY: build
+build: ## Compile everything, with and without failpoints
+	go build ./...
+	go vet -tags failpoints ./...
+
+.PHONY: test
+test: ## Run all tests with the race detector, then the crash tests
+	go test -race -timeout $(TEST_TIMEOUT) ./...
+	go test -tags failpoints -timeout $(TEST_TIMEOUT) -run 'Crash' $(CRASH_PACKAGES)
+
+.PHONY: bench
+bench: ## Measure submit, claim-to-settle and ScheduleJob-to-arrival
+	go test -run '^$$' -bench . -benchmem -timeout $(TEST_TIMEOUT) ./store/... ./internal/connector/... ./server/... ./cmd/...
+
+.PHONY: lint
+lint: $(TOOLS)/golangci-lint proto-check ## Lint the code and the contract
+	@unformatted=$$(gofmt -l $$(git ls-files -- '*.go' ':!gen')); \
+	if [ -n "$$unformatted" ]; then echo "gofmt:"; echo "$$unformatted"; exit 1; fi
+	$(TOOLS)/golangci-lint run
+
+.PHONY: verify
+verify: build lint gen-check test ## Exactly what CI runs
