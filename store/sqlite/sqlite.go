@@ -172,6 +172,11 @@ func read[T any](ctx context.Context, s *Store, name string, fn func(context.Con
 	if err := ctx.Err(); err != nil {
 		return zero, fmt.Errorf("%s: %w", name, err)
 	}
+	select {
+	case <-s.closed:
+		return zero, fmt.Errorf("%s: %w: closed", name, store.ErrUnavailable)
+	default:
+	}
 	var r *reader
 	select {
 	case r = <-s.readers:
@@ -201,9 +206,12 @@ func (s *Store) Close() error {
 	s.closeOnce.Do(func() {
 		close(s.closed)
 		s.writer.stop()
-		for range cap(s.readers) {
-			r := <-s.readers
-			_ = r.conn.Close()
+		all := make([]*reader, cap(s.readers))
+		for i := range all {
+			all[i] = <-s.readers // each comes back once its call has ended
+		}
+		for _, r := range all {
+			s.readers <- r
 		}
 		s.markClosed()
 		s.closeErr = s.release()
@@ -214,12 +222,13 @@ func (s *Store) Close() error {
 // release ends what Open has begun, in the reverse order.
 func (s *Store) release() error {
 	var err error
+	for len(s.readers) > 0 {
+		r := <-s.readers
+		err = errors.Join(err, r.q.Close(), r.begin.Close(), r.commit.Close(), r.conn.Close())
+	}
 	if s.writer != nil {
 		s.writer.stop()
-		err = s.writer.conn.Close()
-	}
-	for len(s.readers) > 0 {
-		_ = (<-s.readers).conn.Close()
+		err = errors.Join(err, s.writer.close())
 	}
 	if s.db != nil {
 		err = errors.Join(err, s.db.Close())

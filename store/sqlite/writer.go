@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -51,6 +52,7 @@ type writer struct {
 
 	begin, save, release, rollbackTo    *sql.Stmt
 	itemSave, itemRelease, itemRollback *sql.Stmt
+	stmts                               []*sql.Stmt
 	// commit is a field so that a test can make it fail.
 	commit func(context.Context) error
 	turn   int64
@@ -68,21 +70,19 @@ func (s *Store) newWriter(ctx context.Context) (*writer, error) {
 	if w.q, err = litedb.Prepare(ctx, conn); err != nil {
 		return nil, fmt.Errorf("writer: %w", err)
 	}
+	var commit *sql.Stmt
 	for _, p := range []struct {
 		to  **sql.Stmt
 		sql string
 	}{
 		{&w.begin, "BEGIN IMMEDIATE"}, {&w.save, "SAVEPOINT op"}, {&w.release, "RELEASE op"},
 		{&w.rollbackTo, "ROLLBACK TO op"}, {&w.itemSave, "SAVEPOINT item"},
-		{&w.itemRelease, "RELEASE item"}, {&w.itemRollback, "ROLLBACK TO item"},
+		{&w.itemRelease, "RELEASE item"}, {&w.itemRollback, "ROLLBACK TO item"}, {&commit, "COMMIT"},
 	} {
 		if *p.to, err = conn.PrepareContext(ctx, p.sql); err != nil {
 			return nil, fmt.Errorf("writer: %w", err)
 		}
-	}
-	commit, err := conn.PrepareContext(ctx, "COMMIT")
-	if err != nil {
-		return nil, fmt.Errorf("writer: %w", err)
+		w.stmts = append(w.stmts, *p.to)
 	}
 	w.commit = func(ctx context.Context) error {
 		_, err := commit.ExecContext(ctx)
@@ -147,6 +147,16 @@ func (w *writer) do(ctx context.Context, o *op) error {
 func (w *writer) stop() {
 	w.once.Do(func() { close(w.quit) })
 	<-w.ended
+}
+
+// close puts what is in the log file into the database file and gives the
+// connection back. SQLite does so only for a connection without statements.
+func (w *writer) close() error {
+	_, err := w.conn.ExecContext(context.Background(), "PRAGMA wal_checkpoint(TRUNCATE)")
+	for _, stmt := range w.stmts {
+		err = errors.Join(err, stmt.Close())
+	}
+	return errors.Join(err, w.q.Close(), w.conn.Close())
 }
 
 func (w *writer) run() {

@@ -189,7 +189,7 @@ BEGIN
     SELECT RAISE(ABORT, 'a change of state raises the version by one')
     WHERE NEW.version <> OLD.version + 1 AND (OLD.state <> NEW.state OR NEW.version <> OLD.version);
     SELECT RAISE(ABORT, 'an attempt rises by one, and only at an arm')
-    WHERE NEW.attempt <> OLD.attempt AND (NEW.attempt <> OLD.attempt + 1 OR NEW.state <> 3);
+    WHERE NEW.attempt <> OLD.attempt AND (NEW.attempt <> OLD.attempt + 1 OR NEW.state <> 3 OR OLD.state = 3);
     SELECT RAISE(ABORT, 'a job that is being sent was armed')
     WHERE NEW.state = 3 AND OLD.state <> 3 AND NEW.attempt <> OLD.attempt + 1;
     SELECT RAISE(ABORT, 'a fence never moves')

@@ -1,0 +1,85 @@
+package sqlite
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fireonce/fireonce/store"
+)
+
+// BenchmarkSubmit stores jobs one by one from 64 callers at once.
+func BenchmarkSubmit(b *testing.B) {
+	s := mustOpen(b, Options{Path: testPath(b)})
+	conn := mustConnect(b, s)
+	items := make([]store.NewJob, b.N)
+	for i := range items {
+		items[i] = newJob(conn)
+	}
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	b.ResetTimer()
+	for range 64 {
+		wg.Go(func() {
+			for i := next.Add(1); i <= int64(b.N); i = next.Add(1) {
+				out, err := s.Create(context.Background(), items[i-1:i])
+				if err != nil || !out[0].Created {
+					b.Error(err, out)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "jobs/s")
+}
+
+// BenchmarkClaimArmApply takes stored jobs through claim, arm and success: a
+// claimer and 64 senders, as the engine has them.
+func BenchmarkClaimArmApply(b *testing.B) {
+	s := mustOpen(b, Options{Path: testPath(b), MaxInFlight: 1 << 30})
+	conn := mustConnect(b, s)
+	for done := 0; done < b.N; {
+		n := min(b.N-done, store.MaxBatch)
+		items := make([]store.NewJob, n)
+		for i := range items {
+			items[i] = newJob(conn)
+		}
+		mustCreate(b, s, items...)
+		done += n
+	}
+	work := make(chan store.Leased, 256)
+	var wg sync.WaitGroup
+	b.ResetTimer()
+	for range 64 {
+		wg.Go(func() {
+			for l := range work {
+				a, err := s.Arm(context.Background(), []store.Arm{armOf(l)})
+				if err != nil || a[0].Err != nil {
+					b.Error(err, a)
+					return
+				}
+				out, err := s.Apply(context.Background(), []store.Change{success(b, a[0].Snapshot)})
+				if err != nil || out[0].Err != nil {
+					b.Error(err, out)
+					return
+				}
+			}
+		})
+	}
+	for done := 0; done < b.N; {
+		got, err := s.Claim(context.Background(), store.ClaimParams{Worker: "w", Lease: time.Minute, Limit: 64})
+		if err != nil || len(got) == 0 {
+			b.Fatal(err, len(got))
+		}
+		for _, l := range got {
+			work <- l
+		}
+		done += len(got)
+	}
+	close(work)
+	wg.Wait()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "jobs/s")
+}

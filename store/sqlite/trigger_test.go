@@ -1,0 +1,187 @@
+package sqlite
+
+import (
+	"database/sql"
+	"slices"
+	"testing"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+func TestTransitionsTable(t *testing.T) {
+	path := testPath(t)
+	must(t, Migrate(t.Context(), path))
+	rows, err := raw(t, path).Query("SELECT from_state, to_state FROM transitions")
+	must(t, err)
+	defer rows.Close()
+	var got []job.Transition
+	for rows.Next() {
+		var tr job.Transition
+		must(t, rows.Scan(&tr.From, &tr.To))
+		got = append(got, tr)
+	}
+	must(t, rows.Err())
+	for _, tr := range got {
+		if !slices.Contains(job.Transitions, tr) {
+			t.Errorf("the database allows %v to %v", tr.From, tr.To)
+		}
+	}
+	for _, tr := range job.Transitions {
+		if !slices.Contains(got, tr) {
+			t.Errorf("the database refuses %v to %v", tr.From, tr.To)
+		}
+	}
+}
+
+// guarded is a database with one job, to be written to with raw SQL.
+type guarded struct {
+	*sql.DB
+	trigger string
+}
+
+func newGuarded(t *testing.T) guarded {
+	path := testPath(t)
+	s := mustOpen(t, Options{Path: path, Now: frozen})
+	mustCreate(t, s, newJob(mustConnect(t, s)))
+	must(t, s.Close())
+	g := guarded{DB: raw(t, path)}
+	must(t, g.QueryRow("SELECT sql FROM sqlite_master WHERE name = 'job_state_update'").Scan(&g.trigger))
+	return g
+}
+
+// set puts the job into a state behind the trigger's back.
+func (g guarded) set(t *testing.T, state job.State, version, attempt int64) {
+	t.Helper()
+	sqlExec(t, g.DB, "DROP TRIGGER job_state_update")
+	sqlExec(t, g.DB, moveTo, int64(state), version, attempt)
+	sqlExec(t, g.DB, g.trigger)
+}
+
+// moveTo writes a whole, consistent state.
+const moveTo = `UPDATE job_state SET state = ?1, version = ?2, attempt = ?3,
+	next_at = CASE WHEN ?1 IN (7, 8, 9, 10, 11) THEN NULL ELSE 5 END,
+	claim_token = CASE WHEN ?1 = 2 THEN zeroblob(16) END,
+	ended_at = CASE WHEN ?1 IN (8, 9, 10, 11) THEN 5 END`
+
+func TestTriggerEveryMove(t *testing.T) {
+	g := newGuarded(t)
+	for _, from := range job.States {
+		for _, to := range append(slices.Clone(job.States), 0, 12) {
+			g.set(t, from, 5, 1)
+			attempt := 1
+			if to == job.Sending && from != to {
+				attempt = 2
+			}
+			_, err := g.Exec(moveTo, int64(to), 6, attempt)
+			if job.Legal(from, to) {
+				if err != nil {
+					t.Errorf("%v to %v: %v", from, to, err)
+				}
+				continue
+			}
+			wantErr(t, translate(err), store.ErrIllegal)
+		}
+	}
+}
+
+func TestTriggerCounters(t *testing.T) {
+	g := newGuarded(t)
+	for _, tt := range []struct {
+		name             string
+		from, to         job.State
+		version, attempt int64 // from 5 and 1
+		ok               bool
+	}{
+		{"a change of state raises the version", job.Claimed, job.Failed, 5, 1, false},
+		{"by one only", job.Claimed, job.Failed, 7, 1, false},
+		{"never lower", job.Claimed, job.Failed, 4, 1, false},
+		{"a lease raises nothing", job.Ambiguous, job.Ambiguous, 5, 1, true},
+		{"a same-state event raises it by one", job.Ambiguous, job.Ambiguous, 6, 1, true},
+		{"not by two", job.Ambiguous, job.Ambiguous, 7, 1, false},
+		{"not down", job.Ambiguous, job.Ambiguous, 4, 1, false},
+		{"an attempt is never lowered", job.Claimed, job.Failed, 6, 0, false},
+		{"nor raised but by an arm", job.Claimed, job.Failed, 6, 2, false},
+		{"an arm raises it by one", job.Claimed, job.Sending, 6, 2, true},
+		{"not by two", job.Claimed, job.Sending, 6, 3, false},
+		{"no arm without an attempt", job.Claimed, job.Sending, 6, 1, false},
+		{"no attempt in mid-send", job.Sending, job.Sending, 6, 2, false},
+	} {
+		g.set(t, tt.from, 5, 1)
+		_, err := g.Exec(moveTo, int64(tt.to), tt.version, tt.attempt)
+		if (err == nil) != tt.ok {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+	g.set(t, job.Sending, 5, 1)
+	if _, err := g.Exec("UPDATE job_state SET next_at = next_at + 1"); err == nil {
+		t.Error("a fence was moved")
+	}
+	if _, err := g.Exec("UPDATE job_state SET connection_id = zeroblob(16)"); err == nil {
+		t.Error("a job was moved to another connection")
+	}
+}
+
+func TestTriggerDelete(t *testing.T) {
+	g := newGuarded(t)
+	for _, state := range job.States {
+		g.set(t, state, 5, 1)
+		tx, err := g.Begin()
+		must(t, err)
+		_, err = tx.Exec("DELETE FROM job_state")
+		if (err == nil) != state.Terminal() {
+			t.Errorf("deleting a job that is %v: %v", state, err)
+		}
+		must(t, tx.Rollback())
+	}
+}
+
+func TestTriggerAttempts(t *testing.T) {
+	path := testPath(t)
+	s := mustOpen(t, Options{Path: path, Now: frozen})
+	mustCreate(t, s, newJob(mustConnect(t, s)))
+	a := mustArm(t, s, mustClaim(t, s, 1)...)[0]
+	must(t, s.Close())
+	db := raw(t, path)
+	insert := `INSERT INTO attempts SELECT job_id, ?1, round, randomblob(16), worker, claimed_at, armed_at,
+		send_deadline, answer_deadline, fence_at, ?2, request_digest, credential_version, account_identity,
+		watermark, handle, 0, kind, message, http_status, bytes_written, ended_at, frozen FROM attempts WHERE number = 1`
+	refused := func(what, text string, args ...any) {
+		t.Helper()
+		_, err := db.Exec(text, args...)
+		if err == nil {
+			t.Errorf("%s was taken", what)
+			return
+		}
+		wantErr(t, translate(err), store.ErrIllegal)
+	}
+	refused("a second live intent", insert, 2, a.Attempt.EffectKey)
+	sqlExec(t, db, "UPDATE attempts SET result = 4")
+	refused("another effect key beside an unknown one", insert, 2, "other")
+	sqlExec(t, db, insert, 2, a.Attempt.EffectKey)
+	sqlExec(t, db, "UPDATE attempts SET result = 2 WHERE number = 2")
+	refused("doubt over a refusal", "UPDATE attempts SET result = 4 WHERE number = 2")
+	refused("no result over a refusal", "UPDATE attempts SET result = 0 WHERE number = 2")
+	sqlExec(t, db, "UPDATE attempts SET result = 1 WHERE number = 1")
+	refused("a refusal over a success", "UPDATE attempts SET result = 2 WHERE number = 1")
+	sqlExec(t, db, insert, 3, "other")
+}
+
+func TestTriggerInsert(t *testing.T) {
+	g := newGuarded(t)
+	for _, change := range []string{"2, version", "state, 2"} {
+		_, err := g.Exec(`CREATE TEMP TABLE copy AS SELECT * FROM job_state`)
+		must(t, err)
+		sqlExec(t, g.DB, "DROP TRIGGER IF EXISTS job_state_delete")
+		sqlExec(t, g.DB, "DELETE FROM job_state")
+		_, err = g.Exec(`INSERT INTO job_state (job_id, project, connection_id, hold_key, state, version, scheduled_for,
+			start_deadline, next_at, claim_token, class, updated_at)
+			SELECT job_id, project, connection_id, hold_key, ` + change + `, scheduled_for,
+			start_deadline, next_at, zeroblob(16), class, updated_at FROM copy`)
+		if err == nil {
+			t.Errorf("a job was born with %s", change)
+		}
+		sqlExec(t, g.DB, "INSERT INTO job_state SELECT * FROM copy")
+		sqlExec(t, g.DB, "DROP TABLE copy")
+	}
+}
