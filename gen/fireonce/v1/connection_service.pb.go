@@ -478,14 +478,12 @@ func (x *WebhookSettings) GetKeyWindow() *durationpb.Duration {
 // Settings of connector "http" (plain HTTP requests).
 type HttpSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Does the receiver dedupe on the header named by key_header? Required.
+	// Does the receiver dedupe on the header Idempotency-Key, in which we send the
+	// effect key? Required.
 	ReceiverDedupes ReceiverDedupes `protobuf:"varint,1,opt,name=receiver_dedupes,json=receiverDedupes,proto3,enum=fireonce.v1.ReceiverDedupes" json:"receiver_dedupes,omitempty"`
 	// How long the receiver remembers a key. Required with YES, 1 minute to 30
 	// days; not allowed with NO. We send again only inside its first half.
-	KeyWindow *durationpb.Duration `protobuf:"bytes,2,opt,name=key_window,json=keyWindow,proto3" json:"key_window,omitempty"`
-	// The header that carries the effect key. Empty: Idempotency-Key. Not allowed
-	// with NO.
-	KeyHeader     string `protobuf:"bytes,3,opt,name=key_header,json=keyHeader,proto3" json:"key_header,omitempty"`
+	KeyWindow     *durationpb.Duration `protobuf:"bytes,2,opt,name=key_window,json=keyWindow,proto3" json:"key_window,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -532,13 +530,6 @@ func (x *HttpSettings) GetKeyWindow() *durationpb.Duration {
 		return x.KeyWindow
 	}
 	return nil
-}
-
-func (x *HttpSettings) GetKeyHeader() string {
-	if x != nil {
-		return x.KeyHeader
-	}
-	return ""
 }
 
 // Settings of connector "feed": a platform that takes posts without a key and
@@ -2381,16 +2372,13 @@ const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\x0freceiverDedupes\x12K\n" +
 	"\n" +
 	"key_window\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b<R\tkeyWindow:\x9c\x01\xbaH\x98\x01\x1a\x95\x01\n" +
-	"\x1bwebhook_settings.key_window\x12;key_window goes with receiver_dedupes YES, and only with it\x1a9(int(this.receiver_dedupes) == 1) == has(this.key_window)\"\x9d\x04\n" +
+	"\x1bwebhook_settings.key_window\x12;key_window goes with receiver_dedupes YES, and only with it\x1a9(int(this.receiver_dedupes) == 1) == has(this.key_window)\"\xcc\x02\n" +
 	"\fHttpSettings\x12S\n" +
 	"\x10receiver_dedupes\x18\x01 \x01(\x0e2\x1c.fireonce.v1.ReceiverDedupesB\n" +
 	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\x0freceiverDedupes\x12K\n" +
 	"\n" +
-	"key_window\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b<R\tkeyWindow\x12H\n" +
-	"\n" +
-	"key_header\x18\x03 \x01(\tB)\xbaH&\xd8\x01\x01r!\x18@2\x1d^[!#$%&'*+.^_`|~0-9A-Za-z-]+$R\tkeyHeader:\xa0\x02\xbaH\x9c\x02\x1a\x92\x01\n" +
-	"\x18http_settings.key_window\x12;key_window goes with receiver_dedupes YES, and only with it\x1a9(int(this.receiver_dedupes) == 1) == has(this.key_window)\x1a\x84\x01\n" +
-	"\x18http_settings.key_header\x12.key_header goes only with receiver_dedupes YES\x1a8int(this.receiver_dedupes) == 1 || this.key_header == ''\"\xd7\x02\n" +
+	"key_window\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b<R\tkeyWindow:\x99\x01\xbaH\x95\x01\x1a\x92\x01\n" +
+	"\x18http_settings.key_window\x12;key_window goes with receiver_dedupes YES, and only with it\x1a9(int(this.receiver_dedupes) == 1) == has(this.key_window)\"\xd7\x02\n" +
 	"\fFeedSettings\x12\x81\x02\n" +
 	"\bbase_url\x18\x01 \x01(\tB\xe5\x01\xbaH\xe1\x01\xba\x01\xd2\x01\n" +
 	"\x16feed_settings.base_url\x12ebase_url must be http or https, without user info, query, fragment, white space or control characters\x1aQthis.matches('^https?://[^@/?#\\\\\\\\\\\\x00-\\\\x20\\\\x7f]+(/[^?#\\\\x00-\\\\x20\\\\x7f]*)?$')\xc8\x01\x01r\x06\x18\x80\x10\x88\x01\x01R\abaseUrl\x12C\n" +

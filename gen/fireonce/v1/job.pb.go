@@ -124,8 +124,8 @@ type FailureKind int32
 
 const (
 	FailureKind_FAILURE_KIND_UNSPECIFIED FailureKind = 0
-	// The credential was refused. The connection is put on hold and the job waits;
-	// for webhooks and plain HTTP, where the refusal is the job's own, it fails.
+	// The credential was refused: the connection is put on hold and the job waits.
+	// A webhook's or plain HTTP request's 401 or 403 is PERMANENT instead.
 	FailureKind_FAILURE_KIND_AUTH FailureKind = 1
 	// Refused for good (content policy, malformed, 4xx).
 	FailureKind_FAILURE_KIND_PERMANENT FailureKind = 2

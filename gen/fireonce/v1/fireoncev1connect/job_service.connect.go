@@ -113,22 +113,21 @@ type JobServiceClient interface {
 	//     call ListJobs and stream from its events_cursor.
 	//   - RESOURCE_EXHAUSTED / TOO_MANY_STREAMS.
 	StreamJobEvents(context.Context, *v1.StreamJobEventsRequest) (*connect.ServerStreamForClient[v1.StreamJobEventsResponse], error)
-	// Changes content or labels of a job that is SCHEDULED and was never claimed.
-	// The idempotency key stays bound to the request that made the job.
+	// Changes content or labels of a SCHEDULED job. The idempotency key stays bound
+	// to the request that made the job.
 	//
 	//   - NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE in any other
 	//     state; ABORTED / ETAG_MISMATCH.
 	//   - INVALID_ARGUMENT as for ScheduleJob.
 	UpdateJob(context.Context, *v1.UpdateJobRequest) (*v1.UpdateJobResponse, error)
-	// Stops further sends. A job with nothing unknown becomes CANCELED at once. A
-	// job that is SENDING, ACCEPTED or AMBIGUOUS cannot be recalled:
-	// cancel_request_time is set, it is not sent again, and it ends SUCCEEDED if
-	// the effect is found, CANCELED if it is proven absent. Cancelling a cancelled
-	// job is OK.
+	// Stops further sends. A job that is SCHEDULED, RETRYING or CLAIMED becomes
+	// CANCELED at once. One that is SENDING, ACCEPTED, AMBIGUOUS or
+	// NEEDS_RESOLUTION cannot be recalled: cancel_request_time is set, it is not
+	// sent again, and it ends SUCCEEDED if the effect is found, CANCELED if it is
+	// proven absent. Cancelling a cancelled job is OK.
 	//
 	//   - NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE in another
-	//     terminal state and in NEEDS_RESOLUTION (see ResolveJob); ABORTED /
-	//     ETAG_MISMATCH.
+	//     terminal state; ABORTED / ETAG_MISMATCH.
 	CancelJob(context.Context, *v1.CancelJobRequest) (*v1.CancelJobResponse, error)
 	// Moves a SCHEDULED or RETRYING job. The start window counts from the new time.
 	// NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE otherwise; ABORTED
@@ -479,22 +478,21 @@ type JobServiceHandler interface {
 	//     call ListJobs and stream from its events_cursor.
 	//   - RESOURCE_EXHAUSTED / TOO_MANY_STREAMS.
 	StreamJobEvents(context.Context, *v1.StreamJobEventsRequest, *connect.ServerStream[v1.StreamJobEventsResponse]) error
-	// Changes content or labels of a job that is SCHEDULED and was never claimed.
-	// The idempotency key stays bound to the request that made the job.
+	// Changes content or labels of a SCHEDULED job. The idempotency key stays bound
+	// to the request that made the job.
 	//
 	//   - NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE in any other
 	//     state; ABORTED / ETAG_MISMATCH.
 	//   - INVALID_ARGUMENT as for ScheduleJob.
 	UpdateJob(context.Context, *v1.UpdateJobRequest) (*v1.UpdateJobResponse, error)
-	// Stops further sends. A job with nothing unknown becomes CANCELED at once. A
-	// job that is SENDING, ACCEPTED or AMBIGUOUS cannot be recalled:
-	// cancel_request_time is set, it is not sent again, and it ends SUCCEEDED if
-	// the effect is found, CANCELED if it is proven absent. Cancelling a cancelled
-	// job is OK.
+	// Stops further sends. A job that is SCHEDULED, RETRYING or CLAIMED becomes
+	// CANCELED at once. One that is SENDING, ACCEPTED, AMBIGUOUS or
+	// NEEDS_RESOLUTION cannot be recalled: cancel_request_time is set, it is not
+	// sent again, and it ends SUCCEEDED if the effect is found, CANCELED if it is
+	// proven absent. Cancelling a cancelled job is OK.
 	//
 	//   - NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE in another
-	//     terminal state and in NEEDS_RESOLUTION (see ResolveJob); ABORTED /
-	//     ETAG_MISMATCH.
+	//     terminal state; ABORTED / ETAG_MISMATCH.
 	CancelJob(context.Context, *v1.CancelJobRequest) (*v1.CancelJobResponse, error)
 	// Moves a SCHEDULED or RETRYING job. The start window counts from the new time.
 	// NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE otherwise; ABORTED
