@@ -1,0 +1,119 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// maxDecisions bounds how often a change is decided anew because the job moved
+// between read and write.
+const maxDecisions = 8
+
+// wish is what a client asks of a job.
+type wish struct {
+	id       string
+	etag     string // empty: not compared
+	evidence job.Evidence
+	reason   string
+}
+
+// change reads, decides and writes, again while somebody else is faster. A
+// wish that is fulfilled already succeeds before its etag is compared; an etag
+// that does not fit comes before the question whether the state allows it,
+// because the client judged by another state.
+func (s *jobService) change(ctx context.Context, w wish) (job.Snapshot, error) {
+	who := callerOf(ctx)
+	id, err := idFromWire("job_id", w.id)
+	if err != nil {
+		return job.Snapshot{}, err
+	}
+	for range maxDecisions {
+		snap, err := s.store.Job(ctx, store.Ref{Project: who.project, ID: id})
+		if err != nil {
+			return snap, notFoundAs(fmt.Errorf("read the job: %w", err), jobNotFound(id.String()))
+		}
+		d, err := job.Decide(snap.View(job.Traits{Class: snap.Class}, 0), w.evidence)
+		switch {
+		case err == nil && d.Action == job.ActNothing:
+			return snap, nil
+		case w.etag != "" && w.etag != etagOf(snap.Version):
+			return snap, etagMismatch(id, snap.Version)
+		case err != nil:
+			return snap, fmt.Errorf("decide: %w", err)
+		case d.Action != job.ActWrite:
+			return snap, fmt.Errorf("decide: action %d for a client's wish", d.Action)
+		}
+		applied, err := s.store.Apply(ctx, []store.Change{{
+			Job: id, Version: snap.Version, Decision: d, Actor: who.actor, Reason: w.reason,
+		}})
+		if err != nil {
+			return snap, fmt.Errorf("write the decision: %w", err)
+		}
+		switch err := applied[0].Err; {
+		case err == nil:
+			after := applied[0].Snapshot
+			after.Spec = snap.Spec // no wish changes what was asked for
+			return after, nil
+		case !errors.Is(err, store.ErrStale):
+			return snap, fmt.Errorf("write the decision: %w", err)
+		}
+	}
+	return job.Snapshot{}, fmt.Errorf("decided %d times: %w", maxDecisions, store.ErrStale)
+}
+
+func etagMismatch(id job.ID, version int64) *fault {
+	return refuse(fireoncev1.ErrorReason_ERROR_REASON_ETAG_MISMATCH,
+		fmt.Sprintf("job %s has changed since it was read; its etag is now %s", id, etagOf(version)),
+		"job_id", id.String(), "etag", etagOf(version))
+}
+
+// CancelJob implements the RPC.
+func (s *jobService) CancelJob(ctx context.Context, req *fireoncev1.CancelJobRequest) (*fireoncev1.CancelJobResponse, error) {
+	snap, err := s.change(ctx, wish{
+		id: req.GetJobId(), etag: req.GetEtag(), evidence: job.CancelAsked{}, reason: req.GetReason(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.wholeJob(ctx, snap)
+	if err != nil {
+		return nil, err
+	}
+	prevented, err := s.nothingSent(ctx, snap)
+	return &fireoncev1.CancelJobResponse{Job: out, Prevented: prevented}, err
+}
+
+// nothingSent tells whether a job is cancelled and not a byte of it ever left.
+func (s *jobService) nothingSent(ctx context.Context, snap job.Snapshot) (bool, error) {
+	if snap.State != job.Canceled || snap.Attempt == 0 {
+		return snap.State == job.Canceled, nil
+	}
+	attempts, err := s.store.Attempts(ctx, store.Ref{Project: snap.Project, ID: snap.ID}, 0, store.MaxBatch)
+	if err != nil {
+		return false, fmt.Errorf("read the attempts: %w", err)
+	}
+	for _, a := range attempts {
+		if a.Result != job.ResultNotSent {
+			return false, nil
+		}
+	}
+	return len(attempts) == snap.Attempt, nil
+}
+
+// ResolveJob implements the RPC.
+func (s *jobService) ResolveJob(ctx context.Context, req *fireoncev1.ResolveJobRequest) (*fireoncev1.ResolveJobResponse, error) {
+	snap, err := s.change(ctx, wish{
+		id: req.GetJobId(), etag: req.GetEtag(), reason: req.GetNote(),
+		evidence: rulingFromWire(callerOf(ctx).actor, req),
+	})
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.wholeJob(ctx, snap)
+	return &fireoncev1.ResolveJobResponse{Job: out}, err
+}

@@ -1,0 +1,138 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/vault"
+	"github.com/fireonce/fireonce/store"
+)
+
+// connectionService answers fireonce.v1.ConnectionService.
+type connectionService struct {
+	fireoncev1connect.UnimplementedConnectionServiceHandler
+	*Server
+}
+
+// firstCredential is the version of the credential that a connection is made with.
+const firstCredential = 1
+
+// CreateConnection implements the RPC.
+func (s *connectionService) CreateConnection(ctx context.Context, req *fireoncev1.CreateConnectionRequest) (*fireoncev1.CreateConnectionResponse, error) {
+	if err := errors.Join(noUnknown(req), notReserved(req.GetIdempotencyKey())); err != nil {
+		return nil, err
+	}
+	print, err := connectionPrint(req.GetConnection())
+	if err != nil {
+		return nil, err
+	}
+	conn, sealed, err := s.newConnection(callerOf(ctx).project, req)
+	if err != nil {
+		return nil, err
+	}
+	stored, created, err := s.store.CreateConnection(ctx, store.NewConnection{
+		Connection: conn, Key: req.GetIdempotencyKey(), Fingerprint: print, Sealed: sealed,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("store the connection: %w", err)
+	}
+	if differ := print.Diff(stored.Fingerprint); !created && len(differ) > 0 {
+		return nil, keyReused(&fireoncev1.IdempotencyConflict{
+			ConnectionId: idToWire(stored.ID), MismatchedFields: differ,
+		})
+	}
+	out, err := connectionToWire(stored, s.cfg.Now())
+	return &fireoncev1.CreateConnectionResponse{Connection: out, Created: created}, err
+}
+
+// newConnection checks what a client wants to connect, and seals the credential.
+func (s *connectionService) newConnection(project string, req *fireoncev1.CreateConnectionRequest) (store.Connection, *store.Sealed, error) {
+	var none store.Connection
+	c := req.GetConnection()
+	code, known := s.cfg.Connectors.Get(c.GetConnector())
+	if !known {
+		return none, nil, connectorUnknown(c.GetConnector(), s.cfg.Connectors.Names())
+	}
+	settings, err := settingsFromWire(c)
+	if err != nil {
+		return none, nil, err
+	}
+	secret, expires, err := credentialFromWire(req.GetCredential())
+	if err != nil {
+		return none, nil, err
+	}
+	cred := connector.Credential{Data: secret}
+	if secret != nil {
+		cred.Version = firstCredential
+	}
+	capability, err := code.Check(settings, cred)
+	if err != nil {
+		return none, nil, fmt.Errorf("check the connection: %w", err)
+	}
+	conn := store.Connection{
+		ID: s.cfg.NewID(), Project: project, Connector: c.GetConnector(), DisplayName: c.GetDisplayName(),
+		Settings: settings, Class: capability.Class, KeyWindow: capability.KeyWindow,
+		AccountIdentity: capability.Identity, MaxInFlight: int(c.GetLimits().GetMaxInFlight()),
+		MaxPerMinute: int(c.GetLimits().GetMaxPerMinute()), CredentialVersion: cred.Version,
+	}
+	if secret == nil {
+		return conn, nil, nil
+	}
+	data, err := s.cfg.Vault.Seal(secret, vault.Place{Project: project, Connection: conn.ID, Version: firstCredential})
+	if err != nil {
+		return none, nil, fmt.Errorf("seal the credential: %w", err)
+	}
+	conn.CredentialFingerprint, conn.CredentialExpires = s.cfg.Vault.Fingerprint(secret), expires
+	return conn, &store.Sealed{
+		Version: firstCredential, KeyID: s.cfg.Vault.KeyID(), Data: data,
+		Fingerprint: conn.CredentialFingerprint, Expires: expires,
+	}, nil
+}
+
+// GetConnection implements the RPC.
+func (s *connectionService) GetConnection(ctx context.Context, req *fireoncev1.GetConnectionRequest) (*fireoncev1.GetConnectionResponse, error) {
+	id, err := idFromWire("connection_id", req.GetConnectionId())
+	if err != nil {
+		return nil, err
+	}
+	conn, err := s.store.Connection(ctx, callerOf(ctx).project, id)
+	if err != nil {
+		return nil, notFoundAs(fmt.Errorf("read the connection: %w", err), connectionNotFound(id))
+	}
+	out, err := connectionToWire(conn, s.cfg.Now())
+	return &fireoncev1.GetConnectionResponse{Connection: out}, err
+}
+
+// ListConnections implements the RPC. While nothing deletes connections,
+// show_deleted changes nothing.
+func (s *connectionService) ListConnections(ctx context.Context, req *fireoncev1.ListConnectionsRequest) (*fireoncev1.ListConnectionsResponse, error) {
+	project, limit := callerOf(ctx).project, pageSize(req.GetPageSize())
+	owner, err := s.pageOwner(project, &fireoncev1.ListConnectionsRequest{ShowDeleted: req.GetShowDeleted()})
+	if err != nil {
+		return nil, err
+	}
+	after, err := parsePage(connPages, owner, req.GetPageToken())
+	if err != nil {
+		return nil, err
+	}
+	conns, err := s.store.ListConnections(ctx, project, after.id, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list connections: %w", err)
+	}
+	out := &fireoncev1.ListConnectionsResponse{}
+	for _, c := range conns {
+		wire, err := connectionToWire(c, s.cfg.Now())
+		if err != nil {
+			return nil, err
+		}
+		out.Connections = append(out.Connections, wire)
+	}
+	if len(conns) == limit {
+		out.NextPageToken = place{kind: connPages, owner: owner, id: conns[limit-1].ID}.String()
+	}
+	return out, nil
+}

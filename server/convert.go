@@ -1,0 +1,290 @@
+package server
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Every conversion between the wire and the domain is in the files convert*.go.
+// This one has jobs.
+
+// keyKept is how long a key outlives its job.
+const keyKept = 30 * 24 * time.Hour
+
+func stateToWire(s job.State) fireoncev1.JobState    { return fireoncev1.JobState(s) }
+func stateFromWire(s fireoncev1.JobState) job.State  { return job.State(s) }
+func classToWire(c job.Class) fireoncev1.EffectClass { return fireoncev1.EffectClass(c) }
+func policyToWire(p job.Policy) fireoncev1.AmbiguityPolicy {
+	return fireoncev1.AmbiguityPolicy(p)
+}
+
+func failureToWire(k job.FailureKind) fireoncev1.FailureKind {
+	if k > job.FailWindowOver {
+		return fireoncev1.FailureKind_FAILURE_KIND_UNSPECIFIED // HELD is never stored
+	}
+	return fireoncev1.FailureKind(k)
+}
+
+// etagOf is the text of a version. Opaque to clients.
+func etagOf(version int64) string { return etagPrefix + strconv.FormatInt(version, 36) }
+
+// timeToWire gives nil for the zero time.
+func timeToWire(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
+}
+
+// timeFromWire cuts to microseconds; unset is the zero time.
+func timeFromWire(field string, t *timestamppb.Timestamp) (time.Time, error) {
+	if t == nil {
+		return time.Time{}, nil
+	}
+	if err := t.CheckValid(); err != nil {
+		return time.Time{}, badField(field, "not a time from year 1 to 9999")
+	}
+	return job.Micros(t.AsTime()), nil
+}
+
+func durationToWire(d time.Duration) *durationpb.Duration {
+	if d == 0 {
+		return nil
+	}
+	return durationpb.New(d)
+}
+
+// durationFromWire rounds up to microseconds, so that a set one stays set.
+func durationFromWire(d *durationpb.Duration) time.Duration {
+	const us = time.Microsecond
+	n := d.AsDuration()
+	if rest := n % us; rest > 0 {
+		n += us - rest
+	}
+	return n
+}
+
+func idToWire(id job.ID) string {
+	if id.IsZero() {
+		return ""
+	}
+	return id.String()
+}
+
+// idFromWire reads an id that the contract's rules have seen; empty is zero.
+func idFromWire(field, text string) (job.ID, error) {
+	if text == "" {
+		return job.ID{}, nil
+	}
+	id, err := job.ParseID(text)
+	if err != nil {
+		return job.ID{}, badField(field, err.Error())
+	}
+	return id, nil
+}
+
+func idsFromWire(field string, texts []string) ([]job.ID, error) {
+	var ids []job.ID
+	for i, text := range texts {
+		id, err := idFromWire(field+"["+strconv.Itoa(i)+"]", text)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
+// payloadFromWire gives the name of the payload's kind and its encoding.
+func payloadFromWire(p *fireoncev1.Payload) (kind string, encoded []byte, err error) {
+	m := p.ProtoReflect()
+	oneof := m.Descriptor().Oneofs().ByName("kind")
+	if member := m.WhichOneof(oneof); member != nil {
+		kind = string(member.Name())
+	}
+	encoded, err = proto.MarshalOptions{Deterministic: true}.Marshal(p)
+	return kind, encoded, err
+}
+
+func retryFromWire(r *fireoncev1.RetryPolicy) job.RetryPolicy {
+	return job.RetryPolicy{
+		MaxAttempts:    int(r.GetMaxAttempts()),
+		MinBackoff:     durationFromWire(r.GetMinBackoff()),
+		MaxBackoff:     durationFromWire(r.GetMaxBackoff()),
+		AttemptTimeout: durationFromWire(r.GetAttemptTimeout()),
+	}
+}
+
+func retryToWire(r job.RetryPolicy) *fireoncev1.RetryPolicy {
+	if r == (job.RetryPolicy{}) {
+		return nil
+	}
+	return &fireoncev1.RetryPolicy{
+		MaxAttempts:    int32(r.MaxAttempts),
+		MinBackoff:     durationToWire(r.MinBackoff),
+		MaxBackoff:     durationToWire(r.MaxBackoff),
+		AttemptTimeout: durationToWire(r.AttemptTimeout),
+	}
+}
+
+// specFromWire makes the frozen request, less what only a connector can say.
+func specFromWire(project, key string, r *fireoncev1.ScheduleJobRequest, f job.Fingerprint) (job.Spec, error) {
+	conn, err := idFromWire("connection_id", r.GetConnectionId())
+	if err != nil {
+		return job.Spec{}, err
+	}
+	reply, err := idFromWire("reply_to_job_id", r.GetReplyToJobId())
+	if err != nil {
+		return job.Spec{}, err
+	}
+	kind, payload, err := payloadFromWire(r.GetPayload())
+	if err != nil {
+		return job.Spec{}, err
+	}
+	return job.Spec{
+		Project: project, Key: key, Connection: conn, PayloadKind: kind, Payload: payload,
+		StartWindow: durationFromWire(r.GetStartWindow()), Retry: retryFromWire(r.GetRetryPolicy()),
+		Policy: policyFromWire(r.GetAmbiguityPolicy()), Labels: r.GetLabels(),
+		TimeZone: r.GetTimeZone(), ReplyTo: reply, Fingerprint: f,
+	}, nil
+}
+
+func policyFromWire(p fireoncev1.AmbiguityPolicy) job.Policy {
+	if p == fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_UNSPECIFIED {
+		return job.Hold
+	}
+	return job.Policy(p)
+}
+
+// jobToWire converts what one row has: no payload, no attempt.
+func jobToWire(j job.Job) *fireoncev1.Job {
+	out := &fireoncev1.Job{
+		JobId: idToWire(j.ID), ProjectId: j.Project, IdempotencyKey: j.Key,
+		ConnectionId: idToWire(j.Connection), ScheduledFor: timeToWire(j.ScheduledFor),
+		StartWindow: durationToWire(windowOf(j.Spec)), StartDeadline: timeToWire(j.StartDeadline),
+		TimeZone: j.TimeZone, RetryPolicy: retryToWire(j.Retry), AmbiguityPolicy: policyToWire(j.Policy),
+		Labels: j.Labels, ReplyToJobId: idToWire(j.ReplyTo), ScheduleId: idToWire(j.Schedule),
+		State: stateToWire(j.State), EffectClass: classToWire(j.Class),
+		AttemptCount: int32(j.Attempt), FailureCount: int32(j.Failures), Round: int32(j.Round),
+		LastError: errorToWire(j.LastError), Effect: effectToWire(j.Effect),
+		Resolution: resolutionToWire(j.Resolution), BlockedReason: j.Blocked,
+		CancelRequestTime: timeToWire(j.CancelAsked), CreateTime: timeToWire(j.Created),
+		UpdateTime: timeToWire(j.Updated), EndTime: timeToWire(j.Ended), Sequence: j.Version,
+	}
+	if j.Version > 0 {
+		out.Etag = etagOf(j.Version)
+	}
+	switch j.State {
+	case job.Scheduled, job.Retrying:
+		out.NextAttemptTime = timeToWire(j.NextAt)
+	case job.Ambiguous, job.Accepted:
+		out.NextLookTime = timeToWire(j.NextAt)
+	default: // nothing is due that a user could see
+	}
+	if !j.Ended.IsZero() {
+		out.KeyExpireTime = timeToWire(j.Ended.Add(keyKept))
+	}
+	return out
+}
+
+func windowOf(s job.Spec) time.Duration {
+	if s.StartWindow == 0 {
+		return job.DefaultWindow
+	}
+	return s.StartWindow
+}
+
+// withPayload adds the payload to a job that was read with it.
+func withPayload(out *fireoncev1.Job, encoded []byte) (*fireoncev1.Job, error) {
+	out.Payload = &fireoncev1.Payload{}
+	return out, proto.Unmarshal(encoded, out.GetPayload())
+}
+
+func errorToWire(f *job.Failure) *fireoncev1.JobError {
+	if f == nil {
+		return nil
+	}
+	return &fireoncev1.JobError{
+		Kind: failureToWire(f.Kind), Message: text(f.Message),
+		HttpStatus: int32(f.HTTPStatus), Time: timeToWire(f.At),
+	}
+}
+
+func effectToWire(e *job.Effect) *fireoncev1.Effect {
+	if e == nil {
+		return nil
+	}
+	return &fireoncev1.Effect{
+		ExternalId: text(e.ExternalID), ExternalUrl: text(e.ExternalURL), EffectTime: timeToWire(e.At),
+		Proof: fireoncev1.Effect_Proof(e.Proof), Attempt: int32(e.Attempt),
+	}
+}
+
+func resolutionToWire(r *job.Resolution) *fireoncev1.Resolution {
+	if r == nil {
+		return nil
+	}
+	return &fireoncev1.Resolution{
+		Decision: fireoncev1.Resolution_Decision(r.Ruling), Actor: r.Actor, Note: r.Note, ResolveTime: timeToWire(r.At),
+	}
+}
+
+func rulingFromWire(actor string, r *fireoncev1.ResolveJobRequest) job.Resolved {
+	return job.Resolved{
+		Ruling: job.Ruling(r.GetDecision()), Actor: actor, Note: r.GetNote(),
+		ExternalID: r.GetExternalId(), Override: r.GetOverrideReconciler(),
+	}
+}
+
+// text makes what a platform said fit for a wire that carries UTF-8 only.
+func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
+var orders = map[fireoncev1.JobOrder]store.Order{
+	fireoncev1.JobOrder_JOB_ORDER_UNSPECIFIED:        store.ByScheduledDesc,
+	fireoncev1.JobOrder_JOB_ORDER_SCHEDULED_FOR_DESC: store.ByScheduledDesc,
+	fireoncev1.JobOrder_JOB_ORDER_SCHEDULED_FOR_ASC:  store.ByScheduledAsc,
+	fireoncev1.JobOrder_JOB_ORDER_CREATE_TIME_DESC:   store.ByCreatedDesc,
+}
+
+// queryFromWire makes a list's query, less its place.
+func queryFromWire(project string, r *fireoncev1.ListJobsRequest) (store.JobQuery, error) {
+	f := r.GetFilter()
+	q := store.JobQuery{
+		Project: project, Labels: f.GetLabels(), Order: orders[r.GetOrder()], Limit: pageSize(r.GetPageSize()),
+	}
+	for _, s := range f.GetStates() {
+		q.States = append(q.States, stateFromWire(s))
+	}
+	var err error
+	if q.Connections, err = idsFromWire("filter.connection_ids", f.GetConnectionIds()); err != nil {
+		return q, err
+	}
+	if q.Jobs, err = idsFromWire("filter.job_ids", f.GetJobIds()); err != nil {
+		return q, err
+	}
+	if q.Schedule, err = idFromWire("filter.schedule_id", f.GetScheduleId()); err != nil {
+		return q, err
+	}
+	if q.ScheduledFrom, err = timeFromWire("filter.scheduled_from", f.GetScheduledFrom()); err != nil {
+		return q, err
+	}
+	q.ScheduledBefore, err = timeFromWire("filter.scheduled_before", f.GetScheduledBefore())
+	return q, err
+}
+
+// placeOf is a job's place in a list.
+func placeOf(o store.Order, j job.Job) (time.Time, job.ID) {
+	if o == store.ByCreatedDesc {
+		return j.Created, j.ID
+	}
+	return j.ScheduledFor, j.ID
+}

@@ -1,0 +1,108 @@
+package server
+
+import (
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/store"
+)
+
+// This file converts connections.
+
+// settingsOf is the oneof whose members are named like the connectors.
+var settingsOf = (&fireoncev1.Connection{}).ProtoReflect().Descriptor().Oneofs().ByName("settings")
+
+// customSettings is the member for connectors that are not part of the API.
+const customSettings = "custom"
+
+// settingsFor names the member that a connector takes.
+func settingsFor(connector string) protoreflect.FieldDescriptor {
+	if d := settingsOf.Fields().ByName(protoreflect.Name(connector)); d != nil {
+		return d
+	}
+	return settingsOf.Fields().ByName(customSettings)
+}
+
+// settingsFromWire gives the encoded settings message, which must be the one
+// that the connector takes.
+func settingsFromWire(c *fireoncev1.Connection) ([]byte, error) {
+	const reason = fireoncev1.ErrorReason_ERROR_REASON_SETTINGS_INVALID
+	want := settingsFor(c.GetConnector())
+	m := c.ProtoReflect()
+	got := m.WhichOneof(settingsOf)
+	switch {
+	case got == nil && string(want.Name()) == customSettings:
+		return nil, nil
+	case got == nil:
+		return nil, refuse(reason, fmt.Sprintf("connection.%s must be set for connector %q", want.Name(), c.GetConnector()),
+			"field", "connection."+string(want.Name()), "connector", c.GetConnector())
+	case got.Number() != want.Number():
+		return nil, refuse(reason, fmt.Sprintf("connection.%s is not of connector %q, which takes connection.%s",
+			got.Name(), c.GetConnector(), want.Name()),
+			"field", "connection."+string(got.Name()), "connector", c.GetConnector())
+	default:
+		return proto.MarshalOptions{Deterministic: true}.Marshal(m.Get(got).Message().Interface())
+	}
+}
+
+// credentialFromWire encodes a credential for the connector and the vault.
+func credentialFromWire(c *fireoncev1.Credential) (encoded []byte, expires time.Time, err error) {
+	if c == nil {
+		return nil, time.Time{}, nil
+	}
+	expires, err = timeFromWire("credential.oauth2.expire_time", c.GetOauth2().GetExpireTime())
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	encoded, err = proto.MarshalOptions{Deterministic: true}.Marshal(c)
+	return encoded, expires, err
+}
+
+func connectionToWire(c store.Connection, now time.Time) (*fireoncev1.Connection, error) {
+	out := &fireoncev1.Connection{
+		ConnectionId: idToWire(c.ID), ProjectId: c.Project, Connector: c.Connector, DisplayName: c.DisplayName,
+		PausedTime: timeToWire(c.PausedAt), AuthHoldTime: timeToWire(c.AuthHoldAt),
+		RateLimitedUntil: timeToWire(c.RateLimitedUntil), EffectClass: classToWire(c.Class),
+		AccountIdentity: text(c.AccountIdentity), CredentialExpireTime: timeToWire(c.CredentialExpires),
+		CredentialFingerprint: c.CredentialFingerprint, CreateTime: timeToWire(c.Created),
+		UpdateTime: timeToWire(c.Updated), DeleteTime: timeToWire(c.Deleted), Etag: etagOf(c.Version),
+	}
+	if c.MaxInFlight != 0 || c.MaxPerMinute != 0 {
+		out.Limits = &fireoncev1.ConnectionLimits{
+			MaxInFlight: int32(c.MaxInFlight), MaxPerMinute: int32(c.MaxPerMinute),
+		}
+	}
+	out.State, out.StateReason = connectionState(c, now)
+	if len(c.Settings) == 0 {
+		return out, nil
+	}
+	m := out.ProtoReflect()
+	field := settingsFor(c.Connector)
+	settings := m.NewField(field)
+	if err := proto.Unmarshal(c.Settings, settings.Message().Interface()); err != nil {
+		return nil, fmt.Errorf("connection %s: settings: %w", c.ID, err)
+	}
+	m.Set(field, settings)
+	return out, nil
+}
+
+// connectionState derives the state from the facts; the gravest is shown.
+func connectionState(c store.Connection, now time.Time) (fireoncev1.ConnectionState, string) {
+	switch {
+	case !c.Deleted.IsZero():
+		return fireoncev1.ConnectionState_CONNECTION_STATE_DELETED, "The connection was deleted."
+	case !c.AuthHoldAt.IsZero():
+		return fireoncev1.ConnectionState_CONNECTION_STATE_AUTH_HOLD, text(c.AuthHoldReason)
+	case !c.PausedAt.IsZero():
+		return fireoncev1.ConnectionState_CONNECTION_STATE_PAUSED, c.PausedReason
+	case c.RateLimitedUntil.After(now):
+		return fireoncev1.ConnectionState_CONNECTION_STATE_RATE_LIMITED,
+			"The platform asked to wait until " + c.RateLimitedUntil.Format(time.RFC3339) + "."
+	default:
+		return fireoncev1.ConnectionState_CONNECTION_STATE_ACTIVE, ""
+	}
+}

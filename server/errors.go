@@ -1,0 +1,242 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file: a handler fails with a *fault, or with an error of the
+// store, of job or of connector. toWire makes the wire error of each. What is
+// in neither table is INTERNAL: its cause is logged, and the client gets a
+// request id to ask about.
+
+// errorDomain is google.rpc.ErrorInfo's domain.
+const errorDomain = "fireonce.v1"
+
+// reasonCodes is the whole table from reasons to status codes.
+var reasonCodes = map[fireoncev1.ErrorReason]connect.Code{
+	fireoncev1.ErrorReason_ERROR_REASON_TIME_IN_PAST:                connect.CodeInvalidArgument,
+	fireoncev1.ErrorReason_ERROR_REASON_TIME_TOO_FAR:                connect.CodeInvalidArgument,
+	fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_TOO_LARGE:           connect.CodeInvalidArgument,
+	fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_CONNECTION_MISMATCH: connect.CodeInvalidArgument,
+	fireoncev1.ErrorReason_ERROR_REASON_HEADER_NOT_ALLOWED:          connect.CodeInvalidArgument,
+	fireoncev1.ErrorReason_ERROR_REASON_PAGE_TOKEN_INVALID:          connect.CodeInvalidArgument,
+	fireoncev1.ErrorReason_ERROR_REASON_CURSOR_INVALID:              connect.CodeInvalidArgument,
+	fireoncev1.ErrorReason_ERROR_REASON_KEY_RESERVED:                connect.CodeInvalidArgument,
+	fireoncev1.ErrorReason_ERROR_REASON_BATCH_TOO_LARGE:             connect.CodeInvalidArgument,
+	fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_INVALID:             connect.CodeInvalidArgument,
+	fireoncev1.ErrorReason_ERROR_REASON_CONNECTOR_UNKNOWN:           connect.CodeInvalidArgument,
+	fireoncev1.ErrorReason_ERROR_REASON_SETTINGS_INVALID:            connect.CodeInvalidArgument,
+	fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_MISMATCH:         connect.CodeInvalidArgument,
+	fireoncev1.ErrorReason_ERROR_REASON_IDEMPOTENCY_KEY_REUSED:      connect.CodeAlreadyExists,
+	fireoncev1.ErrorReason_ERROR_REASON_JOB_NOT_FOUND:               connect.CodeNotFound,
+	fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_NOT_FOUND:          connect.CodeNotFound,
+	fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND:        connect.CodeNotFound,
+	fireoncev1.ErrorReason_ERROR_REASON_JOB_STATE:                   connect.CodeFailedPrecondition,
+	fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_DISABLED:         connect.CodeFailedPrecondition,
+	fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_IN_USE:           connect.CodeFailedPrecondition,
+	fireoncev1.ErrorReason_ERROR_REASON_IDENTITY_MISMATCH:           connect.CodeFailedPrecondition,
+	fireoncev1.ErrorReason_ERROR_REASON_QUARANTINED:                 connect.CodeFailedPrecondition,
+	fireoncev1.ErrorReason_ERROR_REASON_ETAG_MISMATCH:               connect.CodeAborted,
+	fireoncev1.ErrorReason_ERROR_REASON_CURSOR_EXPIRED:              connect.CodeOutOfRange,
+	fireoncev1.ErrorReason_ERROR_REASON_QUOTA_EXCEEDED:              connect.CodeResourceExhausted,
+	fireoncev1.ErrorReason_ERROR_REASON_TOO_MANY_STREAMS:            connect.CodeResourceExhausted,
+	fireoncev1.ErrorReason_ERROR_REASON_REQUEST_TOO_LARGE:           connect.CodeResourceExhausted,
+	fireoncev1.ErrorReason_ERROR_REASON_STORE_UNAVAILABLE:           connect.CodeUnavailable,
+	fireoncev1.ErrorReason_ERROR_REASON_SHUTTING_DOWN:               connect.CodeUnavailable,
+	fireoncev1.ErrorReason_ERROR_REASON_SCOPE_MISSING:               connect.CodePermissionDenied,
+	fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_INVALID:          connect.CodeUnauthenticated,
+}
+
+// sentinels is the table from the store's errors to reasons. Where the same
+// error means different things, the handler has said which before.
+var sentinels = []struct {
+	err    error
+	reason fireoncev1.ErrorReason
+	msg    string
+}{
+	{store.ErrUnavailable, fireoncev1.ErrorReason_ERROR_REASON_STORE_UNAVAILABLE, "the store cannot be reached; repeat the call"},
+	{store.ErrUnconfirmed, fireoncev1.ErrorReason_ERROR_REASON_STORE_UNAVAILABLE, "the store did not confirm the write; repeat the call unchanged"},
+	{store.ErrStale, fireoncev1.ErrorReason_ERROR_REASON_ETAG_MISMATCH, "the job keeps changing; read it again"},
+	{store.ErrCursorExpired, fireoncev1.ErrorReason_ERROR_REASON_CURSOR_EXPIRED, "the cursor is older than the events that are kept; call ListJobs and stream from its events_cursor"},
+	{store.ErrQuarantined, fireoncev1.ErrorReason_ERROR_REASON_QUARANTINED, "the database may be a copy or an old state; an operator must release it"},
+}
+
+// inputReasons is the table from a connector's verdict on input to reasons.
+var inputReasons = map[connector.InputReason]fireoncev1.ErrorReason{
+	connector.BadPayload:      fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_INVALID,
+	connector.PayloadMismatch: fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_CONNECTION_MISMATCH,
+	connector.BadHeader:       fireoncev1.ErrorReason_ERROR_REASON_HEADER_NOT_ALLOWED,
+	connector.BadSettings:     fireoncev1.ErrorReason_ERROR_REASON_SETTINGS_INVALID,
+	connector.BadCredential:   fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_MISMATCH,
+}
+
+// retryIn says when a call that was turned away for now is worth repeating.
+var retryIn = map[fireoncev1.ErrorReason]time.Duration{
+	fireoncev1.ErrorReason_ERROR_REASON_STORE_UNAVAILABLE: time.Second,
+	fireoncev1.ErrorReason_ERROR_REASON_SHUTTING_DOWN:     time.Second,
+	fireoncev1.ErrorReason_ERROR_REASON_TOO_MANY_STREAMS:  5 * time.Second,
+	fireoncev1.ErrorReason_ERROR_REASON_QUOTA_EXCEEDED:    5 * time.Second,
+}
+
+// fault is an error that a client gets to see, every word of it.
+type fault struct {
+	reason   fireoncev1.ErrorReason
+	msg      string
+	metadata map[string]string
+	conflict *fireoncev1.IdempotencyConflict
+	state    *fireoncev1.StateConflict
+}
+
+func (f *fault) Error() string { return f.msg }
+
+// refuse makes a fault. values are names and values that msg contains.
+func refuse(reason fireoncev1.ErrorReason, msg string, values ...string) *fault {
+	f := &fault{reason: reason, msg: msg}
+	for i := 0; i+1 < len(values); i += 2 {
+		if f.metadata == nil {
+			f.metadata = make(map[string]string, len(values)/2)
+		}
+		f.metadata[values[i]] = values[i+1]
+	}
+	return f
+}
+
+// badField refuses a value that no rule of the contract could describe.
+func badField(field, msg string) *fault {
+	return refuse(fireoncev1.ErrorReason_ERROR_REASON_UNSPECIFIED, field+": "+msg, "field", field)
+}
+
+func jobNotFound(what string) *fault {
+	return refuse(fireoncev1.ErrorReason_ERROR_REASON_JOB_NOT_FOUND, "no job "+what, "job", what)
+}
+
+func connectionNotFound(id job.ID) *fault {
+	return refuse(fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND,
+		"no connection "+id.String(), "connection_id", id.String())
+}
+
+// notFoundAs gives the store's ErrNotFound the meaning that it has here.
+func notFoundAs(err error, f *fault) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return f
+	}
+	return err
+}
+
+// toWire makes the error that is sent. The second answer is a cause that must
+// be logged, because the wire error does not tell it.
+func toWire(err error, requestID string) (_ *connect.Error, hidden error) {
+	var f *fault
+	var state *job.StateError
+	var input *connector.InputError
+	switch already := new(connect.Error); {
+	case errors.As(err, &already):
+		return already, nil
+	case errors.As(err, &f):
+		return f.wire(), nil
+	case errors.As(err, &state):
+		return stateFault(state).wire(), nil
+	case errors.As(err, &input):
+		return inputFault(input).wire(), nil
+	case errors.Is(err, context.DeadlineExceeded):
+		return plain(connect.CodeDeadlineExceeded, "the call's time ran out; it may be repeated unchanged", requestID), nil
+	case errors.Is(err, context.Canceled):
+		return plain(connect.CodeCanceled, "the call was cancelled", requestID), nil
+	}
+	for _, s := range sentinels {
+		if errors.Is(err, s.err) {
+			return refuse(s.reason, s.msg).wire(), err
+		}
+	}
+	return plain(connect.CodeInternal, "internal error; the server's log has it under request "+requestID, requestID), err
+}
+
+func (f *fault) wire() *connect.Error {
+	code, known := reasonCodes[f.reason]
+	info := strings.TrimPrefix(f.reason.String(), "ERROR_REASON_")
+	if !known {
+		code, info = connect.CodeInvalidArgument, "INVALID_ARGUMENT"
+	}
+	detail := &fireoncev1.ErrorDetail{Reason: f.reason, Metadata: f.metadata}
+	switch {
+	case f.conflict != nil:
+		detail.Context = &fireoncev1.ErrorDetail_IdempotencyConflict{IdempotencyConflict: f.conflict}
+	case f.state != nil:
+		detail.Context = &fireoncev1.ErrorDetail_StateConflict{StateConflict: f.state}
+	}
+	details := []proto.Message{
+		detail, &errdetails.ErrorInfo{Reason: info, Domain: errorDomain, Metadata: f.metadata},
+	}
+	if wait, ok := retryIn[f.reason]; ok {
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
+	}
+	return withDetails(connect.NewError(code, errors.New(f.msg)), details...)
+}
+
+// plain makes an error for which the contract has no reason.
+func plain(code connect.Code, msg, requestID string) *connect.Error {
+	meta := map[string]string{"request_id": requestID}
+	return withDetails(connect.NewError(code, errors.New(msg)),
+		&fireoncev1.ErrorDetail{Metadata: meta},
+		&errdetails.ErrorInfo{Reason: strings.ToUpper(code.String()), Domain: errorDomain, Metadata: meta})
+}
+
+func withDetails(e *connect.Error, details ...proto.Message) *connect.Error {
+	for _, d := range details {
+		// Cannot fail: all of these types are linked in.
+		if detail, err := connect.NewErrorDetail(d); err == nil {
+			e.AddDetail(detail)
+		}
+	}
+	return e
+}
+
+func stateFault(e *job.StateError) *fault {
+	f := refuse(fireoncev1.ErrorReason_ERROR_REASON_JOB_STATE, e.Error(), "state", e.Current.String())
+	f.state = &fireoncev1.StateConflict{CurrentState: stateToWire(e.Current)}
+	for _, s := range e.Allowed {
+		f.state.AllowedStates = append(f.state.AllowedStates, stateToWire(s))
+	}
+	return f
+}
+
+func inputFault(e *connector.InputError) *fault {
+	reason, ok := inputReasons[e.Reason]
+	if !ok {
+		reason = fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_INVALID
+	}
+	if e.Field == "" {
+		return refuse(reason, e.Msg)
+	}
+	return refuse(reason, e.Error(), "field", e.Field)
+}
+
+// keyReused says which fields differ, never how.
+func keyReused(c *fireoncev1.IdempotencyConflict) *fault {
+	f := refuse(fireoncev1.ErrorReason_ERROR_REASON_IDEMPOTENCY_KEY_REUSED,
+		fmt.Sprintf("the idempotency key is bound to another request, which differs in %s",
+			strings.Join(c.GetMismatchedFields(), ", ")),
+		"fields", strings.Join(c.GetMismatchedFields(), ","))
+	f.conflict = c
+	return f
+}
+
+func connectorUnknown(name string, known []string) *fault {
+	return refuse(fireoncev1.ErrorReason_ERROR_REASON_CONNECTOR_UNKNOWN,
+		fmt.Sprintf("no connector %q; this server has: %s", name, strings.Join(known, ", ")),
+		"connector", name, "connectors", strings.Join(known, ","))
+}

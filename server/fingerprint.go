@@ -1,0 +1,103 @@
+package server
+
+import (
+	"encoding/binary"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// Rules of this file: a fingerprint is taken from what the client asked for. An
+// unset field is its own value, defaults are not filled in, times are cut to
+// microseconds, ids are in lower case. Names of fields are those of the
+// request, because they are what a conflict tells the client. Stored
+// fingerprints depend on every line.
+
+// jobPrints gives the fingerprint of a request, and the key that is derived
+// from its connection, payload and time.
+func jobPrints(r *fireoncev1.ScheduleJobRequest) (f job.Fingerprint, derived string, err error) {
+	if err := noUnknown(r); err != nil {
+		return f, "", err
+	}
+	payload, err := canonicalOrNil("payload", r.GetPayload())
+	if err != nil {
+		return f, "", err
+	}
+	retry, err := canonicalOrNil("retry_policy", r.GetRetryPolicy())
+	if err != nil {
+		return f, "", err
+	}
+	var at, window, reply []byte
+	if t := r.GetScheduledFor(); t != nil {
+		at = canonicalInt(job.Micros(t.AsTime()).UnixMicro())
+	}
+	if d := r.GetStartWindow(); d != nil {
+		window = canonicalInt(int64(d.AsDuration()))
+	}
+	if id := r.GetReplyToJobId(); id != "" {
+		reply = []byte(strings.ToLower(id))
+	}
+	f.Set("connection_id", []byte(strings.ToLower(r.GetConnectionId())))
+	f.Set("payload", payload)
+	f.Set("scheduled_for", at)
+	if r.GetDeriveKey() {
+		derived = job.DerivedKey(f)
+	}
+	f.Set("start_window", window)
+	f.Set("retry_policy", retry)
+	f.Set("ambiguity_policy", binary.BigEndian.AppendUint32(nil, uint32(r.GetAmbiguityPolicy())))
+	f.Set("reply_to_job_id", reply)
+	return f, derived, nil
+}
+
+// connectionPrint gives the fingerprint of a connection to be made. The
+// credential is no part of it: a repeat must not need it, nor prove it.
+func connectionPrint(c *fireoncev1.Connection) (job.Fingerprint, error) {
+	var f job.Fingerprint
+	if err := noUnknown(c); err != nil {
+		return f, err
+	}
+	settings := &fireoncev1.Connection{Settings: c.GetSettings()}
+	var enc []byte
+	if settings.GetSettings() != nil {
+		var err error
+		if enc, err = canonicalOrNil("connection.settings", settings); err != nil {
+			return f, err
+		}
+	}
+	limits, err := canonicalOrNil("connection.limits", c.GetLimits())
+	if err != nil {
+		return f, err
+	}
+	f.Set("connection.connector", []byte(c.GetConnector()))
+	f.Set("connection.display_name", []byte(c.GetDisplayName()))
+	f.Set("connection.settings", enc)
+	f.Set("connection.limits", limits)
+	return f, nil
+}
+
+// canonicalOrNil encodes a message; an unset one is nil.
+func canonicalOrNil(field string, m proto.Message) ([]byte, error) {
+	r := m.ProtoReflect()
+	if !r.IsValid() {
+		return nil, nil
+	}
+	enc, err := canonical(r)
+	if err != nil {
+		return nil, badField(field, err.Error())
+	}
+	return enc, nil
+}
+
+// noUnknown refuses a message that has, at its top, fields that this server
+// does not know: a client that is newer than the server may ask with them for
+// something that must not be ignored.
+func noUnknown(m proto.Message) error {
+	if len(m.ProtoReflect().GetUnknown()) > 0 {
+		return badField(string(m.ProtoReflect().Descriptor().Name()), errUnknownField.Error())
+	}
+	return nil
+}

@@ -1,0 +1,176 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"buf.build/go/protovalidate"
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+)
+
+// Rules of this file: the interceptors, from the outside in: panics, log,
+// caller, what is not served yet, deadline, the contract's rules, errors. The
+// first and the contract's rules are libraries' own.
+
+// around is an interceptor that treats unary calls and streams alike: it does
+// something around the call.
+type around func(ctx context.Context, spec connect.Spec, next func(context.Context) error) error
+
+// WrapUnary implements connect.Interceptor.
+func (a around) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, req connect.AnyRequest) (res connect.AnyResponse, err error) {
+		err = a(ctx, req.Spec(), func(ctx context.Context) error {
+			res, err = next(ctx, req)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		return res, nil
+	}
+}
+
+// WrapStreamingHandler implements connect.Interceptor.
+func (a around) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
+		return a(ctx, conn.Spec(), func(ctx context.Context) error { return next(ctx, conn) })
+	}
+}
+
+// WrapStreamingClient implements connect.Interceptor.
+func (around) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+	return next
+}
+
+// recovered answers for a handler that panicked.
+func (s *Server) recovered(ctx context.Context, spec connect.Spec, _ http.Header, cause any) error {
+	s.log.ErrorContext(ctx, "panic", "request_id", requestID(ctx), "procedure", spec.Procedure,
+		"cause", fmt.Sprint(cause), "stack", string(debug.Stack()))
+	wire, _ := toWire(fmt.Errorf("panic: %v", cause), requestID(ctx))
+	return wire
+}
+
+// logCalls writes one line per call: what, how long and how it ended, but
+// nothing that the client sent.
+func (s *Server) logCalls() around {
+	return func(ctx context.Context, spec connect.Spec, next func(context.Context) error) error {
+		begun := time.Now()
+		err := next(ctx)
+		level, code := slog.LevelDebug, "ok"
+		if err != nil {
+			level, code = slog.LevelInfo, connect.CodeOf(err).String()
+		}
+		s.log.LogAttrs(ctx, level, "call", slog.String("request_id", requestID(ctx)),
+			slog.String("procedure", spec.Procedure), slog.String("code", code),
+			slog.Duration("took", time.Since(begun)))
+		return err
+	}
+}
+
+// requireCaller makes sure that nothing runs for nobody: a route that was
+// added without the check of the key fails here.
+func (s *Server) requireCaller() around {
+	return func(ctx context.Context, _ connect.Spec, next func(context.Context) error) error {
+		if callerOf(ctx).project == "" {
+			return refuse(fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_INVALID, "no API key").wire()
+		}
+		return next(ctx)
+	}
+}
+
+// refuseUnimplemented answers for what is in the contract and not yet here.
+func (s *Server) refuseUnimplemented() around {
+	return func(ctx context.Context, spec connect.Spec, next func(context.Context) error) error {
+		if unimplemented[spec.Procedure] {
+			return plain(connect.CodeUnimplemented, spec.Procedure+" is not served yet", requestID(ctx))
+		}
+		return next(ctx)
+	}
+}
+
+// clampDeadline gives every unary call an end. A stream has its own.
+func (s *Server) clampDeadline() around {
+	return func(ctx context.Context, spec connect.Spec, next func(context.Context) error) error {
+		if spec.StreamType != connect.StreamTypeUnary {
+			return next(ctx)
+		}
+		limit := s.cfg.Limits.MaxDeadline
+		if _, set := ctx.Deadline(); !set {
+			limit = s.cfg.Limits.DefaultDeadline
+		}
+		ctx, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		return next(ctx)
+	}
+}
+
+// mapErrors makes wire errors of what handlers return, and logs what a wire
+// error must not tell.
+func (s *Server) mapErrors() around {
+	return func(ctx context.Context, spec connect.Spec, next func(context.Context) error) error {
+		err := next(ctx)
+		if err == nil {
+			return nil
+		}
+		wire, hidden := toWire(err, requestID(ctx))
+		if hidden != nil {
+			s.log.ErrorContext(ctx, "call failed", "request_id", requestID(ctx),
+				"procedure", spec.Procedure, "cause", hidden.Error())
+		}
+		return wire
+	}
+}
+
+// newValidator compiles the contract's rules once, so that a broken one stops
+// the start and not a call.
+func newValidator() (protovalidate.Validator, error) {
+	var requests []protoreflect.MessageDescriptor
+	for m := range methods() {
+		requests = append(requests, m.Input())
+	}
+	v, err := protovalidate.New(protovalidate.WithMessageDescriptors(requests...))
+	if err != nil {
+		return nil, fmt.Errorf("compile the contract's rules: %w", err)
+	}
+	return v, nil
+}
+
+// strictJSON refuses fields that the contract does not have. A misspelt
+// scheduled_for that is ignored would send at once.
+type strictJSON struct{ name string }
+
+// Name implements connect.Codec.
+func (c strictJSON) Name() string { return c.name }
+
+var errNoMessage = errors.New("not a protobuf message")
+
+// Marshal implements connect.Codec.
+func (strictJSON) Marshal(v any) ([]byte, error) {
+	m, ok := v.(proto.Message)
+	if !ok {
+		return nil, errNoMessage
+	}
+	return protojson.Marshal(m)
+}
+
+// Unmarshal implements connect.Codec.
+func (strictJSON) Unmarshal(data []byte, v any) error {
+	m, ok := v.(proto.Message)
+	if !ok {
+		return errNoMessage
+	}
+	if len(data) == 0 {
+		return errors.New("zero-length payload is not a valid JSON object")
+	}
+	return protojson.Unmarshal(data, m)
+}

@@ -1,0 +1,191 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
+)
+
+// Rules of this file: what can be said without a request's body is said before
+// the body is read, in the words of the protocol that the client speaks.
+
+const requestIDHeader = "X-Request-Id"
+
+// maxRequestID bounds the request id that a client may choose.
+const maxRequestID = 64
+
+type contextKey int
+
+const (
+	keyRequestID contextKey = iota
+	keyCaller
+	keyWriter
+)
+
+// caller is who asks.
+type caller struct {
+	project string
+	actor   string // as events and resolutions name it
+}
+
+func callerOf(ctx context.Context) caller {
+	c, _ := ctx.Value(keyCaller).(caller)
+	return c
+}
+
+func requestID(ctx context.Context) string {
+	id, _ := ctx.Value(keyRequestID).(string)
+	return id
+}
+
+// writerOf gives the controls of the response, which only streams need.
+func writerOf(ctx context.Context) *http.ResponseController {
+	c, _ := ctx.Value(keyWriter).(*http.ResponseController)
+	return c
+}
+
+// identified gives every request an id, the client's own where it is fit.
+func identified(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id := r.Header.Get(requestIDHeader)
+		if !validRequestID(id) {
+			id = newID().String()
+		}
+		w.Header().Set(requestIDHeader, id)
+		ctx := context.WithValue(r.Context(), keyRequestID, id)
+		ctx = context.WithValue(ctx, keyWriter, http.NewResponseController(w))
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+func validRequestID(id string) bool {
+	if id == "" || len(id) > maxRequestID {
+		return false
+	}
+	for _, c := range []byte(id) {
+		if c <= ' ' || c > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// checkHost guards a server without a key against DNS rebinding: a web page
+// that has its own name point to this address must not reach the API.
+func (s *Server) checkHost(next http.Handler) http.Handler {
+	if s.cfg.APIKey != "" {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.hostAllowed(r.Host) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		http.Error(w, fmt.Sprintf("Fireonce runs without an API key and therefore answers only to loopback names, not to %q. "+
+			"Set an API key, or list the host name as allowed.", r.Host), http.StatusMisdirectedRequest)
+	})
+}
+
+func (s *Server) hostAllowed(hostport string) bool {
+	host := hostport
+	if h, _, err := net.SplitHostPort(hostport); err == nil {
+		host = h
+	}
+	host = strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
+	if addr, err := netip.ParseAddr(host); err == nil && addr.Unmap().IsLoopback() {
+		return true
+	}
+	return host == "localhost" || slices.ContainsFunc(s.cfg.AllowedHosts, func(allowed string) bool {
+		return strings.EqualFold(strings.Trim(allowed, "[]"), host)
+	})
+}
+
+// writeErrors writes errors in the protocol of the request.
+var writeErrors = connect.NewErrorWriter()
+
+// authenticated lets calls pass that come with the key, or all when there is
+// none. The comparison takes the same time for every wrong key.
+func (s *Server) authenticated(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		who := caller{project: DefaultProject, actor: "api"}
+		if s.cfg.APIKey != "" {
+			scheme, key, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+			sum := sha256.Sum256([]byte(strings.TrimSpace(key)))
+			if subtle.ConstantTimeCompare(sum[:], s.keySum[:]) != 1 || !strings.EqualFold(scheme, "Bearer") {
+				w.Header().Set("WWW-Authenticate", `Bearer realm="fireonce"`)
+				s.turnAway(w, r, refuse(fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_INVALID,
+					"no API key, or one that is not known; send it as Authorization: Bearer KEY"))
+				return
+			}
+			who.actor = "api:key"
+		}
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), keyCaller, who)))
+	})
+}
+
+// turnAway answers a call whose body nobody has read.
+func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, f *fault) {
+	s.log.InfoContext(r.Context(), "call turned away", "request_id", requestID(r.Context()),
+		"procedure", r.URL.Path, "reason", f.reason.String())
+	_ = writeErrors.Write(w, r, f.wire()) // a client that has gone gets no answer
+}
+
+// frameHeader is what precedes a message in gRPC, gRPC-Web and Connect streams:
+// a byte of flags and the length.
+const frameHeader = 5
+
+// sized turns requests away that say that they are too large, and bounds the
+// time that their bodies may take. A body that does not say its size is cut off
+// by the handler.
+func (s *Server) sized(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Not every transport has read deadlines; the connection's own limits hold then.
+		_ = writerOf(r.Context()).SetReadDeadline(time.Now().Add(s.cfg.Limits.MaxDeadline))
+		limit := int64(s.maxRequest(r.URL.Path))
+		size := r.ContentLength
+		if framed(r.Header.Get("Content-Type")) {
+			body := bufio.NewReaderSize(r.Body, frameHeader)
+			r.Body = peeked{body, r.Body}
+			size = 0
+			if head, err := body.Peek(frameHeader); err == nil {
+				size = int64(binary.BigEndian.Uint32(head[1:]))
+			}
+		}
+		if size <= limit {
+			next.ServeHTTP(w, r)
+			return
+		}
+		reason := fireoncev1.ErrorReason_ERROR_REASON_REQUEST_TOO_LARGE
+		if r.URL.Path == fireoncev1connect.JobServiceBatchScheduleJobsProcedure {
+			reason = fireoncev1.ErrorReason_ERROR_REASON_BATCH_TOO_LARGE
+		}
+		s.turnAway(w, r, refuse(reason, fmt.Sprintf("the request has %d bytes; at most %d are read", size, limit),
+			"size", strconv.FormatInt(size, 10), "limit", strconv.FormatInt(limit, 10)))
+	})
+}
+
+func framed(contentType string) bool {
+	return strings.HasPrefix(contentType, "application/grpc") || strings.HasPrefix(contentType, "application/connect+")
+}
+
+// peeked is a body of which the beginning was looked at.
+type peeked struct {
+	io.Reader
+	io.Closer
+}

@@ -1,0 +1,142 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"connectrpc.com/connect"
+	"connectrpc.com/grpchealth"
+	"connectrpc.com/grpcreflect"
+	"connectrpc.com/validate"
+	"github.com/rs/cors"
+
+	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
+)
+
+const (
+	// readHeaderTimeout bounds the time until a request's headers are read.
+	readHeaderTimeout = 10 * time.Second
+	// idleTimeout closes connections on which nobody asks for anything.
+	idleTimeout = 3 * time.Minute
+	// maxHeaderBytes bounds a request's headers.
+	maxHeaderBytes = 64 << 10
+	// corsMaxAge is how long browsers may keep the answer to a preflight.
+	corsMaxAge = 2 * time.Hour
+)
+
+// services are the names that health and reflection tell about.
+var services = []string{fireoncev1connect.JobServiceName, fireoncev1connect.ConnectionServiceName}
+
+// HTTPServer makes the server for the address: HTTP/1.1 and HTTP/2 on one port,
+// with and without TLS. It has no write timeout, because that would cut event
+// streams; each message of a stream has a deadline of its own.
+func (s *Server) HTTPServer(addr string) *http.Server {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
+	protocols.SetUnencryptedHTTP2(true)
+	return &http.Server{
+		Addr: addr, Handler: s.handler, Protocols: protocols,
+		ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+	}
+}
+
+// routes puts the parts together. From the outside in: Host check, CORS,
+// request id; then, for the API alone, the key and the size, both before a
+// byte of the body is read, and the interceptors.
+func (s *Server) routes() (http.Handler, error) {
+	validator, err := newValidator()
+	if err != nil {
+		return nil, err
+	}
+	options := []connect.HandlerOption{
+		connect.WithRecover(s.recovered),
+		connect.WithInterceptors(
+			s.logCalls(), s.requireCaller(), s.refuseUnimplemented(), s.clampDeadline(),
+			validate.NewInterceptor(validate.WithValidator(validator)), s.mapErrors(),
+		),
+		connect.WithConditionalHandlerOptions(func(spec connect.Spec) []connect.HandlerOption {
+			return []connect.HandlerOption{connect.WithReadMaxBytes(s.maxRequest(spec.Procedure))}
+		}),
+		connect.WithCodec(strictJSON{"json"}),
+		connect.WithCodec(strictJSON{"json; charset=utf-8"}),
+	}
+	mux := http.NewServeMux()
+	api := func(path string, h http.Handler) { mux.Handle(path, s.authenticated(s.sized(h))) }
+	api(fireoncev1connect.NewJobServiceHandler(&jobService{Server: s}, options...))
+	api(fireoncev1connect.NewConnectionServiceHandler(&connectionService{Server: s}, options...))
+	small := connect.WithReadMaxBytes(s.cfg.Limits.Request)
+	mux.Handle(grpchealth.NewHandler(s.health, small))
+	reflector := grpcreflect.NewStaticReflector(append(services, grpchealth.HealthV1ServiceName)...)
+	mux.Handle(grpcreflect.NewHandlerV1(reflector, small))
+	mux.Handle(grpcreflect.NewHandlerV1Alpha(reflector, small))
+	mux.HandleFunc("GET /{$}", s.landing)
+	return s.checkHost(s.cors(identified(mux))), nil
+}
+
+// maxRequest is the size of a request that a procedure reads.
+func (s *Server) maxRequest(procedure string) int {
+	if procedure == fireoncev1connect.JobServiceBatchScheduleJobsProcedure {
+		return s.cfg.Limits.Batch
+	}
+	return s.cfg.Limits.Request
+}
+
+// cors lets browsers call from the origins that are listed, and from no other.
+func (s *Server) cors(next http.Handler) http.Handler {
+	if len(s.cfg.AllowedOrigins) == 0 {
+		return next
+	}
+	return cors.New(cors.Options{
+		AllowedOrigins: s.cfg.AllowedOrigins,
+		AllowedMethods: []string{http.MethodGet, http.MethodPost},
+		AllowedHeaders: []string{
+			"Authorization", "Content-Type", "Connect-Protocol-Version", "Connect-Timeout-Ms",
+			"Grpc-Timeout", "X-Grpc-Web", "X-User-Agent", requestIDHeader,
+		},
+		ExposedHeaders: []string{"Grpc-Status", "Grpc-Message", "Grpc-Status-Details-Bin", requestIDHeader},
+		MaxAge:         int(corsMaxAge.Seconds()),
+	}).Handler(next)
+}
+
+// landing tells a person what has answered.
+func (s *Server) landing(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	_, _ = fmt.Fprintf(w, `Fireonce %s
+
+Schedule a side effect. It takes effect once, or Fireonce says plainly that it
+does not know.
+
+This port speaks Connect, gRPC and gRPC-Web:
+  POST /%s/…    (JSON with Content-Type: application/json)
+  gRPC health and reflection are on: grpcurl -plaintext HOST:PORT list
+`, s.cfg.Version, strings.Join(services, "/…\n  POST /"))
+}
+
+// health answers gRPC health checks: serving, until Shutdown.
+type health struct{ stopping atomic.Bool }
+
+func newHealth() *health { return &health{} }
+
+func (h *health) stop() { h.stopping.Store(true) }
+
+// Check implements grpchealth.Checker.
+func (h *health) Check(_ context.Context, req *grpchealth.CheckRequest) (*grpchealth.CheckResponse, error) {
+	known := req.Service == "" || req.Service == grpchealth.HealthV1ServiceName
+	for _, name := range services {
+		known = known || req.Service == name
+	}
+	switch {
+	case !known:
+		return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("no service %q", req.Service))
+	case h.stopping.Load():
+		return &grpchealth.CheckResponse{Status: grpchealth.StatusNotServing}, nil
+	default:
+		return &grpchealth.CheckResponse{Status: grpchealth.StatusServing}, nil
+	}
+}

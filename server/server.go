@@ -1,0 +1,164 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/vault"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Vault seals the credentials of connections. *vault.Vault is one.
+type Vault interface {
+	// KeyID names the key that Seal uses.
+	KeyID() string
+	// Seal encrypts a secret so that it opens in one place only.
+	Seal(secret []byte, at vault.Place) ([]byte, error)
+	// Fingerprint tells two secrets apart and reveals neither.
+	Fingerprint(secret []byte) string
+}
+
+// Config says what a Server serves. Store, Connectors and Vault are required.
+type Config struct {
+	Store      store.Store
+	Connectors *connector.Registry
+	Vault      Vault
+	// Log gets one line per call, without payloads and secrets; nil: none.
+	Log *slog.Logger
+	// Version is shown on the landing page.
+	Version string
+	// APIKey, when set, must come with every call as "Authorization: Bearer".
+	// Without it everybody who reaches the port may do everything, so only
+	// loopback names and AllowedHosts are served.
+	APIKey string
+	// AllowedOrigins are the web origins that may call from a browser, e.g.
+	// "https://app.example.org"; none: CORS is off.
+	AllowedOrigins []string
+	// AllowedHosts are names beside loopback ones that a call may be addressed
+	// to when there is no APIKey, without port.
+	AllowedHosts []string
+	// NewID makes ids; nil: UUIDs of version 7.
+	NewID func() job.ID
+	// Now is the clock that requested times are checked with; nil: time.Now.
+	Now    func() time.Time
+	Limits Limits
+}
+
+// Limits bound what one server takes on. A zero field takes its default.
+type Limits struct {
+	// Request is the size of a request in bytes; default 1 MiB.
+	Request int
+	// Batch is the size of a BatchScheduleJobsRequest; default 16 MiB.
+	Batch int
+	// DefaultDeadline is for calls without one, MaxDeadline for all unary calls;
+	// defaults 30 s and 60 s.
+	DefaultDeadline, MaxDeadline time.Duration
+	// Streams bounds the open event streams of a project; default 1,000.
+	Streams int
+	// StreamDuration is the longest life of a stream; default 15 min.
+	StreamDuration time.Duration
+	// Heartbeat is the time between two heartbeats; default 15 s.
+	Heartbeat time.Duration
+	// Poll is the longest time between two looks at the event log; default 1 s.
+	Poll time.Duration
+	// Write is the time for one message to a stream's reader; default 10 s.
+	Write time.Duration
+}
+
+func (l Limits) withDefaults() Limits {
+	or(&l.Request, 1<<20)
+	or(&l.Batch, 16<<20)
+	or(&l.DefaultDeadline, 30*time.Second)
+	or(&l.MaxDeadline, 60*time.Second)
+	or(&l.Streams, 1000)
+	or(&l.StreamDuration, 15*time.Minute)
+	or(&l.Heartbeat, 15*time.Second)
+	or(&l.Poll, time.Second)
+	or(&l.Write, 10*time.Second)
+	return l
+}
+
+func or[T int | time.Duration](value *T, fallback T) {
+	if *value <= 0 {
+		*value = fallback
+	}
+}
+
+// DefaultProject owns everything while there is one key or none.
+const DefaultProject = "default"
+
+// Server answers the API.
+type Server struct {
+	cfg     Config
+	store   store.Store
+	log     *slog.Logger
+	storeID job.ID
+	keySum  [sha256.Size]byte
+	streams *streams
+	health  *health
+	handler http.Handler
+}
+
+// New makes a server. It reads the store's identity, which cursors carry.
+func New(cfg Config) (*Server, error) {
+	switch {
+	case cfg.Store == nil:
+		return nil, errors.New("server: no store")
+	case cfg.Connectors == nil:
+		return nil, errors.New("server: no connectors")
+	case cfg.Vault == nil:
+		return nil, errors.New("server: no vault")
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.NewID == nil {
+		cfg.NewID = newID
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	cfg.Limits = cfg.Limits.withDefaults()
+	ctx, cancel := context.WithTimeout(context.Background(), cfg.Limits.DefaultDeadline)
+	defer cancel()
+	meta, err := cfg.Store.Meta(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("server: read the store's identity: %w", err)
+	}
+	s := &Server{
+		cfg: cfg, store: cfg.Store, log: cfg.Log, storeID: meta.StoreID,
+		keySum: sha256.Sum256([]byte(cfg.APIKey)), streams: newStreams(cfg.Limits.Streams), health: newHealth(),
+	}
+	if s.handler, err = s.routes(); err != nil {
+		return nil, fmt.Errorf("server: %w", err)
+	}
+	return s, nil
+}
+
+// Handler answers the API and the landing page. It wants a server that speaks
+// HTTP/2 too: see HTTPServer.
+func (s *Server) Handler() http.Handler { return s.handler }
+
+// Shutdown ends the event streams with UNAVAILABLE / SHUTTING_DOWN, lets no new
+// one begin, and waits for their ends. Health checks fail from now on. Calls
+// that are no streams go on: shut the http.Server down after this.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.health.stop()
+	if err := s.streams.close(ctx); err != nil {
+		return fmt.Errorf("end the event streams: %w", err)
+	}
+	return nil
+}
+
+// newID makes a UUID of version 7. It panics when the system gives no
+// randomness: there is no safe way to go on.
+func newID() job.ID { return job.ID(uuid.Must(uuid.NewV7())) }

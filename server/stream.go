@@ -1,0 +1,283 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file: a stream reads the event log from a position on, a page
+// at a time, and sends what it reads with the position to go on from. The log
+// is the truth; the store's hints only make the next look come sooner. No page
+// is read before the one before it is sent, so a reader that is slow slows
+// nobody else, and one that takes nothing for a while is cut off.
+
+const (
+	// eventPage bounds what one read of the log gives.
+	eventPage = 100
+	// streamJitter is the largest part of a stream's life that is taken off, so
+	// that streams that began together do not come back together.
+	streamJitter = 0.1
+	// pollGap is the shortest time between two looks when hints come thick.
+	pollGap = 20 * time.Millisecond
+)
+
+// feed is one stream at work.
+type feed struct {
+	*jobService
+	query  store.EventQuery
+	kind   tokenKind
+	job    job.ID // of a jobCursor
+	owner  [ownerLen]byte
+	jobToo bool
+	out    *connect.ServerStream[fireoncev1.StreamJobEventsResponse]
+	writer *http.ResponseController
+}
+
+// StreamJobEvents implements the RPC.
+func (s *jobService) StreamJobEvents(ctx context.Context, req *fireoncev1.StreamJobEventsRequest, out *connect.ServerStream[fireoncev1.StreamJobEventsResponse]) error {
+	project := callerOf(ctx).project
+	leave, err := s.streams.enter(project)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	query, err := eventsFromWire(project, req.GetFilter())
+	if err != nil {
+		return err
+	}
+	query.Limit = eventPage
+	f := &feed{
+		jobService: s, query: query, kind: logCursor, owner: s.owner(project),
+		jobToo: req.GetIncludeJob(), out: out, writer: writerOf(ctx),
+	}
+	if err := f.start(ctx, req); err != nil {
+		return err
+	}
+	life := s.cfg.Limits.StreamDuration
+	if asked := req.GetMaxDuration(); asked != nil {
+		life = min(life, asked.AsDuration())
+	}
+	life -= time.Duration(float64(life) * streamJitter * rand.Float64())
+	// The request has been read; from here on only writes have deadlines.
+	_ = f.writer.SetReadDeadline(time.Time{})
+	defer func() { _ = f.writer.SetWriteDeadline(time.Time{}) }()
+	return f.run(ctx, life)
+}
+
+// start finds the place to begin at.
+func (f *feed) start(ctx context.Context, req *fireoncev1.StreamJobEventsRequest) error {
+	only, oneJob := soleJob(req.GetFilter(), f.query)
+	switch start := req.GetStart().(type) {
+	case *fireoncev1.StreamJobEventsRequest_AfterCursor:
+		p, err := f.parseCursor(f.query.Project, start.AfterCursor)
+		if err != nil {
+			return err
+		}
+		if p.kind == jobCursor && (!oneJob || only != p.id) {
+			return refuse(fireoncev1.ErrorReason_ERROR_REASON_CURSOR_INVALID,
+				"after_cursor is of one job's history; filter by that job alone", "field", "after_cursor")
+		}
+		f.kind, f.query.After = p.kind, p.at
+	case *fireoncev1.StreamJobEventsRequest_FromBeginning:
+		if oneJob {
+			f.kind = jobCursor
+		}
+	default:
+		end, err := f.logEnd(ctx, f.query.Project)
+		if err != nil {
+			return err
+		}
+		f.query.After = end
+	}
+	if f.kind == jobCursor {
+		// One job's history is read by its sequence: no event is ever too old.
+		f.job, f.query.Job, f.query.Jobs = only, only, nil
+	}
+	return nil
+}
+
+// soleJob tells whether a filter selects one job and nothing else.
+func soleJob(f *fireoncev1.EventFilter, q store.EventQuery) (job.ID, bool) {
+	if len(q.Jobs) != 1 || len(f.GetConnectionIds()) > 0 || f.GetScheduleId() != "" {
+		return job.ID{}, false
+	}
+	return q.Jobs[0], true
+}
+
+// run sends events until the stream's life is over.
+func (f *feed) run(ctx context.Context, life time.Duration) error {
+	wake, unwatch := f.store.Watch(store.WatchEvents)
+	defer unwatch()
+	end := time.NewTimer(life)
+	defer end.Stop()
+	beat := time.NewTicker(f.cfg.Limits.Heartbeat)
+	defer beat.Stop()
+	// The first look comes before the first word, so that a cursor that cannot
+	// be read from is refused and not answered.
+	page, err := f.read(ctx)
+	if err != nil {
+		return err
+	}
+	if f.kind == logCursor && f.query.After > page.End {
+		return refuse(fireoncev1.ErrorReason_ERROR_REASON_CURSOR_INVALID,
+			"after_cursor is of a later state of the database than the present one", "field", "after_cursor")
+	}
+	if err := f.heartbeat(); err != nil {
+		return err
+	}
+	for {
+		if err := f.sendPage(ctx, page); err != nil {
+			return err
+		}
+		read := time.Now()
+		if done, err := f.rest(ctx, page.More, wake, end.C, beat.C, read); done || err != nil {
+			return err
+		}
+		if page, err = f.read(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// rest waits until the log is to be read again; not at all when more is there.
+// It says done when the stream's life is over.
+func (f *feed) rest(ctx context.Context, more bool, wake <-chan struct{}, end, beat <-chan time.Time, read time.Time) (done bool, err error) {
+	wait := f.cfg.Limits.Poll
+	if more {
+		wait = 0
+	}
+	poll := time.NewTimer(wait)
+	defer poll.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return true, ctx.Err()
+		case <-f.streams.closing:
+			return true, shuttingDown()
+		case <-end:
+			return true, nil
+		case <-beat:
+			if err := f.heartbeat(); err != nil {
+				return true, err
+			}
+		case <-wake:
+			poll.Reset(max(0, pollGap-time.Since(read)))
+			wake = nil // the look that follows serves every further hint too
+		case <-poll.C:
+			return false, nil
+		}
+	}
+}
+
+func (f *feed) read(ctx context.Context) (store.EventPage, error) {
+	page, err := f.store.Events(ctx, f.query)
+	if err != nil {
+		return page, notFoundAs(fmt.Errorf("read events: %w", err), jobNotFound(f.job.String()))
+	}
+	return page, nil
+}
+
+// sendPage sends a page's events and moves the place.
+func (f *feed) sendPage(ctx context.Context, page store.EventPage) error {
+	now, err := f.readNow(ctx, page.Events)
+	if err != nil {
+		return err
+	}
+	for _, e := range page.Events {
+		changed := changeToWire(e)
+		changed.Attempt = now.attempts[attemptOf{e.Job, e.Attempt}]
+		changed.Job = now.jobs[e.Job]
+		at := e.Position
+		if f.kind == jobCursor {
+			at = e.Sequence
+		}
+		err := f.send(&fireoncev1.JobEvent{
+			Cursor: f.cursorAt(at), EventTime: timeToWire(e.At),
+			Event: &fireoncev1.JobEvent_JobChanged{JobChanged: changed},
+		})
+		if err != nil {
+			return err
+		}
+	}
+	f.query.After = page.Next
+	return nil
+}
+
+type attemptOf struct {
+	job    job.ID
+	number int
+}
+
+// present is what events refer to, as read now.
+type present struct {
+	attempts map[attemptOf]*fireoncev1.Attempt
+	jobs     map[job.ID]*fireoncev1.Job
+}
+
+// readNow reads what a page's events refer to, each job's once.
+func (f *feed) readNow(ctx context.Context, events []job.Event) (present, error) {
+	out := present{attempts: map[attemptOf]*fireoncev1.Attempt{}, jobs: map[job.ID]*fireoncev1.Job{}}
+	first := map[job.ID]int{}
+	for _, e := range events {
+		if n, seen := first[e.Job]; !seen || n == 0 || e.Attempt > 0 && e.Attempt < n {
+			first[e.Job] = e.Attempt
+		}
+	}
+	for id, n := range first {
+		ref := store.Ref{Project: f.query.Project, ID: id}
+		if n > 0 {
+			attempts, err := f.store.Attempts(ctx, ref, n-1, store.MaxBatch)
+			if err != nil && !errors.Is(err, store.ErrNotFound) {
+				return out, fmt.Errorf("read attempts: %w", err)
+			}
+			for _, a := range attempts {
+				out.attempts[attemptOf{id, a.Number}] = attemptToWire(a)
+			}
+		}
+		if f.jobToo {
+			snap, err := f.store.Job(ctx, ref)
+			if errors.Is(err, store.ErrNotFound) {
+				continue // its history outlives it
+			}
+			if err != nil {
+				return out, fmt.Errorf("read the job: %w", err)
+			}
+			out.jobs[id] = jobToWire(snap.Job)
+		}
+	}
+	return out, nil
+}
+
+func (f *feed) cursorAt(at int64) string {
+	return place{kind: f.kind, owner: f.owner, id: f.job, at: at}.String()
+}
+
+func (f *feed) heartbeat() error {
+	return f.send(&fireoncev1.JobEvent{
+		Cursor: f.cursorAt(f.query.After),
+		Event: &fireoncev1.JobEvent_Heartbeat{Heartbeat: &fireoncev1.Heartbeat{
+			ServerTime: timestamppb.New(job.Micros(f.cfg.Now())),
+		}},
+	})
+}
+
+// send writes one message, in bounded time.
+func (f *feed) send(e *fireoncev1.JobEvent) error {
+	// A transport without deadlines still has the connection's own limits.
+	_ = f.writer.SetWriteDeadline(time.Now().Add(f.cfg.Limits.Write))
+	if err := f.out.Send(&fireoncev1.StreamJobEventsResponse{Event: e}); err != nil {
+		return fmt.Errorf("send an event: %w", err)
+	}
+	return nil
+}

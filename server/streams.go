@@ -1,0 +1,80 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+)
+
+// streams counts the open event streams and ends them all at a shutdown.
+type streams struct {
+	limit   int
+	closing chan struct{} // closed by close
+
+	mu     sync.Mutex
+	open   map[string]int // per project
+	total  int
+	closed bool
+	empty  chan struct{} // closed when closed and none is open
+}
+
+func newStreams(limit int) *streams {
+	return &streams{
+		limit: limit, closing: make(chan struct{}), open: make(map[string]int), empty: make(chan struct{}),
+	}
+}
+
+// enter counts a stream in; the function counts it out.
+func (s *streams) enter(project string) (leave func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, shuttingDown()
+	}
+	if s.open[project] >= s.limit {
+		return nil, refuse(fireoncev1.ErrorReason_ERROR_REASON_TOO_MANY_STREAMS,
+			fmt.Sprintf("%d event streams of this project are open, and no more are allowed", s.limit),
+			"limit", strconv.Itoa(s.limit))
+	}
+	s.open[project]++
+	s.total++
+	return func() { s.leave(project) }, nil
+}
+
+func (s *streams) leave(project string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open[project]--; s.open[project] == 0 {
+		delete(s.open, project)
+	}
+	if s.total--; s.total == 0 && s.closed {
+		close(s.empty)
+	}
+}
+
+// close ends every stream and waits until they are gone.
+func (s *streams) close(ctx context.Context) error {
+	s.mu.Lock()
+	if !s.closed {
+		s.closed = true
+		close(s.closing)
+		if s.total == 0 {
+			close(s.empty)
+		}
+	}
+	s.mu.Unlock()
+	select {
+	case <-s.empty:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func shuttingDown() *fault {
+	return refuse(fireoncev1.ErrorReason_ERROR_REASON_SHUTTING_DOWN,
+		"the server is shutting down; go on with the last cursor, on another server if there is one")
+}

@@ -1,0 +1,158 @@
+package server
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file: cursors and page tokens are opaque texts that name a
+// place. Each carries a version, its kind, what it belongs to (a hash over
+// store, project and, for pages, the query) and a checksum. The checksum finds
+// damage, not forgery: a forged place reaches nothing that the caller's project
+// does not own, because every read names the project too.
+
+const (
+	tokenVersion = 1
+	ownerLen     = 8
+	sumLen       = 4
+)
+
+type tokenKind byte
+
+const (
+	logCursor  tokenKind = 'L' // a position in the project's event log
+	jobCursor  tokenKind = 'J' // a sequence of one job
+	jobPages   tokenKind = 'P'
+	tryPages   tokenKind = 'A' // attempts
+	connPages  tokenKind = 'C'
+	etagPrefix           = "v"
+)
+
+// place is what a token says.
+type place struct {
+	kind  tokenKind
+	owner [ownerLen]byte
+	id    job.ID
+	at    int64 // a position, a sequence, a number, or a time in microseconds
+}
+
+var errBadToken = errors.New("malformed token")
+
+var tokenText = base64.RawURLEncoding.Strict()
+
+func (p place) String() string {
+	b := make([]byte, 0, 2+ownerLen+len(p.id)+8+sumLen)
+	b = append(b, tokenVersion, byte(p.kind))
+	b = append(b, p.owner[:]...)
+	b = append(b, p.id[:]...)
+	b = binary.BigEndian.AppendUint64(b, uint64(p.at))
+	sum := sha256.Sum256(b)
+	return tokenText.EncodeToString(append(b, sum[:sumLen]...))
+}
+
+func parsePlace(text string) (place, error) {
+	var p place
+	b, err := tokenText.DecodeString(text)
+	if err != nil || len(b) != 2+ownerLen+len(p.id)+8+sumLen || b[0] != tokenVersion {
+		return place{}, errBadToken
+	}
+	body, sum := b[:len(b)-sumLen], b[len(b)-sumLen:]
+	if want := sha256.Sum256(body); string(sum) != string(want[:sumLen]) {
+		return place{}, errBadToken
+	}
+	p.kind = tokenKind(b[1])
+	copy(p.owner[:], b[2:])
+	copy(p.id[:], b[2+ownerLen:])
+	p.at = int64(binary.BigEndian.Uint64(b[2+ownerLen+len(p.id):]))
+	if p.at < 0 {
+		return place{}, errBadToken
+	}
+	return p, nil
+}
+
+// owner hashes what a token belongs to.
+func (s *Server) owner(project string, parts ...[]byte) [ownerLen]byte {
+	c := job.NewCanon().Field("store", s.storeID[:]).Field("project", []byte(project))
+	for _, p := range parts {
+		c.Field("part", p)
+	}
+	sum := sha256.Sum256(c.Bytes())
+	var out [ownerLen]byte
+	copy(out[:], sum[:])
+	return out
+}
+
+// cursor gives the text of a position in the project's event log.
+func (s *Server) cursor(project string, position int64) string {
+	return place{kind: logCursor, owner: s.owner(project), at: position}.String()
+}
+
+// parseCursor reads a cursor of this store and project.
+func (s *Server) parseCursor(project, text string) (place, error) {
+	const reason = fireoncev1.ErrorReason_ERROR_REASON_CURSOR_INVALID
+	p, err := parsePlace(text)
+	switch {
+	case err != nil, p.kind != logCursor && p.kind != jobCursor:
+		return place{}, refuse(reason, "after_cursor is no cursor of this API", "field", "after_cursor")
+	case p.owner != s.owner(project):
+		return place{}, refuse(reason, "after_cursor is of another project or another database", "field", "after_cursor")
+	default:
+		return p, nil
+	}
+}
+
+// pageOwner binds a page token to a query: its page_token and page_size may
+// change from page to page, nothing else.
+func (s *Server) pageOwner(project string, query proto.Message) ([ownerLen]byte, error) {
+	enc, err := canonical(query.ProtoReflect())
+	if err != nil {
+		return [ownerLen]byte{}, badField(string(query.ProtoReflect().Descriptor().Name()), err.Error())
+	}
+	return s.owner(project, enc), nil
+}
+
+// parsePage reads a page token; an empty one is the zero place.
+func parsePage(kind tokenKind, owner [ownerLen]byte, text string) (place, error) {
+	if text == "" {
+		return place{}, nil
+	}
+	const reason = fireoncev1.ErrorReason_ERROR_REASON_PAGE_TOKEN_INVALID
+	p, err := parsePlace(text)
+	switch {
+	case err != nil, p.kind != kind:
+		return place{}, refuse(reason, "page_token is no token of this call", "field", "page_token")
+	case p.owner != owner:
+		return place{}, refuse(reason, "page_token was made for another query; start from the first page", "field", "page_token")
+	default:
+		return p, nil
+	}
+}
+
+func (p place) time() time.Time {
+	if p.kind == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(p.at).UTC()
+}
+
+const (
+	defaultPage = 50
+	maxPage     = store.MaxBatch
+)
+
+// pageSize gives what a request's page_size means.
+func pageSize(asked int32) int {
+	if asked <= 0 {
+		return defaultPage
+	}
+	return min(int(asked), maxPage)
+}
