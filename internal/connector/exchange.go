@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"time"
 )
 
@@ -82,10 +83,13 @@ func (l *Line) exchange(r *http.Request, b Bounds) Answer {
 	if b.SendBy.After(b.AnswerBy) {
 		b.SendBy = b.AnswerBy
 	}
-	err := errors.Join(l.conn.SetReadDeadline(b.AnswerBy), l.conn.SetWriteDeadline(b.SendBy))
-	if err != nil || l.dead() {
+	if l.dead() || errors.Join(l.conn.SetReadDeadline(b.AnswerBy), l.conn.SetWriteDeadline(b.SendBy)) != nil {
 		l.abort()
 		return Answer{Err: ErrLineDead}
+	}
+	if !time.Now().Before(b.SendBy) {
+		l.abort()
+		return Answer{Err: os.ErrDeadlineExceeded}
 	}
 	before := l.raw.written.Load()
 	reading := make(chan reply, 1)
@@ -124,7 +128,10 @@ func (l *Line) await(reading <-chan reply, writing <-chan error, g *gate) (got r
 		if got.err != nil || got.status >= 300 {
 			_ = l.raw.SetWriteDeadline(time.Now())
 		}
-		return got, <-writing, true
+		if werr = <-writing; werr != nil && got.err != nil {
+			werr = got.err // it came first
+		}
+		return got, werr, true
 	}
 	unsent := l.raw.written.Load() == g.before
 	if !g.open || (werr != nil && (unsent || !g.broken)) {

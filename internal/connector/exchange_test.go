@@ -89,7 +89,8 @@ func TestEarlySuccessIsNoProof(t *testing.T) {
 			c.AwaitRelease()
 			c.Cut()
 		}})
-		a := open(t, p.Sender(), p.URL(), true).Exchange(post(t, p.URL(), make([]byte, bigBody)), bounds(300*time.Millisecond))
+		line, request := open(t, p.Sender(), p.URL(), true), post(t, p.URL(), make([]byte, bigBody))
+		a := line.Exchange(request, bounds(300*time.Millisecond))
 		if o := judge(a); o.Result != job.ResultUnknown || a.Sent {
 			t.Errorf("%s (%s), sent %v", o.Result, o.Message, a.Sent)
 		}
@@ -104,13 +105,14 @@ func TestSendByIsAbsolute(t *testing.T) {
 			c.AwaitRelease()
 			c.Cut()
 		}})
+		line, request := open(t, p.Sender(), p.URL(), true), post(t, p.URL(), make([]byte, bigBody))
 		start := time.Now()
-		b := connector.Bounds{SendBy: start.Add(100 * time.Millisecond), AnswerBy: start.Add(200 * time.Millisecond)}
-		a := open(t, p.Sender(), p.URL(), true).Exchange(post(t, p.URL(), make([]byte, bigBody)), b)
+		b := connector.Bounds{SendBy: start.Add(200 * time.Millisecond), AnswerBy: start.Add(400 * time.Millisecond)}
+		a := line.Exchange(request, b)
 		if o := judge(a); o.Result != job.ResultUnknown || a.Sent || a.Written == 0 {
 			t.Errorf("%s (%s), sent %v, %d bytes", o.Result, o.Message, a.Sent, a.Written)
 		}
-		if took := time.Since(start); took < 100*time.Millisecond || took > 10*time.Second {
+		if took := time.Since(start); took < 200*time.Millisecond || took > 10*time.Second {
 			t.Errorf("took %v", took)
 		}
 	})
@@ -126,7 +128,8 @@ func TestNothingArrivesAfterAnswerBy(t *testing.T) {
 		c.AwaitPeerGone()
 		rest <- c.Received() - before
 	}})
-	a := open(t, p.Sender(), p.URL(), true).Exchange(post(t, p.URL(), make([]byte, bigBody)), bounds(200*time.Millisecond))
+	line, request := open(t, p.Sender(), p.URL(), true), post(t, p.URL(), make([]byte, bigBody))
+	a := line.Exchange(request, bounds(200*time.Millisecond))
 	p.Release()
 	if got := <-rest; got >= bigBody || a.Written >= bigBody {
 		t.Errorf("the peer got %d bytes after the exchange was judged", got)

@@ -130,12 +130,12 @@ func broke(err error) string {
 	case errors.Is(err, ErrLineDead), errors.Is(err, ErrLineUsed), errors.Is(err, ErrTooManyInformational),
 		errors.Is(err, ErrBodyTooLarge), errors.Is(err, errHeadTooLarge):
 		return err.Error()
+	case errors.Is(err, syscall.ETIMEDOUT):
+		return "the network went silent"
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded), errors.As(err, &nerr) && nerr.Timeout():
 		return "out of time"
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return "the connection was reset"
-	case errors.Is(err, syscall.ETIMEDOUT):
-		return "the network went silent"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "the connection was closed"
 	case errors.Is(err, net.ErrClosed):
