@@ -1,0 +1,303 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+
+	"connectrpc.com/connect"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
+)
+
+// client calls the API in one protocol. Errors are *wireError.
+type client struct {
+	call   func(ctx context.Context, procedure string, req, res proto.Message) error
+	stream func(ctx context.Context, req *fireoncev1.StreamJobEventsRequest) feed
+}
+
+// feed is an open stream: next gives messages until io.EOF or a *wireError.
+type feed struct {
+	next  func() (*fireoncev1.JobEvent, error)
+	close func()
+}
+
+// wireError is what a client sees of an error, whatever the protocol.
+type wireError struct {
+	code   connect.Code
+	msg    string
+	detail *fireoncev1.ErrorDetail
+	info   *errdetails.ErrorInfo
+	types  []string
+}
+
+func (e *wireError) Error() string { return fmt.Sprintf("%s: %s %v", e.code, e.msg, e.types) }
+
+func (e *wireError) add(name string, value []byte) {
+	e.types = append(e.types, name)
+	switch name {
+	case "fireonce.v1.ErrorDetail":
+		e.detail = &fireoncev1.ErrorDetail{}
+		_ = proto.Unmarshal(value, e.detail)
+	case "google.rpc.ErrorInfo":
+		e.info = &errdetails.ErrorInfo{}
+		_ = proto.Unmarshal(value, e.info)
+	}
+}
+
+// protocols are the four ways into the API.
+var protocols = map[string]func(*fixture) client{
+	"curl": overCurl, "connect": overConnect, "grpc-web": overGRPCWeb, "grpc-go": overGRPC,
+}
+
+// overEach runs a test in every protocol, each with a server of its own.
+func overEach(t *testing.T, fn func(t *testing.T, f *fixture, c client)) {
+	for name, dial := range protocols {
+		t.Run(name, func(t *testing.T) {
+			f := start(t)
+			fn(t, f, dial(f))
+		})
+	}
+}
+
+// ---- Connect and gRPC-Web, by the generated client ----
+
+func overConnect(f *fixture) client { return generated(f) }
+func overGRPCWeb(f *fixture) client { return generated(f, connect.WithGRPCWeb()) }
+
+func generated(f *fixture, opts ...connect.ClientOption) client {
+	h := &http.Client{Transport: &http.Transport{}}
+	f.tb.Cleanup(h.CloseIdleConnections)
+	jobs := fireoncev1connect.NewJobServiceClient(h, "http://"+f.addr, opts...)
+	conns := fireoncev1connect.NewConnectionServiceClient(h, "http://"+f.addr, opts...)
+	return client{
+		call: func(ctx context.Context, procedure string, req, res proto.Message) error {
+			return callMethod(ctx, jobs, conns, procedure, req, res)
+		},
+		stream: func(ctx context.Context, req *fireoncev1.StreamJobEventsRequest) feed {
+			s, err := jobs.StreamJobEvents(ctx, req)
+			return connectFeed(s, err)
+		},
+	}
+}
+
+// callMethod calls the method of a generated client that a procedure names.
+func callMethod(ctx context.Context, jobs, conns any, procedure string, req, res proto.Message) error {
+	of := jobs
+	if strings.Contains(procedure, "ConnectionService") {
+		of = conns
+	}
+	method := reflect.ValueOf(of).MethodByName(procedure[strings.LastIndex(procedure, "/")+1:])
+	out := method.Call([]reflect.Value{reflect.ValueOf(ctx), reflect.ValueOf(req)})
+	if err, _ := out[1].Interface().(error); err != nil {
+		return fromConnect(err)
+	}
+	proto.Merge(res, out[0].Interface().(proto.Message))
+	return nil
+}
+
+func connectFeed(s *connect.ServerStreamForClient[fireoncev1.StreamJobEventsResponse], err error) feed {
+	return feed{
+		next: func() (*fireoncev1.JobEvent, error) {
+			if err != nil {
+				return nil, fromConnect(err)
+			}
+			if s.Receive() {
+				return proto.Clone(s.Msg()).(*fireoncev1.StreamJobEventsResponse).GetEvent(), nil
+			}
+			if s.Err() != nil {
+				return nil, fromConnect(s.Err())
+			}
+			return nil, io.EOF
+		},
+		close: func() {
+			if err == nil {
+				_ = s.Close()
+			}
+		},
+	}
+}
+
+func fromConnect(err error) error {
+	var e *connect.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	out := &wireError{code: e.Code(), msg: e.Message()}
+	for _, d := range e.Details() {
+		out.add(d.Type(), d.Bytes())
+	}
+	return out
+}
+
+// ---- gRPC, by grpc-go ----
+
+func overGRPC(f *fixture) client {
+	conn := dialGRPC(f)
+	jobs := fireoncev1.NewJobServiceClient(conn)
+	return client{
+		call: func(ctx context.Context, procedure string, req, res proto.Message) error {
+			return fromGRPC(conn.Invoke(ctx, procedure, req, res))
+		},
+		stream: func(ctx context.Context, req *fireoncev1.StreamJobEventsRequest) feed {
+			ctx, cancel := context.WithCancel(ctx)
+			s, err := jobs.StreamJobEvents(ctx, req)
+			return feed{close: cancel, next: func() (*fireoncev1.JobEvent, error) {
+				if err != nil {
+					return nil, fromGRPC(err)
+				}
+				m, err := s.Recv()
+				return m.GetEvent(), fromGRPC(err)
+			}}
+		},
+	}
+}
+
+func dialGRPC(f *fixture) *grpc.ClientConn {
+	conn, err := grpc.NewClient("dns:///"+f.addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	f.must(err)
+	f.tb.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+func fromGRPC(err error) error {
+	if err == nil || errors.Is(err, io.EOF) {
+		return err
+	}
+	st, _ := status.FromError(err)
+	out := &wireError{code: connect.Code(st.Code()), msg: st.Message()}
+	for _, d := range st.Proto().GetDetails() {
+		out.add(strings.TrimPrefix(d.GetTypeUrl(), "type.googleapis.com/"), d.GetValue())
+	}
+	return out
+}
+
+// ---- Connect with JSON, by hand, as curl does it ----
+
+func overCurl(f *fixture) client {
+	h := &http.Client{Transport: &http.Transport{}}
+	f.tb.Cleanup(h.CloseIdleConnections)
+	return client{
+		call: func(ctx context.Context, procedure string, req, res proto.Message) error {
+			body, err := protojson.Marshal(req)
+			if err != nil {
+				return err
+			}
+			return postJSON(ctx, h, "http://"+f.addr+procedure, string(body), res)
+		},
+		stream: func(ctx context.Context, req *fireoncev1.StreamJobEventsRequest) feed {
+			body, err := protojson.Marshal(req)
+			if err != nil {
+				return feed{next: func() (*fireoncev1.JobEvent, error) { return nil, err }, close: func() {}}
+			}
+			return curlFeed(ctx, h, "http://"+f.addr+"/fireonce.v1.JobService/StreamJobEvents", body)
+		},
+	}
+}
+
+// postJSON posts a body and reads the answer into res, which may be nil.
+func postJSON(ctx context.Context, h *http.Client, url, body string, res proto.Message) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	answer, err := h.Do(r)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	data, err := io.ReadAll(answer.Body)
+	switch {
+	case err != nil:
+		return err
+	case answer.StatusCode != http.StatusOK:
+		return jsonError(data)
+	case res == nil:
+		return nil
+	default:
+		return protojson.Unmarshal(data, res)
+	}
+}
+
+func jsonError(data []byte) error {
+	var wire struct {
+		Code    connect.Code `json:"code"`
+		Message string       `json:"message"`
+		Details []struct {
+			Type  string `json:"type"`
+			Value string `json:"value"`
+		} `json:"details"`
+	}
+	if err := json.Unmarshal(data, &wire); err != nil {
+		return fmt.Errorf("%w: %s", err, data)
+	}
+	out := &wireError{code: wire.Code, msg: wire.Message}
+	for _, d := range wire.Details {
+		value, err := base64.RawStdEncoding.DecodeString(d.Value)
+		if err != nil {
+			return err
+		}
+		out.add(d.Type, value)
+	}
+	return out
+}
+
+// curlFeed reads a stream of length-prefixed JSON messages.
+func curlFeed(ctx context.Context, h *http.Client, url string, body []byte) feed {
+	frame := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(body)))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(append(frame, body...)))
+	var answer *http.Response
+	if err == nil {
+		r.Header.Set("Content-Type", "application/connect+json")
+		answer, err = h.Do(r)
+	}
+	return feed{
+		next: func() (*fireoncev1.JobEvent, error) {
+			if err != nil {
+				return nil, err
+			}
+			var head [5]byte
+			if _, err := io.ReadFull(answer.Body, head[:]); err != nil {
+				return nil, err
+			}
+			data := make([]byte, binary.BigEndian.Uint32(head[1:]))
+			if _, err := io.ReadFull(answer.Body, data); err != nil {
+				return nil, err
+			}
+			if head[0]&2 == 0 {
+				var m fireoncev1.StreamJobEventsResponse
+				err := protojson.Unmarshal(data, &m)
+				return m.GetEvent(), err
+			}
+			var end struct {
+				Error json.RawMessage `json:"error"`
+			}
+			if err := json.Unmarshal(data, &end); err != nil || end.Error == nil {
+				return nil, errors.Join(err, io.EOF)
+			}
+			return nil, jsonError(end.Error)
+		},
+		close: func() {
+			if err == nil {
+				_ = answer.Body.Close()
+			}
+		},
+	}
+}

@@ -1,0 +1,305 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/vault"
+	"github.com/fireonce/fireonce/server"
+	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/sqlite"
+)
+
+// clock is a clock that only tests move.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// logs keeps what the server logs.
+type logs struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *logs) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *logs) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+// stub is a connector without a platform. Its verdict on a payload is what the
+// payload's schema asks for.
+type stub struct {
+	name    string
+	classes []job.Class
+}
+
+func (s stub) Describe() connector.Description {
+	return connector.Description{Name: s.name, Payloads: []string{"custom", "webhook"}, Classes: s.classes, Promise: "none"}
+}
+
+func (s stub) Check(settings []byte, cred connector.Credential) (connector.Capability, error) {
+	var secret fireoncev1.Credential
+	if err := proto.Unmarshal(cred.Data, &secret); err != nil {
+		return connector.Capability{}, err
+	}
+	switch {
+	case secret.GetBasic() != nil:
+		return connector.Capability{}, &connector.InputError{Reason: connector.BadCredential, Field: "credential", Msg: "no basic auth here"}
+	case len(secret.GetHeaders()) > 0:
+		return connector.Capability{}, &connector.InputError{Reason: connector.BadHeader, Field: "credential.headers[0].name", Msg: "not allowed"}
+	case bytes.Contains(settings, []byte("wrong")):
+		return connector.Capability{}, &connector.InputError{Reason: connector.BadSettings, Field: "connection.custom", Msg: "wrong"}
+	}
+	return connector.Capability{Traits: job.Traits{Class: job.Opaque}, Identity: "account-1"}, nil
+}
+
+func (s stub) Prepare(r connector.Request) (connector.Prepared, error) {
+	var p fireoncev1.Payload
+	if err := proto.Unmarshal(r.Payload, &p); err != nil {
+		return connector.Prepared{}, err
+	}
+	if r.PayloadKind == "email" {
+		return connector.Prepared{}, &connector.InputError{Reason: connector.PayloadMismatch, Field: "payload", Msg: "no e-mails here"}
+	}
+	switch {
+	case strings.HasPrefix(p.GetCustom().GetSchema(), "bad"):
+		return connector.Prepared{}, &connector.InputError{Reason: connector.BadPayload, Field: "payload.custom.data", Msg: "too bad"}
+	case strings.HasPrefix(p.GetCustom().GetSchema(), "header"):
+		return connector.Prepared{}, &connector.InputError{Reason: connector.BadHeader, Field: "payload.custom", Msg: "not that one"}
+	case strings.HasPrefix(p.GetCustom().GetSchema(), "panic"):
+		panic("a connector with a bug, and a secret-in-the-panic")
+	}
+	return connector.Prepared{HoldKey: "hold", Frozen: r.Payload}, nil
+}
+
+func (s stub) Open(context.Context, connector.Opening) (connector.Session, error) {
+	panic("the server opens no line")
+}
+
+// fixture is a server on a real socket, with a store of its own.
+type fixture struct {
+	tb     testing.TB
+	store  *sqlite.Store
+	server *server.Server
+	http   *http.Server
+	clock  *clock
+	logs   *logs
+	addr   string
+	conn   string // a connection's id
+}
+
+// start serves on a loopback port with the configuration that edit leaves.
+func start(tb testing.TB, edit ...func(*server.Config)) *fixture {
+	tb.Helper()
+	f := prepare(tb, edit...)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	f.addr = listener.Addr().String()
+	f.http = f.server.HTTPServer("")
+	done := make(chan error, 1)
+	go func() { done <- f.http.Serve(listener) }()
+	tb.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := f.server.Shutdown(ctx); err != nil {
+			tb.Errorf("shut down: %v", err)
+		}
+		_ = f.http.Close()
+		<-done
+	})
+	return f
+}
+
+// prepare makes a server without a socket, its store and one connection.
+func prepare(tb testing.TB, edit ...func(*server.Config)) *fixture {
+	tb.Helper()
+	f := &fixture{tb: tb, clock: &clock{now: time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)}, logs: &logs{}}
+	var err error
+	f.store, err = sqlite.Open(tb.Context(), sqlite.Options{
+		Path: filepath.Join(tb.TempDir(), "fireonce.db"), Migrate: true, Now: f.clock.Now, Host: "test",
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = f.store.Close() })
+	connectors, err := connector.NewRegistry(
+		stub{"stub", []job.Class{job.Opaque}}, stub{"webhook", []job.Class{job.Opaque}})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	safe, err := vault.New(bytes.Repeat([]byte{7}, 32))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	cfg := server.Config{
+		Store: f.store, Connectors: connectors, Vault: safe, Version: "test", Now: f.clock.Now,
+		Log: slog.New(slog.NewJSONHandler(f.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	}
+	for _, e := range edit {
+		e(&cfg)
+	}
+	if f.server, err = server.New(cfg); err != nil {
+		tb.Fatal(err)
+	}
+	id := job.ID{1, 2, 3, 15: 1}
+	_, _, err = f.store.CreateConnection(tb.Context(), store.NewConnection{
+		Key: "fixture",
+		Connection: store.Connection{
+			ID: id, Project: server.DefaultProject, Connector: "stub", Class: job.Opaque, DisplayName: "the fixture's",
+		},
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	f.conn = id.String()
+	return f
+}
+
+// request is a valid ScheduleJobRequest.
+func (f *fixture) request(key string, edit ...func(*fireoncev1.ScheduleJobRequest)) *fireoncev1.ScheduleJobRequest {
+	r := &fireoncev1.ScheduleJobRequest{
+		IdempotencyKey: key, ConnectionId: f.conn,
+		Payload: custom("good/v1", "hello"),
+	}
+	for _, e := range edit {
+		e(r)
+	}
+	return r
+}
+
+func custom(schema, data string) *fireoncev1.Payload {
+	return &fireoncev1.Payload{Kind: &fireoncev1.Payload_Custom{Custom: &fireoncev1.CustomPayload{
+		Schema: schema, Data: []byte(data),
+	}}}
+}
+
+func webhookSettings() *fireoncev1.Connection_Webhook {
+	return &fireoncev1.Connection_Webhook{Webhook: &fireoncev1.WebhookSettings{
+		ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES, KeyWindow: durationpb.New(time.Hour),
+	}}
+}
+
+// schedule stores a job over Connect.
+func (f *fixture) schedule(r *fireoncev1.ScheduleJobRequest) *fireoncev1.Job {
+	f.tb.Helper()
+	var res fireoncev1.ScheduleJobResponse
+	f.must(overConnect(f).call(f.tb.Context(), "/fireonce.v1.JobService/ScheduleJob", r, &res))
+	return res.GetJob()
+}
+
+func (f *fixture) must(err error) {
+	f.tb.Helper()
+	if err != nil {
+		f.tb.Fatal(err)
+	}
+}
+
+// stored counts what the store has: every event is a write that took effect.
+func (f *fixture) stored() (jobs int, end int64) {
+	f.tb.Helper()
+	page, err := f.store.List(f.tb.Context(), store.JobQuery{Project: server.DefaultProject, Limit: store.MaxBatch})
+	f.must(err)
+	conns, err := f.store.ListConnections(f.tb.Context(), server.DefaultProject, job.ID{}, store.MaxBatch)
+	f.must(err)
+	return len(page.Jobs) + len(conns), page.Position
+}
+
+func (f *fixture) id(text string) job.ID {
+	f.tb.Helper()
+	id, err := job.ParseID(text)
+	f.must(err)
+	return id
+}
+
+func (f *fixture) snapshot(text string) job.Snapshot {
+	f.tb.Helper()
+	snap, err := f.store.Job(f.tb.Context(), store.Ref{Project: server.DefaultProject, ID: f.id(text)})
+	f.must(err)
+	return snap
+}
+
+// claim leases the one job that is due.
+func (f *fixture) claim() store.Leased {
+	f.tb.Helper()
+	leased, err := f.store.Claim(f.tb.Context(), store.ClaimParams{Worker: "worker", Lease: time.Minute, Limit: 1})
+	f.must(err)
+	if len(leased) != 1 {
+		f.tb.Fatalf("claimed %d jobs, want 1", len(leased))
+	}
+	return leased[0]
+}
+
+// arm claims and arms the one job that is due.
+func (f *fixture) arm() job.Snapshot {
+	f.tb.Helper()
+	l := f.claim()
+	armed, err := f.store.Arm(f.tb.Context(), []store.Arm{{
+		Job: l.ID, Version: l.Version, Claim: l.ClaimToken, Token: job.ID{15: 9}, Worker: "worker", Class: job.Opaque,
+		EffectKey: job.EffectKey(l.ID, 1), Digest: bytes.Repeat([]byte{1}, 32), Frozen: []byte("frozen"),
+		SendBy: 10 * time.Second, AnswerBy: 30 * time.Second, Fence: time.Minute,
+	}})
+	f.must(err)
+	f.must(armed[0].Err)
+	return armed[0].Snapshot
+}
+
+// learn lets the store write what evidence means for a job.
+func (f *fixture) learn(id job.ID, e job.Evidence) job.Snapshot {
+	f.tb.Helper()
+	snap := f.snapshot(id.String())
+	d, err := job.Decide(snap.View(job.Traits{Class: snap.Class}, 0), e)
+	f.must(err)
+	applied, err := f.store.Apply(f.tb.Context(), []store.Change{{Job: id, Version: snap.Version, Decision: d, Actor: "worker"}})
+	f.must(err)
+	f.must(applied[0].Err)
+	return applied[0].Snapshot
+}
+
+// needResolution brings the one job that is due to NEEDS_RESOLUTION.
+func (f *fixture) needResolution() job.Snapshot {
+	f.tb.Helper()
+	snap := f.arm()
+	f.learn(snap.ID, job.Outcome{Attempt: 1, Result: job.ResultUnknown, Kind: job.FailAmbiguous, Message: "reset"})
+	f.clock.advance(2 * time.Minute)
+	snap = f.learn(snap.ID, job.LookDue{})
+	if snap.State != job.NeedsResolution {
+		f.tb.Fatalf("state %s, want NEEDS_RESOLUTION", snap.State)
+	}
+	return snap
+}

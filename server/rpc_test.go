@@ -1,0 +1,178 @@
+package server_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+)
+
+const (
+	jobsPath  = "/fireonce.v1.JobService/"
+	connsPath = "/fireonce.v1.ConnectionService/"
+)
+
+// served are the RPCs that this server implements.
+var served = []string{
+	jobsPath + "ScheduleJob", jobsPath + "GetJob", jobsPath + "ListJobs", jobsPath + "StreamJobEvents",
+	jobsPath + "CancelJob", jobsPath + "ResolveJob", jobsPath + "ListJobAttempts",
+	connsPath + "CreateConnection", connsPath + "GetConnection", connsPath + "ListConnections",
+}
+
+// TestEveryRPCIsServedOrListed calls every RPC of the contract. What is not in
+// served must answer UNIMPLEMENTED, and nothing else may.
+func TestEveryRPCIsServedOrListed(t *testing.T) {
+	f := start(t)
+	c := overGRPC(f)
+	want := map[string]bool{}
+	for _, p := range served {
+		want[p] = true
+	}
+	total := 0
+	for _, file := range []protoreflect.FileDescriptor{
+		fireoncev1.File_fireonce_v1_job_service_proto, fireoncev1.File_fireonce_v1_connection_service_proto,
+	} {
+		service := file.Services().Get(0)
+		for i := range service.Methods().Len() {
+			m := service.Methods().Get(i)
+			total++
+			procedure := "/" + string(service.FullName()) + "/" + string(m.Name())
+			if m.IsStreamingServer() {
+				continue // has tests of its own
+			}
+			err := c.call(t.Context(), procedure, dynamicpb.NewMessage(m.Input()), dynamicpb.NewMessage(m.Output()))
+			var wire *wireError
+			no := errors.As(err, &wire) && wire.code == connect.CodeUnimplemented
+			if no == want[procedure] {
+				t.Errorf("%s: answered %v; listed as served: %t", procedure, err, want[procedure])
+			}
+			if no && (wire.detail == nil || wire.info.GetReason() != "UNIMPLEMENTED") {
+				t.Errorf("%s: details %v", procedure, wire.types)
+			}
+		}
+	}
+	if total < 25 {
+		t.Errorf("the contract has %d RPCs: the test reads it wrongly", total)
+	}
+}
+
+// TestEveryRPCOverEveryProtocol calls each served RPC as a user would.
+func TestEveryRPCOverEveryProtocol(t *testing.T) {
+	overEach(t, func(t *testing.T, f *fixture, c client) {
+		call := func(procedure string, req, res proto.Message) {
+			t.Helper()
+			if err := c.call(t.Context(), procedure, req, res); err != nil {
+				t.Fatalf("%s: %v", procedure, err)
+			}
+		}
+
+		var made fireoncev1.CreateConnectionResponse
+		call(connsPath+"CreateConnection", &fireoncev1.CreateConnectionRequest{
+			IdempotencyKey: "c1",
+			Connection: &fireoncev1.Connection{
+				Connector: "webhook", DisplayName: "Hooks", Settings: webhookSettings(),
+				Limits: &fireoncev1.ConnectionLimits{MaxInFlight: 3, MaxPerMinute: 60},
+			},
+			Credential: &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: "sesame-open"}},
+		}, &made)
+		conn := made.GetConnection()
+		if !made.GetCreated() || conn.GetConnector() != "webhook" || conn.GetLimits().GetMaxPerMinute() != 60 ||
+			conn.GetCredentialFingerprint() == "" || conn.GetWebhook().GetKeyWindow().GetSeconds() != 3600 ||
+			conn.GetState() != fireoncev1.ConnectionState_CONNECTION_STATE_ACTIVE || conn.GetEtag() == "" ||
+			conn.GetEffectClass() != fireoncev1.EffectClass_EFFECT_CLASS_OPAQUE || conn.GetAccountIdentity() != "account-1" {
+			t.Errorf("CreateConnection: %v", &made)
+		}
+
+		var got fireoncev1.GetConnectionResponse
+		call(connsPath+"GetConnection", &fireoncev1.GetConnectionRequest{ConnectionId: strings.ToUpper(conn.GetConnectionId())}, &got)
+		if !proto.Equal(got.GetConnection(), conn) {
+			t.Errorf("GetConnection: %v, want %v", got.GetConnection(), conn)
+		}
+		var conns fireoncev1.ListConnectionsResponse
+		call(connsPath+"ListConnections", &fireoncev1.ListConnectionsRequest{}, &conns)
+		if len(conns.GetConnections()) != 2 || conns.GetNextPageToken() != "" {
+			t.Errorf("ListConnections: %v", &conns)
+		}
+
+		var scheduled fireoncev1.ScheduleJobResponse
+		call(jobsPath+"ScheduleJob", f.request("k1", func(r *fireoncev1.ScheduleJobRequest) {
+			r.ConnectionId = conn.GetConnectionId()
+			r.Labels = map[string]string{"user": "ada"}
+			r.TimeZone = "Europe/Vienna"
+		}), &scheduled)
+		j := scheduled.GetJob()
+		if !scheduled.GetCreated() || j.GetState() != fireoncev1.JobState_JOB_STATE_SCHEDULED || j.GetSequence() != 1 ||
+			string(j.GetPayload().GetCustom().GetData()) != "hello" || !j.GetScheduledFor().AsTime().Equal(f.clock.Now()) ||
+			j.GetAmbiguityPolicy() != fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_HOLD || j.GetProjectId() != "default" ||
+			j.GetStartWindow().GetSeconds() != 7200 || j.GetLabels()["user"] != "ada" || j.GetTimeZone() != "Europe/Vienna" {
+			t.Errorf("ScheduleJob: %v", &scheduled)
+		}
+
+		var byID, byKey fireoncev1.GetJobResponse
+		call(jobsPath+"GetJob", &fireoncev1.GetJobRequest{By: &fireoncev1.GetJobRequest_JobId{JobId: j.GetJobId()}}, &byID)
+		call(jobsPath+"GetJob", &fireoncev1.GetJobRequest{
+			By: &fireoncev1.GetJobRequest_IdempotencyKey{IdempotencyKey: "k1"}, OmitPayload: true,
+		}, &byKey)
+		if !proto.Equal(byID.GetJob(), j) || byKey.GetJob().GetJobId() != j.GetJobId() || byKey.GetJob().GetPayload() != nil {
+			t.Errorf("GetJob: %v and %v", &byID, &byKey)
+		}
+
+		var jobs fireoncev1.ListJobsResponse
+		call(jobsPath+"ListJobs", &fireoncev1.ListJobsRequest{Filter: &fireoncev1.JobFilter{
+			Labels: map[string]string{"user": "ada"}, ConnectionIds: []string{conn.GetConnectionId()},
+		}}, &jobs)
+		if len(jobs.GetJobs()) != 1 || jobs.GetJobs()[0].GetPayload() != nil || jobs.GetEventsCursor() != byID.GetEventsCursor() {
+			t.Errorf("ListJobs: %v", &jobs)
+		}
+
+		stream := c.stream(t.Context(), &fireoncev1.StreamJobEventsRequest{
+			Start: &fireoncev1.StreamJobEventsRequest_FromBeginning{FromBeginning: true}, IncludeJob: true,
+		})
+		first, err := stream.next()
+		if err != nil || first.GetHeartbeat() == nil || first.GetCursor() == "" {
+			t.Errorf("first message: %v, %v", first, err)
+		}
+		second, err := stream.next()
+		changed := second.GetJobChanged()
+		if err != nil || changed.GetJobId() != j.GetJobId() || changed.GetSequence() != 1 ||
+			changed.GetCause() != fireoncev1.EventCause_EVENT_CAUSE_SUBMITTED || changed.GetActor() != "api" ||
+			changed.GetJob().GetJobId() != j.GetJobId() || changed.GetJob().GetPayload() != nil {
+			t.Errorf("second message: %v, %v", second, err)
+		}
+		stream.close()
+
+		snap := f.needResolution()
+		var tries fireoncev1.ListJobAttemptsResponse
+		call(jobsPath+"ListJobAttempts", &fireoncev1.ListJobAttemptsRequest{JobId: j.GetJobId()}, &tries)
+		if len(tries.GetAttempts()) != 1 || tries.GetAttempts()[0].GetOutcome() != fireoncev1.AttemptOutcome_ATTEMPT_OUTCOME_UNKNOWN {
+			t.Errorf("ListJobAttempts: %v", &tries)
+		}
+		var current fireoncev1.GetJobResponse
+		call(jobsPath+"GetJob", &fireoncev1.GetJobRequest{By: &fireoncev1.GetJobRequest_JobId{JobId: j.GetJobId()}}, &current)
+		if !proto.Equal(current.GetJob().GetLastAttempt(), tries.GetAttempts()[0]) || current.GetJob().GetSequence() != snap.Version {
+			t.Errorf("GetJob: %v", &current)
+		}
+		var resolved fireoncev1.ResolveJobResponse
+		call(jobsPath+"ResolveJob", &fireoncev1.ResolveJobRequest{
+			JobId: j.GetJobId(), Etag: current.GetJob().GetEtag(), Note: "it is there",
+			Decision: fireoncev1.Resolution_DECISION_SENT, ExternalId: "post-1",
+		}, &resolved)
+		if done := resolved.GetJob(); done.GetState() != fireoncev1.JobState_JOB_STATE_SUCCEEDED ||
+			done.GetEffect().GetExternalId() != "post-1" || done.GetResolution().GetActor() != "api" || done.GetPayload() == nil {
+			t.Errorf("ResolveJob: %v", &resolved)
+		}
+
+		other := f.schedule(f.request("k2"))
+		var canceled fireoncev1.CancelJobResponse
+		call(jobsPath+"CancelJob", &fireoncev1.CancelJobRequest{JobId: other.GetJobId(), Etag: other.GetEtag(), Reason: "no"}, &canceled)
+		if canceled.GetJob().GetState() != fireoncev1.JobState_JOB_STATE_CANCELED || !canceled.GetPrevented() {
+			t.Errorf("CancelJob: %v", &canceled)
+		}
+	})
+}
