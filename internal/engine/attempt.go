@@ -275,6 +275,7 @@ func (e *Engine) refusedArm(l store.Leased, why error) {
 		}
 	case errors.Is(why, store.ErrHeld):
 		d.Message = "the target is held"
+		d.RetryAfter = heldFor(l)
 	case errors.Is(why, store.ErrGated):
 		d.Message = "waits for another job with the same content"
 		d.RetryAfter = 5 * time.Second
@@ -283,6 +284,16 @@ func (e *Engine) refusedArm(l store.Leased, why error) {
 		d = job.Deferred{Kind: job.FailTransient, Message: "internal error before sending; nothing was sent"}
 	}
 	e.settle(l.Snapshot, l.Connection, d, l.ClaimToken)
+}
+
+// heldFor is how long to leave a held target alone: until its rate limit ends,
+// as far as that is known; a refused credential is asked about once a minute.
+func heldFor(l store.Leased) time.Duration {
+	const least, most = time.Second, 5 * time.Minute
+	if !l.Connection.AuthHoldAt.IsZero() {
+		return time.Minute
+	}
+	return min(max(l.Connection.RateLimitedUntil.Sub(l.Now), least), most)
 }
 
 // send makes the commit request. A panic after the arm is an unknown outcome.
