@@ -61,25 +61,17 @@ var (
 )
 
 // Exchange writes the request and reads the answer, and gives the line back.
-// It returns by AnswerBy. The request has a known length or no body, and a body
-// that is read without waiting; its GetBody, Close and User-Agent are set here.
-func (l *Line) Exchange(r *http.Request, b Bounds) Answer {
+// It returns by AnswerBy.
+func (l *Line) Exchange(c Call, b Bounds) Answer {
 	if !l.used.CompareAndSwap(false, true) {
 		return Answer{Err: ErrLineUsed, At: time.Now()}
 	}
-	a := l.exchange(r, b)
+	a := l.exchange(c.request(l.sender.agent, l.fresh), b)
 	a.At = time.Now()
 	return a
 }
 
 func (l *Line) exchange(r *http.Request, b Bounds) Answer {
-	r = r.Clone(r.Context())
-	if r.Header == nil {
-		r.Header = make(http.Header)
-	}
-	r.GetBody, r.Close = nil, l.fresh
-	r.Header.Set("User-Agent", l.sender.agent)
-	r.Header.Del("Expect")
 	if b.SendBy.After(b.AnswerBy) {
 		b.SendBy = b.AnswerBy
 	}

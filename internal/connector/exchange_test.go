@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"net/http"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -31,14 +30,16 @@ func target(tb testing.TB, base string) connector.Target {
 	return connector.TargetOf(u)
 }
 
-func post(tb testing.TB, base string, body []byte) *http.Request {
+func post(tb testing.TB, base string, body []byte) connector.Call {
 	tb.Helper()
-	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, base+"/x", bytes.NewReader(body))
+	u, err := connector.ParseURL(base + "/x")
 	if err != nil {
 		tb.Fatal(err)
 	}
-	r.Header.Set("Idempotency-Key", "k")
-	return r
+	return connector.Call{
+		Method: "POST", URL: u, Headers: []connector.Header{{Name: "Idempotency-Key", Value: "k"}},
+		Body: bytes.NewReader(body), Length: int64(len(body)),
+	}
 }
 
 func bounds(limit time.Duration) connector.Bounds {
@@ -246,27 +247,23 @@ func TestUnaskedAnswer(t *testing.T) {
 func TestRequestOnTheWire(t *testing.T) {
 	p := connectortest.NewPlatform(t, false)
 	r := post(t, p.URL(), []byte("body"))
-	r.Header.Set("Expect", "100-continue")
-	r.Header.Set("User-Agent", "other")
+	r.Headers = append(r.Headers, connector.Header{Name: "Expect", Value: "100-continue"}, connector.Header{Name: "User-Agent", Value: "other"})
 	open(t, p.Sender(), p.URL(), true).Exchange(r, bounds(30*time.Second))
 	got := p.Requests()[0]
 	if got.Line != "POST /x HTTP/1.1" || string(got.Body) != "body" || got.Get("User-Agent") != "Fireonce/test" || got.Get("Expect") != "" {
 		t.Errorf("%+v", got)
-	}
-	if r.Header.Get("User-Agent") != "other" {
-		t.Error("the caller's request was changed")
 	}
 }
 
 func TestBrokenBody(t *testing.T) {
 	p := connectortest.NewPlatform(t, false)
 	r := post(t, p.URL(), nil)
-	r.Body, r.ContentLength = io.NopCloser(io.MultiReader(strings.NewReader("abc"), failing{})), 100
+	r.Body, r.Length = io.MultiReader(strings.NewReader("abc"), failing{}), 100
 	a := open(t, p.Sender(), p.URL(), true).Exchange(r, bounds(30*time.Second))
 	if o := judge(a); o.Result != job.ResultNotSent { // it broke before the buffer was full
 		t.Errorf("%s (%s), %d bytes", o.Result, o.Message, a.Written)
 	}
-	r.Body, r.ContentLength = io.NopCloser(io.MultiReader(bytes.NewReader(make([]byte, 1<<20)), failing{})), 2<<20
+	r.Body, r.Length = io.MultiReader(bytes.NewReader(make([]byte, 1<<20)), failing{}), 2<<20
 	a = open(t, p.Sender(), p.URL(), true).Exchange(r, bounds(30*time.Second))
 	if o := judge(a); o.Result != job.ResultUnknown {
 		t.Errorf("%s (%s), %d bytes", o.Result, o.Message, a.Written)

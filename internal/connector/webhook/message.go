@@ -22,11 +22,9 @@ const (
 type message struct {
 	url         *url.URL
 	contentType string
-	headers     []header
+	headers     []connector.Header
 	body        []byte
 }
-
-type header struct{ name, value string }
 
 func (c *Connector) read(w *fireoncev1.Webhook) (message, error) {
 	var m message
@@ -61,7 +59,7 @@ func (c *Connector) read(w *fireoncev1.Webhook) (message, error) {
 				Reason: connector.BadHeader, Field: fmt.Sprintf("payload.webhook.headers[%d]", i), Msg: err.Error(),
 			}
 		}
-		m.headers = append(m.headers, header{h.GetName(), h.GetValue()})
+		m.headers = append(m.headers, connector.Header{Name: h.GetName(), Value: h.GetValue()})
 	}
 	return m, nil
 }
@@ -89,7 +87,7 @@ func (m message) freeze() []byte {
 	c.Field(fieldURL, []byte(m.url.String()))
 	c.Field(fieldContentType, []byte(m.contentType))
 	for _, h := range m.headers {
-		c.Field(fieldHeader, []byte(h.name)).Field(fieldValue, []byte(h.value))
+		c.Field(fieldHeader, []byte(h.Name)).Field(fieldValue, []byte(h.Value))
 	}
 	return c.Field(fieldBody, m.body).Bytes()
 }
@@ -114,8 +112,8 @@ func thaw(frozen []byte) (message, error) {
 			if i+1 >= len(fields) || fields[i+1].Name != fieldValue {
 				return m, connector.ErrBadFrozen
 			}
-			h := header{string(f.Value), string(fields[i+1].Value)}
-			if err := connector.CheckHeader(h.name, h.value, false); err != nil {
+			h := connector.Header{Name: string(f.Value), Value: string(fields[i+1].Value)}
+			if err := connector.CheckHeader(h.Name, h.Value, false); err != nil {
 				return m, err
 			}
 			m.headers = append(m.headers, h)

@@ -2,9 +2,8 @@ package webhook
 
 import (
 	"bytes"
-	"io"
-	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,44 +27,39 @@ func (s *session) Close() { s.line.Close() }
 
 // Publish implements connector.Session.
 func (s *session) Publish(c connector.Commit) job.Outcome {
-	answer := s.line.Exchange(s.request(c), connector.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend})
+	answer := s.line.Exchange(s.call(c), connector.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend})
 	o := s.classify(answer)
 	o.Attempt = c.Attempt
 	o.CredentialVersion = s.version
 	return o
 }
 
-func (s *session) request(c connector.Commit) *http.Request {
+func (s *session) call(c connector.Commit) connector.Call {
 	m := s.message
-	r := &http.Request{
-		Method: http.MethodPost, URL: m.url, Host: m.url.Host, Header: make(http.Header),
-		Body: http.NoBody, ContentLength: int64(len(m.body)),
-	}
-	if len(m.body) > 0 {
-		r.Body = io.NopCloser(bytes.NewReader(m.body))
-	}
-	for _, h := range m.headers {
-		r.Header.Add(h.name, h.value)
-	}
-	for _, h := range s.cred.headers {
-		r.Header.Del(h.name) // the credential's value wins
-	}
-	for _, h := range s.cred.headers {
-		r.Header.Add(h.name, h.value)
-	}
-	r.Header.Set("Content-Type", m.contentType)
 	at := s.now().Unix()
-	r.Header.Set("Webhook-Id", c.EffectKey)
-	r.Header.Set("Webhook-Timestamp", strconv.FormatInt(at, 10))
+	headers := []connector.Header{
+		{Name: "Content-Type", Value: m.contentType},
+		{Name: "Webhook-Id", Value: c.EffectKey},
+		{Name: "Webhook-Timestamp", Value: strconv.FormatInt(at, 10)},
+	}
 	if len(s.cred.keys) > 0 {
-		r.Header.Set("Webhook-Signature", sign(s.cred.keys, c.EffectKey, at, m.body))
+		headers = append(headers, connector.Header{Name: "Webhook-Signature", Value: sign(s.cred.keys, c.EffectKey, at, m.body)})
 	}
 	if s.keyed {
 		// For receivers that know the IETF draft and not Standard Webhooks. Our sender
 		// cannot send again, whatever the headers say.
-		r.Header.Set("Idempotency-Key", c.EffectKey)
+		headers = append(headers, connector.Header{Name: "Idempotency-Key", Value: c.EffectKey})
 	}
-	return r
+	headers = append(headers, s.cred.headers...)
+	for _, h := range m.headers {
+		ours := func(o connector.Header) bool { return strings.EqualFold(o.Name, h.Name) }
+		if !slices.ContainsFunc(s.cred.headers, ours) { // the credential's value wins
+			headers = append(headers, h)
+		}
+	}
+	return connector.Call{
+		Method: "POST", URL: m.url, Headers: headers, Body: bytes.NewReader(m.body), Length: int64(len(m.body)),
+	}
 }
 
 // classify narrows the default rules, and only these:
@@ -86,14 +80,14 @@ func (s *session) classify(a connector.Answer) job.Outcome {
 		return o
 	}
 	switch a.Status {
-	case http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+	case 307, 308:
 		o.Result, o.Kind, o.RetryAfter = job.ResultRejected, job.FailPermanent, 0
 		o.Message += "; redirects are not followed, use the final URL"
-	case http.StatusMultipleChoices, http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther:
+	case 300, 301, 302, 303:
 		o.Message += "; redirects are not followed and it may have acted, use the final URL"
-	case http.StatusUnauthorized:
+	case 401:
 		o.Kind = job.FailPermanent
-	case http.StatusConflict:
+	case 409:
 		if s.keyed {
 			o.Result, o.Kind = job.ResultUnknown, job.FailAmbiguous
 			if wait, said := connector.RetryAfter(a.Header, a.At); said {
@@ -103,7 +97,7 @@ func (s *session) classify(a connector.Answer) job.Outcome {
 			}
 			o.Message += "; an earlier request with the same key may be in progress"
 		}
-	case http.StatusGone:
+	case 410:
 		o.Message = "the receiver answered 410 Gone: this webhook is no longer wanted; remove the URL or ask its owner"
 	}
 	o.Message = connector.Clean(o.Message, connector.MaxMessage)
@@ -132,7 +126,7 @@ func (s *session) secrets() connector.Secrets {
 		}
 	}
 	for _, h := range s.message.headers {
-		hide = append(hide, h.value)
+		hide = append(hide, h.Value)
 	}
 	return s.cred.hidden.With(hide...)
 }

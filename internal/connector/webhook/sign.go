@@ -29,7 +29,7 @@ const (
 // go with every request.
 type credential struct {
 	keys    [][]byte
-	headers []header
+	headers []connector.Header
 	hidden  connector.Secrets
 }
 
@@ -76,7 +76,7 @@ func openCredential(c connector.Credential) (credential, error) {
 				Reason: connector.BadHeader, Field: fmt.Sprintf("credential.headers[%d]", i), Msg: err.Error(),
 			}
 		}
-		out.headers = append(out.headers, header{h.GetName(), h.GetValue()})
+		out.headers = append(out.headers, connector.Header{Name: h.GetName(), Value: h.GetValue()})
 		hide = append(hide, h.GetValue())
 		// A scheme and its secret may come back apart, e.g. "Bearer" and a token.
 		hide = append(hide, strings.Fields(h.GetValue())...)
