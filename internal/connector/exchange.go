@@ -89,7 +89,7 @@ func (l *Line) exchange(r *http.Request, b Bounds) Answer {
 	writing := make(chan error, 1)
 	go func() { writing <- write(r, gate) }()
 
-	got, werr, done := l.await(reading, writing, gate)
+	got, done, werr := l.await(reading, writing, gate)
 	a := Answer{
 		Written: l.raw.written.Load() - before, Sent: werr == nil, Status: got.status, Header: got.header,
 		Complete: got.err == nil && done, Excerpt: got.excerpt, Cut: got.cut, Err: errors.Join(werr, got.err),
@@ -113,7 +113,7 @@ func (l *Line) exchange(r *http.Request, b Bounds) Answer {
 // (RFC 9112, section 9.5). A success does not: the request has to go out whole for
 // it to count.
 // done tells that the reading came to its end.
-func (l *Line) await(reading <-chan reply, writing <-chan error, g *gate) (got reply, werr error, done bool) {
+func (l *Line) await(reading <-chan reply, writing <-chan error, g *gate) (got reply, done bool, werr error) {
 	select {
 	case werr = <-writing:
 	case got = <-reading:
@@ -123,13 +123,13 @@ func (l *Line) await(reading <-chan reply, writing <-chan error, g *gate) (got r
 		if werr = <-writing; werr != nil && got.err != nil {
 			werr = got.err // it came first
 		}
-		return got, werr, true
+		return got, true, werr
 	}
 	unsent := l.raw.written.Load() == g.before
 	if !g.open || (werr != nil && (unsent || !g.broken)) {
-		return reply{err: werr}, werr, false // nothing to be answered, or we gave up ourselves
+		return reply{err: werr}, false, werr // nothing to be answered, or we gave up ourselves
 	}
-	return <-reading, werr, true
+	return <-reading, true, werr
 }
 
 // gate asks for leave before the first byte and starts the reading then.
@@ -187,7 +187,7 @@ type reply struct {
 func (l *Line) read(r *http.Request) reply {
 	l.in.allow(MaxHead, errHeadTooLarge)
 	for range MaxInformational + 1 {
-		resp, err := http.ReadResponse(l.br, r)
+		resp, err := http.ReadResponse(l.br, r) //nolint:bodyclose // readBody reads it to its end or the line is aborted; there is nothing to close
 		if err != nil {
 			return reply{err: err}
 		}

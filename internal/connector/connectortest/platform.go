@@ -70,7 +70,7 @@ func (r Received) Get(name string) string {
 // the test.
 func NewPlatform(tb testing.TB, secure bool, scripts ...Script) *Platform {
 	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := (&net.ListenConfig{}).Listen(tb.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		tb.Fatalf("listen: %v", err)
 	}
@@ -235,7 +235,7 @@ func (c *Conn) serve() {
 	}
 	if p.tls != nil {
 		secured := tls.Server(c.raw, p.tls)
-		if secured.Handshake() != nil {
+		if secured.HandshakeContext(p.tb.Context()) != nil {
 			return
 		}
 		c.conn = secured

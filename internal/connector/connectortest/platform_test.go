@@ -38,7 +38,7 @@ func TestPlatformSeesWhatTheTransportHides(t *testing.T) {
 // TestPlatformSeesRedirects: a client that follows 307 posts twice.
 func TestPlatformSeesRedirects(t *testing.T) {
 	p := connectortest.NewPlatform(t, false, connectortest.Status(307, "Location: /again"), connectortest.OK)
-	resp, err := http.Post(p.URL()+"/", "text/plain", strings.NewReader("{}")) //nolint:noctx // the control is the plain client
+	resp, err := http.Post(p.URL()+"/", "text/plain", strings.NewReader("{}"))
 	if err != nil {
 		t.Fatal(err)
 	}
