@@ -1,0 +1,141 @@
+// Package client has the subcommands that call a server. Each is a client like
+// any other: it speaks Connect and knows nothing of the server's inside.
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"os"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/urfave/cli/v3"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
+)
+
+const (
+	// DefaultServer is where `serve` listens by default.
+	DefaultServer = "http://127.0.0.1:8080"
+	// callTimeout bounds one call that is no stream.
+	callTimeout = 30 * time.Second
+	// maxMessage bounds an answer.
+	maxMessage = 32 << 20
+)
+
+// Commands gives the subcommands.
+func Commands() []*cli.Command {
+	return []*cli.Command{
+		scheduleCommand(), getCommand(), listCommand(), watchCommand(),
+		cancelCommand(), resolveCommand(), connectionsCommand(),
+	}
+}
+
+// API is a server's services.
+type API struct {
+	Jobs        fireoncev1connect.JobServiceClient
+	Connections fireoncev1connect.ConnectionServiceClient
+}
+
+// Dial makes clients for a server; nothing is sent yet. An empty key sends none.
+func Dial(server, key string) (*API, error) {
+	u, err := url.Parse(server)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return nil, exit.Usagef("the server must be given as http://HOST:PORT or https://HOST[:PORT], not %q", server)
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	hc := &http.Client{
+		Transport: &keyed{next: transport, key: key},
+		// A key must not follow a redirect to another place.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	limit := connect.WithReadMaxBytes(maxMessage)
+	return &API{
+		Jobs:        fireoncev1connect.NewJobServiceClient(hc, u.String(), limit),
+		Connections: fireoncev1connect.NewConnectionServiceClient(hc, u.String(), limit),
+	}, nil
+}
+
+// keyed adds the API key to each request.
+type keyed struct {
+	next http.RoundTripper
+	key  string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (k *keyed) RoundTrip(r *http.Request) (*http.Response, error) {
+	if k.key != "" {
+		r = r.Clone(r.Context())
+		r.Header.Set("Authorization", "Bearer "+k.key)
+	}
+	return k.next.RoundTrip(r)
+}
+
+// call is one run of a subcommand.
+type call struct {
+	*API
+	cmd *cli.Command
+	out *printer
+}
+
+// action makes a subcommand's action of a function.
+func action(run func(ctx context.Context, c *call) error) cli.ActionFunc {
+	return func(ctx context.Context, cmd *cli.Command) error {
+		api, err := Dial(cmd.String("server"), os.Getenv("FIREONCE_API_KEY"))
+		if err != nil {
+			return err
+		}
+		c := &call{API: api, cmd: cmd, out: &printer{w: cmd.Root().Writer, json: cmd.Bool("json")}}
+		return run(ctx, c)
+	}
+}
+
+// unary bounds a call that is no stream.
+func unary(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, callTimeout)
+}
+
+// flags puts the flags of every client command behind a command's own.
+func flags(own ...cli.Flag) []cli.Flag {
+	return append(own,
+		&cli.StringFlag{
+			Name: "server", Usage: "the server's `URL`", Value: DefaultServer,
+			Sources: cli.EnvVars("FIREONCE_SERVER"),
+		},
+		&cli.BoolFlag{Name: "json", Usage: "print JSON, as the API's contract names it"},
+	)
+}
+
+// keyFlag names a job by its key instead of its id.
+func keyFlag() cli.Flag {
+	return &cli.StringFlag{Name: "key", Usage: "the job's idempotency `KEY`, instead of its id"}
+}
+
+// noArgs refuses arguments that nobody reads.
+func (c *call) noArgs() error {
+	if c.cmd.Args().Present() {
+		return exit.Usagef("unexpected argument %q", c.cmd.Args().First())
+	}
+	return nil
+}
+
+// job reads the job that the arguments name, by id or --key.
+func (c *call) job(ctx context.Context, omitPayload bool) (*fireoncev1.GetJobResponse, error) {
+	key, args := c.cmd.String("key"), c.cmd.Args()
+	req := &fireoncev1.GetJobRequest{OmitPayload: omitPayload}
+	switch {
+	case key != "" && args.Len() == 0:
+		req.By = &fireoncev1.GetJobRequest_IdempotencyKey{IdempotencyKey: key}
+	case key == "" && args.Len() == 1:
+		req.By = &fireoncev1.GetJobRequest_JobId{JobId: args.First()}
+	default:
+		return nil, exit.Usagef("name one job, by its id or with --key")
+	}
+	ctx, cancel := unary(ctx)
+	defer cancel()
+	return c.Jobs.GetJob(ctx, req)
+}

@@ -1,0 +1,159 @@
+package client
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+)
+
+// printer writes results, for people or as JSON. What fails to be written to a
+// closed pipe is nobody's loss, so errors of plain lines are not looked at.
+type printer struct {
+	w    io.Writer
+	json bool
+}
+
+type message = proto.Message
+
+// message prints one message as indented JSON.
+func (p *printer) message(m message) error {
+	return p.writeJSON(m, func(dst *bytes.Buffer, src []byte) error { return json.Indent(dst, src, "", "  ") })
+}
+
+// compact prints one message as one line.
+func (p *printer) compact(m message) error { return p.writeJSON(m, json.Compact) }
+
+// messages prints several, one line each.
+func (p *printer) messages(list []message) error {
+	for _, m := range list {
+		if err := p.compact(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeJSON formats by itself: protojson varies its spaces on purpose.
+func (p *printer) writeJSON(m message, format func(*bytes.Buffer, []byte) error) error {
+	raw, err := protojson.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("print: %w", err)
+	}
+	var out bytes.Buffer
+	if err := format(&out, raw); err != nil {
+		return fmt.Errorf("print: %w", err)
+	}
+	out.WriteByte('\n')
+	_, err = p.w.Write(out.Bytes())
+	return err
+}
+
+func asMessages(events []*fireoncev1.JobEvent) []message {
+	out := make([]message, len(events))
+	for i, e := range events {
+		out[i] = e
+	}
+	return out
+}
+
+func (p *printer) line(format string, args ...any) { fmt.Fprintf(p.w, format+"\n", args...) }
+
+func (p *printer) heading(text string) { p.line("%s", text) }
+
+// table writes rows in columns. Cells lose control characters: they come from
+// other people.
+func (p *printer) table(rows [][]string) {
+	w := tabwriter.NewWriter(p.w, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		for i, cell := range row {
+			row[i] = plain(cell)
+		}
+		fmt.Fprintln(w, strings.TrimRight(strings.Join(row, "\t"), "\t"))
+	}
+	_ = w.Flush()
+}
+
+// fields writes name and value below each other, empty values left out.
+func (p *printer) fields(pairs ...string) {
+	var rows [][]string
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			rows = append(rows, []string{pairs[i], pairs[i+1]})
+		}
+	}
+	p.table(rows)
+}
+
+// plain takes out what could drive a terminal.
+func plain(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.In(r, unicode.Cf) {
+			return ' '
+		}
+		return r
+	}, s)
+}
+
+func short(s string, n int) string {
+	r := []rune(plain(s))
+	if len(r) <= n {
+		return string(r)
+	}
+	return string(r[:n-1]) + "…"
+}
+
+// stamp shows a time in the reader's own zone.
+func stamp(t *timestamppb.Timestamp) string {
+	if t == nil {
+		return ""
+	}
+	return t.AsTime().Local().Format("2006-01-02 15:04:05.000 -07:00")
+}
+
+// clock shows the time of day, for lines that belong to one history.
+func clock(t *timestamppb.Timestamp) string {
+	if t == nil {
+		return ""
+	}
+	return t.AsTime().Local().Format("15:04:05.000000")
+}
+
+// away says how far a time is from now.
+func away(t *timestamppb.Timestamp) string {
+	if t == nil {
+		return ""
+	}
+	d := time.Until(t.AsTime()).Round(time.Second)
+	switch {
+	case d == 0:
+		return " (now)"
+	case d > 0:
+		return " (in " + d.String() + ")"
+	default:
+		return " (" + (-d).String() + " ago)"
+	}
+}
+
+func stateName(s fireoncev1.JobState) string {
+	return strings.TrimPrefix(s.String(), "JOB_STATE_")
+}
+
+// words turns an enum's value into what people read.
+func words(name, prefix string) string {
+	name = strings.TrimPrefix(name, prefix)
+	if name == "UNSPECIFIED" {
+		return ""
+	}
+	return name
+}

@@ -1,0 +1,239 @@
+package client
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+)
+
+func (p *printer) scheduled(resp *fireoncev1.ScheduleJobResponse, validated bool) {
+	switch {
+	case validated:
+		p.line("Valid. Nothing was stored.")
+		return
+	case resp.GetCreated():
+		p.line("Scheduled.")
+	default:
+		p.line("Already stored under this key; this is the job as it is now.")
+	}
+	p.brief(resp.GetJob())
+}
+
+func (p *printer) brief(j *fireoncev1.Job) {
+	p.fields(
+		"Job", j.GetJobId(),
+		"Key", j.GetIdempotencyKey(),
+		"State", stateName(j.GetState()),
+		"Scheduled for", stamp(j.GetScheduledFor())+away(j.GetScheduledFor()),
+		"Waits", j.GetBlockedReason(),
+	)
+}
+
+func (p *printer) job(j *fireoncev1.Job) {
+	p.fields(
+		"Job", j.GetJobId(),
+		"State", stateLine(j),
+		"Waits", j.GetBlockedReason(),
+		"Key", j.GetIdempotencyKey(),
+		"Connection", j.GetConnectionId(),
+		"Class", words(j.GetEffectClass().String(), "EFFECT_CLASS_"),
+		"Scheduled for", stamp(j.GetScheduledFor()),
+		"Start before", stamp(j.GetStartDeadline()),
+		"Next attempt", stamp(j.GetNextAttemptTime()),
+		"Next look", stamp(j.GetNextLookTime()),
+		"Policy", words(j.GetAmbiguityPolicy().String(), "AMBIGUITY_POLICY_"),
+		"Attempts", attemptsLine(j),
+		"Effect", effectLine(j.GetEffect()),
+		"Last error", errorLine(j.GetLastError()),
+		"Resolution", resolutionLine(j.GetResolution()),
+		"Cancel asked", stamp(j.GetCancelRequestTime()),
+		"Labels", labelsLine(j.GetLabels()),
+		"Created", stamp(j.GetCreateTime()),
+		"Ended", stamp(j.GetEndTime()),
+		"Content", payloadLine(j.GetPayload()),
+		"Etag", j.GetEtag(),
+	)
+}
+
+func stateLine(j *fireoncev1.Job) string {
+	switch j.GetState() {
+	case fireoncev1.JobState_JOB_STATE_SUCCEEDED:
+		return stateName(j.GetState()) + ", proof " + words(j.GetEffect().GetProof().String(), "PROOF_")
+	case fireoncev1.JobState_JOB_STATE_NEEDS_RESOLUTION:
+		return stateName(j.GetState()) + ": find out whether the effect took place, then `fireonce resolve`"
+	default:
+		return stateName(j.GetState())
+	}
+}
+
+func attemptsLine(j *fireoncev1.Job) string {
+	line := strconv.Itoa(int(j.GetAttemptCount()))
+	if j.GetFailureCount() > 0 {
+		line += fmt.Sprintf(", %d of %d failures used", j.GetFailureCount(), j.GetRetryPolicy().GetMaxAttempts())
+	}
+	if j.GetRound() > 1 {
+		line += fmt.Sprintf(", round %d", j.GetRound())
+	}
+	return line
+}
+
+func effectLine(e *fireoncev1.Effect) string {
+	if e == nil {
+		return ""
+	}
+	line := "known since " + stamp(e.GetEffectTime())
+	if e.GetAttempt() > 0 {
+		line += ", attempt " + strconv.Itoa(int(e.GetAttempt()))
+	}
+	for _, name := range []string{e.GetExternalId(), e.GetExternalUrl()} {
+		if name != "" {
+			line += ", " + name
+		}
+	}
+	return line
+}
+
+func errorLine(e *fireoncev1.JobError) string {
+	if e == nil {
+		return ""
+	}
+	line := words(e.GetKind().String(), "FAILURE_KIND_")
+	if e.GetHttpStatus() != 0 {
+		line += " (HTTP " + strconv.Itoa(int(e.GetHttpStatus())) + ")"
+	}
+	return line + ": " + e.GetMessage()
+}
+
+func resolutionLine(r *fireoncev1.Resolution) string {
+	if r == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s by %s, %s: %s", words(r.GetDecision().String(), "DECISION_"), r.GetActor(),
+		stamp(r.GetResolveTime()), r.GetNote())
+}
+
+func labelsLine(labels map[string]string) string {
+	pairs := make([]string, 0, len(labels))
+	for name, value := range labels {
+		pairs = append(pairs, name+"="+value)
+	}
+	slices.Sort(pairs)
+	return strings.Join(pairs, " ")
+}
+
+func payloadLine(p *fireoncev1.Payload) string {
+	const shown = 60
+	switch kind := p.GetKind().(type) {
+	case nil:
+		return ""
+	case *fireoncev1.Payload_Webhook:
+		w := kind.Webhook
+		body := w.GetBodyText()
+		if w.GetBody() != nil {
+			body = string(w.GetBody())
+		}
+		line := "POST " + w.GetUrl()
+		if body != "" {
+			line += fmt.Sprintf(" (%d bytes: %s)", len(body), short(body, shown))
+		}
+		return line
+	default:
+		return "another kind; see --json"
+	}
+}
+
+func (p *printer) jobs(jobs []*fireoncev1.Job) {
+	const shown = 48
+	rows := [][]string{{"JOB", "STATE", "SCHEDULED FOR", "ATTEMPTS", "KEY", "NOTE"}}
+	for _, j := range jobs {
+		note := j.GetBlockedReason()
+		if note == "" && j.GetEffect() == nil {
+			note = errorLine(j.GetLastError())
+		}
+		rows = append(rows, []string{
+			j.GetJobId(), stateName(j.GetState()), stamp(j.GetScheduledFor()),
+			strconv.Itoa(int(j.GetAttemptCount())), short(j.GetIdempotencyKey(), shown), short(note, shown),
+		})
+	}
+	p.table(rows)
+}
+
+// attempts prints the attempts that a history concerns, each as read last.
+func (p *printer) attempts(events []*fireoncev1.JobEvent) {
+	byNumber := make(map[int32]*fireoncev1.Attempt)
+	var numbers []int32
+	for _, e := range events {
+		a := e.GetJobChanged().GetAttempt()
+		if a == nil {
+			continue
+		}
+		if byNumber[a.GetNumber()] == nil {
+			numbers = append(numbers, a.GetNumber())
+		}
+		byNumber[a.GetNumber()] = a
+	}
+	if len(numbers) == 0 {
+		p.line("\nNo attempt: nothing was sent.")
+		return
+	}
+	slices.Sort(numbers)
+	p.line("")
+	p.heading("Attempts")
+	for _, n := range numbers {
+		p.attempt(byNumber[n])
+	}
+}
+
+func (p *printer) attempt(a *fireoncev1.Attempt) {
+	outcome := words(a.GetOutcome().String(), "ATTEMPT_OUTCOME_")
+	if outcome == "" {
+		outcome = "under way"
+	}
+	line := fmt.Sprintf("  %d  %s  %s", a.GetNumber(), clock(a.GetIntentTime()), outcome)
+	if a.GetEndTime() != nil && a.GetIntentTime() != nil {
+		line += fmt.Sprintf(" after %v", a.GetEndTime().AsTime().Sub(a.GetIntentTime().AsTime()))
+	}
+	if a.GetHttpStatus() != 0 {
+		line += ", HTTP " + strconv.Itoa(int(a.GetHttpStatus()))
+	}
+	if a.GetRequestWritten() {
+		line += ", request written"
+	}
+	if a.GetErrorMessage() != "" {
+		line += ": " + plain(a.GetErrorMessage())
+	}
+	p.line("%s", line)
+}
+
+// event prints one line of a history.
+func (p *printer) event(e *fireoncev1.JobEvent, withJob bool) {
+	c := e.GetJobChanged()
+	change := stateName(c.GetNewState())
+	switch {
+	case c.GetOldState() == fireoncev1.JobState_JOB_STATE_UNSPECIFIED:
+	case c.GetOldState() == c.GetNewState():
+		change = "still " + change
+	default:
+		change = stateName(c.GetOldState()) + " → " + change
+	}
+	line := "  " + clock(e.GetEventTime())
+	if withJob {
+		line += "  " + c.GetJobId()
+	}
+	line += fmt.Sprintf("  #%-2d %-28s %s", c.GetSequence(), change, words(c.GetCause().String(), "EVENT_CAUSE_"))
+	if n := c.GetAttempt().GetNumber(); n > 0 {
+		line += fmt.Sprintf(", attempt %d", n)
+	}
+	if c.GetActor() != "" && c.GetActor() != "fireonce" {
+		line += ", by " + plain(c.GetActor())
+	}
+	for _, text := range []string{c.GetDetail(), c.GetReason()} {
+		if text != "" {
+			line += ": " + plain(text)
+		}
+	}
+	p.line("%s", line)
+}

@@ -1,0 +1,236 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/google/uuid"
+	"github.com/urfave/cli/v3"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
+)
+
+// maxBody is the contract's bound on a body; more is not even read.
+const maxBody = 256 << 10
+
+func scheduleCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "schedule",
+		Usage: "schedule a webhook",
+		Description: "Stores one job: a POST to --url at --at, or at once. The key names the intended effect: the same\n" +
+			"call with the same key is the same job. Without --key one is made and printed; keep it to repeat\n" +
+			"the call.",
+		Flags: flags(
+			&cli.StringFlag{Name: "connection", Usage: "the connection's `ID`", Required: true},
+			&cli.StringFlag{Name: "url", Usage: "where to POST", Required: true},
+			&cli.StringFlag{Name: "body", Usage: "the body, as `TEXT`"},
+			&cli.StringFlag{Name: "body-file", Usage: "the body, from a `FILE`; - reads standard input"},
+			&cli.StringFlag{Name: "content-type", Usage: "the body's `TYPE`; default application/json"},
+			&cli.StringSliceFlag{Name: "header", Usage: "a `NAME: VALUE` to add; may be repeated; never a secret"},
+			&cli.StringFlag{Name: "key", Usage: "the idempotency `KEY`, e.g. welcome-email:user-42"},
+			&cli.BoolFlag{Name: "derive-key", Usage: "let the server derive the key from connection, content and time; needs --at"},
+			&cli.StringFlag{Name: "at", Usage: "when, as RFC 3339 `TIME`, e.g. 2030-01-31T09:00:00+01:00"},
+			&cli.DurationFlag{Name: "in", Usage: "when, as a `DURATION` from now, e.g. 5s"},
+			&cli.DurationFlag{Name: "window", Usage: "how late it may start, as a `DURATION`; default 2h"},
+			&cli.StringFlag{Name: "policy", Usage: "if the outcome stays unknown: `hold`, assume-sent or resend"},
+			&cli.StringSliceFlag{Name: "label", Usage: "a `NAME=VALUE` to find it by; may be repeated"},
+			&cli.IntFlag{Name: "max-attempts", Usage: "attempts proven to have had no effect before it fails; default 5"},
+			&cli.DurationFlag{Name: "attempt-timeout", Usage: "how long one request may take; default 30s"},
+			&cli.BoolFlag{Name: "validate-only", Usage: "check everything, store nothing"},
+			&cli.BoolFlag{Name: "watch", Usage: "follow the job until it ends or needs a person; exit 1 unless it succeeded"},
+		),
+		Action: action(schedule),
+	}
+}
+
+func schedule(ctx context.Context, c *call) error {
+	if err := c.noArgs(); err != nil {
+		return err
+	}
+	req, err := scheduleRequest(c.cmd)
+	if err != nil {
+		return err
+	}
+	short, cancel := unary(ctx)
+	defer cancel()
+	resp, err := c.Jobs.ScheduleJob(short, req)
+	if err != nil {
+		if exit.Code(err) == exit.Unavailable && req.GetIdempotencyKey() != "" {
+			fmt.Fprintf(c.cmd.Root().ErrWriter, "fireonce: the job may or may not be stored; repeat the call with --key %s\n",
+				req.GetIdempotencyKey())
+		}
+		return err
+	}
+	if c.out.json {
+		if err := c.out.message(resp); err != nil || !c.cmd.Bool("watch") {
+			return err
+		}
+	} else {
+		c.out.scheduled(resp, req.GetValidateOnly())
+	}
+	if !c.cmd.Bool("watch") || req.GetValidateOnly() {
+		return nil
+	}
+	return c.watchJob(ctx, resp.GetJob().GetJobId())
+}
+
+func scheduleRequest(cmd *cli.Command) (*fireoncev1.ScheduleJobRequest, error) {
+	req := &fireoncev1.ScheduleJobRequest{
+		IdempotencyKey: cmd.String("key"),
+		DeriveKey:      cmd.Bool("derive-key"),
+		ConnectionId:   cmd.String("connection"),
+		ValidateOnly:   cmd.Bool("validate-only"),
+	}
+	if cmd.IsSet("key") && (req.IdempotencyKey == "" || req.DeriveKey) {
+		return nil, exit.Usagef("--key must not be empty, and does not go with --derive-key")
+	}
+	if req.IdempotencyKey == "" && !req.DeriveKey {
+		id, err := uuid.NewV7()
+		if err != nil {
+			return nil, fmt.Errorf("make a key: %w", err)
+		}
+		req.IdempotencyKey = id.String()
+	}
+	var err error
+	if req.ScheduledFor, err = when(cmd, time.Now()); err != nil {
+		return nil, err
+	}
+	if req.DeriveKey && !cmd.IsSet("at") {
+		return nil, exit.Usagef("--derive-key needs --at: the time is part of the key")
+	}
+	if req.AmbiguityPolicy, err = policy(cmd.String("policy")); err != nil {
+		return nil, err
+	}
+	if req.Labels, err = labels(cmd); err != nil {
+		return nil, err
+	}
+	if cmd.IsSet("window") {
+		req.StartWindow = durationpb.New(cmd.Duration("window"))
+	}
+	if cmd.IsSet("attempt-timeout") || cmd.IsSet("max-attempts") {
+		req.RetryPolicy = &fireoncev1.RetryPolicy{MaxAttempts: int32(cmd.Int("max-attempts"))}
+		if cmd.IsSet("attempt-timeout") {
+			req.RetryPolicy.AttemptTimeout = durationpb.New(cmd.Duration("attempt-timeout"))
+		}
+	}
+	hook, err := webhook(cmd)
+	if err != nil {
+		return nil, err
+	}
+	req.Payload = &fireoncev1.Payload{Kind: &fireoncev1.Payload_Webhook{Webhook: hook}}
+	return req, nil
+}
+
+// when reads --at and --in; nil: now.
+func when(cmd *cli.Command, now time.Time) (*timestamppb.Timestamp, error) {
+	switch {
+	case cmd.IsSet("at") && cmd.IsSet("in"):
+		return nil, exit.Usagef("give --at or --in, not both")
+	case cmd.IsSet("at"):
+		return parseTime("at", cmd.String("at"))
+	case cmd.IsSet("in"):
+		if cmd.Duration("in") < 0 {
+			return nil, exit.Usagef("--in must not be negative")
+		}
+		return timestamppb.New(now.Add(cmd.Duration("in"))), nil
+	default:
+		return nil, nil //nolint:nilnil // unset is a value of its own: at once
+	}
+}
+
+func parseTime(flag, text string) (*timestamppb.Timestamp, error) {
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return nil, exit.Usagef("--%s %q is not an RFC 3339 time, e.g. 2030-01-31T09:00:00+01:00", flag, text)
+	}
+	return timestamppb.New(t), nil
+}
+
+func policy(text string) (fireoncev1.AmbiguityPolicy, error) {
+	if text == "" {
+		return fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_UNSPECIFIED, nil
+	}
+	v, ok := fireoncev1.AmbiguityPolicy_value["AMBIGUITY_POLICY_"+enumName(text)]
+	if !ok || v == 0 {
+		return 0, exit.Usagef("--policy %q: must be hold, assume-sent or resend", text)
+	}
+	return fireoncev1.AmbiguityPolicy(v), nil
+}
+
+// enumName turns what people type into the contract's spelling.
+func enumName(text string) string {
+	return strings.ToUpper(strings.ReplaceAll(text, "-", "_"))
+}
+
+func labels(cmd *cli.Command) (map[string]string, error) {
+	out := make(map[string]string)
+	for _, pair := range cmd.StringSlice("label") {
+		name, value, ok := strings.Cut(pair, "=")
+		if _, twice := out[name]; !ok || name == "" || twice {
+			return nil, exit.Usagef("--label %q: must be NAME=VALUE, each name once", pair)
+		}
+		out[name] = value
+	}
+	return out, nil
+}
+
+func webhook(cmd *cli.Command) (*fireoncev1.Webhook, error) {
+	hook := &fireoncev1.Webhook{Url: cmd.String("url"), ContentType: cmd.String("content-type")}
+	for _, h := range cmd.StringSlice("header") {
+		name, value, ok := strings.Cut(h, ":")
+		if !ok || strings.TrimSpace(name) == "" {
+			return nil, exit.Usagef("--header %q: must be 'NAME: VALUE'", h)
+		}
+		hook.Headers = append(hook.Headers, &fireoncev1.HttpHeader{Name: strings.TrimSpace(name), Value: strings.TrimSpace(value)})
+	}
+	switch {
+	case cmd.IsSet("body") && cmd.IsSet("body-file"):
+		return nil, exit.Usagef("give --body or --body-file, not both")
+	case cmd.IsSet("body"):
+		hook.Content = &fireoncev1.Webhook_BodyText{BodyText: cmd.String("body")}
+	case cmd.IsSet("body-file"):
+		body, err := readFile(cmd, cmd.String("body-file"), maxBody)
+		if err != nil {
+			return nil, fmt.Errorf("--body-file: %w", err)
+		}
+		hook.Content = &fireoncev1.Webhook_Body{Body: body}
+	}
+	return hook, nil
+}
+
+// readFile reads a file, or standard input for "-", up to a limit.
+func readFile(cmd *cli.Command, name string, limit int64) ([]byte, error) {
+	in := cmd.Root().Reader
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, exit.AsUsage(err)
+		}
+		defer func() { _ = f.Close() }()
+		in = f
+	}
+	data, err := io.ReadAll(io.LimitReader(in, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(data)) > limit {
+		return nil, exit.Usagef("more than %d bytes", limit)
+	}
+	return data, nil
+}
+
+// isCode tells whether an error is the server's, of this code.
+func isCode(err error, code connect.Code) bool {
+	var wire *connect.Error
+	return errors.As(err, &wire) && wire.Code() == code
+}

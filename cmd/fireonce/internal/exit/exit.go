@@ -1,0 +1,82 @@
+// Package exit says with which code the program ends, and prints errors so that
+// a person sees what is wrong and a script can tell it from the code.
+package exit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"connectrpc.com/connect"
+)
+
+// The program's exit codes.
+const (
+	OK = 0
+	// Error: anything that has no code of its own; also a watched job that ended
+	// without success.
+	Error = 1
+	// Usage: a wrong flag or argument, or a request that the server calls invalid.
+	Usage = 2
+	// Conflict: the key is bound to another request, the state does not allow the
+	// call, or somebody else was faster (etag).
+	Conflict = 3
+	// NotFound: no such job or connection.
+	NotFound = 4
+	// Unavailable: the server cannot be reached or did not answer in time. Every
+	// call of this program may be repeated unchanged.
+	Unavailable = 5
+)
+
+// usageError is a mistake of the caller.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+// AsUsage marks an error as the caller's mistake.
+func AsUsage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &usageError{err}
+}
+
+// Usagef makes an error that is the caller's mistake.
+func Usagef(format string, args ...any) error {
+	return &usageError{fmt.Errorf(format, args...)}
+}
+
+// Code gives the exit code of an error.
+func Code(err error) int {
+	if err == nil {
+		return OK
+	}
+	var usage *usageError
+	if errors.As(err, &usage) {
+		return Usage
+	}
+	var wire *connect.Error
+	if errors.As(err, &wire) {
+		return wireCode(wire.Code())
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return Unavailable
+	}
+	return Error
+}
+
+func wireCode(c connect.Code) int {
+	switch c {
+	case connect.CodeInvalidArgument, connect.CodeOutOfRange:
+		return Usage
+	case connect.CodeAlreadyExists, connect.CodeFailedPrecondition, connect.CodeAborted:
+		return Conflict
+	case connect.CodeNotFound:
+		return NotFound
+	case connect.CodeUnavailable, connect.CodeDeadlineExceeded:
+		return Unavailable
+	default:
+		return Error
+	}
+}

@@ -1,0 +1,179 @@
+// Package follow reads a project's event log to its reader without a gap: it
+// resumes from the last cursor when the connection is lost, the stream ends, or
+// the server is restarted.
+package follow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"connectrpc.com/connect"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
+)
+
+// ErrStop is returned by a handler that has seen enough. Events then returns nil.
+var ErrStop = errors.New("stop following")
+
+const (
+	// silence is how long a stream may say nothing before it counts as dead: the
+	// server promises a heartbeat every 15 s.
+	silence = 45 * time.Second
+	// defaultPatience is how long a server may stay away.
+	defaultPatience = 10 * time.Minute
+
+	firstPause = 100 * time.Millisecond
+	maxPause   = 5 * time.Second
+)
+
+// Options say what to follow and from where.
+type Options struct {
+	// Filter selects events; nil: all events of the project.
+	Filter *fireoncev1.EventFilter
+	// After is a cursor to read on from. Without it Beginning decides.
+	After string
+	// Beginning reads everything that is kept; false: from now on.
+	Beginning bool
+	// IncludeJob asks for the job, as read then, with each event.
+	IncludeJob bool
+	// Patience is how long to try to get back to a server that was reached once;
+	// 0: 10 min.
+	Patience time.Duration
+	// Opened is told when the first message of a stream came: what is written
+	// from then on will be seen. May be nil.
+	Opened func()
+	// Lost is told of each lost connection. May be nil.
+	Lost func(error)
+}
+
+// Events calls handle with each event, heartbeats left out, in the log's order.
+// It returns nil when handle returned ErrStop, handle's error if it failed, the
+// server's error if that is final, and the last error when the server was never
+// reached or stayed away for longer than Patience.
+func Events(ctx context.Context, jobs fireoncev1connect.JobServiceClient, o Options, handle func(*fireoncev1.JobEvent) error) error {
+	if o.Patience == 0 {
+		o.Patience = defaultPatience
+	}
+	f := follower{Options: o, jobs: jobs, handle: handle}
+	pause := firstPause
+	var lastHeard time.Time
+	for {
+		heard, err := f.once(ctx)
+		var h handlerError
+		switch {
+		case errors.As(err, &h):
+			if errors.Is(h.err, ErrStop) {
+				return nil
+			}
+			return h.err
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err == nil: // the stream had its time; a new one goes on
+			pause, lastHeard = firstPause, time.Now()
+			continue
+		case final(err):
+			return err
+		}
+		if heard {
+			pause, lastHeard = firstPause, time.Now()
+		}
+		if lastHeard.IsZero() || time.Since(lastHeard) > o.Patience {
+			return err
+		}
+		if heard && o.Lost != nil {
+			o.Lost(err)
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return err
+		}
+		pause = min(2*pause, maxPause)
+	}
+}
+
+// final tells whether a repeat cannot help.
+func final(err error) bool {
+	switch connect.CodeOf(err) {
+	case connect.CodeUnavailable, connect.CodeUnknown, connect.CodeInternal, connect.CodeAborted,
+		connect.CodeDeadlineExceeded, connect.CodeCanceled, connect.CodeResourceExhausted:
+		return false
+	default:
+		return true
+	}
+}
+
+// handlerError tells an error of the handler from one of the stream.
+type handlerError struct{ err error }
+
+func (e handlerError) Error() string { return e.err.Error() }
+
+type follower struct {
+	Options
+	jobs   fireoncev1connect.JobServiceClient
+	handle func(*fireoncev1.JobEvent) error
+}
+
+// once reads one stream to its end. heard says that the server answered.
+func (f *follower) once(ctx context.Context) (heard bool, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	dead := time.AfterFunc(silence, func() { cancel(errSilent) })
+	defer dead.Stop()
+	defer func() {
+		if errors.Is(context.Cause(ctx), errSilent) {
+			err = connect.NewError(connect.CodeUnavailable, errSilent)
+		}
+	}()
+
+	stream, err := f.jobs.StreamJobEvents(ctx, f.request())
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = stream.Close() }()
+	for stream.Receive() {
+		dead.Reset(silence)
+		if !heard && f.Opened != nil {
+			f.Opened()
+		}
+		heard = true
+		event := stream.Msg().GetEvent()
+		if event.GetJobChanged() != nil {
+			if err := f.handle(event); err != nil {
+				return true, handlerError{err}
+			}
+		}
+		// Only now: an event that was not handled is read again.
+		if event.GetCursor() != "" {
+			f.After = event.GetCursor()
+		}
+	}
+	return heard, stream.Err()
+}
+
+var errSilent = fmt.Errorf("the server said nothing for %v", silence)
+
+func (f *follower) request() *fireoncev1.StreamJobEventsRequest {
+	req := &fireoncev1.StreamJobEventsRequest{Filter: f.Filter, IncludeJob: f.IncludeJob}
+	switch {
+	case f.After != "":
+		req.Start = &fireoncev1.StreamJobEventsRequest_AfterCursor{AfterCursor: f.After}
+	case f.Beginning:
+		req.Start = &fireoncev1.StreamJobEventsRequest_FromBeginning{FromBeginning: true}
+	default:
+		req.Start = &fireoncev1.StreamJobEventsRequest_FromNow{FromNow: true}
+	}
+	return req
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

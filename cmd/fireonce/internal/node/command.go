@@ -1,0 +1,241 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/store/sqlite"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
+)
+
+// DefaultDatabase is the database when nothing is said.
+const DefaultDatabase = "sqlite:fireonce.db"
+
+// Commands gives the subcommands that open a database.
+func Commands(version string) []*cli.Command {
+	return []*cli.Command{serveCommand(version), migrateCommand(), recoverCommand()}
+}
+
+func databaseFlag() cli.Flag {
+	return &cli.StringFlag{
+		Name: "database", Usage: "`sqlite:PATH`", Value: DefaultDatabase, Sources: cli.EnvVars("FIREONCE_DATABASE"),
+	}
+}
+
+func serveCommand(version string) *cli.Command {
+	return &cli.Command{
+		Name:  "serve",
+		Usage: "run the service",
+		Description: "Applies migrations, then serves the API and runs due jobs. One line on standard output says when it\n" +
+			"is ready; logs go to standard error. SIGINT or SIGTERM ends it in order: nothing new is started, sends\n" +
+			"under way are settled. A second one ends it at once.\n\n" +
+			"FIREONCE_API_KEY, when set, must come with every call as 'Authorization: Bearer KEY'. It is no flag:\n" +
+			"arguments can be read by every user of the machine.",
+		Flags: []cli.Flag{
+			&cli.StringFlag{
+				Name: "listen", Usage: "the `ADDRESS` to serve on", Value: "127.0.0.1:8080",
+				Sources: cli.EnvVars("FIREONCE_LISTEN"),
+			},
+			databaseFlag(),
+			&cli.StringFlag{
+				Name: "key-file", Usage: "the `FILE` with the key that seals credentials; default PATH.key beside the database; created if missing",
+				Sources: cli.EnvVars("FIREONCE_KEY_FILE"),
+			},
+			&cli.StringFlag{
+				Name: "allow-egress", Usage: "ranges, `CIDR,…`, that webhooks may reach beside public addresses",
+				Sources: cli.EnvVars("FIREONCE_ALLOW_EGRESS"),
+			},
+			&cli.BoolFlag{
+				Name: "allow-http", Usage: "webhooks may go to http:// URLs",
+				Sources: cli.EnvVars("FIREONCE_ALLOW_HTTP"),
+			},
+			&cli.BoolFlag{
+				Name: "dev", Usage: "for one machine: --allow-http, and webhooks may reach loopback addresses",
+				Sources: cli.EnvVars("FIREONCE_DEV"),
+			},
+			&cli.StringFlag{
+				Name: "allow-origin", Usage: "web origins, `URL,…`, that may call from a browser",
+				Sources: cli.EnvVars("FIREONCE_ALLOW_ORIGIN"),
+			},
+			&cli.StringFlag{
+				Name: "allow-host", Usage: "names, `HOST,…`, beside loopback ones to answer to without an API key",
+				Sources: cli.EnvVars("FIREONCE_ALLOW_HOST"),
+			},
+			&cli.IntFlag{
+				Name: "senders", Usage: "jobs that are prepared or sent at once", Value: 64,
+				Sources: cli.EnvVars("FIREONCE_SENDERS"),
+			},
+			&cli.DurationFlag{
+				Name: "grace", Usage: "added to an answer's deadline before the outcome counts as unknown", Value: 30 * time.Second,
+				Sources: cli.EnvVars("FIREONCE_GRACE"),
+			},
+			&cli.StringFlag{
+				Name: "log-format", Usage: "`text` or json", Value: "text", Sources: cli.EnvVars("FIREONCE_LOG_FORMAT"),
+			},
+			&cli.StringFlag{
+				Name: "log-level", Usage: "`debug`, info, warn or error", Value: "info", Sources: cli.EnvVars("FIREONCE_LOG_LEVEL"),
+			},
+		},
+		Action: func(ctx context.Context, cmd *cli.Command) error { return serve(ctx, cmd, version) },
+	}
+}
+
+func serve(ctx context.Context, cmd *cli.Command, version string) error {
+	cfg, err := configOf(cmd, version)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// After the first signal the default is back: a second one ends the process.
+	context.AfterFunc(ctx, stop)
+	n, err := Start(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(cmd.Root().Writer, n.Ready())
+	return n.Run(ctx)
+}
+
+func configOf(cmd *cli.Command, version string) (Config, error) {
+	if cmd.Args().Present() {
+		return Config{}, exit.Usagef("unexpected argument %q", cmd.Args().First())
+	}
+	log, err := logger(cmd.Root().ErrWriter, cmd.String("log-format"), cmd.String("log-level"))
+	if err != nil {
+		return Config{}, err
+	}
+	egress, err := connector.ParseCIDRs(cmd.String("allow-egress"))
+	if err != nil {
+		return Config{}, exit.Usagef("--allow-egress: %w", err)
+	}
+	if cmd.Int("senders") < 1 {
+		return Config{}, exit.Usagef("--senders must be positive")
+	}
+	if cmd.Duration("grace") < time.Second {
+		return Config{}, exit.Usagef("--grace must be at least 1s")
+	}
+	return Config{
+		Listen: cmd.String("listen"), Database: cmd.String("database"), KeyFile: cmd.String("key-file"),
+		APIKey: os.Getenv("FIREONCE_API_KEY"), AllowEgress: egress,
+		AllowHTTP: cmd.Bool("allow-http"), Dev: cmd.Bool("dev"),
+		AllowOrigins: splitList(cmd.String("allow-origin")), AllowHosts: splitList(cmd.String("allow-host")),
+		Senders: cmd.Int("senders"), Grace: cmd.Duration("grace"), Log: log, Version: version,
+	}, nil
+}
+
+func splitList(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+func logger(w io.Writer, format, level string) (*slog.Logger, error) {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		return nil, exit.Usagef("--log-level %q: must be debug, info, warn or error", level)
+	}
+	opts := &slog.HandlerOptions{Level: l}
+	switch format {
+	case "text":
+		return slog.New(slog.NewTextHandler(w, opts)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, opts)), nil
+	default:
+		return nil, exit.Usagef("--log-format %q: must be text or json", format)
+	}
+}
+
+func migrateCommand() *cli.Command {
+	return &cli.Command{
+		Name:        "migrate",
+		Usage:       "bring a database up to date and print its schema's version",
+		Description: "`serve` does the same at its start. The database must not be in use.",
+		Flags:       []cli.Flag{databaseFlag()},
+		Action: func(ctx context.Context, cmd *cli.Command) error {
+			path, err := pathOf(cmd)
+			if err != nil {
+				return err
+			}
+			if err := sqlite.Migrate(ctx, path); err != nil {
+				return err
+			}
+			version, err := sqlite.SchemaVersion()
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.Root().Writer, "sqlite:%s is at schema version %d\n", path, version)
+			return nil
+		},
+	}
+}
+
+func pathOf(cmd *cli.Command) (string, error) {
+	if cmd.Args().Present() {
+		return "", exit.Usagef("unexpected argument %q", cmd.Args().First())
+	}
+	return DatabasePath(cmd.String("database"))
+}
+
+func recoverCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "recover",
+		Usage: "release a quarantined database",
+		Description: "A database that looks like a copy, or like an older state of itself, is quarantined: what it believes\n" +
+			"to be due may have been sent already. Without --confirm this says why. With it, sending is on again\n" +
+			"from the next start: do that only when no other copy is at work and after you have dealt with jobs\n" +
+			"that were sent since the copy was made.",
+		Flags: []cli.Flag{
+			databaseFlag(),
+			&cli.BoolFlag{Name: "confirm", Usage: "release it"},
+		},
+		Action: recoverDatabase,
+	}
+}
+
+func recoverDatabase(ctx context.Context, cmd *cli.Command) (err error) {
+	path, err := pathOf(cmd)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(path); err != nil {
+		return exit.Usagef("no database: %w", err)
+	}
+	s, err := sqlite.Open(ctx, sqlite.Options{Path: path})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if cerr := s.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	meta, err := s.Meta(ctx)
+	if err != nil {
+		return err
+	}
+	out := cmd.Root().Writer
+	switch {
+	case meta.Quarantined == "":
+		fmt.Fprintf(out, "sqlite:%s is not quarantined\n", path)
+		return nil
+	case !cmd.Bool("confirm"):
+		fmt.Fprintf(out, "sqlite:%s is quarantined: %s\n", path, meta.Quarantined)
+		return errors.New("nothing was changed; release it with --confirm")
+	}
+	if err := s.Release(ctx); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "sqlite:%s is released; the next start sends what is due\n", path)
+	return nil
+}

@@ -1,0 +1,210 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/webhook"
+	"github.com/fireonce/fireonce/internal/engine"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/vault"
+	"github.com/fireonce/fireonce/server"
+	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/sqlite"
+)
+
+// streamsEnd and callsEnd bound the end of what clients still do.
+const (
+	streamsEnd = 5 * time.Second
+	callsEnd   = 10 * time.Second
+)
+
+// Node is one server process at work.
+type Node struct {
+	cfg      Config
+	path     string
+	store    *sqlite.Store
+	sender   *connector.Sender
+	server   *server.Server
+	http     *http.Server
+	listener net.Listener
+	meta     store.Meta
+
+	// failed gets the error of a part that ended by itself.
+	failed chan error
+	// stopEngine ends claiming; drained gets the engine's end.
+	stopEngine context.CancelFunc
+	drained    chan error
+}
+
+// Start opens the database, migrates it, and serves. ctx bounds only the start.
+func Start(ctx context.Context, cfg Config) (*Node, error) {
+	addr, path, err := cfg.check()
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{cfg: cfg, path: path, failed: make(chan error, 1), drained: make(chan error, 1)}
+	if err := n.start(ctx, addr); err != nil {
+		return nil, errors.Join(err, n.abandon())
+	}
+	return n, nil
+}
+
+func (n *Node) start(ctx context.Context, addr *net.TCPAddr) error {
+	var err error
+	if n.store, err = sqlite.Open(ctx, sqlite.Options{Path: n.path, Migrate: true}); err != nil {
+		return fmt.Errorf("open the database: %w", err)
+	}
+	if n.meta, err = n.store.Meta(ctx); err != nil {
+		return fmt.Errorf("open the database: %w", err)
+	}
+	keyFile := n.cfg.KeyFile
+	if keyFile == "" {
+		keyFile = n.path + ".key"
+	}
+	keys, err := vault.LoadOrCreateKeyFile(keyFile)
+	if err != nil {
+		return err
+	}
+	n.sender = connector.NewSender(connector.Config{Egress: n.cfg.egress(), Version: n.cfg.Version})
+	registry, err := connector.NewRegistry(webhook.New(webhook.Config{
+		Sender: n.sender, HTTPSOnly: !n.cfg.AllowHTTP && !n.cfg.Dev,
+	}))
+	if err != nil {
+		return err
+	}
+	eng, err := engine.New(engine.Config{
+		Store: n.store, Connectors: registry, Open: opener(keys), Log: n.cfg.Log,
+		Worker: workerName(), NewID: newID, Senders: n.cfg.Senders, Grace: n.cfg.Grace,
+	})
+	if err != nil {
+		return err
+	}
+	if n.server, err = server.New(server.Config{
+		Store: n.store, Connectors: registry, Vault: keys, Log: n.cfg.Log, Version: n.cfg.Version,
+		APIKey: n.cfg.APIKey, AllowedOrigins: n.cfg.AllowOrigins, AllowedHosts: n.cfg.AllowHosts, NewID: newID,
+	}); err != nil {
+		return err
+	}
+	if n.listener, err = net.ListenTCP("tcp", addr); err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	for _, w := range n.cfg.warnings() {
+		n.cfg.Log.Warn(w)
+	}
+	n.run(eng)
+	return nil
+}
+
+// run starts the parts. A quarantined database is served but nothing is sent:
+// the engine stays off until an operator has released it.
+func (n *Node) run(eng *engine.Engine) {
+	n.http = n.server.HTTPServer("")
+	n.http.ErrorLog = slog.NewLogLogger(n.cfg.Log.Handler(), slog.LevelWarn)
+	go func() {
+		if err := n.http.Serve(n.listener); !errors.Is(err, http.ErrServerClosed) {
+			n.failed <- fmt.Errorf("serve: %w", err)
+		}
+	}()
+	ctx, stop := context.WithCancel(context.Background())
+	n.stopEngine = stop
+	if n.meta.Quarantined != "" {
+		n.cfg.Log.Error("QUARANTINED: nothing will be sent", "why", n.meta.Quarantined,
+			"then", "make sure that no other copy of this database is at work, stop this server, run `fireonce recover`")
+		n.drained <- nil
+		return
+	}
+	go func() { n.drained <- eng.Run(ctx) }()
+}
+
+// URL is where the API is served.
+func (n *Node) URL() string { return "http://" + n.listener.Addr().String() }
+
+// Ready is one line that says what is served where.
+func (n *Node) Ready() string {
+	key := "API key required"
+	if n.cfg.APIKey == "" {
+		key = "no API key (FIREONCE_API_KEY): loopback only"
+	}
+	line := fmt.Sprintf("fireonce %s ready: %s, database sqlite:%s, %s", n.cfg.Version, n.URL(), n.path, key)
+	if n.meta.Quarantined != "" {
+		line += ", QUARANTINED: nothing will be sent (" + n.meta.Quarantined + "); see `fireonce recover --help`"
+	}
+	return line
+}
+
+// Run waits until ctx ends or a part fails, then ends the node in order:
+// nothing new is claimed, sends under way are settled, streams end, calls end,
+// the store is closed. It returns nil after a clean end.
+func (n *Node) Run(ctx context.Context) error {
+	var err error
+	select {
+	case <-ctx.Done():
+		n.cfg.Log.Info("shutting down; a second signal ends at once")
+	case err = <-n.failed:
+	}
+	return errors.Join(err, n.shutdown())
+}
+
+func (n *Node) shutdown() error {
+	n.stopEngine()
+	err := <-n.drained
+
+	ctx, cancel := context.WithTimeout(context.Background(), streamsEnd)
+	err = errors.Join(err, n.server.Shutdown(ctx))
+	cancel()
+	ctx, cancel = context.WithTimeout(context.Background(), callsEnd)
+	if n.http.Shutdown(ctx) != nil {
+		// Somebody is slow; what was answered OK is durable in any case.
+		err = errors.Join(err, n.http.Close())
+	}
+	cancel()
+	return errors.Join(err, n.abandon())
+}
+
+// abandon gives up what was opened.
+func (n *Node) abandon() error {
+	if n.sender != nil {
+		n.sender.Close()
+	}
+	if n.store == nil {
+		return nil
+	}
+	if err := n.store.Close(); err != nil {
+		return fmt.Errorf("close the database: %w", err)
+	}
+	return nil
+}
+
+// opener decrypts credentials for the engine.
+func opener(keys *vault.Vault) engine.Opener {
+	return func(c store.Connection, s store.Sealed) (connector.Credential, error) {
+		data, err := keys.Open(s.Data, s.KeyID, vault.Place{Project: c.Project, Connection: c.ID, Version: s.Version})
+		if err != nil {
+			return connector.Credential{}, err
+		}
+		return connector.Credential{Version: s.Version, Data: data}, nil
+	}
+}
+
+// workerName names this process in attempts and logs.
+func workerName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unnamed"
+	}
+	return fmt.Sprintf("%s/%d", host, os.Getpid())
+}
+
+// newID makes a UUID of version 7. It panics when the system gives no
+// randomness: there is no safe way to go on.
+func newID() job.ID { return job.ID(uuid.Must(uuid.NewV7())) }

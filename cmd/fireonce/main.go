@@ -1,0 +1,38 @@
+// Fireonce is the scheduling service and its command-line client in one binary.
+//
+// Exit codes: 0 OK · 1 an error; a watched job that ended without success · 2
+// wrong usage, or a request that the server calls invalid · 3 conflict: another
+// request has the key, the state does not allow it, the etag is old · 4 not
+// found · 5 the server cannot be reached; the call may be repeated unchanged. A
+// second signal during a shutdown ends the process by that signal.
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"runtime/debug"
+)
+
+func main() {
+	p := Program{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Version: buildVersion()}
+	os.Exit(p.Run(context.Background(), os.Args))
+}
+
+// Program is one run of the binary, with everything that it touches but the
+// environment variables named in its help.
+type Program struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	// Version is what the binary says it is.
+	Version string
+}
+
+// buildVersion is the module's version as the go command stamped it.
+func buildVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
+		return "dev"
+	}
+	return info.Main.Version
+}

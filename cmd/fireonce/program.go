@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/node"
+)
+
+// Run runs one command line and gives the exit code.
+func (p Program) Run(ctx context.Context, args []string) int {
+	started := false
+	err := p.command(&started).Run(ctx, args)
+	if err == nil {
+		return exit.OK
+	}
+	// Whatever fails before a command's own code runs is the command line.
+	if !started {
+		err = exit.AsUsage(err)
+	}
+	exit.Print(p.Stderr, err)
+	if exit.Code(err) == exit.Usage {
+		fmt.Fprintln(p.Stderr, "  see --help")
+	}
+	return exit.Code(err)
+}
+
+// command builds the tree of commands. started is set when a command's own code
+// begins.
+func (p Program) command(started *bool) *cli.Command {
+	root := &cli.Command{
+		Name:  "fireonce",
+		Usage: "schedule a side effect; it takes effect once",
+		Description: "Client commands call the server at --server (FIREONCE_SERVER) with FIREONCE_API_KEY.\n\n" +
+			"Exit codes: 0 OK, 1 error, 2 usage or invalid request, 3 conflict, 4 not found, 5 unavailable (may be\n" +
+			"repeated unchanged).",
+		Reader: p.Stdin, Writer: p.Stdout, ErrWriter: p.Stderr,
+		// Values such as headers contain commas.
+		DisableSliceFlagSeparator: true,
+		ExitErrHandler:            func(context.Context, *cli.Command, error) {},
+		Action: func(_ context.Context, cmd *cli.Command) error {
+			if cmd.Args().Present() {
+				return exit.Usagef("no command %q", cmd.Args().First())
+			}
+			return cli.ShowRootCommandHelp(cmd)
+		},
+	}
+	root.Commands = append(root.Commands, node.Commands(p.Version)...)
+	root.Commands = append(root.Commands, client.Commands()...)
+	root.Commands = append(root.Commands, p.versionCommand())
+	mark(root, started)
+	return root
+}
+
+// mark makes every command tell when its own code begins, and leaves the
+// printing of errors to Run.
+func mark(cmd *cli.Command, started *bool) {
+	cmd.OnUsageError = func(_ context.Context, _ *cli.Command, err error, _ bool) error { return err }
+	if run := cmd.Action; run != nil {
+		cmd.Action = func(ctx context.Context, cmd *cli.Command) error {
+			*started = true
+			return run(ctx, cmd)
+		}
+	} else {
+		cmd.Action = func(_ context.Context, cmd *cli.Command) error {
+			if cmd.Args().Present() {
+				return exit.Usagef("no command %q", cmd.Args().First())
+			}
+			return cli.ShowSubcommandHelp(cmd)
+		}
+	}
+	for _, sub := range cmd.Commands {
+		mark(sub, started)
+	}
+}
+
+func (p Program) versionCommand() *cli.Command {
+	return &cli.Command{
+		Name: "version", Usage: "print the version",
+		Action: func(_ context.Context, cmd *cli.Command) error {
+			fmt.Fprintf(cmd.Root().Writer, "fireonce %s %s/%s %s\n", p.Version, runtime.GOOS, runtime.GOARCH, runtime.Version())
+			return nil
+		},
+	}
+}
