@@ -34,6 +34,23 @@ func Migrate(ctx context.Context, path string) (err error) {
 	return nil
 }
 
+// SchemaVersion gives the version to which Migrate brings a database.
+func SchemaVersion() (version int64, err error) {
+	db, err := sql.Open("sqlite", ":memory:") // never connected to
+	if err != nil {
+		return 0, fmt.Errorf("schema version: %w", err)
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	p, err := provider(db)
+	if err != nil {
+		return 0, fmt.Errorf("schema version: %w", err)
+	}
+	for _, source := range p.ListSources() {
+		version = max(version, source.Version)
+	}
+	return version, nil
+}
+
 func provider(db *sql.DB) (*goose.Provider, error) {
 	dir, err := fs.Sub(migrations, "migrations")
 	if err != nil {
