@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -10,20 +11,27 @@ import (
 	"github.com/fireonce/fireonce/store/storetest"
 )
 
+// TestConformance gives every subtest a copy of one migrated database:
+// migrating takes longer than most of them.
 func TestConformance(t *testing.T) {
-	storetest.Run(t, func(t *testing.T, now func() time.Time) store.Store {
-		t.Helper()
-		return open(t, filepath.Join(t.TempDir(), "fireonce.db"), now)
-	})
-}
-
-// open opens a database that is closed with the test.
-func open(t *testing.T, path string, now func() time.Time) *sqlite.Store {
-	t.Helper()
-	s, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, Migrate: true, Now: now})
+	template := filepath.Join(t.TempDir(), "template.db")
+	if err := sqlite.Migrate(t.Context(), template); err != nil {
+		t.Fatal(err)
+	}
+	empty, err := os.ReadFile(template)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.Close() })
-	return s
+	storetest.Run(t, func(t *testing.T, now func() time.Time) store.Store {
+		t.Helper()
+		path := filepath.Join(t.TempDir(), "fireonce.db")
+		if err := os.WriteFile(path, empty, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, Now: now, Readers: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	})
 }

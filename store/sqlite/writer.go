@@ -253,10 +253,11 @@ func (w *writer) finish(ctx context.Context, t *tx, ops []*op) {
 		err = fmt.Errorf("%w: %w", store.ErrUnconfirmed, err)
 		_, _ = w.conn.ExecContext(ctx, "ROLLBACK")
 	}
+	// Hints go first, so that a caller who has its answer finds its own hint given.
+	w.s.hints.give(t.hint)
 	for _, o := range ops {
 		o.done <- err
 	}
-	w.s.hints.give(t.hint)
 }
 
 // tx is what an operation sees: the shared transaction, and the one time that

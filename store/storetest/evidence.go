@@ -66,7 +66,6 @@ func evidenceKept(f *fixture) {
 	}
 	for _, was := range over {
 		for _, is := range over {
-			f := newFixture(f.T, f.open)
 			s := f.sending().Snapshot
 			d := job.Decision{To: job.Sending, Cause: job.CauseLateEvidence, Round: 1, Delay: job.KeepDelay}
 			d.Settle = []job.Settled{{Attempt: 1, Result: was, Message: "first"}}
@@ -87,6 +86,7 @@ func evidenceKept(f *fixture) {
 				want = job.ResultUnknown
 			}
 			f.is(f.attempts(s.ID)[0].Result, want, "a handle over %s", was)
+			f.end(s.ID)
 		}
 	}
 }
