@@ -46,7 +46,7 @@ func (e *Engine) sweep(ctx context.Context) int {
 			continue
 		}
 		if d.Action == job.ActWrite {
-			changes = append(changes, store.Change{Job: s.ID, Version: s.Version, Decision: d, Actor: e.actor()})
+			changes = append(changes, store.Change{Job: s.ID, Version: s.Version, Decision: d, Actor: e.Worker})
 		}
 	}
 	if len(changes) == 0 {

@@ -70,7 +70,7 @@ func (e *Engine) settleOnce(s job.Snapshot, traits job.Traits, ev job.Evidence) 
 	}
 	ctx, cancel := context.WithTimeout(e.hard, storeTimeout)
 	defer cancel()
-	applied, err := e.Store.Apply(ctx, []store.Change{{Job: s.ID, Version: s.Version, Decision: d, Actor: e.actor()}})
+	applied, err := e.Store.Apply(ctx, []store.Change{{Job: s.ID, Version: s.Version, Decision: d, Actor: e.Worker}})
 	if err != nil {
 		return false, false, err
 	}
@@ -105,8 +105,6 @@ func (e *Engine) traits(c store.Connection) job.Traits {
 	}
 	return own
 }
-
-func (e *Engine) actor() string { return "worker:" + e.Worker }
 
 // logEnd tells operators of the ends that need them.
 func (e *Engine) logEnd(s job.Snapshot, d job.Decision) {
