@@ -47,7 +47,7 @@ func LoadKeyFile(path string) (*Vault, error) {
 	if err != nil {
 		return nil, fmt.Errorf("key file: %w", err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // it was only read
 	info, err := f.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("key file: %w", err)

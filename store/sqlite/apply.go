@@ -18,7 +18,7 @@ func (s *Store) Apply(ctx context.Context, items []store.Change) ([]store.Applie
 	return write(ctx, s, "apply", func(ctx context.Context, t *tx) ([]store.Applied, error) {
 		out := make([]store.Applied, len(items))
 		for i, c := range items {
-			verdict, fatal := t.item(ctx, func() (err error) {
+			verdict, fatal := t.item(ctx, len(items), func() (err error) {
 				out[i], err = t.apply(ctx, c)
 				return err
 			})

@@ -24,7 +24,7 @@ func (s *Store) Arm(ctx context.Context, items []store.Arm) ([]store.Armed, erro
 	return write(ctx, s, "arm", func(ctx context.Context, t *tx) ([]store.Armed, error) {
 		out := make([]store.Armed, len(items))
 		for i, a := range items {
-			verdict, fatal := t.item(ctx, func() (err error) {
+			verdict, fatal := t.item(ctx, len(items), func() (err error) {
 				out[i], err = t.arm(ctx, a)
 				return err
 			})

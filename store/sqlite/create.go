@@ -20,7 +20,7 @@ func (s *Store) Create(ctx context.Context, items []store.NewJob) ([]store.Creat
 	return write(ctx, s, "create", func(ctx context.Context, t *tx) ([]store.Created, error) {
 		out := make([]store.Created, len(items))
 		for i, n := range items {
-			verdict, fatal := t.item(ctx, func() (err error) {
+			verdict, fatal := t.item(ctx, len(items), func() (err error) {
 				out[i], err = t.create(ctx, n)
 				return err
 			})

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"database/sql"
 	"os"
 	"regexp"
 	"strings"
@@ -33,18 +34,7 @@ func TestPlans(t *testing.T) {
 		for i := range args {
 			args[i] = 1
 		}
-		rows, err := db.Query("EXPLAIN QUERY PLAN "+query, args...)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		var plan []string
-		for rows.Next() {
-			var id, parent, unused int
-			var detail string
-			must(t, rows.Scan(&id, &parent, &unused, &detail))
-			plan = append(plan, detail)
-		}
-		must(t, rows.Close())
+		plan := planOf(t, db, name, query, args)
 		for _, step := range plan {
 			bad := strings.HasPrefix(step, "SCAN") && !strings.Contains(step, "USING") && step != "SCAN CONSTANT ROW"
 			if strings.Contains(step, "TEMP B-TREE") && name != "ConnectionHolds" {
@@ -58,4 +48,22 @@ func TestPlans(t *testing.T) {
 	if seen < 50 {
 		t.Errorf("only %d queries found", seen)
 	}
+}
+
+func planOf(t *testing.T, db *sql.DB, name, query string, args []any) []string {
+	t.Helper()
+	rows, err := db.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+query, args...)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	defer rows.Close()
+	var plan []string
+	for rows.Next() {
+		var id, parent, unused int
+		var detail string
+		must(t, rows.Scan(&id, &parent, &unused, &detail))
+		plan = append(plan, detail)
+	}
+	must(t, rows.Err())
+	return plan
 }

@@ -79,10 +79,11 @@ func (s *Store) newWriter(ctx context.Context) (*writer, error) {
 		{&w.rollbackTo, "ROLLBACK TO op"}, {&w.itemSave, "SAVEPOINT item"},
 		{&w.itemRelease, "RELEASE item"}, {&w.itemRollback, "ROLLBACK TO item"}, {&commit, "COMMIT"},
 	} {
-		if *p.to, err = conn.PrepareContext(ctx, p.sql); err != nil {
+		stmt, err := conn.PrepareContext(ctx, p.sql) //nolint:sqlclosecheck // closed with the writer
+		if err != nil {
 			return nil, fmt.Errorf("writer: %w", err)
 		}
-		w.stmts = append(w.stmts, *p.to)
+		*p.to, w.stmts = stmt, append(w.stmts, stmt)
 	}
 	w.commit = func(ctx context.Context) error {
 		_, err := commit.ExecContext(ctx)
@@ -272,23 +273,32 @@ type tx struct {
 
 func (t *tx) view() view { return view{q: t.q, conn: t.conn, now: t.now} }
 
-// item runs one item of a batch in a savepoint of its own and gives its
-// verdict; fatal is trouble that concerns the whole call.
-func (t *tx) item(ctx context.Context, fn func() error) (verdict, fatal error) {
-	if _, err := t.w.itemSave.ExecContext(ctx); err != nil {
-		return nil, err
-	}
-	err := translate(fn())
-	if err != nil {
-		if !isVerdict(err) {
+// item runs one of n items of a batch and gives its verdict, nothing of it
+// being written then; fatal is trouble that concerns the whole call. An item
+// has a savepoint of its own, but an only one can do with its operation's.
+func (t *tx) item(ctx context.Context, n int, fn func() error) (verdict, fatal error) {
+	if n > 1 {
+		if _, err := t.w.itemSave.ExecContext(ctx); err != nil {
 			return nil, err
 		}
-		if _, rerr := t.w.itemRollback.ExecContext(ctx); rerr != nil {
+	}
+	err := translate(fn())
+	if err != nil && !isVerdict(err) {
+		return nil, err
+	}
+	undo := t.w.itemRollback
+	if n == 1 {
+		undo = t.w.rollbackTo
+	}
+	if err != nil {
+		if _, rerr := undo.ExecContext(ctx); rerr != nil {
 			return nil, rerr
 		}
 	}
-	if _, rerr := t.w.itemRelease.ExecContext(ctx); rerr != nil {
-		return nil, rerr
+	if n > 1 {
+		if _, rerr := t.w.itemRelease.ExecContext(ctx); rerr != nil {
+			return nil, rerr
+		}
 	}
 	return err, nil
 }

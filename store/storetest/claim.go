@@ -128,7 +128,7 @@ func claimLimit(f *fixture) {
 
 // backlog gives n connections: the first has many due jobs, the others one
 // each, due later.
-func (f *fixture) backlog(n, jobs int) []store.Connection {
+func (f *fixture) backlog(n, jobs int) {
 	conns := make([]store.Connection, n)
 	for i := range conns {
 		conns[i] = f.connect(store.Connection{})
@@ -143,7 +143,6 @@ func (f *fixture) backlog(n, jobs int) []store.Connection {
 		f.submit(on(c))
 	}
 	f.clock.advance(time.Second)
-	return conns
 }
 
 func claimFair(f *fixture) {

@@ -47,6 +47,7 @@ func evidenceLateSuccess(f *fixture) {
 				s = f.apply(s, answer(s, job.ResultUnknown)).Snapshot
 				f.clock.advance(13 * time.Hour)
 				s = f.apply(f.job(s.ID), job.LookDue{}).Snapshot
+			default: // stays in mid-send
 			}
 		}
 		got := f.apply(s, job.Outcome{Attempt: 1, Result: job.ResultSucceeded, ExternalID: "x"}).Snapshot

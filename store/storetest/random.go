@@ -201,6 +201,7 @@ func (w *world) drawOutcome(s job.Snapshot, attempt int, polled bool) job.Outcom
 		}
 	case job.ResultAccepted:
 		o.Handle = "h"
+	default:
 	}
 	return o
 }
