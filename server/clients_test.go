@@ -82,7 +82,7 @@ func overConnect(f *fixture) client { return generated(f) }
 func overGRPCWeb(f *fixture) client { return generated(f, connect.WithGRPCWeb()) }
 
 func generated(f *fixture, opts ...connect.ClientOption) client {
-	h := &http.Client{Transport: &http.Transport{}}
+	h := &http.Client{Transport: &http.Transport{DialContext: f.dial}}
 	f.tb.Cleanup(h.CloseIdleConnections)
 	jobs := fireoncev1connect.NewJobServiceClient(h, "http://"+f.addr, opts...)
 	conns := fireoncev1connect.NewConnectionServiceClient(h, "http://"+f.addr, opts...)

@@ -119,7 +119,9 @@ type fixture struct {
 	clock  *clock
 	logs   *logs
 	addr   string
-	conn   string // a connection's id
+	// dial is how Connect clients reach the server; nil: over the network.
+	dial func(ctx context.Context, network, addr string) (net.Conn, error)
+	conn string // a connection's id
 }
 
 // start serves on a loopback port with the configuration that edit leaves.
@@ -131,19 +133,24 @@ func start(tb testing.TB, edit ...func(*server.Config)) *fixture {
 		tb.Fatal(err)
 	}
 	f.addr = listener.Addr().String()
+	f.serve(listener)
+	return f
+}
+
+// serve answers on a listener until the test ends.
+func (f *fixture) serve(listener net.Listener) {
 	f.http = f.server.HTTPServer("")
 	done := make(chan error, 1)
 	go func() { done <- f.http.Serve(listener) }()
-	tb.Cleanup(func() {
+	f.tb.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		if err := f.server.Shutdown(ctx); err != nil {
-			tb.Errorf("shut down: %v", err)
+			f.tb.Errorf("shut down: %v", err)
 		}
 		_ = f.http.Close()
 		<-done
 	})
-	return f
 }
 
 // prepare makes a server without a socket, its store and one connection.
@@ -270,7 +277,7 @@ func (f *fixture) arm() job.Snapshot {
 	f.tb.Helper()
 	l := f.claim()
 	armed, err := f.store.Arm(f.tb.Context(), []store.Arm{{
-		Job: l.ID, Version: l.Version, Claim: l.ClaimToken, Token: job.ID{15: 9}, Worker: "worker", Class: job.Opaque,
+		Job: l.ID, Version: l.Version, Claim: l.ClaimToken, Token: l.ClaimToken, Worker: "worker", Class: job.Opaque,
 		EffectKey: job.EffectKey(l.ID, 1), Digest: bytes.Repeat([]byte{1}, 32), Frozen: []byte("frozen"),
 		SendBy: 10 * time.Second, AnswerBy: 30 * time.Second, Fence: time.Minute,
 	}})
@@ -302,4 +309,19 @@ func (f *fixture) needResolution() job.Snapshot {
 		f.tb.Fatalf("state %s, want NEEDS_RESOLUTION", snap.State)
 	}
 	return snap
+}
+
+// claimAny leases whatever is due.
+func (f *fixture) claimAny() {
+	if _, err := f.store.Claim(f.tb.Context(), store.ClaimParams{Worker: "worker", Lease: time.Minute, Limit: 1}); err != nil {
+		f.tb.Errorf("claim: %v", err)
+	}
+}
+
+// history reads a job's events from the store.
+func (f *fixture) history(id string) []job.Event {
+	f.tb.Helper()
+	page, err := f.store.Events(f.tb.Context(), store.EventQuery{Project: server.DefaultProject, Job: f.id(id)})
+	f.must(err)
+	return page.Events
 }

@@ -1,0 +1,347 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
+	"google.golang.org/protobuf/proto"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/server"
+	"github.com/fireonce/fireonce/store"
+)
+
+// do sends one request as it is and gives the answer with its body.
+func (f *fixture) do(method, path, body string, header map[string]string) (*http.Response, string) {
+	f.tb.Helper()
+	r, err := http.NewRequestWithContext(f.tb.Context(), method, "http://"+f.addr+path, strings.NewReader(body))
+	f.must(err)
+	for name, value := range header {
+		r.Header.Set(name, value)
+	}
+	if host := header["Host"]; host != "" {
+		r.Host = host
+	}
+	h := &http.Client{Transport: &http.Transport{}}
+	defer h.CloseIdleConnections()
+	res, err := h.Do(r)
+	f.must(err)
+	defer res.Body.Close()
+	data, err := io.ReadAll(res.Body)
+	f.must(err)
+	return res, string(data)
+}
+
+func TestKeyRequired(t *testing.T) {
+	withKey := func(c *server.Config) { c.APIKey = "open-sesame-0123456789" }
+	for name, dial := range protocols {
+		t.Run(name, func(t *testing.T) {
+			f := start(t, withKey)
+			c := dial(f)
+			err := c.call(t.Context(), scheduleJob, f.request("k"), &fireoncev1.ScheduleJobResponse{})
+			wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_INVALID)
+			stream := c.stream(t.Context(), &fireoncev1.StreamJobEventsRequest{})
+			defer stream.close()
+			_, err = stream.next()
+			if name != "curl" { // it has no frames before the error
+				wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_INVALID)
+			}
+			if n, _ := f.stored(); n != 1 {
+				t.Errorf("%d jobs and connections are stored, want 1", n)
+			}
+		})
+	}
+	f := start(t, withKey)
+	for header, want := range map[string]int{
+		"Bearer open-sesame-0123456789":  http.StatusOK,
+		"bearer open-sesame-0123456789":  http.StatusOK,
+		"Bearer open-sesame-012345678":   http.StatusUnauthorized,
+		"Bearer open-sesame-01234567890": http.StatusUnauthorized,
+		"Bearer ":                        http.StatusUnauthorized,
+		"Basic open-sesame-0123456789":   http.StatusUnauthorized,
+		"open-sesame-0123456789":         http.StatusUnauthorized,
+	} {
+		res, _ := f.do(http.MethodPost, jobsPath+"ListJobs", "{}", map[string]string{
+			"Content-Type": "application/json", "Authorization": header, "Host": "api.example.org",
+		})
+		if res.StatusCode != want || want != http.StatusOK && res.Header.Get("WWW-Authenticate") == "" {
+			t.Errorf("%q: status %d, want %d", header, res.StatusCode, want)
+		}
+	}
+	conn := dialGRPC(f)
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer open-sesame-0123456789")
+	j, err := fireoncev1.NewJobServiceClient(conn).ScheduleJob(ctx, f.request("k"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if events := f.history(j.GetJob().GetJobId()); events[0].Actor != "api:key" {
+		t.Errorf("actor %q", events[0].Actor)
+	}
+	if strings.Contains(f.logs.String(), "sesame") {
+		t.Errorf("the log has the key: %s", f.logs)
+	}
+}
+
+func TestHostCheck(t *testing.T) {
+	f := start(t, func(c *server.Config) { c.AllowedHosts = []string{"fireonce.internal"} })
+	for host, want := range map[string]int{
+		"localhost": 200, "LOCALHOST:8080": 200, "localhost.": 200, "127.0.0.1": 200, "127.0.0.1:1": 200, "127.9.9.9": 200,
+		"[::1]": 200, "[::1]:80": 200, "fireonce.internal": 200, "Fireonce.Internal:8080": 200,
+		"evil.example": 421, "evil.example:8080": 421, "localhost.evil.example": 421, "127.0.0.1.evil.example": 421,
+		"10.0.0.1": 421, "[::2]": 421, "0.0.0.0": 421, "fireonce.internal.evil.example": 421,
+	} {
+		for _, path := range []string{"/", jobsPath + "ListJobs"} {
+			method, body := http.MethodGet, ""
+			if path != "/" {
+				method, body = http.MethodPost, "{}"
+			}
+			res, text := f.do(method, path, body, map[string]string{"Content-Type": "application/json", "Host": host})
+			if res.StatusCode != want || want == 421 && !strings.Contains(text, "API key") {
+				t.Errorf("%s with Host %q: %d %s, want %d", path, host, res.StatusCode, text, want)
+			}
+		}
+	}
+}
+
+func TestCORS(t *testing.T) {
+	preflight := map[string]string{
+		"Origin": "https://app.example.org", "Access-Control-Request-Method": "POST",
+		"Access-Control-Request-Headers": "authorization,connect-protocol-version,content-type",
+	}
+	const allow = "Access-Control-Allow-Origin"
+	off := start(t)
+	if res, _ := off.do(http.MethodOptions, scheduleJob, "", preflight); res.Header.Get(allow) != "" || res.StatusCode < 400 {
+		t.Errorf("CORS off: %d %v", res.StatusCode, res.Header)
+	}
+	on := start(t, func(c *server.Config) { c.AllowedOrigins, c.APIKey = []string{"https://app.example.org"}, "key" })
+	res, _ := on.do(http.MethodOptions, scheduleJob, "", preflight)
+	if res.Header.Get(allow) != "https://app.example.org" || res.StatusCode >= 300 {
+		t.Errorf("CORS on: %d %v", res.StatusCode, res.Header)
+	}
+	preflight["Origin"] = "https://evil.example"
+	if res, _ := on.do(http.MethodOptions, scheduleJob, "", preflight); res.Header.Get(allow) != "" {
+		t.Errorf("another origin: %d %v", res.StatusCode, res.Header)
+	}
+	res, _ = on.do(http.MethodPost, jobsPath+"ListJobs", "{}", map[string]string{
+		"Origin": "https://app.example.org", "Content-Type": "application/json", "Authorization": "Bearer key",
+	})
+	if res.StatusCode != 200 || !strings.Contains(res.Header.Get("Access-Control-Expose-Headers"), "Grpc-Status") {
+		t.Errorf("the call itself: %d %v", res.StatusCode, res.Header)
+	}
+}
+
+// TestTooLarge: what says its size is refused with a reason, in every
+// protocol; what hides it in compression is refused too.
+func TestTooLarge(t *testing.T) {
+	overEach(t, func(t *testing.T, f *fixture, c client) {
+		err := c.call(t.Context(), scheduleJob, f.request("k", func(r *scheduleRequest) {
+			r.Payload = custom("good/v1", strings.Repeat("x", 1<<20))
+		}), &fireoncev1.ScheduleJobResponse{})
+		wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_REQUEST_TOO_LARGE)
+	})
+	overEach(t, func(t *testing.T, f *fixture, c client) {
+		big := &fireoncev1.BatchScheduleJobsRequest{}
+		for range 8 {
+			big.Requests = append(big.Requests, f.request("k", func(r *scheduleRequest) {
+				r.Payload = custom("good/v1", strings.Repeat("x", 256<<10))
+			}))
+		}
+		err := c.call(t.Context(), jobsPath+"BatchScheduleJobs", big, &fireoncev1.BatchScheduleJobsResponse{})
+		if e := new(wireError); !errors.As(err, &e) || e.code != connect.CodeUnimplemented {
+			t.Errorf("2 MiB in a batch: %v, want it read", err)
+		}
+		for range 64 {
+			big.Requests = append(big.Requests, big.GetRequests()[0])
+		}
+		err = c.call(t.Context(), jobsPath+"BatchScheduleJobs", big, &fireoncev1.BatchScheduleJobsResponse{})
+		wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_BATCH_TOO_LARGE)
+	})
+	f := start(t)
+	zipped := generated(f, connect.WithSendGzip())
+	err := zipped.call(t.Context(), scheduleJob, f.request("k", func(r *scheduleRequest) {
+		r.Payload = custom("good/v1", strings.Repeat("x", 8<<20))
+	}), &fireoncev1.ScheduleJobResponse{})
+	if e := new(wireError); !errors.As(err, &e) || e.code != connect.CodeResourceExhausted {
+		t.Errorf("8 MiB, compressed: %v", err)
+	}
+	if n, _ := f.stored(); n != 1 {
+		t.Errorf("%d jobs and connections are stored, want 1", n)
+	}
+}
+
+func TestMalformedBodies(t *testing.T) {
+	f := start(t)
+	for name, tt := range map[string]struct{ contentType, body string }{
+		"empty":             {"application/json", ""},
+		"no JSON":           {"application/json", "{"},
+		"another type":      {"application/json", `{"idempotencyKey": 7}`},
+		"not UTF-8":         {"application/json", "{\"idempotencyKey\":\"\xff\"}"},
+		"no protobuf":       {"application/proto", "\xff\xff\xff"},
+		"half a gRPC frame": {"application/grpc", "\x00\x00"},
+		"a form":            {"application/x-www-form-urlencoded", "idempotency_key=k"},
+		"plain text":        {"text/plain", `{"idempotencyKey":"k"}`},
+	} {
+		res, text := f.do(http.MethodPost, scheduleJob, tt.body, map[string]string{"Content-Type": tt.contentType})
+		grpcFailed := res.Header.Get("Grpc-Status") != "" || res.Trailer.Get("Grpc-Status") != ""
+		if res.StatusCode == http.StatusOK && !grpcFailed {
+			t.Errorf("%s: %d %s", name, res.StatusCode, text)
+		}
+	}
+	if n, _ := f.stored(); n != 1 {
+		t.Errorf("%d jobs and connections are stored, want 1", n)
+	}
+}
+
+func TestLandingAndRequestID(t *testing.T) {
+	f := start(t)
+	res, text := f.do(http.MethodGet, "/", "", map[string]string{"X-Request-Id": "mine-1"})
+	if res.StatusCode != 200 || !strings.Contains(text, "Fireonce test") || !strings.Contains(text, "fireonce.v1.JobService") ||
+		res.Header.Get("X-Request-Id") != "mine-1" {
+		t.Errorf("%d %v %s", res.StatusCode, res.Header, text)
+	}
+	if res, _ := f.do(http.MethodGet, "/nothing", "", map[string]string{"X-Request-Id": strings.Repeat("x", 65)}); res.StatusCode != 404 ||
+		len(res.Header.Get("X-Request-Id")) != 36 {
+		t.Errorf("%d %v", res.StatusCode, res.Header)
+	}
+	// Reading calls go by GET too, which proxies and browsers may cache.
+	res, text = f.do(http.MethodGet, jobsPath+"ListJobs?connect=v1&encoding=json&message=%7B%7D", "", nil)
+	if res.StatusCode != 200 || !strings.Contains(text, "eventsCursor") {
+		t.Errorf("%d %s", res.StatusCode, text)
+	}
+	if res, _ = f.do(http.MethodGet, scheduleJob+"?connect=v1&encoding=json&message=%7B%7D", "", nil); res.StatusCode != 405 {
+		t.Errorf("a mutation by GET: %d", res.StatusCode)
+	}
+}
+
+func TestHealth(t *testing.T) {
+	f := start(t, func(c *server.Config) { c.APIKey = "key" }) // probes have none
+	health := grpc_health_v1.NewHealthClient(dialGRPC(f))
+	check := func(service string, want grpc_health_v1.HealthCheckResponse_ServingStatus) {
+		t.Helper()
+		res, err := health.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: service})
+		if err != nil || res.GetStatus() != want {
+			t.Errorf("%q: %v, %v; want %s", service, res, err, want)
+		}
+	}
+	for _, service := range []string{"", "fireonce.v1.JobService", "fireonce.v1.ConnectionService"} {
+		check(service, grpc_health_v1.HealthCheckResponse_SERVING)
+	}
+	if _, err := health.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: "none"}); err == nil {
+		t.Error("a service that does not exist is healthy")
+	}
+	f.must(f.server.Shutdown(t.Context()))
+	check("", grpc_health_v1.HealthCheckResponse_NOT_SERVING)
+}
+
+func TestReflection(t *testing.T) {
+	f := start(t)
+	conn := dialGRPC(f)
+	v1, err := grpc_reflection_v1.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
+	f.must(err)
+	f.must(v1.Send(&grpc_reflection_v1.ServerReflectionRequest{
+		MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{},
+	}))
+	res, err := v1.Recv()
+	f.must(err)
+	if list := res.GetListServicesResponse().String(); !strings.Contains(list, "JobService") || !strings.Contains(list, "ConnectionService") {
+		t.Errorf("v1 lists %s", list)
+	}
+	f.must(v1.Send(&grpc_reflection_v1.ServerReflectionRequest{
+		MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: "fireonce.v1.Job"},
+	}))
+	if res, err = v1.Recv(); err != nil || len(res.GetFileDescriptorResponse().GetFileDescriptorProto()) == 0 {
+		t.Errorf("v1 describes fireonce.v1.Job as %v, %v", res, err)
+	}
+	old, err := grpc_reflection_v1alpha.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
+	f.must(err)
+	f.must(old.Send(&grpc_reflection_v1alpha.ServerReflectionRequest{
+		MessageRequest: &grpc_reflection_v1alpha.ServerReflectionRequest_ListServices{},
+	}))
+	if res, err := old.Recv(); err != nil || len(res.GetListServicesResponse().GetService()) == 0 {
+		t.Errorf("v1alpha lists %v, %v", res, err)
+	}
+}
+
+// timed is a store that tells how long its callers would wait.
+type timed struct {
+	store.Store
+	left chan time.Duration
+}
+
+func (s timed) Job(ctx context.Context, ref store.Ref) (job.Snapshot, error) {
+	end, ok := ctx.Deadline()
+	if !ok {
+		end = time.Time{}
+	}
+	s.left <- time.Until(end)
+	return s.Store.Job(ctx, ref)
+}
+
+func TestDeadlinesAreClamped(t *testing.T) {
+	left := make(chan time.Duration, 1)
+	f := start(t, func(c *server.Config) { c.Store = timed{c.Store, left} })
+	for name, tt := range map[string]struct {
+		asked    string // Connect-Timeout-Ms
+		min, max time.Duration
+	}{
+		"none":    {"", 20 * time.Second, 30 * time.Second},
+		"shorter": {"5000", time.Second, 5 * time.Second},
+		"longer":  {"3600000", 50 * time.Second, 60 * time.Second},
+	} {
+		header := map[string]string{"Content-Type": "application/json"}
+		if tt.asked != "" {
+			header["Connect-Timeout-Ms"] = tt.asked
+		}
+		f.do(http.MethodPost, jobsPath+"GetJob", `{"idempotencyKey":"k"}`, header)
+		if got := <-left; got < tt.min || got > tt.max {
+			t.Errorf("%s: %s left, want %s to %s", name, got, tt.min, tt.max)
+		}
+	}
+}
+
+// TestOutcomesAreLogged: one line per call, without what was sent.
+func TestOutcomesAreLogged(t *testing.T) {
+	f := start(t)
+	f.schedule(f.request("k", func(r *scheduleRequest) { r.Payload = custom("good/v1", "private-words") }))
+	log := f.logs.String()
+	if !strings.Contains(log, `"procedure":"/fireonce.v1.JobService/ScheduleJob","code":"ok"`) || strings.Contains(log, "private-words") {
+		t.Errorf("log: %s", log)
+	}
+}
+
+// TestCredentialsStaySealed: neither answers nor the store show a credential.
+func TestCredentialsStaySealed(t *testing.T) {
+	f := start(t)
+	secret := "whsec_" + strings.Repeat("QUJD", 12)
+	req := &fireoncev1.CreateConnectionRequest{
+		IdempotencyKey: "c", Connection: &fireoncev1.Connection{Connector: "webhook", Settings: webhookSettings()},
+		Credential: &fireoncev1.Credential{Kind: &fireoncev1.Credential_WebhookSecrets{
+			WebhookSecrets: &fireoncev1.WebhookSecrets{Secrets: []string{secret}},
+		}},
+	}
+	var first, again fireoncev1.CreateConnectionResponse
+	c := overConnect(f)
+	f.must(c.call(t.Context(), connsPath+"CreateConnection", req, &first))
+	req.Credential = nil // the credential is not compared
+	f.must(c.call(t.Context(), connsPath+"CreateConnection", req, &again))
+	if again.GetCreated() || !proto.Equal(first.GetConnection(), again.GetConnection()) {
+		t.Errorf("the repeat: %v, want %v", &again, &first)
+	}
+	sealed, err := f.store.Credential(t.Context(), f.id(first.GetConnection().GetConnectionId()))
+	f.must(err)
+	if bytes.Contains(sealed.Data, []byte(secret)) || len(sealed.Data) < len(secret) || strings.Contains(first.String()+f.logs.String(), secret) {
+		t.Error("the secret shows")
+	}
+}
