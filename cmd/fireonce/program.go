@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/demo"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/node"
 )
@@ -52,7 +53,7 @@ func (p Program) command(started *bool) *cli.Command {
 	}
 	root.Commands = append(root.Commands, node.Commands(p.Version)...)
 	root.Commands = append(root.Commands, client.Commands()...)
-	root.Commands = append(root.Commands, p.versionCommand())
+	root.Commands = append(root.Commands, demo.Command(), p.versionCommand())
 	mark(root, started)
 	return root
 }

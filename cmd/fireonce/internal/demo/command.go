@@ -1,0 +1,55 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
+)
+
+// Command gives the subcommand.
+func Command() *cli.Command {
+	return &cli.Command{
+		Name:  "demo",
+		Usage: "see it survive lost answers and a crash, beside a client that retries",
+		Description: "Starts a server of its own on a temporary database, and receivers that act and then lose answers.\n" +
+			"Takes about half a minute, leaves nothing behind, and exits with 1 if Fireonce made a duplicate or\n" +
+			"lost a job.",
+		Flags: []cli.Flag{
+			&cli.IntFlag{Name: "jobs", Usage: "how many", Value: 100},
+			&cli.FloatFlag{Name: "loss", Usage: "the share of answers that get lost", Value: 1.0 / 3, DefaultText: "1/3"},
+			&cli.Uint64Flag{Name: "seed", Usage: "decides which answers", Value: 1},
+		},
+		Action: func(ctx context.Context, cmd *cli.Command) error {
+			if cmd.Args().Present() {
+				return exit.Usagef("unexpected argument %q", cmd.Args().First())
+			}
+			binary, err := os.Executable()
+			if err != nil {
+				return fmt.Errorf("find this program: %w", err)
+			}
+			ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			out := cmd.Root().Writer
+			return Run(ctx, Options{
+				Jobs: cmd.Int("jobs"), Loss: cmd.Float("loss"), Seed: cmd.Uint64("seed"),
+				Out: out, Terminal: isTerminal(out), Binary: binary,
+			})
+		},
+	}
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok || os.Getenv("TERM") == "dumb" {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
