@@ -65,9 +65,6 @@ func (c *Conn) AwaitPeerGone() {
 	_, _ = io.Copy(io.Discard, c.br)
 }
 
-// Received counts what the platform got so far.
-func (c *Conn) Received() int64 { return c.p.Bytes() }
-
 // Answer makes the raw text of an answer with a length. headers are whole lines.
 func Answer(status int, body string, headers ...string) string {
 	var b strings.Builder
