@@ -26,7 +26,7 @@ func (s *connectionService) CreateConnection(ctx context.Context, req *fireoncev
 	if err := errors.Join(noUnknown(req), notReserved(req.GetIdempotencyKey())); err != nil {
 		return nil, err
 	}
-	print, err := connectionPrint(req.GetConnection())
+	want, err := connectionPrint(req.GetConnection())
 	if err != nil {
 		return nil, err
 	}
@@ -35,12 +35,12 @@ func (s *connectionService) CreateConnection(ctx context.Context, req *fireoncev
 		return nil, err
 	}
 	stored, created, err := s.store.CreateConnection(ctx, store.NewConnection{
-		Connection: conn, Key: req.GetIdempotencyKey(), Fingerprint: print, Sealed: sealed,
+		Connection: conn, Key: req.GetIdempotencyKey(), Fingerprint: want, Sealed: sealed,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("store the connection: %w", err)
 	}
-	if differ := print.Diff(stored.Fingerprint); !created && len(differ) > 0 {
+	if differ := want.Diff(stored.Fingerprint); !created && len(differ) > 0 {
 		return nil, keyReused(&fireoncev1.IdempotencyConflict{
 			ConnectionId: idToWire(stored.ID), MismatchedFields: differ,
 		})

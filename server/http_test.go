@@ -137,7 +137,7 @@ func TestCORS(t *testing.T) {
 	res, _ = on.do(http.MethodPost, jobsPath+"ListJobs", "{}", map[string]string{
 		"Origin": "https://app.example.org", "Content-Type": "application/json", "Authorization": "Bearer key",
 	})
-	if res.StatusCode != 200 || !strings.Contains(res.Header.Get("Access-Control-Expose-Headers"), "Grpc-Status") {
+	if res.StatusCode != http.StatusOK || !strings.Contains(res.Header.Get("Access-Control-Expose-Headers"), "Grpc-Status") {
 		t.Errorf("the call itself: %d %v", res.StatusCode, res.Header)
 	}
 }
@@ -207,20 +207,20 @@ func TestMalformedBodies(t *testing.T) {
 func TestLandingAndRequestID(t *testing.T) {
 	f := start(t)
 	res, text := f.do(http.MethodGet, "/", "", map[string]string{"X-Request-Id": "mine-1"})
-	if res.StatusCode != 200 || !strings.Contains(text, "Fireonce test") || !strings.Contains(text, "fireonce.v1.JobService") ||
+	if res.StatusCode != http.StatusOK || !strings.Contains(text, "Fireonce test") || !strings.Contains(text, "fireonce.v1.JobService") ||
 		res.Header.Get("X-Request-Id") != "mine-1" {
 		t.Errorf("%d %v %s", res.StatusCode, res.Header, text)
 	}
-	if res, _ := f.do(http.MethodGet, "/nothing", "", map[string]string{"X-Request-Id": strings.Repeat("x", 65)}); res.StatusCode != 404 ||
+	if res, _ := f.do(http.MethodGet, "/nothing", "", map[string]string{"X-Request-Id": strings.Repeat("x", 65)}); res.StatusCode != http.StatusNotFound ||
 		len(res.Header.Get("X-Request-Id")) != 36 {
 		t.Errorf("%d %v", res.StatusCode, res.Header)
 	}
 	// Reading calls go by GET too, which proxies and browsers may cache.
 	res, text = f.do(http.MethodGet, jobsPath+"ListJobs?connect=v1&encoding=json&message=%7B%7D", "", nil)
-	if res.StatusCode != 200 || !strings.Contains(text, "eventsCursor") {
+	if res.StatusCode != http.StatusOK || !strings.Contains(text, "eventsCursor") {
 		t.Errorf("%d %s", res.StatusCode, text)
 	}
-	if res, _ = f.do(http.MethodGet, scheduleJob+"?connect=v1&encoding=json&message=%7B%7D", "", nil); res.StatusCode != 405 {
+	if res, _ = f.do(http.MethodGet, scheduleJob+"?connect=v1&encoding=json&message=%7B%7D", "", nil); res.StatusCode != http.StatusMethodNotAllowed {
 		t.Errorf("a mutation by GET: %d", res.StatusCode)
 	}
 }
@@ -266,9 +266,11 @@ func TestReflection(t *testing.T) {
 	}
 	old, err := grpc_reflection_v1alpha.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
 	f.must(err)
+	//nolint:staticcheck // clients that know the old version only are served on purpose
 	f.must(old.Send(&grpc_reflection_v1alpha.ServerReflectionRequest{
 		MessageRequest: &grpc_reflection_v1alpha.ServerReflectionRequest_ListServices{},
 	}))
+	//nolint:staticcheck // as above
 	if res, err := old.Recv(); err != nil || len(res.GetListServicesResponse().GetService()) == 0 {
 		t.Errorf("v1alpha lists %v, %v", res, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"buf.build/go/protovalidate"
@@ -131,9 +132,9 @@ func (s *Server) mapErrors() around {
 	}
 }
 
-// newValidator compiles the contract's rules once, so that a broken one stops
-// the start and not a call.
-func newValidator() (protovalidate.Validator, error) {
+// contractRules compiles the contract's rules, which never change, so that a
+// broken one stops the start and not a call.
+var contractRules = sync.OnceValues(func() (protovalidate.Validator, error) {
 	var requests []protoreflect.MessageDescriptor
 	for m := range methods() {
 		requests = append(requests, m.Input())
@@ -143,7 +144,7 @@ func newValidator() (protovalidate.Validator, error) {
 		return nil, fmt.Errorf("compile the contract's rules: %w", err)
 	}
 	return v, nil
-}
+})
 
 // strictJSON refuses fields that the contract does not have. A misspelt
 // scheduled_for that is ignored would send at once.

@@ -49,7 +49,7 @@ func (s *Server) HTTPServer(addr string) *http.Server {
 // request id; then, for the API alone, the key and the size, both before a
 // byte of the body is read, and the interceptors.
 func (s *Server) routes() (http.Handler, error) {
-	validator, err := newValidator()
+	validator, err := contractRules()
 	if err != nil {
 		return nil, err
 	}

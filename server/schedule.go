@@ -74,7 +74,7 @@ func newSubmission(who caller, req *fireoncev1.ScheduleJobRequest) (submission, 
 	if err != nil {
 		return submission{}, err
 	}
-	print, derived, err := jobPrints(req)
+	fingerprint, derived, err := jobPrints(req)
 	if err != nil {
 		return submission{}, err
 	}
@@ -85,7 +85,7 @@ func newSubmission(who caller, req *fireoncev1.ScheduleJobRequest) (submission, 
 	if req.GetDeriveKey() {
 		key = derived
 	}
-	spec, err := specFromWire(who.project, key, req, print)
+	spec, err := specFromWire(who.project, key, req, fingerprint)
 	return submission{who: who, spec: spec, at: at}, err
 }
 

@@ -68,7 +68,7 @@ func (s *jobService) StreamJobEvents(ctx context.Context, req *fireoncev1.Stream
 	if asked := req.GetMaxDuration(); asked != nil {
 		life = min(life, asked.AsDuration())
 	}
-	life -= time.Duration(float64(life) * streamJitter * rand.Float64())
+	life -= time.Duration(float64(life) * streamJitter * rand.Float64()) //nolint:gosec // jitter needs no secret randomness
 	// The request has been read; from here on only writes have deadlines.
 	_ = f.writer.SetReadDeadline(time.Time{})
 	defer func() { _ = f.writer.SetWriteDeadline(time.Time{}) }()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"testing"
 
 	"connectrpc.com/connect"
@@ -74,7 +75,9 @@ func TestStreamIsGapFree(t *testing.T) {
 	overEach(t, func(t *testing.T, f *fixture, c client) {
 		const jobs = 60
 		start := c.open(t).first(t).GetCursor()
-		go func() {
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		wg.Go(func() {
 			writer := overConnect(f)
 			for i := range jobs {
 				var res fireoncev1.ScheduleJobResponse
@@ -87,7 +90,7 @@ func TestStreamIsGapFree(t *testing.T) {
 					t.Errorf("cancel: %v", err)
 				}
 			}
-		}()
+		})
 		last := map[string]int64{}
 		for read := 0; read < 2*jobs; read += 8 {
 			s := c.open(t, afterCursor(start))

@@ -1,0 +1,57 @@
+package server_test
+
+import (
+	"strconv"
+	"sync/atomic"
+	"testing"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/server"
+)
+
+// BenchmarkScheduleJob stores jobs from 64 clients at once, each answer durable.
+func BenchmarkScheduleJob(b *testing.B) {
+	for name, dial := range protocols {
+		b.Run(name, func(b *testing.B) {
+			f := start(b)
+			c := dial(f)
+			var n atomic.Int64
+			b.SetParallelism(64)
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					r := f.request(strconv.FormatInt(n.Add(1), 10))
+					if err := c.call(b.Context(), scheduleJob, r, &fireoncev1.ScheduleJobResponse{}); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "jobs/s")
+		})
+	}
+}
+
+// BenchmarkRepeat asks for one job again and again.
+func BenchmarkRepeat(b *testing.B) {
+	f := start(b)
+	c := overGRPC(f)
+	r := f.request("k")
+	f.schedule(r)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := c.call(b.Context(), scheduleJob, r, &fireoncev1.ScheduleJobResponse{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkCanonical(b *testing.B) {
+	p := custom("good/v1", "a payload of a usual size, such as a short text with a few words")
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := server.Canonical(p); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
