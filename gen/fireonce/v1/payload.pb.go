@@ -892,7 +892,7 @@ type Webhook struct {
 	// Refused with INVALID_ARGUMENT / HEADER_NOT_ALLOWED, in any case of letters:
 	// Authorization, Cookie, Proxy-*, Host, Connection, Keep-Alive, TE, Trailer,
 	// Transfer-Encoding, Upgrade, Expect, Content-Length, Content-Type (use
-	// content_type), Idempotency-Key, X-Idempotency-Key and webhook-*.
+	// content_type), User-Agent, Idempotency-Key, X-Idempotency-Key and webhook-*.
 	Headers       []*HttpHeader `protobuf:"bytes,5,rep,name=headers,proto3" json:"headers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
