@@ -82,7 +82,11 @@ func overConnect(f *fixture) client { return generated(f) }
 func overGRPCWeb(f *fixture) client { return generated(f, connect.WithGRPCWeb()) }
 
 func generated(f *fixture, opts ...connect.ClientOption) client {
-	h := &http.Client{Transport: &http.Transport{DialContext: f.dial}}
+	transport := &http.Transport{DialContext: f.dial}
+	if f.dial != nil {
+		transport.Protocols = &f.protocols
+	}
+	h := &http.Client{Transport: transport}
 	f.tb.Cleanup(h.CloseIdleConnections)
 	jobs := fireoncev1connect.NewJobServiceClient(h, "http://"+f.addr, opts...)
 	conns := fireoncev1connect.NewConnectionServiceClient(h, "http://"+f.addr, opts...)
@@ -169,8 +173,9 @@ func overGRPC(f *fixture) client {
 	}
 }
 
-func dialGRPC(f *fixture) *grpc.ClientConn {
-	conn, err := grpc.NewClient("dns:///"+f.addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+func dialGRPC(f *fixture, opts ...grpc.DialOption) *grpc.ClientConn {
+	opts = append(opts, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("dns:///"+f.addr, opts...)
 	f.must(err)
 	f.tb.Cleanup(func() { _ = conn.Close() })
 	return conn

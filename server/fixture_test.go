@@ -121,7 +121,9 @@ type fixture struct {
 	addr   string
 	// dial is how Connect clients reach the server; nil: over the network.
 	dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	conn string // a connection's id
+	// protocols are what Connect clients speak when they have a dial.
+	protocols http.Protocols
+	conn      string // a connection's id
 }
 
 // start serves on a loopback port with the configuration that edit leaves.

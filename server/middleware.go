@@ -69,7 +69,10 @@ func identified(next http.Handler) http.Handler {
 		}
 		w.Header().Set(requestIDHeader, id)
 		ctx := context.WithValue(r.Context(), keyRequestID, id)
-		ctx = context.WithValue(ctx, keyWriter, http.NewResponseController(w))
+		writer := http.NewResponseController(w)
+		// An HTTP/1 connection still has what an earlier request has set.
+		_ = writer.SetWriteDeadline(time.Time{})
+		ctx = context.WithValue(ctx, keyWriter, writer)
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
@@ -151,12 +154,14 @@ func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, f *fault) {
 const frameHeader = 5
 
 // sized turns requests away that say that they are too large, and bounds the
-// time that their bodies may take. A body that does not say its size is cut off
+// time that their bodies and answers may take. A body that does not say its size is cut off
 // by the handler.
 func (s *Server) sized(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// Not every transport has read deadlines; the connection's own limits hold then.
-		_ = writerOf(r.Context()).SetReadDeadline(time.Now().Add(s.cfg.Limits.MaxDeadline))
+		now, writer := time.Now(), writerOf(r.Context())
+		_ = writer.SetReadDeadline(now.Add(s.cfg.Limits.MaxDeadline))
+		_ = writer.SetWriteDeadline(now.Add(2*s.cfg.Limits.MaxDeadline + s.cfg.Limits.Write))
 		limit := int64(s.maxRequest(r.URL.Path))
 		size := r.ContentLength
 		if framed(r.Header.Get("Content-Type")) {

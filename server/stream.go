@@ -69,9 +69,9 @@ func (s *jobService) StreamJobEvents(ctx context.Context, req *fireoncev1.Stream
 		life = min(life, asked.AsDuration())
 	}
 	life -= time.Duration(float64(life) * streamJitter * rand.Float64()) //nolint:gosec // jitter needs no secret randomness
-	// The request has been read; from here on only writes have deadlines.
+	// The request has been read; from here on each write has its own deadline.
 	_ = f.writer.SetReadDeadline(time.Time{})
-	defer func() { _ = f.writer.SetWriteDeadline(time.Time{}) }()
+	_ = f.writer.SetWriteDeadline(time.Time{})
 	return f.run(ctx, life)
 }
 
@@ -272,10 +272,12 @@ func (f *feed) heartbeat() error {
 	})
 }
 
-// send writes one message, in bounded time.
+// send writes one message, in bounded time. The deadline is taken back after
+// it: HTTP/2 resets a stream whose deadline passes, also while nothing is sent.
 func (f *feed) send(e *fireoncev1.JobEvent) error {
 	// A transport without deadlines still has the connection's own limits.
 	_ = f.writer.SetWriteDeadline(time.Now().Add(f.cfg.Limits.Write))
+	defer func() { _ = f.writer.SetWriteDeadline(time.Time{}) }()
 	if err := f.out.Send(&fireoncev1.StreamJobEventsResponse{Event: e}); err != nil {
 		return fmt.Errorf("send an event: %w", err)
 	}

@@ -5,13 +5,16 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/server"
 )
 
@@ -44,15 +47,22 @@ func (p *pipes) dial(context.Context, string, string) (net.Conn, error) {
 	}
 }
 
-// inBubble runs a test with a server whose time is the bubble's.
+// inBubble runs a test with a server whose time is the bubble's, over HTTP/1.1
+// and over HTTP/2, whose deadlines differ.
 func inBubble(t *testing.T, fn func(t *testing.T, f *fixture), edit ...func(*server.Config)) {
-	synctest.Test(t, func(t *testing.T) {
-		f := prepare(t, edit...)
-		p := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
-		f.addr, f.dial = "localhost", p.dial
-		f.serve(p)
-		fn(t, f)
-	})
+	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := prepare(t, edit...)
+				p := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
+				f.addr, f.dial = "localhost", p.dial
+				f.protocols.SetHTTP1(!http2)
+				f.protocols.SetUnencryptedHTTP2(http2)
+				f.serve(p)
+				fn(t, f)
+			})
+		})
+	}
 }
 
 func TestHeartbeats(t *testing.T) {
@@ -109,18 +119,47 @@ func TestSlowReaderIsCutOff(t *testing.T) {
 		conn, err := f.dial(t.Context(), "", "")
 		f.must(err)
 		defer conn.Close()
-		request := "\x00\x00\x00\x00\x02{}"
 		go func() {
 			_, _ = io.WriteString(conn, "POST "+jobsPath+"StreamJobEvents HTTP/1.1\r\nHost: localhost\r\n"+
-				"Content-Type: application/connect+json\r\nContent-Length: 7\r\n\r\n"+request)
+				"Content-Type: application/connect+json\r\nContent-Length: 7\r\n\r\n\x00\x00\x00\x00\x02{}")
 		}()
 		synctest.Wait()
 		_, err = overConnect(f).open(t).next()
-		wantReason(t, err, 71) // TOO_MANY_STREAMS: the one that is stuck counts
+		wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_TOO_MANY_STREAMS) // the one that is stuck counts
 		<-time.After(11 * time.Second)
 		synctest.Wait()
 		overConnect(f).open(t).first(t)
 	}, func(c *server.Config) { c.Limits.Streams = 1 })
+}
+
+// TestSlowReaderOverGRPC: the same, where the reader's flow control is full.
+func TestSlowReaderOverGRPC(t *testing.T) {
+	f := start(t, func(c *server.Config) { c.Limits.Streams, c.Limits.Write = 1, 50*time.Millisecond })
+	for i := range 300 {
+		f.schedule(f.request(strconv.Itoa(i)))
+	}
+	stuck, err := fireoncev1.NewJobServiceClient(dialGRPC(f, grpc.WithStaticStreamWindowSize(64<<10))).
+		StreamJobEvents(t.Context(), &streamRequest{
+			Start: &fireoncev1.StreamJobEventsRequest_FromBeginning{FromBeginning: true}, IncludeJob: true,
+		})
+	f.must(err)
+	if _, err := stuck.Recv(); err != nil {
+		t.Fatal(err)
+	}
+	c := overConnect(f)
+	for { // until the stuck stream is gone, or the test's time
+		e, err := c.open(t).next()
+		if err == nil && e.GetHeartbeat() != nil {
+			break
+		}
+		wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_TOO_MANY_STREAMS)
+	}
+	for err = nil; err == nil; {
+		_, err = stuck.Recv()
+	}
+	if errors.Is(err, io.EOF) {
+		t.Error("the stuck stream ended with OK, as if nothing were missing")
+	}
 }
 
 // TestEventsComeAtOnce: by the store's hint, not only by polling.
