@@ -41,9 +41,7 @@ func (p Program) command(started *bool) *cli.Command {
 			"Exit codes: 0 OK, 1 error, 2 usage or invalid request, 3 conflict, 4 not found, 5 unavailable (may be\n" +
 			"repeated unchanged).",
 		Reader: p.Stdin, Writer: p.Stdout, ErrWriter: p.Stderr,
-		// Values such as headers contain commas.
-		DisableSliceFlagSeparator: true,
-		ExitErrHandler:            func(context.Context, *cli.Command, error) {},
+		ExitErrHandler: func(context.Context, *cli.Command, error) {},
 		Action: func(_ context.Context, cmd *cli.Command) error {
 			if cmd.Args().Present() {
 				return exit.Usagef("no command %q", cmd.Args().First())
@@ -61,6 +59,7 @@ func (p Program) command(started *bool) *cli.Command {
 // mark makes every command tell when its own code begins, and leaves the
 // printing of errors to Run.
 func mark(cmd *cli.Command, started *bool) {
+	cmd.DisableSliceFlagSeparator = true // values such as headers contain commas
 	cmd.OnUsageError = func(_ context.Context, _ *cli.Command, err error, _ bool) error { return err }
 	if run := cmd.Action; run != nil {
 		cmd.Action = func(ctx context.Context, cmd *cli.Command) error {

@@ -1,0 +1,6 @@
+//go:build failpoints
+
+package main
+
+// crashRun says that this run is for the crash tests alone.
+const crashRun = true

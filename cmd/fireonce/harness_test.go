@@ -1,0 +1,206 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/follow"
+)
+
+// patience bounds every wait of a test: far more than any needs.
+const patience = 2 * time.Minute
+
+// process is a `fireonce serve` of its own.
+type process struct {
+	url  string
+	cmd  *exec.Cmd
+	done chan struct{} // closed when the process is gone
+	err  error         // how it went, after done
+
+	mu     sync.Mutex
+	stderr bytes.Buffer
+}
+
+var readyURL = regexp.MustCompile(` ready: (http://[^,]+),`)
+
+// startProcess runs a binary's `serve` and waits until it is ready.
+func startProcess(binary, dir string, env []string, args ...string) (*process, error) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	p := &process{cmd: exec.Command(binary, append([]string{"serve"}, args...)...), done: make(chan struct{})}
+	p.cmd.Dir, p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = dir, env, write, p
+	err = p.cmd.Start()
+	write.Close()
+	if err != nil {
+		return nil, errors.Join(err, read.Close())
+	}
+	go func() {
+		p.err = p.cmd.Wait()
+		read.Close()
+		close(p.done)
+	}()
+	read.SetReadDeadline(time.Now().Add(patience))
+	line, err := bufio.NewReader(read).ReadString('\n')
+	found := readyURL.FindStringSubmatch(line)
+	if found == nil {
+		p.kill()
+		return nil, fmt.Errorf("not ready: %q, %v\n%s", line, err, p.logs())
+	}
+	p.url = found[1]
+	return p, nil
+}
+
+// Write collects what the process says on standard error.
+func (p *process) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stderr.Write(b)
+}
+
+func (p *process) logs() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stderr.String()
+}
+
+// kill ends the process with SIGKILL.
+func (p *process) kill() {
+	p.cmd.Process.Kill()
+	<-p.done
+}
+
+// stop ends the process in order.
+func (p *process) stop() error {
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	select {
+	case <-p.done:
+		return p.err
+	case <-time.After(patience):
+		p.kill()
+		return errors.New("did not stop")
+	}
+}
+
+func dial(tb testing.TB, url string) *client.API {
+	tb.Helper()
+	api, err := client.Dial(url, "")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return api
+}
+
+func waiting(tb testing.TB) context.Context {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), patience)
+	tb.Cleanup(cancel)
+	return ctx
+}
+
+// connect makes a webhook connection.
+func connect(tb testing.TB, api *client.API, dedupes bool) string {
+	tb.Helper()
+	settings := &fireoncev1.WebhookSettings{ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO}
+	if dedupes {
+		settings.ReceiverDedupes = fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES
+		settings.KeyWindow = durationpb.New(time.Hour)
+	}
+	resp, err := api.Connections.CreateConnection(waiting(tb), &fireoncev1.CreateConnectionRequest{
+		IdempotencyKey: "test",
+		Connection: &fireoncev1.Connection{
+			Connector: "webhook", Settings: &fireoncev1.Connection_Webhook{Webhook: settings},
+		},
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return resp.GetConnection().GetConnectionId()
+}
+
+// hook is a request for one webhook, at once.
+func hook(connection, key, url string, timeout time.Duration) *fireoncev1.ScheduleJobRequest {
+	return &fireoncev1.ScheduleJobRequest{
+		IdempotencyKey: key, ConnectionId: connection,
+		RetryPolicy: &fireoncev1.RetryPolicy{AttemptTimeout: durationpb.New(timeout)},
+		Payload: &fireoncev1.Payload{Kind: &fireoncev1.Payload_Webhook{Webhook: &fireoncev1.Webhook{
+			Url: url, Content: &fireoncev1.Webhook_BodyText{BodyText: `{"test":true}`},
+		}}},
+	}
+}
+
+func atRest(s fireoncev1.JobState) bool {
+	switch s {
+	case fireoncev1.JobState_JOB_STATE_SUCCEEDED, fireoncev1.JobState_JOB_STATE_FAILED,
+		fireoncev1.JobState_JOB_STATE_CANCELED, fireoncev1.JobState_JOB_STATE_EXPIRED,
+		fireoncev1.JobState_JOB_STATE_NEEDS_RESOLUTION:
+		return true
+	default:
+		return false
+	}
+}
+
+// history is what a test saw of the event log.
+type history struct {
+	tb     testing.TB
+	events map[string][]*fireoncev1.JobChanged // by job
+}
+
+// note checks that a job's events have no gap and hang together.
+func (h *history) note(c *fireoncev1.JobChanged) {
+	h.tb.Helper()
+	before := h.events[c.GetJobId()]
+	if want := int64(len(before) + 1); c.GetSequence() != want {
+		h.tb.Errorf("job %s: event %d where %d was due", c.GetJobId(), c.GetSequence(), want)
+	}
+	if n := len(before); n > 0 && before[n-1].GetNewState() != c.GetOldState() {
+		h.tb.Errorf("job %s: event %d goes from %v, but the job was %v", c.GetJobId(), c.GetSequence(), c.GetOldState(), before[n-1].GetNewState())
+	}
+	h.events[c.GetJobId()] = append(before, c)
+}
+
+func (h *history) state(id string) fireoncev1.JobState {
+	events := h.events[id]
+	if len(events) == 0 {
+		return fireoncev1.JobState_JOB_STATE_UNSPECIFIED
+	}
+	return events[len(events)-1].GetNewState()
+}
+
+// settle reads the log from its beginning until every one of n jobs is at rest.
+func settle(ctx context.Context, tb testing.TB, api *client.API, n int) (*history, error) {
+	tb.Helper()
+	h := &history{tb: tb, events: make(map[string][]*fireoncev1.JobChanged)}
+	err := follow.Events(ctx, api.Jobs, follow.Options{Beginning: true}, func(e *fireoncev1.JobEvent) error {
+		h.note(e.GetJobChanged())
+		resting := 0
+		for id := range h.events {
+			if atRest(h.state(id)) {
+				resting++
+			}
+		}
+		if resting == n {
+			return follow.ErrStop
+		}
+		return nil
+	})
+	return h, err
+}

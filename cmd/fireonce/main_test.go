@@ -1,0 +1,37 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// parallel is how many tests run at once: they wait for other processes most of
+// the time.
+const parallel = 8
+
+// suiteDir is for what all tests of a run share.
+var suiteDir string
+
+func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", strconv.Itoa(parallel)) // -parallel overrides it
+	testscript.Main(suite{m}, map[string]func(){"fireonce": main})
+}
+
+type suite struct{ m *testing.M }
+
+// Run runs the tests with a directory for all of them.
+func (s suite) Run() int {
+	dir, err := os.MkdirTemp("", "fireonce-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	suiteDir = dir
+	return s.m.Run()
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"bytes"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/node"
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/receiver"
+)
+
+// startNode runs the server inside the test.
+func startNode(tb testing.TB, grace time.Duration) *node.Node {
+	tb.Helper()
+	n, err := node.Start(tb.Context(), node.Config{
+		Listen: "127.0.0.1:0", Database: "sqlite:" + filepath.Join(tb.TempDir(), "test.db"), Dev: true,
+		Grace: grace, Log: slog.New(slog.DiscardHandler), Version: "test",
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- n.Run(tb.Context()) }()
+	tb.Cleanup(func() { // the test's context has ended, so the node is on its way
+		if err := <-done; err != nil {
+			tb.Errorf("shut down: %v", err)
+		}
+	})
+	return n
+}
+
+// run runs a client command.
+func run(tb testing.TB, url string, args ...string) (out string, code int) {
+	tb.Helper()
+	var stdout, stderr bytes.Buffer
+	p := Program{Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Version: "test"}
+	code = p.Run(tb.Context(), append(append([]string{"fireonce"}, args...), "--server", url))
+	return stdout.String() + stderr.String(), code
+}
+
+// TestReceiverThatNeverAnswers: every job ends in its policy's state, after a
+// bounded number of requests, and its history says in words what happened.
+func TestReceiverThatNeverAnswers(t *testing.T) {
+	if crashRun {
+		t.Skip("needs no failpoints")
+	}
+	for name, tt := range map[string]struct {
+		dedupes  bool
+		policy   fireoncev1.AmbiguityPolicy
+		window   time.Duration
+		attempts int32
+		state    fireoncev1.JobState
+		proof    fireoncev1.Effect_Proof
+		least    int // requests
+		most     int
+		effects  int
+		words    []string
+	}{
+		"hold": {
+			policy: fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_HOLD,
+			state:  fireoncev1.JobState_JOB_STATE_NEEDS_RESOLUTION, least: 1, most: 1, effects: 1,
+			words: []string{"SENDING → AMBIGUOUS", "AMBIGUOUS → NEEDS_RESOLUTION", "no complete answer", "fireonce resolve"},
+		},
+		"assume sent": {
+			policy: fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_ASSUME_SENT,
+			state:  fireoncev1.JobState_JOB_STATE_SUCCEEDED, proof: fireoncev1.Effect_PROOF_ASSUMED, least: 1, most: 1, effects: 1,
+			words: []string{"AMBIGUOUS → SUCCEEDED", "POLICY", "proof ASSUMED"},
+		},
+		"resend": {
+			policy: fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_RESEND, attempts: 2,
+			state: fireoncev1.JobState_JOB_STATE_NEEDS_RESOLUTION, least: 2, most: 2, effects: 2, // as asked for
+			words: []string{"AMBIGUOUS → RETRYING", "attempt 2", "round 2", "AMBIGUOUS → NEEDS_RESOLUTION"},
+		},
+		"keyed, until its window is over": {
+			dedupes: true, policy: fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_HOLD, window: 6 * time.Second,
+			state: fireoncev1.JobState_JOB_STATE_NEEDS_RESOLUTION, least: 2, most: 3, effects: 1,
+			words: []string{"AMBIGUOUS → SENDING", "AMBIGUOUS → NEEDS_RESOLUTION", "the start window passed"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, err := receiver.Start(receiver.Options{
+				Dedupes: tt.dedupes, Plan: func(receiver.Request) receiver.Answer { return receiver.Silence },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { r.Close() })
+			n := startNode(t, time.Second)
+			api := dial(t, n.URL())
+			req := hook(connect(t, api, tt.dedupes), "silent", r.URL("silent"), time.Second)
+			req.AmbiguityPolicy, req.RetryPolicy.MaxAttempts = tt.policy, tt.attempts
+			if tt.window > 0 {
+				req.StartWindow = durationpb.New(tt.window)
+			}
+			if _, err := api.Jobs.ScheduleJob(waiting(t), req); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := settle(waiting(t), t, api, 1); err != nil {
+				t.Fatal(err)
+			}
+			got, err := api.Jobs.GetJob(waiting(t), &fireoncev1.GetJobRequest{
+				By: &fireoncev1.GetJobRequest_IdempotencyKey{IdempotencyKey: "silent"},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.GetJob().GetState() != tt.state || got.GetJob().GetEffect().GetProof() != tt.proof {
+				t.Errorf("the job is %v, proof %v", got.GetJob().GetState(), got.GetJob().GetEffect().GetProof())
+			}
+			if requests := r.Requests("silent"); requests < tt.least || requests > tt.most || r.Effects("silent") != tt.effects {
+				t.Errorf("%d requests, %d effects", requests, r.Effects("silent"))
+			}
+			out, code := run(t, n.URL(), "get", "--key", "silent", "--history")
+			for _, words := range tt.words {
+				if !strings.Contains(out, words) {
+					t.Errorf("the history does not say %q", words)
+				}
+			}
+			if code != 0 || t.Failed() {
+				t.Logf("exit %d:\n%s", code, out)
+			}
+		})
+	}
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/receiver"
+)
+
+// TestWatchOutlivesTheServer: the server is killed and started again under a
+// watch, which misses nothing and repeats nothing.
+func TestWatchOutlivesTheServer(t *testing.T) {
+	if crashRun {
+		t.Skip("needs no failpoints")
+	}
+	t.Parallel()
+	binary, err := exec.LookPath("fireonce") // this test's binary, see TestMain
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := receiver.Start(receiver.Options{Dedupes: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	dir := t.TempDir()
+	start := func(listen string) *process {
+		p, err := startProcess(binary, dir, os.Environ(), "--dev", "--grace", "2s", "--listen", listen)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(p.kill)
+		return p
+	}
+	p := start("127.0.0.1:0")
+	api := dial(t, p.url)
+	req := hook(connect(t, api, true), "a", r.URL("a"), time.Second)
+	req.ScheduledFor = timestamppb.New(time.Now().Add(3 * time.Second))
+	if _, err := api.Jobs.ScheduleJob(waiting(t), req); err != nil {
+		t.Fatal(err)
+	}
+
+	read, write := io.Pipe()
+	code := make(chan int, 1)
+	var notes strings.Builder
+	go func() {
+		prog := Program{Stdin: strings.NewReader(""), Stdout: write, Stderr: &notes, Version: "test"}
+		code <- prog.Run(waiting(t), []string{"fireonce", "watch", "--key", "a", "--server", p.url})
+		write.Close()
+	}()
+	lines := bufio.NewScanner(read)
+	var seen []string
+	for lines.Scan() {
+		seen = append(seen, lines.Text())
+		if len(seen) == 1 { // the stream is open
+			p.kill()
+			start(strings.TrimPrefix(p.url, "http://"))
+		}
+	}
+	if c := <-code; c != 0 {
+		t.Errorf("exit code %d", c)
+	}
+	if !strings.Contains(notes.String(), "taking it up again") {
+		t.Errorf("the watch said %q", notes.String())
+	}
+	for i, want := range []string{"#1 ", "SCHEDULED → CLAIMED", "CLAIMED → SENDING", "SENDING → SUCCEEDED"} {
+		if len(seen) != 4 || !strings.Contains(seen[i], want) {
+			t.Fatalf("the watch showed:\n%s", strings.Join(seen, "\n"))
+		}
+	}
+	if r.Effects("a") != 1 {
+		t.Errorf("%d effects", r.Effects("a"))
+	}
+}
