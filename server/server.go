@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -117,6 +118,8 @@ func New(cfg Config) (*Server, error) {
 		return nil, errors.New("server: no connectors")
 	case cfg.Vault == nil:
 		return nil, errors.New("server: no vault")
+	case cfg.APIKey == "" && slices.Contains(cfg.AllowedOrigins, "*"):
+		return nil, errors.New("server: every web page may call (origin *), and no API key stops it: set one")
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
