@@ -90,7 +90,7 @@ func (e *Engine) prepare(ctx context.Context, l store.Leased, first *job.Attempt
 		EffectKey: key, Settings: l.Connection.Settings, PayloadKind: l.PayloadKind, Payload: l.Payload,
 	})
 	if err != nil {
-		return ready{}, refusal(err, job.FailPermanent)
+		return ready{}, refusal(err, job.FailPermanent, opening.Credential)
 	}
 	if first != nil {
 		prepared.Frozen = first.Frozen
@@ -103,7 +103,7 @@ func (e *Engine) prepare(ctx context.Context, l store.Leased, first *job.Attempt
 		}
 	}
 	if r.session, err = c.Open(ctx, opening); err != nil {
-		return ready{}, refusal(err, job.FailTransient)
+		return ready{}, refusal(err, job.FailTransient, opening.Credential)
 	}
 	return r, nil
 }
@@ -126,7 +126,7 @@ func (e *Engine) opening(ctx context.Context, l store.Leased) (connector.Connect
 	}
 	cp, err := c.Check(l.Connection.Settings, cred)
 	if err != nil {
-		return fail(*refusal(err, job.FailPermanent))
+		return fail(*refusal(err, job.FailPermanent, cred))
 	}
 	if l.Attempt > 0 && cp.Class != l.Class {
 		// Frozen at the first arm: a changed setting must not change what was promised.
@@ -156,6 +156,7 @@ func (e *Engine) credential(ctx context.Context, c store.Connection) (connector.
 			Kind: job.FailHeld, RetryAfter: time.Minute, Message: "the server cannot decrypt this connection's credential",
 		}
 	}
+	cred.Version = sealed.Version
 	return cred, nil
 }
 
@@ -166,19 +167,20 @@ func (e *Engine) watermark(ctx context.Context, c connector.Connector, o connect
 	}
 	mark, err := observer.Watermark(ctx, o)
 	if err != nil {
-		return "", refusal(err, job.FailTransient)
+		return "", refusal(err, job.FailTransient, o.Credential)
 	}
 	return mark, nil
 }
 
 // refusal turns a connector's error into evidence. Errors without a class of
-// their own get otherwise.
-func refusal(err error, otherwise job.FailureKind) *job.Deferred {
+// their own get otherwise. cred is what was used: a refused credential holds
+// its target only as long as it is the present one.
+func refusal(err error, otherwise job.FailureKind, cred connector.Credential) *job.Deferred {
 	var r *connector.Refusal
 	var in *connector.InputError
 	switch {
 	case errors.As(err, &r):
-		return &job.Deferred{Kind: r.Kind, Message: r.Msg, RetryAfter: r.RetryAfter}
+		return &job.Deferred{Kind: r.Kind, Message: r.Msg, RetryAfter: r.RetryAfter, CredentialVersion: cred.Version}
 	case errors.As(err, &in):
 		return &job.Deferred{Kind: job.FailPermanent, Message: in.Error()}
 	case errors.Is(err, context.DeadlineExceeded):
@@ -216,6 +218,9 @@ func (e *Engine) armAndSend(l store.Leased, r ready, rearm bool) {
 	failpoint.Hit(failpoint.Settled)
 }
 
+// errNotArmed says that an arm failed and is surely not durable.
+var errNotArmed = errors.New("the intent was not written")
+
 // arm writes one intent. After an unconfirmed commit it reads back, as long as
 // the send window lasts; an error means that nobody knows, and nothing may be sent.
 func (e *Engine) arm(item store.Arm) (store.Armed, error) {
@@ -231,7 +236,7 @@ func (e *Engine) arm(item store.Arm) (store.Armed, error) {
 		case readErr == nil:
 			return back, nil
 		case errors.Is(readErr, store.ErrNotFound):
-			return store.Armed{Err: store.ErrStale}, nil
+			return store.Armed{Err: errNotArmed}, nil
 		}
 		sleep(ctx, 100*time.Millisecond)
 	}
@@ -255,7 +260,8 @@ func (e *Engine) undecided(l store.Leased, item store.Arm, err error) {
 			}, job.ID{})
 			return
 		case errors.Is(err, store.ErrNotFound):
-			return // the lease ends by itself and the job goes back
+			e.refusedArm(l, errNotArmed)
+			return
 		}
 		sleep(e.hard, time.Second)
 	}
@@ -273,6 +279,10 @@ func (e *Engine) refusedArm(l store.Leased, why error) {
 			e.settle(l.Snapshot, l.Connection, job.WindowOver{}, l.ClaimToken)
 			return
 		}
+	case errors.Is(why, errNotArmed):
+		// The store's trouble, not the job's: waiting for the lease to run out
+		// would count as a worker's death.
+		d.RetryAfter = 5 * time.Second
 	case errors.Is(why, store.ErrHeld):
 		d.Message = "the target is held"
 		d.RetryAfter = heldFor(l)
@@ -287,10 +297,11 @@ func (e *Engine) refusedArm(l store.Leased, why error) {
 }
 
 // heldFor is how long to leave a held target alone: until its rate limit ends,
-// as far as that is known; a refused credential is asked about once a minute.
+// as far as that is known; a pause and a refused credential, which end when a
+// person ends them, are asked about once a minute.
 func heldFor(l store.Leased) time.Duration {
 	const least, most = time.Second, 5 * time.Minute
-	if !l.Connection.AuthHoldAt.IsZero() {
+	if !l.Connection.AuthHoldAt.IsZero() || !l.Connection.PausedAt.IsZero() {
 		return time.Minute
 	}
 	return min(max(l.Connection.RateLimitedUntil.Sub(l.Now), least), most)

@@ -131,7 +131,8 @@ func (e *Engine) Run(ctx context.Context) error {
 	defer e.kill()
 	var loops sync.WaitGroup
 	loops.Go(func() { e.dispatch(ctx) })
-	loops.Go(func() { e.reconcile(ctx) })
+	loops.Go(func() { e.sweeps(ctx) })
+	loops.Go(func() { e.looks(ctx) })
 	loops.Wait()
 
 	drained := make(chan struct{})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/failpoint"
@@ -15,18 +16,33 @@ import (
 // sweepBatch bounds one sweep; the next one follows at once while it is full.
 const sweepBatch = 100
 
-// reconcile sweeps jobs whose time is over and looks at unknown outcomes.
-func (e *Engine) reconcile(ctx context.Context) {
+// sweeps puts jobs whose time is over where they belong. It is a loop of its
+// own: takeLooks waits for free lookers, and nobody may wait for a slow target
+// to learn that his lease, fence or window is over.
+func (e *Engine) sweeps(ctx context.Context) {
+	e.again(ctx, func() (int, bool) {
+		n := e.sweep(ctx)
+		return n, n == sweepBatch
+	})
+}
+
+// looks looks at unknown outcomes, as many at once as there are lookers.
+func (e *Engine) looks(ctx context.Context) {
+	e.again(ctx, func() (int, bool) { return e.takeLooks(ctx), false })
+}
+
+// again does one thing whenever something may be due, until ctx ends. do tells
+// how much it did and whether there is surely more.
+func (e *Engine) again(ctx context.Context, do func() (did int, more bool)) {
 	work, stop := e.Store.Watch(store.WatchWork)
 	defer stop()
 	idle := newPacer(e.Poll)
 	for ctx.Err() == nil {
-		swept := e.sweep(ctx)
-		looked := e.takeLooks(ctx)
-		if swept == sweepBatch {
+		did, more := do()
+		if more {
 			continue
 		}
-		idle.wait(ctx, work, e.nextDue(ctx), swept+looked > 0)
+		idle.wait(ctx, work, e.nextDue(ctx), did > 0)
 	}
 }
 
@@ -86,6 +102,7 @@ func (e *Engine) takeLooks(ctx context.Context) int {
 	if free == 0 {
 		return 0
 	}
+	begun := e.Clock.Read() // before the store's clock is read
 	leased, err := e.Store.ClaimLooks(ctx, store.ClaimParams{Worker: e.Worker, Lease: e.Lease, Limit: free})
 	if err != nil {
 		e.lookers.release(free)
@@ -96,14 +113,15 @@ func (e *Engine) takeLooks(ctx context.Context) int {
 	for _, l := range leased {
 		e.busy.Go(func() {
 			defer e.lookers.release(1)
-			e.look(ctx, l)
+			e.look(ctx, l, begun)
 		})
 	}
 	return len(leased)
 }
 
-// look does what Decide asks for about one unknown or accepted job.
-func (e *Engine) look(ctx context.Context, l store.Leased) {
+// look does what Decide asks for about one unknown or accepted job, which was
+// leased at begun or later.
+func (e *Engine) look(ctx context.Context, l store.Leased, begun Reading) {
 	failpoint.Hit(failpoint.LookTaken)
 	traits := e.traits(l.Connection)
 	d, err := job.Decide(l.View(traits, jitter()), job.LookDue{})
@@ -115,7 +133,7 @@ func (e *Engine) look(ctx context.Context, l store.Leased) {
 	case job.ActWrite:
 		e.settle(l.Snapshot, l.Connection, job.LookDue{}, l.ClaimToken)
 	case job.ActRearm:
-		e.replay(ctx, l)
+		e.replay(ctx, l, begun)
 	case job.ActObserve, job.ActPoll:
 		e.observe(ctx, l, d.Action)
 	case job.ActNothing: // it moved on; its look's lease is dropped with it
@@ -123,7 +141,7 @@ func (e *Engine) look(ctx context.Context, l store.Leased) {
 }
 
 // replay repeats an unknown KEYED attempt: the same key, the same bytes.
-func (e *Engine) replay(ctx context.Context, l store.Leased) {
+func (e *Engine) replay(ctx context.Context, l store.Leased, begun Reading) {
 	first, err := e.roundFirst(ctx, l)
 	if err != nil {
 		e.logStore(ctx, "read the first attempt", err)
@@ -142,7 +160,24 @@ func (e *Engine) replay(ctx context.Context, l store.Leased) {
 	if lost || ctx.Err() != nil {
 		return
 	}
+	if !e.stillReplays(l, begun) {
+		e.settle(l.Snapshot, l.Connection, job.Deferred{Kind: job.FailHeld, RetryAfter: time.Second}, l.ClaimToken)
+		return
+	}
 	e.armAndSend(l, r, true)
+}
+
+// stillReplays asks again whether a repeat is safe, now that it is prepared:
+// the key grew older meanwhile, and the store's guards do not know its age.
+func (e *Engine) stillReplays(l store.Leased, begun Reading) bool {
+	gone, err := begun.elapsed(e.Clock.Read())
+	if err != nil {
+		return false
+	}
+	v := l.View(e.traits(l.Connection), 0)
+	v.KeyAge, v.WindowLeft = v.KeyAge+gone, v.WindowLeft-gone
+	d, err := job.Decide(v, job.LookDue{})
+	return err == nil && d.Action == job.ActRearm
 }
 
 func (e *Engine) roundFirst(ctx context.Context, l store.Leased) (job.Attempt, error) {
@@ -198,7 +233,7 @@ func (e *Engine) ask(ctx context.Context, l store.Leased, what job.Action) (ev j
 			return blind("this connector cannot poll")
 		}
 		out := poller.Poll(ctx, opening, l.Handle)
-		out.Attempt, out.Polled = l.Attempt, true
+		out.Attempt, out.Polled, out.CredentialVersion = l.Attempt, true, opening.Credential.Version
 		return out
 	}
 	observer, ok := c.(connector.Observer)

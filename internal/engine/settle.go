@@ -48,6 +48,7 @@ func (e *Engine) settle(s job.Snapshot, conn store.Connection, ev job.Evidence, 
 		}
 		fresh, err := e.read(s.ID)
 		if err != nil {
+			sleep(e.hard, pause) // a stale write does not wait by itself
 			continue
 		}
 		if !token.IsZero() && fresh.ClaimToken != token {

@@ -240,7 +240,8 @@ func (wallClock) Read() engine.Reading {
 // platform is a connector whose every step a test scripts. It counts requests
 // and effects itself: the oracle is not the store.
 type platform struct {
-	class job.Class
+	class  job.Class
+	window time.Duration // how long it remembers keys; 0: a day
 
 	mu       sync.Mutex
 	requests int
@@ -265,7 +266,9 @@ func (p *platform) traits() job.Traits {
 	t := job.Traits{Class: p.class}
 	switch p.class {
 	case job.Keyed:
-		t.KeyWindow = 24 * time.Hour
+		if t.KeyWindow = p.window; p.window == 0 {
+			t.KeyWindow = 24 * time.Hour
+		}
 	case job.Observable:
 		t.ReadLag, t.Negatives, t.Spacing = 10*time.Second, 2, time.Minute
 	}
