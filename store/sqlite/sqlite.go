@@ -190,8 +190,16 @@ func read[T any](ctx context.Context, s *Store, name string, fn func(context.Con
 	if _, err := r.begin.ExecContext(ctx); err != nil {
 		return zero, fmt.Errorf("%s: %w", name, translate(err))
 	}
+	ended := false
+	defer func() {
+		if !ended { // fn panicked: a reader that is left in a transaction is of no use to anybody
+			_, _ = r.conn.ExecContext(ctx, "ROLLBACK")
+		}
+	}()
 	v, err := fn(ctx, view{q: r.q, conn: r.conn, now: s.clock.now()})
-	if _, cerr := r.commit.ExecContext(ctx); cerr != nil && err == nil {
+	_, cerr := r.commit.ExecContext(ctx)
+	ended = cerr == nil
+	if err == nil {
 		err = cerr
 	}
 	if err != nil {
