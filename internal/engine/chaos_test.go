@@ -1,0 +1,222 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/engine"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// dice is a source of faults that can be switched off.
+type dice struct {
+	mu  sync.Mutex
+	r   *rand.Rand
+	off bool
+}
+
+func (d *dice) one(in int) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return !d.off && d.r.IntN(in) == 0
+}
+
+func (d *dice) upTo(n int) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.r.IntN(max(1, n))
+}
+
+// faulty is a store that fails before a write, or loses its answer after it.
+type faulty struct {
+	engine.Store
+	d *dice
+}
+
+func flaky[T any](d *dice, call func() (T, error)) (T, error) {
+	var zero T
+	switch {
+	case d.one(12):
+		return zero, store.ErrUnavailable
+	case d.one(12):
+		if _, err := call(); err != nil {
+			return zero, err
+		}
+		return zero, store.ErrUnconfirmed
+	default:
+		return call()
+	}
+}
+
+func (f *faulty) Claim(ctx context.Context, p store.ClaimParams) ([]store.Leased, error) {
+	return flaky(f.d, func() ([]store.Leased, error) { return f.Store.Claim(ctx, p) })
+}
+
+func (f *faulty) ClaimLooks(ctx context.Context, p store.ClaimParams) ([]store.Leased, error) {
+	return flaky(f.d, func() ([]store.Leased, error) { return f.Store.ClaimLooks(ctx, p) })
+}
+
+func (f *faulty) Arm(ctx context.Context, items []store.Arm) ([]store.Armed, error) {
+	return flaky(f.d, func() ([]store.Armed, error) { return f.Store.Arm(ctx, items) })
+}
+
+func (f *faulty) ArmedBy(ctx context.Context, id, token job.ID) (store.Armed, error) {
+	if f.d.one(4) {
+		return store.Armed{}, store.ErrUnavailable
+	}
+	return f.Store.ArmedBy(ctx, id, token)
+}
+
+func (f *faulty) Apply(ctx context.Context, items []store.Change) ([]store.Applied, error) {
+	return flaky(f.d, func() ([]store.Applied, error) { return f.Store.Apply(ctx, items) })
+}
+
+func (f *faulty) Job(ctx context.Context, ref store.Ref) (job.Snapshot, error) {
+	return flaky(f.d, func() (job.Snapshot, error) { return f.Store.Job(ctx, ref) })
+}
+
+func (f *faulty) Renew(ctx context.Context, lease time.Duration, refs []store.LeaseRef) ([]bool, error) {
+	return flaky(f.d, func() ([]bool, error) { return f.Store.Renew(ctx, lease, refs) })
+}
+
+// misbehave scripts a platform that loses requests and answers, answers late,
+// and refuses, but tells the truth when it is looked at.
+func (w *world) misbehave(d *dice) {
+	pause := func(most time.Duration) { time.Sleep(time.Duration(d.upTo(int(most)))) }
+	w.platform.open = func(int) error {
+		pause(5 * time.Second)
+		switch {
+		case d.one(10):
+			return &connector.Refusal{Kind: job.FailTransient, Msg: "refused"}
+		case d.one(20):
+			pause(3 * time.Minute)
+		case d.one(30):
+			panic("open")
+		}
+		return nil
+	}
+	w.platform.publish = func(_ int, c connector.Commit) job.Outcome {
+		switch {
+		case d.one(8): // lost on its way, or acted on and not answered
+			if d.one(2) {
+				w.platform.commit(c.EffectKey)
+			}
+			pause(time.Until(c.AnswerBy))
+			return unknown("reset")
+		case d.one(8):
+			return rejected([]job.FailureKind{job.FailTransient, job.FailRateLimited, job.FailPermanent}[d.upTo(3)], 429)
+		case d.one(10):
+			return job.Outcome{Result: job.ResultNotSent, Kind: job.FailTransient, Message: "dead line"}
+		case d.one(15): // acted on, and the process stood still
+			w.platform.commit(c.EffectKey)
+			pause(4 * time.Minute)
+			return job.Outcome{Result: job.ResultSucceeded, ExternalID: "object-" + c.EffectKey}
+		case d.one(20):
+			w.platform.commit(c.EffectKey)
+			panic("publish")
+		}
+		w.platform.commit(c.EffectKey)
+		return job.Outcome{Result: job.ResultSucceeded, ExternalID: "object-" + c.EffectKey}
+	}
+	w.platform.observe = func(a job.Attempt) job.Observation {
+		pause(10 * time.Second)
+		if d.one(4) {
+			return job.Observation{Verdict: job.SawInconclusive}
+		}
+		w.platform.mu.Lock()
+		defer w.platform.mu.Unlock()
+		if w.platform.effects[a.EffectKey] > 0 {
+			return job.Observation{Verdict: job.SawPresent, ExternalID: "object-" + a.EffectKey}
+		}
+		return job.Observation{Verdict: job.SawAbsent}
+	}
+}
+
+// Whatever the store, the platform and the processes do: once they behave, each
+// job comes to an end, and the end is true.
+func TestEndsAreTrueWhateverHappens(t *testing.T) {
+	for _, c := range []job.Class{job.Keyed, job.Observable, job.Opaque} {
+		for seed := range uint64(chaosSeeds) {
+			t.Run(fmt.Sprintf("%s/%d", c, seed), func(t *testing.T) {
+				d := &dice{r: rand.New(rand.NewPCG(seed, uint64(c)))}
+				in(t, func(t *testing.T, w *world) { w.chaos(d) }, class(c),
+					through(func(s engine.Store) engine.Store { return &faulty{s, d} }))
+			})
+		}
+	}
+}
+
+const chaosSeeds = 2
+
+func (w *world) chaos(d *dice) {
+	w.misbehave(d)
+	w.config.Senders, w.config.Lookers = 8, 2
+	var ids []job.ID
+	for i := range 40 {
+		ids = append(ids, w.submit(fmt.Sprint("job ", i), at(time.Duration(d.upTo(int(time.Hour))))))
+	}
+	for range 6 {
+		w.start()
+		w.start()
+		w.pass(time.Duration(d.upTo(int(20 * time.Minute))))
+		if id := ids[d.upTo(len(ids))]; d.one(2) {
+			w.cancel(id)
+		}
+		w.stop()
+	}
+	d.mu.Lock()
+	d.off = true
+	d.mu.Unlock()
+	w.start()
+	w.pass(6 * time.Hour)
+	for _, id := range ids {
+		w.isTrue(id)
+	}
+}
+
+func (w *world) cancel(id job.ID) {
+	s := w.job(id)
+	d, err := job.Decide(s.View(job.Traits{Class: s.Class}, 0), job.CancelAsked{})
+	if err != nil || d.Action != job.ActWrite {
+		return
+	}
+	if _, err := w.store.Apply(w.t.Context(), []store.Change{{Job: id, Version: s.Version, Decision: d, Actor: "test"}}); err != nil {
+		w.t.Error(err)
+	}
+}
+
+// isTrue compares a job's end with the platform's own count.
+func (w *world) isTrue(id job.ID) {
+	w.t.Helper()
+	s := w.job(id)
+	w.platform.mu.Lock()
+	n := w.platform.effects[job.EffectKey(id, 1)]
+	w.platform.mu.Unlock()
+	ok := n <= 1
+	switch s.State {
+	case job.Succeeded:
+		ok = n == 1
+	case job.Failed, job.Canceled, job.Expired:
+		ok = n == 0
+	case job.NeedsResolution:
+	default:
+		ok = false
+	}
+	if !ok {
+		w.t.Errorf("%s with %d effects\n%s", s.State, n, w.story(id))
+	}
+	if n := len(w.events(id)); n > 100 {
+		w.t.Errorf("%d events", n)
+	}
+	for i, e := range w.events(id) {
+		if e.Sequence != int64(i+1) {
+			w.t.Errorf("event %d has sequence %d", i+1, e.Sequence)
+		}
+	}
+}
