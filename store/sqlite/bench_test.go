@@ -55,22 +55,16 @@ func BenchmarkClaimArmApply(b *testing.B) {
 	b.ResetTimer()
 	for range 64 {
 		wg.Go(func() {
+			// After an error the channel is still emptied, or the claimer would wait.
 			for l := range work {
-				a, err := s.Arm(context.Background(), []store.Arm{armOf(l)})
-				if err != nil || a[0].Err != nil {
-					b.Error(err, a)
-					return
-				}
-				out, err := s.Apply(context.Background(), []store.Change{success(b, a[0].Snapshot)})
-				if err != nil || out[0].Err != nil {
-					b.Error(err, out)
-					return
+				if err := armAndApply(b, s, l); err != nil {
+					b.Error(err)
 				}
 			}
 		})
 	}
 	for done := 0; done < b.N; {
-		got, err := s.Claim(context.Background(), store.ClaimParams{Worker: "w", Lease: time.Minute, Limit: 64})
+		got, err := s.Claim(context.Background(), store.ClaimParams{Worker: "w", Lease: time.Hour, Limit: 64})
 		if err != nil || len(got) == 0 {
 			b.Fatal(err, len(got))
 		}
@@ -82,4 +76,19 @@ func BenchmarkClaimArmApply(b *testing.B) {
 	close(work)
 	wg.Wait()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "jobs/s")
+}
+
+func armAndApply(b *testing.B, s *Store, l store.Leased) error {
+	a, err := s.Arm(context.Background(), []store.Arm{armOf(l)})
+	if err != nil {
+		return err
+	}
+	if a[0].Err != nil {
+		return a[0].Err
+	}
+	out, err := s.Apply(context.Background(), []store.Change{success(b, a[0].Snapshot)})
+	if err != nil {
+		return err
+	}
+	return out[0].Err
 }
