@@ -56,6 +56,8 @@ type writer struct {
 	// commit is a field so that a test can make it fail.
 	commit func(context.Context) error
 	turn   int64
+	// logLimit is the length of the log above which it is written back.
+	logLimit int64
 }
 
 func (s *Store) newWriter(ctx context.Context) (*writer, error) {
@@ -65,7 +67,7 @@ func (s *Store) newWriter(ctx context.Context) (*writer, error) {
 	}
 	w := &writer{
 		s: s, conn: conn, queue: make(chan *op, maxQueued),
-		ended: make(chan struct{}), quit: make(chan struct{}),
+		ended: make(chan struct{}), quit: make(chan struct{}), logLimit: maxLog,
 	}
 	if w.q, err = litedb.Prepare(ctx, conn); err != nil {
 		return nil, fmt.Errorf("writer: %w", err)
@@ -168,6 +170,7 @@ func (w *writer) run() {
 			return
 		case o := <-w.queue:
 			w.group(o)
+			w.shorten()
 		}
 	}
 }
