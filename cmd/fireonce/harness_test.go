@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -34,6 +35,7 @@ type process struct {
 
 	mu     sync.Mutex
 	stderr bytes.Buffer
+	said   chan struct{} // gets a token when stderr has grown
 }
 
 var readyURL = regexp.MustCompile(` ready: (http://[^,]+),`)
@@ -44,7 +46,7 @@ func startProcess(binary, dir string, env []string, args ...string) (*process, e
 	if err != nil {
 		return nil, err
 	}
-	p := &process{cmd: exec.Command(binary, append([]string{"serve"}, args...)...), done: make(chan struct{})}
+	p := &process{cmd: exec.Command(binary, append([]string{"serve"}, args...)...), done: make(chan struct{}), said: make(chan struct{}, 1)}
 	p.cmd.Dir, p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = dir, env, write, p
 	err = p.cmd.Start()
 	write.Close()
@@ -61,7 +63,7 @@ func startProcess(binary, dir string, env []string, args ...string) (*process, e
 	found := readyURL.FindStringSubmatch(line)
 	if found == nil {
 		p.kill()
-		return nil, fmt.Errorf("not ready: %q, %v\n%s", line, err, p.logs())
+		return nil, fmt.Errorf("not ready: %q, %w\n%s", line, err, p.logs())
 	}
 	p.url = found[1]
 	return p, nil
@@ -71,7 +73,23 @@ func startProcess(binary, dir string, env []string, args ...string) (*process, e
 func (p *process) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	select {
+	case p.said <- struct{}{}:
+	default:
+	}
 	return p.stderr.Write(b)
+}
+
+// says waits until the process has said something on standard error.
+func (p *process) says(tb testing.TB, words string) {
+	tb.Helper()
+	for !strings.Contains(p.logs(), words) {
+		select {
+		case <-p.said:
+		case <-waiting(tb).Done():
+			tb.Fatalf("it never said %q:\n%s", words, p.logs())
+		}
+	}
 }
 
 func (p *process) logs() string {

@@ -3,8 +3,8 @@
 // Exit codes: 0 OK · 1 an error; a watched job that ended without success · 2
 // wrong usage, or a request that the server calls invalid · 3 conflict: another
 // request has the key, the state does not allow it, the etag is old · 4 not
-// found · 5 the server cannot be reached; the call may be repeated unchanged. A
-// second signal during a shutdown ends the process by that signal.
+// found · 5 the server cannot be reached; the call may be repeated unchanged ·
+// 128 plus the signal's number: a second signal during a shutdown.
 package main
 
 import (

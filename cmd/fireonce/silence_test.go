@@ -41,7 +41,7 @@ func run(tb testing.TB, url string, args ...string) (out string, code int) {
 	tb.Helper()
 	var stdout, stderr bytes.Buffer
 	p := Program{Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Version: "test"}
-	code = p.Run(tb.Context(), append(append([]string{"fireonce"}, args...), "--server", url))
+	code = p.Run(waiting(tb), append(append([]string{"fireonce"}, args...), "--server", url))
 	return stdout.String() + stderr.String(), code
 }
 

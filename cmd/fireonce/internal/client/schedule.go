@@ -2,14 +2,12 @@ package client
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 	"time"
 
-	"connectrpc.com/connect"
 	"github.com/google/uuid"
 	"github.com/urfave/cli/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -227,10 +225,4 @@ func readFile(cmd *cli.Command, name string, limit int64) ([]byte, error) {
 		return nil, exit.Usagef("more than %d bytes", limit)
 	}
 	return data, nil
-}
-
-// isCode tells whether an error is the server's, of this code.
-func isCode(err error, code connect.Code) bool {
-	var wire *connect.Error
-	return errors.As(err, &wire) && wire.Code() == code
 }

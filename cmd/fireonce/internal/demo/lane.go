@@ -2,6 +2,7 @@ package demo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -76,8 +77,7 @@ func (l *lane) run(ctx context.Context, api *client.API, jobs int) error {
 	})
 	if err != nil {
 		cancel()
-		<-submitted
-		return fmt.Errorf("follow the jobs: %w", err)
+		return errors.Join(fmt.Errorf("follow the jobs: %w", err), <-submitted)
 	}
 	return <-submitted
 }

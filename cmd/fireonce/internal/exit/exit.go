@@ -26,6 +26,8 @@ const (
 	// Unavailable: the server cannot be reached or did not answer in time. Every
 	// call of this program may be repeated unchanged.
 	Unavailable = 5
+	// Signal plus its number: a second signal during a shutdown.
+	Signal = 128
 )
 
 // usageError is a mistake of the caller.

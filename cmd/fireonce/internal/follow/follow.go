@@ -73,6 +73,9 @@ func Events(ctx context.Context, jobs fireoncev1connect.JobServiceClient, o Opti
 			return ctx.Err()
 		case err == nil: // the stream had its time; a new one goes on
 			pause, lastHeard = firstPause, time.Now()
+			if err := sleep(ctx, pause); err != nil {
+				return err
+			}
 			continue
 		case final(err):
 			return err

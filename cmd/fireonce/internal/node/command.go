@@ -97,16 +97,47 @@ func serve(ctx context.Context, cmd *cli.Command, version string) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal(ctx)
 	defer stop()
-	// After the first signal the default is back: a second one ends the process.
-	context.AfterFunc(ctx, stop)
 	n, err := Start(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintln(cmd.Root().Writer, n.Ready())
 	return n.Run(ctx)
+}
+
+// untilSignal gives a context that ends at the first signal. The second one ends
+// the process, with the code that shells give for it. It does so by itself: the
+// system's default may be to ignore a signal, as for a shell's background jobs.
+func untilSignal(ctx context.Context) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	stopped := make(chan struct{})
+	go func() {
+		for ctx.Err() == nil {
+			select {
+			case <-signals:
+				cancel()
+			case <-ctx.Done():
+			}
+		}
+		select {
+		case s := <-signals:
+			code := exit.Error
+			if number, ok := s.(syscall.Signal); ok {
+				code = exit.Signal + int(number)
+			}
+			os.Exit(code)
+		case <-stopped:
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		cancel()
+		close(stopped)
+	}
 }
 
 func configOf(cmd *cli.Command, version string) (Config, error) {

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/receiver"
+)
+
+// heldServer is a server with one request under way, whose answer waits.
+func heldServer(t *testing.T) (p *process, start func() *process, release func()) {
+	t.Helper()
+	if crashRun {
+		t.Skip("needs no failpoints")
+	}
+	t.Parallel()
+	binary, err := exec.LookPath("fireonce") // this test's binary, see TestMain
+	if err != nil {
+		t.Fatal(err)
+	}
+	underWay, held := make(chan struct{}), make(chan struct{})
+	r, err := receiver.Start(receiver.Options{Plan: func(receiver.Request) receiver.Answer {
+		close(underWay)
+		<-held
+		return receiver.Reply
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	dir := t.TempDir()
+	start = func() *process {
+		p, err := startProcess(binary, dir, os.Environ(), "--dev", "--listen", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(p.kill)
+		return p
+	}
+	p = start()
+	api := dial(t, p.url)
+	if _, err := api.Jobs.ScheduleJob(waiting(t), hook(connect(t, api, false), "held", r.URL("held"), time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-underWay:
+	case <-waiting(t).Done():
+		t.Fatal("no request came")
+	}
+	return p, start, func() { close(held) }
+}
+
+// TestShutdownSettlesWhatIsUnderWay: a signal ends the server only after the
+// answer that it waits for is stored.
+func TestShutdownSettlesWhatIsUnderWay(t *testing.T) {
+	p, start, release := heldServer(t)
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	p.says(t, "shutting down")
+	get := &fireoncev1.GetJobRequest{By: &fireoncev1.GetJobRequest_IdempotencyKey{IdempotencyKey: "held"}}
+	got, err := dial(t, p.url).Jobs.GetJob(waiting(t), get)
+	if err != nil || got.GetJob().GetState() != fireoncev1.JobState_JOB_STATE_SENDING {
+		t.Errorf("during the shutdown: %v, %v", got.GetJob().GetState(), err)
+	}
+	release()
+	select {
+	case <-p.done:
+	case <-waiting(t).Done():
+		t.Fatal("it did not end")
+	}
+	if p.err != nil {
+		t.Errorf("it ended with %v:\n%s", p.err, p.logs())
+	}
+	got, err = dial(t, start().url).Jobs.GetJob(waiting(t), get)
+	if err != nil || got.GetJob().GetState() != fireoncev1.JobState_JOB_STATE_SUCCEEDED {
+		t.Errorf("afterwards: %v, %v", got.GetJob().GetState(), err)
+	}
+}
+
+// TestSecondSignalEndsAtOnce: nobody has to wait for a receiver.
+func TestSecondSignalEndsAtOnce(t *testing.T) {
+	p, _, release := heldServer(t)
+	defer release()
+	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	p.says(t, "shutting down")
+	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-p.done:
+	case <-waiting(t).Done():
+		t.Fatal("it did not end")
+	}
+	var exited *exec.ExitError
+	if !errors.As(p.err, &exited) || exited.ExitCode() != 128+int(syscall.SIGINT) {
+		t.Errorf("it ended with %v", p.err)
+	}
+}
