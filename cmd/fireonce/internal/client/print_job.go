@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/job"
 )
 
 func (p *printer) scheduled(resp *fireoncev1.ScheduleJobResponse, validated bool) {
@@ -72,7 +73,8 @@ func stateLine(j *fireoncev1.Job) string {
 func attemptsLine(j *fireoncev1.Job) string {
 	line := strconv.Itoa(int(j.GetAttemptCount()))
 	if j.GetFailureCount() > 0 {
-		line += fmt.Sprintf(", %d of %d failures used", j.GetFailureCount(), j.GetRetryPolicy().GetMaxAttempts())
+		budget := job.RetryPolicy{MaxAttempts: int(j.GetRetryPolicy().GetMaxAttempts())}.Attempts()
+		line += fmt.Sprintf(", %d of %d failures used", j.GetFailureCount(), budget)
 	}
 	if j.GetRound() > 1 {
 		line += fmt.Sprintf(", round %d", j.GetRound())
