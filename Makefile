@@ -97,7 +97,7 @@ build: ## Compile everything, with and without failpoints
 .PHONY: test
 test: ## Run all tests with the race detector, then the crash tests
 	go test -race -timeout $(TEST_TIMEOUT) ./...
-	go test -tags failpoints -timeout $(TEST_TIMEOUT) -run 'Crash' $(CRASH_PACKAGES)
+	go test -tags failpoints -timeout $(TEST_TIMEOUT) $(CRASH_PACKAGES)
 
 .PHONY: bench
 bench: ## Measure submit, claim-to-settle and ScheduleJob-to-arrival
