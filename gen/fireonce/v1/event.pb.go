@@ -259,7 +259,8 @@ type JobChanged struct {
 	OldState JobState   `protobuf:"varint,3,opt,name=old_state,json=oldState,proto3,enum=fireonce.v1.JobState" json:"old_state,omitempty"`
 	NewState JobState   `protobuf:"varint,4,opt,name=new_state,json=newState,proto3,enum=fireonce.v1.JobState" json:"new_state,omitempty"`
 	Cause    EventCause `protobuf:"varint,5,opt,name=cause,proto3,enum=fireonce.v1.EventCause" json:"cause,omitempty"`
-	// Who did it: the name of an API key, or "fireonce" for the service itself.
+	// Who did it: "api", or "api:" and the name of an API key, for a client; for
+	// the service itself the name of the worker, "host/process id".
 	Actor string `protobuf:"bytes,6,opt,name=actor,proto3" json:"actor,omitempty"`
 	// The words that the caller gave: a cancel's reason, a resolution's note.
 	Reason string `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
