@@ -45,7 +45,9 @@ func timeToWire(t time.Time) *timestamppb.Timestamp {
 	return timestamppb.New(t)
 }
 
-// timeFromWire cuts to microseconds; unset is the zero time.
+// timeFromWire cuts to microseconds; unset is the zero time. So the first
+// instant of year 1, which is Go's zero time sent as it is, becomes the next one:
+// it is set, and must not count as "now" or "any time".
 func timeFromWire(field string, t *timestamppb.Timestamp) (time.Time, error) {
 	if t == nil {
 		return time.Time{}, nil
@@ -53,7 +55,11 @@ func timeFromWire(field string, t *timestamppb.Timestamp) (time.Time, error) {
 	if err := t.CheckValid(); err != nil {
 		return time.Time{}, badField(field, "not a time from year 1 to 9999")
 	}
-	return job.Micros(t.AsTime()), nil
+	at := job.Micros(t.AsTime())
+	if at.IsZero() {
+		at = at.Add(time.Microsecond)
+	}
+	return at, nil
 }
 
 func durationToWire(d time.Duration) *durationpb.Duration {

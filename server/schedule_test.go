@@ -167,6 +167,7 @@ func TestTimes(t *testing.T) {
 		"5 years ahead":           {ask: now.Add(5 * 365 * 24 * time.Hour), want: now.Add(5 * 365 * 24 * time.Hour)},
 		"5 years and more ahead":  {ask: now.Add(5*365*24*time.Hour + time.Microsecond), reason: fireoncev1.ErrorReason_ERROR_REASON_TIME_TOO_FAR},
 		"1970":                    {ask: time.Unix(0, 0), reason: fireoncev1.ErrorReason_ERROR_REASON_TIME_IN_PAST},
+		"a zero time.Time":        {ask: time.Time{}, reason: fireoncev1.ErrorReason_ERROR_REASON_TIME_IN_PAST},
 		"the last second of 9999": {ask: time.Unix(253402300799, 0), reason: fireoncev1.ErrorReason_ERROR_REASON_TIME_TOO_FAR},
 	} {
 		t.Run(name, func(t *testing.T) {
