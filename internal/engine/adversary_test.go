@@ -125,6 +125,19 @@ func TestArmsThatWereNeverDurableCostNothing(t *testing.T) {
 	}, losing(l))
 }
 
+// A send window that is shorter than any commit is the job's trouble, not the
+// store's: it uses up the attempts instead of going round until the job is late.
+func TestATimeoutThatNoArmCanMeetUsesUpTheAttempts(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.start()
+		id := w.submit("hasty", timeout(time.Microsecond))
+		s := w.until(id, job.Failed, 90*time.Minute)
+		if s.Failures != job.DefaultMaxAttempts || w.platform.sent() != 0 {
+			t.Errorf("failures %d, %d requests", s.Failures, w.platform.sent())
+		}
+	}, losing(&lossy{armTakes: time.Millisecond}))
+}
+
 // A replay that took too long to prepare is not sent: the receiver may have
 // forgotten the key meanwhile.
 func TestAReplayIsNotSentPastHalfTheKeyWindow(t *testing.T) {

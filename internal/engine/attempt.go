@@ -221,10 +221,15 @@ func (e *Engine) armAndSend(l store.Leased, r ready, rearm bool) {
 // errNotArmed says that an arm failed and is surely not durable.
 var errNotArmed = errors.New("the intent was not written")
 
+// minArmTime keeps a send window that no commit can meet from looking like a
+// store that fails: that costs no attempt, so the job would be tried without end.
+// What is armed too late for its window is not sent, and that counts.
+const minArmTime = time.Second
+
 // arm writes one intent. After an unconfirmed commit it reads back, as long as
 // the send window lasts; an error means that nobody knows, and nothing may be sent.
 func (e *Engine) arm(item store.Arm) (store.Armed, error) {
-	ctx, cancel := context.WithTimeout(e.hard, item.SendBy)
+	ctx, cancel := context.WithTimeout(e.hard, max(item.SendBy, minArmTime))
 	defer cancel()
 	armed, err := e.Store.Arm(ctx, []store.Arm{item})
 	if err == nil {

@@ -90,12 +90,14 @@ type lossy struct {
 	armErr, applyErr atomic.Int32 // how many further calls are written and then answered ErrUnconfirmed
 	refuseArm        atomic.Int32 // how many further arms fail without being written
 	blindReads       atomic.Int32 // how many further read-backs fail
+	armTakes         time.Duration
 }
 
 func (l *lossy) Arm(ctx context.Context, items []store.Arm) ([]store.Armed, error) {
 	if l.refuseArm.Add(-1) >= 0 {
 		return nil, store.ErrUnconfirmed
 	}
+	time.Sleep(l.armTakes)
 	out, err := l.Store.Arm(ctx, items)
 	if l.armErr.Add(-1) >= 0 {
 		return nil, store.ErrUnconfirmed
