@@ -72,16 +72,20 @@ func (p *printer) line(format string, args ...any) { fmt.Fprintf(p.w, format+"\n
 func (p *printer) heading(text string) { p.line("%s", text) }
 
 // table writes rows in columns. Cells lose control characters: they come from
-// other people.
+// other people. Empty last cells count for the columns, but end no line in blanks.
 func (p *printer) table(rows [][]string) {
-	w := tabwriter.NewWriter(p.w, 0, 0, 2, ' ', 0)
+	var out bytes.Buffer
+	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
 		for i, cell := range row {
 			row[i] = plain(cell)
 		}
-		fmt.Fprintln(w, strings.TrimRight(strings.Join(row, "\t"), "\t"))
+		fmt.Fprintln(w, strings.Join(row, "\t"))
 	}
 	_ = w.Flush()
+	for line := range strings.Lines(out.String()) {
+		p.line("%s", strings.TrimRight(line, " \n"))
+	}
 }
 
 // fields writes name and value below each other, empty values left out.
