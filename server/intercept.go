@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"regexp"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -173,5 +174,12 @@ func (strictJSON) Unmarshal(data []byte, v any) error {
 	if len(data) == 0 {
 		return errors.New("zero-length payload is not a valid JSON object")
 	}
-	return protojson.Unmarshal(data, m)
+	if err := protojson.Unmarshal(data, m); err != nil {
+		return errors.New(valueInError.ReplaceAllString(err.Error(), "$1"))
+	}
+	return nil
 }
+
+// valueInError finds where protojson quotes the value that it could not read.
+// That value may be a secret in the wrong place, and a client may log the error.
+var valueInError = regexp.MustCompile(`(?s)(unexpected token|invalid value for \S+ (?:type|field \S+?)|invalid \S+|syntax error \(line \d+:\d+\)):? .*`)

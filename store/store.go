@@ -158,6 +158,9 @@ type Connections interface {
 	ListConnections(ctx context.Context, project string, after job.ID, limit int) ([]Connection, error)
 	// Credential reads the newest sealed credential. ErrNotFound when there is none.
 	Credential(ctx context.Context, id job.ID) (Sealed, error)
+	// CredentialKeys lists, in order and each once, the ids of the keys that
+	// credentials are sealed with.
+	CredentialKeys(ctx context.Context) ([]string, error)
 }
 
 // WatchKind tells the hints of Watch apart.

@@ -48,6 +48,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.createMetaStmt, err = db.PrepareContext(ctx, createMeta); err != nil {
 		return nil, fmt.Errorf("error preparing query CreateMeta: %w", err)
 	}
+	if q.credentialKeysStmt, err = db.PrepareContext(ctx, credentialKeys); err != nil {
+		return nil, fmt.Errorf("error preparing query CredentialKeys: %w", err)
+	}
 	if q.disownEffectStmt, err = db.PrepareContext(ctx, disownEffect); err != nil {
 		return nil, fmt.Errorf("error preparing query DisownEffect: %w", err)
 	}
@@ -277,6 +280,11 @@ func (q *Queries) Close() error {
 	if q.createMetaStmt != nil {
 		if cerr := q.createMetaStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing createMetaStmt: %w", cerr)
+		}
+	}
+	if q.credentialKeysStmt != nil {
+		if cerr := q.credentialKeysStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing credentialKeysStmt: %w", cerr)
 		}
 	}
 	if q.disownEffectStmt != nil {
@@ -636,6 +644,7 @@ type Queries struct {
 	connectionByKeyStmt   *sql.Stmt
 	connectionHoldsStmt   *sql.Stmt
 	createMetaStmt        *sql.Stmt
+	credentialKeysStmt    *sql.Stmt
 	disownEffectStmt      *sql.Stmt
 	dueJobsStmt           *sql.Stmt
 	dueLooksStmt          *sql.Stmt
@@ -712,6 +721,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		connectionByKeyStmt:   q.connectionByKeyStmt,
 		connectionHoldsStmt:   q.connectionHoldsStmt,
 		createMetaStmt:        q.createMetaStmt,
+		credentialKeysStmt:    q.credentialKeysStmt,
 		disownEffectStmt:      q.disownEffectStmt,
 		dueJobsStmt:           q.dueJobsStmt,
 		dueLooksStmt:          q.dueLooksStmt,

@@ -289,6 +289,33 @@ func (q *Queries) CreateMeta(ctx context.Context, arg CreateMetaParams) error {
 	return err
 }
 
+const credentialKeys = `-- name: CredentialKeys :many
+SELECT DISTINCT key_id FROM connection_credentials ORDER BY key_id
+`
+
+func (q *Queries) CredentialKeys(ctx context.Context) ([]string, error) {
+	rows, err := q.query(ctx, q.credentialKeysStmt, credentialKeys)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var key_id string
+		if err := rows.Scan(&key_id); err != nil {
+			return nil, err
+		}
+		items = append(items, key_id)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const disownEffect = `-- name: DisownEffect :exec
 UPDATE effects SET owns_id = 0 WHERE job_id = ?
 `

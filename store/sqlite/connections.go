@@ -109,3 +109,10 @@ func (s *Store) Credential(ctx context.Context, id job.ID) (store.Sealed, error)
 		return toSealed(row), nil
 	})
 }
+
+// CredentialKeys implements store.Store.
+func (s *Store) CredentialKeys(ctx context.Context) ([]string, error) {
+	return read(ctx, s, "credential keys", func(ctx context.Context, v view) ([]string, error) {
+		return v.q.CredentialKeys(ctx)
+	})
+}

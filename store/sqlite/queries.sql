@@ -328,3 +328,6 @@ VALUES (?, ?, ?, ?, ?, ?, ?);
 
 -- name: NewestCredential :one
 SELECT * FROM connection_credentials WHERE connection_id = ? ORDER BY version DESC LIMIT 1;
+
+-- name: CredentialKeys :many
+SELECT DISTINCT key_id FROM connection_credentials ORDER BY key_id;

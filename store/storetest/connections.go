@@ -54,6 +54,9 @@ func connectionKey(f *fixture) {
 	f.is(got.Fingerprint.Equal(fp), true, "fingerprint of the first request")
 	_, err = f.s.Credential(f.ctx, again.Connection.ID)
 	f.fails(err, store.ErrNotFound)
+	keys, err := f.s.CredentialKeys(f.ctx)
+	f.ok(err)
+	f.is(keys, []string{"key"}, "keys of the credentials")
 	again.Connection.Project = "other"
 	_, created, err = f.s.CreateConnection(f.ctx, again)
 	f.ok(err)

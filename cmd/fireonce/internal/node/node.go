@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -67,11 +68,7 @@ func (n *Node) start(ctx context.Context, addr *net.TCPAddr) error {
 	if n.meta, err = n.store.Meta(ctx); err != nil {
 		return fmt.Errorf("open the database: %w", err)
 	}
-	keyFile := n.cfg.KeyFile
-	if keyFile == "" {
-		keyFile = n.path + ".key"
-	}
-	keys, err := vault.LoadOrCreateKeyFile(keyFile)
+	keys, err := n.openVault(ctx)
 	if err != nil {
 		return err
 	}
@@ -103,6 +100,34 @@ func (n *Node) start(ctx context.Context, addr *net.TCPAddr) error {
 	}
 	n.run(eng)
 	return nil
+}
+
+// openVault reads the key file. It is made only for a database that has no
+// secrets yet: a new key beside old secrets would hide that the old one is lost.
+func (n *Node) openVault(ctx context.Context) (*vault.Vault, error) {
+	keyFile := n.cfg.KeyFile
+	if keyFile == "" {
+		keyFile = n.path + ".key"
+	}
+	used, err := n.store.CredentialKeys(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read which keys seal the credentials: %w", err)
+	}
+	if _, err := os.Stat(keyFile); errors.Is(err, os.ErrNotExist) && len(used) > 0 {
+		return nil, fmt.Errorf("the database holds credentials that are sealed with key %s, and there is no key file %s: "+
+			"put it back, or name it with --key-file", strings.Join(used, ", "), keyFile)
+	}
+	keys, err := vault.LoadOrCreateKeyFile(keyFile)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range used {
+		if id != keys.KeyID() {
+			return nil, fmt.Errorf("the database holds credentials that are sealed with key %s, and key file %s holds key %s: "+
+				"use the right one", id, keyFile, keys.KeyID())
+		}
+	}
+	return keys, nil
 }
 
 // run starts the parts. A quarantined database is served but nothing is sent:
