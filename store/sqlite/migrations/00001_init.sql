@@ -68,6 +68,9 @@ CREATE TABLE connection_credentials (
     PRIMARY KEY (connection_id, version)
 ) STRICT, WITHOUT ROWID;
 
+-- Which keys are in use: asked at every start, and by a rotation.
+CREATE INDEX connection_credentials_key ON connection_credentials (key_id);
+
 -- The frozen request.
 CREATE TABLE jobs (
     id              BLOB    PRIMARY KEY NOT NULL CHECK (length(id) = 16),
