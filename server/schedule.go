@@ -105,6 +105,9 @@ func (s *jobService) check(ctx context.Context, sub *submission) (job.Class, err
 	if sub.at, err = s.checkTime("scheduled_for", sub.at); err != nil {
 		return 0, err
 	}
+	if err := checkTimeZone(sub.spec.TimeZone); err != nil {
+		return 0, err
+	}
 	if n := len(sub.spec.Payload); n > job.MaxPayload {
 		return 0, refuse(fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_TOO_LARGE,
 			fmt.Sprintf("the encoded payload has %d bytes, at most %d are allowed", n, job.MaxPayload),
@@ -159,6 +162,17 @@ func (s *Server) checkTime(field string, at time.Time) (time.Time, error) {
 	default:
 		return at, nil
 	}
+}
+
+// checkTimeZone wants an IANA name, or nothing. "Local" would be the server's.
+func checkTimeZone(name string) error {
+	if name == "" {
+		return nil
+	}
+	if _, err := time.LoadLocation(name); err != nil || name == "Local" {
+		return badField("time_zone", `must be an IANA name, such as "Europe/Vienna"`)
+	}
+	return nil
 }
 
 // checkReply refuses threads: nothing makes a job wait for its predecessor yet,

@@ -12,6 +12,8 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	// Time zones are checked where no zone database is installed, too.
+	_ "time/tzdata"
 )
 
 func main() {

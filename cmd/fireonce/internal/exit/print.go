@@ -22,8 +22,14 @@ func Print(w io.Writer, err error) {
 		fmt.Fprintf(w, "fireonce: %v\n", err)
 		return
 	}
-	fmt.Fprintf(w, "fireonce: %s: %s\n", wire.Code(), wire.Message())
-	for _, d := range wire.Details() {
+	details := wire.Details()
+	if slices.ContainsFunc(details, isViolations) {
+		// The message only says what the violations below say too.
+		fmt.Fprintf(w, "fireonce: %s\n", wire.Code())
+	} else {
+		fmt.Fprintf(w, "fireonce: %s: %s\n", wire.Code(), wire.Message())
+	}
+	for _, d := range details {
 		value, err := d.Value()
 		if err != nil {
 			continue // a detail newer than this program
@@ -42,6 +48,10 @@ func Print(w io.Writer, err error) {
 	if wire.Code() == connect.CodeUnauthenticated {
 		fmt.Fprintln(w, "  set FIREONCE_API_KEY to the server's key")
 	}
+}
+
+func isViolations(d *connect.ErrorDetail) bool {
+	return d.Type() == string((*validate.Violations)(nil).ProtoReflect().Descriptor().FullName())
 }
 
 func printDetail(w io.Writer, d *fireoncev1.ErrorDetail) {
