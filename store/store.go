@@ -49,6 +49,8 @@ var (
 	ErrUnavailable = errors.New("store unavailable")
 	// ErrCursorExpired: the position is older than the events that are kept.
 	ErrCursorExpired = errors.New("cursor expired")
+	// ErrReplyTo: the job to reply to does not exist in the project.
+	ErrReplyTo = errors.New("no such job to reply to")
 	// ErrQuarantined: the database may be a copy or an old state (see Meta); no
 	// claim is given until an operator releases it.
 	ErrQuarantined = errors.New("quarantined")
@@ -58,8 +60,11 @@ var (
 type Store interface {
 	// Create stores jobs in state SCHEDULED, each under its (project, key). An
 	// item whose key is bound already stores nothing and returns the bound job;
-	// two items of one batch with one key: the first wins. Fails whole only for
-	// ErrUnavailable and ErrUnconfirmed; repeat after both.
+	// two items of one batch with one key: the first wins. A job that replies to
+	// another waits for it (Status.WaitsFor): it is in no claim and no NextDue
+	// until that job has SUCCEEDED, at once if it has already; its window runs
+	// meanwhile. Fails whole only for ErrUnavailable and ErrUnconfirmed; repeat
+	// after both.
 	Create(ctx context.Context, items []NewJob) ([]Created, error)
 
 	// Job reads one job of a project by id, or by key when Ref.Key is set.
@@ -80,7 +85,7 @@ type Store interface {
 	// Events reads a project's events after a position, in the log's order. An
 	// event that is returned is durable, and no event with a lower position can
 	// appear later. Query.Job reads one job's events by sequence instead.
-	// ErrCursorExpired.
+	// ErrCursorExpired, also for a position of another incarnation.
 	Events(ctx context.Context, q EventQuery) (EventPage, error)
 
 	// Claim leases due jobs: SCHEDULED or RETRYING, their time come, their window
@@ -102,7 +107,8 @@ type Store interface {
 	// Arm writes intents: the attempt, and SENDING. Guards, all in SQL: the state
 	// is CLAIMED, or AMBIGUOUS for a re-arm; the claim token is held; no cancel
 	// was asked; the window is open; the hold key is not held; for a gated job no
-	// other open intent has its fingerprint. After an ErrUnconfirmed, ask Armed.
+	// other open intent has its fingerprint. A quarantined database holds every
+	// arm. After an ErrUnconfirmed, ask ArmedBy.
 	Arm(ctx context.Context, items []Arm) ([]Armed, error)
 
 	// ArmedBy reads back whether an arm with this token is durable, waiting for
@@ -119,13 +125,27 @@ type Store interface {
 	// such move, the state stays), while a direct answer takes the id over (see
 	// Applied.Stolen). No decision moves a job to CLAIMED or SENDING; none that
 	// says "no effect" is taken while an attempt is open; a proven result of an
-	// attempt is kept when later evidence knows less.
+	// attempt is kept when later evidence knows less. A job that SUCCEEDED lets
+	// the jobs go that wait for it; that is no change of theirs and has no event.
 	Apply(ctx context.Context, items []Change) ([]Applied, error)
 
 	// Overdue reads jobs whose time is over: CLAIMED past the lease, SENDING past
 	// the fence, SCHEDULED, RETRYING or CLAIMED past the start deadline, held or
 	// not. It changes nothing; the caller decides and applies.
 	Overdue(ctx context.Context, limit int) ([]job.Snapshot, error)
+
+	// Owners tells which of these external ids settle another job already, in the
+	// account and namespace of a job's attempt: id by id, the other job. At most
+	// MaxBatch ids.
+	Owners(ctx context.Context, id job.ID, attempt int, externalIDs []string) (map[string]job.ID, error)
+
+	// Doubtful reads jobs that may have been started by a state of this database
+	// that was lost: SCHEDULED, RETRYING or CLAIMED, due by now, and their window
+	// not over at since. It serves Recover's caller, batch by batch.
+	Doubtful(ctx context.Context, since time.Time, limit int) ([]job.Snapshot, error)
+
+	// Stats counts and measures a project's jobs.
+	Stats(ctx context.Context, q StatsQuery) (Stats, error)
 
 	// NextDue tells how long until Claim, ClaimLooks or Overdue may find
 	// something; at most limit. Zero: now.
@@ -139,7 +159,11 @@ type Store interface {
 	Connections
 	// Meta describes the database.
 	Meta(ctx context.Context) (Meta, error)
-	// Release ends the quarantine, if there is one: an operator's act.
+	// Quarantine turns claims off until Release: an operator's act, before a copy
+	// of the database is taken or put to use.
+	Quarantine(ctx context.Context, reason string) error
+	// Release ends the quarantine, if there is one: an operator's act, who has
+	// made sure that no other copy is at work.
 	Release(ctx context.Context) error
 	// Close ends all work; calls under way may fail with ErrUnavailable.
 	Close() error
@@ -234,8 +258,10 @@ type JobQuery struct {
 type JobPage struct {
 	Jobs []job.Snapshot
 	More bool
-	// Position is the event log's end as it was before the page was read.
-	Position int64
+	// Position is the event log's end as it was before the page was read, in
+	// Incarnation.
+	Position    int64
+	Incarnation int64
 }
 
 // EventQuery selects events after a position.
@@ -243,6 +269,8 @@ type EventQuery struct {
 	Project string
 	// After is the position, or for Job the sequence, of the last event seen.
 	After int64
+	// Incarnation is the one that After is of; 0: the present one, whatever it is.
+	Incarnation int64
 	// Job, when set, reads one job's events by sequence.
 	Job         job.ID
 	Jobs        []job.ID
@@ -257,8 +285,11 @@ type EventPage struct {
 	Events []job.Event
 	Next   int64
 	More   bool
-	// End is the log's present end.
+	// End is the log's present end: everything up to it can be read, and what
+	// is written from now on comes after it.
 	End int64
+	// Incarnation is the database's (see Meta).
+	Incarnation int64
 }
 
 // ClaimParams bounds one claim.
@@ -278,6 +309,9 @@ type LeaseRef struct {
 type Leased struct {
 	job.Snapshot
 	Connection Connection
+	// ReplyTo is the external id of the effect that this job answers; empty when
+	// it answers none, or that effect has no known id.
+	ReplyTo string
 }
 
 // Arm is one intent to write.
@@ -330,6 +364,18 @@ type Change struct {
 	Decision job.Decision
 	Actor    string
 	Reason   string
+	// Content, with a decision of cause UPDATED only, replaces what is to be sent.
+	Content *Content
+}
+
+// Content is the part of a job that may change until it is first claimed. The
+// key and the fingerprint stay bound to the request that made the job.
+type Content struct {
+	// Payload, when not nil, replaces the payload; HoldKey is the new one's.
+	Payload []byte
+	HoldKey string
+	// Labels, when not nil, replace all labels.
+	Labels map[string]string
 }
 
 // Applied is Apply's verdict.
@@ -401,4 +447,44 @@ type Meta struct {
 	Created time.Time
 	// Quarantined says why claims are off; empty: they are on.
 	Quarantined string
+	// Incarnation rises, from 1, whenever the database turns out to be restored or
+	// copied: positions of an earlier incarnation mean nothing in this one.
+	Incarnation int64
+	// Identity is what was compared at the start: for people.
+	Identity string
+	// EventLag is how far the end of the log that may be read is behind the
+	// clock: the age of the oldest transaction that may still write events. Zero
+	// where there is only one writer.
+	EventLag time.Duration
+}
+
+// StatsQuery selects what Stats counts.
+type StatsQuery struct {
+	Project string
+	// Connection, when set, limits everything to its jobs.
+	Connection job.ID
+	// Window, back from now, bounds ends, starts and recoveries.
+	Window time.Duration
+}
+
+// Stats is measured on the rows themselves; nothing in it is an estimate.
+type Stats struct {
+	Now time.Time
+	// Counts are jobs by state: those alive, and those that ended in the window.
+	Counts map[job.State]int64
+	// OldestDue is how long the job that waits longest has been due, among those
+	// that nothing holds; zero: none waits.
+	OldestDue time.Duration
+	// OldestUnresolved is how long the longest unknown outcome (AMBIGUOUS or
+	// NEEDS_RESOLUTION) has been so: since its last attempt was armed, or since
+	// the job last changed when it has none.
+	OldestUnresolved time.Duration
+	// Started counts first attempts that were armed in the window. StartLagP50 and
+	// P99 are percentiles, by rank, of their arm's time less scheduled_for.
+	Started                  int64
+	StartLagP50, StartLagP99 time.Duration
+	// Recovered counts the jobs of the window whose effect was confirmed by a
+	// look or by a repeat under the same key: each is one that a plain retry
+	// would have done twice, or given up.
+	Recovered int64
 }

@@ -65,9 +65,23 @@ type Observer interface {
 	// Watermark reads the place from which a later look must read. It is called
 	// before the arm.
 	Watermark(ctx context.Context, o Opening) (string, error)
-	// Observe looks back to the watermark of the round's first attempt. A read
-	// that failed or was incomplete is job.SawInconclusive, never an absence.
-	Observe(ctx context.Context, o Opening, a job.Attempt) job.Observation
+	// Observe looks for the effect inside [the first attempt's watermark, the
+	// fence of the last]. A read that failed or was incomplete is
+	// job.SawInconclusive, never an absence.
+	Observe(ctx context.Context, o Opening, l Look) job.Observation
+}
+
+// Look says what an Observer looks for.
+type Look struct {
+	// First is the round's first attempt: its watermark is where the look ends,
+	// its frozen bytes are what is looked for.
+	First job.Attempt
+	// Fence is when the last attempt could no longer act, by the store's clock;
+	// an object that appeared later is not ours.
+	Fence time.Time
+	// Taken tells which of these external ids are another job's effect already;
+	// they are no candidates. An error makes the look inconclusive.
+	Taken func(ctx context.Context, externalIDs []string) (map[string]bool, error)
 }
 
 // Description says what a connector is, for users.
@@ -80,6 +94,8 @@ type Description struct {
 	Classes []job.Class
 	// Promise says in a sentence what a user can rely on.
 	Promise string
+	// Replies says that its jobs may answer other jobs (Request.ReplyTo).
+	Replies bool
 }
 
 // Capability is what one connection's target can do.

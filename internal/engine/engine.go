@@ -36,6 +36,7 @@ type Store interface {
 	NextDue(ctx context.Context, limit time.Duration) (time.Duration, error)
 	Watch(kind store.WatchKind) (<-chan struct{}, func())
 	Credential(ctx context.Context, connection job.ID) (store.Sealed, error)
+	Owners(ctx context.Context, id job.ID, attempt int, externalIDs []string) (map[string]job.ID, error)
 }
 
 // Opener decrypts a connection's credential.

@@ -240,7 +240,7 @@ func (e *Engine) ask(ctx context.Context, l store.Leased, what job.Action) (ev j
 	if !ok {
 		return blind("this connector cannot look at its platform")
 	}
-	seen := observer.Observe(ctx, opening, first)
+	seen := observer.Observe(ctx, opening, connector.Look{First: first, Fence: l.Fence})
 	seen.Attempt, seen.BegunAt = l.Attempt, begun // the store sets the end
 	return job.Looked{Observation: seen}
 }

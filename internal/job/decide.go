@@ -95,8 +95,23 @@ type (
 	Looked struct{ Observation }
 	// CancelAsked is a client's wish to stop.
 	CancelAsked struct{}
-	// RetryAsked is a client's wish to start again after an end.
-	RetryAsked struct{}
+	// RetryAsked is a client's wish to start again after an end: at At, or now
+	// when At is zero.
+	RetryAsked struct{ At time.Time }
+	// RescheduleAsked is a client's wish to move a job that waits: to At, or to
+	// now when At is zero. A zero Window keeps the start window's length.
+	RescheduleAsked struct {
+		At     time.Time
+		Window time.Duration
+	}
+	// RunNowAsked is a client's wish to start a waiting job at once.
+	RunNowAsked struct{}
+	// UpdateAsked is a client's wish to change content or labels. Same says that
+	// they are as asked for already.
+	UpdateAsked struct{ Same bool }
+	// Restored says that the database is an older state of itself, and that this
+	// job may have been started since.
+	Restored struct{ Since time.Time }
 	// Resolved is a person's ruling.
 	Resolved struct {
 		Ruling     Ruling
@@ -118,6 +133,11 @@ func (Looked) evidence()      {}
 func (CancelAsked) evidence() {}
 func (RetryAsked) evidence()  {}
 func (Resolved) evidence()    {}
+
+func (RescheduleAsked) evidence() {}
+func (RunNowAsked) evidence()     {}
+func (UpdateAsked) evidence()     {}
+func (Restored) evidence()        {}
 
 // Action is what the caller must do before there is anything to write.
 type Action uint8
@@ -179,9 +199,17 @@ type Decision struct {
 	Hold      *HoldUntil
 	// Cancel records that a cancel was asked; Uncancel takes it back.
 	Cancel, Uncancel bool
-	// NewWindow restarts the start window at the store's now.
+	// NewWindow restarts the start window at the time when the job is next due.
 	NewWindow bool
-	Blocked   string
+	// StartAt is the instant that a client asked for; the job is due then, and not
+	// before Delay is over. Zero: Delay alone counts. It is the one instant in a
+	// decision: it is the client's own, and measured against no clock of ours.
+	StartAt time.Time
+	// Reschedule makes the time when the job is next due its canonical time, and
+	// Window, when set, the length of its start window.
+	Reschedule bool
+	Window     time.Duration
+	Blocked    string
 	// Observed is the look to record, if any.
 	Observed *Observation
 }
@@ -229,7 +257,15 @@ func Decide(v View, e Evidence) (Decision, error) {
 	case CancelAsked:
 		d, err = decideCancel(v)
 	case RetryAsked:
-		d, err = decideRetry(v)
+		d, err = decideRetry(v, e)
+	case RescheduleAsked:
+		d, err = decideReschedule(v, e)
+	case RunNowAsked:
+		d = decideRunNow(v)
+	case UpdateAsked:
+		d, err = decideUpdate(v, e)
+	case Restored:
+		d = decideRestored(v, e)
 	case Resolved:
 		d, err = decideResolved(v, e)
 	default:

@@ -1,6 +1,9 @@
 package job
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // Rules of this file: what clients and persons may ask, and when. A repeat of a
 // request whose result is in place changes nothing and succeeds.
@@ -27,7 +30,7 @@ func decideCancel(v View) (Decision, error) {
 	}
 }
 
-func decideRetry(v View) (Decision, error) {
+func decideRetry(v View, r RetryAsked) (Decision, error) {
 	if v.State != Failed && v.State != Expired {
 		return Decision{}, &StateError{Current: v.State, Allowed: []State{Failed, Expired}}
 	}
@@ -45,8 +48,59 @@ func decideRetry(v View) (Decision, error) {
 		d.Delay = max(v.FenceLeft, 0) // only a person's word says that it had no effect
 	}
 	d.Failures, d.Claims, d.Looks, d.Negatives = 0, 0, 0, 0
-	d.NewWindow, d.Uncancel = true, true
+	d.NewWindow, d.Uncancel, d.StartAt = true, true, r.At
 	return d, nil
+}
+
+// decideReschedule moves a job that waits for its time. What holds it back by
+// the target's wish is no part of the job and is not moved.
+func decideReschedule(v View, r RescheduleAsked) (Decision, error) {
+	if v.State != Scheduled && v.State != Retrying {
+		return Decision{}, &StateError{Current: v.State, Allowed: []State{Scheduled, Retrying}}
+	}
+	sameTime := !r.At.IsZero() && v.ScheduledFor.Equal(r.At) && v.NextAt.Equal(r.At)
+	if sameTime && (r.Window == 0 || r.Window == v.StartWindow) {
+		return nothing, nil
+	}
+	d := keep(v, v.State, CauseRescheduled)
+	d.StartAt, d.Reschedule, d.Window, d.NewWindow = r.At, true, r.Window, true
+	return d, nil
+}
+
+// decideRunNow makes a waiting job due. One that is past waiting has what was
+// asked for, or an end that RetryJob is for.
+func decideRunNow(v View) Decision {
+	if !v.State.Runnable() || v.DueLeft <= 0 {
+		return nothing
+	}
+	return keep(v, v.State, CauseRunNow)
+}
+
+func decideUpdate(v View, r UpdateAsked) (Decision, error) {
+	switch {
+	case r.Same:
+		return nothing, nil
+	case v.State != Scheduled:
+		return Decision{}, &StateError{Current: v.State, Allowed: []State{Scheduled}}
+	default:
+		return same(v, CauseUpdated), nil
+	}
+}
+
+// decideRestored asks a person about a job that the database believes unsent.
+// Whatever was armed before the restore is reconciled as ever: looks read the
+// platform's reality, which no restore changes.
+func decideRestored(v View, r Restored) Decision {
+	if !v.State.Runnable() && v.State != Claimed {
+		return nothing
+	}
+	d := keep(v, NeedsResolution, CauseRestored)
+	d.Looks, d.Negatives = 0, 0
+	msg := "the database was restored to its state of " + r.Since.UTC().Format(time.RFC3339) +
+		"; the job may have been sent since"
+	d.Detail = msg
+	d.LastError = &Failure{Kind: FailAmbiguous, Message: msg}
+	return d
 }
 
 func decideResolved(v View, r Resolved) (Decision, error) {

@@ -68,7 +68,9 @@ type Status struct {
 	Class       Class
 	CancelAsked time.Time // zero: not asked
 	// Blocked says in a user's words why the job waits; empty: it does not.
-	Blocked    string
+	Blocked string
+	// WaitsFor is the job whose success this one waits for, as long as it does.
+	WaitsFor   ID
 	LastError  *Failure
 	Effect     *Effect
 	Resolution *Resolution

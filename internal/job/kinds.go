@@ -175,6 +175,7 @@ const (
 	CauseRunNow                           // a client's RunJobNow
 	CauseUpdated                          // a client's UpdateJob
 	CauseDuplicateEffect                  // a second effect was seen: an alarm
+	CauseRestored                         // the database was restored, and what happened since is unknown
 )
 
 // String gives the contract's name of the cause.
@@ -188,6 +189,7 @@ var causeNames = [...]string{
 	CauseCancelRequested: "CANCEL_REQUESTED", CauseResolved: "RESOLVED",
 	CauseRetryRequested: "RETRY_REQUESTED", CauseRescheduled: "RESCHEDULED",
 	CauseRunNow: "RUN_NOW", CauseUpdated: "UPDATED", CauseDuplicateEffect: "DUPLICATE_EFFECT_SEEN",
+	CauseRestored: "RESTORED",
 }
 
 func name(names []string, n uint8) string {

@@ -61,6 +61,12 @@ func (s State) Terminal() bool { return s >= Succeeded && s <= Expired }
 // Runnable tells whether a claim may take a job in s.
 func (s State) Runnable() bool { return s == Scheduled || s == Retrying }
 
+// InFlight tells whether a job in s counts against its connection's bound.
+func (s State) InFlight() bool { return s == Claimed || s == Sending }
+
+// Gated tells whether a job in s keeps the open intent of its content.
+func (s State) Gated() bool { return s == Sending || s == Ambiguous || s == Accepted }
+
 // Transition is one legal move. From is zero for a job's creation.
 type Transition struct{ From, To State }
 
@@ -71,18 +77,20 @@ type Transition struct{ From, To State }
 var Transitions = []Transition{
 	{0, Scheduled},
 
-	{Scheduled, Claimed},  // claim
-	{Scheduled, Canceled}, // cancel
-	{Scheduled, Expired},  // window over
+	{Scheduled, Claimed},         // claim
+	{Scheduled, Canceled},        // cancel
+	{Scheduled, Expired},         // window over
+	{Scheduled, NeedsResolution}, // the database was restored: it may have been sent since
 
-	{Claimed, Scheduled}, // lease over, hold, shutdown: where it was
-	{Claimed, Retrying},  // unsent and transient; or where it was
-	{Claimed, Sending},   // arm
-	{Claimed, Failed},    // bad payload, egress, budget spent, poison
-	{Claimed, Canceled},  // cancel
-	{Claimed, Expired},   // window over
-	{Claimed, Accepted},  // late evidence
-	{Claimed, Succeeded}, // late evidence
+	{Claimed, Scheduled},       // lease over, hold, shutdown: where it was
+	{Claimed, Retrying},        // unsent and transient; or where it was
+	{Claimed, Sending},         // arm
+	{Claimed, Failed},          // bad payload, egress, budget spent, poison
+	{Claimed, Canceled},        // cancel
+	{Claimed, Expired},         // window over
+	{Claimed, Accepted},        // late evidence
+	{Claimed, Succeeded},       // late evidence, or found by the look before a later arm
+	{Claimed, NeedsResolution}, // several candidates in that look; restored
 
 	{Sending, Succeeded}, // answered
 	{Sending, Accepted},  // durable handle
@@ -91,11 +99,12 @@ var Transitions = []Transition{
 	{Sending, Canceled},  // cancel was asked, and the attempt is proven unsent
 	{Sending, Ambiguous}, // no proof
 
-	{Retrying, Claimed},   // claim
-	{Retrying, Canceled},  // cancel
-	{Retrying, Expired},   // window over
-	{Retrying, Accepted},  // late evidence
-	{Retrying, Succeeded}, // late evidence
+	{Retrying, Claimed},         // claim
+	{Retrying, Canceled},        // cancel
+	{Retrying, Expired},         // window over
+	{Retrying, Accepted},        // late evidence
+	{Retrying, Succeeded},       // late evidence
+	{Retrying, NeedsResolution}, // restored
 
 	{Ambiguous, Sending},         // re-arm with the same effect key, KEYED in its window
 	{Ambiguous, Succeeded},       // found, replayed, late evidence, assumed by policy

@@ -116,7 +116,7 @@ func (c *change) settle(ctx context.Context) error {
 		if !armed {
 			return fmt.Errorf("%w: settles attempt %d, which was never armed", store.ErrIllegal, s.Attempt)
 		}
-		if !mayBecome(was, s) {
+		if !s.MayReplace(was) {
 			continue
 		}
 		results[s.Attempt] = s.Result
@@ -136,39 +136,11 @@ func (c *change) settle(ctx context.Context) error {
 				return fmt.Errorf("close attempt: %w", err)
 			}
 		}
-		if results[n].Open() && c.saysNoEffect() {
+		if results[n].Open() && c.d.SaysNoEffect(job.State(c.old.State)) {
 			return fmt.Errorf("%w: %s while attempt %d is open", store.ErrIllegal, c.d.To, n)
 		}
 	}
 	return nil
-}
-
-// saysNoEffect tells whether the change claims that no attempt had an effect.
-func (c *change) saysNoEffect() bool {
-	switch c.d.To {
-	case job.Retrying, job.Failed, job.Canceled, job.Expired:
-		return c.d.To != job.State(c.old.State)
-	default:
-		return false
-	}
-}
-
-// mayBecome says which knowledge of an attempt replaces which: what the
-// platform said replaces doubt, and nothing replaces a success. Doubt takes
-// back no proof, unless it brings a handle: then the platform has taken up what
-// was thought to be refused, unsent or absent.
-func mayBecome(was job.Result, is job.Settled) bool {
-	switch is.Result {
-	case job.ResultSucceeded:
-		return true
-	case job.ResultRejected, job.ResultNotSent, job.ResultAccepted:
-		return was != job.ResultSucceeded
-	case job.ResultUnknown:
-		proof := was == job.ResultRejected || was == job.ResultNotSent || was == job.ResultAbsent
-		return was != job.ResultSucceeded && (!proof || is.Handle != "")
-	default:
-		return was.Open()
-	}
 }
 
 // record keeps the look and the ruling that led to the decision.
@@ -226,12 +198,12 @@ func (c *change) write(ctx context.Context) error {
 		return store.ErrStale
 	}
 	from, to := job.State(c.old.State), c.d.To
-	if gated(from) && !gated(to) {
+	if from.Gated() && !to.Gated() {
 		if err := c.q.ReleaseGate(ctx, c.st.JobID); err != nil {
 			return fmt.Errorf("gate: %w", err)
 		}
 	}
-	if inFlight(from) && !inFlight(to) {
+	if from.InFlight() && !to.InFlight() {
 		freed, err := c.q.Unsaturate(ctx, c.st.ConnectionID)
 		if err != nil {
 			return fmt.Errorf("ready row: %w", err)
@@ -249,14 +221,6 @@ func (c *change) write(ctx context.Context) error {
 	}
 	return nil
 }
-
-// gated states keep the open intent of their content.
-func gated(s job.State) bool {
-	return s == job.Sending || s == job.Ambiguous || s == job.Accepted
-}
-
-// inFlight states count against the connection's bound.
-func inFlight(s job.State) bool { return s == job.Claimed || s == job.Sending }
 
 // hold holds the job's hold key. A refusal of a credential that was replaced
 // meanwhile holds nothing.

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/fireonce/fireonce/gen/litedb"
 	"github.com/fireonce/fireonce/internal/job"
@@ -191,8 +190,8 @@ func (c *claimer) connection(ctx context.Context, id []byte) (*claimed, error) {
 		limit = int64(c.w.s.opts.MaxInFlight)
 	}
 	conn.room = limit - busy
-	if b := (bucket{perMinute: row.MaxPerMinute, at: row.BucketAt}); b.perMinute > 0 {
-		conn.room = min(conn.room, b.tokens(c.now))
+	if b := (store.Bucket{PerMinute: row.MaxPerMinute, At: row.BucketAt}); b.PerMinute > 0 {
+		conn.room = min(conn.room, b.Tokens(c.now))
 	}
 	c.conns[toID(id)] = conn
 	return conn, c.bound(ctx, conn, 0)
@@ -201,19 +200,19 @@ func (c *claimer) connection(ctx context.Context, id []byte) (*claimed, error) {
 // bound takes the tokens that were used, and sets the connection's rows aside
 // when it is at one of its bounds.
 func (c *claimer) bound(ctx context.Context, conn *claimed, took int64) error {
-	b := bucket{perMinute: conn.row.MaxPerMinute, at: conn.row.BucketAt}
-	if b.perMinute > 0 && took > 0 {
-		b = b.take(c.now, took)
-		conn.row.BucketAt = b.at
-		if err := c.q.SetBucket(ctx, litedb.SetBucketParams{BucketAt: b.at, ID: conn.row.ID}); err != nil {
+	b := store.Bucket{PerMinute: conn.row.MaxPerMinute, At: conn.row.BucketAt}
+	if b.PerMinute > 0 && took > 0 {
+		b = b.Take(c.now, took)
+		conn.row.BucketAt = b.At
+		if err := c.q.SetBucket(ctx, litedb.SetBucketParams{BucketAt: b.At, ID: conn.row.ID}); err != nil {
 			return fmt.Errorf("token bucket: %w", err)
 		}
 	}
 	if conn.room > 0 {
 		return nil
 	}
-	if b.perMinute > 0 && b.tokens(c.now) == 0 {
-		if err := c.q.Pace(ctx, litedb.PaceParams{PacedUntil: b.at, ConnectionID: conn.row.ID}); err != nil {
+	if b.PerMinute > 0 && b.Tokens(c.now) == 0 {
+		if err := c.q.Pace(ctx, litedb.PaceParams{PacedUntil: b.At, ConnectionID: conn.row.ID}); err != nil {
 			return fmt.Errorf("token bucket: %w", err)
 		}
 		return nil
@@ -222,34 +221,4 @@ func (c *claimer) bound(ctx context.Context, conn *claimed, took int64) error {
 		return fmt.Errorf("bound: %w", err)
 	}
 	return nil
-}
-
-// bucket is a token bucket as one number: at is when its oldest token was made.
-// Its size and its pace are chosen so that no minute sees more than perMinute:
-// a tenth may come at once, the rest evenly.
-type bucket struct{ perMinute, at int64 }
-
-func (b bucket) size() int64 { return max(1, b.perMinute/10) }
-
-// every is the time in which one token is made, rounded up.
-func (b bucket) every() int64 {
-	n := b.perMinute - b.size() + 1
-	return (time.Minute.Microseconds() + n - 1) / n
-}
-
-// oldest is when the oldest token that still counts was made; a bucket holds
-// no more than its size.
-func (b bucket) oldest(now int64) int64 { return max(b.at, now-(b.size()-1)*b.every()) }
-
-func (b bucket) tokens(now int64) int64 {
-	oldest := b.oldest(now)
-	if oldest > now {
-		return 0
-	}
-	return (now-oldest)/b.every() + 1
-}
-
-func (b bucket) take(now, n int64) bucket {
-	b.at = b.oldest(now) + n*b.every()
-	return b
 }

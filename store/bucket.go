@@ -1,0 +1,36 @@
+package store
+
+import "time"
+
+// Bucket is a token bucket as one number, in microseconds: At is when its
+// oldest token was made. Its size and its pace are chosen so that no minute
+// sees more than PerMinute: a tenth may come at once, the rest evenly.
+type Bucket struct{ PerMinute, At int64 }
+
+func (b Bucket) size() int64 { return max(1, b.PerMinute/10) }
+
+// every is the time in which one token is made, rounded up.
+func (b Bucket) every() int64 {
+	n := b.PerMinute - b.size() + 1
+	return (time.Minute.Microseconds() + n - 1) / n
+}
+
+// oldest is when the oldest token that still counts was made; a bucket holds
+// no more than its size.
+func (b Bucket) oldest(now int64) int64 { return max(b.At, now-(b.size()-1)*b.every()) }
+
+// Tokens gives the tokens there are at now.
+func (b Bucket) Tokens(now int64) int64 {
+	oldest := b.oldest(now)
+	if oldest > now {
+		return 0
+	}
+	return (now-oldest)/b.every() + 1
+}
+
+// Take gives the bucket after n of its tokens were taken at now. With none left,
+// At is when there will be one.
+func (b Bucket) Take(now, n int64) Bucket {
+	b.At = b.oldest(now) + n*b.every()
+	return b
+}
