@@ -3,7 +3,7 @@
 TOOLS := .tools/bin
 STAGE := .tools/stage
 # Folders that `make gen` owns: wiped and written again, never edited.
-SQL_GEN := gen/litedb
+SQL_GEN := gen/litedb gen/pgdb
 GEN := gen/fireonce $(SQL_GEN)
 
 BUF := $(TOOLS)/buf

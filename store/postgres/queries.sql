@@ -1,0 +1,4 @@
+-- meta
+
+-- name: GetMeta :one
+SELECT * FROM meta WHERE id = 1;
