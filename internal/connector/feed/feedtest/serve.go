@@ -1,0 +1,291 @@
+package feedtest
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// maxRequest bounds a request's body, in bytes.
+const maxRequest = 1 << 20
+
+// line is one line of the journal. At is by Options.Now.
+type line struct {
+	Event   string    `json:"event"` // "request" or "effect"
+	Method  string    `json:"method,omitempty"`
+	Text    string    `json:"text,omitempty"`
+	ReplyTo string    `json:"in_reply_to,omitempty"`
+	ID      string    `json:"id,omitempty"`
+	Number  int       `json:"number"`
+	At      time.Time `json:"at"`
+}
+
+// journal writes one line with one write; the caller holds mu.
+func (p *Platform) journal(l line) {
+	if p.opts.Journal == nil {
+		return
+	}
+	text, err := json.Marshal(l)
+	if err == nil {
+		_, err = p.opts.Journal.Write(append(text, '\n'))
+	}
+	if err != nil {
+		panic(errors.Join(errors.New("feedtest: the journal cannot be written"), err))
+	}
+}
+
+// create serves POST /posts.
+func (p *Platform) create(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxRequest))
+	if err != nil {
+		return // not the whole request: no effect
+	}
+	var in Post
+	if err := json.Unmarshal(body, &in); err != nil || in.Text == "" {
+		fail(w, http.StatusBadRequest, "not a post")
+		return
+	}
+	req, stop := p.receive(r, in)
+	defer stop()
+	answer := p.plan(r, req)
+	if !answer.Commits() {
+		p.refuse(w, req, answer)
+		return
+	}
+	post := p.commit(Post{Text: in.Text, ReplyTo: in.ReplyTo, Language: in.Language})
+	if p.opts.Committed != nil {
+		p.opts.Committed(req, post)
+	}
+	switch answer {
+	case Reset:
+		reset(w)
+	case Silence:
+		<-req.Gone
+		reset(w)
+	case CommitFail:
+		fail(w, http.StatusInternalServerError, "something went wrong")
+	case Truncate:
+		truncate(w, http.StatusCreated, post)
+	case Nameless:
+		say(w, http.StatusCreated, struct{}{})
+	default:
+		say(w, http.StatusCreated, post)
+	}
+}
+
+// receive counts a request. stop ends what watches for its client.
+func (p *Platform) receive(r *http.Request, in Post) (Request, func()) {
+	req := Request{Method: r.Method, Text: in.Text, ReplyTo: in.ReplyTo}
+	gone, ended := make(chan struct{}), make(chan struct{})
+	req.Gone = gone
+	go func() {
+		defer close(gone)
+		select {
+		case <-r.Context().Done():
+		case <-p.done:
+		case <-ended:
+		}
+	}()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r.Method == http.MethodPost {
+		p.requests[in.Text]++
+		req.Number = p.requests[in.Text]
+	} else {
+		p.listings++
+		req.Number = p.listings
+	}
+	p.journal(line{Event: "request", Method: r.Method, Text: in.Text, ReplyTo: in.ReplyTo, Number: req.Number, At: p.opts.Now()})
+	return req, func() { close(ended) }
+}
+
+// plan asks what becomes of a request. A wrong token is refused whatever the
+// plan says.
+func (p *Platform) plan(r *http.Request, req Request) Answer {
+	answer := Reply
+	if p.opts.Plan != nil {
+		answer = p.opts.Plan(req)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.token != "" && r.Header.Get("Authorization") != "Bearer "+p.token {
+		return Unauthorized
+	}
+	return answer
+}
+
+// refuse answers a request that is not carried out.
+func (p *Platform) refuse(w http.ResponseWriter, req Request, answer Answer) {
+	switch answer {
+	case DropSilently:
+		<-req.Gone
+		reset(w)
+	case Fail:
+		fail(w, http.StatusServiceUnavailable, "try again later")
+	case RateLimit:
+		w.Header().Set("Retry-After", strconv.Itoa(max(1, int(p.opts.RetryAfter/time.Second))))
+		fail(w, http.StatusTooManyRequests, "too many requests")
+	case Unauthorized:
+		fail(w, http.StatusUnauthorized, "this token is not valid")
+	case Forbid:
+		fail(w, http.StatusForbidden, "this token may not do that")
+	case Refuse:
+		fail(w, http.StatusUnprocessableEntity, "this post is not wanted")
+	default:
+		reset(w)
+	}
+}
+
+// page is the answer to GET /posts.
+type page struct {
+	Account string    `json:"account"`
+	Now     time.Time `json:"now"`
+	Posts   []Post    `json:"posts"`
+}
+
+// cursorPage says with next where the next page starts; null: there is none.
+type cursorPage struct {
+	page
+	Next *string `json:"next"`
+}
+
+// offsetPage says how many posts there are.
+type offsetPage struct {
+	page
+	Offset int `json:"offset"`
+	Total  int `json:"total"`
+}
+
+// list serves GET /posts.
+func (p *Platform) list(w http.ResponseWriter, r *http.Request) {
+	req, stop := p.receive(r, Post{})
+	defer stop()
+	answer := p.plan(r, req)
+	if !answer.Commits() {
+		p.refuse(w, req, answer)
+		return
+	}
+	found, ok := p.find(r)
+	switch {
+	case answer == Reset:
+		reset(w)
+	case answer == Silence:
+		<-req.Gone
+		reset(w)
+	case answer == CommitFail:
+		fail(w, http.StatusInternalServerError, "something went wrong")
+	case answer == Nameless:
+		say(w, http.StatusOK, struct{}{})
+	case !ok:
+		fail(w, http.StatusBadRequest, "not a page")
+	case answer == Truncate:
+		truncate(w, http.StatusOK, found)
+	default:
+		say(w, http.StatusOK, found)
+	}
+}
+
+// find gives one page, newest first.
+func (p *Platform) find(r *http.Request) (any, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.opts.Now()
+	limit := p.opts.PageLimit
+	if text := r.URL.Query().Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return nil, false
+		}
+		limit = min(limit, n)
+	}
+	out := page{Account: p.account, Now: now.Add(p.offset).UTC(), Posts: []Post{}}
+	var listed []Post
+	for _, e := range slices.Backward(p.posts) {
+		if !e.deleted && !now.Before(e.shown) {
+			listed = append(listed, e.Post)
+		}
+	}
+	if p.paging == ByOffset {
+		offset, err := strconv.Atoi("0" + r.URL.Query().Get("offset"))
+		if err != nil {
+			return nil, false
+		}
+		from := min(offset, len(listed))
+		out.Posts = append(out.Posts, listed[from:min(from+limit, len(listed))]...)
+		return offsetPage{page: out, Offset: offset, Total: len(listed)}, true
+	}
+	from, ok := p.after(listed, r.URL.Query().Get("before"))
+	if !ok {
+		return nil, false
+	}
+	to := min(from+limit, len(listed))
+	out.Posts = append(out.Posts, listed[from:to]...)
+	answer := cursorPage{page: out}
+	if to < len(listed) {
+		answer.Next = &listed[to-1].ID
+	}
+	return answer, true
+}
+
+// after gives the place in the listing that follows a cursor, which is the id of
+// a post, also of one that is no longer listed; the caller holds mu.
+func (p *Platform) after(listed []Post, cursor string) (int, bool) {
+	if cursor == "" {
+		return 0, true
+	}
+	older := make(map[string]bool)
+	known := false
+	for _, e := range p.posts {
+		if e.ID == cursor {
+			known = true
+			break
+		}
+		older[e.ID] = true
+	}
+	for i, post := range listed {
+		if older[post.ID] {
+			return i, known
+		}
+	}
+	return len(listed), known
+}
+
+func say(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body) // a client that is gone is no news
+}
+
+func fail(w http.ResponseWriter, status int, why string) {
+	say(w, status, map[string]string{"error": why})
+}
+
+// truncate promises the whole body and sends half of it.
+func truncate(w http.ResponseWriter, status int, body any) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		panic(err)
+	}
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+	w.WriteHeader(status)
+	_, _ = w.Write(text[:len(text)/2])
+	_ = http.NewResponseController(w).Flush()
+	reset(w)
+}
+
+// reset closes a connection so that the client sees no more of an answer.
+func reset(w http.ResponseWriter) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	_ = conn.Close()
+}
