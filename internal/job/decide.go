@@ -26,6 +26,9 @@ type View struct {
 	// KeyAge is the time since the first arm of this round: how long the target
 	// has known our key.
 	KeyAge time.Duration
+	// NewRound says that a person or the policy wants a new effect and that no
+	// attempt of the present round was armed yet.
+	NewRound bool
 	// Handle is the last attempt's durable handle, if any.
 	Handle string
 	// Traits are the connector's facts for this connection.
@@ -91,8 +94,14 @@ type (
 	WindowOver struct{}
 	// LookDue asks what to do about an AMBIGUOUS or ACCEPTED job whose time came.
 	LookDue struct{}
-	// Looked is a finished look, begun after LookDue gave ActObserve for its attempt.
-	Looked struct{ Observation }
+	// Looked is a finished look, begun after LookDue gave ActObserve for its
+	// attempt, or while the job was CLAIMED, before a later arm.
+	Looked struct {
+		Observation
+		// Refused says that each attempt was refused or never sent, so that an
+		// object that is seen contradicts a direct answer.
+		Refused bool
+	}
 	// CancelAsked is a client's wish to stop.
 	CancelAsked struct{}
 	// RetryAsked is a client's wish to start again after an end: at At, or now
@@ -112,6 +121,8 @@ type (
 	// Restored says that the database is an older state of itself, and that this
 	// job may have been started since.
 	Restored struct{ Since time.Time }
+	// Freed says that what a waiting job was blocked by is gone.
+	Freed struct{ Detail string }
 	// Resolved is a person's ruling.
 	Resolved struct {
 		Ruling     Ruling
@@ -138,6 +149,7 @@ func (RescheduleAsked) evidence() {}
 func (RunNowAsked) evidence()     {}
 func (UpdateAsked) evidence()     {}
 func (Restored) evidence()        {}
+func (Freed) evidence()           {}
 
 // Action is what the caller must do before there is anything to write.
 type Action uint8
@@ -253,7 +265,7 @@ func Decide(v View, e Evidence) (Decision, error) {
 	case LookDue:
 		d = decideLookDue(v)
 	case Looked:
-		d = decideLooked(v, e.Observation)
+		d = decideLooked(v, e)
 	case CancelAsked:
 		d, err = decideCancel(v)
 	case RetryAsked:
@@ -266,6 +278,8 @@ func Decide(v View, e Evidence) (Decision, error) {
 		d, err = decideUpdate(v, e)
 	case Restored:
 		d = decideRestored(v, e)
+	case Freed:
+		d = decideFreed(v, e)
 	case Resolved:
 		d, err = decideResolved(v, e)
 	default:
@@ -385,11 +399,11 @@ func decideDeferred(v View, e Deferred) Decision {
 		d := same(v, CauseNotStarted)
 		d.Delay = max(e.RetryAfter, at(lookWaits, v.Looks))
 		if e.Kind == FailHeld {
-			d.Delay = max(e.RetryAfter, time.Second)
+			d.Delay, d.Blocked, d.Detail = max(e.RetryAfter, time.Second), e.Message, e.Message
 			return d
 		}
 		d.Looks++
-		d.Detail = e.Message
+		d.Detail, d.Blocked = e.Message, ""
 		d.Hold = holdFor(e.Kind, e.RetryAfter, e.CredentialVersion, e.Message)
 		return d
 	}
@@ -416,6 +430,17 @@ func decideDeferred(v View, e Deferred) Decision {
 	default:
 		spend(v, &d)
 	}
+	return d
+}
+
+// decideFreed makes a blocked job due. One that waits for something else, a
+// back-off or its time, goes on waiting.
+func decideFreed(v View, f Freed) Decision {
+	if !v.State.Runnable() || v.Blocked == "" || v.DueLeft <= 0 {
+		return nothing
+	}
+	d := keep(v, v.State, CauseNotStarted)
+	d.Detail = f.Detail
 	return d
 }
 

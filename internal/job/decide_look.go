@@ -93,7 +93,11 @@ func (v View) noReplayReason() string {
 }
 
 // decideLooked judges one finished look.
-func decideLooked(v View, o Observation) Decision {
+func decideLooked(v View, e Looked) Decision {
+	o := e.Observation
+	if v.State == Claimed && v.Class == Observable && o.Attempt == v.Attempt {
+		return lookedFirst(v, e)
+	}
 	if v.State == Accepted && o.Verdict == SawInconclusive {
 		return pollUnread(v, Outcome{Attempt: o.Attempt, Message: o.Detail})
 	}
@@ -106,7 +110,7 @@ func decideLooked(v View, o Observation) Decision {
 	d := keep(v, Ambiguous, CauseLooked)
 	d.Observed = &o
 	d.Looks++
-	d.Detail = o.Detail
+	d.Detail, d.Blocked = o.Detail, ""
 	switch o.Verdict {
 	case SawPresent:
 		n := o.Attempt
@@ -133,6 +137,60 @@ func decideLooked(v View, o Observation) Decision {
 			return unresolved(v, d, "the platform could not be read")
 		}
 		d.Delay = max(at(lookWaits, d.Looks-1), v.Traits.Spacing)
+	}
+	return d
+}
+
+const (
+	// newRoundLooks is how many unreadable looks hold back an effect that a person
+	// or the policy wants although nothing is proven.
+	newRoundLooks = 3
+	// refusedLooks is how many looks must see an object before it is believed
+	// against the platform's own refusal. They span more than a minute, in which
+	// another job's answer under way comes in and takes the object.
+	refusedLooks = 4
+)
+
+// lookedFirst judges the look that comes before a later arm, while the job is
+// CLAIMED. Every earlier attempt is closed by then, and that can have been wrong:
+// an object that is there was written after its absence was proven, or is what
+// a person or the policy took for missing. So a proof ends the job, and doubt
+// delays the arm. None of it costs an attempt.
+//
+// In a new round, somebody has decided that doubt shall not stop the effect:
+// several candidates are what a person has ruled on, and a platform that cannot
+// be read holds the round back for a short while only.
+func lookedFirst(v View, e Looked) Decision {
+	o := e.Observation
+	d := keep(v, Claimed, CauseLooked)
+	d.Observed, d.Detail = &o, o.Detail
+	d.Looks++
+	ruled := v.NewRound && v.Resolution != nil && v.Resolution.Ruling == RuleResend
+	wait := "waits to be sent again until the platform can be read: an earlier try may have had an effect after all"
+	switch {
+	case o.Verdict == SawPresent && e.Refused && d.Looks < refusedLooks:
+		wait = "waits to be sent again: an object with this content was seen, and it may be another job's"
+	case o.Verdict == SawPresent:
+		return foundFirst(v, o)
+	case o.Verdict == SawCandidates && !ruled:
+		d.To = NeedsResolution
+		d.Looks = 0
+		d.LastError = &Failure{Kind: FailAmbiguous, Message: "several objects at the platform could be this job's effect"}
+		return d
+	case o.Verdict == SawAbsent, o.Verdict == SawCandidates, v.NewRound && d.Looks >= newRoundLooks:
+		d.Looks, d.Delay = 0, KeepDelay // go on
+		return d
+	}
+	d.To, d.Claims = origin(v), 0
+	d.Delay, d.Blocked = at(lookWaits, d.Looks-1), wait
+	return d
+}
+
+// foundFirst ends a job whose effect was found before it was sent again.
+func foundFirst(v View, o Observation) Decision {
+	d := late(v, o)
+	if v.NewRound {
+		d.Detail = "the effect of an earlier round was found; nothing was sent in this one"
 	}
 	return d
 }

@@ -284,7 +284,7 @@ func TestAcceptedAttempts(t *testing.T) {
 		}{
 			{Accepted, Outcome{Attempt: 2, Result: ResultUnknown, Polled: true}},
 			{Ambiguous, Outcome{Attempt: 2, Result: ResultUnknown, Polled: true}},
-			{Accepted, Looked{Observation{Attempt: 2, Verdict: SawInconclusive}}},
+			{Accepted, Looked{Observation: Observation{Attempt: 2, Verdict: SawInconclusive}}},
 		} {
 			v, s := accepted, tt.state
 			v.State, v.FenceLeft = s, -time.Hour
@@ -325,7 +325,7 @@ func TestAcceptedAttempts(t *testing.T) {
 func TestAbsenceNeedsTheFenceAndReadLag(t *testing.T) {
 	v := sending(Observable, Hold)
 	v.State = Ambiguous
-	absent := Looked{Observation{Attempt: 1, Verdict: SawAbsent}}
+	absent := Looked{Observation: Observation{Attempt: 1, Verdict: SawAbsent}}
 	for _, left := range []time.Duration{time.Second, 0, -4 * time.Second} {
 		v.FenceLeft = left
 		after, d := step(t, v, absent)

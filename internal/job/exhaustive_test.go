@@ -93,14 +93,15 @@ func exhaustiveView(s State, open []int, class Class, policy Policy, cancel, win
 
 // allEvidence lists every kind with every value that Decide tells apart.
 func allEvidence() []Evidence {
-	ev := []Evidence{LeaseOver{}, FenceOver{}, WindowOver{}, LookDue{}, CancelAsked{}, RetryAsked{}}
+	ev := []Evidence{LeaseOver{}, FenceOver{}, WindowOver{}, LookDue{}, CancelAsked{}, RetryAsked{}, Freed{}}
 	for k := FailureKind(0); k <= FailHeld; k++ {
 		ev = append(ev, Deferred{Kind: k, Message: "m"})
 	}
 	for _, n := range []int{0, earlyAttempt, lastAttempt, lastAttempt + 1} {
 		for _, verdict := range []Verdict{SawPresent, SawAbsent, SawInconclusive, SawCandidates, SawHandle} {
-			ev = append(ev, Looked{Observation{Attempt: n, Verdict: verdict, ExternalID: "a", Handle: "h"}})
+			ev = append(ev, Looked{Observation: Observation{Attempt: n, Verdict: verdict, ExternalID: "a", Handle: "h"}})
 		}
+		ev = append(ev, Looked{Observation: Observation{Attempt: n, Verdict: SawPresent, ExternalID: "a"}, Refused: true})
 		for _, polled := range []bool{false, true} {
 			for _, id := range []string{"", "a", "b"} {
 				ev = append(ev, Outcome{Attempt: n, Result: ResultSucceeded, ExternalID: id, Polled: polled})
@@ -287,7 +288,8 @@ func checkCounters(v View, e Evidence, d Decision) string {
 	ruling, _ := e.(Resolved)
 	fresh := retry || ruling.Ruling == RuleResend
 	out, answered := e.(Outcome)
-	look, _ := e.(Looked)
+	look, looked := e.(Looked)
+	orderly := deferred || looked && v.State == Claimed
 	proven := deferred || answered && (out.Result == ResultRejected || out.Result == ResultNotSent) || look.Verdict == SawAbsent
 	resent := ruling.Ruling == RuleResend || d.Cause == CausePolicy && v.Policy == Resend && d.To == Retrying
 	switch {
@@ -295,7 +297,7 @@ func checkCounters(v View, e Evidence, d Decision) string {
 		return "a decision about an attempt that was never armed"
 	case fresh && d.Failures != 0, !fresh && d.Failures != v.Failures && !(proven && d.Failures == v.Failures+1):
 		return "failures moved by something else than a proven failure"
-	case fresh && d.Claims != 0, !fresh && d.Claims != v.Claims && !(lease && d.Claims == v.Claims+1) && !(deferred && d.Claims == 0):
+	case fresh && d.Claims != 0, !fresh && d.Claims != v.Claims && !(lease && d.Claims == v.Claims+1) && !(orderly && d.Claims == 0):
 		return "claims moved by something else than a lease"
 	case resent && d.Round != v.Round+1, !resent && d.Round != v.Round:
 		return "round moved, and nobody wanted a new effect"

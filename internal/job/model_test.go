@@ -77,11 +77,12 @@ func (s *simJob) view() View {
 	seconds := func(n int) time.Duration { return time.Duration(n) * time.Second }
 	v.WindowLeft = seconds(s.deadline - s.now)
 	v.Open = nil
-	v.KeyAge = 0
+	v.KeyAge, v.NewRound = 0, len(s.attempts) > 0
 	for _, a := range s.attempts {
 		if a.result.Open() {
 			v.Open = append(v.Open, a.number)
 		}
+		v.NewRound = v.NewRound && a.round != v.Round
 		if a.round == v.Round && v.KeyAge == 0 {
 			v.KeyAge = seconds(s.now - a.armedAt)
 		}
@@ -234,6 +235,16 @@ func (s *simJob) lookDue() {
 	}
 }
 
+// lookFirst makes the look before a later arm and tells whether to go on.
+func (s *simJob) lookFirst() bool {
+	if s.v.Class != Observable || s.v.Attempt == 0 {
+		return true
+	}
+	s.look = &simLook{attempt: s.v.Attempt, present: s.effects > 0}
+	s.lookEnds(false)
+	return s.v.State == Claimed
+}
+
 func (s *simJob) lookEnds(broken bool) {
 	o := Observation{Attempt: s.look.attempt, Verdict: SawAbsent}
 	switch {
@@ -243,7 +254,7 @@ func (s *simJob) lookEnds(broken bool) {
 		o.Verdict, o.ExternalID = SawPresent, "found"
 	}
 	s.look = nil
-	s.give(Looked{o})
+	s.give(Looked{Observation: o})
 }
 
 // check holds the record against the truth after every step.
@@ -302,8 +313,11 @@ func (s *simJob) actions() map[string]func(*rapid.T) {
 			s.now = max(s.now, s.due)
 			s.settleOverdue()
 			if s.now < s.deadline {
-				s.arm()
-				s.last().sent = true
+				s.v.State, s.lease = Claimed, s.now+60
+				if s.lookFirst() {
+					s.arm()
+					s.last().sent = true
+				}
 			}
 		},
 		"reconciler runs": func(*rapid.T) {
@@ -314,7 +328,7 @@ func (s *simJob) actions() map[string]func(*rapid.T) {
 			}
 		},
 		"arm": func(*rapid.T) {
-			if s.v.State == Claimed && s.now < s.lease && s.now < s.deadline {
+			if s.v.State == Claimed && s.now < s.lease && s.now < s.deadline && s.lookFirst() {
 				s.arm()
 			}
 		},

@@ -32,6 +32,7 @@ func (s Snapshot) View(t Traits, jitter float64) View {
 	if !s.NextAt.IsZero() {
 		v.DueLeft = s.NextAt.Sub(s.Now)
 	}
+	v.NewRound = s.Attempt > 0 && s.RoundArmed.IsZero()
 	if !s.RoundArmed.IsZero() {
 		v.KeyAge = s.Now.Sub(s.RoundArmed)
 	}
