@@ -4,10 +4,12 @@ TOOLS := .tools/bin
 STAGE := .tools/stage
 # Folders that `make gen` owns: wiped and written again, never edited.
 SQL_GEN := gen/litedb gen/pgdb
-GEN := gen/fireonce $(SQL_GEN)
+GEN := gen/fireonce gen/ts $(SQL_GEN)
 
 BUF := $(TOOLS)/buf
 PROTO_PLUGINS := $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc $(TOOLS)/protoc-gen-connect-go
+# What npm writes when package-lock.json is installed. protoc-gen-es is in there.
+NODE_MODULES := node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -23,12 +25,12 @@ gen: gen-proto gen-sql ## Generate all code under gen/
 
 # Generated beside gen/ first: a failure leaves what was there.
 .PHONY: gen-proto
-gen-proto: $(BUF) $(PROTO_PLUGINS)
+gen-proto: $(BUF) $(PROTO_PLUGINS) $(NODE_MODULES)
 	rm -rf $(STAGE)
-	PATH="$(CURDIR)/$(TOOLS):$$PATH" $(BUF) generate --output $(STAGE)
-	rm -rf gen/fireonce
+	PATH="$(CURDIR)/$(TOOLS):$(CURDIR)/node_modules/.bin:$$PATH" $(BUF) generate --output $(STAGE)
+	rm -rf gen/fireonce gen/ts
 	mkdir -p gen
-	mv $(STAGE)/gen/fireonce gen/fireonce
+	mv $(STAGE)/gen/fireonce $(STAGE)/gen/ts gen/
 
 .PHONY: gen-sql
 ifneq ($(wildcard sqlc.yaml),)
@@ -56,7 +58,7 @@ proto-check: $(BUF) ## Lint the contract and check its format
 # the service's. Built once into .tools; built again when its go.mod changes.
 
 .PHONY: tools
-tools: $(BUF) $(PROTO_PLUGINS) $(TOOLS)/sqlc $(TOOLS)/golangci-lint ## Install every tool now
+tools: $(BUF) $(PROTO_PLUGINS) $(NODE_MODULES) $(TOOLS)/sqlc $(TOOLS)/golangci-lint ## Install every tool now
 
 # CGO is off: no C compiler is needed.
 go-tool = GOWORK=off CGO_ENABLED=0 go -C tools/$(1) build -o $(CURDIR)/$@ $(2)
@@ -79,6 +81,12 @@ $(TOOLS)/sqlc: tools/sqlc/go.mod tools/sqlc/go.sum
 $(TOOLS)/golangci-lint: tools/golangci/go.mod tools/golangci/go.sum
 	$(call go-tool,golangci,github.com/golangci/golangci-lint/v2/cmd/golangci-lint)
 
+# Exactly what the lock file says, for code generation and the TypeScript example.
+$(NODE_MODULES): package.json package-lock.json .npmrc examples/typescript/package.json
+	.ci/need-clients node
+	npm ci
+	@touch $@
+
 # ---- Work -----------------------------------------------------------------
 
 # Packages whose tests kill real processes at named places (tag failpoints).
@@ -94,8 +102,12 @@ build: ## Compile everything, with and without failpoints
 	go build ./...
 	go vet -tags failpoints ./...
 
+.PHONY: clients
+clients: $(NODE_MODULES) ## Make sure of what the clients in Python and TypeScript need
+	.ci/need-clients python
+
 .PHONY: test
-test: ## Run all tests with the race detector, then the crash tests
+test: clients ## Run all tests with the race detector, then the crash tests
 	go test -race -timeout $(TEST_TIMEOUT) ./...
 	go test -tags failpoints -timeout $(TEST_TIMEOUT) $(CRASH_PACKAGES)
 
