@@ -1,0 +1,233 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file:
+//   - calls of one kind that come while a transaction of that kind is under way
+//     share the next one; a call that comes alone waits for nobody;
+//   - a call is never torn over two flushes, unless the database refuses its data:
+//     then the flush is run again in halves, until the item that is refused is
+//     alone and has its verdict;
+//   - a call whose caller gave up while it was queued never runs; one that was
+//     flushed has its verdict waited for.
+
+// maxQueued bounds the calls of one kind that wait; further callers wait outside.
+const maxQueued = 1024
+
+// What became of a call's turn.
+const (
+	callQueued int32 = iota
+	callBegun
+	callAbandoned
+)
+
+// call is one caller's items, and then what became of them.
+type call[I, R any] struct {
+	items   []I
+	turn    atomic.Int32
+	results []R
+	err     error
+	done    chan struct{}
+}
+
+// coalescer runs calls of one kind together.
+type coalescer[I, R any] struct {
+	// run writes up to store.MaxBatch items in one transaction.
+	run func(context.Context, []I) ([]R, error)
+	// refused is the verdict on an item that the database itself refuses.
+	refused func(error) R
+	queue   chan *call[I, R]
+	quit    chan struct{}
+	once    sync.Once
+	lanes   sync.WaitGroup
+	// ended is closed when no lane runs any more.
+	ended chan struct{}
+}
+
+// newCoalescer starts as many lanes as there may be transactions of the kind at
+// once. They run until close, in ctx.
+func newCoalescer[I, R any](
+	ctx context.Context, lanes int, run func(context.Context, []I) ([]R, error), refused func(error) R,
+) *coalescer[I, R] {
+	c := &coalescer[I, R]{
+		run: run, refused: refused, queue: make(chan *call[I, R], maxQueued),
+		quit: make(chan struct{}), ended: make(chan struct{}),
+	}
+	for range max(1, lanes) {
+		c.lanes.Go(func() { c.lane(ctx) })
+	}
+	go func() {
+		c.lanes.Wait()
+		close(c.ended)
+	}()
+	return c
+}
+
+// close ends the lanes after the flushes under way, and waits for them. Calls
+// that are still queued fail with ErrUnavailable.
+func (c *coalescer[I, R]) close() {
+	c.once.Do(func() { close(c.quit) })
+	<-c.ended
+}
+
+// do runs the items with those of other callers and gives their verdicts in
+// order. More than store.MaxBatch items are refused whole.
+func (c *coalescer[I, R]) do(ctx context.Context, items []I) ([]R, error) {
+	if len(items) > store.MaxBatch {
+		return nil, fmt.Errorf("%w: %d items, at most %d", store.ErrIllegal, len(items), store.MaxBatch)
+	}
+	if len(items) == 0 {
+		return nil, nil
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	select {
+	case <-c.quit:
+		return nil, errClosed
+	default:
+	}
+	o := &call[I, R]{items: items, done: make(chan struct{})}
+	select {
+	case c.queue <- o:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-c.quit:
+		return nil, errClosed
+	}
+	select {
+	case <-o.done:
+		return o.results, o.err
+	case <-ctx.Done():
+		if o.turn.CompareAndSwap(callQueued, callAbandoned) {
+			return nil, ctx.Err()
+		}
+		<-o.done
+		return o.results, o.err
+	case <-c.ended:
+		// A lane may have answered just before it ended.
+		select {
+		case <-o.done:
+			return o.results, o.err
+		default:
+			return nil, errClosed
+		}
+	}
+}
+
+var errClosed = fmt.Errorf("%w: closed", store.ErrUnavailable)
+
+// lane flushes what is queued whenever it is idle.
+func (c *coalescer[I, R]) lane(ctx context.Context) {
+	var first *call[I, R] // did not fit into the flush before
+	for {
+		select {
+		case <-c.quit:
+			return
+		default:
+		}
+		if first == nil {
+			select {
+			case <-c.quit:
+				return
+			case first = <-c.queue:
+			}
+		}
+		var calls []*call[I, R]
+		calls, first = c.gather(first)
+		c.flush(ctx, calls)
+	}
+}
+
+// gather takes the first call and those queued behind it that fit into one
+// batch; left is one that did not.
+func (c *coalescer[I, R]) gather(first *call[I, R]) (calls []*call[I, R], left *call[I, R]) {
+	n := 0
+	for o := first; ; {
+		if n+len(o.items) > store.MaxBatch {
+			return calls, o
+		}
+		if o.turn.CompareAndSwap(callQueued, callBegun) {
+			calls = append(calls, o)
+			n += len(o.items)
+		}
+		select {
+		case o = <-c.queue:
+		default:
+			return calls, nil
+		}
+	}
+}
+
+// flush runs the calls and answers them.
+func (c *coalescer[I, R]) flush(ctx context.Context, calls []*call[I, R]) {
+	var items []I
+	for _, o := range calls {
+		items = append(items, o.items...)
+	}
+	if len(items) == 0 {
+		return
+	}
+	results, errs := make([]R, len(items)), make([]error, len(items))
+	c.split(ctx, items, results, errs)
+	at := 0
+	for _, o := range calls {
+		end := at + len(o.items)
+		if o.err = together(errs[at:end]); o.err == nil {
+			o.results = results[at:end:end]
+		}
+		at = end
+		close(o.done)
+	}
+}
+
+// split runs the items, and after a refusal its halves, so that the items that
+// cause it end up alone.
+func (c *coalescer[I, R]) split(ctx context.Context, items []I, results []R, errs []error) {
+	out, err := c.run(ctx, items)
+	switch {
+	case err == nil:
+		copy(results, out)
+	case !isRefusal(err):
+		for i := range errs {
+			errs[i] = err
+		}
+	case len(items) == 1:
+		results[0] = c.refused(err)
+	default:
+		half := len(items) / 2
+		c.split(ctx, items[:half], results[:half], errs[:half])
+		c.split(ctx, items[half:], results[half:], errs[half:])
+	}
+}
+
+// isRefusal tells whether a batch failed for what is in it, nothing being
+// written: other items may be fine.
+func isRefusal(err error) bool { return errors.Is(err, store.ErrIllegal) }
+
+// together is the error of a call whose items ended with errs. A part that was
+// written makes it unconfirmed that nothing was.
+func together(errs []error) error {
+	var failed error
+	written := false
+	for _, err := range errs {
+		switch {
+		case err == nil:
+			written = true
+		case failed == nil || errors.Is(err, store.ErrUnconfirmed):
+			failed = err
+		}
+	}
+	if failed != nil && written && !errors.Is(failed, store.ErrUnconfirmed) {
+		return fmt.Errorf("%w: a part was written: %w", store.ErrUnconfirmed, failed)
+	}
+	return failed
+}
