@@ -21,6 +21,16 @@ type Call struct {
 	// Body has exactly Length bytes and is read without waiting; nil for none.
 	Body   io.Reader
 	Length int64
+	// Keep is how much of the answer's body is kept in Answer.Excerpt, in bytes, at
+	// most MaxBody. Zero means MaxExcerpt.
+	Keep int64
+}
+
+func (c Call) keep() int64 {
+	if c.Keep <= 0 {
+		return MaxExcerpt
+	}
+	return min(c.Keep, MaxBody)
 }
 
 func (c Call) request(agent string, last bool) *http.Request {

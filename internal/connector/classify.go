@@ -73,6 +73,43 @@ func byStatus(o *job.Outcome, a Answer, who string, secrets Secrets) {
 	}
 }
 
+// ClassifyNamed judges the answer of a target whose URL a user named. It narrows
+// the default rules, and only these:
+//
+//   - 307 and 308 are refusals. They ask for this same request, method and body
+//     unchanged, at another place (RFC 9110, sections 15.4.8 and 15.4.9), so it was
+//     not acted on here; Standard Webhooks 1.0 calls every 3xx a failure. The other
+//     3xx stay unknown: 303, and 302 as it is used, is what applications answer to a
+//     POST that they *have* acted on (RFC 9110, section 15.4.4).
+//   - 401 is no hold: another URL behind the same host and port may take another
+//     secret. It is permanent for the job.
+//   - 409 to a KEYED request may mean "the same key is in progress" (IETF draft
+//     idempotency-key-header, section 2.7): unknown, and asked again later.
+func ClassifyNamed(a Answer, who string, secrets Secrets, keyed bool) job.Outcome {
+	o := Classify(a, who, secrets)
+	if !a.Complete || a.Written == 0 {
+		return o
+	}
+	switch {
+	case a.Status == http.StatusTemporaryRedirect, a.Status == http.StatusPermanentRedirect:
+		o.Result, o.Kind, o.RetryAfter = job.ResultRejected, job.FailPermanent, 0
+		o.Message += "; redirects are not followed, use the final URL"
+	case a.Status >= 300 && a.Status <= http.StatusSeeOther:
+		o.Message += "; redirects are not followed and it may have acted, use the final URL"
+	case a.Status == http.StatusUnauthorized:
+		o.Kind = job.FailPermanent
+	case a.Status == http.StatusConflict && keyed:
+		o.Result, o.Kind = job.ResultUnknown, job.FailAmbiguous
+		var said bool
+		if o.RetryAfter, said = RetryAfter(a.Header, a.At); !said {
+			o.RetryAfter = DefaultRetryAfter
+		}
+		o.Message += "; an earlier request with the same key may be in progress"
+	}
+	o.Message = Clean(o.Message, MaxMessage)
+	return o
+}
+
 // RetryAfter reads the header of RFC 9110, section 10.2.3, in both its forms,
 // clamped. said tells whether there was a usable one.
 func RetryAfter(h http.Header, now time.Time) (wait time.Duration, said bool) {

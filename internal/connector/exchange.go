@@ -37,7 +37,7 @@ type Answer struct {
 	Header http.Header
 	// Complete tells that head and body were read to their end.
 	Complete bool
-	// Excerpt is the body's beginning, up to MaxExcerpt bytes; Cut tells that there
+	// Excerpt is the body's beginning, up to Call.Keep bytes; Cut tells that there
 	// was more.
 	Excerpt []byte
 	Cut     bool
@@ -66,12 +66,12 @@ func (l *Line) Exchange(c Call, b Bounds) Answer {
 	if !l.used.CompareAndSwap(false, true) {
 		return Answer{Err: ErrLineUsed, At: time.Now()}
 	}
-	a := l.exchange(c.request(l.sender.agent, l.fresh), b)
+	a := l.exchange(c.request(l.sender.agent, l.fresh), b, c.keep())
 	a.At = time.Now()
 	return a
 }
 
-func (l *Line) exchange(r *http.Request, b Bounds) Answer {
+func (l *Line) exchange(r *http.Request, b Bounds, keep int64) Answer {
 	if b.SendBy.After(b.AnswerBy) {
 		b.SendBy = b.AnswerBy
 	}
@@ -85,7 +85,7 @@ func (l *Line) exchange(r *http.Request, b Bounds) Answer {
 	}
 	before := l.raw.written.Load()
 	reading := make(chan reply, 1)
-	gate := &gate{w: l.conn, before: before, ask: b.MaySend, opened: func() { go func() { reading <- l.read(r) }() }}
+	gate := &gate{w: l.conn, before: before, ask: b.MaySend, opened: func() { go func() { reading <- l.read(r, keep) }() }}
 	writing := make(chan error, 1)
 	go func() { writing <- write(r, gate) }()
 
@@ -184,7 +184,7 @@ type reply struct {
 // read takes one final answer off the line. http.ReadResponse gives 1xx answers
 // as it gives others; they are skipped here (RFC 9110, section 15.2), but for
 // 101, which ends HTTP and was not asked for.
-func (l *Line) read(r *http.Request) reply {
+func (l *Line) read(r *http.Request, keep int64) reply {
 	l.in.allow(MaxHead, errHeadTooLarge)
 	for range MaxInformational + 1 {
 		resp, err := http.ReadResponse(l.br, r) //nolint:bodyclose // readBody reads it to its end or the line is aborted; there is nothing to close
@@ -195,16 +195,16 @@ func (l *Line) read(r *http.Request) reply {
 			continue
 		}
 		l.in.allow(MaxBody+MaxHead, ErrBodyTooLarge)
-		return readBody(resp)
+		return readBody(resp, keep)
 	}
 	return reply{err: ErrTooManyInformational}
 }
 
-func readBody(resp *http.Response) reply {
+func readBody(resp *http.Response, keep int64) reply {
 	got := reply{status: resp.StatusCode, header: resp.Header, keep: !resp.Close}
 	body := io.LimitReader(resp.Body, MaxBody+1)
 	var err error
-	if got.excerpt, err = io.ReadAll(io.LimitReader(body, MaxExcerpt)); err != nil {
+	if got.excerpt, err = io.ReadAll(io.LimitReader(body, keep)); err != nil {
 		got.err = err
 		return got
 	}

@@ -22,7 +22,7 @@ const (
 	// MaxBody bounds how much of an answer's body is read, in bytes. A longer body
 	// makes the answer incomplete.
 	MaxBody = 1 << 20
-	// MaxExcerpt is how much of a body is kept for messages, in bytes.
+	// MaxExcerpt is how much of a body messages quote from, in bytes.
 	MaxExcerpt = 4 << 10
 	// MaxInformational bounds the 1xx answers before the final one.
 	MaxInformational = 8

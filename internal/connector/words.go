@@ -106,11 +106,14 @@ func Clean(text string, limit int) string {
 
 // excerpt quotes the beginning of an answer's body: ": words", or nothing.
 func excerpt(a Answer, secrets Secrets) string {
-	body := a.Excerpt
+	body, cut := a.Excerpt, a.Cut
 	if len(body) == 0 || a.Header.Get("Content-Encoding") != "" {
 		return ""
 	}
-	if a.Cut { // a secret may be cut in two at the end
+	if len(body) > MaxExcerpt {
+		body, cut = body[:MaxExcerpt], true
+	}
+	if cut { // a secret may be cut in two at the end
 		body = body[:max(len(body)-secrets.longest(), 0)]
 	}
 	text := Clean(secrets.Redact(Clean(secrets.Redact(string(body)), MaxExcerpt)), quoteLen)

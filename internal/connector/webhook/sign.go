@@ -21,8 +21,6 @@ const (
 	maxSecret    = 64
 	// MaxSecrets bounds how many sign one request.
 	MaxSecrets = 5
-	// maxSecretHeaders bounds the credential's headers.
-	maxSecretHeaders = 16
 )
 
 // credential is an opened credential: keys, the newest first, and headers that
@@ -67,20 +65,12 @@ func openCredential(c connector.Credential) (credential, error) {
 	default:
 		return out, badCredential("", "the connector webhook takes webhook_secrets, headers, or nothing")
 	}
-	if len(pb.GetHeaders()) > maxSecretHeaders {
-		return out, badCredential(".headers", "at most 16")
+	headers, hidden, err := connector.SecretHeaders(pb.GetHeaders())
+	if err != nil {
+		return out, err
 	}
-	for i, h := range pb.GetHeaders() {
-		if err := connector.CheckHeader(h.GetName(), h.GetValue(), true); err != nil {
-			return out, &connector.InputError{
-				Reason: connector.BadHeader, Field: fmt.Sprintf("credential.headers[%d]", i), Msg: err.Error(),
-			}
-		}
-		out.headers = append(out.headers, connector.Header{Name: h.GetName(), Value: h.GetValue()})
-		hide = append(hide, h.GetValue())
-		// A scheme and its secret may come back apart, e.g. "Bearer" and a token.
-		hide = append(hide, strings.Fields(h.GetValue())...)
-	}
+	out.headers = headers
+	hide = append(hide, hidden...)
 	out.hidden = out.hidden.With(hide...)
 	return out, nil
 }

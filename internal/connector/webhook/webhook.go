@@ -114,7 +114,7 @@ func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 	if err != nil {
 		return connector.Prepared{}, err
 	}
-	return connector.Prepared{HoldKey: connector.TargetOf(m.url).String(), Frozen: m.freeze()}, nil
+	return connector.Prepared{HoldKey: connector.TargetOf(m.URL).String(), Frozen: m.Freeze(job.NewCanon()).Bytes()}, nil
 }
 
 func badPayload(field, msg string) *connector.InputError {
@@ -134,7 +134,7 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	if err != nil {
 		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's credential cannot sign webhooks", Err: err}
 	}
-	line, err := c.sender.Open(ctx, connector.TargetOf(m.url), o.Fresh || o.Class != job.Keyed)
+	line, err := c.sender.Open(ctx, connector.TargetOf(m.URL), o.Fresh || o.Class != job.Keyed)
 	if err != nil {
 		return nil, fmt.Errorf("open webhook: %w", err)
 	}

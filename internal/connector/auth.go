@@ -1,0 +1,146 @@
+package connector
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+	"google.golang.org/protobuf/proto"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+)
+
+// MaxSecretHeaders bounds a credential's headers.
+const MaxSecretHeaders = 16
+
+// Auth is an opened credential as headers that go with every request, and the
+// texts of it that no message may show. It prints as nothing.
+type Auth struct {
+	Headers []Header
+	Hidden  Secrets
+}
+
+// String hides the secrets.
+func (Auth) String() string { return "[redacted]" }
+
+// GoString hides the secrets from %#v.
+func (Auth) GoString() string { return "[redacted]" }
+
+// AuthKind is a kind of credential that becomes a header.
+type AuthKind int
+
+// The kinds that OpenAuth knows, named as the contract's Credential names them.
+const (
+	AuthBearer AuthKind = 1 << iota
+	AuthBasic
+	AuthAPIKey
+	AuthHeaders
+)
+
+// OpenAuth opens a credential of one of these kinds. No credential is none. It
+// fails with *InputError and never quotes a secret.
+func OpenAuth(c Credential, kinds AuthKind) (Auth, error) {
+	var pb fireoncev1.Credential
+	if err := proto.Unmarshal(c.Data, &pb); err != nil {
+		return Auth{}, badCredential("", "not readable")
+	}
+	var out Auth
+	var hide []string
+	switch kind := pb.GetKind().(type) {
+	case nil:
+	case *fireoncev1.Credential_BearerToken:
+		if kinds&AuthBearer == 0 {
+			return Auth{}, wrongKind(kinds)
+		}
+		hide = append(hide, kind.BearerToken)
+		out.Headers = append(out.Headers, Header{Name: "Authorization", Value: "Bearer " + kind.BearerToken})
+	case *fireoncev1.Credential_Basic:
+		user, password := kind.Basic.GetUsername(), kind.Basic.GetPassword()
+		if kinds&AuthBasic == 0 {
+			return Auth{}, wrongKind(kinds)
+		}
+		if strings.Contains(user, ":") {
+			return Auth{}, badCredential(".basic.username", "must not have a colon (RFC 7617)")
+		}
+		token := base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
+		hide = append(hide, password, token)
+		out.Headers = append(out.Headers, Header{Name: "Authorization", Value: "Basic " + token})
+	case *fireoncev1.Credential_ApiKeyHeader:
+		if kinds&AuthAPIKey == 0 {
+			return Auth{}, wrongKind(kinds)
+		}
+		name, value := kind.ApiKeyHeader.GetName(), kind.ApiKeyHeader.GetValue()
+		if err := CheckHeader(name, value, true); err != nil {
+			return Auth{}, &InputError{Reason: BadHeader, Field: "credential.api_key_header", Msg: err.Error()}
+		}
+		hide = append(hide, value)
+		out.Headers = append(out.Headers, Header{Name: name, Value: value})
+	default:
+		return Auth{}, wrongKind(kinds)
+	}
+	for _, h := range out.Headers {
+		if !httpguts.ValidHeaderFieldValue(h.Value) {
+			return Auth{}, badCredential("", "must be one line without control characters")
+		}
+	}
+	if len(pb.GetHeaders()) > 0 && kinds&AuthHeaders == 0 {
+		return Auth{}, badCredential(".headers", "this connector takes no further headers")
+	}
+	more, hidden, err := SecretHeaders(pb.GetHeaders())
+	if err != nil {
+		return Auth{}, err
+	}
+	for i, h := range more {
+		if hasHeader(out.Headers, h.Name) {
+			return Auth{}, badCredential(fmt.Sprintf(".headers[%d]", i), "the credential sets this header already")
+		}
+	}
+	out.Headers = append(out.Headers, more...)
+	out.Hidden = out.Hidden.With(append(hide, hidden...)...)
+	return out, nil
+}
+
+// SecretHeaders checks a credential's headers, and gives the texts in them that
+// no message may show. It fails with *InputError.
+func SecretHeaders(in []*fireoncev1.SecretHeader) (out []Header, hide []string, err error) {
+	if len(in) > MaxSecretHeaders {
+		return nil, nil, badCredential(".headers", "at most 16")
+	}
+	for i, h := range in {
+		if err := CheckHeader(h.GetName(), h.GetValue(), true); err != nil {
+			return nil, nil, &InputError{Reason: BadHeader, Field: fmt.Sprintf("credential.headers[%d]", i), Msg: err.Error()}
+		}
+		out = append(out, Header{Name: h.GetName(), Value: h.GetValue()})
+		hide = append(hide, h.GetValue())
+		// A scheme and its secret may come back apart, e.g. "Bearer" and a token.
+		hide = append(hide, strings.Fields(h.GetValue())...)
+	}
+	return out, hide, nil
+}
+
+func hasHeader(in []Header, name string) bool {
+	for _, h := range in {
+		if strings.EqualFold(h.Name, name) {
+			return true
+		}
+	}
+	return false
+}
+
+func badCredential(field, msg string) *InputError {
+	return &InputError{Reason: BadCredential, Field: "credential" + field, Msg: msg}
+}
+
+func wrongKind(kinds AuthKind) *InputError {
+	var names []string
+	for _, k := range []struct {
+		kind AuthKind
+		name string
+	}{{AuthBearer, "bearer_token"}, {AuthBasic, "basic"}, {AuthAPIKey, "api_key_header"}, {AuthHeaders, "headers"}} {
+		if kinds&k.kind != 0 {
+			names = append(names, k.name)
+		}
+	}
+	return badCredential("", "this connector takes "+strings.Join(names, ", ")+", or nothing")
+}
