@@ -30,8 +30,9 @@ const (
 // Commands gives the subcommands.
 func Commands() []*cli.Command {
 	return []*cli.Command{
-		scheduleCommand(), getCommand(), listCommand(), watchCommand(),
-		cancelCommand(), resolveCommand(), connectionsCommand(),
+		scheduleCommand(), batchCommand(), getCommand(), listCommand(), watchCommand(),
+		updateCommand(), rescheduleCommand(), runNowCommand(), cancelCommand(), retryCommand(), resolveCommand(),
+		bulkCommand(), statsCommand(), connectionsCommand(),
 	}
 }
 
@@ -39,6 +40,7 @@ func Commands() []*cli.Command {
 type API struct {
 	Jobs        fireoncev1connect.JobServiceClient
 	Connections fireoncev1connect.ConnectionServiceClient
+	Stats       fireoncev1connect.StatsServiceClient
 }
 
 // Dial makes clients for a server; nothing is sent yet. An empty key sends none.
@@ -57,6 +59,7 @@ func Dial(server, key string) (*API, error) {
 	return &API{
 		Jobs:        fireoncev1connect.NewJobServiceClient(hc, u.String(), limit),
 		Connections: fireoncev1connect.NewConnectionServiceClient(hc, u.String(), limit),
+		Stats:       fireoncev1connect.NewStatsServiceClient(hc, u.String(), limit),
 	}, nil
 }
 

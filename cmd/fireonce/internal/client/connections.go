@@ -3,40 +3,37 @@ package client
 import (
 	"context"
 	"fmt"
-	"os"
-	"strings"
 
 	"github.com/google/uuid"
 	"github.com/urfave/cli/v3"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
-// secretVar may hold webhook secrets, one per line. Secrets never come as
-// arguments: every user of a machine can read those.
-const secretVar = "FIREONCE_WEBHOOK_SECRET"
-
-// maxSecrets bounds a file of secrets, in bytes.
-const maxSecrets = 4 << 10
-
 func connectionsCommand() *cli.Command {
 	return &cli.Command{
 		Name: "connections", Usage: "create, show and list connections",
 		Commands: []*cli.Command{
 			{
-				Name: "create", Usage: "create a webhook connection",
-				Description: "Says whether the receiver drops a webhook-id that it has seen before. If it does, an unknown\n" +
-					"outcome is settled by sending again under the same id; if not, it is never sent again on its own.\n" +
-					"Secrets come from --secret-file or " + secretVar + ", one whsec_… per line, the newest first;\n" +
-					"without one, webhooks are not signed.",
+				Name: "create", Usage: "create a connection",
+				Description: "For a webhook or an http receiver, say whether it drops a key that it has seen before. If it does, an\n" +
+					"unknown outcome is settled by sending again under the same key; if not, it is never sent again on\n" +
+					"its own. Secrets come from files or the environment, never as arguments: webhook signing secrets\n" +
+					"from --secret-file or " + secretVar + ", one whsec_… per line, the newest first; a bearer\n" +
+					"token for http and feed from --token-file or " + tokenVar + "; any other kind from\n" +
+					"--credential-file, the contract's Credential as JSON.",
 				Flags: flags(
+					&cli.StringFlag{Name: "connector", Usage: "`webhook`, http or feed", Value: "webhook"},
 					&cli.StringFlag{Name: "name", Usage: "what people call it"},
-					&cli.StringFlag{Name: "receiver-dedupes", Usage: "`yes` or no", Required: true},
-					&cli.DurationFlag{Name: "key-window", Usage: "with yes: for how long it remembers a webhook-id, as a `DURATION`"},
+					&cli.StringFlag{Name: "receiver-dedupes", Usage: "webhook and http: `yes` or no"},
+					&cli.DurationFlag{Name: "key-window", Usage: "with yes: for how long it remembers a key, as a `DURATION`"},
+					&cli.StringFlag{Name: "base-url", Usage: "feed: where its API lives, a `URL`"},
+					&cli.DurationFlag{Name: "read-lag", Usage: "feed: how long after a write a read may still miss it, as a `DURATION`"},
 					&cli.StringFlag{Name: "secret-file", Usage: "signing secrets, from a `FILE`; - reads standard input"},
+					&cli.StringFlag{Name: "token-file", Usage: "a bearer token, from a `FILE`; - reads standard input"},
+					&cli.StringFlag{Name: "credential-file", Usage: "a credential of any kind as JSON, from a `FILE`; - reads standard input"},
 					&cli.StringFlag{Name: "key", Usage: "the idempotency `KEY` of this call; default: a new one"},
 					&cli.IntFlag{Name: "max-in-flight", Usage: "jobs that are sent at one time"},
 					&cli.IntFlag{Name: "max-per-minute", Usage: "starts in a minute"},
@@ -86,21 +83,14 @@ func createConnection(ctx context.Context, c *call) error {
 }
 
 func connectionRequest(cmd *cli.Command) (*fireoncev1.CreateConnectionRequest, error) {
-	settings := &fireoncev1.WebhookSettings{}
-	switch cmd.String("receiver-dedupes") {
-	case "yes":
-		settings.ReceiverDedupes = fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES
-		if !cmd.IsSet("key-window") {
-			return nil, exit.Usagef("--receiver-dedupes yes needs --key-window: for how long does it remember a webhook-id?")
-		}
-		settings.KeyWindow = durationpb.New(cmd.Duration("key-window"))
-	case "no":
-		settings.ReceiverDedupes = fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO
-		if cmd.IsSet("key-window") {
-			return nil, exit.Usagef("--key-window goes only with --receiver-dedupes yes")
-		}
-	default:
-		return nil, exit.Usagef("--receiver-dedupes must be yes or no; if you do not know, it is no")
+	conn := &fireoncev1.Connection{
+		Connector: cmd.String("connector"), DisplayName: cmd.String("name"),
+		Limits: &fireoncev1.ConnectionLimits{
+			MaxInFlight: int32(cmd.Int("max-in-flight")), MaxPerMinute: int32(cmd.Int("max-per-minute")),
+		},
+	}
+	if err := setSettings(cmd, conn); err != nil {
+		return nil, err
 	}
 	key := cmd.String("key")
 	if key == "" {
@@ -110,43 +100,8 @@ func connectionRequest(cmd *cli.Command) (*fireoncev1.CreateConnectionRequest, e
 		}
 		key = id.String()
 	}
-	credential, err := secrets(cmd)
-	if err != nil {
-		return nil, err
-	}
-	return &fireoncev1.CreateConnectionRequest{
-		IdempotencyKey: key,
-		Connection: &fireoncev1.Connection{
-			Connector: "webhook", DisplayName: cmd.String("name"),
-			Settings: &fireoncev1.Connection_Webhook{Webhook: settings},
-			Limits: &fireoncev1.ConnectionLimits{
-				MaxInFlight: int32(cmd.Int("max-in-flight")), MaxPerMinute: int32(cmd.Int("max-per-minute")),
-			},
-		},
-		Credential: credential,
-	}, nil
-}
-
-// secrets reads the signing secrets; nil: there are none.
-func secrets(cmd *cli.Command) (*fireoncev1.Credential, error) {
-	text := os.Getenv(secretVar)
-	if name := cmd.String("secret-file"); name != "" {
-		data, err := readFile(cmd, name, maxSecrets)
-		if err != nil {
-			return nil, fmt.Errorf("--secret-file: %w", err)
-		}
-		text = string(data)
-		if strings.TrimSpace(text) == "" {
-			return nil, exit.Usagef("--secret-file: no secret in it")
-		}
-	}
-	list := strings.Fields(text)
-	if len(list) == 0 {
-		return nil, nil //nolint:nilnil // no credential is a legal choice
-	}
-	return &fireoncev1.Credential{Kind: &fireoncev1.Credential_WebhookSecrets{
-		WebhookSecrets: &fireoncev1.WebhookSecrets{Secrets: list},
-	}}, nil
+	credential, err := credential(cmd)
+	return &fireoncev1.CreateConnectionRequest{IdempotencyKey: key, Connection: conn, Credential: credential}, err
 }
 
 func getConnection(ctx context.Context, c *call) error {

@@ -56,43 +56,39 @@ func resolveCommand() *cli.Command {
 		Name: "resolve", Usage: "decide about a job whose outcome is unknown", ArgsUsage: "[JOB_ID]",
 		Description: "sent: the effect exists. not-sent: it does not, and is given up. resend: it does not, send again;\n" +
 			"this DUPLICATES the effect if you are wrong. cancel: it does not, and is no longer wanted.",
-		Flags: flags(
+		Flags: flags(append(resolveFlags(),
 			keyFlag(), etagFlag(),
-			&cli.StringFlag{Name: "decision", Usage: "`sent`, not-sent, resend or cancel", Required: true},
-			&cli.StringFlag{Name: "note", Usage: "how you know, for the record", Required: true},
 			&cli.StringFlag{Name: "external-id", Usage: "with sent: the target's `ID` of the effect"},
-			&cli.BoolFlag{Name: "override-reconciler", Usage: "decide although the outcome is still being looked for"},
-		),
+		)...),
 		Action: action(resolve),
 	}
 }
 
 func resolve(ctx context.Context, c *call) error {
-	decision, ok := fireoncev1.Resolution_Decision_value["DECISION_"+enumName(c.cmd.String("decision"))]
-	if !ok || decision == 0 {
-		return exit.Usagef("--decision %q: must be sent, not-sent, resend or cancel", c.cmd.String("decision"))
-	}
-	found, err := c.job(ctx, true)
+	decision, err := decisionOf(c.cmd)
 	if err != nil {
 		return err
 	}
-	etag := c.cmd.String("etag")
-	if etag == "" {
-		etag = found.GetJob().GetEtag()
+	j, err := c.read(ctx)
+	if err != nil {
+		return err
 	}
 	ctx, done := unary(ctx)
 	defer done()
 	resp, err := c.Jobs.ResolveJob(ctx, &fireoncev1.ResolveJobRequest{
-		JobId: found.GetJob().GetJobId(), Etag: etag,
-		Decision: fireoncev1.Resolution_Decision(decision), Note: c.cmd.String("note"),
+		JobId: j.GetJobId(), Etag: c.etag(j), Decision: decision, Note: c.cmd.String("note"),
 		ExternalId: c.cmd.String("external-id"), OverrideReconciler: c.cmd.Bool("override-reconciler"),
 	})
 	if err != nil {
 		return err
 	}
-	if c.out.json {
-		return c.out.message(resp)
+	return c.changed(resp, resp.GetJob())
+}
+
+func decisionOf(cmd *cli.Command) (fireoncev1.Resolution_Decision, error) {
+	decision, ok := fireoncev1.Resolution_Decision_value["DECISION_"+enumName(cmd.String("decision"))]
+	if !ok || decision == 0 {
+		return 0, exit.Usagef("--decision %q: must be sent, not-sent, resend or cancel", cmd.String("decision"))
 	}
-	c.out.brief(resp.GetJob())
-	return nil
+	return fireoncev1.Resolution_Decision(decision), nil
 }

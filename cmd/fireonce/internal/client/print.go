@@ -59,10 +59,10 @@ func (p *printer) writeJSON(m message, format func(*bytes.Buffer, []byte) error)
 	return err
 }
 
-func asMessages(events []*fireoncev1.JobEvent) []message {
-	out := make([]message, len(events))
-	for i, e := range events {
-		out[i] = e
+func asMessages[M message](list []M) []message {
+	out := make([]message, len(list))
+	for i, m := range list {
+		out[i] = m
 	}
 	return out
 }

@@ -3,6 +3,8 @@ package client
 import (
 	"strconv"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 )
 
@@ -15,6 +17,7 @@ func (p *printer) connection(c *fireoncev1.Connection) {
 		"Because", c.GetStateReason(),
 		"Class", words(c.GetEffectClass().String(), "EFFECT_CLASS_"),
 		"Key window", keyWindow(c),
+		"API", c.GetFeed().GetBaseUrl(),
 		"Account", c.GetAccountIdentity(),
 		"Credential", credentialLine(c),
 		"In flight", limit(c.GetLimits().GetMaxInFlight()),
@@ -25,8 +28,10 @@ func (p *printer) connection(c *fireoncev1.Connection) {
 }
 
 func keyWindow(c *fireoncev1.Connection) string {
-	if w := c.GetWebhook().GetKeyWindow(); w != nil {
-		return w.AsDuration().String()
+	for _, w := range []*durationpb.Duration{c.GetWebhook().GetKeyWindow(), c.GetHttp().GetKeyWindow()} {
+		if w != nil {
+			return w.AsDuration().String()
+		}
 	}
 	return ""
 }

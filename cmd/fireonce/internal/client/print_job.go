@@ -142,6 +142,10 @@ func payloadLine(p *fireoncev1.Payload) string {
 			line += fmt.Sprintf(" (%d bytes: %s)", len(body), short(body, shown))
 		}
 		return line
+	case *fireoncev1.Payload_SocialPost:
+		return "post: " + short(kind.SocialPost.GetText(), shown)
+	case *fireoncev1.Payload_HttpRequest:
+		return words(kind.HttpRequest.GetMethod().String(), "METHOD_") + " " + kind.HttpRequest.GetUrl()
 	default:
 		return "another kind; see --json"
 	}
@@ -163,29 +167,36 @@ func (p *printer) jobs(jobs []*fireoncev1.Job) {
 	p.table(rows)
 }
 
-// attempts prints the attempts that a history concerns, each as read last.
-func (p *printer) attempts(events []*fireoncev1.JobEvent) {
-	byNumber := make(map[int32]*fireoncev1.Attempt)
-	var numbers []int32
-	for _, e := range events {
-		a := e.GetJobChanged().GetAttempt()
-		if a == nil {
-			continue
-		}
-		if byNumber[a.GetNumber()] == nil {
-			numbers = append(numbers, a.GetNumber())
-		}
-		byNumber[a.GetNumber()] = a
+// tries prints attempts, and the looks at the target, oldest first.
+func (p *printer) tries(pages []*fireoncev1.ListJobAttemptsResponse) {
+	var attempts []*fireoncev1.Attempt
+	var looks []*fireoncev1.Observation
+	for _, page := range pages {
+		attempts = append(attempts, page.GetAttempts()...)
+		looks = append(looks, page.GetObservations()...)
 	}
-	if len(numbers) == 0 {
-		p.line("\nNo attempt: nothing was sent.")
+	p.line("")
+	if len(attempts) == 0 {
+		p.line("No attempt: nothing was sent.")
 		return
 	}
-	slices.Sort(numbers)
-	p.line("")
 	p.heading("Attempts")
-	for _, n := range numbers {
-		p.attempt(byNumber[n])
+	for _, a := range attempts {
+		p.attempt(a)
+	}
+	if len(looks) == 0 {
+		return
+	}
+	p.line("")
+	p.heading("Looks")
+	for _, o := range slices.Backward(looks) {
+		line := fmt.Sprintf("  %s  for attempt %d: %s", clock(o.GetTime()), o.GetAttempt(), words(o.GetVerdict().String(), "VERDICT_"))
+		for _, text := range []string{o.GetExternalId(), o.GetExternalUrl(), o.GetDetail()} {
+			if text != "" {
+				line += ", " + plain(text)
+			}
+		}
+		p.line("%s", line)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/job"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/follow"
@@ -40,17 +41,39 @@ func get(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
+	tries, err := c.tries(ctx, resp.GetJob())
+	if err != nil {
+		return err
+	}
 	if c.out.json {
-		return c.out.messages(append([]message{resp}, asMessages(events)...))
+		return c.out.messages(append(append([]message{resp}, asMessages(tries)...), asMessages(events)...))
 	}
 	c.out.job(resp.GetJob())
-	c.out.attempts(events)
+	c.out.tries(tries)
 	c.out.line("")
 	c.out.heading("Events")
 	for _, e := range events {
 		c.out.event(e, false)
 	}
 	return nil
+}
+
+// tries reads a job's attempts, page by page, and the newest looks.
+func (c *call) tries(ctx context.Context, j *fireoncev1.Job) ([]*fireoncev1.ListJobAttemptsResponse, error) {
+	var pages []*fireoncev1.ListJobAttemptsResponse
+	ctx, cancel := unary(ctx)
+	defer cancel()
+	req := &fireoncev1.ListJobAttemptsRequest{JobId: j.GetJobId(), PageSize: job.MaxAttempts}
+	for {
+		page, err := c.Jobs.ListJobAttempts(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		pages = append(pages, page)
+		if req.PageToken = page.GetNextPageToken(); req.GetPageToken() == "" {
+			return pages, nil
+		}
+	}
 }
 
 // history reads a job's events up to the one that the job was read with.
@@ -75,16 +98,11 @@ func (c *call) history(ctx context.Context, j *fireoncev1.Job) ([]*fireoncev1.Jo
 func listCommand() *cli.Command {
 	return &cli.Command{
 		Name: "list", Usage: "list jobs, latest time first",
-		Flags: flags(
-			&cli.StringSliceFlag{Name: "state", Usage: "only jobs in this `STATE`, e.g. needs-resolution; may be repeated"},
-			&cli.StringSliceFlag{Name: "connection", Usage: "only jobs of the connection with this `ID`; may be repeated"},
-			&cli.StringSliceFlag{Name: "label", Usage: "only jobs with `NAME=VALUE`; may be repeated, all must match"},
-			&cli.StringFlag{Name: "from", Usage: "only jobs scheduled at or after this RFC 3339 `TIME`"},
-			&cli.StringFlag{Name: "before", Usage: "only jobs scheduled before this RFC 3339 `TIME`"},
+		Flags: flags(append(filterFlags(),
 			&cli.StringFlag{Name: "order", Usage: "`scheduled-for-desc`, scheduled-for-asc or create-time-desc"},
 			&cli.IntFlag{Name: "page-size", Usage: "jobs in one page, up to 500", Value: 50},
 			&cli.StringFlag{Name: "page-token", Usage: "go on where a page with the same filter ended"},
-		),
+		)...),
 		Action: action(list),
 	}
 }
@@ -114,27 +132,9 @@ func list(ctx context.Context, c *call) error {
 }
 
 func listRequest(cmd *cli.Command) (*fireoncev1.ListJobsRequest, error) {
-	filter := &fireoncev1.JobFilter{ConnectionIds: cmd.StringSlice("connection")}
-	for _, text := range cmd.StringSlice("state") {
-		s, ok := fireoncev1.JobState_value["JOB_STATE_"+enumName(text)]
-		if !ok || s == 0 {
-			return nil, exit.Usagef("--state %q: must be one of %s", text, stateNames())
-		}
-		filter.States = append(filter.States, fireoncev1.JobState(s))
-	}
-	var err error
-	if filter.Labels, err = labels(cmd); err != nil {
+	filter, err := jobFilter(cmd)
+	if err != nil {
 		return nil, err
-	}
-	if cmd.IsSet("from") {
-		if filter.ScheduledFrom, err = parseTime("from", cmd.String("from")); err != nil {
-			return nil, err
-		}
-	}
-	if cmd.IsSet("before") {
-		if filter.ScheduledBefore, err = parseTime("before", cmd.String("before")); err != nil {
-			return nil, err
-		}
 	}
 	req := &fireoncev1.ListJobsRequest{
 		Filter: filter, PageSize: int32(cmd.Int("page-size")), PageToken: cmd.String("page-token"),

@@ -24,21 +24,15 @@ const maxBody = 256 << 10
 func scheduleCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "schedule",
-		Usage: "schedule a webhook",
-		Description: "Stores one job: a POST to --url at --at, or at once. The key names the intended effect: the same\n" +
-			"call with the same key is the same job. Without --key one is made and printed; keep it to repeat\n" +
-			"the call.",
-		Flags: flags(
+		Usage: "schedule a webhook, a post, or anything else",
+		Description: "Stores one job: a POST to --url, a post with --text, or whatever --payload-file says; at --at or --in,\n" +
+			"or at once. The key names the intended effect: the same call with the same key is the same job.\n" +
+			"Without --key one is made and printed; keep it to repeat the call.",
+		Flags: flags(append(append(payloadFlags(), whenFlags()...),
 			&cli.StringFlag{Name: "connection", Usage: "the connection's `ID`", Required: true},
-			&cli.StringFlag{Name: "url", Usage: "where to POST", Required: true},
-			&cli.StringFlag{Name: "body", Usage: "the body, as `TEXT`"},
-			&cli.StringFlag{Name: "body-file", Usage: "the body, from a `FILE`; - reads standard input"},
-			&cli.StringFlag{Name: "content-type", Usage: "the body's `TYPE`; default application/json"},
-			&cli.StringSliceFlag{Name: "header", Usage: "a `NAME: VALUE` to add; may be repeated; never a secret"},
 			&cli.StringFlag{Name: "key", Usage: "the idempotency `KEY`, e.g. welcome-email:user-42"},
 			&cli.BoolFlag{Name: "derive-key", Usage: "let the server derive the key from connection, content and time; needs --at"},
-			&cli.StringFlag{Name: "at", Usage: "when, as RFC 3339 `TIME`, e.g. 2030-01-31T09:00:00+01:00"},
-			&cli.DurationFlag{Name: "in", Usage: "when, as a `DURATION` from now, e.g. 5s"},
+			&cli.StringFlag{Name: "reply-to", Usage: "the `JOB_ID` that this one answers: it waits for it"},
 			&cli.DurationFlag{Name: "window", Usage: "how late it may start, as a `DURATION`; default 2h"},
 			&cli.StringFlag{Name: "policy", Usage: "if the outcome stays unknown: `hold`, assume-sent or resend"},
 			&cli.StringSliceFlag{Name: "label", Usage: "a `NAME=VALUE` to find it by; may be repeated"},
@@ -46,7 +40,7 @@ func scheduleCommand() *cli.Command {
 			&cli.DurationFlag{Name: "attempt-timeout", Usage: "how long one request may take; default 30s"},
 			&cli.BoolFlag{Name: "validate-only", Usage: "check everything, store nothing"},
 			&cli.BoolFlag{Name: "watch", Usage: "follow the job until it ends or needs a person; exit 1 unless it succeeded"},
-		),
+		)...),
 		Action: action(schedule),
 	}
 }
@@ -87,6 +81,7 @@ func scheduleRequest(cmd *cli.Command) (*fireoncev1.ScheduleJobRequest, error) {
 		IdempotencyKey: cmd.String("key"),
 		DeriveKey:      cmd.Bool("derive-key"),
 		ConnectionId:   cmd.String("connection"),
+		ReplyToJobId:   cmd.String("reply-to"),
 		ValidateOnly:   cmd.Bool("validate-only"),
 	}
 	if cmd.IsSet("key") && (req.IdempotencyKey == "" || req.DeriveKey) {
@@ -121,12 +116,15 @@ func scheduleRequest(cmd *cli.Command) (*fireoncev1.ScheduleJobRequest, error) {
 			req.RetryPolicy.AttemptTimeout = durationpb.New(cmd.Duration("attempt-timeout"))
 		}
 	}
-	hook, err := webhook(cmd)
-	if err != nil {
-		return nil, err
+	req.Payload, err = payload(cmd)
+	return req, err
+}
+
+func whenFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "at", Usage: "when, as RFC 3339 `TIME`, e.g. 2030-01-31T09:00:00+01:00"},
+		&cli.DurationFlag{Name: "in", Usage: "when, as a `DURATION` from now, e.g. 5s"},
 	}
-	req.Payload = &fireoncev1.Payload{Kind: &fireoncev1.Payload_Webhook{Webhook: hook}}
-	return req, nil
 }
 
 // when reads --at and --in; nil: now.
@@ -180,30 +178,6 @@ func labels(cmd *cli.Command) (map[string]string, error) {
 		out[name] = value
 	}
 	return out, nil
-}
-
-func webhook(cmd *cli.Command) (*fireoncev1.Webhook, error) {
-	hook := &fireoncev1.Webhook{Url: cmd.String("url"), ContentType: cmd.String("content-type")}
-	for _, h := range cmd.StringSlice("header") {
-		name, value, ok := strings.Cut(h, ":")
-		if !ok || strings.TrimSpace(name) == "" {
-			return nil, exit.Usagef("--header %q: must be 'NAME: VALUE'", h)
-		}
-		hook.Headers = append(hook.Headers, &fireoncev1.HttpHeader{Name: strings.TrimSpace(name), Value: strings.TrimSpace(value)})
-	}
-	switch {
-	case cmd.IsSet("body") && cmd.IsSet("body-file"):
-		return nil, exit.Usagef("give --body or --body-file, not both")
-	case cmd.IsSet("body"):
-		hook.Content = &fireoncev1.Webhook_BodyText{BodyText: cmd.String("body")}
-	case cmd.IsSet("body-file"):
-		body, err := readFile(cmd, cmd.String("body-file"), maxBody)
-		if err != nil {
-			return nil, fmt.Errorf("--body-file: %w", err)
-		}
-		hook.Content = &fireoncev1.Webhook_Body{Body: body}
-	}
-	return hook, nil
 }
 
 // readFile reads a file, or standard input for "-", up to a limit.

@@ -1,0 +1,77 @@
+package client
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/urfave/cli/v3"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+)
+
+func statsCommand() *cli.Command {
+	return &cli.Command{
+		Name: "stats", Usage: "count jobs by state, and say how late they start",
+		Flags: flags(
+			&cli.StringFlag{Name: "connection", Usage: "only jobs of the connection with this `ID`"},
+			&cli.DurationFlag{Name: "window", Usage: "how far back ends and starts are counted, as a `DURATION`", Value: 24 * time.Hour},
+		),
+		Action: action(stats),
+	}
+}
+
+func stats(ctx context.Context, c *call) error {
+	if err := c.noArgs(); err != nil {
+		return err
+	}
+	ctx, cancel := unary(ctx)
+	defer cancel()
+	resp, err := c.Stats.GetStats(ctx, &fireoncev1.GetStatsRequest{
+		ConnectionId: c.cmd.String("connection"), Window: durationpb.New(c.cmd.Duration("window")),
+	})
+	if err != nil {
+		return err
+	}
+	if c.out.json {
+		return c.out.message(resp)
+	}
+	c.out.stats(resp)
+	return nil
+}
+
+func (p *printer) stats(s *fireoncev1.GetStatsResponse) {
+	if why := s.GetQuarantineReason(); why != "" {
+		p.line("QUARANTINED: nothing is sent: %s", plain(why))
+	}
+	var rows [][]string
+	for _, n := range s.GetStateCounts() {
+		if n.GetCount() > 0 {
+			rows = append(rows, []string{stateName(n.GetState()), strconv.FormatInt(n.GetCount(), 10)})
+		}
+	}
+	if len(rows) == 0 {
+		p.line("No jobs.")
+	}
+	p.table(rows)
+	p.line("")
+	p.fields(
+		"Longest due", span(s.GetOldestDueAge()),
+		"Longest unknown", span(s.GetOldestUnresolvedAge()),
+		"Started", strconv.FormatInt(s.GetStartedCount(), 10),
+		"Start lag, half", span(s.GetStartLagP50()),
+		"Start lag, 99 %", span(s.GetStartLagP99()),
+		"Recovered", strconv.FormatInt(s.GetRecoveredCount(), 10),
+		"Event lag", span(s.GetEventLag()),
+		"As of", stamp(s.GetAsOfTime()),
+	)
+}
+
+// span shows a duration; nothing for none.
+func span(d *durationpb.Duration) string {
+	if d.AsDuration() == 0 {
+		return ""
+	}
+	return d.AsDuration().Round(time.Microsecond).String()
+}
