@@ -25,12 +25,47 @@ type ConnectionReady struct {
 	RunnableAt       *time.Time
 }
 
+type JobState struct {
+	JobID         pgtype.UUID
+	Project       string
+	ConnectionID  pgtype.UUID
+	HoldKey       string
+	State         int16
+	Version       int64
+	Position      int64
+	Attempt       int64
+	Round         int64
+	Failures      int64
+	Claims        int64
+	Looks         int64
+	Negatives     int64
+	ScheduledFor  time.Time
+	StartDeadline time.Time
+	NextAt        *time.Time
+	ClaimToken    pgtype.UUID
+	ClaimedAt     *time.Time
+	Worker        string
+	Class         int16
+	WaitsFor      pgtype.UUID
+	CancelAskedAt *time.Time
+	Blocked       string
+	ErrorKind     int16
+	ErrorMessage  string
+	ErrorStatus   int64
+	ErrorAt       *time.Time
+	ResolutionID  *int64
+	UpdatedAt     time.Time
+	EndedAt       *time.Time
+}
+
 type Meta struct {
 	ID          int16
 	StoreID     pgtype.UUID
 	CreatedAt   time.Time
 	SystemID    int64
 	Timeline    int64
+	DatabaseOid int64
+	RelationOid int64
 	Quarantined string
 	Incarnation int64
 	XidOffset   int64

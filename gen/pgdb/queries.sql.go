@@ -7,11 +7,14 @@ package pgdb
 
 import (
 	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 const getMeta = `-- name: GetMeta :one
 
-SELECT id, store_id, created_at, system_id, timeline, quarantined, incarnation, xid_offset, events_from FROM meta WHERE id = 1
+SELECT id, store_id, created_at, system_id, timeline, database_oid, relation_oid, quarantined, incarnation, xid_offset, events_from FROM meta WHERE id = 1
 `
 
 // meta
@@ -24,10 +27,218 @@ func (q *Queries) GetMeta(ctx context.Context) (Meta, error) {
 		&i.CreatedAt,
 		&i.SystemID,
 		&i.Timeline,
+		&i.DatabaseOid,
+		&i.RelationOid,
 		&i.Quarantined,
 		&i.Incarnation,
 		&i.XidOffset,
 		&i.EventsFrom,
 	)
 	return i, err
+}
+
+const insertEvents = `-- name: InsertEvents :exec
+
+INSERT INTO events (
+    position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state,
+    cause, attempt, actor, reason, detail, at
+)
+SELECT
+    unnest($1::bigint[]), unnest($2::text[]), unnest($3::uuid[]),
+    unnest($4::uuid[]), unnest($5::uuid[]), unnest($6::bigint[]),
+    unnest($7::smallint[]), unnest($8::smallint[]), unnest($9::smallint[]),
+    unnest($10::bigint[]), unnest($11::text[]), unnest($12::text[]),
+    unnest($13::text[]), unnest($14::timestamptz[])
+`
+
+type InsertEventsParams struct {
+	Positions   []int64
+	Projects    []string
+	Jobs        []pgtype.UUID
+	Connections []pgtype.UUID
+	Schedules   []pgtype.UUID
+	Sequences   []int64
+	FromStates  []int16
+	ToStates    []int16
+	Causes      []int16
+	Attempts    []int64
+	Actors      []string
+	Reasons     []string
+	Details     []string
+	Ats         []time.Time
+}
+
+// events
+func (q *Queries) InsertEvents(ctx context.Context, arg InsertEventsParams) error {
+	_, err := q.db.Exec(ctx, insertEvents,
+		arg.Positions,
+		arg.Projects,
+		arg.Jobs,
+		arg.Connections,
+		arg.Schedules,
+		arg.Sequences,
+		arg.FromStates,
+		arg.ToStates,
+		arg.Causes,
+		arg.Attempts,
+		arg.Actors,
+		arg.Reasons,
+		arg.Details,
+		arg.Ats,
+	)
+	return err
+}
+
+const snapshots = `-- name: Snapshots :many
+
+SELECT
+    clock_timestamp()::timestamptz AS now,
+    j.idem_key, j.payload_kind, j.start_window, j.max_attempts, j.min_backoff, j.max_backoff,
+    j.attempt_timeout, j.policy, j.labels, j.time_zone, j.reply_to, j.schedule_id,
+    j.fingerprint, j.created_at,
+    (CASE WHEN $1::boolean THEN j.payload ELSE ''::bytea END)::bytea AS payload,
+    s.job_id, s.project, s.connection_id, s.hold_key, s.state, s.version, s.position, s.attempt, s.round, s.failures, s.claims, s.looks, s.negatives, s.scheduled_for, s.start_deadline, s.next_at, s.claim_token, s.claimed_at, s.worker, s.class, s.waits_for, s.cancel_asked_at, s.blocked, s.error_kind, s.error_message, s.error_status, s.error_at, s.resolution_id, s.updated_at, s.ended_at,
+    coalesce(m.open, '{}')::bigint[] AS open_attempts,
+    coalesce(m.round_armed_at, 'epoch')::timestamptz AS round_armed_at,
+    l.fence_at AS fence_at, coalesce(l.handle, '')::text AS handle,
+    coalesce(e.attempt, 0)::bigint AS effect_attempt, coalesce(e.round, 0)::bigint AS effect_round,
+    coalesce(e.proof, 0)::smallint AS effect_proof, coalesce(e.external_id, '')::text AS effect_id,
+    coalesce(e.external_url, '')::text AS effect_url, e.at AS effect_at,
+    coalesce(r.ruling, 0)::smallint AS ruling, coalesce(r.actor, '')::text AS ruling_actor,
+    coalesce(r.note, '')::text AS ruling_note, r.at AS ruling_at
+FROM jobs AS j
+JOIN job_state AS s ON s.job_id = j.id
+LEFT JOIN LATERAL (
+    SELECT
+        array_agg(a.number ORDER BY a.number) FILTER (WHERE a.result IN (0, 4)) AS open,
+        min(a.armed_at) FILTER (WHERE a.round = s.round) AS round_armed_at
+    FROM attempts AS a WHERE a.job_id = s.job_id
+) AS m ON s.attempt > 0
+LEFT JOIN attempts AS l ON l.job_id = s.job_id AND l.number = s.attempt
+LEFT JOIN effects AS e ON e.job_id = s.job_id AND s.state = 8
+LEFT JOIN resolutions AS r ON r.id = s.resolution_id
+WHERE j.id = ANY ($2::uuid[])
+`
+
+type SnapshotsParams struct {
+	WithPayload bool
+	Ids         []pgtype.UUID
+}
+
+type SnapshotsRow struct {
+	Now            time.Time
+	IdemKey        string
+	PayloadKind    string
+	StartWindow    int64
+	MaxAttempts    int64
+	MinBackoff     int64
+	MaxBackoff     int64
+	AttemptTimeout int64
+	Policy         int16
+	Labels         []byte
+	TimeZone       string
+	ReplyTo        pgtype.UUID
+	ScheduleID     pgtype.UUID
+	Fingerprint    []byte
+	CreatedAt      time.Time
+	Payload        []byte
+	JobState       JobState
+	OpenAttempts   []int64
+	RoundArmedAt   time.Time
+	FenceAt        *time.Time
+	Handle         string
+	EffectAttempt  int64
+	EffectRound    int64
+	EffectProof    int16
+	EffectID       string
+	EffectUrl      string
+	EffectAt       *time.Time
+	Ruling         int16
+	RulingActor    string
+	RulingNote     string
+	RulingAt       *time.Time
+}
+
+// jobs
+// Whole jobs, in one statement and so of one moment. The payload is read only
+// where it is asked for: a large one lies in a table of its own.
+func (q *Queries) Snapshots(ctx context.Context, arg SnapshotsParams) ([]SnapshotsRow, error) {
+	rows, err := q.db.Query(ctx, snapshots, arg.WithPayload, arg.Ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SnapshotsRow
+	for rows.Next() {
+		var i SnapshotsRow
+		if err := rows.Scan(
+			&i.Now,
+			&i.IdemKey,
+			&i.PayloadKind,
+			&i.StartWindow,
+			&i.MaxAttempts,
+			&i.MinBackoff,
+			&i.MaxBackoff,
+			&i.AttemptTimeout,
+			&i.Policy,
+			&i.Labels,
+			&i.TimeZone,
+			&i.ReplyTo,
+			&i.ScheduleID,
+			&i.Fingerprint,
+			&i.CreatedAt,
+			&i.Payload,
+			&i.JobState.JobID,
+			&i.JobState.Project,
+			&i.JobState.ConnectionID,
+			&i.JobState.HoldKey,
+			&i.JobState.State,
+			&i.JobState.Version,
+			&i.JobState.Position,
+			&i.JobState.Attempt,
+			&i.JobState.Round,
+			&i.JobState.Failures,
+			&i.JobState.Claims,
+			&i.JobState.Looks,
+			&i.JobState.Negatives,
+			&i.JobState.ScheduledFor,
+			&i.JobState.StartDeadline,
+			&i.JobState.NextAt,
+			&i.JobState.ClaimToken,
+			&i.JobState.ClaimedAt,
+			&i.JobState.Worker,
+			&i.JobState.Class,
+			&i.JobState.WaitsFor,
+			&i.JobState.CancelAskedAt,
+			&i.JobState.Blocked,
+			&i.JobState.ErrorKind,
+			&i.JobState.ErrorMessage,
+			&i.JobState.ErrorStatus,
+			&i.JobState.ErrorAt,
+			&i.JobState.ResolutionID,
+			&i.JobState.UpdatedAt,
+			&i.JobState.EndedAt,
+			&i.OpenAttempts,
+			&i.RoundArmedAt,
+			&i.FenceAt,
+			&i.Handle,
+			&i.EffectAttempt,
+			&i.EffectRound,
+			&i.EffectProof,
+			&i.EffectID,
+			&i.EffectUrl,
+			&i.EffectAt,
+			&i.Ruling,
+			&i.RulingActor,
+			&i.RulingNote,
+			&i.RulingAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

@@ -11,9 +11,12 @@ CREATE TABLE meta (
     id             smallint    PRIMARY KEY CHECK (id = 1),
     store_id       uuid        NOT NULL,
     created_at     timestamptz NOT NULL,
-    -- Which cluster on which timeline this database was last open on.
+    -- What this database was when it was last open: the cluster and its timeline,
+    -- the database in it, and this very table, which a dump makes anew.
     system_id      bigint      NOT NULL,
     timeline       bigint      NOT NULL,
+    database_oid   bigint      NOT NULL,
+    relation_oid   bigint      NOT NULL,
     quarantined    text        NOT NULL DEFAULT '',
     -- Rises whenever the database turns out to be restored or copied.
     incarnation    bigint      NOT NULL DEFAULT 1 CHECK (incarnation >= 1),

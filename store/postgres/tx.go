@@ -1,0 +1,300 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/fireonce/fireonce/gen/pgdb"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file:
+//   - a caller's context ends the wait for a connection; a transaction that has
+//     begun runs to its end, under a time limit of its own, so that its outcome
+//     is known;
+//   - an error before COMMIT was sent means that nothing was written; only an
+//     unanswered COMMIT is unconfirmed;
+//   - a transaction that lost to another one, or was overtaken, runs again. fn must
+//     therefore start afresh each time it is called.
+
+const (
+	// callTimeout bounds one transaction, with its round trips and lock waits. It
+	// is above the server's own statement and lock timeouts, which end work more
+	// gently, and only ever met on a dead network.
+	callTimeout = 30 * time.Second
+	// maxTries bounds how often a transaction that lost is run.
+	maxTries = 10
+	// firstPause is the pause before the second try; each further one doubles it.
+	firstPause = 2 * time.Millisecond
+	maxPause   = 200 * time.Millisecond
+	// maxOrdinal is the number of events that one transaction has positions for.
+	maxOrdinal = 1<<20 - 1
+)
+
+// tx is one transaction under way.
+type tx struct {
+	s    *Store
+	conn *pgx.Conn
+	q    *pgdb.Queries
+	// now counts as the present for all that the transaction does.
+	now time.Time
+	// quarantined says why claims are off; empty: they are on.
+	quarantined string
+	// base is below every event position of this transaction and not below any of
+	// a transaction whose id is lower.
+	base    int64
+	ordinal int64
+	// hint tells the kinds of Watch that are woken once it is committed.
+	hint [2]bool
+}
+
+// next gives the position of the next event.
+func (t *tx) next() (int64, error) {
+	if t.ordinal == maxOrdinal {
+		return 0, fmt.Errorf("%w: more than %d events in one transaction", store.ErrIllegal, maxOrdinal)
+	}
+	t.ordinal++
+	return t.base + t.ordinal, nil
+}
+
+// inOrder refuses to write behind a job's newest event: a transaction has its id,
+// and so its place in the log, before it has all its locks. Give it the position
+// of every job that was locked to be changed.
+func (t *tx) inOrder(position int64) error {
+	if position >= t.base {
+		return errRestart
+	}
+	return nil
+}
+
+// refuseQuarantined guards the calls that lead to sending. A quarantine that is
+// committed while such a call runs stops the next one.
+func (t *tx) refuseQuarantined() error {
+	if t.quarantined != "" {
+		return fmt.Errorf("%w: %s", store.ErrQuarantined, t.quarantined)
+	}
+	return nil
+}
+
+// write runs fn in one transaction and gives its value once that is durable.
+func write[T any](ctx context.Context, s *Store, name string, fn func(context.Context, *tx) (T, error)) (T, error) {
+	var zero T
+	for try := 1; ; try++ {
+		v, err := writeOnce(ctx, s, fn)
+		if err == nil {
+			return v, nil
+		}
+		if !repeatable(err) || try == maxTries {
+			return zero, fmt.Errorf("%s: %w", name, translate(err))
+		}
+		if err := s.pause(ctx, try); err != nil {
+			return zero, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+}
+
+// pause waits before a further try, between half the back-off and all of it.
+func (s *Store) pause(ctx context.Context, try int) error {
+	most := min(firstPause<<(try-1), maxPause)
+	timer := time.NewTimer(most/2 + rand.N(most/2))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.closed:
+		return errClosed
+	}
+}
+
+func writeOnce[T any](ctx context.Context, s *Store, fn func(context.Context, *tx) (T, error)) (v T, err error) {
+	var zero T
+	conn, err := s.acquire(ctx)
+	if err != nil {
+		return zero, err
+	}
+	defer conn.Release()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+	defer cancel()
+	t, err := s.begin(ctx, conn.Conn())
+	if err != nil {
+		return zero, aborted(ctx, conn.Conn(), err)
+	}
+	ended := false
+	defer func() {
+		if !ended { // fn panicked
+			_ = aborted(ctx, conn.Conn(), nil)
+		}
+	}()
+	v, err = fn(ctx, t)
+	ended = true
+	if err != nil {
+		return zero, aborted(ctx, conn.Conn(), err)
+	}
+	if err := t.commit(ctx); err != nil {
+		return zero, err
+	}
+	// Hints go first, so that a caller who has its answer finds its own hint given.
+	s.give(t.hint)
+	return v, nil
+}
+
+// acquire takes a connection of the pool.
+func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	select {
+	case <-s.closed:
+		return nil, errClosed
+	default:
+	}
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return nil, unavailable(ctx, err)
+	}
+	return conn, nil
+}
+
+// unavailable is an error while nothing was under way: the caller's own when its
+// context ended.
+func unavailable(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+}
+
+// beginning asks for what a writing transaction must know, on the way of its
+// BEGIN. It takes the transaction's id and so its place in the log.
+const beginning = `SELECT clock_timestamp(), event_position(0), m.quarantined FROM meta AS m WHERE m.id = 1`
+
+func (s *Store) begin(ctx context.Context, conn *pgx.Conn) (*tx, error) {
+	t := &tx{s: s, conn: conn, q: pgdb.New(conn)}
+	b := &pgx.Batch{}
+	b.Queue("BEGIN")
+	b.Queue(beginning).QueryRow(func(row pgx.Row) error {
+		return row.Scan(&t.now, &t.base, &t.quarantined)
+	})
+	if err := conn.SendBatch(ctx, b).Close(); err != nil {
+		return nil, err
+	}
+	t.now = s.present(t.now)
+	return t, nil
+}
+
+// aborted ends a transaction that is not to be committed and gives err back. A
+// connection on which even that fails is closed, and the server rolls back.
+func aborted(ctx context.Context, conn *pgx.Conn, err error) error {
+	if conn.PgConn().TxStatus() != 'I' {
+		if _, rerr := conn.Exec(ctx, "ROLLBACK"); rerr != nil {
+			_ = conn.Close(ctx)
+		}
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	}
+	return err
+}
+
+func (t *tx) commit(ctx context.Context) error {
+	tag, err := t.conn.Exec(ctx, "COMMIT")
+	if err == nil && tag.String() == "COMMIT" {
+		return nil
+	}
+	if err == nil { // the server had given the transaction up before
+		return fmt.Errorf("%w: the server answered %s to COMMIT", store.ErrUnavailable, tag)
+	}
+	if definite(err) {
+		return aborted(ctx, t.conn, err)
+	}
+	_ = t.conn.Close(ctx)
+	return fmt.Errorf("%w: %w", store.ErrUnconfirmed, err)
+}
+
+// definite tells whether the server itself said that it did not commit. A server
+// that is ending the connection may have committed before (classes 57 and 08).
+func definite(err error) bool {
+	var known *pgconn.PgError
+	if !errors.As(err, &known) || known.Severity != "ERROR" && known.SeverityUnlocalized != "ERROR" {
+		return pgconn.SafeToRetry(err)
+	}
+	class := known.Code[:min(2, len(known.Code))]
+	return class != "57" && class != "08"
+}
+
+// view is what a reading method sees: one state of the whole database.
+type view struct {
+	s    *Store
+	q    *pgdb.Queries
+	conn *pgx.Conn
+	now  time.Time
+}
+
+func (t *tx) view() view { return view{s: t.s, q: t.q, conn: t.conn, now: t.now} }
+
+// read runs fn on one state of the database.
+func read[T any](ctx context.Context, s *Store, name string, fn func(context.Context, view) (T, error)) (T, error) {
+	return reading(ctx, s, name, func(ctx context.Context, conn *pgx.Conn) (T, error) {
+		var zero T
+		v := view{s: s, q: pgdb.New(conn), conn: conn}
+		b := &pgx.Batch{}
+		b.Queue("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+		b.Queue("SELECT clock_timestamp()").QueryRow(func(row pgx.Row) error { return row.Scan(&v.now) })
+		if err := conn.SendBatch(ctx, b).Close(); err != nil {
+			return zero, aborted(ctx, conn, err)
+		}
+		v.now = s.present(v.now)
+		ended := false
+		defer func() {
+			if !ended { // fn panicked
+				_ = aborted(ctx, conn, nil)
+			}
+		}()
+		out, err := fn(ctx, v)
+		ended = true
+		if err != nil {
+			return zero, aborted(ctx, conn, err)
+		}
+		if _, err := conn.Exec(ctx, "COMMIT"); err != nil {
+			return zero, aborted(ctx, conn, err)
+		}
+		return out, nil
+	})
+}
+
+// readOne is read for a method that runs a single statement, which needs no
+// transaction. The statement itself must ask for the time (see present).
+func readOne[T any](ctx context.Context, s *Store, name string, fn func(context.Context, view) (T, error)) (T, error) {
+	return reading(ctx, s, name, func(ctx context.Context, conn *pgx.Conn) (T, error) {
+		v, err := fn(ctx, view{s: s, q: pgdb.New(conn), conn: conn})
+		if err != nil {
+			return v, aborted(ctx, conn, err)
+		}
+		return v, nil
+	})
+}
+
+func reading[T any](ctx context.Context, s *Store, name string, fn func(context.Context, *pgx.Conn) (T, error)) (T, error) {
+	var zero T
+	conn, err := s.acquire(ctx)
+	if err != nil {
+		return zero, fmt.Errorf("%s: %w", name, err)
+	}
+	defer conn.Release()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+	defer cancel()
+	v, err := fn(ctx, conn.Conn())
+	if err != nil {
+		return zero, fmt.Errorf("%s: %w", name, translate(err))
+	}
+	return v, nil
+}
