@@ -16,16 +16,32 @@ const maxDecisions = 8
 
 // wish is what a client asks of a job.
 type wish struct {
-	id       string
-	etag     string // empty: not compared
+	id     string
+	etag   string // empty: not compared
+	reason string
+	// ask gives the evidence for the job as it is. It is judged before anything
+	// else, so that a repeat whose result is in place succeeds.
+	ask func(job.Snapshot) job.Evidence
+	// check, when set, is what a change must pass and a repeat need not.
+	check func(context.Context, job.Snapshot) (checked, error)
+}
+
+// checked is what the checks of a wish made of it.
+type checked struct {
+	// evidence, when set, is judged instead of what was asked.
 	evidence job.Evidence
-	reason   string
+	content  *store.Content
+}
+
+// always asks the same, whatever the job is like.
+func always(e job.Evidence) func(job.Snapshot) job.Evidence {
+	return func(job.Snapshot) job.Evidence { return e }
 }
 
 // change reads, decides and writes, again while somebody else is faster. A
 // wish that is fulfilled already succeeds before its etag is compared; an etag
 // that does not fit comes before the question whether the state allows it,
-// because the client judged by another state.
+// because the client judged by another state; the checks come last.
 func (s *jobService) change(ctx context.Context, w wish) (job.Snapshot, error) {
 	who := callerOf(ctx)
 	id, err := idFromWire("job_id", w.id)
@@ -37,33 +53,75 @@ func (s *jobService) change(ctx context.Context, w wish) (job.Snapshot, error) {
 		if err != nil {
 			return snap, notFoundAs(fmt.Errorf("read the job: %w", err), jobNotFound(id.String()))
 		}
-		d, err := job.Decide(snap.View(job.Traits{Class: snap.Class}, 0), w.evidence)
-		switch {
-		case err == nil && d.Action == job.ActNothing:
-			return snap, nil
-		case w.etag != "" && w.etag != etagOf(snap.Version):
-			return snap, etagMismatch(id, snap.Version)
-		case err != nil:
-			return snap, fmt.Errorf("decide: %w", err)
-		case d.Action != job.ActWrite:
-			return snap, fmt.Errorf("decide: action %d for a client's wish", d.Action)
+		c, err := s.decide(ctx, w, snap)
+		if err != nil || c == nil {
+			return snap, err
 		}
-		applied, err := s.store.Apply(ctx, []store.Change{{
-			Job: id, Version: snap.Version, Decision: d, Actor: who.actor, Reason: w.reason,
-		}})
+		c.Actor = who.actor
+		applied, err := s.store.Apply(ctx, []store.Change{*c})
 		if err != nil {
 			return snap, fmt.Errorf("write the decision: %w", err)
 		}
 		switch err := applied[0].Err; {
 		case err == nil:
 			after := applied[0].Snapshot
-			after.Spec = snap.Spec // no wish changes what was asked for
+			after.Spec = specAfter(snap.Spec, *c)
 			return after, nil
 		case !errors.Is(err, store.ErrStale):
 			return snap, fmt.Errorf("write the decision: %w", err)
 		}
 	}
 	return job.Snapshot{}, fmt.Errorf("decided %d times: %w", maxDecisions, store.ErrStale)
+}
+
+// decide judges a wish on a job; nil: nothing has to change.
+func (s *jobService) decide(ctx context.Context, w wish, snap job.Snapshot) (*store.Change, error) {
+	view := snap.View(job.Traits{Class: snap.Class}, 0)
+	d, err := job.Decide(view, w.ask(snap))
+	switch {
+	case err == nil && d.Action == job.ActNothing:
+		return nil, nil
+	case w.etag != "" && w.etag != etagOf(snap.Version):
+		return nil, etagMismatch(snap.ID, snap.Version)
+	case err != nil:
+		return nil, fmt.Errorf("decide: %w", err)
+	}
+	var c checked
+	if w.check != nil {
+		if c, err = w.check(ctx, snap); err != nil {
+			return nil, err
+		}
+	}
+	if c.evidence != nil {
+		if d, err = job.Decide(view, c.evidence); err != nil {
+			return nil, fmt.Errorf("decide: %w", err)
+		}
+	}
+	switch d.Action {
+	case job.ActNothing:
+		return nil, nil
+	case job.ActWrite:
+		return &store.Change{Job: snap.ID, Version: snap.Version, Decision: d, Reason: w.reason, Content: c.content}, nil
+	default:
+		return nil, fmt.Errorf("decide: action %d for a client's wish", d.Action)
+	}
+}
+
+// specAfter is what was asked for, as a change left it.
+func specAfter(spec job.Spec, c store.Change) job.Spec {
+	if c.Decision.Reschedule && c.Decision.Window > 0 {
+		spec.StartWindow = c.Decision.Window
+	}
+	if c.Content == nil {
+		return spec
+	}
+	if c.Content.Payload != nil {
+		spec.Payload, spec.HoldKey = c.Content.Payload, c.Content.HoldKey
+	}
+	if c.Content.Labels != nil {
+		spec.Labels = c.Content.Labels
+	}
+	return spec
 }
 
 func etagMismatch(id job.ID, version int64) *fault {
@@ -75,7 +133,7 @@ func etagMismatch(id job.ID, version int64) *fault {
 // CancelJob implements the RPC.
 func (s *jobService) CancelJob(ctx context.Context, req *fireoncev1.CancelJobRequest) (*fireoncev1.CancelJobResponse, error) {
 	snap, err := s.change(ctx, wish{
-		id: req.GetJobId(), etag: req.GetEtag(), evidence: job.CancelAsked{}, reason: req.GetReason(),
+		id: req.GetJobId(), etag: req.GetEtag(), ask: always(job.CancelAsked{}), reason: req.GetReason(),
 	})
 	if err != nil {
 		return nil, err
@@ -109,7 +167,7 @@ func (s *jobService) nothingSent(ctx context.Context, snap job.Snapshot) (bool, 
 func (s *jobService) ResolveJob(ctx context.Context, req *fireoncev1.ResolveJobRequest) (*fireoncev1.ResolveJobResponse, error) {
 	snap, err := s.change(ctx, wish{
 		id: req.GetJobId(), etag: req.GetEtag(), reason: req.GetNote(),
-		evidence: rulingFromWire(callerOf(ctx).actor, req),
+		ask: always(rulingFromWire(callerOf(ctx).actor, req)),
 	})
 	if err != nil {
 		return nil, err

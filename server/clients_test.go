@@ -76,6 +76,16 @@ func overEach(t *testing.T, fn func(t *testing.T, f *fixture, c client)) {
 	}
 }
 
+// ask calls a procedure and gives its answer.
+func ask[Res any, Message interface {
+	*Res
+	proto.Message
+}](t testing.TB, c client, procedure string, req proto.Message) (Message, error) {
+	res := Message(new(Res))
+	err := c.call(t.Context(), procedure, req, res)
+	return res, err
+}
+
 // ---- Connect and gRPC-Web, by the generated client ----
 
 func overConnect(f *fixture) client { return generated(f) }
@@ -90,9 +100,10 @@ func generated(f *fixture, opts ...connect.ClientOption) client {
 	f.tb.Cleanup(h.CloseIdleConnections)
 	jobs := fireoncev1connect.NewJobServiceClient(h, "http://"+f.addr, opts...)
 	conns := fireoncev1connect.NewConnectionServiceClient(h, "http://"+f.addr, opts...)
+	stats := fireoncev1connect.NewStatsServiceClient(h, "http://"+f.addr, opts...)
 	return client{
 		call: func(ctx context.Context, procedure string, req, res proto.Message) error {
-			return callMethod(ctx, jobs, conns, procedure, req, res)
+			return callMethod(ctx, []any{jobs, conns, stats}, procedure, req, res)
 		},
 		stream: func(ctx context.Context, req *fireoncev1.StreamJobEventsRequest) feed {
 			s, err := jobs.StreamJobEvents(ctx, req)
@@ -102,12 +113,13 @@ func generated(f *fixture, opts ...connect.ClientOption) client {
 }
 
 // callMethod calls the method of a generated client that a procedure names.
-func callMethod(ctx context.Context, jobs, conns any, procedure string, req, res proto.Message) error {
-	of := jobs
-	if strings.Contains(procedure, "ConnectionService") {
-		of = conns
+func callMethod(ctx context.Context, clients []any, procedure string, req, res proto.Message) error {
+	var method reflect.Value
+	for _, c := range clients { // no two services have a method of one name
+		if m := reflect.ValueOf(c).MethodByName(procedure[strings.LastIndex(procedure, "/")+1:]); m.IsValid() {
+			method = m
+		}
 	}
-	method := reflect.ValueOf(of).MethodByName(procedure[strings.LastIndex(procedure, "/")+1:])
 	out := method.Call([]reflect.Value{reflect.ValueOf(ctx), reflect.ValueOf(req)})
 	if err, _ := out[1].Interface().(error); err != nil {
 		return fromConnect(err)
@@ -306,3 +318,5 @@ func curlFeed(ctx context.Context, h *http.Client, url string, body []byte) feed
 		},
 	}
 }
+
+func asWire(err error, e **wireError) bool { return errors.As(err, e) }

@@ -263,10 +263,14 @@ var orders = map[fireoncev1.JobOrder]store.Order{
 
 // queryFromWire makes a list's query, less its place.
 func queryFromWire(project string, r *fireoncev1.ListJobsRequest) (store.JobQuery, error) {
-	f := r.GetFilter()
-	q := store.JobQuery{
-		Project: project, Labels: f.GetLabels(), Order: orders[r.GetOrder()], Limit: pageSize(r.GetPageSize()),
-	}
+	q, err := filterFromWire(project, r.GetFilter())
+	q.Order, q.Limit = orders[r.GetOrder()], pageSize(r.GetPageSize())
+	return q, err
+}
+
+// filterFromWire makes the query of what a filter selects.
+func filterFromWire(project string, f *fireoncev1.JobFilter) (store.JobQuery, error) {
+	q := store.JobQuery{Project: project, Labels: f.GetLabels()}
 	for _, s := range f.GetStates() {
 		q.States = append(q.States, stateFromWire(s))
 	}

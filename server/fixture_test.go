@@ -65,10 +65,13 @@ func (l *logs) String() string {
 type stub struct {
 	name    string
 	classes []job.Class
+	replies bool
 }
 
 func (s stub) Describe() connector.Description {
-	return connector.Description{Name: s.name, Payloads: []string{"custom", "webhook"}, Classes: s.classes, Promise: "none"}
+	return connector.Description{
+		Name: s.name, Payloads: []string{"custom", "webhook"}, Classes: s.classes, Promise: "none", Replies: s.replies,
+	}
 }
 
 func (s stub) Check(settings []byte, cred connector.Credential) (connector.Capability, error) {
@@ -103,7 +106,7 @@ func (s stub) Prepare(r connector.Request) (connector.Prepared, error) {
 	case strings.HasPrefix(p.GetCustom().GetSchema(), "panic"):
 		panic("a connector with a bug, and a secret-in-the-panic")
 	}
-	return connector.Prepared{HoldKey: "hold", Frozen: r.Payload}, nil
+	return connector.Prepared{HoldKey: "hold of " + p.GetCustom().GetSchema(), Frozen: r.Payload}, nil
 }
 
 func (s stub) Open(context.Context, connector.Opening) (connector.Session, error) {
@@ -168,7 +171,7 @@ func prepare(tb testing.TB, edit ...func(*server.Config)) *fixture {
 	}
 	tb.Cleanup(func() { _ = f.store.Close() })
 	connectors, err := connector.NewRegistry(
-		stub{"stub", []job.Class{job.Opaque}}, stub{"webhook", []job.Class{job.Opaque}})
+		stub{"stub", []job.Class{job.Opaque}, true}, stub{"webhook", []job.Class{job.Opaque}, false})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -298,6 +301,15 @@ func (f *fixture) learn(id job.ID, e job.Evidence) job.Snapshot {
 	f.must(err)
 	f.must(applied[0].Err)
 	return applied[0].Snapshot
+}
+
+// fail brings the one job that is due to FAILED.
+func (f *fixture) fail() job.Snapshot {
+	f.tb.Helper()
+	snap := f.arm()
+	return f.learn(snap.ID, job.Outcome{
+		Attempt: snap.Attempt, Result: job.ResultRejected, Kind: job.FailPermanent, HTTPStatus: 400, Message: "no",
+	})
 }
 
 // needResolution brings the one job that is due to NEEDS_RESOLUTION.

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"fmt"
-	"math"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
@@ -31,7 +30,7 @@ func (s *jobService) GetJob(ctx context.Context, req *fireoncev1.GetJobRequest) 
 	if ref.Key != "" {
 		name = "with this idempotency key"
 	}
-	end, err := s.logEnd(ctx, project)
+	log, err := logEnd(ctx, s.store, project)
 	if err != nil {
 		return nil, err
 	}
@@ -46,12 +45,12 @@ func (s *jobService) GetJob(ctx context.Context, req *fireoncev1.GetJobRequest) 
 	if req.GetOmitPayload() {
 		out.Payload = nil
 	}
-	return &fireoncev1.GetJobResponse{Job: out, EventsCursor: s.cursor(project, end)}, nil
+	return &fireoncev1.GetJobResponse{Job: out, EventsCursor: s.cursor(project, log.Incarnation, log.End)}, nil
 }
 
 // wholeJob converts a job with its payload and its newest attempt.
 func (s *jobService) wholeJob(ctx context.Context, snap job.Snapshot) (*fireoncev1.Job, error) {
-	out, err := withPayload(jobToWire(snap.Job), snap.Payload)
+	out, err := withPayload(s.shown(ctx, snap.Project).job(ctx, snap), snap.Payload)
 	if err != nil || snap.Attempt == 0 {
 		return out, err
 	}
@@ -63,15 +62,6 @@ func (s *jobService) wholeJob(ctx context.Context, snap job.Snapshot) (*fireonce
 		out.LastAttempt = attemptToWire(a)
 	}
 	return out, nil
-}
-
-// logEnd is the event log's present end.
-func (s *Server) logEnd(ctx context.Context, project string) (int64, error) {
-	page, err := s.store.Events(ctx, store.EventQuery{Project: project, After: math.MaxInt64, Limit: 1})
-	if err != nil {
-		return 0, fmt.Errorf("read the log's end: %w", err)
-	}
-	return page.End, nil
 }
 
 // ListJobs implements the RPC.
@@ -94,9 +84,10 @@ func (s *jobService) ListJobs(ctx context.Context, req *fireoncev1.ListJobsReque
 	if err != nil {
 		return nil, fmt.Errorf("list jobs: %w", err)
 	}
-	out := &fireoncev1.ListJobsResponse{EventsCursor: s.cursor(project, page.Position)}
+	out := &fireoncev1.ListJobsResponse{EventsCursor: s.cursor(project, page.Incarnation, page.Position)}
+	view := s.shown(ctx, project)
 	for _, snap := range page.Jobs {
-		out.Jobs = append(out.Jobs, jobToWire(snap.Job))
+		out.Jobs = append(out.Jobs, view.job(ctx, snap))
 	}
 	if n := len(page.Jobs); n > 0 && page.More {
 		at, id := placeOf(q.Order, page.Jobs[n-1].Job)

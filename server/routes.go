@@ -1,11 +1,7 @@
 package server
 
 import (
-	"context"
-	"fmt"
 	"net/http"
-	"strings"
-	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
@@ -29,7 +25,9 @@ const (
 )
 
 // services are the names that health and reflection tell about.
-var services = []string{fireoncev1connect.JobServiceName, fireoncev1connect.ConnectionServiceName}
+var services = []string{
+	fireoncev1connect.JobServiceName, fireoncev1connect.ConnectionServiceName, fireoncev1connect.StatsServiceName,
+}
 
 // HTTPServer makes the server for the address: HTTP/1.1 and HTTP/2 on one port,
 // with and without TLS. It has no write timeout, because that would cut event
@@ -69,12 +67,14 @@ func (s *Server) routes() (http.Handler, error) {
 	api := func(path string, h http.Handler) { mux.Handle(path, s.authenticated(s.sized(h))) }
 	api(fireoncev1connect.NewJobServiceHandler(&jobService{Server: s}, options...))
 	api(fireoncev1connect.NewConnectionServiceHandler(&connectionService{Server: s}, options...))
+	api(fireoncev1connect.NewStatsServiceHandler(newStatsService(s), options...))
 	small := connect.WithReadMaxBytes(s.cfg.Limits.Request)
 	mux.Handle(grpchealth.NewHandler(s.health, small))
 	reflector := grpcreflect.NewStaticReflector(append(services, grpchealth.HealthV1ServiceName)...)
 	mux.Handle(grpcreflect.NewHandlerV1(reflector, small))
 	mux.Handle(grpcreflect.NewHandlerV1Alpha(reflector, small))
 	mux.HandleFunc("GET /{$}", s.landing)
+	mux.Handle("GET /status", s.authenticated(http.HandlerFunc(s.status)))
 	return s.checkHost(s.cors(identified(mux))), nil
 }
 
@@ -101,42 +101,4 @@ func (s *Server) cors(next http.Handler) http.Handler {
 		ExposedHeaders: []string{"Grpc-Status", "Grpc-Message", "Grpc-Status-Details-Bin", requestIDHeader},
 		MaxAge:         int(corsMaxAge.Seconds()),
 	}).Handler(next)
-}
-
-// landing tells a person what has answered.
-func (s *Server) landing(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	_, _ = fmt.Fprintf(w, `Fireonce %s
-
-Schedule a side effect. It takes effect once, or Fireonce says plainly that it
-does not know.
-
-This port speaks Connect, gRPC and gRPC-Web:
-  POST /%s/…    (JSON with Content-Type: application/json)
-  gRPC health and reflection are on: grpcurl -plaintext HOST:PORT list
-`, s.cfg.Version, strings.Join(services, "/…\n  POST /"))
-}
-
-// health answers gRPC health checks: serving, until Shutdown.
-type health struct{ stopping atomic.Bool }
-
-func newHealth() *health { return &health{} }
-
-func (h *health) stop() { h.stopping.Store(true) }
-
-// Check implements grpchealth.Checker.
-func (h *health) Check(_ context.Context, req *grpchealth.CheckRequest) (*grpchealth.CheckResponse, error) {
-	known := req.Service == "" || req.Service == grpchealth.HealthV1ServiceName
-	for _, name := range services {
-		known = known || req.Service == name
-	}
-	switch {
-	case !known:
-		return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("no service %q", req.Service))
-	case h.stopping.Load():
-		return &grpchealth.CheckResponse{Status: grpchealth.StatusNotServing}, nil
-	default:
-		return &grpchealth.CheckResponse{Status: grpchealth.StatusServing}, nil
-	}
 }

@@ -16,12 +16,15 @@ import (
 const (
 	jobsPath  = "/fireonce.v1.JobService/"
 	connsPath = "/fireonce.v1.ConnectionService/"
+	statsPath = "/fireonce.v1.StatsService/"
 )
 
 // served are the RPCs that this server implements.
 var served = []string{
 	jobsPath + "ScheduleJob", jobsPath + "GetJob", jobsPath + "ListJobs", jobsPath + "StreamJobEvents",
-	jobsPath + "CancelJob", jobsPath + "ResolveJob", jobsPath + "ListJobAttempts",
+	jobsPath + "CancelJob", jobsPath + "ResolveJob", jobsPath + "ListJobAttempts", jobsPath + "BatchScheduleJobs",
+	jobsPath + "UpdateJob", jobsPath + "RescheduleJob", jobsPath + "RunJobNow", jobsPath + "RetryJob",
+	jobsPath + "BulkCancelJobs", jobsPath + "BulkRetryJobs", jobsPath + "BulkResolveJobs", statsPath + "GetStats",
 	connsPath + "CreateConnection", connsPath + "GetConnection", connsPath + "ListConnections",
 }
 
@@ -37,6 +40,7 @@ func TestEveryRPCIsServedOrListed(t *testing.T) {
 	total := 0
 	for _, file := range []protoreflect.FileDescriptor{
 		fireoncev1.File_fireonce_v1_job_service_proto, fireoncev1.File_fireonce_v1_connection_service_proto,
+		fireoncev1.File_fireonce_v1_stats_service_proto,
 	} {
 		service := file.Services().Get(0)
 		for i := range service.Methods().Len() {
@@ -57,7 +61,7 @@ func TestEveryRPCIsServedOrListed(t *testing.T) {
 			}
 		}
 	}
-	if total < 25 {
+	if total < 26 {
 		t.Errorf("the contract has %d RPCs: the test reads it wrongly", total)
 	}
 }

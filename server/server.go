@@ -69,7 +69,8 @@ type Limits struct {
 	StreamDuration time.Duration
 	// Heartbeat is the time between two heartbeats; default 15 s.
 	Heartbeat time.Duration
-	// Poll is the longest time between two looks at the event log; default 1 s.
+	// Poll is the longest time between two looks at the end of the event log,
+	// while there are streams; default 1 s.
 	Poll time.Duration
 	// Write is the time for one message to a stream's reader; default 10 s.
 	Write time.Duration
@@ -105,6 +106,8 @@ type Server struct {
 	storeID job.ID
 	keySum  [sha256.Size]byte
 	streams *streams
+	tail    *tail
+	metas   *memo[struct{}, store.Meta]
 	health  *health
 	handler http.Handler
 }
@@ -139,7 +142,10 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		cfg: cfg, store: cfg.Store, log: cfg.Log, storeID: meta.StoreID,
-		keySum: sha256.Sum256([]byte(cfg.APIKey)), streams: newStreams(cfg.Limits.Streams), health: newHealth(),
+		keySum: sha256.Sum256([]byte(cfg.APIKey)), streams: newStreams(cfg.Limits.Streams),
+		tail:   newTail(cfg.Store, cfg.Limits.Poll, cfg.Limits.DefaultDeadline),
+		metas:  newMemo[struct{}, store.Meta](cfg.Now, metaKept, cfg.Limits.DefaultDeadline, 1, 1),
+		health: newHealth(),
 	}
 	if s.handler, err = s.routes(); err != nil {
 		return nil, fmt.Errorf("server: %w", err)

@@ -17,10 +17,11 @@ import (
 )
 
 // Rules of this file: a stream reads the event log from a position on, a page
-// at a time, and sends what it reads with the position to go on from. The log
-// is the truth; the store's hints only make the next look come sooner. No page
+// at a time, and sends what it reads with the position to go on from. When the
+// log has grown the tail says so; a heartbeat is a reason to look too. No page
 // is read before the one before it is sent, so a reader that is slow slows
-// nobody else, and one that takes nothing for a while is cut off.
+// nobody else, and one that takes nothing for a while is cut off. Positions are
+// of one incarnation of the database: a stream ends when that does.
 
 const (
 	// eventPage bounds what one read of the log gives.
@@ -28,8 +29,6 @@ const (
 	// streamJitter is the largest part of a stream's life that is taken off, so
 	// that streams that began together do not come back together.
 	streamJitter = 0.1
-	// pollGap is the shortest time between two looks when hints come thick.
-	pollGap = 20 * time.Millisecond
 )
 
 // feed is one stream at work.
@@ -88,17 +87,17 @@ func (f *feed) start(ctx context.Context, req *fireoncev1.StreamJobEventsRequest
 			return refuse(fireoncev1.ErrorReason_ERROR_REASON_CURSOR_INVALID,
 				"after_cursor is of one job's history; filter by that job alone", "field", "after_cursor")
 		}
-		f.kind, f.query.After = p.kind, p.at
+		f.kind, f.query.After, f.query.Incarnation = p.kind, p.at, p.incarnation
 	case *fireoncev1.StreamJobEventsRequest_FromBeginning:
 		if oneJob {
 			f.kind = jobCursor
 		}
 	default:
-		end, err := f.logEnd(ctx, f.query.Project)
+		log, err := logEnd(ctx, f.store, f.query.Project)
 		if err != nil {
 			return err
 		}
-		f.query.After = end
+		f.query.After, f.query.Incarnation = log.End, log.Incarnation
 	}
 	if f.kind == jobCursor {
 		// One job's history is read by its sequence: no event is ever too old.
@@ -117,14 +116,15 @@ func soleJob(f *fireoncev1.EventFilter, q store.EventQuery) (job.ID, bool) {
 
 // run sends events until the stream's life is over.
 func (f *feed) run(ctx context.Context, life time.Duration) error {
-	wake, unwatch := f.store.Watch(store.WatchEvents)
-	defer unwatch()
+	leave := f.tail.follow(ctx)
+	defer leave()
 	end := time.NewTimer(life)
 	defer end.Stop()
 	beat := time.NewTicker(f.cfg.Limits.Heartbeat)
 	defer beat.Stop()
 	// The first look comes before the first word, so that a cursor that cannot
 	// be read from is refused and not answered.
+	grown := f.tail.next()
 	page, err := f.read(ctx)
 	if err != nil {
 		return err
@@ -140,10 +140,10 @@ func (f *feed) run(ctx context.Context, life time.Duration) error {
 		if err := f.sendPage(ctx, page); err != nil {
 			return err
 		}
-		read := time.Now()
-		if done, err := f.rest(ctx, page.More, wake, end.C, beat.C, read); done || err != nil {
+		if done, err := f.rest(ctx, page.More, grown, end.C, beat.C); done || err != nil {
 			return err
 		}
+		grown = f.tail.next()
 		if page, err = f.read(ctx); err != nil {
 			return err
 		}
@@ -152,40 +152,49 @@ func (f *feed) run(ctx context.Context, life time.Duration) error {
 
 // rest waits until the log is to be read again; not at all when more is there.
 // It says done when the stream's life is over.
-func (f *feed) rest(ctx context.Context, more bool, wake <-chan struct{}, end, beat <-chan time.Time, read time.Time) (done bool, err error) {
-	wait := f.cfg.Limits.Poll
+func (f *feed) rest(ctx context.Context, more bool, grown <-chan struct{}, end, beat <-chan time.Time) (done bool, err error) {
 	if more {
-		wait = 0
+		now := make(chan struct{})
+		close(now)
+		grown = now
 	}
-	poll := time.NewTimer(wait)
-	defer poll.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return true, ctx.Err()
-		case <-f.streams.closing:
-			return true, shuttingDown()
-		case <-end:
-			return true, nil
-		case <-beat:
-			if err := f.heartbeat(); err != nil {
-				return true, err
-			}
-		case <-wake:
-			poll.Reset(max(0, pollGap-time.Since(read)))
-			wake = nil // the look that follows serves every further hint too
-		case <-poll.C:
-			return false, nil
-		}
+	select {
+	case <-ctx.Done():
+		return true, ctx.Err()
+	case <-f.streams.closing:
+		return true, shuttingDown()
+	case <-end:
+		return true, nil
+	case <-beat:
+		return false, f.heartbeat()
+	case <-grown:
+		return false, nil
 	}
 }
 
+// read reads the next page; from the first one on, of that one's incarnation.
 func (f *feed) read(ctx context.Context) (store.EventPage, error) {
 	page, err := f.store.Events(ctx, f.query)
-	if err != nil {
+	switch {
+	case err == nil:
+		f.query.Incarnation = page.Incarnation
+		return page, nil
+	case errors.Is(err, store.ErrCursorExpired):
+		return page, f.expired(ctx, err)
+	default:
 		return page, notFoundAs(fmt.Errorf("read events: %w", err), jobNotFound(f.job.String()))
 	}
-	return page, nil
+}
+
+// expired tells a cursor that a restore made useless from one that is too old.
+func (f *feed) expired(ctx context.Context, err error) error {
+	meta, failed := f.store.Meta(ctx)
+	if failed != nil || f.query.Incarnation == 0 || f.query.Incarnation == meta.Incarnation {
+		return fmt.Errorf("read events: %w", err)
+	}
+	return refuse(fireoncev1.ErrorReason_ERROR_REASON_CURSOR_EXPIRED,
+		"the database was restored or copied after this cursor was given, and its positions mean nothing any more; "+
+			"call ListJobs, compare with what you have, and stream from its events_cursor", "field", "after_cursor")
 }
 
 // sendPage sends a page's events and moves the place.
@@ -228,6 +237,7 @@ type present struct {
 // readNow reads what a page's events refer to, each job's once.
 func (f *feed) readNow(ctx context.Context, events []job.Event) (present, error) {
 	out := present{attempts: map[attemptOf]*fireoncev1.Attempt{}, jobs: map[job.ID]*fireoncev1.Job{}}
+	view := f.shown(ctx, f.query.Project)
 	first := map[job.ID]int{}
 	for _, e := range events {
 		if n, seen := first[e.Job]; !seen || n == 0 || e.Attempt > 0 && e.Attempt < n {
@@ -253,14 +263,14 @@ func (f *feed) readNow(ctx context.Context, events []job.Event) (present, error)
 			if err != nil {
 				return out, fmt.Errorf("read the job: %w", err)
 			}
-			out.jobs[id] = jobToWire(snap.Job)
+			out.jobs[id] = view.job(ctx, snap)
 		}
 	}
 	return out, nil
 }
 
 func (f *feed) cursorAt(at int64) string {
-	return place{kind: f.kind, owner: f.owner, id: f.job, at: at}.String()
+	return place{kind: f.kind, owner: f.owner, incarnation: f.query.Incarnation, id: f.job, at: at}.String()
 }
 
 func (f *feed) heartbeat() error {

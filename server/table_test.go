@@ -1,11 +1,8 @@
 package server_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
-
-	"connectrpc.com/connect"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
@@ -75,20 +72,6 @@ func TestConnectionDisabled(t *testing.T) {
 	err = overGRPC(f).call(t.Context(), scheduleJob, f.request("k", func(r *scheduleRequest) { r.ConnectionId = id.String() }),
 		&fireoncev1.ScheduleJobResponse{})
 	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_DISABLED)
-}
-
-// TestThreadsAreRefused until something makes a reply wait for its post.
-func TestThreadsAreRefused(t *testing.T) {
-	f := start(t)
-	before := f.schedule(f.request("a"))
-	err := overGRPC(f).call(t.Context(), scheduleJob, f.request("b", func(r *scheduleRequest) { r.ReplyToJobId = before.GetJobId() }),
-		&fireoncev1.ScheduleJobResponse{})
-	if e := new(wireError); !errors.As(err, &e) || e.code != connect.CodeUnimplemented {
-		t.Errorf("error %v, want UNIMPLEMENTED", err)
-	}
-	if n, _ := f.stored(); n != 2 {
-		t.Errorf("%d jobs and connections are stored, want 2", n)
-	}
 }
 
 // TestNewRefuses what could not be served, or not safely.

@@ -16,14 +16,17 @@ import (
 
 // Rules of this file: cursors and page tokens are opaque texts that name a
 // place. Each carries a version, its kind, what it belongs to (a hash over
-// store, project and, for pages, the query) and a checksum. The checksum finds
-// damage, not forgery: a forged place reaches nothing that the caller's project
-// does not own, because every read names the project too.
+// store, project and, for pages, the query), for cursors the database's
+// incarnation, and a checksum. The checksum finds damage, not forgery: a forged
+// place reaches nothing that the caller's project does not own, because every
+// read names the project too. Nothing in a token is a process's own, so every
+// server of one database reads the tokens of the others.
 
 const (
-	tokenVersion = 1
+	tokenVersion = 2
 	ownerLen     = 8
 	sumLen       = 4
+	tokenLen     = 2 + ownerLen + 8 + len(job.ID{}) + 8 + sumLen
 )
 
 type tokenKind byte
@@ -34,6 +37,7 @@ const (
 	jobPages   tokenKind = 'P'
 	tryPages   tokenKind = 'A' // attempts
 	connPages  tokenKind = 'C'
+	bulkPages  tokenKind = 'B'
 	etagPrefix           = "v"
 )
 
@@ -41,8 +45,11 @@ const (
 type place struct {
 	kind  tokenKind
 	owner [ownerLen]byte
-	id    job.ID
-	at    int64 // a position, a sequence, a number, or a time in microseconds
+	// incarnation is the database's that at is a position or sequence of; 0 in
+	// page tokens, which name places that no restore moves.
+	incarnation int64
+	id          job.ID
+	at          int64 // a position, a sequence, a number, or a time in microseconds
 }
 
 var errBadToken = errors.New("malformed token")
@@ -50,9 +57,10 @@ var errBadToken = errors.New("malformed token")
 var tokenText = base64.RawURLEncoding.Strict()
 
 func (p place) String() string {
-	b := make([]byte, 0, 2+ownerLen+len(p.id)+8+sumLen)
+	b := make([]byte, 0, tokenLen)
 	b = append(b, tokenVersion, byte(p.kind))
 	b = append(b, p.owner[:]...)
+	b = binary.BigEndian.AppendUint64(b, uint64(p.incarnation))
 	b = append(b, p.id[:]...)
 	b = binary.BigEndian.AppendUint64(b, uint64(p.at))
 	sum := sha256.Sum256(b)
@@ -60,20 +68,22 @@ func (p place) String() string {
 }
 
 func parsePlace(text string) (place, error) {
-	var p place
 	b, err := tokenText.DecodeString(text)
-	if err != nil || len(b) != 2+ownerLen+len(p.id)+8+sumLen || b[0] != tokenVersion {
+	if err != nil || len(b) != tokenLen || b[0] != tokenVersion {
 		return place{}, errBadToken
 	}
 	body, sum := b[:len(b)-sumLen], b[len(b)-sumLen:]
 	if want := sha256.Sum256(body); string(sum) != string(want[:sumLen]) {
 		return place{}, errBadToken
 	}
-	p.kind = tokenKind(b[1])
-	copy(p.owner[:], b[2:])
-	copy(p.id[:], b[2+ownerLen:])
-	p.at = int64(binary.BigEndian.Uint64(b[2+ownerLen+len(p.id):]))
-	if p.at < 0 {
+	p := place{kind: tokenKind(b[1])}
+	rest := body[2:]
+	rest = rest[copy(p.owner[:], rest):]
+	p.incarnation = int64(binary.BigEndian.Uint64(rest))
+	rest = rest[8:]
+	rest = rest[copy(p.id[:], rest):]
+	p.at = int64(binary.BigEndian.Uint64(rest))
+	if p.at < 0 || p.incarnation < 0 {
 		return place{}, errBadToken
 	}
 	return p, nil
@@ -92,8 +102,8 @@ func (s *Server) owner(project string, parts ...[]byte) [ownerLen]byte {
 }
 
 // cursor gives the text of a position in the project's event log.
-func (s *Server) cursor(project string, position int64) string {
-	return place{kind: logCursor, owner: s.owner(project), at: position}.String()
+func (s *Server) cursor(project string, incarnation, position int64) string {
+	return place{kind: logCursor, owner: s.owner(project), incarnation: incarnation, at: position}.String()
 }
 
 // parseCursor reads a cursor of this store and project.
@@ -110,14 +120,15 @@ func (s *Server) parseCursor(project, text string) (place, error) {
 	}
 }
 
-// pageOwner binds a page token to a query: its page_token and page_size may
-// change from page to page, nothing else.
+// pageOwner binds a page token to a query, the request without what may change
+// from page to page.
 func (s *Server) pageOwner(project string, query proto.Message) ([ownerLen]byte, error) {
+	name := query.ProtoReflect().Descriptor().FullName()
 	enc, err := canonical(query.ProtoReflect())
 	if err != nil {
-		return [ownerLen]byte{}, badField(string(query.ProtoReflect().Descriptor().Name()), err.Error())
+		return [ownerLen]byte{}, badField(string(name.Name()), err.Error())
 	}
-	return s.owner(project, enc), nil
+	return s.owner(project, []byte(name), enc), nil
 }
 
 // parsePage reads a page token; an empty one is the zero place.

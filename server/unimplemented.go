@@ -12,14 +12,6 @@ import (
 // unimplemented is every RPC of the contract that is not served yet. It is
 // empty when the contract is fulfilled.
 var unimplemented = map[string]bool{
-	fireoncev1connect.JobServiceBatchScheduleJobsProcedure:       true,
-	fireoncev1connect.JobServiceUpdateJobProcedure:               true,
-	fireoncev1connect.JobServiceRescheduleJobProcedure:           true,
-	fireoncev1connect.JobServiceRunJobNowProcedure:               true,
-	fireoncev1connect.JobServiceRetryJobProcedure:                true,
-	fireoncev1connect.JobServiceBulkCancelJobsProcedure:          true,
-	fireoncev1connect.JobServiceBulkRetryJobsProcedure:           true,
-	fireoncev1connect.JobServiceBulkResolveJobsProcedure:         true,
 	fireoncev1connect.ConnectionServiceUpdateConnectionProcedure: true,
 	fireoncev1connect.ConnectionServiceRotateCredentialProcedure: true,
 	fireoncev1connect.ConnectionServiceTestConnectionProcedure:   true,
@@ -34,6 +26,7 @@ func methods() iter.Seq[protoreflect.MethodDescriptor] {
 	return func(yield func(protoreflect.MethodDescriptor) bool) {
 		for _, file := range []protoreflect.FileDescriptor{
 			fireoncev1.File_fireonce_v1_job_service_proto, fireoncev1.File_fireonce_v1_connection_service_proto,
+			fireoncev1.File_fireonce_v1_stats_service_proto,
 		} {
 			for i := range file.Services().Len() {
 				list := file.Services().Get(i).Methods()

@@ -1,0 +1,189 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"buf.build/go/protovalidate"
+	"connectrpc.com/connect"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/failpoint"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file: the items of a batch are decided as if they came one
+// after another, each on its own, and all that pass are stored by one write. A
+// request that fails a check, or is only to be validated, is looked up by its
+// key as in schedule.go; it waits for the write when an earlier item of the
+// batch may bind that key.
+
+// batch is one BatchScheduleJobs under way.
+type batch struct {
+	*intake
+	rules   protovalidate.Validator
+	results []*fireoncev1.BatchScheduleJobsResponse_Result
+	// passed go to the store, later are looked up after it.
+	passed, later []batchItem
+	binds         map[string]bool // keys that passed may bind
+}
+
+type batchItem struct {
+	submission
+	index   int
+	refused error
+}
+
+// BatchScheduleJobs implements the RPC.
+func (s *jobService) BatchScheduleJobs(ctx context.Context, req *fireoncev1.BatchScheduleJobsRequest) (*fireoncev1.BatchScheduleJobsResponse, error) {
+	if err := noUnknown(req); err != nil {
+		return nil, err
+	}
+	rules, err := contractRules()
+	if err != nil {
+		return nil, err
+	}
+	b := &batch{
+		intake: s.intake(ctx, callerOf(ctx)), rules: rules, binds: make(map[string]bool),
+		results: make([]*fireoncev1.BatchScheduleJobsResponse_Result, len(req.GetRequests())),
+	}
+	for i, item := range req.GetRequests() {
+		if err := b.take(ctx, i, item); err != nil {
+			return nil, err
+		}
+	}
+	if err := b.write(ctx); err != nil {
+		return nil, err
+	}
+	for _, item := range b.later {
+		res, err := b.lookUp(ctx, item.submission, item.refused)
+		if err := b.answer(ctx, item.index, res, err); err != nil {
+			return nil, err
+		}
+	}
+	return &fireoncev1.BatchScheduleJobsResponse{Results: b.results}, nil
+}
+
+// take checks one item. It fails for what no other item would survive either.
+func (b *batch) take(ctx context.Context, i int, req *fireoncev1.ScheduleJobRequest) error {
+	if err := b.rules.Validate(req); err != nil {
+		b.results[i] = batchFailure(brokenRules(err))
+		return nil
+	}
+	sub, err := newSubmission(b.who, req)
+	if err != nil {
+		return b.answer(ctx, i, nil, err)
+	}
+	item := batchItem{submission: sub, index: i}
+	item.refused = b.check(ctx, &item.submission)
+	switch {
+	case item.refused != nil && !ofItem(item.refused):
+		return item.refused
+	case item.refused == nil && !item.validate:
+		b.passed = append(b.passed, item)
+		b.binds[item.spec.Key] = true
+		return nil
+	case b.binds[item.spec.Key]:
+		b.later = append(b.later, item)
+		return nil
+	}
+	res, err := b.lookUp(ctx, item.submission, item.refused)
+	return b.answer(ctx, i, res, err)
+}
+
+// write stores what has passed.
+func (b *batch) write(ctx context.Context) error {
+	if len(b.passed) == 0 {
+		return nil
+	}
+	items := make([]store.NewJob, len(b.passed))
+	for i, item := range b.passed {
+		items[i] = item.item()
+	}
+	created, err := b.store.Create(ctx, items)
+	if err != nil {
+		return fmt.Errorf("store the jobs: %w", err)
+	}
+	failpoint.Hit(failpoint.Submitted)
+	for i, item := range b.passed {
+		res, err := b.stored(ctx, item.submission, created[i])
+		if err != nil && !ofItem(err) {
+			// The others are stored: this one must not take their answers away.
+			b.results[item.index] = batchFailure(b.itemError(ctx, err))
+			continue
+		}
+		if err := b.answer(ctx, item.index, res, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// answer notes an item's result. It fails when the whole call has to.
+func (b *batch) answer(ctx context.Context, i int, res *fireoncev1.ScheduleJobResponse, err error) error {
+	switch {
+	case err == nil:
+		res.GetJob().Payload = nil // 500 of them exceed what gRPC clients read
+		b.results[i] = &fireoncev1.BatchScheduleJobsResponse_Result{
+			Result: &fireoncev1.BatchScheduleJobsResponse_Result_Success{Success: res},
+		}
+		return nil
+	case ofItem(err):
+		b.results[i] = batchFailure(b.itemError(ctx, err))
+		return nil
+	default:
+		return err
+	}
+}
+
+func batchFailure(e *fireoncev1.BatchError) *fireoncev1.BatchScheduleJobsResponse_Result {
+	return &fireoncev1.BatchScheduleJobsResponse_Result{
+		Result: &fireoncev1.BatchScheduleJobsResponse_Result_Error{Error: e},
+	}
+}
+
+// ofItem tells whether an error is a verdict on what was asked, and none on
+// the store or this server.
+func ofItem(err error) bool {
+	return errors.As(err, new(*fault)) || errors.As(err, new(*job.StateError)) || errors.As(err, new(*connector.InputError))
+}
+
+// itemError is what an item's own call would have failed with.
+func (s *jobService) itemError(ctx context.Context, err error) *fireoncev1.BatchError {
+	wire, hidden := toWire(err, requestID(ctx))
+	if hidden != nil {
+		s.log.ErrorContext(ctx, "item failed", "request_id", requestID(ctx), "cause", hidden.Error())
+	}
+	out := &fireoncev1.BatchError{Code: int32(wire.Code()), Message: wire.Message()}
+	for _, d := range wire.Details() {
+		if v, err := d.Value(); err == nil {
+			if detail, ok := v.(*fireoncev1.ErrorDetail); ok {
+				out.Detail = detail
+			}
+		}
+	}
+	return out
+}
+
+// brokenRules names what an item breaks of the contract's rules.
+func brokenRules(err error) *fireoncev1.BatchError {
+	out := &fireoncev1.BatchError{Code: int32(connect.CodeInvalidArgument), Message: err.Error()}
+	broken := new(protovalidate.ValidationError)
+	if !errors.As(err, &broken) {
+		return out
+	}
+	var words []string
+	for _, v := range broken.Violations {
+		if field := protovalidate.FieldPathString(v.Proto.GetField()); field != "" {
+			words = append(words, field+": "+v.Proto.GetMessage())
+		} else {
+			words = append(words, v.Proto.GetMessage())
+		}
+	}
+	out.Message = strings.Join(words, "; ")
+	return out
+}

@@ -1,0 +1,96 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file: blocked_reason says what keeps a job back beside its own
+// time, the widest cause first: the database, the job it replies to, its last
+// attempt's own reason, its connection. It is a help: where it cannot be read
+// the answer goes without it, because what the call was for is done.
+
+const (
+	// metaKept is how old the server's knowledge of the database may be.
+	metaKept = time.Second
+	// quarantineWords are for users: the reason itself names machines.
+	quarantineWords = "Nothing is being sent: the database may be a copy or an old state. An operator must run `fireonce recover`."
+)
+
+// meta describes the database as it was at most metaKept ago.
+func (s *Server) meta(ctx context.Context) (store.Meta, error) {
+	return s.metas.get(ctx, struct{}{}, s.store.Meta)
+}
+
+// shown converts the jobs of one call. It reads each connection once.
+type shown struct {
+	*Server
+	project     string
+	quarantined bool
+	conns       map[job.ID]store.Connection
+}
+
+func (s *Server) shown(ctx context.Context, project string) *shown {
+	meta, err := s.meta(ctx)
+	return &shown{
+		Server: s, project: project, quarantined: err == nil && meta.Quarantined != "",
+		conns: make(map[job.ID]store.Connection),
+	}
+}
+
+// job converts a job without its payload.
+func (v *shown) job(ctx context.Context, snap job.Snapshot) *fireoncev1.Job {
+	out := jobToWire(snap.Job)
+	if snap.State.Runnable() {
+		out.BlockedReason = v.blocked(ctx, snap)
+	}
+	return out
+}
+
+// blocked says why a job that waits does.
+func (v *shown) blocked(ctx context.Context, snap job.Snapshot) string {
+	switch {
+	case v.quarantined:
+		return quarantineWords
+	case !snap.WaitsFor.IsZero():
+		return "Waits for job " + snap.WaitsFor.String() + ", which it replies to, to succeed."
+	case snap.Blocked != "":
+		return snap.Blocked
+	default:
+		return held(v.connection(ctx, snap.Connection), snap.NextAt)
+	}
+}
+
+// held says what keeps a connection's job back that is due at a time. A pause
+// or a refused credential lasts until a person acts. Where a connection is no
+// account, each of its hosts is held alone, and its state is not the job's.
+func held(c store.Connection, due time.Time) string {
+	switch {
+	case !c.PausedAt.IsZero() && c.PausedReason != "":
+		return "The connection is paused: " + text(c.PausedReason)
+	case !c.PausedAt.IsZero():
+		return "The connection is paused."
+	case c.AccountIdentity == "":
+		return ""
+	case !c.AuthHoldAt.IsZero():
+		return text(c.AuthHoldReason)
+	case c.RateLimitedUntil.After(due):
+		return "The platform asked to wait until " + c.RateLimitedUntil.UTC().Format(time.RFC3339) + "."
+	default:
+		return ""
+	}
+}
+
+// connection reads a connection; one that cannot be read holds nothing.
+func (v *shown) connection(ctx context.Context, id job.ID) store.Connection {
+	c, known := v.conns[id]
+	if !known {
+		c, _ = v.store.Connection(ctx, v.project, id)
+		v.conns[id] = c
+	}
+	return c
+}

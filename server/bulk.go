@@ -1,0 +1,227 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file: a call on many jobs reads one page of what its filter
+// selects, decides on each job alone and writes all decisions at once. The
+// pages go by the time of creation, which nothing moves, so none is skipped by
+// what the call itself does. A job that moved between read and write is read
+// again through the filter: one that is no longer selected is left alone.
+
+// bulk is what a client asks of many jobs.
+type bulk struct {
+	filter *fireoncev1.JobFilter
+	// acts are the states that the call can act on; meant when the filter names none.
+	acts      []job.State
+	evidence  job.Evidence
+	reason    string
+	asOf      *timestamppb.Timestamp
+	dryRun    bool
+	pageToken string
+	// request is the whole request without its page token.
+	request proto.Message
+}
+
+// BulkCancelJobs implements the RPC.
+func (s *jobService) BulkCancelJobs(ctx context.Context, req *fireoncev1.BulkCancelJobsRequest) (*fireoncev1.BulkCancelJobsResponse, error) {
+	bound := proto.CloneOf(req)
+	bound.PageToken = ""
+	out, err := s.bulk(ctx, bulk{
+		filter: req.GetFilter(), evidence: job.CancelAsked{}, reason: req.GetReason(),
+		acts: []job.State{
+			job.Scheduled, job.Claimed, job.Sending, job.Accepted, job.Ambiguous, job.Retrying, job.NeedsResolution,
+		},
+		asOf: req.GetAsOfTime(), dryRun: req.GetDryRun(), pageToken: req.GetPageToken(), request: bound,
+	})
+	return &fireoncev1.BulkCancelJobsResponse{Result: out}, err
+}
+
+// BulkRetryJobs implements the RPC.
+func (s *jobService) BulkRetryJobs(ctx context.Context, req *fireoncev1.BulkRetryJobsRequest) (*fireoncev1.BulkRetryJobsResponse, error) {
+	bound := proto.CloneOf(req)
+	bound.PageToken = ""
+	out, err := s.bulk(ctx, bulk{
+		filter: req.GetFilter(), evidence: job.RetryAsked{}, acts: []job.State{job.Failed, job.Expired},
+		asOf: req.GetAsOfTime(), dryRun: req.GetDryRun(), pageToken: req.GetPageToken(), request: bound,
+	})
+	return &fireoncev1.BulkRetryJobsResponse{Result: out}, err
+}
+
+// BulkResolveJobs implements the RPC.
+func (s *jobService) BulkResolveJobs(ctx context.Context, req *fireoncev1.BulkResolveJobsRequest) (*fireoncev1.BulkResolveJobsResponse, error) {
+	bound := proto.CloneOf(req)
+	bound.PageToken = ""
+	acts := []job.State{job.NeedsResolution}
+	if req.GetOverrideReconciler() {
+		acts = append(acts, job.Ambiguous)
+	}
+	out, err := s.bulk(ctx, bulk{
+		filter: req.GetFilter(), acts: acts, reason: req.GetNote(),
+		evidence: job.Resolved{
+			Ruling: job.Ruling(req.GetDecision()), Actor: callerOf(ctx).actor,
+			Note: req.GetNote(), Override: req.GetOverrideReconciler(),
+		},
+		asOf: req.GetAsOfTime(), dryRun: req.GetDryRun(), pageToken: req.GetPageToken(), request: bound,
+	})
+	return &fireoncev1.BulkResolveJobsResponse{Result: out}, err
+}
+
+// bulk runs one call on one page.
+func (s *jobService) bulk(ctx context.Context, b bulk) (*fireoncev1.BulkResult, error) {
+	r, owner, err := s.newBulkRun(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	page, err := s.store.List(ctx, r.query)
+	if err != nil {
+		return nil, fmt.Errorf("select jobs: %w", err)
+	}
+	r.out.AsOfTime = timestamppb.New(job.Micros(s.cfg.Now()))
+	if n := len(page.Jobs); n > 0 {
+		last := page.Jobs[n-1]
+		r.out.AsOfTime = timeToWire(last.Now)
+		if page.More {
+			r.out.NextPageToken = place{kind: bulkPages, owner: owner, id: last.ID, at: last.Created.UnixMicro()}.String()
+		}
+	}
+	for _, snap := range page.Jobs {
+		if r.selects(snap) {
+			r.out.Matched++
+		}
+	}
+	return r.out, r.run(ctx, page.Jobs)
+}
+
+// bulkRun is one call on many under way.
+type bulkRun struct {
+	*jobService
+	bulk
+	who   caller
+	query store.JobQuery
+	asOf  time.Time
+	out   *fireoncev1.BulkResult
+}
+
+func (s *jobService) newBulkRun(ctx context.Context, b bulk) (*bulkRun, [ownerLen]byte, error) {
+	r := &bulkRun{jobService: s, bulk: b, who: callerOf(ctx), out: &fireoncev1.BulkResult{}}
+	owner, err := s.pageOwner(r.who.project, b.request)
+	if err != nil {
+		return nil, owner, err
+	}
+	after, err := parsePage(bulkPages, owner, b.pageToken)
+	if err != nil {
+		return nil, owner, err
+	}
+	if r.asOf, err = timeFromWire("as_of_time", b.asOf); err != nil {
+		return nil, owner, err
+	}
+	if r.asOf.Sub(s.cfg.Now()) > job.PastSlack {
+		return nil, owner, badField("as_of_time", "is in the future; take it from the answer of a dry run")
+	}
+	if r.query, err = filterFromWire(r.who.project, b.filter); err != nil {
+		return nil, owner, err
+	}
+	if len(r.query.States) == 0 {
+		r.query.States = b.acts
+	}
+	r.query.Order, r.query.Limit = store.ByCreatedDesc, maxPage
+	r.query.AfterTime, r.query.AfterID = after.time(), after.id
+	return r, owner, nil
+}
+
+// selects tells whether a job is as it was when the client looked.
+func (r *bulkRun) selects(snap job.Snapshot) bool {
+	return r.asOf.IsZero() || !snap.Updated.After(r.asOf)
+}
+
+// run decides and writes, again for those that somebody else moved meanwhile.
+func (r *bulkRun) run(ctx context.Context, jobs []job.Snapshot) error {
+	for range maxDecisions {
+		changes := r.decide(ctx, jobs)
+		if r.dryRun {
+			for _, c := range changes {
+				r.changed(c.Job)
+			}
+			return nil
+		}
+		stale, err := r.write(ctx, changes)
+		if err != nil || len(stale) == 0 {
+			return err
+		}
+		again := r.query
+		again.Jobs, again.AfterTime, again.AfterID = stale, time.Time{}, job.ID{}
+		page, err := r.store.List(ctx, again)
+		if err != nil {
+			return fmt.Errorf("select jobs again: %w", err)
+		}
+		jobs = page.Jobs
+	}
+	for _, snap := range jobs {
+		r.refused(ctx, snap.ID, fmt.Errorf("decided %d times: %w", maxDecisions, store.ErrStale))
+	}
+	return nil
+}
+
+// decide judges each job and notes those that are refused.
+func (r *bulkRun) decide(ctx context.Context, jobs []job.Snapshot) []store.Change {
+	var changes []store.Change
+	w := wish{ask: always(r.evidence), reason: r.reason}
+	for _, snap := range jobs {
+		if !r.selects(snap) {
+			continue
+		}
+		c, err := r.jobService.decide(ctx, w, snap)
+		switch {
+		case err != nil:
+			r.refused(ctx, snap.ID, err)
+		case c != nil:
+			c.Actor = r.who.actor
+			changes = append(changes, *c)
+		}
+	}
+	return changes
+}
+
+// write stores the decisions and gives the jobs that had moved.
+func (r *bulkRun) write(ctx context.Context, changes []store.Change) (stale []job.ID, err error) {
+	if len(changes) == 0 {
+		return nil, nil
+	}
+	applied, err := r.store.Apply(ctx, changes)
+	if err != nil {
+		return nil, fmt.Errorf("write the decisions: %w", err)
+	}
+	for i, a := range applied {
+		id := changes[i].Job
+		switch {
+		case a.Err == nil:
+			r.changed(id)
+		case errors.Is(a.Err, store.ErrStale):
+			stale = append(stale, id)
+		default:
+			r.refused(ctx, id, notFoundAs(fmt.Errorf("write the decision: %w", a.Err), jobNotFound(id.String())))
+		}
+	}
+	return stale, nil
+}
+
+func (r *bulkRun) changed(id job.ID) {
+	r.out.Changed++
+	r.out.ChangedJobIds = append(r.out.ChangedJobIds, id.String())
+}
+
+func (r *bulkRun) refused(ctx context.Context, id job.ID, err error) {
+	r.out.Failures = append(r.out.Failures, &fireoncev1.BulkFailure{JobId: id.String(), Error: r.itemError(ctx, err)})
+}

@@ -1,0 +1,195 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// intake checks what one call submits and answers for it. It reads each
+// connection, and each job that is replied to, once for the whole call.
+type intake struct {
+	*jobService
+	who    caller
+	view   *shown
+	conns  map[job.ID]read[store.Connection]
+	before map[job.ID]read[job.Snapshot]
+}
+
+// read is what a read of the store gave.
+type read[T any] struct {
+	value T
+	err   error
+}
+
+func (s *jobService) intake(ctx context.Context, who caller) *intake {
+	return &intake{
+		jobService: s, who: who, view: s.shown(ctx, who.project),
+		conns: make(map[job.ID]read[store.Connection]), before: make(map[job.ID]read[job.Snapshot]),
+	}
+}
+
+// check is everything that a new job must pass and a repeat need not. It
+// completes the submission with what only these checks can tell.
+func (in *intake) check(ctx context.Context, sub *submission) error {
+	var err error
+	if sub.at, err = in.checkTime("scheduled_for", sub.at); err != nil {
+		return err
+	}
+	if err := checkTimeZone(sub.spec.TimeZone); err != nil {
+		return err
+	}
+	if err := checkSize(sub.spec.Payload); err != nil {
+		return err
+	}
+	conn, err := in.connection(ctx, sub.spec.Connection)
+	if err != nil {
+		return err
+	}
+	sub.class = conn.Class
+	sub.spec.ID = in.cfg.NewID()
+	sub.spec.HoldKey, err = in.prepare(ctx, conn, sub.spec)
+	return err
+}
+
+func checkSize(payload []byte) error {
+	if n := len(payload); n > job.MaxPayload {
+		return refuse(fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_TOO_LARGE,
+			fmt.Sprintf("the encoded payload has %d bytes, at most %d are allowed", n, job.MaxPayload),
+			"field", "payload", "size", strconv.Itoa(n), "limit", strconv.Itoa(job.MaxPayload))
+	}
+	return nil
+}
+
+// connection reads the connection that a job is for.
+func (in *intake) connection(ctx context.Context, id job.ID) (store.Connection, error) {
+	r, known := in.conns[id]
+	if !known {
+		r.value, r.err = in.store.Connection(ctx, in.who.project, id)
+		if r.err != nil {
+			r.err = notFoundAs(fmt.Errorf("read the connection: %w", r.err), connectionNotFound(id))
+		} else {
+			in.view.conns[id] = r.value
+		}
+		in.conns[id] = r
+	}
+	return r.value, r.err
+}
+
+// prepare has the connector check a job's content, and gives its hold key.
+func (in *intake) prepare(ctx context.Context, conn store.Connection, spec job.Spec) (holdKey string, err error) {
+	replyTo, err := in.predecessor(ctx, spec)
+	if err != nil {
+		return "", err
+	}
+	code, known := in.cfg.Connectors.Get(conn.Connector)
+	switch {
+	case !conn.Deleted.IsZero():
+		return "", disabled(conn, "was deleted")
+	case !known:
+		return "", disabled(conn, fmt.Sprintf("needs connector %q, which this server does not have", conn.Connector))
+	case !spec.ReplyTo.IsZero() && !code.Describe().Replies:
+		return "", refuse(fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_INVALID,
+			fmt.Sprintf("reply_to_job_id: jobs of connector %q cannot reply to others", conn.Connector),
+			"field", "reply_to_job_id", "connector", conn.Connector)
+	}
+	prepared, err := code.Prepare(connector.Request{
+		EffectKey: job.EffectKey(spec.ID, 1), Settings: conn.Settings,
+		PayloadKind: spec.PayloadKind, Payload: spec.Payload, ReplyTo: replyTo,
+	})
+	if err != nil {
+		return "", fmt.Errorf("check the payload: %w", err)
+	}
+	return prepared.HoldKey, nil
+}
+
+func disabled(conn store.Connection, why string) *fault {
+	return refuse(fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_DISABLED,
+		fmt.Sprintf("connection %s %s", conn.ID, why), "connection_id", conn.ID.String())
+}
+
+// predecessor checks the job that a job replies to, and gives the external id
+// of its effect if there is one yet. It exists before the reply has an id, so a
+// chain of replies never closes to a ring.
+func (in *intake) predecessor(ctx context.Context, spec job.Spec) (externalID string, err error) {
+	id := spec.ReplyTo
+	if id.IsZero() {
+		return "", nil
+	}
+	r, known := in.before[id]
+	if !known {
+		r.value, r.err = in.store.Job(ctx, store.Ref{Project: in.who.project, ID: id})
+		if r.err != nil {
+			r.err = notFoundAs(fmt.Errorf("read reply_to_job_id: %w", r.err), jobNotFound(id.String()))
+		}
+		in.before[id] = r
+	}
+	switch {
+	case r.err != nil:
+		return "", r.err
+	case r.value.Connection != spec.Connection:
+		return "", refuse(fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_INVALID,
+			fmt.Sprintf("reply_to_job_id: job %s is of another connection", id), "field", "reply_to_job_id", "job_id", id.String())
+	case r.value.Effect == nil:
+		return "", nil
+	default:
+		return r.value.Effect.ExternalID, nil
+	}
+}
+
+// lookUp answers a request that is not to be stored: its key may be bound.
+func (in *intake) lookUp(ctx context.Context, sub submission, refused error) (*fireoncev1.ScheduleJobResponse, error) {
+	bound, err := in.store.Job(ctx, store.Ref{Project: in.who.project, Key: sub.spec.Key})
+	switch {
+	case err == nil:
+		return in.repeated(ctx, sub, bound)
+	case !errors.Is(err, store.ErrNotFound):
+		return nil, fmt.Errorf("look up the key: %w", err)
+	case refused != nil:
+		return nil, refused
+	default:
+		return validated(sub)
+	}
+}
+
+// stored answers with the store's verdict on a request.
+func (in *intake) stored(ctx context.Context, sub submission, c store.Created) (*fireoncev1.ScheduleJobResponse, error) {
+	switch {
+	case errors.Is(c.Err, store.ErrReplyTo):
+		return nil, jobNotFound(sub.spec.ReplyTo.String())
+	case c.Err != nil:
+		return nil, notFoundAs(fmt.Errorf("store the job: %w", c.Err), connectionNotFound(sub.spec.Connection))
+	case !c.Created:
+		return in.repeated(ctx, sub, c.Snapshot)
+	default:
+		out, err := withPayload(in.view.job(ctx, c.Snapshot), sub.spec.Payload)
+		return &fireoncev1.ScheduleJobResponse{Job: out, Created: true}, err
+	}
+}
+
+// repeated answers a request whose key is bound: with the stored job when it is
+// the same request, else with the fields that differ.
+func (in *intake) repeated(ctx context.Context, sub submission, bound job.Snapshot) (*fireoncev1.ScheduleJobResponse, error) {
+	if differ := sub.spec.Fingerprint.Diff(bound.Fingerprint); len(differ) > 0 {
+		return nil, keyReused(&fireoncev1.IdempotencyConflict{
+			JobId: idToWire(bound.ID), ScheduledFor: timeToWire(bound.ScheduledFor),
+			State: stateToWire(bound.State), MismatchedFields: differ,
+		})
+	}
+	out, err := withPayload(in.view.job(ctx, bound), bound.Payload)
+	return &fireoncev1.ScheduleJobResponse{Job: out}, err
+}
+
+// validated shows the job that would be stored. It has no id and no state.
+func validated(sub submission) (*fireoncev1.ScheduleJobResponse, error) {
+	j := job.Job{Spec: sub.spec, Status: job.Status{ScheduledFor: sub.at, Class: sub.class}}
+	j.ID = job.ID{}
+	out, err := withPayload(jobToWire(j), sub.spec.Payload)
+	return &fireoncev1.ScheduleJobResponse{Job: out}, err
+}

@@ -1,0 +1,67 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
+	"github.com/fireonce/fireonce/store"
+)
+
+const (
+	// statsKept is how old an answer of GetStats may be.
+	statsKept = 5 * time.Second
+	// statsEntries bounds the answers that are kept, statsAtOnce the measurements
+	// that the database has to bear at one time.
+	statsEntries, statsAtOnce = 256, 2
+	// defaultStatsWindow is GetStatsRequest.window when unset.
+	defaultStatsWindow = 24 * time.Hour
+)
+
+// statsService answers fireonce.v1.StatsService.
+type statsService struct {
+	fireoncev1connect.UnimplementedStatsServiceHandler
+	*Server
+	kept *memo[store.StatsQuery, *fireoncev1.GetStatsResponse]
+}
+
+func newStatsService(s *Server) *statsService {
+	return &statsService{Server: s, kept: newMemo[store.StatsQuery, *fireoncev1.GetStatsResponse](
+		s.cfg.Now, statsKept, s.cfg.Limits.MaxDeadline, statsEntries, statsAtOnce)}
+}
+
+// GetStats implements the RPC.
+func (s *statsService) GetStats(ctx context.Context, req *fireoncev1.GetStatsRequest) (*fireoncev1.GetStatsResponse, error) {
+	if err := noUnknown(req); err != nil {
+		return nil, err
+	}
+	conn, err := idFromWire("connection_id", req.GetConnectionId())
+	if err != nil {
+		return nil, err
+	}
+	q := store.StatsQuery{Project: callerOf(ctx).project, Connection: conn, Window: defaultStatsWindow}
+	if req.GetWindow() != nil {
+		q.Window = durationFromWire(req.GetWindow())
+	}
+	// The answer is shared: nobody may change it.
+	return s.kept.get(ctx, q, func(ctx context.Context) (*fireoncev1.GetStatsResponse, error) { return s.measure(ctx, q) })
+}
+
+func (s *statsService) measure(ctx context.Context, q store.StatsQuery) (*fireoncev1.GetStatsResponse, error) {
+	if !q.Connection.IsZero() {
+		if _, err := s.store.Connection(ctx, q.Project, q.Connection); err != nil {
+			return nil, notFoundAs(fmt.Errorf("read the connection: %w", err), connectionNotFound(q.Connection))
+		}
+	}
+	st, err := s.store.Stats(ctx, q)
+	if err != nil {
+		return nil, fmt.Errorf("measure: %w", err)
+	}
+	meta, err := s.store.Meta(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("describe the database: %w", err)
+	}
+	return statsToWire(st, meta), nil
+}

@@ -1,0 +1,104 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"connectrpc.com/connect"
+	"connectrpc.com/grpchealth"
+)
+
+// Rules of this file: what a server says of itself beside the API. A
+// quarantined database stops the sending and nothing else: jobs are still
+// stored and read. So a quarantined server is healthy, or a balancer would take
+// away the very calls that work; it is said in words on every surface instead:
+// here, in GetStats, and in blocked_reason of every job that waits.
+
+// landingWait is how long a person waits to be told about the database.
+const landingWait = 2 * time.Second
+
+// landing tells a person what has answered.
+func (s *Server) landing(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	ctx, cancel := context.WithTimeout(r.Context(), landingWait)
+	defer cancel()
+	notice := ""
+	switch meta, err := s.meta(ctx); {
+	case err != nil:
+		notice = "\nThe database cannot be reached.\n"
+	case meta.Quarantined != "":
+		notice = "\nQUARANTINED. " + quarantineWords + "\nJobs are stored and read as ever. GET /status says why.\n"
+	}
+	_, _ = fmt.Fprintf(w, `Fireonce %s
+%s
+Schedule a side effect. It takes effect once, or Fireonce says plainly that it
+does not know.
+
+This port speaks Connect, gRPC and gRPC-Web:
+  POST /%s/…    (JSON with Content-Type: application/json)
+  gRPC health and reflection are on: grpcurl -plaintext HOST:PORT list
+`, s.cfg.Version, notice, strings.Join(services, "/…\n  POST /"))
+}
+
+// statusReport is what GET /status answers, for operators and their scripts.
+type statusReport struct {
+	Version string `json:"version"`
+	// Engine is "sqlite" or "postgres".
+	Engine      string `json:"engine"`
+	StoreID     string `json:"store_id"`
+	Incarnation int64  `json:"incarnation"`
+	// QuarantineReason says why nothing is being sent; empty: all is well.
+	QuarantineReason string `json:"quarantine_reason"`
+	// EventLagSeconds is how far the end of the event log is behind.
+	EventLagSeconds float64 `json:"event_lag_seconds"`
+	Stopping        bool    `json:"stopping"`
+}
+
+// status says how the server and its database are: 200 with a report, or 503
+// when the database cannot be reached.
+func (s *Server) status(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), s.cfg.Limits.DefaultDeadline)
+	defer cancel()
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	meta, err := s.meta(ctx)
+	if err != nil {
+		s.log.ErrorContext(ctx, "status", "request_id", requestID(ctx), "cause", err.Error())
+		http.Error(w, "the database cannot be reached", http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(statusReport{ // a client that has gone gets no answer
+		Version: s.cfg.Version, Engine: meta.Engine, StoreID: meta.StoreID.String(), Incarnation: meta.Incarnation,
+		QuarantineReason: meta.Quarantined, EventLagSeconds: meta.EventLag.Seconds(), Stopping: s.health.stopping.Load(),
+	})
+}
+
+// health answers gRPC health checks: serving, until Shutdown.
+type health struct{ stopping atomic.Bool }
+
+func newHealth() *health { return &health{} }
+
+func (h *health) stop() { h.stopping.Store(true) }
+
+// Check implements grpchealth.Checker.
+func (h *health) Check(_ context.Context, req *grpchealth.CheckRequest) (*grpchealth.CheckResponse, error) {
+	known := req.Service == "" || req.Service == grpchealth.HealthV1ServiceName
+	for _, name := range services {
+		known = known || req.Service == name
+	}
+	switch {
+	case !known:
+		return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("no service %q", req.Service))
+	case h.stopping.Load():
+		return &grpchealth.CheckResponse{Status: grpchealth.StatusNotServing}, nil
+	default:
+		return &grpchealth.CheckResponse{Status: grpchealth.StatusServing}, nil
+	}
+}

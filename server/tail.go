@@ -1,0 +1,127 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file: while anybody follows, one look at the log's end, at
+// least every poll interval and soon after each hint of the store, serves every
+// stream of this server. A stream reads for itself only when the log has grown,
+// so a thousand idle ones cost the store what one does. The look is the truth;
+// the hint only makes it come sooner.
+
+// pollGap is the shortest time between two looks when hints come thick.
+const pollGap = 20 * time.Millisecond
+
+// tail watches the end of the event log.
+type tail struct {
+	store store.Store
+	poll  time.Duration
+	limit time.Duration // for one look
+
+	mu        sync.Mutex
+	followers int
+	stop      context.CancelFunc
+	grown     chan struct{} // closed when the log has grown since it was made
+}
+
+func newTail(s store.Store, poll, limit time.Duration) *tail {
+	return &tail{store: s, poll: poll, limit: limit, grown: make(chan struct{})}
+}
+
+// follow keeps the look going until leave is called.
+func (t *tail) follow(ctx context.Context) (leave func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.followers++
+	if t.followers == 1 {
+		var own context.Context
+		own, t.stop = context.WithCancel(context.WithoutCancel(ctx))
+		go t.run(own)
+	}
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.followers--; t.followers == 0 {
+			t.stop()
+		}
+	}
+}
+
+// next gives the channel that is closed when the log has grown from now on. Ask
+// for it before the log is read, so that nothing falls between the two.
+func (t *tail) next() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.grown
+}
+
+func (t *tail) wake() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	close(t.grown)
+	t.grown = make(chan struct{})
+}
+
+// run looks until nobody follows.
+func (t *tail) run(ctx context.Context) {
+	hints, unwatch := t.store.Watch(store.WatchEvents)
+	defer unwatch()
+	var end, incarnation int64 = -1, -1
+	for {
+		looked := time.Now()
+		page, err := t.look(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		// Who follows reads too after a failure, and tells its client.
+		if err != nil || page.End != end || page.Incarnation != incarnation {
+			t.wake()
+		}
+		end, incarnation = page.End, page.Incarnation
+		if !t.rest(ctx, hints, looked) {
+			return
+		}
+	}
+}
+
+func (t *tail) look(ctx context.Context) (store.EventPage, error) {
+	ctx, cancel := context.WithTimeout(ctx, t.limit)
+	defer cancel()
+	return logEnd(ctx, t.store, DefaultProject)
+}
+
+// rest waits for the next look; false: there is none.
+func (t *tail) rest(ctx context.Context, hints <-chan struct{}, looked time.Time) bool {
+	poll := time.NewTimer(t.poll)
+	defer poll.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-poll.C:
+		return true
+	case <-hints:
+	}
+	poll.Reset(max(0, pollGap-time.Since(looked)))
+	select {
+	case <-ctx.Done():
+		return false
+	case <-poll.C:
+		return true
+	}
+}
+
+// logEnd reads no events, only the log's present end and its incarnation.
+func logEnd(ctx context.Context, s store.Store, project string) (store.EventPage, error) {
+	page, err := s.Events(ctx, store.EventQuery{Project: project, After: math.MaxInt64, Limit: 1})
+	if err != nil {
+		return page, fmt.Errorf("read the log's end: %w", err)
+	}
+	return page, nil
+}

@@ -1,0 +1,79 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// Rules of this file: what moves a job in time. A requested time is judged as
+// it was sent first, so that a repeat of a move that is in place succeeds
+// however late it comes; a move that is still to be made has its time checked.
+
+// timed checks a requested time and makes the evidence for it; the zero time,
+// "now", needs no check.
+func (s *jobService) timed(at time.Time, evidence func(time.Time) job.Evidence) func(context.Context, job.Snapshot) (checked, error) {
+	return func(context.Context, job.Snapshot) (checked, error) {
+		at, err := s.checkTime("scheduled_for", at)
+		if err != nil {
+			return checked{}, err
+		}
+		return checked{evidence: evidence(at)}, nil
+	}
+}
+
+// RescheduleJob implements the RPC.
+func (s *jobService) RescheduleJob(ctx context.Context, req *fireoncev1.RescheduleJobRequest) (*fireoncev1.RescheduleJobResponse, error) {
+	if err := noUnknown(req); err != nil {
+		return nil, err
+	}
+	at, err := timeFromWire("scheduled_for", req.GetScheduledFor())
+	if err != nil {
+		return nil, err
+	}
+	window := durationFromWire(req.GetStartWindow())
+	move := func(at time.Time) job.Evidence { return job.RescheduleAsked{At: at, Window: window} }
+	snap, err := s.change(ctx, wish{
+		id: req.GetJobId(), etag: req.GetEtag(), ask: always(move(at)), check: s.timed(at, move),
+	})
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.wholeJob(ctx, snap)
+	return &fireoncev1.RescheduleJobResponse{Job: out}, err
+}
+
+// RunJobNow implements the RPC.
+func (s *jobService) RunJobNow(ctx context.Context, req *fireoncev1.RunJobNowRequest) (*fireoncev1.RunJobNowResponse, error) {
+	if err := noUnknown(req); err != nil {
+		return nil, err
+	}
+	snap, err := s.change(ctx, wish{id: req.GetJobId(), etag: req.GetEtag(), ask: always(job.RunNowAsked{})})
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.wholeJob(ctx, snap)
+	return &fireoncev1.RunJobNowResponse{Job: out}, err
+}
+
+// RetryJob implements the RPC.
+func (s *jobService) RetryJob(ctx context.Context, req *fireoncev1.RetryJobRequest) (*fireoncev1.RetryJobResponse, error) {
+	if err := noUnknown(req); err != nil {
+		return nil, err
+	}
+	at, err := timeFromWire("scheduled_for", req.GetScheduledFor())
+	if err != nil {
+		return nil, err
+	}
+	again := func(at time.Time) job.Evidence { return job.RetryAsked{At: at} }
+	snap, err := s.change(ctx, wish{
+		id: req.GetJobId(), etag: req.GetEtag(), ask: always(again(at)), check: s.timed(at, again),
+	})
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.wholeJob(ctx, snap)
+	return &fireoncev1.RetryJobResponse{Job: out}, err
+}

@@ -1,0 +1,96 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// update is the content that a client wants a job to have. What it does not
+// name stays nil.
+type update struct {
+	kind    string
+	payload []byte
+	labels  map[string]string
+}
+
+// updateFromWire reads what update_mask names.
+func updateFromWire(req *fireoncev1.UpdateJobRequest) (update, error) {
+	var u update
+	if err := noUnknown(req); err != nil {
+		return u, err
+	}
+	paths := req.GetUpdateMask().GetPaths()
+	if slices.Contains(paths, "payload") {
+		if _, err := canonicalOrNil("payload", req.GetPayload()); err != nil {
+			return u, err
+		}
+		var err error
+		if u.kind, u.payload, err = payloadFromWire(req.GetPayload()); err != nil {
+			return u, err
+		}
+	}
+	if slices.Contains(paths, "labels") {
+		u.labels = maps.Clone(req.GetLabels())
+		if u.labels == nil {
+			u.labels = map[string]string{}
+		}
+	}
+	return u, nil
+}
+
+// inPlace tells whether a job has the content already.
+func (u update) inPlace(s job.Spec) bool {
+	samePayload := u.payload == nil || u.kind == s.PayloadKind && bytes.Equal(u.payload, s.Payload)
+	return samePayload && (u.labels == nil || maps.Equal(u.labels, s.Labels))
+}
+
+// UpdateJob implements the RPC.
+func (s *jobService) UpdateJob(ctx context.Context, req *fireoncev1.UpdateJobRequest) (*fireoncev1.UpdateJobResponse, error) {
+	u, err := updateFromWire(req)
+	if err != nil {
+		return nil, err
+	}
+	snap, err := s.change(ctx, wish{
+		id: req.GetJobId(), etag: req.GetEtag(),
+		ask:   func(snap job.Snapshot) job.Evidence { return job.UpdateAsked{Same: u.inPlace(snap.Spec)} },
+		check: func(ctx context.Context, snap job.Snapshot) (checked, error) { return s.checkUpdate(ctx, u, snap) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.wholeJob(ctx, snap)
+	return &fireoncev1.UpdateJobResponse{Job: out}, err
+}
+
+// checkUpdate checks new content as a submit's is, and lets the connector name
+// its hold key anew.
+func (s *jobService) checkUpdate(ctx context.Context, u update, snap job.Snapshot) (checked, error) {
+	content := &store.Content{Labels: u.labels}
+	if u.payload == nil {
+		return checked{content: content}, nil
+	}
+	if u.kind != snap.PayloadKind {
+		return checked{}, refuse(fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_INVALID,
+			fmt.Sprintf("payload.%s: the job's payload is of kind %s, and stays of it", u.kind, snap.PayloadKind),
+			"field", "payload."+u.kind, "kind", snap.PayloadKind)
+	}
+	if err := checkSize(u.payload); err != nil {
+		return checked{}, err
+	}
+	in := s.intake(ctx, callerOf(ctx))
+	conn, err := in.connection(ctx, snap.Connection)
+	if err != nil {
+		return checked{}, err
+	}
+	spec := snap.Spec
+	spec.Payload, content.Payload = u.payload, u.payload
+	content.HoldKey, err = in.prepare(ctx, conn, spec)
+	return checked{content: content}, err
+}
