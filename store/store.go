@@ -353,9 +353,18 @@ var (
 	ErrWindowOver = errors.New("start window over")
 	// ErrHeld: the hold key is held.
 	ErrHeld = errors.New("held")
-	// ErrGated: another open intent has the same content.
+	// ErrGated: another open intent has the same content. Engines return it as a
+	// *GatedError.
 	ErrGated = errors.New("gated")
 )
+
+// GatedError is ErrGated with the job whose open intent has the same content.
+type GatedError struct{ By job.ID }
+
+func (e *GatedError) Error() string { return ErrGated.Error() + ": by job " + e.By.String() }
+
+// Is makes the error one of ErrGated.
+func (e *GatedError) Is(target error) bool { return target == ErrGated }
 
 // Change is one decision to write.
 type Change struct {

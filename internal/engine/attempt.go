@@ -30,18 +30,39 @@ type ready struct {
 	identity string
 	credVer  int
 	mark     string
+	// content is what is reserved for the job while it is worked on; behind the
+	// job that works on the same content already.
+	content string
+	behind  job.ID
 }
 
 // work takes one claimed job through its attempt.
 func (e *Engine) work(ctx context.Context, l store.Leased) {
 	failpoint.Hit(failpoint.Claimed)
+	if holder, waits := e.gates.holder(l.ID); waits && e.inTheWay(ctx, holder) {
+		e.waitBehind(ctx, l, holder)
+		return
+	}
 	lease := e.keepLease(ctx, l)
-	r, refused := e.prepare(lease.ctx, l, nil)
-	lost := lease.stop()
-	if refused != nil {
-		if lost {
-			return // somebody else decides about this job now
+	if l.Attempt > 0 && l.Class == job.Observable {
+		var on bool
+		if l, on = e.lookFirst(ctx, lease, l); !on {
+			lease.stop()
+			return
 		}
+	}
+	r, refused := e.prepare(lease.ctx, l, nil)
+	if r.content != "" {
+		defer e.gates.release(r.content, l.ID)
+	}
+	lost := lease.stop()
+	switch {
+	case lost && refused != nil:
+		return // somebody else decides about this job now
+	case !r.behind.IsZero():
+		e.waitBehind(ctx, l, r.behind)
+		return
+	case refused != nil:
 		e.giveBack(ctx, l, *refused)
 		return
 	}
@@ -82,12 +103,20 @@ func (e *Engine) prepare(ctx context.Context, l store.Leased, first *job.Attempt
 	if refused != nil {
 		return ready{}, refused
 	}
+	if first == nil && !l.Spec.ReplyTo.IsZero() && l.ReplyTo == "" {
+		return ready{}, &job.Deferred{
+			Kind: job.FailPermanent,
+			Message: "the job that this one replies to has no known id at the platform: it was taken as sent " +
+				"without a proof, or the platform gave none; nothing was sent",
+		}
+	}
 	key := job.EffectKey(l.ID, l.Round)
 	if first != nil {
 		key = first.EffectKey
 	}
 	prepared, err := c.Prepare(connector.Request{
 		EffectKey: key, Settings: l.Connection.Settings, PayloadKind: l.PayloadKind, Payload: l.Payload,
+		ReplyTo: l.ReplyTo,
 	})
 	if err != nil {
 		return ready{}, refusal(err, job.FailPermanent, opening.Credential)
@@ -97,13 +126,20 @@ func (e *Engine) prepare(ctx context.Context, l store.Leased, first *job.Attempt
 	}
 	opening.Prepared = prepared
 	r = ready{prepared: prepared, traits: cp.Traits, identity: cp.Identity, credVer: opening.Credential.Version}
+	if content := contentOf(l, cp.Identity, prepared); content != "" {
+		if holder := e.gates.reserve(content, l.ID); holder != l.ID {
+			r.behind = holder
+			return r, &job.Deferred{Kind: job.FailHeld}
+		}
+		r.content = content
+	}
 	if r.traits.Class == job.Observable {
 		if r.mark, refused = e.watermark(ctx, c, opening); refused != nil {
-			return ready{}, refused
+			return r, refused
 		}
 	}
 	if r.session, err = c.Open(ctx, opening); err != nil {
-		return ready{}, refusal(err, job.FailTransient, opening.Credential)
+		return r, refusal(err, job.FailTransient, opening.Credential)
 	}
 	return r, nil
 }
@@ -116,11 +152,11 @@ func (e *Engine) opening(ctx context.Context, l store.Leased) (connector.Connect
 	c, ok := e.Connectors.Get(l.Connection.Connector)
 	if !ok {
 		return fail(job.Deferred{
-			Kind: job.FailHeld, RetryAfter: time.Minute,
+			Kind: job.FailHeld, RetryAfter: patience(l, time.Minute, unfitMost),
 			Message: fmt.Sprintf("this server has no connector %q", l.Connection.Connector),
 		})
 	}
-	cred, deferred := e.credential(ctx, l.Connection)
+	cred, deferred := e.credential(ctx, l)
 	if deferred != nil {
 		return fail(*deferred)
 	}
@@ -139,7 +175,12 @@ func (e *Engine) opening(ctx context.Context, l store.Leased) (connector.Connect
 	return c, o, cp, nil
 }
 
-func (e *Engine) credential(ctx context.Context, c store.Connection) (connector.Credential, *job.Deferred) {
+// unfitMost is the longest wait for a server that can serve the job: one with
+// its connector, or the key of its credential.
+const unfitMost = time.Hour
+
+func (e *Engine) credential(ctx context.Context, l store.Leased) (connector.Credential, *job.Deferred) {
+	c := l.Connection
 	if c.CredentialVersion == 0 {
 		return connector.Credential{}, nil
 	}
@@ -153,7 +194,8 @@ func (e *Engine) credential(ctx context.Context, c store.Connection) (connector.
 	if err != nil {
 		e.Log.Error("a credential cannot be opened; is the key file the right one?", "connection", c.ID.String(), "err", err)
 		return connector.Credential{}, &job.Deferred{
-			Kind: job.FailHeld, RetryAfter: time.Minute, Message: "the server cannot decrypt this connection's credential",
+			Kind: job.FailHeld, RetryAfter: patience(l, time.Minute, unfitMost),
+			Message: "the server cannot decrypt this connection's credential",
 		}
 	}
 	cred.Version = sealed.Version
@@ -214,6 +256,9 @@ func (e *Engine) armAndSend(l store.Leased, r ready, rearm bool) {
 	failpoint.Hit(failpoint.Armed)
 	outcome := e.send(armed, r.session, item, start)
 	failpoint.Hit(failpoint.Answered)
+	if outcome.Result == job.ResultUnknown {
+		e.early.set(l.ID, start.Time.Add(item.Fence+r.traits.ReadLag), e.Clock.Read().Time)
+	}
 	e.settle(armed.Snapshot, l.Connection, outcome, job.ID{})
 	failpoint.Hit(failpoint.Settled)
 }
@@ -292,8 +337,13 @@ func (e *Engine) refusedArm(l store.Leased, why error) {
 		d.Message = "the target is held"
 		d.RetryAfter = heldFor(l)
 	case errors.Is(why, store.ErrGated):
-		d.Message = "waits for another job with the same content"
-		d.RetryAfter = 5 * time.Second
+		var gated *store.GatedError
+		var holder job.ID
+		if errors.As(why, &gated) {
+			holder = gated.By
+		}
+		e.waitBehind(e.hard, l, holder)
+		return
 	default:
 		e.Log.Error("the store refused an arm", "job", l.ID.String(), "err", why)
 		d = job.Deferred{Kind: job.FailTransient, Message: "internal error before sending; nothing was sent"}
@@ -303,11 +353,11 @@ func (e *Engine) refusedArm(l store.Leased, why error) {
 
 // heldFor is how long to leave a held target alone: until its rate limit ends,
 // as far as that is known; a pause and a refused credential, which end when a
-// person ends them, are asked about once a minute.
+// person ends them, are asked about once a minute and ever more rarely.
 func heldFor(l store.Leased) time.Duration {
-	const least, most = time.Second, 5 * time.Minute
+	const least, most, heldMost = time.Second, 5 * time.Minute, 10 * time.Minute
 	if !l.Connection.AuthHoldAt.IsZero() || !l.Connection.PausedAt.IsZero() {
-		return time.Minute
+		return patience(l, time.Minute, heldMost)
 	}
 	return min(max(l.Connection.RateLimitedUntil.Sub(l.Now), least), most)
 }

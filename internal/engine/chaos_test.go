@@ -124,15 +124,15 @@ func (w *world) misbehave(d *dice) {
 		w.platform.commit(c.EffectKey)
 		return job.Outcome{Result: job.ResultSucceeded, ExternalID: "object-" + c.EffectKey}
 	}
-	w.platform.observe = func(a job.Attempt) job.Observation {
+	w.platform.observe = func(l connector.Look) job.Observation {
 		pause(10 * time.Second)
 		if d.one(4) {
 			return job.Observation{Verdict: job.SawInconclusive}
 		}
 		w.platform.mu.Lock()
 		defer w.platform.mu.Unlock()
-		if w.platform.effects[a.EffectKey] > 0 {
-			return job.Observation{Verdict: job.SawPresent, ExternalID: "object-" + a.EffectKey}
+		if w.platform.effects[l.First.EffectKey] > 0 {
+			return job.Observation{Verdict: job.SawPresent, ExternalID: "object-" + l.First.EffectKey}
 		}
 		return job.Observation{Verdict: job.SawAbsent}
 	}

@@ -92,6 +92,10 @@ type Engine struct {
 	senders slots
 	lookers slots
 	busy    sync.WaitGroup
+	shares  *shares
+	gates   *gates
+	early   early
+	trouble trouble
 }
 
 // New checks the configuration and makes an engine. Run starts it.
@@ -114,7 +118,10 @@ func New(c Config) (*Engine, error) {
 	if c.Grace < time.Second || c.Lease < time.Second {
 		return nil, errors.New("engine: grace and lease must be at least 1 s")
 	}
-	e := &Engine{Config: c, senders: newSlots(c.Senders), lookers: newSlots(c.Lookers)}
+	e := &Engine{
+		Config: c, senders: newSlots(c.Senders), lookers: newSlots(c.Lookers),
+		shares: newShares(c.Lookers), gates: newGates(), trouble: trouble{log: c.Log},
+	}
 	e.hard, e.kill = context.WithCancel(context.Background())
 	return e, nil
 }
@@ -134,6 +141,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	loops.Go(func() { e.dispatch(ctx) })
 	loops.Go(func() { e.sweeps(ctx) })
 	loops.Go(func() { e.looks(ctx) })
+	loops.Go(func() { e.keepGates(ctx) })
 	loops.Wait()
 
 	drained := make(chan struct{})
@@ -165,10 +173,10 @@ func (e *Engine) dispatch(ctx context.Context) {
 			return
 		}
 		leased, err := e.Store.Claim(ctx, store.ClaimParams{Worker: e.Worker, Lease: e.Lease, Limit: free})
+		e.trouble.store(ctx, opClaim, err)
 		if err != nil {
 			e.senders.release(free)
-			e.logStore(ctx, "claim", err)
-			idle.pause(ctx, work, e.Poll)
+			sleep(ctx, e.afterFailure(err))
 			continue
 		}
 		e.senders.release(free - len(leased))
@@ -188,17 +196,11 @@ func (e *Engine) dispatch(ctx context.Context) {
 // nextDue asks how long nothing will be due.
 func (e *Engine) nextDue(ctx context.Context) time.Duration {
 	due, err := e.Store.NextDue(ctx, e.Poll)
+	e.trouble.store(ctx, opNextDue, err)
 	if err != nil {
-		e.logStore(ctx, "next due", err)
 		return e.Poll
 	}
 	return due
-}
-
-func (e *Engine) logStore(ctx context.Context, op string, err error) {
-	if ctx.Err() == nil {
-		e.Log.Error("store call failed", "op", op, "err", err)
-	}
 }
 
 // jitter draws the factor that Decide shortens back-offs with.

@@ -71,7 +71,7 @@ func TestPanicsAreContained(t *testing.T) {
 				return unknown("lost")
 			}
 			first := true
-			w.platform.observe = func(job.Attempt) job.Observation {
+			w.platform.observe = func(connector.Look) job.Observation {
 				if first {
 					first = false
 					panic("boom")

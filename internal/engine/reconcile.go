@@ -3,11 +3,8 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
-	"runtime/debug"
 	"time"
 
-	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/failpoint"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
@@ -28,7 +25,7 @@ func (e *Engine) sweeps(ctx context.Context) {
 
 // looks looks at unknown outcomes, as many at once as there are lookers.
 func (e *Engine) looks(ctx context.Context) {
-	e.again(ctx, func() (int, bool) { return e.takeLooks(ctx), false })
+	e.again(ctx, func() (int, bool) { return e.takeLooks(ctx) })
 }
 
 // again does one thing whenever something may be due, until ctx ends. do tells
@@ -51,7 +48,7 @@ func (e *Engine) again(ctx context.Context, do func() (did int, more bool)) {
 func (e *Engine) sweep(ctx context.Context) int {
 	overdue, err := e.Store.Overdue(ctx, sweepBatch)
 	if err != nil {
-		e.logStore(ctx, "overdue", err)
+		e.trouble.store(ctx, opSweep, err)
 		return 0
 	}
 	changes := make([]store.Change, 0, len(overdue))
@@ -65,18 +62,18 @@ func (e *Engine) sweep(ctx context.Context) int {
 			changes = append(changes, store.Change{Job: s.ID, Version: s.Version, Decision: d, Actor: e.Worker})
 		}
 	}
-	if len(changes) == 0 {
-		return 0
+	var applied []store.Applied
+	if len(changes) > 0 {
+		applied, err = e.Store.Apply(ctx, changes)
 	}
-	applied, err := e.Store.Apply(ctx, changes)
-	if err != nil {
-		e.logStore(ctx, "sweep", err)
+	e.trouble.store(ctx, opSweep, err)
+	if err != nil || len(changes) == 0 {
 		return 0
 	}
 	for i, a := range applied {
 		switch {
 		case a.Err == nil:
-			e.logEnd(a.Snapshot, changes[i].Decision)
+			e.wrote(a.Snapshot, changes[i].Decision)
 		case !errors.Is(a.Err, store.ErrStale): // stale: its worker came first
 			e.Log.Error("an overdue job could not be swept", "job", changes[i].Job.String(), "err", a.Err)
 		}
@@ -96,29 +93,6 @@ func overdueEvidence(s job.Snapshot) job.Evidence {
 	}
 }
 
-// takeLooks leases due looks, as many as there are free lookers.
-func (e *Engine) takeLooks(ctx context.Context) int {
-	free := e.lookers.acquire(ctx, store.MaxBatch)
-	if free == 0 {
-		return 0
-	}
-	begun := e.Clock.Read() // before the store's clock is read
-	leased, err := e.Store.ClaimLooks(ctx, store.ClaimParams{Worker: e.Worker, Lease: e.Lease, Limit: free})
-	if err != nil {
-		e.lookers.release(free)
-		e.logStore(ctx, "claim looks", err)
-		return 0
-	}
-	e.lookers.release(free - len(leased))
-	for _, l := range leased {
-		e.busy.Go(func() {
-			defer e.lookers.release(1)
-			e.look(ctx, l, begun)
-		})
-	}
-	return len(leased)
-}
-
 // look does what Decide asks for about one unknown or accepted job, which was
 // leased at begun or later.
 func (e *Engine) look(ctx context.Context, l store.Leased, begun Reading) {
@@ -135,18 +109,19 @@ func (e *Engine) look(ctx context.Context, l store.Leased, begun Reading) {
 	case job.ActRearm:
 		e.replay(ctx, l, begun)
 	case job.ActObserve, job.ActPoll:
-		e.observe(ctx, l, d.Action)
+		e.lookOrPoll(ctx, l, d.Action)
 	case job.ActNothing: // it moved on; its look's lease is dropped with it
 	}
 }
 
 // replay repeats an unknown KEYED attempt: the same key, the same bytes.
 func (e *Engine) replay(ctx context.Context, l store.Leased, begun Reading) {
-	first, err := e.roundFirst(ctx, l)
-	if err != nil {
-		e.logStore(ctx, "read the first attempt", err)
+	attempts, err := e.Store.Attempts(ctx, store.Ref{ID: l.ID}, 0, job.MaxAttempts)
+	if err != nil || len(attempts) == 0 {
+		e.Log.Error("the attempts of a replay could not be read", "job", l.ID.String(), "err", err)
 		return // the look's lease ends and it is taken again
 	}
+	first := roundFirst(attempts, l.Round)
 	lease := e.keepLease(ctx, l)
 	r, refused := e.prepare(lease.ctx, l, &first)
 	lost := lease.stop()
@@ -178,69 +153,4 @@ func (e *Engine) stillReplays(l store.Leased, begun Reading) bool {
 	v.KeyAge, v.WindowLeft = v.KeyAge+gone, v.WindowLeft-gone
 	d, err := job.Decide(v, job.LookDue{})
 	return err == nil && d.Action == job.ActRearm
-}
-
-func (e *Engine) roundFirst(ctx context.Context, l store.Leased) (job.Attempt, error) {
-	attempts, err := e.Store.Attempts(ctx, store.Ref{ID: l.ID}, 0, job.MaxAttempts)
-	if err != nil {
-		return job.Attempt{}, err
-	}
-	for _, a := range attempts {
-		if a.Round == l.Round {
-			return a, nil
-		}
-	}
-	return job.Attempt{}, fmt.Errorf("job %s has no attempt in round %d", l.ID, l.Round)
-}
-
-// observe makes one read-only look or poll and settles what it saw.
-func (e *Engine) observe(ctx context.Context, l store.Leased, what job.Action) {
-	lease := e.keepLease(ctx, l)
-	ev := e.ask(lease.ctx, l, what)
-	if lease.stop() || ctx.Err() != nil {
-		return
-	}
-	e.settle(l.Snapshot, l.Connection, ev, l.ClaimToken)
-}
-
-// ask talks to the platform. Whatever goes wrong says nothing about the effect.
-func (e *Engine) ask(ctx context.Context, l store.Leased, what job.Action) (ev job.Evidence) {
-	begun := l.Now
-	blind := func(why string) job.Evidence {
-		return job.Looked{Observation: job.Observation{
-			Attempt: l.Attempt, Verdict: job.SawInconclusive, Detail: why, BegunAt: begun,
-		}}
-	}
-	defer func() {
-		if p := recover(); p != nil {
-			e.Log.Error("panic while looking", "job", l.ID.String(), "panic", p, "stack", string(debug.Stack()))
-			ev = blind("internal error while looking")
-		}
-	}()
-	ctx, cancel := context.WithTimeout(ctx, e.Lease)
-	defer cancel()
-	c, opening, _, refused := e.opening(ctx, l)
-	if refused != nil {
-		return *refused
-	}
-	first, err := e.roundFirst(ctx, l)
-	if err != nil {
-		return blind("the attempts could not be read")
-	}
-	if what == job.ActPoll {
-		poller, ok := c.(connector.Poller)
-		if !ok {
-			return blind("this connector cannot poll")
-		}
-		out := poller.Poll(ctx, opening, l.Handle)
-		out.Attempt, out.Polled, out.CredentialVersion = l.Attempt, true, opening.Credential.Version
-		return out
-	}
-	observer, ok := c.(connector.Observer)
-	if !ok {
-		return blind("this connector cannot look at its platform")
-	}
-	seen := observer.Observe(ctx, opening, connector.Look{First: first, Fence: l.Fence})
-	seen.Attempt, seen.BegunAt = l.Attempt, begun // the store sets the end
-	return job.Looked{Observation: seen}
 }

@@ -23,28 +23,30 @@ const (
 //
 // token, when set, is the lease that the evidence speaks for: evidence about a
 // lease that is no longer held is worthless and ends quietly.
-func (e *Engine) settle(s job.Snapshot, conn store.Connection, ev job.Evidence, token job.ID) {
+//
+// It gives the job as it was written, or as it was read when the evidence
+// changes nothing, and whether the evidence is settled.
+func (e *Engine) settle(s job.Snapshot, conn store.Connection, ev job.Evidence, token job.ID) (job.Snapshot, bool) {
 	traits := e.traits(conn)
 	pause := settlePause
 	for {
-		stored, stale, err := e.settleOnce(s, traits, ev)
+		after, stale, err := e.settleOnce(s, traits, ev)
 		switch {
-		case stored:
-			return
+		case err == nil && !stale:
+			return after, true
 		case stale:
 			pause = settlePause
 		case errors.Is(err, store.ErrIllegal), errors.Is(err, store.ErrNotFound), errors.Is(err, errUndecidable):
 			e.Log.Error("evidence could not be applied", "job", s.ID.String(), "evidence", ev, "err", err)
-			return
+			return s, false
 		default:
-			e.Log.Error("evidence not stored yet", "job", s.ID.String(), "err", err)
 			sleep(e.hard, pause)
 			pause = min(2*pause, settleMaxPause)
 		}
 		if e.hard.Err() != nil {
 			e.Log.Error("shut down before this evidence was stored; the fence and the reconciler decide",
 				"job", s.ID.String(), "evidence", ev)
-			return
+			return s, false
 		}
 		fresh, err := e.read(s.ID)
 		if err != nil {
@@ -52,7 +54,7 @@ func (e *Engine) settle(s job.Snapshot, conn store.Connection, ev job.Evidence, 
 			continue
 		}
 		if !token.IsZero() && fresh.ClaimToken != token {
-			return
+			return fresh, false
 		}
 		s = fresh
 	}
@@ -61,28 +63,29 @@ func (e *Engine) settle(s job.Snapshot, conn store.Connection, ev job.Evidence, 
 var errUndecidable = errors.New("no decision")
 
 // settleOnce decides and writes once. stale says that the job has moved on.
-func (e *Engine) settleOnce(s job.Snapshot, traits job.Traits, ev job.Evidence) (stored, stale bool, err error) {
+func (e *Engine) settleOnce(s job.Snapshot, traits job.Traits, ev job.Evidence) (after job.Snapshot, stale bool, err error) {
 	d, err := job.Decide(s.View(traits, jitter()), ev)
 	if err != nil {
-		return false, false, errors.Join(errUndecidable, err)
+		return s, false, errors.Join(errUndecidable, err)
 	}
 	if d.Action != job.ActWrite {
-		return true, false, nil
+		return s, false, nil
 	}
 	ctx, cancel := context.WithTimeout(e.hard, storeTimeout)
 	defer cancel()
 	applied, err := e.Store.Apply(ctx, []store.Change{{Job: s.ID, Version: s.Version, Decision: d, Actor: e.Worker}})
+	e.trouble.store(e.hard, opApply, err)
 	if err != nil {
-		return false, false, err
+		return s, false, err
 	}
 	if errors.Is(applied[0].Err, store.ErrStale) {
-		return false, true, nil
+		return s, true, nil
 	}
 	if applied[0].Err != nil {
-		return false, false, applied[0].Err
+		return s, false, applied[0].Err
 	}
-	e.logEnd(applied[0].Snapshot, d)
-	return true, false, nil
+	e.wrote(applied[0].Snapshot, d)
+	return applied[0].Snapshot, false, nil
 }
 
 func (e *Engine) read(id job.ID) (job.Snapshot, error) {
@@ -107,8 +110,12 @@ func (e *Engine) traits(c store.Connection) job.Traits {
 	return own
 }
 
-// logEnd tells operators of the ends that need them.
-func (e *Engine) logEnd(s job.Snapshot, d job.Decision) {
+// wrote follows a decision that was written: it lets go whoever waited for the
+// job, and tells operators of the ends that need them.
+func (e *Engine) wrote(s job.Snapshot, d job.Decision) {
+	if !s.State.Gated() {
+		e.gates.ended(s.ID)
+	}
 	switch {
 	case d.Cause == job.CauseDuplicateEffect:
 		e.Log.Error("a second effect was seen", "job", s.ID.String(), "detail", d.Detail)

@@ -254,7 +254,8 @@ type platform struct {
 	publish func(n int, c connector.Commit) job.Outcome
 	open    func(n int) error
 	prepare func() error
-	observe func(a job.Attempt) job.Observation
+	observe func(l connector.Look) job.Observation
+	mark    func() (string, error)
 	poll    func(handle string) job.Outcome
 }
 
@@ -303,10 +304,15 @@ func (p *platform) Open(_ context.Context, o connector.Opening) (connector.Sessi
 	return &session{p: p, bytes: string(o.Prepared.Frozen)}, nil
 }
 
-func (p *platform) Watermark(context.Context, connector.Opening) (string, error) { return "mark", nil }
+func (p *platform) Watermark(context.Context, connector.Opening) (string, error) {
+	if p.mark != nil {
+		return p.mark()
+	}
+	return "mark", nil
+}
 
-func (p *platform) Observe(_ context.Context, _ connector.Opening, a job.Attempt) job.Observation {
-	return p.observe(a)
+func (p *platform) Observe(_ context.Context, _ connector.Opening, l connector.Look) job.Observation {
+	return p.observe(l)
 }
 
 func (p *platform) Poll(_ context.Context, _ connector.Opening, handle string) job.Outcome {

@@ -1,0 +1,52 @@
+package engine
+
+import (
+	"sync"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// mostEarly bounds what early remembers: as many jobs as can be unknown by this
+// process's own doing within some minutes.
+const mostEarly = 8192
+
+// early remembers when a job may be looked at again, on this process's own
+// monotonic clock. The store's clock says so too; but it may be set, and a look
+// that comes too early takes a write under way for an absence. What is forgotten
+// (a restart, too many jobs) leaves the store's clock alone in charge.
+type early struct {
+	mu sync.Mutex
+	at map[job.ID]time.Time
+}
+
+// set notes that the job is not to be looked at before the time. Both times
+// carry a monotonic reading.
+func (e *early) set(id job.ID, at, now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.at == nil {
+		e.at = make(map[job.ID]time.Time)
+	}
+	if len(e.at) >= mostEarly {
+		for other, t := range e.at {
+			if !t.After(now) {
+				delete(e.at, other)
+			}
+		}
+	}
+	if _, known := e.at[id]; known || len(e.at) < mostEarly {
+		e.at[id] = at
+	}
+}
+
+// left tells how long the job must still be left alone; zero: no longer.
+func (e *early) left(id job.ID, now time.Time) time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	at, known := e.at[id]
+	if known && !at.After(now) {
+		delete(e.at, id)
+	}
+	return max(0, at.Sub(now))
+}
