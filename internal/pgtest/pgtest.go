@@ -1,0 +1,32 @@
+//go:build unix
+
+// Package pgtest gives tests a PostgreSQL server of their own: a throwaway
+// cluster in a temporary folder, served on a Unix socket, with fsync on as the
+// service demands it.
+//
+// A test that needs a database calls [New]. A test that stops, kills, restores
+// or replicates the server calls [Start] and has a cluster to itself. Nothing is
+// left behind, also when the test's process is killed: see watchdog.go.
+//
+// Without PostgreSQL a test fails and says what to install; it never skips.
+package pgtest
+
+import (
+	"sync"
+	"testing"
+)
+
+// shared is the cluster of this test process. It ends with the process.
+var shared = sync.OnceValues(func() (*Cluster, error) { return create(Options{}) })
+
+// New gives the URL of a fresh, empty database on a cluster that all tests of
+// the process share. Its owner, the URL's user, is no superuser. It is dropped,
+// whoever is still connected, when the test ends.
+func New(tb testing.TB) string {
+	tb.Helper()
+	c, err := shared()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return c.URL(c.NewDatabase(tb))
+}
