@@ -110,6 +110,18 @@ func ClassifyNamed(a Answer, who string, secrets Secrets, keyed bool) job.Outcom
 	return o
 }
 
+// Unread says, fit for a user, why an answer to a read is none.
+func Unread(a Answer, who string, secrets Secrets) string {
+	switch {
+	case a.Status == 0:
+		return Clean(who+" could not be read ("+broke(a.Err)+")", MaxMessage)
+	case !a.Complete:
+		return Clean(who+" could not be read: it answered "+status(a.Status)+", but the answer broke off ("+broke(a.Err)+")", MaxMessage)
+	default:
+		return Clean(who+" could not be read: it answered "+status(a.Status)+excerpt(a, secrets), MaxMessage)
+	}
+}
+
 // RetryAfter reads the header of RFC 9110, section 10.2.3, in both its forms,
 // clamped. said tells whether there was a usable one.
 func RetryAfter(h http.Header, now time.Time) (wait time.Duration, said bool) {

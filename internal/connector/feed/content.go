@@ -1,0 +1,113 @@
+package feed
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// Limits of the API.
+const (
+	// MaxText bounds a post, in characters.
+	MaxText = 5000
+	// maxID bounds the platform's ids and cursors, in bytes.
+	maxID = 256
+)
+
+// content is a post: what every attempt sends alike.
+type content struct {
+	Text     string `json:"text"`
+	ReplyTo  string `json:"in_reply_to,omitempty"`
+	Language string `json:"language,omitempty"`
+}
+
+func read(p *fireoncev1.SocialPost, replyTo string) (content, error) {
+	c := content{Text: p.GetText(), ReplyTo: p.GetReplyToId(), Language: p.GetLanguage()}
+	switch {
+	case len(p.GetMedia()) > 0:
+		return c, badPayload(".media", "the connector feed sends text only; media are not supported")
+	case p.GetPlatformOptions() != nil:
+		return c, &connector.InputError{
+			Reason: connector.PayloadMismatch, Field: "payload.social_post", Msg: "the connector feed takes no options of a platform",
+		}
+	case !utf8.ValidString(c.Text) || utf8.RuneCountInString(c.Text) > MaxText:
+		return c, badPayload(".text", "at most 5000 characters of UTF-8")
+	case normal(c.Text) == "":
+		return c, badPayload(".text", "must not be blank")
+	case c.ReplyTo != "" && !validID(c.ReplyTo):
+		return c, badPayload(".reply_to_id", "not an id: 1 to 256 bytes without control characters")
+	case replyTo != "" && c.ReplyTo != "":
+		return c, badPayload(".reply_to_id", "goes not with a job that is replied to")
+	case replyTo != "" && !validID(replyTo):
+		return c, badPayload("", "the job that is replied to has no id that this platform could know")
+	case replyTo != "":
+		c.ReplyTo = replyTo
+	}
+	return c, nil
+}
+
+func badPayload(field, msg string) *connector.InputError {
+	return &connector.InputError{Reason: connector.BadPayload, Field: "payload.social_post" + field, Msg: msg}
+}
+
+// normal is a text in the form in which two texts are compared: NFC (UAX #15),
+// and each run of white space, ends of lines too, one space. A platform may
+// store a text in another form and change its white space, and no more.
+func normal(text string) string {
+	return strings.Join(strings.Fields(norm.NFC.String(text)), " ")
+}
+
+// validID tells whether a text can be an id or a cursor of the platform.
+func validID(id string) bool {
+	return id != "" && len(id) <= maxID && utf8.ValidString(id) &&
+		strings.IndexFunc(id, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 }) < 0
+}
+
+// fingerprint is what a post is known by among the account's posts: its text in
+// normal form, and what it replies to. It is the gate too: what cannot be told
+// apart must not be under way at the same time.
+func (c content) fingerprint() [sha256.Size]byte {
+	return fingerprint(c.Text, c.ReplyTo)
+}
+
+func fingerprint(text, replyTo string) [sha256.Size]byte {
+	return sha256.Sum256(job.NewCanon().Field(fieldText, []byte(normal(text))).Field(fieldReplyTo, []byte(replyTo)).Bytes())
+}
+
+// encode gives the request's body.
+func (c content) encode() ([]byte, error) { return json.Marshal(c) }
+
+// The frozen encoding: job.Canon with these fields in this order.
+const (
+	fieldText     = "text"
+	fieldReplyTo  = "in_reply_to"
+	fieldLanguage = "language"
+)
+
+func (c content) freeze() []byte {
+	return job.NewCanon().Field(fieldText, []byte(c.Text)).
+		Field(fieldReplyTo, []byte(c.ReplyTo)).Field(fieldLanguage, []byte(c.Language)).Bytes()
+}
+
+// thaw reads a frozen post: the bytes come from a database.
+func thaw(frozen []byte) (content, error) {
+	fields, err := connector.Thaw(frozen)
+	if err != nil {
+		return content{}, err
+	}
+	if len(fields) != 3 || fields[0].Name != fieldText || fields[1].Name != fieldReplyTo || fields[2].Name != fieldLanguage {
+		return content{}, connector.ErrBadFrozen
+	}
+	c := content{Text: string(fields[0].Value), ReplyTo: string(fields[1].Value), Language: string(fields[2].Value)}
+	if !utf8.ValidString(c.Text) || normal(c.Text) == "" || c.ReplyTo != "" && !validID(c.ReplyTo) {
+		return content{}, connector.ErrBadFrozen
+	}
+	return c, nil
+}

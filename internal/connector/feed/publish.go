@@ -1,0 +1,56 @@
+package feed
+
+import (
+	"bytes"
+
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// who names the platform in messages.
+const who = "the platform"
+
+// session is one line with one post for it.
+type session struct {
+	line    *connector.Line
+	account account
+	body    []byte
+	version int
+}
+
+// Close implements connector.Session.
+func (s *session) Close() { s.line.Close() }
+
+// Publish implements connector.Session.
+func (s *session) Publish(c connector.Commit) job.Outcome {
+	answer := s.line.Exchange(connector.Call{
+		Method: "POST", URL: s.account.posts, Body: bytes.NewReader(s.body), Length: int64(len(s.body)), Keep: connector.MaxBody,
+		Headers: s.account.headers(connector.Header{Name: "Content-Type", Value: "application/json"}),
+	}, connector.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend})
+	o := classify(answer, s.account.auth.Hidden)
+	o.Attempt, o.CredentialVersion = c.Attempt, s.version
+	return o
+}
+
+// classify narrows the default rules, and only these:
+//
+//   - a success is 200 or 201 with the post's id. Without one, or with another
+//     2xx, the post may be there or still to come: unknown, and looked up, which
+//     also finds the id.
+//   - 403 holds the account as 401 does: the token may not post (docs/platforms/feed.md).
+func classify(a connector.Answer, secrets connector.Secrets) job.Outcome {
+	o := connector.Classify(a, who, secrets)
+	switch {
+	case o.Result == job.ResultSucceeded:
+		post, err := parseCreated(a.Excerpt)
+		if err == nil && (a.Status == 200 || a.Status == 201) {
+			o.ExternalID, o.ExternalURL = post.id, post.url
+			break
+		}
+		o.Result, o.Kind = job.ResultUnknown, job.FailAmbiguous
+		o.Message += " without the id of a post; it may have acted"
+	case o.Result == job.ResultRejected && a.Status == 403:
+		o.Kind = job.FailAuth
+	}
+	return o
+}

@@ -1,0 +1,132 @@
+// Package httpapi sends plain HTTP requests, payment calls say, to APIs that
+// dedupe on the header Idempotency-Key (IETF draft-ietf-httpapi-idempotency-key-header,
+// Stripe and its like): class KEYED. For an API that does not dedupe the class is
+// OPAQUE, and what stays unknown is not sent again.
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// Name is the connector's name, PayloadKind the kind of payload that it sends.
+const (
+	Name        = "http"
+	PayloadKind = "http_request"
+)
+
+// Bounds of a receiver's key window.
+const (
+	MinKeyWindow = time.Minute
+	MaxKeyWindow = 30 * 24 * time.Hour
+)
+
+// Config makes a Connector.
+type Config struct {
+	// Sender opens the lines. Required.
+	Sender *connector.Sender
+	// HTTPSOnly refuses http URLs.
+	HTTPSOnly bool
+}
+
+// Connector is the connector for plain HTTP. It is safe for concurrent use.
+type Connector struct {
+	sender    *connector.Sender
+	httpsOnly bool
+}
+
+var _ connector.Connector = (*Connector)(nil)
+
+// New makes the connector.
+func New(c Config) *Connector { return &Connector{sender: c.Sender, httpsOnly: c.HTTPSOnly} }
+
+// Describe implements connector.Connector.
+func (*Connector) Describe() connector.Description {
+	return connector.Description{
+		Name:     Name,
+		Payloads: []string{PayloadKind},
+		Classes:  []job.Class{job.Keyed, job.Opaque},
+		Promise: "One plain HTTP request. Where the receiver dedupes, Idempotency-Key is the same for every attempt, and an unknown " +
+			"outcome is settled by sending the same bytes again; for one that does not, it is never sent again on its own.",
+	}
+}
+
+// Check implements connector.Connector. A connection needs no credential.
+func (*Connector) Check(settings []byte, cred connector.Credential) (connector.Capability, error) {
+	var none connector.Capability
+	if _, err := openAuth(cred); err != nil {
+		return none, err
+	}
+	var s fireoncev1.HttpSettings
+	if err := proto.Unmarshal(settings, &s); err != nil {
+		return none, badSettings("", "not readable")
+	}
+	switch s.GetReceiverDedupes() {
+	case fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES:
+		window := s.GetKeyWindow().AsDuration()
+		if !s.GetKeyWindow().IsValid() || window < MinKeyWindow || window > MaxKeyWindow {
+			return none, badSettings(".key_window", "must be 1 minute to 30 days when the receiver dedupes")
+		}
+		return connector.Capability{Traits: job.Traits{Class: job.Keyed, KeyWindow: window}}, nil
+	case fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO:
+		if s.KeyWindow != nil {
+			return none, badSettings(".key_window", "goes only with a receiver that dedupes")
+		}
+		return connector.Capability{Traits: job.Traits{Class: job.Opaque}}, nil
+	default:
+		return none, badSettings(".receiver_dedupes", "must say whether the receiver dedupes on Idempotency-Key")
+	}
+}
+
+func badSettings(field, msg string) error {
+	return &connector.InputError{Reason: connector.BadSettings, Field: "settings.http" + field, Msg: msg}
+}
+
+func openAuth(c connector.Credential) (connector.Auth, error) {
+	return connector.OpenAuth(c, connector.AuthBearer|connector.AuthBasic|connector.AuthAPIKey|connector.AuthHeaders)
+}
+
+// Prepare implements connector.Connector.
+func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
+	if r.PayloadKind != PayloadKind {
+		return connector.Prepared{}, &connector.InputError{
+			Reason: connector.PayloadMismatch, Field: "payload", Msg: "the connector http sends HTTP requests only",
+		}
+	}
+	var p fireoncev1.Payload
+	if err := proto.Unmarshal(r.Payload, &p); err != nil || p.GetHttpRequest() == nil {
+		return connector.Prepared{}, badPayload("", "not readable as an HTTP request")
+	}
+	if r.ReplyTo != "" {
+		return connector.Prepared{}, badPayload("", "an HTTP request cannot reply to another effect")
+	}
+	q, err := c.read(p.GetHttpRequest())
+	if err != nil {
+		return connector.Prepared{}, err
+	}
+	return connector.Prepared{HoldKey: connector.TargetOf(q.message.URL).String(), Frozen: q.freeze()}, nil
+}
+
+// Open implements connector.Connector.
+func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Session, error) {
+	q, err := thaw(o.Prepared.Frozen)
+	if err != nil {
+		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the stored request is not readable", Err: err}
+	}
+	auth, err := openAuth(o.Credential)
+	if err != nil {
+		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's credential is not usable", Err: err}
+	}
+	line, err := c.sender.Open(ctx, connector.TargetOf(q.message.URL), o.Fresh || o.Class != job.Keyed)
+	if err != nil {
+		return nil, fmt.Errorf("open http: %w", err)
+	}
+	return &session{line: line, request: q, auth: auth, version: o.Credential.Version, keyed: o.Class == job.Keyed}, nil
+}

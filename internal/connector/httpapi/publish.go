@@ -1,0 +1,104 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// who names the target in messages.
+const who = "the receiver"
+
+// session is one line with one request for it.
+type session struct {
+	line    *connector.Line
+	request request
+	auth    connector.Auth
+	version int
+	keyed   bool
+}
+
+// Close implements connector.Session.
+func (s *session) Close() { s.line.Close() }
+
+// Publish implements connector.Session.
+func (s *session) Publish(c connector.Commit) job.Outcome {
+	answer := s.line.Exchange(s.call(c), connector.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend})
+	o := s.classify(answer, c.Attempt > 1)
+	o.Attempt, o.CredentialVersion = c.Attempt, s.version
+	return o
+}
+
+func (s *session) call(c connector.Commit) connector.Call {
+	m := s.request.message
+	var ours []connector.Header
+	if m.ContentType != "" {
+		ours = append(ours, connector.Header{Name: "Content-Type", Value: m.ContentType})
+	}
+	if s.keyed {
+		// Bare, as Stripe and its like want it. Our sender cannot send again, whatever
+		// the headers say.
+		ours = append(ours, connector.Header{Name: "Idempotency-Key", Value: c.EffectKey})
+	}
+	return connector.Call{
+		Method: s.request.method, URL: m.URL, Headers: m.Under(ours, s.auth.Headers),
+		Body: bytes.NewReader(m.Body), Length: int64(len(m.Body)), Keep: connector.MaxBody,
+	}
+}
+
+// classify narrows the rules of connector.ClassifyNamed for KEYED targets, and
+// only these:
+//
+//   - 422 is also "this key was used for another request" (IETF draft, section
+//     2.7). To a first attempt it is a refusal like others. Later it says that an
+//     earlier request under our key may have got there: unknown.
+//   - An answer that says in its body that the key was used for another request
+//     (idempotencyErrors) is unknown whenever it comes: a database that was restored
+//     may not know of the request that used it.
+//
+// A 5xx is unknown as everywhere. Stripe stores it and answers it to every
+// repeat; the repeats are bounded by the key window and the job's start window,
+// and end with a person.
+func (s *session) classify(a connector.Answer, later bool) job.Outcome {
+	o := connector.ClassifyNamed(a, who, s.request.message.Hide(s.auth.Hidden), s.keyed)
+	switch {
+	case o.Result == job.ResultSucceeded && s.request.id != nil:
+		var found bool
+		if o.ExternalID, found = s.request.id.find(a.Excerpt); !found {
+			o.Message += "; it has no id at " + connector.Clean(s.request.id.String(), maxPointer)
+		}
+	case o.Result == job.ResultRejected && s.keyed && (later && a.Status == 422 || keyConflict(a)):
+		o.Result, o.Kind, o.RetryAfter = job.ResultUnknown, job.FailAmbiguous, 0
+		o.Message = connector.Clean(o.Message+"; a request with this key may have been there before, and may have acted", connector.MaxMessage)
+	}
+	return o
+}
+
+// idempotencyErrors are the codes with which APIs say that a key was used for
+// another request: Stripe's error.type (with 400), Resend's name.
+var idempotencyErrors = map[string]bool{"idempotency_error": true, "invalid_idempotent_request": true}
+
+// keyConflict tells whether a refusal says, in a form that is known, that its
+// key was used for another request. The IETF draft's example is a problem
+// document (RFC 9457) whose type names idempotency.
+func keyConflict(a connector.Answer) bool {
+	var body struct {
+		Type  string          `json:"type"`
+		Name  string          `json:"name"`
+		Error json.RawMessage `json:"error"`
+	}
+	if json.Unmarshal(a.Excerpt, &body) != nil {
+		return false
+	}
+	var inner struct {
+		Type string `json:"type"`
+	}
+	if json.Unmarshal(body.Error, &inner) != nil {
+		inner.Type = "" // an error that is no object
+	}
+	return idempotencyErrors[inner.Type] || idempotencyErrors[body.Name] || idempotencyErrors[body.Type] ||
+		strings.Contains(a.Header.Get("Content-Type"), "application/problem+json") && strings.Contains(strings.ToLower(body.Type), "idempotency")
+}

@@ -1,0 +1,103 @@
+package httpapi
+
+import (
+	"slices"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// DefaultContentType is what an unset content type of a body means.
+const DefaultContentType = "application/json"
+
+// maxPointer bounds id_json_pointer, in bytes.
+const maxPointer = 1024
+
+// methods are the methods that a request may have, in the contract's order.
+var methods = map[fireoncev1.HttpMethod]string{
+	fireoncev1.HttpMethod_HTTP_METHOD_UNSPECIFIED: "POST",
+	fireoncev1.HttpMethod_HTTP_METHOD_POST:        "POST",
+	fireoncev1.HttpMethod_HTTP_METHOD_PUT:         "PUT",
+	fireoncev1.HttpMethod_HTTP_METHOD_PATCH:       "PATCH",
+	fireoncev1.HttpMethod_HTTP_METHOD_DELETE:      "DELETE",
+	fireoncev1.HttpMethod_HTTP_METHOD_GET:         "GET",
+}
+
+// request is a checked HTTP request: what every attempt sends alike.
+type request struct {
+	method  string
+	message connector.Message
+	// id is where the answer names the object; nil: nowhere.
+	id pointer
+}
+
+func (c *Connector) read(in *fireoncev1.HttpRequest) (request, error) {
+	var q request
+	var known bool
+	if q.method, known = methods[in.GetMethod()]; !known {
+		return q, badPayload(".method", "not a method that this connector sends")
+	}
+	d := connector.Draft{Field: "payload.http_request", URL: in.GetUrl(), ContentType: in.GetContentType(), HTTPSOnly: c.httpsOnly}
+	switch content := in.GetContent().(type) {
+	case *fireoncev1.HttpRequest_Body:
+		d.Body = content.Body
+	case *fireoncev1.HttpRequest_BodyText:
+		d.Body = []byte(content.BodyText)
+	}
+	if len(d.Body) > 0 && q.method == "GET" {
+		return q, badPayload(".content", "a GET has no body (RFC 9110, section 9.3.1)")
+	}
+	if len(d.Body) > 0 && d.ContentType == "" {
+		d.ContentType = DefaultContentType
+	}
+	for _, h := range in.GetHeaders() {
+		d.Headers = append(d.Headers, connector.Header{Name: h.GetName(), Value: h.GetValue()})
+	}
+	var err error
+	if q.message, err = d.Message(); err != nil {
+		return q, err
+	}
+	if q.id, err = parsePointer(in.GetIdJsonPointer()); err != nil {
+		return q, badPayload(".id_json_pointer", err.Error())
+	}
+	return q, nil
+}
+
+func badPayload(field, msg string) *connector.InputError {
+	return &connector.InputError{Reason: connector.BadPayload, Field: "payload.http_request" + field, Msg: msg}
+}
+
+// The frozen encoding: job.Canon with the method, the message's fields, and the
+// pointer.
+const (
+	fieldMethod  = "method"
+	fieldPointer = "id_json_pointer"
+)
+
+func (q request) freeze() []byte {
+	c := job.NewCanon().Field(fieldMethod, []byte(q.method))
+	return q.message.Freeze(c).Field(fieldPointer, []byte(q.id.String())).Bytes()
+}
+
+// thaw reads a frozen request: the bytes come from a database.
+func thaw(frozen []byte) (request, error) {
+	var q request
+	fields, err := connector.Thaw(frozen)
+	if err != nil {
+		return q, err
+	}
+	last := len(fields) - 1
+	if last < 1 || fields[0].Name != fieldMethod || fields[last].Name != fieldPointer {
+		return q, connector.ErrBadFrozen
+	}
+	q.method = string(fields[0].Value)
+	if !slices.Contains([]string{"POST", "PUT", "PATCH", "DELETE", "GET"}, q.method) {
+		return q, connector.ErrBadFrozen
+	}
+	if q.message, err = connector.ThawMessage(fields[1:last]); err != nil {
+		return q, err
+	}
+	q.id, err = parsePointer(string(fields[last].Value))
+	return q, err
+}
