@@ -14,6 +14,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/feed"
+	"github.com/fireonce/fireonce/internal/connector/httpapi"
 	"github.com/fireonce/fireonce/internal/connector/webhook"
 	"github.com/fireonce/fireonce/internal/engine"
 	"github.com/fireonce/fireonce/internal/job"
@@ -73,9 +75,12 @@ func (n *Node) start(ctx context.Context, addr *net.TCPAddr) error {
 		return err
 	}
 	n.sender = connector.NewSender(connector.Config{Egress: n.cfg.egress(), Version: n.cfg.Version})
-	registry, err := connector.NewRegistry(webhook.New(webhook.Config{
-		Sender: n.sender, HTTPSOnly: !n.cfg.AllowHTTP && !n.cfg.Dev,
-	}))
+	httpsOnly := !n.cfg.AllowHTTP && !n.cfg.Dev
+	registry, err := connector.NewRegistry(
+		webhook.New(webhook.Config{Sender: n.sender, HTTPSOnly: httpsOnly}),
+		httpapi.New(httpapi.Config{Sender: n.sender, HTTPSOnly: httpsOnly}),
+		feed.New(feed.Config{Sender: n.sender, HTTPSOnly: httpsOnly}),
+	)
 	if err != nil {
 		return err
 	}
