@@ -17,8 +17,16 @@ func rejected(kind job.FailureKind, status int) job.Outcome {
 	return job.Outcome{Result: job.ResultRejected, Kind: kind, HTTPStatus: status, Message: "refused"}
 }
 
+// inEach runs a test for a target that dedupes and for one that is looked at.
+func inEach(t *testing.T, test func(t *testing.T, w *world)) {
+	t.Helper()
+	for _, c := range []job.Class{job.Keyed, job.Observable} {
+		t.Run(c.String(), func(t *testing.T) { in(t, test, class(c)) })
+	}
+}
+
 func TestAJobWithoutATimeStartsAtOnce(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+	inEach(t, func(t *testing.T, w *world) {
 		w.start()
 		w.pass(time.Minute)
 		begun := time.Now()
@@ -31,7 +39,7 @@ func TestAJobWithoutATimeStartsAtOnce(t *testing.T) {
 }
 
 func TestAScheduledJobFiresAtItsTime(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+	inEach(t, func(t *testing.T, w *world) {
 		w.start()
 		id := w.submit("later", at(time.Hour))
 		w.pass(time.Hour - time.Second)
@@ -46,7 +54,7 @@ func TestAScheduledJobFiresAtItsTime(t *testing.T) {
 }
 
 func TestTwoIntendedIdenticalJobsBothFire(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+	inEach(t, func(t *testing.T, w *world) {
 		w.start()
 		a, b := w.submit("one"), w.submit("two")
 		w.until(a, job.Succeeded, time.Minute)
@@ -58,7 +66,7 @@ func TestTwoIntendedIdenticalJobsBothFire(t *testing.T) {
 }
 
 func TestAForbiddenIsFinal(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+	inEach(t, func(t *testing.T, w *world) {
 		w.platform.publish = func(int, connector.Commit) job.Outcome { return rejected(job.FailPermanent, 403) }
 		w.start()
 		id := w.submit("forbidden")
@@ -163,7 +171,7 @@ func TestAbsenceIsProvenOnlyByEnoughSpacedLooksAfterTheFence(t *testing.T) {
 }
 
 func TestAWorkerThatDiesBeforeTheArmIsReplaced(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+	inEach(t, func(t *testing.T, w *world) {
 		id := w.submit("orphan")
 		// A worker that claims and is never seen again.
 		if _, err := w.store.Claim(t.Context(), store.ClaimParams{Worker: "dead", Lease: time.Minute, Limit: 1}); err != nil {
@@ -182,7 +190,7 @@ func TestAWorkerThatDiesBeforeTheArmIsReplaced(t *testing.T) {
 }
 
 func TestAWorkerThatDiesAfterTheArmIsReconciled(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+	inEach(t, func(t *testing.T, w *world) {
 		id := w.submit("orphan")
 		armed := w.armAsTheDead()
 		w.platform.commit(armed.Attempt.EffectKey) // its request arrived
@@ -192,32 +200,40 @@ func TestAWorkerThatDiesAfterTheArmIsReconciled(t *testing.T) {
 			t.Fatalf("%s with %d requests before the fence", s.State, w.platform.sent())
 		}
 		s := w.until(id, job.Succeeded, 5*time.Minute)
-		if s.Effect.Proof != job.ProofKeyReplay || w.platform.total() != 1 {
+		want := map[job.Class]job.Proof{job.Keyed: job.ProofKeyReplay, job.Observable: job.ProofObserved}
+		if s.Effect.Proof != want[w.conn.Class] || w.platform.total() != 1 {
 			t.Errorf("proof %s, %d effects\n%s", s.Effect.Proof, w.platform.total(), w.story(id))
 		}
 	})
 }
 
 func TestALateSuccessOfASweptAttemptIsKept(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
-		// The process stands still in mid-send for longer than the fence.
-		w.platform.publish = func(_ int, c connector.Commit) job.Outcome {
-			w.platform.commit(c.EffectKey)
-			time.Sleep(5 * time.Minute)
-			return job.Outcome{Result: job.ResultSucceeded, ExternalID: "late"}
-		}
-		w.start()
-		id := w.submit("paused")
-		w.until(id, job.NeedsResolution, 2*time.Minute)
-		s := w.until(id, job.Succeeded, 5*time.Minute)
-		if s.Effect.ExternalID != "late" || w.platform.sent() != 1 {
-			t.Errorf("effect %+v after %d requests", s.Effect, w.platform.sent())
-		}
-	}, class(job.Opaque))
+	for _, c := range []job.Class{job.Opaque, job.Observable} {
+		t.Run(c.String(), func(t *testing.T) {
+			in(t, func(t *testing.T, w *world) {
+				// The process stands still in mid-send for longer than the fence.
+				w.platform.publish = func(_ int, c connector.Commit) job.Outcome {
+					w.platform.commit(c.EffectKey)
+					time.Sleep(5 * time.Minute)
+					return job.Outcome{Result: job.ResultSucceeded, ExternalID: "late"}
+				}
+				w.platform.observe = func(connector.Look) job.Observation {
+					return job.Observation{Verdict: job.SawCandidates}
+				}
+				w.start()
+				id := w.submit("paused")
+				w.until(id, job.NeedsResolution, 2*time.Minute)
+				s := w.until(id, job.Succeeded, 5*time.Minute)
+				if s.Effect.ExternalID != "late" || w.platform.sent() != 1 {
+					t.Errorf("effect %+v after %d requests", s.Effect, w.platform.sent())
+				}
+			}, class(c))
+		})
+	}
 }
 
 func TestPastItsWindowAJobExpiresInsteadOfFiringStale(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+	inEach(t, func(t *testing.T, w *world) {
 		id := w.submit("stale", at(time.Minute), window(10*time.Minute))
 		w.pass(time.Hour) // no server runs
 		w.start()
@@ -238,6 +254,9 @@ func TestAReceiverThatNeverAnswersEndsByThePolicy(t *testing.T) {
 	}{
 		{job.Keyed, job.Hold, job.NeedsResolution, 30},
 		{job.Keyed, job.AssumeSent, job.Succeeded, 30},
+		{job.Observable, job.Hold, job.Failed, job.DefaultMaxAttempts}, // each is proven absent
+		{job.Observable, job.AssumeSent, job.Failed, job.DefaultMaxAttempts},
+		{job.Observable, job.Resend, job.Failed, job.DefaultMaxAttempts},
 		{job.Opaque, job.Hold, job.NeedsResolution, 1},
 		{job.Opaque, job.AssumeSent, job.Succeeded, 1},
 		{job.Opaque, job.Resend, job.NeedsResolution, job.DefaultMaxAttempts},

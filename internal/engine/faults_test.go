@@ -331,3 +331,10 @@ func TestNoEngineWithoutItsParts(t *testing.T) {
 		t.Error("made of nothing")
 	}
 }
+
+// forgetful is a store whose leases cannot be renewed.
+type forgetful struct{ engine.Store }
+
+func (forgetful) Renew(context.Context, time.Duration, []store.LeaseRef) ([]bool, error) {
+	return nil, store.ErrUnavailable
+}

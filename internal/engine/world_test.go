@@ -247,6 +247,8 @@ type platform struct {
 	requests int
 	effects  map[string]int
 	bytes    map[string]string // first request's bytes per key
+	replies  []string          // what each prepared request replies to
+	line     timeline
 	opened   int
 	held     chan struct{}
 
@@ -288,7 +290,14 @@ func (p *platform) Prepare(r connector.Request) (connector.Prepared, error) {
 			return connector.Prepared{}, err
 		}
 	}
-	return connector.Prepared{HoldKey: "account", Frozen: append([]byte(r.EffectKey+":"), r.Payload...)}, nil
+	out := connector.Prepared{HoldKey: "account", Frozen: append([]byte(r.EffectKey+":"), r.Payload...)}
+	if p.class == job.Observable {
+		out.Gate = digest(r.Payload)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.replies = append(p.replies, r.ReplyTo)
+	return out, nil
 }
 
 func (p *platform) Open(_ context.Context, o connector.Opening) (connector.Session, error) {
@@ -308,10 +317,15 @@ func (p *platform) Watermark(context.Context, connector.Opening) (string, error)
 	if p.mark != nil {
 		return p.mark()
 	}
-	return "mark", nil
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.line.newest(), nil
 }
 
-func (p *platform) Observe(_ context.Context, _ connector.Opening, l connector.Look) job.Observation {
+func (p *platform) Observe(ctx context.Context, _ connector.Opening, l connector.Look) job.Observation {
+	if p.observe == nil {
+		return p.look(ctx, l)
+	}
 	return p.observe(l)
 }
 
@@ -342,20 +356,28 @@ func (s *session) Publish(c connector.Commit) job.Outcome {
 	s.p.bytes[c.EffectKey] = s.bytes
 	s.p.mu.Unlock()
 	if s.p.publish == nil {
-		s.p.commit(c.EffectKey)
-		return job.Outcome{Result: job.ResultSucceeded, HTTPStatus: 200}
+		return s.p.confirm(c)
 	}
 	return s.p.publish(n, c)
 }
 
-// commit makes the effect; a KEYED platform makes it once per key.
-func (p *platform) commit(key string) {
+// commit makes the effect and gives its id; a KEYED platform makes it once per key.
+func (p *platform) commit(key string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.class == job.Keyed && p.effects[key] > 0 {
-		return
+		return ""
 	}
 	p.effects[key]++
+	if p.class != job.Observable {
+		return ""
+	}
+	return p.line.add(key, textOf(p.bytes[key])).id
+}
+
+// confirm makes the effect and answers that it did.
+func (p *platform) confirm(c connector.Commit) job.Outcome {
+	return job.Outcome{Result: job.ResultSucceeded, HTTPStatus: 200, ExternalID: p.commit(c.EffectKey)}
 }
 
 // total counts effects.
