@@ -106,8 +106,13 @@ build: ## Compile everything, with and without failpoints
 clients: $(NODE_MODULES) ## Make sure of what the clients in Python and TypeScript need
 	.ci/need-clients python
 
+# PostgreSQL's programs: the tests run clusters of their own, see internal/pgtest.
+.PHONY: need-postgres
+need-postgres:
+	@.ci/need-postgres
+
 .PHONY: test
-test: clients ## Run all tests with the race detector, then the crash tests
+test: need-postgres clients ## Run all tests with the race detector, then the crash tests
 	go test -race -timeout $(TEST_TIMEOUT) ./...
 	go test -tags failpoints -timeout $(TEST_TIMEOUT) $(CRASH_PACKAGES)
 
