@@ -327,6 +327,10 @@ func (c *Conn) head() (length int64, err error) {
 		name = strings.ToLower(name)
 		c.Request.Header[name] = append(c.Request.Header[name], strings.TrimSpace(value))
 	}
+	if method, _, _ := strings.Cut(first, " "); len(c.Request.Header["content-length"]) == 0 && c.Request.Get("Transfer-Encoding") == "" &&
+		(method == "GET" || method == "HEAD" || method == "DELETE") {
+		return 0, nil // no body (RFC 9112, section 6.3)
+	}
 	if c.Request.Get("Transfer-Encoding") != "" || len(c.Request.Header["content-length"]) != 1 {
 		c.p.tb.Errorf("a request without one known length: %q", rest)
 		return 0, errBadRequest

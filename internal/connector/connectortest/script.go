@@ -115,8 +115,6 @@ var (
 		c.Write(Answer(http.StatusRequestEntityTooLarge, "too large", "Connection: close"))
 		c.Close()
 	}}
-	// AfterRelease answers 200 when the test says so.
-	AfterRelease = Script{Do: func(c *Conn) { c.AwaitRelease(); c.Write(Answer(http.StatusOK, "")) }}
 	// Echo refuses with 400 and says back all that it got.
 	Echo = Script{Do: func(c *Conn) {
 		c.Write(Answer(http.StatusBadRequest, c.Request.Line+"\n"+c.Request.Head+string(c.Request.Body)))

@@ -33,8 +33,13 @@ type Suite struct {
 	Secrets []string
 	// Success is the raw answer that means success; empty: 200 with an empty object.
 	Success string
-	// Table replaces the default classification of single statuses.
+	// Table replaces the default classification of single statuses. The suite's
+	// attempts are not a job's first.
 	Table map[int]Want
+	// KeyHeader is the header that carries the effect key; KEYED only.
+	KeyHeader string
+	// Looks is what a look reads; OBSERVABLE only.
+	Looks *Looks
 }
 
 // Want is what an outcome must say. Zero fields are not compared, but for
@@ -75,6 +80,13 @@ func Run(t *testing.T, s Suite) {
 	t.Run("Session", s.testSession)
 	t.Run("Reuse", s.testReuse)
 	t.Run("Echo", s.testEcho)
+	t.Run("ReplyTo", s.testReplyTo)
+	if s.Class == job.Keyed {
+		t.Run("Replay", s.testReplay)
+	}
+	if s.Class == job.Observable {
+		t.Run("Looks", s.testLooks)
+	}
 }
 
 // trial is one attempt against one platform.
@@ -275,6 +287,24 @@ func (s Suite) testPrepare(t *testing.T) {
 	}
 }
 
+// testReplyTo: what an effect answers is part of it, or refused.
+func (s Suite) testReplyTo(t *testing.T) {
+	tr := s.trial(t)
+	r := s.Request(tr.URL())
+	r.ReplyTo = "an-earlier-one"
+	reply, err := tr.c.Prepare(r)
+	if !tr.c.Describe().Replies {
+		checkInput(t, err, connector.BadPayload, s.Secrets)
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Equal(reply.Frozen, tr.prepared.Frozen) || len(reply.Gate) > 0 && bytes.Equal(reply.Gate, tr.prepared.Gate) {
+		t.Error("a reply is prepared like a post of its own")
+	}
+}
+
 func (s Suite) testOpen(t *testing.T) {
 	t.Run("has no effect", func(t *testing.T) {
 		tr := s.trial(t)
@@ -402,10 +432,7 @@ func (s Suite) testSession(t *testing.T) {
 		tr.settle(t, 0)
 	})
 	t.Run("waits for a slow answer", func(t *testing.T) {
-		tr := s.trial(t, AfterRelease)
-		if s.Success != Answer(200, "{}") {
-			t.Skip("a success of its own")
-		}
+		tr := s.trial(t, Script{Do: func(c *Conn) { c.AwaitRelease(); c.Write(s.Success) }})
 		session := tr.open(t)
 		done := make(chan job.Outcome, 1)
 		go func() { done <- session.Publish(tr.commit(longTime)) }()

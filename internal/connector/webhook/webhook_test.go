@@ -89,9 +89,10 @@ func suite(t *testing.T, class job.Class, secure bool) connectortest.Suite {
 		Credential: credentialOf(t, []string{secret, secretOf(100, 24)},
 			&fireoncev1.SecretHeader{Name: "Authorization", Value: "Bearer bearer-secret"},
 			&fireoncev1.SecretHeader{Name: "X-Api-Key", Value: "api-key-secret"}),
-		Class:   class,
-		Secrets: []string{secret, secret[6:], "query-secret", "header-secret", "bearer-secret", "api-key-secret", "XXXXXXXXXXXX", "/secret"},
-		Table:   table,
+		Class:     class,
+		Secrets:   []string{secret, secret[6:], "query-secret", "header-secret", "bearer-secret", "api-key-secret", "XXXXXXXXXXXX", "/secret"},
+		Table:     table,
+		KeyHeader: "Webhook-Id",
 	}
 }
 

@@ -5,14 +5,14 @@
 package feedtest
 
 import (
-	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/fireonce/fireonce/internal/loopback"
 )
 
 // Answer is what a platform does with one request.
@@ -130,12 +130,9 @@ type Totals struct {
 
 // Platform is a feed platform. It is safe for concurrent use.
 type Platform struct {
-	opts Options
-	mux  *http.ServeMux
-	http *http.Server
-	url  string
-	done chan struct{}
-	once sync.Once
+	opts   Options
+	mux    *http.ServeMux
+	server *loopback.Server // nil: it does not listen
 
 	mu       sync.Mutex
 	paging   Paging
@@ -168,7 +165,7 @@ func New(opts Options) *Platform {
 		opts.PageLimit = 50
 	}
 	p := &Platform{
-		opts: opts, mux: http.NewServeMux(), done: make(chan struct{}),
+		opts: opts, mux: http.NewServeMux(),
 		paging: opts.Paging, lag: opts.ReadLag, offset: opts.ClockOffset, account: opts.Account, token: opts.Token,
 		requests: make(map[string]int), effects: make(map[string]int),
 	}
@@ -179,32 +176,21 @@ func New(opts Options) *Platform {
 
 // Start makes a platform and serves on a loopback port.
 func Start(opts Options) (*Platform, error) {
-	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
+	p := New(opts)
+	var err error
+	if p.server, err = loopback.Listen(); err != nil {
 		return nil, err
 	}
-	p := New(opts)
-	p.url = "http://" + listener.Addr().String()
-	p.http = &http.Server{Handler: p, ReadHeaderTimeout: 10 * time.Second}
-	go func() { _ = p.http.Serve(listener) }()
+	p.server.Serve(p)
 	return p, nil
 }
 
 // Close ends the platform and every answer that it holds back. Safe to call
 // twice.
-func (p *Platform) Close() error {
-	var err error
-	p.once.Do(func() {
-		close(p.done)
-		if p.http != nil {
-			err = p.http.Close()
-		}
-	})
-	return err
-}
+func (p *Platform) Close() error { return p.server.Close() }
 
 // URL is the base URL of the API; empty for a platform that does not listen.
-func (p *Platform) URL() string { return p.url }
+func (p *Platform) URL() string { return p.server.URL() }
 
 // ServeHTTP serves the API.
 func (p *Platform) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.mux.ServeHTTP(w, r) }
@@ -297,7 +283,7 @@ func (p *Platform) commit(post Post) Post {
 	defer p.mu.Unlock()
 	now := p.opts.Now()
 	post.ID = "post-" + strconv.Itoa(len(p.posts)+1)
-	post.URL = p.url + "/posts/" + post.ID
+	post.URL = p.URL() + "/posts/" + post.ID
 	post.Created = now.Add(p.offset).UTC()
 	p.posts = append(p.posts, entry{Post: post, shown: now.Add(p.lag)})
 	p.effects[post.Text]++

@@ -4,11 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/fireonce/fireonce/internal/loopback"
 )
 
 // maxRequest bounds a request's body, in bytes.
@@ -63,10 +64,10 @@ func (p *Platform) create(w http.ResponseWriter, r *http.Request) {
 	}
 	switch answer {
 	case Reset:
-		reset(w)
+		loopback.Reset(w)
 	case Silence:
 		<-req.Gone
-		reset(w)
+		loopback.Reset(w)
 	case CommitFail:
 		fail(w, http.StatusInternalServerError, "something went wrong")
 	case Truncate:
@@ -81,16 +82,8 @@ func (p *Platform) create(w http.ResponseWriter, r *http.Request) {
 // receive counts a request. stop ends what watches for its client.
 func (p *Platform) receive(r *http.Request, in Post) (Request, func()) {
 	req := Request{Method: r.Method, Text: in.Text, ReplyTo: in.ReplyTo}
-	gone, ended := make(chan struct{}), make(chan struct{})
-	req.Gone = gone
-	go func() {
-		defer close(gone)
-		select {
-		case <-r.Context().Done():
-		case <-p.done:
-		case <-ended:
-		}
-	}()
+	var stop func()
+	req.Gone, stop = p.server.Gone(r)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if r.Method == http.MethodPost {
@@ -101,7 +94,7 @@ func (p *Platform) receive(r *http.Request, in Post) (Request, func()) {
 		req.Number = p.listings
 	}
 	p.journal(line{Event: "request", Method: r.Method, Text: in.Text, ReplyTo: in.ReplyTo, Number: req.Number, At: p.opts.Now()})
-	return req, func() { close(ended) }
+	return req, stop
 }
 
 // plan asks what becomes of a request. A wrong token is refused whatever the
@@ -124,7 +117,7 @@ func (p *Platform) refuse(w http.ResponseWriter, req Request, answer Answer) {
 	switch answer {
 	case DropSilently:
 		<-req.Gone
-		reset(w)
+		loopback.Reset(w)
 	case Fail:
 		fail(w, http.StatusServiceUnavailable, "try again later")
 	case RateLimit:
@@ -137,7 +130,7 @@ func (p *Platform) refuse(w http.ResponseWriter, req Request, answer Answer) {
 	case Refuse:
 		fail(w, http.StatusUnprocessableEntity, "this post is not wanted")
 	default:
-		reset(w)
+		loopback.Reset(w)
 	}
 }
 
@@ -173,10 +166,10 @@ func (p *Platform) list(w http.ResponseWriter, r *http.Request) {
 	found, ok := p.find(r)
 	switch {
 	case answer == Reset:
-		reset(w)
+		loopback.Reset(w)
 	case answer == Silence:
 		<-req.Gone
-		reset(w)
+		loopback.Reset(w)
 	case answer == CommitFail:
 		fail(w, http.StatusInternalServerError, "something went wrong")
 	case answer == Nameless:
@@ -275,17 +268,5 @@ func truncate(w http.ResponseWriter, status int, body any) {
 	w.WriteHeader(status)
 	_, _ = w.Write(text[:len(text)/2])
 	_ = http.NewResponseController(w).Flush()
-	reset(w)
-}
-
-// reset closes a connection so that the client sees no more of an answer.
-func reset(w http.ResponseWriter) {
-	conn, _, err := http.NewResponseController(w).Hijack()
-	if err != nil {
-		panic(http.ErrAbortHandler)
-	}
-	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0)
-	}
-	_ = conn.Close()
+	loopback.Reset(w)
 }

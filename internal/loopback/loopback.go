@@ -1,0 +1,86 @@
+// Package loopback is what the fakes of platforms are made of: a server on a
+// loopback port whose answers can be lost or held back. It is for tests.
+package loopback
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Server serves a handler on 127.0.0.1.
+type Server struct {
+	listener net.Listener
+	http     http.Server
+	done     chan struct{}
+	once     sync.Once
+}
+
+// Listen takes a free port. Who connects waits for Serve.
+func Listen() (*Server, error) {
+	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	return &Server{listener: listener, done: make(chan struct{})}, nil
+}
+
+// Serve starts serving. It is called once.
+func (s *Server) Serve(h http.Handler) {
+	s.http.Handler, s.http.ReadHeaderTimeout = h, 10*time.Second
+	go func() { _ = s.http.Serve(s.listener) }()
+}
+
+// URL is the server's base URL, without a slash at its end; empty for nil.
+func (s *Server) URL() string {
+	if s == nil {
+		return ""
+	}
+	return "http://" + s.listener.Addr().String()
+}
+
+// Close ends the server and every connection. Safe to call twice, and on nil.
+func (s *Server) Close() error {
+	if s == nil {
+		return nil
+	}
+	var err error
+	s.once.Do(func() {
+		close(s.done)
+		_ = s.listener.Close() // Serve may not have taken it over
+		err = s.http.Close()
+	})
+	return err
+}
+
+// Gone gives a channel that is closed when the request's client has given up,
+// the server has ended, or stop is called, which the handler owes. The body must
+// have been read before.
+func (s *Server) Gone(r *http.Request) (gone <-chan struct{}, stop func()) {
+	ctx, cancel := context.WithCancel(r.Context())
+	if s != nil {
+		go func() {
+			select {
+			case <-s.done:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+	}
+	return ctx.Done(), cancel
+}
+
+// Reset closes a connection with RST, so that the client sees no more of an
+// answer.
+func Reset(w http.ResponseWriter) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	_ = conn.Close()
+}
