@@ -10,19 +10,35 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-type ConnectionReady struct {
-	ConnectionID     pgtype.UUID
-	HoldKey          string
-	NextAt           *time.Time
-	Paused           bool
-	AuthHoldAt       *time.Time
-	AuthHoldReason   string
-	RateLimitedUntil time.Time
-	RateLimitReason  string
-	Saturated        bool
-	PacedUntil       time.Time
-	ServedAt         time.Time
-	RunnableAt       *time.Time
+type Attempt struct {
+	JobID             pgtype.UUID
+	Number            int64
+	Round             int64
+	ArmToken          pgtype.UUID
+	Worker            string
+	ClaimedAt         *time.Time
+	ArmedAt           time.Time
+	SendDeadline      time.Time
+	AnswerDeadline    time.Time
+	FenceAt           time.Time
+	EffectKey         string
+	RequestDigest     []byte
+	CredentialVersion int64
+	AccountIdentity   string
+	Watermark         string
+	Handle            string
+	Result            int16
+	Kind              int16
+	Message           string
+	HttpStatus        int64
+	BytesWritten      int64
+	EndedAt           *time.Time
+	Frozen            []byte
+}
+
+type ConnectionClaim struct {
+	ConnectionID pgtype.UUID
+	BucketAt     int64
 }
 
 type JobState struct {

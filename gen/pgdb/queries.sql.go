@@ -89,6 +89,24 @@ func (q *Queries) InsertEvents(ctx context.Context, arg InsertEventsParams) erro
 	return err
 }
 
+const quarantine = `-- name: Quarantine :exec
+UPDATE meta SET quarantined = $1 WHERE id = 1
+`
+
+func (q *Queries) Quarantine(ctx context.Context, reason string) error {
+	_, err := q.db.Exec(ctx, quarantine, reason)
+	return err
+}
+
+const release = `-- name: Release :exec
+UPDATE meta SET quarantined = '' WHERE id = 1
+`
+
+func (q *Queries) Release(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, release)
+	return err
+}
+
 const snapshots = `-- name: Snapshots :many
 
 SELECT

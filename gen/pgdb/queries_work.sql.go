@@ -7,37 +7,1572 @@ package pgdb
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-const getReady = `-- name: GetReady :one
-
-SELECT connection_id, hold_key, next_at, paused, auth_hold_at, auth_hold_reason, rate_limited_until, rate_limit_reason, saturated, paced_until, served_at, runnable_at FROM connection_ready WHERE connection_id = $1 AND hold_key = $2
+const armJobs = `-- name: ArmJobs :execrows
+WITH u AS (
+    SELECT unnest($2::uuid[]) AS job_id, unnest($3::bigint[]) AS version,
+        unnest($4::bigint[]) AS position, unnest($5::uuid[]) AS claim,
+        unnest($6::smallint[]) AS class, unnest($7::timestamptz[]) AS fence,
+        unnest($8::text[]) AS worker, unnest($9::boolean[]) AS rearm
+)
+UPDATE job_state AS s SET
+    state = 3, version = s.version + 1, position = u.position, attempt = s.attempt + 1,
+    class = CASE WHEN s.attempt = 0 THEN u.class ELSE s.class END,
+    next_at = u.fence, claim_token = NULL, worker = u.worker, claims = 0, blocked = '', updated_at = $1
+FROM u WHERE s.job_id = u.job_id AND s.version = u.version
+    AND s.claim_token = u.claim AND s.next_at > $1
+    AND s.cancel_asked_at IS NULL AND s.start_deadline > $1
+    AND (
+        (s.state = 2 AND NOT u.rearm
+            AND NOT EXISTS (SELECT 1 FROM attempts AS a WHERE a.job_id = s.job_id AND a.result IN (0, 4)))
+        OR (s.state = 5 AND u.rearm)
+    )
 `
 
-type GetReadyParams struct {
+type ArmJobsParams struct {
+	Now       time.Time
+	Jobs      []pgtype.UUID
+	Versions  []int64
+	Positions []int64
+	Claims    []pgtype.UUID
+	Classes   []int16
+	Fences    []time.Time
+	Workers   []string
+	Rearms    []bool
+}
+
+// The class is frozen at the first arm. A first arm of an effect needs every
+// earlier attempt closed; what a re-arm needs is checked by its trigger.
+func (q *Queries) ArmJobs(ctx context.Context, arg ArmJobsParams) (int64, error) {
+	result, err := q.db.Exec(ctx, armJobs,
+		arg.Now,
+		arg.Jobs,
+		arg.Versions,
+		arg.Positions,
+		arg.Claims,
+		arg.Classes,
+		arg.Fences,
+		arg.Workers,
+		arg.Rearms,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const attemptByToken = `-- name: AttemptByToken :one
+SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, result, kind, message, http_status, bytes_written, ended_at, frozen FROM attempts WHERE job_id = $1 AND arm_token = $2
+`
+
+type AttemptByTokenParams struct {
+	JobID    pgtype.UUID
+	ArmToken pgtype.UUID
+}
+
+func (q *Queries) AttemptByToken(ctx context.Context, arg AttemptByTokenParams) (Attempt, error) {
+	row := q.db.QueryRow(ctx, attemptByToken, arg.JobID, arg.ArmToken)
+	var i Attempt
+	err := row.Scan(
+		&i.JobID,
+		&i.Number,
+		&i.Round,
+		&i.ArmToken,
+		&i.Worker,
+		&i.ClaimedAt,
+		&i.ArmedAt,
+		&i.SendDeadline,
+		&i.AnswerDeadline,
+		&i.FenceAt,
+		&i.EffectKey,
+		&i.RequestDigest,
+		&i.CredentialVersion,
+		&i.AccountIdentity,
+		&i.Watermark,
+		&i.Handle,
+		&i.Result,
+		&i.Kind,
+		&i.Message,
+		&i.HttpStatus,
+		&i.BytesWritten,
+		&i.EndedAt,
+		&i.Frozen,
+	)
+	return i, err
+}
+
+const attemptExists = `-- name: AttemptExists :one
+SELECT EXISTS (SELECT 1 FROM attempts WHERE job_id = $1 AND number = $2)
+`
+
+type AttemptExistsParams struct {
+	JobID  pgtype.UUID
+	Number int64
+}
+
+func (q *Queries) AttemptExists(ctx context.Context, arg AttemptExistsParams) (bool, error) {
+	row := q.db.QueryRow(ctx, attemptExists, arg.JobID, arg.Number)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
+const awaitTurn = `-- name: AwaitTurn :many
+SELECT connection_id, bucket_at FROM connection_claims
+WHERE connection_id = $1 FOR NO KEY UPDATE
+`
+
+func (q *Queries) AwaitTurn(ctx context.Context, id pgtype.UUID) ([]ConnectionClaim, error) {
+	rows, err := q.db.Query(ctx, awaitTurn, id)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ConnectionClaim
+	for rows.Next() {
+		var i ConnectionClaim
+		if err := rows.Scan(&i.ConnectionID, &i.BucketAt); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const bounds = `-- name: Bounds :many
+SELECT c.id, c.max_in_flight, c.max_per_minute,
+    (SELECT count(*) FROM job_state AS s WHERE s.connection_id = c.id AND s.state IN (2, 3)) AS busy
+FROM connections AS c WHERE c.id = ANY ($1::uuid[])
+`
+
+type BoundsRow struct {
+	ID           pgtype.UUID
+	MaxInFlight  int64
+	MaxPerMinute int64
+	Busy         int64
+}
+
+func (q *Queries) Bounds(ctx context.Context, ids []pgtype.UUID) ([]BoundsRow, error) {
+	rows, err := q.db.Query(ctx, bounds, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BoundsRow
+	for rows.Next() {
+		var i BoundsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.MaxInFlight,
+			&i.MaxPerMinute,
+			&i.Busy,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const claimJobs = `-- name: ClaimJobs :execrows
+WITH u AS (
+    SELECT unnest($4::uuid[]) AS job_id, unnest($5::uuid[]) AS token,
+        unnest($6::bigint[]) AS position
+)
+UPDATE job_state AS s SET
+    state = 2, version = s.version + 1, position = u.position, claim_token = u.token,
+    claimed_at = $1, worker = $2, next_at = $3, blocked = '', updated_at = $1
+FROM u WHERE s.job_id = u.job_id AND s.state IN (1, 6) AND s.waits_for IS NULL
+    AND s.next_at <= $1 AND s.start_deadline > $1
+`
+
+type ClaimJobsParams struct {
+	Now       *time.Time
+	Worker    string
+	LeaseEnd  *time.Time
+	Jobs      []pgtype.UUID
+	Tokens    []pgtype.UUID
+	Positions []int64
+}
+
+func (q *Queries) ClaimJobs(ctx context.Context, arg ClaimJobsParams) (int64, error) {
+	result, err := q.db.Exec(ctx, claimJobs,
+		arg.Now,
+		arg.Worker,
+		arg.LeaseEnd,
+		arg.Jobs,
+		arg.Tokens,
+		arg.Positions,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const closeAttempts = `-- name: CloseAttempts :exec
+WITH u AS (
+    SELECT unnest($2::uuid[]) AS job_id, unnest($3::bigint[]) AS number,
+        unnest($4::smallint[]) AS result
+)
+UPDATE attempts AS a SET result = u.result, ended_at = coalesce(a.ended_at, $1)
+FROM u WHERE a.job_id = u.job_id AND a.number = u.number AND a.result IN (0, 4)
+`
+
+type CloseAttemptsParams struct {
+	Now     *time.Time
+	Jobs    []pgtype.UUID
+	Numbers []int64
+	Results []int16
+}
+
+func (q *Queries) CloseAttempts(ctx context.Context, arg CloseAttemptsParams) error {
+	_, err := q.db.Exec(ctx, closeAttempts,
+		arg.Now,
+		arg.Jobs,
+		arg.Numbers,
+		arg.Results,
+	)
+	return err
+}
+
+const closeTurns = `-- name: CloseTurns :exec
+SELECT 1 FROM connection_claims
+WHERE connection_id = ANY ($1::uuid[])
+ORDER BY connection_id FOR UPDATE
+`
+
+// Waits for the results that are being written to these connections' jobs, and
+// keeps new ones waiting.
+func (q *Queries) CloseTurns(ctx context.Context, ids []pgtype.UUID) error {
+	_, err := q.db.Exec(ctx, closeTurns, ids)
+	return err
+}
+
+const disownEffects = `-- name: DisownEffects :exec
+UPDATE effects SET owns_id = false WHERE job_id = ANY ($1::uuid[])
+`
+
+func (q *Queries) DisownEffects(ctx context.Context, ids []pgtype.UUID) error {
+	_, err := q.db.Exec(ctx, disownEffects, ids)
+	return err
+}
+
+const dropEffects = `-- name: DropEffects :exec
+DELETE FROM effects WHERE job_id = ANY ($1::uuid[])
+`
+
+func (q *Queries) DropEffects(ctx context.Context, ids []pgtype.UUID) error {
+	_, err := q.db.Exec(ctx, dropEffects, ids)
+	return err
+}
+
+const effectOwners = `-- name: EffectOwners :many
+
+WITH u AS (
+    SELECT unnest($1::uuid[]) AS job_id, unnest($2::bigint[]) AS attempt,
+        unnest($3::text[]) AS external_id
+),
+o AS (
+    SELECT u.job_id, u.external_id, c.connector AS namespace,
+        coalesce(nullif(a.account_identity, ''), nullif(c.account_identity, ''),
+            'connection ' || s.connection_id || ' ' || s.hold_key)::text AS account
+    FROM u JOIN job_state AS s ON s.job_id = u.job_id
+    JOIN connections AS c ON c.id = s.connection_id
+    LEFT JOIN attempts AS a ON a.job_id = u.job_id AND a.number = u.attempt
+)
+SELECT o.job_id, o.account, o.namespace, e.job_id AS owner, coalesce(e.proof, 0)::smallint AS proof
+FROM o LEFT JOIN effects AS e ON e.account = o.account AND e.namespace = o.namespace
+    AND e.external_id = o.external_id AND e.external_id <> '' AND e.owns_id
+`
+
+type EffectOwnersParams struct {
+	Jobs        []pgtype.UUID
+	Attempts    []int64
+	ExternalIds []string
+}
+
+type EffectOwnersRow struct {
+	JobID     interface{}
+	Account   string
+	Namespace string
+	Owner     pgtype.UUID
+	Proof     int16
+}
+
+// results
+// Whose account each attempt acted on, in which space of ids, and whose the
+// object is. Where the account is not known, connection and hold key stand for it.
+func (q *Queries) EffectOwners(ctx context.Context, arg EffectOwnersParams) ([]EffectOwnersRow, error) {
+	rows, err := q.db.Query(ctx, effectOwners, arg.Jobs, arg.Attempts, arg.ExternalIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []EffectOwnersRow
+	for rows.Next() {
+		var i EffectOwnersRow
+		if err := rows.Scan(
+			&i.JobID,
+			&i.Account,
+			&i.Namespace,
+			&i.Owner,
+			&i.Proof,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const gateOwners = `-- name: GateOwners :many
+WITH u AS (SELECT unnest($1::text[]) AS account, unnest($2::bytea[]) AS fingerprint)
+SELECT o.account, o.fingerprint, o.job_id
+FROM u JOIN open_intents AS o ON o.account = u.account AND o.fingerprint = u.fingerprint
+`
+
+type GateOwnersParams struct {
+	Accounts     []string
+	Fingerprints [][]byte
+}
+
+type GateOwnersRow struct {
+	Account     string
+	Fingerprint []byte
+	JobID       pgtype.UUID
+}
+
+func (q *Queries) GateOwners(ctx context.Context, arg GateOwnersParams) ([]GateOwnersRow, error) {
+	rows, err := q.db.Query(ctx, gateOwners, arg.Accounts, arg.Fingerprints)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []GateOwnersRow
+	for rows.Next() {
+		var i GateOwnersRow
+		if err := rows.Scan(&i.Account, &i.Fingerprint, &i.JobID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const heldJobs = `-- name: HeldJobs :many
+
+SELECT s.job_id FROM job_state AS s
+JOIN connection_ready AS r ON r.connection_id = s.connection_id AND r.hold_key = s.hold_key
+WHERE s.job_id = ANY ($1::uuid[])
+    AND (r.paused OR r.auth_hold_at IS NOT NULL OR r.rate_limited_until > $2)
+`
+
+type HeldJobsParams struct {
+	Ids []pgtype.UUID
+	Now time.Time
+}
+
+// arms
+func (q *Queries) HeldJobs(ctx context.Context, arg HeldJobsParams) ([]pgtype.UUID, error) {
+	rows, err := q.db.Query(ctx, heldJobs, arg.Ids, arg.Now)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []pgtype.UUID
+	for rows.Next() {
+		var job_id pgtype.UUID
+		if err := rows.Scan(&job_id); err != nil {
+			return nil, err
+		}
+		items = append(items, job_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const holdAuth = `-- name: HoldAuth :exec
+UPDATE connection_ready AS r SET auth_hold_at = coalesce(r.auth_hold_at, $1), auth_hold_reason = $2
+FROM connections AS c
+WHERE r.connection_id = $3 AND r.hold_key = $4
+    AND c.id = $3 AND c.credential_version = $5
+`
+
+type HoldAuthParams struct {
+	Now               *time.Time
+	Reason            string
+	ConnectionID      pgtype.UUID
+	HoldKey           string
+	CredentialVersion int64
+}
+
+// A refusal of a credential that was replaced meanwhile holds nothing.
+func (q *Queries) HoldAuth(ctx context.Context, arg HoldAuthParams) error {
+	_, err := q.db.Exec(ctx, holdAuth,
+		arg.Now,
+		arg.Reason,
+		arg.ConnectionID,
+		arg.HoldKey,
+		arg.CredentialVersion,
+	)
+	return err
+}
+
+const holdRate = `-- name: HoldRate :exec
+UPDATE connection_ready SET rate_limited_until = $1, rate_limit_reason = $2
+WHERE connection_id = $3 AND hold_key = $4 AND rate_limited_until < $1
+`
+
+type HoldRateParams struct {
+	Until        time.Time
+	Reason       string
 	ConnectionID pgtype.UUID
 	HoldKey      string
 }
 
-// ready rows
-func (q *Queries) GetReady(ctx context.Context, arg GetReadyParams) (ConnectionReady, error) {
-	row := q.db.QueryRow(ctx, getReady, arg.ConnectionID, arg.HoldKey)
-	var i ConnectionReady
-	err := row.Scan(
-		&i.ConnectionID,
-		&i.HoldKey,
-		&i.NextAt,
-		&i.Paused,
-		&i.AuthHoldAt,
-		&i.AuthHoldReason,
-		&i.RateLimitedUntil,
-		&i.RateLimitReason,
-		&i.Saturated,
-		&i.PacedUntil,
-		&i.ServedAt,
-		&i.RunnableAt,
+func (q *Queries) HoldRate(ctx context.Context, arg HoldRateParams) error {
+	_, err := q.db.Exec(ctx, holdRate,
+		arg.Until,
+		arg.Reason,
+		arg.ConnectionID,
+		arg.HoldKey,
 	)
+	return err
+}
+
+const insertAttempts = `-- name: InsertAttempts :exec
+INSERT INTO attempts (
+    job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline,
+    fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, frozen
+)
+SELECT
+    unnest($1::uuid[]), unnest($2::bigint[]), unnest($3::bigint[]), unnest($4::uuid[]),
+    unnest($5::text[]), nullif(unnest($6::timestamptz[]), '0001-01-01 00:00:00+00'::timestamptz), $7, unnest($8::timestamptz[]),
+    unnest($9::timestamptz[]), unnest($10::timestamptz[]), unnest($11::text[]),
+    unnest($12::bytea[]), unnest($13::bigint[]), unnest($14::text[]),
+    unnest($15::text[]), unnest($16::text[]), unnest($17::bytea[])
+`
+
+type InsertAttemptsParams struct {
+	Jobs               []pgtype.UUID
+	Numbers            []int64
+	Rounds             []int64
+	Tokens             []pgtype.UUID
+	Workers            []string
+	ClaimedAts         []time.Time
+	Now                time.Time
+	SendDeadlines      []time.Time
+	AnswerDeadlines    []time.Time
+	Fences             []time.Time
+	EffectKeys         []string
+	Digests            [][]byte
+	CredentialVersions []int64
+	AccountIdentities  []string
+	Watermarks         []string
+	Handles            []string
+	Frozens            [][]byte
+}
+
+func (q *Queries) InsertAttempts(ctx context.Context, arg InsertAttemptsParams) error {
+	_, err := q.db.Exec(ctx, insertAttempts,
+		arg.Jobs,
+		arg.Numbers,
+		arg.Rounds,
+		arg.Tokens,
+		arg.Workers,
+		arg.ClaimedAts,
+		arg.Now,
+		arg.SendDeadlines,
+		arg.AnswerDeadlines,
+		arg.Fences,
+		arg.EffectKeys,
+		arg.Digests,
+		arg.CredentialVersions,
+		arg.AccountIdentities,
+		arg.Watermarks,
+		arg.Handles,
+		arg.Frozens,
+	)
+	return err
+}
+
+const insertEffects = `-- name: InsertEffects :execrows
+INSERT INTO effects (job_id, account, namespace, external_id, external_url, owns_id, attempt, round, proof, at)
+SELECT u.job_id, u.account, u.namespace, u.external_id, u.external_url, u.owns_id, u.attempt, u.round, u.proof, $1
+FROM (
+    SELECT unnest($2::uuid[]) AS job_id, unnest($3::text[]) AS account,
+        unnest($4::text[]) AS namespace, unnest($5::text[]) AS external_id,
+        unnest($6::text[]) AS external_url, unnest($7::boolean[]) AS owns_id,
+        unnest($8::bigint[]) AS attempt, unnest($9::bigint[]) AS round,
+        unnest($10::smallint[]) AS proof
+) AS u
+ORDER BY u.account, u.namespace, u.external_id
+ON CONFLICT (account, namespace, external_id) WHERE external_id <> '' AND owns_id DO NOTHING
+`
+
+type InsertEffectsParams struct {
+	Now          time.Time
+	Jobs         []pgtype.UUID
+	Accounts     []string
+	Namespaces   []string
+	ExternalIds  []string
+	ExternalUrls []string
+	OwnsIds      []bool
+	Attempts     []int64
+	Rounds       []int64
+	Proofs       []int16
+}
+
+// An object that another job got meanwhile is left out.
+func (q *Queries) InsertEffects(ctx context.Context, arg InsertEffectsParams) (int64, error) {
+	result, err := q.db.Exec(ctx, insertEffects,
+		arg.Now,
+		arg.Jobs,
+		arg.Accounts,
+		arg.Namespaces,
+		arg.ExternalIds,
+		arg.ExternalUrls,
+		arg.OwnsIds,
+		arg.Attempts,
+		arg.Rounds,
+		arg.Proofs,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const insertObservations = `-- name: InsertObservations :exec
+INSERT INTO observations (job_id, attempt, verdict, external_id, external_url, handle, detail, begun_at, ended_at)
+SELECT
+    unnest($1::uuid[]), unnest($2::bigint[]), unnest($3::smallint[]),
+    unnest($4::text[]), unnest($5::text[]), unnest($6::text[]),
+    unnest($7::text[]), nullif(unnest($8::timestamptz[]), '0001-01-01 00:00:00+00'::timestamptz),
+    nullif(unnest($9::timestamptz[]), '0001-01-01 00:00:00+00'::timestamptz)
+`
+
+type InsertObservationsParams struct {
+	Jobs         []pgtype.UUID
+	Attempts     []int64
+	Verdicts     []int16
+	ExternalIds  []string
+	ExternalUrls []string
+	Handles      []string
+	Details      []string
+	BegunAts     []time.Time
+	EndedAts     []time.Time
+}
+
+func (q *Queries) InsertObservations(ctx context.Context, arg InsertObservationsParams) error {
+	_, err := q.db.Exec(ctx, insertObservations,
+		arg.Jobs,
+		arg.Attempts,
+		arg.Verdicts,
+		arg.ExternalIds,
+		arg.ExternalUrls,
+		arg.Handles,
+		arg.Details,
+		arg.BegunAts,
+		arg.EndedAts,
+	)
+	return err
+}
+
+const insertResolutions = `-- name: InsertResolutions :many
+INSERT INTO resolutions (job_id, ruling, actor, note, at)
+SELECT u.job_id, u.ruling, u.actor, u.note, $1
+FROM (
+    SELECT unnest($2::uuid[]) AS job_id, unnest($3::smallint[]) AS ruling,
+        unnest($4::text[]) AS actor, unnest($5::text[]) AS note
+) AS u
+RETURNING id, job_id
+`
+
+type InsertResolutionsParams struct {
+	Now     time.Time
+	Jobs    []pgtype.UUID
+	Rulings []int16
+	Actors  []string
+	Notes   []string
+}
+
+type InsertResolutionsRow struct {
+	ID    int64
+	JobID pgtype.UUID
+}
+
+func (q *Queries) InsertResolutions(ctx context.Context, arg InsertResolutionsParams) ([]InsertResolutionsRow, error) {
+	rows, err := q.db.Query(ctx, insertResolutions,
+		arg.Now,
+		arg.Jobs,
+		arg.Rulings,
+		arg.Actors,
+		arg.Notes,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []InsertResolutionsRow
+	for rows.Next() {
+		var i InsertResolutionsRow
+		if err := rows.Scan(&i.ID, &i.JobID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const leaseLooks = `-- name: LeaseLooks :many
+
+UPDATE job_state SET
+    claim_token = gen_random_uuid(), claimed_at = $1, worker = $2, next_at = $3
+WHERE ctid = ANY (ARRAY(
+    SELECT s.ctid FROM job_state AS s
+    WHERE s.state IN (4, 5) AND s.next_at <= $1
+    ORDER BY s.next_at LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED
+))
+RETURNING job_id
+`
+
+type LeaseLooksParams struct {
+	Now      *time.Time
+	Worker   string
+	LeaseEnd *time.Time
+	MaxRows  int32
+}
+
+// looks and leases
+func (q *Queries) LeaseLooks(ctx context.Context, arg LeaseLooksParams) ([]pgtype.UUID, error) {
+	rows, err := q.db.Query(ctx, leaseLooks,
+		arg.Now,
+		arg.Worker,
+		arg.LeaseEnd,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []pgtype.UUID
+	for rows.Next() {
+		var job_id pgtype.UUID
+		if err := rows.Scan(&job_id); err != nil {
+			return nil, err
+		}
+		items = append(items, job_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const letGo = `-- name: LetGo :many
+UPDATE job_state SET waits_for = NULL WHERE waits_for = ANY ($1::uuid[])
+RETURNING job_id, connection_id, hold_key, state, next_at
+`
+
+type LetGoRow struct {
+	JobID        pgtype.UUID
+	ConnectionID pgtype.UUID
+	HoldKey      string
+	State        int16
+	NextAt       *time.Time
+}
+
+// No change of theirs: no version, no event.
+func (q *Queries) LetGo(ctx context.Context, done []pgtype.UUID) ([]LetGoRow, error) {
+	rows, err := q.db.Query(ctx, letGo, done)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LetGoRow
+	for rows.Next() {
+		var i LetGoRow
+		if err := rows.Scan(
+			&i.JobID,
+			&i.ConnectionID,
+			&i.HoldKey,
+			&i.State,
+			&i.NextAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const lockDue = `-- name: LockDue :many
+WITH want AS (
+    SELECT unnest($3::uuid[]) AS connection_id, unnest($4::text[]) AS hold_key,
+        unnest($5::bigint[]) AS most
+)
+SELECT d.job_id, d.project, d.connection_id, d.hold_key, d.state, d.version, d.attempt
+FROM want AS w CROSS JOIN LATERAL (
+    SELECT s.job_id, s.project, s.connection_id, s.hold_key, s.state, s.version, s.position, s.attempt, s.round, s.failures, s.claims, s.looks, s.negatives, s.scheduled_for, s.start_deadline, s.next_at, s.claim_token, s.claimed_at, s.worker, s.class, s.waits_for, s.cancel_asked_at, s.blocked, s.error_kind, s.error_message, s.error_status, s.error_at, s.resolution_id, s.updated_at, s.ended_at FROM job_state AS s
+    WHERE s.connection_id = w.connection_id AND s.hold_key = w.hold_key
+        AND s.state IN (1, 6) AND s.waits_for IS NULL
+        AND s.next_at <= $1 AND s.start_deadline > $1 AND s.position < $2
+    ORDER BY s.next_at LIMIT w.most FOR NO KEY UPDATE SKIP LOCKED
+) AS d
+`
+
+type LockDueParams struct {
+	Now         *time.Time
+	Base        int64
+	Connections []pgtype.UUID
+	HoldKeys    []string
+	Most        []int64
+}
+
+type LockDueRow struct {
+	JobID        pgtype.UUID
+	Project      string
+	ConnectionID pgtype.UUID
+	HoldKey      string
+	State        int16
+	Version      int64
+	Attempt      int64
+}
+
+func (q *Queries) LockDue(ctx context.Context, arg LockDueParams) ([]LockDueRow, error) {
+	rows, err := q.db.Query(ctx, lockDue,
+		arg.Now,
+		arg.Base,
+		arg.Connections,
+		arg.HoldKeys,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LockDueRow
+	for rows.Next() {
+		var i LockDueRow
+		if err := rows.Scan(
+			&i.JobID,
+			&i.Project,
+			&i.ConnectionID,
+			&i.HoldKey,
+			&i.State,
+			&i.Version,
+			&i.Attempt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const lockJob = `-- name: LockJob :one
+SELECT version FROM job_state WHERE job_id = $1 FOR NO KEY UPDATE
+`
+
+// Waits for whoever is changing the job.
+func (q *Queries) LockJob(ctx context.Context, id pgtype.UUID) (int64, error) {
+	row := q.db.QueryRow(ctx, lockJob, id)
+	var version int64
+	err := row.Scan(&version)
+	return version, err
+}
+
+const lockJobs = `-- name: LockJobs :many
+
+
+SELECT s.job_id, s.project, s.connection_id, s.hold_key, s.state, s.version, s.position, s.attempt, s.round, s.failures, s.claims, s.looks, s.negatives, s.scheduled_for, s.start_deadline, s.next_at, s.claim_token, s.claimed_at, s.worker, s.class, s.waits_for, s.cancel_asked_at, s.blocked, s.error_kind, s.error_message, s.error_status, s.error_at, s.resolution_id, s.updated_at, s.ended_at, j.schedule_id, j.start_window
+FROM job_state AS s JOIN jobs AS j ON j.id = s.job_id
+WHERE s.job_id = ANY ($1::uuid[]) OR s.waits_for = ANY ($2::uuid[])
+ORDER BY s.job_id FOR NO KEY UPDATE OF s
+`
+
+type LockJobsParams struct {
+	Ids  []pgtype.UUID
+	Done []pgtype.UUID
+}
+
+type LockJobsRow struct {
+	JobState    JobState
+	ScheduleID  pgtype.UUID
+	StartWindow int64
+}
+
+// Claims, looks, leases, arms and results. Arrays of one query are of one
+// length: column by column what the rows of a batch say. The zero time, the
+// year 1, stands in them for NULL.
+// jobs, locked
+// These jobs, those that wait for some of them, and what the log and the window
+// need of their requests. Everybody locks in this order.
+func (q *Queries) LockJobs(ctx context.Context, arg LockJobsParams) ([]LockJobsRow, error) {
+	rows, err := q.db.Query(ctx, lockJobs, arg.Ids, arg.Done)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LockJobsRow
+	for rows.Next() {
+		var i LockJobsRow
+		if err := rows.Scan(
+			&i.JobState.JobID,
+			&i.JobState.Project,
+			&i.JobState.ConnectionID,
+			&i.JobState.HoldKey,
+			&i.JobState.State,
+			&i.JobState.Version,
+			&i.JobState.Position,
+			&i.JobState.Attempt,
+			&i.JobState.Round,
+			&i.JobState.Failures,
+			&i.JobState.Claims,
+			&i.JobState.Looks,
+			&i.JobState.Negatives,
+			&i.JobState.ScheduledFor,
+			&i.JobState.StartDeadline,
+			&i.JobState.NextAt,
+			&i.JobState.ClaimToken,
+			&i.JobState.ClaimedAt,
+			&i.JobState.Worker,
+			&i.JobState.Class,
+			&i.JobState.WaitsFor,
+			&i.JobState.CancelAskedAt,
+			&i.JobState.Blocked,
+			&i.JobState.ErrorKind,
+			&i.JobState.ErrorMessage,
+			&i.JobState.ErrorStatus,
+			&i.JobState.ErrorAt,
+			&i.JobState.ResolutionID,
+			&i.JobState.UpdatedAt,
+			&i.JobState.EndedAt,
+			&i.ScheduleID,
+			&i.StartWindow,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const lockReady = `-- name: LockReady :exec
+WITH u AS (SELECT unnest($1::uuid[]) AS connection_id, unnest($2::text[]) AS hold_key)
+SELECT 1 FROM connection_ready AS r JOIN u ON u.connection_id = r.connection_id AND u.hold_key = r.hold_key
+ORDER BY r.connection_id, r.hold_key FOR NO KEY UPDATE OF r
+`
+
+type LockReadyParams struct {
+	Connections []pgtype.UUID
+	HoldKeys    []string
+}
+
+func (q *Queries) LockReady(ctx context.Context, arg LockReadyParams) error {
+	_, err := q.db.Exec(ctx, lockReady, arg.Connections, arg.HoldKeys)
+	return err
+}
+
+const makeReady = `-- name: MakeReady :exec
+INSERT INTO connection_ready AS r (connection_id, hold_key, next_at, paused)
+SELECT u.connection_id, u.hold_key, u.next_at, c.paused_at IS NOT NULL
+FROM (
+    SELECT unnest($1::uuid[]) AS connection_id, unnest($2::text[]) AS hold_key,
+        nullif(unnest($3::timestamptz[]), '0001-01-01 00:00:00+00'::timestamptz) AS next_at
+) AS u JOIN connections AS c ON c.id = u.connection_id
+ORDER BY u.connection_id, u.hold_key
+ON CONFLICT (connection_id, hold_key) DO UPDATE SET
+    next_at = least(r.next_at, excluded.next_at),
+    saturated = r.saturated AND r.connection_id <> ALL ($4::uuid[])
+WHERE r.next_at IS NULL AND excluded.next_at IS NOT NULL OR r.next_at > excluded.next_at
+    OR r.saturated AND r.connection_id = ANY ($4::uuid[])
+`
+
+type MakeReadyParams struct {
+	Connections []pgtype.UUID
+	HoldKeys    []string
+	NextAts     []time.Time
+	Freed       []pgtype.UUID
+}
+
+// Locks each row in the order that everybody keeps, lowers its due time (NULL: it
+// stays as it is), and frees it when its connection has room again.
+func (q *Queries) MakeReady(ctx context.Context, arg MakeReadyParams) error {
+	_, err := q.db.Exec(ctx, makeReady,
+		arg.Connections,
+		arg.HoldKeys,
+		arg.NextAts,
+		arg.Freed,
+	)
+	return err
+}
+
+const marks = `-- name: Marks :many
+SELECT job_id, number, round, result, armed_at, fence_at, handle, effect_key, request_digest
+FROM attempts WHERE job_id = ANY ($1::uuid[])
+ORDER BY job_id, number
+`
+
+type MarksRow struct {
+	JobID         pgtype.UUID
+	Number        int64
+	Round         int64
+	Result        int16
+	ArmedAt       time.Time
+	FenceAt       time.Time
+	Handle        string
+	EffectKey     string
+	RequestDigest []byte
+}
+
+func (q *Queries) Marks(ctx context.Context, ids []pgtype.UUID) ([]MarksRow, error) {
+	rows, err := q.db.Query(ctx, marks, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []MarksRow
+	for rows.Next() {
+		var i MarksRow
+		if err := rows.Scan(
+			&i.JobID,
+			&i.Number,
+			&i.Round,
+			&i.Result,
+			&i.ArmedAt,
+			&i.FenceAt,
+			&i.Handle,
+			&i.EffectKey,
+			&i.RequestDigest,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const nextDue = `-- name: NextDue :one
+SELECT clock_timestamp()::timestamptz AS now, least(
+    $1::timestamptz,
+    (SELECT s.next_at FROM job_state AS s WHERE s.state IN (2, 3) ORDER BY s.next_at LIMIT 1),
+    (SELECT s.start_deadline FROM job_state AS s WHERE s.state IN (1, 2, 6) ORDER BY s.start_deadline LIMIT 1),
+    CASE WHEN m.quarantined = '' THEN least(
+        (SELECT r.runnable_at FROM connection_ready AS r WHERE r.runnable_at IS NOT NULL ORDER BY r.runnable_at LIMIT 1),
+        (SELECT s.next_at FROM job_state AS s WHERE s.state IN (4, 5) ORDER BY s.next_at LIMIT 1)
+    ) END
+)::timestamptz AS at
+FROM meta AS m WHERE m.id = 1
+`
+
+type NextDueRow struct {
+	Now time.Time
+	At  time.Time
+}
+
+func (q *Queries) NextDue(ctx context.Context, latest time.Time) (NextDueRow, error) {
+	row := q.db.QueryRow(ctx, nextDue, latest)
+	var i NextDueRow
+	err := row.Scan(&i.Now, &i.At)
 	return i, err
+}
+
+const openTurns = `-- name: OpenTurns :exec
+
+SELECT 1 FROM connection_claims
+WHERE connection_id = ANY ($1::uuid[])
+ORDER BY connection_id FOR KEY SHARE
+`
+
+// ready rows
+// Keeps claims from counting jobs under way while one of them ends.
+func (q *Queries) OpenTurns(ctx context.Context, ids []pgtype.UUID) error {
+	_, err := q.db.Exec(ctx, openTurns, ids)
+	return err
+}
+
+const overdueIDs = `-- name: OverdueIDs :many
+
+SELECT job_id FROM job_state WHERE state IN (2, 3) AND next_at <= $1 ORDER BY next_at LIMIT $2
+`
+
+type OverdueIDsParams struct {
+	Now     *time.Time
+	MaxRows int32
+}
+
+// due times
+func (q *Queries) OverdueIDs(ctx context.Context, arg OverdueIDsParams) ([]pgtype.UUID, error) {
+	rows, err := q.db.Query(ctx, overdueIDs, arg.Now, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []pgtype.UUID
+	for rows.Next() {
+		var job_id pgtype.UUID
+		if err := rows.Scan(&job_id); err != nil {
+			return nil, err
+		}
+		items = append(items, job_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const readyRows = `-- name: ReadyRows :many
+
+SELECT connection_id, hold_key FROM connection_ready
+WHERE runnable_at <= $1
+ORDER BY runnable_at, connection_id, hold_key LIMIT $2
+`
+
+type ReadyRowsParams struct {
+	Now     *time.Time
+	MaxRows int32
+}
+
+type ReadyRowsRow struct {
+	ConnectionID pgtype.UUID
+	HoldKey      string
+}
+
+// claims
+func (q *Queries) ReadyRows(ctx context.Context, arg ReadyRowsParams) ([]ReadyRowsRow, error) {
+	rows, err := q.db.Query(ctx, readyRows, arg.Now, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ReadyRowsRow
+	for rows.Next() {
+		var i ReadyRowsRow
+		if err := rows.Scan(&i.ConnectionID, &i.HoldKey); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const recount = `-- name: Recount :exec
+WITH u AS (SELECT unnest($1::uuid[]) AS connection_id, unnest($2::text[]) AS hold_key)
+UPDATE connection_ready AS r SET next_at = (
+    SELECT s.next_at FROM job_state AS s
+    WHERE s.connection_id = r.connection_id AND s.hold_key = r.hold_key
+        AND s.state IN (1, 6) AND s.waits_for IS NULL
+    ORDER BY s.next_at LIMIT 1
+)
+FROM u WHERE u.connection_id = r.connection_id AND u.hold_key = r.hold_key
+`
+
+type RecountParams struct {
+	Connections []pgtype.UUID
+	HoldKeys    []string
+}
+
+// A job has left these rows otherwise than by a claim.
+func (q *Queries) Recount(ctx context.Context, arg RecountParams) error {
+	_, err := q.db.Exec(ctx, recount, arg.Connections, arg.HoldKeys)
+	return err
+}
+
+const releaseGates = `-- name: ReleaseGates :exec
+DELETE FROM open_intents WHERE job_id = ANY ($1::uuid[])
+`
+
+func (q *Queries) ReleaseGates(ctx context.Context, ids []pgtype.UUID) error {
+	_, err := q.db.Exec(ctx, releaseGates, ids)
+	return err
+}
+
+const renewLeases = `-- name: RenewLeases :many
+WITH u AS (SELECT unnest($3::uuid[]) AS job_id, unnest($4::uuid[]) AS token),
+held AS MATERIALIZED (
+    SELECT s.job_id, u.token FROM job_state AS s JOIN u ON u.job_id = s.job_id
+    ORDER BY s.job_id FOR NO KEY UPDATE OF s
+)
+UPDATE job_state AS s SET next_at = $1
+FROM held WHERE s.job_id = held.job_id AND s.claim_token = held.token
+    AND s.state IN (2, 4, 5) AND s.next_at > $2
+RETURNING s.job_id, s.claim_token
+`
+
+type RenewLeasesParams struct {
+	LeaseEnd *time.Time
+	Now      *time.Time
+	Jobs     []pgtype.UUID
+	Tokens   []pgtype.UUID
+}
+
+type RenewLeasesRow struct {
+	JobID      pgtype.UUID
+	ClaimToken pgtype.UUID
+}
+
+func (q *Queries) RenewLeases(ctx context.Context, arg RenewLeasesParams) ([]RenewLeasesRow, error) {
+	rows, err := q.db.Query(ctx, renewLeases,
+		arg.LeaseEnd,
+		arg.Now,
+		arg.Jobs,
+		arg.Tokens,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RenewLeasesRow
+	for rows.Next() {
+		var i RenewLeasesRow
+		if err := rows.Scan(&i.JobID, &i.ClaimToken); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const replyIDs = `-- name: ReplyIDs :many
+SELECT job_id, external_id FROM effects WHERE job_id = ANY ($1::uuid[])
+`
+
+type ReplyIDsRow struct {
+	JobID      pgtype.UUID
+	ExternalID string
+}
+
+func (q *Queries) ReplyIDs(ctx context.Context, ids []pgtype.UUID) ([]ReplyIDsRow, error) {
+	rows, err := q.db.Query(ctx, replyIDs, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ReplyIDsRow
+	for rows.Next() {
+		var i ReplyIDsRow
+		if err := rows.Scan(&i.JobID, &i.ExternalID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const saturatedRows = `-- name: SaturatedRows :many
+SELECT connection_id, hold_key FROM connection_ready
+WHERE connection_id = ANY ($1::uuid[]) AND saturated
+`
+
+type SaturatedRowsRow struct {
+	ConnectionID pgtype.UUID
+	HoldKey      string
+}
+
+func (q *Queries) SaturatedRows(ctx context.Context, ids []pgtype.UUID) ([]SaturatedRowsRow, error) {
+	rows, err := q.db.Query(ctx, saturatedRows, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SaturatedRowsRow
+	for rows.Next() {
+		var i SaturatedRowsRow
+		if err := rows.Scan(&i.ConnectionID, &i.HoldKey); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const saveHandle = `-- name: SaveHandle :execrows
+UPDATE attempts AS a SET handle = $1
+WHERE a.job_id = $2 AND a.number = $3 AND a.result = 0
+    AND EXISTS (SELECT 1 FROM job_state AS s WHERE s.job_id = $2 AND s.state = 3 AND s.attempt = $3)
+`
+
+type SaveHandleParams struct {
+	Handle string
+	JobID  pgtype.UUID
+	Number int64
+}
+
+func (q *Queries) SaveHandle(ctx context.Context, arg SaveHandleParams) (int64, error) {
+	result, err := q.db.Exec(ctx, saveHandle, arg.Handle, arg.JobID, arg.Number)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const served = `-- name: Served :exec
+WITH u AS (
+    SELECT unnest($2::uuid[]) AS connection_id, unnest($3::text[]) AS hold_key,
+        unnest($4::boolean[]) AS saturated, unnest($5::timestamptz[]) AS paced_until
+)
+UPDATE connection_ready AS r SET
+    next_at = (
+        SELECT s.next_at FROM job_state AS s
+        WHERE s.connection_id = r.connection_id AND s.hold_key = r.hold_key
+            AND s.state IN (1, 6) AND s.waits_for IS NULL
+        ORDER BY s.next_at LIMIT 1
+    ),
+    served_at = greatest(r.served_at, $1), saturated = r.saturated OR u.saturated,
+    paced_until = greatest(r.paced_until, u.paced_until)
+FROM u WHERE u.connection_id = r.connection_id AND u.hold_key = r.hold_key
+`
+
+type ServedParams struct {
+	Now         time.Time
+	Connections []pgtype.UUID
+	HoldKeys    []string
+	Saturated   []bool
+	PacedUntils []time.Time
+}
+
+// What a row still has is due at the earliest of it; NULL when it is drained.
+func (q *Queries) Served(ctx context.Context, arg ServedParams) error {
+	_, err := q.db.Exec(ctx, served,
+		arg.Now,
+		arg.Connections,
+		arg.HoldKeys,
+		arg.Saturated,
+		arg.PacedUntils,
+	)
+	return err
+}
+
+const setBuckets = `-- name: SetBuckets :exec
+WITH u AS (SELECT unnest($1::uuid[]) AS connection_id, unnest($2::bigint[]) AS at)
+UPDATE connection_claims AS c SET bucket_at = u.at FROM u WHERE c.connection_id = u.connection_id
+`
+
+type SetBucketsParams struct {
+	Connections []pgtype.UUID
+	Ats         []int64
+}
+
+func (q *Queries) SetBuckets(ctx context.Context, arg SetBucketsParams) error {
+	_, err := q.db.Exec(ctx, setBuckets, arg.Connections, arg.Ats)
+	return err
+}
+
+const setContents = `-- name: SetContents :exec
+WITH u AS (
+    SELECT unnest($1::uuid[]) AS job_id, unnest($2::bytea[]) AS payload,
+        unnest($3::text[]) AS labels, unnest($4::bigint[]) AS start_window
+)
+UPDATE jobs AS j SET
+    payload = coalesce(u.payload, j.payload), labels = coalesce(nullif(u.labels, '')::jsonb, j.labels),
+    start_window = coalesce(nullif(u.start_window, 0), j.start_window)
+FROM u WHERE j.id = u.job_id
+`
+
+type SetContentsParams struct {
+	Jobs         []pgtype.UUID
+	Payloads     [][]byte
+	Labels       []string
+	StartWindows []int64
+}
+
+// NULL, an empty text and 0 leave a column as it is.
+func (q *Queries) SetContents(ctx context.Context, arg SetContentsParams) error {
+	_, err := q.db.Exec(ctx, setContents,
+		arg.Jobs,
+		arg.Payloads,
+		arg.Labels,
+		arg.StartWindows,
+	)
+	return err
+}
+
+const setStates = `-- name: SetStates :execrows
+WITH u AS (
+    SELECT unnest($1::uuid[]) AS job_id, unnest($2::smallint[]) AS state,
+        unnest($3::bigint[]) AS version, unnest($4::bigint[]) AS position,
+        unnest($5::bigint[]) AS round, unnest($6::bigint[]) AS failures,
+        unnest($7::bigint[]) AS claims, unnest($8::bigint[]) AS looks,
+        unnest($9::bigint[]) AS negatives, unnest($10::text[]) AS hold_key,
+        unnest($11::timestamptz[]) AS scheduled_for,
+        unnest($12::timestamptz[]) AS start_deadline,
+        unnest($13::timestamptz[]) AS next_at, unnest($14::uuid[]) AS claim_token,
+        unnest($15::timestamptz[]) AS cancel_asked_at, unnest($16::text[]) AS blocked,
+        unnest($17::smallint[]) AS error_kind, unnest($18::text[]) AS error_message,
+        unnest($19::bigint[]) AS error_status, unnest($20::timestamptz[]) AS error_at,
+        unnest($21::bigint[]) AS resolution_id, unnest($22::timestamptz[]) AS updated_at,
+        unnest($23::timestamptz[]) AS ended_at
+)
+UPDATE job_state AS s SET
+    state = u.state, version = u.version, position = u.position, round = u.round,
+    failures = u.failures, claims = u.claims, looks = u.looks, negatives = u.negatives,
+    hold_key = u.hold_key, scheduled_for = u.scheduled_for, start_deadline = u.start_deadline,
+    next_at = nullif(u.next_at, '0001-01-01 00:00:00+00'::timestamptz), claim_token = u.claim_token, cancel_asked_at = nullif(u.cancel_asked_at, '0001-01-01 00:00:00+00'::timestamptz),
+    blocked = u.blocked, error_kind = u.error_kind, error_message = u.error_message,
+    error_status = u.error_status, error_at = nullif(u.error_at, '0001-01-01 00:00:00+00'::timestamptz), resolution_id = nullif(u.resolution_id, 0),
+    updated_at = u.updated_at, ended_at = nullif(u.ended_at, '0001-01-01 00:00:00+00'::timestamptz)
+FROM u WHERE s.job_id = u.job_id AND s.version = u.version - 1
+`
+
+type SetStatesParams struct {
+	Jobs           []pgtype.UUID
+	States         []int16
+	Versions       []int64
+	Positions      []int64
+	Rounds         []int64
+	Failures       []int64
+	Claims         []int64
+	Looks          []int64
+	Negatives      []int64
+	HoldKeys       []string
+	ScheduledFors  []time.Time
+	StartDeadlines []time.Time
+	NextAts        []time.Time
+	ClaimTokens    []pgtype.UUID
+	Cancels        []time.Time
+	Blocked        []string
+	ErrorKinds     []int16
+	ErrorMessages  []string
+	ErrorStatuses  []int64
+	ErrorAts       []time.Time
+	Resolutions    []int64
+	UpdatedAts     []time.Time
+	EndedAts       []time.Time
+}
+
+// Every change of a job but claims, arms and leases.
+func (q *Queries) SetStates(ctx context.Context, arg SetStatesParams) (int64, error) {
+	result, err := q.db.Exec(ctx, setStates,
+		arg.Jobs,
+		arg.States,
+		arg.Versions,
+		arg.Positions,
+		arg.Rounds,
+		arg.Failures,
+		arg.Claims,
+		arg.Looks,
+		arg.Negatives,
+		arg.HoldKeys,
+		arg.ScheduledFors,
+		arg.StartDeadlines,
+		arg.NextAts,
+		arg.ClaimTokens,
+		arg.Cancels,
+		arg.Blocked,
+		arg.ErrorKinds,
+		arg.ErrorMessages,
+		arg.ErrorStatuses,
+		arg.ErrorAts,
+		arg.Resolutions,
+		arg.UpdatedAts,
+		arg.EndedAts,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const settleAttempts = `-- name: SettleAttempts :exec
+WITH u AS (
+    SELECT unnest($2::uuid[]) AS job_id, unnest($3::bigint[]) AS number,
+        unnest($4::smallint[]) AS result, unnest($5::smallint[]) AS kind,
+        unnest($6::text[]) AS message, unnest($7::bigint[]) AS status,
+        unnest($8::bigint[]) AS bytes, unnest($9::text[]) AS handle
+)
+UPDATE attempts AS a SET
+    result = u.result, kind = u.kind, message = u.message, http_status = u.status,
+    bytes_written = greatest(a.bytes_written, u.bytes),
+    handle = CASE WHEN u.handle = '' THEN a.handle ELSE u.handle END,
+    ended_at = coalesce(a.ended_at, $1)
+FROM u WHERE a.job_id = u.job_id AND a.number = u.number
+`
+
+type SettleAttemptsParams struct {
+	Now      *time.Time
+	Jobs     []pgtype.UUID
+	Numbers  []int64
+	Results  []int16
+	Kinds    []int16
+	Messages []string
+	Statuses []int64
+	Bytes    []int64
+	Handles  []string
+}
+
+func (q *Queries) SettleAttempts(ctx context.Context, arg SettleAttemptsParams) error {
+	_, err := q.db.Exec(ctx, settleAttempts,
+		arg.Now,
+		arg.Jobs,
+		arg.Numbers,
+		arg.Results,
+		arg.Kinds,
+		arg.Messages,
+		arg.Statuses,
+		arg.Bytes,
+		arg.Handles,
+	)
+	return err
+}
+
+const takeGates = `-- name: TakeGates :many
+WITH u AS (
+    SELECT unnest($1::text[]) AS account, unnest($2::bytea[]) AS fingerprint,
+        unnest($3::uuid[]) AS job_id, unnest($4::bigint[]) AS attempt
+),
+kept AS (
+    UPDATE open_intents AS o SET attempt = u.attempt FROM u
+    WHERE o.job_id = u.job_id AND o.account = u.account AND o.fingerprint = u.fingerprint
+    RETURNING o.job_id
+),
+taken AS (
+    INSERT INTO open_intents (account, fingerprint, job_id, attempt)
+    SELECT u.account, u.fingerprint, u.job_id, u.attempt FROM u
+    WHERE NOT EXISTS (
+        SELECT 1 FROM open_intents AS o
+        WHERE o.job_id = u.job_id AND o.account = u.account AND o.fingerprint = u.fingerprint
+    )
+    ORDER BY u.account, u.fingerprint
+    ON CONFLICT (account, fingerprint) DO NOTHING
+    RETURNING job_id
+)
+SELECT job_id FROM kept UNION ALL SELECT job_id FROM taken
+`
+
+type TakeGatesParams struct {
+	Accounts     []string
+	Fingerprints [][]byte
+	Jobs         []pgtype.UUID
+	Attempts     []int64
+}
+
+// A gate that the job has already is taken along; one of another job is not.
+func (q *Queries) TakeGates(ctx context.Context, arg TakeGatesParams) ([]pgtype.UUID, error) {
+	rows, err := q.db.Query(ctx, takeGates,
+		arg.Accounts,
+		arg.Fingerprints,
+		arg.Jobs,
+		arg.Attempts,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []pgtype.UUID
+	for rows.Next() {
+		var job_id pgtype.UUID
+		if err := rows.Scan(&job_id); err != nil {
+			return nil, err
+		}
+		items = append(items, job_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const takeTurns = `-- name: TakeTurns :many
+SELECT connection_id, bucket_at FROM connection_claims
+WHERE connection_id = ANY ($1::uuid[])
+ORDER BY connection_id FOR NO KEY UPDATE SKIP LOCKED
+`
+
+// The connections that no other claim serves at this moment.
+func (q *Queries) TakeTurns(ctx context.Context, ids []pgtype.UUID) ([]ConnectionClaim, error) {
+	rows, err := q.db.Query(ctx, takeTurns, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ConnectionClaim
+	for rows.Next() {
+		var i ConnectionClaim
+		if err := rows.Scan(&i.ConnectionID, &i.BucketAt); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const windowOverIDs = `-- name: WindowOverIDs :many
+SELECT job_id FROM job_state WHERE state IN (1, 2, 6) AND start_deadline <= $1 ORDER BY start_deadline LIMIT $2
+`
+
+type WindowOverIDsParams struct {
+	Now     time.Time
+	MaxRows int32
+}
+
+func (q *Queries) WindowOverIDs(ctx context.Context, arg WindowOverIDsParams) ([]pgtype.UUID, error) {
+	rows, err := q.db.Query(ctx, windowOverIDs, arg.Now, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []pgtype.UUID
+	for rows.Next() {
+		var job_id pgtype.UUID
+		if err := rows.Scan(&job_id); err != nil {
+			return nil, err
+		}
+		items = append(items, job_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

@@ -1,4 +1,406 @@
+-- Claims, looks, leases, arms and results. Arrays of one query are of one
+-- length: column by column what the rows of a batch say. The zero time, the
+-- year 1, stands in them for NULL.
+
+-- jobs, locked
+
+-- name: LockJobs :many
+-- These jobs, those that wait for some of them, and what the log and the window
+-- need of their requests. Everybody locks in this order.
+SELECT sqlc.embed(s), j.schedule_id, j.start_window
+FROM job_state AS s JOIN jobs AS j ON j.id = s.job_id
+WHERE s.job_id = ANY (@ids::uuid[]) OR s.waits_for = ANY (@done::uuid[])
+ORDER BY s.job_id FOR NO KEY UPDATE OF s;
+
+-- name: Marks :many
+SELECT job_id, number, round, result, armed_at, fence_at, handle, effect_key, request_digest
+FROM attempts WHERE job_id = ANY (@ids::uuid[])
+ORDER BY job_id, number;
+
+-- claims
+
+-- name: ReadyRows :many
+SELECT connection_id, hold_key FROM connection_ready
+WHERE runnable_at <= @now
+ORDER BY runnable_at, connection_id, hold_key LIMIT @max_rows;
+
+-- name: TakeTurns :many
+-- The connections that no other claim serves at this moment.
+SELECT connection_id, bucket_at FROM connection_claims
+WHERE connection_id = ANY (@ids::uuid[])
+ORDER BY connection_id FOR NO KEY UPDATE SKIP LOCKED;
+
+-- name: AwaitTurn :many
+SELECT connection_id, bucket_at FROM connection_claims
+WHERE connection_id = @id FOR NO KEY UPDATE;
+
+-- name: Bounds :many
+SELECT c.id, c.max_in_flight, c.max_per_minute,
+    (SELECT count(*) FROM job_state AS s WHERE s.connection_id = c.id AND s.state IN (2, 3)) AS busy
+FROM connections AS c WHERE c.id = ANY (@ids::uuid[]);
+
+-- name: LockDue :many
+WITH want AS (
+    SELECT unnest(@connections::uuid[]) AS connection_id, unnest(@hold_keys::text[]) AS hold_key,
+        unnest(@most::bigint[]) AS most
+)
+SELECT d.job_id, d.project, d.connection_id, d.hold_key, d.state, d.version, d.attempt
+FROM want AS w CROSS JOIN LATERAL (
+    SELECT s.* FROM job_state AS s
+    WHERE s.connection_id = w.connection_id AND s.hold_key = w.hold_key
+        AND s.state IN (1, 6) AND s.waits_for IS NULL
+        AND s.next_at <= @now AND s.start_deadline > @now AND s.position < @base
+    ORDER BY s.next_at LIMIT w.most FOR NO KEY UPDATE SKIP LOCKED
+) AS d;
+
+-- name: ClaimJobs :execrows
+WITH u AS (
+    SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@tokens::uuid[]) AS token,
+        unnest(@positions::bigint[]) AS position
+)
+UPDATE job_state AS s SET
+    state = 2, version = s.version + 1, position = u.position, claim_token = u.token,
+    claimed_at = @now, worker = @worker, next_at = @lease_end, blocked = '', updated_at = @now
+FROM u WHERE s.job_id = u.job_id AND s.state IN (1, 6) AND s.waits_for IS NULL
+    AND s.next_at <= @now AND s.start_deadline > @now;
+
+-- name: SetBuckets :exec
+WITH u AS (SELECT unnest(@connections::uuid[]) AS connection_id, unnest(@ats::bigint[]) AS at)
+UPDATE connection_claims AS c SET bucket_at = u.at FROM u WHERE c.connection_id = u.connection_id;
+
+-- name: CloseTurns :exec
+-- Waits for the results that are being written to these connections' jobs, and
+-- keeps new ones waiting.
+SELECT 1 FROM connection_claims
+WHERE connection_id = ANY (@ids::uuid[])
+ORDER BY connection_id FOR UPDATE;
+
+-- name: LockReady :exec
+WITH u AS (SELECT unnest(@connections::uuid[]) AS connection_id, unnest(@hold_keys::text[]) AS hold_key)
+SELECT 1 FROM connection_ready AS r JOIN u ON u.connection_id = r.connection_id AND u.hold_key = r.hold_key
+ORDER BY r.connection_id, r.hold_key FOR NO KEY UPDATE OF r;
+
+-- name: Served :exec
+-- What a row still has is due at the earliest of it; NULL when it is drained.
+WITH u AS (
+    SELECT unnest(@connections::uuid[]) AS connection_id, unnest(@hold_keys::text[]) AS hold_key,
+        unnest(@saturated::boolean[]) AS saturated, unnest(@paced_untils::timestamptz[]) AS paced_until
+)
+UPDATE connection_ready AS r SET
+    next_at = (
+        SELECT s.next_at FROM job_state AS s
+        WHERE s.connection_id = r.connection_id AND s.hold_key = r.hold_key
+            AND s.state IN (1, 6) AND s.waits_for IS NULL
+        ORDER BY s.next_at LIMIT 1
+    ),
+    served_at = greatest(r.served_at, @now), saturated = r.saturated OR u.saturated,
+    paced_until = greatest(r.paced_until, u.paced_until)
+FROM u WHERE u.connection_id = r.connection_id AND u.hold_key = r.hold_key;
+
+-- name: ReplyIDs :many
+SELECT job_id, external_id FROM effects WHERE job_id = ANY (@ids::uuid[]);
+
+-- looks and leases
+
+-- name: LeaseLooks :many
+UPDATE job_state SET
+    claim_token = gen_random_uuid(), claimed_at = @now, worker = @worker, next_at = @lease_end
+WHERE ctid = ANY (ARRAY(
+    SELECT s.ctid FROM job_state AS s
+    WHERE s.state IN (4, 5) AND s.next_at <= @now
+    ORDER BY s.next_at LIMIT @max_rows FOR NO KEY UPDATE SKIP LOCKED
+))
+RETURNING job_id;
+
+-- name: RenewLeases :many
+WITH u AS (SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@tokens::uuid[]) AS token),
+held AS MATERIALIZED (
+    SELECT s.job_id, u.token FROM job_state AS s JOIN u ON u.job_id = s.job_id
+    ORDER BY s.job_id FOR NO KEY UPDATE OF s
+)
+UPDATE job_state AS s SET next_at = @lease_end
+FROM held WHERE s.job_id = held.job_id AND s.claim_token = held.token
+    AND s.state IN (2, 4, 5) AND s.next_at > @now
+RETURNING s.job_id, s.claim_token;
+
+-- arms
+
+-- name: HeldJobs :many
+SELECT s.job_id FROM job_state AS s
+JOIN connection_ready AS r ON r.connection_id = s.connection_id AND r.hold_key = s.hold_key
+WHERE s.job_id = ANY (@ids::uuid[])
+    AND (r.paused OR r.auth_hold_at IS NOT NULL OR r.rate_limited_until > @now);
+
+-- name: TakeGates :many
+-- A gate that the job has already is taken along; one of another job is not.
+WITH u AS (
+    SELECT unnest(@accounts::text[]) AS account, unnest(@fingerprints::bytea[]) AS fingerprint,
+        unnest(@jobs::uuid[]) AS job_id, unnest(@attempts::bigint[]) AS attempt
+),
+kept AS (
+    UPDATE open_intents AS o SET attempt = u.attempt FROM u
+    WHERE o.job_id = u.job_id AND o.account = u.account AND o.fingerprint = u.fingerprint
+    RETURNING o.job_id
+),
+taken AS (
+    INSERT INTO open_intents (account, fingerprint, job_id, attempt)
+    SELECT u.account, u.fingerprint, u.job_id, u.attempt FROM u
+    WHERE NOT EXISTS (
+        SELECT 1 FROM open_intents AS o
+        WHERE o.job_id = u.job_id AND o.account = u.account AND o.fingerprint = u.fingerprint
+    )
+    ORDER BY u.account, u.fingerprint
+    ON CONFLICT (account, fingerprint) DO NOTHING
+    RETURNING job_id
+)
+SELECT job_id FROM kept UNION ALL SELECT job_id FROM taken;
+
+-- name: GateOwners :many
+WITH u AS (SELECT unnest(@accounts::text[]) AS account, unnest(@fingerprints::bytea[]) AS fingerprint)
+SELECT o.account, o.fingerprint, o.job_id
+FROM u JOIN open_intents AS o ON o.account = u.account AND o.fingerprint = u.fingerprint;
+
+-- name: ReleaseGates :exec
+DELETE FROM open_intents WHERE job_id = ANY (@ids::uuid[]);
+
+-- name: ArmJobs :execrows
+-- The class is frozen at the first arm. A first arm of an effect needs every
+-- earlier attempt closed; what a re-arm needs is checked by its trigger.
+WITH u AS (
+    SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@versions::bigint[]) AS version,
+        unnest(@positions::bigint[]) AS position, unnest(@claims::uuid[]) AS claim,
+        unnest(@classes::smallint[]) AS class, unnest(@fences::timestamptz[]) AS fence,
+        unnest(@workers::text[]) AS worker, unnest(@rearms::boolean[]) AS rearm
+)
+UPDATE job_state AS s SET
+    state = 3, version = s.version + 1, position = u.position, attempt = s.attempt + 1,
+    class = CASE WHEN s.attempt = 0 THEN u.class ELSE s.class END,
+    next_at = u.fence, claim_token = NULL, worker = u.worker, claims = 0, blocked = '', updated_at = @now
+FROM u WHERE s.job_id = u.job_id AND s.version = u.version
+    AND s.claim_token = u.claim AND s.next_at > @now
+    AND s.cancel_asked_at IS NULL AND s.start_deadline > @now
+    AND (
+        (s.state = 2 AND NOT u.rearm
+            AND NOT EXISTS (SELECT 1 FROM attempts AS a WHERE a.job_id = s.job_id AND a.result IN (0, 4)))
+        OR (s.state = 5 AND u.rearm)
+    );
+
+-- name: InsertAttempts :exec
+INSERT INTO attempts (
+    job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline,
+    fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, frozen
+)
+SELECT
+    unnest(@jobs::uuid[]), unnest(@numbers::bigint[]), unnest(@rounds::bigint[]), unnest(@tokens::uuid[]),
+    unnest(@workers::text[]), nullif(unnest(@claimed_ats::timestamptz[]), '0001-01-01 00:00:00+00'::timestamptz), @now, unnest(@send_deadlines::timestamptz[]),
+    unnest(@answer_deadlines::timestamptz[]), unnest(@fences::timestamptz[]), unnest(@effect_keys::text[]),
+    unnest(@digests::bytea[]), unnest(@credential_versions::bigint[]), unnest(@account_identities::text[]),
+    unnest(@watermarks::text[]), unnest(@handles::text[]), unnest(@frozens::bytea[]);
+
+-- name: LockJob :one
+-- Waits for whoever is changing the job.
+SELECT version FROM job_state WHERE job_id = @id FOR NO KEY UPDATE;
+
+-- name: AttemptByToken :one
+SELECT * FROM attempts WHERE job_id = @job_id AND arm_token = @arm_token;
+
+-- name: SaveHandle :execrows
+UPDATE attempts AS a SET handle = @handle
+WHERE a.job_id = @job_id AND a.number = @number AND a.result = 0
+    AND EXISTS (SELECT 1 FROM job_state AS s WHERE s.job_id = @job_id AND s.state = 3 AND s.attempt = @number);
+
+-- name: AttemptExists :one
+SELECT EXISTS (SELECT 1 FROM attempts WHERE job_id = @job_id AND number = @number);
+
+-- results
+
+-- name: EffectOwners :many
+-- Whose account each attempt acted on, in which space of ids, and whose the
+-- object is. Where the account is not known, connection and hold key stand for it.
+WITH u AS (
+    SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@attempts::bigint[]) AS attempt,
+        unnest(@external_ids::text[]) AS external_id
+),
+o AS (
+    SELECT u.job_id, u.external_id, c.connector AS namespace,
+        coalesce(nullif(a.account_identity, ''), nullif(c.account_identity, ''),
+            'connection ' || s.connection_id || ' ' || s.hold_key)::text AS account
+    FROM u JOIN job_state AS s ON s.job_id = u.job_id
+    JOIN connections AS c ON c.id = s.connection_id
+    LEFT JOIN attempts AS a ON a.job_id = u.job_id AND a.number = u.attempt
+)
+SELECT o.job_id, o.account, o.namespace, e.job_id AS owner, coalesce(e.proof, 0)::smallint AS proof
+FROM o LEFT JOIN effects AS e ON e.account = o.account AND e.namespace = o.namespace
+    AND e.external_id = o.external_id AND e.external_id <> '' AND e.owns_id;
+
+-- name: DisownEffects :exec
+UPDATE effects SET owns_id = false WHERE job_id = ANY (@ids::uuid[]);
+
+-- name: DropEffects :exec
+DELETE FROM effects WHERE job_id = ANY (@ids::uuid[]);
+
+-- name: InsertEffects :execrows
+-- An object that another job got meanwhile is left out.
+INSERT INTO effects (job_id, account, namespace, external_id, external_url, owns_id, attempt, round, proof, at)
+SELECT u.job_id, u.account, u.namespace, u.external_id, u.external_url, u.owns_id, u.attempt, u.round, u.proof, @now
+FROM (
+    SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@accounts::text[]) AS account,
+        unnest(@namespaces::text[]) AS namespace, unnest(@external_ids::text[]) AS external_id,
+        unnest(@external_urls::text[]) AS external_url, unnest(@owns_ids::boolean[]) AS owns_id,
+        unnest(@attempts::bigint[]) AS attempt, unnest(@rounds::bigint[]) AS round,
+        unnest(@proofs::smallint[]) AS proof
+) AS u
+ORDER BY u.account, u.namespace, u.external_id
+ON CONFLICT (account, namespace, external_id) WHERE external_id <> '' AND owns_id DO NOTHING;
+
+-- name: SettleAttempts :exec
+WITH u AS (
+    SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@numbers::bigint[]) AS number,
+        unnest(@results::smallint[]) AS result, unnest(@kinds::smallint[]) AS kind,
+        unnest(@messages::text[]) AS message, unnest(@statuses::bigint[]) AS status,
+        unnest(@bytes::bigint[]) AS bytes, unnest(@handles::text[]) AS handle
+)
+UPDATE attempts AS a SET
+    result = u.result, kind = u.kind, message = u.message, http_status = u.status,
+    bytes_written = greatest(a.bytes_written, u.bytes),
+    handle = CASE WHEN u.handle = '' THEN a.handle ELSE u.handle END,
+    ended_at = coalesce(a.ended_at, @now)
+FROM u WHERE a.job_id = u.job_id AND a.number = u.number;
+
+-- name: CloseAttempts :exec
+WITH u AS (
+    SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@numbers::bigint[]) AS number,
+        unnest(@results::smallint[]) AS result
+)
+UPDATE attempts AS a SET result = u.result, ended_at = coalesce(a.ended_at, @now)
+FROM u WHERE a.job_id = u.job_id AND a.number = u.number AND a.result IN (0, 4);
+
+-- name: InsertObservations :exec
+INSERT INTO observations (job_id, attempt, verdict, external_id, external_url, handle, detail, begun_at, ended_at)
+SELECT
+    unnest(@jobs::uuid[]), unnest(@attempts::bigint[]), unnest(@verdicts::smallint[]),
+    unnest(@external_ids::text[]), unnest(@external_urls::text[]), unnest(@handles::text[]),
+    unnest(@details::text[]), nullif(unnest(@begun_ats::timestamptz[]), '0001-01-01 00:00:00+00'::timestamptz),
+    nullif(unnest(@ended_ats::timestamptz[]), '0001-01-01 00:00:00+00'::timestamptz);
+
+-- name: InsertResolutions :many
+INSERT INTO resolutions (job_id, ruling, actor, note, at)
+SELECT u.job_id, u.ruling, u.actor, u.note, @now
+FROM (
+    SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@rulings::smallint[]) AS ruling,
+        unnest(@actors::text[]) AS actor, unnest(@notes::text[]) AS note
+) AS u
+RETURNING id, job_id;
+
+-- name: SetContents :exec
+-- NULL, an empty text and 0 leave a column as it is.
+WITH u AS (
+    SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@payloads::bytea[]) AS payload,
+        unnest(@labels::text[]) AS labels, unnest(@start_windows::bigint[]) AS start_window
+)
+UPDATE jobs AS j SET
+    payload = coalesce(u.payload, j.payload), labels = coalesce(nullif(u.labels, '')::jsonb, j.labels),
+    start_window = coalesce(nullif(u.start_window, 0), j.start_window)
+FROM u WHERE j.id = u.job_id;
+
+-- name: SetStates :execrows
+-- Every change of a job but claims, arms and leases.
+WITH u AS (
+    SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@states::smallint[]) AS state,
+        unnest(@versions::bigint[]) AS version, unnest(@positions::bigint[]) AS position,
+        unnest(@rounds::bigint[]) AS round, unnest(@failures::bigint[]) AS failures,
+        unnest(@claims::bigint[]) AS claims, unnest(@looks::bigint[]) AS looks,
+        unnest(@negatives::bigint[]) AS negatives, unnest(@hold_keys::text[]) AS hold_key,
+        unnest(@scheduled_fors::timestamptz[]) AS scheduled_for,
+        unnest(@start_deadlines::timestamptz[]) AS start_deadline,
+        unnest(@next_ats::timestamptz[]) AS next_at, unnest(@claim_tokens::uuid[]) AS claim_token,
+        unnest(@cancels::timestamptz[]) AS cancel_asked_at, unnest(@blocked::text[]) AS blocked,
+        unnest(@error_kinds::smallint[]) AS error_kind, unnest(@error_messages::text[]) AS error_message,
+        unnest(@error_statuses::bigint[]) AS error_status, unnest(@error_ats::timestamptz[]) AS error_at,
+        unnest(@resolutions::bigint[]) AS resolution_id, unnest(@updated_ats::timestamptz[]) AS updated_at,
+        unnest(@ended_ats::timestamptz[]) AS ended_at
+)
+UPDATE job_state AS s SET
+    state = u.state, version = u.version, position = u.position, round = u.round,
+    failures = u.failures, claims = u.claims, looks = u.looks, negatives = u.negatives,
+    hold_key = u.hold_key, scheduled_for = u.scheduled_for, start_deadline = u.start_deadline,
+    next_at = nullif(u.next_at, '0001-01-01 00:00:00+00'::timestamptz), claim_token = u.claim_token, cancel_asked_at = nullif(u.cancel_asked_at, '0001-01-01 00:00:00+00'::timestamptz),
+    blocked = u.blocked, error_kind = u.error_kind, error_message = u.error_message,
+    error_status = u.error_status, error_at = nullif(u.error_at, '0001-01-01 00:00:00+00'::timestamptz), resolution_id = nullif(u.resolution_id, 0),
+    updated_at = u.updated_at, ended_at = nullif(u.ended_at, '0001-01-01 00:00:00+00'::timestamptz)
+FROM u WHERE s.job_id = u.job_id AND s.version = u.version - 1;
+
+-- name: LetGo :many
+-- No change of theirs: no version, no event.
+UPDATE job_state SET waits_for = NULL WHERE waits_for = ANY (@done::uuid[])
+RETURNING job_id, connection_id, hold_key, state, next_at;
+
 -- ready rows
 
--- name: GetReady :one
-SELECT * FROM connection_ready WHERE connection_id = $1 AND hold_key = $2;
+-- name: OpenTurns :exec
+-- Keeps claims from counting jobs under way while one of them ends.
+SELECT 1 FROM connection_claims
+WHERE connection_id = ANY (@ids::uuid[])
+ORDER BY connection_id FOR KEY SHARE;
+
+-- name: SaturatedRows :many
+SELECT connection_id, hold_key FROM connection_ready
+WHERE connection_id = ANY (@ids::uuid[]) AND saturated;
+
+-- name: MakeReady :exec
+-- Locks each row in the order that everybody keeps, lowers its due time (NULL: it
+-- stays as it is), and frees it when its connection has room again.
+INSERT INTO connection_ready AS r (connection_id, hold_key, next_at, paused)
+SELECT u.connection_id, u.hold_key, u.next_at, c.paused_at IS NOT NULL
+FROM (
+    SELECT unnest(@connections::uuid[]) AS connection_id, unnest(@hold_keys::text[]) AS hold_key,
+        nullif(unnest(@next_ats::timestamptz[]), '0001-01-01 00:00:00+00'::timestamptz) AS next_at
+) AS u JOIN connections AS c ON c.id = u.connection_id
+ORDER BY u.connection_id, u.hold_key
+ON CONFLICT (connection_id, hold_key) DO UPDATE SET
+    next_at = least(r.next_at, excluded.next_at),
+    saturated = r.saturated AND r.connection_id <> ALL (@freed::uuid[])
+WHERE r.next_at IS NULL AND excluded.next_at IS NOT NULL OR r.next_at > excluded.next_at
+    OR r.saturated AND r.connection_id = ANY (@freed::uuid[]);
+
+-- name: Recount :exec
+-- A job has left these rows otherwise than by a claim.
+WITH u AS (SELECT unnest(@connections::uuid[]) AS connection_id, unnest(@hold_keys::text[]) AS hold_key)
+UPDATE connection_ready AS r SET next_at = (
+    SELECT s.next_at FROM job_state AS s
+    WHERE s.connection_id = r.connection_id AND s.hold_key = r.hold_key
+        AND s.state IN (1, 6) AND s.waits_for IS NULL
+    ORDER BY s.next_at LIMIT 1
+)
+FROM u WHERE u.connection_id = r.connection_id AND u.hold_key = r.hold_key;
+
+-- name: HoldAuth :exec
+-- A refusal of a credential that was replaced meanwhile holds nothing.
+UPDATE connection_ready AS r SET auth_hold_at = coalesce(r.auth_hold_at, @now), auth_hold_reason = @reason
+FROM connections AS c
+WHERE r.connection_id = @connection_id AND r.hold_key = @hold_key
+    AND c.id = @connection_id AND c.credential_version = @credential_version;
+
+-- name: HoldRate :exec
+UPDATE connection_ready SET rate_limited_until = @until, rate_limit_reason = @reason
+WHERE connection_id = @connection_id AND hold_key = @hold_key AND rate_limited_until < @until;
+
+-- due times
+
+-- name: OverdueIDs :many
+SELECT job_id FROM job_state WHERE state IN (2, 3) AND next_at <= @now ORDER BY next_at LIMIT @max_rows;
+
+-- name: WindowOverIDs :many
+SELECT job_id FROM job_state WHERE state IN (1, 2, 6) AND start_deadline <= @now ORDER BY start_deadline LIMIT @max_rows;
+
+-- name: NextDue :one
+SELECT clock_timestamp()::timestamptz AS now, least(
+    @latest::timestamptz,
+    (SELECT s.next_at FROM job_state AS s WHERE s.state IN (2, 3) ORDER BY s.next_at LIMIT 1),
+    (SELECT s.start_deadline FROM job_state AS s WHERE s.state IN (1, 2, 6) ORDER BY s.start_deadline LIMIT 1),
+    CASE WHEN m.quarantined = '' THEN least(
+        (SELECT r.runnable_at FROM connection_ready AS r WHERE r.runnable_at IS NOT NULL ORDER BY r.runnable_at LIMIT 1),
+        (SELECT s.next_at FROM job_state AS s WHERE s.state IN (4, 5) ORDER BY s.next_at LIMIT 1)
+    ) END
+)::timestamptz AS at
+FROM meta AS m WHERE m.id = 1;

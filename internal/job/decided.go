@@ -1,0 +1,70 @@
+package job
+
+import "time"
+
+// Decided gives the job as a decision leaves it when it is written at now, by the
+// store's clock: what every store writes. Whether the decision may be written is
+// not judged here, and what it says of attempts, holds and gates is not part of
+// the job.
+func (j Job) Decided(d Decision, now time.Time) Job {
+	from := j.State
+	j.State, j.Version, j.Updated = d.To, j.Version+1, now
+	j.Round, j.Failures, j.Claims = d.Round, d.Failures, d.Claims
+	j.Looks, j.Negatives, j.Blocked = d.Looks, d.Negatives, d.Blocked
+	if d.LastError != nil {
+		failure := *d.LastError
+		failure.At = now
+		j.LastError = &failure
+	}
+	if d.Cancel && j.CancelAsked.IsZero() {
+		j.CancelAsked = now
+	}
+	if d.Uncancel {
+		j.CancelAsked = time.Time{}
+	}
+	j.moveDue(from, d, now)
+	switch {
+	case !d.To.Terminal():
+		j.Ended = time.Time{}
+	case from != d.To:
+		j.Ended = now
+	}
+	return j
+}
+
+// moveDue sets when the job is next due, and what follows from that.
+func (j *Job) moveDue(from State, d Decision, now time.Time) {
+	due := Micros(now.Add(max(0, d.Delay)))
+	if at := Micros(d.StartAt); !d.StartAt.IsZero() && at.After(due) {
+		due = at
+	}
+	keep := d.Delay == KeepDelay || from == d.To && (d.To == Sending || d.To == Claimed)
+	switch {
+	case d.To.Terminal() || d.To == NeedsResolution:
+		j.NextAt, j.ClaimToken = time.Time{}, ID{}
+	case keep && !j.NextAt.IsZero():
+		// A look that somebody else has leased stays his.
+		if from != d.To {
+			j.ClaimToken = ID{}
+		}
+	default:
+		j.NextAt, j.ClaimToken = due, ID{}
+	}
+	if d.Reschedule {
+		j.ScheduledFor = j.NextAt
+		if d.Window > 0 {
+			j.StartWindow = d.Window
+		}
+	}
+	if d.NewWindow {
+		j.StartDeadline = due.Add(j.Window())
+	}
+}
+
+// Window is how late the job may start.
+func (s Spec) Window() time.Duration {
+	if s.StartWindow == 0 {
+		return DefaultWindow
+	}
+	return s.StartWindow
+}

@@ -1,0 +1,76 @@
+package postgres
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fireonce/fireonce/gen/pgdb"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file, which let claims and all others work on ready rows at once:
+//   - whoever makes a job runnable writes the job first and then locks its ready
+//     row, also when there is nothing to change in it, and keeps the lock until it
+//     commits. A claim that counts anew what a row still has locks the row first
+//     and counts in a later statement: it sees every job whose writer had the
+//     lock before, and every later writer sees, and lowers, what it wrote;
+//   - ready rows are locked by connection and hold key, in one statement, and no
+//     other lock is waited for after them.
+
+// readyKey names a ready row.
+type readyKey struct {
+	conn job.ID
+	hold string
+}
+
+func compareKeys(a, b readyKey) int {
+	return cmp.Or(bytes.Compare(a.conn[:], b.conn[:]), cmp.Compare(a.hold, b.hold))
+}
+
+// readyRows collects what a transaction has to do to ready rows: the earliest
+// due time of jobs that became runnable, the zero time for a lock alone.
+type readyRows map[readyKey]time.Time
+
+// due says that a job of the row is due at a time.
+func (r readyRows) due(k readyKey, at time.Time) {
+	if old := r[k]; old.IsZero() || at.Before(old) {
+		r[k] = at
+	}
+}
+
+// touch locks the row.
+func (r readyRows) touch(k readyKey) {
+	if _, ok := r[k]; !ok {
+		r[k] = time.Time{}
+	}
+}
+
+// makeReady writes the rows; those of freed connections end being saturated.
+// Call it when the jobs are written, and wait for no other lock after it.
+func (t *tx) makeReady(ctx context.Context, rows readyRows, freed []job.ID) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	p := pgdb.MakeReadyParams{Freed: fromIDs(freed)}
+	for k, at := range rows {
+		p.Connections = append(p.Connections, fromID(k.conn))
+		p.HoldKeys = append(p.HoldKeys, k.hold)
+		p.NextAts = append(p.NextAts, job.Micros(at))
+		t.hint[store.WatchWork] = t.hint[store.WatchWork] || !at.IsZero()
+	}
+	if err := t.q.MakeReady(ctx, p); err != nil {
+		return fmt.Errorf("ready rows: %w", err)
+	}
+	return nil
+}
+
+// sortedKeys gives keys in the order of the locks.
+func sortedKeys(keys []readyKey) []readyKey {
+	slices.SortFunc(keys, compareKeys)
+	return slices.Compact(keys)
+}
