@@ -141,7 +141,8 @@ type Store interface {
 
 	// Doubtful reads jobs that may have been started by a state of this database
 	// that was lost: SCHEDULED, RETRYING or CLAIMED, due by now, and their window
-	// not over at since. It serves Recover's caller, batch by batch.
+	// not over at since; a CLAIMED job was due when it was claimed. It serves
+	// Recover's caller, batch by batch.
 	Doubtful(ctx context.Context, since time.Time, limit int) ([]job.Snapshot, error)
 
 	// Stats counts and measures a project's jobs.
@@ -489,10 +490,11 @@ type Stats struct {
 	// the job last changed when it has none.
 	OldestUnresolved time.Duration
 	// Started counts first attempts that were armed in the window. StartLagP50 and
-	// P99 are percentiles, by rank, of their arm's time less scheduled_for.
+	// P99 are percentiles, by nearest rank, of their arm's time less scheduled_for
+	// as it was then.
 	Started                  int64
 	StartLagP50, StartLagP99 time.Duration
-	// Recovered counts the jobs of the window whose effect was confirmed by a
+	// Recovered counts the jobs whose effect was confirmed in the window, by a
 	// look or by a repeat under the same key: each is one that a plain retry
 	// would have done twice, or given up.
 	Recovered int64

@@ -45,6 +45,18 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.connectionHoldsStmt, err = db.PrepareContext(ctx, connectionHolds); err != nil {
 		return nil, fmt.Errorf("error preparing query ConnectionHolds: %w", err)
 	}
+	if q.countAliveStmt, err = db.PrepareContext(ctx, countAlive); err != nil {
+		return nil, fmt.Errorf("error preparing query CountAlive: %w", err)
+	}
+	if q.countEndedStmt, err = db.PrepareContext(ctx, countEnded); err != nil {
+		return nil, fmt.Errorf("error preparing query CountEnded: %w", err)
+	}
+	if q.countRecoveredStmt, err = db.PrepareContext(ctx, countRecovered); err != nil {
+		return nil, fmt.Errorf("error preparing query CountRecovered: %w", err)
+	}
+	if q.countStartsStmt, err = db.PrepareContext(ctx, countStarts); err != nil {
+		return nil, fmt.Errorf("error preparing query CountStarts: %w", err)
+	}
 	if q.createMetaStmt, err = db.PrepareContext(ctx, createMeta); err != nil {
 		return nil, fmt.Errorf("error preparing query CreateMeta: %w", err)
 	}
@@ -53,6 +65,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.disownEffectStmt, err = db.PrepareContext(ctx, disownEffect); err != nil {
 		return nil, fmt.Errorf("error preparing query DisownEffect: %w", err)
+	}
+	if q.doubtfulIDsStmt, err = db.PrepareContext(ctx, doubtfulIDs); err != nil {
+		return nil, fmt.Errorf("error preparing query DoubtfulIDs: %w", err)
 	}
 	if q.dueJobsStmt, err = db.PrepareContext(ctx, dueJobs); err != nil {
 		return nil, fmt.Errorf("error preparing query DueJobs: %w", err)
@@ -135,6 +150,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.insertResolutionStmt, err = db.PrepareContext(ctx, insertResolution); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertResolution: %w", err)
 	}
+	if q.insertStartStmt, err = db.PrepareContext(ctx, insertStart); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertStart: %w", err)
+	}
 	if q.insertStateStmt, err = db.PrepareContext(ctx, insertState); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertState: %w", err)
 	}
@@ -152,6 +170,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.leaseLookStmt, err = db.PrepareContext(ctx, leaseLook); err != nil {
 		return nil, fmt.Errorf("error preparing query LeaseLook: %w", err)
+	}
+	if q.letGoStmt, err = db.PrepareContext(ctx, letGo); err != nil {
+		return nil, fmt.Errorf("error preparing query LetGo: %w", err)
 	}
 	if q.listAttemptsStmt, err = db.PrepareContext(ctx, listAttempts); err != nil {
 		return nil, fmt.Errorf("error preparing query ListAttempts: %w", err)
@@ -180,6 +201,12 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.nextRunnableStmt, err = db.PrepareContext(ctx, nextRunnable); err != nil {
 		return nil, fmt.Errorf("error preparing query NextRunnable: %w", err)
 	}
+	if q.oldestDueStmt, err = db.PrepareContext(ctx, oldestDue); err != nil {
+		return nil, fmt.Errorf("error preparing query OldestDue: %w", err)
+	}
+	if q.oldestUnresolvedStmt, err = db.PrepareContext(ctx, oldestUnresolved); err != nil {
+		return nil, fmt.Errorf("error preparing query OldestUnresolved: %w", err)
+	}
 	if q.overdueIDsStmt, err = db.PrepareContext(ctx, overdueIDs); err != nil {
 		return nil, fmt.Errorf("error preparing query OverdueIDs: %w", err)
 	}
@@ -194,6 +221,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.readyRowsStmt, err = db.PrepareContext(ctx, readyRows); err != nil {
 		return nil, fmt.Errorf("error preparing query ReadyRows: %w", err)
+	}
+	if q.recountStmt, err = db.PrepareContext(ctx, recount); err != nil {
+		return nil, fmt.Errorf("error preparing query Recount: %w", err)
 	}
 	if q.releaseStmt, err = db.PrepareContext(ctx, release); err != nil {
 		return nil, fmt.Errorf("error preparing query Release: %w", err)
@@ -219,6 +249,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.setBucketStmt, err = db.PrepareContext(ctx, setBucket); err != nil {
 		return nil, fmt.Errorf("error preparing query SetBucket: %w", err)
 	}
+	if q.setContentStmt, err = db.PrepareContext(ctx, setContent); err != nil {
+		return nil, fmt.Errorf("error preparing query SetContent: %w", err)
+	}
 	if q.setOpenedStmt, err = db.PrepareContext(ctx, setOpened); err != nil {
 		return nil, fmt.Errorf("error preparing query SetOpened: %w", err)
 	}
@@ -228,11 +261,17 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.settleAttemptStmt, err = db.PrepareContext(ctx, settleAttempt); err != nil {
 		return nil, fmt.Errorf("error preparing query SettleAttempt: %w", err)
 	}
+	if q.startLagStmt, err = db.PrepareContext(ctx, startLag); err != nil {
+		return nil, fmt.Errorf("error preparing query StartLag: %w", err)
+	}
 	if q.takeGateStmt, err = db.PrepareContext(ctx, takeGate); err != nil {
 		return nil, fmt.Errorf("error preparing query TakeGate: %w", err)
 	}
 	if q.unsaturateStmt, err = db.PrepareContext(ctx, unsaturate); err != nil {
 		return nil, fmt.Errorf("error preparing query Unsaturate: %w", err)
+	}
+	if q.waitingRowsStmt, err = db.PrepareContext(ctx, waitingRows); err != nil {
+		return nil, fmt.Errorf("error preparing query WaitingRows: %w", err)
 	}
 	if q.windowOverIDsStmt, err = db.PrepareContext(ctx, windowOverIDs); err != nil {
 		return nil, fmt.Errorf("error preparing query WindowOverIDs: %w", err)
@@ -277,6 +316,26 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing connectionHoldsStmt: %w", cerr)
 		}
 	}
+	if q.countAliveStmt != nil {
+		if cerr := q.countAliveStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing countAliveStmt: %w", cerr)
+		}
+	}
+	if q.countEndedStmt != nil {
+		if cerr := q.countEndedStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing countEndedStmt: %w", cerr)
+		}
+	}
+	if q.countRecoveredStmt != nil {
+		if cerr := q.countRecoveredStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing countRecoveredStmt: %w", cerr)
+		}
+	}
+	if q.countStartsStmt != nil {
+		if cerr := q.countStartsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing countStartsStmt: %w", cerr)
+		}
+	}
 	if q.createMetaStmt != nil {
 		if cerr := q.createMetaStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing createMetaStmt: %w", cerr)
@@ -290,6 +349,11 @@ func (q *Queries) Close() error {
 	if q.disownEffectStmt != nil {
 		if cerr := q.disownEffectStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing disownEffectStmt: %w", cerr)
+		}
+	}
+	if q.doubtfulIDsStmt != nil {
+		if cerr := q.doubtfulIDsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing doubtfulIDsStmt: %w", cerr)
 		}
 	}
 	if q.dueJobsStmt != nil {
@@ -427,6 +491,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing insertResolutionStmt: %w", cerr)
 		}
 	}
+	if q.insertStartStmt != nil {
+		if cerr := q.insertStartStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertStartStmt: %w", cerr)
+		}
+	}
 	if q.insertStateStmt != nil {
 		if cerr := q.insertStateStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing insertStateStmt: %w", cerr)
@@ -455,6 +524,11 @@ func (q *Queries) Close() error {
 	if q.leaseLookStmt != nil {
 		if cerr := q.leaseLookStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing leaseLookStmt: %w", cerr)
+		}
+	}
+	if q.letGoStmt != nil {
+		if cerr := q.letGoStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing letGoStmt: %w", cerr)
 		}
 	}
 	if q.listAttemptsStmt != nil {
@@ -502,6 +576,16 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing nextRunnableStmt: %w", cerr)
 		}
 	}
+	if q.oldestDueStmt != nil {
+		if cerr := q.oldestDueStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing oldestDueStmt: %w", cerr)
+		}
+	}
+	if q.oldestUnresolvedStmt != nil {
+		if cerr := q.oldestUnresolvedStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing oldestUnresolvedStmt: %w", cerr)
+		}
+	}
 	if q.overdueIDsStmt != nil {
 		if cerr := q.overdueIDsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing overdueIDsStmt: %w", cerr)
@@ -525,6 +609,11 @@ func (q *Queries) Close() error {
 	if q.readyRowsStmt != nil {
 		if cerr := q.readyRowsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing readyRowsStmt: %w", cerr)
+		}
+	}
+	if q.recountStmt != nil {
+		if cerr := q.recountStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing recountStmt: %w", cerr)
 		}
 	}
 	if q.releaseStmt != nil {
@@ -567,6 +656,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing setBucketStmt: %w", cerr)
 		}
 	}
+	if q.setContentStmt != nil {
+		if cerr := q.setContentStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing setContentStmt: %w", cerr)
+		}
+	}
 	if q.setOpenedStmt != nil {
 		if cerr := q.setOpenedStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing setOpenedStmt: %w", cerr)
@@ -582,6 +676,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing settleAttemptStmt: %w", cerr)
 		}
 	}
+	if q.startLagStmt != nil {
+		if cerr := q.startLagStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing startLagStmt: %w", cerr)
+		}
+	}
 	if q.takeGateStmt != nil {
 		if cerr := q.takeGateStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing takeGateStmt: %w", cerr)
@@ -590,6 +689,11 @@ func (q *Queries) Close() error {
 	if q.unsaturateStmt != nil {
 		if cerr := q.unsaturateStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing unsaturateStmt: %w", cerr)
+		}
+	}
+	if q.waitingRowsStmt != nil {
+		if cerr := q.waitingRowsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing waitingRowsStmt: %w", cerr)
 		}
 	}
 	if q.windowOverIDsStmt != nil {
@@ -643,9 +747,14 @@ type Queries struct {
 	closeAttemptStmt      *sql.Stmt
 	connectionByKeyStmt   *sql.Stmt
 	connectionHoldsStmt   *sql.Stmt
+	countAliveStmt        *sql.Stmt
+	countEndedStmt        *sql.Stmt
+	countRecoveredStmt    *sql.Stmt
+	countStartsStmt       *sql.Stmt
 	createMetaStmt        *sql.Stmt
 	credentialKeysStmt    *sql.Stmt
 	disownEffectStmt      *sql.Stmt
+	doubtfulIDsStmt       *sql.Stmt
 	dueJobsStmt           *sql.Stmt
 	dueLooksStmt          *sql.Stmt
 	effectOwnerStmt       *sql.Stmt
@@ -673,12 +782,14 @@ type Queries struct {
 	insertKeyStmt         *sql.Stmt
 	insertObservationStmt *sql.Stmt
 	insertResolutionStmt  *sql.Stmt
+	insertStartStmt       *sql.Stmt
 	insertStateStmt       *sql.Stmt
 	jobEventsAfterStmt    *sql.Stmt
 	keyOwnerStmt          *sql.Stmt
 	lastPositionStmt      *sql.Stmt
 	lastTurnStmt          *sql.Stmt
 	leaseLookStmt         *sql.Stmt
+	letGoStmt             *sql.Stmt
 	listAttemptsStmt      *sql.Stmt
 	listConnectionsStmt   *sql.Stmt
 	listObservationsStmt  *sql.Stmt
@@ -688,11 +799,14 @@ type Queries struct {
 	nextFenceStmt         *sql.Stmt
 	nextLookStmt          *sql.Stmt
 	nextRunnableStmt      *sql.Stmt
+	oldestDueStmt         *sql.Stmt
+	oldestUnresolvedStmt  *sql.Stmt
 	overdueIDsStmt        *sql.Stmt
 	paceStmt              *sql.Stmt
 	putEffectStmt         *sql.Stmt
 	quarantineStmt        *sql.Stmt
 	readyRowsStmt         *sql.Stmt
+	recountStmt           *sql.Stmt
 	releaseStmt           *sql.Stmt
 	releaseGateStmt       *sql.Stmt
 	renewLeaseStmt        *sql.Stmt
@@ -701,11 +815,14 @@ type Queries struct {
 	saveHandleStmt        *sql.Stmt
 	servedStmt            *sql.Stmt
 	setBucketStmt         *sql.Stmt
+	setContentStmt        *sql.Stmt
 	setOpenedStmt         *sql.Stmt
 	setStateStmt          *sql.Stmt
 	settleAttemptStmt     *sql.Stmt
+	startLagStmt          *sql.Stmt
 	takeGateStmt          *sql.Stmt
 	unsaturateStmt        *sql.Stmt
+	waitingRowsStmt       *sql.Stmt
 	windowOverIDsStmt     *sql.Stmt
 }
 
@@ -720,9 +837,14 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		closeAttemptStmt:      q.closeAttemptStmt,
 		connectionByKeyStmt:   q.connectionByKeyStmt,
 		connectionHoldsStmt:   q.connectionHoldsStmt,
+		countAliveStmt:        q.countAliveStmt,
+		countEndedStmt:        q.countEndedStmt,
+		countRecoveredStmt:    q.countRecoveredStmt,
+		countStartsStmt:       q.countStartsStmt,
 		createMetaStmt:        q.createMetaStmt,
 		credentialKeysStmt:    q.credentialKeysStmt,
 		disownEffectStmt:      q.disownEffectStmt,
+		doubtfulIDsStmt:       q.doubtfulIDsStmt,
 		dueJobsStmt:           q.dueJobsStmt,
 		dueLooksStmt:          q.dueLooksStmt,
 		effectOwnerStmt:       q.effectOwnerStmt,
@@ -750,12 +872,14 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		insertKeyStmt:         q.insertKeyStmt,
 		insertObservationStmt: q.insertObservationStmt,
 		insertResolutionStmt:  q.insertResolutionStmt,
+		insertStartStmt:       q.insertStartStmt,
 		insertStateStmt:       q.insertStateStmt,
 		jobEventsAfterStmt:    q.jobEventsAfterStmt,
 		keyOwnerStmt:          q.keyOwnerStmt,
 		lastPositionStmt:      q.lastPositionStmt,
 		lastTurnStmt:          q.lastTurnStmt,
 		leaseLookStmt:         q.leaseLookStmt,
+		letGoStmt:             q.letGoStmt,
 		listAttemptsStmt:      q.listAttemptsStmt,
 		listConnectionsStmt:   q.listConnectionsStmt,
 		listObservationsStmt:  q.listObservationsStmt,
@@ -765,11 +889,14 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		nextFenceStmt:         q.nextFenceStmt,
 		nextLookStmt:          q.nextLookStmt,
 		nextRunnableStmt:      q.nextRunnableStmt,
+		oldestDueStmt:         q.oldestDueStmt,
+		oldestUnresolvedStmt:  q.oldestUnresolvedStmt,
 		overdueIDsStmt:        q.overdueIDsStmt,
 		paceStmt:              q.paceStmt,
 		putEffectStmt:         q.putEffectStmt,
 		quarantineStmt:        q.quarantineStmt,
 		readyRowsStmt:         q.readyRowsStmt,
+		recountStmt:           q.recountStmt,
 		releaseStmt:           q.releaseStmt,
 		releaseGateStmt:       q.releaseGateStmt,
 		renewLeaseStmt:        q.renewLeaseStmt,
@@ -778,11 +905,14 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		saveHandleStmt:        q.saveHandleStmt,
 		servedStmt:            q.servedStmt,
 		setBucketStmt:         q.setBucketStmt,
+		setContentStmt:        q.setContentStmt,
 		setOpenedStmt:         q.setOpenedStmt,
 		setStateStmt:          q.setStateStmt,
 		settleAttemptStmt:     q.settleAttemptStmt,
+		startLagStmt:          q.startLagStmt,
 		takeGateStmt:          q.takeGateStmt,
 		unsaturateStmt:        q.unsaturateStmt,
+		waitingRowsStmt:       q.waitingRowsStmt,
 		windowOverIDsStmt:     q.windowOverIDsStmt,
 	}
 }

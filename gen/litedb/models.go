@@ -166,6 +166,8 @@ type JobState struct {
 	ResolutionID  sql.NullInt64
 	UpdatedAt     int64
 	EndedAt       sql.NullInt64
+	WaitsFor      []byte
+	CreatedAt     int64
 }
 
 type Meta struct {
@@ -176,6 +178,7 @@ type Meta struct {
 	Generation   int64
 	Quarantined  string
 	EventsFrom   int64
+	Incarnation  int64
 }
 
 type Observation struct {

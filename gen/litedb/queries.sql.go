@@ -143,7 +143,7 @@ const claimJob = `-- name: ClaimJob :execrows
 UPDATE job_state SET
     state = 2, version = version + 1, claim_token = ?1, claimed_at = ?2,
     worker = ?3, next_at = ?4, blocked = '', updated_at = ?2
-WHERE job_id = ?5 AND version = ?6 AND state IN (1, 6)
+WHERE job_id = ?5 AND version = ?6 AND state IN (1, 6) AND waits_for IS NULL
     AND next_at <= ?2 AND start_deadline > ?2
 `
 
@@ -273,6 +273,110 @@ func (q *Queries) ConnectionHolds(ctx context.Context, arg ConnectionHoldsParams
 	return items, nil
 }
 
+const countAlive = `-- name: CountAlive :one
+
+SELECT count(*) FROM job_state
+WHERE project = ?1 AND state = ?2
+    AND (CAST(?3 AS INTEGER) = 0 OR connection_id = ?4)
+`
+
+type CountAliveParams struct {
+	Project      string
+	State        int64
+	One          int64
+	ConnectionID []byte
+}
+
+// statistics; @one is 1 to count one connection only
+func (q *Queries) CountAlive(ctx context.Context, arg CountAliveParams) (int64, error) {
+	row := q.queryRow(ctx, q.countAliveStmt, countAlive,
+		arg.Project,
+		arg.State,
+		arg.One,
+		arg.ConnectionID,
+	)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
+const countEnded = `-- name: CountEnded :one
+SELECT count(*) FROM job_state
+WHERE project = ?1 AND state = ?2 AND ended_at >= ?3
+    AND (CAST(?4 AS INTEGER) = 0 OR connection_id = ?5)
+`
+
+type CountEndedParams struct {
+	Project      string
+	State        int64
+	Since        sql.NullInt64
+	One          int64
+	ConnectionID []byte
+}
+
+func (q *Queries) CountEnded(ctx context.Context, arg CountEndedParams) (int64, error) {
+	row := q.queryRow(ctx, q.countEndedStmt, countEnded,
+		arg.Project,
+		arg.State,
+		arg.Since,
+		arg.One,
+		arg.ConnectionID,
+	)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
+const countRecovered = `-- name: CountRecovered :one
+SELECT count(*) FROM effects AS e JOIN job_state AS s ON s.job_id = e.job_id
+WHERE e.proof IN (2, 3) AND e.at >= ?1
+    AND s.project = ?2 AND (CAST(?3 AS INTEGER) = 0 OR s.connection_id = ?4)
+`
+
+type CountRecoveredParams struct {
+	Since        int64
+	Project      string
+	One          int64
+	ConnectionID []byte
+}
+
+func (q *Queries) CountRecovered(ctx context.Context, arg CountRecoveredParams) (int64, error) {
+	row := q.queryRow(ctx, q.countRecoveredStmt, countRecovered,
+		arg.Since,
+		arg.Project,
+		arg.One,
+		arg.ConnectionID,
+	)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
+const countStarts = `-- name: CountStarts :one
+SELECT count(*) FROM starts
+WHERE project = ?1 AND armed_at >= ?2
+    AND (CAST(?3 AS INTEGER) = 0 OR connection_id = ?4)
+`
+
+type CountStartsParams struct {
+	Project      string
+	Since        int64
+	One          int64
+	ConnectionID []byte
+}
+
+func (q *Queries) CountStarts(ctx context.Context, arg CountStartsParams) (int64, error) {
+	row := q.queryRow(ctx, q.countStartsStmt, countStarts,
+		arg.Project,
+		arg.Since,
+		arg.One,
+		arg.ConnectionID,
+	)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const createMeta = `-- name: CreateMeta :exec
 INSERT INTO meta (id, store_id, created_at, file_identity) VALUES (1, ?, ?, ?)
 ON CONFLICT (id) DO NOTHING
@@ -325,10 +429,46 @@ func (q *Queries) DisownEffect(ctx context.Context, jobID []byte) error {
 	return err
 }
 
+const doubtfulIDs = `-- name: DoubtfulIDs :many
+SELECT job_id FROM job_state
+WHERE state IN (1, 2, 6) AND start_deadline > ?1 AND (state = 2 OR next_at <= ?2)
+ORDER BY start_deadline LIMIT ?3
+`
+
+type DoubtfulIDsParams struct {
+	Since   int64
+	Now     sql.NullInt64
+	MaxRows int64
+}
+
+// A claimed job was due when it was claimed.
+func (q *Queries) DoubtfulIDs(ctx context.Context, arg DoubtfulIDsParams) ([][]byte, error) {
+	rows, err := q.query(ctx, q.doubtfulIDsStmt, doubtfulIDs, arg.Since, arg.Now, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items [][]byte
+	for rows.Next() {
+		var job_id []byte
+		if err := rows.Scan(&job_id); err != nil {
+			return nil, err
+		}
+		items = append(items, job_id)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const dueJobs = `-- name: DueJobs :many
 SELECT job_id FROM job_state
 WHERE connection_id = ?1 AND hold_key = ?2
-    AND state IN (1, 6) AND next_at <= ?3 AND start_deadline > ?3
+    AND state IN (1, 6) AND waits_for IS NULL AND next_at <= ?3 AND start_deadline > ?3
 ORDER BY next_at LIMIT ?4
 `
 
@@ -611,7 +751,7 @@ func (q *Queries) GetEffect(ctx context.Context, jobID []byte) (Effect, error) {
 }
 
 const getJob = `-- name: GetJob :one
-SELECT jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind, jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff, jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone, jobs.reply_to, jobs.schedule_id, jobs.fingerprint, jobs.created_at, jobs.payload, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.scheduled_for, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.updated_at, job_state.ended_at
+SELECT jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind, jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff, jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone, jobs.reply_to, jobs.schedule_id, jobs.fingerprint, jobs.created_at, jobs.payload, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.scheduled_for, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.updated_at, job_state.ended_at, job_state.waits_for, job_state.created_at
 FROM jobs JOIN job_state ON job_state.job_id = jobs.id
 WHERE jobs.id = ?
 `
@@ -672,6 +812,8 @@ func (q *Queries) GetJob(ctx context.Context, id []byte) (GetJobRow, error) {
 		&i.JobState.ResolutionID,
 		&i.JobState.UpdatedAt,
 		&i.JobState.EndedAt,
+		&i.JobState.WaitsFor,
+		&i.JobState.CreatedAt,
 	)
 	return i, err
 }
@@ -681,7 +823,7 @@ SELECT
     jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind,
     jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff,
     jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone, jobs.reply_to,
-    jobs.schedule_id, jobs.fingerprint, jobs.created_at, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.scheduled_for, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.updated_at, job_state.ended_at
+    jobs.schedule_id, jobs.fingerprint, jobs.created_at, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.scheduled_for, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.updated_at, job_state.ended_at, job_state.waits_for, job_state.created_at
 FROM jobs JOIN job_state ON job_state.job_id = jobs.id
 WHERE jobs.id = ?
 `
@@ -759,13 +901,15 @@ func (q *Queries) GetListed(ctx context.Context, id []byte) (GetListedRow, error
 		&i.JobState.ResolutionID,
 		&i.JobState.UpdatedAt,
 		&i.JobState.EndedAt,
+		&i.JobState.WaitsFor,
+		&i.JobState.CreatedAt,
 	)
 	return i, err
 }
 
 const getMeta = `-- name: GetMeta :one
 
-SELECT id, store_id, created_at, file_identity, generation, quarantined, events_from FROM meta WHERE id = 1
+SELECT id, store_id, created_at, file_identity, generation, quarantined, events_from, incarnation FROM meta WHERE id = 1
 `
 
 // meta
@@ -780,6 +924,7 @@ func (q *Queries) GetMeta(ctx context.Context) (Meta, error) {
 		&i.Generation,
 		&i.Quarantined,
 		&i.EventsFrom,
+		&i.Incarnation,
 	)
 	return i, err
 }
@@ -833,7 +978,7 @@ func (q *Queries) GetResolution(ctx context.Context, id int64) (Resolution, erro
 }
 
 const getState = `-- name: GetState :one
-SELECT job_id, project, connection_id, hold_key, state, version, attempt, round, failures, claims, looks, negatives, scheduled_for, start_deadline, next_at, claim_token, claimed_at, worker, class, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, updated_at, ended_at FROM job_state WHERE job_id = ?
+SELECT job_id, project, connection_id, hold_key, state, version, attempt, round, failures, claims, looks, negatives, scheduled_for, start_deadline, next_at, claim_token, claimed_at, worker, class, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, updated_at, ended_at, waits_for, created_at FROM job_state WHERE job_id = ?
 `
 
 func (q *Queries) GetState(ctx context.Context, jobID []byte) (JobState, error) {
@@ -868,6 +1013,8 @@ func (q *Queries) GetState(ctx context.Context, jobID []byte) (JobState, error) 
 		&i.ResolutionID,
 		&i.UpdatedAt,
 		&i.EndedAt,
+		&i.WaitsFor,
+		&i.CreatedAt,
 	)
 	return i, err
 }
@@ -1243,11 +1390,34 @@ func (q *Queries) InsertResolution(ctx context.Context, arg InsertResolutionPara
 	return id, err
 }
 
+const insertStart = `-- name: InsertStart :exec
+INSERT INTO starts (project, armed_at, job_id, connection_id, lag) VALUES (?, ?, ?, ?, ?)
+`
+
+type InsertStartParams struct {
+	Project      string
+	ArmedAt      int64
+	JobID        []byte
+	ConnectionID []byte
+	Lag          int64
+}
+
+func (q *Queries) InsertStart(ctx context.Context, arg InsertStartParams) error {
+	_, err := q.exec(ctx, q.insertStartStmt, insertStart,
+		arg.Project,
+		arg.ArmedAt,
+		arg.JobID,
+		arg.ConnectionID,
+		arg.Lag,
+	)
+	return err
+}
+
 const insertState = `-- name: InsertState :exec
 INSERT INTO job_state (
     job_id, project, connection_id, hold_key, state, version,
-    scheduled_for, start_deadline, next_at, class, updated_at
-) VALUES (?, ?, ?, ?, 1, 1, ?, ?, ?, ?, ?)
+    scheduled_for, start_deadline, next_at, class, waits_for, created_at, updated_at
+) VALUES (?, ?, ?, ?, 1, 1, ?, ?, ?, ?, ?, ?, ?)
 `
 
 type InsertStateParams struct {
@@ -1259,6 +1429,8 @@ type InsertStateParams struct {
 	StartDeadline int64
 	NextAt        sql.NullInt64
 	Class         int64
+	WaitsFor      []byte
+	CreatedAt     int64
 	UpdatedAt     int64
 }
 
@@ -1272,6 +1444,8 @@ func (q *Queries) InsertState(ctx context.Context, arg InsertStateParams) error 
 		arg.StartDeadline,
 		arg.NextAt,
 		arg.Class,
+		arg.WaitsFor,
+		arg.CreatedAt,
 		arg.UpdatedAt,
 	)
 	return err
@@ -1392,6 +1566,16 @@ func (q *Queries) LeaseLook(ctx context.Context, arg LeaseLookParams) (int64, er
 		return 0, err
 	}
 	return result.RowsAffected()
+}
+
+const letGo = `-- name: LetGo :exec
+UPDATE job_state SET waits_for = NULL WHERE waits_for = ?
+`
+
+// No change of theirs: no version, no event.
+func (q *Queries) LetGo(ctx context.Context, waitsFor []byte) error {
+	_, err := q.exec(ctx, q.letGoStmt, letGo, waitsFor)
+	return err
 }
 
 const listAttempts = `-- name: ListAttempts :many
@@ -1643,6 +1827,62 @@ func (q *Queries) NextRunnable(ctx context.Context) (sql.NullInt64, error) {
 	return runnable_at, err
 }
 
+const oldestDue = `-- name: OldestDue :one
+SELECT CAST(coalesce(min((
+    SELECT s.next_at FROM job_state AS s
+    WHERE s.connection_id = r.connection_id AND s.hold_key = r.hold_key
+        AND s.state IN (1, 6) AND s.waits_for IS NULL
+    ORDER BY s.next_at LIMIT 1
+)), 0) AS INTEGER)
+FROM connections AS c JOIN connection_ready AS r ON r.connection_id = c.id
+WHERE c.project = ?1 AND (CAST(?2 AS INTEGER) = 0 OR c.id = ?3)
+    AND r.paused = 0 AND r.auth_hold_at IS NULL AND r.rate_limited_until <= ?4
+`
+
+type OldestDueParams struct {
+	Project      string
+	One          int64
+	ConnectionID []byte
+	Now          int64
+}
+
+// Among the ready rows that nothing holds; 0: none.
+func (q *Queries) OldestDue(ctx context.Context, arg OldestDueParams) (int64, error) {
+	row := q.queryRow(ctx, q.oldestDueStmt, oldestDue,
+		arg.Project,
+		arg.One,
+		arg.ConnectionID,
+		arg.Now,
+	)
+	var column_1 int64
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
+const oldestUnresolved = `-- name: OldestUnresolved :one
+SELECT CAST(coalesce(min(coalesce(
+    (SELECT a.armed_at FROM attempts AS a WHERE a.job_id = s.job_id AND a.number = s.attempt),
+    s.updated_at
+)), 0) AS INTEGER)
+FROM job_state AS s
+WHERE s.project = ?1 AND s.state IN (5, 7)
+    AND (CAST(?2 AS INTEGER) = 0 OR s.connection_id = ?3)
+`
+
+type OldestUnresolvedParams struct {
+	Project      string
+	One          int64
+	ConnectionID []byte
+}
+
+// 0: none.
+func (q *Queries) OldestUnresolved(ctx context.Context, arg OldestUnresolvedParams) (int64, error) {
+	row := q.queryRow(ctx, q.oldestUnresolvedStmt, oldestUnresolved, arg.Project, arg.One, arg.ConnectionID)
+	var column_1 int64
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const overdueIDs = `-- name: OverdueIDs :many
 SELECT job_id FROM job_state WHERE state IN (2, 3) AND next_at <= ?1 ORDER BY next_at LIMIT ?2
 `
@@ -1777,6 +2017,27 @@ func (q *Queries) ReadyRows(ctx context.Context, arg ReadyRowsParams) ([]ReadyRo
 	return items, nil
 }
 
+const recount = `-- name: Recount :exec
+UPDATE connection_ready SET next_at = (
+    SELECT s.next_at FROM job_state AS s
+    WHERE s.connection_id = ?1 AND s.hold_key = ?2
+        AND s.state IN (1, 6) AND s.waits_for IS NULL
+    ORDER BY s.next_at LIMIT 1
+)
+WHERE connection_ready.connection_id = ?1 AND connection_ready.hold_key = ?2
+`
+
+type RecountParams struct {
+	ConnectionID []byte
+	HoldKey      string
+}
+
+// A job has left the row otherwise than by a claim.
+func (q *Queries) Recount(ctx context.Context, arg RecountParams) error {
+	_, err := q.exec(ctx, q.recountStmt, recount, arg.ConnectionID, arg.HoldKey)
+	return err
+}
+
 const release = `-- name: Release :exec
 UPDATE meta SET quarantined = '', file_identity = ? WHERE id = 1
 `
@@ -1875,7 +2136,8 @@ const served = `-- name: Served :exec
 UPDATE connection_ready SET
     next_at = (
         SELECT s.next_at FROM job_state AS s
-        WHERE s.connection_id = ?1 AND s.hold_key = ?2 AND s.state IN (1, 6)
+        WHERE s.connection_id = ?1 AND s.hold_key = ?2
+            AND s.state IN (1, 6) AND s.waits_for IS NULL
         ORDER BY s.next_at LIMIT 1
     ),
     served_at = ?3, served_turn = ?4
@@ -1914,18 +2176,47 @@ func (q *Queries) SetBucket(ctx context.Context, arg SetBucketParams) error {
 	return err
 }
 
+const setContent = `-- name: SetContent :exec
+UPDATE jobs SET payload = ?, hold_key = ?, labels = ?, start_window = ? WHERE id = ?
+`
+
+type SetContentParams struct {
+	Payload     []byte
+	HoldKey     string
+	Labels      string
+	StartWindow int64
+	ID          []byte
+}
+
+func (q *Queries) SetContent(ctx context.Context, arg SetContentParams) error {
+	_, err := q.exec(ctx, q.setContentStmt, setContent,
+		arg.Payload,
+		arg.HoldKey,
+		arg.Labels,
+		arg.StartWindow,
+		arg.ID,
+	)
+	return err
+}
+
 const setOpened = `-- name: SetOpened :exec
-UPDATE meta SET file_identity = ?, generation = ?, quarantined = ? WHERE id = 1
+UPDATE meta SET file_identity = ?, generation = ?, quarantined = ?, incarnation = ? WHERE id = 1
 `
 
 type SetOpenedParams struct {
 	FileIdentity string
 	Generation   int64
 	Quarantined  string
+	Incarnation  int64
 }
 
 func (q *Queries) SetOpened(ctx context.Context, arg SetOpenedParams) error {
-	_, err := q.exec(ctx, q.setOpenedStmt, setOpened, arg.FileIdentity, arg.Generation, arg.Quarantined)
+	_, err := q.exec(ctx, q.setOpenedStmt, setOpened,
+		arg.FileIdentity,
+		arg.Generation,
+		arg.Quarantined,
+		arg.Incarnation,
+	)
 	return err
 }
 
@@ -1933,12 +2224,13 @@ const setState = `-- name: SetState :execrows
 UPDATE job_state SET
     state = ?1, version = ?2, round = ?3, failures = ?4,
     claims = ?5, looks = ?6, negatives = ?7,
-    start_deadline = ?8, next_at = ?9, claim_token = ?10,
-    cancel_asked_at = ?11, blocked = ?12,
-    error_kind = ?13, error_message = ?14,
-    error_status = ?15, error_at = ?16,
-    resolution_id = ?17, updated_at = ?18, ended_at = ?19
-WHERE job_id = ?20 AND version = ?2 - 1
+    hold_key = ?8, scheduled_for = ?9,
+    start_deadline = ?10, next_at = ?11, claim_token = ?12,
+    cancel_asked_at = ?13, blocked = ?14,
+    error_kind = ?15, error_message = ?16,
+    error_status = ?17, error_at = ?18,
+    resolution_id = ?19, updated_at = ?20, ended_at = ?21
+WHERE job_id = ?22 AND version = ?2 - 1
 `
 
 type SetStateParams struct {
@@ -1949,6 +2241,8 @@ type SetStateParams struct {
 	Claims        int64
 	Looks         int64
 	Negatives     int64
+	HoldKey       string
+	ScheduledFor  int64
 	StartDeadline int64
 	NextAt        sql.NullInt64
 	ClaimToken    []byte
@@ -1974,6 +2268,8 @@ func (q *Queries) SetState(ctx context.Context, arg SetStateParams) (int64, erro
 		arg.Claims,
 		arg.Looks,
 		arg.Negatives,
+		arg.HoldKey,
+		arg.ScheduledFor,
 		arg.StartDeadline,
 		arg.NextAt,
 		arg.ClaimToken,
@@ -2030,6 +2326,35 @@ func (q *Queries) SettleAttempt(ctx context.Context, arg SettleAttemptParams) er
 	return err
 }
 
+const startLag = `-- name: StartLag :one
+SELECT lag FROM starts
+WHERE project = ?1 AND armed_at >= ?2
+    AND (CAST(?3 AS INTEGER) = 0 OR connection_id = ?4)
+ORDER BY lag LIMIT 1 OFFSET ?5
+`
+
+type StartLagParams struct {
+	Project      string
+	Since        int64
+	One          int64
+	ConnectionID []byte
+	Skip         int64
+}
+
+// The lag that @skip starts of the window are below.
+func (q *Queries) StartLag(ctx context.Context, arg StartLagParams) (int64, error) {
+	row := q.queryRow(ctx, q.startLagStmt, startLag,
+		arg.Project,
+		arg.Since,
+		arg.One,
+		arg.ConnectionID,
+		arg.Skip,
+	)
+	var lag int64
+	err := row.Scan(&lag)
+	return lag, err
+}
+
 const takeGate = `-- name: TakeGate :exec
 INSERT INTO open_intents (account, fingerprint, job_id, attempt) VALUES (?, ?, ?, ?)
 ON CONFLICT (account, fingerprint) DO UPDATE SET attempt = excluded.attempt
@@ -2063,6 +2388,44 @@ func (q *Queries) Unsaturate(ctx context.Context, connectionID []byte) (int64, e
 		return 0, err
 	}
 	return result.RowsAffected()
+}
+
+const waitingRows = `-- name: WaitingRows :many
+
+SELECT connection_id, hold_key, CAST(min(next_at) AS INTEGER) AS next_at FROM job_state
+WHERE waits_for = ? AND state IN (1, 6)
+GROUP BY connection_id, hold_key
+`
+
+type WaitingRowsRow struct {
+	ConnectionID []byte
+	HoldKey      string
+	NextAt       int64
+}
+
+// replies
+// The ready rows that get something to do when nobody waits for the job any more.
+func (q *Queries) WaitingRows(ctx context.Context, waitsFor []byte) ([]WaitingRowsRow, error) {
+	rows, err := q.query(ctx, q.waitingRowsStmt, waitingRows, waitsFor)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []WaitingRowsRow
+	for rows.Next() {
+		var i WaitingRowsRow
+		if err := rows.Scan(&i.ConnectionID, &i.HoldKey, &i.NextAt); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const windowOverIDs = `-- name: WindowOverIDs :many

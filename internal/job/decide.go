@@ -320,7 +320,7 @@ var nothing = Decision{Action: ActNothing}
 
 // origin is where a job goes that was leased and not armed, at no cost.
 func origin(v View) State {
-	if v.Attempt == 0 && v.Failures == 0 {
+	if v.Attempt == 0 && v.Failures == 0 && v.Round == 1 {
 		return Scheduled
 	}
 	return Retrying
@@ -358,8 +358,12 @@ func decideWindowOver(v View) Decision {
 		return nothing // the job was moved to a later window meanwhile
 	}
 	d := keep(v, Expired, CauseWindowOver)
-	if v.LastError == nil {
-		d.LastError = &Failure{Kind: FailWindowOver, Message: "the start window passed before the job could start"}
+	msg := "the start window passed before the job could start"
+	if waits := !v.WaitsFor.IsZero(); waits || v.LastError == nil {
+		if waits {
+			msg = "the start window passed while it waited for job " + v.WaitsFor.String()
+		}
+		d.LastError = &Failure{Kind: FailWindowOver, Message: msg}
 	}
 	return d
 }

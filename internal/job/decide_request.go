@@ -44,12 +44,19 @@ func decideRetry(v View, r RetryAsked) (Decision, error) {
 		return Decision{}, e
 	}
 	d := keep(v, Retrying, CauseRetryRequested)
-	if v.Resolution != nil && v.Resolution.Ruling == RuleNotSent {
-		d.Delay = max(v.FenceLeft, 0) // only a person's word says that it had no effect
-	}
+	d.Delay = v.wordLeft()
 	d.Failures, d.Claims, d.Looks, d.Negatives = 0, 0, 0, 0
 	d.NewWindow, d.Uncancel, d.StartAt = true, true, r.At
 	return d, nil
+}
+
+// wordLeft is the time until a job may start again that only a person's word says
+// had no effect: its last attempt may still act until its fence.
+func (v View) wordLeft() time.Duration {
+	if v.Resolution == nil || v.Resolution.Ruling != RuleNotSent {
+		return 0
+	}
+	return max(v.FenceLeft, 0)
 }
 
 // decideReschedule moves a job that waits for its time. What holds it back by
@@ -64,16 +71,19 @@ func decideReschedule(v View, r RescheduleAsked) (Decision, error) {
 	}
 	d := keep(v, v.State, CauseRescheduled)
 	d.StartAt, d.Reschedule, d.Window, d.NewWindow = r.At, true, r.Window, true
+	d.Delay = v.wordLeft()
 	return d, nil
 }
 
 // decideRunNow makes a waiting job due. One that is past waiting has what was
 // asked for, or an end that RetryJob is for.
 func decideRunNow(v View) Decision {
-	if !v.State.Runnable() || v.DueLeft <= 0 {
+	if !v.State.Runnable() || v.DueLeft <= v.wordLeft() {
 		return nothing
 	}
-	return keep(v, v.State, CauseRunNow)
+	d := keep(v, v.State, CauseRunNow)
+	d.Delay = v.wordLeft()
+	return d
 }
 
 func decideUpdate(v View, r UpdateAsked) (Decision, error) {

@@ -69,7 +69,8 @@ type Status struct {
 	CancelAsked time.Time // zero: not asked
 	// Blocked says in a user's words why the job waits; empty: it does not.
 	Blocked string
-	// WaitsFor is the job whose success this one waits for, as long as it does.
+	// WaitsFor is the job that this one replies to, until that one has SUCCEEDED.
+	// As long as it is set, the job cannot start.
 	WaitsFor   ID
 	LastError  *Failure
 	Effect     *Effect

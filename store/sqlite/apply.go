@@ -63,6 +63,9 @@ func (t *tx) apply(ctx context.Context, in store.Change) (store.Applied, error) 
 		return store.Applied{}, err
 	}
 	c.move()
+	if err := c.content(ctx, in.Content); err != nil {
+		return store.Applied{}, err
+	}
 	if err := c.write(ctx); err != nil {
 		return store.Applied{}, err
 	}
@@ -90,6 +93,10 @@ func (c *change) check(in store.Change) error {
 		return fmt.Errorf("%w: a decision moves no job to %s", store.ErrIllegal, to)
 	case c.d.Effect != nil && to != job.Succeeded:
 		return fmt.Errorf("%w: an effect in state %s", store.ErrIllegal, to)
+	case in.Content != nil && (c.d.Cause != job.CauseUpdated || from != job.Scheduled || to != job.Scheduled):
+		return fmt.Errorf("%w: new content, of cause %s, from %s to %s", store.ErrIllegal, c.d.Cause, from, to)
+	case c.d.Reschedule && !to.Runnable():
+		return fmt.Errorf("%w: a new time in state %s", store.ErrIllegal, to)
 	}
 	return nil
 }
@@ -164,6 +171,7 @@ func (c *change) record(ctx context.Context) error {
 func (c *change) move() {
 	setDecided(&c.st, c.d, c.now)
 	from, to := job.State(c.old.State), c.d.To
+	due := max(c.now+micros(max(0, c.d.Delay)), toMicros(c.d.StartAt).Int64)
 	keep := c.d.Delay == job.KeepDelay || from == to && (to == job.Sending || to == job.Claimed)
 	switch {
 	case to.Terminal() || to == job.NeedsResolution:
@@ -174,10 +182,16 @@ func (c *change) move() {
 			c.st.ClaimToken = nil
 		}
 	default:
-		c.st.NextAt, c.st.ClaimToken = someMicros(c.now+micros(max(0, c.d.Delay))), nil
+		c.st.NextAt, c.st.ClaimToken = someMicros(due), nil
+	}
+	if c.d.Reschedule {
+		c.st.ScheduledFor = c.st.NextAt.Int64
+		if c.d.Window > 0 {
+			c.job.StartWindow = micros(c.d.Window)
+		}
 	}
 	if c.d.NewWindow {
-		c.st.StartDeadline = c.now + window(c.job)
+		c.st.StartDeadline = due + window(c.job)
 	}
 	switch {
 	case !to.Terminal():
@@ -211,6 +225,14 @@ func (c *change) write(ctx context.Context) error {
 		c.hint[store.WatchWork] = c.hint[store.WatchWork] || freed > 0
 	}
 	if err := c.hold(ctx); err != nil {
+		return err
+	}
+	if to == job.Succeeded && from != to {
+		if err := c.letGo(ctx, c.st.JobID); err != nil {
+			return err
+		}
+	}
+	if err := c.leaveRow(ctx); err != nil {
 		return err
 	}
 	switch {

@@ -22,10 +22,14 @@ func (s *Store) Arm(ctx context.Context, items []store.Arm) ([]store.Armed, erro
 		return nil, fmt.Errorf("arm: %w", err)
 	}
 	return write(ctx, s, "arm", func(ctx context.Context, t *tx) ([]store.Armed, error) {
+		meta, err := t.q.GetMeta(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("meta: %w", err)
+		}
 		out := make([]store.Armed, len(items))
 		for i, a := range items {
 			verdict, fatal := t.item(ctx, len(items), func() (err error) {
-				out[i], err = t.arm(ctx, a)
+				out[i], err = t.arm(ctx, a, meta.Quarantined)
 				return err
 			})
 			if fatal != nil {
@@ -39,7 +43,7 @@ func (s *Store) Arm(ctx context.Context, items []store.Arm) ([]store.Armed, erro
 	})
 }
 
-func (t *tx) arm(ctx context.Context, a store.Arm) (store.Armed, error) {
+func (t *tx) arm(ctx context.Context, a store.Arm, quarantined string) (store.Armed, error) {
 	row, err := t.q.GetJob(ctx, fromID(a.Job))
 	if err != nil {
 		return store.Armed{}, orNotFound(err)
@@ -47,6 +51,9 @@ func (t *tx) arm(ctx context.Context, a store.Arm) (store.Armed, error) {
 	st := row.JobState
 	if err := t.mayArm(ctx, st, a); err != nil {
 		return store.Armed{}, err
+	}
+	if quarantined != "" {
+		return store.Armed{}, fmt.Errorf("%w: quarantined: %s", store.ErrHeld, quarantined)
 	}
 	attempt := newAttemptRow(a, st, st.Attempt+1, st.Round, t.now)
 	if a.Rearm {
@@ -131,7 +138,7 @@ func (t *tx) takeGate(ctx context.Context, st litedb.JobState, a store.Arm) erro
 	}
 	owner, err := t.q.GateOwner(ctx, litedb.GateOwnerParams{Account: account, Fingerprint: a.Gate})
 	if err == nil && toID(owner) != a.Job {
-		return fmt.Errorf("%w: by job %s", store.ErrGated, toID(owner))
+		return &store.GatedError{By: toID(owner)}
 	}
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return fmt.Errorf("gate: %w", err)
@@ -162,6 +169,9 @@ func (t *tx) writeArm(ctx context.Context, st *litedb.JobState, a store.Arm, att
 	}
 	if st.Attempt == 0 {
 		st.Class = int64(a.Class)
+		if err := t.q.InsertStart(ctx, startParams(*st, attempt)); err != nil {
+			return fmt.Errorf("start: %w", err)
+		}
 	}
 	st.State, st.Version, st.Attempt = int64(job.Sending), st.Version+1, attempt.Number
 	st.NextAt, st.ClaimToken, st.Worker = someMicros(attempt.FenceAt), nil, a.Worker

@@ -163,8 +163,9 @@ func (c *claimer) take(ctx context.Context, id []byte, conn *claimed) error {
 	if err != nil {
 		return err
 	}
-	c.out = append(c.out, store.Leased{Snapshot: snap, Connection: conn.Connection})
-	return nil
+	l, err := c.view().leased(ctx, snap, conn.Connection)
+	c.out = append(c.out, l)
+	return err
 }
 
 // connection reads a connection once per claim and finds how much it may take.

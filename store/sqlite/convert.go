@@ -78,25 +78,25 @@ func newMetaParams(id job.ID, now int64, identity string) litedb.CreateMetaParam
 	return litedb.CreateMetaParams{StoreID: fromID(id), CreatedAt: now, FileIdentity: identity}
 }
 
-func openedParams(identity string, generation int64, reason string) litedb.SetOpenedParams {
-	return litedb.SetOpenedParams{FileIdentity: identity, Generation: generation, Quarantined: reason}
+func openedParams(identity string, generation int64, reason string, incarnation int64) litedb.SetOpenedParams {
+	return litedb.SetOpenedParams{
+		FileIdentity: identity, Generation: generation, Quarantined: reason, Incarnation: incarnation,
+	}
 }
 
 func metaOf(m litedb.Meta) store.Meta {
 	return store.Meta{
 		StoreID: toID(m.StoreID), Engine: "sqlite", Created: fromMicros(m.CreatedAt), Quarantined: m.Quarantined,
+		Incarnation: m.Incarnation, Identity: m.FileIdentity,
 	}
 }
 
 // newRows makes the rows of a job that is stored for the first time.
 func newRows(n store.NewJob, class int64, now int64) (litedb.Job, litedb.JobState, error) {
 	s := n.Spec
-	labels, err := json.Marshal(s.Labels)
+	labels, err := fromLabels(s.Labels)
 	if err != nil {
-		return litedb.Job{}, litedb.JobState{}, fmt.Errorf("labels: %w", err)
-	}
-	if s.Labels == nil {
-		labels = []byte("{}")
+		return litedb.Job{}, litedb.JobState{}, err
 	}
 	policy := s.Policy
 	if policy == 0 {
@@ -114,14 +114,14 @@ func newRows(n store.NewJob, class int64, now int64) (litedb.Job, litedb.JobStat
 		HoldKey: s.HoldKey, PayloadKind: s.PayloadKind, StartWindow: micros(s.StartWindow),
 		MaxAttempts: int64(s.Retry.MaxAttempts), MinBackoff: micros(s.Retry.MinBackoff),
 		MaxBackoff: micros(s.Retry.MaxBackoff), AttemptTimeout: micros(s.Retry.AttemptTimeout),
-		Policy: int64(policy), Labels: string(labels), TimeZone: s.TimeZone,
+		Policy: int64(policy), Labels: labels, TimeZone: s.TimeZone,
 		ReplyTo: fromOptionalID(s.ReplyTo), ScheduleID: fromOptionalID(s.Schedule),
 		Fingerprint: s.Fingerprint.Bytes(), CreatedAt: now, Payload: fromBytes(s.Payload),
 	}
 	st := litedb.JobState{
 		JobID: j.ID, Project: j.Project, ConnectionID: j.ConnectionID, HoldKey: j.HoldKey,
 		State: int64(job.Scheduled), Version: 1, Round: 1, ScheduledFor: due,
-		StartDeadline: due + window(j), NextAt: someMicros(due), Class: class, UpdatedAt: now,
+		StartDeadline: due + window(j), NextAt: someMicros(due), Class: class, CreatedAt: now, UpdatedAt: now,
 	}
 	return j, st, nil
 }
@@ -138,14 +138,15 @@ func insertStateParams(st litedb.JobState) litedb.InsertStateParams {
 	return litedb.InsertStateParams{
 		JobID: st.JobID, Project: st.Project, ConnectionID: st.ConnectionID, HoldKey: st.HoldKey,
 		ScheduledFor: st.ScheduledFor, StartDeadline: st.StartDeadline, NextAt: st.NextAt,
-		Class: st.Class, UpdatedAt: st.UpdatedAt,
+		Class: st.Class, WaitsFor: st.WaitsFor, CreatedAt: st.CreatedAt, UpdatedAt: st.UpdatedAt,
 	}
 }
 
 func setStateParams(st litedb.JobState) litedb.SetStateParams {
 	return litedb.SetStateParams{
 		JobID: st.JobID, State: st.State, Version: st.Version, Round: st.Round, Failures: st.Failures,
-		Claims: st.Claims, Looks: st.Looks, Negatives: st.Negatives, StartDeadline: st.StartDeadline,
+		Claims: st.Claims, Looks: st.Looks, Negatives: st.Negatives, HoldKey: st.HoldKey,
+		ScheduledFor: st.ScheduledFor, StartDeadline: st.StartDeadline,
 		NextAt: st.NextAt, ClaimToken: st.ClaimToken, CancelAskedAt: st.CancelAskedAt, Blocked: st.Blocked,
 		ErrorKind: st.ErrorKind, ErrorMessage: st.ErrorMessage, ErrorStatus: st.ErrorStatus,
 		ErrorAt: st.ErrorAt, ResolutionID: st.ResolutionID, UpdatedAt: st.UpdatedAt, EndedAt: st.EndedAt,
@@ -186,6 +187,17 @@ func toSpec(j litedb.Job) (job.Spec, error) {
 	}, nil
 }
 
+func fromLabels(labels map[string]string) (string, error) {
+	if len(labels) == 0 {
+		return "{}", nil
+	}
+	text, err := json.Marshal(labels)
+	if err != nil {
+		return "", fmt.Errorf("labels: %w", err)
+	}
+	return string(text), nil
+}
+
 func toLabels(text string) (map[string]string, error) {
 	if text == "{}" {
 		return nil, nil
@@ -211,7 +223,7 @@ func toStatus(st litedb.JobState) job.Status {
 		ScheduledFor: fromMicros(st.ScheduledFor), StartDeadline: fromMicros(st.StartDeadline),
 		NextAt: fromNullMicros(st.NextAt), ClaimToken: toID(st.ClaimToken), Worker: st.Worker,
 		Class: job.Class(st.Class), CancelAsked: fromNullMicros(st.CancelAskedAt), Blocked: st.Blocked,
-		Updated: fromMicros(st.UpdatedAt), Ended: fromNullMicros(st.EndedAt),
+		WaitsFor: toID(st.WaitsFor), Updated: fromMicros(st.UpdatedAt), Ended: fromNullMicros(st.EndedAt),
 	}
 	if st.ErrorKind != 0 {
 		s.LastError = &job.Failure{
@@ -268,6 +280,13 @@ func insertAttemptParams(a litedb.Attempt) litedb.InsertAttemptParams {
 		AnswerDeadline: a.AnswerDeadline, FenceAt: a.FenceAt, EffectKey: a.EffectKey,
 		RequestDigest: a.RequestDigest, CredentialVersion: a.CredentialVersion,
 		AccountIdentity: a.AccountIdentity, Watermark: a.Watermark, Handle: a.Handle, Frozen: a.Frozen,
+	}
+}
+
+func startParams(st litedb.JobState, first litedb.Attempt) litedb.InsertStartParams {
+	return litedb.InsertStartParams{
+		Project: st.Project, ArmedAt: first.ArmedAt, JobID: st.JobID, ConnectionID: st.ConnectionID,
+		Lag: first.ArmedAt - st.ScheduledFor,
 	}
 }
 

@@ -63,6 +63,9 @@ func (t *tx) create(ctx context.Context, n store.NewJob) (store.Created, error) 
 	if err != nil {
 		return store.Created{}, fmt.Errorf("%w: %w", store.ErrIllegal, err)
 	}
+	if err := t.awaitReply(ctx, j, &st); err != nil {
+		return store.Created{}, err
+	}
 	if err := t.insertJob(ctx, j, st, n.Actor); err != nil {
 		return store.Created{}, err
 	}
@@ -86,8 +89,12 @@ func (t *tx) insertJob(ctx context.Context, j litedb.Job, st litedb.JobState, ac
 	return t.event(ctx, j.ScheduleID, st, litedb.InsertEventParams{Cause: int64(job.CauseSubmitted), Actor: actor})
 }
 
-// makeReady lowers the ready row's due time to a job that has become runnable.
+// makeReady lowers the ready row's due time to a job that has become runnable,
+// unless the job waits for another one.
 func (t *tx) makeReady(ctx context.Context, st litedb.JobState) error {
+	if st.WaitsFor != nil {
+		return nil
+	}
 	t.hint[store.WatchWork] = true
 	err := t.q.MakeReady(ctx, litedb.MakeReadyParams{
 		ConnectionID: st.ConnectionID, HoldKey: st.HoldKey, NextAt: st.NextAt,

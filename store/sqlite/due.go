@@ -42,6 +42,25 @@ func (s *Store) Overdue(ctx context.Context, limit int) ([]job.Snapshot, error) 
 	})
 }
 
+// Doubtful implements store.Store.
+func (s *Store) Doubtful(ctx context.Context, since time.Time, limit int) ([]job.Snapshot, error) {
+	return read(ctx, s, "doubtful", func(ctx context.Context, v view) ([]job.Snapshot, error) {
+		ids, err := v.q.DoubtfulIDs(ctx, litedb.DoubtfulIDsParams{
+			Since: toMicros(since).Int64, Now: someMicros(v.now), MaxRows: page(limit),
+		})
+		if err != nil {
+			return nil, err
+		}
+		out := make([]job.Snapshot, len(ids))
+		for i, id := range ids {
+			if out[i], err = v.snapshot(ctx, id); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	})
+}
+
 // NextDue implements store.Store. A quarantined database gives no claims, so
 // nothing that a claim would find counts.
 func (s *Store) NextDue(ctx context.Context, limit time.Duration) (time.Duration, error) {

@@ -67,24 +67,65 @@ func join(a, b string) string {
 
 // effectRow names the object: whose account, in which space of ids.
 func (c *change) effectRow(ctx context.Context, e job.Effect) (litedb.Effect, error) {
-	conn, err := c.q.GetConnection(ctx, c.st.ConnectionID)
+	account, namespace, err := c.view().space(ctx, c.st, int64(e.Attempt))
 	if err != nil {
-		return litedb.Effect{}, fmt.Errorf("connection: %w", err)
+		return litedb.Effect{}, err
 	}
-	account := conn.AccountIdentity
-	if e.Attempt > 0 {
-		a, err := c.q.GetAttempt(ctx, litedb.GetAttemptParams{JobID: c.st.JobID, Number: int64(e.Attempt)})
+	return newEffectRow(c.st.JobID, account, namespace, e, c.now), nil
+}
+
+// space tells whose account an attempt acted on, and in which space of ids its
+// objects are. Attempt 0 is none: the connection's account.
+func (v view) space(ctx context.Context, st litedb.JobState, attempt int64) (account, namespace string, err error) {
+	conn, err := v.q.GetConnection(ctx, st.ConnectionID)
+	if err != nil {
+		return "", "", fmt.Errorf("connection: %w", err)
+	}
+	account = conn.AccountIdentity
+	if attempt > 0 {
+		a, err := v.q.GetAttempt(ctx, litedb.GetAttemptParams{JobID: st.JobID, Number: attempt})
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
-			return litedb.Effect{}, fmt.Errorf("attempt: %w", err)
+			return "", "", fmt.Errorf("attempt: %w", err)
 		}
 		if a.AccountIdentity != "" {
 			account = a.AccountIdentity
 		}
 	}
 	if account == "" {
-		account = accountOf(c.st)
+		account = accountOf(st)
 	}
-	return newEffectRow(c.st.JobID, account, conn.Connector, e, c.now), nil
+	return account, conn.Connector, nil
+}
+
+// Owners implements store.Store.
+func (s *Store) Owners(ctx context.Context, id job.ID, attempt int, externalIDs []string) (map[string]job.ID, error) {
+	if err := bounded(len(externalIDs)); err != nil {
+		return nil, fmt.Errorf("owners: %w", err)
+	}
+	return read(ctx, s, "owners", func(ctx context.Context, v view) (map[string]job.ID, error) {
+		st, err := v.q.GetState(ctx, fromID(id))
+		if err != nil {
+			return nil, orNotFound(err)
+		}
+		account, namespace, err := v.space(ctx, st, int64(attempt))
+		if err != nil {
+			return nil, err
+		}
+		out := make(map[string]job.ID)
+		for _, x := range externalIDs {
+			e, err := v.q.EffectOwner(ctx, litedb.EffectOwnerParams{Account: account, Namespace: namespace, ExternalID: x})
+			if errors.Is(err, sql.ErrNoRows) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			if owner := toID(e.JobID); owner != id {
+				out[x] = owner
+			}
+		}
+		return out, nil
+	})
 }
 
 // accountOf stands for the account where its identity is not known.

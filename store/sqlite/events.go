@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/fireonce/fireonce/gen/litedb"
@@ -17,20 +18,29 @@ const maxScan = 4 * store.MaxBatch
 // positions is the order of the commits, and nothing can appear behind a reader.
 func (s *Store) Events(ctx context.Context, q store.EventQuery) (store.EventPage, error) {
 	return read(ctx, s, "events", func(ctx context.Context, v view) (store.EventPage, error) {
-		if !q.Job.IsZero() {
-			return v.jobEvents(ctx, q)
+		m, err := v.q.GetMeta(ctx)
+		if err != nil {
+			return store.EventPage{}, err
 		}
-		return v.events(ctx, q)
+		if q.Incarnation != 0 && q.Incarnation != m.Incarnation {
+			return store.EventPage{}, fmt.Errorf("%w: of incarnation %d, now %d", store.ErrCursorExpired, q.Incarnation, m.Incarnation)
+		}
+		p := store.EventPage{Next: q.After, Incarnation: m.Incarnation}
+		if p.End, err = v.end(ctx, m); err != nil {
+			return p, err
+		}
+		if !q.Job.IsZero() {
+			return v.jobEvents(ctx, q, p)
+		}
+		if q.After < m.EventsFrom {
+			return p, store.ErrCursorExpired
+		}
+		return v.events(ctx, q, p)
 	})
 }
 
-func (v view) jobEvents(ctx context.Context, q store.EventQuery) (store.EventPage, error) {
+func (v view) jobEvents(ctx context.Context, q store.EventQuery, p store.EventPage) (store.EventPage, error) {
 	most := page(q.Limit)
-	p := store.EventPage{Next: q.After}
-	var err error
-	if p.End, err = v.end(ctx); err != nil {
-		return p, err
-	}
 	if _, err := v.own(ctx, store.Ref{Project: q.Project, ID: q.Job}); err != nil {
 		return p, err
 	}
@@ -48,19 +58,8 @@ func (v view) jobEvents(ctx context.Context, q store.EventQuery) (store.EventPag
 	return p, nil
 }
 
-func (v view) events(ctx context.Context, q store.EventQuery) (store.EventPage, error) {
+func (v view) events(ctx context.Context, q store.EventQuery, p store.EventPage) (store.EventPage, error) {
 	most := int(page(q.Limit))
-	p := store.EventPage{Next: q.After}
-	m, err := v.q.GetMeta(ctx)
-	if err != nil {
-		return p, err
-	}
-	if q.After < m.EventsFrom {
-		return p, store.ErrCursorExpired
-	}
-	if p.End, err = v.end(ctx); err != nil {
-		return p, err
-	}
 	for scanned := 0; scanned < maxScan; {
 		rows, err := v.q.EventsAfter(ctx, litedb.EventsAfterParams{After: p.Next, MaxRows: store.MaxBatch})
 		if err != nil {
@@ -87,11 +86,7 @@ func (v view) events(ctx context.Context, q store.EventQuery) (store.EventPage, 
 }
 
 // end is the position of the newest event, also when all were dropped.
-func (v view) end(ctx context.Context) (int64, error) {
-	m, err := v.q.GetMeta(ctx)
-	if err != nil {
-		return 0, err
-	}
+func (v view) end(ctx context.Context, m litedb.Meta) (int64, error) {
 	last, err := v.q.LastPosition(ctx)
 	return max(last, m.EventsFrom), err
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/fireonce/fireonce/store"
@@ -17,9 +18,12 @@ import (
 // List implements store.Store.
 func (s *Store) List(ctx context.Context, q store.JobQuery) (store.JobPage, error) {
 	return read(ctx, s, "list", func(ctx context.Context, v view) (store.JobPage, error) {
-		var p store.JobPage
-		var err error
-		if p.Position, err = v.end(ctx); err != nil {
+		m, err := v.q.GetMeta(ctx)
+		if err != nil {
+			return store.JobPage{}, err
+		}
+		p := store.JobPage{Incarnation: m.Incarnation}
+		if p.Position, err = v.end(ctx, m); err != nil {
 			return p, err
 		}
 		most := int(page(q.Limit))
@@ -65,22 +69,50 @@ func (v view) listIDs(ctx context.Context, q store.JobQuery, limit int) ([][]byt
 }
 
 // listQuery writes the query: the conditions that are asked for, and the order
-// with its place. Ties in time go by id, in the same direction.
+// with its place. Ties in time go by id, in the same direction. With states, each
+// has an index of its own in both orders: their first rows are merged, so that a
+// page of a rare state walks no other.
 func listQuery(q store.JobQuery, limit int) (string, []any, error) {
-	var where []string
-	var args []any
+	key, id, dir, cmp := "s.scheduled_for", "s.job_id", "DESC", "<"
+	where, args := listFilter(q)
+	switch q.Order {
+	case store.ByScheduledDesc:
+	case store.ByScheduledAsc:
+		dir, cmp = "ASC", ">"
+	case store.ByCreatedDesc:
+		key = "s.created_at"
+		if len(q.States) == 0 {
+			key, id = "j.created_at", "j.id"
+			where, args = append(where, "j.project = ?"), append(args, q.Project)
+		}
+	default:
+		return "", nil, fmt.Errorf("%w: order %d", store.ErrIllegal, q.Order)
+	}
+	if !q.AfterTime.IsZero() {
+		where = append(where, fmt.Sprintf("(%s, %s) %s (?, ?)", key, id, cmp))
+		args = append(args, q.AfterTime.UnixMicro(), fromID(q.AfterID))
+	}
+	one := fmt.Sprintf("SELECT %[2]s AS id, %[1]s AS at FROM job_state AS s JOIN jobs AS j ON j.id = s.job_id WHERE %[3]s ORDER BY %[1]s %[4]s, %[2]s %[4]s LIMIT %[5]d",
+		key, id, strings.Join(where, " AND "), dir, limit)
+	if len(q.States) == 0 {
+		return "SELECT id FROM (" + one + ")", args, nil
+	}
+	var parts []string
+	var all []any
+	for _, state := range slices.Compact(slices.Sorted(slices.Values(q.States))) {
+		parts = append(parts, "SELECT * FROM ("+strings.Replace(one, " WHERE ", fmt.Sprintf(" WHERE s.state = %d AND ", state), 1)+")")
+		all = append(all, args...)
+	}
+	return fmt.Sprintf("SELECT id FROM (%s) ORDER BY at %s, id %s LIMIT %d", strings.Join(parts, " UNION ALL "), dir, dir, limit), all, nil
+}
+
+// listFilter gives the conditions but those on state and place.
+func listFilter(q store.JobQuery) (where []string, args []any) {
 	add := func(cond string, values ...any) {
 		where = append(where, cond)
 		args = append(args, values...)
 	}
 	add("s.project = ?", q.Project)
-	if len(q.States) > 0 {
-		states := make([]int, len(q.States))
-		for i, st := range q.States {
-			states[i] = int(st)
-		}
-		add("s.state IN (SELECT value FROM json_each(?))", asJSON(states))
-	}
 	if len(q.Connections) > 0 {
 		add("s.connection_id IN (SELECT unhex(value) FROM json_each(?))", hexList(q.Connections))
 	}
@@ -100,28 +132,7 @@ func listQuery(q store.JobQuery, limit int) (string, []any, error) {
 		add(`NOT EXISTS (SELECT 1 FROM json_each(?) AS f WHERE NOT EXISTS (
 			SELECT 1 FROM json_each(j.labels) AS l WHERE l.key = f.key AND l.value = f.value))`, asJSON(q.Labels))
 	}
-	key, dir, cmp := "s.scheduled_for", "DESC", "<"
-	switch q.Order {
-	case store.ByScheduledDesc:
-	case store.ByScheduledAsc:
-		dir, cmp = "ASC", ">"
-	case store.ByCreatedDesc:
-		key = "j.created_at"
-	default:
-		return "", nil, fmt.Errorf("%w: order %d", store.ErrIllegal, q.Order)
-	}
-	id := "s.job_id"
-	if key == "j.created_at" {
-		id = "j.id"
-		add("j.project = ?", q.Project)
-	}
-	if !q.AfterTime.IsZero() {
-		at := q.AfterTime.UnixMicro()
-		add(fmt.Sprintf("(%s, %s) %s (?, ?)", key, id, cmp), at, fromID(q.AfterID))
-	}
-	args = append(args, limit)
-	return fmt.Sprintf("SELECT s.job_id FROM job_state AS s JOIN jobs AS j ON j.id = s.job_id WHERE %s ORDER BY %s %s, %s %s LIMIT ?",
-		strings.Join(where, " AND "), key, dir, id, dir), args, nil
+	return where, args
 }
 
 // asJSON encodes lists of numbers and maps of texts, which cannot fail.

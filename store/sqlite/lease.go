@@ -61,7 +61,7 @@ func (t *tx) leaseLook(ctx context.Context, id []byte, p store.ClaimParams, conn
 		}
 		conns[snap.Connection] = conn
 	}
-	return store.Leased{Snapshot: snap, Connection: conn}, nil
+	return t.view().leased(ctx, snap, conn)
 }
 
 // Renew implements store.Store. A lease that is over is not renewed, even when

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -70,11 +71,12 @@ func (s *Store) takeOver(ctx context.Context) error {
 			return none, err
 		}
 		mark := lockMark{store: toID(m.StoreID), generation: m.Generation + 1, position: position}
-		reason := m.Quarantined
-		if reason == "" {
-			reason = suspicion(m.FileIdentity, identity, seen, mark)
+		reason, incarnation := m.Quarantined, m.Incarnation
+		if found := suspicion(m.FileIdentity, identity, seen, mark); found != "" {
+			// Also if an operator has quarantined it before it was copied.
+			reason, incarnation = cmp.Or(reason, found), incarnation+1
 		}
-		if err := t.q.SetOpened(ctx, openedParams(identity, mark.generation, reason)); err != nil {
+		if err := t.q.SetOpened(ctx, openedParams(identity, mark.generation, reason, incarnation)); err != nil {
 			return none, err
 		}
 		if err := t.q.EndClaimLeases(ctx, someMicros(t.now)); err != nil {
@@ -158,8 +160,7 @@ func (s *Store) Meta(ctx context.Context) (store.Meta, error) {
 	})
 }
 
-// Release ends the quarantine: an operator has made sure that no other copy of
-// this database is at work and that what it believes is so.
+// Release implements store.Store.
 func (s *Store) Release(ctx context.Context) error {
 	_, err := write(ctx, s, "release", func(ctx context.Context, t *tx) (struct{}, error) {
 		identity, err := s.identity()
@@ -190,9 +191,11 @@ func randomID() job.ID {
 	return id
 }
 
-// Quarantine turns claims off until Release: an operator's act, before a copy
-// of the database is taken or put to use.
+// Quarantine implements store.Store.
 func (s *Store) Quarantine(ctx context.Context, reason string) error {
+	if reason == "" {
+		return fmt.Errorf("quarantine: %w: without a reason", store.ErrIllegal)
+	}
 	_, err := write(ctx, s, "quarantine", func(ctx context.Context, t *tx) (struct{}, error) {
 		return struct{}{}, t.q.Quarantine(ctx, reason)
 	})

@@ -8,7 +8,7 @@ INSERT INTO meta (id, store_id, created_at, file_identity) VALUES (1, ?, ?, ?)
 ON CONFLICT (id) DO NOTHING;
 
 -- name: SetOpened :exec
-UPDATE meta SET file_identity = ?, generation = ?, quarantined = ? WHERE id = 1;
+UPDATE meta SET file_identity = ?, generation = ?, quarantined = ?, incarnation = ? WHERE id = 1;
 
 -- name: Release :exec
 UPDATE meta SET quarantined = '', file_identity = ? WHERE id = 1;
@@ -44,8 +44,8 @@ INSERT INTO jobs (
 -- name: InsertState :exec
 INSERT INTO job_state (
     job_id, project, connection_id, hold_key, state, version,
-    scheduled_for, start_deadline, next_at, class, updated_at
-) VALUES (?, ?, ?, ?, 1, 1, ?, ?, ?, ?, ?);
+    scheduled_for, start_deadline, next_at, class, waits_for, created_at, updated_at
+) VALUES (?, ?, ?, ?, 1, 1, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: GetJob :one
 SELECT sqlc.embed(jobs), sqlc.embed(job_state)
@@ -70,12 +70,28 @@ SELECT * FROM job_state WHERE job_id = ?;
 UPDATE job_state SET
     state = @state, version = @version, round = @round, failures = @failures,
     claims = @claims, looks = @looks, negatives = @negatives,
+    hold_key = @hold_key, scheduled_for = @scheduled_for,
     start_deadline = @start_deadline, next_at = @next_at, claim_token = @claim_token,
     cancel_asked_at = @cancel_asked_at, blocked = @blocked,
     error_kind = @error_kind, error_message = @error_message,
     error_status = @error_status, error_at = @error_at,
     resolution_id = @resolution_id, updated_at = @updated_at, ended_at = @ended_at
 WHERE job_id = @job_id AND version = @version - 1;
+
+-- name: SetContent :exec
+UPDATE jobs SET payload = ?, hold_key = ?, labels = ?, start_window = ? WHERE id = ?;
+
+-- replies
+
+-- name: WaitingRows :many
+-- The ready rows that get something to do when nobody waits for the job any more.
+SELECT connection_id, hold_key, CAST(min(next_at) AS INTEGER) AS next_at FROM job_state
+WHERE waits_for = ? AND state IN (1, 6)
+GROUP BY connection_id, hold_key;
+
+-- name: LetGo :exec
+-- No change of theirs: no version, no event.
+UPDATE job_state SET waits_for = NULL WHERE waits_for = ?;
 
 -- leases
 
@@ -87,14 +103,14 @@ ORDER BY runnable_at, served_turn LIMIT @max_rows;
 -- name: DueJobs :many
 SELECT job_id FROM job_state
 WHERE connection_id = @connection_id AND hold_key = @hold_key
-    AND state IN (1, 6) AND next_at <= @now AND start_deadline > @now
+    AND state IN (1, 6) AND waits_for IS NULL AND next_at <= @now AND start_deadline > @now
 ORDER BY next_at LIMIT @max_rows;
 
 -- name: ClaimJob :execrows
 UPDATE job_state SET
     state = 2, version = version + 1, claim_token = @claim_token, claimed_at = @now,
     worker = @worker, next_at = @lease_end, blocked = '', updated_at = @now
-WHERE job_id = @job_id AND version = @version AND state IN (1, 6)
+WHERE job_id = @job_id AND version = @version AND state IN (1, 6) AND waits_for IS NULL
     AND next_at <= @now AND start_deadline > @now;
 
 -- name: InFlight :one
@@ -118,6 +134,12 @@ SELECT job_id FROM job_state WHERE state IN (2, 3) AND next_at <= @now ORDER BY 
 
 -- name: WindowOverIDs :many
 SELECT job_id FROM job_state WHERE state IN (1, 2, 6) AND start_deadline <= @now ORDER BY start_deadline LIMIT @max_rows;
+
+-- name: DoubtfulIDs :many
+-- A claimed job was due when it was claimed.
+SELECT job_id FROM job_state
+WHERE state IN (1, 2, 6) AND start_deadline > @since AND (state = 2 OR next_at <= @now)
+ORDER BY start_deadline LIMIT @max_rows;
 
 -- name: NextRunnable :one
 SELECT runnable_at FROM connection_ready WHERE runnable_at IS NOT NULL ORDER BY runnable_at, served_turn LIMIT 1;
@@ -148,10 +170,21 @@ SELECT * FROM connection_ready WHERE connection_id = ? AND hold_key = ?;
 UPDATE connection_ready SET
     next_at = (
         SELECT s.next_at FROM job_state AS s
-        WHERE s.connection_id = @connection_id AND s.hold_key = @hold_key AND s.state IN (1, 6)
+        WHERE s.connection_id = @connection_id AND s.hold_key = @hold_key
+            AND s.state IN (1, 6) AND s.waits_for IS NULL
         ORDER BY s.next_at LIMIT 1
     ),
     served_at = @now, served_turn = @turn
+WHERE connection_ready.connection_id = @connection_id AND connection_ready.hold_key = @hold_key;
+
+-- name: Recount :exec
+-- A job has left the row otherwise than by a claim.
+UPDATE connection_ready SET next_at = (
+    SELECT s.next_at FROM job_state AS s
+    WHERE s.connection_id = @connection_id AND s.hold_key = @hold_key
+        AND s.state IN (1, 6) AND s.waits_for IS NULL
+    ORDER BY s.next_at LIMIT 1
+)
 WHERE connection_ready.connection_id = @connection_id AND connection_ready.hold_key = @hold_key;
 
 -- name: Saturate :exec
@@ -199,6 +232,9 @@ WHERE job_state.job_id = @job_id AND version = @version
             AND NOT EXISTS (SELECT 1 FROM attempts AS a WHERE a.job_id = @job_id AND a.result IN (0, 4)))
         OR (state = 5 AND CAST(@rearm AS INTEGER) = 1)
     );
+
+-- name: InsertStart :exec
+INSERT INTO starts (project, armed_at, job_id, connection_id, lag) VALUES (?, ?, ?, ?, ?);
 
 -- name: AttemptMarks :many
 SELECT number, round, armed_at, fence_at, handle, result FROM attempts
@@ -294,6 +330,57 @@ SELECT * FROM events WHERE job_id = @job_id AND sequence > @after ORDER BY seque
 
 -- name: LastPosition :one
 SELECT CAST(coalesce((SELECT max(position) FROM events), 0) AS INTEGER);
+
+-- statistics; @one is 1 to count one connection only
+
+-- name: CountAlive :one
+SELECT count(*) FROM job_state
+WHERE project = @project AND state = @state
+    AND (CAST(@one AS INTEGER) = 0 OR connection_id = @connection_id);
+
+-- name: CountEnded :one
+SELECT count(*) FROM job_state
+WHERE project = @project AND state = @state AND ended_at >= @since
+    AND (CAST(@one AS INTEGER) = 0 OR connection_id = @connection_id);
+
+-- name: OldestDue :one
+-- Among the ready rows that nothing holds; 0: none.
+SELECT CAST(coalesce(min((
+    SELECT s.next_at FROM job_state AS s
+    WHERE s.connection_id = r.connection_id AND s.hold_key = r.hold_key
+        AND s.state IN (1, 6) AND s.waits_for IS NULL
+    ORDER BY s.next_at LIMIT 1
+)), 0) AS INTEGER)
+FROM connections AS c JOIN connection_ready AS r ON r.connection_id = c.id
+WHERE c.project = @project AND (CAST(@one AS INTEGER) = 0 OR c.id = @connection_id)
+    AND r.paused = 0 AND r.auth_hold_at IS NULL AND r.rate_limited_until <= @now;
+
+-- name: OldestUnresolved :one
+-- 0: none.
+SELECT CAST(coalesce(min(coalesce(
+    (SELECT a.armed_at FROM attempts AS a WHERE a.job_id = s.job_id AND a.number = s.attempt),
+    s.updated_at
+)), 0) AS INTEGER)
+FROM job_state AS s
+WHERE s.project = @project AND s.state IN (5, 7)
+    AND (CAST(@one AS INTEGER) = 0 OR s.connection_id = @connection_id);
+
+-- name: CountStarts :one
+SELECT count(*) FROM starts
+WHERE project = @project AND armed_at >= @since
+    AND (CAST(@one AS INTEGER) = 0 OR connection_id = @connection_id);
+
+-- name: StartLag :one
+-- The lag that @skip starts of the window are below.
+SELECT lag FROM starts
+WHERE project = @project AND armed_at >= @since
+    AND (CAST(@one AS INTEGER) = 0 OR connection_id = @connection_id)
+ORDER BY lag LIMIT 1 OFFSET @skip;
+
+-- name: CountRecovered :one
+SELECT count(*) FROM effects AS e JOIN job_state AS s ON s.job_id = e.job_id
+WHERE e.proof IN (2, 3) AND e.at >= @since
+    AND s.project = @project AND (CAST(@one AS INTEGER) = 0 OR s.connection_id = @connection_id);
 
 -- connections
 

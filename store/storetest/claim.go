@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"context"
 	"sync"
 	"time"
 
@@ -24,7 +23,6 @@ var claimTests = []test{
 	{"jobs under way are bounded", claimInFlight},
 	{"claims per minute are bounded", claimPerMinute},
 	{"a paused connection", claimPaused},
-	{"quarantine", claimQuarantine},
 }
 
 func claimLease(f *fixture) {
@@ -272,29 +270,4 @@ func claimPaused(f *fixture) {
 	f.submit(on(conn))
 	f.is(len(f.claimN(10)), 0, "claimed of a paused connection")
 	f.is(conn.PausedReason, "holiday", "reason")
-}
-
-func claimQuarantine(f *fixture) {
-	q, ok := f.s.(interface {
-		Quarantine(ctx context.Context, reason string) error
-	})
-	if !ok {
-		f.Fatal("the engine cannot be quarantined")
-	}
-	s := f.submit()
-	f.ok(q.Quarantine(f.ctx, "an operator said so"))
-	_, err := f.s.Claim(f.ctx, store.ClaimParams{Lease: lease, Limit: 1})
-	f.fails(err, store.ErrQuarantined)
-	_, err = f.s.ClaimLooks(f.ctx, store.ClaimParams{Lease: lease, Limit: 1})
-	f.fails(err, store.ErrQuarantined)
-	m, err := f.s.Meta(f.ctx)
-	f.ok(err)
-	f.is(m.Quarantined, "an operator said so", "reason")
-	f.submit()
-	f.ok(f.s.Release(f.ctx))
-	m, err = f.s.Meta(f.ctx)
-	f.ok(err)
-	f.is(m.Quarantined, "", "reason after the release")
-	f.is(len(f.claimN(10)), 2, "claimed after the release")
-	f.is(f.job(s.ID).State, job.Claimed, "state")
 }

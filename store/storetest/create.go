@@ -31,7 +31,7 @@ func createStores(f *fixture) {
 	n.Spec.Labels = map[string]string{"team": "red", "quo\"te": "ä'"}
 	n.Spec.Retry = job.RetryPolicy{MaxAttempts: 7, MinBackoff: time.Second, MaxBackoff: time.Minute, AttemptTimeout: 9 * time.Second}
 	n.Spec.Policy, n.Spec.TimeZone = job.Resend, "Europe/Vienna"
-	n.Spec.ReplyTo, n.Spec.Schedule, n.Spec.Fingerprint = f.id(), f.id(), fp
+	n.Spec.ReplyTo, n.Spec.Schedule, n.Spec.Fingerprint = f.submit().ID, f.id(), fp
 	got := f.create(n)[0]
 	f.is(got.Created, true, "created")
 	want := n.Spec
@@ -40,6 +40,7 @@ func createStores(f *fixture) {
 	f.is(got.Snapshot.Status, job.Status{
 		State: job.Scheduled, Version: 1, Round: 1, ScheduledFor: start.Add(time.Hour),
 		StartDeadline: start.Add(3 * time.Hour), NextAt: start.Add(time.Hour), Class: job.Keyed, Updated: start,
+		WaitsFor: n.Spec.ReplyTo,
 	}, "status")
 	f.is(got.Snapshot.Now, start, "now")
 	f.is(f.job(n.Spec.ID), got.Snapshot, "job read back")

@@ -1,0 +1,121 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+var updateTests = []test{
+	{"payload, hold key and labels", updateContent},
+	{"what is not given stays", updateParts},
+	{"only while SCHEDULED, by an update", updateRefused},
+	{"into a hold and out of it", updateHold},
+	{"before its time", updateEarly},
+}
+
+// update asks for new content, which must be taken.
+func (f *fixture) update(s job.Snapshot, c store.Content) job.Snapshot {
+	f.Helper()
+	a := f.changeContent(s, f.decide(s, job.UpdateAsked{}), c)
+	f.ok(a.Err)
+	return a.Snapshot
+}
+
+func (f *fixture) changeContent(s job.Snapshot, d job.Decision, c store.Content) store.Applied {
+	f.Helper()
+	out, err := f.s.Apply(f.ctx, []store.Change{{Job: s.ID, Version: s.Version, Decision: d, Actor: "tester", Content: &c}})
+	f.ok(err)
+	return out[0]
+}
+
+func updateContent(f *fixture) {
+	n := f.new(at(start.Add(time.Hour)))
+	n.Spec.Fingerprint.Set("payload", []byte("payload"))
+	s := f.create(n)[0].Snapshot
+	f.clock.advance(time.Minute)
+	got := f.update(s, store.Content{Payload: []byte("new"), HoldKey: "key-2", Labels: map[string]string{"a": "b"}})
+	want := s
+	want.Payload, want.HoldKey, want.Labels = []byte("new"), "key-2", map[string]string{"a": "b"}
+	want.Version, want.Updated, want.Now = 2, start.Add(time.Minute), start.Add(time.Minute)
+	f.is(got, want, "job: its key, fingerprint and times stay")
+	f.is(f.job(s.ID), want, "stored job")
+	e := f.last(s.ID)
+	f.is([]any{e.Cause, e.From, e.To, e.Actor}, []any{job.CauseUpdated, job.Scheduled, job.Scheduled, "tester"}, "event")
+	n.Spec.ID = f.id()
+	again := f.create(n)[0]
+	f.is([]any{again.Created, again.Snapshot.ID}, []any{false, s.ID}, "the same request again")
+	p, err := f.s.List(f.ctx, store.JobQuery{Project: project, Labels: map[string]string{"a": "b"}})
+	f.ok(err)
+	f.is(ids(p.Jobs), []job.ID{s.ID}, "listed by the new label")
+	f.clock.advance(time.Hour)
+	l := f.claimed(s.ID)[0]
+	f.is([]any{string(l.Payload), l.HoldKey}, []any{"new", "key-2"}, "claimed content")
+}
+
+func updateParts(f *fixture) {
+	s := f.submit(func(n *store.NewJob) { n.Spec.Labels = map[string]string{"a": "b"} })
+	got := f.update(s, store.Content{Payload: []byte("new"), HoldKey: s.HoldKey})
+	f.is([]any{string(got.Payload), got.Labels}, []any{"new", s.Labels}, "payload alone")
+	got = f.update(got, store.Content{Labels: map[string]string{"c": "d"}})
+	f.is([]any{string(got.Payload), got.HoldKey, got.Labels}, []any{"new", s.HoldKey, map[string]string{"c": "d"}}, "labels alone")
+	got = f.update(got, store.Content{Labels: map[string]string{}})
+	f.is(len(got.Labels), 0, "labels taken away")
+	f.is(f.job(s.ID), got, "stored job")
+	f.is(got.Version, s.Version+3, "version")
+}
+
+func updateRefused(f *fixture) {
+	c := store.Content{Payload: []byte("new"), HoldKey: "key-2"}
+	for _, state := range job.States {
+		if state == job.Scheduled {
+			continue
+		}
+		s := f.inState(state)
+		d := job.Decision{To: state, Cause: job.CauseUpdated, Round: s.Round, Delay: job.KeepDelay}
+		f.fails(f.changeContent(s, d, c).Err, store.ErrIllegal)
+		f.unchanged(s)
+		f.end(s.ID)
+	}
+	s := f.submit()
+	for _, d := range []job.Decision{
+		{To: job.Scheduled, Cause: job.CauseRescheduled, Round: 1},
+		{To: job.Canceled, Cause: job.CauseUpdated, Round: 1},
+	} {
+		f.fails(f.changeContent(s, d, c).Err, store.ErrIllegal)
+	}
+	f.unchanged(s)
+	d := f.decide(s, job.UpdateAsked{})
+	f.ok(f.changeContent(s, d, store.Content{Labels: map[string]string{"first": "wins"}}).Err)
+	f.fails(f.changeContent(s, d, c).Err, store.ErrStale)
+	f.is(string(f.job(s.ID).Payload), "payload", "payload")
+}
+
+// updateHold: what held a job under its old hold key is left behind, and what
+// holds the new one counts.
+func updateHold(f *fixture) {
+	f.submit(holding("held"))
+	f.holdIt(job.FailAuth, 0)
+	s := f.submit(holding("held"))
+	f.claimed()
+	s = f.update(s, store.Content{Payload: []byte("new"), HoldKey: "free"})
+	f.claimed(s.ID)
+	other := f.submit(holding("free"))
+	f.update(other, store.Content{Payload: []byte("new"), HoldKey: "held"})
+	f.claimed()
+	next, err := f.s.NextDue(f.ctx, time.Second)
+	f.ok(err)
+	f.is(next, time.Second, "nothing is due under either key")
+}
+
+func updateEarly(f *fixture) {
+	s := f.submit(at(start.Add(time.Hour)), holding("old"))
+	stays := f.submit(at(start.Add(2*time.Hour)), holding("old"))
+	f.update(s, store.Content{Payload: []byte("new"), HoldKey: "new"})
+	f.claimed()
+	f.clock.advance(time.Hour)
+	f.claimed(s.ID)
+	f.clock.advance(time.Hour)
+	f.claimed(stays.ID)
+}
