@@ -24,6 +24,7 @@ import (
 // a synctest bubble: hours pass in milliseconds, and nothing sleeps for real.
 type world struct {
 	t        *testing.T
+	path     string
 	store    *sqlite.Store
 	platform *platform
 	conn     store.Connection
@@ -48,9 +49,8 @@ func through(wrap func(engine.Store) engine.Store) option {
 
 func newWorld(t *testing.T, opts ...option) *world {
 	t.Helper()
-	s, err := sqlite.Open(t.Context(), sqlite.Options{
-		Path: filepath.Join(t.TempDir(), "fireonce.db"), Migrate: true, Now: time.Now,
-	})
+	path := filepath.Join(t.TempDir(), "fireonce.db")
+	s, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, Migrate: true, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func newWorld(t *testing.T, opts ...option) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, store: s, platform: p, config: engine.Config{
+	w := &world{t: t, path: path, store: s, platform: p, config: engine.Config{
 		Store: s, Connectors: registry, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Worker: "test", NewID: newID, Clock: wallClock{}, Poll: 5 * time.Second,
 		Open: func(store.Connection, store.Sealed) (connector.Credential, error) { return connector.Credential{}, nil },
@@ -67,7 +67,7 @@ func newWorld(t *testing.T, opts ...option) *world {
 	for _, o := range opts {
 		o(w)
 	}
-	w.conn, _, err = s.CreateConnection(t.Context(), store.NewConnection{
+	w.conn, _, err = w.store.CreateConnection(t.Context(), store.NewConnection{
 		Key: "connection",
 		Connection: store.Connection{
 			ID: newID(), Project: "default", Connector: "scripted", Class: p.class, KeyWindow: 24 * time.Hour,
@@ -225,6 +225,14 @@ func (w *world) attempts(id job.ID) []job.Attempt {
 		w.t.Fatal(err)
 	}
 	return a
+}
+
+func (w *world) apply(s job.Snapshot, d job.Decision) {
+	w.t.Helper()
+	applied, err := w.store.Apply(w.t.Context(), []store.Change{{Job: s.ID, Version: s.Version, Decision: d, Actor: "test"}})
+	if err != nil || applied[0].Err != nil {
+		w.t.Fatal(err, applied)
+	}
 }
 
 func newID() job.ID { return job.ID(uuid.Must(uuid.NewV7())) }

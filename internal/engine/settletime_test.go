@@ -1,0 +1,200 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/engine"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/sqlite"
+)
+
+// settleTime is the world's: grace, and the scripted platform's read lag.
+const settleTime = 40 * time.Second
+
+// secondPosts lets many answers get lost and tells how many posts were made
+// twice. Each post is written at any moment until its answer's deadline and can
+// be seen lag later; some requests never arrive.
+func secondPosts(t *testing.T, seed uint64, jobs int, lag func(*rand.Rand) time.Duration) (second int) {
+	t.Helper()
+	observable(t, func(t *testing.T, w *world) {
+		d := &dice{r: rand.New(rand.NewPCG(seed, 1))}
+		w.platform.line.lag = func() time.Duration {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			return lag(d.r)
+		}
+		firsts := make(map[string]bool)
+		w.platform.publish = func(_ int, c connector.Commit) job.Outcome {
+			w.platform.mu.Lock()
+			again := firsts[c.EffectKey]
+			firsts[c.EffectKey] = true
+			w.platform.mu.Unlock()
+			if again {
+				return w.platform.confirm(c)
+			}
+			time.Sleep(time.Duration(d.upTo(int(time.Until(c.AnswerBy)))))
+			if !d.one(4) {
+				w.platform.commit(c.EffectKey)
+			}
+			return unknown("no answer")
+		}
+		var ids []job.ID
+		for i := range jobs {
+			text := fmt.Sprint("text ", i)
+			ids = append(ids, w.submit(text, says(text), at(time.Duration(d.upTo(int(time.Minute))))))
+		}
+		w.start()
+		for _, id := range ids {
+			w.until(id, job.Succeeded, time.Hour)
+			if n := w.platform.effectsOf(id); n > 1 {
+				second += n - 1
+			}
+		}
+	})
+	return second
+}
+
+func (p *platform) effectsOf(id job.ID) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.effects[job.EffectKey(id, 1)]
+}
+
+func TestAWriteSeenInsideTheSettleTimeIsNeverMadeTwice(t *testing.T) {
+	for seed := range uint64(6) {
+		n := secondPosts(t, seed, 25, func(r *rand.Rand) time.Duration {
+			return time.Duration(r.Int64N(int64(settleTime)))
+		})
+		if n != 0 {
+			t.Errorf("seed %d: %d posts were made twice", seed, n)
+		}
+	}
+}
+
+// TestSecondPostsBeyondTheSettleTime measures what is no promise: how often a
+// platform that shows a write later than grace and read lag makes us write it
+// again. Run it with -v for the table.
+func TestSecondPostsBeyondTheSettleTime(t *testing.T) {
+	const jobs = 40
+	t.Logf("settle time %v after the answer's deadline; %d posts each with their answer or request lost", settleTime, jobs)
+	for _, lag := range []time.Duration{20, 39, 60, 90, 120, 150, 180, 300} {
+		lag *= time.Second
+		n := secondPosts(t, 1, jobs, func(*rand.Rand) time.Duration { return lag })
+		t.Logf("seen after %4v: %2d of %d made twice", lag, n, jobs)
+		if n > 0 && lag < settleTime {
+			t.Errorf("a write that is seen after %v was made twice", lag)
+		}
+	}
+}
+
+// leaping is a store's clock that can be set forward.
+type leaping struct{ by atomic.Int64 }
+
+func (l *leaping) now() time.Time { return time.Now().Add(time.Duration(l.by.Load())) }
+
+// clocked opens the store again, on a clock of the test's.
+func clocked(now func() time.Time) option {
+	return func(w *world) {
+		if err := w.store.Close(); err != nil {
+			w.t.Fatal(err)
+		}
+		s, err := sqlite.Open(w.t.Context(), sqlite.Options{Path: w.path, Now: now})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		w.store, w.config.Store = s, s
+	}
+}
+
+// The store's clock is set an hour forward while a look is waited for. The
+// looks keep their distances by the engine's own clock.
+func TestLooksKeepTheirDistanceWhenTheStoresClockLeaps(t *testing.T) {
+	clock := &leaping{}
+	observable(t, func(t *testing.T, w *world) {
+		var armed time.Time
+		leap := func() { time.AfterFunc(5*time.Second, func() { clock.by.Add(int64(time.Hour)) }) }
+		w.platform.publish = func(n int, c connector.Commit) job.Outcome {
+			if n > 1 {
+				return w.platform.confirm(c)
+			}
+			armed = time.Now()
+			leap()
+			return unknown("connection reset")
+		}
+		var looks []time.Time
+		w.platform.observe = func(connector.Look) job.Observation {
+			if looks = append(looks, time.Now()); len(looks) == 1 {
+				leap()
+			}
+			return job.Observation{Verdict: job.SawAbsent}
+		}
+		w.start()
+		id := w.submit("leap", window(12*time.Hour))
+		w.until(id, job.Succeeded, time.Hour)
+		if len(looks) < 2 {
+			t.Fatalf("%d looks\n%s", len(looks), w.story(id))
+		}
+		if after := looks[0].Sub(armed); after < 70*time.Second {
+			t.Errorf("first look %v after the arm", after)
+		}
+		if apart := looks[1].Sub(looks[0]); apart < time.Minute {
+			t.Errorf("looks are %v apart", apart)
+		}
+	}, clocked(clock.now))
+}
+
+func TestANewOwnerKeepsTheNegatives(t *testing.T) {
+	observable(t, func(t *testing.T, w *world) {
+		w.platform.publish = func(n int, c connector.Commit) job.Outcome {
+			if n > 1 {
+				return w.platform.confirm(c)
+			}
+			return unknown("connection reset")
+		}
+		looks := 0
+		w.platform.observe = func(connector.Look) job.Observation {
+			looks++
+			return job.Observation{Verdict: job.SawAbsent}
+		}
+		w.start()
+		id := w.submit("handed on")
+		for w.job(id).Negatives == 0 {
+			w.pass(time.Second)
+		}
+		w.stop()
+		w.start()
+		w.until(id, job.Retrying, 2*time.Minute)
+		if looks != 2 {
+			t.Errorf("%d looks for two negatives", looks)
+		}
+	})
+}
+
+// ownerless is a store that cannot say whose an object is.
+type ownerless struct{ engine.Store }
+
+func (ownerless) Owners(context.Context, job.ID, int, []string) (map[string]job.ID, error) {
+	return nil, store.ErrUnavailable
+}
+
+func TestWithoutTheOwnersNothingIsSeen(t *testing.T) {
+	observable(t, func(t *testing.T, w *world) {
+		w.platform.publish = func(_ int, c connector.Commit) job.Outcome {
+			w.platform.commit(c.EffectKey)
+			return unknown("connection reset")
+		}
+		w.start()
+		id := w.submit("ownerless")
+		w.pass(time.Hour)
+		if s := w.job(id); s.State != job.Ambiguous || s.Negatives != 0 || w.platform.sent() != 1 {
+			t.Errorf("%s with %d negatives and %d requests", s.State, s.Negatives, w.platform.sent())
+		}
+	}, through(func(s engine.Store) engine.Store { return ownerless{s} }))
+}
