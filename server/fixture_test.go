@@ -316,7 +316,7 @@ func (f *fixture) fail() job.Snapshot {
 func (f *fixture) needResolution() job.Snapshot {
 	f.tb.Helper()
 	snap := f.arm()
-	f.learn(snap.ID, job.Outcome{Attempt: 1, Result: job.ResultUnknown, Kind: job.FailAmbiguous, Message: "reset"})
+	f.learn(snap.ID, job.Outcome{Attempt: snap.Attempt, Result: job.ResultUnknown, Kind: job.FailAmbiguous, Message: "reset"})
 	f.clock.advance(2 * time.Minute)
 	snap = f.learn(snap.ID, job.LookDue{})
 	if snap.State != job.NeedsResolution {

@@ -4,13 +4,16 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/dynamicpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/job"
 )
 
 const (
@@ -177,6 +180,62 @@ func TestEveryRPCOverEveryProtocol(t *testing.T) {
 		call(jobsPath+"CancelJob", &fireoncev1.CancelJobRequest{JobId: other.GetJobId(), Etag: other.GetEtag(), Reason: "no"}, &canceled)
 		if canceled.GetJob().GetState() != fireoncev1.JobState_JOB_STATE_CANCELED || !canceled.GetPrevented() {
 			t.Errorf("CancelJob: %v", &canceled)
+		}
+	})
+}
+
+// TestEveryChangeOverEveryProtocol calls the RPCs that change jobs, and those
+// for many jobs, as a user would.
+func TestEveryChangeOverEveryProtocol(t *testing.T) {
+	overEach(t, func(t *testing.T, f *fixture, c client) {
+		results := f.batch(c, f.request("a", at(f.clock.Now().Add(time.Hour))), f.request("b", at(f.clock.Now().Add(time.Hour))))
+		a, b := results[0].GetSuccess().GetJob(), results[1].GetSuccess().GetJob()
+		updated, err := f.update(c, a, newPayload(custom("good/v2", "better")))
+		f.must(err)
+		moved, err := f.reschedule(c, &fireoncev1.RescheduleJobRequest{
+			JobId: a.GetJobId(), Etag: updated.GetEtag(), ScheduledFor: timestamppb.New(f.clock.Now().Add(2 * time.Hour)),
+		})
+		f.must(err)
+		due, err := f.runNow(c, &fireoncev1.RunJobNowRequest{JobId: a.GetJobId(), Etag: moved.GetEtag()})
+		f.must(err)
+		if due.GetSequence() != 4 || !proto.Equal(due.GetScheduledFor(), moved.GetScheduledFor()) {
+			t.Errorf("job %v", due)
+		}
+		if failed := f.fail(); failed.ID.String() != a.GetJobId() || !strings.Contains(string(f.snapshot(a.GetJobId()).Payload), "better") {
+			t.Errorf("sent job %s", failed.ID)
+		}
+		again, err := f.retry(c, &fireoncev1.RetryJobRequest{JobId: a.GetJobId(), Etag: f.read(c, a.GetJobId()).GetEtag()})
+		if err != nil || again.GetState() != fireoncev1.JobState_JOB_STATE_RETRYING {
+			t.Errorf("retried job %v, %v", again, err)
+		}
+		f.fail()
+		stats, err := ask[fireoncev1.GetStatsResponse](t, c, getStats, &fireoncev1.GetStatsRequest{ConnectionId: f.conn})
+		f.must(err)
+		counts := map[fireoncev1.JobState]int64{}
+		for _, n := range stats.GetStateCounts() {
+			counts[n.GetState()] = n.GetCount()
+		}
+		if len(counts) != 11 || counts[fireoncev1.JobState_JOB_STATE_FAILED] != 1 || counts[fireoncev1.JobState_JOB_STATE_SCHEDULED] != 1 ||
+			stats.GetStartedCount() != 1 || stats.GetAsOfTime() == nil {
+			t.Errorf("stats %v", stats)
+		}
+		retried, err := f.bulkRetry(c, &fireoncev1.BulkRetryJobsRequest{Filter: anyJob(), AsOfTime: stats.GetAsOfTime()})
+		f.must(err)
+		wantCounts(t, retried, 1, 1, 0)
+		unknown := f.needResolution()
+		ruled, err := f.bulkResolve(c, &fireoncev1.BulkResolveJobsRequest{
+			Filter: anyJob(), AsOfTime: timestamppb.New(f.clock.Now()), Decision: fireoncev1.Resolution_DECISION_SENT, Note: "seen",
+		})
+		f.must(err)
+		wantCounts(t, ruled, 1, 1, 0)
+		if got := f.snapshot(unknown.ID.String()); got.State != job.Succeeded || got.ID.String() != a.GetJobId() {
+			t.Errorf("job %+v", got.Status)
+		}
+		canceled, err := f.bulkCancel(c, &fireoncev1.BulkCancelJobsRequest{Filter: anyJob()})
+		f.must(err)
+		wantCounts(t, canceled, 1, 1, 0)
+		if canceled.GetChangedJobIds()[0] != b.GetJobId() {
+			t.Errorf("cancelled %v, want %s", canceled.GetChangedJobIds(), b.GetJobId())
 		}
 	})
 }

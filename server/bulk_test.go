@@ -1,0 +1,373 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+	"pgregory.net/rapid"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/server"
+	"github.com/fireonce/fireonce/store"
+)
+
+type jobFilter = fireoncev1.JobFilter
+
+// anyJob selects every job, by a condition that all of them meet.
+func anyJob() *jobFilter { return &jobFilter{ScheduledFrom: timestamppb.New(time.Unix(0, 0))} }
+
+func (f *fixture) bulkCancel(c client, req *fireoncev1.BulkCancelJobsRequest) (*fireoncev1.BulkResult, error) {
+	res, err := ask[fireoncev1.BulkCancelJobsResponse](f.tb, c, jobsPath+"BulkCancelJobs", req)
+	return res.GetResult(), err
+}
+
+func (f *fixture) bulkRetry(c client, req *fireoncev1.BulkRetryJobsRequest) (*fireoncev1.BulkResult, error) {
+	res, err := ask[fireoncev1.BulkRetryJobsResponse](f.tb, c, jobsPath+"BulkRetryJobs", req)
+	return res.GetResult(), err
+}
+
+func (f *fixture) bulkResolve(c client, req *fireoncev1.BulkResolveJobsRequest) (*fireoncev1.BulkResult, error) {
+	res, err := ask[fireoncev1.BulkResolveJobsResponse](f.tb, c, jobsPath+"BulkResolveJobs", req)
+	return res.GetResult(), err
+}
+
+// wantCounts compares a result's numbers with its lists and with what is wanted.
+func wantCounts(t *testing.T, r *fireoncev1.BulkResult, matched, changed, failures int) {
+	t.Helper()
+	if int(r.GetMatched()) != matched || int(r.GetChanged()) != changed || len(r.GetChangedJobIds()) != changed ||
+		len(r.GetFailures()) != failures || r.GetAsOfTime() == nil {
+		t.Errorf("result %v; want %d matched, %d changed, %d failures", r, matched, changed, failures)
+	}
+}
+
+// TestBulkRefusals in every protocol; nothing is written.
+func TestBulkRefusals(t *testing.T) {
+	overEach(t, func(t *testing.T, f *fixture, c client) {
+		for i := range 3 {
+			f.schedule(f.request(fmt.Sprint(i)))
+		}
+		page, err := ask[fireoncev1.ListJobsResponse](t, c, jobsPath+"ListJobs", &fireoncev1.ListJobsRequest{PageSize: 1})
+		f.must(err)
+		token := page.GetNextPageToken()
+		now := timestamppb.New(f.clock.Now())
+		const sent = fireoncev1.Resolution_DECISION_SENT
+		jobs, end := f.stored()
+		for _, tt := range []struct {
+			procedure string
+			req       proto.Message
+			want      fireoncev1.ErrorReason // 0: a rule of the contract
+		}{
+			{"BulkCancelJobs", &fireoncev1.BulkCancelJobsRequest{Filter: anyJob(), PageToken: token}, fireoncev1.ErrorReason_ERROR_REASON_PAGE_TOKEN_INVALID},
+			{"BulkRetryJobs", &fireoncev1.BulkRetryJobsRequest{Filter: anyJob(), AsOfTime: now, PageToken: token}, fireoncev1.ErrorReason_ERROR_REASON_PAGE_TOKEN_INVALID},
+			{"BulkResolveJobs", &fireoncev1.BulkResolveJobsRequest{Filter: anyJob(), AsOfTime: now, Decision: sent, Note: "n", PageToken: token}, fireoncev1.ErrorReason_ERROR_REASON_PAGE_TOKEN_INVALID},
+			{"BulkCancelJobs", &fireoncev1.BulkCancelJobsRequest{}, 0},
+			{"BulkCancelJobs", &fireoncev1.BulkCancelJobsRequest{Filter: &jobFilter{}}, 0},
+			{"BulkCancelJobs", &fireoncev1.BulkCancelJobsRequest{Filter: anyJob(), AsOfTime: timestamppb.New(f.clock.Now().Add(time.Hour))}, 0},
+			{"BulkRetryJobs", &fireoncev1.BulkRetryJobsRequest{Filter: anyJob()}, 0},
+			{"BulkRetryJobs", &fireoncev1.BulkRetryJobsRequest{AsOfTime: now}, 0},
+			{"BulkResolveJobs", &fireoncev1.BulkResolveJobsRequest{Filter: anyJob(), AsOfTime: now, Decision: sent}, 0},
+			{"BulkResolveJobs", &fireoncev1.BulkResolveJobsRequest{Filter: anyJob(), AsOfTime: now, Note: "n"}, 0},
+			{"BulkResolveJobs", &fireoncev1.BulkResolveJobsRequest{Filter: anyJob(), Decision: sent, Note: "n"}, 0},
+		} {
+			err := c.call(t.Context(), jobsPath+tt.procedure, tt.req, answerOf(tt.procedure))
+			if tt.want != 0 {
+				wantReason(t, err, tt.want)
+			} else if e := new(wireError); !asWire(err, &e) || e.code != connect.CodeInvalidArgument {
+				t.Errorf("%s %v: %v", tt.procedure, tt.req, err)
+			}
+		}
+		if n, e := f.stored(); n != jobs || e != end {
+			t.Errorf("refused calls wrote something: %d and %d, before %d and %d", n, e, jobs, end)
+		}
+	})
+}
+
+// TestBulkCancel: each job by its own state, those that have ended not at all.
+func TestBulkCancel(t *testing.T) {
+	overEach(t, func(t *testing.T, f *fixture, c client) {
+		sending := f.schedule(f.request("sending"))
+		f.arm()
+		done := f.schedule(f.request("done"))
+		f.learn(f.arm().ID, job.Outcome{Attempt: 1, Result: job.ResultSucceeded, ExternalID: "x"})
+		waits := f.schedule(f.request("waits"))
+		_, end := f.stored()
+		dry, err := f.bulkCancel(c, &fireoncev1.BulkCancelJobsRequest{Filter: anyJob(), DryRun: true, Reason: "no"})
+		f.must(err)
+		wantCounts(t, dry, 2, 2, 0)
+		if _, e := f.stored(); e != end {
+			t.Errorf("a dry run wrote %d events", e-end)
+		}
+		did, err := f.bulkCancel(c, &fireoncev1.BulkCancelJobsRequest{Filter: anyJob(), AsOfTime: dry.GetAsOfTime(), Reason: "no"})
+		f.must(err)
+		wantCounts(t, did, 2, 2, 0)
+		if !slices.Equal(did.GetChangedJobIds(), dry.GetChangedJobIds()) {
+			t.Errorf("changed %v, the dry run said %v", did.GetChangedJobIds(), dry.GetChangedJobIds())
+		}
+		if f.snapshot(waits.GetJobId()).State != job.Canceled || f.snapshot(sending.GetJobId()).CancelAsked.IsZero() {
+			t.Error("not cancelled, or not asked for")
+		}
+		if e := f.lastEvent(waits.GetJobId()); e.Reason != "no" || e.Actor != "api" || e.Cause != job.CauseCancelRequested {
+			t.Errorf("event %+v", e)
+		}
+		again, err := f.bulkCancel(c, &fireoncev1.BulkCancelJobsRequest{Filter: anyJob(), Reason: "no"})
+		f.must(err)
+		wantCounts(t, again, 1, 0, 0) // the one that is being sent, asked for already
+		named, err := f.bulkCancel(c, &fireoncev1.BulkCancelJobsRequest{Filter: &jobFilter{JobIds: []string{done.GetJobId()}, States: []fireoncev1.JobState{fireoncev1.JobState_JOB_STATE_SUCCEEDED}}})
+		f.must(err)
+		wantCounts(t, named, 1, 0, 1)
+		wantItem(t, named.GetFailures()[0].GetError(), fireoncev1.ErrorReason_ERROR_REASON_JOB_STATE)
+		if named.GetFailures()[0].GetError().GetDetail().GetStateConflict().GetCurrentState() != fireoncev1.JobState_JOB_STATE_SUCCEEDED {
+			t.Errorf("failure %v", named.GetFailures()[0])
+		}
+	})
+}
+
+// TestBulkRetryTakesNoJobTwice: a repeat with the same as_of_time leaves alone
+// what has failed again since.
+func TestBulkRetryTakesNoJobTwice(t *testing.T) {
+	overEach(t, func(t *testing.T, f *fixture, c client) {
+		a := f.schedule(f.request("a"))
+		f.fail()
+		dry, err := f.bulkRetry(c, &fireoncev1.BulkRetryJobsRequest{Filter: anyJob(), DryRun: true})
+		f.must(err)
+		wantCounts(t, dry, 1, 1, 0)
+		f.clock.advance(time.Second)
+		f.schedule(f.request("b"))
+		f.fail() // after the dry run: nobody has seen it
+		req := &fireoncev1.BulkRetryJobsRequest{Filter: anyJob(), AsOfTime: dry.GetAsOfTime()}
+		did, err := f.bulkRetry(c, req)
+		f.must(err)
+		wantCounts(t, did, 1, 1, 0)
+		if snap := f.snapshot(a.GetJobId()); snap.State != job.Retrying {
+			t.Errorf("state %s, want RETRYING", snap.State)
+		}
+		f.clock.advance(time.Second)
+		f.fail()
+		again, err := f.bulkRetry(c, req)
+		f.must(err)
+		wantCounts(t, again, 0, 0, 0)
+		if snap := f.snapshot(a.GetJobId()); snap.State != job.Failed {
+			t.Errorf("state %s, want FAILED", snap.State)
+		}
+	})
+}
+
+// TestBulkResolve rules on many at once, on the record.
+func TestBulkResolve(t *testing.T) {
+	overEach(t, func(t *testing.T, f *fixture, c client) {
+		a := f.schedule(f.request("a"))
+		f.needResolution()
+		looking := f.schedule(f.request("b"))
+		f.learn(f.arm().ID, job.Outcome{Attempt: 1, Result: job.ResultUnknown, Kind: job.FailAmbiguous})
+		req := &fireoncev1.BulkResolveJobsRequest{
+			Filter: anyJob(), AsOfTime: timestamppb.New(f.clock.Now()),
+			Decision: fireoncev1.Resolution_DECISION_RESEND, Note: "I looked",
+		}
+		did, err := f.bulkResolve(c, req)
+		f.must(err)
+		wantCounts(t, did, 1, 1, 0)
+		snap := f.snapshot(a.GetJobId())
+		if snap.State != job.Retrying || snap.Round != 2 || snap.Resolution.Note != "I looked" || snap.Resolution.Actor != "api" {
+			t.Errorf("resolved job %+v", snap.Status)
+		}
+		if e := f.lastEvent(a.GetJobId()); e.Cause != job.CauseResolved || e.Reason != "I looked" {
+			t.Errorf("event %+v", e)
+		}
+		req.OverrideReconciler = true
+		fenced, err := f.bulkResolve(c, req)
+		f.must(err)
+		wantCounts(t, fenced, 1, 0, 1) // it may still be under way
+		wantItem(t, fenced.GetFailures()[0].GetError(), fireoncev1.ErrorReason_ERROR_REASON_JOB_STATE)
+		if fenced.GetFailures()[0].GetJobId() != looking.GetJobId() {
+			t.Errorf("failures %v", fenced.GetFailures())
+		}
+		f.clock.advance(2 * time.Minute)
+		over, err := f.bulkResolve(c, req)
+		f.must(err)
+		wantCounts(t, over, 1, 1, 0)
+	})
+}
+
+// small is a store whose pages are small, so that few jobs make many.
+type small struct {
+	store.Store
+	most *atomic.Int64
+}
+
+// smallPages makes a server's pages small.
+func smallPages(most *atomic.Int64) func(*server.Config) {
+	return func(c *server.Config) { c.Store = small{c.Store, most} }
+}
+
+func (s small) List(ctx context.Context, q store.JobQuery) (store.JobPage, error) {
+	q.Limit = min(q.Limit, int(s.most.Load()))
+	return s.Store.List(ctx, q)
+}
+
+// TestBulkPaging: while nobody else writes, every job that the filter selects
+// is changed by exactly one page, whatever the pages' size, and no other is.
+func TestBulkPaging(t *testing.T) {
+	most := &atomic.Int64{}
+	f := start(t, smallPages(most))
+	c := overConnect(f)
+	run := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		most.Store(rapid.Int64Range(1, 7).Draw(rt, "page"))
+		run++
+		mine := fmt.Sprint(run)
+		want := map[string]bool{}
+		for i := range rapid.IntRange(0, 20).Draw(rt, "jobs") {
+			label := rapid.SampledFrom([]string{"x", "y"}).Draw(rt, "label")
+			j := f.schedule(f.request(mine+"-"+fmt.Sprint(i), at(f.clock.Now().Add(time.Duration(i%3)*time.Hour)), func(r *scheduleRequest) {
+				r.Labels = map[string]string{"l": label, "run": mine}
+			}))
+			if label == "x" {
+				want[j.GetJobId()] = true
+			}
+			if rapid.Bool().Draw(rt, "tick") {
+				f.clock.advance(time.Second)
+			}
+		}
+		for _, dry := range []bool{true, false} {
+			got := map[string]bool{}
+			req := &fireoncev1.BulkCancelJobsRequest{Filter: &jobFilter{Labels: map[string]string{"l": "x", "run": mine}}, DryRun: dry}
+			for {
+				r, err := f.bulkCancel(c, req)
+				if err != nil {
+					rt.Fatal(err)
+				}
+				if int64(r.GetMatched()) > most.Load() {
+					rt.Errorf("%d jobs on a page of %d", r.GetMatched(), most.Load())
+				}
+				for _, id := range r.GetChangedJobIds() {
+					if got[id] || !want[id] {
+						rt.Errorf("job %s is taken twice, or was not selected", id)
+					}
+					got[id] = true
+				}
+				if req.PageToken = r.GetNextPageToken(); req.GetPageToken() == "" {
+					break
+				}
+			}
+			if len(got) != len(want) {
+				rt.Errorf("dry %t: %d jobs, want %d", dry, len(got), len(want))
+			}
+		}
+	})
+}
+
+// TestBulkTokensAreBound to the call, the filter and everything else.
+func TestBulkTokensAreBound(t *testing.T) {
+	one := &atomic.Int64{}
+	one.Store(1)
+	f := start(t, smallPages(one))
+	c := overConnect(f)
+	for i := range 3 {
+		f.schedule(f.request(fmt.Sprint(i)))
+		f.fail()
+	}
+	now := timestamppb.New(f.clock.Now())
+	page, err := f.bulkRetry(c, &fireoncev1.BulkRetryJobsRequest{Filter: anyJob(), AsOfTime: now, DryRun: true})
+	f.must(err)
+	good := page.GetNextPageToken()
+	for _, bad := range damaged(good) {
+		_, err := f.bulkRetry(c, &fireoncev1.BulkRetryJobsRequest{Filter: anyJob(), AsOfTime: now, DryRun: true, PageToken: bad})
+		wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_PAGE_TOKEN_INVALID)
+	}
+	for _, other := range []*fireoncev1.BulkRetryJobsRequest{
+		{Filter: anyJob(), AsOfTime: now}, {Filter: anyJob(), DryRun: true},
+		{Filter: &jobFilter{ConnectionIds: []string{f.conn}}, AsOfTime: now, DryRun: true},
+	} {
+		other.PageToken = good
+		_, err := f.bulkRetry(c, other)
+		wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_PAGE_TOKEN_INVALID)
+	}
+	_, err = f.bulkCancel(c, &fireoncev1.BulkCancelJobsRequest{Filter: anyJob(), AsOfTime: now, DryRun: true, PageToken: good})
+	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_PAGE_TOKEN_INVALID)
+	if _, err := f.bulkRetry(c, &fireoncev1.BulkRetryJobsRequest{Filter: anyJob(), AsOfTime: now, DryRun: true, PageToken: good}); err != nil {
+		t.Errorf("the same request: %v", err)
+	}
+}
+
+// meddling is a store in which somebody is faster than a bulk call, once.
+type meddling struct {
+	store.Store
+	once   *sync.Once
+	meddle func(store.Store, []store.Change)
+}
+
+func (m meddling) Apply(ctx context.Context, items []store.Change) ([]store.Applied, error) {
+	m.once.Do(func() { m.meddle(m.Store, items) })
+	return m.Store.Apply(ctx, items)
+}
+
+// TestBulkDecidesAnew: a job that moved meanwhile is judged as it is now, and
+// left alone when the filter selects it no more.
+func TestBulkDecidesAnew(t *testing.T) {
+	var moved []job.ID
+	claim := func(s store.Store, _ []store.Change) {
+		leased, err := s.Claim(t.Context(), store.ClaimParams{Worker: "w", Lease: time.Minute, Limit: 2})
+		if err != nil {
+			t.Error(err)
+		}
+		for _, l := range leased {
+			moved = append(moved, l.ID)
+		}
+	}
+	for name, tt := range map[string]struct {
+		states  []fireoncev1.JobState
+		changed int
+	}{
+		"any state":      {nil, 5},
+		"scheduled only": {[]fireoncev1.JobState{fireoncev1.JobState_JOB_STATE_SCHEDULED}, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			moved = nil
+			f := start(t, func(c *server.Config) { c.Store = meddling{c.Store, &sync.Once{}, claim} })
+			for i := range 5 {
+				f.schedule(f.request(fmt.Sprint(i)))
+			}
+			r, err := f.bulkCancel(overGRPC(f), &fireoncev1.BulkCancelJobsRequest{Filter: &jobFilter{ConnectionIds: []string{f.conn}, States: tt.states}})
+			f.must(err)
+			wantCounts(t, r, 5, tt.changed, 0)
+			if len(moved) != 2 {
+				t.Fatalf("%d jobs moved, want 2", len(moved))
+			}
+			for _, id := range moved {
+				if canceled := f.snapshot(id.String()).State == job.Canceled; canceled != (tt.changed == 5) {
+					t.Errorf("job %s cancelled: %t", id, canceled)
+				}
+			}
+		})
+	}
+}
+
+// TestBulkGivesUp on a job that never stands still, and says so.
+func TestBulkGivesUp(t *testing.T) {
+	f := start(t, func(c *server.Config) { c.Store = restless{c.Store} })
+	f.schedule(f.request("k"))
+	r, err := f.bulkCancel(overConnect(f), &fireoncev1.BulkCancelJobsRequest{Filter: anyJob()})
+	f.must(err)
+	wantCounts(t, r, 1, 0, 1)
+	wantItem(t, r.GetFailures()[0].GetError(), fireoncev1.ErrorReason_ERROR_REASON_ETAG_MISMATCH)
+}
+
+// restless is a store in which every job has always moved.
+type restless struct{ store.Store }
+
+func (restless) Apply(_ context.Context, items []store.Change) ([]store.Applied, error) {
+	out := make([]store.Applied, len(items))
+	for i := range out {
+		out[i].Err = store.ErrStale
+	}
+	return out, nil
+}

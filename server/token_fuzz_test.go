@@ -1,0 +1,35 @@
+package server
+
+import (
+	"testing"
+
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// FuzzParsePlace: what is read is what would be written; nothing else is read.
+func FuzzParsePlace(f *testing.F) {
+	for _, p := range []place{
+		{kind: logCursor, owner: [ownerLen]byte{1}, incarnation: 7, at: 42},
+		{kind: jobCursor, id: job.ID{9, 15: 9}, incarnation: 1<<63 - 1, at: 1<<63 - 1},
+		{kind: bulkPages, id: job.ID{1}, at: 1},
+	} {
+		f.Add(p.String())
+		if got, err := parsePlace(p.String()); err != nil || got != p {
+			f.Errorf("%+v is read as %+v, %v", p, got, err)
+		}
+	}
+	f.Add("")
+	f.Add("AgQ")
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := parsePlace(text)
+		if err != nil {
+			if p != (place{}) {
+				t.Errorf("%q is refused and gives %+v", text, p)
+			}
+			return
+		}
+		if p.String() != text || p.at < 0 || p.incarnation < 0 {
+			t.Errorf("%q is read as %+v, which is written %q", text, p, p)
+		}
+	})
+}
