@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/storetest"
 )
 
 // BenchmarkSubmit stores jobs one by one from 64 callers at once.
@@ -91,4 +92,9 @@ func armAndApply(b *testing.B, s *Store, l store.Leased) error {
 		return err
 	}
 	return out[0].Err
+}
+
+// BenchmarkHeld: what a held backlog costs a claim.
+func BenchmarkHeld(b *testing.B) {
+	storetest.BenchmarkHeld(b, func(b *testing.B) store.Store { return mustOpen(b, Options{Path: testPath(b)}) })
 }

@@ -262,6 +262,59 @@ func TestCopyAndRestoreAreNoticed(t *testing.T) {
 	wantErr(t, err, store.ErrQuarantined)
 }
 
+// TestIncarnation: it rises with every restore or copy that an open finds, also
+// while the database is quarantined, and never otherwise.
+func TestIncarnation(t *testing.T) {
+	path := testPath(t)
+	want := func(path, host string, incarnation int64) {
+		t.Helper()
+		s, _ := openUnder(t, path, host)
+		m, err := s.Meta(t.Context())
+		must(t, err)
+		if m.Incarnation != incarnation || !strings.HasSuffix(m.Identity, host) {
+			t.Errorf("incarnation %d, want %d; identity %q", m.Incarnation, incarnation, m.Identity)
+		}
+		must(t, s.Close())
+	}
+	want(path, "a", 1)
+	want(path, "a", 1)
+	want(path, "b", 2)
+	want(path, "b", 2) // still quarantined
+	copied := path + ".copy"
+	copyFile(t, path, copied)
+	want(copied, "b", 3) // a copy of a quarantined database
+	s, _ := openUnder(t, copied, "b")
+	conn := mustConnect(t, s)
+	mustCreate(t, s, newJob(conn))
+	must(t, s.Release(t.Context()))
+	must(t, s.Close())
+	want(copied, "b", 3)
+	older := path + ".older"
+	copyFile(t, copied, older)
+	s, _ = openUnder(t, copied, "b")
+	mustCreate(t, s, newJob(conn))
+	position, err := s.List(t.Context(), store.JobQuery{Project: testProject})
+	must(t, err)
+	must(t, s.Close())
+	copyFile(t, older, copied)
+	s, reason := openUnder(t, copied, "b")
+	if reason == "" {
+		t.Error("an older state was not noticed")
+	}
+	// A position of the lost state means nothing, though it may exist again.
+	mustCreate(t, s, newJob(conn), newJob(conn))
+	q := store.EventQuery{Project: testProject, After: position.Position, Incarnation: position.Incarnation}
+	_, err = s.Events(t.Context(), q)
+	wantErr(t, err, store.ErrCursorExpired)
+	must(t, s.Close())
+	want(copied, "b", 4)
+}
+
+func TestQuarantineNeedsAReason(t *testing.T) {
+	s := mustOpen(t, Options{Path: testPath(t)})
+	wantErr(t, s.Quarantine(t.Context(), ""), store.ErrIllegal)
+}
+
 func TestCursorExpires(t *testing.T) {
 	path := testPath(t)
 	s := mustOpen(t, Options{Path: path})

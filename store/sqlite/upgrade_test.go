@@ -1,0 +1,118 @@
+package sqlite
+
+import (
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// version1 makes a file as a program of schema version 1 left it.
+func version1(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("testdata/version1.sql")
+	must(t, err)
+	path := testPath(t)
+	db := raw(t, path)
+	sqlExec(t, db, string(text))
+	must(t, db.Close())
+	return path
+}
+
+func (s *Store) byKey(t *testing.T, key string) job.Snapshot {
+	t.Helper()
+	snap, err := s.Job(t.Context(), store.Ref{Project: testProject, Key: key})
+	must(t, err)
+	return snap
+}
+
+// TestUpgrade opens a database of schema version 1: its jobs, its log and its
+// file's identity are kept, and what is new works on them.
+func TestUpgrade(t *testing.T) {
+	path := version1(t)
+	_, err := Open(t.Context(), Options{Path: path})
+	wantErr(t, err, ErrSchema)
+	now := testStart.Add(10 * time.Second)
+	s := mustOpen(t, Options{Path: path, Now: func() time.Time { return now }})
+	m, err := s.Meta(t.Context())
+	must(t, err)
+	if m.Quarantined == "" || m.Incarnation != 2 {
+		t.Errorf("another file than it was: quarantined %q, incarnation %d", m.Quarantined, m.Incarnation)
+	}
+	must(t, s.Release(t.Context()))
+
+	for key, want := range map[string]job.State{
+		"dropped": job.Canceled, "succeeded": job.Succeeded, "ambiguous": job.Ambiguous,
+		"claimed": job.Claimed, "scheduled": job.Scheduled,
+	} {
+		if got := s.byKey(t, key); got.State != want || got.Labels["made"] != "at version 1" {
+			t.Errorf("%s: %v, labels %v", key, got.State, got.Labels)
+		}
+	}
+	reply := s.byKey(t, "scheduled")
+	if reply.ReplyTo != s.byKey(t, "succeeded").ID || !reply.WaitsFor.IsZero() {
+		t.Errorf("replies to %s, waits for %s", reply.ReplyTo, reply.WaitsFor)
+	}
+	upgradedLog(t, s)
+
+	stats, err := s.Stats(t.Context(), store.StatsQuery{Project: testProject, Window: time.Hour})
+	must(t, err)
+	if stats.Started != 2 || stats.StartLagP50 != 0 || stats.StartLagP99 != 1500*time.Millisecond {
+		t.Errorf("%d starts, late by %v and %v", stats.Started, stats.StartLagP50, stats.StartLagP99)
+	}
+	for _, order := range []store.Order{store.ByScheduledDesc, store.ByCreatedDesc} {
+		p, err := s.List(t.Context(), store.JobQuery{Project: testProject, Order: order, States: job.States})
+		must(t, err)
+		if len(p.Jobs) != 5 || !slices.IsSortedFunc(p.Jobs, func(a, b job.Snapshot) int { return b.Created.Compare(a.Created) }) {
+			t.Errorf("order %d: %d jobs", order, len(p.Jobs))
+		}
+	}
+	now = testStart.Add(2 * time.Hour)
+	got := mustClaim(t, s, 10)
+	if len(got) != 1 || got[0].ID != reply.ID || got[0].ReplyTo != "object-1" {
+		t.Errorf("claimed: %+v", got)
+	}
+}
+
+// upgradedLog: the old events are where they were, and new ones come after them,
+// of a cause that version 1 did not know.
+func upgradedLog(t *testing.T, s *Store) {
+	t.Helper()
+	_, err := s.Events(t.Context(), store.EventQuery{Project: testProject, After: 2})
+	wantErr(t, err, store.ErrCursorExpired)
+	before, err := s.Events(t.Context(), store.EventQuery{Project: testProject, After: 3})
+	must(t, err)
+	if len(before.Events) != 11 || before.End != 14 {
+		t.Errorf("%d events up to %d", len(before.Events), before.End)
+	}
+	claimed := s.byKey(t, "claimed")
+	d, err := job.Decide(claimed.View(job.Traits{}, 0), job.Restored{Since: testStart})
+	must(t, err)
+	out, err := s.Apply(t.Context(), []store.Change{{Job: claimed.ID, Version: claimed.Version, Decision: d}})
+	must(t, err)
+	must(t, out[0].Err)
+	after, err := s.Events(t.Context(), store.EventQuery{Project: testProject, After: before.End})
+	must(t, err)
+	if len(after.Events) != 1 || after.Events[0].Position != 15 || after.Events[0].Cause != job.CauseRestored {
+		t.Errorf("new events: %+v", after.Events)
+	}
+}
+
+// TestUpgradeKeepsPositions: positions are never used twice, also when the newest
+// events are gone.
+func TestUpgradeKeepsPositions(t *testing.T) {
+	path := version1(t)
+	db := raw(t, path)
+	sqlExec(t, db, "DELETE FROM events; UPDATE meta SET events_from = 14")
+	must(t, db.Close())
+	s := mustOpen(t, Options{Path: path, Now: frozen})
+	mustCreate(t, s, newJob(mustConnect(t, s)))
+	p, err := s.Events(t.Context(), store.EventQuery{Project: testProject, After: 14})
+	must(t, err)
+	if len(p.Events) != 1 || p.Events[0].Position != 15 {
+		t.Errorf("events: %+v", p.Events)
+	}
+}
