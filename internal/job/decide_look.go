@@ -146,9 +146,9 @@ const (
 	// or the policy wants although nothing is proven.
 	newRoundLooks = 3
 	// refusedLooks is how many looks must see an object before it is believed
-	// against the platform's own refusal. They span more than a minute, in which
-	// another job's answer under way comes in and takes the object.
-	refusedLooks = 4
+	// against the platform's own refusal. They span more than ten minutes, in
+	// which another job's outcome under way comes in and takes the object.
+	refusedLooks = 6
 )
 
 // lookedFirst judges the look that comes before a later arm, while the job is
