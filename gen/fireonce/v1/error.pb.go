@@ -47,9 +47,11 @@ const (
 	ErrorReason_ERROR_REASON_CURSOR_INVALID ErrorReason = 7
 	// INVALID_ARGUMENT: the prefix "fireonce:" belongs to the service.
 	ErrorReason_ERROR_REASON_KEY_RESERVED ErrorReason = 8
-	// INVALID_ARGUMENT: more items or more bytes than one batch may have.
+	// INVALID_ARGUMENT: more bytes than one batch may have. (More than 500 items
+	// break a rule of the contract and have buf.validate.Violations.)
 	ErrorReason_ERROR_REASON_BATCH_TOO_LARGE ErrorReason = 9
-	// INVALID_ARGUMENT: the connector cannot send this content.
+	// INVALID_ARGUMENT: the connector cannot send this content, or not as a reply
+	// to that job; metadata "field" says where.
 	ErrorReason_ERROR_REASON_PAYLOAD_INVALID ErrorReason = 10
 	// INVALID_ARGUMENT: no connector of this name; see ListConnectors.
 	ErrorReason_ERROR_REASON_CONNECTOR_UNKNOWN ErrorReason = 11
@@ -74,13 +76,16 @@ const (
 	// FAILED_PRECONDITION: the new credential belongs to another account.
 	ErrorReason_ERROR_REASON_IDENTITY_MISMATCH ErrorReason = 43
 	// FAILED_PRECONDITION: the database may be a copy or an old state; nothing is
-	// sent until an operator has released it.
+	// sent until an operator has released it. No RPC of this version fails with
+	// it: jobs are stored, read and changed as ever.
 	ErrorReason_ERROR_REASON_QUARANTINED ErrorReason = 44
 	// ABORTED: changed since it was read; read again and decide again.
 	ErrorReason_ERROR_REASON_ETAG_MISMATCH ErrorReason = 50
-	// OUT_OF_RANGE: the cursor is older than the events that are kept.
+	// OUT_OF_RANGE: the cursor is older than the events that are kept, or was given
+	// before the database was restored.
 	ErrorReason_ERROR_REASON_CURSOR_EXPIRED ErrorReason = 60
-	// RESOURCE_EXHAUSTED: the project's quota is used up.
+	// RESOURCE_EXHAUSTED: the project's quota is used up, or too many measurements
+	// are asked for at once.
 	ErrorReason_ERROR_REASON_QUOTA_EXCEEDED ErrorReason = 70
 	// RESOURCE_EXHAUSTED: too many open streams of this project.
 	ErrorReason_ERROR_REASON_TOO_MANY_STREAMS ErrorReason = 71

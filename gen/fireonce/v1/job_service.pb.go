@@ -2131,9 +2131,11 @@ func (x *BulkResolveJobsResponse) GetResult() *BulkResult {
 // What a call on many jobs did, or with dry_run would do.
 type BulkResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Jobs that the filter selects and that were looked at by this call.
+	// Jobs that the filter selects and that were looked at by this call, less
+	// those that have changed since as_of_time.
 	Matched int32 `protobuf:"varint,1,opt,name=matched,proto3" json:"matched,omitempty"`
-	// Of these, changed now; with dry_run: would be changed.
+	// Of these, changed now; with dry_run: would be changed. Those that are neither
+	// changed nor among the failures are as asked for already.
 	Changed int32 `protobuf:"varint,2,opt,name=changed,proto3" json:"changed,omitempty"`
 	// Those that were changed, or would be. At most 500.
 	ChangedJobIds []string `protobuf:"bytes,3,rep,name=changed_job_ids,json=changedJobIds,proto3" json:"changed_job_ids,omitempty"`
@@ -2142,7 +2144,7 @@ type BulkResult struct {
 	// There may be more jobs: call again with this page_token. Empty: done.
 	NextPageToken string `protobuf:"bytes,5,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	// When the jobs were read, by the store's clock. Pass the dry run's as
-	// as_of_time.
+	// as_of_time; where it took several calls, the first one's.
 	AsOfTime      *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=as_of_time,json=asOfTime,proto3" json:"as_of_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2468,6 +2470,7 @@ type isBatchScheduleJobsResponse_Result_Result interface {
 }
 
 type BatchScheduleJobsResponse_Result_Success struct {
+	// Its job comes without payload.
 	Success *ScheduleJobResponse `protobuf:"bytes,1,opt,name=success,proto3,oneof"`
 }
 

@@ -57,6 +57,10 @@ const (
 // The caller's API key decides the project; without keys it is "default". Ids
 // are UUIDs; upper case is accepted, lower case is returned. Times have
 // microseconds; finer digits are cut off.
+//
+// While the database is quarantined (it was restored or copied, and waits for
+// `fireonce recover`) nothing is sent. Every RPC is served as ever, and
+// Job.blocked_reason of each job that waits says so.
 type JobServiceClient interface {
 	// Stores a job, or returns the one already stored under the same key.
 	//
@@ -68,16 +72,18 @@ type JobServiceClient interface {
 	//     PAYLOAD_INVALID, PAYLOAD_CONNECTION_MISMATCH, HEADER_NOT_ALLOWED. Checked
 	//     *after* the key: a late repeat of an accepted request still returns its job.
 	//   - NOT_FOUND / CONNECTION_NOT_FOUND, JOB_NOT_FOUND (reply_to_job_id);
-	//     FAILED_PRECONDITION / CONNECTION_DISABLED.
+	//     FAILED_PRECONDITION / CONNECTION_DISABLED. A reply to a job of another
+	//     connection, or of a connector that sends no replies, is PAYLOAD_INVALID.
 	//
 	// An OK answer means that the job is durable.
 	ScheduleJob(ctx context.Context, in *ScheduleJobRequest, opts ...grpc.CallOption) (*ScheduleJobResponse, error)
-	// Up to 500 jobs, each decided on its own; the response has one result per
-	// request in the same order. An invalid item fails alone: it has an error
-	// with code INVALID_ARGUMENT. Of two items with one key the first wins; the
-	// second is a repeat (created = false) when it is equal, a conflict when not.
+	// Up to 500 jobs, each decided on its own as by ScheduleJob, in their order;
+	// the response has one result per request in the same order. An invalid item
+	// fails alone: it has an error with code INVALID_ARGUMENT. Of two items with
+	// one key the first wins; the second is a repeat (created = false) when it is
+	// equal, a conflict when not. Items that pass are stored by one write.
 	// The RPC itself fails only for whole-request reasons, among them
-	// INVALID_ARGUMENT / BATCH_TOO_LARGE above 16 MiB.
+	// INVALID_ARGUMENT / BATCH_TOO_LARGE above 16 MiB; repeat it whole then.
 	BatchScheduleJobs(ctx context.Context, in *BatchScheduleJobsRequest, opts ...grpc.CallOption) (*BatchScheduleJobsResponse, error)
 	// NOT_FOUND / JOB_NOT_FOUND.
 	GetJob(ctx context.Context, in *GetJobRequest, opts ...grpc.CallOption) (*GetJobResponse, error)
@@ -93,16 +99,21 @@ type JobServiceClient interface {
 	//
 	//   - INVALID_ARGUMENT / CURSOR_INVALID: malformed, or of another project or
 	//     database.
-	//   - OUT_OF_RANGE / CURSOR_EXPIRED: the cursor is older than event retention;
-	//     call ListJobs and stream from its events_cursor.
+	//   - OUT_OF_RANGE / CURSOR_EXPIRED: the cursor is older than event retention,
+	//     or the database was restored or copied since it was given, so that
+	//     positions mean something else; call ListJobs and stream from its
+	//     events_cursor. Also ends a stream under way.
 	//   - RESOURCE_EXHAUSTED / TOO_MANY_STREAMS.
 	StreamJobEvents(ctx context.Context, in *StreamJobEventsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamJobEventsResponse], error)
 	// Changes content or labels of a SCHEDULED job. The idempotency key stays bound
-	// to the request that made the job.
+	// to the request that made the job: a repeat of that request gets the job with
+	// its new content.
 	//
 	//   - NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE in any other
 	//     state; ABORTED / ETAG_MISMATCH.
-	//   - INVALID_ARGUMENT as for ScheduleJob.
+	//   - INVALID_ARGUMENT as for ScheduleJob; PAYLOAD_INVALID for another kind of
+	//     payload. NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION /
+	//     CONNECTION_DISABLED.
 	UpdateJob(ctx context.Context, in *UpdateJobRequest, opts ...grpc.CallOption) (*UpdateJobResponse, error)
 	// Stops further sends. A job that is SCHEDULED, RETRYING or CLAIMED becomes
 	// CANCELED at once. One that is SENDING, ACCEPTED, AMBIGUOUS or
@@ -120,7 +131,8 @@ type JobServiceClient interface {
 	// Makes a SCHEDULED or RETRYING job due now; scheduled_for stays as it is.
 	// Never bypasses a pause, a hold or a rate limit. Returns at once; it does not
 	// wait for the send. OK without change when the job is already claimed,
-	// sending or done: the answer shows the state.
+	// sending or done: the answer shows the state. One that replies to another job
+	// still waits for that.
 	// NOT_FOUND / JOB_NOT_FOUND; ABORTED / ETAG_MISMATCH.
 	RunJobNow(ctx context.Context, in *RunJobNowRequest, opts ...grpc.CallOption) (*RunJobNowResponse, error)
 	// Gives a FAILED or EXPIRED job a new retry budget and a new start window.
@@ -139,8 +151,10 @@ type JobServiceClient interface {
 	// ETAG_MISMATCH.
 	ResolveJob(ctx context.Context, in *ResolveJobRequest, opts ...grpc.CallOption) (*ResolveJobResponse, error)
 	// CancelJob for every job that a filter selects, at most 500 in a call: call
-	// again with next_page_token until it is empty. Each job is decided on its own.
-	// INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
+	// again with next_page_token until it is empty. Each job is decided on its own;
+	// one that changes meanwhile is judged as it is then, and left alone if the
+	// filter selects it no more. Newest job first. An as_of_time in the future is
+	// refused. INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	BulkCancelJobs(ctx context.Context, in *BulkCancelJobsRequest, opts ...grpc.CallOption) (*BulkCancelJobsResponse, error)
 	// RetryJob for every FAILED or EXPIRED job that a filter selects, in the same
 	// way.
@@ -341,6 +355,10 @@ func (c *jobServiceClient) ListJobAttempts(ctx context.Context, in *ListJobAttem
 // The caller's API key decides the project; without keys it is "default". Ids
 // are UUIDs; upper case is accepted, lower case is returned. Times have
 // microseconds; finer digits are cut off.
+//
+// While the database is quarantined (it was restored or copied, and waits for
+// `fireonce recover`) nothing is sent. Every RPC is served as ever, and
+// Job.blocked_reason of each job that waits says so.
 type JobServiceServer interface {
 	// Stores a job, or returns the one already stored under the same key.
 	//
@@ -352,16 +370,18 @@ type JobServiceServer interface {
 	//     PAYLOAD_INVALID, PAYLOAD_CONNECTION_MISMATCH, HEADER_NOT_ALLOWED. Checked
 	//     *after* the key: a late repeat of an accepted request still returns its job.
 	//   - NOT_FOUND / CONNECTION_NOT_FOUND, JOB_NOT_FOUND (reply_to_job_id);
-	//     FAILED_PRECONDITION / CONNECTION_DISABLED.
+	//     FAILED_PRECONDITION / CONNECTION_DISABLED. A reply to a job of another
+	//     connection, or of a connector that sends no replies, is PAYLOAD_INVALID.
 	//
 	// An OK answer means that the job is durable.
 	ScheduleJob(context.Context, *ScheduleJobRequest) (*ScheduleJobResponse, error)
-	// Up to 500 jobs, each decided on its own; the response has one result per
-	// request in the same order. An invalid item fails alone: it has an error
-	// with code INVALID_ARGUMENT. Of two items with one key the first wins; the
-	// second is a repeat (created = false) when it is equal, a conflict when not.
+	// Up to 500 jobs, each decided on its own as by ScheduleJob, in their order;
+	// the response has one result per request in the same order. An invalid item
+	// fails alone: it has an error with code INVALID_ARGUMENT. Of two items with
+	// one key the first wins; the second is a repeat (created = false) when it is
+	// equal, a conflict when not. Items that pass are stored by one write.
 	// The RPC itself fails only for whole-request reasons, among them
-	// INVALID_ARGUMENT / BATCH_TOO_LARGE above 16 MiB.
+	// INVALID_ARGUMENT / BATCH_TOO_LARGE above 16 MiB; repeat it whole then.
 	BatchScheduleJobs(context.Context, *BatchScheduleJobsRequest) (*BatchScheduleJobsResponse, error)
 	// NOT_FOUND / JOB_NOT_FOUND.
 	GetJob(context.Context, *GetJobRequest) (*GetJobResponse, error)
@@ -377,16 +397,21 @@ type JobServiceServer interface {
 	//
 	//   - INVALID_ARGUMENT / CURSOR_INVALID: malformed, or of another project or
 	//     database.
-	//   - OUT_OF_RANGE / CURSOR_EXPIRED: the cursor is older than event retention;
-	//     call ListJobs and stream from its events_cursor.
+	//   - OUT_OF_RANGE / CURSOR_EXPIRED: the cursor is older than event retention,
+	//     or the database was restored or copied since it was given, so that
+	//     positions mean something else; call ListJobs and stream from its
+	//     events_cursor. Also ends a stream under way.
 	//   - RESOURCE_EXHAUSTED / TOO_MANY_STREAMS.
 	StreamJobEvents(*StreamJobEventsRequest, grpc.ServerStreamingServer[StreamJobEventsResponse]) error
 	// Changes content or labels of a SCHEDULED job. The idempotency key stays bound
-	// to the request that made the job.
+	// to the request that made the job: a repeat of that request gets the job with
+	// its new content.
 	//
 	//   - NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE in any other
 	//     state; ABORTED / ETAG_MISMATCH.
-	//   - INVALID_ARGUMENT as for ScheduleJob.
+	//   - INVALID_ARGUMENT as for ScheduleJob; PAYLOAD_INVALID for another kind of
+	//     payload. NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION /
+	//     CONNECTION_DISABLED.
 	UpdateJob(context.Context, *UpdateJobRequest) (*UpdateJobResponse, error)
 	// Stops further sends. A job that is SCHEDULED, RETRYING or CLAIMED becomes
 	// CANCELED at once. One that is SENDING, ACCEPTED, AMBIGUOUS or
@@ -404,7 +429,8 @@ type JobServiceServer interface {
 	// Makes a SCHEDULED or RETRYING job due now; scheduled_for stays as it is.
 	// Never bypasses a pause, a hold or a rate limit. Returns at once; it does not
 	// wait for the send. OK without change when the job is already claimed,
-	// sending or done: the answer shows the state.
+	// sending or done: the answer shows the state. One that replies to another job
+	// still waits for that.
 	// NOT_FOUND / JOB_NOT_FOUND; ABORTED / ETAG_MISMATCH.
 	RunJobNow(context.Context, *RunJobNowRequest) (*RunJobNowResponse, error)
 	// Gives a FAILED or EXPIRED job a new retry budget and a new start window.
@@ -423,8 +449,10 @@ type JobServiceServer interface {
 	// ETAG_MISMATCH.
 	ResolveJob(context.Context, *ResolveJobRequest) (*ResolveJobResponse, error)
 	// CancelJob for every job that a filter selects, at most 500 in a call: call
-	// again with next_page_token until it is empty. Each job is decided on its own.
-	// INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
+	// again with next_page_token until it is empty. Each job is decided on its own;
+	// one that changes meanwhile is judged as it is then, and left alone if the
+	// filter selects it no more. Newest job first. An as_of_time in the future is
+	// refused. INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	BulkCancelJobs(context.Context, *BulkCancelJobsRequest) (*BulkCancelJobsResponse, error)
 	// RetryJob for every FAILED or EXPIRED job that a filter selects, in the same
 	// way.

@@ -31,7 +31,8 @@ const (
 // Errors that any RPC may return are those of JobService.
 type StatsServiceClient interface {
 	// For a dashboard, and for an operator who is called. An answer may be up to
-	// 5 s old: as_of_time says how old. NOT_FOUND / CONNECTION_NOT_FOUND.
+	// 5 s old: as_of_time says when it was measured. NOT_FOUND /
+	// CONNECTION_NOT_FOUND.
 	GetStats(ctx context.Context, in *GetStatsRequest, opts ...grpc.CallOption) (*GetStatsResponse, error)
 }
 
@@ -62,7 +63,8 @@ func (c *statsServiceClient) GetStats(ctx context.Context, in *GetStatsRequest, 
 // Errors that any RPC may return are those of JobService.
 type StatsServiceServer interface {
 	// For a dashboard, and for an operator who is called. An answer may be up to
-	// 5 s old: as_of_time says how old. NOT_FOUND / CONNECTION_NOT_FOUND.
+	// 5 s old: as_of_time says when it was measured. NOT_FOUND /
+	// CONNECTION_NOT_FOUND.
 	GetStats(context.Context, *GetStatsRequest) (*GetStatsResponse, error)
 	mustEmbedUnimplementedStatsServiceServer()
 }

@@ -84,16 +84,18 @@ type JobServiceClient interface {
 	//     PAYLOAD_INVALID, PAYLOAD_CONNECTION_MISMATCH, HEADER_NOT_ALLOWED. Checked
 	//     *after* the key: a late repeat of an accepted request still returns its job.
 	//   - NOT_FOUND / CONNECTION_NOT_FOUND, JOB_NOT_FOUND (reply_to_job_id);
-	//     FAILED_PRECONDITION / CONNECTION_DISABLED.
+	//     FAILED_PRECONDITION / CONNECTION_DISABLED. A reply to a job of another
+	//     connection, or of a connector that sends no replies, is PAYLOAD_INVALID.
 	//
 	// An OK answer means that the job is durable.
 	ScheduleJob(context.Context, *v1.ScheduleJobRequest) (*v1.ScheduleJobResponse, error)
-	// Up to 500 jobs, each decided on its own; the response has one result per
-	// request in the same order. An invalid item fails alone: it has an error
-	// with code INVALID_ARGUMENT. Of two items with one key the first wins; the
-	// second is a repeat (created = false) when it is equal, a conflict when not.
+	// Up to 500 jobs, each decided on its own as by ScheduleJob, in their order;
+	// the response has one result per request in the same order. An invalid item
+	// fails alone: it has an error with code INVALID_ARGUMENT. Of two items with
+	// one key the first wins; the second is a repeat (created = false) when it is
+	// equal, a conflict when not. Items that pass are stored by one write.
 	// The RPC itself fails only for whole-request reasons, among them
-	// INVALID_ARGUMENT / BATCH_TOO_LARGE above 16 MiB.
+	// INVALID_ARGUMENT / BATCH_TOO_LARGE above 16 MiB; repeat it whole then.
 	BatchScheduleJobs(context.Context, *v1.BatchScheduleJobsRequest) (*v1.BatchScheduleJobsResponse, error)
 	// NOT_FOUND / JOB_NOT_FOUND.
 	GetJob(context.Context, *v1.GetJobRequest) (*v1.GetJobResponse, error)
@@ -109,16 +111,21 @@ type JobServiceClient interface {
 	//
 	//   - INVALID_ARGUMENT / CURSOR_INVALID: malformed, or of another project or
 	//     database.
-	//   - OUT_OF_RANGE / CURSOR_EXPIRED: the cursor is older than event retention;
-	//     call ListJobs and stream from its events_cursor.
+	//   - OUT_OF_RANGE / CURSOR_EXPIRED: the cursor is older than event retention,
+	//     or the database was restored or copied since it was given, so that
+	//     positions mean something else; call ListJobs and stream from its
+	//     events_cursor. Also ends a stream under way.
 	//   - RESOURCE_EXHAUSTED / TOO_MANY_STREAMS.
 	StreamJobEvents(context.Context, *v1.StreamJobEventsRequest) (*connect.ServerStreamForClient[v1.StreamJobEventsResponse], error)
 	// Changes content or labels of a SCHEDULED job. The idempotency key stays bound
-	// to the request that made the job.
+	// to the request that made the job: a repeat of that request gets the job with
+	// its new content.
 	//
 	//   - NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE in any other
 	//     state; ABORTED / ETAG_MISMATCH.
-	//   - INVALID_ARGUMENT as for ScheduleJob.
+	//   - INVALID_ARGUMENT as for ScheduleJob; PAYLOAD_INVALID for another kind of
+	//     payload. NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION /
+	//     CONNECTION_DISABLED.
 	UpdateJob(context.Context, *v1.UpdateJobRequest) (*v1.UpdateJobResponse, error)
 	// Stops further sends. A job that is SCHEDULED, RETRYING or CLAIMED becomes
 	// CANCELED at once. One that is SENDING, ACCEPTED, AMBIGUOUS or
@@ -136,7 +143,8 @@ type JobServiceClient interface {
 	// Makes a SCHEDULED or RETRYING job due now; scheduled_for stays as it is.
 	// Never bypasses a pause, a hold or a rate limit. Returns at once; it does not
 	// wait for the send. OK without change when the job is already claimed,
-	// sending or done: the answer shows the state.
+	// sending or done: the answer shows the state. One that replies to another job
+	// still waits for that.
 	// NOT_FOUND / JOB_NOT_FOUND; ABORTED / ETAG_MISMATCH.
 	RunJobNow(context.Context, *v1.RunJobNowRequest) (*v1.RunJobNowResponse, error)
 	// Gives a FAILED or EXPIRED job a new retry budget and a new start window.
@@ -155,8 +163,10 @@ type JobServiceClient interface {
 	// ETAG_MISMATCH.
 	ResolveJob(context.Context, *v1.ResolveJobRequest) (*v1.ResolveJobResponse, error)
 	// CancelJob for every job that a filter selects, at most 500 in a call: call
-	// again with next_page_token until it is empty. Each job is decided on its own.
-	// INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
+	// again with next_page_token until it is empty. Each job is decided on its own;
+	// one that changes meanwhile is judged as it is then, and left alone if the
+	// filter selects it no more. Newest job first. An as_of_time in the future is
+	// refused. INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	BulkCancelJobs(context.Context, *v1.BulkCancelJobsRequest) (*v1.BulkCancelJobsResponse, error)
 	// RetryJob for every FAILED or EXPIRED job that a filter selects, in the same
 	// way.
@@ -449,16 +459,18 @@ type JobServiceHandler interface {
 	//     PAYLOAD_INVALID, PAYLOAD_CONNECTION_MISMATCH, HEADER_NOT_ALLOWED. Checked
 	//     *after* the key: a late repeat of an accepted request still returns its job.
 	//   - NOT_FOUND / CONNECTION_NOT_FOUND, JOB_NOT_FOUND (reply_to_job_id);
-	//     FAILED_PRECONDITION / CONNECTION_DISABLED.
+	//     FAILED_PRECONDITION / CONNECTION_DISABLED. A reply to a job of another
+	//     connection, or of a connector that sends no replies, is PAYLOAD_INVALID.
 	//
 	// An OK answer means that the job is durable.
 	ScheduleJob(context.Context, *v1.ScheduleJobRequest) (*v1.ScheduleJobResponse, error)
-	// Up to 500 jobs, each decided on its own; the response has one result per
-	// request in the same order. An invalid item fails alone: it has an error
-	// with code INVALID_ARGUMENT. Of two items with one key the first wins; the
-	// second is a repeat (created = false) when it is equal, a conflict when not.
+	// Up to 500 jobs, each decided on its own as by ScheduleJob, in their order;
+	// the response has one result per request in the same order. An invalid item
+	// fails alone: it has an error with code INVALID_ARGUMENT. Of two items with
+	// one key the first wins; the second is a repeat (created = false) when it is
+	// equal, a conflict when not. Items that pass are stored by one write.
 	// The RPC itself fails only for whole-request reasons, among them
-	// INVALID_ARGUMENT / BATCH_TOO_LARGE above 16 MiB.
+	// INVALID_ARGUMENT / BATCH_TOO_LARGE above 16 MiB; repeat it whole then.
 	BatchScheduleJobs(context.Context, *v1.BatchScheduleJobsRequest) (*v1.BatchScheduleJobsResponse, error)
 	// NOT_FOUND / JOB_NOT_FOUND.
 	GetJob(context.Context, *v1.GetJobRequest) (*v1.GetJobResponse, error)
@@ -474,16 +486,21 @@ type JobServiceHandler interface {
 	//
 	//   - INVALID_ARGUMENT / CURSOR_INVALID: malformed, or of another project or
 	//     database.
-	//   - OUT_OF_RANGE / CURSOR_EXPIRED: the cursor is older than event retention;
-	//     call ListJobs and stream from its events_cursor.
+	//   - OUT_OF_RANGE / CURSOR_EXPIRED: the cursor is older than event retention,
+	//     or the database was restored or copied since it was given, so that
+	//     positions mean something else; call ListJobs and stream from its
+	//     events_cursor. Also ends a stream under way.
 	//   - RESOURCE_EXHAUSTED / TOO_MANY_STREAMS.
 	StreamJobEvents(context.Context, *v1.StreamJobEventsRequest, *connect.ServerStream[v1.StreamJobEventsResponse]) error
 	// Changes content or labels of a SCHEDULED job. The idempotency key stays bound
-	// to the request that made the job.
+	// to the request that made the job: a repeat of that request gets the job with
+	// its new content.
 	//
 	//   - NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE in any other
 	//     state; ABORTED / ETAG_MISMATCH.
-	//   - INVALID_ARGUMENT as for ScheduleJob.
+	//   - INVALID_ARGUMENT as for ScheduleJob; PAYLOAD_INVALID for another kind of
+	//     payload. NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION /
+	//     CONNECTION_DISABLED.
 	UpdateJob(context.Context, *v1.UpdateJobRequest) (*v1.UpdateJobResponse, error)
 	// Stops further sends. A job that is SCHEDULED, RETRYING or CLAIMED becomes
 	// CANCELED at once. One that is SENDING, ACCEPTED, AMBIGUOUS or
@@ -501,7 +518,8 @@ type JobServiceHandler interface {
 	// Makes a SCHEDULED or RETRYING job due now; scheduled_for stays as it is.
 	// Never bypasses a pause, a hold or a rate limit. Returns at once; it does not
 	// wait for the send. OK without change when the job is already claimed,
-	// sending or done: the answer shows the state.
+	// sending or done: the answer shows the state. One that replies to another job
+	// still waits for that.
 	// NOT_FOUND / JOB_NOT_FOUND; ABORTED / ETAG_MISMATCH.
 	RunJobNow(context.Context, *v1.RunJobNowRequest) (*v1.RunJobNowResponse, error)
 	// Gives a FAILED or EXPIRED job a new retry budget and a new start window.
@@ -520,8 +538,10 @@ type JobServiceHandler interface {
 	// ETAG_MISMATCH.
 	ResolveJob(context.Context, *v1.ResolveJobRequest) (*v1.ResolveJobResponse, error)
 	// CancelJob for every job that a filter selects, at most 500 in a call: call
-	// again with next_page_token until it is empty. Each job is decided on its own.
-	// INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
+	// again with next_page_token until it is empty. Each job is decided on its own;
+	// one that changes meanwhile is judged as it is then, and left alone if the
+	// filter selects it no more. Newest job first. An as_of_time in the future is
+	// refused. INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	BulkCancelJobs(context.Context, *v1.BulkCancelJobsRequest) (*v1.BulkCancelJobsResponse, error)
 	// RetryJob for every FAILED or EXPIRED job that a filter selects, in the same
 	// way.

@@ -40,7 +40,8 @@ const (
 // StatsServiceClient is a client for the fireonce.v1.StatsService service.
 type StatsServiceClient interface {
 	// For a dashboard, and for an operator who is called. An answer may be up to
-	// 5 s old: as_of_time says how old. NOT_FOUND / CONNECTION_NOT_FOUND.
+	// 5 s old: as_of_time says when it was measured. NOT_FOUND /
+	// CONNECTION_NOT_FOUND.
 	GetStats(context.Context, *v1.GetStatsRequest) (*v1.GetStatsResponse, error)
 }
 
@@ -82,7 +83,8 @@ func (c *statsServiceClient) GetStats(ctx context.Context, req *v1.GetStatsReque
 // StatsServiceHandler is an implementation of the fireonce.v1.StatsService service.
 type StatsServiceHandler interface {
 	// For a dashboard, and for an operator who is called. An answer may be up to
-	// 5 s old: as_of_time says how old. NOT_FOUND / CONNECTION_NOT_FOUND.
+	// 5 s old: as_of_time says when it was measured. NOT_FOUND /
+	// CONNECTION_NOT_FOUND.
 	GetStats(context.Context, *v1.GetStatsRequest) (*v1.GetStatsResponse, error)
 }
 

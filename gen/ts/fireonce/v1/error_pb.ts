@@ -201,14 +201,16 @@ export enum ErrorReason {
   KEY_RESERVED = 8,
 
   /**
-   * INVALID_ARGUMENT: more items or more bytes than one batch may have.
+   * INVALID_ARGUMENT: more bytes than one batch may have. (More than 500 items
+   * break a rule of the contract and have buf.validate.Violations.)
    *
    * @generated from enum value: ERROR_REASON_BATCH_TOO_LARGE = 9;
    */
   BATCH_TOO_LARGE = 9,
 
   /**
-   * INVALID_ARGUMENT: the connector cannot send this content.
+   * INVALID_ARGUMENT: the connector cannot send this content, or not as a reply
+   * to that job; metadata "field" says where.
    *
    * @generated from enum value: ERROR_REASON_PAYLOAD_INVALID = 10;
    */
@@ -293,7 +295,8 @@ export enum ErrorReason {
 
   /**
    * FAILED_PRECONDITION: the database may be a copy or an old state; nothing is
-   * sent until an operator has released it.
+   * sent until an operator has released it. No RPC of this version fails with
+   * it: jobs are stored, read and changed as ever.
    *
    * @generated from enum value: ERROR_REASON_QUARANTINED = 44;
    */
@@ -307,14 +310,16 @@ export enum ErrorReason {
   ETAG_MISMATCH = 50,
 
   /**
-   * OUT_OF_RANGE: the cursor is older than the events that are kept.
+   * OUT_OF_RANGE: the cursor is older than the events that are kept, or was given
+   * before the database was restored.
    *
    * @generated from enum value: ERROR_REASON_CURSOR_EXPIRED = 60;
    */
   CURSOR_EXPIRED = 60,
 
   /**
-   * RESOURCE_EXHAUSTED: the project's quota is used up.
+   * RESOURCE_EXHAUSTED: the project's quota is used up, or too many measurements
+   * are asked for at once.
    *
    * @generated from enum value: ERROR_REASON_QUOTA_EXCEEDED = 70;
    */

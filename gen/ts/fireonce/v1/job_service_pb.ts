@@ -191,6 +191,8 @@ export type BatchScheduleJobsResponse_Result = Message<"fireonce.v1.BatchSchedul
    */
   result: {
     /**
+     * Its job comes without payload.
+     *
      * @generated from field: fireonce.v1.ScheduleJobResponse success = 1;
      */
     value: ScheduleJobResponse;
@@ -1086,14 +1088,16 @@ export const BulkResolveJobsResponseSchema: GenMessage<BulkResolveJobsResponse> 
  */
 export type BulkResult = Message<"fireonce.v1.BulkResult"> & {
   /**
-   * Jobs that the filter selects and that were looked at by this call.
+   * Jobs that the filter selects and that were looked at by this call, less
+   * those that have changed since as_of_time.
    *
    * @generated from field: int32 matched = 1;
    */
   matched: number;
 
   /**
-   * Of these, changed now; with dry_run: would be changed.
+   * Of these, changed now; with dry_run: would be changed. Those that are neither
+   * changed nor among the failures are as asked for already.
    *
    * @generated from field: int32 changed = 2;
    */
@@ -1122,7 +1126,7 @@ export type BulkResult = Message<"fireonce.v1.BulkResult"> & {
 
   /**
    * When the jobs were read, by the store's clock. Pass the dry run's as
-   * as_of_time.
+   * as_of_time; where it took several calls, the first one's.
    *
    * @generated from field: google.protobuf.Timestamp as_of_time = 6;
    */
@@ -1276,6 +1280,10 @@ export const JobOrderSchema: GenEnum<JobOrder> = /*@__PURE__*/
  * are UUIDs; upper case is accepted, lower case is returned. Times have
  * microseconds; finer digits are cut off.
  *
+ * While the database is quarantined (it was restored or copied, and waits for
+ * `fireonce recover`) nothing is sent. Every RPC is served as ever, and
+ * Job.blocked_reason of each job that waits says so.
+ *
  * @generated from service fireonce.v1.JobService
  */
 export const JobService: GenService<{
@@ -1290,7 +1298,8 @@ export const JobService: GenService<{
    *   PAYLOAD_INVALID, PAYLOAD_CONNECTION_MISMATCH, HEADER_NOT_ALLOWED. Checked
    *   *after* the key: a late repeat of an accepted request still returns its job.
    * * NOT_FOUND / CONNECTION_NOT_FOUND, JOB_NOT_FOUND (reply_to_job_id);
-   *   FAILED_PRECONDITION / CONNECTION_DISABLED.
+   *   FAILED_PRECONDITION / CONNECTION_DISABLED. A reply to a job of another
+   *   connection, or of a connector that sends no replies, is PAYLOAD_INVALID.
    *
    * An OK answer means that the job is durable.
    *
@@ -1302,12 +1311,13 @@ export const JobService: GenService<{
     output: typeof ScheduleJobResponseSchema;
   },
   /**
-   * Up to 500 jobs, each decided on its own; the response has one result per
-   * request in the same order. An invalid item fails alone: it has an error
-   * with code INVALID_ARGUMENT. Of two items with one key the first wins; the
-   * second is a repeat (created = false) when it is equal, a conflict when not.
+   * Up to 500 jobs, each decided on its own as by ScheduleJob, in their order;
+   * the response has one result per request in the same order. An invalid item
+   * fails alone: it has an error with code INVALID_ARGUMENT. Of two items with
+   * one key the first wins; the second is a repeat (created = false) when it is
+   * equal, a conflict when not. Items that pass are stored by one write.
    * The RPC itself fails only for whole-request reasons, among them
-   * INVALID_ARGUMENT / BATCH_TOO_LARGE above 16 MiB.
+   * INVALID_ARGUMENT / BATCH_TOO_LARGE above 16 MiB; repeat it whole then.
    *
    * @generated from rpc fireonce.v1.JobService.BatchScheduleJobs
    */
@@ -1347,8 +1357,10 @@ export const JobService: GenService<{
    *
    * * INVALID_ARGUMENT / CURSOR_INVALID: malformed, or of another project or
    *   database.
-   * * OUT_OF_RANGE / CURSOR_EXPIRED: the cursor is older than event retention;
-   *   call ListJobs and stream from its events_cursor.
+   * * OUT_OF_RANGE / CURSOR_EXPIRED: the cursor is older than event retention,
+   *   or the database was restored or copied since it was given, so that
+   *   positions mean something else; call ListJobs and stream from its
+   *   events_cursor. Also ends a stream under way.
    * * RESOURCE_EXHAUSTED / TOO_MANY_STREAMS.
    *
    * @generated from rpc fireonce.v1.JobService.StreamJobEvents
@@ -1360,11 +1372,14 @@ export const JobService: GenService<{
   },
   /**
    * Changes content or labels of a SCHEDULED job. The idempotency key stays bound
-   * to the request that made the job.
+   * to the request that made the job: a repeat of that request gets the job with
+   * its new content.
    *
    * * NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE in any other
    *   state; ABORTED / ETAG_MISMATCH.
-   * * INVALID_ARGUMENT as for ScheduleJob.
+   * * INVALID_ARGUMENT as for ScheduleJob; PAYLOAD_INVALID for another kind of
+   *   payload. NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION /
+   *   CONNECTION_DISABLED.
    *
    * @generated from rpc fireonce.v1.JobService.UpdateJob
    */
@@ -1406,7 +1421,8 @@ export const JobService: GenService<{
    * Makes a SCHEDULED or RETRYING job due now; scheduled_for stays as it is.
    * Never bypasses a pause, a hold or a rate limit. Returns at once; it does not
    * wait for the send. OK without change when the job is already claimed,
-   * sending or done: the answer shows the state.
+   * sending or done: the answer shows the state. One that replies to another job
+   * still waits for that.
    * NOT_FOUND / JOB_NOT_FOUND; ABORTED / ETAG_MISMATCH.
    *
    * @generated from rpc fireonce.v1.JobService.RunJobNow
@@ -1449,8 +1465,10 @@ export const JobService: GenService<{
   },
   /**
    * CancelJob for every job that a filter selects, at most 500 in a call: call
-   * again with next_page_token until it is empty. Each job is decided on its own.
-   * INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
+   * again with next_page_token until it is empty. Each job is decided on its own;
+   * one that changes meanwhile is judged as it is then, and left alone if the
+   * filter selects it no more. Newest job first. An as_of_time in the future is
+   * refused. INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
    *
    * @generated from rpc fireonce.v1.JobService.BulkCancelJobs
    */

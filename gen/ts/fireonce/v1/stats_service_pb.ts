@@ -164,7 +164,8 @@ export const GetStatsResponse_StateCountSchema: GenMessage<GetStatsResponse_Stat
 export const StatsService: GenService<{
   /**
    * For a dashboard, and for an operator who is called. An answer may be up to
-   * 5 s old: as_of_time says how old. NOT_FOUND / CONNECTION_NOT_FOUND.
+   * 5 s old: as_of_time says when it was measured. NOT_FOUND /
+   * CONNECTION_NOT_FOUND.
    *
    * @generated from rpc fireonce.v1.StatsService.GetStats
    */

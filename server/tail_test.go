@@ -1,0 +1,86 @@
+package server_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fireonce/fireonce/server"
+	"github.com/fireonce/fireonce/store"
+)
+
+// looks counts reads of the event log, with and without a wish for events.
+type looks struct {
+	store.Store
+	mu   *sync.Mutex
+	ends *int // looks at the log's end
+	all  *int
+}
+
+func (l looks) Events(ctx context.Context, q store.EventQuery) (store.EventPage, error) {
+	l.mu.Lock()
+	*l.all++
+	if q.Limit == 1 {
+		*l.ends++
+	}
+	l.mu.Unlock()
+	return l.Store.Events(ctx, q)
+}
+
+// TestIdleStreamsShareTheLook: 20 streams that nothing happens on look at the
+// log no oftener than one does, less their heartbeats.
+func TestIdleStreamsShareTheLook(t *testing.T) {
+	const streams, seconds = 20, 60
+	l := looks{mu: &sync.Mutex{}, ends: new(int), all: new(int)}
+	inBubble(t, func(t *testing.T, f *fixture) {
+		c := overConnect(f)
+		for range streams {
+			s := c.open(t)
+			s.first(t)
+			go func() {
+				for err := error(nil); err == nil; {
+					_, err = s.next()
+				}
+			}()
+		}
+		synctest.Wait()
+		l.mu.Lock()
+		*l.ends, *l.all = 0, 0
+		l.mu.Unlock()
+		<-time.After(seconds*time.Second + 500*time.Millisecond)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if *l.ends > seconds+1 || *l.ends < seconds-1 {
+			t.Errorf("%d looks at the log's end in %d s", *l.ends, seconds)
+		}
+		if own := *l.all - *l.ends; own > streams*(seconds/15+1) {
+			t.Errorf("%d reads by %d idle streams in %d s", own, streams, seconds)
+		}
+	}, func(c *server.Config) {
+		l.Store = c.Store
+		c.Store = l
+	})
+}
+
+// silent is a store that gives no hints: what is written is found by polling.
+type silent struct{ store.Store }
+
+func (silent) Watch(store.WatchKind) (<-chan struct{}, func()) { return nil, func() {} }
+
+func TestEventsComeWithoutHints(t *testing.T) {
+	inBubble(t, func(t *testing.T, f *fixture) {
+		s := overConnect(f).open(t)
+		s.first(t)
+		for _, key := range []string{"a", "b"} {
+			<-time.After(10 * time.Second)
+			begun := time.Now()
+			f.schedule(f.request(key))
+			s.changes(t, 1)
+			if waited := time.Since(begun); waited > time.Second {
+				t.Errorf("the event came after %s", waited)
+			}
+		}
+	}, func(c *server.Config) { c.Store = silent{c.Store} })
+}
