@@ -42,7 +42,12 @@ func eachView(f func(View)) {
 						for _, windowOpen := range bools {
 							for _, fenced := range bools {
 								for _, worn := range bools {
-									f(exhaustiveView(s, open, class, policy, cancel, windowOpen, fenced, worn))
+									v := exhaustiveView(s, open, class, policy, cancel, windowOpen, fenced, worn)
+									f(v)
+									if s == Retrying || s == Failed {
+										v.Resolution = &Resolution{Ruling: RuleNotSent}
+										f(v)
+									}
 								}
 							}
 						}
@@ -78,6 +83,12 @@ func exhaustiveView(s State, open []int, class Class, policy Policy, cancel, win
 			v.Looks = MaxPolls - 1
 		}
 	}
+	if s.Runnable() {
+		v.ScheduledFor, v.NextAt = viewNow, viewNow
+		if !worn {
+			v.DueLeft, v.NextAt = time.Hour, viewNow.Add(time.Hour)
+		}
+	}
 	switch s {
 	case Scheduled:
 		v.Attempt, v.Failures, v.FenceLeft = 0, 0, 0
@@ -91,9 +102,20 @@ func exhaustiveView(s State, open []int, class Class, policy Policy, cancel, win
 	return v
 }
 
+// viewNow is the moment of the views above, tomorrow what requests ask for.
+var (
+	viewNow  = time.Unix(1_900_000_000, 0)
+	tomorrow = viewNow.Add(24 * time.Hour)
+)
+
 // allEvidence lists every kind with every value that Decide tells apart.
 func allEvidence() []Evidence {
 	ev := []Evidence{LeaseOver{}, FenceOver{}, WindowOver{}, LookDue{}, CancelAsked{}, RetryAsked{}, Freed{}}
+	ev = append(ev,
+		RetryAsked{At: tomorrow}, RescheduleAsked{}, RescheduleAsked{At: tomorrow}, RescheduleAsked{At: viewNow},
+		RescheduleAsked{At: tomorrow, Window: time.Minute}, RescheduleAsked{Window: time.Minute}, RunNowAsked{},
+		UpdateAsked{}, UpdateAsked{Same: true}, Restored{Since: viewNow},
+	)
 	for k := FailureKind(0); k <= FailHeld; k++ {
 		ev = append(ev, Deferred{Kind: k, Message: "m"})
 	}
@@ -177,6 +199,14 @@ func checkError(v View, e Evidence, err error) string {
 		if err != nil && !errors.As(err, &state) {
 			return fmt.Sprintf("error %v is no StateError", err)
 		}
+	case RescheduleAsked:
+		if errors.As(err, &state) == v.State.Runnable() {
+			return fmt.Sprintf("error %v", err)
+		}
+	case UpdateAsked:
+		if errors.As(err, &state) == (e.Same || v.State == Scheduled) {
+			return fmt.Sprintf("error %v", err)
+		}
 	case Resolved:
 		known := e.Ruling >= RuleSent && e.Ruling <= RuleCancel
 		if err != nil && known && !errors.As(err, &state) || err == nil && !known {
@@ -196,7 +226,7 @@ func checkDecision(v View, e Evidence, d Decision) string {
 		return checkAction(v, e, d)
 	}
 	for _, check := range []func(View, Evidence, Decision) string{
-		checkStates, checkClosed, checkCounters, checkTiming, checkEvidence,
+		checkStates, checkClosed, checkCounters, checkTiming, checkEvidence, checkRequest,
 	} {
 		if bad := check(v, e, d); bad != "" {
 			return bad
@@ -219,8 +249,31 @@ func checkAction(v View, e Evidence, d Decision) string {
 	case d.Action == ActPoll && v.Handle == "":
 		return "poll without a handle"
 	}
-	if o, ok := e.(Outcome); ok && o.Result == ResultSucceeded && v.State != Succeeded {
-		return "a success was dropped"
+	wordLeft := time.Duration(0)
+	if v.Resolution != nil {
+		wordLeft = max(0, v.FenceLeft)
+	}
+	switch e := e.(type) {
+	case Outcome:
+		if e.Result == ResultSucceeded && v.State != Succeeded {
+			return "a success was dropped"
+		}
+	case RunNowAsked:
+		if v.State.Runnable() && v.DueLeft > wordLeft {
+			return "a waiting job was not made due"
+		}
+	case RescheduleAsked:
+		if e.At.IsZero() || !v.ScheduledFor.Equal(e.At) || !v.NextAt.Equal(e.At) || e.Window != 0 {
+			return "a wish was dropped that is not in place"
+		}
+	case UpdateAsked:
+		if !e.Same {
+			return "new content was dropped"
+		}
+	case Restored:
+		if v.State.Runnable() || v.State == Claimed {
+			return "a job that may have been sent since goes on"
+		}
 	}
 	return ""
 }
@@ -359,9 +412,60 @@ func checkEvidence(v View, e Evidence, d Decision) string {
 	return ""
 }
 
+// checkRequest: a request changes what it asks for, and nothing else asks for a
+// time of its own.
+func checkRequest(v View, e Evidence, d Decision) string {
+	moves := Decision{NewWindow: d.NewWindow}
+	stays := true
+	switch e := e.(type) {
+	case RescheduleAsked:
+		moves = Decision{StartAt: e.At, Reschedule: true, Window: e.Window, NewWindow: true}
+	case RetryAsked:
+		moves.StartAt, moves.NewWindow, stays = e.At, true, false
+	case RunNowAsked:
+		moves.NewWindow = false
+		if v.DueLeft <= 0 {
+			return "made due what is due"
+		}
+	case UpdateAsked:
+		moves.NewWindow = false
+		if v.State != Scheduled || d.Delay != KeepDelay {
+			return "new content in another state, or at another time"
+		}
+	case Restored:
+		moves.NewWindow, stays = false, false
+		if d.To != NeedsResolution || d.LastError == nil || d.Detail == "" || len(d.Settle) > 0 || d.CloseOpen != 0 {
+			return "a restore decided by itself, or said nothing"
+		}
+	default:
+		stays = false
+	}
+	switch {
+	case !d.StartAt.Equal(moves.StartAt) || d.Reschedule != moves.Reschedule || d.Window != moves.Window || d.NewWindow != moves.NewWindow:
+		return "moved by something else than was asked for"
+	case stays && d.To != v.State:
+		return "a wish moved the job to another state"
+	case v.Resolution != nil && v.FenceLeft > 0 && d.To == Retrying && d.Delay < v.FenceLeft && requested(e):
+		return "due before the fence, on a person's word alone"
+	}
+	return ""
+}
+
+func requested(e Evidence) bool {
+	switch e.(type) {
+	case RescheduleAsked, RetryAsked, RunNowAsked:
+		return true
+	default:
+		return false
+	}
+}
+
 // TestRepeatsChangeNothing repeats each request on the job that it left behind.
 func TestRepeatsChangeNothing(t *testing.T) {
-	requests := []Evidence{CancelAsked{}, LeaseOver{}, FenceOver{}, WindowOver{}}
+	requests := []Evidence{
+		CancelAsked{}, LeaseOver{}, FenceOver{}, WindowOver{}, Restored{Since: viewNow}, RunNowAsked{},
+		RescheduleAsked{At: tomorrow}, RescheduleAsked{At: tomorrow, Window: time.Minute},
+	}
 	for _, r := range []Ruling{RuleSent, RuleNotSent, RuleResend, RuleCancel} {
 		requests = append(requests, Resolved{Ruling: r, Override: true})
 	}
@@ -400,6 +504,15 @@ func applied(v View, d Decision) View {
 	}
 	if d.Uncancel {
 		v.CancelAsked = time.Time{}
+	}
+	if d.Reschedule {
+		v.ScheduledFor, v.NextAt = d.StartAt, d.StartAt
+		if d.Window > 0 {
+			v.StartWindow = d.Window
+		}
+	}
+	if d.Cause == CauseRunNow {
+		v.DueLeft = d.Delay
 	}
 	return v
 }

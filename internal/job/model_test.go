@@ -43,6 +43,7 @@ type simJob struct {
 	v        View
 	now      int
 	deadline int
+	window   int
 	due      int
 	lease    int
 	attempts []*simAttempt
@@ -59,7 +60,7 @@ type simLook struct {
 }
 
 func newSimJob(t *rapid.T) *simJob {
-	s := &simJob{t: t, deadline: simWindow, keys: map[int]int{}}
+	s := &simJob{t: t, deadline: simWindow, window: simWindow, keys: map[int]int{}}
 	s.v.Class = rapid.SampledFrom([]Class{Keyed, Observable, Opaque}).Draw(t, "class")
 	s.v.Policy = rapid.SampledFrom([]Policy{Hold, AssumeSent, Resend}).Draw(t, "policy")
 	s.v.Retry.MaxAttempts = rapid.IntRange(1, 6).Draw(t, "attempts")
@@ -91,6 +92,9 @@ func (s *simJob) view() View {
 		v.FenceLeft = seconds(s.attempts[n-1].fence() - s.now)
 	}
 	v.DueLeft = seconds(s.lease - s.now)
+	if v.State.Runnable() {
+		v.DueLeft = seconds(s.due - s.now)
+	}
 	return v
 }
 
@@ -114,11 +118,17 @@ func (s *simJob) give(e Evidence) Decision {
 	}
 	s.v.Job = applied(before, d).Job
 	s.v.Version++
-	if d.NewWindow {
-		s.deadline = s.now + simWindow
-	}
 	if d.Delay >= 0 {
 		s.due = s.now + int((d.Delay+time.Second-1)/time.Second)
+		if !d.StartAt.IsZero() {
+			s.due = max(s.due, int(d.StartAt.Unix()))
+		}
+	}
+	if d.Window > 0 {
+		s.window = int(d.Window / time.Second)
+	}
+	if d.NewWindow {
+		s.deadline = s.due + s.window
 	}
 	s.assumed = s.assumed || d.Effect != nil && d.Effect.Proof == ProofAssumed
 	return d
@@ -287,6 +297,15 @@ func (s *simJob) check() {
 // rarely keeps what ends a job early from ending every job early.
 func rarely(t *rapid.T) bool { return rapid.IntRange(0, 59).Draw(t, "rarely") == 7 }
 
+// wish is a time that a client may ask for, or none. The second 0 of the model
+// is the Unix epoch's.
+func (s *simJob) wish(t *rapid.T) time.Time {
+	if rapid.Bool().Draw(t, "now") {
+		return time.Time{}
+	}
+	return time.Unix(int64(s.now+rapid.IntRange(1, 3600).Draw(t, "in")), 0)
+}
+
 func (s *simJob) actions() map[string]func(*rapid.T) {
 	return map[string]func(*rapid.T){
 		"": func(*rapid.T) { s.check() },
@@ -359,7 +378,18 @@ func (s *simJob) actions() map[string]func(*rapid.T) {
 				s.give(CancelAsked{})
 			}
 		},
-		"retry the job": func(*rapid.T) { s.give(RetryAsked{}) },
+		"retry the job": func(t *rapid.T) { s.give(RetryAsked{At: s.wish(t)}) },
+		"reschedule": func(t *rapid.T) {
+			window := rapid.SampledFrom([]time.Duration{0, time.Hour, 3 * time.Hour}).Draw(t, "window")
+			s.give(RescheduleAsked{At: s.wish(t), Window: window})
+		},
+		"run now": func(*rapid.T) { s.give(RunNowAsked{}) },
+		"update":  func(*rapid.T) { s.give(UpdateAsked{}) },
+		"restore": func(t *rapid.T) {
+			if rarely(t) {
+				s.give(Restored{Since: time.Unix(int64(s.now), 0)})
+			}
+		},
 		"look ends": func(t *rapid.T) {
 			if s.look != nil {
 				s.lookEnds(rapid.Bool().Draw(t, "broken"))

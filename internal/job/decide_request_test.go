@@ -1,0 +1,177 @@
+package job
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// waiting is a view of a job that waits for its time, an hour from viewNow.
+func waiting(s State) View {
+	v := sending(Opaque, Hold)
+	v.State, v.Open, v.FenceLeft = s, nil, -time.Hour
+	if s == Scheduled {
+		v.Attempt, v.FenceLeft = 0, 0
+	}
+	v.StartWindow = 2 * time.Hour
+	v.DueLeft, v.NextAt, v.ScheduledFor = time.Hour, viewNow.Add(time.Hour), viewNow.Add(time.Hour)
+	return v
+}
+
+// TestRequestStates is the whole table of who may ask what when: w writes, n
+// changes nothing, e is refused.
+func TestRequestStates(t *testing.T) {
+	for _, tt := range []struct {
+		e    Evidence
+		want string // by state, in the order of States
+	}{ //           SCSAARNSFCE
+		{RescheduleAsked{At: tomorrow}, "weeeeweeeee"},
+		{RescheduleAsked{}, "weeeeweeeee"},
+		{RunNowAsked{}, "wnnnnwnnnnn"},
+		{UpdateAsked{}, "weeeeeeeeee"},
+		{UpdateAsked{Same: true}, "nnnnnnnnnnn"},
+		{RetryAsked{At: tomorrow}, "eeeeeeeewew"},
+		{Restored{Since: viewNow}, "wwnnnwnnnnn"},
+	} {
+		for i, s := range States {
+			var state *StateError
+			d, err := Decide(waiting(s), tt.e)
+			got := byte('w')
+			switch {
+			case errors.As(err, &state):
+				got = 'e'
+				if state.Current != s || slices.Contains(state.Allowed, s) {
+					t.Errorf("%s, %T: the error says %v", s, tt.e, state)
+				}
+			case err != nil:
+				t.Fatal(err)
+			case d.Action == ActNothing:
+				got = 'n'
+			}
+			if got != tt.want[i] {
+				t.Errorf("%s, %T%+v: %c, want %c", s, tt.e, tt.e, got, tt.want[i])
+			}
+		}
+	}
+}
+
+func TestRescheduleInPlace(t *testing.T) {
+	v := waiting(Scheduled)
+	at := v.ScheduledFor
+	for _, tt := range []struct {
+		name  string
+		asked RescheduleAsked
+		set   func(*View)
+		want  Action
+	}{
+		{"the same time", RescheduleAsked{At: at}, func(*View) {}, ActNothing},
+		{"in another zone", RescheduleAsked{At: at.In(time.FixedZone("x", 3600))}, func(*View) {}, ActNothing},
+		{"and the same window", RescheduleAsked{At: at, Window: 2 * time.Hour}, func(*View) {}, ActNothing},
+		{"another window", RescheduleAsked{At: at, Window: time.Hour}, func(*View) {}, ActWrite},
+		{"another time", RescheduleAsked{At: at.Add(1)}, func(*View) {}, ActWrite},
+		{"now, which is always another time", RescheduleAsked{}, func(*View) {}, ActWrite},
+		{"a back-off beyond it", RescheduleAsked{At: at}, func(v *View) { v.State, v.NextAt = Retrying, at.Add(time.Hour) }, ActWrite},
+	} {
+		w := v
+		tt.set(&w)
+		if d := must(t, w, tt.asked); d.Action != tt.want {
+			t.Errorf("%s: %+v", tt.name, d)
+		}
+	}
+}
+
+// TestAWordWaitsForTheFence: a person's NOT_SENT is no proof, so no request makes
+// the job due while its last attempt may still act.
+func TestAWordWaitsForTheFence(t *testing.T) {
+	v := sending(Opaque, Hold)
+	v, _ = step(t, v, Outcome{Attempt: 1, Result: ResultUnknown})
+	v, _ = step(t, v, Resolved{Ruling: RuleNotSent, Actor: "ann", Override: true})
+	v, d := step(t, v, RetryAsked{})
+	if v.State != Retrying || d.Delay != time.Minute {
+		t.Fatalf("%s after %v, want to wait for the fence", v.State, d.Delay)
+	}
+	v.DueLeft = time.Hour
+	for _, e := range []Evidence{RunNowAsked{}, RescheduleAsked{}, RescheduleAsked{At: viewNow}} {
+		if _, d := step(t, v, e); d.Delay != time.Minute {
+			t.Errorf("%T: due after %v, before the fence", e, d.Delay)
+		}
+	}
+	v.DueLeft = v.FenceLeft
+	if d := must(t, v, RunNowAsked{}); d.Action != ActNothing {
+		t.Errorf("due at the fence already: %+v", d)
+	}
+	v.FenceLeft, v.DueLeft = -time.Second, time.Hour
+	if _, d := step(t, v, RunNowAsked{}); d.Delay != 0 {
+		t.Errorf("past the fence: %v", d.Delay)
+	}
+}
+
+func TestRunNowKeepsItsWindow(t *testing.T) {
+	for _, s := range []State{Scheduled, Retrying} {
+		v := waiting(s)
+		v.Blocked = "why it waits"
+		_, d := step(t, v, RunNowAsked{})
+		if d.Delay != 0 || d.NewWindow || d.Reschedule || d.Blocked != v.Blocked || d.Hold != nil {
+			t.Errorf("%s: %+v", s, d)
+		}
+		v.DueLeft = 0
+		if d := must(t, v, RunNowAsked{}); d.Action != ActNothing {
+			t.Errorf("%s that is due: %+v", s, d)
+		}
+	}
+}
+
+func TestRestoredThenAPerson(t *testing.T) {
+	since := time.Date(2030, 1, 2, 3, 4, 5, 0, time.FixedZone("x", 3600))
+	for _, s := range []State{Scheduled, Claimed, Retrying} {
+		v := waiting(s)
+		v.Looks, v.Negatives = 3, 1
+		v, d := step(t, v, Restored{Since: since})
+		if v.State != NeedsResolution || v.Looks != 0 || !strings.Contains(d.LastError.Message, "2030-01-02T02:04:05Z") {
+			t.Fatalf("%s: %s, %+v", s, v.State, d.LastError)
+		}
+		sent, _ := step(t, v, Resolved{Ruling: RuleSent, ExternalID: "x"})
+		if sent.State != Succeeded || sent.Effect.ExternalID != "x" {
+			t.Errorf("%s: SENT gave %s", s, sent.State)
+		}
+		again, d := step(t, v, Resolved{Ruling: RuleResend})
+		if again.State != Retrying || again.Round != 2 || !d.NewWindow {
+			t.Fatalf("%s: RESEND gave %s, round %d", s, again.State, again.Round)
+		}
+		// Its lease may run out: it is no job that nobody ever wanted to repeat.
+		again.State, again.DueLeft = Claimed, 0
+		if back, _ := step(t, again, LeaseOver{}); back.State != Retrying {
+			t.Errorf("%s: back from a lease as %s, in round 2", s, back.State)
+		}
+	}
+}
+
+func TestWindowOverNamesTheJobWaitedFor(t *testing.T) {
+	other := ID{15: 7}
+	v := waiting(Scheduled)
+	v.WindowLeft = 0
+	for _, tt := range []struct {
+		waits ID
+		was   *Failure
+		want  string
+	}{
+		{ID{}, nil, "the start window passed before the job could start"},
+		{ID{}, &Failure{Kind: FailTransient, Message: "earlier"}, ""},
+		{other, nil, "the start window passed while it waited for job " + other.String()},
+		{other, &Failure{Kind: FailTransient, Message: "earlier"}, "the start window passed while it waited for job " + other.String()},
+	} {
+		v.WaitsFor, v.LastError = tt.waits, tt.was
+		_, d := step(t, v, WindowOver{})
+		if tt.want == "" {
+			if d.LastError != nil {
+				t.Errorf("the older error was replaced: %+v", d.LastError)
+			}
+			continue
+		}
+		if d.LastError == nil || d.LastError.Kind != FailWindowOver || d.LastError.Message != tt.want {
+			t.Errorf("waits for %s: %+v", tt.waits, d.LastError)
+		}
+	}
+}
