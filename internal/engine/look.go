@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
@@ -106,8 +108,9 @@ func (e *Engine) ask(ctx context.Context, l store.Leased, what job.Action) (ev j
 		return blind(l, "the attempts could not be read")
 	}
 	first := lookFrom(l, attempts)
+	fence := e.lookTo(l, attempts[first.Number-1:])
 	return job.Looked{
-		Observation: e.see(ctx, l, first, func(look connector.Look) job.Observation {
+		Observation: e.see(ctx, l, connector.Look{First: first, Fence: fence}, func(look connector.Look) job.Observation {
 			return observer.Observe(ctx, opening, look)
 		}),
 		Refused: allRefused(attempts[first.Number-1:]),
@@ -123,18 +126,17 @@ func blind(l store.Leased, why string) job.Evidence {
 
 // see makes a look and holds what it reports against what a verdict needs.
 func (e *Engine) see(
-	ctx context.Context, l store.Leased, first job.Attempt, observe func(connector.Look) job.Observation,
+	ctx context.Context, l store.Leased, look connector.Look, observe func(connector.Look) job.Observation,
 ) job.Observation {
 	var unasked atomic.Bool
-	seen := observe(connector.Look{First: first, Fence: l.Fence,
-		Taken: func(ctx context.Context, ids []string) (map[string]bool, error) {
-			taken, err := e.taken(ctx, l, ids)
-			if err != nil {
-				unasked.Store(true)
-			}
-			return taken, err
-		},
-	})
+	look.Taken = func(ctx context.Context, ids []string) (map[string]bool, error) {
+		taken, err := e.taken(ctx, l, ids)
+		if err != nil {
+			unasked.Store(true)
+		}
+		return taken, err
+	}
+	seen := observe(look)
 	seen.Attempt, seen.BegunAt = l.Attempt, l.Now // the store sets the end
 	doubt := func(why string) {
 		seen.Verdict, seen.Detail, seen.ExternalID, seen.ExternalURL = job.SawInconclusive, why, "", ""
@@ -199,12 +201,32 @@ func roundFirst(attempts []job.Attempt, round int) job.Attempt {
 	return attempts[0]
 }
 
-// allRefused tells whether the platform itself, or we, denied each attempt.
-func allRefused(attempts []job.Attempt) bool {
+// lookTo gives the moment from which none of the attempts could act. One that
+// was refused or not sent could not from its end on; any other until its fence.
+func (e *Engine) lookTo(l store.Leased, attempts []job.Attempt) time.Time {
+	var last time.Time
 	for _, a := range attempts {
-		if a.Result != job.ResultRejected && a.Result != job.ResultNotSent {
-			return false
+		end := a.AnswerDeadline.Add(e.Grace)
+		switch {
+		case denied(a) && !a.EndedAt.IsZero():
+			end = a.EndedAt
+		case a.Number == l.Attempt:
+			end = l.Fence
+		}
+		if end.After(last) {
+			last = end
 		}
 	}
-	return true
+	return last
+}
+
+// allRefused tells whether each attempt was denied.
+func allRefused(attempts []job.Attempt) bool {
+	return !slices.ContainsFunc(attempts, func(a job.Attempt) bool { return !denied(a) })
+}
+
+// denied tells whether the platform itself said, or we know, that the attempt
+// had no effect.
+func denied(a job.Attempt) bool {
+	return a.Result == job.ResultRejected || a.Result == job.ResultNotSent
 }

@@ -165,10 +165,11 @@ func lookedFirst(v View, e Looked) Decision {
 	d := keep(v, Claimed, CauseLooked)
 	d.Observed, d.Detail = &o, o.Detail
 	d.Looks++
+	saw := o.Verdict == SawPresent || o.Verdict == SawCandidates
 	ruled := v.NewRound && v.Resolution != nil && v.Resolution.Ruling == RuleResend
 	wait := "waits to be sent again until the platform can be read: an earlier try may have had an effect after all"
 	switch {
-	case o.Verdict == SawPresent && e.Refused && d.Looks < refusedLooks:
+	case saw && e.Refused && d.Looks < refusedLooks:
 		wait = "waits to be sent again: an object with this content was seen, and it may be another job's"
 	case o.Verdict == SawPresent:
 		return foundFirst(v, o)

@@ -125,6 +125,10 @@ const (
 	ProofAssumed
 )
 
+// Direct tells whether the platform itself answered a send: such a proof beats
+// what a look, a person or an assumption says.
+func (p Proof) Direct() bool { return p == ProofResponse || p == ProofKeyReplay }
+
 // String gives the contract's name of the proof.
 func (p Proof) String() string { return name(proofNames[:], uint8(p)) }
 

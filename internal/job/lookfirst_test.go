@@ -35,6 +35,8 @@ func TestTheLookBeforeALaterArm(t *testing.T) {
 		{"a handle says neither", nil, SawHandle, false, 0, Retrying},
 		{"present against a refusal: not believed at once", nil, SawPresent, true, 0, Retrying},
 		{"nor at the fifth look", nil, SawPresent, true, 4, Retrying},
+		{"several against a refusal: not asked about at once", nil, SawCandidates, true, 0, Retrying},
+		{"but when nobody takes them", nil, SawCandidates, true, 5, NeedsResolution},
 		{"but when nobody else takes it", nil, SawPresent, true, 5, Succeeded},
 		{"a person's round: a proof counts", person, SawPresent, false, 0, Succeeded},
 		{"a person's round: the candidates were ruled on", person, SawCandidates, false, 0, Claimed},
