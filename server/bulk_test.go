@@ -371,3 +371,42 @@ func (restless) Apply(_ context.Context, items []store.Change) ([]store.Applied,
 	}
 	return out, nil
 }
+
+// TestConcurrentBulkCalls: many who ask for the same at once change each job
+// once.
+func TestConcurrentBulkCalls(t *testing.T) {
+	const jobs, callers = 30, 8
+	f := start(t)
+	for i := range jobs {
+		f.schedule(f.request(fmt.Sprint(i)))
+		f.fail()
+	}
+	_, before := f.stored()
+	req := &fireoncev1.BulkRetryJobsRequest{Filter: anyJob(), AsOfTime: timestamppb.New(f.clock.Now())}
+	var mu sync.Mutex
+	changed := map[string]int{}
+	var wg sync.WaitGroup
+	for range callers {
+		c := overConnect(f)
+		wg.Go(func() {
+			r, err := f.bulkRetry(c, req)
+			if err != nil || len(r.GetFailures()) > 0 {
+				t.Errorf("result %v, %v", r, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for _, id := range r.GetChangedJobIds() {
+				changed[id]++
+			}
+		})
+	}
+	wg.Wait()
+	for id, n := range changed {
+		if n != 1 {
+			t.Errorf("job %s was changed %d times", id, n)
+		}
+	}
+	if _, end := f.stored(); len(changed) != jobs || end-before != jobs {
+		t.Errorf("%d jobs changed by %d events, want %d", len(changed), end-before, jobs)
+	}
+}

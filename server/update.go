@@ -1,11 +1,12 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
+
+	"google.golang.org/protobuf/proto"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/job"
@@ -15,8 +16,9 @@ import (
 // update is the content that a client wants a job to have. What it does not
 // name stays nil.
 type update struct {
+	message *fireoncev1.Payload
 	kind    string
-	payload []byte
+	payload []byte // the message, encoded
 	labels  map[string]string
 }
 
@@ -31,6 +33,7 @@ func updateFromWire(req *fireoncev1.UpdateJobRequest) (update, error) {
 		if _, err := canonicalOrNil("payload", req.GetPayload()); err != nil {
 			return u, err
 		}
+		u.message = req.GetPayload()
 		var err error
 		if u.kind, u.payload, err = payloadFromWire(req.GetPayload()); err != nil {
 			return u, err
@@ -45,10 +48,17 @@ func updateFromWire(req *fireoncev1.UpdateJobRequest) (update, error) {
 	return u, nil
 }
 
-// inPlace tells whether a job has the content already.
+// inPlace tells whether a job has the content already. Payloads are compared as
+// messages: their encodings may differ between versions.
 func (u update) inPlace(s job.Spec) bool {
-	samePayload := u.payload == nil || u.kind == s.PayloadKind && bytes.Equal(u.payload, s.Payload)
-	return samePayload && (u.labels == nil || maps.Equal(u.labels, s.Labels))
+	if u.labels != nil && !maps.Equal(u.labels, s.Labels) {
+		return false
+	}
+	if u.message == nil {
+		return true
+	}
+	var stored fireoncev1.Payload
+	return proto.Unmarshal(s.Payload, &stored) == nil && proto.Equal(&stored, u.message)
 }
 
 // UpdateJob implements the RPC.

@@ -13,6 +13,8 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/server"
+	"github.com/fireonce/fireonce/store"
 )
 
 func mask(paths ...string) *fieldmaskpb.FieldMask { return &fieldmaskpb.FieldMask{Paths: paths} }
@@ -259,4 +261,32 @@ func TestRetry(t *testing.T) {
 		_, err = f.retry(c, req) // harmless: it names the job as it was
 		wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_ETAG_MISMATCH)
 	})
+}
+
+// TestUpdateWithoutConnection: what cannot be checked is not changed.
+func TestUpdateWithoutConnection(t *testing.T) {
+	f := start(t)
+	id := job.ID{7, 15: 7}
+	_, _, err := f.store.CreateConnection(t.Context(), store.NewConnection{
+		Key: "gone", Connection: store.Connection{ID: id, Project: server.DefaultProject, Connector: "gone", Class: job.Opaque},
+	})
+	f.must(err)
+	created, err := f.store.Create(t.Context(), []store.NewJob{{Class: job.Opaque, Spec: job.Spec{
+		ID: job.ID{6, 15: 6}, Project: server.DefaultProject, Key: "k", Connection: id, HoldKey: "h",
+		PayloadKind: "custom", Payload: []byte("z\x10\n\agood/v1\x1a\x05hello"), Policy: job.Hold,
+	}}})
+	f.must(err)
+	f.must(created[0].Err)
+	j := f.read(overConnect(f), created[0].Snapshot.ID.String())
+	_, err = f.update(overConnect(f), j, newPayload(custom("good/v1", "new")))
+	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_DISABLED)
+	if _, err := f.update(overConnect(f), j, newPayload(custom("good/v1", "hello"))); err != nil {
+		t.Errorf("what is in place already: %v", err)
+	}
+	got, err := f.update(overConnect(f), j, func(r *fireoncev1.UpdateJobRequest) {
+		r.UpdateMask, r.Labels = mask("labels"), map[string]string{"a": "b"}
+	})
+	if err != nil || got.GetLabels()["a"] != "b" {
+		t.Errorf("labels alone: %v, %v", got, err)
+	}
 }
