@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/fireonce/fireonce/gen/litedb"
 	"github.com/fireonce/fireonce/internal/job"
@@ -33,14 +32,14 @@ func (s *Store) Apply(ctx context.Context, items []store.Change) ([]store.Applie
 	})
 }
 
-// change is one decision under way: the job as it was, as it becomes, and the
-// decision, which a conflict over an effect may alter.
+// change is one decision under way, which a conflict over an effect may alter,
+// and the job as it was and as it becomes.
 type change struct {
 	*tx
+	store.Change
 	job litedb.Job
 	old litedb.JobState
 	st  litedb.JobState
-	d   job.Decision
 }
 
 func (t *tx) apply(ctx context.Context, in store.Change) (store.Applied, error) {
@@ -48,8 +47,8 @@ func (t *tx) apply(ctx context.Context, in store.Change) (store.Applied, error) 
 	if err != nil {
 		return store.Applied{}, orNotFound(err)
 	}
-	c := &change{tx: t, job: row.Job, old: row.JobState, st: row.JobState, d: in.Decision}
-	if err := c.check(in); err != nil {
+	c := &change{tx: t, Change: in, job: row.Job, old: row.JobState, st: row.JobState}
+	if err := c.Check(toStatus(row.JobState)); err != nil {
 		return store.Applied{}, err
 	}
 	stolen, err := c.claimEffect(ctx)
@@ -63,15 +62,15 @@ func (t *tx) apply(ctx context.Context, in store.Change) (store.Applied, error) 
 		return store.Applied{}, err
 	}
 	c.move()
-	if err := c.content(ctx, in.Content); err != nil {
+	if err := c.content(ctx); err != nil {
 		return store.Applied{}, err
 	}
 	if err := c.write(ctx); err != nil {
 		return store.Applied{}, err
 	}
 	err = t.event(ctx, c.job.ScheduleID, c.st, litedb.InsertEventParams{
-		FromState: c.old.State, Cause: int64(c.d.Cause), Attempt: int64(c.d.Attempt),
-		Actor: in.Actor, Reason: in.Reason, Detail: c.d.Detail,
+		FromState: c.old.State, Cause: int64(c.Decision.Cause), Attempt: int64(c.Decision.Attempt),
+		Actor: in.Actor, Reason: in.Reason, Detail: c.Decision.Detail,
 	})
 	if err != nil {
 		return store.Applied{}, err
@@ -80,71 +79,33 @@ func (t *tx) apply(ctx context.Context, in store.Change) (store.Applied, error) 
 	return store.Applied{Snapshot: snap, Stolen: stolen}, err
 }
 
-// check refuses what is no decision on the job as it is. Leases and intents are
-// not given by decisions: those are Claim's and Arm's.
-func (c *change) check(in store.Change) error {
-	from, to := job.State(c.old.State), c.d.To
-	switch {
-	case c.old.Version != in.Version:
-		return fmt.Errorf("%w: version %d, now %d", store.ErrStale, in.Version, c.old.Version)
-	case c.d.Action != job.ActWrite:
-		return fmt.Errorf("%w: the decision is not to write", store.ErrIllegal)
-	case from != to && (to == job.Sending || to == job.Claimed):
-		return fmt.Errorf("%w: a decision moves no job to %s", store.ErrIllegal, to)
-	case c.d.Effect != nil && to != job.Succeeded:
-		return fmt.Errorf("%w: an effect in state %s", store.ErrIllegal, to)
-	case in.Content != nil && (c.d.Cause != job.CauseUpdated || from != job.Scheduled || to != job.Scheduled):
-		return fmt.Errorf("%w: new content, of cause %s, from %s to %s", store.ErrIllegal, c.d.Cause, from, to)
-	case c.d.Reschedule && !to.Runnable():
-		return fmt.Errorf("%w: a new time in state %s", store.ErrIllegal, to)
-	}
-	return nil
-}
-
-// settle writes what became of the attempts. A move that says "no effect" needs
-// every attempt closed.
+// settle writes what became of the attempts.
 func (c *change) settle(ctx context.Context) error {
-	if c.old.Attempt == 0 {
-		if len(c.d.Settle) > 0 {
-			return fmt.Errorf("%w: settles an attempt that was never armed", store.ErrIllegal)
+	var results []job.Result
+	if c.old.Attempt > 0 {
+		marks, err := c.q.AttemptMarks(ctx, c.st.JobID)
+		if err != nil {
+			return fmt.Errorf("attempts: %w", err)
 		}
-		return nil
+		for _, m := range marks {
+			results = append(results, job.Result(m.Result))
+		}
 	}
-	marks, err := c.q.AttemptMarks(ctx, c.st.JobID)
+	what, err := c.Settlement(job.State(c.old.State), results)
 	if err != nil {
-		return fmt.Errorf("attempts: %w", err)
+		return err
 	}
-	results := make(map[int]job.Result, len(marks))
-	for _, m := range marks {
-		results[int(m.Number)] = job.Result(m.Result)
-	}
-	for _, s := range c.d.Settle {
-		was, armed := results[s.Attempt]
-		if !armed {
-			return fmt.Errorf("%w: settles attempt %d, which was never armed", store.ErrIllegal, s.Attempt)
-		}
-		if !s.MayReplace(was) {
-			continue
-		}
-		results[s.Attempt] = s.Result
+	for _, s := range what.Settle {
 		if err := c.q.SettleAttempt(ctx, settleParams(c.st.JobID, s, c.now)); err != nil {
 			return fmt.Errorf("settle: %w", err)
 		}
 	}
-	for _, m := range marks {
-		n := int(m.Number)
-		settled := slices.ContainsFunc(c.d.Settle, func(s job.Settled) bool { return s.Attempt == n })
-		if c.d.CloseOpen != 0 && !settled && results[n].Open() {
-			results[n] = c.d.CloseOpen
-			err := c.q.CloseAttempt(ctx, litedb.CloseAttemptParams{
-				Result: int64(c.d.CloseOpen), Now: someMicros(c.now), JobID: c.st.JobID, Number: m.Number,
-			})
-			if err != nil {
-				return fmt.Errorf("close attempt: %w", err)
-			}
-		}
-		if results[n].Open() && c.d.SaysNoEffect(job.State(c.old.State)) {
-			return fmt.Errorf("%w: %s while attempt %d is open", store.ErrIllegal, c.d.To, n)
+	for _, n := range what.Close {
+		err := c.q.CloseAttempt(ctx, litedb.CloseAttemptParams{
+			Result: int64(c.Decision.CloseOpen), Now: someMicros(c.now), JobID: c.st.JobID, Number: int64(n),
+		})
+		if err != nil {
+			return fmt.Errorf("close attempt: %w", err)
 		}
 	}
 	return nil
@@ -152,13 +113,13 @@ func (c *change) settle(ctx context.Context) error {
 
 // record keeps the look and the ruling that led to the decision.
 func (c *change) record(ctx context.Context) error {
-	if c.d.Observed != nil {
-		if err := c.q.InsertObservation(ctx, insertObservationParams(toID(c.st.JobID), *c.d.Observed)); err != nil {
+	if c.Decision.Observed != nil {
+		if err := c.q.InsertObservation(ctx, insertObservationParams(toID(c.st.JobID), *c.Decision.Observed)); err != nil {
 			return fmt.Errorf("observation: %w", err)
 		}
 	}
-	if c.d.Ruling != nil {
-		id, err := c.q.InsertResolution(ctx, insertResolutionParams(c.st.JobID, *c.d.Ruling, c.now))
+	if c.Decision.Ruling != nil {
+		id, err := c.q.InsertResolution(ctx, insertResolutionParams(c.st.JobID, *c.Decision.Ruling, c.now))
 		if err != nil {
 			return fmt.Errorf("resolution: %w", err)
 		}
@@ -167,38 +128,12 @@ func (c *change) record(ctx context.Context) error {
 	return nil
 }
 
-// move makes the new state row.
+// move makes the new rows.
 func (c *change) move() {
-	setDecided(&c.st, c.d, c.now)
-	from, to := job.State(c.old.State), c.d.To
-	due := max(c.now+micros(max(0, c.d.Delay)), toMicros(c.d.StartAt).Int64)
-	keep := c.d.Delay == job.KeepDelay || from == to && (to == job.Sending || to == job.Claimed)
-	switch {
-	case to.Terminal() || to == job.NeedsResolution:
-		c.st.NextAt, c.st.ClaimToken = noMicros, nil
-	case keep && c.old.NextAt.Valid:
-		// A look that somebody else has leased stays his.
-		if from != to {
-			c.st.ClaimToken = nil
-		}
-	default:
-		c.st.NextAt, c.st.ClaimToken = someMicros(due), nil
-	}
-	if c.d.Reschedule {
-		c.st.ScheduledFor = c.st.NextAt.Int64
-		if c.d.Window > 0 {
-			c.job.StartWindow = micros(c.d.Window)
-		}
-	}
-	if c.d.NewWindow {
-		c.st.StartDeadline = due + window(c.job)
-	}
-	switch {
-	case !to.Terminal():
-		c.st.EndedAt = noMicros
-	case from != to:
-		c.st.EndedAt = someMicros(c.now)
-	}
+	was := job.Job{Spec: job.Spec{StartWindow: fromDuration(c.job.StartWindow)}, Status: toStatus(c.old)}
+	is := was.Decided(c.Decision, fromMicros(c.now))
+	c.job.StartWindow = micros(is.StartWindow)
+	setStatus(&c.st, is.Status)
 }
 
 // write stores the new state row and what depends on it: the hold, the gate,
@@ -211,7 +146,7 @@ func (c *change) write(ctx context.Context) error {
 	if n != 1 {
 		return store.ErrStale
 	}
-	from, to := job.State(c.old.State), c.d.To
+	from, to := job.State(c.old.State), c.Decision.To
 	if from.Gated() && !to.Gated() {
 		if err := c.q.ReleaseGate(ctx, c.st.JobID); err != nil {
 			return fmt.Errorf("gate: %w", err)
@@ -247,7 +182,7 @@ func (c *change) write(ctx context.Context) error {
 // hold holds the job's hold key. A refusal of a credential that was replaced
 // meanwhile holds nothing.
 func (c *change) hold(ctx context.Context) error {
-	h := c.d.Hold
+	h := c.Decision.Hold
 	switch {
 	case h == nil:
 		return nil

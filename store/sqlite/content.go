@@ -11,8 +11,9 @@ import (
 // content writes what a decision changes of the request itself: the content, and
 // the start window. A job whose hold key changes leaves its ready row here, and
 // comes to the new one with its state.
-func (c *change) content(ctx context.Context, to *store.Content) error {
-	if to == nil && c.d.Window <= 0 {
+func (c *change) content(ctx context.Context) error {
+	to := c.Content
+	if to == nil && c.Decision.Window <= 0 {
 		return nil
 	}
 	if to != nil && to.Labels != nil {

@@ -121,17 +121,9 @@ func newRows(n store.NewJob, class int64, now int64) (litedb.Job, litedb.JobStat
 	st := litedb.JobState{
 		JobID: j.ID, Project: j.Project, ConnectionID: j.ConnectionID, HoldKey: j.HoldKey,
 		State: int64(job.Scheduled), Version: 1, Round: 1, ScheduledFor: due,
-		StartDeadline: due + window(j), NextAt: someMicros(due), Class: class, CreatedAt: now, UpdatedAt: now,
+		StartDeadline: due + micros(s.Window()), NextAt: someMicros(due), Class: class, CreatedAt: now, UpdatedAt: now,
 	}
 	return j, st, nil
-}
-
-// window is how late a job may start, in microseconds.
-func window(j litedb.Job) int64 {
-	if j.StartWindow == 0 {
-		return micros(job.DefaultWindow)
-	}
-	return j.StartWindow
 }
 
 func insertStateParams(st litedb.JobState) litedb.InsertStateParams {
@@ -234,9 +226,18 @@ func toStatus(st litedb.JobState) job.Status {
 	return s
 }
 
-func setLastError(st *litedb.JobState, f *job.Failure, now int64) {
-	st.ErrorKind, st.ErrorMessage = int64(f.Kind), f.Message
-	st.ErrorStatus, st.ErrorAt = int64(f.HTTPStatus), someMicros(now)
+// setStatus writes what a decision may change of a job.
+func setStatus(st *litedb.JobState, s job.Status) {
+	st.State, st.Version = int64(s.State), s.Version
+	st.Round, st.Failures, st.Claims = int64(s.Round), int64(s.Failures), int64(s.Claims)
+	st.Looks, st.Negatives, st.Blocked = int64(s.Looks), int64(s.Negatives), s.Blocked
+	st.ScheduledFor, st.StartDeadline = s.ScheduledFor.UnixMicro(), s.StartDeadline.UnixMicro()
+	st.NextAt, st.ClaimToken = toMicros(s.NextAt), fromOptionalID(s.ClaimToken)
+	st.CancelAskedAt, st.UpdatedAt, st.EndedAt = toMicros(s.CancelAsked), s.Updated.UnixMicro(), toMicros(s.Ended)
+	if f := s.LastError; f != nil {
+		st.ErrorKind, st.ErrorMessage = int64(f.Kind), f.Message
+		st.ErrorStatus, st.ErrorAt = int64(f.HTTPStatus), toMicros(f.At)
+	}
 }
 
 func toEffect(e litedb.Effect) *job.Effect {
@@ -375,9 +376,6 @@ func toConnection(c litedb.Connection, holds []litedb.ConnectionHoldsRow) (store
 	return conn, nil
 }
 
-// noMicros is no time.
-var noMicros sql.NullInt64
-
 func newEffectRow(id []byte, account, namespace string, e job.Effect, now int64) litedb.Effect {
 	return litedb.Effect{
 		JobID: id, Account: account, Namespace: namespace, ExternalID: e.ExternalID, ExternalUrl: e.ExternalURL,
@@ -394,21 +392,4 @@ func settleParams(id []byte, s job.Settled, now int64) litedb.SettleAttemptParam
 
 func insertResolutionParams(id []byte, r job.Resolution, now int64) litedb.InsertResolutionParams {
 	return litedb.InsertResolutionParams{JobID: id, Ruling: int64(r.Ruling), Actor: r.Actor, Note: r.Note, At: now}
-}
-
-// setDecided takes over what a decision says in absolute values.
-func setDecided(st *litedb.JobState, d job.Decision, now int64) {
-	st.State, st.Version = int64(d.To), st.Version+1
-	st.Round, st.Failures, st.Claims = int64(d.Round), int64(d.Failures), int64(d.Claims)
-	st.Looks, st.Negatives = int64(d.Looks), int64(d.Negatives)
-	st.Blocked, st.UpdatedAt = d.Blocked, now
-	if d.LastError != nil {
-		setLastError(st, d.LastError, now)
-	}
-	if d.Cancel && !st.CancelAskedAt.Valid {
-		st.CancelAskedAt = someMicros(now)
-	}
-	if d.Uncancel {
-		st.CancelAskedAt = noMicros
-	}
 }

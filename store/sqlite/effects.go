@@ -21,7 +21,7 @@ import (
 // claimEffect writes the decision's effect and tells from which job its object
 // was taken.
 func (c *change) claimEffect(ctx context.Context) (stolen job.ID, err error) {
-	e := c.d.Effect
+	e := c.Decision.Effect
 	if e == nil {
 		return stolen, nil
 	}
@@ -39,7 +39,7 @@ func (c *change) claimEffect(ctx context.Context) (stolen job.ID, err error) {
 		return stolen, fmt.Errorf("effect's owner: %w", err)
 	case other == toID(c.st.JobID):
 	case e.Proof == job.ProofObserved:
-		c.doubt(other)
+		c.Doubt(job.State(c.old.State), other)
 		return stolen, nil
 	case direct(e.Proof) && !direct(job.Proof(owner.Proof)):
 		stolen = other
@@ -48,7 +48,7 @@ func (c *change) claimEffect(ctx context.Context) (stolen job.ID, err error) {
 		}
 	default:
 		row.OwnsID = 0
-		c.d.Detail = join(c.d.Detail, fmt.Sprintf("the object %s is the effect of job %s already", e.ExternalID, other))
+		c.Note(fmt.Sprintf("the object %s is the effect of job %s already", e.ExternalID, other))
 	}
 	if err := c.q.PutEffect(ctx, litedb.PutEffectParams(row)); err != nil {
 		return stolen, fmt.Errorf("effect: %w", err)
@@ -57,13 +57,6 @@ func (c *change) claimEffect(ctx context.Context) (stolen job.ID, err error) {
 }
 
 func direct(p job.Proof) bool { return p == job.ProofResponse || p == job.ProofKeyReplay }
-
-func join(a, b string) string {
-	if a == "" {
-		return b
-	}
-	return a + "; " + b
-}
 
 // effectRow names the object: whose account, in which space of ids.
 func (c *change) effectRow(ctx context.Context, e job.Effect) (litedb.Effect, error) {
@@ -131,18 +124,6 @@ func (s *Store) Owners(ctx context.Context, id job.ID, attempt int, externalIDs 
 // accountOf stands for the account where its identity is not known.
 func accountOf(st litedb.JobState) string {
 	return "connection " + toID(st.ConnectionID).String() + " " + st.HoldKey
-}
-
-// doubt turns a success by a look into a question for a person, or, where the
-// job cannot wait for one, into a note that changes nothing.
-func (c *change) doubt(other job.ID) {
-	from := job.State(c.old.State)
-	c.d.Effect, c.d.Settle, c.d.CloseOpen = nil, nil, 0
-	c.d.Detail = join(c.d.Detail, fmt.Sprintf("the object that was found is the effect of job %s already", other))
-	c.d.To = job.NeedsResolution
-	if !job.Legal(from, job.NeedsResolution) {
-		c.d.To, c.d.Delay = from, job.KeepDelay
-	}
 }
 
 // disown tells the other job's readers that its object is not its own.
