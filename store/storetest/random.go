@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"bytes"
+	"errors"
 	"time"
 
 	"pgregory.net/rapid"
@@ -34,6 +35,9 @@ func randomOperations(f *fixture) {
 			n.Spec.Policy = rapid.SampledFrom(policies).Draw(t, "policy")
 			n.Spec.Retry.MaxAttempts = rapid.IntRange(1, 5).Draw(t, "attempts")
 			n.Spec.StartWindow = time.Duration(rapid.IntRange(1, 6).Draw(t, "window")) * time.Hour
+			if len(w.ids) > 0 && rapid.Bool().Draw(t, "replies") {
+				n.Spec.ReplyTo = rapid.SampledFrom(w.ids).Draw(t, "to")
+			}
 			w.jobs[n.Spec.ID] = &known{asked: n, first: f.create(n)[0].Snapshot}
 			w.ids = append(w.ids, n.Spec.ID)
 		}
@@ -43,6 +47,7 @@ func randomOperations(f *fixture) {
 		}{
 			{"claim", w.claimSome}, {"claim looks", w.look}, {"arm", w.armSome}, {"outcome", w.outcome},
 			{"outcome again", w.outcome}, {"sweep", w.sweep}, {"ask", w.ask}, {"submit again", w.resubmit}, {"time", w.time},
+			{"move", w.move}, {"update", w.update}, {"restore", w.restore}, {"quarantine", w.quarantine},
 		}
 		for range rapid.IntRange(5, 40).Draw(t, "steps") {
 			i := rapid.IntRange(0, len(steps)-1).Draw(t, "step")
@@ -64,11 +69,15 @@ type world struct {
 	jobs    map[job.ID]*known
 	leases  map[job.ID]store.Leased
 	stolen  map[job.ID]bool
+	// shut tells that the database is quarantined.
+	shut bool
 }
 
 type known struct {
 	asked store.NewJob
 	first job.Snapshot
+	// moved is set once somebody has given the job another time.
+	moved bool
 	// ended is set once the job was SUCCEEDED, which never reverts.
 	ended bool
 	// arms are the attempts as they were when the last one was armed.
@@ -106,21 +115,51 @@ func (w *world) judge(s job.Snapshot, e job.Evidence) {
 
 func (w *world) claimSome() {
 	got, err := w.s.Claim(w.ctx, store.ClaimParams{Worker: "w", Lease: lease, Limit: 3})
+	if w.refused(err) {
+		return
+	}
 	w.must(err)
-	w.keep(got)
-}
-
-func (w *world) keep(got []store.Leased) {
 	for _, l := range got {
-		if w.jobs[l.ID] != nil { // not an earlier run's
-			w.leases[l.ID] = l
+		if w.jobs[l.ID] == nil {
+			continue // an earlier run's
+		}
+		w.leases[l.ID] = l
+		if l.ReplyTo != w.effectOf(l.Snapshot.ReplyTo) {
+			w.t.Fatalf("job %s replies to %q", l.ID, l.ReplyTo)
 		}
 	}
+}
+
+// refused tells whether a quarantine has refused a claim, which it must.
+func (w *world) refused(err error) bool {
+	if w.shut != errors.Is(err, store.ErrQuarantined) {
+		w.t.Fatalf("quarantined %t, and a claim says %v", w.shut, err)
+	}
+	return w.shut
+}
+
+// effectOf gives the external id of a job's effect. The job has SUCCEEDED, or it
+// is none.
+func (w *world) effectOf(id job.ID) string {
+	if id.IsZero() {
+		return ""
+	}
+	s := w.read(id)
+	if s.State != job.Succeeded {
+		w.t.Fatalf("a reply to job %s, %v, was claimed", id, s.State)
+	}
+	if s.Effect == nil {
+		return ""
+	}
+	return s.Effect.ExternalID
 }
 
 // look leases looks and does what Decide says: arm again, poll or observe.
 func (w *world) look() {
 	got, err := w.s.ClaimLooks(w.ctx, store.ClaimParams{Worker: "looker", Lease: lease, Limit: 3})
+	if w.refused(err) {
+		return
+	}
 	w.must(err)
 	for _, l := range got {
 		if w.jobs[l.ID] == nil {
@@ -160,6 +199,9 @@ func (w *world) armSome() {
 		a := w.armOne(w.intent(l, func(a *store.Arm) { a.AccountIdentity = w.project }))
 		if a.Err != nil {
 			continue
+		}
+		if w.shut {
+			w.t.Fatalf("job %s was armed in quarantine", id)
 		}
 		w.jobs[id].arms++
 		for _, old := range before {
@@ -242,7 +284,7 @@ func (w *world) ask() {
 	case 0:
 		w.judge(s, job.CancelAsked{})
 	case 1:
-		w.judge(s, job.RetryAsked{})
+		w.judge(s, job.RetryAsked{At: w.wish()})
 	case 2:
 		w.judge(s, job.Deferred{Kind: job.FailTransient, Message: "m"})
 	default:
@@ -256,8 +298,80 @@ func (w *world) resubmit() {
 	n := k.asked
 	n.Spec.ID = w.id()
 	got := w.create(n)[0]
-	if got.Created || got.Snapshot.ID != k.first.ID || !got.Snapshot.ScheduledFor.Equal(k.first.ScheduledFor) {
+	sameTime := k.moved || got.Snapshot.ScheduledFor.Equal(k.first.ScheduledFor)
+	if got.Created || got.Snapshot.ID != k.first.ID || !sameTime {
 		w.t.Fatalf("one key, two jobs or two times: %+v", got)
+	}
+}
+
+// wish is a time to start at, or none.
+func (w *world) wish() time.Time {
+	in := rapid.SampledFrom([]time.Duration{0, time.Minute, time.Hour}).Draw(w.t, "in")
+	if in == 0 {
+		return time.Time{}
+	}
+	return w.clock.now().Add(in)
+}
+
+// move reschedules a job, or has it run now.
+func (w *world) move() {
+	s := w.pick()
+	if rapid.Bool().Draw(w.t, "now") {
+		w.judge(s, job.RunNowAsked{})
+		return
+	}
+	asked := job.RescheduleAsked{At: w.wish(), Window: rapid.SampledFrom([]time.Duration{0, time.Hour}).Draw(w.t, "new window")}
+	if !s.State.Runnable() {
+		return
+	}
+	w.judge(s, asked)
+	got := w.read(s.ID)
+	if got.State != s.State || !got.StartDeadline.Equal(got.ScheduledFor.Add(got.StartWindow)) || got.NextAt.Before(asked.At) {
+		w.t.Fatalf("rescheduled to %v: %+v", asked.At, got.Status)
+	}
+	w.jobs[s.ID].moved = true
+}
+
+// update moves a job to a hold key of its own, or back.
+func (w *world) update() {
+	s := w.pick()
+	d, err := job.Decide(s.View(job.Traits{}, 0), job.UpdateAsked{})
+	if err != nil {
+		return
+	}
+	c := store.Content{
+		Payload: []byte(rapid.SampledFrom([]string{"a", "b"}).Draw(w.t, "payload")),
+		HoldKey: rapid.SampledFrom([]string{holdKey, s.ID.String()}).Draw(w.t, "hold key"),
+	}
+	out, err := w.s.Apply(w.ctx, []store.Change{{Job: s.ID, Version: s.Version, Decision: d, Content: &c}})
+	w.must(err)
+	w.must(out[0].Err)
+	got := w.read(s.ID)
+	if !bytes.Equal(got.Payload, c.Payload) || got.HoldKey != c.HoldKey || !got.NextAt.Equal(s.NextAt) {
+		w.t.Fatalf("updated to %+v: %+v", c, got.Job)
+	}
+}
+
+// restore has a person asked about one job that may have been started.
+func (w *world) restore() {
+	got, err := w.s.Doubtful(w.ctx, w.clock.now(), store.MaxBatch)
+	w.must(err)
+	for _, s := range got {
+		if w.jobs[s.ID] != nil && rapid.Bool().Draw(w.t, "doubt") {
+			w.judge(s, job.Restored{Since: s.Now})
+			return
+		}
+	}
+}
+
+func (w *world) quarantine() {
+	switch {
+	case w.shut:
+		w.must(w.s.Release(w.ctx))
+		w.shut = false
+	case rapid.IntRange(0, 3).Draw(w.t, "rarely") == 0:
+		w.must(w.s.Quarantine(w.ctx, "random"))
+		w.shut = true
 	}
 }
 
@@ -268,6 +382,7 @@ func (w *world) time() {
 
 // drain ends what is left of this run, out of the way of the next one.
 func (w *world) drain() {
+	w.must(w.s.Release(w.ctx))
 	for _, id := range w.ids {
 		w.judge(w.read(id), job.CancelAsked{})
 		if s := w.read(id); s.Attempt > 0 {
@@ -275,72 +390,11 @@ func (w *world) drain() {
 		}
 	}
 	w.check()
+	w.checkCounts()
 }
 
 func (w *world) read(id job.ID) job.Snapshot {
 	s, err := w.s.Job(w.ctx, store.Ref{ID: id})
 	w.must(err)
 	return s
-}
-
-func (w *world) check() {
-	owners := make(map[string]job.ID)
-	for _, id := range w.ids {
-		s := w.read(id)
-		w.checkAttempts(s)
-		w.checkEvents(s)
-		k := w.jobs[id]
-		if k.ended && s.State != job.Succeeded {
-			w.t.Fatalf("I4: job %s left SUCCEEDED for %v", id, s.State)
-		}
-		k.ended = k.ended || s.State == job.Succeeded
-		if s.Effect == nil || s.Effect.ExternalID == "" || w.stolen[id] || s.Effect.Proof == job.ProofOperator {
-			continue
-		}
-		if other, taken := owners[s.Effect.ExternalID]; taken {
-			w.t.Fatalf("I10: the object %s settles jobs %s and %s", s.Effect.ExternalID, other, id)
-		}
-		owners[s.Effect.ExternalID] = id
-	}
-}
-
-// checkAttempts: I1, at most one live intent per job, and only in mid-send.
-func (w *world) checkAttempts(s job.Snapshot) {
-	all := w.attempts(s.ID)
-	live := 0
-	for i, a := range all {
-		if a.Number != i+1 {
-			w.t.Fatalf("attempt %d has number %d", i+1, a.Number)
-		}
-		if a.Result == 0 {
-			live++
-		}
-	}
-	if live > 1 || len(all) != s.Attempt || len(all) != w.jobs[s.ID].arms {
-		w.t.Fatalf("I1: %d live of %d attempts; %d were armed, the job says %d", live, len(all), w.jobs[s.ID].arms, s.Attempt)
-	}
-	quiet := s.State == job.Scheduled || s.State == job.Claimed || s.State == job.Retrying
-	if quiet && len(s.Open) > 0 {
-		w.t.Fatalf("I3: %v with open attempts %v", s.State, s.Open)
-	}
-}
-
-// checkEvents: I9, each write has one event, without gaps, and I4, by listed
-// moves only.
-func (w *world) checkEvents(s job.Snapshot) {
-	p, err := w.s.Events(w.ctx, store.EventQuery{Project: w.project, Job: s.ID})
-	w.must(err)
-	at := job.State(0)
-	for i, e := range p.Events {
-		if e.Sequence != int64(i+1) || e.From != at {
-			w.t.Fatalf("I9: event %d of %v: %+v", i+1, at, e)
-		}
-		if i > 0 && !job.Legal(e.From, e.To) {
-			w.t.Fatalf("I4: %v to %v", e.From, e.To)
-		}
-		at = e.To
-	}
-	if int64(len(p.Events)) != s.Version || at != s.State {
-		w.t.Fatalf("I9: %d events end in %v; the job is %v, version %d", len(p.Events), at, s.State, s.Version)
-	}
 }
