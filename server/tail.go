@@ -13,8 +13,10 @@ import (
 // Rules of this file: while anybody follows, one look at the log's end, at
 // least every poll interval and soon after each hint of the store, serves every
 // stream of this server. A stream reads for itself only when the log has grown,
-// so a thousand idle ones cost the store what one does. The look is the truth;
-// the hint only makes it come sooner.
+// or a hint said so, so a thousand idle ones cost the store what one does. The
+// look is the truth; the hint only makes it come sooner. A hint wakes them also
+// when the end stands where it was: one job's events may be read before the end
+// of the whole log has passed them.
 
 // pollGap is the shortest time between two looks when hints come thick.
 const pollGap = 20 * time.Millisecond
@@ -28,7 +30,7 @@ type tail struct {
 	mu        sync.Mutex
 	followers int
 	stop      context.CancelFunc
-	grown     chan struct{} // closed when the log has grown since it was made
+	grown     chan struct{} // closed when the log may have grown since it was made
 }
 
 func newTail(s store.Store, poll, limit time.Duration) *tail {
@@ -54,7 +56,7 @@ func (t *tail) follow(ctx context.Context) (leave func()) {
 	}
 }
 
-// next gives the channel that is closed when the log has grown from now on. Ask
+// next gives the channel that is closed when the log may have grown from now on. Ask
 // for it before the log is read, so that nothing falls between the two.
 func (t *tail) next() <-chan struct{} {
 	t.mu.Lock()
@@ -74,18 +76,19 @@ func (t *tail) run(ctx context.Context) {
 	hints, unwatch := t.store.Watch(store.WatchEvents)
 	defer unwatch()
 	var end, incarnation int64 = -1, -1
-	for {
+	for hinted := false; ; {
 		looked := time.Now()
 		page, err := t.look(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		// Who follows reads too after a failure, and tells its client.
-		if err != nil || page.End != end || page.Incarnation != incarnation {
+		if err != nil || hinted || page.End != end || page.Incarnation != incarnation {
 			t.wake()
 		}
 		end, incarnation = page.End, page.Incarnation
-		if !t.rest(ctx, hints, looked) {
+		var more bool
+		if hinted, more = t.rest(ctx, hints, looked); !more {
 			return
 		}
 	}
@@ -97,23 +100,24 @@ func (t *tail) look(ctx context.Context) (store.EventPage, error) {
 	return logEnd(ctx, t.store, DefaultProject)
 }
 
-// rest waits for the next look; false: there is none.
-func (t *tail) rest(ctx context.Context, hints <-chan struct{}, looked time.Time) bool {
+// rest waits for the next look, and tells whether it follows a hint; not more:
+// there is none.
+func (t *tail) rest(ctx context.Context, hints <-chan struct{}, looked time.Time) (hinted, more bool) {
 	poll := time.NewTimer(t.poll)
 	defer poll.Stop()
 	select {
 	case <-ctx.Done():
-		return false
+		return false, false
 	case <-poll.C:
-		return true
+		return false, true
 	case <-hints:
 	}
 	poll.Reset(max(0, pollGap-time.Since(looked)))
 	select {
 	case <-ctx.Done():
-		return false
+		return true, false
 	case <-poll.C:
-		return true
+		return true, true
 	}
 }
 

@@ -84,3 +84,28 @@ func TestEventsComeWithoutHints(t *testing.T) {
 		}
 	}, func(c *server.Config) { c.Store = silent{c.Store} })
 }
+
+// stuck is a store whose log's end stands still, as when a transaction is left
+// open: one job's events can be read all the same.
+type stuck struct{ store.Store }
+
+func (s stuck) Events(ctx context.Context, q store.EventQuery) (store.EventPage, error) {
+	page, err := s.Store.Events(ctx, q)
+	page.End = 1
+	return page, err
+}
+
+func TestOneJobsEventsPassAStuckEnd(t *testing.T) {
+	inBubble(t, func(t *testing.T, f *fixture) {
+		j := f.schedule(f.request("k"))
+		s := overConnect(f).open(t, fromBeginning, onlyJobs(j.GetJobId()))
+		s.changes(t, 1)
+		<-time.After(5 * time.Second)
+		begun := time.Now()
+		f.arm()
+		s.changes(t, 2)
+		if waited := time.Since(begun); waited > 100*time.Millisecond {
+			t.Errorf("the events came after %s", waited)
+		}
+	}, func(c *server.Config) { c.Store = stuck{c.Store} })
+}
