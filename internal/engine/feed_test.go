@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"fmt"
+	"net/http"
 	"net/netip"
 	"testing"
 	"time"
@@ -88,7 +89,7 @@ func TestPostsToAFeedAreThereOnce(t *testing.T) {
 	}
 	w, p := overFeed(t, func(r feedtest.Request) feedtest.Answer {
 		switch {
-		case r.Method != "POST" || r.Number > 1:
+		case r.Method != http.MethodPost || r.Number > 1:
 			return feedtest.Reply
 		case r.Text == "twin":
 			return feedtest.Reset

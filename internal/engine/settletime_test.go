@@ -68,7 +68,7 @@ func (p *platform) effectsOf(id job.ID) int {
 }
 
 func TestAWriteSeenInsideTheSettleTimeIsNeverMadeTwice(t *testing.T) {
-	for seed := range uint64(6) {
+	for seed := range uint64(4) {
 		n := secondPosts(t, seed, 25, func(r *rand.Rand) time.Duration {
 			return time.Duration(r.Int64N(int64(settleTime)))
 		})
@@ -82,10 +82,10 @@ func TestAWriteSeenInsideTheSettleTimeIsNeverMadeTwice(t *testing.T) {
 // platform that shows a write later than grace and read lag makes us write it
 // again. Run it with -v for the table.
 func TestSecondPostsBeyondTheSettleTime(t *testing.T) {
-	const jobs = 40
+	const jobs = 24
 	t.Logf("settle time %v after the answer's deadline; %d posts each with their answer or request lost", settleTime, jobs)
-	for _, lag := range []time.Duration{20, 39, 60, 90, 120, 150, 180, 300} {
-		lag *= time.Second
+	for _, seconds := range []int{20, 39, 90, 150, 165, 180, 300} {
+		lag := time.Duration(seconds) * time.Second
 		n := secondPosts(t, 1, jobs, func(*rand.Rand) time.Duration { return lag })
 		t.Logf("seen after %4v: %2d of %d made twice", lag, n, jobs)
 		if n > 0 && lag < settleTime {

@@ -46,7 +46,7 @@ func TestABlackHoleDelaysNobodyElsesLooks(t *testing.T) {
 	observable(t, func(t *testing.T, w *world) {
 		w.hole()
 		w.config.Senders = 512
-		for i := range 300 {
+		for i := range 150 {
 			w.submit(fmt.Sprint("hole ", i), says(fmt.Sprint("hole ", i)))
 		}
 		w.start()
