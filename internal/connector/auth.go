@@ -71,7 +71,8 @@ func OpenAuth(c Credential, kinds AuthKind) (Auth, error) {
 			return Auth{}, wrongKind(kinds)
 		}
 		name, value := kind.ApiKeyHeader.GetName(), kind.ApiKeyHeader.GetValue()
-		if err := CheckHeader(name, value, true); err != nil {
+		// Authorization is a usual place for a key, Cookie is not.
+		if err := CheckHeader(name, value, strings.EqualFold(name, "Authorization")); err != nil {
 			return Auth{}, &InputError{Reason: BadHeader, Field: "credential.api_key_header", Msg: err.Error()}
 		}
 		hide = append(hide, value)

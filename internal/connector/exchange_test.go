@@ -394,3 +394,30 @@ func TestOtherFamily(t *testing.T) {
 		t.Errorf("%s: %s", o.Result, o.Message)
 	}
 }
+
+// TestKeep: a connector that asks for it has the whole body, up to the limit; a
+// message still quotes only its beginning.
+func TestKeep(t *testing.T) {
+	for keep, want := range map[int64]int{0: connector.MaxExcerpt, 10: 10, 100 << 10: 100 << 10, 1 << 40: 200 << 10} {
+		a := exchangeOnce(t, strings.Repeat("x", 200<<10), keep)
+		if len(a.Excerpt) != want || a.Cut != (want < 200<<10) || !a.Complete {
+			t.Errorf("keep %d: %d bytes, cut %v, %v", keep, len(a.Excerpt), a.Cut, a.Err)
+		}
+		if o := judge(a); len(o.Message) > connector.MaxMessage {
+			t.Errorf("a message of %d bytes", len(o.Message))
+		}
+	}
+	long := exchangeOnce(t, strings.Repeat(" ", connector.MaxExcerpt-6)+"token-123456", 1<<20)
+	if o := connector.Classify(long, "the peer", connector.Secrets{}.With("token-123456")); strings.Contains(o.Message, "token") {
+		t.Errorf("a secret that the quote cuts in two: %q", o.Message)
+	}
+}
+
+// exchangeOnce has a peer answer 400 with this body.
+func exchangeOnce(t *testing.T, body string, keep int64) connector.Answer {
+	t.Helper()
+	p := connectortest.NewPlatform(t, false, connectortest.Say(connectortest.Answer(400, body)))
+	c := post(t, p.URL(), []byte("{}"))
+	c.Keep = keep
+	return open(t, p.Sender(), p.URL(), true).Exchange(c, bounds(30*time.Second))
+}
