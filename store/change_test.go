@@ -1,0 +1,100 @@
+package store
+
+import (
+	"errors"
+	"reflect"
+	"testing"
+
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// TestSettlement is what a decision writes to attempts that ended in these ways.
+func TestSettlement(t *testing.T) {
+	const unsettled = job.Result(0)
+	refused := job.Settled{Attempt: 1, Result: job.ResultRejected}
+	for _, tt := range []struct {
+		name    string
+		d       job.Decision
+		results []job.Result
+		want    Settlement
+		err     error
+	}{
+		{"nothing was armed", job.Decision{To: job.Canceled}, nil, Settlement{}, nil},
+		{"one is settled", job.Decision{To: job.Failed, Settle: []job.Settled{refused}}, []job.Result{unsettled},
+			Settlement{Settle: []job.Settled{refused}}, nil},
+		{"another stays open", job.Decision{To: job.Ambiguous, Settle: []job.Settled{refused}},
+			[]job.Result{unsettled, job.ResultUnknown}, Settlement{Settle: []job.Settled{refused}, Open: []int{2}}, nil},
+		{"and bars a move that says no effect", job.Decision{To: job.Failed, Settle: []job.Settled{refused}},
+			[]job.Result{unsettled, job.ResultUnknown}, Settlement{}, ErrIllegal},
+		{"unless it is closed", job.Decision{To: job.Failed, Settle: []job.Settled{refused}, CloseOpen: job.ResultAbsent},
+			[]job.Result{unsettled, job.ResultUnknown}, Settlement{Settle: []job.Settled{refused}, Close: []int{2}}, nil},
+		{"what is closed stays as it is", job.Decision{To: job.Succeeded, CloseOpen: job.ResultSuperseded},
+			[]job.Result{job.ResultNotSent, unsettled}, Settlement{Close: []int{2}}, nil},
+		{"a success is not taken back", job.Decision{To: job.Succeeded, Settle: []job.Settled{refused}},
+			[]job.Result{job.ResultSucceeded}, Settlement{}, nil},
+		{"one that was never armed", job.Decision{To: job.Failed, Settle: []job.Settled{refused}}, nil, Settlement{}, ErrIllegal},
+		{"twice", job.Decision{To: job.Failed, Settle: []job.Settled{refused, refused}}, []job.Result{unsettled}, Settlement{}, ErrIllegal},
+	} {
+		before := append([]job.Result(nil), tt.results...)
+		got, err := Change{Decision: tt.d}.Settlement(job.Sending, tt.results)
+		if !errors.Is(err, tt.err) || err == nil && !reflect.DeepEqual(got, tt.want) {
+			t.Errorf("%s: %+v, %v; want %+v, %v", tt.name, got, err, tt.want, tt.err)
+		}
+		if !reflect.DeepEqual(before, append([]job.Result(nil), tt.results...)) {
+			t.Errorf("%s: the results of the caller were changed", tt.name)
+		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	st := job.Status{State: job.Scheduled, Version: 3}
+	content := &Content{Payload: []byte("x")}
+	for _, tt := range []struct {
+		name string
+		c    Change
+		want error
+	}{
+		{"good", Change{Version: 3, Decision: job.Decision{To: job.Canceled}}, nil},
+		{"another version", Change{Version: 2, Decision: job.Decision{To: job.Canceled}}, ErrStale},
+		{"an action", Change{Version: 3, Decision: job.Decision{To: job.Canceled, Action: job.ActObserve}}, ErrIllegal},
+		{"no listed move", Change{Version: 3, Decision: job.Decision{To: job.Retrying}}, ErrIllegal},
+		{"a lease", Change{Version: 3, Decision: job.Decision{To: job.Claimed}}, ErrIllegal},
+		{"an effect without success", Change{Version: 3, Decision: job.Decision{To: job.Canceled, Effect: &job.Effect{}}}, ErrIllegal},
+		{"new content", Change{Version: 3, Content: content, Decision: job.Decision{To: job.Scheduled, Cause: job.CauseUpdated}}, nil},
+		{"of another cause", Change{Version: 3, Content: content, Decision: job.Decision{To: job.Scheduled, Cause: job.CauseRunNow}}, ErrIllegal},
+		{"with a move", Change{Version: 3, Content: content, Decision: job.Decision{To: job.Canceled, Cause: job.CauseUpdated}}, ErrIllegal},
+		{"a new time", Change{Version: 3, Decision: job.Decision{To: job.Scheduled, Reschedule: true}}, nil},
+		{"of a job that ends", Change{Version: 3, Decision: job.Decision{To: job.Canceled, Reschedule: true}}, ErrIllegal},
+	} {
+		if err := tt.c.Check(st); !errors.Is(err, tt.want) || tt.want == nil && err != nil {
+			t.Errorf("%s: %v, want %v", tt.name, err, tt.want)
+		}
+	}
+	st.State = job.Sending
+	c := Change{Version: 3, Decision: job.Decision{To: job.Sending}}
+	if err := c.Check(st); err != nil {
+		t.Errorf("a note on a job in mid-send: %v", err)
+	}
+}
+
+func TestDoubt(t *testing.T) {
+	for _, from := range job.States {
+		if from == job.Succeeded {
+			continue // its effect is known
+		}
+		c := Change{Decision: job.Decision{
+			To: job.Succeeded, Effect: &job.Effect{ExternalID: "x"}, Detail: "seen", Settle: []job.Settled{{Attempt: 1}},
+			CloseOpen: job.ResultSuperseded,
+		}}
+		c.Doubt(from, job.ID{1})
+		d := c.Decision
+		asks := d.To == job.NeedsResolution
+		if asks != job.Legal(from, job.NeedsResolution) || !asks && (d.To != from || d.Delay != job.KeepDelay) {
+			t.Errorf("%s: to %s, delay %v", from, d.To, d.Delay)
+		}
+		want := "seen; the object that was found is the effect of job " + (job.ID{1}).String() + " already"
+		if d.Effect != nil || d.Settle != nil || d.CloseOpen != 0 || d.Detail != want {
+			t.Errorf("%s: %+v", from, d)
+		}
+	}
+}
