@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -182,7 +183,10 @@ func armGate(f *fixture) {
 	}
 	got := f.claimN(4)
 	first := f.arm(got[0], gate("hello"))
-	f.fails(f.armOne(f.intent(got[1], gate("hello"))).Err, store.ErrGated)
+	refused := f.armOne(f.intent(got[1], gate("hello"))).Err
+	f.fails(refused, store.ErrGated)
+	var gated *store.GatedError
+	f.is(errors.As(refused, &gated) && gated.By == got[0].ID, true, "the refusal names the holder")
 	f.unchanged(got[1].Snapshot)
 	f.arm(got[2], gate("other content"))
 	elsewhere := f.intent(got[3], gate("hello"))
