@@ -2,6 +2,7 @@ package feed
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -161,7 +162,7 @@ func TestAddRefuses(t *testing.T) {
 	} {
 		l := good()
 		c.edit(&l)
-		if _, err := newSearch(m, content{Text: "ours"}, time.Minute).add(l, epoch); err != c.want {
+		if _, err := newSearch(m, content{Text: "ours"}, time.Minute).add(l, epoch); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 	}

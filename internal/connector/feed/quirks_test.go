@@ -1,6 +1,7 @@
 package feed_test
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -24,7 +25,7 @@ func hello() *fireoncev1.SocialPost { return &fireoncev1.SocialPost{Text: "hello
 // always plans the same for posts, and lists as it should.
 func always(a feedtest.Answer) func(feedtest.Request) feedtest.Answer {
 	return func(r feedtest.Request) feedtest.Answer {
-		if r.Method == "POST" {
+		if r.Method == http.MethodPost {
 			return a
 		}
 		return feedtest.Reply
@@ -183,7 +184,7 @@ func TestManyPages(t *testing.T) {
 	for answer, want := range map[feedtest.Answer]job.Verdict{feedtest.Drop: job.SawAbsent, feedtest.Reset: job.SawPresent} {
 		var w *world
 		w = newWorld(t, feedtest.Options{PageLimit: 5, Plan: func(r feedtest.Request) feedtest.Answer {
-			if r.Method == "POST" {
+			if r.Method == http.MethodPost {
 				return answer
 			}
 			if r.Number > 1 {
@@ -277,7 +278,7 @@ func TestRefusedReads(t *testing.T) {
 	} {
 		w := newWorld(t, feedtest.Options{Plan: func(r feedtest.Request) feedtest.Answer {
 			switch {
-			case r.Method == "POST":
+			case r.Method == http.MethodPost:
 				return feedtest.Drop
 			case r.Number == 1:
 				return feedtest.Reply // the watermark
@@ -296,7 +297,7 @@ func TestSecondPageFails(t *testing.T) {
 	for _, text := range []string{"hello", "another"} {
 		w := newWorld(t, feedtest.Options{PageLimit: 2, Plan: func(r feedtest.Request) feedtest.Answer {
 			switch {
-			case r.Method == "POST":
+			case r.Method == http.MethodPost:
 				return feedtest.Drop
 			case r.Number == 3:
 				return feedtest.Fail
@@ -400,10 +401,10 @@ func TestTextForms(t *testing.T) {
 // look reads back to the first attempt's watermark, up to the last one's fence.
 func TestSecondAttempt(t *testing.T) {
 	w := newWorld(t, feedtest.Options{Plan: func(r feedtest.Request) feedtest.Answer {
-		if r.Method == "POST" && r.Number == 1 {
+		if r.Method == http.MethodPost && r.Number == 1 {
 			return feedtest.Drop
 		}
-		if r.Method == "POST" {
+		if r.Method == http.MethodPost {
 			return feedtest.Reset
 		}
 		return feedtest.Reply
