@@ -73,9 +73,9 @@ func ownersStolen(f *fixture) {
 func ownersLimit(f *fixture) {
 	a, b := f.sending().Snapshot, f.sending().Snapshot
 	f.apply(a, succeeded(a, "id-499"))
-	ids := make([]string, store.MaxBatch)
-	for i := range ids {
-		ids[i] = fmt.Sprintf("id-%d", i)
+	var ids []string
+	for i := range store.MaxBatch {
+		ids = append(ids, fmt.Sprintf("id-%d", i))
 	}
 	f.is(f.owners(b, ids...), map[string]job.ID{"id-499": a.ID}, "owners")
 	_, err := f.s.Owners(f.ctx, b.ID, 1, append(ids, "one more"))
