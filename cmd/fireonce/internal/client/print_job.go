@@ -145,7 +145,7 @@ func payloadLine(p *fireoncev1.Payload) string {
 	case *fireoncev1.Payload_SocialPost:
 		return "post: " + short(kind.SocialPost.GetText(), shown)
 	case *fireoncev1.Payload_HttpRequest:
-		return words(kind.HttpRequest.GetMethod().String(), "METHOD_") + " " + kind.HttpRequest.GetUrl()
+		return words(kind.HttpRequest.GetMethod().String(), "HTTP_METHOD_") + " " + kind.HttpRequest.GetUrl()
 	default:
 		return "another kind; see --json"
 	}
