@@ -116,7 +116,7 @@ func (w truth) list(at time.Duration) []post {
 
 func (w truth) search() *search {
 	newest := w.list(-1) // what was committed before the watermark
-	l := listing{account: "a", now: epoch.Add(w.offset), posts: newest[:min(len(newest), pageSize)], cursors: true}
+	l := listing{account: "a", now: epoch.Add(w.offset), posts: newest[:min(len(newest), markSize)], cursors: true}
 	return newSearch(markOf("https://feed.example/", l, epoch), content{Text: "ours"}, w.fence)
 }
 

@@ -15,12 +15,13 @@ import (
 
 // Limits of one look.
 const (
-	// pageSize is how many posts are asked for at once: twenty of the longest fit
-	// into connector.MaxBody, unless the platform escapes every character.
-	pageSize = 20
+	// pageSize is how many posts a look asks for at once, markSize how many a
+	// watermark. A page that is too large for connector.MaxBody is asked for in parts.
+	pageSize = 100
+	markSize = 20
 	// MaxPages bounds one look; an account with more posts since the watermark is not
 	// read completely.
-	MaxPages = 50
+	MaxPages = 100
 	// readTimeout bounds one page.
 	readTimeout = 15 * time.Second
 	// takenBatch is how many ids Look.Taken is asked about at once.
@@ -33,7 +34,7 @@ func (c *Connector) Watermark(ctx context.Context, o connector.Opening) (string,
 	if err != nil {
 		return "", err
 	}
-	l, err := c.page(ctx, a, "", true)
+	l, err := c.page(ctx, a, "", markSize, true)
 	if err != nil {
 		return "", err
 	}
@@ -110,7 +111,7 @@ func (c *Connector) search(ctx context.Context, o connector.Opening, l connector
 func (c *Connector) pages(ctx context.Context, a account, s *search) error {
 	cursor, been := "", make(map[string]bool)
 	for range MaxPages {
-		l, err := c.page(ctx, a, cursor, false)
+		l, err := c.page(ctx, a, cursor, pageSize, false)
 		if err != nil {
 			return err
 		}
@@ -126,11 +127,22 @@ func (c *Connector) pages(ctx context.Context, a account, s *search) error {
 	return fmt.Errorf("more than %d pages of posts since the send", MaxPages)
 }
 
-// page reads one page from a cursor on. It fails with *connector.Refusal. fresh
-// asks for a line of its own: a failure before the arm costs the job a try.
-func (c *Connector) page(ctx context.Context, a account, cursor string, fresh bool) (listing, error) {
+// page reads one page from a cursor on, of at most size posts. It fails with
+// *connector.Refusal. fresh asks for a line of its own: a failure before the arm
+// costs the job a try.
+func (c *Connector) page(ctx context.Context, a account, cursor string, size int, fresh bool) (listing, error) {
+	for {
+		l, err := c.part(ctx, a, cursor, size, fresh)
+		if size == 1 || !errors.Is(err, connector.ErrBodyTooLarge) {
+			return l, err
+		}
+		size = max(1, size/5)
+	}
+}
+
+func (c *Connector) part(ctx context.Context, a account, cursor string, size int, fresh bool) (listing, error) {
 	u := *a.posts
-	q := url.Values{"limit": {strconv.Itoa(pageSize)}}
+	q := url.Values{"limit": {strconv.Itoa(size)}}
 	if cursor != "" {
 		q.Set("before", cursor)
 	}
@@ -160,6 +172,9 @@ func (c *Connector) page(ctx context.Context, a account, cursor string, fresh bo
 func unread(a connector.Answer, secrets connector.Secrets) error {
 	if a.Complete && a.Status == 200 {
 		return nil
+	}
+	if errors.Is(a.Err, connector.ErrBodyTooLarge) {
+		return &connector.Refusal{Kind: job.FailTransient, Msg: who + " could not be read", Err: connector.ErrBodyTooLarge}
 	}
 	r := &connector.Refusal{Kind: job.FailTransient, Msg: connector.Unread(a, who, secrets)}
 	switch {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector/feed"
 	"github.com/fireonce/fireonce/internal/connector/feed/feedtest"
 	"github.com/fireonce/fireonce/internal/job"
 )
@@ -212,10 +213,26 @@ func TestTooManyPosts(t *testing.T) {
 	w := newWorld(t, feedtest.Options{PageLimit: 1, Plan: always(feedtest.Reset)})
 	e := w.effect(t, hello())
 	e.send(t)
-	for range 60 {
+	for range feed.MaxPages {
 		w.Post("later", "")
 	}
-	e.sees(t, job.SawInconclusive, "more than 50 pages")
+	e.sees(t, job.SawInconclusive, "more than 100 pages")
+}
+
+// TestLargePages: a page of long posts is too large to be read, and is read in
+// parts.
+func TestLargePages(t *testing.T) {
+	long := strings.Repeat("\U0001f600", feed.MaxText)
+	w := newWorld(t, feedtest.Options{PageLimit: 100, Plan: always(feedtest.Reset)})
+	e := w.effect(t, &fireoncev1.SocialPost{Text: long})
+	e.send(t)
+	for range 120 {
+		w.Post(long+"!", "")
+	}
+	e.sees(t, job.SawPresent, "post-1")
+	if n := w.Totals().Listings; n < 5 || n > 40 {
+		t.Errorf("%d listings", n)
+	}
 }
 
 // TestOffsetPaging: a platform without cursors proves nothing, even on one page.

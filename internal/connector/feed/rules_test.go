@@ -156,7 +156,7 @@ func TestOnTheWire(t *testing.T) {
 		if len(got) != 4 {
 			t.Fatalf("%d requests", len(got))
 		}
-		for i, line := range []string{"GET /a%2Fb/posts?limit=20", "POST /a%2Fb/posts", "GET /a%2Fb/posts?limit=20", "GET /a%2Fb/posts?before=next%26page%3D&limit=20"} {
+		for i, line := range []string{"GET /a%2Fb/posts?limit=20", "POST /a%2Fb/posts", "GET /a%2Fb/posts?limit=100", "GET /a%2Fb/posts?before=next%26page%3D&limit=100"} {
 			if got[i].Line != line+" HTTP/1.1" {
 				t.Errorf("%q, want %q", got[i].Line, line)
 			}

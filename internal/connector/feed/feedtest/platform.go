@@ -96,7 +96,7 @@ type Options struct {
 	Now func() time.Time
 	// Paging may be changed later with SetPaging.
 	Paging Paging
-	// PageLimit is the most posts of a page. Zero means 50.
+	// PageLimit is the most posts of a page. Zero means 100.
 	PageLimit int
 	// RetryAfter is what RateLimit asks for, in whole seconds; zero means 1 s.
 	RetryAfter time.Duration
@@ -162,7 +162,7 @@ func New(opts Options) *Platform {
 		opts.Account = "account-1"
 	}
 	if opts.PageLimit <= 0 {
-		opts.PageLimit = 50
+		opts.PageLimit = 100
 	}
 	p := &Platform{
 		opts: opts, mux: http.NewServeMux(),
