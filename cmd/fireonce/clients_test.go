@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -29,10 +28,6 @@ const clientsKey = "a-key-for-the-clients-tests-0123456789"
 
 // skipClients is the one way to run these tests without their tools.
 const skipClients = "FIREONCE_SKIP_CLIENTS"
-
-// programPatience bounds a run of a program, which takes a few seconds. It is less
-// than the life of a stream: a program that leaves one open does not end in time.
-const programPatience = time.Minute
 
 // clientPrograms are the example programs in other languages. prepare builds
 // one and gives the command that runs it.
@@ -374,9 +369,8 @@ func startOutput(t *testing.T, args, env []string) *output {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), programPatience)
-	t.Cleanup(cancel)
-	o := &output{cmd: exec.CommandContext(ctx, args[0], args[1:]...), lines: make(chan string, 1000)}
+	// A program that leaves its stream open does not end by itself: it is killed.
+	o := &output{cmd: exec.CommandContext(waiting(t), args[0], args[1:]...), lines: make(chan string, 1000)}
 	o.cmd.Env, o.cmd.Stdout, o.cmd.Stderr = env, write, write
 	err = o.cmd.Start()
 	write.Close()
