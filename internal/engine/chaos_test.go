@@ -112,9 +112,12 @@ func (w *world) misbehave(d *dice) {
 	}
 	w.platform.publish = func(_ int, c connector.Commit) job.Outcome {
 		switch {
-		case d.one(8): // lost on its way, or acted on and not answered
+		case d.one(8): // lost on its way, or acted on and not answered, before the fence
 			if d.one(2) {
-				w.platform.commit(c.EffectKey)
+				go func() {
+					pause(55 * time.Second)
+					w.platform.commit(c.EffectKey)
+				}()
 			}
 			pause(time.Until(c.AnswerBy))
 			return unknown("reset")
@@ -177,11 +180,11 @@ func (w *world) chaos(d *dice, twins bool) {
 	w.config.Senders, w.config.Lookers = 8, 2
 	var ids []job.ID
 	for i := range 20 {
-		text := "the same"
+		text, within := "the same", 5*time.Minute // twins come close together
 		if !twins {
-			text = fmt.Sprint("text ", i)
+			text, within = fmt.Sprint("text ", i), time.Hour
 		}
-		ids = append(ids, w.submit(fmt.Sprint("job ", i), at(time.Duration(d.upTo(int(time.Hour)))), says(text)))
+		ids = append(ids, w.submit(fmt.Sprint("job ", i), at(time.Duration(d.upTo(int(within)))), says(text)))
 	}
 	for range 6 {
 		w.start()
@@ -214,8 +217,9 @@ func (w *world) chaos(d *dice, twins bool) {
 func (w *world) postsAreTrue(ids []job.ID) {
 	w.t.Helper()
 	owner := map[string]job.ID{}
-	asked := 0
+	asked, again := 0, 0
 	for _, id := range ids {
+		again += max(0, w.job(id).Attempt-1)
 		switch s := w.job(id); s.State {
 		case job.NeedsResolution:
 			asked++
@@ -230,6 +234,10 @@ func (w *world) postsAreTrue(ids []job.ID) {
 	if free := w.platform.total() - len(owner); free > asked {
 		w.t.Errorf("%d posts settle no job, and %d jobs are a person's question", free, asked)
 	}
+	if asked > 3 { // the platform tells the truth, so there is hardly ever a doubt
+		w.t.Errorf("%d jobs are a person's question", asked)
+	}
+	w.t.Logf("%d posts of %d jobs, %d later attempts, %d questions", w.platform.total(), len(ids), again, asked)
 }
 
 func (w *world) cancel(id job.ID) {
