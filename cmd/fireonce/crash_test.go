@@ -3,101 +3,63 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector/feed/feedtest"
 	"github.com/fireonce/fireonce/internal/failpoint"
 
-	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/receiver"
 )
 
-// Rules of this file: the server is the real binary, killed with SIGKILL, on a
-// real SQLite file; the judge is a receiver in this process, which counts what
-// took effect; nothing sleeps, every wait reads the event log.
+// jobsEach makes sure that one server comes to a place three times, however the
+// jobs are shared out: two of three servers may have had two of them each.
+func jobsEach(d deployment) int { return 2*d.servers + 1 }
 
-const (
-	crashJobs    = 4
-	crashTimeout = time.Second
-	crashGrace   = "2s"
-	lastMoment   = 2 * time.Second
-)
-
-// crashBinary builds the server with failpoints, once.
-var crashBinary = sync.OnceValues(func() (string, error) {
-	binary := filepath.Join(suiteDir, "fireonce-crash")
-	out, err := exec.Command("go", "build", "-tags", "failpoints", "-o", binary, ".").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("build: %w\n%s", err, out)
-	}
-	return binary, nil
-})
-
-// crash is one server that is killed, and one receiver.
+// crash is a fleet whose servers are killed, and jobs for one target.
 type crash struct {
-	*testing.T
-	dir, binary string
-	class       fireoncev1.EffectClass
-	receiver    *receiver.Receiver
-	connection  string
-	ids         map[string]string // job by subject
+	*fleet
+	class      fireoncev1.EffectClass
+	to         target
+	connection string
+	jobs       int
+	ids        map[string]string // job by subject
 }
 
-func newCrash(t *testing.T, class fireoncev1.EffectClass, plan func(receiver.Request) receiver.Answer) *crash {
+func newCrash(t *testing.T, d deployment, class fireoncev1.EffectClass, to target) *crash {
 	t.Helper()
-	t.Parallel()
-	binary, err := crashBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &crash{T: t, dir: t.TempDir(), binary: binary, class: class, ids: make(map[string]string)}
-	c.receiver, err = receiver.Start(receiver.Options{Dedupes: c.keyed(), Plan: plan})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.receiver.Close() })
-	return c
+	return &crash{fleet: newFleet(t, d, ""), class: class, to: to, jobs: jobsEach(d), ids: make(map[string]string)}
 }
 
-func (c *crash) keyed() bool { return c.class == fireoncev1.EffectClass_EFFECT_CLASS_KEYED }
-
-// start runs the server, which dies at the failpoint; "": it does not.
-func (c *crash) start(at string) (*process, *client.API) {
-	c.Helper()
-	env := append(os.Environ(), "FIREONCE_FAILPOINT="+at)
-	p, err := startProcess(c.binary, c.dir, env, "--dev", "--listen", "127.0.0.1:0", "--database", "sqlite:crash.db", "--grace", crashGrace)
-	if err != nil {
-		c.Fatal(err)
-	}
-	c.Cleanup(func() {
-		p.kill()
-		if c.Failed() {
-			c.Logf("a server that was to die at %q said:\n%s", at, p.logs())
+// eachOf runs a test for each deployment and class, all in parallel.
+func eachOf(t *testing.T, test func(*testing.T, deployment, fireoncev1.EffectClass)) {
+	for _, d := range deployments {
+		for _, class := range classes {
+			t.Run(d.name+"/"+className(class), func(t *testing.T) {
+				t.Parallel()
+				test(t, d, class)
+			})
 		}
-	})
-	return p, dial(c, p.url)
+	}
 }
 
-func crashSubject(i int) string { return fmt.Sprintf("job-%d", i) }
+func subjectOf(i int) string { return fmt.Sprintf("job-%d", i) }
 
-// submit schedules every job, as a client that repeats what was not answered:
-// true if each call was answered OK.
-func (c *crash) submit(ctx context.Context, p *process, api *client.API) bool {
+// submit schedules every job, the servers in turn, as a client that repeats what
+// was not answered.
+func (c *crash) submit() {
 	c.Helper()
-	for i := range crashJobs {
-		subject := crashSubject(i)
-		resp, err := api.Jobs.ScheduleJob(ctx, hook(c.connection, subject, c.receiver.URL(subject), crashTimeout))
+	if c.connection == "" {
+		c.connection = c.connect(c.to.connection())
+	}
+	for i := range c.jobs {
+		subject := subjectOf(i)
+		resp, err := c.schedule(i, jobFor(c.to, c.connection, subject))
 		if err != nil {
-			<-p.done // only a dead server fails a call
-			return false
+			c.Fatalf("%s: %v", subject, err)
 		}
 		id := resp.GetJob().GetJobId()
 		if known := c.ids[subject]; known != "" && known != id {
@@ -105,181 +67,154 @@ func (c *crash) submit(ctx context.Context, p *process, api *client.API) bool {
 		}
 		c.ids[subject] = id
 	}
-	return true
 }
 
-// live runs one life of the server: until it dies, or everything is at rest. It
-// tells whether the server died by itself.
-func (c *crash) live(at string) (died bool) {
+// run has every job done by servers that die at the given places, one a life.
+func (c *crash) run(deaths ...string) {
 	c.Helper()
-	p, api := c.start(at)
-	defer p.kill()
-	if c.connection == "" {
-		c.connection = connect(c, api, c.keyed())
-	}
-	ctx, cancel := context.WithCancel(waiting(c))
-	defer cancel()
-	go func() { <-p.done; cancel() }()
-	if !c.submit(ctx, p, api) {
-		return true
-	}
-	if _, err := settle(ctx, c, api, crashJobs); err != nil {
-		select {
-		case <-p.done: // that ended the stream
-		case <-waiting(c).Done():
-			c.Fatalf("follow: %v", err)
-		}
-		return true
-	}
-	// The last job's end may be seen a moment before the kill that follows it.
-	select {
-	case <-p.done:
-		return true
-	case <-time.After(lastMoment):
-		return false
-	}
+	c.start(deaths...)
+	c.submit()
+	c.settle(c.jobs)
+	c.judge(deaths...)
 }
 
-// recover starts the server once more and judges how everything ended.
-func (c *crash) recover() {
+// judge ends the servers, and asks a fresh one how everything ended.
+func (c *crash) judge(deaths ...string) {
 	c.Helper()
-	p, api := c.start("")
-	if !c.submit(waiting(c), p, api) {
-		c.Fatal("the server died without a failpoint")
+	c.stop()
+	c.startFirst(1)
+	c.submit()
+	h := c.settle(c.jobs)
+	c.stop()
+	for i := range c.jobs {
+		judge(c.T, c.to, c.class, subjectOf(i), h.events[c.ids[subjectOf(i)]])
 	}
-	h, err := settle(waiting(c), c, api, crashJobs)
-	if err != nil {
-		c.Fatalf("follow: %v", err)
+	if n := len(h.events); n != c.jobs {
+		c.Errorf("%d jobs are stored, not %d", n, c.jobs)
 	}
-	if err := p.stop(); err != nil {
-		c.Errorf("stop: %v", err)
-	}
-	for i := range crashJobs {
-		subject := crashSubject(i)
-		c.judge(subject, h)
-	}
-	if n := len(h.events); n != crashJobs {
-		c.Errorf("%d jobs are stored, not %d", n, crashJobs)
+	for _, at := range deaths {
+		c.Logf("killed at %s: %d of %d servers", at, c.kills(at), len(c.slots))
 	}
 }
 
-func (c *crash) judge(subject string, h *history) {
-	c.Helper()
-	state := h.state(c.ids[subject])
-	effects, requests := c.receiver.Effects(subject), c.receiver.Requests(subject)
-	ok := effects == 1 && state == fireoncev1.JobState_JOB_STATE_SUCCEEDED
-	if !c.keyed() {
-		unknown := state == fireoncev1.JobState_JOB_STATE_NEEDS_RESOLUTION
-		ok = requests <= 1 && effects <= 1 && (unknown || ok)
-	}
-	if !ok {
-		c.Errorf("%s is %v with %d requests and %d effects", subject, state, requests, effects)
-		for _, e := range h.events[c.ids[subject]] {
-			c.Logf("  #%d %v → %v %v attempt %d: %s", e.GetSequence(), e.GetOldState(), e.GetNewState(), e.GetCause(),
-				e.GetAttempt().GetNumber(), e.GetDetail())
-		}
-	}
-}
-
-// firstLost loses the first answer for each subject.
-func firstLost(r receiver.Request) receiver.Answer {
-	if r.Number == 1 {
-		return receiver.Reset
-	}
-	return receiver.Reply
-}
-
-var crashClasses = []fireoncev1.EffectClass{
-	fireoncev1.EffectClass_EFFECT_CLASS_KEYED, fireoncev1.EffectClass_EFFECT_CLASS_OPAQUE,
-}
-
-// TestCrashAtEveryPlace kills the server at every persisted boundary, at the
-// first and at the third job that comes there.
+// TestCrashAtEveryPlace kills servers at every persisted boundary, at the first
+// and at the third job that comes there.
 func TestCrashAtEveryPlace(t *testing.T) {
+	t.Parallel()
 	if len(failpoint.All) == 0 {
 		t.Fatal("no places")
 	}
 	for _, place := range failpoint.All {
-		for _, class := range crashClasses {
-			for _, nth := range []int{1, 3} {
-				at := fmt.Sprintf("%s:%d", place, nth)
-				name := at + "/" + strings.TrimPrefix(class.String(), "EFFECT_CLASS_")
-				t.Run(name, func(t *testing.T) { crashAt(t, place, at, nth, class) })
+		for _, nth := range []int{1, 3} {
+			if place == failpoint.Swept && nth > 1 {
+				continue // one sweep takes all that is overdue
 			}
+			at := fmt.Sprintf("%s:%d", place, nth)
+			t.Run(at, func(t *testing.T) {
+				t.Parallel()
+				eachOf(t, func(t *testing.T, d deployment, class fireoncev1.EffectClass) { crashAt(t, place, at, d, class) })
+			})
 		}
 	}
 }
 
-func crashAt(t *testing.T, place, at string, nth int, class fireoncev1.EffectClass) {
-	plan := firstLost
+func crashAt(t *testing.T, place, at string, d deployment, class fireoncev1.EffectClass) {
+	var lost lose = firstLost
 	if class == fireoncev1.EffectClass_EFFECT_CLASS_OPAQUE && place != failpoint.LookTaken {
-		plan = nil // answers that are lost by the crash alone
+		lost = nil // answers that are lost by the crash alone
 	}
-	if place == failpoint.Swept && nth > 1 {
-		t.Skip("one sweep takes all that is overdue")
+	deaths := []string{at}
+	if place == failpoint.Swept {
+		deaths = []string{failpoint.Armed, at} // something is left to be swept
 	}
-	c := newCrash(t, class, plan)
-	if place == failpoint.Swept && !c.live(failpoint.Armed) {
-		t.Fatal("nothing was left to be swept")
+	c := newCrash(t, d, class, startTarget(t, class, lost))
+	c.run(deaths...)
+	if c.kills(at) == 0 {
+		t.Errorf("no server was killed at %s", at)
 	}
-	if !c.live(at) {
-		t.Errorf("the server was not killed at %s", at)
-	}
-	c.recover()
 }
 
-// TestCrashTwice kills the server again while it recovers from the first kill.
+// TestCrashTwice kills servers again while they recover from the first kill.
 func TestCrashTwice(t *testing.T) {
-	for _, places := range [][2]string{
+	t.Parallel()
+	for _, places := range [][]string{
 		{failpoint.Armed, failpoint.LookTaken}, {failpoint.Answered, failpoint.Armed},
 		{failpoint.Answered, failpoint.Answered}, {failpoint.Claimed, failpoint.Prepared},
 		{failpoint.Submitted, failpoint.Settled}, {failpoint.Armed, failpoint.Claimed},
 	} {
-		for _, class := range crashClasses {
-			name := places[0] + " " + places[1] + "/" + strings.TrimPrefix(class.String(), "EFFECT_CLASS_")
-			t.Run(name, func(t *testing.T) {
-				plan := firstLost
+		t.Run(strings.Join(places, " "), func(t *testing.T) {
+			t.Parallel()
+			eachOf(t, func(t *testing.T, d deployment, class fireoncev1.EffectClass) {
+				var lost lose = firstLost
 				if class == fireoncev1.EffectClass_EFFECT_CLASS_OPAQUE {
-					plan = nil
+					lost = nil
 				}
-				c := newCrash(t, class, plan)
-				for _, at := range places {
-					// Not every pair is met in every run: the second kill is a bonus.
-					t.Logf("killed at %s: %v", at, c.live(at))
+				c := newCrash(t, d, class, startTarget(t, class, lost))
+				c.run(places...) // not every pair is met in every run: the second kill is a bonus
+				if c.kills(places[0]) == 0 {
+					t.Errorf("no server was killed at %s", places[0])
 				}
-				c.recover()
 			})
-		}
+		})
 	}
 }
 
-// TestKilledInMidSend kills the server while the receiver has acted on a
-// request and not answered.
+// TestKilledInMidSend kills the server whose request the target has acted on and
+// not answered.
 func TestKilledInMidSend(t *testing.T) {
-	for _, class := range crashClasses {
-		t.Run(strings.TrimPrefix(class.String(), "EFFECT_CLASS_"), func(t *testing.T) {
-			underWay := make(chan struct{}, 1)
-			var once sync.Once
-			c := newCrash(t, class, func(r receiver.Request) receiver.Answer {
-				answer := receiver.Reply
-				once.Do(func() {
-					underWay <- struct{}{}
-					answer = receiver.Silence
-				})
-				return answer
+	t.Parallel()
+	eachOf(t, func(t *testing.T, d deployment, class fireoncev1.EffectClass) {
+		underWay := make(chan string, 1)
+		var once sync.Once
+		silent := func(subject string) (is bool) {
+			once.Do(func() {
+				underWay <- subject
+				is = true
 			})
-			p, api := c.start("")
-			c.connection = connect(c, api, c.keyed())
-			if !c.submit(waiting(c), p, api) {
-				t.Fatal("the server died by itself")
-			}
-			select {
-			case <-underWay:
-			case <-waiting(c).Done():
-				t.Fatal("no request came")
-			}
-			p.kill()
-			c.recover()
-		})
-	}
+			return is
+		}
+		var to target
+		if class == fireoncev1.EffectClass_EFFECT_CLASS_OBSERVABLE {
+			to = startPosts(t, feedtest.Options{Plan: func(r feedtest.Request) feedtest.Answer {
+				if r.Method == "POST" && silent(r.Text) {
+					return feedtest.Silence
+				}
+				return feedtest.Reply
+			}})
+		} else {
+			to = startHooks(t, class == fireoncev1.EffectClass_EFFECT_CLASS_KEYED, func(r receiver.Request) receiver.Answer {
+				if silent(r.Subject) {
+					return receiver.Silence
+				}
+				return receiver.Reply
+			})
+		}
+		c := newCrash(t, d, class, to)
+		c.start()
+		c.submit()
+		var subject string
+		select {
+		case subject = <-underWay:
+		case <-waiting(t).Done():
+			t.Fatal("no request came")
+		}
+		c.byWorker(c.sender(subject)).kill()
+		if d.servers == 1 {
+			c.start()
+		}
+		c.settle(c.jobs)
+		c.judge()
+	})
+}
+
+// sender names the worker that a subject's request is from.
+func (c *crash) sender(subject string) (worker string) {
+	c.Helper()
+	c.read(func(_ *history, e *fireoncev1.JobChanged) bool {
+		if e.GetJobId() == c.ids[subject] && e.GetNewState() == fireoncev1.JobState_JOB_STATE_SENDING {
+			worker = e.GetActor()
+		}
+		return worker != ""
+	})
+	return worker
 }

@@ -203,19 +203,24 @@ func (h *history) state(id string) fireoncev1.JobState {
 	return events[len(events)-1].GetNewState()
 }
 
+// resting counts the jobs that are at rest.
+func (h *history) resting() int {
+	n := 0
+	for id := range h.events {
+		if atRest(h.state(id)) {
+			n++
+		}
+	}
+	return n
+}
+
 // settle reads the log from its beginning until every one of n jobs is at rest.
 func settle(ctx context.Context, tb testing.TB, api *client.API, n int) (*history, error) {
 	tb.Helper()
 	h := &history{tb: tb, events: make(map[string][]*fireoncev1.JobChanged)}
 	err := follow.Events(ctx, api.Jobs, follow.Options{Beginning: true}, func(e *fireoncev1.JobEvent) error {
 		h.note(e.GetJobChanged())
-		resting := 0
-		for id := range h.events {
-			if atRest(h.state(id)) {
-				resting++
-			}
-		}
-		if resting == n {
+		if h.resting() == n {
 			return follow.ErrStop
 		}
 		return nil

@@ -1,0 +1,397 @@
+//go:build failpoints
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	rpc "connectrpc.com/connect"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/pgtest"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/follow"
+)
+
+// Rules of the tests with several processes: servers are the real binary on a
+// real database; the judge is a platform in the test's process, which counts
+// what took effect; nothing sleeps, every wait reads the event log, a process's
+// end, or a platform.
+
+// What the servers of a fleet run with: as short as it can be while a machine
+// under load still keeps it.
+const (
+	fleetGrace = 2 * time.Second
+	fleetLease = 3 * time.Second
+	// clientPause is a client's pause before it repeats a call that no server took.
+	clientPause = 50 * time.Millisecond
+)
+
+// deployment is a database with as many servers as it takes.
+type deployment struct {
+	name    string
+	servers int
+}
+
+var deployments = []deployment{{"sqlite", 1}, {"postgres", 3}}
+
+// crashBinary builds the server with failpoints, once.
+var crashBinary = sync.OnceValues(func() (string, error) {
+	binary := filepath.Join(suiteDir, "fireonce-crash")
+	out, err := exec.Command("go", "build", "-tags", "failpoints", "-o", binary, ".").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("build: %w\n%s", err, out)
+	}
+	return binary, nil
+})
+
+// fleet is the servers on one database. A server that dies by itself is
+// started again only if it has another death before it, or was the last.
+type fleet struct {
+	*testing.T
+	dir, binary string
+	args        []string
+
+	mu      sync.Mutex
+	slots   []*slot
+	changed chan struct{} // closed and made anew when a server comes or goes
+	resting bool          // nothing is started again
+	killed  map[string]int
+	busy    sync.WaitGroup
+}
+
+// slot is the place of one server.
+type slot struct {
+	deaths  []string // the failpoints of its next lives
+	process *process // nil: none runs
+	api     *client.API
+}
+
+// newFleet makes the servers' database; url "": one of the test's own.
+func newFleet(t *testing.T, d deployment, url string, args ...string) *fleet {
+	t.Helper()
+	binary, err := crashBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fleet{T: t, dir: t.TempDir(), binary: binary, changed: make(chan struct{}), killed: make(map[string]int)}
+	switch {
+	case url != "":
+	case d.name == "sqlite":
+		url = "sqlite:fleet.db"
+	default:
+		url = pgtest.New(t)
+	}
+	f.args = append([]string{
+		"--dev", "--listen", "127.0.0.1:0", "--key-file", "fleet.key", "--database", url,
+		"--grace", fleetGrace.String(), "--lease", fleetLease.String(),
+	}, args...)
+	for range d.servers {
+		f.slots = append(f.slots, new(slot))
+	}
+	t.Cleanup(f.kill)
+	return f
+}
+
+// start runs every server that does not run. Each has the same deaths before
+// it: one failpoint a life.
+func (f *fleet) start(deaths ...string) {
+	f.Helper()
+	f.startFirst(len(f.slots), deaths...)
+}
+
+// startFirst runs the first n servers.
+func (f *fleet) startFirst(n int, deaths ...string) {
+	f.Helper()
+	f.rest(false)
+	var starting sync.WaitGroup
+	errs := make([]error, n)
+	for i, s := range f.slots[:n] {
+		if f.at(i) == nil {
+			f.mu.Lock()
+			s.deaths = deaths
+			f.mu.Unlock()
+			starting.Go(func() { errs[i] = f.live(s) })
+		}
+	}
+	starting.Wait()
+	if err := errors.Join(errs...); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// live starts one server's next life.
+func (f *fleet) live(s *slot) error {
+	f.mu.Lock()
+	death := ""
+	if len(s.deaths) > 0 {
+		death, s.deaths = s.deaths[0], s.deaths[1:]
+	}
+	f.mu.Unlock()
+	p, err := startProcess(f.binary, f.dir, append(os.Environ(), "FIREONCE_FAILPOINT="+death), f.args...)
+	if err != nil {
+		return err
+	}
+	api, err := client.Dial(p.url, "")
+	if err != nil {
+		p.kill()
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.resting {
+		p.kill()
+		return nil
+	}
+	s.process, s.api = p, api
+	f.signal()
+	f.busy.Go(func() { f.bury(s, p, death) })
+	return nil
+}
+
+// bury waits for a server's end and starts its next life, if it has one.
+func (f *fleet) bury(s *slot, p *process, death string) {
+	<-p.done
+	f.mu.Lock()
+	s.process = nil
+	f.signal()
+	again := !f.resting && (len(s.deaths) > 0 || f.running() == 0)
+	byItself := death != "" && killed(p.err)
+	if byItself {
+		f.killed[death]++
+	}
+	f.mu.Unlock()
+	if f.Failed() {
+		f.Logf("a server (dies at %q: %v) said:\n%s", death, byItself, p.logs())
+	}
+	if byItself && again {
+		if err := f.live(s); err != nil {
+			f.Error(err)
+		}
+	}
+}
+
+// killed tells whether a process ended by SIGKILL.
+func killed(err error) bool {
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		return false
+	}
+	status, ok := exit.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
+}
+
+// signal says that a server came or went; the caller holds mu.
+func (f *fleet) signal() {
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// running counts the servers that run; the caller holds mu.
+func (f *fleet) running() int {
+	n := 0
+	for _, s := range f.slots {
+		if s.process != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// at gives the server in a place; nil: none runs there.
+func (f *fleet) at(i int) *process {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.slots[i].process
+}
+
+// from gives a server that runs, from place i on, and waits for one.
+func (f *fleet) from(ctx context.Context, i int) (*process, *client.API, error) {
+	for {
+		f.mu.Lock()
+		changed := f.changed
+		for j := range f.slots {
+			if s := f.slots[(i+j)%len(f.slots)]; s.process != nil {
+				f.mu.Unlock()
+				return s.process, s.api, nil
+			}
+		}
+		f.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		}
+	}
+}
+
+// byWorker gives the server that an event's actor or an attempt's worker names.
+func (f *fleet) byWorker(worker string) *process {
+	f.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, s := range f.slots {
+		if s.process != nil && strings.HasSuffix(worker, fmt.Sprintf("/%d", s.process.cmd.Process.Pid)) {
+			return s.process
+		}
+	}
+	f.Fatalf("no server is %q", worker)
+	return nil
+}
+
+// final tells whether repeating a call is of no use.
+func final(err error) bool {
+	switch rpc.CodeOf(err) {
+	case rpc.CodeUnavailable, rpc.CodeUnknown, rpc.CodeInternal, rpc.CodeDeadlineExceeded, rpc.CodeAborted,
+		rpc.CodeCanceled:
+		return false
+	default:
+		return true
+	}
+}
+
+// call does what a client does: the server of place i first, then the others,
+// until one answers.
+func (f *fleet) call(ctx context.Context, i int, do func(context.Context, *client.API) error) error {
+	for {
+		_, api, err := f.from(ctx, i)
+		if err != nil {
+			return err
+		}
+		err = do(ctx, api)
+		if err == nil || final(err) {
+			return err
+		}
+		i++
+		select {
+		case <-time.After(clientPause):
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		}
+	}
+}
+
+// connect makes a connection.
+func (f *fleet) connect(c *fireoncev1.Connection) string {
+	f.Helper()
+	var id string
+	if err := f.call(waiting(f), 0, func(ctx context.Context, api *client.API) error {
+		resp, err := api.Connections.CreateConnection(ctx, &fireoncev1.CreateConnectionRequest{
+			IdempotencyKey: "test-" + c.GetConnector(), Connection: c,
+		})
+		id = resp.GetConnection().GetConnectionId()
+		return err
+	}); err != nil {
+		f.Fatal(err)
+	}
+	return id
+}
+
+// schedule submits one job at the server of place i, and goes on elsewhere.
+func (f *fleet) schedule(i int, req *fireoncev1.ScheduleJobRequest) (*fireoncev1.ScheduleJobResponse, error) {
+	var resp *fireoncev1.ScheduleJobResponse
+	err := f.call(waiting(f), i, func(ctx context.Context, api *client.API) (err error) {
+		resp, err = api.Jobs.ScheduleJob(ctx, req)
+		return err
+	})
+	return resp, err
+}
+
+// read reads the log from its beginning until enough says so; when its server
+// dies, from the beginning at another.
+func (f *fleet) read(enough func(*history, *fireoncev1.JobChanged) bool) *history {
+	f.Helper()
+	whole := waiting(f)
+	for {
+		p, api, err := f.from(whole, 0)
+		if err != nil {
+			f.Fatalf("no server runs: %v", err)
+		}
+		ctx, cancel := context.WithCancel(whole)
+		go func() {
+			select {
+			case <-p.done:
+			case <-ctx.Done():
+			}
+			cancel()
+		}()
+		h := &history{tb: f, events: make(map[string][]*fireoncev1.JobChanged)}
+		err = follow.Events(ctx, api.Jobs, follow.Options{Beginning: true}, func(e *fireoncev1.JobEvent) error {
+			h.note(e.GetJobChanged())
+			if enough(h, e.GetJobChanged()) {
+				return follow.ErrStop
+			}
+			return nil
+		})
+		ended := ctx.Err() != nil // its server died
+		cancel()
+		switch {
+		case err == nil:
+			return h
+		case whole.Err() != nil:
+			f.Fatalf("%d of %d jobs are at rest; follow: %v", h.resting(), len(h.events), err)
+		case !ended && final(err):
+			f.Fatalf("follow: %v", err)
+		}
+	}
+}
+
+// settle reads the log until n jobs are at rest.
+func (f *fleet) settle(n int) *history {
+	f.Helper()
+	return f.read(func(h *history, _ *fireoncev1.JobChanged) bool { return h.resting() == n })
+}
+
+func (f *fleet) rest(is bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.resting = is
+}
+
+// stop ends every server in order. One that dies on its way is no surprise to a
+// fleet whose servers are to die.
+func (f *fleet) stop() {
+	f.Helper()
+	f.rest(true)
+	var stopping sync.WaitGroup
+	for i := range f.slots {
+		if p := f.at(i); p != nil {
+			stopping.Go(func() {
+				if err := p.stop(); err != nil && !killed(p.err) {
+					f.Errorf("stop: %v\n%s", err, p.logs())
+				}
+			})
+		}
+	}
+	stopping.Wait()
+	f.busy.Wait()
+}
+
+// kill ends whatever still runs.
+func (f *fleet) kill() {
+	f.rest(true)
+	for i := range f.slots {
+		if p := f.at(i); p != nil {
+			p.kill()
+		}
+	}
+	f.busy.Wait()
+}
+
+// kills counts the servers that died at a failpoint.
+func (f *fleet) kills(at string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.killed[at]
+}
