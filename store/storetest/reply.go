@@ -196,6 +196,9 @@ func replyMany(f *fixture) {
 		f.submit(replying(a.ID), on(other)).ID, f.submit(replying(a.ID), on(other)).ID,
 	}
 	f.apply(f.submit(replying(a.ID)), job.CancelAsked{})
+	next, err := f.s.NextDue(f.ctx, time.Hour)
+	f.ok(err)
+	f.is(next, fence, "next due: the predecessor's fence, and nothing of those that wait")
 	f.apply(a, succeeded(a, "x"))
 	f.claimed(want...)
 	f.clock.advance(time.Hour)
