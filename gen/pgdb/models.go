@@ -36,9 +36,60 @@ type Attempt struct {
 	Frozen            []byte
 }
 
+type Connection struct {
+	ID                    pgtype.UUID
+	Project               string
+	Connector             string
+	DisplayName           string
+	Settings              []byte
+	Class                 int16
+	KeyWindow             int64
+	AccountIdentity       string
+	MaxInFlight           int64
+	MaxPerMinute          int64
+	PausedAt              *time.Time
+	PausedReason          string
+	CredentialVersion     int64
+	CredentialFingerprint string
+	CredentialExpiresAt   *time.Time
+	IdemKey               string
+	Fingerprint           []byte
+	Version               int64
+	CreatedAt             time.Time
+	UpdatedAt             time.Time
+	DeletedAt             *time.Time
+}
+
 type ConnectionClaim struct {
 	ConnectionID pgtype.UUID
 	BucketAt     int64
+}
+
+type ConnectionCredential struct {
+	ConnectionID pgtype.UUID
+	Version      int64
+	KeyID        string
+	Data         []byte
+	Fingerprint  string
+	ExpiresAt    *time.Time
+	CreatedAt    time.Time
+}
+
+type Event struct {
+	Position     int64
+	Project      string
+	JobID        pgtype.UUID
+	ConnectionID pgtype.UUID
+	ScheduleID   pgtype.UUID
+	Sequence     int64
+	FromState    int16
+	ToState      int16
+	Cause        int16
+	Attempt      int64
+	Actor        string
+	Reason       string
+	Detail       string
+	At           time.Time
 }
 
 type JobState struct {
@@ -86,4 +137,17 @@ type Meta struct {
 	Incarnation int64
 	XidOffset   int64
 	EventsFrom  int64
+}
+
+type Observation struct {
+	ID          int64
+	JobID       pgtype.UUID
+	Attempt     int64
+	Verdict     int16
+	ExternalID  string
+	ExternalUrl string
+	Handle      string
+	Detail      string
+	BegunAt     *time.Time
+	EndedAt     *time.Time
 }

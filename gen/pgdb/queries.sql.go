@@ -12,6 +12,416 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
+const bindKeys = `-- name: BindKeys :many
+INSERT INTO job_keys (project, idem_key, job_id)
+SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::uuid[])
+ON CONFLICT (project, idem_key) DO NOTHING
+RETURNING job_id
+`
+
+type BindKeysParams struct {
+	Projects []string
+	IdemKeys []string
+	Jobs     []pgtype.UUID
+}
+
+// Waits for whoever is binding one of these keys. The caller sorts them, so that
+// two batches never wait for each other.
+func (q *Queries) BindKeys(ctx context.Context, arg BindKeysParams) ([]pgtype.UUID, error) {
+	rows, err := q.db.Query(ctx, bindKeys, arg.Projects, arg.IdemKeys, arg.Jobs)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []pgtype.UUID
+	for rows.Next() {
+		var job_id pgtype.UUID
+		if err := rows.Scan(&job_id); err != nil {
+			return nil, err
+		}
+		items = append(items, job_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const connectionByKey = `-- name: ConnectionByKey :one
+SELECT id FROM connections WHERE project = $1 AND idem_key = $2 AND idem_key <> ''
+`
+
+type ConnectionByKeyParams struct {
+	Project string
+	IdemKey string
+}
+
+func (q *Queries) ConnectionByKey(ctx context.Context, arg ConnectionByKeyParams) (pgtype.UUID, error) {
+	row := q.db.QueryRow(ctx, connectionByKey, arg.Project, arg.IdemKey)
+	var id pgtype.UUID
+	err := row.Scan(&id)
+	return id, err
+}
+
+const connectionPlace = `-- name: ConnectionPlace :one
+SELECT created_at FROM connections WHERE id = $1
+`
+
+func (q *Queries) ConnectionPlace(ctx context.Context, id pgtype.UUID) (time.Time, error) {
+	row := q.db.QueryRow(ctx, connectionPlace, id)
+	var created_at time.Time
+	err := row.Scan(&created_at)
+	return created_at, err
+}
+
+const connections = `-- name: Connections :many
+
+SELECT
+    clock_timestamp()::timestamptz AS now, c.id, c.project, c.connector, c.display_name, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at,
+    coalesce(h.auth_hold_at, 'epoch')::timestamptz AS auth_hold_at,
+    coalesce(h.auth_hold_reason, '')::text AS auth_hold_reason,
+    coalesce(h.limited_until, 'epoch')::timestamptz AS limited_until
+FROM connections AS c
+LEFT JOIN LATERAL (
+    SELECT
+        min(r.auth_hold_at) AS auth_hold_at,
+        (array_agg(r.auth_hold_reason ORDER BY r.auth_hold_at) FILTER (WHERE r.auth_hold_at IS NOT NULL))[1] AS auth_hold_reason,
+        max(r.rate_limited_until) AS limited_until
+    FROM connection_ready AS r
+    WHERE r.connection_id = c.id AND (r.auth_hold_at IS NOT NULL OR r.rate_limited_until > 'epoch')
+) AS h ON true
+WHERE c.id = ANY ($1::uuid[])
+`
+
+type ConnectionsRow struct {
+	Now            time.Time
+	Connection     Connection
+	AuthHoldAt     time.Time
+	AuthHoldReason string
+	LimitedUntil   time.Time
+}
+
+// connections
+// With the holds on their hold keys: the oldest refused credential, the longest
+// rate limit.
+func (q *Queries) Connections(ctx context.Context, ids []pgtype.UUID) ([]ConnectionsRow, error) {
+	rows, err := q.db.Query(ctx, connections, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ConnectionsRow
+	for rows.Next() {
+		var i ConnectionsRow
+		if err := rows.Scan(
+			&i.Now,
+			&i.Connection.ID,
+			&i.Connection.Project,
+			&i.Connection.Connector,
+			&i.Connection.DisplayName,
+			&i.Connection.Settings,
+			&i.Connection.Class,
+			&i.Connection.KeyWindow,
+			&i.Connection.AccountIdentity,
+			&i.Connection.MaxInFlight,
+			&i.Connection.MaxPerMinute,
+			&i.Connection.PausedAt,
+			&i.Connection.PausedReason,
+			&i.Connection.CredentialVersion,
+			&i.Connection.CredentialFingerprint,
+			&i.Connection.CredentialExpiresAt,
+			&i.Connection.IdemKey,
+			&i.Connection.Fingerprint,
+			&i.Connection.Version,
+			&i.Connection.CreatedAt,
+			&i.Connection.UpdatedAt,
+			&i.Connection.DeletedAt,
+			&i.AuthHoldAt,
+			&i.AuthHoldReason,
+			&i.LimitedUntil,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const countAlive = `-- name: CountAlive :many
+
+SELECT state, count(*) AS jobs FROM job_state
+WHERE project = $1 AND state BETWEEN 1 AND 7
+    AND ($2::uuid IS NULL OR connection_id = $2)
+GROUP BY state
+`
+
+type CountAliveParams struct {
+	Project    string
+	Connection pgtype.UUID
+}
+
+type CountAliveRow struct {
+	State int16
+	Jobs  int64
+}
+
+// statistics; a connection of NULL is every one
+func (q *Queries) CountAlive(ctx context.Context, arg CountAliveParams) ([]CountAliveRow, error) {
+	rows, err := q.db.Query(ctx, countAlive, arg.Project, arg.Connection)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CountAliveRow
+	for rows.Next() {
+		var i CountAliveRow
+		if err := rows.Scan(&i.State, &i.Jobs); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const countEnded = `-- name: CountEnded :many
+SELECT state, count(*) AS jobs FROM job_state
+WHERE project = $1 AND ended_at >= $2
+    AND ($3::uuid IS NULL OR connection_id = $3)
+GROUP BY state
+`
+
+type CountEndedParams struct {
+	Project    string
+	Since      *time.Time
+	Connection pgtype.UUID
+}
+
+type CountEndedRow struct {
+	State int16
+	Jobs  int64
+}
+
+func (q *Queries) CountEnded(ctx context.Context, arg CountEndedParams) ([]CountEndedRow, error) {
+	rows, err := q.db.Query(ctx, countEnded, arg.Project, arg.Since, arg.Connection)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CountEndedRow
+	for rows.Next() {
+		var i CountEndedRow
+		if err := rows.Scan(&i.State, &i.Jobs); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const countRecovered = `-- name: CountRecovered :one
+SELECT count(*) FROM effects AS e JOIN job_state AS s ON s.job_id = e.job_id
+WHERE e.proof IN (2, 3) AND e.at >= $1 AND s.project = $2
+    AND ($3::uuid IS NULL OR s.connection_id = $3)
+`
+
+type CountRecoveredParams struct {
+	Since      time.Time
+	Project    string
+	Connection pgtype.UUID
+}
+
+func (q *Queries) CountRecovered(ctx context.Context, arg CountRecoveredParams) (int64, error) {
+	row := q.db.QueryRow(ctx, countRecovered, arg.Since, arg.Project, arg.Connection)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
+const credentialKeys = `-- name: CredentialKeys :many
+WITH RECURSIVE k AS (
+    (SELECT key_id FROM connection_credentials ORDER BY key_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT c.key_id FROM connection_credentials AS c WHERE c.key_id > k.key_id ORDER BY c.key_id LIMIT 1)
+    FROM k WHERE k.key_id IS NOT NULL
+)
+SELECT key_id::text AS key_id FROM k WHERE key_id IS NOT NULL
+`
+
+// From key to key, each by the index: their number is small, that of the
+// credentials is not.
+func (q *Queries) CredentialKeys(ctx context.Context) ([]string, error) {
+	rows, err := q.db.Query(ctx, credentialKeys)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var key_id string
+		if err := rows.Scan(&key_id); err != nil {
+			return nil, err
+		}
+		items = append(items, key_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const doubtfulIDs = `-- name: DoubtfulIDs :many
+SELECT job_id FROM job_state
+WHERE state IN (1, 2, 6) AND start_deadline > $1 AND (state = 2 OR next_at <= $2)
+ORDER BY start_deadline LIMIT $3
+`
+
+type DoubtfulIDsParams struct {
+	Since   time.Time
+	Now     *time.Time
+	MaxRows int32
+}
+
+func (q *Queries) DoubtfulIDs(ctx context.Context, arg DoubtfulIDsParams) ([]pgtype.UUID, error) {
+	rows, err := q.db.Query(ctx, doubtfulIDs, arg.Since, arg.Now, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []pgtype.UUID
+	for rows.Next() {
+		var job_id pgtype.UUID
+		if err := rows.Scan(&job_id); err != nil {
+			return nil, err
+		}
+		items = append(items, job_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const eventsAfter = `-- name: EventsAfter :many
+
+WITH log AS MATERIALIZED (
+    SELECT position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state, cause, attempt, actor, reason, detail, at FROM events AS e WHERE e.position > $1 AND e.position <= event_horizon()
+    ORDER BY e.position LIMIT $2
+),
+wanted AS MATERIALIZED (
+    SELECT position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state, cause, attempt, actor, reason, detail, at FROM log AS l
+    WHERE ($3::text = '' OR l.project = $3)
+        AND (cardinality($4::uuid[]) = 0 OR l.job_id = ANY ($4))
+        AND (cardinality($5::uuid[]) = 0 OR l.connection_id = ANY ($5))
+        AND ($6::uuid IS NULL OR l.schedule_id = $6)
+    ORDER BY l.position LIMIT $7
+)
+SELECT
+    m.incarnation, m.events_from,
+    coalesce((SELECT max(e.position) FROM events AS e WHERE e.position <= event_horizon()), 0)::bigint AS last,
+    (SELECT count(*) FROM log)::bigint AS scanned,
+    coalesce((SELECT max(l.position) FROM log AS l), 0)::bigint AS scanned_to,
+    coalesce(w.position, 0)::bigint AS position, coalesce(w.project, '')::text AS project, w.job_id, w.connection_id,
+    w.schedule_id, coalesce(w.sequence, 0)::bigint AS sequence, coalesce(w.from_state, 0)::smallint AS from_state,
+    coalesce(w.to_state, 0)::smallint AS to_state, coalesce(w.cause, 0)::smallint AS cause,
+    coalesce(w.attempt, 0)::bigint AS attempt, coalesce(w.actor, '')::text AS actor,
+    coalesce(w.reason, '')::text AS reason, coalesce(w.detail, '')::text AS detail,
+    coalesce(w.at, 'epoch')::timestamptz AS at
+FROM meta AS m LEFT JOIN wanted AS w ON true
+WHERE m.id = 1 ORDER BY w.position
+`
+
+type EventsAfterParams struct {
+	After       int64
+	Scan        int32
+	Project     string
+	Jobs        []pgtype.UUID
+	Connections []pgtype.UUID
+	Schedule    pgtype.UUID
+	MaxRows     int32
+}
+
+type EventsAfterRow struct {
+	Incarnation  int64
+	EventsFrom   int64
+	Last         int64
+	Scanned      int64
+	ScannedTo    int64
+	Position     int64
+	Project      string
+	JobID        pgtype.UUID
+	ConnectionID pgtype.UUID
+	ScheduleID   pgtype.UUID
+	Sequence     int64
+	FromState    int16
+	ToState      int16
+	Cause        int16
+	Attempt      int64
+	Actor        string
+	Reason       string
+	Detail       string
+	At           time.Time
+}
+
+// events
+// The log's end, and what passes the filter of the @scan events after a
+// position. It has at least one row, whose event is missing when nothing passes.
+func (q *Queries) EventsAfter(ctx context.Context, arg EventsAfterParams) ([]EventsAfterRow, error) {
+	rows, err := q.db.Query(ctx, eventsAfter,
+		arg.After,
+		arg.Scan,
+		arg.Project,
+		arg.Jobs,
+		arg.Connections,
+		arg.Schedule,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []EventsAfterRow
+	for rows.Next() {
+		var i EventsAfterRow
+		if err := rows.Scan(
+			&i.Incarnation,
+			&i.EventsFrom,
+			&i.Last,
+			&i.Scanned,
+			&i.ScannedTo,
+			&i.Position,
+			&i.Project,
+			&i.JobID,
+			&i.ConnectionID,
+			&i.ScheduleID,
+			&i.Sequence,
+			&i.FromState,
+			&i.ToState,
+			&i.Cause,
+			&i.Attempt,
+			&i.Actor,
+			&i.Reason,
+			&i.Detail,
+			&i.At,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const getMeta = `-- name: GetMeta :one
 
 SELECT id, store_id, created_at, system_id, timeline, database_oid, relation_oid, quarantined, incarnation, xid_offset, events_from FROM meta WHERE id = 1
@@ -37,8 +447,106 @@ func (q *Queries) GetMeta(ctx context.Context) (Meta, error) {
 	return i, err
 }
 
-const insertEvents = `-- name: InsertEvents :exec
+const insertClaimRow = `-- name: InsertClaimRow :exec
+INSERT INTO connection_claims (connection_id) VALUES ($1)
+`
 
+func (q *Queries) InsertClaimRow(ctx context.Context, connectionID pgtype.UUID) error {
+	_, err := q.db.Exec(ctx, insertClaimRow, connectionID)
+	return err
+}
+
+const insertConnection = `-- name: InsertConnection :execrows
+INSERT INTO connections (
+    id, project, connector, display_name, settings, class, key_window, account_identity,
+    max_in_flight, max_per_minute, paused_at, paused_reason, credential_version,
+    credential_fingerprint, credential_expires_at, idem_key, fingerprint, version,
+    created_at, updated_at
+) VALUES (
+    $1, $2, $3, $4, $5, $6, $7, $8,
+    $9, $10, $11, $12, $13,
+    $14, $15, $16, $17, 1, $18, $18
+)
+ON CONFLICT (project, idem_key) WHERE idem_key <> '' DO NOTHING
+`
+
+type InsertConnectionParams struct {
+	ID                    pgtype.UUID
+	Project               string
+	Connector             string
+	DisplayName           string
+	Settings              []byte
+	Class                 int16
+	KeyWindow             int64
+	AccountIdentity       string
+	MaxInFlight           int64
+	MaxPerMinute          int64
+	PausedAt              *time.Time
+	PausedReason          string
+	CredentialVersion     int64
+	CredentialFingerprint string
+	CredentialExpiresAt   *time.Time
+	IdemKey               string
+	Fingerprint           []byte
+	Now                   time.Time
+}
+
+func (q *Queries) InsertConnection(ctx context.Context, arg InsertConnectionParams) (int64, error) {
+	result, err := q.db.Exec(ctx, insertConnection,
+		arg.ID,
+		arg.Project,
+		arg.Connector,
+		arg.DisplayName,
+		arg.Settings,
+		arg.Class,
+		arg.KeyWindow,
+		arg.AccountIdentity,
+		arg.MaxInFlight,
+		arg.MaxPerMinute,
+		arg.PausedAt,
+		arg.PausedReason,
+		arg.CredentialVersion,
+		arg.CredentialFingerprint,
+		arg.CredentialExpiresAt,
+		arg.IdemKey,
+		arg.Fingerprint,
+		arg.Now,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const insertCredential = `-- name: InsertCredential :exec
+INSERT INTO connection_credentials (connection_id, version, key_id, data, fingerprint, expires_at, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
+`
+
+type InsertCredentialParams struct {
+	ConnectionID pgtype.UUID
+	Version      int64
+	KeyID        string
+	Data         []byte
+	Fingerprint  string
+	ExpiresAt    *time.Time
+	CreatedAt    time.Time
+}
+
+func (q *Queries) InsertCredential(ctx context.Context, arg InsertCredentialParams) error {
+	_, err := q.db.Exec(ctx, insertCredential,
+		arg.ConnectionID,
+		arg.Version,
+		arg.KeyID,
+		arg.Data,
+		arg.Fingerprint,
+		arg.ExpiresAt,
+		arg.CreatedAt,
+	)
+	return err
+}
+
+const insertEvents = `-- name: InsertEvents :exec
 INSERT INTO events (
     position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state,
     cause, attempt, actor, reason, detail, at
@@ -68,7 +576,6 @@ type InsertEventsParams struct {
 	Ats         []time.Time
 }
 
-// events
 func (q *Queries) InsertEvents(ctx context.Context, arg InsertEventsParams) error {
 	_, err := q.db.Exec(ctx, insertEvents,
 		arg.Positions,
@@ -87,6 +594,547 @@ func (q *Queries) InsertEvents(ctx context.Context, arg InsertEventsParams) erro
 		arg.Ats,
 	)
 	return err
+}
+
+const insertJobs = `-- name: InsertJobs :exec
+WITH u AS (
+    SELECT
+        unnest($2::uuid[]) AS id, unnest($3::text[]) AS project, unnest($4::text[]) AS idem_key,
+        unnest($5::uuid[]) AS connection_id, unnest($6::text[]) AS payload_kind,
+        unnest($7::bigint[]) AS start_window, unnest($8::bigint[]) AS max_attempts,
+        unnest($9::bigint[]) AS min_backoff, unnest($10::bigint[]) AS max_backoff,
+        unnest($11::bigint[]) AS attempt_timeout, unnest($12::smallint[]) AS policy,
+        unnest($13::text[])::jsonb AS labels, unnest($14::text[]) AS time_zone,
+        unnest($15::uuid[]) AS reply_to, unnest($16::uuid[]) AS schedule_id,
+        unnest($17::bytea[]) AS fingerprint, unnest($18::bytea[]) AS payload,
+        unnest($19::text[]) AS hold_key, unnest($20::bigint[]) AS position,
+        unnest($21::timestamptz[]) AS scheduled_for,
+        unnest($22::timestamptz[]) AS start_deadline,
+        unnest($23::smallint[]) AS class, unnest($24::uuid[]) AS waits_for
+),
+new_jobs AS (
+    INSERT INTO jobs (
+        id, project, idem_key, connection_id, payload_kind, start_window, max_attempts, min_backoff,
+        max_backoff, attempt_timeout, policy, labels, time_zone, reply_to, schedule_id, fingerprint,
+        created_at, payload
+    )
+    SELECT
+        id, project, idem_key, connection_id, payload_kind, start_window, max_attempts, min_backoff,
+        max_backoff, attempt_timeout, policy, labels, time_zone, reply_to, schedule_id, fingerprint,
+        $1::timestamptz, payload
+    FROM u
+)
+INSERT INTO job_state (
+    job_id, project, connection_id, hold_key, state, version, position,
+    scheduled_for, start_deadline, next_at, class, waits_for, updated_at
+)
+SELECT
+    id, project, connection_id, hold_key, 1, 1, position,
+    scheduled_for, start_deadline, scheduled_for, class, waits_for, $1::timestamptz
+FROM u
+`
+
+type InsertJobsParams struct {
+	Now             time.Time
+	Ids             []pgtype.UUID
+	Projects        []string
+	IdemKeys        []string
+	Connections     []pgtype.UUID
+	PayloadKinds    []string
+	StartWindows    []int64
+	MaxAttempts     []int64
+	MinBackoffs     []int64
+	MaxBackoffs     []int64
+	AttemptTimeouts []int64
+	Policies        []int16
+	Labels          []string
+	TimeZones       []string
+	ReplyTos        []pgtype.UUID
+	Schedules       []pgtype.UUID
+	Fingerprints    [][]byte
+	Payloads        [][]byte
+	HoldKeys        []string
+	Positions       []int64
+	ScheduledFors   []time.Time
+	StartDeadlines  []time.Time
+	Classes         []int16
+	WaitsFors       []pgtype.UUID
+}
+
+func (q *Queries) InsertJobs(ctx context.Context, arg InsertJobsParams) error {
+	_, err := q.db.Exec(ctx, insertJobs,
+		arg.Now,
+		arg.Ids,
+		arg.Projects,
+		arg.IdemKeys,
+		arg.Connections,
+		arg.PayloadKinds,
+		arg.StartWindows,
+		arg.MaxAttempts,
+		arg.MinBackoffs,
+		arg.MaxBackoffs,
+		arg.AttemptTimeouts,
+		arg.Policies,
+		arg.Labels,
+		arg.TimeZones,
+		arg.ReplyTos,
+		arg.Schedules,
+		arg.Fingerprints,
+		arg.Payloads,
+		arg.HoldKeys,
+		arg.Positions,
+		arg.ScheduledFors,
+		arg.StartDeadlines,
+		arg.Classes,
+		arg.WaitsFors,
+	)
+	return err
+}
+
+const jobEventsAfter = `-- name: JobEventsAfter :many
+SELECT position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state, cause, attempt, actor, reason, detail, at FROM events WHERE job_id = $1 AND sequence > $2 ORDER BY sequence LIMIT $3
+`
+
+type JobEventsAfterParams struct {
+	JobID   pgtype.UUID
+	After   int64
+	MaxRows int32
+}
+
+func (q *Queries) JobEventsAfter(ctx context.Context, arg JobEventsAfterParams) ([]Event, error) {
+	rows, err := q.db.Query(ctx, jobEventsAfter, arg.JobID, arg.After, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Event
+	for rows.Next() {
+		var i Event
+		if err := rows.Scan(
+			&i.Position,
+			&i.Project,
+			&i.JobID,
+			&i.ConnectionID,
+			&i.ScheduleID,
+			&i.Sequence,
+			&i.FromState,
+			&i.ToState,
+			&i.Cause,
+			&i.Attempt,
+			&i.Actor,
+			&i.Reason,
+			&i.Detail,
+			&i.At,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const keyOwner = `-- name: KeyOwner :one
+SELECT job_id FROM job_keys WHERE project = $1 AND idem_key = $2
+`
+
+type KeyOwnerParams struct {
+	Project string
+	IdemKey string
+}
+
+func (q *Queries) KeyOwner(ctx context.Context, arg KeyOwnerParams) (pgtype.UUID, error) {
+	row := q.db.QueryRow(ctx, keyOwner, arg.Project, arg.IdemKey)
+	var job_id pgtype.UUID
+	err := row.Scan(&job_id)
+	return job_id, err
+}
+
+const keyOwners = `-- name: KeyOwners :many
+WITH u AS (SELECT unnest($1::text[]) AS project, unnest($2::text[]) AS idem_key)
+SELECT k.project, k.idem_key, k.job_id
+FROM u JOIN job_keys AS k ON k.project = u.project AND k.idem_key = u.idem_key
+`
+
+type KeyOwnersParams struct {
+	Projects []string
+	IdemKeys []string
+}
+
+type KeyOwnersRow struct {
+	Project string
+	IdemKey string
+	JobID   pgtype.UUID
+}
+
+func (q *Queries) KeyOwners(ctx context.Context, arg KeyOwnersParams) ([]KeyOwnersRow, error) {
+	rows, err := q.db.Query(ctx, keyOwners, arg.Projects, arg.IdemKeys)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []KeyOwnersRow
+	for rows.Next() {
+		var i KeyOwnersRow
+		if err := rows.Scan(&i.Project, &i.IdemKey, &i.JobID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listAttempts = `-- name: ListAttempts :many
+SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, result, kind, message, http_status, bytes_written, ended_at, frozen FROM attempts WHERE job_id = $1 AND number > $2 ORDER BY number LIMIT $3
+`
+
+type ListAttemptsParams struct {
+	JobID   pgtype.UUID
+	After   int64
+	MaxRows int32
+}
+
+func (q *Queries) ListAttempts(ctx context.Context, arg ListAttemptsParams) ([]Attempt, error) {
+	rows, err := q.db.Query(ctx, listAttempts, arg.JobID, arg.After, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Attempt
+	for rows.Next() {
+		var i Attempt
+		if err := rows.Scan(
+			&i.JobID,
+			&i.Number,
+			&i.Round,
+			&i.ArmToken,
+			&i.Worker,
+			&i.ClaimedAt,
+			&i.ArmedAt,
+			&i.SendDeadline,
+			&i.AnswerDeadline,
+			&i.FenceAt,
+			&i.EffectKey,
+			&i.RequestDigest,
+			&i.CredentialVersion,
+			&i.AccountIdentity,
+			&i.Watermark,
+			&i.Handle,
+			&i.Result,
+			&i.Kind,
+			&i.Message,
+			&i.HttpStatus,
+			&i.BytesWritten,
+			&i.EndedAt,
+			&i.Frozen,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listConnections = `-- name: ListConnections :many
+SELECT id FROM connections
+WHERE project = $1 AND deleted_at IS NULL AND (created_at, id) < ($2::timestamptz, $3::uuid)
+ORDER BY created_at DESC, id DESC LIMIT $4
+`
+
+type ListConnectionsParams struct {
+	Project   string
+	CreatedAt time.Time
+	ID        pgtype.UUID
+	MaxRows   int32
+}
+
+func (q *Queries) ListConnections(ctx context.Context, arg ListConnectionsParams) ([]pgtype.UUID, error) {
+	rows, err := q.db.Query(ctx, listConnections,
+		arg.Project,
+		arg.CreatedAt,
+		arg.ID,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []pgtype.UUID
+	for rows.Next() {
+		var id pgtype.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listObservations = `-- name: ListObservations :many
+SELECT id, job_id, attempt, verdict, external_id, external_url, handle, detail, begun_at, ended_at FROM observations WHERE job_id = $1 ORDER BY id DESC LIMIT $2
+`
+
+type ListObservationsParams struct {
+	JobID   pgtype.UUID
+	MaxRows int32
+}
+
+func (q *Queries) ListObservations(ctx context.Context, arg ListObservationsParams) ([]Observation, error) {
+	rows, err := q.db.Query(ctx, listObservations, arg.JobID, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Observation
+	for rows.Next() {
+		var i Observation
+		if err := rows.Scan(
+			&i.ID,
+			&i.JobID,
+			&i.Attempt,
+			&i.Verdict,
+			&i.ExternalID,
+			&i.ExternalUrl,
+			&i.Handle,
+			&i.Detail,
+			&i.BegunAt,
+			&i.EndedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const lockPredecessors = `-- name: LockPredecessors :many
+SELECT job_id, project, state FROM job_state WHERE job_id = ANY ($1::uuid[])
+ORDER BY job_id FOR SHARE
+`
+
+type LockPredecessorsRow struct {
+	JobID   pgtype.UUID
+	Project string
+	State   int16
+}
+
+// Waits for results that are being written: whoever replies is either seen by the
+// result that lets it go, or sees it.
+func (q *Queries) LockPredecessors(ctx context.Context, ids []pgtype.UUID) ([]LockPredecessorsRow, error) {
+	rows, err := q.db.Query(ctx, lockPredecessors, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LockPredecessorsRow
+	for rows.Next() {
+		var i LockPredecessorsRow
+		if err := rows.Scan(&i.JobID, &i.Project, &i.State); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const logEnd = `-- name: LogEnd :one
+SELECT
+    m.incarnation, m.events_from,
+    coalesce((SELECT max(e.position) FROM events AS e WHERE e.position <= event_horizon()), 0)::bigint AS last
+FROM meta AS m WHERE m.id = 1
+`
+
+type LogEndRow struct {
+	Incarnation int64
+	EventsFrom  int64
+	Last        int64
+}
+
+func (q *Queries) LogEnd(ctx context.Context) (LogEndRow, error) {
+	row := q.db.QueryRow(ctx, logEnd)
+	var i LogEndRow
+	err := row.Scan(&i.Incarnation, &i.EventsFrom, &i.Last)
+	return i, err
+}
+
+const newestCredential = `-- name: NewestCredential :one
+SELECT connection_id, version, key_id, data, fingerprint, expires_at, created_at FROM connection_credentials WHERE connection_id = $1 ORDER BY version DESC LIMIT 1
+`
+
+func (q *Queries) NewestCredential(ctx context.Context, connectionID pgtype.UUID) (ConnectionCredential, error) {
+	row := q.db.QueryRow(ctx, newestCredential, connectionID)
+	var i ConnectionCredential
+	err := row.Scan(
+		&i.ConnectionID,
+		&i.Version,
+		&i.KeyID,
+		&i.Data,
+		&i.Fingerprint,
+		&i.ExpiresAt,
+		&i.CreatedAt,
+	)
+	return i, err
+}
+
+const oldestDue = `-- name: OldestDue :one
+SELECT coalesce(min(d.next_at), 'epoch')::timestamptz AS due
+FROM connections AS c
+JOIN connection_ready AS r ON r.connection_id = c.id
+CROSS JOIN LATERAL (
+    SELECT s.next_at FROM job_state AS s
+    WHERE s.connection_id = r.connection_id AND s.hold_key = r.hold_key
+        AND s.state IN (1, 6) AND s.waits_for IS NULL
+    ORDER BY s.next_at LIMIT 1
+) AS d
+WHERE c.project = $1 AND ($2::uuid IS NULL OR c.id = $2)
+    AND NOT r.paused AND r.auth_hold_at IS NULL AND r.rate_limited_until <= $3
+`
+
+type OldestDueParams struct {
+	Project    string
+	Connection pgtype.UUID
+	Now        time.Time
+}
+
+// Among the ready rows that nothing holds.
+func (q *Queries) OldestDue(ctx context.Context, arg OldestDueParams) (time.Time, error) {
+	row := q.db.QueryRow(ctx, oldestDue, arg.Project, arg.Connection, arg.Now)
+	var due time.Time
+	err := row.Scan(&due)
+	return due, err
+}
+
+const oldestUnresolved = `-- name: OldestUnresolved :one
+SELECT coalesce(min(coalesce(a.armed_at, s.updated_at)), 'epoch')::timestamptz AS since
+FROM job_state AS s
+LEFT JOIN attempts AS a ON a.job_id = s.job_id AND a.number = s.attempt
+WHERE s.project = $1 AND s.state IN (5, 7)
+    AND ($2::uuid IS NULL OR s.connection_id = $2)
+`
+
+type OldestUnresolvedParams struct {
+	Project    string
+	Connection pgtype.UUID
+}
+
+func (q *Queries) OldestUnresolved(ctx context.Context, arg OldestUnresolvedParams) (time.Time, error) {
+	row := q.db.QueryRow(ctx, oldestUnresolved, arg.Project, arg.Connection)
+	var since time.Time
+	err := row.Scan(&since)
+	return since, err
+}
+
+const owners = `-- name: Owners :many
+SELECT e.external_id, e.job_id
+FROM job_state AS s
+JOIN connections AS c ON c.id = s.connection_id
+LEFT JOIN attempts AS a ON a.job_id = s.job_id AND a.number = $1
+JOIN effects AS e ON e.namespace = c.connector
+    AND e.account = coalesce(nullif(a.account_identity, ''), nullif(c.account_identity, ''),
+        'connection ' || s.connection_id || ' ' || s.hold_key)
+WHERE s.job_id = $2 AND e.external_id = ANY ($3::text[])
+    AND e.external_id <> '' AND e.owns_id AND e.job_id <> s.job_id
+`
+
+type OwnersParams struct {
+	Attempt     int64
+	JobID       pgtype.UUID
+	ExternalIds []string
+}
+
+type OwnersRow struct {
+	ExternalID string
+	JobID      pgtype.UUID
+}
+
+// In the account and the namespace of a job's attempt, as results have them: where
+// the account is not known, connection and hold key stand for it.
+func (q *Queries) Owners(ctx context.Context, arg OwnersParams) ([]OwnersRow, error) {
+	rows, err := q.db.Query(ctx, owners, arg.Attempt, arg.JobID, arg.ExternalIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []OwnersRow
+	for rows.Next() {
+		var i OwnersRow
+		if err := rows.Scan(&i.ExternalID, &i.JobID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const projectOf = `-- name: ProjectOf :one
+SELECT project FROM job_state WHERE job_id = $1
+`
+
+func (q *Queries) ProjectOf(ctx context.Context, id pgtype.UUID) (string, error) {
+	row := q.db.QueryRow(ctx, projectOf, id)
+	var project string
+	err := row.Scan(&project)
+	return project, err
+}
+
+const prospects = `-- name: Prospects :many
+
+SELECT id, project, class, (deleted_at IS NOT NULL)::boolean AS deleted FROM connections WHERE id = ANY ($1::uuid[])
+`
+
+type ProspectsRow struct {
+	ID      pgtype.UUID
+	Project string
+	Class   int16
+	Deleted bool
+}
+
+// submission
+// The connections that jobs are to be stored on. The reference that each job
+// keeps to its connection locks it until the commit.
+func (q *Queries) Prospects(ctx context.Context, ids []pgtype.UUID) ([]ProspectsRow, error) {
+	rows, err := q.db.Query(ctx, prospects, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ProspectsRow
+	for rows.Next() {
+		var i ProspectsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Project,
+			&i.Class,
+			&i.Deleted,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const quarantine = `-- name: Quarantine :exec
@@ -259,4 +1307,34 @@ func (q *Queries) Snapshots(ctx context.Context, arg SnapshotsParams) ([]Snapsho
 		return nil, err
 	}
 	return items, nil
+}
+
+const starts = `-- name: Starts :one
+SELECT
+    count(*) AS started,
+    coalesce(percentile_disc(0.5) WITHIN GROUP (ORDER BY lag), 0)::bigint AS p50,
+    coalesce(percentile_disc(0.99) WITHIN GROUP (ORDER BY lag), 0)::bigint AS p99
+FROM starts
+WHERE project = $1 AND armed_at >= $2
+    AND ($3::uuid IS NULL OR connection_id = $3)
+`
+
+type StartsParams struct {
+	Project    string
+	Since      time.Time
+	Connection pgtype.UUID
+}
+
+type StartsRow struct {
+	Started int64
+	P50     int64
+	P99     int64
+}
+
+// Percentiles by the nearest rank.
+func (q *Queries) Starts(ctx context.Context, arg StartsParams) (StartsRow, error) {
+	row := q.db.QueryRow(ctx, starts, arg.Project, arg.Since, arg.Connection)
+	var i StartsRow
+	err := row.Scan(&i.Started, &i.P50, &i.P99)
+	return i, err
 }

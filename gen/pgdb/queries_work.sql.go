@@ -121,29 +121,16 @@ func (q *Queries) AttemptExists(ctx context.Context, arg AttemptExistsParams) (b
 	return exists, err
 }
 
-const awaitTurn = `-- name: AwaitTurn :many
+const awaitTurn = `-- name: AwaitTurn :one
 SELECT connection_id, bucket_at FROM connection_claims
 WHERE connection_id = $1 FOR NO KEY UPDATE
 `
 
-func (q *Queries) AwaitTurn(ctx context.Context, id pgtype.UUID) ([]ConnectionClaim, error) {
-	rows, err := q.db.Query(ctx, awaitTurn, id)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ConnectionClaim
-	for rows.Next() {
-		var i ConnectionClaim
-		if err := rows.Scan(&i.ConnectionID, &i.BucketAt); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) AwaitTurn(ctx context.Context, id pgtype.UUID) (ConnectionClaim, error) {
+	row := q.db.QueryRow(ctx, awaitTurn, id)
+	var i ConnectionClaim
+	err := row.Scan(&i.ConnectionID, &i.BucketAt)
+	return i, err
 }
 
 const bounds = `-- name: Bounds :many
@@ -284,7 +271,7 @@ WITH u AS (
         unnest($3::text[]) AS external_id
 ),
 o AS (
-    SELECT u.job_id, u.external_id, c.connector AS namespace,
+    SELECT s.job_id, u.external_id, c.connector AS namespace,
         coalesce(nullif(a.account_identity, ''), nullif(c.account_identity, ''),
             'connection ' || s.connection_id || ' ' || s.hold_key)::text AS account
     FROM u JOIN job_state AS s ON s.job_id = u.job_id
@@ -303,7 +290,7 @@ type EffectOwnersParams struct {
 }
 
 type EffectOwnersRow struct {
-	JobID     interface{}
+	JobID     pgtype.UUID
 	Account   string
 	Namespace string
 	Owner     pgtype.UUID
@@ -460,16 +447,31 @@ func (q *Queries) HoldRate(ctx context.Context, arg HoldRateParams) error {
 }
 
 const insertAttempts = `-- name: InsertAttempts :exec
+WITH u AS (
+    SELECT
+        unnest($1::uuid[]) AS job_id, unnest($2::bigint[]) AS number, unnest($3::bigint[]) AS round,
+        unnest($4::uuid[]) AS arm_token, unnest($5::text[]) AS worker,
+        nullif(unnest($6::timestamptz[]), '0001-01-01 00:00:00+00'::timestamptz) AS claimed_at,
+        unnest($7::timestamptz[]) AS send_deadline,
+        unnest($8::timestamptz[]) AS answer_deadline, unnest($9::timestamptz[]) AS fence_at,
+        unnest($10::text[]) AS effect_key, unnest($11::bytea[]) AS request_digest,
+        unnest($12::bigint[]) AS credential_version,
+        unnest($13::text[]) AS account_identity, unnest($14::text[]) AS watermark,
+        unnest($15::text[]) AS handle, unnest($16::bytea[]) AS frozen, $17::timestamptz AS armed_at
+),
+started AS (
+    INSERT INTO starts (project, armed_at, job_id, connection_id, lag)
+    SELECT s.project, u.armed_at, s.job_id, s.connection_id, (extract(epoch FROM u.armed_at - s.scheduled_for) * 1000000)::bigint
+    FROM u JOIN job_state AS s ON s.job_id = u.job_id WHERE u.number = 1
+)
 INSERT INTO attempts (
     job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline,
     fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, frozen
 )
 SELECT
-    unnest($1::uuid[]), unnest($2::bigint[]), unnest($3::bigint[]), unnest($4::uuid[]),
-    unnest($5::text[]), nullif(unnest($6::timestamptz[]), '0001-01-01 00:00:00+00'::timestamptz), $7, unnest($8::timestamptz[]),
-    unnest($9::timestamptz[]), unnest($10::timestamptz[]), unnest($11::text[]),
-    unnest($12::bytea[]), unnest($13::bigint[]), unnest($14::text[]),
-    unnest($15::text[]), unnest($16::text[]), unnest($17::bytea[])
+    job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline,
+    fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, frozen
+FROM u
 `
 
 type InsertAttemptsParams struct {
@@ -479,7 +481,6 @@ type InsertAttemptsParams struct {
 	Tokens             []pgtype.UUID
 	Workers            []string
 	ClaimedAts         []time.Time
-	Now                time.Time
 	SendDeadlines      []time.Time
 	AnswerDeadlines    []time.Time
 	Fences             []time.Time
@@ -490,8 +491,10 @@ type InsertAttemptsParams struct {
 	Watermarks         []string
 	Handles            []string
 	Frozens            [][]byte
+	Now                time.Time
 }
 
+// A first attempt is a start, as late as the job is then.
 func (q *Queries) InsertAttempts(ctx context.Context, arg InsertAttemptsParams) error {
 	_, err := q.db.Exec(ctx, insertAttempts,
 		arg.Jobs,
@@ -500,7 +503,6 @@ func (q *Queries) InsertAttempts(ctx context.Context, arg InsertAttemptsParams) 
 		arg.Tokens,
 		arg.Workers,
 		arg.ClaimedAts,
-		arg.Now,
 		arg.SendDeadlines,
 		arg.AnswerDeadlines,
 		arg.Fences,
@@ -511,6 +513,7 @@ func (q *Queries) InsertAttempts(ctx context.Context, arg InsertAttemptsParams) 
 		arg.Watermarks,
 		arg.Handles,
 		arg.Frozens,
+		arg.Now,
 	)
 	return err
 }
@@ -737,9 +740,9 @@ WITH want AS (
     SELECT unnest($3::uuid[]) AS connection_id, unnest($4::text[]) AS hold_key,
         unnest($5::bigint[]) AS most
 )
-SELECT d.job_id, d.project, d.connection_id, d.hold_key, d.state, d.version, d.attempt
+SELECT d.job_id, d.connection_id, d.hold_key, d.state
 FROM want AS w CROSS JOIN LATERAL (
-    SELECT s.job_id, s.project, s.connection_id, s.hold_key, s.state, s.version, s.position, s.attempt, s.round, s.failures, s.claims, s.looks, s.negatives, s.scheduled_for, s.start_deadline, s.next_at, s.claim_token, s.claimed_at, s.worker, s.class, s.waits_for, s.cancel_asked_at, s.blocked, s.error_kind, s.error_message, s.error_status, s.error_at, s.resolution_id, s.updated_at, s.ended_at FROM job_state AS s
+    SELECT s.job_id, s.connection_id, s.hold_key, s.state FROM job_state AS s
     WHERE s.connection_id = w.connection_id AND s.hold_key = w.hold_key
         AND s.state IN (1, 6) AND s.waits_for IS NULL
         AND s.next_at <= $1 AND s.start_deadline > $1 AND s.position < $2
@@ -757,12 +760,9 @@ type LockDueParams struct {
 
 type LockDueRow struct {
 	JobID        pgtype.UUID
-	Project      string
 	ConnectionID pgtype.UUID
 	HoldKey      string
 	State        int16
-	Version      int64
-	Attempt      int64
 }
 
 func (q *Queries) LockDue(ctx context.Context, arg LockDueParams) ([]LockDueRow, error) {
@@ -782,12 +782,9 @@ func (q *Queries) LockDue(ctx context.Context, arg LockDueParams) ([]LockDueRow,
 		var i LockDueRow
 		if err := rows.Scan(
 			&i.JobID,
-			&i.Project,
 			&i.ConnectionID,
 			&i.HoldKey,
 			&i.State,
-			&i.Version,
-			&i.Attempt,
 		); err != nil {
 			return nil, err
 		}
@@ -1128,22 +1125,25 @@ func (q *Queries) ReleaseGates(ctx context.Context, ids []pgtype.UUID) error {
 }
 
 const renewLeases = `-- name: RenewLeases :many
-WITH u AS (SELECT unnest($3::uuid[]) AS job_id, unnest($4::uuid[]) AS token),
+WITH u AS (
+    SELECT unnest($2::uuid[]) AS job_id, unnest($3::uuid[]) AS token,
+        unnest($4::timestamptz[]) AS lease_end
+),
 held AS MATERIALIZED (
-    SELECT s.job_id, u.token FROM job_state AS s JOIN u ON u.job_id = s.job_id
+    SELECT s.job_id, u.token, u.lease_end FROM job_state AS s JOIN u ON u.job_id = s.job_id
     ORDER BY s.job_id FOR NO KEY UPDATE OF s
 )
-UPDATE job_state AS s SET next_at = $1
+UPDATE job_state AS s SET next_at = held.lease_end
 FROM held WHERE s.job_id = held.job_id AND s.claim_token = held.token
-    AND s.state IN (2, 4, 5) AND s.next_at > $2
+    AND s.state IN (2, 4, 5) AND s.next_at > $1
 RETURNING s.job_id, s.claim_token
 `
 
 type RenewLeasesParams struct {
-	LeaseEnd *time.Time
-	Now      *time.Time
-	Jobs     []pgtype.UUID
-	Tokens   []pgtype.UUID
+	Now       *time.Time
+	Jobs      []pgtype.UUID
+	Tokens    []pgtype.UUID
+	LeaseEnds []time.Time
 }
 
 type RenewLeasesRow struct {
@@ -1153,10 +1153,10 @@ type RenewLeasesRow struct {
 
 func (q *Queries) RenewLeases(ctx context.Context, arg RenewLeasesParams) ([]RenewLeasesRow, error) {
 	rows, err := q.db.Query(ctx, renewLeases,
-		arg.LeaseEnd,
 		arg.Now,
 		arg.Jobs,
 		arg.Tokens,
+		arg.LeaseEnds,
 	)
 	if err != nil {
 		return nil, err
@@ -1258,7 +1258,8 @@ func (q *Queries) SaveHandle(ctx context.Context, arg SaveHandleParams) (int64, 
 const served = `-- name: Served :exec
 WITH u AS (
     SELECT unnest($2::uuid[]) AS connection_id, unnest($3::text[]) AS hold_key,
-        unnest($4::boolean[]) AS saturated, unnest($5::timestamptz[]) AS paced_until
+        unnest($4::boolean[]) AS served, unnest($5::boolean[]) AS saturated,
+        unnest($6::timestamptz[]) AS paced_until
 )
 UPDATE connection_ready AS r SET
     next_at = (
@@ -1267,7 +1268,8 @@ UPDATE connection_ready AS r SET
             AND s.state IN (1, 6) AND s.waits_for IS NULL
         ORDER BY s.next_at LIMIT 1
     ),
-    served_at = greatest(r.served_at, $1), saturated = r.saturated OR u.saturated,
+    served_at = CASE WHEN u.served THEN greatest(r.served_at, $1) ELSE r.served_at END,
+    saturated = r.saturated OR u.saturated,
     paced_until = greatest(r.paced_until, u.paced_until)
 FROM u WHERE u.connection_id = r.connection_id AND u.hold_key = r.hold_key
 `
@@ -1276,6 +1278,7 @@ type ServedParams struct {
 	Now         time.Time
 	Connections []pgtype.UUID
 	HoldKeys    []string
+	Served      []bool
 	Saturated   []bool
 	PacedUntils []time.Time
 }
@@ -1286,6 +1289,7 @@ func (q *Queries) Served(ctx context.Context, arg ServedParams) error {
 		arg.Now,
 		arg.Connections,
 		arg.HoldKeys,
+		arg.Served,
 		arg.Saturated,
 		arg.PacedUntils,
 	)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
 )
 
 // Every conversion between the domain and the rows is in this file and in
@@ -36,6 +37,14 @@ func toTime(t *time.Time) time.Time {
 	return t.UTC()
 }
 
+// sinceEpoch is toTime for a column where the epoch stands for no time.
+func sinceEpoch(t time.Time) time.Time {
+	if t.UnixMicro() == 0 {
+		return time.Time{}
+	}
+	return t.UTC()
+}
+
 func micros(d time.Duration) int64      { return d.Microseconds() }
 func fromMicros(us int64) time.Duration { return time.Duration(us) * time.Microsecond }
 func fromID(id job.ID) pgtype.UUID      { return pgtype.UUID{Bytes: id, Valid: true} }
@@ -46,6 +55,14 @@ func fromIDs(ids []job.ID) []pgtype.UUID {
 	out := make([]pgtype.UUID, len(ids))
 	for i, id := range ids {
 		out[i] = fromID(id)
+	}
+	return out
+}
+
+func toIDs(ids []pgtype.UUID) []job.ID {
+	out := make([]job.ID, len(ids))
+	for i, id := range ids {
+		out[i] = toID(id)
 	}
 	return out
 }
@@ -73,10 +90,7 @@ func toSnapshot(r pgdb.SnapshotsRow, now time.Time) (job.Snapshot, error) {
 	}
 	s := job.Snapshot{
 		Job: job.Job{Spec: spec, Status: toStatus(r.JobState)}, Now: now.UTC(),
-		Fence: toTime(r.FenceAt), Handle: r.Handle,
-	}
-	if armed := r.RoundArmedAt; !armed.Equal(time.Unix(0, 0)) {
-		s.RoundArmed = armed.UTC()
+		RoundArmed: sinceEpoch(r.RoundArmedAt), Fence: toTime(r.FenceAt), Handle: r.Handle,
 	}
 	for _, n := range r.OpenAttempts {
 		s.Open = append(s.Open, int(n))
@@ -153,6 +167,44 @@ func toStatus(st pgdb.JobState) job.Status {
 	return s
 }
 
+func toMeta(m pgdb.Meta) store.Meta {
+	is := identity{system: m.SystemID, timeline: m.Timeline, database: m.DatabaseOid, relation: m.RelationOid}
+	return store.Meta{
+		StoreID: toID(m.StoreID), Engine: "postgres", Created: m.CreatedAt.UTC(), Quarantined: m.Quarantined,
+		Incarnation: m.Incarnation, Identity: is.String(),
+	}
+}
+
+func toAttempt(a pgdb.Attempt) job.Attempt {
+	return job.Attempt{
+		Number: int(a.Number), Round: int(a.Round), ArmToken: toID(a.ArmToken), Worker: a.Worker,
+		ClaimedAt: toTime(a.ClaimedAt), ArmedAt: a.ArmedAt.UTC(),
+		SendDeadline: a.SendDeadline.UTC(), AnswerDeadline: a.AnswerDeadline.UTC(),
+		EffectKey: a.EffectKey, RequestDigest: toBytes(a.RequestDigest), Frozen: toBytes(a.Frozen),
+		CredentialVersion: int(a.CredentialVersion), AccountIdentity: a.AccountIdentity,
+		Watermark: a.Watermark, Handle: a.Handle, Result: job.Result(a.Result),
+		Kind: job.FailureKind(a.Kind), Message: a.Message, HTTPStatus: int(a.HttpStatus),
+		BytesWritten: a.BytesWritten, EndedAt: toTime(a.EndedAt),
+	}
+}
+
+func toObservation(o pgdb.Observation) job.Observation {
+	return job.Observation{
+		Attempt: int(o.Attempt), Verdict: job.Verdict(o.Verdict), ExternalID: o.ExternalID,
+		ExternalURL: o.ExternalUrl, Handle: o.Handle, Detail: o.Detail,
+		BegunAt: toTime(o.BegunAt), EndedAt: toTime(o.EndedAt),
+	}
+}
+
+func toEvent(e pgdb.Event) job.Event {
+	return job.Event{
+		Position: e.Position, Project: e.Project, Job: toID(e.JobID), Connection: toID(e.ConnectionID),
+		Schedule: toID(e.ScheduleID), Sequence: e.Sequence, From: job.State(e.FromState), To: job.State(e.ToState),
+		Cause: job.Cause(e.Cause), Attempt: int(e.Attempt), Actor: e.Actor, Reason: e.Reason,
+		Detail: e.Detail, At: e.At.UTC(),
+	}
+}
+
 // eventColumns turns rows of the log on their side, as their insert takes them.
 func eventColumns(events []job.Event) pgdb.InsertEventsParams {
 	var p pgdb.InsertEventsParams
@@ -173,4 +225,109 @@ func eventColumns(events []job.Event) pgdb.InsertEventsParams {
 		p.Ats = append(p.Ats, job.Micros(e.At))
 	}
 	return p
+}
+
+func insertConnectionParams(n store.NewConnection, now time.Time) pgdb.InsertConnectionParams {
+	c := n.Connection
+	p := pgdb.InsertConnectionParams{
+		ID: fromID(c.ID), Project: c.Project, Connector: c.Connector, DisplayName: c.DisplayName,
+		Settings: fromBytes(c.Settings), Class: int16(c.Class), KeyWindow: micros(c.KeyWindow),
+		AccountIdentity: c.AccountIdentity, MaxInFlight: int64(c.MaxInFlight),
+		MaxPerMinute: int64(c.MaxPerMinute), PausedAt: fromTime(c.PausedAt), PausedReason: c.PausedReason,
+		IdemKey: n.Key, Fingerprint: n.Fingerprint.Bytes(), Now: now,
+	}
+	if s := n.Sealed; s != nil {
+		p.CredentialVersion, p.CredentialFingerprint = 1, s.Fingerprint
+		p.CredentialExpiresAt = fromTime(s.Expires)
+	}
+	return p
+}
+
+func insertCredentialParams(id job.ID, s store.Sealed, now time.Time) pgdb.InsertCredentialParams {
+	return pgdb.InsertCredentialParams{
+		ConnectionID: fromID(id), Version: int64(s.Version), KeyID: s.KeyID, Data: fromBytes(s.Data),
+		Fingerprint: s.Fingerprint, ExpiresAt: fromTime(s.Expires), CreatedAt: now,
+	}
+}
+
+func toSealed(c pgdb.ConnectionCredential) store.Sealed {
+	return store.Sealed{
+		Version: int(c.Version), KeyID: c.KeyID, Data: toBytes(c.Data),
+		Fingerprint: c.Fingerprint, Expires: toTime(c.ExpiresAt),
+	}
+}
+
+func toConnection(r pgdb.ConnectionsRow, now time.Time) (store.Connection, error) {
+	c := r.Connection
+	fp, err := toFingerprint(c.Fingerprint)
+	if err != nil {
+		return store.Connection{}, fmt.Errorf("connection %s: %w", toID(c.ID), err)
+	}
+	conn := store.Connection{
+		ID: toID(c.ID), Project: c.Project, Connector: c.Connector, DisplayName: c.DisplayName,
+		Settings: toBytes(c.Settings), Class: job.Class(c.Class), KeyWindow: fromMicros(c.KeyWindow),
+		AccountIdentity: c.AccountIdentity, MaxInFlight: int(c.MaxInFlight), MaxPerMinute: int(c.MaxPerMinute),
+		PausedAt: toTime(c.PausedAt), PausedReason: c.PausedReason,
+		AuthHoldAt: sinceEpoch(r.AuthHoldAt), AuthHoldReason: r.AuthHoldReason,
+		CredentialVersion: int(c.CredentialVersion), CredentialFingerprint: c.CredentialFingerprint,
+		CredentialExpires: toTime(c.CredentialExpiresAt), Key: c.IdemKey, Fingerprint: fp,
+		Version: c.Version, Created: c.CreatedAt.UTC(), Updated: c.UpdatedAt.UTC(), Deleted: toTime(c.DeletedAt),
+	}
+	if r.LimitedUntil.After(now) {
+		conn.RateLimitedUntil = r.LimitedUntil.UTC()
+	}
+	return conn, nil
+}
+
+// jobColumns turns new jobs on their side, as their insert takes them.
+func jobColumns(jobs []submission, now time.Time) (pgdb.InsertJobsParams, error) {
+	p := pgdb.InsertJobsParams{Now: now}
+	for _, n := range jobs {
+		s := n.snapshot
+		labels, err := fromLabels(s.Labels)
+		if err != nil {
+			return p, fmt.Errorf("%w: labels: %w", store.ErrIllegal, err)
+		}
+		p.Ids = append(p.Ids, fromID(s.ID))
+		p.Projects = append(p.Projects, s.Project)
+		p.IdemKeys = append(p.IdemKeys, s.Key)
+		p.Connections = append(p.Connections, fromID(s.Connection))
+		p.PayloadKinds = append(p.PayloadKinds, s.PayloadKind)
+		p.StartWindows = append(p.StartWindows, micros(s.StartWindow))
+		p.MaxAttempts = append(p.MaxAttempts, int64(s.Retry.MaxAttempts))
+		p.MinBackoffs = append(p.MinBackoffs, micros(s.Retry.MinBackoff))
+		p.MaxBackoffs = append(p.MaxBackoffs, micros(s.Retry.MaxBackoff))
+		p.AttemptTimeouts = append(p.AttemptTimeouts, micros(s.Retry.AttemptTimeout))
+		p.Policies = append(p.Policies, int16(s.Policy))
+		p.Labels = append(p.Labels, labels)
+		p.TimeZones = append(p.TimeZones, s.TimeZone)
+		p.ReplyTos = append(p.ReplyTos, optionalID(s.ReplyTo))
+		p.Schedules = append(p.Schedules, optionalID(s.Schedule))
+		p.Fingerprints = append(p.Fingerprints, s.Fingerprint.Bytes())
+		p.Payloads = append(p.Payloads, fromBytes(s.Payload))
+		p.HoldKeys = append(p.HoldKeys, s.HoldKey)
+		p.Positions = append(p.Positions, n.position)
+		p.ScheduledFors = append(p.ScheduledFors, s.ScheduledFor)
+		p.StartDeadlines = append(p.StartDeadlines, s.StartDeadline)
+		p.Classes = append(p.Classes, int16(s.Class))
+		p.WaitsFors = append(p.WaitsFors, optionalID(s.WaitsFor))
+	}
+	return p, nil
+}
+
+func fromLabels(labels map[string]string) (string, error) {
+	if len(labels) == 0 {
+		return "{}", nil
+	}
+	text, err := json.Marshal(labels)
+	return string(text), err
+}
+
+// toEventOf reads an event that passed a filter; false: none did.
+func toEventOf(r pgdb.EventsAfterRow) (job.Event, bool) {
+	return toEvent(pgdb.Event{
+		Position: r.Position, Project: r.Project, JobID: r.JobID, ConnectionID: r.ConnectionID,
+		ScheduleID: r.ScheduleID, Sequence: r.Sequence, FromState: r.FromState, ToState: r.ToState, Cause: r.Cause,
+		Attempt: r.Attempt, Actor: r.Actor, Reason: r.Reason, Detail: r.Detail, At: r.At,
+	}), r.JobID.Valid
 }

@@ -19,20 +19,30 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
 )
 
 // Options say which database to open and how.
 type Options struct {
-	// URL is a connection string, as pgx takes it.
+	// URL is a connection string as pgx takes it, a URL or a list of settings:
+	// several hosts, sslmode, target_session_attrs and pool_max_conns (12 if
+	// unset) included. The server is PostgreSQL 14 or later, reached directly or
+	// through a pooler that keeps a session for each connection.
 	URL string
 	// Migrate brings an older schema up to date first. Without it, Open refuses
 	// a schema that is not the present one.
 	Migrate bool
+	// SynchronousStandby declares that a failover only ever goes to a standby that
+	// had every confirmed commit: a new timeline of the same cluster is then
+	// accepted. Without it, one quarantines the database.
+	SynchronousStandby bool
 	// Now replaces the server's clock, for tests; nil means the server's.
 	Now func() time.Time
 	// MaxInFlight is the bound for connections that state none; 0 means 100.
@@ -41,29 +51,91 @@ type Options struct {
 
 const defaultMaxInFlight = 100
 
-// Store is one open database.
+// Store is one open database. It implements store.Store.
 type Store struct {
 	opts  Options
 	pool  *pgxpool.Pool
 	hints hints
+	bell  *bell
+
+	// Calls that share transactions, kind by kind.
+	creates *coalescer[store.NewJob, store.Created]
+	work    work
 
 	clockMu sync.Mutex
 	latest  time.Time
+
+	// mark is the position of an event that is known to be durable.
+	mark       atomic.Int64
+	identityMu sync.Mutex
+	seen       identity
 
 	closeOnce sync.Once
 	closed    chan struct{}
 }
 
-// Open connects to the database.
+// Open connects to the database. It fails with ErrSchema when its schema is not
+// the one that this program knows, with ErrUnsafe when the server could lose what
+// it confirms or cannot be written to, and with store.ErrUnavailable when it
+// cannot be reached.
 func Open(ctx context.Context, opts Options) (*Store, error) {
+	s, err := open(ctx, opts)
+	if err != nil {
+		return nil, fmt.Errorf("open the database: %w", err)
+	}
+	return s, nil
+}
+
+func open(ctx context.Context, opts Options) (*Store, error) {
 	if opts.MaxInFlight <= 0 {
 		opts.MaxInFlight = defaultMaxInFlight
 	}
-	pool, err := pgxpool.New(ctx, opts.URL)
+	config, err := parse(opts)
 	if err != nil {
-		return nil, fmt.Errorf("open: %w", err)
+		return nil, err
 	}
-	return &Store{opts: opts, pool: pool, closed: make(chan struct{})}, nil
+	s := &Store{opts: opts, closed: make(chan struct{})}
+	if err := s.prepare(ctx, config.ConnConfig); err != nil {
+		return nil, err
+	}
+	config.AfterConnect = s.greet
+	if s.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
+		return nil, unavailable(ctx, err)
+	}
+	s.bell = newBell(s, config.ConnConfig)
+	s.creates = newCoalescer(context.Background(), 1, s.createAll, refusedCreate)
+	s.startWork(context.Background())
+	return s, nil
+}
+
+// prepare checks the server and the schema, on a connection of its own.
+func (s *Store) prepare(ctx context.Context, config *pgx.ConnConfig) error {
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return unavailable(ctx, err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	if err := checkServer(ctx, conn); err != nil {
+		return err
+	}
+	if err := prepareSchema(ctx, conn, s.opts.Migrate); err != nil {
+		return err
+	}
+	if err := s.createMeta(ctx, conn); err != nil {
+		return unavailable(ctx, err)
+	}
+	if err := s.greet(ctx, conn); err != nil {
+		return unavailable(ctx, err)
+	}
+	return nil
+}
+
+// greet makes a new connection ready for use.
+func (s *Store) greet(ctx context.Context, conn *pgx.Conn) error {
+	if err := session(ctx, conn); err != nil {
+		return err
+	}
+	return s.settle(ctx, conn)
 }
 
 // present is the time that counts as now where the server's clock says at. It
@@ -81,13 +153,20 @@ func (s *Store) present(at time.Time) time.Time {
 	return s.latest
 }
 
-// give wakes this process's watchers.
-func (s *Store) give(kinds [2]bool) { s.hints.give(kinds) }
+// give wakes this process's watchers, and the other servers'.
+func (s *Store) give(kinds [2]bool) {
+	s.hints.give(kinds)
+	s.bell.ring(kinds)
+}
 
-// Close ends all work.
+// Close ends all work. Calls under way end first; later ones fail with
+// ErrUnavailable.
 func (s *Store) Close() error {
 	s.closeOnce.Do(func() {
 		close(s.closed)
+		s.creates.close()
+		s.work.end()
+		s.bell.close()
 		s.pool.Close()
 	})
 	return nil

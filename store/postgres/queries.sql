@@ -3,6 +3,12 @@
 -- name: GetMeta :one
 SELECT * FROM meta WHERE id = 1;
 
+-- name: Quarantine :exec
+UPDATE meta SET quarantined = @reason WHERE id = 1;
+
+-- name: Release :exec
+UPDATE meta SET quarantined = '' WHERE id = 1;
+
 -- jobs
 
 -- name: Snapshots :many
@@ -36,7 +42,125 @@ LEFT JOIN effects AS e ON e.job_id = s.job_id AND s.state = 8
 LEFT JOIN resolutions AS r ON r.id = s.resolution_id
 WHERE j.id = ANY (@ids::uuid[]);
 
+-- name: KeyOwner :one
+SELECT job_id FROM job_keys WHERE project = @project AND idem_key = @idem_key;
+
+-- name: ProjectOf :one
+SELECT project FROM job_state WHERE job_id = @id;
+
+-- name: ListAttempts :many
+SELECT * FROM attempts WHERE job_id = @job_id AND number > @after ORDER BY number LIMIT @max_rows;
+
+-- name: ListObservations :many
+SELECT * FROM observations WHERE job_id = @job_id ORDER BY id DESC LIMIT @max_rows;
+
+-- name: DoubtfulIDs :many
+SELECT job_id FROM job_state
+WHERE state IN (1, 2, 6) AND start_deadline > @since AND (state = 2 OR next_at <= @now)
+ORDER BY start_deadline LIMIT @max_rows;
+
+-- submission
+
+-- name: Prospects :many
+-- The connections that jobs are to be stored on. The reference that each job
+-- keeps to its connection locks it until the commit.
+SELECT id, project, class, (deleted_at IS NOT NULL)::boolean AS deleted FROM connections WHERE id = ANY (@ids::uuid[]);
+
+-- name: LockPredecessors :many
+-- Waits for results that are being written: whoever replies is either seen by the
+-- result that lets it go, or sees it.
+SELECT job_id, project, state FROM job_state WHERE job_id = ANY (@ids::uuid[])
+ORDER BY job_id FOR SHARE;
+
+-- name: BindKeys :many
+-- Waits for whoever is binding one of these keys. The caller sorts them, so that
+-- two batches never wait for each other.
+INSERT INTO job_keys (project, idem_key, job_id)
+SELECT unnest(@projects::text[]), unnest(@idem_keys::text[]), unnest(@jobs::uuid[])
+ON CONFLICT (project, idem_key) DO NOTHING
+RETURNING job_id;
+
+-- name: KeyOwners :many
+WITH u AS (SELECT unnest(@projects::text[]) AS project, unnest(@idem_keys::text[]) AS idem_key)
+SELECT k.project, k.idem_key, k.job_id
+FROM u JOIN job_keys AS k ON k.project = u.project AND k.idem_key = u.idem_key;
+
+-- name: InsertJobs :exec
+WITH u AS (
+    SELECT
+        unnest(@ids::uuid[]) AS id, unnest(@projects::text[]) AS project, unnest(@idem_keys::text[]) AS idem_key,
+        unnest(@connections::uuid[]) AS connection_id, unnest(@payload_kinds::text[]) AS payload_kind,
+        unnest(@start_windows::bigint[]) AS start_window, unnest(@max_attempts::bigint[]) AS max_attempts,
+        unnest(@min_backoffs::bigint[]) AS min_backoff, unnest(@max_backoffs::bigint[]) AS max_backoff,
+        unnest(@attempt_timeouts::bigint[]) AS attempt_timeout, unnest(@policies::smallint[]) AS policy,
+        unnest(@labels::text[])::jsonb AS labels, unnest(@time_zones::text[]) AS time_zone,
+        unnest(@reply_tos::uuid[]) AS reply_to, unnest(@schedules::uuid[]) AS schedule_id,
+        unnest(@fingerprints::bytea[]) AS fingerprint, unnest(@payloads::bytea[]) AS payload,
+        unnest(@hold_keys::text[]) AS hold_key, unnest(@positions::bigint[]) AS position,
+        unnest(@scheduled_fors::timestamptz[]) AS scheduled_for,
+        unnest(@start_deadlines::timestamptz[]) AS start_deadline,
+        unnest(@classes::smallint[]) AS class, unnest(@waits_fors::uuid[]) AS waits_for
+),
+new_jobs AS (
+    INSERT INTO jobs (
+        id, project, idem_key, connection_id, payload_kind, start_window, max_attempts, min_backoff,
+        max_backoff, attempt_timeout, policy, labels, time_zone, reply_to, schedule_id, fingerprint,
+        created_at, payload
+    )
+    SELECT
+        id, project, idem_key, connection_id, payload_kind, start_window, max_attempts, min_backoff,
+        max_backoff, attempt_timeout, policy, labels, time_zone, reply_to, schedule_id, fingerprint,
+        @now::timestamptz, payload
+    FROM u
+)
+INSERT INTO job_state (
+    job_id, project, connection_id, hold_key, state, version, position,
+    scheduled_for, start_deadline, next_at, class, waits_for, updated_at
+)
+SELECT
+    id, project, connection_id, hold_key, 1, 1, position,
+    scheduled_for, start_deadline, scheduled_for, class, waits_for, @now::timestamptz
+FROM u;
+
 -- events
+
+-- name: EventsAfter :many
+-- The log's end, and what passes the filter of the @scan events after a
+-- position. It has at least one row, whose event is missing when nothing passes.
+WITH log AS MATERIALIZED (
+    SELECT * FROM events AS e WHERE e.position > @after AND e.position <= event_horizon()
+    ORDER BY e.position LIMIT @scan
+),
+wanted AS MATERIALIZED (
+    SELECT * FROM log AS l
+    WHERE (@project::text = '' OR l.project = @project)
+        AND (cardinality(@jobs::uuid[]) = 0 OR l.job_id = ANY (@jobs))
+        AND (cardinality(@connections::uuid[]) = 0 OR l.connection_id = ANY (@connections))
+        AND (sqlc.narg('schedule')::uuid IS NULL OR l.schedule_id = sqlc.narg('schedule'))
+    ORDER BY l.position LIMIT @max_rows
+)
+SELECT
+    m.incarnation, m.events_from,
+    coalesce((SELECT max(e.position) FROM events AS e WHERE e.position <= event_horizon()), 0)::bigint AS last,
+    (SELECT count(*) FROM log)::bigint AS scanned,
+    coalesce((SELECT max(l.position) FROM log AS l), 0)::bigint AS scanned_to,
+    coalesce(w.position, 0)::bigint AS position, coalesce(w.project, '')::text AS project, w.job_id, w.connection_id,
+    w.schedule_id, coalesce(w.sequence, 0)::bigint AS sequence, coalesce(w.from_state, 0)::smallint AS from_state,
+    coalesce(w.to_state, 0)::smallint AS to_state, coalesce(w.cause, 0)::smallint AS cause,
+    coalesce(w.attempt, 0)::bigint AS attempt, coalesce(w.actor, '')::text AS actor,
+    coalesce(w.reason, '')::text AS reason, coalesce(w.detail, '')::text AS detail,
+    coalesce(w.at, 'epoch')::timestamptz AS at
+FROM meta AS m LEFT JOIN wanted AS w ON true
+WHERE m.id = 1 ORDER BY w.position;
+
+-- name: LogEnd :one
+SELECT
+    m.incarnation, m.events_from,
+    coalesce((SELECT max(e.position) FROM events AS e WHERE e.position <= event_horizon()), 0)::bigint AS last
+FROM meta AS m WHERE m.id = 1;
+
+-- name: JobEventsAfter :many
+SELECT * FROM events WHERE job_id = @job_id AND sequence > @after ORDER BY sequence LIMIT @max_rows;
 
 -- name: InsertEvents :exec
 INSERT INTO events (
@@ -49,3 +173,132 @@ SELECT
     unnest(@from_states::smallint[]), unnest(@to_states::smallint[]), unnest(@causes::smallint[]),
     unnest(@attempts::bigint[]), unnest(@actors::text[]), unnest(@reasons::text[]),
     unnest(@details::text[]), unnest(@ats::timestamptz[]);
+
+-- name: Owners :many
+-- In the account and the namespace of a job's attempt, as results have them: where
+-- the account is not known, connection and hold key stand for it.
+SELECT e.external_id, e.job_id
+FROM job_state AS s
+JOIN connections AS c ON c.id = s.connection_id
+LEFT JOIN attempts AS a ON a.job_id = s.job_id AND a.number = @attempt
+JOIN effects AS e ON e.namespace = c.connector
+    AND e.account = coalesce(nullif(a.account_identity, ''), nullif(c.account_identity, ''),
+        'connection ' || s.connection_id || ' ' || s.hold_key)
+WHERE s.job_id = @job_id AND e.external_id = ANY (@external_ids::text[])
+    AND e.external_id <> '' AND e.owns_id AND e.job_id <> s.job_id;
+
+-- statistics; a connection of NULL is every one
+
+-- name: CountAlive :many
+SELECT state, count(*) AS jobs FROM job_state
+WHERE project = @project AND state BETWEEN 1 AND 7
+    AND (sqlc.narg('connection')::uuid IS NULL OR connection_id = sqlc.narg('connection'))
+GROUP BY state;
+
+-- name: CountEnded :many
+SELECT state, count(*) AS jobs FROM job_state
+WHERE project = @project AND ended_at >= @since
+    AND (sqlc.narg('connection')::uuid IS NULL OR connection_id = sqlc.narg('connection'))
+GROUP BY state;
+
+-- name: OldestDue :one
+-- Among the ready rows that nothing holds.
+SELECT coalesce(min(d.next_at), 'epoch')::timestamptz AS due
+FROM connections AS c
+JOIN connection_ready AS r ON r.connection_id = c.id
+CROSS JOIN LATERAL (
+    SELECT s.next_at FROM job_state AS s
+    WHERE s.connection_id = r.connection_id AND s.hold_key = r.hold_key
+        AND s.state IN (1, 6) AND s.waits_for IS NULL
+    ORDER BY s.next_at LIMIT 1
+) AS d
+WHERE c.project = @project AND (sqlc.narg('connection')::uuid IS NULL OR c.id = sqlc.narg('connection'))
+    AND NOT r.paused AND r.auth_hold_at IS NULL AND r.rate_limited_until <= @now;
+
+-- name: OldestUnresolved :one
+SELECT coalesce(min(coalesce(a.armed_at, s.updated_at)), 'epoch')::timestamptz AS since
+FROM job_state AS s
+LEFT JOIN attempts AS a ON a.job_id = s.job_id AND a.number = s.attempt
+WHERE s.project = @project AND s.state IN (5, 7)
+    AND (sqlc.narg('connection')::uuid IS NULL OR s.connection_id = sqlc.narg('connection'));
+
+-- name: Starts :one
+-- Percentiles by the nearest rank.
+SELECT
+    count(*) AS started,
+    coalesce(percentile_disc(0.5) WITHIN GROUP (ORDER BY lag), 0)::bigint AS p50,
+    coalesce(percentile_disc(0.99) WITHIN GROUP (ORDER BY lag), 0)::bigint AS p99
+FROM starts
+WHERE project = @project AND armed_at >= @since
+    AND (sqlc.narg('connection')::uuid IS NULL OR connection_id = sqlc.narg('connection'));
+
+-- name: CountRecovered :one
+SELECT count(*) FROM effects AS e JOIN job_state AS s ON s.job_id = e.job_id
+WHERE e.proof IN (2, 3) AND e.at >= @since AND s.project = @project
+    AND (sqlc.narg('connection')::uuid IS NULL OR s.connection_id = sqlc.narg('connection'));
+
+-- connections
+
+-- name: Connections :many
+-- With the holds on their hold keys: the oldest refused credential, the longest
+-- rate limit.
+SELECT
+    clock_timestamp()::timestamptz AS now, sqlc.embed(c),
+    coalesce(h.auth_hold_at, 'epoch')::timestamptz AS auth_hold_at,
+    coalesce(h.auth_hold_reason, '')::text AS auth_hold_reason,
+    coalesce(h.limited_until, 'epoch')::timestamptz AS limited_until
+FROM connections AS c
+LEFT JOIN LATERAL (
+    SELECT
+        min(r.auth_hold_at) AS auth_hold_at,
+        (array_agg(r.auth_hold_reason ORDER BY r.auth_hold_at) FILTER (WHERE r.auth_hold_at IS NOT NULL))[1] AS auth_hold_reason,
+        max(r.rate_limited_until) AS limited_until
+    FROM connection_ready AS r
+    WHERE r.connection_id = c.id AND (r.auth_hold_at IS NOT NULL OR r.rate_limited_until > 'epoch')
+) AS h ON true
+WHERE c.id = ANY (@ids::uuid[]);
+
+-- name: InsertConnection :execrows
+INSERT INTO connections (
+    id, project, connector, display_name, settings, class, key_window, account_identity,
+    max_in_flight, max_per_minute, paused_at, paused_reason, credential_version,
+    credential_fingerprint, credential_expires_at, idem_key, fingerprint, version,
+    created_at, updated_at
+) VALUES (
+    @id, @project, @connector, @display_name, @settings, @class, @key_window, @account_identity,
+    @max_in_flight, @max_per_minute, @paused_at, @paused_reason, @credential_version,
+    @credential_fingerprint, @credential_expires_at, @idem_key, @fingerprint, 1, @now, @now
+)
+ON CONFLICT (project, idem_key) WHERE idem_key <> '' DO NOTHING;
+
+-- name: InsertClaimRow :exec
+INSERT INTO connection_claims (connection_id) VALUES (@connection_id);
+
+-- name: ConnectionByKey :one
+SELECT id FROM connections WHERE project = @project AND idem_key = @idem_key AND idem_key <> '';
+
+-- name: ConnectionPlace :one
+SELECT created_at FROM connections WHERE id = @id;
+
+-- name: ListConnections :many
+SELECT id FROM connections
+WHERE project = @project AND deleted_at IS NULL AND (created_at, id) < (@created_at::timestamptz, @id::uuid)
+ORDER BY created_at DESC, id DESC LIMIT @max_rows;
+
+-- name: InsertCredential :exec
+INSERT INTO connection_credentials (connection_id, version, key_id, data, fingerprint, expires_at, created_at)
+VALUES (@connection_id, @version, @key_id, @data, @fingerprint, @expires_at, @created_at);
+
+-- name: NewestCredential :one
+SELECT * FROM connection_credentials WHERE connection_id = @connection_id ORDER BY version DESC LIMIT 1;
+
+-- name: CredentialKeys :many
+-- From key to key, each by the index: their number is small, that of the
+-- credentials is not.
+WITH RECURSIVE k AS (
+    (SELECT key_id FROM connection_credentials ORDER BY key_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT c.key_id FROM connection_credentials AS c WHERE c.key_id > k.key_id ORDER BY c.key_id LIMIT 1)
+    FROM k WHERE k.key_id IS NOT NULL
+)
+SELECT key_id::text AS key_id FROM k WHERE key_id IS NOT NULL;

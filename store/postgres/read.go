@@ -3,11 +3,135 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
+
+// Job implements store.Store.
+func (s *Store) Job(ctx context.Context, ref store.Ref) (job.Snapshot, error) {
+	return readOne(ctx, s, "job", func(ctx context.Context, v view) (job.Snapshot, error) {
+		id, err := v.resolve(ctx, ref)
+		if err != nil {
+			return job.Snapshot{}, err
+		}
+		snap, err := v.snapshot(ctx, id)
+		if err == nil && ref.Project != "" && snap.Project != ref.Project {
+			return job.Snapshot{}, store.ErrNotFound
+		}
+		return snap, err
+	})
+}
+
+// resolve gives the id that a ref names, which may not exist. A key is bound
+// for good, so what it gives needs no transaction with what is read next.
+func (v view) resolve(ctx context.Context, ref store.Ref) (job.ID, error) {
+	if ref.Key == "" {
+		return ref.ID, nil
+	}
+	id, err := v.q.KeyOwner(ctx, pgdb.KeyOwnerParams{Project: ref.Project, IdemKey: ref.Key})
+	return toID(id), err
+}
+
+// own resolves a ref and makes sure that the job is the project's, which a job
+// never changes.
+func (v view) own(ctx context.Context, ref store.Ref) (job.ID, error) {
+	id, err := v.resolve(ctx, ref)
+	if err != nil {
+		return id, err
+	}
+	project, err := v.q.ProjectOf(ctx, fromID(id))
+	if err == nil && ref.Project != "" && project != ref.Project {
+		return id, store.ErrNotFound
+	}
+	return id, err
+}
+
+// Attempts implements store.Store.
+func (s *Store) Attempts(ctx context.Context, ref store.Ref, after, limit int) ([]job.Attempt, error) {
+	return readOne(ctx, s, "attempts", func(ctx context.Context, v view) ([]job.Attempt, error) {
+		id, err := v.own(ctx, ref)
+		if err != nil {
+			return nil, err
+		}
+		rows, err := v.q.ListAttempts(ctx, pgdb.ListAttemptsParams{
+			JobID: fromID(id), After: int64(after), MaxRows: int32(page(limit)),
+		})
+		if err != nil {
+			return nil, err
+		}
+		out := make([]job.Attempt, len(rows))
+		for i, a := range rows {
+			out[i] = toAttempt(a)
+		}
+		return out, nil
+	})
+}
+
+// Observations implements store.Store.
+func (s *Store) Observations(ctx context.Context, ref store.Ref, limit int) ([]job.Observation, error) {
+	return readOne(ctx, s, "observations", func(ctx context.Context, v view) ([]job.Observation, error) {
+		id, err := v.own(ctx, ref)
+		if err != nil {
+			return nil, err
+		}
+		rows, err := v.q.ListObservations(ctx, pgdb.ListObservationsParams{JobID: fromID(id), MaxRows: int32(page(limit))})
+		if err != nil {
+			return nil, err
+		}
+		out := make([]job.Observation, len(rows))
+		for i, o := range rows {
+			out[i] = toObservation(o)
+		}
+		return out, nil
+	})
+}
+
+// Owners implements store.Store.
+func (s *Store) Owners(ctx context.Context, id job.ID, attempt int, externalIDs []string) (map[string]job.ID, error) {
+	if err := bounded(len(externalIDs)); err != nil {
+		return nil, fmt.Errorf("owners: %w", err)
+	}
+	return readOne(ctx, s, "owners", func(ctx context.Context, v view) (map[string]job.ID, error) {
+		rows, err := v.q.Owners(ctx, pgdb.OwnersParams{JobID: fromID(id), Attempt: int64(attempt), ExternalIds: externalIDs})
+		if err != nil {
+			return nil, err
+		}
+		out := make(map[string]job.ID, len(rows))
+		for _, r := range rows {
+			out[r.ExternalID] = toID(r.JobID)
+		}
+		return out, nil
+	})
+}
+
+// Doubtful implements store.Store.
+func (s *Store) Doubtful(ctx context.Context, since time.Time, limit int) ([]job.Snapshot, error) {
+	return read(ctx, s, "doubtful", func(ctx context.Context, v view) ([]job.Snapshot, error) {
+		rows, err := v.q.DoubtfulIDs(ctx, pgdb.DoubtfulIDsParams{Since: job.Micros(since), Now: &v.now, MaxRows: int32(page(limit))})
+		if err != nil {
+			return nil, err
+		}
+		return v.inOrder(ctx, toIDs(rows), true)
+	})
+}
+
+// inOrder reads whole jobs in the order of their ids.
+func (v view) inOrder(ctx context.Context, ids []job.ID, payload bool) ([]job.Snapshot, error) {
+	all, err := v.snapshots(ctx, ids, payload)
+	if err != nil {
+		return nil, err
+	}
+	var out []job.Snapshot
+	for _, id := range ids {
+		if s, ok := all[id]; ok {
+			out = append(out, s)
+		}
+	}
+	return out, nil
+}
 
 // snapshots reads whole jobs in one statement, with or without their payloads.
 // Jobs that do not exist are left out.
@@ -21,11 +145,7 @@ func (v view) snapshots(ctx context.Context, ids []job.ID, payload bool) (map[jo
 	}
 	out := make(map[job.ID]job.Snapshot, len(rows))
 	for _, r := range rows {
-		now := v.now
-		if now.IsZero() {
-			now = v.s.present(r.Now)
-		}
-		s, err := toSnapshot(r, now)
+		s, err := toSnapshot(r, v.at(r.Now))
 		if err != nil {
 			return nil, err
 		}

@@ -51,6 +51,8 @@ type tx struct {
 	// a transaction whose id is lower.
 	base    int64
 	ordinal int64
+	// newest is the position of the last event that was written; 0: none was.
+	newest int64
 	// hint tells the kinds of Watch that are woken once it is committed.
 	hint [2]bool
 }
@@ -142,6 +144,7 @@ func writeOnce[T any](ctx context.Context, s *Store, fn func(context.Context, *t
 	if err := t.commit(ctx); err != nil {
 		return zero, err
 	}
+	s.confirmed(t.newest)
 	// Hints go first, so that a caller who has its answer finds its own hint given.
 	s.give(t.hint)
 	return v, nil
@@ -180,7 +183,7 @@ const beginning = `SELECT clock_timestamp(), event_position(0), m.quarantined FR
 func (s *Store) begin(ctx context.Context, conn *pgx.Conn) (*tx, error) {
 	t := &tx{s: s, conn: conn, q: pgdb.New(conn)}
 	b := &pgx.Batch{}
-	b.Queue("BEGIN")
+	b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
 	b.Queue(beginning).QueryRow(func(row pgx.Row) error {
 		return row.Scan(&t.now, &t.base, &t.quarantined)
 	})
@@ -221,11 +224,13 @@ func (t *tx) commit(ctx context.Context) error {
 }
 
 // definite tells whether the server itself said that it did not commit. A server
-// that is ending the connection may have committed before (classes 57 and 08).
+// that is ending the connection may have committed before (classes 57 and 08), and
+// an error of the driver says nothing: pgx 5.12 calls the loss of a COMMIT's
+// answer "conn closed", and safe to retry (see TestLostCommit).
 func definite(err error) bool {
 	var known *pgconn.PgError
 	if !errors.As(err, &known) || known.Severity != "ERROR" && known.SeverityUnlocalized != "ERROR" {
-		return pgconn.SafeToRetry(err)
+		return false
 	}
 	class := known.Code[:min(2, len(known.Code))]
 	return class != "57" && class != "08"
@@ -237,6 +242,15 @@ type view struct {
 	q    *pgdb.Queries
 	conn *pgx.Conn
 	now  time.Time
+}
+
+// at is the time that counts as now, for a row that was read at a time of the
+// server's clock.
+func (v view) at(server time.Time) time.Time {
+	if v.now.IsZero() {
+		return v.s.present(server)
+	}
+	return v.now
 }
 
 func (t *tx) view() view { return view{s: t.s, q: t.q, conn: t.conn, now: t.now} }

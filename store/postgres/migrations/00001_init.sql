@@ -109,6 +109,7 @@ CREATE TABLE jobs (
 );
 
 CREATE INDEX jobs_created ON jobs (project, created_at, id);
+CREATE INDEX jobs_labels ON jobs USING gin (labels jsonb_path_ops) WHERE labels <> '{}';
 CREATE INDEX jobs_schedule ON jobs (schedule_id, created_at) WHERE schedule_id IS NOT NULL;
 
 -- One key, one job. A row outlives its job; kept_until is set when the job is
@@ -176,9 +177,9 @@ CREATE INDEX job_state_fence ON job_state (next_at) WHERE state IN (2, 3);
 CREATE INDEX job_state_look ON job_state (next_at) WHERE state IN (4, 5);
 CREATE INDEX job_state_deadline ON job_state (start_deadline) WHERE state IN (1, 2, 6);
 CREATE INDEX job_state_in_flight ON job_state (connection_id) WHERE state IN (2, 3);
+-- Lists, of all states and by state, and counts.
 CREATE INDEX job_state_list ON job_state (project, scheduled_for, job_id);
--- Those alive, by state, and those that ended, by time: for lists and counts.
-CREATE INDEX job_state_alive ON job_state (project, state, scheduled_for, job_id) WHERE ended_at IS NULL;
+CREATE INDEX job_state_by_state ON job_state (project, state, scheduled_for, job_id);
 CREATE INDEX job_state_ended ON job_state (project, ended_at, state) WHERE ended_at IS NOT NULL;
 
 -- A copy of job.Transitions, which a test compares with it.
@@ -303,8 +304,17 @@ CREATE TABLE attempts (
 CREATE UNIQUE INDEX attempts_arm_token ON attempts (arm_token);
 -- At most one live intent per job.
 CREATE UNIQUE INDEX attempts_live ON attempts (job_id) WHERE result = 0;
--- Starts, for their lag.
-CREATE INDEX attempts_first ON attempts (armed_at) WHERE number = 1;
+
+-- Each job's first attempt. lag is how long after its time, as it was then, the
+-- job was armed, in microseconds.
+CREATE TABLE starts (
+    project       text        NOT NULL,
+    armed_at      timestamptz NOT NULL,
+    job_id        uuid        NOT NULL,
+    connection_id uuid        NOT NULL,
+    lag           bigint      NOT NULL,
+    PRIMARY KEY (project, armed_at, job_id)
+);
 
 -- +goose StatementBegin
 CREATE FUNCTION another_key_is_open(job uuid, effect_key text) RETURNS boolean
@@ -351,6 +361,8 @@ CREATE TABLE effects (
     at           timestamptz NOT NULL
 );
 
+-- Effects that a repeat under the same key or a look has confirmed.
+CREATE INDEX effects_recovered ON effects (at) WHERE proof IN (2, 3);
 CREATE UNIQUE INDEX effects_object ON effects (account, namespace, external_id)
     WHERE external_id <> '' AND owns_id;
 

@@ -1,0 +1,131 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Rules of this file:
+//   - a URL is all that pgx takes, several hosts and pool_* parameters included; what
+//     it sets stays, except what durability and the meaning of times rest on;
+//   - settings are made with SET after connecting, because poolers in front of a
+//     server refuse or ignore unknown startup parameters. A pooler must keep a
+//     session for each connection (session pooling): sessions hold settings,
+//     prepared statements, advisory locks and LISTEN;
+//   - no error names a password, or a part of one.
+
+const (
+	// oldestServer has transaction ids of 64 bits, and is the oldest that is still
+	// tested.
+	oldestServer = 140000
+	// defaultConns bounds the pool when nothing else is said.
+	defaultConns = 12
+	// connectTimeout bounds one attempt to connect when the URL says nothing.
+	connectTimeout = 10 * time.Second
+	pingTimeout    = 5 * time.Second
+)
+
+// The settings of our sessions, unless the URL sets them. A process that stopped
+// in the middle of a transaction would keep its locks, and the log's readers
+// waiting, until the last of these ends it.
+var sessionSettings = map[string]string{
+	"statement_timeout":                   "15s",
+	"lock_timeout":                        "10s",
+	"idle_in_transaction_session_timeout": "10s",
+}
+
+// parse reads the URL.
+func parse(opts Options) (*pgxpool.Config, error) {
+	plain, err := pgx.ParseConfig(opts.URL)
+	if err != nil {
+		return nil, withoutSecrets(err)
+	}
+	config, err := pgxpool.ParseConfig(opts.URL)
+	if err != nil {
+		return nil, withoutSecrets(err)
+	}
+	if _, named := plain.RuntimeParams["pool_max_conns"]; !named {
+		config.MaxConns = defaultConns
+	}
+	if config.PingTimeout == 0 {
+		config.PingTimeout = pingTimeout
+	}
+	conn := config.ConnConfig
+	if conn.ConnectTimeout == 0 {
+		conn.ConnectTimeout = connectTimeout
+	}
+	if len(conn.Fallbacks) > 0 && conn.ValidateConnect == nil {
+		// Of several hosts, take the one that can be written to.
+		conn.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+	if conn.RuntimeParams["application_name"] == "" {
+		conn.RuntimeParams["application_name"] = "fireonce"
+	}
+	return config, nil
+}
+
+// withoutSecrets says what is wrong with a URL, and nothing of what it says: a
+// badly escaped password can be anywhere in it.
+func withoutSecrets(err error) error {
+	var bad *pgconn.ParseConfigError
+	if !errors.As(err, &bad) {
+		return errors.New("the database's URL cannot be read")
+	}
+	text := strings.TrimPrefix(bad.Error(), "cannot parse `")
+	if _, rest, ok := strings.Cut(text, "`: "); ok {
+		text = rest
+	}
+	if inner := errors.Unwrap(bad); inner != nil {
+		text = strings.TrimSuffix(text, " ("+inner.Error()+")")
+	}
+	return fmt.Errorf("the database's URL cannot be read: %s", text)
+}
+
+// session makes the settings of one session.
+func session(ctx context.Context, conn *pgx.Conn) error {
+	b := &pgx.Batch{}
+	b.Queue(`SELECT set_config('synchronous_commit',
+		CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false)`)
+	b.Queue("SELECT set_config('TimeZone', 'UTC', false)")
+	for name, value := range sessionSettings {
+		if _, named := conn.Config().RuntimeParams[name]; !named {
+			b.Queue("SELECT set_config($1, $2, false)", name, value)
+		}
+	}
+	if err := conn.SendBatch(ctx, b).Close(); err != nil {
+		return fmt.Errorf("session settings: %w", err)
+	}
+	return nil
+}
+
+// checkServer refuses a server that could lose what it has confirmed, that
+// cannot be written to, or that is too old.
+func checkServer(ctx context.Context, conn *pgx.Conn) error {
+	var version int
+	var name, fsync string
+	var standby, readOnly bool
+	err := conn.QueryRow(ctx, `SELECT current_setting('server_version_num')::integer, current_setting('server_version'),
+		current_setting('fsync'), pg_is_in_recovery(), current_setting('default_transaction_read_only')::boolean`).
+		Scan(&version, &name, &fsync, &standby, &readOnly)
+	switch {
+	case err != nil:
+		return unavailable(ctx, err)
+	case version < oldestServer:
+		return fmt.Errorf("%w: PostgreSQL %s is older than %d", ErrUnsafe, name, oldestServer/10000)
+	case fsync != "on":
+		return fmt.Errorf("%w: fsync is off, so a crash can lose what was confirmed and send it again", ErrUnsafe)
+	case standby:
+		return fmt.Errorf("%w: it is a standby; name the primary, or all hosts", ErrUnsafe)
+	case readOnly:
+		return fmt.Errorf("%w: default_transaction_read_only is on", ErrUnsafe)
+	default:
+		return nil
+	}
+}

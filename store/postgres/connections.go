@@ -1,0 +1,154 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fireonce/fireonce/gen/pgdb"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// CreateConnection implements store.Store. Of concurrent calls with one key, one
+// inserts; the others wait for it and then read what it bound.
+func (s *Store) CreateConnection(ctx context.Context, c store.NewConnection) (store.Connection, bool, error) {
+	type result struct {
+		conn    store.Connection
+		created bool
+	}
+	r, err := write(ctx, s, "create connection", func(ctx context.Context, t *tx) (result, error) {
+		n, err := t.q.InsertConnection(ctx, insertConnectionParams(c, t.now))
+		if err != nil {
+			return result{}, err
+		}
+		id, created := c.Connection.ID, n == 1
+		if created {
+			err = t.completeConnection(ctx, c)
+		} else {
+			id, err = t.connectionOf(ctx, c)
+		}
+		if err != nil {
+			return result{}, err
+		}
+		conn, err := t.view().connection(ctx, id)
+		return result{conn: conn, created: created}, err
+	})
+	return r.conn, r.created, err
+}
+
+// connectionOf gives the connection that a key is bound to.
+func (t *tx) connectionOf(ctx context.Context, c store.NewConnection) (job.ID, error) {
+	id, err := t.q.ConnectionByKey(ctx, pgdb.ConnectionByKeyParams{Project: c.Connection.Project, IdemKey: c.Key})
+	return toID(id), err
+}
+
+// completeConnection writes what belongs to a connection that was inserted.
+func (t *tx) completeConnection(ctx context.Context, c store.NewConnection) error {
+	if err := t.q.InsertClaimRow(ctx, fromID(c.Connection.ID)); err != nil {
+		return fmt.Errorf("claim row: %w", err)
+	}
+	if c.Sealed == nil {
+		return nil
+	}
+	sealed := *c.Sealed
+	sealed.Version = 1
+	if err := t.q.InsertCredential(ctx, insertCredentialParams(c.Connection.ID, sealed, t.now)); err != nil {
+		return fmt.Errorf("credential: %w", err)
+	}
+	return nil
+}
+
+// Connection implements store.Store.
+func (s *Store) Connection(ctx context.Context, project string, id job.ID) (store.Connection, error) {
+	return readOne(ctx, s, "connection", func(ctx context.Context, v view) (store.Connection, error) {
+		conn, err := v.connection(ctx, id)
+		if err == nil && project != "" && conn.Project != project {
+			return store.Connection{}, store.ErrNotFound
+		}
+		return conn, err
+	})
+}
+
+func (v view) connection(ctx context.Context, id job.ID) (store.Connection, error) {
+	all, err := v.connections(ctx, []job.ID{id})
+	if err != nil {
+		return store.Connection{}, err
+	}
+	conn, ok := all[id]
+	if !ok {
+		return store.Connection{}, store.ErrNotFound
+	}
+	return conn, nil
+}
+
+// connections reads connections in one statement. Those that do not exist are
+// left out.
+func (v view) connections(ctx context.Context, ids []job.ID) (map[job.ID]store.Connection, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	rows, err := v.q.Connections(ctx, fromIDs(ids))
+	if err != nil {
+		return nil, fmt.Errorf("connections: %w", err)
+	}
+	out := make(map[job.ID]store.Connection, len(rows))
+	for _, r := range rows {
+		conn, err := toConnection(r, v.at(r.Now))
+		if err != nil {
+			return nil, err
+		}
+		out[conn.ID] = conn
+	}
+	return out, nil
+}
+
+// afterAll is later than anything was created.
+var afterAll = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// ListConnections implements store.Store.
+func (s *Store) ListConnections(ctx context.Context, project string, after job.ID, limit int) ([]store.Connection, error) {
+	return read(ctx, s, "list connections", func(ctx context.Context, v view) ([]store.Connection, error) {
+		p := pgdb.ListConnectionsParams{Project: project, CreatedAt: afterAll, ID: fromID(after), MaxRows: int32(page(limit))}
+		if !after.IsZero() {
+			var err error
+			if p.CreatedAt, err = v.q.ConnectionPlace(ctx, p.ID); err != nil {
+				return nil, err
+			}
+		}
+		rows, err := v.q.ListConnections(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		all, err := v.connections(ctx, toIDs(rows))
+		if err != nil {
+			return nil, err
+		}
+		out := make([]store.Connection, len(rows))
+		for i, id := range rows {
+			out[i] = all[toID(id)]
+		}
+		return out, nil
+	})
+}
+
+// Credential implements store.Store.
+func (s *Store) Credential(ctx context.Context, id job.ID) (store.Sealed, error) {
+	return readOne(ctx, s, "credential", func(ctx context.Context, v view) (store.Sealed, error) {
+		row, err := v.q.NewestCredential(ctx, fromID(id))
+		if err != nil {
+			return store.Sealed{}, err
+		}
+		return toSealed(row), nil
+	})
+}
+
+// CredentialKeys implements store.Store.
+func (s *Store) CredentialKeys(ctx context.Context) ([]string, error) {
+	return readOne(ctx, s, "credential keys", func(ctx context.Context, v view) ([]string, error) {
+		keys, err := v.q.CredentialKeys(ctx)
+		slices.Sort(keys) // the database has an order of its own for texts
+		return keys, err
+	})
+}

@@ -1,0 +1,291 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fireonce/fireonce/gen/pgdb"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file:
+//   - an item that cannot be stored never binds its key, so what it refers to is
+//     read before the keys are bound;
+//   - who loses the race for a key waits for the winner's commit and then reads
+//     what it bound, in a second statement: the first one cannot see it;
+//   - predecessors are locked, in the order of their ids, before the keys, which
+//     are sorted too; ready rows come last.
+
+// Create implements store.Store. Concurrent calls share a transaction.
+func (s *Store) Create(ctx context.Context, items []store.NewJob) ([]store.Created, error) {
+	out, err := s.creates.do(ctx, items)
+	if err != nil {
+		return nil, fmt.Errorf("create: %w", err)
+	}
+	return out, nil
+}
+
+// createAll stores a batch in one transaction.
+func (s *Store) createAll(ctx context.Context, items []store.NewJob) ([]store.Created, error) {
+	return write(ctx, s, "create", func(ctx context.Context, t *tx) ([]store.Created, error) {
+		b := &submissions{tx: t, items: items, out: make([]store.Created, len(items))}
+		for _, step := range []func(context.Context) error{b.look, b.bind, b.insert, b.answer} {
+			if err := step(ctx); err != nil {
+				return nil, err
+			}
+		}
+		return b.out, nil
+	})
+}
+
+// refusedCreate is the verdict on an item that the database itself refuses.
+func refusedCreate(err error) store.Created { return store.Created{Err: err} }
+
+// keyOf names a job's key.
+type keyOf struct{ project, key string }
+
+// submission is one job that is to be stored.
+type submission struct {
+	item     int
+	snapshot job.Snapshot
+	position int64
+}
+
+// submissions is one batch under way.
+type submissions struct {
+	*tx
+	items []store.NewJob
+	out   []store.Created
+	jobs  []submission
+}
+
+// look finds out which items could be stored, as if each came after the one
+// before it.
+func (b *submissions) look(ctx context.Context) error {
+	conns, err := b.prospects(ctx)
+	if err != nil {
+		return err
+	}
+	others, err := b.predecessors(ctx)
+	if err != nil {
+		return err
+	}
+	keys := make(map[keyOf]bool, len(b.items))
+	for i, n := range b.items {
+		conn, ok := conns[n.Spec.Connection]
+		if !ok || conn.Deleted || conn.Project != n.Spec.Project {
+			b.out[i].Err = fmt.Errorf("connection %s: %w", n.Spec.Connection, store.ErrNotFound)
+			continue
+		}
+		key := keyOf{n.Spec.Project, n.Spec.Key}
+		if keys[key] {
+			continue // bound by an item before
+		}
+		snap := newSnapshot(n, job.Class(conn.Class), b.now)
+		if !n.Spec.ReplyTo.IsZero() {
+			other, ok := others[n.Spec.ReplyTo]
+			if !ok || other.project != n.Spec.Project {
+				b.out[i].Err = fmt.Errorf("%w: %s", store.ErrReplyTo, n.Spec.ReplyTo)
+				continue
+			}
+			if other.state != job.Succeeded {
+				snap.WaitsFor = n.Spec.ReplyTo
+			}
+		}
+		keys[key] = true
+		others[snap.ID] = predecessor{project: snap.Project, state: job.Scheduled}
+		b.jobs = append(b.jobs, submission{item: i, snapshot: snap})
+	}
+	return nil
+}
+
+func (b *submissions) prospects(ctx context.Context) (map[job.ID]pgdb.ProspectsRow, error) {
+	var ids []job.ID
+	for _, n := range b.items {
+		ids = append(ids, n.Spec.Connection)
+	}
+	rows, err := b.q.Prospects(ctx, fromIDs(distinct(ids)))
+	if err != nil {
+		return nil, fmt.Errorf("connections: %w", err)
+	}
+	out := make(map[job.ID]pgdb.ProspectsRow, len(rows))
+	for _, r := range rows {
+		out[toID(r.ID)] = r
+	}
+	return out, nil
+}
+
+type predecessor struct {
+	project string
+	state   job.State
+}
+
+func (b *submissions) predecessors(ctx context.Context) (map[job.ID]predecessor, error) {
+	var ids []job.ID
+	for _, n := range b.items {
+		if !n.Spec.ReplyTo.IsZero() {
+			ids = append(ids, n.Spec.ReplyTo)
+		}
+	}
+	out := make(map[job.ID]predecessor)
+	if len(ids) == 0 {
+		return out, nil
+	}
+	rows, err := b.q.LockPredecessors(ctx, fromIDs(distinct(ids)))
+	if err != nil {
+		return nil, fmt.Errorf("jobs to reply to: %w", err)
+	}
+	for _, r := range rows {
+		out[toID(r.JobID)] = predecessor{project: r.Project, state: job.State(r.State)}
+	}
+	return out, nil
+}
+
+// distinct sorts ids and leaves each once.
+func distinct(ids []job.ID) []job.ID {
+	slices.SortFunc(ids, func(a, b job.ID) int { return slices.Compare(a[:], b[:]) })
+	return slices.Compact(ids)
+}
+
+// newSnapshot is a job as it is stored, before anything happened to it. The class
+// is the connection's unless the request knows better.
+func newSnapshot(n store.NewJob, class job.Class, now time.Time) job.Snapshot {
+	s := job.Snapshot{Now: now}
+	s.Spec = n.Spec
+	s.Spec.Created = now
+	s.StartWindow = fromMicros(micros(s.StartWindow))
+	s.Retry.MinBackoff = fromMicros(micros(s.Retry.MinBackoff))
+	s.Retry.MaxBackoff = fromMicros(micros(s.Retry.MaxBackoff))
+	s.Retry.AttemptTimeout = fromMicros(micros(s.Retry.AttemptTimeout))
+	s.Payload = toBytes(s.Payload)
+	s.Policy = cmp.Or(s.Policy, job.Hold)
+	if len(s.Labels) == 0 {
+		s.Labels = nil
+	}
+	due := now
+	if !n.ScheduledFor.IsZero() {
+		due = job.Micros(n.ScheduledFor)
+	}
+	s.Status = job.Status{
+		State: job.Scheduled, Version: 1, Round: 1, ScheduledFor: due, NextAt: due,
+		StartDeadline: due.Add(cmp.Or(s.StartWindow, job.DefaultWindow)),
+		Class:         cmp.Or(n.Class, class), Updated: now,
+	}
+	return s
+}
+
+// bind binds the keys that are free and keeps the jobs that got theirs.
+func (b *submissions) bind(ctx context.Context) error {
+	if len(b.jobs) == 0 {
+		return nil
+	}
+	sorted := slices.Clone(b.jobs)
+	slices.SortFunc(sorted, func(x, y submission) int {
+		return cmp.Or(cmp.Compare(x.snapshot.Project, y.snapshot.Project), cmp.Compare(x.snapshot.Key, y.snapshot.Key))
+	})
+	var p pgdb.BindKeysParams
+	for _, n := range sorted {
+		p.Projects = append(p.Projects, n.snapshot.Project)
+		p.IdemKeys = append(p.IdemKeys, n.snapshot.Key)
+		p.Jobs = append(p.Jobs, fromID(n.snapshot.ID))
+	}
+	rows, err := b.q.BindKeys(ctx, p)
+	if err != nil {
+		return fmt.Errorf("keys: %w", err)
+	}
+	won := make(map[job.ID]bool, len(rows))
+	for _, id := range rows {
+		won[toID(id)] = true
+	}
+	b.jobs = slices.DeleteFunc(b.jobs, func(n submission) bool { return !won[n.snapshot.ID] })
+	return nil
+}
+
+// insert writes the jobs, their first events, and their ready rows.
+func (b *submissions) insert(ctx context.Context) error {
+	if len(b.jobs) == 0 {
+		return nil
+	}
+	var events []job.Event
+	ready := make(readyRows)
+	for i := range b.jobs {
+		n := &b.jobs[i]
+		var err error
+		if n.position, err = b.next(); err != nil {
+			return err
+		}
+		s := n.snapshot
+		events = append(events, job.Event{
+			Position: n.position, Project: s.Project, Job: s.ID, Connection: s.Connection, Schedule: s.Schedule,
+			Sequence: s.Version, To: s.State, Cause: job.CauseSubmitted, Actor: b.items[n.item].Actor, At: b.now,
+		})
+		if s.WaitsFor.IsZero() {
+			ready.due(readyKey{s.Connection, s.HoldKey}, s.NextAt)
+		}
+		b.out[n.item] = store.Created{Snapshot: s, Created: true}
+	}
+	p, err := jobColumns(b.jobs, b.now)
+	if err != nil {
+		return err
+	}
+	if err := b.q.InsertJobs(ctx, p); err != nil {
+		return fmt.Errorf("jobs: %w", err)
+	}
+	if err := b.insertEvents(ctx, events); err != nil {
+		return err
+	}
+	return b.makeReady(ctx, ready, nil)
+}
+
+// answer completes the items that were not stored: those whose key was bound
+// before them get the job that it is bound to.
+func (b *submissions) answer(ctx context.Context) error {
+	var p pgdb.KeyOwnersParams
+	here := make(map[keyOf]int, len(b.jobs))
+	for _, n := range b.jobs {
+		here[keyOf{n.snapshot.Project, n.snapshot.Key}] = n.item
+	}
+	for i, n := range b.items {
+		if !b.out[i].Created {
+			p.Projects = append(p.Projects, n.Spec.Project)
+			p.IdemKeys = append(p.IdemKeys, n.Spec.Key)
+		}
+	}
+	if len(p.Projects) == 0 {
+		return nil
+	}
+	rows, err := b.q.KeyOwners(ctx, p)
+	if err != nil {
+		return fmt.Errorf("bound keys: %w", err)
+	}
+	owners := make(map[keyOf]job.ID, len(rows))
+	var ids []job.ID
+	for _, r := range rows {
+		owners[keyOf{r.Project, r.IdemKey}] = toID(r.JobID)
+		ids = append(ids, toID(r.JobID))
+	}
+	bound, err := b.view().snapshots(ctx, distinct(ids), true)
+	if err != nil {
+		return err
+	}
+	for i, n := range b.items {
+		key := keyOf{n.Spec.Project, n.Spec.Key}
+		snap, ok := bound[owners[key]]
+		if by, now := here[key]; now && by > i {
+			ok = false // by an item after this one
+		}
+		switch {
+		case b.out[i].Created:
+		case ok:
+			b.out[i] = store.Created{Snapshot: snap}
+		case b.out[i].Err == nil:
+			// The job was removed and its key kept, or freed in this moment.
+			b.out[i].Err = fmt.Errorf("job of key %q: %w", n.Spec.Key, store.ErrNotFound)
+		}
+	}
+	return nil
+}

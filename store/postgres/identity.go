@@ -1,0 +1,173 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file: a database that may be a copy, or an older state of
+// itself, must not send: what it believes to be due may have been sent already.
+// Each new session compares what the database is with what meta says it was,
+// before it is used for anything; so a fail-over or a restore under a running
+// server is noticed by the first session that meets it, and quarantines the
+// database for all servers. What a server confirmed itself must still be there
+// too. A disk image that is put back while no server runs cannot be noticed: it
+// is in every respect what it was.
+
+// identity is what tells a database from its copies.
+type identity struct {
+	// system is the cluster, and stays the same in its physical copies; timeline
+	// rises with each promotion and each recovery to a point in time.
+	system, timeline int64
+	// database differs in copies within a cluster, relation (the table meta) in what
+	// was loaded from a dump.
+	database, relation int64
+}
+
+func (i identity) String() string {
+	return fmt.Sprintf("cluster %d, timeline %d, database %d, table %d", i.system, i.timeline, i.database, i.relation)
+}
+
+// sighting is one comparison.
+type sighting struct {
+	now, before identity
+	// newest is the log's last position; coming is below every one to be given.
+	newest, coming int64
+	// kept tells whether the last event that this process knows to be durable is
+	// there.
+	kept bool
+}
+
+const here = `
+WITH here AS (
+	SELECT
+		(SELECT system_identifier FROM pg_control_system()) AS system_id,
+		('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint AS timeline,
+		(SELECT oid::bigint FROM pg_database WHERE datname = current_database()) AS database_oid,
+		'meta'::regclass::oid::bigint AS relation_oid
+)`
+
+const lookAround = here + `
+SELECT h.system_id, h.timeline, h.database_oid, h.relation_oid,
+	m.system_id, m.timeline, m.database_oid, m.relation_oid,
+	coalesce((SELECT max(position) FROM events), 0),
+	(pg_snapshot_xmax(pg_current_snapshot())::text::bigint + m.xid_offset) << 20,
+	$1::bigint <= m.events_from OR EXISTS (SELECT 1 FROM events AS e WHERE e.position = $1)
+FROM here AS h CROSS JOIN meta AS m WHERE m.id = 1`
+
+// createMeta describes a new database. Of many servers that try at once, one
+// does it.
+func (s *Store) createMeta(ctx context.Context, conn *pgx.Conn) error {
+	var created time.Time
+	if err := conn.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&created); err != nil {
+		return err
+	}
+	_, err := conn.Exec(ctx, here+`
+INSERT INTO meta (id, store_id, created_at, system_id, timeline, database_oid, relation_oid)
+SELECT 1, $1, $2, h.system_id, h.timeline, h.database_oid, h.relation_oid FROM here AS h
+ON CONFLICT (id) DO NOTHING`, fromID(randomID()), s.present(created))
+	return err
+}
+
+func (s *Store) sight(ctx context.Context, conn *pgx.Conn, lock string) (sighting, error) {
+	var g sighting
+	err := conn.QueryRow(ctx, lookAround+lock, s.mark.Load()).Scan(
+		&g.now.system, &g.now.timeline, &g.now.database, &g.now.relation,
+		&g.before.system, &g.before.timeline, &g.before.database, &g.before.relation,
+		&g.newest, &g.coming, &g.kept,
+	)
+	if err != nil {
+		return g, fmt.Errorf("compare the database with what it was: %w", err)
+	}
+	return g, nil
+}
+
+// suspicion says why the database may be a copy or an old state; empty: it is
+// what was last open.
+func (g sighting) suspicion(synchronous bool) string {
+	sameTimeline := g.now.timeline == g.before.timeline
+	switch {
+	case g.now.system != g.before.system:
+		return fmt.Sprintf("the database was last open in another cluster (%s; now %s)", g.before, g.now)
+	case g.now.database != g.before.database:
+		return fmt.Sprintf("the database is a copy of another one in its cluster (%s; now %s)", g.before, g.now)
+	case g.now.relation != g.before.relation, g.newest >= g.coming:
+		return fmt.Sprintf("the database was loaded from a dump (%s; now %s)", g.before, g.now)
+	case !sameTimeline && (!synchronous || g.now.timeline < g.before.timeline):
+		return fmt.Sprintf("the cluster was restored or failed over (%s; now %s)", g.before, g.now)
+	case !g.kept:
+		return "what a running server had confirmed is gone: an older state was put in place of the database"
+	default:
+		return ""
+	}
+}
+
+// settle compares, and writes down a change. It runs in each new session.
+func (s *Store) settle(ctx context.Context, conn *pgx.Conn) error {
+	g, err := s.sight(ctx, conn, "")
+	if err != nil {
+		return err
+	}
+	if err := s.refuseOlder(g); err != nil {
+		return err
+	}
+	if g.now == g.before && g.suspicion(s.opts.SynchronousStandby) == "" {
+		return nil
+	}
+	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		// Once more under the lock: another session may have written it down.
+		g, err := s.sight(ctx, conn, " FOR UPDATE OF m")
+		if err != nil {
+			return err
+		}
+		reason := g.suspicion(s.opts.SynchronousStandby)
+		if g.now == g.before && reason == "" {
+			return nil
+		}
+		_, err = tx.Exec(ctx, moved, g.now.system, g.now.timeline, g.now.database, g.now.relation, reason, g.newest)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("note what the database has become: %w", err)
+	}
+	// What is gone is known to be gone now.
+	s.mark.Store(0)
+	return nil
+}
+
+// moved writes down what the database is. With a reason, cursors of before mean
+// nothing any more; positions go on above those that are stored in any case.
+const moved = `
+UPDATE meta SET
+	system_id = $1, timeline = $2, database_oid = $3, relation_oid = $4,
+	quarantined = CASE WHEN quarantined = '' THEN $5 ELSE quarantined END,
+	incarnation = incarnation + CASE WHEN $5 = '' THEN 0 ELSE 1 END,
+	xid_offset = greatest(xid_offset, ($6::bigint >> 20) + 1 - pg_snapshot_xmin(pg_current_snapshot())::text::bigint)
+WHERE id = 1`
+
+// refuseOlder keeps off a server on a timeline that was left: the old primary of
+// a fail-over, still up.
+func (s *Store) refuseOlder(g sighting) error {
+	s.identityMu.Lock()
+	defer s.identityMu.Unlock()
+	if s.seen.system == g.now.system && s.seen.database == g.now.database && g.now.timeline < s.seen.timeline {
+		return fmt.Errorf("%w: the server is on timeline %d, which was left for %d", store.ErrUnavailable, g.now.timeline, s.seen.timeline)
+	}
+	s.seen = g.now
+	return nil
+}
+
+// confirmed remembers the newest event that this process knows to be durable.
+func (s *Store) confirmed(position int64) {
+	for {
+		last := s.mark.Load()
+		if position <= last || s.mark.CompareAndSwap(last, position) {
+			return
+		}
+	}
+}

@@ -1,0 +1,192 @@
+package postgres
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file: servers tell each other of their writes through NOTIFY, as
+// a hint; whoever misses one finds out by polling. Commits with a NOTIFY wait for
+// each other in the whole cluster, so none is sent inside a writing transaction:
+// one goroutine sends what has gathered, a few times a second at most. Another
+// one listens, on a connection beside the pool.
+
+const (
+	channel = "fireonce"
+	// ringEvery bounds how often hints are sent.
+	ringEvery = 20 * time.Millisecond
+	// quiet is how long a listening connection may be silent before it is tried.
+	quiet = time.Minute
+	// Back-off of the listening connection.
+	firstRetry, lastRetry = 100 * time.Millisecond, 10 * time.Second
+)
+
+// The payload of a notification: the kinds, and who sent it.
+var kindNames = [2]string{store.WatchWork: "work", store.WatchEvents: "events"}
+
+// bell sends and receives the hints of one Store.
+type bell struct {
+	s *Store
+	// name tells this Store's own hints from the others'.
+	name   string
+	config *pgx.ConnConfig
+	// wanted has the kinds that are to be sent.
+	mu     sync.Mutex
+	wanted [2]bool
+	rung   chan struct{}
+	// listening is closed when hints of other servers arrive, for tests.
+	listening chan struct{}
+
+	end  context.CancelFunc
+	done sync.WaitGroup
+}
+
+func newBell(s *Store, config *pgx.ConnConfig) *bell {
+	ctx, end := context.WithCancel(context.Background())
+	b := &bell{
+		s: s, name: randomID().String(), config: config.Copy(),
+		rung: make(chan struct{}, 1), listening: make(chan struct{}), end: end,
+	}
+	b.config.OnNotification = b.hear
+	b.done.Go(func() { b.send(ctx) })
+	b.done.Go(func() { b.listen(ctx) })
+	return b
+}
+
+// ring has the other servers told of the kinds that are set.
+func (b *bell) ring(kinds [2]bool) {
+	if kinds == [2]bool{} {
+		return
+	}
+	b.mu.Lock()
+	for kind, set := range kinds {
+		b.wanted[kind] = b.wanted[kind] || set
+	}
+	b.mu.Unlock()
+	select {
+	case b.rung <- struct{}{}:
+	default:
+	}
+}
+
+func (b *bell) close() {
+	b.end()
+	b.done.Wait()
+}
+
+func (b *bell) send(ctx context.Context) {
+	for {
+		select {
+		case <-b.rung:
+		case <-ctx.Done():
+			return
+		}
+		b.mu.Lock()
+		kinds := b.wanted
+		b.wanted = [2]bool{}
+		b.mu.Unlock()
+		b.notify(ctx, kinds)
+		if !sleep(ctx, ringEvery) {
+			return
+		}
+	}
+}
+
+// notify sends one notification. Its failure is no failure: it was a hint.
+func (b *bell) notify(ctx context.Context, kinds [2]bool) {
+	words := []string{b.name}
+	for kind, set := range kinds {
+		if set {
+			words = append(words, kindNames[kind])
+		}
+	}
+	_, _ = b.s.pool.Exec(ctx, "SELECT pg_notify($1, $2)", channel, strings.Join(words, " "))
+}
+
+// hear passes a notification on to this process's watchers, who had those of
+// their own Store when it wrote.
+func (b *bell) hear(_ *pgconn.PgConn, n *pgconn.Notification) {
+	from, words, _ := strings.Cut(n.Payload, " ")
+	if from == b.name {
+		return
+	}
+	var kinds [2]bool
+	for _, word := range strings.Fields(words) {
+		for kind, name := range kindNames {
+			kinds[kind] = kinds[kind] || word == name
+		}
+	}
+	b.s.hints.give(kinds)
+}
+
+// listen keeps a connection listening until ctx ends.
+func (b *bell) listen(ctx context.Context) {
+	retry, first := firstRetry, true
+	for ctx.Err() == nil {
+		heard := b.session(ctx, first)
+		first = false
+		if heard {
+			retry = firstRetry
+		}
+		if !sleep(ctx, retry/2+rand.N(retry/2)) {
+			return
+		}
+		retry = min(2*retry, lastRetry)
+	}
+}
+
+// session listens on one connection until it fails, and tells whether it ever
+// listened. What was sent before a later session is lost, so all are woken.
+func (b *bell) session(ctx context.Context, first bool) (heard bool) {
+	conn, err := pgx.ConnectConfig(ctx, b.config)
+	if err != nil {
+		return false
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	if _, err := conn.Exec(ctx, "LISTEN "+channel); err != nil {
+		return false
+	}
+	if first {
+		close(b.listening)
+	} else {
+		b.s.hints.give([2]bool{true, true})
+	}
+	for {
+		wait, cancel := context.WithTimeout(ctx, quiet)
+		err := conn.PgConn().WaitForNotification(wait)
+		cancel()
+		if ctx.Err() != nil {
+			return true
+		}
+		if err == nil {
+			continue
+		}
+		// Silence, or a connection that is gone without a word.
+		ping, cancel := context.WithTimeout(ctx, pingTimeout)
+		err = conn.Ping(ping)
+		cancel()
+		if err != nil {
+			return true
+		}
+	}
+}
+
+// sleep waits, and tells whether ctx is still going on.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,60 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/fireonce/fireonce/store"
+)
+
+// behind asks since when the log's horizon waits for a transaction: any of the
+// cluster that has an id, prepared ones too. A role that may not see when others
+// began is told the time of the newest event that can be read, which is no later.
+const behind = `
+SELECT CASE WHEN pg_snapshot_xmin(pg_current_snapshot()) < pg_snapshot_xmax(pg_current_snapshot()) THEN
+	clock_timestamp() - coalesce(
+		least(
+			(SELECT min(a.xact_start) FROM pg_stat_activity AS a WHERE a.backend_xid IS NOT NULL),
+			(SELECT min(p.prepared) FROM pg_prepared_xacts AS p)
+		),
+		(SELECT e.at FROM events AS e WHERE e.position <= event_horizon() ORDER BY e.position DESC LIMIT 1)
+	)
+END`
+
+// Meta implements store.Store.
+func (s *Store) Meta(ctx context.Context) (store.Meta, error) {
+	return readOne(ctx, s, "meta", func(ctx context.Context, v view) (store.Meta, error) {
+		row, err := v.q.GetMeta(ctx)
+		if err != nil {
+			return store.Meta{}, err
+		}
+		var lag *time.Duration
+		if err := v.conn.QueryRow(ctx, behind).Scan(&lag); err != nil {
+			return store.Meta{}, fmt.Errorf("lag: %w", err)
+		}
+		m := toMeta(row)
+		if lag != nil {
+			m.EventLag = max(0, *lag)
+		}
+		return m, nil
+	})
+}
+
+// Quarantine turns claims off until Release.
+func (s *Store) Quarantine(ctx context.Context, reason string) error {
+	_, err := write(ctx, s, "quarantine", func(ctx context.Context, t *tx) (struct{}, error) {
+		return struct{}{}, t.q.Quarantine(ctx, reason)
+	})
+	return err
+}
+
+// Release ends the quarantine: an operator has made sure that no other copy of
+// this database is at work and that what it believes is so.
+func (s *Store) Release(ctx context.Context) error {
+	_, err := write(ctx, s, "release", func(ctx context.Context, t *tx) (struct{}, error) {
+		t.hint[store.WatchWork] = true
+		return struct{}{}, t.q.Release(ctx)
+	})
+	return err
+}
