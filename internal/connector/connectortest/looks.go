@@ -198,6 +198,20 @@ func (s Suite) testReadStatuses(t *testing.T, now time.Time) {
 		})
 	}
 	t.Run("echo", func(t *testing.T) { s.blind(t, now, Echo, longTime) })
+	empty := s.Looks.Empty(now)
+	_, body, found := strings.Cut(empty, "\r\n\r\n")
+	if !found || !strings.HasPrefix(empty, "HTTP/1.1 200 ") {
+		t.Fatalf("Looks.Empty is no answer of status 200: %q", empty)
+	}
+	for _, code := range []int{201, 202, 203, 206, 300, 404, 500} {
+		t.Run(fmt.Sprintf("%d with a list", code), func(t *testing.T) { s.blind(t, now, Say(Answer(code, body)), longTime) })
+	}
+	for name, raw := range map[string]string{
+		"a list that was to be longer":  fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body)+1, body),
+		"a list without its last chunk": fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(body), body),
+	} {
+		t.Run(name, func(t *testing.T) { s.blind(t, now, SayAndClose(raw), longTime) })
+	}
 }
 
 // testUnreachable: a platform that cannot be reached says nothing.

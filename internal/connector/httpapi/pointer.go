@@ -49,13 +49,13 @@ func (p pointer) String() string {
 // find gives the text or number that the pointer names in a JSON text; anything
 // else is none. A number is given as the answer writes it.
 func (p pointer) find(body []byte) (string, bool) {
-	if p == nil {
+	if p == nil || !json.Valid(body) { // the decoder stops at the end of a value, whatever follows
 		return "", false
 	}
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
 	var value any
-	if d.Decode(&value) != nil || d.More() {
+	if d.Decode(&value) != nil {
 		return "", false
 	}
 	for _, token := range p {

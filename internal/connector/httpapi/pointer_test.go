@@ -42,6 +42,7 @@ func FuzzPointer(f *testing.F) {
 	f.Add("/data/0/id", `{"data":[{"id":"x"}]}`)
 	f.Add("/a~1b/~01", `{"a/b":{"~1":7}}`)
 	f.Add("/0", `["\u00e4"]`)
+	f.Add("/", `{"":"0"} }`)
 	f.Fuzz(func(t *testing.T, text, body string) {
 		p, err := parsePointer(text)
 		if err != nil {
