@@ -30,7 +30,7 @@ SELECT connection_id, bucket_at FROM connection_claims
 WHERE connection_id = ANY (@ids::uuid[])
 ORDER BY connection_id FOR NO KEY UPDATE SKIP LOCKED;
 
--- name: AwaitTurn :many
+-- name: AwaitTurn :one
 SELECT connection_id, bucket_at FROM connection_claims
 WHERE connection_id = @id FOR NO KEY UPDATE;
 
@@ -44,9 +44,9 @@ WITH want AS (
     SELECT unnest(@connections::uuid[]) AS connection_id, unnest(@hold_keys::text[]) AS hold_key,
         unnest(@most::bigint[]) AS most
 )
-SELECT d.job_id, d.project, d.connection_id, d.hold_key, d.state, d.version, d.attempt
+SELECT d.job_id, d.connection_id, d.hold_key, d.state
 FROM want AS w CROSS JOIN LATERAL (
-    SELECT s.* FROM job_state AS s
+    SELECT s.job_id, s.connection_id, s.hold_key, s.state FROM job_state AS s
     WHERE s.connection_id = w.connection_id AND s.hold_key = w.hold_key
         AND s.state IN (1, 6) AND s.waits_for IS NULL
         AND s.next_at <= @now AND s.start_deadline > @now AND s.position < @base
@@ -84,7 +84,8 @@ ORDER BY r.connection_id, r.hold_key FOR NO KEY UPDATE OF r;
 -- What a row still has is due at the earliest of it; NULL when it is drained.
 WITH u AS (
     SELECT unnest(@connections::uuid[]) AS connection_id, unnest(@hold_keys::text[]) AS hold_key,
-        unnest(@saturated::boolean[]) AS saturated, unnest(@paced_untils::timestamptz[]) AS paced_until
+        unnest(@served::boolean[]) AS served, unnest(@saturated::boolean[]) AS saturated,
+        unnest(@paced_untils::timestamptz[]) AS paced_until
 )
 UPDATE connection_ready AS r SET
     next_at = (
@@ -93,7 +94,8 @@ UPDATE connection_ready AS r SET
             AND s.state IN (1, 6) AND s.waits_for IS NULL
         ORDER BY s.next_at LIMIT 1
     ),
-    served_at = greatest(r.served_at, @now), saturated = r.saturated OR u.saturated,
+    served_at = CASE WHEN u.served THEN greatest(r.served_at, @now) ELSE r.served_at END,
+    saturated = r.saturated OR u.saturated,
     paced_until = greatest(r.paced_until, u.paced_until)
 FROM u WHERE u.connection_id = r.connection_id AND u.hold_key = r.hold_key;
 
@@ -113,12 +115,15 @@ WHERE ctid = ANY (ARRAY(
 RETURNING job_id;
 
 -- name: RenewLeases :many
-WITH u AS (SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@tokens::uuid[]) AS token),
+WITH u AS (
+    SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@tokens::uuid[]) AS token,
+        unnest(@lease_ends::timestamptz[]) AS lease_end
+),
 held AS MATERIALIZED (
-    SELECT s.job_id, u.token FROM job_state AS s JOIN u ON u.job_id = s.job_id
+    SELECT s.job_id, u.token, u.lease_end FROM job_state AS s JOIN u ON u.job_id = s.job_id
     ORDER BY s.job_id FOR NO KEY UPDATE OF s
 )
-UPDATE job_state AS s SET next_at = @lease_end
+UPDATE job_state AS s SET next_at = held.lease_end
 FROM held WHERE s.job_id = held.job_id AND s.claim_token = held.token
     AND s.state IN (2, 4, 5) AND s.next_at > @now
 RETURNING s.job_id, s.claim_token;
@@ -186,16 +191,32 @@ FROM u WHERE s.job_id = u.job_id AND s.version = u.version
     );
 
 -- name: InsertAttempts :exec
+-- A first attempt is a start, as late as the job is then.
+WITH u AS (
+    SELECT
+        unnest(@jobs::uuid[]) AS job_id, unnest(@numbers::bigint[]) AS number, unnest(@rounds::bigint[]) AS round,
+        unnest(@tokens::uuid[]) AS arm_token, unnest(@workers::text[]) AS worker,
+        nullif(unnest(@claimed_ats::timestamptz[]), '0001-01-01 00:00:00+00'::timestamptz) AS claimed_at,
+        unnest(@send_deadlines::timestamptz[]) AS send_deadline,
+        unnest(@answer_deadlines::timestamptz[]) AS answer_deadline, unnest(@fences::timestamptz[]) AS fence_at,
+        unnest(@effect_keys::text[]) AS effect_key, unnest(@digests::bytea[]) AS request_digest,
+        unnest(@credential_versions::bigint[]) AS credential_version,
+        unnest(@account_identities::text[]) AS account_identity, unnest(@watermarks::text[]) AS watermark,
+        unnest(@handles::text[]) AS handle, unnest(@frozens::bytea[]) AS frozen, @now::timestamptz AS armed_at
+),
+started AS (
+    INSERT INTO starts (project, armed_at, job_id, connection_id, lag)
+    SELECT s.project, u.armed_at, s.job_id, s.connection_id, (extract(epoch FROM u.armed_at - s.scheduled_for) * 1000000)::bigint
+    FROM u JOIN job_state AS s ON s.job_id = u.job_id WHERE u.number = 1
+)
 INSERT INTO attempts (
     job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline,
     fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, frozen
 )
 SELECT
-    unnest(@jobs::uuid[]), unnest(@numbers::bigint[]), unnest(@rounds::bigint[]), unnest(@tokens::uuid[]),
-    unnest(@workers::text[]), nullif(unnest(@claimed_ats::timestamptz[]), '0001-01-01 00:00:00+00'::timestamptz), @now, unnest(@send_deadlines::timestamptz[]),
-    unnest(@answer_deadlines::timestamptz[]), unnest(@fences::timestamptz[]), unnest(@effect_keys::text[]),
-    unnest(@digests::bytea[]), unnest(@credential_versions::bigint[]), unnest(@account_identities::text[]),
-    unnest(@watermarks::text[]), unnest(@handles::text[]), unnest(@frozens::bytea[]);
+    job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline,
+    fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, frozen
+FROM u;
 
 -- name: LockJob :one
 -- Waits for whoever is changing the job.
@@ -222,7 +243,7 @@ WITH u AS (
         unnest(@external_ids::text[]) AS external_id
 ),
 o AS (
-    SELECT u.job_id, u.external_id, c.connector AS namespace,
+    SELECT s.job_id, u.external_id, c.connector AS namespace,
         coalesce(nullif(a.account_identity, ''), nullif(c.account_identity, ''),
             'connection ' || s.connection_id || ' ' || s.hold_key)::text AS account
     FROM u JOIN job_state AS s ON s.job_id = u.job_id

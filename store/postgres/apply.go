@@ -1,0 +1,450 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fireonce/fireonce/gen/pgdb"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file:
+//   - every change is judged in Go, on rows that are locked; nothing is written for
+//     one that is refused. What the database refuses all the same fails the batch,
+//     which the coalescer splits;
+//   - changes that have to do with each other, by a job or by an object, are written
+//     one after the other, in the order of the batch: of two changes of one version
+//     of a job the second is stale;
+//   - a job that SUCCEEDED lets the jobs go that wait for it. They are locked with the
+//     others; one that came meanwhile has the transaction run again;
+//   - ready rows are written last, once for the whole batch (see ready.go).
+
+// Apply implements store.Store.
+func (s *Store) Apply(ctx context.Context, items []store.Change) ([]store.Applied, error) {
+	return s.work.changes.do(ctx, items)
+}
+
+// applyBatch writes changes of several callers in one transaction.
+func (s *Store) applyBatch(ctx context.Context, items []store.Change) ([]store.Applied, error) {
+	return write(ctx, s, "apply", func(ctx context.Context, t *tx) ([]store.Applied, error) {
+		b := &applying{
+			tx: t, items: slices.Clone(items), out: make([]store.Applied, len(items)), ready: make(readyRows),
+		}
+		ids, done := b.jobs()
+		owners, err := b.owners(ctx, items)
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range owners {
+			if !o.job.IsZero() {
+				ids = append(ids, o.job)
+			}
+		}
+		if b.locked, err = t.lock(ctx, ids, done); err != nil {
+			return nil, err
+		}
+		all := waves(len(items), func(i int) []any { return touchedBy(items[i], owners) })
+		for n, wave := range all {
+			if n > 0 {
+				again, err := t.reread(ctx, ids, done)
+				if err != nil {
+					return nil, err
+				}
+				b.locked = again
+			}
+			if err := b.wave(ctx, wave); err != nil {
+				return nil, err
+			}
+		}
+		return b.out, b.finish(ctx)
+	})
+}
+
+// applying is a batch of changes under way.
+type applying struct {
+	*tx
+	items  []store.Change
+	out    []store.Applied
+	locked map[job.ID]*lockedJob
+
+	// What is to be done to ready rows at the end.
+	ready readyRows
+	freed []job.ID
+	left  []readyKey
+	auth  []pgdb.HoldAuthParams
+	rate  map[readyKey]pgdb.HoldRateParams
+}
+
+// jobs gives the jobs of the batch, and those that it may let SUCCEED.
+func (b *applying) jobs() (ids, done []job.ID) {
+	for _, c := range b.items {
+		ids = append(ids, c.Job)
+		if c.Decision.To == job.Succeeded {
+			done = append(done, c.Job)
+		}
+	}
+	return ids, done
+}
+
+// planned is a change that will be written: the job as it was and as it becomes.
+type planned struct {
+	store.Change
+	store.Settlement
+	index  int
+	old    *lockedJob
+	job    job.Job
+	ruling int64
+	effect *plannedEffect
+}
+
+// wave writes the changes of items that have nothing to do with each other.
+func (b *applying) wave(ctx context.Context, wave []int) error {
+	ids := make([]job.ID, len(wave))
+	changes := make([]store.Change, len(wave))
+	for n, i := range wave {
+		ids[n], changes[n] = b.items[i].Job, b.items[i]
+	}
+	if err := b.addMarks(ctx, b.locked, ids); err != nil {
+		return err
+	}
+	owners, err := b.owners(ctx, changes)
+	if err != nil {
+		return err
+	}
+	var plans []*planned
+	for n, i := range wave {
+		p, err := b.plan(changes[n], owners)
+		switch {
+		case isVerdict(err):
+			b.out[i].Err = err
+		case err != nil:
+			return err
+		default:
+			p.index = i
+			plans = append(plans, p)
+		}
+	}
+	if len(plans) == 0 {
+		return nil
+	}
+	for _, step := range []func(context.Context, []*planned) error{
+		b.writeEffects, b.settle, b.record, b.writeContent, b.writeStates, b.releaseGates, b.letGo, b.read,
+	} {
+		if err := step(ctx, plans); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// plan judges one change.
+func (b *applying) plan(c store.Change, owners map[job.ID]owner) (*planned, error) {
+	old, ok := b.locked[c.Job]
+	if !ok {
+		return nil, store.ErrNotFound
+	}
+	if err := c.Check(old.Status); err != nil {
+		return nil, err
+	}
+	p := &planned{Change: c, old: old, ruling: old.resolution}
+	if err := b.planEffect(p, owners); err != nil {
+		return nil, err
+	}
+	results := make([]job.Result, len(old.marks))
+	for i, m := range old.marks {
+		results[i] = job.Result(m.Result)
+	}
+	var err error
+	if p.Settlement, err = p.Change.Settlement(old.State, results); err != nil {
+		return nil, err
+	}
+	p.job = old.Decided(p.Decision, b.now)
+	if p.Content != nil && p.Content.Payload != nil {
+		p.job.HoldKey = p.Content.HoldKey
+	}
+	return p, nil
+}
+
+// settle writes what became of the attempts.
+func (b *applying) settle(ctx context.Context, plans []*planned) error {
+	settled := pgdb.SettleAttemptsParams{Now: &b.now}
+	closed := pgdb.CloseAttemptsParams{Now: &b.now}
+	for _, p := range plans {
+		for _, s := range p.Settle {
+			addSettled(&settled, p.Job, s)
+		}
+		for _, n := range p.Close {
+			closed.Jobs = append(closed.Jobs, fromID(p.Job))
+			closed.Numbers = append(closed.Numbers, int64(n))
+			closed.Results = append(closed.Results, int16(p.Decision.CloseOpen))
+		}
+	}
+	if len(settled.Jobs) > 0 {
+		if err := b.q.SettleAttempts(ctx, settled); err != nil {
+			return fmt.Errorf("settle: %w", err)
+		}
+	}
+	if len(closed.Jobs) > 0 {
+		if err := b.q.CloseAttempts(ctx, closed); err != nil {
+			return fmt.Errorf("close attempts: %w", err)
+		}
+	}
+	return nil
+}
+
+// record keeps the looks and the rulings that led to the decisions.
+func (b *applying) record(ctx context.Context, plans []*planned) error {
+	var looks pgdb.InsertObservationsParams
+	rulings := pgdb.InsertResolutionsParams{Now: b.now}
+	byJob := make(map[job.ID]*planned)
+	for _, p := range plans {
+		if p.Decision.Observed != nil {
+			addObservation(&looks, p.Job, *p.Decision.Observed)
+		}
+		if p.Decision.Ruling != nil {
+			addResolution(&rulings, p.Job, *p.Decision.Ruling)
+			byJob[p.Job] = p
+		}
+	}
+	if len(looks.Jobs) > 0 {
+		if err := b.q.InsertObservations(ctx, looks); err != nil {
+			return fmt.Errorf("observations: %w", err)
+		}
+	}
+	if len(rulings.Jobs) == 0 {
+		return nil
+	}
+	rows, err := b.q.InsertResolutions(ctx, rulings)
+	if err != nil {
+		return fmt.Errorf("resolutions: %w", err)
+	}
+	for _, r := range rows {
+		byJob[toID(r.JobID)].ruling = r.ID
+	}
+	return nil
+}
+
+// writeContent writes what changes of the requests themselves: the content, and
+// the start window.
+func (b *applying) writeContent(ctx context.Context, plans []*planned) error {
+	var params pgdb.SetContentsParams
+	for _, p := range plans {
+		var window time.Duration
+		if p.job.StartWindow != p.old.StartWindow {
+			window = p.job.StartWindow
+		}
+		var content store.Content
+		if p.Content != nil {
+			content = *p.Content
+		}
+		if p.Content == nil && window == 0 {
+			continue
+		}
+		if err := addContent(&params, p.Job, content, window); err != nil {
+			return err
+		}
+	}
+	if len(params.Jobs) == 0 {
+		return nil
+	}
+	if err := b.q.SetContents(ctx, params); err != nil {
+		return fmt.Errorf("content: %w", err)
+	}
+	return nil
+}
+
+// writeStates writes the state rows and the events, and notes what follows for
+// the ready rows.
+func (b *applying) writeStates(ctx context.Context, plans []*planned) error {
+	var states pgdb.SetStatesParams
+	var events []job.Event
+	add := func(j job.Job, ruling int64, e job.Event) error {
+		position, err := b.next()
+		if err != nil {
+			return err
+		}
+		e.Position = position
+		addState(&states, j, ruling, position)
+		events = append(events, eventOf(j, b.now, e))
+		return nil
+	}
+	for _, p := range plans {
+		err := add(p.job, p.ruling, job.Event{
+			From: p.old.State, Cause: p.Decision.Cause, Attempt: p.Decision.Attempt,
+			Actor: p.Actor, Reason: p.Reason, Detail: p.Decision.Detail,
+		})
+		if err != nil {
+			return err
+		}
+		if p.effect != nil && p.effect.from != nil {
+			other := p.effect.from
+			robbed := other.Job
+			robbed.Version, robbed.Updated = robbed.Version+1, b.now
+			err := add(robbed, other.resolution, job.Event{
+				From: other.State, Cause: job.CauseDuplicateEffect,
+				Detail: fmt.Sprintf("the platform answered that the object is the effect of job %s", p.Job),
+			})
+			if err != nil {
+				return err
+			}
+		}
+		b.noteReady(p)
+	}
+	n, err := b.q.SetStates(ctx, states)
+	if err != nil {
+		return fmt.Errorf("states: %w", err)
+	}
+	if n != int64(len(states.Jobs)) {
+		return fmt.Errorf("states: %w: %d of %d locked jobs were written", store.ErrUnavailable, n, len(states.Jobs))
+	}
+	return b.insertEvents(ctx, events)
+}
+
+// noteReady notes what a change means for the ready rows and for those who wait.
+func (b *applying) noteReady(p *planned) {
+	from, to := p.old.State, p.job.State
+	was, is := readyKey{p.old.Connection, p.old.HoldKey}, readyKey{p.job.Connection, p.job.HoldKey}
+	if from.InFlight() && !to.InFlight() {
+		b.freed = append(b.freed, p.job.Connection)
+	}
+	if was != is {
+		b.left = append(b.left, was)
+		b.ready.touch(was)
+	}
+	switch {
+	case to.Runnable():
+		if p.job.WaitsFor.IsZero() {
+			b.ready.due(is, p.job.NextAt)
+		}
+	case !p.job.NextAt.IsZero() && !p.job.NextAt.Equal(p.old.NextAt):
+		b.hint[store.WatchWork] = true
+	}
+	h := p.Decision.Hold
+	if h == nil {
+		return
+	}
+	b.ready.touch(is)
+	if h.Auth {
+		b.auth = append(b.auth, pgdb.HoldAuthParams{
+			Now: &b.now, Reason: h.Reason, ConnectionID: fromID(is.conn), HoldKey: is.hold,
+			CredentialVersion: int64(h.CredentialVersion),
+		})
+		return
+	}
+	if b.rate == nil {
+		b.rate = make(map[readyKey]pgdb.HoldRateParams)
+	}
+	if until := soon(b.now, h.For); until.After(b.rate[is].Until) {
+		b.rate[is] = pgdb.HoldRateParams{
+			Until: until, Reason: h.Reason, ConnectionID: fromID(is.conn), HoldKey: is.hold,
+		}
+	}
+}
+
+func (b *applying) releaseGates(ctx context.Context, plans []*planned) error {
+	var ids []job.ID
+	for _, p := range plans {
+		if p.old.State.Gated() && !p.job.State.Gated() {
+			ids = append(ids, p.Job)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	if err := b.q.ReleaseGates(ctx, fromIDs(ids)); err != nil {
+		return fmt.Errorf("gates: %w", err)
+	}
+	return nil
+}
+
+// letGo lets those start that waited for a job that has SUCCEEDED. The states are
+// written, so that whoever submits a reply from now on waits for this
+// transaction, and whoever has done so before is seen.
+func (b *applying) letGo(ctx context.Context, plans []*planned) error {
+	var done []job.ID
+	for _, p := range plans {
+		if p.job.State == job.Succeeded && p.old.State != job.Succeeded {
+			done = append(done, p.Job)
+		}
+	}
+	if len(done) == 0 {
+		return nil
+	}
+	rows, err := b.q.LetGo(ctx, fromIDs(done))
+	if err != nil {
+		return fmt.Errorf("waiting jobs: %w", err)
+	}
+	for _, r := range rows {
+		if b.locked[toID(r.JobID)] == nil {
+			return errRestart
+		}
+		if job.State(r.State).Runnable() {
+			b.ready.due(readyKey{toID(r.ConnectionID), r.HoldKey}, toTime(r.NextAt))
+		}
+	}
+	return nil
+}
+
+// read adds the jobs as they are after their changes.
+func (b *applying) read(ctx context.Context, plans []*planned) error {
+	ids := make([]job.ID, len(plans))
+	for i, p := range plans {
+		ids[i] = p.Job
+	}
+	snaps, err := b.view().snapshots(ctx, ids, true)
+	if err != nil {
+		return err
+	}
+	for _, p := range plans {
+		b.out[p.index].Snapshot = snaps[p.Job]
+		if p.effect != nil && p.effect.from != nil {
+			b.out[p.index].Stolen = p.effect.from.ID
+		}
+	}
+	return nil
+}
+
+// finish writes the ready rows.
+func (b *applying) finish(ctx context.Context) error {
+	if len(b.freed) > 0 {
+		if err := b.q.OpenTurns(ctx, fromIDs(b.freed)); err != nil {
+			return fmt.Errorf("turns: %w", err)
+		}
+		rows, err := b.q.SaturatedRows(ctx, fromIDs(b.freed))
+		if err != nil {
+			return fmt.Errorf("ready rows: %w", err)
+		}
+		for _, r := range rows {
+			b.ready.touch(readyKey{toID(r.ConnectionID), r.HoldKey})
+			b.hint[store.WatchWork] = true
+		}
+	}
+	if err := b.makeReady(ctx, b.ready, b.freed); err != nil {
+		return err
+	}
+	for _, h := range b.auth {
+		if err := b.q.HoldAuth(ctx, h); err != nil {
+			return fmt.Errorf("hold: %w", err)
+		}
+	}
+	for _, h := range b.rate {
+		if err := b.q.HoldRate(ctx, h); err != nil {
+			return fmt.Errorf("hold: %w", err)
+		}
+	}
+	if len(b.left) == 0 {
+		return nil
+	}
+	var p pgdb.RecountParams
+	for _, k := range sortedKeys(b.left) {
+		p.Connections = append(p.Connections, fromID(k.conn))
+		p.HoldKeys = append(p.HoldKeys, k.hold)
+	}
+	if err := b.q.Recount(ctx, p); err != nil {
+		return fmt.Errorf("ready rows: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,343 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/fireonce/fireonce/gen/pgdb"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file:
+//   - no intent is written unless every guard of the contract holds at one moment.
+//     The checks here, on rows that are locked, give each refusal its name; the
+//     update itself and the triggers repeat those that matter for safety;
+//   - a batch that the database refuses is split by the coalescer, so nothing here
+//     goes on after an error;
+//   - gates are taken after the jobs are locked, by their keys, and never waited for
+//     but while another transaction is deciding them.
+
+// Arm implements store.Store.
+func (s *Store) Arm(ctx context.Context, items []store.Arm) ([]store.Armed, error) {
+	return s.work.arms.do(ctx, items)
+}
+
+// armBatch arms items of several callers in one transaction.
+func (s *Store) armBatch(ctx context.Context, items []store.Arm) ([]store.Armed, error) {
+	return write(ctx, s, "arm", func(ctx context.Context, t *tx) ([]store.Armed, error) {
+		ids := make([]job.ID, len(items))
+		for i, a := range items {
+			ids[i] = a.Job
+		}
+		jobs, err := t.lock(ctx, ids, nil)
+		if err != nil {
+			return nil, err
+		}
+		b := &arming{tx: t, items: items, out: make([]store.Armed, len(items))}
+		for n, wave := range waves(len(items), b.touches) {
+			if n > 0 {
+				if jobs, err = t.reread(ctx, ids, nil); err != nil {
+					return nil, err
+				}
+			}
+			if err := b.wave(ctx, jobs, wave); err != nil {
+				return nil, err
+			}
+		}
+		return b.out, b.read(ctx)
+	})
+}
+
+// arming is a batch of arms under way.
+type arming struct {
+	*tx
+	items []store.Arm
+	out   []store.Armed
+}
+
+// gateKey names an open intent.
+type gateKey struct{ account, fingerprint string }
+
+// gateOf gives the gate of an arm; the zero key: none.
+func gateOf(a store.Arm, st *lockedJob) gateKey {
+	if len(a.Gate) == 0 {
+		return gateKey{}
+	}
+	k := gateKey{account: a.AccountIdentity, fingerprint: string(a.Gate)}
+	if k.account == "" {
+		k.account = accountOf(st.Connection, st.HoldKey)
+	}
+	return k
+}
+
+// accountOf stands for the account where its identity is not known.
+func accountOf(conn job.ID, hold string) string {
+	return "connection " + conn.String() + " " + hold
+}
+
+// touches gives an item's job, and the content of its gate: the account that
+// stands for an unknown one is only known later, and need not be told apart.
+func (b *arming) touches(i int) []any {
+	a := b.items[i]
+	if len(a.Gate) == 0 {
+		return []any{a.Job}
+	}
+	return []any{a.Job, gateKey{a.AccountIdentity, string(a.Gate)}}
+}
+
+// intent is an arm that is about to be written.
+type intent struct {
+	store.Arm
+	job     *lockedJob
+	attempt job.Attempt
+	fence   time.Time
+	gate    gateKey
+	index   int
+	event   job.Event
+}
+
+// wave arms items that have nothing to do with each other.
+func (b *arming) wave(ctx context.Context, jobs map[job.ID]*lockedJob, wave []int) error {
+	ids := make([]job.ID, len(wave))
+	for n, i := range wave {
+		ids[n] = b.items[i].Job
+	}
+	if err := b.addMarks(ctx, jobs, ids); err != nil {
+		return err
+	}
+	held, err := b.held(ctx, ids)
+	if err != nil {
+		return err
+	}
+	var intents []*intent
+	for _, i := range wave {
+		a := b.items[i]
+		j, ok := jobs[a.Job]
+		if !ok {
+			b.out[i].Err = store.ErrNotFound
+			continue
+		}
+		if err := b.mayArm(a, j, held[a.Job]); err != nil {
+			b.out[i].Err = err
+			continue
+		}
+		attempt, fence := newAttempt(a, j, b.now)
+		intents = append(intents, &intent{
+			Arm: a, job: j, attempt: attempt, fence: fence, gate: gateOf(a, j), index: i,
+		})
+	}
+	if intents, err = b.takeGates(ctx, intents); err != nil || len(intents) == 0 {
+		return err
+	}
+	return b.write(ctx, intents)
+}
+
+// held tells which of the jobs have a hold key that is held.
+func (b *arming) held(ctx context.Context, ids []job.ID) (map[job.ID]bool, error) {
+	rows, err := b.q.HeldJobs(ctx, pgdb.HeldJobsParams{Ids: fromIDs(ids), Now: b.now})
+	if err != nil {
+		return nil, fmt.Errorf("holds: %w", err)
+	}
+	out := make(map[job.ID]bool, len(rows))
+	for _, id := range rows {
+		out[toID(id)] = true
+	}
+	return out, nil
+}
+
+// mayArm checks everything but the gate.
+func (b *arming) mayArm(a store.Arm, j *lockedJob, held bool) error {
+	want := job.Claimed
+	if a.Rearm {
+		want = job.Ambiguous
+	}
+	switch {
+	case j.Version != a.Version:
+		return fmt.Errorf("%w: version %d, now %d", store.ErrStale, a.Version, j.Version)
+	case j.State != want:
+		return fmt.Errorf("%w: arm in state %s", store.ErrIllegal, j.State)
+	case j.ClaimToken.IsZero() || j.ClaimToken != a.Claim || !j.NextAt.After(b.now):
+		return fmt.Errorf("%w: the lease is lost", store.ErrStale)
+	case !j.CancelAsked.IsZero():
+		return fmt.Errorf("%w: a cancel was asked", store.ErrStale)
+	case !j.StartDeadline.After(b.now):
+		return store.ErrWindowOver
+	case held:
+		return store.ErrHeld
+	case b.quarantined != "":
+		return fmt.Errorf("%w: quarantined: %s", store.ErrHeld, b.quarantined)
+	case a.Rearm:
+		return sameBytes(a, j)
+	}
+	for _, m := range j.marks {
+		if job.Result(m.Result).Open() {
+			return fmt.Errorf("%w: attempt %d is still open", store.ErrIllegal, m.Number)
+		}
+	}
+	return nil
+}
+
+// sameBytes keeps a re-arm to the effect key and the bytes of its round: only
+// then does the target see a repeat and not a second request.
+func sameBytes(a store.Arm, j *lockedJob) error {
+	for _, m := range j.marks {
+		if int(m.Round) != j.Round {
+			continue
+		}
+		if m.EffectKey != a.EffectKey || !bytes.Equal(m.RequestDigest, a.Digest) {
+			return fmt.Errorf("%w: re-arm with another effect key or other bytes", store.ErrIllegal)
+		}
+		return nil
+	}
+	return fmt.Errorf("%w: re-arm in a round without an attempt", store.ErrIllegal)
+}
+
+// takeGates gives the intents whose gates are theirs now.
+func (b *arming) takeGates(ctx context.Context, intents []*intent) ([]*intent, error) {
+	var p pgdb.TakeGatesParams
+	for _, in := range intents {
+		if in.gate == (gateKey{}) {
+			continue
+		}
+		p.Accounts = append(p.Accounts, in.gate.account)
+		p.Fingerprints = append(p.Fingerprints, []byte(in.gate.fingerprint))
+		p.Jobs = append(p.Jobs, fromID(in.Job))
+		p.Attempts = append(p.Attempts, int64(in.attempt.Number))
+	}
+	if len(p.Jobs) == 0 {
+		return intents, nil
+	}
+	rows, err := b.q.TakeGates(ctx, p)
+	if err != nil {
+		return nil, fmt.Errorf("gates: %w", err)
+	}
+	taken := make(map[job.ID]bool, len(rows))
+	for _, id := range rows {
+		taken[toID(id)] = true
+	}
+	owners := map[gateKey]job.ID{}
+	if len(taken) < len(p.Jobs) {
+		rows, err := b.q.GateOwners(ctx, pgdb.GateOwnersParams{Accounts: p.Accounts, Fingerprints: p.Fingerprints})
+		if err != nil {
+			return nil, fmt.Errorf("gates: %w", err)
+		}
+		for _, r := range rows {
+			owners[gateKey{r.Account, string(r.Fingerprint)}] = toID(r.JobID)
+		}
+	}
+	var armed []*intent
+	for _, in := range intents {
+		if in.gate == (gateKey{}) || taken[in.Job] {
+			armed = append(armed, in)
+			continue
+		}
+		b.out[in.index].Err = &store.GatedError{By: owners[in.gate]}
+	}
+	return armed, nil
+}
+
+// write moves the jobs to SENDING and writes the attempts and the events.
+func (b *arming) write(ctx context.Context, intents []*intent) error {
+	events := make([]job.Event, len(intents))
+	for n, in := range intents {
+		position, err := b.next()
+		if err != nil {
+			return err
+		}
+		after := in.job.Job
+		after.State, after.Version = job.Sending, after.Version+1
+		events[n] = eventOf(after, b.now, job.Event{
+			Position: position, From: in.job.State, Cause: job.CauseArmed,
+			Attempt: in.attempt.Number, Actor: in.Worker,
+		})
+		in.event = events[n]
+	}
+	n, err := b.q.ArmJobs(ctx, armColumns(intents, b.now))
+	if err != nil {
+		return fmt.Errorf("arm jobs: %w", err)
+	}
+	if n != int64(len(intents)) {
+		return fmt.Errorf("arm jobs: %w: %d may be armed, %d so when written", store.ErrIllegal, len(intents), n)
+	}
+	if err := b.q.InsertAttempts(ctx, attemptColumns(intents, b.now)); err != nil {
+		return fmt.Errorf("attempts: %w", err)
+	}
+	for _, in := range intents {
+		b.out[in.index].Attempt = in.attempt
+	}
+	return b.insertEvents(ctx, events)
+}
+
+// read adds the jobs as they are after their arms.
+func (b *arming) read(ctx context.Context) error {
+	var ids []job.ID
+	for i, a := range b.out {
+		if a.Err == nil {
+			ids = append(ids, b.items[i].Job)
+		}
+	}
+	snaps, err := b.view().snapshots(ctx, ids, true)
+	if err != nil {
+		return err
+	}
+	for i, a := range b.out {
+		if a.Err == nil {
+			b.out[i].Snapshot = snaps[b.items[i].Job]
+		}
+	}
+	return nil
+}
+
+// ArmedBy implements store.Store. Whoever arms a job has its row locked until the
+// arm is decided, also when the connection that asked for it is gone: so this
+// waits for the row, and then looks.
+func (s *Store) ArmedBy(ctx context.Context, id, token job.ID) (store.Armed, error) {
+	return write(ctx, s, "armed by", func(ctx context.Context, t *tx) (store.Armed, error) {
+		if _, err := t.q.LockJob(ctx, fromID(id)); err != nil {
+			return store.Armed{}, orNotFound(err)
+		}
+		row, err := t.q.AttemptByToken(ctx, pgdb.AttemptByTokenParams{JobID: fromID(id), ArmToken: fromID(token)})
+		if err != nil {
+			return store.Armed{}, orNotFound(err)
+		}
+		snap, err := t.view().snapshot(ctx, id)
+		return store.Armed{Snapshot: snap, Attempt: toAttempt(row)}, err
+	})
+}
+
+// SaveHandle implements store.Store. Only the attempt that is being sent may
+// save one.
+func (s *Store) SaveHandle(ctx context.Context, id job.ID, attempt int, handle string) error {
+	_, err := write(ctx, s, "save handle", func(ctx context.Context, t *tx) (struct{}, error) {
+		if _, err := t.q.LockJob(ctx, fromID(id)); err != nil {
+			return struct{}{}, orNotFound(err)
+		}
+		n, err := t.q.SaveHandle(ctx, pgdb.SaveHandleParams{Handle: handle, JobID: fromID(id), Number: int64(attempt)})
+		if err != nil || n == 1 {
+			return struct{}{}, err
+		}
+		armed, err := t.q.AttemptExists(ctx, pgdb.AttemptExistsParams{JobID: fromID(id), Number: int64(attempt)})
+		switch {
+		case err != nil:
+			return struct{}{}, err
+		case !armed:
+			return struct{}{}, store.ErrNotFound
+		default:
+			return struct{}{}, store.ErrStale
+		}
+	})
+	return err
+}
+
+func orNotFound(err error) error {
+	if errors.Is(err, pgx.ErrNoRows) {
+		return store.ErrNotFound
+	}
+	return err
+}

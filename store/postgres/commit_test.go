@@ -1,0 +1,219 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"net/url"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// cutter stands between a server and its database and, when it is told to, cuts
+// a connection at a COMMIT: before the database gets it, or before the answer is
+// passed on.
+type cutter struct {
+	t        *testing.T
+	listener net.Listener
+	network  string
+	address  string
+	mode     atomic.Int32
+	cuts     atomic.Int32
+	wg       sync.WaitGroup
+}
+
+const (
+	cutNothing int32 = iota
+	cutRequest
+	cutAnswer
+)
+
+var (
+	// commitRequest is COMMIT on its way, as text of a query or of a statement to
+	// be prepared or run.
+	commitRequest = []byte("COMMIT\x00")
+	// commitAnswer is the server's message that it is done.
+	commitAnswer = []byte("C\x00\x00\x00\x0bCOMMIT\x00")
+)
+
+// newCutter listens for connections to the database of a URL and gives the URL
+// to use in its place.
+func newCutter(t *testing.T, to string) (*cutter, string) {
+	t.Helper()
+	config, err := pgx.ParseConfig(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cutter{t: t}
+	c.network, c.address = pgconnAddress(config.Host, config.Port)
+	var lc net.ListenConfig
+	if c.listener, err = lc.Listen(t.Context(), "tcp", "127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = c.listener.Close()
+		c.wg.Wait()
+	})
+	c.wg.Go(c.accept)
+	u := url.URL{
+		Scheme: "postgres", User: url.UserPassword(config.User, config.Password),
+		Host: c.listener.Addr().String(), Path: "/" + config.Database, RawQuery: "sslmode=disable",
+	}
+	return c, u.String()
+}
+
+func (c *cutter) accept() {
+	for {
+		client, err := c.listener.Accept()
+		if err != nil {
+			return
+		}
+		var d net.Dialer
+		server, err := d.DialContext(context.Background(), c.network, c.address)
+		if err != nil {
+			c.t.Error(err)
+			_ = client.Close()
+			return
+		}
+		end := sync.OnceFunc(func() {
+			_ = client.Close()
+			_ = server.Close()
+		})
+		c.wg.Go(func() { c.pass(server, client, cutRequest, commitRequest, end) })
+		c.wg.Go(func() { c.pass(client, server, cutAnswer, commitAnswer, end) })
+	}
+}
+
+// pass copies one way until it meets what it is to cut at.
+func (c *cutter) pass(to, from net.Conn, mode int32, at []byte, end func()) {
+	defer end()
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buf)
+		if err != nil {
+			return
+		}
+		if c.mode.Load() == mode && bytes.Contains(buf[:n], at) {
+			c.cuts.Add(1)
+			return
+		}
+		if _, err := to.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// pgconnAddress gives the network and address of a host, which may be the folder
+// of a socket.
+func pgconnAddress(host string, port uint16) (network, address string) {
+	if filepath.IsAbs(host) {
+		return "unix", filepath.Join(host, ".s.PGSQL."+strconv.Itoa(int(port)))
+	}
+	return "tcp", net.JoinHostPort(host, strconv.Itoa(int(port)))
+}
+
+// An arm whose COMMIT was lost, or its answer, is unconfirmed; reading it back
+// through another connection tells the truth.
+func TestLostCommit(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		mode int32
+		want error
+	}{
+		{"the request", cutRequest, store.ErrNotFound},
+		{"the answer", cutAnswer, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFleet(t, 1)
+			conn := f.connect()
+			f.submit(1, conn)
+			c, through := newCutter(t, f.url)
+			s := f.join(through)
+			// The claim leaves a connection that is ready for use.
+			leases, err := claimOf(s, 1)
+			if err != nil || len(leases) != 1 {
+				t.Fatal(leases, err)
+			}
+			l := leases[0]
+			a := intentOf(l)
+			c.mode.Store(tt.mode)
+			_, err = s.Arm(t.Context(), []store.Arm{a})
+			c.mode.Store(cutNothing)
+			if !errors.Is(err, store.ErrUnconfirmed) {
+				t.Fatalf("arm: got %v, want %v", err, store.ErrUnconfirmed)
+			}
+			if c.cuts.Load() == 0 {
+				t.Fatal("nothing was cut")
+			}
+			got, err := s.ArmedBy(t.Context(), l.ID, a.Token)
+			if !errors.Is(err, tt.want) {
+				t.Fatalf("read back: got %v, want %v", err, tt.want)
+			}
+			stored, jerr := s.Job(t.Context(), store.Ref{ID: l.ID})
+			if jerr != nil {
+				t.Fatal(jerr)
+			}
+			if (stored.State == job.Sending) != (err == nil) {
+				t.Errorf("the job is %s, and the arm is read back as %v", stored.State, err)
+			}
+			if err == nil && (got.Attempt.ArmToken != a.Token || got.Snapshot.State != job.Sending) {
+				t.Errorf("read back %+v", got)
+			}
+		})
+	}
+}
+
+// Reading back waits for a transaction that may still be armed by, also when
+// nobody is connected to it any more.
+func TestReadBackWaits(t *testing.T) {
+	f := newFleet(t, 1)
+	f.submit(1, f.connect())
+	l := f.claim(1)[0]
+	a := intentOf(l)
+	s := f.stores[0]
+	armed, commit := make(chan struct{}), make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		_, err := write(t.Context(), s, "arm", func(ctx context.Context, tx *tx) ([]store.Armed, error) {
+			jobs, err := tx.lock(ctx, []job.ID{a.Job}, nil)
+			if err != nil {
+				return nil, err
+			}
+			b := &arming{tx: tx, items: []store.Arm{a}, out: make([]store.Armed, 1)}
+			if err := b.wave(ctx, jobs, []int{0}); err != nil {
+				return nil, err
+			}
+			close(armed)
+			<-commit
+			return b.out, b.out[0].Err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	<-armed
+	other := f.join(f.url)
+	wg.Go(func() {
+		got, err := other.ArmedBy(context.Background(), l.ID, a.Token)
+		if err != nil || got.Attempt.ArmToken != a.Token {
+			t.Errorf("read back %+v, %v", got, err)
+		}
+	})
+	// The reader is waiting for the writer before the writer commits.
+	for f.count("SELECT count(*) FROM pg_locks WHERE NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) OR NOT granted AND locktype = 'transactionid'") == 0 {
+		if t.Failed() {
+			break
+		}
+	}
+	close(commit)
+	wg.Wait()
+}

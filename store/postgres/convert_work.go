@@ -1,0 +1,189 @@
+package postgres
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/fireonce/fireonce/gen/pgdb"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Batches go to the database column by column: a list for each column, as long
+// as the batch.
+
+// randomID makes a version 4 UUID.
+func randomID() job.ID {
+	var id job.ID
+	_, _ = rand.Read(id[:]) // never fails
+	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
+	return id
+}
+
+// soon is the time that is d from now, in whole microseconds.
+func soon(now time.Time, d time.Duration) time.Time { return job.Micros(now.Add(d)) }
+
+func toLockedJob(r pgdb.LockJobsRow) *lockedJob {
+	st := r.JobState
+	j := &lockedJob{
+		Job: job.Job{
+			Spec: job.Spec{
+				ID: toID(st.JobID), Project: st.Project, Connection: toID(st.ConnectionID), HoldKey: st.HoldKey,
+				Schedule: toID(r.ScheduleID), StartWindow: fromMicros(r.StartWindow),
+			},
+			Status: toStatus(st),
+		},
+		position: st.Position, claimedAt: toTime(st.ClaimedAt),
+	}
+	if st.ResolutionID != nil {
+		j.resolution = *st.ResolutionID
+	}
+	return j
+}
+
+// newAttempt makes the attempt that an arm of a job begins at now, and its fence.
+// The platform still knows the handle of an attempt that is repeated.
+func newAttempt(a store.Arm, j *lockedJob, now time.Time) (job.Attempt, time.Time) {
+	out := job.Attempt{
+		Number: j.Attempt + 1, Round: j.Round, ArmToken: a.Token, Worker: a.Worker,
+		ClaimedAt: j.claimedAt, ArmedAt: now, SendDeadline: soon(now, a.SendBy), AnswerDeadline: soon(now, a.AnswerBy),
+		EffectKey: a.EffectKey, RequestDigest: toBytes(a.Digest), Frozen: toBytes(a.Frozen),
+		CredentialVersion: a.CredentialVersion, AccountIdentity: a.AccountIdentity, Watermark: a.Watermark,
+	}
+	if n := len(j.marks); a.Rearm && n > 0 {
+		out.Handle = j.marks[n-1].Handle
+	}
+	return out, soon(now, a.Fence)
+}
+
+func armColumns(intents []*intent, now time.Time) pgdb.ArmJobsParams {
+	p := pgdb.ArmJobsParams{Now: now}
+	for _, in := range intents {
+		p.Jobs = append(p.Jobs, fromID(in.Job))
+		p.Versions = append(p.Versions, in.Version)
+		p.Positions = append(p.Positions, in.event.Position)
+		p.Claims = append(p.Claims, fromID(in.Claim))
+		p.Classes = append(p.Classes, int16(in.Class))
+		p.Fences = append(p.Fences, in.fence)
+		p.Workers = append(p.Workers, in.Worker)
+		p.Rearms = append(p.Rearms, in.Rearm)
+	}
+	return p
+}
+
+func attemptColumns(intents []*intent, now time.Time) pgdb.InsertAttemptsParams {
+	p := pgdb.InsertAttemptsParams{Now: now}
+	for _, in := range intents {
+		a := in.attempt
+		p.Jobs = append(p.Jobs, fromID(in.Job))
+		p.Numbers = append(p.Numbers, int64(a.Number))
+		p.Rounds = append(p.Rounds, int64(a.Round))
+		p.Tokens = append(p.Tokens, fromID(a.ArmToken))
+		p.Workers = append(p.Workers, a.Worker)
+		p.ClaimedAts = append(p.ClaimedAts, a.ClaimedAt)
+		p.SendDeadlines = append(p.SendDeadlines, a.SendDeadline)
+		p.AnswerDeadlines = append(p.AnswerDeadlines, a.AnswerDeadline)
+		p.Fences = append(p.Fences, in.fence)
+		p.EffectKeys = append(p.EffectKeys, a.EffectKey)
+		p.Digests = append(p.Digests, fromBytes(a.RequestDigest))
+		p.CredentialVersions = append(p.CredentialVersions, int64(a.CredentialVersion))
+		p.AccountIdentities = append(p.AccountIdentities, a.AccountIdentity)
+		p.Watermarks = append(p.Watermarks, a.Watermark)
+		p.Handles = append(p.Handles, a.Handle)
+		p.Frozens = append(p.Frozens, fromBytes(a.Frozen))
+	}
+	return p
+}
+
+// addState adds the row of a job as it is written, with its event's position.
+func addState(p *pgdb.SetStatesParams, j job.Job, resolution, position int64) {
+	failure := job.Failure{}
+	if j.LastError != nil {
+		failure = *j.LastError
+	}
+	p.Jobs = append(p.Jobs, fromID(j.ID))
+	p.States = append(p.States, int16(j.State))
+	p.Versions = append(p.Versions, j.Version)
+	p.Positions = append(p.Positions, position)
+	p.Rounds = append(p.Rounds, int64(j.Round))
+	p.Failures = append(p.Failures, int64(j.Failures))
+	p.Claims = append(p.Claims, int64(j.Claims))
+	p.Looks = append(p.Looks, int64(j.Looks))
+	p.Negatives = append(p.Negatives, int64(j.Negatives))
+	p.HoldKeys = append(p.HoldKeys, j.HoldKey)
+	p.ScheduledFors = append(p.ScheduledFors, j.ScheduledFor)
+	p.StartDeadlines = append(p.StartDeadlines, j.StartDeadline)
+	p.NextAts = append(p.NextAts, j.NextAt)
+	p.ClaimTokens = append(p.ClaimTokens, optionalID(j.ClaimToken))
+	p.Cancels = append(p.Cancels, j.CancelAsked)
+	p.Blocked = append(p.Blocked, j.Blocked)
+	p.ErrorKinds = append(p.ErrorKinds, int16(failure.Kind))
+	p.ErrorMessages = append(p.ErrorMessages, failure.Message)
+	p.ErrorStatuses = append(p.ErrorStatuses, int64(failure.HTTPStatus))
+	p.ErrorAts = append(p.ErrorAts, failure.At)
+	p.Resolutions = append(p.Resolutions, resolution)
+	p.UpdatedAts = append(p.UpdatedAts, j.Updated)
+	p.EndedAts = append(p.EndedAts, j.Ended)
+}
+
+func addSettled(p *pgdb.SettleAttemptsParams, id job.ID, s job.Settled) {
+	p.Jobs = append(p.Jobs, fromID(id))
+	p.Numbers = append(p.Numbers, int64(s.Attempt))
+	p.Results = append(p.Results, int16(s.Result))
+	p.Kinds = append(p.Kinds, int16(s.Kind))
+	p.Messages = append(p.Messages, s.Message)
+	p.Statuses = append(p.Statuses, int64(s.HTTPStatus))
+	p.Bytes = append(p.Bytes, s.BytesWritten)
+	p.Handles = append(p.Handles, s.Handle)
+}
+
+func addObservation(p *pgdb.InsertObservationsParams, id job.ID, o job.Observation) {
+	p.Jobs = append(p.Jobs, fromID(id))
+	p.Attempts = append(p.Attempts, int64(o.Attempt))
+	p.Verdicts = append(p.Verdicts, int16(o.Verdict))
+	p.ExternalIds = append(p.ExternalIds, o.ExternalID)
+	p.ExternalUrls = append(p.ExternalUrls, o.ExternalURL)
+	p.Handles = append(p.Handles, o.Handle)
+	p.Details = append(p.Details, o.Detail)
+	p.BegunAts = append(p.BegunAts, job.Micros(o.BegunAt))
+	p.EndedAts = append(p.EndedAts, job.Micros(o.EndedAt))
+}
+
+func addEffect(p *pgdb.InsertEffectsParams, id job.ID, k objectKey, owns bool, e job.Effect) {
+	p.Jobs = append(p.Jobs, fromID(id))
+	p.Accounts = append(p.Accounts, k.account)
+	p.Namespaces = append(p.Namespaces, k.namespace)
+	p.ExternalIds = append(p.ExternalIds, e.ExternalID)
+	p.ExternalUrls = append(p.ExternalUrls, e.ExternalURL)
+	p.OwnsIds = append(p.OwnsIds, owns)
+	p.Attempts = append(p.Attempts, int64(e.Attempt))
+	p.Rounds = append(p.Rounds, int64(e.Round))
+	p.Proofs = append(p.Proofs, int16(e.Proof))
+}
+
+func addResolution(p *pgdb.InsertResolutionsParams, id job.ID, r job.Resolution) {
+	p.Jobs = append(p.Jobs, fromID(id))
+	p.Rulings = append(p.Rulings, int16(r.Ruling))
+	p.Actors = append(p.Actors, r.Actor)
+	p.Notes = append(p.Notes, r.Note)
+}
+
+// addContent adds what a change writes to the request itself; unset is left as
+// it is.
+func addContent(p *pgdb.SetContentsParams, id job.ID, c store.Content, window time.Duration) error {
+	labels := ""
+	if c.Labels != nil {
+		text, err := json.Marshal(c.Labels)
+		if err != nil {
+			return fmt.Errorf("%w: labels: %w", store.ErrIllegal, err)
+		}
+		labels = string(text)
+	}
+	p.Jobs = append(p.Jobs, fromID(id))
+	p.Payloads = append(p.Payloads, c.Payload)
+	p.Labels = append(p.Labels, labels)
+	p.StartWindows = append(p.StartWindows, micros(window))
+	return nil
+}

@@ -1,0 +1,71 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/fireonce/fireonce/gen/pgdb"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// Overdue implements store.Store.
+func (s *Store) Overdue(ctx context.Context, limit int) ([]job.Snapshot, error) {
+	return read(ctx, s, "overdue", func(ctx context.Context, v view) ([]job.Snapshot, error) {
+		most := page(limit)
+		late, err := v.q.OverdueIDs(ctx, pgdb.OverdueIDsParams{Now: &v.now, MaxRows: int32(most)})
+		if err != nil {
+			return nil, err
+		}
+		over, err := v.q.WindowOverIDs(ctx, pgdb.WindowOverIDsParams{Now: v.now, MaxRows: int32(most)})
+		if err != nil {
+			return nil, err
+		}
+		ids := takeTurns(most, late, over)
+		snaps, err := v.snapshots(ctx, ids, true)
+		if err != nil {
+			return nil, err
+		}
+		out := make([]job.Snapshot, len(ids))
+		for i, id := range ids {
+			out[i] = snaps[id]
+		}
+		return out, nil
+	})
+}
+
+// takeTurns merges lists, each id once, so that none keeps another waiting.
+func takeTurns(most int, lists ...[]pgtype.UUID) []job.ID {
+	var out []job.ID
+	seen := make(map[job.ID]bool)
+	for i, more := 0, true; more && len(out) < most; i++ {
+		more = false
+		for _, list := range lists {
+			if i >= len(list) {
+				continue
+			}
+			more = true
+			if id := toID(list[i]); !seen[id] && len(out) < most {
+				seen[id] = true
+				out = append(out, id)
+			}
+		}
+	}
+	return out
+}
+
+// endOfTime is later than anything that is due.
+var endOfTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// NextDue implements store.Store. A quarantined database gives no claims, so
+// nothing that a claim would find counts.
+func (s *Store) NextDue(ctx context.Context, limit time.Duration) (time.Duration, error) {
+	return readOne(ctx, s, "next due", func(ctx context.Context, v view) (time.Duration, error) {
+		row, err := v.q.NextDue(ctx, endOfTime)
+		if err != nil {
+			return 0, err
+		}
+		return min(limit, max(0, row.At.Sub(s.present(row.Now)))), nil
+	})
+}

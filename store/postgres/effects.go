@@ -1,0 +1,165 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/fireonce/fireonce/gen/pgdb"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file: one created object settles at most one job.
+//   - An object that a look found and that settles another job already proves
+//     nothing for this one: a person decides.
+//   - The platform's own answer beats a look, a person's word and an assumption:
+//     it takes the object over, and the other job, which stays SUCCEEDED, gets an
+//     event that says so.
+//   - Whatever else names an object of another job is recorded, but does not own it.
+//
+// Who owns an object is asked before the jobs are locked, because an owner that
+// may be robbed has to be locked with them, and again afterwards. An owner that
+// only turns up then, or when the effects are written, has the transaction run
+// again.
+
+// objectKey names an object that a platform made.
+type objectKey struct{ account, namespace, externalID string }
+
+// owner tells whose an object is; a zero job: nobody's but the asker's.
+type owner struct {
+	key   objectKey
+	job   job.ID
+	proof job.Proof
+}
+
+// owners asks, for each change that brings an effect, whose the object is.
+func (b *applying) owners(ctx context.Context, changes []store.Change) (map[job.ID]owner, error) {
+	var p pgdb.EffectOwnersParams
+	ids := make(map[job.ID]string)
+	for _, c := range changes {
+		e := c.Decision.Effect
+		if e == nil {
+			continue
+		}
+		if _, twice := ids[c.Job]; twice {
+			continue
+		}
+		ids[c.Job] = e.ExternalID
+		p.Jobs = append(p.Jobs, fromID(c.Job))
+		p.Attempts = append(p.Attempts, int64(e.Attempt))
+		p.ExternalIds = append(p.ExternalIds, e.ExternalID)
+	}
+	if len(p.Jobs) == 0 {
+		return nil, nil
+	}
+	rows, err := b.q.EffectOwners(ctx, p)
+	if err != nil {
+		return nil, fmt.Errorf("effects' owners: %w", err)
+	}
+	out := make(map[job.ID]owner, len(rows))
+	for _, r := range rows {
+		id := toID(r.JobID)
+		o := owner{key: objectKey{r.Account, r.Namespace, ids[id]}}
+		if other := toID(r.Owner); other != id {
+			o.job, o.proof = other, job.Proof(r.Proof)
+		}
+		out[id] = o
+	}
+	return out, nil
+}
+
+// touchedBy gives what a change has to do with: its job, the object that it
+// brings, and the job that may lose it.
+func touchedBy(c store.Change, owners map[job.ID]owner) []any {
+	out := []any{c.Job}
+	if c.Decision.Effect == nil {
+		return out
+	}
+	o, ok := owners[c.Job]
+	if !ok {
+		return out
+	}
+	if o.key.externalID != "" {
+		out = append(out, o.key)
+	}
+	if !o.job.IsZero() {
+		out = append(out, o.job)
+	}
+	return out
+}
+
+// plannedEffect is an effect to write.
+type plannedEffect struct {
+	job.Effect
+	key  objectKey
+	owns bool
+	from *lockedJob // that loses the object; nil: none
+}
+
+// planEffect judges the change's effect and, where a look found the object of
+// another job, the change itself.
+func (b *applying) planEffect(p *planned, owners map[job.ID]owner) error {
+	e := p.Decision.Effect
+	if e == nil {
+		return nil
+	}
+	o, known := owners[p.Job]
+	if !known || o.key.externalID != e.ExternalID {
+		return errRestart
+	}
+	effect := &plannedEffect{Effect: *e, key: o.key, owns: true}
+	switch {
+	case o.job.IsZero():
+	case e.Proof == job.ProofObserved:
+		p.Doubt(p.old.State, o.job)
+		return nil
+	case e.Proof.Direct() && !o.proof.Direct():
+		if effect.from = b.locked[o.job]; effect.from == nil {
+			return errRestart
+		}
+	default:
+		effect.owns = false
+		p.Note(fmt.Sprintf("the object %s is the effect of job %s already", e.ExternalID, o.job))
+	}
+	p.effect = effect
+	return nil
+}
+
+// writeEffects writes the effects; whoever loses an object loses it first.
+func (b *applying) writeEffects(ctx context.Context, plans []*planned) error {
+	effects := pgdb.InsertEffectsParams{Now: b.now}
+	var robbed, replaced []job.ID
+	for _, p := range plans {
+		if p.effect == nil {
+			continue
+		}
+		addEffect(&effects, p.Job, p.effect.key, p.effect.owns, p.effect.Effect)
+		if p.effect.from != nil {
+			robbed = append(robbed, p.effect.from.ID)
+		}
+		if p.old.State == job.Succeeded {
+			replaced = append(replaced, p.Job)
+		}
+	}
+	if len(effects.Jobs) == 0 {
+		return nil
+	}
+	if len(robbed) > 0 {
+		if err := b.q.DisownEffects(ctx, fromIDs(robbed)); err != nil {
+			return fmt.Errorf("other jobs' effects: %w", err)
+		}
+	}
+	if len(replaced) > 0 {
+		if err := b.q.DropEffects(ctx, fromIDs(replaced)); err != nil {
+			return fmt.Errorf("effects: %w", err)
+		}
+	}
+	n, err := b.q.InsertEffects(ctx, effects)
+	if err != nil {
+		return fmt.Errorf("effects: %w", err)
+	}
+	if n != int64(len(effects.Jobs)) {
+		return errRestart
+	}
+	return nil
+}

@@ -1,0 +1,31 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/fireonce/fireonce/gen/pgdb"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// ClaimLooks implements store.Store. A job that somebody is writing to is left
+// to the next call.
+func (s *Store) ClaimLooks(ctx context.Context, p store.ClaimParams) ([]store.Leased, error) {
+	return write(ctx, s, "claim looks", func(ctx context.Context, t *tx) ([]store.Leased, error) {
+		if err := t.refuseQuarantined(); err != nil {
+			return nil, err
+		}
+		rows, err := t.q.LeaseLooks(ctx, pgdb.LeaseLooksParams{
+			Now: &t.now, Worker: p.Worker, LeaseEnd: someTime(t.now.Add(p.Lease)), MaxRows: int32(page(p.Limit)),
+		})
+		if err != nil {
+			return nil, fmt.Errorf("due looks: %w", err)
+		}
+		ids := make([]job.ID, len(rows))
+		for i, id := range rows {
+			ids[i] = toID(id)
+		}
+		return t.leased(ctx, ids)
+	})
+}
