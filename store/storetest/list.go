@@ -38,6 +38,19 @@ func listOrders(f *fixture) {
 		}
 		f.clock.advance(time.Second)
 	}
+	// Two states lie among each other in every order; asked for both, a list is the
+	// same as without.
+	for i := 0; i < len(all); i += 3 {
+		f.apply(all[i], job.CancelAsked{})
+	}
+	for _, states := range [][]job.State{nil, {job.Scheduled, job.Canceled, job.Sending}} {
+		listInOrder(f, all, states)
+	}
+}
+
+// listInOrder reads all jobs in every order, by pages of every size.
+func listInOrder(f *fixture, all []job.Snapshot, states []job.State) {
+	f.Helper()
 	for _, l := range listed {
 		want := slices.Clone(all)
 		slices.SortFunc(want, func(a, b job.Snapshot) int {
@@ -48,7 +61,7 @@ func listOrders(f *fixture) {
 			return c
 		})
 		for _, size := range []int{1, 3, 7, 20, 500} {
-			q := store.JobQuery{Project: project, Order: l.order, Limit: size}
+			q := store.JobQuery{Project: project, Order: l.order, Limit: size, States: states}
 			var got []job.ID
 			for {
 				p, err := f.s.List(f.ctx, q)
