@@ -141,7 +141,7 @@ func (b *applying) wave(ctx context.Context, wave []int) error {
 }
 
 // plan judges one change.
-func (b *applying) plan(c store.Change, owners map[job.ID]owner) (*planned, error) {
+func (b *applying) plan(c store.Change, owners map[job.ID]objectOwner) (*planned, error) {
 	old, ok := b.locked[c.Job]
 	if !ok {
 		return nil, store.ErrNotFound

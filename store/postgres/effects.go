@@ -25,15 +25,15 @@ import (
 // objectKey names an object that a platform made.
 type objectKey struct{ account, namespace, externalID string }
 
-// owner tells whose an object is; a zero job: nobody's but the asker's.
-type owner struct {
+// objectOwner tells whose an object is; a zero job: nobody's but the asker's.
+type objectOwner struct {
 	key   objectKey
 	job   job.ID
 	proof job.Proof
 }
 
 // owners asks, for each change that brings an effect, whose the object is.
-func (b *applying) owners(ctx context.Context, changes []store.Change) (map[job.ID]owner, error) {
+func (b *applying) owners(ctx context.Context, changes []store.Change) (map[job.ID]objectOwner, error) {
 	var p pgdb.EffectOwnersParams
 	ids := make(map[job.ID]string)
 	for _, c := range changes {
@@ -56,10 +56,10 @@ func (b *applying) owners(ctx context.Context, changes []store.Change) (map[job.
 	if err != nil {
 		return nil, fmt.Errorf("effects' owners: %w", err)
 	}
-	out := make(map[job.ID]owner, len(rows))
+	out := make(map[job.ID]objectOwner, len(rows))
 	for _, r := range rows {
 		id := toID(r.JobID)
-		o := owner{key: objectKey{r.Account, r.Namespace, ids[id]}}
+		o := objectOwner{key: objectKey{r.Account, r.Namespace, ids[id]}}
 		if other := toID(r.Owner); other != id {
 			o.job, o.proof = other, job.Proof(r.Proof)
 		}
@@ -70,7 +70,7 @@ func (b *applying) owners(ctx context.Context, changes []store.Change) (map[job.
 
 // touchedBy gives what a change has to do with: its job, the object that it
 // brings, and the job that may lose it.
-func touchedBy(c store.Change, owners map[job.ID]owner) []any {
+func touchedBy(c store.Change, owners map[job.ID]objectOwner) []any {
 	out := []any{c.Job}
 	if c.Decision.Effect == nil {
 		return out
@@ -98,7 +98,7 @@ type plannedEffect struct {
 
 // planEffect judges the change's effect and, where a look found the object of
 // another job, the change itself.
-func (b *applying) planEffect(p *planned, owners map[job.ID]owner) error {
+func (b *applying) planEffect(p *planned, owners map[job.ID]objectOwner) error {
 	e := p.Decision.Effect
 	if e == nil {
 		return nil
