@@ -68,10 +68,11 @@ func sqlState(err error) string {
 }
 
 // refused tells whether the server found fault with the values themselves: bad
-// data (class 22) or a broken constraint (class 23, which the triggers use too).
+// data (class 22), a broken constraint (class 23, which the triggers use too), or
+// more than a row or an index takes (class 54).
 func refused(err error) bool {
 	code := sqlState(err)
-	return len(code) == 5 && (code[:2] == "22" || code[:2] == "23")
+	return len(code) == 5 && (code[:2] == "22" || code[:2] == "23" || code[:2] == "54")
 }
 
 // repeatable tells whether the same transaction may work if it is run again: it

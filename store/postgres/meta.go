@@ -12,15 +12,15 @@ import (
 // cluster that has an id, prepared ones too. A role that may not see when others
 // began is told the time of the newest event that can be read, which is no later.
 const behind = `
-SELECT CASE WHEN pg_snapshot_xmin(pg_current_snapshot()) < pg_snapshot_xmax(pg_current_snapshot()) THEN
-	clock_timestamp() - coalesce(
-		least(
-			(SELECT min(a.xact_start) FROM pg_stat_activity AS a WHERE a.backend_xid IS NOT NULL),
-			(SELECT min(p.prepared) FROM pg_prepared_xacts AS p)
-		),
+SELECT clock_timestamp() - coalesce(
+	least(
+		(SELECT min(a.xact_start) FROM pg_stat_activity AS a WHERE a.backend_xid IS NOT NULL),
+		(SELECT min(p.prepared) FROM pg_prepared_xacts AS p)
+	),
+	CASE WHEN pg_snapshot_xmin(pg_current_snapshot()) < pg_snapshot_xmax(pg_current_snapshot()) THEN
 		(SELECT e.at FROM events AS e WHERE e.position <= event_horizon() ORDER BY e.position DESC LIMIT 1)
-	)
-END`
+	END
+)`
 
 // Meta implements store.Store.
 func (s *Store) Meta(ctx context.Context) (store.Meta, error) {

@@ -179,8 +179,11 @@ func createEvent(f *fixture) {
 	n := f.new()
 	n.Spec.Schedule = f.id()
 	f.create(n)
-	f.is(f.events(n.Spec.ID), []job.Event{{
-		Position: 1, Project: project, Job: n.Spec.ID, Connection: f.conn.ID, Schedule: n.Spec.Schedule,
+	got := f.events(n.Spec.ID)
+	f.is(len(got), 1, "events")
+	f.is(got[0].Position > 0, true, "position %d", got[0].Position)
+	f.is(got, []job.Event{{
+		Position: got[0].Position, Project: project, Job: n.Spec.ID, Connection: f.conn.ID, Schedule: n.Spec.Schedule,
 		Sequence: 1, To: job.Scheduled, Cause: job.CauseSubmitted, Actor: "tester", At: start,
 	}}, "events")
 }
