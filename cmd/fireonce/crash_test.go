@@ -29,9 +29,10 @@ type crash struct {
 	ids        map[string]string // job by subject
 }
 
-func newCrash(t *testing.T, d deployment, class fireoncev1.EffectClass, to target) *crash {
+// newCrash makes one; url "": its database is one of the test's own.
+func newCrash(t *testing.T, d deployment, url string, class fireoncev1.EffectClass, to target) *crash {
 	t.Helper()
-	return &crash{fleet: newFleet(t, d, ""), class: class, to: to, jobs: jobsEach(d), ids: make(map[string]string)}
+	return &crash{fleet: newFleet(t, d, url), class: class, to: to, jobs: jobsEach(d), ids: make(map[string]string)}
 }
 
 // eachOf runs a test for each deployment and class, all in parallel.
@@ -119,15 +120,15 @@ func TestCrashAtEveryPlace(t *testing.T) {
 }
 
 func crashAt(t *testing.T, place, at string, d deployment, class fireoncev1.EffectClass) {
-	var lost lose = firstLost
-	if class == fireoncev1.EffectClass_EFFECT_CLASS_OPAQUE && place != failpoint.LookTaken {
-		lost = nil // answers that are lost by the crash alone
+	lost := lostFor(class)
+	if place == failpoint.LookTaken {
+		lost = firstLost // or nothing is to be looked at
 	}
 	deaths := []string{at}
 	if place == failpoint.Swept {
 		deaths = []string{failpoint.Armed, at} // something is left to be swept
 	}
-	c := newCrash(t, d, class, startTarget(t, class, lost))
+	c := newCrash(t, d, "", class, startTarget(t, class, lost))
 	c.run(deaths...)
 	if c.kills(at) == 0 {
 		t.Errorf("no server was killed at %s", at)
@@ -145,11 +146,7 @@ func TestCrashTwice(t *testing.T) {
 		t.Run(strings.Join(places, " "), func(t *testing.T) {
 			t.Parallel()
 			eachOf(t, func(t *testing.T, d deployment, class fireoncev1.EffectClass) {
-				var lost lose = firstLost
-				if class == fireoncev1.EffectClass_EFFECT_CLASS_OPAQUE {
-					lost = nil
-				}
-				c := newCrash(t, d, class, startTarget(t, class, lost))
+				c := newCrash(t, d, "", class, startTarget(t, class, lostFor(class)))
 				c.run(places...) // not every pair is met in every run: the second kill is a bonus
 				if c.kills(places[0]) == 0 {
 					t.Errorf("no server was killed at %s", places[0])
@@ -189,7 +186,7 @@ func TestKilledInMidSend(t *testing.T) {
 				return receiver.Reply
 			})
 		}
-		c := newCrash(t, d, class, to)
+		c := newCrash(t, d, "", class, to)
 		c.start()
 		c.submit()
 		var subject string
@@ -199,7 +196,7 @@ func TestKilledInMidSend(t *testing.T) {
 			t.Fatal("no request came")
 		}
 		c.byWorker(c.sender(subject)).kill()
-		if d.servers == 1 {
+		if d == onSQLite {
 			c.start()
 		}
 		c.settle(c.jobs)

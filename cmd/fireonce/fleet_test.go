@@ -44,7 +44,11 @@ type deployment struct {
 	servers int
 }
 
-var deployments = []deployment{{"sqlite", 1}, {"postgres", 3}}
+var (
+	onSQLite    = deployment{"sqlite", 1}
+	onPostgres  = deployment{"postgres", 3}
+	deployments = []deployment{onSQLite, onPostgres}
+)
 
 // crashBinary builds the server with failpoints, once.
 var crashBinary = sync.OnceValues(func() (string, error) {
@@ -75,6 +79,7 @@ type fleet struct {
 type slot struct {
 	deaths  []string // the failpoints of its next lives
 	process *process // nil: none runs
+	frozen  bool     // it runs, and does nothing
 	api     *client.API
 }
 
@@ -88,7 +93,7 @@ func newFleet(t *testing.T, d deployment, url string, args ...string) *fleet {
 	f := &fleet{T: t, dir: t.TempDir(), binary: binary, changed: make(chan struct{}), killed: make(map[string]int)}
 	switch {
 	case url != "":
-	case d.name == "sqlite":
+	case d == onSQLite:
 		url = "sqlite:fleet.db"
 	default:
 		url = pgtest.New(t)
@@ -164,7 +169,7 @@ func (f *fleet) live(s *slot) error {
 func (f *fleet) bury(s *slot, p *process, death string) {
 	<-p.done
 	f.mu.Lock()
-	s.process = nil
+	s.process, s.frozen = nil, false
 	f.signal()
 	again := !f.resting && (len(s.deaths) > 0 || f.running() == 0)
 	byItself := death != "" && killed(p.err)
@@ -222,7 +227,7 @@ func (f *fleet) from(ctx context.Context, i int) (*process, *client.API, error) 
 		f.mu.Lock()
 		changed := f.changed
 		for j := range f.slots {
-			if s := f.slots[(i+j)%len(f.slots)]; s.process != nil {
+			if s := f.slots[(i+j)%len(f.slots)]; s.process != nil && !s.frozen {
 				f.mu.Unlock()
 				return s.process, s.api, nil
 			}
@@ -248,6 +253,27 @@ func (f *fleet) byWorker(worker string) *process {
 	}
 	f.Fatalf("no server is %q", worker)
 	return nil
+}
+
+// freeze stops a server in the middle of what it does. The others are asked from
+// then on, until it is thawed.
+func (f *fleet) freeze(p *process, is bool) {
+	f.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	sig := syscall.SIGCONT
+	if is {
+		sig = syscall.SIGSTOP
+	}
+	if err := p.cmd.Process.Signal(sig); err != nil {
+		f.Fatal(err)
+	}
+	for _, s := range f.slots {
+		if s.process == p {
+			s.frozen = is
+		}
+	}
+	f.signal()
 }
 
 // final tells whether repeating a call is of no use.

@@ -138,6 +138,15 @@ func startTarget(t *testing.T, class fireoncev1.EffectClass, lost lose) target {
 // firstLost loses the first answer for each subject.
 func firstLost(_ string, number int) bool { return number == 1 }
 
+// lostFor loses the first answers of targets that can be asked again. For OPAQUE
+// ones, which a lost answer ends, answers are lost by other faults alone.
+func lostFor(class fireoncev1.EffectClass) lose {
+	if class == fireoncev1.EffectClass_EFFECT_CLASS_OPAQUE {
+		return nil
+	}
+	return firstLost
+}
+
 // judge says what is wrong with how a subject's job ended.
 func judge(t *testing.T, to target, class fireoncev1.EffectClass, subject string, events []*fireoncev1.JobChanged) {
 	t.Helper()

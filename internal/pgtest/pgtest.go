@@ -24,9 +24,17 @@ var shared = sync.OnceValues(func() (*Cluster, error) { return create(Options{})
 // whoever is still connected, when the test ends.
 func New(tb testing.TB) string {
 	tb.Helper()
+	c := Shared(tb)
+	return c.URL(c.NewDatabase(tb))
+}
+
+// Shared gives the cluster that New makes its databases on, for a test that does
+// more with its database than to connect to it. Such a test stops nothing.
+func Shared(tb testing.TB) *Cluster {
+	tb.Helper()
 	c, err := shared()
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return c.URL(c.NewDatabase(tb))
+	return c
 }

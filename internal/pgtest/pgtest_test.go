@@ -21,10 +21,7 @@ func TestNewGivesAnEmptyDatabaseOfItsOwn(t *testing.T) {
 	if a == b {
 		t.Fatalf("twice %s", a)
 	}
-	c, err := shared()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := Shared(t)
 	as := func(url, sql string) string {
 		out, err := c.client("psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d", url, "-c", sql)
 		if err != nil {
@@ -46,10 +43,7 @@ func TestNewGivesAnEmptyDatabaseOfItsOwn(t *testing.T) {
 
 func TestDatabaseIsDroppedAfterItsTest(t *testing.T) {
 	t.Parallel()
-	c, err := shared()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := Shared(t)
 	var name string
 	t.Run("test", func(t *testing.T) { name = c.NewDatabase(t) })
 	if got := c.Exec(t, "postgres", "SELECT count(*) FROM pg_database WHERE datname = '"+name+"'"); got != "0" {
@@ -189,10 +183,7 @@ func TestThatEnds(t *testing.T) {
 		t.Skip("run by TestNothingIsLeft")
 	}
 	New(t)
-	c, err := shared()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := Shared(t)
 	fmt.Printf("the cluster is in %s\n", c.dir)
 	switch how {
 	case "returns":

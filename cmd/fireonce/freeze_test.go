@@ -1,0 +1,159 @@
+//go:build failpoints
+
+package main
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector/feed/feedtest"
+	"github.com/fireonce/fireonce/internal/pgtest"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/receiver"
+)
+
+// atRestOf reads until a subject's job is at rest.
+func (c *crash) atRestOf(subject string) {
+	c.Helper()
+	c.read(func(h *history, _ *fireoncev1.JobChanged) bool { return atRest(h.state(c.ids[subject])) })
+}
+
+// TestFrozenInMidSend stops a server whose request the target has acted on, until
+// the others have dealt with the job, and then lets it go on with what it had.
+func TestFrozenInMidSend(t *testing.T) {
+	t.Parallel()
+	for _, class := range classes {
+		t.Run(className(class), func(t *testing.T) {
+			t.Parallel()
+			underWay, thawed := make(chan string, 1), make(chan struct{})
+			var held atomic.Bool
+			hold := func(subject string) {
+				if held.CompareAndSwap(false, true) {
+					underWay <- subject
+					<-thawed
+				}
+			}
+			var to target
+			if class == fireoncev1.EffectClass_EFFECT_CLASS_OBSERVABLE {
+				to = startPosts(t, feedtest.Options{Committed: func(r feedtest.Request, _ feedtest.Post) { hold(r.Text) }})
+			} else {
+				to = startHooks(t, class == fireoncev1.EffectClass_EFFECT_CLASS_KEYED, func(r receiver.Request) receiver.Answer {
+					hold(r.Subject)
+					return receiver.Reply
+				})
+			}
+			letGo := sync.OnceFunc(func() { close(thawed) })
+			t.Cleanup(letGo)
+			c := newCrash(t, onPostgres, "", class, to)
+			c.start()
+			c.submit()
+			subject := <-underWay
+			p := c.byWorker(c.sender(subject))
+			c.freeze(p, true)
+			c.atRestOf(subject)
+			letGo() // the answer is there when the server wakes up
+			c.freeze(p, false)
+			c.settle(c.jobs)
+			c.judge()
+		})
+	}
+}
+
+// TestFrozenBeforeTheArm stops a server that has claimed a job and prepares it,
+// for longer than its lease. Others send the job meanwhile.
+func TestFrozenBeforeTheArm(t *testing.T) {
+	t.Parallel()
+	underWay, thawed := make(chan struct{}), make(chan struct{})
+	to := startPosts(t, feedtest.Options{Plan: func(r feedtest.Request) feedtest.Answer {
+		if r.Method == "GET" && r.Number == 1 {
+			close(underWay)
+			<-thawed
+		}
+		return feedtest.Reply
+	}})
+	letGo := sync.OnceFunc(func() { close(thawed) })
+	t.Cleanup(letGo)
+	c := newCrash(t, onPostgres, "", fireoncev1.EffectClass_EFFECT_CLASS_OBSERVABLE, to)
+	c.jobs = 1
+	c.start()
+	c.submit()
+	<-underWay
+	worker := ""
+	c.read(func(_ *history, e *fireoncev1.JobChanged) bool {
+		if e.GetNewState() == fireoncev1.JobState_JOB_STATE_CLAIMED {
+			worker = e.GetActor()
+		}
+		return worker != ""
+	})
+	p := c.byWorker(worker)
+	c.freeze(p, true)
+	c.atRestOf(subjectOf(0))
+	letGo()
+	c.freeze(p, false)
+	c.judge()
+	if n := to.Requests(subjectOf(0)); n != 1 {
+		t.Errorf("%d requests", n)
+	}
+}
+
+// TestPostgresCrashes ends PostgreSQL in the middle of the load, twice.
+func TestPostgresCrashes(t *testing.T) {
+	t.Parallel()
+	for _, class := range classes {
+		t.Run(className(class), func(t *testing.T) {
+			t.Parallel()
+			const jobs, crashes = 36, 2
+			c := pgtest.Start(t, pgtest.Options{})
+			reached := make(chan struct{}, crashes)
+			to := startTarget(t, class, everyTwelfth(reached, lostFor(class)))
+			f := newCrash(t, onPostgres, c.URL(c.NewDatabase(t)), class, to)
+			f.jobs = jobs
+			f.start()
+			f.connection = f.connect(to.connection())
+			var submitting sync.WaitGroup
+			submitting.Go(f.submit)
+			for range crashes {
+				select {
+				case <-reached:
+				case <-waiting(t).Done():
+					t.Fatal("the load has stopped")
+				}
+				c.Restart(t, pgtest.Immediate)
+			}
+			submitting.Wait()
+			f.settle(jobs)
+			f.judge()
+			t.Logf("PostgreSQL crashed %d times; %d requests for %d jobs", crashes, requestsOf(to, jobs), jobs)
+		})
+	}
+}
+
+// everyTwelfth tells of each twelfth subject's first request, as long as somebody
+// may listen.
+func everyTwelfth(reached chan<- struct{}, lost lose) lose {
+	var mu sync.Mutex
+	seen := 0
+	return func(subject string, number int) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if number == 1 {
+			if seen++; seen%12 == 0 {
+				select {
+				case reached <- struct{}{}:
+				default:
+				}
+			}
+		}
+		return lost != nil && lost(subject, number)
+	}
+}
+
+func requestsOf(to target, jobs int) int {
+	n := 0
+	for i := range jobs {
+		n += to.Requests(subjectOf(i))
+	}
+	return n
+}
