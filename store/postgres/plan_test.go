@@ -1,0 +1,120 @@
+//go:build unix
+
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+var (
+	generated = regexp.MustCompile("(?s)const \\w+ = `-- name: (\\w+) :\\w+\n(.*?)`")
+	walk      = regexp.MustCompile(`Seq Scan on (\w+)`)
+)
+
+// TestPlans makes sure that every query has an index for what it looks for: with
+// sequential scans made dear, none is left.
+func TestPlans(t *testing.T) {
+	f := newFleet(t, 1)
+	conn, err := pgx.Connect(t.Context(), f.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	for _, text := range []string{"SET enable_seqscan = off", "SET plan_cache_mode = force_generic_plan"} {
+		if _, err := conn.Exec(t.Context(), text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, err := filepath.Glob("../../gen/pgdb/queries*.sql.go")
+	if err != nil || len(files) != 2 {
+		t.Fatalf("generated queries: %v, %v", files, err)
+	}
+	queries := make(map[string]string)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range generated.FindAllStringSubmatch(string(text), -1) {
+			queries[m[1]] = m[2]
+		}
+	}
+	if len(queries) < 60 {
+		t.Errorf("only %d queries found", len(queries))
+	}
+	for name, q := range lists() {
+		text, _, err := listQuery(q, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		queries["list "+name] = text
+	}
+	for name, text := range queries {
+		plan := planOf(t, conn, name, text)
+		for _, m := range walk.FindAllStringSubmatch(plan, -1) {
+			if m[1] != "meta" { // has one row
+				t.Errorf("%s walks %s:\n%s", name, m[1], plan)
+			}
+		}
+		if strings.HasPrefix(name, "list ") && !strings.Contains(plan, "Index Cond") {
+			t.Errorf("%s has no index for its filter:\n%s", name, plan)
+		}
+	}
+}
+
+// lists are lists by each filter and in each order.
+func lists() map[string]store.JobQuery {
+	id := []job.ID{{1}}
+	at := time.Unix(1, 0)
+	return map[string]store.JobQuery{
+		"all":         {Project: "p"},
+		"earliest":    {Project: "p", Order: store.ByScheduledAsc, AfterTime: at},
+		"created":     {Project: "p", Order: store.ByCreatedDesc, AfterTime: at},
+		"states":      {Project: "p", States: []job.State{job.Failed, job.Ambiguous}},
+		"jobs":        {Project: "p", Jobs: id},
+		"connections": {Project: "p", Connections: id},
+		"schedule":    {Project: "p", Schedule: id[0]},
+		"times":       {Project: "p", ScheduledFrom: at, ScheduledBefore: at},
+		"labels":      {Project: "p", Labels: map[string]string{"a": "b"}},
+	}
+}
+
+func planOf(t *testing.T, conn *pgx.Conn, name, text string) string {
+	t.Helper()
+	if _, err := conn.Exec(t.Context(), "PREPARE planned AS "+text); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	var params int
+	err := conn.QueryRow(t.Context(), "SELECT cardinality(parameter_types) FROM pg_prepared_statements WHERE name = 'planned'").Scan(&params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	execute := "EXPLAIN EXECUTE planned"
+	if params > 0 {
+		execute += fmt.Sprintf("(%s)", strings.TrimSuffix(strings.Repeat("NULL, ", params), ", "))
+	}
+	rows, err := conn.Query(t.Context(), execute, pgx.QueryExecModeSimpleProtocol)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	if _, err := conn.Exec(t.Context(), "DEALLOCATE planned"); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(lines, "\n")
+}
