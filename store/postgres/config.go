@@ -35,7 +35,16 @@ const (
 // The settings of our sessions, unless the URL sets them. A process that stopped
 // in the middle of a transaction would keep its locks, and the log's readers
 // waiting, until the last of these ends it.
+//
+// Every statement of ours finds its rows by an index. A plan that was made while
+// the tables were small says otherwise, and it is kept until somebody analyses
+// them: without the planner's word against scans, each batch would read whole
+// tables until then. Their price must not bring in the compiler.
 var sessionSettings = map[string]string{
+	"enable_seqscan":                      "off",
+	"enable_hashjoin":                     "off",
+	"enable_mergejoin":                    "off",
+	"jit":                                 "off",
 	"statement_timeout":                   "15s",
 	"lock_timeout":                        "10s",
 	"idle_in_transaction_session_timeout": "10s",

@@ -66,7 +66,7 @@ func (f *fleet) sql(text string, args []any, into ...any) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	defer conn.Close(context.Background())
+	defer func() { _ = conn.Close(context.Background()) }()
 	if err := conn.QueryRow(context.Background(), text, args...).Scan(into...); err != nil {
 		f.Fatalf("%s: %v", text, err)
 	}
