@@ -136,7 +136,7 @@ func (b *bell) listen(ctx context.Context) {
 		if heard {
 			retry = firstRetry
 		}
-		if !sleep(ctx, retry/2+rand.N(retry/2)) {
+		if !sleep(ctx, retry/2+rand.N(retry/2)) { //nolint:gosec // jitter
 			return
 		}
 		retry = min(2*retry, lastRetry)
@@ -150,7 +150,7 @@ func (b *bell) session(ctx context.Context, first bool) (heard bool) {
 	if err != nil {
 		return false
 	}
-	defer conn.Close(context.WithoutCancel(ctx))
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	if _, err := conn.Exec(ctx, "LISTEN "+channel); err != nil {
 		return false
 	}

@@ -35,7 +35,7 @@ func Migrate(ctx context.Context, url string) error {
 	if err != nil {
 		return fmt.Errorf("migrate: %w", unavailable(ctx, err))
 	}
-	defer conn.Close(context.WithoutCancel(ctx))
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	if err := checkServer(ctx, conn); err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}

@@ -25,7 +25,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -62,8 +61,8 @@ type Store struct {
 	creates *coalescer[store.NewJob, store.Created]
 	work    work
 
-	clockMu sync.Mutex
-	latest  time.Time
+	clock store.Clock
+	began time.Time
 
 	// mark is the position of an event that is known to be durable.
 	mark       atomic.Int64
@@ -94,7 +93,7 @@ func open(ctx context.Context, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{opts: opts, closed: make(chan struct{})}
+	s := &Store{opts: opts, began: time.Now(), closed: make(chan struct{})}
 	if err := s.prepare(ctx, config.ConnConfig); err != nil {
 		return nil, err
 	}
@@ -114,7 +113,7 @@ func (s *Store) prepare(ctx context.Context, config *pgx.ConnConfig) error {
 	if err != nil {
 		return unavailable(ctx, err)
 	}
-	defer conn.Close(context.WithoutCancel(ctx))
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	if err := checkServer(ctx, conn); err != nil {
 		return err
 	}
@@ -141,16 +140,11 @@ func (s *Store) greet(ctx context.Context, conn *pgx.Conn) error {
 // present is the time that counts as now where the server's clock says at. It
 // never goes backwards in this process.
 func (s *Store) present(at time.Time) time.Time {
+	mono := time.Since(s.began)
 	if s.opts.Now != nil {
-		at = s.opts.Now()
+		at, mono = s.opts.Now(), 0
 	}
-	at = job.Micros(at)
-	s.clockMu.Lock()
-	defer s.clockMu.Unlock()
-	if at.After(s.latest) {
-		s.latest = at
-	}
-	return s.latest
+	return time.UnixMicro(s.clock.At(at.UnixMicro(), mono)).UTC()
 }
 
 // give wakes this process's watchers, and the other servers'.

@@ -105,7 +105,7 @@ func write[T any](ctx context.Context, s *Store, name string, fn func(context.Co
 // pause waits before a further try, between half the back-off and all of it.
 func (s *Store) pause(ctx context.Context, try int) error {
 	most := min(firstPause<<(try-1), maxPause)
-	timer := time.NewTimer(most/2 + rand.N(most/2))
+	timer := time.NewTimer(most/2 + rand.N(most/2)) //nolint:gosec // jitter
 	defer timer.Stop()
 	select {
 	case <-timer.C:
