@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -15,7 +14,6 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/fireonce/fireonce/internal/connector"
-	"github.com/fireonce/fireonce/store/sqlite"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
@@ -30,7 +28,7 @@ func Commands(version string) []*cli.Command {
 
 func databaseFlag() cli.Flag {
 	return &cli.StringFlag{
-		Name: "database", Usage: "`sqlite:PATH`", Value: DefaultDatabase, Sources: cli.EnvVars("FIREONCE_DATABASE"),
+		Name: "database", Usage: "`sqlite:PATH`, or a PostgreSQL URL (postgres://…) that several servers may share", Value: DefaultDatabase, Sources: cli.EnvVars("FIREONCE_DATABASE"),
 	}
 }
 
@@ -50,7 +48,7 @@ func serveCommand(version string) *cli.Command {
 			},
 			databaseFlag(),
 			&cli.StringFlag{
-				Name: "key-file", Usage: "the `FILE` with the key that seals credentials; default PATH.key beside the database; created if missing",
+				Name: "key-file", Usage: "the `FILE` with the key that seals credentials; created if missing; default PATH.key beside an SQLite file",
 				Sources: cli.EnvVars("FIREONCE_KEY_FILE"),
 			},
 			&cli.StringFlag{
@@ -80,6 +78,14 @@ func serveCommand(version string) *cli.Command {
 			&cli.DurationFlag{
 				Name: "grace", Usage: "added to an answer's deadline before the outcome counts as unknown", Value: 30 * time.Second,
 				Sources: cli.EnvVars("FIREONCE_GRACE"),
+			},
+			&cli.DurationFlag{
+				Name: "lease", Usage: "how long a job is a server's to prepare; after a server's death others take it over then", Value: time.Minute,
+				Sources: cli.EnvVars("FIREONCE_LEASE"),
+			},
+			&cli.BoolFlag{
+				Name: "synchronous-standby", Sources: cli.EnvVars("FIREONCE_SYNCHRONOUS_STANDBY"),
+				Usage: "PostgreSQL fails over to a synchronous standby only, which has every commit: a new timeline is no quarantine",
 			},
 			&cli.StringFlag{
 				Name: "log-format", Usage: "`text` or json", Value: "text", Sources: cli.EnvVars("FIREONCE_LOG_FORMAT"),
@@ -158,12 +164,16 @@ func configOf(cmd *cli.Command, version string) (Config, error) {
 	if cmd.Duration("grace") < time.Second {
 		return Config{}, exit.Usagef("--grace must be at least 1s")
 	}
+	if cmd.Duration("lease") < time.Second {
+		return Config{}, exit.Usagef("--lease must be at least 1s")
+	}
 	return Config{
 		Listen: cmd.String("listen"), Database: cmd.String("database"), KeyFile: cmd.String("key-file"),
 		APIKey: os.Getenv("FIREONCE_API_KEY"), AllowEgress: egress,
 		AllowHTTP: cmd.Bool("allow-http"), Dev: cmd.Bool("dev"),
 		AllowOrigins: splitList(cmd.String("allow-origin")), AllowHosts: splitList(cmd.String("allow-host")),
-		Senders: cmd.Int("senders"), Grace: cmd.Duration("grace"), Log: log, Version: version,
+		SynchronousStandby: cmd.Bool("synchronous-standby"),
+		Senders:            cmd.Int("senders"), Grace: cmd.Duration("grace"), Lease: cmd.Duration("lease"), Log: log, Version: version,
 	}, nil
 }
 
@@ -189,84 +199,29 @@ func logger(w io.Writer, format, level string) (*slog.Logger, error) {
 
 func migrateCommand() *cli.Command {
 	return &cli.Command{
-		Name:        "migrate",
-		Usage:       "bring a database up to date and print its schema's version",
-		Description: "`serve` does the same at its start. The database must not be in use.",
-		Flags:       []cli.Flag{databaseFlag()},
+		Name:  "migrate",
+		Usage: "bring a database up to date and print its schema's version",
+		Description: "`serve` does the same at its start. An SQLite file must not be in use; servers on PostgreSQL may start\n" +
+			"together.",
+		Flags: []cli.Flag{databaseFlag()},
 		Action: func(ctx context.Context, cmd *cli.Command) error {
-			path, err := pathOf(cmd)
+			d, err := databaseOf(cmd)
 			if err != nil {
 				return err
 			}
-			if err := sqlite.Migrate(ctx, path); err != nil {
-				return err
-			}
-			version, err := sqlite.SchemaVersion()
+			version, err := d.migrate(ctx)
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.Root().Writer, "sqlite:%s is at schema version %d\n", path, version)
+			fmt.Fprintf(cmd.Root().Writer, "%s is at schema version %d\n", d, version)
 			return nil
 		},
 	}
 }
 
-func pathOf(cmd *cli.Command) (string, error) {
+func databaseOf(cmd *cli.Command) (Database, error) {
 	if cmd.Args().Present() {
-		return "", exit.Usagef("unexpected argument %q", cmd.Args().First())
+		return Database{}, exit.Usagef("unexpected argument %q", cmd.Args().First())
 	}
-	return DatabasePath(cmd.String("database"))
-}
-
-func recoverCommand() *cli.Command {
-	return &cli.Command{
-		Name:  "recover",
-		Usage: "release a quarantined database",
-		Description: "A database that looks like a copy, or like an older state of itself, is quarantined: what it believes\n" +
-			"to be due may have been sent already. Without --confirm this says why. With it, sending is on again\n" +
-			"from the next start: do that only when no other copy is at work and after you have dealt with jobs\n" +
-			"that were sent since the copy was made.",
-		Flags: []cli.Flag{
-			databaseFlag(),
-			&cli.BoolFlag{Name: "confirm", Usage: "release it"},
-		},
-		Action: recoverDatabase,
-	}
-}
-
-func recoverDatabase(ctx context.Context, cmd *cli.Command) (err error) {
-	path, err := pathOf(cmd)
-	if err != nil {
-		return err
-	}
-	if _, err := os.Stat(path); err != nil {
-		return exit.Usagef("no database: %w", err)
-	}
-	s, err := sqlite.Open(ctx, sqlite.Options{Path: path})
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if cerr := s.Close(); err == nil {
-			err = cerr
-		}
-	}()
-	meta, err := s.Meta(ctx)
-	if err != nil {
-		return err
-	}
-	out := cmd.Root().Writer
-	switch {
-	case meta.Quarantined == "":
-		fmt.Fprintf(out, "sqlite:%s is not quarantined\n", path)
-		return nil
-	case !cmd.Bool("confirm"):
-		fmt.Fprintf(out, "sqlite:%s is quarantined: %s\n", path, meta.Quarantined)
-		return errors.New("nothing was changed; release it with --confirm")
-	}
-	if err := s.Release(ctx); err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "sqlite:%s is released; the next start sends what is due\n", path)
-	return nil
+	return ParseDatabase(cmd.String("database"))
 }

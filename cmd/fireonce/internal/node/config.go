@@ -22,10 +22,14 @@ import (
 type Config struct {
 	// Listen is the address to serve on; port 0 takes a free one.
 	Listen string
-	// Database is "sqlite:PATH".
+	// Database is "sqlite:PATH" or a PostgreSQL URL.
 	Database string
+	// SynchronousStandby says that PostgreSQL fails over to synchronous standbys
+	// only, so that a new timeline has every commit of the old one.
+	SynchronousStandby bool
 	// KeyFile holds the key that credentials are sealed with. Empty: PATH.key
-	// beside the database. It is created when there is none.
+	// beside an SQLite file; PostgreSQL needs it named. It is created when there
+	// is none.
 	KeyFile string
 	// APIKey must come with every call. Empty: the node serves loopback only.
 	APIKey string
@@ -44,7 +48,10 @@ type Config struct {
 	Senders int
 	// Grace is added to an answer deadline before an outcome counts as unknown;
 	// 0: the engine's default.
-	Grace   time.Duration
+	Grace time.Duration
+	// Lease is how long a job is a server's to prepare before others may take it
+	// over, renewed while it lives; 0: the engine's default.
+	Lease   time.Duration
 	Log     *slog.Logger
 	Version string
 }
@@ -54,52 +61,42 @@ type Config struct {
 const leastGrace = 20 * time.Second
 
 // check finds what is wrong with a configuration before anything is opened. It
-// gives the address to listen on and the database's path.
-func (c *Config) check() (listen *net.TCPAddr, path string, err error) {
+// gives the address to listen on and the database.
+func (c *Config) check() (listen *net.TCPAddr, d Database, err error) {
 	if c.Log == nil {
-		return nil, "", errors.New("node: no log")
+		return nil, d, errors.New("node: no log")
 	}
-	if path, err = DatabasePath(c.Database); err != nil {
-		return nil, "", err
+	if d, err = ParseDatabase(c.Database); err != nil {
+		return nil, d, err
 	}
 	if err := checkAPIKey(c.APIKey); err != nil {
-		return nil, "", err
+		return nil, d, err
 	}
 	for _, origin := range c.AllowOrigins {
 		u, err := url.Parse(origin)
 		if err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" || u.Path != "" || strings.ContainsAny(origin, "*?#@") {
-			return nil, "", exit.Usagef("--allow-origin %q: must be an origin, such as https://app.example.org", origin)
+			return nil, d, exit.Usagef("--allow-origin %q: must be an origin, such as https://app.example.org", origin)
 		}
 	}
 	if c.Senders < 0 {
-		return nil, "", exit.Usagef("--senders must be positive")
+		return nil, d, exit.Usagef("--senders must be positive")
 	}
 	if c.Grace != 0 && c.Grace < time.Second {
-		return nil, "", exit.Usagef("--grace must be at least 1s")
+		return nil, d, exit.Usagef("--grace must be at least 1s")
+	}
+	if c.Lease != 0 && c.Lease < time.Second {
+		return nil, d, exit.Usagef("--lease must be at least 1s")
 	}
 	listen, err = net.ResolveTCPAddr("tcp", c.Listen)
 	if err != nil {
-		return nil, "", exit.Usagef("--listen %q: %v", c.Listen, err)
+		return nil, d, exit.Usagef("--listen %q: %v", c.Listen, err)
 	}
 	if c.APIKey == "" && !listen.IP.IsLoopback() {
-		return nil, "", exit.Usagef("--listen %s: without an API key everybody who reaches the port may do everything, "+
+		return nil, d, exit.Usagef("--listen %s: without an API key everybody who reaches the port may do everything, "+
 			"so only a loopback address is served; set FIREONCE_API_KEY, or listen on 127.0.0.1", c.Listen)
 	}
-	return listen, path, nil
-}
-
-// DatabasePath gives the file of a "sqlite:PATH".
-func DatabasePath(database string) (string, error) {
-	scheme, path, _ := strings.Cut(database, ":")
-	switch {
-	case scheme == "postgres" || scheme == "postgresql":
-		return "", exit.Usagef("--database %s://…: PostgreSQL is not yet in this version; use sqlite:PATH", scheme)
-	case scheme != "sqlite" || path == "":
-		return "", exit.Usagef("--database %q: must be sqlite:PATH", database)
-	case path == ":memory:" || strings.HasPrefix(path, "file:") || strings.ContainsAny(path, "?#"):
-		return "", exit.Usagef("--database %q: must be sqlite:PATH, with the plain path of a file", database)
-	}
-	return path, nil
+	d.synchronousStandby = c.SynchronousStandby
+	return listen, d, nil
 }
 
 // checkAPIKey refuses keys that could never come in a header as they are.

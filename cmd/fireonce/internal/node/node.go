@@ -22,7 +22,6 @@ import (
 	"github.com/fireonce/fireonce/internal/vault"
 	"github.com/fireonce/fireonce/server"
 	"github.com/fireonce/fireonce/store"
-	"github.com/fireonce/fireonce/store/sqlite"
 )
 
 // streamsEnd and callsEnd bound the end of what clients still do.
@@ -34,8 +33,8 @@ const (
 // Node is one server process at work.
 type Node struct {
 	cfg      Config
-	path     string
-	store    *sqlite.Store
+	database Database
+	store    store.Store
 	sender   *connector.Sender
 	server   *server.Server
 	http     *http.Server
@@ -51,11 +50,11 @@ type Node struct {
 
 // Start opens the database, migrates it, and serves. ctx bounds only the start.
 func Start(ctx context.Context, cfg Config) (*Node, error) {
-	addr, path, err := cfg.check()
+	addr, database, err := cfg.check()
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, path: path, failed: make(chan error, 1), drained: make(chan error, 1)}
+	n := &Node{cfg: cfg, database: database, failed: make(chan error, 1), drained: make(chan error, 1)}
 	if err := n.start(ctx, addr); err != nil {
 		return nil, errors.Join(err, n.abandon())
 	}
@@ -64,8 +63,12 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 
 func (n *Node) start(ctx context.Context, addr *net.TCPAddr) error {
 	var err error
-	if n.store, err = sqlite.Open(ctx, sqlite.Options{Path: n.path, Migrate: true}); err != nil {
-		return fmt.Errorf("open the database: %w", err)
+	// Before anything is opened: whether there is a key file to be used at all.
+	if n.cfg.KeyFile, err = n.database.keyFile(n.cfg.KeyFile); err != nil {
+		return err
+	}
+	if n.store, err = n.database.open(ctx, true); err != nil {
+		return err
 	}
 	if n.meta, err = n.store.Meta(ctx); err != nil {
 		return fmt.Errorf("open the database: %w", err)
@@ -86,7 +89,7 @@ func (n *Node) start(ctx context.Context, addr *net.TCPAddr) error {
 	}
 	eng, err := engine.New(engine.Config{
 		Store: n.store, Connectors: registry, Open: opener(keys), Log: n.cfg.Log,
-		Worker: workerName(), NewID: newID, Senders: n.cfg.Senders, Grace: n.cfg.Grace,
+		Worker: workerName(), NewID: newID, Senders: n.cfg.Senders, Grace: n.cfg.Grace, Lease: n.cfg.Lease,
 	})
 	if err != nil {
 		return err
@@ -111,9 +114,6 @@ func (n *Node) start(ctx context.Context, addr *net.TCPAddr) error {
 // secrets yet: a new key beside old secrets would hide that the old one is lost.
 func (n *Node) openVault(ctx context.Context) (*vault.Vault, error) {
 	keyFile := n.cfg.KeyFile
-	if keyFile == "" {
-		keyFile = n.path + ".key"
-	}
 	used, err := n.store.CredentialKeys(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read which keys seal the credentials: %w", err)
@@ -135,8 +135,8 @@ func (n *Node) openVault(ctx context.Context) (*vault.Vault, error) {
 	return keys, nil
 }
 
-// run starts the parts. A quarantined database is served but nothing is sent:
-// the engine stays off until an operator has released it.
+// run starts the parts. A quarantined database is served, but gives the engine
+// nothing to do until an operator has released it.
 func (n *Node) run(eng *engine.Engine) {
 	n.http = n.server.HTTPServer("")
 	n.http.ErrorLog = slog.NewLogLogger(n.cfg.Log.Handler(), slog.LevelWarn)
@@ -149,9 +149,7 @@ func (n *Node) run(eng *engine.Engine) {
 	n.stopEngine = stop
 	if n.meta.Quarantined != "" {
 		n.cfg.Log.Error("QUARANTINED: nothing will be sent", "why", n.meta.Quarantined,
-			"then", "make sure that no other copy of this database is at work, stop this server, run `fireonce recover`")
-		n.drained <- nil
-		return
+			"then", "make sure that no other copy of this database is at work, and run `fireonce recover`")
 	}
 	go func() { n.drained <- eng.Run(ctx) }()
 }
@@ -165,7 +163,7 @@ func (n *Node) Ready() string {
 	if n.cfg.APIKey == "" {
 		key = "no API key (FIREONCE_API_KEY): loopback only"
 	}
-	line := fmt.Sprintf("fireonce %s ready: %s, database sqlite:%s, %s", n.cfg.Version, n.URL(), n.path, key)
+	line := fmt.Sprintf("fireonce %s ready: %s, database %s, %s", n.cfg.Version, n.URL(), n.database, key)
 	if n.meta.Quarantined != "" {
 		line += ", QUARANTINED: nothing will be sent (" + n.meta.Quarantined + "); see `fireonce recover --help`"
 	}

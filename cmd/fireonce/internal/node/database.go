@@ -1,0 +1,104 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/postgres"
+	"github.com/fireonce/fireonce/store/sqlite"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
+)
+
+// Database is a parsed --database: which engine, and what it opens.
+type Database struct {
+	// path is SQLite's file; url is PostgreSQL's, with its password.
+	path, url string
+	// synchronousStandby is the operator's word on failovers (PostgreSQL).
+	synchronousStandby bool
+}
+
+// ParseDatabase reads "sqlite:PATH" or "postgres://…".
+func ParseDatabase(text string) (Database, error) {
+	scheme, path, _ := strings.Cut(text, ":")
+	switch {
+	case scheme == "postgres" || scheme == "postgresql":
+		return Database{url: text}, nil
+	case scheme != "sqlite" || path == "":
+		// What was given may hold a password.
+		return Database{}, exit.Usagef("--database must be sqlite:PATH or postgres://…")
+	case path == ":memory:" || strings.HasPrefix(path, "file:") || strings.ContainsAny(path, "?#"):
+		return Database{}, exit.Usagef("--database %q: must be sqlite:PATH, with the plain path of a file", text)
+	default:
+		return Database{path: path}, nil
+	}
+}
+
+// String names the database without its password.
+func (d Database) String() string {
+	if d.url == "" {
+		return "sqlite:" + d.path
+	}
+	u, err := url.Parse(d.url)
+	if err != nil {
+		return "postgres://…"
+	}
+	return (&url.URL{Scheme: "postgres", Host: u.Host, Path: u.Path}).String()
+}
+
+// keyFile gives the file of the sealing key when none is named. Servers that
+// share a database must share the key, so PostgreSQL has no default.
+func (d Database) keyFile(named string) (string, error) {
+	switch {
+	case named != "":
+		return named, nil
+	case d.url != "":
+		return "", exit.Usagef("--database postgres://… needs --key-file: the same file, or a copy of it, on every server")
+	default:
+		return d.path + ".key", nil
+	}
+}
+
+// open opens it for this process.
+func (d Database) open(ctx context.Context, migrate bool) (store.Store, error) {
+	var s store.Store
+	var err error
+	if d.url != "" {
+		s, err = postgres.Open(ctx, postgres.Options{URL: d.url, Migrate: migrate, SynchronousStandby: d.synchronousStandby})
+	} else {
+		s, err = sqlite.Open(ctx, sqlite.Options{Path: d.path, Migrate: migrate})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the database: %w", err)
+	}
+	return s, nil
+}
+
+// exists fails when there is surely no database yet: opening would make one.
+func (d Database) exists() error {
+	if d.url != "" {
+		return nil
+	}
+	if _, err := os.Stat(d.path); err != nil {
+		return exit.Usagef("no database: %w", err)
+	}
+	return nil
+}
+
+// migrate brings the schema up to date and gives its version.
+func (d Database) migrate(ctx context.Context) (int64, error) {
+	if d.url != "" {
+		if err := postgres.Migrate(ctx, d.url); err != nil {
+			return 0, err
+		}
+		return postgres.SchemaVersion()
+	}
+	if err := sqlite.Migrate(ctx, d.path); err != nil {
+		return 0, err
+	}
+	return sqlite.SchemaVersion()
+}

@@ -1,0 +1,146 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
+)
+
+// What recover does with jobs that may have been sent by the state that was lost.
+const (
+	asHold  = "hold"
+	asRetry = "retry"
+)
+
+func recoverCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "recover",
+		Usage: "release a quarantined database",
+		Description: "A database that looks like a copy, or like an older state of itself, is quarantined: what it believes\n" +
+			"to be due may have been sent already. Without --as this says why, and how many jobs are in doubt.\n\n" +
+			"--since is the time of the state that was restored: the backup's. Every job that could have started\n" +
+			"between then and now is in doubt. --as hold puts each before a person (NEEDS_RESOLUTION); --as retry\n" +
+			"lets them start, which is safe where the receiver dedupes and still remembers, and may DUPLICATE\n" +
+			"elsewhere. Jobs that were submitted since the backup are lost: clients that repeat them with their keys\n" +
+			"schedule them anew.\n\n" +
+			"Do this only when no other copy of this database is at work. Servers on PostgreSQL go on by themselves;\n" +
+			"an SQLite file must not be in use.",
+		Flags: []cli.Flag{
+			databaseFlag(),
+			&cli.StringFlag{Name: "since", Usage: "the time of the restored state, as RFC 3339 `TIME`"},
+			&cli.StringFlag{Name: "as", Usage: "`hold` or retry"},
+		},
+		Action: recoverDatabase,
+	}
+}
+
+func recoverDatabase(ctx context.Context, cmd *cli.Command) (err error) {
+	since, as, err := recoverFlags(cmd, time.Now())
+	if err != nil {
+		return err
+	}
+	d, err := databaseOf(cmd)
+	if err != nil {
+		return err
+	}
+	if err := d.exists(); err != nil {
+		return err
+	}
+	s, err := d.open(ctx, false)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if cerr := s.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	meta, err := s.Meta(ctx)
+	if err != nil {
+		return err
+	}
+	out := cmd.Root().Writer
+	if meta.Quarantined == "" {
+		fmt.Fprintf(out, "%s is not quarantined\n", d)
+		return nil
+	}
+	if as == "" {
+		fmt.Fprintf(out, "%s is quarantined: %s\n", d, meta.Quarantined)
+		return errors.New("nothing was changed; release it with --since TIME --as hold or --as retry")
+	}
+	held := 0
+	if as == asHold {
+		if held, err = holdDoubtful(ctx, s, since); err != nil {
+			return fmt.Errorf("%d jobs were held before this failed; the database is still quarantined, and the same command goes on: %w", held, err)
+		}
+	}
+	if err := s.Release(ctx); err != nil {
+		return err
+	}
+	if as == asHold {
+		fmt.Fprintf(out, "%d jobs need a person's decision; see `fireonce list --state needs-resolution`\n", held)
+	}
+	fmt.Fprintf(out, "%s is released; what is due is sent again\n", d)
+	return nil
+}
+
+func recoverFlags(cmd *cli.Command, now time.Time) (since time.Time, as string, err error) {
+	as = cmd.String("as")
+	switch {
+	case as == "" && !cmd.IsSet("since"):
+		return since, as, nil
+	case as != asHold && as != asRetry:
+		return since, as, exit.Usagef("--as must be hold or retry")
+	case !cmd.IsSet("since"):
+		return since, as, exit.Usagef("--as needs --since: the time of the restored state")
+	}
+	since, err = time.Parse(time.RFC3339Nano, cmd.String("since"))
+	switch {
+	case err != nil:
+		return since, as, exit.Usagef("--since %q is not an RFC 3339 time, e.g. 2030-01-31T09:00:00+01:00", cmd.String("since"))
+	case since.After(now):
+		return since, as, exit.Usagef("--since %s has not come yet", cmd.String("since"))
+	}
+	return since, as, nil
+}
+
+// holdDoubtful puts every job that may have been started since before a person.
+// The quarantine keeps workers off meanwhile; a client may still change a job,
+// which is then read and decided again.
+func holdDoubtful(ctx context.Context, s store.Store, since time.Time) (int, error) {
+	held := 0
+	for {
+		jobs, err := s.Doubtful(ctx, since, store.MaxBatch)
+		if err != nil || len(jobs) == 0 {
+			return held, err
+		}
+		changes := make([]store.Change, 0, len(jobs))
+		for _, j := range jobs {
+			d, err := job.Decide(j.View(job.Traits{Class: j.Class}, 0), job.Restored{Since: since})
+			if err != nil {
+				return held, fmt.Errorf("job %s: %w", j.ID, err)
+			}
+			changes = append(changes, store.Change{Job: j.ID, Version: j.Version, Decision: d, Actor: "fireonce recover"})
+		}
+		applied, err := s.Apply(ctx, changes)
+		if err != nil {
+			return held, err
+		}
+		for i, a := range applied {
+			switch {
+			case a.Err == nil:
+				held++
+			case !errors.Is(a.Err, store.ErrStale):
+				return held, fmt.Errorf("job %s: %w", jobs[i].ID, a.Err)
+			}
+		}
+	}
+}
