@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -18,9 +19,11 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/pgtest"
 	"github.com/fireonce/fireonce/internal/vault"
 	"github.com/fireonce/fireonce/server"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/postgres"
 	"github.com/fireonce/fireonce/store/sqlite"
 )
 
@@ -116,7 +119,7 @@ func (s stub) Open(context.Context, connector.Opening) (connector.Session, error
 // fixture is a server on a real socket, with a store of its own.
 type fixture struct {
 	tb     testing.TB
-	store  *sqlite.Store
+	store  store.Store
 	server *server.Server
 	http   *http.Server
 	clock  *clock
@@ -132,7 +135,7 @@ type fixture struct {
 // start serves on a loopback port with the configuration that edit leaves.
 func start(tb testing.TB, edit ...func(*server.Config)) *fixture {
 	tb.Helper()
-	f := prepare(tb, edit...)
+	f := prepareOn(tb, testEngine(tb), edit...)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		tb.Fatal(err)
@@ -158,15 +161,44 @@ func (f *fixture) serve(listener net.Listener) {
 	})
 }
 
-// prepare makes a server without a socket, its store and one connection.
+// prepare makes a server without a socket, on SQLite: PostgreSQL's sockets
+// cannot live in a synctest bubble.
 func prepare(tb testing.TB, edit ...func(*server.Config)) *fixture {
+	tb.Helper()
+	return prepareOn(tb, "sqlite", edit...)
+}
+
+// testEngine says which engine the tests over real sockets run on: `make test`
+// runs them on both.
+func testEngine(tb testing.TB) string {
+	tb.Helper()
+	switch name := os.Getenv("FIREONCE_TEST_ENGINE"); name {
+	case "", "sqlite":
+		return "sqlite"
+	case "postgres":
+		return name
+	default:
+		tb.Fatalf("FIREONCE_TEST_ENGINE=%s: must be sqlite or postgres", name)
+		return ""
+	}
+}
+
+func openStore(tb testing.TB, engine string, now func() time.Time) (store.Store, error) {
+	tb.Helper()
+	if engine == "postgres" {
+		return postgres.Open(tb.Context(), postgres.Options{URL: pgtest.New(tb), Migrate: true, Now: now})
+	}
+	return sqlite.Open(tb.Context(), sqlite.Options{
+		Path: filepath.Join(tb.TempDir(), "fireonce.db"), Migrate: true, Now: now, Host: "test",
+	})
+}
+
+// prepareOn makes a server without a socket, its store and one connection.
+func prepareOn(tb testing.TB, engine string, edit ...func(*server.Config)) *fixture {
 	tb.Helper()
 	f := &fixture{tb: tb, clock: &clock{now: time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)}, logs: &logs{}}
 	var err error
-	f.store, err = sqlite.Open(tb.Context(), sqlite.Options{
-		Path: filepath.Join(tb.TempDir(), "fireonce.db"), Migrate: true, Now: f.clock.Now, Host: "test",
-	})
-	if err != nil {
+	if f.store, err = openStore(tb, engine, f.clock.Now); err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = f.store.Close() })
