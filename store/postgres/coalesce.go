@@ -84,9 +84,6 @@ func (c *coalescer[I, R]) do(ctx context.Context, items []I) ([]R, error) {
 	if len(items) > store.MaxBatch {
 		return nil, fmt.Errorf("%w: %d items, at most %d", store.ErrIllegal, len(items), store.MaxBatch)
 	}
-	if len(items) == 0 {
-		return nil, nil
-	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -94,6 +91,9 @@ func (c *coalescer[I, R]) do(ctx context.Context, items []I) ([]R, error) {
 	case <-c.quit:
 		return nil, errClosed
 	default:
+	}
+	if len(items) == 0 {
+		return nil, nil
 	}
 	o := &call[I, R]{items: items, done: make(chan struct{})}
 	select {
