@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,9 +16,17 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/receiver"
 )
 
-// jobsEach makes sure that one server comes to a place three times, however the
-// jobs are shared out: two of three servers may have had two of them each.
-func jobsEach(d deployment) int { return 2*d.servers + 1 }
+// nths are the jobs at a place that servers die at.
+func nths() []int {
+	if long {
+		return []int{1, 2, 3, 5, 8}
+	}
+	return []int{1, 3}
+}
+
+// jobsEach makes sure that one server comes to a place for the last of the nths,
+// however the jobs are shared out: all servers may have had all but one of them.
+func jobsEach(d deployment) int { return (slices.Max(nths())-1)*d.servers + 1 }
 
 // crash is a fleet whose servers are killed, and jobs for one target.
 type crash struct {
@@ -106,7 +115,7 @@ func TestCrashAtEveryPlace(t *testing.T) {
 		t.Fatal("no places")
 	}
 	for _, place := range failpoint.All {
-		for _, nth := range []int{1, 3} {
+		for _, nth := range nths() {
 			if place == failpoint.Swept && nth > 1 {
 				continue // one sweep takes all that is overdue
 			}

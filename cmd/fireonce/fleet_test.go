@@ -38,6 +38,20 @@ const (
 	clientPause = 50 * time.Millisecond
 )
 
+// longVariable asks for a longer run: more jobs, more places in a row of jobs, and
+// the measurement of what cannot be promised.
+const longVariable = "FIREONCE_TEST_LONG"
+
+var long = os.Getenv(longVariable) != ""
+
+// scaled is a number of jobs, more of them in a long run.
+func scaled(jobs int) int {
+	if long {
+		return 5 * jobs
+	}
+	return jobs
+}
+
 // deployment is a database with as many servers as it takes.
 type deployment struct {
 	name    string

@@ -104,7 +104,8 @@ func TestPostgresCrashes(t *testing.T) {
 	for _, class := range classes {
 		t.Run(className(class), func(t *testing.T) {
 			t.Parallel()
-			const jobs, crashes = 36, 2
+			const crashes = 2
+			jobs := scaled(12 * (crashes + 1))
 			c := pgtest.Start(t, pgtest.Options{})
 			reached := make(chan struct{}, crashes)
 			to := startTarget(t, class, everyTwelfth(reached, lostFor(class)))

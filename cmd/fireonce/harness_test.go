@@ -29,6 +29,7 @@ const patience = 2 * time.Minute
 // process is a `fireonce serve` of its own.
 type process struct {
 	url  string
+	line string // what it said when it was ready
 	cmd  *exec.Cmd
 	done chan struct{} // closed when the process is gone
 	err  error         // how it went, after done
@@ -65,7 +66,7 @@ func startProcess(binary, dir string, env []string, args ...string) (*process, e
 		p.kill()
 		return nil, fmt.Errorf("not ready: %q, %w\n%s", line, err, p.logs())
 	}
-	p.url = found[1]
+	p.url, p.line = found[1], line
 	return p, nil
 }
 

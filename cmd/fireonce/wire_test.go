@@ -233,7 +233,7 @@ func TestLostCommits(t *testing.T) {
 				c := pgtest.Shared(t)
 				w := startWire(t, c, c.NewDatabase(t), tt.lose)
 				f := newCrash(t, onPostgres, w.url, class, startTarget(t, class, lostFor(class)))
-				f.jobs = 12
+				f.jobs = scaled(12)
 				f.run()
 				t.Log(w)
 				for _, k := range tt.hits {

@@ -1,0 +1,243 @@
+//go:build failpoints
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	rpc "connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/pgtest"
+)
+
+// backup is how a database is put aside, and put back in its own place. It is
+// taken and put back while no server runs, unless live says otherwise.
+type backup struct {
+	name string
+	on   deployment
+	live bool // it is put back under running servers
+}
+
+var backups = []backup{
+	{"sqlite file", onSQLite, false}, {"postgres dump", onPostgres, false}, {"postgres dump, servers running", onPostgres, true},
+}
+
+// beforeDue is how far ahead the jobs are that a backup holds unsent: time
+// enough to schedule them and to put the database aside.
+const beforeDue = 10 * time.Second
+
+// TestRestored: jobs are sent, and then the database is one from before. Nothing
+// is sent until an operator has said what to do with them.
+func TestRestored(t *testing.T) {
+	t.Parallel()
+	for _, b := range backups {
+		for _, as := range []string{"hold", "retry"} {
+			t.Run(b.name+"/"+as, func(t *testing.T) {
+				t.Parallel()
+				restored(t, b, as)
+			})
+		}
+	}
+}
+
+func restored(t *testing.T, b backup, as string) {
+	to := startHooks(t, true, nil)
+	url, aside := "", func() (back func()) { return nil }
+	if b.on == onPostgres {
+		cluster := pgtest.Shared(t)
+		database := cluster.NewDatabase(t)
+		url = cluster.URL(database)
+		aside = func() func() {
+			dump := cluster.Dump(t, database)
+			return func() { cluster.Restore(t, database, dump) }
+		}
+	}
+	c := newCrash(t, b.on, url, fireoncev1.EffectClass_EFFECT_CLASS_KEYED, to)
+	if b.on == onSQLite {
+		url = "sqlite:" + filepath.Join(c.dir, "fleet.db")
+		aside = func() func() { return copyAside(t, filepath.Join(c.dir, "fleet.db")) }
+	}
+	c.jobs = 3
+	c.start()
+	c.connection = c.connect(to.connection())
+	var cursor string
+	for i := range c.jobs {
+		req := jobFor(to, c.connection, subjectOf(i))
+		req.ScheduledFor = timestamppb.New(time.Now().Add(beforeDue))
+		resp, err := c.schedule(i, req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.ids[subjectOf(i)] = resp.GetJob().GetJobId()
+	}
+	cursor = c.cursor(subjectOf(0))
+	c.stop()
+	since := time.Now()
+	back := aside()
+	if n := requestsOf(to, c.jobs); n != 0 {
+		t.Fatalf("%d requests before the backup", n)
+	}
+	c.start()
+	c.settle(c.jobs)
+	if n := requestsOf(to, c.jobs); n != c.jobs {
+		t.Fatalf("%d requests before the restore", n)
+	}
+	if !b.live {
+		c.stop()
+	}
+	back()
+	c.start()
+	c.quarantined(cursor, !b.live)
+
+	// What comes during the quarantine waits for its end.
+	late := jobFor(to, c.connection, "late")
+	resp, err := c.schedule(0, late)
+	if err != nil || !resp.GetCreated() {
+		t.Fatalf("a submit during the quarantine: %v, %v", resp, err)
+	}
+	c.ids["late"] = resp.GetJob().GetJobId()
+	if b.on == onSQLite {
+		c.stop()
+	}
+	out, code := command(t, "recover", "--database", url, "--since", since.Format(time.RFC3339Nano), "--as", as)
+	if code != 0 || !strings.Contains(out, "is released") {
+		t.Fatalf("recover: exit %d\n%s", code, out)
+	}
+	if b.on == onSQLite {
+		c.start()
+	}
+	h := c.settle(c.jobs + 1)
+	c.stop()
+	c.judgeRestored(h, as)
+}
+
+// judgeRestored says what is wrong with how the jobs of a restored database ended.
+func (c *crash) judgeRestored(h *history, as string) {
+	c.Helper()
+	want, requests, fresh := fireoncev1.JobState_JOB_STATE_SUCCEEDED, 2, 1
+	if as == "hold" {
+		// What came since the backup's time is held too: a clock cannot tell it from
+		// what the backup just missed.
+		want, requests, fresh = fireoncev1.JobState_JOB_STATE_NEEDS_RESOLUTION, 1, 0
+	}
+	for i := range c.jobs {
+		subject := subjectOf(i)
+		if got := h.state(c.ids[subject]); got != want || c.to.Requests(subject) != requests || c.to.Effects(subject) != 1 {
+			c.Errorf("%s is %v with %d requests and %d effects", subject, got, c.to.Requests(subject), c.to.Effects(subject))
+		}
+	}
+	if got := h.state(c.ids["late"]); got != want || c.to.Requests("late") != fresh {
+		c.Errorf("a job of the quarantine is %v with %d requests", got, c.to.Requests("late"))
+	}
+	c.Logf("%d jobs sent, restored, and %v; %d requests, %d effects", c.jobs, want, requestsOf(c.to, c.jobs), c.jobs)
+}
+
+// cursor gives the log's position as it is now.
+func (c *crash) cursor(subject string) string {
+	c.Helper()
+	_, api, err := c.from(waiting(c), 0)
+	if err != nil {
+		c.Fatal(err)
+	}
+	resp, err := api.Jobs.GetJob(waiting(c), &fireoncev1.GetJobRequest{
+		By: &fireoncev1.GetJobRequest_JobId{JobId: c.ids[subject]},
+	})
+	if err != nil {
+		c.Fatal(err)
+	}
+	return resp.GetEventsCursor()
+}
+
+// quarantined checks that the servers say so wherever somebody may look, that
+// cursors from before are refused, and that nothing has been sent.
+func (c *crash) quarantined(cursor string, started bool) {
+	c.Helper()
+	for i := range c.slots {
+		p := c.at(i)
+		if started {
+			p.says(c, "QUARANTINED: nothing will be sent")
+			if !strings.Contains(p.line, "QUARANTINED") {
+				c.Errorf("the ready line is %q", p.line)
+			}
+		}
+		api := dial(c, p.url)
+		var stats *fireoncev1.GetStatsResponse
+		for stats == nil {
+			got, err := api.Stats.GetStats(waiting(c), &fireoncev1.GetStatsRequest{})
+			switch {
+			case err == nil:
+				stats = got
+			case final(err): // a server whose sessions a restore has cut comes back
+				c.Fatal(err)
+			}
+		}
+		if stats.GetQuarantineReason() == "" {
+			c.Errorf("GetStats gives no reason")
+		}
+		stream, err := api.Jobs.StreamJobEvents(waiting(c), &fireoncev1.StreamJobEventsRequest{
+			Start: &fireoncev1.StreamJobEventsRequest_AfterCursor{AfterCursor: cursor},
+		})
+		if err == nil {
+			for stream.Receive() {
+				c.Errorf("a cursor from before gave %v", stream.Msg())
+			}
+			err = stream.Err()
+		}
+		if reasonOf(err) != fireoncev1.ErrorReason_ERROR_REASON_CURSOR_EXPIRED {
+			c.Errorf("a cursor from before: %v", err)
+		}
+	}
+	if n := requestsOf(c.to, c.jobs); n != c.jobs {
+		c.Errorf("%d requests for %d jobs in the quarantine", n, c.jobs)
+	}
+}
+
+func reasonOf(err error) fireoncev1.ErrorReason {
+	var answer *rpc.Error
+	if !errors.As(err, &answer) {
+		return fireoncev1.ErrorReason_ERROR_REASON_UNSPECIFIED
+	}
+	for _, d := range answer.Details() {
+		if v, err := d.Value(); err == nil {
+			if detail, ok := v.(*fireoncev1.ErrorDetail); ok {
+				return detail.GetReason()
+			}
+		}
+	}
+	return fireoncev1.ErrorReason_ERROR_REASON_UNSPECIFIED
+}
+
+// command runs one of the program's commands that needs no server.
+func command(t *testing.T, args ...string) (out string, code int) {
+	t.Helper()
+	var said bytes.Buffer
+	p := Program{Stdin: strings.NewReader(""), Stdout: &said, Stderr: &said, Version: "test"}
+	code = p.Run(waiting(t), append([]string{"fireonce"}, args...))
+	return said.String(), code
+}
+
+// copyAside copies a file that nobody uses, and gives what puts the copy back.
+func copyAside(t *testing.T, path string) (back func()) {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		// As a person does it: the copy takes the place of the file.
+		if err := os.WriteFile(path+".copy", content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(path+".copy", path); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
