@@ -173,14 +173,13 @@ func (q *Queries) Bounds(ctx context.Context, ids []pgtype.UUID) ([]BoundsRow, e
 
 const claimJobs = `-- name: ClaimJobs :execrows
 WITH u AS (
-    SELECT unnest($4::uuid[]) AS job_id, unnest($5::uuid[]) AS token,
-        unnest($6::bigint[]) AS position
+    SELECT unnest($4::uuid[]) AS job_id, unnest($5::bigint[]) AS version,
+        unnest($6::uuid[]) AS token, unnest($7::bigint[]) AS position
 )
 UPDATE job_state AS s SET
     state = 2, version = s.version + 1, position = u.position, claim_token = u.token,
     claimed_at = $1, worker = $2, next_at = $3, blocked = '', updated_at = $1
-FROM u WHERE s.job_id = u.job_id AND s.state IN (1, 6) AND s.waits_for IS NULL
-    AND s.next_at <= $1 AND s.start_deadline > $1
+FROM u WHERE s.job_id = u.job_id AND s.version = u.version
 `
 
 type ClaimJobsParams struct {
@@ -188,16 +187,20 @@ type ClaimJobsParams struct {
 	Worker    string
 	LeaseEnd  *time.Time
 	Jobs      []pgtype.UUID
+	Versions  []int64
 	Tokens    []pgtype.UUID
 	Positions []int64
 }
 
+// The version stands for all that was due when the jobs were locked. To name the
+// state again would offer the planner the index of all that is runnable.
 func (q *Queries) ClaimJobs(ctx context.Context, arg ClaimJobsParams) (int64, error) {
 	result, err := q.db.Exec(ctx, claimJobs,
 		arg.Now,
 		arg.Worker,
 		arg.LeaseEnd,
 		arg.Jobs,
+		arg.Versions,
 		arg.Tokens,
 		arg.Positions,
 	)
@@ -740,9 +743,9 @@ WITH want AS (
     SELECT unnest($3::uuid[]) AS connection_id, unnest($4::text[]) AS hold_key,
         unnest($5::bigint[]) AS most
 )
-SELECT d.job_id, d.connection_id, d.hold_key, d.state
+SELECT d.job_id, d.connection_id, d.hold_key, d.state, d.version
 FROM want AS w CROSS JOIN LATERAL (
-    SELECT s.job_id, s.connection_id, s.hold_key, s.state FROM job_state AS s
+    SELECT s.job_id, s.connection_id, s.hold_key, s.state, s.version FROM job_state AS s
     WHERE s.connection_id = w.connection_id AND s.hold_key = w.hold_key
         AND s.state IN (1, 6) AND s.waits_for IS NULL
         AND s.next_at <= $1 AND s.start_deadline > $1 AND s.position < $2
@@ -763,6 +766,7 @@ type LockDueRow struct {
 	ConnectionID pgtype.UUID
 	HoldKey      string
 	State        int16
+	Version      int64
 }
 
 func (q *Queries) LockDue(ctx context.Context, arg LockDueParams) ([]LockDueRow, error) {
@@ -785,6 +789,7 @@ func (q *Queries) LockDue(ctx context.Context, arg LockDueParams) ([]LockDueRow,
 			&i.ConnectionID,
 			&i.HoldKey,
 			&i.State,
+			&i.Version,
 		); err != nil {
 			return nil, err
 		}
@@ -1238,7 +1243,7 @@ func (q *Queries) SaturatedRows(ctx context.Context, ids []pgtype.UUID) ([]Satur
 const saveHandle = `-- name: SaveHandle :execrows
 UPDATE attempts AS a SET handle = $1
 WHERE a.job_id = $2 AND a.number = $3 AND a.result = 0
-    AND EXISTS (SELECT 1 FROM job_state AS s WHERE s.job_id = $2 AND s.state = 3 AND s.attempt = $3)
+    AND (SELECT s.state = 3 AND s.attempt = $3 FROM job_state AS s WHERE s.job_id = $2)
 `
 
 type SaveHandleParams struct {

@@ -212,6 +212,7 @@ func (c *claimer) take(ctx context.Context, due []pgdb.LockDueRow) error {
 		}
 		c.jobs = append(c.jobs, claimedJob{id: toID(d.JobID), from: job.State(d.State), position: position})
 		p.Jobs = append(p.Jobs, d.JobID)
+		p.Versions = append(p.Versions, d.Version)
 		p.Tokens = append(p.Tokens, fromID(randomID()))
 		p.Positions = append(p.Positions, position)
 	}

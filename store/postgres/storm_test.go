@@ -80,6 +80,15 @@ func TestFleetStorm(t *testing.T) {
 			f.consistent()
 			f.drain()
 			f.consistent()
+			// Sessions report when they end.
+			for _, s := range f.stores {
+				if err := s.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n := f.count("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"); n != 0 {
+				t.Errorf("%d deadlocks", n)
+			}
 		})
 	}
 }
