@@ -21,7 +21,7 @@ func rejected(kind job.FailureKind, status int) job.Outcome {
 func inEach(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
 	for _, c := range []job.Class{job.Keyed, job.Observable} {
-		t.Run(c.String(), func(t *testing.T) { in(t, test, class(c)) })
+		t.Run(c.String(), func(t *testing.T) { onBoth(t, test, class(c)) })
 	}
 }
 
@@ -86,7 +86,7 @@ func TestATimeoutThatCommittedAtSecond28IsNeverRetriedInline(t *testing.T) {
 		sent  int
 	}{{job.Keyed, job.Succeeded, 2}, {job.Opaque, job.NeedsResolution, 1}, {job.Observable, job.Succeeded, 1}} {
 		t.Run(c.class.String(), func(t *testing.T) {
-			in(t, func(t *testing.T, w *world) {
+			onBoth(t, func(t *testing.T, w *world) {
 				w.platform.publish = func(n int, c connector.Commit) job.Outcome {
 					if n == 1 {
 						time.Sleep(28 * time.Second)
@@ -116,7 +116,7 @@ func TestATimeoutThatCommittedAtSecond28IsNeverRetriedInline(t *testing.T) {
 }
 
 func TestAnUnrecordedSuccessIsFoundAndRecorded(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+	onBoth(t, func(t *testing.T, w *world) {
 		w.platform.publish = func(_ int, c connector.Commit) job.Outcome {
 			w.platform.commit(c.EffectKey)
 			return unknown("connection reset")
@@ -141,7 +141,7 @@ func TestAnUnrecordedSuccessIsFoundAndRecorded(t *testing.T) {
 }
 
 func TestAbsenceIsProvenOnlyByEnoughSpacedLooksAfterTheFence(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+	onBoth(t, func(t *testing.T, w *world) {
 		w.platform.publish = func(n int, c connector.Commit) job.Outcome {
 			if n == 1 {
 				return unknown("connection reset")
@@ -210,7 +210,7 @@ func TestAWorkerThatDiesAfterTheArmIsReconciled(t *testing.T) {
 func TestALateSuccessOfASweptAttemptIsKept(t *testing.T) {
 	for _, c := range []job.Class{job.Opaque, job.Observable} {
 		t.Run(c.String(), func(t *testing.T) {
-			in(t, func(t *testing.T, w *world) {
+			onBoth(t, func(t *testing.T, w *world) {
 				// The process stands still in mid-send for longer than the fence.
 				w.platform.publish = func(_ int, c connector.Commit) job.Outcome {
 					w.platform.commit(c.EffectKey)
@@ -262,7 +262,7 @@ func TestAReceiverThatNeverAnswersEndsByThePolicy(t *testing.T) {
 		{job.Opaque, job.Resend, job.NeedsResolution, job.DefaultMaxAttempts},
 	} {
 		t.Run(c.class.String()+"/"+c.policy.String(), func(t *testing.T) {
-			in(t, func(t *testing.T, w *world) {
+			onBoth(t, func(t *testing.T, w *world) {
 				w.platform.publish = func(_ int, c connector.Commit) job.Outcome {
 					time.Sleep(time.Until(c.AnswerBy))
 					return unknown("no answer within 30s")

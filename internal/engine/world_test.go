@@ -20,12 +20,13 @@ import (
 	"github.com/fireonce/fireonce/store/sqlite"
 )
 
-// world is a real engine over a real SQLite store and a scripted platform, in
-// a synctest bubble: hours pass in milliseconds, and nothing sleeps for real.
+// world is a real engine over a real store, SQLite unless a test says otherwise,
+// and a scripted platform, in a synctest bubble: hours pass in milliseconds, and
+// nothing sleeps for real.
 type world struct {
 	t        *testing.T
 	path     string
-	store    *sqlite.Store
+	store    store.Store
 	platform *platform
 	conn     store.Connection
 	config   engine.Config
@@ -54,12 +55,20 @@ func newWorld(t *testing.T, opts ...option) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w := worldOver(t, s, opts...)
+	w.path = path
+	return w
+}
+
+// worldOver makes a world over a store.
+func worldOver(t *testing.T, s store.Store, opts ...option) *world {
+	t.Helper()
 	p := &platform{class: job.Keyed, effects: map[string]int{}}
 	registry, err := connector.NewRegistry(p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, path: path, store: s, platform: p, config: engine.Config{
+	w := &world{t: t, store: s, platform: p, config: engine.Config{
 		Store: s, Connectors: registry, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Worker: "test", NewID: newID, Clock: wallClock{}, Poll: 5 * time.Second,
 		Open: func(store.Connection, store.Sealed) (connector.Credential, error) { return connector.Credential{}, nil },
@@ -82,8 +91,23 @@ func newWorld(t *testing.T, opts ...option) *world {
 // in runs a test in a bubble and closes everything at its end.
 func in(t *testing.T, test func(t *testing.T, w *world), opts ...option) {
 	t.Helper()
+	bubble(t, newWorld, test, opts...)
+}
+
+// onBoth runs a test on each engine.
+func onBoth(t *testing.T, test func(t *testing.T, w *world), opts ...option) {
+	t.Helper()
+	t.Run("sqlite", func(t *testing.T) { in(t, test, opts...) })
+	t.Run("postgres", func(t *testing.T) {
+		b := onPostgres(t)
+		bubble(t, func(t *testing.T, opts ...option) *world { return worldOver(t, b, opts...) }, test, opts...)
+	})
+}
+
+func bubble(t *testing.T, open func(*testing.T, ...option) *world, test func(t *testing.T, w *world), opts ...option) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, opts...)
+		w := open(t, opts...)
 		defer func() {
 			w.stop()
 			if err := w.store.Close(); err != nil {

@@ -1,0 +1,202 @@
+package engine_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/pgtest"
+	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/postgres"
+)
+
+// bridge brings a real PostgreSQL store into a synctest bubble. Its sockets
+// cannot live in a bubble: a goroutine that waits for the network is never at
+// rest, and time would stand still. So each call is run by a goroutine outside,
+// over channels that were made outside; time stands still exactly as long as
+// the call takes, and the store's clock is the bubble's at the call.
+type bridge struct {
+	store.Store // outside
+	slots       chan slot
+	now         atomic.Int64
+	// watchers are of the bubble; the store's own hints stay outside.
+	watchers watchers
+}
+
+// slot is one goroutine outside.
+type slot struct {
+	run  chan func()
+	done chan struct{}
+}
+
+// slots is how many calls may be under way: more than any test has goroutines
+// that call at once, so that nobody waits for a slot while another holds one.
+const slots = 128
+
+// onPostgres opens a fresh database. It must be called outside the bubble.
+func onPostgres(t *testing.T) *bridge {
+	t.Helper()
+	b := &bridge{slots: make(chan slot, slots), watchers: watchers{all: make(map[chan struct{}]bool)}}
+	for range slots {
+		s := slot{run: make(chan func()), done: make(chan struct{})}
+		go func() {
+			for fn := range s.run {
+				fn()
+				s.done <- struct{}{}
+			}
+		}()
+		b.slots <- s
+	}
+	s, err := postgres.Open(t.Context(), postgres.Options{
+		URL: pgtest.New(t), Migrate: true, Now: func() time.Time { return time.UnixMicro(b.now.Load()) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Store = s
+	t.Cleanup(func() {
+		for range slots {
+			close((<-b.slots).run)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+// over runs one call outside. The bubble's contexts cannot go there.
+func over[T any](ctx context.Context, b *bridge, call func(context.Context) (T, error)) (v T, err error) {
+	if err := ctx.Err(); err != nil {
+		return v, err
+	}
+	b.now.Store(time.Now().UnixMicro())
+	s := <-b.slots
+	s.run <- func() { v, err = call(context.Background()) }
+	<-s.done
+	b.slots <- s
+	return v, err
+}
+
+// wrote is over for calls that change something.
+func wrote[T any](ctx context.Context, b *bridge, call func(context.Context) (T, error)) (T, error) {
+	v, err := over(ctx, b, call)
+	b.watchers.wake()
+	return v, err
+}
+
+func (b *bridge) Create(ctx context.Context, items []store.NewJob) ([]store.Created, error) {
+	return wrote(ctx, b, func(ctx context.Context) ([]store.Created, error) { return b.Store.Create(ctx, items) })
+}
+
+func (b *bridge) Job(ctx context.Context, ref store.Ref) (job.Snapshot, error) {
+	return over(ctx, b, func(ctx context.Context) (job.Snapshot, error) { return b.Store.Job(ctx, ref) })
+}
+
+func (b *bridge) Attempts(ctx context.Context, ref store.Ref, after, limit int) ([]job.Attempt, error) {
+	return over(ctx, b, func(ctx context.Context) ([]job.Attempt, error) { return b.Store.Attempts(ctx, ref, after, limit) })
+}
+
+func (b *bridge) Observations(ctx context.Context, ref store.Ref, limit int) ([]job.Observation, error) {
+	return over(ctx, b, func(ctx context.Context) ([]job.Observation, error) { return b.Store.Observations(ctx, ref, limit) })
+}
+
+func (b *bridge) Events(ctx context.Context, q store.EventQuery) (store.EventPage, error) {
+	return over(ctx, b, func(ctx context.Context) (store.EventPage, error) { return b.Store.Events(ctx, q) })
+}
+
+func (b *bridge) Claim(ctx context.Context, p store.ClaimParams) ([]store.Leased, error) {
+	return over(ctx, b, func(ctx context.Context) ([]store.Leased, error) { return b.Store.Claim(ctx, p) })
+}
+
+func (b *bridge) ClaimLooks(ctx context.Context, p store.ClaimParams) ([]store.Leased, error) {
+	return over(ctx, b, func(ctx context.Context) ([]store.Leased, error) { return b.Store.ClaimLooks(ctx, p) })
+}
+
+func (b *bridge) Renew(ctx context.Context, lease time.Duration, refs []store.LeaseRef) ([]bool, error) {
+	return over(ctx, b, func(ctx context.Context) ([]bool, error) { return b.Store.Renew(ctx, lease, refs) })
+}
+
+func (b *bridge) Arm(ctx context.Context, items []store.Arm) ([]store.Armed, error) {
+	return wrote(ctx, b, func(ctx context.Context) ([]store.Armed, error) { return b.Store.Arm(ctx, items) })
+}
+
+func (b *bridge) ArmedBy(ctx context.Context, id, token job.ID) (store.Armed, error) {
+	return over(ctx, b, func(ctx context.Context) (store.Armed, error) { return b.Store.ArmedBy(ctx, id, token) })
+}
+
+func (b *bridge) SaveHandle(ctx context.Context, id job.ID, attempt int, handle string) error {
+	_, err := over(ctx, b, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, b.Store.SaveHandle(ctx, id, attempt, handle)
+	})
+	return err
+}
+
+func (b *bridge) Apply(ctx context.Context, items []store.Change) ([]store.Applied, error) {
+	return wrote(ctx, b, func(ctx context.Context) ([]store.Applied, error) { return b.Store.Apply(ctx, items) })
+}
+
+func (b *bridge) Overdue(ctx context.Context, limit int) ([]job.Snapshot, error) {
+	return over(ctx, b, func(ctx context.Context) ([]job.Snapshot, error) { return b.Store.Overdue(ctx, limit) })
+}
+
+func (b *bridge) Owners(ctx context.Context, id job.ID, attempt int, ids []string) (map[string]job.ID, error) {
+	return over(ctx, b, func(ctx context.Context) (map[string]job.ID, error) { return b.Store.Owners(ctx, id, attempt, ids) })
+}
+
+func (b *bridge) NextDue(ctx context.Context, limit time.Duration) (time.Duration, error) {
+	return over(ctx, b, func(ctx context.Context) (time.Duration, error) { return b.Store.NextDue(ctx, limit) })
+}
+
+func (b *bridge) Credential(ctx context.Context, id job.ID) (store.Sealed, error) {
+	return over(ctx, b, func(ctx context.Context) (store.Sealed, error) { return b.Store.Credential(ctx, id) })
+}
+
+func (b *bridge) CreateConnection(ctx context.Context, c store.NewConnection) (store.Connection, bool, error) {
+	type result struct {
+		conn    store.Connection
+		created bool
+	}
+	r, err := wrote(ctx, b, func(ctx context.Context) (result, error) {
+		conn, created, err := b.Store.CreateConnection(ctx, c)
+		return result{conn, created}, err
+	})
+	return r.conn, r.created, err
+}
+
+func (b *bridge) Watch(store.WatchKind) (<-chan struct{}, func()) { return b.watchers.add() }
+
+// Close leaves the store open: it is closed outside.
+func (b *bridge) Close() error { return nil }
+
+// watchers give a hint to everybody after each write.
+type watchers struct {
+	mu  sync.Mutex
+	all map[chan struct{}]bool
+}
+
+func (w *watchers) add() (<-chan struct{}, func()) {
+	hint := make(chan struct{}, 1)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.all[hint] = true
+	return hint, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.all, hint)
+	}
+}
+
+func (w *watchers) wake() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for hint := range w.all {
+		select {
+		case hint <- struct{}{}:
+		default:
+		}
+	}
+}
