@@ -18,7 +18,6 @@ import (
 	rpc "connectrpc.com/connect"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
-	"github.com/fireonce/fireonce/internal/pgtest"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/follow"
@@ -51,18 +50,6 @@ func scaled(jobs int) int {
 	}
 	return jobs
 }
-
-// deployment is a database with as many servers as it takes.
-type deployment struct {
-	name    string
-	servers int
-}
-
-var (
-	onSQLite    = deployment{"sqlite", 1}
-	onPostgres  = deployment{"postgres", 3}
-	deployments = []deployment{onSQLite, onPostgres}
-)
 
 // crashBinary builds the server with failpoints, once.
 var crashBinary = sync.OnceValues(func() (string, error) {
@@ -105,12 +92,8 @@ func newFleet(t *testing.T, d deployment, url string, args ...string) *fleet {
 		t.Fatal(err)
 	}
 	f := &fleet{T: t, dir: t.TempDir(), binary: binary, changed: make(chan struct{}), killed: make(map[string]int)}
-	switch {
-	case url != "":
-	case d == onSQLite:
-		url = "sqlite:fleet.db"
-	default:
-		url = pgtest.New(t)
+	if url == "" {
+		url = d.database(t)
 	}
 	f.args = append([]string{
 		"--dev", "--listen", "127.0.0.1:0", "--key-file", "fleet.key", "--database", url,

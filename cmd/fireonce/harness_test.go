@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -18,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/pgtest"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/follow"
@@ -25,6 +27,38 @@ import (
 
 // patience bounds every wait of a test: far more than any needs.
 const patience = 2 * time.Minute
+
+// deployment is a database with as many servers as it takes.
+type deployment struct {
+	name    string
+	servers int
+}
+
+var (
+	onSQLite    = deployment{"sqlite", 1}
+	onPostgres  = deployment{"postgres", 3}
+	deployments = []deployment{onSQLite, onPostgres}
+)
+
+// database makes an empty database and gives its URL.
+func (d deployment) database(tb testing.TB) string {
+	tb.Helper()
+	if d == onPostgres {
+		return pgtest.New(tb)
+	}
+	return "sqlite:" + filepath.Join(tb.TempDir(), "test.db")
+}
+
+// onEach runs a test that needs no failpoints for each deployment.
+func onEach(t *testing.T, test func(*testing.T, deployment)) {
+	t.Helper()
+	if crashRun {
+		t.Skip("needs no failpoints")
+	}
+	for _, d := range deployments {
+		t.Run(d.name, func(t *testing.T) { test(t, d) })
+	}
+}
 
 // process is a `fireonce serve` of its own.
 type process struct {

@@ -37,7 +37,7 @@ func TestReadme(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	n := startNode(t, 0)
+	n := startNode(t, onSQLite, 0)
 	script := "set -e\n"
 	for _, b := range blocks {
 		script += b[1] + "\n"

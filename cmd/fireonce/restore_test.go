@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"errors"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -50,7 +49,8 @@ func TestRestored(t *testing.T) {
 
 func restored(t *testing.T, b backup, as string) {
 	to := startHooks(t, true, nil)
-	url, aside := "", func() (back func()) { return nil }
+	var url string
+	var aside func() (back func())
 	if b.on == onPostgres {
 		cluster := pgtest.Shared(t)
 		database := cluster.NewDatabase(t)
@@ -59,12 +59,11 @@ func restored(t *testing.T, b backup, as string) {
 			dump := cluster.Dump(t, database)
 			return func() { cluster.Restore(t, database, dump) }
 		}
+	} else {
+		url = b.on.database(t)
+		aside = func() func() { return copyAside(t, strings.TrimPrefix(url, "sqlite:")) }
 	}
 	c := newCrash(t, b.on, url, fireoncev1.EffectClass_EFFECT_CLASS_KEYED, to)
-	if b.on == onSQLite {
-		url = "sqlite:" + filepath.Join(c.dir, "fleet.db")
-		aside = func() func() { return copyAside(t, filepath.Join(c.dir, "fleet.db")) }
-	}
 	c.jobs = 3
 	c.start()
 	c.connection = c.connect(to.connection())

@@ -14,11 +14,8 @@ import (
 )
 
 // heldServer is a server with one request under way, whose answer waits.
-func heldServer(t *testing.T) (p *process, start func() *process, release func()) {
+func heldServer(t *testing.T, d deployment) (p *process, start func() *process, release func()) {
 	t.Helper()
-	if crashRun {
-		t.Skip("needs no failpoints")
-	}
 	t.Parallel()
 	binary, err := exec.LookPath("fireonce") // this test's binary, see TestMain
 	if err != nil {
@@ -34,9 +31,9 @@ func heldServer(t *testing.T) (p *process, start func() *process, release func()
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.Close() })
-	dir := t.TempDir()
+	dir, database := t.TempDir(), d.database(t)
 	start = func() *process {
-		p, err := startProcess(binary, dir, os.Environ(), "--dev", "--listen", "127.0.0.1:0")
+		p, err := startProcess(binary, dir, os.Environ(), "--dev", "--listen", "127.0.0.1:0", "--database", database, "--key-file", "key")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +56,11 @@ func heldServer(t *testing.T) (p *process, start func() *process, release func()
 // TestShutdownSettlesWhatIsUnderWay: a signal ends the server only after the
 // answer that it waits for is stored.
 func TestShutdownSettlesWhatIsUnderWay(t *testing.T) {
-	p, start, release := heldServer(t)
+	onEach(t, shutdownSettles)
+}
+
+func shutdownSettles(t *testing.T, d deployment) {
+	p, start, release := heldServer(t, d)
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +87,11 @@ func TestShutdownSettlesWhatIsUnderWay(t *testing.T) {
 
 // TestSecondSignalEndsAtOnce: nobody has to wait for a receiver.
 func TestSecondSignalEndsAtOnce(t *testing.T) {
-	p, _, release := heldServer(t)
+	onEach(t, secondSignalEnds)
+}
+
+func secondSignalEnds(t *testing.T, d deployment) {
+	p, _, release := heldServer(t, d)
 	defer release()
 	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)

@@ -17,10 +17,10 @@ import (
 )
 
 // startNode runs the server inside the test.
-func startNode(tb testing.TB, grace time.Duration) *node.Node {
+func startNode(tb testing.TB, d deployment, grace time.Duration) *node.Node {
 	tb.Helper()
 	n, err := node.Start(tb.Context(), node.Config{
-		Listen: "127.0.0.1:0", Database: "sqlite:" + filepath.Join(tb.TempDir(), "test.db"), Dev: true,
+		Listen: "127.0.0.1:0", Database: d.database(tb), KeyFile: filepath.Join(tb.TempDir(), "key"), Dev: true,
 		Grace: grace, Log: slog.New(slog.DiscardHandler), Version: "test",
 	})
 	if err != nil {
@@ -84,49 +84,51 @@ func TestReceiverThatNeverAnswers(t *testing.T) {
 			words: []string{"AMBIGUOUS → SENDING", "AMBIGUOUS → NEEDS_RESOLUTION", "the start window passed"},
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r, err := receiver.Start(receiver.Options{
-				Dedupes: tt.dedupes, Plan: func(receiver.Request) receiver.Answer { return receiver.Silence },
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { r.Close() })
-			n := startNode(t, time.Second)
-			api := dial(t, n.URL())
-			req := hook(connect(t, api, tt.dedupes), "silent", r.URL("silent"), time.Second)
-			req.AmbiguityPolicy, req.RetryPolicy.MaxAttempts = tt.policy, tt.attempts
-			if tt.window > 0 {
-				req.StartWindow = durationpb.New(tt.window)
-			}
-			if _, err := api.Jobs.ScheduleJob(waiting(t), req); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := settle(waiting(t), t, api, 1); err != nil {
-				t.Fatal(err)
-			}
-			got, err := api.Jobs.GetJob(waiting(t), &fireoncev1.GetJobRequest{
-				By: &fireoncev1.GetJobRequest_IdempotencyKey{IdempotencyKey: "silent"},
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got.GetJob().GetState() != tt.state || got.GetJob().GetEffect().GetProof() != tt.proof {
-				t.Errorf("the job is %v, proof %v", got.GetJob().GetState(), got.GetJob().GetEffect().GetProof())
-			}
-			if requests := r.Requests("silent"); requests < tt.least || requests > tt.most || r.Effects("silent") != tt.effects {
-				t.Errorf("%d requests, %d effects", requests, r.Effects("silent"))
-			}
-			out, code := run(t, n.URL(), "get", "--key", "silent", "--history")
-			for _, words := range tt.words {
-				if !strings.Contains(out, words) {
-					t.Errorf("the history does not say %q", words)
+		for _, d := range deployments {
+			t.Run(name+"/"+d.name, func(t *testing.T) {
+				t.Parallel()
+				r, err := receiver.Start(receiver.Options{
+					Dedupes: tt.dedupes, Plan: func(receiver.Request) receiver.Answer { return receiver.Silence },
+				})
+				if err != nil {
+					t.Fatal(err)
 				}
-			}
-			if code != 0 || t.Failed() {
-				t.Logf("exit %d:\n%s", code, out)
-			}
-		})
+				t.Cleanup(func() { r.Close() })
+				n := startNode(t, d, time.Second)
+				api := dial(t, n.URL())
+				req := hook(connect(t, api, tt.dedupes), "silent", r.URL("silent"), time.Second)
+				req.AmbiguityPolicy, req.RetryPolicy.MaxAttempts = tt.policy, tt.attempts
+				if tt.window > 0 {
+					req.StartWindow = durationpb.New(tt.window)
+				}
+				if _, err := api.Jobs.ScheduleJob(waiting(t), req); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := settle(waiting(t), t, api, 1); err != nil {
+					t.Fatal(err)
+				}
+				got, err := api.Jobs.GetJob(waiting(t), &fireoncev1.GetJobRequest{
+					By: &fireoncev1.GetJobRequest_IdempotencyKey{IdempotencyKey: "silent"},
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got.GetJob().GetState() != tt.state || got.GetJob().GetEffect().GetProof() != tt.proof {
+					t.Errorf("the job is %v, proof %v", got.GetJob().GetState(), got.GetJob().GetEffect().GetProof())
+				}
+				if requests := r.Requests("silent"); requests < tt.least || requests > tt.most || r.Effects("silent") != tt.effects {
+					t.Errorf("%d requests, %d effects", requests, r.Effects("silent"))
+				}
+				out, code := run(t, n.URL(), "get", "--key", "silent", "--history")
+				for _, words := range tt.words {
+					if !strings.Contains(out, words) {
+						t.Errorf("the history does not say %q", words)
+					}
+				}
+				if code != 0 || t.Failed() {
+					t.Logf("exit %d:\n%s", code, out)
+				}
+			})
+		}
 	}
 }

@@ -17,9 +17,10 @@ import (
 // TestWatchOutlivesTheServer: the server is killed and started again under a
 // watch, which misses nothing and repeats nothing.
 func TestWatchOutlivesTheServer(t *testing.T) {
-	if crashRun {
-		t.Skip("needs no failpoints")
-	}
+	onEach(t, watchOutlives)
+}
+
+func watchOutlives(t *testing.T, d deployment) {
 	t.Parallel()
 	binary, err := exec.LookPath("fireonce") // this test's binary, see TestMain
 	if err != nil {
@@ -30,9 +31,10 @@ func TestWatchOutlivesTheServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	dir := t.TempDir()
+	dir, database := t.TempDir(), d.database(t)
 	start := func(listen string) *process {
-		p, err := startProcess(binary, dir, os.Environ(), "--dev", "--grace", "2s", "--listen", listen)
+		p, err := startProcess(binary, dir, os.Environ(), "--dev", "--grace", "2s", "--lease", "3s", "--listen", listen,
+			"--database", database, "--key-file", "key")
 		if err != nil {
 			t.Fatal(err)
 		}
