@@ -116,6 +116,12 @@ test: need-postgres clients ## Run all tests with the race detector, then the cr
 	go test -race -timeout $(TEST_TIMEOUT) ./...
 	go test -tags failpoints -timeout $(TEST_TIMEOUT) $(CRASH_PACKAGES)
 
+# More jobs, more places, and how often a post is there twice on a platform that
+# is slower than the settle time, which nothing can prevent: "MEASURED".
+.PHONY: test-long
+test-long: need-postgres ## Run the crash tests for longer, and measure what cannot be promised
+	FIREONCE_TEST_LONG=1 go test -v -tags failpoints -timeout 60m $(CRASH_PACKAGES)
+
 .PHONY: bench
 bench: ## Measure submit, claim-to-settle and ScheduleJob-to-arrival
 	go test -run '^$$' -bench . -benchmem -timeout $(TEST_TIMEOUT) ./store/... ./internal/connector/... ./server/... ./cmd/...
