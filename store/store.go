@@ -131,7 +131,9 @@ type Store interface {
 
 	// Overdue reads jobs whose time is over: CLAIMED past the lease, SENDING past
 	// the fence, SCHEDULED, RETRYING or CLAIMED past the start deadline, held or
-	// not. It changes nothing; the caller decides and applies.
+	// not. It changes nothing; the caller decides and applies. A quarantined
+	// database gives only what is past its fence: of a job that it believes unsent
+	// nobody may say that it expired without an effect.
 	Overdue(ctx context.Context, limit int) ([]job.Snapshot, error)
 
 	// Owners tells which of these external ids settle another job already, in the

@@ -87,6 +87,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.eventsAfterStmt, err = db.PrepareContext(ctx, eventsAfter); err != nil {
 		return nil, fmt.Errorf("error preparing query EventsAfter: %w", err)
 	}
+	if q.fencesOverIDsStmt, err = db.PrepareContext(ctx, fencesOverIDs); err != nil {
+		return nil, fmt.Errorf("error preparing query FencesOverIDs: %w", err)
+	}
 	if q.gateOwnerStmt, err = db.PrepareContext(ctx, gateOwner); err != nil {
 		return nil, fmt.Errorf("error preparing query GateOwner: %w", err)
 	}
@@ -384,6 +387,11 @@ func (q *Queries) Close() error {
 	if q.eventsAfterStmt != nil {
 		if cerr := q.eventsAfterStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing eventsAfterStmt: %w", cerr)
+		}
+	}
+	if q.fencesOverIDsStmt != nil {
+		if cerr := q.fencesOverIDsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing fencesOverIDsStmt: %w", cerr)
 		}
 	}
 	if q.gateOwnerStmt != nil {
@@ -761,6 +769,7 @@ type Queries struct {
 	endClaimLeasesStmt    *sql.Stmt
 	endLookLeasesStmt     *sql.Stmt
 	eventsAfterStmt       *sql.Stmt
+	fencesOverIDsStmt     *sql.Stmt
 	gateOwnerStmt         *sql.Stmt
 	getAttemptStmt        *sql.Stmt
 	getConnectionStmt     *sql.Stmt
@@ -851,6 +860,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		endClaimLeasesStmt:    q.endClaimLeasesStmt,
 		endLookLeasesStmt:     q.endLookLeasesStmt,
 		eventsAfterStmt:       q.eventsAfterStmt,
+		fencesOverIDsStmt:     q.fencesOverIDsStmt,
 		gateOwnerStmt:         q.gateOwnerStmt,
 		getAttemptStmt:        q.getAttemptStmt,
 		getConnectionStmt:     q.getConnectionStmt,

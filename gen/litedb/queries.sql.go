@@ -636,6 +636,38 @@ func (q *Queries) EventsAfter(ctx context.Context, arg EventsAfterParams) ([]Eve
 	return items, nil
 }
 
+const fencesOverIDs = `-- name: FencesOverIDs :many
+SELECT job_id FROM job_state WHERE state IN (2, 3) AND state = 3 AND next_at <= ?1 ORDER BY next_at LIMIT ?2
+`
+
+type FencesOverIDsParams struct {
+	Now     sql.NullInt64
+	MaxRows int64
+}
+
+func (q *Queries) FencesOverIDs(ctx context.Context, arg FencesOverIDsParams) ([][]byte, error) {
+	rows, err := q.query(ctx, q.fencesOverIDsStmt, fencesOverIDs, arg.Now, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items [][]byte
+	for rows.Next() {
+		var job_id []byte
+		if err := rows.Scan(&job_id); err != nil {
+			return nil, err
+		}
+		items = append(items, job_id)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const gateOwner = `-- name: GateOwner :one
 SELECT job_id FROM open_intents WHERE account = ? AND fingerprint = ?
 `

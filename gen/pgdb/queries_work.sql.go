@@ -329,6 +329,35 @@ func (q *Queries) EffectOwners(ctx context.Context, arg EffectOwnersParams) ([]E
 	return items, nil
 }
 
+const fencesOverIDs = `-- name: FencesOverIDs :many
+SELECT job_id FROM job_state WHERE state IN (2, 3) AND state = 3 AND next_at <= $1 ORDER BY next_at LIMIT $2
+`
+
+type FencesOverIDsParams struct {
+	Now     *time.Time
+	MaxRows int32
+}
+
+func (q *Queries) FencesOverIDs(ctx context.Context, arg FencesOverIDsParams) ([]pgtype.UUID, error) {
+	rows, err := q.db.Query(ctx, fencesOverIDs, arg.Now, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []pgtype.UUID
+	for rows.Next() {
+		var job_id pgtype.UUID
+		if err := rows.Scan(&job_id); err != nil {
+			return nil, err
+		}
+		items = append(items, job_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const gateOwners = `-- name: GateOwners :many
 WITH u AS (SELECT unnest($1::text[]) AS account, unnest($2::bytea[]) AS fingerprint)
 SELECT o.account, o.fingerprint, o.job_id
@@ -993,9 +1022,9 @@ func (q *Queries) Marks(ctx context.Context, ids []pgtype.UUID) ([]MarksRow, err
 const nextDue = `-- name: NextDue :one
 SELECT clock_timestamp()::timestamptz AS now, least(
     $1::timestamptz,
-    (SELECT s.next_at FROM job_state AS s WHERE s.state IN (2, 3) ORDER BY s.next_at LIMIT 1),
-    (SELECT s.start_deadline FROM job_state AS s WHERE s.state IN (1, 2, 6) ORDER BY s.start_deadline LIMIT 1),
     CASE WHEN m.quarantined = '' THEN least(
+        (SELECT s.next_at FROM job_state AS s WHERE s.state IN (2, 3) ORDER BY s.next_at LIMIT 1),
+        (SELECT s.start_deadline FROM job_state AS s WHERE s.state IN (1, 2, 6) ORDER BY s.start_deadline LIMIT 1),
         (SELECT r.runnable_at FROM connection_ready AS r WHERE r.runnable_at IS NOT NULL ORDER BY r.runnable_at LIMIT 1),
         (SELECT s.next_at FROM job_state AS s WHERE s.state IN (4, 5) ORDER BY s.next_at LIMIT 1)
     ) END

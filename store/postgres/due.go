@@ -14,6 +14,17 @@ import (
 func (s *Store) Overdue(ctx context.Context, limit int) ([]job.Snapshot, error) {
 	return read(ctx, s, "overdue", func(ctx context.Context, v view) ([]job.Snapshot, error) {
 		most := page(limit)
+		m, err := v.q.GetMeta(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if m.Quarantined != "" {
+			ids, err := v.q.FencesOverIDs(ctx, pgdb.FencesOverIDsParams{Now: &v.now, MaxRows: int32(most)})
+			if err != nil {
+				return nil, err
+			}
+			return v.inTurn(ctx, most, ids)
+		}
 		late, err := v.q.OverdueIDs(ctx, pgdb.OverdueIDsParams{Now: &v.now, MaxRows: int32(most)})
 		if err != nil {
 			return nil, err
@@ -22,17 +33,22 @@ func (s *Store) Overdue(ctx context.Context, limit int) ([]job.Snapshot, error) 
 		if err != nil {
 			return nil, err
 		}
-		ids := takeTurns(most, late, over)
-		snaps, err := v.snapshots(ctx, ids, true)
-		if err != nil {
-			return nil, err
-		}
-		out := make([]job.Snapshot, len(ids))
-		for i, id := range ids {
-			out[i] = snaps[id]
-		}
-		return out, nil
+		return v.inTurn(ctx, most, late, over)
 	})
+}
+
+// inTurn reads the jobs of lists that take turns.
+func (v view) inTurn(ctx context.Context, most int, lists ...[]pgtype.UUID) ([]job.Snapshot, error) {
+	ids := takeTurns(most, lists...)
+	snaps, err := v.snapshots(ctx, ids, true)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]job.Snapshot, len(ids))
+	for i, id := range ids {
+		out[i] = snaps[id]
+	}
+	return out, nil
 }
 
 // takeTurns merges lists, each id once, so that none keeps another waiting.
@@ -58,8 +74,8 @@ func takeTurns(most int, lists ...[]pgtype.UUID) []job.ID {
 // endOfTime is later than anything that is due.
 var endOfTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// NextDue implements store.Store. A quarantined database gives no claims, so
-// nothing that a claim would find counts.
+// NextDue implements store.Store. A quarantined database gives no claims and
+// ends no window, so nothing of these counts.
 func (s *Store) NextDue(ctx context.Context, limit time.Duration) (time.Duration, error) {
 	return readOne(ctx, s, "next due", func(ctx context.Context, v view) (time.Duration, error) {
 		row, err := v.q.NextDue(ctx, endOfTime)

@@ -412,15 +412,18 @@ WHERE connection_id = @connection_id AND hold_key = @hold_key AND rate_limited_u
 -- name: OverdueIDs :many
 SELECT job_id FROM job_state WHERE state IN (2, 3) AND next_at <= @now ORDER BY next_at LIMIT @max_rows;
 
+-- name: FencesOverIDs :many
+SELECT job_id FROM job_state WHERE state IN (2, 3) AND state = 3 AND next_at <= @now ORDER BY next_at LIMIT @max_rows;
+
 -- name: WindowOverIDs :many
 SELECT job_id FROM job_state WHERE state IN (1, 2, 6) AND start_deadline <= @now ORDER BY start_deadline LIMIT @max_rows;
 
 -- name: NextDue :one
 SELECT clock_timestamp()::timestamptz AS now, least(
     @latest::timestamptz,
-    (SELECT s.next_at FROM job_state AS s WHERE s.state IN (2, 3) ORDER BY s.next_at LIMIT 1),
-    (SELECT s.start_deadline FROM job_state AS s WHERE s.state IN (1, 2, 6) ORDER BY s.start_deadline LIMIT 1),
     CASE WHEN m.quarantined = '' THEN least(
+        (SELECT s.next_at FROM job_state AS s WHERE s.state IN (2, 3) ORDER BY s.next_at LIMIT 1),
+        (SELECT s.start_deadline FROM job_state AS s WHERE s.state IN (1, 2, 6) ORDER BY s.start_deadline LIMIT 1),
         (SELECT r.runnable_at FROM connection_ready AS r WHERE r.runnable_at IS NOT NULL ORDER BY r.runnable_at LIMIT 1),
         (SELECT s.next_at FROM job_state AS s WHERE s.state IN (4, 5) ORDER BY s.next_at LIMIT 1)
     ) END

@@ -14,6 +14,17 @@ import (
 func (s *Store) Overdue(ctx context.Context, limit int) ([]job.Snapshot, error) {
 	return read(ctx, s, "overdue", func(ctx context.Context, v view) ([]job.Snapshot, error) {
 		most := page(limit)
+		m, err := v.q.GetMeta(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if m.Quarantined != "" {
+			ids, err := v.q.FencesOverIDs(ctx, litedb.FencesOverIDsParams{Now: someMicros(v.now), MaxRows: most})
+			if err != nil {
+				return nil, err
+			}
+			return v.snapshots(ctx, ids)
+		}
 		ids, err := v.q.OverdueIDs(ctx, litedb.OverdueIDsParams{Now: someMicros(v.now), MaxRows: most})
 		if err != nil {
 			return nil, err
@@ -51,18 +62,24 @@ func (s *Store) Doubtful(ctx context.Context, since time.Time, limit int) ([]job
 		if err != nil {
 			return nil, err
 		}
-		out := make([]job.Snapshot, len(ids))
-		for i, id := range ids {
-			if out[i], err = v.snapshot(ctx, id); err != nil {
-				return nil, err
-			}
-		}
-		return out, nil
+		return v.snapshots(ctx, ids)
 	})
 }
 
-// NextDue implements store.Store. A quarantined database gives no claims, so
-// nothing that a claim would find counts.
+// snapshots reads jobs one by one.
+func (v view) snapshots(ctx context.Context, ids [][]byte) ([]job.Snapshot, error) {
+	out := make([]job.Snapshot, len(ids))
+	for i, id := range ids {
+		var err error
+		if out[i], err = v.snapshot(ctx, id); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// NextDue implements store.Store. A quarantined database gives no claims and
+// ends no window, so nothing of these counts.
 func (s *Store) NextDue(ctx context.Context, limit time.Duration) (time.Duration, error) {
 	return read(ctx, s, "next due", func(ctx context.Context, v view) (time.Duration, error) {
 		m, err := v.q.GetMeta(ctx)
@@ -70,9 +87,11 @@ func (s *Store) NextDue(ctx context.Context, limit time.Duration) (time.Duration
 			return 0, err
 		}
 		next := v.now + micros(limit)
-		sources := []func(context.Context) (sql.NullInt64, error){v.q.NextFence, v.nextDeadline}
-		if m.Quarantined == "" {
-			sources = append(sources, v.q.NextRunnable, v.q.NextLook)
+		if m.Quarantined != "" {
+			return limit, nil // fences are few, and a sweep asks for them anyway
+		}
+		sources := []func(context.Context) (sql.NullInt64, error){
+			v.q.NextFence, v.nextDeadline, v.q.NextRunnable, v.q.NextLook,
 		}
 		for _, source := range sources {
 			at, err := source(ctx)

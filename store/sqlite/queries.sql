@@ -132,6 +132,9 @@ WHERE job_id = @job_id AND claim_token = @claim_token AND state IN (2, 4, 5) AND
 -- name: OverdueIDs :many
 SELECT job_id FROM job_state WHERE state IN (2, 3) AND next_at <= @now ORDER BY next_at LIMIT @max_rows;
 
+-- name: FencesOverIDs :many
+SELECT job_id FROM job_state WHERE state IN (2, 3) AND state = 3 AND next_at <= @now ORDER BY next_at LIMIT @max_rows;
+
 -- name: WindowOverIDs :many
 SELECT job_id FROM job_state WHERE state IN (1, 2, 6) AND start_deadline <= @now ORDER BY start_deadline LIMIT @max_rows;
 

@@ -73,15 +73,22 @@ func quarantineArms(f *fixture) {
 
 // quarantineRest: what was sent before is still settled, and clients are served.
 func quarantineRest(f *fixture) {
+	f.submit() // is claimed with the next one, and never armed
 	s := f.sending().Snapshot
+	f.submit()
 	f.ok(f.s.Quarantine(f.ctx, reason))
 	f.clock.advance(fence)
 	f.is(f.overdue(), []job.ID{s.ID}, "overdue")
+	// What it believes unsent may have been sent: it does not expire.
+	f.clock.advance(3 * time.Hour)
+	f.is(f.overdue(), []job.ID{s.ID}, "overdue past the window")
 	s = f.apply(f.job(s.ID), job.FenceOver{}).Snapshot
 	s = f.apply(s, succeeded(s, "x")).Snapshot
 	f.is(s.State, job.Succeeded, "state")
 	n := f.submit()
 	f.is(f.apply(n, job.CancelAsked{}).Snapshot.State, job.Canceled, "state")
+	f.ok(f.s.Release(f.ctx))
+	f.is(len(f.overdue()), 2, "jobs overdue after the release")
 }
 
 func quarantineNone(f *fixture) {
