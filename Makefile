@@ -112,8 +112,9 @@ need-postgres:
 	@.ci/need-postgres
 
 .PHONY: test
-test: need-postgres clients ## Run all tests with the race detector, then the crash tests
+test: need-postgres clients ## Run all tests with the race detector, the API's on PostgreSQL too, then the crash tests
 	go test -race -timeout $(TEST_TIMEOUT) ./...
+	FIREONCE_TEST_ENGINE=postgres go test -timeout $(TEST_TIMEOUT) ./server
 	go test -tags failpoints -timeout $(TEST_TIMEOUT) $(CRASH_PACKAGES)
 
 # More jobs, more places, and how often a post is there twice on a platform that
@@ -123,7 +124,7 @@ test-long: need-postgres ## Run the crash tests for longer, and measure what can
 	FIREONCE_TEST_LONG=1 go test -v -tags failpoints -timeout 60m $(CRASH_PACKAGES)
 
 .PHONY: bench
-bench: ## Measure submit, claim-to-settle and ScheduleJob-to-arrival
+bench: need-postgres ## Measure submit, claim-to-settle and ScheduleJob-to-arrival
 	go test -run '^$$' -bench . -benchmem -timeout $(TEST_TIMEOUT) ./store/... ./internal/connector/... ./server/... ./cmd/...
 
 .PHONY: lint

@@ -52,15 +52,15 @@ func serveCommand(version string) *cli.Command {
 				Sources: cli.EnvVars("FIREONCE_KEY_FILE"),
 			},
 			&cli.StringFlag{
-				Name: "allow-egress", Usage: "ranges, `CIDR,…`, that webhooks may reach beside public addresses",
+				Name: "allow-egress", Usage: "ranges, `CIDR,…`, that may be sent to beside public addresses",
 				Sources: cli.EnvVars("FIREONCE_ALLOW_EGRESS"),
 			},
 			&cli.BoolFlag{
-				Name: "allow-http", Usage: "webhooks may go to http:// URLs",
+				Name: "allow-http", Usage: "targets may have http:// URLs",
 				Sources: cli.EnvVars("FIREONCE_ALLOW_HTTP"),
 			},
 			&cli.BoolFlag{
-				Name: "dev", Usage: "for one machine: --allow-http, and webhooks may reach loopback addresses",
+				Name: "dev", Usage: "for one machine: --allow-http, and targets at loopback addresses",
 				Sources: cli.EnvVars("FIREONCE_DEV"),
 			},
 			&cli.StringFlag{

@@ -33,9 +33,9 @@ type Config struct {
 	KeyFile string
 	// APIKey must come with every call. Empty: the node serves loopback only.
 	APIKey string
-	// AllowEgress are ranges that webhooks may reach beside public addresses.
+	// AllowEgress are ranges that may be sent to beside public addresses.
 	AllowEgress []netip.Prefix
-	// AllowHTTP lets webhooks go to http URLs.
+	// AllowHTTP lets targets have http URLs.
 	AllowHTTP bool
 	// Dev is for trying things out on one machine: AllowHTTP, and loopback
 	// receivers may be reached.
@@ -109,7 +109,7 @@ func checkAPIKey(key string) error {
 	return nil
 }
 
-// egress is the policy for addresses that webhooks may reach.
+// egress is the policy for addresses that may be sent to.
 func (c *Config) egress() *connector.Egress {
 	allow := c.AllowEgress
 	if c.Dev {
@@ -126,7 +126,7 @@ func (c *Config) warnings() []string {
 		out = append(out, fmt.Sprintf("grace %v does not exceed the socket timeout of %v: for tests and demos only", c.Grace, leastGrace))
 	}
 	if c.Dev {
-		out = append(out, "dev: webhooks may go to loopback addresses and over plain HTTP")
+		out = append(out, "dev: targets may be loopback addresses and plain HTTP")
 	}
 	return out
 }
