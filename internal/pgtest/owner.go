@@ -58,7 +58,7 @@ func inMemory() bool {
 	if os.Getenv("TMPDIR") != "" || syscall.Statfs(memory, &fs) != nil {
 		return false
 	}
-	return uint64(fs.Bavail)*uint64(fs.Bsize) >= leastMemory //nolint:gosec,unconvert // their types differ between systems
+	return uint64(fs.Bavail)*uint64(fs.Bsize) >= leastMemory //nolint:unconvert // their types differ between systems
 }
 
 // folder makes the owner's folder. Its path is short: a socket's has 104 bytes
