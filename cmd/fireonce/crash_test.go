@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -182,7 +183,7 @@ func TestKilledInMidSend(t *testing.T) {
 		var to target
 		if class == fireoncev1.EffectClass_EFFECT_CLASS_OBSERVABLE {
 			to = startPosts(t, feedtest.Options{Plan: func(r feedtest.Request) feedtest.Answer {
-				if r.Method == "POST" && silent(r.Text) {
+				if r.Method == http.MethodPost && silent(r.Text) {
 					return feedtest.Silence
 				}
 				return feedtest.Reply

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -67,7 +68,7 @@ func TestFrozenBeforeTheArm(t *testing.T) {
 	t.Parallel()
 	underWay, thawed := make(chan struct{}), make(chan struct{})
 	to := startPosts(t, feedtest.Options{Plan: func(r feedtest.Request) feedtest.Answer {
-		if r.Method == "GET" && r.Number == 1 {
+		if r.Method == http.MethodGet && r.Number == 1 {
 			close(underWay)
 			<-thawed
 		}

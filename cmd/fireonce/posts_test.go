@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"net/http"
 	"testing"
 	"time"
 
@@ -21,7 +22,7 @@ func TestIdenticalPosts(t *testing.T) {
 			t.Run(name+"/"+d.name, func(t *testing.T) {
 				t.Parallel()
 				to := startPosts(t, feedtest.Options{Plan: func(r feedtest.Request) feedtest.Answer {
-					if r.Method == "POST" && r.Number == lost {
+					if r.Method == http.MethodPost && r.Number == lost {
 						return feedtest.Reset
 					}
 					return feedtest.Reply
@@ -86,7 +87,7 @@ const settleTime = sendTimeout + fleetGrace + feedLag + 5*feedLag
 // was lost. Up to the settle time it is not posted again.
 func TestLookLagsBehind(t *testing.T) {
 	t.Parallel()
-	for _, share := range []int{10, 50, 80} {
+	for _, share := range []int{10, 50, 90} {
 		lag := settleTime * time.Duration(share) / 100
 		t.Run(fmt.Sprintf("%d percent of the settle time", share), func(t *testing.T) {
 			t.Parallel()
@@ -113,7 +114,7 @@ func TestLookLagsBehind(t *testing.T) {
 func postedTwice(t *testing.T, lag time.Duration) (twice, jobs int) {
 	t.Helper()
 	to := startPosts(t, feedtest.Options{ReadLag: lag, Plan: func(r feedtest.Request) feedtest.Answer {
-		if r.Method == "POST" && r.Number == 1 {
+		if r.Method == http.MethodPost && r.Number == 1 {
 			return feedtest.Reset
 		}
 		return feedtest.Reply

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -121,7 +122,7 @@ func startTarget(t *testing.T, class fireoncev1.EffectClass, lost lose) target {
 	t.Helper()
 	if class == fireoncev1.EffectClass_EFFECT_CLASS_OBSERVABLE {
 		return startPosts(t, feedtest.Options{Plan: func(r feedtest.Request) feedtest.Answer {
-			if r.Method == "POST" && lost != nil && lost(r.Text, r.Number) {
+			if r.Method == http.MethodPost && lost != nil && lost(r.Text, r.Number) {
 				return feedtest.Reset
 			}
 			return feedtest.Reply
