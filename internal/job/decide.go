@@ -438,9 +438,9 @@ func decideDeferred(v View, e Deferred) Decision {
 }
 
 // decideFreed makes a blocked job due. One that waits for something else, a
-// back-off or its time, goes on waiting.
+// back-off, its time or its next look before an arm, goes on waiting.
 func decideFreed(v View, f Freed) Decision {
-	if !v.State.Runnable() || v.Blocked == "" || v.DueLeft <= 0 {
+	if !v.State.Runnable() || v.Blocked == "" || v.Looks > 0 || v.DueLeft <= 0 {
 		return nothing
 	}
 	d := keep(v, v.State, CauseNotStarted)

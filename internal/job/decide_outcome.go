@@ -209,6 +209,7 @@ func outcomeNoEffect(v View, o Outcome) Decision {
 		return othersOpen(v, o)
 	}
 	d := keep(v, Retrying, outcomeCause(v, o))
+	d.Looks, d.Negatives = 0, 0
 	d.Attempt, d.Settle, d.Detail = o.Attempt, []Settled{settledBy(o)}, o.Message
 	d.LastError = &Failure{Kind: o.Kind, Message: o.Message, HTTPStatus: o.HTTPStatus}
 	return provenWithout(v, d, o)

@@ -72,6 +72,7 @@ func decideReschedule(v View, r RescheduleAsked) (Decision, error) {
 	d := keep(v, v.State, CauseRescheduled)
 	d.StartAt, d.Reschedule, d.Window, d.NewWindow = r.At, true, r.Window, true
 	d.Delay = v.wordLeft()
+	d.Looks, d.Blocked = 0, "" // it waits for its time now, and for nothing else
 	return d, nil
 }
 
@@ -83,6 +84,7 @@ func decideRunNow(v View) Decision {
 	}
 	d := keep(v, v.State, CauseRunNow)
 	d.Delay = v.wordLeft()
+	d.Looks = 0 // what counts in the looks before an arm is the time that they span
 	return d
 }
 
