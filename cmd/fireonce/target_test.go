@@ -19,9 +19,12 @@ import (
 // Times of the jobs that are sent to targets.
 const (
 	sendTimeout = time.Second
-	firstRetry  = 200 * time.Millisecond
-	lastRetry   = 2 * time.Second
-	feedLag     = 200 * time.Millisecond
+	// mostAttempts is more than a machine under load, on which arms come too late
+	// for their send window, takes away.
+	mostAttempts = 50
+	firstRetry   = 200 * time.Millisecond
+	lastRetry    = 2 * time.Second
+	feedLag      = 200 * time.Millisecond
 )
 
 // target is where jobs have their effects: the judge. A subject is what is to
@@ -38,8 +41,8 @@ func jobFor(to target, connection, subject string) *fireoncev1.ScheduleJobReques
 	return &fireoncev1.ScheduleJobRequest{
 		IdempotencyKey: subject, ConnectionId: connection, Payload: to.payload(subject),
 		RetryPolicy: &fireoncev1.RetryPolicy{
-			AttemptTimeout: durationpb.New(sendTimeout),
-			MinBackoff:     durationpb.New(firstRetry), MaxBackoff: durationpb.New(lastRetry),
+			AttemptTimeout: durationpb.New(sendTimeout), MaxAttempts: mostAttempts,
+			MinBackoff: durationpb.New(firstRetry), MaxBackoff: durationpb.New(lastRetry),
 		},
 	}
 }
