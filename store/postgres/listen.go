@@ -124,7 +124,7 @@ func (b *bell) hear(_ *pgconn.PgConn, n *pgconn.Notification) {
 			kinds[kind] = kinds[kind] || word == name
 		}
 	}
-	b.s.hints.give(kinds)
+	b.s.hints.Give(kinds)
 }
 
 // listen keeps a connection listening until ctx ends.
@@ -157,7 +157,7 @@ func (b *bell) session(ctx context.Context, first bool) (heard bool) {
 	if first {
 		close(b.listening)
 	} else {
-		b.s.hints.give([2]bool{true, true})
+		b.s.hints.Give([2]bool{true, true})
 	}
 	for {
 		wait, cancel := context.WithTimeout(ctx, quiet)

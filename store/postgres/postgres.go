@@ -54,7 +54,7 @@ const defaultMaxInFlight = 100
 type Store struct {
 	opts  Options
 	pool  *pgxpool.Pool
-	hints hints
+	hints store.Hints
 	bell  *bell
 
 	// Calls that share transactions, kind by kind.
@@ -149,7 +149,7 @@ func (s *Store) present(at time.Time) time.Time {
 
 // give wakes this process's watchers, and the other servers'.
 func (s *Store) give(kinds [2]bool) {
-	s.hints.give(kinds)
+	s.hints.Give(kinds)
 	s.bell.ring(kinds)
 }
 
@@ -165,3 +165,6 @@ func (s *Store) Close() error {
 	})
 	return nil
 }
+
+// Watch implements store.Store.
+func (s *Store) Watch(kind store.WatchKind) (<-chan struct{}, func()) { return s.hints.Watch(kind) }

@@ -59,7 +59,7 @@ type Store struct {
 	writer *writer
 	// readers holds the idle reading connections.
 	readers chan *reader
-	hints   hints
+	hints   store.Hints
 
 	closeOnce sync.Once
 	closeErr  error
@@ -243,3 +243,6 @@ func (s *Store) release() error {
 	}
 	return errors.Join(err, s.lock.release())
 }
+
+// Watch implements store.Store.
+func (s *Store) Watch(kind store.WatchKind) (<-chan struct{}, func()) { return s.hints.Watch(kind) }

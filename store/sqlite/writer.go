@@ -258,7 +258,7 @@ func (w *writer) finish(ctx context.Context, t *tx, ops []*op) {
 		_, _ = w.conn.ExecContext(ctx, "ROLLBACK")
 	}
 	// Hints go first, so that a caller who has its answer finds its own hint given.
-	w.s.hints.give(t.hint)
+	w.s.hints.Give(t.hint)
 	for _, o := range ops {
 		o.done <- err
 	}

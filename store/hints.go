@@ -1,20 +1,15 @@
-package sqlite
+package store
 
-import (
-	"sync"
+import "sync"
 
-	"github.com/fireonce/fireonce/store"
-)
-
-// hints wakes the watchers of this process.
-type hints struct {
+// Hints wakes those of this process who Watch. The zero Hints is ready.
+type Hints struct {
 	mu   sync.Mutex
 	subs [2]map[chan struct{}]struct{}
 }
 
-// Watch implements store.Store.
-func (s *Store) Watch(kind store.WatchKind) (<-chan struct{}, func()) {
-	h := &s.hints
+// Watch is Store.Watch for an engine.
+func (h *Hints) Watch(kind WatchKind) (<-chan struct{}, func()) {
 	ch := make(chan struct{}, 1)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -29,10 +24,10 @@ func (s *Store) Watch(kind store.WatchKind) (<-chan struct{}, func()) {
 	}
 }
 
-// give wakes the watchers of each kind that is set. A watcher that has a token
+// Give wakes the watchers of each kind that is set. A watcher that has a token
 // already needs no other one.
-func (h *hints) give(kinds [2]bool) {
-	if !kinds[store.WatchWork] && !kinds[store.WatchEvents] {
+func (h *Hints) Give(kinds [2]bool) {
+	if !kinds[WatchWork] && !kinds[WatchEvents] {
 		return
 	}
 	h.mu.Lock()
