@@ -249,6 +249,16 @@ func (c *Cluster) Restore(tb testing.TB, database, file string) {
 	}
 }
 
+// Load puts a dump in the place of what a database holds, and leaves whoever is
+// connected to it.
+func (c *Cluster) Load(tb testing.TB, database, file string) {
+	tb.Helper()
+	_, err := c.client("pg_restore", "--clean", "--if-exists", "--single-transaction", "-d", c.AdminURL(database), file)
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // Standby runs a second cluster that replicates this one, until it is promoted.
 // synchronous_standby_names can call it "standby".
 func (c *Cluster) Standby(tb testing.TB) *Cluster {

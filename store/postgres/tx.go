@@ -177,18 +177,30 @@ func unavailable(ctx context.Context, err error) error {
 }
 
 // beginning asks for what a writing transaction must know, on the way of its
-// BEGIN. It takes the transaction's id and so its place in the log.
-const beginning = `SELECT clock_timestamp(), event_position(0), m.quarantined FROM meta AS m WHERE m.id = 1`
+// BEGIN. It takes the transaction's id and so its place in the log. It also tells
+// whether the tables, and what this process has confirmed, are still there: an
+// older state may be loaded while sessions are open, which ends none of them.
+const beginning = `SELECT clock_timestamp(), event_position(0), m.quarantined,
+	m.tableoid::bigint = m.relation_oid
+		AND ($1::bigint <= m.events_from OR EXISTS (SELECT 1 FROM events AS e WHERE e.position = $1))
+FROM meta AS m WHERE m.id = 1`
 
 func (s *Store) begin(ctx context.Context, conn *pgx.Conn) (*tx, error) {
 	t := &tx{s: s, conn: conn, q: pgdb.New(conn)}
+	var same bool
 	b := &pgx.Batch{}
 	b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
-	b.Queue(beginning).QueryRow(func(row pgx.Row) error {
-		return row.Scan(&t.now, &t.base, &t.quarantined)
+	b.Queue(beginning, s.mark.Load()).QueryRow(func(row pgx.Row) error {
+		return row.Scan(&t.now, &t.base, &t.quarantined, &same)
 	})
 	if err := conn.SendBatch(ctx, b).Close(); err != nil {
 		return nil, err
+	}
+	if !same {
+		// The next session looks at what the database has become (see settle). What
+		// was decided on its state of before is not written.
+		s.pool.Reset()
+		return nil, fmt.Errorf("%w: another state was put in place of the database", store.ErrUnavailable)
 	}
 	t.now = s.present(t.now)
 	return t, nil
