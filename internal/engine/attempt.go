@@ -39,7 +39,7 @@ type ready struct {
 // work takes one claimed job through its attempt.
 func (e *Engine) work(ctx context.Context, l store.Leased) {
 	failpoint.Hit(failpoint.Claimed)
-	if holder, waits := e.gates.holder(l.ID); waits && e.inTheWay(ctx, holder) {
+	if holder, waits := e.gates.holder(l); waits && e.inTheWay(ctx, holder) {
 		e.waitBehind(ctx, l, holder)
 		return
 	}

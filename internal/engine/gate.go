@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"sync"
 	"time"
@@ -33,14 +34,21 @@ const (
 type gates struct {
 	mu     sync.Mutex
 	queues map[job.ID][]job.ID // holder to those who wait for it, first come first
-	behind map[job.ID]job.ID   // waiter to holder
+	behind map[job.ID]wait     // by waiter
 	local  map[string]job.ID   // content to the job of this process that works on it
 	kicked chan job.ID         // holders that may have ended
 }
 
+// wait is whom a job waits for, and with what: another payload may wait for
+// nobody.
+type wait struct {
+	holder  job.ID
+	payload [sha256.Size]byte
+}
+
 func newGates() *gates {
 	return &gates{
-		queues: make(map[job.ID][]job.ID), behind: make(map[job.ID]job.ID),
+		queues: make(map[job.ID][]job.ID), behind: make(map[job.ID]wait),
 		local: make(map[string]job.ID), kicked: make(chan job.ID, gateBatch),
 	}
 }
@@ -68,22 +76,26 @@ func (g *gates) release(content string, id job.ID) {
 }
 
 // add notes that a job waits for holder.
-func (g *gates) add(holder, waiter job.ID) {
+func (g *gates) add(holder job.ID, waiter store.Leased) {
+	payload := sha256.Sum256(waiter.Payload)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if before, known := g.behind[waiter]; known && before == holder || len(g.behind) >= mostWaiting {
+	before, known := g.behind[waiter.ID]
+	if !known && len(g.behind) >= mostWaiting {
 		return
 	}
-	g.behind[waiter] = holder
-	g.queues[holder] = append(g.queues[holder], waiter)
+	g.behind[waiter.ID] = wait{holder: holder, payload: payload}
+	if before.holder != holder {
+		g.queues[holder] = append(g.queues[holder], waiter.ID)
+	}
 }
 
-// holder gives the job that this one is known to wait for.
-func (g *gates) holder(waiter job.ID) (job.ID, bool) {
+// holder gives the job that this one, with this payload, is known to wait for.
+func (g *gates) holder(waiter store.Leased) (job.ID, bool) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	h, ok := g.behind[waiter]
-	return h, ok
+	w, ok := g.behind[waiter.ID]
+	g.mu.Unlock()
+	return w.holder, ok && w.payload == sha256.Sum256(waiter.Payload)
 }
 
 // ended hints that nobody may have to wait for the job any more.
@@ -106,13 +118,13 @@ func (g *gates) next(holder job.ID) (first job.ID, ok bool) {
 	queue := g.queues[holder]
 	delete(g.queues, holder)
 	for i, w := range queue {
-		if g.behind[w] != holder {
+		if g.behind[w].holder != holder {
 			continue // it waits for another one meanwhile
 		}
 		delete(g.behind, w)
 		for _, other := range queue[i+1:] {
-			if g.behind[other] == holder {
-				g.behind[other] = w
+			if is := g.behind[other]; is.holder == holder {
+				g.behind[other] = wait{holder: w, payload: is.payload}
 				g.queues[w] = append(g.queues[w], other)
 			}
 		}
@@ -202,7 +214,7 @@ func (e *Engine) waitBehind(ctx context.Context, l store.Leased, holder job.ID) 
 		Message: "waits for another job with the same content",
 	})
 	if !holder.IsZero() {
-		e.gates.add(holder, l.ID)
+		e.gates.add(holder, l)
 	}
 }
 
@@ -223,7 +235,7 @@ func contentOf(l store.Leased, identity string, p connector.Prepared) string {
 // that, between least and most. What waits for a person or for another job's
 // end is then asked about, and written down, ever more rarely.
 func patience(l store.Leased, least, most time.Duration) time.Duration {
-	since := l.StartDeadline.Add(-l.StartWindow)
+	since := l.StartDeadline.Add(-l.Window())
 	if l.State != job.Claimed {
 		since = l.Fence
 	}

@@ -55,9 +55,8 @@ func newWorld(t *testing.T, opts ...option) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := worldOver(t, s, opts...)
-	w.path = path
-	return w
+	at := func(w *world) { w.path = path }
+	return worldOver(t, s, append([]option{at}, opts...)...)
 }
 
 // worldOver makes a world over a store.
