@@ -163,7 +163,7 @@ type Store interface {
 	// Meta describes the database.
 	Meta(ctx context.Context) (Meta, error)
 	// Quarantine turns claims off until Release: an operator's act, before a copy
-	// of the database is taken or put to use.
+	// of the database is taken or put to use. ErrIllegal without a reason.
 	Quarantine(ctx context.Context, reason string) error
 	// Release ends the quarantine, if there is one: an operator's act, who has
 	// made sure that no other copy is at work.

@@ -41,8 +41,11 @@ func (s *Store) Meta(ctx context.Context) (store.Meta, error) {
 	})
 }
 
-// Quarantine turns claims off until Release.
+// Quarantine turns claims off until Release. Without a reason it would be one.
 func (s *Store) Quarantine(ctx context.Context, reason string) error {
+	if reason == "" {
+		return fmt.Errorf("quarantine: %w: without a reason", store.ErrIllegal)
+	}
 	_, err := write(ctx, s, "quarantine", func(ctx context.Context, t *tx) (struct{}, error) {
 		return struct{}{}, t.q.Quarantine(ctx, reason)
 	})

@@ -94,6 +94,7 @@ func quarantineRest(f *fixture) {
 func quarantineNone(f *fixture) {
 	before := f.meta()
 	f.ok(f.s.Release(f.ctx))
+	f.fails(f.s.Quarantine(f.ctx, ""), store.ErrIllegal)
 	f.is(f.meta(), before, "meta")
 	f.is([]any{before.Quarantined, before.Incarnation}, []any{"", int64(1)}, "reason and incarnation of a new database")
 }
