@@ -7,7 +7,6 @@ package httpapi
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -20,12 +19,6 @@ import (
 const (
 	Name        = "http"
 	PayloadKind = "http_request"
-)
-
-// Bounds of a receiver's key window.
-const (
-	MinKeyWindow = time.Minute
-	MaxKeyWindow = 30 * 24 * time.Hour
 )
 
 // Config makes a Connector.
@@ -66,27 +59,10 @@ func (*Connector) Check(settings []byte, cred connector.Credential) (connector.C
 	}
 	var s fireoncev1.HttpSettings
 	if err := proto.Unmarshal(settings, &s); err != nil {
-		return none, badSettings("", "not readable")
+		return none, &connector.InputError{Reason: connector.BadSettings, Field: "settings.http", Msg: "not readable"}
 	}
-	switch s.GetReceiverDedupes() {
-	case fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES:
-		window := s.GetKeyWindow().AsDuration()
-		if !s.GetKeyWindow().IsValid() || window < MinKeyWindow || window > MaxKeyWindow {
-			return none, badSettings(".key_window", "must be 1 minute to 30 days when the receiver dedupes")
-		}
-		return connector.Capability{Traits: job.Traits{Class: job.Keyed, KeyWindow: window}}, nil
-	case fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO:
-		if s.KeyWindow != nil {
-			return none, badSettings(".key_window", "goes only with a receiver that dedupes")
-		}
-		return connector.Capability{Traits: job.Traits{Class: job.Opaque}}, nil
-	default:
-		return none, badSettings(".receiver_dedupes", "must say whether the receiver dedupes on Idempotency-Key")
-	}
-}
-
-func badSettings(field, msg string) error {
-	return &connector.InputError{Reason: connector.BadSettings, Field: "settings.http" + field, Msg: msg}
+	traits, err := connector.ReceiverTraits("settings.http", "Idempotency-Key", s.GetReceiverDedupes(), s.KeyWindow)
+	return connector.Capability{Traits: traits}, err
 }
 
 func openAuth(c connector.Credential) (connector.Auth, error) {

@@ -19,12 +19,6 @@ import (
 // Name is the connector's name, and the kind of payload that it sends.
 const Name = "webhook"
 
-// Bounds of a receiver's key window.
-const (
-	MinKeyWindow = time.Minute
-	MaxKeyWindow = 30 * 24 * time.Hour
-)
-
 // Config makes a Connector.
 type Config struct {
 	// Sender opens the lines. Required.
@@ -75,25 +69,8 @@ func (*Connector) Check(settings []byte, cred connector.Credential) (connector.C
 	if err := proto.Unmarshal(settings, &s); err != nil {
 		return none, &connector.InputError{Reason: connector.BadSettings, Field: "settings.webhook", Msg: "not readable"}
 	}
-	switch s.GetReceiverDedupes() {
-	case fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES:
-		window := s.GetKeyWindow().AsDuration()
-		if !s.GetKeyWindow().IsValid() || window < MinKeyWindow || window > MaxKeyWindow {
-			return none, badSettings("key_window", "must be 1 minute to 30 days when the receiver dedupes")
-		}
-		return connector.Capability{Traits: job.Traits{Class: job.Keyed, KeyWindow: window}}, nil
-	case fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO:
-		if s.KeyWindow != nil {
-			return none, badSettings("key_window", "goes only with a receiver that dedupes")
-		}
-		return connector.Capability{Traits: job.Traits{Class: job.Opaque}}, nil
-	default:
-		return none, badSettings("receiver_dedupes", "must say whether the receiver dedupes on webhook-id")
-	}
-}
-
-func badSettings(field, msg string) error {
-	return &connector.InputError{Reason: connector.BadSettings, Field: "settings.webhook." + field, Msg: msg}
+	traits, err := connector.ReceiverTraits("settings.webhook", "webhook-id", s.GetReceiverDedupes(), s.KeyWindow)
+	return connector.Capability{Traits: traits}, err
 }
 
 // Prepare implements connector.Connector.
