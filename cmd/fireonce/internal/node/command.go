@@ -32,6 +32,13 @@ func databaseFlag() cli.Flag {
 	}
 }
 
+func standbyFlag() cli.Flag {
+	return &cli.BoolFlag{
+		Name: "synchronous-standby", Sources: cli.EnvVars("FIREONCE_SYNCHRONOUS_STANDBY"),
+		Usage: "PostgreSQL fails over to a synchronous standby only, which has every commit: a new timeline is no quarantine",
+	}
+}
+
 func serveCommand(version string) *cli.Command {
 	return &cli.Command{
 		Name:  "serve",
@@ -83,10 +90,7 @@ func serveCommand(version string) *cli.Command {
 				Name: "lease", Usage: "how long a job is a server's to prepare; after a server's death others take it over then", Value: time.Minute,
 				Sources: cli.EnvVars("FIREONCE_LEASE"),
 			},
-			&cli.BoolFlag{
-				Name: "synchronous-standby", Sources: cli.EnvVars("FIREONCE_SYNCHRONOUS_STANDBY"),
-				Usage: "PostgreSQL fails over to a synchronous standby only, which has every commit: a new timeline is no quarantine",
-			},
+			standbyFlag(),
 			&cli.StringFlag{
 				Name: "log-format", Usage: "`text` or json", Value: "text", Sources: cli.EnvVars("FIREONCE_LOG_FORMAT"),
 			},

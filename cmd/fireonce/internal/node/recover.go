@@ -31,10 +31,13 @@ func recoverCommand() *cli.Command {
 			"lets them start, which is safe where the receiver dedupes and still remembers, and may DUPLICATE\n" +
 			"elsewhere. Jobs that were submitted since the backup are lost: clients that repeat them with their keys\n" +
 			"schedule them anew.\n\n" +
+			"A state that was put back file by file, or as a disk's image, cannot always be noticed. After such a restore\n" +
+			"run this before the servers start: --as hold works on a database that is not quarantined, too.\n\n" +
 			"Do this only when no other copy of this database is at work. Servers on PostgreSQL go on by themselves;\n" +
 			"an SQLite file must not be in use.",
 		Flags: []cli.Flag{
 			databaseFlag(),
+			standbyFlag(),
 			&cli.StringFlag{Name: "since", Usage: "the time of the restored state, as RFC 3339 `TIME`"},
 			&cli.StringFlag{Name: "as", Usage: "`hold` or retry"},
 		},
@@ -51,6 +54,7 @@ func recoverDatabase(ctx context.Context, cmd *cli.Command) (err error) {
 	if err != nil {
 		return err
 	}
+	d.synchronousStandby = cmd.Bool("synchronous-standby")
 	if err := d.exists(); err != nil {
 		return err
 	}
@@ -68,11 +72,16 @@ func recoverDatabase(ctx context.Context, cmd *cli.Command) (err error) {
 		return err
 	}
 	out := cmd.Root().Writer
-	if meta.Quarantined == "" {
+	switch {
+	case meta.Quarantined == "" && as != asHold:
 		fmt.Fprintf(out, "%s is not quarantined\n", d)
 		return nil
-	}
-	if as == "" {
+	case meta.Quarantined == "":
+		// The operator knows of a restore that left no trace. Workers keep off meanwhile.
+		if err := s.Quarantine(ctx, "an operator says that it was restored"); err != nil {
+			return err
+		}
+	case as == "":
 		fmt.Fprintf(out, "%s is quarantined: %s\n", d, meta.Quarantined)
 		return errors.New("nothing was changed; release it with --since TIME --as hold or --as retry")
 	}
