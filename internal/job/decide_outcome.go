@@ -201,6 +201,9 @@ func outcomeNoEffect(v View, o Outcome) Decision {
 		return nothing // the accepted attempt answers to polls only
 	}
 	if !v.settles(o, polled) {
+		if !v.isOpen(o.Attempt) {
+			return nothing // known already: the same word again, its write not confirmed
+		}
 		d := same(v, outcomeCause(v, o))
 		d.Attempt, d.Settle, d.Detail = o.Attempt, []Settled{settledBy(o)}, o.Message
 		return d

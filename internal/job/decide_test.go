@@ -101,6 +101,22 @@ func TestLateSuccessOfSweptAttempt(t *testing.T) {
 	}
 }
 
+// TestTheSameWordTwiceIsOneEvent: a result whose write was not confirmed is
+// written again, and the history shows it once.
+func TestTheSameWordTwiceIsOneEvent(t *testing.T) {
+	for _, o := range []Outcome{
+		{Attempt: 1, Result: ResultSucceeded, ExternalID: "x"},
+		{Attempt: 1, Result: ResultRejected, Kind: FailPermanent},
+		{Attempt: 1, Result: ResultRejected, Kind: FailRateLimited, RetryAfter: time.Second},
+		{Attempt: 1, Result: ResultNotSent, Kind: FailTransient},
+	} {
+		v, _ := step(t, sending(Opaque, Hold), o)
+		if d := must(t, v, o); d.Action != ActNothing {
+			t.Errorf("%v, then again in %s: %+v", o.Result, v.State, d)
+		}
+	}
+}
+
 func TestSuccessOfFirstAttemptWhileSecondIsSent(t *testing.T) {
 	v := sending(Keyed, Hold)
 	v.Attempt, v.Open = 2, []int{1, 2}
