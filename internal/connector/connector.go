@@ -71,6 +71,15 @@ type Observer interface {
 	Observe(ctx context.Context, o Opening, l Look) job.Observation
 }
 
+// Identifier is an Observer that learns from the platform whose account it is,
+// with each watermark, because Check does not know (Capability.Identity).
+type Identifier interface {
+	// AccountOf names the account that a watermark was read from, the same for
+	// every connection to it. Contents are kept apart, and objects owned, per account.
+	// Empty: not known.
+	AccountOf(watermark string) string
+}
+
 // Look says what an Observer looks for.
 type Look struct {
 	// First is the round's first attempt: its watermark is where the look ends,

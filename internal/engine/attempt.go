@@ -137,6 +137,9 @@ func (e *Engine) prepare(ctx context.Context, l store.Leased, first *job.Attempt
 		if r.mark, refused = e.watermark(ctx, c, opening); refused != nil {
 			return r, refused
 		}
+		if i, ok := c.(connector.Identifier); ok && r.identity == "" {
+			r.identity = i.AccountOf(r.mark)
+		}
 	}
 	if r.session, err = c.Open(ctx, opening); err != nil {
 		return r, refusal(err, job.FailTransient, opening.Credential)

@@ -238,7 +238,8 @@ SELECT EXISTS (SELECT 1 FROM attempts WHERE job_id = @job_id AND number = @numbe
 
 -- name: EffectOwners :many
 -- Whose account each attempt acted on, in which space of ids, and whose the
--- object is. Where the account is not known, connection and hold key stand for it.
+-- object is. Attempt 0 is a person's word about the last one. Where the account is
+-- not known, connection and hold key stand for it.
 WITH u AS (
     SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@attempts::bigint[]) AS attempt,
         unnest(@external_ids::text[]) AS external_id
@@ -249,7 +250,7 @@ o AS (
             'connection ' || s.connection_id || ' ' || s.hold_key)::text AS account
     FROM u JOIN job_state AS s ON s.job_id = u.job_id
     JOIN connections AS c ON c.id = s.connection_id
-    LEFT JOIN attempts AS a ON a.job_id = u.job_id AND a.number = u.attempt
+    LEFT JOIN attempts AS a ON a.job_id = u.job_id AND a.number = coalesce(nullif(u.attempt, 0), s.attempt)
 )
 SELECT o.job_id, o.account, o.namespace, e.job_id AS owner, coalesce(e.proof, 0)::smallint AS proof
 FROM o LEFT JOIN effects AS e ON e.account = o.account AND e.namespace = o.namespace

@@ -68,13 +68,17 @@ func (c *change) effectRow(ctx context.Context, e job.Effect) (litedb.Effect, er
 }
 
 // space tells whose account an attempt acted on, and in which space of ids its
-// objects are. Attempt 0 is none: the connection's account.
+// objects are. Attempt 0 is a person's word about the last one; a job without any
+// has the connection's account.
 func (v view) space(ctx context.Context, st litedb.JobState, attempt int64) (account, namespace string, err error) {
 	conn, err := v.q.GetConnection(ctx, st.ConnectionID)
 	if err != nil {
 		return "", "", fmt.Errorf("connection: %w", err)
 	}
 	account = conn.AccountIdentity
+	if attempt == 0 {
+		attempt = st.Attempt
+	}
 	if attempt > 0 {
 		a, err := v.q.GetAttempt(ctx, litedb.GetAttemptParams{JobID: st.JobID, Number: attempt})
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {

@@ -10,6 +10,7 @@ import (
 var ownerTests = []test{
 	{"of ids, among others", ownersOf},
 	{"in one account and namespace", ownersSpace},
+	{"by a person's word", ownersByWord},
 	{"after an object was taken over", ownersStolen},
 	{"a batch has a limit", ownersLimit},
 }
@@ -57,6 +58,23 @@ func ownersSpace(f *fixture) {
 		s := f.arm(f.claim(), func(a *store.Arm) { a.AccountIdentity = tt.account }).Snapshot
 		f.is(len(f.owners(s, "x")), tt.want, "%s", tt.name)
 	}
+}
+
+// ownersByWord: what a person names is in the account that the job acted on.
+func ownersByWord(f *fixture) {
+	on := func(account string) func(*store.Arm) {
+		return func(a *store.Arm) { a.AccountIdentity = account }
+	}
+	f.submit()
+	a := f.arm(f.claim(), on("me")).Snapshot
+	a = f.apply(a, answer(a, job.ResultUnknown)).Snapshot
+	f.apply(a, job.Resolved{Ruling: job.RuleSent, Actor: "ann", ExternalID: "x", Override: true})
+	f.submit()
+	b := f.arm(f.claim(), on("me")).Snapshot
+	f.submit()
+	c := f.arm(f.claim(), on("you")).Snapshot
+	f.is(f.owners(b, "x"), map[string]job.ID{"x": a.ID}, "owner in the account")
+	f.is(len(f.owners(c, "x")), 0, "owners in another one")
 }
 
 func ownersStolen(f *fixture) {

@@ -58,7 +58,10 @@ type Connector struct {
 	now       func() time.Time
 }
 
-var _ connector.Observer = (*Connector)(nil)
+var (
+	_ connector.Observer   = (*Connector)(nil)
+	_ connector.Identifier = (*Connector)(nil)
+)
 
 // New makes the connector.
 func New(c Config) *Connector {

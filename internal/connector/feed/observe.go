@@ -45,6 +45,15 @@ func (c *Connector) Watermark(ctx context.Context, o connector.Opening) (string,
 	return text, nil
 }
 
+// AccountOf implements connector.Identifier.
+func (*Connector) AccountOf(watermark string) string {
+	m, err := parseMark(watermark)
+	if err != nil {
+		return ""
+	}
+	return m.Base + " " + m.Account
+}
+
 // Observe implements connector.Observer.
 func (c *Connector) Observe(ctx context.Context, o connector.Opening, l connector.Look) job.Observation {
 	s, err := c.search(ctx, o, l)
