@@ -32,7 +32,7 @@ import (
 
 // Claim implements store.Store.
 func (s *Store) Claim(ctx context.Context, p store.ClaimParams) ([]store.Leased, error) {
-	return write(ctx, s, "claim", func(ctx context.Context, t *tx) ([]store.Leased, error) {
+	return leasing(ctx, s, "claim", func(ctx context.Context, t *tx) ([]store.Leased, error) {
 		if err := t.refuseQuarantined(); err != nil {
 			return nil, err
 		}

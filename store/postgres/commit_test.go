@@ -21,7 +21,7 @@ import (
 )
 
 // cutter stands between a server and its database and, when it is told to, cuts
-// a connection at a COMMIT: before the database gets it, or before the answer is
+// one connection at a COMMIT: before the database gets it, or before the answer is
 // passed on.
 type cutter struct {
 	t        *testing.T
@@ -104,7 +104,7 @@ func (c *cutter) pass(to, from net.Conn, mode int32, at []byte, end func()) {
 		if err != nil {
 			return
 		}
-		if c.mode.Load() == mode && bytes.Contains(buf[:n], at) {
+		if bytes.Contains(buf[:n], at) && c.mode.CompareAndSwap(mode, cutNothing) {
 			c.cuts.Add(1)
 			return
 		}
@@ -171,6 +171,37 @@ func TestLostCommit(t *testing.T) {
 				t.Errorf("read back %+v", got)
 			}
 		})
+	}
+}
+
+// A claim whose COMMIT was lost, or its answer, is read back at once: leases that
+// are there are given, and nothing waits for them to end.
+func TestLostCommitOfAClaim(t *testing.T) {
+	for _, mode := range []int32{cutRequest, cutAnswer} {
+		f := newFleet(t, 1)
+		f.submit(2, f.connect())
+		c, through := newCutter(t, f.url)
+		s := f.join(through)
+		first, err := claimOf(s, 1) // a connection that is ready for use
+		if err != nil || len(first) != 1 {
+			t.Fatal(first, err)
+		}
+		c.mode.Store(mode)
+		got, err := claimOf(s, 1)
+		if err != nil || c.cuts.Load() != 1 {
+			t.Fatalf("%d cuts, %v", c.cuts.Load(), err)
+		}
+		if (len(got) == 1) != (mode == cutAnswer) {
+			t.Errorf("cut %d: %d leases are read back", mode, len(got))
+		}
+		if mode == cutRequest {
+			if got, err = claimOf(s, 1); err != nil || len(got) != 1 {
+				t.Fatalf("the next claim: %v, %v", got, err)
+			}
+		}
+		if a, err := s.Arm(t.Context(), []store.Arm{intentOf(got[0])}); err != nil || a[0].Err != nil {
+			t.Errorf("arm: %v, %v", a, err)
+		}
 	}
 }
 
