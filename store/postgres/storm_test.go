@@ -217,7 +217,12 @@ func (w *storm) decide() error {
 }
 
 func (w *storm) change(s job.Snapshot) error {
-	_, err := apply(w.s, s, w.evidence(s))
+	var err error
+	if s.State == job.Scheduled && w.r.IntN(3) == 0 {
+		err = w.move(s)
+	} else {
+		_, err = apply(w.s, s, w.evidence(s))
+	}
 	if isOneOf(err, races...) {
 		return nil
 	}
@@ -226,6 +231,22 @@ func (w *storm) change(s job.Snapshot) error {
 		return nil
 	}
 	return fmt.Errorf("apply: %w", err)
+}
+
+// move gives a job content with another hold key.
+func (w *storm) move(s job.Snapshot) error {
+	d, err := job.Decide(s.View(job.Traits{Class: s.Class}, 0), job.UpdateAsked{})
+	if err != nil {
+		return err
+	}
+	out, err := w.s.Apply(context.Background(), []store.Change{{
+		Job: s.ID, Version: s.Version, Decision: d,
+		Content: &store.Content{Payload: []byte("{}"), HoldKey: fmt.Sprint("key ", w.r.IntN(5))},
+	}})
+	if err != nil {
+		return err
+	}
+	return out[0].Err
 }
 
 // evidence makes up what may be learnt about a job.
