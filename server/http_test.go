@@ -1,10 +1,13 @@
 package server_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -139,6 +142,27 @@ func TestCORS(t *testing.T) {
 	})
 	if res.StatusCode != http.StatusOK || !strings.Contains(res.Header.Get("Access-Control-Expose-Headers"), "Grpc-Status") {
 		t.Errorf("the call itself: %d %v", res.StatusCode, res.Header)
+	}
+}
+
+// TestTooLargeIsHeard: a client that writes its whole request before it reads
+// gets the reason, and no reset.
+func TestTooLargeIsHeard(t *testing.T) {
+	f := start(t)
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", f.addr)
+	f.must(err)
+	defer func() { _ = conn.Close() }()
+	body := strings.Repeat(" ", 17<<20)
+	_, err = fmt.Fprintf(conn, "POST %sBatchScheduleJobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"+
+		"Content-Length: %d\r\n\r\n%s", jobsPath, len(body), body)
+	f.must(err)
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	f.must(err)
+	defer func() { _ = res.Body.Close() }()
+	text, err := io.ReadAll(res.Body)
+	f.must(err)
+	if res.StatusCode != http.StatusBadRequest || !strings.Contains(string(text), "BATCH_TOO_LARGE") {
+		t.Errorf("%s: %s", res.Status, text)
 	}
 }
 

@@ -180,9 +180,20 @@ func (s *Server) sized(next http.Handler) http.Handler {
 		if r.URL.Path == fireoncev1connect.JobServiceBatchScheduleJobsProcedure {
 			reason = fireoncev1.ErrorReason_ERROR_REASON_BATCH_TOO_LARGE
 		}
+		drain(r, limit)
 		s.turnAway(w, r, refuse(reason, fmt.Sprintf("the request has %d bytes; at most %d are read", size, limit),
 			"size", strconv.FormatInt(size, 10), "limit", strconv.FormatInt(limit, 10)))
 	})
+}
+
+// drain reads a body that nobody wants, up to twice the limit: an HTTP/1 client
+// that writes all before it reads would lose the answer to a reset of the
+// connection, and repeat the call for ever. One that asked first (Expect) and
+// those of HTTP/2 get their answer before the body.
+func drain(r *http.Request, limit int64) {
+	if r.ProtoMajor == 1 && r.Header.Get("Expect") == "" {
+		_, _ = io.CopyN(io.Discard, r.Body, 2*limit)
+	}
 }
 
 func framed(contentType string) bool {
