@@ -70,7 +70,7 @@ func rescheduleCommand() *cli.Command {
 		Name: "reschedule", Usage: "move a job that waits for its time", ArgsUsage: "[JOB_ID]",
 		Flags: flags(append(whenFlags(),
 			keyFlag(), etagFlag(),
-			&cli.DurationFlag{Name: "window", Usage: "how late it may start, as a `DURATION`; default: as it was"},
+			&cli.DurationFlag{Name: "window", Usage: "how late it may start, as a `DURATION`", DefaultText: "as it was"},
 		)...),
 		Action: action(reschedule),
 	}

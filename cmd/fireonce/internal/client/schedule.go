@@ -33,11 +33,11 @@ func scheduleCommand() *cli.Command {
 			&cli.StringFlag{Name: "key", Usage: "the idempotency `KEY`, e.g. welcome-email:user-42"},
 			&cli.BoolFlag{Name: "derive-key", Usage: "let the server derive the key from connection, content and time; needs --at"},
 			&cli.StringFlag{Name: "reply-to", Usage: "the `JOB_ID` that this one answers: it waits for it"},
-			&cli.DurationFlag{Name: "window", Usage: "how late it may start, as a `DURATION`; default 2h"},
+			&cli.DurationFlag{Name: "window", Usage: "how late it may start, as a `DURATION`", DefaultText: "2h"},
 			&cli.StringFlag{Name: "policy", Usage: "if the outcome stays unknown: `hold`, assume-sent or resend"},
 			&cli.StringSliceFlag{Name: "label", Usage: "a `NAME=VALUE` to find it by; may be repeated"},
-			&cli.IntFlag{Name: "max-attempts", Usage: "attempts proven to have had no effect before it fails; default 5"},
-			&cli.DurationFlag{Name: "attempt-timeout", Usage: "how long one request may take; default 30s"},
+			&cli.IntFlag{Name: "max-attempts", Usage: "attempts proven to have had no effect before it fails", DefaultText: "5"},
+			&cli.DurationFlag{Name: "attempt-timeout", Usage: "how long one request may take", DefaultText: "30s"},
 			&cli.BoolFlag{Name: "validate-only", Usage: "check everything, store nothing"},
 			&cli.BoolFlag{Name: "watch", Usage: "follow the job until it ends or needs a person; exit 1 unless it succeeded"},
 		)...),
@@ -123,7 +123,7 @@ func scheduleRequest(cmd *cli.Command) (*fireoncev1.ScheduleJobRequest, error) {
 func whenFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "at", Usage: "when, as RFC 3339 `TIME`, e.g. 2030-01-31T09:00:00+01:00"},
-		&cli.DurationFlag{Name: "in", Usage: "when, as a `DURATION` from now, e.g. 5s"},
+		&cli.DurationFlag{Name: "in", Usage: "when, as a `DURATION` from now, e.g. 5s", HideDefault: true},
 	}
 }
 
