@@ -46,7 +46,9 @@ def announcement(connection_id: str, receiver: str, order: str, amount: int, at:
         idempotency_key=f"order-{order}-paid", connection_id=connection_id
     )
     request.payload.webhook.url = f"{receiver.rstrip('/')}/orders/{order}"
-    request.payload.webhook.body_text = json.dumps({"order": order, "amount": amount})
+    request.payload.webhook.body_text = json.dumps(
+        {"order": order, "amount": amount}, separators=(",", ":")
+    )
     if at:
         request.scheduled_for.FromJsonString(at)
     return request
