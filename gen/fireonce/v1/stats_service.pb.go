@@ -88,7 +88,8 @@ type GetStatsResponse struct {
 	// hold or limit keeps back: how far behind the workers are. 0: none waits.
 	OldestDueAge *durationpb.Duration `protobuf:"bytes,2,opt,name=oldest_due_age,json=oldestDueAge,proto3" json:"oldest_due_age,omitempty"`
 	// How long the longest unknown outcome (AMBIGUOUS or NEEDS_RESOLUTION) has been
-	// unknown. 0: there is none.
+	// unknown, counted from the job's last attempt: a repeat under the same key
+	// starts it anew. 0: there is none.
 	OldestUnresolvedAge *durationpb.Duration `protobuf:"bytes,3,opt,name=oldest_unresolved_age,json=oldestUnresolvedAge,proto3" json:"oldest_unresolved_age,omitempty"`
 	// Jobs whose first attempt was armed inside the window.
 	StartedCount int64 `protobuf:"varint,4,opt,name=started_count,json=startedCount,proto3" json:"started_count,omitempty"`

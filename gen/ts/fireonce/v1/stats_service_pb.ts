@@ -65,7 +65,8 @@ export type GetStatsResponse = Message<"fireonce.v1.GetStatsResponse"> & {
 
   /**
    * How long the longest unknown outcome (AMBIGUOUS or NEEDS_RESOLUTION) has been
-   * unknown. 0: there is none.
+   * unknown, counted from the job's last attempt: a repeat under the same key
+   * starts it anew. 0: there is none.
    *
    * @generated from field: google.protobuf.Duration oldest_unresolved_age = 3;
    */
