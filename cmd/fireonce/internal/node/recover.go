@@ -25,7 +25,7 @@ func recoverCommand() *cli.Command {
 		Name:  "recover",
 		Usage: "release a quarantined database",
 		Description: "A database that looks like a copy, or like an older state of itself, is quarantined: what it believes\n" +
-			"to be due may have been sent already. Without --as this says why, and how many jobs are in doubt.\n\n" +
+			"to be due may have been sent already. Without --as this says why, and changes nothing.\n\n" +
 			"--since is the time of the state that was restored: the backup's. Every job that could have started\n" +
 			"between then and now is in doubt. --as hold puts each before a person (NEEDS_RESOLUTION); --as retry\n" +
 			"lets them start, which is safe where the receiver dedupes and still remembers, and may DUPLICATE\n" +
