@@ -52,10 +52,12 @@ const defaultMaxInFlight = 100
 
 // Store is one open database. It implements store.Store.
 type Store struct {
-	opts  Options
-	pool  *pgxpool.Pool
-	hints store.Hints
-	bell  *bell
+	opts Options
+	pool *pgxpool.Pool
+	// readers are the connections that reading calls may have at once.
+	readers chan struct{}
+	hints   store.Hints
+	bell    *bell
 
 	// Calls that share transactions, kind by kind.
 	creates *coalescer[store.NewJob, store.Created]
@@ -101,6 +103,7 @@ func open(ctx context.Context, opts Options) (*Store, error) {
 	if s.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return nil, unavailable(ctx, err)
 	}
+	s.readers = make(chan struct{}, max(1, config.MaxConns-config.MaxConns/4))
 	s.bell = newBell(s, config.ConnConfig)
 	s.creates = newCoalescer(context.Background(), 1, s.createAll, refusedCreate)
 	s.startWork(context.Background())

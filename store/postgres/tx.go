@@ -21,6 +21,8 @@ import (
 //     is known;
 //   - an error before COMMIT was sent means that nothing was written; only an
 //     unanswered COMMIT is unconfirmed;
+//   - reading calls, which clients make as many and as slow as they like, leave some
+//     connections to those that write: results and leases do not wait for lists;
 //   - a transaction that lost to another one, or was overtaken, runs again. fn must
 //     therefore start afresh each time it is called.
 
@@ -311,6 +313,14 @@ func readOne[T any](ctx context.Context, s *Store, name string, fn func(context.
 
 func reading[T any](ctx context.Context, s *Store, name string, fn func(context.Context, *pgx.Conn) (T, error)) (T, error) {
 	var zero T
+	select {
+	case s.readers <- struct{}{}:
+		defer func() { <-s.readers }()
+	case <-ctx.Done():
+		return zero, fmt.Errorf("%s: %w", name, ctx.Err())
+	case <-s.closed:
+		return zero, fmt.Errorf("%s: %w", name, errClosed)
+	}
 	conn, err := s.acquire(ctx)
 	if err != nil {
 		return zero, fmt.Errorf("%s: %w", name, err)
