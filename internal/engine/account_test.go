@@ -29,7 +29,8 @@ func TestTwoConnectionsToOneAccountShareItsGate(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.start()
-	a := w.submit("one", posts("twin"))
+	// The second one's answer is in before the first one looks again.
+	a := w.submit("one", posts("twin"), func(n *store.NewJob) { n.Spec.Retry.MinBackoff = 10 * time.Second })
 	w.until(a, job.Ambiguous, 10*time.Second)
 	w.conn = again
 	b := w.submit("two", posts("twin"))

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -123,6 +124,8 @@ func (e *Engine) prepare(ctx context.Context, l store.Leased, first *job.Attempt
 	}
 	if first != nil {
 		prepared.Frozen = first.Frozen
+	} else if refused = e.sameAsBefore(ctx, l, prepared); refused != nil {
+		return ready{}, refused
 	}
 	opening.Prepared = prepared
 	r = ready{prepared: prepared, traits: cp.Traits, identity: cp.Identity, credVer: opening.Credential.Version}
@@ -145,6 +148,27 @@ func (e *Engine) prepare(ctx context.Context, l store.Leased, first *job.Attempt
 		return r, refusal(err, job.FailTransient, opening.Credential)
 	}
 	return r, nil
+}
+
+// sameAsBefore refuses to arm an OBSERVABLE job with other bytes than its round's
+// first attempt: looks look for those, and would not see what is sent now. A reply
+// has others when what it replies to turned out to be another object.
+func (e *Engine) sameAsBefore(ctx context.Context, l store.Leased, p connector.Prepared) *job.Deferred {
+	if l.Attempt == 0 || l.Class != job.Observable || l.RoundArmed.IsZero() {
+		return nil
+	}
+	attempts, err := e.Store.Attempts(ctx, store.Ref{ID: l.ID}, 0, job.MaxAttempts)
+	if err != nil || len(attempts) == 0 {
+		return &job.Deferred{Kind: job.FailHeld, RetryAfter: time.Second, Message: "the attempts could not be read"}
+	}
+	if bytes.Equal(roundFirst(attempts, l.Round).Frozen, p.Frozen) {
+		return nil
+	}
+	return &job.Deferred{
+		Kind: job.FailPermanent,
+		Message: "the request is another one than at the first try: the object that it replies to has changed, or how " +
+			"this server writes it; nothing was sent again, submit a new job",
+	}
 }
 
 // opening finds the connector, opens the credential and checks both.

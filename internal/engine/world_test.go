@@ -321,9 +321,13 @@ func (p *platform) Prepare(r connector.Request) (connector.Prepared, error) {
 			return connector.Prepared{}, err
 		}
 	}
-	out := connector.Prepared{HoldKey: "account", Frozen: append([]byte(r.EffectKey+":"), r.Payload...)}
+	text := append([]byte(nil), r.Payload...)
+	if r.ReplyTo != "" {
+		text = append(text, " to "+r.ReplyTo...)
+	}
+	out := connector.Prepared{HoldKey: "account", Frozen: append([]byte(r.EffectKey+":"), text...)}
 	if p.class == job.Observable {
-		out.Gate = digest(r.Payload)
+		out.Gate = digest(text)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -381,7 +385,7 @@ func (s *session) Publish(c connector.Commit) job.Outcome {
 	if s.p.bytes == nil {
 		s.p.bytes = map[string]string{}
 	}
-	if first, again := s.p.bytes[c.EffectKey]; again && first != s.bytes {
+	if first, again := s.p.bytes[c.EffectKey]; again && first != s.bytes && s.p.class == job.Keyed {
 		panic("a replay with other bytes")
 	}
 	s.p.bytes[c.EffectKey] = s.bytes
