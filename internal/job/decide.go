@@ -320,7 +320,7 @@ var nothing = Decision{Action: ActNothing}
 
 // origin is where a job goes that was leased and not armed, at no cost.
 func origin(v View) State {
-	if v.Attempt == 0 && v.Failures == 0 && v.Round == 1 {
+	if v.Attempt == 0 && v.Failures == 0 && v.Resolution == nil {
 		return Scheduled
 	}
 	return Retrying

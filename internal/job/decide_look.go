@@ -146,8 +146,9 @@ const (
 	// or the policy wants although nothing is proven.
 	newRoundLooks = 3
 	// refusedLooks is how many looks must see an object before it is believed
-	// against the platform's own refusal. They span more than ten minutes, in
-	// which another job's outcome under way comes in and takes the object.
+	// against the platform's own refusal, or a person is asked which of several it
+	// is. They span more than ten minutes, in which another job's outcome under
+	// way comes in and takes its object.
 	refusedLooks = 6
 )
 
@@ -168,8 +169,10 @@ func lookedFirst(v View, e Looked) Decision {
 	saw := o.Verdict == SawPresent || o.Verdict == SawCandidates
 	ruled := v.NewRound && v.Resolution != nil && v.Resolution.Ruling == RuleResend
 	wait := "waits to be sent again until the platform can be read: an earlier try may have had an effect after all"
+	next := at(lookWaits, d.Looks-1)
 	switch {
-	case saw && e.Refused && d.Looks < refusedLooks:
+	case saw && e.Refused && d.Looks < refusedLooks,
+		o.Verdict == SawCandidates && !ruled && d.Looks < refusedLooks && next < v.WindowLeft:
 		wait = "waits to be sent again: an object with this content was seen, and it may be another job's"
 	case o.Verdict == SawPresent:
 		return foundFirst(v, o)
@@ -183,7 +186,7 @@ func lookedFirst(v View, e Looked) Decision {
 		return d
 	}
 	d.To, d.Claims = origin(v), 0
-	d.Delay, d.Blocked = at(lookWaits, d.Looks-1), wait
+	d.Delay, d.Blocked = next, wait
 	return d
 }
 

@@ -149,7 +149,12 @@ func decideResolved(v View, r Resolved) (Decision, error) {
 			return Decision{}, e
 		}
 		d.To = Retrying
-		d.Round++
+		if v.Attempt > 0 && !v.NewRound {
+			// Without an attempt in this round, as after a restore, its effect key
+			// was never used as far as is known. If it was, by a state that got
+			// lost, a target that dedupes knows it and does nothing twice.
+			d.Round++
+		}
 		d.Failures, d.Claims = 0, 0
 		d.NewWindow, d.Uncancel = true, true
 	default:

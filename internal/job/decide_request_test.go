@@ -137,13 +137,19 @@ func TestRestoredThenAPerson(t *testing.T) {
 			t.Errorf("%s: SENT gave %s", s, sent.State)
 		}
 		again, d := step(t, v, Resolved{Ruling: RuleResend})
-		if again.State != Retrying || again.Round != 2 || !d.NewWindow {
+		// Without an attempt the effect key stays: the state that was lost may have
+		// used it, and then a target that dedupes knows it.
+		round := 1
+		if v.Attempt > 0 {
+			round = 2
+		}
+		if again.State != Retrying || again.Round != round || !d.NewWindow {
 			t.Fatalf("%s: RESEND gave %s, round %d", s, again.State, again.Round)
 		}
 		// Its lease may run out: it is no job that nobody ever wanted to repeat.
 		again.State, again.DueLeft = Claimed, 0
 		if back, _ := step(t, again, LeaseOver{}); back.State != Retrying {
-			t.Errorf("%s: back from a lease as %s, in round 2", s, back.State)
+			t.Errorf("%s: back from a lease as %s", s, back.State)
 		}
 	}
 }

@@ -17,6 +17,7 @@ func TestTheLookBeforeALaterArm(t *testing.T) {
 		v.NewRound, v.Round = true, 2
 		v.Resolution = &Resolution{Ruling: RuleResend}
 	}
+	late := func(v *View) { v.WindowLeft = time.Second }
 	policy := func(v *View) { v.NewRound, v.Round, v.Policy = true, 2, Resend }
 	for _, tt := range []struct {
 		name    string
@@ -29,7 +30,9 @@ func TestTheLookBeforeALaterArm(t *testing.T) {
 		{"absent: go on", nil, SawAbsent, false, 0, Claimed},
 		{"absent after a refusal: go on", nil, SawAbsent, true, 3, Claimed},
 		{"present: late evidence", nil, SawPresent, false, 0, Succeeded},
-		{"several: a person", nil, SawCandidates, false, 0, NeedsResolution},
+		{"several: not asked about at once", nil, SawCandidates, false, 0, Retrying},
+		{"several, when nobody takes them: a person", nil, SawCandidates, false, 5, NeedsResolution},
+		{"several, and no time to wait: a person", late, SawCandidates, false, 0, NeedsResolution},
 		{"unread: not armed", nil, SawInconclusive, false, 0, Retrying},
 		{"unread for long: not armed either", nil, SawInconclusive, false, 1000, Retrying},
 		{"a handle says neither", nil, SawHandle, false, 0, Retrying},
@@ -43,7 +46,7 @@ func TestTheLookBeforeALaterArm(t *testing.T) {
 		{"a person's round: unread, a moment's patience", person, SawInconclusive, false, 0, Retrying},
 		{"a person's round: unread, go on", person, SawInconclusive, false, 2, Claimed},
 		{"the policy's round: a proof counts", policy, SawPresent, false, 0, Succeeded},
-		{"the policy's round: several are a person's", policy, SawCandidates, false, 0, NeedsResolution},
+		{"the policy's round: several are a person's", policy, SawCandidates, false, 5, NeedsResolution},
 		{"the policy's round: unread, go on", policy, SawInconclusive, false, 2, Claimed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
