@@ -172,24 +172,6 @@ type Store interface {
 	Close() error
 }
 
-// Connections keeps accounts and their sealed credentials. Every write raises
-// the connection's Version, its etag.
-type Connections interface {
-	// CreateConnection stores a connection and, if Sealed is set, version 1 of
-	// its credential. A bound idempotency key returns the bound connection with
-	// created=false; the caller compares the fingerprints.
-	CreateConnection(ctx context.Context, c NewConnection) (conn Connection, created bool, err error)
-	// Connection reads one. ErrNotFound.
-	Connection(ctx context.Context, project string, id job.ID) (Connection, error)
-	// ListConnections reads a page, newest first, after the id (zero: from the top).
-	ListConnections(ctx context.Context, project string, after job.ID, limit int) ([]Connection, error)
-	// Credential reads the newest sealed credential. ErrNotFound when there is none.
-	Credential(ctx context.Context, id job.ID) (Sealed, error)
-	// CredentialKeys lists, in order and each once, the ids of the keys that
-	// credentials are sealed with.
-	CredentialKeys(ctx context.Context) ([]string, error)
-}
-
 // WatchKind tells the hints of Watch apart.
 type WatchKind int
 
@@ -401,56 +383,6 @@ type Applied struct {
 	Stolen job.ID
 }
 
-// NewConnection is a connection to store.
-type NewConnection struct {
-	Connection  Connection
-	Key         string
-	Fingerprint job.Fingerprint
-	Sealed      *Sealed
-}
-
-// Connection is an account on a platform, without its credential.
-type Connection struct {
-	ID          job.ID
-	Project     string
-	Connector   string
-	DisplayName string
-	// Settings is the contract's settings message, encoded.
-	Settings []byte
-	Class    job.Class
-	// KeyWindow is how long the target remembers our key; zero unless KEYED.
-	KeyWindow       time.Duration
-	AccountIdentity string
-	// MaxInFlight bounds CLAIMED and SENDING jobs; 0: the engine's default.
-	MaxInFlight int
-	// MaxPerMinute bounds claims, by a token bucket; 0: no bound.
-	MaxPerMinute          int
-	PausedAt              time.Time
-	PausedReason          string
-	AuthHoldAt            time.Time
-	AuthHoldReason        string
-	RateLimitedUntil      time.Time
-	CredentialVersion     int // 0: no credential
-	CredentialFingerprint string
-	CredentialExpires     time.Time
-	Key                   string
-	Fingerprint           job.Fingerprint
-	Version               int64
-	Created, Updated      time.Time
-	Deleted               time.Time
-}
-
-// Sealed is an encrypted credential.
-type Sealed struct {
-	Version int
-	KeyID   string
-	// Data is nonce and ciphertext; project, connection and version are its
-	// associated data.
-	Data        []byte
-	Fingerprint string
-	Expires     time.Time
-}
-
 // Meta describes a database.
 type Meta struct {
 	StoreID job.ID
@@ -468,36 +400,4 @@ type Meta struct {
 	// clock: the age of the oldest transaction that may still write events. Zero
 	// where there is only one writer.
 	EventLag time.Duration
-}
-
-// StatsQuery selects what Stats counts.
-type StatsQuery struct {
-	Project string
-	// Connection, when set, limits everything to its jobs.
-	Connection job.ID
-	// Window, back from now, bounds ends, starts and recoveries.
-	Window time.Duration
-}
-
-// Stats is measured on the rows themselves; nothing in it is an estimate.
-type Stats struct {
-	Now time.Time
-	// Counts are jobs by state: those alive, and those that ended in the window.
-	Counts map[job.State]int64
-	// OldestDue is how long the job that waits longest has been due, among those
-	// that nothing holds; zero: none waits.
-	OldestDue time.Duration
-	// OldestUnresolved is how long the longest unknown outcome (AMBIGUOUS or
-	// NEEDS_RESOLUTION) has been so: since its last attempt was armed, or since
-	// the job last changed when it has none.
-	OldestUnresolved time.Duration
-	// Started counts first attempts that were armed in the window. StartLagP50 and
-	// P99 are percentiles, by nearest rank, of their arm's time less scheduled_for
-	// as it was then.
-	Started                  int64
-	StartLagP50, StartLagP99 time.Duration
-	// Recovered counts the jobs whose effect was confirmed in the window, by a
-	// look or by a repeat under the same key: each is one that a plain retry
-	// would have done twice, or given up.
-	Recovered int64
 }

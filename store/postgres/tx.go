@@ -237,6 +237,9 @@ func (t *tx) commit(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", store.ErrUnconfirmed, err)
 }
 
+// completionUnknown is statement_completion_unknown; poolers may answer it.
+const completionUnknown = "40003"
+
 // definite tells whether the server itself said that it did not commit. A server
 // that is ending the connection may have committed before (classes 57 and 08), and
 // an error of the driver says nothing: pgx 5.12 calls the loss of a COMMIT's
@@ -247,7 +250,7 @@ func definite(err error) bool {
 		return false
 	}
 	class := known.Code[:min(2, len(known.Code))]
-	return class != "57" && class != "08"
+	return class != "57" && class != "08" && known.Code != completionUnknown
 }
 
 // view is what a reading method sees: one state of the whole database.
