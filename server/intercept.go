@@ -125,7 +125,7 @@ func (s *Server) mapErrors() around {
 			return nil
 		}
 		wire, hidden := toWire(err, requestID(ctx))
-		if hidden != nil {
+		if hidden != nil && s.outage.worthALine(err, s.cfg.Now()) {
 			s.log.ErrorContext(ctx, "call failed", "request_id", requestID(ctx),
 				"procedure", spec.Procedure, "cause", hidden.Error())
 		}

@@ -110,6 +110,7 @@ type Server struct {
 	metas   *memo[struct{}, store.Meta]
 	health  *health
 	handler http.Handler
+	outage  outage
 }
 
 // New makes a server. It reads the store's identity, which cursors carry.
