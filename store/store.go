@@ -163,7 +163,9 @@ type Store interface {
 	// Meta describes the database.
 	Meta(ctx context.Context) (Meta, error)
 	// Quarantine turns claims off until Release: an operator's act, before a copy
-	// of the database is taken or put to use. ErrIllegal without a reason.
+	// of the database is taken or put to use, or because it is known to be one.
+	// The incarnation rises, as after a restore that was noticed. ErrIllegal
+	// without a reason.
 	Quarantine(ctx context.Context, reason string) error
 	// Release ends the quarantine, if there is one: an operator's act, who has
 	// made sure that no other copy is at work.
@@ -391,7 +393,7 @@ type Meta struct {
 	Created time.Time
 	// Quarantined says why claims are off; empty: they are on.
 	Quarantined string
-	// Incarnation rises, from 1, whenever the database turns out to be restored or
+	// Incarnation rises, from 1, whenever the database is quarantined: restored or
 	// copied: positions of an earlier incarnation mean nothing in this one.
 	Incarnation int64
 	// Identity is what was compared at the start: for people.

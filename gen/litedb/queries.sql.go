@@ -2000,7 +2000,7 @@ func (q *Queries) PutEffect(ctx context.Context, arg PutEffectParams) error {
 }
 
 const quarantine = `-- name: Quarantine :exec
-UPDATE meta SET quarantined = ? WHERE id = 1
+UPDATE meta SET quarantined = ?, incarnation = incarnation + 1 WHERE id = 1
 `
 
 func (q *Queries) Quarantine(ctx context.Context, quarantined string) error {

@@ -1138,7 +1138,7 @@ func (q *Queries) Prospects(ctx context.Context, ids []pgtype.UUID) ([]Prospects
 }
 
 const quarantine = `-- name: Quarantine :exec
-UPDATE meta SET quarantined = $1 WHERE id = 1
+UPDATE meta SET quarantined = $1, incarnation = incarnation + 1 WHERE id = 1
 `
 
 func (q *Queries) Quarantine(ctx context.Context, reason string) error {

@@ -4,7 +4,7 @@
 SELECT * FROM meta WHERE id = 1;
 
 -- name: Quarantine :exec
-UPDATE meta SET quarantined = @reason WHERE id = 1;
+UPDATE meta SET quarantined = @reason, incarnation = incarnation + 1 WHERE id = 1;
 
 -- name: Release :exec
 UPDATE meta SET quarantined = '' WHERE id = 1;

@@ -14,7 +14,7 @@ UPDATE meta SET file_identity = ?, generation = ?, quarantined = ?, incarnation 
 UPDATE meta SET quarantined = '', file_identity = ? WHERE id = 1;
 
 -- name: Quarantine :exec
-UPDATE meta SET quarantined = ? WHERE id = 1;
+UPDATE meta SET quarantined = ?, incarnation = incarnation + 1 WHERE id = 1;
 
 -- name: LastTurn :one
 SELECT CAST(coalesce(max(served_turn), 0) AS INTEGER) FROM connection_ready;

@@ -65,7 +65,7 @@ func TestRecoverWithoutQuarantine(t *testing.T) {
 	if err != nil || snap.State != job.NeedsResolution {
 		t.Errorf("the job in doubt: %s, %v", snap.State, err)
 	}
-	if m, err := s.Meta(t.Context()); err != nil || m.Quarantined != "" {
+	if m, err := s.Meta(t.Context()); err != nil || m.Quarantined != "" || m.Incarnation != 2 {
 		t.Errorf("meta: %+v, %v", m, err)
 	}
 }
