@@ -393,8 +393,8 @@ type Meta struct {
 	Created time.Time
 	// Quarantined says why claims are off; empty: they are on.
 	Quarantined string
-	// Incarnation rises, from 1, whenever the database is quarantined: restored or
-	// copied: positions of an earlier incarnation mean nothing in this one.
+	// Incarnation rises, from 1, whenever the database is quarantined. Positions of
+	// an earlier incarnation mean nothing in this one.
 	Incarnation int64
 	// Identity is what was compared at the start: for people.
 	Identity string

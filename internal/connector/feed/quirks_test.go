@@ -7,6 +7,7 @@ import (
 	"time"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/feed"
 	"github.com/fireonce/fireonce/internal/connector/feed/feedtest"
 	"github.com/fireonce/fireonce/internal/job"
@@ -306,6 +307,22 @@ func TestRefusedReads(t *testing.T) {
 		e := w.effect(t, hello())
 		e.send(t)
 		e.sees(t, job.SawInconclusive, words)
+	}
+}
+
+// TestALookSaysNoAddress: what a look says is for users, and does not name what a
+// host's name resolves to in our network.
+func TestALookSaysNoAddress(t *testing.T) {
+	w := newWorld(t, feedtest.Options{})
+	w.base = strings.Replace(w.base, "127.0.0.1", "localhost", 1)
+	e := w.effect(t, hello())
+	e.arm(t)
+	closed := connector.NewSender(connector.Config{Egress: connector.NewEgress()})
+	t.Cleanup(closed.Close)
+	w.c = feed.New(feed.Config{Sender: closed, Now: w.Now})
+	o := e.sees(t, job.SawInconclusive, "not allowed to connect to")
+	if strings.Contains(o.Detail, "127.0.0.1") || strings.Contains(o.Detail, "::1") {
+		t.Errorf("the look says %q", o.Detail)
 	}
 }
 
