@@ -414,6 +414,7 @@ func (e *Engine) send(armed store.Armed, s connector.Session, item store.Arm, st
 			if gone >= item.SendBy {
 				return fmt.Errorf("the send window of %v passed before the first byte", item.SendBy)
 			}
+			failpoint.Hit(failpoint.Checked)
 			return nil
 		},
 		SaveHandle: func(handle string) error {

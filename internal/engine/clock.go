@@ -25,12 +25,14 @@ type Reading struct {
 	Time time.Time
 	// Boot is the time since the machine started, sleep included.
 	Boot time.Duration
+	// shift is how far a crash test has set the wall clock.
+	shift time.Duration
 }
 
 // elapsed gives the time from r to now by the fastest clock.
 func (r Reading) elapsed(now Reading) (time.Duration, error) {
 	mono := now.Time.Sub(r.Time)
-	wall := now.Time.Round(0).Sub(r.Time.Round(0))
+	wall := now.Time.Round(0).Sub(r.Time.Round(0)) + now.shift - r.shift
 	boot := now.Boot - r.Boot
 	most, least := max(mono, wall, boot), min(mono, wall, boot)
 	if most-least > maxDisagreement {

@@ -2,7 +2,11 @@
 
 package engine
 
-import "time"
+import (
+	"time"
+
+	"github.com/fireonce/fireonce/internal/failpoint"
+)
 
 type systemClock struct{}
 
@@ -14,7 +18,7 @@ func SystemClock() Clock { return systemClock{} }
 // Read takes the readings that this system has.
 func (systemClock) Read() Reading {
 	now := time.Now()
-	return Reading{Time: now, Boot: now.Sub(processStart)}
+	return Reading{Time: now, Boot: now.Sub(processStart), shift: failpoint.WallShift()}
 }
 
 var processStart = time.Now()

@@ -1,5 +1,15 @@
 // Package failpoint names the places between two persisted steps at which the
-// crash tests kill the process. Built without the tag "failpoints" it is empty.
+// crash tests and the crash campaign kill or freeze the process, and lets them set
+// its wall clock. Built without the tag "failpoints" it is empty.
+//
+// FIREONCE_FAILPOINT names the place of a death, "armed" at its first hit,
+// "armed:3" at its third. FIREONCE_FREEZE names the place of a freeze: "checked:3"
+// stops the process with SIGSTOP at each third hit, until somebody sends SIGCONT.
+//
+// FIREONCE_CLOCK_OFFSET says how far the wall clock is off: "2s,-3s" from the start
+// by 2 s, and from the first SIGUSR1 on by -3 s. Only the wall clock is, as on a
+// machine whose time somebody sets. It has to be done in here: Go asks the kernel
+// itself, so that a preloaded C library such as faketime changes nothing.
 package failpoint
 
 // The places, in the order in which a job meets them.
@@ -8,6 +18,7 @@ const (
 	Claimed   = "claimed"   // the lease is durable, nothing is prepared
 	Prepared  = "prepared"  // dialled, the intent not written
 	Armed     = "armed"     // the intent is durable, no byte is written
+	Checked   = "checked"   // the clocks allow the send, no byte is written
 	Answered  = "answered"  // the answer is here, its outcome not written
 	Settled   = "settled"   // the outcome is durable
 	Swept     = "swept"     // an overdue job was put where it belongs
@@ -15,4 +26,4 @@ const (
 )
 
 // All lists every place.
-var All = []string{Submitted, Claimed, Prepared, Armed, Answered, Settled, Swept, LookTaken}
+var All = []string{Submitted, Claimed, Prepared, Armed, Checked, Answered, Settled, Swept, LookTaken}

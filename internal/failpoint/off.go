@@ -2,5 +2,10 @@
 
 package failpoint
 
+import "time"
+
 // Hit does nothing in ordinary builds; the compiler removes it.
 func Hit(string) {}
+
+// WallShift is zero in ordinary builds.
+func WallShift() time.Duration { return 0 }

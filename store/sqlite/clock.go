@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fireonce/fireonce/internal/failpoint"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -28,7 +29,7 @@ func newClock(now func() time.Time) *clock {
 	start := now()
 	return &clock{source: func() reading {
 		t := now()
-		return reading{wall: t.UnixMicro(), mono: t.Sub(start)}
+		return reading{wall: t.Add(failpoint.WallShift()).UnixMicro(), mono: t.Sub(start)}
 	}}
 }
 

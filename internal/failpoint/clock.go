@@ -1,0 +1,47 @@
+//go:build failpoints
+
+package failpoint
+
+import (
+	"os"
+	"os/signal"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+var shift atomic.Int64
+
+// WallShift is how far this process's wall clock is off now.
+func WallShift() time.Duration { return time.Duration(shift.Load()) }
+
+func init() {
+	offsets := offsetsFrom(os.Getenv("FIREONCE_CLOCK_OFFSET"))
+	if len(offsets) == 0 {
+		return
+	}
+	shift.Store(int64(offsets[0]))
+	steps := make(chan os.Signal, len(offsets))
+	signal.Notify(steps, syscall.SIGUSR1)
+	go func() {
+		for _, offset := range offsets[1:] {
+			<-steps
+			shift.Store(int64(offset))
+		}
+	}()
+}
+
+// offsetsFrom panics for what is no list of durations: a campaign that believes
+// that clocks are off must not run on clocks that are right.
+func offsetsFrom(text string) []time.Duration {
+	var out []time.Duration
+	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' }) {
+		d, err := time.ParseDuration(part)
+		if err != nil {
+			panic("FIREONCE_CLOCK_OFFSET: " + err.Error())
+		}
+		out = append(out, d)
+	}
+	return out
+}
