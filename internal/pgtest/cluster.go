@@ -187,8 +187,10 @@ func (c *Cluster) url(user, database string) string {
 // test ends, if the server runs then.
 func (c *Cluster) NewDatabase(tb testing.TB) string {
 	tb.Helper()
-	name := fmt.Sprintf("test_%d", c.names.Add(1))
-	c.Exec(tb, "postgres", "CREATE DATABASE "+name+" OWNER "+role)
+	name, err := c.CreateDatabase()
+	if err != nil {
+		tb.Fatal(err)
+	}
 	tb.Cleanup(func() {
 		if tb.Failed() {
 			tb.Logf("the database was %s", name)

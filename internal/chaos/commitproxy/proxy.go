@@ -1,0 +1,247 @@
+// Package commitproxy stands between servers and PostgreSQL and loses answers to
+// COMMIT: the transaction is durable, and the connection is gone before its client
+// hears of it. It can also cut every connection at once.
+package commitproxy
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+
+	"github.com/jackc/pgx/v5/pgproto3"
+)
+
+// Kind is what a transaction is for, by the statements in it.
+type Kind string
+
+// The kinds of transactions that write.
+const (
+	Create Kind = "create"
+	Arm    Kind = "arm"
+	Settle Kind = "settle"
+	Claim  Kind = "claim"
+	Look   Kind = "look"
+	Apply  Kind = "apply"
+)
+
+// kinds are told by the names of their statements in store/postgres.
+var kinds = []struct {
+	kind      Kind
+	statement string
+}{
+	{Create, "InsertJobs"}, {Arm, "InsertAttempts"}, {Settle, "SettleAttempts"},
+	{Claim, "ClaimJobs"}, {Look, "LeaseLooks"}, {Apply, "SetStates"},
+}
+
+// Options say what a proxy stands before.
+type Options struct {
+	// Socket is the path of PostgreSQL's Unix socket.
+	Socket string
+	// Lose says whether the answer to a commit is lost. number counts the commits
+	// of a kind, from 1. It is called by one goroutine at a time. Nil: none is.
+	Lose func(k Kind, number int) bool
+}
+
+// Proxy is a lossy way to PostgreSQL. It is safe for concurrent use.
+type Proxy struct {
+	opts     Options
+	listener net.Listener
+	carrying sync.WaitGroup
+
+	mu      sync.Mutex
+	open    map[net.Conn]bool
+	commits map[Kind]int
+	lost    map[Kind]int
+}
+
+// Start serves on a loopback port.
+func Start(opts Options) (*Proxy, error) {
+	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("commitproxy: %w", err)
+	}
+	p := &Proxy{
+		opts: opts, listener: listener,
+		open: make(map[net.Conn]bool), commits: make(map[Kind]int), lost: make(map[Kind]int),
+	}
+	p.carrying.Go(p.accept)
+	return p, nil
+}
+
+// URL is the address of a database behind the proxy.
+func (p *Proxy) URL(user, database string) string {
+	return fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable", user, p.listener.Addr(), database)
+}
+
+// Close ends the proxy and every connection.
+func (p *Proxy) Close() error {
+	err := p.listener.Close()
+	p.Cut()
+	p.carrying.Wait()
+	return err
+}
+
+// Cut ends every connection, in the middle of whatever it does, and says how many
+// there were. New ones may come at once.
+func (p *Proxy) Cut() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for conn := range p.open {
+		_ = conn.Close() // carry ends by it
+	}
+	return len(p.open)
+}
+
+// Commits counts the commits of a kind.
+func (p *Proxy) Commits(k Kind) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.commits[k]
+}
+
+// Lost counts the lost answers to commits of a kind.
+func (p *Proxy) Lost(k Kind) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.lost[k]
+}
+
+// LostAll counts all lost answers.
+func (p *Proxy) LostAll() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := 0
+	for _, lost := range p.lost {
+		n += lost
+	}
+	return n
+}
+
+// String says what was lost.
+func (p *Proxy) String() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var out []string
+	for _, k := range kinds {
+		out = append(out, fmt.Sprintf("%s %d of %d", k.kind, p.lost[k.kind], p.commits[k.kind]))
+	}
+	return "answers to COMMIT lost: " + strings.Join(out, ", ")
+}
+
+func (p *Proxy) accept() {
+	for {
+		conn, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		p.note(conn, true)
+		p.carrying.Go(func() {
+			defer p.note(conn, false)
+			defer conn.Close() //nolint:errcheck // its client knows
+			p.carry(conn)
+		})
+	}
+}
+
+func (p *Proxy) note(conn net.Conn, open bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if open {
+		p.open[conn] = true
+	} else {
+		delete(p.open, conn)
+	}
+}
+
+// carry passes one connection's messages on, until one side ends or a COMMIT's
+// answer is lost.
+func (p *Proxy) carry(client net.Conn) {
+	backend := pgproto3.NewBackend(client, client)
+	startup, err := backend.ReceiveStartupMessage()
+	if err != nil {
+		return
+	}
+	server, err := new(net.Dialer).DialContext(context.Background(), "unix", p.opts.Socket)
+	if err != nil {
+		return
+	}
+	defer server.Close() //nolint:errcheck // PostgreSQL sees the end
+	frontend := pgproto3.NewFrontend(server, server)
+	frontend.Send(startup)
+	if frontend.Flush() != nil {
+		return
+	}
+	if _, cancels := startup.(*pgproto3.CancelRequest); cancels {
+		return
+	}
+	tx := &transaction{statements: make(map[string]string)}
+	var asking sync.WaitGroup
+	asking.Go(func() {
+		defer server.Close() //nolint:errcheck // as above
+		ask(backend, frontend, tx)
+	})
+	defer asking.Wait()
+	defer client.Close() //nolint:errcheck // ends the asking
+	p.answer(frontend, backend, tx)
+}
+
+// ask passes on what the client sends.
+func ask(backend *pgproto3.Backend, frontend *pgproto3.Frontend, tx *transaction) {
+	for {
+		m, err := backend.Receive()
+		if err != nil {
+			return
+		}
+		tx.asked(m)
+		frontend.Send(m)
+		if frontend.Flush() != nil {
+			return
+		}
+	}
+}
+
+// answer passes on what the server sends, until an answer is lost.
+func (p *Proxy) answer(frontend *pgproto3.Frontend, backend *pgproto3.Backend, tx *transaction) {
+	for {
+		m, err := frontend.Receive()
+		if err != nil {
+			return
+		}
+		if done, ok := m.(*pgproto3.CommandComplete); ok {
+			switch string(done.CommandTag) {
+			case "COMMIT":
+				if p.loses(tx.end()) {
+					return
+				}
+			case "ROLLBACK":
+				tx.end()
+			}
+		}
+		backend.Send(m)
+		if backend.Flush() != nil {
+			return
+		}
+	}
+}
+
+// loses counts a commit and says whether its answer is lost.
+func (p *Proxy) loses(names []string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, k := range kinds {
+		for _, name := range names {
+			if name != k.statement {
+				continue
+			}
+			p.commits[k.kind]++
+			if p.opts.Lose == nil || !p.opts.Lose(k.kind, p.commits[k.kind]) {
+				return false
+			}
+			p.lost[k.kind]++
+			return true
+		}
+	}
+	return false // it only read
+}

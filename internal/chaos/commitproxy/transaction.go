@@ -1,0 +1,52 @@
+package commitproxy
+
+import (
+	"regexp"
+	"sync"
+
+	"github.com/jackc/pgx/v5/pgproto3"
+)
+
+var statementName = regexp.MustCompile(`-- name: (\w+)`)
+
+// transaction knows the statements of the transaction under way on a connection.
+type transaction struct {
+	statements map[string]string // prepared ones: our name by theirs
+
+	mu    sync.Mutex
+	names []string
+}
+
+func (t *transaction) asked(m pgproto3.FrontendMessage) {
+	switch m := m.(type) {
+	case *pgproto3.Parse:
+		t.statements[m.Name] = nameOf(m.Query)
+	case *pgproto3.Bind:
+		t.add(t.statements[m.PreparedStatement])
+	case *pgproto3.Query:
+		t.add(nameOf(m.String))
+	}
+}
+
+func nameOf(sql string) string {
+	if found := statementName.FindStringSubmatch(sql); found != nil {
+		return found[1]
+	}
+	return ""
+}
+
+func (t *transaction) add(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if name != "" {
+		t.names = append(t.names, name)
+	}
+}
+
+func (t *transaction) end() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	names := t.names
+	t.names = nil
+	return names
+}
