@@ -1,0 +1,159 @@
+package main
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+)
+
+//go:embed mutants/*.diff
+var mutantFiles embed.FS
+
+// mutant is one rule of the protocol, dropped.
+type mutant struct {
+	name string
+	// rule says which rule is dropped, in one sentence.
+	rule string
+	// expect names the violations that may be its end. Another one catches it too,
+	// and is noted.
+	expect []string
+	// quick marks the mutants of the short list.
+	quick bool
+	// seed is where a short run looks first; it goes stale with the simulator, and
+	// then costs one world.
+	seed  *seed
+	edits []edit
+}
+
+// seed is one world of one of the simulator's tests.
+type seed struct {
+	test string
+	n    uint64
+}
+
+// edit replaces lines of one file that occur there exactly once.
+type edit struct {
+	file     string // from the module's root, with slashes
+	old, new string
+}
+
+// catalogue reads every mutant, in the order of their names.
+func catalogue(files fs.FS) ([]mutant, error) {
+	names, err := fs.Glob(files, "mutants/*.diff")
+	if err != nil {
+		return nil, err
+	}
+	if len(names) == 0 {
+		return nil, errors.New("the catalogue of mutants is empty")
+	}
+	slices.Sort(names)
+	out := make([]mutant, 0, len(names))
+	for _, name := range names {
+		text, err := fs.ReadFile(files, name)
+		if err != nil {
+			return nil, err
+		}
+		m, err := parse(strings.TrimSuffix(path.Base(name), ".diff"), string(text))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		out = append(out, m)
+	}
+	return out, nil
+}
+
+// parse reads one mutant: lines "key: value" up to the first file, then for each
+// "--- file" its hunks, each begun by "@@". A hunk is a diff without numbers:
+// "-" lines go, "+" lines come, and others are there before and after. Lines
+// that begin with "#" before the first file are remarks.
+func parse(name, text string) (mutant, error) {
+	m := mutant{name: name}
+	head, body, found := strings.Cut("\n"+text, "\n--- ")
+	if !found {
+		return m, errors.New("it changes no file")
+	}
+	for line := range strings.Lines(head) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		key, value, _ := strings.Cut(line, ":")
+		if err := m.field(key, strings.TrimSpace(value)); err != nil {
+			return m, err
+		}
+	}
+	if m.rule == "" || len(m.expect) == 0 {
+		return m, errors.New("it must say which rule it drops, and what it expects")
+	}
+	for part := range strings.SplitSeq(body, "\n--- ") {
+		file, hunks, _ := strings.Cut(part, "\n")
+		edits, err := parseHunks(strings.TrimSpace(file), hunks)
+		if err != nil {
+			return m, fmt.Errorf("%s: %w", file, err)
+		}
+		m.edits = append(m.edits, edits...)
+	}
+	return m, nil
+}
+
+func (m *mutant) field(key, value string) error {
+	switch key {
+	case "rule":
+		m.rule = value
+	case "expect":
+		m.expect = strings.Fields(value)
+	case "quick":
+		m.quick = value == "yes"
+	case "seed":
+		var s seed
+		if _, err := fmt.Sscanf(value, "%s %d", &s.test, &s.n); err != nil {
+			return fmt.Errorf("seed %q is not a test's name and a number", value)
+		}
+		m.seed = &s
+	default:
+		return fmt.Errorf("unknown field %q", key)
+	}
+	return nil
+}
+
+func parseHunks(file, text string) ([]edit, error) {
+	var edits []edit
+	var e *edit
+	for line := range strings.Lines(strings.TrimRight(text, "\n") + "\n") {
+		if strings.TrimSpace(line) == "@@" {
+			edits = append(edits, edit{file: file})
+			e = &edits[len(edits)-1]
+			continue
+		}
+		if e == nil {
+			return nil, errors.New(`a hunk begins with "@@"`)
+		}
+		switch line[0] {
+		case '-':
+			e.old += line[1:]
+		case '+':
+			e.new += line[1:]
+		case ' ':
+			e.old += line[1:]
+			e.new += line[1:]
+		case '\n': // editors cut off what an empty line begins with
+			e.old += line
+			e.new += line
+		default:
+			return nil, fmt.Errorf("line %q is of no kind", line)
+		}
+	}
+	for _, e := range edits {
+		if e.old == "" || e.old == e.new {
+			return nil, errors.New("a hunk must have lines to find, and change them")
+		}
+	}
+	if len(edits) == 0 {
+		return nil, errors.New("no hunk")
+	}
+	return edits, nil
+}

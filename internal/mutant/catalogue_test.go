@@ -1,0 +1,101 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+func all(t *testing.T) []mutant {
+	t.Helper()
+	mutants, err := catalogue(mutantFiles)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mutants
+}
+
+func TestParse(t *testing.T) {
+	m, err := parse("m", `rule: the rule
+expect: I1 STUCK
+quick: yes
+seed: TestSimSafety 17
+# a remark: not a field
+
+--- a/b.go
+@@
+ 	kept
+
+-	gone
++	come
+@@
++	first
+ 	second
+--- c.go
+@@
+-	x
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.rule != "the rule" || !slices.Equal(m.expect, []string{"I1", "STUCK"}) || !m.quick {
+		t.Errorf("got %+v", m)
+	}
+	if m.seed == nil || *m.seed != (seed{"TestSimSafety", 17}) {
+		t.Errorf("seed %v", m.seed)
+	}
+	want := []edit{
+		{"a/b.go", "\tkept\n\n\tgone\n", "\tkept\n\n\tcome\n"},
+		{"a/b.go", "\tsecond\n", "\tfirst\n\tsecond\n"},
+		{"c.go", "\tx\n", ""},
+	}
+	if !slices.Equal(m.edits, want) {
+		t.Errorf("got %q\nwant %q", m.edits, want)
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	const head = "rule: r\nexpect: I1\n"
+	for name, text := range map[string]string{
+		"no file":             head,
+		"no rule":             "expect: I1\n--- a\n@@\n-x\n",
+		"no expectation":      "rule: r\n--- a\n@@\n-x\n",
+		"an unknown field":    head + "seeds: 4\n--- a\n@@\n-x\n",
+		"half a seed":         head + "seed: 4\n--- a\n@@\n-x\n",
+		"no hunk":             head + "--- a\n",
+		"no mark":             head + "--- a\n-x\n",
+		"an unknown line":     head + "--- a\n@@\n-x\nx\n",
+		"no lines to find":    head + "--- a\n@@\n+x\n",
+		"a hunk of no change": head + "--- a\n@@\n x\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if m, err := parse("m", text); err == nil {
+				t.Errorf("got %+v", m)
+			}
+		})
+	}
+}
+
+func TestCatalogueIsNotEmpty(t *testing.T) {
+	if _, err := catalogue(fstest.MapFS{}); err == nil {
+		t.Error("an empty catalogue would catch everything")
+	}
+	quick := 0
+	for _, m := range all(t) {
+		if m.quick {
+			quick++
+		}
+	}
+	if quick == 0 {
+		t.Error("the short list is empty")
+	}
+}
+
+func TestRulesAreSentences(t *testing.T) {
+	for _, m := range all(t) {
+		if !strings.HasSuffix(m.rule, ".") {
+			t.Errorf("%s: %q", m.name, m.rule)
+		}
+	}
+}

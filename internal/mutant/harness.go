@@ -1,0 +1,128 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"time"
+)
+
+const (
+	// enginePackage has the simulator in its tests.
+	enginePackage = "internal/engine"
+	safety        = "TestSimSafety"
+	liveness      = "TestSimLiveness"
+	// firstChunk is how many worlds one process tries at first; each next one
+	// tries twice as many.
+	firstChunk = 8
+)
+
+// violation is how the simulator says that an invariant is broken.
+var violation = regexp.MustCompile(`SIM VIOLATION (\w+): seed (\d+)`)
+
+// harness builds the simulator's tests and runs them.
+type harness struct {
+	root string // of the module
+	dir  string // for what is built
+	// chunkTime bounds one process; over it, nothing is caught.
+	chunkTime time.Duration
+	extra     []string // more flags for the simulator
+}
+
+// build compiles the simulator, over an overlay if there is one.
+func (h harness) build(ctx context.Context, name, overlay string) (binary string, err error) {
+	binary = filepath.Join(h.dir, name+".test")
+	args := []string{"test", "-c", "-ldflags=-s -w", "-o", binary}
+	if overlay != "" {
+		args = append(args, "-overlay", overlay)
+	}
+	cmd := exec.CommandContext(ctx, "go", append(args, "./"+enginePackage)...) //nolint:gosec // our own arguments
+	cmd.Dir = h.root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("it does not compile: %w\n%s", err, out)
+	}
+	return binary, nil
+}
+
+// finding is the first violation that was seen.
+type finding struct {
+	invariant string
+	test      string
+	seed      uint64
+	// worlds is how many were tried, that one included.
+	worlds uint64
+	took   time.Duration
+}
+
+// errBroken says that a run failed without a violation: a panic, a timeout.
+var errBroken = errors.New("it failed without a violation")
+
+// run tries the seeds on one test. It gives nil when all worlds pass.
+func (h harness) run(ctx context.Context, binary, test string, first, n uint64) (*finding, error) {
+	ctx, cancel := context.WithTimeout(ctx, h.chunkTime+10*time.Second)
+	defer cancel()
+	args := append([]string{
+		"-test.run", "^" + test + "$",
+		"-test.timeout", h.chunkTime.String(),
+		"-sim.first", strconv.FormatUint(first, 10),
+		"-sim.seeds", strconv.FormatUint(n, 10),
+	}, h.extra...)
+	cmd := exec.CommandContext(ctx, binary, args...) //nolint:gosec // what was built just now
+	cmd.Dir = filepath.Join(h.root, enginePackage)
+	cmd.Env = append(os.Environ(), "TMPDIR="+h.dir)
+	out, err := cmd.CombinedOutput()
+	if m := violation.FindSubmatch(out); m != nil {
+		at, parseErr := strconv.ParseUint(string(m[2]), 10, 64)
+		if parseErr != nil || at < first || at-first >= n {
+			return nil, fmt.Errorf("%w: a violation at seed %s, which was not asked for", errBroken, m[2])
+		}
+		return &finding{invariant: string(m[1]), test: test, seed: at, worlds: at - first + 1}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w\n%s", errBroken, test, err, tail(out))
+	}
+	if !bytes.Contains(out, []byte("PASS")) || bytes.Contains(out, []byte("no tests to run")) {
+		return nil, fmt.Errorf("%w: %s did not run\n%s", errBroken, test, tail(out))
+	}
+	return nil, nil
+}
+
+// search tries seeds of both tests by turns, in growing chunks, until one finds
+// something. hint is tried before all others.
+func (h harness) search(ctx context.Context, binary string, first, seeds uint64, hint *seed) (f *finding, worlds uint64, err error) {
+	begun := time.Now()
+	try := func(test string, from, n uint64) bool {
+		if f, err = h.run(ctx, binary, test, from, n); f != nil {
+			f.worlds += worlds
+			f.took = time.Since(begun)
+			return true
+		}
+		worlds += n
+		return err != nil
+	}
+	if hint != nil && try(hint.test, hint.n, 1) {
+		return f, worlds, err
+	}
+	for done, chunk := uint64(0), uint64(firstChunk); done < seeds; chunk *= 2 {
+		n := min(chunk, seeds-done)
+		for _, test := range []string{safety, liveness} {
+			if try(test, first+done, n) {
+				return f, worlds, err
+			}
+		}
+		done += n
+	}
+	return nil, worlds, nil
+}
+
+// tail is the end of an output, where the reason is.
+func tail(out []byte) []byte {
+	const most = 3000
+	return out[max(0, len(out)-most):]
+}

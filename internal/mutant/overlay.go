@@ -1,0 +1,77 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// errStale says that a mutant's lines are no longer in the source as they were:
+// the mutant must follow the code.
+var errStale = errors.New("the mutant does not fit the source any more")
+
+// writeOverlay writes the mutant's files under dir and an overlay that puts them
+// in the place of the source's. It gives the overlay's path.
+func (m mutant) writeOverlay(root, dir string) (string, error) {
+	texts := make(map[string]string)
+	for _, e := range m.edits {
+		text, known := texts[e.file]
+		if !known {
+			source, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(e.file)))
+			if errors.Is(err, os.ErrNotExist) {
+				return "", fmt.Errorf("%w: %s is gone", errStale, e.file)
+			}
+			if err != nil {
+				return "", err
+			}
+			text = string(source)
+		}
+		changed, err := e.apply(text)
+		if err != nil {
+			return "", err
+		}
+		texts[e.file] = changed
+	}
+	replace := make(map[string]string, len(texts))
+	for file, text := range texts {
+		// The file's own name is kept: a compiler tells by it what is a test.
+		mutated := filepath.Join(dir, strings.ReplaceAll(file, "/", "_"))
+		if err := os.WriteFile(mutated, []byte(text), 0o600); err != nil {
+			return "", err
+		}
+		replace[filepath.Join(root, filepath.FromSlash(file))] = mutated
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "overlay.json")
+	return path, os.WriteFile(path, overlay, 0o600)
+}
+
+// apply replaces the edit's lines, which must be in the text exactly once.
+func (e edit) apply(text string) (string, error) {
+	at, rest := -1, 0
+	for {
+		i := strings.Index(text[rest:], e.old)
+		if i < 0 {
+			break
+		}
+		i += rest
+		rest = i + 1
+		if i > 0 && text[i-1] != '\n' {
+			continue // in mid-line
+		}
+		if at >= 0 {
+			return "", fmt.Errorf("%w: %s has these lines more than once:\n%s", errStale, e.file, e.old)
+		}
+		at = i
+	}
+	if at < 0 {
+		return "", fmt.Errorf("%w: %s has not these lines:\n%s", errStale, e.file, e.old)
+	}
+	return text[:at] + e.new + text[at+len(e.old):], nil
+}
