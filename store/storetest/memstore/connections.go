@@ -1,0 +1,160 @@
+package memstore
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// connection is an account, its newest credential and its bounds.
+type connection struct {
+	store.Connection
+	sealed *store.Sealed
+	// busy counts its CLAIMED and SENDING jobs.
+	busy     int
+	bucketAt int64
+}
+
+// CreateConnection implements store.Store.
+func (s *Store) CreateConnection(ctx context.Context, n store.NewConnection) (store.Connection, bool, error) {
+	created := false
+	conn, err := call(ctx, s, "create connection", func(t *tx) (store.Connection, error) {
+		bound := key{n.Connection.Project, n.Key}
+		if c, ok := t.connKeys[bound]; ok && n.Key != "" {
+			return t.public(c), nil
+		}
+		c, err := t.newConnection(n)
+		if err != nil {
+			return store.Connection{}, err
+		}
+		t.conns[c.ID], t.connOrder = c, append(t.connOrder, c)
+		if n.Key != "" {
+			t.connKeys[bound] = c
+		}
+		created = true
+		return t.public(c), nil
+	})
+	return conn, created, err
+}
+
+// newConnection is a connection as it is stored for the first time.
+func (t *tx) newConnection(n store.NewConnection) (*connection, error) {
+	in := n.Connection
+	fp, err := job.ParseFingerprint(n.Fingerprint.Bytes())
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", store.ErrIllegal, err)
+	case t.conns[in.ID] != nil:
+		return nil, fmt.Errorf("%w: the id %s is taken", store.ErrIllegal, in.ID)
+	case !known(in.Class):
+		return nil, fmt.Errorf("%w: class %d", store.ErrIllegal, in.Class)
+	case in.KeyWindow < 0 || min(in.MaxInFlight, in.MaxPerMinute) < 0:
+		return nil, fmt.Errorf("%w: a negative bound", store.ErrIllegal)
+	}
+	c := &connection{Connection: store.Connection{
+		ID: in.ID, Project: in.Project, Connector: in.Connector, DisplayName: in.DisplayName,
+		Settings: some(in.Settings), Class: in.Class, KeyWindow: in.KeyWindow.Truncate(time.Microsecond),
+		AccountIdentity: in.AccountIdentity, MaxInFlight: in.MaxInFlight, MaxPerMinute: in.MaxPerMinute,
+		PausedAt: micros(in.PausedAt), PausedReason: in.PausedReason,
+		Key: n.Key, Fingerprint: fp, Version: 1, Created: t.now, Updated: t.now,
+	}}
+	if n.Sealed != nil {
+		c.sealed = copied(n.Sealed)
+		c.sealed.Version, c.sealed.Data, c.sealed.Expires = 1, some(n.Sealed.Data), micros(n.Sealed.Expires)
+		c.CredentialVersion, c.CredentialFingerprint, c.CredentialExpires = 1, c.sealed.Fingerprint, c.sealed.Expires
+	}
+	return c, nil
+}
+
+// public joins a connection with the holds on its hold keys: the oldest refused
+// credential, the longest rate limit.
+func (t *tx) public(c *connection) store.Connection {
+	out := c.Connection
+	out.Settings = slices.Clone(out.Settings)
+	var oldest readyKey
+	for k, row := range t.ready {
+		if k.conn != c.ID {
+			continue
+		}
+		if at := row.authHoldAt; !at.IsZero() {
+			// Of two at one time, the lower hold key's.
+			older := at.Compare(out.AuthHoldAt)
+			if out.AuthHoldAt.IsZero() || cmp.Or(older, cmp.Compare(k.hold, oldest.hold)) < 0 {
+				oldest, out.AuthHoldAt, out.AuthHoldReason = k, at, row.authHoldReason
+			}
+		}
+		if until := row.rateLimitedUntil; until.After(t.now) && until.After(out.RateLimitedUntil) {
+			out.RateLimitedUntil = until
+		}
+	}
+	return out
+}
+
+// Connection implements store.Store.
+func (s *Store) Connection(ctx context.Context, project string, id job.ID) (store.Connection, error) {
+	return call(ctx, s, "connection", func(t *tx) (store.Connection, error) {
+		c, ok := t.conns[id]
+		if !ok || project != "" && c.Project != project {
+			return store.Connection{}, store.ErrNotFound
+		}
+		return t.public(c), nil
+	})
+}
+
+// ListConnections implements store.Store.
+func (s *Store) ListConnections(ctx context.Context, project string, after job.ID, limit int) ([]store.Connection, error) {
+	return call(ctx, s, "list connections", func(t *tx) ([]store.Connection, error) {
+		list := slices.DeleteFunc(slices.Clone(t.connOrder), func(c *connection) bool { return c.Project != project })
+		slices.SortFunc(list, newest)
+		if !after.IsZero() {
+			last, ok := t.conns[after]
+			if !ok {
+				return nil, store.ErrNotFound
+			}
+			list = slices.DeleteFunc(list, func(c *connection) bool { return newest(c, last) <= 0 })
+		}
+		var out []store.Connection
+		for _, c := range list[:min(len(list), page(limit))] {
+			out = append(out, t.public(c))
+		}
+		return out, nil
+	})
+}
+
+// newest orders connections, the newest first.
+func newest(a, b *connection) int {
+	return cmp.Or(b.Created.Compare(a.Created), bytes.Compare(b.ID[:], a.ID[:]))
+}
+
+// Credential implements store.Store.
+func (s *Store) Credential(ctx context.Context, id job.ID) (store.Sealed, error) {
+	return call(ctx, s, "credential", func(t *tx) (store.Sealed, error) {
+		c, ok := t.conns[id]
+		if !ok || c.sealed == nil {
+			return store.Sealed{}, store.ErrNotFound
+		}
+		out := *c.sealed
+		out.Data = slices.Clone(out.Data)
+		return out, nil
+	})
+}
+
+// CredentialKeys implements store.Store.
+func (s *Store) CredentialKeys(ctx context.Context) ([]string, error) {
+	return call(ctx, s, "credential keys", func(t *tx) ([]string, error) {
+		var out []string
+		for _, c := range t.connOrder {
+			if c.sealed != nil {
+				out = append(out, c.sealed.KeyID)
+			}
+		}
+		slices.Sort(out)
+		return slices.Compact(out), nil
+	})
+}

@@ -1,0 +1,99 @@
+package memstore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Create implements store.Store.
+func (s *Store) Create(ctx context.Context, items []store.NewJob) ([]store.Created, error) {
+	return batch(ctx, s, "create", items, func(t *tx, n store.NewJob) store.Created {
+		c, err := t.create(n)
+		if err != nil {
+			return store.Created{Err: err}
+		}
+		return c
+	})
+}
+
+func (t *tx) create(n store.NewJob) (store.Created, error) {
+	bound := key{n.Spec.Project, n.Spec.Key}
+	if r, ok := t.keys[bound]; ok {
+		return store.Created{Snapshot: r.snapshot(t.now)}, nil
+	}
+	conn, ok := t.conns[n.Spec.Connection]
+	if !ok || conn.Project != n.Spec.Project {
+		return store.Created{}, fmt.Errorf("connection %s: %w", n.Spec.Connection, store.ErrNotFound)
+	}
+	j, err := t.newJob(n, conn.Class)
+	if err != nil {
+		return store.Created{}, err
+	}
+	if !j.ReplyTo.IsZero() {
+		other, ok := t.jobs[j.ReplyTo]
+		if !ok || other.job.Project != j.Project {
+			return store.Created{}, fmt.Errorf("%w: %s", store.ErrReplyTo, j.ReplyTo)
+		}
+		if other.job.State != job.Succeeded {
+			j.WaitsFor = j.ReplyTo
+		}
+	}
+	if _, taken := t.jobs[j.ID]; taken {
+		return store.Created{}, fmt.Errorf("%w: the id %s is taken", store.ErrIllegal, j.ID)
+	}
+	r := &record{}
+	t.jobs[j.ID], t.keys[bound], t.all = r, r, append(t.all, r)
+	if !j.WaitsFor.IsZero() {
+		t.waiting[j.WaitsFor] = append(t.waiting[j.WaitsFor], r)
+	}
+	t.put(r, j)
+	t.runnable(j)
+	t.event(r, job.Event{Cause: job.CauseSubmitted, Actor: n.Actor})
+	return store.Created{Snapshot: r.snapshot(t.now), Created: true}, nil
+}
+
+// newJob is a job as it is stored for the first time.
+func (t *tx) newJob(n store.NewJob, class job.Class) (job.Job, error) {
+	j := job.Job{Spec: n.Spec}
+	if n.Class != 0 {
+		class = n.Class
+	}
+	if j.Policy == 0 {
+		j.Policy = job.Hold
+	}
+	switch {
+	case j.Key == "":
+		return j, fmt.Errorf("%w: no key", store.ErrIllegal)
+	case j.StartWindow < 0:
+		return j, fmt.Errorf("%w: start window %v", store.ErrIllegal, j.StartWindow)
+	case j.Policy > job.Resend:
+		return j, fmt.Errorf("%w: policy %d", store.ErrIllegal, j.Policy)
+	case !known(class):
+		return j, fmt.Errorf("%w: class %d", store.ErrIllegal, class)
+	}
+	fp, err := job.ParseFingerprint(j.Fingerprint.Bytes())
+	if err != nil {
+		return j, fmt.Errorf("%w: %w", store.ErrIllegal, err)
+	}
+	j.Fingerprint, j.Payload, j.Labels, j.Created = fp, some(j.Payload), someLabels(j.Labels), t.now
+	for _, d := range []*time.Duration{
+		&j.StartWindow, &j.Retry.MinBackoff, &j.Retry.MaxBackoff, &j.Retry.AttemptTimeout,
+	} {
+		*d = d.Truncate(time.Microsecond)
+	}
+	due := t.now
+	if !n.ScheduledFor.IsZero() {
+		due = micros(n.ScheduledFor)
+	}
+	j.Status = job.Status{
+		State: job.Scheduled, Version: 1, Round: 1, ScheduledFor: due, StartDeadline: due.Add(j.Window()),
+		NextAt: due, Class: class, Updated: t.now,
+	}
+	return j, nil
+}
+
+func known(c job.Class) bool { return c >= job.Keyed && c <= job.Opaque }

@@ -1,0 +1,66 @@
+package memstore
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Stats implements store.Store.
+func (s *Store) Stats(ctx context.Context, q store.StatsQuery) (store.Stats, error) {
+	return call(ctx, s, "stats", func(t *tx) (store.Stats, error) {
+		m := measure{tx: t, since: t.now.Add(-q.Window), out: store.Stats{Now: t.now, Counts: make(map[job.State]int64)}}
+		for _, r := range t.all {
+			one := q.Connection.IsZero() || r.job.Connection == q.Connection
+			if r.job.Project == q.Project && one {
+				m.add(r)
+			}
+		}
+		slices.Sort(m.lags)
+		m.out.Started = int64(len(m.lags))
+		m.out.StartLagP50, m.out.StartLagP99 = rank(m.lags, 50), rank(m.lags, 99)
+		return m.out, nil
+	})
+}
+
+// measure is one StatsQuery under way.
+type measure struct {
+	*tx
+	since time.Time
+	lags  []time.Duration
+	out   store.Stats
+}
+
+func (m *measure) add(r *record) {
+	j := &r.job
+	if !j.State.Terminal() || !j.Ended.Before(m.since) {
+		m.out.Counts[j.State]++
+	}
+	if j.State.Runnable() && j.WaitsFor.IsZero() && !m.held(readyKey{j.Connection, j.HoldKey}) {
+		m.out.OldestDue = max(m.out.OldestDue, m.now.Sub(j.NextAt))
+	}
+	if j.State == job.Ambiguous || j.State == job.NeedsResolution {
+		since := j.Updated
+		if n := len(r.attempts); n > 0 {
+			since = r.attempts[n-1].ArmedAt
+		}
+		m.out.OldestUnresolved = max(m.out.OldestUnresolved, m.now.Sub(since))
+	}
+	if len(r.attempts) > 0 && !r.attempts[0].ArmedAt.Before(m.since) {
+		m.lags = append(m.lags, r.lag)
+	}
+	if e := r.effect; e != nil && (e.Proof == job.ProofObserved || e.Proof == job.ProofKeyReplay) && !e.At.Before(m.since) {
+		m.out.Recovered++
+	}
+}
+
+// rank is a percentile by the nearest rank.
+func rank(sorted []time.Duration, percent int) time.Duration {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[(len(sorted)*percent+99)/100-1]
+}
