@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -89,6 +90,19 @@ func TestCatalogueIsNotEmpty(t *testing.T) {
 	}
 	if quick == 0 {
 		t.Error("the short list is empty")
+	}
+}
+
+// A check that no mutant breaks may never have worked.
+func TestEveryInvariantHasAMutant(t *testing.T) {
+	var expected []string
+	for _, m := range all(t) {
+		expected = append(expected, m.expect...)
+	}
+	for n := 1; n <= 10; n++ {
+		if name := fmt.Sprint("I", n); !slices.Contains(expected, name) {
+			t.Errorf("no mutant of %s", name)
+		}
 	}
 }
 
