@@ -1,0 +1,151 @@
+package judge
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/fireonce/fireonce/internal/chaos/platform"
+)
+
+// sum orders the rows and adds them up.
+func (t *trial) sum() {
+	t.report.Total.Class = "total"
+	for _, class := range slices.Sorted(maps.Keys(t.rows)) {
+		r := *t.rows[class]
+		t.report.Rows = append(t.report.Rows, r)
+		t.report.Total.Add(r)
+	}
+}
+
+// Add counts another row's jobs too.
+func (r *Row) Add(other Row) {
+	r.Jobs += other.Jobs
+	r.Unanswered += other.Unanswered
+	r.Requests += other.Requests
+	r.Effects += other.Effects
+	r.Duplicates += other.Duplicates
+	r.Surplus += other.Surplus
+	r.Resent += other.Resent
+	r.Lost += other.Lost
+	r.FalseSucceeded += other.FalseSucceeded
+	r.FalseFailed += other.FalseFailed
+	r.Succeeded += other.Succeeded
+	r.NoEffect += other.NoEffect
+	r.Unknown += other.Unknown
+	r.UnknownEffect += other.UnknownEffect
+	r.Assumed += other.Assumed
+	r.AssumedEffect += other.AssumedEffect
+	r.Violations += other.Violations
+}
+
+// Table prints reports for a person: a row for each class, the violations with
+// their stories, and what a zero is worth.
+func Table(w io.Writer, reports ...*Report) error {
+	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(out, "\tclass\tjobs\trequests\teffects\tduplicates\tlost\tfalse SUCCEEDED\tfalse FAILED\tunknown (effect)\tassumed (effect)\tresent\tviolations\t")
+	total := Row{Class: "total"}
+	for _, r := range reports {
+		for _, row := range r.Rows {
+			row.print(out, r.Name)
+		}
+		total.Add(r.Total)
+	}
+	total.print(out, "all")
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "%s\n", total.worth())
+	for _, r := range reports {
+		for _, v := range r.Violations {
+			fmt.Fprintf(w, "\n%s: %s: %s: %s\n", r.Name, v.Kind, v.Subject, v.Detail)
+			for _, line := range v.Story {
+				fmt.Fprintf(w, "    %s\n", line)
+			}
+		}
+		for _, k := range Kinds {
+			if n := r.Kinds[k]; n > 0 {
+				fmt.Fprintf(w, "%s: %d × %s\n", r.Name, n, k)
+			}
+		}
+	}
+	return nil
+}
+
+func (r Row) print(w io.Writer, name string) {
+	fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d (%d)\t%d (%d)\t%d\t%d\t\n", name, r.Class, r.Jobs, r.Requests, r.Effects,
+		r.Duplicates, r.Lost, r.FalseSucceeded, r.FalseFailed, r.Unknown, r.UnknownEffect, r.Assumed, r.AssumedEffect, r.Resent, r.Violations)
+}
+
+// worth says how rare what was not seen must be.
+func (r Row) worth() string {
+	return fmt.Sprintf("0 in %d jobs means, with 95 %% confidence, fewer than 1 in %.0f", r.Jobs, 1/Bound95(r.Jobs))
+}
+
+// Result is a campaign's result for programs.
+type Result struct {
+	OK      bool      `json:"ok"`
+	Seed    uint64    `json:"seed"`
+	Seconds float64   `json:"seconds"`
+	Reports []*Report `json:"reports"`
+	// Bound95 is that of all jobs.
+	Bound95 float64 `json:"bound_95"`
+	// ProcessFaults and the platform's are those that were delivered.
+	ProcessFaults  map[string]int         `json:"process_faults"`
+	PlatformFaults map[platform.Fault]int `json:"platform_faults"`
+	LookFaults     map[platform.Fault]int `json:"look_faults"`
+	// Controls are clients that must be seen to duplicate.
+	Controls map[string]Tally `json:"controls,omitempty"`
+}
+
+// Line gives a result as the last line of a campaign's output.
+func Line(r Result) (string, error) {
+	jobs := 0
+	for _, report := range r.Reports {
+		jobs += report.Total.Jobs
+	}
+	r.Bound95 = Bound95(jobs)
+	text, err := json.Marshal(r)
+	return "CHAOS RESULT " + string(text), err
+}
+
+// Tally counts what happened, whoever asked for it.
+type Tally struct {
+	Subjects   int `json:"subjects"` // with a request
+	Requests   int `json:"requests"`
+	Effects    int `json:"effects"`
+	Duplicates int `json:"duplicates"` // subjects with more than one effect
+}
+
+// Count counts the subjects in a log that are wanted.
+func Count(log iter.Seq2[platform.Record, error], want func(subject string) bool) (Tally, error) {
+	var t Tally
+	effects := make(map[string]int)
+	for r, err := range log {
+		if err != nil {
+			return Tally{}, err
+		}
+		if r.Type == platform.TypeLook || !want(r.Subject) {
+			continue
+		}
+		n, known := effects[r.Subject]
+		if !known {
+			t.Subjects++
+		}
+		if r.Type == platform.TypeRequest {
+			t.Requests++
+			effects[r.Subject] = n
+			continue
+		}
+		t.Effects++
+		if n == 1 {
+			t.Duplicates++
+		}
+		effects[r.Subject] = n + 1
+	}
+	return t, nil
+}
