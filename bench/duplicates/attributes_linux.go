@@ -1,0 +1,9 @@
+package main
+
+import "syscall"
+
+// attributes put a process in a group of its own, since Ctrl-C is for the
+// program that ends it, and end it when that program is killed.
+func attributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/fireonce/fireonce/internal/chaos/platform"
+)
+
+// resultPrefix begins each line that is for machines.
+const resultPrefix = "PEERS RESULT "
+
+// print writes the table for people, then a line for machines per system.
+func print(w io.Writer, s settings, results []result) error {
+	fmt.Fprintf(w, "\n%d jobs each, %d at once, timeout %v, %d × SIGKILL of the worker, seed %d, at most %v\n",
+		s.jobs, s.senders, s.timeout, s.kills, s.seed, s.limit)
+	for _, part := range []struct {
+		title string
+		face  func(string) bool
+	}{
+		{"The receiver does not dedupe", func(f string) bool { return f != platform.FaceKeyed }},
+		{"The receiver drops a key that it has seen", func(f string) bool { return f == platform.FaceKeyed }},
+	} {
+		fmt.Fprintf(w, "\n%s\n", part.title)
+		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+		fmt.Fprintln(t, "\tjobs\trequests\tfaults\teffects\tduplicates/1000\tlost\tunknown\tfailed\tfalse failed\tunfinished\tkills\ts\t")
+		for _, r := range results {
+			if part.face(r.Face) && r.Skipped == "" {
+				fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%.1f\t%d\t%d\t%d\t%d\t%d\t%d\t%.0f\t\n", r.System, r.Jobs, r.Requests,
+					r.FaultsDelivered(), r.Effects, r.Duplicates, r.Lost, r.Unknown, r.Failed, r.FalseFailed, r.Unfinished,
+					r.Kills, r.Seconds)
+			}
+		}
+		if err := t.Flush(); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintln(w)
+	for _, r := range results {
+		if r.Skipped != "" {
+			fmt.Fprintf(w, "SKIPPED %s: %s\n", r.System, r.Skipped)
+		}
+	}
+	for _, r := range results {
+		line, err := json.Marshal(r)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "%s%s\n", resultPrefix, line)
+	}
+	return nil
+}
+
+// judge says what must not be in the results: a broken promise of ours, or
+// faults that hurt nobody, which would make a zero of ours worth nothing.
+func judge(results []result) error {
+	var broken []string
+	control, bitten := false, false
+	for _, r := range results {
+		switch {
+		case r.Skipped != "":
+		case r.ours:
+			for what, n := range map[string]int{
+				"duplicated": r.Duplicated, "lost": r.Lost, "said to have failed, but there": r.FalseFailed,
+			} {
+				if n > 0 {
+					broken = append(broken, fmt.Sprintf("%s: %d jobs %s", r.System, n, what))
+				}
+			}
+		case r.Face == platform.FaceOpaque:
+			control = true
+			bitten = bitten || r.Duplicated > 0
+		}
+	}
+	if control && !bitten {
+		broken = append(broken, "no other system duplicated anything: the faults did not bite")
+	}
+	if len(broken) == 0 {
+		return nil
+	}
+	slices.Sort(broken)
+	return fmt.Errorf("%s", strings.Join(broken, "\n"))
+}
+
+// faultsOf lists what was delivered, most frequent first.
+func faultsOf(results []result) string {
+	sum := make(map[string]int)
+	for _, r := range results {
+		for kind, n := range r.Faults {
+			sum[kind] += n
+		}
+	}
+	kinds := slices.SortedFunc(maps.Keys(sum), func(a, b string) int {
+		if sum[a] != sum[b] {
+			return sum[b] - sum[a]
+		}
+		return strings.Compare(a, b)
+	})
+	for i, k := range kinds {
+		kinds[i] = fmt.Sprintf("%s %d", k, sum[k])
+	}
+	return strings.Join(kinds, ", ")
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/chaos/platform"
+)
+
+// work is what a worker's process is told.
+type work struct {
+	// URL takes the requests; Keyed: with a key.
+	URL     string
+	Keyed   bool
+	Senders int
+	Timeout platform.Duration
+	// Store is where the system keeps its jobs: a database, a socket of Redis, or
+	// the application that calls.
+	Store string
+}
+
+func (h *house) work(face, store string) work {
+	return work{
+		URL: h.hook(face), Keyed: face == platform.FaceKeyed, Senders: h.senders,
+		Timeout: platform.Duration(h.timeout), Store: store,
+	}
+}
+
+// workers are the peers' worker processes. Each calls ready and works until it
+// is killed or ctx ends.
+var workers = map[string]func(ctx context.Context, w work, ready func()) error{
+	"river": workRiver, "asynq": workAsynq, "reset": workReset, "naive": workNaive,
+}
+
+// worker prepares a worker process: this program once more.
+func worker(name string, w work) *exec.Cmd {
+	text, err := json.Marshal(w)
+	if err != nil {
+		panic(err) // strings and numbers can be written
+	}
+	return again("worker", name, string(text))
+}
+
+// again prepares this program as another process.
+func again(args ...string) *exec.Cmd {
+	return exec.Command(self, args...) //nolint:noctx,gosec // ended by its trial
+}
+
+// self is this program's path.
+var self = func() string {
+	path, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	return path
+}()
+
+// runWorker is the worker's process.
+func runWorker(ctx context.Context, args []string) error {
+	if len(args) != 2 || workers[args[0]] == nil {
+		return fmt.Errorf("not a worker: %q", args)
+	}
+	var w work
+	if err := json.Unmarshal([]byte(args[1]), &w); err != nil {
+		return err
+	}
+	return workers[args[0]](ctx, w, func() { fmt.Println("ready") })
+}
+
+// runPlatform is the platform's process.
+func runPlatform(ctx context.Context, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("not a platform: %q", args)
+	}
+	var opts platform.Options
+	if err := json.Unmarshal([]byte(args[0]), &opts); err != nil {
+		return err
+	}
+	opts.Out = os.Stdout
+	return platform.Run(ctx, opts)
+}
+
+// nap waits; false: ctx has ended.
+func nap(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
