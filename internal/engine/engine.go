@@ -54,6 +54,8 @@ type Config struct {
 	Clock Clock
 	// NewID makes claim and arm tokens.
 	NewID func() job.ID
+	// Jitter draws in [0,1) by how much back-offs are shortened; nil: at random.
+	Jitter func() float64
 	// Senders is how many jobs are prepared or sent at once: default 64, at most 1024.
 	Senders int
 	// Lookers is how many looks, polls and replays run at once: default 16.
@@ -105,6 +107,9 @@ func New(c Config) (*Engine, error) {
 	}
 	if c.Clock == nil {
 		c.Clock = SystemClock()
+	}
+	if c.Jitter == nil {
+		c.Jitter = rand.Float64 // spreads load; guards no secret
 	}
 	setDefault(&c.Senders, defaultSenders)
 	setDefault(&c.Lookers, defaultLookers)
@@ -202,6 +207,3 @@ func (e *Engine) nextDue(ctx context.Context) time.Duration {
 	}
 	return due
 }
-
-// jitter draws the factor that Decide shortens back-offs with.
-func jitter() float64 { return rand.Float64() } //nolint:gosec // spreads load; guards no secret

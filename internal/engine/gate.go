@@ -1,9 +1,11 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -133,7 +135,8 @@ func (g *gates) next(holder job.ID) (first job.ID, ok bool) {
 	return job.ID{}, false
 }
 
-// holders gives some jobs that others wait for.
+// holders gives some jobs that others wait for, in the order of their ids. Which
+// ones, when there are more, is left to chance: all get their turn.
 func (g *gates) holders(most int) []job.ID {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -144,6 +147,7 @@ func (g *gates) holders(most int) []job.ID {
 		}
 		out = append(out, h)
 	}
+	slices.SortFunc(out, func(a, b job.ID) int { return bytes.Compare(a[:], b[:]) })
 	return out
 }
 
@@ -151,15 +155,20 @@ func (g *gates) holders(most int) []job.ID {
 func (e *Engine) keepGates(ctx context.Context) {
 	tick := time.NewTicker(gatePoll)
 	defer tick.Stop()
-	for {
+	for ctx.Err() == nil {
 		var holders []job.ID
 		select {
-		case <-ctx.Done():
-			return
-		case h := <-e.gates.kicked:
+		case h := <-e.gates.kicked: // known to be over: before those that may be
 			holders = []job.ID{h}
-		case <-tick.C:
-			holders = e.gates.holders(gateBatch)
+		default:
+			select {
+			case <-ctx.Done():
+				return
+			case h := <-e.gates.kicked:
+				holders = []job.ID{h}
+			case <-tick.C:
+				holders = e.gates.holders(gateBatch)
+			}
 		}
 		for _, h := range holders {
 			e.pass(ctx, h)

@@ -33,6 +33,9 @@ func (e *Engine) keepLease(ctx context.Context, l store.Leased) *lease {
 				return
 			case <-tick.C:
 			}
+			if k.ctx.Err() != nil {
+				return // both were ready
+			}
 			held, err := e.Store.Renew(k.ctx, e.Lease, ref)
 			if err == nil && !held[0] {
 				k.lost.Store(true)

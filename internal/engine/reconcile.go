@@ -53,7 +53,7 @@ func (e *Engine) sweep(ctx context.Context) int {
 	}
 	changes := make([]store.Change, 0, len(overdue))
 	for _, s := range overdue {
-		d, err := job.Decide(s.View(job.Traits{Class: s.Class}, jitter()), overdueEvidence(s))
+		d, err := job.Decide(s.View(job.Traits{Class: s.Class}, e.Jitter()), overdueEvidence(s))
 		if err != nil {
 			e.Log.Error("no decision about an overdue job", "job", s.ID.String(), "err", err)
 			continue
@@ -98,7 +98,7 @@ func overdueEvidence(s job.Snapshot) job.Evidence {
 func (e *Engine) look(ctx context.Context, l store.Leased, begun Reading) {
 	failpoint.Hit(failpoint.LookTaken)
 	traits := e.traits(l.Connection)
-	d, err := job.Decide(l.View(traits, jitter()), job.LookDue{})
+	d, err := job.Decide(l.View(traits, e.Jitter()), job.LookDue{})
 	if err != nil {
 		e.Log.Error("no decision about a look", "job", l.ID.String(), "err", err)
 		return

@@ -64,7 +64,7 @@ var errUndecidable = errors.New("no decision")
 
 // settleOnce decides and writes once. stale says that the job has moved on.
 func (e *Engine) settleOnce(s job.Snapshot, traits job.Traits, ev job.Evidence) (after job.Snapshot, stale bool, err error) {
-	d, err := job.Decide(s.View(traits, jitter()), ev)
+	d, err := job.Decide(s.View(traits, e.Jitter()), ev)
 	if err != nil {
 		return s, false, errors.Join(errUndecidable, err)
 	}

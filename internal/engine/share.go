@@ -105,9 +105,13 @@ func (e *Engine) takeLooks(ctx context.Context) (started int, more bool) {
 		return 0, false
 	}
 	back := make(map[job.ID][]store.LeaseRef)
+	var conns []job.ID // of those, as they came
 	for _, l := range leased {
 		conn := l.Connection.ID
 		if !e.shares.take(conn) {
+			if len(back[conn]) == 0 {
+				conns = append(conns, conn)
+			}
 			back[conn] = append(back[conn], store.LeaseRef{Job: l.ID, Token: l.ClaimToken})
 			continue
 		}
@@ -122,8 +126,8 @@ func (e *Engine) takeLooks(ctx context.Context) (started int, more bool) {
 		})
 	}
 	e.lookers.release(free - started)
-	for conn, refs := range back {
-		e.handBack(ctx, conn, refs)
+	for _, conn := range conns {
+		e.handBack(ctx, conn, back[conn])
 	}
 	return started, len(leased) == free
 }
