@@ -1,0 +1,415 @@
+//go:build failpoints
+
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// Rules of this file: it says what submitting means when one call comes after
+// another. A key is free until a submit binds it, and from then on it is bound
+// to one request, one job and one time for good. A history of many clients is
+// right when its calls can be put in such an order, each at an instant between
+// its begin and its end (linearizability). A call without an answer ends never:
+// it may take effect late, or not at all.
+
+// wish is what a request asks for, as far as two requests are compared. Times
+// are in microseconds since 1970.
+type wish struct {
+	text   string        // of the payload
+	at     int64         // scheduled_for; 0: as soon as possible
+	window time.Duration // start_window; 0: the default
+}
+
+// differs names the fields in which two requests differ, in order.
+func (w wish) differs(from wish) string {
+	var fields []string
+	if w.text != from.text {
+		fields = append(fields, "payload")
+	}
+	if w.at != from.at {
+		fields = append(fields, "scheduled_for")
+	}
+	if w.window != from.window {
+		fields = append(fields, "start_window")
+	}
+	return strings.Join(fields, " ")
+}
+
+// stored is the content that a job of this request has.
+func (w wish) stored() wish {
+	if w.window == 0 {
+		w.window = defaultWindow
+	}
+	return w
+}
+
+// defaultWindow is the contract's start_window of a request that names none.
+const defaultWindow = 2 * time.Hour
+
+// ask is a call: a submit, or a read of the job under a key.
+type ask struct {
+	key  string
+	read bool
+	wish wish // of a submit
+	// last is how many calls of the key have answers, for a submit without one. See
+	// lostLast.
+	last int
+}
+
+func (a ask) String() string {
+	if a.read {
+		return "get " + a.key
+	}
+	return fmt.Sprintf("submit %s %+v", a.key, a.wish)
+}
+
+// verdict is what an answer says.
+type verdict int
+
+const (
+	lost     verdict = iota // no answer, or one that leaves it open
+	created                 // this call stored the job
+	repeated                // the job was there
+	refused                 // another request has the key
+	found                   // the job
+	notFound                // no job has the key
+)
+
+func (v verdict) String() string {
+	return [...]string{"lost", "created", "repeated", "refused", "found", "not found"}[v]
+}
+
+// reply is an answer.
+type reply struct {
+	verdict verdict
+	job     string
+	when    int64  // canonical time
+	holds   wish   // the job's content; not of a refusal
+	fields  string // those that differ; of a refusal
+}
+
+func (r reply) String() string {
+	if r.verdict == lost || r.verdict == notFound {
+		return r.verdict.String()
+	}
+	return fmt.Sprintf("%s job %s at %d %s", r.verdict, r.job, r.when, r.fields)
+}
+
+// binding is what is known of a key.
+type binding struct {
+	bound bool
+	wish  wish
+	// job and when are unset while only a call without an answer can have bound
+	// the key: the first answer after it tells them.
+	job  string
+	when int64
+	// answered counts the answers so far.
+	answered int
+}
+
+// bindsTo says whether a submit could have bound the key with this answer.
+func (w wish) bindsTo(r reply) (bool, binding) {
+	ok := r.job != "" && r.when != 0 && (w.at == 0 || w.at == r.when)
+	return ok, binding{bound: true, wish: w, job: r.job, when: r.when}
+}
+
+// told says whether an answer fits the job that holds the key, and what is known
+// after it.
+func (b binding) told(r reply) (bool, binding) {
+	if !b.bound {
+		return false, b
+	}
+	if b.job == "" {
+		return b.wish.bindsTo(r)
+	}
+	return r.job == b.job && r.when == b.when, b
+}
+
+// after is the specification: whether a call can have this answer now, and what
+// holds after it.
+func (b binding) after(a ask, r reply) (bool, binding) {
+	holds := func(ok bool, next binding) (bool, binding) {
+		want := next.wish.stored()
+		want.at = next.when
+		return ok && r.holds == want, next
+	}
+	switch r.verdict {
+	case lost:
+		if b.bound {
+			return b.answered == a.last, b
+		}
+		return !a.read, binding{bound: true, wish: a.wish}
+	case created:
+		ok, next := a.wish.bindsTo(r)
+		return holds(ok && !b.bound && !a.read, next)
+	case repeated:
+		ok, next := b.told(r)
+		return holds(ok && !a.read && a.wish == b.wish, next)
+	case refused:
+		ok, next := b.told(r)
+		differ := a.wish.differs(b.wish)
+		return ok && !a.read && differ != "" && differ == r.fields, next
+	case found:
+		ok, next := b.told(r)
+		return holds(ok && a.read, next)
+	case notFound:
+		return a.read && !b.bound, b
+	default:
+		return false, b
+	}
+}
+
+// submits is the model of the specification. Keys know nothing of each other.
+var submits = porcupine.Model{
+	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
+		var out [][]porcupine.Operation
+		for _, ops := range byKey(history) {
+			out = append(out, ops)
+		}
+		return out
+	},
+	Init: func() any { return binding{} },
+	Step: func(state, input, output any) (bool, any) {
+		r, before := output.(reply), state.(binding)
+		ok, next := before.after(input.(ask), r)
+		next.answered = before.answered
+		if r.verdict != lost {
+			next.answered++
+		}
+		return ok, next
+	},
+	DescribeOperation: func(input, output any) string { return fmt.Sprintf("%v → %v", input, output) },
+	DescribeState:     func(state any) string { return fmt.Sprintf("%+v", state) },
+}
+
+func byKey(history []porcupine.Operation) map[string][]porcupine.Operation {
+	keys := make(map[string][]porcupine.Operation)
+	for _, op := range history {
+		key := op.Input.(ask).key
+		keys[key] = append(keys[key], op)
+	}
+	return keys
+}
+
+// lostLast makes the check of a history short. A submit without an answer either
+// binds the key or changes nothing. One that changes nothing may as well come
+// after every call with an answer, since it never ends: the checker need not try
+// it anywhere else, and there is an order exactly when there is one like that.
+func lostLast(history []porcupine.Operation) []porcupine.Operation {
+	answered := make(map[string]int)
+	for _, op := range history {
+		if op.Output.(reply).verdict != lost {
+			answered[op.Input.(ask).key]++
+		}
+	}
+	out := slices.Clone(history)
+	for i := range out {
+		if a := out[i].Input.(ask); out[i].Output.(reply).verdict == lost {
+			a.last = answered[a.key]
+			out[i].Input = a
+		}
+	}
+	return out
+}
+
+// check gives the checker's verdict on a history.
+func check(history []porcupine.Operation) porcupine.CheckResult {
+	return porcupine.CheckOperationsTimeout(submits, lostLast(history), checkLimit)
+}
+
+// checkLimit bounds the check of a history: its end without a verdict is a failure.
+const checkLimit = 30 * time.Second
+
+// operation is a call with its answer; one without an answer ends at never.
+func operation(client int, begin, end int64, a ask, r reply) porcupine.Operation {
+	return porcupine.Operation{ClientId: client, Call: begin, Return: end, Input: a, Output: r}
+}
+
+// never is later than every answer.
+const never = int64(1) << 60
+
+// TestSubmitModel has the checker judge histories that were made by hand.
+func TestSubmitModel(t *testing.T) {
+	t.Parallel()
+	const at = 1_900_000_000_000_000
+	first, other := wish{text: "a", at: at}, wish{text: "b", at: at}
+	soon := wish{text: "a"}
+	submit := func(w wish) ask { return ask{key: "k", wish: w} }
+	get := ask{key: "k", read: true}
+	gives := func(v verdict, job string, when int64, w wish) reply {
+		w = w.stored()
+		w.at = when
+		return reply{verdict: v, job: job, when: when, holds: w}
+	}
+	refuses := func(job string, when int64, fields string) reply {
+		return reply{verdict: refused, job: job, when: when, fields: fields}
+	}
+	none, noAnswer := reply{verdict: notFound}, reply{}
+	type step struct {
+		begin, end int64
+		ask        ask
+		reply      reply
+	}
+	for name, tt := range map[string]struct {
+		history []step
+		want    porcupine.CheckResult
+	}{
+		"stored, repeated, refused and read": {[]step{
+			{1, 2, get, none},
+			{3, 4, submit(first), gives(created, "1", at, first)},
+			{5, 6, submit(first), gives(repeated, "1", at, first)},
+			{7, 8, submit(other), refuses("1", at, "payload")},
+			{9, 10, get, gives(found, "1", at, first)},
+		}, porcupine.Ok},
+		"a server's own time": {[]step{
+			{1, 2, submit(soon), gives(created, "1", at, soon)},
+			{3, 4, submit(soon), gives(repeated, "1", at, soon)},
+		}, porcupine.Ok},
+		"the answer that said created is lost": {[]step{
+			{1, never, submit(first), noAnswer},
+			{2, 3, submit(first), gives(repeated, "1", at, first)},
+			{4, 5, get, gives(found, "1", at, first)},
+		}, porcupine.Ok},
+		"a call without an answer never came": {[]step{
+			{1, never, submit(other), noAnswer},
+			{2, 3, get, none},
+			{4, 5, submit(first), gives(created, "1", at, first)},
+		}, porcupine.Ok},
+		"a call without an answer comes late": {[]step{
+			{1, never, submit(first), noAnswer},
+			{2, 3, get, none},
+			{4, 5, submit(other), refuses("1", at, "payload")},
+		}, porcupine.Ok},
+		"not found while the submit is under way": {[]step{
+			{1, 5, submit(first), gives(created, "1", at, first)},
+			{2, 3, get, none},
+		}, porcupine.Ok},
+
+		"created twice": {[]step{
+			{1, 4, submit(first), gives(created, "1", at, first)},
+			{2, 3, submit(first), gives(created, "1", at, first)},
+		}, porcupine.Illegal},
+		"created by two requests": {[]step{
+			{1, 4, submit(first), gives(created, "1", at, first)},
+			{2, 3, submit(other), gives(created, "2", at, other)},
+		}, porcupine.Illegal},
+		"two jobs": {[]step{
+			{1, 2, submit(first), gives(created, "1", at, first)},
+			{3, 4, submit(first), gives(repeated, "2", at, first)},
+		}, porcupine.Illegal},
+		"two jobs, by lost calls": {[]step{
+			{1, never, submit(first), noAnswer},
+			{2, never, submit(first), noAnswer},
+			{3, 4, submit(first), gives(repeated, "1", at, first)},
+			{5, 6, get, gives(found, "2", at, first)},
+		}, porcupine.Illegal},
+		"nobody stored it": {[]step{
+			{1, 2, submit(first), gives(repeated, "1", at, first)},
+		}, porcupine.Illegal},
+		"stored, and then stored by a call that was lost": {[]step{
+			{1, never, submit(first), noAnswer},
+			{2, 3, submit(first), gives(repeated, "1", at, first)},
+			{4, 5, submit(first), gives(created, "1", at, first)},
+		}, porcupine.Illegal},
+		"not found after it was acknowledged": {[]step{
+			{1, 2, submit(first), gives(created, "1", at, first)},
+			{3, 4, get, none},
+		}, porcupine.Illegal},
+		"not found after it was found": {[]step{
+			{1, never, submit(first), noAnswer},
+			{2, 3, get, gives(found, "1", at, first)},
+			{4, 5, get, none},
+		}, porcupine.Illegal},
+		"found before anybody asked for it": {[]step{
+			{1, 2, get, gives(found, "1", at, first)},
+			{3, 4, submit(first), gives(repeated, "1", at, first)},
+		}, porcupine.Illegal},
+		"another time than was asked for": {[]step{
+			{1, 2, submit(first), gives(created, "1", at+1, first)},
+		}, porcupine.Illegal},
+		"a server's own time changes": {[]step{
+			{1, 2, submit(soon), gives(created, "1", at, soon)},
+			{3, 4, submit(soon), gives(repeated, "1", at+1, soon)},
+		}, porcupine.Illegal},
+		"a time of its own for a job of a lost call": {[]step{
+			{1, never, submit(first), noAnswer},
+			{2, 3, get, gives(found, "1", at+1, first)},
+		}, porcupine.Illegal},
+		"another request is taken for a repeat": {[]step{
+			{1, 2, submit(first), gives(created, "1", at, first)},
+			{3, 4, submit(other), gives(repeated, "1", at, first)},
+		}, porcupine.Illegal},
+		"the same request is refused": {[]step{
+			{1, 2, submit(first), gives(created, "1", at, first)},
+			{3, 4, submit(first), refuses("1", at, "payload")},
+		}, porcupine.Illegal},
+		"refused for a field that does not differ": {[]step{
+			{1, 2, submit(first), gives(created, "1", at, first)},
+			{3, 4, submit(other), refuses("1", at, "payload scheduled_for")},
+		}, porcupine.Illegal},
+		"refused for another job": {[]step{
+			{1, 2, submit(first), gives(created, "1", at, first)},
+			{3, 4, submit(other), refuses("2", at, "payload")},
+		}, porcupine.Illegal},
+		"refused by nobody": {[]step{
+			{1, 2, submit(other), refuses("1", at, "payload")},
+			{3, 4, submit(first), gives(created, "1", at, first)},
+		}, porcupine.Illegal},
+		"the content of another request": {[]step{
+			{1, 2, submit(first), gives(created, "1", at, first)},
+			{3, 4, get, gives(found, "1", at, other)},
+		}, porcupine.Illegal},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var history []porcupine.Operation
+			for i, s := range tt.history {
+				history = append(history, operation(i, s.begin, s.end, s.ask, s.reply))
+			}
+			if got := check(history); got != tt.want {
+				t.Errorf("the verdict is %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// forgeries change one answer, the last of a kind, so that a history in which the
+// key's creator was told so is wrong.
+var forgeries = map[string]struct {
+	of     verdict
+	change func(*reply)
+}{
+	"created twice":                      {repeated, func(r *reply) { r.verdict = created }},
+	"two jobs":                           {repeated, func(r *reply) { r.job += "0" }},
+	"another time":                       {found, func(r *reply) { r.when, r.holds.at = r.when+1, r.holds.at+1 }},
+	"not found after it was stored":      {found, func(r *reply) { *r = reply{verdict: notFound} }},
+	"other fields":                       {refused, func(r *reply) { r.fields += " retry_policy" }},
+	"another request taken for a repeat": {refused, func(r *reply) { r.verdict = repeated }},
+}
+
+// forge gives a key's history with the last answer of a kind changed; nil: it has
+// none, or nobody was told that the job was created.
+func forge(ops []porcupine.Operation, of verdict, change func(*reply)) []porcupine.Operation {
+	last, told := -1, false
+	for i, op := range ops {
+		v := op.Output.(reply).verdict
+		told = told || v == created
+		if v == of && (last < 0 || op.Call > ops[last].Call) {
+			last = i
+		}
+	}
+	if last < 0 || !told {
+		return nil
+	}
+	ops = slices.Clone(ops)
+	r := ops[last].Output.(reply)
+	change(&r)
+	ops[last].Output = r
+	return ops
+}
