@@ -89,7 +89,7 @@ type Platform struct {
 
 // Run serves until ctx ends, and closes the log.
 func Run(ctx context.Context, opts Options) error {
-	p, err := Start(opts)
+	p, err := Start(opts) //nolint:contextcheck // a listener on loopback is there at once
 	if err != nil {
 		return err
 	}
