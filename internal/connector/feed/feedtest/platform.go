@@ -146,6 +146,9 @@ type Platform struct {
 	listings int
 }
 
+// idPrefix begins the id of a post; its number follows.
+const idPrefix = "post-"
+
 // entry is a post with what only the platform knows.
 type entry struct {
 	Post
@@ -282,7 +285,7 @@ func (p *Platform) commit(post Post) Post {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.opts.Now()
-	post.ID = "post-" + strconv.Itoa(len(p.posts)+1)
+	post.ID = idPrefix + strconv.Itoa(len(p.posts)+1)
 	post.URL = p.URL() + "/posts/" + post.ID
 	post.Created = now.Add(p.offset).UTC()
 	p.posts = append(p.posts, entry{Post: post, shown: now.Add(p.lag)})

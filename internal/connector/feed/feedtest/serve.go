@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/loopback"
@@ -197,27 +198,23 @@ func (p *Platform) find(r *http.Request) (any, bool) {
 		limit = min(limit, n)
 	}
 	out := page{Account: p.account, Now: now.Add(p.offset).UTC(), Posts: []Post{}}
-	var listed []Post
-	for _, e := range slices.Backward(p.posts) {
-		if !e.deleted && !now.Before(e.shown) {
-			listed = append(listed, e.Post)
-		}
-	}
 	if p.paging == ByOffset {
 		offset, err := strconv.Atoi("0" + r.URL.Query().Get("offset"))
 		if err != nil {
 			return nil, false
 		}
+		listed := p.listed(now, len(p.posts), len(p.posts))
 		from := min(offset, len(listed))
 		out.Posts = append(out.Posts, listed[from:min(from+limit, len(listed))]...)
 		return offsetPage{page: out, Offset: offset, Total: len(listed)}, true
 	}
-	from, ok := p.after(listed, r.URL.Query().Get("before"))
+	older, ok := p.before(r.URL.Query().Get("before"))
 	if !ok {
 		return nil, false
 	}
-	to := min(from+limit, len(listed))
-	out.Posts = append(out.Posts, listed[from:to]...)
+	listed := p.listed(now, older, limit+1)
+	to := min(limit, len(listed))
+	out.Posts = append(out.Posts, listed[:to]...)
 	answer := cursorPage{page: out}
 	if to < len(listed) {
 		answer.Next = &listed[to-1].ID
@@ -225,27 +222,33 @@ func (p *Platform) find(r *http.Request) (any, bool) {
 	return answer, true
 }
 
-// after gives the place in the listing that follows a cursor, which is the id of
-// a post, also of one that is no longer listed; the caller holds mu.
-func (p *Platform) after(listed []Post, cursor string) (int, bool) {
+// before gives how many posts are older than a cursor, which is the id of a
+// post, also of one that is no longer listed; false: it is none. The caller
+// holds mu.
+func (p *Platform) before(cursor string) (int, bool) {
 	if cursor == "" {
-		return 0, true
+		return len(p.posts), true
 	}
-	older := make(map[string]bool)
-	known := false
-	for _, e := range p.posts {
-		if e.ID == cursor {
-			known = true
+	n, err := strconv.Atoi(strings.TrimPrefix(cursor, idPrefix))
+	if err != nil || n < 1 || n > len(p.posts) || p.posts[n-1].ID != cursor {
+		return 0, false
+	}
+	return n - 1, true
+}
+
+// listed gives the newest of the oldest n posts that are listed, limit of them
+// at most; the caller holds mu.
+func (p *Platform) listed(now time.Time, n, limit int) []Post {
+	var out []Post
+	for _, e := range slices.Backward(p.posts[:n]) {
+		if len(out) == limit {
 			break
 		}
-		older[e.ID] = true
-	}
-	for i, post := range listed {
-		if older[post.ID] {
-			return i, known
+		if !e.deleted && !now.Before(e.shown) {
+			out = append(out, e.Post)
 		}
 	}
-	return len(listed), known
+	return out
 }
 
 func say(w http.ResponseWriter, status int, body any) {
