@@ -1,0 +1,56 @@
+package main
+
+import (
+	"errors"
+	"strings"
+
+	"connectrpc.com/connect"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/chaos/judge"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// states and proofs are the judge's by the contract's; both have the same names.
+var (
+	states = named(fireoncev1.JobState_name, "JOB_STATE_", job.State.String)
+	proofs = named(fireoncev1.Effect_Proof_name, "PROOF_", job.Proof.String)
+)
+
+// named pairs values by their names. UNSPECIFIED is the zero value.
+func named[V ~uint8](contract map[int32]string, prefix string, name func(V) string) map[int32]V {
+	out := make(map[int32]V, len(contract))
+	for number, text := range contract {
+		for v := V(1); number != 0; v++ {
+			if name(v) == strings.TrimPrefix(text, prefix) {
+				out[number] = v
+				break
+			}
+			if int(v) > len(contract) {
+				panic("no value is called " + text)
+			}
+		}
+	}
+	return out
+}
+
+func finalOf(j *fireoncev1.Job) judge.Final {
+	return judge.Final{
+		JobID: j.GetJobId(), Key: j.GetIdempotencyKey(), State: states[int32(j.GetState())], Sequence: j.GetSequence(),
+		Attempts: int(j.GetAttemptCount()), ExternalID: j.GetEffect().GetExternalId(),
+		Proof: proofs[int32(j.GetEffect().GetProof())], Error: j.GetLastError().GetMessage(),
+	}
+}
+
+func eventOf(e *fireoncev1.JobChanged) judge.Event {
+	return judge.Event{
+		JobID: e.GetJobId(), Sequence: e.GetSequence(), From: states[int32(e.GetOldState())], To: states[int32(e.GetNewState())],
+		Cause: strings.TrimPrefix(e.GetCause().String(), "EVENT_CAUSE_"), Actor: e.GetActor(),
+		Attempt: int(e.GetAttempt().GetNumber()), Detail: e.GetDetail(),
+	}
+}
+
+// itemError is the error that the item's own call would have had.
+func itemError(e *fireoncev1.BatchError, key string) error {
+	return connect.NewError(connect.Code(e.GetCode()), errors.New(key+": "+e.GetMessage())) //nolint:gosec // a code of the contract
+}

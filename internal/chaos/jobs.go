@@ -1,0 +1,130 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// face is where jobs have their effects. Each is one connection, the feed one for
+// each of its accounts.
+type face int
+
+const (
+	keyedHook face = iota // a webhook whose receiver dedupes
+	keyedHTTP             // a plain HTTP request to one that does, and names what it made
+	opaqueHook
+	feedPosts
+)
+
+// Times of the jobs.
+const (
+	attemptTimeout = time.Second
+	// mostAttempts is as many as there may be: on a busy machine, arms that come too
+	// late for their send window count.
+	mostAttempts = 50
+	firstRetry   = 200 * time.Millisecond
+	lastRetry    = 2 * time.Second
+	// readLag is what the feed's connections state, and the longest that the platform
+	// takes.
+	readLag = 200 * time.Millisecond
+	// soonest and latest are how far ahead jobs are scheduled that are not due now.
+	soonest, latest = time.Second, 15 * time.Second
+	keyWindow       = 24 * time.Hour
+	// accounts is how many feeds there are: a look reads all posts of the last two
+	// minutes in its account.
+	accounts = 16
+)
+
+// spec is one job of a campaign.
+type spec struct {
+	key     string
+	subject string // what is to happen once, or twice where two jobs share it
+	face    face
+	account int // of a feed
+	class   job.Class
+	policy  job.Policy
+	delay   time.Duration // from its first submit; 0: due at once, without a time
+}
+
+// specOf gives the i-th job of a seed.
+func specOf(seed uint64, i int) spec {
+	s := spec{key: fmt.Sprintf("key-%d", i), subject: fmt.Sprintf("subject-%d", i), policy: job.Hold}
+	random := rand.New(rand.NewPCG(seed, uint64(i))) //nolint:gosec // repeatable is what it must be
+	if random.IntN(4) == 0 {
+		s.delay = soonest + time.Duration(random.Int64N(int64(latest-soonest)))
+	}
+	pair := rand.New(rand.NewPCG(^seed, uint64(i/2))) //nolint:gosec // the same
+	if twins := pair.IntN(50) == 0; twins {
+		// Two posts with the same words, on purpose.
+		s.face, s.class, s.account = feedPosts, job.Observable, pair.IntN(accounts)
+		s.subject = fmt.Sprintf("subject-%d-twin", i/2)
+		return s
+	}
+	switch n := random.IntN(100); {
+	case n < 30:
+		s.face, s.class = keyedHook, job.Keyed
+	case n < 42:
+		s.face, s.class = keyedHTTP, job.Keyed
+	case n < 77:
+		s.face, s.class, s.account = feedPosts, job.Observable, random.IntN(accounts)
+	case n < 87:
+		s.face, s.class = opaqueHook, job.Opaque
+	case n < 94:
+		s.face, s.class, s.policy = opaqueHook, job.Opaque, job.AssumeSent
+	default:
+		s.face, s.class, s.policy = opaqueHook, job.Opaque, job.Resend
+	}
+	return s
+}
+
+// request is what a client sends for a job. at is when it was to be first asked
+// for; the same in every repeat.
+func (s spec) request(to targets, at time.Time) *fireoncev1.ScheduleJobRequest {
+	req := &fireoncev1.ScheduleJobRequest{
+		IdempotencyKey: s.key, ConnectionId: to.connection(s), Payload: s.payload(to.url),
+		RetryPolicy: &fireoncev1.RetryPolicy{
+			AttemptTimeout: durationpb.New(attemptTimeout), MaxAttempts: mostAttempts,
+			MinBackoff: durationpb.New(firstRetry), MaxBackoff: durationpb.New(lastRetry),
+		},
+		AmbiguityPolicy: policies[s.policy],
+	}
+	if s.delay > 0 {
+		req.ScheduledFor = timestamppb.New(at.Add(s.delay))
+	}
+	return req
+}
+
+var policies = map[job.Policy]fireoncev1.AmbiguityPolicy{
+	job.Hold:       fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_HOLD,
+	job.AssumeSent: fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_ASSUME_SENT,
+	job.Resend:     fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_RESEND,
+}
+
+func (s spec) payload(platform string) *fireoncev1.Payload {
+	body := fmt.Sprintf(`{"subject":%q}`, s.subject)
+	hook := func(kind string) *fireoncev1.Payload {
+		return &fireoncev1.Payload{Kind: &fireoncev1.Payload_Webhook{Webhook: &fireoncev1.Webhook{
+			Url: platform + "/hook/" + kind + "/" + s.subject, Content: &fireoncev1.Webhook_BodyText{BodyText: body},
+		}}}
+	}
+	switch s.face {
+	case keyedHook:
+		return hook("keyed")
+	case opaqueHook:
+		return hook("opaque")
+	case keyedHTTP:
+		return &fireoncev1.Payload{Kind: &fireoncev1.Payload_HttpRequest{HttpRequest: &fireoncev1.HttpRequest{
+			Method: fireoncev1.HttpMethod_HTTP_METHOD_POST, Url: platform + "/hook/keyed/" + s.subject,
+			Content: &fireoncev1.HttpRequest_BodyText{BodyText: body}, IdJsonPointer: "/id",
+		}}}
+	default:
+		return &fireoncev1.Payload{Kind: &fireoncev1.Payload_SocialPost{SocialPost: &fireoncev1.SocialPost{Text: s.subject}}}
+	}
+}

@@ -1,0 +1,219 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/chaos/fleet"
+	"github.com/fireonce/fireonce/internal/chaos/judge"
+)
+
+const (
+	clients = 16
+	// mostAtOnce is how many jobs a client submits in one call at most.
+	mostAtOnce = 20
+	// mostWaiting bounds the jobs that are submitted and not at rest: clients wait
+	// for the servers, as they would where there are quotas.
+	mostWaiting = 4000
+)
+
+// load is the clients: they submit jobs, repeat what was not answered, and
+// sometimes what was.
+type load struct {
+	seed  uint64
+	jobs  int
+	fleet *fleet.Fleet
+	to    targets
+
+	mu      sync.Mutex
+	changed *sync.Cond
+	quota   int // jobs that may be submitted now
+	next    int // the first that nobody has taken
+	resting int // jobs that are at rest, as far as known
+	open    int // taken, and not answered
+	submits []submitted
+	calls   int
+	failed  error // what ends the campaign: an answer that cannot be
+	stopped bool
+}
+
+// submitted is what a client knows of a job.
+type submitted struct {
+	at   time.Time
+	acks []judge.Ack
+}
+
+func newLoad(seed uint64, jobs int, f *fleet.Fleet, to targets) *load {
+	l := &load{seed: seed, jobs: jobs, fleet: f, to: to, submits: make([]submitted, jobs)}
+	l.changed = sync.NewCond(&l.mu)
+	return l
+}
+
+// run submits every job that may be, until all are acknowledged.
+func (l *load) run(ctx context.Context) error {
+	defer context.AfterFunc(ctx, l.stop)()
+	var all sync.WaitGroup
+	for n := range clients {
+		all.Go(func() { l.client(ctx, n) })
+	}
+	all.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.failed
+}
+
+// allow lets clients submit that many jobs in all.
+func (l *load) allow(jobs int) { l.change(func() { l.quota = max(l.quota, min(jobs, l.jobs)) }) }
+
+// rests tells how many jobs are at rest.
+func (l *load) rests(n int) { l.change(func() { l.resting = n }) }
+
+// stop ends the submitting; calls under way are finished.
+func (l *load) stop() { l.change(func() { l.stopped = true }) }
+
+func (l *load) change(what func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	what()
+	l.changed.Broadcast()
+}
+
+// reaches waits until clients have taken so many jobs.
+func (l *load) reaches(jobs int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.next < min(jobs, l.jobs) && !l.stopped && l.failed == nil {
+		l.changed.Wait()
+	}
+}
+
+// take gives a client its next jobs; none: it is done.
+func (l *load) take(most int) (from, to int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for !l.stopped && l.failed == nil && l.next < l.jobs && (l.next >= l.quota || l.next-l.resting > mostWaiting) {
+		l.changed.Wait()
+	}
+	if l.stopped || l.failed != nil || l.next >= l.jobs {
+		return 0, 0
+	}
+	from, to = l.next, min(l.next+most, l.quota)
+	l.next = to
+	l.open += to - from
+	now := time.Now()
+	for i := from; i < to; i++ {
+		l.submits[i].at = now
+	}
+	l.changed.Broadcast()
+	return from, to
+}
+
+// client is one client. What it has taken it submits until it is acknowledged,
+// whatever becomes of ctx: an answer that was lost tells nothing.
+func (l *load) client(ctx context.Context, n int) {
+	random := rand.New(rand.NewPCG(l.seed, uint64(n)<<32)) //nolint:gosec // repeatable is what it must be
+	for {
+		most := 1
+		if random.IntN(4) == 0 {
+			most = 1 + random.IntN(mostAtOnce)
+		}
+		from, to := l.take(most)
+		if from == to {
+			return
+		}
+		if err := l.submit(ctx, n, from, to); err != nil {
+			l.change(func() { l.failed = fmt.Errorf("submit %d to %d: %w", from, to-1, err) })
+			return
+		}
+		l.change(func() { l.open -= to - from })
+		if random.IntN(20) == 0 { // one that is acknowledged, again
+			if i := random.IntN(to); l.acknowledged(i) {
+				if err := l.submit(ctx, n+1, i, i+1); err != nil {
+					l.change(func() { l.failed = fmt.Errorf("submit %d again: %w", i, err) })
+					return
+				}
+			}
+		}
+	}
+}
+
+func (l *load) acknowledged(i int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.submits[i].acks) > 0
+}
+
+// submit submits jobs until they are acknowledged.
+func (l *load) submit(ctx context.Context, server, from, to int) error {
+	reqs := make([]*fireoncev1.ScheduleJobRequest, 0, to-from)
+	for i := from; i < to; i++ {
+		l.mu.Lock()
+		at := l.submits[i].at
+		l.mu.Unlock()
+		reqs = append(reqs, specOf(l.seed, i).request(l.to, at))
+	}
+	var answers []*fireoncev1.ScheduleJobResponse
+	err := l.fleet.Call(ctx, server, func(ctx context.Context, api *fleet.API) (err error) {
+		l.change(func() { l.calls++ })
+		answers, err = schedule(ctx, api, reqs)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, a := range answers {
+		s := &l.submits[from+i]
+		s.acks = append(s.acks, judge.Ack{
+			JobID: a.GetJob().GetJobId(), ScheduledFor: a.GetJob().GetScheduledFor().AsTime(), Created: a.GetCreated(),
+		})
+	}
+	return nil
+}
+
+// schedule makes one call for one job or several.
+func schedule(ctx context.Context, api *fleet.API, reqs []*fireoncev1.ScheduleJobRequest) ([]*fireoncev1.ScheduleJobResponse, error) {
+	if len(reqs) == 1 {
+		resp, err := api.Jobs.ScheduleJob(ctx, reqs[0])
+		return []*fireoncev1.ScheduleJobResponse{resp}, err
+	}
+	resp, err := api.Jobs.BatchScheduleJobs(ctx, &fireoncev1.BatchScheduleJobsRequest{Requests: reqs})
+	if err != nil {
+		return nil, err
+	}
+	var out []*fireoncev1.ScheduleJobResponse
+	for i, r := range resp.GetResults() {
+		if e := r.GetError(); e != nil {
+			return nil, itemError(e, reqs[i].GetIdempotencyKey())
+		}
+		out = append(out, r.GetSuccess())
+	}
+	if len(out) != len(reqs) {
+		return nil, fmt.Errorf("%d answers for %d jobs", len(out), len(reqs))
+	}
+	return out, nil
+}
+
+// submitsOf is what the judge is told.
+func (l *load) submitsOf() []judge.Submit {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := make([]judge.Submit, 0, l.next)
+	for i, s := range l.submits[:l.next] {
+		j := specOf(l.seed, i)
+		out = append(out, judge.Submit{Key: j.key, Subject: j.subject, Class: j.class, Policy: j.policy, Acks: s.acks})
+	}
+	return out
+}
+
+// progress says how far the clients are.
+func (l *load) progress() (taken, open, resting, calls int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.next, l.open, l.resting, l.calls
+}

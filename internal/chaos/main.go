@@ -1,0 +1,118 @@
+// Command chaos is the crash campaign: real servers on a real database send real
+// requests, while processes are killed and frozen, clocks are set, PostgreSQL
+// crashes, and a platform loses its answers. In the end every job must be at rest,
+// and what the service says must be what happened. The judge is the platform's log.
+//
+// A campaign's order, for each engine:
+//
+//  1. Load under faults. Clients submit jobs of all classes and policies, and repeat
+//     what was not answered; the nemesis carries out its plan; the platform's answers
+//     go wrong by the seed; a naive client that retries does the same beside them.
+//  2. All faults are over. Every job must come to rest in bounded time.
+//  3. Every job and every event is read over the API, and weighed against what the
+//     clients were told and what the platform logged.
+//
+// It fails if there is a duplicate, a lost job, a false verdict or a gap in the
+// events; and if the naive client made no duplicates, for then the platform's faults
+// would prove nothing.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/chaos/fleet"
+	"github.com/fireonce/fireonce/internal/chaos/platform"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	var err error
+	if len(os.Args) > 1 && os.Args[1] == "platform" {
+		// It ends with its standard input: a Ctrl-C is for the campaign.
+		err = platform.Command(context.WithoutCancel(ctx), os.Args[2:], os.Stdin, os.Stdout)
+	} else {
+		err = command(ctx, os.Args[1:], os.Stdout)
+	}
+	stop()
+	switch {
+	case err == nil:
+	case errors.Is(err, flag.ErrHelp):
+		os.Exit(2)
+	default:
+		fmt.Fprintln(os.Stderr, "chaos:", err)
+		os.Exit(1)
+	}
+}
+
+// errViolated says that the campaign found something, which was told already.
+var errViolated = errors.New("the campaign has failed; see above")
+
+// command runs one command line.
+func command(ctx context.Context, args []string, w io.Writer) (err error) {
+	o, err := parse(args, w)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "fireonce-chaos-")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if o.keep || errors.Is(err, errViolated) {
+			fmt.Fprintf(w, "logs and databases are kept in %s\n", dir)
+			return
+		}
+		err = errors.Join(err, os.RemoveAll(dir))
+	}()
+	binary := filepath.Join(dir, "fireonce")
+	if err := fleet.Build(ctx, binary); err != nil {
+		return err
+	}
+	say := sayer(w)
+	if o.outside {
+		return measure(ctx, o, dir, binary, w, say)
+	}
+	return campaigns(ctx, o, dir, binary, w, say)
+}
+
+// campaigns runs one engine after the other, and says what all of them showed.
+func campaigns(ctx context.Context, o options, dir, binary string, w io.Writer, say func(string, ...any)) error {
+	begun := time.Now()
+	var all []*outcome
+	for _, engine := range o.engines {
+		own := filepath.Join(dir, engine)
+		if err := os.Mkdir(own, 0o700); err != nil {
+			return err
+		}
+		out, err := run(ctx, o, engine, own, binary, say)
+		if err != nil {
+			return fmt.Errorf("%s: %w", engine, err)
+		}
+		all = append(all, out)
+	}
+	ok, err := tell(w, o, time.Since(begun), all)
+	if err == nil && !ok {
+		err = errViolated
+	}
+	return err
+}
+
+// sayer prints lines, each whole.
+func sayer(w io.Writer) func(string, ...any) {
+	var mu sync.Mutex
+	return func(format string, args ...any) {
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Fprintf(w, format+"\n", args...)
+	}
+}

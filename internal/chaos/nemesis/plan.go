@@ -1,0 +1,136 @@
+// Package nemesis does to servers and their database what machines, operators and
+// networks do: it kills, freezes, stops and starts them, sets their clocks, and
+// loses what they are told. What it does when is a plan, made of a seed.
+package nemesis
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/failpoint"
+)
+
+// Kind is one kind of fault.
+type Kind string
+
+// The kinds of faults. A plan has each of them that the database allows.
+const (
+	Kill        Kind = "kill"         // SIGKILL at a random moment
+	KillAll     Kind = "kill all"     // SIGKILL of every server at once
+	Die         Kind = "die"          // SIGKILL by the server's own hand at a named place
+	Freeze      Kind = "freeze"       // SIGSTOP for a while, up to beyond lease and fence
+	Stop        Kind = "stop"         // SIGTERM under load
+	Clock       Kind = "clock"        // the wall clock of one server is set
+	CrashDB     Kind = "crash db"     // PostgreSQL stops at once and recovers
+	Cut         Kind = "cut"          // all connections to PostgreSQL end at once
+	LoseCommits Kind = "lose commits" // answers to COMMIT are swallowed for a while
+)
+
+// Kinds lists every kind.
+var Kinds = []Kind{Kill, KillAll, Die, Freeze, Stop, Clock, CrashDB, Cut, LoseCommits}
+
+// Fault is one fault of a plan.
+type Fault struct {
+	Kind   Kind
+	Server int
+	// Place and Nth say where a server dies, and at which time that it comes there.
+	Place string
+	Nth   int
+	// For is how long the fault lasts: how long the server is away or frozen, the
+	// database down, answers lost.
+	For time.Duration
+	// Offset is how far the clock is off from then on.
+	Offset time.Duration
+	// Then is the pause before the next fault begins.
+	Then time.Duration
+}
+
+// Name is what a fault is counted under.
+func (f Fault) Name() string {
+	if f.Kind == Die {
+		return fmt.Sprintf("%s at %s", f.Kind, f.Place)
+	}
+	return string(f.Kind)
+}
+
+// World says what a plan is for.
+type World struct {
+	Servers int
+	// Postgres has the faults of a database that is a process of its own.
+	Postgres bool
+	// Lease and Fence are the servers': a freeze lasts for a part of both together,
+	// or longer.
+	Lease, Fence time.Duration
+}
+
+// hits bounds how many jobs pass a place before the server dies there.
+const hits = 12
+
+// Plan gives n faults. They come in rounds that have each kind and each place at
+// least once, in a new order each time, so that also a short plan has seen most.
+func Plan(seed uint64, n int, w World) []Fault {
+	random := rand.New(rand.NewPCG(seed, 0x6e656d65736973)) //nolint:gosec // repeatable is what it must be
+	var plan []Fault
+	for len(plan) < n {
+		round := w.round()
+		random.Shuffle(len(round), func(i, j int) { round[i], round[j] = round[j], round[i] })
+		for _, f := range round {
+			plan = append(plan, w.draw(random, f))
+		}
+	}
+	return plan[:n]
+}
+
+// round is what a plan has in each of its parts.
+func (w World) round() []Fault {
+	var out []Fault
+	add := func(k Kind, times int) {
+		for range times {
+			out = append(out, Fault{Kind: k})
+		}
+	}
+	for _, place := range failpoint.All {
+		out = append(out, Fault{Kind: Die, Place: place})
+	}
+	add(Kill, 5)
+	add(Freeze, 2)
+	add(Stop, 2)
+	add(Clock, 2)
+	if w.Servers > 1 {
+		add(KillAll, 1)
+	}
+	if w.Postgres {
+		add(CrashDB, 1)
+		add(Cut, 2)
+		add(LoseCommits, 2)
+	}
+	return out
+}
+
+// draw fills in what is random about a fault.
+func (w World) draw(random *rand.Rand, f Fault) Fault {
+	between := func(from, to time.Duration) time.Duration { return from + time.Duration(random.Int64N(int64(to-from))) }
+	f.Server = random.IntN(w.Servers)
+	f.Then = between(200*time.Millisecond, 1200*time.Millisecond)
+	switch f.Kind {
+	case Kill, KillAll, Stop:
+		f.For = between(0, time.Second)
+	case Die:
+		f.Nth = 1 + random.IntN(hits)
+		if f.Place == failpoint.Swept {
+			f.Nth = 1 // one sweep takes all that is overdue
+		}
+	case Freeze:
+		whole := w.Lease + w.Fence
+		f.For = between(whole/5, whole*5/4)
+	case Clock:
+		f.Offset = between(-15*time.Second, 15*time.Second)
+	case CrashDB:
+		f.For = between(0, 1500*time.Millisecond)
+	case LoseCommits:
+		f.For = between(time.Second, 3*time.Second)
+	case Cut:
+	}
+	return f
+}

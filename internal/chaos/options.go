@@ -1,0 +1,117 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"time"
+)
+
+const (
+	enginePostgres = "postgres"
+	engineSQLite   = "sqlite"
+)
+
+// Times that servers run with: as short as a busy machine keeps.
+const (
+	grace = 2 * time.Second
+	lease = 3 * time.Second
+)
+
+// options are the command line.
+type options struct {
+	jobs    int // over all engines
+	faults  int // over all engines; 0: one for jobsAFault
+	engines []string
+	servers int
+	seed    uint64
+	limit   time.Duration // of the load of one engine
+	outside bool
+	keep    bool
+}
+
+const (
+	defaultJobs = 22_000
+	// jobsAFault is how many jobs there are for one fault of the nemesis.
+	jobsAFault   = 100
+	shortJobs    = 3_000
+	shortFaults  = 50
+	outsideJobs  = 400
+	mostServers  = 9
+	defaultLimit = 24 * time.Hour
+)
+
+// parse reads the command line.
+func parse(args []string, out io.Writer) (options, error) {
+	var o options
+	var engine string
+	var short bool
+	var minutes float64
+	set := flag.NewFlagSet("chaos", flag.ContinueOnError)
+	set.SetOutput(out)
+	set.IntVar(&o.jobs, "jobs", 0, "how many jobs, over all engines; 0: 22,000")
+	set.IntVar(&o.faults, "faults", 0, "how many process faults, over all engines; 0: one for 100 jobs")
+	set.StringVar(&engine, "engine", "both", "postgres, sqlite or both")
+	set.IntVar(&o.servers, "servers", 3, "servers on PostgreSQL; SQLite has one")
+	set.Uint64Var(&o.seed, "seed", 1, "what the jobs, the faults and the platform's answers are made of")
+	set.Float64Var(&minutes, "minutes", 0, "end the load of each engine after that; 0: when all jobs are submitted")
+	set.BoolVar(&short, "short", false, "a few minutes, for CI: 3,000 jobs, 50 faults")
+	set.BoolVar(&o.outside, "outside", false, "measure what is outside the assumptions, instead")
+	set.BoolVar(&o.keep, "keep", false, "keep logs and databases also when nothing is wrong")
+	if err := set.Parse(args); err != nil {
+		return o, err
+	}
+	if set.NArg() > 0 {
+		return o, fmt.Errorf("unexpected argument %q", set.Arg(0))
+	}
+	switch engine {
+	case "both":
+		o.engines = []string{enginePostgres, engineSQLite}
+	case enginePostgres, engineSQLite:
+		o.engines = []string{engine}
+	default:
+		return o, fmt.Errorf("-engine %q: must be postgres, sqlite or both", engine)
+	}
+	if o.servers < 1 || o.servers > mostServers {
+		return o, fmt.Errorf("-servers must be 1 to %d", mostServers)
+	}
+	if o.jobs < 0 || o.faults < 0 || minutes < 0 {
+		return o, fmt.Errorf("-jobs, -faults and -minutes must not be negative")
+	}
+	o.fill(short, minutes)
+	return o, nil
+}
+
+// fill puts in what was left open.
+func (o *options) fill(short bool, minutes float64) {
+	switch {
+	case o.jobs > 0:
+	case o.outside:
+		o.jobs = outsideJobs
+	case short:
+		o.jobs = shortJobs
+	default:
+		o.jobs = defaultJobs
+	}
+	if o.faults == 0 {
+		o.faults = max(o.jobs/jobsAFault, len(o.engines))
+		if short {
+			o.faults = shortFaults
+		}
+	}
+	o.limit = defaultLimit
+	if minutes > 0 {
+		o.limit = time.Duration(minutes * float64(time.Minute))
+	}
+}
+
+// share divides something evenly between the engines.
+func (o options) share(total int) int { return total / len(o.engines) }
+
+// size is how many servers an engine has.
+func (o options) size(engine string) int {
+	if engine == engineSQLite {
+		return 1
+	}
+	return o.servers
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/chaos/fleet"
+	"github.com/fireonce/fireonce/internal/chaos/judge"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+const (
+	pageSize = 500
+	// silence is how long the event log may give nothing before its end counts as
+	// reached; a heartbeat comes every 15 s.
+	silence = 30 * time.Second
+)
+
+// alive counts the jobs that are not at rest.
+func alive(ctx context.Context, f *fleet.Fleet) (alive, atRest int, err error) {
+	err = f.Call(ctx, 0, func(ctx context.Context, api *fleet.API) error {
+		resp, err := api.Stats.GetStats(ctx, &fireoncev1.GetStatsRequest{})
+		if err != nil {
+			return err
+		}
+		alive, atRest = 0, 0
+		for _, s := range resp.GetStateCounts() {
+			if state := states[int32(s.GetState())]; state.Terminal() || state == job.NeedsResolution {
+				atRest += int(s.GetCount())
+			} else {
+				alive += int(s.GetCount())
+			}
+		}
+		return nil
+	})
+	return alive, atRest, err
+}
+
+// finals reads every job of the service, page by page.
+func finals(ctx context.Context, f *fleet.Fleet) ([]judge.Final, error) {
+	var out []judge.Final
+	token := ""
+	for {
+		var page *fireoncev1.ListJobsResponse
+		if err := f.Call(ctx, 0, func(ctx context.Context, api *fleet.API) (err error) {
+			page, err = api.Jobs.ListJobs(ctx, &fireoncev1.ListJobsRequest{
+				Order: fireoncev1.JobOrder_JOB_ORDER_CREATE_TIME_DESC, PageSize: pageSize, PageToken: token,
+			})
+			return err
+		}); err != nil {
+			return nil, fmt.Errorf("list jobs: %w", err)
+		}
+		for _, j := range page.GetJobs() {
+			out = append(out, finalOf(j))
+		}
+		if token = page.GetNextPageToken(); token == "" {
+			return out, nil
+		}
+	}
+}
+
+// saveEvents reads the event log from its beginning until it has had so many
+// events, or nothing more comes, and writes it to a file, a line each.
+func saveEvents(ctx context.Context, f *fleet.Fleet, path string, events int64) (err error) {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	w := bufio.NewWriter(file)
+	out := json.NewEncoder(w)
+	cursor, read := "", int64(0)
+	last := time.Now()
+	for read < events && time.Since(last) < silence {
+		api, err := f.API(ctx)
+		if err != nil {
+			return err
+		}
+		n, at, err := streamEvents(ctx, api, cursor, events-read, out)
+		if read += n; n > 0 {
+			last = time.Now()
+		}
+		if at != "" {
+			cursor = at
+		}
+		if err != nil && fleet.Final(err) {
+			return fmt.Errorf("read the event log: %w", err)
+		}
+	}
+	return w.Flush()
+}
+
+// streamEvents reads one stream, for a while or until it has had so many events.
+func streamEvents(ctx context.Context, api *fleet.API, cursor string, most int64, out *json.Encoder) (n int64, at string, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	req := &fireoncev1.StreamJobEventsRequest{
+		MaxDuration: durationpb.New(silence), Start: &fireoncev1.StreamJobEventsRequest_FromBeginning{FromBeginning: true},
+	}
+	if cursor != "" {
+		req.Start = &fireoncev1.StreamJobEventsRequest_AfterCursor{AfterCursor: cursor}
+	}
+	stream, err := api.Jobs.StreamJobEvents(ctx, req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer stream.Close() //nolint:errcheck // it has been read
+	for n < most && stream.Receive() {
+		e := stream.Msg().GetEvent()
+		if changed := e.GetJobChanged(); changed != nil {
+			if err := out.Encode(eventOf(changed)); err != nil {
+				return n, at, err
+			}
+			n++
+		}
+		if e.GetCursor() != "" {
+			at = e.GetCursor()
+		}
+	}
+	return n, at, stream.Err()
+}
+
+// readEvents reads what saveEvents has written.
+func readEvents(path string) iter.Seq2[judge.Event, error] {
+	return func(yield func(judge.Event, error) bool) {
+		file, err := os.Open(path)
+		if err != nil {
+			yield(judge.Event{}, err)
+			return
+		}
+		defer file.Close() //nolint:errcheck // only read
+		in := json.NewDecoder(bufio.NewReader(file))
+		for {
+			var e judge.Event
+			switch err := in.Decode(&e); {
+			case errors.Is(err, io.EOF):
+				return
+			case err != nil:
+				yield(e, err)
+				return
+			case !yield(e, nil):
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/chaos/judge"
+	"github.com/fireonce/fireonce/internal/chaos/platform"
+)
+
+// tell prints what campaigns showed, and in the last line the same for programs.
+// False: something is wrong.
+func tell(w io.Writer, o options, took time.Duration, all []*outcome) (ok bool, err error) {
+	result := judge.Result{
+		OK: true, Seed: o.seed, Seconds: took.Seconds(), ProcessFaults: make(map[string]int),
+		PlatformFaults: make(map[platform.Fault]int), LookFaults: make(map[platform.Fault]int),
+		Controls: make(map[string]judge.Tally),
+	}
+	fmt.Fprintln(w)
+	for _, out := range all {
+		result.Reports = append(result.Reports, out.report)
+		add(result.ProcessFaults, out.faults)
+		add(result.PlatformFaults, out.totals.Faults)
+		add(result.LookFaults, out.totals.LookFaults)
+		result.Controls[out.engine] = out.control
+	}
+	if err := judge.Table(w, result.Reports...); err != nil {
+		return false, err
+	}
+	fmt.Fprintln(w)
+	for _, out := range all {
+		out.print(w)
+		wrong := out.wrong()
+		for _, why := range wrong {
+			fmt.Fprintf(w, "%s: WRONG: %s\n", out.engine, why)
+		}
+		result.OK = result.OK && len(wrong) == 0
+	}
+	line, err := judge.Line(result)
+	fmt.Fprintln(w, line)
+	return result.OK, err
+}
+
+// print tells what was done to one engine's servers.
+func (out *outcome) print(w io.Writer) {
+	fmt.Fprintf(w, "%s: %d of %d jobs submitted in %d calls; %v in all\n",
+		out.engine, out.report.Total.Jobs, out.asked, out.calls, out.took.Round(time.Second))
+	fmt.Fprintf(w, "  process faults: %s; %d answers to COMMIT lost\n", counts(out.faults), out.lost)
+	fmt.Fprintf(w, "  platform faults: %s\n", counts(out.totals.Faults))
+	fmt.Fprintf(w, "  faults of %d looks: %s\n", out.totals.Looks, counts(out.totals.LookFaults))
+	fmt.Fprintf(w, "  control, a client that tries %d times: %d subjects, %d requests, %d effects, %d duplicates\n",
+		controlTries, out.control.Subjects, out.control.Requests, out.control.Effects, out.control.Duplicates)
+}
+
+// wrong says why a campaign has failed; nothing: it has not.
+func (out *outcome) wrong() []string {
+	var why []string
+	if !out.report.OK() {
+		why = append(why, fmt.Sprintf("%d violations", out.report.Total.Violations))
+	}
+	if out.control.Duplicates == 0 {
+		why = append(why, "the control made no duplicate: the platform's faults do not bite")
+	}
+	for _, err := range out.fell {
+		why = append(why, err.Error())
+	}
+	return why
+}
+
+// counts lists numbers by name, and their sum.
+func counts[K ~string](m map[K]int) string {
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		parts = append(parts, fmt.Sprintf("%s %d", k, m[k]))
+	}
+	return fmt.Sprintf("%d (%s)", sum(m), strings.Join(parts, ", "))
+}
+
+func add[K comparable](to, from map[K]int) {
+	for k, n := range from {
+		to[k] += n
+	}
+}

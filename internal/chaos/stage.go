@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/fireonce/fireonce/internal/chaos/fleet"
+	"github.com/fireonce/fireonce/internal/chaos/nemesis"
+	"github.com/fireonce/fireonce/internal/chaos/platform"
+)
+
+// stage is what one engine's campaign runs on: a platform, a database, servers.
+type stage struct {
+	dir      string
+	platform *platform.Process
+	db       *database
+	fleet    *fleet.Fleet
+	to       targets
+
+	mu         sync.Mutex
+	nemesis    *nemesis.Nemesis // told of deaths; nil: not yet
+	unexpected []error          // servers that ended by themselves
+}
+
+// setUp makes a stage in a folder. life is what the servers are started with.
+func setUp(ctx context.Context, o options, engine, dir, binary string, life fleet.Life) (_ *stage, err error) {
+	s := &stage{dir: dir}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	if s.platform, err = platform.Spawn(ctx, []string{self, "platform"}, platform.Options{
+		Log: filepath.Join(dir, "platform.log"), Seed: o.seed,
+	}); err != nil {
+		return nil, err
+	}
+	s.db = openSQLite(dir)
+	if engine == enginePostgres {
+		if s.db, err = openPostgres(); err != nil {
+			return nil, err
+		}
+	}
+	s.fleet = fleet.New(fleet.Options{
+		Binary: binary, Dir: dir, Servers: o.size(engine), Database: s.db.url, Died: s.died,
+		Args: []string{
+			"--dev", "--key-file", "chaos.key", "--log-level", "warn", "--grace", grace.String(), "--lease", lease.String(),
+		},
+	})
+	if err := s.startAll(ctx, life); err != nil {
+		return nil, err
+	}
+	s.to, err = connectAll(ctx, s.fleet, s.platform.URL)
+	return s, err
+}
+
+// startAll starts every server. The first makes the key that all share.
+func (s *stage) startAll(ctx context.Context, life fleet.Life) error {
+	if err := s.fleet.Start(ctx, 0, life); err != nil {
+		return err
+	}
+	return s.each(func(i int) error {
+		if i == 0 {
+			return nil
+		}
+		return s.fleet.Start(ctx, i, life)
+	})
+}
+
+// stopAll ends every server in order.
+func (s *stage) stopAll() error {
+	return s.each(func(i int) error {
+		_, err := s.fleet.Stop(i)
+		return err
+	})
+}
+
+func (s *stage) each(do func(server int) error) error {
+	errs := make([]error, s.fleet.Size())
+	var all sync.WaitGroup
+	for i := range errs {
+		all.Go(func() { errs[i] = do(i) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// died is told of servers that ended by themselves.
+func (s *stage) died(server int, life fleet.Life, unexpected error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case unexpected != nil:
+		s.unexpected = append(s.unexpected, fmt.Errorf("%w\n%s", unexpected, s.fleet.Log(server, 4<<10)))
+	case s.nemesis != nil:
+		s.nemesis.Died(life)
+	}
+}
+
+func (s *stage) watchedBy(n *nemesis.Nemesis) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.nemesis = n
+}
+
+// fell gives the servers' unexpected ends.
+func (s *stage) fell() []error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.unexpected
+}
+
+// close ends everything. Safe to call twice.
+func (s *stage) close() error {
+	var errs []error
+	if s.fleet != nil {
+		s.fleet.Close()
+	}
+	if s.db != nil {
+		errs = append(errs, s.db.close())
+		s.db = nil
+	}
+	if s.platform != nil {
+		errs = append(errs, s.platform.Stop())
+		s.platform = nil
+	}
+	return errors.Join(errs...)
+}

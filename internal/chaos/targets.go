@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/chaos/fleet"
+)
+
+// targets are the connections to the platform.
+type targets struct {
+	url   string // the platform's
+	hooks map[face]string
+	feeds []string // by account
+}
+
+func (t targets) connection(s spec) string {
+	if s.face == feedPosts {
+		return t.feeds[s.account]
+	}
+	return t.hooks[s.face]
+}
+
+// connectAll makes the connections.
+func connectAll(ctx context.Context, f *fleet.Fleet, platform string) (targets, error) {
+	t := targets{url: platform, hooks: make(map[face]string)}
+	dedupes := fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES
+	window := durationpb.New(keyWindow)
+	for face, c := range map[face]*fireoncev1.Connection{
+		keyedHook: {Connector: "webhook", Settings: &fireoncev1.Connection_Webhook{
+			Webhook: &fireoncev1.WebhookSettings{ReceiverDedupes: dedupes, KeyWindow: window},
+		}},
+		keyedHTTP: {Connector: "http", Settings: &fireoncev1.Connection_Http{
+			Http: &fireoncev1.HttpSettings{ReceiverDedupes: dedupes, KeyWindow: window},
+		}},
+		opaqueHook: {Connector: "webhook", Settings: &fireoncev1.Connection_Webhook{
+			Webhook: &fireoncev1.WebhookSettings{ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO},
+		}},
+	} {
+		id, err := create(ctx, f, fmt.Sprintf("hook-%d", face), c)
+		if err != nil {
+			return t, err
+		}
+		t.hooks[face] = id
+	}
+	for n := range accounts {
+		id, err := create(ctx, f, fmt.Sprintf("feed-%d", n), &fireoncev1.Connection{
+			Connector: "feed", Settings: &fireoncev1.Connection_Feed{Feed: &fireoncev1.FeedSettings{
+				BaseUrl: fmt.Sprintf("%s/feed/%d", platform, n), ReadLag: durationpb.New(readLag),
+			}},
+		})
+		if err != nil {
+			return t, err
+		}
+		t.feeds = append(t.feeds, id)
+	}
+	return t, nil
+}
+
+func create(ctx context.Context, f *fleet.Fleet, key string, c *fireoncev1.Connection) (id string, err error) {
+	err = f.Call(ctx, 0, func(ctx context.Context, api *fleet.API) error {
+		resp, err := api.Connections.CreateConnection(ctx, &fireoncev1.CreateConnectionRequest{IdempotencyKey: key, Connection: c})
+		id = resp.GetConnection().GetConnectionId()
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("create connection %s: %w", key, err)
+	}
+	return id, nil
+}
