@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
@@ -28,7 +29,7 @@ func (t *tx) arm(a store.Arm) (store.Armed, error) {
 	if !ok {
 		return store.Armed{}, store.ErrNotFound
 	}
-	for _, guard := range []func(*record, store.Arm) error{t.mayArm, t.mayAttempt, t.mayPass} {
+	for _, guard := range []func(*record, store.Arm) error{t.mayArm, mayRepeat, t.mayPass, t.mayAttempt} {
 		if err := guard(r, a); err != nil {
 			return store.Armed{}, err
 		}
@@ -77,22 +78,32 @@ func (t *tx) mayArm(r *record, a store.Arm) error {
 		return store.ErrHeld
 	case t.meta.Quarantined != "":
 		return fmt.Errorf("%w: quarantined: %s", store.ErrHeld, t.meta.Quarantined)
-	case j.Attempt == 0 && !known(a.Class):
-		return fmt.Errorf("%w: class %d", store.ErrIllegal, a.Class)
+	}
+	return nil
+}
+
+// mayRepeat keeps a re-arm to the effect key and the bytes of its round: only then
+// does the target see a repeat and not a second request.
+func mayRepeat(r *record, a store.Arm) error {
+	if !a.Rearm {
+		return nil
+	}
+	i := slices.IndexFunc(r.attempts, func(old Attempt) bool { return old.Round == r.job.Round })
+	switch {
+	case i < 0:
+		return fmt.Errorf("%w: re-arm in a round without an attempt", store.ErrIllegal)
+	case r.attempts[i].EffectKey != a.EffectKey:
+		return fmt.Errorf("%w: re-arm with another effect key", store.ErrIllegal)
+	case !bytes.Equal(r.attempts[i].RequestDigest, a.Digest):
+		return fmt.Errorf("%w: re-arm with other bytes", store.ErrIllegal)
 	}
 	return nil
 }
 
 // mayAttempt checks the attempt against the earlier ones. A first arm of an effect
-// needs each of them closed; a re-arm keeps to the effect key and the bytes of its
-// round: only then does the target see a repeat and not a second request.
+// needs each of them closed.
 func (t *tx) mayAttempt(r *record, a store.Arm) error {
-	var first *Attempt
-	for i := range r.attempts {
-		old := &r.attempts[i]
-		if old.Round == r.job.Round && first == nil {
-			first = old
-		}
+	for _, old := range r.attempts {
 		switch {
 		case old.Result == 0:
 			return fmt.Errorf("%w: attempt %d is under way", store.ErrIllegal, old.Number)
@@ -103,16 +114,12 @@ func (t *tx) mayAttempt(r *record, a store.Arm) error {
 		}
 	}
 	switch {
-	case t.tokens[a.Token]:
-		return fmt.Errorf("%w: the token is that of another arm", store.ErrIllegal)
 	case len(r.attempts) != r.job.Attempt:
 		return fmt.Errorf("%w: attempt %d exists", store.ErrIllegal, r.job.Attempt+1)
-	case a.Rearm && first == nil:
-		return fmt.Errorf("%w: re-arm in a round without an attempt", store.ErrIllegal)
-	case a.Rearm && first.EffectKey != a.EffectKey:
-		return fmt.Errorf("%w: re-arm with another effect key", store.ErrIllegal)
-	case a.Rearm && !bytes.Equal(first.RequestDigest, a.Digest):
-		return fmt.Errorf("%w: re-arm with other bytes", store.ErrIllegal)
+	case t.tokens[a.Token]:
+		return fmt.Errorf("%w: the token is that of another arm", store.ErrIllegal)
+	case r.job.Attempt == 0 && !known(a.Class):
+		return fmt.Errorf("%w: class %d", store.ErrIllegal, a.Class)
 	}
 	return nil
 }

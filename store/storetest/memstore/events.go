@@ -37,7 +37,7 @@ func (t *tx) jobEvents(q store.EventQuery, p store.EventPage) (store.EventPage, 
 		return p, err
 	}
 	rest := r.events[min(q.After, int64(len(r.events))):]
-	p.Events = slices.Clone(rest[:min(len(rest), page(q.Limit))])
+	p.Events = append(p.Events, rest[:min(len(rest), page(q.Limit))]...)
 	p.More = len(rest) > len(p.Events)
 	if n := len(p.Events); n > 0 {
 		p.Next = p.Events[n-1].Sequence

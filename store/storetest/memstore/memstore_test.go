@@ -1,10 +1,16 @@
 package memstore_test
 
 import (
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/sqlite"
 	"github.com/fireonce/fireonce/store/storetest"
 	"github.com/fireonce/fireonce/store/storetest/memstore"
 )
@@ -13,4 +19,90 @@ func TestConformance(t *testing.T) {
 	storetest.Run(t, func(_ *testing.T, now func() time.Time) store.Store {
 		return memstore.Open(memstore.Options{Now: now})
 	})
+}
+
+// counted makes ids 1, 2, 3 and so on.
+func counted() func() job.ID {
+	n := uint64(0)
+	return func() job.ID {
+		var id job.ID
+		n++
+		binary.BigEndian.PutUint64(id[8:], n)
+		return id
+	}
+}
+
+// TestLikeSQLite uses this store and an engine alike, at random, and wants the same
+// answers: what a simulation finds here must say something of an engine.
+func TestLikeSQLite(t *testing.T) {
+	const seeds, steps = 8, 250
+	template := filepath.Join(t.TempDir(), "template.db")
+	if err := sqlite.Migrate(t.Context(), template); err != nil {
+		t.Fatal(err)
+	}
+	empty, err := os.ReadFile(template)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seed := range uint64(seeds) {
+		want := (&script{t: t}).run(func(now func() time.Time) store.Store {
+			path := filepath.Join(t.TempDir(), "fireonce.db")
+			if err := os.WriteFile(path, empty, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, Now: now, Readers: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}, seed, steps)
+		got := (&script{t: t}).run(func(now func() time.Time) store.Store {
+			return memstore.Open(memstore.Options{Now: now, NewID: counted()})
+		}, seed, steps)
+		alike(t, seed, got, want)
+	}
+}
+
+func alike(t *testing.T, seed uint64, got, want []string) {
+	t.Helper()
+	for i := range max(len(got), len(want)) {
+		var g, w string
+		if i < len(got) {
+			g = got[i]
+		}
+		if i < len(want) {
+			w = want[i]
+		}
+		if g != w {
+			t.Fatalf("seed %d, answer %d:\ngot  %s\nwant %s", seed, i, g, w)
+		}
+	}
+}
+
+// TestRepeats: the same seed gives the same answers and leaves the same records,
+// tokens and order of writes included.
+func TestRepeats(t *testing.T) {
+	for seed := range uint64(20) {
+		var said [2][]string
+		for i := range said {
+			var s *memstore.Store
+			p := &script{t: t}
+			p.run(func(now func() time.Time) store.Store {
+				s = memstore.Open(memstore.Options{Now: now, NewID: counted()})
+				return s
+			}, seed, 200)
+			changed := s.Changed(0)
+			if len(changed) != len(p.jobs) {
+				t.Fatalf("%d jobs changed, of %d", len(changed), len(p.jobs))
+			}
+			for _, id := range changed {
+				p.note("record", nil, s.Inspect(id))
+			}
+			p.note("effects", nil, s.Effects(), s.Version())
+			said[i] = p.said
+		}
+		if !slices.Equal(said[0], said[1]) {
+			alike(t, seed, said[0], said[1])
+		}
+	}
 }

@@ -1,6 +1,8 @@
 package memstore
 
 import (
+	"bytes"
+	"cmp"
 	"slices"
 	"time"
 
@@ -54,11 +56,12 @@ func (t *tx) held(k readyKey) bool {
 // the first due first.
 type queue struct {
 	*readyRow
+	key  readyKey
 	conn *connection
 	jobs []*record
 }
 
-// queues gives the ready rows that have something to do.
+// queues gives the ready rows that have something to do, in the order of their keys.
 func (t *tx) queues() []*queue {
 	byKey := make(map[readyKey]*queue)
 	var out []*queue
@@ -69,7 +72,7 @@ func (t *tx) queues() []*queue {
 		k := readyKey{r.job.Connection, r.job.HoldKey}
 		q, ok := byKey[k]
 		if !ok {
-			q = &queue{readyRow: t.row(k), conn: t.conns[k.conn]}
+			q = &queue{readyRow: t.row(k), key: k, conn: t.conns[k.conn]}
 			byKey[k] = q
 			out = append(out, q)
 		}
@@ -78,6 +81,9 @@ func (t *tx) queues() []*queue {
 	for _, q := range out {
 		slices.SortStableFunc(q.jobs, byDue)
 	}
+	slices.SortFunc(out, func(a, b *queue) int {
+		return cmp.Or(bytes.Compare(a.key.conn[:], b.key.conn[:]), cmp.Compare(a.key.hold, b.key.hold))
+	})
 	return out
 }
 

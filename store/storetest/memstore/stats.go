@@ -13,6 +13,9 @@ import (
 func (s *Store) Stats(ctx context.Context, q store.StatsQuery) (store.Stats, error) {
 	return call(ctx, s, "stats", func(t *tx) (store.Stats, error) {
 		m := measure{tx: t, since: t.now.Add(-q.Window), out: store.Stats{Now: t.now, Counts: make(map[job.State]int64)}}
+		for _, state := range job.States {
+			m.out.Counts[state] = 0
+		}
 		for _, r := range t.all {
 			one := q.Connection.IsZero() || r.job.Connection == q.Connection
 			if r.job.Project == q.Project && one {
