@@ -4,6 +4,7 @@ package loopback
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"sync"
@@ -50,7 +51,10 @@ func (s *Server) Close() error {
 	s.once.Do(func() {
 		close(s.done)
 		_ = s.listener.Close() // Serve may not have taken it over
-		err = s.http.Close()
+		// It closes the listener, too, unless Serve has seen the end already.
+		if err = s.http.Close(); errors.Is(err, net.ErrClosed) {
+			err = nil
+		}
 	})
 	return err
 }
