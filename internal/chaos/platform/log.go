@@ -13,8 +13,9 @@ var errClosed = errors.New("the platform's log is closed")
 // log is the platform's memory of what happened: a file of its own, written in
 // the order of append. Many records share one fsync.
 type log struct {
-	file *os.File
-	done chan struct{} // closed when the writer has ended
+	file   *os.File
+	done   chan struct{} // closed when the writer has ended
+	broken chan struct{} // closed when a record could not be made durable
 
 	mu       sync.Mutex
 	work     *sync.Cond // something was appended, or closing: for the writer
@@ -33,7 +34,7 @@ func createLog(path string) (*log, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &log{file: file, done: make(chan struct{})}
+	l := &log{file: file, done: make(chan struct{}), broken: make(chan struct{})}
 	l.work, l.settled = sync.NewCond(&l.mu), sync.NewCond(&l.mu)
 	go l.write()
 	return l, nil
@@ -44,8 +45,8 @@ func (l *log) append(r Record) uint64 {
 	line, err := json.Marshal(r)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err != nil && l.err == nil {
-		l.err = err
+	if err != nil {
+		l.fail(err)
 	}
 	l.buf = append(append(l.buf, line...), '\n')
 	l.appended++
@@ -93,8 +94,8 @@ func (l *log) write() {
 			err = l.file.Sync()
 		}
 		l.mu.Lock()
-		if err != nil && l.err == nil {
-			l.err = err
+		if err != nil {
+			l.fail(err)
 		}
 		if l.err == nil {
 			l.synced = upTo
@@ -102,6 +103,15 @@ func (l *log) write() {
 		l.settled.Broadcast()
 		l.mu.Unlock()
 		spare = batch
+	}
+}
+
+// fail says that the log is not whole any more; the caller holds mu.
+func (l *log) fail(err error) {
+	if l.err == nil {
+		l.err = err
+		close(l.broken)
+		l.settled.Broadcast()
 	}
 }
 

@@ -87,7 +87,8 @@ type Platform struct {
 	accounts map[string]*account
 }
 
-// Run serves until ctx ends, and closes the log.
+// Run serves until ctx ends, and closes the log. It ends early if the log cannot
+// be written: nothing that happens after that could be judged.
 func Run(ctx context.Context, opts Options) error {
 	p, err := Start(opts) //nolint:contextcheck // a listener on loopback is there at once
 	if err != nil {
@@ -99,7 +100,10 @@ func Run(ctx context.Context, opts Options) error {
 			return err
 		}
 	}
-	<-ctx.Done()
+	select {
+	case <-ctx.Done():
+	case <-p.log.broken:
+	}
 	return p.Close()
 }
 
