@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -58,8 +59,8 @@ type ask struct {
 	key  string
 	read bool
 	wish wish // of a submit
-	// last is how many calls of the key have answers, for a submit without one. See
-	// lostLast.
+	// last is how many calls of the key have answers, for a submit without one that
+	// is to come after them if it binds nothing; 0: anywhere. See lostLast.
 	last int
 }
 
@@ -143,7 +144,7 @@ func (b binding) after(a ask, r reply) (bool, binding) {
 	switch r.verdict {
 	case lost:
 		if b.bound {
-			return b.answered == a.last, b
+			return a.last == 0 || b.answered == a.last, b
 		}
 		return !a.read, binding{bound: true, wish: a.wish}
 	case created:
@@ -377,6 +378,44 @@ func TestSubmitModel(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestLostLast: the short way to check a history ends as the long way does.
+func TestLostLast(t *testing.T) {
+	t.Parallel()
+	const histories, most = 3000, 7
+	seed := rand.Uint64()
+	random := rand.New(rand.NewPCG(seed, 0))
+	verdicts := make(map[porcupine.CheckResult]int)
+	for range histories {
+		var history []porcupine.Operation
+		for client := range 2 + random.IntN(most-1) {
+			a := ask{key: "k", read: random.IntN(4) == 0, wish: wish{text: string('a' + rune(random.IntN(2))), at: 1}}
+			r := reply{verdict: verdict(random.IntN(int(notFound) + 1)), job: "1", when: 1, holds: a.wish.stored()}
+			begin := random.Int64N(10)
+			end := begin + random.Int64N(10)
+			switch {
+			case a.read:
+				r.verdict = max(r.verdict, found)
+			case r.verdict == refused:
+				r.fields = "payload"
+			case r.verdict > refused:
+				r.verdict, end = lost, never
+			case r.verdict == lost:
+				end = never
+			}
+			history = append(history, operation(client, begin, end, a, r))
+		}
+		short, whole := check(history), porcupine.CheckOperationsTimeout(submits, history, checkLimit)
+		if short != whole {
+			t.Fatalf("seed %d: %s instead of %s: %v", seed, short, whole, history)
+		}
+		verdicts[short]++
+	}
+	if verdicts[porcupine.Ok] < histories/50 || verdicts[porcupine.Illegal] < histories/50 {
+		t.Errorf("seed %d: the histories are %v: too much alike", seed, verdicts)
+	}
+	t.Logf("seed %d: %v", seed, verdicts)
 }
 
 // forgeries change one answer, the last of a kind, so that a history in which the

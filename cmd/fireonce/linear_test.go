@@ -38,12 +38,15 @@ const (
 	// the calls of a key that are open at one time, and fast.
 	sharers = 5
 	// linearRounds is how many keys a client comes to, one after another.
-	linearRounds = 3
+	linearRounds = 2
 	callsAtAKey  = 3
-	linearKills  = 4
+	// linearKills is how many servers the test kills, beside those that die by
+	// themselves.
+	linearKills = 3
 	// impatient is one call in so many, whose client gives up after an instant.
-	impatient   = 40
-	longPatient = 12 * time.Millisecond
+	impatient = 40
+	// mostPatience bounds the time after which such a client gives up.
+	mostPatience = 12 * time.Millisecond
 )
 
 // linear is many clients of one fleet, and the history of their calls.
@@ -55,6 +58,7 @@ type linear struct {
 	base       time.Time
 	http       *http.Client
 	reached    chan struct{} // gets a token when so many more calls were answered
+	rounds     int
 	step       int64
 
 	began    time.Time
@@ -79,8 +83,7 @@ func TestSubmitsAreLinearizable(t *testing.T) {
 				url, faults = w.URL(pgtest.Role, c.NewDatabase(t)), w
 			}
 			l := newLinear(t, d, url)
-			l.run(linearKills)
-			l.rest(true)
+			l.run(scaled(linearRounds), linearKills)
 			l.report(faults)
 			l.judge()
 		})
@@ -109,13 +112,15 @@ func newLinear(t *testing.T, d deployment, url string) *linear {
 	return l
 }
 
-// run has every client make its calls, and kills a server every now and then.
-func (l *linear) run(kills int) {
+// run has every client make its calls at so many keys, and kills a server every
+// now and then.
+func (l *linear) run(rounds, kills int) {
 	l.Helper()
-	l.step = int64(linearClients * linearRounds * callsAtAKey / (kills + 1))
+	l.rounds, l.step = rounds, int64(linearClients*rounds*callsAtAKey/(kills+1))
 	l.reached = make(chan struct{}, kills+2)
 	l.began = time.Now()
-	ctx := waiting(l)
+	ctx, cancel := context.WithTimeout(l.Context(), patience*time.Duration(rounds)/linearRounds)
+	defer cancel()
 	var clients sync.WaitGroup
 	places := l.places()
 	for i := range linearClients {
@@ -144,7 +149,7 @@ func (l *linear) run(kills int) {
 func (l *linear) places() [][]string {
 	random := rand.New(rand.NewPCG(l.seed, 0))
 	out := make([][]string, linearClients)
-	for round := range linearRounds {
+	for round := range l.rounds {
 		for place, client := range random.Perm(linearClients) {
 			out[client] = append(out[client], fmt.Sprintf("key-%d-%d", round, place/sharers))
 		}
@@ -243,7 +248,7 @@ func (l *linear) insist(ctx context.Context, random *rand.Rand, id int, a ask) e
 		}
 		patient, cancel := ctx, context.CancelFunc(func() {})
 		if random.IntN(impatient) == 0 {
-			patient, cancel = context.WithTimeout(ctx, time.Duration(random.Int64N(int64(longPatient))))
+			patient, cancel = context.WithTimeout(ctx, time.Duration(random.Int64N(int64(mostPatience))))
 		}
 		begin := time.Since(l.began).Nanoseconds()
 		r, err := l.call(patient, p, a, req)
@@ -372,7 +377,11 @@ func (l *linear) show(keys map[string][]porcupine.Operation) {
 		l.Errorf("%s is %s; drawn in %s (kept with -artifacts)", key, verdict, path)
 		slices.SortFunc(ops, func(a, b porcupine.Operation) int { return int(a.Call - b.Call) })
 		for _, op := range ops {
-			l.Logf("  client %d from %d to %d: %v → %v", op.ClientId, op.Call, op.Return, op.Input, op.Output)
+			end := "the end"
+			if op.Return != never {
+				end = time.Duration(op.Return).String()
+			}
+			l.Logf("  client %d from %s to %s: %v → %v", op.ClientId, time.Duration(op.Call), end, op.Input, op.Output)
 		}
 	}
 }
