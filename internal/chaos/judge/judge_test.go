@@ -454,10 +454,17 @@ func TestTableAndLine(t *testing.T) {
 	if err := judge.Table(&out, good, report); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"KEYED", "OPAQUE", "total", "test: duplicate: s: 2 effects of 1 jobs", "1 × duplicate", "0 in 2 jobs"} {
+	for _, want := range []string{"KEYED", "OPAQUE", "total", "test: duplicate: s: 2 effects of 1 jobs", "1 × duplicate", "1.0e+00"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}
+	}
+	if strings.Contains(out.String(), "No violation") {
+		t.Errorf("acquitted:\n%s", out.String())
+	}
+	out.Reset()
+	if err := judge.Table(&out, good); err != nil || !strings.Contains(out.String(), "No violation in 1 jobs") {
+		t.Errorf("%v\n%s", err, out.String())
 	}
 	line, err := judge.Line(judge.Result{Seed: 7, Reports: []*judge.Report{good, report}, ProcessFaults: map[string]int{"kill": 3}})
 	text, found := strings.CutPrefix(line, "CHAOS RESULT ")

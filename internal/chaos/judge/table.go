@@ -47,7 +47,7 @@ func (r *Row) Add(other Row) {
 // their stories, and what a zero is worth.
 func Table(w io.Writer, reports ...*Report) error {
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(out, "\tclass\tjobs\trequests\teffects\tduplicates\tlost\tfalse SUCCEEDED\tfalse FAILED\tunknown (effect)\tassumed (effect)\tresent\tviolations\t")
+	fmt.Fprintln(out, "\tclass\tjobs\trequests\teffects\tduplicates\tlost\tfalse SUCCEEDED\tfalse FAILED\tunknown (effect)\tassumed (effect)\tresent\tviolations\tbound 95 %\t")
 	total := Row{Class: "total"}
 	for _, r := range reports {
 		for _, row := range r.Rows {
@@ -59,7 +59,9 @@ func Table(w io.Writer, reports ...*Report) error {
 	if err := out.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "%s\n", total.worth())
+	if total.Violations == 0 && total.Jobs > 0 {
+		fmt.Fprintf(w, "No violation in %d jobs: with 95 %% confidence fewer than 1 in %.0f has one.\n", total.Jobs, 1/Bound95(total.Jobs))
+	}
 	for _, r := range reports {
 		for _, v := range r.Violations {
 			fmt.Fprintf(w, "\n%s: %s: %s: %s\n", r.Name, v.Kind, v.Subject, v.Detail)
@@ -77,13 +79,16 @@ func Table(w io.Writer, reports ...*Report) error {
 }
 
 func (r Row) print(w io.Writer, name string) {
-	fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d (%d)\t%d (%d)\t%d\t%d\t\n", name, r.Class, r.Jobs, r.Requests, r.Effects,
-		r.Duplicates, r.Lost, r.FalseSucceeded, r.FalseFailed, r.Unknown, r.UnknownEffect, r.Assumed, r.AssumedEffect, r.Resent, r.Violations)
+	fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d (%d)\t%d (%d)\t%d\t%d\t%s\t\n", name, r.Class, r.Jobs, r.Requests, r.Effects,
+		r.Duplicates, r.Lost, r.FalseSucceeded, r.FalseFailed, r.Unknown, r.UnknownEffect, r.Assumed, r.AssumedEffect, r.Resent, r.Violations, r.bound())
 }
 
-// worth says how rare what was not seen must be.
-func (r Row) worth() string {
-	return fmt.Sprintf("0 in %d jobs means, with 95 %% confidence, fewer than 1 in %.0f", r.Jobs, 1/Bound95(r.Jobs))
+// bound says what a row's zeros are worth; "-": it has something else.
+func (r Row) bound() string {
+	if r.Violations > 0 || r.Jobs == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1e", Bound95(r.Jobs))
 }
 
 // Result is a campaign's result for programs.
