@@ -120,6 +120,7 @@ func (f *fleet) startFirst(n int, deaths ...string) {
 	var starting sync.WaitGroup
 	errs := make([]error, n)
 	for i, s := range f.slots[:n] {
+		f.clear(s)
 		if f.at(i) == nil {
 			f.mu.Lock()
 			s.deaths = deaths
@@ -130,6 +131,25 @@ func (f *fleet) startFirst(n int, deaths ...string) {
 	starting.Wait()
 	if err := errors.Join(errs...); err != nil {
 		f.Fatal(err)
+	}
+}
+
+// clear waits until a server that has ended is out of its slot: who killed it may
+// know of its end first.
+func (f *fleet) clear(s *slot) {
+	for {
+		f.mu.Lock()
+		p, changed := s.process, f.changed
+		f.mu.Unlock()
+		if p == nil {
+			return
+		}
+		select {
+		case <-p.done:
+			<-changed
+		default:
+			return
+		}
 	}
 }
 

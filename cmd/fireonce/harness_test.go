@@ -142,6 +142,7 @@ func (p *process) kill() {
 // stop ends the process in order.
 func (p *process) stop() error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		<-p.done // it has ended: how, is known a moment later
 		return err
 	}
 	select {

@@ -76,15 +76,16 @@ func TestSubmitsAreLinearizable(t *testing.T) {
 	for _, d := range deployments {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
-			url, faults := "", fmt.Stringer(nil)
+			url := ""
+			var wire *commitproxy.Proxy
 			if d == onPostgres {
 				c := pgtest.Shared(t)
-				w := startWire(t, c, func(k commitproxy.Kind, n int) bool { return k == commitproxy.Create && n%9 == 0 })
-				url, faults = w.URL(pgtest.Role, c.NewDatabase(t)), w
+				wire = startWire(t, c, func(k commitproxy.Kind, n int) bool { return k == commitproxy.Create && n%5 == 0 })
+				url = wire.URL(pgtest.Role, c.NewDatabase(t))
 			}
 			l := newLinear(t, d, url)
 			l.run(scaled(linearRounds), linearKills)
-			l.report(faults)
+			l.report(wire)
 			l.judge()
 		})
 	}
@@ -119,7 +120,7 @@ func (l *linear) run(rounds, kills int) {
 	l.rounds, l.step = rounds, int64(linearClients*rounds*callsAtAKey/(kills+1))
 	l.reached = make(chan struct{}, kills+2)
 	l.began = time.Now()
-	ctx, cancel := context.WithTimeout(l.Context(), patience*time.Duration(rounds)/linearRounds)
+	ctx, cancel := context.WithTimeout(l.Context(), time.Duration(rounds)*patience)
 	defer cancel()
 	var clients sync.WaitGroup
 	places := l.places()
@@ -450,7 +451,7 @@ func (l *linear) forged(keys map[string][]porcupine.Operation) {
 }
 
 // report says what happened, and fails when it was too little.
-func (l *linear) report(faults fmt.Stringer) {
+func (l *linear) report(wire *commitproxy.Proxy) {
 	l.Helper()
 	counts := make(map[verdict]int)
 	for _, op := range l.history {
@@ -473,8 +474,11 @@ func (l *linear) report(faults fmt.Stringer) {
 	l.fleet.mu.Unlock()
 	l.Logf("seed %d: %d clients, %d calls in %s: %v; servers killed: %d, died before an answer: %d; jobs whose creator was not told: %d",
 		l.seed, linearClients, len(l.history), time.Since(l.began).Round(time.Millisecond), counts, l.kills, deaths, unsaid)
-	if faults != nil {
-		l.Log(faults)
+	if wire != nil {
+		l.Log(wire)
+		if wire.Lost(commitproxy.Create) == 0 {
+			l.Error("no answer to a COMMIT was lost")
+		}
 	}
 	for v := lost; v <= notFound; v++ {
 		if counts[v] == 0 {
