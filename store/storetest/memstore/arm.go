@@ -109,13 +109,9 @@ func (t *tx) mayAttempt(r *record, a store.Arm) error {
 			return fmt.Errorf("%w: attempt %d is under way", store.ErrIllegal, old.Number)
 		case !a.Rearm && old.Result.Open():
 			return fmt.Errorf("%w: attempt %d is still open", store.ErrIllegal, old.Number)
-		case old.Result.Open() && old.EffectKey != a.EffectKey:
-			return fmt.Errorf("%w: attempt %d is open and has another effect key", store.ErrIllegal, old.Number)
 		}
 	}
 	switch {
-	case len(r.attempts) != r.job.Attempt:
-		return fmt.Errorf("%w: attempt %d exists", store.ErrIllegal, r.job.Attempt+1)
 	case t.tokens[a.Token]:
 		return fmt.Errorf("%w: the token is that of another arm", store.ErrIllegal)
 	case r.job.Attempt == 0 && !known(a.Class):

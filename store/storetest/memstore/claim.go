@@ -57,17 +57,13 @@ func (t *tx) due(queues []*queue) []*queue {
 	return out
 }
 
-// claimable tells whether a job may be claimed now, as far as its own row says.
+// claimable tells whether a job of a queue may be claimed now, as far as its own
+// times say.
 func (t *tx) claimable(r *record) bool {
-	j := &r.job
 	switch {
-	case !j.State.Runnable():
+	case r.job.NextAt.After(t.now):
 		return false
-	case !j.WaitsFor.IsZero():
-		return false
-	case j.NextAt.After(t.now):
-		return false
-	case !j.StartDeadline.After(t.now):
+	case !r.job.StartDeadline.After(t.now):
 		return false
 	default:
 		return true

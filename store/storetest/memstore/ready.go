@@ -66,7 +66,10 @@ func (t *tx) queues() []*queue {
 	byKey := make(map[readyKey]*queue)
 	var out []*queue
 	for _, r := range t.active {
-		if !r.job.State.Runnable() || !r.job.WaitsFor.IsZero() {
+		switch {
+		case !r.job.State.Runnable():
+			continue
+		case !r.job.WaitsFor.IsZero():
 			continue
 		}
 		k := readyKey{r.job.Connection, r.job.HoldKey}
