@@ -181,11 +181,13 @@ func (f *fireonce) payload(subject string) (*fireoncev1.Payload, error) {
 }
 
 func (f *fireonce) atRest(ctx context.Context) (int, error) {
-	verdicts, err := f.verdicts(ctx)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	resp, err := f.api.Stats.GetStats(ctx, &fireoncev1.GetStatsRequest{})
 	n := 0
-	for _, v := range verdicts {
-		if v != tally.Unfinished {
-			n++
+	for _, c := range resp.GetStateCounts() {
+		if verdictOf(c.GetState()) != tally.Unfinished {
+			n += int(c.GetCount())
 		}
 	}
 	return n, err

@@ -44,7 +44,7 @@ func dispatch(ctx context.Context, args []string) error {
 		case "worker":
 			return runWorker(ctx, args[1:])
 		case "platform":
-			return runPlatform(ctx, args[1:])
+			return platform.Command(ctx, args[1:], os.Stdin, os.Stdout)
 		}
 	}
 	return compare(ctx, args)
@@ -77,6 +77,9 @@ func parse(args []string) (options, error) {
 	}
 	if o.jobs < 1 || o.kills < 0 || o.kills >= o.jobs || o.senders < 1 || o.parallel < 1 || o.timeout <= 0 || o.limit <= 0 {
 		return o, errors.New("a number is out of range")
+	}
+	if len(o.chosen()) == 0 {
+		return o, fmt.Errorf("no system's name begins with %q", o.only)
 	}
 	return o, nil
 }
@@ -139,7 +142,7 @@ func compare(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := print(os.Stdout, o.settings, results); err != nil {
+	if err := report(os.Stdout, o.settings, results); err != nil {
 		return err
 	}
 	return judge(results)

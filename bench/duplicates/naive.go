@@ -44,7 +44,7 @@ func newNaive(h *house, face string) system {
 
 func (n *naive) prepare(context.Context) error {
 	var err error
-	if n.server, err = loopback.Listen(); err != nil {
+	if n.server, err = loopback.Listen(); err != nil { //nolint:contextcheck // it lives as long as the trial
 		return err
 	}
 	mux := http.NewServeMux()
@@ -185,7 +185,7 @@ func (n naiveWorker) ask(ctx context.Context, path string, form url.Values) (str
 	if err != nil {
 		return "", err
 	}
-	defer resp.Body.Close()
+	defer resp.Body.Close() //nolint:errcheck // it was read
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return "", err

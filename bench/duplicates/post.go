@@ -41,7 +41,7 @@ func (p *poster) post(ctx context.Context, subject string) error {
 	if err != nil {
 		return err
 	}
-	defer resp.Body.Close()
+	defer resp.Body.Close() //nolint:errcheck // it was read
 	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
 		return err
 	}

@@ -9,19 +9,14 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"syscall"
 	"time"
 )
 
-const (
-	// readyBy bounds the start of a process, far above what it takes on a busy
-	// machine.
-	readyBy = time.Minute
-	// stopBy bounds the end in order that SIGTERM asks for.
-	stopBy = 10 * time.Second
-)
+// readyBy bounds the start of a process, far above what it takes on a busy
+// machine.
+const readyBy = time.Minute
 
-// process is one life of a worker, of a platform or of Redis.
+// process is one life of a worker.
 type process struct {
 	cmd  *exec.Cmd
 	done chan struct{} // closed when it is gone
@@ -78,17 +73,5 @@ func (p *process) alive() error {
 		return fmt.Errorf("%s ended by itself: %w", p.cmd, p.err)
 	default:
 		return nil
-	}
-}
-
-// stop ends it in order.
-func (p *process) stop() error {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may be gone already: done says how
-	select {
-	case <-p.done:
-		return p.err
-	case <-time.After(stopBy):
-		p.kill()
-		return fmt.Errorf("%s did not stop in %v", p.cmd, stopBy)
 	}
 }

@@ -40,7 +40,7 @@ func startRedis(ctx context.Context, program, dir string) (*redisServer, error) 
 		return nil, err
 	}
 	r := &redisServer{socket: filepath.Join(home, "socket"), done: make(chan struct{})}
-	r.cmd = exec.Command(program, "-") //nolint:noctx,gosec // ended by its trial
+	r.cmd = exec.Command(program, "-") //nolint:noctx // ended by its trial
 	config, err := redisConfig(r.socket, home)
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(home))

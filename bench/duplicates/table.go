@@ -15,37 +15,50 @@ import (
 // resultPrefix begins each line that is for machines.
 const resultPrefix = "PEERS RESULT "
 
-// print writes the table for people, then a line for machines per system.
-func print(w io.Writer, s settings, results []result) error {
-	fmt.Fprintf(w, "\n%d jobs each, %d at once, timeout %v, %d × SIGKILL of the worker, seed %d, at most %v\n",
+// columns are the head of the table.
+const columns = "\tjobs\trequests\tfaults\teffects\tduplicates/1000\tlost\tunknown\tfalse failed\tunfinished\tkills\tseconds\t"
+
+// report writes the table for people, then a line for machines per system.
+func report(w io.Writer, s settings, results []result) error {
+	fmt.Fprintf(w, "\n%d jobs each, %d at once, timeout %v, %d times SIGKILL, seed %d, at most %v\n",
 		s.jobs, s.senders, s.timeout, s.kills, s.seed, s.limit)
+	keyed := func(r result) bool { return r.Face == platform.FaceKeyed }
 	for _, part := range []struct {
 		title string
-		face  func(string) bool
-	}{
-		{"The receiver does not dedupe", func(f string) bool { return f != platform.FaceKeyed }},
-		{"The receiver drops a key that it has seen", func(f string) bool { return f == platform.FaceKeyed }},
-	} {
+		keyed bool
+	}{{"The receiver acts on each request", false}, {"The receiver drops a key that it has seen", true}} {
 		fmt.Fprintf(w, "\n%s\n", part.title)
 		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-		fmt.Fprintln(t, "\tjobs\trequests\tfaults\teffects\tduplicates/1000\tlost\tunknown\tfailed\tfalse failed\tunfinished\tkills\ts\t")
+		fmt.Fprintln(t, columns)
 		for _, r := range results {
-			if part.face(r.Face) && r.Skipped == "" {
-				fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%.1f\t%d\t%d\t%d\t%d\t%d\t%d\t%.0f\t\n", r.System, r.Jobs, r.Requests,
-					r.FaultsDelivered(), r.Effects, r.Duplicates, r.Lost, r.Unknown, r.Failed, r.FalseFailed, r.Unfinished,
-					r.Kills, r.Seconds)
+			if keyed(r) == part.keyed && r.Skipped == "" {
+				fmt.Fprintln(t, row(r))
 			}
 		}
 		if err := t.Flush(); err != nil {
 			return err
 		}
 	}
-	fmt.Fprintln(w)
+	fmt.Fprintf(w, "\nfaults: %s\n", faultsOf(results))
 	for _, r := range results {
 		if r.Skipped != "" {
 			fmt.Fprintf(w, "SKIPPED %s: %s\n", r.System, r.Skipped)
 		}
 	}
+	return lines(w, results)
+}
+
+func row(r result) string {
+	unknown := fmt.Sprint(r.Unknown)
+	if r.Unknown > 0 {
+		unknown = fmt.Sprintf("%d (%d there)", r.Unknown, r.UnknownEffect)
+	}
+	return fmt.Sprintf("%s\t%d\t%d\t%d\t%d\t%.1f\t%d\t%s\t%d\t%d\t%d\t%.0f\t", r.System, r.Jobs, r.Requests, r.FaultsDelivered(),
+		r.Effects, r.Duplicates, r.Lost, unknown, r.FalseFailed, r.Unfinished, r.Kills, r.Seconds)
+}
+
+// lines are for machines.
+func lines(w io.Writer, results []result) error {
 	for _, r := range results {
 		line, err := json.Marshal(r)
 		if err != nil {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -16,10 +15,8 @@ import (
 )
 
 const (
-	// glance is how often a trial looks how far its system has come while workers
-	// are to be killed, look how often it looks later.
-	glance = 10 * time.Millisecond
-	look   = time.Second
+	// glance is how often a trial looks how far its system has come.
+	glance = 100 * time.Millisecond
 	// settleBy bounds the wait for requests that the platform has taken and not
 	// acted on yet.
 	settleBy = 30 * time.Second
@@ -42,8 +39,7 @@ type trial struct {
 	*house
 	entry
 	system  system
-	log     string // the platform's
-	control platform.Control
+	outside *platform.Process
 	worker  *process
 	kills   int
 }
@@ -60,12 +56,15 @@ func (e entry) run(ctx context.Context, h house) (r result, err error) {
 	if err := os.Mkdir(h.dir, 0o700); err != nil {
 		return r, err
 	}
-	t := &trial{house: &h, entry: e, log: filepath.Join(h.dir, "platform.jsonl")}
-	outside, err := t.startPlatform(ctx)
+	t := &trial{house: &h, entry: e}
+	t.outside, err = platform.Spawn(ctx, []string{self, "platform"}, platform.Options{
+		Log: filepath.Join(h.dir, "platform.jsonl"), Seed: h.seed, Faults: h.faults,
+	})
 	if err != nil {
 		return r, err
 	}
-	defer outside.kill()
+	defer t.outside.Stop() //nolint:errcheck // settle has asked whether its log is whole
+	h.platform = t.outside.URL
 	t.system = e.make(&h, e.face)
 	defer func() { err = errors.Join(err, t.system.close()) }()
 	if err := t.system.prepare(ctx); err != nil {
@@ -77,27 +76,12 @@ func (e entry) run(ctx context.Context, h house) (r result, err error) {
 		return r, err
 	}
 	r.Seconds = time.Since(begin).Round(time.Second / 10).Seconds()
-	if err := t.settle(ctx, outside); err != nil {
+	if err := t.settle(ctx); err != nil {
 		return r, err
 	}
-	r.Counts, err = tally.Count(h.subjects, platform.ReadLog(t.log), verdicts)
+	r.Counts, err = tally.Count(h.subjects, platform.ReadLog(t.outside.Log), verdicts)
 	r.Kills, r.Duplicates = t.kills, r.DuplicatesPerThousand()
 	return r, err
-}
-
-// startPlatform runs the outer world in a process of its own.
-func (t *trial) startPlatform(ctx context.Context) (*process, error) {
-	options, err := json.Marshal(platform.Options{Log: t.log, Seed: t.seed, Faults: t.faults})
-	if err != nil {
-		return nil, err
-	}
-	p, line, err := start(ctx, again("platform", string(options)), filepath.Join(t.dir, "platform.log"))
-	if err != nil {
-		return nil, err
-	}
-	t.platform = strings.TrimPrefix(line, "ready: ")
-	t.control = platform.Control{URL: t.platform}
-	return p, nil
 }
 
 // work lets workers work, one after the other, until every job is at rest or
@@ -133,23 +117,24 @@ func (t *trial) live(ctx context.Context) error {
 	return t.system.ready(ctx, line)
 }
 
-// killAll kills the worker whenever another share of the jobs was asked for at
-// the platform, and starts the next one at once.
+// killAll kills the worker whenever the jobs have come another step further, and
+// starts the next one at once.
 func (t *trial) killAll(ctx context.Context) error {
-	progress, err := tally.Follow(t.log)
+	log, err := tally.Follow(t.outside.Log)
 	if err != nil {
 		return err
 	}
-	defer progress.Close() //nolint:errcheck // only read
+	defer log.Close() //nolint:errcheck // only read
 	for t.kills < t.settings.kills {
-		started, err := progress.Started()
+		started, err := log.Started()
 		if err != nil {
 			return err
 		}
-		if started < killAt(t.kills, t.settings.kills, t.jobs) {
-			if err := t.worker.alive(); err != nil {
-				return err
-			}
+		atRest, err := t.look(ctx)
+		if err != nil {
+			return err
+		}
+		if started+atRest < killAt(t.kills, t.settings.kills, t.jobs) {
 			if !nap(ctx, glance) {
 				return ctx.Err()
 			}
@@ -164,23 +149,27 @@ func (t *trial) killAll(ctx context.Context) error {
 	return nil
 }
 
-// killAt is how many jobs must have been asked for before kill i of all.
-func killAt(i, kills, jobs int) int { return jobs * (i + 1) / (kills + 1) }
+// killAt is how far the jobs must have come before kill i of all: a job has come
+// one step when the platform was asked for it, and another when it is at rest.
+// So most kills fall into first tries, and some into what comes afterwards.
+func killAt(i, kills, jobs int) int { return 2 * jobs * (i + 1) / (kills + 1) }
+
+// look counts the jobs at rest.
+func (t *trial) look(ctx context.Context) (int, error) {
+	if err := t.worker.alive(); err != nil {
+		return 0, err
+	}
+	return t.system.atRest(ctx)
+}
 
 // await waits until every job is at rest.
 func (t *trial) await(ctx context.Context) error {
 	for {
-		n, err := t.system.atRest(ctx)
-		if err != nil {
+		n, err := t.look(ctx)
+		if err != nil || n >= t.jobs {
 			return err
 		}
-		if n >= t.jobs {
-			return nil
-		}
-		if err := t.worker.alive(); err != nil {
-			return err
-		}
-		if !nap(ctx, look) {
+		if !nap(ctx, glance) {
 			return ctx.Err()
 		}
 	}
@@ -188,11 +177,11 @@ func (t *trial) await(ctx context.Context) error {
 
 // settle waits until the platform has acted on all that it took, and ends it: its
 // log is whole then.
-func (t *trial) settle(ctx context.Context, outside *process) error {
+func (t *trial) settle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, settleBy)
 	defer cancel()
-	if _, err := t.control.Settled(ctx); err != nil {
+	if _, err := t.outside.Settled(ctx); err != nil {
 		return err
 	}
-	return outside.stop()
+	return t.outside.Stop()
 }

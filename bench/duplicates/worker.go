@@ -71,19 +71,6 @@ func runWorker(ctx context.Context, args []string) error {
 	return workers[args[0]](ctx, w, func() { fmt.Println("ready") })
 }
 
-// runPlatform is the platform's process.
-func runPlatform(ctx context.Context, args []string) error {
-	if len(args) != 1 {
-		return fmt.Errorf("not a platform: %q", args)
-	}
-	var opts platform.Options
-	if err := json.Unmarshal([]byte(args[0]), &opts); err != nil {
-		return err
-	}
-	opts.Out = os.Stdout
-	return platform.Run(ctx, opts)
-}
-
 // nap waits; false: ctx has ended.
 func nap(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
