@@ -1,0 +1,474 @@
+package engine_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/storetest/memstore"
+)
+
+// Rules of this file: the invariants I1 to I10 of docs/protocol.md, held against
+// what was seen from outside. Nothing here asks the code that it checks.
+
+// violation is a broken invariant.
+type violation struct {
+	name, what string
+	job        *simJob
+}
+
+// broke notes the first violation and ends the world.
+func (w *simWorld) broke(name string, j *simJob, format string, args ...any) {
+	if w.broken != nil {
+		return
+	}
+	w.broken = &violation{name: name, what: fmt.Sprintf(format, args...), job: j}
+	w.note("", "VIOLATION "+name, j.id, 0, w.broken.what)
+	w.director.over = true
+}
+
+// legalMoves is the table of docs/protocol.md, read from the page itself.
+var legalMoves = sync.OnceValue(func() map[string]bool {
+	page, err := os.ReadFile("../../docs/protocol.md")
+	if err != nil {
+		panic(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "```transitions\n")
+	table, _, _ := strings.Cut(rest, "```")
+	moves := make(map[string]bool)
+	for line := range strings.Lines(table) {
+		f := strings.Fields(line)
+		moves[f[0]+" "+f[2]] = true
+	}
+	return moves
+})
+
+// check holds what changed against the invariants.
+func (w *simWorld) check() {
+	version := w.store.Version()
+	if version == w.seen {
+		return
+	}
+	changed := w.store.Changed(w.seen)
+	w.seen = version
+	for _, id := range changed {
+		if j := w.byID[id]; j != nil {
+			w.checkJob(j, w.store.Inspect(id))
+		}
+	}
+	for _, id := range changed {
+		if j := w.byID[id]; j != nil {
+			w.objectIsOnes(j)
+		}
+	}
+}
+
+func (w *simWorld) checkJob(j *simJob, r memstore.Record) {
+	before := j.last
+	w.history(j, r)
+	for i, a := range r.Attempts {
+		if j.attempts[a.Number] == nil {
+			w.newIntent(j, r, i)
+		}
+	}
+	w.oneLiveIntent(j, r)
+	w.proofsAreTrue(j, r)
+	j.last = r.Snapshot
+	if before.State != r.Snapshot.State || effectID(before) != effectID(r.Snapshot) {
+		w.endIsTrue(j)
+	}
+}
+
+func effectID(s job.Snapshot) string {
+	if s.Effect == nil {
+		return ""
+	}
+	return s.Effect.ExternalID
+}
+
+// history: I9 and I4.
+func (w *simWorld) history(j *simJob, r memstore.Record) {
+	state := j.last.State
+	news := r.Events[j.events:]
+	if len(news) > 1 {
+		w.broke("I9", j, "one write made %d events", len(news))
+	}
+	for _, e := range news {
+		j.events++
+		w.note("", "event", j.id, e.Attempt, e.From.String()+" -> "+e.To.String()+" "+e.Cause.String())
+		switch {
+		case e.Sequence != int64(j.events):
+			w.broke("I9", j, "event %d has sequence %d", j.events, e.Sequence)
+		case e.From != state:
+			w.broke("I9", j, "event %d starts from %s, the job was %s", j.events, e.From, state)
+		case e.From != e.To && !legalMoves()[e.From.String()+" "+e.To.String()]:
+			w.broke("I9", j, "%s -> %s is no legal transition", e.From, e.To)
+		}
+		if from := e.From; from != e.To {
+			switch {
+			case from == job.Succeeded:
+				w.broke("I4", j, "SUCCEEDED became %s", e.To)
+			case (from == job.Failed || from == job.Expired) && e.To == job.Retrying && e.Cause != job.CauseRetryRequested:
+				w.broke("I4", j, "%s left for %s by %s", from, e.To, e.Cause)
+			}
+		}
+		if e.Cause == job.CauseDuplicateEffect || strings.Contains(e.Detail, "is the effect of job") {
+			j.alarmed = true
+		}
+		if e.Cause == job.CauseDuplicateEffect {
+			w.stats.alarms++
+		}
+		state = e.To
+	}
+	s := r.Snapshot
+	if s.State != state || s.Version != int64(len(r.Events)) || len(r.Events) != j.events {
+		w.broke("I9", j, "%s at version %d after %d events, the last to %s", s.State, s.Version, len(r.Events), state)
+	}
+}
+
+// newIntent: I3, and the attempt's times as they truly are.
+func (w *simWorld) newIntent(j *simJob, r memstore.Record, i int) {
+	a, now := r.Attempts[i], time.Now()
+	if a.Number != i+1 || len(j.attempts) != i {
+		w.broke("I1", j, "attempt %d after %d others", a.Number, len(j.attempts))
+	}
+	w.stats.arms++
+	is := &simAttempt{
+		round: a.Round, key: a.EffectKey, armed: now,
+		sendBy: now.Add(a.SendDeadline.Sub(a.ArmedAt)), answerBy: now.Add(a.AnswerDeadline.Sub(a.ArmedAt)),
+	}
+	is.fence = is.answerBy.Add(simGrace)
+	for _, m := range r.Attempts[:i] {
+		if why := w.mayFollow(j, is, m); why != "" {
+			w.broke("I3", j, "attempt %d armed while attempt %d is %s: %s", a.Number, m.Number, m.Result, why)
+		}
+	}
+	j.attempts[a.Number] = is
+}
+
+// mayFollow tells why a new intent may not follow an earlier attempt.
+func (w *simWorld) mayFollow(j *simJob, is *simAttempt, m memstore.Attempt) string {
+	was, now := j.attempts[m.Number], time.Now()
+	switch m.Result {
+	case job.ResultRejected, job.ResultNotSent, job.ResultAbsent:
+		return ""
+	default:
+	}
+	if j.target.traits.Class == job.Keyed && m.EffectKey == is.key {
+		if age := now.Sub(w.firstOf(j, was.round).armed); age >= j.target.traits.KeyWindow {
+			return fmt.Sprintf("the key is %v old, and remembered for %v", age, j.target.traits.KeyWindow)
+		}
+		return ""
+	}
+	byPolicy := j.spec.Spec.Policy == job.Resend && was.round < is.round
+	if !byPolicy && m.Number > j.ruled {
+		return "nobody has closed it"
+	}
+	if now.Before(was.fence) && !w.clockJumps {
+		return fmt.Sprintf("it may act for another %v", was.fence.Sub(now))
+	}
+	return ""
+}
+
+// firstOf gives the first attempt of a round.
+func (w *simWorld) firstOf(j *simJob, round int) *simAttempt {
+	for n := 1; n <= len(j.attempts); n++ {
+		if a := j.attempts[n]; a.round == round {
+			return a
+		}
+	}
+	return nil
+}
+
+// oneLiveIntent: I1.
+func (w *simWorld) oneLiveIntent(j *simJob, r memstore.Record) {
+	live := 0
+	for _, a := range r.Attempts {
+		if a.Result == 0 {
+			live++
+		}
+	}
+	sending := r.Snapshot.State == job.Sending
+	last := len(r.Attempts) > 0 && r.Attempts[len(r.Attempts)-1].Result == 0
+	if live > 1 || sending != (live == 1) || sending && !last {
+		w.broke("I1", j, "%d intents without an outcome in state %s", live, r.Snapshot.State)
+	}
+}
+
+// proofsAreTrue holds what is said of the attempts against the platform's own count.
+func (w *simWorld) proofsAreTrue(j *simJob, r memstore.Record) {
+	for _, a := range r.Attempts {
+		is := j.attempts[a.Number]
+		if is == nil || is.result == a.Result {
+			continue
+		}
+		is.result = a.Result
+		switch a.Result {
+		case job.ResultAbsent:
+			w.absenceIsProven(j, a, r)
+		case job.ResultRejected, job.ResultNotSent:
+		default:
+			continue
+		}
+		posted := slices.ContainsFunc(j.posts, func(p *simPost) bool { return p.attempt == a.Number })
+		if posted || is.pending {
+			name := map[job.Result]string{job.ResultAbsent: "I8"}[a.Result]
+			if name == "" {
+				name = "I3"
+			}
+			w.broke(name, j, "attempt %d is said to be %s and has, or will have, an effect", a.Number, a.Result)
+		}
+	}
+}
+
+// absenceIsProven: I8, by the looks that the platform answered.
+func (w *simWorld) absenceIsProven(j *simJob, a memstore.Attempt, r memstore.Record) {
+	t := j.target.traits
+	if w.clockJumps || t.Class == job.Handle && r.Snapshot.Handle != "" {
+		return
+	}
+	w.looks.Lock()
+	defer w.looks.Unlock()
+	from := j.attempts[len(j.attempts)].fence.Add(t.ReadLag)
+	enough := 0
+	for _, at := range j.absences {
+		if !at.Add(2 * time.Microsecond).Before(from) { // the store's times are cut to whole ones
+			enough++
+			from = at.Add(t.Spacing)
+		}
+	}
+	if enough < t.Negatives {
+		w.broke("I8", j, "attempt %d is absent by %d of %d looks that count", a.Number, enough, t.Negatives)
+	}
+}
+
+// absent notes a complete look that saw nothing.
+func (w *simWorld) absent(j *simJob, began time.Time) {
+	w.looks.Lock()
+	defer w.looks.Unlock()
+	j.absences = append(j.absences, began)
+}
+
+// lookIsSound: I8 again, by what is asked of the platform: a look reads back to its
+// round's first attempt, and up to where the last one could no longer act.
+func (w *simWorld) lookIsSound(j *simJob, l connector.Look) {
+	r := w.store.Inspect(j.id)
+	w.stats.looks++
+	round := j.attempts[len(j.attempts)].round
+	first := 1
+	for j.attempts[first].round != round {
+		first++
+	}
+	if l.First.Number > first {
+		w.broke("I8", j, "a look reads back to attempt %d only; the round's first is %d", l.First.Number, first)
+	}
+	for _, a := range r.Attempts[first-1:] {
+		if a.Result != job.ResultRejected && a.Result != job.ResultNotSent && l.Fence.Before(a.Fence) {
+			w.broke("I8", j, "a look ends %v before the fence of attempt %d", a.Fence.Sub(l.Fence), a.Number)
+		}
+	}
+}
+
+// cutoff is the end of a look by the platform's clock.
+func (w *simWorld) cutoff(j *simJob, l connector.Look) time.Time {
+	if w.clockJumps { // the two clocks have nothing in common then
+		return time.Now()
+	}
+	return j.attempts[l.First.Number].armed.Add(l.Fence.Sub(l.First.ArmedAt))
+}
+
+// leaves: I2, at the moment of the write. It gives the attempt.
+func (w *simWorld) leaves(s *simSession, c connector.Commit) *simAttempt {
+	j, now := s.job, time.Now()
+	w.stats.requests++
+	w.note(s.name, "request", j.id, c.Attempt, "")
+	a, r := j.attempts[c.Attempt], w.store.Inspect(j.id)
+	if a == nil {
+		w.broke("I2", j, "a byte without a durable intent of attempt %d", c.Attempt)
+		return &simAttempt{armed: now, answerBy: now, fence: now}
+	}
+	a.requests++
+	is := r.Attempts[c.Attempt-1]
+	sum := sha256.Sum256(s.frozen)
+	switch {
+	case a.requests > 1:
+		w.broke("I2", j, "%d requests of attempt %d", a.requests, c.Attempt)
+	case is.EffectKey != c.EffectKey || !bytes.Equal(is.RequestDigest, sum[:]):
+		w.broke("I2", j, "attempt %d sends other bytes, or another key, than its intent", c.Attempt)
+	case is.Result == job.ResultRejected || is.Result == job.ResultNotSent || is.Result == job.ResultAbsent:
+		w.broke("I2", j, "a byte of attempt %d, which is %s", c.Attempt, is.Result)
+	case now.After(a.sendBy) && *simOutside == "":
+		w.broke("LATE_SEND", j, "attempt %d was sent %v after its deadline", c.Attempt, now.Sub(a.sendBy))
+	}
+	for n := 1; n < c.Attempt; n++ {
+		if m := j.attempts[n]; m.accepted && m.round == a.round && n > j.ruled {
+			w.broke("SECOND_COMMIT", j, "attempt %d commits, and attempt %d was accepted", c.Attempt, n)
+		}
+	}
+	return a
+}
+
+// effectIsOne: I6, as an effect is made.
+func (w *simWorld) effectIsOne(s *simSession, p *simPost) {
+	j := s.job
+	made, most := len(j.posts), j.mayHave()
+	if j.target.twins {
+		made, most = len(j.target.posts), 0
+		for _, other := range w.jobs {
+			if other.target == j.target {
+				most += other.mayHave()
+			}
+		}
+	}
+	if made > most {
+		w.stats.second++
+		if *simOutside == "" {
+			w.broke("I6", j, "%d effects, at most %d are wanted", made, most)
+		}
+	}
+	a := j.attempts[p.attempt]
+	switch j.last.State {
+	case job.Failed, job.Canceled, job.Expired:
+		if a != nil && w.tellable(j) && (j.spec.Spec.Policy != job.Resend || a.round == j.last.Round) {
+			w.broke("FALSE_"+j.last.State.String(), j, "an effect of attempt %d after the end", p.attempt)
+		}
+	default:
+	}
+}
+
+// mayHave is how many effects are wanted: one, or one for each round where the
+// policy, or a person who is wrong, takes that risk.
+func (j *simJob) mayHave() int {
+	if len(j.attempts) == 0 {
+		return 0
+	}
+	if j.spec.Spec.Policy == job.Resend || j.wronged {
+		return j.attempts[len(j.attempts)].round
+	}
+	return 1
+}
+
+// tellable: the job's end says something about its own effect.
+func (w *simWorld) tellable(j *simJob) bool {
+	return !j.target.twins && !j.wronged && *simOutside == ""
+}
+
+// endIsTrue holds a job's end against the platform's own count.
+func (w *simWorld) endIsTrue(j *simJob) {
+	s := j.last
+	switch s.State {
+	case job.Succeeded:
+		w.successIsTrue(j, s.Effect)
+	case job.Failed, job.Canceled, job.Expired:
+		if !w.tellable(j) {
+			return
+		}
+		counts := func(n int) bool { return j.spec.Spec.Policy != job.Resend || j.attempts[n].round == s.Round }
+		for _, p := range j.posts {
+			if counts(p.attempt) {
+				w.broke("FALSE_"+s.State.String(), j, "attempt %d had an effect", p.attempt)
+			}
+		}
+		for n := 1; n <= len(j.attempts); n++ {
+			if j.attempts[n].pending && counts(n) {
+				w.broke("FALSE_"+s.State.String(), j, "attempt %d will have an effect", n)
+			}
+		}
+	default:
+	}
+}
+
+func (w *simWorld) successIsTrue(j *simJob, e *job.Effect) {
+	if e == nil {
+		w.broke("FALSE_SUCCEEDED", j, "without an effect")
+		return
+	}
+	if e.Proof == job.ProofAssumed || e.Proof == job.ProofOperator && j.wronged {
+		return
+	}
+	fits := func(p *simPost) bool { return e.ExternalID == "" || p.id == e.ExternalID }
+	posts := j.posts
+	if j.target.twins {
+		posts = j.target.posts
+	}
+	if !slices.ContainsFunc(posts, fits) {
+		w.broke("FALSE_SUCCEEDED", j, "no effect with the id %q, by %s", e.ExternalID, e.Proof)
+	}
+}
+
+// objectIsOnes: I10.
+func (w *simWorld) objectIsOnes(j *simJob) {
+	id := effectID(j.last)
+	if j.last.State != job.Succeeded || id == "" {
+		return
+	}
+	for _, other := range w.jobs {
+		if other != j && other.last.State == job.Succeeded && effectID(other.last) == id && !other.alarmed && !j.alarmed {
+			w.broke("I10", j, "%s settles job %d too", id, other.index)
+		}
+	}
+}
+
+// boundOnce: I7.
+func (w *simWorld) boundOnce(j *simJob, c store.Created) {
+	if c.Created == !j.scheduledFor.IsZero() || c.Snapshot.ID != j.id {
+		w.broke("I7", j, "the key gave job %s, created %t", c.Snapshot.ID, c.Created)
+	}
+	if c.Created {
+		j.scheduledFor = c.Snapshot.ScheduledFor
+	} else if !j.moved && !c.Snapshot.ScheduledFor.Equal(j.scheduledFor) {
+		w.broke("I7", j, "the key's time was %v and is %v", j.scheduledFor, c.Snapshot.ScheduledFor)
+	}
+}
+
+// answered notes whom the platform told of an effect.
+func (w *simWorld) answered(n *node, j *simJob, out job.Outcome) {
+	if out.Result == job.ResultSucceeded {
+		j.told = append(j.told, n)
+	}
+}
+
+// atTheEnd: I5, and that nobody who was told of a success has kept it to himself.
+func (w *simWorld) atTheEnd() {
+	asked := make(map[*target]int)
+	owned := make(map[string]bool)
+	for _, j := range w.jobs {
+		s := j.last
+		if !s.State.Terminal() && s.State != job.NeedsResolution {
+			w.broke("I5", j, "%s when everything was over", s.State)
+		}
+		living := slices.ContainsFunc(j.told, func(n *node) bool { return !n.dead.Load() && !n.stopping })
+		if living && s.State != job.Succeeded {
+			w.broke("LOST_SUCCESS", j, "%s, and a living worker was told of its success", s.State)
+		}
+		if s.State != job.Succeeded || effectID(s) == "" {
+			asked[j.target] += max(j.mayHave(), 1)
+		} else {
+			owned[effectID(s)] = true
+			asked[j.target] += max(j.mayHave(), 1) - 1
+		}
+		w.stats.ends[s.State]++
+	}
+	for _, t := range w.targets {
+		if !t.twins || *simOutside != "" {
+			continue
+		}
+		free := 0
+		for _, p := range t.posts {
+			if !owned[p.id] {
+				free++
+			}
+		}
+		if free > asked[t] {
+			w.broke("FALSE_FAILED", t.posts[0].job, "%d posts of twins settle no job, and %d jobs have none", free, asked[t])
+		}
+	}
+}

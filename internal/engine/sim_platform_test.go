@@ -1,0 +1,299 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// target is one account on the simulated platform. It counts requests and effects
+// itself: the oracle is not the store.
+type target struct {
+	name   string
+	traits job.Traits
+	twins  bool // all jobs post the same
+	posts  []*simPost
+	keys   map[string]*simPost // by effect key, as long as it is remembered
+	// containers are what HANDLE targets keep under a handle.
+	containers map[string]*container
+}
+
+// simPost is one effect.
+type simPost struct {
+	id, key, text string
+	job           *simJob
+	attempt       int
+	at, visible   time.Time
+}
+
+// container is a prepared effect of a HANDLE target.
+type container struct {
+	job     *simJob
+	attempt int
+	text    string
+	// taken: the commit was accepted, and its processing ends at ends.
+	taken  bool
+	ends   time.Time
+	fails  bool
+	posted *simPost
+}
+
+// simConnector is the platform as one node sees it.
+type simConnector struct{ *node }
+
+func (simConnector) Describe() connector.Description {
+	return connector.Description{
+		Name: "scripted", Payloads: []string{"scripted"},
+		Classes: []job.Class{job.Keyed, job.Handle, job.Observable, job.Opaque},
+	}
+}
+
+func (c simConnector) target(settings []byte) *target { return c.w.targets[int(settings[0])] }
+
+func (c simConnector) Traits(settings []byte) (job.Traits, error) {
+	return c.target(settings).traits, nil
+}
+
+func (c simConnector) Check(settings []byte, _ connector.Credential) (connector.Capability, error) {
+	t := c.target(settings)
+	return connector.Capability{Traits: t.traits, Identity: t.name}, nil
+}
+
+func (c simConnector) Prepare(r connector.Request) (connector.Prepared, error) {
+	t := c.target(r.Settings)
+	text := string(r.Payload)
+	if r.ReplyTo != "" {
+		text += " to " + r.ReplyTo
+	}
+	out := connector.Prepared{HoldKey: "account", Frozen: []byte(text)}
+	switch t.traits.Class {
+	case job.Keyed:
+		out.Frozen = []byte(r.EffectKey + ":" + text)
+	case job.Observable:
+		out.Gate = digest([]byte(text))
+	default:
+	}
+	owner, _, _ := strings.Cut(r.EffectKey, ".")
+	id, err := job.ParseID(owner)
+	if err != nil {
+		return out, fmt.Errorf("effect key: %w", err)
+	}
+	return out, c.ask("Prepare", id, 0, nil, func() error {
+		if c.w.hit(faultPanicBefore) {
+			return errPanic
+		}
+		return nil
+	})
+}
+
+// ask parks one call to the platform.
+func (n *node) ask(op string, id job.ID, attempt int, ctx context.Context, act func() error) error { //nolint:revive // the context is the call's, often none
+	return n.asked(call{op: op, job: id, n: int64(attempt), ctx: ctx, act: act})
+}
+
+func (n *node) asked(c call) error {
+	c.node, c.platform = n, true
+	err := n.w.director.do(c)
+	if err == errPanic { //nolint:errorlint // the value itself is the signal
+		panic("the connector panics")
+	}
+	return err
+}
+
+func (c simConnector) Open(ctx context.Context, o connector.Opening) (connector.Session, error) {
+	w := c.w
+	err := c.ask("Open", o.Job, 0, ctx, func() error {
+		switch {
+		case w.hit(faultPanicBefore):
+			return errPanic
+		case w.hit(faultUnreachable):
+			return errConnector
+		case w.hit(faultRefusedBefore):
+			kind := []job.FailureKind{job.FailTransient, job.FailRateLimited, job.FailTransient, job.FailPermanent}[w.upTo(4)]
+			return &connector.Refusal{Kind: kind, Msg: "refused before the send", RetryAfter: time.Duration(w.upTo(int(3 * time.Minute)))}
+		case w.hit(faultAuth):
+			return &connector.Refusal{Kind: job.FailAuth, Msg: "the credential was refused"}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &simSession{node: c.node, target: c.target(o.Settings), job: w.byID[o.Job], frozen: o.Prepared.Frozen}, nil
+}
+
+func (c simConnector) Watermark(ctx context.Context, o connector.Opening) (mark string, err error) {
+	t := c.target(o.Settings)
+	err = c.ask("Watermark", o.Job, 0, ctx, func() error {
+		if c.w.hit(faultUnreachable) {
+			return errConnector
+		}
+		mark = t.newest()
+		return nil
+	})
+	return mark, err
+}
+
+// newest names the newest post that can be seen.
+func (t *target) newest() string {
+	now := time.Now()
+	for _, p := range slices.Backward(t.posts) {
+		if !p.visible.After(now) {
+			return p.id
+		}
+	}
+	return ""
+}
+
+// Observe reads the posts back to the watermark.
+func (c simConnector) Observe(ctx context.Context, o connector.Opening, l connector.Look) job.Observation {
+	w, t, j := c.w, c.target(o.Settings), c.w.byID[o.Job]
+	var ids []string
+	var stale bool
+	var began time.Time
+	err := c.ask("Observe", o.Job, l.First.Number, ctx, func() error {
+		began = w.director.current.arrived
+		w.lookIsSound(j, l)
+		switch {
+		case w.hit(faultPanicBefore):
+			return errPanic
+		case w.hit(faultBlindLook):
+			return errConnector
+		}
+		// A replica may be behind once, but never as often as absences are asked for.
+		stale = t.traits.Negatives > 1 && !j.stale && w.hit(faultStaleLook)
+		j.stale = stale
+		if !stale {
+			ids = t.after(l.First.Watermark, textOfFrozen(t, l.First.Frozen), w.cutoff(j, l))
+		}
+		return nil
+	})
+	if err != nil {
+		return job.Observation{Verdict: job.SawInconclusive, Detail: "the platform could not be read"}
+	}
+	taken, err := l.Taken(ctx, ids)
+	if err != nil {
+		return job.Observation{Verdict: job.SawInconclusive, Detail: err.Error()}
+	}
+	ids = slices.DeleteFunc(ids, func(id string) bool { return taken[id] })
+	switch len(ids) {
+	case 0:
+		c.w.absent(j, began)
+		return job.Observation{Verdict: job.SawAbsent}
+	case 1:
+		return job.Observation{Verdict: job.SawPresent, ExternalID: ids[0]}
+	default:
+		return job.Observation{Verdict: job.SawCandidates, Detail: strings.Join(ids, ", ")}
+	}
+}
+
+func textOfFrozen(t *target, frozen []byte) string {
+	if t.traits.Class == job.Keyed {
+		_, text, _ := strings.Cut(string(frozen), ":")
+		return text
+	}
+	return string(frozen)
+}
+
+// after gives the posts with the text that can be seen, are newer than the
+// watermark and not newer than the cutoff.
+func (t *target) after(mark, text string, cutoff time.Time) []string {
+	var ids []string
+	now := time.Now()
+	for _, p := range slices.Backward(t.posts) {
+		if p.id == mark {
+			break
+		}
+		if p.text == text && !p.visible.After(now) && !p.at.After(cutoff) {
+			ids = append(ids, p.id)
+		}
+	}
+	return ids
+}
+
+// Poll tells what became of a handle.
+func (c simConnector) Poll(ctx context.Context, o connector.Opening, handle string) job.Outcome {
+	w, t := c.w, c.target(o.Settings)
+	var out job.Outcome
+	err := c.ask("Poll", o.Job, 0, ctx, func() error {
+		if w.hit(faultBlindLook) {
+			return errConnector
+		}
+		box := t.containers[handle]
+		switch {
+		case box == nil:
+			out = unknown("no such handle")
+		case box.posted != nil:
+			out = job.Outcome{Result: job.ResultSucceeded, ExternalID: box.posted.id}
+		case !box.taken:
+			out = rejected(job.FailTransient, 200)
+			out.Message = "not committed"
+		case box.ends.After(time.Now()):
+			out = job.Outcome{Result: job.ResultAccepted, Handle: handle}
+		case box.fails:
+			out = rejected(job.FailPermanent, 200)
+		}
+		return nil
+	})
+	if err != nil {
+		return unknown("could not be polled")
+	}
+	return out
+}
+
+// simSession is one opened line.
+type simSession struct {
+	*node
+	target *target
+	job    *simJob
+	frozen []byte
+}
+
+func (s *simSession) Close() {}
+
+// Publish makes the attempt's one commit request.
+func (s *simSession) Publish(c connector.Commit) job.Outcome {
+	handle := ""
+	if s.target.traits.Class == job.Handle {
+		if refused := s.contain(c, &handle); refused != nil {
+			return *refused
+		}
+	}
+	var out job.Outcome
+	err := s.asked(call{
+		op: "Publish", job: s.job.id, n: int64(c.Attempt),
+		act:       func() error { return s.send(c, handle, &out) },
+		delivered: func() { s.w.answered(s.node, s.job, out) },
+	})
+	if err != nil {
+		return unknown("the process is dead")
+	}
+	return out
+}
+
+// contain makes the prepare step of a HANDLE target: nothing of it can be seen.
+func (s *simSession) contain(c connector.Commit, handle *string) *job.Outcome {
+	unsent := func(why string) *job.Outcome {
+		return &job.Outcome{Result: job.ResultNotSent, Kind: job.FailTransient, Message: why}
+	}
+	err := s.ask("Container", s.job.id, c.Attempt, nil, func() error {
+		if s.w.hit(faultUnreachable) {
+			return errConnector
+		}
+		*handle = fmt.Sprintf("handle-%d-%d", s.job.index, c.Attempt)
+		s.target.containers[*handle] = &container{job: s.job, attempt: c.Attempt, text: string(s.frozen)}
+		return nil
+	})
+	if err != nil {
+		return unsent("the container could not be made")
+	}
+	if err := c.SaveHandle(*handle); err != nil {
+		return unsent("the handle could not be stored")
+	}
+	return nil
+}

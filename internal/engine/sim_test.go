@@ -1,0 +1,173 @@
+package engine_test
+
+import (
+	"flag"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// The simulator: real engines over an in-memory store and a platform that is
+// scripted, hours in milliseconds. One seed decides everything: the scenario, the
+// faults, who goes first. The same seed gives the same world again, step by step.
+var (
+	simSeeds   = flag.Uint64("sim.seeds", 60, "how many worlds to try")
+	simFirst   = flag.Uint64("sim.first", 1, "the seed of the first one")
+	simSeed    = flag.Uint64("sim.seed", 0, "the seed of the only one, whose whole timeline is printed")
+	simMinutes = flag.Float64("sim.minutes", 0, "try worlds for so many minutes, however many they are")
+	simOutside = flag.String("sim.outside", "", "leave the assumptions: frozen, a process that stands still before the write; slow, a platform that acts after the fence; second effects are counted")
+)
+
+// Whatever the store, the platform, the processes and their clocks do, and as long
+// as they do it: no invariant is broken at any step.
+func TestSimSafety(t *testing.T) { simulate(t, false) }
+
+// The same, and once the faults are over each job comes to an end, and the end is
+// true.
+func TestSimLiveness(t *testing.T) { simulate(t, true) }
+
+func simulate(t *testing.T, liveness bool) {
+	if *simSeed != 0 {
+		w := inSimWorld(t, *simSeed, liveness, true)
+		t.Logf("seed %d:\n%s", *simSeed, w.log.timeline(nil))
+		w.report(t)
+		return
+	}
+	var total simStats
+	began := time.Now()
+	for seed := *simFirst; ; seed++ {
+		if *simMinutes > 0 && time.Since(began).Minutes() >= *simMinutes || *simMinutes == 0 && seed >= *simFirst+*simSeeds {
+			break
+		}
+		w := inSimWorld(t, seed, liveness, false)
+		total.add(w.stats)
+		if w.broken != nil {
+			again := inSimWorld(t, seed, liveness, true)
+			again.report(t)
+			return
+		}
+	}
+	t.Log(total.line(time.Since(began)))
+	total.wholeSpace(t)
+}
+
+// inSimWorld runs one world.
+func inSimWorld(t *testing.T, seed uint64, liveness, keep bool) (w *simWorld) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w = newSimWorld(t, seed, liveness)
+		w.log.keep = keep
+		w.run()
+	})
+	return w
+}
+
+// report fails the test if the world broke an invariant.
+func (w *simWorld) report(t *testing.T) {
+	t.Helper()
+	v := w.broken
+	if v == nil {
+		return
+	}
+	mode := "TestSimSafety"
+	if w.liveness {
+		mode = "TestSimLiveness"
+	}
+	t.Errorf("SIM VIOLATION %s: seed %d: job %d (%s, %s): %s\nreplay: make sim SEED=%d, or go test ./internal/engine -run %s -sim.seed=%d -v\n%s",
+		v.name, w.seed, v.job.index, v.job.target.traits.Class, v.job.spec.Spec.Policy, v.what, w.seed, mode, w.seed, w.log.timeline(v.job))
+}
+
+// The whole trace of a world is the same whenever its seed is played.
+func TestSimReplaysExactly(t *testing.T) {
+	for seed := *simFirst; seed < *simFirst+min(*simSeeds, 12); seed++ {
+		for _, liveness := range []bool{false, true} {
+			one, two := inSimWorld(t, seed, liveness, true), inSimWorld(t, seed, liveness, true)
+			if one.log.sum.Sum64() == two.log.sum.Sum64() {
+				continue
+			}
+			for i := range min(len(one.log.rows), len(two.log.rows)) {
+				if one.log.rows[i] != two.log.rows[i] {
+					t.Fatalf("seed %d differs at step %d of %d:\n%+v\n%+v", seed, i, len(one.log.rows), one.log.rows[i], two.log.rows[i])
+				}
+			}
+			t.Fatalf("seed %d: %d and %d steps", seed, len(one.log.rows), len(two.log.rows))
+		}
+	}
+}
+
+// simStats counts what was tried.
+type simStats struct {
+	worlds, jobs, lives                            int
+	steps, arms, requests, effects, deduped, looks int
+	stopped                                        int // sends that the last check stopped
+	second                                         int // effects above what was wanted
+	outside                                        int
+	alarms                                         int
+	simulated                                      time.Duration
+	faults                                         [faults]int
+	ends                                           [job.Expired + 1]int
+}
+
+func (s *simStats) add(o simStats) {
+	s.worlds += o.worlds
+	s.jobs += o.jobs
+	s.lives += o.lives
+	s.steps += o.steps
+	s.arms += o.arms
+	s.requests += o.requests
+	s.effects += o.effects
+	s.deduped += o.deduped
+	s.looks += o.looks
+	s.stopped += o.stopped
+	s.second += o.second
+	s.outside += o.outside
+	s.alarms += o.alarms
+	s.simulated += o.simulated
+	for i, n := range o.faults {
+		s.faults[i] += n
+	}
+	for i, n := range o.ends {
+		s.ends[i] += n
+	}
+}
+
+// line tells what was tried, in one line.
+func (s *simStats) line(took time.Duration) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "SIM worlds %d, simulated hours %.0f, jobs %d, steps %d, arms %d, requests %d, effects %d, looks %d, replays deduped %d, sends stopped %d, second effects %d",
+		s.worlds, s.simulated.Hours(), s.jobs, s.steps, s.arms, s.requests, s.effects, s.looks, s.deduped, s.stopped, s.second)
+	if s.outside > 0 {
+		fmt.Fprintf(&b, ", outside the assumptions %d", s.outside)
+	}
+	b.WriteString("; faults:")
+	all := 0
+	for f, n := range s.faults {
+		fmt.Fprintf(&b, " %s %d,", faultNames[f], n)
+		all += n
+	}
+	fmt.Fprintf(&b, " in all %d; ends:", all)
+	for st, n := range s.ends {
+		if n > 0 {
+			fmt.Fprintf(&b, " %s %d", job.State(st), n)
+		}
+	}
+	fmt.Fprintf(&b, "; %.1f s", took.Seconds())
+	return b.String()
+}
+
+// wholeSpace fails when, in a long run, some kind of fault never struck.
+func (s *simStats) wholeSpace(t *testing.T) {
+	const long = 400 // worlds
+	if s.worlds < long {
+		return
+	}
+	for f, n := range s.faults {
+		if n == 0 {
+			t.Errorf("no fault of the kind %q in %d worlds", faultNames[f], s.worlds)
+		}
+	}
+}

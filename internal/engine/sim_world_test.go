@@ -1,0 +1,302 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/storetest/memstore"
+)
+
+// simGrace is the engines' grace, and what the simulated platform is bound to: no
+// request acts later than its answer's deadline plus this.
+const simGrace = 30 * time.Second
+
+// simWorld is one world: real engines over one store and one simulated platform,
+// all that happens in it a function of its seed.
+type simWorld struct {
+	t        *testing.T
+	seed     uint64
+	director *director
+	store    *memstore.Store
+	seen     uint64 // the store's version up to which all was checked
+	targets  []*target
+	conns    []store.Connection
+	nodes    []*node // by slot; nil: none lives there now
+	all      []*node
+	lives    int
+	ids      uint64
+	jobs     []*simJob
+	byID     map[job.ID]*simJob
+	started  time.Time
+
+	// What the seed chose.
+	rates            [faults]int
+	calm             time.Duration // mean time between two strokes at a node
+	senders, lookers int
+	poll, drain      time.Duration
+	clockJumps       bool
+	truthful         bool // persons are never wrong
+	liveness         bool
+
+	plagued atomic.Bool // faults strike
+	dbShift atomic.Int64
+	// looks guards what the connector notes from the nodes' goroutines.
+	looks sync.Mutex
+
+	stats  simStats
+	log    *simTrace
+	broken *violation
+}
+
+// simJob is what is known of a job from outside.
+type simJob struct {
+	id       job.ID
+	index    int
+	spec     store.NewJob
+	target   *target
+	attempts map[int]*simAttempt
+	posts    []*simPost
+	// last is the job as it was checked last.
+	last         job.Snapshot
+	scheduledFor time.Time
+	events       int
+	// ruled is the last attempt that a person has ruled on; wronged, that he may
+	// have been wrong.
+	ruled    int
+	wronged  bool
+	moved    bool        // rescheduled
+	absences []time.Time // complete looks that saw nothing, when they began
+	stale    bool
+	// told are the nodes that the platform told of the effect.
+	told    []*node
+	alarmed bool // a second claim to its object was written down
+}
+
+// simAttempt is one armed attempt, in true time.
+type simAttempt struct {
+	round                          int
+	key                            string
+	armed, sendBy, answerBy, fence time.Time
+	requests                       int
+	pending                        bool // the platform will act yet
+	accepted                       bool // by the platform, for good or still in processing
+	result                         job.Result
+}
+
+func newSimWorld(t *testing.T, seed uint64, liveness bool) *simWorld {
+	w := &simWorld{t: t, seed: seed, liveness: liveness, byID: make(map[job.ID]*simJob), started: time.Now()}
+	w.director = newDirector(w, seed)
+	w.log = newSimTrace(w)
+	start := time.Now()
+	w.store = memstore.Open(memstore.Options{
+		Now:     func() time.Time { return time.Now().Add(time.Duration(w.dbShift.Load())) },
+		Elapsed: func() time.Duration { return time.Since(start) },
+		NewID:   w.newID,
+	})
+	w.clockJumps, w.truthful = w.upTo(6) == 0, w.upTo(4) > 0
+	w.senders, w.lookers = 1+w.upTo(6), 1+w.upTo(4)
+	w.poll = w.oneOf(5*time.Second, 30*time.Second, 2*time.Minute, 10*time.Minute)
+	w.drain = w.oneOf(time.Second, 20*time.Second, 45*time.Second)
+	w.calm = w.oneOf(20*time.Second, time.Minute, 3*time.Minute, 10*time.Minute)
+	w.drawRates()
+	w.nodes = make([]*node, 1+w.upTo(3))
+	for range 1 + w.upTo(4)/3 {
+		w.connect()
+	}
+	w.plagued.Store(true)
+	return w
+}
+
+// newID makes ids that sort as they were made.
+func (w *simWorld) newID() (id job.ID) {
+	w.ids++
+	binary.BigEndian.PutUint64(id[:8], w.ids<<16|0x7000)
+	binary.BigEndian.PutUint64(id[8:], 1<<63|w.seed)
+	return id
+}
+
+// connect makes one connection to an account of its own.
+func (w *simWorld) connect() {
+	t := &target{
+		name: fmt.Sprint("account ", len(w.targets)), keys: make(map[string]*simPost), containers: make(map[string]*container),
+	}
+	switch w.upTo(7) {
+	case 0:
+		t.traits = job.Traits{Class: job.Keyed, KeyWindow: 24 * time.Hour}
+	case 1:
+		t.traits = job.Traits{Class: job.Keyed, KeyWindow: w.oneOf(4*time.Minute, 8*time.Minute, 20*time.Minute)}
+	case 2:
+		t.traits = job.Traits{Class: job.Handle, ReadLag: w.oneOf(0, 5*time.Second), Negatives: 1}
+	case 3:
+		t.traits = job.Traits{Class: job.Opaque}
+	default:
+		t.traits = job.Traits{
+			Class: job.Observable, ReadLag: w.oneOf(0, 10*time.Second, time.Minute), Negatives: 1 + w.upTo(3),
+			Spacing: w.oneOf(20*time.Second, time.Minute),
+		}
+		t.twins = w.upTo(3) == 0 && !w.clockJumps
+	}
+	w.targets = append(w.targets, t)
+	conn, _, err := w.store.CreateConnection(context.Background(), store.NewConnection{
+		Key: t.name,
+		Connection: store.Connection{
+			ID: w.newID(), Project: "default", Connector: "scripted", Class: t.traits.Class, KeyWindow: t.traits.KeyWindow,
+			Settings: []byte{byte(len(w.targets) - 1)}, MaxInFlight: w.upTo(2) * (1 + w.upTo(5)),
+		},
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.conns = append(w.conns, conn)
+}
+
+// populate submits the jobs, some at once and some in the course of time.
+func (w *simWorld) populate() {
+	for i := range 2 + w.upTo(10) {
+		at := w.upTo(len(w.targets))
+		t := w.targets[at]
+		text := fmt.Sprint("text ", i)
+		if t.twins {
+			text = "the same"
+		}
+		policy := []job.Policy{job.Hold, job.Hold, job.AssumeSent, job.Resend}[w.upTo(4)]
+		n := store.NewJob{Class: t.traits.Class, Actor: "client", Spec: job.Spec{
+			ID: w.newID(), Project: "default", Key: fmt.Sprint("job ", i), Connection: w.conns[at].ID, HoldKey: "account",
+			PayloadKind: "scripted", Payload: []byte(text), Policy: policy,
+			StartWindow: w.oneOf(5*time.Minute, 20*time.Minute, time.Hour, 2*time.Hour),
+			Retry: job.RetryPolicy{
+				MaxAttempts: w.upTo(6), MinBackoff: w.oneOf(0, time.Second), AttemptTimeout: w.oneOf(0, 5*time.Second, time.Minute),
+			},
+		}}
+		if i > 0 && w.upTo(6) == 0 {
+			n.Spec.ReplyTo = w.jobs[w.upTo(i)].id
+		}
+		if w.upTo(4) > 0 {
+			n.ScheduledFor = job.Micros(w.dbNow().Add(time.Duration(w.upTo(int(20 * time.Minute)))))
+		}
+		j := &simJob{id: n.Spec.ID, index: i, spec: n, target: t, attempts: make(map[int]*simAttempt)}
+		w.jobs = append(w.jobs, j)
+		w.byID[j.id] = j
+		in := time.Duration(w.upTo(int(10 * time.Minute)))
+		if !n.Spec.ReplyTo.IsZero() || w.upTo(2) == 0 {
+			in += 10 * time.Minute * time.Duration(w.upTo(2)) // after what it replies to
+		}
+		w.director.plan(in, "submit", func() { w.submit(j) })
+	}
+}
+
+func (w *simWorld) dbNow() time.Time { return time.Now().Add(time.Duration(w.dbShift.Load())) }
+
+// submit stores a job as a client does: again until it has an answer.
+func (w *simWorld) submit(j *simJob) {
+	w.note("client", "submit", j.id, 0, "")
+	created, err := w.store.Create(context.Background(), []store.NewJob{j.spec})
+	if err == nil && errors.Is(created[0].Err, store.ErrReplyTo) {
+		w.director.plan(time.Minute, "submit", func() { w.submit(j) })
+		return
+	}
+	if err != nil || created[0].Err != nil {
+		w.t.Errorf("create: %v %+v", err, created)
+		return
+	}
+	w.boundOnce(j, created[0])
+	if w.hit(faultLostAfter) || w.plagued.Load() && w.upTo(4) == 0 {
+		w.stats.faults[faultAgain]++
+		again := *j
+		again.spec.Spec.ID = w.newID() // a client's retry knows nothing of the first id
+		w.director.plan(time.Duration(w.upTo(int(10*time.Minute))), "submit again", func() {
+			created, err := w.store.Create(context.Background(), []store.NewJob{again.spec})
+			if err != nil || created[0].Err != nil {
+				w.t.Errorf("create again: %v %+v", err, created)
+				return
+			}
+			w.boundOnce(j, created[0])
+		})
+	}
+}
+
+// heal ends all faults: every slot has a living node, and everybody tells the truth
+// at once. What is delayed comes in its time.
+func (w *simWorld) heal() {
+	w.note("", "heal", job.ID{}, 0, "")
+	w.plagued.Store(false)
+	w.director.healed = true
+	for _, n := range w.nodes {
+		if n != nil {
+			n.shift.Store(0)
+		}
+	}
+	for slot := range w.nodes {
+		w.revive(slot)
+	}
+}
+
+// run is the whole life of a world.
+func (w *simWorld) run() {
+	w.populate()
+	for slot := range w.nodes {
+		w.start(slot)
+	}
+	w.director.plan(time.Duration(w.upTo(int(2*w.calm))), "trouble", w.trouble)
+	w.director.plan(time.Duration(w.upTo(int(time.Minute))), "people", w.people)
+	span := w.oneOf(40*time.Minute, time.Hour, 3*time.Hour)
+	w.director.run(w.started.Add(span))
+	if w.liveness && !w.director.over {
+		w.heal()
+		w.settleAll()
+	}
+	w.finish()
+}
+
+// settleBound is how long every job may take to end once faults are over: replays,
+// looks and back-offs within the longest window, and a handle's polls.
+const settleBound = 30 * time.Hour
+
+// settleAll runs until every job has ended or waits for a person.
+func (w *simWorld) settleAll() {
+	end := time.Now().Add(settleBound)
+	for !w.director.over && time.Now().Before(end) && !w.allSettled() {
+		w.director.run(time.Now().Add(10 * time.Minute))
+	}
+	// Nothing may come after the end either.
+	w.director.run(time.Now().Add(20 * time.Minute))
+	if !w.director.over {
+		w.atTheEnd()
+	}
+}
+
+func (w *simWorld) allSettled() bool {
+	for _, j := range w.jobs {
+		if s := j.last.State; !s.Terminal() && s != job.NeedsResolution {
+			return false
+		}
+	}
+	return len(w.director.limbo) == 0
+}
+
+// finish kills whoever lives and waits for every goroutine.
+func (w *simWorld) finish() {
+	w.director.over = true
+	w.stats.worlds, w.stats.jobs = 1, len(w.jobs)
+	w.stats.simulated = time.Since(w.started)
+	w.director.current = nil
+	for _, n := range w.all {
+		n.die()
+	}
+	for _, n := range w.all {
+		<-n.done
+	}
+	for _, n := range w.nodes {
+		if n != nil {
+			w.stats.lives++
+		}
+	}
+}
