@@ -136,7 +136,7 @@ func (w *simWorld) history(j *simJob, r memstore.Record) {
 
 // newIntent: I3, and the attempt's times as they truly are.
 func (w *simWorld) newIntent(j *simJob, r memstore.Record, i int) {
-	a, now := r.Attempts[i], time.Now()
+	a, now := r.Attempts[i], job.Micros(time.Now()) // as the store cuts it
 	if a.Number != i+1 || len(j.attempts) != i {
 		w.broke("I1", j, "attempt %d after %d others", a.Number, len(j.attempts))
 	}
@@ -163,7 +163,8 @@ func (w *simWorld) mayFollow(j *simJob, is *simAttempt, m memstore.Attempt) stri
 	default:
 	}
 	if j.target.traits.Class == job.Keyed && m.EffectKey == is.key {
-		if age := now.Sub(w.firstOf(j, was.round).armed); age >= j.target.traits.KeyWindow {
+		age := now.Sub(w.firstOf(j, was.round).armed)
+		if age >= j.target.traits.KeyWindow && m.Number > j.ruled {
 			return fmt.Sprintf("the key is %v old, and remembered for %v", age, j.target.traits.KeyWindow)
 		}
 		return ""
@@ -240,7 +241,7 @@ func (w *simWorld) absenceIsProven(j *simJob, a memstore.Attempt, r memstore.Rec
 	from := j.attempts[len(j.attempts)].fence.Add(t.ReadLag)
 	enough := 0
 	for _, at := range j.absences {
-		if !at.Add(2 * time.Microsecond).Before(from) { // the store's times are cut to whole ones
+		if !at.Add(time.Microsecond).Before(from) { // the store's times are cut to whole ones
 			enough++
 			from = at.Add(t.Spacing)
 		}
@@ -350,10 +351,14 @@ func (j *simJob) mayHave() int {
 	if len(j.attempts) == 0 {
 		return 0
 	}
-	if j.spec.Spec.Policy == job.Resend || j.wronged {
+	switch {
+	case j.wronged:
+		return len(j.attempts)
+	case j.spec.Spec.Policy == job.Resend:
 		return j.attempts[len(j.attempts)].round
+	default:
+		return 1
 	}
-	return 1
 }
 
 // tellable: the job's end says something about its own effect.

@@ -248,7 +248,9 @@ func (w *simWorld) run() {
 	w.director.plan(time.Duration(w.upTo(int(2*w.calm))), "trouble", w.trouble)
 	w.director.plan(time.Duration(w.upTo(int(time.Minute))), "people", w.people)
 	span := w.oneOf(40*time.Minute, time.Hour, 3*time.Hour)
-	w.director.run(w.started.Add(span))
+	for end := w.started.Add(span); time.Now().Before(end) && !w.director.over && !w.idle(); {
+		w.director.run(time.Now().Add(10 * time.Minute))
+	}
 	if w.liveness && !w.director.over {
 		w.heal()
 		w.settleAll()
@@ -271,6 +273,11 @@ func (w *simWorld) settleAll() {
 	if !w.director.over {
 		w.atTheEnd()
 	}
+}
+
+// idle tells whether nothing but idle polls is to come.
+func (w *simWorld) idle() bool {
+	return time.Since(w.started) > 30*time.Minute && w.allSettled()
 }
 
 func (w *simWorld) allSettled() bool {
