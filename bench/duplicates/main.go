@@ -145,7 +145,7 @@ func compare(ctx context.Context, args []string) (err error) {
 	if err := report(os.Stdout, o.settings, results); err != nil {
 		return err
 	}
-	return judge(results)
+	return verdict(results)
 }
 
 // build makes the program under test.

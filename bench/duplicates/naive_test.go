@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
@@ -16,12 +17,12 @@ func TestNaiveForgets(t *testing.T) {
 	n := newNaive(&house{subjects: []string{"a", "b", "c", "d"}}, "opaque").(*naive)
 	next := func(life string) string {
 		w := httptest.NewRecorder()
-		n.give(w, httptest.NewRequest("POST", "/next?life="+life, nil))
+		n.give(w, httptest.NewRequest(http.MethodPost, "/next?life="+life, nil))
 		return strings.TrimSpace(w.Body.String())
 	}
 	done := func(subject, ok string) {
 		form := url.Values{"subject": {subject}, "ok": {ok}}
-		n.take(httptest.NewRecorder(), httptest.NewRequest("POST", "/done?"+form.Encode(), nil))
+		n.take(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/done?"+form.Encode(), nil))
 	}
 	atRest := func(want int) {
 		t.Helper()

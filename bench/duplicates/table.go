@@ -9,6 +9,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/fireonce/fireonce/internal/chaos/judge"
 	"github.com/fireonce/fireonce/internal/chaos/platform"
 )
 
@@ -40,6 +41,7 @@ func report(w io.Writer, s settings, results []result) error {
 		}
 	}
 	fmt.Fprintf(w, "\nfaults: %s\n", faultsOf(results))
+	fmt.Fprintf(w, "a zero in %d jobs means: with 95 %% confidence fewer than %.1f in 1,000\n", s.jobs, 1000*judge.Bound95(s.jobs))
 	for _, r := range results {
 		if r.Skipped != "" {
 			fmt.Fprintf(w, "SKIPPED %s: %s\n", r.System, r.Skipped)
@@ -69,9 +71,9 @@ func lines(w io.Writer, results []result) error {
 	return nil
 }
 
-// judge says what must not be in the results: a broken promise of ours, or
+// verdict says what must not be in the results: a broken promise of ours, or
 // faults that hurt nobody, which would make a zero of ours worth nothing.
-func judge(results []result) error {
+func verdict(results []result) error {
 	var broken []string
 	control, bitten := false, false
 	for _, r := range results {

@@ -60,8 +60,8 @@ func TestReport(t *testing.T) {
 	}
 }
 
-func TestJudge(t *testing.T) {
-	if err := judge(someResults()); err != nil {
+func TestVerdict(t *testing.T) {
+	if err := verdict(someResults()); err != nil {
 		t.Errorf("as it should be: %v", err)
 	}
 	for name, spoil := range map[string]func(peer, ours *result){
@@ -72,11 +72,11 @@ func TestJudge(t *testing.T) {
 	} {
 		results := someResults()
 		spoil(&results[0], &results[2])
-		if judge(results) == nil {
+		if verdict(results) == nil {
 			t.Errorf("%s: nobody minds", name)
 		}
 	}
-	if err := judge(someResults()[2:]); err != nil {
+	if err := verdict(someResults()[2:]); err != nil {
 		t.Errorf("ours alone has nothing to be compared with: %v", err)
 	}
 }
