@@ -16,8 +16,9 @@ import (
 
 const (
 	// restBy bounds the time until all jobs are at rest once all faults are over. A
-	// job that is not by then is stuck.
-	restBy = 6 * time.Minute
+	// job that is not by then is stuck. Looks that could not be completed are up to
+	// 5 min apart, and an object that may be another job's is looked at six times.
+	restBy = 15 * time.Minute
 	// asked is how often the servers are asked how far they are; told is how often
 	// whoever looks on is.
 	asked, told = 2 * time.Second, 10 * time.Second
@@ -43,14 +44,15 @@ type outcome struct {
 	totals  platform.Totals
 	control judge.Tally
 	fell    []error
-	calls   int
+	calls   int // of clients
+	repeats int // those of them that repeated one without an answer
 	took    time.Duration
 	asked   int // jobs that were to be submitted
 }
 
 // run carries out the campaign of one engine in a folder.
 func run(ctx context.Context, o options, engine, dir, binary string, say func(string, ...any)) (_ *outcome, err error) {
-	s, err := setUp(ctx, o, engine, dir, binary, fleet.Life{})
+	s, err := setUp(ctx, o, engine, dir, binary)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +61,7 @@ func run(ctx context.Context, o options, engine, dir, binary string, say func(st
 	c.say = func(format string, args ...any) {
 		say("%s %4.0fs: "+format, append([]any{engine, time.Since(c.begun).Seconds()}, args...)...)
 	}
-	c.load = newLoad(o.seed, o.share(o.jobs), s.fleet, s.to)
+	c.load = newLoad(o.seed, o.share(o.jobs), func(i int) spec { return specOf(o.seed, i) }, s.fleet, s.to)
 	if err := s.platform.SetFaults(ctx, platform.DefaultFaults()); err != nil {
 		return nil, err
 	}
@@ -77,7 +79,7 @@ func run(ctx context.Context, o options, engine, dir, binary string, say func(st
 	if err := c.judge(ctx, out); err != nil {
 		return nil, err
 	}
-	_, _, _, out.calls = c.load.progress()
+	out.calls, out.repeats = c.load.called()
 	out.fell, out.took = s.fell(), time.Since(c.begun)
 	return out, nil
 }
@@ -138,7 +140,7 @@ func (c *campaign) watch(ctx context.Context, n *nemesis.Nemesis) {
 
 // tell says how far everything is.
 func (c *campaign) tell(ctx context.Context, n *nemesis.Nemesis) {
-	taken, open, resting, _ := c.load.progress()
+	taken, open, resting := c.load.progress()
 	t, err := c.platform.Totals(ctx)
 	if err != nil {
 		return
@@ -167,14 +169,14 @@ func (c *campaign) rest(ctx context.Context) error {
 	defer cancel()
 	tick := time.NewTicker(asked)
 	defer tick.Stop()
-	taken, _, _, _ := c.load.progress()
+	taken, _, _ := c.load.progress()
 	for n := 0; ; n++ {
 		living, atRest, err := alive(limit, c.fleet)
 		if err == nil && living == 0 && atRest >= taken {
 			return nil
 		}
 		if n%5 == 4 {
-			c.say("%s: %d jobs are not at rest yet", c.phase, living)
+			c.say("%s: %d jobs are not at rest yet; %s", c.phase, living, oneAlive(limit, c.fleet))
 		}
 		select {
 		case <-tick.C:

@@ -57,7 +57,7 @@ func beside(ctx context.Context, url string, l *load) {
 	subjects := max(leastControl, l.jobs/controlShare)
 	naive(ctx, url, subjects, func(done int) bool {
 		for {
-			taken, _, _, _ := l.progress()
+			taken, _, _ := l.progress()
 			if taken*subjects >= done*l.jobs {
 				return true
 			}

@@ -52,5 +52,5 @@ func eventOf(e *fireoncev1.JobChanged) judge.Event {
 
 // itemError is the error that the item's own call would have had.
 func itemError(e *fireoncev1.BatchError, key string) error {
-	return connect.NewError(connect.Code(e.GetCode()), errors.New(key+": "+e.GetMessage())) //nolint:gosec // a code of the contract
+	return connect.NewError(connect.Code(e.GetCode()), errors.New(key+": "+e.GetMessage()))
 }

@@ -51,6 +51,7 @@ type spec struct {
 	class   job.Class
 	policy  job.Policy
 	delay   time.Duration // from its first submit; 0: due at once, without a time
+	window  time.Duration // how late it may start; 0: the default
 }
 
 // specOf gives the i-th job of a seed.
@@ -94,6 +95,9 @@ func (s spec) request(to targets, at time.Time) *fireoncev1.ScheduleJobRequest {
 			MinBackoff: durationpb.New(firstRetry), MaxBackoff: durationpb.New(lastRetry),
 		},
 		AmbiguityPolicy: policies[s.policy],
+	}
+	if s.window > 0 {
+		req.StartWindow = durationpb.New(s.window)
 	}
 	if s.delay > 0 {
 		req.ScheduledFor = timestamppb.New(at.Add(s.delay))

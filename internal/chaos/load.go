@@ -25,6 +25,7 @@ const (
 // sometimes what was.
 type load struct {
 	seed  uint64
+	specs func(i int) spec
 	jobs  int
 	fleet *fleet.Fleet
 	to    targets
@@ -36,7 +37,8 @@ type load struct {
 	resting int // jobs that are at rest, as far as known
 	open    int // taken, and not answered
 	submits []submitted
-	calls   int
+	calls   int   // all that were made
+	repeats int   // those of them for what was not answered before
 	failed  error // what ends the campaign: an answer that cannot be
 	stopped bool
 }
@@ -47,8 +49,8 @@ type submitted struct {
 	acks []judge.Ack
 }
 
-func newLoad(seed uint64, jobs int, f *fleet.Fleet, to targets) *load {
-	l := &load{seed: seed, jobs: jobs, fleet: f, to: to, submits: make([]submitted, jobs)}
+func newLoad(seed uint64, jobs int, specs func(i int) spec, f *fleet.Fleet, to targets) *load {
+	l := &load{seed: seed, specs: specs, jobs: jobs, fleet: f, to: to, submits: make([]submitted, jobs)}
 	l.changed = sync.NewCond(&l.mu)
 	return l
 }
@@ -154,11 +156,12 @@ func (l *load) submit(ctx context.Context, server, from, to int) error {
 		l.mu.Lock()
 		at := l.submits[i].at
 		l.mu.Unlock()
-		reqs = append(reqs, specOf(l.seed, i).request(l.to, at))
+		reqs = append(reqs, l.specs(i).request(l.to, at))
 	}
 	var answers []*fireoncev1.ScheduleJobResponse
+	again := 0
 	err := l.fleet.Call(ctx, server, func(ctx context.Context, api *fleet.API) (err error) {
-		l.change(func() { l.calls++ })
+		l.change(func() { l.calls, l.repeats, again = l.calls+1, l.repeats+again, 1 })
 		answers, err = schedule(ctx, api, reqs)
 		return err
 	})
@@ -205,15 +208,22 @@ func (l *load) submitsOf() []judge.Submit {
 	defer l.mu.Unlock()
 	out := make([]judge.Submit, 0, l.next)
 	for i, s := range l.submits[:l.next] {
-		j := specOf(l.seed, i)
+		j := l.specs(i)
 		out = append(out, judge.Submit{Key: j.key, Subject: j.subject, Class: j.class, Policy: j.policy, Acks: s.acks})
 	}
 	return out
 }
 
 // progress says how far the clients are.
-func (l *load) progress() (taken, open, resting, calls int) {
+func (l *load) progress() (taken, open, resting int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.next, l.open, l.resting, l.calls
+	return l.next, l.open, l.resting
+}
+
+// called counts the calls, and those that repeated one without an answer.
+func (l *load) called() (calls, repeats int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.calls, l.repeats
 }

@@ -35,8 +35,8 @@ const (
 	// jobsAFault is how many jobs there are for one fault of the nemesis.
 	jobsAFault   = 100
 	shortJobs    = 3_000
-	shortFaults  = 50
-	outsideJobs  = 400
+	shortFaults  = 60
+	outsideJobs  = 1_400
 	mostServers  = 9
 	defaultLimit = 24 * time.Hour
 )
@@ -55,7 +55,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	set.IntVar(&o.servers, "servers", 3, "servers on PostgreSQL; SQLite has one")
 	set.Uint64Var(&o.seed, "seed", 1, "what the jobs, the faults and the platform's answers are made of")
 	set.Float64Var(&minutes, "minutes", 0, "end the load of each engine after that; 0: when all jobs are submitted")
-	set.BoolVar(&short, "short", false, "a few minutes, for CI: 3,000 jobs, 50 faults")
+	set.BoolVar(&short, "short", false, "a few minutes, for CI: 3,000 jobs, 60 faults")
 	set.BoolVar(&o.outside, "outside", false, "measure what is outside the assumptions, instead")
 	set.BoolVar(&o.keep, "keep", false, "keep logs and databases also when nothing is wrong")
 	if err := set.Parse(args); err != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/chaos/fleet"
@@ -44,6 +45,33 @@ func alive(ctx context.Context, f *fleet.Fleet) (alive, atRest int, err error) {
 		return nil
 	})
 	return alive, atRest, err
+}
+
+// oneAlive tells of a job that is not at rest.
+func oneAlive(ctx context.Context, f *fleet.Fleet) (story string) {
+	filter := &fireoncev1.JobFilter{}
+	for number, s := range states {
+		if !s.Terminal() && s != job.NeedsResolution {
+			filter.States = append(filter.States, fireoncev1.JobState(number))
+		}
+	}
+	err := f.Call(ctx, 0, func(ctx context.Context, api *fleet.API) error {
+		resp, err := api.Jobs.ListJobs(ctx, &fireoncev1.ListJobsRequest{Filter: filter, PageSize: 1})
+		for _, j := range resp.GetJobs() {
+			story = fmt.Sprintf("%s is %s, attempt %d: %s%s", j.GetIdempotencyKey(), states[int32(j.GetState())], j.GetAttemptCount(),
+				j.GetBlockedReason(), j.GetLastError().GetMessage())
+			for what, at := range map[string]*timestamppb.Timestamp{"next attempt": j.GetNextAttemptTime(), "next look": j.GetNextLookTime()} {
+				if at != nil {
+					story += fmt.Sprintf("; %s in %v", what, time.Until(at.AsTime()).Round(time.Second))
+				}
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return err.Error()
+	}
+	return story
 }
 
 // finals reads every job of the service, page by page.

@@ -47,8 +47,8 @@ func tell(w io.Writer, o options, took time.Duration, all []*outcome) (ok bool, 
 
 // print tells what was done to one engine's servers.
 func (out *outcome) print(w io.Writer) {
-	fmt.Fprintf(w, "%s: %d of %d jobs submitted in %d calls; %v in all\n",
-		out.engine, out.report.Total.Jobs, out.asked, out.calls, out.took.Round(time.Second))
+	fmt.Fprintf(w, "%s: %d of %d jobs submitted in %d calls, %d of them repeats of one without an answer; %v in all\n",
+		out.engine, out.report.Total.Jobs, out.asked, out.calls, out.repeats, out.took.Round(time.Second))
 	fmt.Fprintf(w, "  process faults: %s; %d answers to COMMIT lost\n", counts(out.faults), out.lost)
 	fmt.Fprintf(w, "  platform faults: %s\n", counts(out.totals.Faults))
 	fmt.Fprintf(w, "  faults of %d looks: %s\n", out.totals.Looks, counts(out.totals.LookFaults))

@@ -26,8 +26,8 @@ type stage struct {
 	unexpected []error          // servers that ended by themselves
 }
 
-// setUp makes a stage in a folder. life is what the servers are started with.
-func setUp(ctx context.Context, o options, engine, dir, binary string, life fleet.Life) (_ *stage, err error) {
+// setUp makes a stage in a folder.
+func setUp(ctx context.Context, o options, engine, dir, binary string) (_ *stage, err error) {
 	s := &stage{dir: dir}
 	defer func() {
 		if err != nil {
@@ -45,7 +45,7 @@ func setUp(ctx context.Context, o options, engine, dir, binary string, life flee
 	}
 	s.db = openSQLite(dir)
 	if engine == enginePostgres {
-		if s.db, err = openPostgres(); err != nil {
+		if s.db, err = openPostgres(); err != nil { //nolint:contextcheck // it lives until it is closed
 			return nil, err
 		}
 	}
@@ -55,7 +55,7 @@ func setUp(ctx context.Context, o options, engine, dir, binary string, life flee
 			"--dev", "--key-file", "chaos.key", "--log-level", "warn", "--grace", grace.String(), "--lease", lease.String(),
 		},
 	})
-	if err := s.startAll(ctx, life); err != nil {
+	if err := s.startAll(ctx); err != nil {
 		return nil, err
 	}
 	s.to, err = connectAll(ctx, s.fleet, s.platform.URL)
@@ -63,15 +63,15 @@ func setUp(ctx context.Context, o options, engine, dir, binary string, life flee
 }
 
 // startAll starts every server. The first makes the key that all share.
-func (s *stage) startAll(ctx context.Context, life fleet.Life) error {
-	if err := s.fleet.Start(ctx, 0, life); err != nil {
+func (s *stage) startAll(ctx context.Context) error {
+	if err := s.fleet.Start(ctx, 0, fleet.Life{}); err != nil {
 		return err
 	}
 	return s.each(func(i int) error {
 		if i == 0 {
 			return nil
 		}
-		return s.fleet.Start(ctx, i, life)
+		return s.fleet.Start(ctx, i, fleet.Life{})
 	})
 }
 

@@ -97,7 +97,7 @@ func (f *Fleet) Start(ctx context.Context, server int, life Life) error {
 func (f *Fleet) live(ctx context.Context, server int, life Life) error {
 	ctx, cancel := context.WithTimeout(ctx, readyBy)
 	defer cancel()
-	defer context.AfterFunc(f.ctx, cancel)()
+	defer context.AfterFunc(f.ctx, cancel)() //nolint:contextcheck // the fleet's end ends a start, too
 	for {
 		p, err := begin(ctx, f.opts, server, life)
 		if err == nil {

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/chaos/judge"
+)
+
+func TestOptions(t *testing.T) {
+	for line, want := range map[string]options{
+		"":                                  {jobs: 22_000, faults: 220, engines: []string{"postgres", "sqlite"}, servers: 3, seed: 1, limit: defaultLimit},
+		"-short":                            {jobs: 3_000, faults: 60, engines: []string{"postgres", "sqlite"}, servers: 3, seed: 1, limit: defaultLimit},
+		"-engine sqlite -jobs 50 -seed 9":   {jobs: 50, faults: 1, engines: []string{"sqlite"}, servers: 3, seed: 9, limit: defaultLimit},
+		"-jobs 300000 -minutes 1.5 -keep":   {jobs: 300_000, faults: 3_000, engines: []string{"postgres", "sqlite"}, servers: 3, seed: 1, limit: 90 * time.Second, keep: true},
+		"-outside -engine postgres -jobs 7": {jobs: 7, faults: 1, engines: []string{"postgres"}, servers: 3, seed: 1, limit: defaultLimit, outside: true},
+	} {
+		got, err := parse(strings.Fields(line), io.Discard)
+		if err != nil || !slices.Equal(got.engines, want.engines) {
+			t.Errorf("%q: %+v, %v", line, got, err)
+		}
+		got.engines, want.engines = nil, nil
+		if a, b := toText(t, got), toText(t, want); a != b {
+			t.Errorf("%q: %s, want %s", line, a, b)
+		}
+	}
+	for _, line := range []string{"-engine oracle", "-servers 0", "-jobs -1", "more"} {
+		if _, err := parse(strings.Fields(line), io.Discard); err == nil {
+			t.Errorf("%q was taken", line)
+		}
+	}
+}
+
+func toText(t *testing.T, o options) string {
+	t.Helper()
+	text, err := json.Marshal([]any{o.jobs, o.faults, o.servers, o.seed, o.limit, o.outside, o.keep})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestWhatFailsACampaign: a violation does, a server that fell, and a platform whose
+// faults did not bite.
+func TestWhatFailsACampaign(t *testing.T) {
+	good := func() *outcome {
+		return &outcome{
+			engine: "sqlite", report: &judge.Report{Name: "sqlite", Total: judge.Row{Jobs: 10, Effects: 10}},
+			faults: map[string]int{"kill": 2, "die at armed": 1}, control: judge.Tally{Subjects: 5, Duplicates: 2},
+		}
+	}
+	for name, tt := range map[string]struct {
+		spoil func(*outcome)
+		ok    bool
+	}{
+		"nothing":           {func(*outcome) {}, true},
+		"a duplicate":       {func(o *outcome) { o.report.Total.Violations, o.report.Total.Duplicates = 1, 1 }, false},
+		"a server's end":    {func(o *outcome) { o.fell = []error{errors.New("server 1 ended by itself")} }, false},
+		"a harmless world":  {func(o *outcome) { o.control.Duplicates = 0 }, false},
+		"a submit unserved": {func(o *outcome) { o.asked = 11 }, true}, // the load was cut short, which is said
+	} {
+		out := good()
+		tt.spoil(out)
+		var text strings.Builder
+		ok, err := tell(&text, options{seed: 4}, time.Minute, []*outcome{out})
+		if err != nil || ok != tt.ok {
+			t.Errorf("%s: %v, %v, want %v", name, ok, err, tt.ok)
+		}
+		lines := strings.Split(strings.TrimSpace(text.String()), "\n")
+		last, found := strings.CutPrefix(lines[len(lines)-1], "CHAOS RESULT ")
+		var result judge.Result
+		if err := json.Unmarshal([]byte(last), &result); err != nil || !found {
+			t.Fatalf("%s: the last line is %q: %v", name, lines[len(lines)-1], err)
+		}
+		if result.OK != tt.ok || result.Seed != 4 || result.ProcessFaults["kill"] != 2 || result.Controls["sqlite"].Subjects != 5 {
+			t.Errorf("%s: %+v", name, result)
+		}
+		if !strings.Contains(text.String(), "process faults: 3 (die at armed 1, kill 2)") {
+			t.Errorf("%s: no word of the faults:\n%s", name, text.String())
+		}
+	}
+}
