@@ -281,10 +281,13 @@ func (e *Engine) armAndSend(l store.Leased, r ready, rearm bool) {
 		return
 	}
 	failpoint.Hit(failpoint.Armed)
+	// Before the first byte: the store's clock may be set, and the job be taken for
+	// one past its fence, while the request is under way.
+	e.early.set(l.ID, start.Time.Add(item.Fence+r.traits.ReadLag), start.Time)
 	outcome := e.send(armed, r.session, item, start)
 	failpoint.Hit(failpoint.Answered)
-	if outcome.Result == job.ResultUnknown {
-		e.early.set(l.ID, start.Time.Add(item.Fence+r.traits.ReadLag), e.Clock.Read().Time)
+	if outcome.Result != job.ResultUnknown {
+		e.early.forget(l.ID)
 	}
 	e.settle(armed.Snapshot, l.Connection, outcome, job.ID{})
 	failpoint.Hit(failpoint.Settled)

@@ -8,7 +8,7 @@ import (
 )
 
 // mostEarly bounds what early remembers: as many jobs as can be unknown by this
-// process's own doing within some minutes.
+// process's own doing within some minutes, and what it is sending.
 const mostEarly = 8192
 
 // early remembers when a job may be looked at again, on this process's own
@@ -38,6 +38,13 @@ func (e *early) set(id job.ID, at, now time.Time) {
 	if _, known := e.at[id]; known || len(e.at) < mostEarly {
 		e.at[id] = at
 	}
+}
+
+// forget notes that the job's last attempt has an outcome that no look waits for.
+func (e *early) forget(id job.ID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.at, id)
 }
 
 // left tells how long the job must still be left alone; zero: no longer.

@@ -150,6 +150,45 @@ func TestLooksKeepTheirDistanceWhenTheStoresClockLeaps(t *testing.T) {
 	}, clocked(clock.now))
 }
 
+// The store's clock is set an hour forward while the request is under way: the
+// fence seems to be over, and the platform has not acted yet.
+func TestNoLookWhileTheRequestIsUnderWayWhenTheStoresClockLeaps(t *testing.T) {
+	clock := &leaping{}
+	observable(t, func(t *testing.T, w *world) {
+		var armed time.Time
+		w.platform.publish = func(n int, c connector.Commit) job.Outcome {
+			if n > 1 {
+				return w.platform.confirm(c)
+			}
+			armed = time.Now()
+			clock.by.Add(int64(time.Hour))
+			time.Sleep(25 * time.Second)
+			w.platform.commit(c.EffectKey)
+			return unknown("connection reset")
+		}
+		var first time.Time
+		var id job.ID
+		w.platform.observe = func(connector.Look) job.Observation {
+			if first.IsZero() {
+				first = time.Now()
+			}
+			if w.platform.effectsOf(id) == 0 {
+				return job.Observation{Verdict: job.SawAbsent}
+			}
+			return job.Observation{Verdict: job.SawPresent, ExternalID: "post"}
+		}
+		id = w.submit("leap", window(12*time.Hour))
+		w.start()
+		w.until(id, job.Succeeded, time.Hour)
+		if after := first.Sub(armed); after < 70*time.Second {
+			t.Errorf("first look %v after the arm\n%s", after, w.story(id))
+		}
+		if n := w.platform.effectsOf(id); n != 1 {
+			t.Errorf("%d effects", n)
+		}
+	}, clocked(clock.now))
+}
+
 func TestANewOwnerKeepsTheNegatives(t *testing.T) {
 	observable(t, func(t *testing.T, w *world) {
 		w.platform.publish = func(n int, c connector.Commit) job.Outcome {
