@@ -37,6 +37,9 @@ const (
 	// soonest and latest are how far ahead jobs are scheduled that are not due now.
 	soonest, latest = time.Second, 15 * time.Second
 	keyWindow       = 24 * time.Hour
+	// startWindow is long enough for every job, and ends the doubts about one that
+	// must not be sent again: whatever still holds it back then, it comes to rest.
+	startWindow = 3 * time.Minute
 	// accounts is how many feeds there are: a look reads all posts of the last two
 	// minutes in its account.
 	accounts = 16
@@ -51,12 +54,12 @@ type spec struct {
 	class   job.Class
 	policy  job.Policy
 	delay   time.Duration // from its first submit; 0: due at once, without a time
-	window  time.Duration // how late it may start; 0: the default
+	window  time.Duration // how late it may start
 }
 
 // specOf gives the i-th job of a seed.
 func specOf(seed uint64, i int) spec {
-	s := spec{key: fmt.Sprintf("key-%d", i), subject: fmt.Sprintf("subject-%d", i), policy: job.Hold}
+	s := spec{key: fmt.Sprintf("key-%d", i), subject: fmt.Sprintf("subject-%d", i), policy: job.Hold, window: startWindow}
 	random := rand.New(rand.NewPCG(seed, uint64(i))) //nolint:gosec // repeatable is what it must be
 	if random.IntN(4) == 0 {
 		s.delay = soonest + time.Duration(random.Int64N(int64(latest-soonest)))
@@ -94,10 +97,7 @@ func (s spec) request(to targets, at time.Time) *fireoncev1.ScheduleJobRequest {
 			AttemptTimeout: durationpb.New(attemptTimeout), MaxAttempts: mostAttempts,
 			MinBackoff: durationpb.New(firstRetry), MaxBackoff: durationpb.New(lastRetry),
 		},
-		AmbiguityPolicy: policies[s.policy],
-	}
-	if s.window > 0 {
-		req.StartWindow = durationpb.New(s.window)
+		AmbiguityPolicy: policies[s.policy], StartWindow: durationpb.New(s.window),
 	}
 	if s.delay > 0 {
 		req.ScheduledFor = timestamppb.New(at.Add(s.delay))

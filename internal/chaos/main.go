@@ -3,7 +3,7 @@
 // crashes, and a platform loses its answers. In the end every job must be at rest,
 // and what the service says must be what happened. The judge is the platform's log.
 //
-// A campaign's order, for each engine:
+// A campaign's order, for each engine, all at the same time:
 //
 //  1. Load under faults. Clients submit jobs of all classes and policies, and repeat
 //     what was not answered; the nemesis carries out its plan; the platform's answers
@@ -85,20 +85,28 @@ func command(ctx context.Context, args []string, w io.Writer) (err error) {
 	return campaigns(ctx, o, dir, binary, w, say)
 }
 
-// campaigns runs one engine after the other, and says what all of them showed.
+// campaigns runs the engines beside each other, and says what all of them showed.
 func campaigns(ctx context.Context, o options, dir, binary string, w io.Writer, say func(string, ...any)) error {
 	begun := time.Now()
-	var all []*outcome
-	for _, engine := range o.engines {
+	ctx, cancel := context.WithCancel(ctx) // one that cannot go on ends the others
+	defer cancel()
+	all, errs := make([]*outcome, len(o.engines)), make([]error, len(o.engines))
+	var running sync.WaitGroup
+	for i, engine := range o.engines {
 		own := filepath.Join(dir, engine)
 		if err := os.Mkdir(own, 0o700); err != nil {
 			return err
 		}
-		out, err := run(ctx, o, engine, own, binary, say)
-		if err != nil {
-			return fmt.Errorf("%s: %w", engine, err)
-		}
-		all = append(all, out)
+		running.Go(func() {
+			if all[i], errs[i] = run(ctx, o, engine, own, binary, say); errs[i] != nil {
+				errs[i] = fmt.Errorf("%s: %w", engine, errs[i])
+				cancel()
+			}
+		})
+	}
+	running.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
 	}
 	ok, err := tell(w, o, time.Since(begun), all)
 	if err == nil && !ok {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/chaos/fleet"
@@ -31,11 +32,15 @@ const settleTime = attemptTimeout + grace + readLag + 5*readLag
 const (
 	// lateShare is which share of the requests acts late.
 	lateShare = 0.25
-	// freezeEach is which send of a server freezes it.
-	freezeEach = 6
+	// freezeEach is which send of a server freezes it; one freeze is made for so many
+	// jobs of a late platform, at the pace of one job in freezePace.
+	freezeEach     = 3
+	jobsAFreeze    = 10
+	freezePace     = 100 * time.Millisecond
+	mostFrozenJobs = 20_000
 	// outsideWindow bounds how late a job may start: one whose effect is seen after all
 	// is not sent again, and waits until its window ends.
-	outsideWindow = 30 * time.Second
+	outsideWindow = time.Minute
 	// frozenFor is long enough for the others to sweep the job, prove its absence and
 	// send it again.
 	frozenFor = settleTime + 4*time.Second
@@ -85,7 +90,7 @@ func measure(ctx context.Context, o options, dir, binary string, w io.Writer, sa
 	}
 	for _, class := range []job.Class{job.Observable, job.Keyed} {
 		r, err := inTrial(ctx, o, dir, binary, trial{
-			name: "frozen-" + class.String(), jobs: each, only: class, freezes: true, say: say,
+			name: "frozen-" + class.String(), jobs: mostFrozenJobs, only: class, freezes: max(3, each/jobsAFreeze), say: say,
 			what: fmt.Sprintf("a process is frozen for %v between its last check and the write", frozenFor),
 		})
 		if err != nil {
@@ -109,7 +114,7 @@ type trial struct {
 	jobs       int
 	only       job.Class // zero: both in turn
 	faults     platform.Faults
-	freezes    bool
+	freezes    int // so many are made, however many jobs that takes
 	say        func(string, ...any)
 }
 
@@ -139,14 +144,14 @@ func inTrial(ctx context.Context, o options, dir, binary string, t trial) (r rat
 	c := &campaign{options: o, stage: s, engine: t.name, begun: time.Now(), phase: "outside"}
 	c.say = func(format string, args ...any) { t.say(t.name+" "+format, args...) }
 	c.load = newLoad(o.seed, t.jobs, t.specs, s.fleet, s.to)
-	c.load.allow(t.jobs)
 	if err := s.platform.SetFaults(ctx, t.faults); err != nil {
 		return r, err
 	}
 	r = rate{What: t.what}
-	if t.freezes {
-		r.Trials, err = c.underFreezes(ctx)
+	if t.freezes > 0 {
+		r.Trials, err = c.underFreezes(ctx, t.freezes)
 	} else {
+		c.load.allow(t.jobs)
 		err = errors.Join(c.load.run(ctx), c.rest(ctx))
 	}
 	if err != nil {
@@ -183,8 +188,9 @@ func (r *rate) weigh(in judge.Input) error {
 }
 
 // underFreezes runs the load on servers that freeze, but for the first, which deals
-// with what they leave, and thaws them again. It counts the freezes.
-func (c *campaign) underFreezes(ctx context.Context) (freezes int, err error) {
+// with what they leave, and thaws them again, until there were as many freezes as
+// wanted. It counts them.
+func (c *campaign) underFreezes(ctx context.Context, wanted int) (freezes int, err error) {
 	life := fleet.Life{Freeze: fmt.Sprintf("%s:%d", failpoint.Checked, freezeEach)}
 	if err := c.each(func(i int) error {
 		if i == 0 {
@@ -195,41 +201,54 @@ func (c *campaign) underFreezes(ctx context.Context) (freezes int, err error) {
 	}); err != nil {
 		return 0, err
 	}
-	thawing, enough := context.WithCancel(ctx)
-	counted := make([]int, c.fleet.Size())
+	freezing, enough := context.WithCancel(ctx)
+	defer enough()
+	var count atomic.Int64
 	var thaw sync.WaitGroup
 	for i := 1; i < c.fleet.Size(); i++ {
-		thaw.Go(func() { counted[i] = c.thaws(thawing, i) })
+		thaw.Go(func() { c.thaws(freezing, i, &count) })
 	}
-	err = errors.Join(c.load.run(ctx), c.rest(ctx))
+	thaw.Go(func() {
+		c.pace(freezing, func() bool { return int(count.Load()) < wanted })
+		c.load.stop()
+	})
+	err = c.load.run(ctx)
 	enough()
 	thaw.Wait()
-	for _, n := range counted {
-		freezes += n
+	// Those that freeze now would freeze at the end, too.
+	err = errors.Join(err, c.heal(ctx), c.rest(ctx))
+	return int(count.Load()), err
+}
+
+// pace lets clients submit one job after the other as long as that is wanted.
+func (c *campaign) pace(ctx context.Context, wanted func() bool) {
+	tick := time.NewTicker(freezePace)
+	defer tick.Stop()
+	for n := 1; wanted(); n++ {
+		c.load.allow(n)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
 	}
-	return freezes, err
 }
 
 // thaws lets a server go on each time that it has been frozen for a while, until ctx
 // ends. It counts the freezes.
-func (c *campaign) thaws(ctx context.Context, server int) (freezes int) {
-	tick := time.NewTicker(50 * time.Millisecond)
+func (c *campaign) thaws(ctx context.Context, server int, freezes *atomic.Int64) {
+	tick := time.NewTicker(freezePace / 2)
 	defer tick.Stop()
-	for {
+	for ctx.Err() == nil {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
+		}
+		if c.fleet.Frozen(server) {
+			// Also the last one is frozen for as long as the others.
+			time.Sleep(frozenFor)
+			freezes.Add(1)
 			c.fleet.Thaw(server)
-			return freezes
 		}
-		if !c.fleet.Frozen(server) {
-			continue
-		}
-		freezes++
-		select {
-		case <-time.After(frozenFor):
-		case <-ctx.Done():
-		}
-		c.fleet.Thaw(server)
 	}
 }
