@@ -18,6 +18,8 @@ const (
 	faultSlowStore                // the call takes long to arrive
 	faultLateAnswer               // its answer takes long
 	faultPaused                   // the caller stands still for minutes
+	faultNearSend                 // an arm's answer, or who has it, is late by about as long as a send may take
+	faultLateOutcome              // what the platform answered comes late, often after the fence
 	faultBackJump                 // the database's clock is set back
 	faultAheadJump                // and ahead
 	// Of a node.
@@ -54,7 +56,7 @@ const (
 
 var faultNames = [faults]string{
 	"store unavailable", "answer of a commit lost", "commit lost, unconfirmed", "commit decided late", "slow store",
-	"late answer of a store", "paused worker", "database clock back", "database clock ahead", "crash", "stop", "freeze",
+	"late answer of a store", "paused worker", "pause before the send", "late outcome", "database clock back", "database clock ahead", "crash", "stop", "freeze",
 	"machine asleep", "wall clock set", "dead line", "unreachable", "refused before", "credential refused", "lost request",
 	"late request", "lost answer", "slow answer", "server error", "rejection", "failed processing", "read lag",
 	"blind look", "stale look", "panic before", "panic after the effect", "key again", "cancel", "retry", "resolution",
@@ -65,7 +67,7 @@ var faultNames = [faults]string{
 // where it can.
 var commonly = [faults]int{
 	faultUnavailable: 120, faultLostAfter: 120, faultLostBefore: 60, faultLeftOpen: 60, faultSlowStore: 60,
-	faultLateAnswer: 60, faultPaused: 25, faultDeadLine: 150, faultUnreachable: 100, faultRefusedBefore: 60,
+	faultLateAnswer: 60, faultPaused: 25, faultNearSend: 250, faultLateOutcome: 250, faultDeadLine: 150, faultUnreachable: 100, faultRefusedBefore: 60,
 	faultAuth: 15, faultLostRequest: 300, faultLateRequest: 300, faultLostAnswer: 300, faultSlowAnswer: 300,
 	faultServerError: 200, faultRejected: 300, faultProcessing: 300, faultReadLag: 800, faultBlindLook: 300,
 	faultStaleLook: 200, faultPanicBefore: 20, faultPanicAfter: 60,
@@ -152,6 +154,8 @@ func (w *simWorld) delayBefore(c *call) time.Duration {
 		return 0
 	case w.hit(faultPaused):
 		return w.pause()
+	case c.op == "Publish" && w.hit(faultNearSend):
+		return time.Duration(w.upTo(int(12 * time.Second)))
 	case !c.platform && w.hit(faultSlowStore):
 		return time.Duration(w.upTo(int(20 * time.Second)))
 	}
@@ -164,6 +168,10 @@ func (w *simWorld) delayAfter(c *call) time.Duration {
 	case c.op == "Exit":
 		return -1
 	case w.hit(faultPaused):
+		return w.pause()
+	case c.op == "Arm" && w.hit(faultNearSend):
+		return time.Duration(w.upTo(int(10 * time.Second)))
+	case c.op == "Publish" && w.hit(faultLateOutcome):
 		return w.pause()
 	case !c.platform && w.hit(faultLateAnswer):
 		return time.Duration(w.upTo(int(20 * time.Second)))

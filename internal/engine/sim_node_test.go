@@ -21,6 +21,7 @@ type node struct {
 	w    *simWorld
 	name string
 	slot int
+	born time.Time
 	stop context.CancelFunc
 	done chan struct{}
 	// dead nodes change nothing any more.
@@ -58,7 +59,7 @@ func (n *node) jitter() float64 {
 // start begins a new life in a slot.
 func (w *simWorld) start(slot int) {
 	w.lives++
-	n := &node{w: w, name: fmt.Sprintf("n%d.%d", slot, w.lives), slot: slot, done: make(chan struct{}), deaf: w.upTo(3) == 0}
+	n := &node{w: w, name: fmt.Sprintf("n%d.%d", slot, w.lives), slot: slot, born: time.Now(), done: make(chan struct{}), deaf: w.upTo(3) == 0}
 	registry, err := connector.NewRegistry(simConnector{n})
 	if err != nil {
 		w.t.Fatal(err)

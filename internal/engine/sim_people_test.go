@@ -14,8 +14,13 @@ func (w *simWorld) people() {
 	if !w.plagued.Load() {
 		return
 	}
-	w.director.plan(time.Duration(w.upTo(int(6*time.Minute))), "people", w.people)
+	w.director.plan(time.Duration(w.upTo(int(2*w.hurry))), "people", w.people)
 	j := w.jobs[w.upTo(len(w.jobs))]
+	for _, asked := range w.jobs {
+		if asked.last.State == job.NeedsResolution && w.upTo(3) == 0 {
+			j = asked
+		}
+	}
 	if j.last.Version == 0 {
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
@@ -40,6 +41,7 @@ type simWorld struct {
 	// What the seed chose.
 	rates            [faults]int
 	calm             time.Duration // mean time between two strokes at a node
+	hurry            time.Duration // and between two deeds of people
 	senders, lookers int
 	poll, drain      time.Duration
 	clockJumps       bool
@@ -105,7 +107,8 @@ func newSimWorld(t *testing.T, seed uint64, liveness bool) *simWorld {
 	w.senders, w.lookers = 1+w.upTo(6), 1+w.upTo(4)
 	w.poll = w.oneOf(5*time.Second, 30*time.Second, 2*time.Minute, 10*time.Minute)
 	w.drain = w.oneOf(time.Second, 20*time.Second, 45*time.Second)
-	w.calm = w.oneOf(20*time.Second, time.Minute, 3*time.Minute, 10*time.Minute)
+	w.calm = w.oneOf(20*time.Second, time.Minute, 5*time.Minute, 20*time.Minute, 24*time.Hour)
+	w.hurry = w.oneOf(10*time.Second, time.Minute, 3*time.Minute)
 	w.drawRates()
 	w.nodes = make([]*node, 1+w.upTo(3))
 	for range 1 + w.upTo(4)/3 {
@@ -292,6 +295,8 @@ func (w *simWorld) allSettled() bool {
 // finish kills whoever lives and waits for every goroutine.
 func (w *simWorld) finish() {
 	w.director.over = true
+	synctest.Wait()
+	w.director.admit() // who has just called is buried with the others
 	w.stats.worlds, w.stats.jobs = 1, len(w.jobs)
 	w.stats.simulated = time.Since(w.started)
 	w.director.current = nil
