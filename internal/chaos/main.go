@@ -68,14 +68,16 @@ func command(ctx context.Context, args []string, w io.Writer) (err error) {
 		return err
 	}
 	defer func() {
-		if o.keep || errors.Is(err, errViolated) {
-			fmt.Fprintf(w, "logs and databases are kept in %s\n", dir)
+		if ctx.Err() != nil {
+			err = errors.New("interrupted")
+		} else if o.keep || err != nil {
+			fmt.Fprintf(os.Stderr, "chaos: logs and databases are kept in %s\n", dir) // not the last line of w
 			return
 		}
 		err = errors.Join(err, os.RemoveAll(dir))
 	}()
 	binary := filepath.Join(dir, "fireonce")
-	if err := fleet.Build(ctx, binary); err != nil {
+	if err := fleet.Build(ctx, binary, o.overlay); err != nil {
 		return err
 	}
 	say := sayer(w)

@@ -26,6 +26,7 @@ type options struct {
 	servers int
 	seed    uint64
 	limit   time.Duration // of the load of one engine
+	overlay string        // of a broken server
 	outside bool
 	keep    bool
 }
@@ -56,6 +57,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	set.Uint64Var(&o.seed, "seed", 1, "what the jobs, the faults and the platform's answers are made of")
 	set.Float64Var(&minutes, "minutes", 0, "end the load of each engine after that; 0: when all jobs are submitted")
 	set.BoolVar(&short, "short", false, "a few minutes, for CI: 3,000 jobs, 60 faults")
+	set.StringVar(&o.overlay, "overlay", "", "build the server with the files of this `JSON` (go build -overlay): a broken server must fail the campaign")
 	set.BoolVar(&o.outside, "outside", false, "measure what is outside the assumptions, instead")
 	set.BoolVar(&o.keep, "keep", false, "keep logs and databases also when nothing is wrong")
 	if err := set.Parse(args); err != nil {

@@ -12,9 +12,11 @@ import (
 	"time"
 )
 
-// Build makes the server's binary with failpoints, from this module.
-func Build(ctx context.Context, binary string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-tags", "failpoints", "-o", binary, "github.com/fireonce/fireonce/cmd/fireonce") //nolint:gosec // no input
+// Build makes the server's binary with failpoints, from this module. overlay is as
+// for `go build`; empty: none.
+func Build(ctx context.Context, binary, overlay string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-tags", "failpoints", "-overlay", overlay, "-o", binary, //nolint:gosec // whoever runs this names the files
+		"github.com/fireonce/fireonce/cmd/fireonce")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the server: %w\n%s", err, out)
 	}
