@@ -190,6 +190,8 @@ byte lost = 0;                  /* fence and read lag of what the lost state arm
 #define LIVE_RUN true
 #define ENDED (st == SUCCEEDED || st == FAILED || st == CANCELED || st == EXPIRED || st == NEEDS)
 ltl ends { (<> calm) -> (<> [] ENDED) }
+bit turn = 0;
+active proctype Idle() { end: do :: turn = 1 - turn od }   /* a world that stands still goes on for ever, too */
 #else
 #define LIVE_RUN false
 #endif
