@@ -85,10 +85,10 @@ func (h harness) run(ctx context.Context, binary, test string, first, n uint64) 
 		return &finding{invariant: string(m[1]), test: test, seed: at, worlds: at - first + 1}, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %w\n%s", errBroken, test, err, tail(out))
+		return nil, fmt.Errorf("%w: %s: %w\n%s", errBroken, test, err, reason(out))
 	}
 	if !bytes.Contains(out, []byte("PASS")) || bytes.Contains(out, []byte("no tests to run")) {
-		return nil, fmt.Errorf("%w: %s did not run\n%s", errBroken, test, tail(out))
+		return nil, fmt.Errorf("%w: %s did not run\n%s", errBroken, test, reason(out))
 	}
 	return nil, nil
 }
@@ -121,8 +121,11 @@ func (h harness) search(ctx context.Context, binary string, first, seeds uint64,
 	return nil, worlds, nil
 }
 
-// tail is the end of an output, where the reason is.
-func tail(out []byte) []byte {
-	const most = 3000
+// reason is where an output says why it failed: from a panic on, or its end.
+func reason(out []byte) []byte {
+	const most = 2000
+	if i := bytes.Index(out, []byte("panic: ")); i >= 0 {
+		return out[i:min(len(out), i+most)]
+	}
 	return out[max(0, len(out)-most):]
 }
