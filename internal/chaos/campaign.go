@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// restBy bounds the time until all jobs are at rest once all faults are over: the
-	// start window, and the 5 min that looks which could not be completed are apart at
+	// restBy bounds the time until all jobs are at rest once all faults are over: a
+	// post's window, and the 5 min that looks which could not be completed are apart at
 	// most, and some more for the work. A job that is not at rest by then is stuck.
-	restBy = startWindow + 5*time.Minute + 2*time.Minute
+	restBy = postWindow + 5*time.Minute + 2*time.Minute
 	// asked is how often the servers are asked how far they are; told is how often
 	// whoever looks on is.
 	asked, told = 2 * time.Second, 10 * time.Second

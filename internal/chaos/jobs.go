@@ -37,9 +37,11 @@ const (
 	// soonest and latest are how far ahead jobs are scheduled that are not due now.
 	soonest, latest = time.Second, 15 * time.Second
 	keyWindow       = 24 * time.Hour
-	// startWindow is long enough for every job, and ends the doubts about one that
-	// must not be sent again: whatever still holds it back then, it comes to rest.
-	startWindow = 3 * time.Minute
+	// startWindow is long enough for every job to start. postWindow is a post's: it
+	// ends the doubts about one that must not be sent again because something like it
+	// was seen. Whatever still holds it back then, it comes to rest.
+	startWindow = time.Hour
+	postWindow  = 4 * time.Minute
 	// accounts is how many feeds there are: a look reads all posts of the last two
 	// minutes in its account.
 	accounts = 16
@@ -67,7 +69,7 @@ func specOf(seed uint64, i int) spec {
 	pair := rand.New(rand.NewPCG(^seed, uint64(i/2))) //nolint:gosec // the same
 	if twins := pair.IntN(50) == 0; twins {
 		// Two posts with the same words, on purpose.
-		s.face, s.class, s.account = feedPosts, job.Observable, pair.IntN(accounts)
+		s.face, s.class, s.account, s.window = feedPosts, job.Observable, pair.IntN(accounts), postWindow
 		s.subject = fmt.Sprintf("subject-%d-twin", i/2)
 		return s
 	}
@@ -77,7 +79,7 @@ func specOf(seed uint64, i int) spec {
 	case n < 42:
 		s.face, s.class = keyedHTTP, job.Keyed
 	case n < 77:
-		s.face, s.class, s.account = feedPosts, job.Observable, random.IntN(accounts)
+		s.face, s.class, s.account, s.window = feedPosts, job.Observable, random.IntN(accounts), postWindow
 	case n < 87:
 		s.face, s.class = opaqueHook, job.Opaque
 	case n < 94:

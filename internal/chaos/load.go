@@ -18,7 +18,7 @@ const (
 	mostAtOnce = 20
 	// mostWaiting bounds the jobs that are submitted and not at rest: clients wait
 	// for the servers, as they would where there are quotas.
-	mostWaiting = 4000
+	mostWaiting = 1500
 )
 
 // load is the clients: they submit jobs, repeat what was not answered, and
