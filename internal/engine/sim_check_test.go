@@ -32,6 +32,9 @@ func (w *simWorld) broke(name string, j *simJob, format string, args ...any) {
 	}
 	w.broken = &violation{name: name, what: fmt.Sprintf(format, args...), job: j}
 	w.note("", "VIOLATION "+name, j.id, 0, w.broken.what)
+	if !w.log.keep { // at once: what a broken world does at its end nobody knows
+		fmt.Printf("SIM VIOLATION %s: seed %d: job %d: %s\n", name, w.seed, j.index, w.broken.what)
+	}
 	w.director.over = true
 }
 

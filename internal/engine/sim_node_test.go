@@ -133,7 +133,9 @@ func (w *simWorld) trouble() {
 		return
 	}
 	f := []fault{faultCrash, faultCrash, faultStop, faultFreeze, faultSleep, faultWall}[w.upTo(6)]
-	if w.clockJumps && w.upTo(2) == 0 {
+	if w.theme != nil {
+		f = append(w.theme.strokes, faultStop)[w.upTo(max(len(w.theme.strokes), 1))]
+	} else if w.clockJumps && w.upTo(2) == 0 {
 		f = []fault{faultBackJump, faultAheadJump}[w.upTo(2)]
 	}
 	if w.clockJumps && f == faultSleep {

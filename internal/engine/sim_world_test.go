@@ -47,6 +47,8 @@ type simWorld struct {
 	clockJumps       bool
 	truthful         bool // persons are never wrong
 	liveness         bool
+	theme            *theme // nil: everything
+	alike, close     bool   // the jobs post the same, and at about the same time
 
 	plagued atomic.Bool // faults strike
 	dbShift atomic.Int64
@@ -111,6 +113,7 @@ func newSimWorld(t *testing.T, seed uint64, liveness bool) *simWorld {
 	w.hurry = w.oneOf(10*time.Second, time.Minute, 3*time.Minute)
 	w.drawRates()
 	w.nodes = make([]*node, 1+w.upTo(3))
+	w.pick()
 	for range 1 + w.upTo(4)/3 {
 		w.connect()
 	}
@@ -131,7 +134,11 @@ func (w *simWorld) connect() {
 	t := &target{
 		name: fmt.Sprint("account ", len(w.targets)), keys: make(map[string]*simPost), containers: make(map[string]*container),
 	}
-	switch w.upTo(7) {
+	kind := w.upTo(7)
+	if w.theme != nil && w.theme.class != 0 {
+		kind = map[job.Class]int{job.Keyed: w.upTo(2), job.Handle: 2, job.Opaque: 3, job.Observable: 4}[w.theme.class]
+	}
+	switch kind {
 	case 0:
 		t.traits = job.Traits{Class: job.Keyed, KeyWindow: 24 * time.Hour}
 	case 1:
@@ -145,7 +152,7 @@ func (w *simWorld) connect() {
 			Class: job.Observable, ReadLag: w.oneOf(0, 10*time.Second, time.Minute), Negatives: 1 + w.upTo(3),
 			Spacing: w.oneOf(20*time.Second, time.Minute),
 		}
-		t.twins = w.upTo(3) == 0 && !w.clockJumps
+		t.twins = (w.alike || w.upTo(3) == 0) && !w.clockJumps
 	}
 	w.targets = append(w.targets, t)
 	conn, _, err := w.store.CreateConnection(context.Background(), store.NewConnection{
@@ -171,6 +178,9 @@ func (w *simWorld) populate() {
 			text = "the same"
 		}
 		policy := []job.Policy{job.Hold, job.Hold, job.AssumeSent, job.Resend}[w.upTo(4)]
+		if w.theme != nil && w.theme.policy != 0 {
+			policy = w.theme.policy
+		}
 		n := store.NewJob{Class: t.traits.Class, Actor: "client", Spec: job.Spec{
 			ID: w.newID(), Project: "default", Key: fmt.Sprint("job ", i), Connection: w.conns[at].ID, HoldKey: "account",
 			PayloadKind: "scripted", Payload: []byte(text), Policy: policy,
@@ -189,6 +199,10 @@ func (w *simWorld) populate() {
 		w.jobs = append(w.jobs, j)
 		w.byID[j.id] = j
 		in := time.Duration(w.upTo(int(10 * time.Minute)))
+		if w.close {
+			in, n.ScheduledFor = in/5, time.Time{}
+			j.spec.ScheduledFor = n.ScheduledFor
+		}
 		if !n.Spec.ReplyTo.IsZero() || w.upTo(2) == 0 {
 			in += 10 * time.Minute * time.Duration(w.upTo(2)) // after what it replies to
 		}

@@ -1,0 +1,106 @@
+package engine_test
+
+import (
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// theme is a world in which a few faults strike hard and everything else is quiet:
+// they meet there, which among all faults at once they hardly ever do.
+type theme struct {
+	name string
+	// class of all targets; zero: any.
+	class  job.Class
+	policy job.Policy // of all jobs; zero: any
+	rates  map[fault]int
+	// strokes at nodes; none: they are left alone.
+	strokes []fault
+	nodes   int // zero: any number
+	set     func(w *simWorld)
+}
+
+var themes = []theme{
+	{
+		name: "outcomes of attempts that were given up", class: job.Keyed,
+		rates: map[fault]int{faultLateOutcome: 500, faultRejected: 400, faultSlowAnswer: 400, faultLostAnswer: 200, faultDeadLine: 100},
+	},
+	{
+		name: "outcomes after a word", class: job.Opaque,
+		rates: map[fault]int{faultLateOutcome: 500, faultRejected: 300, faultLostAnswer: 200, faultPanicAfter: 50},
+		set:   func(w *simWorld) { w.hurry = 20 * time.Second },
+	},
+	{
+		name: "outcomes after an assumption", class: job.Opaque, policy: job.AssumeSent,
+		rates: map[fault]int{faultLateOutcome: 500, faultRejected: 500, faultDeadLine: 200},
+	},
+	{
+		name: "hasty persons", class: job.Opaque, policy: job.Hold,
+		rates: map[fault]int{faultLateRequest: 500, faultLostAnswer: 300},
+		set:   func(w *simWorld) { w.hurry, w.truthful = 5*time.Second, false },
+	},
+	{
+		name: "twins", class: job.Observable,
+		rates: map[fault]int{
+			faultLostRequest: 300, faultLostAnswer: 300, faultLateRequest: 200, faultReadLag: 500, faultSlowAnswer: 300,
+			faultLateOutcome: 100, faultRejected: 100,
+		},
+		set: func(w *simWorld) { w.alike, w.close = true, true },
+	},
+	{
+		name: "twins and crashes", class: job.Observable, strokes: []fault{faultCrash, faultStop, faultFreeze},
+		rates: map[fault]int{faultLostRequest: 300, faultLostAnswer: 300, faultReadLag: 500, faultUnavailable: 50},
+		set:   func(w *simWorld) { w.alike, w.close, w.calm = true, true, 2*time.Minute },
+	},
+	{
+		name: "looks that fail", class: job.Observable,
+		rates: map[fault]int{
+			faultLostAnswer: 500, faultLateRequest: 300, faultBlindLook: 400, faultStaleLook: 200, faultUnavailable: 150, faultReadLag: 800,
+		},
+	},
+	{
+		name: "keys that are forgotten", class: job.Keyed, strokes: []fault{faultCrash, faultStop},
+		rates: map[fault]int{faultLostAnswer: 700, faultLateRequest: 200, faultUnreachable: 200, faultPaused: 30},
+	},
+	{
+		name: "the database's clock", class: job.Observable, strokes: []fault{faultAheadJump, faultBackJump}, nodes: 1,
+		rates: map[fault]int{faultLostAnswer: 300, faultSlowAnswer: 500, faultLostRequest: 300, faultLateOutcome: 200},
+		set:   func(w *simWorld) { w.clockJumps, w.calm = true, 30*time.Second },
+	},
+	{
+		name: "clocks of nodes", strokes: []fault{faultWall, faultSleep, faultFreeze},
+		rates: map[fault]int{faultNearSend: 400, faultPaused: 50, faultLostAnswer: 200, faultLateRequest: 200},
+		set:   func(w *simWorld) { w.calm = 20 * time.Second },
+	},
+	{
+		name: "late arms", strokes: []fault{faultCrash, faultFreeze},
+		rates: map[fault]int{faultLeftOpen: 200, faultLostAfter: 200, faultLostBefore: 100, faultPaused: 100, faultNearSend: 300},
+	},
+	{
+		name: "answers that only the worker has", class: job.Opaque,
+		rates: map[fault]int{faultLateOutcome: 400, faultUnavailable: 200, faultLostAfter: 200, faultLostBefore: 100},
+	},
+}
+
+// pick lets every other seed have a theme.
+func (w *simWorld) pick() {
+	if w.seed%2 == 1 {
+		return
+	}
+	t := &themes[w.seed/2%uint64(len(themes))]
+	w.theme = t
+	w.clockJumps = false
+	w.rates = [faults]int{}
+	for f, n := range t.rates {
+		w.rates[f] = n
+	}
+	if len(t.strokes) == 0 {
+		w.calm = 24 * time.Hour
+	}
+	if t.nodes > 0 {
+		w.nodes = make([]*node, t.nodes)
+	}
+	if t.set != nil {
+		t.set(w)
+	}
+}
