@@ -51,7 +51,7 @@ func New(opts Options) *Nemesis {
 
 // dieBy is how long a server may take to come to the place of its death. It keeps
 // its failpoint after that; nobody waits for it any more.
-const dieBy = 6 * time.Second
+const dieBy = 8 * time.Second
 
 // Run carries out the plan. It returns when the last fault is over, or ctx is.
 func (n *Nemesis) Run(ctx context.Context) error {

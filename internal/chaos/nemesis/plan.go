@@ -64,9 +64,9 @@ type World struct {
 	Lease, Fence time.Duration
 }
 
-// hits bounds how many jobs pass a place before the server dies there; fewer come to
-// the places that only an unknown outcome leads to.
-const hits, rareHits = 8, 2
+// hits bounds how many jobs pass a place before the server dies there. At the places
+// that only an unknown outcome leads to it dies the first time.
+const hits = 8
 
 // Plan gives n faults. They come in rounds that have each kind and each place at
 // least once, in a new order each time, so that also a short plan has seen most.
@@ -120,7 +120,7 @@ func (w World) draw(random *rand.Rand, f Fault) Fault {
 	case Die:
 		f.Nth = 1 + random.IntN(hits)
 		if f.Place == failpoint.Swept || f.Place == failpoint.LookTaken {
-			f.Nth = 1 + random.IntN(rareHits)
+			f.Nth = 1
 		}
 	case Freeze:
 		whole := w.Lease + w.Fence
