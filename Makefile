@@ -123,6 +123,55 @@ test: need-postgres clients ## Run all tests with the race detector, the API's o
 test-long: need-postgres ## Run the crash tests for longer, and measure what cannot be promised
 	FIREONCE_TEST_LONG=1 go test -v -tags failpoints -timeout 60m $(CRASH_PACKAGES)
 
+# ---- Proof ----------------------------------------------------------------
+# Where a duplicate would show if there were one. docs/guarantees.md says what
+# each of these rests on, and what it found.
+
+SIM := TestSim(Safety|Liveness)
+# Seeds of CI's short runs: the same worlds on every machine.
+SIM_SEEDS := 150
+MINUTES ?= 2
+
+# make sim SEED=7 replays one world and prints its story.
+.PHONY: sim
+ifdef SEED
+sim: ## Simulate crashes, lost answers and clocks; then break the rules, and see it noticed
+	go test ./internal/engine -count=1 -v -run '^$(SIM)$$' -sim.seed=$(SEED)
+else
+sim:
+	go test ./internal/engine -count=1 -timeout 60m -v -run '^($(SIM)|TestSimReplaysExactly)$$' -sim.minutes=$(MINUTES)
+	go run ./internal/mutant
+endif
+
+.PHONY: sim-short
+sim-short: ## The simulator on fixed seeds, and the mutants that must not survive
+	go test ./internal/engine -count=1 -timeout $(TEST_TIMEOUT) -v -run '^$(SIM)$$' -sim.first=1 -sim.seeds=$(SIM_SEEDS)
+	go run ./internal/mutant -quick
+
+CHAOS_FLAGS := $(if $(JOBS),-jobs $(JOBS)) $(if $(SEED),-seed $(SEED))
+
+.PHONY: chaos
+chaos: need-postgres ## Crash real servers on both databases under load: 22,000 jobs, or JOBS=300000
+	go run ./internal/chaos $(CHAOS_FLAGS)
+
+.PHONY: chaos-short
+chaos-short: need-postgres ## The same in a few minutes, on a fixed seed
+	go run ./internal/chaos -short
+
+.PHONY: chaos-outside
+chaos-outside: need-postgres ## Measure duplicates where the assumptions do not hold
+	go run ./internal/chaos -outside $(CHAOS_FLAGS)
+
+.PHONY: model
+model: ## Check the protocol and its mutants with spin
+	.ci/need-spin
+	docs/model/run
+
+.PHONY: peers
+peers: need-postgres ## The same jobs and faults through River, asynq and two designs of articles
+	-.ci/need-redis
+	go -C bench run ./duplicates
+
 .PHONY: bench
 bench: need-postgres ## Measure submit, claim-to-settle and ScheduleJob-to-arrival
 	go test -run '^$$' -bench . -benchmem -timeout $(TEST_TIMEOUT) ./store/... ./internal/connector/... ./server/... ./cmd/...
@@ -134,4 +183,4 @@ lint: $(TOOLS)/golangci-lint proto-check ## Lint the code and the contract
 	$(TOOLS)/golangci-lint run
 
 .PHONY: verify
-verify: build lint gen-check test ## Exactly what CI runs
+verify: build lint gen-check test sim-short chaos-short ## Exactly what CI runs
