@@ -27,6 +27,10 @@ type violation struct {
 
 // broke notes the first violation and ends the world.
 func (w *simWorld) broke(name string, j *simJob, format string, args ...any) {
+	if *simOutside != "" {
+		w.stats.breaches++ // counted: nothing is promised there
+		return
+	}
 	if w.broken != nil {
 		return
 	}
@@ -317,7 +321,7 @@ func (w *simWorld) leaves(s *simSession, c connector.Commit) *simAttempt {
 		w.broke("I2", j, "attempt %d sends other bytes, or another key, than its intent", c.Attempt)
 	case is.Result == job.ResultRejected || is.Result == job.ResultNotSent || is.Result == job.ResultAbsent:
 		w.broke("I2", j, "a byte of attempt %d, which is %s", c.Attempt, is.Result)
-	case now.After(a.sendBy) && *simOutside == "":
+	case now.After(a.sendBy):
 		w.broke("LATE_SEND", j, "attempt %d was sent %v after its deadline", c.Attempt, now.Sub(a.sendBy))
 	}
 	for n := 1; n < c.Attempt; n++ {
@@ -342,9 +346,7 @@ func (w *simWorld) effectIsOne(s *simSession, p *simPost) {
 	}
 	if made > most {
 		w.stats.second++
-		if *simOutside == "" {
-			w.broke("I6", j, "%d effects, at most %d are wanted", made, most)
-		}
+		w.broke("I6", j, "%d effects, at most %d are wanted", made, most)
 	}
 	a := j.attempts[p.attempt]
 	switch j.last.State {
@@ -374,7 +376,7 @@ func (j *simJob) mayHave() int {
 
 // tellable: the job's end says something about its own effect.
 func (w *simWorld) tellable(j *simJob) bool {
-	return !j.target.twins && !j.wronged && *simOutside == ""
+	return !j.target.twins && !j.wronged
 }
 
 // endIsTrue holds a job's end against the platform's own count.
@@ -474,7 +476,7 @@ func (w *simWorld) atTheEnd() {
 		w.stats.ends[s.State]++
 	}
 	for _, t := range w.targets {
-		if !t.twins || *simOutside != "" {
+		if !t.twins {
 			continue
 		}
 		free := 0

@@ -20,6 +20,7 @@ const (
 	faultPaused                   // the caller stands still for minutes
 	faultNearSend                 // an arm's answer, or who has it, is late by about as long as a send may take
 	faultLateOutcome              // what the platform answered comes late, often after the fence
+	faultOwners                   // whose the candidates are cannot be asked
 	faultBackJump                 // the database's clock is set back
 	faultAheadJump                // and ahead
 	// Of a node.
@@ -56,7 +57,7 @@ const (
 
 var faultNames = [faults]string{
 	"store unavailable", "answer of a commit lost", "commit lost, unconfirmed", "commit decided late", "slow store",
-	"late answer of a store", "paused worker", "pause before the send", "late outcome", "database clock back", "database clock ahead", "crash", "stop", "freeze",
+	"late answer of a store", "paused worker", "pause before the send", "late outcome", "owners unread", "database clock back", "database clock ahead", "crash", "stop", "freeze",
 	"machine asleep", "wall clock set", "dead line", "unreachable", "refused before", "credential refused", "lost request",
 	"late request", "lost answer", "slow answer", "server error", "rejection", "failed processing", "read lag",
 	"blind look", "stale look", "panic before", "panic after the effect", "key again", "cancel", "retry", "resolution",
@@ -67,7 +68,7 @@ var faultNames = [faults]string{
 // where it can.
 var commonly = [faults]int{
 	faultUnavailable: 120, faultLostAfter: 120, faultLostBefore: 60, faultLeftOpen: 60, faultSlowStore: 60,
-	faultLateAnswer: 60, faultPaused: 25, faultNearSend: 250, faultLateOutcome: 250, faultDeadLine: 150, faultUnreachable: 100, faultRefusedBefore: 60,
+	faultLateAnswer: 60, faultPaused: 25, faultNearSend: 250, faultLateOutcome: 250, faultOwners: 300, faultDeadLine: 150, faultUnreachable: 100, faultRefusedBefore: 60,
 	faultAuth: 15, faultLostRequest: 300, faultLateRequest: 300, faultLostAnswer: 300, faultSlowAnswer: 300,
 	faultServerError: 200, faultRejected: 300, faultProcessing: 300, faultReadLag: 800, faultBlindLook: 300,
 	faultStaleLook: 200, faultPanicBefore: 20, faultPanicAfter: 60,
@@ -133,7 +134,7 @@ func (w *simWorld) fate(c *call) fate {
 	switch {
 	case c.platform:
 		return asItShould
-	case w.hit(faultUnavailable):
+	case w.hit(faultUnavailable), c.op == "Owners" && w.hit(faultOwners):
 		return failBefore
 	case !c.writes:
 		return asItShould
@@ -186,8 +187,12 @@ func (w *simWorld) pause() time.Duration {
 	return limit - 2*time.Second + time.Duration(w.upTo(int(4*time.Second)))
 }
 
-// answerIn lets the present call's answer come later.
-func (w *simWorld) answerIn(d time.Duration) { w.director.current.readyAt = time.Now().Add(d) }
+// answerIn lets the present call's answer come later. What acts late has no caller.
+func (w *simWorld) answerIn(d time.Duration) {
+	if c := w.director.current; c != nil {
+		c.readyAt = time.Now().Add(d)
+	}
+}
 
 // outsideFreeze is how long a process stands still between the last check and the
 // write, where a run asks for it. The protocol assumes that none does.

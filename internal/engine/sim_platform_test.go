@@ -154,7 +154,6 @@ func (t *target) newest() string {
 func (c simConnector) Observe(ctx context.Context, o connector.Opening, l connector.Look) job.Observation {
 	w, t, j := c.w, c.target(o.Settings), c.w.byID[o.Job]
 	var ids []string
-	var stale bool
 	var began time.Time
 	err := c.ask("Observe", o.Job, l.First.Number, ctx, func() error {
 		began = w.director.current.arrived
@@ -166,9 +165,10 @@ func (c simConnector) Observe(ctx context.Context, o connector.Opening, l connec
 			return errConnector
 		}
 		// A replica may be behind once, but never as often as absences are asked for.
-		stale = t.traits.Negatives > 1 && !j.stale && w.hit(faultStaleLook)
-		j.stale = stale
-		if !stale {
+		stale := t.traits.Negatives > 1 && j.stale < len(j.attempts) && w.hit(faultStaleLook)
+		if stale {
+			j.stale = len(j.attempts)
+		} else {
 			ids = t.after(l.First.Watermark, textOfFrozen(t, l.First.Frozen), w.cutoff(j, l))
 		}
 		return nil

@@ -105,7 +105,7 @@ type simStats struct {
 	steps, arms, requests, effects, deduped, looks int
 	stopped                                        int // sends that the last check stopped
 	second                                         int // effects above what was wanted
-	outside                                        int
+	outside, breaches                              int // runs that leave the assumptions, and what broke there
 	alarms                                         int
 	simulated                                      time.Duration
 	faults                                         [faults]int
@@ -125,6 +125,7 @@ func (s *simStats) add(o simStats) {
 	s.stopped += o.stopped
 	s.second += o.second
 	s.outside += o.outside
+	s.breaches += o.breaches
 	s.alarms += o.alarms
 	s.simulated += o.simulated
 	for i, n := range o.faults {
@@ -141,7 +142,7 @@ func (s *simStats) line(took time.Duration) string {
 	fmt.Fprintf(&b, "SIM worlds %d, simulated hours %.0f, jobs %d, steps %d, arms %d, requests %d, effects %d, looks %d, replays deduped %d, sends stopped %d, second effects %d",
 		s.worlds, s.simulated.Hours(), s.jobs, s.steps, s.arms, s.requests, s.effects, s.looks, s.deduped, s.stopped, s.second)
 	if s.outside > 0 {
-		fmt.Fprintf(&b, ", outside the assumptions %d", s.outside)
+		fmt.Fprintf(&b, ", outside the assumptions %d times, %d checks broken", s.outside, s.breaches)
 	}
 	b.WriteString("; faults:")
 	all := 0

@@ -55,7 +55,7 @@ var themes = []theme{
 	{
 		name: "looks that fail", class: job.Observable,
 		rates: map[fault]int{
-			faultLostAnswer: 500, faultLateRequest: 300, faultBlindLook: 400, faultStaleLook: 200, faultUnavailable: 150, faultReadLag: 800,
+			faultLostAnswer: 500, faultLateRequest: 300, faultBlindLook: 400, faultStaleLook: 200, faultOwners: 500, faultReadLag: 800,
 		},
 	},
 	{

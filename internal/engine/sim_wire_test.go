@@ -26,7 +26,7 @@ func (s *simSession) send(c connector.Commit, handle string, out *job.Outcome) e
 	if err := c.MaySend(); err != nil {
 		w.stats.stopped++
 		*out = job.Outcome{Result: job.ResultNotSent, Kind: job.FailTransient, Message: err.Error()}
-		return nil
+		return nil //nolint:nilerr // the refusal is the outcome
 	}
 	if frozen := w.outsideFreeze(); frozen > 0 {
 		*out = unknown("the process stood still")

@@ -78,7 +78,7 @@ type simJob struct {
 	wronged  bool
 	moved    bool        // rescheduled
 	absences []time.Time // complete looks that saw nothing, when they began
-	stale    bool
+	stale    int         // the last attempt that a replica behind was asked about
 	// told are the nodes that the platform told of the effect.
 	told    []*node
 	alarmed bool // a second claim to its object was written down
