@@ -160,12 +160,13 @@ func (n *Nemesis) deliver(ctx context.Context, f Fault) error {
 	}
 }
 
-// start runs a server again, on the clock that it had.
+// start runs a server again, on the clock that it had, also when the plan has come
+// to its end meanwhile: clients may be waiting for an answer.
 func (n *Nemesis) start(ctx context.Context, server int, failpoint string) error {
 	n.mu.Lock()
 	life := fleet.Life{Failpoint: failpoint, Offsets: n.offsets[server].String()}
 	n.mu.Unlock()
-	return n.opts.Fleet.Start(ctx, server, life)
+	return n.opts.Fleet.Start(context.WithoutCancel(ctx), server, life)
 }
 
 func (n *Nemesis) killAll(ctx context.Context, f Fault) error {
@@ -220,7 +221,7 @@ func (n *Nemesis) setClock(ctx context.Context, f Fault) error {
 	was := n.offsets[f.Server]
 	n.offsets[f.Server] = f.Offset
 	n.mu.Unlock()
-	if err := fl.Start(ctx, f.Server, fleet.Life{Offsets: was.String() + "," + f.Offset.String()}); err != nil {
+	if err := fl.Start(context.WithoutCancel(ctx), f.Server, fleet.Life{Offsets: was.String() + "," + f.Offset.String()}); err != nil {
 		return err
 	}
 	pause(ctx, f.Then) // some sends are under way
