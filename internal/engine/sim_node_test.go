@@ -30,6 +30,7 @@ type node struct {
 	stopping    bool
 	frozenUntil time.Time
 	tokens      atomic.Uint64
+	read        map[job.ID]int // how many attempts it has read of each job, last
 	// slept is what the monotonic clock missed; shift how far the wall clock is off.
 	slept, shift atomic.Int64
 }
@@ -59,7 +60,7 @@ func (n *node) jitter() float64 {
 // start begins a new life in a slot.
 func (w *simWorld) start(slot int) {
 	w.lives++
-	n := &node{w: w, name: fmt.Sprintf("n%d.%d", slot, w.lives), slot: slot, born: time.Now(), done: make(chan struct{}), deaf: w.upTo(3) == 0}
+	n := &node{w: w, name: fmt.Sprintf("n%d.%d", slot, w.lives), slot: slot, born: time.Now(), read: make(map[job.ID]int), done: make(chan struct{}), deaf: w.upTo(3) == 0}
 	registry, err := connector.NewRegistry(simConnector{n})
 	if err != nil {
 		w.t.Fatal(err)

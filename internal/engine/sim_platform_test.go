@@ -157,7 +157,7 @@ func (c simConnector) Observe(ctx context.Context, o connector.Opening, l connec
 	var began time.Time
 	err := c.ask("Observe", o.Job, l.First.Number, ctx, func() error {
 		began = w.director.current.arrived
-		w.lookIsSound(j, l)
+		w.lookIsSound(c.node, j, l)
 		switch {
 		case w.hit(faultPanicBefore):
 			return errPanic

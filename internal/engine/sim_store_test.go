@@ -41,7 +41,11 @@ func (s nodeStore) Job(ctx context.Context, ref store.Ref) (job.Snapshot, error)
 
 func (s nodeStore) Attempts(ctx context.Context, ref store.Ref, after, limit int) ([]job.Attempt, error) {
 	return parkCall(s.node, call{op: "Attempts", job: ref.ID, ctx: ctx},
-		func(ctx context.Context) ([]job.Attempt, error) { return s.w.store.Attempts(ctx, ref, after, limit) })
+		func(ctx context.Context) ([]job.Attempt, error) {
+			out, err := s.w.store.Attempts(ctx, ref, after, limit)
+			s.read[ref.ID] = len(out)
+			return out, err
+		})
 }
 
 func (s nodeStore) Claim(ctx context.Context, p store.ClaimParams) ([]store.Leased, error) {

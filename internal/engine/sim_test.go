@@ -106,7 +106,7 @@ type simStats struct {
 	stopped                                        int // sends that the last check stopped
 	second                                         int // effects above what was wanted
 	outside, breaches                              int // runs that leave the assumptions, and what broke there
-	alarms                                         int
+	alarms, swapped                                int
 	simulated                                      time.Duration
 	faults                                         [faults]int
 	ends                                           [job.Expired + 1]int
@@ -127,6 +127,7 @@ func (s *simStats) add(o simStats) {
 	s.outside += o.outside
 	s.breaches += o.breaches
 	s.alarms += o.alarms
+	s.swapped += o.swapped
 	s.simulated += o.simulated
 	for i, n := range o.faults {
 		s.faults[i] += n
@@ -139,8 +140,8 @@ func (s *simStats) add(o simStats) {
 // line tells what was tried, in one line.
 func (s *simStats) line(took time.Duration) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "SIM worlds %d, simulated hours %.0f, jobs %d, steps %d, arms %d, requests %d, effects %d, looks %d, replays deduped %d, sends stopped %d, second effects %d",
-		s.worlds, s.simulated.Hours(), s.jobs, s.steps, s.arms, s.requests, s.effects, s.looks, s.deduped, s.stopped, s.second)
+	fmt.Fprintf(&b, "SIM worlds %d, simulated hours %.0f, jobs %d, steps %d, arms %d, requests %d, effects %d, looks %d, replays deduped %d, sends stopped %d, second effects %d, twins' objects swapped %d, alarms %d",
+		s.worlds, s.simulated.Hours(), s.jobs, s.steps, s.arms, s.requests, s.effects, s.looks, s.deduped, s.stopped, s.second, s.swapped, s.alarms)
 	if s.outside > 0 {
 		fmt.Fprintf(&b, ", outside the assumptions %d times, %d checks broken", s.outside, s.breaches)
 	}
