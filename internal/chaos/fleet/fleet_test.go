@@ -27,8 +27,8 @@ func TestMain(m *testing.M) {
 func serve() {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGUSR1)
-	fmt.Println("fake ready: http://127.0.0.1:1, and more")
 	fmt.Fprintln(os.Stderr, "offsets", os.Getenv("FIREONCE_CLOCK_OFFSET"))
+	fmt.Println("fake ready: http://127.0.0.1:1, and more")
 	for s := range signals {
 		switch {
 		case s == syscall.SIGTERM:
