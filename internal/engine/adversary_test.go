@@ -142,7 +142,7 @@ func TestATimeoutThatNoArmCanMeetUsesUpTheAttempts(t *testing.T) {
 // forgotten the key meanwhile.
 func TestAReplayIsNotSentPastHalfTheKeyWindow(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
-		w.platform.window = time.Minute
+		w.platform.window = 2 * time.Minute // of which a repeat may take one
 		var first, last time.Time
 		w.platform.publish = func(n int, c connector.Commit) job.Outcome {
 			last = time.Now()
@@ -165,5 +165,27 @@ func TestAReplayIsNotSentPastHalfTheKeyWindow(t *testing.T) {
 		if age := last.Sub(first); age > 30*time.Second {
 			t.Errorf("replayed a key of %v", age)
 		}
+	})
+}
+
+// A repeat that is sent in time may act up to its own fence. The receiver must
+// remember the key even then.
+func TestAReplayMayNotOutlastTheKey(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		const toAct = time.Minute // answer timeout and grace
+		w.platform.window = 80 * time.Second
+		var first time.Time
+		w.platform.publish = func(n int, _ connector.Commit) job.Outcome {
+			if n == 1 {
+				first = time.Now()
+				time.Sleep(22 * time.Second)
+			} else if end := time.Since(first) + toAct; end > w.platform.window {
+				t.Errorf("a repeat may act up to %v after the first request", end)
+			}
+			return unknown("reset")
+		}
+		w.start()
+		id := w.submit("short memory")
+		w.until(id, job.NeedsResolution, 5*time.Minute)
 	})
 }

@@ -97,7 +97,7 @@ func (e *Engine) read(id job.ID) (job.Snapshot, error) {
 // traits are what is known of the target without its credential. A connector
 // without settle times has only what the connection states.
 func (e *Engine) traits(c store.Connection) job.Traits {
-	stated := job.Traits{Class: c.Class, KeyWindow: c.KeyWindow}
+	stated := job.Traits{Class: c.Class, KeyWindow: c.KeyWindow, Grace: e.Grace}
 	found, _ := e.Connectors.Get(c.Connector)
 	settler, ok := found.(connector.Settler)
 	if !ok {
@@ -107,6 +107,7 @@ func (e *Engine) traits(c store.Connection) job.Traits {
 	if err != nil {
 		return stated
 	}
+	own.Grace = e.Grace
 	return own
 }
 

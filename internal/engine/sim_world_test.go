@@ -142,7 +142,7 @@ func (w *simWorld) connect() {
 	case 0:
 		t.traits = job.Traits{Class: job.Keyed, KeyWindow: 24 * time.Hour}
 	case 1:
-		t.traits = job.Traits{Class: job.Keyed, KeyWindow: w.oneOf(4*time.Minute, 8*time.Minute, 20*time.Minute)}
+		t.traits = job.Traits{Class: job.Keyed, KeyWindow: w.oneOf(time.Minute, 4*time.Minute, 8*time.Minute, 20*time.Minute)}
 	case 2:
 		t.traits = job.Traits{Class: job.Handle, ReadLag: w.oneOf(0, 5*time.Second), Negatives: 1}
 	case 3:

@@ -12,6 +12,9 @@ import (
 // back, and the store adds them to its own clock.
 type View struct {
 	Job
+	// Now is the store's clock at that moment; zero: not known. Only what else was
+	// read on that clock is measured against it.
+	Now time.Time
 	// Open numbers the attempts without a proof either way, in rising order. It
 	// includes the present attempt of a SENDING job. A job that is SCHEDULED,
 	// CLAIMED or RETRYING has none.
@@ -47,6 +50,9 @@ type Traits struct {
 	// Negatives complete absences, Spacing apart, prove an absence. Zero means 1.
 	Negatives int
 	Spacing   time.Duration
+	// Grace is how long after its answer deadline a request may still act: not the
+	// target's, but the engine's own.
+	Grace time.Duration
 }
 
 // Looks and polls have budgets of their own; past them the policy decides.

@@ -73,10 +73,16 @@ func pollDue(v View) Decision {
 }
 
 // mayReplay tells whether a repeat under the same key is safe and still
-// wanted: the target surely remembers the key (half its window is our margin),
-// and the job may still start at all.
+// wanted: the target surely remembers the key, and the job may still start at all.
 func (v View) mayReplay() bool {
-	return v.WindowLeft > 0 && v.KeyAge < v.Traits.KeyWindow/2 && v.Attempt < MaxAttempts && v.Looks < MaxLooks
+	return v.WindowLeft > 0 && v.keyKnown() && v.Attempt < MaxAttempts && v.Looks < MaxLooks
+}
+
+// keyKnown tells whether the target remembers the key for as long as a repeat may
+// act: until its own fence. Half of the rest of the window is the margin for the
+// target's clock, which is not ours.
+func (v View) keyKnown() bool {
+	return v.KeyAge < (v.Traits.KeyWindow-v.Retry.Timeout()-v.Traits.Grace)/2
 }
 
 func (v View) noReplayReason() string {
@@ -85,8 +91,8 @@ func (v View) noReplayReason() string {
 		return "a cancel was asked, so the request is not repeated; whether the first one had an effect is unknown"
 	case v.WindowLeft <= 0:
 		return "the start window passed; a repeat could act late"
-	case v.KeyAge >= v.Traits.KeyWindow/2:
-		return "the receiver may have forgotten the key"
+	case !v.keyKnown():
+		return "the receiver may have forgotten the key before a repeat arrives"
 	default:
 		return "the repeats are used up"
 	}
@@ -212,15 +218,25 @@ func late(v View, o Observation) Decision {
 	return d
 }
 
+// since is how long ago a look began, by the store's clock; zero when that is
+// not known. It is not always what the look was given to: a job is read again
+// when its write was stale.
+func (v View) since(begun time.Time) time.Duration {
+	if begun.IsZero() || v.Now.IsZero() {
+		return 0
+	}
+	return max(0, v.Now.Sub(begun))
+}
+
 // sawAbsent counts a complete absence; enough of them are a proof, for every
 // open attempt, because the look reads back to the first one's watermark.
 func sawAbsent(v View, d Decision) Decision {
-	if v.absenceLeft() > 0 {
-		// A look begun before the fence proves nothing.
+	if v.absenceLeft()+v.since(d.Observed.BegunAt) > 0 {
+		// A look begun before the fence proves nothing, also if it is over by now.
 		if d.Looks >= MaxLooks {
 			return unresolved(v, d, "the looks are used up")
 		}
-		d.Delay = v.absenceLeft()
+		d.Delay = max(0, v.absenceLeft())
 		return d
 	}
 	d.Negatives++

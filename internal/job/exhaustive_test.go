@@ -65,7 +65,7 @@ func exhaustiveView(s State, open []int, class Class, policy Policy, cancel, win
 		Spec:   Spec{Policy: policy, Retry: RetryPolicy{MaxAttempts: 5}},
 		Status: Status{State: s, Version: 7, Attempt: lastAttempt, Round: 1, Class: class},
 	}
-	v.Traits = Traits{Class: class, KeyWindow: time.Hour, ReadLag: 10 * time.Second, Negatives: 2, Spacing: time.Minute}
+	v.Traits = Traits{Class: class, KeyWindow: time.Hour, ReadLag: 10 * time.Second, Negatives: 2, Spacing: time.Minute, Grace: 30 * time.Second}
 	v.KeyAge = time.Minute
 	if cancel && s != Scheduled && s != Claimed && s != Retrying {
 		v.CancelAsked = time.Unix(1, 0)
@@ -242,8 +242,8 @@ func checkAction(v View, e Evidence, d Decision) string {
 		return "only LookDue may ask for an action"
 	case d.Action == ActRearm && (v.State != Ambiguous || v.Class != Keyed || !v.CancelAsked.IsZero()):
 		return "re-arm of what must not be repeated"
-	case d.Action == ActRearm && (v.WindowLeft <= 0 || v.KeyAge >= v.Traits.KeyWindow/2):
-		return "re-arm outside the start window or half the key window"
+	case d.Action == ActRearm && (v.WindowLeft <= 0 || 2*v.KeyAge+v.Retry.Timeout()+v.Traits.Grace >= v.Traits.KeyWindow):
+		return "re-arm outside the start window, or that may outlast the key"
 	case d.Action == ActObserve && v.FenceLeft+v.Traits.ReadLag > 0:
 		return "look before the fence"
 	case d.Action == ActPoll && v.Handle == "":

@@ -23,7 +23,7 @@ type Snapshot struct {
 // View prepares the snapshot for Decide. jitter is in [0,1).
 func (s Snapshot) View(t Traits, jitter float64) View {
 	v := View{
-		Job: s.Job, Open: s.Open, WindowLeft: s.StartDeadline.Sub(s.Now),
+		Job: s.Job, Now: s.Now, Open: s.Open, WindowLeft: s.StartDeadline.Sub(s.Now),
 		Handle: s.Handle, Traits: t, Jitter: jitter,
 	}
 	if !s.Fence.IsZero() {

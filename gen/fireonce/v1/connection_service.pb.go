@@ -425,7 +425,8 @@ type WebhookSettings struct {
 	// Does the receiver dedupe on the header webhook-id? Required.
 	ReceiverDedupes ReceiverDedupes `protobuf:"varint,1,opt,name=receiver_dedupes,json=receiverDedupes,proto3,enum=fireonce.v1.ReceiverDedupes" json:"receiver_dedupes,omitempty"`
 	// How long the receiver remembers a webhook-id. Required with YES, 1 minute to
-	// 30 days; not allowed with NO. We send again only inside its first half.
+	// 30 days; not allowed with NO. We send again only inside its first half, less
+	// half the time in which a repeat may act: a window of a minute allows none.
 	KeyWindow     *durationpb.Duration `protobuf:"bytes,2,opt,name=key_window,json=keyWindow,proto3" json:"key_window,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -482,7 +483,8 @@ type HttpSettings struct {
 	// effect key? Required.
 	ReceiverDedupes ReceiverDedupes `protobuf:"varint,1,opt,name=receiver_dedupes,json=receiverDedupes,proto3,enum=fireonce.v1.ReceiverDedupes" json:"receiver_dedupes,omitempty"`
 	// How long the receiver remembers a key. Required with YES, 1 minute to 30
-	// days; not allowed with NO. We send again only inside its first half.
+	// days; not allowed with NO. We send again only inside its first half, less
+	// half the time in which a repeat may act: a window of a minute allows none.
 	KeyWindow     *durationpb.Duration `protobuf:"bytes,2,opt,name=key_window,json=keyWindow,proto3" json:"key_window,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

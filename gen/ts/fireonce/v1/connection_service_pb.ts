@@ -192,7 +192,8 @@ export type WebhookSettings = Message<"fireonce.v1.WebhookSettings"> & {
 
   /**
    * How long the receiver remembers a webhook-id. Required with YES, 1 minute to
-   * 30 days; not allowed with NO. We send again only inside its first half.
+   * 30 days; not allowed with NO. We send again only inside its first half, less
+   * half the time in which a repeat may act: a window of a minute allows none.
    *
    * @generated from field: google.protobuf.Duration key_window = 2;
    */
@@ -222,7 +223,8 @@ export type HttpSettings = Message<"fireonce.v1.HttpSettings"> & {
 
   /**
    * How long the receiver remembers a key. Required with YES, 1 minute to 30
-   * days; not allowed with NO. We send again only inside its first half.
+   * days; not allowed with NO. We send again only inside its first half, less
+   * half the time in which a repeat may act: a window of a minute allows none.
    *
    * @generated from field: google.protobuf.Duration key_window = 2;
    */
