@@ -107,6 +107,8 @@ const (
 	Unarmed Kind = "request without intent"
 	// ForeignKey: a request came under a key that is not its job's.
 	ForeignKey Kind = "foreign key"
+	// ChangedBody: two requests for one subject have different bodies.
+	ChangedBody Kind = "changed body"
 	// Stranger: an effect or a job that nobody asked for.
 	Stranger Kind = "stranger"
 	// Gap: a job's events are not one for each transition, without a gap.
@@ -118,7 +120,7 @@ const (
 // Kinds lists the kinds of violations.
 var Kinds = []Kind{
 	Duplicate, BeyondArms, Lost, Stuck, CreatedTwice, MovedTime, FalseSucceeded, SharedEffect, FalseFailed, Unarmed,
-	ForeignKey, Stranger, Gap, Illegal,
+	ForeignKey, ChangedBody, Stranger, Gap, Illegal,
 }
 
 // Violation is one thing that is wrong with one subject.
@@ -139,7 +141,9 @@ type Row struct {
 	Jobs       int `json:"jobs"`
 	Unanswered int `json:"unanswered"`
 	Requests   int `json:"requests"`
-	Effects    int `json:"effects"`
+	// Faulted are the requests that something went wrong with.
+	Faulted int `json:"faulted"`
+	Effects int `json:"effects"`
 	// Duplicates are subjects with more effects than jobs, Surplus the effects beyond.
 	// Those of RESEND jobs, which may duplicate, are Resent.
 	Duplicates int `json:"duplicates"`
@@ -169,13 +173,19 @@ type Report struct {
 	// Kinds counts the violations; Violations tells the first of each kind.
 	Kinds      map[Kind]int `json:"kinds,omitempty"`
 	Violations []Violation  `json:"violations,omitempty"`
+	// Undone says which classes left too much undone: who sends nothing, or asks a
+	// person about everything, makes no duplicates either.
+	Undone []string `json:"undone,omitempty"`
+	// Faults counts what went wrong with the requests for the subjects, by kind;
+	// those that Input.Ignore tells of are not in it.
+	Faults map[platform.Fault]int `json:"faults,omitempty"`
 	// Looks and Events are how many were read.
 	Looks  int `json:"looks"`
 	Events int `json:"events"`
 }
 
 // OK tells whether nothing is wrong.
-func (r *Report) OK() bool { return r.Total.Violations == 0 }
+func (r *Report) OK() bool { return r.Total.Violations == 0 && len(r.Undone) == 0 }
 
 // Bound95 is the rule of three: with 95 % confidence the rate of something that
 // was not seen in n independent trials is below this.

@@ -27,6 +27,7 @@ func (r *Row) Add(other Row) {
 	r.Jobs += other.Jobs
 	r.Unanswered += other.Unanswered
 	r.Requests += other.Requests
+	r.Faulted += other.Faulted
 	r.Effects += other.Effects
 	r.Duplicates += other.Duplicates
 	r.Surplus += other.Surplus
@@ -47,22 +48,28 @@ func (r *Row) Add(other Row) {
 // their stories, and what a zero is worth.
 func Table(w io.Writer, reports ...*Report) error {
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(out, "\tclass\tjobs\trequests\teffects\tduplicates\tlost\tfalse SUCCEEDED\tfalse FAILED\tunknown (effect)\tassumed (effect)\tresent\tviolations\tbound 95 %\t")
+	fmt.Fprintln(out, "\tclass\tjobs\trequests\tfaulted\teffects\tduplicates\tlost\tfalse SUCCEEDED\tfalse FAILED\tSUCCEEDED\tno effect\tunknown (effect)\tassumed (effect)\tresent\tviolations\tbound 95 %\t")
 	total := Row{Class: "total"}
+	sound := true
 	for _, r := range reports {
 		for _, row := range r.Rows {
 			row.print(out, r.Name)
 		}
 		total.Add(r.Total)
+		sound = sound && r.OK()
 	}
 	total.print(out, "all")
 	if err := out.Flush(); err != nil {
 		return err
 	}
-	if total.Violations == 0 && total.Jobs > 0 {
-		fmt.Fprintf(w, "No violation in %d jobs: with 95 %% confidence fewer than 1 in %.0f has one.\n", total.Jobs, 1/Bound95(total.Jobs))
+	if n := Bounded(reports...); sound && n > 0 {
+		fmt.Fprintf(w, "No violation in %d jobs. %d of them must not take effect twice: with 95 %% confidence fewer than 1 in %.0f does.\n",
+			total.Jobs, n, 1/Bound95(n))
 	}
 	for _, r := range reports {
+		for _, why := range r.Undone {
+			fmt.Fprintf(w, "\n%s: too much is undone: %s\n", r.Name, why)
+		}
 		for _, v := range r.Violations {
 			fmt.Fprintf(w, "\n%s: %s: %s: %s\n", r.Name, v.Kind, v.Subject, v.Detail)
 			for _, line := range v.Story {
@@ -79,8 +86,8 @@ func Table(w io.Writer, reports ...*Report) error {
 }
 
 func (r Row) print(w io.Writer, name string) {
-	fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d (%d)\t%d (%d)\t%d\t%d\t%s\t\n", name, r.Class, r.Jobs, r.Requests, r.Effects,
-		r.Duplicates, r.Lost, r.FalseSucceeded, r.FalseFailed, r.Unknown, r.UnknownEffect, r.Assumed, r.AssumedEffect, r.Resent, r.Violations, r.bound())
+	fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d (%d)\t%d (%d)\t%d\t%d\t%s\t\n", name, r.Class, r.Jobs, r.Requests, r.Faulted, r.Effects,
+		r.Duplicates, r.Lost, r.FalseSucceeded, r.FalseFailed, r.Succeeded, r.NoEffect, r.Unknown, r.UnknownEffect, r.Assumed, r.AssumedEffect, r.Resent, r.Violations, r.bound())
 }
 
 // bound says what a row's zeros are worth; "-": it has something else.
@@ -97,10 +104,15 @@ type Result struct {
 	Seed    uint64    `json:"seed"`
 	Seconds float64   `json:"seconds"`
 	Reports []*Report `json:"reports"`
-	// Bound95 is that of all jobs.
+	// Jobs and Effects are those of all reports. Bound95 is the bound of the rate of
+	// duplicates, by the jobs that must not have one; 1 where there are violations.
+	Jobs    int     `json:"jobs"`
+	Effects int     `json:"effects"`
 	Bound95 float64 `json:"bound_95"`
-	// ProcessFaults and the platform's are those that were delivered.
+	// ProcessFaults and the platform's are those that were delivered; LostCommits are
+	// answers to COMMIT that were swallowed.
 	ProcessFaults  map[string]int         `json:"process_faults"`
+	LostCommits    int                    `json:"lost_commits"`
 	PlatformFaults map[platform.Fault]int `json:"platform_faults"`
 	LookFaults     map[platform.Fault]int `json:"look_faults"`
 	// Controls are clients that must be seen to duplicate.
@@ -109,11 +121,16 @@ type Result struct {
 
 // Line gives a result as the last line of a campaign's output.
 func Line(r Result) (string, error) {
-	jobs := 0
+	violations := 0
+	r.Jobs, r.Effects, r.Bound95 = 0, 0, 1
 	for _, report := range r.Reports {
-		jobs += report.Total.Jobs
+		r.Jobs += report.Total.Jobs
+		r.Effects += report.Total.Effects
+		violations += report.Total.Violations
 	}
-	r.Bound95 = Bound95(jobs)
+	if violations == 0 {
+		r.Bound95 = Bound95(Bounded(r.Reports...))
+	}
 	text, err := json.Marshal(r)
 	return "CHAOS RESULT " + string(text), err
 }

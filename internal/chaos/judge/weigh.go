@@ -22,8 +22,10 @@ type subject struct {
 	submits  []*Submit
 	finals   []*Final
 	requests int
+	faulted  int
 	effects  []made
 	keys     []string // of requests, each once
+	bodies   []string // the same, by digest
 }
 
 // trial is a judgement under way.
@@ -50,7 +52,7 @@ type finding struct {
 func Judge(in Input) (*Report, error) {
 	t := &trial{
 		in: in, byName: make(map[string]*subject), byKey: make(map[string]*subject), tracks: make(map[string]*track),
-		report: &Report{Name: in.Name, Kinds: make(map[Kind]int)}, rows: make(map[string]*Row),
+		report: &Report{Name: in.Name, Kinds: make(map[Kind]int), Faults: make(map[platform.Fault]int)}, rows: make(map[string]*Row),
 	}
 	t.gather()
 	if err := errors.Join(t.readLog(), t.readEvents()); err != nil {
@@ -63,6 +65,7 @@ func Judge(in Input) (*Report, error) {
 		return nil, err
 	}
 	t.sum()
+	t.report.Undone = undone(t.report.Rows)
 	return t.report, nil
 }
 
@@ -114,8 +117,10 @@ func (t *trial) readLog() error {
 		switch r.Type {
 		case platform.TypeRequest:
 			s.requests++
-			if r.Key != "" && !slices.Contains(s.keys, r.Key) {
-				s.keys = append(s.keys, r.Key)
+			s.keys, s.bodies = once(s.keys, r.Key), once(s.bodies, r.Body)
+			if r.Fault != platform.None {
+				s.faulted++
+				t.report.Faults[r.Fault]++
 			}
 		case platform.TypeEffect:
 			s.effects = append(s.effects, made{face: r.Face, id: r.ID})
@@ -124,6 +129,14 @@ func (t *trial) readLog() error {
 		}
 	}
 	return nil
+}
+
+// once adds what is not in a list yet, and not empty.
+func once(list []string, s string) []string {
+	if s == "" || slices.Contains(list, s) {
+		return list
+	}
+	return append(list, s)
 }
 
 // blame notes a violation.
@@ -169,6 +182,7 @@ func (s *subject) class() job.Class {
 func (t *trial) weigh(s *subject) {
 	row := t.row(s)
 	row.Requests += s.requests
+	row.Faulted += s.faulted
 	row.Effects += len(s.effects)
 	jobs := t.weighSubmits(s, row)
 	row.Jobs += jobs
@@ -242,8 +256,11 @@ func (t *trial) weighStates(s *subject, row *Row, jobs int) {
 			t.blame(Stuck, s, "job %s is %v", f.JobID, f.State)
 		case f.State != job.Succeeded:
 			noEffect++
-		case f.Proof == job.ProofAssumed:
+		case f.Proof == job.ProofAssumed && s.policy() == job.AssumeSent:
 			assumed++
+		case f.Proof == job.ProofAssumed:
+			row.FalseSucceeded++
+			t.blame(FalseSucceeded, s, "job %s is SUCCEEDED by an assumption that its policy %v does not allow", f.JobID, s.policy())
 		default:
 			succeeded++
 		}
@@ -261,8 +278,8 @@ func (t *trial) weighStates(s *subject, row *Row, jobs int) {
 	row.AssumedEffect += min(assumed, rest)
 	rest = max(0, rest-assumed)
 	row.UnknownEffect += min(unknown, rest)
-	// A RESEND job that ends so says it of its last round only.
-	if n := min(effects, jobs) - max(0, max(jobs, len(s.finals))-noEffect); n > 0 && s.policy() != job.Resend {
+	// A RESEND job that ends so says it of its last round only, if there were more.
+	if n := min(effects, jobs) - max(0, max(jobs, len(s.finals))-noEffect); n > 0 && (s.policy() != job.Resend || s.arms() <= 1) {
 		row.FalseFailed += n
 		t.blame(FalseFailed, s, "%d of %d jobs say that there is no effect, and there are %d", noEffect, jobs, effects)
 	}
@@ -311,7 +328,8 @@ func (t *trial) weighIDs(s *subject, row *Row) {
 	}
 }
 
-// weighRequests says whether each request was armed, and came under its job's key.
+// weighRequests says whether each request was armed, came under its job's key, and
+// had the bytes of the others.
 func (t *trial) weighRequests(s *subject, jobs int) {
 	if arms := s.arms(); s.requests > arms && len(s.finals) >= jobs {
 		t.blame(Unarmed, s, "%d requests of %d arms", s.requests, arms)
@@ -321,6 +339,9 @@ func (t *trial) weighRequests(s *subject, jobs int) {
 		if !s.owns(id) {
 			t.blame(ForeignKey, s, "a request came under the key %s", key)
 		}
+	}
+	if len(s.bodies) > 1 {
+		t.blame(ChangedBody, s, "requests came with the bodies %s", strings.Join(s.bodies, ", "))
 	}
 }
 

@@ -13,7 +13,8 @@ import (
 	"github.com/fireonce/fireonce/internal/loopback"
 )
 
-// staleAge is how old a listing must be at least to be told as a stale one.
+// staleAge is how old a listing must be at least to be told as a stale one, and how
+// far those are apart that are kept.
 const staleAge = time.Second
 
 // account is one account's feed.
@@ -24,7 +25,7 @@ type account struct {
 	made string // the id of the last post
 
 	staleMu sync.Mutex
-	stale   map[string]cached // first pages by query
+	stale   map[string][2]cached // first pages by query: one of old, and the next
 }
 
 // cached is a listing that was true when it was made.
@@ -39,7 +40,7 @@ func (p *Platform) account(name string) *account {
 	defer p.mu.Unlock()
 	a := p.accounts[name]
 	if a == nil {
-		a = &account{stale: make(map[string]cached)}
+		a = &account{stale: make(map[string][2]cached)}
 		a.feed = feedtest.New(feedtest.Options{
 			Account: name, Committed: func(_ feedtest.Request, post feedtest.Post) { a.made = post.ID },
 		})
@@ -63,7 +64,7 @@ func (p *Platform) post(w http.ResponseWriter, r *http.Request) {
 	}
 	name := r.PathValue("account")
 	a := p.account(name)
-	c := p.receive(Record{Type: TypeRequest, Face: FaceFeed + "/" + name, Subject: in.Text})
+	c := p.receive(Record{Type: TypeRequest, Face: FaceFeed + "/" + name, Subject: in.Text, Body: digestOf(body)})
 	p.carryOut(w, r, c, func() (answer, uint64) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
@@ -96,20 +97,40 @@ func (p *Platform) list(a *account, r *http.Request, c call) (answer, uint64) {
 	defer a.mu.RUnlock()
 	query := r.URL.RawQuery
 	first := !r.URL.Query().Has("before")
-	a.staleMu.Lock()
-	old, kept := a.stale[query]
-	a.staleMu.Unlock()
-	now := time.Now()
-	if c.Fault == Stale && first && kept {
-		return answer{status: http.StatusOK, body: old.body}, p.log.last()
+	if c.Fault == Stale {
+		if old, ok := a.ofOld(query); ok && first {
+			return answer{status: http.StatusOK, body: old}, p.log.last()
+		}
+		p.unstale()
 	}
 	got := ask(a.feed, r, nil)
-	if first && got.status == http.StatusOK && now.Sub(old.at) > staleAge {
-		a.staleMu.Lock()
-		a.stale[query] = cached{at: now, body: got.body}
-		a.staleMu.Unlock()
+	if first && got.status == http.StatusOK {
+		a.keep(query, got.body)
 	}
 	return got, p.log.last()
+}
+
+// ofOld gives the youngest kept listing that is old enough to be a stale one.
+func (a *account) ofOld(query string) ([]byte, bool) {
+	a.staleMu.Lock()
+	defer a.staleMu.Unlock()
+	kept := a.stale[query]
+	for i := len(kept) - 1; i >= 0; i-- {
+		if kept[i].body != nil && time.Since(kept[i].at) >= staleAge {
+			return kept[i].body, true
+		}
+	}
+	return nil, false
+}
+
+// keep keeps a listing, so that there is always one of old once there was one.
+func (a *account) keep(query string, body []byte) {
+	a.staleMu.Lock()
+	defer a.staleMu.Unlock()
+	kept := a.stale[query]
+	if now := time.Now(); now.Sub(kept[1].at) >= staleAge {
+		a.stale[query] = [2]cached{kept[1], {at: now, body: body}}
+	}
 }
 
 // ask asks the feed itself, which answers at once. It may be asked when the

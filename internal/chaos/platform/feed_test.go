@@ -103,6 +103,29 @@ func TestLookFaults(t *testing.T) {
 	}
 }
 
+// TestBodies: a receiver drops what has a key that it has seen, whatever its body,
+// and the log tells that it was another one.
+func TestBodies(t *testing.T) {
+	w := start(t, platform.Options{})
+	for _, body := range []string{`{"subject":"s"}`, `{"subject":"s"}`, `{"subject":"s","amount":2}`} {
+		if status, _, err := send(t.Context(), http.MethodPost, w.KeyedURL(), body, map[string]string{"Webhook-Id": "k"}); err != nil || status != http.StatusOK {
+			t.Fatal(status, err)
+		}
+	}
+	if err := w.Close(); err != nil { // its log is whole then
+		t.Fatal(err)
+	}
+	var bodies []string
+	for _, r := range w.records() {
+		if r.Type == platform.TypeRequest {
+			bodies = append(bodies, r.Body)
+		}
+	}
+	if len(bodies) != 3 || bodies[0] == "" || bodies[1] != bodies[0] || bodies[2] == bodies[0] || w.effects("s") != 1 {
+		t.Errorf("%q", bodies)
+	}
+}
+
 // TestStale: a cache tells what it knew, and when that was.
 func TestStale(t *testing.T) {
 	w := start(t, platform.Options{})
@@ -115,8 +138,16 @@ func TestStale(t *testing.T) {
 	if err := w.SetFaults(platform.Faults{Looks: platform.Rates{platform.Stale: 1}}); err != nil {
 		t.Fatal(err)
 	}
+	// What is in the cache is not old yet.
+	if got, _, err := w.look("a", "limit=9"); err != nil || len(got.Posts) != 2 || w.Totals().LookFaults[platform.Stale] != 0 {
+		t.Errorf("%+v %v %+v", got, err, w.Totals())
+	}
+	platform.Age(w.Platform, "a")
 	if got, _, err := w.look("a", "limit=9"); err != nil || len(got.Posts) != 1 || !got.Now.Equal(fresh.Now) {
 		t.Errorf("%+v %v", got, err)
+	}
+	if n := w.Totals().LookFaults[platform.Stale]; n != 1 {
+		t.Errorf("%d stale listings were told", n)
 	}
 	// What was never asked for is in no cache.
 	if got, _, err := w.look("a", "limit=8"); err != nil || len(got.Posts) != 2 || !got.Now.After(fresh.Now) {

@@ -13,8 +13,8 @@
 // whose answer is lost, 5xx after the effect, posts that are not listed at once,
 // listings from a cache), made frequent. Simplified are: an effect is there at
 // once and whole, or not at all; the keyed receiver forgets only by number, never
-// by time, and does not compare bodies; the feed's clock is the machine's; a
-// refusal is never wrong. The fault of a request is a function of the seed and
+// by time, and leaves it to the log to tell bodies apart; the feed's clock is the
+// machine's; a refusal is never wrong. The fault of a request is a function of the seed and
 // the request alone, so that a seed and the rates describe a run.
 package platform
 
@@ -225,6 +225,14 @@ func (p *Platform) receive(r Record) call {
 	}
 	p.log.append(c.Record)
 	return c
+}
+
+// unstale takes back that a look was answered from a cache: there was nothing in it
+// that is old enough.
+func (p *Platform) unstale() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.totals.LookFaults[Stale]--
 }
 
 // took logs an effect of a request; id is its name.

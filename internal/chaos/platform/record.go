@@ -49,6 +49,8 @@ type Record struct {
 	Number int `json:"number,omitempty"`
 	// Key is the idempotency key that came with the request.
 	Key string `json:"key,omitempty"`
+	// Body is a digest of the request's body.
+	Body string `json:"body,omitempty"`
 	// ID is the effect's, as the client is told; unique in its face.
 	ID    string `json:"id,omitempty"`
 	Fault Fault  `json:"fault,omitempty"`

@@ -1,6 +1,8 @@
 package platform
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io"
@@ -67,6 +69,7 @@ func (p *Platform) hook(face string) http.HandlerFunc {
 		}
 		c := p.receive(Record{
 			Type: TypeRequest, Face: face, Subject: subjectOf(body, strings.TrimPrefix(r.URL.Path, prefix)), Key: keyOf(r.Header),
+			Body: digestOf(body),
 		})
 		p.carryOut(w, r, c, func() (answer, uint64) {
 			if face != FaceKeyed || c.Key == "" {
@@ -112,6 +115,12 @@ func keyOf(h http.Header) string {
 		return key
 	}
 	return h.Get("Idempotency-Key")
+}
+
+// digestOf tells bodies apart.
+func digestOf(body []byte) string {
+	sum := sha256.Sum256(body)
+	return hex.EncodeToString(sum[:8])
 }
 
 // subjectOf gives what is to happen once.
