@@ -71,6 +71,19 @@ func lines(w io.Writer, results []result) error {
 	return nil
 }
 
+// undone counts the jobs that ended without being done, as the system says. At a
+// receiver that can neither dedupe nor be looked at, unknown outcomes are none.
+func (r result) undone() int {
+	if r.Face == platform.FaceOpaque {
+		return r.Failed
+	}
+	return r.Failed + r.Unknown
+}
+
+// mostUndone is how many of our jobs may end so: who does nothing, or asks a person
+// about everything, duplicates nothing either.
+func mostUndone(jobs int) int { return max(3, jobs/10) }
+
 // verdict says what must not be in the results: a broken promise of ours, or
 // faults that hurt nobody, which would make a zero of ours worth nothing.
 func verdict(results []result) error {
@@ -86,6 +99,9 @@ func verdict(results []result) error {
 				if n > 0 {
 					broken = append(broken, fmt.Sprintf("%s: %d jobs %s", r.System, n, what))
 				}
+			}
+			if n := r.undone(); n > mostUndone(r.Jobs) {
+				broken = append(broken, fmt.Sprintf("%s: %d jobs failed or left to a person", r.System, n))
 			}
 		case r.Face == platform.FaceOpaque:
 			control = true

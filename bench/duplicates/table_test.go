@@ -68,6 +68,8 @@ func TestVerdict(t *testing.T) {
 		"ours acts twice":       func(_, ours *result) { ours.Duplicated = 1 },
 		"ours loses a job":      func(_, ours *result) { ours.Lost = 1 },
 		"ours denies an effect": func(_, ours *result) { ours.FalseFailed = 1 },
+		"ours does nothing":     func(_, ours *result) { ours.Failed = 4 },
+		"ours only asks":        func(_, ours *result) { ours.Unknown = 4 },
 		"faults without teeth":  func(peer, _ *result) { peer.Duplicated = 0 },
 	} {
 		results := someResults()
@@ -75,6 +77,11 @@ func TestVerdict(t *testing.T) {
 		if verdict(results) == nil {
 			t.Errorf("%s: nobody minds", name)
 		}
+	}
+	blind := someResults()
+	blind[2].Face, blind[2].Unknown = platform.FaceOpaque, 4
+	if err := verdict(blind); err != nil {
+		t.Errorf("what cannot be known may be said to be unknown: %v", err)
 	}
 	if err := verdict(someResults()[2:]); err != nil {
 		t.Errorf("ours alone has nothing to be compared with: %v", err)
