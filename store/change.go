@@ -3,6 +3,7 @@ package store
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
 )
@@ -29,6 +30,24 @@ func (c Change) Check(st job.Status) error {
 		return fmt.Errorf("%w: new content, of cause %s, from %s to %s", ErrIllegal, d.Cause, from, to)
 	case d.Reschedule && !to.Runnable():
 		return fmt.Errorf("%w: a new time in state %s", ErrIllegal, to)
+	}
+	return nil
+}
+
+// Absence refuses to count an absence that Decide would not count on the job as
+// it is: of a look that began before the fence of the last attempt, or one that is
+// forgotten by now. The version does not tell: Release raises fences and forgets
+// absences without a new one.
+func (c Change) Absence(st job.Status, fence time.Time) error {
+	d, look := c.Decision, c.Decision.Observed
+	counts := d.Negatives > st.Negatives
+	switch {
+	case look == nil && counts:
+		return fmt.Errorf("%w: counts an absence that is forgotten", ErrStale)
+	case look == nil || look.BegunAt.IsZero() || !look.BegunAt.Before(fence):
+		return nil
+	case counts || d.CloseOpen == job.ResultAbsent:
+		return fmt.Errorf("%w: the look began before the fence", ErrStale)
 	}
 	return nil
 }

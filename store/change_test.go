@@ -4,6 +4,7 @@ import (
 	"errors"
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
 )
@@ -74,6 +75,35 @@ func TestCheck(t *testing.T) {
 	c := Change{Version: 3, Decision: job.Decision{To: job.Sending}}
 	if err := c.Check(st); err != nil {
 		t.Errorf("a note on a job in mid-send: %v", err)
+	}
+}
+
+// TestAbsence is which absences count on a job with one counted absence and a fence.
+func TestAbsence(t *testing.T) {
+	fence := time.Unix(1000, 0)
+	look := func(begun time.Time) *job.Observation {
+		return &job.Observation{Verdict: job.SawAbsent, BegunAt: begun}
+	}
+	before, at := look(fence.Add(-time.Microsecond)), look(fence)
+	for _, tt := range []struct {
+		name string
+		d    job.Decision
+		want error
+	}{
+		{"counted", job.Decision{Negatives: 2, Observed: at}, nil},
+		{"from before the fence", job.Decision{Negatives: 2, Observed: before}, ErrStale},
+		{"not counted", job.Decision{Negatives: 1, Observed: before}, nil},
+		{"proven", job.Decision{CloseOpen: job.ResultAbsent, Observed: at}, nil},
+		{"from before the fence", job.Decision{CloseOpen: job.ResultAbsent, Observed: before}, ErrStale},
+		{"found", job.Decision{CloseOpen: job.ResultSuperseded, Observed: before}, nil},
+		{"at a time that is not known", job.Decision{Negatives: 2, Observed: look(time.Time{})}, nil},
+		{"no look", job.Decision{Negatives: 1}, nil},
+		{"no look, and more absences", job.Decision{Negatives: 2}, ErrStale},
+	} {
+		err := Change{Decision: tt.d}.Absence(job.Status{Negatives: 1}, fence)
+		if !errors.Is(err, tt.want) || tt.want == nil && err != nil {
+			t.Errorf("%s: %v, want %v", tt.name, err, tt.want)
+		}
 	}
 }
 

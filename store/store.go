@@ -9,7 +9,7 @@
 //     written, unless the error is ErrUnconfirmed.
 //   - A change of a job and its event are one write. Version rises by one with
 //     each event and equals the event's sequence; leases that are renewed or
-//     taken for a look raise neither.
+//     taken for a look raise neither, nor do the fences that Release raises.
 //   - The SQL guards the status machine: a write names the version it was
 //     decided on, and a move that job.Transitions does not list is refused by
 //     the database itself, whoever asks.
@@ -32,6 +32,12 @@ import (
 
 // MaxBatch bounds the items of one batch call and of one page.
 const MaxBatch = 500
+
+// LostGrace is added to the time for an answer where Release makes up the fence of
+// an attempt that nobody remembers: the grace that a server adds by default, 30 s,
+// and as much for clocks of two databases that differ and for a release that takes
+// its time to commit.
+const LostGrace = time.Minute
 
 // Errors that every engine returns, wrapped or bare; compare with errors.Is.
 var (
@@ -124,8 +130,9 @@ type Store interface {
 	// written as NEEDS_RESOLUTION when it was observed (where the table has no
 	// such move, the state stays), while a direct answer takes the id over (see
 	// Applied.Stolen). No decision moves a job to CLAIMED or SENDING; none that
-	// says "no effect" is taken while an attempt is open; a proven result of an
-	// attempt is kept when later evidence knows less. A job that SUCCEEDED lets
+	// says "no effect" is taken while an attempt is open; none that counts an
+	// absence is, if its look began before the last attempt's fence (ErrStale); a
+	// proven result of an attempt is kept when later evidence knows less. A job that SUCCEEDED lets
 	// the jobs go that wait for it; that is no change of theirs and has no event.
 	Apply(ctx context.Context, items []Change) ([]Applied, error)
 
@@ -168,7 +175,12 @@ type Store interface {
 	// without a reason.
 	Quarantine(ctx context.Context, reason string) error
 	// Release ends the quarantine, if there is one: an operator's act, who has
-	// made sure that no other copy is at work.
+	// made sure that no other copy is at work. What such a copy armed last may
+	// still act, so every SENDING or AMBIGUOUS job that may be looked at (any that
+	// is not KEYED) is treated as armed at that moment: the fence of its last
+	// attempt is no earlier than now plus the time for that attempt's answer plus
+	// LostGrace, nor is its next look, absences that were counted are forgotten,
+	// and a look's lease ends. That is no change of the job: no version, no event.
 	Release(ctx context.Context) error
 	// Close ends all work; calls under way may fail with ErrUnavailable.
 	Close() error

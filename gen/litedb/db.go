@@ -63,6 +63,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.credentialKeysStmt, err = db.PrepareContext(ctx, credentialKeys); err != nil {
 		return nil, fmt.Errorf("error preparing query CredentialKeys: %w", err)
 	}
+	if q.delayLooksStmt, err = db.PrepareContext(ctx, delayLooks); err != nil {
+		return nil, fmt.Errorf("error preparing query DelayLooks: %w", err)
+	}
 	if q.disownEffectStmt, err = db.PrepareContext(ctx, disownEffect); err != nil {
 		return nil, fmt.Errorf("error preparing query DisownEffect: %w", err)
 	}
@@ -222,6 +225,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.quarantineStmt, err = db.PrepareContext(ctx, quarantine); err != nil {
 		return nil, fmt.Errorf("error preparing query Quarantine: %w", err)
 	}
+	if q.raiseFencesStmt, err = db.PrepareContext(ctx, raiseFences); err != nil {
+		return nil, fmt.Errorf("error preparing query RaiseFences: %w", err)
+	}
 	if q.readyRowsStmt, err = db.PrepareContext(ctx, readyRows); err != nil {
 		return nil, fmt.Errorf("error preparing query ReadyRows: %w", err)
 	}
@@ -347,6 +353,11 @@ func (q *Queries) Close() error {
 	if q.credentialKeysStmt != nil {
 		if cerr := q.credentialKeysStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing credentialKeysStmt: %w", cerr)
+		}
+	}
+	if q.delayLooksStmt != nil {
+		if cerr := q.delayLooksStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing delayLooksStmt: %w", cerr)
 		}
 	}
 	if q.disownEffectStmt != nil {
@@ -614,6 +625,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing quarantineStmt: %w", cerr)
 		}
 	}
+	if q.raiseFencesStmt != nil {
+		if cerr := q.raiseFencesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing raiseFencesStmt: %w", cerr)
+		}
+	}
 	if q.readyRowsStmt != nil {
 		if cerr := q.readyRowsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing readyRowsStmt: %w", cerr)
@@ -761,6 +777,7 @@ type Queries struct {
 	countStartsStmt       *sql.Stmt
 	createMetaStmt        *sql.Stmt
 	credentialKeysStmt    *sql.Stmt
+	delayLooksStmt        *sql.Stmt
 	disownEffectStmt      *sql.Stmt
 	doubtfulIDsStmt       *sql.Stmt
 	dueJobsStmt           *sql.Stmt
@@ -814,6 +831,7 @@ type Queries struct {
 	paceStmt              *sql.Stmt
 	putEffectStmt         *sql.Stmt
 	quarantineStmt        *sql.Stmt
+	raiseFencesStmt       *sql.Stmt
 	readyRowsStmt         *sql.Stmt
 	recountStmt           *sql.Stmt
 	releaseStmt           *sql.Stmt
@@ -852,6 +870,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		countStartsStmt:       q.countStartsStmt,
 		createMetaStmt:        q.createMetaStmt,
 		credentialKeysStmt:    q.credentialKeysStmt,
+		delayLooksStmt:        q.delayLooksStmt,
 		disownEffectStmt:      q.disownEffectStmt,
 		doubtfulIDsStmt:       q.doubtfulIDsStmt,
 		dueJobsStmt:           q.dueJobsStmt,
@@ -905,6 +924,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		paceStmt:              q.paceStmt,
 		putEffectStmt:         q.putEffectStmt,
 		quarantineStmt:        q.quarantineStmt,
+		raiseFencesStmt:       q.raiseFencesStmt,
 		readyRowsStmt:         q.readyRowsStmt,
 		recountStmt:           q.recountStmt,
 		releaseStmt:           q.releaseStmt,

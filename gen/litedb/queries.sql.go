@@ -420,6 +420,19 @@ func (q *Queries) CredentialKeys(ctx context.Context) ([]string, error) {
 	return items, nil
 }
 
+const delayLooks = `-- name: DelayLooks :exec
+UPDATE job_state SET negatives = 0, claim_token = NULL, next_at = max(next_at, (
+    SELECT a.fence_at FROM attempts AS a WHERE a.job_id = job_state.job_id AND a.number = job_state.attempt
+))
+WHERE state IN (3, 5) AND class <> CAST(?1 AS INTEGER)
+`
+
+// Such jobs are due no earlier than their raised fence. No change of theirs: no version, no event.
+func (q *Queries) DelayLooks(ctx context.Context, keyed int64) error {
+	_, err := q.exec(ctx, q.delayLooksStmt, delayLooks, keyed)
+	return err
+}
+
 const disownEffect = `-- name: DisownEffect :exec
 UPDATE effects SET owns_id = 0 WHERE job_id = ?
 `
@@ -2005,6 +2018,24 @@ UPDATE meta SET quarantined = ?, incarnation = incarnation + 1 WHERE id = 1
 
 func (q *Queries) Quarantine(ctx context.Context, quarantined string) error {
 	_, err := q.exec(ctx, q.quarantineStmt, quarantine, quarantined)
+	return err
+}
+
+const raiseFences = `-- name: RaiseFences :exec
+UPDATE attempts SET fence_at = max(fence_at, CAST(?1 AS INTEGER) + answer_deadline - armed_at)
+WHERE (job_id, number) IN (
+    SELECT s.job_id, s.attempt FROM job_state AS s WHERE s.state IN (3, 5) AND s.class <> CAST(?2 AS INTEGER)
+)
+`
+
+type RaiseFencesParams struct {
+	NotBefore int64
+	Keyed     int64
+}
+
+// Attempts of jobs that may be looked at, as if they were armed now. See store.Release.
+func (q *Queries) RaiseFences(ctx context.Context, arg RaiseFencesParams) error {
+	_, err := q.exec(ctx, q.raiseFencesStmt, raiseFences, arg.NotBefore, arg.Keyed)
 	return err
 }
 

@@ -278,6 +278,18 @@ func (q *Queries) CredentialKeys(ctx context.Context) ([]string, error) {
 	return items, nil
 }
 
+const delayLooks = `-- name: DelayLooks :exec
+UPDATE job_state AS s SET negatives = 0, claim_token = NULL, next_at = greatest(s.next_at, a.fence_at)
+FROM attempts AS a
+WHERE s.job_id = ANY ($1::uuid[]) AND a.job_id = s.job_id AND a.number = s.attempt
+`
+
+// Nor are they due before that. No change of theirs: no version, no event.
+func (q *Queries) DelayLooks(ctx context.Context, ids []pgtype.UUID) error {
+	_, err := q.db.Exec(ctx, delayLooks, ids)
+	return err
+}
+
 const doubtfulIDs = `-- name: DoubtfulIDs :many
 SELECT job_id FROM job_state
 WHERE state IN (1, 2, 6) AND start_deadline > $1 AND (state = 2 OR next_at <= $2)
@@ -921,6 +933,33 @@ func (q *Queries) ListObservations(ctx context.Context, arg ListObservationsPara
 	return items, nil
 }
 
+const lockLooks = `-- name: LockLooks :many
+SELECT s.job_id FROM job_state AS s
+WHERE (s.state = 3 OR s.state = 5) AND s.class <> $1::smallint
+ORDER BY s.job_id FOR NO KEY UPDATE
+`
+
+// Jobs that may be looked at, and whoever is changing them is waited for.
+func (q *Queries) LockLooks(ctx context.Context, keyed int16) ([]pgtype.UUID, error) {
+	rows, err := q.db.Query(ctx, lockLooks, keyed)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []pgtype.UUID
+	for rows.Next() {
+		var job_id pgtype.UUID
+		if err := rows.Scan(&job_id); err != nil {
+			return nil, err
+		}
+		items = append(items, job_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const lockPredecessors = `-- name: LockPredecessors :many
 SELECT job_id, project, state FROM job_state WHERE job_id = ANY ($1::uuid[])
 ORDER BY job_id FOR SHARE
@@ -1146,13 +1185,33 @@ func (q *Queries) Quarantine(ctx context.Context, reason string) error {
 	return err
 }
 
-const release = `-- name: Release :exec
-UPDATE meta SET quarantined = '' WHERE id = 1
+const raiseFences = `-- name: RaiseFences :exec
+UPDATE attempts AS a SET fence_at = greatest(a.fence_at, a.answer_deadline - a.armed_at + $1::timestamptz)
+FROM job_state AS s
+WHERE s.job_id = ANY ($2::uuid[]) AND a.job_id = s.job_id AND a.number = s.attempt
 `
 
-func (q *Queries) Release(ctx context.Context) error {
-	_, err := q.db.Exec(ctx, release)
+type RaiseFencesParams struct {
+	NotBefore time.Time
+	Ids       []pgtype.UUID
+}
+
+// Their last attempts are fenced as if they were armed now. See store.Release.
+func (q *Queries) RaiseFences(ctx context.Context, arg RaiseFencesParams) error {
+	_, err := q.db.Exec(ctx, raiseFences, arg.NotBefore, arg.Ids)
 	return err
+}
+
+const release = `-- name: Release :execrows
+UPDATE meta SET quarantined = '' WHERE id = 1 AND quarantined <> ''
+`
+
+func (q *Queries) Release(ctx context.Context) (int64, error) {
+	result, err := q.db.Exec(ctx, release)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const snapshots = `-- name: Snapshots :many

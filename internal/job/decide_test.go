@@ -373,6 +373,20 @@ func TestAbsenceNeedsTheFenceAndReadLag(t *testing.T) {
 	}
 }
 
+// What counts is when the look began, however much later it is judged.
+func TestAnAbsenceFromBeforeTheFenceStaysOne(t *testing.T) {
+	v := sending(Observable, Hold)
+	v.State, v.Now, v.FenceLeft = Ambiguous, time.Unix(10_000, 0), -time.Hour
+	earliest := v.Now.Add(v.FenceLeft + v.Traits.ReadLag)
+	for begun, want := range map[time.Time]State{earliest.Add(-time.Microsecond): Ambiguous, earliest: Retrying} {
+		look := Looked{Observation: Observation{Attempt: 1, Verdict: SawAbsent, BegunAt: begun}}
+		after, d := step(t, v, look)
+		if after.State != want || after.Negatives != 0 || want == Ambiguous && (d.CloseOpen != 0 || d.Delay != 0) {
+			t.Errorf("begun %v: %s, delay %v, want %s", begun.Sub(earliest), after.State, d.Delay, want)
+		}
+	}
+}
+
 func TestBackoffTable(t *testing.T) {
 	want := []time.Duration{30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour, time.Hour}
 	for i, w := range want {

@@ -149,6 +149,11 @@ func (b *applying) plan(c store.Change, owners map[job.ID]objectOwner) (*planned
 	if err := c.Check(old.Status); err != nil {
 		return nil, err
 	}
+	if n := len(old.marks); n > 0 {
+		if err := c.Absence(old.Status, toTime(&old.marks[n-1].FenceAt)); err != nil {
+			return nil, err
+		}
+	}
 	p := &planned{Change: c, old: old, ruling: old.resolution}
 	if err := b.planEffect(p, owners); err != nil {
 		return nil, err

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fireonce/fireonce/gen/pgdb"
+	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -57,7 +59,28 @@ func (s *Store) Quarantine(ctx context.Context, reason string) error {
 func (s *Store) Release(ctx context.Context) error {
 	_, err := write(ctx, s, "release", func(ctx context.Context, t *tx) (struct{}, error) {
 		t.hint[store.WatchWork] = true
-		return struct{}{}, t.q.Release(ctx)
+		n, err := t.q.Release(ctx)
+		if err != nil || n == 0 {
+			return struct{}{}, err
+		}
+		return struct{}{}, t.raiseFences(ctx)
 	})
 	return err
+}
+
+// raiseFences treats every job that may be looked at as armed just now, by a state
+// that was lost.
+func (t *tx) raiseFences(ctx context.Context) error {
+	ids, err := t.q.LockLooks(ctx, int16(job.Keyed))
+	if err != nil {
+		return fmt.Errorf("jobs: %w", err)
+	}
+	err = t.q.RaiseFences(ctx, pgdb.RaiseFencesParams{Ids: ids, NotBefore: soon(t.now, store.LostGrace)})
+	if err != nil {
+		return fmt.Errorf("fences: %w", err)
+	}
+	if err := t.q.DelayLooks(ctx, ids); err != nil {
+		return fmt.Errorf("looks: %w", err)
+	}
+	return nil
 }

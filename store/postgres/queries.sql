@@ -6,8 +6,26 @@ SELECT * FROM meta WHERE id = 1;
 -- name: Quarantine :exec
 UPDATE meta SET quarantined = @reason, incarnation = incarnation + 1 WHERE id = 1;
 
--- name: Release :exec
-UPDATE meta SET quarantined = '' WHERE id = 1;
+-- name: Release :execrows
+UPDATE meta SET quarantined = '' WHERE id = 1 AND quarantined <> '';
+
+-- name: LockLooks :many
+-- Jobs that may be looked at, and whoever is changing them is waited for.
+SELECT s.job_id FROM job_state AS s
+WHERE (s.state = 3 OR s.state = 5) AND s.class <> @keyed::smallint
+ORDER BY s.job_id FOR NO KEY UPDATE;
+
+-- name: RaiseFences :exec
+-- Their last attempts are fenced as if they were armed now. See store.Release.
+UPDATE attempts AS a SET fence_at = greatest(a.fence_at, a.answer_deadline - a.armed_at + @not_before::timestamptz)
+FROM job_state AS s
+WHERE s.job_id = ANY (@ids::uuid[]) AND a.job_id = s.job_id AND a.number = s.attempt;
+
+-- name: DelayLooks :exec
+-- Nor are they due before that. No change of theirs: no version, no event.
+UPDATE job_state AS s SET negatives = 0, claim_token = NULL, next_at = greatest(s.next_at, a.fence_at)
+FROM attempts AS a
+WHERE s.job_id = ANY (@ids::uuid[]) AND a.job_id = s.job_id AND a.number = s.attempt;
 
 -- jobs
 

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/fireonce/fireonce/gen/litedb"
 	"github.com/fireonce/fireonce/internal/job"
@@ -82,6 +83,7 @@ func (t *tx) apply(ctx context.Context, in store.Change) (store.Applied, error) 
 // settle writes what became of the attempts.
 func (c *change) settle(ctx context.Context) error {
 	var results []job.Result
+	var fence time.Time
 	if c.old.Attempt > 0 {
 		marks, err := c.q.AttemptMarks(ctx, c.st.JobID)
 		if err != nil {
@@ -89,7 +91,11 @@ func (c *change) settle(ctx context.Context) error {
 		}
 		for _, m := range marks {
 			results = append(results, job.Result(m.Result))
+			fence = fromMicros(m.FenceAt)
 		}
+	}
+	if err := c.Absence(toStatus(c.old), fence); err != nil {
+		return err
 	}
 	what, err := c.Settlement(job.State(c.old.State), results)
 	if err != nil {

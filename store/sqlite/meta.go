@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/fireonce/fireonce/gen/litedb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
@@ -167,10 +168,34 @@ func (s *Store) Release(ctx context.Context) error {
 		if err != nil {
 			return struct{}{}, err
 		}
+		m, err := t.q.GetMeta(ctx)
+		if err != nil {
+			return struct{}{}, err
+		}
+		if m.Quarantined != "" {
+			if err := t.raiseFences(ctx); err != nil {
+				return struct{}{}, err
+			}
+		}
 		t.hint[store.WatchWork] = true
 		return struct{}{}, t.q.Release(ctx, identity)
 	})
 	return err
+}
+
+// raiseFences treats every job that may be looked at as armed just now, by a state
+// that was lost.
+func (t *tx) raiseFences(ctx context.Context) error {
+	from := t.now + micros(store.LostGrace)
+	err := t.q.RaiseFences(ctx, litedb.RaiseFencesParams{NotBefore: from, Keyed: int64(job.Keyed)})
+	if err != nil {
+		return fmt.Errorf("fences: %w", err)
+	}
+	err = t.q.DelayLooks(ctx, int64(job.Keyed))
+	if err != nil {
+		return fmt.Errorf("looks: %w", err)
+	}
+	return nil
 }
 
 // refuseQuarantined guards the calls that lead to sending.

@@ -13,6 +13,20 @@ UPDATE meta SET file_identity = ?, generation = ?, quarantined = ?, incarnation 
 -- name: Release :exec
 UPDATE meta SET quarantined = '', file_identity = ? WHERE id = 1;
 
+-- name: RaiseFences :exec
+-- Attempts of jobs that may be looked at, as if they were armed now. See store.Release.
+UPDATE attempts SET fence_at = max(fence_at, CAST(@not_before AS INTEGER) + answer_deadline - armed_at)
+WHERE (job_id, number) IN (
+    SELECT s.job_id, s.attempt FROM job_state AS s WHERE s.state IN (3, 5) AND s.class <> CAST(@keyed AS INTEGER)
+);
+
+-- name: DelayLooks :exec
+-- Such jobs are due no earlier than their raised fence. No change of theirs: no version, no event.
+UPDATE job_state SET negatives = 0, claim_token = NULL, next_at = max(next_at, (
+    SELECT a.fence_at FROM attempts AS a WHERE a.job_id = job_state.job_id AND a.number = job_state.attempt
+))
+WHERE state IN (3, 5) AND class <> CAST(@keyed AS INTEGER);
+
 -- name: Quarantine :exec
 UPDATE meta SET quarantined = ?, incarnation = incarnation + 1 WHERE id = 1;
 

@@ -165,6 +165,7 @@ func applyFields(f *fixture) {
 		To: job.Ambiguous, Cause: job.CauseLooked, Attempt: 1, Round: 2, Failures: 3, Claims: 4, Looks: 5, Negatives: 6,
 		Delay: time.Minute, Detail: "detail", Blocked: "blocked",
 		LastError: &job.Failure{Kind: job.FailTransient, Message: "message", HTTPStatus: 503},
+		Observed:  &job.Observation{Attempt: 1, Verdict: job.SawAbsent, BegunAt: s.Fence},
 	})
 	f.ok(got.Err)
 	g := got.Snapshot

@@ -12,6 +12,8 @@ var quarantineTests = []test{
 	{"no arm of what was claimed before", quarantineArms},
 	{"everything else goes on", quarantineRest},
 	{"a release without a quarantine", quarantineNone},
+	{"a release raises fences", quarantineFences},
+	{"an absence from before the release", quarantineAbsence},
 	{"positions of another incarnation", incarnations},
 }
 
@@ -98,6 +100,102 @@ func quarantineNone(f *fixture) {
 	f.fails(f.s.Quarantine(f.ctx, ""), store.ErrIllegal)
 	f.is(f.meta(), before, "meta")
 	f.is([]any{before.Quarantined, before.Incarnation}, []any{"", int64(1)}, "reason and incarnation of a new database")
+}
+
+// quarantineFences: what a lost state armed last may still act when the quarantine
+// ends, so what may be looked at is fenced from then on.
+func quarantineFences(f *fixture) {
+	keyed := f.ambiguous()
+	for _, class := range []job.Class{job.Handle, job.Observable, job.Opaque} {
+		c := f.connect(store.Connection{Class: class})
+		looked := f.ambiguous(on(c))
+		if class != job.Opaque {
+			looked = f.job(looked.ID)
+			looked = f.change(looked, f.twice(looked, absent(looked))).Snapshot
+			f.is([]any{looked.State, looked.Negatives}, []any{job.Ambiguous, 1}, "state and absences of %v", class)
+		}
+		f.clock.advance(time.Minute)
+		f.submit(on(c))
+		long := f.arm(f.claim(), func(a *store.Arm) { a.AnswerBy, a.Fence = time.Hour, 2*time.Hour }).Snapshot
+		sending := f.sending(on(c)).Snapshot
+		looks := f.looks()
+		keyed, looked = f.job(keyed.ID), f.job(looked.ID)
+
+		f.ok(f.s.Release(f.ctx))
+		f.unchanged(looked)
+		f.clock.advance(time.Second)
+		f.ok(f.s.Quarantine(f.ctx, reason))
+		f.unchanged(looked)
+		f.ok(f.s.Release(f.ctx))
+		not := f.clock.now().UTC().Add(30*time.Second + store.LostGrace)
+		for _, before := range []job.Snapshot{looked, sending} {
+			after := f.job(before.ID)
+			before.Fence, before.NextAt, before.ClaimToken, before.Negatives = not, not, job.ID{}, 0
+			before.Now = after.Now
+			f.is(after, before, "%v, %v", class, before.State)
+			f.is(int64(len(f.events(before.ID))), before.Version, "events")
+		}
+		f.unchanged(long)
+		f.unchanged(keyed)
+		for _, l := range looks {
+			f.is(f.renew(ref(l)), []bool{l.ID == keyed.ID}, "lease of job %s is held", l.ID)
+		}
+		f.clock.advance(not.Sub(f.clock.now()) - time.Microsecond)
+		f.is(len(f.overdue()), 0, "jobs overdue before the fence")
+		f.clock.advance(time.Microsecond)
+		f.is(f.overdue(), []job.ID{sending.ID}, "overdue")
+		f.apply(f.job(sending.ID), succeeded(sending, "s-"+sending.ID.String()))
+		f.apply(f.job(long.ID), succeeded(long, "l-"+long.ID.String()))
+		f.apply(f.job(looked.ID), succeeded(looked, "a-"+looked.ID.String()))
+	}
+}
+
+// absent is a complete absence, seen by a look that begins now.
+func absent(s job.Snapshot) job.Looked {
+	return job.Looked{Observation: job.Observation{Attempt: s.Attempt, Verdict: job.SawAbsent, BegunAt: s.Now}}
+}
+
+// twice judges evidence where two absences prove one.
+func (f *fixture) twice(s job.Snapshot, e job.Evidence) job.Decision {
+	f.Helper()
+	d, err := job.Decide(s.View(job.Traits{Class: s.Class, Negatives: 2}, 0), e)
+	f.ok(err)
+	return d
+}
+
+// quarantineAbsence: a look that was under way at the release saw a platform on
+// which what the lost state armed last had not acted.
+func quarantineAbsence(f *fixture) {
+	c := f.connect(store.Connection{Class: job.Observable})
+	f.ambiguous(on(c))
+	l := f.looks()[0].Snapshot
+	proven, counted := f.decide(l, absent(l)), f.twice(l, absent(l))
+	f.is([]any{proven.To, proven.CloseOpen}, []any{job.Retrying, job.ResultAbsent}, "what the look proves without a release")
+	f.is([]any{counted.To, counted.Negatives}, []any{job.Ambiguous, 1}, "and what it counts")
+	noted := f.decide(l, job.CancelAsked{})
+	noted.Negatives++ // an earlier look's, which is forgotten
+	f.ok(f.s.Quarantine(f.ctx, reason))
+	f.ok(f.s.Release(f.ctx))
+	for _, d := range []job.Decision{proven, counted, noted} {
+		f.fails(f.change(l, d).Err, store.ErrStale)
+	}
+	s := f.apply(f.job(l.ID), absent(l)).Snapshot
+	f.is([]any{s.State, s.Negatives, s.NextAt}, []any{job.Ambiguous, 0, s.Fence.Add(time.Second)}, "judged again")
+	f.clock.advance(time.Hour)
+	s = f.apply(f.job(l.ID), absent(l)).Snapshot
+	f.is([]any{s.State, s.Negatives}, []any{job.Ambiguous, 0}, "judged after the fence")
+	s = f.job(l.ID)
+	f.is(f.apply(s, absent(s)).Snapshot.State, job.Retrying, "a later look")
+	other := f.ambiguous(on(c))
+	look := f.looks()[0].Snapshot
+	f.is(look.ID, other.ID, "look")
+	found := absent(look)
+	found.Verdict, found.ExternalID = job.SawPresent, "x"
+	d := f.decide(look, found)
+	f.ok(f.s.Quarantine(f.ctx, reason))
+	f.ok(f.s.Release(f.ctx))
+	f.ok(f.change(look, d).Err)
+	f.is(f.job(look.ID).State, job.Succeeded, "what was seen is there")
 }
 
 func incarnations(f *fixture) {

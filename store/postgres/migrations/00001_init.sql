@@ -232,9 +232,11 @@ CREATE TRIGGER job_state_armed BEFORE UPDATE ON job_state FOR EACH ROW
 WHEN (NEW.state = 3 AND OLD.state <> 3 AND NEW.attempt <> OLD.attempt + 1)
 EXECUTE FUNCTION refuse('a job that is being sent was armed');
 
+-- It is raised when a quarantine ends, which is no change of the job.
 CREATE TRIGGER job_state_fence_moves BEFORE UPDATE ON job_state FOR EACH ROW
-WHEN (NEW.state = 3 AND OLD.state = 3 AND NEW.next_at <> OLD.next_at)
-EXECUTE FUNCTION refuse('a fence never moves');
+WHEN (NEW.state = 3 AND OLD.state = 3
+    AND (NEW.next_at < OLD.next_at OR NEW.next_at > OLD.next_at AND NEW.version <> OLD.version))
+EXECUTE FUNCTION refuse('a fence never comes earlier, and moves only by itself');
 
 CREATE TRIGGER job_state_identity BEFORE UPDATE ON job_state FOR EACH ROW
 WHEN (NEW.job_id <> OLD.job_id OR NEW.connection_id <> OLD.connection_id)
@@ -330,6 +332,10 @@ EXECUTE FUNCTION refuse('an earlier attempt is open and has another effect key')
 CREATE TRIGGER attempts_confirmed BEFORE UPDATE ON attempts FOR EACH ROW
 WHEN (OLD.result = 1 AND NEW.result <> 1)
 EXECUTE FUNCTION refuse('a confirmed attempt stays confirmed');
+
+CREATE TRIGGER attempts_fence BEFORE UPDATE OF fence_at ON attempts FOR EACH ROW
+WHEN (NEW.fence_at < OLD.fence_at)
+EXECUTE FUNCTION refuse('a fence never comes earlier');
 
 CREATE TRIGGER attempts_forgotten BEFORE UPDATE ON attempts FOR EACH ROW
 WHEN (OLD.result <> NEW.result AND (NEW.result = 0

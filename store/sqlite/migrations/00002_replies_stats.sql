@@ -35,6 +35,36 @@ CREATE INDEX job_state_ended ON job_state (project, state, ended_at, connection_
 
 INSERT INTO transitions (from_state, to_state) VALUES (1, 7), (2, 7), (6, 7);
 
+-- As before, but that a fence may be raised, when a quarantine ends.
+DROP TRIGGER job_state_update;
+-- +goose StatementBegin
+CREATE TRIGGER job_state_update BEFORE UPDATE ON job_state
+BEGIN
+    SELECT RAISE(ABORT, 'illegal transition')
+    WHERE OLD.state <> NEW.state
+        AND NOT EXISTS (SELECT 1 FROM transitions WHERE from_state = OLD.state AND to_state = NEW.state);
+    SELECT RAISE(ABORT, 'a change of state raises the version by one')
+    WHERE NEW.version <> OLD.version + 1 AND (OLD.state <> NEW.state OR NEW.version <> OLD.version);
+    SELECT RAISE(ABORT, 'an attempt rises by one, and only at an arm')
+    WHERE NEW.attempt <> OLD.attempt AND (NEW.attempt <> OLD.attempt + 1 OR NEW.state <> 3 OR OLD.state = 3);
+    SELECT RAISE(ABORT, 'a job that is being sent was armed')
+    WHERE NEW.state = 3 AND OLD.state <> 3 AND NEW.attempt <> OLD.attempt + 1;
+    SELECT RAISE(ABORT, 'a fence never comes earlier, and moves only by itself')
+    WHERE NEW.state = 3 AND OLD.state = 3
+        AND (NEW.next_at < OLD.next_at OR NEW.next_at > OLD.next_at AND NEW.version <> OLD.version);
+    SELECT RAISE(ABORT, 'a job keeps its id and its connection')
+    WHERE NEW.job_id <> OLD.job_id OR NEW.connection_id <> OLD.connection_id;
+END;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+CREATE TRIGGER attempts_fence BEFORE UPDATE OF fence_at ON attempts
+WHEN NEW.fence_at < OLD.fence_at
+BEGIN
+    SELECT RAISE(ABORT, 'a fence never comes earlier');
+END;
+-- +goose StatementEnd
+
 -- Each job's first attempt. lag is how long after its time, as it was then, the
 -- job was armed.
 CREATE TABLE starts (

@@ -40,6 +40,11 @@ func (t *tx) apply(in store.Change) (store.Applied, error) {
 	if err := c.Check(c.old.Status); err != nil {
 		return store.Applied{}, err
 	}
+	if n := len(r.attempts); n > 0 {
+		if err := c.Absence(c.old.Status, r.attempts[n-1].Fence); err != nil {
+			return store.Applied{}, err
+		}
+	}
 	take := c.judgeEffect()
 	results := make([]job.Result, len(r.attempts))
 	for i, a := range r.attempts {

@@ -3,7 +3,9 @@ package memstore
 import (
 	"context"
 	"fmt"
+	"time"
 
+	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -28,11 +30,37 @@ func (s *Store) Quarantine(ctx context.Context, reason string) error {
 // Release implements store.Store.
 func (s *Store) Release(ctx context.Context) error {
 	_, err := call(ctx, s, "release", func(t *tx) (struct{}, error) {
+		if t.meta.Quarantined != "" {
+			t.raiseFences()
+		}
 		t.meta.Quarantined = ""
 		t.hint[store.WatchWork] = true
 		return struct{}{}, nil
 	})
 	return err
+}
+
+// raiseFences treats every job that may be looked at as armed just now, by a state
+// that was lost. It is no change of theirs: no version, no event.
+func (t *tx) raiseFences() {
+	for _, r := range t.active {
+		if r.job.State != job.Sending && r.job.State != job.Ambiguous || r.job.Class == job.Keyed {
+			continue
+		}
+		last := &r.attempts[len(r.attempts)-1]
+		fence := micros(t.now.Add(last.AnswerDeadline.Sub(last.ArmedAt) + store.LostGrace))
+		last.Fence = later(last.Fence, fence)
+		r.job.NextAt = later(r.job.NextAt, last.Fence)
+		r.job.ClaimToken, r.job.Negatives = job.ID{}, 0
+		t.touch(r)
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // refuseQuarantined guards the calls that lead to sending.
