@@ -101,6 +101,7 @@ run: ## Run the service on SQLite for development: loopback targets allowed
 build: ## Compile everything, with and without failpoints
 	go build ./...
 	go vet -tags failpoints ./...
+	go -C bench vet ./...
 
 .PHONY: clients
 clients: $(NODE_MODULES) ## Make sure of what the clients in Python and TypeScript need
@@ -116,6 +117,7 @@ test: need-postgres clients ## Run all tests with the race detector, the API's o
 	go test -race -timeout $(TEST_TIMEOUT) ./...
 	FIREONCE_TEST_ENGINE=postgres go test -timeout $(TEST_TIMEOUT) ./server
 	go test -tags failpoints -timeout $(TEST_TIMEOUT) $(CRASH_PACKAGES)
+	go -C bench test ./...
 
 # More jobs, more places, and how often a post is there twice on a platform that
 # is slower than the settle time, which nothing can prevent: "MEASURED".
@@ -181,6 +183,7 @@ lint: $(TOOLS)/golangci-lint proto-check ## Lint the code and the contract
 	@unformatted=$$(gofmt -l $$(git ls-files -- '*.go' ':!gen')); \
 	if [ -n "$$unformatted" ]; then echo "gofmt:"; echo "$$unformatted"; exit 1; fi
 	$(TOOLS)/golangci-lint run
+	cd bench && $(CURDIR)/$(TOOLS)/golangci-lint run -c $(CURDIR)/.golangci.yml
 
 .PHONY: verify
 verify: build lint gen-check test sim-short chaos-short ## Exactly what CI runs
