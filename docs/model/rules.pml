@@ -152,33 +152,35 @@ inline closeAll() {
 #ifdef FAILOVER
 bit quarantined = 0;
 mtype savedSt; byte savedAtt, savedOwner, savedLeft; bit savedDoubt[A+1];
-byte lost = 0;                  /* fence and read lag of what the lost state armed last */
 #ifdef NOQUARANTINE             /* a database that lost commits goes on at once */
 #define QUARANTINED false
 #else
 #define QUARANTINED quarantined
 #endif
-#ifdef RELEASESOON              /* the operator releases while a lost attempt may still act */
-#define LOST_IS_OVER true
+#ifdef RELEASESOON              /* a release leaves the fences of the restored state as they are */
+#define RAISE_FENCE skip
 #else
-#define LOST_IS_OVER (lost == 0)
+#define RAISE_FENCE left = FENCE+V
 #endif
-#ifdef OLDWORKER                /* a worker of the lost state reports after the release */
+#ifdef OLDWORKER                /* servers of the lost state go on reporting to the restored one */
 #define OLD_ARE_GONE true
+#define OF_THE_LOST false
 #else
 #define OLD_ARE_GONE (idle[1] && idle[W])
+#define OF_THE_LOST quarantined
 #endif
 #ifdef RELEASEAS                /* recover --as retry: what may have been sent starts again */
 #define HOLD_DOUBTFUL skip
 #else
 #define HOLD_DOUBTFUL st = NEEDS; owner = 0
 #endif
-#define LOST_RUNS (lost > 0 || savedLeft > 0)
-#define downLost() down(lost); down(savedLeft)
+#define LOST_RUNS (savedLeft > 0)
+#define downLost() down(savedLeft)
 
 #define runFailover() run Failover()
 #else
 #define QUARANTINED false
+#define OF_THE_LOST false
 #define LOST_RUNS false
 #define downLost() skip
 #define runFailover() skip

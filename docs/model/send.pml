@@ -88,8 +88,8 @@ inline succeeded(a) {
 
 inline refusedOrUnsent(a) {
   if
-  :: a > att -> skip
-  :: a <= att && ANSWERS(a) -> doubt[a] = 0; withoutEffect()
+  :: a > att || OF_THE_LOST -> skip
+  :: a <= att && !OF_THE_LOST && ANSWERS(a) -> doubt[a] = 0; withoutEffect()
   :: else -> doubt[a] = 0
   fi
 }
