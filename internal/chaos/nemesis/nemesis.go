@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,6 +27,8 @@ type Options struct {
 	Fleet    *fleet.Fleet
 	Database Database
 	Plan     []Fault
+	// World is what the plan is for.
+	World World
 	// Next is called when so many faults of the plan have begun. May be nil.
 	Next func(begun int)
 }
@@ -140,11 +143,7 @@ func (n *Nemesis) deliver(ctx context.Context, f Fault) error {
 	case Die:
 		return n.die(ctx, f)
 	case Freeze:
-		if fl.Freeze(f.Server) {
-			n.count(f.Name())
-		}
-		pause(ctx, f.For)
-		fl.Thaw(f.Server)
+		n.freeze(ctx, f)
 		return nil
 	case Stop:
 		ran, err := fl.Stop(f.Server)
@@ -169,14 +168,44 @@ func (n *Nemesis) start(ctx context.Context, server int, failpoint string) error
 	return n.opts.Fleet.Start(context.WithoutCancel(ctx), server, life)
 }
 
+// freeze lets a server stand still. It counts by how long it really stood.
+func (n *Nemesis) freeze(ctx context.Context, f Fault) {
+	fl := n.opts.Fleet
+	if !fl.Freeze(f.Server) {
+		return
+	}
+	begun := time.Now()
+	pause(ctx, f.For)
+	stood := fl.Frozen(f.Server)
+	lasted := time.Since(begun)
+	if fl.Thaw(f.Server) && stood {
+		n.count(n.opts.World.frozenFor(lasted))
+	}
+}
+
+// countKills counts what became of servers that were all to be killed: if some did
+// not run, single ones were.
+func (n *Nemesis) countKills(f Fault, ran []bool) {
+	if !slices.Contains(ran, false) {
+		n.count(f.Name())
+		return
+	}
+	for _, it := range ran {
+		if it {
+			n.count(string(Kill))
+		}
+	}
+}
+
 func (n *Nemesis) killAll(ctx context.Context, f Fault) error {
 	fl := n.opts.Fleet
 	var all sync.WaitGroup
-	for i := range fl.Size() {
-		all.Go(func() { fl.Kill(i) })
+	ran := make([]bool, fl.Size())
+	for i := range ran {
+		all.Go(func() { ran[i] = fl.Kill(i) })
 	}
 	all.Wait()
-	n.count(f.Name())
+	n.countKills(f, ran)
 	pause(ctx, f.For)
 	errs := make([]error, fl.Size())
 	for i := range fl.Size() {
@@ -187,12 +216,10 @@ func (n *Nemesis) killAll(ctx context.Context, f Fault) error {
 }
 
 // die replaces a server by one that will kill itself, and waits for that a while.
-// The fleet starts it again.
+// The fleet starts it again. The replacing is not counted as a fault.
 func (n *Nemesis) die(ctx context.Context, f Fault) error {
 	fl := n.opts.Fleet
-	if fl.Kill(f.Server) {
-		n.count(string(Kill))
-	}
+	fl.Kill(f.Server)
 	if err := n.start(ctx, f.Server, fmt.Sprintf("%s:%d", f.Place, f.Nth)); err != nil {
 		return err
 	}
@@ -207,15 +234,11 @@ func (n *Nemesis) die(ctx context.Context, f Fault) error {
 }
 
 // setClock sets a server's wall clock while it runs. The next life, whenever it
-// begins, has the clock as it was left.
+// begins, has the clock as it was left. The restart is not counted as a fault.
 func (n *Nemesis) setClock(ctx context.Context, f Fault) error {
 	fl := n.opts.Fleet
-	ran, err := fl.Stop(f.Server)
-	if err != nil {
+	if _, err := fl.Stop(f.Server); err != nil {
 		return err
-	}
-	if ran {
-		n.count(string(Stop))
 	}
 	n.mu.Lock()
 	was := n.offsets[f.Server]
@@ -226,7 +249,7 @@ func (n *Nemesis) setClock(ctx context.Context, f Fault) error {
 	}
 	pause(ctx, f.Then) // some sends are under way
 	if fl.StepClock(f.Server) {
-		n.count(f.Name())
+		n.count(stepBy(f.Offset - was))
 	}
 	return nil
 }
@@ -247,7 +270,7 @@ func (n *Nemesis) database(ctx context.Context, f Fault) error {
 		}
 	case LoseCommits:
 		db.Lose(true)
-		n.count(f.Name())
+		n.count(LossWindows)
 		pause(ctx, f.For)
 		db.Lose(false)
 	default:

@@ -24,7 +24,7 @@ const (
 	Clock       Kind = "clock"        // the wall clock of one server is set
 	CrashDB     Kind = "crash db"     // PostgreSQL stops at once and recovers
 	Cut         Kind = "cut"          // all connections to PostgreSQL end at once
-	LoseCommits Kind = "lose commits" // answers to COMMIT are swallowed for a while
+	LoseCommits Kind = "lose commits" // a window of time: answers to COMMIT are swallowed for a while
 )
 
 // Kinds lists every kind.
@@ -46,7 +46,7 @@ type Fault struct {
 	Then time.Duration
 }
 
-// Name is what a fault is counted under.
+// Name is what a fault is called, and counted under unless it has several strengths.
 func (f Fault) Name() string {
 	if f.Kind == Die {
 		return fmt.Sprintf("%s at %s", f.Kind, f.Place)
