@@ -22,7 +22,17 @@ const (
 	// asked is how often the servers are asked how far they are; told is how often
 	// whoever looks on is.
 	asked, told = 2 * time.Second, 10 * time.Second
+	// lostAfter is how long jobs may be missing when no job is under way any more; those
+	// that are missing then are lost.
+	lostAfter = time.Minute
+	// aheadShare is which part of the jobs, as one in so many, clients may submit ahead of
+	// the faults: those that are scheduled for later come to rest late.
+	aheadShare = 4
 )
+
+// settled is how many of some jobs are at rest when a fault waits for them, or the
+// healing: the last ones may be waiting for a person's time.
+func settled(jobs int) int { return jobs * 9 / 10 }
 
 // campaign is one engine's run: load under faults, healing, rest, judgement.
 type campaign struct {
@@ -33,6 +43,9 @@ type campaign struct {
 	load   *load
 	begun  time.Time
 	phase  string
+
+	planned int    // faults of the plan
+	stuck   string // why the campaign was given up; empty: it was not
 }
 
 // outcome is what a campaign found.
@@ -40,7 +53,9 @@ type outcome struct {
 	engine  string
 	report  *judge.Report
 	faults  map[string]int // of processes and database, by name
-	lost    int            // swallowed answers to COMMIT
+	planned int
+	lost    map[string]int // swallowed answers to COMMIT, by the kind of transaction
+	stuck   string         // why the campaign was given up; empty: it was not
 	totals  platform.Totals
 	control judge.Tally
 	fell    []error
@@ -61,15 +76,15 @@ func run(ctx context.Context, o options, engine, dir, binary string, say func(st
 	c.say = func(format string, args ...any) {
 		say("%s %4.0fs: "+format, append([]any{engine, time.Since(c.begun).Seconds()}, args...)...)
 	}
-	c.load = newLoad(o.seed, o.share(o.jobs), func(i int) spec { return specOf(o.seed, i) }, s.fleet, s.to)
-	if err := s.platform.SetFaults(ctx, platform.DefaultFaults()); err != nil {
+	c.load = newLoad(o.seed, o.share(o.jobs, engine), func(i int) spec { return specOf(o.seed, i) }, s.fleet, s.to)
+	if err := s.platform.SetFaults(ctx, platformFaults()); err != nil {
 		return nil, err
 	}
 	out := &outcome{engine: engine, asked: c.load.jobs}
 	if out.faults, err = c.underFaults(ctx); err != nil {
 		return nil, err
 	}
-	out.lost = s.db.lost()
+	out.lost, out.planned, out.stuck = s.db.lost(), c.planned, c.stuck
 	if err := c.heal(ctx); err != nil {
 		return nil, fmt.Errorf("heal: %w", err)
 	}
@@ -85,50 +100,85 @@ func run(ctx context.Context, o options, engine, dir, binary string, say func(st
 }
 
 // underFaults has clients submit all jobs while the nemesis carries out its plan.
-// Each waits for the other, so that the faults are spread over the jobs. It gives
-// the faults that were delivered.
+// Each waits for the other, so that the faults are spread over the jobs. It ends when
+// most jobs are at rest, and gives the faults that were delivered.
 func (c *campaign) underFaults(ctx context.Context) (map[string]int, error) {
 	loading, end := context.WithTimeout(ctx, c.limit)
 	defer end()
-	plan := nemesis.Plan(c.seed, c.share(c.faults), nemesis.World{
-		Servers: c.fleet.Size(), Postgres: c.engine == enginePostgres, Lease: lease, Fence: attemptTimeout + grace,
-	})
-	n := nemesis.New(nemesis.Options{Fleet: c.fleet, Database: c.db.faults, Plan: plan, Next: func(begun int) {
-		c.load.reaches(c.load.jobs * (begun - 1) / len(plan))
-		c.load.allow(c.load.jobs * begun / len(plan))
-	}})
+	n := c.nemesis()
 	c.watchedBy(n)
 	defer context.AfterFunc(loading, c.load.stop)()
 
+	calling, giveUp := context.WithCancel(ctx)
+	defer giveUp()
 	watching, seen := context.WithCancel(ctx)
 	var watch, work sync.WaitGroup
-	watch.Go(func() { c.watch(watching, n) })
+	watch.Go(func() {
+		c.watch(watching, n, func() {
+			end()
+			giveUp()
+		})
+	})
 	var loadErr, nemesisErr error
 	work.Go(func() {
 		nemesisErr = n.Run(loading)
 		c.load.allow(c.load.jobs)
+		c.load.reaches(settled(c.load.jobs))
 	})
 	work.Go(func() { beside(loading, c.platform.URL, c.load) })
-	work.Go(func() { loadErr = c.load.run(ctx) })
+	work.Go(func() { loadErr = c.load.run(calling) })
 	work.Wait()
 	seen()
 	watch.Wait()
+	if c.stuck != "" {
+		loadErr = nil // the clients gave up because they were told to
+	}
 	if err := errors.Join(ctx.Err(), nemesisErr, loadErr); err != nil {
 		return nil, err
 	}
 	return n.Delivered(), nil
 }
 
+// nemesis makes what carries out the plan. A fault begins when so many jobs are at
+// rest as are its turn, not when they are submitted: sends that are repeated, looks and
+// settlements are to meet faults, too.
+func (c *campaign) nemesis() *nemesis.Nemesis {
+	world := nemesis.World{
+		Servers: c.fleet.Size(), Postgres: c.engine == enginePostgres, Lease: lease, Fence: attemptTimeout + grace,
+	}
+	plan := nemesis.Plan(c.seed, c.share(c.faults, c.engine), world)
+	c.planned = len(plan)
+	ahead := max(1, len(plan)/aheadShare)
+	return nemesis.New(nemesis.Options{
+		Fleet: c.fleet, Database: c.db.faults, Plan: plan, World: world, Next: func(begun int) {
+			c.load.allow(c.load.jobs * (begun + ahead) / len(plan))
+			c.load.reaches(settled(c.load.jobs * (begun - 1) / len(plan)))
+		},
+	})
+}
+
 // watch tells the clients and whoever looks on how far everything is, until ctx ends.
-func (c *campaign) watch(ctx context.Context, n *nemesis.Nemesis) {
+// When nothing has come forward for too long it gives up.
+func (c *campaign) watch(ctx context.Context, n *nemesis.Nemesis, giveUp func()) {
 	ask, tell := time.NewTicker(asked), time.NewTicker(told)
 	defer ask.Stop()
 	defer tell.Stop()
+	dog := &watchdog{since: time.Now()}
 	for {
 		select {
 		case <-ask.C:
-			if _, atRest, err := alive(ctx, c.fleet); err == nil {
+			asking, cancel := context.WithTimeout(ctx, askBy)
+			if _, atRest, err := alive(asking, c.fleet); err == nil {
 				c.load.rests(atRest)
+			}
+			cancel()
+			taken, open, resting := c.load.progress()
+			idle := dog.idle(time.Now(), taken-open, resting)
+			c.load.stall(idle > stalledAfter)
+			if idle > stuckAfter && c.stuck == "" {
+				c.stuck = fmt.Sprintf("nothing came forward for %v: %d jobs taken, %d of them without an answer, %d at rest", stuckAfter, taken, open, resting)
+				c.say("%s", c.stuck)
+				giveUp()
 			}
 		case <-tell.C:
 			c.tell(ctx, n)
@@ -162,17 +212,27 @@ func (c *campaign) heal(ctx context.Context) error {
 	})
 }
 
-// rest waits until every job is at rest, for a bounded time: what is not by then
-// is the judge's.
+// rest waits until every job is at rest, for a bounded time: what is not by then, or
+// is not there, is the judge's.
 func (c *campaign) rest(ctx context.Context) error {
 	limit, cancel := context.WithTimeout(ctx, restBy)
 	defer cancel()
 	tick := time.NewTicker(asked)
 	defer tick.Stop()
 	taken, _, _ := c.load.progress()
+	var quiet time.Time // since when no known job is under way; zero: one is
 	for n := 0; ; n++ {
 		living, atRest, err := alive(limit, c.fleet)
 		if err == nil && living == 0 && atRest >= taken {
+			return nil
+		}
+		switch {
+		case err != nil, living > 0:
+			quiet = time.Time{}
+		case quiet.IsZero():
+			quiet = time.Now()
+		case time.Since(quiet) > lostAfter:
+			c.say("%s: of %d jobs only %d are there", c.phase, taken, atRest)
 			return nil
 		}
 		if n%5 == 4 {
@@ -192,7 +252,9 @@ func (c *campaign) judge(ctx context.Context, out *outcome) (err error) {
 	if out.totals, err = c.platform.Settled(ctx); err != nil {
 		return err
 	}
-	all, err := finals(ctx, c.fleet)
+	reading, cancel := context.WithTimeout(ctx, stuckAfter)
+	defer cancel()
+	all, err := finals(reading, c.fleet)
 	if err != nil {
 		return err
 	}

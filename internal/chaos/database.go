@@ -15,7 +15,7 @@ import (
 type database struct {
 	url    string
 	faults nemesis.Database
-	lost   func() int // swallowed answers to COMMIT
+	lost   func() map[string]int // swallowed answers to COMMIT, by the kind of transaction
 	close  func() error
 }
 
@@ -23,7 +23,7 @@ type database struct {
 func openSQLite(dir string) *database {
 	return &database{
 		url:  "sqlite:" + filepath.Join(dir, "fireonce.db"),
-		lost: func() int { return 0 }, close: func() error { return nil },
+		lost: func() map[string]int { return nil }, close: func() error { return nil },
 	}
 }
 
@@ -54,13 +54,21 @@ func openPostgres() (_ *database, err error) {
 		return nil, err
 	}
 	return &database{
-		url: proxy.URL(pgtest.Role, name), lost: proxy.LostAll,
+		url: proxy.URL(pgtest.Role, name), lost: func() map[string]int { return byName(proxy.LostAll()) },
 		faults: nemesis.Database{
 			Crash:   func() error { return cluster.Down(pgtest.Immediate) },
 			Recover: cluster.Up, Cut: proxy.Cut, Lose: losing.Store,
 		},
 		close: func() error { return errors.Join(proxy.Close(), cluster.Close()) },
 	}, nil
+}
+
+func byName(lost map[commitproxy.Kind]int) map[string]int {
+	out := make(map[string]int, len(lost))
+	for k, n := range lost {
+		out[string(k)] = n
+	}
+	return out
 }
 
 // drawn gives a number in [0, 1) for one commit.

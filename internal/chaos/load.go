@@ -41,6 +41,7 @@ type load struct {
 	repeats int   // those of them for what was not answered before
 	failed  error // what ends the campaign: an answer that cannot be
 	stopped bool
+	stalled bool // nothing comes to rest: nobody waits for that
 }
 
 // submitted is what a client knows of a job.
@@ -84,11 +85,14 @@ func (l *load) change(what func()) {
 	l.changed.Broadcast()
 }
 
-// reaches waits until clients have taken so many jobs.
+// stall tells whether nothing comes to rest for now.
+func (l *load) stall(is bool) { l.change(func() { l.stalled = is }) }
+
+// reaches waits until so many jobs are at rest, but not longer than some come to rest.
 func (l *load) reaches(jobs int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for l.next < min(jobs, l.jobs) && !l.stopped && l.failed == nil {
+	for l.resting < min(jobs, l.jobs) && !l.stopped && !l.stalled && l.failed == nil {
 		l.changed.Wait()
 	}
 }

@@ -4,7 +4,10 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"time"
+
+	"github.com/fireonce/fireonce/internal/chaos/platform"
 )
 
 const (
@@ -14,9 +17,28 @@ const (
 
 // Times that servers run with: as short as a busy machine keeps.
 const (
-	grace = 2 * time.Second
+	grace = 4 * time.Second
 	lease = 3 * time.Second
 )
+
+const (
+	// delayMargin is left of the grace at least when a delayed write acts, also of a
+	// request that was sent as late as it may be, when its attempt times out: the
+	// platform may be short of a processor.
+	delayMargin = 750 * time.Millisecond
+	// longestDelay is far beyond the answer deadline, and before the fence in any case.
+	longestDelay = grace - delayMargin
+	delayRate    = 0.08
+)
+
+// platformFaults are the platform's usual ones, but many writes act when nobody waits
+// for their answer any more: what looks before the fence finds nothing, and is wrong.
+func platformFaults() platform.Faults {
+	f := platform.DefaultFaults()
+	f.Rates[platform.Delay] = delayRate
+	f.Delay = platform.Duration(longestDelay)
+	return f
+}
 
 // options are the command line.
 type options struct {
@@ -107,8 +129,16 @@ func (o *options) fill(short bool, minutes float64) {
 	}
 }
 
-// share divides something evenly between the engines.
-func (o options) share(total int) int { return total / len(o.engines) }
+// share is an engine's part of something that all have; the first ones have what does
+// not divide evenly.
+func (o options) share(total int, engine string) int {
+	n := len(o.engines)
+	part := total / n
+	if slices.Index(o.engines, engine) < total%n {
+		part++
+	}
+	return part
+}
 
 // size is how many servers an engine has.
 func (o options) size(engine string) int {

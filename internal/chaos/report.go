@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/chaos/judge"
+	"github.com/fireonce/fireonce/internal/chaos/nemesis"
 	"github.com/fireonce/fireonce/internal/chaos/platform"
 )
 
@@ -18,13 +19,16 @@ func tell(w io.Writer, o options, took time.Duration, all []*outcome) (ok bool, 
 	result := judge.Result{
 		OK: true, Seed: o.seed, Seconds: took.Seconds(), ProcessFaults: make(map[string]int),
 		PlatformFaults: make(map[platform.Fault]int), LookFaults: make(map[platform.Fault]int),
-		Controls: make(map[string]judge.Tally),
+		LostCommits: make(map[string]int), Controls: make(map[string]judge.Tally),
 	}
 	fmt.Fprintln(w)
 	for _, out := range all {
 		result.Reports = append(result.Reports, out.report)
 		add(result.ProcessFaults, out.faults)
-		add(result.PlatformFaults, out.totals.Faults)
+		add(result.PlatformFaults, out.report.Faults)
+		add(result.LostCommits, out.lost)
+		result.Asked, result.Calls, result.Repeats = result.Asked+out.asked, result.Calls+out.calls, result.Repeats+out.repeats
+		result.FaultsPlanned += out.planned
 		add(result.LookFaults, out.totals.LookFaults)
 		result.Controls[out.engine] = out.control
 	}
@@ -37,6 +41,10 @@ func tell(w io.Writer, o options, took time.Duration, all []*outcome) (ok bool, 
 		wrong := out.wrong()
 		for _, why := range wrong {
 			fmt.Fprintf(w, "%s: WRONG: %s\n", out.engine, why)
+			result.Wrong = append(result.Wrong, out.engine+": "+why)
+		}
+		for _, err := range out.fell {
+			result.Ends = append(result.Ends, out.engine+": "+err.Error())
 		}
 		result.OK = result.OK && len(wrong) == 0
 	}
@@ -49,8 +57,8 @@ func tell(w io.Writer, o options, took time.Duration, all []*outcome) (ok bool, 
 func (out *outcome) print(w io.Writer) {
 	fmt.Fprintf(w, "%s: %d of %d jobs submitted in %d calls, %d of them repeats of one without an answer; %v in all\n",
 		out.engine, out.report.Total.Jobs, out.asked, out.calls, out.repeats, out.took.Round(time.Second))
-	fmt.Fprintf(w, "  process faults: %s; %d answers to COMMIT lost\n", counts(out.faults), out.lost)
-	fmt.Fprintf(w, "  platform faults: %s\n", counts(out.totals.Faults))
+	fmt.Fprintf(w, "  process faults: %s; %d planned; answers to COMMIT lost: %s\n", counts(out.faults), out.planned, counts(out.lost))
+	fmt.Fprintf(w, "  platform faults: %s\n", counts(out.report.Faults))
 	fmt.Fprintf(w, "  faults of %d looks: %s\n", out.totals.Looks, counts(out.totals.LookFaults))
 	fmt.Fprintf(w, "  control, a client that tries %d times: %d subjects, %d requests, %d effects, %d duplicates\n",
 		controlTries, out.control.Subjects, out.control.Requests, out.control.Effects, out.control.Duplicates)
@@ -59,8 +67,23 @@ func (out *outcome) print(w io.Writer) {
 // wrong says why a campaign has failed; nothing: it has not.
 func (out *outcome) wrong() []string {
 	var why []string
-	if !out.report.OK() {
-		why = append(why, fmt.Sprintf("%d violations", out.report.Total.Violations))
+	if n := out.report.Total.Violations; n > 0 {
+		why = append(why, fmt.Sprintf("%d violations", n))
+	}
+	for _, undone := range out.report.Undone {
+		why = append(why, "too much is undone: "+undone)
+	}
+	if out.stuck != "" {
+		why = append(why, out.stuck)
+	}
+	if out.planned > 0 && sum(out.faults) == 0 {
+		why = append(why, "no process fault was delivered")
+	}
+	if out.faults[nemesis.LossWindows] > 0 && sum(out.lost) == 0 {
+		why = append(why, "no answer to COMMIT was lost")
+	}
+	if sum(out.report.Faults) == 0 {
+		why = append(why, "no fault of the platform met the service")
 	}
 	if out.control.Duplicates == 0 {
 		why = append(why, "the control made no duplicate: the platform's faults do not bite")

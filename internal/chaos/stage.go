@@ -58,7 +58,9 @@ func setUp(ctx context.Context, o options, engine, dir, binary string) (_ *stage
 	if err := s.startAll(ctx); err != nil {
 		return nil, err
 	}
-	s.to, err = connectAll(ctx, s.fleet, s.platform.URL)
+	connecting, cancel := context.WithTimeout(ctx, stuckAfter)
+	defer cancel()
+	s.to, err = connectAll(connecting, s.fleet, s.platform.URL)
 	return s, err
 }
 

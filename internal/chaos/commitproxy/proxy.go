@@ -6,6 +6,7 @@ package commitproxy
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"strings"
 	"sync"
@@ -108,15 +109,11 @@ func (p *Proxy) Lost(k Kind) int {
 	return p.lost[k]
 }
 
-// LostAll counts all lost answers.
-func (p *Proxy) LostAll() int {
+// LostAll counts all lost answers, by the kind of transaction.
+func (p *Proxy) LostAll() map[Kind]int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n := 0
-	for _, lost := range p.lost {
-		n += lost
-	}
-	return n
+	return maps.Clone(p.lost)
 }
 
 // String says what was lost.
@@ -209,15 +206,8 @@ func (p *Proxy) answer(frontend *pgproto3.Frontend, backend *pgproto3.Backend, t
 		if err != nil {
 			return
 		}
-		if done, ok := m.(*pgproto3.CommandComplete); ok {
-			switch string(done.CommandTag) {
-			case "COMMIT":
-				if p.loses(tx.end()) {
-					return
-				}
-			case "ROLLBACK":
-				tx.end()
-			}
+		if commits := tx.answered(m); commits != nil && p.loses(commits) {
+			return
 		}
 		backend.Send(m)
 		if backend.Flush() != nil {

@@ -43,6 +43,29 @@ func (t *transaction) add(name string) {
 	}
 }
 
+// idle is what PostgreSQL says when no transaction is under way.
+const idle = 'I'
+
+// answered follows what the server says. At a COMMIT it gives the names of the
+// transaction's statements. What runs without one is over when the server is idle,
+// and is no part of the next.
+func (t *transaction) answered(m pgproto3.BackendMessage) (committed []string) {
+	switch m := m.(type) {
+	case *pgproto3.CommandComplete:
+		switch string(m.CommandTag) {
+		case "COMMIT":
+			return t.end()
+		case "ROLLBACK":
+			t.end()
+		}
+	case *pgproto3.ReadyForQuery:
+		if m.TxStatus == idle {
+			t.end()
+		}
+	}
+	return nil
+}
+
 func (t *transaction) end() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

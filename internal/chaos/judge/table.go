@@ -109,14 +109,24 @@ type Result struct {
 	Jobs    int     `json:"jobs"`
 	Effects int     `json:"effects"`
 	Bound95 float64 `json:"bound_95"`
-	// ProcessFaults and the platform's are those that were delivered; LostCommits are
-	// answers to COMMIT that were swallowed.
+	// Asked are the jobs that were to be submitted, Calls what clients needed for those
+	// that were, and Repeats those calls that repeated one without an answer.
+	Asked   int `json:"asked"`
+	Calls   int `json:"calls"`
+	Repeats int `json:"repeats"`
+	// FaultsPlanned are process faults; ProcessFaults and the platform's are those that
+	// were delivered to the service. LostCommits are answers to COMMIT that were
+	// swallowed, by what the transaction was for.
+	FaultsPlanned  int                    `json:"faults_planned"`
 	ProcessFaults  map[string]int         `json:"process_faults"`
-	LostCommits    int                    `json:"lost_commits"`
+	LostCommits    map[string]int         `json:"lost_commits"`
 	PlatformFaults map[platform.Fault]int `json:"platform_faults"`
 	LookFaults     map[platform.Fault]int `json:"look_faults"`
 	// Controls are clients that must be seen to duplicate.
 	Controls map[string]Tally `json:"controls,omitempty"`
+	// Wrong says why the campaign has failed, Ends which servers ended by themselves.
+	Wrong []string `json:"wrong,omitempty"`
+	Ends  []string `json:"ends,omitempty"`
 }
 
 // Line gives a result as the last line of a campaign's output.
