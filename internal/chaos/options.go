@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"time"
 
@@ -28,7 +29,9 @@ const (
 	delayMargin = 750 * time.Millisecond
 	// longestDelay is far beyond the answer deadline, and before the fence in any case.
 	longestDelay = grace - delayMargin
-	delayRate    = 0.08
+	// delayRate is the share of such writes. A feed has more of them: only its jobs are
+	// sent again because something was not seen.
+	delayRate, feedDelayRate = 0.08, 0.16
 )
 
 // platformFaults are the platform's usual ones, but many writes act when nobody waits
@@ -36,6 +39,9 @@ const (
 func platformFaults() platform.Faults {
 	f := platform.DefaultFaults()
 	f.Rates[platform.Delay] = delayRate
+	feed := maps.Clone(f.Rates)
+	feed[platform.Delay] = feedDelayRate
+	f.Faces = map[string]platform.Rates{platform.FaceFeed: feed}
 	f.Delay = platform.Duration(longestDelay)
 	return f
 }
