@@ -109,12 +109,11 @@ func (e *Engine) ask(ctx context.Context, l store.Leased, what job.Action) (ev j
 	}
 	first := lookFrom(l, attempts)
 	fence := e.lookTo(l, attempts[first.Number-1:])
-	return job.Looked{
-		Observation: e.see(ctx, l, connector.Look{First: first, Fence: fence}, func(look connector.Look) job.Observation {
-			return observer.Observe(ctx, opening, look)
-		}),
-		Refused: allRefused(attempts[first.Number-1:]),
-	}
+	looked := e.see(ctx, l, connector.Look{First: first, Fence: fence}, func(look connector.Look) job.Observation {
+		return observer.Observe(ctx, opening, look)
+	})
+	looked.Refused = allRefused(attempts[first.Number-1:])
+	return looked
 }
 
 // blind is a look that saw nothing.
@@ -127,7 +126,7 @@ func blind(l store.Leased, why string) job.Evidence {
 // see makes a look and holds what it reports against what a verdict needs.
 func (e *Engine) see(
 	ctx context.Context, l store.Leased, look connector.Look, observe func(connector.Look) job.Observation,
-) job.Observation {
+) job.Looked {
 	var unasked atomic.Bool
 	look.Taken = func(ctx context.Context, ids []string) (map[string]bool, error) {
 		taken, err := e.taken(ctx, l, ids)
@@ -137,6 +136,7 @@ func (e *Engine) see(
 		return taken, err
 	}
 	seen := observe(look)
+	sighted := unasked.Load() || seen.Verdict == job.SawPresent && seen.ExternalID == ""
 	seen.Attempt, seen.BegunAt = l.Attempt, l.Now // the store sets the end
 	doubt := func(why string) {
 		seen.Verdict, seen.Detail, seen.ExternalID, seen.ExternalURL = job.SawInconclusive, why, "", ""
@@ -151,7 +151,7 @@ func (e *Engine) see(
 	case seen.Verdict < job.SawPresent || seen.Verdict > job.SawHandle:
 		doubt(seen.Detail)
 	}
-	return seen
+	return job.Looked{Observation: seen, Sighted: sighted}
 }
 
 // taken tells which of these ids are other jobs' effects.
@@ -201,17 +201,18 @@ func roundFirst(attempts []job.Attempt, round int) job.Attempt {
 	return attempts[0]
 }
 
-// lookTo gives the moment from which none of the attempts could act. One that
-// was refused or not sent could not from its end on; any other until its fence.
+// lookTo gives the moment from which none of the attempts could act: the fence, or
+// the end of one that was refused or not sent, if that came first. What is learnt
+// late makes no attempt act longer.
 func (e *Engine) lookTo(l store.Leased, attempts []job.Attempt) time.Time {
 	var last time.Time
 	for _, a := range attempts {
 		end := a.AnswerDeadline.Add(e.Grace)
-		switch {
-		case denied(a) && !a.EndedAt.IsZero():
-			end = a.EndedAt
-		case a.Number == l.Attempt:
+		if a.Number == l.Attempt {
 			end = l.Fence
+		}
+		if denied(a) && !a.EndedAt.IsZero() && a.EndedAt.Before(end) {
+			end = a.EndedAt
 		}
 		if end.After(last) {
 			last = end

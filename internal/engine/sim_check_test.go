@@ -74,6 +74,7 @@ func (w *simWorld) check() {
 	for _, id := range changed {
 		if j := w.byID[id]; j != nil {
 			w.objectIsOnes(j)
+			w.oneOfAContent(j)
 		}
 	}
 }
@@ -91,6 +92,9 @@ func (w *simWorld) checkJob(j *simJob, r memstore.Record) {
 	j.last = r.Snapshot
 	if before.State != r.Snapshot.State || effectID(before) != effectID(r.Snapshot) {
 		w.endIsTrue(j)
+	}
+	if before.State != r.Snapshot.State {
+		w.endHasAReason(j, before, r)
 	}
 }
 
@@ -133,6 +137,12 @@ func (w *simWorld) history(j *simJob, r memstore.Record) {
 		if e.Cause == job.CauseDuplicateEffect {
 			w.stats.alarms++
 		}
+		if e.To == job.NeedsResolution || e.Cause == job.CauseResolved {
+			j.doubted = true
+		}
+		if e.Cause == job.CauseLooked && e.To == job.Ambiguous && e.Detail == ownersUnread {
+			w.sighted(j)
+		}
 		state = e.To
 	}
 	s := r.Snapshot
@@ -153,6 +163,7 @@ func (w *simWorld) newIntent(j *simJob, r memstore.Record, i int) {
 		sendBy: now.Add(a.SendDeadline.Sub(a.ArmedAt)), answerBy: now.Add(a.AnswerDeadline.Sub(a.ArmedAt)),
 	}
 	is.fence = is.answerBy.Add(simGrace)
+	w.startIsWanted(j, r)
 	for _, m := range r.Attempts[:i] {
 		if why := w.mayFollow(j, is, m); why != "" {
 			w.broke("I3", j, "attempt %d armed while attempt %d is %s: %s", a.Number, m.Number, m.Result, why)
@@ -223,6 +234,9 @@ func (w *simWorld) proofsAreTrue(j *simJob, r memstore.Record) {
 		case job.ResultAbsent:
 			w.absenceIsProven(j, a, r)
 		case job.ResultRejected, job.ResultNotSent:
+		case job.ResultSuperseded:
+			j.doubted = true
+			continue
 		default:
 			continue
 		}
@@ -235,18 +249,6 @@ func (w *simWorld) proofsAreTrue(j *simJob, r memstore.Record) {
 			w.broke(name, j, "attempt %d is said to be %s and has, or will have, an effect", a.Number, a.Result)
 		}
 	}
-}
-
-// swapped tells whether an object settles a twin of the job that made it. Nobody
-// could tell the two apart; that their numbers agree is checked at the end.
-func (w *simWorld) swapped(j *simJob, p *simPost) bool {
-	swapped := j.target.twins && slices.ContainsFunc(w.jobs, func(o *simJob) bool {
-		return o != j && o.last.State == job.Succeeded && effectID(o.last) == p.id
-	})
-	if swapped {
-		w.stats.swapped++
-	}
-	return swapped
 }
 
 // absenceIsProven: I8, by the looks that the platform answered.
@@ -285,6 +287,18 @@ func (w *simWorld) absent(j *simJob, began time.Time) {
 	j.absences = append(j.absences, began)
 }
 
+// ownersUnread is what a job says of a look that saw something and could not ask
+// whose it is.
+const ownersUnread = "other jobs' effects could not be read"
+
+// sighted notes that such a look was written down: it speaks against the absences
+// before it.
+func (w *simWorld) sighted(j *simJob) {
+	w.looks.Lock()
+	defer w.looks.Unlock()
+	j.absences = nil
+}
+
 // lookIsSound: I8 again, by what is asked of the platform: a look reads back to its
 // round's first attempt, and up to where the last one could no longer act.
 func (w *simWorld) lookIsSound(n *node, j *simJob, l connector.Look) {
@@ -299,10 +313,15 @@ func (w *simWorld) lookIsSound(n *node, j *simJob, l connector.Look) {
 	if l.First.Number > first {
 		w.broke("I8", j, "a look reads back to attempt %d only; the round's first is %d", l.First.Number, first)
 	}
+	var latest time.Time
 	for _, a := range r.Attempts[first-1:] {
 		if a.Result != job.ResultRejected && a.Result != job.ResultNotSent && l.Fence.Before(a.Fence) {
 			w.broke("I8", j, "a look ends %v before the fence of attempt %d", a.Fence.Sub(l.Fence), a.Number)
 		}
+		latest = later(latest, a.Fence)
+	}
+	if l.Fence.After(latest) {
+		w.broke("I8", j, "a look ends %v after no attempt could act any more", l.Fence.Sub(latest))
 	}
 }
 
@@ -337,6 +356,9 @@ func (w *simWorld) leaves(s *simSession, c connector.Commit) *simAttempt {
 	case now.After(a.sendBy):
 		w.broke("LATE_SEND", j, "attempt %d was sent %v after its deadline", c.Attempt, now.Sub(a.sendBy))
 	}
+	if parent := w.byID[j.spec.Spec.ReplyTo]; parent != nil && parent.last.State != job.Succeeded {
+		w.broke("REPLY", j, "attempt %d is sent while job %d, which it replies to, is %s", c.Attempt, parent.index, parent.last.State)
+	}
 	for n := 1; n < c.Attempt; n++ {
 		if m := j.attempts[n]; m.accepted && m.round == a.round && n > j.ruled {
 			w.broke("SECOND_COMMIT", j, "attempt %d commits, and attempt %d was accepted", c.Attempt, n)
@@ -348,18 +370,20 @@ func (w *simWorld) leaves(s *simSession, c connector.Commit) *simAttempt {
 // effectIsOne: I6, as an effect is made.
 func (w *simWorld) effectIsOne(s *simSession, p *simPost) {
 	j := s.job
-	made, most := len(j.posts), j.mayHave()
+	if made, most := w.own(j), j.mayHave(); made > most {
+		w.stats.second++
+		w.broke("I6", j, "%d effects, at most %d are wanted", made, most)
+	}
 	if j.target.twins {
-		made, most = len(j.target.posts), 0
+		most := 0
 		for _, other := range w.jobs {
 			if other.target == j.target {
 				most += other.mayHave()
 			}
 		}
-	}
-	if made > most {
-		w.stats.second++
-		w.broke("I6", j, "%d effects, at most %d are wanted", made, most)
+		if made := len(j.target.posts); made > most {
+			w.broke("I6", j, "%d effects of twins, at most %d are wanted", made, most)
+		}
 	}
 	a := j.attempts[p.attempt]
 	switch j.last.State {
@@ -368,83 +392,6 @@ func (w *simWorld) effectIsOne(s *simSession, p *simPost) {
 			w.broke("FALSE_"+j.last.State.String(), j, "an effect of attempt %d after the end", p.attempt)
 		}
 	default:
-	}
-}
-
-// mayHave is how many effects are wanted: one, or one for each round where the
-// policy, or a person who is wrong, takes that risk.
-func (j *simJob) mayHave() int {
-	if len(j.attempts) == 0 {
-		return 0
-	}
-	switch {
-	case j.wronged:
-		return len(j.attempts)
-	case j.spec.Spec.Policy == job.Resend:
-		return j.attempts[len(j.attempts)].round
-	default:
-		return 1
-	}
-}
-
-// tellable: the job's end says something about its own effect.
-func (w *simWorld) tellable(j *simJob) bool {
-	return !j.target.twins && !j.wronged
-}
-
-// endIsTrue holds a job's end against the platform's own count.
-func (w *simWorld) endIsTrue(j *simJob) {
-	s := j.last
-	switch s.State {
-	case job.Succeeded:
-		w.successIsTrue(j, s.Effect)
-	case job.Failed, job.Canceled, job.Expired:
-		if !w.tellable(j) {
-			return
-		}
-		counts := func(n int) bool { return j.spec.Spec.Policy != job.Resend || j.attempts[n].round == s.Round }
-		for _, p := range j.posts {
-			if counts(p.attempt) {
-				w.broke("FALSE_"+s.State.String(), j, "attempt %d had an effect", p.attempt)
-			}
-		}
-		for n := 1; n <= len(j.attempts); n++ {
-			if j.attempts[n].pending && counts(n) {
-				w.broke("FALSE_"+s.State.String(), j, "attempt %d will have an effect", n)
-			}
-		}
-	default:
-	}
-}
-
-func (w *simWorld) successIsTrue(j *simJob, e *job.Effect) {
-	if e == nil {
-		w.broke("FALSE_SUCCEEDED", j, "without an effect")
-		return
-	}
-	if e.Proof == job.ProofAssumed && j.spec.Spec.Policy == job.AssumeSent || e.Proof == job.ProofOperator && j.wronged {
-		return
-	}
-	fits := func(p *simPost) bool { return e.ExternalID == "" || p.id == e.ExternalID }
-	posts := j.posts
-	if j.target.twins {
-		posts = j.target.posts
-	}
-	if !slices.ContainsFunc(posts, fits) {
-		w.broke("FALSE_SUCCEEDED", j, "no effect with the id %q, by %s", e.ExternalID, e.Proof)
-	}
-}
-
-// objectIsOnes: I10.
-func (w *simWorld) objectIsOnes(j *simJob) {
-	id := effectID(j.last)
-	if j.last.State != job.Succeeded || id == "" {
-		return
-	}
-	for _, other := range w.jobs {
-		if other != j && other.last.State == job.Succeeded && effectID(other.last) == id && !other.alarmed && !j.alarmed {
-			w.broke("I10", j, "%s settles job %d too", id, other.index)
-		}
 	}
 }
 

@@ -80,6 +80,9 @@ type director struct {
 	limbo  []*undecided
 	healed bool
 	over   bool
+	// instant is when the last step was, still how many were made at that instant.
+	instant time.Time
+	still   int
 	// current is the call that acts.
 	current *call
 }
@@ -225,6 +228,7 @@ func (d *director) step(now time.Time) bool {
 		return false
 	}
 	d.w.stats.steps++
+	d.moves(now)
 	switch ch := choices[d.rand.IntN(len(choices))]; ch.kind {
 	case 0:
 		d.advance(d.parked[ch.i])
@@ -240,6 +244,19 @@ func (d *director) step(now time.Time) bool {
 	}
 	d.w.check()
 	return true
+}
+
+// mostStill is how many steps may follow each other in no time at all.
+const mostStill = 20_000
+
+// moves: LIVELOCK, when a world works on and its time stands still.
+func (d *director) moves(now time.Time) {
+	if !now.Equal(d.instant) {
+		d.instant, d.still = now, 0
+	}
+	if d.still++; d.still > mostStill {
+		d.w.broke("LIVELOCK", d.w.jobs[0], "%d steps in no time", d.still)
+	}
 }
 
 // waitsForLimbo tells whether the call asks for an arm that is not decided yet.

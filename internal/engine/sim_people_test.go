@@ -52,9 +52,11 @@ func (w *simWorld) people() {
 	}
 	switch f {
 	case faultResolve:
-		j.ruled = s.Attempt
+		j.ruled, j.ruling = s.Attempt, d.Ruling.Ruling
 	case faultReschedule:
 		j.moved = true
+	case faultCancel:
+		j.canceled = true
 	default:
 	}
 }

@@ -115,6 +115,7 @@ func (c simConnector) Open(ctx context.Context, o connector.Opening) (connector.
 			return errConnector
 		case w.hit(faultRefusedBefore):
 			kind := []job.FailureKind{job.FailTransient, job.FailRateLimited, job.FailTransient, job.FailPermanent}[w.upTo(4)]
+			w.refused(o.Job, kind)
 			return &connector.Refusal{Kind: kind, Msg: "refused before the send", RetryAfter: time.Duration(w.upTo(int(3 * time.Minute)))}
 		case w.hit(faultAuth):
 			return &connector.Refusal{Kind: job.FailAuth, Msg: "the credential was refused"}
@@ -188,6 +189,7 @@ func (c simConnector) Observe(ctx context.Context, o connector.Opening, l connec
 	case 1:
 		return job.Observation{Verdict: job.SawPresent, ExternalID: ids[0]}
 	default:
+		c.w.saw(j)
 		return job.Observation{Verdict: job.SawCandidates, Detail: strings.Join(ids, ", ")}
 	}
 }
@@ -237,6 +239,7 @@ func (c simConnector) Poll(ctx context.Context, o connector.Opening, handle stri
 			out = job.Outcome{Result: job.ResultAccepted, Handle: handle}
 		case box.fails:
 			out = rejected(job.FailPermanent, 200)
+			w.refused(o.Job, out.Kind)
 		}
 		return nil
 	})

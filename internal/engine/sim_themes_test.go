@@ -40,17 +40,25 @@ var themes = []theme{
 		set:   func(w *simWorld) { w.hurry, w.truthful = 5*time.Second, false },
 	},
 	{
-		name: "twins", class: job.Observable,
+		name: "twins", class: job.Observable, nodes: 2,
 		rates: map[fault]int{
-			faultLostRequest: 300, faultLostAnswer: 300, faultLateRequest: 200, faultReadLag: 500, faultSlowAnswer: 300,
+			faultLostRequest: 400, faultLostAnswer: 500, faultLateRequest: 100, faultReadLag: 500, faultSlowAnswer: 200,
 			faultLateOutcome: 100, faultRejected: 100,
 		},
-		set: func(w *simWorld) { w.alike, w.close = true, true },
+		set: func(w *simWorld) { w.alike, w.close, w.few = true, true, true },
 	},
 	{
-		name: "twins and crashes", class: job.Observable, strokes: []fault{faultCrash, faultStop, faultFreeze},
+		name: "twins and crashes", class: job.Observable, nodes: 2, strokes: []fault{faultCrash, faultStop, faultFreeze},
 		rates: map[fault]int{faultLostRequest: 300, faultLostAnswer: 300, faultReadLag: 500, faultUnavailable: 50},
 		set:   func(w *simWorld) { w.alike, w.close, w.calm = true, true, 2*time.Minute },
+	},
+	{
+		name: "twins that are given up", class: job.Observable, nodes: 2,
+		rates: map[fault]int{
+			faultLostRequest: 300, faultLostAnswer: 500, faultReadLag: 500, faultBlindLook: 300, faultOwners: 300, faultLateOutcome: 300,
+			faultDeadLine: 200,
+		},
+		set: func(w *simWorld) { w.alike, w.close, w.few, w.hurry = true, true, true, 15*time.Second },
 	},
 	{
 		name: "looks that fail", class: job.Observable,

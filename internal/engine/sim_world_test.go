@@ -49,6 +49,7 @@ type simWorld struct {
 	liveness         bool
 	theme            *theme // nil: everything
 	alike, close     bool   // the jobs post the same, and at about the same time
+	few              bool   // and are two to four
 
 	plagued atomic.Bool // faults strike
 	dbShift atomic.Int64
@@ -76,7 +77,15 @@ type simJob struct {
 	// have been wrong.
 	ruled    int
 	wronged  bool
-	moved    bool        // rescheduled
+	moved    bool       // rescheduled
+	canceled bool       // a client asked for that
+	ruling   job.Ruling // the last one
+	// permanent: the platform has refused it for good at some time.
+	permanent bool
+	// several: a look saw more than one object, or one that another job owned.
+	several bool
+	// doubted: it was given up once without a proof.
+	doubted  bool
 	absences []time.Time // complete looks that saw nothing, when they began
 	stale    int         // the last attempt that a replica behind was asked about
 	// told are the nodes that the platform told of the effect.
@@ -170,7 +179,11 @@ func (w *simWorld) connect() {
 
 // populate submits the jobs, some at once and some in the course of time.
 func (w *simWorld) populate() {
-	for i := range 2 + w.upTo(10) {
+	most := 10
+	if w.few {
+		most = 3
+	}
+	for i := range 2 + w.upTo(most) {
 		at := w.upTo(len(w.targets))
 		t := w.targets[at]
 		text := fmt.Sprint("text ", i)
@@ -200,10 +213,10 @@ func (w *simWorld) populate() {
 		w.byID[j.id] = j
 		in := time.Duration(w.upTo(int(10 * time.Minute)))
 		if w.close {
-			in, n.ScheduledFor = in/5, time.Time{}
+			in, n.ScheduledFor = in/10, time.Time{}
 			j.spec.ScheduledFor = n.ScheduledFor
 		}
-		if !n.Spec.ReplyTo.IsZero() || w.upTo(2) == 0 {
+		if !n.Spec.ReplyTo.IsZero() || w.upTo(2) == 0 && !w.few {
 			in += 10 * time.Minute * time.Duration(w.upTo(2)) // after what it replies to
 		}
 		w.director.plan(in, "submit", func() { w.submit(j) })

@@ -107,6 +107,9 @@ type (
 		// Refused says that each attempt was refused or never sent, so that an
 		// object that is seen contradicts a direct answer.
 		Refused bool
+		// Sighted says of an inconclusive look that it saw an object which could be
+		// this job's: nobody could be asked whose it is, or it has no id.
+		Sighted bool
 	}
 	// CancelAsked is a client's wish to stop.
 	CancelAsked struct{}

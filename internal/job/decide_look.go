@@ -142,6 +142,9 @@ func decideLooked(v View, e Looked) Decision {
 		if d.Looks >= MaxLooks {
 			return unresolved(v, d, "the platform could not be read")
 		}
+		if e.Sighted {
+			d.Negatives = 0 // it speaks against the absences before it
+		}
 		d.Delay = max(at(lookWaits, d.Looks-1), v.Traits.Spacing)
 	}
 	return d

@@ -123,7 +123,7 @@ func (h harness) search(ctx context.Context, binary string, first, seeds uint64,
 
 // reason is where an output says why it failed: from a panic on, or its end.
 func reason(out []byte) []byte {
-	const most = 2000
+	const most = 8000 // a dump of goroutines names the one that ran only after some others
 	if i := bytes.Index(out, []byte("panic: ")); i >= 0 {
 		return out[i:min(len(out), i+most)]
 	}
