@@ -216,6 +216,56 @@ func TestANewOwnerKeepsTheNegatives(t *testing.T) {
 	})
 }
 
+// An object that could be the job's speaks against the absences before it.
+func TestASightingBeginsTheAbsencesAnew(t *testing.T) {
+	observable(t, func(t *testing.T, w *world) {
+		w.platform.publish = func(n int, c connector.Commit) job.Outcome {
+			if n > 1 {
+				return w.platform.confirm(c)
+			}
+			return unknown("connection reset")
+		}
+		looks := 0
+		w.platform.observe = func(connector.Look) job.Observation {
+			if looks++; looks == 2 {
+				return job.Observation{Verdict: job.SawPresent} // without an id
+			}
+			return job.Observation{Verdict: job.SawAbsent}
+		}
+		w.start()
+		id := w.submit("sighted")
+		w.until(id, job.Retrying, 10*time.Minute)
+		if looks != 4 {
+			t.Errorf("%d looks, one of them between the absences saw something\n%s", looks, w.story(id))
+		}
+	})
+}
+
+// That nothing was sent is learnt long after the fence; nothing could act until then.
+func TestALookEndsAtTheFenceHoweverLateTheRefusal(t *testing.T) {
+	observable(t, func(t *testing.T, w *world) {
+		w.platform.publish = func(n int, c connector.Commit) job.Outcome {
+			if n > 1 {
+				return w.platform.confirm(c)
+			}
+			time.Sleep(3 * time.Minute)
+			return job.Outcome{Result: job.ResultNotSent, Kind: job.FailTransient, Message: "too late"}
+		}
+		var last connector.Look
+		w.platform.observe = func(l connector.Look) job.Observation {
+			last = l
+			return job.Observation{Verdict: job.SawInconclusive}
+		}
+		w.start()
+		id := w.submit("learnt late")
+		w.until(id, job.Retrying, 10*time.Minute)
+		w.pass(2 * time.Minute)
+		if end := last.First.AnswerDeadline.Add(30 * time.Second); last.First.Result != job.ResultNotSent || last.Fence.After(end) {
+			t.Errorf("after %s, a look ends %v after the fence\n%s", last.First.Result, last.Fence.Sub(end), w.story(id))
+		}
+	})
+}
+
 // ownerless is a store that cannot say whose an object is.
 type ownerless struct{ engine.Store }
 

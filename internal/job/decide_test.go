@@ -387,6 +387,17 @@ func TestAnAbsenceFromBeforeTheFenceStaysOne(t *testing.T) {
 	}
 }
 
+func TestASightingEndsTheChainOfAbsences(t *testing.T) {
+	v := sending(Observable, Hold)
+	v.State, v.Negatives, v.FenceLeft = Ambiguous, 1, -time.Minute
+	for sighted, want := range map[bool]int{true: 0, false: 1} {
+		e := Looked{Observation: Observation{Attempt: 1, Verdict: SawInconclusive}, Sighted: sighted}
+		if after, _ := step(t, v, e); after.State != Ambiguous || after.Negatives != want {
+			t.Errorf("sighted %t: %s with %d absences, want %d", sighted, after.State, after.Negatives, want)
+		}
+	}
+}
+
 func TestBackoffTable(t *testing.T) {
 	want := []time.Duration{30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour, time.Hour}
 	for i, w := range want {
