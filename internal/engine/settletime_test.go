@@ -243,27 +243,26 @@ func TestASightingBeginsTheAbsencesAnew(t *testing.T) {
 
 // That nothing was sent is learnt long after the fence; nothing could act until then.
 func TestALookEndsAtTheFenceHoweverLateTheRefusal(t *testing.T) {
-	observable(t, func(t *testing.T, w *world) {
-		w.platform.publish = func(n int, c connector.Commit) job.Outcome {
-			if n > 1 {
-				return w.platform.confirm(c)
+	armed := time.Unix(0, 0)
+	fence := armed.Add(time.Minute)
+	for _, tt := range []struct {
+		result job.Result
+		ended  time.Duration
+		want   time.Time
+	}{
+		{job.ResultNotSent, 10 * time.Minute, fence},
+		{job.ResultRejected, 2 * time.Second, armed.Add(2 * time.Second)},
+		{job.ResultUnknown, 2 * time.Second, fence},
+	} {
+		a := job.Attempt{Number: 1, AnswerDeadline: armed.Add(30 * time.Second), Result: tt.result, EndedAt: armed.Add(tt.ended)}
+		for last := range 2 { // the fence that the job knows, or the attempt's own times
+			l := store.Leased{}
+			l.Attempt, l.Fence = 2-last, fence
+			if got := engine.LookTo(30*time.Second, l, []job.Attempt{a}); !got.Equal(tt.want) {
+				t.Errorf("%s, known after %v: a look ends at %v, want %v", tt.result, tt.ended, got, tt.want)
 			}
-			time.Sleep(3 * time.Minute)
-			return job.Outcome{Result: job.ResultNotSent, Kind: job.FailTransient, Message: "too late"}
 		}
-		var last connector.Look
-		w.platform.observe = func(l connector.Look) job.Observation {
-			last = l
-			return job.Observation{Verdict: job.SawInconclusive}
-		}
-		w.start()
-		id := w.submit("learnt late")
-		w.until(id, job.Retrying, 10*time.Minute)
-		w.pass(2 * time.Minute)
-		if end := last.First.AnswerDeadline.Add(30 * time.Second); last.First.Result != job.ResultNotSent || last.Fence.After(end) {
-			t.Errorf("after %s, a look ends %v after the fence\n%s", last.First.Result, last.Fence.Sub(end), w.story(id))
-		}
-	})
+	}
 }
 
 // ownerless is a store that cannot say whose an object is.
