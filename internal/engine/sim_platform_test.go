@@ -75,7 +75,7 @@ func (c simConnector) Prepare(r connector.Request) (connector.Prepared, error) {
 	case job.Keyed:
 		out.Frozen = []byte(r.EffectKey + ":" + text)
 	case job.Observable:
-		out.Gate = digest([]byte(text))
+		out.Gate = simDigest(text)
 	default:
 	}
 	owner, _, _ := strings.Cut(r.EffectKey, ".")
@@ -229,22 +229,22 @@ func (c simConnector) Poll(ctx context.Context, o connector.Opening, handle stri
 		box := t.containers[handle]
 		switch {
 		case box == nil:
-			out = unknown("no such handle")
+			out = simUnknown("no such handle")
 		case box.posted != nil:
 			out = job.Outcome{Result: job.ResultSucceeded, ExternalID: box.posted.id}
 		case !box.taken:
-			out = rejected(job.FailTransient, 200)
+			out = simRejected(job.FailTransient, 200)
 			out.Message = "not committed"
 		case box.ends.After(time.Now()):
 			out = job.Outcome{Result: job.ResultAccepted, Handle: handle}
 		case box.fails:
-			out = rejected(job.FailPermanent, 200)
+			out = simRejected(job.FailPermanent, 200)
 			w.refused(o.Job, out.Kind)
 		}
 		return nil
 	})
 	if err != nil {
-		return unknown("could not be polled")
+		return simUnknown("could not be polled")
 	}
 	return out
 }
@@ -274,7 +274,7 @@ func (s *simSession) Publish(c connector.Commit) job.Outcome {
 		delivered: func() { s.w.answered(s.node, s.job, out) },
 	})
 	if err != nil {
-		return unknown("the process is dead")
+		return simUnknown("the process is dead")
 	}
 	return out
 }

@@ -68,7 +68,8 @@ var themes = []theme{
 	},
 	{
 		name: "keys that are forgotten", class: job.Keyed, strokes: []fault{faultCrash, faultStop},
-		rates: map[fault]int{faultLostAnswer: 700, faultLateRequest: 200, faultUnreachable: 200, faultPaused: 30},
+		rates: map[fault]int{faultLateRequest: 400, faultLostAnswer: 600, faultUnreachable: 100, faultPaused: 30},
+		set:   func(w *simWorld) { w.brief = true },
 	},
 	{
 		name: "the database's clock", class: job.Observable, strokes: []fault{faultAheadJump, faultBackJump}, nodes: 1,

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"time"
@@ -29,7 +30,7 @@ func (s *simSession) send(c connector.Commit, handle string, out *job.Outcome) e
 		return nil //nolint:nilerr // the refusal is the outcome
 	}
 	if frozen := w.outsideFreeze(); frozen > 0 {
-		*out = unknown("the process stood still")
+		*out = simUnknown("the process stood still")
 		w.answerIn(frozen)
 		w.director.plan(frozen, "thawed: the write goes out", func() {
 			var late job.Outcome
@@ -55,30 +56,30 @@ func (s *simSession) wire(c connector.Commit, handle string, out *job.Outcome) e
 	switch {
 	case w.hit(faultLostRequest):
 		w.answerIn(w.oneOf(0, answer))
-		*out = unknown("connection reset")
+		*out = simUnknown("connection reset")
 	case w.hit(faultLateRequest) && latest > 0:
 		s.commitLater(w.near(latest), commit, a)
 		w.answerIn(w.oneOf(0, answer))
-		*out = unknown("no answer")
+		*out = simUnknown("no answer")
 	case w.hit(faultLostAnswer):
 		commit()
 		w.answerIn(w.oneOf(0, slow, answer))
-		*out = unknown("connection reset")
+		*out = simUnknown("connection reset")
 	case w.hit(faultServerError):
 		if w.upTo(3) > 0 {
 			commit()
 		}
-		*out = unknown("internal server error")
+		*out = simUnknown("internal server error")
 		out.HTTPStatus = []int{500, 502, 504}[w.upTo(3)]
 	case w.hit(faultRejected):
 		kinds := []job.FailureKind{job.FailTransient, job.FailRateLimited, job.FailPermanent, job.FailTransient}
-		*out = rejected(kinds[w.upTo(4)], 422)
+		*out = simRejected(kinds[w.upTo(4)], 422)
 		w.refused(s.job.id, out.Kind)
 		if out.Kind == job.FailRateLimited {
 			out.HTTPStatus, out.RetryAfter = 429, time.Duration(w.upTo(int(5*time.Minute)))
 		}
 	case w.hit(faultAuth):
-		*out = rejected(job.FailAuth, 401)
+		*out = simRejected(job.FailAuth, 401)
 	case w.hit(faultPanicAfter):
 		commit()
 		return errPanic
@@ -167,4 +168,19 @@ func (s *simSession) post(c connector.Commit) *simPost {
 	w.note(s.name, "effect", s.job.id, c.Attempt, p.id)
 	w.effectIsOne(s, p)
 	return p
+}
+
+// simUnknown is an answer that says nothing about the effect.
+func simUnknown(why string) job.Outcome {
+	return job.Outcome{Result: job.ResultUnknown, Kind: job.FailAmbiguous, Message: why}
+}
+
+// simRejected is the platform's refusal.
+func simRejected(kind job.FailureKind, status int) job.Outcome {
+	return job.Outcome{Result: job.ResultRejected, Kind: kind, Message: "refused", HTTPStatus: status}
+}
+
+func simDigest(text string) []byte {
+	sum := sha256.Sum256([]byte(text))
+	return sum[:]
 }

@@ -50,6 +50,7 @@ type simWorld struct {
 	theme            *theme // nil: everything
 	alike, close     bool   // the jobs post the same, and at about the same time
 	few              bool   // and are two to four
+	brief            bool   // keys are remembered for minutes
 
 	plagued atomic.Bool // faults strike
 	dbShift atomic.Int64
@@ -147,11 +148,14 @@ func (w *simWorld) connect() {
 	if w.theme != nil && w.theme.class != 0 {
 		kind = map[job.Class]int{job.Keyed: w.upTo(2), job.Handle: 2, job.Opaque: 3, job.Observable: 4}[w.theme.class]
 	}
+	if w.brief {
+		kind = 1
+	}
 	switch kind {
 	case 0:
 		t.traits = job.Traits{Class: job.Keyed, KeyWindow: 24 * time.Hour}
 	case 1:
-		t.traits = job.Traits{Class: job.Keyed, KeyWindow: w.oneOf(time.Minute, 4*time.Minute, 8*time.Minute, 20*time.Minute)}
+		t.traits = job.Traits{Class: job.Keyed, KeyWindow: w.oneOf(time.Minute, 100*time.Second, 4*time.Minute, 8*time.Minute, 20*time.Minute)}
 	case 2:
 		t.traits = job.Traits{Class: job.Handle, ReadLag: w.oneOf(0, 5*time.Second), Negatives: 1}
 	case 3:

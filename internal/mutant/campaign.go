@@ -44,7 +44,11 @@ func (c campaign) run(ctx context.Context, mutants []mutant) error {
 // trueCode runs the source as it is on every world that a mutant may be run on.
 // What it fails says nothing about mutants.
 func (c campaign) trueCode(ctx context.Context) (worlds uint64, err error) {
-	binary, err := c.harness.build(ctx, "true", "")
+	overlay, err := mutant{}.writeOverlay(c.harness.root, c.harness.dir)
+	if err != nil {
+		return 0, fmt.Errorf("the true code: %w", err)
+	}
+	binary, err := c.harness.build(ctx, "true", overlay)
 	if err != nil {
 		return 0, fmt.Errorf("the true code: %w", err)
 	}

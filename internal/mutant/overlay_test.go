@@ -124,7 +124,9 @@ func TestEveryMutantFitsTheSource(t *testing.T) {
 				t.Fatal(err)
 			}
 			for file, mutated := range o.Replace {
-				isFormatted(t, file, mutated)
+				if mutated != "" {
+					isFormatted(t, file, mutated)
+				}
 			}
 		})
 	}
