@@ -233,7 +233,14 @@ func (w *simWorld) proofsAreTrue(j *simJob, r memstore.Record) {
 		switch a.Result {
 		case job.ResultAbsent:
 			w.absenceIsProven(j, a, r)
-		case job.ResultRejected, job.ResultNotSent:
+		case job.ResultRejected:
+			if !is.refused {
+				w.broke("I3", j, "attempt %d is said to be REJECTED, and the platform has not refused it", a.Number)
+			}
+		case job.ResultNotSent:
+			if is.requests > 0 {
+				w.broke("I3", j, "attempt %d is said to be NOT_SENT, and its request has left", a.Number)
+			}
 		case job.ResultSuperseded:
 			j.doubted = true
 			continue
@@ -355,6 +362,13 @@ func (w *simWorld) leaves(s *simSession, c connector.Commit) *simAttempt {
 		w.broke("I2", j, "a byte of attempt %d, which is %s", c.Attempt, is.Result)
 	case now.After(a.sendBy):
 		w.broke("LATE_SEND", j, "attempt %d was sent %v after its deadline", c.Attempt, now.Sub(a.sendBy))
+	}
+	for n := j.ruled + 1; n < c.Attempt; n++ {
+		m, window := j.attempts[n], j.target.traits.KeyWindow
+		repeats := window > 0 && m.key == a.key && m.requests > 0 && !m.refused
+		if repeats && a.fence.Sub(m.armed) > window && !w.clockJumps {
+			w.broke("I3", j, "attempt %d may repeat attempt %d until %v after the key is forgotten", c.Attempt, n, a.fence.Sub(m.armed)-window)
+		}
 	}
 	if parent := w.byID[j.spec.Spec.ReplyTo]; parent != nil && parent.last.State != job.Succeeded {
 		w.broke("REPLY", j, "attempt %d is sent while job %d, which it replies to, is %s", c.Attempt, parent.index, parent.last.State)

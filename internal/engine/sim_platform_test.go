@@ -220,7 +220,7 @@ func (t *target) after(mark, text string, cutoff time.Time) []string {
 
 // Poll tells what became of a handle.
 func (c simConnector) Poll(ctx context.Context, o connector.Opening, handle string) job.Outcome {
-	w, t := c.w, c.target(o.Settings)
+	w, t, j := c.w, c.target(o.Settings), c.w.byID[o.Job]
 	var out job.Outcome
 	err := c.ask("Poll", o.Job, 0, ctx, func() error {
 		if w.hit(faultBlindLook) {
@@ -235,10 +235,12 @@ func (c simConnector) Poll(ctx context.Context, o connector.Opening, handle stri
 		case !box.taken:
 			out = simRejected(job.FailTransient, 200)
 			out.Message = "not committed"
+			w.denies(j, box.attempt)
 		case box.ends.After(time.Now()):
 			out = job.Outcome{Result: job.ResultAccepted, Handle: handle}
 		case box.fails:
 			out = simRejected(job.FailPermanent, 200)
+			w.denies(j, box.attempt)
 			w.refused(o.Job, out.Kind)
 		}
 		return nil
@@ -270,7 +272,13 @@ func (s *simSession) Publish(c connector.Commit) job.Outcome {
 	var out job.Outcome
 	err := s.asked(call{
 		op: "Publish", job: s.job.id, n: int64(c.Attempt),
-		act:       func() error { return s.send(c, handle, &out) },
+		act: func() error {
+			err := s.send(c, handle, &out)
+			if out.Result == job.ResultRejected {
+				s.w.denies(s.job, c.Attempt)
+			}
+			return err
+		},
 		delivered: func() { s.w.answered(s.node, s.job, out) },
 	})
 	if err != nil {

@@ -23,7 +23,7 @@ type theme struct {
 var themes = []theme{
 	{
 		name: "outcomes of attempts that were given up", class: job.Keyed,
-		rates: map[fault]int{faultLateOutcome: 500, faultRejected: 400, faultSlowAnswer: 400, faultLostAnswer: 200, faultDeadLine: 100},
+		rates: map[fault]int{faultLateOutcome: 500, faultRejected: 250, faultSlowAnswer: 400, faultLostAnswer: 600, faultDeadLine: 250},
 	},
 	{
 		name: "outcomes after a word", class: job.Opaque,
@@ -82,6 +82,11 @@ var themes = []theme{
 		set:   func(w *simWorld) { w.calm = 20 * time.Second },
 	},
 	{
+		name: "windows that end", strokes: []fault{faultCrash, faultStop},
+		rates: map[fault]int{faultSlowStore: 300, faultNearSend: 300, faultUnreachable: 300, faultLostAnswer: 100, faultPaused: 20},
+		set:   func(w *simWorld) { w.narrow = true },
+	},
+	{
 		name: "late arms", strokes: []fault{faultCrash, faultFreeze},
 		rates: map[fault]int{faultLeftOpen: 200, faultLostAfter: 200, faultLostBefore: 100, faultPaused: 100, faultNearSend: 300},
 	},
@@ -91,12 +96,12 @@ var themes = []theme{
 	},
 }
 
-// pick lets every other seed have a theme.
+// pick lets two of three seeds have a theme.
 func (w *simWorld) pick() {
-	if w.seed%2 == 1 {
+	if w.seed%3 == 0 {
 		return
 	}
-	t := &themes[w.seed/2%uint64(len(themes))]
+	t := &themes[(w.seed-1-w.seed/3)%uint64(len(themes))]
 	w.theme = t
 	w.clockJumps = false
 	w.rates = [faults]int{}

@@ -135,6 +135,13 @@ func (w *simWorld) refused(id job.ID, kind job.FailureKind) {
 	}
 }
 
+// denies notes that the platform has refused an attempt.
+func (w *simWorld) denies(j *simJob, attempt int) {
+	if a := j.attempts[attempt]; a != nil {
+		a.refused = true
+	}
+}
+
 // saw notes that a look saw more than one object.
 func (w *simWorld) saw(j *simJob) {
 	w.looks.Lock()

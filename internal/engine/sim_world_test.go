@@ -51,6 +51,7 @@ type simWorld struct {
 	alike, close     bool   // the jobs post the same, and at about the same time
 	few              bool   // and are two to four
 	brief            bool   // keys are remembered for minutes
+	narrow           bool   // start windows, too
 
 	plagued atomic.Bool // faults strike
 	dbShift atomic.Int64
@@ -102,6 +103,7 @@ type simAttempt struct {
 	requests                       int
 	pending                        bool // the platform will act yet
 	accepted                       bool // by the platform, for good or still in processing
+	refused                        bool // by the platform
 	result                         job.Result
 }
 
@@ -198,10 +200,14 @@ func (w *simWorld) populate() {
 		if w.theme != nil && w.theme.policy != 0 {
 			policy = w.theme.policy
 		}
+		windows := []time.Duration{5 * time.Minute, 20 * time.Minute, time.Hour, 2 * time.Hour}
+		if w.narrow {
+			windows = []time.Duration{20 * time.Second, 45 * time.Second, 2 * time.Minute, 5 * time.Minute}
+		}
 		n := store.NewJob{Class: t.traits.Class, Actor: "client", Spec: job.Spec{
 			ID: w.newID(), Project: "default", Key: fmt.Sprint("job ", i), Connection: w.conns[at].ID, HoldKey: "account",
 			PayloadKind: "scripted", Payload: []byte(text), Policy: policy,
-			StartWindow: w.oneOf(5*time.Minute, 20*time.Minute, time.Hour, 2*time.Hour),
+			StartWindow: w.oneOf(windows...),
 			Retry: job.RetryPolicy{
 				MaxAttempts: w.upTo(6), MinBackoff: w.oneOf(0, time.Second), AttemptTimeout: w.oneOf(0, 5*time.Second, time.Minute),
 			},
