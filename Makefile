@@ -148,7 +148,7 @@ endif
 .PHONY: sim-short
 sim-short: ## The simulator on fixed seeds, and the mutants that must not survive
 	go test ./internal/engine -count=1 -timeout $(TEST_TIMEOUT) -v -run '^$(SIM)$$' -sim.first=1 -sim.seeds=$(SIM_SEEDS)
-	go run ./internal/mutant -quick
+	go run ./internal/mutant
 
 CHAOS_FLAGS := $(if $(JOBS),-jobs $(JOBS)) $(if $(SEED),-seed $(SEED))
 

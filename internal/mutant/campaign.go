@@ -110,11 +110,7 @@ func (c campaign) one(ctx context.Context, m mutant) (r result) {
 	if c.keep == "" {
 		defer func() { _ = os.Remove(binary) }()
 	}
-	hint := m.seed
-	if !c.quick {
-		hint = nil
-	}
-	r.found, r.worlds, r.err = c.harness.search(ctx, binary, c.first, c.seeds, hint)
+	r.found, r.worlds, r.err = c.harness.search(ctx, binary, c.first, c.seeds)
 	return r
 }
 

@@ -21,18 +21,7 @@ type mutant struct {
 	// expect names the violations that may be its end. Another one catches it too,
 	// and is noted.
 	expect []string
-	// quick marks the mutants of the short list.
-	quick bool
-	// seed is where a short run looks first; it goes stale with the simulator, and
-	// then costs one world.
-	seed  *seed
-	edits []edit
-}
-
-// seed is one world of one of the simulator's tests.
-type seed struct {
-	test string
-	n    uint64
+	edits  []edit
 }
 
 // edit replaces lines of one file that occur there exactly once.
@@ -106,14 +95,6 @@ func (m *mutant) field(key, value string) error {
 		m.rule = value
 	case "expect":
 		m.expect = strings.Fields(value)
-	case "quick":
-		m.quick = value == "yes"
-	case "seed":
-		var s seed
-		if _, err := fmt.Sscanf(value, "%s %d", &s.test, &s.n); err != nil {
-			return fmt.Errorf("seed %q is not a test's name and a number", value)
-		}
-		m.seed = &s
 	default:
 		return fmt.Errorf("unknown field %q", key)
 	}

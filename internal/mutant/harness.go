@@ -94,8 +94,8 @@ func (h harness) run(ctx context.Context, binary, test string, first, n uint64) 
 }
 
 // search tries seeds of both tests by turns, in growing chunks, until one finds
-// something. hint is tried before all others.
-func (h harness) search(ctx context.Context, binary string, first, seeds uint64, hint *seed) (f *finding, worlds uint64, err error) {
+// something.
+func (h harness) search(ctx context.Context, binary string, first, seeds uint64) (f *finding, worlds uint64, err error) {
 	begun := time.Now()
 	try := func(test string, from, n uint64) bool {
 		if f, err = h.run(ctx, binary, test, from, n); f != nil {
@@ -105,9 +105,6 @@ func (h harness) search(ctx context.Context, binary string, first, seeds uint64,
 		}
 		worlds += n
 		return err != nil
-	}
-	if hint != nil && try(hint.test, hint.n, 1) {
-		return f, worlds, err
 	}
 	for done, chunk := uint64(0), uint64(firstChunk); done < seeds; chunk *= 2 {
 		n := min(chunk, seeds-done)

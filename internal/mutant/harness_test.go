@@ -54,7 +54,7 @@ func simulate(how string) {
 	os.Exit(0)
 }
 
-func searched(t *testing.T, how string, hint *seed) (*finding, uint64, error) {
+func searched(t *testing.T, how string) (*finding, uint64, error) {
 	t.Helper()
 	t.Setenv(simulated, how)
 	self, err := os.Executable()
@@ -66,11 +66,11 @@ func searched(t *testing.T, how string, hint *seed) (*finding, uint64, error) {
 		t.Fatal(err)
 	}
 	h := harness{root: root, dir: t.TempDir(), chunkTime: time.Minute}
-	return h.search(t.Context(), self, 1, 100, hint)
+	return h.search(t.Context(), self, 1, 100)
 }
 
 func TestSearchFindsTheFirstViolation(t *testing.T) {
-	f, _, err := searched(t, "violation", nil)
+	f, _, err := searched(t, "violation")
 	if err != nil || f == nil {
 		t.Fatal(f, err)
 	}
@@ -80,18 +80,8 @@ func TestSearchFindsTheFirstViolation(t *testing.T) {
 	}
 }
 
-func TestSearchBeginsWithWhatIsKnown(t *testing.T) {
-	f, _, err := searched(t, "violation", &seed{liveness, 40})
-	if err != nil || f == nil {
-		t.Fatal(f, err)
-	}
-	if f.seed != 40 || f.worlds != 1 {
-		t.Errorf("got %+v", f)
-	}
-}
-
 func TestSearchTellsASurvivor(t *testing.T) {
-	f, worlds, err := searched(t, "well", nil)
+	f, worlds, err := searched(t, "well")
 	if f != nil || err != nil || worlds != 200 {
 		t.Errorf("got %v, %d worlds, %v", f, worlds, err)
 	}
@@ -100,7 +90,7 @@ func TestSearchTellsASurvivor(t *testing.T) {
 func TestOnlyAViolationCatches(t *testing.T) {
 	for _, how := range []string{"panic", "nothing", "elsewhere"} {
 		t.Run(how, func(t *testing.T) {
-			if f, _, err := searched(t, how, nil); f != nil || !errors.Is(err, errBroken) {
+			if f, _, err := searched(t, how); f != nil || !errors.Is(err, errBroken) {
 				t.Errorf("got %v, %v", f, err)
 			}
 		})

@@ -9,7 +9,6 @@
 // the source fail the run.
 //
 //	go run ./internal/mutant                   all of them
-//	go run ./internal/mutant -quick            the short list, fewer worlds
 //	go run ./internal/mutant -run 'look'       those whose name matches
 //	go run ./internal/mutant -list             what they drop
 package main
@@ -29,16 +28,13 @@ import (
 )
 
 // Worlds of each test that the true code must pass, and a mutant must fail.
-const (
-	defaultSeeds = 250
-	quickSeeds   = 60
-)
+const defaultSeeds = 250
 
 type options struct {
 	match         *regexp.Regexp
 	first, seeds  uint64
 	parallel      int
-	quick, list   bool
+	list          bool
 	keep, simArgs string
 	chunkTime     time.Duration
 }
@@ -93,9 +89,8 @@ func parseOptions(args []string) (options, error) {
 	fs := flag.NewFlagSet("mutant", flag.ContinueOnError)
 	pattern := fs.String("run", "", "regular expression: only mutants whose name matches")
 	fs.Uint64Var(&o.first, "first", 1, "seed of the first world")
-	fs.Uint64Var(&o.seeds, "seeds", 0, fmt.Sprintf("worlds of each test (default %d, with -quick %d)", defaultSeeds, quickSeeds))
+	fs.Uint64Var(&o.seeds, "seeds", defaultSeeds, "worlds of each test")
 	fs.IntVar(&o.parallel, "parallel", 2, "mutants at once")
-	fs.BoolVar(&o.quick, "quick", false, "the short list on fewer worlds, seeds that are known first")
 	fs.BoolVar(&o.list, "list", false, "list the mutants and what they drop")
 	fs.StringVar(&o.keep, "keep", "", "directory to build in, and to leave as it is")
 	fs.StringVar(&o.simArgs, "sim", "", "more flags for the simulator, separated by spaces")
@@ -105,12 +100,6 @@ func parseOptions(args []string) (options, error) {
 	}
 	if fs.NArg() > 0 {
 		return o, fmt.Errorf("unexpected argument %q", fs.Arg(0))
-	}
-	if o.seeds == 0 {
-		o.seeds = defaultSeeds
-		if o.quick {
-			o.seeds = quickSeeds
-		}
 	}
 	var err error
 	o.match, err = regexp.Compile(*pattern)
@@ -122,7 +111,7 @@ func parseOptions(args []string) (options, error) {
 func (o options) choose(all []mutant) []mutant {
 	var out []mutant
 	for _, m := range all {
-		if o.match.MatchString(m.name) && (m.quick || !o.quick) {
+		if o.match.MatchString(m.name) {
 			out = append(out, m)
 		}
 	}

@@ -92,11 +92,7 @@ func report(out io.Writer, results []result, worlds uint64, took time.Duration) 
 // list prints what the mutants drop.
 func list(out io.Writer, mutants []mutant) {
 	for _, m := range mutants {
-		mark := " "
-		if m.quick {
-			mark = "*"
-		}
-		fmt.Fprintf(out, "%s %-26s %s\n", mark, m.name, m.rule)
+		fmt.Fprintf(out, "%-31s %s\n", m.name, m.rule)
 	}
-	fmt.Fprintf(out, "%d mutants; * is in the short list\n", len(mutants))
+	fmt.Fprintf(out, "%d mutants\n", len(mutants))
 }
