@@ -62,7 +62,7 @@ type options struct {
 const (
 	defaultJobs = 22_000
 	// jobsAFault is how many jobs there are for one fault of the nemesis.
-	jobsAFault   = 100
+	jobsAFault   = 75
 	shortJobs    = 3_000
 	shortFaults  = 60
 	outsideJobs  = 1_400
@@ -79,7 +79,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	set := flag.NewFlagSet("chaos", flag.ContinueOnError)
 	set.SetOutput(out)
 	set.IntVar(&o.jobs, "jobs", 0, "how many jobs, over all engines; 0: 22,000")
-	set.IntVar(&o.faults, "faults", 0, "how many process faults, over all engines; 0: one for 100 jobs")
+	set.IntVar(&o.faults, "faults", 0, fmt.Sprintf("how many process faults, over all engines; 0: one for %d jobs", jobsAFault))
 	set.StringVar(&engine, "engine", "both", "postgres, sqlite or both")
 	set.IntVar(&o.servers, "servers", 3, "servers on PostgreSQL; SQLite has one")
 	set.Uint64Var(&o.seed, "seed", 1, "what the jobs, the faults and the platform's answers are made of")

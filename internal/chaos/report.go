@@ -76,8 +76,8 @@ func (out *outcome) wrong() []string {
 	if out.stuck != "" {
 		why = append(why, out.stuck)
 	}
-	if out.planned > 0 && sum(out.faults) == 0 {
-		why = append(why, "no process fault was delivered")
+	if n := sum(out.faults); 2*n < out.planned {
+		why = append(why, fmt.Sprintf("only %d of %d planned process faults were delivered", n, out.planned))
 	}
 	if out.faults[nemesis.LossWindows] > 0 && sum(out.lost) == 0 {
 		why = append(why, "no answer to COMMIT was lost")

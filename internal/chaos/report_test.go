@@ -16,10 +16,10 @@ import (
 
 func TestOptions(t *testing.T) {
 	for line, want := range map[string]options{
-		"":                                  {jobs: 22_000, faults: 220, engines: []string{"postgres", "sqlite"}, servers: 3, seed: 1, limit: defaultLimit},
+		"":                                  {jobs: 22_000, faults: 293, engines: []string{"postgres", "sqlite"}, servers: 3, seed: 1, limit: defaultLimit},
 		"-short":                            {jobs: 3_000, faults: 60, engines: []string{"postgres", "sqlite"}, servers: 3, seed: 1, limit: defaultLimit},
 		"-engine sqlite -jobs 50 -seed 9":   {jobs: 50, faults: 1, engines: []string{"sqlite"}, servers: 3, seed: 9, limit: defaultLimit},
-		"-jobs 300000 -minutes 1.5 -keep":   {jobs: 300_000, faults: 3_000, engines: []string{"postgres", "sqlite"}, servers: 3, seed: 1, limit: 90 * time.Second, keep: true},
+		"-jobs 300000 -minutes 1.5 -keep":   {jobs: 300_000, faults: 4_000, engines: []string{"postgres", "sqlite"}, servers: 3, seed: 1, limit: 90 * time.Second, keep: true},
 		"-outside -engine postgres -jobs 7": {jobs: 7, faults: 1, engines: []string{"postgres"}, servers: 3, seed: 1, limit: defaultLimit, outside: true},
 	} {
 		got, err := parse(strings.Fields(line), io.Discard)
@@ -101,6 +101,7 @@ func TestWhatFailsACampaign(t *testing.T) {
 		"too much undone":   {func(o *outcome) { o.report.Undone = []string{"KEYED"} }, false},
 		"no way forward":    {func(o *outcome) { o.stuck = "nothing came forward" }, false},
 		"a quiet nemesis":   {func(o *outcome) { o.faults = nil }, false},
+		"a lazy nemesis":    {func(o *outcome) { o.faults = map[string]int{"kill": 1} }, false},
 		"an empty plan":     {func(o *outcome) { o.faults, o.planned = nil, 0 }, true},
 		"no lost answer":    {func(o *outcome) { o.faults[nemesis.LossWindows], o.lost = 1, nil }, false},
 		"a quiet platform":  {func(o *outcome) { o.report.Faults = nil }, false},

@@ -83,7 +83,9 @@ type Identifier interface {
 // Look says what an Observer looks for.
 type Look struct {
 	// First is the round's first attempt: its watermark is where the look ends,
-	// its frozen bytes are what is looked for.
+	// its frozen bytes are what is looked for. An object that is new to the reader,
+	// but was made before the watermark, may be another job's that is in doubt: it is
+	// not ours for sure.
 	First job.Attempt
 	// Fence is when the last attempt could no longer act, by the store's clock;
 	// an object that appeared later is not ours.
