@@ -32,6 +32,9 @@ func serve() {
 	for s := range signals {
 		switch {
 		case s == syscall.SIGTERM:
+			if os.Getenv("FIREONCE_FREEZE") != "" {
+				_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+			}
 			return
 		case os.Getenv("FIREONCE_FAILPOINT") == "die":
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
@@ -159,6 +162,17 @@ func TestFrozenAndThawed(t *testing.T) {
 	becomes(true)
 	if !f.Kill(0) {
 		t.Error("a frozen server was not killed")
+	}
+}
+
+func TestWhoFreezesOnItsWayToTheEndIsThawed(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("what is frozen is read from /proc")
+	}
+	f, _ := newFleet(t, 1)
+	start(t, f, 0, Life{Freeze: "at SIGTERM"})
+	if ran, err := f.Stop(0); !ran || err != nil {
+		t.Errorf("stop: %v, %v", ran, err)
 	}
 }
 

@@ -23,6 +23,8 @@ const (
 	readyBy = time.Minute
 	// stopBy bounds the end in order that SIGTERM asks for.
 	stopBy = 75 * time.Second
+	// thawEach is how often a server that is to end is looked at.
+	thawEach = 100 * time.Millisecond
 )
 
 // Life is what a server is started with.
@@ -113,17 +115,28 @@ func (p *process) kill() {
 	<-p.done
 }
 
-// stop ends it in order.
+// stop ends it in order. What freezes on its way to the end is thawed at once, for a
+// frozen process ends nothing.
 func (p *process) stop() error {
 	if err := p.signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
-	select {
-	case <-p.done:
-		return p.err
-	case <-time.After(stopBy):
-		p.kill()
-		return fmt.Errorf("the server did not stop in %v", stopBy)
+	limit := time.NewTimer(stopBy)
+	defer limit.Stop()
+	look := time.NewTicker(thawEach)
+	defer look.Stop()
+	for {
+		select {
+		case <-p.done:
+			return p.err
+		case <-look.C:
+			if p.frozen() {
+				_ = p.signal(syscall.SIGCONT) // it may be gone already
+			}
+		case <-limit.C:
+			p.kill()
+			return fmt.Errorf("the server did not stop in %v", stopBy)
+		}
 	}
 }
 
