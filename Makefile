@@ -91,7 +91,7 @@ $(NODE_MODULES): package.json package-lock.json .npmrc examples/typescript/packa
 
 # Packages whose tests kill real processes at named places (tag failpoints).
 CRASH_PACKAGES := ./cmd/...
-TEST_TIMEOUT := 20m
+TEST_TIMEOUT := 30m
 
 .PHONY: run
 run: ## Run the service on SQLite for development: loopback targets allowed
