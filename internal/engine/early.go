@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
 )
 
 // mostEarly bounds what early remembers: as many jobs as can be unknown by this
@@ -14,7 +15,8 @@ const mostEarly = 8192
 // early remembers when a job may be looked at again, on this process's own
 // monotonic clock. The store's clock says so too; but it may be set, and a look
 // that comes too early takes a write under way for an absence. What is forgotten
-// (a restart, too many jobs) leaves the store's clock alone in charge.
+// (too many jobs) or another process's leaves the store's clock alone in charge, but
+// for what was armed before this process began (see tooEarly).
 type early struct {
 	mu sync.Mutex
 	at map[job.ID]time.Time
@@ -45,6 +47,17 @@ func (e *early) forget(id job.ID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.at, id)
+}
+
+// tooEarly tells how long a job that is due for a look must still be left alone, by
+// this process's own clock; zero: no longer. Of a job that it knows nothing of, it
+// knows that a process that has ended armed it before this one began, if no other
+// server is at work: a restarted one, whose database's clock was set meanwhile, waits
+// as long as such an attempt may act.
+func (e *Engine) tooEarly(l store.Leased) time.Duration {
+	now := e.Clock.Read().Time
+	since := e.begun.Add(l.Retry.Timeout() + e.Grace + e.traits(l.Connection).ReadLag)
+	return max(e.early.left(l.ID, now), since.Sub(now))
 }
 
 // left tells how long the job must still be left alone; zero: no longer.

@@ -88,6 +88,8 @@ const (
 // Engine runs the jobs of one process.
 type Engine struct {
 	Config
+	// begun is when this process had opened its store.
+	begun time.Time
 	// hard ends when the process must: settling goes on until then.
 	hard    context.Context
 	kill    context.CancelFunc
@@ -125,7 +127,7 @@ func New(c Config) (*Engine, error) {
 	}
 	e := &Engine{
 		Config: c, senders: newSlots(c.Senders), lookers: newSlots(c.Lookers),
-		shares: newShares(c.Lookers), gates: newGates(), trouble: trouble{log: c.Log},
+		begun: c.Clock.Read().Time, shares: newShares(c.Lookers), gates: newGates(), trouble: trouble{log: c.Log},
 	}
 	e.hard, e.kill = context.WithCancel(context.Background())
 	return e, nil

@@ -23,7 +23,7 @@ import (
 
 // lookOrPoll makes one read-only look or poll and settles what it saw.
 func (e *Engine) lookOrPoll(ctx context.Context, l store.Leased, what job.Action) {
-	if wait := e.early.left(l.ID, e.Clock.Read().Time); wait > 0 && what == job.ActObserve {
+	if wait := e.tooEarly(l); wait > 0 && what == job.ActObserve {
 		// The store's clock ran ahead of ours; a look now could be too early.
 		e.settle(l.Snapshot, l.Connection, job.Deferred{Kind: job.FailHeld, RetryAfter: wait}, l.ClaimToken)
 		return

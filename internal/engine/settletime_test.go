@@ -189,6 +189,38 @@ func TestNoLookWhileTheRequestIsUnderWayWhenTheStoresClockLeaps(t *testing.T) {
 	}, clocked(clock.now))
 }
 
+// A server dies in mid-send, and the store's clock is set an hour forward before the
+// next one starts: a machine that comes up again with another time. The request that
+// is on its way acts later.
+func TestNoLookSoonAfterAStartWhenTheStoresClockLeapt(t *testing.T) {
+	clock := &leaping{}
+	observable(t, func(t *testing.T, w *world) {
+		id := w.submit("leap", window(12*time.Hour))
+		w.armAsTheDead()
+		time.AfterFunc(50*time.Second, func() { w.platform.commit(job.EffectKey(id, 1)) })
+		clock.by.Add(int64(time.Hour))
+		var first time.Time
+		w.platform.observe = func(connector.Look) job.Observation {
+			if first.IsZero() {
+				first = time.Now()
+			}
+			if w.platform.effectsOf(id) == 0 {
+				return job.Observation{Verdict: job.SawAbsent}
+			}
+			return job.Observation{Verdict: job.SawPresent, ExternalID: "post"}
+		}
+		started := time.Now()
+		w.start()
+		w.until(id, job.Succeeded, time.Hour)
+		if after := first.Sub(started); after < 70*time.Second {
+			t.Errorf("first look %v after the start\n%s", after, w.story(id))
+		}
+		if w.platform.sent() != 0 || w.platform.total() != 1 {
+			t.Errorf("%d effects, %d requests by the second server\n%s", w.platform.total(), w.platform.sent(), w.story(id))
+		}
+	}, clocked(clock.now))
+}
+
 func TestANewOwnerKeepsTheNegatives(t *testing.T) {
 	observable(t, func(t *testing.T, w *world) {
 		w.platform.publish = func(n int, c connector.Commit) job.Outcome {
