@@ -2,7 +2,6 @@ package connector
 
 import (
 	"io"
-	"net/http"
 	"net/url"
 )
 
@@ -15,8 +14,8 @@ type Call struct {
 	Method string
 	// URL is one that ParseURL gave. Its target is the line's.
 	URL *url.URL
-	// Headers are sent as they are; the sender adds Host, Content-Length, Connection
-	// and User-Agent, and drops Expect.
+	// Headers are sent in their order; the sender adds Host, User-Agent, Connection
+	// and Content-Length, and drops these and others that belong to the connection.
 	Headers []Header
 	// Body has exactly Length bytes and is read without waiting; nil for none.
 	Body   io.Reader
@@ -31,20 +30,4 @@ func (c Call) keep() int64 {
 		return MaxExcerpt
 	}
 	return min(c.Keep, MaxBody)
-}
-
-func (c Call) request(agent string, last bool) *http.Request {
-	r := &http.Request{
-		Method: c.Method, URL: c.URL, Host: c.URL.Host, Header: make(http.Header, len(c.Headers)+1),
-		Body: http.NoBody, Close: last,
-	}
-	if c.Body != nil && c.Length > 0 {
-		r.Body, r.ContentLength = io.NopCloser(c.Body), c.Length
-	}
-	for _, h := range c.Headers {
-		r.Header.Add(h.Name, h.Value)
-	}
-	r.Header.Del("Expect")
-	r.Header.Set("User-Agent", agent)
-	return r // GetBody stays nil: nothing can take the body a second time
 }

@@ -57,7 +57,11 @@ func (s *Sender) Open(ctx context.Context, t Target, fresh bool) (*Line, error) 
 	if err != nil {
 		return nil, err
 	}
-	counted := &meter{TCPConn: raw}
+	counted, err := newMeter(raw)
+	if err != nil {
+		_ = raw.Close()
+		return nil, refuseDial(t, err)
+	}
 	l := newLine(s, t, fresh, counted)
 	if t.Scheme == "https" {
 		if l.conn, err = s.shake(ctx, t, counted); err != nil {

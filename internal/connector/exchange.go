@@ -1,7 +1,6 @@
 package connector
 
 import (
-	"bufio"
 	"errors"
 	"io"
 	"net/http"
@@ -66,16 +65,27 @@ func (l *Line) Exchange(c Call, b Bounds) Answer {
 	if !l.used.CompareAndSwap(false, true) {
 		return Answer{Err: ErrLineUsed, At: time.Now()}
 	}
-	a := l.exchange(c.request(l.sender.agent, l.fresh), b, c.keep())
+	buf := buffers.Get().(*[]byte)
+	r, err := c.encode(*buf, l.sender.agent, l.fresh)
+	a := Answer{Err: err}
+	if err != nil {
+		l.abort()
+	} else {
+		a = l.exchange(r, b, c)
+	}
+	if cap(r.start) <= keptBuffer {
+		*buf = r.start[:0]
+		buffers.Put(buf)
+	}
 	a.At = time.Now()
 	return a
 }
 
-func (l *Line) exchange(r *http.Request, b Bounds, keep int64) Answer {
+func (l *Line) exchange(r request, b Bounds, c Call) Answer {
 	if b.SendBy.After(b.AnswerBy) {
 		b.SendBy = b.AnswerBy
 	}
-	if l.dead() || errors.Join(l.conn.SetReadDeadline(b.AnswerBy), l.conn.SetWriteDeadline(b.SendBy)) != nil {
+	if l.dead() || l.conn.SetReadDeadline(b.AnswerBy) != nil {
 		l.abort()
 		return Answer{Err: ErrLineDead}
 	}
@@ -84,12 +94,7 @@ func (l *Line) exchange(r *http.Request, b Bounds, keep int64) Answer {
 		return Answer{Err: os.ErrDeadlineExceeded}
 	}
 	before := l.raw.written.Load()
-	reading := make(chan reply, 1)
-	gate := &gate{w: l.conn, before: before, ask: b.MaySend, opened: func() { go func() { reading <- l.read(r, keep) }() }}
-	writing := make(chan error, 1)
-	go func() { writing <- write(r, gate) }()
-
-	got, done, werr := l.await(reading, writing, gate)
+	got, done, werr := l.converse(r, b, c)
 	a := Answer{
 		Written: l.raw.written.Load() - before, Sent: werr == nil, Status: got.status, Header: got.header,
 		Complete: got.err == nil && done, Excerpt: got.excerpt, Cut: got.cut, Err: errors.Join(werr, got.err),
@@ -106,6 +111,39 @@ func (l *Line) exchange(r *http.Request, b Bounds, keep int64) Answer {
 		l.abort()
 	}
 	return a
+}
+
+// converse writes the request and reads the answer. done tells that the reading
+// came to its end.
+//
+// A request that the kernel takes whole, without waiting, needs nobody to read
+// beside the writing: there is nothing left to be broken off by an early answer.
+func (l *Line) converse(r request, b Bounds, c Call) (got reply, done bool, werr error) {
+	g := &gate{w: l.conn, before: l.raw.written.Load(), ask: b.MaySend}
+	from := 0
+	if !l.secure && r.more == 0 {
+		if werr = g.enter(); werr != nil {
+			return reply{err: werr}, false, werr
+		}
+		from, werr = l.raw.writeNow(r.start)
+		switch {
+		case werr != nil:
+			return reply{err: werr}, false, werr
+		case from == len(r.start):
+			return l.read(c.Method, c.keep()), true, nil
+		}
+	}
+	if l.conn.SetWriteDeadline(b.SendBy) != nil {
+		return reply{err: ErrLineDead}, false, ErrLineDead
+	}
+	l.timed = true
+	reading, writing := make(chan reply, 1), make(chan error, 1)
+	g.opened = func() { go func() { reading <- l.read(c.Method, c.keep()) }() }
+	if g.open {
+		g.opened()
+	}
+	go func() { writing <- r.write(g, from) }()
+	return l.await(reading, writing, g)
 }
 
 // await waits for both directions. Both end by their deadlines. A complete
@@ -143,32 +181,30 @@ type gate struct {
 	denied error
 }
 
-func (g *gate) Write(p []byte) (int, error) {
-	if g.denied != nil {
-		return 0, g.denied
+// enter asks for leave, once.
+func (g *gate) enter() error {
+	if g.open || g.denied != nil {
+		return g.denied
 	}
-	if !g.open {
-		if g.ask != nil {
-			if g.denied = g.ask(); g.denied != nil {
-				return 0, g.denied
-			}
+	if g.ask != nil {
+		if g.denied = g.ask(); g.denied != nil {
+			return g.denied
 		}
-		g.open = true
+	}
+	g.open = true
+	return nil
+}
+
+func (g *gate) Write(p []byte) (int, error) {
+	if !g.open {
+		if err := g.enter(); err != nil {
+			return 0, err
+		}
 		g.opened()
 	}
 	n, err := g.w.Write(p)
 	g.broken = err != nil
 	return n, err
-}
-
-// write sends the request through a buffer that holds a usual one whole, so that
-// nothing but one write stands between the gate's question and the last byte.
-func write(r *http.Request, g *gate) error {
-	w := struct{ *bufio.Writer }{bufio.NewWriterSize(g, 16<<10)} // hidden: Request.Write flushes a bare one early
-	if err := r.Write(w); err != nil {
-		return err
-	}
-	return w.Flush()
 }
 
 // reply is what was read.
@@ -184,7 +220,8 @@ type reply struct {
 // read takes one final answer off the line. http.ReadResponse gives 1xx answers
 // as it gives others; they are skipped here (RFC 9110, section 15.2), but for
 // 101, which ends HTTP and was not asked for.
-func (l *Line) read(r *http.Request, keep int64) reply {
+func (l *Line) read(method string, keep int64) reply {
+	r := &http.Request{Method: method} // whether an answer has a body depends on it
 	l.in.allow(MaxHead, errHeadTooLarge)
 	for range MaxInformational + 1 {
 		resp, err := http.ReadResponse(l.br, r) //nolint:bodyclose // readBody reads it to its end or the line is aborted; there is nothing to close

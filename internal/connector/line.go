@@ -15,7 +15,26 @@ import (
 // did. TLS's own messages count too, which errs on the side of "sent".
 type meter struct {
 	*net.TCPConn
+	socket
 	written atomic.Int64
+}
+
+func newMeter(c *net.TCPConn) (*meter, error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	return &meter{TCPConn: c, socket: newSocket(raw)}, nil
+}
+
+// writeNow gives the socket what it takes at once, and never waits: less than
+// all without an error says that it takes no more for now.
+func (m *meter) writeNow(b []byte) (int, error) {
+	n, err := m.socket.writeNow(b)
+	if n > 0 {
+		m.written.Add(int64(n))
+	}
+	return n, err
 }
 
 func (m *meter) Write(b []byte) (int, error) {
@@ -51,15 +70,16 @@ type Line struct {
 	fresh  bool // never used before, never kept after
 	reused bool // carried an earlier exchange
 	secure bool
+	timed  bool // a deadline for writing is set
 
 	raw  *meter   // the counted socket
 	conn net.Conn // raw, or TLS over it
 	in   *cappedReader
 	br   *bufio.Reader
 
-	used   atomic.Bool // an exchange began, or the line was given up
-	once   sync.Once   // closes
-	expiry *time.Timer // while idle
+	used  atomic.Bool // an exchange began, or the line was given up
+	once  sync.Once   // closes
+	since time.Time   // it has been idle
 }
 
 func newLine(s *Sender, t Target, fresh bool, raw *meter) *Line {
@@ -104,7 +124,7 @@ func (l *Line) peek() pulse {
 	if l.br != nil && l.br.Buffered() > 0 {
 		return pulseData
 	}
-	return peek(l.raw.TCPConn)
+	return l.raw.peek()
 }
 
 // dead tells whether the line can take no request any more. Data is no sign of
@@ -145,7 +165,9 @@ func (l *Line) release(keep bool) {
 		l.hangUp()
 		return
 	}
-	if l.conn.SetDeadline(time.Time{}) != nil || !l.sender.pool.put(l) {
+	// The next exchange sets its own time for the answer; while the line is idle,
+	// nobody reads from it.
+	if l.timed && l.conn.SetWriteDeadline(time.Time{}) != nil || !l.sender.pool.put(l) {
 		l.hangUp()
 	}
 }

@@ -13,6 +13,7 @@ type pool struct {
 	mu     sync.Mutex
 	idle   map[Target][]*Line // newest last
 	count  int
+	sweep  *time.Timer // runs while there are idle lines
 	closed bool
 }
 
@@ -27,8 +28,7 @@ func (p *pool) take(t Target) *Line {
 		if l == nil {
 			return nil
 		}
-		// A stopped timer has not run and will not: the line is ours alone.
-		if l.expiry.Stop() && l.peek() == pulseQuiet {
+		if l.peek() == pulseQuiet {
 			return l.renew()
 		}
 		l.abort()
@@ -70,24 +70,39 @@ func (p *pool) put(l *Line) bool {
 	if p.closed || p.count >= MaxIdle || len(p.idle[l.target]) >= MaxIdlePerTarget {
 		return false
 	}
+	l.since = time.Now()
 	p.idle[l.target] = append(p.idle[l.target], l)
 	p.count++
-	l.expiry = time.AfterFunc(p.limit, func() { p.expire(l) })
+	if p.count == 1 {
+		p.sweep = time.AfterFunc(p.limit, p.expire)
+	}
 	return true
 }
 
-func (p *pool) expire(l *Line) {
+// expire closes the lines that have been idle for too long, and comes again for
+// the others.
+func (p *pool) expire() {
 	p.mu.Lock()
-	found := false
-	for i, other := range p.idle[l.target] {
-		if other == l {
-			p.drop(l.target, i)
-			found = true
-			break
+	now, next := time.Now(), p.limit
+	var over []*Line
+	for t, lines := range p.idle {
+		old := 0
+		for old < len(lines) && now.Sub(lines[old].since) >= p.limit {
+			old++
+		}
+		over = append(over, lines[:old]...)
+		for range old {
+			p.drop(t, 0)
+		}
+		if old < len(lines) {
+			next = min(next, p.limit-now.Sub(lines[old].since))
 		}
 	}
+	if p.count > 0 {
+		p.sweep.Reset(next)
+	}
 	p.mu.Unlock()
-	if found {
+	for _, l := range over {
 		l.hangUp()
 	}
 }
@@ -99,9 +114,11 @@ func (p *pool) close() {
 		all = append(all, lines...)
 	}
 	p.idle, p.count, p.closed = make(map[Target][]*Line), 0, true
+	if p.sweep != nil {
+		p.sweep.Stop()
+	}
 	p.mu.Unlock()
 	for _, l := range all {
-		l.expiry.Stop()
 		l.hangUp()
 	}
 }

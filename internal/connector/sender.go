@@ -13,9 +13,10 @@ const (
 	ConnectTimeout = 10 * time.Second
 	// IdleLimit is how long an unused line is kept for reuse.
 	IdleLimit = 30 * time.Second
-	// MaxIdle and MaxIdlePerTarget bound the lines kept for reuse.
-	MaxIdle          = 256
-	MaxIdlePerTarget = 8
+	// MaxIdle and MaxIdlePerTarget bound the lines kept for reuse. One target has
+	// as many as an engine sends to it at once, or every other job would dial.
+	MaxIdle          = 512
+	MaxIdlePerTarget = 128
 	// MaxHead bounds an answer's status lines and headers together, 1xx included,
 	// in bytes (more or less a read buffer of 4 KiB).
 	MaxHead = 64 << 10

@@ -1,7 +1,7 @@
 package connector
 
 import (
-	"net"
+	"os"
 	"syscall"
 	"time"
 
@@ -22,37 +22,79 @@ func setUserTimeout(c syscall.RawConn, d time.Duration) error {
 	return failed
 }
 
+// socket does with a connection's descriptor what net has no calls for. It is
+// used by one goroutine at a time, and keeps what its calls need, so that they
+// allocate nothing.
+type socket struct {
+	raw  syscall.RawConn
+	look func(fd uintptr)
+	push func(fd uintptr) bool
+
+	found pulse
+	out   []byte
+	took  int
+	err   error
+}
+
+func newSocket(raw syscall.RawConn) socket { return socket{raw: raw} }
+
 // peek looks, without waiting and without taking anything, whether the peer has
-// sent something or gone.
-func peek(conn net.Conn) pulse {
-	sc, ok := conn.(syscall.Conn)
-	if !ok {
+// sent something or gone. It minds no deadline.
+func (s *socket) peek() pulse {
+	if s.look == nil {
+		s.look = s.lookAt
+	}
+	s.found = pulseGone
+	if s.raw.Control(s.look) != nil {
 		return pulseGone
 	}
-	raw, err := sc.SyscallConn()
-	if err != nil {
-		return pulseGone
-	}
-	found := pulseGone
-	err = raw.Read(func(fd uintptr) bool {
-		var one [1]byte
-		for {
-			n, _, err := unix.Recvfrom(int(fd), one[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
-			switch {
-			case err == unix.EINTR:
-				continue
-			case err == unix.EAGAIN:
-				found = pulseQuiet
-			case err == nil && n > 0:
-				found = pulseData
-			}
-			return true
+	return s.found
+}
+
+func (s *socket) lookAt(fd uintptr) {
+	var one [1]byte
+	for {
+		n, _, err := unix.Recvfrom(int(fd), one[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err == unix.EAGAIN:
+			s.found = pulseQuiet
+		case err == nil && n > 0:
+			s.found = pulseData
 		}
-	})
-	if err != nil {
-		return pulseGone
+		return
 	}
-	return found
+}
+
+// writeNow makes one write that does not wait.
+func (s *socket) writeNow(b []byte) (int, error) {
+	if s.push == nil {
+		s.push = s.pushTo
+	}
+	s.out, s.took, s.err = b, 0, nil
+	err := s.raw.Write(s.push)
+	s.out = nil
+	if err == nil {
+		err = s.err
+	}
+	return s.took, err
+}
+
+// pushTo tells that it is done whatever came of it: nothing is waited for.
+func (s *socket) pushTo(fd uintptr) bool {
+	for {
+		n, err := unix.Write(int(fd), s.out)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err == nil:
+			s.took = n
+		case err != unix.EAGAIN:
+			s.err = os.NewSyscallError("write", err)
+		}
+		return true
+	}
 }
 
 // canPeek tells whether idle connections can be checked, and so reused.

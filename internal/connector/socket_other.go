@@ -3,7 +3,6 @@
 package connector
 
 import (
-	"net"
 	"syscall"
 	"time"
 )
@@ -12,8 +11,17 @@ import (
 // deadlines and the abort on close still hold.
 func setUserTimeout(syscall.RawConn, time.Duration) error { return nil }
 
+// socket does with a connection's descriptor what net has no calls for: nothing
+// here.
+type socket struct{}
+
+func newSocket(syscall.RawConn) socket { return socket{} }
+
 // peek cannot look here; the caller takes the line as it is.
-func peek(net.Conn) pulse { return pulseQuiet }
+func (*socket) peek() pulse { return pulseQuiet }
+
+// writeNow takes nothing here; the caller writes in the ordinary way.
+func (*socket) writeNow([]byte) (int, error) { return 0, nil }
 
 // canPeek tells whether idle connections can be checked, and so reused.
 const canPeek = false

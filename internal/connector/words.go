@@ -133,6 +133,8 @@ func broke(err error) string {
 	case errors.Is(err, ErrLineDead), errors.Is(err, ErrLineUsed), errors.Is(err, ErrTooManyInformational),
 		errors.Is(err, ErrBodyTooLarge), errors.Is(err, errHeadTooLarge):
 		return err.Error()
+	case errors.Is(err, errBadRequest):
+		return Clean(err.Error(), 200)
 	case errors.Is(err, syscall.ETIMEDOUT):
 		return "the network went silent"
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded), errors.As(err, &nerr) && nerr.Timeout():
