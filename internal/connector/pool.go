@@ -13,7 +13,7 @@ type pool struct {
 	mu     sync.Mutex
 	idle   map[Target][]*Line // newest last
 	count  int
-	sweep  *time.Timer // runs while there are idle lines
+	sweep  *time.Timer // runs as long as there are idle lines; nil: none
 	closed bool
 }
 
@@ -73,7 +73,7 @@ func (p *pool) put(l *Line) bool {
 	l.since = time.Now()
 	p.idle[l.target] = append(p.idle[l.target], l)
 	p.count++
-	if p.count == 1 {
+	if p.sweep == nil {
 		p.sweep = time.AfterFunc(p.limit, p.expire)
 	}
 	return true
@@ -98,8 +98,10 @@ func (p *pool) expire() {
 			next = min(next, p.limit-now.Sub(lines[old].since))
 		}
 	}
-	if p.count > 0 {
+	if p.count > 0 && p.sweep != nil {
 		p.sweep.Reset(next)
+	} else {
+		p.sweep = nil
 	}
 	p.mu.Unlock()
 	for _, l := range over {
@@ -116,6 +118,7 @@ func (p *pool) close() {
 	p.idle, p.count, p.closed = make(map[Target][]*Line), 0, true
 	if p.sweep != nil {
 		p.sweep.Stop()
+		p.sweep = nil
 	}
 	p.mu.Unlock()
 	for _, l := range all {
