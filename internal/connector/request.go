@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/textproto"
 	"strconv"
 	"sync"
@@ -68,7 +69,7 @@ func (c Call) head(buf []byte, agent string, last bool) ([]byte, error) {
 	case c.Body != nil && c.Length > 0:
 		buf = append(buf, "Content-Length: "...)
 		buf = append(strconv.AppendInt(buf, c.Length, 10), "\r\n"...)
-	case c.Method == "POST" || c.Method == "PUT" || c.Method == "PATCH":
+	case c.Method == http.MethodPost || c.Method == http.MethodPut || c.Method == http.MethodPatch:
 		buf = append(buf, "Content-Length: 0\r\n"...)
 	}
 	for _, h := range c.Headers {

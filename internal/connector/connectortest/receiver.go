@@ -46,7 +46,7 @@ func Receive() bool {
 // It answers 200 to every request. Its package's TestMain must call Receive.
 func StartReceiver(tb testing.TB) string {
 	tb.Helper()
-	cmd := exec.CommandContext(tb.Context(), os.Args[0])
+	cmd := exec.CommandContext(tb.Context(), os.Args[0]) //nolint:gosec // this program itself
 	cmd.Env = append(os.Environ(), receiverEnv+"=1")
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
