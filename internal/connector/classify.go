@@ -31,6 +31,11 @@ const (
 // messages, e.g. "the receiver"; secrets do not appear in them. The outcome's
 // Attempt is the caller's to set.
 func Classify(a Answer, who string, secrets Secrets) job.Outcome {
+	return classify(a, who, func() Secrets { return secrets })
+}
+
+// classify asks for the secrets only if it quotes the answer.
+func classify(a Answer, who string, secrets func() Secrets) job.Outcome {
 	o := job.Outcome{HTTPStatus: a.Status, BytesWritten: a.Written, Result: job.ResultUnknown, Kind: job.FailAmbiguous}
 	switch {
 	case a.Written == 0:
@@ -49,17 +54,19 @@ func Classify(a Answer, who string, secrets Secrets) job.Outcome {
 	return o
 }
 
-func byStatus(o *job.Outcome, a Answer, who string, secrets Secrets) {
+func byStatus(o *job.Outcome, a Answer, who string, secrets func() Secrets) {
 	s := a.Status
-	o.Message = who + " answered " + status(s) + excerpt(a, secrets)
-	switch {
-	case s >= 200 && s < 300:
+	o.Message = who + " answered " + status(s)
+	if s >= 200 && s < 300 {
 		if !a.Sent {
-			o.Message = who + " answered " + status(s) + " before it had the whole request; it may have acted"
+			o.Message += " before it had the whole request; it may have acted"
 			return
 		}
 		o.Result, o.Kind = job.ResultSucceeded, 0
-		o.Message = who + " answered " + status(s)
+		return
+	}
+	o.Message += excerpt(a, secrets())
+	switch {
 	case s == http.StatusTooManyRequests:
 		o.Result, o.Kind = job.ResultRejected, job.FailRateLimited
 		var said bool
@@ -85,9 +92,11 @@ func byStatus(o *job.Outcome, a Answer, who string, secrets Secrets) {
 //     secret. It is permanent for the job.
 //   - 409 to a KEYED request may mean "the same key is in progress" (IETF draft
 //     idempotency-key-header, section 2.7): unknown, and asked again later.
-func ClassifyNamed(a Answer, who string, secrets Secrets, keyed bool) job.Outcome {
-	o := Classify(a, who, secrets)
-	if !a.Complete || a.Written == 0 {
+//
+// secrets is called only if the answer is quoted.
+func ClassifyNamed(a Answer, who string, secrets func() Secrets, keyed bool) job.Outcome {
+	o := classify(a, who, secrets)
+	if !a.Complete || a.Written == 0 || o.Result == job.ResultSucceeded {
 		return o
 	}
 	switch {

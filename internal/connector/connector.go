@@ -170,6 +170,8 @@ type Commit struct {
 type Credential struct {
 	Version int
 	Data    []byte
+	// opened is what the copies of a shared credential have read out of it.
+	opened *opened
 }
 
 // String hides the secret.

@@ -13,6 +13,9 @@ import (
 // MaxRequestBody bounds the body of a request that a user writes, in bytes.
 const MaxRequestBody = 256 << 10
 
+// usualContentType needs no check.
+const usualContentType = "application/json"
+
 // Message is a request to a target of the user's own, as he wrote it: what
 // every attempt sends alike.
 type Message struct {
@@ -47,7 +50,7 @@ func (d Draft) Message() (Message, error) {
 	if d.HTTPSOnly && m.URL.Scheme != "https" {
 		return bad("url", "the URL must start with https://")
 	}
-	if m.ContentType != "" {
+	if m.ContentType != "" && m.ContentType != usualContentType {
 		if _, _, err := mime.ParseMediaType(m.ContentType); err != nil || len(m.ContentType) > 127 || !printable(m.ContentType) {
 			return bad("content_type", "not a media type, such as application/json")
 		}

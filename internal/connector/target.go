@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/net/idna"
 )
@@ -20,6 +21,46 @@ const MaxURL = 2048
 // and do not quote the URL, which may hold a secret. Whether its address may be
 // dialled is Egress's to say, when it is.
 func ParseURL(raw string) (*url.URL, error) {
+	u, ok := parsed.get(raw)
+	if ok {
+		return &u, nil
+	}
+	fresh, err := parseURL(raw)
+	if err == nil {
+		parsed.put(raw, *fresh)
+	}
+	return fresh, err
+}
+
+// parsed remembers URLs that were checked: the same few are asked for with every
+// job.
+var parsed urls
+
+// mostURLs bounds how many are remembered, each of at most MaxURL bytes.
+const mostURLs = 512
+
+type urls struct {
+	mu sync.RWMutex
+	by map[string]url.URL
+}
+
+func (m *urls) get(raw string) (url.URL, bool) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	u, ok := m.by[raw]
+	return u, ok
+}
+
+func (m *urls) put(raw string, u url.URL) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.by == nil || len(m.by) >= mostURLs {
+		m.by = make(map[string]url.URL)
+	}
+	m.by[strings.Clone(raw)] = u
+}
+
+func parseURL(raw string) (*url.URL, error) {
 	if raw == "" || len(raw) > MaxURL {
 		return nil, errors.New("the URL must have 1 to 2048 bytes")
 	}

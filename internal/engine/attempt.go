@@ -183,13 +183,18 @@ func (e *Engine) opening(ctx context.Context, l store.Leased) (connector.Connect
 			Message: fmt.Sprintf("this server has no connector %q", l.Connection.Connector),
 		})
 	}
-	cred, deferred := e.credential(ctx, l)
-	if deferred != nil {
-		return fail(*deferred)
-	}
-	cp, err := c.Check(l.Connection.Settings, cred)
-	if err != nil {
-		return fail(*refusal(err, job.FailPermanent, cred))
+	now := e.Clock.Read().Time
+	cred, cp, known := e.doors.find(l.Connection, now)
+	if !known {
+		var deferred *job.Deferred
+		if cred, deferred = e.credential(ctx, l); deferred != nil {
+			return fail(*deferred)
+		}
+		var err error
+		if cp, err = c.Check(l.Connection.Settings, cred); err != nil {
+			return fail(*refusal(err, job.FailPermanent, cred))
+		}
+		e.doors.keep(l.Connection, cred, cp, now)
 	}
 	if l.Attempt > 0 && cp.Class != l.Class {
 		// Frozen at the first arm: a changed setting must not change what was promised.
@@ -226,7 +231,7 @@ func (e *Engine) credential(ctx context.Context, l store.Leased) (connector.Cred
 		}
 	}
 	cred.Version = sealed.Version
-	return cred, nil
+	return cred.Shared(), nil
 }
 
 func (e *Engine) watermark(ctx context.Context, c connector.Connector, o connector.Opening) (string, *job.Deferred) {

@@ -98,6 +98,7 @@ type Engine struct {
 	busy    sync.WaitGroup
 	shares  *shares
 	gates   *gates
+	doors   doors
 	early   early
 	trouble trouble
 }

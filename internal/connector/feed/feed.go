@@ -133,7 +133,7 @@ func (c *Connector) Check(encoded []byte, cred connector.Credential) (connector.
 	if err != nil {
 		return connector.Capability{}, err
 	}
-	if _, err := openAuth(cred); err != nil {
+	if _, err := connector.Opened(cred, openAuth); err != nil {
 		return connector.Capability{}, err
 	}
 	return connector.Capability{Traits: traits}, nil
@@ -203,7 +203,7 @@ func (c *Connector) account(o connector.Opening) (account, error) {
 	if err != nil {
 		return account{}, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's settings are not usable", Err: err}
 	}
-	auth, err := openAuth(o.Credential)
+	auth, err := connector.Opened(o.Credential, openAuth)
 	if err != nil {
 		return account{}, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's credential is not usable", Err: err}
 	}

@@ -54,7 +54,7 @@ func (*Connector) Describe() connector.Description {
 // Check implements connector.Connector. A connection needs no credential.
 func (*Connector) Check(settings []byte, cred connector.Credential) (connector.Capability, error) {
 	var none connector.Capability
-	if _, err := openAuth(cred); err != nil {
+	if _, err := connector.Opened(cred, openAuth); err != nil {
 		return none, err
 	}
 	var s fireoncev1.HttpSettings
@@ -96,7 +96,7 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	if err != nil {
 		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the stored request is not readable", Err: err}
 	}
-	auth, err := openAuth(o.Credential)
+	auth, err := connector.Opened(o.Credential, openAuth)
 	if err != nil {
 		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's credential is not usable", Err: err}
 	}

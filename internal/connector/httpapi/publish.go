@@ -63,7 +63,7 @@ func (s *session) call(c connector.Commit) connector.Call {
 // repeat; the repeats are bounded by the key window and the job's start window,
 // and end with a person.
 func (s *session) classify(a connector.Answer, later bool) job.Outcome {
-	o := connector.ClassifyNamed(a, who, s.request.message.Hide(s.auth.Hidden), s.keyed)
+	o := connector.ClassifyNamed(a, who, func() connector.Secrets { return s.request.message.Hide(s.auth.Hidden) }, s.keyed)
 	switch {
 	case o.Result == job.ResultSucceeded && s.request.id != nil:
 		var found bool

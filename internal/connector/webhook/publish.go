@@ -55,7 +55,7 @@ func (s *session) call(c connector.Commit) connector.Call {
 // classify narrows the rules of connector.ClassifyNamed, and only this: 410 says
 // that the receiver is gone for good (Standard Webhooks 1.0).
 func (s *session) classify(a connector.Answer) job.Outcome {
-	o := connector.ClassifyNamed(a, "the receiver", s.message.Hide(s.cred.hidden), s.keyed)
+	o := connector.ClassifyNamed(a, "the receiver", func() connector.Secrets { return s.message.Hide(s.cred.hidden) }, s.keyed)
 	if a.Complete && a.Written > 0 && a.Status == 410 {
 		o.Message = "the receiver answered 410 Gone: this webhook is no longer wanted; remove the URL or ask its owner"
 	}

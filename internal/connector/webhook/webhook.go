@@ -62,7 +62,7 @@ func (*Connector) Describe() connector.Description {
 // webhooks are then unsigned.
 func (*Connector) Check(settings []byte, cred connector.Credential) (connector.Capability, error) {
 	var none connector.Capability
-	if _, err := openCredential(cred); err != nil {
+	if _, err := connector.Opened(cred, openCredential); err != nil {
 		return none, err
 	}
 	var s fireoncev1.WebhookSettings
@@ -107,7 +107,7 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	if err != nil {
 		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the stored request is not readable", Err: err}
 	}
-	cred, err := openCredential(o.Credential)
+	cred, err := connector.Opened(o.Credential, openCredential)
 	if err != nil {
 		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's credential cannot sign webhooks", Err: err}
 	}

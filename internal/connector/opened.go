@@ -1,0 +1,34 @@
+package connector
+
+import "sync"
+
+// opened keeps what a connector has read out of a credential.
+type opened struct {
+	mu    sync.Mutex
+	value any
+}
+
+// Shared gives the credential as one whose copies share what is read out of it:
+// for a credential that serves many jobs.
+func (c Credential) Shared() Credential {
+	c.opened = new(opened)
+	return c
+}
+
+// Opened reads a credential with open, for a shared one once. What open gives is
+// shared, too: nobody may change it.
+func Opened[T any](c Credential, open func(Credential) (T, error)) (T, error) {
+	if c.opened == nil {
+		return open(c)
+	}
+	c.opened.mu.Lock()
+	defer c.opened.mu.Unlock()
+	if v, ok := c.opened.value.(T); ok {
+		return v, nil
+	}
+	v, err := open(c)
+	if err == nil {
+		c.opened.value = v
+	}
+	return v, err
+}
