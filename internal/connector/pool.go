@@ -86,16 +86,12 @@ func (p *pool) expire() {
 	now, next := time.Now(), p.limit
 	var over []*Line
 	for t, lines := range p.idle {
-		old := 0
-		for old < len(lines) && now.Sub(lines[old].since) >= p.limit {
-			old++
-		}
-		over = append(over, lines[:old]...)
-		for range old {
+		for ; len(lines) > 0 && now.Sub(lines[0].since) >= p.limit; lines = p.idle[t] {
+			over = append(over, lines[0])
 			p.drop(t, 0)
 		}
-		if old < len(lines) {
-			next = min(next, p.limit-now.Sub(lines[old].since))
+		if len(lines) > 0 {
+			next = min(next, p.limit-now.Sub(lines[0].since))
 		}
 	}
 	if p.count > 0 && p.sweep != nil {
