@@ -197,7 +197,7 @@ func (e *Engine) dispatch(ctx context.Context) {
 		if len(leased) == free {
 			continue
 		}
-		idle.wait(ctx, work, e.nextDue(ctx), len(leased) > 0)
+		idle.wait(ctx, work, e.nextDue, len(leased) > 0)
 	}
 }
 

@@ -13,6 +13,11 @@ import (
 // sweepBatch bounds one sweep; the next one follows at once while it is full.
 const sweepBatch = 100
 
+// restLeast is the least time between two rounds of a sweep or of the looks. Both
+// are about what has waited for seconds at least, while hints come with every
+// submit: their questions to the store must not stand in the way of its claims.
+const restLeast = 50 * time.Millisecond
+
 // sweeps puts jobs whose time is over where they belong. It is a loop of its
 // own: takeLooks waits for free lookers, and nobody may wait for a slow target
 // to learn that his lease, fence or window is over.
@@ -35,11 +40,15 @@ func (e *Engine) again(ctx context.Context, do func() (did int, more bool)) {
 	defer stop()
 	idle := newPacer(e.Poll)
 	for ctx.Err() == nil {
+		begun := time.Now()
 		did, more := do()
 		if more {
 			continue
 		}
-		idle.wait(ctx, work, e.nextDue(ctx), did > 0)
+		idle.wait(ctx, work, e.nextDue, did > 0)
+		if rest := restLeast - time.Since(begun); rest > 0 {
+			sleep(ctx, rest)
+		}
 	}
 }
 

@@ -48,25 +48,34 @@ const leastPause = 2 * time.Millisecond
 
 func newPacer(most time.Duration) *pacer { return &pacer{most: most, next: leastPause} }
 
-// wait waits for due, a hint, or the end of ctx.
-func (p *pacer) wait(ctx context.Context, hint <-chan struct{}, due time.Duration, took bool) {
-	switch {
-	case took:
+// wait waits for a hint, for the time that due tells, or for the end of ctx. took
+// tells that something could be taken just now: more comes soon, as a rule, with a
+// hint, and the store is not asked for what a hint tells.
+func (p *pacer) wait(ctx context.Context, hint <-chan struct{}, due func(context.Context) time.Duration, took bool) {
+	if took {
 		p.next = leastPause
-	case due < p.next:
-		due = p.next
+		if p.pause(ctx, hint, leastPause) {
+			return
+		}
+	}
+	pause := due(ctx)
+	if !took && pause < p.next {
+		pause = p.next
 		p.next = min(2*p.next, p.most)
 	}
-	p.pause(ctx, hint, max(due, leastPause))
+	p.pause(ctx, hint, max(pause, leastPause))
 }
 
-func (p *pacer) pause(ctx context.Context, hint <-chan struct{}, d time.Duration) {
+// pause waits for d, and tells whether a hint or the end of ctx ended it.
+func (p *pacer) pause(ctx context.Context, hint <-chan struct{}, d time.Duration) (ended bool) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		return false
 	case <-hint:
 		p.next = leastPause
 	case <-ctx.Done():
 	}
+	return true
 }
