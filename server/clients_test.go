@@ -45,12 +45,14 @@ type wireError struct {
 	detail *fireoncev1.ErrorDetail
 	info   *errdetails.ErrorInfo
 	types  []string
+	values []string // the details, as they came
 }
 
 func (e *wireError) Error() string { return fmt.Sprintf("%s: %s %v", e.code, e.msg, e.types) }
 
 func (e *wireError) add(name string, value []byte) {
 	e.types = append(e.types, name)
+	e.values = append(e.values, string(value))
 	switch name {
 	case "fireonce.v1.ErrorDetail":
 		e.detail = &fireoncev1.ErrorDetail{}
@@ -61,9 +63,10 @@ func (e *wireError) add(name string, value []byte) {
 	}
 }
 
-// protocols are the four ways into the API.
+// protocols are the five ways into the API: four on one port, and gRPC alone on
+// another.
 var protocols = map[string]func(*fixture) client{
-	"curl": overCurl, "connect": overConnect, "grpc-web": overGRPCWeb, "grpc-go": overGRPC,
+	"curl": overCurl, "connect": overConnect, "grpc-web": overGRPCWeb, "grpc-go": overGRPC, "native": overNative,
 }
 
 // overEach runs a test in every protocol, each with a server of its own.
@@ -164,8 +167,10 @@ func fromConnect(err error) error {
 
 // ---- gRPC, by grpc-go ----
 
-func overGRPC(f *fixture) client {
-	conn := dialGRPC(f)
+func overGRPC(f *fixture) client   { return grpcClient(dialGRPC(f)) }
+func overNative(f *fixture) client { return grpcClient(dialNative(f)) }
+
+func grpcClient(conn *grpc.ClientConn) client {
 	jobs := fireoncev1.NewJobServiceClient(conn)
 	return client{
 		call: func(ctx context.Context, procedure string, req, res proto.Message) error {
@@ -185,9 +190,15 @@ func overGRPC(f *fixture) client {
 	}
 }
 
-func dialGRPC(f *fixture, opts ...grpc.DialOption) *grpc.ClientConn {
+func dialGRPC(f *fixture, opts ...grpc.DialOption) *grpc.ClientConn { return f.dialTo(f.addr, opts...) }
+
+func dialNative(f *fixture, opts ...grpc.DialOption) *grpc.ClientConn {
+	return f.dialTo(f.native, opts...)
+}
+
+func (f *fixture) dialTo(addr string, opts ...grpc.DialOption) *grpc.ClientConn {
 	opts = append(opts, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	conn, err := grpc.NewClient("dns:///"+f.addr, opts...)
+	conn, err := grpc.NewClient("dns:///"+addr, opts...)
 	f.must(err)
 	f.tb.Cleanup(func() { _ = conn.Close() })
 	return conn

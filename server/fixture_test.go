@@ -3,6 +3,7 @@ package server_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -125,6 +127,7 @@ type fixture struct {
 	clock  *clock
 	logs   *logs
 	addr   string
+	native string // the address of the listener for gRPC alone
 	// dial is how Connect clients reach the server; nil: over the network.
 	dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// protocols are what Connect clients speak when they have a dial.
@@ -142,7 +145,24 @@ func start(tb testing.TB, edit ...func(*server.Config)) *fixture {
 	}
 	f.addr = listener.Addr().String()
 	f.serve(listener)
+	f.serveNative()
 	return f
+}
+
+// serveNative answers gRPC alone on a port of its own until the test ends.
+func (f *fixture) serveNative() {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	f.must(err)
+	f.native = listener.Addr().String()
+	g := f.server.GRPCServer()
+	done := make(chan error, 1)
+	go func() { done <- g.Serve(listener) }()
+	f.tb.Cleanup(func() {
+		g.Stop()
+		if err := <-done; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+			f.tb.Errorf("serve gRPC: %v", err)
+		}
+	})
 }
 
 // serve answers on a listener until the test ends.

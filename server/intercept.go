@@ -22,7 +22,7 @@ import (
 
 // Rules of this file: the interceptors, from the outside in: panics, log,
 // caller, what is not served yet, deadline, the contract's rules, errors. The
-// first and the contract's rules are libraries' own.
+// first is a library's own.
 
 // around is an interceptor that treats unary calls and streams alike: it does
 // something around the call.
@@ -146,6 +146,62 @@ var contractRules = sync.OnceValues(func() (protovalidate.Validator, error) {
 	}
 	return v, nil
 })
+
+// rules checks requests by the contract's rules.
+type rules struct{ *Server }
+
+// WrapUnary implements connect.Interceptor.
+func (r rules) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+		if err := r.obeys(req.Any()); err != nil {
+			return nil, err
+		}
+		return next(ctx, req)
+	}
+}
+
+// WrapStreamingHandler implements connect.Interceptor.
+func (r rules) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
+		return next(ctx, checkedConn{conn, r.Server})
+	}
+}
+
+// WrapStreamingClient implements connect.Interceptor.
+func (rules) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+	return next
+}
+
+// checkedConn is a stream whose requests are checked.
+type checkedConn struct {
+	connect.StreamingHandlerConn
+	server *Server
+}
+
+// Receive implements connect.StreamingHandlerConn.
+func (c checkedConn) Receive(m any) error {
+	if err := c.StreamingHandlerConn.Receive(m); err != nil {
+		return err
+	}
+	return c.server.obeys(m)
+}
+
+// obeys refuses a request that breaks the contract's rules, with each breach.
+func (s *Server) obeys(req any) error {
+	m, ok := req.(proto.Message)
+	if !ok {
+		return errNoMessage
+	}
+	err := s.rules.Validate(m)
+	if err == nil {
+		return nil
+	}
+	wire := connect.NewError(connect.CodeInvalidArgument, err)
+	if breaches := new(protovalidate.ValidationError); errors.As(err, &breaches) {
+		return withDetails(wire, breaches.ToProto())
+	}
+	return wire
+}
 
 // strictJSON refuses fields that the contract does not have. A misspelt
 // scheduled_for that is ignored would send at once.

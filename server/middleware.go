@@ -36,6 +36,8 @@ const (
 	keyRequestID contextKey = iota
 	keyCaller
 	keyWriter
+	keyInbound
+	keyPace
 )
 
 // caller is who asks.
@@ -100,9 +102,13 @@ func (s *Server) checkHost(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		http.Error(w, fmt.Sprintf("Fireonce runs without an API key and therefore answers only to loopback names, not to %q. "+
-			"Set an API key, or list the host name as allowed.", r.Host), http.StatusMisdirectedRequest)
+		http.Error(w, wrongHost(r.Host), http.StatusMisdirectedRequest)
 	})
+}
+
+func wrongHost(host string) string {
+	return fmt.Sprintf("Fireonce runs without an API key and therefore answers only to loopback names, not to %q. "+
+		"Set an API key, or list the host name as allowed.", host)
 }
 
 func (s *Server) hostAllowed(hostport string) bool {
@@ -122,31 +128,46 @@ func (s *Server) hostAllowed(hostport string) bool {
 // writeErrors writes errors in the protocol of the request.
 var writeErrors = connect.NewErrorWriter()
 
-// authenticated lets calls pass that come with the key, or all when there is
-// none. The comparison takes the same time for every wrong key.
+// realm is what a refused caller is told in the header WWW-Authenticate.
+const realm = `Bearer realm="fireonce"`
+
+// authenticated lets calls pass whose caller is known.
 func (s *Server) authenticated(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		who := caller{project: DefaultProject, actor: "api"}
-		if s.cfg.APIKey != "" {
-			scheme, key, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-			sum := sha256.Sum256([]byte(strings.TrimSpace(key)))
-			if subtle.ConstantTimeCompare(sum[:], s.keySum[:]) != 1 || !strings.EqualFold(scheme, "Bearer") {
-				w.Header().Set("WWW-Authenticate", `Bearer realm="fireonce"`)
-				s.turnAway(w, r, refuse(fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_INVALID,
-					"no API key, or one that is not known; send it as Authorization: Bearer KEY"))
-				return
-			}
-			who.actor = "api:key"
+		who, refused := s.identify(r.Header.Get("Authorization"))
+		if refused != nil {
+			w.Header().Set("WWW-Authenticate", realm)
+			s.turnAway(w, r, refused)
+			return
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), keyCaller, who)))
 	})
 }
 
+// identify tells who comes with the key, or comes when there is none. The
+// comparison takes the same time for every wrong key.
+func (s *Server) identify(authorization string) (caller, *fault) {
+	if s.cfg.APIKey == "" {
+		return caller{project: DefaultProject, actor: "api"}, nil
+	}
+	scheme, key, _ := strings.Cut(authorization, " ")
+	sum := sha256.Sum256([]byte(strings.TrimSpace(key)))
+	if subtle.ConstantTimeCompare(sum[:], s.keySum[:]) != 1 || !strings.EqualFold(scheme, "Bearer") {
+		return caller{}, refuse(fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_INVALID,
+			"no API key, or one that is not known; send it as Authorization: Bearer KEY")
+	}
+	return caller{project: DefaultProject, actor: "api:key"}, nil
+}
+
 // turnAway answers a call whose body nobody has read.
 func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, f *fault) {
-	s.log.InfoContext(r.Context(), "call turned away", "request_id", requestID(r.Context()),
-		"procedure", r.URL.Path, "reason", f.reason.String())
+	s.logTurnedAway(r.Context(), r.URL.Path, f)
 	_ = writeErrors.Write(w, r, f.wire()) // a client that has gone gets no answer
+}
+
+func (s *Server) logTurnedAway(ctx context.Context, procedure string, f *fault) {
+	s.log.InfoContext(ctx, "call turned away", "request_id", requestID(ctx),
+		"procedure", procedure, "reason", f.reason.String())
 }
 
 // frameHeader is what precedes a message in gRPC, gRPC-Web and Connect streams:
@@ -162,7 +183,6 @@ func (s *Server) sized(next http.Handler) http.Handler {
 		now, writer := time.Now(), writerOf(r.Context())
 		_ = writer.SetReadDeadline(now.Add(s.cfg.Limits.MaxDeadline))
 		_ = writer.SetWriteDeadline(now.Add(2*s.cfg.Limits.MaxDeadline + s.cfg.Limits.Write))
-		limit := int64(s.maxRequest(r.URL.Path))
 		size := r.ContentLength
 		if framed(r.Header.Get("Content-Type")) {
 			body := bufio.NewReaderSize(r.Body, frameHeader)
@@ -172,18 +192,28 @@ func (s *Server) sized(next http.Handler) http.Handler {
 				size = int64(binary.BigEndian.Uint32(head[1:]))
 			}
 		}
-		if size <= limit {
+		refused := s.tooLarge(r.URL.Path, size)
+		if refused == nil {
 			next.ServeHTTP(w, r)
 			return
 		}
-		reason := fireoncev1.ErrorReason_ERROR_REASON_REQUEST_TOO_LARGE
-		if r.URL.Path == fireoncev1connect.JobServiceBatchScheduleJobsProcedure {
-			reason = fireoncev1.ErrorReason_ERROR_REASON_BATCH_TOO_LARGE
-		}
-		drain(r, limit)
-		s.turnAway(w, r, refuse(reason, fmt.Sprintf("the request has %d bytes; at most %d are read", size, limit),
-			"size", strconv.FormatInt(size, 10), "limit", strconv.FormatInt(limit, 10)))
+		drain(r, int64(s.maxRequest(r.URL.Path)))
+		s.turnAway(w, r, refused)
 	})
+}
+
+// tooLarge refuses a request by its size; nil: it may be read.
+func (s *Server) tooLarge(procedure string, size int64) *fault {
+	limit := int64(s.maxRequest(procedure))
+	if size <= limit {
+		return nil
+	}
+	reason := fireoncev1.ErrorReason_ERROR_REASON_REQUEST_TOO_LARGE
+	if procedure == fireoncev1connect.JobServiceBatchScheduleJobsProcedure {
+		reason = fireoncev1.ErrorReason_ERROR_REASON_BATCH_TOO_LARGE
+	}
+	return refuse(reason, fmt.Sprintf("the request has %d bytes; at most %d are read", size, limit),
+		"size", strconv.FormatInt(size, 10), "limit", strconv.FormatInt(limit, 10))
 }
 
 // drain reads a body that nobody wants, up to twice the limit: an HTTP/1 client

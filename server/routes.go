@@ -7,7 +7,6 @@ import (
 	"connectrpc.com/connect"
 	"connectrpc.com/grpchealth"
 	"connectrpc.com/grpcreflect"
-	"connectrpc.com/validate"
 	"github.com/rs/cors"
 
 	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
@@ -20,6 +19,10 @@ const (
 	idleTimeout = 3 * time.Minute
 	// maxHeaderBytes bounds a request's headers.
 	maxHeaderBytes = 64 << 10
+	// compressFrom is the size of an answer that is worth compressing. Clients of
+	// Connect accept gzip by themselves, and below a few packets it costs more
+	// time than it saves.
+	compressFrom = 4 << 10
 	// corsMaxAge is how long browsers may keep the answer to a preflight.
 	corsMaxAge = 2 * time.Hour
 )
@@ -46,20 +49,17 @@ func (s *Server) HTTPServer(addr string) *http.Server {
 // routes puts the parts together. From the outside in: Host check, CORS,
 // request id; then, for the API alone, the key and the size, both before a
 // byte of the body is read, and the interceptors.
-func (s *Server) routes() (http.Handler, error) {
-	validator, err := contractRules()
-	if err != nil {
-		return nil, err
-	}
+func (s *Server) routes() http.Handler {
 	options := []connect.HandlerOption{
 		connect.WithRecover(s.recovered),
 		connect.WithInterceptors(
 			s.logCalls(), s.requireCaller(), s.refuseUnimplemented(), s.clampDeadline(),
-			validate.NewInterceptor(validate.WithValidator(validator)), s.mapErrors(),
+			rules{s}, s.mapErrors(),
 		),
 		connect.WithConditionalHandlerOptions(func(spec connect.Spec) []connect.HandlerOption {
 			return []connect.HandlerOption{connect.WithReadMaxBytes(s.maxRequest(spec.Procedure))}
 		}),
+		connect.WithCompressMinBytes(compressFrom),
 		connect.WithCodec(strictJSON{"json"}),
 		connect.WithCodec(strictJSON{"json; charset=utf-8"}),
 	}
@@ -75,7 +75,7 @@ func (s *Server) routes() (http.Handler, error) {
 	mux.Handle(grpcreflect.NewHandlerV1Alpha(reflector, small))
 	mux.HandleFunc("GET /{$}", s.landing)
 	mux.Handle("GET /status", s.authenticated(http.HandlerFunc(s.status)))
-	return s.checkHost(s.cors(identified(mux))), nil
+	return s.checkHost(s.cors(identified(mux)))
 }
 
 // maxRequest is the size of a request that a procedure reads.

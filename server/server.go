@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"buf.build/go/protovalidate"
 	"github.com/google/uuid"
 
 	"github.com/fireonce/fireonce/internal/connector"
@@ -109,6 +110,7 @@ type Server struct {
 	tail    *tail
 	metas   *memo[struct{}, store.Meta]
 	health  *health
+	rules   protovalidate.Validator
 	handler http.Handler
 	outage  outage
 }
@@ -148,9 +150,10 @@ func New(cfg Config) (*Server, error) {
 		metas:  newMemo[struct{}, store.Meta](cfg.Now, metaKept, cfg.Limits.DefaultDeadline, 1, 1),
 		health: newHealth(),
 	}
-	if s.handler, err = s.routes(); err != nil {
+	if s.rules, err = contractRules(); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
+	s.handler = s.routes()
 	return s, nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"time"
 
 	"connectrpc.com/connect"
@@ -39,12 +38,23 @@ type feed struct {
 	job    job.ID // of a jobCursor
 	owner  [ownerLen]byte
 	jobToo bool
-	out    *connect.ServerStream[fireoncev1.StreamJobEventsResponse]
-	writer *http.ResponseController
+	out    sink
+}
+
+// sink is the way to a stream's reader.
+type sink interface {
+	// begin is said when the request has been read: each send has its own time now.
+	begin()
+	// send sends one message, in bounded time.
+	send(m *fireoncev1.StreamJobEventsResponse) error
 }
 
 // StreamJobEvents implements the RPC.
 func (s *jobService) StreamJobEvents(ctx context.Context, req *fireoncev1.StreamJobEventsRequest, out *connect.ServerStream[fireoncev1.StreamJobEventsResponse]) error {
+	return s.streamJobEvents(ctx, req, httpSink{out, writerOf(ctx), s.cfg.Limits.Write, requestID(ctx)})
+}
+
+func (s *jobService) streamJobEvents(ctx context.Context, req *fireoncev1.StreamJobEventsRequest, out sink) error {
 	project := callerOf(ctx).project
 	leave, err := s.streams.enter(project)
 	if err != nil {
@@ -58,7 +68,7 @@ func (s *jobService) StreamJobEvents(ctx context.Context, req *fireoncev1.Stream
 	query.Limit = eventPage
 	f := &feed{
 		jobService: s, query: query, kind: logCursor, owner: s.owner(project),
-		jobToo: req.GetIncludeJob(), out: out, writer: writerOf(ctx),
+		jobToo: req.GetIncludeJob(), out: out,
 	}
 	if err := f.start(ctx, req); err != nil {
 		return err
@@ -68,9 +78,7 @@ func (s *jobService) StreamJobEvents(ctx context.Context, req *fireoncev1.Stream
 		life = min(life, asked.AsDuration())
 	}
 	life -= time.Duration(float64(life) * streamJitter * rand.Float64()) //nolint:gosec // jitter needs no secret randomness
-	// The request has been read; from here on each write has its own deadline.
-	_ = f.writer.SetReadDeadline(time.Time{})
-	_ = f.writer.SetWriteDeadline(time.Time{})
+	f.out.begin()
 	return f.run(ctx, life)
 }
 
@@ -282,13 +290,8 @@ func (f *feed) heartbeat() error {
 	})
 }
 
-// send writes one message, in bounded time. The deadline is taken back after
-// it: HTTP/2 resets a stream whose deadline passes, also while nothing is sent.
 func (f *feed) send(e *fireoncev1.JobEvent) error {
-	// A transport without deadlines still has the connection's own limits.
-	_ = f.writer.SetWriteDeadline(time.Now().Add(f.cfg.Limits.Write))
-	defer func() { _ = f.writer.SetWriteDeadline(time.Time{}) }()
-	if err := f.out.Send(&fireoncev1.StreamJobEventsResponse{Event: e}); err != nil {
+	if err := f.out.send(&fireoncev1.StreamJobEventsResponse{Event: e}); err != nil {
 		return fmt.Errorf("send an event: %w", err)
 	}
 	return nil

@@ -22,6 +22,8 @@ import (
 type Config struct {
 	// Listen is the address to serve on; port 0 takes a free one.
 	Listen string
+	// GRPCListen is a second address, for gRPC alone. Empty: there is none.
+	GRPCListen string
 	// Database is "sqlite:PATH" or a PostgreSQL URL.
 	Database string
 	// SynchronousStandby says that PostgreSQL fails over to synchronous standbys
@@ -61,42 +63,56 @@ type Config struct {
 const leastGrace = 20 * time.Second
 
 // check finds what is wrong with a configuration before anything is opened. It
-// gives the address to listen on and the database.
-func (c *Config) check() (listen *net.TCPAddr, d Database, err error) {
+// gives the addresses to listen on and the database.
+func (c *Config) check() (listen addresses, d Database, err error) {
 	if c.Log == nil {
-		return nil, d, errors.New("node: no log")
+		return listen, d, errors.New("node: no log")
 	}
 	if d, err = ParseDatabase(c.Database); err != nil {
-		return nil, d, err
+		return listen, d, err
 	}
 	if err := checkAPIKey(c.APIKey); err != nil {
-		return nil, d, err
+		return listen, d, err
 	}
 	for _, origin := range c.AllowOrigins {
 		u, err := url.Parse(origin)
 		if err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" || u.Path != "" || strings.ContainsAny(origin, "*?#@") {
-			return nil, d, exit.Usagef("--allow-origin %q: must be an origin, such as https://app.example.org", origin)
+			return listen, d, exit.Usagef("--allow-origin %q: must be an origin, such as https://app.example.org", origin)
 		}
 	}
 	if c.Senders < 0 {
-		return nil, d, exit.Usagef("--senders must be positive")
+		return listen, d, exit.Usagef("--senders must be positive")
 	}
 	if c.Grace != 0 && c.Grace < time.Second {
-		return nil, d, exit.Usagef("--grace must be at least 1s")
+		return listen, d, exit.Usagef("--grace must be at least 1s")
 	}
 	if c.Lease != 0 && c.Lease < time.Second {
-		return nil, d, exit.Usagef("--lease must be at least 1s")
+		return listen, d, exit.Usagef("--lease must be at least 1s")
 	}
-	listen, err = net.ResolveTCPAddr("tcp", c.Listen)
-	if err != nil {
-		return nil, d, exit.Usagef("--listen %q: %v", c.Listen, err)
+	if listen.api, err = c.address("--listen", c.Listen); err != nil {
+		return listen, d, err
 	}
-	if c.APIKey == "" && !listen.IP.IsLoopback() {
-		return nil, d, exit.Usagef("--listen %s: without an API key everybody who reaches the port may do everything, "+
-			"so only a loopback address is served; set FIREONCE_API_KEY, or listen on 127.0.0.1", c.Listen)
+	if c.GRPCListen != "" {
+		listen.grpc, err = c.address("--grpc-listen", c.GRPCListen)
 	}
 	d.synchronousStandby = c.SynchronousStandby
-	return listen, d, nil
+	return listen, d, err
+}
+
+// addresses are where a node listens; grpc may be nil.
+type addresses struct{ api, grpc *net.TCPAddr }
+
+// address reads an address that may be listened on.
+func (c *Config) address(flag, text string) (*net.TCPAddr, error) {
+	addr, err := net.ResolveTCPAddr("tcp", text)
+	if err != nil {
+		return nil, exit.Usagef("%s %q: %v", flag, text, err)
+	}
+	if c.APIKey == "" && !addr.IP.IsLoopback() {
+		return nil, exit.Usagef("%s %s: without an API key everybody who reaches the port may do everything, "+
+			"so only a loopback address is served; set FIREONCE_API_KEY, or listen on 127.0.0.1", flag, text)
+	}
+	return addr, nil
 }
 
 // checkAPIKey refuses keys that could never come in a header as they are.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"google.golang.org/grpc"
 
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/feed"
@@ -39,7 +40,10 @@ type Node struct {
 	server   *server.Server
 	http     *http.Server
 	listener net.Listener
-	meta     store.Meta
+	// grpc serves on grpcListener; nil: no address was named for it.
+	grpc         *grpc.Server
+	grpcListener net.Listener
+	meta         store.Meta
 
 	// failed gets the error of a part that ended by itself.
 	failed chan error
@@ -50,18 +54,18 @@ type Node struct {
 
 // Start opens the database, migrates it, and serves. ctx bounds only the start.
 func Start(ctx context.Context, cfg Config) (*Node, error) {
-	addr, database, err := cfg.check()
+	listen, database, err := cfg.check()
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, database: database, failed: make(chan error, 1), drained: make(chan error, 1)}
-	if err := n.start(ctx, addr); err != nil {
+	n := &Node{cfg: cfg, database: database, failed: make(chan error, 2), drained: make(chan error, 1)}
+	if err := n.start(ctx, listen); err != nil {
 		return nil, errors.Join(err, n.abandon())
 	}
 	return n, nil
 }
 
-func (n *Node) start(ctx context.Context, addr *net.TCPAddr) error {
+func (n *Node) start(ctx context.Context, listen addresses) error {
 	var err error
 	// Before anything is opened: whether there is a key file to be used at all.
 	if n.cfg.KeyFile, err = n.database.keyFile(n.cfg.KeyFile); err != nil {
@@ -100,8 +104,14 @@ func (n *Node) start(ctx context.Context, addr *net.TCPAddr) error {
 	}); err != nil {
 		return err
 	}
-	if n.listener, err = net.ListenTCP("tcp", addr); err != nil {
+	if n.listener, err = net.ListenTCP("tcp", listen.api); err != nil {
 		return fmt.Errorf("listen: %w", err)
+	}
+	if listen.grpc != nil {
+		if n.grpcListener, err = net.ListenTCP("tcp", listen.grpc); err != nil {
+			return fmt.Errorf("listen for gRPC: %w", errors.Join(err, n.listener.Close()))
+		}
+		n.grpc = n.server.GRPCServer()
 	}
 	for _, w := range n.cfg.warnings() {
 		n.cfg.Log.Warn(w)
@@ -145,6 +155,13 @@ func (n *Node) run(eng *engine.Engine) {
 			n.failed <- fmt.Errorf("serve: %w", err)
 		}
 	}()
+	if n.grpc != nil {
+		go func() {
+			if err := n.grpc.Serve(n.grpcListener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+				n.failed <- fmt.Errorf("serve gRPC: %w", err)
+			}
+		}()
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	n.stopEngine = stop
 	if n.meta.Quarantined != "" {
@@ -163,7 +180,11 @@ func (n *Node) Ready() string {
 	if n.cfg.APIKey == "" {
 		key = "no API key (FIREONCE_API_KEY): loopback only"
 	}
-	line := fmt.Sprintf("fireonce %s ready: %s, database %s, %s", n.cfg.Version, n.URL(), n.database, key)
+	where := n.URL()
+	if n.grpc != nil {
+		where += ", gRPC " + n.grpcListener.Addr().String()
+	}
+	line := fmt.Sprintf("fireonce %s ready: %s, database %s, %s", n.cfg.Version, where, n.database, key)
 	if n.meta.Quarantined != "" {
 		line += ", QUARANTINED: nothing will be sent (" + n.meta.Quarantined + "); see `fireonce recover --help`"
 	}
@@ -190,13 +211,32 @@ func (n *Node) shutdown() error {
 	ctx, cancel := context.WithTimeout(context.Background(), streamsEnd)
 	err = errors.Join(err, n.server.Shutdown(ctx))
 	cancel()
-	ctx, cancel = context.WithTimeout(context.Background(), callsEnd)
+	return errors.Join(err, n.endCalls(), n.abandon())
+}
+
+// endCalls lets the calls of both listeners end, for a while.
+func (n *Node) endCalls() error {
+	ctx, cancel := context.WithTimeout(context.Background(), callsEnd)
+	defer cancel()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if n.grpc != nil {
+			n.grpc.GracefulStop()
+		}
+	}()
+	var err error
 	if n.http.Shutdown(ctx) != nil {
 		// Somebody is slow; what was answered OK is durable in any case.
-		err = errors.Join(err, n.http.Close())
+		err = n.http.Close()
 	}
-	cancel()
-	return errors.Join(err, n.abandon())
+	select {
+	case <-ended:
+	case <-ctx.Done():
+		n.grpc.Stop() // ends GracefulStop too
+		<-ended
+	}
+	return err
 }
 
 // abandon gives up what was opened.

@@ -1,0 +1,148 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"connectrpc.com/connect"
+	"connectrpc.com/grpchealth"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	_ "google.golang.org/grpc/encoding/gzip" // clients may compress, as on the other listener
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+)
+
+// Rules of this file: the second way in, for clients of gRPC that call much.
+// grpc-go's own transport costs about half of what net/http's HTTP/2 does per
+// call. It is the same API: the generated methods are those of the Connect
+// handlers, and every check, limit, word and log line around them is the same
+// code. What only this transport needs is here and in native_call.go.
+
+const (
+	// nativeStreams bounds the calls and streams of one connection at a time.
+	nativeStreams = 1000
+	// nativeStreamWindow and nativeConnWindow bound what one call, and all calls
+	// of a connection, may send ahead of the reader. They are fixed: windows that
+	// grow by themselves grow to 16 MiB each.
+	nativeStreamWindow = 256 << 10
+	nativeConnWindow   = 1 << 20
+	// pingsAfter is the silence after which a connection is asked for a sign of
+	// life, pingAnswer the time for it, pingsAtMost how often clients may ask.
+	pingsAfter  = 2 * time.Minute
+	pingAnswer  = 20 * time.Second
+	pingsAtMost = 10 * time.Second
+)
+
+// GRPCServer makes a server that speaks gRPC alone, by grpc-go, with the same
+// methods, checks, limits and errors as Handler. Its end: Shutdown of the
+// Server first, then GracefulStop.
+func (s *Server) GRPCServer() *grpc.Server {
+	n := newNative(s)
+	g := grpc.NewServer(
+		grpc.InTapHandle(n.tap),
+		grpc.ForceServerCodecV2(n.codec),
+		grpc.Creds(plainConns{}),
+		// Above a method's own limit a message is refused with a reason, for which
+		// it has to be read. Nothing above twice the largest limit is read.
+		grpc.MaxRecvMsgSize(2*s.cfg.Limits.Batch),
+		grpc.MaxConcurrentStreams(nativeStreams),
+		grpc.StaticStreamWindowSize(nativeStreamWindow),
+		grpc.StaticConnWindowSize(nativeConnWindow),
+		grpc.MaxHeaderListSize(maxHeaderBytes),
+		grpc.ConnectionTimeout(readHeaderTimeout),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			MaxConnectionIdle: idleTimeout, Time: pingsAfter, Timeout: pingAnswer,
+		}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingsAtMost, PermitWithoutStream: true}),
+		grpc.WaitForHandlers(true),
+	)
+	n.register(g, fireoncev1.JobService_ServiceDesc, nativeJobs{jobService: &jobService{Server: s}})
+	n.register(g, fireoncev1.ConnectionService_ServiceDesc, nativeConnections{connectionService: &connectionService{Server: s}})
+	n.register(g, fireoncev1.StatsService_ServiceDesc, nativeStats{statsService: newStatsService(s)})
+	grpc_health_v1.RegisterHealthServer(g, nativeHealth{health: s.health})
+	reflection.Register(g)
+	return g
+}
+
+// nativeJobs, nativeConnections and nativeStats are the handlers, as grpc-go
+// wants them: the methods are promoted, so one that is added to the contract
+// and forgotten here does not compile.
+type nativeJobs struct {
+	fireoncev1.UnsafeJobServiceServer
+	*jobService
+}
+
+type nativeConnections struct {
+	fireoncev1.UnsafeConnectionServiceServer
+	*connectionService
+}
+
+type nativeStats struct {
+	fireoncev1.UnsafeStatsServiceServer
+	*statsService
+}
+
+// StreamJobEvents implements the RPC.
+func (j nativeJobs) StreamJobEvents(req *fireoncev1.StreamJobEventsRequest, out grpc.ServerStreamingServer[fireoncev1.StreamJobEventsResponse]) error {
+	return j.streamJobEvents(out.Context(), req, nativeSink{out, paceOf(out.Context())})
+}
+
+// nativeHealth answers health checks as the other listener does.
+type nativeHealth struct {
+	grpc_health_v1.UnimplementedHealthServer
+	health *health
+}
+
+// Check implements grpc_health_v1.HealthServer.
+func (h nativeHealth) Check(ctx context.Context, req *grpc_health_v1.HealthCheckRequest) (*grpc_health_v1.HealthCheckResponse, error) {
+	res, err := h.health.Check(ctx, &grpchealth.CheckRequest{Service: req.GetService()})
+	if err != nil {
+		return nil, status.Error(codes.Code(connect.CodeOf(err)), err.Error())
+	}
+	return &grpc_health_v1.HealthCheckResponse{Status: grpc_health_v1.HealthCheckResponse_ServingStatus(res.Status)}, nil
+}
+
+// tap sees the headers of every call before anything else does. It turns away
+// what must not be answered at all, and bounds the time of the rest, the
+// reading of the request included. It runs on the connection's own goroutine, so
+// it does not wait.
+func (n *native) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
+	if host := first(info.Header, ":authority"); n.cfg.APIKey == "" && !n.hostAllowed(host) {
+		return nil, status.Error(codes.PermissionDenied, wrongHost(host))
+	}
+	if t := first(info.Header, "content-type"); t != "application/grpc" && t != "application/grpc+proto" {
+		return nil, status.Error(codes.Unimplemented, fmt.Sprintf("this port speaks gRPC with protobuf, not %q", t))
+	}
+	in := &inbound{requestID: first(info.Header, "x-request-id"), authorization: first(info.Header, "authorization")}
+	ctx = context.WithValue(ctx, keyInbound, in)
+	if n.lasting[info.FullMethodName] {
+		return ctx, nil // its pace bounds it
+	}
+	limit := n.cfg.Limits.MaxDeadline
+	if _, set := ctx.Deadline(); !set {
+		limit = n.cfg.Limits.DefaultDeadline
+	}
+	// The end of the stream, however it comes, cancels this context's parent.
+	ctx, in.cancel = context.WithTimeout(ctx, limit) //nolint:gosec // as said: the end of the stream
+	return ctx, nil
+}
+
+// inbound is what the headers of a call say.
+type inbound struct {
+	requestID, authorization string
+	cancel                   context.CancelFunc // ends the time for the call
+}
+
+func first(header map[string][]string, name string) string {
+	if v := header[name]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}

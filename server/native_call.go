@@ -1,0 +1,250 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"connectrpc.com/connect"
+	spb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+)
+
+// Rules of this file: around each method of the native listener goes what goes
+// around it on the other one, in the same order: request id, key, size, then the
+// interceptors. grpc-go writes an error of its own as soon as a message cannot
+// be taken apart, so messages come as bytes and are taken apart here.
+
+// native carries the methods to grpc-go.
+type native struct {
+	*Server
+	codec   rawCodec
+	around  around // the interceptors outside of the contract's rules
+	errors  around // the one inside
+	lasting map[string]bool
+}
+
+func newNative(s *Server) *native {
+	return &native{
+		Server: s, codec: rawCodec{encoding.GetCodecV2(proto.Name)}, lasting: make(map[string]bool),
+		// Without clampDeadline: tap has done that.
+		around: compose(s.logCalls(), s.requireCaller(), s.refuseUnimplemented()), errors: s.mapErrors(),
+	}
+}
+
+// compose makes one interceptor of several, the outermost first.
+func compose(all ...around) around {
+	return func(ctx context.Context, spec connect.Spec, next func(context.Context) error) error {
+		if len(all) == 0 {
+			return next(ctx)
+		}
+		return all[0](ctx, spec, func(ctx context.Context) error { return compose(all[1:]...)(ctx, spec, next) })
+	}
+}
+
+// register serves the methods of a service, each in its surroundings.
+func (n *native) register(g *grpc.Server, desc grpc.ServiceDesc, handlers any) {
+	served := desc
+	served.Methods, served.Streams = nil, nil
+	for _, m := range desc.Methods {
+		spec := connect.Spec{Procedure: "/" + desc.ServiceName + "/" + m.MethodName, StreamType: connect.StreamTypeUnary}
+		m.Handler = n.unary(spec, m.Handler)
+		served.Methods = append(served.Methods, m)
+	}
+	for _, st := range desc.Streams {
+		spec := connect.Spec{Procedure: "/" + desc.ServiceName + "/" + st.StreamName, StreamType: connect.StreamTypeServer}
+		n.lasting[spec.Procedure] = true
+		st.Handler = n.stream(spec, st.Handler)
+		served.Streams = append(served.Streams, st)
+	}
+	g.RegisterService(&served, handlers)
+}
+
+func (n *native) unary(spec connect.Spec, handler grpc.MethodHandler) grpc.MethodHandler {
+	return func(srv any, ctx context.Context, dec func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+		ctx, err := n.admit(ctx, spec)
+		if err != nil {
+			return nil, toStatus(err)
+		}
+		read := func(m any) error { return n.read(ctx, spec, dec, m) }
+		call := func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (res any, err error) {
+			err = n.around(ctx, spec, func(ctx context.Context) error {
+				if err := n.obeys(req); err != nil {
+					return err
+				}
+				return n.errors(ctx, spec, func(ctx context.Context) error {
+					res, err = next(ctx, req)
+					return err
+				})
+			})
+			return res, err
+		}
+		var res any
+		err = n.contained(ctx, spec, func() (err error) {
+			res, err = handler(srv, ctx, read, call)
+			return err
+		})
+		if err != nil {
+			return nil, toStatus(err)
+		}
+		return res, nil
+	}
+}
+
+// contained answers for what panics.
+func (n *native) contained(ctx context.Context, spec connect.Spec, fn func() error) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = n.recovered(ctx, spec, http.Header(nil), cause)
+		}
+	}()
+	return fn()
+}
+
+// admit is what comes before a byte of the request is looked at.
+func (n *native) admit(ctx context.Context, spec connect.Spec) (context.Context, error) {
+	in, _ := ctx.Value(keyInbound).(*inbound)
+	if in == nil {
+		in = &inbound{} // no tap, no key
+	}
+	id := in.requestID
+	if !validRequestID(id) {
+		id = newID().String()
+	}
+	ctx = context.WithValue(ctx, keyRequestID, id)
+	// Fails only when headers have been sent.
+	_ = grpc.SetHeader(ctx, metadata.MD{"x-request-id": {id}})
+	who, refused := n.identify(in.authorization)
+	if refused != nil {
+		_ = grpc.SetHeader(ctx, metadata.MD{"www-authenticate": {realm}})
+		n.logTurnedAway(ctx, spec.Procedure, refused)
+		return ctx, refused.wire()
+	}
+	return context.WithValue(ctx, keyCaller, who), nil
+}
+
+// read takes a message apart that is not too large.
+func (n *native) read(ctx context.Context, spec connect.Spec, dec func(any) error, m any) error {
+	var raw rawMessage
+	defer raw.free()
+	if err := dec(&raw); err != nil {
+		st := status.Convert(err)
+		return connect.NewError(connect.Code(st.Code()), errors.New(st.Message()))
+	}
+	if f := n.tooLarge(spec.Procedure, int64(raw.data.Len())); f != nil {
+		n.logTurnedAway(ctx, spec.Procedure, f)
+		return f.wire()
+	}
+	if err := n.codec.Unmarshal(raw.data, m); err != nil {
+		return connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("unmarshal message: %w", err))
+	}
+	return nil
+}
+
+// rawMessage is a message as it came.
+type rawMessage struct{ data mem.BufferSlice }
+
+func (r *rawMessage) free() {
+	r.data.Free()
+	r.data = nil
+}
+
+// rawCodec is grpc-go's codec for protobuf, and leaves rawMessages as they are.
+type rawCodec struct{ encoding.CodecV2 }
+
+// Unmarshal implements encoding.CodecV2.
+func (c rawCodec) Unmarshal(data mem.BufferSlice, v any) error {
+	raw, ok := v.(*rawMessage)
+	if !ok {
+		return c.CodecV2.Unmarshal(data, v)
+	}
+	raw.free() // of a second message, which is an error
+	data.Ref()
+	raw.data = data
+	return nil
+}
+
+// toStatus makes grpc-go's error of a wire error, with the same details.
+func toStatus(err error) error {
+	var wire *connect.Error
+	if !errors.As(err, &wire) {
+		return err
+	}
+	st := &spb.Status{Code: int32(wire.Code()), Message: wire.Message()}
+	for _, d := range wire.Details() {
+		st.Details = append(st.Details, &anypb.Any{TypeUrl: "type.googleapis.com/" + d.Type(), Value: d.Bytes()})
+	}
+	return status.ErrorProto(st)
+}
+
+// stream serves a stream. The work is done beside the caller's goroutine: when
+// a send is stuck for too long, the return from here is what ends it, and what
+// tells the reader why.
+func (n *native) stream(spec connect.Spec, handler grpc.StreamHandler) grpc.StreamHandler {
+	return func(srv any, raw grpc.ServerStream) error {
+		ctx, err := n.admit(raw.Context(), spec)
+		if err != nil {
+			return toStatus(err)
+		}
+		p := newPace(n.cfg.Limits.MaxDeadline, n.cfg.Limits.Write)
+		defer p.stop()
+		return toStatus(n.around(ctx, spec, func(ctx context.Context) error {
+			s := &nativeStream{ServerStream: raw, native: n, ctx: context.WithValue(ctx, keyPace, p), spec: spec}
+			done := make(chan error, 1)
+			go func() {
+				done <- n.errors(ctx, spec, func(context.Context) error {
+					return n.contained(ctx, spec, func() error { return handler(srv, s) })
+				})
+			}()
+			select {
+			case err := <-done:
+				return err
+			case <-p.over:
+				closeAfterMany(ctx)
+				return tooSlow(requestID(ctx))
+			}
+		}))
+	}
+}
+
+// nativeStream is a stream in its surroundings.
+type nativeStream struct {
+	grpc.ServerStream
+	*native
+	ctx  context.Context //nolint:containedctx // grpc-go hands the context over in here
+	spec connect.Spec
+}
+
+// Context implements grpc.ServerStream.
+func (s *nativeStream) Context() context.Context { return s.ctx }
+
+// RecvMsg implements grpc.ServerStream.
+func (s *nativeStream) RecvMsg(m any) error {
+	if err := s.read(s.ctx, s.spec, s.ServerStream.RecvMsg, m); err != nil {
+		return err
+	}
+	return s.obeys(m)
+}
+
+// nativeSink sends to a stream's reader.
+type nativeSink struct {
+	out  grpc.ServerStreamingServer[fireoncev1.StreamJobEventsResponse]
+	pace *pace
+}
+
+func (s nativeSink) begin() { s.pace.rest() }
+
+func (s nativeSink) send(m *fireoncev1.StreamJobEventsResponse) error {
+	s.pace.start()
+	defer s.pace.rest()
+	return s.out.Send(m)
+}
