@@ -260,7 +260,8 @@ func (c counting) Job(ctx context.Context, ref store.Ref) (job.Snapshot, error) 
 	return c.Store.Job(ctx, ref)
 }
 
-// TestBatchIsOneWrite: one Create, and each connection and predecessor once.
+// TestBatchIsOneWrite: one Create, and each connection and predecessor at most
+// once: a connection that was read a moment ago is not read again.
 func TestBatchIsOneWrite(t *testing.T) {
 	calls := map[string]int{}
 	f := start(t, func(c *server.Config) { c.Store = counting{Store: c.Store, mu: &sync.Mutex{}, calls: calls} })
@@ -271,7 +272,7 @@ func TestBatchIsOneWrite(t *testing.T) {
 		requests = append(requests, f.request(strconv.Itoa(i), func(r *scheduleRequest) { r.ReplyToJobId = before.GetJobId() }))
 	}
 	f.batch(overGRPC(f), requests...)
-	if calls["Create"] != 1 || calls["Connection"] != 1 || calls["Job"] != 1 {
+	if calls["Create"] != 1 || calls["Connection"] > 1 || calls["Job"] != 1 {
 		t.Errorf("calls of the store: %v", calls)
 	}
 }

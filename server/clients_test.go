@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
@@ -45,14 +46,17 @@ type wireError struct {
 	detail *fireoncev1.ErrorDetail
 	info   *errdetails.ErrorInfo
 	types  []string
-	values []string // the details, as they came
+	// details are all of them, in their order.
+	details []proto.Message
 }
 
 func (e *wireError) Error() string { return fmt.Sprintf("%s: %s %v", e.code, e.msg, e.types) }
 
 func (e *wireError) add(name string, value []byte) {
 	e.types = append(e.types, name)
-	e.values = append(e.values, string(value))
+	if m, err := (&anypb.Any{TypeUrl: "/" + name, Value: value}).UnmarshalNew(); err == nil {
+		e.details = append(e.details, m)
+	}
 	switch name {
 	case "fireonce.v1.ErrorDetail":
 		e.detail = &fireoncev1.ErrorDetail{}

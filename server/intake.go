@@ -71,7 +71,7 @@ func checkSize(payload []byte) error {
 func (in *intake) connection(ctx context.Context, id job.ID) (store.Connection, error) {
 	r, known := in.conns[id]
 	if !known {
-		r.value, r.err = in.store.Connection(ctx, in.who.project, id)
+		r.value, r.err = in.lately.connection(ctx, in.who.project, id)
 		if r.err != nil {
 			r.err = notFoundAs(fmt.Errorf("read the connection: %w", r.err), connectionNotFound(id))
 		} else {

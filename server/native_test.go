@@ -25,8 +25,7 @@ import (
 	"github.com/fireonce/fireonce/server"
 )
 
-// TestErrorsAreTheSame on both listeners, code, words and every byte of every
-// detail.
+// TestErrorsAreTheSame on both listeners, code, words and every detail.
 func TestErrorsAreTheSame(t *testing.T) {
 	f := start(t, func(c *server.Config) { c.NewID = fixedID })
 	f.schedule(f.request("bound"))
@@ -47,14 +46,14 @@ func TestErrorsAreTheSame(t *testing.T) {
 		var all []*wireError
 		for _, c := range ways {
 			var e *wireError
-			if err := c.call(t.Context(), tt.procedure, tt.req, tt.res); !errors.As(err, &e) || len(e.values) == 0 {
+			if err := c.call(t.Context(), tt.procedure, tt.req, tt.res); !errors.As(err, &e) || len(e.details) == 0 {
 				t.Fatalf("%s: %v", name, err)
 			}
 			all = append(all, e)
 		}
 		for _, e := range all[1:] {
-			if e.code != all[0].code || e.msg != all[0].msg || !slices.Equal(e.types, all[0].types) || !slices.Equal(e.values, all[0].values) {
-				t.Errorf("%s: %v with %q, and natively %v with %q", name, e, e.values, all[0], all[0].values)
+			if e.code != all[0].code || e.msg != all[0].msg || !slices.EqualFunc(e.details, all[0].details, proto.Equal) {
+				t.Errorf("%s: %v with %v, and natively %v with %v", name, e, e.details, all[0], all[0].details)
 			}
 		}
 	}

@@ -108,7 +108,9 @@ type Server struct {
 	keySum  [sha256.Size]byte
 	streams *streams
 	tail    *tail
+	shared  *shared
 	metas   *memo[struct{}, store.Meta]
+	lately  *lately
 	health  *health
 	rules   protovalidate.Validator
 	handler http.Handler
@@ -148,7 +150,7 @@ func New(cfg Config) (*Server, error) {
 		keySum: sha256.Sum256([]byte(cfg.APIKey)), streams: newStreams(cfg.Limits.Streams),
 		tail:   newTail(cfg.Store, cfg.Limits.Poll, cfg.Limits.DefaultDeadline),
 		metas:  newMemo[struct{}, store.Meta](cfg.Now, metaKept, cfg.Limits.DefaultDeadline, 1, 1),
-		health: newHealth(),
+		shared: &shared{}, lately: newLately(cfg.Store), health: newHealth(),
 	}
 	if s.rules, err = contractRules(); err != nil {
 		return nil, fmt.Errorf("server: %w", err)

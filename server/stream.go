@@ -17,7 +17,8 @@ import (
 
 // Rules of this file: a stream reads the event log from a position on, a page
 // at a time, and sends what it reads with the position to go on from. When the
-// log has grown the tail says so; a heartbeat is a reason to look too. No page
+// log has grown the tail says so; a heartbeat is a reason to look too. Streams
+// at one place read together (share.go). No page
 // is read before the one before it is sent, so a reader that is slow slows
 // nobody else, and one that takes nothing for a while is cut off. Positions are
 // of one incarnation of the database: a stream ends when that does.
@@ -133,11 +134,11 @@ func (f *feed) run(ctx context.Context, life time.Duration) error {
 	// The first look comes before the first word, so that a cursor that cannot
 	// be read from is refused and not answered.
 	grown := f.tail.next()
-	page, err := f.read(ctx)
-	if err != nil {
-		return err
+	b := f.read(ctx, nil)
+	if b.err != nil {
+		return b.err
 	}
-	if f.kind == logCursor && f.query.After > page.End {
+	if f.kind == logCursor && f.query.After > b.page.End {
 		return refuse(fireoncev1.ErrorReason_ERROR_REASON_CURSOR_INVALID,
 			"after_cursor is of a later state of the database than the present one", "field", "after_cursor")
 	}
@@ -145,22 +146,28 @@ func (f *feed) run(ctx context.Context, life time.Duration) error {
 		return err
 	}
 	for {
-		if err := f.sendPage(ctx, page); err != nil {
+		if err := f.sendAll(b); err != nil {
 			return err
 		}
-		if done, err := f.rest(ctx, page.More, grown, end.C, beat.C); done || err != nil {
+		beaten, done, err := f.rest(ctx, b.page.More, grown, end.C, beat.C)
+		if done || err != nil {
 			return err
 		}
 		grown = f.tail.next()
-		if page, err = f.read(ctx); err != nil {
-			return err
+		if beaten {
+			b = f.read(ctx, nil) // what is shared may be older than this heartbeat
+		} else {
+			b = f.read(ctx, grown)
+		}
+		if b.err != nil {
+			return b.err
 		}
 	}
 }
 
 // rest waits until the log is to be read again; not at all when more is there.
-// It says done when the stream's life is over.
-func (f *feed) rest(ctx context.Context, more bool, grown <-chan struct{}, end, beat <-chan time.Time) (done bool, err error) {
+// It says beaten after a heartbeat, and done when the stream's life is over.
+func (f *feed) rest(ctx context.Context, more bool, grown <-chan struct{}, end, beat <-chan time.Time) (beaten, done bool, err error) {
 	if more {
 		now := make(chan struct{})
 		close(now)
@@ -168,30 +175,47 @@ func (f *feed) rest(ctx context.Context, more bool, grown <-chan struct{}, end, 
 	}
 	select {
 	case <-ctx.Done():
-		return true, ctx.Err()
+		return false, true, ctx.Err()
 	case <-f.streams.closing:
-		return true, shuttingDown()
+		return false, true, shuttingDown()
 	case <-end:
-		return true, nil
+		return false, true, nil
 	case <-beat:
-		return false, f.heartbeat()
+		return true, false, f.heartbeat()
 	case <-grown:
-		return false, nil
+		return false, false, nil
 	}
 }
 
 // read reads the next page; from the first one on, of that one's incarnation.
-func (f *feed) read(ctx context.Context) (store.EventPage, error) {
+// With a generation of the tail it reads together with other streams.
+func (f *feed) read(ctx context.Context, generation <-chan struct{}) *eventRun {
+	var b *eventRun
+	if generation == nil {
+		b = f.load(ctx)
+	} else {
+		own := *f // whoever reads may leave before the read is done
+		b = f.shared.get(ctx, generation, f.key(), own.load)
+	}
+	if b.err == nil {
+		f.query.Incarnation = b.page.Incarnation
+	}
+	return b
+}
+
+// load reads a page from the store and makes its messages.
+func (f *feed) load(ctx context.Context) *eventRun {
+	ctx, cancel := context.WithTimeout(ctx, f.cfg.Limits.DefaultDeadline)
+	defer cancel()
 	page, err := f.store.Events(ctx, f.query)
 	switch {
-	case err == nil:
-		f.query.Incarnation = page.Incarnation
-		return page, nil
 	case errors.Is(err, store.ErrCursorExpired):
-		return page, f.expired(ctx, err)
-	default:
-		return page, notFoundAs(fmt.Errorf("read events: %w", err), jobNotFound(f.job.String()))
+		return &eventRun{err: f.expired(ctx, err)}
+	case err != nil:
+		return &eventRun{err: notFoundAs(fmt.Errorf("read events: %w", err), jobNotFound(f.job.String()))}
 	}
+	messages, err := f.messages(ctx, page)
+	return &eventRun{page: page, messages: messages, err: err}
 }
 
 // expired tells a cursor that a restore made useless from one that is too old.
@@ -205,12 +229,13 @@ func (f *feed) expired(ctx context.Context, err error) error {
 			"call ListJobs, compare with what you have, and stream from its events_cursor", "field", "after_cursor")
 }
 
-// sendPage sends a page's events and moves the place.
-func (f *feed) sendPage(ctx context.Context, page store.EventPage) error {
+// messages makes what is sent of a page.
+func (f *feed) messages(ctx context.Context, page store.EventPage) ([]*fireoncev1.StreamJobEventsResponse, error) {
 	now, err := f.readNow(ctx, page.Events)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	out := make([]*fireoncev1.StreamJobEventsResponse, 0, len(page.Events))
 	for _, e := range page.Events {
 		changed := changeToWire(e)
 		changed.Attempt = now.attempts[attemptOf{e.Job, e.Attempt}]
@@ -219,15 +244,22 @@ func (f *feed) sendPage(ctx context.Context, page store.EventPage) error {
 		if f.kind == jobCursor {
 			at = e.Sequence
 		}
-		err := f.send(&fireoncev1.JobEvent{
-			Cursor: f.cursorAt(at), EventTime: timeToWire(e.At),
+		out = append(out, &fireoncev1.StreamJobEventsResponse{Event: &fireoncev1.JobEvent{
+			Cursor: f.cursorAt(page.Incarnation, at), EventTime: timeToWire(e.At),
 			Event: &fireoncev1.JobEvent_JobChanged{JobChanged: changed},
-		})
-		if err != nil {
+		}})
+	}
+	return out, nil
+}
+
+// sendAll sends a page's events and moves the place.
+func (f *feed) sendAll(b *eventRun) error {
+	for _, m := range b.messages {
+		if err := f.send(m); err != nil {
 			return err
 		}
 	}
-	f.query.After = page.Next
+	f.query.After = b.page.Next
 	return nil
 }
 
@@ -277,21 +309,21 @@ func (f *feed) readNow(ctx context.Context, events []job.Event) (present, error)
 	return out, nil
 }
 
-func (f *feed) cursorAt(at int64) string {
-	return place{kind: f.kind, owner: f.owner, incarnation: f.query.Incarnation, id: f.job, at: at}.String()
+func (f *feed) cursorAt(incarnation, at int64) string {
+	return place{kind: f.kind, owner: f.owner, incarnation: incarnation, id: f.job, at: at}.String()
 }
 
 func (f *feed) heartbeat() error {
-	return f.send(&fireoncev1.JobEvent{
-		Cursor: f.cursorAt(f.query.After),
+	return f.send(&fireoncev1.StreamJobEventsResponse{Event: &fireoncev1.JobEvent{
+		Cursor: f.cursorAt(f.query.Incarnation, f.query.After),
 		Event: &fireoncev1.JobEvent_Heartbeat{Heartbeat: &fireoncev1.Heartbeat{
 			ServerTime: timestamppb.New(job.Micros(f.cfg.Now())),
 		}},
-	})
+	}})
 }
 
-func (f *feed) send(e *fireoncev1.JobEvent) error {
-	if err := f.out.send(&fireoncev1.StreamJobEventsResponse{Event: e}); err != nil {
+func (f *feed) send(m *fireoncev1.StreamJobEventsResponse) error {
+	if err := f.out.send(m); err != nil {
 		return fmt.Errorf("send an event: %w", err)
 	}
 	return nil

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -108,4 +109,52 @@ func TestOneJobsEventsPassAStuckEnd(t *testing.T) {
 			t.Errorf("the events came after %s", waited)
 		}
 	}, func(c *server.Config) { c.Store = stuck{c.Store} })
+}
+
+// TestStreamsReadTogether: 20 streams at the end of the log read what is new
+// once, not 20 times, and every one gets all of it.
+func TestStreamsReadTogether(t *testing.T) {
+	const streams, jobs = 20, 10
+	l := looks{mu: &sync.Mutex{}, ends: new(int), all: new(int)}
+	inBubble(t, func(t *testing.T, f *fixture) {
+		c := overConnect(f)
+		var open []feed
+		for range streams {
+			s := c.open(t)
+			s.first(t)
+			open = append(open, s)
+		}
+		synctest.Wait()
+		l.mu.Lock()
+		*l.ends, *l.all = 0, 0
+		l.mu.Unlock()
+		var all sync.WaitGroup
+		for _, s := range open {
+			all.Go(func() {
+				for seen := 0; seen < jobs; {
+					e, err := s.next()
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if e.GetJobChanged() != nil {
+						seen++
+					}
+				}
+			})
+		}
+		for i := range jobs {
+			f.schedule(f.request(strconv.Itoa(i)))
+			<-time.After(50 * time.Millisecond) // one generation of the tail each
+		}
+		all.Wait()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if own := *l.all - *l.ends; own > 2*jobs {
+			t.Errorf("%d reads of the log by %d streams for %d events", own, streams, jobs)
+		}
+	}, func(c *server.Config) {
+		l.Store = c.Store
+		c.Store = l
+	})
 }

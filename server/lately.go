@@ -1,0 +1,91 @@
+package server
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file: a submit needs its connection, and thousands in a second
+// need the same few. So a connection that was read a moment ago is good enough
+// for a submit: somebody may change it between any read and the write, which is
+// why the store checks it again. What was not found is read again every time:
+// it may have been made since.
+
+const (
+	// latelyKept is how old a connection may be that a submit is checked with.
+	latelyKept = 100 * time.Millisecond
+	// latelyMost bounds the connections that are kept.
+	latelyMost = 1000
+)
+
+// lately keeps the connections that were read a moment ago.
+type lately struct {
+	store store.Store
+
+	mu   sync.Mutex
+	seen map[latelyKey]*latelySeen
+}
+
+type latelyKey struct {
+	project string
+	id      job.ID
+}
+
+type latelySeen struct {
+	conn store.Connection
+	at   time.Time
+}
+
+func newLately(s store.Store) *lately {
+	return &lately{store: s, seen: make(map[latelyKey]*latelySeen)}
+}
+
+// connection gives a connection as it was at most latelyKept, and the time for
+// one read, ago.
+func (l *lately) connection(ctx context.Context, project string, id job.ID) (store.Connection, error) {
+	key := latelyKey{project, id}
+	if conn, ok := l.fresh(key, time.Now()); ok {
+		return conn, nil
+	}
+	at := time.Now()
+	conn, err := l.store.Connection(ctx, project, id)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil {
+		delete(l.seen, key)
+		return conn, err
+	}
+	if len(l.seen) >= latelyMost {
+		clear(l.seen)
+	}
+	l.seen[key] = &latelySeen{conn, at}
+	return conn, nil
+}
+
+// fresh gives what is kept. Of those who find it too old the first reads it
+// again, and the others go on with what there is until then.
+func (l *lately) fresh(key latelyKey, now time.Time) (store.Connection, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s, ok := l.seen[key]
+	switch age := now.Sub(timeOf(s)); {
+	case !ok, age >= 2*latelyKept:
+		return store.Connection{}, false
+	case age >= latelyKept:
+		s.at = now.Add(-latelyKept / 2)
+		return store.Connection{}, false
+	default:
+		return s.conn, true
+	}
+}
+
+func timeOf(s *latelySeen) time.Time {
+	if s == nil {
+		return time.Time{}
+	}
+	return s.at
+}

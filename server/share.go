@@ -1,0 +1,109 @@
+package server
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"sync"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file: streams that want the same events from the same place on
+// read them together: once from the store, made into messages once. What is
+// shared belongs to one generation of the tail, so it was read after everybody
+// who uses it had asked to be woken: what it lacks wakes them again. A stream
+// that is slow keeps its own page and nothing else; when it goes on, it reads
+// from its own place, alone if nobody else is there.
+
+// mostShared bounds the different reads that are shared in one generation; who
+// comes after those reads alone.
+const mostShared = 64
+
+// eventRun is one page of events, ready to be sent to whoever asked for it.
+type eventRun struct {
+	page     store.EventPage
+	messages []*fireoncev1.StreamJobEventsResponse // are never written to
+	err      error
+	done     chan struct{} // closed when the rest is set
+}
+
+// shared keeps the reads of one generation.
+type shared struct {
+	mu         sync.Mutex
+	generation <-chan struct{}
+	batches    map[string]*eventRun
+}
+
+// get gives what read gives, or has given to another stream of this generation.
+// The read ends with no stream, so that one that leaves fails nobody else.
+func (s *shared) get(ctx context.Context, generation <-chan struct{}, key string, read func(context.Context) *eventRun) *eventRun {
+	b, first := s.join(generation, key)
+	if first {
+		go func() {
+			defer close(b.done)
+			// A panic here would be nobody's call: it must not end the process.
+			defer func() {
+				if cause := recover(); cause != nil {
+					b.err = fmt.Errorf("panic: %v", cause)
+				}
+			}()
+			got := read(context.WithoutCancel(ctx))
+			b.page, b.messages, b.err = got.page, got.messages, got.err
+		}()
+	}
+	select {
+	case <-b.done:
+		return b
+	case <-ctx.Done():
+		return &eventRun{err: ctx.Err()}
+	}
+}
+
+// join finds the read under a key, or begins it.
+func (s *shared) join(generation <-chan struct{}, key string) (b *eventRun, first bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.generation != generation {
+		s.generation, s.batches = generation, make(map[string]*eventRun)
+	}
+	if b, ok := s.batches[key]; ok && !b.failed() {
+		return b, false
+	}
+	b = &eventRun{done: make(chan struct{})}
+	if len(s.batches) < mostShared {
+		s.batches[key] = b
+	}
+	return b, true
+}
+
+func (b *eventRun) failed() bool {
+	select {
+	case <-b.done:
+		return b.err != nil
+	default:
+		return false
+	}
+}
+
+// key is the same for two streams that get the same messages.
+func (f *feed) key() string {
+	q := f.query
+	var flags byte
+	if f.jobToo {
+		flags = 1
+	}
+	b := append([]byte{byte(f.kind), flags}, q.Job[:]...)
+	b = append(b, q.Schedule[:]...)
+	b = binary.BigEndian.AppendUint64(b, uint64(q.After))
+	b = binary.BigEndian.AppendUint64(b, uint64(q.Incarnation))
+	for _, ids := range [][]job.ID{q.Jobs, q.Connections} {
+		b = binary.BigEndian.AppendUint64(b, uint64(len(ids)))
+		for _, id := range ids {
+			b = append(b, id[:]...)
+		}
+	}
+	return string(append(b, q.Project...))
+}
