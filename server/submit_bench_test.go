@@ -36,7 +36,7 @@ func (accepting) Create(_ context.Context, items []store.NewJob) ([]store.Create
 // server in one process. cpu-us/op is the processor time of both.
 func BenchmarkSubmit(b *testing.B) {
 	const callers = 64
-	for _, way := range []string{"native", "grpc-go", "connect"} {
+	for _, way := range []string{"native", "grpc-go"} {
 		b.Run(way, func(b *testing.B) {
 			f := start(b, func(c *server.Config) { c.Store, c.Log = accepting{c.Store}, nil })
 			c := protocols[way](f)
@@ -54,7 +54,7 @@ func BenchmarkSubmit(b *testing.B) {
 // BenchmarkSubmitBatch is a call of BatchScheduleJobs with 500 jobs.
 func BenchmarkSubmitBatch(b *testing.B) {
 	const callers, size = 4, 500
-	for _, way := range []string{"native", "grpc-go", "connect"} {
+	for _, way := range []string{"native", "grpc-go"} {
 		b.Run(way, func(b *testing.B) {
 			f := start(b, func(c *server.Config) { c.Store, c.Log = accepting{c.Store}, nil })
 			c := protocols[way](f)
