@@ -160,7 +160,7 @@ func newReader(ctx context.Context, db *sql.DB) (*reader, error) {
 // view is what a reading method sees: one state of the whole database.
 type view struct {
 	q    *litedb.Queries
-	conn *sql.Conn
+	conn litedb.DBTX
 	now  int64
 }
 

@@ -13,10 +13,15 @@ import (
 )
 
 // Rules of this file (group commit):
-//   - every writing call is one operation, run in a savepoint of a transaction
-//     that it shares with the operations that came at the same time;
+//   - every writing call is one operation, run in a transaction that it shares
+//     with the operations that came at the same time;
 //   - one commit, one fsync, answers all of them; nobody is answered before;
-//   - an operation that fails rolls back to its savepoint and fails no other;
+//   - an operation that is refused before it has written anything just gets its
+//     answer. Most refusals are of that kind, so the group runs without savepoints,
+//     for which SQLite would copy every page that it changes;
+//   - when one fails later, the transaction is rolled back and the group runs once
+//     more, carefully: each operation, and each item of a batch, in a savepoint of
+//     its own, so that a failure undoes itself and fails no other;
 //   - an operation whose caller gave up while it was queued never runs; one that
 //     has begun runs to its end, and its caller waits for the commit.
 
@@ -25,6 +30,14 @@ const (
 	maxQueued = 1024
 	// maxGroup bounds the operations of one commit.
 	maxGroup = 256
+)
+
+// Statements that begin and end transactions.
+const (
+	begin      = "BEGIN IMMEDIATE"
+	commit     = "COMMIT"
+	rollback   = "ROLLBACK"
+	rollbackOp = "ROLLBACK TO op"
 )
 
 // What became of an operation's turn.
@@ -44,15 +57,13 @@ type op struct {
 type writer struct {
 	s     *Store
 	conn  *sql.Conn
+	ses   *session
 	q     *litedb.Queries
 	queue chan *op
 	ended chan struct{}
 	quit  chan struct{}
 	once  sync.Once
 
-	begin, save, release, rollbackTo    *sql.Stmt
-	itemSave, itemRelease, itemRollback *sql.Stmt
-	stmts                               []*sql.Stmt
 	// commit is a field so that a test can make it fail.
 	commit func(context.Context) error
 	turn   int64
@@ -69,28 +80,9 @@ func (s *Store) newWriter(ctx context.Context) (*writer, error) {
 		s: s, conn: conn, queue: make(chan *op, maxQueued),
 		ended: make(chan struct{}), quit: make(chan struct{}), logLimit: maxLog,
 	}
-	if w.q, err = litedb.Prepare(ctx, conn); err != nil {
-		return nil, fmt.Errorf("writer: %w", err)
-	}
-	var commit *sql.Stmt
-	for _, p := range []struct {
-		to  **sql.Stmt
-		sql string
-	}{
-		{&w.begin, "BEGIN IMMEDIATE"}, {&w.save, "SAVEPOINT op"}, {&w.release, "RELEASE op"},
-		{&w.rollbackTo, "ROLLBACK TO op"}, {&w.itemSave, "SAVEPOINT item"},
-		{&w.itemRelease, "RELEASE item"}, {&w.itemRollback, "ROLLBACK TO item"}, {&commit, "COMMIT"},
-	} {
-		stmt, err := conn.PrepareContext(ctx, p.sql) //nolint:sqlclosecheck // closed with the writer
-		if err != nil {
-			return nil, fmt.Errorf("writer: %w", err)
-		}
-		*p.to, w.stmts = stmt, append(w.stmts, stmt)
-	}
-	w.commit = func(ctx context.Context) error {
-		_, err := commit.ExecContext(ctx)
-		return err
-	}
+	w.ses = newSession(conn)
+	w.q = litedb.New(w.ses)
+	w.commit = func(ctx context.Context) error { return w.ses.control(ctx, commit) }
 	if w.turn, err = w.q.LastTurn(ctx); err != nil {
 		return nil, fmt.Errorf("writer: %w", err)
 	}
@@ -156,10 +148,7 @@ func (w *writer) stop() {
 // connection back. SQLite does so only for a connection without statements.
 func (w *writer) close() error {
 	_, err := w.conn.ExecContext(context.Background(), "PRAGMA wal_checkpoint(TRUNCATE)")
-	for _, stmt := range w.stmts {
-		err = errors.Join(err, stmt.Close())
-	}
-	return errors.Join(err, w.q.Close(), w.conn.Close())
+	return errors.Join(err, w.ses.close(), w.conn.Close())
 }
 
 func (w *writer) run() {
@@ -184,27 +173,69 @@ func (w *writer) group(first *op) {
 	if !first.turn.CompareAndSwap(opQueued, opBegun) {
 		return
 	}
-	if _, err := w.begin.ExecContext(ctx); err != nil {
+	if err := w.ses.control(ctx, begin); err != nil {
 		first.done <- fmt.Errorf("%w: begin: %w", store.ErrUnavailable, err)
 		return
 	}
-	t := &tx{w: w, q: w.q, conn: w.conn}
-	var answered []*op
-	for o := first; o != nil; o = w.next(len(answered)) {
-		err, lost := w.one(ctx, t, o)
-		if lost != nil {
-			// SQLite ended the transaction by itself, as it does when the disk is
-			// full. What ran before in this group is gone, and surely so.
-			w.abandon(ctx, append(answered, o), lost)
+	t := w.newTx(false)
+	var ran []*op
+	for o := first; o != nil; o = w.next(len(ran)) {
+		err, spoiled := w.one(ctx, t, o)
+		if spoiled {
+			w.again(ctx, append(ran, o))
 			return
 		}
 		if err != nil {
 			o.done <- err
 			continue
 		}
-		answered = append(answered, o)
+		ran = append(ran, o)
 	}
-	w.finish(ctx, t, answered)
+	w.finish(ctx, t, ran)
+}
+
+// one runs an operation. spoiled says that it failed having written something,
+// or in a way after which SQLite may have ended the transaction.
+func (w *writer) one(ctx context.Context, t *tx, o *op) (err error, spoiled bool) {
+	hints := t.hint
+	t.now, w.ses.dirty = w.s.clock.now(), false
+	if err = translate(o.run(ctx, t)); err != nil {
+		t.hint = hints
+	}
+	return err, err != nil && (w.ses.dirty || errors.Is(err, store.ErrUnavailable))
+}
+
+// again runs a spoiled group anew, and then on, each operation in its savepoint.
+func (w *writer) again(ctx context.Context, ops []*op) {
+	// Where SQLite has ended the transaction by itself, this fails.
+	_ = w.ses.control(ctx, rollback)
+	if err := w.ses.control(ctx, begin); err != nil {
+		w.abandon(ctx, ops, fmt.Errorf("begin: %w", err))
+		return
+	}
+	t := w.newTx(true)
+	var ran []*op
+	for len(ops) > 0 {
+		o := ops[0]
+		err, lost := w.careful(ctx, t, o)
+		if lost != nil {
+			// SQLite ended the transaction by itself, as it does when the disk is
+			// full. What ran before in this group is gone, and surely so.
+			w.abandon(ctx, append(ran, ops...), lost)
+			return
+		}
+		if err != nil {
+			o.done <- err
+		} else {
+			ran = append(ran, o)
+		}
+		if ops = ops[1:]; len(ops) == 0 {
+			if o := w.next(len(ran)); o != nil {
+				ops = append(ops, o)
+			}
+		}
+	}
+	w.finish(ctx, t, ran)
 }
 
 // next gives the next operation of the group, nil when it is to be committed.
@@ -222,10 +253,10 @@ func (w *writer) next(size int) *op {
 	return nil
 }
 
-// one runs an operation in its savepoint. lost says that the transaction
+// careful runs an operation in its savepoint. lost says that the transaction
 // itself is gone.
-func (w *writer) one(ctx context.Context, t *tx, o *op) (err, lost error) {
-	if _, err := w.save.ExecContext(ctx); err != nil {
+func (w *writer) careful(ctx context.Context, t *tx, o *op) (err, lost error) {
+	if err := w.ses.control(ctx, "SAVEPOINT op"); err != nil {
 		return nil, fmt.Errorf("savepoint: %w", err)
 	}
 	hints := t.hint
@@ -233,11 +264,11 @@ func (w *writer) one(ctx context.Context, t *tx, o *op) (err, lost error) {
 	err = translate(o.run(ctx, t))
 	if err != nil {
 		t.hint = hints
-		if _, rerr := w.rollbackTo.ExecContext(ctx); rerr != nil {
+		if rerr := w.ses.control(ctx, rollbackOp); rerr != nil {
 			return nil, fmt.Errorf("%w (after %w)", rerr, err)
 		}
 	}
-	if _, rerr := w.release.ExecContext(ctx); rerr != nil {
+	if rerr := w.ses.control(ctx, "RELEASE op"); rerr != nil {
 		return nil, fmt.Errorf("release: %w", rerr)
 	}
 	return err, nil
@@ -245,7 +276,7 @@ func (w *writer) one(ctx context.Context, t *tx, o *op) (err, lost error) {
 
 func (w *writer) abandon(ctx context.Context, ops []*op, cause error) {
 	// There is nothing left to roll back, or it is rolled back now.
-	_, _ = w.conn.ExecContext(ctx, "ROLLBACK")
+	_ = w.ses.control(ctx, rollback)
 	for _, o := range ops {
 		o.done <- fmt.Errorf("%w: %w", store.ErrUnavailable, cause)
 	}
@@ -255,7 +286,7 @@ func (w *writer) finish(ctx context.Context, t *tx, ops []*op) {
 	err := w.commit(ctx)
 	if err != nil {
 		err = fmt.Errorf("%w: %w", store.ErrUnconfirmed, err)
-		_, _ = w.conn.ExecContext(ctx, "ROLLBACK")
+		_ = w.ses.control(ctx, rollback)
 	}
 	// Hints go first, so that a caller who has its answer finds its own hint given.
 	w.s.hints.Give(t.hint)
@@ -269,19 +300,45 @@ func (w *writer) finish(ctx context.Context, t *tx, ops []*op) {
 type tx struct {
 	w    *writer
 	q    *litedb.Queries
-	conn *sql.Conn
+	conn litedb.DBTX
 	now  int64
 	hint [2]bool
+	// careful says that operations and items have savepoints.
+	careful bool
+}
+
+func (w *writer) newTx(careful bool) *tx {
+	return &tx{w: w, q: w.q, conn: w.ses, careful: careful}
 }
 
 func (t *tx) view() view { return view{q: t.q, conn: t.conn, now: t.now} }
 
 // item runs one of n items of a batch and gives its verdict, nothing of it
-// being written then; fatal is trouble that concerns the whole call. An item
-// has a savepoint of its own, but an only one can do with its operation's.
+// being written then; fatal is trouble that concerns the whole call, or a verdict
+// that came too late to be given without a savepoint.
 func (t *tx) item(ctx context.Context, n int, fn func() error) (verdict, fatal error) {
+	if t.careful {
+		return t.carefulItem(ctx, n, fn)
+	}
+	ses := t.w.ses
+	before := ses.dirty
+	ses.dirty = false
+	err := translate(fn())
+	wrote := ses.dirty
+	ses.dirty = wrote || before
+	if err != nil && (wrote || !isVerdict(err)) {
+		return nil, err
+	}
+	return err, nil
+}
+
+// carefulItem runs an item in a savepoint of its own; an only one can do with
+// its operation's.
+func (t *tx) carefulItem(ctx context.Context, n int, fn func() error) (verdict, fatal error) {
+	ses, undo := t.w.ses, rollbackOp
 	if n > 1 {
-		if _, err := t.w.itemSave.ExecContext(ctx); err != nil {
+		undo = "ROLLBACK TO item"
+		if err := ses.control(ctx, "SAVEPOINT item"); err != nil {
 			return nil, err
 		}
 	}
@@ -289,17 +346,13 @@ func (t *tx) item(ctx context.Context, n int, fn func() error) (verdict, fatal e
 	if err != nil && !isVerdict(err) {
 		return nil, err
 	}
-	undo := t.w.itemRollback
-	if n == 1 {
-		undo = t.w.rollbackTo
-	}
 	if err != nil {
-		if _, rerr := undo.ExecContext(ctx); rerr != nil {
+		if rerr := ses.control(ctx, undo); rerr != nil {
 			return nil, rerr
 		}
 	}
 	if n > 1 {
-		if _, rerr := t.w.itemRelease.ExecContext(ctx); rerr != nil {
+		if rerr := ses.control(ctx, "RELEASE item"); rerr != nil {
 			return nil, rerr
 		}
 	}

@@ -16,8 +16,9 @@ import (
 func group(t *testing.T, s *Store, fns ...func(context.Context, *tx) error) []error {
 	t.Helper()
 	begun, leave := make(chan struct{}), make(chan struct{})
+	once := sync.OnceFunc(func() { close(begun) }) // a group may run twice
 	first := &op{done: make(chan error, 1), run: func(context.Context, *tx) error {
-		close(begun)
+		once()
 		<-leave
 		return nil
 	}}
