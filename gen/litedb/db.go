@@ -24,6 +24,9 @@ func New(db DBTX) *Queries {
 func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	q := Queries{db: db}
 	var err error
+	if q.anyWaitingStmt, err = db.PrepareContext(ctx, anyWaiting); err != nil {
+		return nil, fmt.Errorf("error preparing query AnyWaiting: %w", err)
+	}
 	if q.armJobStmt, err = db.PrepareContext(ctx, armJob); err != nil {
 		return nil, fmt.Errorf("error preparing query ArmJob: %w", err)
 	}
@@ -45,17 +48,20 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.connectionHoldsStmt, err = db.PrepareContext(ctx, connectionHolds); err != nil {
 		return nil, fmt.Errorf("error preparing query ConnectionHolds: %w", err)
 	}
-	if q.countAliveStmt, err = db.PrepareContext(ctx, countAlive); err != nil {
-		return nil, fmt.Errorf("error preparing query CountAlive: %w", err)
-	}
 	if q.countEndedStmt, err = db.PrepareContext(ctx, countEnded); err != nil {
 		return nil, fmt.Errorf("error preparing query CountEnded: %w", err)
+	}
+	if q.countListedStmt, err = db.PrepareContext(ctx, countListed); err != nil {
+		return nil, fmt.Errorf("error preparing query CountListed: %w", err)
 	}
 	if q.countRecoveredStmt, err = db.PrepareContext(ctx, countRecovered); err != nil {
 		return nil, fmt.Errorf("error preparing query CountRecovered: %w", err)
 	}
 	if q.countStartsStmt, err = db.PrepareContext(ctx, countStarts); err != nil {
 		return nil, fmt.Errorf("error preparing query CountStarts: %w", err)
+	}
+	if q.countUnderWayStmt, err = db.PrepareContext(ctx, countUnderWay); err != nil {
+		return nil, fmt.Errorf("error preparing query CountUnderWay: %w", err)
 	}
 	if q.createMetaStmt, err = db.PrepareContext(ctx, createMeta); err != nil {
 		return nil, fmt.Errorf("error preparing query CreateMeta: %w", err)
@@ -290,6 +296,11 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 
 func (q *Queries) Close() error {
 	var err error
+	if q.anyWaitingStmt != nil {
+		if cerr := q.anyWaitingStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing anyWaitingStmt: %w", cerr)
+		}
+	}
 	if q.armJobStmt != nil {
 		if cerr := q.armJobStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing armJobStmt: %w", cerr)
@@ -325,14 +336,14 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing connectionHoldsStmt: %w", cerr)
 		}
 	}
-	if q.countAliveStmt != nil {
-		if cerr := q.countAliveStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing countAliveStmt: %w", cerr)
-		}
-	}
 	if q.countEndedStmt != nil {
 		if cerr := q.countEndedStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing countEndedStmt: %w", cerr)
+		}
+	}
+	if q.countListedStmt != nil {
+		if cerr := q.countListedStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing countListedStmt: %w", cerr)
 		}
 	}
 	if q.countRecoveredStmt != nil {
@@ -343,6 +354,11 @@ func (q *Queries) Close() error {
 	if q.countStartsStmt != nil {
 		if cerr := q.countStartsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing countStartsStmt: %w", cerr)
+		}
+	}
+	if q.countUnderWayStmt != nil {
+		if cerr := q.countUnderWayStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing countUnderWayStmt: %w", cerr)
 		}
 	}
 	if q.createMetaStmt != nil {
@@ -764,6 +780,7 @@ func (q *Queries) queryRow(ctx context.Context, stmt *sql.Stmt, query string, ar
 type Queries struct {
 	db                    DBTX
 	tx                    *sql.Tx
+	anyWaitingStmt        *sql.Stmt
 	armJobStmt            *sql.Stmt
 	attemptByTokenStmt    *sql.Stmt
 	attemptMarksStmt      *sql.Stmt
@@ -771,10 +788,11 @@ type Queries struct {
 	closeAttemptStmt      *sql.Stmt
 	connectionByKeyStmt   *sql.Stmt
 	connectionHoldsStmt   *sql.Stmt
-	countAliveStmt        *sql.Stmt
 	countEndedStmt        *sql.Stmt
+	countListedStmt       *sql.Stmt
 	countRecoveredStmt    *sql.Stmt
 	countStartsStmt       *sql.Stmt
+	countUnderWayStmt     *sql.Stmt
 	createMetaStmt        *sql.Stmt
 	credentialKeysStmt    *sql.Stmt
 	delayLooksStmt        *sql.Stmt
@@ -857,6 +875,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 	return &Queries{
 		db:                    tx,
 		tx:                    tx,
+		anyWaitingStmt:        q.anyWaitingStmt,
 		armJobStmt:            q.armJobStmt,
 		attemptByTokenStmt:    q.attemptByTokenStmt,
 		attemptMarksStmt:      q.attemptMarksStmt,
@@ -864,10 +883,11 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		closeAttemptStmt:      q.closeAttemptStmt,
 		connectionByKeyStmt:   q.connectionByKeyStmt,
 		connectionHoldsStmt:   q.connectionHoldsStmt,
-		countAliveStmt:        q.countAliveStmt,
 		countEndedStmt:        q.countEndedStmt,
+		countListedStmt:       q.countListedStmt,
 		countRecoveredStmt:    q.countRecoveredStmt,
 		countStartsStmt:       q.countStartsStmt,
+		countUnderWayStmt:     q.countUnderWayStmt,
 		createMetaStmt:        q.createMetaStmt,
 		credentialKeysStmt:    q.credentialKeysStmt,
 		delayLooksStmt:        q.delayLooksStmt,

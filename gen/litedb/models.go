@@ -143,6 +143,7 @@ type JobState struct {
 	ConnectionID  []byte
 	HoldKey       string
 	State         int64
+	Listed        int64
 	Version       int64
 	Attempt       int64
 	Round         int64
@@ -164,10 +165,10 @@ type JobState struct {
 	ErrorStatus   int64
 	ErrorAt       sql.NullInt64
 	ResolutionID  sql.NullInt64
-	UpdatedAt     int64
-	EndedAt       sql.NullInt64
 	WaitsFor      []byte
 	CreatedAt     int64
+	UpdatedAt     int64
+	EndedAt       sql.NullInt64
 }
 
 type Meta struct {

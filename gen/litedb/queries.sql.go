@@ -10,8 +10,19 @@ import (
 	"database/sql"
 )
 
+const anyWaiting = `-- name: AnyWaiting :one
+SELECT waits_for FROM job_state WHERE waits_for IS NOT NULL LIMIT 1
+`
+
+func (q *Queries) AnyWaiting(ctx context.Context) ([]byte, error) {
+	row := q.queryRow(ctx, q.anyWaitingStmt, anyWaiting)
+	var waits_for []byte
+	err := row.Scan(&waits_for)
+	return waits_for, err
+}
+
 const armJob = `-- name: ArmJob :execrows
-UPDATE job_state SET
+UPDATE OR FAIL job_state SET
     state = 3, version = version + 1, attempt = attempt + 1,
     class = CASE WHEN attempt = 0 THEN ?1 ELSE class END,
     next_at = ?2, claim_token = NULL, worker = ?3, claims = 0, blocked = '', updated_at = ?4
@@ -140,7 +151,7 @@ func (q *Queries) AttemptMarks(ctx context.Context, jobID []byte) ([]AttemptMark
 }
 
 const claimJob = `-- name: ClaimJob :execrows
-UPDATE job_state SET
+UPDATE OR FAIL job_state SET
     state = 2, version = version + 1, claim_token = ?1, claimed_at = ?2,
     worker = ?3, next_at = ?4, blocked = '', updated_at = ?2
 WHERE job_id = ?5 AND version = ?6 AND state IN (1, 6) AND waits_for IS NULL
@@ -172,7 +183,7 @@ func (q *Queries) ClaimJob(ctx context.Context, arg ClaimJobParams) (int64, erro
 }
 
 const closeAttempt = `-- name: CloseAttempt :exec
-UPDATE attempts SET result = ?1, ended_at = coalesce(ended_at, ?2)
+UPDATE OR FAIL attempts SET result = ?1, ended_at = coalesce(ended_at, ?2)
 WHERE job_id = ?3 AND number = ?4 AND result IN (0, 4)
 `
 
@@ -273,33 +284,6 @@ func (q *Queries) ConnectionHolds(ctx context.Context, arg ConnectionHoldsParams
 	return items, nil
 }
 
-const countAlive = `-- name: CountAlive :one
-
-SELECT count(*) FROM job_state
-WHERE project = ?1 AND state = ?2
-    AND (CAST(?3 AS INTEGER) = 0 OR connection_id = ?4)
-`
-
-type CountAliveParams struct {
-	Project      string
-	State        int64
-	One          int64
-	ConnectionID []byte
-}
-
-// statistics; @one is 1 to count one connection only
-func (q *Queries) CountAlive(ctx context.Context, arg CountAliveParams) (int64, error) {
-	row := q.queryRow(ctx, q.countAliveStmt, countAlive,
-		arg.Project,
-		arg.State,
-		arg.One,
-		arg.ConnectionID,
-	)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
-}
-
 const countEnded = `-- name: CountEnded :one
 SELECT count(*) FROM job_state
 WHERE project = ?1 AND state = ?2 AND ended_at >= ?3
@@ -319,6 +303,34 @@ func (q *Queries) CountEnded(ctx context.Context, arg CountEndedParams) (int64, 
 		arg.Project,
 		arg.State,
 		arg.Since,
+		arg.One,
+		arg.ConnectionID,
+	)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
+const countListed = `-- name: CountListed :one
+
+SELECT count(*) FROM job_state
+WHERE project = ?1 AND listed = ?2
+    AND (CAST(?3 AS INTEGER) = 0 OR connection_id = ?4)
+`
+
+type CountListedParams struct {
+	Project      string
+	Listed       int64
+	One          int64
+	ConnectionID []byte
+}
+
+// statistics; @one is 1 to count one connection only
+// Jobs in a state and those under way that came from it.
+func (q *Queries) CountListed(ctx context.Context, arg CountListedParams) (int64, error) {
+	row := q.queryRow(ctx, q.countListedStmt, countListed,
+		arg.Project,
+		arg.Listed,
 		arg.One,
 		arg.ConnectionID,
 	)
@@ -375,6 +387,49 @@ func (q *Queries) CountStarts(ctx context.Context, arg CountStartsParams) (int64
 	var count int64
 	err := row.Scan(&count)
 	return count, err
+}
+
+const countUnderWay = `-- name: CountUnderWay :many
+SELECT state, listed, count(*) AS jobs FROM job_state
+WHERE state IN (2, 3) AND +project = ?1
+    AND (CAST(?2 AS INTEGER) = 0 OR connection_id = ?3)
+GROUP BY state, listed
+`
+
+type CountUnderWayParams struct {
+	Project      string
+	One          int64
+	ConnectionID []byte
+}
+
+type CountUnderWayRow struct {
+	State  int64
+	Listed int64
+	Jobs   int64
+}
+
+// Few, so they are found by their fences.
+func (q *Queries) CountUnderWay(ctx context.Context, arg CountUnderWayParams) ([]CountUnderWayRow, error) {
+	rows, err := q.query(ctx, q.countUnderWayStmt, countUnderWay, arg.Project, arg.One, arg.ConnectionID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CountUnderWayRow
+	for rows.Next() {
+		var i CountUnderWayRow
+		if err := rows.Scan(&i.State, &i.Listed, &i.Jobs); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const createMeta = `-- name: CreateMeta :exec
@@ -444,7 +499,7 @@ func (q *Queries) DisownEffect(ctx context.Context, jobID []byte) error {
 
 const doubtfulIDs = `-- name: DoubtfulIDs :many
 SELECT job_id FROM job_state
-WHERE state IN (1, 2, 6) AND start_deadline > ?1 AND (state = 2 OR next_at <= ?2)
+WHERE listed IN (1, 6) AND state IN (1, 2, 6) AND start_deadline > ?1 AND (state = 2 OR next_at <= ?2)
 ORDER BY start_deadline LIMIT ?3
 `
 
@@ -796,7 +851,7 @@ func (q *Queries) GetEffect(ctx context.Context, jobID []byte) (Effect, error) {
 }
 
 const getJob = `-- name: GetJob :one
-SELECT jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind, jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff, jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone, jobs.reply_to, jobs.schedule_id, jobs.fingerprint, jobs.created_at, jobs.payload, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.scheduled_for, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.updated_at, job_state.ended_at, job_state.waits_for, job_state.created_at
+SELECT jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind, jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff, jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone, jobs.reply_to, jobs.schedule_id, jobs.fingerprint, jobs.created_at, jobs.payload, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.scheduled_for, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.waits_for, job_state.created_at, job_state.updated_at, job_state.ended_at
 FROM jobs JOIN job_state ON job_state.job_id = jobs.id
 WHERE jobs.id = ?
 `
@@ -834,6 +889,7 @@ func (q *Queries) GetJob(ctx context.Context, id []byte) (GetJobRow, error) {
 		&i.JobState.ConnectionID,
 		&i.JobState.HoldKey,
 		&i.JobState.State,
+		&i.JobState.Listed,
 		&i.JobState.Version,
 		&i.JobState.Attempt,
 		&i.JobState.Round,
@@ -855,10 +911,10 @@ func (q *Queries) GetJob(ctx context.Context, id []byte) (GetJobRow, error) {
 		&i.JobState.ErrorStatus,
 		&i.JobState.ErrorAt,
 		&i.JobState.ResolutionID,
-		&i.JobState.UpdatedAt,
-		&i.JobState.EndedAt,
 		&i.JobState.WaitsFor,
 		&i.JobState.CreatedAt,
+		&i.JobState.UpdatedAt,
+		&i.JobState.EndedAt,
 	)
 	return i, err
 }
@@ -868,7 +924,7 @@ SELECT
     jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind,
     jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff,
     jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone, jobs.reply_to,
-    jobs.schedule_id, jobs.fingerprint, jobs.created_at, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.scheduled_for, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.updated_at, job_state.ended_at, job_state.waits_for, job_state.created_at
+    jobs.schedule_id, jobs.fingerprint, jobs.created_at, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.scheduled_for, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.waits_for, job_state.created_at, job_state.updated_at, job_state.ended_at
 FROM jobs JOIN job_state ON job_state.job_id = jobs.id
 WHERE jobs.id = ?
 `
@@ -923,6 +979,7 @@ func (q *Queries) GetListed(ctx context.Context, id []byte) (GetListedRow, error
 		&i.JobState.ConnectionID,
 		&i.JobState.HoldKey,
 		&i.JobState.State,
+		&i.JobState.Listed,
 		&i.JobState.Version,
 		&i.JobState.Attempt,
 		&i.JobState.Round,
@@ -944,10 +1001,10 @@ func (q *Queries) GetListed(ctx context.Context, id []byte) (GetListedRow, error
 		&i.JobState.ErrorStatus,
 		&i.JobState.ErrorAt,
 		&i.JobState.ResolutionID,
-		&i.JobState.UpdatedAt,
-		&i.JobState.EndedAt,
 		&i.JobState.WaitsFor,
 		&i.JobState.CreatedAt,
+		&i.JobState.UpdatedAt,
+		&i.JobState.EndedAt,
 	)
 	return i, err
 }
@@ -1023,7 +1080,7 @@ func (q *Queries) GetResolution(ctx context.Context, id int64) (Resolution, erro
 }
 
 const getState = `-- name: GetState :one
-SELECT job_id, project, connection_id, hold_key, state, version, attempt, round, failures, claims, looks, negatives, scheduled_for, start_deadline, next_at, claim_token, claimed_at, worker, class, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, updated_at, ended_at, waits_for, created_at FROM job_state WHERE job_id = ?
+SELECT job_id, project, connection_id, hold_key, state, listed, version, attempt, round, failures, claims, looks, negatives, scheduled_for, start_deadline, next_at, claim_token, claimed_at, worker, class, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, waits_for, created_at, updated_at, ended_at FROM job_state WHERE job_id = ?
 `
 
 func (q *Queries) GetState(ctx context.Context, jobID []byte) (JobState, error) {
@@ -1035,6 +1092,7 @@ func (q *Queries) GetState(ctx context.Context, jobID []byte) (JobState, error) 
 		&i.ConnectionID,
 		&i.HoldKey,
 		&i.State,
+		&i.Listed,
 		&i.Version,
 		&i.Attempt,
 		&i.Round,
@@ -1056,10 +1114,10 @@ func (q *Queries) GetState(ctx context.Context, jobID []byte) (JobState, error) 
 		&i.ErrorStatus,
 		&i.ErrorAt,
 		&i.ResolutionID,
-		&i.UpdatedAt,
-		&i.EndedAt,
 		&i.WaitsFor,
 		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.EndedAt,
 	)
 	return i, err
 }
@@ -1114,20 +1172,37 @@ func (q *Queries) HoldRate(ctx context.Context, arg HoldRateParams) error {
 	return err
 }
 
-const inFlight = `-- name: InFlight :one
-SELECT count(*) FROM job_state WHERE connection_id = ? AND state IN (2, 3)
+const inFlight = `-- name: InFlight :many
+SELECT connection_id FROM job_state WHERE state IN (2, 3)
 `
 
-func (q *Queries) InFlight(ctx context.Context, connectionID []byte) (int64, error) {
-	row := q.queryRow(ctx, q.inFlightStmt, inFlight, connectionID)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
+// The connection of every job under way.
+func (q *Queries) InFlight(ctx context.Context) ([][]byte, error) {
+	rows, err := q.query(ctx, q.inFlightStmt, inFlight)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items [][]byte
+	for rows.Next() {
+		var connection_id []byte
+		if err := rows.Scan(&connection_id); err != nil {
+			return nil, err
+		}
+		items = append(items, connection_id)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const insertAttempt = `-- name: InsertAttempt :exec
 
-INSERT INTO attempts (
+INSERT OR FAIL INTO attempts (
     job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline,
     answer_deadline, fence_at, effect_key, request_digest, credential_version,
     account_identity, watermark, handle, frozen
@@ -1363,8 +1438,9 @@ func (q *Queries) InsertJob(ctx context.Context, arg InsertJobParams) error {
 	return err
 }
 
-const insertKey = `-- name: InsertKey :exec
+const insertKey = `-- name: InsertKey :execrows
 INSERT INTO job_keys (project, idem_key, job_id) VALUES (?, ?, ?)
+ON CONFLICT (project, idem_key) DO NOTHING
 `
 
 type InsertKeyParams struct {
@@ -1373,9 +1449,13 @@ type InsertKeyParams struct {
 	JobID   []byte
 }
 
-func (q *Queries) InsertKey(ctx context.Context, arg InsertKeyParams) error {
-	_, err := q.exec(ctx, q.insertKeyStmt, insertKey, arg.Project, arg.IdemKey, arg.JobID)
-	return err
+// None, when the key is bound.
+func (q *Queries) InsertKey(ctx context.Context, arg InsertKeyParams) (int64, error) {
+	result, err := q.exec(ctx, q.insertKeyStmt, insertKey, arg.Project, arg.IdemKey, arg.JobID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }
 
 const insertObservation = `-- name: InsertObservation :exec
@@ -1459,10 +1539,10 @@ func (q *Queries) InsertStart(ctx context.Context, arg InsertStartParams) error 
 }
 
 const insertState = `-- name: InsertState :exec
-INSERT INTO job_state (
-    job_id, project, connection_id, hold_key, state, version,
+INSERT OR FAIL INTO job_state (
+    job_id, project, connection_id, hold_key, state, listed, version,
     scheduled_for, start_deadline, next_at, class, waits_for, created_at, updated_at
-) VALUES (?, ?, ?, ?, 1, 1, ?, ?, ?, ?, ?, ?, ?)
+) VALUES (?, ?, ?, ?, 1, 1, 1, ?, ?, ?, ?, ?, ?, ?)
 `
 
 type InsertStateParams struct {
@@ -1585,7 +1665,7 @@ func (q *Queries) LastTurn(ctx context.Context) (int64, error) {
 }
 
 const leaseLook = `-- name: LeaseLook :execrows
-UPDATE job_state SET claim_token = ?1, claimed_at = ?2, worker = ?3, next_at = ?4
+UPDATE OR FAIL job_state SET claim_token = ?1, claimed_at = ?2, worker = ?3, next_at = ?4
 WHERE job_id = ?5 AND version = ?6 AND state IN (4, 5) AND next_at <= ?2
 `
 
@@ -1829,7 +1909,8 @@ func (q *Queries) NewestCredential(ctx context.Context, connectionID []byte) (Co
 }
 
 const nextDeadline = `-- name: NextDeadline :one
-SELECT start_deadline FROM job_state WHERE state IN (1, 2, 6) ORDER BY start_deadline LIMIT 1
+SELECT start_deadline FROM job_state
+WHERE listed IN (1, 6) AND state IN (1, 2, 6) ORDER BY start_deadline LIMIT 1
 `
 
 func (q *Queries) NextDeadline(ctx context.Context) (int64, error) {
@@ -1910,7 +1991,7 @@ SELECT CAST(coalesce(min(coalesce(
     s.updated_at
 )), 0) AS INTEGER)
 FROM job_state AS s
-WHERE s.project = ?1 AND s.state IN (5, 7)
+WHERE s.project = ?1 AND s.listed IN (5, 7) AND s.state IN (5, 7)
     AND (CAST(?2 AS INTEGER) = 0 OR s.connection_id = ?3)
 `
 
@@ -2120,7 +2201,7 @@ func (q *Queries) ReleaseGate(ctx context.Context, jobID []byte) error {
 }
 
 const renewLease = `-- name: RenewLease :execrows
-UPDATE job_state SET next_at = ?1
+UPDATE OR FAIL job_state SET next_at = ?1
 WHERE job_id = ?2 AND claim_token = ?3 AND state IN (2, 4, 5) AND next_at > ?4
 `
 
@@ -2176,7 +2257,7 @@ func (q *Queries) Saturate(ctx context.Context, connectionID []byte) error {
 }
 
 const saveHandle = `-- name: SaveHandle :execrows
-UPDATE attempts SET handle = ?1
+UPDATE OR FAIL attempts SET handle = ?1
 WHERE attempts.job_id = ?2 AND number = ?3 AND result = 0
     AND EXISTS (SELECT 1 FROM job_state AS s WHERE s.job_id = ?2 AND s.state = 3 AND s.attempt = ?3)
 `
@@ -2284,20 +2365,21 @@ func (q *Queries) SetOpened(ctx context.Context, arg SetOpenedParams) error {
 }
 
 const setState = `-- name: SetState :execrows
-UPDATE job_state SET
-    state = ?1, version = ?2, round = ?3, failures = ?4,
-    claims = ?5, looks = ?6, negatives = ?7,
-    hold_key = ?8, scheduled_for = ?9,
-    start_deadline = ?10, next_at = ?11, claim_token = ?12,
-    cancel_asked_at = ?13, blocked = ?14,
-    error_kind = ?15, error_message = ?16,
-    error_status = ?17, error_at = ?18,
-    resolution_id = ?19, updated_at = ?20, ended_at = ?21
-WHERE job_id = ?22 AND version = ?2 - 1
+UPDATE OR FAIL job_state SET
+    state = ?1, listed = ?2, version = ?3, round = ?4, failures = ?5,
+    claims = ?6, looks = ?7, negatives = ?8,
+    hold_key = ?9, scheduled_for = ?10,
+    start_deadline = ?11, next_at = ?12, claim_token = ?13,
+    cancel_asked_at = ?14, blocked = ?15,
+    error_kind = ?16, error_message = ?17,
+    error_status = ?18, error_at = ?19,
+    resolution_id = ?20, updated_at = ?21, ended_at = ?22
+WHERE job_id = ?23 AND version = ?3 - 1
 `
 
 type SetStateParams struct {
 	State         int64
+	Listed        int64
 	Version       int64
 	Round         int64
 	Failures      int64
@@ -2325,6 +2407,7 @@ type SetStateParams struct {
 func (q *Queries) SetState(ctx context.Context, arg SetStateParams) (int64, error) {
 	result, err := q.exec(ctx, q.setStateStmt, setState,
 		arg.State,
+		arg.Listed,
 		arg.Version,
 		arg.Round,
 		arg.Failures,
@@ -2354,7 +2437,7 @@ func (q *Queries) SetState(ctx context.Context, arg SetStateParams) (int64, erro
 }
 
 const settleAttempt = `-- name: SettleAttempt :exec
-UPDATE attempts SET
+UPDATE OR FAIL attempts SET
     result = ?1, kind = ?2, message = ?3, http_status = ?4,
     bytes_written = max(bytes_written, CAST(?5 AS INTEGER)),
     handle = CASE WHEN CAST(?6 AS TEXT) = '' THEN handle ELSE CAST(?6 AS TEXT) END,
@@ -2492,7 +2575,8 @@ func (q *Queries) WaitingRows(ctx context.Context, waitsFor []byte) ([]WaitingRo
 }
 
 const windowOverIDs = `-- name: WindowOverIDs :many
-SELECT job_id FROM job_state WHERE state IN (1, 2, 6) AND start_deadline <= ?1 ORDER BY start_deadline LIMIT ?2
+SELECT job_id FROM job_state
+WHERE listed IN (1, 6) AND state IN (1, 2, 6) AND start_deadline <= ?1 ORDER BY start_deadline LIMIT ?2
 `
 
 type WindowOverIDsParams struct {

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fireonce/fireonce/gen/litedb"
@@ -41,22 +42,35 @@ type change struct {
 	job litedb.Job
 	old litedb.JobState
 	st  litedb.JobState
+	// marks are those of its attempts, account is the last one's.
+	marks   []litedb.AttemptMarksRow
+	account string
+	// effect is what is to be written of its effect, if anything is.
+	effect *litedb.Effect
 }
 
 func (t *tx) apply(ctx context.Context, in store.Change) (store.Applied, error) {
-	row, err := t.q.GetJob(ctx, fromID(in.Job))
-	if err != nil {
-		return store.Applied{}, orNotFound(err)
-	}
-	c := &change{tx: t, Change: in, job: row.Job, old: row.JobState, st: row.JobState}
-	if err := c.Check(toStatus(row.JobState)); err != nil {
-		return store.Applied{}, err
-	}
-	stolen, err := c.claimEffect(ctx)
+	h, err := t.load(ctx, fromID(in.Job))
 	if err != nil {
 		return store.Applied{}, err
 	}
-	if err := c.settle(ctx); err != nil {
+	c := &change{tx: t, Change: in, job: h.job, old: h.st, st: h.st, marks: slices.Clone(h.marks), account: h.account}
+	if err := c.Check(toStatus(h.st)); err != nil {
+		return store.Applied{}, err
+	}
+	// What may refuse it comes before anything is written.
+	stolen, err := c.judgeEffect(ctx)
+	if err != nil {
+		return store.Applied{}, err
+	}
+	what, err := c.settlement()
+	if err != nil {
+		return store.Applied{}, err
+	}
+	if err := c.putEffect(ctx, stolen); err != nil {
+		return store.Applied{}, err
+	}
+	if err := c.settle(ctx, what); err != nil {
 		return store.Applied{}, err
 	}
 	if err := c.record(ctx); err != nil {
@@ -76,34 +90,46 @@ func (t *tx) apply(ctx context.Context, in store.Change) (store.Applied, error) 
 	if err != nil {
 		return store.Applied{}, err
 	}
-	snap, err := t.view().complete(ctx, c.job, c.st)
+	snap, err := t.view().completed(ctx, c.remember(), c.effect)
 	return store.Applied{Snapshot: snap, Stolen: stolen}, err
 }
 
-// settle writes what became of the attempts.
-func (c *change) settle(ctx context.Context) error {
+// remember keeps the job as it is now for what comes next, if something does soon.
+func (c *change) remember() *held {
+	h := &held{job: c.job, st: c.st, marks: c.marks, account: c.account}
+	c.w.cache.moved(c.st.ConnectionID, job.State(c.old.State), job.State(c.st.State))
+	if job.State(c.st.State).InFlight() {
+		c.w.cache.keep(h)
+	} else {
+		c.w.cache.drop(c.Job)
+	}
+	return h
+}
+
+// settlement judges what is to be written to the attempts.
+func (c *change) settlement() (store.Settlement, error) {
 	var results []job.Result
 	var fence time.Time
-	if c.old.Attempt > 0 {
-		marks, err := c.q.AttemptMarks(ctx, c.st.JobID)
-		if err != nil {
-			return fmt.Errorf("attempts: %w", err)
-		}
-		for _, m := range marks {
-			results = append(results, job.Result(m.Result))
-			fence = fromMicros(m.FenceAt)
-		}
+	for _, m := range c.marks {
+		results = append(results, job.Result(m.Result))
+		fence = fromMicros(m.FenceAt)
 	}
 	if err := c.Absence(toStatus(c.old), fence); err != nil {
-		return err
+		return store.Settlement{}, err
 	}
-	what, err := c.Settlement(job.State(c.old.State), results)
-	if err != nil {
-		return err
-	}
+	return c.Settlement(job.State(c.old.State), results)
+}
+
+// settle writes what became of the attempts.
+func (c *change) settle(ctx context.Context, what store.Settlement) error {
 	for _, s := range what.Settle {
 		if err := c.q.SettleAttempt(ctx, settleParams(c.st.JobID, s, c.now)); err != nil {
 			return fmt.Errorf("settle: %w", err)
+		}
+		m := &c.marks[s.Attempt-1]
+		m.Result = int64(s.Result)
+		if s.Handle != "" {
+			m.Handle = s.Handle
 		}
 	}
 	for _, n := range what.Close {
@@ -113,6 +139,7 @@ func (c *change) settle(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("close attempt: %w", err)
 		}
+		c.marks[n-1].Result = int64(c.Decision.CloseOpen)
 	}
 	return nil
 }
@@ -159,11 +186,11 @@ func (c *change) write(ctx context.Context) error {
 		}
 	}
 	if from.InFlight() && !to.InFlight() {
-		freed, err := c.q.Unsaturate(ctx, c.st.ConnectionID)
+		freed, err := c.unsaturate(ctx, c.st.ConnectionID)
 		if err != nil {
-			return fmt.Errorf("ready row: %w", err)
+			return err
 		}
-		c.hint[store.WatchWork] = c.hint[store.WatchWork] || freed > 0
+		c.hint[store.WatchWork] = c.hint[store.WatchWork] || freed
 	}
 	if err := c.hold(ctx); err != nil {
 		return err

@@ -22,7 +22,7 @@ func (s *Store) Arm(ctx context.Context, items []store.Arm) ([]store.Armed, erro
 		return nil, fmt.Errorf("arm: %w", err)
 	}
 	return write(ctx, s, "arm", func(ctx context.Context, t *tx) ([]store.Armed, error) {
-		meta, err := t.q.GetMeta(ctx)
+		meta, err := t.meta(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("meta: %w", err)
 		}
@@ -44,11 +44,11 @@ func (s *Store) Arm(ctx context.Context, items []store.Arm) ([]store.Armed, erro
 }
 
 func (t *tx) arm(ctx context.Context, a store.Arm, quarantined string) (store.Armed, error) {
-	row, err := t.q.GetJob(ctx, fromID(a.Job))
+	h, err := t.load(ctx, fromID(a.Job))
 	if err != nil {
-		return store.Armed{}, orNotFound(err)
+		return store.Armed{}, err
 	}
-	st := row.JobState
+	st := h.st
 	if err := t.mayArm(ctx, st, a); err != nil {
 		return store.Armed{}, err
 	}
@@ -67,20 +67,26 @@ func (t *tx) arm(ctx context.Context, a store.Arm, quarantined string) (store.Ar
 		}
 		attempt.Handle = last.Handle
 	}
-	if err := t.takeGate(ctx, row.JobState, a); err != nil {
+	if err := t.takeGate(ctx, st, a); err != nil {
 		return store.Armed{}, err
 	}
 	from := st.State
 	if err := t.writeArm(ctx, &st, a, attempt); err != nil {
 		return store.Armed{}, err
 	}
-	err = t.event(ctx, row.Job.ScheduleID, st, litedb.InsertEventParams{
+	t.w.cache.moved(st.ConnectionID, job.State(from), job.Sending)
+	h.st, h.account = st, attempt.AccountIdentity
+	h.marks = append(h.marks, litedb.AttemptMarksRow{
+		Number: attempt.Number, Round: attempt.Round, ArmedAt: attempt.ArmedAt, FenceAt: attempt.FenceAt, Handle: attempt.Handle,
+	})
+	t.w.cache.keep(h)
+	err = t.event(ctx, h.job.ScheduleID, st, litedb.InsertEventParams{
 		FromState: from, Cause: int64(job.CauseArmed), Attempt: attempt.Number, Actor: a.Worker,
 	})
 	if err != nil {
 		return store.Armed{}, err
 	}
-	snap, err := t.view().complete(ctx, row.Job, st)
+	snap, err := t.view().completed(ctx, h, nil)
 	return store.Armed{Snapshot: snap, Attempt: toAttempt(attempt)}, err
 }
 
@@ -102,7 +108,7 @@ func (t *tx) mayArm(ctx context.Context, st litedb.JobState, a store.Arm) error 
 	case st.StartDeadline <= t.now:
 		return store.ErrWindowOver
 	}
-	ready, err := t.q.GetReady(ctx, litedb.GetReadyParams{ConnectionID: st.ConnectionID, HoldKey: st.HoldKey})
+	ready, err := t.readyRow(ctx, st.ConnectionID, st.HoldKey)
 	if err != nil {
 		return fmt.Errorf("ready row: %w", err)
 	}
@@ -197,6 +203,7 @@ func (s *Store) ArmedBy(ctx context.Context, id, token job.ID) (store.Armed, err
 func (s *Store) SaveHandle(ctx context.Context, id job.ID, attempt int, handle string) error {
 	_, err := write(ctx, s, "save handle", func(ctx context.Context, t *tx) (struct{}, error) {
 		n, err := t.q.SaveHandle(ctx, litedb.SaveHandleParams{Handle: handle, JobID: fromID(id), Number: int64(attempt)})
+		t.w.cache.drop(id)
 		if err != nil || n == 1 {
 			return struct{}{}, err
 		}

@@ -133,11 +133,11 @@ func (c *claimer) serve(ctx context.Context, r litedb.ReadyRowsRow, n int64) (in
 
 // take leases one job.
 func (c *claimer) take(ctx context.Context, id []byte, conn *claimed) error {
-	row, err := c.q.GetJob(ctx, id)
+	h, err := c.load(ctx, id)
 	if err != nil {
 		return fmt.Errorf("read job: %w", err)
 	}
-	st := row.JobState
+	st := h.st
 	token, end := fromID(randomID()), c.now+micros(c.p.Lease)
 	n, err := c.q.ClaimJob(ctx, litedb.ClaimJobParams{
 		ClaimToken: token, Now: someMicros(c.now), Worker: c.p.Worker, LeaseEnd: someMicros(end),
@@ -153,13 +153,16 @@ func (c *claimer) take(ctx context.Context, id []byte, conn *claimed) error {
 	st.State, st.Version, st.ClaimToken = int64(job.Claimed), st.Version+1, token
 	st.ClaimedAt, st.Worker, st.NextAt = someMicros(c.now), c.p.Worker, someMicros(end)
 	st.Blocked, st.UpdatedAt = "", c.now
-	err = c.event(ctx, row.Job.ScheduleID, st, litedb.InsertEventParams{
+	c.w.cache.moved(st.ConnectionID, job.State(from), job.Claimed)
+	h.st = st
+	c.w.cache.keep(h)
+	err = c.event(ctx, h.job.ScheduleID, st, litedb.InsertEventParams{
 		FromState: from, Cause: int64(job.CauseClaimed), Actor: c.p.Worker,
 	})
 	if err != nil {
 		return err
 	}
-	snap, err := c.view().complete(ctx, row.Job, st)
+	snap, err := c.view().completed(ctx, h, nil)
 	if err != nil {
 		return err
 	}
@@ -173,7 +176,7 @@ func (c *claimer) connection(ctx context.Context, id []byte) (*claimed, error) {
 	if conn, ok := c.conns[toID(id)]; ok {
 		return conn, nil
 	}
-	row, err := c.q.GetConnection(ctx, id)
+	row, err := c.getConnection(ctx, id)
 	if err != nil {
 		return nil, fmt.Errorf("connection: %w", err)
 	}
@@ -182,7 +185,7 @@ func (c *claimer) connection(ctx context.Context, id []byte) (*claimed, error) {
 		return nil, err
 	}
 	conn := &claimed{Connection: public, row: row}
-	busy, err := c.q.InFlight(ctx, id)
+	busy, err := c.underWay(ctx, id)
 	if err != nil {
 		return nil, fmt.Errorf("in flight: %w", err)
 	}

@@ -120,7 +120,7 @@ func newRows(n store.NewJob, class int64, now int64) (litedb.Job, litedb.JobStat
 	}
 	st := litedb.JobState{
 		JobID: j.ID, Project: j.Project, ConnectionID: j.ConnectionID, HoldKey: j.HoldKey,
-		State: int64(job.Scheduled), Version: 1, Round: 1, ScheduledFor: due,
+		State: int64(job.Scheduled), Listed: int64(job.Scheduled), Version: 1, Round: 1, ScheduledFor: due,
 		StartDeadline: due + micros(s.Window()), NextAt: someMicros(due), Class: class, CreatedAt: now, UpdatedAt: now,
 	}
 	return j, st, nil
@@ -136,7 +136,7 @@ func insertStateParams(st litedb.JobState) litedb.InsertStateParams {
 
 func setStateParams(st litedb.JobState) litedb.SetStateParams {
 	return litedb.SetStateParams{
-		JobID: st.JobID, State: st.State, Version: st.Version, Round: st.Round, Failures: st.Failures,
+		JobID: st.JobID, State: st.State, Listed: st.Listed, Version: st.Version, Round: st.Round, Failures: st.Failures,
 		Claims: st.Claims, Looks: st.Looks, Negatives: st.Negatives, HoldKey: st.HoldKey,
 		ScheduledFor: st.ScheduledFor, StartDeadline: st.StartDeadline,
 		NextAt: st.NextAt, ClaimToken: st.ClaimToken, CancelAskedAt: st.CancelAskedAt, Blocked: st.Blocked,
@@ -229,6 +229,9 @@ func toStatus(st litedb.JobState) job.Status {
 // setStatus writes what a decision may change of a job.
 func setStatus(st *litedb.JobState, s job.Status) {
 	st.State, st.Version = int64(s.State), s.Version
+	if !s.State.InFlight() {
+		st.Listed = st.State
+	}
 	st.Round, st.Failures, st.Claims = int64(s.Round), int64(s.Failures), int64(s.Claims)
 	st.Looks, st.Negatives, st.Blocked = int64(s.Looks), int64(s.Negatives), s.Blocked
 	st.ScheduledFor, st.StartDeadline = s.ScheduledFor.UnixMicro(), s.StartDeadline.UnixMicro()

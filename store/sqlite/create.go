@@ -44,20 +44,20 @@ func bounded(n int) error {
 }
 
 func (t *tx) create(ctx context.Context, n store.NewJob) (store.Created, error) {
-	owner, err := t.q.KeyOwner(ctx, litedb.KeyOwnerParams{Project: n.Spec.Project, IdemKey: n.Spec.Key})
-	if err == nil {
-		snap, err := t.view().snapshot(ctx, owner)
-		return store.Created{Snapshot: snap}, err
-	}
-	if !errors.Is(err, sql.ErrNoRows) {
+	conn, err := t.getConnection(ctx, fromID(n.Spec.Connection))
+	unfit := errors.Is(err, sql.ErrNoRows) || err == nil && (conn.DeletedAt.Valid || conn.Project != n.Spec.Project)
+	if err != nil && !unfit {
 		return store.Created{}, err
 	}
-	conn, err := t.q.GetConnection(ctx, fromID(n.Spec.Connection))
-	if errors.Is(err, sql.ErrNoRows) || err == nil && (conn.DeletedAt.Valid || conn.Project != n.Spec.Project) {
+	if unfit || !n.Spec.ReplyTo.IsZero() {
+		// It may have to be refused: a key that is bound comes first, and nothing may
+		// be written yet.
+		if bound, ok, err := t.bound(ctx, n.Spec); ok || err != nil {
+			return bound, err
+		}
+	}
+	if unfit {
 		return store.Created{}, fmt.Errorf("connection %s: %w", n.Spec.Connection, store.ErrNotFound)
-	}
-	if err != nil {
-		return store.Created{}, err
 	}
 	j, st, err := newRows(n, conn.Class, t.now)
 	if err != nil {
@@ -66,6 +66,14 @@ func (t *tx) create(ctx context.Context, n store.NewJob) (store.Created, error) 
 	if err := t.awaitReply(ctx, j, &st); err != nil {
 		return store.Created{}, err
 	}
+	took, err := t.q.InsertKey(ctx, litedb.InsertKeyParams{Project: j.Project, IdemKey: j.IdemKey, JobID: j.ID})
+	if err != nil {
+		return store.Created{}, fmt.Errorf("key: %w", err)
+	}
+	if took == 0 {
+		bound, _, err := t.bound(ctx, n.Spec)
+		return bound, err
+	}
 	if err := t.insertJob(ctx, j, st, n.Actor); err != nil {
 		return store.Created{}, err
 	}
@@ -73,15 +81,28 @@ func (t *tx) create(ctx context.Context, n store.NewJob) (store.Created, error) 
 	return store.Created{Snapshot: snap, Created: true}, err
 }
 
+// bound gives the job to which the key is bound, if it is.
+func (t *tx) bound(ctx context.Context, s job.Spec) (store.Created, bool, error) {
+	owner, err := t.q.KeyOwner(ctx, litedb.KeyOwnerParams{Project: s.Project, IdemKey: s.Key})
+	if errors.Is(err, sql.ErrNoRows) {
+		return store.Created{}, false, nil
+	}
+	if err != nil {
+		return store.Created{}, false, err
+	}
+	snap, err := t.view().snapshot(ctx, owner)
+	return store.Created{Snapshot: snap}, true, err
+}
+
 func (t *tx) insertJob(ctx context.Context, j litedb.Job, st litedb.JobState, actor string) error {
 	if err := t.q.InsertJob(ctx, litedb.InsertJobParams(j)); err != nil {
 		return fmt.Errorf("job: %w", err)
 	}
-	if err := t.q.InsertKey(ctx, litedb.InsertKeyParams{Project: j.Project, IdemKey: j.IdemKey, JobID: j.ID}); err != nil {
-		return fmt.Errorf("key: %w", err)
-	}
 	if err := t.q.InsertState(ctx, insertStateParams(st)); err != nil {
 		return fmt.Errorf("state: %w", err)
+	}
+	if st.WaitsFor != nil {
+		t.w.cache.waiting = nil
 	}
 	if err := t.makeReady(ctx, st); err != nil {
 		return err
@@ -96,7 +117,14 @@ func (t *tx) makeReady(ctx context.Context, st litedb.JobState) error {
 		return nil
 	}
 	t.hint[store.WatchWork] = true
-	err := t.q.MakeReady(ctx, litedb.MakeReadyParams{
+	row, err := t.readyRow(ctx, st.ConnectionID, st.HoldKey)
+	if err == nil && row.NextAt.Valid && row.NextAt.Int64 <= st.NextAt.Int64 {
+		return nil
+	}
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return fmt.Errorf("ready row: %w", err)
+	}
+	err = t.q.MakeReady(ctx, litedb.MakeReadyParams{
 		ConnectionID: st.ConnectionID, HoldKey: st.HoldKey, NextAt: st.NextAt,
 	})
 	if err != nil {

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -18,9 +19,9 @@ import (
 //     event that says so.
 //   - Whatever else names an object of another job is recorded, but does not own it.
 
-// claimEffect writes the decision's effect and tells from which job its object
-// was taken.
-func (c *change) claimEffect(ctx context.Context) (stolen job.ID, err error) {
+// judgeEffect finds what is to be written of the decision's effect, and from
+// which job its object is to be taken. It writes nothing yet.
+func (c *change) judgeEffect(ctx context.Context) (stolen job.ID, err error) {
 	e := c.Decision.Effect
 	if e == nil {
 		return stolen, nil
@@ -29,9 +30,13 @@ func (c *change) claimEffect(ctx context.Context) (stolen job.ID, err error) {
 	if err != nil {
 		return stolen, err
 	}
-	owner, err := c.q.EffectOwner(ctx, litedb.EffectOwnerParams{
-		Account: row.Account, Namespace: row.Namespace, ExternalID: row.ExternalID,
-	})
+	var owner litedb.Effect
+	err = sql.ErrNoRows // nobody owns an object without an id
+	if row.ExternalID != "" {
+		owner, err = c.q.EffectOwner(ctx, litedb.EffectOwnerParams{
+			Account: row.Account, Namespace: row.Namespace, ExternalID: row.ExternalID,
+		})
+	}
 	other := toID(owner.JobID)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
@@ -43,28 +48,46 @@ func (c *change) claimEffect(ctx context.Context) (stolen job.ID, err error) {
 		return stolen, nil
 	case direct(e.Proof) && !direct(job.Proof(owner.Proof)):
 		stolen = other
-		if err := c.disown(ctx, owner.JobID); err != nil {
-			return stolen, err
-		}
 	default:
 		row.OwnsID = 0
 		c.Note(fmt.Sprintf("the object %s is the effect of job %s already", e.ExternalID, other))
 	}
-	if err := c.q.PutEffect(ctx, litedb.PutEffectParams(row)); err != nil {
-		return stolen, fmt.Errorf("effect: %w", err)
-	}
+	c.effect = &row
 	return stolen, nil
+}
+
+// putEffect writes what was judged.
+func (c *change) putEffect(ctx context.Context, stolen job.ID) error {
+	if !stolen.IsZero() {
+		if err := c.disown(ctx, fromID(stolen)); err != nil {
+			return err
+		}
+	}
+	if c.effect == nil {
+		return nil
+	}
+	if err := c.q.PutEffect(ctx, litedb.PutEffectParams(*c.effect)); err != nil {
+		return fmt.Errorf("effect: %w", err)
+	}
+	return nil
 }
 
 func direct(p job.Proof) bool { return p == job.ProofResponse || p == job.ProofKeyReplay }
 
 // effectRow names the object: whose account, in which space of ids.
 func (c *change) effectRow(ctx context.Context, e job.Effect) (litedb.Effect, error) {
-	account, namespace, err := c.view().space(ctx, c.st, int64(e.Attempt))
+	conn, err := c.getConnection(ctx, c.st.ConnectionID)
 	if err != nil {
-		return litedb.Effect{}, err
+		return litedb.Effect{}, fmt.Errorf("connection: %w", err)
 	}
-	return newEffectRow(c.st.JobID, account, namespace, e, c.now), nil
+	account := c.account
+	if e.Attempt != 0 && int64(e.Attempt) != c.st.Attempt {
+		if account, err = c.view().attemptAccount(ctx, c.st.JobID, int64(e.Attempt)); err != nil {
+			return litedb.Effect{}, err
+		}
+	}
+	account = cmp.Or(account, conn.AccountIdentity, accountOf(c.st))
+	return newEffectRow(c.st.JobID, account, conn.Connector, e, c.now), nil
 }
 
 // space tells whose account an attempt acted on, and in which space of ids its
@@ -75,23 +98,17 @@ func (v view) space(ctx context.Context, st litedb.JobState, attempt int64) (acc
 	if err != nil {
 		return "", "", fmt.Errorf("connection: %w", err)
 	}
-	account = conn.AccountIdentity
-	if attempt == 0 {
-		attempt = st.Attempt
+	account, err = v.attemptAccount(ctx, st.JobID, cmp.Or(attempt, st.Attempt))
+	return cmp.Or(account, conn.AccountIdentity, accountOf(st)), conn.Connector, err
+}
+
+// attemptAccount tells whose account an attempt acted on; empty: not known.
+func (v view) attemptAccount(ctx context.Context, id []byte, number int64) (string, error) {
+	a, err := v.q.GetAttempt(ctx, litedb.GetAttemptParams{JobID: id, Number: number})
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return "", fmt.Errorf("attempt: %w", err)
 	}
-	if attempt > 0 {
-		a, err := v.q.GetAttempt(ctx, litedb.GetAttemptParams{JobID: st.JobID, Number: attempt})
-		if err != nil && !errors.Is(err, sql.ErrNoRows) {
-			return "", "", fmt.Errorf("attempt: %w", err)
-		}
-		if a.AccountIdentity != "" {
-			account = a.AccountIdentity
-		}
-	}
-	if account == "" {
-		account = accountOf(st)
-	}
-	return account, conn.Connector, nil
+	return a.AccountIdentity, nil
 }
 
 // Owners implements store.Store.
@@ -136,6 +153,7 @@ func (c *change) disown(ctx context.Context, id []byte) error {
 	if err != nil {
 		return fmt.Errorf("other job: %w", err)
 	}
+	c.w.cache.drop(toID(id))
 	if err := c.q.DisownEffect(ctx, id); err != nil {
 		return fmt.Errorf("other job: %w", err)
 	}

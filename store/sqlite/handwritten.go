@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -69,41 +70,64 @@ func (v view) listIDs(ctx context.Context, q store.JobQuery, limit int) ([][]byt
 }
 
 // listQuery writes the query: the conditions that are asked for, and the order
-// with its place. Ties in time go by id, in the same direction. With states, each
-// has an index of its own in both orders: their first rows are merged, so that a
-// page of a rare state walks no other.
+// with its place. Ties in time go by id, in the same direction. Each state has a
+// part of both indexes of its own: the first rows of each that is asked for are
+// merged, so that a page of a rare state walks no other. Jobs under way lie where
+// they came from, and are found by their fences when they are asked for by state.
 func listQuery(q store.JobQuery, limit int) (string, []any, error) {
-	key, id, dir, cmp := "s.scheduled_for", "s.job_id", "DESC", "<"
-	where, args := listFilter(q)
+	key, dir, cmp := "s.scheduled_for", "DESC", "<"
 	switch q.Order {
 	case store.ByScheduledDesc:
 	case store.ByScheduledAsc:
 		dir, cmp = "ASC", ">"
 	case store.ByCreatedDesc:
 		key = "s.created_at"
-		if len(q.States) == 0 {
-			key, id = "j.created_at", "j.id"
-			where, args = append(where, "j.project = ?"), append(args, q.Project)
-		}
 	default:
 		return "", nil, fmt.Errorf("%w: order %d", store.ErrIllegal, q.Order)
 	}
+	where, args := listFilter(q)
 	if !q.AfterTime.IsZero() {
-		where = append(where, fmt.Sprintf("(%s, %s) %s (?, ?)", key, id, cmp))
+		where = append(where, fmt.Sprintf("(%s, s.job_id) %s (?, ?)", key, cmp))
 		args = append(args, q.AfterTime.UnixMicro(), fromID(q.AfterID))
 	}
-	one := fmt.Sprintf("SELECT %[2]s AS id, %[1]s AS at FROM job_state AS s JOIN jobs AS j ON j.id = s.job_id WHERE %[3]s ORDER BY %[1]s %[4]s, %[2]s %[4]s LIMIT %[5]d",
-		key, id, strings.Join(where, " AND "), dir, limit)
-	if len(q.States) == 0 {
-		return "SELECT id FROM (" + one + ")", args, nil
+	join := ""
+	if len(q.Labels) > 0 || !q.Schedule.IsZero() {
+		join = " JOIN jobs AS j ON j.id = s.job_id"
 	}
 	var parts []string
 	var all []any
-	for _, state := range slices.Compact(slices.Sorted(slices.Values(q.States))) {
-		parts = append(parts, "SELECT * FROM ("+strings.Replace(one, " WHERE ", fmt.Sprintf(" WHERE s.state = %d AND ", state), 1)+")")
+	for _, from := range listParts(q.States) {
+		parts = append(parts, fmt.Sprintf("SELECT * FROM (SELECT s.job_id AS id, %[1]s AS at FROM job_state AS s%[2]s%[3]s WHERE %[4]s AND %[5]s ORDER BY %[1]s %[6]s, s.job_id %[6]s LIMIT %[7]d)",
+			key, from.index, join, from.cond, strings.Join(where, " AND "), dir, limit))
 		all = append(all, args...)
 	}
 	return fmt.Sprintf("SELECT id FROM (%s) ORDER BY at %s, id %s LIMIT %d", strings.Join(parts, " UNION ALL "), dir, dir, limit), all, nil
+}
+
+// listPart is a part of a list that an index has in its order.
+type listPart struct{ index, cond string }
+
+// listParts gives the parts that have the jobs in these states; no states are all.
+func listParts(states []job.State) []listPart {
+	all := len(states) == 0
+	if all {
+		states = job.States
+	}
+	var parts []listPart
+	for _, state := range slices.Compact(slices.Sorted(slices.Values(states))) {
+		switch {
+		case all && state.InFlight(): // listed elsewhere
+		case all:
+			parts = append(parts, listPart{cond: fmt.Sprintf("s.listed = %d", state)})
+		case state.InFlight():
+			parts = append(parts, listPart{
+				index: " INDEXED BY job_state_fence", cond: fmt.Sprintf("s.state IN (2, 3) AND s.state = %d", state),
+			})
+		default:
+			parts = append(parts, listPart{cond: fmt.Sprintf("s.listed = %[1]d AND s.state = %[1]d", state)})
+		}
+	}
+	return parts
 }
 
 // listFilter gives the conditions but those on state and place.

@@ -34,11 +34,11 @@ func (s *Store) ClaimLooks(ctx context.Context, p store.ClaimParams) ([]store.Le
 }
 
 func (t *tx) leaseLook(ctx context.Context, id []byte, p store.ClaimParams, conns map[job.ID]store.Connection) (store.Leased, error) {
-	row, err := t.q.GetJob(ctx, id)
+	h, err := t.load(ctx, id)
 	if err != nil {
 		return store.Leased{}, fmt.Errorf("read job: %w", err)
 	}
-	st := row.JobState
+	st := h.st
 	token, end := fromID(randomID()), someMicros(t.now+micros(p.Lease))
 	n, err := t.q.LeaseLook(ctx, litedb.LeaseLookParams{
 		ClaimToken: token, Now: someMicros(t.now), Worker: p.Worker, LeaseEnd: end, JobID: id, Version: st.Version,
@@ -50,7 +50,9 @@ func (t *tx) leaseLook(ctx context.Context, id []byte, p store.ClaimParams, conn
 		return store.Leased{}, fmt.Errorf("lease look %s: %w: read as due, but not so when written", toID(id), store.ErrIllegal)
 	}
 	st.ClaimToken, st.ClaimedAt, st.Worker, st.NextAt = token, someMicros(t.now), p.Worker, end
-	snap, err := t.view().complete(ctx, row.Job, st)
+	h.st = st
+	t.w.cache.keep(h)
+	snap, err := t.view().completed(ctx, h, nil)
 	if err != nil {
 		return store.Leased{}, err
 	}
@@ -73,6 +75,7 @@ func (s *Store) Renew(ctx context.Context, lease time.Duration, refs []store.Lea
 	return write(ctx, s, "renew", func(ctx context.Context, t *tx) ([]bool, error) {
 		out := make([]bool, len(refs))
 		for i, r := range refs {
+			t.w.cache.drop(r.Job)
 			n, err := t.q.RenewLease(ctx, litedb.RenewLeaseParams{
 				LeaseEnd: someMicros(t.now + micros(lease)), JobID: fromID(r.Job),
 				ClaimToken: fromID(r.Token), Now: someMicros(t.now),

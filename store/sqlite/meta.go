@@ -198,18 +198,6 @@ func (t *tx) raiseFences(ctx context.Context) error {
 	return nil
 }
 
-// refuseQuarantined guards the calls that lead to sending.
-func (t *tx) refuseQuarantined(ctx context.Context) error {
-	m, err := t.q.GetMeta(ctx)
-	if err != nil {
-		return err
-	}
-	if m.Quarantined != "" {
-		return fmt.Errorf("%w: %s", store.ErrQuarantined, m.Quarantined)
-	}
-	return nil
-}
-
 func randomID() job.ID {
 	var id job.ID
 	rand.Read(id[:])

@@ -45,8 +45,10 @@ WHERE state IN (4, 5) AND claim_token IS NOT NULL AND next_at > @now;
 -- name: KeyOwner :one
 SELECT job_id FROM job_keys WHERE project = ? AND idem_key = ?;
 
--- name: InsertKey :exec
-INSERT INTO job_keys (project, idem_key, job_id) VALUES (?, ?, ?);
+-- name: InsertKey :execrows
+-- None, when the key is bound.
+INSERT INTO job_keys (project, idem_key, job_id) VALUES (?, ?, ?)
+ON CONFLICT (project, idem_key) DO NOTHING;
 
 -- name: InsertJob :exec
 INSERT INTO jobs (
@@ -56,10 +58,10 @@ INSERT INTO jobs (
 ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: InsertState :exec
-INSERT INTO job_state (
-    job_id, project, connection_id, hold_key, state, version,
+INSERT OR FAIL INTO job_state (
+    job_id, project, connection_id, hold_key, state, listed, version,
     scheduled_for, start_deadline, next_at, class, waits_for, created_at, updated_at
-) VALUES (?, ?, ?, ?, 1, 1, ?, ?, ?, ?, ?, ?, ?);
+) VALUES (?, ?, ?, ?, 1, 1, 1, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: GetJob :one
 SELECT sqlc.embed(jobs), sqlc.embed(job_state)
@@ -81,8 +83,8 @@ SELECT * FROM job_state WHERE job_id = ?;
 
 -- name: SetState :execrows
 -- Every change of a job but claims, arms and leases.
-UPDATE job_state SET
-    state = @state, version = @version, round = @round, failures = @failures,
+UPDATE OR FAIL job_state SET
+    state = @state, listed = @listed, version = @version, round = @round, failures = @failures,
     claims = @claims, looks = @looks, negatives = @negatives,
     hold_key = @hold_key, scheduled_for = @scheduled_for,
     start_deadline = @start_deadline, next_at = @next_at, claim_token = @claim_token,
@@ -103,6 +105,9 @@ SELECT connection_id, hold_key, CAST(min(next_at) AS INTEGER) AS next_at FROM jo
 WHERE waits_for = ? AND state IN (1, 6)
 GROUP BY connection_id, hold_key;
 
+-- name: AnyWaiting :one
+SELECT waits_for FROM job_state WHERE waits_for IS NOT NULL LIMIT 1;
+
 -- name: LetGo :exec
 -- No change of theirs: no version, no event.
 UPDATE job_state SET waits_for = NULL WHERE waits_for = ?;
@@ -121,14 +126,15 @@ WHERE connection_id = @connection_id AND hold_key = @hold_key
 ORDER BY next_at LIMIT @max_rows;
 
 -- name: ClaimJob :execrows
-UPDATE job_state SET
+UPDATE OR FAIL job_state SET
     state = 2, version = version + 1, claim_token = @claim_token, claimed_at = @now,
     worker = @worker, next_at = @lease_end, blocked = '', updated_at = @now
 WHERE job_id = @job_id AND version = @version AND state IN (1, 6) AND waits_for IS NULL
     AND next_at <= @now AND start_deadline > @now;
 
--- name: InFlight :one
-SELECT count(*) FROM job_state WHERE connection_id = ? AND state IN (2, 3);
+-- name: InFlight :many
+-- The connection of every job under way.
+SELECT connection_id FROM job_state WHERE state IN (2, 3);
 
 -- name: DueLooks :many
 SELECT job_id FROM job_state
@@ -136,11 +142,11 @@ WHERE state IN (4, 5) AND next_at <= @now
 ORDER BY next_at LIMIT @max_rows;
 
 -- name: LeaseLook :execrows
-UPDATE job_state SET claim_token = @claim_token, claimed_at = @now, worker = @worker, next_at = @lease_end
+UPDATE OR FAIL job_state SET claim_token = @claim_token, claimed_at = @now, worker = @worker, next_at = @lease_end
 WHERE job_id = @job_id AND version = @version AND state IN (4, 5) AND next_at <= @now;
 
 -- name: RenewLease :execrows
-UPDATE job_state SET next_at = @lease_end
+UPDATE OR FAIL job_state SET next_at = @lease_end
 WHERE job_id = @job_id AND claim_token = @claim_token AND state IN (2, 4, 5) AND next_at > @now;
 
 -- name: OverdueIDs :many
@@ -150,12 +156,13 @@ SELECT job_id FROM job_state WHERE state IN (2, 3) AND next_at <= @now ORDER BY 
 SELECT job_id FROM job_state WHERE state IN (2, 3) AND state = 3 AND next_at <= @now ORDER BY next_at LIMIT @max_rows;
 
 -- name: WindowOverIDs :many
-SELECT job_id FROM job_state WHERE state IN (1, 2, 6) AND start_deadline <= @now ORDER BY start_deadline LIMIT @max_rows;
+SELECT job_id FROM job_state
+WHERE listed IN (1, 6) AND state IN (1, 2, 6) AND start_deadline <= @now ORDER BY start_deadline LIMIT @max_rows;
 
 -- name: DoubtfulIDs :many
 -- A claimed job was due when it was claimed.
 SELECT job_id FROM job_state
-WHERE state IN (1, 2, 6) AND start_deadline > @since AND (state = 2 OR next_at <= @now)
+WHERE listed IN (1, 6) AND state IN (1, 2, 6) AND start_deadline > @since AND (state = 2 OR next_at <= @now)
 ORDER BY start_deadline LIMIT @max_rows;
 
 -- name: NextRunnable :one
@@ -168,7 +175,8 @@ SELECT next_at FROM job_state WHERE state IN (2, 3) ORDER BY next_at LIMIT 1;
 SELECT next_at FROM job_state WHERE state IN (4, 5) ORDER BY next_at LIMIT 1;
 
 -- name: NextDeadline :one
-SELECT start_deadline FROM job_state WHERE state IN (1, 2, 6) ORDER BY start_deadline LIMIT 1;
+SELECT start_deadline FROM job_state
+WHERE listed IN (1, 6) AND state IN (1, 2, 6) ORDER BY start_deadline LIMIT 1;
 
 -- ready rows
 
@@ -228,7 +236,7 @@ WHERE connection_id = @connection_id AND hold_key = @hold_key AND rate_limited_u
 -- attempts
 
 -- name: InsertAttempt :exec
-INSERT INTO attempts (
+INSERT OR FAIL INTO attempts (
     job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline,
     answer_deadline, fence_at, effect_key, request_digest, credential_version,
     account_identity, watermark, handle, frozen
@@ -237,7 +245,7 @@ INSERT INTO attempts (
 -- name: ArmJob :execrows
 -- The class is frozen at the first arm. A first arm of an effect needs every
 -- earlier attempt closed; what a re-arm needs is checked by its trigger.
-UPDATE job_state SET
+UPDATE OR FAIL job_state SET
     state = 3, version = version + 1, attempt = attempt + 1,
     class = CASE WHEN attempt = 0 THEN @class ELSE class END,
     next_at = @fence, claim_token = NULL, worker = @worker, claims = 0, blocked = '', updated_at = @now
@@ -271,12 +279,12 @@ WHERE job_id = ? AND round = ? ORDER BY number LIMIT 1;
 SELECT * FROM attempts WHERE job_id = ? AND arm_token = ?;
 
 -- name: SaveHandle :execrows
-UPDATE attempts SET handle = @handle
+UPDATE OR FAIL attempts SET handle = @handle
 WHERE attempts.job_id = @job_id AND number = @number AND result = 0
     AND EXISTS (SELECT 1 FROM job_state AS s WHERE s.job_id = @job_id AND s.state = 3 AND s.attempt = @number);
 
 -- name: SettleAttempt :exec
-UPDATE attempts SET
+UPDATE OR FAIL attempts SET
     result = @result, kind = @kind, message = @message, http_status = @http_status,
     bytes_written = max(bytes_written, CAST(@bytes_written AS INTEGER)),
     handle = CASE WHEN CAST(@handle AS TEXT) = '' THEN handle ELSE CAST(@handle AS TEXT) END,
@@ -284,7 +292,7 @@ UPDATE attempts SET
 WHERE job_id = @job_id AND number = @number;
 
 -- name: CloseAttempt :exec
-UPDATE attempts SET result = @result, ended_at = coalesce(ended_at, @now)
+UPDATE OR FAIL attempts SET result = @result, ended_at = coalesce(ended_at, @now)
 WHERE job_id = @job_id AND number = @number AND result IN (0, 4);
 
 -- name: GateOwner :one
@@ -350,10 +358,18 @@ SELECT CAST(coalesce((SELECT max(position) FROM events), 0) AS INTEGER);
 
 -- statistics; @one is 1 to count one connection only
 
--- name: CountAlive :one
+-- name: CountListed :one
+-- Jobs in a state and those under way that came from it.
 SELECT count(*) FROM job_state
-WHERE project = @project AND state = @state
+WHERE project = @project AND listed = @listed
     AND (CAST(@one AS INTEGER) = 0 OR connection_id = @connection_id);
+
+-- name: CountUnderWay :many
+-- Few, so they are found by their fences.
+SELECT state, listed, count(*) AS jobs FROM job_state
+WHERE state IN (2, 3) AND +project = @project
+    AND (CAST(@one AS INTEGER) = 0 OR connection_id = @connection_id)
+GROUP BY state, listed;
 
 -- name: CountEnded :one
 SELECT count(*) FROM job_state
@@ -379,7 +395,7 @@ SELECT CAST(coalesce(min(coalesce(
     s.updated_at
 )), 0) AS INTEGER)
 FROM job_state AS s
-WHERE s.project = @project AND s.state IN (5, 7)
+WHERE s.project = @project AND s.listed IN (5, 7) AND s.state IN (5, 7)
     AND (CAST(@one AS INTEGER) = 0 OR s.connection_id = @connection_id);
 
 -- name: CountStarts :one

@@ -79,18 +79,28 @@ func newSnapshot(j litedb.Job, st litedb.JobState, now int64) (job.Snapshot, err
 // complete adds what other tables know of a job. Most jobs have nothing there,
 // and their state tells so.
 func (v view) complete(ctx context.Context, j litedb.Job, st litedb.JobState) (job.Snapshot, error) {
-	snap, err := newSnapshot(j, st, v.now)
+	h := &held{job: j, st: st}
+	if st.Attempt > 0 {
+		var err error
+		if h.marks, err = v.q.AttemptMarks(ctx, st.JobID); err != nil {
+			return job.Snapshot{}, fmt.Errorf("attempts: %w", err)
+		}
+	}
+	return v.completed(ctx, h, nil)
+}
+
+// completed is complete where the attempts are known, and perhaps the effect.
+func (v view) completed(ctx context.Context, h *held, effect *litedb.Effect) (job.Snapshot, error) {
+	st := h.st
+	snap, err := newSnapshot(h.job, st, v.now)
 	if err != nil {
 		return snap, err
 	}
-	if st.Attempt > 0 {
-		marks, err := v.q.AttemptMarks(ctx, st.JobID)
-		if err != nil {
-			return snap, fmt.Errorf("attempts: %w", err)
-		}
-		addMarks(&snap, marks)
-	}
-	if snap.State == job.Succeeded {
+	addMarks(&snap, h.marks)
+	switch {
+	case snap.State == job.Succeeded && effect != nil:
+		snap.Effect = toEffect(*effect)
+	case snap.State == job.Succeeded:
 		e, err := v.q.GetEffect(ctx, st.JobID)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return snap, fmt.Errorf("effect: %w", err)

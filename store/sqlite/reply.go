@@ -35,6 +35,9 @@ func (t *tx) awaitReply(ctx context.Context, j litedb.Job, st *litedb.JobState) 
 
 // letGo lets those start that waited for a job.
 func (t *tx) letGo(ctx context.Context, id []byte) error {
+	if some, err := t.anyWaits(ctx); err != nil || !some {
+		return err
+	}
 	rows, err := t.q.WaitingRows(ctx, id)
 	if err != nil {
 		return fmt.Errorf("waiting jobs: %w", err)

@@ -19,8 +19,10 @@ import (
 // session is the writer's connection, as the generated queries use it.
 type session struct {
 	conn  *sql.Conn
-	execs map[string]driver.StmtExecContext
+	execs map[string]*execStmt
 	reads map[string]*sql.Stmt
+	// wrote is told the name and the table of each statement that was run.
+	wrote func(name, table string)
 	// dirty says that something was run since it was last false that may have
 	// written.
 	dirty bool
@@ -29,29 +31,41 @@ type session struct {
 
 var _ litedb.DBTX = (*session)(nil)
 
-func newSession(conn *sql.Conn) *session {
-	return &session{conn: conn, execs: make(map[string]driver.StmtExecContext), reads: make(map[string]*sql.Stmt)}
+// execStmt is a statement without rows, the name of its query and the table that
+// it changes.
+type execStmt struct {
+	driver.StmtExecContext
+	name, table string
+}
+
+func newSession(conn *sql.Conn, wrote func(name, table string)) *session {
+	return &session{
+		conn: conn, execs: make(map[string]*execStmt), reads: make(map[string]*sql.Stmt), wrote: wrote,
+	}
 }
 
 // ExecContext implements litedb.DBTX.
 func (s *session) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	s.dirty = true
-	return s.exec(ctx, query, args)
+	stmt, err := s.prepared(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	s.wrote(stmt.name, stmt.table)
+	return s.exec(ctx, stmt, args)
 }
 
 // control begins, ends and divides transactions.
 func (s *session) control(ctx context.Context, query string) error {
-	_, err := s.exec(ctx, query, nil)
+	stmt, err := s.prepared(ctx, query)
+	if err != nil {
+		return err
+	}
+	_, err = s.exec(ctx, stmt, nil)
 	return err
 }
 
-func (s *session) exec(ctx context.Context, query string, args []any) (res sql.Result, err error) {
-	stmt, ok := s.execs[query]
-	if !ok {
-		if stmt, err = s.prepareExec(ctx, query); err != nil {
-			return nil, err
-		}
-	}
+func (s *session) exec(ctx context.Context, stmt *execStmt, args []any) (res sql.Result, err error) {
 	s.args = s.args[:0]
 	for i, a := range args {
 		v, err := value(a)
@@ -85,8 +99,12 @@ func value(a any) (driver.Value, error) {
 	}
 }
 
-func (s *session) prepareExec(ctx context.Context, query string) (stmt driver.StmtExecContext, err error) {
-	err = s.conn.Raw(func(dc any) error {
+func (s *session) prepared(ctx context.Context, query string) (*execStmt, error) {
+	if stmt, ok := s.execs[query]; ok {
+		return stmt, nil
+	}
+	var stmt driver.StmtExecContext
+	err := s.conn.Raw(func(dc any) error {
 		conn, ok := dc.(driver.ConnPrepareContext)
 		if !ok {
 			return errors.New("the driver prepares no statements")
@@ -103,8 +121,10 @@ func (s *session) prepareExec(ctx context.Context, query string) (stmt driver.St
 	if err != nil {
 		return nil, fmt.Errorf("prepare: %w", err)
 	}
-	s.execs[query] = stmt
-	return stmt, nil
+	named := &execStmt{StmtExecContext: stmt}
+	named.name, named.table = subject(query)
+	s.execs[query] = named
+	return named, nil
 }
 
 // PrepareContext implements litedb.DBTX.
@@ -126,13 +146,13 @@ func (s *session) QueryContext(ctx context.Context, query string, args ...any) (
 	if err != nil {
 		return nil, err
 	}
-	s.dirty = s.dirty || !reads(query)
+	s.readOrWrite(query)
 	return stmt.QueryContext(ctx, args...)
 }
 
 // QueryRowContext implements litedb.DBTX.
 func (s *session) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	s.dirty = s.dirty || !reads(query)
+	s.readOrWrite(query)
 	stmt, err := s.PrepareContext(ctx, query)
 	if err != nil {
 		return s.conn.QueryRowContext(ctx, query, args...) // gives the same error
@@ -140,12 +160,46 @@ func (s *session) QueryRowContext(ctx context.Context, query string, args ...any
 	return stmt.QueryRowContext(ctx, args...)
 }
 
-// reads tells a query that changes nothing, behind the line that names it.
-func reads(query string) bool {
-	for strings.HasPrefix(query, "--") {
-		_, query, _ = strings.Cut(query, "\n")
+// readOrWrite notes what a query with rows does.
+func (s *session) readOrWrite(query string) {
+	if _, text := split(query); strings.HasPrefix(text, "SELECT") {
+		return
 	}
-	return strings.HasPrefix(query, "SELECT")
+	s.dirty = true
+	s.wrote(subject(query))
+}
+
+// split gives the name of a generated query, and its text without that line.
+func split(query string) (name, text string) {
+	text = query
+	for strings.HasPrefix(text, "--") {
+		var line string
+		line, text, _ = strings.Cut(text, "\n")
+		if rest, ok := strings.CutPrefix(line, "-- name: "); ok {
+			name, _, _ = strings.Cut(rest, " ")
+		}
+	}
+	return name, text
+}
+
+// subject gives the name of a query, and the table that it changes: the word
+// behind INTO, UPDATE or FROM and what may stand there; empty: another statement.
+func subject(query string) (name, table string) {
+	name, text := split(query)
+	words := strings.Fields(text)
+	for i, w := range words {
+		switch w {
+		case "UPDATE", "INTO", "FROM":
+			rest := words[i+1:]
+			if len(rest) > 2 && rest[0] == "OR" {
+				rest = rest[2:]
+			}
+			if len(rest) > 0 {
+				return name, rest[0]
+			}
+		}
+	}
+	return name, ""
 }
 
 // close ends the statements; SQLite ends no connection that has any.
@@ -157,7 +211,7 @@ func (s *session) close() error {
 	return errors.Join(err, s.conn.Raw(func(any) error {
 		var err error
 		for _, stmt := range s.execs {
-			if c, ok := stmt.(driver.Stmt); ok {
+			if c, ok := stmt.StmtExecContext.(driver.Stmt); ok {
 				err = errors.Join(err, c.Close())
 			}
 		}

@@ -36,22 +36,34 @@ type measure struct {
 }
 
 func (m measure) counts(ctx context.Context, out *store.Stats) error {
+	moving, err := m.q.CountUnderWay(ctx, litedb.CountUnderWayParams{
+		Project: m.project, One: m.one, ConnectionID: m.connection,
+	})
+	if err != nil {
+		return err
+	}
 	for _, state := range job.States {
 		var n int64
 		var err error
-		if state.Terminal() {
+		switch {
+		case state.InFlight():
+		case state.Terminal():
 			n, err = m.q.CountEnded(ctx, litedb.CountEndedParams{
 				Project: m.project, State: int64(state), Since: someMicros(m.since), One: m.one, ConnectionID: m.connection,
 			})
-		} else {
-			n, err = m.q.CountAlive(ctx, litedb.CountAliveParams{
-				Project: m.project, State: int64(state), One: m.one, ConnectionID: m.connection,
+		default:
+			n, err = m.q.CountListed(ctx, litedb.CountListedParams{
+				Project: m.project, Listed: int64(state), One: m.one, ConnectionID: m.connection,
 			})
 		}
 		if err != nil {
 			return err
 		}
 		out.Counts[state] = n
+	}
+	for _, g := range moving {
+		out.Counts[job.State(g.State)] += g.Jobs
+		out.Counts[job.State(g.Listed)] -= g.Jobs
 	}
 	return nil
 }

@@ -61,6 +61,7 @@ func (g guarded) set(t *testing.T, state job.State, version, attempt int64) {
 // moveTo writes a whole, consistent state.
 const moveTo = `UPDATE job_state SET state = ?1, version = ?2, attempt = ?3,
 	next_at = CASE WHEN ?1 IN (7, 8, 9, 10, 11) THEN NULL ELSE 5 END,
+	listed = CASE WHEN ?1 IN (2, 3) THEN 1 ELSE ?1 END,
 	claim_token = CASE WHEN ?1 = 2 THEN zeroblob(16) END,
 	ended_at = CASE WHEN ?1 IN (8, 9, 10, 11) THEN 5 END`
 

@@ -58,6 +58,7 @@ type writer struct {
 	s     *Store
 	conn  *sql.Conn
 	ses   *session
+	cache *cache
 	q     *litedb.Queries
 	queue chan *op
 	ended chan struct{}
@@ -80,7 +81,8 @@ func (s *Store) newWriter(ctx context.Context) (*writer, error) {
 		s: s, conn: conn, queue: make(chan *op, maxQueued),
 		ended: make(chan struct{}), quit: make(chan struct{}), logLimit: maxLog,
 	}
-	w.ses = newSession(conn)
+	w.cache = newCache()
+	w.ses = newSession(conn, func(name, table string) { w.cache.wrote(name, table) })
 	w.q = litedb.New(w.ses)
 	w.commit = func(ctx context.Context) error { return w.ses.control(ctx, commit) }
 	if w.turn, err = w.q.LastTurn(ctx); err != nil {
@@ -207,8 +209,7 @@ func (w *writer) one(ctx context.Context, t *tx, o *op) (err error, spoiled bool
 
 // again runs a spoiled group anew, and then on, each operation in its savepoint.
 func (w *writer) again(ctx context.Context, ops []*op) {
-	// Where SQLite has ended the transaction by itself, this fails.
-	_ = w.ses.control(ctx, rollback)
+	w.undo(ctx)
 	if err := w.ses.control(ctx, begin); err != nil {
 		w.abandon(ctx, ops, fmt.Errorf("begin: %w", err))
 		return
@@ -263,7 +264,7 @@ func (w *writer) careful(ctx context.Context, t *tx, o *op) (err, lost error) {
 	t.now = w.s.clock.now()
 	err = translate(o.run(ctx, t))
 	if err != nil {
-		t.hint = hints
+		t.hint, w.cache = hints, newCache()
 		if rerr := w.ses.control(ctx, rollbackOp); rerr != nil {
 			return nil, fmt.Errorf("%w (after %w)", rerr, err)
 		}
@@ -274,9 +275,15 @@ func (w *writer) careful(ctx context.Context, t *tx, o *op) (err, lost error) {
 	return err, nil
 }
 
-func (w *writer) abandon(ctx context.Context, ops []*op, cause error) {
-	// There is nothing left to roll back, or it is rolled back now.
+// undo rolls the transaction back.
+func (w *writer) undo(ctx context.Context) {
+	w.cache = newCache()
+	// Where SQLite has ended the transaction by itself, this fails.
 	_ = w.ses.control(ctx, rollback)
+}
+
+func (w *writer) abandon(ctx context.Context, ops []*op, cause error) {
+	w.undo(ctx)
 	for _, o := range ops {
 		o.done <- fmt.Errorf("%w: %w", store.ErrUnavailable, cause)
 	}
@@ -286,7 +293,7 @@ func (w *writer) finish(ctx context.Context, t *tx, ops []*op) {
 	err := w.commit(ctx)
 	if err != nil {
 		err = fmt.Errorf("%w: %w", store.ErrUnconfirmed, err)
-		_ = w.ses.control(ctx, rollback)
+		w.undo(ctx)
 	}
 	// Hints go first, so that a caller who has its answer finds its own hint given.
 	w.s.hints.Give(t.hint)
@@ -347,6 +354,7 @@ func (t *tx) carefulItem(ctx context.Context, n int, fn func() error) (verdict, 
 		return nil, err
 	}
 	if err != nil {
+		t.w.cache = newCache()
 		if rerr := ses.control(ctx, undo); rerr != nil {
 			return nil, rerr
 		}

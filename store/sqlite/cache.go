@@ -1,0 +1,239 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file: the file has one writer, so what it has written and read it
+// need not read again.
+//   - Nothing here is a guard. Every write names the version, the token and the
+//     times that it was decided on, and SQLite compares them with the row; an
+//     intent or a decision on a row that is not as it was believed is refused.
+//   - A statement that this file does not know makes it forget the tables that
+//     the statement may have changed. So does every rollback, all of them.
+//   - What is under way is remembered, and no more than a bound.
+
+const (
+	// maxHeld and maxHeldBytes bound the jobs that are remembered, by number and
+	// by the sizes of their payloads.
+	maxHeld      = 4096
+	maxHeldBytes = 16 << 20
+)
+
+// cache is what the writer remembers. Nil maps and pointers are unknown.
+type cache struct {
+	meta  *litedb.Meta
+	conns map[job.ID]litedb.Connection
+	// ready are ready rows; loose are connections none of whose rows is saturated.
+	ready map[readyKey]litedb.ConnectionReady
+	loose map[job.ID]bool
+	// underWay counts the jobs CLAIMED and SENDING of each connection.
+	underWay map[job.ID]int64
+	// waiting says whether any job waits for another one.
+	waiting *bool
+	held    map[job.ID]*held
+	bytes   int
+}
+
+// held is a job that is under way, as its rows are.
+type held struct {
+	job litedb.Job
+	st  litedb.JobState
+	// marks are those of all its attempts, account the last one's.
+	marks   []litedb.AttemptMarksRow
+	account string
+}
+
+func newCache() *cache {
+	return &cache{
+		conns: make(map[job.ID]litedb.Connection), ready: make(map[readyKey]litedb.ConnectionReady),
+		loose: make(map[job.ID]bool), held: make(map[job.ID]*held),
+	}
+}
+
+// tracked are the statements on jobs and attempts whose callers keep what is
+// held as the rows are.
+var tracked = map[string]bool{
+	"InsertJob": true, "InsertState": true, "ClaimJob": true, "LeaseLook": true, "RenewLease": true,
+	"ArmJob": true, "InsertAttempt": true, "SaveHandle": true,
+	"SettleAttempt": true, "CloseAttempt": true, "SetState": true,
+}
+
+// wrote forgets what a statement may have changed.
+func (c *cache) wrote(name, table string) {
+	switch table {
+	case "job_keys", "events", "starts", "effects", "open_intents", "observations", "resolutions",
+		"connection_credentials", "projects":
+	case "meta":
+		c.meta = nil
+	case "connections":
+		clear(c.conns)
+	case "connection_ready":
+		clear(c.ready)
+		clear(c.loose)
+	case "jobs", "job_state", "attempts":
+		if !tracked[name] {
+			c.forgetJobs()
+		}
+	default:
+		*c = *newCache()
+	}
+}
+
+func (c *cache) forgetJobs() {
+	clear(c.held)
+	c.bytes, c.underWay, c.waiting = 0, nil, nil
+}
+
+// keep remembers a job; drop forgets it.
+func (c *cache) keep(h *held) {
+	c.drop(toID(h.st.JobID))
+	if len(c.held) >= maxHeld || c.bytes+len(h.job.Payload) > maxHeldBytes {
+		return
+	}
+	c.held[toID(h.st.JobID)] = h
+	c.bytes += len(h.job.Payload)
+}
+
+func (c *cache) drop(id job.ID) {
+	if h, ok := c.held[id]; ok {
+		c.bytes -= len(h.job.Payload)
+		delete(c.held, id)
+	}
+}
+
+// moved counts a job of a connection that went from one state to another.
+func (c *cache) moved(conn []byte, from, to job.State) {
+	if c.underWay == nil || from.InFlight() == to.InFlight() {
+		return
+	}
+	if to.InFlight() {
+		c.underWay[toID(conn)]++
+	} else {
+		c.underWay[toID(conn)]--
+	}
+}
+
+// load gives a job as it is. The caller changes it only as it writes it.
+func (t *tx) load(ctx context.Context, id []byte) (*held, error) {
+	if h, ok := t.w.cache.held[toID(id)]; ok {
+		return h, nil
+	}
+	row, err := t.q.GetJob(ctx, id)
+	if err != nil {
+		return nil, orNotFound(err)
+	}
+	h := &held{job: row.Job, st: row.JobState}
+	if h.st.Attempt == 0 {
+		return h, nil
+	}
+	if h.marks, err = t.q.AttemptMarks(ctx, id); err != nil {
+		return nil, fmt.Errorf("attempts: %w", err)
+	}
+	last, err := t.q.GetAttempt(ctx, litedb.GetAttemptParams{JobID: id, Number: h.st.Attempt})
+	if err != nil {
+		return nil, fmt.Errorf("last attempt: %w", err)
+	}
+	h.account = last.AccountIdentity
+	return h, nil
+}
+
+// meta gives the database's own row.
+func (t *tx) meta(ctx context.Context) (litedb.Meta, error) {
+	if m := t.w.cache.meta; m != nil {
+		return *m, nil
+	}
+	m, err := t.q.GetMeta(ctx)
+	if err == nil {
+		t.w.cache.meta = &m
+	}
+	return m, err
+}
+
+func (t *tx) getConnection(ctx context.Context, id []byte) (litedb.Connection, error) {
+	if c, ok := t.w.cache.conns[toID(id)]; ok {
+		return c, nil
+	}
+	c, err := t.q.GetConnection(ctx, id)
+	if err == nil && len(t.w.cache.conns) < maxHeld {
+		t.w.cache.conns[toID(id)] = c
+	}
+	return c, err
+}
+
+// readyRow gives a ready row; sql.ErrNoRows: there is none yet.
+func (t *tx) readyRow(ctx context.Context, conn []byte, hold string) (litedb.ConnectionReady, error) {
+	k := readyKey{toID(conn), hold}
+	if r, ok := t.w.cache.ready[k]; ok {
+		return r, nil
+	}
+	r, err := t.q.GetReady(ctx, litedb.GetReadyParams{ConnectionID: conn, HoldKey: hold})
+	if err == nil && len(t.w.cache.ready) < maxHeld {
+		t.w.cache.ready[k] = r
+	}
+	return r, err
+}
+
+// underWay counts a connection's jobs that are CLAIMED or SENDING.
+func (t *tx) underWay(ctx context.Context, conn []byte) (int64, error) {
+	c := t.w.cache
+	if c.underWay == nil {
+		all, err := t.q.InFlight(ctx)
+		if err != nil {
+			return 0, err
+		}
+		c.underWay = make(map[job.ID]int64)
+		for _, id := range all {
+			c.underWay[toID(id)]++
+		}
+	}
+	return c.underWay[toID(conn)], nil
+}
+
+// anyWaits tells whether any job waits for another one.
+func (t *tx) anyWaits(ctx context.Context) (bool, error) {
+	c := t.w.cache
+	if c.waiting == nil {
+		_, err := t.q.AnyWaiting(ctx)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return false, err
+		}
+		some := err == nil
+		c.waiting = &some
+	}
+	return *c.waiting, nil
+}
+
+// unsaturate lets a connection be served again, and tells whether that changed
+// anything.
+func (t *tx) unsaturate(ctx context.Context, conn []byte) (bool, error) {
+	id := toID(conn)
+	if t.w.cache.loose[id] {
+		return false, nil
+	}
+	freed, err := t.q.Unsaturate(ctx, conn)
+	if err != nil {
+		return false, fmt.Errorf("ready row: %w", err)
+	}
+	t.w.cache.loose[id] = true
+	return freed > 0, nil
+}
+
+// refuseQuarantined guards the calls that lead to sending.
+func (t *tx) refuseQuarantined(ctx context.Context) error {
+	m, err := t.meta(ctx)
+	if err != nil {
+		return err
+	}
+	if m.Quarantined != "" {
+		return fmt.Errorf("%w: %s", store.ErrQuarantined, m.Quarantined)
+	}
+	return nil
+}
