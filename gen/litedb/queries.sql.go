@@ -2439,7 +2439,7 @@ func (q *Queries) SetState(ctx context.Context, arg SetStateParams) (int64, erro
 const settleAttempt = `-- name: SettleAttempt :exec
 UPDATE OR FAIL attempts SET
     result = ?1, kind = ?2, message = ?3, http_status = ?4,
-    bytes_written = max(bytes_written, CAST(?5 AS INTEGER)),
+    bytes_written = CASE WHEN bytes_written > CAST(?5 AS INTEGER) THEN bytes_written ELSE CAST(?5 AS INTEGER) END,
     handle = CASE WHEN CAST(?6 AS TEXT) = '' THEN handle ELSE CAST(?6 AS TEXT) END,
     ended_at = coalesce(ended_at, ?7)
 WHERE job_id = ?8 AND number = ?9

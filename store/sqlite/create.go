@@ -139,7 +139,7 @@ func (t *tx) event(ctx context.Context, schedule []byte, st litedb.JobState, e l
 	t.hint[store.WatchEvents] = true
 	e.Project, e.JobID, e.ConnectionID, e.ScheduleID = st.Project, st.JobID, st.ConnectionID, schedule
 	e.Sequence, e.ToState, e.At = st.Version, st.State, t.now
-	if err := t.q.InsertEvent(ctx, e); err != nil {
+	if err := t.w.log.add(ctx, t, e); err != nil {
 		return fmt.Errorf("event: %w", err)
 	}
 	return nil

@@ -286,7 +286,7 @@ WHERE attempts.job_id = @job_id AND number = @number AND result = 0
 -- name: SettleAttempt :exec
 UPDATE OR FAIL attempts SET
     result = @result, kind = @kind, message = @message, http_status = @http_status,
-    bytes_written = max(bytes_written, CAST(@bytes_written AS INTEGER)),
+    bytes_written = CASE WHEN bytes_written > CAST(@bytes_written AS INTEGER) THEN bytes_written ELSE CAST(@bytes_written AS INTEGER) END,
     handle = CASE WHEN CAST(@handle AS TEXT) = '' THEN handle ELSE CAST(@handle AS TEXT) END,
     ended_at = coalesce(ended_at, @now)
 WHERE job_id = @job_id AND number = @number;

@@ -59,6 +59,7 @@ type writer struct {
 	conn  *sql.Conn
 	ses   *session
 	cache *cache
+	log   *eventLog
 	q     *litedb.Queries
 	queue chan *op
 	ended chan struct{}
@@ -81,7 +82,7 @@ func (s *Store) newWriter(ctx context.Context) (*writer, error) {
 		s: s, conn: conn, queue: make(chan *op, maxQueued),
 		ended: make(chan struct{}), quit: make(chan struct{}), logLimit: maxLog,
 	}
-	w.cache = newCache()
+	w.cache, w.log = newCache(), newEventLog()
 	w.ses = newSession(conn, func(name, table string) { w.cache.wrote(name, table) })
 	w.q = litedb.New(w.ses)
 	w.commit = func(ctx context.Context) error { return w.ses.control(ctx, commit) }
@@ -193,6 +194,10 @@ func (w *writer) group(first *op) {
 		}
 		ran = append(ran, o)
 	}
+	if err := w.log.flush(ctx, w.ses); err != nil {
+		w.again(ctx, ran)
+		return
+	}
 	w.finish(ctx, t, ran)
 }
 
@@ -278,6 +283,7 @@ func (w *writer) careful(ctx context.Context, t *tx, o *op) (err, lost error) {
 // undo rolls the transaction back.
 func (w *writer) undo(ctx context.Context) {
 	w.cache = newCache()
+	w.log.forget()
 	// Where SQLite has ended the transaction by itself, this fails.
 	_ = w.ses.control(ctx, rollback)
 }
