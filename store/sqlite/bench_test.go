@@ -1,3 +1,5 @@
+//go:build unix
+
 package sqlite
 
 import (
@@ -7,9 +9,21 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
+	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/storetest"
 )
+
+// newBenchJob has an id and a key as a server makes them, which rise: where they
+// lie in the tables matters here.
+func newBenchJob(conn store.Connection) store.NewJob {
+	n := newJob(conn)
+	n.Spec.ID = job.ID(uuid.Must(uuid.NewV7()))
+	n.Spec.Key = n.Spec.ID.String()
+	return n
+}
 
 // BenchmarkSubmit stores jobs one by one from 64 callers at once.
 func BenchmarkSubmit(b *testing.B) {
@@ -17,11 +31,12 @@ func BenchmarkSubmit(b *testing.B) {
 	conn := mustConnect(b, s)
 	items := make([]store.NewJob, b.N)
 	for i := range items {
-		items[i] = newJob(conn)
+		items[i] = newBenchJob(conn)
 	}
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	b.ResetTimer()
+	begun := cpuTime(b)
 	for range 64 {
 		wg.Go(func() {
 			for i := next.Add(1); i <= int64(b.N); i = next.Add(1) {
@@ -34,7 +49,7 @@ func BenchmarkSubmit(b *testing.B) {
 		})
 	}
 	wg.Wait()
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "jobs/s")
+	reportJobs(b, begun)
 }
 
 // BenchmarkClaimArmApply takes stored jobs through claim, arm and success: a
@@ -46,7 +61,7 @@ func BenchmarkClaimArmApply(b *testing.B) {
 		n := min(b.N-done, store.MaxBatch)
 		items := make([]store.NewJob, n)
 		for i := range items {
-			items[i] = newJob(conn)
+			items[i] = newBenchJob(conn)
 		}
 		mustCreate(b, s, items...)
 		done += n
@@ -54,6 +69,7 @@ func BenchmarkClaimArmApply(b *testing.B) {
 	work := make(chan store.Leased, 256)
 	var wg sync.WaitGroup
 	b.ResetTimer()
+	begun := cpuTime(b)
 	for range 64 {
 		wg.Go(func() {
 			// After an error the channel is still emptied, or the claimer would wait.
@@ -76,7 +92,7 @@ func BenchmarkClaimArmApply(b *testing.B) {
 	}
 	close(work)
 	wg.Wait()
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "jobs/s")
+	reportJobs(b, begun)
 }
 
 func armAndApply(b *testing.B, s *Store, l store.Leased) error {
