@@ -534,10 +534,12 @@ func (q *Queries) DoubtfulIDs(ctx context.Context, arg DoubtfulIDsParams) ([][]b
 }
 
 const dueJobs = `-- name: DueJobs :many
-SELECT job_id FROM job_state
-WHERE connection_id = ?1 AND hold_key = ?2
-    AND state IN (1, 6) AND waits_for IS NULL AND next_at <= ?3 AND start_deadline > ?3
-ORDER BY next_at LIMIT ?4
+SELECT jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind, jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff, jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone, jobs.reply_to, jobs.schedule_id, jobs.fingerprint, jobs.created_at, jobs.payload, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.scheduled_for, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.waits_for, job_state.created_at, job_state.updated_at, job_state.ended_at
+FROM job_state JOIN jobs ON jobs.id = job_state.job_id
+WHERE job_state.connection_id = ?1 AND job_state.hold_key = ?2
+    AND job_state.state IN (1, 6) AND job_state.waits_for IS NULL
+    AND job_state.next_at <= ?3 AND job_state.start_deadline > ?3
+ORDER BY job_state.next_at LIMIT ?4
 `
 
 type DueJobsParams struct {
@@ -547,7 +549,12 @@ type DueJobsParams struct {
 	MaxRows      int64
 }
 
-func (q *Queries) DueJobs(ctx context.Context, arg DueJobsParams) ([][]byte, error) {
+type DueJobsRow struct {
+	Job      Job
+	JobState JobState
+}
+
+func (q *Queries) DueJobs(ctx context.Context, arg DueJobsParams) ([]DueJobsRow, error) {
 	rows, err := q.query(ctx, q.dueJobsStmt, dueJobs,
 		arg.ConnectionID,
 		arg.HoldKey,
@@ -558,13 +565,64 @@ func (q *Queries) DueJobs(ctx context.Context, arg DueJobsParams) ([][]byte, err
 		return nil, err
 	}
 	defer rows.Close()
-	var items [][]byte
+	var items []DueJobsRow
 	for rows.Next() {
-		var job_id []byte
-		if err := rows.Scan(&job_id); err != nil {
+		var i DueJobsRow
+		if err := rows.Scan(
+			&i.Job.ID,
+			&i.Job.Project,
+			&i.Job.IdemKey,
+			&i.Job.ConnectionID,
+			&i.Job.HoldKey,
+			&i.Job.PayloadKind,
+			&i.Job.StartWindow,
+			&i.Job.MaxAttempts,
+			&i.Job.MinBackoff,
+			&i.Job.MaxBackoff,
+			&i.Job.AttemptTimeout,
+			&i.Job.Policy,
+			&i.Job.Labels,
+			&i.Job.TimeZone,
+			&i.Job.ReplyTo,
+			&i.Job.ScheduleID,
+			&i.Job.Fingerprint,
+			&i.Job.CreatedAt,
+			&i.Job.Payload,
+			&i.JobState.JobID,
+			&i.JobState.Project,
+			&i.JobState.ConnectionID,
+			&i.JobState.HoldKey,
+			&i.JobState.State,
+			&i.JobState.Listed,
+			&i.JobState.Version,
+			&i.JobState.Attempt,
+			&i.JobState.Round,
+			&i.JobState.Failures,
+			&i.JobState.Claims,
+			&i.JobState.Looks,
+			&i.JobState.Negatives,
+			&i.JobState.ScheduledFor,
+			&i.JobState.StartDeadline,
+			&i.JobState.NextAt,
+			&i.JobState.ClaimToken,
+			&i.JobState.ClaimedAt,
+			&i.JobState.Worker,
+			&i.JobState.Class,
+			&i.JobState.CancelAskedAt,
+			&i.JobState.Blocked,
+			&i.JobState.ErrorKind,
+			&i.JobState.ErrorMessage,
+			&i.JobState.ErrorStatus,
+			&i.JobState.ErrorAt,
+			&i.JobState.ResolutionID,
+			&i.JobState.WaitsFor,
+			&i.JobState.CreatedAt,
+			&i.JobState.UpdatedAt,
+			&i.JobState.EndedAt,
+		); err != nil {
 			return nil, err
 		}
-		items = append(items, job_id)
+		items = append(items, i)
 	}
 	if err := rows.Close(); err != nil {
 		return nil, err

@@ -64,6 +64,8 @@ var tracked = map[string]bool{
 	"InsertJob": true, "InsertState": true, "ClaimJob": true, "LeaseLook": true, "RenewLease": true,
 	"ArmJob": true, "InsertAttempt": true, "SaveHandle": true,
 	"SettleAttempt": true, "CloseAttempt": true, "SetState": true,
+	// Of jobs that have ended, and are not held.
+	"RemoveAttempts": true, "RemoveState": true, "RemoveJob": true,
 }
 
 // wrote forgets what a statement may have changed.
@@ -130,14 +132,20 @@ func (t *tx) load(ctx context.Context, id []byte) (*held, error) {
 	if err != nil {
 		return nil, orNotFound(err)
 	}
-	h := &held{job: row.Job, st: row.JobState}
-	if h.st.Attempt == 0 {
+	return t.whole(ctx, row.Job, row.JobState)
+}
+
+// whole adds to a job's rows what is known of its attempts.
+func (t *tx) whole(ctx context.Context, j litedb.Job, st litedb.JobState) (*held, error) {
+	h := &held{job: j, st: st}
+	if st.Attempt == 0 {
 		return h, nil
 	}
-	if h.marks, err = t.q.AttemptMarks(ctx, id); err != nil {
+	var err error
+	if h.marks, err = t.q.AttemptMarks(ctx, st.JobID); err != nil {
 		return nil, fmt.Errorf("attempts: %w", err)
 	}
-	last, err := t.q.GetAttempt(ctx, litedb.GetAttemptParams{JobID: id, Number: h.st.Attempt})
+	last, err := t.q.GetAttempt(ctx, litedb.GetAttemptParams{JobID: st.JobID, Number: st.Attempt})
 	if err != nil {
 		return nil, fmt.Errorf("last attempt: %w", err)
 	}

@@ -11,8 +11,15 @@ import (
 // writer makes one: it takes every reader, which are out for one short call
 // each, and has the log written back.
 
-// maxLog is the length of the log, in bytes, that is not waited out.
-const maxLog = 32 << 20
+const (
+	// maxLog is the length of the log, in bytes, that is not waited out.
+	maxLog = 32 << 20
+	// writeBackPages is the length of the log, in pages of 4 KiB, at which SQLite
+	// writes it back between two commits, as far as readers let it: half of maxLog.
+	// A page that many commits change is so written back once, and the file is
+	// synced less often.
+	writeBackPages = 4096
+)
 
 // shorten writes the log back when it is too long. It runs between two groups.
 func (w *writer) shorten() {

@@ -108,18 +108,18 @@ func (c *claimer) serve(ctx context.Context, r litedb.ReadyRowsRow, n int64) (in
 	if n <= 0 {
 		return 0, nil
 	}
-	ids, err := c.q.DueJobs(ctx, litedb.DueJobsParams{
+	due, err := c.q.DueJobs(ctx, litedb.DueJobsParams{
 		ConnectionID: r.ConnectionID, HoldKey: r.HoldKey, Now: someMicros(c.now), MaxRows: n,
 	})
 	if err != nil {
 		return 0, fmt.Errorf("due jobs: %w", err)
 	}
-	for _, id := range ids {
-		if err := c.take(ctx, id, conn); err != nil {
+	for _, row := range due {
+		if err := c.take(ctx, row, conn); err != nil {
 			return 0, err
 		}
 	}
-	took := int64(len(ids))
+	took := int64(len(due))
 	c.w.turn = max(c.w.turn+1, c.now)
 	err = c.q.Served(ctx, litedb.ServedParams{
 		ConnectionID: r.ConnectionID, HoldKey: r.HoldKey, Now: c.now, Turn: c.w.turn,
@@ -132,8 +132,8 @@ func (c *claimer) serve(ctx context.Context, r litedb.ReadyRowsRow, n int64) (in
 }
 
 // take leases one job.
-func (c *claimer) take(ctx context.Context, id []byte, conn *claimed) error {
-	h, err := c.load(ctx, id)
+func (c *claimer) take(ctx context.Context, row litedb.DueJobsRow, conn *claimed) error {
+	h, err := c.whole(ctx, row.Job, row.JobState)
 	if err != nil {
 		return fmt.Errorf("read job: %w", err)
 	}
@@ -141,13 +141,13 @@ func (c *claimer) take(ctx context.Context, id []byte, conn *claimed) error {
 	token, end := fromID(randomID()), c.now+micros(c.p.Lease)
 	n, err := c.q.ClaimJob(ctx, litedb.ClaimJobParams{
 		ClaimToken: token, Now: someMicros(c.now), Worker: c.p.Worker, LeaseEnd: someMicros(end),
-		JobID: id, Version: st.Version,
+		JobID: st.JobID, Version: st.Version,
 	})
 	if err != nil {
 		return fmt.Errorf("claim job: %w", err)
 	}
 	if n != 1 {
-		return fmt.Errorf("claim job %s: %w: read as due, but not so when written", toID(id), store.ErrIllegal)
+		return fmt.Errorf("claim job %s: %w: read as due, but not so when written", toID(st.JobID), store.ErrIllegal)
 	}
 	from := st.State
 	st.State, st.Version, st.ClaimToken = int64(job.Claimed), st.Version+1, token

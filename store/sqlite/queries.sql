@@ -120,10 +120,12 @@ WHERE runnable_at <= @now
 ORDER BY runnable_at, served_turn LIMIT @max_rows;
 
 -- name: DueJobs :many
-SELECT job_id FROM job_state
-WHERE connection_id = @connection_id AND hold_key = @hold_key
-    AND state IN (1, 6) AND waits_for IS NULL AND next_at <= @now AND start_deadline > @now
-ORDER BY next_at LIMIT @max_rows;
+SELECT sqlc.embed(jobs), sqlc.embed(job_state)
+FROM job_state JOIN jobs ON jobs.id = job_state.job_id
+WHERE job_state.connection_id = @connection_id AND job_state.hold_key = @hold_key
+    AND job_state.state IN (1, 6) AND job_state.waits_for IS NULL
+    AND job_state.next_at <= @now AND job_state.start_deadline > @now
+ORDER BY job_state.next_at LIMIT @max_rows;
 
 -- name: ClaimJob :execrows
 UPDATE OR FAIL job_state SET

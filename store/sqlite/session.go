@@ -21,10 +21,10 @@ type session struct {
 	conn  *sql.Conn
 	execs map[string]*execStmt
 	reads map[string]*sql.Stmt
-	// wrote is told the name and the table of each statement that was run.
+	// wrote is told the name and the table of each statement that changed something.
 	wrote func(name, table string)
-	// dirty says that something was run since it was last false that may have
-	// written.
+	// dirty says that something was written, or may have been, since it was last
+	// false.
 	dirty bool
 	args  []driver.NamedValue
 }
@@ -46,13 +46,19 @@ func newSession(conn *sql.Conn, wrote func(name, table string)) *session {
 
 // ExecContext implements litedb.DBTX.
 func (s *session) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	s.dirty = true
 	stmt, err := s.prepared(ctx, query)
 	if err != nil {
 		return nil, err
 	}
+	res, err := s.exec(ctx, stmt, args)
+	if err == nil && stmt.table != "" {
+		if n, err := res.RowsAffected(); err == nil && n == 0 {
+			return res, nil
+		}
+	}
+	s.dirty = true
 	s.wrote(stmt.name, stmt.table)
-	return s.exec(ctx, stmt, args)
+	return res, err
 }
 
 // control begins, ends and divides transactions.
@@ -142,7 +148,7 @@ func (s *session) PrepareContext(ctx context.Context, query string) (*sql.Stmt, 
 
 // QueryContext implements litedb.DBTX.
 func (s *session) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	stmt, err := s.PrepareContext(ctx, query)
+	stmt, err := s.PrepareContext(ctx, query) //nolint:sqlclosecheck // closed with the writer
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +159,7 @@ func (s *session) QueryContext(ctx context.Context, query string, args ...any) (
 // QueryRowContext implements litedb.DBTX.
 func (s *session) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
 	s.readOrWrite(query)
-	stmt, err := s.PrepareContext(ctx, query)
+	stmt, err := s.PrepareContext(ctx, query) //nolint:sqlclosecheck // closed with the writer
 	if err != nil {
 		return s.conn.QueryRowContext(ctx, query, args...) // gives the same error
 	}

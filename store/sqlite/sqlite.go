@@ -132,6 +132,7 @@ func dsn(path string) string {
 		fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()),
 		"journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(ON)",
 		"cache_size(-65536)", "temp_store(MEMORY)",
+		fmt.Sprintf("wal_autocheckpoint(%d)", writeBackPages),
 	}}.Encode()
 	return u.String()
 }

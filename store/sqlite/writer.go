@@ -183,7 +183,7 @@ func (w *writer) group(first *op) {
 	t := w.newTx(false)
 	var ran []*op
 	for o := first; o != nil; o = w.next(len(ran)) {
-		err, spoiled := w.one(ctx, t, o)
+		spoiled, err := w.one(ctx, t, o)
 		if spoiled {
 			w.again(ctx, append(ran, o))
 			return
@@ -203,13 +203,13 @@ func (w *writer) group(first *op) {
 
 // one runs an operation. spoiled says that it failed having written something,
 // or in a way after which SQLite may have ended the transaction.
-func (w *writer) one(ctx context.Context, t *tx, o *op) (err error, spoiled bool) {
+func (w *writer) one(ctx context.Context, t *tx, o *op) (spoiled bool, err error) {
 	hints := t.hint
 	t.now, w.ses.dirty = w.s.clock.now(), false
 	if err = translate(o.run(ctx, t)); err != nil {
 		t.hint = hints
 	}
-	return err, err != nil && (w.ses.dirty || errors.Is(err, store.ErrUnavailable))
+	return err != nil && (w.ses.dirty || errors.Is(err, store.ErrUnavailable)), err
 }
 
 // again runs a spoiled group anew, and then on, each operation in its savepoint.

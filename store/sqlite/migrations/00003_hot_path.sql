@@ -12,7 +12,7 @@
 
 -- +goose Up
 
-CREATE TABLE job_state_4 (
+CREATE TABLE job_state_3 (
     -- Checked at the commit: at once would cost a copy of each page, too.
     job_id          BLOB    PRIMARY KEY NOT NULL REFERENCES jobs (id) DEFERRABLE INITIALLY DEFERRED,
     project         TEXT    NOT NULL,
@@ -61,7 +61,7 @@ CREATE TABLE job_state_4 (
         ELSE listed = state END)
 ) STRICT, WITHOUT ROWID;
 
-INSERT INTO job_state_4 (
+INSERT INTO job_state_3 (
     job_id, project, connection_id, hold_key, state, listed, version, attempt, round, failures, claims,
     looks, negatives, scheduled_for, start_deadline, next_at, claim_token, claimed_at, worker, class,
     cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, waits_for,
@@ -76,7 +76,7 @@ SELECT
 FROM job_state;
 
 DROP TABLE job_state;
-ALTER TABLE job_state_4 RENAME TO job_state;
+ALTER TABLE job_state_3 RENAME TO job_state;
 
 -- What a claim reads: SCHEDULED and RETRYING.
 CREATE INDEX job_state_runnable ON job_state (connection_id, hold_key, next_at)
@@ -129,11 +129,11 @@ END;
 CREATE TRIGGER job_state_delete BEFORE DELETE ON job_state
 WHEN OLD.state < 8
 BEGIN
-    SELECT RAISE(ABORT, 'a live job is never deleted');
+    SELECT RAISE(FAIL, 'a live job is never deleted');
 END;
 -- +goose StatementEnd
 
-CREATE TABLE attempts_4 (
+CREATE TABLE attempts_3 (
     job_id             BLOB    NOT NULL REFERENCES jobs (id) DEFERRABLE INITIALLY DEFERRED,
     number             INTEGER NOT NULL CHECK (number >= 1),
     round              INTEGER NOT NULL CHECK (round >= 1),
@@ -162,7 +162,7 @@ CREATE TABLE attempts_4 (
     PRIMARY KEY (job_id, number)
 ) STRICT;
 
-INSERT INTO attempts_4 (
+INSERT INTO attempts_3 (
     job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline, fence_at,
     effect_key, request_digest, credential_version, account_identity, watermark, handle, result, kind, message,
     http_status, bytes_written, ended_at, frozen
@@ -174,7 +174,7 @@ SELECT
 FROM attempts;
 
 DROP TABLE attempts;
-ALTER TABLE attempts_4 RENAME TO attempts;
+ALTER TABLE attempts_3 RENAME TO attempts;
 CREATE UNIQUE INDEX attempts_arm_token ON attempts (arm_token);
 
 -- A job has few attempts: the trigger judges what a unique index did. An update
@@ -209,32 +209,6 @@ BEGIN
     SELECT RAISE(FAIL, 'a fence never comes earlier');
 END;
 -- +goose StatementEnd
-
--- The proof that a job's effect exists. One created object settles at most one
--- job; a row whose object turned out to be another job's no longer owns it.
-CREATE TABLE effects_4 (
-    job_id       BLOB    PRIMARY KEY NOT NULL REFERENCES jobs (id),
-    account      TEXT    NOT NULL,
-    namespace    TEXT    NOT NULL,
-    external_id  TEXT    NOT NULL,
-    external_url TEXT    NOT NULL,
-    owns_id      INTEGER NOT NULL DEFAULT 1 CHECK (owns_id IN (0, 1)),
-    attempt      INTEGER NOT NULL,
-    round        INTEGER NOT NULL,
-    proof        INTEGER NOT NULL CHECK (proof BETWEEN 1 AND 5),
-    at           INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
-
-INSERT INTO effects_4 (job_id, account, namespace, external_id, external_url, owns_id, attempt, round, proof, at)
-SELECT job_id, account, namespace, external_id, external_url, owns_id, attempt, round, proof, at FROM effects;
-
-DROP TABLE effects;
-ALTER TABLE effects_4 RENAME TO effects;
-
-CREATE UNIQUE INDEX effects_object ON effects (account, namespace, external_id)
-WHERE external_id <> '' AND owns_id = 1;
--- Effects that a repeat under the same key or a look has confirmed.
-CREATE INDEX effects_recovered ON effects (at) WHERE proof IN (2, 3);
 
 -- +goose Down
 -- There is no way down: a schema is only ever replaced by a newer one.
