@@ -85,7 +85,7 @@ WHERE state IN (1, 6) AND waits_for IS NULL;
 CREATE INDEX job_state_waiting ON job_state (waits_for, connection_id, hold_key, next_at)
 WHERE waits_for IS NOT NULL;
 -- Leases and fences: CLAIMED and SENDING.
-CREATE INDEX job_state_fence ON job_state (next_at, connection_id) WHERE state IN (2, 3);
+CREATE INDEX job_state_fence ON job_state (next_at, job_id, connection_id) WHERE state IN (2, 3);
 -- Looks and polls: ACCEPTED and AMBIGUOUS.
 CREATE INDEX job_state_look ON job_state (next_at) WHERE state IN (4, 5);
 -- Windows: SCHEDULED, RETRYING, and who came from there.
