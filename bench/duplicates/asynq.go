@@ -9,6 +9,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/fireonce/fireonce/bench/duplicates/internal/tally"
+	"github.com/fireonce/fireonce/bench/internal/redis"
 )
 
 const (
@@ -23,25 +24,22 @@ const (
 type asynqTasks struct {
 	*house
 	face      string
-	server    *redisServer
+	server    *redis.Server
 	inspector *asynq.Inspector
 }
 
 func newAsynq(h *house, face string) system { return &asynqTasks{house: h, face: face} }
 
-// errNoRedis says why asynq is left out.
-var errNoRedis = errors.New("there is no redis-server on the PATH: .ci/need-redis installs it")
-
 func (a *asynqTasks) prepare(ctx context.Context) error {
 	if a.redis == "" {
-		return errNoRedis
+		return redis.ErrNone
 	}
 	var err error
-	if a.server, err = startRedis(ctx, a.redis, a.dir); err != nil {
+	if a.server, err = redis.Start(ctx, a.redis, a.dir); err != nil {
 		return err
 	}
-	a.inspector = asynq.NewInspector(redisAt(a.server.socket))
-	client := asynq.NewClient(redisAt(a.server.socket))
+	a.inspector = asynq.NewInspector(redis.At(a.server.Socket))
+	client := asynq.NewClient(redis.At(a.server.Socket))
 	defer client.Close() //nolint:errcheck // what it enqueued was confirmed
 	for _, s := range a.subjects {
 		_, err := client.EnqueueContext(ctx, asynq.NewTask(asynqType, []byte(s)), asynq.TaskID(s), asynq.Retention(retention))
@@ -52,7 +50,7 @@ func (a *asynqTasks) prepare(ctx context.Context) error {
 	return nil
 }
 
-func (a *asynqTasks) command() *exec.Cmd { return worker("asynq", a.work(a.face, a.server.socket)) }
+func (a *asynqTasks) command() *exec.Cmd { return worker("asynq", a.work(a.face, a.server.Socket)) }
 
 func (a *asynqTasks) ready(context.Context, string) error { return nil }
 
@@ -94,12 +92,12 @@ func (a *asynqTasks) close() error {
 	if a.inspector != nil {
 		err = a.inspector.Close()
 	}
-	return errors.Join(err, a.server.close())
+	return errors.Join(err, a.server.Close())
 }
 
 func workAsynq(ctx context.Context, w work, ready func()) error {
 	p := newPoster(w)
-	server := asynq.NewServer(redisAt(w.Store), asynq.Config{Concurrency: w.Senders, LogLevel: asynq.WarnLevel})
+	server := asynq.NewServer(redis.At(w.Store), asynq.Config{Concurrency: w.Senders, LogLevel: asynq.WarnLevel})
 	mux := asynq.NewServeMux()
 	mux.HandleFunc(asynqType, func(ctx context.Context, t *asynq.Task) error { return p.post(ctx, string(t.Payload())) })
 	if err := server.Start(mux); err != nil {

@@ -16,7 +16,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
@@ -26,6 +25,9 @@ import (
 
 	"github.com/fireonce/fireonce/internal/chaos/platform"
 	"github.com/fireonce/fireonce/internal/pgtest"
+
+	"github.com/fireonce/fireonce/bench/internal/program"
+	"github.com/fireonce/fireonce/bench/internal/redis"
 )
 
 func main() {
@@ -127,7 +129,7 @@ func compare(ctx context.Context, args []string) (err error) {
 	}()
 	if o.binary == "" {
 		o.binary = filepath.Join(dir, "fireonce")
-		if err := build(ctx, o.binary); err != nil {
+		if err := program.Build(ctx, o.binary); err != nil {
 			return err
 		}
 	}
@@ -137,7 +139,7 @@ func compare(ctx context.Context, args []string) (err error) {
 	}
 	defer func() { err = errors.Join(err, cluster.Close()) }()
 	results, err := o.run(ctx, house{
-		settings: o.settings, dir: dir, binary: o.binary, cluster: cluster, redis: redisProgram(), subjects: subjects(o.jobs),
+		settings: o.settings, dir: dir, binary: o.binary, cluster: cluster, redis: redis.Program(), subjects: subjects(o.jobs),
 	})
 	if err != nil {
 		return err
@@ -146,19 +148,6 @@ func compare(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	return verdict(results)
-}
-
-// build makes the program under test.
-func build(ctx context.Context, path string) error {
-	cmd := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/fireonce/fireonce")
-	cmd.Stderr = os.Stderr
-	root, err := cmd.Output()
-	if err != nil {
-		return fmt.Errorf("find the source (run this in bench/, or give -fireonce): %w", err)
-	}
-	cmd = exec.CommandContext(ctx, "go", "build", "-o", path, "./cmd/fireonce") //nolint:gosec // a path of ours
-	cmd.Dir, cmd.Stdout, cmd.Stderr = strings.TrimSpace(string(root)), os.Stderr, os.Stderr
-	return cmd.Run()
 }
 
 // run runs all systems, some at once, and gives their results in their order.
@@ -178,7 +167,7 @@ func (o options) run(ctx context.Context, h house) ([]result, error) {
 			}
 			r, err := e.run(ctx, h)
 			switch {
-			case errors.Is(err, errNoRedis):
+			case errors.Is(err, redis.ErrNone):
 				r.Skipped = err.Error()
 			case err != nil:
 				cancel(err)

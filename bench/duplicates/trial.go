@@ -12,6 +12,8 @@ import (
 	"github.com/fireonce/fireonce/internal/chaos/platform"
 
 	"github.com/fireonce/fireonce/bench/duplicates/internal/tally"
+	"github.com/fireonce/fireonce/bench/internal/process"
+	"github.com/fireonce/fireonce/bench/internal/redis"
 )
 
 const (
@@ -40,7 +42,7 @@ type trial struct {
 	entry
 	system  system
 	outside *platform.Process
-	worker  *process
+	worker  *process.Process
 	kills   int
 }
 
@@ -49,7 +51,7 @@ func (e entry) run(ctx context.Context, h house) (r result, err error) {
 	h.dir = filepath.Join(h.dir, strings.NewReplacer(" ", "-", "+", "with").Replace(e.name))
 	r = result{System: e.name, Face: e.face, ours: e.ours}
 	defer func() {
-		if err != nil && !errors.Is(err, errNoRedis) {
+		if err != nil && !errors.Is(err, redis.ErrNone) {
 			err = fmt.Errorf("%s: %w", e.name, err)
 		}
 	}()
@@ -57,7 +59,7 @@ func (e entry) run(ctx context.Context, h house) (r result, err error) {
 		return r, err
 	}
 	t := &trial{house: &h, entry: e}
-	t.outside, err = platform.Spawn(ctx, []string{self, "platform"}, platform.Options{
+	t.outside, err = platform.Spawn(ctx, []string{process.Self, "platform"}, platform.Options{
 		Log: filepath.Join(h.dir, "platform.jsonl"), Seed: h.seed, Faults: h.faults,
 	})
 	if err != nil {
@@ -92,7 +94,7 @@ func (t *trial) work(ctx context.Context) (map[string]tally.Verdict, error) {
 	err := t.live(timed)
 	defer func() {
 		if t.worker != nil {
-			t.worker.kill()
+			t.worker.Kill()
 		}
 	}()
 	if err == nil {
@@ -109,7 +111,7 @@ func (t *trial) work(ctx context.Context) (map[string]tally.Verdict, error) {
 
 // live starts a worker.
 func (t *trial) live(ctx context.Context) error {
-	p, line, err := start(ctx, t.system.command(), filepath.Join(t.dir, "worker.log"))
+	p, line, err := process.Start(ctx, t.system.command(), filepath.Join(t.dir, "worker.log"))
 	if err != nil {
 		return err
 	}
@@ -140,7 +142,7 @@ func (t *trial) killAll(ctx context.Context) error {
 			}
 			continue
 		}
-		t.worker.kill()
+		t.worker.Kill()
 		t.kills++
 		if err := t.live(ctx); err != nil {
 			return err
@@ -156,7 +158,7 @@ func killAt(i, kills, jobs int) int { return 2 * jobs * (i + 1) / (kills + 1) }
 
 // look counts the jobs at rest.
 func (t *trial) look(ctx context.Context) (int, error) {
-	if err := t.worker.alive(); err != nil {
+	if err := t.worker.Alive(); err != nil {
 		return 0, err
 	}
 	return t.system.atRest(ctx)

@@ -4,11 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"os/exec"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/chaos/platform"
+
+	"github.com/fireonce/fireonce/bench/internal/process"
 )
 
 // work is what a worker's process is told.
@@ -42,22 +43,8 @@ func worker(name string, w work) *exec.Cmd {
 	if err != nil {
 		panic(err) // strings and numbers can be written
 	}
-	return again("worker", name, string(text))
+	return process.Again("worker", name, string(text))
 }
-
-// again prepares this program as another process.
-func again(args ...string) *exec.Cmd {
-	return exec.Command(self, args...) //nolint:noctx,gosec // ended by its trial
-}
-
-// self is this program's path.
-var self = func() string {
-	path, err := os.Executable()
-	if err != nil {
-		panic(err)
-	}
-	return path
-}()
 
 // runWorker is the worker's process.
 func runWorker(ctx context.Context, args []string) error {

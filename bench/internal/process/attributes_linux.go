@@ -1,9 +1,9 @@
-package main
+package process
 
 import "syscall"
 
-// attributes put a process in a group of its own, since Ctrl-C is for the
+// Attributes put a process in a group of its own, since Ctrl-C is for the
 // program that ends it, and end it when that program is killed.
-func attributes() *syscall.SysProcAttr {
+func Attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

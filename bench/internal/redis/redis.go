@@ -1,4 +1,5 @@
-package main
+// Package redis runs a Redis server for asynq.
+package redis
 
 import (
 	"context"
@@ -9,10 +10,18 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
+
+	"github.com/fireonce/fireonce/bench/internal/process"
 )
 
-// redisProgram finds a Redis server; empty: there is none.
-func redisProgram() string {
+// readyBy bounds the start, far above what it takes on a busy machine.
+const readyBy = time.Minute
+
+// ErrNone says why asynq is left out.
+var ErrNone = errors.New("there is no redis-server on the PATH: .ci/need-redis installs it")
+
+// Program finds a Redis server; empty: there is none.
+func Program() string {
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
 		return ""
@@ -20,15 +29,18 @@ func redisProgram() string {
 	return path
 }
 
-// redisServer is a Redis of one trial's own, on a Unix socket. It is never
+// Server is a Redis of one trial's own, on a Unix socket. It is never
 // killed: what it has promised to keep, it keeps.
-type redisServer struct {
-	cmd    *exec.Cmd
-	done   chan struct{}
-	socket string
+type Server struct {
+	// Socket is where it listens.
+	Socket string
+
+	cmd  *exec.Cmd
+	done chan struct{}
 }
 
-func startRedis(ctx context.Context, program, dir string) (*redisServer, error) {
+// Start runs a server that logs into a folder. Its data is in a folder of its own.
+func Start(ctx context.Context, program, dir string) (*Server, error) {
 	log, err := os.Create(filepath.Join(dir, "redis.log"))
 	if err != nil {
 		return nil, err
@@ -39,14 +51,14 @@ func startRedis(ctx context.Context, program, dir string) (*redisServer, error) 
 	if err != nil {
 		return nil, err
 	}
-	r := &redisServer{socket: filepath.Join(home, "socket"), done: make(chan struct{})}
+	r := &Server{Socket: filepath.Join(home, "socket"), done: make(chan struct{})}
 	r.cmd = exec.Command(program, "-") //nolint:noctx // ended by its trial
-	config, err := redisConfig(r.socket, home)
+	conf, err := config(r.Socket, home)
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(home))
 	}
-	defer config.Close() //nolint:errcheck // only read
-	r.cmd.Dir, r.cmd.Stdin, r.cmd.Stdout, r.cmd.Stderr, r.cmd.SysProcAttr = home, config, log, log, attributes()
+	defer conf.Close() //nolint:errcheck // only read
+	r.cmd.Dir, r.cmd.Stdin, r.cmd.Stdout, r.cmd.Stderr, r.cmd.SysProcAttr = home, conf, log, log, process.Attributes()
 	if err := r.cmd.Start(); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(home))
 	}
@@ -55,13 +67,13 @@ func startRedis(ctx context.Context, program, dir string) (*redisServer, error) 
 		close(r.done)
 	}()
 	if err := r.answers(ctx); err != nil {
-		return nil, errors.Join(err, r.close())
+		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
 }
 
-// redisConfig gives the server's configuration, to be read from its start.
-func redisConfig(socket, dir string) (*os.File, error) {
+// config gives the server's configuration, to be read from its start.
+func config(socket, dir string) (*os.File, error) {
 	path := filepath.Join(dir, "redis.conf")
 	text := "port 0\nunixsocket " + socket + "\nunixsocketperm 700\ndir " + dir + "\nsave \"\"\nappendonly yes\n"
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -71,10 +83,10 @@ func redisConfig(socket, dir string) (*os.File, error) {
 }
 
 // answers waits until the server does.
-func (r *redisServer) answers(ctx context.Context) error {
+func (r *Server) answers(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyBy)
 	defer cancel()
-	inspector := asynq.NewInspector(redisAt(r.socket))
+	inspector := asynq.NewInspector(At(r.Socket))
 	defer inspector.Close() //nolint:errcheck // nothing was written
 	for {
 		_, err := inspector.Queues()
@@ -86,18 +98,22 @@ func (r *redisServer) answers(ctx context.Context) error {
 			return errors.Join(errors.New("redis ended by itself"), err)
 		default:
 		}
-		if !nap(ctx, 20*time.Millisecond) {
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
 			return errors.Join(errors.New("redis did not get ready"), err)
 		}
 	}
 }
 
-func redisAt(socket string) asynq.RedisClientOpt {
+// At is how asynq finds the server of a socket.
+func At(socket string) asynq.RedisClientOpt {
 	return asynq.RedisClientOpt{Network: "unix", Addr: socket}
 }
 
-func (r *redisServer) close() error {
+// Close ends the server and removes its data.
+func (r *Server) Close() error {
 	_ = r.cmd.Process.Kill() // it may be gone already
 	<-r.done
-	return os.RemoveAll(filepath.Dir(r.socket))
+	return os.RemoveAll(filepath.Dir(r.Socket))
 }

@@ -1,4 +1,5 @@
-package main
+// Package process runs the other processes of a comparison.
+package process
 
 import (
 	"bufio"
@@ -16,16 +17,16 @@ import (
 // machine.
 const readyBy = time.Minute
 
-// process is one life of a worker.
-type process struct {
+// Process is one life of a program.
+type Process struct {
 	cmd  *exec.Cmd
 	done chan struct{} // closed when it is gone
 	err  error         // how it went, after done
 }
 
-// start runs a command and waits for its first line, which says that it is
+// Start runs a command and waits for its first line, which says that it is
 // ready. What it logs is appended to a file.
-func start(ctx context.Context, cmd *exec.Cmd, log string) (_ *process, ready string, err error) {
+func Start(ctx context.Context, cmd *exec.Cmd, log string) (_ *Process, ready string, err error) {
 	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, "", err
@@ -35,11 +36,11 @@ func start(ctx context.Context, cmd *exec.Cmd, log string) (_ *process, ready st
 	if err != nil {
 		return nil, "", err
 	}
-	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = write, file, attributes()
+	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = write, file, Attributes()
 	if err := errors.Join(cmd.Start(), write.Close()); err != nil {
 		return nil, "", errors.Join(err, read.Close())
 	}
-	p := &process{cmd: cmd, done: make(chan struct{})}
+	p := &Process{cmd: cmd, done: make(chan struct{})}
 	go func() {
 		p.err = cmd.Wait()
 		close(p.done)
@@ -49,7 +50,7 @@ func start(ctx context.Context, cmd *exec.Cmd, log string) (_ *process, ready st
 	line, err := bufio.NewReader(read).ReadString('\n')
 	stop()
 	if err != nil {
-		p.kill()
+		p.Kill()
 		return nil, "", errors.Join(fmt.Errorf("%s did not get ready, see %s: %w", cmd, log, err), read.Close())
 	}
 	_ = read.SetReadDeadline(time.Time{})
@@ -60,18 +61,35 @@ func start(ctx context.Context, cmd *exec.Cmd, log string) (_ *process, ready st
 	return p, strings.TrimSpace(line), nil
 }
 
-// kill ends it with SIGKILL, and waits until it is gone.
-func (p *process) kill() {
+// Kill ends it with SIGKILL, and waits until it is gone.
+func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill() // it may be gone already
 	<-p.done
 }
 
-// alive says what is wrong if it has ended by itself.
-func (p *process) alive() error {
+// Alive says what is wrong if it has ended by itself.
+func (p *Process) Alive() error {
 	select {
 	case <-p.done:
 		return fmt.Errorf("%s ended by itself: %w", p.cmd, p.err)
 	default:
 		return nil
 	}
+}
+
+// Pid is the process's id.
+func (p *Process) Pid() int { return p.cmd.Process.Pid }
+
+// Self is this program's path.
+var Self = func() string {
+	path, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	return path
+}()
+
+// Again prepares this program as another process.
+func Again(args ...string) *exec.Cmd {
+	return exec.Command(Self, args...) //nolint:noctx,gosec // ended by whoever starts it
 }
