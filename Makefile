@@ -174,8 +174,30 @@ peers: need-postgres ## The same jobs and faults through River, asynq and two de
 	-.ci/need-redis
 	go -C bench run ./duplicates
 
+SPEED_FLAGS := $(if $(REPS),-reps $(REPS)) $(if $(ONLY),-only $(ONLY)) $(SPEED)
+# The peers in JavaScript, and a Node that is new enough for them. Without npm, or
+# without a registry, they are skipped.
+BENCH_NODE := bench/speed/node/node_modules/.package-lock.json
+
 .PHONY: bench
-bench: need-postgres ## Measure submit, claim-to-settle and ScheduleJob-to-arrival
+bench: need-postgres bench-node ## Fireonce, River, pg-boss, graphile-worker and asynq on the same PostgreSQL: about an hour
+	-.ci/need-redis
+	go -C bench run ./speed $(SPEED_FLAGS)
+
+.PHONY: bench-quick
+bench-quick: need-postgres ## The main ratios of that, with few jobs: about two minutes
+	go -C bench run ./speed -quick $(SPEED_FLAGS)
+
+.PHONY: bench-node
+bench-node: ## Install the peers in JavaScript that bench compares with
+	-@$(MAKE) --no-print-directory $(BENCH_NODE)
+
+$(BENCH_NODE): bench/speed/node/package.json bench/speed/node/package-lock.json bench/speed/node/.npmrc
+	npm --prefix bench/speed/node ci --ignore-scripts
+	@touch $@
+
+.PHONY: bench-go
+bench-go: need-postgres ## Go's benchmarks of the parts: submit, claim-to-settle, ScheduleJob-to-arrival
 	go test -run '^$$' -bench . -benchmem -timeout $(TEST_TIMEOUT) ./store/... ./internal/connector/... ./server/... ./cmd/...
 
 .PHONY: lint

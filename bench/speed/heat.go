@@ -1,0 +1,167 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+
+	"github.com/fireonce/fireonce/bench/speed/internal/stats"
+)
+
+// contender is a system in a heat.
+type contender struct {
+	name, measure string
+	engine        string // Fireonce's, when it is not PostgreSQL
+	needs         need
+}
+
+// need is a program that not every machine has.
+type need int
+
+const (
+	needNothing need = iota
+	needRedis
+	needNode
+)
+
+// metric is a measured number.
+type metric struct {
+	key, unit string
+}
+
+// heat is what is measured of several systems in turn, in each repetition.
+type heat struct {
+	name, what string
+	contenders []contender
+	metrics    []metric
+	jobs       int
+	// effects: each job's request must arrive at the receiver, once.
+	effects bool
+	// alone: one process measures all repetitions, because it fills large tables.
+	alone bool
+	// quick: a short run has it, too.
+	quick bool
+}
+
+const (
+	nameRiver    = "River"
+	nameFireonce = "Fireonce"
+	nameSQLite   = "Fireonce, SQLite"
+	nameNetwork  = "Fireonce, network"
+	nameBare     = "net/http alone"
+	nameGraphile = "graphile-worker"
+	nameBoss     = "pg-boss"
+	nameAsynq    = "asynq (Redis)"
+)
+
+// heats are all that can be run.
+func (p plan) heats() []heat {
+	rate := []metric{{"per_s", "jobs/s"}, {"cpu_us", "µs CPU/job"}, {"pg_us", "of it PostgreSQL"}}
+	lags := []metric{{"p50_ms", "ms p50"}, {"p99_ms", "ms p99"}}
+	return []heat{
+		{
+			name: "submit", what: fmt.Sprintf("%d jobs, one a call, from %d callers at once; each answer means durable", p.submit, p.Callers),
+			jobs: p.submit, metrics: rate, quick: true, contenders: []contender{
+				{name: nameRiver, measure: "river/submit"}, {name: nameFireonce, measure: "fireonce/submit"},
+				{name: nameSQLite, measure: "fireonce/submit", engine: sqliteEngine}, {name: nameNetwork, measure: "network/submit"},
+				{name: nameBoss, measure: "pgboss/submit", needs: needNode}, {name: nameGraphile, measure: "graphile/submit", needs: needNode},
+				{name: nameAsynq, measure: "asynq/submit", needs: needRedis},
+			},
+		},
+		{
+			name: "batch", what: fmt.Sprintf("%d jobs, %d a call, from %d callers", p.batch, p.Batch, p.Loaders),
+			jobs: p.batch, metrics: rate, quick: true, contenders: []contender{
+				{name: nameRiver, measure: "river/batch"}, {name: nameNetwork, measure: "network/batch"},
+				{name: nameBoss, measure: "pgboss/batch", needs: needNode}, {name: nameGraphile, measure: "graphile/batch", needs: needNode},
+			},
+		},
+		{
+			name: "work", what: fmt.Sprintf("a backlog of %d jobs, one HTTP POST each, %d at once", p.work, p.Senders),
+			jobs: p.work, metrics: rate, quick: true, effects: true, contenders: []contender{
+				{name: nameRiver, measure: "river/work"}, {name: nameFireonce, measure: "fireonce/work"},
+				{name: nameSQLite, measure: "fireonce/work", engine: sqliteEngine}, {name: nameBare, measure: "bare/work"},
+				{name: nameGraphile, measure: "graphile/work", needs: needNode}, {name: nameBoss, measure: "pgboss/work", needs: needNode},
+				{name: nameAsynq, measure: "asynq/work", needs: needRedis},
+			},
+		},
+		{
+			name: "now", what: fmt.Sprintf("%d jobs due at once, one every %v, in an idle system: call to arrival", p.now, p.Gap),
+			jobs: p.now, metrics: append(lags[:2:2], metric{"call_p50_ms", "ms p50 of the call"}), quick: true, effects: true, contenders: []contender{
+				{name: nameRiver, measure: "river/now"}, {name: nameNetwork, measure: "network/now"},
+				{name: nameBoss, measure: "pgboss/now", needs: needNode}, {name: nameGraphile, measure: "graphile/now", needs: needNode},
+				{name: nameAsynq, measure: "asynq/now", needs: needRedis},
+			},
+		},
+		{
+			name: "herd", what: fmt.Sprintf("%d jobs, all due at one instant: how long after it they arrive", p.herd),
+			jobs: p.herd, metrics: append(lags[:2:2], metric{"max_ms", "ms at most"}), quick: true, effects: true, contenders: []contender{
+				{name: nameRiver, measure: "river/herd"}, {name: nameNetwork, measure: "network/herd"},
+			},
+		},
+		{
+			name: "claims", what: fmt.Sprintf("a claim of %d due jobs, with %d, %d and %d future jobs, and beside %d due ones that are held", claimed, p.Few, p.Many, p.Most, p.Held),
+			alone: true, metrics: []metric{{"few_ms", "ms, few"}, {"many_ms", "ms, many"}, {"most_ms", "ms, most"}, {"held_ms", "ms, held"}},
+			contenders: []contender{{name: nameFireonce, measure: "fireonce/claims"}},
+		},
+		{
+			name: "stream", what: fmt.Sprintf("%d subscribers, %d events at %d a second: the event's time to its delivery", p.Streams, p.Events, p.PerSecond),
+			jobs: p.Events, metrics: append(lags[:2:2], metric{"server_us", "µs CPU/delivery of the server"}, metric{"cut", "slow readers cut, and resumed"}),
+			contenders: []contender{{name: nameNetwork, measure: "network/stream"}},
+		},
+		{
+			name: "memory", what: fmt.Sprintf("resident memory of `serve` with %d pending jobs, then with %d more submitted and worked", p.Pending, p.load),
+			jobs: p.load, effects: true, metrics: []metric{{"idle_mb", "MB idle"}, {"load_mb", "MB under load"}},
+			contenders: []contender{{name: nameNetwork, measure: "network/memory"}},
+		},
+		{
+			name: "terminal", what: fmt.Sprintf("an empty database and one with %d jobs that ended, and their events", p.Ended),
+			jobs: p.ended, alone: true, metrics: []metric{
+				{"empty_submit_per_s", "jobs/s, empty"}, {"full_submit_per_s", "jobs/s, full"}, {"empty_claim_ms", "ms a claim, empty"},
+				{"full_claim_ms", "ms a claim, full"}, {"empty_events_ms", "ms a page of events, empty"}, {"full_events_ms", "ms a page of events, full"},
+			},
+			contenders: []contender{{name: nameFireonce, measure: "fireonce/terminal"}},
+		},
+	}
+}
+
+// bar is a line of the last table: a metric of a contender, in proportion to
+// another's in the same repetition.
+type bar struct {
+	title, heat string
+	of          cell
+	// to is what it is divided by; without a name the number stands for itself.
+	to cell
+	stats.Bar
+}
+
+type cell struct{ contender, key string }
+
+func bars() []bar {
+	most, least := func(v float64) stats.Bar { return stats.Bar{Most: v} }, func(v float64) stats.Bar { return stats.Bar{Least: v} }
+	rate := func(name string) cell { return cell{name, "per_s"} }
+	fireonce := func(key string) cell { return cell{nameFireonce, key} }
+	network := func(key string) cell { return cell{nameNetwork, key} }
+	return []bar{
+		{"submit in process / River's Insert", "submit", rate(nameFireonce), rate(nameRiver), least(5)},
+		{"ScheduleJob over the network / River's Insert in process", "submit", rate(nameNetwork), rate(nameRiver), least(2)},
+		{"BatchScheduleJobs over the network / River's InsertMany in process", "batch", rate(nameNetwork), rate(nameRiver), least(1)},
+		{"worked / River", "work", rate(nameFireonce), rate(nameRiver), least(1.7)},
+		{"worked / graphile-worker", "work", rate(nameFireonce), rate(nameGraphile), least(1.2)},
+		{"worked / net/http alone", "work", rate(nameFireonce), rate(nameBare), least(0.6)},
+		{"Post Now, p50 / River's", "now", network("p50_ms"), cell{nameRiver, "p50_ms"}, most(0.75)},
+		{"Post Now, p99 / River's", "now", network("p99_ms"), cell{nameRiver, "p99_ms"}, most(0.75)},
+		{"claim with many future jobs / with few", "claims", fireonce("many_ms"), fireonce("few_ms"), most(1.3)},
+		{"claim with most future jobs / with few", "claims", fireonce("most_ms"), fireonce("few_ms"), most(1.3)},
+		{"claim beside held jobs / without", "claims", fireonce("held_ms"), fireonce("few_ms"), most(1.5)},
+		{"SQLite / PostgreSQL: submit", "submit", rate(nameSQLite), rate(nameFireonce), least(1)},
+		{"SQLite / PostgreSQL: worked", "work", rate(nameSQLite), rate(nameFireonce), least(1)},
+		{"herd, lag p50 / River's", "herd", network("p50_ms"), cell{nameRiver, "p50_ms"}, most(1)},
+		{"herd, lag p99 / River's", "herd", network("p99_ms"), cell{nameRiver, "p99_ms"}, most(1)},
+		{"stream, event to delivery p99, ms", "stream", network("p99_ms"), cell{}, stats.Bar{}},
+		{"memory idle, MB", "memory", network("idle_mb"), cell{}, most(150)},
+		{"memory under load, MB", "memory", network("load_mb"), cell{}, most(150)},
+		{"submit, full / empty", "terminal", fireonce("full_submit_per_s"), fireonce("empty_submit_per_s"), least(1 / 1.3)},
+		{"claim, full / empty", "terminal", fireonce("full_claim_ms"), fireonce("empty_claim_ms"), most(1.3)},
+		{"page of events, full / empty", "terminal", fireonce("full_events_ms"), fireonce("empty_events_ms"), most(1.3)},
+	}
+}

@@ -1,0 +1,113 @@
+//go:build unix
+
+package main
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+func names(heats []heat) []string {
+	var out []string
+	for _, h := range heats {
+		out = append(out, h.name)
+	}
+	return out
+}
+
+func TestParse(t *testing.T) {
+	o, err := parse([]string{"-submit", "7", "-quick", "-reps", "2", "-only", "now,submit"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	heats, err := o.chosen()
+	if err != nil || !slices.Equal(names(heats), []string{"now", "submit"}) {
+		t.Errorf("%v, %v", names(heats), err)
+	}
+	if heats[1].jobs != 7 || o.plan.now != quickPlan().now || o.repetitions != 2 {
+		t.Errorf("%+v", o)
+	}
+	full, err := parse(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := full.chosen()
+	if err != nil || len(all) != len(full.plan.heats()) || full.repetitions < 5 {
+		t.Errorf("a full run has %v in %d repetitions, %v", names(all), full.repetitions, err)
+	}
+	for _, args := range [][]string{
+		{"-reps", "0"}, {"-batch", "501"}, {"-callers", "0"}, {"-only", "nothing"}, {"-limit", "0"}, {"-slow", "0"},
+		{"-terminal", "-1"}, {"submit"},
+	} {
+		if _, err := parse(args); err == nil {
+			t.Errorf("%q was taken", args)
+		}
+	}
+}
+
+// TestBarsAreOfWhatIsMeasured: a bar of something that no heat gives would be
+// silent for ever.
+func TestBarsAreOfWhatIsMeasured(t *testing.T) {
+	heats := fullPlan().heats()
+	for _, b := range bars() {
+		i := slices.IndexFunc(heats, func(h heat) bool { return h.name == b.heat })
+		if i < 0 {
+			t.Errorf("%s: no heat %q", b.title, b.heat)
+			continue
+		}
+		for _, of := range []cell{b.of, b.to} {
+			if of == (cell{}) {
+				continue
+			}
+			if !slices.ContainsFunc(heats[i].contenders, func(c contender) bool { return c.name == of.contender }) {
+				t.Errorf("%s: nobody is named %q", b.title, of.contender)
+			}
+			if !slices.ContainsFunc(heats[i].metrics, func(m metric) bool { return m.key == of.key }) {
+				t.Errorf("%s: nobody measures %q", b.title, of.key)
+			}
+		}
+	}
+}
+
+// TestEveryMeasurementIsThere: of Go ones; those of Node are its scripts.
+func TestEveryMeasurementIsThere(t *testing.T) {
+	used := make(map[string]bool)
+	for _, h := range fullPlan().heats() {
+		for _, c := range h.contenders {
+			used[c.measure] = true
+			if _, known := measures[c.measure]; !known && c.needs != needNode {
+				t.Errorf("%s, %s: no measurement %q", h.name, c.name, c.measure)
+			}
+		}
+	}
+	for name := range measures {
+		if !used[name] {
+			t.Errorf("nobody runs %q", name)
+		}
+	}
+}
+
+// TestPhase: no two herds of a run come at the same place of River's period.
+func TestPhase(t *testing.T) {
+	for reps := 1; reps < 8; reps++ {
+		last := time.Duration(-1)
+		for rep := range reps {
+			p := phase(rep, reps)
+			if p <= last || p >= schedulerPeriod {
+				t.Errorf("repetition %d of %d is %v late, after %v", rep, reps, p, last)
+			}
+			last = p
+		}
+	}
+}
+
+func TestNewEnough(t *testing.T) {
+	for version, want := range map[string]bool{
+		"v22.18.0\n": true, "v24.0.1": true, "v22.17.9": false, "v20.20.2": false, "": false, "v22": false, "node": false,
+	} {
+		if newEnough(version) != want {
+			t.Errorf("%q: %v", version, !want)
+		}
+	}
+}
