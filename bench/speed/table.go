@@ -70,9 +70,9 @@ func (r result) table(w io.Writer) error {
 	for _, m := range r.metrics {
 		fmt.Fprintf(t, "%s\t", m.unit)
 	}
-	river := r.values(cell{nameRiver, r.metrics[0].key})
-	if len(river) > 0 {
-		fmt.Fprint(t, "/ River\t")
+	compared := r.compared()
+	for _, m := range compared {
+		fmt.Fprintf(t, "%s / River's\t", m.unit)
 	}
 	fmt.Fprintln(t)
 	for _, c := range r.contenders {
@@ -83,12 +83,22 @@ func (r result) table(w io.Writer) error {
 		for _, m := range r.metrics {
 			fmt.Fprintf(t, "%s\t", shown(stats.Of(known(r.values(cell{c.name, m.key})))))
 		}
-		if len(river) > 0 {
-			fmt.Fprintf(t, "x%s\t", shown(stats.Of(stats.Ratios(r.values(cell{c.name, r.metrics[0].key}), river))))
+		for _, m := range compared {
+			ratios := stats.Ratios(r.values(cell{c.name, m.key}), r.values(cell{nameRiver, m.key}))
+			fmt.Fprintf(t, "x%s\t", shown(stats.Of(ratios)))
 		}
 		fmt.Fprintln(t)
 	}
 	return t.Flush()
+}
+
+// compared are the metrics that are shown in proportion to River's: the first two,
+// where River is there.
+func (r result) compared() []metric {
+	if len(r.samples[nameRiver]) == 0 {
+		return nil
+	}
+	return r.metrics[:min(2, len(r.metrics))]
 }
 
 // known leaves out what failed.
@@ -151,6 +161,7 @@ func machines(w io.Writer, o options, results []result, lines []line) error {
 		What    string                             `json:"what"`
 		Fsync   stats.Spread                       `json:"fsync_ms"`
 		Systems map[string]map[string]stats.Spread `json:"systems"`
+		Ratios  map[string]map[string]stats.Spread `json:"to_river,omitempty"`
 		Skipped map[string]string                  `json:"skipped,omitempty"`
 		Failed  []string                           `json:"failed,omitempty"`
 	}
@@ -166,6 +177,15 @@ func machines(w io.Writer, o options, results []result, lines []line) error {
 		out.QuietDisk = out.QuietDisk && l.Fsync.Median <= quietDisk
 		for name, samples := range r.samples {
 			l.Systems[name] = make(map[string]stats.Spread)
+			for _, m := range r.compared() {
+				if l.Ratios == nil {
+					l.Ratios = make(map[string]map[string]stats.Spread)
+				}
+				if l.Ratios[name] == nil {
+					l.Ratios[name] = make(map[string]stats.Spread)
+				}
+				l.Ratios[name][m.key] = stats.Of(stats.Ratios(r.values(cell{name, m.key}), r.values(cell{nameRiver, m.key})))
+			}
 			for _, s := range samples {
 				for key := range s {
 					l.Systems[name][key] = stats.Of(known(r.values(cell{name, key})))
