@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/pgtest"
@@ -166,6 +167,9 @@ func (h *house) measure(ctx context.Context, of heat, c contender, rep int) (_ [
 		Fireonce: h.binary, Redis: h.redis, Jobs: of.jobs, size: h.plan.size, Repetitions: h.repetitions,
 	}
 	t.Ahead += phase(rep, h.repetitions)
+	if h.profiles != "" {
+		t.Profile = filepath.Join(h.profiles, t.Run+"-"+strings.ReplaceAll(c.measure, "/", "-")+c.engine+".pprof")
+	}
 	t.Dir = filepath.Join(h.folder, t.Run)
 	if err := os.Mkdir(t.Dir, 0o700); err != nil {
 		return nil, err

@@ -5,12 +5,14 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime/pprof"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -36,6 +38,8 @@ type task struct {
 	Fireonce string `json:"fireonce"`
 	Redis    string `json:"redis"`
 	Dir      string `json:"dir"`
+	// Profile, when set, is a file for the measuring process's processor profile.
+	Profile string `json:"profile,omitempty"`
 	// Jobs that are measured.
 	Jobs int `json:"jobs"`
 	size
@@ -127,9 +131,14 @@ func runMeasure(ctx context.Context, args []string, out io.Writer) error {
 	if !known {
 		return fmt.Errorf("no measurement is named %q", t.Measure)
 	}
+	stop, err := profile(t.Profile)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	lines := json.NewEncoder(out)
 	var failed error
-	err := f(ctx, t, func(s sample) {
+	err = f(ctx, t, func(s sample) {
 		if err := lines.Encode(s); err != nil {
 			failed = err
 		}
@@ -138,6 +147,24 @@ func runMeasure(ctx context.Context, args []string, out io.Writer) error {
 		return fmt.Errorf("%s: %w", t.Measure, err)
 	}
 	return failed
+}
+
+// profile starts a processor profile, if there is a file for it.
+func profile(path string) (stop func(), err error) {
+	if path == "" {
+		return func() {}, nil
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		_ = f.Close() // a profile that is cut short is told by who reads it
+	}, nil
 }
 
 func (t task) run() receiver.Run { return receiver.At(t.Receiver, t.Run) }
