@@ -129,7 +129,7 @@ func (h *house) run(ctx context.Context, of heat) (result, error) {
 		for i := range able {
 			c := able[(i+rep)%len(able)]
 			begin := time.Now()
-			samples, err := h.measure(ctx, of, c, rep)
+			samples, err := h.measure(ctx, of, c)
 			if ctx.Err() != nil {
 				return r, ctx.Err()
 			}
@@ -158,7 +158,7 @@ func (h *house) lacks(c contender) string {
 }
 
 // measure runs one measurement, and asks the receiver what came of it.
-func (h *house) measure(ctx context.Context, of heat, c contender, rep int) (_ []sample, err error) {
+func (h *house) measure(ctx context.Context, of heat, c contender) (_ []sample, err error) {
 	ctx, cancel := context.WithTimeout(ctx, h.limit)
 	defer cancel()
 	h.names++
@@ -166,7 +166,6 @@ func (h *house) measure(ctx context.Context, of heat, c contender, rep int) (_ [
 		Measure: c.measure, Engine: c.engine, Receiver: h.receiver, Run: fmt.Sprintf("%s-%d", of.name, h.names),
 		Fireonce: h.binary, Redis: h.redis, Jobs: of.jobs, size: h.plan.size, Repetitions: h.repetitions,
 	}
-	t.Ahead += phase(rep, h.repetitions)
 	if h.profiles != "" {
 		t.Profile = filepath.Join(h.profiles, t.Run+"-"+strings.ReplaceAll(c.measure, "/", "-")+c.engine+".pprof")
 	}
@@ -199,16 +198,6 @@ func (h *house) measure(ctx context.Context, of heat, c contender, rep int) (_ [
 	}
 	lags(samples[0], tally)
 	return samples, nil
-}
-
-// schedulerPeriod is how often River looks for jobs whose time has come.
-const schedulerPeriod = 5 * time.Second
-
-// phase spreads the time of a herd evenly over that period, the same for all
-// contenders of a repetition: a herd that always came just before such a look, or
-// just after it, would say nothing.
-func phase(rep, repetitions int) time.Duration {
-	return schedulerPeriod * time.Duration(rep) / time.Duration(repetitions)
 }
 
 // lags adds what the receiver saw.

@@ -71,7 +71,7 @@ type plan struct {
 func fullPlan() plan {
 	return plan{
 		size: size{
-			Callers: 64, Loaders: 4, Batch: 500, Senders: 128, Gap: 50 * time.Millisecond, Ahead: 8 * time.Second,
+			Callers: 64, Loaders: 4, Batch: 500, Senders: 128, Gap: 50 * time.Millisecond, Ahead: 10 * time.Second,
 			Few: 10_000, Many: 1_000_000, Most: 5_000_000, Held: 100_000, Ended: 10_000_000, Pending: 1_000_000,
 			Streams: 1000, Events: 200, PerSecond: 10, Slow: 10, Burst: 5000,
 		},
@@ -84,7 +84,7 @@ func quickPlan() plan {
 	p := fullPlan()
 	p.Many, p.Most, p.Held, p.Ended, p.Pending = 100_000, 200_000, 20_000, 100_000, 100_000
 	p.Streams, p.Events, p.Burst = 200, 50, 0
-	p.Gap, p.Ahead = 20*time.Millisecond, 4*time.Second
+	p.Gap, p.Ahead = 20*time.Millisecond, 6*time.Second
 	p.submit, p.batch, p.work, p.now, p.herd, p.ended, p.load = 3000, 15_000, 5000, 40, 2000, 1000, 2000
 	return p
 }

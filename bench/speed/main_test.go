@@ -5,7 +5,6 @@ package main
 import (
 	"slices"
 	"testing"
-	"time"
 )
 
 func names(heats []heat) []string {
@@ -84,20 +83,6 @@ func TestEveryMeasurementIsThere(t *testing.T) {
 	for name := range measures {
 		if !used[name] {
 			t.Errorf("nobody runs %q", name)
-		}
-	}
-}
-
-// TestPhase: no two herds of a run come at the same place of River's period.
-func TestPhase(t *testing.T) {
-	for reps := 1; reps < 8; reps++ {
-		last := time.Duration(-1)
-		for rep := range reps {
-			p := phase(rep, reps)
-			if p <= last || p >= schedulerPeriod {
-				t.Errorf("repetition %d of %d is %v late, after %v", rep, reps, p, last)
-			}
-			last = p
 		}
 	}
 }
