@@ -71,7 +71,7 @@ type plan struct {
 func fullPlan() plan {
 	return plan{
 		size: size{
-			Callers: 64, Loaders: 4, Batch: 500, Senders: 128, Gap: 50 * time.Millisecond, Ahead: 10 * time.Second,
+			Callers: 64, Loaders: 4, Batch: 500, Senders: 128, RiverWorkers: 128, Gap: 50 * time.Millisecond, Ahead: 10 * time.Second,
 			Few: 10_000, Many: 1_000_000, Most: 5_000_000, Held: 100_000, Ended: 10_000_000, Pending: 1_000_000,
 			Streams: 1000, Events: 200, PerSecond: 10, Slow: 10, Burst: 5000,
 		},
@@ -128,6 +128,7 @@ func (p *plan) flags(f *flag.FlagSet) {
 		{"loaders", "who submit batches", &p.Loaders},
 		{"batch", "jobs in a batch", &p.Batch},
 		{"senders", "requests under way at once", &p.Senders},
+		{"river-workers", "jobs that River takes at once; requests under way are bounded for it, too", &p.RiverWorkers},
 		{"submit", "jobs that are submitted one by one", &p.submit},
 		{"bulk", "jobs that are submitted in batches", &p.batch},
 		{"backlog", "jobs that are worked off", &p.work},
@@ -152,7 +153,7 @@ func (p *plan) flags(f *flag.FlagSet) {
 func (o options) check() error {
 	p := o.plan
 	for _, n := range []int{
-		o.repetitions, p.Callers, p.Loaders, p.Batch, p.Senders, p.submit, p.batch, p.work, p.now, p.herd,
+		o.repetitions, p.Callers, p.Loaders, p.Batch, p.Senders, p.RiverWorkers, p.submit, p.batch, p.work, p.now, p.herd,
 		p.Few, p.Many, p.Most, p.Held, p.Ended, p.Pending, p.load, p.Streams, p.Events,
 	} {
 		if n < 1 {

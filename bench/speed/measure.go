@@ -55,6 +55,8 @@ type size struct {
 	Batch   int `json:"batch"`
 	// Senders is how many requests are under way at once.
 	Senders int `json:"senders"`
+	// RiverWorkers is how many jobs River takes at once.
+	RiverWorkers int `json:"river_workers"`
 	// Gap is between two jobs of an idle system.
 	Gap time.Duration `json:"gap"`
 	// Ahead is how long before they are due the jobs of a herd are submitted.

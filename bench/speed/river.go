@@ -91,7 +91,7 @@ func (q *riverQueue) prepare(ctx context.Context) error {
 	river.AddWorker(handlers, q.worker)
 	q.client, err = river.NewClient(driver, &river.Config{
 		Workers:       handlers,
-		Queues:        map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: q.Senders}},
+		Queues:        map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: q.RiverWorkers}},
 		FetchCooldown: riverCooldown, FetchPollInterval: riverPoll,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
 	})

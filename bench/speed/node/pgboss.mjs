@@ -22,10 +22,11 @@ async function settle() {
   await admin.query('CHECKPOINT')
 }
 
-// work fetches as many at once as requests may be under way: two fetchers take
+// work fetches in large batches, which is its fastest way; how many requests are
+// under way at once is bounded by the agent that sends them. Two fetchers take
 // turns, so that one fetches while the other's requests are under way.
 const work = () => boss.work(queue, {
-  batchSize: Math.max(1, task.senders / 2), localConcurrency: 2, burstWhenBatchFull: true, pollingIntervalSeconds: 0.5,
+  batchSize: 500, localConcurrency: 2, burstWhenBatchFull: true, pollingIntervalSeconds: 0.5,
 }, async (jobs) => { await Promise.all(jobs.map((j) => post(j.data))) })
 
 if (kind === 'submit') {

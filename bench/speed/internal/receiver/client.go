@@ -83,10 +83,11 @@ type Poster struct {
 	url    string
 }
 
-// Poster makes one for so many requests at once.
+// Poster makes one that has so many requests under way at most.
 func (r Run) Poster(atOnce int) *Poster {
 	return &Poster{url: r.url, client: &http.Client{Transport: &http.Transport{
-		MaxIdleConns: atOnce, MaxIdleConnsPerHost: atOnce, IdleConnTimeout: time.Minute, DisableCompression: true,
+		MaxIdleConns: atOnce, MaxIdleConnsPerHost: atOnce, MaxConnsPerHost: atOnce,
+		IdleConnTimeout: time.Minute, DisableCompression: true,
 	}}}
 }
 
