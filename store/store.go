@@ -74,7 +74,7 @@ type Store interface {
 	Create(ctx context.Context, items []NewJob) ([]Created, error)
 
 	// Job reads one job of a project by id, or by key when Ref.Key is set.
-	// ErrNotFound.
+	// ErrNotFound, for the key of a removed job as a RemovedError.
 	Job(ctx context.Context, ref Ref) (job.Snapshot, error)
 
 	// List reads a page of a project's jobs, payloads left out, in the order and
@@ -167,6 +167,7 @@ type Store interface {
 	Watch(kind WatchKind) (<-chan struct{}, func())
 
 	Connections
+	Retention
 	// Meta describes the database.
 	Meta(ctx context.Context) (Meta, error)
 	// Quarantine turns claims off until Release: an operator's act, before a copy
@@ -217,10 +218,11 @@ type NewJob struct {
 // Created is Create's verdict on one item.
 type Created struct {
 	Snapshot job.Snapshot
-	// Created is true for exactly one call per key, ever.
+	// Created is true for exactly one call per key, for as long as the key is kept.
 	Created bool
 	// Err is set when this item alone could not be stored; ErrNotFound: its
-	// connection does not exist or is deleted.
+	// connection does not exist or is deleted, or, as a RemovedError, its key is
+	// bound to a job that was removed.
 	Err error
 }
 
@@ -287,6 +289,8 @@ type EventPage struct {
 	// End is the log's present end: everything up to it can be read, and what
 	// is written from now on comes after it.
 	End int64
+	// Begin is where the log begins: what came up to it may be gone.
+	Begin int64
 	// Incarnation is the database's (see Meta).
 	Incarnation int64
 }

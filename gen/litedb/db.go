@@ -78,6 +78,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.doubtfulIDsStmt, err = db.PrepareContext(ctx, doubtfulIDs); err != nil {
 		return nil, fmt.Errorf("error preparing query DoubtfulIDs: %w", err)
 	}
+	if q.dropEventStmt, err = db.PrepareContext(ctx, dropEvent); err != nil {
+		return nil, fmt.Errorf("error preparing query DropEvent: %w", err)
+	}
 	if q.dueJobsStmt, err = db.PrepareContext(ctx, dueJobs); err != nil {
 		return nil, fmt.Errorf("error preparing query DueJobs: %w", err)
 	}
@@ -93,11 +96,29 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.endLookLeasesStmt, err = db.PrepareContext(ctx, endLookLeases); err != nil {
 		return nil, fmt.Errorf("error preparing query EndLookLeases: %w", err)
 	}
+	if q.endedJobStmt, err = db.PrepareContext(ctx, endedJob); err != nil {
+		return nil, fmt.Errorf("error preparing query EndedJob: %w", err)
+	}
+	if q.endedJobsStmt, err = db.PrepareContext(ctx, endedJobs); err != nil {
+		return nil, fmt.Errorf("error preparing query EndedJobs: %w", err)
+	}
 	if q.eventsAfterStmt, err = db.PrepareContext(ctx, eventsAfter); err != nil {
 		return nil, fmt.Errorf("error preparing query EventsAfter: %w", err)
 	}
+	if q.eventsUpToStmt, err = db.PrepareContext(ctx, eventsUpTo); err != nil {
+		return nil, fmt.Errorf("error preparing query EventsUpTo: %w", err)
+	}
 	if q.fencesOverIDsStmt, err = db.PrepareContext(ctx, fencesOverIDs); err != nil {
 		return nil, fmt.Errorf("error preparing query FencesOverIDs: %w", err)
+	}
+	if q.firstStartStmt, err = db.PrepareContext(ctx, firstStart); err != nil {
+		return nil, fmt.Errorf("error preparing query FirstStart: %w", err)
+	}
+	if q.forgetKeyStmt, err = db.PrepareContext(ctx, forgetKey); err != nil {
+		return nil, fmt.Errorf("error preparing query ForgetKey: %w", err)
+	}
+	if q.forgetObjectStmt, err = db.PrepareContext(ctx, forgetObject); err != nil {
+		return nil, fmt.Errorf("error preparing query ForgetObject: %w", err)
 	}
 	if q.gateOwnerStmt, err = db.PrepareContext(ctx, gateOwner); err != nil {
 		return nil, fmt.Errorf("error preparing query GateOwner: %w", err)
@@ -128,6 +149,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.getStateStmt, err = db.PrepareContext(ctx, getState); err != nil {
 		return nil, fmt.Errorf("error preparing query GetState: %w", err)
+	}
+	if q.hasRepliesStmt, err = db.PrepareContext(ctx, hasReplies); err != nil {
+		return nil, fmt.Errorf("error preparing query HasReplies: %w", err)
 	}
 	if q.holdAuthStmt, err = db.PrepareContext(ctx, holdAuth); err != nil {
 		return nil, fmt.Errorf("error preparing query HoldAuth: %w", err)
@@ -171,8 +195,17 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.jobEventsAfterStmt, err = db.PrepareContext(ctx, jobEventsAfter); err != nil {
 		return nil, fmt.Errorf("error preparing query JobEventsAfter: %w", err)
 	}
+	if q.keepKeyStmt, err = db.PrepareContext(ctx, keepKey); err != nil {
+		return nil, fmt.Errorf("error preparing query KeepKey: %w", err)
+	}
+	if q.keepObjectStmt, err = db.PrepareContext(ctx, keepObject); err != nil {
+		return nil, fmt.Errorf("error preparing query KeepObject: %w", err)
+	}
 	if q.keyOwnerStmt, err = db.PrepareContext(ctx, keyOwner); err != nil {
 		return nil, fmt.Errorf("error preparing query KeyOwner: %w", err)
+	}
+	if q.keysOverStmt, err = db.PrepareContext(ctx, keysOver); err != nil {
+		return nil, fmt.Errorf("error preparing query KeysOver: %w", err)
 	}
 	if q.lastPositionStmt, err = db.PrepareContext(ctx, lastPosition); err != nil {
 		return nil, fmt.Errorf("error preparing query LastPosition: %w", err)
@@ -201,6 +234,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.newestCredentialStmt, err = db.PrepareContext(ctx, newestCredential); err != nil {
 		return nil, fmt.Errorf("error preparing query NewestCredential: %w", err)
 	}
+	if q.newestEventStmt, err = db.PrepareContext(ctx, newestEvent); err != nil {
+		return nil, fmt.Errorf("error preparing query NewestEvent: %w", err)
+	}
 	if q.nextDeadlineStmt, err = db.PrepareContext(ctx, nextDeadline); err != nil {
 		return nil, fmt.Errorf("error preparing query NextDeadline: %w", err)
 	}
@@ -210,8 +246,17 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.nextLookStmt, err = db.PrepareContext(ctx, nextLook); err != nil {
 		return nil, fmt.Errorf("error preparing query NextLook: %w", err)
 	}
+	if q.nextProjectStmt, err = db.PrepareContext(ctx, nextProject); err != nil {
+		return nil, fmt.Errorf("error preparing query NextProject: %w", err)
+	}
 	if q.nextRunnableStmt, err = db.PrepareContext(ctx, nextRunnable); err != nil {
 		return nil, fmt.Errorf("error preparing query NextRunnable: %w", err)
+	}
+	if q.nextStartProjectStmt, err = db.PrepareContext(ctx, nextStartProject); err != nil {
+		return nil, fmt.Errorf("error preparing query NextStartProject: %w", err)
+	}
+	if q.objectsBeforeStmt, err = db.PrepareContext(ctx, objectsBefore); err != nil {
+		return nil, fmt.Errorf("error preparing query ObjectsBefore: %w", err)
 	}
 	if q.oldestDueStmt, err = db.PrepareContext(ctx, oldestDue); err != nil {
 		return nil, fmt.Errorf("error preparing query OldestDue: %w", err)
@@ -231,6 +276,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.quarantineStmt, err = db.PrepareContext(ctx, quarantine); err != nil {
 		return nil, fmt.Errorf("error preparing query Quarantine: %w", err)
 	}
+	if q.raiseEventsFromStmt, err = db.PrepareContext(ctx, raiseEventsFrom); err != nil {
+		return nil, fmt.Errorf("error preparing query RaiseEventsFrom: %w", err)
+	}
 	if q.raiseFencesStmt, err = db.PrepareContext(ctx, raiseFences); err != nil {
 		return nil, fmt.Errorf("error preparing query RaiseFences: %w", err)
 	}
@@ -245,6 +293,33 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.releaseGateStmt, err = db.PrepareContext(ctx, releaseGate); err != nil {
 		return nil, fmt.Errorf("error preparing query ReleaseGate: %w", err)
+	}
+	if q.removeAttemptsStmt, err = db.PrepareContext(ctx, removeAttempts); err != nil {
+		return nil, fmt.Errorf("error preparing query RemoveAttempts: %w", err)
+	}
+	if q.removeEffectStmt, err = db.PrepareContext(ctx, removeEffect); err != nil {
+		return nil, fmt.Errorf("error preparing query RemoveEffect: %w", err)
+	}
+	if q.removeEventsStmt, err = db.PrepareContext(ctx, removeEvents); err != nil {
+		return nil, fmt.Errorf("error preparing query RemoveEvents: %w", err)
+	}
+	if q.removeJobStmt, err = db.PrepareContext(ctx, removeJob); err != nil {
+		return nil, fmt.Errorf("error preparing query RemoveJob: %w", err)
+	}
+	if q.removeKeyStmt, err = db.PrepareContext(ctx, removeKey); err != nil {
+		return nil, fmt.Errorf("error preparing query RemoveKey: %w", err)
+	}
+	if q.removeObservationsStmt, err = db.PrepareContext(ctx, removeObservations); err != nil {
+		return nil, fmt.Errorf("error preparing query RemoveObservations: %w", err)
+	}
+	if q.removeResolutionsStmt, err = db.PrepareContext(ctx, removeResolutions); err != nil {
+		return nil, fmt.Errorf("error preparing query RemoveResolutions: %w", err)
+	}
+	if q.removeStartStmt, err = db.PrepareContext(ctx, removeStart); err != nil {
+		return nil, fmt.Errorf("error preparing query RemoveStart: %w", err)
+	}
+	if q.removeStateStmt, err = db.PrepareContext(ctx, removeState); err != nil {
+		return nil, fmt.Errorf("error preparing query RemoveState: %w", err)
 	}
 	if q.renewLeaseStmt, err = db.PrepareContext(ctx, renewLease); err != nil {
 		return nil, fmt.Errorf("error preparing query RenewLease: %w", err)
@@ -266,6 +341,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.setContentStmt, err = db.PrepareContext(ctx, setContent); err != nil {
 		return nil, fmt.Errorf("error preparing query SetContent: %w", err)
+	}
+	if q.setDroppedToStmt, err = db.PrepareContext(ctx, setDroppedTo); err != nil {
+		return nil, fmt.Errorf("error preparing query SetDroppedTo: %w", err)
 	}
 	if q.setOpenedStmt, err = db.PrepareContext(ctx, setOpened); err != nil {
 		return nil, fmt.Errorf("error preparing query SetOpened: %w", err)
@@ -386,6 +464,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing doubtfulIDsStmt: %w", cerr)
 		}
 	}
+	if q.dropEventStmt != nil {
+		if cerr := q.dropEventStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing dropEventStmt: %w", cerr)
+		}
+	}
 	if q.dueJobsStmt != nil {
 		if cerr := q.dueJobsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing dueJobsStmt: %w", cerr)
@@ -411,14 +494,44 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing endLookLeasesStmt: %w", cerr)
 		}
 	}
+	if q.endedJobStmt != nil {
+		if cerr := q.endedJobStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing endedJobStmt: %w", cerr)
+		}
+	}
+	if q.endedJobsStmt != nil {
+		if cerr := q.endedJobsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing endedJobsStmt: %w", cerr)
+		}
+	}
 	if q.eventsAfterStmt != nil {
 		if cerr := q.eventsAfterStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing eventsAfterStmt: %w", cerr)
 		}
 	}
+	if q.eventsUpToStmt != nil {
+		if cerr := q.eventsUpToStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing eventsUpToStmt: %w", cerr)
+		}
+	}
 	if q.fencesOverIDsStmt != nil {
 		if cerr := q.fencesOverIDsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing fencesOverIDsStmt: %w", cerr)
+		}
+	}
+	if q.firstStartStmt != nil {
+		if cerr := q.firstStartStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing firstStartStmt: %w", cerr)
+		}
+	}
+	if q.forgetKeyStmt != nil {
+		if cerr := q.forgetKeyStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing forgetKeyStmt: %w", cerr)
+		}
+	}
+	if q.forgetObjectStmt != nil {
+		if cerr := q.forgetObjectStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing forgetObjectStmt: %w", cerr)
 		}
 	}
 	if q.gateOwnerStmt != nil {
@@ -469,6 +582,11 @@ func (q *Queries) Close() error {
 	if q.getStateStmt != nil {
 		if cerr := q.getStateStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing getStateStmt: %w", cerr)
+		}
+	}
+	if q.hasRepliesStmt != nil {
+		if cerr := q.hasRepliesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing hasRepliesStmt: %w", cerr)
 		}
 	}
 	if q.holdAuthStmt != nil {
@@ -541,9 +659,24 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing jobEventsAfterStmt: %w", cerr)
 		}
 	}
+	if q.keepKeyStmt != nil {
+		if cerr := q.keepKeyStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing keepKeyStmt: %w", cerr)
+		}
+	}
+	if q.keepObjectStmt != nil {
+		if cerr := q.keepObjectStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing keepObjectStmt: %w", cerr)
+		}
+	}
 	if q.keyOwnerStmt != nil {
 		if cerr := q.keyOwnerStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing keyOwnerStmt: %w", cerr)
+		}
+	}
+	if q.keysOverStmt != nil {
+		if cerr := q.keysOverStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing keysOverStmt: %w", cerr)
 		}
 	}
 	if q.lastPositionStmt != nil {
@@ -591,6 +724,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing newestCredentialStmt: %w", cerr)
 		}
 	}
+	if q.newestEventStmt != nil {
+		if cerr := q.newestEventStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing newestEventStmt: %w", cerr)
+		}
+	}
 	if q.nextDeadlineStmt != nil {
 		if cerr := q.nextDeadlineStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing nextDeadlineStmt: %w", cerr)
@@ -606,9 +744,24 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing nextLookStmt: %w", cerr)
 		}
 	}
+	if q.nextProjectStmt != nil {
+		if cerr := q.nextProjectStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing nextProjectStmt: %w", cerr)
+		}
+	}
 	if q.nextRunnableStmt != nil {
 		if cerr := q.nextRunnableStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing nextRunnableStmt: %w", cerr)
+		}
+	}
+	if q.nextStartProjectStmt != nil {
+		if cerr := q.nextStartProjectStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing nextStartProjectStmt: %w", cerr)
+		}
+	}
+	if q.objectsBeforeStmt != nil {
+		if cerr := q.objectsBeforeStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing objectsBeforeStmt: %w", cerr)
 		}
 	}
 	if q.oldestDueStmt != nil {
@@ -641,6 +794,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing quarantineStmt: %w", cerr)
 		}
 	}
+	if q.raiseEventsFromStmt != nil {
+		if cerr := q.raiseEventsFromStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing raiseEventsFromStmt: %w", cerr)
+		}
+	}
 	if q.raiseFencesStmt != nil {
 		if cerr := q.raiseFencesStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing raiseFencesStmt: %w", cerr)
@@ -664,6 +822,51 @@ func (q *Queries) Close() error {
 	if q.releaseGateStmt != nil {
 		if cerr := q.releaseGateStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing releaseGateStmt: %w", cerr)
+		}
+	}
+	if q.removeAttemptsStmt != nil {
+		if cerr := q.removeAttemptsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing removeAttemptsStmt: %w", cerr)
+		}
+	}
+	if q.removeEffectStmt != nil {
+		if cerr := q.removeEffectStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing removeEffectStmt: %w", cerr)
+		}
+	}
+	if q.removeEventsStmt != nil {
+		if cerr := q.removeEventsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing removeEventsStmt: %w", cerr)
+		}
+	}
+	if q.removeJobStmt != nil {
+		if cerr := q.removeJobStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing removeJobStmt: %w", cerr)
+		}
+	}
+	if q.removeKeyStmt != nil {
+		if cerr := q.removeKeyStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing removeKeyStmt: %w", cerr)
+		}
+	}
+	if q.removeObservationsStmt != nil {
+		if cerr := q.removeObservationsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing removeObservationsStmt: %w", cerr)
+		}
+	}
+	if q.removeResolutionsStmt != nil {
+		if cerr := q.removeResolutionsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing removeResolutionsStmt: %w", cerr)
+		}
+	}
+	if q.removeStartStmt != nil {
+		if cerr := q.removeStartStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing removeStartStmt: %w", cerr)
+		}
+	}
+	if q.removeStateStmt != nil {
+		if cerr := q.removeStateStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing removeStateStmt: %w", cerr)
 		}
 	}
 	if q.renewLeaseStmt != nil {
@@ -699,6 +902,11 @@ func (q *Queries) Close() error {
 	if q.setContentStmt != nil {
 		if cerr := q.setContentStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing setContentStmt: %w", cerr)
+		}
+	}
+	if q.setDroppedToStmt != nil {
+		if cerr := q.setDroppedToStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing setDroppedToStmt: %w", cerr)
 		}
 	}
 	if q.setOpenedStmt != nil {
@@ -778,191 +986,243 @@ func (q *Queries) queryRow(ctx context.Context, stmt *sql.Stmt, query string, ar
 }
 
 type Queries struct {
-	db                    DBTX
-	tx                    *sql.Tx
-	anyWaitingStmt        *sql.Stmt
-	armJobStmt            *sql.Stmt
-	attemptByTokenStmt    *sql.Stmt
-	attemptMarksStmt      *sql.Stmt
-	claimJobStmt          *sql.Stmt
-	closeAttemptStmt      *sql.Stmt
-	connectionByKeyStmt   *sql.Stmt
-	connectionHoldsStmt   *sql.Stmt
-	countEndedStmt        *sql.Stmt
-	countListedStmt       *sql.Stmt
-	countRecoveredStmt    *sql.Stmt
-	countStartsStmt       *sql.Stmt
-	countUnderWayStmt     *sql.Stmt
-	createMetaStmt        *sql.Stmt
-	credentialKeysStmt    *sql.Stmt
-	delayLooksStmt        *sql.Stmt
-	disownEffectStmt      *sql.Stmt
-	doubtfulIDsStmt       *sql.Stmt
-	dueJobsStmt           *sql.Stmt
-	dueLooksStmt          *sql.Stmt
-	effectOwnerStmt       *sql.Stmt
-	endClaimLeasesStmt    *sql.Stmt
-	endLookLeasesStmt     *sql.Stmt
-	eventsAfterStmt       *sql.Stmt
-	fencesOverIDsStmt     *sql.Stmt
-	gateOwnerStmt         *sql.Stmt
-	getAttemptStmt        *sql.Stmt
-	getConnectionStmt     *sql.Stmt
-	getEffectStmt         *sql.Stmt
-	getJobStmt            *sql.Stmt
-	getListedStmt         *sql.Stmt
-	getMetaStmt           *sql.Stmt
-	getReadyStmt          *sql.Stmt
-	getResolutionStmt     *sql.Stmt
-	getStateStmt          *sql.Stmt
-	holdAuthStmt          *sql.Stmt
-	holdRateStmt          *sql.Stmt
-	inFlightStmt          *sql.Stmt
-	insertAttemptStmt     *sql.Stmt
-	insertConnectionStmt  *sql.Stmt
-	insertCredentialStmt  *sql.Stmt
-	insertEventStmt       *sql.Stmt
-	insertJobStmt         *sql.Stmt
-	insertKeyStmt         *sql.Stmt
-	insertObservationStmt *sql.Stmt
-	insertResolutionStmt  *sql.Stmt
-	insertStartStmt       *sql.Stmt
-	insertStateStmt       *sql.Stmt
-	jobEventsAfterStmt    *sql.Stmt
-	keyOwnerStmt          *sql.Stmt
-	lastPositionStmt      *sql.Stmt
-	lastTurnStmt          *sql.Stmt
-	leaseLookStmt         *sql.Stmt
-	letGoStmt             *sql.Stmt
-	listAttemptsStmt      *sql.Stmt
-	listConnectionsStmt   *sql.Stmt
-	listObservationsStmt  *sql.Stmt
-	makeReadyStmt         *sql.Stmt
-	newestCredentialStmt  *sql.Stmt
-	nextDeadlineStmt      *sql.Stmt
-	nextFenceStmt         *sql.Stmt
-	nextLookStmt          *sql.Stmt
-	nextRunnableStmt      *sql.Stmt
-	oldestDueStmt         *sql.Stmt
-	oldestUnresolvedStmt  *sql.Stmt
-	overdueIDsStmt        *sql.Stmt
-	paceStmt              *sql.Stmt
-	putEffectStmt         *sql.Stmt
-	quarantineStmt        *sql.Stmt
-	raiseFencesStmt       *sql.Stmt
-	readyRowsStmt         *sql.Stmt
-	recountStmt           *sql.Stmt
-	releaseStmt           *sql.Stmt
-	releaseGateStmt       *sql.Stmt
-	renewLeaseStmt        *sql.Stmt
-	roundsFirstStmt       *sql.Stmt
-	saturateStmt          *sql.Stmt
-	saveHandleStmt        *sql.Stmt
-	servedStmt            *sql.Stmt
-	setBucketStmt         *sql.Stmt
-	setContentStmt        *sql.Stmt
-	setOpenedStmt         *sql.Stmt
-	setStateStmt          *sql.Stmt
-	settleAttemptStmt     *sql.Stmt
-	startLagStmt          *sql.Stmt
-	takeGateStmt          *sql.Stmt
-	unsaturateStmt        *sql.Stmt
-	waitingRowsStmt       *sql.Stmt
-	windowOverIDsStmt     *sql.Stmt
+	db                     DBTX
+	tx                     *sql.Tx
+	anyWaitingStmt         *sql.Stmt
+	armJobStmt             *sql.Stmt
+	attemptByTokenStmt     *sql.Stmt
+	attemptMarksStmt       *sql.Stmt
+	claimJobStmt           *sql.Stmt
+	closeAttemptStmt       *sql.Stmt
+	connectionByKeyStmt    *sql.Stmt
+	connectionHoldsStmt    *sql.Stmt
+	countEndedStmt         *sql.Stmt
+	countListedStmt        *sql.Stmt
+	countRecoveredStmt     *sql.Stmt
+	countStartsStmt        *sql.Stmt
+	countUnderWayStmt      *sql.Stmt
+	createMetaStmt         *sql.Stmt
+	credentialKeysStmt     *sql.Stmt
+	delayLooksStmt         *sql.Stmt
+	disownEffectStmt       *sql.Stmt
+	doubtfulIDsStmt        *sql.Stmt
+	dropEventStmt          *sql.Stmt
+	dueJobsStmt            *sql.Stmt
+	dueLooksStmt           *sql.Stmt
+	effectOwnerStmt        *sql.Stmt
+	endClaimLeasesStmt     *sql.Stmt
+	endLookLeasesStmt      *sql.Stmt
+	endedJobStmt           *sql.Stmt
+	endedJobsStmt          *sql.Stmt
+	eventsAfterStmt        *sql.Stmt
+	eventsUpToStmt         *sql.Stmt
+	fencesOverIDsStmt      *sql.Stmt
+	firstStartStmt         *sql.Stmt
+	forgetKeyStmt          *sql.Stmt
+	forgetObjectStmt       *sql.Stmt
+	gateOwnerStmt          *sql.Stmt
+	getAttemptStmt         *sql.Stmt
+	getConnectionStmt      *sql.Stmt
+	getEffectStmt          *sql.Stmt
+	getJobStmt             *sql.Stmt
+	getListedStmt          *sql.Stmt
+	getMetaStmt            *sql.Stmt
+	getReadyStmt           *sql.Stmt
+	getResolutionStmt      *sql.Stmt
+	getStateStmt           *sql.Stmt
+	hasRepliesStmt         *sql.Stmt
+	holdAuthStmt           *sql.Stmt
+	holdRateStmt           *sql.Stmt
+	inFlightStmt           *sql.Stmt
+	insertAttemptStmt      *sql.Stmt
+	insertConnectionStmt   *sql.Stmt
+	insertCredentialStmt   *sql.Stmt
+	insertEventStmt        *sql.Stmt
+	insertJobStmt          *sql.Stmt
+	insertKeyStmt          *sql.Stmt
+	insertObservationStmt  *sql.Stmt
+	insertResolutionStmt   *sql.Stmt
+	insertStartStmt        *sql.Stmt
+	insertStateStmt        *sql.Stmt
+	jobEventsAfterStmt     *sql.Stmt
+	keepKeyStmt            *sql.Stmt
+	keepObjectStmt         *sql.Stmt
+	keyOwnerStmt           *sql.Stmt
+	keysOverStmt           *sql.Stmt
+	lastPositionStmt       *sql.Stmt
+	lastTurnStmt           *sql.Stmt
+	leaseLookStmt          *sql.Stmt
+	letGoStmt              *sql.Stmt
+	listAttemptsStmt       *sql.Stmt
+	listConnectionsStmt    *sql.Stmt
+	listObservationsStmt   *sql.Stmt
+	makeReadyStmt          *sql.Stmt
+	newestCredentialStmt   *sql.Stmt
+	newestEventStmt        *sql.Stmt
+	nextDeadlineStmt       *sql.Stmt
+	nextFenceStmt          *sql.Stmt
+	nextLookStmt           *sql.Stmt
+	nextProjectStmt        *sql.Stmt
+	nextRunnableStmt       *sql.Stmt
+	nextStartProjectStmt   *sql.Stmt
+	objectsBeforeStmt      *sql.Stmt
+	oldestDueStmt          *sql.Stmt
+	oldestUnresolvedStmt   *sql.Stmt
+	overdueIDsStmt         *sql.Stmt
+	paceStmt               *sql.Stmt
+	putEffectStmt          *sql.Stmt
+	quarantineStmt         *sql.Stmt
+	raiseEventsFromStmt    *sql.Stmt
+	raiseFencesStmt        *sql.Stmt
+	readyRowsStmt          *sql.Stmt
+	recountStmt            *sql.Stmt
+	releaseStmt            *sql.Stmt
+	releaseGateStmt        *sql.Stmt
+	removeAttemptsStmt     *sql.Stmt
+	removeEffectStmt       *sql.Stmt
+	removeEventsStmt       *sql.Stmt
+	removeJobStmt          *sql.Stmt
+	removeKeyStmt          *sql.Stmt
+	removeObservationsStmt *sql.Stmt
+	removeResolutionsStmt  *sql.Stmt
+	removeStartStmt        *sql.Stmt
+	removeStateStmt        *sql.Stmt
+	renewLeaseStmt         *sql.Stmt
+	roundsFirstStmt        *sql.Stmt
+	saturateStmt           *sql.Stmt
+	saveHandleStmt         *sql.Stmt
+	servedStmt             *sql.Stmt
+	setBucketStmt          *sql.Stmt
+	setContentStmt         *sql.Stmt
+	setDroppedToStmt       *sql.Stmt
+	setOpenedStmt          *sql.Stmt
+	setStateStmt           *sql.Stmt
+	settleAttemptStmt      *sql.Stmt
+	startLagStmt           *sql.Stmt
+	takeGateStmt           *sql.Stmt
+	unsaturateStmt         *sql.Stmt
+	waitingRowsStmt        *sql.Stmt
+	windowOverIDsStmt      *sql.Stmt
 }
 
 func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 	return &Queries{
-		db:                    tx,
-		tx:                    tx,
-		anyWaitingStmt:        q.anyWaitingStmt,
-		armJobStmt:            q.armJobStmt,
-		attemptByTokenStmt:    q.attemptByTokenStmt,
-		attemptMarksStmt:      q.attemptMarksStmt,
-		claimJobStmt:          q.claimJobStmt,
-		closeAttemptStmt:      q.closeAttemptStmt,
-		connectionByKeyStmt:   q.connectionByKeyStmt,
-		connectionHoldsStmt:   q.connectionHoldsStmt,
-		countEndedStmt:        q.countEndedStmt,
-		countListedStmt:       q.countListedStmt,
-		countRecoveredStmt:    q.countRecoveredStmt,
-		countStartsStmt:       q.countStartsStmt,
-		countUnderWayStmt:     q.countUnderWayStmt,
-		createMetaStmt:        q.createMetaStmt,
-		credentialKeysStmt:    q.credentialKeysStmt,
-		delayLooksStmt:        q.delayLooksStmt,
-		disownEffectStmt:      q.disownEffectStmt,
-		doubtfulIDsStmt:       q.doubtfulIDsStmt,
-		dueJobsStmt:           q.dueJobsStmt,
-		dueLooksStmt:          q.dueLooksStmt,
-		effectOwnerStmt:       q.effectOwnerStmt,
-		endClaimLeasesStmt:    q.endClaimLeasesStmt,
-		endLookLeasesStmt:     q.endLookLeasesStmt,
-		eventsAfterStmt:       q.eventsAfterStmt,
-		fencesOverIDsStmt:     q.fencesOverIDsStmt,
-		gateOwnerStmt:         q.gateOwnerStmt,
-		getAttemptStmt:        q.getAttemptStmt,
-		getConnectionStmt:     q.getConnectionStmt,
-		getEffectStmt:         q.getEffectStmt,
-		getJobStmt:            q.getJobStmt,
-		getListedStmt:         q.getListedStmt,
-		getMetaStmt:           q.getMetaStmt,
-		getReadyStmt:          q.getReadyStmt,
-		getResolutionStmt:     q.getResolutionStmt,
-		getStateStmt:          q.getStateStmt,
-		holdAuthStmt:          q.holdAuthStmt,
-		holdRateStmt:          q.holdRateStmt,
-		inFlightStmt:          q.inFlightStmt,
-		insertAttemptStmt:     q.insertAttemptStmt,
-		insertConnectionStmt:  q.insertConnectionStmt,
-		insertCredentialStmt:  q.insertCredentialStmt,
-		insertEventStmt:       q.insertEventStmt,
-		insertJobStmt:         q.insertJobStmt,
-		insertKeyStmt:         q.insertKeyStmt,
-		insertObservationStmt: q.insertObservationStmt,
-		insertResolutionStmt:  q.insertResolutionStmt,
-		insertStartStmt:       q.insertStartStmt,
-		insertStateStmt:       q.insertStateStmt,
-		jobEventsAfterStmt:    q.jobEventsAfterStmt,
-		keyOwnerStmt:          q.keyOwnerStmt,
-		lastPositionStmt:      q.lastPositionStmt,
-		lastTurnStmt:          q.lastTurnStmt,
-		leaseLookStmt:         q.leaseLookStmt,
-		letGoStmt:             q.letGoStmt,
-		listAttemptsStmt:      q.listAttemptsStmt,
-		listConnectionsStmt:   q.listConnectionsStmt,
-		listObservationsStmt:  q.listObservationsStmt,
-		makeReadyStmt:         q.makeReadyStmt,
-		newestCredentialStmt:  q.newestCredentialStmt,
-		nextDeadlineStmt:      q.nextDeadlineStmt,
-		nextFenceStmt:         q.nextFenceStmt,
-		nextLookStmt:          q.nextLookStmt,
-		nextRunnableStmt:      q.nextRunnableStmt,
-		oldestDueStmt:         q.oldestDueStmt,
-		oldestUnresolvedStmt:  q.oldestUnresolvedStmt,
-		overdueIDsStmt:        q.overdueIDsStmt,
-		paceStmt:              q.paceStmt,
-		putEffectStmt:         q.putEffectStmt,
-		quarantineStmt:        q.quarantineStmt,
-		raiseFencesStmt:       q.raiseFencesStmt,
-		readyRowsStmt:         q.readyRowsStmt,
-		recountStmt:           q.recountStmt,
-		releaseStmt:           q.releaseStmt,
-		releaseGateStmt:       q.releaseGateStmt,
-		renewLeaseStmt:        q.renewLeaseStmt,
-		roundsFirstStmt:       q.roundsFirstStmt,
-		saturateStmt:          q.saturateStmt,
-		saveHandleStmt:        q.saveHandleStmt,
-		servedStmt:            q.servedStmt,
-		setBucketStmt:         q.setBucketStmt,
-		setContentStmt:        q.setContentStmt,
-		setOpenedStmt:         q.setOpenedStmt,
-		setStateStmt:          q.setStateStmt,
-		settleAttemptStmt:     q.settleAttemptStmt,
-		startLagStmt:          q.startLagStmt,
-		takeGateStmt:          q.takeGateStmt,
-		unsaturateStmt:        q.unsaturateStmt,
-		waitingRowsStmt:       q.waitingRowsStmt,
-		windowOverIDsStmt:     q.windowOverIDsStmt,
+		db:                     tx,
+		tx:                     tx,
+		anyWaitingStmt:         q.anyWaitingStmt,
+		armJobStmt:             q.armJobStmt,
+		attemptByTokenStmt:     q.attemptByTokenStmt,
+		attemptMarksStmt:       q.attemptMarksStmt,
+		claimJobStmt:           q.claimJobStmt,
+		closeAttemptStmt:       q.closeAttemptStmt,
+		connectionByKeyStmt:    q.connectionByKeyStmt,
+		connectionHoldsStmt:    q.connectionHoldsStmt,
+		countEndedStmt:         q.countEndedStmt,
+		countListedStmt:        q.countListedStmt,
+		countRecoveredStmt:     q.countRecoveredStmt,
+		countStartsStmt:        q.countStartsStmt,
+		countUnderWayStmt:      q.countUnderWayStmt,
+		createMetaStmt:         q.createMetaStmt,
+		credentialKeysStmt:     q.credentialKeysStmt,
+		delayLooksStmt:         q.delayLooksStmt,
+		disownEffectStmt:       q.disownEffectStmt,
+		doubtfulIDsStmt:        q.doubtfulIDsStmt,
+		dropEventStmt:          q.dropEventStmt,
+		dueJobsStmt:            q.dueJobsStmt,
+		dueLooksStmt:           q.dueLooksStmt,
+		effectOwnerStmt:        q.effectOwnerStmt,
+		endClaimLeasesStmt:     q.endClaimLeasesStmt,
+		endLookLeasesStmt:      q.endLookLeasesStmt,
+		endedJobStmt:           q.endedJobStmt,
+		endedJobsStmt:          q.endedJobsStmt,
+		eventsAfterStmt:        q.eventsAfterStmt,
+		eventsUpToStmt:         q.eventsUpToStmt,
+		fencesOverIDsStmt:      q.fencesOverIDsStmt,
+		firstStartStmt:         q.firstStartStmt,
+		forgetKeyStmt:          q.forgetKeyStmt,
+		forgetObjectStmt:       q.forgetObjectStmt,
+		gateOwnerStmt:          q.gateOwnerStmt,
+		getAttemptStmt:         q.getAttemptStmt,
+		getConnectionStmt:      q.getConnectionStmt,
+		getEffectStmt:          q.getEffectStmt,
+		getJobStmt:             q.getJobStmt,
+		getListedStmt:          q.getListedStmt,
+		getMetaStmt:            q.getMetaStmt,
+		getReadyStmt:           q.getReadyStmt,
+		getResolutionStmt:      q.getResolutionStmt,
+		getStateStmt:           q.getStateStmt,
+		hasRepliesStmt:         q.hasRepliesStmt,
+		holdAuthStmt:           q.holdAuthStmt,
+		holdRateStmt:           q.holdRateStmt,
+		inFlightStmt:           q.inFlightStmt,
+		insertAttemptStmt:      q.insertAttemptStmt,
+		insertConnectionStmt:   q.insertConnectionStmt,
+		insertCredentialStmt:   q.insertCredentialStmt,
+		insertEventStmt:        q.insertEventStmt,
+		insertJobStmt:          q.insertJobStmt,
+		insertKeyStmt:          q.insertKeyStmt,
+		insertObservationStmt:  q.insertObservationStmt,
+		insertResolutionStmt:   q.insertResolutionStmt,
+		insertStartStmt:        q.insertStartStmt,
+		insertStateStmt:        q.insertStateStmt,
+		jobEventsAfterStmt:     q.jobEventsAfterStmt,
+		keepKeyStmt:            q.keepKeyStmt,
+		keepObjectStmt:         q.keepObjectStmt,
+		keyOwnerStmt:           q.keyOwnerStmt,
+		keysOverStmt:           q.keysOverStmt,
+		lastPositionStmt:       q.lastPositionStmt,
+		lastTurnStmt:           q.lastTurnStmt,
+		leaseLookStmt:          q.leaseLookStmt,
+		letGoStmt:              q.letGoStmt,
+		listAttemptsStmt:       q.listAttemptsStmt,
+		listConnectionsStmt:    q.listConnectionsStmt,
+		listObservationsStmt:   q.listObservationsStmt,
+		makeReadyStmt:          q.makeReadyStmt,
+		newestCredentialStmt:   q.newestCredentialStmt,
+		newestEventStmt:        q.newestEventStmt,
+		nextDeadlineStmt:       q.nextDeadlineStmt,
+		nextFenceStmt:          q.nextFenceStmt,
+		nextLookStmt:           q.nextLookStmt,
+		nextProjectStmt:        q.nextProjectStmt,
+		nextRunnableStmt:       q.nextRunnableStmt,
+		nextStartProjectStmt:   q.nextStartProjectStmt,
+		objectsBeforeStmt:      q.objectsBeforeStmt,
+		oldestDueStmt:          q.oldestDueStmt,
+		oldestUnresolvedStmt:   q.oldestUnresolvedStmt,
+		overdueIDsStmt:         q.overdueIDsStmt,
+		paceStmt:               q.paceStmt,
+		putEffectStmt:          q.putEffectStmt,
+		quarantineStmt:         q.quarantineStmt,
+		raiseEventsFromStmt:    q.raiseEventsFromStmt,
+		raiseFencesStmt:        q.raiseFencesStmt,
+		readyRowsStmt:          q.readyRowsStmt,
+		recountStmt:            q.recountStmt,
+		releaseStmt:            q.releaseStmt,
+		releaseGateStmt:        q.releaseGateStmt,
+		removeAttemptsStmt:     q.removeAttemptsStmt,
+		removeEffectStmt:       q.removeEffectStmt,
+		removeEventsStmt:       q.removeEventsStmt,
+		removeJobStmt:          q.removeJobStmt,
+		removeKeyStmt:          q.removeKeyStmt,
+		removeObservationsStmt: q.removeObservationsStmt,
+		removeResolutionsStmt:  q.removeResolutionsStmt,
+		removeStartStmt:        q.removeStartStmt,
+		removeStateStmt:        q.removeStateStmt,
+		renewLeaseStmt:         q.renewLeaseStmt,
+		roundsFirstStmt:        q.roundsFirstStmt,
+		saturateStmt:           q.saturateStmt,
+		saveHandleStmt:         q.saveHandleStmt,
+		servedStmt:             q.servedStmt,
+		setBucketStmt:          q.setBucketStmt,
+		setContentStmt:         q.setContentStmt,
+		setDroppedToStmt:       q.setDroppedToStmt,
+		setOpenedStmt:          q.setOpenedStmt,
+		setStateStmt:           q.setStateStmt,
+		settleAttemptStmt:      q.settleAttemptStmt,
+		startLagStmt:           q.startLagStmt,
+		takeGateStmt:           q.takeGateStmt,
+		unsaturateStmt:         q.unsaturateStmt,
+		waitingRowsStmt:        q.waitingRowsStmt,
+		windowOverIDsStmt:      q.windowOverIDsStmt,
 	}
 }

@@ -96,6 +96,7 @@ type Effect struct {
 	Round       int64
 	Proof       int64
 	At          int64
+	JobRemoved  int64
 }
 
 type Event struct {
@@ -180,6 +181,7 @@ type Meta struct {
 	Quarantined  string
 	EventsFrom   int64
 	Incarnation  int64
+	DroppedTo    int64
 }
 
 type Observation struct {

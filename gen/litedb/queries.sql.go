@@ -668,7 +668,7 @@ func (q *Queries) DueLooks(ctx context.Context, arg DueLooksParams) ([][]byte, e
 }
 
 const effectOwner = `-- name: EffectOwner :one
-SELECT job_id, account, namespace, external_id, external_url, owns_id, attempt, round, proof, at FROM effects
+SELECT job_id, account, namespace, external_id, external_url, owns_id, attempt, round, proof, at, job_removed FROM effects
 WHERE account = ? AND namespace = ? AND external_id = ? AND external_id <> '' AND owns_id = 1
 `
 
@@ -692,6 +692,7 @@ func (q *Queries) EffectOwner(ctx context.Context, arg EffectOwnerParams) (Effec
 		&i.Round,
 		&i.Proof,
 		&i.At,
+		&i.JobRemoved,
 	)
 	return i, err
 }
@@ -886,7 +887,7 @@ func (q *Queries) GetConnection(ctx context.Context, id []byte) (Connection, err
 
 const getEffect = `-- name: GetEffect :one
 
-SELECT job_id, account, namespace, external_id, external_url, owns_id, attempt, round, proof, at FROM effects WHERE job_id = ?
+SELECT job_id, account, namespace, external_id, external_url, owns_id, attempt, round, proof, at, job_removed FROM effects WHERE job_id = ?
 `
 
 // effects, looks, rulings
@@ -904,6 +905,7 @@ func (q *Queries) GetEffect(ctx context.Context, jobID []byte) (Effect, error) {
 		&i.Round,
 		&i.Proof,
 		&i.At,
+		&i.JobRemoved,
 	)
 	return i, err
 }
@@ -1069,7 +1071,7 @@ func (q *Queries) GetListed(ctx context.Context, id []byte) (GetListedRow, error
 
 const getMeta = `-- name: GetMeta :one
 
-SELECT id, store_id, created_at, file_identity, generation, quarantined, events_from, incarnation FROM meta WHERE id = 1
+SELECT id, store_id, created_at, file_identity, generation, quarantined, events_from, incarnation, dropped_to FROM meta WHERE id = 1
 `
 
 // meta
@@ -1085,6 +1087,7 @@ func (q *Queries) GetMeta(ctx context.Context) (Meta, error) {
 		&i.Quarantined,
 		&i.EventsFrom,
 		&i.Incarnation,
+		&i.DroppedTo,
 	)
 	return i, err
 }

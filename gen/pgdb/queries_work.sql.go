@@ -281,7 +281,8 @@ o AS (
     JOIN connections AS c ON c.id = s.connection_id
     LEFT JOIN attempts AS a ON a.job_id = u.job_id AND a.number = coalesce(nullif(u.attempt, 0), s.attempt)
 )
-SELECT o.job_id, o.account, o.namespace, e.job_id AS owner, coalesce(e.proof, 0)::smallint AS proof
+SELECT o.job_id, o.account, o.namespace, e.job_id AS owner, coalesce(e.proof, 0)::smallint AS proof,
+    coalesce(e.job_removed, false)::boolean AS owner_removed
 FROM o LEFT JOIN effects AS e ON e.account = o.account AND e.namespace = o.namespace
     AND e.external_id = o.external_id AND e.external_id <> '' AND e.owns_id
 `
@@ -293,11 +294,12 @@ type EffectOwnersParams struct {
 }
 
 type EffectOwnersRow struct {
-	JobID     pgtype.UUID
-	Account   string
-	Namespace string
-	Owner     pgtype.UUID
-	Proof     int16
+	JobID        pgtype.UUID
+	Account      string
+	Namespace    string
+	Owner        pgtype.UUID
+	Proof        int16
+	OwnerRemoved bool
 }
 
 // results
@@ -319,6 +321,7 @@ func (q *Queries) EffectOwners(ctx context.Context, arg EffectOwnersParams) ([]E
 			&i.Namespace,
 			&i.Owner,
 			&i.Proof,
+			&i.OwnerRemoved,
 		); err != nil {
 			return nil, err
 		}

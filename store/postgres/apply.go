@@ -39,7 +39,7 @@ func (s *Store) applyBatch(ctx context.Context, items []store.Change) ([]store.A
 			return nil, err
 		}
 		for _, o := range owners {
-			if !o.job.IsZero() {
+			if !o.job.IsZero() && !o.removed {
 				ids = append(ids, o.job)
 			}
 		}

@@ -275,16 +275,16 @@ func (b *submissions) answer(ctx context.Context) error {
 	for i, n := range b.items {
 		key := keyOf{n.Spec.Project, n.Spec.Key}
 		snap, ok := bound[owners[key]]
-		if by, now := here[key]; now && by > i {
-			ok = false // by an item after this one
-		}
+		by, now := here[key]
+		later := now && by > i // bound by an item after this one
 		switch {
 		case b.out[i].Created:
-		case ok:
+		case ok && !later:
 			b.out[i] = store.Created{Snapshot: snap}
+		case !owners[key].IsZero() && !later:
+			b.out[i].Err = &store.RemovedError{Job: owners[key]}
 		case b.out[i].Err == nil:
-			// The job was removed and its key kept, or freed in this moment.
-			b.out[i].Err = fmt.Errorf("job of key %q: %w", n.Spec.Key, store.ErrNotFound)
+			return errRestart // the key was freed in this moment
 		}
 	}
 	return nil

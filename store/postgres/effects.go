@@ -30,6 +30,8 @@ type objectOwner struct {
 	key   objectKey
 	job   job.ID
 	proof job.Proof
+	// removed says that the job is gone, and only its claim on the object is left.
+	removed bool
 }
 
 // owners asks, for each change that brings an effect, whose the object is.
@@ -61,7 +63,7 @@ func (b *applying) owners(ctx context.Context, changes []store.Change) (map[job.
 		id := toID(r.JobID)
 		o := objectOwner{key: objectKey{r.Account, r.Namespace, ids[id]}}
 		if other := toID(r.Owner); other != id {
-			o.job, o.proof = other, job.Proof(r.Proof)
+			o.job, o.proof, o.removed = other, job.Proof(r.Proof), r.OwnerRemoved
 		}
 		out[id] = o
 	}
@@ -82,7 +84,7 @@ func touchedBy(c store.Change, owners map[job.ID]objectOwner) []any {
 	if o.key.externalID != "" {
 		out = append(out, o.key)
 	}
-	if !o.job.IsZero() {
+	if !o.job.IsZero() && !o.removed {
 		out = append(out, o.job)
 	}
 	return out
@@ -94,6 +96,8 @@ type plannedEffect struct {
 	key  objectKey
 	owns bool
 	from *lockedJob // that loses the object; nil: none
+	// gone is the removed job that loses it; zero: none.
+	gone job.ID
 }
 
 // planEffect judges the change's effect and, where a look found the object of
@@ -113,6 +117,9 @@ func (b *applying) planEffect(p *planned, owners map[job.ID]objectOwner) error {
 	case e.Proof == job.ProofObserved:
 		p.Doubt(p.old.State, o.job)
 		return nil
+	case e.Proof.Direct() && !o.proof.Direct() && o.removed:
+		effect.gone = o.job
+		p.Note(fmt.Sprintf("the object %s was taken for the effect of job %s, which is removed", e.ExternalID, o.job))
 	case e.Proof.Direct() && !o.proof.Direct():
 		if effect.from = b.locked[o.job]; effect.from == nil {
 			return errRestart
@@ -136,6 +143,9 @@ func (b *applying) writeEffects(ctx context.Context, plans []*planned) error {
 		addEffect(&effects, p.Job, p.effect.key, p.effect.owns, p.effect.Effect)
 		if p.effect.from != nil {
 			robbed = append(robbed, p.effect.from.ID)
+		}
+		if !p.effect.gone.IsZero() {
+			robbed = append(robbed, p.effect.gone)
 		}
 		if p.old.State == job.Succeeded {
 			replaced = append(replaced, p.Job)

@@ -91,7 +91,7 @@ func (v view) end(ctx context.Context) (store.EventPage, error) {
 	if err != nil {
 		return store.EventPage{}, fmt.Errorf("end of the log: %w", err)
 	}
-	return store.EventPage{End: max(r.Last, r.EventsFrom), Incarnation: r.Incarnation}, nil
+	return store.EventPage{End: max(r.Last, r.EventsFrom), Begin: r.EventsFrom, Incarnation: r.Incarnation}, nil
 }
 
 func (v view) events(ctx context.Context, q store.EventQuery) (store.EventPage, error) {
@@ -107,7 +107,9 @@ func (v view) events(ctx context.Context, q store.EventQuery) (store.EventPage, 
 		return store.EventPage{}, fmt.Errorf("%w: meta is missing", store.ErrUnavailable)
 	}
 	log := rows[0]
-	p := store.EventPage{Next: q.After, End: max(log.Last, log.EventsFrom), Incarnation: log.Incarnation}
+	p := store.EventPage{
+		Next: q.After, End: max(log.Last, log.EventsFrom), Begin: log.EventsFrom, Incarnation: log.Incarnation,
+	}
 	if err := ofIncarnation(q, p.Incarnation); err != nil {
 		return p, err
 	}

@@ -38,7 +38,7 @@ func TestPlans(t *testing.T) {
 		}
 	}
 	files, err := filepath.Glob("../../gen/pgdb/queries*.sql.go")
-	if err != nil || len(files) != 2 {
+	if err != nil || len(files) != 3 {
 		t.Fatalf("generated queries: %v, %v", files, err)
 	}
 	queries := make(map[string]string)

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -18,6 +19,9 @@ func (s *Store) Job(ctx context.Context, ref store.Ref) (job.Snapshot, error) {
 			return job.Snapshot{}, err
 		}
 		snap, err := v.snapshot(ctx, id)
+		if errors.Is(err, store.ErrNotFound) && ref.Key != "" {
+			return job.Snapshot{}, &store.RemovedError{Job: id}
+		}
 		if err == nil && ref.Project != "" && snap.Project != ref.Project {
 			return job.Snapshot{}, store.ErrNotFound
 		}
@@ -25,8 +29,9 @@ func (s *Store) Job(ctx context.Context, ref store.Ref) (job.Snapshot, error) {
 	})
 }
 
-// resolve gives the id that a ref names, which may not exist. A key is bound
-// for good, so what it gives needs no transaction with what is read next.
+// resolve gives the id that a ref names, which may not exist. A key is bound until
+// it is forgotten, after its job, so what it gives needs no transaction with what
+// is read next.
 func (v view) resolve(ctx context.Context, ref store.Ref) (job.ID, error) {
 	if ref.Key == "" {
 		return ref.ID, nil

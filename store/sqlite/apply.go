@@ -46,7 +46,9 @@ type change struct {
 	marks   []litedb.AttemptMarksRow
 	account string
 	// effect is what is to be written of its effect, if anything is.
-	effect *litedb.Effect
+	effect *litedb.PutEffectParams
+	// orphan is the removed job from which the effect's object is taken.
+	orphan []byte
 }
 
 func (t *tx) apply(ctx context.Context, in store.Change) (store.Applied, error) {

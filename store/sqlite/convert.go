@@ -379,8 +379,16 @@ func toConnection(c litedb.Connection, holds []litedb.ConnectionHoldsRow) (store
 	return conn, nil
 }
 
-func newEffectRow(id []byte, account, namespace string, e job.Effect, now int64) litedb.Effect {
+// effectOf is the row that was written.
+func effectOf(p litedb.PutEffectParams) litedb.Effect {
 	return litedb.Effect{
+		JobID: p.JobID, Account: p.Account, Namespace: p.Namespace, ExternalID: p.ExternalID, ExternalUrl: p.ExternalUrl,
+		OwnsID: p.OwnsID, Attempt: p.Attempt, Round: p.Round, Proof: p.Proof, At: p.At,
+	}
+}
+
+func newEffectRow(id []byte, account, namespace string, e job.Effect, now int64) litedb.PutEffectParams {
+	return litedb.PutEffectParams{
 		JobID: id, Account: account, Namespace: namespace, ExternalID: e.ExternalID, ExternalUrl: e.ExternalURL,
 		OwnsID: 1, Attempt: int64(e.Attempt), Round: int64(e.Round), Proof: int64(e.Proof), At: now,
 	}

@@ -91,6 +91,9 @@ func (t *tx) bound(ctx context.Context, s job.Spec) (store.Created, bool, error)
 		return store.Created{}, false, err
 	}
 	snap, err := t.view().snapshot(ctx, owner)
+	if errors.Is(err, store.ErrNotFound) {
+		err = &store.RemovedError{Job: toID(owner)}
+	}
 	return store.Created{Snapshot: snap}, true, err
 }
 

@@ -46,6 +46,9 @@ func (c *change) judgeEffect(ctx context.Context) (stolen job.ID, err error) {
 	case e.Proof == job.ProofObserved:
 		c.Doubt(job.State(c.old.State), other)
 		return stolen, nil
+	case direct(e.Proof) && !direct(job.Proof(owner.Proof)) && owner.JobRemoved == 1:
+		c.Note(fmt.Sprintf("the object %s was taken for the effect of job %s, which is removed", e.ExternalID, other))
+		c.orphan = owner.JobID
 	case direct(e.Proof) && !direct(job.Proof(owner.Proof)):
 		stolen = other
 	default:
@@ -63,10 +66,15 @@ func (c *change) putEffect(ctx context.Context, stolen job.ID) error {
 			return err
 		}
 	}
+	if c.orphan != nil {
+		if err := c.q.DisownEffect(ctx, c.orphan); err != nil {
+			return fmt.Errorf("removed job's effect: %w", err)
+		}
+	}
 	if c.effect == nil {
 		return nil
 	}
-	if err := c.q.PutEffect(ctx, litedb.PutEffectParams(*c.effect)); err != nil {
+	if err := c.q.PutEffect(ctx, *c.effect); err != nil {
 		return fmt.Errorf("effect: %w", err)
 	}
 	return nil
@@ -75,15 +83,15 @@ func (c *change) putEffect(ctx context.Context, stolen job.ID) error {
 func direct(p job.Proof) bool { return p == job.ProofResponse || p == job.ProofKeyReplay }
 
 // effectRow names the object: whose account, in which space of ids.
-func (c *change) effectRow(ctx context.Context, e job.Effect) (litedb.Effect, error) {
+func (c *change) effectRow(ctx context.Context, e job.Effect) (litedb.PutEffectParams, error) {
 	conn, err := c.getConnection(ctx, c.st.ConnectionID)
 	if err != nil {
-		return litedb.Effect{}, fmt.Errorf("connection: %w", err)
+		return litedb.PutEffectParams{}, fmt.Errorf("connection: %w", err)
 	}
 	account := c.account
 	if e.Attempt != 0 && int64(e.Attempt) != c.st.Attempt {
 		if account, err = c.view().attemptAccount(ctx, c.st.JobID, int64(e.Attempt)); err != nil {
-			return litedb.Effect{}, err
+			return litedb.PutEffectParams{}, err
 		}
 	}
 	account = cmp.Or(account, conn.AccountIdentity, accountOf(c.st))

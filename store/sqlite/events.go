@@ -25,7 +25,7 @@ func (s *Store) Events(ctx context.Context, q store.EventQuery) (store.EventPage
 		if q.Incarnation != 0 && q.Incarnation != m.Incarnation {
 			return store.EventPage{}, fmt.Errorf("%w: of incarnation %d, now %d", store.ErrCursorExpired, q.Incarnation, m.Incarnation)
 		}
-		p := store.EventPage{Next: q.After, Incarnation: m.Incarnation}
+		p := store.EventPage{Next: q.After, Begin: m.EventsFrom, Incarnation: m.Incarnation}
 		if p.End, err = v.end(ctx, m); err != nil {
 			return p, err
 		}

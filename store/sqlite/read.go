@@ -19,6 +19,9 @@ func (s *Store) Job(ctx context.Context, ref store.Ref) (job.Snapshot, error) {
 			return job.Snapshot{}, err
 		}
 		snap, err := v.snapshot(ctx, id)
+		if errors.Is(err, store.ErrNotFound) && ref.Key != "" {
+			return job.Snapshot{}, &store.RemovedError{Job: toID(id)}
+		}
 		if err == nil && ref.Project != "" && snap.Project != ref.Project {
 			return job.Snapshot{}, store.ErrNotFound
 		}
@@ -90,7 +93,7 @@ func (v view) complete(ctx context.Context, j litedb.Job, st litedb.JobState) (j
 }
 
 // completed is complete where the attempts are known, and perhaps the effect.
-func (v view) completed(ctx context.Context, h *held, effect *litedb.Effect) (job.Snapshot, error) {
+func (v view) completed(ctx context.Context, h *held, effect *litedb.PutEffectParams) (job.Snapshot, error) {
 	st := h.st
 	snap, err := newSnapshot(h.job, st, v.now)
 	if err != nil {
@@ -99,7 +102,7 @@ func (v view) completed(ctx context.Context, h *held, effect *litedb.Effect) (jo
 	addMarks(&snap, h.marks)
 	switch {
 	case snap.State == job.Succeeded && effect != nil:
-		snap.Effect = toEffect(*effect)
+		snap.Effect = toEffect(effectOf(*effect))
 	case snap.State == job.Succeeded:
 		e, err := v.q.GetEffect(ctx, st.JobID)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {

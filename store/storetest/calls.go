@@ -38,6 +38,7 @@ func calls(f *fixture, n store.NewJob) map[string]func(context.Context) error {
 		"Doubtful":     func(c context.Context) error { _, err := f.s.Doubtful(c, start, 1); return err },
 		"Stats":        func(c context.Context) error { _, err := f.s.Stats(c, store.StatsQuery{Project: project}); return err },
 		"NextDue":      func(c context.Context) error { _, err := f.s.NextDue(c, time.Second); return err },
+		"Retain":       func(c context.Context) error { _, err := f.s.Retain(c, store.RetainParams{Owner: ref.ID}); return err },
 		"Meta":         func(c context.Context) error { _, err := f.s.Meta(c); return err },
 		"Quarantine":   func(c context.Context) error { return f.s.Quarantine(c, "why") },
 		"Release":      func(c context.Context) error { return f.s.Release(c) },

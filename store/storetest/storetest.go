@@ -40,6 +40,7 @@ func Run(t *testing.T, open func(t *testing.T, now func() time.Time) store.Store
 		{"Doubtful", doubtfulTests},
 		{"Stats", statsTests},
 		{"Quarantine", quarantineTests},
+		{"Retention", retentionTests},
 		{"Limits", limitTests},
 		{"Connections", connectionTests},
 		{"Calls", callTests},

@@ -25,6 +25,9 @@ func (t *tx) create(n store.NewJob) (store.Created, error) {
 	if r, ok := t.keys[bound]; ok {
 		return store.Created{Snapshot: r.snapshot(t.now)}, nil
 	}
+	if err := t.removed(bound); err != nil {
+		return store.Created{}, err
+	}
 	conn, ok := t.conns[n.Spec.Connection]
 	if !ok || conn.Project != n.Spec.Project {
 		return store.Created{}, fmt.Errorf("connection %s: %w", n.Spec.Connection, store.ErrNotFound)

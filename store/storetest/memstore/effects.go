@@ -22,8 +22,8 @@ type object struct{ account, namespace, externalID string }
 // taking is what becomes of a decision's effect.
 type taking struct {
 	effect *Effect
-	// from is the job that loses its object.
-	from job.ID
+	// from is the job that loses its object; gone is one that is removed.
+	from, gone job.ID
 }
 
 // judgeEffect tells what to write of the decision's effect, and turns a success by
@@ -46,14 +46,27 @@ func (c *change) judgeEffect() taking {
 	case e.Proof == job.ProofObserved:
 		c.Doubt(c.old.State, owner)
 		return taking{}
-	case direct(e.Proof) && !direct(c.jobs[owner].effect.Proof):
-		out.from = owner
+	case direct(e.Proof) && !direct(c.effectOf(owner).Proof):
+		if _, there := c.jobs[owner]; there {
+			out.from = owner
+			return out
+		}
+		out.gone = owner
+		c.Note(fmt.Sprintf("the object %s was taken for the effect of job %s, which is removed", e.ExternalID, owner))
 		return out
 	default:
 		out.effect.Owns = false
 		c.Note(fmt.Sprintf("the object %s is the effect of job %s already", e.ExternalID, owner))
 		return out
 	}
+}
+
+// effectOf gives the effect of a job, which may be removed.
+func (t *tx) effectOf(id job.ID) *Effect {
+	if r, ok := t.jobs[id]; ok {
+		return r.effect
+	}
+	return t.removedEffects[id]
 }
 
 func direct(p job.Proof) bool { return p == job.ProofResponse || p == job.ProofKeyReplay }
@@ -72,6 +85,7 @@ func (c *change) takeEffect(what taking) {
 	if !what.from.IsZero() {
 		c.disown(what.from)
 	}
+	delete(c.removedEffects, what.gone)
 	c.unown(c.record)
 	c.effect = what.effect
 	if c.effect.Owns {

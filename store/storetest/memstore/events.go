@@ -20,10 +20,10 @@ func (s *Store) Events(ctx context.Context, q store.EventQuery) (store.EventPage
 		switch {
 		case q.Incarnation != 0 && q.Incarnation != now:
 			return store.EventPage{}, fmt.Errorf("%w: of incarnation %d, now %d", store.ErrCursorExpired, q.Incarnation, now)
-		case q.After < 0:
+		case q.Job.IsZero() && q.After < t.logFrom:
 			return store.EventPage{}, store.ErrCursorExpired
 		}
-		p := store.EventPage{Next: q.After, End: int64(len(t.log)), Incarnation: now}
+		p := store.EventPage{Next: q.After, End: int64(len(t.log)), Begin: t.logFrom, Incarnation: now}
 		if !q.Job.IsZero() {
 			return t.jobEvents(q, p)
 		}
@@ -36,7 +36,7 @@ func (t *tx) jobEvents(q store.EventQuery, p store.EventPage) (store.EventPage, 
 	if err != nil {
 		return p, err
 	}
-	rest := r.events[min(q.After, int64(len(r.events))):]
+	rest := r.events[min(max(0, q.After), int64(len(r.events))):]
 	p.Events = append(p.Events, rest[:min(len(rest), page(q.Limit))]...)
 	p.More = len(rest) > len(p.Events)
 	if n := len(p.Events); n > 0 {

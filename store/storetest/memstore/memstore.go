@@ -72,6 +72,11 @@ type Store struct {
 	gates  map[gate]job.ID
 	owners map[object]job.ID
 	log    []job.Event
+	// logFrom is where the log begins: events up to there are no longer given.
+	logFrom int64
+	// What outlives removed jobs.
+	removedKeys    map[key]removedKey
+	removedEffects map[job.ID]*Effect
 	// journal names the job of each write.
 	journal []job.ID
 
@@ -107,7 +112,7 @@ func Open(opts Options) *Store {
 		waiting: make(map[job.ID][]*record), tokens: make(map[job.ID]bool),
 		gates: make(map[gate]job.ID), owners: make(map[object]job.ID),
 		conns: make(map[job.ID]*connection), connKeys: make(map[key]*connection),
-		ready: make(map[readyKey]*readyRow),
+		ready: make(map[readyKey]*readyRow), removedKeys: make(map[key]removedKey), removedEffects: make(map[job.ID]*Effect),
 	}
 	s.meta = store.Meta{
 		StoreID: opts.NewID(), Engine: "memory", Created: s.present(), Incarnation: 1, Identity: "this process",

@@ -12,7 +12,11 @@ import (
 func (t *tx) find(ref store.Ref) (*record, error) {
 	r, ok := t.jobs[ref.ID]
 	if ref.Key != "" {
-		r, ok = t.keys[key{ref.Project, ref.Key}]
+		bound := key{ref.Project, ref.Key}
+		if err := t.removed(bound); err != nil {
+			return nil, err
+		}
+		r, ok = t.keys[bound]
 	}
 	if !ok || ref.Project != "" && r.job.Project != ref.Project {
 		return nil, store.ErrNotFound

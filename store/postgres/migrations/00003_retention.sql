@@ -1,0 +1,30 @@
+-- Retention: what is removed, and what stays of it. What 00001 says of ids, times
+-- and numbers holds here too.
+
+-- +goose Up
+
+-- Which server cleans, and how far it has come with the log. Apart from meta, which
+-- every write reads: a row that changes often grows a tail of versions.
+CREATE TABLE retention (
+    id          smallint    PRIMARY KEY CHECK (id = 1),
+    owner       uuid,
+    lease_until timestamptz NOT NULL DEFAULT 'epoch',
+    -- Up to here no event is left whose job is gone.
+    dropped_to  bigint      NOT NULL DEFAULT 0
+);
+
+INSERT INTO retention (id) VALUES (1);
+
+-- A removed job's object, where others may still meet it by looking, keeps its row.
+ALTER TABLE effects DROP CONSTRAINT effects_job_id_fkey;
+ALTER TABLE effects ADD COLUMN job_removed boolean NOT NULL DEFAULT false;
+CREATE INDEX effects_removed ON effects (at) WHERE job_removed;
+
+-- Who replies to a job.
+CREATE INDEX jobs_reply ON jobs (reply_to) WHERE reply_to IS NOT NULL;
+-- Keys that outlive their jobs.
+CREATE INDEX job_keys_kept ON job_keys (kept_until) WHERE kept_until IS NOT NULL;
+
+-- +goose Down
+-- There is no way down: a schema is only ever replaced by a newer one.
+SELECT 1;

@@ -1,0 +1,132 @@
+-- Retention. One server at a time cleans: the one that has the row of retention
+-- locked. It waits for no job, and nobody waits for what it locks but those who
+-- want a job that ended long ago.
+
+-- name: TakeRetention :many
+SELECT owner, lease_until, dropped_to FROM retention WHERE id = 1 FOR UPDATE SKIP LOCKED;
+
+-- name: LeaseRetention :exec
+UPDATE retention SET owner = @owner::uuid, lease_until = @lease_until WHERE id = 1;
+
+-- the log
+
+-- name: NewestEvent :one
+-- Of those at or before a position, but never the log's very last one: positions
+-- are compared with it.
+SELECT e.position, e.at FROM events AS e
+WHERE e.position <= @at AND e.position <= event_horizon()
+    AND e.position < (SELECT max(l.position) FROM events AS l)
+ORDER BY e.position DESC LIMIT 1;
+
+-- name: LogBounds :one
+SELECT m.events_from, coalesce((SELECT max(e.position) FROM events AS e), 0)::bigint AS last
+FROM meta AS m WHERE m.id = 1;
+
+-- name: RaiseEventsFrom :exec
+UPDATE meta SET events_from = @events_from WHERE id = 1 AND events_from < @events_from;
+
+-- name: DropEvents :one
+-- Of the next events that the log no longer gives, those whose jobs are gone.
+WITH part AS MATERIALIZED (
+    SELECT e.position, e.job_id FROM events AS e
+    WHERE e.position > @after AND e.position <= @up_to ORDER BY e.position LIMIT @max_rows
+),
+gone AS (
+    DELETE FROM events AS e USING part AS p
+    WHERE e.position = p.position
+        AND NOT EXISTS (SELECT 1 FROM job_state AS s WHERE s.job_id = p.job_id)
+    RETURNING 1
+)
+SELECT (SELECT count(*) FROM part)::bigint AS looked, coalesce((SELECT max(position) FROM part), 0)::bigint AS last,
+    (SELECT count(*) FROM gone)::bigint AS dropped;
+
+-- name: SetDroppedTo :exec
+UPDATE retention SET dropped_to = @dropped_to WHERE id = 1;
+
+-- jobs
+
+-- name: LockEnded :many
+-- The next jobs of a project that ended by then.
+SELECT job_id, ended_at FROM job_state
+WHERE project = @project AND ended_at IS NOT NULL AND ended_at >= @after AND ended_at <= @until
+    AND (ended_at, job_id) > (@after, @after_id::uuid)
+ORDER BY ended_at, job_id LIMIT @max_rows FOR UPDATE SKIP LOCKED;
+
+-- name: NextProject :one
+SELECT project FROM job_state WHERE ended_at IS NOT NULL AND project > @project ORDER BY project LIMIT 1;
+
+-- name: Replies :many
+-- Asked once the jobs are locked: whoever submits a reply locks them too.
+SELECT id, reply_to FROM jobs WHERE reply_to = ANY (@ids::uuid[]);
+
+-- name: RemoveStarts :exec
+DELETE FROM starts AS t USING attempts AS a, job_state AS s
+WHERE s.job_id = ANY (@ids::uuid[]) AND a.job_id = s.job_id AND a.number = 1
+    AND t.project = s.project AND t.armed_at = a.armed_at AND t.job_id = s.job_id;
+
+-- name: RemoveAttempts :exec
+DELETE FROM attempts WHERE job_id = ANY (@ids::uuid[]);
+
+-- name: RemoveObservations :exec
+DELETE FROM observations WHERE job_id = ANY (@ids::uuid[]);
+
+-- name: RemoveResolutions :exec
+DELETE FROM resolutions WHERE job_id = ANY (@ids::uuid[]);
+
+-- name: KeepObjects :exec
+-- Those that a look of another job may meet: of targets that are looked up.
+UPDATE effects AS e SET job_removed = true FROM job_state AS s
+WHERE s.job_id = ANY (@ids::uuid[]) AND s.class IN (2, 3) AND e.job_id = s.job_id
+    AND e.owns_id AND e.external_id <> '';
+
+-- name: RemoveEffects :exec
+DELETE FROM effects WHERE job_id = ANY (@ids::uuid[]) AND NOT job_removed;
+
+-- name: RemoveEvents :execrows
+-- What comes later is dropped with the log.
+DELETE FROM events WHERE job_id = ANY (@ids::uuid[]) AND position <= @dropped_to;
+
+-- name: RemoveKeys :execrows
+DELETE FROM job_keys AS k USING jobs AS j
+WHERE j.id = ANY (@ids::uuid[]) AND k.project = j.project AND k.idem_key = j.idem_key AND k.job_id = j.id;
+
+-- name: KeepKeys :exec
+WITH u AS (SELECT unnest(@ids::uuid[]) AS id, unnest(@untils::timestamptz[]) AS until)
+UPDATE job_keys AS k SET kept_until = u.until FROM u JOIN jobs AS j ON j.id = u.id
+WHERE k.project = j.project AND k.idem_key = j.idem_key AND k.job_id = j.id;
+
+-- name: RemoveStates :execrows
+DELETE FROM job_state WHERE job_id = ANY (@ids::uuid[]);
+
+-- name: RemoveJobs :execrows
+DELETE FROM jobs WHERE id = ANY (@ids::uuid[]);
+
+-- what outlives its job
+
+-- name: ForgetKeys :execrows
+DELETE FROM job_keys AS k USING (
+    SELECT o.project, o.idem_key FROM job_keys AS o
+    WHERE o.kept_until <= @now ORDER BY o.kept_until LIMIT @max_rows
+) AS u
+WHERE k.project = u.project AND k.idem_key = u.idem_key;
+
+-- name: FirstStart :one
+-- The oldest first attempt of all jobs that are there, from project to project by
+-- the index.
+WITH RECURSIVE p AS (
+    (SELECT t.project FROM starts AS t ORDER BY t.project LIMIT 1)
+    UNION ALL
+    SELECT (SELECT t.project FROM starts AS t WHERE t.project > p.project ORDER BY t.project LIMIT 1)
+    FROM p WHERE p.project IS NOT NULL
+)
+SELECT coalesce(min((
+    SELECT t.armed_at FROM starts AS t WHERE t.project = p.project ORDER BY t.armed_at LIMIT 1
+)), @now)::timestamptz AS armed_at
+FROM p WHERE p.project IS NOT NULL;
+
+-- name: ForgetObjects :execrows
+DELETE FROM effects AS e USING (
+    SELECT o.job_id FROM effects AS o
+    WHERE o.job_removed AND o.at < @before ORDER BY o.at LIMIT @max_rows
+) AS u
+WHERE e.job_id = u.job_id;

@@ -1,0 +1,314 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/fireonce/fireonce/gen/pgdb"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file:
+//   - one server cleans at a time: whoever has the row of retention, which is locked
+//     for a step and leased for longer;
+//   - the jobs of a step are locked first, and what is locked by others is left for
+//     the next pass: a step waits for nobody. Whether somebody replies to them is
+//     asked afterwards, because who submits a reply locks its predecessor first;
+//   - an event goes once the log no longer gives it and its job is gone, whichever
+//     comes last;
+//   - the newest event stays: positions are compared with it after a restore.
+
+// Retain implements store.Store.
+func (s *Store) Retain(ctx context.Context, p store.RetainParams) (store.Retained, error) {
+	place, err := store.ParseRetainPlace(p.After)
+	if err == nil {
+		err = p.Check()
+	}
+	if err != nil {
+		return store.Retained{}, fmt.Errorf("retain: %w", err)
+	}
+	return write(ctx, s, "retain", func(ctx context.Context, t *tx) (store.Retained, error) {
+		r := &retaining{tx: t, RetainParams: p, place: place, most: int32(page(p.Limit))}
+		err := r.step(ctx)
+		return r.out, err
+	})
+}
+
+// retaining is one step under way.
+type retaining struct {
+	*tx
+	store.RetainParams
+	place     store.RetainPlace
+	most      int32
+	droppedTo int64
+	out       store.Retained
+}
+
+// step does one part of the pass, and says where the next one is.
+func (r *retaining) step(ctx context.Context) error {
+	if err := r.refuseQuarantined(); err != nil {
+		return err
+	}
+	if err := r.take(ctx); err != nil || r.out.Busy {
+		return err
+	}
+	parts := [store.PhaseDone]func(context.Context) (more bool, err error){
+		store.PhaseEvents: r.events, store.PhaseJobs: r.jobs, store.PhaseKeys: r.keys, store.PhaseObjects: r.objects,
+	}
+	more, err := parts[r.place.Phase](ctx)
+	if err != nil {
+		return err
+	}
+	if !more {
+		r.place = store.RetainPlace{Phase: r.place.Phase + 1}
+	}
+	if r.place.Phase == store.PhaseDone {
+		r.out.Done = true
+		return nil
+	}
+	r.out.Next = r.place.String()
+	return nil
+}
+
+// take makes this server the one that cleans, if no other one is.
+func (r *retaining) take(ctx context.Context) error {
+	rows, err := r.q.TakeRetention(ctx)
+	if err != nil {
+		return fmt.Errorf("lease: %w", err)
+	}
+	if len(rows) == 0 {
+		r.out.Busy = true
+		return nil
+	}
+	row, now := rows[0], r.now
+	r.droppedTo = row.DroppedTo
+	mine := row.Owner.Valid && toID(row.Owner) == r.Owner
+	switch {
+	case !mine && row.LeaseUntil.After(now):
+		r.out.Busy = true
+		return nil
+	case mine && row.LeaseUntil.Sub(now) > r.Lease/2:
+		return nil // a row that is written with each step grows a tail of versions
+	}
+	err = r.q.LeaseRetention(ctx, pgdb.LeaseRetentionParams{Owner: fromID(r.Owner), LeaseUntil: soon(now, r.Lease)})
+	if err != nil {
+		return fmt.Errorf("lease: %w", err)
+	}
+	return nil
+}
+
+// events moves the log's beginning, once a pass, and drops events.
+func (r *retaining) events(ctx context.Context) (more bool, err error) {
+	log, err := r.q.LogBounds(ctx)
+	if err != nil {
+		return false, fmt.Errorf("log: %w", err)
+	}
+	from := log.EventsFrom
+	if r.After == "" && r.Keep.Events > 0 {
+		if from, err = r.raise(ctx, log); err != nil {
+			return false, err
+		}
+	}
+	if r.droppedTo >= from {
+		return false, nil
+	}
+	most := 4 * r.most
+	d, err := r.q.DropEvents(ctx, pgdb.DropEventsParams{After: r.droppedTo, UpTo: from, MaxRows: most})
+	if err != nil {
+		return false, fmt.Errorf("events: %w", err)
+	}
+	r.out.Events = int(d.Dropped)
+	more, to := d.Looked == int64(most), from
+	if more {
+		to = d.Last
+	}
+	if err := r.q.SetDroppedTo(ctx, to); err != nil {
+		return false, fmt.Errorf("events: %w", err)
+	}
+	return more, nil
+}
+
+// raise moves the log's beginning behind what is older than is kept.
+func (r *retaining) raise(ctx context.Context, log pgdb.LogBoundsRow) (int64, error) {
+	cutoff := r.now.Add(-r.Keep.Events - store.EventSlack)
+	from, err := store.Newest(log.EventsFrom, log.Last, func(at int64) (int64, bool, error) {
+		e, err := r.q.NewestEvent(ctx, at)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return 0, false, nil
+		}
+		return e.Position, !e.At.After(cutoff), err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("log: %w", err)
+	}
+	if from == log.EventsFrom {
+		return from, nil
+	}
+	if err := r.q.RaiseEventsFrom(ctx, from); err != nil {
+		return 0, fmt.Errorf("log: %w", err)
+	}
+	return from, nil
+}
+
+// jobs removes some ended jobs of one project.
+func (r *retaining) jobs(ctx context.Context) (more bool, err error) {
+	if r.Keep.Jobs == 0 {
+		return false, nil
+	}
+	if r.place.Project == "" {
+		return r.nextProject(ctx)
+	}
+	after, until := time.UnixMicro(r.place.Ended).UTC(), r.now.Add(-r.Keep.Jobs)
+	rows, err := r.q.LockEnded(ctx, pgdb.LockEndedParams{
+		Project: r.place.Project, After: &after, Until: &until, AfterID: fromID(r.place.Job), MaxRows: r.most,
+	})
+	if err != nil {
+		return false, fmt.Errorf("ended jobs: %w", err)
+	}
+	if len(rows) > 0 {
+		if err := r.remove(ctx, rows); err != nil {
+			return false, err
+		}
+		last := rows[len(rows)-1]
+		r.place.Ended, r.place.Job = toTime(last.EndedAt).UnixMicro(), toID(last.JobID)
+	}
+	if len(rows) < int(r.most) {
+		return r.nextProject(ctx)
+	}
+	return true, nil
+}
+
+func (r *retaining) nextProject(ctx context.Context) (more bool, err error) {
+	project, err := r.q.NextProject(ctx, r.place.Project)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("next project: %w", err)
+	}
+	r.place = store.RetainPlace{Phase: store.PhaseJobs, Project: project}
+	return true, nil
+}
+
+// remove removes those of the locked jobs that nobody replies to.
+func (r *retaining) remove(ctx context.Context, rows []pgdb.LockEndedRow) error {
+	ids, ended := make([]job.ID, len(rows)), make(map[job.ID]time.Time, len(rows))
+	for i, row := range rows {
+		ids[i] = toID(row.JobID)
+		ended[ids[i]] = toTime(row.EndedAt)
+	}
+	found, err := r.q.Replies(ctx, fromIDs(ids))
+	if err != nil {
+		return fmt.Errorf("replies: %w", err)
+	}
+	replies := make([]store.Reply, len(found))
+	for i, f := range found {
+		replies[i] = store.Reply{Job: toID(f.ID), To: toID(f.ReplyTo)}
+	}
+	ids = store.Unanswered(ids, replies)
+	if len(ids) == 0 {
+		return nil
+	}
+	if err := r.removeKeys(ctx, ids, ended); err != nil {
+		return err
+	}
+	return r.removeRows(ctx, ids)
+}
+
+// removeKeys lets the keys outlive their jobs for as long as they are kept.
+func (r *retaining) removeKeys(ctx context.Context, ids []job.ID, ended map[job.ID]time.Time) error {
+	var over []job.ID
+	var kept pgdb.KeepKeysParams
+	for _, id := range ids {
+		if until := ended[id].Add(r.Keep.Keys); r.Keep.Keys == 0 || until.After(r.now) {
+			if r.Keep.Keys == 0 {
+				until = endOfTime
+			}
+			kept.Ids, kept.Untils = append(kept.Ids, fromID(id)), append(kept.Untils, job.Micros(until))
+			continue
+		}
+		over = append(over, id)
+	}
+	if len(over) > 0 {
+		n, err := r.q.RemoveKeys(ctx, fromIDs(over))
+		if err != nil {
+			return fmt.Errorf("keys: %w", err)
+		}
+		r.out.Keys = int(n)
+	}
+	if len(kept.Ids) > 0 {
+		if err := r.q.KeepKeys(ctx, kept); err != nil {
+			return fmt.Errorf("keys: %w", err)
+		}
+	}
+	return nil
+}
+
+// removeRows removes all that is kept of jobs but their keys.
+func (r *retaining) removeRows(ctx context.Context, jobs []job.ID) error {
+	ids := fromIDs(jobs)
+	if err := r.q.RemoveStarts(ctx, ids); err != nil {
+		return fmt.Errorf("starts: %w", err)
+	}
+	if err := r.q.RemoveAttempts(ctx, ids); err != nil {
+		return fmt.Errorf("attempts: %w", err)
+	}
+	if err := r.q.RemoveObservations(ctx, ids); err != nil {
+		return fmt.Errorf("observations: %w", err)
+	}
+	if err := r.q.RemoveResolutions(ctx, ids); err != nil {
+		return fmt.Errorf("resolutions: %w", err)
+	}
+	if err := r.q.KeepObjects(ctx, ids); err != nil {
+		return fmt.Errorf("effects: %w", err)
+	}
+	if err := r.q.RemoveEffects(ctx, ids); err != nil {
+		return fmt.Errorf("effects: %w", err)
+	}
+	events, err := r.q.RemoveEvents(ctx, pgdb.RemoveEventsParams{Ids: ids, DroppedTo: r.droppedTo})
+	if err != nil {
+		return fmt.Errorf("events: %w", err)
+	}
+	states, err := r.q.RemoveStates(ctx, ids)
+	if err != nil {
+		return fmt.Errorf("states: %w", err)
+	}
+	n, err := r.q.RemoveJobs(ctx, ids)
+	if err != nil {
+		return fmt.Errorf("jobs: %w", err)
+	}
+	if n != int64(len(jobs)) || states != n {
+		return fmt.Errorf("jobs: %w: %d and %d of %d locked ones were removed", store.ErrUnavailable, states, n, len(jobs))
+	}
+	r.out.Jobs, r.out.Events = int(n), int(events)
+	return nil
+}
+
+// keys forgets keys that have outlived their jobs for long enough.
+func (r *retaining) keys(ctx context.Context) (more bool, err error) {
+	n, err := r.q.ForgetKeys(ctx, pgdb.ForgetKeysParams{Now: &r.now, MaxRows: r.most})
+	if err != nil {
+		return false, fmt.Errorf("keys: %w", err)
+	}
+	r.out.Keys = int(n)
+	return n == int64(r.most), nil
+}
+
+// objects forgets the objects of removed jobs that no look can meet any more.
+func (r *retaining) objects(ctx context.Context) (more bool, err error) {
+	first, err := r.q.FirstStart(ctx, r.now)
+	if err != nil {
+		return false, fmt.Errorf("starts: %w", err)
+	}
+	n, err := r.q.ForgetObjects(ctx, pgdb.ForgetObjectsParams{Before: first.Add(-store.LookSlack), MaxRows: r.most})
+	if err != nil {
+		return false, fmt.Errorf("objects: %w", err)
+	}
+	r.out.Objects = int(n)
+	return n == int64(r.most), nil
+}

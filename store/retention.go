@@ -1,0 +1,194 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// Keep says how long is kept what is over. Zero is for ever.
+type Keep struct {
+	// Jobs counts from a job's end. With the job go its attempts, looks and rulings.
+	Jobs time.Duration
+	// Events counts from an event. The log begins after those that are older; the
+	// events of a job that is there stay readable by its id.
+	Events time.Duration
+	// Keys counts from the job's end, for keys of jobs that were removed. A job that
+	// is there keeps its key.
+	Keys time.Duration
+}
+
+// LeastKept is the shortest time for which jobs and events are kept: longer than
+// any attempt of an ended job can still act.
+const LeastKept = time.Hour
+
+// Check refuses times that are too short.
+func (k Keep) Check() error {
+	for _, d := range []time.Duration{k.Jobs, k.Events} {
+		if d != 0 && d < LeastKept {
+			return fmt.Errorf("%w: what is over is kept for %v at least, not %v", ErrIllegal, LeastKept, d)
+		}
+	}
+	if k.Keys < 0 {
+		return fmt.Errorf("%w: keys are kept for %v", ErrIllegal, k.Keys)
+	}
+	return nil
+}
+
+const (
+	// EventSlack is how much longer than said an event may stay. The times of events
+	// follow their positions only roughly, and none may go early.
+	EventSlack = time.Minute
+	// LookSlack is how far before the first attempt of a job the objects may be dated
+	// that its looks take for candidates, and more.
+	LookSlack = 24 * time.Hour
+)
+
+// RetainParams asks for one step of a pass.
+type RetainParams struct {
+	Keep
+	// Owner is who cleans; Lease is for how long nobody else does, from this step on.
+	Owner job.ID
+	Lease time.Duration
+	// After is the Next of the step before; empty: a new pass begins.
+	After string
+	// Limit bounds the jobs that the step looks at, at most MaxBatch.
+	Limit int
+}
+
+// Retained is what one step did.
+type Retained struct {
+	// Jobs, Events, Keys and Objects were removed for good. Events counts those that
+	// are gone, not those that only the log no longer gives.
+	Jobs, Events, Keys, Objects int
+	// Next is where the pass goes on.
+	Next string
+	// Done says that the pass is over.
+	Done bool
+	// Busy says that another server is cleaning; nothing was done.
+	Busy bool
+}
+
+// Retention removes what is no longer kept.
+type Retention interface {
+	// Retain does one short step of a pass over the database: it moves the log's
+	// beginning and drops events, removes ended jobs, forgets the keys of removed
+	// jobs and the objects that no look can meet any more. A job is not removed as
+	// long as another one is there that replies to it.
+	//
+	// A removed job is ErrNotFound, its key in Create a RemovedError until the key is
+	// forgotten, and then free. On targets that are looked up its object stays taken
+	// for as long as a job is there that was armed before the object was made: Owners
+	// and Apply go on to treat it as the removed job's. A direct answer takes it over
+	// as ever, without an event.
+	//
+	// ErrIllegal for what Keep.Check refuses and for a place that Next never gave.
+	// ErrQuarantined: a state that may be old removes nothing.
+	Retain(ctx context.Context, p RetainParams) (Retained, error)
+}
+
+// RemovedError is ErrNotFound for a key that is still bound to a job that was
+// removed.
+type RemovedError struct{ Job job.ID }
+
+func (e *RemovedError) Error() string { return "job " + e.Job.String() + " has ended and was removed" }
+
+// Is makes the error one of ErrNotFound.
+func (e *RemovedError) Is(target error) bool { return target == ErrNotFound }
+
+// Phase is a part of a pass.
+type Phase int
+
+// The phases of a pass, in their order.
+const (
+	PhaseEvents Phase = iota
+	PhaseJobs
+	PhaseKeys
+	PhaseObjects
+	// PhaseDone is no part of it.
+	PhaseDone
+)
+
+// RetainPlace is what RetainParams.After says, for engines. In PhaseJobs the last
+// job that was looked at is named by what orders it in the engine's index.
+type RetainPlace struct {
+	Phase      Phase
+	Project    string    `json:",omitempty"`
+	State      job.State `json:",omitempty"`
+	Ended      int64     `json:",omitempty"` // microseconds
+	Connection job.ID    `json:",omitzero"`
+	Job        job.ID    `json:",omitzero"`
+}
+
+// ParseRetainPlace reads a place; an empty text is the beginning.
+func ParseRetainPlace(text string) (RetainPlace, error) {
+	var p RetainPlace
+	if text == "" {
+		return p, nil
+	}
+	if err := json.Unmarshal([]byte(text), &p); err != nil || p.Phase < 0 || p.Phase >= PhaseDone {
+		return p, fmt.Errorf("%w: no place of a pass: %q", ErrIllegal, text)
+	}
+	return p, nil
+}
+
+// String is what ParseRetainPlace reads.
+func (p RetainPlace) String() string {
+	text, err := json.Marshal(p)
+	if err != nil { // numbers, texts and ids
+		panic(err)
+	}
+	return string(text)
+}
+
+// Unanswered leaves out the jobs that must stay because a job replies to them that
+// is not removed with them. replies are all that reply to one of the jobs.
+func Unanswered(jobs []job.ID, replies []Reply) []job.ID {
+	going := make(map[job.ID]bool, len(jobs))
+	for _, id := range jobs {
+		going[id] = true
+	}
+	for again := true; again; {
+		again = false
+		for _, r := range replies {
+			if going[r.To] && !going[r.Job] {
+				going[r.To], again = false, true
+			}
+		}
+	}
+	var out []job.ID
+	for _, id := range jobs {
+		if going[id] {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// Reply says that a job replies to another one.
+type Reply struct{ Job, To job.ID }
+
+// Newest finds the position up to which all events are so old that they may go:
+// after lo, up to hi. newest gives the newest event at or before a position, and
+// whether it is old enough; 0: there is none. It is asked some dozens of times.
+func Newest(lo, hi int64, newest func(at int64) (position int64, old bool, err error)) (int64, error) {
+	found := lo
+	for lo < hi {
+		mid := lo + (hi-lo+1)/2
+		p, old, err := newest(mid)
+		switch {
+		case err != nil:
+			return 0, err
+		case p <= lo:
+			lo = mid // nothing in between
+		case old:
+			found, lo = p, mid
+		default:
+			hi = p - 1
+		}
+	}
+	return found, nil
+}

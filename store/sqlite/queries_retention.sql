@@ -1,0 +1,103 @@
+-- Retention. Each statement finds its rows by an index: the writer has no time to
+-- look around.
+
+-- the log
+
+-- name: NewestEvent :one
+-- Of those at or before a position, but never the log's very last one: positions
+-- are compared with it.
+SELECT events.position, events.at FROM events
+WHERE events.position <= @at AND events.position < (SELECT max(l.position) FROM events AS l)
+ORDER BY events.position DESC LIMIT 1;
+
+-- name: RaiseEventsFrom :exec
+UPDATE meta SET events_from = @events_from WHERE id = 1 AND events_from < @events_from;
+
+-- name: EventsUpTo :many
+SELECT e.position, CAST(EXISTS (SELECT 1 FROM job_state AS s WHERE s.job_id = e.job_id) AS INTEGER) AS job_exists
+FROM events AS e
+WHERE e.position > @after AND e.position <= @up_to ORDER BY e.position LIMIT @max_rows;
+
+-- name: DropEvent :exec
+DELETE FROM events WHERE position = ?;
+
+-- name: SetDroppedTo :exec
+UPDATE meta SET dropped_to = @dropped_to WHERE id = 1;
+
+-- jobs
+
+-- name: EndedJobs :many
+-- The next jobs of a project and a state that ended by then.
+SELECT s.job_id, s.connection_id, s.ended_at, s.class, j.reply_to, j.project, j.idem_key
+FROM job_state AS s JOIN jobs AS j ON j.id = s.job_id
+WHERE s.project = @project AND s.state = @state AND s.ended_at IS NOT NULL
+    AND s.ended_at >= @after AND s.ended_at <= @until
+    AND (s.ended_at > @after OR s.connection_id > @after_connection
+        OR s.connection_id = @after_connection AND s.job_id > @after_id)
+ORDER BY s.ended_at, s.connection_id, s.job_id LIMIT @max_rows;
+
+-- name: EndedJob :one
+SELECT s.job_id, s.connection_id, s.ended_at, s.class, j.reply_to, j.project, j.idem_key
+FROM job_state AS s JOIN jobs AS j ON j.id = s.job_id
+WHERE s.job_id = @job_id AND s.ended_at IS NOT NULL AND s.ended_at <= @until;
+
+-- name: NextProject :one
+SELECT project FROM job_state WHERE ended_at IS NOT NULL AND project > ? ORDER BY project LIMIT 1;
+
+-- name: HasReplies :one
+SELECT CAST(EXISTS (SELECT 1 FROM jobs AS r WHERE r.reply_to = ?) AS INTEGER);
+
+-- name: RemoveStart :exec
+DELETE FROM starts WHERE starts.project = @project AND starts.job_id = @job_id
+    AND starts.armed_at = (SELECT a.armed_at FROM attempts AS a WHERE a.job_id = @job_id AND a.number = 1);
+
+-- name: RemoveAttempts :exec
+DELETE FROM attempts WHERE job_id = ?;
+
+-- name: RemoveObservations :exec
+DELETE FROM observations WHERE job_id = ?;
+
+-- name: RemoveResolutions :exec
+DELETE FROM resolutions WHERE job_id = ?;
+
+-- name: KeepObject :exec
+UPDATE effects SET job_removed = 1 WHERE job_id = ? AND owns_id = 1 AND external_id <> '';
+
+-- name: RemoveEffect :exec
+DELETE FROM effects WHERE job_id = ? AND job_removed = 0;
+
+-- name: RemoveEvents :execrows
+-- What comes later is dropped with the log.
+DELETE FROM events WHERE job_id = @job_id AND position <= @dropped_to;
+
+-- name: RemoveKey :execrows
+DELETE FROM job_keys WHERE project = ? AND idem_key = ? AND job_id = ?;
+
+-- name: KeepKey :exec
+UPDATE job_keys SET kept_until = ? WHERE project = ? AND idem_key = ? AND job_id = ?;
+
+-- name: RemoveState :exec
+DELETE FROM job_state WHERE job_id = ?;
+
+-- name: RemoveJob :exec
+DELETE FROM jobs WHERE id = ?;
+
+-- what outlives its job
+
+-- name: KeysOver :many
+SELECT project, idem_key FROM job_keys WHERE kept_until <= @now ORDER BY kept_until LIMIT @max_rows;
+
+-- name: ForgetKey :exec
+DELETE FROM job_keys WHERE project = ? AND idem_key = ?;
+
+-- name: NextStartProject :one
+SELECT project FROM starts WHERE project > ? ORDER BY project LIMIT 1;
+
+-- name: FirstStart :one
+SELECT armed_at FROM starts WHERE project = ? ORDER BY armed_at LIMIT 1;
+
+-- name: ObjectsBefore :many
+SELECT job_id FROM effects WHERE job_removed = 1 AND at < @before ORDER BY at LIMIT @max_rows;
+
+-- name: ForgetObject :exec
+DELETE FROM effects WHERE job_id = ? AND job_removed = 1;

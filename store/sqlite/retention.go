@@ -1,0 +1,326 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file:
+//   - a step is one operation of the only writer, which everybody waits for: it ends
+//     when its time is over, after one item at least;
+//   - an event goes once the log no longer gives it and its job is gone, whichever
+//     comes last;
+//   - the newest event stays: positions are compared with it after a restore.
+
+// stepTime is how long a step takes of the writer's time.
+const stepTime = 4 * time.Millisecond
+
+// Retain implements store.Store. There is one process, so nobody else cleans.
+func (s *Store) Retain(ctx context.Context, p store.RetainParams) (store.Retained, error) {
+	place, err := store.ParseRetainPlace(p.After)
+	if err == nil {
+		err = p.Check()
+	}
+	if err != nil {
+		return store.Retained{}, fmt.Errorf("retain: %w", err)
+	}
+	return write(ctx, s, "retain", func(ctx context.Context, t *tx) (store.Retained, error) {
+		r := &retaining{tx: t, RetainParams: p, place: place, most: page(p.Limit), end: time.Now().Add(stepTime)}
+		err := r.step(ctx)
+		return r.out, err
+	})
+}
+
+// retaining is one step under way.
+type retaining struct {
+	*tx
+	store.RetainParams
+	place store.RetainPlace
+	most  int64
+	// end is when the step has had its time.
+	end  time.Time
+	meta litedb.Meta
+	out  store.Retained
+}
+
+func (r *retaining) over() bool { return time.Now().After(r.end) }
+
+// step does one part of the pass, and says where the next one is.
+func (r *retaining) step(ctx context.Context) (err error) {
+	if err := r.refuseQuarantined(ctx); err != nil {
+		return err
+	}
+	if r.meta, err = r.q.GetMeta(ctx); err != nil {
+		return err
+	}
+	parts := [store.PhaseDone]func(context.Context) (more bool, err error){
+		store.PhaseEvents: r.events, store.PhaseJobs: r.jobs, store.PhaseKeys: r.keys, store.PhaseObjects: r.objects,
+	}
+	more, err := parts[r.place.Phase](ctx)
+	if err != nil {
+		return err
+	}
+	if !more {
+		r.place = store.RetainPlace{Phase: r.place.Phase + 1}
+	}
+	if r.place.Phase == store.PhaseDone {
+		r.out.Done = true
+		return nil
+	}
+	r.out.Next = r.place.String()
+	return nil
+}
+
+// events moves the log's beginning, once a pass, and drops events.
+func (r *retaining) events(ctx context.Context) (more bool, err error) {
+	from := r.meta.EventsFrom
+	if r.After == "" && r.Keep.Events > 0 {
+		if from, err = r.raise(ctx); err != nil {
+			return false, fmt.Errorf("log: %w", err)
+		}
+	}
+	to := r.meta.DroppedTo
+	if to >= from {
+		return false, nil
+	}
+	rows, err := r.q.EventsUpTo(ctx, litedb.EventsUpToParams{After: to, UpTo: from, MaxRows: r.most})
+	if err != nil {
+		return false, fmt.Errorf("events: %w", err)
+	}
+	for _, e := range rows {
+		if e.JobExists == 0 {
+			if err := r.q.DropEvent(ctx, e.Position); err != nil {
+				return false, fmt.Errorf("events: %w", err)
+			}
+			r.out.Events++
+		}
+		to = e.Position
+		if more = r.over(); more {
+			break
+		}
+	}
+	if more = more || int64(len(rows)) == r.most; !more {
+		to = from
+	}
+	if err := r.q.SetDroppedTo(ctx, to); err != nil {
+		return false, fmt.Errorf("events: %w", err)
+	}
+	return more, nil
+}
+
+// raise moves the log's beginning behind what is older than is kept.
+func (r *retaining) raise(ctx context.Context) (int64, error) {
+	last, err := r.q.LastPosition(ctx)
+	if err != nil {
+		return 0, err
+	}
+	cutoff := r.now - micros(r.Keep.Events+store.EventSlack)
+	from, err := store.Newest(r.meta.EventsFrom, last, func(at int64) (int64, bool, error) {
+		e, err := r.q.NewestEvent(ctx, at)
+		if errors.Is(err, sql.ErrNoRows) {
+			return 0, false, nil
+		}
+		return e.Position, e.At <= cutoff, err
+	})
+	if err != nil || from == r.meta.EventsFrom {
+		return from, err
+	}
+	return from, r.q.RaiseEventsFrom(ctx, from)
+}
+
+// jobs removes some ended jobs of one project and state: the order of the index.
+func (r *retaining) jobs(ctx context.Context) (more bool, err error) {
+	if r.Keep.Jobs == 0 {
+		return false, nil
+	}
+	if r.place.Project == "" {
+		return r.nextJobs(ctx)
+	}
+	rows, err := r.q.EndedJobs(ctx, litedb.EndedJobsParams{
+		Project: r.place.Project, State: int64(r.place.State), After: someMicros(r.place.Ended),
+		Until: someMicros(r.now - micros(r.Keep.Jobs)), AfterConnection: fromID(r.place.Connection),
+		AfterID: fromID(r.place.Job), MaxRows: r.most,
+	})
+	if err != nil {
+		return false, fmt.Errorf("ended jobs: %w", err)
+	}
+	for i, row := range rows {
+		r.place.Ended, r.place.Connection, r.place.Job = row.EndedAt.Int64, toID(row.ConnectionID), toID(row.JobID)
+		if err := r.thread(ctx, litedb.EndedJobRow(row)); err != nil {
+			return false, err
+		}
+		if r.over() && i+1 < len(rows) {
+			return true, nil
+		}
+	}
+	if int64(len(rows)) < r.most {
+		return r.nextJobs(ctx)
+	}
+	return true, nil
+}
+
+// terminal are the states that jobs end in, in the order of a pass.
+var terminal = []job.State{job.Succeeded, job.Failed, job.Canceled, job.Expired}
+
+// nextJobs goes on with the next state, or with the next project.
+func (r *retaining) nextJobs(ctx context.Context) (more bool, err error) {
+	r.place = store.RetainPlace{Phase: store.PhaseJobs, Project: r.place.Project, State: r.place.State}
+	for _, state := range terminal {
+		if r.place.Project != "" && state > r.place.State {
+			r.place.State = state
+			return true, nil
+		}
+	}
+	r.place.Project, err = r.q.NextProject(ctx, r.place.Project)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("next project: %w", err)
+	}
+	r.place.State = terminal[0]
+	return true, nil
+}
+
+// thread removes a job that nobody replies to, and then the one that it replied to
+// if that one was only waiting for this.
+func (r *retaining) thread(ctx context.Context, row litedb.EndedJobRow) error {
+	for {
+		answered, err := r.q.HasReplies(ctx, row.JobID)
+		if err != nil || answered == 1 {
+			return err
+		}
+		if err := r.remove(ctx, row); err != nil {
+			return err
+		}
+		if row.ReplyTo == nil || r.over() {
+			return nil
+		}
+		row, err = r.q.EndedJob(ctx, litedb.EndedJobParams{
+			JobID: row.ReplyTo, Until: someMicros(r.now - micros(r.Keep.Jobs)),
+		})
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("predecessor: %w", err)
+		}
+	}
+}
+
+// remove removes all that is kept of a job. Its key may outlive it.
+func (r *retaining) remove(ctx context.Context, row litedb.EndedJobRow) error {
+	id := row.JobID
+	if err := r.removeKey(ctx, row); err != nil {
+		return fmt.Errorf("key: %w", err)
+	}
+	if err := r.q.RemoveStart(ctx, litedb.RemoveStartParams{Project: row.Project, JobID: id}); err != nil {
+		return fmt.Errorf("start: %w", err)
+	}
+	if class := job.Class(row.Class); class == job.Handle || class == job.Observable {
+		// A look of another job may meet the object.
+		if err := r.q.KeepObject(ctx, id); err != nil {
+			return fmt.Errorf("effect: %w", err)
+		}
+	}
+	for _, remove := range []func(context.Context, []byte) error{
+		r.q.RemoveAttempts, r.q.RemoveObservations, r.q.RemoveResolutions, r.q.RemoveEffect,
+	} {
+		if err := remove(ctx, id); err != nil {
+			return fmt.Errorf("history: %w", err)
+		}
+	}
+	events, err := r.q.RemoveEvents(ctx, litedb.RemoveEventsParams{JobID: id, DroppedTo: r.meta.DroppedTo})
+	if err != nil {
+		return fmt.Errorf("events: %w", err)
+	}
+	if err := r.q.RemoveState(ctx, id); err != nil {
+		return fmt.Errorf("state: %w", err)
+	}
+	if err := r.q.RemoveJob(ctx, id); err != nil {
+		return fmt.Errorf("job: %w", err)
+	}
+	r.out.Jobs, r.out.Events = r.out.Jobs+1, r.out.Events+int(events)
+	return nil
+}
+
+func (r *retaining) removeKey(ctx context.Context, row litedb.EndedJobRow) error {
+	until := row.EndedAt.Int64 + micros(r.Keep.Keys)
+	if r.Keep.Keys == 0 {
+		until = math.MaxInt64
+	}
+	if until > r.now {
+		return r.q.KeepKey(ctx, litedb.KeepKeyParams{
+			KeptUntil: someMicros(until), Project: row.Project, IdemKey: row.IdemKey, JobID: row.JobID,
+		})
+	}
+	n, err := r.q.RemoveKey(ctx, litedb.RemoveKeyParams{Project: row.Project, IdemKey: row.IdemKey, JobID: row.JobID})
+	r.out.Keys += int(n)
+	return err
+}
+
+// keys forgets keys that have outlived their jobs for long enough.
+func (r *retaining) keys(ctx context.Context) (more bool, err error) {
+	rows, err := r.q.KeysOver(ctx, litedb.KeysOverParams{Now: someMicros(r.now), MaxRows: r.most})
+	if err != nil {
+		return false, fmt.Errorf("keys: %w", err)
+	}
+	for _, row := range rows {
+		if err := r.q.ForgetKey(ctx, litedb.ForgetKeyParams(row)); err != nil {
+			return false, fmt.Errorf("keys: %w", err)
+		}
+		if r.out.Keys++; r.over() {
+			return true, nil
+		}
+	}
+	return int64(len(rows)) == r.most, nil
+}
+
+// objects forgets the objects of removed jobs that no look can meet any more.
+func (r *retaining) objects(ctx context.Context) (more bool, err error) {
+	first, err := r.firstStart(ctx)
+	if err != nil {
+		return false, fmt.Errorf("starts: %w", err)
+	}
+	rows, err := r.q.ObjectsBefore(ctx, litedb.ObjectsBeforeParams{Before: first - micros(store.LookSlack), MaxRows: r.most})
+	if err != nil {
+		return false, fmt.Errorf("objects: %w", err)
+	}
+	for _, id := range rows {
+		if err := r.q.ForgetObject(ctx, id); err != nil {
+			return false, fmt.Errorf("objects: %w", err)
+		}
+		if r.out.Objects++; r.over() {
+			return true, nil
+		}
+	}
+	return int64(len(rows)) == r.most, nil
+}
+
+// firstStart is the oldest first attempt of all jobs that are there; now if there
+// is none.
+func (r *retaining) firstStart(ctx context.Context) (int64, error) {
+	first, project := r.now, ""
+	for {
+		var err error
+		if project, err = r.q.NextStartProject(ctx, project); errors.Is(err, sql.ErrNoRows) {
+			return first, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		at, err := r.q.FirstStart(ctx, project)
+		if err != nil {
+			return 0, err
+		}
+		first = min(first, at)
+	}
+}
