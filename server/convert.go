@@ -17,9 +17,6 @@ import (
 // Every conversion between the wire and the domain is in the files convert*.go.
 // This one has jobs.
 
-// keyKept is how long a key outlives its job.
-const keyKept = 30 * 24 * time.Hour
-
 func stateToWire(s job.State) fireoncev1.JobState    { return fireoncev1.JobState(s) }
 func stateFromWire(s fireoncev1.JobState) job.State  { return job.State(s) }
 func classToWire(c job.Class) fireoncev1.EffectClass { return fireoncev1.EffectClass(c) }
@@ -197,7 +194,7 @@ func jobToWire(j job.Job) *fireoncev1.Job {
 	default: // nothing is due that a user could see
 	}
 	if !j.Ended.IsZero() {
-		out.KeyExpireTime = timeToWire(j.Ended.Add(keyKept))
+		out.KeyExpireTime = timeToWire(j.Ended.Add(job.KeyKept))
 	}
 	return out
 }

@@ -235,6 +235,16 @@ func keyReused(c *fireoncev1.IdempotencyConflict) *fault {
 	return f
 }
 
+// keyOfRemoved refuses a repeat that comes when its job has ended and is gone, but
+// its key is still honoured: a new job would be a second effect.
+func keyOfRemoved(id job.ID) *fault {
+	f := refuse(fireoncev1.ErrorReason_ERROR_REASON_IDEMPOTENCY_KEY_REUSED,
+		fmt.Sprintf("the idempotency key is bound to job %s, which has ended and was removed; nothing new is scheduled", id),
+		"job", id.String())
+	f.conflict = &fireoncev1.IdempotencyConflict{JobId: idToWire(id)}
+	return f
+}
+
 func connectorUnknown(name string, known []string) *fault {
 	return refuse(fireoncev1.ErrorReason_ERROR_REASON_CONNECTOR_UNKNOWN,
 		fmt.Sprintf("no connector %q; this server has: %s", name, strings.Join(known, ", ")),

@@ -146,9 +146,11 @@ func (in *intake) predecessor(ctx context.Context, spec job.Spec) (externalID st
 // lookUp answers a request that is not to be stored: its key may be bound.
 func (in *intake) lookUp(ctx context.Context, sub submission, refused error) (*fireoncev1.ScheduleJobResponse, error) {
 	bound, err := in.store.Job(ctx, store.Ref{Project: in.who.project, Key: sub.spec.Key})
-	switch {
+	switch removed := new(store.RemovedError); {
 	case err == nil:
 		return in.repeated(ctx, sub, bound)
+	case errors.As(err, &removed):
+		return nil, keyOfRemoved(removed.Job)
 	case !errors.Is(err, store.ErrNotFound):
 		return nil, fmt.Errorf("look up the key: %w", err)
 	case refused != nil:
@@ -160,7 +162,9 @@ func (in *intake) lookUp(ctx context.Context, sub submission, refused error) (*f
 
 // stored answers with the store's verdict on a request.
 func (in *intake) stored(ctx context.Context, sub submission, c store.Created) (*fireoncev1.ScheduleJobResponse, error) {
-	switch {
+	switch removed := new(store.RemovedError); {
+	case errors.As(c.Err, &removed):
+		return nil, keyOfRemoved(removed.Job)
 	case errors.Is(c.Err, store.ErrReplyTo):
 		return nil, jobNotFound(sub.spec.ReplyTo.String())
 	case c.Err != nil:

@@ -100,7 +100,13 @@ func (f *feed) start(ctx context.Context, req *fireoncev1.StreamJobEventsRequest
 	case *fireoncev1.StreamJobEventsRequest_FromBeginning:
 		if oneJob {
 			f.kind = jobCursor
+			break
 		}
+		log, err := logEnd(ctx, f.store, f.query.Project)
+		if err != nil {
+			return err
+		}
+		f.query.After, f.query.Incarnation = log.Begin, log.Incarnation
 	default:
 		log, err := logEnd(ctx, f.store, f.query.Project)
 		if err != nil {

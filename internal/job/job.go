@@ -12,6 +12,8 @@ const (
 	MaxAhead = 5 * 365 * 24 * time.Hour
 	// PastSlack is how far in the past a requested time is still taken as now.
 	PastSlack = time.Minute
+	// KeyKept is how long an idempotency key is honoured after its job's end.
+	KeyKept = 30 * 24 * time.Hour
 	// DefaultWindow is how late a job may start when nothing else is said.
 	DefaultWindow = 2 * time.Hour
 	// MaxErrorMessage is the length of a stored error message, in bytes.

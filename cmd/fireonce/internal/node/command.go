@@ -18,6 +18,9 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
+// defaultKeep is how long ended jobs and events are kept when nothing is said.
+const defaultKeep = 30 * 24 * time.Hour
+
 // DefaultDatabase is the database when nothing is said.
 const DefaultDatabase = "sqlite:fireonce.db"
 
@@ -93,6 +96,14 @@ func serveCommand(version string) *cli.Command {
 			&cli.DurationFlag{
 				Name: "lease", Usage: "how long a job is a server's to prepare; after a server's death others take it over then", Value: time.Minute,
 				Sources: cli.EnvVars("FIREONCE_LEASE"),
+			},
+			&cli.DurationFlag{
+				Name: "keep-jobs", Usage: "how long a job is kept after its end, such as 720h; 0: for ever", Value: defaultKeep,
+				Sources: cli.EnvVars("FIREONCE_KEEP_JOBS"),
+			},
+			&cli.DurationFlag{
+				Name: "keep-events", Usage: "how long the event log goes back; 0: for ever", Value: defaultKeep,
+				Sources: cli.EnvVars("FIREONCE_KEEP_EVENTS"),
 			},
 			standbyFlag(),
 			&cli.StringFlag{
@@ -181,7 +192,8 @@ func configOf(cmd *cli.Command, version string) (Config, error) {
 		AllowHTTP: cmd.Bool("allow-http"), Dev: cmd.Bool("dev"),
 		AllowOrigins: splitList(cmd.String("allow-origin")), AllowHosts: splitList(cmd.String("allow-host")),
 		SynchronousStandby: cmd.Bool("synchronous-standby"),
-		Senders:            cmd.Int("senders"), Grace: cmd.Duration("grace"), Lease: cmd.Duration("lease"), Log: log, Version: version,
+		Senders:            cmd.Int("senders"), Grace: cmd.Duration("grace"), Lease: cmd.Duration("lease"),
+		KeepJobs: cmd.Duration("keep-jobs"), KeepEvents: cmd.Duration("keep-events"), Log: log, Version: version,
 	}, nil
 }
 

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
@@ -53,9 +55,12 @@ type Config struct {
 	Grace time.Duration
 	// Lease is how long a job is a server's to prepare before others may take it
 	// over, renewed while it lives; 0: the engine's default.
-	Lease   time.Duration
-	Log     *slog.Logger
-	Version string
+	Lease time.Duration
+	// KeepJobs is how long an ended job is kept, and KeepEvents an event of the log;
+	// 0: for ever.
+	KeepJobs, KeepEvents time.Duration
+	Log                  *slog.Logger
+	Version              string
 }
 
 // leastGrace is the socket timeout of a sender, which the grace must exceed: a
@@ -89,6 +94,9 @@ func (c *Config) check() (listen addresses, d Database, err error) {
 	if c.Lease != 0 && c.Lease < time.Second {
 		return listen, d, exit.Usagef("--lease must be at least 1s")
 	}
+	if err := c.keep().Check(); err != nil {
+		return listen, d, exit.Usagef("--keep-jobs and --keep-events must be 0 (for ever) or at least %v", store.LeastKept)
+	}
 	if listen.api, err = c.address("--listen", c.Listen); err != nil {
 		return listen, d, err
 	}
@@ -113,6 +121,11 @@ func (c *Config) address(flag, text string) (*net.TCPAddr, error) {
 			"so only a loopback address is served; set FIREONCE_API_KEY, or listen on 127.0.0.1", flag, text)
 	}
 	return addr, nil
+}
+
+// keep says what the store keeps. Keys are honoured for as long as the contract says.
+func (c *Config) keep() store.Keep {
+	return store.Keep{Jobs: c.KeepJobs, Events: c.KeepEvents, Keys: job.KeyKept}
 }
 
 // checkAPIKey refuses keys that could never come in a header as they are.

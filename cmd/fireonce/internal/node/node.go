@@ -20,6 +20,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector/webhook"
 	"github.com/fireonce/fireonce/internal/engine"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/retention"
 	"github.com/fireonce/fireonce/internal/vault"
 	"github.com/fireonce/fireonce/server"
 	"github.com/fireonce/fireonce/store"
@@ -168,7 +169,16 @@ func (n *Node) run(eng *engine.Engine) {
 		n.cfg.Log.Error("QUARANTINED: nothing will be sent", "why", n.meta.Quarantined,
 			"then", "make sure that no other copy of this database is at work, and run `fireonce recover`")
 	}
-	go func() { n.drained <- eng.Run(ctx) }()
+	cleaned := make(chan struct{})
+	go func() {
+		defer close(cleaned)
+		retention.Run(ctx, retention.Config{Store: n.store, Keep: n.cfg.keep(), Owner: newID(), Log: n.cfg.Log})
+	}()
+	go func() {
+		err := eng.Run(ctx)
+		<-cleaned
+		n.drained <- err
+	}()
 }
 
 // URL is where the API is served.
