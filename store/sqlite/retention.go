@@ -23,6 +23,10 @@ import (
 // stepTime is how long a step takes of the writer's time.
 const stepTime = 4 * time.Millisecond
 
+// stepJobs bounds the jobs of a step: about what fits into its time. Reading more
+// of them would be for nothing.
+const stepJobs = 25
+
 // Retain implements store.Store. There is one process, so nobody else cleans.
 func (s *Store) Retain(ctx context.Context, p store.RetainParams) (store.Retained, error) {
 	place, err := store.ParseRetainPlace(p.After)
@@ -144,10 +148,11 @@ func (r *retaining) jobs(ctx context.Context) (more bool, err error) {
 	if r.place.Project == "" {
 		return r.nextJobs(ctx)
 	}
+	most := min(r.most, stepJobs)
 	rows, err := r.q.EndedJobs(ctx, litedb.EndedJobsParams{
 		Project: r.place.Project, State: int64(r.place.State), After: someMicros(r.place.Ended),
 		Until: someMicros(r.now - micros(r.Keep.Jobs)), AfterConnection: fromID(r.place.Connection),
-		AfterID: fromID(r.place.Job), MaxRows: r.most,
+		AfterID: fromID(r.place.Job), MaxRows: most,
 	})
 	if err != nil {
 		return false, fmt.Errorf("ended jobs: %w", err)
@@ -161,7 +166,7 @@ func (r *retaining) jobs(ctx context.Context) (more bool, err error) {
 			return true, nil
 		}
 	}
-	if int64(len(rows)) < r.most {
+	if int64(len(rows)) < most {
 		return r.nextJobs(ctx)
 	}
 	return true, nil
