@@ -57,7 +57,7 @@ func serveCommand(version string) *cli.Command {
 				Sources: cli.EnvVars("FIREONCE_LISTEN"),
 			},
 			&cli.StringFlag{
-				Name: "grpc-listen", Usage: "a second `ADDRESS`, for gRPC alone: the same API, at about half the cost per call",
+				Name: "grpc-listen", Usage: "a second `ADDRESS`, for gRPC alone: the same API, at a lower cost per call",
 				Sources: cli.EnvVars("FIREONCE_GRPC_LISTEN"),
 			},
 			databaseFlag(),
