@@ -96,6 +96,7 @@ type JobState struct {
 	JobID         pgtype.UUID
 	Project       string
 	ConnectionID  pgtype.UUID
+	ScheduleID    pgtype.UUID
 	HoldKey       string
 	State         int16
 	Version       int64
@@ -107,6 +108,7 @@ type JobState struct {
 	Looks         int64
 	Negatives     int64
 	ScheduledFor  time.Time
+	StartWindow   int64
 	StartDeadline time.Time
 	NextAt        *time.Time
 	ClaimToken    pgtype.UUID

@@ -152,10 +152,15 @@ func (q *Queries) Connections(ctx context.Context, ids []pgtype.UUID) ([]Connect
 
 const countAlive = `-- name: CountAlive :many
 
-SELECT state, count(*) AS jobs FROM job_state
-WHERE project = $1 AND state BETWEEN 1 AND 7
-    AND ($2::uuid IS NULL OR connection_id = $2)
-GROUP BY state
+SELECT s.state, count(*) AS jobs FROM job_state AS s
+WHERE s.project = $1 AND s.state IN (1, 4, 5, 6, 7)
+    AND ($2::uuid IS NULL OR s.connection_id = $2)
+GROUP BY s.state
+UNION ALL
+SELECT t.state, count(*) AS jobs FROM job_state AS t
+WHERE t.project = $1 AND t.state IN (2, 3)
+    AND ($2::uuid IS NULL OR t.connection_id = $2)
+GROUP BY t.state
 `
 
 type CountAliveParams struct {
@@ -169,6 +174,7 @@ type CountAliveRow struct {
 }
 
 // statistics; a connection of NULL is every one
+// Those under way are in an index of their own.
 func (q *Queries) CountAlive(ctx context.Context, arg CountAliveParams) ([]CountAliveRow, error) {
 	rows, err := q.db.Query(ctx, countAlive, arg.Project, arg.Connection)
 	if err != nil {
@@ -291,9 +297,14 @@ func (q *Queries) DelayLooks(ctx context.Context, ids []pgtype.UUID) error {
 }
 
 const doubtfulIDs = `-- name: DoubtfulIDs :many
-SELECT job_id FROM job_state
-WHERE state IN (1, 2, 6) AND start_deadline > $1 AND (state = 2 OR next_at <= $2)
-ORDER BY start_deadline LIMIT $3
+SELECT d.job_id FROM (
+    (SELECT s.job_id, s.start_deadline FROM job_state AS s
+    WHERE s.state IN (1, 6) AND s.start_deadline > $1 AND s.next_at <= $2
+    ORDER BY s.start_deadline LIMIT $3)
+    UNION ALL
+    (SELECT s.job_id, s.start_deadline FROM job_state AS s
+    WHERE s.state IN (2, 3) AND s.state = 2 AND s.start_deadline > $1)
+) AS d ORDER BY d.start_deadline, d.job_id LIMIT $3
 `
 
 type DoubtfulIDsParams struct {
@@ -558,56 +569,6 @@ func (q *Queries) InsertCredential(ctx context.Context, arg InsertCredentialPara
 	return err
 }
 
-const insertEvents = `-- name: InsertEvents :exec
-INSERT INTO events (
-    position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state,
-    cause, attempt, actor, reason, detail, at
-)
-SELECT
-    unnest($1::bigint[]), unnest($2::text[]), unnest($3::uuid[]),
-    unnest($4::uuid[]), unnest($5::uuid[]), unnest($6::bigint[]),
-    unnest($7::smallint[]), unnest($8::smallint[]), unnest($9::smallint[]),
-    unnest($10::bigint[]), unnest($11::text[]), unnest($12::text[]),
-    unnest($13::text[]), unnest($14::timestamptz[])
-`
-
-type InsertEventsParams struct {
-	Positions   []int64
-	Projects    []string
-	Jobs        []pgtype.UUID
-	Connections []pgtype.UUID
-	Schedules   []pgtype.UUID
-	Sequences   []int64
-	FromStates  []int16
-	ToStates    []int16
-	Causes      []int16
-	Attempts    []int64
-	Actors      []string
-	Reasons     []string
-	Details     []string
-	Ats         []time.Time
-}
-
-func (q *Queries) InsertEvents(ctx context.Context, arg InsertEventsParams) error {
-	_, err := q.db.Exec(ctx, insertEvents,
-		arg.Positions,
-		arg.Projects,
-		arg.Jobs,
-		arg.Connections,
-		arg.Schedules,
-		arg.Sequences,
-		arg.FromStates,
-		arg.ToStates,
-		arg.Causes,
-		arg.Attempts,
-		arg.Actors,
-		arg.Reasons,
-		arg.Details,
-		arg.Ats,
-	)
-	return err
-}
-
 const insertJobs = `-- name: InsertJobs :exec
 WITH u AS (
     SELECT
@@ -622,27 +583,38 @@ WITH u AS (
         unnest($19::text[]) AS hold_key, unnest($20::bigint[]) AS position,
         unnest($21::timestamptz[]) AS scheduled_for,
         unnest($22::timestamptz[]) AS start_deadline,
-        unnest($23::smallint[]) AS class, unnest($24::uuid[]) AS waits_for
+        unnest($23::smallint[]) AS class, unnest($24::uuid[]) AS waits_for,
+        unnest($25::text[]) AS actor
 ),
 new_jobs AS (
     INSERT INTO jobs (
-        id, project, idem_key, connection_id, payload_kind, start_window, max_attempts, min_backoff,
+        id, project, idem_key, connection_id, payload_kind, max_attempts, min_backoff,
         max_backoff, attempt_timeout, policy, labels, time_zone, reply_to, schedule_id, fingerprint,
         created_at, payload
     )
     SELECT
-        id, project, idem_key, connection_id, payload_kind, start_window, max_attempts, min_backoff,
+        id, project, idem_key, connection_id, payload_kind, max_attempts, min_backoff,
         max_backoff, attempt_timeout, policy, labels, time_zone, reply_to, schedule_id, fingerprint,
         $1::timestamptz, payload
     FROM u
+),
+logged AS (
+    INSERT INTO events (
+        position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state,
+        cause, attempt, actor, reason, detail, at
+    )
+    SELECT
+        position, project, id, connection_id, schedule_id, 1, 0, 1,
+        $26, 0, actor, '', '', $1::timestamptz
+    FROM u
 )
 INSERT INTO job_state (
-    job_id, project, connection_id, hold_key, state, version, position,
-    scheduled_for, start_deadline, next_at, class, waits_for, updated_at
+    job_id, project, connection_id, schedule_id, hold_key, state, version, position,
+    scheduled_for, start_window, start_deadline, next_at, class, waits_for, updated_at
 )
 SELECT
-    id, project, connection_id, hold_key, 1, 1, position,
-    scheduled_for, start_deadline, scheduled_for, class, waits_for, $1::timestamptz
+    id, project, connection_id, schedule_id, hold_key, 1, 1, position,
+    scheduled_for, start_window, start_deadline, scheduled_for, class, waits_for, $1::timestamptz
 FROM u
 `
 
@@ -671,8 +643,11 @@ type InsertJobsParams struct {
 	StartDeadlines  []time.Time
 	Classes         []int16
 	WaitsFors       []pgtype.UUID
+	Actors          []string
+	Cause           int16
 }
 
+// With their states and their first events.
 func (q *Queries) InsertJobs(ctx context.Context, arg InsertJobsParams) error {
 	_, err := q.db.Exec(ctx, insertJobs,
 		arg.Now,
@@ -699,6 +674,8 @@ func (q *Queries) InsertJobs(ctx context.Context, arg InsertJobsParams) error {
 		arg.StartDeadlines,
 		arg.Classes,
 		arg.WaitsFors,
+		arg.Actors,
+		arg.Cause,
 	)
 	return err
 }
@@ -1081,21 +1058,24 @@ func (q *Queries) OldestUnresolved(ctx context.Context, arg OldestUnresolvedPara
 }
 
 const owners = `-- name: Owners :many
+WITH o AS MATERIALIZED (
+    SELECT s.job_id, c.connector AS namespace, coalesce(nullif(a.account_identity, ''), nullif(c.account_identity, ''),
+        'connection ' || s.connection_id || ' ' || s.hold_key) AS account
+    FROM job_state AS s
+    JOIN connections AS c ON c.id = s.connection_id
+    LEFT JOIN attempts AS a ON a.job_id = s.job_id AND a.number = $2
+    WHERE s.job_id = $3
+)
 SELECT e.external_id, e.job_id
-FROM job_state AS s
-JOIN connections AS c ON c.id = s.connection_id
-LEFT JOIN attempts AS a ON a.job_id = s.job_id AND a.number = $1
-JOIN effects AS e ON e.namespace = c.connector
-    AND e.account = coalesce(nullif(a.account_identity, ''), nullif(c.account_identity, ''),
-        'connection ' || s.connection_id || ' ' || s.hold_key)
-WHERE s.job_id = $2 AND e.external_id = ANY ($3::text[])
-    AND e.external_id <> '' AND e.owns_id AND e.job_id <> s.job_id
+FROM o JOIN effects AS e ON e.account = o.account AND e.namespace = o.namespace
+WHERE e.external_id = ANY ($1::text[])
+    AND e.external_id <> '' AND e.owns_id AND e.job_id <> o.job_id
 `
 
 type OwnersParams struct {
+	ExternalIds []string
 	Attempt     int64
 	JobID       pgtype.UUID
-	ExternalIds []string
 }
 
 type OwnersRow struct {
@@ -1106,7 +1086,7 @@ type OwnersRow struct {
 // In the account and the namespace of a job's attempt, as results have them: where
 // the account is not known, connection and hold key stand for it.
 func (q *Queries) Owners(ctx context.Context, arg OwnersParams) ([]OwnersRow, error) {
-	rows, err := q.db.Query(ctx, owners, arg.Attempt, arg.JobID, arg.ExternalIds)
+	rows, err := q.db.Query(ctx, owners, arg.ExternalIds, arg.Attempt, arg.JobID)
 	if err != nil {
 		return nil, err
 	}
@@ -1218,11 +1198,11 @@ const snapshots = `-- name: Snapshots :many
 
 SELECT
     clock_timestamp()::timestamptz AS now,
-    j.idem_key, j.payload_kind, j.start_window, j.max_attempts, j.min_backoff, j.max_backoff,
+    j.idem_key, j.payload_kind, j.max_attempts, j.min_backoff, j.max_backoff,
     j.attempt_timeout, j.policy, j.labels, j.time_zone, j.reply_to, j.schedule_id,
     j.fingerprint, j.created_at,
     (CASE WHEN $1::boolean THEN j.payload ELSE ''::bytea END)::bytea AS payload,
-    s.job_id, s.project, s.connection_id, s.hold_key, s.state, s.version, s.position, s.attempt, s.round, s.failures, s.claims, s.looks, s.negatives, s.scheduled_for, s.start_deadline, s.next_at, s.claim_token, s.claimed_at, s.worker, s.class, s.waits_for, s.cancel_asked_at, s.blocked, s.error_kind, s.error_message, s.error_status, s.error_at, s.resolution_id, s.updated_at, s.ended_at,
+    s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.state, s.version, s.position, s.attempt, s.round, s.failures, s.claims, s.looks, s.negatives, s.scheduled_for, s.start_window, s.start_deadline, s.next_at, s.claim_token, s.claimed_at, s.worker, s.class, s.waits_for, s.cancel_asked_at, s.blocked, s.error_kind, s.error_message, s.error_status, s.error_at, s.resolution_id, s.updated_at, s.ended_at,
     coalesce(m.open, '{}')::bigint[] AS open_attempts,
     coalesce(m.round_armed_at, 'epoch')::timestamptz AS round_armed_at,
     l.fence_at AS fence_at, coalesce(l.handle, '')::text AS handle,
@@ -1254,7 +1234,6 @@ type SnapshotsRow struct {
 	Now            time.Time
 	IdemKey        string
 	PayloadKind    string
-	StartWindow    int64
 	MaxAttempts    int64
 	MinBackoff     int64
 	MaxBackoff     int64
@@ -1300,7 +1279,6 @@ func (q *Queries) Snapshots(ctx context.Context, arg SnapshotsParams) ([]Snapsho
 			&i.Now,
 			&i.IdemKey,
 			&i.PayloadKind,
-			&i.StartWindow,
 			&i.MaxAttempts,
 			&i.MinBackoff,
 			&i.MaxBackoff,
@@ -1316,6 +1294,7 @@ func (q *Queries) Snapshots(ctx context.Context, arg SnapshotsParams) ([]Snapsho
 			&i.JobState.JobID,
 			&i.JobState.Project,
 			&i.JobState.ConnectionID,
+			&i.JobState.ScheduleID,
 			&i.JobState.HoldKey,
 			&i.JobState.State,
 			&i.JobState.Version,
@@ -1327,6 +1306,7 @@ func (q *Queries) Snapshots(ctx context.Context, arg SnapshotsParams) ([]Snapsho
 			&i.JobState.Looks,
 			&i.JobState.Negatives,
 			&i.JobState.ScheduledFor,
+			&i.JobState.StartWindow,
 			&i.JobState.StartDeadline,
 			&i.JobState.NextAt,
 			&i.JobState.ClaimToken,

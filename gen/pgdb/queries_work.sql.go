@@ -12,44 +12,93 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-const armJobs = `-- name: ArmJobs :execrows
+const armJobs = `-- name: ArmJobs :exec
 WITH u AS (
-    SELECT unnest($2::uuid[]) AS job_id, unnest($3::bigint[]) AS version,
-        unnest($4::bigint[]) AS position, unnest($5::uuid[]) AS claim,
-        unnest($6::smallint[]) AS class, unnest($7::timestamptz[]) AS fence,
-        unnest($8::text[]) AS worker, unnest($9::boolean[]) AS rearm
-)
-UPDATE job_state AS s SET
-    state = 3, version = s.version + 1, position = u.position, attempt = s.attempt + 1,
-    class = CASE WHEN s.attempt = 0 THEN u.class ELSE s.class END,
-    next_at = u.fence, claim_token = NULL, worker = u.worker, claims = 0, blocked = '', updated_at = $1
-FROM u WHERE s.job_id = u.job_id AND s.version = u.version
-    AND s.claim_token = u.claim AND s.next_at > $1
-    AND s.cancel_asked_at IS NULL AND s.start_deadline > $1
-    AND (
-        (s.state = 2 AND NOT u.rearm
-            AND NOT EXISTS (SELECT 1 FROM attempts AS a WHERE a.job_id = s.job_id AND a.result IN (0, 4)))
-        OR (s.state = 5 AND u.rearm)
+    SELECT unnest($1::uuid[]) AS job_id, unnest($2::bigint[]) AS version,
+        unnest($3::bigint[]) AS position, unnest($4::uuid[]) AS claim,
+        unnest($5::smallint[]) AS class, unnest($6::timestamptz[]) AS fence,
+        unnest($7::text[]) AS worker, unnest($8::boolean[]) AS rearm,
+        unnest($9::uuid[]) AS arm_token, unnest($10::timestamptz[]) AS send_deadline,
+        unnest($11::timestamptz[]) AS answer_deadline,
+        unnest($12::text[]) AS effect_key, unnest($13::bytea[]) AS request_digest,
+        unnest($14::bigint[]) AS credential_version,
+        unnest($15::text[]) AS account_identity, unnest($16::text[]) AS watermark,
+        unnest($17::text[]) AS handle, unnest($18::bytea[]) AS frozen
+),
+armed AS (
+    UPDATE job_state AS s SET
+        state = 3, version = s.version + 1, position = u.position, attempt = s.attempt + 1,
+        class = CASE WHEN s.attempt = 0 THEN u.class ELSE s.class END,
+        next_at = u.fence, claim_token = NULL, worker = u.worker, claims = 0, blocked = '', updated_at = $19
+    FROM u WHERE s.job_id = u.job_id AND s.version = u.version
+        AND s.claim_token = u.claim AND s.next_at > $19
+        AND s.cancel_asked_at IS NULL AND s.start_deadline > $19
+        AND s.state = CASE WHEN u.rearm THEN 5 ELSE 2 END
+        AND (u.rearm OR s.attempt = 0
+            OR NOT EXISTS (SELECT 1 FROM attempts AS a WHERE a.job_id = s.job_id AND a.result IN (0, 4)))
+    RETURNING s.project, s.connection_id, s.schedule_id, s.version AS sequence, s.attempt, s.round, s.claimed_at,
+        s.scheduled_for, s.updated_at AS armed_at, u.job_id, u.position, u.fence, u.worker, u.rearm, u.arm_token, u.send_deadline,
+        u.answer_deadline, u.effect_key, u.request_digest, u.credential_version, u.account_identity,
+        u.watermark, u.handle, u.frozen
+),
+begun AS (
+    INSERT INTO attempts (
+        job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline,
+        fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, frozen
     )
+    SELECT
+        job_id, attempt, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline,
+        fence, effect_key, request_digest, credential_version, account_identity, watermark, handle, frozen
+    FROM armed
+),
+started AS (
+    INSERT INTO starts (project, armed_at, job_id, connection_id, lag)
+    SELECT project, armed_at, job_id, connection_id, (extract(epoch FROM armed_at - scheduled_for) * 1000000)::bigint
+    FROM armed WHERE attempt = 1
+),
+logged AS (
+    INSERT INTO events (
+        position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state,
+        cause, attempt, actor, reason, detail, at
+    )
+    SELECT
+        position, project, job_id, connection_id, schedule_id, sequence, CASE WHEN rearm THEN 5 ELSE 2 END, 3,
+        $20::smallint, attempt, worker, '', '', armed_at
+    FROM armed
+)
+SELECT all_written(count(job_id), cardinality($1::uuid[])) FROM armed
 `
 
 type ArmJobsParams struct {
-	Now       time.Time
-	Jobs      []pgtype.UUID
-	Versions  []int64
-	Positions []int64
-	Claims    []pgtype.UUID
-	Classes   []int16
-	Fences    []time.Time
-	Workers   []string
-	Rearms    []bool
+	Jobs               []pgtype.UUID
+	Versions           []int64
+	Positions          []int64
+	Claims             []pgtype.UUID
+	Classes            []int16
+	Fences             []time.Time
+	Workers            []string
+	Rearms             []bool
+	Tokens             []pgtype.UUID
+	SendDeadlines      []time.Time
+	AnswerDeadlines    []time.Time
+	EffectKeys         []string
+	Digests            [][]byte
+	CredentialVersions []int64
+	AccountIdentities  []string
+	Watermarks         []string
+	Handles            []string
+	Frozens            [][]byte
+	Now                time.Time
+	Cause              int16
 }
 
-// The class is frozen at the first arm. A first arm of an effect needs every
-// earlier attempt closed; what a re-arm needs is checked by its trigger.
-func (q *Queries) ArmJobs(ctx context.Context, arg ArmJobsParams) (int64, error) {
-	result, err := q.db.Exec(ctx, armJobs,
-		arg.Now,
+// States, attempts, starts and events. The class is frozen at the first arm. A
+// first arm of an effect needs every earlier attempt closed; what a re-arm needs is
+// checked by its trigger. A first attempt is a start, as late as the job is then.
+// The state is named so that no index of states offers itself, which would read all
+// jobs under way for the few of a batch.
+func (q *Queries) ArmJobs(ctx context.Context, arg ArmJobsParams) error {
+	_, err := q.db.Exec(ctx, armJobs,
 		arg.Jobs,
 		arg.Versions,
 		arg.Positions,
@@ -58,11 +107,20 @@ func (q *Queries) ArmJobs(ctx context.Context, arg ArmJobsParams) (int64, error)
 		arg.Fences,
 		arg.Workers,
 		arg.Rearms,
+		arg.Tokens,
+		arg.SendDeadlines,
+		arg.AnswerDeadlines,
+		arg.EffectKeys,
+		arg.Digests,
+		arg.CredentialVersions,
+		arg.AccountIdentities,
+		arg.Watermarks,
+		arg.Handles,
+		arg.Frozens,
+		arg.Now,
+		arg.Cause,
 	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+	return err
 }
 
 const attemptByToken = `-- name: AttemptByToken :one
@@ -171,43 +229,59 @@ func (q *Queries) Bounds(ctx context.Context, ids []pgtype.UUID) ([]BoundsRow, e
 	return items, nil
 }
 
-const claimJobs = `-- name: ClaimJobs :execrows
+const claimJobs = `-- name: ClaimJobs :exec
 WITH u AS (
-    SELECT unnest($4::uuid[]) AS job_id, unnest($5::bigint[]) AS version,
-        unnest($6::uuid[]) AS token, unnest($7::bigint[]) AS position
+    SELECT unnest($1::uuid[]) AS job_id, unnest($2::bigint[]) AS version,
+        unnest($3::uuid[]) AS token, unnest($4::bigint[]) AS position,
+        unnest($5::smallint[]) AS state
+),
+claimed AS (
+    UPDATE job_state AS s SET
+        state = 2, version = s.version + 1, position = u.position, claim_token = u.token,
+        claimed_at = $6, worker = $7, next_at = $8, blocked = '', updated_at = $6
+    FROM u WHERE s.job_id = u.job_id AND s.version = u.version
+    RETURNING s.position, s.project, s.job_id, s.connection_id, s.schedule_id, s.version, u.state AS was
+),
+logged AS (
+    INSERT INTO events (
+        position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state,
+        cause, attempt, actor, reason, detail, at
+    )
+    SELECT
+        position, project, job_id, connection_id, schedule_id, version, was, 2,
+        $9, 0, $7, '', '', $6
+    FROM claimed
 )
-UPDATE job_state AS s SET
-    state = 2, version = s.version + 1, position = u.position, claim_token = u.token,
-    claimed_at = $1, worker = $2, next_at = $3, blocked = '', updated_at = $1
-FROM u WHERE s.job_id = u.job_id AND s.version = u.version
+SELECT all_written(count(job_id), cardinality($1::uuid[])) FROM claimed
 `
 
 type ClaimJobsParams struct {
-	Now       *time.Time
-	Worker    string
-	LeaseEnd  *time.Time
 	Jobs      []pgtype.UUID
 	Versions  []int64
 	Tokens    []pgtype.UUID
 	Positions []int64
+	States    []int16
+	Now       *time.Time
+	Worker    string
+	LeaseEnd  *time.Time
+	Cause     int16
 }
 
 // The version stands for all that was due when the jobs were locked. To name the
 // state again would offer the planner the index of all that is runnable.
-func (q *Queries) ClaimJobs(ctx context.Context, arg ClaimJobsParams) (int64, error) {
-	result, err := q.db.Exec(ctx, claimJobs,
-		arg.Now,
-		arg.Worker,
-		arg.LeaseEnd,
+func (q *Queries) ClaimJobs(ctx context.Context, arg ClaimJobsParams) error {
+	_, err := q.db.Exec(ctx, claimJobs,
 		arg.Jobs,
 		arg.Versions,
 		arg.Tokens,
 		arg.Positions,
+		arg.States,
+		arg.Now,
+		arg.Worker,
+		arg.LeaseEnd,
+		arg.Cause,
 	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+	return err
 }
 
 const closeAttempts = `-- name: CloseAttempts :exec
@@ -273,7 +347,7 @@ WITH u AS (
     SELECT unnest($1::uuid[]) AS job_id, unnest($2::bigint[]) AS attempt,
         unnest($3::text[]) AS external_id
 ),
-o AS (
+o AS MATERIALIZED (
     SELECT s.job_id, u.external_id, c.connector AS namespace,
         coalesce(nullif(a.account_identity, ''), nullif(c.account_identity, ''),
             'connection ' || s.connection_id || ' ' || s.hold_key)::text AS account
@@ -334,11 +408,14 @@ func (q *Queries) EffectOwners(ctx context.Context, arg EffectOwnersParams) ([]E
 }
 
 const fencesOverIDs = `-- name: FencesOverIDs :many
-SELECT job_id FROM job_state WHERE state IN (2, 3) AND state = 3 AND next_at <= $1 ORDER BY next_at LIMIT $2
+SELECT job_id FROM job_state
+WHERE state IN (2, 3) AND state = 3
+    AND CASE WHEN state = 2 THEN least(next_at, start_deadline) ELSE next_at END <= $1::timestamptz
+ORDER BY CASE WHEN state = 2 THEN least(next_at, start_deadline) ELSE next_at END LIMIT $2
 `
 
 type FencesOverIDsParams struct {
-	Now     *time.Time
+	Now     time.Time
 	MaxRows int32
 }
 
@@ -399,40 +476,6 @@ func (q *Queries) GateOwners(ctx context.Context, arg GateOwnersParams) ([]GateO
 	return items, nil
 }
 
-const heldJobs = `-- name: HeldJobs :many
-
-SELECT s.job_id FROM job_state AS s
-JOIN connection_ready AS r ON r.connection_id = s.connection_id AND r.hold_key = s.hold_key
-WHERE s.job_id = ANY ($1::uuid[])
-    AND (r.paused OR r.auth_hold_at IS NOT NULL OR r.rate_limited_until > $2)
-`
-
-type HeldJobsParams struct {
-	Ids []pgtype.UUID
-	Now time.Time
-}
-
-// arms
-func (q *Queries) HeldJobs(ctx context.Context, arg HeldJobsParams) ([]pgtype.UUID, error) {
-	rows, err := q.db.Query(ctx, heldJobs, arg.Ids, arg.Now)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []pgtype.UUID
-	for rows.Next() {
-		var job_id pgtype.UUID
-		if err := rows.Scan(&job_id); err != nil {
-			return nil, err
-		}
-		items = append(items, job_id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const holdAuth = `-- name: HoldAuth :exec
 UPDATE connection_ready AS r SET auth_hold_at = coalesce(r.auth_hold_at, $1), auth_hold_reason = $2
 FROM connections AS c
@@ -482,123 +525,92 @@ func (q *Queries) HoldRate(ctx context.Context, arg HoldRateParams) error {
 	return err
 }
 
-const insertAttempts = `-- name: InsertAttempts :exec
-WITH u AS (
-    SELECT
-        unnest($1::uuid[]) AS job_id, unnest($2::bigint[]) AS number, unnest($3::bigint[]) AS round,
-        unnest($4::uuid[]) AS arm_token, unnest($5::text[]) AS worker,
-        nullif(unnest($6::timestamptz[]), '0001-01-01 00:00:00+00'::timestamptz) AS claimed_at,
-        unnest($7::timestamptz[]) AS send_deadline,
-        unnest($8::timestamptz[]) AS answer_deadline, unnest($9::timestamptz[]) AS fence_at,
-        unnest($10::text[]) AS effect_key, unnest($11::bytea[]) AS request_digest,
-        unnest($12::bigint[]) AS credential_version,
-        unnest($13::text[]) AS account_identity, unnest($14::text[]) AS watermark,
-        unnest($15::text[]) AS handle, unnest($16::bytea[]) AS frozen, $17::timestamptz AS armed_at
-),
-started AS (
-    INSERT INTO starts (project, armed_at, job_id, connection_id, lag)
-    SELECT s.project, u.armed_at, s.job_id, s.connection_id, (extract(epoch FROM u.armed_at - s.scheduled_for) * 1000000)::bigint
-    FROM u JOIN job_state AS s ON s.job_id = u.job_id WHERE u.number = 1
-)
-INSERT INTO attempts (
-    job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline,
-    fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, frozen
-)
-SELECT
-    job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline,
-    fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, frozen
-FROM u
+const holds = `-- name: Holds :many
+
+SELECT s.job_id, (r.paused OR r.auth_hold_at IS NOT NULL)::boolean AS held, r.rate_limited_until
+FROM job_state AS s
+JOIN connection_ready AS r ON r.connection_id = s.connection_id AND r.hold_key = s.hold_key
+WHERE s.job_id = ANY ($1::uuid[])
+    AND (r.paused OR r.auth_hold_at IS NOT NULL OR r.rate_limited_until > 'epoch')
 `
 
-type InsertAttemptsParams struct {
-	Jobs               []pgtype.UUID
-	Numbers            []int64
-	Rounds             []int64
-	Tokens             []pgtype.UUID
-	Workers            []string
-	ClaimedAts         []time.Time
-	SendDeadlines      []time.Time
-	AnswerDeadlines    []time.Time
-	Fences             []time.Time
-	EffectKeys         []string
-	Digests            [][]byte
-	CredentialVersions []int64
-	AccountIdentities  []string
-	Watermarks         []string
-	Handles            []string
-	Frozens            [][]byte
-	Now                time.Time
+type HoldsRow struct {
+	JobID            pgtype.UUID
+	Held             bool
+	RateLimitedUntil time.Time
 }
 
-// A first attempt is a start, as late as the job is then.
-func (q *Queries) InsertAttempts(ctx context.Context, arg InsertAttemptsParams) error {
-	_, err := q.db.Exec(ctx, insertAttempts,
-		arg.Jobs,
-		arg.Numbers,
-		arg.Rounds,
-		arg.Tokens,
-		arg.Workers,
-		arg.ClaimedAts,
-		arg.SendDeadlines,
-		arg.AnswerDeadlines,
-		arg.Fences,
-		arg.EffectKeys,
-		arg.Digests,
-		arg.CredentialVersions,
-		arg.AccountIdentities,
-		arg.Watermarks,
-		arg.Handles,
-		arg.Frozens,
-		arg.Now,
-	)
-	return err
+// arms
+func (q *Queries) Holds(ctx context.Context, ids []pgtype.UUID) ([]HoldsRow, error) {
+	rows, err := q.db.Query(ctx, holds, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []HoldsRow
+	for rows.Next() {
+		var i HoldsRow
+		if err := rows.Scan(&i.JobID, &i.Held, &i.RateLimitedUntil); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
-const insertEffects = `-- name: InsertEffects :execrows
-INSERT INTO effects (job_id, account, namespace, external_id, external_url, owns_id, attempt, round, proof, at)
-SELECT u.job_id, u.account, u.namespace, u.external_id, u.external_url, u.owns_id, u.attempt, u.round, u.proof, $1
-FROM (
-    SELECT unnest($2::uuid[]) AS job_id, unnest($3::text[]) AS account,
-        unnest($4::text[]) AS namespace, unnest($5::text[]) AS external_id,
-        unnest($6::text[]) AS external_url, unnest($7::boolean[]) AS owns_id,
-        unnest($8::bigint[]) AS attempt, unnest($9::bigint[]) AS round,
-        unnest($10::smallint[]) AS proof
-) AS u
-ORDER BY u.account, u.namespace, u.external_id
-ON CONFLICT (account, namespace, external_id) WHERE external_id <> '' AND owns_id DO NOTHING
+const insertEffects = `-- name: InsertEffects :exec
+WITH u AS (
+    SELECT unnest($1::uuid[]) AS job_id, unnest($2::text[]) AS external_id,
+        unnest($3::text[]) AS external_url, unnest($4::boolean[]) AS owns_id,
+        unnest($5::bigint[]) AS attempt, unnest($6::bigint[]) AS round,
+        unnest($7::smallint[]) AS proof
+),
+o AS (
+    SELECT u.job_id, u.external_id, u.external_url, u.owns_id, u.attempt, u.round, u.proof, c.connector AS namespace,
+        coalesce(nullif(a.account_identity, ''), nullif(c.account_identity, ''),
+            'connection ' || s.connection_id || ' ' || s.hold_key)::text AS account
+    FROM u JOIN job_state AS s ON s.job_id = u.job_id
+    JOIN connections AS c ON c.id = s.connection_id
+    LEFT JOIN attempts AS a ON a.job_id = u.job_id AND a.number = coalesce(nullif(u.attempt, 0), s.attempt)
+),
+made AS (
+    INSERT INTO effects (job_id, account, namespace, external_id, external_url, owns_id, attempt, round, proof, at)
+    SELECT o.job_id, o.account, o.namespace, o.external_id, o.external_url, o.owns_id, o.attempt, o.round, o.proof, $8
+    FROM o ORDER BY o.account, o.namespace, o.external_id
+    ON CONFLICT (account, namespace, external_id) WHERE external_id <> '' AND owns_id DO NOTHING
+    RETURNING job_id
+)
+SELECT none_overtaken(count(job_id), cardinality($1::uuid[])) FROM made
 `
 
 type InsertEffectsParams struct {
-	Now          time.Time
 	Jobs         []pgtype.UUID
-	Accounts     []string
-	Namespaces   []string
 	ExternalIds  []string
 	ExternalUrls []string
 	OwnsIds      []bool
 	Attempts     []int64
 	Rounds       []int64
 	Proofs       []int16
+	Now          time.Time
 }
 
-// An object that another job got meanwhile is left out.
-func (q *Queries) InsertEffects(ctx context.Context, arg InsertEffectsParams) (int64, error) {
-	result, err := q.db.Exec(ctx, insertEffects,
-		arg.Now,
+// In the account and the namespace that EffectOwners names. An object that another
+// job got meanwhile has the transaction run again.
+func (q *Queries) InsertEffects(ctx context.Context, arg InsertEffectsParams) error {
+	_, err := q.db.Exec(ctx, insertEffects,
 		arg.Jobs,
-		arg.Accounts,
-		arg.Namespaces,
 		arg.ExternalIds,
 		arg.ExternalUrls,
 		arg.OwnsIds,
 		arg.Attempts,
 		arg.Rounds,
 		arg.Proofs,
+		arg.Now,
 	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+	return err
 }
 
 const insertObservations = `-- name: InsertObservations :exec
@@ -849,10 +861,9 @@ func (q *Queries) LockJob(ctx context.Context, id pgtype.UUID) (int64, error) {
 const lockJobs = `-- name: LockJobs :many
 
 
-SELECT s.job_id, s.project, s.connection_id, s.hold_key, s.state, s.version, s.position, s.attempt, s.round, s.failures, s.claims, s.looks, s.negatives, s.scheduled_for, s.start_deadline, s.next_at, s.claim_token, s.claimed_at, s.worker, s.class, s.waits_for, s.cancel_asked_at, s.blocked, s.error_kind, s.error_message, s.error_status, s.error_at, s.resolution_id, s.updated_at, s.ended_at, j.schedule_id, j.start_window
-FROM job_state AS s JOIN jobs AS j ON j.id = s.job_id
-WHERE s.job_id = ANY ($1::uuid[]) OR s.waits_for = ANY ($2::uuid[])
-ORDER BY s.job_id FOR NO KEY UPDATE OF s
+SELECT job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt, round, failures, claims, looks, negatives, scheduled_for, start_window, start_deadline, next_at, claim_token, claimed_at, worker, class, waits_for, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, updated_at, ended_at FROM job_state
+WHERE job_id = ANY ($1::uuid[]) OR waits_for = ANY ($2::uuid[])
+ORDER BY job_id FOR NO KEY UPDATE
 `
 
 type LockJobsParams struct {
@@ -860,60 +871,53 @@ type LockJobsParams struct {
 	Done []pgtype.UUID
 }
 
-type LockJobsRow struct {
-	JobState    JobState
-	ScheduleID  pgtype.UUID
-	StartWindow int64
-}
-
 // Claims, looks, leases, arms and results. Arrays of one query are of one
 // length: column by column what the rows of a batch say. The zero time, the
 // year 1, stands in them for NULL.
 // jobs, locked
-// These jobs, those that wait for some of them, and what the log and the window
-// need of their requests. Everybody locks in this order.
-func (q *Queries) LockJobs(ctx context.Context, arg LockJobsParams) ([]LockJobsRow, error) {
+// These jobs, and those that wait for some of them. Everybody locks in this order.
+func (q *Queries) LockJobs(ctx context.Context, arg LockJobsParams) ([]JobState, error) {
 	rows, err := q.db.Query(ctx, lockJobs, arg.Ids, arg.Done)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []LockJobsRow
+	var items []JobState
 	for rows.Next() {
-		var i LockJobsRow
+		var i JobState
 		if err := rows.Scan(
-			&i.JobState.JobID,
-			&i.JobState.Project,
-			&i.JobState.ConnectionID,
-			&i.JobState.HoldKey,
-			&i.JobState.State,
-			&i.JobState.Version,
-			&i.JobState.Position,
-			&i.JobState.Attempt,
-			&i.JobState.Round,
-			&i.JobState.Failures,
-			&i.JobState.Claims,
-			&i.JobState.Looks,
-			&i.JobState.Negatives,
-			&i.JobState.ScheduledFor,
-			&i.JobState.StartDeadline,
-			&i.JobState.NextAt,
-			&i.JobState.ClaimToken,
-			&i.JobState.ClaimedAt,
-			&i.JobState.Worker,
-			&i.JobState.Class,
-			&i.JobState.WaitsFor,
-			&i.JobState.CancelAskedAt,
-			&i.JobState.Blocked,
-			&i.JobState.ErrorKind,
-			&i.JobState.ErrorMessage,
-			&i.JobState.ErrorStatus,
-			&i.JobState.ErrorAt,
-			&i.JobState.ResolutionID,
-			&i.JobState.UpdatedAt,
-			&i.JobState.EndedAt,
+			&i.JobID,
+			&i.Project,
+			&i.ConnectionID,
 			&i.ScheduleID,
+			&i.HoldKey,
+			&i.State,
+			&i.Version,
+			&i.Position,
+			&i.Attempt,
+			&i.Round,
+			&i.Failures,
+			&i.Claims,
+			&i.Looks,
+			&i.Negatives,
+			&i.ScheduledFor,
 			&i.StartWindow,
+			&i.StartDeadline,
+			&i.NextAt,
+			&i.ClaimToken,
+			&i.ClaimedAt,
+			&i.Worker,
+			&i.Class,
+			&i.WaitsFor,
+			&i.CancelAskedAt,
+			&i.Blocked,
+			&i.ErrorKind,
+			&i.ErrorMessage,
+			&i.ErrorStatus,
+			&i.ErrorAt,
+			&i.ResolutionID,
+			&i.UpdatedAt,
+			&i.EndedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -1027,8 +1031,10 @@ const nextDue = `-- name: NextDue :one
 SELECT clock_timestamp()::timestamptz AS now, least(
     $1::timestamptz,
     CASE WHEN m.quarantined = '' THEN least(
-        (SELECT s.next_at FROM job_state AS s WHERE s.state IN (2, 3) ORDER BY s.next_at LIMIT 1),
-        (SELECT s.start_deadline FROM job_state AS s WHERE s.state IN (1, 2, 6) ORDER BY s.start_deadline LIMIT 1),
+        (SELECT CASE WHEN s.state = 2 THEN least(s.next_at, s.start_deadline) ELSE s.next_at END FROM job_state AS s
+            WHERE s.state IN (2, 3)
+            ORDER BY CASE WHEN s.state = 2 THEN least(s.next_at, s.start_deadline) ELSE s.next_at END LIMIT 1),
+        (SELECT s.start_deadline FROM job_state AS s WHERE s.state IN (1, 6) ORDER BY s.start_deadline LIMIT 1),
         (SELECT r.runnable_at FROM connection_ready AS r WHERE r.runnable_at IS NOT NULL ORDER BY r.runnable_at LIMIT 1),
         (SELECT s.next_at FROM job_state AS s WHERE s.state IN (4, 5) ORDER BY s.next_at LIMIT 1)
     ) END
@@ -1064,15 +1070,18 @@ func (q *Queries) OpenTurns(ctx context.Context, ids []pgtype.UUID) error {
 
 const overdueIDs = `-- name: OverdueIDs :many
 
-SELECT job_id FROM job_state WHERE state IN (2, 3) AND next_at <= $1 ORDER BY next_at LIMIT $2
+SELECT job_id FROM job_state
+WHERE state IN (2, 3) AND CASE WHEN state = 2 THEN least(next_at, start_deadline) ELSE next_at END <= $1::timestamptz
+ORDER BY CASE WHEN state = 2 THEN least(next_at, start_deadline) ELSE next_at END LIMIT $2
 `
 
 type OverdueIDsParams struct {
-	Now     *time.Time
+	Now     time.Time
 	MaxRows int32
 }
 
 // due times
+// What is under way: past its lease or its fence, or claimed and past its window.
 func (q *Queries) OverdueIDs(ctx context.Context, arg OverdueIDsParams) ([]pgtype.UUID, error) {
 	rows, err := q.db.Query(ctx, overdueIDs, arg.Now, arg.MaxRows)
 	if err != nil {
@@ -1352,33 +1361,26 @@ func (q *Queries) SetBuckets(ctx context.Context, arg SetBucketsParams) error {
 const setContents = `-- name: SetContents :exec
 WITH u AS (
     SELECT unnest($1::uuid[]) AS job_id, unnest($2::bytea[]) AS payload,
-        unnest($3::text[]) AS labels, unnest($4::bigint[]) AS start_window
+        unnest($3::text[]) AS labels
 )
 UPDATE jobs AS j SET
-    payload = coalesce(u.payload, j.payload), labels = coalesce(nullif(u.labels, '')::jsonb, j.labels),
-    start_window = coalesce(nullif(u.start_window, 0), j.start_window)
+    payload = coalesce(u.payload, j.payload), labels = coalesce(nullif(u.labels, '')::jsonb, j.labels)
 FROM u WHERE j.id = u.job_id
 `
 
 type SetContentsParams struct {
-	Jobs         []pgtype.UUID
-	Payloads     [][]byte
-	Labels       []string
-	StartWindows []int64
+	Jobs     []pgtype.UUID
+	Payloads [][]byte
+	Labels   []string
 }
 
-// NULL, an empty text and 0 leave a column as it is.
+// NULL and an empty text leave a column as it is.
 func (q *Queries) SetContents(ctx context.Context, arg SetContentsParams) error {
-	_, err := q.db.Exec(ctx, setContents,
-		arg.Jobs,
-		arg.Payloads,
-		arg.Labels,
-		arg.StartWindows,
-	)
+	_, err := q.db.Exec(ctx, setContents, arg.Jobs, arg.Payloads, arg.Labels)
 	return err
 }
 
-const setStates = `-- name: SetStates :execrows
+const setStates = `-- name: SetStates :exec
 WITH u AS (
     SELECT unnest($1::uuid[]) AS job_id, unnest($2::smallint[]) AS state,
         unnest($3::bigint[]) AS version, unnest($4::bigint[]) AS position,
@@ -1386,23 +1388,45 @@ WITH u AS (
         unnest($7::bigint[]) AS claims, unnest($8::bigint[]) AS looks,
         unnest($9::bigint[]) AS negatives, unnest($10::text[]) AS hold_key,
         unnest($11::timestamptz[]) AS scheduled_for,
-        unnest($12::timestamptz[]) AS start_deadline,
-        unnest($13::timestamptz[]) AS next_at, unnest($14::uuid[]) AS claim_token,
-        unnest($15::timestamptz[]) AS cancel_asked_at, unnest($16::text[]) AS blocked,
-        unnest($17::smallint[]) AS error_kind, unnest($18::text[]) AS error_message,
-        unnest($19::bigint[]) AS error_status, unnest($20::timestamptz[]) AS error_at,
-        unnest($21::bigint[]) AS resolution_id, unnest($22::timestamptz[]) AS updated_at,
-        unnest($23::timestamptz[]) AS ended_at
+        unnest($12::bigint[]) AS start_window,
+        unnest($13::timestamptz[]) AS start_deadline,
+        unnest($14::timestamptz[]) AS next_at, unnest($15::uuid[]) AS claim_token,
+        unnest($16::timestamptz[]) AS cancel_asked_at, unnest($17::text[]) AS blocked,
+        unnest($18::smallint[]) AS error_kind, unnest($19::text[]) AS error_message,
+        unnest($20::bigint[]) AS error_status, unnest($21::timestamptz[]) AS error_at,
+        unnest($22::bigint[]) AS resolution_id, unnest($23::timestamptz[]) AS updated_at,
+        unnest($24::timestamptz[]) AS ended_at,
+        unnest($25::smallint[]) AS from_state, unnest($26::smallint[]) AS cause,
+        unnest($27::bigint[]) AS attempt, unnest($28::text[]) AS actor,
+        unnest($29::text[]) AS reason, unnest($30::text[]) AS detail
+),
+changed AS (
+    UPDATE job_state AS s SET
+        state = u.state, version = u.version, position = u.position, round = u.round,
+        failures = u.failures, claims = u.claims, looks = u.looks, negatives = u.negatives,
+        hold_key = u.hold_key, scheduled_for = u.scheduled_for,
+        start_window = u.start_window, start_deadline = u.start_deadline,
+        next_at = nullif(u.next_at, '0001-01-01 00:00:00+00'::timestamptz), claim_token = u.claim_token,
+        cancel_asked_at = nullif(u.cancel_asked_at, '0001-01-01 00:00:00+00'::timestamptz),
+        blocked = u.blocked, error_kind = u.error_kind, error_message = u.error_message,
+        error_status = u.error_status, error_at = nullif(u.error_at, '0001-01-01 00:00:00+00'::timestamptz),
+        resolution_id = nullif(u.resolution_id, 0), updated_at = u.updated_at,
+        ended_at = nullif(u.ended_at, '0001-01-01 00:00:00+00'::timestamptz)
+    FROM u WHERE s.job_id = u.job_id AND s.version = u.version - 1
+    RETURNING s.project, s.job_id, s.connection_id, s.schedule_id, s.version, s.state, s.position,
+        u.from_state, u.cause, u.attempt, u.actor, u.reason, u.detail
+),
+logged AS (
+    INSERT INTO events (
+        position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state,
+        cause, attempt, actor, reason, detail, at
+    )
+    SELECT
+        position, project, job_id, connection_id, schedule_id, version, from_state, state,
+        cause, attempt, actor, reason, detail, $31
+    FROM changed
 )
-UPDATE job_state AS s SET
-    state = u.state, version = u.version, position = u.position, round = u.round,
-    failures = u.failures, claims = u.claims, looks = u.looks, negatives = u.negatives,
-    hold_key = u.hold_key, scheduled_for = u.scheduled_for, start_deadline = u.start_deadline,
-    next_at = nullif(u.next_at, '0001-01-01 00:00:00+00'::timestamptz), claim_token = u.claim_token, cancel_asked_at = nullif(u.cancel_asked_at, '0001-01-01 00:00:00+00'::timestamptz),
-    blocked = u.blocked, error_kind = u.error_kind, error_message = u.error_message,
-    error_status = u.error_status, error_at = nullif(u.error_at, '0001-01-01 00:00:00+00'::timestamptz), resolution_id = nullif(u.resolution_id, 0),
-    updated_at = u.updated_at, ended_at = nullif(u.ended_at, '0001-01-01 00:00:00+00'::timestamptz)
-FROM u WHERE s.job_id = u.job_id AND s.version = u.version - 1
+SELECT all_written(count(job_id), cardinality($1::uuid[])) FROM changed
 `
 
 type SetStatesParams struct {
@@ -1417,6 +1441,7 @@ type SetStatesParams struct {
 	Negatives      []int64
 	HoldKeys       []string
 	ScheduledFors  []time.Time
+	StartWindows   []int64
 	StartDeadlines []time.Time
 	NextAts        []time.Time
 	ClaimTokens    []pgtype.UUID
@@ -1429,11 +1454,18 @@ type SetStatesParams struct {
 	Resolutions    []int64
 	UpdatedAts     []time.Time
 	EndedAts       []time.Time
+	FromStates     []int16
+	Causes         []int16
+	Attempts       []int64
+	Actors         []string
+	Reasons        []string
+	Details        []string
+	Now            time.Time
 }
 
-// Every change of a job but claims, arms and leases.
-func (q *Queries) SetStates(ctx context.Context, arg SetStatesParams) (int64, error) {
-	result, err := q.db.Exec(ctx, setStates,
+// Every change of a job but claims, arms and leases, with its event.
+func (q *Queries) SetStates(ctx context.Context, arg SetStatesParams) error {
+	_, err := q.db.Exec(ctx, setStates,
 		arg.Jobs,
 		arg.States,
 		arg.Versions,
@@ -1445,6 +1477,7 @@ func (q *Queries) SetStates(ctx context.Context, arg SetStatesParams) (int64, er
 		arg.Negatives,
 		arg.HoldKeys,
 		arg.ScheduledFors,
+		arg.StartWindows,
 		arg.StartDeadlines,
 		arg.NextAts,
 		arg.ClaimTokens,
@@ -1457,11 +1490,15 @@ func (q *Queries) SetStates(ctx context.Context, arg SetStatesParams) (int64, er
 		arg.Resolutions,
 		arg.UpdatedAts,
 		arg.EndedAts,
+		arg.FromStates,
+		arg.Causes,
+		arg.Attempts,
+		arg.Actors,
+		arg.Reasons,
+		arg.Details,
+		arg.Now,
 	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+	return err
 }
 
 const settleAttempts = `-- name: SettleAttempts :exec
@@ -1591,7 +1628,7 @@ func (q *Queries) TakeTurns(ctx context.Context, ids []pgtype.UUID) ([]Connectio
 }
 
 const windowOverIDs = `-- name: WindowOverIDs :many
-SELECT job_id FROM job_state WHERE state IN (1, 2, 6) AND start_deadline <= $1 ORDER BY start_deadline LIMIT $2
+SELECT job_id FROM job_state WHERE state IN (1, 6) AND start_deadline <= $1 ORDER BY start_deadline LIMIT $2
 `
 
 type WindowOverIDsParams struct {

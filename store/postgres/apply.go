@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
@@ -29,11 +28,20 @@ func (s *Store) Apply(ctx context.Context, items []store.Change) ([]store.Applie
 
 // applyBatch writes changes of several callers in one transaction.
 func (s *Store) applyBatch(ctx context.Context, items []store.Change) ([]store.Applied, error) {
-	return write(ctx, s, "apply", func(ctx context.Context, t *tx) ([]store.Applied, error) {
+	var l *locking
+	jobs, done := touched(items)
+	// Who owns an object is only known in the transaction, and has to be locked with
+	// the others.
+	named := slices.ContainsFunc(items, namesObject)
+	return writeAfter(ctx, s, "apply", func(ctx context.Context, t *tx) {
+		if l = new(locking); !named {
+			t.queueLocks(ctx, l, jobs, done)
+		}
+	}, func(ctx context.Context, t *tx) ([]store.Applied, error) {
 		b := &applying{
 			tx: t, items: slices.Clone(items), out: make([]store.Applied, len(items)), ready: make(readyRows),
 		}
-		ids, done := b.jobs()
+		ids := slices.Clone(jobs)
 		owners, err := b.owners(ctx, items)
 		if err != nil {
 			return nil, err
@@ -43,7 +51,13 @@ func (s *Store) applyBatch(ctx context.Context, items []store.Change) ([]store.A
 				ids = append(ids, o.job)
 			}
 		}
-		if b.locked, err = t.lock(ctx, ids, done); err != nil {
+		if named {
+			t.queueLocks(ctx, l, ids, done)
+			if err := t.flush(ctx); err != nil {
+				return nil, err
+			}
+		}
+		if b.locked, err = t.locked(l, ids); err != nil {
 			return nil, err
 		}
 		all := waves(len(items), func(i int) []any { return touchedBy(items[i], owners) })
@@ -78,9 +92,14 @@ type applying struct {
 	rate  map[readyKey]pgdb.HoldRateParams
 }
 
-// jobs gives the jobs of the batch, and those that it may let SUCCEED.
-func (b *applying) jobs() (ids, done []job.ID) {
-	for _, c := range b.items {
+// namesObject tells whether a change brings an object that may be another job's.
+func namesObject(c store.Change) bool {
+	return c.Decision.Effect != nil && c.Decision.Effect.ExternalID != ""
+}
+
+// touched gives the jobs of a batch, and those that it may let SUCCEED.
+func touched(items []store.Change) (ids, done []job.ID) {
+	for _, c := range items {
 		ids = append(ids, c.Job)
 		if c.Decision.To == job.Succeeded {
 			done = append(done, c.Job)
@@ -102,13 +121,9 @@ type planned struct {
 
 // wave writes the changes of items that have nothing to do with each other.
 func (b *applying) wave(ctx context.Context, wave []int) error {
-	ids := make([]job.ID, len(wave))
 	changes := make([]store.Change, len(wave))
 	for n, i := range wave {
-		ids[n], changes[n] = b.items[i].Job, b.items[i]
-	}
-	if err := b.addMarks(ctx, b.locked, ids); err != nil {
-		return err
+		changes[n] = b.items[i]
 	}
 	owners, err := b.owners(ctx, changes)
 	if err != nil {
@@ -130,14 +145,21 @@ func (b *applying) wave(ctx context.Context, wave []int) error {
 	if len(plans) == 0 {
 		return nil
 	}
-	for _, step := range []func(context.Context, []*planned) error{
-		b.writeEffects, b.settle, b.record, b.writeContent, b.writeStates, b.releaseGates, b.letGo, b.read,
-	} {
-		if err := step(ctx, plans); err != nil {
-			return err
-		}
+	if err := b.record(ctx, plans); err != nil {
+		return err
 	}
-	return nil
+	b.writeEffects(ctx, plans)
+	b.settle(ctx, plans)
+	if err := b.writeContent(ctx, plans); err != nil {
+		return err
+	}
+	if err := b.writeStates(ctx, plans); err != nil {
+		return err
+	}
+	b.releaseGates(ctx, plans)
+	b.letGo(ctx, plans)
+	b.read(ctx, plans)
+	return b.flush(ctx)
 }
 
 // plan judges one change.
@@ -174,7 +196,7 @@ func (b *applying) plan(c store.Change, owners map[job.ID]objectOwner) (*planned
 }
 
 // settle writes what became of the attempts.
-func (b *applying) settle(ctx context.Context, plans []*planned) error {
+func (b *applying) settle(ctx context.Context, plans []*planned) {
 	settled := pgdb.SettleAttemptsParams{Now: &b.now}
 	closed := pgdb.CloseAttemptsParams{Now: &b.now}
 	for _, p := range plans {
@@ -188,16 +210,11 @@ func (b *applying) settle(ctx context.Context, plans []*planned) error {
 		}
 	}
 	if len(settled.Jobs) > 0 {
-		if err := b.q.SettleAttempts(ctx, settled); err != nil {
-			return fmt.Errorf("settle: %w", err)
-		}
+		b.exec(ctx, "settle", func(ctx context.Context, q *pgdb.Queries) error { return q.SettleAttempts(ctx, settled) })
 	}
 	if len(closed.Jobs) > 0 {
-		if err := b.q.CloseAttempts(ctx, closed); err != nil {
-			return fmt.Errorf("close attempts: %w", err)
-		}
+		b.exec(ctx, "close attempts", func(ctx context.Context, q *pgdb.Queries) error { return q.CloseAttempts(ctx, closed) })
 	}
-	return nil
 }
 
 // record keeps the looks and the rulings that led to the decisions.
@@ -215,9 +232,7 @@ func (b *applying) record(ctx context.Context, plans []*planned) error {
 		}
 	}
 	if len(looks.Jobs) > 0 {
-		if err := b.q.InsertObservations(ctx, looks); err != nil {
-			return fmt.Errorf("observations: %w", err)
-		}
+		b.exec(ctx, "observations", func(ctx context.Context, q *pgdb.Queries) error { return q.InsertObservations(ctx, looks) })
 	}
 	if len(rulings.Jobs) == 0 {
 		return nil
@@ -232,31 +247,19 @@ func (b *applying) record(ctx context.Context, plans []*planned) error {
 	return nil
 }
 
-// writeContent writes what changes of the requests themselves: the content, and
-// the start window.
+// writeContent writes what changes of the requests themselves.
 func (b *applying) writeContent(ctx context.Context, plans []*planned) error {
 	var params pgdb.SetContentsParams
 	for _, p := range plans {
-		var window time.Duration
-		if p.job.StartWindow != p.old.StartWindow {
-			window = p.job.StartWindow
-		}
-		var content store.Content
-		if p.Content != nil {
-			content = *p.Content
-		}
-		if p.Content == nil && window == 0 {
+		if p.Content == nil {
 			continue
 		}
-		if err := addContent(&params, p.Job, content, window); err != nil {
+		if err := addContent(&params, p.Job, *p.Content); err != nil {
 			return err
 		}
 	}
-	if len(params.Jobs) == 0 {
-		return nil
-	}
-	if err := b.q.SetContents(ctx, params); err != nil {
-		return fmt.Errorf("content: %w", err)
+	if len(params.Jobs) > 0 {
+		b.exec(ctx, "content", func(ctx context.Context, q *pgdb.Queries) error { return q.SetContents(ctx, params) })
 	}
 	return nil
 }
@@ -264,16 +267,13 @@ func (b *applying) writeContent(ctx context.Context, plans []*planned) error {
 // writeStates writes the state rows and the events, and notes what follows for
 // the ready rows.
 func (b *applying) writeStates(ctx context.Context, plans []*planned) error {
-	var states pgdb.SetStatesParams
-	var events []job.Event
+	states := pgdb.SetStatesParams{Now: b.now}
 	add := func(j job.Job, ruling int64, e job.Event) error {
-		position, err := b.next()
-		if err != nil {
+		var err error
+		if e.Position, err = b.next(); err != nil {
 			return err
 		}
-		e.Position = position
-		addState(&states, j, ruling, position)
-		events = append(events, eventOf(j, b.now, e))
+		addState(&states, j, ruling, e)
 		return nil
 	}
 	for _, p := range plans {
@@ -298,14 +298,8 @@ func (b *applying) writeStates(ctx context.Context, plans []*planned) error {
 		}
 		b.noteReady(p)
 	}
-	n, err := b.q.SetStates(ctx, states)
-	if err != nil {
-		return fmt.Errorf("states: %w", err)
-	}
-	if n != int64(len(states.Jobs)) {
-		return fmt.Errorf("states: %w: %d of %d locked jobs were written", store.ErrUnavailable, n, len(states.Jobs))
-	}
-	return b.insertEvents(ctx, events)
+	b.exec(ctx, "states", func(ctx context.Context, q *pgdb.Queries) error { return q.SetStates(ctx, states) })
+	return nil
 }
 
 // noteReady notes what a change means for the ready rows and for those who wait.
@@ -349,26 +343,22 @@ func (b *applying) noteReady(p *planned) {
 	}
 }
 
-func (b *applying) releaseGates(ctx context.Context, plans []*planned) error {
+func (b *applying) releaseGates(ctx context.Context, plans []*planned) {
 	var ids []job.ID
 	for _, p := range plans {
 		if p.old.State.Gated() && !p.job.State.Gated() {
 			ids = append(ids, p.Job)
 		}
 	}
-	if len(ids) == 0 {
-		return nil
+	if of := fromIDs(ids); len(of) > 0 {
+		b.exec(ctx, "gates", func(ctx context.Context, q *pgdb.Queries) error { return q.ReleaseGates(ctx, of) })
 	}
-	if err := b.q.ReleaseGates(ctx, fromIDs(ids)); err != nil {
-		return fmt.Errorf("gates: %w", err)
-	}
-	return nil
 }
 
 // letGo lets those start that waited for a job that has SUCCEEDED. The states are
 // written, so that whoever submits a reply from now on waits for this
 // transaction, and whoever has done so before is seen.
-func (b *applying) letGo(ctx context.Context, plans []*planned) error {
+func (b *applying) letGo(ctx context.Context, plans []*planned) {
 	var done []job.ID
 	for _, p := range plans {
 		if p.job.State == job.Succeeded && p.old.State != job.Succeeded {
@@ -376,58 +366,73 @@ func (b *applying) letGo(ctx context.Context, plans []*planned) error {
 		}
 	}
 	if len(done) == 0 {
+		return
+	}
+	b.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
+		rows, err := pgdb.New(db).LetGo(ctx, fromIDs(done))
+		if err != nil {
+			return fmt.Errorf("waiting jobs: %w", err)
+		}
+		for _, r := range rows {
+			if b.locked[toID(r.JobID)] == nil {
+				return errRestart
+			}
+			if job.State(r.State).Runnable() {
+				b.ready.due(readyKey{toID(r.ConnectionID), r.HoldKey}, toTime(r.NextAt))
+			}
+		}
 		return nil
-	}
-	rows, err := b.q.LetGo(ctx, fromIDs(done))
-	if err != nil {
-		return fmt.Errorf("waiting jobs: %w", err)
-	}
-	for _, r := range rows {
-		if b.locked[toID(r.JobID)] == nil {
-			return errRestart
-		}
-		if job.State(r.State).Runnable() {
-			b.ready.due(readyKey{toID(r.ConnectionID), r.HoldKey}, toTime(r.NextAt))
-		}
-	}
-	return nil
+	})
 }
 
 // read adds the jobs as they are after their changes.
-func (b *applying) read(ctx context.Context, plans []*planned) error {
+func (b *applying) read(ctx context.Context, plans []*planned) {
 	ids := make([]job.ID, len(plans))
 	for i, p := range plans {
 		ids[i] = p.Job
 	}
-	snaps, err := b.view().snapshots(ctx, ids, true)
-	if err != nil {
-		return err
-	}
-	for _, p := range plans {
-		b.out[p.index].Snapshot = snaps[p.Job]
-		if p.effect != nil && p.effect.from != nil {
-			b.out[p.index].Stolen = p.effect.from.ID
+	b.queueSnapshots(ctx, ids, func(snaps map[job.ID]job.Snapshot) {
+		for _, p := range plans {
+			b.out[p.index].Snapshot = snaps[p.Job]
+			if p.effect != nil && p.effect.from != nil {
+				b.out[p.index].Stolen = p.effect.from.ID
+			}
 		}
-	}
-	return nil
+	})
+}
+
+// exec queues a statement that gives no rows.
+func (b *applying) exec(ctx context.Context, what string, run func(context.Context, *pgdb.Queries) error) {
+	b.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
+		if err := run(ctx, pgdb.New(db)); err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		return nil
+	})
 }
 
 // finish writes the ready rows.
 func (b *applying) finish(ctx context.Context) error {
 	if len(b.freed) > 0 {
-		if err := b.q.OpenTurns(ctx, fromIDs(b.freed)); err != nil {
-			return fmt.Errorf("turns: %w", err)
-		}
-		rows, err := b.q.SaturatedRows(ctx, fromIDs(b.freed))
-		if err != nil {
-			return fmt.Errorf("ready rows: %w", err)
-		}
-		for _, r := range rows {
-			b.ready.touch(readyKey{toID(r.ConnectionID), r.HoldKey})
-			b.hint[store.WatchWork] = true
+		freed := fromIDs(distinct(b.freed))
+		b.exec(ctx, "turns", func(ctx context.Context, q *pgdb.Queries) error { return q.OpenTurns(ctx, freed) })
+		b.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
+			rows, err := pgdb.New(db).SaturatedRows(ctx, freed)
+			if err != nil {
+				return fmt.Errorf("ready rows: %w", err)
+			}
+			for _, r := range rows {
+				b.ready.touch(readyKey{toID(r.ConnectionID), r.HoldKey})
+				b.hint[store.WatchWork] = true
+			}
+			return nil
+		})
+		if err := b.flush(ctx); err != nil {
+			return err
 		}
 	}
-	if err := b.makeReady(ctx, b.ready, b.freed); err != nil {
+	b.makeReady(ctx, b.ready, b.freed)
+	if err := b.flush(ctx); err != nil {
 		return err
 	}
 	for _, h := range b.auth {

@@ -30,27 +30,34 @@ func (s *Store) Arm(ctx context.Context, items []store.Arm) ([]store.Armed, erro
 
 // armBatch arms items of several callers in one transaction.
 func (s *Store) armBatch(ctx context.Context, items []store.Arm) ([]store.Armed, error) {
-	return write(ctx, s, "arm", func(ctx context.Context, t *tx) ([]store.Armed, error) {
-		ids := make([]job.ID, len(items))
-		for i, a := range items {
-			ids[i] = a.Job
-		}
-		jobs, err := t.lock(ctx, ids, nil)
+	ids := make([]job.ID, len(items))
+	for i, a := range items {
+		ids[i] = a.Job
+	}
+	var l *locking
+	return writeAfter(ctx, s, "arm", func(ctx context.Context, t *tx) {
+		l = new(locking)
+		t.queueLocks(ctx, l, ids, nil)
+		t.queueHolds(ctx, l, ids)
+	}, func(ctx context.Context, t *tx) ([]store.Armed, error) {
+		b := &arming{tx: t, items: items, out: make([]store.Armed, len(items))}
+		jobs, err := t.locked(l, ids)
 		if err != nil {
 			return nil, err
 		}
-		b := &arming{tx: t, items: items, out: make([]store.Armed, len(items))}
+		held := b.held(l)
 		for n, wave := range waves(len(items), b.touches) {
 			if n > 0 {
 				if jobs, err = t.reread(ctx, ids, nil); err != nil {
 					return nil, err
 				}
 			}
-			if err := b.wave(ctx, jobs, wave); err != nil {
+			if err := b.wave(ctx, jobs, held, wave); err != nil {
 				return nil, err
 			}
 		}
-		return b.out, b.read(ctx)
+		b.read(ctx)
+		return b.out, t.flush(ctx)
 	})
 }
 
@@ -99,22 +106,12 @@ type intent struct {
 	fence   time.Time
 	gate    gateKey
 	index   int
-	event   job.Event
+	// position is that of the arm's event.
+	position int64
 }
 
 // wave arms items that have nothing to do with each other.
-func (b *arming) wave(ctx context.Context, jobs map[job.ID]*lockedJob, wave []int) error {
-	ids := make([]job.ID, len(wave))
-	for n, i := range wave {
-		ids[n] = b.items[i].Job
-	}
-	if err := b.addMarks(ctx, jobs, ids); err != nil {
-		return err
-	}
-	held, err := b.held(ctx, ids)
-	if err != nil {
-		return err
-	}
+func (b *arming) wave(ctx context.Context, jobs map[job.ID]*lockedJob, held map[job.ID]bool, wave []int) error {
 	var intents []*intent
 	for _, i := range wave {
 		a := b.items[i]
@@ -132,23 +129,20 @@ func (b *arming) wave(ctx context.Context, jobs map[job.ID]*lockedJob, wave []in
 			Arm: a, job: j, attempt: attempt, fence: fence, gate: gateOf(a, j), index: i,
 		})
 	}
-	if intents, err = b.takeGates(ctx, intents); err != nil || len(intents) == 0 {
+	intents, err := b.takeGates(ctx, intents)
+	if err != nil || len(intents) == 0 {
 		return err
 	}
 	return b.write(ctx, intents)
 }
 
 // held tells which of the jobs have a hold key that is held.
-func (b *arming) held(ctx context.Context, ids []job.ID) (map[job.ID]bool, error) {
-	rows, err := b.q.HeldJobs(ctx, pgdb.HeldJobsParams{Ids: fromIDs(ids), Now: b.now})
-	if err != nil {
-		return nil, fmt.Errorf("holds: %w", err)
+func (b *arming) held(l *locking) map[job.ID]bool {
+	out := make(map[job.ID]bool, len(l.holds))
+	for _, h := range l.holds {
+		out[toID(h.JobID)] = h.Held || h.RateLimitedUntil.After(b.now)
 	}
-	out := make(map[job.ID]bool, len(rows))
-	for _, id := range rows {
-		out[toID(id)] = true
-	}
-	return out, nil
+	return out
 }
 
 // mayArm checks everything but the gate.
@@ -242,56 +236,40 @@ func (b *arming) takeGates(ctx context.Context, intents []*intent) ([]*intent, e
 	return armed, nil
 }
 
-// write moves the jobs to SENDING and writes the attempts and the events.
+// write queues what moves the jobs to SENDING, with the attempts and the events.
 func (b *arming) write(ctx context.Context, intents []*intent) error {
-	events := make([]job.Event, len(intents))
-	for n, in := range intents {
-		position, err := b.next()
-		if err != nil {
+	for _, in := range intents {
+		var err error
+		if in.position, err = b.next(); err != nil {
 			return err
 		}
-		after := in.job.Job
-		after.State, after.Version = job.Sending, after.Version+1
-		events[n] = eventOf(after, b.now, job.Event{
-			Position: position, From: in.job.State, Cause: job.CauseArmed,
-			Attempt: in.attempt.Number, Actor: in.Worker,
-		})
-		in.event = events[n]
-	}
-	n, err := b.q.ArmJobs(ctx, armColumns(intents, b.now))
-	if err != nil {
-		return fmt.Errorf("arm jobs: %w", err)
-	}
-	if n != int64(len(intents)) {
-		return fmt.Errorf("arm jobs: %w: %d may be armed, %d so when written", store.ErrIllegal, len(intents), n)
-	}
-	if err := b.q.InsertAttempts(ctx, attemptColumns(intents, b.now)); err != nil {
-		return fmt.Errorf("attempts: %w", err)
-	}
-	for _, in := range intents {
 		b.out[in.index].Attempt = in.attempt
 	}
-	return b.insertEvents(ctx, events)
+	p := armColumns(intents, b.now)
+	b.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
+		if err := pgdb.New(db).ArmJobs(ctx, p); err != nil {
+			return fmt.Errorf("arm jobs: %w", err)
+		}
+		return nil
+	})
+	return nil
 }
 
-// read adds the jobs as they are after their arms.
-func (b *arming) read(ctx context.Context) error {
+// read queues the reading of the jobs as they are after their arms.
+func (b *arming) read(ctx context.Context) {
 	var ids []job.ID
 	for i, a := range b.out {
 		if a.Err == nil {
 			ids = append(ids, b.items[i].Job)
 		}
 	}
-	snaps, err := b.view().snapshots(ctx, ids, true)
-	if err != nil {
-		return err
-	}
-	for i, a := range b.out {
-		if a.Err == nil {
-			b.out[i].Snapshot = snaps[b.items[i].Job]
+	b.queueSnapshots(ctx, ids, func(snaps map[job.ID]job.Snapshot) {
+		for i, a := range b.out {
+			if a.Err == nil {
+				b.out[i].Snapshot = snaps[b.items[i].Job]
+			}
 		}
-	}
-	return nil
+	})
 }
 
 // ArmedBy implements store.Store. Whoever arms a job has its row locked until the

@@ -49,7 +49,7 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) ([]store.Leased,
 		if err := c.leave(ctx); err != nil {
 			return nil, err
 		}
-		return c.leased(ctx)
+		return c.leased(ctx, c.jobs)
 	})
 }
 
@@ -60,7 +60,7 @@ type claimer struct {
 	left  int64
 	rows  []*readyRow
 	turns map[job.ID]*turn
-	jobs  []claimedJob
+	jobs  []job.ID
 }
 
 // readyRow is a ready row whose connection's turn the claim has.
@@ -76,13 +76,6 @@ type turn struct {
 	room      int64
 	took      int64
 	saturated bool
-}
-
-// claimedJob is what the event of a claim needs beside the job.
-type claimedJob struct {
-	id       job.ID
-	from     job.State
-	position int64
 }
 
 // open reads the ready rows and takes the turns of their connections.
@@ -204,24 +197,21 @@ func (c *claimer) take(ctx context.Context, due []pgdb.LockDueRow) error {
 		return nil
 	}
 	end := c.now.Add(c.p.Lease)
-	p := pgdb.ClaimJobsParams{Now: &c.now, Worker: c.p.Worker, LeaseEnd: someTime(end)}
+	p := pgdb.ClaimJobsParams{Now: &c.now, Worker: c.p.Worker, LeaseEnd: someTime(end), Cause: int16(job.CauseClaimed)}
 	for _, d := range due {
 		position, err := c.next()
 		if err != nil {
 			return err
 		}
-		c.jobs = append(c.jobs, claimedJob{id: toID(d.JobID), from: job.State(d.State), position: position})
+		c.jobs = append(c.jobs, toID(d.JobID))
 		p.Jobs = append(p.Jobs, d.JobID)
 		p.Versions = append(p.Versions, d.Version)
 		p.Tokens = append(p.Tokens, fromID(randomID()))
 		p.Positions = append(p.Positions, position)
+		p.States = append(p.States, d.State)
 	}
-	n, err := c.q.ClaimJobs(ctx, p)
-	if err != nil {
+	if err := c.q.ClaimJobs(ctx, p); err != nil {
 		return fmt.Errorf("claim jobs: %w", err)
-	}
-	if n != int64(len(due)) {
-		return fmt.Errorf("claim jobs: %w: %d locked as due, %d so when written", store.ErrIllegal, len(due), n)
 	}
 	return nil
 }
@@ -300,25 +290,6 @@ func (c *claimer) saturate(ctx context.Context, full []pgtype.UUID) error {
 	return nil
 }
 
-// leased reads what was claimed and writes its events.
-func (c *claimer) leased(ctx context.Context) ([]store.Leased, error) {
-	ids := make([]job.ID, len(c.jobs))
-	for i, j := range c.jobs {
-		ids[i] = j.id
-	}
-	out, err := c.tx.leased(ctx, ids)
-	if err != nil {
-		return nil, err
-	}
-	events := make([]job.Event, len(out))
-	for i, l := range out {
-		events[i] = eventOf(l.Job, c.now, job.Event{
-			Position: c.jobs[i].position, From: c.jobs[i].from, Cause: job.CauseClaimed, Actor: c.p.Worker,
-		})
-	}
-	return out, c.insertEvents(ctx, events)
-}
-
 // leased reads jobs with what preparing them needs, in the order of the ids.
 func (t *tx) leased(ctx context.Context, ids []job.ID) ([]store.Leased, error) {
 	if len(ids) == 0 {
@@ -355,11 +326,4 @@ func (t *tx) leased(ctx context.Context, ids []job.ID) ([]store.Leased, error) {
 		out[i] = store.Leased{Snapshot: s, Connection: connections[s.Connection], ReplyTo: answered[s.ReplyTo]}
 	}
 	return out, nil
-}
-
-// eventOf completes the event of a write; j is the job after it.
-func eventOf(j job.Job, now time.Time, e job.Event) job.Event {
-	e.Project, e.Job, e.Connection, e.Schedule = j.Project, j.ID, j.Connection, j.Schedule
-	e.Sequence, e.To, e.At = j.Version, j.State, now
-	return e
 }

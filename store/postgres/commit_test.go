@@ -217,12 +217,15 @@ func TestReadBackWaits(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		_, err := write(t.Context(), s, "arm", func(ctx context.Context, tx *tx) ([]store.Armed, error) {
-			jobs, err := tx.lock(ctx, []job.ID{a.Job}, nil)
+			jobs, err := tx.reread(ctx, []job.ID{a.Job}, nil)
 			if err != nil {
 				return nil, err
 			}
 			b := &arming{tx: tx, items: []store.Arm{a}, out: make([]store.Armed, 1)}
-			if err := b.wave(ctx, jobs, []int{0}); err != nil {
+			if err := b.wave(ctx, jobs, nil, []int{0}); err != nil {
+				return nil, err
+			}
+			if err := tx.flush(ctx); err != nil {
 				return nil, err
 			}
 			close(armed)

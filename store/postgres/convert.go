@@ -121,7 +121,7 @@ func toSpec(r pgdb.SnapshotsRow) (job.Spec, error) {
 	return job.Spec{
 		ID: toID(r.JobState.JobID), Project: r.JobState.Project, Key: r.IdemKey,
 		Connection: toID(r.JobState.ConnectionID), HoldKey: r.JobState.HoldKey,
-		PayloadKind: r.PayloadKind, Payload: toBytes(r.Payload), StartWindow: fromMicros(r.StartWindow),
+		PayloadKind: r.PayloadKind, Payload: toBytes(r.Payload), StartWindow: fromMicros(r.JobState.StartWindow),
 		Retry: job.RetryPolicy{
 			MaxAttempts: int(r.MaxAttempts), MinBackoff: fromMicros(r.MinBackoff),
 			MaxBackoff: fromMicros(r.MaxBackoff), AttemptTimeout: fromMicros(r.AttemptTimeout),
@@ -205,28 +205,6 @@ func toEvent(e pgdb.Event) job.Event {
 	}
 }
 
-// eventColumns turns rows of the log on their side, as their insert takes them.
-func eventColumns(events []job.Event) pgdb.InsertEventsParams {
-	var p pgdb.InsertEventsParams
-	for _, e := range events {
-		p.Positions = append(p.Positions, e.Position)
-		p.Projects = append(p.Projects, e.Project)
-		p.Jobs = append(p.Jobs, fromID(e.Job))
-		p.Connections = append(p.Connections, fromID(e.Connection))
-		p.Schedules = append(p.Schedules, optionalID(e.Schedule))
-		p.Sequences = append(p.Sequences, e.Sequence)
-		p.FromStates = append(p.FromStates, int16(e.From))
-		p.ToStates = append(p.ToStates, int16(e.To))
-		p.Causes = append(p.Causes, int16(e.Cause))
-		p.Attempts = append(p.Attempts, int64(e.Attempt))
-		p.Actors = append(p.Actors, e.Actor)
-		p.Reasons = append(p.Reasons, e.Reason)
-		p.Details = append(p.Details, e.Detail)
-		p.Ats = append(p.Ats, job.Micros(e.At))
-	}
-	return p
-}
-
 func insertConnectionParams(n store.NewConnection, now time.Time) pgdb.InsertConnectionParams {
 	c := n.Connection
 	p := pgdb.InsertConnectionParams{
@@ -280,8 +258,8 @@ func toConnection(r pgdb.ConnectionsRow, now time.Time) (store.Connection, error
 }
 
 // jobColumns turns new jobs on their side, as their insert takes them.
-func jobColumns(jobs []submission, now time.Time) (pgdb.InsertJobsParams, error) {
-	p := pgdb.InsertJobsParams{Now: now}
+func jobColumns(jobs []submission, items []store.NewJob, now time.Time) (pgdb.InsertJobsParams, error) {
+	p := pgdb.InsertJobsParams{Now: now, Cause: int16(job.CauseSubmitted)}
 	for _, n := range jobs {
 		s := n.snapshot
 		labels, err := fromLabels(s.Labels)
@@ -311,6 +289,7 @@ func jobColumns(jobs []submission, now time.Time) (pgdb.InsertJobsParams, error)
 		p.StartDeadlines = append(p.StartDeadlines, s.StartDeadline)
 		p.Classes = append(p.Classes, int16(s.Class))
 		p.WaitsFors = append(p.WaitsFors, optionalID(s.WaitsFor))
+		p.Actors = append(p.Actors, items[n.item].Actor)
 	}
 	return p, nil
 }

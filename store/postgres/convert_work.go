@@ -25,13 +25,12 @@ func randomID() job.ID {
 // soon is the time that is d from now, in whole microseconds.
 func soon(now time.Time, d time.Duration) time.Time { return job.Micros(now.Add(d)) }
 
-func toLockedJob(r pgdb.LockJobsRow) *lockedJob {
-	st := r.JobState
+func toLockedJob(st pgdb.JobState) *lockedJob {
 	j := &lockedJob{
 		Job: job.Job{
 			Spec: job.Spec{
 				ID: toID(st.JobID), Project: st.Project, Connection: toID(st.ConnectionID), HoldKey: st.HoldKey,
-				Schedule: toID(r.ScheduleID), StartWindow: fromMicros(r.StartWindow),
+				Schedule: toID(st.ScheduleID), StartWindow: fromMicros(st.StartWindow),
 			},
 			Status: toStatus(st),
 		},
@@ -59,33 +58,20 @@ func newAttempt(a store.Arm, j *lockedJob, now time.Time) (job.Attempt, time.Tim
 }
 
 func armColumns(intents []*intent, now time.Time) pgdb.ArmJobsParams {
-	p := pgdb.ArmJobsParams{Now: now}
+	p := pgdb.ArmJobsParams{Now: now, Cause: int16(job.CauseArmed)}
 	for _, in := range intents {
+		a := in.attempt
 		p.Jobs = append(p.Jobs, fromID(in.Job))
 		p.Versions = append(p.Versions, in.Version)
-		p.Positions = append(p.Positions, in.event.Position)
+		p.Positions = append(p.Positions, in.position)
 		p.Claims = append(p.Claims, fromID(in.Claim))
 		p.Classes = append(p.Classes, int16(in.Class))
 		p.Fences = append(p.Fences, in.fence)
 		p.Workers = append(p.Workers, in.Worker)
 		p.Rearms = append(p.Rearms, in.Rearm)
-	}
-	return p
-}
-
-func attemptColumns(intents []*intent, now time.Time) pgdb.InsertAttemptsParams {
-	p := pgdb.InsertAttemptsParams{Now: now}
-	for _, in := range intents {
-		a := in.attempt
-		p.Jobs = append(p.Jobs, fromID(in.Job))
-		p.Numbers = append(p.Numbers, int64(a.Number))
-		p.Rounds = append(p.Rounds, int64(a.Round))
 		p.Tokens = append(p.Tokens, fromID(a.ArmToken))
-		p.Workers = append(p.Workers, a.Worker)
-		p.ClaimedAts = append(p.ClaimedAts, a.ClaimedAt)
 		p.SendDeadlines = append(p.SendDeadlines, a.SendDeadline)
 		p.AnswerDeadlines = append(p.AnswerDeadlines, a.AnswerDeadline)
-		p.Fences = append(p.Fences, in.fence)
 		p.EffectKeys = append(p.EffectKeys, a.EffectKey)
 		p.Digests = append(p.Digests, fromBytes(a.RequestDigest))
 		p.CredentialVersions = append(p.CredentialVersions, int64(a.CredentialVersion))
@@ -97,8 +83,8 @@ func attemptColumns(intents []*intent, now time.Time) pgdb.InsertAttemptsParams 
 	return p
 }
 
-// addState adds the row of a job as it is written, with its event's position.
-func addState(p *pgdb.SetStatesParams, j job.Job, resolution, position int64) {
+// addState adds the row of a job as it is written, with its event.
+func addState(p *pgdb.SetStatesParams, j job.Job, resolution int64, e job.Event) {
 	failure := job.Failure{}
 	if j.LastError != nil {
 		failure = *j.LastError
@@ -106,7 +92,7 @@ func addState(p *pgdb.SetStatesParams, j job.Job, resolution, position int64) {
 	p.Jobs = append(p.Jobs, fromID(j.ID))
 	p.States = append(p.States, int16(j.State))
 	p.Versions = append(p.Versions, j.Version)
-	p.Positions = append(p.Positions, position)
+	p.Positions = append(p.Positions, e.Position)
 	p.Rounds = append(p.Rounds, int64(j.Round))
 	p.Failures = append(p.Failures, int64(j.Failures))
 	p.Claims = append(p.Claims, int64(j.Claims))
@@ -114,6 +100,7 @@ func addState(p *pgdb.SetStatesParams, j job.Job, resolution, position int64) {
 	p.Negatives = append(p.Negatives, int64(j.Negatives))
 	p.HoldKeys = append(p.HoldKeys, j.HoldKey)
 	p.ScheduledFors = append(p.ScheduledFors, j.ScheduledFor)
+	p.StartWindows = append(p.StartWindows, micros(j.StartWindow))
 	p.StartDeadlines = append(p.StartDeadlines, j.StartDeadline)
 	p.NextAts = append(p.NextAts, j.NextAt)
 	p.ClaimTokens = append(p.ClaimTokens, optionalID(j.ClaimToken))
@@ -126,6 +113,12 @@ func addState(p *pgdb.SetStatesParams, j job.Job, resolution, position int64) {
 	p.Resolutions = append(p.Resolutions, resolution)
 	p.UpdatedAts = append(p.UpdatedAts, j.Updated)
 	p.EndedAts = append(p.EndedAts, j.Ended)
+	p.FromStates = append(p.FromStates, int16(e.From))
+	p.Causes = append(p.Causes, int16(e.Cause))
+	p.Attempts = append(p.Attempts, int64(e.Attempt))
+	p.Actors = append(p.Actors, e.Actor)
+	p.Reasons = append(p.Reasons, e.Reason)
+	p.Details = append(p.Details, e.Detail)
 }
 
 func addSettled(p *pgdb.SettleAttemptsParams, id job.ID, s job.Settled) {
@@ -151,10 +144,8 @@ func addObservation(p *pgdb.InsertObservationsParams, id job.ID, o job.Observati
 	p.EndedAts = append(p.EndedAts, job.Micros(o.EndedAt))
 }
 
-func addEffect(p *pgdb.InsertEffectsParams, id job.ID, k objectKey, owns bool, e job.Effect) {
+func addEffect(p *pgdb.InsertEffectsParams, id job.ID, owns bool, e job.Effect) {
 	p.Jobs = append(p.Jobs, fromID(id))
-	p.Accounts = append(p.Accounts, k.account)
-	p.Namespaces = append(p.Namespaces, k.namespace)
 	p.ExternalIds = append(p.ExternalIds, e.ExternalID)
 	p.ExternalUrls = append(p.ExternalUrls, e.ExternalURL)
 	p.OwnsIds = append(p.OwnsIds, owns)
@@ -172,7 +163,7 @@ func addResolution(p *pgdb.InsertResolutionsParams, id job.ID, r job.Resolution)
 
 // addContent adds what a change writes to the request itself; unset is left as
 // it is.
-func addContent(p *pgdb.SetContentsParams, id job.ID, c store.Content, window time.Duration) error {
+func addContent(p *pgdb.SetContentsParams, id job.ID, c store.Content) error {
 	labels := ""
 	if c.Labels != nil {
 		text, err := json.Marshal(c.Labels)
@@ -184,6 +175,5 @@ func addContent(p *pgdb.SetContentsParams, id job.ID, c store.Content, window ti
 	p.Jobs = append(p.Jobs, fromID(id))
 	p.Payloads = append(p.Payloads, c.Payload)
 	p.Labels = append(p.Labels, labels)
-	p.StartWindows = append(p.StartWindows, micros(window))
 	return nil
 }

@@ -210,7 +210,6 @@ func (b *submissions) insert(ctx context.Context) error {
 	if len(b.jobs) == 0 {
 		return nil
 	}
-	var events []job.Event
 	ready := make(readyRows)
 	for i := range b.jobs {
 		n := &b.jobs[i]
@@ -219,26 +218,23 @@ func (b *submissions) insert(ctx context.Context) error {
 			return err
 		}
 		s := n.snapshot
-		events = append(events, job.Event{
-			Position: n.position, Project: s.Project, Job: s.ID, Connection: s.Connection, Schedule: s.Schedule,
-			Sequence: s.Version, To: s.State, Cause: job.CauseSubmitted, Actor: b.items[n.item].Actor, At: b.now,
-		})
 		if s.WaitsFor.IsZero() {
 			ready.due(readyKey{s.Connection, s.HoldKey}, s.NextAt)
 		}
 		b.out[n.item] = store.Created{Snapshot: s, Created: true}
 	}
-	p, err := jobColumns(b.jobs, b.now)
+	p, err := jobColumns(b.jobs, b.items, b.now)
 	if err != nil {
 		return err
 	}
-	if err := b.q.InsertJobs(ctx, p); err != nil {
-		return fmt.Errorf("jobs: %w", err)
-	}
-	if err := b.insertEvents(ctx, events); err != nil {
-		return err
-	}
-	return b.makeReady(ctx, ready, nil)
+	b.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
+		if err := pgdb.New(db).InsertJobs(ctx, p); err != nil {
+			return fmt.Errorf("jobs: %w", err)
+		}
+		return nil
+	})
+	b.makeReady(ctx, ready, nil)
+	return b.flush(ctx)
 }
 
 // answer completes the items that were not stored: those whose key was bound

@@ -19,13 +19,13 @@ func (s *Store) Overdue(ctx context.Context, limit int) ([]job.Snapshot, error) 
 			return nil, err
 		}
 		if m.Quarantined != "" {
-			ids, err := v.q.FencesOverIDs(ctx, pgdb.FencesOverIDsParams{Now: &v.now, MaxRows: int32(most)})
+			ids, err := v.q.FencesOverIDs(ctx, pgdb.FencesOverIDsParams{Now: v.now, MaxRows: int32(most)})
 			if err != nil {
 				return nil, err
 			}
 			return v.inTurn(ctx, most, ids)
 		}
-		late, err := v.q.OverdueIDs(ctx, pgdb.OverdueIDsParams{Now: &v.now, MaxRows: int32(most)})
+		late, err := v.q.OverdueIDs(ctx, pgdb.OverdueIDsParams{Now: v.now, MaxRows: int32(most)})
 		if err != nil {
 			return nil, err
 		}

@@ -40,7 +40,7 @@ func (b *applying) owners(ctx context.Context, changes []store.Change) (map[job.
 	ids := make(map[job.ID]string)
 	for _, c := range changes {
 		e := c.Decision.Effect
-		if e == nil {
+		if e == nil || e.ExternalID == "" {
 			continue
 		}
 		if _, twice := ids[c.Job]; twice {
@@ -93,7 +93,6 @@ func touchedBy(c store.Change, owners map[job.ID]objectOwner) []any {
 // plannedEffect is an effect to write.
 type plannedEffect struct {
 	job.Effect
-	key  objectKey
 	owns bool
 	from *lockedJob // that loses the object; nil: none
 	// gone is the removed job that loses it; zero: none.
@@ -108,10 +107,10 @@ func (b *applying) planEffect(p *planned, owners map[job.ID]objectOwner) error {
 		return nil
 	}
 	o, known := owners[p.Job]
-	if !known || o.key.externalID != e.ExternalID {
+	if e.ExternalID != "" && (!known || o.key.externalID != e.ExternalID) {
 		return errRestart
 	}
-	effect := &plannedEffect{Effect: *e, key: o.key, owns: true}
+	effect := &plannedEffect{Effect: *e, owns: true}
 	switch {
 	case o.job.IsZero():
 	case e.Proof == job.ProofObserved:
@@ -133,14 +132,14 @@ func (b *applying) planEffect(p *planned, owners map[job.ID]objectOwner) error {
 }
 
 // writeEffects writes the effects; whoever loses an object loses it first.
-func (b *applying) writeEffects(ctx context.Context, plans []*planned) error {
+func (b *applying) writeEffects(ctx context.Context, plans []*planned) {
 	effects := pgdb.InsertEffectsParams{Now: b.now}
 	var robbed, replaced []job.ID
 	for _, p := range plans {
 		if p.effect == nil {
 			continue
 		}
-		addEffect(&effects, p.Job, p.effect.key, p.effect.owns, p.effect.Effect)
+		addEffect(&effects, p.Job, p.effect.owns, p.effect.Effect)
 		if p.effect.from != nil {
 			robbed = append(robbed, p.effect.from.ID)
 		}
@@ -152,24 +151,13 @@ func (b *applying) writeEffects(ctx context.Context, plans []*planned) error {
 		}
 	}
 	if len(effects.Jobs) == 0 {
-		return nil
+		return
 	}
-	if len(robbed) > 0 {
-		if err := b.q.DisownEffects(ctx, fromIDs(robbed)); err != nil {
-			return fmt.Errorf("other jobs' effects: %w", err)
-		}
+	if of := fromIDs(robbed); len(of) > 0 {
+		b.exec(ctx, "other jobs' effects", func(ctx context.Context, q *pgdb.Queries) error { return q.DisownEffects(ctx, of) })
 	}
-	if len(replaced) > 0 {
-		if err := b.q.DropEffects(ctx, fromIDs(replaced)); err != nil {
-			return fmt.Errorf("effects: %w", err)
-		}
+	if of := fromIDs(replaced); len(of) > 0 {
+		b.exec(ctx, "effects", func(ctx context.Context, q *pgdb.Queries) error { return q.DropEffects(ctx, of) })
 	}
-	n, err := b.q.InsertEffects(ctx, effects)
-	if err != nil {
-		return fmt.Errorf("effects: %w", err)
-	}
-	if n != int64(len(effects.Jobs)) {
-		return errRestart
-	}
-	return nil
+	b.exec(ctx, "effects", func(ctx context.Context, q *pgdb.Queries) error { return q.InsertEffects(ctx, effects) })
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/fireonce/fireonce/gen/pgdb"
-	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -23,21 +22,6 @@ import (
 // maxScan bounds the events that one call reads, whatever its filter lets
 // through; the caller goes on from where it ended.
 const maxScan = 4 * store.MaxBatch
-
-// insertEvents appends events, whose positions next has given, in one statement.
-func (t *tx) insertEvents(ctx context.Context, events []job.Event) error {
-	if len(events) == 0 {
-		return nil
-	}
-	t.hint[store.WatchEvents] = true
-	for _, e := range events {
-		t.newest = max(t.newest, e.Position)
-	}
-	if err := t.q.InsertEvents(ctx, eventColumns(events)); err != nil {
-		return fmt.Errorf("events: %w", err)
-	}
-	return nil
-}
 
 // Events implements store.Store.
 func (s *Store) Events(ctx context.Context, q store.EventQuery) (store.EventPage, error) {

@@ -67,8 +67,8 @@ func (c *conditions) add(cond string, v any) {
 
 // listQuery writes the query: the conditions that are asked for, and the order
 // with its place. Ties in time go by id, in the same direction. States are read
-// one by one and merged: each is a walk of an index in the list's order, where
-// several at once would be a walk of all states.
+// one by one and merged, all of them where none is asked for: each is a walk of an
+// index in the list's order, where several at once would be a walk of all states.
 func listQuery(q store.JobQuery, limit int) (string, []any, error) {
 	key, id, dir, cmp := "s.scheduled_for", "s.job_id", "DESC", "<"
 	switch q.Order {
@@ -93,12 +93,16 @@ func listQuery(q store.JobQuery, limit int) (string, []any, error) {
 		return fmt.Sprintf(`SELECT %s AS id, %s AS place FROM job_state AS s JOIN jobs AS j ON j.id = s.job_id
 			WHERE %s%s ORDER BY place %s, id %s LIMIT %s`, id, key, strings.Join(c.where, " AND "), state, dir, dir, most)
 	}
-	if len(q.States) == 0 {
+	states := q.States
+	if len(states) == 0 && q.Order != store.ByCreatedDesc && len(q.Jobs) == 0 {
+		states = job.States
+	}
+	if len(states) == 0 {
 		return "SELECT p.id FROM (" + page("") + ") AS p", c.args, nil
 	}
 	var parts []string
 	seen := make(map[job.State]bool)
-	for _, state := range q.States {
+	for _, state := range states {
 		if !seen[state] {
 			seen[state] = true
 			parts = append(parts, "("+page(fmt.Sprintf(" AND s.state = %d", state))+")")

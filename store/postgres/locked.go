@@ -16,17 +16,50 @@ type lockedJob struct {
 	position   int64 // of its newest event
 	claimedAt  time.Time
 	resolution int64 // the newest ruling's row; 0: none
-	// marks are the job's attempts, oldest first, once addMarks has read them.
+	// marks are the job's attempts, oldest first.
 	marks []pgdb.MarksRow
 }
 
-// lock locks jobs by id, and those that wait for the jobs in done. What is to be
-// changed must be before this transaction in the log.
-func (t *tx) lock(ctx context.Context, ids, done []job.ID) (map[job.ID]*lockedJob, error) {
-	jobs, err := t.reread(ctx, ids, done)
-	if err != nil {
-		return nil, err
-	}
+// locking is what a transaction asks of jobs that it is about to change.
+type locking struct {
+	rows  []pgdb.JobState
+	marks []pgdb.MarksRow
+	holds []pgdb.HoldsRow
+}
+
+// queueLocks has jobs locked by id, with those that wait for the jobs in done, and
+// the attempts of the jobs read.
+func (t *tx) queueLocks(ctx context.Context, l *locking, ids, done []job.ID) {
+	of := fromIDs(ids)
+	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
+		if l.rows, err = pgdb.New(db).LockJobs(ctx, pgdb.LockJobsParams{Ids: of, Done: fromIDs(done)}); err != nil {
+			return fmt.Errorf("jobs: %w", err)
+		}
+		return nil
+	})
+	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
+		if l.marks, err = pgdb.New(db).Marks(ctx, of); err != nil {
+			return fmt.Errorf("attempts: %w", err)
+		}
+		return nil
+	})
+}
+
+// queueHolds has the hold keys of the jobs read, once they are locked.
+func (t *tx) queueHolds(ctx context.Context, l *locking, ids []job.ID) {
+	of := fromIDs(ids)
+	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
+		if l.holds, err = pgdb.New(db).Holds(ctx, of); err != nil {
+			return fmt.Errorf("holds: %w", err)
+		}
+		return nil
+	})
+}
+
+// locked gives what was locked. What is to be changed must be before this
+// transaction in the log.
+func (t *tx) locked(l *locking, ids []job.ID) (map[job.ID]*lockedJob, error) {
+	jobs := l.jobs()
 	for _, id := range ids {
 		if j, ok := jobs[id]; ok {
 			if err := t.inOrder(j.position); err != nil {
@@ -37,39 +70,28 @@ func (t *tx) lock(ctx context.Context, ids, done []job.ID) (map[job.ID]*lockedJo
 	return jobs, nil
 }
 
-// reread is lock for jobs that this transaction may have changed already.
-func (t *tx) reread(ctx context.Context, ids, done []job.ID) (map[job.ID]*lockedJob, error) {
-	rows, err := t.q.LockJobs(ctx, pgdb.LockJobsParams{Ids: fromIDs(ids), Done: fromIDs(done)})
-	if err != nil {
-		return nil, fmt.Errorf("jobs: %w", err)
+func (l *locking) jobs() map[job.ID]*lockedJob {
+	out := make(map[job.ID]*lockedJob, len(l.rows))
+	for _, r := range l.rows {
+		j := toLockedJob(r)
+		out[j.ID] = j
 	}
-	out := make(map[job.ID]*lockedJob, len(rows))
-	for _, r := range rows {
-		out[toID(r.JobState.JobID)] = toLockedJob(r)
-	}
-	return out, nil
-}
-
-// addMarks reads the attempts of the jobs that have any.
-func (t *tx) addMarks(ctx context.Context, jobs map[job.ID]*lockedJob, ids []job.ID) error {
-	var armed []job.ID
-	for _, id := range ids {
-		if j, ok := jobs[id]; ok && j.Attempt > 0 && j.marks == nil {
-			armed = append(armed, id)
+	for _, m := range l.marks {
+		if j, ok := out[toID(m.JobID)]; ok {
+			j.marks = append(j.marks, m)
 		}
 	}
-	if len(armed) == 0 {
-		return nil
+	return out
+}
+
+// reread locks jobs that this transaction may have changed already.
+func (t *tx) reread(ctx context.Context, ids, done []job.ID) (map[job.ID]*lockedJob, error) {
+	var l locking
+	t.queueLocks(ctx, &l, ids, done)
+	if err := t.flush(ctx); err != nil {
+		return nil, err
 	}
-	rows, err := t.q.Marks(ctx, fromIDs(armed))
-	if err != nil {
-		return fmt.Errorf("attempts: %w", err)
-	}
-	for _, r := range rows {
-		j := jobs[toID(r.JobID)]
-		j.marks = append(j.marks, r)
-	}
-	return nil
+	return l.jobs(), nil
 }
 
 // waves sorts the items of a batch so that those of one wave have nothing to do

@@ -62,10 +62,10 @@ func TestHorizon(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = slow.insertEvents(t.Context(), []job.Event{{
-		Position: position, Project: "default", Job: randomID(), Connection: conn.ID,
-		Sequence: 1, To: job.Scheduled, Cause: job.CauseSubmitted, At: slow.now,
-	}})
+	_, err = slow.conn.Exec(t.Context(), `INSERT INTO events (position, project, job_id, connection_id, sequence,
+			from_state, to_state, cause, attempt, actor, reason, detail, at)
+		VALUES ($1, 'default', $2, $3, 1, 0, 1, 1, 0, '', '', '', $4)`,
+		position, fromID(randomID()), fromID(conn.ID), slow.now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ WHERE s.job_id = ANY (@ids::uuid[]) AND a.job_id = s.job_id AND a.number = s.att
 -- where it is asked for: a large one lies in a table of its own.
 SELECT
     clock_timestamp()::timestamptz AS now,
-    j.idem_key, j.payload_kind, j.start_window, j.max_attempts, j.min_backoff, j.max_backoff,
+    j.idem_key, j.payload_kind, j.max_attempts, j.min_backoff, j.max_backoff,
     j.attempt_timeout, j.policy, j.labels, j.time_zone, j.reply_to, j.schedule_id,
     j.fingerprint, j.created_at,
     (CASE WHEN @with_payload::boolean THEN j.payload ELSE ''::bytea END)::bytea AS payload,
@@ -73,9 +73,14 @@ SELECT * FROM attempts WHERE job_id = @job_id AND number > @after ORDER BY numbe
 SELECT * FROM observations WHERE job_id = @job_id ORDER BY id DESC LIMIT @max_rows;
 
 -- name: DoubtfulIDs :many
-SELECT job_id FROM job_state
-WHERE state IN (1, 2, 6) AND start_deadline > @since AND (state = 2 OR next_at <= @now)
-ORDER BY start_deadline LIMIT @max_rows;
+SELECT d.job_id FROM (
+    (SELECT s.job_id, s.start_deadline FROM job_state AS s
+    WHERE s.state IN (1, 6) AND s.start_deadline > @since AND s.next_at <= @now
+    ORDER BY s.start_deadline LIMIT @max_rows)
+    UNION ALL
+    (SELECT s.job_id, s.start_deadline FROM job_state AS s
+    WHERE s.state IN (2, 3) AND s.state = 2 AND s.start_deadline > @since)
+) AS d ORDER BY d.start_deadline, d.job_id LIMIT @max_rows;
 
 -- submission
 
@@ -104,6 +109,7 @@ SELECT k.project, k.idem_key, k.job_id
 FROM u JOIN job_keys AS k ON k.project = u.project AND k.idem_key = u.idem_key;
 
 -- name: InsertJobs :exec
+-- With their states and their first events.
 WITH u AS (
     SELECT
         unnest(@ids::uuid[]) AS id, unnest(@projects::text[]) AS project, unnest(@idem_keys::text[]) AS idem_key,
@@ -117,27 +123,38 @@ WITH u AS (
         unnest(@hold_keys::text[]) AS hold_key, unnest(@positions::bigint[]) AS position,
         unnest(@scheduled_fors::timestamptz[]) AS scheduled_for,
         unnest(@start_deadlines::timestamptz[]) AS start_deadline,
-        unnest(@classes::smallint[]) AS class, unnest(@waits_fors::uuid[]) AS waits_for
+        unnest(@classes::smallint[]) AS class, unnest(@waits_fors::uuid[]) AS waits_for,
+        unnest(@actors::text[]) AS actor
 ),
 new_jobs AS (
     INSERT INTO jobs (
-        id, project, idem_key, connection_id, payload_kind, start_window, max_attempts, min_backoff,
+        id, project, idem_key, connection_id, payload_kind, max_attempts, min_backoff,
         max_backoff, attempt_timeout, policy, labels, time_zone, reply_to, schedule_id, fingerprint,
         created_at, payload
     )
     SELECT
-        id, project, idem_key, connection_id, payload_kind, start_window, max_attempts, min_backoff,
+        id, project, idem_key, connection_id, payload_kind, max_attempts, min_backoff,
         max_backoff, attempt_timeout, policy, labels, time_zone, reply_to, schedule_id, fingerprint,
         @now::timestamptz, payload
     FROM u
+),
+logged AS (
+    INSERT INTO events (
+        position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state,
+        cause, attempt, actor, reason, detail, at
+    )
+    SELECT
+        position, project, id, connection_id, schedule_id, 1, 0, 1,
+        @cause, 0, actor, '', '', @now::timestamptz
+    FROM u
 )
 INSERT INTO job_state (
-    job_id, project, connection_id, hold_key, state, version, position,
-    scheduled_for, start_deadline, next_at, class, waits_for, updated_at
+    job_id, project, connection_id, schedule_id, hold_key, state, version, position,
+    scheduled_for, start_window, start_deadline, next_at, class, waits_for, updated_at
 )
 SELECT
-    id, project, connection_id, hold_key, 1, 1, position,
-    scheduled_for, start_deadline, scheduled_for, class, waits_for, @now::timestamptz
+    id, project, connection_id, schedule_id, hold_key, 1, 1, position,
+    scheduled_for, start_window, start_deadline, scheduled_for, class, waits_for, @now::timestamptz
 FROM u;
 
 -- events
@@ -180,38 +197,35 @@ FROM meta AS m WHERE m.id = 1;
 -- name: JobEventsAfter :many
 SELECT * FROM events WHERE job_id = @job_id AND sequence > @after ORDER BY sequence LIMIT @max_rows;
 
--- name: InsertEvents :exec
-INSERT INTO events (
-    position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state,
-    cause, attempt, actor, reason, detail, at
-)
-SELECT
-    unnest(@positions::bigint[]), unnest(@projects::text[]), unnest(@jobs::uuid[]),
-    unnest(@connections::uuid[]), unnest(@schedules::uuid[]), unnest(@sequences::bigint[]),
-    unnest(@from_states::smallint[]), unnest(@to_states::smallint[]), unnest(@causes::smallint[]),
-    unnest(@attempts::bigint[]), unnest(@actors::text[]), unnest(@reasons::text[]),
-    unnest(@details::text[]), unnest(@ats::timestamptz[]);
-
 -- name: Owners :many
 -- In the account and the namespace of a job's attempt, as results have them: where
 -- the account is not known, connection and hold key stand for it.
+WITH o AS MATERIALIZED (
+    SELECT s.job_id, c.connector AS namespace, coalesce(nullif(a.account_identity, ''), nullif(c.account_identity, ''),
+        'connection ' || s.connection_id || ' ' || s.hold_key) AS account
+    FROM job_state AS s
+    JOIN connections AS c ON c.id = s.connection_id
+    LEFT JOIN attempts AS a ON a.job_id = s.job_id AND a.number = @attempt
+    WHERE s.job_id = @job_id
+)
 SELECT e.external_id, e.job_id
-FROM job_state AS s
-JOIN connections AS c ON c.id = s.connection_id
-LEFT JOIN attempts AS a ON a.job_id = s.job_id AND a.number = @attempt
-JOIN effects AS e ON e.namespace = c.connector
-    AND e.account = coalesce(nullif(a.account_identity, ''), nullif(c.account_identity, ''),
-        'connection ' || s.connection_id || ' ' || s.hold_key)
-WHERE s.job_id = @job_id AND e.external_id = ANY (@external_ids::text[])
-    AND e.external_id <> '' AND e.owns_id AND e.job_id <> s.job_id;
+FROM o JOIN effects AS e ON e.account = o.account AND e.namespace = o.namespace
+WHERE e.external_id = ANY (@external_ids::text[])
+    AND e.external_id <> '' AND e.owns_id AND e.job_id <> o.job_id;
 
 -- statistics; a connection of NULL is every one
 
 -- name: CountAlive :many
-SELECT state, count(*) AS jobs FROM job_state
-WHERE project = @project AND state BETWEEN 1 AND 7
-    AND (sqlc.narg('connection')::uuid IS NULL OR connection_id = sqlc.narg('connection'))
-GROUP BY state;
+-- Those under way are in an index of their own.
+SELECT s.state, count(*) AS jobs FROM job_state AS s
+WHERE s.project = @project AND s.state IN (1, 4, 5, 6, 7)
+    AND (sqlc.narg('connection')::uuid IS NULL OR s.connection_id = sqlc.narg('connection'))
+GROUP BY s.state
+UNION ALL
+SELECT t.state, count(*) AS jobs FROM job_state AS t
+WHERE t.project = @project AND t.state IN (2, 3)
+    AND (sqlc.narg('connection')::uuid IS NULL OR t.connection_id = sqlc.narg('connection'))
+GROUP BY t.state;
 
 -- name: CountEnded :many
 SELECT state, count(*) AS jobs FROM job_state

@@ -5,12 +5,10 @@
 -- jobs, locked
 
 -- name: LockJobs :many
--- These jobs, those that wait for some of them, and what the log and the window
--- need of their requests. Everybody locks in this order.
-SELECT sqlc.embed(s), j.schedule_id, j.start_window
-FROM job_state AS s JOIN jobs AS j ON j.id = s.job_id
-WHERE s.job_id = ANY (@ids::uuid[]) OR s.waits_for = ANY (@done::uuid[])
-ORDER BY s.job_id FOR NO KEY UPDATE OF s;
+-- These jobs, and those that wait for some of them. Everybody locks in this order.
+SELECT * FROM job_state
+WHERE job_id = ANY (@ids::uuid[]) OR waits_for = ANY (@done::uuid[])
+ORDER BY job_id FOR NO KEY UPDATE;
 
 -- name: Marks :many
 SELECT job_id, number, round, result, armed_at, fence_at, handle, effect_key, request_digest
@@ -53,17 +51,32 @@ FROM want AS w CROSS JOIN LATERAL (
     ORDER BY s.next_at LIMIT w.most FOR NO KEY UPDATE SKIP LOCKED
 ) AS d;
 
--- name: ClaimJobs :execrows
+-- name: ClaimJobs :exec
 -- The version stands for all that was due when the jobs were locked. To name the
 -- state again would offer the planner the index of all that is runnable.
 WITH u AS (
     SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@versions::bigint[]) AS version,
-        unnest(@tokens::uuid[]) AS token, unnest(@positions::bigint[]) AS position
+        unnest(@tokens::uuid[]) AS token, unnest(@positions::bigint[]) AS position,
+        unnest(@states::smallint[]) AS state
+),
+claimed AS (
+    UPDATE job_state AS s SET
+        state = 2, version = s.version + 1, position = u.position, claim_token = u.token,
+        claimed_at = @now, worker = @worker, next_at = @lease_end, blocked = '', updated_at = @now
+    FROM u WHERE s.job_id = u.job_id AND s.version = u.version
+    RETURNING s.position, s.project, s.job_id, s.connection_id, s.schedule_id, s.version, u.state AS was
+),
+logged AS (
+    INSERT INTO events (
+        position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state,
+        cause, attempt, actor, reason, detail, at
+    )
+    SELECT
+        position, project, job_id, connection_id, schedule_id, version, was, 2,
+        @cause, 0, @worker, '', '', @now
+    FROM claimed
 )
-UPDATE job_state AS s SET
-    state = 2, version = s.version + 1, position = u.position, claim_token = u.token,
-    claimed_at = @now, worker = @worker, next_at = @lease_end, blocked = '', updated_at = @now
-FROM u WHERE s.job_id = u.job_id AND s.version = u.version;
+SELECT all_written(count(job_id), cardinality(@jobs::uuid[])) FROM claimed;
 
 -- name: SetBuckets :exec
 WITH u AS (SELECT unnest(@connections::uuid[]) AS connection_id, unnest(@ats::bigint[]) AS at)
@@ -131,11 +144,12 @@ RETURNING s.job_id, s.claim_token;
 
 -- arms
 
--- name: HeldJobs :many
-SELECT s.job_id FROM job_state AS s
+-- name: Holds :many
+SELECT s.job_id, (r.paused OR r.auth_hold_at IS NOT NULL)::boolean AS held, r.rate_limited_until
+FROM job_state AS s
 JOIN connection_ready AS r ON r.connection_id = s.connection_id AND r.hold_key = s.hold_key
 WHERE s.job_id = ANY (@ids::uuid[])
-    AND (r.paused OR r.auth_hold_at IS NOT NULL OR r.rate_limited_until > @now);
+    AND (r.paused OR r.auth_hold_at IS NOT NULL OR r.rate_limited_until > 'epoch');
 
 -- name: TakeGates :many
 -- A gate that the job has already is taken along; one of another job is not.
@@ -169,55 +183,66 @@ FROM u JOIN open_intents AS o ON o.account = u.account AND o.fingerprint = u.fin
 -- name: ReleaseGates :exec
 DELETE FROM open_intents WHERE job_id = ANY (@ids::uuid[]);
 
--- name: ArmJobs :execrows
--- The class is frozen at the first arm. A first arm of an effect needs every
--- earlier attempt closed; what a re-arm needs is checked by its trigger.
+-- name: ArmJobs :exec
+-- States, attempts, starts and events. The class is frozen at the first arm. A
+-- first arm of an effect needs every earlier attempt closed; what a re-arm needs is
+-- checked by its trigger. A first attempt is a start, as late as the job is then.
+-- The state is named so that no index of states offers itself, which would read all
+-- jobs under way for the few of a batch.
 WITH u AS (
     SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@versions::bigint[]) AS version,
         unnest(@positions::bigint[]) AS position, unnest(@claims::uuid[]) AS claim,
         unnest(@classes::smallint[]) AS class, unnest(@fences::timestamptz[]) AS fence,
-        unnest(@workers::text[]) AS worker, unnest(@rearms::boolean[]) AS rearm
-)
-UPDATE job_state AS s SET
-    state = 3, version = s.version + 1, position = u.position, attempt = s.attempt + 1,
-    class = CASE WHEN s.attempt = 0 THEN u.class ELSE s.class END,
-    next_at = u.fence, claim_token = NULL, worker = u.worker, claims = 0, blocked = '', updated_at = @now
-FROM u WHERE s.job_id = u.job_id AND s.version = u.version
-    AND s.claim_token = u.claim AND s.next_at > @now
-    AND s.cancel_asked_at IS NULL AND s.start_deadline > @now
-    AND (
-        (s.state = 2 AND NOT u.rearm
-            AND NOT EXISTS (SELECT 1 FROM attempts AS a WHERE a.job_id = s.job_id AND a.result IN (0, 4)))
-        OR (s.state = 5 AND u.rearm)
-    );
-
--- name: InsertAttempts :exec
--- A first attempt is a start, as late as the job is then.
-WITH u AS (
-    SELECT
-        unnest(@jobs::uuid[]) AS job_id, unnest(@numbers::bigint[]) AS number, unnest(@rounds::bigint[]) AS round,
-        unnest(@tokens::uuid[]) AS arm_token, unnest(@workers::text[]) AS worker,
-        nullif(unnest(@claimed_ats::timestamptz[]), '0001-01-01 00:00:00+00'::timestamptz) AS claimed_at,
-        unnest(@send_deadlines::timestamptz[]) AS send_deadline,
-        unnest(@answer_deadlines::timestamptz[]) AS answer_deadline, unnest(@fences::timestamptz[]) AS fence_at,
+        unnest(@workers::text[]) AS worker, unnest(@rearms::boolean[]) AS rearm,
+        unnest(@tokens::uuid[]) AS arm_token, unnest(@send_deadlines::timestamptz[]) AS send_deadline,
+        unnest(@answer_deadlines::timestamptz[]) AS answer_deadline,
         unnest(@effect_keys::text[]) AS effect_key, unnest(@digests::bytea[]) AS request_digest,
         unnest(@credential_versions::bigint[]) AS credential_version,
         unnest(@account_identities::text[]) AS account_identity, unnest(@watermarks::text[]) AS watermark,
-        unnest(@handles::text[]) AS handle, unnest(@frozens::bytea[]) AS frozen, @now::timestamptz AS armed_at
+        unnest(@handles::text[]) AS handle, unnest(@frozens::bytea[]) AS frozen
+),
+armed AS (
+    UPDATE job_state AS s SET
+        state = 3, version = s.version + 1, position = u.position, attempt = s.attempt + 1,
+        class = CASE WHEN s.attempt = 0 THEN u.class ELSE s.class END,
+        next_at = u.fence, claim_token = NULL, worker = u.worker, claims = 0, blocked = '', updated_at = @now
+    FROM u WHERE s.job_id = u.job_id AND s.version = u.version
+        AND s.claim_token = u.claim AND s.next_at > @now
+        AND s.cancel_asked_at IS NULL AND s.start_deadline > @now
+        AND s.state = CASE WHEN u.rearm THEN 5 ELSE 2 END
+        AND (u.rearm OR s.attempt = 0
+            OR NOT EXISTS (SELECT 1 FROM attempts AS a WHERE a.job_id = s.job_id AND a.result IN (0, 4)))
+    RETURNING s.project, s.connection_id, s.schedule_id, s.version AS sequence, s.attempt, s.round, s.claimed_at,
+        s.scheduled_for, s.updated_at AS armed_at, u.job_id, u.position, u.fence, u.worker, u.rearm, u.arm_token, u.send_deadline,
+        u.answer_deadline, u.effect_key, u.request_digest, u.credential_version, u.account_identity,
+        u.watermark, u.handle, u.frozen
+),
+begun AS (
+    INSERT INTO attempts (
+        job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline,
+        fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, frozen
+    )
+    SELECT
+        job_id, attempt, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline,
+        fence, effect_key, request_digest, credential_version, account_identity, watermark, handle, frozen
+    FROM armed
 ),
 started AS (
     INSERT INTO starts (project, armed_at, job_id, connection_id, lag)
-    SELECT s.project, u.armed_at, s.job_id, s.connection_id, (extract(epoch FROM u.armed_at - s.scheduled_for) * 1000000)::bigint
-    FROM u JOIN job_state AS s ON s.job_id = u.job_id WHERE u.number = 1
+    SELECT project, armed_at, job_id, connection_id, (extract(epoch FROM armed_at - scheduled_for) * 1000000)::bigint
+    FROM armed WHERE attempt = 1
+),
+logged AS (
+    INSERT INTO events (
+        position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state,
+        cause, attempt, actor, reason, detail, at
+    )
+    SELECT
+        position, project, job_id, connection_id, schedule_id, sequence, CASE WHEN rearm THEN 5 ELSE 2 END, 3,
+        @cause::smallint, attempt, worker, '', '', armed_at
+    FROM armed
 )
-INSERT INTO attempts (
-    job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline,
-    fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, frozen
-)
-SELECT
-    job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline,
-    fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, frozen
-FROM u;
+SELECT all_written(count(job_id), cardinality(@jobs::uuid[])) FROM armed;
 
 -- name: LockJob :one
 -- Waits for whoever is changing the job.
@@ -244,7 +269,7 @@ WITH u AS (
     SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@attempts::bigint[]) AS attempt,
         unnest(@external_ids::text[]) AS external_id
 ),
-o AS (
+o AS MATERIALIZED (
     SELECT s.job_id, u.external_id, c.connector AS namespace,
         coalesce(nullif(a.account_identity, ''), nullif(c.account_identity, ''),
             'connection ' || s.connection_id || ' ' || s.hold_key)::text AS account
@@ -263,19 +288,31 @@ UPDATE effects SET owns_id = false WHERE job_id = ANY (@ids::uuid[]);
 -- name: DropEffects :exec
 DELETE FROM effects WHERE job_id = ANY (@ids::uuid[]);
 
--- name: InsertEffects :execrows
--- An object that another job got meanwhile is left out.
-INSERT INTO effects (job_id, account, namespace, external_id, external_url, owns_id, attempt, round, proof, at)
-SELECT u.job_id, u.account, u.namespace, u.external_id, u.external_url, u.owns_id, u.attempt, u.round, u.proof, @now
-FROM (
-    SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@accounts::text[]) AS account,
-        unnest(@namespaces::text[]) AS namespace, unnest(@external_ids::text[]) AS external_id,
+-- name: InsertEffects :exec
+-- In the account and the namespace that EffectOwners names. An object that another
+-- job got meanwhile has the transaction run again.
+WITH u AS (
+    SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@external_ids::text[]) AS external_id,
         unnest(@external_urls::text[]) AS external_url, unnest(@owns_ids::boolean[]) AS owns_id,
         unnest(@attempts::bigint[]) AS attempt, unnest(@rounds::bigint[]) AS round,
         unnest(@proofs::smallint[]) AS proof
-) AS u
-ORDER BY u.account, u.namespace, u.external_id
-ON CONFLICT (account, namespace, external_id) WHERE external_id <> '' AND owns_id DO NOTHING;
+),
+o AS (
+    SELECT u.job_id, u.external_id, u.external_url, u.owns_id, u.attempt, u.round, u.proof, c.connector AS namespace,
+        coalesce(nullif(a.account_identity, ''), nullif(c.account_identity, ''),
+            'connection ' || s.connection_id || ' ' || s.hold_key)::text AS account
+    FROM u JOIN job_state AS s ON s.job_id = u.job_id
+    JOIN connections AS c ON c.id = s.connection_id
+    LEFT JOIN attempts AS a ON a.job_id = u.job_id AND a.number = coalesce(nullif(u.attempt, 0), s.attempt)
+),
+made AS (
+    INSERT INTO effects (job_id, account, namespace, external_id, external_url, owns_id, attempt, round, proof, at)
+    SELECT o.job_id, o.account, o.namespace, o.external_id, o.external_url, o.owns_id, o.attempt, o.round, o.proof, @now
+    FROM o ORDER BY o.account, o.namespace, o.external_id
+    ON CONFLICT (account, namespace, external_id) WHERE external_id <> '' AND owns_id DO NOTHING
+    RETURNING job_id
+)
+SELECT none_overtaken(count(job_id), cardinality(@jobs::uuid[])) FROM made;
 
 -- name: SettleAttempts :exec
 WITH u AS (
@@ -317,18 +354,17 @@ FROM (
 RETURNING id, job_id;
 
 -- name: SetContents :exec
--- NULL, an empty text and 0 leave a column as it is.
+-- NULL and an empty text leave a column as it is.
 WITH u AS (
     SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@payloads::bytea[]) AS payload,
-        unnest(@labels::text[]) AS labels, unnest(@start_windows::bigint[]) AS start_window
+        unnest(@labels::text[]) AS labels
 )
 UPDATE jobs AS j SET
-    payload = coalesce(u.payload, j.payload), labels = coalesce(nullif(u.labels, '')::jsonb, j.labels),
-    start_window = coalesce(nullif(u.start_window, 0), j.start_window)
+    payload = coalesce(u.payload, j.payload), labels = coalesce(nullif(u.labels, '')::jsonb, j.labels)
 FROM u WHERE j.id = u.job_id;
 
--- name: SetStates :execrows
--- Every change of a job but claims, arms and leases.
+-- name: SetStates :exec
+-- Every change of a job but claims, arms and leases, with its event.
 WITH u AS (
     SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@states::smallint[]) AS state,
         unnest(@versions::bigint[]) AS version, unnest(@positions::bigint[]) AS position,
@@ -336,23 +372,45 @@ WITH u AS (
         unnest(@claims::bigint[]) AS claims, unnest(@looks::bigint[]) AS looks,
         unnest(@negatives::bigint[]) AS negatives, unnest(@hold_keys::text[]) AS hold_key,
         unnest(@scheduled_fors::timestamptz[]) AS scheduled_for,
+        unnest(@start_windows::bigint[]) AS start_window,
         unnest(@start_deadlines::timestamptz[]) AS start_deadline,
         unnest(@next_ats::timestamptz[]) AS next_at, unnest(@claim_tokens::uuid[]) AS claim_token,
         unnest(@cancels::timestamptz[]) AS cancel_asked_at, unnest(@blocked::text[]) AS blocked,
         unnest(@error_kinds::smallint[]) AS error_kind, unnest(@error_messages::text[]) AS error_message,
         unnest(@error_statuses::bigint[]) AS error_status, unnest(@error_ats::timestamptz[]) AS error_at,
         unnest(@resolutions::bigint[]) AS resolution_id, unnest(@updated_ats::timestamptz[]) AS updated_at,
-        unnest(@ended_ats::timestamptz[]) AS ended_at
+        unnest(@ended_ats::timestamptz[]) AS ended_at,
+        unnest(@from_states::smallint[]) AS from_state, unnest(@causes::smallint[]) AS cause,
+        unnest(@attempts::bigint[]) AS attempt, unnest(@actors::text[]) AS actor,
+        unnest(@reasons::text[]) AS reason, unnest(@details::text[]) AS detail
+),
+changed AS (
+    UPDATE job_state AS s SET
+        state = u.state, version = u.version, position = u.position, round = u.round,
+        failures = u.failures, claims = u.claims, looks = u.looks, negatives = u.negatives,
+        hold_key = u.hold_key, scheduled_for = u.scheduled_for,
+        start_window = u.start_window, start_deadline = u.start_deadline,
+        next_at = nullif(u.next_at, '0001-01-01 00:00:00+00'::timestamptz), claim_token = u.claim_token,
+        cancel_asked_at = nullif(u.cancel_asked_at, '0001-01-01 00:00:00+00'::timestamptz),
+        blocked = u.blocked, error_kind = u.error_kind, error_message = u.error_message,
+        error_status = u.error_status, error_at = nullif(u.error_at, '0001-01-01 00:00:00+00'::timestamptz),
+        resolution_id = nullif(u.resolution_id, 0), updated_at = u.updated_at,
+        ended_at = nullif(u.ended_at, '0001-01-01 00:00:00+00'::timestamptz)
+    FROM u WHERE s.job_id = u.job_id AND s.version = u.version - 1
+    RETURNING s.project, s.job_id, s.connection_id, s.schedule_id, s.version, s.state, s.position,
+        u.from_state, u.cause, u.attempt, u.actor, u.reason, u.detail
+),
+logged AS (
+    INSERT INTO events (
+        position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state,
+        cause, attempt, actor, reason, detail, at
+    )
+    SELECT
+        position, project, job_id, connection_id, schedule_id, version, from_state, state,
+        cause, attempt, actor, reason, detail, @now
+    FROM changed
 )
-UPDATE job_state AS s SET
-    state = u.state, version = u.version, position = u.position, round = u.round,
-    failures = u.failures, claims = u.claims, looks = u.looks, negatives = u.negatives,
-    hold_key = u.hold_key, scheduled_for = u.scheduled_for, start_deadline = u.start_deadline,
-    next_at = nullif(u.next_at, '0001-01-01 00:00:00+00'::timestamptz), claim_token = u.claim_token, cancel_asked_at = nullif(u.cancel_asked_at, '0001-01-01 00:00:00+00'::timestamptz),
-    blocked = u.blocked, error_kind = u.error_kind, error_message = u.error_message,
-    error_status = u.error_status, error_at = nullif(u.error_at, '0001-01-01 00:00:00+00'::timestamptz), resolution_id = nullif(u.resolution_id, 0),
-    updated_at = u.updated_at, ended_at = nullif(u.ended_at, '0001-01-01 00:00:00+00'::timestamptz)
-FROM u WHERE s.job_id = u.job_id AND s.version = u.version - 1;
+SELECT all_written(count(job_id), cardinality(@jobs::uuid[])) FROM changed;
 
 -- name: LetGo :many
 -- No change of theirs: no version, no event.
@@ -412,20 +470,28 @@ WHERE connection_id = @connection_id AND hold_key = @hold_key AND rate_limited_u
 -- due times
 
 -- name: OverdueIDs :many
-SELECT job_id FROM job_state WHERE state IN (2, 3) AND next_at <= @now ORDER BY next_at LIMIT @max_rows;
+-- What is under way: past its lease or its fence, or claimed and past its window.
+SELECT job_id FROM job_state
+WHERE state IN (2, 3) AND CASE WHEN state = 2 THEN least(next_at, start_deadline) ELSE next_at END <= @now::timestamptz
+ORDER BY CASE WHEN state = 2 THEN least(next_at, start_deadline) ELSE next_at END LIMIT @max_rows;
 
 -- name: FencesOverIDs :many
-SELECT job_id FROM job_state WHERE state IN (2, 3) AND state = 3 AND next_at <= @now ORDER BY next_at LIMIT @max_rows;
+SELECT job_id FROM job_state
+WHERE state IN (2, 3) AND state = 3
+    AND CASE WHEN state = 2 THEN least(next_at, start_deadline) ELSE next_at END <= @now::timestamptz
+ORDER BY CASE WHEN state = 2 THEN least(next_at, start_deadline) ELSE next_at END LIMIT @max_rows;
 
 -- name: WindowOverIDs :many
-SELECT job_id FROM job_state WHERE state IN (1, 2, 6) AND start_deadline <= @now ORDER BY start_deadline LIMIT @max_rows;
+SELECT job_id FROM job_state WHERE state IN (1, 6) AND start_deadline <= @now ORDER BY start_deadline LIMIT @max_rows;
 
 -- name: NextDue :one
 SELECT clock_timestamp()::timestamptz AS now, least(
     @latest::timestamptz,
     CASE WHEN m.quarantined = '' THEN least(
-        (SELECT s.next_at FROM job_state AS s WHERE s.state IN (2, 3) ORDER BY s.next_at LIMIT 1),
-        (SELECT s.start_deadline FROM job_state AS s WHERE s.state IN (1, 2, 6) ORDER BY s.start_deadline LIMIT 1),
+        (SELECT CASE WHEN s.state = 2 THEN least(s.next_at, s.start_deadline) ELSE s.next_at END FROM job_state AS s
+            WHERE s.state IN (2, 3)
+            ORDER BY CASE WHEN s.state = 2 THEN least(s.next_at, s.start_deadline) ELSE s.next_at END LIMIT 1),
+        (SELECT s.start_deadline FROM job_state AS s WHERE s.state IN (1, 6) ORDER BY s.start_deadline LIMIT 1),
         (SELECT r.runnable_at FROM connection_ready AS r WHERE r.runnable_at IS NOT NULL ORDER BY r.runnable_at LIMIT 1),
         (SELECT s.next_at FROM job_state AS s WHERE s.state IN (4, 5) ORDER BY s.next_at LIMIT 1)
     ) END

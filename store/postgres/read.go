@@ -148,6 +148,30 @@ func (v view) snapshots(ctx context.Context, ids []job.ID, payload bool) (map[jo
 	if err != nil {
 		return nil, fmt.Errorf("jobs: %w", err)
 	}
+	return v.whole(rows)
+}
+
+// queueSnapshots has whole jobs read behind what is queued already.
+func (t *tx) queueSnapshots(ctx context.Context, ids []job.ID, got func(map[job.ID]job.Snapshot)) {
+	if len(ids) == 0 {
+		return
+	}
+	of := fromIDs(ids)
+	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
+		rows, err := pgdb.New(db).Snapshots(ctx, pgdb.SnapshotsParams{WithPayload: true, Ids: of})
+		if err != nil {
+			return fmt.Errorf("jobs: %w", err)
+		}
+		snaps, err := t.view().whole(rows)
+		if err != nil {
+			return err
+		}
+		got(snaps)
+		return nil
+	})
+}
+
+func (v view) whole(rows []pgdb.SnapshotsRow) (map[job.ID]job.Snapshot, error) {
 	out := make(map[job.ID]job.Snapshot, len(rows))
 	for _, r := range rows {
 		s, err := toSnapshot(r, v.at(r.Now))

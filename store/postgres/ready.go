@@ -50,11 +50,11 @@ func (r readyRows) touch(k readyKey) {
 	}
 }
 
-// makeReady writes the rows; those of freed connections end being saturated.
-// Call it when the jobs are written, and wait for no other lock after it.
-func (t *tx) makeReady(ctx context.Context, rows readyRows, freed []job.ID) error {
+// makeReady queues the writing of the rows; those of freed connections end being saturated.
+// Call it when the jobs are written or queued, and wait for no other lock after it.
+func (t *tx) makeReady(ctx context.Context, rows readyRows, freed []job.ID) {
 	if len(rows) == 0 {
-		return nil
+		return
 	}
 	p := pgdb.MakeReadyParams{Freed: fromIDs(freed)}
 	for k, at := range rows {
@@ -63,10 +63,12 @@ func (t *tx) makeReady(ctx context.Context, rows readyRows, freed []job.ID) erro
 		p.NextAts = append(p.NextAts, job.Micros(at))
 		t.hint[store.WatchWork] = t.hint[store.WatchWork] || !at.IsZero()
 	}
-	if err := t.q.MakeReady(ctx, p); err != nil {
-		return fmt.Errorf("ready rows: %w", err)
-	}
-	return nil
+	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
+		if err := pgdb.New(db).MakeReady(ctx, p); err != nil {
+			return fmt.Errorf("ready rows: %w", err)
+		}
+		return nil
+	})
 }
 
 // sortedKeys gives keys in the order of the locks.

@@ -57,15 +57,22 @@ type tx struct {
 	newest int64
 	// hint tells the kinds of Watch that are woken once it is committed.
 	hint [2]bool
+
+	// What is sent with the next flush.
+	batch *pgx.Batch
+	steps []step
 }
 
-// next gives the position of the next event.
+// next gives the position of the next event. The statement that writes the change
+// inserts it.
 func (t *tx) next() (int64, error) {
 	if t.ordinal == maxOrdinal {
 		return 0, fmt.Errorf("%w: more than %d events in one transaction", store.ErrIllegal, maxOrdinal)
 	}
 	t.ordinal++
-	return t.base + t.ordinal, nil
+	t.newest = t.base + t.ordinal
+	t.hint[store.WatchEvents] = true
+	return t.newest, nil
 }
 
 // inOrder refuses to write behind a job's newest event: a transaction has its id,
@@ -89,9 +96,17 @@ func (t *tx) refuseQuarantined() error {
 
 // write runs fn in one transaction and gives its value once that is durable.
 func write[T any](ctx context.Context, s *Store, name string, fn func(context.Context, *tx) (T, error)) (T, error) {
+	return writeAfter(ctx, s, name, nil, fn)
+}
+
+// writeAfter is write for a transaction whose first statements are known before
+// it begins: first queues them, and they go with its BEGIN. They know no time.
+func writeAfter[T any](
+	ctx context.Context, s *Store, name string, first func(context.Context, *tx), fn func(context.Context, *tx) (T, error),
+) (T, error) {
 	var zero T
 	for try := 1; ; try++ {
-		v, err := writeOnce(ctx, s, fn)
+		v, err := writeOnce(ctx, s, first, fn)
 		if err == nil {
 			return v, nil
 		}
@@ -119,7 +134,9 @@ func (s *Store) pause(ctx context.Context, try int) error {
 	}
 }
 
-func writeOnce[T any](ctx context.Context, s *Store, fn func(context.Context, *tx) (T, error)) (v T, err error) {
+func writeOnce[T any](
+	ctx context.Context, s *Store, first func(context.Context, *tx), fn func(context.Context, *tx) (T, error),
+) (v T, err error) {
 	var zero T
 	conn, err := s.acquire(ctx)
 	if err != nil {
@@ -128,7 +145,7 @@ func writeOnce[T any](ctx context.Context, s *Store, fn func(context.Context, *t
 	defer conn.Release()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
-	t, err := s.begin(ctx, conn.Conn())
+	t, err := s.begin(ctx, conn.Conn(), first)
 	if err != nil {
 		return zero, aborted(ctx, conn.Conn(), err)
 	}
@@ -138,7 +155,9 @@ func writeOnce[T any](ctx context.Context, s *Store, fn func(context.Context, *t
 			_ = aborted(ctx, conn.Conn(), nil)
 		}
 	}()
-	v, err = fn(ctx, t)
+	if v, err = fn(ctx, t); err == nil {
+		err = t.flush(ctx)
+	}
 	ended = true
 	if err != nil {
 		return zero, aborted(ctx, conn.Conn(), err)
@@ -182,20 +201,26 @@ func unavailable(ctx context.Context, err error) error {
 // BEGIN. It takes the transaction's id and so its place in the log. It also tells
 // whether the tables, and what this process has confirmed, are still there: an
 // older state may be loaded while sessions are open, which ends none of them.
-const beginning = `SELECT clock_timestamp(), event_position(0), m.quarantined,
+const beginning = `SELECT clock_timestamp(),
+	(pg_current_xact_id()::text::bigint + m.xid_offset) << 20, m.quarantined,
 	m.tableoid::bigint = m.relation_oid
 		AND ($1::bigint <= m.events_from OR EXISTS (SELECT 1 FROM events AS e WHERE e.position = $1))
 FROM meta AS m WHERE m.id = 1`
 
-func (s *Store) begin(ctx context.Context, conn *pgx.Conn) (*tx, error) {
+func (s *Store) begin(ctx context.Context, conn *pgx.Conn, first func(context.Context, *tx)) (*tx, error) {
 	t := &tx{s: s, conn: conn, q: pgdb.New(conn)}
 	var same bool
-	b := &pgx.Batch{}
-	b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
-	b.Queue(beginning, s.mark.Load()).QueryRow(func(row pgx.Row) error {
-		return row.Scan(&t.now, &t.base, &t.quarantined, &same)
+	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
+		_, err := db.Exec(ctx, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
+		return err
 	})
-	if err := conn.SendBatch(ctx, b).Close(); err != nil {
+	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
+		return db.QueryRow(ctx, beginning, s.mark.Load()).Scan(&t.now, &t.base, &t.quarantined, &same)
+	})
+	if first != nil {
+		first(ctx, t)
+	}
+	if err := t.flush(ctx); err != nil {
 		return nil, err
 	}
 	if !same {

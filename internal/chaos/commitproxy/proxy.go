@@ -32,7 +32,7 @@ var kinds = []struct {
 	kind      Kind
 	statement string
 }{
-	{Create, "InsertJobs"}, {Arm, "InsertAttempts"}, {Settle, "SettleAttempts"},
+	{Create, "InsertJobs"}, {Arm, "ArmJobs"}, {Settle, "SettleAttempts"},
 	{Claim, "ClaimJobs"}, {Look, "LeaseLooks"}, {Apply, "SetStates"},
 }
 

@@ -90,11 +90,10 @@ CREATE TABLE jobs (
     id              uuid        PRIMARY KEY,
     project         text        NOT NULL,
     idem_key        text        NOT NULL CHECK (idem_key <> ''),
-    connection_id   uuid        NOT NULL REFERENCES connections (id),
+    connection_id   uuid        NOT NULL,
     payload_kind    text        NOT NULL,
-    -- Durations are microseconds.
-    start_window    bigint      NOT NULL CHECK (start_window >= 0),
     max_attempts    bigint      NOT NULL,
+    -- Durations are microseconds.
     min_backoff     bigint      NOT NULL,
     max_backoff     bigint      NOT NULL,
     attempt_timeout bigint      NOT NULL,
@@ -122,37 +121,43 @@ CREATE TABLE job_keys (
     PRIMARY KEY (project, idem_key)
 );
 
--- The narrow, changing part of a job.
+-- The narrow, changing part of a job, and of the request what each change needs.
+-- Each change of state writes the row anew and with it an entry in every index
+-- whose condition the new row meets: so no index holds what another one gives, and
+-- the states of work under way, CLAIMED and SENDING, are in two of their own.
 CREATE TABLE job_state (
-    job_id          uuid        PRIMARY KEY REFERENCES jobs (id),
+    job_id          uuid        PRIMARY KEY,
     project         text        NOT NULL,
     connection_id   uuid        NOT NULL,
+    schedule_id     uuid,
     hold_key        text        NOT NULL,
-    state           smallint    NOT NULL CHECK (state BETWEEN 1 AND 11),
-    version         bigint      NOT NULL CHECK (version >= 1),
+    state           smallint    NOT NULL,
+    version         bigint      NOT NULL,
     -- Of the newest event. A transaction's id is given before it has all its
     -- locks, so a later writer can have a lower one: it must start again, or the
     -- log would tell the job's story out of order.
     position        bigint      NOT NULL,
-    attempt         bigint      NOT NULL DEFAULT 0 CHECK (attempt >= 0),
-    round           bigint      NOT NULL DEFAULT 1 CHECK (round >= 1),
-    failures        bigint      NOT NULL DEFAULT 0 CHECK (failures >= 0),
-    claims          bigint      NOT NULL DEFAULT 0 CHECK (claims >= 0),
-    looks           bigint      NOT NULL DEFAULT 0 CHECK (looks >= 0),
-    negatives       bigint      NOT NULL DEFAULT 0 CHECK (negatives >= 0),
+    attempt         bigint      NOT NULL DEFAULT 0,
+    round           bigint      NOT NULL DEFAULT 1,
+    failures        bigint      NOT NULL DEFAULT 0,
+    claims          bigint      NOT NULL DEFAULT 0,
+    looks           bigint      NOT NULL DEFAULT 0,
+    negatives       bigint      NOT NULL DEFAULT 0,
     scheduled_for   timestamptz NOT NULL,
+    -- Microseconds.
+    start_window    bigint      NOT NULL,
     start_deadline  timestamptz NOT NULL,
     -- The start, the lease's end, the fence, or the next look.
     next_at         timestamptz,
     claim_token     uuid,
     claimed_at      timestamptz,
     worker          text        NOT NULL DEFAULT '',
-    class           smallint    NOT NULL CHECK (class BETWEEN 1 AND 4),
+    class           smallint    NOT NULL,
     -- The job whose success this one waits for, as long as it does.
     waits_for       uuid,
     cancel_asked_at timestamptz,
     blocked         text        NOT NULL DEFAULT '',
-    error_kind      smallint    NOT NULL DEFAULT 0 CHECK (error_kind BETWEEN 0 AND 10),
+    error_kind      smallint    NOT NULL DEFAULT 0,
     error_message   text        NOT NULL DEFAULT '',
     error_status    bigint      NOT NULL DEFAULT 0,
     error_at        timestamptz,
@@ -160,43 +165,45 @@ CREATE TABLE job_state (
     resolution_id   bigint,
     updated_at      timestamptz NOT NULL,
     ended_at        timestamptz,
-    -- States that wait for nobody have nothing due; all others do.
-    CHECK ((next_at IS NULL) = (state IN (7, 8, 9, 10, 11))),
-    CHECK (claim_token IS NULL OR state IN (2, 4, 5)),
-    CHECK (state <> 2 OR claim_token IS NOT NULL),
-    CHECK ((ended_at IS NULL) = (state NOT IN (8, 9, 10, 11)))
+    -- One condition: each one of its own would be read and compiled anew by every
+    -- statement that writes.
+    CONSTRAINT job_state_row CHECK (
+        state BETWEEN 1 AND 11 AND version >= 1 AND round >= 1
+        AND attempt >= 0 AND failures >= 0 AND claims >= 0 AND looks >= 0 AND negatives >= 0
+        AND start_window >= 0 AND class BETWEEN 1 AND 4 AND error_kind BETWEEN 0 AND 10
+        -- States that wait for nobody have nothing due; all others do.
+        AND (next_at IS NULL) = (state IN (7, 8, 9, 10, 11))
+        AND (claim_token IS NULL OR state IN (2, 4, 5))
+        AND (state <> 2 OR claim_token IS NOT NULL)
+        AND (ended_at IS NULL) = (state NOT IN (8, 9, 10, 11))
+    )
 );
 
 -- What a claim reads: SCHEDULED and RETRYING that wait for no other job.
 CREATE INDEX job_state_runnable ON job_state (connection_id, hold_key, next_at)
     WHERE state IN (1, 6) AND waits_for IS NULL;
 CREATE INDEX job_state_waiting ON job_state (waits_for) WHERE waits_for IS NOT NULL;
--- Leases and fences: CLAIMED and SENDING.
-CREATE INDEX job_state_fence ON job_state (next_at) WHERE state IN (2, 3);
+-- The windows of those that have not begun.
+CREATE INDEX job_state_deadline ON job_state (start_deadline) WHERE state IN (1, 6);
+-- CLAIMED and SENDING: the end of the lease, or of the window if that is earlier,
+-- and the fence.
+CREATE INDEX job_state_fence ON job_state ((CASE WHEN state = 2 THEN least(next_at, start_deadline) ELSE next_at END))
+    WHERE state IN (2, 3);
+CREATE INDEX job_state_in_flight ON job_state (connection_id) WHERE state IN (2, 3);
 -- Looks and polls: ACCEPTED and AMBIGUOUS.
 CREATE INDEX job_state_look ON job_state (next_at) WHERE state IN (4, 5);
-CREATE INDEX job_state_deadline ON job_state (start_deadline) WHERE state IN (1, 2, 6);
-CREATE INDEX job_state_in_flight ON job_state (connection_id) WHERE state IN (2, 3);
--- Lists, of all states and by state, and counts.
-CREATE INDEX job_state_list ON job_state (project, scheduled_for, job_id);
-CREATE INDEX job_state_by_state ON job_state (project, state, scheduled_for, job_id);
+-- Lists, state by state, and counts; those under way are few.
+CREATE INDEX job_state_by_state ON job_state (project, state, scheduled_for, job_id)
+    WHERE state IN (1, 4, 5, 6, 7, 8, 9, 10, 11);
 CREATE INDEX job_state_ended ON job_state (project, ended_at, state) WHERE ended_at IS NOT NULL;
 
--- A copy of job.Transitions, which a test compares with it.
+-- A copy of job.Transitions, which a test compares with it: bit n of element s
+-- says that a job may go from state s to state n. It stays short because every
+-- statement that writes states compiles it.
 -- +goose StatementBegin
 CREATE FUNCTION legal_transition(from_state smallint, to_state smallint) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN from_state = to_state AND from_state <> 0 OR from_state * 16 + to_state = ANY (ARRAY[
-    0 * 16 + 1,
-    1 * 16 + 2, 1 * 16 + 7, 1 * 16 + 10, 1 * 16 + 11,
-    2 * 16 + 1, 2 * 16 + 6, 2 * 16 + 3, 2 * 16 + 9, 2 * 16 + 10, 2 * 16 + 11, 2 * 16 + 4, 2 * 16 + 8, 2 * 16 + 7,
-    3 * 16 + 8, 3 * 16 + 4, 3 * 16 + 6, 3 * 16 + 9, 3 * 16 + 10, 3 * 16 + 5,
-    6 * 16 + 2, 6 * 16 + 10, 6 * 16 + 11, 6 * 16 + 4, 6 * 16 + 8, 6 * 16 + 7,
-    5 * 16 + 3, 5 * 16 + 8, 5 * 16 + 4, 5 * 16 + 6, 5 * 16 + 11, 5 * 16 + 9, 5 * 16 + 10, 5 * 16 + 7,
-    7 * 16 + 8, 7 * 16 + 4, 7 * 16 + 6, 7 * 16 + 9, 7 * 16 + 10,
-    4 * 16 + 8, 4 * 16 + 9, 4 * 16 + 6, 4 * 16 + 10, 4 * 16 + 7,
-    9 * 16 + 6, 9 * 16 + 8, 11 * 16 + 6, 11 * 16 + 8, 10 * 16 + 8
-]);
+RETURN coalesce(('[0:11]={2,3206,4062,1912,2000,4088,3540,2000,256,832,1280,2368}'::integer[])[from_state] >> to_state & 1 = 1, false);
 -- +goose StatementEnd
 
 -- +goose StatementBegin
@@ -212,35 +219,25 @@ CREATE TRIGGER job_state_insert BEFORE INSERT ON job_state FOR EACH ROW
 WHEN (NEW.version <> 1 OR NEW.attempt <> 0 OR NOT legal_transition(0::smallint, NEW.state))
 EXECUTE FUNCTION refuse('a job starts as SCHEDULED, version 1, attempt 0');
 
-CREATE TRIGGER job_state_transition BEFORE UPDATE ON job_state FOR EACH ROW
-WHEN (NOT legal_transition(OLD.state, NEW.state))
-EXECUTE FUNCTION refuse('illegal transition');
-
-CREATE TRIGGER job_state_version BEFORE UPDATE ON job_state FOR EACH ROW
-WHEN (NEW.version <> OLD.version + 1 AND (OLD.state <> NEW.state OR NEW.version <> OLD.version))
-EXECUTE FUNCTION refuse('a change of state raises the version by one');
-
-CREATE TRIGGER job_state_position BEFORE UPDATE ON job_state FOR EACH ROW
-WHEN ((NEW.version <> OLD.version) <> (NEW.position > OLD.position))
-EXECUTE FUNCTION refuse('the events of a job are in the order of their positions');
-
-CREATE TRIGGER job_state_attempt BEFORE UPDATE ON job_state FOR EACH ROW
-WHEN (NEW.attempt <> OLD.attempt AND (NEW.attempt <> OLD.attempt + 1 OR NEW.state <> 3 OR OLD.state = 3))
-EXECUTE FUNCTION refuse('an attempt rises by one, and only at an arm');
-
-CREATE TRIGGER job_state_armed BEFORE UPDATE ON job_state FOR EACH ROW
-WHEN (NEW.state = 3 AND OLD.state <> 3 AND NEW.attempt <> OLD.attempt + 1)
-EXECUTE FUNCTION refuse('a job that is being sent was armed');
-
--- It is raised when a quarantine ends, which is no change of the job.
-CREATE TRIGGER job_state_fence_moves BEFORE UPDATE ON job_state FOR EACH ROW
-WHEN (NEW.state = 3 AND OLD.state = 3
-    AND (NEW.next_at < OLD.next_at OR NEW.next_at > OLD.next_at AND NEW.version <> OLD.version))
-EXECUTE FUNCTION refuse('a fence never comes earlier, and moves only by itself');
-
-CREATE TRIGGER job_state_identity BEFORE UPDATE ON job_state FOR EACH ROW
-WHEN (NEW.job_id <> OLD.job_id OR NEW.connection_id <> OLD.connection_id)
-EXECUTE FUNCTION refuse('a job keeps its id and its connection');
+-- One trigger, because its condition too is compiled by every statement.
+CREATE TRIGGER job_state_update BEFORE UPDATE ON job_state FOR EACH ROW
+WHEN (
+    NOT legal_transition(OLD.state, NEW.state)
+    -- A change of state raises the version by one.
+    OR NEW.version <> OLD.version + 1 AND (OLD.state <> NEW.state OR NEW.version <> OLD.version)
+    -- The events of a job are in the order of their positions.
+    OR (NEW.version <> OLD.version) <> (NEW.position > OLD.position)
+    -- An attempt rises by one, and only at an arm; what is being sent was armed.
+    OR NEW.attempt <> OLD.attempt AND (NEW.attempt <> OLD.attempt + 1 OR NEW.state <> 3 OR OLD.state = 3)
+    OR NEW.state = 3 AND OLD.state <> 3 AND NEW.attempt <> OLD.attempt + 1
+    -- A fence never comes earlier. It is raised when a quarantine ends, which is
+    -- no change of the job.
+    OR NEW.state = 3 AND OLD.state = 3
+        AND (NEW.next_at < OLD.next_at OR NEW.next_at > OLD.next_at AND NEW.version <> OLD.version)
+    -- A job keeps its id, its project and its connection.
+    OR NEW.job_id <> OLD.job_id OR NEW.connection_id <> OLD.connection_id OR NEW.project <> OLD.project
+)
+EXECUTE FUNCTION refuse('the protocol has no such change of a job');
 
 CREATE TRIGGER job_state_delete BEFORE DELETE ON job_state FOR EACH ROW
 WHEN (OLD.state NOT IN (8, 9, 10, 11))
@@ -275,9 +272,9 @@ CREATE TABLE connection_ready (
 CREATE INDEX connection_ready_runnable ON connection_ready (runnable_at) WHERE runnable_at IS NOT NULL;
 
 CREATE TABLE attempts (
-    job_id             uuid        NOT NULL REFERENCES jobs (id),
-    number             bigint      NOT NULL CHECK (number >= 1),
-    round              bigint      NOT NULL CHECK (round >= 1),
+    job_id             uuid        NOT NULL,
+    number             bigint      NOT NULL,
+    round              bigint      NOT NULL,
     arm_token          uuid        NOT NULL,
     worker             text        NOT NULL,
     claimed_at         timestamptz,
@@ -293,17 +290,19 @@ CREATE TABLE attempts (
     watermark          text        NOT NULL,
     handle             text        NOT NULL DEFAULT '',
     -- 0: no outcome yet.
-    result             smallint    NOT NULL DEFAULT 0 CHECK (result BETWEEN 0 AND 7),
-    kind               smallint    NOT NULL DEFAULT 0 CHECK (kind BETWEEN 0 AND 10),
+    result             smallint    NOT NULL DEFAULT 0,
+    kind               smallint    NOT NULL DEFAULT 0,
     message            text        NOT NULL DEFAULT '',
     http_status        bigint      NOT NULL DEFAULT 0,
     bytes_written      bigint      NOT NULL DEFAULT 0,
     ended_at           timestamptz,
     frozen             bytea       NOT NULL,
-    PRIMARY KEY (job_id, number)
+    PRIMARY KEY (job_id, number),
+    CONSTRAINT attempts_row CHECK (
+        number >= 1 AND round >= 1 AND result BETWEEN 0 AND 7 AND kind BETWEEN 0 AND 10
+    )
 );
 
-CREATE UNIQUE INDEX attempts_arm_token ON attempts (arm_token);
 -- At most one live intent per job.
 CREATE UNIQUE INDEX attempts_live ON attempts (job_id) WHERE result = 0;
 
@@ -318,28 +317,29 @@ CREATE TABLE starts (
     PRIMARY KEY (project, armed_at, job_id)
 );
 
+-- A first attempt has nothing before it. A later one follows the one before it, has
+-- an arm token of its own, and no earlier attempt is open under another key.
 -- +goose StatementBegin
-CREATE FUNCTION another_key_is_open(job uuid, effect_key text) RETURNS boolean
+CREATE FUNCTION may_follow(job uuid, attempt bigint, token uuid, effect_key text) RETURNS boolean
 LANGUAGE sql STABLE
-RETURN EXISTS (SELECT 1 FROM attempts AS a
-    WHERE a.job_id = job AND a.result IN (0, 4) AND a.effect_key <> another_key_is_open.effect_key);
+RETURN EXISTS (SELECT 1 FROM attempts AS a WHERE a.job_id = job AND a.number = attempt - 1)
+    AND NOT EXISTS (SELECT 1 FROM attempts AS a WHERE a.job_id = job
+        AND (a.arm_token = token OR a.result IN (0, 4) AND a.effect_key <> may_follow.effect_key));
 -- +goose StatementEnd
 
 CREATE TRIGGER attempts_insert BEFORE INSERT ON attempts FOR EACH ROW
-WHEN (another_key_is_open(NEW.job_id, NEW.effect_key))
-EXECUTE FUNCTION refuse('an earlier attempt is open and has another effect key');
+WHEN (NEW.number > 1 AND NOT may_follow(NEW.job_id, NEW.number, NEW.arm_token, NEW.effect_key))
+EXECUTE FUNCTION refuse('the attempt cannot follow those before it: one is missing, has its token, or is open under another key');
 
-CREATE TRIGGER attempts_confirmed BEFORE UPDATE ON attempts FOR EACH ROW
-WHEN (OLD.result = 1 AND NEW.result <> 1)
-EXECUTE FUNCTION refuse('a confirmed attempt stays confirmed');
-
-CREATE TRIGGER attempts_fence BEFORE UPDATE OF fence_at ON attempts FOR EACH ROW
-WHEN (NEW.fence_at < OLD.fence_at)
-EXECUTE FUNCTION refuse('a fence never comes earlier');
-
-CREATE TRIGGER attempts_forgotten BEFORE UPDATE ON attempts FOR EACH ROW
-WHEN (OLD.result <> NEW.result AND (NEW.result = 0
-    OR NEW.result = 4 AND OLD.result IN (2, 3, 7) AND NEW.handle = ''))
+-- A confirmed attempt stays confirmed, a fence never comes earlier, and what is
+-- known of an attempt is not forgotten.
+CREATE TRIGGER attempts_update BEFORE UPDATE ON attempts FOR EACH ROW
+WHEN (
+    OLD.result = 1 AND NEW.result <> 1
+    OR NEW.fence_at < OLD.fence_at
+    OR OLD.result <> NEW.result AND (NEW.result = 0
+        OR NEW.result = 4 AND OLD.result IN (2, 3, 7) AND NEW.handle = '')
+)
 EXECUTE FUNCTION refuse('what is known of an attempt is not forgotten');
 
 -- For targets that can only be looked at: at most one open intent with the same
@@ -355,7 +355,7 @@ CREATE TABLE open_intents (
 -- The proof that a job's effect exists. One created object settles at most one
 -- job; a row whose object turned out to be another job's no longer owns it.
 CREATE TABLE effects (
-    job_id       uuid        PRIMARY KEY REFERENCES jobs (id),
+    job_id       uuid        PRIMARY KEY,
     account      text        NOT NULL,
     namespace    text        NOT NULL,
     external_id  text        NOT NULL,
@@ -408,24 +408,79 @@ CREATE TABLE events (
     job_id        uuid        NOT NULL,
     connection_id uuid        NOT NULL,
     schedule_id   uuid,
-    sequence      bigint      NOT NULL CHECK (sequence >= 1),
-    from_state    smallint    NOT NULL CHECK (from_state BETWEEN 0 AND 11),
-    to_state      smallint    NOT NULL CHECK (to_state BETWEEN 1 AND 11),
-    cause         smallint    NOT NULL CHECK (cause BETWEEN 1 AND 20),
+    sequence      bigint      NOT NULL,
+    from_state    smallint    NOT NULL,
+    to_state      smallint    NOT NULL,
+    cause         smallint    NOT NULL,
     attempt       bigint      NOT NULL,
     actor         text        NOT NULL,
     reason        text        NOT NULL,
     detail        text        NOT NULL,
-    at            timestamptz NOT NULL
+    at            timestamptz NOT NULL,
+    CONSTRAINT events_row CHECK (
+        sequence >= 1 AND from_state BETWEEN 0 AND 11 AND to_state BETWEEN 1 AND 11 AND cause BETWEEN 1 AND 20
+    )
 );
 
 CREATE UNIQUE INDEX events_job ON events (job_id, sequence);
 
+-- The references of the tables that every job writes. Each is checked once for a
+-- whole statement: a foreign key asks, and locks, row by row. That no row loses
+-- what it refers to between the check and the commit follows from the locks of
+-- those who write: states and all that belongs to them under the lock of the
+-- state's row, which a deletion takes too; connections are never deleted.
+
 -- +goose StatementBegin
-CREATE FUNCTION event_position(ordinal integer) RETURNS bigint
-LANGUAGE sql VOLATILE
-RETURN (((pg_current_xact_id()::text::bigint) + (SELECT m.xid_offset FROM meta AS m WHERE m.id = 1)) << 20) + ordinal;
+CREATE FUNCTION check_states() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (SELECT 1 FROM written AS w
+        LEFT JOIN jobs AS j ON j.id = w.job_id
+        LEFT JOIN connections AS c ON c.id = j.connection_id
+        WHERE c.id IS NULL OR j.connection_id <> w.connection_id OR j.project <> w.project)
+    THEN
+        RAISE EXCEPTION USING ERRCODE = 'foreign_key_violation', TABLE = TG_TABLE_NAME, CONSTRAINT = TG_NAME,
+            MESSAGE = 'a state needs its job and its connection';
+    END IF;
+    RETURN NULL;
+END
+$$;
 -- +goose StatementEnd
+
+-- +goose StatementBegin
+CREATE FUNCTION check_has_state() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (SELECT 1 FROM written AS w WHERE NOT EXISTS (SELECT 1 FROM job_state AS s WHERE s.job_id = w.job_id)) THEN
+        RAISE EXCEPTION USING ERRCODE = 'foreign_key_violation', TABLE = TG_TABLE_NAME, CONSTRAINT = TG_NAME,
+            MESSAGE = 'no such job';
+    END IF;
+    RETURN NULL;
+END
+$$;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+CREATE FUNCTION check_deleted() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (SELECT 1 FROM deleted AS d WHERE EXISTS (SELECT 1 FROM job_state AS s WHERE s.job_id = d.id)
+        OR EXISTS (SELECT 1 FROM attempts AS a WHERE a.job_id = d.id)
+        OR EXISTS (SELECT 1 FROM effects AS e WHERE e.job_id = d.id))
+    THEN
+        RAISE EXCEPTION USING ERRCODE = 'foreign_key_violation', TABLE = TG_TABLE_NAME, CONSTRAINT = TG_NAME,
+            MESSAGE = 'a job is deleted with all that belongs to it';
+    END IF;
+    RETURN NULL;
+END
+$$;
+-- +goose StatementEnd
+
+CREATE TRIGGER job_state_references AFTER INSERT ON job_state REFERENCING NEW TABLE AS written
+FOR EACH STATEMENT EXECUTE FUNCTION check_states();
+CREATE TRIGGER attempts_references AFTER INSERT ON attempts REFERENCING NEW TABLE AS written
+FOR EACH STATEMENT EXECUTE FUNCTION check_has_state();
+CREATE TRIGGER effects_references AFTER INSERT ON effects REFERENCING NEW TABLE AS written
+FOR EACH STATEMENT EXECUTE FUNCTION check_has_state();
+CREATE TRIGGER jobs_references AFTER DELETE ON jobs REFERENCING OLD TABLE AS deleted
+FOR EACH STATEMENT EXECUTE FUNCTION check_deleted();
 
 -- Everything up to and including this position is visible, and nothing will be
 -- added there. It must be read in the same statement as the events.
@@ -433,6 +488,30 @@ RETURN (((pg_current_xact_id()::text::bigint) + (SELECT m.xid_offset FROM meta A
 CREATE FUNCTION event_horizon() RETURNS bigint
 LANGUAGE sql STABLE
 RETURN ((pg_snapshot_xmin(pg_current_snapshot())::text::bigint + (SELECT m.xid_offset FROM meta AS m WHERE m.id = 1)) << 20) - 1;
+-- +goose StatementEnd
+
+-- A statement that writes a batch counts by itself what it wrote: its parts share a
+-- round trip with others. Nothing is called as long as the numbers are the same.
+
+-- +goose StatementBegin
+CREATE FUNCTION miscounted(got bigint, want integer, code text) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION USING ERRCODE = code, MESSAGE = format('%s rows were to be written, %s could be', want, got);
+END
+$$;
+-- +goose StatementEnd
+
+-- What was judged on locked rows is so when it is written.
+-- +goose StatementBegin
+CREATE FUNCTION all_written(got bigint, want integer) RETURNS boolean LANGUAGE sql VOLATILE
+RETURN CASE WHEN got = want THEN true ELSE miscounted(got, want, '23000') END;
+-- +goose StatementEnd
+
+-- What was judged on rows that nobody locks may be otherwise by then: the
+-- transaction runs again.
+-- +goose StatementBegin
+CREATE FUNCTION none_overtaken(got bigint, want integer) RETURNS boolean LANGUAGE sql VOLATILE
+RETURN CASE WHEN got = want THEN true ELSE miscounted(got, want, '40001') END;
 -- +goose StatementEnd
 
 -- +goose Down

@@ -1,0 +1,82 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/fireonce/fireonce/gen/pgdb"
+)
+
+// Rules of this file: statements that do not need each other's results are sent
+// together and share one round trip. A step names one statement. It runs twice,
+// to tell the statement and to read the result, so it does nothing before its
+// statement. When a statement fails, the server leaves out all that come behind
+// it. A COMMIT is never sent with others: its outcome is asked for by itself.
+
+// step runs one statement of db.
+type step func(ctx context.Context, db pgdb.DBTX) error
+
+// errQueued is what a step gets while its statement is only noted.
+var errQueued = errors.New("the statement is queued")
+
+// queue has a step's statement sent with the next flush.
+func (t *tx) queue(ctx context.Context, s step) {
+	if t.batch == nil {
+		t.batch = new(pgx.Batch)
+	}
+	_ = s(ctx, noting{t.batch})
+	t.steps = append(t.steps, s)
+}
+
+// flush sends what is queued and reads the results.
+func (t *tx) flush(ctx context.Context) error {
+	if len(t.steps) == 0 {
+		return nil
+	}
+	steps := t.steps
+	results := t.conn.SendBatch(ctx, t.batch)
+	t.batch, t.steps = nil, nil
+	for _, s := range steps {
+		if err := s(ctx, answers{results}); err != nil {
+			_ = results.Close()
+			return err
+		}
+	}
+	return results.Close()
+}
+
+// noting takes a statement down.
+type noting struct{ batch *pgx.Batch }
+
+func (n noting) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	n.batch.Queue(sql, args...)
+	return pgconn.CommandTag{}, errQueued
+}
+
+func (n noting) Query(_ context.Context, sql string, args ...any) (pgx.Rows, error) {
+	n.batch.Queue(sql, args...)
+	return nil, errQueued
+}
+
+func (n noting) QueryRow(_ context.Context, sql string, args ...any) pgx.Row {
+	n.batch.Queue(sql, args...)
+	return queuedRow{}
+}
+
+type queuedRow struct{}
+
+func (queuedRow) Scan(...any) error { return errQueued }
+
+// answers gives a statement's results.
+type answers struct{ results pgx.BatchResults }
+
+func (a answers) Exec(context.Context, string, ...any) (pgconn.CommandTag, error) {
+	return a.results.Exec()
+}
+
+func (a answers) Query(context.Context, string, ...any) (pgx.Rows, error) { return a.results.Query() }
+
+func (a answers) QueryRow(context.Context, string, ...any) pgx.Row { return a.results.QueryRow() }
