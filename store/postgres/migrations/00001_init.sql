@@ -303,6 +303,7 @@ CREATE TABLE attempts (
     )
 );
 
+CREATE UNIQUE INDEX attempts_arm_token ON attempts (arm_token);
 -- At most one live intent per job.
 CREATE UNIQUE INDEX attempts_live ON attempts (job_id) WHERE result = 0;
 
@@ -317,19 +318,19 @@ CREATE TABLE starts (
     PRIMARY KEY (project, armed_at, job_id)
 );
 
--- A first attempt has nothing before it. A later one follows the one before it, has
--- an arm token of its own, and no earlier attempt is open under another key.
+-- A first attempt has nothing before it. A later one follows the one before it, and
+-- no earlier attempt is open under another key.
 -- +goose StatementBegin
-CREATE FUNCTION may_follow(job uuid, attempt bigint, token uuid, effect_key text) RETURNS boolean
+CREATE FUNCTION may_follow(job uuid, attempt bigint, effect_key text) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN EXISTS (SELECT 1 FROM attempts AS a WHERE a.job_id = job AND a.number = attempt - 1)
     AND NOT EXISTS (SELECT 1 FROM attempts AS a WHERE a.job_id = job
-        AND (a.arm_token = token OR a.result IN (0, 4) AND a.effect_key <> may_follow.effect_key));
+        AND a.result IN (0, 4) AND a.effect_key <> may_follow.effect_key);
 -- +goose StatementEnd
 
 CREATE TRIGGER attempts_insert BEFORE INSERT ON attempts FOR EACH ROW
-WHEN (NEW.number > 1 AND NOT may_follow(NEW.job_id, NEW.number, NEW.arm_token, NEW.effect_key))
-EXECUTE FUNCTION refuse('the attempt cannot follow those before it: one is missing, has its token, or is open under another key');
+WHEN (NEW.number > 1 AND NOT may_follow(NEW.job_id, NEW.number, NEW.effect_key))
+EXECUTE FUNCTION refuse('the attempt cannot follow those before it: one is missing, or is open under another key');
 
 -- A confirmed attempt stays confirmed, a fence never comes earlier, and what is
 -- known of an attempt is not forgotten.
