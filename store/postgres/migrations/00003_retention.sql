@@ -16,8 +16,23 @@ CREATE TABLE retention (
 INSERT INTO retention (id) VALUES (1);
 
 -- A removed job's object, where others may still meet it by looking, keeps its row.
-ALTER TABLE effects DROP CONSTRAINT effects_job_id_fkey;
 ALTER TABLE effects ADD COLUMN job_removed boolean NOT NULL DEFAULT false;
+
+-- +goose StatementBegin
+CREATE OR REPLACE FUNCTION check_deleted() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (SELECT 1 FROM deleted AS d WHERE EXISTS (SELECT 1 FROM job_state AS s WHERE s.job_id = d.id)
+        OR EXISTS (SELECT 1 FROM attempts AS a WHERE a.job_id = d.id)
+        OR EXISTS (SELECT 1 FROM effects AS e WHERE e.job_id = d.id AND NOT e.job_removed))
+    THEN
+        RAISE EXCEPTION USING ERRCODE = 'foreign_key_violation', TABLE = TG_TABLE_NAME, CONSTRAINT = TG_NAME,
+            MESSAGE = 'a job is deleted with all that belongs to it';
+    END IF;
+    RETURN NULL;
+END
+$$;
+-- +goose StatementEnd
+
 CREATE INDEX effects_removed ON effects (at) WHERE job_removed;
 
 -- Who replies to a job.
