@@ -119,6 +119,10 @@ func (s *Store) settle(ctx context.Context, conn *pgx.Conn) error {
 	if g.now == g.before && g.suspicion(s.opts.SynchronousStandby) == "" {
 		return nil
 	}
+	// One session of this process at a time: what is gone must be known to be gone
+	// (below) before the next one asks for it, or each would note it anew.
+	s.settleMu.Lock()
+	defer s.settleMu.Unlock()
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		// Once more under the lock: another session may have written it down.
 		g, err := s.sight(ctx, conn, " FOR UPDATE OF m")

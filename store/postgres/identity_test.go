@@ -5,6 +5,7 @@ package postgres
 import (
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/fireonce/fireonce/internal/pgtest"
@@ -186,5 +187,31 @@ func TestLostConfirmation(t *testing.T) {
 	f.stores[0].pool.Reset()
 	if again := metaOf(t, f.stores[0]); again != m {
 		t.Errorf("noticed twice: %+v, then %+v", m, again)
+	}
+}
+
+// TestLostConfirmationIsNoticedOnce: many new sessions meet at once a database
+// that lacks what this process confirmed.
+func TestLostConfirmationIsNoticedOnce(t *testing.T) {
+	f := newFleet(t, 1)
+	f.submit(1, f.connect())
+	s := f.stores[0]
+	mark := s.mark.Load()
+	f.sql("DELETE FROM events RETURNING 1", nil, new(int))
+	for n := int64(2); n < 7; n++ {
+		s.mark.Store(mark)
+		s.pool.Reset()
+		var g sync.WaitGroup
+		for range 4 {
+			g.Go(func() {
+				if _, err := s.Meta(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		g.Wait()
+		if m := metaOf(t, s); m.Incarnation != n {
+			t.Fatalf("incarnation %d, want %d", m.Incarnation, n)
+		}
 	}
 }

@@ -70,6 +70,8 @@ type Store struct {
 	mark       atomic.Int64
 	identityMu sync.Mutex
 	seen       identity
+	// settleMu keeps sessions from noting at once what the database has become.
+	settleMu sync.Mutex
 
 	closeOnce sync.Once
 	closed    chan struct{}
