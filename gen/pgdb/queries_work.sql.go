@@ -744,9 +744,14 @@ func (q *Queries) LeaseLooks(ctx context.Context, arg LeaseLooksParams) ([]pgtyp
 }
 
 const letGo = `-- name: LetGo :many
-UPDATE job_state SET waits_for = NULL WHERE waits_for = ANY ($1::uuid[])
+UPDATE job_state SET waits_for = NULL WHERE job_id = ANY ($1::uuid[]) AND waits_for = ANY ($2::uuid[])
 RETURNING job_id, connection_id, hold_key, state, next_at
 `
+
+type LetGoParams struct {
+	Locked []pgtype.UUID
+	Done   []pgtype.UUID
+}
 
 type LetGoRow struct {
 	JobID        pgtype.UUID
@@ -757,8 +762,8 @@ type LetGoRow struct {
 }
 
 // No change of theirs: no version, no event.
-func (q *Queries) LetGo(ctx context.Context, done []pgtype.UUID) ([]LetGoRow, error) {
-	rows, err := q.db.Query(ctx, letGo, done)
+func (q *Queries) LetGo(ctx context.Context, arg LetGoParams) ([]LetGoRow, error) {
+	rows, err := q.db.Query(ctx, letGo, arg.Locked, arg.Done)
 	if err != nil {
 		return nil, err
 	}
@@ -1065,6 +1070,23 @@ ORDER BY connection_id FOR KEY SHARE
 // Keeps claims from counting jobs under way while one of them ends.
 func (q *Queries) OpenTurns(ctx context.Context, ids []pgtype.UUID) error {
 	_, err := q.db.Exec(ctx, openTurns, ids)
+	return err
+}
+
+const othersWait = `-- name: OthersWait :exec
+SELECT none_overtaken(count(*), 0) FROM job_state
+WHERE waits_for = ANY ($1::uuid[]) AND job_id <> ALL ($2::uuid[])
+`
+
+type OthersWaitParams struct {
+	Done   []pgtype.UUID
+	Locked []pgtype.UUID
+}
+
+// Jobs that wait for these and came after those that did were locked. To lock them
+// now would be out of the order that everybody keeps.
+func (q *Queries) OthersWait(ctx context.Context, arg OthersWaitParams) error {
+	_, err := q.db.Exec(ctx, othersWait, arg.Done, arg.Locked)
 	return err
 }
 

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/fireonce/fireonce/gen/pgdb"
@@ -63,7 +64,7 @@ func (s *Store) applyBatch(ctx context.Context, items []store.Change) ([]store.A
 		all := waves(len(items), func(i int) []any { return touchedBy(items[i], owners) })
 		for n, wave := range all {
 			if n > 0 {
-				again, err := t.reread(ctx, ids, done)
+				again, err := t.reread(ctx, slices.Collect(maps.Keys(b.locked)), nil)
 				if err != nil {
 					return nil, err
 				}
@@ -359,7 +360,7 @@ func (b *applying) releaseGates(ctx context.Context, plans []*planned) {
 // written, so that whoever submits a reply from now on waits for this
 // transaction, and whoever has done so before is seen.
 func (b *applying) letGo(ctx context.Context, plans []*planned) {
-	var done []job.ID
+	var done, waiting []job.ID
 	for _, p := range plans {
 		if p.job.State == job.Succeeded && p.old.State != job.Succeeded {
 			done = append(done, p.Job)
@@ -368,15 +369,24 @@ func (b *applying) letGo(ctx context.Context, plans []*planned) {
 	if len(done) == 0 {
 		return
 	}
+	for id, j := range b.locked {
+		if !j.WaitsFor.IsZero() && slices.Contains(done, j.WaitsFor) {
+			waiting = append(waiting, id)
+		}
+	}
+	p := pgdb.LetGoParams{Done: fromIDs(done), Locked: fromIDs(waiting)}
+	b.exec(ctx, "waiting jobs", func(ctx context.Context, q *pgdb.Queries) error {
+		return q.OthersWait(ctx, pgdb.OthersWaitParams{Done: p.Done, Locked: p.Locked})
+	})
+	if len(waiting) == 0 {
+		return
+	}
 	b.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
-		rows, err := pgdb.New(db).LetGo(ctx, fromIDs(done))
+		rows, err := pgdb.New(db).LetGo(ctx, p)
 		if err != nil {
 			return fmt.Errorf("waiting jobs: %w", err)
 		}
 		for _, r := range rows {
-			if b.locked[toID(r.JobID)] == nil {
-				return errRestart
-			}
 			if job.State(r.State).Runnable() {
 				b.ready.due(readyKey{toID(r.ConnectionID), r.HoldKey}, toTime(r.NextAt))
 			}

@@ -412,9 +412,15 @@ logged AS (
 )
 SELECT all_written(count(job_id), cardinality(@jobs::uuid[])) FROM changed;
 
+-- name: OthersWait :exec
+-- Jobs that wait for these and came after those that did were locked. To lock them
+-- now would be out of the order that everybody keeps.
+SELECT none_overtaken(count(*), 0) FROM job_state
+WHERE waits_for = ANY (@done::uuid[]) AND job_id <> ALL (@locked::uuid[]);
+
 -- name: LetGo :many
 -- No change of theirs: no version, no event.
-UPDATE job_state SET waits_for = NULL WHERE waits_for = ANY (@done::uuid[])
+UPDATE job_state SET waits_for = NULL WHERE job_id = ANY (@locked::uuid[]) AND waits_for = ANY (@done::uuid[])
 RETURNING job_id, connection_id, hold_key, state, next_at;
 
 -- ready rows

@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/pgtest"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -87,10 +89,21 @@ func TestFleetStorm(t *testing.T) {
 				}
 			}
 			if n := f.count("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"); n != 0 {
-				t.Errorf("%d deadlocks", n)
+				t.Errorf("%d deadlocks\n%s", n, deadlocksOf(pgtest.Shared(t).Logs()))
 			}
 		})
 	}
+}
+
+// deadlocksOf gives what a server's log says of its deadlocks.
+func deadlocksOf(log string) string {
+	var b strings.Builder
+	for at := strings.Index(log, "deadlock detected"); at >= 0; at = strings.Index(log, "deadlock detected") {
+		log = log[at:]
+		_, _ = fmt.Fprintln(&b, log[:min(len(log), 4000)])
+		log = log[1:]
+	}
+	return b.String()
 }
 
 // races are the verdicts of a lost race.
