@@ -64,7 +64,7 @@ func (s *Store) applyBatch(ctx context.Context, items []store.Change) ([]store.A
 		all := waves(len(items), func(i int) []any { return touchedBy(items[i], owners) })
 		for n, wave := range all {
 			if n > 0 {
-				again, err := t.reread(ctx, slices.Collect(maps.Keys(b.locked)), nil)
+				again, err := t.reread(ctx, slices.Collect(maps.Keys(b.locked)))
 				if err != nil {
 					return nil, err
 				}

@@ -48,7 +48,7 @@ func (s *Store) armBatch(ctx context.Context, items []store.Arm) ([]store.Armed,
 		held := b.held(l)
 		for n, wave := range waves(len(items), b.touches) {
 			if n > 0 {
-				if jobs, err = t.reread(ctx, ids, nil); err != nil {
+				if jobs, err = t.reread(ctx, ids); err != nil {
 					return nil, err
 				}
 			}

@@ -217,7 +217,7 @@ func TestReadBackWaits(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		_, err := write(t.Context(), s, "arm", func(ctx context.Context, tx *tx) ([]store.Armed, error) {
-			jobs, err := tx.reread(ctx, []job.ID{a.Job}, nil)
+			jobs, err := tx.reread(ctx, []job.ID{a.Job})
 			if err != nil {
 				return nil, err
 			}

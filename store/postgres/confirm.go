@@ -37,7 +37,7 @@ func (t *tx) stillLeased(ctx context.Context, claimed []store.Leased) ([]store.L
 	for i, l := range claimed {
 		ids[i] = l.ID
 	}
-	now, err := t.reread(ctx, ids, nil)
+	now, err := t.reread(ctx, ids)
 	if err != nil {
 		return nil, err
 	}

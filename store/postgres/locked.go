@@ -85,9 +85,9 @@ func (l *locking) jobs() map[job.ID]*lockedJob {
 }
 
 // reread locks jobs that this transaction may have changed already.
-func (t *tx) reread(ctx context.Context, ids, done []job.ID) (map[job.ID]*lockedJob, error) {
+func (t *tx) reread(ctx context.Context, ids []job.ID) (map[job.ID]*lockedJob, error) {
 	var l locking
-	t.queueLocks(ctx, &l, ids, done)
+	t.queueLocks(ctx, &l, ids, nil)
 	if err := t.flush(ctx); err != nil {
 		return nil, err
 	}
