@@ -63,7 +63,9 @@ func TestPipelineEnds(t *testing.T) {
 // What a foreign key would refuse is refused, by whomever it is written.
 func TestReferences(t *testing.T) {
 	f := newFleet(t, 1)
-	snap := f.sending(1, f.connect())[0]
+	conn := f.connect()
+	snap := f.sending(1, conn)[0]
+	f.submit(1, conn)
 	for name, sql := range map[string]string{
 		"an effect of no job":           `INSERT INTO effects (job_id, account, namespace, external_id, external_url, attempt, round, proof, at) VALUES (gen_random_uuid(), '', '', '', '', 1, 1, 1, now())`,
 		"an attempt of no job":          `INSERT INTO attempts SELECT gen_random_uuid(), 1, 1, gen_random_uuid(), worker, claimed_at, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest, 1, '', '', '', 0, 0, '', 0, 0, NULL, frozen FROM attempts`,
@@ -72,7 +74,8 @@ func TestReferences(t *testing.T) {
 		"another key while one is open": `INSERT INTO attempts SELECT job_id, 2, 1, gen_random_uuid(), worker, claimed_at, armed_at, send_deadline, answer_deadline, fence_at, 'other', request_digest, 1, '', '', '', 2, 0, '', 0, 0, NULL, frozen FROM attempts`,
 		"a state of no job": `INSERT INTO job_state (job_id, project, connection_id, hold_key, state, version, position, scheduled_for, start_window, start_deadline, next_at, class, updated_at)
 			SELECT gen_random_uuid(), project, connection_id, hold_key, 1, 1, 1, now(), 0, now(), now(), class, now() FROM job_state`,
-		"a job whose state stays": `DELETE FROM jobs`,
+		"a job whose attempt stays": `DELETE FROM jobs WHERE id = (SELECT job_id FROM job_state WHERE attempt = 1)`,
+		"a job whose state stays":   `DELETE FROM jobs WHERE id = (SELECT job_id FROM job_state WHERE attempt = 0)`,
 	} {
 		_, err := write(t.Context(), f.stores[0], name, func(ctx context.Context, tx *tx) (struct{}, error) {
 			_, err := tx.conn.Exec(ctx, sql)
