@@ -165,10 +165,9 @@ func (c simConnector) Observe(ctx context.Context, o connector.Opening, l connec
 		case w.hit(faultBlindLook):
 			return errConnector
 		}
-		// A replica may be behind once, but never as often as absences are asked for.
-		stale := t.traits.Negatives > 1 && j.stale < len(j.attempts) && w.hit(faultStaleLook)
-		if stale {
-			j.stale = len(j.attempts)
+		// Replicas may be behind, but never in a row as often as absences are asked for.
+		if j.stale < t.traits.Negatives-1 && w.hit(faultStaleLook) {
+			j.stale++
 		} else {
 			ids = t.after(l.First.Watermark, textOfFrozen(t, l.First.Frozen), w.cutoff(j, l))
 		}
@@ -178,6 +177,9 @@ func (c simConnector) Observe(ctx context.Context, o connector.Opening, l connec
 		return job.Observation{Verdict: job.SawInconclusive, Detail: "the platform could not be read"}
 	}
 	taken, err := l.Taken(ctx, ids)
+	if j.posted(ids, taken) {
+		j.stale = 0
+	}
 	if err != nil {
 		return job.Observation{Verdict: job.SawInconclusive, Detail: err.Error()}
 	}
@@ -192,6 +194,11 @@ func (c simConnector) Observe(ctx context.Context, o connector.Opening, l connec
 		c.w.saw(j)
 		return job.Observation{Verdict: job.SawCandidates, Detail: strings.Join(ids, ", ")}
 	}
+}
+
+// posted tells whether one of these posts is the job's, and not taken for another's.
+func (j *simJob) posted(ids []string, taken map[string]bool) bool {
+	return slices.ContainsFunc(j.posts, func(p *simPost) bool { return slices.Contains(ids, p.id) && !taken[p.id] })
 }
 
 func textOfFrozen(t *target, frozen []byte) string {

@@ -63,8 +63,10 @@ var themes = []theme{
 	{
 		name: "looks that fail", class: job.Observable,
 		rates: map[fault]int{
-			faultLostAnswer: 500, faultLateRequest: 300, faultBlindLook: 400, faultStaleLook: 200, faultOwners: 500, faultReadLag: 800,
+			faultLostAnswer: 500, faultLateRequest: 300, faultBlindLook: 300, faultStaleLook: 500, faultOwners: 500, faultReadLag: 500,
 		},
+		// What they see besides is another job's.
+		set: func(w *simWorld) { w.alike, w.close = true, true },
 	},
 	{
 		name: "keys that are forgotten", class: job.Keyed, strokes: []fault{faultCrash, faultStop},

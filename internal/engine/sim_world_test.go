@@ -89,7 +89,7 @@ type simJob struct {
 	// doubted: it was given up once without a proof.
 	doubted  bool
 	absences []time.Time // complete looks that saw nothing, when they began
-	stale    int         // the last attempt that a replica behind was asked about
+	stale    int         // how many replicas in a row were behind
 	// told are the nodes that the platform told of the effect.
 	told    []*node
 	alarmed bool // a second claim to its object was written down

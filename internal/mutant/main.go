@@ -28,7 +28,7 @@ import (
 )
 
 // Worlds of each test that the true code must pass, and a mutant must fail.
-const defaultSeeds = 2500
+const defaultSeeds = 1000
 
 type options struct {
 	match         *regexp.Regexp
