@@ -1292,7 +1292,9 @@ export const JobService: GenService<{
    *
    * * ALREADY_EXISTS / IDEMPOTENCY_KEY_REUSED: the key is bound to a different
    *   request; ErrorDetail.idempotency_conflict names the job and the fields
-   *   that differ. Do not retry.
+   *   that differ. Do not retry. So it is, without differences, for any request
+   *   under the key of a job that has ended and was removed, while the key is
+   *   kept.
    * * INVALID_ARGUMENT / KEY_RESERVED.
    * * INVALID_ARGUMENT / TIME_IN_PAST, TIME_TOO_FAR, PAYLOAD_TOO_LARGE,
    *   PAYLOAD_INVALID, PAYLOAD_CONNECTION_MISMATCH, HEADER_NOT_ALLOWED. Checked
