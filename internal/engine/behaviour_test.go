@@ -18,10 +18,10 @@ func rejected(kind job.FailureKind, status int) job.Outcome {
 }
 
 // inEach runs a test for a target that dedupes and for one that is looked at.
-func inEach(t *testing.T, test func(t *testing.T, w *world)) {
+func inEach(t *testing.T, test func(t *testing.T, w *world), opts ...option) {
 	t.Helper()
 	for _, c := range []job.Class{job.Keyed, job.Observable} {
-		t.Run(c.String(), func(t *testing.T) { onBoth(t, test, class(c)) })
+		t.Run(c.String(), func(t *testing.T) { onBoth(t, test, append([]option{class(c)}, opts...)...) })
 	}
 }
 
@@ -75,7 +75,7 @@ func TestAForbiddenIsFinal(t *testing.T) {
 		if w.platform.sent() != 1 || s.LastError == nil || s.LastError.HTTPStatus != 403 {
 			t.Errorf("%d requests, last error %+v", w.platform.sent(), s.LastError)
 		}
-	})
+	}, seldom)
 }
 
 // The request commits at second 28 and its answer comes after second 30.
@@ -242,7 +242,7 @@ func TestPastItsWindowAJobExpiresInsteadOfFiringStale(t *testing.T) {
 		if w.platform.sent() != 0 {
 			t.Errorf("%d requests after the window", w.platform.sent())
 		}
-	})
+	}, seldom)
 }
 
 func TestAReceiverThatNeverAnswersEndsByThePolicy(t *testing.T) {
@@ -277,7 +277,7 @@ func TestAReceiverThatNeverAnswersEndsByThePolicy(t *testing.T) {
 				if n := w.platform.sent(); n > c.most || n < 1 {
 					t.Errorf("%d requests, at most %d expected\n%s", n, c.most, w.story(id))
 				}
-			}, class(c.class))
+			}, class(c.class), seldom)
 		})
 	}
 }
