@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/pgtest"
@@ -39,7 +38,8 @@ type house struct {
 	receiver string
 	redis    string
 	node     *node
-	names    int // of runs
+	names    int  // of runs
+	built    bool // the program under test was built here
 }
 
 // result is what came of a heat.
@@ -65,6 +65,11 @@ func compare(ctx context.Context, o options) (err error) {
 	if err := os.Setenv("TMPDIR", o.dir); err != nil {
 		return err
 	}
+	if o.profiles != "" {
+		if err := os.MkdirAll(o.profiles, 0o750); err != nil {
+			return err
+		}
+	}
 	folder, err := os.MkdirTemp(o.dir, "fireonce-speed-")
 	if err != nil {
 		return err
@@ -73,9 +78,10 @@ func compare(ctx context.Context, o options) (err error) {
 	h := &house{options: o, folder: folder, redis: redis.Program()}
 	if h.binary == "" {
 		h.binary = filepath.Join(folder, "fireonce")
-		if err := program.Build(ctx, h.binary); err != nil {
+		if err := program.Build(ctx, h.binary, h.tags()...); err != nil {
 			return err
 		}
+		h.built = true
 	}
 	if h.node, err = findNode(ctx); err != nil {
 		return err
@@ -166,9 +172,7 @@ func (h *house) measure(ctx context.Context, of heat, c contender) (_ []sample, 
 		Measure: c.measure, Engine: c.engine, Receiver: h.receiver, Run: fmt.Sprintf("%s-%d", of.name, h.names),
 		Fireonce: h.binary, Redis: h.redis, Jobs: of.jobs, size: h.plan.size, Repetitions: h.repetitions,
 	}
-	if h.profiles != "" {
-		t.Profile = filepath.Join(h.profiles, t.Run+"-"+strings.ReplaceAll(c.measure, "/", "-")+c.engine+".pprof")
-	}
+	h.profiled(&t, c)
 	t.Dir = filepath.Join(h.folder, t.Run)
 	if err := os.Mkdir(t.Dir, 0o700); err != nil {
 		return nil, err

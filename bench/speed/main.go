@@ -107,7 +107,7 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.only, "only", "", "comma-separated names of heats; empty: all, with -quick the short ones")
 	f.StringVar(&o.dir, "dir", "", "a folder on the disk to measure; empty: the system's for temporary files, if it is on a disk")
 	f.StringVar(&o.binary, "fireonce", "", "the program to run; empty: built from source")
-	f.StringVar(&o.profiles, "profiles", "", "a folder for processor profiles of the measuring processes")
+	f.StringVar(&o.profiles, "profiles", "", "a folder for processor profiles of the measuring processes and, if built from source, of the servers")
 	f.DurationVar(&o.limit, "limit", 2*time.Hour, "the longest time for one measurement")
 	o.plan.flags(f)
 	if err := f.Parse(args); err != nil {

@@ -5,14 +5,12 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math"
 	"net/url"
 	"os"
 	"path/filepath"
-	"runtime/pprof"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -40,6 +38,8 @@ type task struct {
 	Dir      string `json:"dir"`
 	// Profile, when set, is a file for the measuring process's processor profile.
 	Profile string `json:"profile,omitempty"`
+	// ServerProfile, when set, is one for that of the server that is measured.
+	ServerProfile string `json:"server_profile,omitempty"`
 	// Jobs that are measured.
 	Jobs int `json:"jobs"`
 	size
@@ -151,24 +151,6 @@ func runMeasure(ctx context.Context, args []string, out io.Writer) error {
 	return failed
 }
 
-// profile starts a processor profile, if there is a file for it.
-func profile(path string) (stop func(), err error) {
-	if path == "" {
-		return func() {}, nil
-	}
-	f, err := os.Create(path)
-	if err != nil {
-		return nil, err
-	}
-	if err := pprof.StartCPUProfile(f); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return func() {
-		pprof.StopCPUProfile()
-		_ = f.Close() // a profile that is cut short is told by who reads it
-	}, nil
-}
-
 func (t task) run() receiver.Run { return receiver.At(t.Receiver, t.Run) }
 
 // data is where PostgreSQL has its files: beside its socket.
@@ -192,6 +174,7 @@ type meter struct {
 func (t task) start(server int) *meter {
 	m := &meter{task: t, server: server, own: usage.Self(), pg: usage.Postgres(t.data())}
 	if server != 0 {
+		t.toggleServerProfile(server)
 		m.serving = usage.Process(server)
 	}
 	m.begun = time.Now()
@@ -208,6 +191,7 @@ func (m *meter) stop(jobs int) sample {
 	}
 	if m.server != 0 {
 		s["server_us"] = each(usage.Process(m.server) - m.serving)
+		m.task.endServerProfile(m.server)
 	}
 	s["cpu_us"] = s["own_us"] + s["pg_us"] + s["server_us"]
 	return s

@@ -70,6 +70,9 @@ func serve(ctx context.Context, t task, lines int) (_ *served, err error) {
 			cmd.Env = append(cmd.Env, pair)
 		}
 	}
+	if t.ServerProfile != "" {
+		cmd.Env = append(cmd.Env, profileEnv+"="+t.ServerProfile)
+	}
 	p, line, err := process.Start(ctx, cmd, filepath.Join(t.Dir, "serve.log"))
 	if err != nil {
 		return nil, err
