@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -122,6 +123,7 @@ func serve(ctx context.Context, cmd *cli.Command, version string) error {
 	if err != nil {
 		return err
 	}
+	defer runtime.KeepAlive(ballast())
 	ctx, stop := untilSignal(ctx)
 	defer stop()
 	n, err := Start(ctx, cfg)
