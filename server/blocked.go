@@ -31,14 +31,14 @@ type shown struct {
 	*Server
 	project     string
 	quarantined bool
-	conns       map[job.ID]store.Connection
+	conns       map[job.ID]*store.Connection
 }
 
 func (s *Server) shown(ctx context.Context, project string) *shown {
 	meta, err := s.meta(ctx)
 	return &shown{
 		Server: s, project: project, quarantined: err == nil && meta.Quarantined != "",
-		conns: make(map[job.ID]store.Connection),
+		conns: make(map[job.ID]*store.Connection),
 	}
 }
 
@@ -68,7 +68,7 @@ func (v *shown) blocked(ctx context.Context, snap job.Snapshot) string {
 // held says what keeps a connection's job back that is due at a time. A pause
 // or a refused credential lasts until a person acts. Where a connection is no
 // account, each of its hosts is held alone, and its state is not the job's.
-func held(c store.Connection, due time.Time) string {
+func held(c *store.Connection, due time.Time) string {
 	switch {
 	case !c.PausedAt.IsZero() && c.PausedReason != "":
 		return "The connection is paused: " + text(c.PausedReason)
@@ -86,10 +86,11 @@ func held(c store.Connection, due time.Time) string {
 }
 
 // connection reads a connection; one that cannot be read holds nothing.
-func (v *shown) connection(ctx context.Context, id job.ID) store.Connection {
+func (v *shown) connection(ctx context.Context, id job.ID) *store.Connection {
 	c, known := v.conns[id]
 	if !known {
-		c, _ = v.store.Connection(ctx, v.project, id)
+		read, _ := v.store.Connection(ctx, v.project, id)
+		c = &read
 		v.conns[id] = c
 	}
 	return c

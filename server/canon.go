@@ -43,20 +43,27 @@ func canonical(m protoreflect.Message) ([]byte, error) {
 	type field struct {
 		desc  protoreflect.FieldDescriptor
 		value protoreflect.Value
+		enc   []byte
 	}
-	var fields []field
+	var few [8]field // as many as most messages have
+	fields := few[:0]
 	m.Range(func(d protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-		fields = append(fields, field{d, v})
+		fields = append(fields, field{desc: d, value: v})
 		return true
 	})
 	slices.SortFunc(fields, func(a, b field) int { return int(a.desc.Number()) - int(b.desc.Number()) })
-	c := job.NewCanon()
-	for _, f := range fields {
-		value, err := canonicalField(f.desc, f.value)
-		if err != nil {
+	size := 0
+	for i := range fields {
+		f := &fields[i]
+		var err error
+		if f.enc, err = canonicalField(f.desc, f.value); err != nil {
 			return nil, err
 		}
-		c.Field(strconv.Itoa(int(f.desc.Number())), value)
+		size += len(f.enc) + 2*binary.MaxVarintLen32
+	}
+	c := job.NewCanon().Grow(size)
+	for _, f := range fields {
+		c.Field(strconv.Itoa(int(f.desc.Number())), f.enc)
 	}
 	return c.Bytes(), nil
 }

@@ -12,3 +12,6 @@ func ReasonCode(r fireoncev1.ErrorReason) connect.Code { return reasonCodes[r] }
 
 // Canonical lets tests encode a message.
 func Canonical(m proto.Message) ([]byte, error) { return canonical(m.ProtoReflect()) }
+
+// Plainly lets tests compare the short way with the contract's rules.
+func Plainly(r *fireoncev1.ScheduleJobRequest) bool { return plainly(r) }

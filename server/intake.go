@@ -18,7 +18,7 @@ type intake struct {
 	*jobService
 	who    caller
 	view   *shown
-	conns  map[job.ID]read[store.Connection]
+	conns  map[job.ID]read[*store.Connection]
 	before map[job.ID]read[job.Snapshot]
 }
 
@@ -31,7 +31,7 @@ type read[T any] struct {
 func (s *jobService) intake(ctx context.Context, who caller) *intake {
 	return &intake{
 		jobService: s, who: who, view: s.shown(ctx, who.project),
-		conns: make(map[job.ID]read[store.Connection]), before: make(map[job.ID]read[job.Snapshot]),
+		conns: make(map[job.ID]read[*store.Connection]), before: make(map[job.ID]read[job.Snapshot]),
 	}
 }
 
@@ -68,7 +68,7 @@ func checkSize(payload []byte) error {
 }
 
 // connection reads the connection that a job is for.
-func (in *intake) connection(ctx context.Context, id job.ID) (store.Connection, error) {
+func (in *intake) connection(ctx context.Context, id job.ID) (*store.Connection, error) {
 	r, known := in.conns[id]
 	if !known {
 		r.value, r.err = in.lately.connection(ctx, in.who.project, id)
@@ -83,7 +83,7 @@ func (in *intake) connection(ctx context.Context, id job.ID) (store.Connection, 
 }
 
 // prepare has the connector check a job's content, and gives its hold key.
-func (in *intake) prepare(ctx context.Context, conn store.Connection, spec job.Spec) (holdKey string, err error) {
+func (in *intake) prepare(ctx context.Context, conn *store.Connection, spec job.Spec) (holdKey string, err error) {
 	replyTo, err := in.predecessor(ctx, spec)
 	if err != nil {
 		return "", err
@@ -109,7 +109,7 @@ func (in *intake) prepare(ctx context.Context, conn store.Connection, spec job.S
 	return prepared.HoldKey, nil
 }
 
-func disabled(conn store.Connection, why string) *fault {
+func disabled(conn *store.Connection, why string) *fault {
 	return refuse(fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_DISABLED,
 		fmt.Sprintf("connection %s %s", conn.ID, why), "connection_id", conn.ID.String())
 }
@@ -172,8 +172,9 @@ func (in *intake) stored(ctx context.Context, sub submission, c store.Created) (
 	case !c.Created:
 		return in.repeated(ctx, sub, c.Snapshot)
 	default:
-		out, err := withPayload(in.view.job(ctx, c.Snapshot), sub.spec.Payload)
-		return &fireoncev1.ScheduleJobResponse{Job: out, Created: true}, err
+		out := in.view.job(ctx, c.Snapshot)
+		out.Payload = sub.payload
+		return &fireoncev1.ScheduleJobResponse{Job: out, Created: true}, nil
 	}
 }
 

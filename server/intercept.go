@@ -72,6 +72,9 @@ func (s *Server) logCalls() around {
 		if err != nil {
 			level, code = slog.LevelInfo, connect.CodeOf(err).String()
 		}
+		if !s.log.Enabled(ctx, level) {
+			return err
+		}
 		s.log.LogAttrs(ctx, level, "call", slog.String("request_id", requestID(ctx)),
 			slog.String("procedure", spec.Procedure), slog.String("code", code),
 			slog.Duration("took", time.Since(begun)))
@@ -188,6 +191,9 @@ func (c checkedConn) Receive(m any) error {
 
 // obeys refuses a request that breaks the contract's rules, with each breach.
 func (s *Server) obeys(req any) error {
+	if r, ok := req.(*fireoncev1.ScheduleJobRequest); ok && plainly(r) {
+		return nil
+	}
 	m, ok := req.(proto.Message)
 	if !ok {
 		return errNoMessage

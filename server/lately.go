@@ -36,7 +36,7 @@ type latelyKey struct {
 }
 
 type latelySeen struct {
-	conn store.Connection
+	conn *store.Connection
 	at   time.Time
 }
 
@@ -45,8 +45,8 @@ func newLately(s store.Store) *lately {
 }
 
 // connection gives a connection as it was at most latelyKept, and the time for
-// one read, ago.
-func (l *lately) connection(ctx context.Context, project string, id job.ID) (store.Connection, error) {
+// one read, ago. Others have it, too: it is never written to.
+func (l *lately) connection(ctx context.Context, project string, id job.ID) (*store.Connection, error) {
 	key := latelyKey{project, id}
 	if conn, ok := l.fresh(key, time.Now()); ok {
 		return conn, nil
@@ -57,27 +57,27 @@ func (l *lately) connection(ctx context.Context, project string, id job.ID) (sto
 	defer l.mu.Unlock()
 	if err != nil {
 		delete(l.seen, key)
-		return conn, err
+		return nil, err
 	}
 	if len(l.seen) >= latelyMost {
 		clear(l.seen)
 	}
-	l.seen[key] = &latelySeen{conn, at}
-	return conn, nil
+	l.seen[key] = &latelySeen{&conn, at}
+	return &conn, nil
 }
 
 // fresh gives what is kept. Of those who find it too old the first reads it
 // again, and the others go on with what there is until then.
-func (l *lately) fresh(key latelyKey, now time.Time) (store.Connection, bool) {
+func (l *lately) fresh(key latelyKey, now time.Time) (*store.Connection, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s, ok := l.seen[key]
 	switch age := now.Sub(timeOf(s)); {
 	case !ok, age >= 2*latelyKept:
-		return store.Connection{}, false
+		return nil, false
 	case age >= latelyKept:
 		s.at = now.Add(-latelyKept / 2)
-		return store.Connection{}, false
+		return nil, false
 	default:
 		return s.conn, true
 	}

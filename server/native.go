@@ -28,6 +28,10 @@ import (
 const (
 	// nativeStreams bounds the calls and streams of one connection at a time.
 	nativeStreams = 1000
+	// nativeWorkers are goroutines that serve one call after the other, so that a
+	// call finds a stack that has grown already. What finds none of them free gets a
+	// goroutine of its own.
+	nativeWorkers = 64
 	// nativeStreamWindow and nativeConnWindow bound what one call, and all calls
 	// of a connection, may send ahead of the reader. They are fixed: windows that
 	// grow by themselves grow to 16 MiB each.
@@ -53,6 +57,7 @@ func (s *Server) GRPCServer() *grpc.Server {
 		// it has to be read. Nothing above twice the largest limit is read.
 		grpc.MaxRecvMsgSize(2*s.cfg.Limits.Batch),
 		grpc.MaxConcurrentStreams(nativeStreams),
+		grpc.NumStreamWorkers(nativeWorkers),
 		grpc.StaticStreamWindowSize(nativeStreamWindow),
 		grpc.StaticConnWindowSize(nativeConnWindow),
 		grpc.MaxHeaderListSize(maxHeaderBytes),

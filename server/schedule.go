@@ -22,6 +22,7 @@ import (
 type submission struct {
 	who      caller
 	spec     job.Spec
+	payload  *fireoncev1.Payload // as it came; spec has it encoded
 	at       time.Time // requested; zero: now
 	class    job.Class // the connection's
 	validate bool      // store nothing
@@ -67,7 +68,7 @@ func newSubmission(who caller, req *fireoncev1.ScheduleJobRequest) (submission, 
 		key = derived
 	}
 	spec, err := specFromWire(who.project, key, req, fingerprint)
-	return submission{who: who, spec: spec, at: at, validate: req.GetValidateOnly()}, err
+	return submission{who: who, spec: spec, payload: req.GetPayload(), at: at, validate: req.GetValidateOnly()}, err
 }
 
 // notReserved keeps clients from squatting on keys that Fireonce makes.

@@ -87,8 +87,12 @@ const (
 	fieldBody        = "body"
 )
 
+// usualHead is what most messages have beside their body, in bytes.
+const usualHead = 256
+
 // Freeze appends the message to an encoding.
 func (m Message) Freeze(c *job.Canon) *job.Canon {
+	c.Grow(len(m.Body) + usualHead)
 	c.Field(fieldURL, []byte(m.URL.String()))
 	c.Field(fieldContentType, []byte(m.ContentType))
 	for _, h := range m.Headers {

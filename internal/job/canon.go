@@ -6,8 +6,10 @@ import (
 	"encoding/base32"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // canonVersion starts every canonical encoding; a changed encoding takes the
@@ -22,6 +24,12 @@ type Canon struct{ buf []byte }
 
 // NewCanon starts an encoding.
 func NewCanon() *Canon { return &Canon{buf: []byte{canonVersion}} }
+
+// Grow makes room for so many more bytes.
+func (c *Canon) Grow(n int) *Canon {
+	c.buf = slices.Grow(c.buf, n)
+	return c
+}
 
 // Field appends one named value.
 func (c *Canon) Field(name string, value []byte) *Canon {
@@ -55,15 +63,39 @@ var ErrBadFingerprint = errors.New("not a fingerprint")
 // Set adds a field. value is nil for an unset field, which differs from an
 // empty one.
 func (f *Fingerprint) Set(name string, value []byte) {
-	tagged := append([]byte{0}, value...)
+	scratch, _ := scratches.Get().(*[]byte)
+	// A Canon with one field, whose value is a tag before the value.
+	b := append((*scratch)[:0], canonVersion)
+	b = binary.AppendUvarint(b, uint64(len(name)))
+	b = append(b, name...)
+	b = binary.AppendUvarint(b, uint64(1+len(value)))
+	tag := byte(0)
 	if value != nil {
-		tagged[0] = 1
+		tag = 1
 	}
-	sum := sha256.Sum256(NewCanon().Field(name, tagged).Bytes())
+	b = append(append(b, tag), value...)
+	sum := sha256.Sum256(b)
+	if cap(b) <= mostScratch {
+		*scratch = b
+	}
+	scratches.Put(scratch)
 	field := fingerprintField{name: name}
 	copy(field.digest[:], sum[:])
+	if f.fields == nil {
+		f.fields = make([]fingerprintField, 0, usualFields)
+	}
 	f.fields = append(f.fields, field)
 }
+
+const (
+	// usualFields is how many fields most fingerprints have.
+	usualFields = 8
+	// mostScratch bounds the memory that is kept for the next digest.
+	mostScratch = 16 << 10
+)
+
+// scratches are for what is digested: a submit digests seven fields.
+var scratches = sync.Pool{New: func() any { return new([]byte) }}
 
 // Bytes gives the stored form: a version byte, then each field's
 // length-prefixed name and digest.

@@ -1,0 +1,105 @@
+package server
+
+import (
+	"strings"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+)
+
+// Rules of this file: most requests are of one simple form. That they obey the
+// contract's rules is seen here at a small part of the cost of judging them by
+// the rules. What is not of that form is no worse: the rules judge it, and only
+// they refuse. So this knows fewer texts than the rules allow, and never more.
+
+const (
+	plainKeyMost   = 255
+	plainURLMost   = 2048
+	plainBodyMost  = 256 << 10
+	plainLabelMost = 32
+)
+
+// plainly tells of a request that it surely obeys the contract's rules.
+func plainly(r *fireoncev1.ScheduleJobRequest) bool {
+	if r.GetDeriveKey() || r.GetStartWindow() != nil || r.GetRetryPolicy() != nil || r.GetTimeZone() != "" || r.GetReplyToJobId() != "" ||
+		r.GetAmbiguityPolicy() != fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_UNSPECIFIED {
+		return false
+	}
+	hook := r.GetPayload().GetWebhook()
+	return hook != nil && len(hook.GetHeaders()) == 0 &&
+		within(r.GetIdempotencyKey(), 1, plainKeyMost, printableNoSpace) &&
+		plainUUID(r.GetConnectionId()) && plainLabels(r.GetLabels()) && plainURL(hook.GetUrl()) &&
+		(hook.GetContentType() == "" || hook.GetContentType() == "application/json") &&
+		len(hook.GetBody()) <= plainBodyMost && len(hook.GetBodyText()) <= plainBodyMost
+}
+
+func plainLabels(labels map[string]string) bool {
+	if len(labels) > plainLabelMost {
+		return false
+	}
+	for k, v := range labels {
+		if !within(k, 1, 63, labelByte) || !lower(k[0]) || !within(v, 0, 255, printable) {
+			return false
+		}
+	}
+	return true
+}
+
+// plainURL knows http and https with a host of ASCII, an optional port, a path
+// and a query, with nothing that is encoded.
+func plainURL(url string) bool {
+	rest, found := strings.CutPrefix(url, "https://")
+	if !found {
+		rest, found = strings.CutPrefix(url, "http://")
+	}
+	if !found || len(url) > plainURLMost {
+		return false
+	}
+	authority, target := rest, ""
+	if i := strings.IndexAny(rest, "/?"); i >= 0 {
+		authority, target = rest[:i], rest[i+1:]
+	}
+	host, port, withPort := strings.Cut(authority, ":")
+	return within(host, 1, 255, hostByte) && (!withPort || within(port, 1, 5, digit)) && within(target, 0, plainURLMost, targetByte)
+}
+
+// plainUUID knows the form with four hyphens, in any case.
+func plainUUID(id string) bool {
+	if len(id) != 36 {
+		return false
+	}
+	for i := range len(id) {
+		if i == 8 || i == 13 || i == 18 || i == 23 {
+			if id[i] != '-' {
+				return false
+			}
+		} else if c := id[i] | 0x20; !digit(id[i]) && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+// within tells whether a text has so many bytes, each of a kind.
+func within(s string, least, most int, kind func(byte) bool) bool {
+	if len(s) < least || len(s) > most {
+		return false
+	}
+	for i := range len(s) {
+		if !kind(s[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func digit(c byte) bool            { return c >= '0' && c <= '9' }
+func lower(c byte) bool            { return c >= 'a' && c <= 'z' }
+func printable(c byte) bool        { return c >= ' ' && c <= '~' }
+func printableNoSpace(c byte) bool { return c > ' ' && c <= '~' }
+func labelByte(c byte) bool        { return lower(c) || digit(c) || c == '_' || c == '.' || c == '-' }
+func hostByte(c byte) bool         { return lower(c|0x20) || digit(c) || c == '.' || c == '-' }
+
+// targetByte is what stands unencoded in paths and in queries.
+func targetByte(c byte) bool {
+	return lower(c|0x20) || digit(c) || strings.IndexByte("-._~/=&+:@,;?!*'()$", c) >= 0
+}
