@@ -48,8 +48,9 @@ func (s *jobService) BatchScheduleJobs(ctx context.Context, req *fireoncev1.Batc
 		return nil, err
 	}
 	b := &batch{
-		intake: s.intake(ctx, callerOf(ctx)), rules: rules, binds: make(map[string]bool),
+		intake: s.intake(ctx, callerOf(ctx)), rules: rules, binds: make(map[string]bool, len(req.GetRequests())),
 		results: make([]*fireoncev1.BatchScheduleJobsResponse_Result, len(req.GetRequests())),
+		passed:  make([]batchItem, 0, len(req.GetRequests())),
 	}
 	for i, item := range req.GetRequests() {
 		if err := b.take(ctx, i, item); err != nil {

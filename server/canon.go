@@ -45,8 +45,7 @@ func canonical(m protoreflect.Message) ([]byte, error) {
 		value protoreflect.Value
 		enc   []byte
 	}
-	var few [8]field // as many as most messages have
-	fields := few[:0]
+	fields := make([]field, 0, 4) // as many as most messages have
 	m.Range(func(d protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		fields = append(fields, field{desc: d, value: v})
 		return true
