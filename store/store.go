@@ -163,7 +163,8 @@ type Store interface {
 
 	// Watch returns a channel that gets a token, dropped when one is waiting,
 	// after writes of the kind by this process and, where the engine can, by
-	// others. A hint: polling is the truth. The function ends it.
+	// others. A hint: polling is the truth. A job that comes to wait for longer than
+	// HintAhead gives none for its time. The function ends it.
 	Watch(kind WatchKind) (<-chan struct{}, func())
 
 	Connections
@@ -186,6 +187,10 @@ type Store interface {
 	// Close ends all work; calls under way may fail with ErrUnavailable.
 	Close() error
 }
+
+// HintAhead is how far ahead work is hinted at: who waits for hints looks again by
+// himself more often than that, and the many jobs of a later day wake nobody.
+const HintAhead = 5 * time.Second
 
 // WatchKind tells the hints of Watch apart.
 type WatchKind int

@@ -65,7 +65,8 @@ type Config struct {
 	// Grace is added to an attempt's answer deadline before anybody calls its
 	// outcome unknown: default 30 s. It must exceed TCP_USER_TIMEOUT.
 	Grace time.Duration
-	// Poll is how often due work is looked for when no hint comes: default 500 ms.
+	// Poll is how often due work is looked for when no hint comes: default 500 ms,
+	// at most store.HintAhead.
 	Poll time.Duration
 	// Drain is how long a shutdown waits for sends under way: default 45 s.
 	Drain time.Duration
@@ -119,6 +120,7 @@ func New(c Config) (*Engine, error) {
 	setDefault(&c.Lease, defaultLease)
 	setDefault(&c.Grace, defaultGrace)
 	setDefault(&c.Poll, defaultPoll)
+	c.Poll = min(c.Poll, store.HintAhead)
 	setDefault(&c.Drain, defaultDrain)
 	if c.Senders < 1 || c.Senders > maxSenders || c.Lookers < 1 || c.Lookers > maxSenders {
 		return nil, fmt.Errorf("engine: senders and lookers must be 1 to %d", maxSenders)

@@ -61,7 +61,9 @@ func (t *tx) makeReady(ctx context.Context, rows readyRows, freed []job.ID) {
 		p.Connections = append(p.Connections, fromID(k.conn))
 		p.HoldKeys = append(p.HoldKeys, k.hold)
 		p.NextAts = append(p.NextAts, job.Micros(at))
-		t.hint[store.WatchWork] = t.hint[store.WatchWork] || !at.IsZero()
+		if !at.IsZero() && at.Before(t.now.Add(store.HintAhead)) {
+			t.hint[store.WatchWork] = true
+		}
 	}
 	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
 		if err := pgdb.New(db).MakeReady(ctx, p); err != nil {

@@ -119,7 +119,9 @@ func (t *tx) makeReady(ctx context.Context, st litedb.JobState) error {
 	if st.WaitsFor != nil {
 		return nil
 	}
-	t.hint[store.WatchWork] = true
+	if st.NextAt.Int64 < t.now+store.HintAhead.Microseconds() {
+		t.hint[store.WatchWork] = true
+	}
 	row, err := t.readyRow(ctx, st.ConnectionID, st.HoldKey)
 	if err == nil && row.NextAt.Valid && row.NextAt.Int64 <= st.NextAt.Int64 {
 		return nil

@@ -138,6 +138,15 @@ func dueWatch(f *fixture) {
 	_, err := f.s.Job(f.ctx, store.Ref{ID: l.ID})
 	f.ok(err)
 	f.is(token(events), false, "hint of a read")
+	in := func(d time.Duration) func(*store.NewJob) {
+		return func(n *store.NewJob) { n.ScheduledFor = f.clock.now().Add(d) }
+	}
+	token(work)
+	f.submit(in(store.HintAhead - time.Microsecond))
+	f.is(token(work), true, "work hint of a job that is due soon")
+	f.submit(in(store.HintAhead))
+	f.is(token(work), false, "work hint of a job that is due later")
+	f.is(token(events), true, "event hint of a job that is due later")
 }
 
 func dueWatchEnd(f *fixture) {

@@ -119,9 +119,9 @@ func (t *tx) event(r *record, e job.Event) {
 	t.hint[store.WatchEvents] = true
 }
 
-// runnable wakes the workers for a job that a claim may take, now or later.
+// runnable wakes the workers for a job that a claim may take, now or soon.
 func (t *tx) runnable(j job.Job) {
-	if j.State.Runnable() && j.WaitsFor.IsZero() {
+	if j.State.Runnable() && j.WaitsFor.IsZero() && j.NextAt.Before(t.now.Add(store.HintAhead)) {
 		t.hint[store.WatchWork] = true
 	}
 }
