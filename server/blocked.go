@@ -29,17 +29,25 @@ func (s *Server) meta(ctx context.Context) (store.Meta, error) {
 // shown converts the jobs of one call. It reads each connection once.
 type shown struct {
 	*Server
-	project     string
-	quarantined bool
-	conns       map[job.ID]*store.Connection
+	project string
+	// database is what it is, asked for when the call began: a submit does not wait
+	// for the answer before it is stored. nil: not known.
+	database *measured[store.Meta]
+	conns    map[job.ID]*store.Connection
 }
 
 func (s *Server) shown(ctx context.Context, project string) *shown {
-	meta, err := s.meta(ctx)
-	return &shown{
-		Server: s, project: project, quarantined: err == nil && meta.Quarantined != "",
-		conns: make(map[job.ID]*store.Connection),
+	database, _ := s.metas.entry(ctx, struct{}{}, s.store.Meta)
+	return &shown{Server: s, project: project, database: database, conns: make(map[job.ID]*store.Connection)}
+}
+
+// quarantined tells whether nothing is being sent.
+func (v *shown) quarantined(ctx context.Context) bool {
+	if v.database == nil {
+		return false
 	}
+	meta, err := v.database.wait(ctx)
+	return err == nil && meta.Quarantined != ""
 }
 
 // job converts a job without its payload.
@@ -54,7 +62,7 @@ func (v *shown) job(ctx context.Context, snap job.Snapshot) *fireoncev1.Job {
 // blocked says why a job that waits does.
 func (v *shown) blocked(ctx context.Context, snap job.Snapshot) string {
 	switch {
-	case v.quarantined:
+	case v.quarantined(ctx):
 		return quarantineWords
 	case !snap.WaitsFor.IsZero():
 		return "Waits for job " + snap.WaitsFor.String() + ", which it replies to, to succeed."

@@ -56,9 +56,14 @@ func (m *memo[K, V]) get(ctx context.Context, key K, measure func(context.Contex
 		var none V
 		return none, err
 	}
+	return e.wait(ctx)
+}
+
+// wait gives what was measured, as soon as it is.
+func (m *measured[V]) wait(ctx context.Context) (V, error) {
 	select {
-	case <-e.done:
-		return e.value, e.err
+	case <-m.done:
+		return m.value, m.err
 	case <-ctx.Done():
 		var none V
 		return none, ctx.Err()
