@@ -102,7 +102,7 @@ func (h *hall) model(ctx context.Context, c store.Connection, at time.Time) (job
 }
 
 // fill writes copies of models, as many of each, and brings the database to rest.
-func (h *hall) fill(ctx context.Context, models []job.ID, jobs int, step time.Duration, only ...string) error {
+func (h *hall) fill(ctx context.Context, models []job.ID, jobs int, o clone.Options) error {
 	conn, err := pgx.Connect(ctx, h.Admin)
 	if err != nil {
 		return err
@@ -111,7 +111,7 @@ func (h *hall) fill(ctx context.Context, models []job.ID, jobs int, step time.Du
 	err = clone.WithoutIndexes(ctx, conn, func() error {
 		for i, m := range models {
 			n := jobs*(i+1)/len(models) - jobs*i/len(models)
-			o := clone.Options{Jobs: n, Offset: h.copies, Step: step, Only: only}
+			o.Jobs, o.Offset = n, h.copies
 			if err := clone.Fill(ctx, conn, m, o); err != nil {
 				return err
 			}
@@ -137,7 +137,7 @@ func (h *hall) future(ctx context.Context, jobs int) error {
 			return err
 		}
 	}
-	return h.fill(ctx, models, jobs, spread/time.Duration(jobs), clone.Due...)
+	return h.fill(ctx, models, jobs, clone.Options{Step: spread / time.Duration(jobs), Only: clone.Due})
 }
 
 // held adds due jobs of a connection whose credential was refused.
@@ -160,11 +160,16 @@ func (h *hall) held(ctx context.Context, jobs int) error {
 	if err != nil {
 		return err
 	}
-	return h.fill(ctx, []job.ID{m}, jobs, 0)
+	return h.fill(ctx, []job.ID{m}, jobs, clone.Options{})
 }
 
-// ended adds jobs that have succeeded in the last weeks. The models were sent.
+// ended adds jobs that have succeeded in the last weeks.
 func (h *hall) ended(ctx context.Context, jobs int) error {
+	return h.endedWith(ctx, jobs, -spread/time.Duration(max(1, jobs)), 0)
+}
+
+// endedWith adds jobs that have succeeded, one before the other. The models were sent.
+func (h *hall) endedWith(ctx context.Context, jobs int, step, shift time.Duration) error {
 	models := make([]job.ID, len(h.connections))
 	for i, c := range h.connections {
 		var err error
@@ -180,7 +185,7 @@ func (h *hall) ended(ctx context.Context, jobs int) error {
 	if err = errors.Join(err, stop()); err != nil {
 		return err
 	}
-	return h.fill(ctx, models, jobs, -spread/time.Duration(max(1, jobs)))
+	return h.fill(ctx, models, jobs, clone.Options{Step: step, Shift: shift})
 }
 
 // end judges evidence on leased jobs, and so gives their places free.

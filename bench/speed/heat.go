@@ -39,6 +39,8 @@ type heat struct {
 	effects bool
 	// alone: one process measures all repetitions, because it fills large tables.
 	alone bool
+	// long: only who names it gets it; its samples are of one time after the other.
+	long bool
 	// quick: a short run has it, too.
 	quick bool
 }
@@ -120,6 +122,14 @@ func (p plan) heats() []heat {
 				{"full_claim_ms", "ms a claim, full"}, {"empty_events_ms", "ms a page of events, empty"}, {"full_events_ms", "ms a page of events, full"},
 			},
 			contenders: []contender{{name: nameFireonce, measure: "fireonce/terminal"}},
+		},
+		{
+			name: "soak", what: fmt.Sprintf("%d jobs a second for %v, with as many that are no longer kept", p.Pace, p.Soak),
+			alone: true, long: true, metrics: []metric{
+				{"p50_ms", "ms p50"}, {"p99_ms", "ms p99"}, {"max_ms", "ms at most"}, {"per_s", "jobs/s"},
+				{"server_us", "µs CPU/job of the server"}, {"pg_us", "of PostgreSQL"}, {"server_mb", "MB of the server"},
+			},
+			contenders: []contender{{name: nameNetwork, measure: "network/soak"}},
 		},
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -57,7 +58,7 @@ type options struct {
 	quick, bars       bool
 	repetitions       int
 	only, dir, binary string
-	profiles          string
+	profiles, systems string
 	limit             time.Duration
 	plan              plan
 }
@@ -73,7 +74,7 @@ func fullPlan() plan {
 		size: size{
 			Callers: 64, Loaders: 4, Batch: 500, Senders: 128, RiverWorkers: 128, Gap: 50 * time.Millisecond, Ahead: 10 * time.Second,
 			Few: 10_000, Many: 1_000_000, Most: 5_000_000, Held: 100_000, Ended: 10_000_000, Pending: 1_000_000,
-			Streams: 1000, Events: 200, PerSecond: 10, Slow: 10, Burst: 5000,
+			Streams: 1000, Events: 200, PerSecond: 10, Slow: 10, Burst: 5000, Soak: 30 * time.Minute, Pace: 1000,
 		},
 		submit: 10_000, batch: 50_000, work: 50_000, now: 100, herd: 10_000, ended: 5000, load: 20_000,
 	}
@@ -105,10 +106,12 @@ func parse(args []string) (options, error) {
 	f.BoolVar(&o.bars, "bars", false, "fail also when a bar is missed")
 	f.IntVar(&o.repetitions, "reps", repetitions, "repetitions; medians are taken over them")
 	f.StringVar(&o.only, "only", "", "comma-separated names of heats; empty: all, with -quick the short ones")
+	f.StringVar(&o.systems, "systems", "", "comma-separated systems, such as river,network; empty: all")
 	f.StringVar(&o.dir, "dir", "", "a folder on the disk to measure; empty: the system's for temporary files, if it is on a disk")
 	f.StringVar(&o.binary, "fireonce", "", "the program to run; empty: built from source")
 	f.StringVar(&o.profiles, "profiles", "", "a folder for processor profiles of the measuring processes and, if built from source, of the servers")
 	f.DurationVar(&o.limit, "limit", 2*time.Hour, "the longest time for one measurement")
+	f.DurationVar(&o.plan.Soak, "soak", o.plan.Soak, "how long the heat soak lasts, which runs only when it is named")
 	o.plan.flags(f)
 	if err := f.Parse(args); err != nil {
 		return o, err
@@ -144,6 +147,7 @@ func (p *plan) flags(f *flag.FlagSet) {
 		{"streams", "subscribers", &p.Streams},
 		{"events", "events for each of them", &p.Events},
 		{"slow", "subscribers that stop reading for a while", &p.Slow},
+		{"pace", "jobs a second of a soak", &p.Pace},
 		{"burst", "events that come meanwhile; 0: nobody stops reading", &p.Burst},
 	} {
 		f.IntVar(n.value, n.name, *n.value, n.what)
@@ -154,13 +158,13 @@ func (o options) check() error {
 	p := o.plan
 	for _, n := range []int{
 		o.repetitions, p.Callers, p.Loaders, p.Batch, p.Senders, p.RiverWorkers, p.submit, p.batch, p.work, p.now, p.herd,
-		p.Few, p.Many, p.Most, p.Held, p.Ended, p.Pending, p.load, p.Streams, p.Events,
+		p.Few, p.Many, p.Most, p.Held, p.Ended, p.Pending, p.load, p.Streams, p.Events, p.Pace,
 	} {
 		if n < 1 {
 			return errors.New("a number is out of range")
 		}
 	}
-	if p.Batch > 500 || p.Slow < 1 || p.Burst < 0 || o.limit <= 0 {
+	if p.Batch > 500 || p.Slow < 1 || p.Burst < 0 || o.limit <= 0 || p.Soak < time.Second {
 		return errors.New("a number is out of range")
 	}
 	_, err := o.chosen()
@@ -172,12 +176,12 @@ func (o options) chosen() ([]heat, error) {
 	var out []heat
 	all := o.plan.heats()
 	for _, h := range all {
-		if o.only == "" && (!o.quick || h.quick) {
+		if o.only == "" && (!o.quick || h.quick) && !h.long {
 			out = append(out, h)
 		}
 	}
 	if o.only == "" {
-		return out, nil
+		return o.among(out)
 	}
 	for name := range strings.SplitSeq(o.only, ",") {
 		n := len(out)
@@ -188,6 +192,32 @@ func (o options) chosen() ([]heat, error) {
 		}
 		if len(out) == n {
 			return nil, fmt.Errorf("no heat is named %q", name)
+		}
+	}
+	return o.among(out)
+}
+
+// among keeps the chosen systems of each heat; a heat without any is left out.
+func (o options) among(heats []heat) ([]heat, error) {
+	if o.systems == "" {
+		return heats, nil
+	}
+	known, out := make(map[string]bool), []heat(nil)
+	for _, h := range heats {
+		var kept []contender
+		for _, c := range h.contenders {
+			system, _, _ := strings.Cut(c.measure, "/")
+			if slices.Contains(strings.Split(o.systems, ","), system) {
+				kept, known[system] = append(kept, c), true
+			}
+		}
+		if h.contenders = kept; len(kept) > 0 {
+			out = append(out, h)
+		}
+	}
+	for name := range strings.SplitSeq(o.systems, ",") {
+		if !known[name] {
+			return nil, fmt.Errorf("no system in these heats is named %q", name)
 		}
 	}
 	return out, nil

@@ -32,12 +32,20 @@ func TestParse(t *testing.T) {
 		t.Fatal(err)
 	}
 	all, err := full.chosen()
-	if err != nil || len(all) != len(full.plan.heats()) || full.repetitions < 5 {
+	if err != nil || len(all) != len(full.plan.heats())-1 || slices.Contains(names(all), "soak") || full.repetitions < 5 {
 		t.Errorf("a full run has %v in %d repetitions, %v", names(all), full.repetitions, err)
+	}
+	some, err := parse([]string{"-only", "submit,stream,soak", "-systems", "river,network"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	few, err := some.chosen()
+	if err != nil || !slices.Equal(names(few), []string{"submit", "stream", "soak"}) || len(few[0].contenders) != 2 || few[0].contenders[0].name != nameRiver {
+		t.Errorf("with two systems: %+v, %v", few, err)
 	}
 	for _, args := range [][]string{
 		{"-reps", "0"}, {"-batch", "501"}, {"-callers", "0"}, {"-only", "nothing"}, {"-limit", "0"}, {"-slow", "0"},
-		{"-terminal", "-1"}, {"submit"},
+		{"-terminal", "-1"}, {"submit"}, {"-systems", "nobody"}, {"-only", "batch", "-systems", "asynq"}, {"-pace", "0"}, {"-soak", "0"},
 	} {
 		if _, err := parse(args); err == nil {
 			t.Errorf("%q was taken", args)

@@ -78,6 +78,9 @@ type size struct {
 	// Slow are subscribers that stop reading, while so many events come: Burst.
 	Slow  int `json:"slow"`
 	Burst int `json:"burst"`
+	// Soak is how long a steady load lasts, Pace its jobs a second.
+	Soak time.Duration `json:"soak"`
+	Pace int           `json:"pace"`
 }
 
 // sample is what came of a measurement, by metric. The common ones: "per_s";
@@ -108,6 +111,7 @@ var measures = map[string]func(ctx context.Context, t task, give func(sample)) e
 	"network/herd":      once(networkHerd),
 	"network/memory":    once(networkMemory),
 	"network/stream":    once(networkStream),
+	"network/soak":      networkSoak,
 }
 
 func once(f func(context.Context, task) (sample, error)) func(context.Context, task, func(sample)) error {

@@ -48,11 +48,12 @@ var servedReady = regexp.MustCompile(` ready: http://([^,]+),`)
 
 // serve starts the program on the task's database, with clients on so many
 // connections, and makes a connection whose receiver dedupes.
-func serve(ctx context.Context, t task, lines int) (_ *served, err error) {
+func serve(ctx context.Context, t task, lines int, flags ...string) (_ *served, err error) {
 	args := []string{
 		"serve", "--dev", "--listen", "127.0.0.1:0", "--database", t.Database,
 		"--key-file", filepath.Join(t.Dir, "key"), "--senders", strconv.Itoa(t.Senders), "--log-level", "warn",
 	}
+	args = append(args, flags...)
 	help, err := exec.CommandContext(ctx, t.Fireonce, "serve", "--help").Output() //nolint:gosec // the program under test
 	if err != nil {
 		return nil, err

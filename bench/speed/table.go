@@ -89,7 +89,15 @@ func (r result) table(w io.Writer) error {
 		}
 		fmt.Fprintln(t)
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil || !r.long {
+		return err
+	}
+	for _, c := range r.contenders {
+		if err := timeline(w, r.heat, r.samples[c.name]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // compared are the metrics that are shown in proportion to River's: the first two,

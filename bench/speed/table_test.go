@@ -115,3 +115,24 @@ func TestValuesOfAFailedRepetition(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// TestTimeline: minutes stay in their order, and tables that hold little are left out.
+func TestTimeline(t *testing.T) {
+	at := func(p50, dead float64) sample {
+		return sample{"p50_ms": p50, "size:jobs:dead rows": dead, "size:jobs:live rows": 5, "size:meta:live rows": 1}
+	}
+	var out strings.Builder
+	if err := timeline(&out, heat{metrics: []metric{{"p50_ms", "ms p50"}}}, []sample{at(3, 10), at(1, 20), at(2, 1000)}); err != nil {
+		t.Fatal(err)
+	}
+	var words [][]string
+	for line := range strings.Lines(out.String()) {
+		words = append(words, strings.Fields(line))
+	}
+	if len(words) < 5 || !slices.Equal(words[1], []string{"1", "3"}) || !slices.Equal(words[2], []string{"2", "1"}) || !slices.Equal(words[3], []string{"3", "2"}) {
+		t.Errorf("minutes are out of order:\n%s", &out)
+	}
+	if text := out.String(); !strings.Contains(text, "10 > 20 > 1000") || strings.Contains(text, "meta") {
+		t.Errorf("tables:\n%s", text)
+	}
+}

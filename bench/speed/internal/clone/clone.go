@@ -24,6 +24,9 @@ import (
 // million events of a transaction.
 const chunk = 50_000
 
+// transaction is the part of a position that all events of a transaction share.
+const transaction = "(pg_current_xact_id()::text::bigint + (SELECT xid_offset FROM meta))"
+
 // eventsEach is more than the events of a model.
 const eventsEach = 16
 
@@ -35,6 +38,8 @@ type Options struct {
 	Offset int
 	// Step is added to times from one copy to the next: up to Jobs times it.
 	Step time.Duration
+	// Shift is added to the times of all copies.
+	Shift time.Duration
 	// Only names the columns with times that move; empty: all of them.
 	Only []string
 }
@@ -185,11 +190,12 @@ func (t table) expression(c column, o Options, from int) string {
 				order = "m." + by
 			}
 		}
-		return fmt.Sprintf("event_position(((i - %d) * %d + %s)::int)", first, eventsEach, order)
+		return fmt.Sprintf("(%s << 20) + (i - %d) * %d + %s", transaction, first, eventsEach, order)
 	case c.name == "external_id":
 		return "CASE WHEN " + own + " = '' THEN '' ELSE " + own + " || '-' || i END"
 	case c.kind == "timestamp with time zone" && o.moves(c.name):
-		return fmt.Sprintf("%s + (i - %d) * interval '%d microseconds'", own, o.Offset, o.Step.Microseconds())
+		return fmt.Sprintf("%s + interval '%d microseconds' + (i - %d) * interval '%d microseconds'",
+			own, o.Shift.Microseconds(), o.Offset, o.Step.Microseconds())
 	default:
 		return own
 	}
