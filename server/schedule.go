@@ -23,9 +23,9 @@ type submission struct {
 	who      caller
 	spec     job.Spec
 	payload  *fireoncev1.Payload // as it came; spec has it encoded
-	at       time.Time // requested; zero: now
-	class    job.Class // the connection's
-	validate bool      // store nothing
+	at       time.Time           // requested; zero: now
+	class    job.Class           // the connection's
+	validate bool                // store nothing
 }
 
 func (sub submission) item() store.NewJob {
