@@ -340,7 +340,7 @@ func (f *fixture) arm() job.Snapshot {
 	}})
 	f.must(err)
 	f.must(armed[0].Err)
-	return armed[0].Snapshot
+	return armed[0].Snapshot.Of(l.Spec)
 }
 
 // learn lets the store write what evidence means for a job.

@@ -350,7 +350,9 @@ type Armed struct {
 	// Err is nil, ErrStale (moved on, lease lost, cancelled), ErrNotFound,
 	// ErrIllegal, ErrWindowOver, ErrHeld or ErrGated. Nothing was written then.
 	Err error
-	// Snapshot is the job after the arm.
+	// Snapshot is the job after the arm. Of its request only what changes write is
+	// sure to be there: ID, Project, Connection, HoldKey, Schedule and StartWindow.
+	// Whoever asked has the rest (see Snapshot.Of).
 	Snapshot job.Snapshot
 	Attempt  job.Attempt
 }
@@ -398,7 +400,7 @@ type Content struct {
 // Applied is Apply's verdict.
 type Applied struct {
 	Err error
-	// Snapshot is the job after the change.
+	// Snapshot is the job after the change, with as much of its request as Armed has.
 	Snapshot job.Snapshot
 	// Stolen is the job whose effect id a direct answer took over, because only a
 	// look, a person or an assumption had given it to that job. That job stays

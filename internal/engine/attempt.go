@@ -294,7 +294,7 @@ func (e *Engine) armAndSend(l store.Leased, r ready, rearm bool) {
 	if outcome.Result != job.ResultUnknown {
 		e.early.forget(l.ID)
 	}
-	e.settle(armed.Snapshot, l.Connection, outcome, job.ID{})
+	e.settle(armed.Snapshot.Of(l.Spec), l.Connection, outcome, job.ID{})
 	failpoint.Hit(failpoint.Settled)
 }
 
@@ -339,7 +339,7 @@ func (e *Engine) undecided(l store.Leased, item store.Arm, err error) {
 		cancel()
 		switch {
 		case err == nil:
-			e.settle(back.Snapshot, l.Connection, job.Outcome{
+			e.settle(back.Snapshot.Of(l.Spec), l.Connection, job.Outcome{
 				Attempt: back.Attempt.Number, Result: job.ResultNotSent, Kind: job.FailTransient,
 				Message: "the intent could not be confirmed in time; nothing was sent",
 			}, job.ID{})

@@ -84,8 +84,9 @@ func (e *Engine) settleOnce(s job.Snapshot, traits job.Traits, ev job.Evidence) 
 	if applied[0].Err != nil {
 		return s, false, applied[0].Err
 	}
-	e.wrote(applied[0].Snapshot, d)
-	return applied[0].Snapshot, false, nil
+	after = applied[0].Snapshot.Of(s.Spec)
+	e.wrote(after, d)
+	return after, false, nil
 }
 
 func (e *Engine) read(id job.ID) (job.Snapshot, error) {

@@ -20,6 +20,14 @@ type Snapshot struct {
 	Handle string
 }
 
+// Of completes a snapshot that has of its request only what changes write: the rest
+// is as it was before.
+func (s Snapshot) Of(before Spec) Snapshot {
+	before.HoldKey, before.StartWindow = s.HoldKey, s.StartWindow
+	s.Spec = before
+	return s
+}
+
 // View prepares the snapshot for Decide. jitter is in [0,1).
 func (s Snapshot) View(t Traits, jitter float64) View {
 	v := View{

@@ -159,8 +159,10 @@ func (b *applying) wave(ctx context.Context, wave []int) error {
 	}
 	b.releaseGates(ctx, plans)
 	b.letGo(ctx, plans)
-	b.read(ctx, plans)
-	return b.flush(ctx)
+	if err := b.flush(ctx); err != nil {
+		return err
+	}
+	return b.answer(ctx, plans)
 }
 
 // plan judges one change.
@@ -395,19 +397,28 @@ func (b *applying) letGo(ctx context.Context, plans []*planned) {
 	})
 }
 
-// read adds the jobs as they are after their changes.
-func (b *applying) read(ctx context.Context, plans []*planned) {
-	ids := make([]job.ID, len(plans))
-	for i, p := range plans {
-		ids[i] = p.Job
-	}
-	b.queueSnapshots(ctx, ids, func(snaps map[job.ID]job.Snapshot) {
-		for _, p := range plans {
-			b.out[p.index].Snapshot = snaps[p.Job]
-			if p.effect != nil && p.effect.from != nil {
-				b.out[p.index].Stolen = p.effect.from.ID
-			}
+// answer notes the jobs as they are after their changes. The effects and the rulings
+// that rows only refer to are read.
+func (b *applying) answer(ctx context.Context, plans []*planned) error {
+	at := make(map[job.ID]*store.Applied, len(plans))
+	var referring []job.ID
+	for _, p := range plans {
+		out := &b.out[p.index]
+		out.Snapshot, at[p.Job] = p.old.changed(p, b.now), out
+		if p.job.State == job.Succeeded && p.effect != nil {
+			effect := p.effect.Effect
+			effect.At = b.now
+			out.Snapshot.Effect = &effect
 		}
+		if p.ruling != 0 || p.job.State == job.Succeeded && p.effect == nil {
+			referring = append(referring, p.Job)
+		}
+		if p.effect != nil && p.effect.from != nil {
+			out.Stolen = p.effect.from.ID
+		}
+	}
+	return b.fill(ctx, referring, func(id job.ID, s job.Snapshot) {
+		at[id].Snapshot.Effect, at[id].Snapshot.Resolution = s.Effect, s.Resolution
 	})
 }
 

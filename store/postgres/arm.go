@@ -56,8 +56,16 @@ func (s *Store) armBatch(ctx context.Context, items []store.Arm) ([]store.Armed,
 				return nil, err
 			}
 		}
-		b.read(ctx)
-		return b.out, t.flush(ctx)
+		if err := t.flush(ctx); err != nil {
+			return nil, err
+		}
+		return b.out, b.fill(ctx, b.ruled, func(id job.ID, s job.Snapshot) {
+			for i := range b.out {
+				if b.items[i].Job == id && b.out[i].Err == nil {
+					b.out[i].Snapshot.Resolution = s.Resolution
+				}
+			}
+		})
 	})
 }
 
@@ -66,6 +74,8 @@ type arming struct {
 	*tx
 	items []store.Arm
 	out   []store.Armed
+	// ruled are jobs with a ruling, which their rows only refer to.
+	ruled []job.ID
 }
 
 // gateKey names an open intent.
@@ -244,6 +254,10 @@ func (b *arming) write(ctx context.Context, intents []*intent) error {
 			return err
 		}
 		b.out[in.index].Attempt = in.attempt
+		b.out[in.index].Snapshot = in.job.armed(in, b.now)
+		if in.job.resolution != 0 {
+			b.ruled = append(b.ruled, in.Job)
+		}
 	}
 	p := armColumns(intents, b.now)
 	b.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
@@ -253,23 +267,6 @@ func (b *arming) write(ctx context.Context, intents []*intent) error {
 		return nil
 	})
 	return nil
-}
-
-// read queues the reading of the jobs as they are after their arms.
-func (b *arming) read(ctx context.Context) {
-	var ids []job.ID
-	for i, a := range b.out {
-		if a.Err == nil {
-			ids = append(ids, b.items[i].Job)
-		}
-	}
-	b.queueSnapshots(ctx, ids, func(snaps map[job.ID]job.Snapshot) {
-		for i, a := range b.out {
-			if a.Err == nil {
-				b.out[i].Snapshot = snaps[b.items[i].Job]
-			}
-		}
-	})
 }
 
 // ArmedBy implements store.Store. Whoever arms a job has its row locked until the

@@ -20,6 +20,48 @@ type lockedJob struct {
 	marks []pgdb.MarksRow
 }
 
+// armed is the job as an arm leaves it, without its ruling.
+func (j *lockedJob) armed(in *intent, now time.Time) job.Snapshot {
+	s := job.Snapshot{Job: j.Job, Now: now, Fence: in.fence, Handle: in.attempt.Handle, RoundArmed: now}
+	if s.Attempt == 0 {
+		s.Class = in.Class
+	}
+	s.State, s.Version, s.Attempt = job.Sending, s.Version+1, in.attempt.Number
+	s.NextAt, s.ClaimToken, s.Worker = in.fence, job.ID{}, in.Worker
+	s.Claims, s.Blocked, s.Updated = 0, "", now
+	for i := len(j.marks) - 1; i >= 0; i-- {
+		if m := j.marks[i]; int(m.Round) == j.Round {
+			s.RoundArmed = m.ArmedAt.UTC()
+		}
+	}
+	for _, m := range j.marks {
+		if job.Result(m.Result).Open() {
+			s.Open = append(s.Open, int(m.Number))
+		}
+	}
+	s.Open = append(s.Open, s.Attempt)
+	return s
+}
+
+// changed is the job as a change leaves it, without its effect and its ruling.
+func (j *lockedJob) changed(p *planned, now time.Time) job.Snapshot {
+	s := job.Snapshot{Job: p.job, Now: now, Open: p.Open}
+	for i, m := range j.marks {
+		if int(m.Round) == s.Round && s.RoundArmed.IsZero() {
+			s.RoundArmed = m.ArmedAt.UTC()
+		}
+		if i == len(j.marks)-1 {
+			s.Fence, s.Handle = m.FenceAt.UTC(), m.Handle
+		}
+	}
+	for _, a := range p.Settle {
+		if a.Attempt == len(j.marks) && a.Handle != "" {
+			s.Handle = a.Handle
+		}
+	}
+	return s
+}
+
 // locking is what a transaction asks of jobs that it is about to change.
 type locking struct {
 	rows  []pgdb.JobState

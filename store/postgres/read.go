@@ -151,24 +151,16 @@ func (v view) snapshots(ctx context.Context, ids []job.ID, payload bool) (map[jo
 	return v.whole(rows)
 }
 
-// queueSnapshots has whole jobs read behind what is queued already.
-func (t *tx) queueSnapshots(ctx context.Context, ids []job.ID, got func(map[job.ID]job.Snapshot)) {
-	if len(ids) == 0 {
-		return
+// fill reads jobs for what their locked rows do not tell.
+func (t *tx) fill(ctx context.Context, ids []job.ID, got func(job.ID, job.Snapshot)) error {
+	snaps, err := t.view().snapshots(ctx, distinct(ids), false)
+	if err != nil {
+		return err
 	}
-	of := fromIDs(ids)
-	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
-		rows, err := pgdb.New(db).Snapshots(ctx, pgdb.SnapshotsParams{WithPayload: true, Ids: of})
-		if err != nil {
-			return fmt.Errorf("jobs: %w", err)
-		}
-		snaps, err := t.view().whole(rows)
-		if err != nil {
-			return err
-		}
-		got(snaps)
-		return nil
-	})
+	for id, s := range snaps {
+		got(id, s)
+	}
+	return nil
 }
 
 func (v view) whole(rows []pgdb.SnapshotsRow) (map[job.ID]job.Snapshot, error) {

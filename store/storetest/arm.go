@@ -273,6 +273,7 @@ func armReadBack(f *fixture) {
 	f.ok(want.Err)
 	got, err := f.s.ArmedBy(f.ctx, l.ID, in.Token)
 	f.ok(err)
+	got.Snapshot = f.whole(got.Snapshot)
 	f.is(got, want, "read back")
 	_, err = f.s.ArmedBy(f.ctx, f.id(), in.Token)
 	f.fails(err, store.ErrNotFound)

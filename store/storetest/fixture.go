@@ -156,7 +156,24 @@ func (f *fixture) armOne(a store.Arm) store.Armed {
 	out, err := f.s.Arm(f.ctx, []store.Arm{a})
 	f.ok(err)
 	f.is(len(out), 1, "verdicts")
+	if out[0].Err == nil {
+		out[0].Snapshot = f.whole(out[0].Snapshot)
+	}
 	return out[0]
+}
+
+// whole compares the answer of an arm or a change, which has of the request only
+// what is sure to be there, with the stored job, and gives that.
+func (f *fixture) whole(answer job.Snapshot) job.Snapshot {
+	f.Helper()
+	stored, err := f.s.Job(f.ctx, store.Ref{ID: answer.ID})
+	f.ok(err)
+	f.is(
+		[]any{answer.Project, answer.Connection, answer.HoldKey, answer.Schedule, answer.StartWindow},
+		[]any{stored.Project, stored.Connection, stored.HoldKey, stored.Schedule, stored.StartWindow}, "request in the answer",
+	)
+	f.is(answer.Of(stored.Spec), stored, "answer beside the stored job")
+	return stored
 }
 
 // arm arms a lease, which must work.
@@ -197,6 +214,9 @@ func (f *fixture) change(s job.Snapshot, d job.Decision) store.Applied {
 	out, err := f.s.Apply(f.ctx, []store.Change{{Job: s.ID, Version: s.Version, Decision: d, Actor: "tester", Reason: "why"}})
 	f.ok(err)
 	f.is(len(out), 1, "verdicts")
+	if out[0].Err == nil {
+		out[0].Snapshot = f.whole(out[0].Snapshot)
+	}
 	return out[0]
 }
 

@@ -27,6 +27,9 @@ func (f *fixture) changeContent(s job.Snapshot, d job.Decision, c store.Content)
 	f.Helper()
 	out, err := f.s.Apply(f.ctx, []store.Change{{Job: s.ID, Version: s.Version, Decision: d, Actor: "tester", Content: &c}})
 	f.ok(err)
+	if out[0].Err == nil {
+		out[0].Snapshot = f.whole(out[0].Snapshot)
+	}
 	return out[0]
 }
 

@@ -70,7 +70,7 @@ func (t *tx) apply(in store.Change) (store.Applied, error) {
 		From: c.old.State, Cause: c.Decision.Cause, Attempt: c.Decision.Attempt,
 		Actor: in.Actor, Reason: in.Reason, Detail: c.Decision.Detail,
 	})
-	return store.Applied{Snapshot: r.snapshot(t.now), Stolen: take.from}, nil
+	return store.Applied{Snapshot: lean(r.snapshot(t.now)), Stolen: take.from}, nil
 }
 
 // next is the job as the change leaves it.

@@ -52,7 +52,7 @@ func (t *tx) arm(a store.Arm) (store.Armed, error) {
 }
 
 func armed(t *tx, r *record, a Attempt) store.Armed {
-	return store.Armed{Snapshot: r.snapshot(t.now), Attempt: a.public()}
+	return store.Armed{Snapshot: lean(r.snapshot(t.now)), Attempt: a.public()}
 }
 
 // mayArm checks what the job's own row, its hold key and the database say.

@@ -51,6 +51,16 @@ func (r *record) snapshot(now time.Time) job.Snapshot {
 	return s
 }
 
+// lean takes from a job's request what arms and changes need not give. It is taken
+// here so that nobody relies on it.
+func lean(s job.Snapshot) job.Snapshot {
+	s.Spec = job.Spec{
+		ID: s.ID, Project: s.Project, Connection: s.Connection, HoldKey: s.HoldKey, Schedule: s.Schedule,
+		StartWindow: s.StartWindow,
+	}
+	return s
+}
+
 func copied[T any](p *T) *T {
 	if p == nil {
 		return nil

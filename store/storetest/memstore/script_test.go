@@ -102,6 +102,12 @@ func plain(s job.Snapshot) job.Snapshot {
 	return s
 }
 
+// answered is plain, for the answer of an arm or a change, which need not have all of
+// the request.
+func answered(s job.Snapshot) job.Snapshot {
+	return plain(s.Of(job.Spec{ID: s.ID, Project: s.Project, Connection: s.Connection, Schedule: s.Schedule}))
+}
+
 // current leaves a rate limit out that is over: engines may still name it.
 func (p *script) current(c store.Connection) store.Connection {
 	if !c.RateLimitedUntil.After(p.clock) {
@@ -201,13 +207,13 @@ func (p *script) arm() {
 	}
 	out, err := p.s.Arm(p.ctx(), []store.Arm{a})
 	p.note("arms", err)
-	p.note("arm", out[0].Err, plain(out[0].Snapshot), out[0].Attempt)
+	p.note("arm", out[0].Err, answered(out[0].Snapshot), out[0].Attempt)
 	var gated *store.GatedError
 	if errors.As(out[0].Err, &gated) {
 		p.note("gated", nil, gated.By)
 	}
 	by, err := p.s.ArmedBy(p.ctx(), l.ID, a.Token)
-	p.note("armed by", err, plain(by.Snapshot), by.Attempt)
+	p.note("armed by", err, answered(by.Snapshot), by.Attempt)
 }
 
 // judge writes what Decide says of evidence.
@@ -223,7 +229,7 @@ func (p *script) judge(s job.Snapshot, e job.Evidence, content *store.Content) {
 func (p *script) apply(what string, c store.Change) {
 	out, err := p.s.Apply(p.ctx(), []store.Change{c})
 	p.note("applies", err)
-	p.note(what, out[0].Err, plain(out[0].Snapshot), out[0].Stolen)
+	p.note(what, out[0].Err, answered(out[0].Snapshot), out[0].Stolen)
 }
 
 func (p *script) outcome() {
