@@ -793,14 +793,23 @@ WITH want AS (
     SELECT unnest($3::uuid[]) AS connection_id, unnest($4::text[]) AS hold_key,
         unnest($5::bigint[]) AS most
 )
-SELECT d.job_id, d.connection_id, d.hold_key, d.state, d.version
+SELECT
+    d.job_id, d.project, d.connection_id, d.schedule_id, d.hold_key, d.state, d.version, d.attempt, d.round, d.failures,
+    d.claims, d.looks, d.negatives, d.scheduled_for, d.start_window, d.start_deadline, d.class, d.cancel_asked_at,
+    d.error_kind, d.error_message, d.error_status, d.error_at, d.resolution_id,
+    j.idem_key, j.payload_kind, j.max_attempts, j.min_backoff, j.max_backoff, j.attempt_timeout, j.policy, j.labels,
+    j.time_zone, j.reply_to, j.fingerprint, j.created_at, j.payload
 FROM want AS w CROSS JOIN LATERAL (
-    SELECT s.job_id, s.connection_id, s.hold_key, s.state, s.version FROM job_state AS s
+    SELECT
+        s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.state, s.version, s.attempt, s.round, s.failures,
+        s.claims, s.looks, s.negatives, s.scheduled_for, s.start_window, s.start_deadline, s.class, s.cancel_asked_at,
+        s.error_kind, s.error_message, s.error_status, s.error_at, s.resolution_id
+    FROM job_state AS s
     WHERE s.connection_id = w.connection_id AND s.hold_key = w.hold_key
         AND s.state IN (1, 6) AND s.waits_for IS NULL
         AND s.next_at <= $1 AND s.start_deadline > $1 AND s.position < $2
     ORDER BY s.next_at LIMIT w.most FOR NO KEY UPDATE SKIP LOCKED
-) AS d
+) AS d JOIN jobs AS j ON j.id = d.job_id
 `
 
 type LockDueParams struct {
@@ -812,13 +821,45 @@ type LockDueParams struct {
 }
 
 type LockDueRow struct {
-	JobID        pgtype.UUID
-	ConnectionID pgtype.UUID
-	HoldKey      string
-	State        int16
-	Version      int64
+	JobID          pgtype.UUID
+	Project        string
+	ConnectionID   pgtype.UUID
+	ScheduleID     pgtype.UUID
+	HoldKey        string
+	State          int16
+	Version        int64
+	Attempt        int64
+	Round          int64
+	Failures       int64
+	Claims         int64
+	Looks          int64
+	Negatives      int64
+	ScheduledFor   time.Time
+	StartWindow    int64
+	StartDeadline  time.Time
+	Class          int16
+	CancelAskedAt  *time.Time
+	ErrorKind      int16
+	ErrorMessage   string
+	ErrorStatus    int64
+	ErrorAt        *time.Time
+	ResolutionID   *int64
+	IdemKey        string
+	PayloadKind    string
+	MaxAttempts    int64
+	MinBackoff     int64
+	MaxBackoff     int64
+	AttemptTimeout int64
+	Policy         int16
+	Labels         []byte
+	TimeZone       string
+	ReplyTo        pgtype.UUID
+	Fingerprint    []byte
+	CreatedAt      time.Time
+	Payload        []byte
 }
 
+// With their requests: what was armed before is only known to be there.
 func (q *Queries) LockDue(ctx context.Context, arg LockDueParams) ([]LockDueRow, error) {
 	rows, err := q.db.Query(ctx, lockDue,
 		arg.Now,
@@ -836,10 +877,41 @@ func (q *Queries) LockDue(ctx context.Context, arg LockDueParams) ([]LockDueRow,
 		var i LockDueRow
 		if err := rows.Scan(
 			&i.JobID,
+			&i.Project,
 			&i.ConnectionID,
+			&i.ScheduleID,
 			&i.HoldKey,
 			&i.State,
 			&i.Version,
+			&i.Attempt,
+			&i.Round,
+			&i.Failures,
+			&i.Claims,
+			&i.Looks,
+			&i.Negatives,
+			&i.ScheduledFor,
+			&i.StartWindow,
+			&i.StartDeadline,
+			&i.Class,
+			&i.CancelAskedAt,
+			&i.ErrorKind,
+			&i.ErrorMessage,
+			&i.ErrorStatus,
+			&i.ErrorAt,
+			&i.ResolutionID,
+			&i.IdemKey,
+			&i.PayloadKind,
+			&i.MaxAttempts,
+			&i.MinBackoff,
+			&i.MaxBackoff,
+			&i.AttemptTimeout,
+			&i.Policy,
+			&i.Labels,
+			&i.TimeZone,
+			&i.ReplyTo,
+			&i.Fingerprint,
+			&i.CreatedAt,
+			&i.Payload,
 		); err != nil {
 			return nil, err
 		}
@@ -1124,15 +1196,64 @@ func (q *Queries) OverdueIDs(ctx context.Context, arg OverdueIDsParams) ([]pgtyp
 	return items, nil
 }
 
-const readyRows = `-- name: ReadyRows :many
+const readyBounds = `-- name: ReadyBounds :many
+SELECT c.id, c.max_in_flight, c.max_per_minute,
+    (SELECT count(*) FROM job_state AS s WHERE s.connection_id = c.id AND s.state IN (2, 3)) AS busy
+FROM connections AS c WHERE c.id = ANY (ARRAY(
+    SELECT r.connection_id FROM connection_ready AS r
+    WHERE r.runnable_at <= coalesce($1::timestamptz, (SELECT clock_timestamp() + $2::interval))
+    ORDER BY r.runnable_at, r.connection_id, r.hold_key LIMIT $3
+))
+`
 
+type ReadyBoundsParams struct {
+	At      *time.Time
+	Lead    pgtype.Interval
+	MaxRows int32
+}
+
+type ReadyBoundsRow struct {
+	ID           pgtype.UUID
+	MaxInFlight  int64
+	MaxPerMinute int64
+	Busy         int64
+}
+
+// Asked when the turns are taken: other claims' jobs are counted.
+func (q *Queries) ReadyBounds(ctx context.Context, arg ReadyBoundsParams) ([]ReadyBoundsRow, error) {
+	rows, err := q.db.Query(ctx, readyBounds, arg.At, arg.Lead, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ReadyBoundsRow
+	for rows.Next() {
+		var i ReadyBoundsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.MaxInFlight,
+			&i.MaxPerMinute,
+			&i.Busy,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const readyRows = `-- name: ReadyRows :many
 SELECT connection_id, hold_key FROM connection_ready
-WHERE runnable_at <= $1
-ORDER BY runnable_at, connection_id, hold_key LIMIT $2
+WHERE runnable_at <= coalesce($1::timestamptz, (SELECT clock_timestamp() + $2::interval))
+ORDER BY runnable_at, connection_id, hold_key LIMIT $3
 `
 
 type ReadyRowsParams struct {
-	Now     *time.Time
+	At      *time.Time
+	Lead    pgtype.Interval
 	MaxRows int32
 }
 
@@ -1141,9 +1262,8 @@ type ReadyRowsRow struct {
 	HoldKey      string
 }
 
-// claims
 func (q *Queries) ReadyRows(ctx context.Context, arg ReadyRowsParams) ([]ReadyRowsRow, error) {
-	rows, err := q.db.Query(ctx, readyRows, arg.Now, arg.MaxRows)
+	rows, err := q.db.Query(ctx, readyRows, arg.At, arg.Lead, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -1623,14 +1743,30 @@ func (q *Queries) TakeGates(ctx context.Context, arg TakeGatesParams) ([]pgtype.
 }
 
 const takeTurns = `-- name: TakeTurns :many
+
+
 SELECT connection_id, bucket_at FROM connection_claims
-WHERE connection_id = ANY ($1::uuid[])
+WHERE connection_id = ANY (ARRAY(
+    SELECT r.connection_id FROM connection_ready AS r
+    WHERE r.runnable_at <= coalesce($1::timestamptz, (SELECT clock_timestamp() + $2::interval))
+    ORDER BY r.runnable_at, r.connection_id, r.hold_key LIMIT $3
+))
 ORDER BY connection_id FOR NO KEY UPDATE SKIP LOCKED
 `
 
-// The connections that no other claim serves at this moment.
-func (q *Queries) TakeTurns(ctx context.Context, ids []pgtype.UUID) ([]ConnectionClaim, error) {
-	rows, err := q.db.Query(ctx, takeTurns, ids)
+type TakeTurnsParams struct {
+	At      *time.Time
+	Lead    pgtype.Interval
+	MaxRows int32
+}
+
+// claims
+// What is due at a time, or, where that is NULL, at the clock of the server: three
+// statements on the way of a BEGIN, which know no time of Go's.
+// The connections that have something due and that no other claim serves at this
+// moment.
+func (q *Queries) TakeTurns(ctx context.Context, arg TakeTurnsParams) ([]ConnectionClaim, error) {
+	rows, err := q.db.Query(ctx, takeTurns, arg.At, arg.Lead, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}

@@ -30,14 +30,17 @@ import (
 //     that are being written have committed then and are counted, and later ones
 //     wait and find the mark. Ready rows are locked last (see ready.go).
 
-// Claim implements store.Store.
+// Claim implements store.Store. A plain one takes three round trips and its COMMIT:
+// what is due, with the BEGIN; the jobs; what is written.
 func (s *Store) Claim(ctx context.Context, p store.ClaimParams) ([]store.Leased, error) {
-	return leasing(ctx, s, "claim", func(ctx context.Context, t *tx) ([]store.Leased, error) {
+	return leasing(ctx, s, "claim", func(ctx context.Context, d *dueRows, t *tx) {
+		d.queue(ctx, t, page(p.Limit))
+	}, func(ctx context.Context, d *dueRows, t *tx) ([]store.Leased, error) {
 		if err := t.refuseQuarantined(); err != nil {
 			return nil, err
 		}
 		c := &claimer{tx: t, p: p, left: int64(page(p.Limit))}
-		if err := c.open(ctx); err != nil {
+		if err := c.open(ctx, d); err != nil {
 			return nil, err
 		}
 		for active := c.rows; len(active) > 0 && c.left > 0; {
@@ -49,7 +52,7 @@ func (s *Store) Claim(ctx context.Context, p store.ClaimParams) ([]store.Leased,
 		if err := c.leave(ctx); err != nil {
 			return nil, err
 		}
-		return c.leased(ctx, c.jobs)
+		return c.out, nil
 	})
 }
 
@@ -60,7 +63,42 @@ type claimer struct {
 	left  int64
 	rows  []*readyRow
 	turns map[job.ID]*turn
-	jobs  []job.ID
+	conns map[job.ID]store.Connection
+	out   []store.Leased
+}
+
+// dueRows is what is due when a claim begins: ready rows, the turns of those of their
+// connections that are free, and the bounds of all.
+type dueRows struct {
+	rows   []pgdb.ReadyRowsRow
+	free   []pgdb.ConnectionClaim
+	bounds []pgdb.ReadyBoundsRow
+}
+
+// queue has the rows read with the BEGIN. Each statement sees what was committed
+// before it: jobs are counted when the turns are taken.
+func (d *dueRows) queue(ctx context.Context, t *tx, most int) {
+	at, lead := t.s.due()
+	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
+		d.free, err = pgdb.New(db).TakeTurns(ctx, pgdb.TakeTurnsParams{At: at, Lead: lead, MaxRows: int32(most)})
+		return named("turns", err)
+	})
+	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
+		d.rows, err = pgdb.New(db).ReadyRows(ctx, pgdb.ReadyRowsParams{At: at, Lead: lead, MaxRows: int32(most)})
+		return named("ready rows", err)
+	})
+	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
+		d.bounds, err = pgdb.New(db).ReadyBounds(ctx, pgdb.ReadyBoundsParams{At: at, Lead: lead, MaxRows: int32(most)})
+		return named("bounds", err)
+	})
+}
+
+// named says what failed.
+func named(what string, err error) error {
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
 }
 
 // readyRow is a ready row whose connection's turn the claim has.
@@ -76,39 +114,36 @@ type turn struct {
 	room      int64
 	took      int64
 	saturated bool
+	// unknown says that its bounds are not known.
+	unknown bool
 }
 
-// open reads the ready rows and takes the turns of their connections.
-func (c *claimer) open(ctx context.Context) error {
-	rows, err := c.q.ReadyRows(ctx, pgdb.ReadyRowsParams{Now: &c.now, MaxRows: int32(c.left)})
-	if err != nil {
-		return fmt.Errorf("ready rows: %w", err)
-	}
-	if len(rows) == 0 {
+// open keeps the ready rows whose turns it has. If none is free, it waits for one.
+func (c *claimer) open(ctx context.Context, d *dueRows) error {
+	if len(d.rows) == 0 {
 		return nil
 	}
-	ids := make([]pgtype.UUID, len(rows))
-	for i, r := range rows {
-		ids[i] = r.ConnectionID
-	}
-	free, err := c.q.TakeTurns(ctx, ids)
-	if err != nil {
-		return fmt.Errorf("turns: %w", err)
-	}
-	if len(free) == 0 {
-		one, err := c.q.AwaitTurn(ctx, ids[0])
+	if len(d.free) == 0 {
+		id := d.rows[0].ConnectionID
+		one, err := c.q.AwaitTurn(ctx, id)
 		if errors.Is(err, pgx.ErrNoRows) {
-			return fmt.Errorf("%w: connection %s has no claim row", store.ErrUnavailable, toID(ids[0]))
+			return fmt.Errorf("%w: connection %s has no claim row", store.ErrUnavailable, toID(id))
 		}
 		if err != nil {
 			return fmt.Errorf("turn: %w", err)
 		}
-		free = append(free, one)
+		d.free = append(d.free, one)
+		now, err := c.q.Bounds(ctx, []pgtype.UUID{id})
+		if err != nil {
+			return fmt.Errorf("bounds: %w", err)
+		}
+		d.bounds = nil
+		for _, b := range now {
+			d.bounds = append(d.bounds, pgdb.ReadyBoundsRow(b))
+		}
 	}
-	if err := c.measure(ctx, free); err != nil {
-		return err
-	}
-	for _, r := range rows {
+	c.measure(d)
+	for _, r := range d.rows {
 		if t, ok := c.turns[toID(r.ConnectionID)]; ok {
 			c.rows = append(c.rows, &readyRow{readyKey: readyKey{toID(r.ConnectionID), r.HoldKey}, turn: t})
 		}
@@ -116,36 +151,34 @@ func (c *claimer) open(ctx context.Context) error {
 	return nil
 }
 
-// measure finds how much may be taken of each connection.
-func (c *claimer) measure(ctx context.Context, free []pgdb.ConnectionClaim) error {
-	c.turns = make(map[job.ID]*turn, len(free))
-	ids := make([]pgtype.UUID, len(free))
-	for i, f := range free {
-		c.turns[toID(f.ConnectionID)] = &turn{bucket: store.Bucket{At: f.BucketAt}}
-		ids[i] = f.ConnectionID
+// measure finds how much may be taken of each connection. One that came to have
+// something due after the turns were taken has no turn; the other way round, it has
+// no bounds and gets nothing.
+func (c *claimer) measure(d *dueRows) {
+	c.turns = make(map[job.ID]*turn, len(d.free))
+	for _, f := range d.free {
+		c.turns[toID(f.ConnectionID)] = &turn{bucket: store.Bucket{At: f.BucketAt}, unknown: true}
 	}
-	bounds, err := c.q.Bounds(ctx, ids)
-	if err != nil {
-		return fmt.Errorf("bounds: %w", err)
-	}
-	for _, b := range bounds {
-		t := c.turns[toID(b.ID)]
-		t.room = c.free(b)
+	for _, b := range d.bounds {
+		t, ok := c.turns[toID(b.ID)]
+		if !ok {
+			continue
+		}
+		t.unknown = false
+		t.room = c.free(b.MaxInFlight, b.Busy)
 		t.bucket.PerMinute = b.MaxPerMinute
 		if b.MaxPerMinute > 0 {
 			t.room = min(t.room, t.bucket.Tokens(c.now.UnixMicro()))
 		}
 	}
-	return nil
 }
 
 // free is how many more jobs of a connection may be under way.
-func (c *claimer) free(b pgdb.BoundsRow) int64 {
-	limit := b.MaxInFlight
+func (c *claimer) free(limit, busy int64) int64 {
 	if limit == 0 {
 		limit = int64(c.s.opts.MaxInFlight)
 	}
-	return limit - b.Busy
+	return limit - busy
 }
 
 // share gives each row its part of what is left, and gives back those that may
@@ -168,9 +201,9 @@ func (c *claimer) share(ctx context.Context, active []*readyRow) ([]*readyRow, e
 	if len(want) == 0 {
 		return nil, nil
 	}
-	due, err := c.q.LockDue(ctx, p)
+	due, err := c.lockDue(ctx, p)
 	if err != nil {
-		return nil, fmt.Errorf("due jobs: %w", err)
+		return nil, err
 	}
 	got := make(map[readyKey]int64, len(want))
 	for _, d := range due {
@@ -191,29 +224,101 @@ func (c *claimer) share(ctx context.Context, active []*readyRow) ([]*readyRow, e
 	return more, nil
 }
 
-// take leases the jobs that were locked.
+// lockDue sends what was queued before, locks jobs, and reads the connections of the
+// first time.
+func (c *claimer) lockDue(ctx context.Context, p pgdb.LockDueParams) (due []pgdb.LockDueRow, err error) {
+	c.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
+		due, err = pgdb.New(db).LockDue(ctx, p)
+		return named("due jobs", err)
+	})
+	var rows []pgdb.ConnectionsRow
+	if c.conns == nil {
+		ids := make([]pgtype.UUID, 0, len(c.turns))
+		for id := range c.turns {
+			ids = append(ids, fromID(id))
+		}
+		c.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
+			rows, err = pgdb.New(db).Connections(ctx, ids)
+			return named("connections", err)
+		})
+	}
+	if err := c.flush(ctx); err != nil {
+		return nil, err
+	}
+	if c.conns == nil {
+		c.conns, err = c.view().whatConnections(rows)
+	}
+	return due, err
+}
+
+// take leases the jobs that were locked: it queues what is written of them.
 func (c *claimer) take(ctx context.Context, due []pgdb.LockDueRow) error {
 	if len(due) == 0 {
 		return nil
 	}
-	end := c.now.Add(c.p.Lease)
-	p := pgdb.ClaimJobsParams{Now: &c.now, Worker: c.p.Worker, LeaseEnd: someTime(end), Cause: int16(job.CauseClaimed)}
-	for _, d := range due {
+	leased, err := c.leased(ctx, due)
+	if err != nil {
+		return err
+	}
+	p := pgdb.ClaimJobsParams{Now: &c.now, Worker: c.p.Worker, LeaseEnd: &leased[0].NextAt, Cause: int16(job.CauseClaimed)}
+	for i, l := range leased {
 		position, err := c.next()
 		if err != nil {
 			return err
 		}
-		c.jobs = append(c.jobs, toID(d.JobID))
-		p.Jobs = append(p.Jobs, d.JobID)
-		p.Versions = append(p.Versions, d.Version)
-		p.Tokens = append(p.Tokens, fromID(randomID()))
+		p.Jobs = append(p.Jobs, due[i].JobID)
+		p.Versions = append(p.Versions, due[i].Version)
+		p.Tokens = append(p.Tokens, fromID(l.ClaimToken))
 		p.Positions = append(p.Positions, position)
-		p.States = append(p.States, d.State)
+		p.States = append(p.States, due[i].State)
 	}
-	if err := c.q.ClaimJobs(ctx, p); err != nil {
-		return fmt.Errorf("claim jobs: %w", err)
-	}
+	c.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
+		return named("claim jobs", pgdb.New(db).ClaimJobs(ctx, p))
+	})
+	c.out = append(c.out, leased...)
 	return nil
+}
+
+// leased gives the jobs as the claim leaves them, with what preparing them needs. What
+// their rows only refer to is read, for those that have it.
+func (c *claimer) leased(ctx context.Context, due []pgdb.LockDueRow) ([]store.Leased, error) {
+	out := make([]store.Leased, len(due))
+	end := job.Micros(c.now.Add(c.p.Lease))
+	var more, replies []job.ID
+	for i, d := range due {
+		j, err := toDueJob(d)
+		if err != nil {
+			return nil, err
+		}
+		j.State, j.Version, j.ClaimToken = job.Claimed, j.Version+1, randomID()
+		j.Worker, j.NextAt, j.Blocked, j.Updated = c.p.Worker, end, "", c.now
+		out[i] = store.Leased{Snapshot: job.Snapshot{Job: j, Now: c.now}, Connection: c.conns[j.Connection]}
+		if d.Attempt > 0 || d.ResolutionID != nil {
+			more = append(more, j.ID)
+		}
+		if !j.ReplyTo.IsZero() {
+			replies = append(replies, j.ReplyTo)
+		}
+	}
+	if len(more) == 0 && len(replies) == 0 {
+		return out, nil
+	}
+	snaps, err := c.view().snapshots(ctx, more, false)
+	if err != nil {
+		return nil, err
+	}
+	answered, err := c.answered(ctx, replies)
+	if err != nil {
+		return nil, err
+	}
+	for i := range out {
+		l := &out[i]
+		l.ReplyTo = answered[l.Snapshot.ReplyTo]
+		if s, ok := snaps[l.ID]; ok {
+			l.Open, l.Fence, l.RoundArmed, l.Handle, l.Resolution = s.Open, s.Fence, s.RoundArmed, s.Handle, s.Resolution
+		}
+	}
+	return out, nil
 }
 
 // leave writes the tokens that were used, sets connections at a bound aside,
@@ -228,14 +333,14 @@ func (c *claimer) leave(ctx context.Context) error {
 			buckets.Connections = append(buckets.Connections, fromID(id))
 			buckets.Ats = append(buckets.Ats, t.bucket.At)
 		}
-		if t.room <= 0 && !t.paced(now) {
+		if t.room <= 0 && !t.unknown && !t.paced(now) {
 			full = append(full, fromID(id))
 		}
 	}
 	if len(buckets.Ats) > 0 {
-		if err := c.q.SetBuckets(ctx, buckets); err != nil {
-			return fmt.Errorf("token buckets: %w", err)
-		}
+		c.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
+			return named("token buckets", pgdb.New(db).SetBuckets(ctx, buckets))
+		})
 	}
 	if err := c.saturate(ctx, full); err != nil {
 		return err
@@ -259,12 +364,10 @@ func (c *claimer) leave(ctx context.Context) error {
 	if len(p.Connections) == 0 {
 		return nil
 	}
-	if err := c.q.LockReady(ctx, pgdb.LockReadyParams{Connections: p.Connections, HoldKeys: p.HoldKeys}); err != nil {
-		return fmt.Errorf("ready rows: %w", err)
-	}
-	if err := c.q.Served(ctx, p); err != nil {
-		return fmt.Errorf("ready rows: %w", err)
-	}
+	c.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
+		return named("ready rows", pgdb.New(db).LockReady(ctx, pgdb.LockReadyParams{Connections: p.Connections, HoldKeys: p.HoldKeys}))
+	})
+	c.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error { return named("ready rows", pgdb.New(db).Served(ctx, p)) })
 	return nil
 }
 
@@ -277,17 +380,18 @@ func (c *claimer) saturate(ctx context.Context, full []pgtype.UUID) error {
 	if len(full) == 0 {
 		return nil
 	}
-	if err := c.q.CloseTurns(ctx, full); err != nil {
-		return fmt.Errorf("turns: %w", err)
-	}
-	bounds, err := c.q.Bounds(ctx, full)
-	if err != nil {
-		return fmt.Errorf("bounds: %w", err)
-	}
-	for _, b := range bounds {
-		c.turns[toID(b.ID)].saturated = c.free(b) <= 0
-	}
-	return nil
+	c.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error { return named("turns", pgdb.New(db).CloseTurns(ctx, full)) })
+	c.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
+		bounds, err := pgdb.New(db).Bounds(ctx, full)
+		if err != nil {
+			return fmt.Errorf("bounds: %w", err)
+		}
+		for _, b := range bounds {
+			c.turns[toID(b.ID)].saturated = c.free(b.MaxInFlight, b.Busy) <= 0
+		}
+		return nil
+	})
+	return c.flush(ctx)
 }
 
 // leased reads jobs with what preparing them needs, in the order of the ids.
@@ -310,20 +414,30 @@ func (t *tx) leased(ctx context.Context, ids []job.ID) ([]store.Leased, error) {
 	if err != nil {
 		return nil, err
 	}
-	answered := make(map[job.ID]string, len(replies))
-	if len(replies) > 0 {
-		rows, err := t.q.ReplyIDs(ctx, fromIDs(replies))
-		if err != nil {
-			return nil, fmt.Errorf("effects replied to: %w", err)
-		}
-		for _, r := range rows {
-			answered[toID(r.JobID)] = r.ExternalID
-		}
+	answered, err := t.answered(ctx, replies)
+	if err != nil {
+		return nil, err
 	}
 	out := make([]store.Leased, len(ids))
 	for i, id := range ids {
 		s := snaps[id]
 		out[i] = store.Leased{Snapshot: s, Connection: connections[s.Connection], ReplyTo: answered[s.ReplyTo]}
+	}
+	return out, nil
+}
+
+// answered gives the external ids of the effects of jobs that others reply to.
+func (t *tx) answered(ctx context.Context, ids []job.ID) (map[job.ID]string, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	rows, err := t.q.ReplyIDs(ctx, fromIDs(ids))
+	if err != nil {
+		return nil, fmt.Errorf("effects replied to: %w", err)
+	}
+	out := make(map[job.ID]string, len(rows))
+	for _, r := range rows {
+		out[toID(r.JobID)] = r.ExternalID
 	}
 	return out, nil
 }

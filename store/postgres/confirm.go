@@ -12,10 +12,20 @@ import (
 // leasing runs a claim, and reads back one whose commit got no answer: its jobs
 // are leased to this caller, if they are, and nobody else would come for them
 // until their leases end, which would count as the death of a worker.
-func leasing(ctx context.Context, s *Store, name string, fn func(context.Context, *tx) ([]store.Leased, error)) ([]store.Leased, error) {
+//
+// first queues what goes with the BEGIN, and fn gets what came of it.
+func leasing[D any](
+	ctx context.Context, s *Store, name string,
+	first func(context.Context, *D, *tx), fn func(context.Context, *D, *tx) ([]store.Leased, error),
+) ([]store.Leased, error) {
 	var claimed []store.Leased
-	out, err := write(ctx, s, name, func(ctx context.Context, t *tx) (_ []store.Leased, err error) {
-		claimed, err = fn(ctx, t)
+	var asked *D
+	out, err := writeAfter(ctx, s, name, func(ctx context.Context, t *tx) {
+		if asked = new(D); first != nil {
+			first(ctx, asked, t)
+		}
+	}, func(ctx context.Context, t *tx) (_ []store.Leased, err error) {
+		claimed, err = fn(ctx, asked, t)
 		return claimed, err
 	})
 	if !errors.Is(err, store.ErrUnconfirmed) || len(claimed) == 0 {

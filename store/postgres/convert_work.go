@@ -42,6 +42,27 @@ func toLockedJob(st pgdb.JobState) *lockedJob {
 	return j
 }
 
+// toDueJob gives a job as a claim finds it, without what its row only refers to.
+func toDueJob(d pgdb.LockDueRow) (job.Job, error) {
+	st := pgdb.JobState{
+		JobID: d.JobID, Project: d.Project, ConnectionID: d.ConnectionID, HoldKey: d.HoldKey, State: d.State,
+		Version: d.Version, Attempt: d.Attempt, Round: d.Round, Failures: d.Failures, Claims: d.Claims, Looks: d.Looks,
+		Negatives: d.Negatives, ScheduledFor: d.ScheduledFor, StartWindow: d.StartWindow, StartDeadline: d.StartDeadline,
+		Class: d.Class, CancelAskedAt: d.CancelAskedAt, ErrorKind: d.ErrorKind, ErrorMessage: d.ErrorMessage,
+		ErrorStatus: d.ErrorStatus, ErrorAt: d.ErrorAt,
+	}
+	spec, err := toSpec(pgdb.SnapshotsRow{
+		JobState: st, IdemKey: d.IdemKey, PayloadKind: d.PayloadKind, MaxAttempts: d.MaxAttempts, MinBackoff: d.MinBackoff,
+		MaxBackoff: d.MaxBackoff, AttemptTimeout: d.AttemptTimeout, Policy: d.Policy, Labels: d.Labels,
+		TimeZone: d.TimeZone, ReplyTo: d.ReplyTo, ScheduleID: d.ScheduleID, Fingerprint: d.Fingerprint,
+		CreatedAt: d.CreatedAt, Payload: d.Payload,
+	})
+	if err != nil {
+		return job.Job{}, fmt.Errorf("job %s: %w", toID(d.JobID), err)
+	}
+	return job.Job{Spec: spec, Status: toStatus(st)}, nil
+}
+
 // newAttempt makes the attempt that an arm of a job begins at now, and its fence.
 // The platform still knows the handle of an attempt that is repeated.
 func newAttempt(a store.Arm, j *lockedJob, now time.Time) (job.Attempt, time.Time) {

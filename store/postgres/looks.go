@@ -12,7 +12,7 @@ import (
 // ClaimLooks implements store.Store. A job that somebody is writing to is left
 // to the next call.
 func (s *Store) ClaimLooks(ctx context.Context, p store.ClaimParams) ([]store.Leased, error) {
-	return leasing(ctx, s, "claim looks", func(ctx context.Context, t *tx) ([]store.Leased, error) {
+	return leasing(ctx, s, "claim looks", nil, func(ctx context.Context, _ *struct{}, t *tx) ([]store.Leased, error) {
 		if err := t.refuseQuarantined(); err != nil {
 			return nil, err
 		}

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fireonce/fireonce/store"
@@ -65,6 +66,8 @@ type Store struct {
 
 	clock store.Clock
 	began time.Time
+	// lead is how far the time that counts was ahead of the server's, in microseconds.
+	lead atomic.Int64
 
 	// mark is the position of an event that is known to be durable.
 	mark       atomic.Int64
@@ -149,7 +152,19 @@ func (s *Store) present(at time.Time) time.Time {
 	if s.opts.Now != nil {
 		at, mono = s.opts.Now(), 0
 	}
-	return time.UnixMicro(s.clock.At(at.UnixMicro(), mono)).UTC()
+	now := s.clock.At(at.UnixMicro(), mono)
+	s.lead.Store(now - at.UnixMicro())
+	return time.UnixMicro(now).UTC()
+}
+
+// due is what counts as now in statements that are sent before a transaction knows
+// its time: a time, or how far ours was ahead of the server's when it was last asked.
+func (s *Store) due() (at *time.Time, lead pgtype.Interval) {
+	if s.opts.Now != nil {
+		now := s.opts.Now()
+		at = &now
+	}
+	return at, pgtype.Interval{Microseconds: s.lead.Load(), Valid: true}
 }
 
 // give wakes this process's watchers, and the other servers'.

@@ -17,16 +17,34 @@ ORDER BY job_id, number;
 
 -- claims
 
--- name: ReadyRows :many
-SELECT connection_id, hold_key FROM connection_ready
-WHERE runnable_at <= @now
-ORDER BY runnable_at, connection_id, hold_key LIMIT @max_rows;
+-- What is due at a time, or, where that is NULL, at the clock of the server: three
+-- statements on the way of a BEGIN, which know no time of Go's.
 
 -- name: TakeTurns :many
--- The connections that no other claim serves at this moment.
+-- The connections that have something due and that no other claim serves at this
+-- moment.
 SELECT connection_id, bucket_at FROM connection_claims
-WHERE connection_id = ANY (@ids::uuid[])
+WHERE connection_id = ANY (ARRAY(
+    SELECT r.connection_id FROM connection_ready AS r
+    WHERE r.runnable_at <= coalesce(sqlc.narg('at')::timestamptz, (SELECT clock_timestamp() + sqlc.arg('lead')::interval))
+    ORDER BY r.runnable_at, r.connection_id, r.hold_key LIMIT @max_rows
+))
 ORDER BY connection_id FOR NO KEY UPDATE SKIP LOCKED;
+
+-- name: ReadyRows :many
+SELECT connection_id, hold_key FROM connection_ready
+WHERE runnable_at <= coalesce(sqlc.narg('at')::timestamptz, (SELECT clock_timestamp() + sqlc.arg('lead')::interval))
+ORDER BY runnable_at, connection_id, hold_key LIMIT @max_rows;
+
+-- name: ReadyBounds :many
+-- Asked when the turns are taken: other claims' jobs are counted.
+SELECT c.id, c.max_in_flight, c.max_per_minute,
+    (SELECT count(*) FROM job_state AS s WHERE s.connection_id = c.id AND s.state IN (2, 3)) AS busy
+FROM connections AS c WHERE c.id = ANY (ARRAY(
+    SELECT r.connection_id FROM connection_ready AS r
+    WHERE r.runnable_at <= coalesce(sqlc.narg('at')::timestamptz, (SELECT clock_timestamp() + sqlc.arg('lead')::interval))
+    ORDER BY r.runnable_at, r.connection_id, r.hold_key LIMIT @max_rows
+));
 
 -- name: AwaitTurn :one
 SELECT connection_id, bucket_at FROM connection_claims
@@ -38,18 +56,28 @@ SELECT c.id, c.max_in_flight, c.max_per_minute,
 FROM connections AS c WHERE c.id = ANY (@ids::uuid[]);
 
 -- name: LockDue :many
+-- With their requests: what was armed before is only known to be there.
 WITH want AS (
     SELECT unnest(@connections::uuid[]) AS connection_id, unnest(@hold_keys::text[]) AS hold_key,
         unnest(@most::bigint[]) AS most
 )
-SELECT d.job_id, d.connection_id, d.hold_key, d.state, d.version
+SELECT
+    d.job_id, d.project, d.connection_id, d.schedule_id, d.hold_key, d.state, d.version, d.attempt, d.round, d.failures,
+    d.claims, d.looks, d.negatives, d.scheduled_for, d.start_window, d.start_deadline, d.class, d.cancel_asked_at,
+    d.error_kind, d.error_message, d.error_status, d.error_at, d.resolution_id,
+    j.idem_key, j.payload_kind, j.max_attempts, j.min_backoff, j.max_backoff, j.attempt_timeout, j.policy, j.labels,
+    j.time_zone, j.reply_to, j.fingerprint, j.created_at, j.payload
 FROM want AS w CROSS JOIN LATERAL (
-    SELECT s.job_id, s.connection_id, s.hold_key, s.state, s.version FROM job_state AS s
+    SELECT
+        s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.state, s.version, s.attempt, s.round, s.failures,
+        s.claims, s.looks, s.negatives, s.scheduled_for, s.start_window, s.start_deadline, s.class, s.cancel_asked_at,
+        s.error_kind, s.error_message, s.error_status, s.error_at, s.resolution_id
+    FROM job_state AS s
     WHERE s.connection_id = w.connection_id AND s.hold_key = w.hold_key
         AND s.state IN (1, 6) AND s.waits_for IS NULL
         AND s.next_at <= @now AND s.start_deadline > @now AND s.position < @base
     ORDER BY s.next_at LIMIT w.most FOR NO KEY UPDATE SKIP LOCKED
-) AS d;
+) AS d JOIN jobs AS j ON j.id = d.job_id;
 
 -- name: ClaimJobs :exec
 -- The version stands for all that was due when the jobs were locked. To name the
