@@ -18,6 +18,7 @@ type Attempt struct {
 	Worker            string
 	ClaimedAt         *time.Time
 	ArmedAt           time.Time
+	Lag               *int64
 	SendDeadline      time.Time
 	AnswerDeadline    time.Time
 	FenceAt           time.Time
@@ -123,6 +124,9 @@ type JobState struct {
 	ErrorStatus   int64
 	ErrorAt       *time.Time
 	ResolutionID  *int64
+	EffectAttempt *int64
+	EffectRound   *int64
+	EffectAt      *time.Time
 	UpdatedAt     time.Time
 	EndedAt       *time.Time
 }

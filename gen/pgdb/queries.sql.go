@@ -779,7 +779,7 @@ func (q *Queries) KeyOwners(ctx context.Context, arg KeyOwnersParams) ([]KeyOwne
 }
 
 const listAttempts = `-- name: ListAttempts :many
-SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, result, kind, message, http_status, bytes_written, ended_at, frozen FROM attempts WHERE job_id = $1 AND number > $2 ORDER BY number LIMIT $3
+SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, result, kind, message, http_status, bytes_written, ended_at, frozen FROM attempts WHERE job_id = $1 AND number > $2 ORDER BY number LIMIT $3
 `
 
 type ListAttemptsParams struct {
@@ -805,6 +805,7 @@ func (q *Queries) ListAttempts(ctx context.Context, arg ListAttemptsParams) ([]A
 			&i.Worker,
 			&i.ClaimedAt,
 			&i.ArmedAt,
+			&i.Lag,
 			&i.SendDeadline,
 			&i.AnswerDeadline,
 			&i.FenceAt,
@@ -1202,7 +1203,7 @@ SELECT
     j.attempt_timeout, j.policy, j.labels, j.time_zone, j.reply_to, j.schedule_id,
     j.fingerprint, j.created_at,
     (CASE WHEN $1::boolean THEN j.payload ELSE ''::bytea END)::bytea AS payload,
-    s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.state, s.version, s.position, s.attempt, s.round, s.failures, s.claims, s.looks, s.negatives, s.scheduled_for, s.start_window, s.start_deadline, s.next_at, s.claim_token, s.claimed_at, s.worker, s.class, s.waits_for, s.cancel_asked_at, s.blocked, s.error_kind, s.error_message, s.error_status, s.error_at, s.resolution_id, s.updated_at, s.ended_at,
+    s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.state, s.version, s.position, s.attempt, s.round, s.failures, s.claims, s.looks, s.negatives, s.scheduled_for, s.start_window, s.start_deadline, s.next_at, s.claim_token, s.claimed_at, s.worker, s.class, s.waits_for, s.cancel_asked_at, s.blocked, s.error_kind, s.error_message, s.error_status, s.error_at, s.resolution_id, s.effect_attempt, s.effect_round, s.effect_at, s.updated_at, s.ended_at,
     coalesce(m.open, '{}')::bigint[] AS open_attempts,
     coalesce(m.round_armed_at, 'epoch')::timestamptz AS round_armed_at,
     l.fence_at AS fence_at, coalesce(l.handle, '')::text AS handle,
@@ -1220,7 +1221,7 @@ LEFT JOIN LATERAL (
     FROM attempts AS a WHERE a.job_id = s.job_id
 ) AS m ON s.attempt > 0
 LEFT JOIN attempts AS l ON l.job_id = s.job_id AND l.number = s.attempt
-LEFT JOIN effects AS e ON e.job_id = s.job_id AND s.state = 8
+LEFT JOIN effects AS e ON e.job_id = s.job_id AND s.state = 8 AND s.effect_at IS NULL
 LEFT JOIN resolutions AS r ON r.id = s.resolution_id
 WHERE j.id = ANY ($2::uuid[])
 `
@@ -1321,6 +1322,9 @@ func (q *Queries) Snapshots(ctx context.Context, arg SnapshotsParams) ([]Snapsho
 			&i.JobState.ErrorStatus,
 			&i.JobState.ErrorAt,
 			&i.JobState.ResolutionID,
+			&i.JobState.EffectAttempt,
+			&i.JobState.EffectRound,
+			&i.JobState.EffectAt,
 			&i.JobState.UpdatedAt,
 			&i.JobState.EndedAt,
 			&i.OpenAttempts,
@@ -1351,16 +1355,16 @@ func (q *Queries) Snapshots(ctx context.Context, arg SnapshotsParams) ([]Snapsho
 const starts = `-- name: Starts :one
 SELECT
     count(*) AS started,
-    coalesce(percentile_disc(0.5) WITHIN GROUP (ORDER BY lag), 0)::bigint AS p50,
-    coalesce(percentile_disc(0.99) WITHIN GROUP (ORDER BY lag), 0)::bigint AS p99
-FROM starts
-WHERE project = $1 AND armed_at >= $2
-    AND ($3::uuid IS NULL OR connection_id = $3)
+    coalesce(percentile_disc(0.5) WITHIN GROUP (ORDER BY a.lag), 0)::bigint AS p50,
+    coalesce(percentile_disc(0.99) WITHIN GROUP (ORDER BY a.lag), 0)::bigint AS p99
+FROM attempts AS a JOIN job_state AS s ON s.job_id = a.job_id
+WHERE a.number = 1 AND a.armed_at >= $1 AND s.project = $2
+    AND ($3::uuid IS NULL OR s.connection_id = $3)
 `
 
 type StartsParams struct {
-	Project    string
 	Since      time.Time
+	Project    string
 	Connection pgtype.UUID
 }
 
@@ -1372,7 +1376,7 @@ type StartsRow struct {
 
 // Percentiles by the nearest rank.
 func (q *Queries) Starts(ctx context.Context, arg StartsParams) (StartsRow, error) {
-	row := q.db.QueryRow(ctx, starts, arg.Project, arg.Since, arg.Connection)
+	row := q.db.QueryRow(ctx, starts, arg.Since, arg.Project, arg.Connection)
 	var i StartsRow
 	err := row.Scan(&i.Started, &i.P50, &i.P99)
 	return i, err

@@ -48,20 +48,10 @@ func (q *Queries) DropEvents(ctx context.Context, arg DropEventsParams) (DropEve
 }
 
 const firstStart = `-- name: FirstStart :one
-WITH RECURSIVE p AS (
-    (SELECT t.project FROM starts AS t ORDER BY t.project LIMIT 1)
-    UNION ALL
-    SELECT (SELECT t.project FROM starts AS t WHERE t.project > p.project ORDER BY t.project LIMIT 1)
-    FROM p WHERE p.project IS NOT NULL
-)
-SELECT coalesce(min((
-    SELECT t.armed_at FROM starts AS t WHERE t.project = p.project ORDER BY t.armed_at LIMIT 1
-)), $1)::timestamptz AS armed_at
-FROM p WHERE p.project IS NOT NULL
+SELECT coalesce(min(armed_at), $1)::timestamptz AS armed_at FROM attempts WHERE number = 1
 `
 
-// The oldest first attempt of all jobs that are there, from project to project by
-// the index.
+// The oldest first attempt of all jobs that are there.
 func (q *Queries) FirstStart(ctx context.Context, now time.Time) (time.Time, error) {
 	row := q.db.QueryRow(ctx, firstStart, now)
 	var armed_at time.Time
@@ -340,17 +330,6 @@ DELETE FROM resolutions WHERE job_id = ANY ($1::uuid[])
 
 func (q *Queries) RemoveResolutions(ctx context.Context, ids []pgtype.UUID) error {
 	_, err := q.db.Exec(ctx, removeResolutions, ids)
-	return err
-}
-
-const removeStarts = `-- name: RemoveStarts :exec
-DELETE FROM starts AS t USING attempts AS a, job_state AS s
-WHERE s.job_id = ANY ($1::uuid[]) AND a.job_id = s.job_id AND a.number = 1
-    AND t.project = s.project AND t.armed_at = a.armed_at AND t.job_id = s.job_id
-`
-
-func (q *Queries) RemoveStarts(ctx context.Context, ids []pgtype.UUID) error {
-	_, err := q.db.Exec(ctx, removeStarts, ids)
 	return err
 }
 

@@ -12,6 +12,167 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
+const armFirst = `-- name: ArmFirst :many
+WITH u AS (
+    SELECT unnest($1::uuid[]) AS job_id, unnest($2::bigint[]) AS version,
+        unnest($3::bigint[]) AS position, unnest($4::uuid[]) AS claim,
+        unnest($5::smallint[]) AS class, unnest($6::timestamptz[]) AS fence,
+        unnest($7::text[]) AS worker, unnest($8::uuid[]) AS arm_token,
+        unnest($9::timestamptz[]) AS send_deadline,
+        unnest($10::timestamptz[]) AS answer_deadline,
+        unnest($11::text[]) AS effect_key, unnest($12::bytea[]) AS request_digest,
+        unnest($13::bigint[]) AS credential_version,
+        unnest($14::text[]) AS account_identity, unnest($15::text[]) AS watermark,
+        unnest($16::bytea[]) AS frozen
+),
+armed AS (
+    UPDATE job_state AS s SET
+        state = 3, version = s.version + 1, position = u.position, attempt = 1, class = u.class,
+        next_at = u.fence, claim_token = NULL, worker = u.worker, claims = 0, blocked = '', updated_at = $17
+    FROM u WHERE s.job_id = u.job_id AND s.version = u.version AND s.state::integer = 2 AND s.attempt = 0
+        AND s.claim_token = u.claim AND s.next_at > $17 AND s.position < $18
+        AND s.cancel_asked_at IS NULL AND s.start_deadline > $17 AND s.resolution_id IS NULL
+        AND NOT EXISTS (SELECT 1 FROM connection_ready AS r
+            WHERE r.connection_id = s.connection_id AND r.hold_key = s.hold_key
+                AND (r.paused OR r.auth_hold_at IS NOT NULL OR r.rate_limited_until > $17))
+    RETURNING s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.version AS sequence, s.round, s.failures,
+        s.looks, s.negatives, s.scheduled_for, s.start_window, s.start_deadline, s.claimed_at, s.updated_at AS armed_at,
+        s.error_kind, s.error_message, s.error_status, s.error_at,
+        u.position, u.fence, u.worker, u.arm_token, u.send_deadline, u.answer_deadline, u.effect_key,
+        u.request_digest, u.credential_version, u.account_identity, u.watermark, u.frozen
+),
+begun AS (
+    INSERT INTO attempts (
+        job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, send_deadline, answer_deadline,
+        fence_at, effect_key, request_digest, credential_version, account_identity, watermark, frozen
+    )
+    SELECT
+        job_id, 1, round, arm_token, worker, claimed_at, armed_at,
+        (date_part('epoch', armed_at - scheduled_for) * 1000000)::bigint, send_deadline, answer_deadline,
+        fence, effect_key, request_digest, credential_version, account_identity, watermark, frozen
+    FROM armed
+),
+logged AS (
+    INSERT INTO events (
+        position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state,
+        cause, attempt, actor, reason, detail, at
+    )
+    SELECT
+        position, project, job_id, connection_id, schedule_id, sequence, 2, 3,
+        $19::smallint, 1, worker, '', '', armed_at
+    FROM armed
+)
+SELECT job_id, project, connection_id, schedule_id, hold_key, sequence, round, failures, looks, negatives,
+    scheduled_for, start_window, start_deadline, claimed_at, error_kind, error_message, error_status, error_at
+FROM armed
+`
+
+type ArmFirstParams struct {
+	Jobs               []pgtype.UUID
+	Versions           []int64
+	Positions          []int64
+	Claims             []pgtype.UUID
+	Classes            []int16
+	Fences             []time.Time
+	Workers            []string
+	Tokens             []pgtype.UUID
+	SendDeadlines      []time.Time
+	AnswerDeadlines    []time.Time
+	EffectKeys         []string
+	Digests            [][]byte
+	CredentialVersions []int64
+	AccountIdentities  []string
+	Watermarks         []string
+	Frozens            [][]byte
+	Now                time.Time
+	Base               int64
+	Cause              int16
+}
+
+type ArmFirstRow struct {
+	JobID         pgtype.UUID
+	Project       string
+	ConnectionID  pgtype.UUID
+	ScheduleID    pgtype.UUID
+	HoldKey       string
+	Sequence      int64
+	Round         int64
+	Failures      int64
+	Looks         int64
+	Negatives     int64
+	ScheduledFor  time.Time
+	StartWindow   int64
+	StartDeadline time.Time
+	ClaimedAt     *time.Time
+	ErrorKind     int16
+	ErrorMessage  string
+	ErrorStatus   int64
+	ErrorAt       *time.Time
+}
+
+// First arms whose guards all hold, with the attempts and the events. What does not
+// come back has its refusal named on its locked row. The items are sorted, so that
+// their rows are locked in everybody's order. The state is cast so that no index of
+// states offers itself, which would read all jobs under way for each of a batch.
+func (q *Queries) ArmFirst(ctx context.Context, arg ArmFirstParams) ([]ArmFirstRow, error) {
+	rows, err := q.db.Query(ctx, armFirst,
+		arg.Jobs,
+		arg.Versions,
+		arg.Positions,
+		arg.Claims,
+		arg.Classes,
+		arg.Fences,
+		arg.Workers,
+		arg.Tokens,
+		arg.SendDeadlines,
+		arg.AnswerDeadlines,
+		arg.EffectKeys,
+		arg.Digests,
+		arg.CredentialVersions,
+		arg.AccountIdentities,
+		arg.Watermarks,
+		arg.Frozens,
+		arg.Now,
+		arg.Base,
+		arg.Cause,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ArmFirstRow
+	for rows.Next() {
+		var i ArmFirstRow
+		if err := rows.Scan(
+			&i.JobID,
+			&i.Project,
+			&i.ConnectionID,
+			&i.ScheduleID,
+			&i.HoldKey,
+			&i.Sequence,
+			&i.Round,
+			&i.Failures,
+			&i.Looks,
+			&i.Negatives,
+			&i.ScheduledFor,
+			&i.StartWindow,
+			&i.StartDeadline,
+			&i.ClaimedAt,
+			&i.ErrorKind,
+			&i.ErrorMessage,
+			&i.ErrorStatus,
+			&i.ErrorAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const armJobs = `-- name: ArmJobs :exec
 WITH u AS (
     SELECT unnest($1::uuid[]) AS job_id, unnest($2::bigint[]) AS version,
@@ -43,18 +204,14 @@ armed AS (
 ),
 begun AS (
     INSERT INTO attempts (
-        job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline,
+        job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, send_deadline, answer_deadline,
         fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, frozen
     )
     SELECT
-        job_id, attempt, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline,
+        job_id, attempt, round, arm_token, worker, claimed_at, armed_at,
+        CASE WHEN attempt = 1 THEN (date_part('epoch', armed_at - scheduled_for) * 1000000)::bigint END, send_deadline, answer_deadline,
         fence, effect_key, request_digest, credential_version, account_identity, watermark, handle, frozen
     FROM armed
-),
-started AS (
-    INSERT INTO starts (project, armed_at, job_id, connection_id, lag)
-    SELECT project, armed_at, job_id, connection_id, (extract(epoch FROM armed_at - scheduled_for) * 1000000)::bigint
-    FROM armed WHERE attempt = 1
 ),
 logged AS (
     INSERT INTO events (
@@ -92,7 +249,7 @@ type ArmJobsParams struct {
 	Cause              int16
 }
 
-// States, attempts, starts and events. The class is frozen at the first arm. A
+// States, attempts and events. The class is frozen at the first arm. A
 // first arm of an effect needs every earlier attempt closed; what a re-arm needs is
 // checked by its trigger. A first attempt is a start, as late as the job is then.
 // The state is named so that no index of states offers itself, which would read all
@@ -124,7 +281,7 @@ func (q *Queries) ArmJobs(ctx context.Context, arg ArmJobsParams) error {
 }
 
 const attemptByToken = `-- name: AttemptByToken :one
-SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, result, kind, message, http_status, bytes_written, ended_at, frozen FROM attempts WHERE job_id = $1 AND arm_token = $2
+SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, result, kind, message, http_status, bytes_written, ended_at, frozen FROM attempts WHERE job_id = $1 AND arm_token = $2
 `
 
 type AttemptByTokenParams struct {
@@ -143,6 +300,7 @@ func (q *Queries) AttemptByToken(ctx context.Context, arg AttemptByTokenParams) 
 		&i.Worker,
 		&i.ClaimedAt,
 		&i.ArmedAt,
+		&i.Lag,
 		&i.SendDeadline,
 		&i.AnswerDeadline,
 		&i.FenceAt,
@@ -938,7 +1096,7 @@ func (q *Queries) LockJob(ctx context.Context, id pgtype.UUID) (int64, error) {
 const lockJobs = `-- name: LockJobs :many
 
 
-SELECT job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt, round, failures, claims, looks, negatives, scheduled_for, start_window, start_deadline, next_at, claim_token, claimed_at, worker, class, waits_for, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, updated_at, ended_at FROM job_state
+SELECT job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt, round, failures, claims, looks, negatives, scheduled_for, start_window, start_deadline, next_at, claim_token, claimed_at, worker, class, waits_for, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, effect_attempt, effect_round, effect_at, updated_at, ended_at FROM job_state
 WHERE job_id = ANY ($1::uuid[]) OR waits_for = ANY ($2::uuid[])
 ORDER BY job_id FOR NO KEY UPDATE
 `
@@ -993,6 +1151,9 @@ func (q *Queries) LockJobs(ctx context.Context, arg LockJobsParams) ([]JobState,
 			&i.ErrorStatus,
 			&i.ErrorAt,
 			&i.ResolutionID,
+			&i.EffectAttempt,
+			&i.EffectRound,
+			&i.EffectAt,
 			&i.UpdatedAt,
 			&i.EndedAt,
 		); err != nil {
@@ -1538,9 +1699,11 @@ WITH u AS (
         unnest($20::bigint[]) AS error_status, unnest($21::timestamptz[]) AS error_at,
         unnest($22::bigint[]) AS resolution_id, unnest($23::timestamptz[]) AS updated_at,
         unnest($24::timestamptz[]) AS ended_at,
-        unnest($25::smallint[]) AS from_state, unnest($26::smallint[]) AS cause,
-        unnest($27::bigint[]) AS attempt, unnest($28::text[]) AS actor,
-        unnest($29::text[]) AS reason, unnest($30::text[]) AS detail
+        unnest($25::bigint[]) AS effect_attempt, unnest($26::bigint[]) AS effect_round,
+        unnest($27::timestamptz[]) AS effect_at,
+        unnest($28::smallint[]) AS from_state, unnest($29::smallint[]) AS cause,
+        unnest($30::bigint[]) AS attempt, unnest($31::text[]) AS actor,
+        unnest($32::text[]) AS reason, unnest($33::text[]) AS detail
 ),
 changed AS (
     UPDATE job_state AS s SET
@@ -1553,7 +1716,9 @@ changed AS (
         blocked = u.blocked, error_kind = u.error_kind, error_message = u.error_message,
         error_status = u.error_status, error_at = nullif(u.error_at, '0001-01-01 00:00:00+00'::timestamptz),
         resolution_id = nullif(u.resolution_id, 0), updated_at = u.updated_at,
-        ended_at = nullif(u.ended_at, '0001-01-01 00:00:00+00'::timestamptz)
+        ended_at = nullif(u.ended_at, '0001-01-01 00:00:00+00'::timestamptz),
+        effect_attempt = nullif(u.effect_attempt, 0), effect_round = nullif(u.effect_round, 0),
+        effect_at = nullif(u.effect_at, '0001-01-01 00:00:00+00'::timestamptz)
     FROM u WHERE s.job_id = u.job_id AND s.version = u.version - 1
     RETURNING s.project, s.job_id, s.connection_id, s.schedule_id, s.version, s.state, s.position,
         u.from_state, u.cause, u.attempt, u.actor, u.reason, u.detail
@@ -1565,7 +1730,7 @@ logged AS (
     )
     SELECT
         position, project, job_id, connection_id, schedule_id, version, from_state, state,
-        cause, attempt, actor, reason, detail, $31
+        cause, attempt, actor, reason, detail, $34
     FROM changed
 )
 SELECT all_written(count(job_id), cardinality($1::uuid[])) FROM changed
@@ -1596,6 +1761,9 @@ type SetStatesParams struct {
 	Resolutions    []int64
 	UpdatedAts     []time.Time
 	EndedAts       []time.Time
+	EffectAttempts []int64
+	EffectRounds   []int64
+	EffectAts      []time.Time
 	FromStates     []int16
 	Causes         []int16
 	Attempts       []int64
@@ -1632,6 +1800,9 @@ func (q *Queries) SetStates(ctx context.Context, arg SetStatesParams) error {
 		arg.Resolutions,
 		arg.UpdatedAts,
 		arg.EndedAts,
+		arg.EffectAttempts,
+		arg.EffectRounds,
+		arg.EffectAts,
 		arg.FromStates,
 		arg.Causes,
 		arg.Attempts,

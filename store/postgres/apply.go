@@ -271,16 +271,16 @@ func (b *applying) writeContent(ctx context.Context, plans []*planned) error {
 // the ready rows.
 func (b *applying) writeStates(ctx context.Context, plans []*planned) error {
 	states := pgdb.SetStatesParams{Now: b.now}
-	add := func(j job.Job, ruling int64, e job.Event) error {
+	add := func(j job.Job, ruling int64, effect *job.Effect, e job.Event) error {
 		var err error
 		if e.Position, err = b.next(); err != nil {
 			return err
 		}
-		addState(&states, j, ruling, e)
+		addState(&states, j, ruling, effect, e)
 		return nil
 	}
 	for _, p := range plans {
-		err := add(p.job, p.ruling, job.Event{
+		err := add(p.job, p.ruling, p.rowEffect(), job.Event{
 			From: p.old.State, Cause: p.Decision.Cause, Attempt: p.Decision.Attempt,
 			Actor: p.Actor, Reason: p.Reason, Detail: p.Decision.Detail,
 		})
@@ -291,7 +291,7 @@ func (b *applying) writeStates(ctx context.Context, plans []*planned) error {
 			other := p.effect.from
 			robbed := other.Job
 			robbed.Version, robbed.Updated = robbed.Version+1, b.now
-			err := add(robbed, other.resolution, job.Event{
+			err := add(robbed, other.resolution, other.effect, job.Event{
 				From: other.State, Cause: job.CauseDuplicateEffect,
 				Detail: fmt.Sprintf("the platform answered that the object is the effect of job %s", p.Job),
 			})
@@ -407,7 +407,6 @@ func (b *applying) answer(ctx context.Context, plans []*planned) error {
 		out.Snapshot, at[p.Job] = p.old.changed(p, b.now), out
 		if p.job.State == job.Succeeded && p.effect != nil {
 			effect := p.effect.Effect
-			effect.At = b.now
 			out.Snapshot.Effect = &effect
 		}
 		if p.ruling != 0 || p.job.State == job.Succeeded && p.effect == nil {

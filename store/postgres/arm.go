@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -16,8 +17,10 @@ import (
 
 // Rules of this file:
 //   - no intent is written unless every guard of the contract holds at one moment.
-//     The checks here, on rows that are locked, give each refusal its name; the
-//     update itself and the triggers repeat those that matter for safety;
+//     The usual arm, the first of its job and without a gate, is one statement that has
+//     all guards and writes what they let through (arm_first.go). What it leaves, and
+//     all others, are judged here on rows that are locked: that gives each refusal its
+//     name. The update itself and the triggers repeat the guards that matter for safety;
 //   - a batch that the database refuses is split by the coalescer, so nothing here
 //     goes on after an error;
 //   - gates are taken after the jobs are locked, by their keys, and never waited for
@@ -30,42 +33,76 @@ func (s *Store) Arm(ctx context.Context, items []store.Arm) ([]store.Armed, erro
 
 // armBatch arms items of several callers in one transaction.
 func (s *Store) armBatch(ctx context.Context, items []store.Arm) ([]store.Armed, error) {
-	ids := make([]job.ID, len(items))
-	for i, a := range items {
-		ids[i] = a.Job
-	}
+	usual, others := usualArms(items)
 	var l *locking
 	return writeAfter(ctx, s, "arm", func(ctx context.Context, t *tx) {
-		l = new(locking)
-		t.queueLocks(ctx, l, ids, nil)
-		t.queueHolds(ctx, l, ids)
+		if l = new(locking); len(usual) == 0 {
+			t.queueArmLocks(ctx, l, items, others)
+		}
 	}, func(ctx context.Context, t *tx) ([]store.Armed, error) {
 		b := &arming{tx: t, items: items, out: make([]store.Armed, len(items))}
-		jobs, err := t.locked(l, ids)
-		if err != nil {
-			return nil, err
-		}
-		held := b.held(l)
-		for n, wave := range waves(len(items), b.touches) {
-			if n > 0 {
-				if jobs, err = t.reread(ctx, ids); err != nil {
-					return nil, err
-				}
+		judge := others
+		if len(usual) > 0 {
+			left, err := b.first(ctx, usual)
+			if err != nil {
+				return nil, err
 			}
-			if err := b.wave(ctx, jobs, held, wave); err != nil {
+			if judge = append(left, others...); len(judge) == 0 {
+				return b.out, nil
+			}
+			slices.Sort(judge)
+			t.queueArmLocks(ctx, l, items, judge)
+			if err := t.flush(ctx); err != nil {
 				return nil, err
 			}
 		}
-		if err := t.flush(ctx); err != nil {
-			return nil, err
-		}
-		return b.out, b.fill(ctx, b.ruled, func(id job.ID, s job.Snapshot) {
-			for i := range b.out {
-				if b.items[i].Job == id && b.out[i].Err == nil {
-					b.out[i].Snapshot.Resolution = s.Resolution
-				}
+		return b.out, b.judge(ctx, l, judge)
+	})
+}
+
+// queueArmLocks has the jobs of some items locked, and what arms depend on read.
+func (t *tx) queueArmLocks(ctx context.Context, l *locking, items []store.Arm, which []int) {
+	ids := make([]job.ID, len(which))
+	for n, i := range which {
+		ids[n] = items[i].Job
+	}
+	t.queueLocks(ctx, l, ids, nil)
+	t.queueHolds(ctx, l, ids)
+}
+
+// judge arms items, or refuses them, on their locked rows.
+func (b *arming) judge(ctx context.Context, l *locking, which []int) error {
+	ids := make([]job.ID, len(which))
+	for n, i := range which {
+		ids[n] = b.items[i].Job
+	}
+	jobs, err := b.locked(l, ids)
+	if err != nil {
+		return err
+	}
+	held := b.held(l)
+	for n, wave := range waves(len(which), func(n int) []any { return b.touches(which[n]) }) {
+		if n > 0 {
+			if jobs, err = b.reread(ctx, ids); err != nil {
+				return err
 			}
-		})
+		}
+		for n := range wave {
+			wave[n] = which[wave[n]]
+		}
+		if err := b.wave(ctx, jobs, held, wave); err != nil {
+			return err
+		}
+	}
+	if err := b.flush(ctx); err != nil {
+		return err
+	}
+	return b.fill(ctx, b.ruled, func(id job.ID, s job.Snapshot) {
+		for i := range b.out {
+			if b.items[i].Job == id && b.out[i].Err == nil {
+				b.out[i].Snapshot.Resolution = s.Resolution
+			}
+		}
 	})
 }
 

@@ -380,7 +380,9 @@ func (c *claimer) saturate(ctx context.Context, full []pgtype.UUID) error {
 	if len(full) == 0 {
 		return nil
 	}
-	c.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error { return named("turns", pgdb.New(db).CloseTurns(ctx, full)) })
+	c.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
+		return named("turns", pgdb.New(db).CloseTurns(ctx, full))
+	})
 	c.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
 		bounds, err := pgdb.New(db).Bounds(ctx, full)
 		if err != nil {

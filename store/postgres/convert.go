@@ -100,6 +100,8 @@ func toSnapshot(r pgdb.SnapshotsRow, now time.Time) (job.Snapshot, error) {
 			Attempt: int(r.EffectAttempt), Round: int(r.EffectRound), ExternalID: r.EffectID,
 			ExternalURL: r.EffectUrl, Proof: job.Proof(r.EffectProof), At: toTime(r.EffectAt),
 		}
+	} else {
+		s.Effect = rowEffect(r.JobState)
 	}
 	if r.RulingAt != nil {
 		s.Resolution = &job.Resolution{
@@ -107,6 +109,21 @@ func toSnapshot(r pgdb.SnapshotsRow, now time.Time) (job.Snapshot, error) {
 		}
 	}
 	return s, nil
+}
+
+// rowEffect gives the effect that a job's own row tells of; nil: it tells of none.
+func rowEffect(st pgdb.JobState) *job.Effect {
+	if st.EffectAt == nil || st.EffectAttempt == nil || st.EffectRound == nil {
+		return nil
+	}
+	return &job.Effect{
+		Attempt: int(*st.EffectAttempt), Round: int(*st.EffectRound), Proof: job.ProofResponse, At: toTime(st.EffectAt),
+	}
+}
+
+// unnamed tells whether a job's own row can tell of an effect.
+func unnamed(e job.Effect) bool {
+	return e.Proof == job.ProofResponse && e.Attempt > 0 && e.Round > 0 && e.ExternalID == "" && e.ExternalURL == ""
 }
 
 func toSpec(r pgdb.SnapshotsRow) (job.Spec, error) {

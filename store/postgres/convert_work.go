@@ -34,7 +34,7 @@ func toLockedJob(st pgdb.JobState) *lockedJob {
 			},
 			Status: toStatus(st),
 		},
-		position: st.Position, claimedAt: toTime(st.ClaimedAt),
+		position: st.Position, claimedAt: toTime(st.ClaimedAt), effect: rowEffect(st),
 	}
 	if st.ResolutionID != nil {
 		j.resolution = *st.ResolutionID
@@ -104,8 +104,45 @@ func armColumns(intents []*intent, now time.Time) pgdb.ArmJobsParams {
 	return p
 }
 
+// firstColumns is armColumns for first arms, whose attempts are made of the jobs'
+// rows.
+func firstColumns(intents []*intent, now time.Time, base int64) pgdb.ArmFirstParams {
+	p := pgdb.ArmFirstParams{Now: now, Base: base, Cause: int16(job.CauseArmed)}
+	for _, in := range intents {
+		p.Jobs = append(p.Jobs, fromID(in.Job))
+		p.Versions = append(p.Versions, in.Version)
+		p.Positions = append(p.Positions, in.position)
+		p.Claims = append(p.Claims, fromID(in.Claim))
+		p.Classes = append(p.Classes, int16(in.Class))
+		p.Fences = append(p.Fences, in.fence)
+		p.Workers = append(p.Workers, in.Worker)
+		p.Tokens = append(p.Tokens, fromID(in.Token))
+		p.SendDeadlines = append(p.SendDeadlines, soon(now, in.SendBy))
+		p.AnswerDeadlines = append(p.AnswerDeadlines, soon(now, in.AnswerBy))
+		p.EffectKeys = append(p.EffectKeys, in.EffectKey)
+		p.Digests = append(p.Digests, fromBytes(in.Digest))
+		p.CredentialVersions = append(p.CredentialVersions, int64(in.CredentialVersion))
+		p.AccountIdentities = append(p.AccountIdentities, in.AccountIdentity)
+		p.Watermarks = append(p.Watermarks, in.Watermark)
+		p.Frozens = append(p.Frozens, fromBytes(in.Frozen))
+	}
+	return p
+}
+
+// toFirstArmed gives a job as its first arm found it.
+func toFirstArmed(r pgdb.ArmFirstRow, in *intent, now time.Time) *lockedJob {
+	return toLockedJob(pgdb.JobState{
+		JobID: r.JobID, Project: r.Project, ConnectionID: r.ConnectionID, ScheduleID: r.ScheduleID, HoldKey: r.HoldKey,
+		State: int16(job.Claimed), Version: r.Sequence - 1, Round: r.Round, Failures: r.Failures, Looks: r.Looks,
+		Negatives: r.Negatives, ScheduledFor: r.ScheduledFor, StartWindow: r.StartWindow, StartDeadline: r.StartDeadline,
+		ClaimedAt: r.ClaimedAt, Class: int16(in.Class), ErrorKind: r.ErrorKind, ErrorMessage: r.ErrorMessage,
+		ErrorStatus: r.ErrorStatus, ErrorAt: r.ErrorAt, UpdatedAt: now,
+	})
+}
+
 // addState adds the row of a job as it is written, with its event.
-func addState(p *pgdb.SetStatesParams, j job.Job, resolution int64, e job.Event) {
+// The effect is one of rowEffect.
+func addState(p *pgdb.SetStatesParams, j job.Job, resolution int64, effect *job.Effect, e job.Event) {
 	failure := job.Failure{}
 	if j.LastError != nil {
 		failure = *j.LastError
@@ -134,6 +171,12 @@ func addState(p *pgdb.SetStatesParams, j job.Job, resolution int64, e job.Event)
 	p.Resolutions = append(p.Resolutions, resolution)
 	p.UpdatedAts = append(p.UpdatedAts, j.Updated)
 	p.EndedAts = append(p.EndedAts, j.Ended)
+	if effect == nil {
+		effect = &job.Effect{}
+	}
+	p.EffectAttempts = append(p.EffectAttempts, int64(effect.Attempt))
+	p.EffectRounds = append(p.EffectRounds, int64(effect.Round))
+	p.EffectAts = append(p.EffectAts, effect.At)
 	p.FromStates = append(p.FromStates, int16(e.From))
 	p.Causes = append(p.Causes, int16(e.Cause))
 	p.Attempts = append(p.Attempts, int64(e.Attempt))

@@ -111,6 +111,7 @@ func (b *applying) planEffect(p *planned, owners map[job.ID]objectOwner) error {
 		return errRestart
 	}
 	effect := &plannedEffect{Effect: *e, owns: true}
+	effect.At = b.now
 	switch {
 	case o.job.IsZero():
 	case e.Proof == job.ProofObserved:
@@ -139,7 +140,9 @@ func (b *applying) writeEffects(ctx context.Context, plans []*planned) {
 		if p.effect == nil {
 			continue
 		}
-		addEffect(&effects, p.Job, p.effect.owns, p.effect.Effect)
+		if !unnamed(p.effect.Effect) {
+			addEffect(&effects, p.Job, p.effect.owns, p.effect.Effect)
+		}
 		if p.effect.from != nil {
 			robbed = append(robbed, p.effect.from.ID)
 		}
@@ -150,14 +153,25 @@ func (b *applying) writeEffects(ctx context.Context, plans []*planned) {
 			replaced = append(replaced, p.Job)
 		}
 	}
-	if len(effects.Jobs) == 0 {
-		return
-	}
 	if of := fromIDs(robbed); len(of) > 0 {
 		b.exec(ctx, "other jobs' effects", func(ctx context.Context, q *pgdb.Queries) error { return q.DisownEffects(ctx, of) })
 	}
 	if of := fromIDs(replaced); len(of) > 0 {
 		b.exec(ctx, "effects", func(ctx context.Context, q *pgdb.Queries) error { return q.DropEffects(ctx, of) })
 	}
-	b.exec(ctx, "effects", func(ctx context.Context, q *pgdb.Queries) error { return q.InsertEffects(ctx, effects) })
+	if len(effects.Jobs) > 0 {
+		b.exec(ctx, "effects", func(ctx context.Context, q *pgdb.Queries) error { return q.InsertEffects(ctx, effects) })
+	}
+}
+
+// rowEffect is the effect that the job's own row tells of after the change.
+func (p *planned) rowEffect() *job.Effect {
+	switch {
+	case p.effect == nil:
+		return p.old.effect
+	case unnamed(p.effect.Effect):
+		return &p.effect.Effect
+	default:
+		return nil
+	}
 }

@@ -16,6 +16,8 @@ type lockedJob struct {
 	position   int64 // of its newest event
 	claimedAt  time.Time
 	resolution int64 // the newest ruling's row; 0: none
+	// effect is the one that the row itself tells of.
+	effect *job.Effect
 	// marks are the job's attempts, oldest first.
 	marks []pgdb.MarksRow
 }

@@ -56,7 +56,7 @@ LEFT JOIN LATERAL (
     FROM attempts AS a WHERE a.job_id = s.job_id
 ) AS m ON s.attempt > 0
 LEFT JOIN attempts AS l ON l.job_id = s.job_id AND l.number = s.attempt
-LEFT JOIN effects AS e ON e.job_id = s.job_id AND s.state = 8
+LEFT JOIN effects AS e ON e.job_id = s.job_id AND s.state = 8 AND s.effect_at IS NULL
 LEFT JOIN resolutions AS r ON r.id = s.resolution_id
 WHERE j.id = ANY (@ids::uuid[]);
 
@@ -258,11 +258,11 @@ WHERE s.project = @project AND s.state IN (5, 7)
 -- Percentiles by the nearest rank.
 SELECT
     count(*) AS started,
-    coalesce(percentile_disc(0.5) WITHIN GROUP (ORDER BY lag), 0)::bigint AS p50,
-    coalesce(percentile_disc(0.99) WITHIN GROUP (ORDER BY lag), 0)::bigint AS p99
-FROM starts
-WHERE project = @project AND armed_at >= @since
-    AND (sqlc.narg('connection')::uuid IS NULL OR connection_id = sqlc.narg('connection'));
+    coalesce(percentile_disc(0.5) WITHIN GROUP (ORDER BY a.lag), 0)::bigint AS p50,
+    coalesce(percentile_disc(0.99) WITHIN GROUP (ORDER BY a.lag), 0)::bigint AS p99
+FROM attempts AS a JOIN job_state AS s ON s.job_id = a.job_id
+WHERE a.number = 1 AND a.armed_at >= @since AND s.project = @project
+    AND (sqlc.narg('connection')::uuid IS NULL OR s.connection_id = sqlc.narg('connection'));
 
 -- name: CountRecovered :one
 SELECT count(*) FROM effects AS e JOIN job_state AS s ON s.job_id = e.job_id

@@ -59,11 +59,6 @@ SELECT project FROM job_state WHERE ended_at IS NOT NULL AND project > @project 
 -- Asked once the jobs are locked: whoever submits a reply locks them too.
 SELECT id, reply_to FROM jobs WHERE reply_to = ANY (@ids::uuid[]);
 
--- name: RemoveStarts :exec
-DELETE FROM starts AS t USING attempts AS a, job_state AS s
-WHERE s.job_id = ANY (@ids::uuid[]) AND a.job_id = s.job_id AND a.number = 1
-    AND t.project = s.project AND t.armed_at = a.armed_at AND t.job_id = s.job_id;
-
 -- name: RemoveAttempts :exec
 DELETE FROM attempts WHERE job_id = ANY (@ids::uuid[]);
 
@@ -111,18 +106,8 @@ DELETE FROM job_keys AS k USING (
 WHERE k.project = u.project AND k.idem_key = u.idem_key;
 
 -- name: FirstStart :one
--- The oldest first attempt of all jobs that are there, from project to project by
--- the index.
-WITH RECURSIVE p AS (
-    (SELECT t.project FROM starts AS t ORDER BY t.project LIMIT 1)
-    UNION ALL
-    SELECT (SELECT t.project FROM starts AS t WHERE t.project > p.project ORDER BY t.project LIMIT 1)
-    FROM p WHERE p.project IS NOT NULL
-)
-SELECT coalesce(min((
-    SELECT t.armed_at FROM starts AS t WHERE t.project = p.project ORDER BY t.armed_at LIMIT 1
-)), @now)::timestamptz AS armed_at
-FROM p WHERE p.project IS NOT NULL;
+-- The oldest first attempt of all jobs that are there.
+SELECT coalesce(min(armed_at), @now)::timestamptz AS armed_at FROM attempts WHERE number = 1;
 
 -- name: ForgetObjects :execrows
 DELETE FROM effects AS e USING (

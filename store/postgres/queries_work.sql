@@ -211,8 +211,66 @@ FROM u JOIN open_intents AS o ON o.account = u.account AND o.fingerprint = u.fin
 -- name: ReleaseGates :exec
 DELETE FROM open_intents WHERE job_id = ANY (@ids::uuid[]);
 
+-- name: ArmFirst :many
+-- First arms whose guards all hold, with the attempts and the events. What does not
+-- come back has its refusal named on its locked row. The items are sorted, so that
+-- their rows are locked in everybody's order. The state is cast so that no index of
+-- states offers itself, which would read all jobs under way for each of a batch.
+WITH u AS (
+    SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@versions::bigint[]) AS version,
+        unnest(@positions::bigint[]) AS position, unnest(@claims::uuid[]) AS claim,
+        unnest(@classes::smallint[]) AS class, unnest(@fences::timestamptz[]) AS fence,
+        unnest(@workers::text[]) AS worker, unnest(@tokens::uuid[]) AS arm_token,
+        unnest(@send_deadlines::timestamptz[]) AS send_deadline,
+        unnest(@answer_deadlines::timestamptz[]) AS answer_deadline,
+        unnest(@effect_keys::text[]) AS effect_key, unnest(@digests::bytea[]) AS request_digest,
+        unnest(@credential_versions::bigint[]) AS credential_version,
+        unnest(@account_identities::text[]) AS account_identity, unnest(@watermarks::text[]) AS watermark,
+        unnest(@frozens::bytea[]) AS frozen
+),
+armed AS (
+    UPDATE job_state AS s SET
+        state = 3, version = s.version + 1, position = u.position, attempt = 1, class = u.class,
+        next_at = u.fence, claim_token = NULL, worker = u.worker, claims = 0, blocked = '', updated_at = @now
+    FROM u WHERE s.job_id = u.job_id AND s.version = u.version AND s.state::integer = 2 AND s.attempt = 0
+        AND s.claim_token = u.claim AND s.next_at > @now AND s.position < @base
+        AND s.cancel_asked_at IS NULL AND s.start_deadline > @now AND s.resolution_id IS NULL
+        AND NOT EXISTS (SELECT 1 FROM connection_ready AS r
+            WHERE r.connection_id = s.connection_id AND r.hold_key = s.hold_key
+                AND (r.paused OR r.auth_hold_at IS NOT NULL OR r.rate_limited_until > @now))
+    RETURNING s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.version AS sequence, s.round, s.failures,
+        s.looks, s.negatives, s.scheduled_for, s.start_window, s.start_deadline, s.claimed_at, s.updated_at AS armed_at,
+        s.error_kind, s.error_message, s.error_status, s.error_at,
+        u.position, u.fence, u.worker, u.arm_token, u.send_deadline, u.answer_deadline, u.effect_key,
+        u.request_digest, u.credential_version, u.account_identity, u.watermark, u.frozen
+),
+begun AS (
+    INSERT INTO attempts (
+        job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, send_deadline, answer_deadline,
+        fence_at, effect_key, request_digest, credential_version, account_identity, watermark, frozen
+    )
+    SELECT
+        job_id, 1, round, arm_token, worker, claimed_at, armed_at,
+        (date_part('epoch', armed_at - scheduled_for) * 1000000)::bigint, send_deadline, answer_deadline,
+        fence, effect_key, request_digest, credential_version, account_identity, watermark, frozen
+    FROM armed
+),
+logged AS (
+    INSERT INTO events (
+        position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state,
+        cause, attempt, actor, reason, detail, at
+    )
+    SELECT
+        position, project, job_id, connection_id, schedule_id, sequence, 2, 3,
+        @cause::smallint, 1, worker, '', '', armed_at
+    FROM armed
+)
+SELECT job_id, project, connection_id, schedule_id, hold_key, sequence, round, failures, looks, negatives,
+    scheduled_for, start_window, start_deadline, claimed_at, error_kind, error_message, error_status, error_at
+FROM armed;
+
 -- name: ArmJobs :exec
--- States, attempts, starts and events. The class is frozen at the first arm. A
+-- States, attempts and events. The class is frozen at the first arm. A
 -- first arm of an effect needs every earlier attempt closed; what a re-arm needs is
 -- checked by its trigger. A first attempt is a start, as late as the job is then.
 -- The state is named so that no index of states offers itself, which would read all
@@ -247,18 +305,14 @@ armed AS (
 ),
 begun AS (
     INSERT INTO attempts (
-        job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline,
+        job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, send_deadline, answer_deadline,
         fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, frozen
     )
     SELECT
-        job_id, attempt, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline,
+        job_id, attempt, round, arm_token, worker, claimed_at, armed_at,
+        CASE WHEN attempt = 1 THEN (date_part('epoch', armed_at - scheduled_for) * 1000000)::bigint END, send_deadline, answer_deadline,
         fence, effect_key, request_digest, credential_version, account_identity, watermark, handle, frozen
     FROM armed
-),
-started AS (
-    INSERT INTO starts (project, armed_at, job_id, connection_id, lag)
-    SELECT project, armed_at, job_id, connection_id, (extract(epoch FROM armed_at - scheduled_for) * 1000000)::bigint
-    FROM armed WHERE attempt = 1
 ),
 logged AS (
     INSERT INTO events (
@@ -408,6 +462,8 @@ WITH u AS (
         unnest(@error_statuses::bigint[]) AS error_status, unnest(@error_ats::timestamptz[]) AS error_at,
         unnest(@resolutions::bigint[]) AS resolution_id, unnest(@updated_ats::timestamptz[]) AS updated_at,
         unnest(@ended_ats::timestamptz[]) AS ended_at,
+        unnest(@effect_attempts::bigint[]) AS effect_attempt, unnest(@effect_rounds::bigint[]) AS effect_round,
+        unnest(@effect_ats::timestamptz[]) AS effect_at,
         unnest(@from_states::smallint[]) AS from_state, unnest(@causes::smallint[]) AS cause,
         unnest(@attempts::bigint[]) AS attempt, unnest(@actors::text[]) AS actor,
         unnest(@reasons::text[]) AS reason, unnest(@details::text[]) AS detail
@@ -423,7 +479,9 @@ changed AS (
         blocked = u.blocked, error_kind = u.error_kind, error_message = u.error_message,
         error_status = u.error_status, error_at = nullif(u.error_at, '0001-01-01 00:00:00+00'::timestamptz),
         resolution_id = nullif(u.resolution_id, 0), updated_at = u.updated_at,
-        ended_at = nullif(u.ended_at, '0001-01-01 00:00:00+00'::timestamptz)
+        ended_at = nullif(u.ended_at, '0001-01-01 00:00:00+00'::timestamptz),
+        effect_attempt = nullif(u.effect_attempt, 0), effect_round = nullif(u.effect_round, 0),
+        effect_at = nullif(u.effect_at, '0001-01-01 00:00:00+00'::timestamptz)
     FROM u WHERE s.job_id = u.job_id AND s.version = u.version - 1
     RETURNING s.project, s.job_id, s.connection_id, s.schedule_id, s.version, s.state, s.position,
         u.from_state, u.cause, u.attempt, u.actor, u.reason, u.detail

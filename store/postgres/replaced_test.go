@@ -39,7 +39,7 @@ func TestLoadedUnderOpenSessions(t *testing.T) {
 	if _, err := armOne(s, intentOf(f.claim(1)[0])); err != nil {
 		t.Fatal(err)
 	}
-	c.Exec(t, name, `BEGIN; DELETE FROM starts; DELETE FROM attempts; TRUNCATE job_state; TRUNCATE events;
+	c.Exec(t, name, `BEGIN; DELETE FROM attempts; TRUNCATE job_state; TRUNCATE events;
 		INSERT INTO job_state SELECT * FROM kept; INSERT INTO events SELECT * FROM kept_events; COMMIT`)
 	if leases, err := claimOf(s, 1); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("claimed %d jobs of the same tables: %v", len(leases), err)

@@ -252,9 +252,6 @@ func (r *retaining) removeKeys(ctx context.Context, ids []job.ID, ended map[job.
 // removeRows removes all that is kept of jobs but their keys.
 func (r *retaining) removeRows(ctx context.Context, jobs []job.ID) error {
 	ids := fromIDs(jobs)
-	if err := r.q.RemoveStarts(ctx, ids); err != nil {
-		return fmt.Errorf("starts: %w", err)
-	}
 	if err := r.q.RemoveAttempts(ctx, ids); err != nil {
 		return fmt.Errorf("attempts: %w", err)
 	}

@@ -190,7 +190,7 @@ func TestRetainLeavesNothing(t *testing.T) {
 		t.Errorf("removed: %+v", got)
 	}
 	for _, table := range []string{
-		"jobs", "job_state", "job_keys", "attempts", "starts", "effects", "observations", "resolutions", "open_intents",
+		"jobs", "job_state", "job_keys", "attempts", "effects", "observations", "resolutions", "open_intents",
 	} {
 		if n := f.count("SELECT count(*) FROM " + table); n != 0 {
 			t.Errorf("%s: %d rows are left", table, n)

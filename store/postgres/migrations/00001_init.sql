@@ -163,6 +163,12 @@ CREATE TABLE job_state (
     error_at        timestamptz,
     -- The newest row of resolutions.
     resolution_id   bigint,
+    -- The effect of a job that SUCCEEDED, where the platform's own answer is the proof
+    -- and gave it no name: then nothing else is to be said of it, and it has no row of
+    -- effects.
+    effect_attempt  bigint,
+    effect_round    bigint,
+    effect_at       timestamptz,
     updated_at      timestamptz NOT NULL,
     ended_at        timestamptz,
     -- One condition: each one of its own would be read and compiled anew by every
@@ -176,6 +182,7 @@ CREATE TABLE job_state (
         AND (claim_token IS NULL OR state IN (2, 4, 5))
         AND (state <> 2 OR claim_token IS NOT NULL)
         AND (ended_at IS NULL) = (state NOT IN (8, 9, 10, 11))
+        AND (effect_at IS NULL OR state = 8)
     )
 );
 
@@ -279,6 +286,9 @@ CREATE TABLE attempts (
     worker             text        NOT NULL,
     claimed_at         timestamptz,
     armed_at           timestamptz NOT NULL,
+    -- How long after the job's time, as it was then, its first attempt was armed, in
+    -- microseconds.
+    lag                bigint,
     send_deadline      timestamptz NOT NULL,
     answer_deadline    timestamptz NOT NULL,
     -- After this the attempt can no longer act.
@@ -299,38 +309,30 @@ CREATE TABLE attempts (
     frozen             bytea       NOT NULL,
     PRIMARY KEY (job_id, number),
     CONSTRAINT attempts_row CHECK (
-        number >= 1 AND round >= 1 AND result BETWEEN 0 AND 7 AND kind BETWEEN 0 AND 10
+        number >= 1 AND round >= 1 AND (lag IS NOT NULL) = (number = 1) AND result BETWEEN 0 AND 7 AND kind BETWEEN 0 AND 10
     )
 );
 
+-- No index has a column that an outcome changes, so that it stays on its page.
 CREATE UNIQUE INDEX attempts_arm_token ON attempts (arm_token);
--- At most one live intent per job.
-CREATE UNIQUE INDEX attempts_live ON attempts (job_id) WHERE result = 0;
+-- Starts, in their order.
+CREATE INDEX attempts_first ON attempts (armed_at) WHERE number = 1;
 
--- Each job's first attempt. lag is how long after its time, as it was then, the
--- job was armed, in microseconds.
-CREATE TABLE starts (
-    project       text        NOT NULL,
-    armed_at      timestamptz NOT NULL,
-    job_id        uuid        NOT NULL,
-    connection_id uuid        NOT NULL,
-    lag           bigint      NOT NULL,
-    PRIMARY KEY (project, armed_at, job_id)
-);
-
--- A first attempt has nothing before it. A later one follows the one before it, and
--- no earlier attempt is open under another key.
+-- At most one live intent per job. A first attempt has nothing before it. A later one
+-- follows the one before it, and none of those before it is live, nor open under
+-- another key; what has an outcome never comes to live again (attempts_update), and
+-- two cannot follow the same one.
 -- +goose StatementBegin
 CREATE FUNCTION may_follow(job uuid, attempt bigint, effect_key text) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN EXISTS (SELECT 1 FROM attempts AS a WHERE a.job_id = job AND a.number = attempt - 1)
     AND NOT EXISTS (SELECT 1 FROM attempts AS a WHERE a.job_id = job
-        AND a.result IN (0, 4) AND a.effect_key <> may_follow.effect_key);
+        AND (a.result = 0 OR a.result = 4 AND a.effect_key <> may_follow.effect_key));
 -- +goose StatementEnd
 
 CREATE TRIGGER attempts_insert BEFORE INSERT ON attempts FOR EACH ROW
 WHEN (NEW.number > 1 AND NOT may_follow(NEW.job_id, NEW.number, NEW.effect_key))
-EXECUTE FUNCTION refuse('the attempt cannot follow those before it: one is missing, or is open under another key');
+EXECUTE FUNCTION refuse('the attempt cannot follow those before it: one is missing, live, or open under another key');
 
 -- A confirmed attempt stays confirmed, a fence never comes earlier, and what is
 -- known of an attempt is not forgotten.
