@@ -1306,23 +1306,6 @@ func (q *Queries) OpenTurns(ctx context.Context, ids []pgtype.UUID) error {
 	return err
 }
 
-const othersWait = `-- name: OthersWait :exec
-SELECT none_overtaken(count(*), 0) FROM job_state
-WHERE waits_for = ANY ($1::uuid[]) AND job_id <> ALL ($2::uuid[])
-`
-
-type OthersWaitParams struct {
-	Done   []pgtype.UUID
-	Locked []pgtype.UUID
-}
-
-// Jobs that wait for these and came after those that did were locked. To lock them
-// now would be out of the order that everybody keeps.
-func (q *Queries) OthersWait(ctx context.Context, arg OthersWaitParams) error {
-	_, err := q.db.Exec(ctx, othersWait, arg.Done, arg.Locked)
-	return err
-}
-
 const overdueIDs = `-- name: OverdueIDs :many
 
 SELECT job_id FROM job_state
@@ -1357,43 +1340,81 @@ func (q *Queries) OverdueIDs(ctx context.Context, arg OverdueIDsParams) ([]pgtyp
 	return items, nil
 }
 
-const readyBounds = `-- name: ReadyBounds :many
-SELECT c.id, c.max_in_flight, c.max_per_minute,
+const readyConnections = `-- name: ReadyConnections :many
+SELECT
+    clock_timestamp()::timestamptz AS now, c.id, c.project, c.connector, c.display_name, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at,
+    coalesce(h.auth_hold_at, 'epoch')::timestamptz AS auth_hold_at,
+    coalesce(h.auth_hold_reason, '')::text AS auth_hold_reason,
+    coalesce(h.limited_until, 'epoch')::timestamptz AS limited_until,
     (SELECT count(*) FROM job_state AS s WHERE s.connection_id = c.id AND s.state IN (2, 3)) AS busy
-FROM connections AS c WHERE c.id = ANY (ARRAY(
-    SELECT r.connection_id FROM connection_ready AS r
-    WHERE r.runnable_at <= coalesce($1::timestamptz, (SELECT clock_timestamp() + $2::interval))
-    ORDER BY r.runnable_at, r.connection_id, r.hold_key LIMIT $3
+FROM connections AS c
+LEFT JOIN LATERAL (
+    SELECT
+        min(r.auth_hold_at) AS auth_hold_at,
+        (array_agg(r.auth_hold_reason ORDER BY r.auth_hold_at) FILTER (WHERE r.auth_hold_at IS NOT NULL))[1] AS auth_hold_reason,
+        max(r.rate_limited_until) AS limited_until
+    FROM connection_ready AS r
+    WHERE r.connection_id = c.id AND (r.auth_hold_at IS NOT NULL OR r.rate_limited_until > 'epoch')
+) AS h ON true
+WHERE c.id = ANY (ARRAY(
+    SELECT d.connection_id FROM connection_ready AS d
+    WHERE d.runnable_at <= coalesce($1::timestamptz, (SELECT clock_timestamp() + $2::interval))
+    ORDER BY d.runnable_at, d.connection_id, d.hold_key LIMIT $3
 ))
 `
 
-type ReadyBoundsParams struct {
+type ReadyConnectionsParams struct {
 	At      *time.Time
 	Lead    pgtype.Interval
 	MaxRows int32
 }
 
-type ReadyBoundsRow struct {
-	ID           pgtype.UUID
-	MaxInFlight  int64
-	MaxPerMinute int64
-	Busy         int64
+type ReadyConnectionsRow struct {
+	Now            time.Time
+	Connection     Connection
+	AuthHoldAt     time.Time
+	AuthHoldReason string
+	LimitedUntil   time.Time
+	Busy           int64
 }
 
-// Asked when the turns are taken: other claims' jobs are counted.
-func (q *Queries) ReadyBounds(ctx context.Context, arg ReadyBoundsParams) ([]ReadyBoundsRow, error) {
-	rows, err := q.db.Query(ctx, readyBounds, arg.At, arg.Lead, arg.MaxRows)
+// As Connections gives them, and how many of their jobs are under way. Asked when the
+// turns are taken: other claims' jobs are counted.
+func (q *Queries) ReadyConnections(ctx context.Context, arg ReadyConnectionsParams) ([]ReadyConnectionsRow, error) {
+	rows, err := q.db.Query(ctx, readyConnections, arg.At, arg.Lead, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []ReadyBoundsRow
+	var items []ReadyConnectionsRow
 	for rows.Next() {
-		var i ReadyBoundsRow
+		var i ReadyConnectionsRow
 		if err := rows.Scan(
-			&i.ID,
-			&i.MaxInFlight,
-			&i.MaxPerMinute,
+			&i.Now,
+			&i.Connection.ID,
+			&i.Connection.Project,
+			&i.Connection.Connector,
+			&i.Connection.DisplayName,
+			&i.Connection.Settings,
+			&i.Connection.Class,
+			&i.Connection.KeyWindow,
+			&i.Connection.AccountIdentity,
+			&i.Connection.MaxInFlight,
+			&i.Connection.MaxPerMinute,
+			&i.Connection.PausedAt,
+			&i.Connection.PausedReason,
+			&i.Connection.CredentialVersion,
+			&i.Connection.CredentialFingerprint,
+			&i.Connection.CredentialExpiresAt,
+			&i.Connection.IdemKey,
+			&i.Connection.Fingerprint,
+			&i.Connection.Version,
+			&i.Connection.CreatedAt,
+			&i.Connection.UpdatedAt,
+			&i.Connection.DeletedAt,
+			&i.AuthHoldAt,
+			&i.AuthHoldReason,
+			&i.LimitedUntil,
 			&i.Busy,
 		); err != nil {
 			return nil, err
@@ -1462,15 +1483,6 @@ type RecountParams struct {
 // A job has left these rows otherwise than by a claim.
 func (q *Queries) Recount(ctx context.Context, arg RecountParams) error {
 	_, err := q.db.Exec(ctx, recount, arg.Connections, arg.HoldKeys)
-	return err
-}
-
-const releaseGates = `-- name: ReleaseGates :exec
-DELETE FROM open_intents WHERE job_id = ANY ($1::uuid[])
-`
-
-func (q *Queries) ReleaseGates(ctx context.Context, ids []pgtype.UUID) error {
-	_, err := q.db.Exec(ctx, releaseGates, ids)
 	return err
 }
 
@@ -1683,27 +1695,27 @@ func (q *Queries) SetContents(ctx context.Context, arg SetContentsParams) error 
 	return err
 }
 
-const setStates = `-- name: SetStates :exec
+const setStates = `-- name: SetStates :one
 WITH u AS (
-    SELECT unnest($1::uuid[]) AS job_id, unnest($2::smallint[]) AS state,
-        unnest($3::bigint[]) AS version, unnest($4::bigint[]) AS position,
-        unnest($5::bigint[]) AS round, unnest($6::bigint[]) AS failures,
-        unnest($7::bigint[]) AS claims, unnest($8::bigint[]) AS looks,
-        unnest($9::bigint[]) AS negatives, unnest($10::text[]) AS hold_key,
-        unnest($11::timestamptz[]) AS scheduled_for,
-        unnest($12::bigint[]) AS start_window,
-        unnest($13::timestamptz[]) AS start_deadline,
-        unnest($14::timestamptz[]) AS next_at, unnest($15::uuid[]) AS claim_token,
-        unnest($16::timestamptz[]) AS cancel_asked_at, unnest($17::text[]) AS blocked,
-        unnest($18::smallint[]) AS error_kind, unnest($19::text[]) AS error_message,
-        unnest($20::bigint[]) AS error_status, unnest($21::timestamptz[]) AS error_at,
-        unnest($22::bigint[]) AS resolution_id, unnest($23::timestamptz[]) AS updated_at,
-        unnest($24::timestamptz[]) AS ended_at,
-        unnest($25::bigint[]) AS effect_attempt, unnest($26::bigint[]) AS effect_round,
-        unnest($27::timestamptz[]) AS effect_at,
-        unnest($28::smallint[]) AS from_state, unnest($29::smallint[]) AS cause,
-        unnest($30::bigint[]) AS attempt, unnest($31::text[]) AS actor,
-        unnest($32::text[]) AS reason, unnest($33::text[]) AS detail
+    SELECT unnest($1::uuid[]) AS job_id, unnest($5::smallint[]) AS state,
+        unnest($6::bigint[]) AS version, unnest($7::bigint[]) AS position,
+        unnest($8::bigint[]) AS round, unnest($9::bigint[]) AS failures,
+        unnest($10::bigint[]) AS claims, unnest($11::bigint[]) AS looks,
+        unnest($12::bigint[]) AS negatives, unnest($13::text[]) AS hold_key,
+        unnest($14::timestamptz[]) AS scheduled_for,
+        unnest($15::bigint[]) AS start_window,
+        unnest($16::timestamptz[]) AS start_deadline,
+        unnest($17::timestamptz[]) AS next_at, unnest($18::uuid[]) AS claim_token,
+        unnest($19::timestamptz[]) AS cancel_asked_at, unnest($20::text[]) AS blocked,
+        unnest($21::smallint[]) AS error_kind, unnest($22::text[]) AS error_message,
+        unnest($23::bigint[]) AS error_status, unnest($24::timestamptz[]) AS error_at,
+        unnest($25::bigint[]) AS resolution_id, unnest($26::timestamptz[]) AS updated_at,
+        unnest($27::timestamptz[]) AS ended_at,
+        unnest($28::bigint[]) AS effect_attempt, unnest($29::bigint[]) AS effect_round,
+        unnest($30::timestamptz[]) AS effect_at,
+        unnest($31::smallint[]) AS from_state, unnest($32::smallint[]) AS cause,
+        unnest($33::bigint[]) AS attempt, unnest($34::text[]) AS actor,
+        unnest($35::text[]) AS reason, unnest($36::text[]) AS detail
 ),
 changed AS (
     UPDATE job_state AS s SET
@@ -1730,14 +1742,25 @@ logged AS (
     )
     SELECT
         position, project, job_id, connection_id, schedule_id, version, from_state, state,
-        cause, attempt, actor, reason, detail, $34
+        cause, attempt, actor, reason, detail, $37
     FROM changed
+),
+opened AS (
+    DELETE FROM open_intents WHERE job_id = ANY ($38::uuid[])
 )
-SELECT all_written(count(job_id), cardinality($1::uuid[])) FROM changed
+SELECT all_written(count(c.job_id), cardinality($1::uuid[])) AS written,
+    EXISTS (SELECT 1 FROM job_state AS w
+        WHERE w.waits_for = ANY ($2::uuid[]) AND w.job_id <> ALL ($3::uuid[]))::boolean AS newcomers,
+    EXISTS (SELECT 1 FROM connection_ready AS r
+        WHERE r.connection_id = ANY ($4::uuid[]) AND r.saturated)::boolean AS saturated
+FROM changed AS c
 `
 
 type SetStatesParams struct {
 	Jobs           []pgtype.UUID
+	Done           []pgtype.UUID
+	Waiting        []pgtype.UUID
+	Freed          []pgtype.UUID
 	States         []int16
 	Versions       []int64
 	Positions      []int64
@@ -1771,12 +1794,25 @@ type SetStatesParams struct {
 	Reasons        []string
 	Details        []string
 	Now            time.Time
+	Gates          []pgtype.UUID
 }
 
-// Every change of a job but claims, arms and leases, with its event.
-func (q *Queries) SetStates(ctx context.Context, arg SetStatesParams) error {
-	_, err := q.db.Exec(ctx, setStates,
+type SetStatesRow struct {
+	Written   bool
+	Newcomers bool
+	Saturated bool
+}
+
+// Every change of a job but claims, arms and leases, with its event, and the gates
+// that it opens. It tells whether somebody waits for a job that is done who came after
+// those that did were locked (to lock him now would be out of the order that everybody
+// keeps), and whether a connection that is freed was saturated.
+func (q *Queries) SetStates(ctx context.Context, arg SetStatesParams) (SetStatesRow, error) {
+	row := q.db.QueryRow(ctx, setStates,
 		arg.Jobs,
+		arg.Done,
+		arg.Waiting,
+		arg.Freed,
 		arg.States,
 		arg.Versions,
 		arg.Positions,
@@ -1810,8 +1846,11 @@ func (q *Queries) SetStates(ctx context.Context, arg SetStatesParams) error {
 		arg.Reasons,
 		arg.Details,
 		arg.Now,
+		arg.Gates,
 	)
-	return err
+	var i SetStatesRow
+	err := row.Scan(&i.Written, &i.Newcomers, &i.Saturated)
+	return i, err
 }
 
 const settleAttempts = `-- name: SettleAttempts :exec

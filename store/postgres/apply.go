@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
@@ -61,6 +63,7 @@ func (s *Store) applyBatch(ctx context.Context, items []store.Change) ([]store.A
 		if b.locked, err = t.locked(l, ids); err != nil {
 			return nil, err
 		}
+		b.openTurns(ctx)
 		all := waves(len(items), func(i int) []any { return touchedBy(items[i], owners) })
 		for n, wave := range all {
 			if n > 0 {
@@ -88,9 +91,11 @@ type applying struct {
 	// What is to be done to ready rows at the end.
 	ready readyRows
 	freed []job.ID
-	left  []readyKey
-	auth  []pgdb.HoldAuthParams
-	rate  map[readyKey]pgdb.HoldRateParams
+	// saturated says that a row of a freed connection may be.
+	saturated bool
+	left      []readyKey
+	auth      []pgdb.HoldAuthParams
+	rate      map[readyKey]pgdb.HoldRateParams
 }
 
 // namesObject tells whether a change brings an object that may be another job's.
@@ -157,8 +162,6 @@ func (b *applying) wave(ctx context.Context, wave []int) error {
 	if err := b.writeStates(ctx, plans); err != nil {
 		return err
 	}
-	b.releaseGates(ctx, plans)
-	b.letGo(ctx, plans)
 	if err := b.flush(ctx); err != nil {
 		return err
 	}
@@ -301,17 +304,52 @@ func (b *applying) writeStates(ctx context.Context, plans []*planned) error {
 		}
 		b.noteReady(p)
 	}
-	b.exec(ctx, "states", func(ctx context.Context, q *pgdb.Queries) error { return q.SetStates(ctx, states) })
+	b.ends(&states, plans)
+	b.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
+		r, err := pgdb.New(db).SetStates(ctx, states)
+		if err != nil {
+			return fmt.Errorf("states: %w", err)
+		}
+		if r.Newcomers {
+			return errRestart
+		}
+		b.saturated = b.saturated || r.Saturated
+		return nil
+	})
+	b.letGo(ctx, states.Done, states.Waiting)
 	return nil
+}
+
+// ends adds the jobs whose gates open, those that are done with those that wait for
+// them, and the connections that have room again.
+func (b *applying) ends(states *pgdb.SetStatesParams, plans []*planned) {
+	var gates, done, waiting, freed []job.ID
+	for _, p := range plans {
+		from, to := p.old.State, p.job.State
+		if from.Gated() && !to.Gated() {
+			gates = append(gates, p.Job)
+		}
+		if to == job.Succeeded && from != job.Succeeded {
+			done = append(done, p.Job)
+		}
+		if from.InFlight() && !to.InFlight() {
+			freed = append(freed, p.job.Connection)
+		}
+	}
+	for id, j := range b.locked {
+		if !j.WaitsFor.IsZero() && slices.Contains(done, j.WaitsFor) {
+			waiting = append(waiting, id)
+		}
+	}
+	b.freed = append(b.freed, freed...)
+	states.Gates, states.Done, states.Waiting = fromIDs(gates), fromIDs(done), fromIDs(waiting)
+	states.Freed = fromIDs(distinct(freed))
 }
 
 // noteReady notes what a change means for the ready rows and for those who wait.
 func (b *applying) noteReady(p *planned) {
-	from, to := p.old.State, p.job.State
+	to := p.job.State
 	was, is := readyKey{p.old.Connection, p.old.HoldKey}, readyKey{p.job.Connection, p.job.HoldKey}
-	if from.InFlight() && !to.InFlight() {
-		b.freed = append(b.freed, p.job.Connection)
-	}
 	if was != is {
 		b.left = append(b.left, was)
 		b.ready.touch(was)
@@ -346,45 +384,15 @@ func (b *applying) noteReady(p *planned) {
 	}
 }
 
-func (b *applying) releaseGates(ctx context.Context, plans []*planned) {
-	var ids []job.ID
-	for _, p := range plans {
-		if p.old.State.Gated() && !p.job.State.Gated() {
-			ids = append(ids, p.Job)
-		}
-	}
-	if of := fromIDs(ids); len(of) > 0 {
-		b.exec(ctx, "gates", func(ctx context.Context, q *pgdb.Queries) error { return q.ReleaseGates(ctx, of) })
-	}
-}
-
 // letGo lets those start that waited for a job that has SUCCEEDED. The states are
 // written, so that whoever submits a reply from now on waits for this
-// transaction, and whoever has done so before is seen.
-func (b *applying) letGo(ctx context.Context, plans []*planned) {
-	var done, waiting []job.ID
-	for _, p := range plans {
-		if p.job.State == job.Succeeded && p.old.State != job.Succeeded {
-			done = append(done, p.Job)
-		}
-	}
-	if len(done) == 0 {
-		return
-	}
-	for id, j := range b.locked {
-		if !j.WaitsFor.IsZero() && slices.Contains(done, j.WaitsFor) {
-			waiting = append(waiting, id)
-		}
-	}
-	p := pgdb.LetGoParams{Done: fromIDs(done), Locked: fromIDs(waiting)}
-	b.exec(ctx, "waiting jobs", func(ctx context.Context, q *pgdb.Queries) error {
-		return q.OthersWait(ctx, pgdb.OthersWaitParams{Done: p.Done, Locked: p.Locked})
-	})
+// transaction, and whoever has done so before was seen.
+func (b *applying) letGo(ctx context.Context, done, waiting []pgtype.UUID) {
 	if len(waiting) == 0 {
 		return
 	}
 	b.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
-		rows, err := pgdb.New(db).LetGo(ctx, p)
+		rows, err := pgdb.New(db).LetGo(ctx, pgdb.LetGoParams{Done: done, Locked: waiting})
 		if err != nil {
 			return fmt.Errorf("waiting jobs: %w", err)
 		}
@@ -431,24 +439,30 @@ func (b *applying) exec(ctx context.Context, what string, run func(context.Conte
 	})
 }
 
+// openTurns keeps claims from counting the jobs under way of a connection while one of
+// them ends. All turns are taken at once, in everybody's order.
+func (b *applying) openTurns(ctx context.Context) {
+	var conns []job.ID
+	for _, j := range b.locked {
+		if j.State.InFlight() {
+			conns = append(conns, j.Connection)
+		}
+	}
+	if of := fromIDs(distinct(conns)); len(of) > 0 {
+		b.exec(ctx, "turns", func(ctx context.Context, q *pgdb.Queries) error { return q.OpenTurns(ctx, of) })
+	}
+}
+
 // finish writes the ready rows.
 func (b *applying) finish(ctx context.Context) error {
-	if len(b.freed) > 0 {
-		freed := fromIDs(distinct(b.freed))
-		b.exec(ctx, "turns", func(ctx context.Context, q *pgdb.Queries) error { return q.OpenTurns(ctx, freed) })
-		b.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
-			rows, err := pgdb.New(db).SaturatedRows(ctx, freed)
-			if err != nil {
-				return fmt.Errorf("ready rows: %w", err)
-			}
-			for _, r := range rows {
-				b.ready.touch(readyKey{toID(r.ConnectionID), r.HoldKey})
-				b.hint[store.WatchWork] = true
-			}
-			return nil
-		})
-		if err := b.flush(ctx); err != nil {
-			return err
+	if b.saturated {
+		rows, err := b.q.SaturatedRows(ctx, fromIDs(distinct(b.freed)))
+		if err != nil {
+			return fmt.Errorf("ready rows: %w", err)
+		}
+		for _, r := range rows {
+			b.ready.touch(readyKey{toID(r.ConnectionID), r.HoldKey})
+			b.hint[store.WatchWork] = true
 		}
 	}
 	b.makeReady(ctx, b.ready, b.freed)

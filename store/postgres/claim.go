@@ -67,12 +67,12 @@ type claimer struct {
 	out   []store.Leased
 }
 
-// dueRows is what is due when a claim begins: ready rows, the turns of those of their
-// connections that are free, and the bounds of all.
+// dueRows is what is due when a claim begins: ready rows, their connections, and which
+// of these have their turns free.
 type dueRows struct {
-	rows   []pgdb.ReadyRowsRow
-	free   []pgdb.ConnectionClaim
-	bounds []pgdb.ReadyBoundsRow
+	rows  []pgdb.ReadyRowsRow
+	conns []pgdb.ReadyConnectionsRow
+	free  []pgdb.ConnectionClaim
 }
 
 // queue has the rows read with the BEGIN. Each statement sees what was committed
@@ -88,8 +88,8 @@ func (d *dueRows) queue(ctx context.Context, t *tx, most int) {
 		return named("ready rows", err)
 	})
 	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
-		d.bounds, err = pgdb.New(db).ReadyBounds(ctx, pgdb.ReadyBoundsParams{At: at, Lead: lead, MaxRows: int32(most)})
-		return named("bounds", err)
+		d.conns, err = pgdb.New(db).ReadyConnections(ctx, pgdb.ReadyConnectionsParams{At: at, Lead: lead, MaxRows: int32(most)})
+		return named("connections", err)
 	})
 }
 
@@ -114,8 +114,6 @@ type turn struct {
 	room      int64
 	took      int64
 	saturated bool
-	// unknown says that its bounds are not known.
-	unknown bool
 }
 
 // open keeps the ready rows whose turns it has. If none is free, it waits for one.
@@ -137,12 +135,18 @@ func (c *claimer) open(ctx context.Context, d *dueRows) error {
 		if err != nil {
 			return fmt.Errorf("bounds: %w", err)
 		}
-		d.bounds = nil
-		for _, b := range now {
-			d.bounds = append(d.bounds, pgdb.ReadyBoundsRow(b))
+		for i := range d.conns {
+			for _, b := range now {
+				if d.conns[i].Connection.ID == b.ID {
+					d.conns[i].Busy = b.Busy
+					d.conns[i].Connection.MaxInFlight, d.conns[i].Connection.MaxPerMinute = b.MaxInFlight, b.MaxPerMinute
+				}
+			}
 		}
 	}
-	c.measure(d)
+	if err := c.measure(d); err != nil {
+		return err
+	}
 	for _, r := range d.rows {
 		if t, ok := c.turns[toID(r.ConnectionID)]; ok {
 			c.rows = append(c.rows, &readyRow{readyKey: readyKey{toID(r.ConnectionID), r.HoldKey}, turn: t})
@@ -152,25 +156,35 @@ func (c *claimer) open(ctx context.Context, d *dueRows) error {
 }
 
 // measure finds how much may be taken of each connection. One that came to have
-// something due after the turns were taken has no turn; the other way round, it has
-// no bounds and gets nothing.
-func (c *claimer) measure(d *dueRows) {
-	c.turns = make(map[job.ID]*turn, len(d.free))
+// something due after the turns were taken has no turn; one that has nothing more has
+// a turn in vain.
+func (c *claimer) measure(d *dueRows) error {
+	buckets := make(map[job.ID]int64, len(d.free))
 	for _, f := range d.free {
-		c.turns[toID(f.ConnectionID)] = &turn{bucket: store.Bucket{At: f.BucketAt}, unknown: true}
+		buckets[toID(f.ConnectionID)] = f.BucketAt
 	}
-	for _, b := range d.bounds {
-		t, ok := c.turns[toID(b.ID)]
+	c.turns = make(map[job.ID]*turn, len(d.free))
+	c.conns = make(map[job.ID]store.Connection, len(d.conns))
+	for _, r := range d.conns {
+		conn, err := toConnection(pgdb.ConnectionsRow{
+			Now: r.Now, Connection: r.Connection, AuthHoldAt: r.AuthHoldAt, AuthHoldReason: r.AuthHoldReason,
+			LimitedUntil: r.LimitedUntil,
+		}, c.now)
+		if err != nil {
+			return err
+		}
+		at, ok := buckets[conn.ID]
 		if !ok {
 			continue
 		}
-		t.unknown = false
-		t.room = c.free(b.MaxInFlight, b.Busy)
-		t.bucket.PerMinute = b.MaxPerMinute
-		if b.MaxPerMinute > 0 {
+		t := &turn{bucket: store.Bucket{At: at, PerMinute: r.Connection.MaxPerMinute}}
+		t.room = c.free(r.Connection.MaxInFlight, r.Busy)
+		if t.bucket.PerMinute > 0 {
 			t.room = min(t.room, t.bucket.Tokens(c.now.UnixMicro()))
 		}
+		c.turns[conn.ID], c.conns[conn.ID] = t, conn
 	}
+	return nil
 }
 
 // free is how many more jobs of a connection may be under way.
@@ -201,9 +215,12 @@ func (c *claimer) share(ctx context.Context, active []*readyRow) ([]*readyRow, e
 	if len(want) == 0 {
 		return nil, nil
 	}
-	due, err := c.lockDue(ctx, p)
-	if err != nil {
+	if err := c.flush(ctx); err != nil { // what the round before has written
 		return nil, err
+	}
+	due, err := c.q.LockDue(ctx, p)
+	if err != nil {
+		return nil, fmt.Errorf("due jobs: %w", err)
 	}
 	got := make(map[readyKey]int64, len(want))
 	for _, d := range due {
@@ -222,33 +239,6 @@ func (c *claimer) share(ctx context.Context, active []*readyRow) ([]*readyRow, e
 		}
 	}
 	return more, nil
-}
-
-// lockDue sends what was queued before, locks jobs, and reads the connections of the
-// first time.
-func (c *claimer) lockDue(ctx context.Context, p pgdb.LockDueParams) (due []pgdb.LockDueRow, err error) {
-	c.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
-		due, err = pgdb.New(db).LockDue(ctx, p)
-		return named("due jobs", err)
-	})
-	var rows []pgdb.ConnectionsRow
-	if c.conns == nil {
-		ids := make([]pgtype.UUID, 0, len(c.turns))
-		for id := range c.turns {
-			ids = append(ids, fromID(id))
-		}
-		c.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
-			rows, err = pgdb.New(db).Connections(ctx, ids)
-			return named("connections", err)
-		})
-	}
-	if err := c.flush(ctx); err != nil {
-		return nil, err
-	}
-	if c.conns == nil {
-		c.conns, err = c.view().whatConnections(rows)
-	}
-	return due, err
 }
 
 // take leases the jobs that were locked: it queues what is written of them.
@@ -333,7 +323,7 @@ func (c *claimer) leave(ctx context.Context) error {
 			buckets.Connections = append(buckets.Connections, fromID(id))
 			buckets.Ats = append(buckets.Ats, t.bucket.At)
 		}
-		if t.room <= 0 && !t.unknown && !t.paced(now) {
+		if t.room <= 0 && !t.paced(now) {
 			full = append(full, fromID(id))
 		}
 	}

@@ -36,14 +36,28 @@ SELECT connection_id, hold_key FROM connection_ready
 WHERE runnable_at <= coalesce(sqlc.narg('at')::timestamptz, (SELECT clock_timestamp() + sqlc.arg('lead')::interval))
 ORDER BY runnable_at, connection_id, hold_key LIMIT @max_rows;
 
--- name: ReadyBounds :many
--- Asked when the turns are taken: other claims' jobs are counted.
-SELECT c.id, c.max_in_flight, c.max_per_minute,
+-- name: ReadyConnections :many
+-- As Connections gives them, and how many of their jobs are under way. Asked when the
+-- turns are taken: other claims' jobs are counted.
+SELECT
+    clock_timestamp()::timestamptz AS now, sqlc.embed(c),
+    coalesce(h.auth_hold_at, 'epoch')::timestamptz AS auth_hold_at,
+    coalesce(h.auth_hold_reason, '')::text AS auth_hold_reason,
+    coalesce(h.limited_until, 'epoch')::timestamptz AS limited_until,
     (SELECT count(*) FROM job_state AS s WHERE s.connection_id = c.id AND s.state IN (2, 3)) AS busy
-FROM connections AS c WHERE c.id = ANY (ARRAY(
-    SELECT r.connection_id FROM connection_ready AS r
-    WHERE r.runnable_at <= coalesce(sqlc.narg('at')::timestamptz, (SELECT clock_timestamp() + sqlc.arg('lead')::interval))
-    ORDER BY r.runnable_at, r.connection_id, r.hold_key LIMIT @max_rows
+FROM connections AS c
+LEFT JOIN LATERAL (
+    SELECT
+        min(r.auth_hold_at) AS auth_hold_at,
+        (array_agg(r.auth_hold_reason ORDER BY r.auth_hold_at) FILTER (WHERE r.auth_hold_at IS NOT NULL))[1] AS auth_hold_reason,
+        max(r.rate_limited_until) AS limited_until
+    FROM connection_ready AS r
+    WHERE r.connection_id = c.id AND (r.auth_hold_at IS NOT NULL OR r.rate_limited_until > 'epoch')
+) AS h ON true
+WHERE c.id = ANY (ARRAY(
+    SELECT d.connection_id FROM connection_ready AS d
+    WHERE d.runnable_at <= coalesce(sqlc.narg('at')::timestamptz, (SELECT clock_timestamp() + sqlc.arg('lead')::interval))
+    ORDER BY d.runnable_at, d.connection_id, d.hold_key LIMIT @max_rows
 ));
 
 -- name: AwaitTurn :one
@@ -207,9 +221,6 @@ SELECT job_id FROM kept UNION ALL SELECT job_id FROM taken;
 WITH u AS (SELECT unnest(@accounts::text[]) AS account, unnest(@fingerprints::bytea[]) AS fingerprint)
 SELECT o.account, o.fingerprint, o.job_id
 FROM u JOIN open_intents AS o ON o.account = u.account AND o.fingerprint = u.fingerprint;
-
--- name: ReleaseGates :exec
-DELETE FROM open_intents WHERE job_id = ANY (@ids::uuid[]);
 
 -- name: ArmFirst :many
 -- First arms whose guards all hold, with the attempts and the events. What does not
@@ -445,8 +456,11 @@ UPDATE jobs AS j SET
     payload = coalesce(u.payload, j.payload), labels = coalesce(nullif(u.labels, '')::jsonb, j.labels)
 FROM u WHERE j.id = u.job_id;
 
--- name: SetStates :exec
--- Every change of a job but claims, arms and leases, with its event.
+-- name: SetStates :one
+-- Every change of a job but claims, arms and leases, with its event, and the gates
+-- that it opens. It tells whether somebody waits for a job that is done who came after
+-- those that did were locked (to lock him now would be out of the order that everybody
+-- keeps), and whether a connection that is freed was saturated.
 WITH u AS (
     SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@states::smallint[]) AS state,
         unnest(@versions::bigint[]) AS version, unnest(@positions::bigint[]) AS position,
@@ -495,14 +509,16 @@ logged AS (
         position, project, job_id, connection_id, schedule_id, version, from_state, state,
         cause, attempt, actor, reason, detail, @now
     FROM changed
+),
+opened AS (
+    DELETE FROM open_intents WHERE job_id = ANY (@gates::uuid[])
 )
-SELECT all_written(count(job_id), cardinality(@jobs::uuid[])) FROM changed;
-
--- name: OthersWait :exec
--- Jobs that wait for these and came after those that did were locked. To lock them
--- now would be out of the order that everybody keeps.
-SELECT none_overtaken(count(*), 0) FROM job_state
-WHERE waits_for = ANY (@done::uuid[]) AND job_id <> ALL (@locked::uuid[]);
+SELECT all_written(count(c.job_id), cardinality(@jobs::uuid[])) AS written,
+    EXISTS (SELECT 1 FROM job_state AS w
+        WHERE w.waits_for = ANY (@done::uuid[]) AND w.job_id <> ALL (@waiting::uuid[]))::boolean AS newcomers,
+    EXISTS (SELECT 1 FROM connection_ready AS r
+        WHERE r.connection_id = ANY (@freed::uuid[]) AND r.saturated)::boolean AS saturated
+FROM changed AS c;
 
 -- name: LetGo :many
 -- No change of theirs: no version, no event.

@@ -311,7 +311,9 @@ CREATE TABLE attempts (
     CONSTRAINT attempts_row CHECK (
         number >= 1 AND round >= 1 AND (lag IS NOT NULL) = (number = 1) AND result BETWEEN 0 AND 7 AND kind BETWEEN 0 AND 10
     )
-);
+)
+-- Room for most outcomes on the page of their attempt.
+WITH (fillfactor = 70);
 
 -- No index has a column that an outcome changes, so that it stays on its page.
 CREATE UNIQUE INDEX attempts_arm_token ON attempts (arm_token);
