@@ -13,22 +13,33 @@ import (
 )
 
 const bindKeys = `-- name: BindKeys :many
+WITH u AS (
+    SELECT unnest($1::text[]) AS project, unnest($2::text[]) AS idem_key, unnest($3::uuid[]) AS job_id,
+        unnest($4::uuid[]) AS connection_id
+)
 INSERT INTO job_keys (project, idem_key, job_id)
-SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::uuid[])
+SELECT u.project, u.idem_key, u.job_id
+FROM u JOIN connections AS c ON c.id = u.connection_id AND c.project = u.project AND c.deleted_at IS NULL
 ON CONFLICT (project, idem_key) DO NOTHING
 RETURNING job_id
 `
 
 type BindKeysParams struct {
-	Projects []string
-	IdemKeys []string
-	Jobs     []pgtype.UUID
+	Projects    []string
+	IdemKeys    []string
+	Jobs        []pgtype.UUID
+	Connections []pgtype.UUID
 }
 
 // Waits for whoever is binding one of these keys. The caller sorts them, so that
-// two batches never wait for each other.
+// two batches never wait for each other. What has no connection binds nothing.
 func (q *Queries) BindKeys(ctx context.Context, arg BindKeysParams) ([]pgtype.UUID, error) {
-	rows, err := q.db.Query(ctx, bindKeys, arg.Projects, arg.IdemKeys, arg.Jobs)
+	rows, err := q.db.Query(ctx, bindKeys,
+		arg.Projects,
+		arg.IdemKeys,
+		arg.Jobs,
+		arg.Connections,
+	)
 	if err != nil {
 		return nil, err
 	}

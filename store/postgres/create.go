@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
@@ -29,17 +31,92 @@ func (s *Store) Create(ctx context.Context, items []store.NewJob) ([]store.Creat
 	return out, nil
 }
 
-// createAll stores a batch in one transaction.
+// createAll stores a batch in one transaction. Where nothing replies, the keys are
+// bound on the way of the BEGIN: two round trips and the COMMIT.
 func (s *Store) createAll(ctx context.Context, items []store.NewJob) ([]store.Created, error) {
-	return write(ctx, s, "create", func(ctx context.Context, t *tx) ([]store.Created, error) {
+	plain := !slices.ContainsFunc(items, func(n store.NewJob) bool { return !n.Spec.ReplyTo.IsZero() })
+	var asked *asking
+	return writeAfter(ctx, s, "create", func(ctx context.Context, t *tx) {
+		asked = new(asking)
+		asked.queueProspects(ctx, t, items)
+		if plain {
+			asked.queueKeys(ctx, t, bindings(items))
+		}
+	}, func(ctx context.Context, t *tx) ([]store.Created, error) {
 		b := &submissions{tx: t, items: items, out: make([]store.Created, len(items))}
-		for _, step := range []func(context.Context) error{b.look, b.bind, b.insert, b.answer} {
+		if err := b.take(ctx, asked, plain); err != nil {
+			return nil, err
+		}
+		for _, step := range []func(context.Context) error{b.insert, b.answer} {
 			if err := step(ctx); err != nil {
 				return nil, err
 			}
 		}
 		return b.out, nil
 	})
+}
+
+// take finds the jobs that are to be stored. In a plain batch their keys are bound
+// already.
+func (b *submissions) take(ctx context.Context, asked *asking, plain bool) error {
+	if err := b.look(ctx, asked); err != nil {
+		return err
+	}
+	if !plain {
+		asked.queueKeys(ctx, b.tx, b.bindings())
+		if err := b.flush(ctx); err != nil {
+			return err
+		}
+	}
+	return b.bind(asked)
+}
+
+// asking is what a batch asks of the connections and the keys.
+type asking struct {
+	conns []pgdb.ProspectsRow
+	bound []pgtype.UUID
+}
+
+func (a *asking) queueProspects(ctx context.Context, t *tx, items []store.NewJob) {
+	ids := make([]job.ID, len(items))
+	for i, n := range items {
+		ids[i] = n.Spec.Connection
+	}
+	of := fromIDs(distinct(ids))
+	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
+		a.conns, err = pgdb.New(db).Prospects(ctx, of)
+		return named("connections", err)
+	})
+}
+
+func (a *asking) queueKeys(ctx context.Context, t *tx, p pgdb.BindKeysParams) {
+	if len(p.Jobs) == 0 {
+		return
+	}
+	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
+		a.bound, err = pgdb.New(db).BindKeys(ctx, p)
+		return named("keys", err)
+	})
+}
+
+// bindings asks for the keys of jobs, in the order of the locks; of two that are the
+// same, for the first one's first.
+func bindings(items []store.NewJob) pgdb.BindKeysParams {
+	sorted := make([]*job.Spec, len(items))
+	for i := range items {
+		sorted[i] = &items[i].Spec
+	}
+	slices.SortStableFunc(sorted, func(x, y *job.Spec) int {
+		return cmp.Or(cmp.Compare(x.Project, y.Project), cmp.Compare(x.Key, y.Key))
+	})
+	var p pgdb.BindKeysParams
+	for _, n := range sorted {
+		p.Projects = append(p.Projects, n.Project)
+		p.IdemKeys = append(p.IdemKeys, n.Key)
+		p.Jobs = append(p.Jobs, fromID(n.ID))
+		p.Connections = append(p.Connections, fromID(n.Connection))
+	}
+	return p
 }
 
 // refusedCreate is the verdict on an item that the database itself refuses.
@@ -65,10 +142,10 @@ type submissions struct {
 
 // look finds out which items could be stored, as if each came after the one
 // before it.
-func (b *submissions) look(ctx context.Context) error {
-	conns, err := b.prospects(ctx)
-	if err != nil {
-		return err
+func (b *submissions) look(ctx context.Context, asked *asking) error {
+	conns := make(map[job.ID]pgdb.ProspectsRow, len(asked.conns))
+	for _, r := range asked.conns {
+		conns[toID(r.ID)] = r
 	}
 	others, err := b.predecessors(ctx)
 	if err != nil {
@@ -101,22 +178,6 @@ func (b *submissions) look(ctx context.Context) error {
 		b.jobs = append(b.jobs, submission{item: i, snapshot: snap})
 	}
 	return nil
-}
-
-func (b *submissions) prospects(ctx context.Context) (map[job.ID]pgdb.ProspectsRow, error) {
-	var ids []job.ID
-	for _, n := range b.items {
-		ids = append(ids, n.Spec.Connection)
-	}
-	rows, err := b.q.Prospects(ctx, fromIDs(distinct(ids)))
-	if err != nil {
-		return nil, fmt.Errorf("connections: %w", err)
-	}
-	out := make(map[job.ID]pgdb.ProspectsRow, len(rows))
-	for _, r := range rows {
-		out[toID(r.ID)] = r
-	}
-	return out, nil
 }
 
 type predecessor struct {
@@ -178,30 +239,29 @@ func newSnapshot(n store.NewJob, class job.Class, now time.Time) job.Snapshot {
 	return s
 }
 
-// bind binds the keys that are free and keeps the jobs that got theirs.
-func (b *submissions) bind(ctx context.Context) error {
-	if len(b.jobs) == 0 {
-		return nil
+// bindings asks for the keys of the jobs that could be stored.
+func (b *submissions) bindings() pgdb.BindKeysParams {
+	items := make([]store.NewJob, len(b.jobs))
+	for i, n := range b.jobs {
+		items[i] = b.items[n.item]
 	}
-	sorted := slices.Clone(b.jobs)
-	slices.SortFunc(sorted, func(x, y submission) int {
-		return cmp.Or(cmp.Compare(x.snapshot.Project, y.snapshot.Project), cmp.Compare(x.snapshot.Key, y.snapshot.Key))
-	})
-	var p pgdb.BindKeysParams
-	for _, n := range sorted {
-		p.Projects = append(p.Projects, n.snapshot.Project)
-		p.IdemKeys = append(p.IdemKeys, n.snapshot.Key)
-		p.Jobs = append(p.Jobs, fromID(n.snapshot.ID))
-	}
-	rows, err := b.q.BindKeys(ctx, p)
-	if err != nil {
-		return fmt.Errorf("keys: %w", err)
-	}
-	won := make(map[job.ID]bool, len(rows))
-	for _, id := range rows {
+	return bindings(items)
+}
+
+// bind keeps the jobs that got their keys. A key that was bound for a job which cannot
+// be stored tells that its connection was made, or taken away, in this moment.
+func (b *submissions) bind(asked *asking) error {
+	won := make(map[job.ID]bool, len(asked.bound))
+	for _, id := range asked.bound {
 		won[toID(id)] = true
 	}
 	b.jobs = slices.DeleteFunc(b.jobs, func(n submission) bool { return !won[n.snapshot.ID] })
+	for _, n := range b.jobs {
+		delete(won, n.snapshot.ID)
+	}
+	if len(won) > 0 {
+		return errRestart
+	}
 	return nil
 }
 

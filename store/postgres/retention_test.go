@@ -130,7 +130,10 @@ func TestRetainMeetsReply(t *testing.T) {
 	go func() {
 		_, err := write(context.Background(), f.stores[1], "test", func(ctx context.Context, t *tx) (struct{}, error) {
 			b := &submissions{tx: t, items: []store.NewJob{n}, out: make([]store.Created, 1)}
-			for _, step := range []func(context.Context) error{b.look, b.bind, b.insert} {
+			asked := new(asking)
+			asked.queueProspects(ctx, t, b.items)
+			take := func(ctx context.Context) error { return b.take(ctx, asked, false) }
+			for _, step := range []func(context.Context) error{t.flush, take, b.insert} {
 				if err := step(ctx); err != nil {
 					stored <- err
 					return struct{}{}, err
