@@ -25,6 +25,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
@@ -96,8 +97,9 @@ type Store interface {
 
 	// Claim leases due jobs: SCHEDULED or RETRYING, their time come, their window
 	// open, their hold key not held, their connection below its limits. Each
-	// becomes CLAIMED with a fresh claim token, its lease ending Lease from now.
-	// ErrQuarantined.
+	// becomes CLAIMED with a fresh claim token, its lease ending Lease from now. What
+	// ClaimParams.Intend gives an intent for is armed in the same transaction: two
+	// events, CLAIMED and then SENDING, and every guard of Arm. ErrQuarantined.
 	Claim(ctx context.Context, p ClaimParams) ([]Leased, error)
 
 	// ClaimLooks leases AMBIGUOUS and ACCEPTED jobs whose look or poll is due, so
@@ -305,6 +307,14 @@ type ClaimParams struct {
 	Worker string
 	Lease  time.Duration
 	Limit  int
+	// Intend, when set, is asked about each job that Claim leases, before the lease
+	// is durable; ClaimLooks does not ask. It gives the intent to write with it,
+	// under the version and the claim token that it is shown, or nil. Without one,
+	// or if Arm.Intended or a guard of Arm refuses it, the job is leased and no more.
+	// It does no I/O and calls no store. A transaction that is run anew asks anew,
+	// and only the last word about a job counts. One goroutine at a time calls it,
+	// and none after Claim has returned.
+	Intend func(Leased) *Arm
 }
 
 // LeaseRef names a lease.
@@ -320,6 +330,9 @@ type Leased struct {
 	// ReplyTo is the external id of the effect that this job answers; empty when
 	// it answers none, or that effect has no known id.
 	ReplyTo string
+	// Armed is set when the job was armed as it was claimed; the snapshot beside it
+	// is the job between the two.
+	Armed *Armed
 }
 
 // Arm is one intent to write.
@@ -343,6 +356,20 @@ type Arm struct {
 	Gate []byte
 	// SendBy and AnswerBy count from the arm, Fence too (AnswerBy plus grace).
 	SendBy, AnswerBy, Fence time.Duration
+}
+
+// Intended tells whether an intent may be written with the claim of a job: it is
+// the job's own, and of a target that is KEYED. Any other is prepared under a lease
+// that is durable already.
+func (a *Arm) Intended(l Leased) error {
+	class := a.Class
+	if l.Attempt > 0 {
+		class = l.Class
+	}
+	if a.Job != l.ID || a.Rearm || class != job.Keyed || len(a.Gate) > 0 {
+		return fmt.Errorf("%w: no intent to be written with a claim", ErrIllegal)
+	}
+	return nil
 }
 
 // Armed is Arm's verdict.

@@ -167,8 +167,34 @@ func (c *claimer) take(ctx context.Context, row litedb.DueJobsRow, conn *claimed
 		return err
 	}
 	l, err := c.view().leased(ctx, snap, conn.Connection)
+	if err != nil {
+		return err
+	}
+	l.Armed, err = c.intended(ctx, l)
 	c.out = append(c.out, l)
 	return err
+}
+
+// intended arms a job with its claim, if that is wanted and every guard of an arm
+// holds; if not, it is leased and no more.
+func (c *claimer) intended(ctx context.Context, l store.Leased) (*store.Armed, error) {
+	if c.p.Intend == nil {
+		return nil, nil
+	}
+	a := c.p.Intend(l)
+	if a == nil || a.Intended(l) != nil {
+		return nil, nil
+	}
+	var out store.Armed
+	// One of several, for what a refusal takes back: the lease stays.
+	verdict, fatal := c.item(ctx, 2, func() (err error) {
+		out, err = c.arm(ctx, *a, "")
+		return err
+	})
+	if fatal != nil || verdict != nil {
+		return nil, fatal
+	}
+	return &out, nil
 }
 
 // connection reads a connection once per claim and finds how much it may take.

@@ -30,6 +30,7 @@ func Run(t *testing.T, open func(t *testing.T, now func() time.Time) store.Store
 		{"Claim", claimTests},
 		{"Lease", leaseTests},
 		{"Arm", armTests},
+		{"Intend", intendTests},
 		{"Apply", applyTests},
 		{"Evidence", evidenceTests},
 		{"Due", dueTests},

@@ -103,7 +103,26 @@ func (t *tx) claim(r *record, p store.ClaimParams) store.Leased {
 	r.claimedAt = t.now
 	t.put(r, next)
 	t.event(r, job.Event{From: from, Cause: job.CauseClaimed, Actor: p.Worker})
-	return t.leased(r)
+	l := t.leased(r)
+	l.Armed = t.intended(l, p)
+	return l
+}
+
+// intended arms a job with its claim, if that is wanted and every guard of an arm
+// holds; if not, it is leased and no more.
+func (t *tx) intended(l store.Leased, p store.ClaimParams) *store.Armed {
+	if p.Intend == nil {
+		return nil
+	}
+	a := p.Intend(l)
+	if a == nil || a.Intended(l) != nil {
+		return nil
+	}
+	out, err := t.arm(*a)
+	if err != nil {
+		return nil
+	}
+	return &out
 }
 
 // lease gives a job a fresh token.
