@@ -45,6 +45,15 @@ type Session interface {
 	Close()
 }
 
+// Idler is a connector that keeps lines open between jobs.
+type Idler interface {
+	// OpenIdle is Open on a line that is there and lies idle, and nil where there is
+	// none: it dials nothing and waits for nothing. The line is the session's alone,
+	// until Close puts it back unused. For KEYED only: a line that was used may be
+	// reset as the request starts.
+	OpenIdle(o Opening) Session
+}
+
 // Settler gives the settle times of one connection's target, without its
 // credential: what Check puts into Capability.Traits. It fails with *InputError.
 type Settler interface {

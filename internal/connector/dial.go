@@ -47,7 +47,7 @@ func (t Target) String() string { return t.Scheme + "://" + net.JoinHostPort(t.H
 // context bounds the opening only. It fails with *Refusal.
 func (s *Sender) Open(ctx context.Context, t Target, fresh bool) (*Line, error) {
 	if !fresh {
-		if l := s.pool.take(t); l != nil {
+		if l := s.Idle(t); l != nil {
 			return l, nil
 		}
 	}
@@ -73,6 +73,10 @@ func (s *Sender) Open(ctx context.Context, t Target, fresh bool) (*Line, error) 
 	l.attach()
 	return l, nil
 }
+
+// Idle gives a living line to the target that was used before, nil: there is none.
+// It waits for nothing. Nobody else has the line; Close puts it back.
+func (s *Sender) Idle(t Target) *Line { return s.pool.take(t) }
 
 func (s *Sender) dial(ctx context.Context, t Target) (*net.TCPConn, error) {
 	d := net.Dialer{

@@ -35,7 +35,10 @@ type Connector struct {
 	httpsOnly bool
 }
 
-var _ connector.Connector = (*Connector)(nil)
+var (
+	_ connector.Connector = (*Connector)(nil)
+	_ connector.Idler     = (*Connector)(nil)
+)
 
 // New makes the connector.
 func New(c Config) *Connector { return &Connector{sender: c.Sender, httpsOnly: c.HTTPSOnly} }
@@ -92,6 +95,31 @@ func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 
 // Open implements connector.Connector.
 func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Session, error) {
+	s, err := c.session(o)
+	if err != nil {
+		return nil, err
+	}
+	s.line, err = c.sender.Open(ctx, connector.TargetOf(s.request.message.URL), o.Fresh || !s.keyed)
+	if err != nil {
+		return nil, fmt.Errorf("open http: %w", err)
+	}
+	return s, nil
+}
+
+// OpenIdle implements connector.Idler.
+func (c *Connector) OpenIdle(o connector.Opening) connector.Session {
+	s, err := c.session(o)
+	if err != nil || o.Fresh || !s.keyed {
+		return nil
+	}
+	if s.line = c.sender.Idle(connector.TargetOf(s.request.message.URL)); s.line == nil {
+		return nil
+	}
+	return s
+}
+
+// session reads what is to be sent, for a line that is still to come.
+func (c *Connector) session(o connector.Opening) (*session, error) {
 	q, err := thaw(o.Prepared.Frozen)
 	if err != nil {
 		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the stored request is not readable", Err: err}
@@ -100,9 +128,5 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	if err != nil {
 		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's credential is not usable", Err: err}
 	}
-	line, err := c.sender.Open(ctx, connector.TargetOf(q.message.URL), o.Fresh || o.Class != job.Keyed)
-	if err != nil {
-		return nil, fmt.Errorf("open http: %w", err)
-	}
-	return &session{line: line, request: q, auth: auth, version: o.Credential.Version, keyed: o.Class == job.Keyed}, nil
+	return &session{request: q, auth: auth, version: o.Credential.Version, keyed: o.Class == job.Keyed}, nil
 }

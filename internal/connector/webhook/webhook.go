@@ -36,7 +36,10 @@ type Connector struct {
 	now       func() time.Time
 }
 
-var _ connector.Connector = (*Connector)(nil)
+var (
+	_ connector.Connector = (*Connector)(nil)
+	_ connector.Idler     = (*Connector)(nil)
+)
 
 // New makes the connector.
 func New(c Config) *Connector {
@@ -103,6 +106,31 @@ func badPayload(field, msg string) *connector.InputError {
 
 // Open implements connector.Connector.
 func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Session, error) {
+	s, err := c.session(o)
+	if err != nil {
+		return nil, err
+	}
+	s.line, err = c.sender.Open(ctx, connector.TargetOf(s.message.URL), o.Fresh || !s.keyed)
+	if err != nil {
+		return nil, fmt.Errorf("open webhook: %w", err)
+	}
+	return s, nil
+}
+
+// OpenIdle implements connector.Idler.
+func (c *Connector) OpenIdle(o connector.Opening) connector.Session {
+	s, err := c.session(o)
+	if err != nil || o.Fresh || !s.keyed {
+		return nil
+	}
+	if s.line = c.sender.Idle(connector.TargetOf(s.message.URL)); s.line == nil {
+		return nil
+	}
+	return s
+}
+
+// session reads what is to be sent, for a line that is still to come.
+func (c *Connector) session(o connector.Opening) (*session, error) {
 	m, err := thaw(o.Prepared.Frozen)
 	if err != nil {
 		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the stored request is not readable", Err: err}
@@ -111,9 +139,5 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	if err != nil {
 		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's credential cannot sign webhooks", Err: err}
 	}
-	line, err := c.sender.Open(ctx, connector.TargetOf(m.URL), o.Fresh || o.Class != job.Keyed)
-	if err != nil {
-		return nil, fmt.Errorf("open webhook: %w", err)
-	}
-	return &session{line: line, message: m, cred: cred, version: o.Credential.Version, keyed: o.Class == job.Keyed, now: c.now}, nil
+	return &session{message: m, cred: cred, version: o.Credential.Version, keyed: o.Class == job.Keyed, now: c.now}, nil
 }
