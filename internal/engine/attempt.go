@@ -196,15 +196,20 @@ func (e *Engine) opening(ctx context.Context, l store.Leased) (connector.Connect
 		}
 		e.doors.keep(l.Connection, cred, cp, now)
 	}
+	o, cp := openingOf(l, cred, cp)
+	return c, o, cp, nil
+}
+
+// openingOf is what a line for the job is opened with, and what its target can do.
+func openingOf(l store.Leased, cred connector.Credential, cp connector.Capability) (connector.Opening, connector.Capability) {
 	if l.Attempt > 0 && cp.Class != l.Class {
 		// Frozen at the first arm: a changed setting must not change what was promised.
 		cp.Class = l.Class
 	}
-	o := connector.Opening{
+	return connector.Opening{
 		Job: l.ID, Connection: l.Connection.ID, Settings: l.Connection.Settings,
 		Class: cp.Class, Credential: cred, Fresh: cp.Class != job.Keyed,
-	}
-	return c, o, cp, nil
+	}, cp
 }
 
 // unfitMost is the longest wait for a server that can serve the job: one with
@@ -266,15 +271,7 @@ func refusal(err error, otherwise job.FailureKind, cred connector.Credential) *j
 
 // armAndSend writes the intent and, if it is surely durable, sends.
 func (e *Engine) armAndSend(l store.Leased, r ready, rearm bool) {
-	timeout := l.Retry.Timeout()
-	digest := sha256.Sum256(r.prepared.Frozen)
-	item := store.Arm{
-		Job: l.ID, Version: l.Version, Claim: l.ClaimToken, Token: e.NewID(), Worker: e.Worker,
-		Class: r.traits.Class, Rearm: rearm, EffectKey: job.EffectKey(l.ID, l.Round),
-		Digest: digest[:], Frozen: r.prepared.Frozen,
-		CredentialVersion: r.credVer, AccountIdentity: r.identity, Watermark: r.mark, Gate: r.prepared.Gate,
-		SendBy: min(job.SendTimeout, timeout), AnswerBy: timeout, Fence: timeout + e.Grace,
-	}
+	item := e.intent(l, r, rearm)
 	start := e.Clock.Read()
 	armed, err := e.arm(item)
 	if err != nil {
@@ -285,6 +282,24 @@ func (e *Engine) armAndSend(l store.Leased, r ready, rearm bool) {
 		e.refusedArm(l, armed.Err)
 		return
 	}
+	e.sendArmed(l, r, item, armed, start)
+}
+
+// intent is what is written before a job is sent.
+func (e *Engine) intent(l store.Leased, r ready, rearm bool) store.Arm {
+	timeout := l.Retry.Timeout()
+	digest := sha256.Sum256(r.prepared.Frozen)
+	return store.Arm{
+		Job: l.ID, Version: l.Version, Claim: l.ClaimToken, Token: e.NewID(), Worker: e.Worker,
+		Class: r.traits.Class, Rearm: rearm, EffectKey: job.EffectKey(l.ID, l.Round),
+		Digest: digest[:], Frozen: r.prepared.Frozen,
+		CredentialVersion: r.credVer, AccountIdentity: r.identity, Watermark: r.mark, Gate: r.prepared.Gate,
+		SendBy: min(job.SendTimeout, timeout), AnswerBy: timeout, Fence: timeout + e.Grace,
+	}
+}
+
+// sendArmed sends what is armed. start was read before the arm was asked for.
+func (e *Engine) sendArmed(l store.Leased, r ready, item store.Arm, armed store.Armed, start Reading) {
 	failpoint.Hit(failpoint.Armed)
 	// Before the first byte: the store's clock may be set, and the job be taken for
 	// one past its fence, while the request is under way.
@@ -315,6 +330,12 @@ func (e *Engine) arm(item store.Arm) (store.Armed, error) {
 	if err == nil {
 		return armed[0], nil
 	}
+	return e.readBack(ctx, item, err)
+}
+
+// readBack asks, for as long as ctx allows, whether an intent is durable whose
+// commit gave cause.
+func (e *Engine) readBack(ctx context.Context, item store.Arm, cause error) (store.Armed, error) {
 	for ctx.Err() == nil {
 		back, readErr := e.Store.ArmedBy(ctx, item.Job, item.Token)
 		switch {
@@ -325,7 +346,7 @@ func (e *Engine) arm(item store.Arm) (store.Armed, error) {
 		}
 		sleep(ctx, 100*time.Millisecond)
 	}
-	return store.Armed{}, fmt.Errorf("arm: %w", err)
+	return store.Armed{}, fmt.Errorf("arm: %w", cause)
 }
 
 // undecided ends an arm of which nobody knows whether it is durable: nothing

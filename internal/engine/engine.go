@@ -182,25 +182,44 @@ func (e *Engine) dispatch(ctx context.Context) {
 		if free == 0 {
 			return
 		}
-		leased, err := e.Store.Claim(ctx, store.ClaimParams{Worker: e.Worker, Lease: e.Lease, Limit: free})
-		e.trouble.store(ctx, opClaim, err)
+		n, err := e.claim(ctx, free)
 		if err != nil {
-			e.senders.release(free)
 			sleep(ctx, e.afterFailure(err))
 			continue
 		}
-		e.senders.release(free - len(leased))
-		for _, l := range leased {
-			e.busy.Go(func() {
-				defer e.senders.release(1)
-				e.work(ctx, l)
-			})
-		}
-		if len(leased) == free {
+		if n == free {
 			continue
 		}
-		idle.wait(ctx, work, e.nextDue, len(leased) > 0)
+		idle.wait(ctx, work, e.nextDue, n > 0)
 	}
+}
+
+// claim claims jobs for so many senders, which it gives back as each has done its
+// work. It tells how many jobs it got.
+func (e *Engine) claim(ctx context.Context, free int) (int, error) {
+	f := e.fuse(free)
+	leased, err := e.Store.Claim(ctx, store.ClaimParams{Worker: e.Worker, Lease: e.Lease, Limit: free, Intend: f.intend})
+	e.trouble.store(ctx, opClaim, err)
+	inDoubt := f.end(leased, err)
+	e.senders.release(free - len(leased) - len(inDoubt))
+	for _, in := range inDoubt {
+		e.busy.Go(func() {
+			defer e.senders.release(1)
+			e.workInDoubt(in, err)
+		})
+	}
+	for _, l := range leased {
+		in := f.intents[l.ID]
+		e.busy.Go(func() {
+			defer e.senders.release(1)
+			if l.Armed != nil {
+				e.workArmed(in, *l.Armed)
+			} else {
+				e.work(ctx, l)
+			}
+		})
+	}
+	return len(leased), err
 }
 
 // nextDue asks how long nothing will be due.

@@ -285,11 +285,13 @@ type platform struct {
 	replies  []string          // what each prepared request replies to
 	line     timeline
 	opened   int
+	closed   int
 	held     chan struct{}
 
 	// publish answers request number n (from 1); nil: success.
 	publish func(n int, c connector.Commit) job.Outcome
 	open    func(n int) error
+	idle    func() bool // whether a line lies idle; nil: none ever does
 	prepare func() error
 	observe func(l connector.Look) job.Observation
 	mark    func() (string, error)
@@ -352,6 +354,13 @@ func (p *platform) Open(_ context.Context, o connector.Opening) (connector.Sessi
 	return &session{p: p, bytes: string(o.Prepared.Frozen)}, nil
 }
 
+func (p *platform) OpenIdle(o connector.Opening) connector.Session {
+	if p.idle == nil || !p.idle() {
+		return nil
+	}
+	return &session{p: p, bytes: string(o.Prepared.Frozen)}
+}
+
 func (p *platform) Watermark(context.Context, connector.Opening) (string, error) {
 	if p.mark != nil {
 		return p.mark()
@@ -377,7 +386,11 @@ type session struct {
 	bytes string
 }
 
-func (s *session) Close() {}
+func (s *session) Close() {
+	s.p.mu.Lock()
+	defer s.p.mu.Unlock()
+	s.p.closed++
+}
 
 func (s *session) Publish(c connector.Commit) job.Outcome {
 	if err := c.MaySend(); err != nil {

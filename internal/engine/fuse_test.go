@@ -1,0 +1,258 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/engine"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// claims is a store whose claims a test makes; arms counts the intents that were
+// not written with one.
+type claims struct {
+	engine.Store
+	claim func(ctx context.Context, p store.ClaimParams, real engine.Store) ([]store.Leased, error)
+	arms  atomic.Int64
+}
+
+func (c *claims) Claim(ctx context.Context, p store.ClaimParams) ([]store.Leased, error) {
+	if c.claim == nil {
+		return c.Store.Claim(ctx, p)
+	}
+	return c.claim(ctx, p, c.Store)
+}
+
+func (c *claims) Arm(ctx context.Context, items []store.Arm) ([]store.Armed, error) {
+	c.arms.Add(int64(len(items)))
+	return c.Store.Arm(ctx, items)
+}
+
+// idling runs a test in a world whose platform has idle lines.
+func idling(t *testing.T, c *claims, test func(t *testing.T, w *world), opts ...option) {
+	t.Helper()
+	opts = append([]option{
+		through(func(s engine.Store) engine.Store {
+			c.Store = s
+			return c
+		}),
+		func(w *world) { w.platform.idle = func() bool { return true } },
+	}, opts...)
+	in(t, test, opts...)
+}
+
+// once makes the first claim that finds something differ: of a job that is there
+// before the engine is.
+func once(do func(ctx context.Context, p store.ClaimParams, real engine.Store) ([]store.Leased, error)) func(context.Context, store.ClaimParams, engine.Store) ([]store.Leased, error) {
+	var done atomic.Bool
+	return func(ctx context.Context, p store.ClaimParams, real engine.Store) ([]store.Leased, error) {
+		due, err := real.NextDue(ctx, time.Hour)
+		if err != nil || due > 0 || done.Swap(true) {
+			return real.Claim(ctx, p)
+		}
+		return do(ctx, p, real)
+	}
+}
+
+// wantOne makes sure that the job had its effect once, in so many attempts.
+func (w *world) wantOne(id job.ID, attempts int) {
+	w.t.Helper()
+	w.until(id, job.Succeeded, time.Hour)
+	if got := len(w.attempts(id)); got != attempts || w.platform.total() != 1 {
+		w.t.Errorf("%d attempts, want %d; %d effects\n%s", got, attempts, w.platform.total(), w.story(id))
+	}
+}
+
+func TestAJobIsArmedByItsClaim(t *testing.T) {
+	c := &claims{}
+	idling(t, c, func(t *testing.T, w *world) {
+		w.start()
+		for i := range 3 {
+			id := w.submit(fmt.Sprint("job ", i))
+			w.until(id, job.Succeeded, time.Minute)
+			a := w.attempts(id)
+			if e := w.events(id); len(e) != 4 || e[1].Cause != job.CauseClaimed || e[2].Cause != job.CauseArmed || !a[0].ArmedAt.Equal(a[0].ClaimedAt) {
+				t.Errorf("claimed at %v, armed at %v\n%s", a[0].ClaimedAt, a[0].ArmedAt, w.story(id))
+			}
+		}
+		w.stop()
+		if w.platform.opened > 0 || c.arms.Load() > 0 || w.platform.closed != 3 || w.platform.total() != 3 {
+			t.Errorf("opened %d lines, closed %d, %d arms, %d effects", w.platform.opened, w.platform.closed, c.arms.Load(), w.platform.total())
+		}
+	})
+}
+
+// What has no idle line, and what is not KEYED, is claimed first and armed then.
+func TestOnlyWhatIsAtHandIsArmedByItsClaim(t *testing.T) {
+	usual := func(t *testing.T, c *claims, w *world) {
+		t.Helper()
+		w.start()
+		id := w.submit("job")
+		w.wantOne(id, 1)
+		if c.arms.Load() != 1 || w.platform.opened != 1 {
+			t.Errorf("%d arms, %d lines", c.arms.Load(), w.platform.opened)
+		}
+	}
+	for _, other := range []job.Class{job.Opaque, job.Observable} {
+		t.Run(other.String(), func(t *testing.T) {
+			c := &claims{}
+			idling(t, c, func(t *testing.T, w *world) { usual(t, c, w) }, class(other))
+		})
+	}
+	t.Run("no line", func(t *testing.T) {
+		c := &claims{}
+		idling(t, c, func(t *testing.T, w *world) {
+			w.platform.idle = nil
+			usual(t, c, w)
+		})
+	})
+	t.Run("a refused request", func(t *testing.T) {
+		c := &claims{}
+		idling(t, c, func(t *testing.T, w *world) {
+			w.platform.prepare = func() error { return &connector.InputError{Msg: "no good"} }
+			w.start()
+			id := w.submit("job")
+			if s := w.until(id, job.Failed, time.Minute); s.Attempt != 0 {
+				t.Errorf("armed\n%s", w.story(id))
+			}
+		})
+	})
+	t.Run("a panic", func(t *testing.T) {
+		c := &claims{}
+		idling(t, c, func(t *testing.T, w *world) {
+			var n int
+			w.platform.prepare = func() error {
+				if n++; n == 1 {
+					panic("boom")
+				}
+				return nil
+			}
+			usual(t, c, w)
+		})
+	})
+}
+
+// A guard of the store refuses the intent: the job is leased, and the line is put
+// back.
+func TestARefusedIntentLeavesALease(t *testing.T) {
+	c := &claims{}
+	c.claim = func(ctx context.Context, p store.ClaimParams, real engine.Store) ([]store.Leased, error) {
+		intend := p.Intend
+		p.Intend = func(l store.Leased) *store.Arm {
+			a := intend(l)
+			a.Version++
+			return a
+		}
+		return real.Claim(ctx, p)
+	}
+	idling(t, c, func(t *testing.T, w *world) {
+		w.start()
+		id := w.submit("job")
+		w.wantOne(id, 1)
+		w.stop()
+		if c.arms.Load() != 1 || w.platform.closed != 2 {
+			t.Errorf("%d arms, %d lines closed", c.arms.Load(), w.platform.closed)
+		}
+	})
+}
+
+// A claim whose commit got no answer is read back: what is durable is sent, what is
+// not is claimed anew.
+func TestAnUnconfirmedClaimIsReadBack(t *testing.T) {
+	t.Run("durable", func(t *testing.T) {
+		c := &claims{claim: once(func(ctx context.Context, p store.ClaimParams, real engine.Store) ([]store.Leased, error) {
+			_, _ = real.Claim(ctx, p)
+			return nil, store.ErrUnconfirmed
+		})}
+		idling(t, c, func(t *testing.T, w *world) {
+			id := w.submit("job")
+			w.start()
+			w.wantOne(id, 1)
+			if c.arms.Load() > 0 {
+				t.Errorf("%d more arms", c.arms.Load())
+			}
+		})
+	})
+	t.Run("not durable", func(t *testing.T) {
+		var w *world
+		var id job.ID
+		c := &claims{claim: once(func(ctx context.Context, p store.ClaimParams, real engine.Store) ([]store.Leased, error) {
+			s, err := real.Job(ctx, store.Ref{ID: id})
+			s.State, s.Version, s.ClaimToken = job.Claimed, s.Version+1, newID()
+			if err != nil || p.Intend(store.Leased{Snapshot: s, Connection: w.conn}) == nil {
+				w.t.Error("no intent", err)
+			}
+			return nil, store.ErrUnconfirmed
+		})}
+		idling(t, c, func(t *testing.T, made *world) {
+			w = made
+			id = w.submit("job")
+			w.start()
+			w.wantOne(id, 1)
+			w.stop()
+			if w.platform.closed != 2 {
+				t.Errorf("%d lines closed", w.platform.closed)
+			}
+		})
+	})
+}
+
+// The send window runs from before the claim was asked for.
+func TestASlowClaimIsNotSentLate(t *testing.T) {
+	t.Run("after its commit", func(t *testing.T) {
+		c := &claims{claim: once(func(ctx context.Context, p store.ClaimParams, real engine.Store) ([]store.Leased, error) {
+			out, err := real.Claim(ctx, p)
+			time.Sleep(job.SendTimeout) // the bubble's time
+			return out, err
+		})}
+		idling(t, c, func(t *testing.T, w *world) {
+			id := w.submit("job")
+			w.start()
+			w.wantOne(id, 2)
+			if a := w.attempts(id); a[0].Result != job.ResultNotSent || w.platform.sent() != 1 {
+				t.Errorf("%d requests\n%s", w.platform.sent(), w.story(id))
+			}
+		})
+	})
+	// What leaves little time to send is not armed in the claim: that would cost an
+	// attempt.
+	t.Run("before it", func(t *testing.T) {
+		c := &claims{claim: once(func(ctx context.Context, p store.ClaimParams, real engine.Store) ([]store.Leased, error) {
+			time.Sleep(job.SendTimeout - time.Second)
+			return real.Claim(ctx, p)
+		})}
+		idling(t, c, func(t *testing.T, w *world) {
+			id := w.submit("job")
+			w.start()
+			w.wantOne(id, 1)
+			if c.arms.Load() != 1 {
+				t.Errorf("%d arms\n%s", c.arms.Load(), w.story(id))
+			}
+		})
+	})
+}
+
+// What was armed is sent, as ever, when the engine is told to stop meanwhile.
+func TestAClaimThatEndsInAShutdownIsSent(t *testing.T) {
+	c := &claims{claim: once(func(ctx context.Context, p store.ClaimParams, real engine.Store) ([]store.Leased, error) {
+		out, err := real.Claim(ctx, p)
+		<-ctx.Done()
+		return out, err
+	})}
+	idling(t, c, func(t *testing.T, w *world) {
+		id := w.submit("job")
+		w.start()
+		w.until(id, job.Sending, time.Minute)
+		for _, err := range w.stop() {
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		w.wantOne(id, 1)
+	})
+}
