@@ -109,7 +109,10 @@ func effectID(s job.Snapshot) string {
 func (w *simWorld) history(j *simJob, r memstore.Record) {
 	state := j.last.State
 	news := r.Events[j.events:]
-	if len(news) > 1 {
+	switch {
+	case len(news) == 2 && news[0].Cause == job.CauseClaimed && news[1].Cause == job.CauseArmed:
+		w.stats.fused++
+	case len(news) > 1:
 		w.broke("I9", j, "one write made %d events", len(news))
 	}
 	for _, e := range news {

@@ -34,8 +34,11 @@ type call struct {
 	act func() error
 	// writes tells that the call may change the store.
 	writes bool
-	// armToken, of Arm and ArmedBy, ties the two together.
-	armToken job.ID
+	// armToken, of Arm and ArmedBy, ties the two together; a claim may have several.
+	armToken  job.ID
+	armTokens []job.ID
+	// intends, of Claim, are its intents.
+	intends *intending
 
 	readyAt time.Time
 	acted   bool
@@ -261,7 +264,9 @@ func (d *director) moves(now time.Time) {
 
 // waitsForLimbo tells whether the call asks for an arm that is not decided yet.
 func (d *director) waitsForLimbo(c *call) bool {
-	return c.op == "ArmedBy" && slices.ContainsFunc(d.limbo, func(u *undecided) bool { return u.call.armToken == c.armToken })
+	return c.op == "ArmedBy" && slices.ContainsFunc(d.limbo, func(u *undecided) bool {
+		return u.call.armToken == c.armToken || slices.Contains(u.call.armTokens, c.armToken)
+	})
 }
 
 // settle decides a write that was left open.
@@ -325,6 +330,9 @@ func (d *director) trace(c *call, what string) { d.w.trace(c, what) }
 
 // leave puts a write among those that are decided later.
 func (d *director) leave(c *call) {
+	if c.intends != nil {
+		c.armTokens = c.intends.rehearse()
+	}
 	d.limbo = append(d.limbo, &undecided{call: c, at: time.Now().Add(time.Duration(d.rand.Int64N(int64(20 * time.Second))))})
 }
 

@@ -170,7 +170,7 @@ func (w *simWorld) delayAfter(c *call) time.Duration {
 		return -1
 	case w.hit(faultPaused):
 		return w.pause()
-	case c.op == "Arm" && w.hit(faultNearSend):
+	case (c.op == "Arm" || c.intends != nil && c.intends.given > 0) && w.hit(faultNearSend):
 		return time.Duration(w.upTo(int(10 * time.Second)))
 	case c.op == "Publish" && w.hit(faultLateOutcome):
 		return w.pause()

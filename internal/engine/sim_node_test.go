@@ -30,6 +30,7 @@ type node struct {
 	stopping    bool
 	frozenUntil time.Time
 	tokens      atomic.Uint64
+	asking      atomic.Bool    // its claim asks for an intent
 	read        map[job.ID]int // how many attempts it has read of each job, last
 	// slept is what the monotonic clock missed; shift how far the wall clock is off.
 	slept, shift atomic.Int64

@@ -83,12 +83,19 @@ func (c simConnector) Prepare(r connector.Request) (connector.Prepared, error) {
 	if err != nil {
 		return out, fmt.Errorf("effect key: %w", err)
 	}
-	return out, c.ask("Prepare", id, 0, nil, func() error {
+	act := func() error {
 		if c.w.hit(faultPanicBefore) {
 			return errPanic
 		}
 		return nil
-	})
+	}
+	if c.asking.Load() {
+		if act() != nil {
+			panic("the connector panics")
+		}
+		return out, nil
+	}
+	return out, c.ask("Prepare", id, 0, nil, act)
 }
 
 // ask parks one call to the platform.
@@ -126,6 +133,14 @@ func (c simConnector) Open(ctx context.Context, o connector.Opening) (connector.
 		return nil, err
 	}
 	return &simSession{node: c.node, target: c.target(o.Settings), job: w.byID[o.Job], frozen: o.Prepared.Frozen}, nil
+}
+
+// OpenIdle gives a line that was used before, by chance.
+func (c simConnector) OpenIdle(o connector.Opening) connector.Session {
+	if c.w.upTo(100) >= c.w.warm {
+		return nil
+	}
+	return &simSession{node: c.node, target: c.target(o.Settings), job: c.w.byID[o.Job], frozen: o.Prepared.Frozen}
 }
 
 func (c simConnector) Watermark(ctx context.Context, o connector.Opening) (mark string, err error) {

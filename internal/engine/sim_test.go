@@ -103,6 +103,7 @@ func TestSimReplaysExactly(t *testing.T) {
 type simStats struct {
 	worlds, jobs, lives                            int
 	steps, arms, requests, effects, deduped, looks int
+	intents, fused                                 int // offered with a claim, and written with one
 	stopped                                        int // sends that the last check stopped
 	second                                         int // effects above what was wanted
 	outside, breaches                              int // runs that leave the assumptions, and what broke there
@@ -122,6 +123,8 @@ func (s *simStats) add(o simStats) {
 	s.effects += o.effects
 	s.deduped += o.deduped
 	s.looks += o.looks
+	s.intents += o.intents
+	s.fused += o.fused
 	s.stopped += o.stopped
 	s.second += o.second
 	s.outside += o.outside
@@ -140,8 +143,8 @@ func (s *simStats) add(o simStats) {
 // line tells what was tried, in one line.
 func (s *simStats) line(took time.Duration) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "SIM worlds %d, simulated hours %.0f, jobs %d, steps %d, arms %d, requests %d, effects %d, looks %d, replays deduped %d, sends stopped %d, second effects %d, twins' objects swapped %d, alarms %d",
-		s.worlds, s.simulated.Hours(), s.jobs, s.steps, s.arms, s.requests, s.effects, s.looks, s.deduped, s.stopped, s.second, s.swapped, s.alarms)
+	fmt.Fprintf(&b, "SIM worlds %d, simulated hours %.0f, jobs %d, steps %d, arms %d (%d by their claim, of %d intents), requests %d, effects %d, looks %d, replays deduped %d, sends stopped %d, second effects %d, twins' objects swapped %d, alarms %d",
+		s.worlds, s.simulated.Hours(), s.jobs, s.steps, s.arms, s.fused, s.intents, s.requests, s.effects, s.looks, s.deduped, s.stopped, s.second, s.swapped, s.alarms)
 	if s.outside > 0 {
 		fmt.Fprintf(&b, ", outside the assumptions %d times, %d checks broken", s.outside, s.breaches)
 	}

@@ -44,6 +44,7 @@ type simWorld struct {
 	hurry            time.Duration // and between two deeds of people
 	senders, lookers int
 	poll, drain      time.Duration
+	warm             int // how often, in a hundred, a line lies idle
 	clockJumps       bool
 	truthful         bool // persons are never wrong
 	liveness         bool
@@ -125,6 +126,7 @@ func newSimWorld(t *testing.T, seed uint64, liveness bool) *simWorld {
 	w.hurry = w.oneOf(10*time.Second, time.Minute, 3*time.Minute)
 	w.drawRates()
 	w.nodes = make([]*node, 1+w.upTo(3))
+	w.warm = []int{0, 50, 100}[w.upTo(3)]
 	w.pick()
 	for range 1 + w.upTo(4)/3 {
 		w.connect()
