@@ -17,7 +17,7 @@ import (
 // not written with one.
 type claims struct {
 	engine.Store
-	claim func(ctx context.Context, p store.ClaimParams, real engine.Store) ([]store.Leased, error)
+	claim func(ctx context.Context, p store.ClaimParams, s engine.Store) ([]store.Leased, error)
 	arms  atomic.Int64
 }
 
@@ -48,14 +48,14 @@ func idling(t *testing.T, c *claims, test func(t *testing.T, w *world), opts ...
 
 // once makes the first claim that finds something differ: of a job that is there
 // before the engine is.
-func once(do func(ctx context.Context, p store.ClaimParams, real engine.Store) ([]store.Leased, error)) func(context.Context, store.ClaimParams, engine.Store) ([]store.Leased, error) {
+func once(do func(ctx context.Context, p store.ClaimParams, s engine.Store) ([]store.Leased, error)) func(context.Context, store.ClaimParams, engine.Store) ([]store.Leased, error) {
 	var done atomic.Bool
-	return func(ctx context.Context, p store.ClaimParams, real engine.Store) ([]store.Leased, error) {
-		due, err := real.NextDue(ctx, time.Hour)
+	return func(ctx context.Context, p store.ClaimParams, s engine.Store) ([]store.Leased, error) {
+		due, err := s.NextDue(ctx, time.Hour)
 		if err != nil || due > 0 || done.Swap(true) {
-			return real.Claim(ctx, p)
+			return s.Claim(ctx, p)
 		}
-		return do(ctx, p, real)
+		return do(ctx, p, s)
 	}
 }
 
@@ -141,14 +141,14 @@ func TestOnlyWhatIsAtHandIsArmedByItsClaim(t *testing.T) {
 // back.
 func TestARefusedIntentLeavesALease(t *testing.T) {
 	c := &claims{}
-	c.claim = func(ctx context.Context, p store.ClaimParams, real engine.Store) ([]store.Leased, error) {
+	c.claim = func(ctx context.Context, p store.ClaimParams, s engine.Store) ([]store.Leased, error) {
 		intend := p.Intend
 		p.Intend = func(l store.Leased) *store.Arm {
 			a := intend(l)
 			a.Version++
 			return a
 		}
-		return real.Claim(ctx, p)
+		return s.Claim(ctx, p)
 	}
 	idling(t, c, func(t *testing.T, w *world) {
 		w.start()
@@ -165,8 +165,8 @@ func TestARefusedIntentLeavesALease(t *testing.T) {
 // not is claimed anew.
 func TestAnUnconfirmedClaimIsReadBack(t *testing.T) {
 	t.Run("durable", func(t *testing.T) {
-		c := &claims{claim: once(func(ctx context.Context, p store.ClaimParams, real engine.Store) ([]store.Leased, error) {
-			_, _ = real.Claim(ctx, p)
+		c := &claims{claim: once(func(ctx context.Context, p store.ClaimParams, s engine.Store) ([]store.Leased, error) {
+			_, _ = s.Claim(ctx, p)
 			return nil, store.ErrUnconfirmed
 		})}
 		idling(t, c, func(t *testing.T, w *world) {
@@ -181,10 +181,10 @@ func TestAnUnconfirmedClaimIsReadBack(t *testing.T) {
 	t.Run("not durable", func(t *testing.T) {
 		var w *world
 		var id job.ID
-		c := &claims{claim: once(func(ctx context.Context, p store.ClaimParams, real engine.Store) ([]store.Leased, error) {
-			s, err := real.Job(ctx, store.Ref{ID: id})
-			s.State, s.Version, s.ClaimToken = job.Claimed, s.Version+1, newID()
-			if err != nil || p.Intend(store.Leased{Snapshot: s, Connection: w.conn}) == nil {
+		c := &claims{claim: once(func(ctx context.Context, p store.ClaimParams, s engine.Store) ([]store.Leased, error) {
+			was, err := s.Job(ctx, store.Ref{ID: id})
+			was.State, was.Version, was.ClaimToken = job.Claimed, was.Version+1, newID()
+			if err != nil || p.Intend(store.Leased{Snapshot: was, Connection: w.conn}) == nil {
 				w.t.Error("no intent", err)
 			}
 			return nil, store.ErrUnconfirmed
@@ -205,8 +205,8 @@ func TestAnUnconfirmedClaimIsReadBack(t *testing.T) {
 // The send window runs from before the claim was asked for.
 func TestASlowClaimIsNotSentLate(t *testing.T) {
 	t.Run("after its commit", func(t *testing.T) {
-		c := &claims{claim: once(func(ctx context.Context, p store.ClaimParams, real engine.Store) ([]store.Leased, error) {
-			out, err := real.Claim(ctx, p)
+		c := &claims{claim: once(func(ctx context.Context, p store.ClaimParams, s engine.Store) ([]store.Leased, error) {
+			out, err := s.Claim(ctx, p)
 			time.Sleep(job.SendTimeout) // the bubble's time
 			return out, err
 		})}
@@ -222,9 +222,9 @@ func TestASlowClaimIsNotSentLate(t *testing.T) {
 	// What leaves little time to send is not armed in the claim: that would cost an
 	// attempt.
 	t.Run("before it", func(t *testing.T) {
-		c := &claims{claim: once(func(ctx context.Context, p store.ClaimParams, real engine.Store) ([]store.Leased, error) {
+		c := &claims{claim: once(func(ctx context.Context, p store.ClaimParams, s engine.Store) ([]store.Leased, error) {
 			time.Sleep(job.SendTimeout - time.Second)
-			return real.Claim(ctx, p)
+			return s.Claim(ctx, p)
 		})}
 		idling(t, c, func(t *testing.T, w *world) {
 			id := w.submit("job")
@@ -239,8 +239,8 @@ func TestASlowClaimIsNotSentLate(t *testing.T) {
 
 // What was armed is sent, as ever, when the engine is told to stop meanwhile.
 func TestAClaimThatEndsInAShutdownIsSent(t *testing.T) {
-	c := &claims{claim: once(func(ctx context.Context, p store.ClaimParams, real engine.Store) ([]store.Leased, error) {
-		out, err := real.Claim(ctx, p)
+	c := &claims{claim: once(func(ctx context.Context, p store.ClaimParams, s engine.Store) ([]store.Leased, error) {
+		out, err := s.Claim(ctx, p)
 		<-ctx.Done()
 		return out, err
 	})}

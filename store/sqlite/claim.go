@@ -191,10 +191,14 @@ func (c *claimer) intended(ctx context.Context, l store.Leased) (*store.Armed, e
 		out, err = c.arm(ctx, *a, "")
 		return err
 	})
-	if fatal != nil || verdict != nil {
+	switch {
+	case fatal != nil:
 		return nil, fatal
+	case verdict != nil:
+		return nil, nil //nolint:nilerr // a refusal is not the claim's
+	default:
+		return &out, nil
 	}
-	return &out, nil
 }
 
 // connection reads a connection once per claim and finds how much it may take.

@@ -27,9 +27,9 @@ var intendTests = []test{
 }
 
 // intending claims and gives intents, as they are edited.
-func (f *fixture) intending(n int, edit ...func(*store.Arm)) (leased []store.Leased, given []store.Arm) {
+func (f *fixture) intending(edit ...func(*store.Arm)) (leased []store.Leased, given []store.Arm) {
 	f.Helper()
-	return f.intendingBy(n, func(l store.Leased) *store.Arm {
+	return f.intendingBy(10, func(l store.Leased) *store.Arm {
 		a := f.intent(l, edit...)
 		return &a
 	})
@@ -60,7 +60,7 @@ func intendBoth(f *fixture) {
 	f.submit()
 	f.clock.advance(time.Second)
 	now := start.Add(time.Second)
-	out, given := f.intending(10, func(a *store.Arm) { a.AccountIdentity = "me" })
+	out, given := f.intending(func(a *store.Arm) { a.AccountIdentity = "me" })
 	f.is(len(out), 1, "leased")
 	l, in := out[0], given[0]
 	f.is(l.Armed != nil, true, "armed")
@@ -150,7 +150,7 @@ func intendGuards(f *fixture) {
 		{"a gate", func(a *store.Arm) { a.Gate = []byte("content") }},
 	} {
 		f.submit()
-		out, _ := f.intending(10, tt.edit)
+		out, _ := f.intending(tt.edit)
 		f.leasedOnly(out, tt.name)
 	}
 }
@@ -160,7 +160,7 @@ func intendToken(f *fixture) {
 	f.submit()
 	f.submit()
 	token := f.id()
-	out, _ := f.intending(10, func(a *store.Arm) { a.Token = token })
+	out, _ := f.intending(func(a *store.Arm) { a.Token = token })
 	f.is(len(out), 2, "leased")
 	armed := 0
 	for _, l := range out {
@@ -172,7 +172,7 @@ func intendToken(f *fixture) {
 	}
 	f.is(armed, 1, "armed")
 	f.submit()
-	out, _ = f.intending(10, func(a *store.Arm) { a.Token = token })
+	out, _ = f.intending(func(a *store.Arm) { a.Token = token })
 	f.leasedOnly(out, "the token of an earlier claim")
 }
 
@@ -182,7 +182,7 @@ func intendClass(f *fixture) {
 	a := f.arm(f.claim(), func(a *store.Arm) { a.Class = job.Opaque })
 	f.apply(a.Snapshot, job.Outcome{Attempt: 1, Result: job.ResultNotSent, Kind: job.FailTransient})
 	f.clock.advance(time.Hour)
-	out, _ := f.intending(10, func(a *store.Arm) { a.Class = job.Keyed })
+	out, _ := f.intending(func(a *store.Arm) { a.Class = job.Keyed })
 	f.leasedOnly(out, "OPAQUE before")
 }
 
@@ -206,12 +206,12 @@ func intendHeld(f *fixture) {
 
 func intendAgain(f *fixture) {
 	f.submit()
-	out, _ := f.intending(10)
+	out, _ := f.intending()
 	first := out[0].Armed
 	f.is(first != nil, true, "armed")
 	f.apply(first.Snapshot, job.Outcome{Attempt: 1, Result: job.ResultNotSent, Kind: job.FailTransient})
 	f.clock.advance(time.Hour)
-	out, _ = f.intending(10)
+	out, _ = f.intending()
 	f.is(out[0].Armed != nil, true, "armed after a closed attempt")
 	s := out[0].Armed.Snapshot
 	f.is([]any{s.Attempt, s.Version, s.Open, s.RoundArmed}, []any{2, int64(6), []int{2}, start}, "attempt, version, open, the round's first arm")
@@ -249,13 +249,13 @@ func intendBounds(f *fixture) {
 	for range 4 {
 		f.submit(on(conn))
 	}
-	out, _ := f.intending(10)
+	out, _ := f.intending()
 	f.is(len(out), 2, "claimed of a connection that takes two")
-	again, _ := f.intending(10)
+	again, _ := f.intending()
 	f.is(len(again), 0, "claimed above the bound")
 	s := out[0].Armed.Snapshot
 	f.apply(s, answer(s, job.ResultSucceeded))
-	again, _ = f.intending(10)
+	again, _ = f.intending()
 	f.is(len(again), 1, "claimed after one ended")
 	f.is(again[0].Armed != nil, true, "armed")
 	late, err := f.s.Overdue(f.ctx, 10)
@@ -269,12 +269,12 @@ func intendBounds(f *fixture) {
 
 func intendReadBack(f *fixture) {
 	f.submit()
-	out, given := f.intending(10)
+	out, given := f.intending()
 	got, err := f.s.ArmedBy(f.ctx, out[0].ID, given[0].Token)
 	f.ok(err)
 	f.is(got, *out[0].Armed, "read back")
 	f.submit()
-	out, given = f.intending(10, func(a *store.Arm) { a.Version++ })
+	out, given = f.intending(func(a *store.Arm) { a.Version++ })
 	_, err = f.s.ArmedBy(f.ctx, out[0].ID, given[0].Token)
 	f.fails(err, store.ErrNotFound)
 }
@@ -283,7 +283,7 @@ func intendReadBack(f *fixture) {
 func intendSettled(f *fixture) {
 	f.submit(at(start))
 	f.clock.advance(3 * time.Second)
-	out, _ := f.intending(10)
+	out, _ := f.intending()
 	s := out[0].Armed.Snapshot
 	f.ok(f.s.SaveHandle(f.ctx, s.ID, 1, "h"))
 	f.clock.advance(time.Second)
@@ -297,7 +297,7 @@ func intendSettled(f *fixture) {
 func intendReply(f *fixture) {
 	parent := f.submit()
 	reply := f.submit(func(n *store.NewJob) { n.Spec.ReplyTo = parent.ID })
-	out, _ := f.intending(10)
+	out, _ := f.intending()
 	f.is(len(out), 1, "claimed while the parent is not sent")
 	s := out[0].Armed.Snapshot
 	f.apply(s, succeeded(s, "the parent's id"))

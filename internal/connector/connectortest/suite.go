@@ -78,6 +78,7 @@ func Run(t *testing.T, s Suite) {
 	t.Run("RetryAfter", s.testRetryAfter)
 	t.Run("Leave", s.testLeave)
 	t.Run("Session", s.testSession)
+	t.Run("Idle", s.testIdle)
 	t.Run("Reuse", s.testReuse)
 	t.Run("Echo", s.testEcho)
 	t.Run("ReplyTo", s.testReplyTo)
