@@ -25,7 +25,6 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
@@ -361,15 +360,12 @@ type Arm struct {
 // Intended tells whether an intent may be written with the claim of a job: it is
 // the job's own, and of a target that is KEYED. Any other is prepared under a lease
 // that is durable already.
-func (a *Arm) Intended(l Leased) error {
+func (a *Arm) Intended(l Leased) bool {
 	class := a.Class
 	if l.Attempt > 0 {
 		class = l.Class
 	}
-	if a.Job != l.ID || a.Rearm || class != job.Keyed || len(a.Gate) > 0 {
-		return fmt.Errorf("%w: no intent to be written with a claim", ErrIllegal)
-	}
-	return nil
+	return a.Job == l.ID && !a.Rearm && class == job.Keyed && len(a.Gate) == 0
 }
 
 // Armed is Arm's verdict.

@@ -182,7 +182,7 @@ func (c *claimer) intended(ctx context.Context, l store.Leased) (*store.Armed, e
 		return nil, nil
 	}
 	a := c.p.Intend(l)
-	if a == nil || a.Intended(l) != nil {
+	if a == nil || !a.Intended(l) {
 		return nil, nil
 	}
 	var out store.Armed
@@ -195,7 +195,7 @@ func (c *claimer) intended(ctx context.Context, l store.Leased) (*store.Armed, e
 	case fatal != nil:
 		return nil, fatal
 	case verdict != nil:
-		return nil, nil //nolint:nilerr // a refusal is not the claim's
+		return nil, nil // a refusal is not the claim's
 	default:
 		return &out, nil
 	}

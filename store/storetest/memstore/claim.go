@@ -115,7 +115,7 @@ func (t *tx) intended(l store.Leased, p store.ClaimParams) *store.Armed {
 		return nil
 	}
 	a := p.Intend(l)
-	if a == nil || a.Intended(l) != nil {
+	if a == nil || !a.Intended(l) {
 		return nil
 	}
 	out, err := t.arm(*a)
