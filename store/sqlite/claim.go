@@ -185,20 +185,16 @@ func (c *claimer) intended(ctx context.Context, l store.Leased) (*store.Armed, e
 	if a == nil || !a.Intended(l) {
 		return nil, nil
 	}
-	var out store.Armed
 	// One of several, for what a refusal takes back: the lease stays.
-	verdict, fatal := c.item(ctx, 2, func() (err error) {
-		out, err = c.arm(ctx, *a, "")
+	var out *store.Armed
+	_, fatal := c.item(ctx, 2, func() error {
+		armed, err := c.arm(ctx, *a, "")
+		if err == nil {
+			out = &armed
+		}
 		return err
 	})
-	switch {
-	case fatal != nil:
-		return nil, fatal
-	case verdict != nil:
-		return nil, nil // a refusal is not the claim's
-	default:
-		return &out, nil
-	}
+	return out, fatal
 }
 
 // connection reads a connection once per claim and finds how much it may take.
