@@ -634,6 +634,51 @@ func (q *Queries) GateOwners(ctx context.Context, arg GateOwnersParams) ([]GateO
 	return items, nil
 }
 
+const heldRows = `-- name: HeldRows :many
+WITH u AS (SELECT unnest($1::uuid[]) AS connection_id, unnest($2::text[]) AS hold_key)
+SELECT r.connection_id, r.hold_key, (r.paused OR r.auth_hold_at IS NOT NULL)::boolean AS held, r.rate_limited_until
+FROM u JOIN connection_ready AS r ON r.connection_id = u.connection_id AND r.hold_key = u.hold_key
+WHERE r.paused OR r.auth_hold_at IS NOT NULL OR r.rate_limited_until > 'epoch'
+`
+
+type HeldRowsParams struct {
+	Connections []pgtype.UUID
+	HoldKeys    []string
+}
+
+type HeldRowsRow struct {
+	ConnectionID     pgtype.UUID
+	HoldKey          string
+	Held             bool
+	RateLimitedUntil time.Time
+}
+
+// Of ready rows, those whose hold key is or was held.
+func (q *Queries) HeldRows(ctx context.Context, arg HeldRowsParams) ([]HeldRowsRow, error) {
+	rows, err := q.db.Query(ctx, heldRows, arg.Connections, arg.HoldKeys)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []HeldRowsRow
+	for rows.Next() {
+		var i HeldRowsRow
+		if err := rows.Scan(
+			&i.ConnectionID,
+			&i.HoldKey,
+			&i.Held,
+			&i.RateLimitedUntil,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const holdAuth = `-- name: HoldAuth :exec
 UPDATE connection_ready AS r SET auth_hold_at = coalesce(r.auth_hold_at, $1), auth_hold_reason = $2
 FROM connections AS c

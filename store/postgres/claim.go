@@ -31,8 +31,18 @@ import (
 //     wait and find the mark. Ready rows are locked last (see ready.go).
 
 // Claim implements store.Store. A plain one takes three round trips and its COMMIT:
-// what is due, with the BEGIN; the jobs; what is written.
+// what is due, with the BEGIN; the jobs; what is written. What the database itself
+// refuses of an intent is no fault of the claim, which is made again without.
 func (s *Store) Claim(ctx context.Context, p store.ClaimParams) ([]store.Leased, error) {
+	out, err := s.claim(ctx, p)
+	if p.Intend != nil && errors.Is(err, store.ErrIllegal) {
+		p.Intend = nil
+		return s.claim(ctx, p)
+	}
+	return out, err
+}
+
+func (s *Store) claim(ctx context.Context, p store.ClaimParams) ([]store.Leased, error) {
 	return leasing(ctx, s, "claim", func(ctx context.Context, d *dueRows, t *tx) {
 		d.queue(ctx, t, page(p.Limit))
 	}, func(ctx context.Context, d *dueRows, t *tx) ([]store.Leased, error) {
@@ -64,7 +74,9 @@ type claimer struct {
 	rows  []*readyRow
 	turns map[job.ID]*turn
 	conns map[job.ID]store.Connection
-	out   []store.Leased
+	// held are ready rows that are held, of those whose jobs may be armed.
+	held map[readyKey]bool
+	out  []store.Leased
 }
 
 // dueRows is what is due when a claim begins: ready rows, their connections, and which
@@ -215,12 +227,9 @@ func (c *claimer) share(ctx context.Context, active []*readyRow) ([]*readyRow, e
 	if len(want) == 0 {
 		return nil, nil
 	}
-	if err := c.flush(ctx); err != nil { // what the round before has written
-		return nil, err
-	}
-	due, err := c.q.LockDue(ctx, p)
+	due, err := c.lockDue(ctx, p)
 	if err != nil {
-		return nil, fmt.Errorf("due jobs: %w", err)
+		return nil, err
 	}
 	got := make(map[readyKey]int64, len(want))
 	for _, d := range due {
@@ -239,6 +248,26 @@ func (c *claimer) share(ctx context.Context, active []*readyRow) ([]*readyRow, e
 		}
 	}
 	return more, nil
+}
+
+// lockDue sends what the round before has written and locks jobs.
+func (c *claimer) lockDue(ctx context.Context, p pgdb.LockDueParams) (due []pgdb.LockDueRow, err error) {
+	c.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
+		due, err = pgdb.New(db).LockDue(ctx, p)
+		return named("due jobs", err)
+	})
+	var held []pgdb.HeldRowsRow
+	if c.p.Intend != nil {
+		c.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
+			held, err = pgdb.New(db).HeldRows(ctx, pgdb.HeldRowsParams{Connections: p.Connections, HoldKeys: p.HoldKeys})
+			return named("holds", err)
+		})
+	}
+	if err := c.flush(ctx); err != nil {
+		return nil, err
+	}
+	c.holds(held)
+	return due, nil
 }
 
 // take leases the jobs that were locked: it queues what is written of them.
@@ -265,6 +294,9 @@ func (c *claimer) take(ctx context.Context, due []pgdb.LockDueRow) error {
 	c.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
 		return named("claim jobs", pgdb.New(db).ClaimJobs(ctx, p))
 	})
+	if err := c.intend(ctx, leased); err != nil {
+		return err
+	}
 	c.out = append(c.out, leased...)
 	return nil
 }

@@ -41,7 +41,7 @@ func leasing[D any](
 }
 
 // stillLeased gives those that are leased under the tokens they were claimed
-// with. It waits for a transaction that may still be deciding that.
+// with, or armed under theirs. It waits for a transaction that may still be deciding that.
 func (t *tx) stillLeased(ctx context.Context, claimed []store.Leased) ([]store.Leased, error) {
 	ids := make([]job.ID, len(claimed))
 	for i, l := range claimed {
@@ -54,6 +54,16 @@ func (t *tx) stillLeased(ctx context.Context, claimed []store.Leased) ([]store.L
 	var out []store.Leased
 	for _, l := range claimed {
 		j, found := now[l.ID]
+		if found && l.Armed != nil {
+			armed, err := t.stillArmed(ctx, l)
+			if err != nil {
+				return nil, err
+			}
+			if armed {
+				out = append(out, l)
+			}
+			continue
+		}
 		if found && j.ClaimToken == l.ClaimToken && j.Version == l.Version && j.NextAt.After(t.now) {
 			out = append(out, l)
 		}

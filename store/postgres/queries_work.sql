@@ -193,6 +193,13 @@ JOIN connection_ready AS r ON r.connection_id = s.connection_id AND r.hold_key =
 WHERE s.job_id = ANY (@ids::uuid[])
     AND (r.paused OR r.auth_hold_at IS NOT NULL OR r.rate_limited_until > 'epoch');
 
+-- name: HeldRows :many
+-- Of ready rows, those whose hold key is or was held.
+WITH u AS (SELECT unnest(@connections::uuid[]) AS connection_id, unnest(@hold_keys::text[]) AS hold_key)
+SELECT r.connection_id, r.hold_key, (r.paused OR r.auth_hold_at IS NOT NULL)::boolean AS held, r.rate_limited_until
+FROM u JOIN connection_ready AS r ON r.connection_id = u.connection_id AND r.hold_key = u.hold_key
+WHERE r.paused OR r.auth_hold_at IS NOT NULL OR r.rate_limited_until > 'epoch';
+
 -- name: TakeGates :many
 -- A gate that the job has already is taken along; one of another job is not.
 WITH u AS (

@@ -46,7 +46,10 @@ func (f *fixture) intendingBy(n int, intend func(store.Leased) *store.Arm) (leas
 		},
 	})
 	f.ok(err)
-	for _, l := range leased {
+	for i, l := range leased {
+		if l.Armed != nil {
+			leased[i].Armed = &store.Armed{Snapshot: f.whole(l.Armed.Snapshot), Attempt: l.Armed.Attempt}
+		}
 		a, asked := last[l.ID]
 		f.is(asked, true, "asked about %s", l.ID)
 		if a != nil {
@@ -170,10 +173,11 @@ func intendToken(f *fixture) {
 		}
 		f.leasedOnly([]store.Leased{l}, "the same token in one claim")
 	}
-	f.is(armed, 1, "armed")
+	f.is(armed < 2, true, "%d armed with one token", armed)
+	used := f.sending().Attempt.ArmToken
 	f.submit()
-	out, _ = f.intending(func(a *store.Arm) { a.Token = token })
-	f.leasedOnly(out, "the token of an earlier claim")
+	out, _ = f.intending(func(a *store.Arm) { a.Token = used })
+	f.leasedOnly(out, "the token of an earlier arm")
 }
 
 // intendClass: what a job was armed as first, whatever is said now.
@@ -272,6 +276,7 @@ func intendReadBack(f *fixture) {
 	out, given := f.intending()
 	got, err := f.s.ArmedBy(f.ctx, out[0].ID, given[0].Token)
 	f.ok(err)
+	got.Snapshot = f.whole(got.Snapshot)
 	f.is(got, *out[0].Armed, "read back")
 	f.submit()
 	out, given = f.intending(func(a *store.Arm) { a.Version++ })

@@ -1,0 +1,84 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/fireonce/fireonce/gen/pgdb"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file: a job that its claim arms is written twice in one transaction,
+// leased and then armed, so that the table of transitions and every guard hold as
+// they do for two. The rows are locked, so what is judged here is so when it is
+// written; holds are read after the locks, as for any arm.
+
+// holds notes which ready rows are held.
+func (c *claimer) holds(rows []pgdb.HeldRowsRow) {
+	c.held = make(map[readyKey]bool, len(rows))
+	for _, r := range rows {
+		c.held[readyKey{toID(r.ConnectionID), r.HoldKey}] = r.Held || r.RateLimitedUntil.After(c.now)
+	}
+}
+
+// intend asks for intents, and queues what is written of those that every guard of
+// an arm lets through.
+func (c *claimer) intend(ctx context.Context, leased []store.Leased) error {
+	if c.p.Intend == nil {
+		return nil
+	}
+	var intents []*intent
+	for i := range leased {
+		l := &leased[i]
+		a := c.p.Intend(*l)
+		if a == nil || !a.Intended(*l) || !c.mayIntend(*l, *a) {
+			continue
+		}
+		j := &lockedJob{Job: l.Job, claimedAt: c.now}
+		in := &intent{Arm: *a, job: j, index: i}
+		in.attempt, in.fence = newAttempt(*a, j, c.now)
+		var err error
+		if in.position, err = c.next(); err != nil {
+			return err
+		}
+		l.Armed = &store.Armed{Snapshot: j.armed(in, c.now), Attempt: in.attempt}
+		l.Armed.Snapshot.Resolution = l.Resolution
+		if !l.RoundArmed.IsZero() {
+			l.Armed.Snapshot.RoundArmed = l.RoundArmed
+		}
+		intents = append(intents, in)
+	}
+	if len(intents) == 0 {
+		return nil
+	}
+	p := armColumns(intents, c.now)
+	c.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error { return named("arm jobs", pgdb.New(db).ArmJobs(ctx, p)) })
+	return nil
+}
+
+// mayIntend is mayArm for a job as its claim leaves it.
+func (c *claimer) mayIntend(l store.Leased, a store.Arm) bool {
+	switch {
+	case a.Version != l.Version || a.Claim != l.ClaimToken || !l.NextAt.After(c.now):
+		return false
+	case !l.CancelAsked.IsZero() || !l.StartDeadline.After(c.now):
+		return false
+	case c.held[readyKey{l.Spec.Connection, l.HoldKey}] || c.quarantined != "":
+		return false
+	default:
+		return len(l.Open) == 0
+	}
+}
+
+// stillArmed tells whether an intent that was written with a claim is durable.
+func (t *tx) stillArmed(ctx context.Context, l store.Leased) (bool, error) {
+	_, err := t.q.AttemptByToken(ctx, pgdb.AttemptByTokenParams{
+		JobID: fromID(l.ID), ArmToken: fromID(l.Armed.Attempt.ArmToken),
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, named("attempt", err)
+}
