@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -201,6 +202,47 @@ func TestLostCommitOfAClaim(t *testing.T) {
 		}
 		if a, err := s.Arm(t.Context(), []store.Arm{intentOf(got[0])}); err != nil || a[0].Err != nil {
 			t.Errorf("arm: %v, %v", a, err)
+		}
+	}
+}
+
+// So is one whose intents were written with it: what is durable is given as armed,
+// and nothing else is.
+func TestLostCommitOfAnIntendedClaim(t *testing.T) {
+	for _, mode := range []int32{cutRequest, cutAnswer} {
+		f := newFleet(t, 1)
+		f.submit(2, f.connect())
+		c, through := newCutter(t, f.url)
+		s := f.join(through)
+		first, err := claimOf(s, 1) // a connection that is ready for use
+		if err != nil || len(first) != 1 {
+			t.Fatal(first, err)
+		}
+		var a store.Arm
+		c.mode.Store(mode)
+		got, err := s.Claim(t.Context(), store.ClaimParams{
+			Worker: "w", Lease: time.Minute, Limit: 1,
+			Intend: func(l store.Leased) *store.Arm {
+				a = intentOf(l)
+				a.Class = job.Keyed
+				return &a
+			},
+		})
+		if err != nil || c.cuts.Load() != 1 {
+			t.Fatalf("%d cuts, %v", c.cuts.Load(), err)
+		}
+		if (len(got) == 1) != (mode == cutAnswer) {
+			t.Fatalf("cut %d: %d leases are read back", mode, len(got))
+		}
+		_, err = s.ArmedBy(t.Context(), a.Job, a.Token)
+		if mode == cutRequest {
+			if !errors.Is(err, store.ErrNotFound) {
+				t.Errorf("an intent that was not written is read back: %v", err)
+			}
+			continue
+		}
+		if err != nil || got[0].Armed == nil || got[0].Armed.Attempt.ArmToken != a.Token {
+			t.Errorf("read back %+v, %v", got[0].Armed, err)
 		}
 	}
 }
