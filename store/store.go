@@ -219,11 +219,20 @@ type NewJob struct {
 	ScheduledFor time.Time
 	Class        job.Class
 	Actor        string
+	// Start, when set, has the job claimed as it is stored, as Claim would, if it is
+	// due, waits for no other job, is the first that is due under its hold key, and
+	// that key and its connection are free for one more. Its Limit means nothing. A
+	// store may leave it, also for a reason of its own: a claim finds the job then.
+	Start *ClaimParams
 }
 
 // Created is Create's verdict on one item.
 type Created struct {
+	// Snapshot is the job as it is stored; one that was just created, as it was
+	// submitted, also if it was started.
 	Snapshot job.Snapshot
+	// Started is the job's lease, if it was claimed as it was stored.
+	Started *Leased
 	// Created is true for exactly one call per key, for as long as the key is kept.
 	Created bool
 	// Err is set when this item alone could not be stored; ErrNotFound: its

@@ -74,11 +74,51 @@ func (t *tx) create(ctx context.Context, n store.NewJob) (store.Created, error) 
 		bound, _, err := t.bound(ctx, n.Spec)
 		return bound, err
 	}
+	woken := t.hint[store.WatchWork]
 	if err := t.insertJob(ctx, j, st, n.Actor); err != nil {
 		return store.Created{}, err
 	}
 	snap, err := newSnapshot(j, st, t.now)
-	return store.Created{Snapshot: snap, Created: true}, err
+	if err != nil {
+		return store.Created{}, err
+	}
+	started, err := t.start(ctx, st, n.Start)
+	if started != nil {
+		t.hint[store.WatchWork] = woken // nobody else has to come for it
+	}
+	return store.Created{Snapshot: snap, Started: started, Created: true}, err
+}
+
+// start claims a job that has just been stored, if it is the next of its ready row.
+func (t *tx) start(ctx context.Context, st litedb.JobState, p *store.ClaimParams) (*store.Leased, error) {
+	if p == nil || st.WaitsFor != nil || st.NextAt.Int64 > t.now {
+		return nil, nil
+	}
+	m, err := t.meta(ctx)
+	if err != nil || m.Quarantined != "" {
+		return nil, err
+	}
+	row, err := t.readyRow(ctx, st.ConnectionID, st.HoldKey)
+	if err != nil {
+		return nil, fmt.Errorf("ready row: %w", err)
+	}
+	if !row.RunnableAt.Valid || row.RunnableAt.Int64 > t.now {
+		return nil, nil
+	}
+	first, err := t.q.DueJobs(ctx, litedb.DueJobsParams{
+		ConnectionID: st.ConnectionID, HoldKey: st.HoldKey, Now: someMicros(t.now), MaxRows: 1,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("due jobs: %w", err)
+	}
+	if len(first) == 0 || toID(first[0].JobState.JobID) != toID(st.JobID) {
+		return nil, nil
+	}
+	c := &claimer{tx: t, p: *p, left: 1, conns: make(map[job.ID]*claimed)}
+	if _, err := c.serve(ctx, litedb.ReadyRowsRow{ConnectionID: st.ConnectionID, HoldKey: st.HoldKey}, 1); err != nil || len(c.out) == 0 {
+		return nil, err
+	}
+	return &c.out[0], nil
 }
 
 // bound gives the job to which the key is bound, if it is.

@@ -24,6 +24,7 @@ func Run(t *testing.T, open func(t *testing.T, now func() time.Time) store.Store
 		tests []test
 	}{
 		{"Create", createTests},
+		{"Start", startTests},
 		{"Read", readTests},
 		{"List", listTests},
 		{"Events", eventTests},

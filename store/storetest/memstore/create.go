@@ -54,9 +54,31 @@ func (t *tx) create(n store.NewJob) (store.Created, error) {
 		t.waiting[j.WaitsFor] = append(t.waiting[j.WaitsFor], r)
 	}
 	t.put(r, j)
-	t.runnable(j)
 	t.event(r, job.Event{Cause: job.CauseSubmitted, Actor: n.Actor})
-	return store.Created{Snapshot: r.snapshot(t.now), Created: true}, nil
+	out := store.Created{Snapshot: r.snapshot(t.now), Created: true}
+	if out.Started = t.start(r, n.Start); out.Started == nil {
+		t.runnable(j)
+	}
+	return out, nil
+}
+
+// start claims a job that has just been stored, if it is the next of its queue.
+func (t *tx) start(r *record, p *store.ClaimParams) *store.Leased {
+	if p == nil || t.meta.Quarantined != "" {
+		return nil
+	}
+	for _, q := range t.queues() {
+		if q.key != (readyKey{r.job.Connection, r.job.HoldKey}) || q.jobs[0] != r {
+			continue
+		}
+		if at, ok := t.runnableAt(q); !ok || at.After(t.now) {
+			return nil
+		}
+		if out := t.serve(q, 1, *p); len(out) == 1 {
+			return &out[0]
+		}
+	}
+	return nil
 }
 
 // newJob is a job as it is stored for the first time.
