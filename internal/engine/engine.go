@@ -97,6 +97,9 @@ type Engine struct {
 	senders slots
 	lookers slots
 	busy    sync.WaitGroup
+	// running is the context of Run while jobs may come in by the entrance.
+	entry   sync.Mutex
+	running context.Context
 	shares  *shares
 	gates   *gates
 	doors   doors
@@ -147,12 +150,14 @@ func setDefault[T int | time.Duration](v *T, d T) {
 // It returns nil after a complete drain.
 func (e *Engine) Run(ctx context.Context) error {
 	defer e.kill()
+	e.open(ctx)
 	var loops sync.WaitGroup
 	loops.Go(func() { e.dispatch(ctx) })
 	loops.Go(func() { e.sweeps(ctx) })
 	loops.Go(func() { e.looks(ctx) })
 	loops.Go(func() { e.keepGates(ctx) })
 	loops.Wait()
+	e.shut()
 
 	drained := make(chan struct{})
 	go func() { e.busy.Wait(); close(drained) }()
@@ -212,14 +217,20 @@ func (e *Engine) claim(ctx context.Context, free int) (int, error) {
 		in := f.intents[l.ID]
 		e.busy.Go(func() {
 			defer e.senders.release(1)
-			if l.Armed != nil {
-				e.workArmed(in, *l.Armed)
-			} else {
-				e.work(ctx, l)
-			}
+			e.workClaimed(ctx, l, in)
 		})
 	}
 	return len(leased), err
+}
+
+// workClaimed works a job that was claimed, and armed if it had an intent that was
+// written.
+func (e *Engine) workClaimed(ctx context.Context, l store.Leased, in *intent) {
+	if l.Armed != nil {
+		e.workArmed(in, *l.Armed)
+	} else {
+		e.work(ctx, l)
+	}
 }
 
 // nextDue asks how long nothing will be due.

@@ -100,7 +100,7 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 		return err
 	}
 	if n.server, err = server.New(server.Config{
-		Store: n.store, Connectors: registry, Vault: keys, Log: n.cfg.Log, Version: n.cfg.Version,
+		Store: eng.Entrance(n.store), Connectors: registry, Vault: keys, Log: n.cfg.Log, Version: n.cfg.Version,
 		APIKey: n.cfg.APIKey, AllowedOrigins: n.cfg.AllowOrigins, AllowedHosts: n.cfg.AllowHosts, NewID: newID,
 	}); err != nil {
 		return err

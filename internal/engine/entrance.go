@@ -1,0 +1,85 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file: a job that is due when it is submitted, to an engine with
+// little to do, is claimed by the transaction that stores it and worked at once:
+// nothing has to be looked for. Everything else goes the usual way, and so does what
+// the store leaves. The caller's answer waits for the commit and for nothing more.
+
+// Entrance gives a store through which jobs are submitted to this engine.
+func (e *Engine) Entrance(s store.Store) store.Store { return entrance{Store: s, e: e} }
+
+type entrance struct {
+	store.Store
+	e *Engine
+}
+
+// Create implements store.Store.
+func (d entrance) Create(ctx context.Context, items []store.NewJob) ([]store.Created, error) {
+	if len(items) != 1 || !items[0].ScheduledFor.IsZero() || items[0].Start != nil {
+		return d.Store.Create(ctx, items)
+	}
+	run, ok := d.e.enter()
+	if !ok {
+		return d.Store.Create(ctx, items)
+	}
+	f := d.e.fuse(1)
+	item := items[0]
+	item.Start = &store.ClaimParams{Worker: d.e.Worker, Lease: d.e.Lease, Limit: 1, Intend: f.intend}
+	out, err := d.Store.Create(ctx, []store.NewJob{item})
+	var started []store.Leased
+	if err == nil && out[0].Started != nil {
+		started = append(started, *out[0].Started)
+	}
+	inDoubt := f.end(started, err)
+	if len(started)+len(inDoubt) == 0 {
+		d.e.leave()
+		return out, err
+	}
+	go func() {
+		defer d.e.leave()
+		for _, l := range started {
+			d.e.workClaimed(run, l, f.intents[l.ID])
+		}
+		for _, in := range inDoubt {
+			d.e.workInDoubt(in, err)
+		}
+	}()
+	return out, err
+}
+
+// enter takes a sender for a job that is not stored yet, if the engine runs and at
+// least half of them are free. Its leave follows.
+func (e *Engine) enter() (run context.Context, ok bool) {
+	e.entry.Lock()
+	defer e.entry.Unlock()
+	if e.running == nil || e.running.Err() != nil || len(e.senders) > cap(e.senders)/2 {
+		return nil, false
+	}
+	select {
+	case e.senders <- struct{}{}:
+		e.busy.Add(1)
+		return e.running, true
+	default:
+		return nil, false
+	}
+}
+
+func (e *Engine) leave() {
+	e.senders.release(1)
+	e.busy.Done()
+}
+
+// open lets jobs in as long as run lasts; shut ends that, and nobody enters after.
+func (e *Engine) open(run context.Context) {
+	e.entry.Lock()
+	defer e.entry.Unlock()
+	e.running = run
+}
+
+func (e *Engine) shut() { e.open(nil) }

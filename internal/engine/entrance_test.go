@@ -1,0 +1,170 @@
+package engine_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/engine"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// creating is a store whose answers to Create a test makes.
+type creating struct {
+	store.Store
+	answer func(out []store.Created, err error) ([]store.Created, error)
+	asked  atomic.Int64 // jobs that were to be started
+}
+
+func (c *creating) Create(ctx context.Context, items []store.NewJob) ([]store.Created, error) {
+	for _, n := range items {
+		if n.Start != nil {
+			c.asked.Add(1)
+		}
+	}
+	out, err := c.Store.Create(ctx, items)
+	if c.answer != nil {
+		return c.answer(out, err)
+	}
+	return out, err
+}
+
+// post submits a job by the engine's entrance.
+func (w *world) post(s store.Store, key string, changes ...change) (job.ID, error) {
+	w.t.Helper()
+	n := store.NewJob{Class: w.conn.Class, Actor: "test", Spec: job.Spec{
+		ID: newID(), Project: "default", Key: key, Connection: w.conn.ID, HoldKey: "account",
+		PayloadKind: "scripted", Payload: []byte("hello"), StartWindow: job.DefaultWindow, Policy: job.Hold,
+	}}
+	for _, c := range changes {
+		c(&n)
+	}
+	created, err := s.Create(w.t.Context(), []store.NewJob{n})
+	if err == nil && created[0].Err != nil {
+		w.t.Error(created[0].Err)
+	}
+	return n.Spec.ID, err
+}
+
+// entered starts an engine with an entrance.
+func (w *world) entered(c *creating) store.Store {
+	w.t.Helper()
+	e, err := engine.New(w.config)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &running{stop: cancel, done: make(chan error, 1)}
+	go func() { r.done <- e.Run(ctx) }()
+	w.running = append(w.running, r)
+	synctest.Wait()
+	c.Store = w.store
+	return e.Entrance(c)
+}
+
+// A job that is due now is claimed and armed by the commit that stores it: nobody
+// looks for it. What is due later, or comes with others, is.
+func TestADueJobIsStartedAsItIsStored(t *testing.T) {
+	for name, warm := range map[string]bool{"an idle line": true, "none": false} {
+		t.Run(name, func(t *testing.T) {
+			found := &claims{}
+			var claimed atomic.Int64
+			found.claim = func(ctx context.Context, p store.ClaimParams, s engine.Store) ([]store.Leased, error) {
+				out, err := s.Claim(ctx, p)
+				claimed.Add(int64(len(out)))
+				return out, err
+			}
+			idling(t, found, func(t *testing.T, w *world) {
+				w.platform.idle = func() bool { return warm }
+				c := &creating{}
+				s := w.entered(c)
+				id, err := w.post(s, "now")
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.wantOne(id, 1)
+				a, e := w.attempts(id), w.events(id)
+				if claimed.Load() > 0 || c.asked.Load() != 1 || len(e) != 4 || !e[1].At.Equal(e[0].At) {
+					t.Errorf("%d claimed, %d asked\n%s", claimed.Load(), c.asked.Load(), w.story(id))
+				}
+				if want := int64(1); warm && (found.arms.Load() > 0 || !a[0].ArmedAt.Equal(e[0].At)) || !warm && found.arms.Load() != want {
+					t.Errorf("%d arms\n%s", found.arms.Load(), w.story(id))
+				}
+				if again, err := w.post(s, "now"); err != nil || w.platform.sent() != 1 {
+					t.Errorf("the same key again: %v, %v, %d requests", again, err, w.platform.sent())
+				}
+				later, err := w.post(s, "later", at(time.Minute))
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.until(later, job.Succeeded, time.Hour)
+				if claimed.Load() != 1 || c.asked.Load() != 2 {
+					t.Errorf("%d claimed, %d asked", claimed.Load(), c.asked.Load())
+				}
+			})
+		})
+	}
+}
+
+// The answer of the commit is lost: the client asks again and has the same job, and
+// the intent is read back.
+func TestAStartWhoseAnswerIsLost(t *testing.T) {
+	found := &claims{}
+	idling(t, found, func(t *testing.T, w *world) {
+		var lost atomic.Bool
+		c := &creating{answer: func(out []store.Created, err error) ([]store.Created, error) {
+			if !lost.Swap(true) {
+				return nil, store.ErrUnconfirmed
+			}
+			return out, err
+		}}
+		s := w.entered(c)
+		id, err := w.post(s, "now")
+		if err == nil {
+			t.Fatal("no error")
+		}
+		w.wantOne(id, 1)
+		if _, err := w.post(s, "now"); err != nil {
+			t.Error(err)
+		}
+		if w.platform.sent() != 1 || found.arms.Load() > 0 {
+			t.Errorf("%d requests, %d more arms", w.platform.sent(), found.arms.Load())
+		}
+	})
+}
+
+// An engine that does not run, or is busy, starts nothing as it is stored; its claims
+// do.
+func TestABusyEngineStartsNothing(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.config.Senders = 2
+		wait := w.platform.hold()
+		w.platform.publish = func(_ int, c connector.Commit) job.Outcome {
+			<-wait
+			return w.platform.confirm(c)
+		}
+		c := &creating{}
+		s := w.entered(c)
+		for _, key := range []string{"a", "b", "c"} {
+			if _, err := w.post(s, key); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		if c.asked.Load() != 2 {
+			t.Errorf("%d asked, with two senders", c.asked.Load())
+		}
+		for _, err := range w.stop() {
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := w.post(s, "d"); err != nil || c.asked.Load() != 2 {
+			t.Errorf("%d asked, after the end: %v", c.asked.Load(), err)
+		}
+	})
+}
