@@ -597,6 +597,33 @@ func (q *Queries) FencesOverIDs(ctx context.Context, arg FencesOverIDsParams) ([
 	return items, nil
 }
 
+const freeTurns = `-- name: FreeTurns :many
+SELECT connection_id, bucket_at FROM connection_claims
+WHERE connection_id = ANY ($1::uuid[])
+ORDER BY connection_id FOR NO KEY UPDATE SKIP LOCKED
+`
+
+// Of these connections, those that no claim serves at this moment.
+func (q *Queries) FreeTurns(ctx context.Context, ids []pgtype.UUID) ([]ConnectionClaim, error) {
+	rows, err := q.db.Query(ctx, freeTurns, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ConnectionClaim
+	for rows.Next() {
+		var i ConnectionClaim
+		if err := rows.Scan(&i.ConnectionID, &i.BucketAt); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const gateOwners = `-- name: GateOwners :many
 WITH u AS (SELECT unnest($1::text[]) AS account, unnest($2::bytea[]) AS fingerprint)
 SELECT o.account, o.fingerprint, o.job_id
@@ -1602,6 +1629,45 @@ func (q *Queries) ReplyIDs(ctx context.Context, ids []pgtype.UUID) ([]ReplyIDsRo
 	for rows.Next() {
 		var i ReplyIDsRow
 		if err := rows.Scan(&i.JobID, &i.ExternalID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const runnableRows = `-- name: RunnableRows :many
+WITH u AS (SELECT unnest($2::uuid[]) AS connection_id, unnest($3::text[]) AS hold_key)
+SELECT r.connection_id, r.hold_key
+FROM u JOIN connection_ready AS r ON r.connection_id = u.connection_id AND r.hold_key = u.hold_key
+WHERE r.runnable_at <= $1
+`
+
+type RunnableRowsParams struct {
+	Now         *time.Time
+	Connections []pgtype.UUID
+	HoldKeys    []string
+}
+
+type RunnableRowsRow struct {
+	ConnectionID pgtype.UUID
+	HoldKey      string
+}
+
+// Of these ready rows, those whose time has come.
+func (q *Queries) RunnableRows(ctx context.Context, arg RunnableRowsParams) ([]RunnableRowsRow, error) {
+	rows, err := q.db.Query(ctx, runnableRows, arg.Now, arg.Connections, arg.HoldKeys)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RunnableRowsRow
+	for rows.Next() {
+		var i RunnableRowsRow
+		if err := rows.Scan(&i.ConnectionID, &i.HoldKey); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -280,16 +280,16 @@ func (c *claimer) take(ctx context.Context, due []pgdb.LockDueRow) error {
 		return err
 	}
 	p := pgdb.ClaimJobsParams{Now: &c.now, Worker: c.p.Worker, LeaseEnd: &leased[0].NextAt, Cause: int16(job.CauseClaimed)}
-	for i, l := range leased {
+	for i, d := range due {
 		position, err := c.next()
 		if err != nil {
 			return err
 		}
-		p.Jobs = append(p.Jobs, due[i].JobID)
-		p.Versions = append(p.Versions, due[i].Version)
-		p.Tokens = append(p.Tokens, fromID(l.ClaimToken))
+		p.Jobs = append(p.Jobs, d.JobID)
+		p.Versions = append(p.Versions, d.Version)
+		p.Tokens = append(p.Tokens, fromID(leased[i].ClaimToken))
 		p.Positions = append(p.Positions, position)
-		p.States = append(p.States, due[i].State)
+		p.States = append(p.States, d.State)
 	}
 	c.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
 		return named("claim jobs", pgdb.New(db).ClaimJobs(ctx, p))

@@ -93,6 +93,10 @@ func (v view) connections(ctx context.Context, ids []job.ID) (map[job.ID]store.C
 	if err != nil {
 		return nil, fmt.Errorf("connections: %w", err)
 	}
+	return v.whatConnections(rows)
+}
+
+func (v view) whatConnections(rows []pgdb.ConnectionsRow) (map[job.ID]store.Connection, error) {
 	out := make(map[job.ID]store.Connection, len(rows))
 	for _, r := range rows {
 		conn, err := toConnection(r, v.at(r.Now))

@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -31,9 +32,23 @@ func (s *Store) Create(ctx context.Context, items []store.NewJob) ([]store.Creat
 	return out, nil
 }
 
-// createAll stores a batch in one transaction. Where nothing replies, the keys are
-// bound on the way of the BEGIN: two round trips and the COMMIT.
+// createAll stores a batch in one transaction. What the database itself refuses when
+// jobs are started is no fault of theirs: they are stored without.
 func (s *Store) createAll(ctx context.Context, items []store.NewJob) ([]store.Created, error) {
+	out, err := s.createOnce(ctx, items)
+	if !errors.Is(err, store.ErrIllegal) || !slices.ContainsFunc(items, func(n store.NewJob) bool { return n.Start != nil }) {
+		return out, err
+	}
+	items = slices.Clone(items)
+	for i := range items {
+		items[i].Start = nil
+	}
+	return s.createOnce(ctx, items)
+}
+
+// createOnce stores a batch. Where nothing replies, the keys are bound on the way of
+// the BEGIN: two round trips and the COMMIT.
+func (s *Store) createOnce(ctx context.Context, items []store.NewJob) ([]store.Created, error) {
 	plain := !slices.ContainsFunc(items, func(n store.NewJob) bool { return !n.Spec.ReplyTo.IsZero() })
 	var asked *asking
 	return writeAfter(ctx, s, "create", func(ctx context.Context, t *tx) {
@@ -41,13 +56,14 @@ func (s *Store) createAll(ctx context.Context, items []store.NewJob) ([]store.Cr
 		asked.queueProspects(ctx, t, items)
 		if plain {
 			asked.queueKeys(ctx, t, bindings(items))
+			asked.queueTurns(ctx, t, items)
 		}
 	}, func(ctx context.Context, t *tx) ([]store.Created, error) {
-		b := &submissions{tx: t, items: items, out: make([]store.Created, len(items))}
-		if err := b.take(ctx, asked, plain); err != nil {
+		b := &submissions{tx: t, items: items, out: make([]store.Created, len(items)), asked: asked}
+		if err := b.take(ctx, plain); err != nil {
 			return nil, err
 		}
-		for _, step := range []func(context.Context) error{b.insert, b.answer} {
+		for _, step := range []func(context.Context) error{b.insert, b.start, b.answer} {
 			if err := step(ctx); err != nil {
 				return nil, err
 			}
@@ -58,23 +74,54 @@ func (s *Store) createAll(ctx context.Context, items []store.NewJob) ([]store.Cr
 
 // take finds the jobs that are to be stored. In a plain batch their keys are bound
 // already.
-func (b *submissions) take(ctx context.Context, asked *asking, plain bool) error {
-	if err := b.look(ctx, asked); err != nil {
+func (b *submissions) take(ctx context.Context, plain bool) error {
+	if err := b.look(ctx); err != nil {
 		return err
 	}
 	if !plain {
-		asked.queueKeys(ctx, b.tx, b.bindings())
+		b.asked.queueKeys(ctx, b.tx, b.bindings())
+		b.asked.queueTurns(ctx, b.tx, b.items)
 		if err := b.flush(ctx); err != nil {
 			return err
 		}
 	}
-	return b.bind(asked)
+	return b.bind()
 }
 
-// asking is what a batch asks of the connections and the keys.
+// asking is what a batch asks of the connections and the keys, and of connections on
+// which a job is to be started: themselves, the free turns and the bounds.
 type asking struct {
-	conns []pgdb.ProspectsRow
-	bound []pgtype.UUID
+	conns  []pgdb.ProspectsRow
+	bound  []pgtype.UUID
+	free   []pgdb.ConnectionClaim
+	bounds []pgdb.BoundsRow
+	whole  []pgdb.ConnectionsRow
+}
+
+// queueTurns comes after the keys: who has a turn waits for nobody.
+func (a *asking) queueTurns(ctx context.Context, t *tx, items []store.NewJob) {
+	var ids []job.ID
+	for _, n := range items {
+		if n.Start != nil {
+			ids = append(ids, n.Spec.Connection)
+		}
+	}
+	if len(ids) == 0 {
+		return
+	}
+	of := fromIDs(distinct(ids))
+	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
+		a.free, err = pgdb.New(db).FreeTurns(ctx, of)
+		return named("turns", err)
+	})
+	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
+		a.bounds, err = pgdb.New(db).Bounds(ctx, of)
+		return named("bounds", err)
+	})
+	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
+		a.whole, err = pgdb.New(db).Connections(ctx, of)
+		return named("connections", err)
+	})
 }
 
 func (a *asking) queueProspects(ctx context.Context, t *tx, items []store.NewJob) {
@@ -138,13 +185,14 @@ type submissions struct {
 	items []store.NewJob
 	out   []store.Created
 	jobs  []submission
+	asked *asking
 }
 
 // look finds out which items could be stored, as if each came after the one
 // before it.
-func (b *submissions) look(ctx context.Context, asked *asking) error {
-	conns := make(map[job.ID]pgdb.ProspectsRow, len(asked.conns))
-	for _, r := range asked.conns {
+func (b *submissions) look(ctx context.Context) error {
+	conns := make(map[job.ID]pgdb.ProspectsRow, len(b.asked.conns))
+	for _, r := range b.asked.conns {
 		conns[toID(r.ID)] = r
 	}
 	others, err := b.predecessors(ctx)
@@ -250,9 +298,9 @@ func (b *submissions) bindings() pgdb.BindKeysParams {
 
 // bind keeps the jobs that got their keys. A key that was bound for a job which cannot
 // be stored tells that its connection was made, or taken away, in this moment.
-func (b *submissions) bind(asked *asking) error {
-	won := make(map[job.ID]bool, len(asked.bound))
-	for _, id := range asked.bound {
+func (b *submissions) bind() error {
+	won := make(map[job.ID]bool, len(b.asked.bound))
+	for _, id := range b.asked.bound {
 		won[toID(id)] = true
 	}
 	b.jobs = slices.DeleteFunc(b.jobs, func(n submission) bool { return !won[n.snapshot.ID] })
@@ -294,6 +342,9 @@ func (b *submissions) insert(ctx context.Context) error {
 		return nil
 	})
 	b.makeReady(ctx, ready, nil)
+	if b.starts() != nil {
+		return nil // goes with what start asks
+	}
 	return b.flush(ctx)
 }
 

@@ -60,6 +60,19 @@ WHERE c.id = ANY (ARRAY(
     ORDER BY d.runnable_at, d.connection_id, d.hold_key LIMIT @max_rows
 ));
 
+-- name: FreeTurns :many
+-- Of these connections, those that no claim serves at this moment.
+SELECT connection_id, bucket_at FROM connection_claims
+WHERE connection_id = ANY (@ids::uuid[])
+ORDER BY connection_id FOR NO KEY UPDATE SKIP LOCKED;
+
+-- name: RunnableRows :many
+-- Of these ready rows, those whose time has come.
+WITH u AS (SELECT unnest(@connections::uuid[]) AS connection_id, unnest(@hold_keys::text[]) AS hold_key)
+SELECT r.connection_id, r.hold_key
+FROM u JOIN connection_ready AS r ON r.connection_id = u.connection_id AND r.hold_key = u.hold_key
+WHERE r.runnable_at <= @now;
+
 -- name: AwaitTurn :one
 SELECT connection_id, bucket_at FROM connection_claims
 WHERE connection_id = @id FOR NO KEY UPDATE;

@@ -1,0 +1,157 @@
+package postgres
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/fireonce/fireonce/gen/pgdb"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file: a job that is due as it is stored is claimed by the same
+// transaction, where that asks for no wait and takes nothing from anybody.
+//   - No lock is waited for: turns and jobs are taken only as they are free. A connection that
+//     would be at its bound then, or that counts its claims per minute, is left to a
+//     claim, which may wait for its results.
+//   - A row whose first due jobs are not those of this batch is left, too: older
+//     ones go first.
+
+// starts gives the jobs of the batch that are to be started, by their ready rows.
+func (b *submissions) starts() map[readyKey][]*submission {
+	var out map[readyKey][]*submission
+	if b.quarantined != "" {
+		return nil
+	}
+	for i := range b.jobs {
+		n := &b.jobs[i]
+		if s := n.snapshot; b.items[n.item].Start != nil && s.WaitsFor.IsZero() && !s.NextAt.After(b.now) {
+			if out == nil {
+				out = make(map[readyKey][]*submission)
+			}
+			k := readyKey{s.Connection, s.HoldKey}
+			out[k] = append(out[k], n)
+		}
+	}
+	return out
+}
+
+// nextDue is what ready rows have when the jobs of a batch are in them.
+type nextDue struct {
+	rows []pgdb.RunnableRowsRow
+	held []pgdb.HeldRowsRow
+	due  []pgdb.LockDueRow
+}
+
+// start claims the jobs of the batch that may go at once.
+func (b *submissions) start(ctx context.Context) error {
+	starts := b.starts()
+	if starts == nil {
+		return nil
+	}
+	d, err := b.dueNext(ctx, starts)
+	if err != nil {
+		return err
+	}
+	conns, err := b.view().whatConnections(b.asked.whole)
+	if err != nil {
+		return err
+	}
+	c := &claimer{tx: b.tx, conns: conns, turns: make(map[job.ID]*turn)}
+	c.holds(d.held)
+	free := make(map[job.ID]bool, len(b.asked.free))
+	for _, f := range b.asked.free {
+		free[toID(f.ConnectionID)] = true
+	}
+	for _, r := range b.asked.bounds {
+		if id := toID(r.ID); free[id] && r.MaxPerMinute == 0 {
+			c.turns[id] = &turn{room: c.free(r.MaxInFlight, r.Busy)}
+		}
+	}
+	due := make(map[readyKey][]pgdb.LockDueRow)
+	for _, r := range d.due {
+		k := readyKey{toID(r.ConnectionID), r.HoldKey}
+		due[k] = append(due[k], r)
+	}
+	began := 0
+	for _, r := range d.rows {
+		k := readyKey{toID(r.ConnectionID), r.HoldKey}
+		if t := c.turns[k.conn]; t != nil && int64(len(due[k])) < t.room && b.ours(starts[k], due[k]) {
+			t.room -= int64(len(due[k]))
+			if err := b.takeAll(ctx, c, k, starts[k], due[k]); err != nil {
+				return err
+			}
+			began += len(due[k])
+		}
+	}
+	if began == len(b.jobs) {
+		b.hint[store.WatchWork] = false // nobody else has to come for them
+	}
+	return nil
+}
+
+// dueNext asks what the rows have due, in one round trip with what was queued before.
+// Each statement sees what those before it have written or locked.
+func (b *submissions) dueNext(ctx context.Context, starts map[readyKey][]*submission) (d nextDue, err error) {
+	rows := pgdb.RunnableRowsParams{Now: &b.now}
+	// Jobs of this transaction are the newest in the log.
+	lock := pgdb.LockDueParams{Now: &b.now, Base: math.MaxInt64}
+	for k, jobs := range starts {
+		rows.Connections, rows.HoldKeys = append(rows.Connections, fromID(k.conn)), append(rows.HoldKeys, k.hold)
+		lock.Most = append(lock.Most, int64(len(jobs)))
+	}
+	lock.Connections, lock.HoldKeys = rows.Connections, rows.HoldKeys
+	b.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
+		d.rows, err = pgdb.New(db).RunnableRows(ctx, rows)
+		return named("ready rows", err)
+	})
+	b.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
+		d.due, err = pgdb.New(db).LockDue(ctx, lock)
+		return named("due jobs", err)
+	})
+	b.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
+		d.held, err = pgdb.New(db).HeldRows(ctx, pgdb.HeldRowsParams{Connections: rows.Connections, HoldKeys: rows.HoldKeys})
+		return named("holds", err)
+	})
+	return d, b.flush(ctx)
+}
+
+// ours tells whether what a row has due first are jobs that are to be started.
+func (b *submissions) ours(starts []*submission, due []pgdb.LockDueRow) bool {
+	mine := make(map[pgtype.UUID]bool, len(starts))
+	for _, n := range starts {
+		mine[fromID(n.snapshot.ID)] = true
+	}
+	for _, r := range due {
+		if !mine[r.JobID] {
+			return false
+		}
+	}
+	return len(due) > 0
+}
+
+// takeAll leases the jobs of one ready row, each as its caller asked, and has the
+// row count anew.
+func (b *submissions) takeAll(ctx context.Context, c *claimer, k readyKey, starts []*submission, due []pgdb.LockDueRow) error {
+	at := make(map[job.ID]*submission, len(starts))
+	for _, n := range starts {
+		at[n.snapshot.ID] = n
+	}
+	for _, r := range due {
+		n := at[toID(r.JobID)]
+		c.p, c.out = *b.items[n.item].Start, nil
+		if err := c.take(ctx, []pgdb.LockDueRow{r}); err != nil {
+			return err
+		}
+		b.out[n.item].Started = &c.out[0]
+	}
+	p := pgdb.ServedParams{
+		Now: b.now, Connections: []pgtype.UUID{fromID(k.conn)}, HoldKeys: []string{k.hold},
+		Served: []bool{true}, Saturated: []bool{false}, PacedUntils: []time.Time{{}},
+	}
+	b.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error { return named("ready rows", pgdb.New(db).Served(ctx, p)) })
+	return nil
+}

@@ -1,0 +1,137 @@
+//go:build unix
+
+package postgres
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// startOf stores a job that is to be started, with an intent.
+func startOf(s *Store, conn store.Connection) (store.Created, error) {
+	n := newSpec(conn)
+	n.Start = &store.ClaimParams{
+		Worker: "w", Lease: time.Minute,
+		Intend: func(l store.Leased) *store.Arm {
+			a := intentOf(l)
+			return &a
+		},
+	}
+	out, err := s.Create(context.Background(), []store.NewJob{n})
+	if err != nil {
+		return store.Created{}, err
+	}
+	return out[0], out[0].Err
+}
+
+// TestStart: a due job on a free connection is under way when it is stored.
+func TestStart(t *testing.T) {
+	f := newFleet(t, 1)
+	conn := f.connect()
+	for range 3 {
+		c, err := startOf(f.stores[0], conn)
+		if err != nil || c.Started == nil || c.Started.Armed == nil {
+			t.Fatalf("%+v, %v", c, err)
+		}
+	}
+	if got, err := claimOf(f.stores[0], 10); err != nil || len(got) != 0 {
+		t.Errorf("claimed again: %v, %v", got, err)
+	}
+	if n := f.count("SELECT count(*) FROM connection_ready WHERE next_at IS NOT NULL"); n != 0 {
+		t.Errorf("%d ready rows have something due", n)
+	}
+}
+
+// TestFleetStarts: servers store jobs that start and claim what did not, on a few
+// connections with small bounds. Each job has one lease, and none is left lying.
+func TestFleetStarts(t *testing.T) {
+	const servers, each, most = 3, 60, 4
+	f := newFleet(t, servers)
+	var conns []store.Connection
+	for range 2 {
+		conns = append(conns, f.connect(func(c *store.Connection) { c.MaxInFlight = most }))
+	}
+	var mu sync.Mutex
+	leases := make(map[job.ID]int)
+	// lease ends a lease, so that others may start.
+	lease := func(s *Store, l store.Leased) {
+		mu.Lock()
+		leases[l.ID]++
+		mu.Unlock()
+		if l.Armed == nil {
+			a, err := armOne(s, intentOf(l))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			l.Armed = &a
+		}
+		snap := l.Armed.Snapshot.Of(l.Spec)
+		d, err := job.Decide(snap.View(job.Traits{Class: job.Keyed}, 0), job.Outcome{Attempt: 1, Result: job.ResultSucceeded})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if out, err := s.Apply(context.Background(), []store.Change{{Job: l.ID, Version: snap.Version, Decision: d}}); err != nil || out[0].Err != nil {
+			t.Error(err, out)
+		}
+	}
+	var wg sync.WaitGroup
+	for i, s := range f.stores {
+		for _, conn := range conns {
+			wg.Go(func() {
+				for range each {
+					c, err := startOf(s, conn)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if c.Started != nil {
+						lease(s, *c.Started)
+					}
+				}
+			})
+		}
+		wg.Go(func() {
+			for range each {
+				got, err := claimOf(f.stores[(i+1)%servers], 3)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for _, l := range got {
+					lease(s, l)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for {
+		got, err := claimOf(f.any(), 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got) == 0 {
+			break
+		}
+		for _, l := range got {
+			lease(f.any(), l)
+		}
+	}
+	if want := servers * each * len(conns); len(leases) != want {
+		t.Errorf("%d jobs were leased, of %d", len(leases), want)
+	}
+	for id, n := range leases {
+		if n != 1 {
+			t.Errorf("job %s was leased %d times", id, n)
+		}
+	}
+	if n := f.count("SELECT count(*) FROM job_state WHERE state <> 8"); n != 0 {
+		t.Errorf("%d jobs are not done", n)
+	}
+}
