@@ -22,9 +22,19 @@ type rotating struct {
 }
 
 func (r *rotating) Claim(ctx context.Context, p store.ClaimParams) ([]store.Leased, error) {
-	leased, err := r.Store.Claim(ctx, p)
+	return claimAs(ctx, r.Store, p, func(c *store.Connection) { c.CredentialVersion = int(r.claimed.Load()) })
+}
+
+// claimAs claims jobs whose connections are as they are edited.
+func claimAs(ctx context.Context, s engine.Store, p store.ClaimParams, edit func(*store.Connection)) ([]store.Leased, error) {
+	intend := p.Intend
+	p.Intend = func(l store.Leased) *store.Arm {
+		edit(&l.Connection)
+		return intend(l)
+	}
+	leased, err := s.Claim(ctx, p)
 	for i := range leased {
-		leased[i].Connection.CredentialVersion = int(r.claimed.Load())
+		edit(&leased[i].Connection)
 	}
 	return leased, err
 }
@@ -110,11 +120,7 @@ type changed struct {
 }
 
 func (c *changed) Claim(ctx context.Context, p store.ClaimParams) ([]store.Leased, error) {
-	leased, err := c.Store.Claim(ctx, p)
-	for i := range leased {
-		leased[i].Connection.Settings = []byte(c.settings)
-	}
-	return leased, err
+	return claimAs(ctx, c.Store, p, func(conn *store.Connection) { conn.Settings = []byte(c.settings) })
 }
 
 // checking notes the settings that were checked.

@@ -75,11 +75,16 @@ func (e *Engine) leave() {
 	e.busy.Done()
 }
 
-// open lets jobs in as long as run lasts; shut ends that, and nobody enters after.
+// open lets jobs in as long as run lasts.
 func (e *Engine) open(run context.Context) {
 	e.entry.Lock()
 	defer e.entry.Unlock()
 	e.running = run
 }
 
-func (e *Engine) shut() { e.open(nil) }
+// shut ends that: nobody enters after.
+func (e *Engine) shut() {
+	e.entry.Lock()
+	defer e.entry.Unlock()
+	e.running = nil
+}
