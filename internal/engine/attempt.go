@@ -38,7 +38,7 @@ type ready struct {
 }
 
 // work takes one claimed job through its attempt.
-func (e *Engine) work(ctx context.Context, l store.Leased) {
+func (e *Engine) work(ctx context.Context, l store.Leased, s *seat) {
 	failpoint.Hit(failpoint.Claimed)
 	if holder, waits := e.gates.holder(l); waits && e.inTheWay(ctx, holder) {
 		e.waitBehind(ctx, l, holder)
@@ -76,7 +76,7 @@ func (e *Engine) work(ctx context.Context, l store.Leased) {
 		return
 	}
 	failpoint.Hit(failpoint.Prepared)
-	e.armAndSend(l, r, false)
+	e.armAndSend(l, r, false, s)
 }
 
 // giveBack writes why a lease ended without an intent. A shutdown or a lost
@@ -270,7 +270,7 @@ func refusal(err error, otherwise job.FailureKind, cred connector.Credential) *j
 }
 
 // armAndSend writes the intent and, if it is surely durable, sends.
-func (e *Engine) armAndSend(l store.Leased, r ready, rearm bool) {
+func (e *Engine) armAndSend(l store.Leased, r ready, rearm bool, s *seat) {
 	item := e.intent(l, r, rearm)
 	start := e.Clock.Read()
 	armed, err := e.arm(item)
@@ -282,7 +282,7 @@ func (e *Engine) armAndSend(l store.Leased, r ready, rearm bool) {
 		e.refusedArm(l, armed.Err)
 		return
 	}
-	e.sendArmed(l, r, item, armed, start)
+	e.sendArmed(l, r, item, armed, start, s)
 }
 
 // intent is what is written before a job is sent.
@@ -299,12 +299,13 @@ func (e *Engine) intent(l store.Leased, r ready, rearm bool) store.Arm {
 }
 
 // sendArmed sends what is armed. start was read before the arm was asked for.
-func (e *Engine) sendArmed(l store.Leased, r ready, item store.Arm, armed store.Armed, start Reading) {
+func (e *Engine) sendArmed(l store.Leased, r ready, item store.Arm, armed store.Armed, start Reading, s *seat) {
 	failpoint.Hit(failpoint.Armed)
 	// Before the first byte: the store's clock may be set, and the job be taken for
 	// one past its fence, while the request is under way.
 	e.early.set(l.ID, start.Time.Add(item.Fence+r.traits.ReadLag), start.Time)
 	outcome := e.send(armed, r.session, item, start)
+	s.answered()
 	failpoint.Hit(failpoint.Answered)
 	if outcome.Result != job.ResultUnknown {
 		e.early.forget(l.ID)

@@ -80,6 +80,9 @@ const (
 	defaultGrace   = 30 * time.Second
 	defaultPoll    = 500 * time.Millisecond
 	defaultDrain   = 45 * time.Second
+	// placesPerSender bounds the jobs at once whose outcomes are being stored: they
+	// wait together for one commit, and the senders need not.
+	placesPerSender = 4
 	// openTimeout bounds everything before the arm that touches the network.
 	openTimeout = 20 * time.Second
 	// storeTimeout bounds one call to the store.
@@ -95,6 +98,9 @@ type Engine struct {
 	hard    context.Context
 	kill    context.CancelFunc
 	senders slots
+	// places are those of jobs that are claimed and not settled. A sender is free for
+	// the next job as soon as its target has answered.
+	places  slots
 	lookers slots
 	busy    sync.WaitGroup
 	// running is the context of Run while jobs may come in by the entrance.
@@ -132,7 +138,7 @@ func New(c Config) (*Engine, error) {
 		return nil, errors.New("engine: grace and lease must be at least 1 s")
 	}
 	e := &Engine{
-		Config: c, senders: newSlots(c.Senders), lookers: newSlots(c.Lookers),
+		Config: c, senders: newSlots(c.Senders), places: newSlots(placesPerSender * c.Senders), lookers: newSlots(c.Lookers),
 		begun: c.Clock.Read().Time, shares: newShares(c.Lookers), gates: newGates(), trouble: trouble{log: c.Log},
 	}
 	e.hard, e.kill = context.WithCancel(context.Background())
@@ -177,13 +183,13 @@ func (e *Engine) Run(ctx context.Context) error {
 	return errors.New("engine: the drain time ran out with work under way; its jobs are reconciled at the next start")
 }
 
-// dispatch claims due jobs, never more than there are free senders.
+// dispatch claims due jobs, never more than there are free senders and places.
 func (e *Engine) dispatch(ctx context.Context) {
 	work, stop := e.Store.Watch(store.WatchWork)
 	defer stop()
 	idle := newPacer(e.Poll)
 	for ctx.Err() == nil {
-		free := e.senders.acquire(ctx, store.MaxBatch)
+		free := e.free(ctx)
 		if free == 0 {
 			return
 		}
@@ -199,25 +205,61 @@ func (e *Engine) dispatch(ctx context.Context) {
 	}
 }
 
-// claim claims jobs for so many senders, which it gives back as each has done its
+// free takes a sender and a place for each job of the next claim; 0: ctx ended.
+func (e *Engine) free(ctx context.Context) int {
+	senders := e.senders.acquire(ctx, store.MaxBatch)
+	if senders == 0 {
+		return 0
+	}
+	places := e.places.acquire(ctx, senders)
+	e.senders.release(senders - places)
+	return places
+}
+
+// seat is a sender and a place that one job has. A look's replay has none: it is
+// a looker's.
+type seat struct {
+	e    *Engine
+	sent bool
+}
+
+// answered frees the sender: what follows is between the job and the store.
+func (s *seat) answered() {
+	if s != nil && !s.sent {
+		s.sent = true
+		s.e.senders.release(1)
+	}
+}
+
+// leave frees both.
+func (s *seat) leave() {
+	s.answered()
+	s.e.places.release(1)
+}
+
+// claim claims jobs for so many seats, which it gives back as each has done its
 // work. It tells how many jobs it got.
 func (e *Engine) claim(ctx context.Context, free int) (int, error) {
 	f := e.fuse(free)
 	leased, err := e.Store.Claim(ctx, store.ClaimParams{Worker: e.Worker, Lease: e.Lease, Limit: free, Intend: f.intend})
 	e.trouble.store(ctx, opClaim, err)
 	inDoubt := f.end(leased, err)
-	e.senders.release(free - len(leased) - len(inDoubt))
+	left := free - len(leased) - len(inDoubt)
+	e.senders.release(left)
+	e.places.release(left)
 	for _, in := range inDoubt {
 		e.busy.Go(func() {
-			defer e.senders.release(1)
-			e.workInDoubt(in, err)
+			s := &seat{e: e}
+			defer s.leave()
+			e.workInDoubt(in, err, s)
 		})
 	}
 	for _, l := range leased {
 		in := f.intents[l.ID]
 		e.busy.Go(func() {
-			defer e.senders.release(1)
-			e.workClaimed(ctx, l, in)
+			s := &seat{e: e}
+			defer s.leave()
+			e.workClaimed(ctx, l, in, s)
 		})
 	}
 	return len(leased), err
@@ -225,11 +267,11 @@ func (e *Engine) claim(ctx context.Context, free int) (int, error) {
 
 // workClaimed works a job that was claimed, and armed if it had an intent that was
 // written.
-func (e *Engine) workClaimed(ctx context.Context, l store.Leased, in *intent) {
+func (e *Engine) workClaimed(ctx context.Context, l store.Leased, in *intent, s *seat) {
 	if l.Armed != nil {
-		e.workArmed(in, *l.Armed)
+		e.workArmed(in, *l.Armed, s)
 	} else {
-		e.work(ctx, l)
+		e.work(ctx, l, s)
 	}
 }
 

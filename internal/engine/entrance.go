@@ -24,8 +24,8 @@ func (d entrance) Create(ctx context.Context, items []store.NewJob) ([]store.Cre
 	if len(items) != 1 || !items[0].ScheduledFor.IsZero() || items[0].Start != nil {
 		return d.Store.Create(ctx, items)
 	}
-	run, ok := d.e.enter()
-	if !ok {
+	run, s := d.e.enter()
+	if s == nil {
 		return d.Store.Create(ctx, items)
 	}
 	f := d.e.fuse(1)
@@ -38,40 +38,39 @@ func (d entrance) Create(ctx context.Context, items []store.NewJob) ([]store.Cre
 	}
 	inDoubt := f.end(started, err)
 	if len(started)+len(inDoubt) == 0 {
-		d.e.leave()
+		d.e.leave(s)
 		return out, err
 	}
 	go func() {
-		defer d.e.leave()
+		defer d.e.leave(s)
 		for _, l := range started {
-			d.e.workClaimed(run, l, f.intents[l.ID])
+			d.e.workClaimed(run, l, f.intents[l.ID], s)
 		}
 		for _, in := range inDoubt {
-			d.e.workInDoubt(in, err)
+			d.e.workInDoubt(in, err, s)
 		}
 	}()
 	return out, err
 }
 
-// enter takes a sender for a job that is not stored yet, if the engine runs and at
-// least half of them are free. Its leave follows.
-func (e *Engine) enter() (run context.Context, ok bool) {
+// enter takes a seat for a job that is not stored yet, if the engine runs and at
+// least half of the senders are free; nil: there is none. Its leave follows.
+func (e *Engine) enter() (run context.Context, s *seat) {
 	e.entry.Lock()
 	defer e.entry.Unlock()
-	if e.running == nil || e.running.Err() != nil || len(e.senders) > cap(e.senders)/2 {
-		return nil, false
+	if e.running == nil || e.running.Err() != nil || len(e.senders) > cap(e.senders)/2 || !e.senders.one() {
+		return nil, nil
 	}
-	select {
-	case e.senders <- struct{}{}:
-		e.busy.Add(1)
-		return e.running, true
-	default:
-		return nil, false
+	if !e.places.one() {
+		e.senders.release(1)
+		return nil, nil
 	}
+	e.busy.Add(1)
+	return e.running, &seat{e: e}
 }
 
-func (e *Engine) leave() {
-	e.senders.release(1)
+func (e *Engine) leave(s *seat) {
+	s.leave()
 	e.busy.Done()
 }
 

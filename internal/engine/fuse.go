@@ -153,16 +153,16 @@ func (e *Engine) knownDoor(conn store.Connection, c connector.Connector) (connec
 
 // workArmed takes a job that was armed as it was claimed through its attempt. It
 // meets the places of a claim and of a preparation, which are behind it.
-func (e *Engine) workArmed(in *intent, armed store.Armed) {
+func (e *Engine) workArmed(in *intent, armed store.Armed, s *seat) {
 	defer in.ready.session.Close()
 	failpoint.Hit(failpoint.Claimed)
 	failpoint.Hit(failpoint.Prepared)
-	e.sendArmed(in.leased, in.ready, in.Arm, armed, in.start)
+	e.sendArmed(in.leased, in.ready, in.Arm, armed, in.start, s)
 }
 
 // workInDoubt finds out whether an intent is durable that was to be written with a
 // claim, and sends only then.
-func (e *Engine) workInDoubt(in *intent, cause error) {
+func (e *Engine) workInDoubt(in *intent, cause error, s *seat) {
 	ctx, cancel := context.WithTimeout(e.hard, max(in.SendBy, minArmTime))
 	armed, err := e.readBack(ctx, in.Arm, cause)
 	cancel()
@@ -175,6 +175,6 @@ func (e *Engine) workInDoubt(in *intent, cause error) {
 		in.ready.session.Close()
 		e.refusedArm(in.leased, armed.Err)
 	default:
-		e.workArmed(in, armed)
+		e.workArmed(in, armed, s)
 	}
 }

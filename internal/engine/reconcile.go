@@ -148,7 +148,7 @@ func (e *Engine) replay(ctx context.Context, l store.Leased, begun Reading) {
 		e.settle(l.Snapshot, l.Connection, job.Deferred{Kind: job.FailHeld, RetryAfter: time.Second}, l.ClaimToken)
 		return
 	}
-	e.armAndSend(l, r, true)
+	e.armAndSend(l, r, true, nil)
 }
 
 // stillReplays asks again whether a repeat is safe, now that it is prepared:

@@ -30,6 +30,16 @@ func (s slots) acquire(ctx context.Context, most int) int {
 	return n
 }
 
+// one takes a place if one is free.
+func (s slots) one() bool {
+	select {
+	case s <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
 func (s slots) release(n int) {
 	for range n {
 		<-s
