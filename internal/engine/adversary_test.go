@@ -135,7 +135,7 @@ func TestATimeoutThatNoArmCanMeetUsesUpTheAttempts(t *testing.T) {
 		if s.Failures != job.DefaultMaxAttempts || w.platform.sent() != 0 {
 			t.Errorf("failures %d, %d requests", s.Failures, w.platform.sent())
 		}
-	}, losing(&lossy{armTakes: time.Millisecond}), seldom)
+	}, losing(&lossy{armTakes: time.Millisecond}))
 }
 
 // A replay that took too long to prepare is not sent: the receiver may have

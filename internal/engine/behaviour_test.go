@@ -18,10 +18,10 @@ func rejected(kind job.FailureKind, status int) job.Outcome {
 }
 
 // inEach runs a test for a target that dedupes and for one that is looked at.
-func inEach(t *testing.T, test func(t *testing.T, w *world), opts ...option) {
+func inEach(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
 	for _, c := range []job.Class{job.Keyed, job.Observable} {
-		t.Run(c.String(), func(t *testing.T) { onBoth(t, test, append([]option{class(c)}, opts...)...) })
+		t.Run(c.String(), func(t *testing.T) { onBoth(t, test, class(c)) })
 	}
 }
 
@@ -71,11 +71,11 @@ func TestAForbiddenIsFinal(t *testing.T) {
 		w.start()
 		id := w.submit("forbidden")
 		s := w.until(id, job.Failed, time.Minute)
-		w.pass(3 * time.Hour)
+		w.pass(time.Hour)
 		if w.platform.sent() != 1 || s.LastError == nil || s.LastError.HTTPStatus != 403 {
 			t.Errorf("%d requests, last error %+v", w.platform.sent(), s.LastError)
 		}
-	}, seldom)
+	})
 }
 
 // The request commits at second 28 and its answer comes after second 30.
@@ -242,7 +242,7 @@ func TestPastItsWindowAJobExpiresInsteadOfFiringStale(t *testing.T) {
 		if w.platform.sent() != 0 {
 			t.Errorf("%d requests after the window", w.platform.sent())
 		}
-	}, seldom)
+	})
 }
 
 func TestAReceiverThatNeverAnswersEndsByThePolicy(t *testing.T) {
@@ -270,14 +270,14 @@ func TestAReceiverThatNeverAnswersEndsByThePolicy(t *testing.T) {
 				w.start()
 				id := w.submit("silence", policy(c.policy))
 				w.until(id, c.want, 24*time.Hour)
-				w.pass(3 * time.Hour)
+				w.pass(time.Hour)
 				if s := w.job(id); s.State != c.want {
 					t.Errorf("did not stay: %s", s.State)
 				}
 				if n := w.platform.sent(); n > c.most || n < 1 {
 					t.Errorf("%d requests, at most %d expected\n%s", n, c.most, w.story(id))
 				}
-			}, class(c.class), seldom)
+			}, class(c.class))
 		})
 	}
 }

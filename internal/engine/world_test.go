@@ -43,10 +43,6 @@ type option func(*world)
 // class makes the world's connection of the given class.
 func class(c job.Class) option { return func(w *world) { w.platform.class = c } }
 
-// seldom lets the engine look for due work once a minute only, in worlds that live
-// for hours: what is due earlier it knows from the store.
-func seldom(w *world) { w.config.Poll = time.Minute }
-
 // through puts a store of the test's own before the real one.
 func through(wrap func(engine.Store) engine.Store) option {
 	return func(w *world) { w.config.Store = wrap(w.config.Store) }
