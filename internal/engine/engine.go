@@ -83,6 +83,8 @@ const (
 	// placesPerSender bounds the jobs at once whose outcomes are being stored: they
 	// wait together for one commit, and the senders need not.
 	placesPerSender = 4
+	// claimPatience is how long a claim waits for more free senders under load.
+	claimPatience = 5 * time.Millisecond
 	// openTimeout bounds everything before the arm that touches the network.
 	openTimeout = 20 * time.Second
 	// storeTimeout bounds one call to the store.
@@ -188,8 +190,9 @@ func (e *Engine) dispatch(ctx context.Context) {
 	work, stop := e.Store.Watch(store.WatchWork)
 	defer stop()
 	idle := newPacer(e.Poll)
+	busy := false
 	for ctx.Err() == nil {
-		free := e.free(ctx)
+		free := e.free(ctx, busy)
 		if free == 0 {
 			return
 		}
@@ -198,16 +201,22 @@ func (e *Engine) dispatch(ctx context.Context) {
 			sleep(ctx, e.afterFailure(err))
 			continue
 		}
-		if n == free {
+		if busy = n == free; busy {
 			continue
 		}
 		idle.wait(ctx, work, e.nextDue, n > 0)
 	}
 }
 
-// free takes a sender and a place for each job of the next claim; 0: ctx ended.
-func (e *Engine) free(ctx context.Context) int {
-	senders := e.senders.acquire(ctx, store.MaxBatch)
+// free takes a sender and a place for each job of the next claim; 0: ctx ended. While
+// there is more due than senders, a claim waits a little for company: one commit for
+// many jobs costs little more than for one.
+func (e *Engine) free(ctx context.Context, busy bool) int {
+	least := 1
+	if busy {
+		least = e.Senders / 2
+	}
+	senders := e.senders.gather(ctx, store.MaxBatch, least, claimPatience)
 	if senders == 0 {
 		return 0
 	}

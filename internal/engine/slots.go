@@ -12,22 +12,43 @@ func newSlots(n int) slots { return make(slots, n) }
 
 // acquire waits for one place, then takes those that are free, up to most. It
 // gives 0 when ctx ends.
-func (s slots) acquire(ctx context.Context, most int) int {
+func (s slots) acquire(ctx context.Context, most int) int { return s.gather(ctx, most, 1, 0) }
+
+// gather is acquire that goes on waiting for as many as least, but for no longer
+// than patience.
+func (s slots) gather(ctx context.Context, most, least int, patience time.Duration) int {
 	select {
 	case s <- struct{}{}:
 	case <-ctx.Done():
 		return 0
 	}
-	n := 1
-	for n < most {
+	n := 1 + s.more(most-1)
+	if n >= min(least, most) {
+		return n
+	}
+	over := time.NewTimer(patience)
+	defer over.Stop()
+	for n < min(least, most) {
 		select {
 		case s <- struct{}{}:
 			n++
-		default:
+		case <-over.C:
+			return n
+		case <-ctx.Done():
 			return n
 		}
 	}
-	return n
+	return n + s.more(most-n)
+}
+
+// more takes free places, up to most.
+func (s slots) more(most int) int {
+	for n := range most {
+		if !s.one() {
+			return n
+		}
+	}
+	return max(most, 0)
 }
 
 // one takes a place if one is free.
