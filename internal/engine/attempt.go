@@ -390,6 +390,9 @@ func (e *Engine) refusedArm(l store.Leased, why error) {
 		// The store's trouble, not the job's: waiting for the lease to run out
 		// would count as a worker's death.
 		d.RetryAfter = 5 * time.Second
+		if !e.isLeased(l) {
+			return
+		}
 	case errors.Is(why, store.ErrHeld):
 		d.Message = "the target is held"
 		d.RetryAfter = heldFor(l)
@@ -406,6 +409,19 @@ func (e *Engine) refusedArm(l store.Leased, why error) {
 		d = job.Deferred{Kind: job.FailTransient, Message: "internal error before sending; nothing was sent"}
 	}
 	e.settle(l.Snapshot, l.Connection, d, l.ClaimToken)
+}
+
+// isLeased asks whether a lease is held. One that was to be written with the intent
+// may be as little durable, and what came under its version is another's doing.
+func (e *Engine) isLeased(l store.Leased) bool {
+	for e.hard.Err() == nil {
+		now, err := e.read(l.ID)
+		if err == nil || errors.Is(err, store.ErrNotFound) {
+			return err == nil && now.ClaimToken == l.ClaimToken
+		}
+		sleep(e.hard, time.Second)
+	}
+	return false
 }
 
 // heldFor is how long to leave a held target alone: until its rate limit ends,

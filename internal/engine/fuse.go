@@ -171,7 +171,7 @@ func (e *Engine) workInDoubt(in *intent, cause error, s *seat) {
 		in.ready.session.Close()
 		e.undecided(in.leased, in.Arm, err)
 	case armed.Err != nil:
-		// Not armed, but leased perhaps: then the lease is given back.
+		// Not armed, but leased perhaps: if so, the lease is given back.
 		in.ready.session.Close()
 		e.refusedArm(in.leased, armed.Err)
 	default:

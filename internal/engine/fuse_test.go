@@ -256,3 +256,35 @@ func TestAClaimThatEndsInAShutdownIsSent(t *testing.T) {
 		w.wantOne(id, 1)
 	})
 }
+
+// What became of a job after a claim that was not durable is nobody's business who
+// asked for that claim: a client moved it, and its new time counts.
+func TestALostClaimLeavesWhatCameMeanwhile(t *testing.T) {
+	var w *world
+	var id job.ID
+	var tomorrow time.Time
+	c := &claims{claim: once(func(ctx context.Context, p store.ClaimParams, s engine.Store) ([]store.Leased, error) {
+		was, err := s.Job(ctx, store.Ref{ID: id})
+		leased := was
+		leased.State, leased.Version, leased.ClaimToken = job.Claimed, was.Version+1, newID()
+		if err != nil || p.Intend(store.Leased{Snapshot: leased, Connection: w.conn}) == nil {
+			w.t.Error("no intent", err)
+		}
+		tomorrow = job.Micros(time.Now().Add(24 * time.Hour))
+		d, err := job.Decide(was.View(job.Traits{Class: was.Class}, 0), job.RescheduleAsked{At: tomorrow})
+		if err != nil {
+			w.t.Error(err)
+		}
+		w.apply(was, d)
+		return nil, store.ErrUnconfirmed
+	})}
+	idling(t, c, func(t *testing.T, made *world) {
+		w = made
+		id = w.submit("job")
+		w.start()
+		w.pass(time.Hour)
+		if s := w.job(id); w.platform.sent() != 0 || !s.NextAt.Equal(tomorrow) || s.Version != 2 {
+			t.Errorf("%d requests, due at %v\n%s", w.platform.sent(), s.NextAt, w.story(id))
+		}
+	})
+}
