@@ -3,8 +3,9 @@
 // is unknown. It gathers evidence; job.Decide judges; the store writes.
 //
 // The order that everything rests on: the intent is durable before the first
-// byte, an outcome is durable before its sender is free, and an outcome that
-// is not known is never sent again by this package on its own judgement.
+// byte, outcomes are durable before there is more than a bounded number of jobs
+// without one, and an outcome that is not known is never sent again by this package
+// on its own judgement.
 package engine
 
 import (
