@@ -25,7 +25,7 @@ import (
 
 // ready is a job that can be armed.
 type ready struct {
-	session  connector.Session
+	session  *line
 	prepared connector.Prepared
 	traits   job.Traits
 	identity string
@@ -35,6 +35,17 @@ type ready struct {
 	// job that works on the same content already.
 	content string
 	behind  job.ID
+}
+
+// line is a session that is let go, with the request that it holds, as it is closed.
+type line struct{ connector.Session }
+
+// Close implements connector.Session.
+func (l *line) Close() {
+	if l.Session != nil {
+		l.Session.Close()
+		l.Session = nil
+	}
 }
 
 // work takes one claimed job through its attempt.
@@ -144,9 +155,11 @@ func (e *Engine) prepare(ctx context.Context, l store.Leased, first *job.Attempt
 			r.identity = i.AccountOf(r.mark)
 		}
 	}
-	if r.session, err = c.Open(ctx, opening); err != nil {
+	session, err := c.Open(ctx, opening)
+	if err != nil {
 		return r, refusal(err, job.FailTransient, opening.Credential)
 	}
+	r.session = &line{session}
 	return r, nil
 }
 
@@ -305,6 +318,9 @@ func (e *Engine) sendArmed(l store.Leased, r ready, item store.Arm, armed store.
 	// one past its fence, while the request is under way.
 	e.early.set(l.ID, start.Time.Add(item.Fence+r.traits.ReadLag), start.Time)
 	outcome := e.send(armed, r.session, item, start)
+	// More jobs wait for the store than are sent at once, and none needs its request.
+	r.session.Close()
+	l.Payload = nil
 	s.answered()
 	failpoint.Hit(failpoint.Answered)
 	if outcome.Result != job.ResultUnknown {

@@ -129,9 +129,11 @@ func (e *Engine) atHand(l store.Leased) (r ready, ok bool) {
 	}
 	opening.Prepared = prepared
 	r = ready{prepared: prepared, traits: cp.Traits, identity: cp.Identity, credVer: cred.Version}
-	if r.session = idler.OpenIdle(opening); r.session == nil {
+	session := idler.OpenIdle(opening)
+	if session == nil {
 		return ready{}, false
 	}
+	r.session = &line{session}
 	return r, true
 }
 

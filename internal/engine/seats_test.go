@@ -128,8 +128,9 @@ func TestASenderIsFreeBeforeItsOutcomeIsStored(t *testing.T) {
 		s.start()
 		s.submitMany("job")
 		s.world.pass(10 * time.Second)
-		if n := s.platform.sent(); n != seatPlaces {
-			t.Errorf("%d requests, want %d", n, seatPlaces)
+		// What waits for the store has let its line go, and the request with it.
+		if n := s.platform.sent(); n != seatPlaces || s.platform.closed != n {
+			t.Errorf("%d requests, want %d; %d lines let go", n, seatPlaces, s.platform.closed)
 		}
 		counted := map[job.State]int{}
 		page, err := s.store.List(t.Context(), store.JobQuery{Project: "default", Limit: store.MaxBatch})
