@@ -47,6 +47,8 @@ type Session interface {
 
 // Idler is a connector that keeps lines open between jobs.
 type Idler interface {
+	// HasIdle tells whether any line lies idle, for whatever target.
+	HasIdle() bool
 	// OpenIdle is Open on a line that is there and lies idle, and nil where there is
 	// none: it dials nothing and waits for nothing. The line is the session's alone,
 	// until Close puts it back unused. For KEYED only: a line that was used may be

@@ -74,6 +74,9 @@ func (s *Sender) Open(ctx context.Context, t Target, fresh bool) (*Line, error) 
 	return l, nil
 }
 
+// HasIdle tells whether any line lies idle.
+func (s *Sender) HasIdle() bool { return s.pool.any() }
+
 // Idle gives a living line to the target that was used before, nil: there is none.
 // It waits for nothing. Nobody else has the line; Close puts it back.
 func (s *Sender) Idle(t Target) *Line { return s.pool.take(t) }

@@ -47,6 +47,12 @@ func (p *pool) pop(t Target) *Line {
 	return l
 }
 
+func (p *pool) any() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.count > 0
+}
+
 // drop takes one line out; the caller holds mu.
 func (p *pool) drop(t Target, i int) {
 	lines := p.idle[t]

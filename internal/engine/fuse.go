@@ -20,6 +20,10 @@ import (
 //   - The start time is taken before the claim is asked for, so that the local
 //     deadlines end before the stored ones.
 //   - Nothing is sent unless the store has said that the intent is durable.
+//   - A job that kills the process while it is prepared must not do so for ever, and
+//     a lease that is not durable is not counted. So a process that has just begun,
+//     which has no idle line, prepares under a lease, and so is any job that may have
+//     been the death of a worker.
 
 // fused is one claim, and the intents that it may write.
 type fused struct {
@@ -109,7 +113,10 @@ func (e *Engine) atHand(l store.Leased) (r ready, ok bool) {
 	}()
 	c, _ := e.Connectors.Get(l.Connection.Connector)
 	idler, keeps := c.(connector.Idler)
-	if _, waits := e.gates.holder(l); !keeps || waits || !l.Spec.ReplyTo.IsZero() && l.ReplyTo == "" {
+	if !keeps || !idler.HasIdle() || l.Claims > 0 {
+		return ready{}, false
+	}
+	if _, waits := e.gates.holder(l); waits || !l.Spec.ReplyTo.IsZero() && l.ReplyTo == "" {
 		return ready{}, false
 	}
 	cred, cp, known := e.knownDoor(l.Connection, c)

@@ -108,7 +108,15 @@ func TestOnlyWhatIsAtHandIsArmedByItsClaim(t *testing.T) {
 		c := &claims{}
 		idling(t, c, func(t *testing.T, w *world) {
 			w.platform.idle = nil
+			var n int
+			w.platform.prepare = func() error {
+				n++
+				return nil
+			}
 			usual(t, c, w)
+			if n != 1 {
+				t.Errorf("prepared %d times", n)
+			}
 		})
 	})
 	t.Run("a refused request", func(t *testing.T) {
@@ -285,6 +293,24 @@ func TestALostClaimLeavesWhatCameMeanwhile(t *testing.T) {
 		w.pass(time.Hour)
 		if s := w.job(id); w.platform.sent() != 0 || !s.NextAt.Equal(tomorrow) || s.Version != 2 {
 			t.Errorf("%d requests, due at %v\n%s", w.platform.sent(), s.NextAt, w.story(id))
+		}
+	})
+}
+
+// A job that may have been the death of a worker is leased before it is prepared: the
+// next death must count.
+func TestWhatMayHaveKilledItsWorkerIsLeasedFirst(t *testing.T) {
+	c := &claims{claim: once(func(ctx context.Context, p store.ClaimParams, s engine.Store) ([]store.Leased, error) {
+		p.Intend = nil
+		_, err := s.Claim(ctx, p) // nobody works under it
+		return nil, err
+	})}
+	idling(t, c, func(t *testing.T, w *world) {
+		id := w.submit("job")
+		w.start()
+		w.wantOne(id, 1)
+		if c.arms.Load() != 1 || w.count(id, job.CauseLeaseExpired) != 1 {
+			t.Errorf("%d arms\n%s", c.arms.Load(), w.story(id))
 		}
 	})
 }

@@ -135,6 +135,9 @@ func (c simConnector) Open(ctx context.Context, o connector.Opening) (connector.
 	return &simSession{node: c.node, target: c.target(o.Settings), job: w.byID[o.Job], frozen: o.Prepared.Frozen}, nil
 }
 
+// HasIdle says so unless none ever does.
+func (c simConnector) HasIdle() bool { return c.w.warm > 0 }
+
 // OpenIdle gives a line that was used before, by chance.
 func (c simConnector) OpenIdle(o connector.Opening) connector.Session {
 	if c.w.upTo(100) >= c.w.warm {

@@ -350,8 +350,10 @@ func (p *platform) Open(_ context.Context, o connector.Opening) (connector.Sessi
 	return &session{p: p, bytes: string(o.Prepared.Frozen)}, nil
 }
 
+func (p *platform) HasIdle() bool { return p.idle != nil && p.idle() }
+
 func (p *platform) OpenIdle(o connector.Opening) connector.Session {
-	if p.idle == nil || !p.idle() {
+	if !p.HasIdle() {
 		return nil
 	}
 	return &session{p: p, bytes: string(o.Prepared.Frozen)}

@@ -23,6 +23,9 @@ func (s Suite) testIdle(t *testing.T) {
 		}
 	}
 	none("before there is one")
+	if idler.HasIdle() {
+		t.Error("an idle line before there is one")
+	}
 	if n := tr.Accepted(); n != 0 {
 		t.Errorf("%d connections were made for an idle line", n)
 	}
@@ -31,7 +34,11 @@ func (s Suite) testIdle(t *testing.T) {
 		none("that was used, for " + s.Class.String())
 		return
 	}
+	has := idler.HasIdle()
 	session := idler.OpenIdle(tr.opening())
+	if has != (session != nil) {
+		t.Errorf("has an idle line: %v, gives one: %v", has, session != nil)
+	}
 	if session == nil {
 		if runtime.GOOS != "linux" {
 			t.Skip("no line is kept here")

@@ -106,6 +106,9 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	return s, nil
 }
 
+// HasIdle implements connector.Idler.
+func (c *Connector) HasIdle() bool { return c.sender.HasIdle() }
+
 // OpenIdle implements connector.Idler.
 func (c *Connector) OpenIdle(o connector.Opening) connector.Session {
 	s, err := c.session(o)
