@@ -96,9 +96,24 @@ func (w *simWorld) startIsWanted(j *simJob, r memstore.Record) {
 	case w.clockJumps:
 	case !s.StartDeadline.After(a.ArmedAt):
 		w.broke("UNWANTED", j, "attempt %d armed %v after the start window", a.Number, a.ArmedAt.Sub(s.StartDeadline))
-	case !j.moved && a.ArmedAt.Before(s.ScheduledFor):
+	case !hurried(r.Events) && a.ArmedAt.Before(s.ScheduledFor):
 		w.broke("UNWANTED", j, "attempt %d armed %v before its time", a.Number, s.ScheduledFor.Sub(a.ArmedAt))
 	}
+}
+
+// hurried tells whether somebody let the job start before its time, after he or
+// another last gave it one.
+func hurried(events []job.Event) bool {
+	for _, e := range slices.Backward(events) {
+		switch e.Cause {
+		case job.CauseRescheduled:
+			return false
+		case job.CauseRunNow, job.CauseRetryRequested, job.CauseResolved:
+			return true
+		default:
+		}
+	}
+	return false
 }
 
 // endHasAReason: an end, or a question for a person, that is no success has a cause
