@@ -24,9 +24,28 @@ const (
 // can be made to wait.
 type seating struct {
 	*world
-	claims
-	arm             func() error // nil: as ever
+	engine.Store
+	// way is what befalls jobs; nil: nothing.
+	way             atomic.Pointer[way]
 	target, outcome waiting
+}
+
+// way is how the ways of jobs end. What is nil is as ever.
+type way struct {
+	name    string
+	idle    bool
+	claim   func(ctx context.Context, p store.ClaimParams, s engine.Store) ([]store.Leased, error)
+	prepare func() error
+	open    func() error
+	arm     error
+	publish func() job.Outcome
+}
+
+func (s *seating) present() way {
+	if w := s.way.Load(); w != nil {
+		return *w
+	}
+	return way{}
 }
 
 // waiting keeps callers while it is closed.
@@ -52,13 +71,18 @@ func (g *waiting) pass(ctx context.Context) error {
 	}
 }
 
-func (s *seating) Arm(ctx context.Context, items []store.Arm) ([]store.Armed, error) {
-	if s.arm != nil {
-		if err := s.arm(); err != nil {
-			return nil, err
-		}
+func (s *seating) Claim(ctx context.Context, p store.ClaimParams) ([]store.Leased, error) {
+	if claim := s.present().claim; claim != nil {
+		return claim(ctx, p, s.Store)
 	}
-	return s.claims.Arm(ctx, items)
+	return s.Store.Claim(ctx, p)
+}
+
+func (s *seating) Arm(ctx context.Context, items []store.Arm) ([]store.Armed, error) {
+	if err := s.present().arm; err != nil {
+		return nil, err
+	}
+	return s.Store.Arm(ctx, items)
 }
 
 func (s *seating) Apply(ctx context.Context, items []store.Change) ([]store.Applied, error) {
@@ -74,21 +98,38 @@ func seated(t *testing.T, test func(t *testing.T, s *seating)) {
 	in(t, func(t *testing.T, w *world) {
 		s.world = w
 		w.config.Senders = seatSenders
+		w.platform.idle = func() bool { return s.present().idle }
+		w.platform.prepare = func() error {
+			if prepare := s.present().prepare; prepare != nil {
+				return prepare()
+			}
+			return nil
+		}
+		w.platform.open = func(int) error {
+			if open := s.present().open; open != nil {
+				return open()
+			}
+			return nil
+		}
 		w.platform.publish = func(_ int, c connector.Commit) job.Outcome {
+			if publish := s.present().publish; publish != nil {
+				return publish()
+			}
 			_ = s.target.pass(context.Background())
 			return w.platform.confirm(c)
 		}
 		test(t, s)
-	}, through(func(under engine.Store) engine.Store {
+	}, seldom, through(func(under engine.Store) engine.Store {
 		s.Store = under
 		return s
 	}))
 }
 
+// submitMany submits more jobs than there are places, which are soon over.
 func (s *seating) submitMany(what string) {
 	s.t.Helper()
-	for i := range 3 * seatPlaces {
-		s.submit(fmt.Sprint(what, " ", i))
+	for i := range 2 * seatPlaces {
+		s.submit(fmt.Sprint(what, " ", i), window(2*time.Minute))
 	}
 }
 
@@ -140,12 +181,12 @@ func TestASenderIsFreeBeforeItsOutcomeIsStored(t *testing.T) {
 		for _, j := range page.Jobs {
 			counted[j.State]++
 		}
-		if counted[job.Sending] != seatPlaces || counted[job.Scheduled] != 2*seatPlaces {
+		if counted[job.Sending] != seatPlaces || counted[job.Scheduled] != seatPlaces {
 			t.Errorf("states: %v", counted)
 		}
 		s.outcome.open()
 		s.world.pass(time.Minute)
-		if n := s.platform.total(); n != 3*seatPlaces || s.platform.sent() != n {
+		if n := s.platform.total(); n != 2*seatPlaces || s.platform.sent() != n {
 			t.Errorf("%d effects, %d requests", n, s.platform.sent())
 		}
 	})
@@ -176,64 +217,53 @@ func TestAShutdownWithEveryPlaceTaken(t *testing.T) {
 // However a job's way ends, its sender and its place are free once.
 func TestEverySeatIsLeftOnce(t *testing.T) {
 	boom := errors.New("boom")
-	idle := func() bool { return true }
+	breaks := func() error { panic(boom) }
+	sending := func() job.Outcome { panic(boom) }
 	unconfirmed := func(ctx context.Context, p store.ClaimParams, s engine.Store) ([]store.Leased, error) {
 		_, _ = s.Claim(ctx, p)
 		return nil, store.ErrUnconfirmed
 	}
-	for _, way := range []struct {
-		name string
-		take func(s *seating)
-	}{
-		{"armed by its claim", func(s *seating) { s.platform.idle = idle }},
-		{"armed after its claim", func(*seating) {}},
-		{"refused", func(s *seating) { s.platform.prepare = func() error { return &connector.InputError{Msg: "no good"} } }},
-		{"not reached", func(s *seating) { s.platform.open = func(int) error { return boom } }},
-		{"a panic before the arm", func(s *seating) { s.platform.prepare = func() error { panic(boom) } }},
-		{"a panic while sending", func(s *seating) {
-			s.platform.publish = func(int, connector.Commit) job.Outcome { panic(boom) }
-		}},
-		{"a panic while sending what its claim armed", func(s *seating) {
-			s.platform.idle = idle
-			s.platform.publish = func(int, connector.Commit) job.Outcome { panic(boom) }
-		}},
-		{"a claim that failed", func(s *seating) {
-			s.platform.idle = idle
-			s.claim = func(context.Context, store.ClaimParams, engine.Store) ([]store.Leased, error) {
+	for _, way := range []way{
+		{name: "armed by its claim", idle: true},
+		{name: "armed after its claim"},
+		{name: "refused", prepare: func() error { return &connector.InputError{Msg: "no good"} }},
+		{name: "not reached", open: func() error { return boom }},
+		{name: "a panic before the arm", prepare: breaks},
+		{name: "a panic in the claim", prepare: breaks, idle: true},
+		{name: "a panic while sending", publish: sending},
+		{name: "a panic while sending what its claim armed", publish: sending, idle: true},
+		{name: "a claim in doubt that is durable", claim: unconfirmed, idle: true},
+		{name: "a claim in doubt without an intent", claim: unconfirmed},
+		{name: "an arm that is not durable", arm: store.ErrUnconfirmed},
+		{
+			name: "a claim that failed", idle: true,
+			claim: func(context.Context, store.ClaimParams, engine.Store) ([]store.Leased, error) {
 				return nil, store.ErrUnavailable
-			}
-		}},
-		{"a claim in doubt that is durable", func(s *seating) {
-			s.platform.idle = idle
-			s.claim = unconfirmed
-		}},
-		{"a claim in doubt without an intent", func(s *seating) { s.claim = unconfirmed }},
-		{"a claim in doubt whose intent was refused", func(s *seating) {
-			s.platform.idle = idle
-			s.claim = func(ctx context.Context, p store.ClaimParams, under engine.Store) ([]store.Leased, error) {
+			},
+		},
+		{
+			name: "a claim in doubt whose intents were refused", idle: true,
+			claim: func(ctx context.Context, p store.ClaimParams, s engine.Store) ([]store.Leased, error) {
 				intend := p.Intend
 				p.Intend = func(l store.Leased) *store.Arm {
-					if a := intend(l); a != nil {
+					a := intend(l)
+					if a != nil {
 						a.Version++
-						return a
 					}
-					return nil
+					return a
 				}
-				return unconfirmed(ctx, p, under)
-			}
-		}},
-		{"an arm that is not durable", func(s *seating) { s.arm = func() error { return store.ErrUnconfirmed } }},
+				return unconfirmed(ctx, p, s)
+			},
+		},
 	} {
 		t.Run(way.name, func(t *testing.T) {
 			seated(t, func(_ *testing.T, s *seating) {
-				prepare, open, publish := s.platform.prepare, s.platform.open, s.platform.publish
-				way.take(s)
+				s.way.Store(&way)
 				s.start()
 				s.submitMany("job")
 				s.world.pass(time.Minute)
-				s.platform.idle, s.platform.prepare, s.platform.open, s.platform.publish = nil, prepare, open, publish
-				s.claim, s.arm = nil, nil
-				s.world.pass(4 * time.Hour) // whatever is still to come of it has come
+				s.way.Store(nil)
+				s.world.pass(10 * time.Minute) // whatever is still to come of it has come
 				s.wantSeats()
 			})
 		})
