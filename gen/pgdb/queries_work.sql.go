@@ -1040,6 +1040,7 @@ FROM want AS w CROSS JOIN LATERAL (
         AND s.next_at <= $1 AND s.start_deadline > $1 AND s.position < $2
     ORDER BY s.next_at LIMIT w.most FOR NO KEY UPDATE SKIP LOCKED
 ) AS d JOIN jobs AS j ON j.id = d.job_id
+JOIN job_state AS seen ON seen.job_id = d.job_id AND seen.version = d.version
 `
 
 type LockDueParams struct {
@@ -1089,7 +1090,9 @@ type LockDueRow struct {
 	Payload        []byte
 }
 
-// With their requests: what was armed before is only known to be there.
+// With their requests: what was armed before is only known to be there. A row is locked
+// as it is by then, but its request is read as it was when the statement began. A job
+// that was changed in between is left for the next claim.
 func (q *Queries) LockDue(ctx context.Context, arg LockDueParams) ([]LockDueRow, error) {
 	rows, err := q.db.Query(ctx, lockDue,
 		arg.Now,

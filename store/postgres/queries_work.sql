@@ -83,7 +83,9 @@ SELECT c.id, c.max_in_flight, c.max_per_minute,
 FROM connections AS c WHERE c.id = ANY (@ids::uuid[]);
 
 -- name: LockDue :many
--- With their requests: what was armed before is only known to be there.
+-- With their requests: what was armed before is only known to be there. A row is locked
+-- as it is by then, but its request is read as it was when the statement began. A job
+-- that was changed in between is left for the next claim.
 WITH want AS (
     SELECT unnest(@connections::uuid[]) AS connection_id, unnest(@hold_keys::text[]) AS hold_key,
         unnest(@most::bigint[]) AS most
@@ -104,7 +106,8 @@ FROM want AS w CROSS JOIN LATERAL (
         AND s.state IN (1, 6) AND s.waits_for IS NULL
         AND s.next_at <= @now AND s.start_deadline > @now AND s.position < @base
     ORDER BY s.next_at LIMIT w.most FOR NO KEY UPDATE SKIP LOCKED
-) AS d JOIN jobs AS j ON j.id = d.job_id;
+) AS d JOIN jobs AS j ON j.id = d.job_id
+JOIN job_state AS seen ON seen.job_id = d.job_id AND seen.version = d.version;
 
 -- name: ClaimJobs :exec
 -- The version stands for all that was due when the jobs were locked. To name the
