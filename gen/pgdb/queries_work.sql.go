@@ -1156,6 +1156,68 @@ func (q *Queries) LockDue(ctx context.Context, arg LockDueParams) ([]LockDueRow,
 	return items, nil
 }
 
+const lockFree = `-- name: LockFree :many
+SELECT job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt, round, failures, claims, looks, negatives, scheduled_for, start_window, start_deadline, next_at, claim_token, claimed_at, worker, class, waits_for, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, effect_attempt, effect_round, effect_at, updated_at, ended_at FROM job_state WHERE job_id = ANY ($1::uuid[])
+ORDER BY job_id FOR NO KEY UPDATE SKIP LOCKED
+`
+
+// Behind the locks of others of the batch, so nobody is waited for.
+func (q *Queries) LockFree(ctx context.Context, ids []pgtype.UUID) ([]JobState, error) {
+	rows, err := q.db.Query(ctx, lockFree, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []JobState
+	for rows.Next() {
+		var i JobState
+		if err := rows.Scan(
+			&i.JobID,
+			&i.Project,
+			&i.ConnectionID,
+			&i.ScheduleID,
+			&i.HoldKey,
+			&i.State,
+			&i.Version,
+			&i.Position,
+			&i.Attempt,
+			&i.Round,
+			&i.Failures,
+			&i.Claims,
+			&i.Looks,
+			&i.Negatives,
+			&i.ScheduledFor,
+			&i.StartWindow,
+			&i.StartDeadline,
+			&i.NextAt,
+			&i.ClaimToken,
+			&i.ClaimedAt,
+			&i.Worker,
+			&i.Class,
+			&i.WaitsFor,
+			&i.CancelAskedAt,
+			&i.Blocked,
+			&i.ErrorKind,
+			&i.ErrorMessage,
+			&i.ErrorStatus,
+			&i.ErrorAt,
+			&i.ResolutionID,
+			&i.EffectAttempt,
+			&i.EffectRound,
+			&i.EffectAt,
+			&i.UpdatedAt,
+			&i.EndedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const lockJob = `-- name: LockJob :one
 SELECT version FROM job_state WHERE job_id = $1 FOR NO KEY UPDATE
 `

@@ -31,13 +31,18 @@ func (s *Store) Arm(ctx context.Context, items []store.Arm) ([]store.Armed, erro
 	return s.work.arms.do(ctx, items)
 }
 
-// armBatch arms items of several callers in one transaction.
+// armBatch arms items of several callers in one transaction. What its first statement
+// leaves is locked behind what that armed, which is not everybody's order: so it is
+// locked only where it is free. If something is not, the batch starts anew and locks
+// all at once.
 func (s *Store) armBatch(ctx context.Context, items []store.Arm) ([]store.Armed, error) {
 	usual, others := usualArms(items)
 	var l *locking
 	return writeAfter(ctx, s, "arm", func(ctx context.Context, t *tx) {
 		if l = new(locking); len(usual) == 0 {
-			t.queueArmLocks(ctx, l, items, others)
+			ids := jobsOf(items, others)
+			t.queueLocks(ctx, l, ids, nil)
+			t.queueHolds(ctx, l, ids)
 		}
 	}, func(ctx context.Context, t *tx) ([]store.Armed, error) {
 		b := &arming{tx: t, items: items, out: make([]store.Armed, len(items))}
@@ -51,31 +56,42 @@ func (s *Store) armBatch(ctx context.Context, items []store.Arm) ([]store.Armed,
 				return b.out, nil
 			}
 			slices.Sort(judge)
-			t.queueArmLocks(ctx, l, items, judge)
+			ids := jobsOf(items, judge)
+			t.queueFree(ctx, l, ids)
+			t.queueHolds(ctx, l, ids)
 			if err := t.flush(ctx); err != nil {
 				return nil, err
+			}
+			if len(l.rows) < len(ids) {
+				usual, others = nil, every(items)
+				return nil, errRestart
 			}
 		}
 		return b.out, b.judge(ctx, l, judge)
 	})
 }
 
-// queueArmLocks has the jobs of some items locked, and what arms depend on read.
-func (t *tx) queueArmLocks(ctx context.Context, l *locking, items []store.Arm, which []int) {
+// every gives the indexes of all items.
+func every(items []store.Arm) []int {
+	out := make([]int, len(items))
+	for i := range items {
+		out[i] = i
+	}
+	return out
+}
+
+// jobsOf gives the jobs of some items, each once.
+func jobsOf(items []store.Arm, which []int) []job.ID {
 	ids := make([]job.ID, len(which))
 	for n, i := range which {
 		ids[n] = items[i].Job
 	}
-	t.queueLocks(ctx, l, ids, nil)
-	t.queueHolds(ctx, l, ids)
+	return distinct(ids)
 }
 
 // judge arms items, or refuses them, on their locked rows.
 func (b *arming) judge(ctx context.Context, l *locking, which []int) error {
-	ids := make([]job.ID, len(which))
-	for n, i := range which {
-		ids[n] = b.items[i].Job
-	}
+	ids := jobsOf(b.items, which)
 	jobs, err := b.locked(l, ids)
 	if err != nil {
 		return err

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
 )
@@ -81,6 +83,23 @@ func (t *tx) queueLocks(ctx context.Context, l *locking, ids, done []job.ID) {
 		}
 		return nil
 	})
+	t.queueMarks(ctx, l, of)
+}
+
+// queueFree is queueLocks for jobs that nobody is waited for: what others have locked
+// is missing.
+func (t *tx) queueFree(ctx context.Context, l *locking, ids []job.ID) {
+	of := fromIDs(ids)
+	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
+		if l.rows, err = pgdb.New(db).LockFree(ctx, of); err != nil {
+			return fmt.Errorf("jobs: %w", err)
+		}
+		return nil
+	})
+	t.queueMarks(ctx, l, of)
+}
+
+func (t *tx) queueMarks(ctx context.Context, l *locking, of []pgtype.UUID) {
 	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
 		if l.marks, err = pgdb.New(db).Marks(ctx, of); err != nil {
 			return fmt.Errorf("attempts: %w", err)

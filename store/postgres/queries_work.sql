@@ -10,6 +10,11 @@ SELECT * FROM job_state
 WHERE job_id = ANY (@ids::uuid[]) OR waits_for = ANY (@done::uuid[])
 ORDER BY job_id FOR NO KEY UPDATE;
 
+-- name: LockFree :many
+-- Behind the locks of others of the batch, so nobody is waited for.
+SELECT * FROM job_state WHERE job_id = ANY (@ids::uuid[])
+ORDER BY job_id FOR NO KEY UPDATE SKIP LOCKED;
+
 -- name: Marks :many
 SELECT job_id, number, round, result, armed_at, fence_at, handle, effect_key, request_digest
 FROM attempts WHERE job_id = ANY (@ids::uuid[])
