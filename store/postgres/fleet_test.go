@@ -232,6 +232,10 @@ func (f *fleet) consistent() {
 			WHERE s.state NOT IN (3, 4, 5)`,
 		"open attempts of jobs that say there is none": `SELECT count(*) FROM job_state AS s JOIN attempts AS a ON a.job_id = s.job_id
 			WHERE a.result IN (0, 4) AND s.state IN (1, 2, 6, 9, 10, 11)`,
+		"jobs whose attempts are not as many as they say": `SELECT count(*) FROM job_state AS s
+			WHERE s.attempt <> (SELECT count(*) FROM attempts AS a WHERE a.job_id = s.job_id)`,
+		"jobs that have succeeded, and have not one effect": `SELECT count(*) FROM job_state AS s WHERE s.state = 8
+			AND (s.effect_at IS NOT NULL)::integer + (SELECT count(*) FROM effects AS e WHERE e.job_id = s.job_id) <> 1`,
 		"jobs that wait for one that has succeeded": `SELECT count(*) FROM job_state AS s JOIN job_state AS o ON o.job_id = s.waits_for
 			WHERE o.state = 8`,
 	} {

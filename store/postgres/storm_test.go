@@ -154,13 +154,42 @@ func (w *storm) create() error {
 	return nil
 }
 
-// work claims, renews, arms and settles.
+// work claims, renews and arms, or arms some as it claims them.
 func (w *storm) work() error {
-	leases, err := claimOf(w.s, 1+w.r.IntN(10))
+	p := store.ClaimParams{Worker: "w", Lease: time.Minute, Limit: 1 + w.r.IntN(10)}
+	if w.r.IntN(2) == 0 {
+		p.Intend = w.intend
+	}
+	all, err := w.s.Claim(context.Background(), p)
 	if err != nil {
 		return fmt.Errorf("claim: %w", err)
 	}
+	var leases []store.Leased
+	for _, l := range all {
+		switch {
+		case l.Armed == nil:
+			leases = append(leases, l)
+		case l.Armed.Err != nil || l.Armed.Snapshot.State != job.Sending:
+			return fmt.Errorf("armed as it was claimed: %+v", l.Armed)
+		default:
+			w.pool.put(l.Armed.Snapshot)
+		}
+	}
 	return w.armAll(leases)
+}
+
+// intend gives an intent, none, or one that the store refuses.
+func (w *storm) intend(l store.Leased) *store.Arm {
+	a := intentOf(l)
+	switch w.r.IntN(12) {
+	case 0:
+		return nil
+	case 1:
+		a.Version++
+	case 2:
+		a.EffectKey = "no text: \x00"
+	}
+	return &a
 }
 
 func (w *storm) look() error {
@@ -274,13 +303,15 @@ func (w *storm) evidence(s job.Snapshot) job.Evidence {
 			job.Resolved{Ruling: job.RuleNotSent, Actor: "ann", Override: true},
 		}[w.r.IntN(10)]
 	}
-	switch w.r.IntN(5) {
+	switch w.r.IntN(6) {
 	case 0:
 		return job.Outcome{Attempt: s.Attempt, Result: job.ResultUnknown}
 	case 1:
 		return job.Outcome{Attempt: s.Attempt, Result: job.ResultNotSent, Kind: job.FailTransient}
 	case 2:
 		return job.Looked{Observation: job.Observation{Attempt: s.Attempt, Verdict: job.SawPresent, ExternalID: object}}
+	case 3:
+		return job.Outcome{Attempt: 1 + w.r.IntN(s.Attempt), Result: job.ResultSucceeded}
 	default:
 		return job.Outcome{Attempt: 1 + w.r.IntN(s.Attempt), Result: job.ResultSucceeded, ExternalID: object}
 	}
