@@ -5,6 +5,7 @@ package postgres
 import (
 	"bytes"
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -66,6 +67,53 @@ func TestArmsLockInOrder(t *testing.T) {
 				t.Errorf("the other arm: %+v", out)
 			}
 			f.consistent()
+		})
+	}
+}
+
+// A first arm that waited for a job judges it as it is then.
+func TestFirstArmOfAChangedJob(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change string
+		want   error
+	}{
+		"renewed":      {"next_at = next_at + interval '1 minute'", nil},
+		"lease over":   {"next_at = now() - interval '100 years'", store.ErrStale},
+		"window over":  {"start_deadline = now() - interval '100 years'", store.ErrWindowOver},
+		"cancel asked": {"cancel_asked_at = now()", store.ErrStale},
+		"leased again": {"claim_token = gen_random_uuid()", store.ErrStale},
+		"moved on":     {"version = version + 1, position = position + 1, state = 6, claim_token = NULL", store.ErrStale},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(t, 1)
+			f.submit(1, f.connect())
+			l := f.claim(1)[0]
+			conn, err := pgx.Connect(t.Context(), f.url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = conn.Close(context.Background()) }()
+			if _, err := conn.Exec(t.Context(), "BEGIN; UPDATE job_state SET "+tt.change+" WHERE job_id = '"+l.ID.String()+"'"); err != nil {
+				t.Fatal(err)
+			}
+			var wg sync.WaitGroup
+			var got error
+			wg.Go(func() { _, got = armOne(f.stores[0], intentOf(l)) })
+			for f.count("SELECT count(*) FROM pg_locks WHERE NOT granted") == 0 {
+				if t.Failed() {
+					break
+				}
+			}
+			if _, err := conn.Exec(t.Context(), "COMMIT"); err != nil {
+				t.Fatal(err)
+			}
+			wg.Wait()
+			if !errors.Is(got, tt.want) {
+				t.Errorf("armed: %v, want %v", got, tt.want)
+			}
+			if n := f.count("SELECT count(*) FROM attempts"); (n == 1) != (got == nil) {
+				t.Errorf("%d attempts", n)
+			}
 		})
 	}
 }
