@@ -17,8 +17,8 @@ import (
 
 var retainJobs = flag.Int("retain.jobs", 50_000, "ended jobs that BenchmarkRetain fills the tables with")
 
-// fillEnded writes jobs that ended 40 days ago, with one attempt, an effect and
-// four events each, as the work leaves them.
+// fillEnded writes jobs that ended 40 days ago, with one attempt, an effect without a
+// name and four events each, as the work leaves them.
 const fillEnded = `
 CREATE TEMP TABLE filled ON COMMIT DROP AS
 SELECT i, gen_random_uuid() AS id, now() - interval '40 days' + i * interval '100 microseconds' AS at
@@ -26,17 +26,15 @@ FROM generate_series($1::bigint, $2::bigint) AS i;
 `
 
 var fillTables = []string{
-	`INSERT INTO jobs SELECT id, 'default', 'old-' || i, $1, 'webhook', 0, 0, 0, 0, 0, 1, '{}', '', NULL, NULL, '\x01', at, decode(repeat('61', 600), 'hex') FROM filled`,
+	`INSERT INTO jobs SELECT id, 'default', 'old-' || i, $1, 'webhook', 0, 0, 0, 0, 1, '{}', '', NULL, NULL, '\x01', at, decode(repeat('61', 600), 'hex') FROM filled`,
 	`INSERT INTO job_keys SELECT 'default', 'old-' || i, id, NULL FROM filled WHERE $1::uuid IS NOT NULL`,
 	`INSERT INTO job_state (job_id, project, connection_id, hold_key, state, version, position, attempt, scheduled_for,
-		start_deadline, worker, class, updated_at, ended_at)
-	SELECT id, 'default', $1, 'account', 8, 4, 4 * i, 1, at, at + interval '2 hours', 'w', 1, at, at FROM filled`,
+		start_window, start_deadline, worker, class, effect_attempt, effect_round, effect_at, updated_at, ended_at)
+	SELECT id, 'default', $1, 'account', 8, 4, 4 * i, 1, at, 0, at + interval '2 hours', 'w', 1, 1, 1, at, at, at FROM filled`,
 	`INSERT INTO attempts (job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, send_deadline, answer_deadline,
 		fence_at, effect_key, request_digest, credential_version, account_identity, watermark, result, ended_at, frozen)
 	SELECT id, 1, 1, gen_random_uuid(), 'w', at, at, 0, at, at, at, id::text, '\x01', 1, '', '', 1, at, decode(repeat('61', 600), 'hex')
 	FROM filled WHERE $1::uuid IS NOT NULL`,
-	`INSERT INTO effects (job_id, account, namespace, external_id, external_url, attempt, round, proof, at)
-	SELECT id, 'account', 'fake', '', '', 1, 1, 1, at FROM filled WHERE $1::uuid IS NOT NULL`,
 	`INSERT INTO events SELECT 4 * f.i + s, 'default', f.id, $1, NULL, s, CASE s WHEN 1 THEN 0 ELSE 1 END, 8, 1, 1, 'w', '', '', f.at
 	FROM filled AS f CROSS JOIN generate_series(1, 4) AS s ORDER BY 1`,
 }
