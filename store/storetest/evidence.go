@@ -11,6 +11,7 @@ var evidenceTests = []test{
 	{"a success in every state", evidenceLateSuccess},
 	{"what is known is not forgotten", evidenceKept},
 	{"unknown, then a late success", evidenceUnknownSuccess},
+	{"an effect with and without a name", evidenceNames},
 	{"a success closes the others", evidenceCloses},
 	{"an observed object of another job", evidenceObservedTaken},
 	{"an answer takes the object over", evidenceStolen},
@@ -114,6 +115,31 @@ func evidenceUnknownSuccess(f *fixture) {
 	f.ok(late.Err)
 	f.is(late.Snapshot.Effect, got.Effect, "effect after a late rejection")
 	f.is(f.attempts(s.ID)[0].Result, job.ResultSucceeded, "result after a late rejection")
+}
+
+// evidenceNames: an answer without a name replaces somebody's word, which had one, and
+// the object is free again; and the other way round.
+func evidenceNames(f *fixture) {
+	s := f.inState(job.Ambiguous)
+	s = f.apply(s, job.Resolved{Ruling: job.RuleSent, Actor: "ann", ExternalID: "x", Override: true}).Snapshot
+	f.clock.advance(time.Minute)
+	s = f.apply(s, job.Outcome{Attempt: 1, Result: job.ResultSucceeded}).Snapshot
+	f.is(s.Effect, &job.Effect{Attempt: 1, Round: 1, Proof: job.ProofResponse, At: start.Add(time.Minute)}, "effect without a name")
+	f.is(f.job(s.ID), s, "stored job")
+	other := f.sending().Snapshot
+	got := f.apply(other, succeeded(other, "x"))
+	f.is([]any{got.Stolen, got.Snapshot.Effect.ExternalID}, []any{job.ID{}, "x"}, "stolen from, effect of the other")
+	for _, id := range []string{"y", ""} {
+		f.clock.advance(time.Minute)
+		effect := job.Effect{Attempt: 1, Round: 1, ExternalID: id, Proof: job.ProofResponse}
+		a := f.change(s, job.Decision{
+			To: job.Succeeded, Cause: job.CauseLateEvidence, Round: 1, Delay: job.KeepDelay, Effect: &effect,
+		})
+		f.ok(a.Err)
+		s, effect.At = a.Snapshot, a.Snapshot.Updated
+		f.is(s.Effect, &effect, "effect with the name %q", id)
+		f.is(f.job(s.ID), s, "stored job")
+	}
 }
 
 func evidenceCloses(f *fixture) {
