@@ -19,6 +19,7 @@ type Attempt struct {
 	ClaimedAt         *time.Time
 	ArmedAt           time.Time
 	Lag               *int64
+	ConnectionID      pgtype.UUID
 	SendDeadline      time.Time
 	AnswerDeadline    time.Time
 	FenceAt           time.Time

@@ -790,7 +790,7 @@ func (q *Queries) KeyOwners(ctx context.Context, arg KeyOwnersParams) ([]KeyOwne
 }
 
 const listAttempts = `-- name: ListAttempts :many
-SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, result, kind, message, http_status, bytes_written, ended_at, frozen FROM attempts WHERE job_id = $1 AND number > $2 ORDER BY number LIMIT $3
+SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, connection_id, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, result, kind, message, http_status, bytes_written, ended_at, frozen FROM attempts WHERE job_id = $1 AND number > $2 ORDER BY number LIMIT $3
 `
 
 type ListAttemptsParams struct {
@@ -817,6 +817,7 @@ func (q *Queries) ListAttempts(ctx context.Context, arg ListAttemptsParams) ([]A
 			&i.ClaimedAt,
 			&i.ArmedAt,
 			&i.Lag,
+			&i.ConnectionID,
 			&i.SendDeadline,
 			&i.AnswerDeadline,
 			&i.FenceAt,
@@ -1368,9 +1369,9 @@ SELECT
     count(*) AS started,
     coalesce(percentile_disc(0.5) WITHIN GROUP (ORDER BY a.lag), 0)::bigint AS p50,
     coalesce(percentile_disc(0.99) WITHIN GROUP (ORDER BY a.lag), 0)::bigint AS p99
-FROM attempts AS a JOIN job_state AS s ON s.job_id = a.job_id
-WHERE a.number = 1 AND a.armed_at >= $1 AND s.project = $2
-    AND ($3::uuid IS NULL OR s.connection_id = $3)
+FROM attempts AS a JOIN connections AS c ON c.id = a.connection_id
+WHERE a.number = 1 AND a.armed_at >= $1 AND c.project = $2
+    AND ($3::uuid IS NULL OR c.id = $3)
 `
 
 type StartsParams struct {

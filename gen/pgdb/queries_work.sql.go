@@ -43,12 +43,12 @@ armed AS (
 ),
 begun AS (
     INSERT INTO attempts (
-        job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, send_deadline, answer_deadline,
+        job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, connection_id, send_deadline, answer_deadline,
         fence_at, effect_key, request_digest, credential_version, account_identity, watermark, frozen
     )
     SELECT
         job_id, 1, round, arm_token, worker, claimed_at, armed_at,
-        (date_part('epoch', armed_at - scheduled_for) * 1000000)::bigint, send_deadline, answer_deadline,
+        (date_part('epoch', armed_at - scheduled_for) * 1000000)::bigint, connection_id, send_deadline, answer_deadline,
         fence, effect_key, request_digest, credential_version, account_identity, watermark, frozen
     FROM armed
 ),
@@ -204,12 +204,13 @@ armed AS (
 ),
 begun AS (
     INSERT INTO attempts (
-        job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, send_deadline, answer_deadline,
+        job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, connection_id, send_deadline, answer_deadline,
         fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, frozen
     )
     SELECT
         job_id, attempt, round, arm_token, worker, claimed_at, armed_at,
-        CASE WHEN attempt = 1 THEN (date_part('epoch', armed_at - scheduled_for) * 1000000)::bigint END, send_deadline, answer_deadline,
+        CASE WHEN attempt = 1 THEN (date_part('epoch', armed_at - scheduled_for) * 1000000)::bigint END,
+        CASE WHEN attempt = 1 THEN connection_id END, send_deadline, answer_deadline,
         fence, effect_key, request_digest, credential_version, account_identity, watermark, handle, frozen
     FROM armed
 ),
@@ -281,7 +282,7 @@ func (q *Queries) ArmJobs(ctx context.Context, arg ArmJobsParams) error {
 }
 
 const attemptByToken = `-- name: AttemptByToken :one
-SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, result, kind, message, http_status, bytes_written, ended_at, frozen FROM attempts WHERE job_id = $1 AND arm_token = $2
+SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, connection_id, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, result, kind, message, http_status, bytes_written, ended_at, frozen FROM attempts WHERE job_id = $1 AND arm_token = $2
 `
 
 type AttemptByTokenParams struct {
@@ -301,6 +302,7 @@ func (q *Queries) AttemptByToken(ctx context.Context, arg AttemptByTokenParams) 
 		&i.ClaimedAt,
 		&i.ArmedAt,
 		&i.Lag,
+		&i.ConnectionID,
 		&i.SendDeadline,
 		&i.AnswerDeadline,
 		&i.FenceAt,

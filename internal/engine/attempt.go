@@ -321,7 +321,9 @@ func (e *Engine) sendArmed(l store.Leased, r ready, item store.Arm, armed store.
 	// More jobs wait for the store than are sent at once, and none needs its request.
 	r.session.Close()
 	l.Payload = nil
-	s.answered()
+	if armed.Snapshot.Class == job.Keyed {
+		s.answered() // what a crash would leave unknown, a repeat settles
+	}
 	failpoint.Hit(failpoint.Answered)
 	if outcome.Result != job.ResultUnknown {
 		e.early.forget(l.ID)

@@ -101,8 +101,8 @@ type Engine struct {
 	hard    context.Context
 	kill    context.CancelFunc
 	senders slots
-	// places are those of jobs that are claimed and not settled. A sender is free for
-	// the next job as soon as its target has answered.
+	// places are those of jobs that are claimed and not settled. A KEYED job's sender
+	// is free for the next one as soon as the target has answered.
 	places  slots
 	lookers slots
 	busy    sync.WaitGroup

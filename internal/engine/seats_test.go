@@ -92,7 +92,7 @@ func (s *seating) Apply(ctx context.Context, items []store.Change) ([]store.Appl
 	return s.Store.Apply(ctx, items)
 }
 
-func seated(t *testing.T, test func(t *testing.T, s *seating)) {
+func seated(t *testing.T, test func(t *testing.T, s *seating), opts ...option) {
 	t.Helper()
 	s := &seating{}
 	in(t, func(t *testing.T, w *world) {
@@ -119,10 +119,10 @@ func seated(t *testing.T, test func(t *testing.T, s *seating)) {
 			return w.platform.confirm(c)
 		}
 		test(t, s)
-	}, seldom, through(func(under engine.Store) engine.Store {
+	}, append(opts, through(func(under engine.Store) engine.Store {
 		s.Store = under
 		return s
-	}))
+	}))...)
 }
 
 // submitMany submits more jobs than there are places, which are soon over.
@@ -161,17 +161,24 @@ func (s *seating) wantSeats() {
 	}
 }
 
-// A sender is free as soon as its target has answered; what waits for the store is
-// bounded, and then nothing more is claimed.
+// A KEYED job's sender is free as soon as the target has answered, any other's when
+// its outcome is stored; what waits for the store is bounded, and then nothing more
+// is claimed.
 func TestASenderIsFreeBeforeItsOutcomeIsStored(t *testing.T) {
+	for class, most := range map[job.Class]int{job.Keyed: seatPlaces, job.Opaque: seatSenders} {
+		t.Run(class.String(), func(t *testing.T) { unstoredOutcomes(t, class, most) })
+	}
+}
+
+func unstoredOutcomes(t *testing.T, of job.Class, most int) {
 	seated(t, func(t *testing.T, s *seating) {
 		s.outcome.close()
 		s.start()
 		s.submitMany("job")
 		s.world.pass(10 * time.Second)
 		// What waits for the store has let its line go, and the request with it.
-		if n := s.platform.sent(); n != seatPlaces || s.platform.closed != n {
-			t.Errorf("%d requests, want %d; %d lines let go", n, seatPlaces, s.platform.closed)
+		if n := s.platform.sent(); n != most || s.platform.closed != n {
+			t.Errorf("%d requests, want %d; %d lines let go", n, most, s.platform.closed)
 		}
 		counted := map[job.State]int{}
 		page, err := s.store.List(t.Context(), store.JobQuery{Project: "default", Limit: store.MaxBatch})
@@ -181,7 +188,7 @@ func TestASenderIsFreeBeforeItsOutcomeIsStored(t *testing.T) {
 		for _, j := range page.Jobs {
 			counted[j.State]++
 		}
-		if counted[job.Sending] != seatPlaces || counted[job.Scheduled] != seatPlaces {
+		if counted[job.Sending] != most || counted[job.Scheduled] != 2*seatPlaces-most {
 			t.Errorf("states: %v", counted)
 		}
 		s.outcome.open()
@@ -189,7 +196,7 @@ func TestASenderIsFreeBeforeItsOutcomeIsStored(t *testing.T) {
 		if n := s.platform.total(); n != 2*seatPlaces || s.platform.sent() != n {
 			t.Errorf("%d effects, %d requests", n, s.platform.sent())
 		}
-	})
+	}, class(of))
 }
 
 // A shutdown waits for outcomes that are being stored, and for no place.

@@ -265,9 +265,9 @@ SELECT
     count(*) AS started,
     coalesce(percentile_disc(0.5) WITHIN GROUP (ORDER BY a.lag), 0)::bigint AS p50,
     coalesce(percentile_disc(0.99) WITHIN GROUP (ORDER BY a.lag), 0)::bigint AS p99
-FROM attempts AS a JOIN job_state AS s ON s.job_id = a.job_id
-WHERE a.number = 1 AND a.armed_at >= @since AND s.project = @project
-    AND (sqlc.narg('connection')::uuid IS NULL OR s.connection_id = sqlc.narg('connection'));
+FROM attempts AS a JOIN connections AS c ON c.id = a.connection_id
+WHERE a.number = 1 AND a.armed_at >= @since AND c.project = @project
+    AND (sqlc.narg('connection')::uuid IS NULL OR c.id = sqlc.narg('connection'));
 
 -- name: CountRecovered :one
 SELECT count(*) FROM effects AS e JOIN job_state AS s ON s.job_id = e.job_id

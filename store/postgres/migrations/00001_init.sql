@@ -289,6 +289,8 @@ CREATE TABLE attempts (
     -- How long after the job's time, as it was then, its first attempt was armed, in
     -- microseconds.
     lag                bigint,
+    -- Whose start it is; of the first attempt only, too.
+    connection_id      uuid,
     send_deadline      timestamptz NOT NULL,
     answer_deadline    timestamptz NOT NULL,
     -- After this the attempt can no longer act.
@@ -309,7 +311,8 @@ CREATE TABLE attempts (
     frozen             bytea       NOT NULL,
     PRIMARY KEY (job_id, number),
     CONSTRAINT attempts_row CHECK (
-        number >= 1 AND round >= 1 AND (lag IS NOT NULL) = (number = 1) AND result BETWEEN 0 AND 7 AND kind BETWEEN 0 AND 10
+        number >= 1 AND round >= 1 AND (lag IS NOT NULL) = (number = 1)
+        AND (connection_id IS NOT NULL) = (number = 1) AND result BETWEEN 0 AND 7 AND kind BETWEEN 0 AND 10
     )
 )
 -- Room for most outcomes on the page of their attempt.
@@ -317,8 +320,8 @@ WITH (fillfactor = 70);
 
 -- No index has a column that an outcome changes, so that it stays on its page.
 CREATE UNIQUE INDEX attempts_arm_token ON attempts (arm_token);
--- Starts, in their order.
-CREATE INDEX attempts_first ON attempts (armed_at) WHERE number = 1;
+-- Starts, in their order, with all that is asked of them.
+CREATE INDEX attempts_first ON attempts (armed_at) INCLUDE (connection_id, lag) WHERE number = 1;
 
 -- At most one live intent per job. A first attempt has nothing before it. A later one
 -- follows the one before it, and none of those before it is live, nor open under
