@@ -435,7 +435,7 @@ func (e *Engine) isLeased(l store.Leased) bool {
 	for e.hard.Err() == nil {
 		now, err := e.read(l.ID)
 		if err == nil || errors.Is(err, store.ErrNotFound) {
-			return err == nil && now.ClaimToken == l.ClaimToken
+			return err == nil && now.State == l.State && now.ClaimToken == l.ClaimToken
 		}
 		sleep(e.hard, time.Second)
 	}

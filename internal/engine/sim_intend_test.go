@@ -64,6 +64,7 @@ func (in *intending) rehearse() (tokens []job.ID) {
 		}
 		l := store.Leased{Snapshot: s, Connection: conn}
 		l.State, l.Version, l.NextAt = job.Claimed, l.Version+1, s.NextAt.Add(time.Minute)
+		l.ClaimToken = w.newID()
 		if parent := w.byID[s.ReplyTo]; parent != nil {
 			l.ReplyTo = effectID(w.store.Inspect(parent.id).Snapshot)
 		}
