@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 
@@ -27,13 +28,18 @@ const (
 	Apply  Kind = "apply"
 )
 
-// kinds are told by the names of their statements in store/postgres.
+// kinds are told by the names of their statements in store/postgres; a transaction
+// that has those of several is of the first.
 var kinds = []struct {
-	kind      Kind
-	statement string
+	kind       Kind
+	statements []string
 }{
-	{Create, "InsertJobs"}, {Arm, "ArmJobs"}, {Settle, "SettleAttempts"},
-	{Claim, "ClaimJobs"}, {Look, "LeaseLooks"}, {Apply, "SetStates"},
+	{Create, []string{"InsertJobs"}},
+	{Arm, []string{"ArmJobs", "ArmFirst"}},
+	{Settle, []string{"SettleAttempts"}},
+	{Claim, []string{"ClaimJobs"}},
+	{Look, []string{"LeaseLooks"}},
+	{Apply, []string{"SetStates"}},
 }
 
 // Options say what a proxy stands before.
@@ -221,17 +227,15 @@ func (p *Proxy) loses(names []string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, k := range kinds {
-		for _, name := range names {
-			if name != k.statement {
-				continue
-			}
-			p.commits[k.kind]++
-			if p.opts.Lose == nil || !p.opts.Lose(k.kind, p.commits[k.kind]) {
-				return false
-			}
-			p.lost[k.kind]++
-			return true
+		if !slices.ContainsFunc(names, func(name string) bool { return slices.Contains(k.statements, name) }) {
+			continue
 		}
+		p.commits[k.kind]++
+		if p.opts.Lose == nil || !p.opts.Lose(k.kind, p.commits[k.kind]) {
+			return false
+		}
+		p.lost[k.kind]++
+		return true
 	}
 	return false // it only read
 }
