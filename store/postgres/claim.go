@@ -35,7 +35,7 @@ import (
 // refuses of an intent is no fault of the claim, which is made again without.
 func (s *Store) Claim(ctx context.Context, p store.ClaimParams) ([]store.Leased, error) {
 	out, err := s.claim(ctx, p)
-	if p.Intend != nil && errors.Is(err, store.ErrIllegal) {
+	if p.Intend != nil && errors.Is(err, store.ErrIllegal) && !errors.Is(err, store.ErrUnconfirmed) {
 		p.Intend = nil
 		return s.claim(ctx, p)
 	}
