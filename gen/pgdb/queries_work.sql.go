@@ -389,6 +389,111 @@ func (q *Queries) Bounds(ctx context.Context, ids []pgtype.UUID) ([]BoundsRow, e
 	return items, nil
 }
 
+const claimArmed = `-- name: ClaimArmed :exec
+WITH u AS (
+    SELECT unnest($1::uuid[]) AS job_id, unnest($2::bigint[]) AS version,
+        unnest($3::bigint[]) AS position, unnest($4::smallint[]) AS was,
+        unnest($5::smallint[]) AS class, unnest($6::timestamptz[]) AS fence,
+        unnest($7::text[]) AS worker, unnest($8::uuid[]) AS arm_token,
+        unnest($9::timestamptz[]) AS send_deadline,
+        unnest($10::timestamptz[]) AS answer_deadline,
+        unnest($11::text[]) AS effect_key, unnest($12::bytea[]) AS request_digest,
+        unnest($13::bigint[]) AS credential_version,
+        unnest($14::text[]) AS account_identity, unnest($15::text[]) AS watermark,
+        unnest($16::bytea[]) AS frozen
+),
+armed AS (
+    UPDATE job_state AS s SET
+        state = 3, version = s.version + 2, position = u.position + 1, attempt = s.attempt + 1,
+        class = CASE WHEN s.attempt = 0 THEN u.class ELSE s.class END, next_at = u.fence,
+        claimed_at = $17, worker = u.worker, claims = 0, blocked = '', updated_at = $17
+    FROM u WHERE s.job_id = u.job_id AND s.version = u.version
+        AND s.cancel_asked_at IS NULL AND s.start_deadline > $17
+        AND (s.attempt = 0
+            OR NOT EXISTS (SELECT 1 FROM attempts AS a WHERE a.job_id = s.job_id AND a.result IN (0, 4)))
+    RETURNING s.job_id, s.project, s.connection_id, s.schedule_id, s.version, s.attempt, s.round, s.scheduled_for,
+        s.updated_at AS armed_at, u.position, u.was, u.fence, u.worker, u.arm_token, u.send_deadline, u.answer_deadline,
+        u.effect_key, u.request_digest, u.credential_version, u.account_identity, u.watermark, u.frozen
+),
+begun AS (
+    INSERT INTO attempts (
+        job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, connection_id, send_deadline, answer_deadline,
+        fence_at, effect_key, request_digest, credential_version, account_identity, watermark, frozen
+    )
+    SELECT
+        job_id, attempt, round, arm_token, worker, armed_at, armed_at,
+        CASE WHEN attempt = 1 THEN (date_part('epoch', armed_at - scheduled_for) * 1000000)::bigint END,
+        CASE WHEN attempt = 1 THEN connection_id END, send_deadline, answer_deadline,
+        fence, effect_key, request_digest, credential_version, account_identity, watermark, frozen
+    FROM armed
+),
+logged AS (
+    INSERT INTO events (
+        position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state,
+        cause, attempt, actor, reason, detail, at
+    )
+    SELECT
+        a.position + e.step, a.project, a.job_id, a.connection_id, a.schedule_id, a.version - 1 + e.step,
+        CASE WHEN e.step = 0 THEN a.was ELSE 2 END, 2 + e.step, CASE WHEN e.step = 0 THEN $18::smallint ELSE $19::smallint END,
+        CASE WHEN e.step = 0 THEN 0 ELSE a.attempt END, CASE WHEN e.step = 0 THEN $20::text ELSE a.worker END,
+        '', '', a.armed_at
+    FROM armed AS a CROSS JOIN (VALUES (0), (1)) AS e (step)
+)
+SELECT all_written(count(job_id), cardinality($1::uuid[])) FROM armed
+`
+
+type ClaimArmedParams struct {
+	Jobs               []pgtype.UUID
+	Versions           []int64
+	Positions          []int64
+	States             []int16
+	Classes            []int16
+	Fences             []time.Time
+	Workers            []string
+	Tokens             []pgtype.UUID
+	SendDeadlines      []time.Time
+	AnswerDeadlines    []time.Time
+	EffectKeys         []string
+	Digests            [][]byte
+	CredentialVersions []int64
+	AccountIdentities  []string
+	Watermarks         []string
+	Frozens            [][]byte
+	Now                *time.Time
+	Claimed            int16
+	Armed              int16
+	Worker             string
+}
+
+// Jobs that are armed by their claim: both steps in one version of the row, with both
+// events. The version stands for all that was due when they were locked, and for the
+// lease, which nobody else ever sees. The rest is as for any arm.
+func (q *Queries) ClaimArmed(ctx context.Context, arg ClaimArmedParams) error {
+	_, err := q.db.Exec(ctx, claimArmed,
+		arg.Jobs,
+		arg.Versions,
+		arg.Positions,
+		arg.States,
+		arg.Classes,
+		arg.Fences,
+		arg.Workers,
+		arg.Tokens,
+		arg.SendDeadlines,
+		arg.AnswerDeadlines,
+		arg.EffectKeys,
+		arg.Digests,
+		arg.CredentialVersions,
+		arg.AccountIdentities,
+		arg.Watermarks,
+		arg.Frozens,
+		arg.Now,
+		arg.Claimed,
+		arg.Armed,
+		arg.Worker,
+	)
+	return err
+}
+
 const claimJobs = `-- name: ClaimJobs :exec
 WITH u AS (
     SELECT unnest($1::uuid[]) AS job_id, unnest($2::bigint[]) AS version,

@@ -270,7 +270,8 @@ func (c *claimer) lockDue(ctx context.Context, p pgdb.LockDueParams) (due []pgdb
 	return due, nil
 }
 
-// take leases the jobs that were locked: it queues what is written of them.
+// take leases the jobs that were locked, and arms those that it is given intents for:
+// it queues what is written of them.
 func (c *claimer) take(ctx context.Context, due []pgdb.LockDueRow) error {
 	if len(due) == 0 {
 		return nil
@@ -279,8 +280,23 @@ func (c *claimer) take(ctx context.Context, due []pgdb.LockDueRow) error {
 	if err != nil {
 		return err
 	}
+	if err := c.intend(ctx, leased, due); err != nil {
+		return err
+	}
+	if err := c.lease(ctx, leased, due); err != nil {
+		return err
+	}
+	c.out = append(c.out, leased...)
+	return nil
+}
+
+// lease queues what is written of the jobs that are leased and no more.
+func (c *claimer) lease(ctx context.Context, leased []store.Leased, due []pgdb.LockDueRow) error {
 	p := pgdb.ClaimJobsParams{Now: &c.now, Worker: c.p.Worker, LeaseEnd: &leased[0].NextAt, Cause: int16(job.CauseClaimed)}
 	for i, d := range due {
+		if leased[i].Armed != nil {
+			continue
+		}
 		position, err := c.next()
 		if err != nil {
 			return err
@@ -291,13 +307,12 @@ func (c *claimer) take(ctx context.Context, due []pgdb.LockDueRow) error {
 		p.Positions = append(p.Positions, position)
 		p.States = append(p.States, d.State)
 	}
+	if len(p.Jobs) == 0 {
+		return nil
+	}
 	c.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
 		return named("claim jobs", pgdb.New(db).ClaimJobs(ctx, p))
 	})
-	if err := c.intend(ctx, leased); err != nil {
-		return err
-	}
-	c.out = append(c.out, leased...)
 	return nil
 }
 

@@ -129,6 +129,28 @@ func firstColumns(intents []*intent, now time.Time, base int64) pgdb.ArmFirstPar
 	return p
 }
 
+// addClaimArmed adds an intent for a job that is due: its claim is at the position, its
+// arm behind it.
+func addClaimArmed(p *pgdb.ClaimArmedParams, in *intent, due pgdb.LockDueRow, position int64) {
+	a := in.attempt
+	p.Jobs = append(p.Jobs, due.JobID)
+	p.Versions = append(p.Versions, due.Version)
+	p.Positions = append(p.Positions, position)
+	p.States = append(p.States, due.State)
+	p.Classes = append(p.Classes, int16(in.Class))
+	p.Fences = append(p.Fences, in.fence)
+	p.Workers = append(p.Workers, in.Worker)
+	p.Tokens = append(p.Tokens, fromID(a.ArmToken))
+	p.SendDeadlines = append(p.SendDeadlines, a.SendDeadline)
+	p.AnswerDeadlines = append(p.AnswerDeadlines, a.AnswerDeadline)
+	p.EffectKeys = append(p.EffectKeys, a.EffectKey)
+	p.Digests = append(p.Digests, fromBytes(a.RequestDigest))
+	p.CredentialVersions = append(p.CredentialVersions, int64(a.CredentialVersion))
+	p.AccountIdentities = append(p.AccountIdentities, a.AccountIdentity)
+	p.Watermarks = append(p.Watermarks, a.Watermark)
+	p.Frozens = append(p.Frozens, fromBytes(a.Frozen))
+}
+
 // toFirstArmed gives a job as its first arm found it.
 func toFirstArmed(r pgdb.ArmFirstRow, in *intent, now time.Time) *lockedJob {
 	return toLockedJob(pgdb.JobState{

@@ -7,13 +7,14 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/fireonce/fireonce/gen/pgdb"
+	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: a job that its claim arms is written twice in one transaction,
-// leased and then armed, so that the table of transitions and every guard hold as
-// they do for two. The rows are locked, so what is judged here is so when it is
-// written; holds are read after the locks, as for any arm.
+// Rules of this file: a job that its claim arms is written once, as both steps leave
+// it, with an event for each; the table of transitions and every guard hold as they do
+// for two. The rows are locked, so what is judged here is so when it is written; holds
+// are read after the locks, as for any arm.
 
 // holds notes which ready rows are held.
 func (c *claimer) holds(rows []pgdb.HeldRowsRow) {
@@ -23,38 +24,44 @@ func (c *claimer) holds(rows []pgdb.HeldRowsRow) {
 	}
 }
 
-// intend asks for intents, and queues what is written of those that every guard of
-// an arm lets through.
-func (c *claimer) intend(ctx context.Context, leased []store.Leased) error {
+// intend asks for intents, and queues what is written of the jobs for which every guard
+// of an arm lets one through.
+func (c *claimer) intend(ctx context.Context, leased []store.Leased, due []pgdb.LockDueRow) error {
 	if c.p.Intend == nil {
 		return nil
 	}
-	var intents []*intent
+	p := pgdb.ClaimArmedParams{
+		Now: &c.now, Worker: c.p.Worker, Claimed: int16(job.CauseClaimed), Armed: int16(job.CauseArmed),
+	}
 	for i := range leased {
 		l := &leased[i]
 		a := c.p.Intend(*l)
 		if a == nil || !a.Intended(*l) || !c.mayIntend(*l, *a) {
 			continue
 		}
+		position, err := c.next()
+		if err != nil {
+			return err
+		}
+		if _, err := c.next(); err != nil { // the arm's own
+			return err
+		}
 		j := &lockedJob{Job: l.Job, claimedAt: c.now}
 		in := &intent{Arm: *a, job: j, index: i}
 		in.attempt, in.fence = newAttempt(*a, j, c.now)
-		var err error
-		if in.position, err = c.next(); err != nil {
-			return err
-		}
 		l.Armed = &store.Armed{Snapshot: j.armed(in, c.now), Attempt: in.attempt}
 		l.Armed.Snapshot.Resolution = l.Resolution
 		if !l.RoundArmed.IsZero() {
 			l.Armed.Snapshot.RoundArmed = l.RoundArmed
 		}
-		intents = append(intents, in)
+		addClaimArmed(&p, in, due[i], position)
 	}
-	if len(intents) == 0 {
+	if len(p.Jobs) == 0 {
 		return nil
 	}
-	p := armColumns(intents, c.now)
-	c.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error { return named("arm jobs", pgdb.New(db).ArmJobs(ctx, p)) })
+	c.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
+		return named("arm jobs", pgdb.New(db).ClaimArmed(ctx, p))
+	})
 	return nil
 }
 

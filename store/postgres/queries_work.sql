@@ -141,6 +141,61 @@ logged AS (
 )
 SELECT all_written(count(job_id), cardinality(@jobs::uuid[])) FROM claimed;
 
+-- name: ClaimArmed :exec
+-- Jobs that are armed by their claim: both steps in one version of the row, with both
+-- events. The version stands for all that was due when they were locked, and for the
+-- lease, which nobody else ever sees. The rest is as for any arm.
+WITH u AS (
+    SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@versions::bigint[]) AS version,
+        unnest(@positions::bigint[]) AS position, unnest(@states::smallint[]) AS was,
+        unnest(@classes::smallint[]) AS class, unnest(@fences::timestamptz[]) AS fence,
+        unnest(@workers::text[]) AS worker, unnest(@tokens::uuid[]) AS arm_token,
+        unnest(@send_deadlines::timestamptz[]) AS send_deadline,
+        unnest(@answer_deadlines::timestamptz[]) AS answer_deadline,
+        unnest(@effect_keys::text[]) AS effect_key, unnest(@digests::bytea[]) AS request_digest,
+        unnest(@credential_versions::bigint[]) AS credential_version,
+        unnest(@account_identities::text[]) AS account_identity, unnest(@watermarks::text[]) AS watermark,
+        unnest(@frozens::bytea[]) AS frozen
+),
+armed AS (
+    UPDATE job_state AS s SET
+        state = 3, version = s.version + 2, position = u.position + 1, attempt = s.attempt + 1,
+        class = CASE WHEN s.attempt = 0 THEN u.class ELSE s.class END, next_at = u.fence,
+        claimed_at = @now, worker = u.worker, claims = 0, blocked = '', updated_at = @now
+    FROM u WHERE s.job_id = u.job_id AND s.version = u.version
+        AND s.cancel_asked_at IS NULL AND s.start_deadline > @now
+        AND (s.attempt = 0
+            OR NOT EXISTS (SELECT 1 FROM attempts AS a WHERE a.job_id = s.job_id AND a.result IN (0, 4)))
+    RETURNING s.job_id, s.project, s.connection_id, s.schedule_id, s.version, s.attempt, s.round, s.scheduled_for,
+        s.updated_at AS armed_at, u.position, u.was, u.fence, u.worker, u.arm_token, u.send_deadline, u.answer_deadline,
+        u.effect_key, u.request_digest, u.credential_version, u.account_identity, u.watermark, u.frozen
+),
+begun AS (
+    INSERT INTO attempts (
+        job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, connection_id, send_deadline, answer_deadline,
+        fence_at, effect_key, request_digest, credential_version, account_identity, watermark, frozen
+    )
+    SELECT
+        job_id, attempt, round, arm_token, worker, armed_at, armed_at,
+        CASE WHEN attempt = 1 THEN (date_part('epoch', armed_at - scheduled_for) * 1000000)::bigint END,
+        CASE WHEN attempt = 1 THEN connection_id END, send_deadline, answer_deadline,
+        fence, effect_key, request_digest, credential_version, account_identity, watermark, frozen
+    FROM armed
+),
+logged AS (
+    INSERT INTO events (
+        position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state,
+        cause, attempt, actor, reason, detail, at
+    )
+    SELECT
+        a.position + e.step, a.project, a.job_id, a.connection_id, a.schedule_id, a.version - 1 + e.step,
+        CASE WHEN e.step = 0 THEN a.was ELSE 2 END, 2 + e.step, CASE WHEN e.step = 0 THEN @claimed::smallint ELSE @armed::smallint END,
+        CASE WHEN e.step = 0 THEN 0 ELSE a.attempt END, CASE WHEN e.step = 0 THEN @worker::text ELSE a.worker END,
+        '', '', a.armed_at
+    FROM armed AS a CROSS JOIN (VALUES (0), (1)) AS e (step)
+)
+SELECT all_written(count(job_id), cardinality(@jobs::uuid[])) FROM armed;
+
 -- name: SetBuckets :exec
 WITH u AS (SELECT unnest(@connections::uuid[]) AS connection_id, unnest(@ats::bigint[]) AS at)
 UPDATE connection_claims AS c SET bucket_at = u.at FROM u WHERE c.connection_id = u.connection_id;

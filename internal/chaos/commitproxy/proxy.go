@@ -35,7 +35,7 @@ var kinds = []struct {
 	statements []string
 }{
 	{Create, []string{"InsertJobs"}},
-	{Arm, []string{"ArmJobs", "ArmFirst"}},
+	{Arm, []string{"ArmJobs", "ArmFirst", "ClaimArmed"}},
 	{Settle, []string{"SettleAttempts"}},
 	{Claim, []string{"ClaimJobs"}},
 	{Look, []string{"LeaseLooks"}},

@@ -229,9 +229,17 @@ EXECUTE FUNCTION refuse('a job starts as SCHEDULED, version 1, attempt 0');
 -- One trigger, because its condition too is compiled by every statement.
 CREATE TRIGGER job_state_update BEFORE UPDATE ON job_state FOR EACH ROW
 WHEN (
-    NOT legal_transition(OLD.state, NEW.state)
-    -- A change of state raises the version by one.
-    OR NEW.version <> OLD.version + 1 AND (OLD.state <> NEW.state OR NEW.version <> OLD.version)
+    CASE WHEN NEW.version = OLD.version + 2 THEN
+        -- Two steps at once: a claim that arms. Nobody else ever has the lease, and
+        -- each step has its event.
+        OLD.state = 2 OR NOT legal_transition(OLD.state, 2::smallint) OR NEW.state <> 3 OR OLD.waits_for IS NOT NULL
+        OR NEW.claims <> 0 OR NEW.claimed_at IS DISTINCT FROM NEW.updated_at
+        OR NEW.position < OLD.position + 2
+    ELSE
+        NOT legal_transition(OLD.state, NEW.state)
+        -- A change of state raises the version by one.
+        OR NEW.version <> OLD.version + 1 AND (OLD.state <> NEW.state OR NEW.version <> OLD.version)
+    END
     -- The events of a job are in the order of their positions.
     OR (NEW.version <> OLD.version) <> (NEW.position > OLD.position)
     -- An attempt rises by one, and only at an arm; what is being sent was armed.
