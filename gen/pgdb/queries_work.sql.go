@@ -12,6 +12,25 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
+const afterSuccess = `-- name: AfterSuccess :one
+SELECT EXISTS (SELECT 1 FROM job_state AS w WHERE w.waits_for = ANY ($1::uuid[]))::boolean AS awaited,
+    EXISTS (SELECT 1 FROM connection_ready AS r WHERE r.saturated)::boolean AS saturated
+`
+
+type AfterSuccessRow struct {
+	Awaited   bool
+	Saturated bool
+}
+
+// Whether somebody waits for one of these jobs, whoever had it locked before it was
+// written, and whether a connection may be saturated.
+func (q *Queries) AfterSuccess(ctx context.Context, done []pgtype.UUID) (AfterSuccessRow, error) {
+	row := q.db.QueryRow(ctx, afterSuccess, done)
+	var i AfterSuccessRow
+	err := row.Scan(&i.Awaited, &i.Saturated)
+	return i, err
+}
+
 const armFirst = `-- name: ArmFirst :many
 WITH u AS (
     SELECT unnest($1::uuid[]) AS job_id, unnest($2::bigint[]) AS version,
@@ -2176,6 +2195,147 @@ func (q *Queries) SettleAttempts(ctx context.Context, arg SettleAttemptsParams) 
 		arg.Handles,
 	)
 	return err
+}
+
+const succeedFirst = `-- name: SucceedFirst :many
+WITH u AS (
+    SELECT unnest($1::uuid[]) AS job_id, unnest($2::bigint[]) AS version,
+        unnest($3::bigint[]) AS position, unnest($4::bigint[]) AS status,
+        unnest($5::bigint[]) AS bytes, unnest($6::text[]) AS actor
+),
+done AS (
+    UPDATE job_state AS s SET
+        state = 8, version = s.version + 1, position = u.position, next_at = NULL,
+        effect_attempt = 1, effect_round = 1, effect_at = $7, updated_at = $7, ended_at = $7
+    FROM u WHERE s.job_id = u.job_id AND s.version = u.version AND s.state::integer = 3 AND s.attempt = 1
+        AND s.round = 1 AND s.failures = 0 AND s.claims = 0 AND s.looks = 0 AND s.negatives = 0 AND s.blocked = ''
+        AND s.waits_for IS NULL AND s.resolution_id IS NULL AND s.position < $8
+    RETURNING s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.version, s.scheduled_for, s.start_window,
+        s.start_deadline, s.worker, s.class, s.cancel_asked_at, s.error_kind, s.error_message, s.error_status, s.error_at,
+        s.attempt, u.position, u.status, u.bytes, u.actor
+),
+settled AS (
+    UPDATE attempts AS a SET
+        result = 1, http_status = d.status, bytes_written = greatest(a.bytes_written, d.bytes),
+        ended_at = coalesce(a.ended_at, $7)
+    FROM done AS d WHERE a.job_id = d.job_id AND a.number = d.attempt AND a.result = 0
+    RETURNING d.job_id, d.project, d.connection_id, d.schedule_id, d.hold_key, d.version, d.scheduled_for, d.start_window,
+        d.start_deadline, d.worker, d.class, d.cancel_asked_at, d.error_kind, d.error_message, d.error_status, d.error_at,
+        a.armed_at, a.fence_at, a.handle
+),
+logged AS (
+    INSERT INTO events (
+        position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state,
+        cause, attempt, actor, reason, detail, at
+    )
+    SELECT position, project, job_id, connection_id, schedule_id, version, 3, 8, $9::smallint, 1, actor, '', '', $7
+    FROM done
+),
+opened AS (
+    DELETE FROM open_intents AS o USING done AS d WHERE o.job_id = d.job_id
+),
+turns AS MATERIALIZED (
+    SELECT connection_id FROM connection_claims
+    WHERE $10::boolean AND connection_id = ANY (ARRAY(SELECT d.connection_id FROM done AS d))
+    ORDER BY connection_id FOR KEY SHARE
+)
+SELECT job_id, project, connection_id, schedule_id, hold_key, version, scheduled_for, start_window, start_deadline,
+    worker, class, cancel_asked_at, error_kind, error_message, error_status, error_at, armed_at, fence_at, handle,
+    (SELECT count(*) FROM turns) AS turns
+FROM settled
+`
+
+type SucceedFirstParams struct {
+	Jobs      []pgtype.UUID
+	Versions  []int64
+	Positions []int64
+	Statuses  []int64
+	Bytes     []int64
+	Actors    []string
+	Now       *time.Time
+	Base      int64
+	Cause     int16
+	Alone     bool
+}
+
+type SucceedFirstRow struct {
+	JobID         pgtype.UUID
+	Project       string
+	ConnectionID  pgtype.UUID
+	ScheduleID    pgtype.UUID
+	HoldKey       string
+	Version       int64
+	ScheduledFor  time.Time
+	StartWindow   int64
+	StartDeadline time.Time
+	Worker        string
+	Class         int16
+	CancelAskedAt *time.Time
+	ErrorKind     int16
+	ErrorMessage  string
+	ErrorStatus   int64
+	ErrorAt       *time.Time
+	ArmedAt       time.Time
+	FenceAt       time.Time
+	Handle        string
+	Turns         int64
+}
+
+// Successes of first attempts where nothing else is to be said, with the attempts, the
+// events and the gates that open. Where one is alone in its transaction, its turn is
+// taken, too (see OpenTurns). The items are sorted, so that their rows are locked in
+// everybody's order. The state is cast, and the attempt's number is that of the row, so
+// that no partial index offers itself.
+func (q *Queries) SucceedFirst(ctx context.Context, arg SucceedFirstParams) ([]SucceedFirstRow, error) {
+	rows, err := q.db.Query(ctx, succeedFirst,
+		arg.Jobs,
+		arg.Versions,
+		arg.Positions,
+		arg.Statuses,
+		arg.Bytes,
+		arg.Actors,
+		arg.Now,
+		arg.Base,
+		arg.Cause,
+		arg.Alone,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SucceedFirstRow
+	for rows.Next() {
+		var i SucceedFirstRow
+		if err := rows.Scan(
+			&i.JobID,
+			&i.Project,
+			&i.ConnectionID,
+			&i.ScheduleID,
+			&i.HoldKey,
+			&i.Version,
+			&i.ScheduledFor,
+			&i.StartWindow,
+			&i.StartDeadline,
+			&i.Worker,
+			&i.Class,
+			&i.CancelAskedAt,
+			&i.ErrorKind,
+			&i.ErrorMessage,
+			&i.ErrorStatus,
+			&i.ErrorAt,
+			&i.ArmedAt,
+			&i.FenceAt,
+			&i.Handle,
+			&i.Turns,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const takeGates = `-- name: TakeGates :many

@@ -29,20 +29,30 @@ func (s *Store) Apply(ctx context.Context, items []store.Change) ([]store.Applie
 	return s.work.changes.do(ctx, items)
 }
 
-// applyBatch writes changes of several callers in one transaction.
+// applyBatch writes changes of several callers in one transaction. Usual ends need no
+// judge (see succeed.go), unless something turns out otherwise.
 func (s *Store) applyBatch(ctx context.Context, items []store.Change) ([]store.Applied, error) {
 	var l *locking
 	jobs, done := touched(items)
 	// Who owns an object is only known in the transaction, and has to be locked with
 	// the others.
 	named := slices.ContainsFunc(items, namesObject)
+	plain, others := plainSuccesses(items)
+	if named {
+		plain = nil
+	}
 	return writeAfter(ctx, s, "apply", func(ctx context.Context, t *tx) {
-		if l = new(locking); !named {
+		if l = new(locking); !named && len(plain) == 0 {
 			t.queueLocks(ctx, l, jobs, done)
 		}
 	}, func(ctx context.Context, t *tx) ([]store.Applied, error) {
 		b := &applying{
 			tx: t, items: slices.Clone(items), out: make([]store.Applied, len(items)), ready: make(readyRows),
+		}
+		if len(plain) > 0 {
+			usual := plain
+			plain = nil // what begins anew is judged
+			return b.out, b.applyPlain(ctx, l, usual, others)
 		}
 		ids := slices.Clone(jobs)
 		owners, err := b.owners(ctx, items)
@@ -64,21 +74,32 @@ func (s *Store) applyBatch(ctx context.Context, items []store.Change) ([]store.A
 			return nil, err
 		}
 		b.openTurns(ctx)
-		all := waves(len(items), func(i int) []any { return touchedBy(items[i], owners) })
-		for n, wave := range all {
-			if n > 0 {
-				again, err := t.reread(ctx, slices.Collect(maps.Keys(b.locked)))
-				if err != nil {
-					return nil, err
-				}
-				b.locked = again
-			}
-			if err := b.wave(ctx, wave); err != nil {
-				return nil, err
-			}
+		if err := b.judge(ctx, every(len(items)), owners); err != nil {
+			return nil, err
 		}
 		return b.out, b.finish(ctx)
 	})
+}
+
+// judge writes changes whose jobs are locked.
+func (b *applying) judge(ctx context.Context, which []int, owners map[job.ID]objectOwner) error {
+	all := waves(len(which), func(n int) []any { return touchedBy(b.items[which[n]], owners) })
+	for n, wave := range all {
+		if n > 0 {
+			again, err := b.reread(ctx, slices.Collect(maps.Keys(b.locked)))
+			if err != nil {
+				return err
+			}
+			b.locked = again
+		}
+		for n := range wave {
+			wave[n] = which[wave[n]]
+		}
+		if err := b.wave(ctx, wave); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // applying is a batch of changes under way.
@@ -437,58 +458,4 @@ func (b *applying) exec(ctx context.Context, what string, run func(context.Conte
 		}
 		return nil
 	})
-}
-
-// openTurns keeps claims from counting the jobs under way of a connection while one of
-// them ends. All turns are taken at once, in everybody's order.
-func (b *applying) openTurns(ctx context.Context) {
-	var conns []job.ID
-	for _, j := range b.locked {
-		if j.State.InFlight() {
-			conns = append(conns, j.Connection)
-		}
-	}
-	if of := fromIDs(distinct(conns)); len(of) > 0 {
-		b.exec(ctx, "turns", func(ctx context.Context, q *pgdb.Queries) error { return q.OpenTurns(ctx, of) })
-	}
-}
-
-// finish writes the ready rows.
-func (b *applying) finish(ctx context.Context) error {
-	if b.saturated {
-		rows, err := b.q.SaturatedRows(ctx, fromIDs(distinct(b.freed)))
-		if err != nil {
-			return fmt.Errorf("ready rows: %w", err)
-		}
-		for _, r := range rows {
-			b.ready.touch(readyKey{toID(r.ConnectionID), r.HoldKey})
-			b.hint[store.WatchWork] = true
-		}
-	}
-	b.makeReady(ctx, b.ready, b.freed)
-	if err := b.flush(ctx); err != nil {
-		return err
-	}
-	for _, h := range b.auth {
-		if err := b.q.HoldAuth(ctx, h); err != nil {
-			return fmt.Errorf("hold: %w", err)
-		}
-	}
-	for _, h := range b.rate {
-		if err := b.q.HoldRate(ctx, h); err != nil {
-			return fmt.Errorf("hold: %w", err)
-		}
-	}
-	if len(b.left) == 0 {
-		return nil
-	}
-	var p pgdb.RecountParams
-	for _, k := range sortedKeys(b.left) {
-		p.Connections = append(p.Connections, fromID(k.conn))
-		p.HoldKeys = append(p.HoldKeys, k.hold)
-	}
-	if err := b.q.Recount(ctx, p); err != nil {
-		return fmt.Errorf("ready rows: %w", err)
-	}
-	return nil
 }

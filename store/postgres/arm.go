@@ -63,7 +63,7 @@ func (s *Store) armBatch(ctx context.Context, items []store.Arm) ([]store.Armed,
 				return nil, err
 			}
 			if len(l.rows) < len(ids) {
-				usual, others = nil, every(items)
+				usual, others = nil, every(len(items))
 				return nil, errRestart
 			}
 		}
@@ -71,10 +71,10 @@ func (s *Store) armBatch(ctx context.Context, items []store.Arm) ([]store.Armed,
 	})
 }
 
-// every gives the indexes of all items.
-func every(items []store.Arm) []int {
-	out := make([]int, len(items))
-	for i := range items {
+// every gives the indexes of n items.
+func every(n int) []int {
+	out := make([]int, n)
+	for i := range out {
 		out[i] = i
 	}
 	return out

@@ -207,6 +207,29 @@ func addState(p *pgdb.SetStatesParams, j job.Job, resolution int64, effect *job.
 	p.Details = append(p.Details, e.Detail)
 }
 
+func addPlain(p *pgdb.SucceedFirstParams, c *store.Change, position int64) {
+	settled := c.Decision.Settle[0]
+	p.Jobs = append(p.Jobs, fromID(c.Job))
+	p.Versions = append(p.Versions, c.Version)
+	p.Positions = append(p.Positions, position)
+	p.Statuses = append(p.Statuses, int64(settled.HTTPStatus))
+	p.Bytes = append(p.Bytes, settled.BytesWritten)
+	p.Actors = append(p.Actors, c.Actor)
+}
+
+// toSending gives a job as its usual end found it.
+func toSending(r pgdb.SucceedFirstRow) *lockedJob {
+	j := toLockedJob(pgdb.JobState{
+		JobID: r.JobID, Project: r.Project, ConnectionID: r.ConnectionID, ScheduleID: r.ScheduleID, HoldKey: r.HoldKey,
+		State: int16(job.Sending), Version: r.Version - 1, Attempt: 1, Round: 1, ScheduledFor: r.ScheduledFor,
+		StartWindow: r.StartWindow, StartDeadline: r.StartDeadline, Worker: r.Worker, Class: r.Class,
+		CancelAskedAt: r.CancelAskedAt, ErrorKind: r.ErrorKind, ErrorMessage: r.ErrorMessage,
+		ErrorStatus: r.ErrorStatus, ErrorAt: r.ErrorAt,
+	})
+	j.marks = []pgdb.MarksRow{{Number: 1, Round: 1, ArmedAt: r.ArmedAt, FenceAt: r.FenceAt, Handle: r.Handle}}
+	return j
+}
+
 func addSettled(p *pgdb.SettleAttemptsParams, id job.ID, s job.Settled) {
 	p.Jobs = append(p.Jobs, fromID(id))
 	p.Numbers = append(p.Numbers, int64(s.Attempt))

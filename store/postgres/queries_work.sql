@@ -540,6 +540,64 @@ UPDATE jobs AS j SET
     payload = coalesce(u.payload, j.payload), labels = coalesce(nullif(u.labels, '')::jsonb, j.labels)
 FROM u WHERE j.id = u.job_id;
 
+-- name: SucceedFirst :many
+-- Successes of first attempts where nothing else is to be said, with the attempts, the
+-- events and the gates that open. Where one is alone in its transaction, its turn is
+-- taken, too (see OpenTurns). The items are sorted, so that their rows are locked in
+-- everybody's order. The state is cast, and the attempt's number is that of the row, so
+-- that no partial index offers itself.
+WITH u AS (
+    SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@versions::bigint[]) AS version,
+        unnest(@positions::bigint[]) AS position, unnest(@statuses::bigint[]) AS status,
+        unnest(@bytes::bigint[]) AS bytes, unnest(@actors::text[]) AS actor
+),
+done AS (
+    UPDATE job_state AS s SET
+        state = 8, version = s.version + 1, position = u.position, next_at = NULL,
+        effect_attempt = 1, effect_round = 1, effect_at = @now, updated_at = @now, ended_at = @now
+    FROM u WHERE s.job_id = u.job_id AND s.version = u.version AND s.state::integer = 3 AND s.attempt = 1
+        AND s.round = 1 AND s.failures = 0 AND s.claims = 0 AND s.looks = 0 AND s.negatives = 0 AND s.blocked = ''
+        AND s.waits_for IS NULL AND s.resolution_id IS NULL AND s.position < @base
+    RETURNING s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.version, s.scheduled_for, s.start_window,
+        s.start_deadline, s.worker, s.class, s.cancel_asked_at, s.error_kind, s.error_message, s.error_status, s.error_at,
+        s.attempt, u.position, u.status, u.bytes, u.actor
+),
+settled AS (
+    UPDATE attempts AS a SET
+        result = 1, http_status = d.status, bytes_written = greatest(a.bytes_written, d.bytes),
+        ended_at = coalesce(a.ended_at, @now)
+    FROM done AS d WHERE a.job_id = d.job_id AND a.number = d.attempt AND a.result = 0
+    RETURNING d.job_id, d.project, d.connection_id, d.schedule_id, d.hold_key, d.version, d.scheduled_for, d.start_window,
+        d.start_deadline, d.worker, d.class, d.cancel_asked_at, d.error_kind, d.error_message, d.error_status, d.error_at,
+        a.armed_at, a.fence_at, a.handle
+),
+logged AS (
+    INSERT INTO events (
+        position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state,
+        cause, attempt, actor, reason, detail, at
+    )
+    SELECT position, project, job_id, connection_id, schedule_id, version, 3, 8, @cause::smallint, 1, actor, '', '', @now
+    FROM done
+),
+opened AS (
+    DELETE FROM open_intents AS o USING done AS d WHERE o.job_id = d.job_id
+),
+turns AS MATERIALIZED (
+    SELECT connection_id FROM connection_claims
+    WHERE @alone::boolean AND connection_id = ANY (ARRAY(SELECT d.connection_id FROM done AS d))
+    ORDER BY connection_id FOR KEY SHARE
+)
+SELECT job_id, project, connection_id, schedule_id, hold_key, version, scheduled_for, start_window, start_deadline,
+    worker, class, cancel_asked_at, error_kind, error_message, error_status, error_at, armed_at, fence_at, handle,
+    (SELECT count(*) FROM turns) AS turns
+FROM settled;
+
+-- name: AfterSuccess :one
+-- Whether somebody waits for one of these jobs, whoever had it locked before it was
+-- written, and whether a connection may be saturated.
+SELECT EXISTS (SELECT 1 FROM job_state AS w WHERE w.waits_for = ANY (@done::uuid[]))::boolean AS awaited,
+    EXISTS (SELECT 1 FROM connection_ready AS r WHERE r.saturated)::boolean AS saturated;
+
 -- name: SetStates :one
 -- Every change of a job but claims, arms and leases, with its event, and the gates
 -- that it opens. It tells whether somebody waits for a job that is done who came after

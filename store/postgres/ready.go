@@ -78,3 +78,57 @@ func sortedKeys(keys []readyKey) []readyKey {
 	slices.SortFunc(keys, compareKeys)
 	return slices.Compact(keys)
 }
+
+// openTurns keeps claims from counting the jobs under way of a connection while one of
+// them ends. All turns are taken at once, in everybody's order.
+func (b *applying) openTurns(ctx context.Context) {
+	conns := slices.Clone(b.freed)
+	for _, j := range b.locked {
+		if j.State.InFlight() {
+			conns = append(conns, j.Connection)
+		}
+	}
+	if of := fromIDs(distinct(conns)); len(of) > 0 {
+		b.exec(ctx, "turns", func(ctx context.Context, q *pgdb.Queries) error { return q.OpenTurns(ctx, of) })
+	}
+}
+
+// finish writes the ready rows.
+func (b *applying) finish(ctx context.Context) error {
+	if b.saturated {
+		rows, err := b.q.SaturatedRows(ctx, fromIDs(distinct(b.freed)))
+		if err != nil {
+			return fmt.Errorf("ready rows: %w", err)
+		}
+		for _, r := range rows {
+			b.ready.touch(readyKey{toID(r.ConnectionID), r.HoldKey})
+			b.hint[store.WatchWork] = true
+		}
+	}
+	b.makeReady(ctx, b.ready, b.freed)
+	if err := b.flush(ctx); err != nil {
+		return err
+	}
+	for _, h := range b.auth {
+		if err := b.q.HoldAuth(ctx, h); err != nil {
+			return fmt.Errorf("hold: %w", err)
+		}
+	}
+	for _, h := range b.rate {
+		if err := b.q.HoldRate(ctx, h); err != nil {
+			return fmt.Errorf("hold: %w", err)
+		}
+	}
+	if len(b.left) == 0 {
+		return nil
+	}
+	var p pgdb.RecountParams
+	for _, k := range sortedKeys(b.left) {
+		p.Connections = append(p.Connections, fromID(k.conn))
+		p.HoldKeys = append(p.HoldKeys, k.hold)
+	}
+	if err := b.q.Recount(ctx, p); err != nil {
+		return fmt.Errorf("ready rows: %w", err)
+	}
+	return nil
+}

@@ -36,7 +36,7 @@ var kinds = []struct {
 }{
 	{Create, []string{"InsertJobs"}},
 	{Arm, []string{"ArmJobs", "ArmFirst", "ClaimArmed"}},
-	{Settle, []string{"SettleAttempts"}},
+	{Settle, []string{"SettleAttempts", "SucceedFirst"}},
 	{Claim, []string{"ClaimJobs"}},
 	{Look, []string{"LeaseLooks"}},
 	{Apply, []string{"SetStates"}},

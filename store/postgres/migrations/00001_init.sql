@@ -285,6 +285,7 @@ CREATE TABLE connection_ready (
 );
 
 CREATE INDEX connection_ready_runnable ON connection_ready (runnable_at) WHERE runnable_at IS NOT NULL;
+CREATE INDEX connection_ready_saturated ON connection_ready (connection_id) WHERE saturated;
 
 CREATE TABLE attempts (
     job_id             uuid        NOT NULL,

@@ -1,0 +1,154 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/fireonce/fireonce/gen/pgdb"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file: the usual end of a job, the success of its first attempt, is one
+// statement that has all guards and writes what they let through.
+//   - It takes only what needs no judge: nothing to look up, to count or to let go.
+//   - What it leaves has the whole batch judged on locked rows, in a transaction that
+//     begins anew. So has a job that somebody waits for, who is to be locked with it.
+//   - Changes of other kinds in the batch are locked behind it, which is not everybody's
+//     order: so only where they are free.
+
+// plainSuccesses tells the changes of a batch that may be usual ends, in the order of
+// the locks, from the others. Of a job that is named twice neither is usual.
+func plainSuccesses(items []store.Change) (plain, others []int) {
+	times := make(map[job.ID]int, len(items))
+	for i := range items {
+		times[items[i].Job]++
+	}
+	for i := range items {
+		if times[items[i].Job] == 1 && plainSuccess(&items[i]) {
+			plain = append(plain, i)
+		} else {
+			others = append(others, i)
+		}
+	}
+	slices.SortFunc(plain, func(x, y int) int { return bytes.Compare(items[x].Job[:], items[y].Job[:]) })
+	return plain, others
+}
+
+// plainSuccess tells whether a change says that the first attempt has succeeded, of a
+// job that never failed, and nothing else. Once it is written, its numbers are those
+// of the row.
+func plainSuccess(c *store.Change) bool {
+	d := &c.Decision
+	numbers := [...]int{d.Attempt, d.Round, d.Failures, d.Claims, d.Looks, d.Negatives}
+	return d.Action == job.ActWrite && d.To == job.Succeeded && d.Cause == job.CauseAnswered &&
+		numbers == [...]int{1, 1, 0, 0, 0, 0} && plainEffect(d) && nothingElse(d) && c.Reason == "" && c.Content == nil
+}
+
+// plainEffect tells whether the first attempt is settled by an answer that names nothing.
+func plainEffect(d *job.Decision) bool {
+	if len(d.Settle) != 1 || d.Effect == nil {
+		return false
+	}
+	s, e := d.Settle[0], *d.Effect
+	return s == job.Settled{Attempt: 1, Result: job.ResultSucceeded, HTTPStatus: s.HTTPStatus, BytesWritten: s.BytesWritten} &&
+		d.CloseOpen == job.ResultSuperseded && unnamed(e) && e.Attempt == 1 && e.Round == 1
+}
+
+// nothingElse tells whether a decision records and moves nothing but a state.
+func nothingElse(d *job.Decision) bool {
+	moves := d.Cancel || d.Uncancel || d.NewWindow || d.Reschedule || d.Delay != 0 || d.Window != 0 || !d.StartAt.IsZero()
+	records := d.LastError != nil || d.Ruling != nil || d.Hold != nil || d.Observed != nil
+	return !moves && !records && d.Detail == "" && d.Blocked == ""
+}
+
+// applyPlain writes the usual ends of a batch, and judges the others.
+func (b *applying) applyPlain(ctx context.Context, l *locking, plain, others []int) error {
+	p, err := b.succeed(ctx, plain, len(others) == 0)
+	if err != nil {
+		return err
+	}
+	if len(others) > 0 {
+		ids := make([]job.ID, len(others))
+		for n, i := range others {
+			ids[n] = b.items[i].Job
+		}
+		ids = distinct(ids)
+		b.queueFree(ctx, l, ids)
+		if err := b.flush(ctx); err != nil {
+			return err
+		}
+		if len(l.rows) < len(ids) {
+			return errRestart
+		}
+		if b.locked, err = b.tx.locked(l, ids); err != nil {
+			return err
+		}
+		b.openTurns(ctx)
+		b.afterSuccess(ctx, p.Jobs)
+		if err := b.judge(ctx, others, nil); err != nil {
+			return err
+		}
+	}
+	return b.finish(ctx)
+}
+
+// succeed writes usual ends. All of them can be written, or the transaction begins
+// anew. Those that are alone take their turns themselves, and what they may have to
+// start or to free is asked at once.
+func (b *applying) succeed(ctx context.Context, which []int, alone bool) (pgdb.SucceedFirstParams, error) {
+	p := pgdb.SucceedFirstParams{Now: &b.now, Base: b.base, Cause: int16(job.CauseAnswered), Alone: alone}
+	at := make(map[pgtype.UUID]int, len(which))
+	for _, i := range which {
+		position, err := b.next()
+		if err != nil {
+			return p, err
+		}
+		addPlain(&p, &b.items[i], position)
+		at[fromID(b.items[i].Job)] = i
+	}
+	var rows []pgdb.SucceedFirstRow
+	b.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
+		rows, err = pgdb.New(db).SucceedFirst(ctx, p)
+		return named("successes", err)
+	})
+	if alone {
+		b.afterSuccess(ctx, p.Jobs)
+	}
+	if err := b.flush(ctx); err != nil {
+		return p, err
+	}
+	if len(rows) < len(which) {
+		return p, errRestart
+	}
+	for _, r := range rows {
+		i := at[r.JobID]
+		old := toSending(r)
+		done := &planned{Change: b.items[i], old: old, job: old.Decided(b.items[i].Decision, b.now)}
+		effect := *done.Decision.Effect
+		effect.At = b.now
+		b.out[i].Snapshot = old.changed(done, b.now)
+		b.out[i].Snapshot.Effect = &effect
+		b.freed = append(b.freed, old.Connection)
+	}
+	return p, nil
+}
+
+// afterSuccess asks what may follow for others, once the turns are taken.
+func (b *applying) afterSuccess(ctx context.Context, done []pgtype.UUID) {
+	b.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
+		r, err := pgdb.New(db).AfterSuccess(ctx, done)
+		if err != nil {
+			return fmt.Errorf("after successes: %w", err)
+		}
+		if r.Awaited {
+			return errRestart
+		}
+		b.saturated = b.saturated || r.Saturated
+		return nil
+	})
+}
