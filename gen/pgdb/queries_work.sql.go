@@ -2201,23 +2201,23 @@ const succeedFirst = `-- name: SucceedFirst :many
 WITH u AS (
     SELECT unnest($1::uuid[]) AS job_id, unnest($2::bigint[]) AS version,
         unnest($3::bigint[]) AS position, unnest($4::bigint[]) AS status,
-        unnest($5::bigint[]) AS bytes, unnest($6::text[]) AS actor
+        unnest($5::bigint[]) AS bytes, unnest($6::text[]) AS message, unnest($7::text[]) AS actor
 ),
 done AS (
     UPDATE job_state AS s SET
         state = 8, version = s.version + 1, position = u.position, next_at = NULL,
-        effect_attempt = 1, effect_round = 1, effect_at = $7, updated_at = $7, ended_at = $7
+        effect_attempt = 1, effect_round = 1, effect_at = $8, updated_at = $8, ended_at = $8
     FROM u WHERE s.job_id = u.job_id AND s.version = u.version AND s.state::integer = 3 AND s.attempt = 1
         AND s.round = 1 AND s.failures = 0 AND s.claims = 0 AND s.looks = 0 AND s.negatives = 0 AND s.blocked = ''
-        AND s.waits_for IS NULL AND s.resolution_id IS NULL AND s.position < $8
+        AND s.waits_for IS NULL AND s.resolution_id IS NULL AND s.position < $9
     RETURNING s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.version, s.scheduled_for, s.start_window,
         s.start_deadline, s.worker, s.class, s.cancel_asked_at, s.error_kind, s.error_message, s.error_status, s.error_at,
-        s.attempt, u.position, u.status, u.bytes, u.actor
+        s.attempt, u.position, u.status, u.bytes, u.message, u.actor
 ),
 settled AS (
     UPDATE attempts AS a SET
-        result = 1, http_status = d.status, bytes_written = greatest(a.bytes_written, d.bytes),
-        ended_at = coalesce(a.ended_at, $7)
+        result = 1, message = d.message, http_status = d.status, bytes_written = greatest(a.bytes_written, d.bytes),
+        ended_at = coalesce(a.ended_at, $8)
     FROM done AS d WHERE a.job_id = d.job_id AND a.number = d.attempt AND a.result = 0
     RETURNING d.job_id, d.project, d.connection_id, d.schedule_id, d.hold_key, d.version, d.scheduled_for, d.start_window,
         d.start_deadline, d.worker, d.class, d.cancel_asked_at, d.error_kind, d.error_message, d.error_status, d.error_at,
@@ -2228,7 +2228,7 @@ logged AS (
         position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state,
         cause, attempt, actor, reason, detail, at
     )
-    SELECT position, project, job_id, connection_id, schedule_id, version, 3, 8, $9::smallint, 1, actor, '', '', $7
+    SELECT position, project, job_id, connection_id, schedule_id, version, 3, 8, $10::smallint, 1, actor, '', '', $8
     FROM done
 ),
 opened AS (
@@ -2236,7 +2236,7 @@ opened AS (
 ),
 turns AS MATERIALIZED (
     SELECT connection_id FROM connection_claims
-    WHERE $10::boolean AND connection_id = ANY (ARRAY(SELECT d.connection_id FROM done AS d))
+    WHERE $11::boolean AND connection_id = ANY (ARRAY(SELECT d.connection_id FROM done AS d))
     ORDER BY connection_id FOR KEY SHARE
 )
 SELECT job_id, project, connection_id, schedule_id, hold_key, version, scheduled_for, start_window, start_deadline,
@@ -2251,6 +2251,7 @@ type SucceedFirstParams struct {
 	Positions []int64
 	Statuses  []int64
 	Bytes     []int64
+	Messages  []string
 	Actors    []string
 	Now       *time.Time
 	Base      int64
@@ -2293,6 +2294,7 @@ func (q *Queries) SucceedFirst(ctx context.Context, arg SucceedFirstParams) ([]S
 		arg.Positions,
 		arg.Statuses,
 		arg.Bytes,
+		arg.Messages,
 		arg.Actors,
 		arg.Now,
 		arg.Base,

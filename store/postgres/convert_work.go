@@ -214,6 +214,7 @@ func addPlain(p *pgdb.SucceedFirstParams, c *store.Change, position int64) {
 	p.Positions = append(p.Positions, position)
 	p.Statuses = append(p.Statuses, int64(settled.HTTPStatus))
 	p.Bytes = append(p.Bytes, settled.BytesWritten)
+	p.Messages = append(p.Messages, settled.Message)
 	p.Actors = append(p.Actors, c.Actor)
 }
 

@@ -549,7 +549,7 @@ FROM u WHERE j.id = u.job_id;
 WITH u AS (
     SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@versions::bigint[]) AS version,
         unnest(@positions::bigint[]) AS position, unnest(@statuses::bigint[]) AS status,
-        unnest(@bytes::bigint[]) AS bytes, unnest(@actors::text[]) AS actor
+        unnest(@bytes::bigint[]) AS bytes, unnest(@messages::text[]) AS message, unnest(@actors::text[]) AS actor
 ),
 done AS (
     UPDATE job_state AS s SET
@@ -560,11 +560,11 @@ done AS (
         AND s.waits_for IS NULL AND s.resolution_id IS NULL AND s.position < @base
     RETURNING s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.version, s.scheduled_for, s.start_window,
         s.start_deadline, s.worker, s.class, s.cancel_asked_at, s.error_kind, s.error_message, s.error_status, s.error_at,
-        s.attempt, u.position, u.status, u.bytes, u.actor
+        s.attempt, u.position, u.status, u.bytes, u.message, u.actor
 ),
 settled AS (
     UPDATE attempts AS a SET
-        result = 1, http_status = d.status, bytes_written = greatest(a.bytes_written, d.bytes),
+        result = 1, message = d.message, http_status = d.status, bytes_written = greatest(a.bytes_written, d.bytes),
         ended_at = coalesce(a.ended_at, @now)
     FROM done AS d WHERE a.job_id = d.job_id AND a.number = d.attempt AND a.result = 0
     RETURNING d.job_id, d.project, d.connection_id, d.schedule_id, d.hold_key, d.version, d.scheduled_for, d.start_window,

@@ -55,7 +55,7 @@ func plainEffect(d *job.Decision) bool {
 		return false
 	}
 	s, e := d.Settle[0], *d.Effect
-	return s == job.Settled{Attempt: 1, Result: job.ResultSucceeded, HTTPStatus: s.HTTPStatus, BytesWritten: s.BytesWritten} &&
+	return s.Attempt == 1 && s.Result == job.ResultSucceeded && s.Kind == 0 && s.Handle == "" &&
 		d.CloseOpen == job.ResultSuperseded && unnamed(e) && e.Attempt == 1 && e.Round == 1
 }
 

@@ -21,7 +21,7 @@ import (
 // successOf is what the engine writes when the first attempt of a job has succeeded.
 func successOf(t *testing.T, s job.Snapshot) store.Change {
 	t.Helper()
-	out := job.Outcome{Attempt: s.Attempt, Result: job.ResultSucceeded, HTTPStatus: 204, BytesWritten: 77}
+	out := job.Outcome{Attempt: s.Attempt, Result: job.ResultSucceeded, HTTPStatus: 204, BytesWritten: 77, Message: "it answered 204"}
 	d, err := job.Decide(s.View(job.Traits{Class: s.Class}, 0), out)
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +73,7 @@ func TestPlainSuccess(t *testing.T) {
 		for i := range v.NumField() {
 			name := v.Type().Field(i).Name
 			// They are written as they are; an effect's time is the database's.
-			want := name == "HTTPStatus" || name == "BytesWritten" || name == "At"
+			want := name == "HTTPStatus" || name == "BytesWritten" || name == "Message" || name == "At"
 			touch(v.Type().String()+"."+name, v.Field(i), func(name string) {
 				if got := plainSuccess(&c); got != want {
 					t.Errorf("%s: usual %t", name, got)
@@ -249,6 +249,10 @@ func TestSuccessesAmongOthers(t *testing.T) {
 		if out[i].Err == nil {
 			f.same(out[i].Snapshot)
 		}
+	}
+	n := f.count("SELECT count(*) FROM attempts WHERE result = 1 AND http_status = 204 AND bytes_written = 77 AND message = 'it answered 204'")
+	if n != 4 {
+		t.Errorf("%d attempts have succeeded", n)
 	}
 	f.consistent()
 }
