@@ -691,6 +691,153 @@ func (q *Queries) InsertJobs(ctx context.Context, arg InsertJobsParams) error {
 	return err
 }
 
+const insertSending = `-- name: InsertSending :exec
+WITH u AS MATERIALIZED (
+    SELECT
+        $1::uuid AS id, $2::text AS project, $3::text AS idem_key, $4::uuid AS connection_id,
+        $5::text AS payload_kind, $6::bigint AS start_window, $7::bigint AS max_attempts,
+        $8::bigint AS min_backoff, $9::bigint AS max_backoff,
+        $10::bigint AS attempt_timeout, $11::smallint AS policy, $12::text AS labels,
+        $13::text AS time_zone, $14::uuid AS schedule_id, $15::bytea AS fingerprint,
+        $16::bytea AS payload, $17::text AS hold_key, $18::bigint AS base,
+        $19::timestamptz AS scheduled_for, $20::timestamptz AS start_deadline,
+        $21::smallint AS class, $22::text AS actor, $23::text AS worker, $24::uuid AS arm_token,
+        $25::timestamptz AS send_deadline, $26::timestamptz AS answer_deadline,
+        $27::timestamptz AS fence, $28::text AS effect_key, $29::bytea AS request_digest,
+        $30::bigint AS credential_version, $31::text AS account_identity,
+        $32::text AS watermark, $33::bytea AS frozen, $34::timestamptz AS now
+    FROM connection_ready AS r
+    WHERE r.connection_id = $4::uuid AND r.hold_key = $17::text
+        AND NOT r.paused AND r.auth_hold_at IS NULL AND r.rate_limited_until <= $34::timestamptz
+),
+new_job AS (
+    INSERT INTO jobs (
+        id, project, idem_key, connection_id, payload_kind, max_attempts, min_backoff,
+        max_backoff, attempt_timeout, policy, labels, time_zone, schedule_id, fingerprint,
+        created_at, payload
+    )
+    SELECT
+        id, project, idem_key, connection_id, payload_kind, max_attempts, min_backoff,
+        max_backoff, attempt_timeout, policy, labels::jsonb, time_zone, schedule_id, fingerprint,
+        now, payload
+    FROM u
+),
+logged AS (
+    INSERT INTO events (
+        position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state,
+        cause, attempt, actor, reason, detail, at
+    )
+    SELECT
+        u.base + e.sequence, u.project, u.id, u.connection_id, u.schedule_id, e.sequence, e.sequence - 1, e.sequence,
+        e.cause, e.sequence / 3, CASE WHEN e.sequence = 1 THEN u.actor ELSE u.worker END, '', '', u.now
+    FROM u CROSS JOIN (SELECT unnest(ARRAY[1, 2, 3]) AS sequence, unnest($35::smallint[]) AS cause) AS e
+),
+begun AS (
+    INSERT INTO attempts (
+        job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, connection_id, send_deadline, answer_deadline,
+        fence_at, effect_key, request_digest, credential_version, account_identity, watermark, frozen
+    )
+    SELECT
+        id, 1, 1, arm_token, worker, now, now, (date_part('epoch', now - scheduled_for) * 1000000)::bigint, connection_id,
+        send_deadline, answer_deadline, fence, effect_key, request_digest, credential_version, account_identity, watermark, frozen
+    FROM u
+),
+sending AS (
+    INSERT INTO job_state (
+        job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt,
+        scheduled_for, start_window, start_deadline, next_at, claimed_at, worker, class, updated_at
+    )
+    SELECT
+        id, project, connection_id, schedule_id, hold_key, 3, 3, base + 3, 1,
+        scheduled_for, start_window, start_deadline, fence, now, worker, class, now
+    FROM u
+    RETURNING job_id
+)
+SELECT none_overtaken(count(job_id), 1) FROM sending
+`
+
+type InsertSendingParams struct {
+	ID                pgtype.UUID
+	Project           string
+	IdemKey           string
+	ConnectionID      pgtype.UUID
+	PayloadKind       string
+	StartWindow       int64
+	MaxAttempts       int64
+	MinBackoff        int64
+	MaxBackoff        int64
+	AttemptTimeout    int64
+	Policy            int16
+	Labels            string
+	TimeZone          string
+	ScheduleID        pgtype.UUID
+	Fingerprint       []byte
+	Payload           []byte
+	HoldKey           string
+	Base              int64
+	ScheduledFor      time.Time
+	StartDeadline     time.Time
+	Class             int16
+	Actor             string
+	Worker            string
+	ArmToken          pgtype.UUID
+	SendDeadline      time.Time
+	AnswerDeadline    time.Time
+	Fence             time.Time
+	EffectKey         string
+	RequestDigest     []byte
+	CredentialVersion int64
+	AccountIdentity   string
+	Watermark         string
+	Frozen            []byte
+	Now               time.Time
+	Causes            []int16
+}
+
+// One job that is sent as it is stored: what a submission, a claim and a first arm
+// write, each with its event, and the row of the state once. The hold is looked at
+// as it is when this is written, as for any arm.
+func (q *Queries) InsertSending(ctx context.Context, arg InsertSendingParams) error {
+	_, err := q.db.Exec(ctx, insertSending,
+		arg.ID,
+		arg.Project,
+		arg.IdemKey,
+		arg.ConnectionID,
+		arg.PayloadKind,
+		arg.StartWindow,
+		arg.MaxAttempts,
+		arg.MinBackoff,
+		arg.MaxBackoff,
+		arg.AttemptTimeout,
+		arg.Policy,
+		arg.Labels,
+		arg.TimeZone,
+		arg.ScheduleID,
+		arg.Fingerprint,
+		arg.Payload,
+		arg.HoldKey,
+		arg.Base,
+		arg.ScheduledFor,
+		arg.StartDeadline,
+		arg.Class,
+		arg.Actor,
+		arg.Worker,
+		arg.ArmToken,
+		arg.SendDeadline,
+		arg.AnswerDeadline,
+		arg.Fence,
+		arg.EffectKey,
+		arg.RequestDigest,
+		arg.CredentialVersion,
+		arg.AccountIdentity,
+		arg.Watermark,
+		arg.Frozen,
+		arg.Now,
+		arg.Causes,
+	)
+	return err
+}
+
 const jobEventsAfter = `-- name: JobEventsAfter :many
 SELECT position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state, cause, attempt, actor, reason, detail, at FROM events WHERE job_id = $1 AND sequence > $2 ORDER BY sequence LIMIT $3
 `
@@ -1353,6 +1500,101 @@ func (q *Queries) Snapshots(ctx context.Context, arg SnapshotsParams) ([]Snapsho
 			&i.RulingActor,
 			&i.RulingNote,
 			&i.RulingAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const starting = `-- name: Starting :many
+WITH u AS (SELECT unnest($1::uuid[]) AS connection_id, unnest($2::text[]) AS hold_key)
+SELECT
+    clock_timestamp()::timestamptz AS now, c.id, c.project, c.connector, c.display_name, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at,
+    coalesce(h.auth_hold_at, 'epoch')::timestamptz AS auth_hold_at,
+    coalesce(h.auth_hold_reason, '')::text AS auth_hold_reason,
+    coalesce(h.limited_until, 'epoch')::timestamptz AS limited_until,
+    (SELECT count(*) FROM job_state AS s WHERE s.connection_id = c.id AND s.state IN (2, 3)) AS busy,
+    u.hold_key::text AS hold_key,
+    coalesce(NOT r.paused AND NOT r.saturated AND r.auth_hold_at IS NULL, false)::boolean AS served,
+    coalesce(greatest(r.rate_limited_until, r.paced_until, r.served_at), 'epoch')::timestamptz AS served_from,
+    r.next_at
+FROM u JOIN connections AS c ON c.id = u.connection_id
+LEFT JOIN connection_ready AS r ON r.connection_id = u.connection_id AND r.hold_key = u.hold_key
+LEFT JOIN LATERAL (
+    SELECT
+        min(o.auth_hold_at) AS auth_hold_at,
+        (array_agg(o.auth_hold_reason ORDER BY o.auth_hold_at) FILTER (WHERE o.auth_hold_at IS NOT NULL))[1] AS auth_hold_reason,
+        max(o.rate_limited_until) AS limited_until
+    FROM connection_ready AS o
+    WHERE o.connection_id = c.id AND (o.auth_hold_at IS NOT NULL OR o.rate_limited_until > 'epoch')
+) AS h ON true
+`
+
+type StartingParams struct {
+	Connections []pgtype.UUID
+	HoldKeys    []string
+}
+
+type StartingRow struct {
+	Now            time.Time
+	Connection     Connection
+	AuthHoldAt     time.Time
+	AuthHoldReason string
+	LimitedUntil   time.Time
+	Busy           int64
+	HoldKey        string
+	Served         bool
+	ServedFrom     time.Time
+	NextAt         *time.Time
+}
+
+// What a start depends on, by ready row: the connection, as Connections gives it, how
+// many of its jobs are under way, and the row itself. Asked when the turns are taken.
+func (q *Queries) Starting(ctx context.Context, arg StartingParams) ([]StartingRow, error) {
+	rows, err := q.db.Query(ctx, starting, arg.Connections, arg.HoldKeys)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []StartingRow
+	for rows.Next() {
+		var i StartingRow
+		if err := rows.Scan(
+			&i.Now,
+			&i.Connection.ID,
+			&i.Connection.Project,
+			&i.Connection.Connector,
+			&i.Connection.DisplayName,
+			&i.Connection.Settings,
+			&i.Connection.Class,
+			&i.Connection.KeyWindow,
+			&i.Connection.AccountIdentity,
+			&i.Connection.MaxInFlight,
+			&i.Connection.MaxPerMinute,
+			&i.Connection.PausedAt,
+			&i.Connection.PausedReason,
+			&i.Connection.CredentialVersion,
+			&i.Connection.CredentialFingerprint,
+			&i.Connection.CredentialExpiresAt,
+			&i.Connection.IdemKey,
+			&i.Connection.Fingerprint,
+			&i.Connection.Version,
+			&i.Connection.CreatedAt,
+			&i.Connection.UpdatedAt,
+			&i.Connection.DeletedAt,
+			&i.AuthHoldAt,
+			&i.AuthHoldReason,
+			&i.LimitedUntil,
+			&i.Busy,
+			&i.HoldKey,
+			&i.Served,
+			&i.ServedFrom,
+			&i.NextAt,
 		); err != nil {
 			return nil, err
 		}

@@ -4,6 +4,7 @@ package postgres
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -57,6 +58,23 @@ func BenchmarkSubmit(b *testing.B) {
 	}
 	wg.Wait()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "jobs/s")
+}
+
+// BenchmarkStart stores jobs one after the other that are sent as they are stored.
+func BenchmarkStart(b *testing.B) {
+	f := benchFleet(b)
+	conn, s := f.connect(), f.stores[0]
+	took := make([]time.Duration, b.N)
+	for i := range took {
+		begun := time.Now()
+		c, err := startOf(s, conn)
+		if took[i] = time.Since(begun); err != nil || c.Started == nil {
+			b.Fatal(err, c)
+		}
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[b.N/10].Microseconds()), "µs-p10")
+	b.ReportMetric(float64(took[b.N/2].Microseconds()), "µs-p50")
 }
 
 // BenchmarkClaimArmApply takes stored jobs through claim, arm and success: a

@@ -53,7 +53,9 @@ func (s *Store) createOnce(ctx context.Context, items []store.NewJob) ([]store.C
 	var asked *asking
 	return writeAfter(ctx, s, "create", func(ctx context.Context, t *tx) {
 		asked = new(asking)
-		asked.queueProspects(ctx, t, items)
+		if !plain || !asked.all(items) {
+			asked.queueProspects(ctx, t, items)
+		}
 		if plain {
 			asked.queueKeys(ctx, t, bindings(items))
 			asked.queueTurns(ctx, t, items)
@@ -62,6 +64,9 @@ func (s *Store) createOnce(ctx context.Context, items []store.NewJob) ([]store.C
 		b := &submissions{tx: t, items: items, out: make([]store.Created, len(items)), asked: asked}
 		if err := b.take(ctx, plain); err != nil {
 			return nil, err
+		}
+		if sent, err := b.send(ctx); err != nil || sent {
+			return b.out, err
 		}
 		for _, step := range []func(context.Context) error{b.insert, b.start, b.answer} {
 			if err := step(ctx); err != nil {
@@ -88,38 +93,58 @@ func (b *submissions) take(ctx context.Context, plain bool) error {
 	return b.bind()
 }
 
-// asking is what a batch asks of the connections and the keys, and of connections on
-// which a job is to be started: themselves, the free turns and the bounds.
+// asking is what a batch asks of the connections and the keys, and where jobs are to
+// be started, what that depends on, with the turns that are free.
 type asking struct {
-	conns  []pgdb.ProspectsRow
-	bound  []pgtype.UUID
-	free   []pgdb.ConnectionClaim
-	bounds []pgdb.BoundsRow
-	whole  []pgdb.ConnectionsRow
+	conns []pgdb.ProspectsRow
+	bound []pgtype.UUID
+	free  []pgdb.ConnectionClaim
+	start []pgdb.StartingRow
+}
+
+// all tells whether every job is to be started: then what that asks of the
+// connections is enough.
+func (a *asking) all(items []store.NewJob) bool {
+	return !slices.ContainsFunc(items, func(n store.NewJob) bool { return n.Start == nil })
+}
+
+// prospects gives the connections of the batch.
+func (a *asking) prospects() map[job.ID]pgdb.ProspectsRow {
+	out := make(map[job.ID]pgdb.ProspectsRow, len(a.conns)+len(a.start))
+	for _, r := range a.conns {
+		out[toID(r.ID)] = r
+	}
+	for _, r := range a.start {
+		c := r.Connection
+		out[toID(c.ID)] = pgdb.ProspectsRow{ID: c.ID, Project: c.Project, Class: c.Class, Deleted: c.DeletedAt != nil}
+	}
+	return out
 }
 
 // queueTurns comes after the keys: who has a turn waits for nobody.
 func (a *asking) queueTurns(ctx context.Context, t *tx, items []store.NewJob) {
-	var ids []job.ID
+	var keys []readyKey
 	for _, n := range items {
 		if n.Start != nil {
-			ids = append(ids, n.Spec.Connection)
+			keys = append(keys, readyKey{n.Spec.Connection, n.Spec.HoldKey})
 		}
 	}
-	if len(ids) == 0 {
+	if len(keys) == 0 {
 		return
 	}
-	of := fromIDs(distinct(ids))
+	var of []job.ID
+	var p pgdb.StartingParams
+	for _, k := range sortedKeys(keys) {
+		of = append(of, k.conn)
+		p.Connections, p.HoldKeys = append(p.Connections, fromID(k.conn)), append(p.HoldKeys, k.hold)
+	}
+	turns := fromIDs(distinct(of))
 	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
-		a.free, err = pgdb.New(db).FreeTurns(ctx, of)
+		a.free, err = pgdb.New(db).FreeTurns(ctx, turns)
 		return named("turns", err)
 	})
 	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
-		a.bounds, err = pgdb.New(db).Bounds(ctx, of)
-		return named("bounds", err)
-	})
-	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
-		a.whole, err = pgdb.New(db).Connections(ctx, of)
+		a.start, err = pgdb.New(db).Starting(ctx, p)
 		return named("connections", err)
 	})
 }
@@ -191,10 +216,7 @@ type submissions struct {
 // look finds out which items could be stored, as if each came after the one
 // before it.
 func (b *submissions) look(ctx context.Context) error {
-	conns := make(map[job.ID]pgdb.ProspectsRow, len(b.asked.conns))
-	for _, r := range b.asked.conns {
-		conns[toID(r.ID)] = r
-	}
+	conns := b.asked.prospects()
 	others, err := b.predecessors(ctx)
 	if err != nil {
 		return err

@@ -162,6 +162,98 @@ SELECT
     scheduled_for, start_window, start_deadline, scheduled_for, class, waits_for, @now::timestamptz
 FROM u;
 
+-- name: Starting :many
+-- What a start depends on, by ready row: the connection, as Connections gives it, how
+-- many of its jobs are under way, and the row itself. Asked when the turns are taken.
+WITH u AS (SELECT unnest(@connections::uuid[]) AS connection_id, unnest(@hold_keys::text[]) AS hold_key)
+SELECT
+    clock_timestamp()::timestamptz AS now, sqlc.embed(c),
+    coalesce(h.auth_hold_at, 'epoch')::timestamptz AS auth_hold_at,
+    coalesce(h.auth_hold_reason, '')::text AS auth_hold_reason,
+    coalesce(h.limited_until, 'epoch')::timestamptz AS limited_until,
+    (SELECT count(*) FROM job_state AS s WHERE s.connection_id = c.id AND s.state IN (2, 3)) AS busy,
+    u.hold_key::text AS hold_key,
+    coalesce(NOT r.paused AND NOT r.saturated AND r.auth_hold_at IS NULL, false)::boolean AS served,
+    coalesce(greatest(r.rate_limited_until, r.paced_until, r.served_at), 'epoch')::timestamptz AS served_from,
+    r.next_at
+FROM u JOIN connections AS c ON c.id = u.connection_id
+LEFT JOIN connection_ready AS r ON r.connection_id = u.connection_id AND r.hold_key = u.hold_key
+LEFT JOIN LATERAL (
+    SELECT
+        min(o.auth_hold_at) AS auth_hold_at,
+        (array_agg(o.auth_hold_reason ORDER BY o.auth_hold_at) FILTER (WHERE o.auth_hold_at IS NOT NULL))[1] AS auth_hold_reason,
+        max(o.rate_limited_until) AS limited_until
+    FROM connection_ready AS o
+    WHERE o.connection_id = c.id AND (o.auth_hold_at IS NOT NULL OR o.rate_limited_until > 'epoch')
+) AS h ON true;
+
+-- name: InsertSending :exec
+-- One job that is sent as it is stored: what a submission, a claim and a first arm
+-- write, each with its event, and the row of the state once. The hold is looked at
+-- as it is when this is written, as for any arm.
+WITH u AS MATERIALIZED (
+    SELECT
+        @id::uuid AS id, @project::text AS project, @idem_key::text AS idem_key, @connection_id::uuid AS connection_id,
+        @payload_kind::text AS payload_kind, @start_window::bigint AS start_window, @max_attempts::bigint AS max_attempts,
+        @min_backoff::bigint AS min_backoff, @max_backoff::bigint AS max_backoff,
+        @attempt_timeout::bigint AS attempt_timeout, @policy::smallint AS policy, @labels::text AS labels,
+        @time_zone::text AS time_zone, sqlc.narg('schedule_id')::uuid AS schedule_id, @fingerprint::bytea AS fingerprint,
+        @payload::bytea AS payload, @hold_key::text AS hold_key, @base::bigint AS base,
+        @scheduled_for::timestamptz AS scheduled_for, @start_deadline::timestamptz AS start_deadline,
+        @class::smallint AS class, @actor::text AS actor, @worker::text AS worker, @arm_token::uuid AS arm_token,
+        @send_deadline::timestamptz AS send_deadline, @answer_deadline::timestamptz AS answer_deadline,
+        @fence::timestamptz AS fence, @effect_key::text AS effect_key, @request_digest::bytea AS request_digest,
+        @credential_version::bigint AS credential_version, @account_identity::text AS account_identity,
+        @watermark::text AS watermark, @frozen::bytea AS frozen, @now::timestamptz AS now
+    FROM connection_ready AS r
+    WHERE r.connection_id = @connection_id::uuid AND r.hold_key = @hold_key::text
+        AND NOT r.paused AND r.auth_hold_at IS NULL AND r.rate_limited_until <= @now::timestamptz
+),
+new_job AS (
+    INSERT INTO jobs (
+        id, project, idem_key, connection_id, payload_kind, max_attempts, min_backoff,
+        max_backoff, attempt_timeout, policy, labels, time_zone, schedule_id, fingerprint,
+        created_at, payload
+    )
+    SELECT
+        id, project, idem_key, connection_id, payload_kind, max_attempts, min_backoff,
+        max_backoff, attempt_timeout, policy, labels::jsonb, time_zone, schedule_id, fingerprint,
+        now, payload
+    FROM u
+),
+logged AS (
+    INSERT INTO events (
+        position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state,
+        cause, attempt, actor, reason, detail, at
+    )
+    SELECT
+        u.base + e.sequence, u.project, u.id, u.connection_id, u.schedule_id, e.sequence, e.sequence - 1, e.sequence,
+        e.cause, e.sequence / 3, CASE WHEN e.sequence = 1 THEN u.actor ELSE u.worker END, '', '', u.now
+    FROM u CROSS JOIN (SELECT unnest(ARRAY[1, 2, 3]) AS sequence, unnest(@causes::smallint[]) AS cause) AS e
+),
+begun AS (
+    INSERT INTO attempts (
+        job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, connection_id, send_deadline, answer_deadline,
+        fence_at, effect_key, request_digest, credential_version, account_identity, watermark, frozen
+    )
+    SELECT
+        id, 1, 1, arm_token, worker, now, now, (date_part('epoch', now - scheduled_for) * 1000000)::bigint, connection_id,
+        send_deadline, answer_deadline, fence, effect_key, request_digest, credential_version, account_identity, watermark, frozen
+    FROM u
+),
+sending AS (
+    INSERT INTO job_state (
+        job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt,
+        scheduled_for, start_window, start_deadline, next_at, claimed_at, worker, class, updated_at
+    )
+    SELECT
+        id, project, connection_id, schedule_id, hold_key, 3, 3, base + 3, 1,
+        scheduled_for, start_window, start_deadline, fence, now, worker, class, now
+    FROM u
+    RETURNING job_id
+)
+SELECT none_overtaken(count(job_id), 1) FROM sending;
+
 -- events
 
 -- name: EventsAfter :many

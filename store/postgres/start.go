@@ -56,21 +56,11 @@ func (b *submissions) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	conns, err := b.view().whatConnections(b.asked.whole)
+	c, err := b.starter()
 	if err != nil {
 		return err
 	}
-	c := &claimer{tx: b.tx, conns: conns, turns: make(map[job.ID]*turn)}
 	c.holds(d.held)
-	free := make(map[job.ID]bool, len(b.asked.free))
-	for _, f := range b.asked.free {
-		free[toID(f.ConnectionID)] = true
-	}
-	for _, r := range b.asked.bounds {
-		if id := toID(r.ID); free[id] && r.MaxPerMinute == 0 {
-			c.turns[id] = &turn{room: c.free(r.MaxInFlight, r.Busy)}
-		}
-	}
 	due := make(map[readyKey][]pgdb.LockDueRow)
 	for _, r := range d.due {
 		k := readyKey{toID(r.ConnectionID), r.HoldKey}
@@ -91,6 +81,29 @@ func (b *submissions) start(ctx context.Context) error {
 		b.hint[store.WatchWork] = false // nobody else has to come for them
 	}
 	return nil
+}
+
+// starter has the turns that are free, of connections that do not count their claims.
+func (b *submissions) starter() (*claimer, error) {
+	c := &claimer{tx: b.tx, conns: make(map[job.ID]store.Connection), turns: make(map[job.ID]*turn)}
+	free := make(map[job.ID]bool, len(b.asked.free))
+	for _, f := range b.asked.free {
+		free[toID(f.ConnectionID)] = true
+	}
+	for _, r := range b.asked.start {
+		conn, err := toConnection(pgdb.ConnectionsRow{
+			Now: r.Now, Connection: r.Connection, AuthHoldAt: r.AuthHoldAt, AuthHoldReason: r.AuthHoldReason,
+			LimitedUntil: r.LimitedUntil,
+		}, b.now)
+		if err != nil {
+			return nil, err
+		}
+		c.conns[conn.ID] = conn
+		if free[conn.ID] && r.Connection.MaxPerMinute == 0 {
+			c.turns[conn.ID] = &turn{room: c.free(r.Connection.MaxInFlight, r.Busy)}
+		}
+	}
+	return c, nil
 }
 
 // dueNext asks what the rows have due, in one round trip with what was queued before.

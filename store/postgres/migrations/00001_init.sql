@@ -222,9 +222,13 @@ END
 $$;
 -- +goose StatementEnd
 
+-- A job that is stored, claimed and armed at once is written as the arm leaves it.
 CREATE TRIGGER job_state_insert BEFORE INSERT ON job_state FOR EACH ROW
-WHEN (NEW.version <> 1 OR NEW.attempt <> 0 OR NOT legal_transition(0::smallint, NEW.state))
-EXECUTE FUNCTION refuse('a job starts as SCHEDULED, version 1, attempt 0');
+WHEN (
+    (NEW.version <> 1 OR NEW.attempt <> 0 OR NOT legal_transition(0::smallint, NEW.state))
+    AND (NEW.version <> 3 OR NEW.attempt <> 1 OR NEW.state <> 3 OR NEW.waits_for IS NOT NULL OR NEW.claimed_at IS NULL)
+)
+EXECUTE FUNCTION refuse('a job starts as SCHEDULED, version 1, attempt 0, or as SENDING, version 3, attempt 1');
 
 -- One trigger, because its condition too is compiled by every statement.
 CREATE TRIGGER job_state_update BEFORE UPDATE ON job_state FOR EACH ROW

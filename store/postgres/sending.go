@@ -1,0 +1,86 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/fireonce/fireonce/gen/pgdb"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file: a job that comes alone, is due, and has its intent at hand is
+// written as SENDING, in one statement and one round trip.
+//   - The log and the attempts tell of it what they tell of any other: submitted,
+//     claimed, armed.
+//   - It must not go before others: its ready row, which is there already, has nothing
+//     due, and is served. What is read of the row is no lock: a job that becomes due
+//     in this moment may be overtaken. A hold may not, and the statement asks for it.
+//   - It is never runnable. So nobody is woken for it, and its ready row is not written.
+
+// send stores the batch, if it is one job that is sent at once.
+func (b *submissions) send(ctx context.Context) (bool, error) {
+	if len(b.items) != 1 || len(b.jobs) != 1 || b.starts() == nil || b.items[0].Start.Intend == nil {
+		return false, nil
+	}
+	n := &b.jobs[0]
+	c, err := b.starter()
+	if err != nil {
+		return false, err
+	}
+	r := b.asked.start[0]
+	due := r.NextAt != nil && !r.NextAt.After(b.now)
+	if t := c.turns[n.snapshot.Connection]; t == nil || t.room <= 1 || !r.Served || r.ServedFrom.After(b.now) || due {
+		return false, nil
+	}
+	l := b.leasedNew(n.snapshot, c.conns[n.snapshot.Connection])
+	a := b.items[0].Start.Intend(l)
+	if a == nil || !a.Intended(l) || a.Version != l.Version || a.Claim != l.ClaimToken || !l.StartDeadline.After(b.now) {
+		return false, nil
+	}
+	j := &lockedJob{Job: l.Job, claimedAt: b.now}
+	in := &intent{Arm: *a, job: j}
+	in.attempt, in.fence = newAttempt(*a, j, b.now)
+	l.Armed = &store.Armed{Snapshot: j.armed(in, b.now), Attempt: in.attempt}
+	b.out[0] = store.Created{Snapshot: n.snapshot, Created: true, Started: &l}
+	return true, b.writeSending(ctx, n.snapshot, in)
+}
+
+// leasedNew gives a new job as a claim would leave it.
+func (b *submissions) leasedNew(s job.Snapshot, conn store.Connection) store.Leased {
+	p := b.items[0].Start
+	s.State, s.Version, s.ClaimToken, s.Worker = job.Claimed, s.Version+1, randomID(), p.Worker
+	s.NextAt = soon(b.now, p.Lease)
+	return store.Leased{Snapshot: s, Connection: conn}
+}
+
+// writeSending queues the statement.
+func (b *submissions) writeSending(ctx context.Context, s job.Snapshot, in *intent) error {
+	labels, err := fromLabels(s.Labels)
+	if err != nil {
+		return fmt.Errorf("%w: labels: %w", store.ErrIllegal, err)
+	}
+	before := b.base + b.ordinal
+	for range 3 {
+		if in.position, err = b.next(); err != nil {
+			return err
+		}
+	}
+	a := in.attempt
+	p := pgdb.InsertSendingParams{
+		ID: fromID(s.ID), Project: s.Project, IdemKey: s.Key, ConnectionID: fromID(s.Connection), PayloadKind: s.PayloadKind,
+		StartWindow: micros(s.StartWindow), MaxAttempts: int64(s.Retry.MaxAttempts), MinBackoff: micros(s.Retry.MinBackoff),
+		MaxBackoff: micros(s.Retry.MaxBackoff), AttemptTimeout: micros(s.Retry.AttemptTimeout), Policy: int16(s.Policy),
+		Labels: labels, TimeZone: s.TimeZone, ScheduleID: optionalID(s.Schedule), Fingerprint: s.Fingerprint.Bytes(),
+		Payload: fromBytes(s.Payload), HoldKey: s.HoldKey, Base: before, ScheduledFor: s.ScheduledFor,
+		StartDeadline: s.StartDeadline, Class: int16(in.Class), Actor: b.items[0].Actor, Worker: in.Worker,
+		ArmToken: fromID(a.ArmToken), SendDeadline: a.SendDeadline, AnswerDeadline: a.AnswerDeadline, Fence: in.fence,
+		EffectKey: a.EffectKey, RequestDigest: fromBytes(a.RequestDigest), CredentialVersion: int64(a.CredentialVersion),
+		AccountIdentity: a.AccountIdentity, Watermark: a.Watermark, Frozen: fromBytes(a.Frozen), Now: b.now,
+		Causes: []int16{int16(job.CauseSubmitted), int16(job.CauseClaimed), int16(job.CauseArmed)},
+	}
+	b.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
+		return named("a job that is sent", pgdb.New(db).InsertSending(ctx, p))
+	})
+	return nil
+}
