@@ -22,6 +22,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/store"
 
 	"github.com/fireonce/fireonce/bench/internal/process"
 	"github.com/fireonce/fireonce/bench/speed/internal/receiver"
@@ -119,9 +120,11 @@ func (s *served) dial(lines int) error {
 }
 
 func (s *served) connect(ctx context.Context) error {
+	// As in process, the bound bounds nothing that is measured. What bounds requests is
+	// the senders: a job that was answered is under way until that is recorded.
 	c, err := fireoncev1.NewConnectionServiceClient(s.lines[0]).CreateConnection(ctx, &fireoncev1.CreateConnectionRequest{
 		IdempotencyKey: "bench", Connection: &fireoncev1.Connection{
-			Connector: "webhook", DisplayName: "bench", Limits: &fireoncev1.ConnectionLimits{MaxInFlight: int32(s.Senders)},
+			Connector: "webhook", DisplayName: "bench", Limits: &fireoncev1.ConnectionLimits{MaxInFlight: int32(max(s.Senders, store.MaxBatch))},
 			Settings: &fireoncev1.Connection_Webhook{Webhook: &fireoncev1.WebhookSettings{
 				ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES, KeyWindow: durationpb.New(keyWindow),
 			}},
