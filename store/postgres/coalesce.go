@@ -169,15 +169,16 @@ func (c *coalescer[I, R]) gather(first *call[I, R]) (calls []*call[I, R], left *
 
 // flush runs the calls and answers them.
 func (c *coalescer[I, R]) flush(ctx context.Context, calls []*call[I, R]) {
-	var items []I
-	for _, o := range calls {
-		items = append(items, o.items...)
-	}
+	items := itemsOf(calls)
 	if len(items) == 0 {
 		return
 	}
-	results, errs := make([]R, len(items)), make([]error, len(items))
-	c.split(ctx, items, results, errs)
+	errs := make([]error, len(items))
+	results, err := c.run(ctx, items)
+	if err != nil {
+		results = make([]R, len(items))
+		c.failed(ctx, err, items, results, errs)
+	}
 	at := 0
 	for _, o := range calls {
 		end := at + len(o.items)
@@ -189,13 +190,36 @@ func (c *coalescer[I, R]) flush(ctx context.Context, calls []*call[I, R]) {
 	}
 }
 
-// split runs the items, and after a refusal its halves, so that the items that
-// cause it end up alone.
+// itemsOf gives the items of calls. Those of a call that is alone are not copied: nobody
+// writes to them.
+func itemsOf[I, R any](calls []*call[I, R]) []I {
+	if len(calls) == 1 {
+		return calls[0].items
+	}
+	n := 0
+	for _, o := range calls {
+		n += len(o.items)
+	}
+	items := make([]I, 0, n)
+	for _, o := range calls {
+		items = append(items, o.items...)
+	}
+	return items
+}
+
+// split runs the items.
 func (c *coalescer[I, R]) split(ctx context.Context, items []I, results []R, errs []error) {
-	out, err := c.run(ctx, items)
-	switch {
-	case err == nil:
+	if out, err := c.run(ctx, items); err == nil {
 		copy(results, out)
+	} else {
+		c.failed(ctx, err, items, results, errs)
+	}
+}
+
+// failed gives the items of a run their error, or after a refusal runs its halves, so
+// that the items that cause it end up alone.
+func (c *coalescer[I, R]) failed(ctx context.Context, err error, items []I, results []R, errs []error) {
+	switch {
 	case !isRefusal(err):
 		for i := range errs {
 			errs[i] = err

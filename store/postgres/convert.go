@@ -277,8 +277,15 @@ func toConnection(r pgdb.ConnectionsRow, now time.Time) (store.Connection, error
 // jobColumns turns new jobs on their side, as their insert takes them.
 func jobColumns(jobs []submission, items []store.NewJob, now time.Time) (pgdb.InsertJobsParams, error) {
 	p := pgdb.InsertJobsParams{Now: now, Cause: int16(job.CauseSubmitted)}
-	for _, n := range jobs {
-		s := n.snapshot
+	columns(len(jobs), &p.Ids, &p.Connections, &p.ReplyTos, &p.Schedules, &p.WaitsFors)
+	columns(len(jobs), &p.Projects, &p.IdemKeys, &p.PayloadKinds, &p.Labels, &p.TimeZones, &p.HoldKeys, &p.Actors)
+	columns(len(jobs), &p.StartWindows, &p.MaxAttempts, &p.MinBackoffs, &p.MaxBackoffs, &p.AttemptTimeouts, &p.Positions)
+	columns(len(jobs), &p.Policies, &p.Classes)
+	columns(len(jobs), &p.Fingerprints, &p.Payloads)
+	columns(len(jobs), &p.ScheduledFors, &p.StartDeadlines)
+	for i := range jobs {
+		n := &jobs[i]
+		s := &n.snapshot
 		labels, err := fromLabels(s.Labels)
 		if err != nil {
 			return p, fmt.Errorf("%w: labels: %w", store.ErrIllegal, err)
@@ -309,6 +316,14 @@ func jobColumns(jobs []submission, items []store.NewJob, now time.Time) (pgdb.In
 		p.Actors = append(p.Actors, items[n.item].Actor)
 	}
 	return p, nil
+}
+
+// columns makes room for so many rows, in one piece for all columns of a type.
+func columns[T any](rows int, of ...*[]T) {
+	all := make([]T, rows*len(of))
+	for i, c := range of {
+		*c = all[i*rows : i*rows : (i+1)*rows]
+	}
 }
 
 func fromLabels(labels map[string]string) (string, error) {

@@ -124,8 +124,8 @@ func (a *asking) prospects() map[job.ID]pgdb.ProspectsRow {
 // queueTurns comes after the keys: who has a turn waits for nobody.
 func (a *asking) queueTurns(ctx context.Context, t *tx, items []store.NewJob) {
 	var keys []readyKey
-	for _, n := range items {
-		if n.Start != nil {
+	for i := range items {
+		if n := &items[i]; n.Start != nil {
 			keys = append(keys, readyKey{n.Spec.Connection, n.Spec.HoldKey})
 		}
 	}
@@ -151,8 +151,8 @@ func (a *asking) queueTurns(ctx context.Context, t *tx, items []store.NewJob) {
 
 func (a *asking) queueProspects(ctx context.Context, t *tx, items []store.NewJob) {
 	ids := make([]job.ID, len(items))
-	for i, n := range items {
-		ids[i] = n.Spec.Connection
+	for i := range items {
+		ids[i] = items[i].Spec.Connection
 	}
 	of := fromIDs(distinct(ids))
 	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
@@ -181,7 +181,10 @@ func bindings(items []store.NewJob) pgdb.BindKeysParams {
 	slices.SortStableFunc(sorted, func(x, y *job.Spec) int {
 		return cmp.Or(cmp.Compare(x.Project, y.Project), cmp.Compare(x.Key, y.Key))
 	})
-	var p pgdb.BindKeysParams
+	p := pgdb.BindKeysParams{
+		Projects: make([]string, 0, len(items)), IdemKeys: make([]string, 0, len(items)),
+		Jobs: make([]pgtype.UUID, 0, len(items)), Connections: make([]pgtype.UUID, 0, len(items)),
+	}
 	for _, n := range sorted {
 		p.Projects = append(p.Projects, n.Project)
 		p.IdemKeys = append(p.IdemKeys, n.Key)
@@ -222,7 +225,9 @@ func (b *submissions) look(ctx context.Context) error {
 		return err
 	}
 	keys := make(map[keyOf]bool, len(b.items))
-	for i, n := range b.items {
+	b.jobs = make([]submission, 0, len(b.items))
+	for i := range b.items {
+		n := &b.items[i]
 		conn, ok := conns[n.Spec.Connection]
 		if !ok || conn.Deleted || conn.Project != n.Spec.Project {
 			b.out[i].Err = fmt.Errorf("connection %s: %w", n.Spec.Connection, store.ErrNotFound)
@@ -257,9 +262,9 @@ type predecessor struct {
 
 func (b *submissions) predecessors(ctx context.Context) (map[job.ID]predecessor, error) {
 	var ids []job.ID
-	for _, n := range b.items {
-		if !n.Spec.ReplyTo.IsZero() {
-			ids = append(ids, n.Spec.ReplyTo)
+	for i := range b.items {
+		if to := b.items[i].Spec.ReplyTo; !to.IsZero() {
+			ids = append(ids, to)
 		}
 	}
 	out := make(map[job.ID]predecessor)
@@ -284,7 +289,7 @@ func distinct(ids []job.ID) []job.ID {
 
 // newSnapshot is a job as it is stored, before anything happened to it. The class
 // is the connection's unless the request knows better.
-func newSnapshot(n store.NewJob, class job.Class, now time.Time) job.Snapshot {
+func newSnapshot(n *store.NewJob, class job.Class, now time.Time) job.Snapshot {
 	s := job.Snapshot{Now: now}
 	s.Spec = n.Spec
 	s.Spec.Created = now
@@ -326,8 +331,8 @@ func (b *submissions) bind() error {
 		won[toID(id)] = true
 	}
 	b.jobs = slices.DeleteFunc(b.jobs, func(n submission) bool { return !won[n.snapshot.ID] })
-	for _, n := range b.jobs {
-		delete(won, n.snapshot.ID)
+	for i := range b.jobs {
+		delete(won, b.jobs[i].snapshot.ID)
 	}
 	if len(won) > 0 {
 		return errRestart
@@ -347,11 +352,11 @@ func (b *submissions) insert(ctx context.Context) error {
 		if n.position, err = b.next(); err != nil {
 			return err
 		}
-		s := n.snapshot
+		s := &n.snapshot
 		if s.WaitsFor.IsZero() {
 			ready.due(readyKey{s.Connection, s.HoldKey}, s.NextAt)
 		}
-		b.out[n.item] = store.Created{Snapshot: s, Created: true}
+		b.out[n.item] = store.Created{Snapshot: *s, Created: true}
 	}
 	p, err := jobColumns(b.jobs, b.items, b.now)
 	if err != nil {
@@ -374,18 +379,19 @@ func (b *submissions) insert(ctx context.Context) error {
 // before them get the job that it is bound to.
 func (b *submissions) answer(ctx context.Context) error {
 	var p pgdb.KeyOwnersParams
-	here := make(map[keyOf]int, len(b.jobs))
-	for _, n := range b.jobs {
-		here[keyOf{n.snapshot.Project, n.snapshot.Key}] = n.item
-	}
-	for i, n := range b.items {
-		if !b.out[i].Created {
+	for i := range b.items {
+		if n := &b.items[i]; !b.out[i].Created {
 			p.Projects = append(p.Projects, n.Spec.Project)
 			p.IdemKeys = append(p.IdemKeys, n.Spec.Key)
 		}
 	}
 	if len(p.Projects) == 0 {
 		return nil
+	}
+	here := make(map[keyOf]int, len(b.jobs))
+	for i := range b.jobs {
+		n := &b.jobs[i]
+		here[keyOf{n.snapshot.Project, n.snapshot.Key}] = n.item
 	}
 	rows, err := b.q.KeyOwners(ctx, p)
 	if err != nil {
