@@ -139,6 +139,7 @@ func (s *Store) prepare(ctx context.Context, config *pgx.ConnConfig) error {
 
 // greet makes a new connection ready for use.
 func (s *Store) greet(ctx context.Context, conn *pgx.Conn) error {
+	writeColumns(conn)
 	if err := session(ctx, conn); err != nil {
 		return err
 	}
