@@ -91,7 +91,7 @@ func (c column[T]) Encode(value any, buf []byte) ([]byte, error) {
 	buf = binary.BigEndian.AppendUint32(buf, 0)
 	buf = binary.BigEndian.AppendUint32(buf, c.element)
 	buf = binary.BigEndian.AppendUint32(buf, uint32(len(list)))
-	buf = binary.BigEndian.AppendUint32(buf, 1)                 // the first index
+	buf = binary.BigEndian.AppendUint32(buf, 1) // the first index
 	for _, v := range list {
 		at := len(buf)
 		buf = binary.BigEndian.AppendUint32(buf, 0)
