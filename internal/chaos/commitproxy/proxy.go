@@ -34,7 +34,7 @@ var kinds = []struct {
 	kind       Kind
 	statements []string
 }{
-	{Create, []string{"InsertJobs"}},
+	{Create, []string{"InsertJobs", "InsertSending"}},
 	{Arm, []string{"ArmJobs", "ArmFirst", "ClaimArmed"}},
 	{Settle, []string{"SettleAttempts", "SucceedFirst"}},
 	{Claim, []string{"ClaimJobs"}},
