@@ -21,8 +21,10 @@ import (
 
 const (
 	channel = "fireonce"
-	// ringEvery bounds how often hints are sent.
+	// ringEvery bounds how often hints are sent. They wait for ringAfter: a NOTIFY is a
+	// commit of its own, and who has just committed may have something to send first.
 	ringEvery = 20 * time.Millisecond
+	ringAfter = 2 * time.Millisecond
 	// quiet is how long a listening connection may be silent before it is tried.
 	quiet = time.Minute
 	// Back-off of the listening connection.
@@ -89,12 +91,15 @@ func (b *bell) send(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
+		if !sleep(ctx, ringAfter) {
+			return
+		}
 		b.mu.Lock()
 		kinds := b.wanted
 		b.wanted = [2]bool{}
 		b.mu.Unlock()
 		b.notify(ctx, kinds)
-		if !sleep(ctx, ringEvery) {
+		if !sleep(ctx, ringEvery-ringAfter) {
 			return
 		}
 	}
