@@ -30,13 +30,20 @@ func TestFiftyIdenticalPostsAllExist(t *testing.T) {
 					ids = append(ids, w.submit(fmt.Sprint("twin ", i), at(time.Minute)))
 				}
 				ended := map[string]bool{}
+				var written int
 				for _, id := range ids {
 					w.until(id, job.Succeeded, 30*time.Minute)
 					ended[w.bound(id).Effect.ExternalID] = true
-					if n := len(w.events(id)); n > 40 {
-						t.Errorf("%d events\n%s", n, w.story(id))
-					}
+					written += len(w.events(id))
 				}
+				// Whose turn it is among two engines is left to chance: one job may be
+				// woken and lose often. Together they are not: an end wakes one waiter
+				// of each engine (three events), and a waiter that tries by itself
+				// (two events) does so ever more rarely, ten times in this while.
+				if most := 50*4 + 50*engines*3 + 50*10*2; written > most {
+					t.Errorf("%d events, at most %d expected\n%s", written, most, w.story(ids[0]))
+				}
+				t.Logf("%d events", written)
 				if w.platform.total() != 50 || len(ended) != 50 || w.platform.sent() != 50 {
 					t.Errorf("%d posts, %d bound, %d requests", w.platform.total(), len(ended), w.platform.sent())
 				}
