@@ -93,6 +93,10 @@ func (b *applying) applyPlain(ctx context.Context, l *locking, plain, others []i
 		if err := b.judge(ctx, others, nil); err != nil {
 			return err
 		}
+		// If all of them were refused, nobody has asked yet what follows.
+		if err := b.flush(ctx); err != nil {
+			return err
+		}
 	}
 	return b.finish(ctx)
 }

@@ -220,6 +220,26 @@ func TestSuccessFreesItsConnection(t *testing.T) {
 	}
 }
 
+// So does one whose batch has nothing else to write.
+func TestSuccessFreesItsConnectionAlone(t *testing.T) {
+	f := newFleet(t, 1)
+	f.submit(2, f.connect(func(c *store.Connection) { c.MaxInFlight = 1 }))
+	s := f.armed(1)[0]
+	f.claim(0)
+	if f.count("SELECT count(*) FROM connection_ready WHERE saturated") != 1 {
+		t.Fatal("the connection is not set aside")
+	}
+	f.submit(1, f.connect())
+	stale := successOf(t, f.armed(1)[0])
+	stale.Reason, stale.Version = "to be judged", stale.Version-1
+	out, err := f.stores[0].Apply(t.Context(), []store.Change{successOf(t, s), stale})
+	if err != nil || out[0].Err != nil || !errors.Is(out[1].Err, store.ErrStale) {
+		t.Fatal(out, err)
+	}
+	f.consistent()
+	f.claim(1)
+}
+
 // A batch of usual ends and others gives each its verdict.
 func TestSuccessesAmongOthers(t *testing.T) {
 	f := newFleet(t, 1)
