@@ -16,6 +16,7 @@ import (
 //   - It must not go before others: its ready row, which is there already, has nothing
 //     due, and is served. What is read of the row is no lock: a job that becomes due
 //     in this moment may be overtaken. A hold may not, and the statement asks for it.
+//   - What it replies to is read by the usual way alone.
 //   - It is never runnable. So nobody is woken for it, and its ready row is not written.
 
 // send stores the batch, if it is one job that is sent at once.
@@ -24,6 +25,9 @@ func (b *submissions) send(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	n := &b.jobs[0]
+	if !n.snapshot.ReplyTo.IsZero() {
+		return false, nil
+	}
 	c, err := b.starter()
 	if err != nil {
 		return false, err

@@ -74,6 +74,35 @@ func TestSending(t *testing.T) {
 	}
 }
 
+// A reply goes the usual way: its intent knows what it answers, and so does its job.
+func TestSendingReply(t *testing.T) {
+	f := newFleet(t, 1)
+	conn := f.connect()
+	first := f.sending(1, conn)[0]
+	done := answerOf(first, job.ResultSucceeded)
+	done.ExternalID = "post 1"
+	if _, err := apply(f.stores[0], first, done); err != nil {
+		t.Fatal(err)
+	}
+	n := newSpec(conn, func(spec *job.Spec) { spec.ReplyTo = first.ID })
+	var knew string
+	n.Start = &store.ClaimParams{Worker: "w", Lease: time.Minute, Intend: func(l store.Leased) *store.Arm {
+		knew = l.ReplyTo
+		a := intentOf(l)
+		return &a
+	}}
+	out, err := f.stores[0].Create(t.Context(), []store.NewJob{n})
+	if err != nil || out[0].Err != nil || out[0].Started == nil || out[0].Started.Armed == nil {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	if knew != "post 1" {
+		t.Errorf("the intent replies to %q", knew)
+	}
+	if got, err := f.stores[0].Job(t.Context(), store.Ref{ID: n.Spec.ID}); err != nil || got.ReplyTo != first.ID {
+		t.Errorf("the job replies to %s, %v", got.ReplyTo, err)
+	}
+}
+
 // TestSendingHeld: a hold that is committed after the row was read is met by the
 // statement that writes.
 func TestSendingHeld(t *testing.T) {
