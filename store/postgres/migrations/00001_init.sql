@@ -222,28 +222,16 @@ END
 $$;
 -- +goose StatementEnd
 
--- A job that is stored, claimed and armed at once is written as the arm leaves it.
 CREATE TRIGGER job_state_insert BEFORE INSERT ON job_state FOR EACH ROW
-WHEN (
-    (NEW.version <> 1 OR NEW.attempt <> 0 OR NOT legal_transition(0::smallint, NEW.state))
-    AND (NEW.version <> 3 OR NEW.attempt <> 1 OR NEW.state <> 3 OR NEW.waits_for IS NOT NULL OR NEW.claimed_at IS NULL)
-)
-EXECUTE FUNCTION refuse('a job starts as SCHEDULED, version 1, attempt 0, or as SENDING, version 3, attempt 1');
+WHEN (NEW.version <> 1 OR NEW.attempt <> 0 OR NOT legal_transition(0::smallint, NEW.state))
+EXECUTE FUNCTION refuse('a job starts as SCHEDULED, version 1, attempt 0');
 
 -- One trigger, because its condition too is compiled by every statement.
 CREATE TRIGGER job_state_update BEFORE UPDATE ON job_state FOR EACH ROW
 WHEN (
-    CASE WHEN NEW.version = OLD.version + 2 THEN
-        -- Two steps at once: a claim that arms. Nobody else ever has the lease, and
-        -- each step has its event.
-        OLD.state = 2 OR NOT legal_transition(OLD.state, 2::smallint) OR NEW.state <> 3 OR OLD.waits_for IS NOT NULL
-        OR NEW.claims <> 0 OR NEW.claimed_at IS DISTINCT FROM NEW.updated_at
-        OR NEW.position < OLD.position + 2
-    ELSE
-        NOT legal_transition(OLD.state, NEW.state)
-        -- A change of state raises the version by one.
-        OR NEW.version <> OLD.version + 1 AND (OLD.state <> NEW.state OR NEW.version <> OLD.version)
-    END
+    NOT legal_transition(OLD.state, NEW.state)
+    -- A change of state raises the version by one.
+    OR NEW.version <> OLD.version + 1 AND (OLD.state <> NEW.state OR NEW.version <> OLD.version)
     -- The events of a job are in the order of their positions.
     OR (NEW.version <> OLD.version) <> (NEW.position > OLD.position)
     -- An attempt rises by one, and only at an arm; what is being sent was armed.
@@ -289,7 +277,6 @@ CREATE TABLE connection_ready (
 );
 
 CREATE INDEX connection_ready_runnable ON connection_ready (runnable_at) WHERE runnable_at IS NOT NULL;
-CREATE INDEX connection_ready_saturated ON connection_ready (connection_id) WHERE saturated;
 
 CREATE TABLE attempts (
     job_id             uuid        NOT NULL,
