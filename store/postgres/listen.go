@@ -98,6 +98,9 @@ func (b *bell) send(ctx context.Context) {
 		kinds := b.wanted
 		b.wanted = [2]bool{}
 		b.mu.Unlock()
+		if kinds == [2]bool{} {
+			continue // rung while the hint before was about to go, which told of it
+		}
 		b.notify(ctx, kinds)
 		if !sleep(ctx, ringEvery-ringAfter) {
 			return

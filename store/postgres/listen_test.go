@@ -3,7 +3,12 @@
 package postgres
 
 import (
+	"context"
+	"runtime"
+	"strings"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/fireonce/fireonce/store"
 )
@@ -36,4 +41,38 @@ func TestHintsBetweenServers(t *testing.T) {
 	}
 	<-work
 	<-events
+}
+
+// TestHintsSayWhat: what comes while a hint is about to go is told with it, and
+// nothing is told of it again.
+func TestHintsSayWhat(t *testing.T) {
+	f := newFleet(t, 1)
+	conn, err := pgx.Connect(t.Context(), f.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	if _, err := conn.Exec(t.Context(), "LISTEN "+channel); err != nil {
+		t.Fatal(err)
+	}
+	b := f.stores[0].bell
+	b.ring([2]bool{store.WatchWork: true})
+	for len(b.rung) > 0 { // the first is about to go
+		runtime.Gosched()
+	}
+	b.ring([2]bool{store.WatchEvents: true})
+	ctx, end := context.WithTimeout(t.Context(), 10*ringEvery)
+	defer end()
+	for n := 0; ; n++ {
+		got, err := conn.WaitForNotification(ctx)
+		if err != nil {
+			if n == 0 {
+				t.Error("no hint came")
+			}
+			return
+		}
+		if _, words, _ := strings.Cut(got.Payload, " "); words == "" {
+			t.Errorf("a hint of nothing: %q", got.Payload)
+		}
+	}
 }
