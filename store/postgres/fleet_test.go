@@ -228,6 +228,11 @@ func (f *fleet) consistent() {
 		"rows that are set aside although there is room": `SELECT count(*) FROM connection_ready AS r JOIN connections AS c ON c.id = r.connection_id
 			WHERE r.saturated AND coalesce(nullif(c.max_in_flight, 0), 100) >
 				(SELECT count(*) FROM job_state AS s WHERE s.connection_id = c.id AND s.state IN (2, 3))`,
+		"connections with more under way than they may have": `SELECT count(*) FROM connections AS c WHERE coalesce(nullif(c.max_in_flight, 0), 100) <
+			(SELECT count(*) FROM job_state AS s WHERE s.connection_id = c.id AND s.state IN (2, 3) AND NOT EXISTS
+				(SELECT 1 FROM events AS e WHERE e.job_id = s.job_id AND e.attempt = s.attempt AND e.from_state = 5 AND e.to_state = 3))`, // repeats ask nobody
+		"attempts without the event of their arm": `SELECT count(*) FROM attempts AS a WHERE 1 <>
+			(SELECT count(*) FROM events AS e WHERE e.job_id = a.job_id AND e.to_state = 3 AND e.attempt = a.number AND e.cause = 3)`,
 		"gates of jobs that keep none": `SELECT count(*) FROM open_intents AS o JOIN job_state AS s ON s.job_id = o.job_id
 			WHERE s.state NOT IN (3, 4, 5)`,
 		"open attempts of jobs that say there is none": `SELECT count(*) FROM job_state AS s JOIN attempts AS a ON a.job_id = s.job_id

@@ -120,13 +120,48 @@ func (w *storm) step() error {
 		return w.work()
 	case n < 6:
 		return w.look()
+	case n < 7:
+		return w.succeed()
 	default:
 		return w.decide()
 	}
 }
 
+// succeed ends jobs as most do, some of them as they once were or with a reason, in one
+// batch.
+func (w *storm) succeed() error {
+	var items []store.Change
+	for _, s := range w.pool.some(w.r, 1+w.r.IntN(8)) {
+		if s.State != job.Sending {
+			continue
+		}
+		d, err := job.Decide(s.View(job.Traits{Class: s.Class}, 0), job.Outcome{Attempt: s.Attempt, Result: job.ResultSucceeded})
+		if err != nil {
+			return err
+		}
+		c := store.Change{Job: s.ID, Version: s.Version, Decision: d}
+		if w.r.IntN(4) == 0 {
+			c.Reason = "to be judged"
+		}
+		items = append(items, c)
+	}
+	out, err := w.s.Apply(context.Background(), items)
+	if err != nil {
+		return fmt.Errorf("succeed: %w", err)
+	}
+	for _, a := range out {
+		if !isOneOf(a.Err, races...) {
+			return fmt.Errorf("succeed: %w", a.Err)
+		}
+	}
+	return nil
+}
+
 func (w *storm) create() error {
 	items := make([]store.NewJob, 1+w.r.IntN(8))
+	if w.r.IntN(2) == 0 {
+		items = items[:1]
+	}
 	for i := range items {
 		items[i] = newSpec(w.conns[w.r.IntN(len(w.conns))], func(s *job.Spec) {
 			s.HoldKey = fmt.Sprint("key ", w.r.IntN(3))
@@ -140,6 +175,9 @@ func (w *storm) create() error {
 		if w.r.IntN(3) == 0 {
 			items[i].ScheduledFor = time.UnixMicro(w.now.Load()).Add(time.Duration(w.r.IntN(5)) * time.Second)
 		}
+		if w.r.IntN(2) == 0 {
+			items[i].Start = &store.ClaimParams{Worker: "w", Lease: time.Minute, Intend: w.intend}
+		}
 	}
 	out, err := w.s.Create(context.Background(), items)
 	if err != nil {
@@ -150,6 +188,12 @@ func (w *storm) create() error {
 			return fmt.Errorf("create: %w", c.Err)
 		}
 		w.pool.put(c.Snapshot)
+		if l := c.Started; l != nil {
+			w.pool.put(l.Snapshot)
+			if l.Armed != nil {
+				w.pool.put(l.Armed.Snapshot)
+			}
+		}
 	}
 	return nil
 }
