@@ -247,6 +247,47 @@ func TestLostCommitOfAnIntendedClaim(t *testing.T) {
 	}
 }
 
+// A job that was to be stored as SENDING is that or nothing, and its key tells so to
+// whoever submits it again.
+func TestLostCommitOfASending(t *testing.T) {
+	for _, mode := range []int32{cutRequest, cutAnswer} {
+		f := newFleet(t, 1)
+		conn := f.connect()
+		c, through := newCutter(t, f.url)
+		s := f.join(through)
+		if _, err := startOf(s, conn); err != nil { // the ready row, and a connection
+			t.Fatal(err)
+		}
+		var a store.Arm
+		n := newSpec(conn)
+		n.Start = &store.ClaimParams{Worker: "w", Lease: time.Minute, Intend: func(l store.Leased) *store.Arm {
+			a = intentOf(l)
+			return &a
+		}}
+		c.mode.Store(mode)
+		if _, err := s.Create(t.Context(), []store.NewJob{n}); !errors.Is(err, store.ErrUnconfirmed) || c.cuts.Load() != 1 {
+			t.Fatalf("%d cuts, %v", c.cuts.Load(), err)
+		}
+		first := a
+		armed, err := s.ArmedBy(t.Context(), first.Job, first.Token)
+		if durable := mode == cutAnswer; (err == nil) != durable || !durable && !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("cut %d: read back %+v, %v", mode, armed, err)
+		}
+		n.Spec.ID = randomID()
+		out, err := s.Create(t.Context(), []store.NewJob{n})
+		if err != nil || out[0].Err != nil || out[0].Created != (mode == cutRequest) {
+			t.Fatalf("cut %d: again: %+v, %v", mode, out, err)
+		}
+		if mode == cutAnswer && (out[0].Snapshot.ID != first.Job || out[0].Snapshot.State != job.Sending || out[0].Started != nil) {
+			t.Errorf("again: %+v", out[0])
+		}
+		if n := f.count("SELECT count(*) FROM attempts"); n != 2 {
+			t.Errorf("cut %d: %d attempts", mode, n)
+		}
+		f.consistent()
+	}
+}
+
 // Reading back waits for a transaction that may still be armed by, also when
 // nobody is connected to it any more.
 func TestReadBackWaits(t *testing.T) {
