@@ -12,6 +12,7 @@ import (
 var startTests = []test{
 	{"a due job", startDue},
 	{"with an intent", startArmed},
+	{"with an intent, and all that was asked", startWhole},
 	{"nobody asked", startUnasked},
 	{"not before its time", startNotDue},
 	{"not twice", startTwice},
@@ -78,6 +79,48 @@ func startArmed(f *fixture) {
 	f.is([]any{s.State, s.Version, s.Attempt}, []any{job.Sending, int64(3), 1}, "state, version, attempt")
 	f.is(len(f.events(s.ID)), 3, "events")
 	f.apply(s, answer(s, job.ResultSucceeded))
+}
+
+// startWhole: whichever way a store takes, it keeps the whole request and tells the
+// whole story.
+func startWhole(f *fixture) {
+	parent := f.sending()
+	done := answer(parent.Snapshot, job.ResultSucceeded)
+	done.ExternalID = "post 1"
+	f.apply(parent.Snapshot, done)
+	for _, reply := range []job.ID{{}, parent.Snapshot.ID, {}} {
+		f.clock.advance(time.Second)
+		var asked store.Leased
+		n := f.new(starting, func(n *store.NewJob) {
+			n.Spec.Retry = job.RetryPolicy{MaxAttempts: 3, MinBackoff: time.Second, MaxBackoff: time.Minute, AttemptTimeout: 2 * time.Second}
+			n.Spec.Labels, n.Spec.TimeZone = map[string]string{"a": "b\"', \\"}, "Europe/Vienna"
+			n.Spec.Schedule, n.Spec.ReplyTo, n.Spec.Policy = f.id(), reply, job.Resend
+			n.Start.Intend = func(l store.Leased) *store.Arm {
+				asked = l
+				a := f.intent(l)
+				return &a
+			}
+		})
+		c := f.create(n)[0]
+		want := n.Spec
+		stored := f.job(n.Spec.ID)
+		want.Created, want.Fingerprint = stored.Created, stored.Fingerprint
+		f.is(stored.Spec, want, "request")
+		if c.Started == nil || c.Started.Armed == nil {
+			continue
+		}
+		f.is([]any{asked.Spec, asked.ReplyTo != ""}, []any{want, !reply.IsZero()}, "asked about")
+		f.whole(c.Started.Armed.Snapshot)
+		f.is(f.attempts(n.Spec.ID), []job.Attempt{c.Started.Armed.Attempt}, "attempts")
+		var story [][4]any
+		for _, e := range f.events(n.Spec.ID) {
+			story = append(story, [4]any{e.To, e.Cause, e.Attempt, e.Actor})
+		}
+		f.is(story, [][4]any{
+			{job.Scheduled, job.CauseSubmitted, 0, "tester"}, {job.Claimed, job.CauseClaimed, 0, "worker"},
+			{job.Sending, job.CauseArmed, 1, "worker"},
+		}, "events")
+	}
 }
 
 func startUnasked(f *fixture) {
