@@ -36,6 +36,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.attemptMarksStmt, err = db.PrepareContext(ctx, attemptMarks); err != nil {
 		return nil, fmt.Errorf("error preparing query AttemptMarks: %w", err)
 	}
+	if q.claimArmedStmt, err = db.PrepareContext(ctx, claimArmed); err != nil {
+		return nil, fmt.Errorf("error preparing query ClaimArmed: %w", err)
+	}
 	if q.claimJobStmt, err = db.PrepareContext(ctx, claimJob); err != nil {
 		return nil, fmt.Errorf("error preparing query ClaimJob: %w", err)
 	}
@@ -357,6 +360,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.startLagStmt, err = db.PrepareContext(ctx, startLag); err != nil {
 		return nil, fmt.Errorf("error preparing query StartLag: %w", err)
 	}
+	if q.succeedStmt, err = db.PrepareContext(ctx, succeed); err != nil {
+		return nil, fmt.Errorf("error preparing query Succeed: %w", err)
+	}
 	if q.takeGateStmt, err = db.PrepareContext(ctx, takeGate); err != nil {
 		return nil, fmt.Errorf("error preparing query TakeGate: %w", err)
 	}
@@ -392,6 +398,11 @@ func (q *Queries) Close() error {
 	if q.attemptMarksStmt != nil {
 		if cerr := q.attemptMarksStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing attemptMarksStmt: %w", cerr)
+		}
+	}
+	if q.claimArmedStmt != nil {
+		if cerr := q.claimArmedStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing claimArmedStmt: %w", cerr)
 		}
 	}
 	if q.claimJobStmt != nil {
@@ -929,6 +940,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing startLagStmt: %w", cerr)
 		}
 	}
+	if q.succeedStmt != nil {
+		if cerr := q.succeedStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing succeedStmt: %w", cerr)
+		}
+	}
 	if q.takeGateStmt != nil {
 		if cerr := q.takeGateStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing takeGateStmt: %w", cerr)
@@ -992,6 +1008,7 @@ type Queries struct {
 	armJobStmt             *sql.Stmt
 	attemptByTokenStmt     *sql.Stmt
 	attemptMarksStmt       *sql.Stmt
+	claimArmedStmt         *sql.Stmt
 	claimJobStmt           *sql.Stmt
 	closeAttemptStmt       *sql.Stmt
 	connectionByKeyStmt    *sql.Stmt
@@ -1099,6 +1116,7 @@ type Queries struct {
 	setStateStmt           *sql.Stmt
 	settleAttemptStmt      *sql.Stmt
 	startLagStmt           *sql.Stmt
+	succeedStmt            *sql.Stmt
 	takeGateStmt           *sql.Stmt
 	unsaturateStmt         *sql.Stmt
 	waitingRowsStmt        *sql.Stmt
@@ -1113,6 +1131,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		armJobStmt:             q.armJobStmt,
 		attemptByTokenStmt:     q.attemptByTokenStmt,
 		attemptMarksStmt:       q.attemptMarksStmt,
+		claimArmedStmt:         q.claimArmedStmt,
 		claimJobStmt:           q.claimJobStmt,
 		closeAttemptStmt:       q.closeAttemptStmt,
 		connectionByKeyStmt:    q.connectionByKeyStmt,
@@ -1220,6 +1239,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		setStateStmt:           q.setStateStmt,
 		settleAttemptStmt:      q.settleAttemptStmt,
 		startLagStmt:           q.startLagStmt,
+		succeedStmt:            q.succeedStmt,
 		takeGateStmt:           q.takeGateStmt,
 		unsaturateStmt:         q.unsaturateStmt,
 		waitingRowsStmt:        q.waitingRowsStmt,

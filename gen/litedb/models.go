@@ -170,6 +170,7 @@ type JobState struct {
 	CreatedAt     int64
 	UpdatedAt     int64
 	EndedAt       sql.NullInt64
+	EffectAttempt sql.NullInt64
 }
 
 type Meta struct {

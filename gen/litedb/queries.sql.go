@@ -150,6 +150,43 @@ func (q *Queries) AttemptMarks(ctx context.Context, jobID []byte) ([]AttemptMark
 	return items, nil
 }
 
+const claimArmed = `-- name: ClaimArmed :execrows
+UPDATE OR FAIL job_state SET
+    state = 3, version = version + 2, attempt = attempt + 1,
+    class = CASE WHEN attempt = 0 THEN ?1 ELSE class END,
+    next_at = ?2, claimed_at = ?3, worker = ?4, claims = 0, blocked = '', updated_at = ?3
+WHERE job_state.job_id = ?5 AND version = ?6 AND state IN (1, 6) AND waits_for IS NULL
+    AND next_at <= ?3 AND start_deadline > ?3 AND cancel_asked_at IS NULL
+    AND (attempt = 0 OR NOT EXISTS (SELECT 1 FROM attempts AS a WHERE a.job_id = ?5 AND a.result IN (0, 4)))
+`
+
+type ClaimArmedParams struct {
+	Class   int64
+	Fence   sql.NullInt64
+	Now     sql.NullInt64
+	Worker  string
+	JobID   []byte
+	Version int64
+}
+
+// A claim that arms: both steps in one version of the row, each with its event. Nobody
+// else ever has the lease. The rest is as for any claim, and as for any first arm of an
+// effect.
+func (q *Queries) ClaimArmed(ctx context.Context, arg ClaimArmedParams) (int64, error) {
+	result, err := q.exec(ctx, q.claimArmedStmt, claimArmed,
+		arg.Class,
+		arg.Fence,
+		arg.Now,
+		arg.Worker,
+		arg.JobID,
+		arg.Version,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
 const claimJob = `-- name: ClaimJob :execrows
 UPDATE OR FAIL job_state SET
     state = 2, version = version + 1, claim_token = ?1, claimed_at = ?2,
@@ -534,7 +571,7 @@ func (q *Queries) DoubtfulIDs(ctx context.Context, arg DoubtfulIDsParams) ([][]b
 }
 
 const dueJobs = `-- name: DueJobs :many
-SELECT jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind, jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff, jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone, jobs.reply_to, jobs.schedule_id, jobs.fingerprint, jobs.created_at, jobs.payload, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.scheduled_for, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.waits_for, job_state.created_at, job_state.updated_at, job_state.ended_at
+SELECT jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind, jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff, jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone, jobs.reply_to, jobs.schedule_id, jobs.fingerprint, jobs.created_at, jobs.payload, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.scheduled_for, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.waits_for, job_state.created_at, job_state.updated_at, job_state.ended_at, job_state.effect_attempt
 FROM job_state JOIN jobs ON jobs.id = job_state.job_id
 WHERE job_state.connection_id = ?1 AND job_state.hold_key = ?2
     AND job_state.state IN (1, 6) AND job_state.waits_for IS NULL
@@ -619,6 +656,7 @@ func (q *Queries) DueJobs(ctx context.Context, arg DueJobsParams) ([]DueJobsRow,
 			&i.JobState.CreatedAt,
 			&i.JobState.UpdatedAt,
 			&i.JobState.EndedAt,
+			&i.JobState.EffectAttempt,
 		); err != nil {
 			return nil, err
 		}
@@ -911,7 +949,7 @@ func (q *Queries) GetEffect(ctx context.Context, jobID []byte) (Effect, error) {
 }
 
 const getJob = `-- name: GetJob :one
-SELECT jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind, jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff, jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone, jobs.reply_to, jobs.schedule_id, jobs.fingerprint, jobs.created_at, jobs.payload, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.scheduled_for, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.waits_for, job_state.created_at, job_state.updated_at, job_state.ended_at
+SELECT jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind, jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff, jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone, jobs.reply_to, jobs.schedule_id, jobs.fingerprint, jobs.created_at, jobs.payload, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.scheduled_for, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.waits_for, job_state.created_at, job_state.updated_at, job_state.ended_at, job_state.effect_attempt
 FROM jobs JOIN job_state ON job_state.job_id = jobs.id
 WHERE jobs.id = ?
 `
@@ -975,6 +1013,7 @@ func (q *Queries) GetJob(ctx context.Context, id []byte) (GetJobRow, error) {
 		&i.JobState.CreatedAt,
 		&i.JobState.UpdatedAt,
 		&i.JobState.EndedAt,
+		&i.JobState.EffectAttempt,
 	)
 	return i, err
 }
@@ -984,7 +1023,7 @@ SELECT
     jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind,
     jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff,
     jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone, jobs.reply_to,
-    jobs.schedule_id, jobs.fingerprint, jobs.created_at, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.scheduled_for, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.waits_for, job_state.created_at, job_state.updated_at, job_state.ended_at
+    jobs.schedule_id, jobs.fingerprint, jobs.created_at, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.scheduled_for, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.waits_for, job_state.created_at, job_state.updated_at, job_state.ended_at, job_state.effect_attempt
 FROM jobs JOIN job_state ON job_state.job_id = jobs.id
 WHERE jobs.id = ?
 `
@@ -1065,6 +1104,7 @@ func (q *Queries) GetListed(ctx context.Context, id []byte) (GetListedRow, error
 		&i.JobState.CreatedAt,
 		&i.JobState.UpdatedAt,
 		&i.JobState.EndedAt,
+		&i.JobState.EffectAttempt,
 	)
 	return i, err
 }
@@ -1141,7 +1181,7 @@ func (q *Queries) GetResolution(ctx context.Context, id int64) (Resolution, erro
 }
 
 const getState = `-- name: GetState :one
-SELECT job_id, project, connection_id, hold_key, state, listed, version, attempt, round, failures, claims, looks, negatives, scheduled_for, start_deadline, next_at, claim_token, claimed_at, worker, class, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, waits_for, created_at, updated_at, ended_at FROM job_state WHERE job_id = ?
+SELECT job_id, project, connection_id, hold_key, state, listed, version, attempt, round, failures, claims, looks, negatives, scheduled_for, start_deadline, next_at, claim_token, claimed_at, worker, class, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, waits_for, created_at, updated_at, ended_at, effect_attempt FROM job_state WHERE job_id = ?
 `
 
 func (q *Queries) GetState(ctx context.Context, jobID []byte) (JobState, error) {
@@ -1179,6 +1219,7 @@ func (q *Queries) GetState(ctx context.Context, jobID []byte) (JobState, error) 
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.EndedAt,
+		&i.EffectAttempt,
 	)
 	return i, err
 }
@@ -2434,8 +2475,9 @@ UPDATE OR FAIL job_state SET
     cancel_asked_at = ?14, blocked = ?15,
     error_kind = ?16, error_message = ?17,
     error_status = ?18, error_at = ?19,
-    resolution_id = ?20, updated_at = ?21, ended_at = ?22
-WHERE job_id = ?23 AND version = ?3 - 1
+    resolution_id = ?20, updated_at = ?21, ended_at = ?22,
+    effect_attempt = ?23
+WHERE job_id = ?24 AND version = ?3 - 1
 `
 
 type SetStateParams struct {
@@ -2461,6 +2503,7 @@ type SetStateParams struct {
 	ResolutionID  sql.NullInt64
 	UpdatedAt     int64
 	EndedAt       sql.NullInt64
+	EffectAttempt sql.NullInt64
 	JobID         []byte
 }
 
@@ -2489,6 +2532,7 @@ func (q *Queries) SetState(ctx context.Context, arg SetStateParams) (int64, erro
 		arg.ResolutionID,
 		arg.UpdatedAt,
 		arg.EndedAt,
+		arg.EffectAttempt,
 		arg.JobID,
 	)
 	if err != nil {
@@ -2560,6 +2604,34 @@ func (q *Queries) StartLag(ctx context.Context, arg StartLagParams) (int64, erro
 	var lag int64
 	err := row.Scan(&lag)
 	return lag, err
+}
+
+const succeed = `-- name: Succeed :execrows
+UPDATE OR FAIL job_state SET
+    state = 8, listed = 8, version = version + 1, next_at = NULL, updated_at = ?1, ended_at = ?1,
+    effect_attempt = ?2
+WHERE job_id = ?3 AND version = ?4 AND state = 3
+`
+
+type SucceedParams struct {
+	Now           int64
+	EffectAttempt sql.NullInt64
+	JobID         []byte
+	Version       int64
+}
+
+// What SetState writes of a success that says nothing else.
+func (q *Queries) Succeed(ctx context.Context, arg SucceedParams) (int64, error) {
+	result, err := q.exec(ctx, q.succeedStmt, succeed,
+		arg.Now,
+		arg.EffectAttempt,
+		arg.JobID,
+		arg.Version,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }
 
 const takeGate = `-- name: TakeGate :exec

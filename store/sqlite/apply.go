@@ -174,7 +174,7 @@ func (c *change) move() {
 // write stores the new state row and what depends on it: the hold, the gate,
 // the ready row.
 func (c *change) write(ctx context.Context) error {
-	n, err := c.q.SetState(ctx, setStateParams(c.st))
+	n, err := c.setState(ctx)
 	if err != nil {
 		return fmt.Errorf("state: %w", err)
 	}
@@ -212,6 +212,15 @@ func (c *change) write(ctx context.Context) error {
 		c.hint[store.WatchWork] = true
 	}
 	return nil
+}
+
+func (c *change) setState(ctx context.Context) (int64, error) {
+	if !onlySucceeded(c.st, c.old) {
+		return c.q.SetState(ctx, setStateParams(c.st))
+	}
+	return c.q.Succeed(ctx, litedb.SucceedParams{
+		Now: c.now, EffectAttempt: c.st.EffectAttempt, JobID: c.st.JobID, Version: c.old.Version,
+	})
 }
 
 // hold holds the job's hold key. A refusal of a credential that was replaced

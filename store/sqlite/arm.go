@@ -75,13 +75,19 @@ func (t *tx) arm(ctx context.Context, a store.Arm, quarantined string) (store.Ar
 		return store.Armed{}, err
 	}
 	t.w.cache.moved(st.ConnectionID, job.State(from), job.Sending)
-	h.st, h.account = st, attempt.AccountIdentity
+	h.st = st
+	return t.armed(ctx, h, a, attempt, job.State(from))
+}
+
+// armed remembers a job that was armed, appends the event and gives the answer.
+func (t *tx) armed(ctx context.Context, h *held, a store.Arm, attempt litedb.Attempt, from job.State) (store.Armed, error) {
+	h.account = attempt.AccountIdentity
 	h.marks = append(h.marks, litedb.AttemptMarksRow{
 		Number: attempt.Number, Round: attempt.Round, ArmedAt: attempt.ArmedAt, FenceAt: attempt.FenceAt, Handle: attempt.Handle,
 	})
 	t.w.cache.keep(h)
-	err = t.event(ctx, h.job.ScheduleID, st, litedb.InsertEventParams{
-		FromState: from, Cause: int64(job.CauseArmed), Attempt: attempt.Number, Actor: a.Worker,
+	err := t.event(ctx, h.job.ScheduleID, h.st, litedb.InsertEventParams{
+		FromState: int64(from), Cause: int64(job.CauseArmed), Attempt: attempt.Number, Actor: a.Worker,
 	})
 	if err != nil {
 		return store.Armed{}, err
@@ -170,6 +176,12 @@ func (t *tx) writeArm(ctx context.Context, st *litedb.JobState, a store.Arm, att
 	if n != 1 {
 		return fmt.Errorf("%w: an earlier attempt is still open", store.ErrIllegal)
 	}
+	return t.begin(ctx, st, a, attempt)
+}
+
+// begin writes the attempt of a job that was armed, and leaves the state row as it is
+// now.
+func (t *tx) begin(ctx context.Context, st *litedb.JobState, a store.Arm, attempt litedb.Attempt) error {
 	if err := t.q.InsertAttempt(ctx, insertAttemptParams(attempt)); err != nil {
 		return fmt.Errorf("attempt: %w", err)
 	}

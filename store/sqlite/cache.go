@@ -61,9 +61,9 @@ func newCache() *cache {
 // tracked are the statements on jobs and attempts whose callers keep what is
 // held as the rows are.
 var tracked = map[string]bool{
-	"InsertJob": true, "InsertState": true, "ClaimJob": true, "LeaseLook": true, "RenewLease": true,
+	"InsertJob": true, "InsertState": true, "ClaimJob": true, "ClaimArmed": true, "LeaseLook": true, "RenewLease": true,
 	"ArmJob": true, "InsertAttempt": true, "SaveHandle": true,
-	"SettleAttempt": true, "CloseAttempt": true, "SetState": true,
+	"SettleAttempt": true, "CloseAttempt": true, "SetState": true, "Succeed": true,
 	// Of jobs that have ended, and are not held.
 	"RemoveAttempts": true, "RemoveState": true, "RemoveJob": true,
 }

@@ -131,37 +131,17 @@ func (c *claimer) serve(ctx context.Context, r litedb.ReadyRowsRow, n int64) (in
 	return took, c.bound(ctx, conn, took)
 }
 
-// take leases one job.
+// take leases one job, and arms it, if that is wanted and every guard of an arm holds.
 func (c *claimer) take(ctx context.Context, row litedb.DueJobsRow, conn *claimed) error {
 	h, err := c.whole(ctx, row.Job, row.JobState)
 	if err != nil {
 		return fmt.Errorf("read job: %w", err)
 	}
-	st := h.st
-	token, end := fromID(randomID()), c.now+micros(c.p.Lease)
-	n, err := c.q.ClaimJob(ctx, litedb.ClaimJobParams{
-		ClaimToken: token, Now: someMicros(c.now), Worker: c.p.Worker, LeaseEnd: someMicros(end),
-		JobID: st.JobID, Version: st.Version,
-	})
-	if err != nil {
-		return fmt.Errorf("claim job: %w", err)
-	}
-	if n != 1 {
-		return fmt.Errorf("claim job %s: %w: read as due, but not so when written", toID(st.JobID), store.ErrIllegal)
-	}
-	from := st.State
-	st.State, st.Version, st.ClaimToken = int64(job.Claimed), st.Version+1, token
-	st.ClaimedAt, st.Worker, st.NextAt = someMicros(c.now), c.p.Worker, someMicros(end)
+	was := h.st
+	st := &h.st
+	st.State, st.Version, st.ClaimToken = int64(job.Claimed), was.Version+1, fromID(randomID())
+	st.ClaimedAt, st.Worker, st.NextAt = someMicros(c.now), c.p.Worker, someMicros(c.now+micros(c.p.Lease))
 	st.Blocked, st.UpdatedAt = "", c.now
-	c.w.cache.moved(st.ConnectionID, job.State(from), job.Claimed)
-	h.st = st
-	c.w.cache.keep(h)
-	err = c.event(ctx, h.job.ScheduleID, st, litedb.InsertEventParams{
-		FromState: from, Cause: int64(job.CauseClaimed), Actor: c.p.Worker,
-	})
-	if err != nil {
-		return err
-	}
 	snap, err := c.view().completed(ctx, h, nil)
 	if err != nil {
 		return err
@@ -170,31 +150,40 @@ func (c *claimer) take(ctx context.Context, row litedb.DueJobsRow, conn *claimed
 	if err != nil {
 		return err
 	}
-	l.Armed, err = c.intended(ctx, l)
+	a := c.intent(l)
+	if a != nil && !c.careful {
+		l.Armed, err = c.atOnce(ctx, was, h, a)
+		a = nil
+	}
+	if err == nil && l.Armed == nil {
+		l.Armed, err = c.inSteps(ctx, was, h, a)
+	}
 	c.out = append(c.out, l)
 	return err
 }
 
-// intended arms a job with its claim, if that is wanted and every guard of an arm
-// holds; if not, it is leased and no more.
-func (c *claimer) intended(ctx context.Context, l store.Leased) (*store.Armed, error) {
-	if c.p.Intend == nil {
-		return nil, nil
-	}
-	a := c.p.Intend(l)
-	if a == nil || !a.Intended(l) {
-		return nil, nil
-	}
-	// One of several, for what a refusal takes back: the lease stays.
-	var out *store.Armed
-	_, fatal := c.item(ctx, 2, func() error {
-		armed, err := c.arm(ctx, *a, "")
-		if err == nil {
-			out = &armed
-		}
-		return err
+// lease writes a claim that does not arm.
+func (c *claimer) lease(ctx context.Context, was litedb.JobState, h *held) error {
+	n, err := c.q.ClaimJob(ctx, litedb.ClaimJobParams{
+		ClaimToken: h.st.ClaimToken, Now: someMicros(c.now), Worker: c.p.Worker, LeaseEnd: h.st.NextAt,
+		JobID: was.JobID, Version: was.Version,
 	})
-	return out, fatal
+	if err != nil {
+		return fmt.Errorf("claim job: %w", err)
+	}
+	if n != 1 {
+		return fmt.Errorf("claim job %s: %w: read as due, but not so when written", toID(was.JobID), store.ErrIllegal)
+	}
+	c.w.cache.moved(was.ConnectionID, job.State(was.State), job.Claimed)
+	c.w.cache.keep(h)
+	return c.claimedEvent(ctx, was, h)
+}
+
+// claimedEvent appends the event of a claim; h is the job that it left.
+func (c *claimer) claimedEvent(ctx context.Context, was litedb.JobState, h *held) error {
+	return c.event(ctx, h.job.ScheduleID, h.st, litedb.InsertEventParams{
+		FromState: was.State, Cause: int64(job.CauseClaimed), Actor: c.p.Worker,
+	})
 }
 
 // connection reads a connection once per claim and finds how much it may take.

@@ -142,6 +142,7 @@ func setStateParams(st litedb.JobState) litedb.SetStateParams {
 		NextAt: st.NextAt, ClaimToken: st.ClaimToken, CancelAskedAt: st.CancelAskedAt, Blocked: st.Blocked,
 		ErrorKind: st.ErrorKind, ErrorMessage: st.ErrorMessage, ErrorStatus: st.ErrorStatus,
 		ErrorAt: st.ErrorAt, ResolutionID: st.ResolutionID, UpdatedAt: st.UpdatedAt, EndedAt: st.EndedAt,
+		EffectAttempt: st.EffectAttempt,
 	}
 }
 
@@ -250,6 +251,18 @@ func toEffect(e litedb.Effect) *job.Effect {
 	}
 }
 
+// unnamed tells whether a job's own row can tell of an effect.
+func unnamed(e job.Effect) bool {
+	return e.Proof == job.ProofResponse && e.Attempt > 0 && e.Round > 0 && e.ExternalID == "" && e.ExternalURL == ""
+}
+
+// ownEffect is the effect of which the job's own row tells.
+func ownEffect(st litedb.JobState) *job.Effect {
+	return &job.Effect{
+		Attempt: int(st.EffectAttempt.Int64), Round: int(st.Round), Proof: job.ProofResponse, At: fromNullMicros(st.EndedAt),
+	}
+}
+
 func toResolution(r litedb.Resolution) *job.Resolution {
 	return &job.Resolution{Ruling: job.Ruling(r.Ruling), Actor: r.Actor, Note: r.Note, At: fromMicros(r.At)}
 }
@@ -317,6 +330,22 @@ func toEvent(e litedb.Event) job.Event {
 		Cause: job.Cause(e.Cause), Attempt: int(e.Attempt), Actor: e.Actor, Reason: e.Reason,
 		Detail: e.Detail, At: fromMicros(e.At),
 	}
+}
+
+// onlySucceeded tells whether of all that SetState writes a job differs from what it was
+// in nothing but what every success changes.
+func onlySucceeded(st, old litedb.JobState) bool {
+	texts := func(s litedb.JobState) [3]string { return [...]string{s.HoldKey, s.Blocked, s.ErrorMessage} }
+	numbers := func(s litedb.JobState) [9]int64 {
+		return [...]int64{
+			s.Round, s.Failures, s.Claims, s.Looks, s.Negatives, s.ScheduledFor, s.StartDeadline, s.ErrorKind, s.ErrorStatus,
+		}
+	}
+	times := func(s litedb.JobState) [3]sql.NullInt64 {
+		return [...]sql.NullInt64{s.CancelAskedAt, s.ErrorAt, s.ResolutionID}
+	}
+	return job.State(old.State) == job.Sending && job.State(st.State) == job.Succeeded &&
+		texts(st) == texts(old) && numbers(st) == numbers(old) && times(st) == times(old)
 }
 
 func insertConnectionParams(n store.NewConnection, now int64) litedb.InsertConnectionParams {

@@ -18,12 +18,17 @@ import (
 //     it takes the object over, and the other job, which stays SUCCEEDED, gets an
 //     event that says so.
 //   - Whatever else names an object of another job is recorded, but does not own it.
+//   - An answer that names no object proves the effect, and the job's own row tells of it.
 
 // judgeEffect finds what is to be written of the decision's effect, and from
 // which job its object is to be taken. It writes nothing yet.
 func (c *change) judgeEffect(ctx context.Context) (stolen job.ID, err error) {
 	e := c.Decision.Effect
 	if e == nil {
+		return stolen, nil
+	}
+	if from := job.State(c.old.State); unnamed(*e) && e.Round == c.Decision.Round && !from.Terminal() {
+		c.st.EffectAttempt = someMicros(int64(e.Attempt))
 		return stolen, nil
 	}
 	row, err := c.effectRow(ctx, *e)
@@ -55,7 +60,7 @@ func (c *change) judgeEffect(ctx context.Context) (stolen job.ID, err error) {
 		row.OwnsID = 0
 		c.Note(fmt.Sprintf("the object %s is the effect of job %s already", e.ExternalID, other))
 	}
-	c.effect = &row
+	c.effect, c.st.EffectAttempt = &row, sql.NullInt64{}
 	return stolen, nil
 }
 

@@ -91,8 +91,16 @@ UPDATE OR FAIL job_state SET
     cancel_asked_at = @cancel_asked_at, blocked = @blocked,
     error_kind = @error_kind, error_message = @error_message,
     error_status = @error_status, error_at = @error_at,
-    resolution_id = @resolution_id, updated_at = @updated_at, ended_at = @ended_at
+    resolution_id = @resolution_id, updated_at = @updated_at, ended_at = @ended_at,
+    effect_attempt = @effect_attempt
 WHERE job_id = @job_id AND version = @version - 1;
+
+-- name: Succeed :execrows
+-- What SetState writes of a success that says nothing else.
+UPDATE OR FAIL job_state SET
+    state = 8, listed = 8, version = version + 1, next_at = NULL, updated_at = @now, ended_at = @now,
+    effect_attempt = @effect_attempt
+WHERE job_id = @job_id AND version = @version AND state = 3;
 
 -- name: SetContent :exec
 UPDATE jobs SET payload = ?, hold_key = ?, labels = ?, start_window = ? WHERE id = ?;
@@ -133,6 +141,18 @@ UPDATE OR FAIL job_state SET
     worker = @worker, next_at = @lease_end, blocked = '', updated_at = @now
 WHERE job_id = @job_id AND version = @version AND state IN (1, 6) AND waits_for IS NULL
     AND next_at <= @now AND start_deadline > @now;
+
+-- name: ClaimArmed :execrows
+-- A claim that arms: both steps in one version of the row, each with its event. Nobody
+-- else ever has the lease. The rest is as for any claim, and as for any first arm of an
+-- effect.
+UPDATE OR FAIL job_state SET
+    state = 3, version = version + 2, attempt = attempt + 1,
+    class = CASE WHEN attempt = 0 THEN @class ELSE class END,
+    next_at = @fence, claimed_at = @now, worker = @worker, claims = 0, blocked = '', updated_at = @now
+WHERE job_state.job_id = @job_id AND version = @version AND state IN (1, 6) AND waits_for IS NULL
+    AND next_at <= @now AND start_deadline > @now AND cancel_asked_at IS NULL
+    AND (attempt = 0 OR NOT EXISTS (SELECT 1 FROM attempts AS a WHERE a.job_id = @job_id AND a.result IN (0, 4)));
 
 -- name: InFlight :many
 -- The connection of every job under way.

@@ -103,6 +103,8 @@ func (v view) completed(ctx context.Context, h *held, effect *litedb.PutEffectPa
 	switch {
 	case snap.State == job.Succeeded && effect != nil:
 		snap.Effect = toEffect(effectOf(*effect))
+	case snap.State == job.Succeeded && st.EffectAttempt.Valid:
+		snap.Effect = ownEffect(st)
 	case snap.State == job.Succeeded:
 		e, err := v.q.GetEffect(ctx, st.JobID)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {

@@ -2,37 +2,15 @@ package sqlite
 
 import (
 	"database/sql"
+	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
-
-func TestTransitionsTable(t *testing.T) {
-	path := testPath(t)
-	must(t, Migrate(t.Context(), path))
-	rows, err := raw(t, path).Query("SELECT from_state, to_state FROM transitions")
-	must(t, err)
-	defer rows.Close()
-	var got []job.Transition
-	for rows.Next() {
-		var tr job.Transition
-		must(t, rows.Scan(&tr.From, &tr.To))
-		got = append(got, tr)
-	}
-	must(t, rows.Err())
-	for _, tr := range got {
-		if !slices.Contains(job.Transitions, tr) {
-			t.Errorf("the database allows %v to %v", tr.From, tr.To)
-		}
-	}
-	for _, tr := range job.Transitions {
-		if !slices.Contains(got, tr) {
-			t.Errorf("the database refuses %v to %v", tr.From, tr.To)
-		}
-	}
-}
 
 // guarded is a database with one job, to be written to with raw SQL.
 type guarded struct {
@@ -126,6 +104,83 @@ func TestTriggerCounters(t *testing.T) {
 	}
 	if _, err := g.Exec("UPDATE job_state SET connection_id = zeroblob(16)"); err == nil {
 		t.Error("a job was moved to another connection")
+	}
+}
+
+// twoSteps writes what a claim and an arm leave, with other values for some columns.
+func twoSteps(to job.State, other map[string]string) string {
+	set := map[string]string{
+		"state": fmt.Sprint(int(to)), "version": "version + 2", "attempt": "attempt + 1", "next_at": "5",
+		"claim_token": "NULL", "claimed_at": "5", "updated_at": "5", "claims": "0", "ended_at": "NULL",
+	}
+	if !to.InFlight() {
+		set["listed"] = set["state"]
+	}
+	if to.Terminal() || to == job.NeedsResolution {
+		set["next_at"] = "NULL"
+	}
+	if to.Terminal() {
+		set["ended_at"] = "5"
+	}
+	if to == job.Claimed {
+		set["claim_token"] = "zeroblob(16)"
+	}
+	maps.Copy(set, other)
+	var columns []string
+	for column, value := range set {
+		columns = append(columns, column+" = "+value)
+	}
+	return "UPDATE job_state SET " + strings.Join(columns, ", ")
+}
+
+// Of all moves by two versions the database takes those of a claim that arms.
+func TestTriggerTwoSteps(t *testing.T) {
+	g := newGuarded(t)
+	for _, from := range job.States {
+		for _, to := range job.States {
+			g.set(t, from, 5, 1)
+			_, err := g.Exec(twoSteps(to, nil))
+			want := from != job.Claimed && job.Legal(from, job.Claimed) && to == job.Sending
+			if got := err == nil; got != want {
+				t.Errorf("from %v to %v by two versions: %v", from, to, err)
+			}
+		}
+	}
+}
+
+// What the claim and the arm guard is guarded when they are one.
+func TestTriggerTwoStepsGuards(t *testing.T) {
+	g := newGuarded(t)
+	for name, tt := range map[string]struct {
+		row    string
+		update map[string]string
+		ok     bool
+	}{
+		"as it should be":    {ok: true},
+		"waits for a job":    {row: "waits_for = job_id"},
+		"three versions":     {update: map[string]string{"version": "version + 3"}},
+		"one version":        {update: map[string]string{"version": "version + 1"}},
+		"no attempt":         {update: map[string]string{"attempt": "attempt"}},
+		"two attempts":       {update: map[string]string{"attempt": "attempt + 2"}},
+		"claims are kept":    {row: "claims = 1", update: map[string]string{"claims": "claims"}},
+		"never claimed":      {update: map[string]string{"claimed_at": "NULL"}},
+		"claimed before":     {update: map[string]string{"claimed_at": "4"}},
+		"another connection": {update: map[string]string{"connection_id": "zeroblob(16)"}},
+		"another job":        {update: map[string]string{"job_id": "zeroblob(16)"}},
+	} {
+		g.set(t, job.Scheduled, 5, 1)
+		sqlExec(t, g.DB, "UPDATE job_state SET claims = 0, waits_for = NULL, claimed_at = NULL")
+		if tt.row != "" {
+			sqlExec(t, g.DB, "UPDATE job_state SET "+tt.row)
+		}
+		_, err := g.Exec(twoSteps(job.Sending, tt.update))
+		if got := err == nil; got != tt.ok {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if !tt.ok {
+			wantErr(t, translate(err), store.ErrIllegal)
+		}
 	}
 }
 

@@ -1,0 +1,78 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file: a claim that arms writes the job once, as the arm leaves it.
+//   - The log and the attempts tell of it what they tell of a claim and an arm.
+//   - Nobody else ever sees the lease. What the version stands for is not asked again;
+//     what an arm guards, the statement and its trigger guard here, too.
+//   - What a guard refuses is leased and no more. What SQLite refuses beyond that has the
+//     group run anew, where each step is made and judged by itself.
+
+// intent asks for the intent to write with a claim; nil: the job is only leased.
+func (c *claimer) intent(l store.Leased) *store.Arm {
+	if c.p.Intend == nil {
+		return nil
+	}
+	a := c.p.Intend(l)
+	if a == nil || !a.Intended(l) {
+		return nil
+	}
+	return a
+}
+
+// inSteps leases a job and then arms it, each step with its own verdict: the lease stays
+// if the arm is refused.
+func (c *claimer) inSteps(ctx context.Context, was litedb.JobState, h *held, a *store.Arm) (*store.Armed, error) {
+	if err := c.lease(ctx, was, h); err != nil || a == nil {
+		return nil, err
+	}
+	var out *store.Armed
+	// One of several, for what a refusal takes back.
+	_, fatal := c.item(ctx, 2, func() error {
+		armed, err := c.arm(ctx, *a, "")
+		if err == nil {
+			out = &armed
+		}
+		return err
+	})
+	return out, fatal
+}
+
+// atOnce claims and arms a job, if every guard of an arm holds; h is the job as the claim
+// alone would leave it.
+func (c *claimer) atOnce(ctx context.Context, was litedb.JobState, h *held, a *store.Arm) (*store.Armed, error) {
+	switch err := c.mayArm(ctx, h.st, *a); {
+	case isVerdict(err):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	attempt := newAttemptRow(*a, h.st, was.Attempt+1, was.Round, c.now)
+	n, err := c.q.ClaimArmed(ctx, litedb.ClaimArmedParams{
+		Class: int64(a.Class), Fence: someMicros(attempt.FenceAt), Now: someMicros(c.now), Worker: a.Worker,
+		JobID: was.JobID, Version: was.Version,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("claim and arm job: %w", err)
+	}
+	if n != 1 {
+		return nil, nil
+	}
+	if err := c.claimedEvent(ctx, was, h); err != nil {
+		return nil, err
+	}
+	if err := c.begin(ctx, &h.st, *a, attempt); err != nil {
+		return nil, err
+	}
+	c.w.cache.moved(was.ConnectionID, job.State(was.State), job.Sending)
+	armed, err := c.armed(ctx, h, *a, attempt, job.Claimed)
+	return &armed, err
+}
