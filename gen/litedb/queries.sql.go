@@ -571,7 +571,15 @@ func (q *Queries) DoubtfulIDs(ctx context.Context, arg DoubtfulIDsParams) ([][]b
 }
 
 const dueJobs = `-- name: DueJobs :many
-SELECT jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind, jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff, jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone, jobs.reply_to, jobs.schedule_id, jobs.fingerprint, jobs.created_at, jobs.payload, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.scheduled_for, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.waits_for, job_state.created_at, job_state.updated_at, job_state.ended_at, job_state.effect_attempt
+SELECT
+    jobs.id, jobs.project, jobs.idem_key, jobs.payload_kind, jobs.start_window, jobs.max_attempts,
+    jobs.min_backoff, jobs.max_backoff, jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone,
+    jobs.reply_to, jobs.schedule_id, jobs.fingerprint, jobs.created_at, jobs.payload,
+    job_state.state, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims,
+    job_state.looks, job_state.negatives, job_state.scheduled_for, job_state.start_deadline, job_state.next_at,
+    job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked,
+    job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at,
+    job_state.resolution_id, job_state.updated_at
 FROM job_state JOIN jobs ON jobs.id = job_state.job_id
 WHERE job_state.connection_id = ?1 AND job_state.hold_key = ?2
     AND job_state.state IN (1, 6) AND job_state.waits_for IS NULL
@@ -587,10 +595,48 @@ type DueJobsParams struct {
 }
 
 type DueJobsRow struct {
-	Job      Job
-	JobState JobState
+	ID             []byte
+	Project        string
+	IdemKey        string
+	PayloadKind    string
+	StartWindow    int64
+	MaxAttempts    int64
+	MinBackoff     int64
+	MaxBackoff     int64
+	AttemptTimeout int64
+	Policy         int64
+	Labels         string
+	TimeZone       string
+	ReplyTo        []byte
+	ScheduleID     []byte
+	Fingerprint    []byte
+	CreatedAt      int64
+	Payload        []byte
+	State          int64
+	Version        int64
+	Attempt        int64
+	Round          int64
+	Failures       int64
+	Claims         int64
+	Looks          int64
+	Negatives      int64
+	ScheduledFor   int64
+	StartDeadline  int64
+	NextAt         sql.NullInt64
+	ClaimedAt      sql.NullInt64
+	Worker         string
+	Class          int64
+	CancelAskedAt  sql.NullInt64
+	Blocked        string
+	ErrorKind      int64
+	ErrorMessage   string
+	ErrorStatus    int64
+	ErrorAt        sql.NullInt64
+	ResolutionID   sql.NullInt64
+	UpdatedAt      int64
 }
 
+// Of both rows what a job that is runnable and of this ready row may differ in.
 func (q *Queries) DueJobs(ctx context.Context, arg DueJobsParams) ([]DueJobsRow, error) {
 	rows, err := q.query(ctx, q.dueJobsStmt, dueJobs,
 		arg.ConnectionID,
@@ -606,57 +652,45 @@ func (q *Queries) DueJobs(ctx context.Context, arg DueJobsParams) ([]DueJobsRow,
 	for rows.Next() {
 		var i DueJobsRow
 		if err := rows.Scan(
-			&i.Job.ID,
-			&i.Job.Project,
-			&i.Job.IdemKey,
-			&i.Job.ConnectionID,
-			&i.Job.HoldKey,
-			&i.Job.PayloadKind,
-			&i.Job.StartWindow,
-			&i.Job.MaxAttempts,
-			&i.Job.MinBackoff,
-			&i.Job.MaxBackoff,
-			&i.Job.AttemptTimeout,
-			&i.Job.Policy,
-			&i.Job.Labels,
-			&i.Job.TimeZone,
-			&i.Job.ReplyTo,
-			&i.Job.ScheduleID,
-			&i.Job.Fingerprint,
-			&i.Job.CreatedAt,
-			&i.Job.Payload,
-			&i.JobState.JobID,
-			&i.JobState.Project,
-			&i.JobState.ConnectionID,
-			&i.JobState.HoldKey,
-			&i.JobState.State,
-			&i.JobState.Listed,
-			&i.JobState.Version,
-			&i.JobState.Attempt,
-			&i.JobState.Round,
-			&i.JobState.Failures,
-			&i.JobState.Claims,
-			&i.JobState.Looks,
-			&i.JobState.Negatives,
-			&i.JobState.ScheduledFor,
-			&i.JobState.StartDeadline,
-			&i.JobState.NextAt,
-			&i.JobState.ClaimToken,
-			&i.JobState.ClaimedAt,
-			&i.JobState.Worker,
-			&i.JobState.Class,
-			&i.JobState.CancelAskedAt,
-			&i.JobState.Blocked,
-			&i.JobState.ErrorKind,
-			&i.JobState.ErrorMessage,
-			&i.JobState.ErrorStatus,
-			&i.JobState.ErrorAt,
-			&i.JobState.ResolutionID,
-			&i.JobState.WaitsFor,
-			&i.JobState.CreatedAt,
-			&i.JobState.UpdatedAt,
-			&i.JobState.EndedAt,
-			&i.JobState.EffectAttempt,
+			&i.ID,
+			&i.Project,
+			&i.IdemKey,
+			&i.PayloadKind,
+			&i.StartWindow,
+			&i.MaxAttempts,
+			&i.MinBackoff,
+			&i.MaxBackoff,
+			&i.AttemptTimeout,
+			&i.Policy,
+			&i.Labels,
+			&i.TimeZone,
+			&i.ReplyTo,
+			&i.ScheduleID,
+			&i.Fingerprint,
+			&i.CreatedAt,
+			&i.Payload,
+			&i.State,
+			&i.Version,
+			&i.Attempt,
+			&i.Round,
+			&i.Failures,
+			&i.Claims,
+			&i.Looks,
+			&i.Negatives,
+			&i.ScheduledFor,
+			&i.StartDeadline,
+			&i.NextAt,
+			&i.ClaimedAt,
+			&i.Worker,
+			&i.Class,
+			&i.CancelAskedAt,
+			&i.Blocked,
+			&i.ErrorKind,
+			&i.ErrorMessage,
+			&i.ErrorStatus,
+			&i.ErrorAt,
+			&i.ResolutionID,
+			&i.UpdatedAt,
 		); err != nil {
 			return nil, err
 		}

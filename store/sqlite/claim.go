@@ -115,7 +115,8 @@ func (c *claimer) serve(ctx context.Context, r litedb.ReadyRowsRow, n int64) (in
 		return 0, fmt.Errorf("due jobs: %w", err)
 	}
 	for _, row := range due {
-		if err := c.take(ctx, row, conn); err != nil {
+		j, st := fromDue(row, r)
+		if err := c.take(ctx, j, st, conn); err != nil {
 			return 0, err
 		}
 	}
@@ -132,12 +133,11 @@ func (c *claimer) serve(ctx context.Context, r litedb.ReadyRowsRow, n int64) (in
 }
 
 // take leases one job, and arms it, if that is wanted and every guard of an arm holds.
-func (c *claimer) take(ctx context.Context, row litedb.DueJobsRow, conn *claimed) error {
-	h, err := c.whole(ctx, row.Job, row.JobState)
+func (c *claimer) take(ctx context.Context, j litedb.Job, was litedb.JobState, conn *claimed) error {
+	h, err := c.whole(ctx, j, was)
 	if err != nil {
 		return fmt.Errorf("read job: %w", err)
 	}
-	was := h.st
 	st := &h.st
 	st.State, st.Version, st.ClaimToken = int64(job.Claimed), was.Version+1, fromID(randomID())
 	st.ClaimedAt, st.Worker, st.NextAt = someMicros(c.now), c.p.Worker, someMicros(c.now+micros(c.p.Lease))

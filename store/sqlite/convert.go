@@ -157,6 +157,27 @@ func fromListed(r litedb.GetListedRow) litedb.Job {
 	}
 }
 
+// fromDue makes both rows of a job that was found runnable in a ready row. What is not
+// read follows from that, or is a copy.
+func fromDue(r litedb.DueJobsRow, ready litedb.ReadyRowsRow) (litedb.Job, litedb.JobState) {
+	j := litedb.Job{
+		ID: r.ID, Project: r.Project, IdemKey: r.IdemKey, ConnectionID: ready.ConnectionID, HoldKey: ready.HoldKey,
+		PayloadKind: r.PayloadKind, StartWindow: r.StartWindow, MaxAttempts: r.MaxAttempts,
+		MinBackoff: r.MinBackoff, MaxBackoff: r.MaxBackoff, AttemptTimeout: r.AttemptTimeout,
+		Policy: r.Policy, Labels: r.Labels, TimeZone: r.TimeZone, ReplyTo: r.ReplyTo,
+		ScheduleID: r.ScheduleID, Fingerprint: r.Fingerprint, CreatedAt: r.CreatedAt, Payload: r.Payload,
+	}
+	return j, litedb.JobState{
+		JobID: r.ID, Project: r.Project, ConnectionID: ready.ConnectionID, HoldKey: ready.HoldKey,
+		State: r.State, Listed: r.State, Version: r.Version, Attempt: r.Attempt, Round: r.Round, Failures: r.Failures,
+		Claims: r.Claims, Looks: r.Looks, Negatives: r.Negatives, ScheduledFor: r.ScheduledFor,
+		StartDeadline: r.StartDeadline, NextAt: r.NextAt, ClaimedAt: r.ClaimedAt, Worker: r.Worker, Class: r.Class,
+		CancelAskedAt: r.CancelAskedAt, Blocked: r.Blocked, ErrorKind: r.ErrorKind, ErrorMessage: r.ErrorMessage,
+		ErrorStatus: r.ErrorStatus, ErrorAt: r.ErrorAt, ResolutionID: r.ResolutionID,
+		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+	}
+}
+
 func toSpec(j litedb.Job) (job.Spec, error) {
 	fp, err := toFingerprint(j.Fingerprint)
 	if err != nil {

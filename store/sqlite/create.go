@@ -111,7 +111,7 @@ func (t *tx) start(ctx context.Context, st litedb.JobState, p *store.ClaimParams
 	if err != nil {
 		return nil, fmt.Errorf("due jobs: %w", err)
 	}
-	if len(first) == 0 || toID(first[0].JobState.JobID) != toID(st.JobID) {
+	if len(first) == 0 || toID(first[0].ID) != toID(st.JobID) {
 		return nil, nil
 	}
 	c := &claimer{tx: t, p: *p, left: 1, conns: make(map[job.ID]*claimed)}

@@ -128,7 +128,16 @@ WHERE runnable_at <= @now
 ORDER BY runnable_at, served_turn LIMIT @max_rows;
 
 -- name: DueJobs :many
-SELECT sqlc.embed(jobs), sqlc.embed(job_state)
+-- Of both rows what a job that is runnable and of this ready row may differ in.
+SELECT
+    jobs.id, jobs.project, jobs.idem_key, jobs.payload_kind, jobs.start_window, jobs.max_attempts,
+    jobs.min_backoff, jobs.max_backoff, jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone,
+    jobs.reply_to, jobs.schedule_id, jobs.fingerprint, jobs.created_at, jobs.payload,
+    job_state.state, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims,
+    job_state.looks, job_state.negatives, job_state.scheduled_for, job_state.start_deadline, job_state.next_at,
+    job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked,
+    job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at,
+    job_state.resolution_id, job_state.updated_at
 FROM job_state JOIN jobs ON jobs.id = job_state.job_id
 WHERE job_state.connection_id = @connection_id AND job_state.hold_key = @hold_key
     AND job_state.state IN (1, 6) AND job_state.waits_for IS NULL
