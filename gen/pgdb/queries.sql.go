@@ -310,7 +310,7 @@ func (q *Queries) DelayLooks(ctx context.Context, ids []pgtype.UUID) error {
 const doubtfulIDs = `-- name: DoubtfulIDs :many
 SELECT d.job_id FROM (
     (SELECT s.job_id, s.start_deadline FROM job_state AS s
-    WHERE s.state IN (1, 6) AND s.start_deadline > $1 AND s.next_at <= $2
+    WHERE s.state IN (1, 6) AND s.start_deadline > $1 AND s.start_deadline < 'infinity' AND s.next_at <= $2
     ORDER BY s.start_deadline LIMIT $3)
     UNION ALL
     (SELECT s.job_id, s.start_deadline FROM job_state AS s

@@ -1535,7 +1535,8 @@ SELECT clock_timestamp()::timestamptz AS now, least(
         (SELECT CASE WHEN s.state = 2 THEN least(s.next_at, s.start_deadline) ELSE s.next_at END FROM job_state AS s
             WHERE s.state IN (2, 3)
             ORDER BY CASE WHEN s.state = 2 THEN least(s.next_at, s.start_deadline) ELSE s.next_at END LIMIT 1),
-        (SELECT s.start_deadline FROM job_state AS s WHERE s.state IN (1, 6) ORDER BY s.start_deadline LIMIT 1),
+        (SELECT s.start_deadline FROM job_state AS s WHERE s.state IN (1, 6) AND s.start_deadline < 'infinity'
+            ORDER BY s.start_deadline LIMIT 1),
         (SELECT r.runnable_at FROM connection_ready AS r WHERE r.runnable_at IS NOT NULL ORDER BY r.runnable_at LIMIT 1),
         (SELECT s.next_at FROM job_state AS s WHERE s.state IN (4, 5) ORDER BY s.next_at LIMIT 1)
     ) END
@@ -2441,7 +2442,8 @@ func (q *Queries) TakeTurns(ctx context.Context, arg TakeTurnsParams) ([]Connect
 }
 
 const windowOverIDs = `-- name: WindowOverIDs :many
-SELECT job_id FROM job_state WHERE state IN (1, 6) AND start_deadline <= $1 ORDER BY start_deadline LIMIT $2
+SELECT job_id FROM job_state WHERE state IN (1, 6) AND start_deadline <= $1 AND start_deadline < 'infinity'
+ORDER BY start_deadline LIMIT $2
 `
 
 type WindowOverIDsParams struct {

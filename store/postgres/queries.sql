@@ -75,7 +75,7 @@ SELECT * FROM observations WHERE job_id = @job_id ORDER BY id DESC LIMIT @max_ro
 -- name: DoubtfulIDs :many
 SELECT d.job_id FROM (
     (SELECT s.job_id, s.start_deadline FROM job_state AS s
-    WHERE s.state IN (1, 6) AND s.start_deadline > @since AND s.next_at <= @now
+    WHERE s.state IN (1, 6) AND s.start_deadline > @since AND s.start_deadline < 'infinity' AND s.next_at <= @now
     ORDER BY s.start_deadline LIMIT @max_rows)
     UNION ALL
     (SELECT s.job_id, s.start_deadline FROM job_state AS s

@@ -732,7 +732,8 @@ WHERE state IN (2, 3) AND state = 3
 ORDER BY CASE WHEN state = 2 THEN least(next_at, start_deadline) ELSE next_at END LIMIT @max_rows;
 
 -- name: WindowOverIDs :many
-SELECT job_id FROM job_state WHERE state IN (1, 6) AND start_deadline <= @now ORDER BY start_deadline LIMIT @max_rows;
+SELECT job_id FROM job_state WHERE state IN (1, 6) AND start_deadline <= @now AND start_deadline < 'infinity'
+ORDER BY start_deadline LIMIT @max_rows;
 
 -- name: NextDue :one
 SELECT clock_timestamp()::timestamptz AS now, least(
@@ -741,7 +742,8 @@ SELECT clock_timestamp()::timestamptz AS now, least(
         (SELECT CASE WHEN s.state = 2 THEN least(s.next_at, s.start_deadline) ELSE s.next_at END FROM job_state AS s
             WHERE s.state IN (2, 3)
             ORDER BY CASE WHEN s.state = 2 THEN least(s.next_at, s.start_deadline) ELSE s.next_at END LIMIT 1),
-        (SELECT s.start_deadline FROM job_state AS s WHERE s.state IN (1, 6) ORDER BY s.start_deadline LIMIT 1),
+        (SELECT s.start_deadline FROM job_state AS s WHERE s.state IN (1, 6) AND s.start_deadline < 'infinity'
+            ORDER BY s.start_deadline LIMIT 1),
         (SELECT r.runnable_at FROM connection_ready AS r WHERE r.runnable_at IS NOT NULL ORDER BY r.runnable_at LIMIT 1),
         (SELECT s.next_at FROM job_state AS s WHERE s.state IN (4, 5) ORDER BY s.next_at LIMIT 1)
     ) END
