@@ -48,13 +48,12 @@ armed AS (
     UPDATE job_state AS s SET
         state = 3, version = s.version + 1, position = u.position, attempt = 1, class = u.class,
         next_at = u.fence, claim_token = NULL, worker = u.worker, claims = 0, blocked = '', updated_at = $17
-    FROM u WHERE s.job_id = ANY ($1::uuid[]) AND s.job_id = u.job_id AND s.version = u.version AND s.state::integer = 2 AND s.attempt = 0
+    FROM u WHERE s.job_id = u.job_id AND s.version = u.version AND s.state::integer = 2 AND s.attempt = 0
         AND s.claim_token = u.claim AND s.next_at > $17 AND s.position < $18
         AND s.cancel_asked_at IS NULL AND s.start_deadline > $17 AND s.resolution_id IS NULL
         AND NOT EXISTS (SELECT 1 FROM connection_ready AS r
             WHERE r.connection_id = s.connection_id AND r.hold_key = s.hold_key
-                AND (r.paused OR r.auth_hold_at IS NOT NULL OR r.rate_limited_until > $17)
-            OFFSET 0)
+                AND (r.paused OR r.auth_hold_at IS NOT NULL OR r.rate_limited_until > $17))
     RETURNING s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.version AS sequence, s.round, s.failures,
         s.looks, s.negatives, s.scheduled_for, s.start_window, s.start_deadline, s.claimed_at, s.updated_at AS armed_at,
         s.error_kind, s.error_message, s.error_status, s.error_at,
@@ -211,7 +210,7 @@ armed AS (
         state = 3, version = s.version + 1, position = u.position, attempt = s.attempt + 1,
         class = CASE WHEN s.attempt = 0 THEN u.class ELSE s.class END,
         next_at = u.fence, claim_token = NULL, worker = u.worker, claims = 0, blocked = '', updated_at = $19
-    FROM u WHERE s.job_id = ANY ($1::uuid[]) AND s.job_id = u.job_id AND s.version = u.version
+    FROM u WHERE s.job_id = u.job_id AND s.version = u.version
         AND s.claim_token = u.claim AND s.next_at > $19
         AND s.cancel_asked_at IS NULL AND s.start_deadline > $19
         AND s.state = CASE WHEN u.rearm THEN 5 ELSE 2 END
@@ -427,7 +426,7 @@ armed AS (
         state = 3, version = s.version + 2, position = u.position + 1, attempt = s.attempt + 1,
         class = CASE WHEN s.attempt = 0 THEN u.class ELSE s.class END, next_at = u.fence,
         claimed_at = $17, worker = u.worker, claims = 0, blocked = '', updated_at = $17
-    FROM u WHERE s.job_id = ANY ($1::uuid[]) AND s.job_id = u.job_id AND s.version = u.version
+    FROM u WHERE s.job_id = u.job_id AND s.version = u.version
         AND s.cancel_asked_at IS NULL AND s.start_deadline > $17
         AND (s.attempt = 0
             OR NOT EXISTS (SELECT 1 FROM attempts AS a WHERE a.job_id = s.job_id AND a.result IN (0, 4)))
@@ -524,7 +523,7 @@ claimed AS (
     UPDATE job_state AS s SET
         state = 2, version = s.version + 1, position = u.position, claim_token = u.token,
         claimed_at = $6, worker = $7, next_at = $8, blocked = '', updated_at = $6
-    FROM u WHERE s.job_id = ANY ($1::uuid[]) AND s.job_id = u.job_id AND s.version = u.version
+    FROM u WHERE s.job_id = u.job_id AND s.version = u.version
     RETURNING s.position, s.project, s.job_id, s.connection_id, s.schedule_id, s.version, u.state AS was
 ),
 logged AS (
@@ -575,7 +574,7 @@ WITH u AS (
         unnest($4::smallint[]) AS result
 )
 UPDATE attempts AS a SET result = u.result, ended_at = coalesce(a.ended_at, $1)
-FROM u WHERE a.job_id = ANY ($2::uuid[]) AND a.job_id = u.job_id AND a.number = u.number AND a.result IN (0, 4)
+FROM u WHERE a.job_id = u.job_id AND a.number = u.number AND a.result IN (0, 4)
 `
 
 type CloseAttemptsParams struct {
@@ -636,17 +635,14 @@ o AS MATERIALIZED (
     SELECT s.job_id, u.external_id, c.connector AS namespace,
         coalesce(nullif(a.account_identity, ''), nullif(c.account_identity, ''),
             'connection ' || s.connection_id || ' ' || s.hold_key)::text AS account
-    FROM u JOIN job_state AS s ON s.job_id = ANY ($1::uuid[]) AND s.job_id = u.job_id
-    CROSS JOIN LATERAL (SELECT id, project, connector, display_name, settings, class, key_window, account_identity, max_in_flight, max_per_minute, paused_at, paused_reason, credential_version, credential_fingerprint, credential_expires_at, idem_key, fingerprint, version, created_at, updated_at, deleted_at FROM connections AS n WHERE n.id = s.connection_id OFFSET 0) AS c
-    LEFT JOIN attempts AS a ON a.job_id = ANY ($1::uuid[]) AND a.job_id = u.job_id AND a.number = coalesce(nullif(u.attempt, 0), s.attempt)
+    FROM u JOIN job_state AS s ON s.job_id = u.job_id
+    JOIN connections AS c ON c.id = s.connection_id
+    LEFT JOIN attempts AS a ON a.job_id = u.job_id AND a.number = coalesce(nullif(u.attempt, 0), s.attempt)
 )
 SELECT o.job_id, o.account, o.namespace, e.job_id AS owner, coalesce(e.proof, 0)::smallint AS proof,
     coalesce(e.job_removed, false)::boolean AS owner_removed
-FROM o LEFT JOIN LATERAL (
-    SELECT job_id, account, namespace, external_id, external_url, owns_id, attempt, round, proof, at, job_removed FROM effects AS x WHERE x.account = o.account AND x.namespace = o.namespace
-        AND x.external_id = o.external_id AND x.external_id <> '' AND x.owns_id
-    OFFSET 0
-) AS e ON true
+FROM o LEFT JOIN effects AS e ON e.account = o.account AND e.namespace = o.namespace
+    AND e.external_id = o.external_id AND e.external_id <> '' AND e.owns_id
 `
 
 type EffectOwnersParams struct {
@@ -757,7 +753,7 @@ func (q *Queries) FreeTurns(ctx context.Context, ids []pgtype.UUID) ([]Connectio
 const gateOwners = `-- name: GateOwners :many
 WITH u AS (SELECT unnest($1::text[]) AS account, unnest($2::bytea[]) AS fingerprint)
 SELECT o.account, o.fingerprint, o.job_id
-FROM u JOIN open_intents AS o ON o.account = ANY ($1::text[]) AND o.account = u.account AND o.fingerprint = u.fingerprint
+FROM u JOIN open_intents AS o ON o.account = u.account AND o.fingerprint = u.fingerprint
 `
 
 type GateOwnersParams struct {
@@ -794,7 +790,7 @@ func (q *Queries) GateOwners(ctx context.Context, arg GateOwnersParams) ([]GateO
 const heldRows = `-- name: HeldRows :many
 WITH u AS (SELECT unnest($1::uuid[]) AS connection_id, unnest($2::text[]) AS hold_key)
 SELECT r.connection_id, r.hold_key, (r.paused OR r.auth_hold_at IS NOT NULL)::boolean AS held, r.rate_limited_until
-FROM u JOIN connection_ready AS r ON r.connection_id = ANY ($1::uuid[]) AND r.connection_id = u.connection_id AND r.hold_key = u.hold_key
+FROM u JOIN connection_ready AS r ON r.connection_id = u.connection_id AND r.hold_key = u.hold_key
 WHERE r.paused OR r.auth_hold_at IS NOT NULL OR r.rate_limited_until > 'epoch'
 `
 
@@ -889,9 +885,7 @@ const holds = `-- name: Holds :many
 
 SELECT s.job_id, (r.paused OR r.auth_hold_at IS NOT NULL)::boolean AS held, r.rate_limited_until
 FROM job_state AS s
-CROSS JOIN LATERAL (
-    SELECT connection_id, hold_key, next_at, paused, auth_hold_at, auth_hold_reason, rate_limited_until, rate_limit_reason, saturated, paced_until, served_at, runnable_at FROM connection_ready AS c WHERE c.connection_id = s.connection_id AND c.hold_key = s.hold_key OFFSET 0
-) AS r
+JOIN connection_ready AS r ON r.connection_id = s.connection_id AND r.hold_key = s.hold_key
 WHERE s.job_id = ANY ($1::uuid[])
     AND (r.paused OR r.auth_hold_at IS NOT NULL OR r.rate_limited_until > 'epoch')
 `
@@ -934,9 +928,9 @@ o AS (
     SELECT u.job_id, u.external_id, u.external_url, u.owns_id, u.attempt, u.round, u.proof, c.connector AS namespace,
         coalesce(nullif(a.account_identity, ''), nullif(c.account_identity, ''),
             'connection ' || s.connection_id || ' ' || s.hold_key)::text AS account
-    FROM u JOIN job_state AS s ON s.job_id = ANY ($1::uuid[]) AND s.job_id = u.job_id
-    CROSS JOIN LATERAL (SELECT id, project, connector, display_name, settings, class, key_window, account_identity, max_in_flight, max_per_minute, paused_at, paused_reason, credential_version, credential_fingerprint, credential_expires_at, idem_key, fingerprint, version, created_at, updated_at, deleted_at FROM connections AS n WHERE n.id = s.connection_id OFFSET 0) AS c
-    LEFT JOIN attempts AS a ON a.job_id = ANY ($1::uuid[]) AND a.job_id = u.job_id AND a.number = coalesce(nullif(u.attempt, 0), s.attempt)
+    FROM u JOIN job_state AS s ON s.job_id = u.job_id
+    JOIN connections AS c ON c.id = s.connection_id
+    LEFT JOIN attempts AS a ON a.job_id = u.job_id AND a.number = coalesce(nullif(u.attempt, 0), s.attempt)
 ),
 made AS (
     INSERT INTO effects (job_id, account, namespace, external_id, external_url, owns_id, attempt, round, proof, at)
@@ -1171,11 +1165,8 @@ FROM want AS w CROSS JOIN LATERAL (
         AND s.state IN (1, 6) AND s.waits_for IS NULL
         AND s.next_at <= $1 AND s.start_deadline > $1 AND s.position < $2
     ORDER BY s.next_at LIMIT w.most FOR NO KEY UPDATE SKIP LOCKED
-) AS d
-CROSS JOIN LATERAL (SELECT id, project, idem_key, connection_id, payload_kind, max_attempts, min_backoff, max_backoff, attempt_timeout, policy, labels, time_zone, reply_to, schedule_id, fingerprint, created_at, payload FROM jobs AS r WHERE r.id = d.job_id OFFSET 0) AS j
-CROSS JOIN LATERAL (
-    SELECT 1 FROM job_state AS s WHERE s.job_id = d.job_id AND s.version = d.version OFFSET 0
-) AS seen
+) AS d JOIN jobs AS j ON j.id = d.job_id
+JOIN job_state AS seen ON seen.job_id = d.job_id AND seen.version = d.version
 `
 
 type LockDueParams struct {
@@ -1369,9 +1360,7 @@ const lockJobs = `-- name: LockJobs :many
 
 
 SELECT job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt, round, failures, claims, looks, negatives, scheduled_for, start_window, start_deadline, next_at, claim_token, claimed_at, worker, class, waits_for, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, effect_attempt, effect_round, effect_at, updated_at, ended_at FROM job_state
-WHERE job_id = ANY (ARRAY(
-    SELECT unnest($1::uuid[]) UNION SELECT w.job_id FROM job_state AS w WHERE w.waits_for = ANY ($2::uuid[])
-))
+WHERE job_id = ANY ($1::uuid[]) OR waits_for = ANY ($2::uuid[])
 ORDER BY job_id FOR NO KEY UPDATE
 `
 
@@ -1383,11 +1372,6 @@ type LockJobsParams struct {
 // Claims, looks, leases, arms and results. Arrays of one query are of one
 // length: column by column what the rows of a batch say. The zero time, the
 // year 1, stands in them for NULL.
-//
-// A table that is joined with such rows is also asked for all their ids at once
-// (= ANY). That changes no result. But a plan that was made when the table was small,
-// and is kept, could walk through all of it instead of looking each id up. OFFSET 0 is
-// for the same: it keeps a subquery from becoming such a join.
 // jobs, locked
 // These jobs, and those that wait for some of them. Everybody locks in this order.
 func (q *Queries) LockJobs(ctx context.Context, arg LockJobsParams) ([]JobState, error) {
@@ -1448,7 +1432,7 @@ func (q *Queries) LockJobs(ctx context.Context, arg LockJobsParams) ([]JobState,
 
 const lockReady = `-- name: LockReady :exec
 WITH u AS (SELECT unnest($1::uuid[]) AS connection_id, unnest($2::text[]) AS hold_key)
-SELECT 1 FROM connection_ready AS r JOIN u ON r.connection_id = ANY ($1::uuid[]) AND u.connection_id = r.connection_id AND u.hold_key = r.hold_key
+SELECT 1 FROM connection_ready AS r JOIN u ON u.connection_id = r.connection_id AND u.hold_key = r.hold_key
 ORDER BY r.connection_id, r.hold_key FOR NO KEY UPDATE OF r
 `
 
@@ -1468,7 +1452,7 @@ SELECT u.connection_id, u.hold_key, u.next_at, c.paused_at IS NOT NULL
 FROM (
     SELECT unnest($1::uuid[]) AS connection_id, unnest($2::text[]) AS hold_key,
         nullif(unnest($3::timestamptz[]), '0001-01-01 00:00:00+00'::timestamptz) AS next_at
-) AS u JOIN connections AS c ON c.id = ANY ($1::uuid[]) AND c.id = u.connection_id
+) AS u JOIN connections AS c ON c.id = u.connection_id
 ORDER BY u.connection_id, u.hold_key
 ON CONFLICT (connection_id, hold_key) DO UPDATE SET
     next_at = least(r.next_at, excluded.next_at),
@@ -1752,7 +1736,7 @@ UPDATE connection_ready AS r SET next_at = (
         AND s.state IN (1, 6) AND s.waits_for IS NULL
     ORDER BY s.next_at LIMIT 1
 )
-FROM u WHERE r.connection_id = ANY ($1::uuid[]) AND u.connection_id = r.connection_id AND u.hold_key = r.hold_key
+FROM u WHERE u.connection_id = r.connection_id AND u.hold_key = r.hold_key
 `
 
 type RecountParams struct {
@@ -1768,22 +1752,22 @@ func (q *Queries) Recount(ctx context.Context, arg RecountParams) error {
 
 const renewLeases = `-- name: RenewLeases :many
 WITH u AS (
-    SELECT unnest($1::uuid[]) AS job_id, unnest($3::uuid[]) AS token,
+    SELECT unnest($2::uuid[]) AS job_id, unnest($3::uuid[]) AS token,
         unnest($4::timestamptz[]) AS lease_end
 ),
 held AS MATERIALIZED (
-    SELECT s.job_id, u.token, u.lease_end FROM job_state AS s JOIN u ON u.job_id = s.job_id AND s.job_id = ANY ($1::uuid[])
+    SELECT s.job_id, u.token, u.lease_end FROM job_state AS s JOIN u ON u.job_id = s.job_id
     ORDER BY s.job_id FOR NO KEY UPDATE OF s
 )
 UPDATE job_state AS s SET next_at = held.lease_end
-FROM held WHERE s.job_id = ANY ($1::uuid[]) AND s.job_id = held.job_id AND s.claim_token = held.token
-    AND s.state IN (2, 4, 5) AND s.next_at > $2
+FROM held WHERE s.job_id = held.job_id AND s.claim_token = held.token
+    AND s.state IN (2, 4, 5) AND s.next_at > $1
 RETURNING s.job_id, s.claim_token
 `
 
 type RenewLeasesParams struct {
-	Jobs      []pgtype.UUID
 	Now       *time.Time
+	Jobs      []pgtype.UUID
 	Tokens    []pgtype.UUID
 	LeaseEnds []time.Time
 }
@@ -1795,8 +1779,8 @@ type RenewLeasesRow struct {
 
 func (q *Queries) RenewLeases(ctx context.Context, arg RenewLeasesParams) ([]RenewLeasesRow, error) {
 	rows, err := q.db.Query(ctx, renewLeases,
-		arg.Jobs,
 		arg.Now,
+		arg.Jobs,
 		arg.Tokens,
 		arg.LeaseEnds,
 	)
@@ -1848,15 +1832,15 @@ func (q *Queries) ReplyIDs(ctx context.Context, ids []pgtype.UUID) ([]ReplyIDsRo
 }
 
 const runnableRows = `-- name: RunnableRows :many
-WITH u AS (SELECT unnest($1::uuid[]) AS connection_id, unnest($3::text[]) AS hold_key)
+WITH u AS (SELECT unnest($2::uuid[]) AS connection_id, unnest($3::text[]) AS hold_key)
 SELECT r.connection_id, r.hold_key
-FROM u JOIN connection_ready AS r ON r.connection_id = ANY ($1::uuid[]) AND r.connection_id = u.connection_id AND r.hold_key = u.hold_key
-WHERE r.runnable_at <= $2
+FROM u JOIN connection_ready AS r ON r.connection_id = u.connection_id AND r.hold_key = u.hold_key
+WHERE r.runnable_at <= $1
 `
 
 type RunnableRowsParams struct {
-	Connections []pgtype.UUID
 	Now         *time.Time
+	Connections []pgtype.UUID
 	HoldKeys    []string
 }
 
@@ -1867,7 +1851,7 @@ type RunnableRowsRow struct {
 
 // Of these ready rows, those whose time has come.
 func (q *Queries) RunnableRows(ctx context.Context, arg RunnableRowsParams) ([]RunnableRowsRow, error) {
-	rows, err := q.db.Query(ctx, runnableRows, arg.Connections, arg.Now, arg.HoldKeys)
+	rows, err := q.db.Query(ctx, runnableRows, arg.Now, arg.Connections, arg.HoldKeys)
 	if err != nil {
 		return nil, err
 	}
@@ -1952,7 +1936,7 @@ UPDATE connection_ready AS r SET
     served_at = CASE WHEN u.served THEN greatest(r.served_at, $1) ELSE r.served_at END,
     saturated = r.saturated OR u.saturated,
     paced_until = greatest(r.paced_until, u.paced_until)
-FROM u WHERE r.connection_id = ANY ($2::uuid[]) AND u.connection_id = r.connection_id AND u.hold_key = r.hold_key
+FROM u WHERE u.connection_id = r.connection_id AND u.hold_key = r.hold_key
 `
 
 type ServedParams struct {
@@ -1979,8 +1963,7 @@ func (q *Queries) Served(ctx context.Context, arg ServedParams) error {
 
 const setBuckets = `-- name: SetBuckets :exec
 WITH u AS (SELECT unnest($1::uuid[]) AS connection_id, unnest($2::bigint[]) AS at)
-UPDATE connection_claims AS c SET bucket_at = u.at FROM u
-WHERE c.connection_id = ANY ($1::uuid[]) AND c.connection_id = u.connection_id
+UPDATE connection_claims AS c SET bucket_at = u.at FROM u WHERE c.connection_id = u.connection_id
 `
 
 type SetBucketsParams struct {
@@ -2000,7 +1983,7 @@ WITH u AS (
 )
 UPDATE jobs AS j SET
     payload = coalesce(u.payload, j.payload), labels = coalesce(nullif(u.labels, '')::jsonb, j.labels)
-FROM u WHERE j.id = ANY ($1::uuid[]) AND j.id = u.job_id
+FROM u WHERE j.id = u.job_id
 `
 
 type SetContentsParams struct {
@@ -2051,7 +2034,7 @@ changed AS (
         ended_at = nullif(u.ended_at, '0001-01-01 00:00:00+00'::timestamptz),
         effect_attempt = nullif(u.effect_attempt, 0), effect_round = nullif(u.effect_round, 0),
         effect_at = nullif(u.effect_at, '0001-01-01 00:00:00+00'::timestamptz)
-    FROM u WHERE s.job_id = ANY ($1::uuid[]) AND s.job_id = u.job_id AND s.version = u.version - 1
+    FROM u WHERE s.job_id = u.job_id AND s.version = u.version - 1
     RETURNING s.project, s.job_id, s.connection_id, s.schedule_id, s.version, s.state, s.position,
         u.from_state, u.cause, u.attempt, u.actor, u.reason, u.detail
 ),
@@ -2185,7 +2168,7 @@ UPDATE attempts AS a SET
     bytes_written = greatest(a.bytes_written, u.bytes),
     handle = CASE WHEN u.handle = '' THEN a.handle ELSE u.handle END,
     ended_at = coalesce(a.ended_at, $1)
-FROM u WHERE a.job_id = ANY ($2::uuid[]) AND a.job_id = u.job_id AND a.number = u.number
+FROM u WHERE a.job_id = u.job_id AND a.number = u.number
 `
 
 type SettleAttemptsParams struct {
@@ -2225,7 +2208,7 @@ done AS (
     UPDATE job_state AS s SET
         state = 8, version = s.version + 1, position = u.position, next_at = NULL,
         effect_attempt = 1, effect_round = 1, effect_at = $8, updated_at = $8, ended_at = $8
-    FROM u WHERE s.job_id = ANY ($1::uuid[]) AND s.job_id = u.job_id AND s.version = u.version AND s.state::integer = 3 AND s.attempt = 1
+    FROM u WHERE s.job_id = u.job_id AND s.version = u.version AND s.state::integer = 3 AND s.attempt = 1
         AND s.round = 1 AND s.failures = 0 AND s.claims = 0 AND s.looks = 0 AND s.negatives = 0 AND s.blocked = ''
         AND s.waits_for IS NULL AND s.resolution_id IS NULL AND s.position < $9
     RETURNING s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.version, s.scheduled_for, s.start_window,
@@ -2236,7 +2219,7 @@ settled AS (
     UPDATE attempts AS a SET
         result = 1, message = d.message, http_status = d.status, bytes_written = greatest(a.bytes_written, d.bytes),
         ended_at = coalesce(a.ended_at, $8)
-    FROM done AS d WHERE a.job_id = ANY ($1::uuid[]) AND a.job_id = d.job_id AND a.number = d.attempt AND a.result = 0
+    FROM done AS d WHERE a.job_id = d.job_id AND a.number = d.attempt AND a.result = 0
     RETURNING d.job_id, d.project, d.connection_id, d.schedule_id, d.hold_key, d.version, d.scheduled_for, d.start_window,
         d.start_deadline, d.worker, d.class, d.cancel_asked_at, d.error_kind, d.error_message, d.error_status, d.error_at,
         a.armed_at, a.fence_at, a.handle
@@ -2250,7 +2233,7 @@ logged AS (
     FROM done
 ),
 opened AS (
-    DELETE FROM open_intents AS o USING done AS d WHERE o.job_id = ANY ($1::uuid[]) AND o.job_id = d.job_id
+    DELETE FROM open_intents AS o USING done AS d WHERE o.job_id = d.job_id
 ),
 turns AS MATERIALIZED (
     SELECT connection_id FROM connection_claims
@@ -2365,7 +2348,7 @@ WITH u AS (
 ),
 kept AS (
     UPDATE open_intents AS o SET attempt = u.attempt FROM u
-    WHERE o.job_id = ANY ($3::uuid[]) AND o.job_id = u.job_id AND o.account = u.account AND o.fingerprint = u.fingerprint
+    WHERE o.job_id = u.job_id AND o.account = u.account AND o.fingerprint = u.fingerprint
     RETURNING o.job_id
 ),
 taken AS (
@@ -2373,8 +2356,7 @@ taken AS (
     SELECT u.account, u.fingerprint, u.job_id, u.attempt FROM u
     WHERE NOT EXISTS (
         SELECT 1 FROM open_intents AS o
-        WHERE o.job_id = ANY ($3::uuid[]) AND o.job_id = u.job_id AND o.account = u.account AND o.fingerprint = u.fingerprint
-        OFFSET 0
+        WHERE o.job_id = u.job_id AND o.account = u.account AND o.fingerprint = u.fingerprint
     )
     ORDER BY u.account, u.fingerprint
     ON CONFLICT (account, fingerprint) DO NOTHING

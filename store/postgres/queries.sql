@@ -48,15 +48,15 @@ SELECT
     coalesce(r.ruling, 0)::smallint AS ruling, coalesce(r.actor, '')::text AS ruling_actor,
     coalesce(r.note, '')::text AS ruling_note, r.at AS ruling_at
 FROM jobs AS j
-JOIN job_state AS s ON s.job_id = ANY (@ids::uuid[]) AND s.job_id = j.id
+JOIN job_state AS s ON s.job_id = j.id
 LEFT JOIN LATERAL (
     SELECT
         array_agg(a.number ORDER BY a.number) FILTER (WHERE a.result IN (0, 4)) AS open,
         min(a.armed_at) FILTER (WHERE a.round = s.round) AS round_armed_at
     FROM attempts AS a WHERE a.job_id = s.job_id
 ) AS m ON s.attempt > 0
-LEFT JOIN attempts AS l ON l.job_id = ANY (@ids::uuid[]) AND l.job_id = s.job_id AND l.number = s.attempt
-LEFT JOIN effects AS e ON e.job_id = ANY (@ids::uuid[]) AND e.job_id = s.job_id AND s.state = 8 AND s.effect_at IS NULL
+LEFT JOIN attempts AS l ON l.job_id = s.job_id AND l.number = s.attempt
+LEFT JOIN effects AS e ON e.job_id = s.job_id AND s.state = 8 AND s.effect_at IS NULL
 LEFT JOIN resolutions AS r ON r.id = s.resolution_id
 WHERE j.id = ANY (@ids::uuid[]);
 
@@ -104,17 +104,14 @@ WITH u AS (
 )
 INSERT INTO job_keys (project, idem_key, job_id)
 SELECT u.project, u.idem_key, u.job_id
-FROM u CROSS JOIN LATERAL (
-    SELECT 1 FROM connections AS n WHERE n.id = u.connection_id AND n.project = u.project AND n.deleted_at IS NULL OFFSET 0
-) AS c
+FROM u JOIN connections AS c ON c.id = u.connection_id AND c.project = u.project AND c.deleted_at IS NULL
 ON CONFLICT (project, idem_key) DO NOTHING
 RETURNING job_id;
 
 -- name: KeyOwners :many
 WITH u AS (SELECT unnest(@projects::text[]) AS project, unnest(@idem_keys::text[]) AS idem_key)
 SELECT k.project, k.idem_key, k.job_id
-FROM u JOIN job_keys AS k ON k.project = ANY (@projects::text[]) AND k.idem_key = ANY (@idem_keys::text[])
-    AND k.project = u.project AND k.idem_key = u.idem_key;
+FROM u JOIN job_keys AS k ON k.project = u.project AND k.idem_key = u.idem_key;
 
 -- name: InsertJobs :exec
 -- With their states and their first events.
@@ -179,9 +176,8 @@ SELECT
     coalesce(NOT r.paused AND NOT r.saturated AND r.auth_hold_at IS NULL, false)::boolean AS served,
     coalesce(greatest(r.rate_limited_until, r.paced_until, r.served_at), 'epoch')::timestamptz AS served_from,
     r.next_at
-FROM u JOIN connections AS c ON c.id = ANY (@connections::uuid[]) AND c.id = u.connection_id
-LEFT JOIN connection_ready AS r
-    ON r.connection_id = ANY (@connections::uuid[]) AND r.connection_id = u.connection_id AND r.hold_key = u.hold_key
+FROM u JOIN connections AS c ON c.id = u.connection_id
+LEFT JOIN connection_ready AS r ON r.connection_id = u.connection_id AND r.hold_key = u.hold_key
 LEFT JOIN LATERAL (
     SELECT
         min(o.auth_hold_at) AS auth_hold_at,
@@ -305,17 +301,14 @@ WITH o AS MATERIALIZED (
     SELECT s.job_id, c.connector AS namespace, coalesce(nullif(a.account_identity, ''), nullif(c.account_identity, ''),
         'connection ' || s.connection_id || ' ' || s.hold_key) AS account
     FROM job_state AS s
-    CROSS JOIN LATERAL (SELECT * FROM connections AS n WHERE n.id = s.connection_id OFFSET 0) AS c
+    JOIN connections AS c ON c.id = s.connection_id
     LEFT JOIN attempts AS a ON a.job_id = s.job_id AND a.number = @attempt
     WHERE s.job_id = @job_id
 )
 SELECT e.external_id, e.job_id
-FROM o CROSS JOIN LATERAL (
-    SELECT * FROM effects AS x WHERE x.account = o.account AND x.namespace = o.namespace
-        AND x.external_id = ANY (@external_ids::text[]) AND x.external_id <> '' AND x.owns_id
-    OFFSET 0
-) AS e
-WHERE e.job_id <> o.job_id;
+FROM o JOIN effects AS e ON e.account = o.account AND e.namespace = o.namespace
+WHERE e.external_id = ANY (@external_ids::text[])
+    AND e.external_id <> '' AND e.owns_id AND e.job_id <> o.job_id;
 
 -- statistics; a connection of NULL is every one
 

@@ -1,20 +1,13 @@
 -- Claims, looks, leases, arms and results. Arrays of one query are of one
 -- length: column by column what the rows of a batch say. The zero time, the
 -- year 1, stands in them for NULL.
---
--- A table that is joined with such rows is also asked for all their ids at once
--- (= ANY). That changes no result. But a plan that was made when the table was small,
--- and is kept, could walk through all of it instead of looking each id up. OFFSET 0 is
--- for the same: it keeps a subquery from becoming such a join.
 
 -- jobs, locked
 
 -- name: LockJobs :many
 -- These jobs, and those that wait for some of them. Everybody locks in this order.
 SELECT * FROM job_state
-WHERE job_id = ANY (ARRAY(
-    SELECT unnest(@ids::uuid[]) UNION SELECT w.job_id FROM job_state AS w WHERE w.waits_for = ANY (@done::uuid[])
-))
+WHERE job_id = ANY (@ids::uuid[]) OR waits_for = ANY (@done::uuid[])
 ORDER BY job_id FOR NO KEY UPDATE;
 
 -- name: LockFree :many
@@ -82,7 +75,7 @@ ORDER BY connection_id FOR NO KEY UPDATE SKIP LOCKED;
 -- Of these ready rows, those whose time has come.
 WITH u AS (SELECT unnest(@connections::uuid[]) AS connection_id, unnest(@hold_keys::text[]) AS hold_key)
 SELECT r.connection_id, r.hold_key
-FROM u JOIN connection_ready AS r ON r.connection_id = ANY (@connections::uuid[]) AND r.connection_id = u.connection_id AND r.hold_key = u.hold_key
+FROM u JOIN connection_ready AS r ON r.connection_id = u.connection_id AND r.hold_key = u.hold_key
 WHERE r.runnable_at <= @now;
 
 -- name: AwaitTurn :one
@@ -118,11 +111,8 @@ FROM want AS w CROSS JOIN LATERAL (
         AND s.state IN (1, 6) AND s.waits_for IS NULL
         AND s.next_at <= @now AND s.start_deadline > @now AND s.position < @base
     ORDER BY s.next_at LIMIT w.most FOR NO KEY UPDATE SKIP LOCKED
-) AS d
-CROSS JOIN LATERAL (SELECT * FROM jobs AS r WHERE r.id = d.job_id OFFSET 0) AS j
-CROSS JOIN LATERAL (
-    SELECT 1 FROM job_state AS s WHERE s.job_id = d.job_id AND s.version = d.version OFFSET 0
-) AS seen;
+) AS d JOIN jobs AS j ON j.id = d.job_id
+JOIN job_state AS seen ON seen.job_id = d.job_id AND seen.version = d.version;
 
 -- name: ClaimJobs :exec
 -- The version stands for all that was due when the jobs were locked. To name the
@@ -136,7 +126,7 @@ claimed AS (
     UPDATE job_state AS s SET
         state = 2, version = s.version + 1, position = u.position, claim_token = u.token,
         claimed_at = @now, worker = @worker, next_at = @lease_end, blocked = '', updated_at = @now
-    FROM u WHERE s.job_id = ANY (@jobs::uuid[]) AND s.job_id = u.job_id AND s.version = u.version
+    FROM u WHERE s.job_id = u.job_id AND s.version = u.version
     RETURNING s.position, s.project, s.job_id, s.connection_id, s.schedule_id, s.version, u.state AS was
 ),
 logged AS (
@@ -172,7 +162,7 @@ armed AS (
         state = 3, version = s.version + 2, position = u.position + 1, attempt = s.attempt + 1,
         class = CASE WHEN s.attempt = 0 THEN u.class ELSE s.class END, next_at = u.fence,
         claimed_at = @now, worker = u.worker, claims = 0, blocked = '', updated_at = @now
-    FROM u WHERE s.job_id = ANY (@jobs::uuid[]) AND s.job_id = u.job_id AND s.version = u.version
+    FROM u WHERE s.job_id = u.job_id AND s.version = u.version
         AND s.cancel_asked_at IS NULL AND s.start_deadline > @now
         AND (s.attempt = 0
             OR NOT EXISTS (SELECT 1 FROM attempts AS a WHERE a.job_id = s.job_id AND a.result IN (0, 4)))
@@ -208,8 +198,7 @@ SELECT all_written(count(job_id), cardinality(@jobs::uuid[])) FROM armed;
 
 -- name: SetBuckets :exec
 WITH u AS (SELECT unnest(@connections::uuid[]) AS connection_id, unnest(@ats::bigint[]) AS at)
-UPDATE connection_claims AS c SET bucket_at = u.at FROM u
-WHERE c.connection_id = ANY (@connections::uuid[]) AND c.connection_id = u.connection_id;
+UPDATE connection_claims AS c SET bucket_at = u.at FROM u WHERE c.connection_id = u.connection_id;
 
 -- name: CloseTurns :exec
 -- Waits for the results that are being written to these connections' jobs, and
@@ -220,7 +209,7 @@ ORDER BY connection_id FOR UPDATE;
 
 -- name: LockReady :exec
 WITH u AS (SELECT unnest(@connections::uuid[]) AS connection_id, unnest(@hold_keys::text[]) AS hold_key)
-SELECT 1 FROM connection_ready AS r JOIN u ON r.connection_id = ANY (@connections::uuid[]) AND u.connection_id = r.connection_id AND u.hold_key = r.hold_key
+SELECT 1 FROM connection_ready AS r JOIN u ON u.connection_id = r.connection_id AND u.hold_key = r.hold_key
 ORDER BY r.connection_id, r.hold_key FOR NO KEY UPDATE OF r;
 
 -- name: Served :exec
@@ -240,7 +229,7 @@ UPDATE connection_ready AS r SET
     served_at = CASE WHEN u.served THEN greatest(r.served_at, @now) ELSE r.served_at END,
     saturated = r.saturated OR u.saturated,
     paced_until = greatest(r.paced_until, u.paced_until)
-FROM u WHERE r.connection_id = ANY (@connections::uuid[]) AND u.connection_id = r.connection_id AND u.hold_key = r.hold_key;
+FROM u WHERE u.connection_id = r.connection_id AND u.hold_key = r.hold_key;
 
 -- name: ReplyIDs :many
 SELECT job_id, external_id FROM effects WHERE job_id = ANY (@ids::uuid[]);
@@ -263,11 +252,11 @@ WITH u AS (
         unnest(@lease_ends::timestamptz[]) AS lease_end
 ),
 held AS MATERIALIZED (
-    SELECT s.job_id, u.token, u.lease_end FROM job_state AS s JOIN u ON u.job_id = s.job_id AND s.job_id = ANY (@jobs::uuid[])
+    SELECT s.job_id, u.token, u.lease_end FROM job_state AS s JOIN u ON u.job_id = s.job_id
     ORDER BY s.job_id FOR NO KEY UPDATE OF s
 )
 UPDATE job_state AS s SET next_at = held.lease_end
-FROM held WHERE s.job_id = ANY (@jobs::uuid[]) AND s.job_id = held.job_id AND s.claim_token = held.token
+FROM held WHERE s.job_id = held.job_id AND s.claim_token = held.token
     AND s.state IN (2, 4, 5) AND s.next_at > @now
 RETURNING s.job_id, s.claim_token;
 
@@ -276,9 +265,7 @@ RETURNING s.job_id, s.claim_token;
 -- name: Holds :many
 SELECT s.job_id, (r.paused OR r.auth_hold_at IS NOT NULL)::boolean AS held, r.rate_limited_until
 FROM job_state AS s
-CROSS JOIN LATERAL (
-    SELECT * FROM connection_ready AS c WHERE c.connection_id = s.connection_id AND c.hold_key = s.hold_key OFFSET 0
-) AS r
+JOIN connection_ready AS r ON r.connection_id = s.connection_id AND r.hold_key = s.hold_key
 WHERE s.job_id = ANY (@ids::uuid[])
     AND (r.paused OR r.auth_hold_at IS NOT NULL OR r.rate_limited_until > 'epoch');
 
@@ -286,7 +273,7 @@ WHERE s.job_id = ANY (@ids::uuid[])
 -- Of ready rows, those whose hold key is or was held.
 WITH u AS (SELECT unnest(@connections::uuid[]) AS connection_id, unnest(@hold_keys::text[]) AS hold_key)
 SELECT r.connection_id, r.hold_key, (r.paused OR r.auth_hold_at IS NOT NULL)::boolean AS held, r.rate_limited_until
-FROM u JOIN connection_ready AS r ON r.connection_id = ANY (@connections::uuid[]) AND r.connection_id = u.connection_id AND r.hold_key = u.hold_key
+FROM u JOIN connection_ready AS r ON r.connection_id = u.connection_id AND r.hold_key = u.hold_key
 WHERE r.paused OR r.auth_hold_at IS NOT NULL OR r.rate_limited_until > 'epoch';
 
 -- name: TakeGates :many
@@ -297,7 +284,7 @@ WITH u AS (
 ),
 kept AS (
     UPDATE open_intents AS o SET attempt = u.attempt FROM u
-    WHERE o.job_id = ANY (@jobs::uuid[]) AND o.job_id = u.job_id AND o.account = u.account AND o.fingerprint = u.fingerprint
+    WHERE o.job_id = u.job_id AND o.account = u.account AND o.fingerprint = u.fingerprint
     RETURNING o.job_id
 ),
 taken AS (
@@ -305,8 +292,7 @@ taken AS (
     SELECT u.account, u.fingerprint, u.job_id, u.attempt FROM u
     WHERE NOT EXISTS (
         SELECT 1 FROM open_intents AS o
-        WHERE o.job_id = ANY (@jobs::uuid[]) AND o.job_id = u.job_id AND o.account = u.account AND o.fingerprint = u.fingerprint
-        OFFSET 0
+        WHERE o.job_id = u.job_id AND o.account = u.account AND o.fingerprint = u.fingerprint
     )
     ORDER BY u.account, u.fingerprint
     ON CONFLICT (account, fingerprint) DO NOTHING
@@ -317,7 +303,7 @@ SELECT job_id FROM kept UNION ALL SELECT job_id FROM taken;
 -- name: GateOwners :many
 WITH u AS (SELECT unnest(@accounts::text[]) AS account, unnest(@fingerprints::bytea[]) AS fingerprint)
 SELECT o.account, o.fingerprint, o.job_id
-FROM u JOIN open_intents AS o ON o.account = ANY (@accounts::text[]) AND o.account = u.account AND o.fingerprint = u.fingerprint;
+FROM u JOIN open_intents AS o ON o.account = u.account AND o.fingerprint = u.fingerprint;
 
 -- name: ArmFirst :many
 -- First arms whose guards all hold, with the attempts and the events. What does not
@@ -340,13 +326,12 @@ armed AS (
     UPDATE job_state AS s SET
         state = 3, version = s.version + 1, position = u.position, attempt = 1, class = u.class,
         next_at = u.fence, claim_token = NULL, worker = u.worker, claims = 0, blocked = '', updated_at = @now
-    FROM u WHERE s.job_id = ANY (@jobs::uuid[]) AND s.job_id = u.job_id AND s.version = u.version AND s.state::integer = 2 AND s.attempt = 0
+    FROM u WHERE s.job_id = u.job_id AND s.version = u.version AND s.state::integer = 2 AND s.attempt = 0
         AND s.claim_token = u.claim AND s.next_at > @now AND s.position < @base
         AND s.cancel_asked_at IS NULL AND s.start_deadline > @now AND s.resolution_id IS NULL
         AND NOT EXISTS (SELECT 1 FROM connection_ready AS r
             WHERE r.connection_id = s.connection_id AND r.hold_key = s.hold_key
-                AND (r.paused OR r.auth_hold_at IS NOT NULL OR r.rate_limited_until > @now)
-            OFFSET 0)
+                AND (r.paused OR r.auth_hold_at IS NOT NULL OR r.rate_limited_until > @now))
     RETURNING s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.version AS sequence, s.round, s.failures,
         s.looks, s.negatives, s.scheduled_for, s.start_window, s.start_deadline, s.claimed_at, s.updated_at AS armed_at,
         s.error_kind, s.error_message, s.error_status, s.error_at,
@@ -401,7 +386,7 @@ armed AS (
         state = 3, version = s.version + 1, position = u.position, attempt = s.attempt + 1,
         class = CASE WHEN s.attempt = 0 THEN u.class ELSE s.class END,
         next_at = u.fence, claim_token = NULL, worker = u.worker, claims = 0, blocked = '', updated_at = @now
-    FROM u WHERE s.job_id = ANY (@jobs::uuid[]) AND s.job_id = u.job_id AND s.version = u.version
+    FROM u WHERE s.job_id = u.job_id AND s.version = u.version
         AND s.claim_token = u.claim AND s.next_at > @now
         AND s.cancel_asked_at IS NULL AND s.start_deadline > @now
         AND s.state = CASE WHEN u.rearm THEN 5 ELSE 2 END
@@ -465,17 +450,14 @@ o AS MATERIALIZED (
     SELECT s.job_id, u.external_id, c.connector AS namespace,
         coalesce(nullif(a.account_identity, ''), nullif(c.account_identity, ''),
             'connection ' || s.connection_id || ' ' || s.hold_key)::text AS account
-    FROM u JOIN job_state AS s ON s.job_id = ANY (@jobs::uuid[]) AND s.job_id = u.job_id
-    CROSS JOIN LATERAL (SELECT * FROM connections AS n WHERE n.id = s.connection_id OFFSET 0) AS c
-    LEFT JOIN attempts AS a ON a.job_id = ANY (@jobs::uuid[]) AND a.job_id = u.job_id AND a.number = coalesce(nullif(u.attempt, 0), s.attempt)
+    FROM u JOIN job_state AS s ON s.job_id = u.job_id
+    JOIN connections AS c ON c.id = s.connection_id
+    LEFT JOIN attempts AS a ON a.job_id = u.job_id AND a.number = coalesce(nullif(u.attempt, 0), s.attempt)
 )
 SELECT o.job_id, o.account, o.namespace, e.job_id AS owner, coalesce(e.proof, 0)::smallint AS proof,
     coalesce(e.job_removed, false)::boolean AS owner_removed
-FROM o LEFT JOIN LATERAL (
-    SELECT * FROM effects AS x WHERE x.account = o.account AND x.namespace = o.namespace
-        AND x.external_id = o.external_id AND x.external_id <> '' AND x.owns_id
-    OFFSET 0
-) AS e ON true;
+FROM o LEFT JOIN effects AS e ON e.account = o.account AND e.namespace = o.namespace
+    AND e.external_id = o.external_id AND e.external_id <> '' AND e.owns_id;
 
 -- name: DisownEffects :exec
 UPDATE effects SET owns_id = false WHERE job_id = ANY (@ids::uuid[]);
@@ -496,9 +478,9 @@ o AS (
     SELECT u.job_id, u.external_id, u.external_url, u.owns_id, u.attempt, u.round, u.proof, c.connector AS namespace,
         coalesce(nullif(a.account_identity, ''), nullif(c.account_identity, ''),
             'connection ' || s.connection_id || ' ' || s.hold_key)::text AS account
-    FROM u JOIN job_state AS s ON s.job_id = ANY (@jobs::uuid[]) AND s.job_id = u.job_id
-    CROSS JOIN LATERAL (SELECT * FROM connections AS n WHERE n.id = s.connection_id OFFSET 0) AS c
-    LEFT JOIN attempts AS a ON a.job_id = ANY (@jobs::uuid[]) AND a.job_id = u.job_id AND a.number = coalesce(nullif(u.attempt, 0), s.attempt)
+    FROM u JOIN job_state AS s ON s.job_id = u.job_id
+    JOIN connections AS c ON c.id = s.connection_id
+    LEFT JOIN attempts AS a ON a.job_id = u.job_id AND a.number = coalesce(nullif(u.attempt, 0), s.attempt)
 ),
 made AS (
     INSERT INTO effects (job_id, account, namespace, external_id, external_url, owns_id, attempt, round, proof, at)
@@ -521,7 +503,7 @@ UPDATE attempts AS a SET
     bytes_written = greatest(a.bytes_written, u.bytes),
     handle = CASE WHEN u.handle = '' THEN a.handle ELSE u.handle END,
     ended_at = coalesce(a.ended_at, @now)
-FROM u WHERE a.job_id = ANY (@jobs::uuid[]) AND a.job_id = u.job_id AND a.number = u.number;
+FROM u WHERE a.job_id = u.job_id AND a.number = u.number;
 
 -- name: CloseAttempts :exec
 WITH u AS (
@@ -529,7 +511,7 @@ WITH u AS (
         unnest(@results::smallint[]) AS result
 )
 UPDATE attempts AS a SET result = u.result, ended_at = coalesce(a.ended_at, @now)
-FROM u WHERE a.job_id = ANY (@jobs::uuid[]) AND a.job_id = u.job_id AND a.number = u.number AND a.result IN (0, 4);
+FROM u WHERE a.job_id = u.job_id AND a.number = u.number AND a.result IN (0, 4);
 
 -- name: InsertObservations :exec
 INSERT INTO observations (job_id, attempt, verdict, external_id, external_url, handle, detail, begun_at, ended_at)
@@ -556,7 +538,7 @@ WITH u AS (
 )
 UPDATE jobs AS j SET
     payload = coalesce(u.payload, j.payload), labels = coalesce(nullif(u.labels, '')::jsonb, j.labels)
-FROM u WHERE j.id = ANY (@jobs::uuid[]) AND j.id = u.job_id;
+FROM u WHERE j.id = u.job_id;
 
 -- name: SucceedFirst :many
 -- Successes of first attempts where nothing else is to be said, with the attempts, the
@@ -573,7 +555,7 @@ done AS (
     UPDATE job_state AS s SET
         state = 8, version = s.version + 1, position = u.position, next_at = NULL,
         effect_attempt = 1, effect_round = 1, effect_at = @now, updated_at = @now, ended_at = @now
-    FROM u WHERE s.job_id = ANY (@jobs::uuid[]) AND s.job_id = u.job_id AND s.version = u.version AND s.state::integer = 3 AND s.attempt = 1
+    FROM u WHERE s.job_id = u.job_id AND s.version = u.version AND s.state::integer = 3 AND s.attempt = 1
         AND s.round = 1 AND s.failures = 0 AND s.claims = 0 AND s.looks = 0 AND s.negatives = 0 AND s.blocked = ''
         AND s.waits_for IS NULL AND s.resolution_id IS NULL AND s.position < @base
     RETURNING s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.version, s.scheduled_for, s.start_window,
@@ -584,7 +566,7 @@ settled AS (
     UPDATE attempts AS a SET
         result = 1, message = d.message, http_status = d.status, bytes_written = greatest(a.bytes_written, d.bytes),
         ended_at = coalesce(a.ended_at, @now)
-    FROM done AS d WHERE a.job_id = ANY (@jobs::uuid[]) AND a.job_id = d.job_id AND a.number = d.attempt AND a.result = 0
+    FROM done AS d WHERE a.job_id = d.job_id AND a.number = d.attempt AND a.result = 0
     RETURNING d.job_id, d.project, d.connection_id, d.schedule_id, d.hold_key, d.version, d.scheduled_for, d.start_window,
         d.start_deadline, d.worker, d.class, d.cancel_asked_at, d.error_kind, d.error_message, d.error_status, d.error_at,
         a.armed_at, a.fence_at, a.handle
@@ -598,7 +580,7 @@ logged AS (
     FROM done
 ),
 opened AS (
-    DELETE FROM open_intents AS o USING done AS d WHERE o.job_id = ANY (@jobs::uuid[]) AND o.job_id = d.job_id
+    DELETE FROM open_intents AS o USING done AS d WHERE o.job_id = d.job_id
 ),
 turns AS MATERIALIZED (
     SELECT connection_id FROM connection_claims
@@ -656,7 +638,7 @@ changed AS (
         ended_at = nullif(u.ended_at, '0001-01-01 00:00:00+00'::timestamptz),
         effect_attempt = nullif(u.effect_attempt, 0), effect_round = nullif(u.effect_round, 0),
         effect_at = nullif(u.effect_at, '0001-01-01 00:00:00+00'::timestamptz)
-    FROM u WHERE s.job_id = ANY (@jobs::uuid[]) AND s.job_id = u.job_id AND s.version = u.version - 1
+    FROM u WHERE s.job_id = u.job_id AND s.version = u.version - 1
     RETURNING s.project, s.job_id, s.connection_id, s.schedule_id, s.version, s.state, s.position,
         u.from_state, u.cause, u.attempt, u.actor, u.reason, u.detail
 ),
@@ -705,7 +687,7 @@ SELECT u.connection_id, u.hold_key, u.next_at, c.paused_at IS NOT NULL
 FROM (
     SELECT unnest(@connections::uuid[]) AS connection_id, unnest(@hold_keys::text[]) AS hold_key,
         nullif(unnest(@next_ats::timestamptz[]), '0001-01-01 00:00:00+00'::timestamptz) AS next_at
-) AS u JOIN connections AS c ON c.id = ANY (@connections::uuid[]) AND c.id = u.connection_id
+) AS u JOIN connections AS c ON c.id = u.connection_id
 ORDER BY u.connection_id, u.hold_key
 ON CONFLICT (connection_id, hold_key) DO UPDATE SET
     next_at = least(r.next_at, excluded.next_at),
@@ -722,7 +704,7 @@ UPDATE connection_ready AS r SET next_at = (
         AND s.state IN (1, 6) AND s.waits_for IS NULL
     ORDER BY s.next_at LIMIT 1
 )
-FROM u WHERE r.connection_id = ANY (@connections::uuid[]) AND u.connection_id = r.connection_id AND u.hold_key = r.hold_key;
+FROM u WHERE u.connection_id = r.connection_id AND u.hold_key = r.hold_key;
 
 -- name: HoldAuth :exec
 -- A refusal of a credential that was replaced meanwhile holds nothing.
