@@ -76,6 +76,8 @@ type Store struct {
 	// settleMu keeps sessions from noting at once what the database has become.
 	settleMu sync.Mutex
 
+	growth *watcher
+
 	closeOnce sync.Once
 	closed    chan struct{}
 }
@@ -112,6 +114,7 @@ func open(ctx context.Context, opts Options) (*Store, error) {
 	s.bell = newBell(s, config.ConnConfig)
 	s.creates = newCoalescer(context.Background(), 1, s.createAll, refusedCreate)
 	s.startWork(context.Background())
+	s.growth = s.watchGrowth()
 	return s, nil
 }
 
@@ -182,6 +185,7 @@ func (s *Store) Close() error {
 		s.creates.close()
 		s.work.end()
 		s.bell.close()
+		s.growth.close()
 		s.pool.Close()
 	})
 	return nil
