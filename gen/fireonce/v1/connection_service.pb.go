@@ -144,6 +144,116 @@ func (ReceiverDedupes) EnumDescriptor() ([]byte, []int) {
 	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{1}
 }
 
+// How the video gets to TikTok.
+type TikTokSettings_Source int32
+
+const (
+	// Same as FILE_UPLOAD.
+	TikTokSettings_SOURCE_UNSPECIFIED TikTokSettings_Source = 0
+	// We upload it. Until its last byte is there, nothing can be posted.
+	TikTokSettings_SOURCE_FILE_UPLOAD TikTokSettings_Source = 1
+	// TikTok fetches it from the media's URL, whose domain it must have verified.
+	TikTokSettings_SOURCE_PULL_FROM_URL TikTokSettings_Source = 2
+)
+
+// Enum value maps for TikTokSettings_Source.
+var (
+	TikTokSettings_Source_name = map[int32]string{
+		0: "SOURCE_UNSPECIFIED",
+		1: "SOURCE_FILE_UPLOAD",
+		2: "SOURCE_PULL_FROM_URL",
+	}
+	TikTokSettings_Source_value = map[string]int32{
+		"SOURCE_UNSPECIFIED":   0,
+		"SOURCE_FILE_UPLOAD":   1,
+		"SOURCE_PULL_FROM_URL": 2,
+	}
+)
+
+func (x TikTokSettings_Source) Enum() *TikTokSettings_Source {
+	p := new(TikTokSettings_Source)
+	*p = x
+	return p
+}
+
+func (x TikTokSettings_Source) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (TikTokSettings_Source) Descriptor() protoreflect.EnumDescriptor {
+	return file_fireonce_v1_connection_service_proto_enumTypes[2].Descriptor()
+}
+
+func (TikTokSettings_Source) Type() protoreflect.EnumType {
+	return &file_fireonce_v1_connection_service_proto_enumTypes[2]
+}
+
+func (x TikTokSettings_Source) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use TikTokSettings_Source.Descriptor instead.
+func (TikTokSettings_Source) EnumDescriptor() ([]byte, []int) {
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{7, 0}
+}
+
+// How the connection is made private.
+type SmtpSettings_Security int32
+
+const (
+	// Same as STARTTLS.
+	SmtpSettings_SECURITY_UNSPECIFIED SmtpSettings_Security = 0
+	// TLS after EHLO, required (RFC 3207). Usual on port 587.
+	SmtpSettings_SECURITY_STARTTLS SmtpSettings_Security = 1
+	// TLS from the first byte (RFC 8314). Usual on port 465.
+	SmtpSettings_SECURITY_TLS SmtpSettings_Security = 2
+	// None. Only where the operator allows http too; never with a login.
+	SmtpSettings_SECURITY_NONE SmtpSettings_Security = 3
+)
+
+// Enum value maps for SmtpSettings_Security.
+var (
+	SmtpSettings_Security_name = map[int32]string{
+		0: "SECURITY_UNSPECIFIED",
+		1: "SECURITY_STARTTLS",
+		2: "SECURITY_TLS",
+		3: "SECURITY_NONE",
+	}
+	SmtpSettings_Security_value = map[string]int32{
+		"SECURITY_UNSPECIFIED": 0,
+		"SECURITY_STARTTLS":    1,
+		"SECURITY_TLS":         2,
+		"SECURITY_NONE":        3,
+	}
+)
+
+func (x SmtpSettings_Security) Enum() *SmtpSettings_Security {
+	p := new(SmtpSettings_Security)
+	*p = x
+	return p
+}
+
+func (x SmtpSettings_Security) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (SmtpSettings_Security) Descriptor() protoreflect.EnumDescriptor {
+	return file_fireonce_v1_connection_service_proto_enumTypes[3].Descriptor()
+}
+
+func (SmtpSettings_Security) Type() protoreflect.EnumType {
+	return &file_fireonce_v1_connection_service_proto_enumTypes[3]
+}
+
+func (x SmtpSettings_Security) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use SmtpSettings_Security.Descriptor instead.
+func (SmtpSettings_Security) EnumDescriptor() ([]byte, []int) {
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{9, 0}
+}
+
 // One account on one platform, one SMTP relay, or one webhook signer.
 type Connection struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -164,6 +274,12 @@ type Connection struct {
 	//	*Connection_Http
 	//	*Connection_Feed
 	//	*Connection_Custom
+	//	*Connection_Mastodon
+	//	*Connection_Bluesky
+	//	*Connection_X
+	//	*Connection_Tiktok
+	//	*Connection_Slack
+	//	*Connection_Smtp
 	Settings isConnection_Settings `protobuf_oneof:"settings"`
 	Limits   *ConnectionLimits     `protobuf:"bytes,9,opt,name=limits,proto3" json:"limits,omitempty"`
 	State    ConnectionState       `protobuf:"varint,10,opt,name=state,proto3,enum=fireonce.v1.ConnectionState" json:"state,omitempty"`
@@ -293,6 +409,60 @@ func (x *Connection) GetCustom() *CustomSettings {
 	return nil
 }
 
+func (x *Connection) GetMastodon() *MastodonSettings {
+	if x != nil {
+		if x, ok := x.Settings.(*Connection_Mastodon); ok {
+			return x.Mastodon
+		}
+	}
+	return nil
+}
+
+func (x *Connection) GetBluesky() *BlueskySettings {
+	if x != nil {
+		if x, ok := x.Settings.(*Connection_Bluesky); ok {
+			return x.Bluesky
+		}
+	}
+	return nil
+}
+
+func (x *Connection) GetX() *XSettings {
+	if x != nil {
+		if x, ok := x.Settings.(*Connection_X); ok {
+			return x.X
+		}
+	}
+	return nil
+}
+
+func (x *Connection) GetTiktok() *TikTokSettings {
+	if x != nil {
+		if x, ok := x.Settings.(*Connection_Tiktok); ok {
+			return x.Tiktok
+		}
+	}
+	return nil
+}
+
+func (x *Connection) GetSlack() *SlackSettings {
+	if x != nil {
+		if x, ok := x.Settings.(*Connection_Slack); ok {
+			return x.Slack
+		}
+	}
+	return nil
+}
+
+func (x *Connection) GetSmtp() *SmtpSettings {
+	if x != nil {
+		if x, ok := x.Settings.(*Connection_Smtp); ok {
+			return x.Smtp
+		}
+	}
+	return nil
+}
+
 func (x *Connection) GetLimits() *ConnectionLimits {
 	if x != nil {
 		return x.Limits
@@ -411,6 +581,30 @@ type Connection_Custom struct {
 	Custom *CustomSettings `protobuf:"bytes,8,opt,name=custom,proto3,oneof"`
 }
 
+type Connection_Mastodon struct {
+	Mastodon *MastodonSettings `protobuf:"bytes,23,opt,name=mastodon,proto3,oneof"`
+}
+
+type Connection_Bluesky struct {
+	Bluesky *BlueskySettings `protobuf:"bytes,24,opt,name=bluesky,proto3,oneof"`
+}
+
+type Connection_X struct {
+	X *XSettings `protobuf:"bytes,25,opt,name=x,proto3,oneof"`
+}
+
+type Connection_Tiktok struct {
+	Tiktok *TikTokSettings `protobuf:"bytes,26,opt,name=tiktok,proto3,oneof"`
+}
+
+type Connection_Slack struct {
+	Slack *SlackSettings `protobuf:"bytes,27,opt,name=slack,proto3,oneof"`
+}
+
+type Connection_Smtp struct {
+	Smtp *SmtpSettings `protobuf:"bytes,28,opt,name=smtp,proto3,oneof"`
+}
+
 func (*Connection_Webhook) isConnection_Settings() {}
 
 func (*Connection_Http) isConnection_Settings() {}
@@ -418,6 +612,18 @@ func (*Connection_Http) isConnection_Settings() {}
 func (*Connection_Feed) isConnection_Settings() {}
 
 func (*Connection_Custom) isConnection_Settings() {}
+
+func (*Connection_Mastodon) isConnection_Settings() {}
+
+func (*Connection_Bluesky) isConnection_Settings() {}
+
+func (*Connection_X) isConnection_Settings() {}
+
+func (*Connection_Tiktok) isConnection_Settings() {}
+
+func (*Connection_Slack) isConnection_Settings() {}
+
+func (*Connection_Smtp) isConnection_Settings() {}
 
 // Settings of connector "webhook" (Standard Webhooks, signed POST).
 type WebhookSettings struct {
@@ -592,6 +798,321 @@ func (x *FeedSettings) GetReadLag() *durationpb.Duration {
 	return nil
 }
 
+// Settings of connector "mastodon": Mastodon, and servers that speak its API.
+type MastodonSettings struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The server, e.g. "https://mastodon.social": http or https, without user info,
+	// query or fragment.
+	BaseUrl string `protobuf:"bytes,1,opt,name=base_url,json=baseUrl,proto3" json:"base_url,omitempty"`
+	// Does the server dedupe on Idempotency-Key? Mastodon does, for an hour; others
+	// that speak its API may ignore the key. YES: class KEYED. NO: class OBSERVABLE.
+	// Unset: the server is asked what it is before a job's first send; Mastodon
+	// itself is taken as YES, everything else as NO.
+	ServerDedupes ReceiverDedupes `protobuf:"varint,2,opt,name=server_dedupes,json=serverDedupes,proto3,enum=fireonce.v1.ReceiverDedupes" json:"server_dedupes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MastodonSettings) Reset() {
+	*x = MastodonSettings{}
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MastodonSettings) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MastodonSettings) ProtoMessage() {}
+
+func (x *MastodonSettings) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MastodonSettings.ProtoReflect.Descriptor instead.
+func (*MastodonSettings) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *MastodonSettings) GetBaseUrl() string {
+	if x != nil {
+		return x.BaseUrl
+	}
+	return ""
+}
+
+func (x *MastodonSettings) GetServerDedupes() ReceiverDedupes {
+	if x != nil {
+		return x.ServerDedupes
+	}
+	return ReceiverDedupes_RECEIVER_DEDUPES_UNSPECIFIED
+}
+
+// Settings of connector "bluesky" (AT Protocol).
+type BlueskySettings struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The account's personal data server. Empty: "https://bsky.social".
+	BaseUrl       string `protobuf:"bytes,1,opt,name=base_url,json=baseUrl,proto3" json:"base_url,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BlueskySettings) Reset() {
+	*x = BlueskySettings{}
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BlueskySettings) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BlueskySettings) ProtoMessage() {}
+
+func (x *BlueskySettings) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BlueskySettings.ProtoReflect.Descriptor instead.
+func (*BlueskySettings) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *BlueskySettings) GetBaseUrl() string {
+	if x != nil {
+		return x.BaseUrl
+	}
+	return ""
+}
+
+// Settings of connector "x" (API v2).
+type XSettings struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The account may post more than 280 weighted characters.
+	LongPosts     bool `protobuf:"varint,1,opt,name=long_posts,json=longPosts,proto3" json:"long_posts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *XSettings) Reset() {
+	*x = XSettings{}
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *XSettings) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*XSettings) ProtoMessage() {}
+
+func (x *XSettings) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use XSettings.ProtoReflect.Descriptor instead.
+func (*XSettings) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *XSettings) GetLongPosts() bool {
+	if x != nil {
+		return x.LongPosts
+	}
+	return false
+}
+
+// Settings of connector "tiktok" (Content Posting API).
+type TikTokSettings struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Source        TikTokSettings_Source  `protobuf:"varint,1,opt,name=source,proto3,enum=fireonce.v1.TikTokSettings_Source" json:"source,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TikTokSettings) Reset() {
+	*x = TikTokSettings{}
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TikTokSettings) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TikTokSettings) ProtoMessage() {}
+
+func (x *TikTokSettings) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TikTokSettings.ProtoReflect.Descriptor instead.
+func (*TikTokSettings) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *TikTokSettings) GetSource() TikTokSettings_Source {
+	if x != nil {
+		return x.Source
+	}
+	return TikTokSettings_SOURCE_UNSPECIFIED
+}
+
+// Settings of connector "slack" (Web API).
+type SlackSettings struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The conversation that posts go to unless they name another one, by its id,
+	// e.g. "C0123456789".
+	Channel       string `protobuf:"bytes,1,opt,name=channel,proto3" json:"channel,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SlackSettings) Reset() {
+	*x = SlackSettings{}
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SlackSettings) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SlackSettings) ProtoMessage() {}
+
+func (x *SlackSettings) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SlackSettings.ProtoReflect.Descriptor instead.
+func (*SlackSettings) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *SlackSettings) GetChannel() string {
+	if x != nil {
+		return x.Channel
+	}
+	return ""
+}
+
+// Settings of connector "smtp": a relay that takes mail.
+type SmtpSettings struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A host name or an address.
+	Host string `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
+	// 0 means 587, with SECURITY_TLS 465.
+	Port     int32                 `protobuf:"varint,2,opt,name=port,proto3" json:"port,omitempty"`
+	Security SmtpSettings_Security `protobuf:"varint,3,opt,name=security,proto3,enum=fireonce.v1.SmtpSettings_Security" json:"security,omitempty"`
+	// What EHLO says. Empty: the sending host's name.
+	HeloName      string `protobuf:"bytes,4,opt,name=helo_name,json=heloName,proto3" json:"helo_name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SmtpSettings) Reset() {
+	*x = SmtpSettings{}
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SmtpSettings) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SmtpSettings) ProtoMessage() {}
+
+func (x *SmtpSettings) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SmtpSettings.ProtoReflect.Descriptor instead.
+func (*SmtpSettings) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *SmtpSettings) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *SmtpSettings) GetPort() int32 {
+	if x != nil {
+		return x.Port
+	}
+	return 0
+}
+
+func (x *SmtpSettings) GetSecurity() SmtpSettings_Security {
+	if x != nil {
+		return x.Security
+	}
+	return SmtpSettings_SECURITY_UNSPECIFIED
+}
+
+func (x *SmtpSettings) GetHeloName() string {
+	if x != nil {
+		return x.HeloName
+	}
+	return ""
+}
+
 // Settings of a connector that is not part of this API (a plugin).
 type CustomSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -603,7 +1124,7 @@ type CustomSettings struct {
 
 func (x *CustomSettings) Reset() {
 	*x = CustomSettings{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[4]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -615,7 +1136,7 @@ func (x *CustomSettings) String() string {
 func (*CustomSettings) ProtoMessage() {}
 
 func (x *CustomSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[4]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -628,7 +1149,7 @@ func (x *CustomSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CustomSettings.ProtoReflect.Descriptor instead.
 func (*CustomSettings) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{4}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CustomSettings) GetValues() map[string]string {
@@ -651,7 +1172,7 @@ type ConnectionLimits struct {
 
 func (x *ConnectionLimits) Reset() {
 	*x = ConnectionLimits{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[5]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -663,7 +1184,7 @@ func (x *ConnectionLimits) String() string {
 func (*ConnectionLimits) ProtoMessage() {}
 
 func (x *ConnectionLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[5]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -676,7 +1197,7 @@ func (x *ConnectionLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConnectionLimits.ProtoReflect.Descriptor instead.
 func (*ConnectionLimits) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{5}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ConnectionLimits) GetMaxInFlight() int32 {
@@ -717,7 +1238,7 @@ type Credential struct {
 
 func (x *Credential) Reset() {
 	*x = Credential{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[6]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -729,7 +1250,7 @@ func (x *Credential) String() string {
 func (*Credential) ProtoMessage() {}
 
 func (x *Credential) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[6]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -742,7 +1263,7 @@ func (x *Credential) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credential.ProtoReflect.Descriptor instead.
 func (*Credential) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{6}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Credential) GetKind() isCredential_Kind {
@@ -851,7 +1372,7 @@ type BasicAuth struct {
 
 func (x *BasicAuth) Reset() {
 	*x = BasicAuth{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[7]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -863,7 +1384,7 @@ func (x *BasicAuth) String() string {
 func (*BasicAuth) ProtoMessage() {}
 
 func (x *BasicAuth) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[7]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -876,7 +1397,7 @@ func (x *BasicAuth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BasicAuth.ProtoReflect.Descriptor instead.
 func (*BasicAuth) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{7}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *BasicAuth) GetUsername() string {
@@ -910,7 +1431,7 @@ type OAuth2Token struct {
 
 func (x *OAuth2Token) Reset() {
 	*x = OAuth2Token{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[8]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -922,7 +1443,7 @@ func (x *OAuth2Token) String() string {
 func (*OAuth2Token) ProtoMessage() {}
 
 func (x *OAuth2Token) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[8]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -935,7 +1456,7 @@ func (x *OAuth2Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OAuth2Token.ProtoReflect.Descriptor instead.
 func (*OAuth2Token) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{8}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *OAuth2Token) GetAccessToken() string {
@@ -978,7 +1499,7 @@ type WebhookSecrets struct {
 
 func (x *WebhookSecrets) Reset() {
 	*x = WebhookSecrets{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[9]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -990,7 +1511,7 @@ func (x *WebhookSecrets) String() string {
 func (*WebhookSecrets) ProtoMessage() {}
 
 func (x *WebhookSecrets) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[9]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1003,7 +1524,7 @@ func (x *WebhookSecrets) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebhookSecrets.ProtoReflect.Descriptor instead.
 func (*WebhookSecrets) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{9}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *WebhookSecrets) GetSecrets() []string {
@@ -1026,7 +1547,7 @@ type ApiKeyHeader struct {
 
 func (x *ApiKeyHeader) Reset() {
 	*x = ApiKeyHeader{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[10]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1038,7 +1559,7 @@ func (x *ApiKeyHeader) String() string {
 func (*ApiKeyHeader) ProtoMessage() {}
 
 func (x *ApiKeyHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[10]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1051,7 +1572,7 @@ func (x *ApiKeyHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApiKeyHeader.ProtoReflect.Descriptor instead.
 func (*ApiKeyHeader) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{10}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ApiKeyHeader) GetName() string {
@@ -1079,7 +1600,7 @@ type SecretHeader struct {
 
 func (x *SecretHeader) Reset() {
 	*x = SecretHeader{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[11]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1091,7 +1612,7 @@ func (x *SecretHeader) String() string {
 func (*SecretHeader) ProtoMessage() {}
 
 func (x *SecretHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[11]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1104,7 +1625,7 @@ func (x *SecretHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SecretHeader.ProtoReflect.Descriptor instead.
 func (*SecretHeader) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{11}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SecretHeader) GetName() string {
@@ -1136,7 +1657,7 @@ type CreateConnectionRequest struct {
 
 func (x *CreateConnectionRequest) Reset() {
 	*x = CreateConnectionRequest{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[12]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1148,7 +1669,7 @@ func (x *CreateConnectionRequest) String() string {
 func (*CreateConnectionRequest) ProtoMessage() {}
 
 func (x *CreateConnectionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[12]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1161,7 +1682,7 @@ func (x *CreateConnectionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateConnectionRequest.ProtoReflect.Descriptor instead.
 func (*CreateConnectionRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{12}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CreateConnectionRequest) GetIdempotencyKey() string {
@@ -1196,7 +1717,7 @@ type CreateConnectionResponse struct {
 
 func (x *CreateConnectionResponse) Reset() {
 	*x = CreateConnectionResponse{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[13]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1208,7 +1729,7 @@ func (x *CreateConnectionResponse) String() string {
 func (*CreateConnectionResponse) ProtoMessage() {}
 
 func (x *CreateConnectionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[13]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1221,7 +1742,7 @@ func (x *CreateConnectionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateConnectionResponse.ProtoReflect.Descriptor instead.
 func (*CreateConnectionResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{13}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CreateConnectionResponse) GetConnection() *Connection {
@@ -1247,7 +1768,7 @@ type GetConnectionRequest struct {
 
 func (x *GetConnectionRequest) Reset() {
 	*x = GetConnectionRequest{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[14]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1259,7 +1780,7 @@ func (x *GetConnectionRequest) String() string {
 func (*GetConnectionRequest) ProtoMessage() {}
 
 func (x *GetConnectionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[14]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1272,7 +1793,7 @@ func (x *GetConnectionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConnectionRequest.ProtoReflect.Descriptor instead.
 func (*GetConnectionRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{14}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GetConnectionRequest) GetConnectionId() string {
@@ -1291,7 +1812,7 @@ type GetConnectionResponse struct {
 
 func (x *GetConnectionResponse) Reset() {
 	*x = GetConnectionResponse{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[15]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1303,7 +1824,7 @@ func (x *GetConnectionResponse) String() string {
 func (*GetConnectionResponse) ProtoMessage() {}
 
 func (x *GetConnectionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[15]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1316,7 +1837,7 @@ func (x *GetConnectionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConnectionResponse.ProtoReflect.Descriptor instead.
 func (*GetConnectionResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{15}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GetConnectionResponse) GetConnection() *Connection {
@@ -1339,7 +1860,7 @@ type ListConnectionsRequest struct {
 
 func (x *ListConnectionsRequest) Reset() {
 	*x = ListConnectionsRequest{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[16]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1351,7 +1872,7 @@ func (x *ListConnectionsRequest) String() string {
 func (*ListConnectionsRequest) ProtoMessage() {}
 
 func (x *ListConnectionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[16]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1364,7 +1885,7 @@ func (x *ListConnectionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConnectionsRequest.ProtoReflect.Descriptor instead.
 func (*ListConnectionsRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{16}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListConnectionsRequest) GetPageSize() int32 {
@@ -1399,7 +1920,7 @@ type ListConnectionsResponse struct {
 
 func (x *ListConnectionsResponse) Reset() {
 	*x = ListConnectionsResponse{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[17]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1411,7 +1932,7 @@ func (x *ListConnectionsResponse) String() string {
 func (*ListConnectionsResponse) ProtoMessage() {}
 
 func (x *ListConnectionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[17]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1424,7 +1945,7 @@ func (x *ListConnectionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConnectionsResponse.ProtoReflect.Descriptor instead.
 func (*ListConnectionsResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{17}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListConnectionsResponse) GetConnections() []*Connection {
@@ -1459,6 +1980,12 @@ type UpdateConnectionRequest struct {
 	//	*UpdateConnectionRequest_Http
 	//	*UpdateConnectionRequest_Feed
 	//	*UpdateConnectionRequest_Custom
+	//	*UpdateConnectionRequest_Mastodon
+	//	*UpdateConnectionRequest_Bluesky
+	//	*UpdateConnectionRequest_X
+	//	*UpdateConnectionRequest_Tiktok
+	//	*UpdateConnectionRequest_Slack
+	//	*UpdateConnectionRequest_Smtp
 	Settings      isUpdateConnectionRequest_Settings `protobuf_oneof:"settings"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1466,7 +1993,7 @@ type UpdateConnectionRequest struct {
 
 func (x *UpdateConnectionRequest) Reset() {
 	*x = UpdateConnectionRequest{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[18]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1478,7 +2005,7 @@ func (x *UpdateConnectionRequest) String() string {
 func (*UpdateConnectionRequest) ProtoMessage() {}
 
 func (x *UpdateConnectionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[18]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1491,7 +2018,7 @@ func (x *UpdateConnectionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateConnectionRequest.ProtoReflect.Descriptor instead.
 func (*UpdateConnectionRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{18}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *UpdateConnectionRequest) GetConnectionId() string {
@@ -1572,6 +2099,60 @@ func (x *UpdateConnectionRequest) GetCustom() *CustomSettings {
 	return nil
 }
 
+func (x *UpdateConnectionRequest) GetMastodon() *MastodonSettings {
+	if x != nil {
+		if x, ok := x.Settings.(*UpdateConnectionRequest_Mastodon); ok {
+			return x.Mastodon
+		}
+	}
+	return nil
+}
+
+func (x *UpdateConnectionRequest) GetBluesky() *BlueskySettings {
+	if x != nil {
+		if x, ok := x.Settings.(*UpdateConnectionRequest_Bluesky); ok {
+			return x.Bluesky
+		}
+	}
+	return nil
+}
+
+func (x *UpdateConnectionRequest) GetX() *XSettings {
+	if x != nil {
+		if x, ok := x.Settings.(*UpdateConnectionRequest_X); ok {
+			return x.X
+		}
+	}
+	return nil
+}
+
+func (x *UpdateConnectionRequest) GetTiktok() *TikTokSettings {
+	if x != nil {
+		if x, ok := x.Settings.(*UpdateConnectionRequest_Tiktok); ok {
+			return x.Tiktok
+		}
+	}
+	return nil
+}
+
+func (x *UpdateConnectionRequest) GetSlack() *SlackSettings {
+	if x != nil {
+		if x, ok := x.Settings.(*UpdateConnectionRequest_Slack); ok {
+			return x.Slack
+		}
+	}
+	return nil
+}
+
+func (x *UpdateConnectionRequest) GetSmtp() *SmtpSettings {
+	if x != nil {
+		if x, ok := x.Settings.(*UpdateConnectionRequest_Smtp); ok {
+			return x.Smtp
+		}
+	}
+	return nil
+}
+
 type isUpdateConnectionRequest_Settings interface {
 	isUpdateConnectionRequest_Settings()
 }
@@ -1592,6 +2173,30 @@ type UpdateConnectionRequest_Custom struct {
 	Custom *CustomSettings `protobuf:"bytes,9,opt,name=custom,proto3,oneof"`
 }
 
+type UpdateConnectionRequest_Mastodon struct {
+	Mastodon *MastodonSettings `protobuf:"bytes,10,opt,name=mastodon,proto3,oneof"`
+}
+
+type UpdateConnectionRequest_Bluesky struct {
+	Bluesky *BlueskySettings `protobuf:"bytes,11,opt,name=bluesky,proto3,oneof"`
+}
+
+type UpdateConnectionRequest_X struct {
+	X *XSettings `protobuf:"bytes,12,opt,name=x,proto3,oneof"`
+}
+
+type UpdateConnectionRequest_Tiktok struct {
+	Tiktok *TikTokSettings `protobuf:"bytes,13,opt,name=tiktok,proto3,oneof"`
+}
+
+type UpdateConnectionRequest_Slack struct {
+	Slack *SlackSettings `protobuf:"bytes,14,opt,name=slack,proto3,oneof"`
+}
+
+type UpdateConnectionRequest_Smtp struct {
+	Smtp *SmtpSettings `protobuf:"bytes,15,opt,name=smtp,proto3,oneof"`
+}
+
 func (*UpdateConnectionRequest_Webhook) isUpdateConnectionRequest_Settings() {}
 
 func (*UpdateConnectionRequest_Http) isUpdateConnectionRequest_Settings() {}
@@ -1599,6 +2204,18 @@ func (*UpdateConnectionRequest_Http) isUpdateConnectionRequest_Settings() {}
 func (*UpdateConnectionRequest_Feed) isUpdateConnectionRequest_Settings() {}
 
 func (*UpdateConnectionRequest_Custom) isUpdateConnectionRequest_Settings() {}
+
+func (*UpdateConnectionRequest_Mastodon) isUpdateConnectionRequest_Settings() {}
+
+func (*UpdateConnectionRequest_Bluesky) isUpdateConnectionRequest_Settings() {}
+
+func (*UpdateConnectionRequest_X) isUpdateConnectionRequest_Settings() {}
+
+func (*UpdateConnectionRequest_Tiktok) isUpdateConnectionRequest_Settings() {}
+
+func (*UpdateConnectionRequest_Slack) isUpdateConnectionRequest_Settings() {}
+
+func (*UpdateConnectionRequest_Smtp) isUpdateConnectionRequest_Settings() {}
 
 type UpdateConnectionResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1609,7 +2226,7 @@ type UpdateConnectionResponse struct {
 
 func (x *UpdateConnectionResponse) Reset() {
 	*x = UpdateConnectionResponse{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[19]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1621,7 +2238,7 @@ func (x *UpdateConnectionResponse) String() string {
 func (*UpdateConnectionResponse) ProtoMessage() {}
 
 func (x *UpdateConnectionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[19]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1634,7 +2251,7 @@ func (x *UpdateConnectionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateConnectionResponse.ProtoReflect.Descriptor instead.
 func (*UpdateConnectionResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{19}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *UpdateConnectionResponse) GetConnection() *Connection {
@@ -1655,7 +2272,7 @@ type RotateCredentialRequest struct {
 
 func (x *RotateCredentialRequest) Reset() {
 	*x = RotateCredentialRequest{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[20]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1667,7 +2284,7 @@ func (x *RotateCredentialRequest) String() string {
 func (*RotateCredentialRequest) ProtoMessage() {}
 
 func (x *RotateCredentialRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[20]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1680,7 +2297,7 @@ func (x *RotateCredentialRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateCredentialRequest.ProtoReflect.Descriptor instead.
 func (*RotateCredentialRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{20}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RotateCredentialRequest) GetConnectionId() string {
@@ -1713,7 +2330,7 @@ type RotateCredentialResponse struct {
 
 func (x *RotateCredentialResponse) Reset() {
 	*x = RotateCredentialResponse{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[21]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1725,7 +2342,7 @@ func (x *RotateCredentialResponse) String() string {
 func (*RotateCredentialResponse) ProtoMessage() {}
 
 func (x *RotateCredentialResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[21]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1738,7 +2355,7 @@ func (x *RotateCredentialResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateCredentialResponse.ProtoReflect.Descriptor instead.
 func (*RotateCredentialResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{21}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *RotateCredentialResponse) GetConnection() *Connection {
@@ -1757,7 +2374,7 @@ type TestConnectionRequest struct {
 
 func (x *TestConnectionRequest) Reset() {
 	*x = TestConnectionRequest{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[22]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1769,7 +2386,7 @@ func (x *TestConnectionRequest) String() string {
 func (*TestConnectionRequest) ProtoMessage() {}
 
 func (x *TestConnectionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[22]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1782,7 +2399,7 @@ func (x *TestConnectionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestConnectionRequest.ProtoReflect.Descriptor instead.
 func (*TestConnectionRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{22}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *TestConnectionRequest) GetConnectionId() string {
@@ -1811,7 +2428,7 @@ type TestConnectionResponse struct {
 
 func (x *TestConnectionResponse) Reset() {
 	*x = TestConnectionResponse{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[23]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1823,7 +2440,7 @@ func (x *TestConnectionResponse) String() string {
 func (*TestConnectionResponse) ProtoMessage() {}
 
 func (x *TestConnectionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[23]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1836,7 +2453,7 @@ func (x *TestConnectionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestConnectionResponse.ProtoReflect.Descriptor instead.
 func (*TestConnectionResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{23}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *TestConnectionResponse) GetOk() bool {
@@ -1885,7 +2502,7 @@ type PauseConnectionRequest struct {
 
 func (x *PauseConnectionRequest) Reset() {
 	*x = PauseConnectionRequest{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[24]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1897,7 +2514,7 @@ func (x *PauseConnectionRequest) String() string {
 func (*PauseConnectionRequest) ProtoMessage() {}
 
 func (x *PauseConnectionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[24]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1910,7 +2527,7 @@ func (x *PauseConnectionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseConnectionRequest.ProtoReflect.Descriptor instead.
 func (*PauseConnectionRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{24}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *PauseConnectionRequest) GetConnectionId() string {
@@ -1936,7 +2553,7 @@ type PauseConnectionResponse struct {
 
 func (x *PauseConnectionResponse) Reset() {
 	*x = PauseConnectionResponse{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[25]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1948,7 +2565,7 @@ func (x *PauseConnectionResponse) String() string {
 func (*PauseConnectionResponse) ProtoMessage() {}
 
 func (x *PauseConnectionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[25]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1961,7 +2578,7 @@ func (x *PauseConnectionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseConnectionResponse.ProtoReflect.Descriptor instead.
 func (*PauseConnectionResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{25}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PauseConnectionResponse) GetConnection() *Connection {
@@ -1984,7 +2601,7 @@ type ResumeConnectionRequest struct {
 
 func (x *ResumeConnectionRequest) Reset() {
 	*x = ResumeConnectionRequest{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[26]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1996,7 +2613,7 @@ func (x *ResumeConnectionRequest) String() string {
 func (*ResumeConnectionRequest) ProtoMessage() {}
 
 func (x *ResumeConnectionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[26]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2009,7 +2626,7 @@ func (x *ResumeConnectionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeConnectionRequest.ProtoReflect.Descriptor instead.
 func (*ResumeConnectionRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{26}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ResumeConnectionRequest) GetConnectionId() string {
@@ -2035,7 +2652,7 @@ type ResumeConnectionResponse struct {
 
 func (x *ResumeConnectionResponse) Reset() {
 	*x = ResumeConnectionResponse{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[27]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2047,7 +2664,7 @@ func (x *ResumeConnectionResponse) String() string {
 func (*ResumeConnectionResponse) ProtoMessage() {}
 
 func (x *ResumeConnectionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[27]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2060,7 +2677,7 @@ func (x *ResumeConnectionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeConnectionResponse.ProtoReflect.Descriptor instead.
 func (*ResumeConnectionResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{27}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ResumeConnectionResponse) GetConnection() *Connection {
@@ -2080,7 +2697,7 @@ type DeleteConnectionRequest struct {
 
 func (x *DeleteConnectionRequest) Reset() {
 	*x = DeleteConnectionRequest{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[28]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2092,7 +2709,7 @@ func (x *DeleteConnectionRequest) String() string {
 func (*DeleteConnectionRequest) ProtoMessage() {}
 
 func (x *DeleteConnectionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[28]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2105,7 +2722,7 @@ func (x *DeleteConnectionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteConnectionRequest.ProtoReflect.Descriptor instead.
 func (*DeleteConnectionRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{28}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *DeleteConnectionRequest) GetConnectionId() string {
@@ -2130,7 +2747,7 @@ type DeleteConnectionResponse struct {
 
 func (x *DeleteConnectionResponse) Reset() {
 	*x = DeleteConnectionResponse{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[29]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2142,7 +2759,7 @@ func (x *DeleteConnectionResponse) String() string {
 func (*DeleteConnectionResponse) ProtoMessage() {}
 
 func (x *DeleteConnectionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[29]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2155,7 +2772,7 @@ func (x *DeleteConnectionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteConnectionResponse.ProtoReflect.Descriptor instead.
 func (*DeleteConnectionResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{29}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{35}
 }
 
 type ListConnectorsRequest struct {
@@ -2166,7 +2783,7 @@ type ListConnectorsRequest struct {
 
 func (x *ListConnectorsRequest) Reset() {
 	*x = ListConnectorsRequest{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[30]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2178,7 +2795,7 @@ func (x *ListConnectorsRequest) String() string {
 func (*ListConnectorsRequest) ProtoMessage() {}
 
 func (x *ListConnectorsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[30]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2191,7 +2808,7 @@ func (x *ListConnectorsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConnectorsRequest.ProtoReflect.Descriptor instead.
 func (*ListConnectorsRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{30}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{36}
 }
 
 type ListConnectorsResponse struct {
@@ -2204,7 +2821,7 @@ type ListConnectorsResponse struct {
 
 func (x *ListConnectorsResponse) Reset() {
 	*x = ListConnectorsResponse{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[31]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2216,7 +2833,7 @@ func (x *ListConnectorsResponse) String() string {
 func (*ListConnectorsResponse) ProtoMessage() {}
 
 func (x *ListConnectorsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[31]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2229,7 +2846,7 @@ func (x *ListConnectorsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConnectorsResponse.ProtoReflect.Descriptor instead.
 func (*ListConnectorsResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{31}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListConnectorsResponse) GetConnectors() []*Connector {
@@ -2262,7 +2879,7 @@ type Connector struct {
 
 func (x *Connector) Reset() {
 	*x = Connector{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[32]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2274,7 +2891,7 @@ func (x *Connector) String() string {
 func (*Connector) ProtoMessage() {}
 
 func (x *Connector) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[32]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2287,7 +2904,7 @@ func (x *Connector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Connector.ProtoReflect.Descriptor instead.
 func (*Connector) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{32}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Connector) GetName() string {
@@ -2336,7 +2953,7 @@ var File_fireonce_v1_connection_service_proto protoreflect.FileDescriptor
 
 const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"\n" +
-	"$fireonce/v1/connection_service.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x15fireonce/v1/job.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc1\t\n" +
+	"$fireonce/v1/connection_service.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x15fireonce/v1/job.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfc\v\n" +
 	"\n" +
 	"Connection\x12#\n" +
 	"\rconnection_id\x18\x01 \x01(\tR\fconnectionId\x12\x1d\n" +
@@ -2347,7 +2964,13 @@ const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"\awebhook\x18\x05 \x01(\v2\x1c.fireonce.v1.WebhookSettingsH\x00R\awebhook\x12/\n" +
 	"\x04http\x18\x06 \x01(\v2\x19.fireonce.v1.HttpSettingsH\x00R\x04http\x12/\n" +
 	"\x04feed\x18\a \x01(\v2\x19.fireonce.v1.FeedSettingsH\x00R\x04feed\x125\n" +
-	"\x06custom\x18\b \x01(\v2\x1b.fireonce.v1.CustomSettingsH\x00R\x06custom\x125\n" +
+	"\x06custom\x18\b \x01(\v2\x1b.fireonce.v1.CustomSettingsH\x00R\x06custom\x12;\n" +
+	"\bmastodon\x18\x17 \x01(\v2\x1d.fireonce.v1.MastodonSettingsH\x00R\bmastodon\x128\n" +
+	"\abluesky\x18\x18 \x01(\v2\x1c.fireonce.v1.BlueskySettingsH\x00R\abluesky\x12&\n" +
+	"\x01x\x18\x19 \x01(\v2\x16.fireonce.v1.XSettingsH\x00R\x01x\x125\n" +
+	"\x06tiktok\x18\x1a \x01(\v2\x1b.fireonce.v1.TikTokSettingsH\x00R\x06tiktok\x122\n" +
+	"\x05slack\x18\x1b \x01(\v2\x1a.fireonce.v1.SlackSettingsH\x00R\x05slack\x12/\n" +
+	"\x04smtp\x18\x1c \x01(\v2\x19.fireonce.v1.SmtpSettingsH\x00R\x04smtp\x125\n" +
 	"\x06limits\x18\t \x01(\v2\x1d.fireonce.v1.ConnectionLimitsR\x06limits\x122\n" +
 	"\x05state\x18\n" +
 	" \x01(\x0e2\x1c.fireonce.v1.ConnectionStateR\x05state\x12!\n" +
@@ -2385,7 +3008,35 @@ const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"\bbase_url\x18\x01 \x01(\tB\xe5\x01\xbaH\xe1\x01\xba\x01\xd2\x01\n" +
 	"\x16feed_settings.base_url\x12ebase_url must be http or https, without user info, query, fragment, white space or control characters\x1aQthis.matches('^https?://[^@/?#\\\\\\\\\\\\x00-\\\\x20\\\\x7f]+(/[^?#\\\\x00-\\\\x20\\\\x7f]*)?$')\xc8\x01\x01r\x06\x18\x80\x10\x88\x01\x01R\abaseUrl\x12C\n" +
 	"\bread_lag\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
-	"\xaa\x01\a\"\x03\b\x90\x1c2\x00R\areadLag\"\xd1\x01\n" +
+	"\xaa\x01\a\"\x03\b\x90\x1c2\x00R\areadLag\"\xe9\x02\n" +
+	"\x10MastodonSettings\x12\x85\x02\n" +
+	"\bbase_url\x18\x01 \x01(\tB\xe9\x01\xbaH\xe5\x01\xba\x01\xd6\x01\n" +
+	"\x1amastodon_settings.base_url\x12ebase_url must be http or https, without user info, query, fragment, white space or control characters\x1aQthis.matches('^https?://[^@/?#\\\\\\\\\\\\x00-\\\\x20\\\\x7f]+(/[^?#\\\\x00-\\\\x20\\\\x7f]*)?$')\xc8\x01\x01r\x06\x18\x80\x10\x88\x01\x01R\abaseUrl\x12M\n" +
+	"\x0eserver_dedupes\x18\x02 \x01(\x0e2\x1c.fireonce.v1.ReceiverDedupesB\b\xbaH\x05\x82\x01\x02\x10\x01R\rserverDedupes\"\x98\x02\n" +
+	"\x0fBlueskySettings\x12\x84\x02\n" +
+	"\bbase_url\x18\x01 \x01(\tB\xe8\x01\xbaH\xe4\x01\xba\x01\xd5\x01\n" +
+	"\x19bluesky_settings.base_url\x12ebase_url must be http or https, without user info, query, fragment, white space or control characters\x1aQthis.matches('^https?://[^@/?#\\\\\\\\\\\\x00-\\\\x20\\\\x7f]+(/[^?#\\\\x00-\\\\x20\\\\x7f]*)?$')\xd8\x01\x01r\x06\x18\x80\x10\x88\x01\x01R\abaseUrl\"*\n" +
+	"\tXSettings\x12\x1d\n" +
+	"\n" +
+	"long_posts\x18\x01 \x01(\bR\tlongPosts\"\xaa\x01\n" +
+	"\x0eTikTokSettings\x12D\n" +
+	"\x06source\x18\x01 \x01(\x0e2\".fireonce.v1.TikTokSettings.SourceB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06source\"R\n" +
+	"\x06Source\x12\x16\n" +
+	"\x12SOURCE_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12SOURCE_FILE_UPLOAD\x10\x01\x12\x18\n" +
+	"\x14SOURCE_PULL_FROM_URL\x10\x02\"A\n" +
+	"\rSlackSettings\x120\n" +
+	"\achannel\x18\x01 \x01(\tB\x16\xbaH\x13r\x11\x10\x01\x18@2\v^[A-Z0-9]+$R\achannel\"\xc9\x02\n" +
+	"\fSmtpSettings\x123\n" +
+	"\x04host\x18\x01 \x01(\tB\x1f\xbaH\x1c\xc8\x01\x01r\x17\x18\xfd\x012\x12^[0-9A-Za-z.:_-]+$R\x04host\x12\x1f\n" +
+	"\x04port\x18\x02 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xff\xff\x03(\x00R\x04port\x12H\n" +
+	"\bsecurity\x18\x03 \x01(\x0e2\".fireonce.v1.SmtpSettings.SecurityB\b\xbaH\x05\x82\x01\x02\x10\x01R\bsecurity\x127\n" +
+	"\thelo_name\x18\x04 \x01(\tB\x1a\xbaH\x17r\x15\x18\xfd\x012\x10^[0-9A-Za-z.-]*$R\bheloName\"`\n" +
+	"\bSecurity\x12\x18\n" +
+	"\x14SECURITY_UNSPECIFIED\x10\x00\x12\x15\n" +
+	"\x11SECURITY_STARTTLS\x10\x01\x12\x10\n" +
+	"\fSECURITY_TLS\x10\x02\x12\x11\n" +
+	"\rSECURITY_NONE\x10\x03\"\xd1\x01\n" +
 	"\x0eCustomSettings\x12\x83\x01\n" +
 	"\x06values\x18\x01 \x03(\v2'.fireonce.v1.CustomSettings.ValuesEntryBB\xbaH?\x9a\x01<\x10 \"\x1cr\x1a2\x18^[a-z][a-z0-9_.-]{0,62}$*\x1ar\x18\x18\x80\x102\x13^[^\\x00-\\x1f\\x7f]*$R\x06values\x1a9\n" +
 	"\vValuesEntry\x12\x10\n" +
@@ -2449,20 +3100,27 @@ const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"\fshow_deleted\x18\x03 \x01(\bR\vshowDeleted\"|\n" +
 	"\x17ListConnectionsResponse\x129\n" +
 	"\vconnections\x18\x01 \x03(\v2\x17.fireonce.v1.ConnectionR\vconnections\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xe5\a\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xbc\r\n" +
 	"\x17UpdateConnectionRequest\x12-\n" +
 	"\rconnection_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\fconnectionId\x12\x1b\n" +
-	"\x04etag\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x18@R\x04etag\x12y\n" +
-	"\vupdate_mask\x18\x03 \x01(\v2\x1a.google.protobuf.FieldMaskB<\xbaH9\xc8\x01\x01\xe2\x013\x12\fdisplay_name\x12\x06limits\x12\awebhook\x12\x04http\x12\x04feed\x12\x06customR\n" +
+	"\x04etag\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x18@R\x04etag\x12\xa4\x01\n" +
+	"\vupdate_mask\x18\x03 \x01(\v2\x1a.google.protobuf.FieldMaskBg\xbaHd\xc8\x01\x01\xe2\x01^\x12\fdisplay_name\x12\x06limits\x12\awebhook\x12\x04http\x12\x04feed\x12\x06custom\x12\bmastodon\x12\abluesky\x12\x01x\x12\x06tiktok\x12\x05slack\x12\x04smtpR\n" +
 	"updateMask\x12?\n" +
 	"\fdisplay_name\x18\x04 \x01(\tB\x1c\xbaH\x19r\x17\x18x2\x13^[^\\x00-\\x1f\\x7f]*$R\vdisplayName\x125\n" +
 	"\x06limits\x18\x05 \x01(\v2\x1d.fireonce.v1.ConnectionLimitsR\x06limits\x128\n" +
 	"\awebhook\x18\x06 \x01(\v2\x1c.fireonce.v1.WebhookSettingsH\x00R\awebhook\x12/\n" +
 	"\x04http\x18\a \x01(\v2\x19.fireonce.v1.HttpSettingsH\x00R\x04http\x12/\n" +
 	"\x04feed\x18\b \x01(\v2\x19.fireonce.v1.FeedSettingsH\x00R\x04feed\x125\n" +
-	"\x06custom\x18\t \x01(\v2\x1b.fireonce.v1.CustomSettingsH\x00R\x06custom:\xab\x03\xbaH\xa7\x03\x1ad\n" +
-	"\x16update_connection.mask\x12(update_mask must name at least one field\x1a size(this.update_mask.paths) > 0\x1a\xbe\x02\n" +
-	"\x1aupdate_connection.settings\x12+settings that update_mask names must be set\x1a\xf2\x01(!('webhook' in this.update_mask.paths) || has(this.webhook)) && (!('http' in this.update_mask.paths) || has(this.http)) && (!('feed' in this.update_mask.paths) || has(this.feed)) && (!('custom' in this.update_mask.paths) || has(this.custom))B\n" +
+	"\x06custom\x18\t \x01(\v2\x1b.fireonce.v1.CustomSettingsH\x00R\x06custom\x12;\n" +
+	"\bmastodon\x18\n" +
+	" \x01(\v2\x1d.fireonce.v1.MastodonSettingsH\x00R\bmastodon\x128\n" +
+	"\abluesky\x18\v \x01(\v2\x1c.fireonce.v1.BlueskySettingsH\x00R\abluesky\x12&\n" +
+	"\x01x\x18\f \x01(\v2\x16.fireonce.v1.XSettingsH\x00R\x01x\x125\n" +
+	"\x06tiktok\x18\r \x01(\v2\x1b.fireonce.v1.TikTokSettingsH\x00R\x06tiktok\x122\n" +
+	"\x05slack\x18\x0e \x01(\v2\x1a.fireonce.v1.SlackSettingsH\x00R\x05slack\x12/\n" +
+	"\x04smtp\x18\x0f \x01(\v2\x19.fireonce.v1.SmtpSettingsH\x00R\x04smtp:\x9b\x06\xbaH\x97\x06\x1ad\n" +
+	"\x16update_connection.mask\x12(update_mask must name at least one field\x1a size(this.update_mask.paths) > 0\x1a\xae\x05\n" +
+	"\x1aupdate_connection.settings\x12+settings that update_mask names must be set\x1a\xe2\x04(!('webhook' in this.update_mask.paths) || has(this.webhook)) && (!('http' in this.update_mask.paths) || has(this.http)) && (!('feed' in this.update_mask.paths) || has(this.feed)) && (!('custom' in this.update_mask.paths) || has(this.custom)) && (!('mastodon' in this.update_mask.paths) || has(this.mastodon)) && (!('bluesky' in this.update_mask.paths) || has(this.bluesky)) && (!('x' in this.update_mask.paths) || has(this.x)) && (!('tiktok' in this.update_mask.paths) || has(this.tiktok)) && (!('slack' in this.update_mask.paths) || has(this.slack)) && (!('smtp' in this.update_mask.paths) || has(this.smtp))B\n" +
 	"\n" +
 	"\bsettings\"S\n" +
 	"\x18UpdateConnectionResponse\x127\n" +
@@ -2553,122 +3211,145 @@ func file_fireonce_v1_connection_service_proto_rawDescGZIP() []byte {
 	return file_fireonce_v1_connection_service_proto_rawDescData
 }
 
-var file_fireonce_v1_connection_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_fireonce_v1_connection_service_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_fireonce_v1_connection_service_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_fireonce_v1_connection_service_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_fireonce_v1_connection_service_proto_goTypes = []any{
 	(ConnectionState)(0),             // 0: fireonce.v1.ConnectionState
 	(ReceiverDedupes)(0),             // 1: fireonce.v1.ReceiverDedupes
-	(*Connection)(nil),               // 2: fireonce.v1.Connection
-	(*WebhookSettings)(nil),          // 3: fireonce.v1.WebhookSettings
-	(*HttpSettings)(nil),             // 4: fireonce.v1.HttpSettings
-	(*FeedSettings)(nil),             // 5: fireonce.v1.FeedSettings
-	(*CustomSettings)(nil),           // 6: fireonce.v1.CustomSettings
-	(*ConnectionLimits)(nil),         // 7: fireonce.v1.ConnectionLimits
-	(*Credential)(nil),               // 8: fireonce.v1.Credential
-	(*BasicAuth)(nil),                // 9: fireonce.v1.BasicAuth
-	(*OAuth2Token)(nil),              // 10: fireonce.v1.OAuth2Token
-	(*WebhookSecrets)(nil),           // 11: fireonce.v1.WebhookSecrets
-	(*ApiKeyHeader)(nil),             // 12: fireonce.v1.ApiKeyHeader
-	(*SecretHeader)(nil),             // 13: fireonce.v1.SecretHeader
-	(*CreateConnectionRequest)(nil),  // 14: fireonce.v1.CreateConnectionRequest
-	(*CreateConnectionResponse)(nil), // 15: fireonce.v1.CreateConnectionResponse
-	(*GetConnectionRequest)(nil),     // 16: fireonce.v1.GetConnectionRequest
-	(*GetConnectionResponse)(nil),    // 17: fireonce.v1.GetConnectionResponse
-	(*ListConnectionsRequest)(nil),   // 18: fireonce.v1.ListConnectionsRequest
-	(*ListConnectionsResponse)(nil),  // 19: fireonce.v1.ListConnectionsResponse
-	(*UpdateConnectionRequest)(nil),  // 20: fireonce.v1.UpdateConnectionRequest
-	(*UpdateConnectionResponse)(nil), // 21: fireonce.v1.UpdateConnectionResponse
-	(*RotateCredentialRequest)(nil),  // 22: fireonce.v1.RotateCredentialRequest
-	(*RotateCredentialResponse)(nil), // 23: fireonce.v1.RotateCredentialResponse
-	(*TestConnectionRequest)(nil),    // 24: fireonce.v1.TestConnectionRequest
-	(*TestConnectionResponse)(nil),   // 25: fireonce.v1.TestConnectionResponse
-	(*PauseConnectionRequest)(nil),   // 26: fireonce.v1.PauseConnectionRequest
-	(*PauseConnectionResponse)(nil),  // 27: fireonce.v1.PauseConnectionResponse
-	(*ResumeConnectionRequest)(nil),  // 28: fireonce.v1.ResumeConnectionRequest
-	(*ResumeConnectionResponse)(nil), // 29: fireonce.v1.ResumeConnectionResponse
-	(*DeleteConnectionRequest)(nil),  // 30: fireonce.v1.DeleteConnectionRequest
-	(*DeleteConnectionResponse)(nil), // 31: fireonce.v1.DeleteConnectionResponse
-	(*ListConnectorsRequest)(nil),    // 32: fireonce.v1.ListConnectorsRequest
-	(*ListConnectorsResponse)(nil),   // 33: fireonce.v1.ListConnectorsResponse
-	(*Connector)(nil),                // 34: fireonce.v1.Connector
-	nil,                              // 35: fireonce.v1.CustomSettings.ValuesEntry
-	(*timestamppb.Timestamp)(nil),    // 36: google.protobuf.Timestamp
-	(EffectClass)(0),                 // 37: fireonce.v1.EffectClass
-	(*durationpb.Duration)(nil),      // 38: google.protobuf.Duration
-	(*fieldmaskpb.FieldMask)(nil),    // 39: google.protobuf.FieldMask
-	(FailureKind)(0),                 // 40: fireonce.v1.FailureKind
+	(TikTokSettings_Source)(0),       // 2: fireonce.v1.TikTokSettings.Source
+	(SmtpSettings_Security)(0),       // 3: fireonce.v1.SmtpSettings.Security
+	(*Connection)(nil),               // 4: fireonce.v1.Connection
+	(*WebhookSettings)(nil),          // 5: fireonce.v1.WebhookSettings
+	(*HttpSettings)(nil),             // 6: fireonce.v1.HttpSettings
+	(*FeedSettings)(nil),             // 7: fireonce.v1.FeedSettings
+	(*MastodonSettings)(nil),         // 8: fireonce.v1.MastodonSettings
+	(*BlueskySettings)(nil),          // 9: fireonce.v1.BlueskySettings
+	(*XSettings)(nil),                // 10: fireonce.v1.XSettings
+	(*TikTokSettings)(nil),           // 11: fireonce.v1.TikTokSettings
+	(*SlackSettings)(nil),            // 12: fireonce.v1.SlackSettings
+	(*SmtpSettings)(nil),             // 13: fireonce.v1.SmtpSettings
+	(*CustomSettings)(nil),           // 14: fireonce.v1.CustomSettings
+	(*ConnectionLimits)(nil),         // 15: fireonce.v1.ConnectionLimits
+	(*Credential)(nil),               // 16: fireonce.v1.Credential
+	(*BasicAuth)(nil),                // 17: fireonce.v1.BasicAuth
+	(*OAuth2Token)(nil),              // 18: fireonce.v1.OAuth2Token
+	(*WebhookSecrets)(nil),           // 19: fireonce.v1.WebhookSecrets
+	(*ApiKeyHeader)(nil),             // 20: fireonce.v1.ApiKeyHeader
+	(*SecretHeader)(nil),             // 21: fireonce.v1.SecretHeader
+	(*CreateConnectionRequest)(nil),  // 22: fireonce.v1.CreateConnectionRequest
+	(*CreateConnectionResponse)(nil), // 23: fireonce.v1.CreateConnectionResponse
+	(*GetConnectionRequest)(nil),     // 24: fireonce.v1.GetConnectionRequest
+	(*GetConnectionResponse)(nil),    // 25: fireonce.v1.GetConnectionResponse
+	(*ListConnectionsRequest)(nil),   // 26: fireonce.v1.ListConnectionsRequest
+	(*ListConnectionsResponse)(nil),  // 27: fireonce.v1.ListConnectionsResponse
+	(*UpdateConnectionRequest)(nil),  // 28: fireonce.v1.UpdateConnectionRequest
+	(*UpdateConnectionResponse)(nil), // 29: fireonce.v1.UpdateConnectionResponse
+	(*RotateCredentialRequest)(nil),  // 30: fireonce.v1.RotateCredentialRequest
+	(*RotateCredentialResponse)(nil), // 31: fireonce.v1.RotateCredentialResponse
+	(*TestConnectionRequest)(nil),    // 32: fireonce.v1.TestConnectionRequest
+	(*TestConnectionResponse)(nil),   // 33: fireonce.v1.TestConnectionResponse
+	(*PauseConnectionRequest)(nil),   // 34: fireonce.v1.PauseConnectionRequest
+	(*PauseConnectionResponse)(nil),  // 35: fireonce.v1.PauseConnectionResponse
+	(*ResumeConnectionRequest)(nil),  // 36: fireonce.v1.ResumeConnectionRequest
+	(*ResumeConnectionResponse)(nil), // 37: fireonce.v1.ResumeConnectionResponse
+	(*DeleteConnectionRequest)(nil),  // 38: fireonce.v1.DeleteConnectionRequest
+	(*DeleteConnectionResponse)(nil), // 39: fireonce.v1.DeleteConnectionResponse
+	(*ListConnectorsRequest)(nil),    // 40: fireonce.v1.ListConnectorsRequest
+	(*ListConnectorsResponse)(nil),   // 41: fireonce.v1.ListConnectorsResponse
+	(*Connector)(nil),                // 42: fireonce.v1.Connector
+	nil,                              // 43: fireonce.v1.CustomSettings.ValuesEntry
+	(*timestamppb.Timestamp)(nil),    // 44: google.protobuf.Timestamp
+	(EffectClass)(0),                 // 45: fireonce.v1.EffectClass
+	(*durationpb.Duration)(nil),      // 46: google.protobuf.Duration
+	(*fieldmaskpb.FieldMask)(nil),    // 47: google.protobuf.FieldMask
+	(FailureKind)(0),                 // 48: fireonce.v1.FailureKind
 }
 var file_fireonce_v1_connection_service_proto_depIdxs = []int32{
-	3,  // 0: fireonce.v1.Connection.webhook:type_name -> fireonce.v1.WebhookSettings
-	4,  // 1: fireonce.v1.Connection.http:type_name -> fireonce.v1.HttpSettings
-	5,  // 2: fireonce.v1.Connection.feed:type_name -> fireonce.v1.FeedSettings
-	6,  // 3: fireonce.v1.Connection.custom:type_name -> fireonce.v1.CustomSettings
-	7,  // 4: fireonce.v1.Connection.limits:type_name -> fireonce.v1.ConnectionLimits
-	0,  // 5: fireonce.v1.Connection.state:type_name -> fireonce.v1.ConnectionState
-	36, // 6: fireonce.v1.Connection.paused_time:type_name -> google.protobuf.Timestamp
-	36, // 7: fireonce.v1.Connection.auth_hold_time:type_name -> google.protobuf.Timestamp
-	36, // 8: fireonce.v1.Connection.rate_limited_until:type_name -> google.protobuf.Timestamp
-	37, // 9: fireonce.v1.Connection.effect_class:type_name -> fireonce.v1.EffectClass
-	36, // 10: fireonce.v1.Connection.credential_expire_time:type_name -> google.protobuf.Timestamp
-	36, // 11: fireonce.v1.Connection.create_time:type_name -> google.protobuf.Timestamp
-	36, // 12: fireonce.v1.Connection.update_time:type_name -> google.protobuf.Timestamp
-	36, // 13: fireonce.v1.Connection.delete_time:type_name -> google.protobuf.Timestamp
-	1,  // 14: fireonce.v1.WebhookSettings.receiver_dedupes:type_name -> fireonce.v1.ReceiverDedupes
-	38, // 15: fireonce.v1.WebhookSettings.key_window:type_name -> google.protobuf.Duration
-	1,  // 16: fireonce.v1.HttpSettings.receiver_dedupes:type_name -> fireonce.v1.ReceiverDedupes
-	38, // 17: fireonce.v1.HttpSettings.key_window:type_name -> google.protobuf.Duration
-	38, // 18: fireonce.v1.FeedSettings.read_lag:type_name -> google.protobuf.Duration
-	35, // 19: fireonce.v1.CustomSettings.values:type_name -> fireonce.v1.CustomSettings.ValuesEntry
-	9,  // 20: fireonce.v1.Credential.basic:type_name -> fireonce.v1.BasicAuth
-	10, // 21: fireonce.v1.Credential.oauth2:type_name -> fireonce.v1.OAuth2Token
-	11, // 22: fireonce.v1.Credential.webhook_secrets:type_name -> fireonce.v1.WebhookSecrets
-	12, // 23: fireonce.v1.Credential.api_key_header:type_name -> fireonce.v1.ApiKeyHeader
-	13, // 24: fireonce.v1.Credential.headers:type_name -> fireonce.v1.SecretHeader
-	36, // 25: fireonce.v1.OAuth2Token.expire_time:type_name -> google.protobuf.Timestamp
-	2,  // 26: fireonce.v1.CreateConnectionRequest.connection:type_name -> fireonce.v1.Connection
-	8,  // 27: fireonce.v1.CreateConnectionRequest.credential:type_name -> fireonce.v1.Credential
-	2,  // 28: fireonce.v1.CreateConnectionResponse.connection:type_name -> fireonce.v1.Connection
-	2,  // 29: fireonce.v1.GetConnectionResponse.connection:type_name -> fireonce.v1.Connection
-	2,  // 30: fireonce.v1.ListConnectionsResponse.connections:type_name -> fireonce.v1.Connection
-	39, // 31: fireonce.v1.UpdateConnectionRequest.update_mask:type_name -> google.protobuf.FieldMask
-	7,  // 32: fireonce.v1.UpdateConnectionRequest.limits:type_name -> fireonce.v1.ConnectionLimits
-	3,  // 33: fireonce.v1.UpdateConnectionRequest.webhook:type_name -> fireonce.v1.WebhookSettings
-	4,  // 34: fireonce.v1.UpdateConnectionRequest.http:type_name -> fireonce.v1.HttpSettings
-	5,  // 35: fireonce.v1.UpdateConnectionRequest.feed:type_name -> fireonce.v1.FeedSettings
-	6,  // 36: fireonce.v1.UpdateConnectionRequest.custom:type_name -> fireonce.v1.CustomSettings
-	2,  // 37: fireonce.v1.UpdateConnectionResponse.connection:type_name -> fireonce.v1.Connection
-	8,  // 38: fireonce.v1.RotateCredentialRequest.credential:type_name -> fireonce.v1.Credential
-	2,  // 39: fireonce.v1.RotateCredentialResponse.connection:type_name -> fireonce.v1.Connection
-	40, // 40: fireonce.v1.TestConnectionResponse.failure_kind:type_name -> fireonce.v1.FailureKind
-	2,  // 41: fireonce.v1.PauseConnectionResponse.connection:type_name -> fireonce.v1.Connection
-	2,  // 42: fireonce.v1.ResumeConnectionResponse.connection:type_name -> fireonce.v1.Connection
-	34, // 43: fireonce.v1.ListConnectorsResponse.connectors:type_name -> fireonce.v1.Connector
-	37, // 44: fireonce.v1.Connector.effect_classes:type_name -> fireonce.v1.EffectClass
-	14, // 45: fireonce.v1.ConnectionService.CreateConnection:input_type -> fireonce.v1.CreateConnectionRequest
-	16, // 46: fireonce.v1.ConnectionService.GetConnection:input_type -> fireonce.v1.GetConnectionRequest
-	18, // 47: fireonce.v1.ConnectionService.ListConnections:input_type -> fireonce.v1.ListConnectionsRequest
-	20, // 48: fireonce.v1.ConnectionService.UpdateConnection:input_type -> fireonce.v1.UpdateConnectionRequest
-	22, // 49: fireonce.v1.ConnectionService.RotateCredential:input_type -> fireonce.v1.RotateCredentialRequest
-	24, // 50: fireonce.v1.ConnectionService.TestConnection:input_type -> fireonce.v1.TestConnectionRequest
-	26, // 51: fireonce.v1.ConnectionService.PauseConnection:input_type -> fireonce.v1.PauseConnectionRequest
-	28, // 52: fireonce.v1.ConnectionService.ResumeConnection:input_type -> fireonce.v1.ResumeConnectionRequest
-	30, // 53: fireonce.v1.ConnectionService.DeleteConnection:input_type -> fireonce.v1.DeleteConnectionRequest
-	32, // 54: fireonce.v1.ConnectionService.ListConnectors:input_type -> fireonce.v1.ListConnectorsRequest
-	15, // 55: fireonce.v1.ConnectionService.CreateConnection:output_type -> fireonce.v1.CreateConnectionResponse
-	17, // 56: fireonce.v1.ConnectionService.GetConnection:output_type -> fireonce.v1.GetConnectionResponse
-	19, // 57: fireonce.v1.ConnectionService.ListConnections:output_type -> fireonce.v1.ListConnectionsResponse
-	21, // 58: fireonce.v1.ConnectionService.UpdateConnection:output_type -> fireonce.v1.UpdateConnectionResponse
-	23, // 59: fireonce.v1.ConnectionService.RotateCredential:output_type -> fireonce.v1.RotateCredentialResponse
-	25, // 60: fireonce.v1.ConnectionService.TestConnection:output_type -> fireonce.v1.TestConnectionResponse
-	27, // 61: fireonce.v1.ConnectionService.PauseConnection:output_type -> fireonce.v1.PauseConnectionResponse
-	29, // 62: fireonce.v1.ConnectionService.ResumeConnection:output_type -> fireonce.v1.ResumeConnectionResponse
-	31, // 63: fireonce.v1.ConnectionService.DeleteConnection:output_type -> fireonce.v1.DeleteConnectionResponse
-	33, // 64: fireonce.v1.ConnectionService.ListConnectors:output_type -> fireonce.v1.ListConnectorsResponse
-	55, // [55:65] is the sub-list for method output_type
-	45, // [45:55] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	5,  // 0: fireonce.v1.Connection.webhook:type_name -> fireonce.v1.WebhookSettings
+	6,  // 1: fireonce.v1.Connection.http:type_name -> fireonce.v1.HttpSettings
+	7,  // 2: fireonce.v1.Connection.feed:type_name -> fireonce.v1.FeedSettings
+	14, // 3: fireonce.v1.Connection.custom:type_name -> fireonce.v1.CustomSettings
+	8,  // 4: fireonce.v1.Connection.mastodon:type_name -> fireonce.v1.MastodonSettings
+	9,  // 5: fireonce.v1.Connection.bluesky:type_name -> fireonce.v1.BlueskySettings
+	10, // 6: fireonce.v1.Connection.x:type_name -> fireonce.v1.XSettings
+	11, // 7: fireonce.v1.Connection.tiktok:type_name -> fireonce.v1.TikTokSettings
+	12, // 8: fireonce.v1.Connection.slack:type_name -> fireonce.v1.SlackSettings
+	13, // 9: fireonce.v1.Connection.smtp:type_name -> fireonce.v1.SmtpSettings
+	15, // 10: fireonce.v1.Connection.limits:type_name -> fireonce.v1.ConnectionLimits
+	0,  // 11: fireonce.v1.Connection.state:type_name -> fireonce.v1.ConnectionState
+	44, // 12: fireonce.v1.Connection.paused_time:type_name -> google.protobuf.Timestamp
+	44, // 13: fireonce.v1.Connection.auth_hold_time:type_name -> google.protobuf.Timestamp
+	44, // 14: fireonce.v1.Connection.rate_limited_until:type_name -> google.protobuf.Timestamp
+	45, // 15: fireonce.v1.Connection.effect_class:type_name -> fireonce.v1.EffectClass
+	44, // 16: fireonce.v1.Connection.credential_expire_time:type_name -> google.protobuf.Timestamp
+	44, // 17: fireonce.v1.Connection.create_time:type_name -> google.protobuf.Timestamp
+	44, // 18: fireonce.v1.Connection.update_time:type_name -> google.protobuf.Timestamp
+	44, // 19: fireonce.v1.Connection.delete_time:type_name -> google.protobuf.Timestamp
+	1,  // 20: fireonce.v1.WebhookSettings.receiver_dedupes:type_name -> fireonce.v1.ReceiverDedupes
+	46, // 21: fireonce.v1.WebhookSettings.key_window:type_name -> google.protobuf.Duration
+	1,  // 22: fireonce.v1.HttpSettings.receiver_dedupes:type_name -> fireonce.v1.ReceiverDedupes
+	46, // 23: fireonce.v1.HttpSettings.key_window:type_name -> google.protobuf.Duration
+	46, // 24: fireonce.v1.FeedSettings.read_lag:type_name -> google.protobuf.Duration
+	1,  // 25: fireonce.v1.MastodonSettings.server_dedupes:type_name -> fireonce.v1.ReceiverDedupes
+	2,  // 26: fireonce.v1.TikTokSettings.source:type_name -> fireonce.v1.TikTokSettings.Source
+	3,  // 27: fireonce.v1.SmtpSettings.security:type_name -> fireonce.v1.SmtpSettings.Security
+	43, // 28: fireonce.v1.CustomSettings.values:type_name -> fireonce.v1.CustomSettings.ValuesEntry
+	17, // 29: fireonce.v1.Credential.basic:type_name -> fireonce.v1.BasicAuth
+	18, // 30: fireonce.v1.Credential.oauth2:type_name -> fireonce.v1.OAuth2Token
+	19, // 31: fireonce.v1.Credential.webhook_secrets:type_name -> fireonce.v1.WebhookSecrets
+	20, // 32: fireonce.v1.Credential.api_key_header:type_name -> fireonce.v1.ApiKeyHeader
+	21, // 33: fireonce.v1.Credential.headers:type_name -> fireonce.v1.SecretHeader
+	44, // 34: fireonce.v1.OAuth2Token.expire_time:type_name -> google.protobuf.Timestamp
+	4,  // 35: fireonce.v1.CreateConnectionRequest.connection:type_name -> fireonce.v1.Connection
+	16, // 36: fireonce.v1.CreateConnectionRequest.credential:type_name -> fireonce.v1.Credential
+	4,  // 37: fireonce.v1.CreateConnectionResponse.connection:type_name -> fireonce.v1.Connection
+	4,  // 38: fireonce.v1.GetConnectionResponse.connection:type_name -> fireonce.v1.Connection
+	4,  // 39: fireonce.v1.ListConnectionsResponse.connections:type_name -> fireonce.v1.Connection
+	47, // 40: fireonce.v1.UpdateConnectionRequest.update_mask:type_name -> google.protobuf.FieldMask
+	15, // 41: fireonce.v1.UpdateConnectionRequest.limits:type_name -> fireonce.v1.ConnectionLimits
+	5,  // 42: fireonce.v1.UpdateConnectionRequest.webhook:type_name -> fireonce.v1.WebhookSettings
+	6,  // 43: fireonce.v1.UpdateConnectionRequest.http:type_name -> fireonce.v1.HttpSettings
+	7,  // 44: fireonce.v1.UpdateConnectionRequest.feed:type_name -> fireonce.v1.FeedSettings
+	14, // 45: fireonce.v1.UpdateConnectionRequest.custom:type_name -> fireonce.v1.CustomSettings
+	8,  // 46: fireonce.v1.UpdateConnectionRequest.mastodon:type_name -> fireonce.v1.MastodonSettings
+	9,  // 47: fireonce.v1.UpdateConnectionRequest.bluesky:type_name -> fireonce.v1.BlueskySettings
+	10, // 48: fireonce.v1.UpdateConnectionRequest.x:type_name -> fireonce.v1.XSettings
+	11, // 49: fireonce.v1.UpdateConnectionRequest.tiktok:type_name -> fireonce.v1.TikTokSettings
+	12, // 50: fireonce.v1.UpdateConnectionRequest.slack:type_name -> fireonce.v1.SlackSettings
+	13, // 51: fireonce.v1.UpdateConnectionRequest.smtp:type_name -> fireonce.v1.SmtpSettings
+	4,  // 52: fireonce.v1.UpdateConnectionResponse.connection:type_name -> fireonce.v1.Connection
+	16, // 53: fireonce.v1.RotateCredentialRequest.credential:type_name -> fireonce.v1.Credential
+	4,  // 54: fireonce.v1.RotateCredentialResponse.connection:type_name -> fireonce.v1.Connection
+	48, // 55: fireonce.v1.TestConnectionResponse.failure_kind:type_name -> fireonce.v1.FailureKind
+	4,  // 56: fireonce.v1.PauseConnectionResponse.connection:type_name -> fireonce.v1.Connection
+	4,  // 57: fireonce.v1.ResumeConnectionResponse.connection:type_name -> fireonce.v1.Connection
+	42, // 58: fireonce.v1.ListConnectorsResponse.connectors:type_name -> fireonce.v1.Connector
+	45, // 59: fireonce.v1.Connector.effect_classes:type_name -> fireonce.v1.EffectClass
+	22, // 60: fireonce.v1.ConnectionService.CreateConnection:input_type -> fireonce.v1.CreateConnectionRequest
+	24, // 61: fireonce.v1.ConnectionService.GetConnection:input_type -> fireonce.v1.GetConnectionRequest
+	26, // 62: fireonce.v1.ConnectionService.ListConnections:input_type -> fireonce.v1.ListConnectionsRequest
+	28, // 63: fireonce.v1.ConnectionService.UpdateConnection:input_type -> fireonce.v1.UpdateConnectionRequest
+	30, // 64: fireonce.v1.ConnectionService.RotateCredential:input_type -> fireonce.v1.RotateCredentialRequest
+	32, // 65: fireonce.v1.ConnectionService.TestConnection:input_type -> fireonce.v1.TestConnectionRequest
+	34, // 66: fireonce.v1.ConnectionService.PauseConnection:input_type -> fireonce.v1.PauseConnectionRequest
+	36, // 67: fireonce.v1.ConnectionService.ResumeConnection:input_type -> fireonce.v1.ResumeConnectionRequest
+	38, // 68: fireonce.v1.ConnectionService.DeleteConnection:input_type -> fireonce.v1.DeleteConnectionRequest
+	40, // 69: fireonce.v1.ConnectionService.ListConnectors:input_type -> fireonce.v1.ListConnectorsRequest
+	23, // 70: fireonce.v1.ConnectionService.CreateConnection:output_type -> fireonce.v1.CreateConnectionResponse
+	25, // 71: fireonce.v1.ConnectionService.GetConnection:output_type -> fireonce.v1.GetConnectionResponse
+	27, // 72: fireonce.v1.ConnectionService.ListConnections:output_type -> fireonce.v1.ListConnectionsResponse
+	29, // 73: fireonce.v1.ConnectionService.UpdateConnection:output_type -> fireonce.v1.UpdateConnectionResponse
+	31, // 74: fireonce.v1.ConnectionService.RotateCredential:output_type -> fireonce.v1.RotateCredentialResponse
+	33, // 75: fireonce.v1.ConnectionService.TestConnection:output_type -> fireonce.v1.TestConnectionResponse
+	35, // 76: fireonce.v1.ConnectionService.PauseConnection:output_type -> fireonce.v1.PauseConnectionResponse
+	37, // 77: fireonce.v1.ConnectionService.ResumeConnection:output_type -> fireonce.v1.ResumeConnectionResponse
+	39, // 78: fireonce.v1.ConnectionService.DeleteConnection:output_type -> fireonce.v1.DeleteConnectionResponse
+	41, // 79: fireonce.v1.ConnectionService.ListConnectors:output_type -> fireonce.v1.ListConnectorsResponse
+	70, // [70:80] is the sub-list for method output_type
+	60, // [60:70] is the sub-list for method input_type
+	60, // [60:60] is the sub-list for extension type_name
+	60, // [60:60] is the sub-list for extension extendee
+	0,  // [0:60] is the sub-list for field type_name
 }
 
 func init() { file_fireonce_v1_connection_service_proto_init() }
@@ -2682,27 +3363,39 @@ func file_fireonce_v1_connection_service_proto_init() {
 		(*Connection_Http)(nil),
 		(*Connection_Feed)(nil),
 		(*Connection_Custom)(nil),
+		(*Connection_Mastodon)(nil),
+		(*Connection_Bluesky)(nil),
+		(*Connection_X)(nil),
+		(*Connection_Tiktok)(nil),
+		(*Connection_Slack)(nil),
+		(*Connection_Smtp)(nil),
 	}
-	file_fireonce_v1_connection_service_proto_msgTypes[6].OneofWrappers = []any{
+	file_fireonce_v1_connection_service_proto_msgTypes[12].OneofWrappers = []any{
 		(*Credential_BearerToken)(nil),
 		(*Credential_Basic)(nil),
 		(*Credential_Oauth2)(nil),
 		(*Credential_WebhookSecrets)(nil),
 		(*Credential_ApiKeyHeader)(nil),
 	}
-	file_fireonce_v1_connection_service_proto_msgTypes[18].OneofWrappers = []any{
+	file_fireonce_v1_connection_service_proto_msgTypes[24].OneofWrappers = []any{
 		(*UpdateConnectionRequest_Webhook)(nil),
 		(*UpdateConnectionRequest_Http)(nil),
 		(*UpdateConnectionRequest_Feed)(nil),
 		(*UpdateConnectionRequest_Custom)(nil),
+		(*UpdateConnectionRequest_Mastodon)(nil),
+		(*UpdateConnectionRequest_Bluesky)(nil),
+		(*UpdateConnectionRequest_X)(nil),
+		(*UpdateConnectionRequest_Tiktok)(nil),
+		(*UpdateConnectionRequest_Slack)(nil),
+		(*UpdateConnectionRequest_Smtp)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fireonce_v1_connection_service_proto_rawDesc), len(file_fireonce_v1_connection_service_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   34,
+			NumEnums:      4,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -199,6 +199,63 @@ func (TikTokOptions_Privacy) EnumDescriptor() ([]byte, []int) {
 	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{3, 0}
 }
 
+// Who may reply.
+type XOptions_ReplySettings int32
+
+const (
+	// Everyone.
+	XOptions_REPLY_SETTINGS_UNSPECIFIED     XOptions_ReplySettings = 0
+	XOptions_REPLY_SETTINGS_FOLLOWING       XOptions_ReplySettings = 1
+	XOptions_REPLY_SETTINGS_MENTIONED_USERS XOptions_ReplySettings = 2
+	XOptions_REPLY_SETTINGS_SUBSCRIBERS     XOptions_ReplySettings = 3
+	XOptions_REPLY_SETTINGS_VERIFIED        XOptions_ReplySettings = 4
+)
+
+// Enum value maps for XOptions_ReplySettings.
+var (
+	XOptions_ReplySettings_name = map[int32]string{
+		0: "REPLY_SETTINGS_UNSPECIFIED",
+		1: "REPLY_SETTINGS_FOLLOWING",
+		2: "REPLY_SETTINGS_MENTIONED_USERS",
+		3: "REPLY_SETTINGS_SUBSCRIBERS",
+		4: "REPLY_SETTINGS_VERIFIED",
+	}
+	XOptions_ReplySettings_value = map[string]int32{
+		"REPLY_SETTINGS_UNSPECIFIED":     0,
+		"REPLY_SETTINGS_FOLLOWING":       1,
+		"REPLY_SETTINGS_MENTIONED_USERS": 2,
+		"REPLY_SETTINGS_SUBSCRIBERS":     3,
+		"REPLY_SETTINGS_VERIFIED":        4,
+	}
+)
+
+func (x XOptions_ReplySettings) Enum() *XOptions_ReplySettings {
+	p := new(XOptions_ReplySettings)
+	*p = x
+	return p
+}
+
+func (x XOptions_ReplySettings) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (XOptions_ReplySettings) Descriptor() protoreflect.EnumDescriptor {
+	return file_fireonce_v1_payload_proto_enumTypes[3].Descriptor()
+}
+
+func (XOptions_ReplySettings) Type() protoreflect.EnumType {
+	return &file_fireonce_v1_payload_proto_enumTypes[3]
+}
+
+func (x XOptions_ReplySettings) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use XOptions_ReplySettings.Descriptor instead.
+func (XOptions_ReplySettings) EnumDescriptor() ([]byte, []int) {
+	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{4, 0}
+}
+
 // What a job does when it fires. Exactly one kind is set. Adding a kind is a
 // compatible change: clients must treat an unset oneof as "a kind newer than
 // this client".
@@ -380,6 +437,9 @@ type SocialPost struct {
 	//
 	//	*SocialPost_Mastodon
 	//	*SocialPost_Tiktok
+	//	*SocialPost_X
+	//	*SocialPost_Bluesky
+	//	*SocialPost_Slack
 	PlatformOptions isSocialPost_PlatformOptions `protobuf_oneof:"platform_options"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -468,6 +528,33 @@ func (x *SocialPost) GetTiktok() *TikTokOptions {
 	return nil
 }
 
+func (x *SocialPost) GetX() *XOptions {
+	if x != nil {
+		if x, ok := x.PlatformOptions.(*SocialPost_X); ok {
+			return x.X
+		}
+	}
+	return nil
+}
+
+func (x *SocialPost) GetBluesky() *BlueskyOptions {
+	if x != nil {
+		if x, ok := x.PlatformOptions.(*SocialPost_Bluesky); ok {
+			return x.Bluesky
+		}
+	}
+	return nil
+}
+
+func (x *SocialPost) GetSlack() *SlackOptions {
+	if x != nil {
+		if x, ok := x.PlatformOptions.(*SocialPost_Slack); ok {
+			return x.Slack
+		}
+	}
+	return nil
+}
+
 type isSocialPost_PlatformOptions interface {
 	isSocialPost_PlatformOptions()
 }
@@ -480,9 +567,27 @@ type SocialPost_Tiktok struct {
 	Tiktok *TikTokOptions `protobuf:"bytes,6,opt,name=tiktok,proto3,oneof"`
 }
 
+type SocialPost_X struct {
+	X *XOptions `protobuf:"bytes,7,opt,name=x,proto3,oneof"`
+}
+
+type SocialPost_Bluesky struct {
+	Bluesky *BlueskyOptions `protobuf:"bytes,8,opt,name=bluesky,proto3,oneof"`
+}
+
+type SocialPost_Slack struct {
+	Slack *SlackOptions `protobuf:"bytes,9,opt,name=slack,proto3,oneof"`
+}
+
 func (*SocialPost_Mastodon) isSocialPost_PlatformOptions() {}
 
 func (*SocialPost_Tiktok) isSocialPost_PlatformOptions() {}
+
+func (*SocialPost_X) isSocialPost_PlatformOptions() {}
+
+func (*SocialPost_Bluesky) isSocialPost_PlatformOptions() {}
+
+func (*SocialPost_Slack) isSocialPost_PlatformOptions() {}
 
 // What a post on Mastodon and its relatives can say beyond text and media.
 type MastodonOptions struct {
@@ -554,8 +659,15 @@ type TikTokOptions struct {
 	DisableComment bool                   `protobuf:"varint,2,opt,name=disable_comment,json=disableComment,proto3" json:"disable_comment,omitempty"`
 	DisableDuet    bool                   `protobuf:"varint,3,opt,name=disable_duet,json=disableDuet,proto3" json:"disable_duet,omitempty"`
 	DisableStitch  bool                   `protobuf:"varint,4,opt,name=disable_stitch,json=disableStitch,proto3" json:"disable_stitch,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// It advertises somebody else's product; TikTok wants it disclosed.
+	BrandedContent bool `protobuf:"varint,5,opt,name=branded_content,json=brandedContent,proto3" json:"branded_content,omitempty"`
+	// It advertises the account's own business; TikTok wants it disclosed.
+	OwnBrand bool `protobuf:"varint,6,opt,name=own_brand,json=ownBrand,proto3" json:"own_brand,omitempty"`
+	// The frame that is shown as the cover, milliseconds from the start. 0: the
+	// platform's choice.
+	CoverTimestampMs int32 `protobuf:"varint,7,opt,name=cover_timestamp_ms,json=coverTimestampMs,proto3" json:"cover_timestamp_ms,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *TikTokOptions) Reset() {
@@ -616,6 +728,208 @@ func (x *TikTokOptions) GetDisableStitch() bool {
 	return false
 }
 
+func (x *TikTokOptions) GetBrandedContent() bool {
+	if x != nil {
+		return x.BrandedContent
+	}
+	return false
+}
+
+func (x *TikTokOptions) GetOwnBrand() bool {
+	if x != nil {
+		return x.OwnBrand
+	}
+	return false
+}
+
+func (x *TikTokOptions) GetCoverTimestampMs() int32 {
+	if x != nil {
+		return x.CoverTimestampMs
+	}
+	return 0
+}
+
+// What a post on X can say beyond text and media.
+type XOptions struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ReplySettings XOptions_ReplySettings `protobuf:"varint,1,opt,name=reply_settings,json=replySettings,proto3,enum=fireonce.v1.XOptions_ReplySettings" json:"reply_settings,omitempty"`
+	// The id of the post that this one quotes.
+	QuotePostId   string `protobuf:"bytes,2,opt,name=quote_post_id,json=quotePostId,proto3" json:"quote_post_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *XOptions) Reset() {
+	*x = XOptions{}
+	mi := &file_fireonce_v1_payload_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *XOptions) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*XOptions) ProtoMessage() {}
+
+func (x *XOptions) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_payload_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use XOptions.ProtoReflect.Descriptor instead.
+func (*XOptions) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *XOptions) GetReplySettings() XOptions_ReplySettings {
+	if x != nil {
+		return x.ReplySettings
+	}
+	return XOptions_REPLY_SETTINGS_UNSPECIFIED
+}
+
+func (x *XOptions) GetQuotePostId() string {
+	if x != nil {
+		return x.QuotePostId
+	}
+	return ""
+}
+
+// What a post on Bluesky can say beyond text and media.
+type BlueskyOptions struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The post that this one quotes: its AT URI and its CID. Both or none.
+	QuoteUri string `protobuf:"bytes,1,opt,name=quote_uri,json=quoteUri,proto3" json:"quote_uri,omitempty"`
+	QuoteCid string `protobuf:"bytes,2,opt,name=quote_cid,json=quoteCid,proto3" json:"quote_cid,omitempty"`
+	// The author's own content warnings, e.g. "sexual", "graphic-media".
+	SelfLabels    []string `protobuf:"bytes,3,rep,name=self_labels,json=selfLabels,proto3" json:"self_labels,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BlueskyOptions) Reset() {
+	*x = BlueskyOptions{}
+	mi := &file_fireonce_v1_payload_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BlueskyOptions) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BlueskyOptions) ProtoMessage() {}
+
+func (x *BlueskyOptions) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_payload_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BlueskyOptions.ProtoReflect.Descriptor instead.
+func (*BlueskyOptions) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *BlueskyOptions) GetQuoteUri() string {
+	if x != nil {
+		return x.QuoteUri
+	}
+	return ""
+}
+
+func (x *BlueskyOptions) GetQuoteCid() string {
+	if x != nil {
+		return x.QuoteCid
+	}
+	return ""
+}
+
+func (x *BlueskyOptions) GetSelfLabels() []string {
+	if x != nil {
+		return x.SelfLabels
+	}
+	return nil
+}
+
+// What a post on Slack can say beyond its text.
+type SlackOptions struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The conversation, by its id. Empty: the connection's.
+	Channel string `protobuf:"bytes,1,opt,name=channel,proto3" json:"channel,omitempty"`
+	// Show a reply in the conversation too, not only in its thread.
+	ReplyBroadcast bool `protobuf:"varint,2,opt,name=reply_broadcast,json=replyBroadcast,proto3" json:"reply_broadcast,omitempty"`
+	// Show previews of linked pages and media.
+	Unfurl        bool `protobuf:"varint,3,opt,name=unfurl,proto3" json:"unfurl,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SlackOptions) Reset() {
+	*x = SlackOptions{}
+	mi := &file_fireonce_v1_payload_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SlackOptions) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SlackOptions) ProtoMessage() {}
+
+func (x *SlackOptions) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_payload_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SlackOptions.ProtoReflect.Descriptor instead.
+func (*SlackOptions) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *SlackOptions) GetChannel() string {
+	if x != nil {
+		return x.Channel
+	}
+	return ""
+}
+
+func (x *SlackOptions) GetReplyBroadcast() bool {
+	if x != nil {
+		return x.ReplyBroadcast
+	}
+	return false
+}
+
+func (x *SlackOptions) GetUnfurl() bool {
+	if x != nil {
+		return x.Unfurl
+	}
+	return false
+}
+
 // A private message to a person or a conversation.
 type DirectMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -629,7 +943,7 @@ type DirectMessage struct {
 
 func (x *DirectMessage) Reset() {
 	*x = DirectMessage{}
-	mi := &file_fireonce_v1_payload_proto_msgTypes[4]
+	mi := &file_fireonce_v1_payload_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -641,7 +955,7 @@ func (x *DirectMessage) String() string {
 func (*DirectMessage) ProtoMessage() {}
 
 func (x *DirectMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_payload_proto_msgTypes[4]
+	mi := &file_fireonce_v1_payload_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -654,7 +968,7 @@ func (x *DirectMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DirectMessage.ProtoReflect.Descriptor instead.
 func (*DirectMessage) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{4}
+	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *DirectMessage) GetRecipientId() string {
@@ -692,7 +1006,7 @@ type MediaRef struct {
 
 func (x *MediaRef) Reset() {
 	*x = MediaRef{}
-	mi := &file_fireonce_v1_payload_proto_msgTypes[5]
+	mi := &file_fireonce_v1_payload_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -704,7 +1018,7 @@ func (x *MediaRef) String() string {
 func (*MediaRef) ProtoMessage() {}
 
 func (x *MediaRef) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_payload_proto_msgTypes[5]
+	mi := &file_fireonce_v1_payload_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -717,7 +1031,7 @@ func (x *MediaRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MediaRef.ProtoReflect.Descriptor instead.
 func (*MediaRef) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{5}
+	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *MediaRef) GetUrl() string {
@@ -777,7 +1091,7 @@ type Email struct {
 
 func (x *Email) Reset() {
 	*x = Email{}
-	mi := &file_fireonce_v1_payload_proto_msgTypes[6]
+	mi := &file_fireonce_v1_payload_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -789,7 +1103,7 @@ func (x *Email) String() string {
 func (*Email) ProtoMessage() {}
 
 func (x *Email) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_payload_proto_msgTypes[6]
+	mi := &file_fireonce_v1_payload_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -802,7 +1116,7 @@ func (x *Email) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Email.ProtoReflect.Descriptor instead.
 func (*Email) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{6}
+	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Email) GetFrom() string {
@@ -900,7 +1214,7 @@ type Webhook struct {
 
 func (x *Webhook) Reset() {
 	*x = Webhook{}
-	mi := &file_fireonce_v1_payload_proto_msgTypes[7]
+	mi := &file_fireonce_v1_payload_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -912,7 +1226,7 @@ func (x *Webhook) String() string {
 func (*Webhook) ProtoMessage() {}
 
 func (x *Webhook) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_payload_proto_msgTypes[7]
+	mi := &file_fireonce_v1_payload_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -925,7 +1239,7 @@ func (x *Webhook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Webhook.ProtoReflect.Descriptor instead.
 func (*Webhook) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{7}
+	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Webhook) GetUrl() string {
@@ -1020,7 +1334,7 @@ type HttpRequest struct {
 
 func (x *HttpRequest) Reset() {
 	*x = HttpRequest{}
-	mi := &file_fireonce_v1_payload_proto_msgTypes[8]
+	mi := &file_fireonce_v1_payload_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1032,7 +1346,7 @@ func (x *HttpRequest) String() string {
 func (*HttpRequest) ProtoMessage() {}
 
 func (x *HttpRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_payload_proto_msgTypes[8]
+	mi := &file_fireonce_v1_payload_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1045,7 +1359,7 @@ func (x *HttpRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HttpRequest.ProtoReflect.Descriptor instead.
 func (*HttpRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{8}
+	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *HttpRequest) GetMethod() HttpMethod {
@@ -1138,7 +1452,7 @@ type HttpHeader struct {
 
 func (x *HttpHeader) Reset() {
 	*x = HttpHeader{}
-	mi := &file_fireonce_v1_payload_proto_msgTypes[9]
+	mi := &file_fireonce_v1_payload_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1150,7 +1464,7 @@ func (x *HttpHeader) String() string {
 func (*HttpHeader) ProtoMessage() {}
 
 func (x *HttpHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_payload_proto_msgTypes[9]
+	mi := &file_fireonce_v1_payload_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1163,7 +1477,7 @@ func (x *HttpHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HttpHeader.ProtoReflect.Descriptor instead.
 func (*HttpHeader) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{9}
+	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *HttpHeader) GetName() string {
@@ -1194,7 +1508,7 @@ type CustomPayload struct {
 
 func (x *CustomPayload) Reset() {
 	*x = CustomPayload{}
-	mi := &file_fireonce_v1_payload_proto_msgTypes[10]
+	mi := &file_fireonce_v1_payload_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1206,7 +1520,7 @@ func (x *CustomPayload) String() string {
 func (*CustomPayload) ProtoMessage() {}
 
 func (x *CustomPayload) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_payload_proto_msgTypes[10]
+	mi := &file_fireonce_v1_payload_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1219,7 +1533,7 @@ func (x *CustomPayload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CustomPayload.ProtoReflect.Descriptor instead.
 func (*CustomPayload) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{10}
+	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CustomPayload) GetSchema() string {
@@ -1256,7 +1570,7 @@ const file_fireonce_v1_payload_proto_rawDesc = "" +
 	"\x0edirect_message\x18\x04 \x01(\v2\x1a.fireonce.v1.DirectMessageH\x00R\rdirectMessage\x12=\n" +
 	"\fhttp_request\x18\x05 \x01(\v2\x18.fireonce.v1.HttpRequestH\x00R\vhttpRequest\x124\n" +
 	"\x06custom\x18\x0f \x01(\v2\x1a.fireonce.v1.CustomPayloadH\x00R\x06customB\r\n" +
-	"\x04kind\x12\x05\xbaH\x02\b\x01\"\xe5\x03\n" +
+	"\x04kind\x12\x05\xbaH\x02\b\x01\"\xf8\x04\n" +
 	"\n" +
 	"SocialPost\x12C\n" +
 	"\x04text\x18\x01 \x01(\tB/\xbaH,r*\x18\xa8\xc3\x012$^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]*$R\x04text\x125\n" +
@@ -1264,7 +1578,10 @@ const file_fireonce_v1_payload_proto_rawDesc = "" +
 	"\vreply_to_id\x18\x03 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\x022\x13^[^\\x00-\\x1f\\x7f]*$R\treplyToId\x124\n" +
 	"\blanguage\x18\x04 \x01(\tB\x18\xbaH\x15r\x13\x18#2\x0f^[A-Za-z0-9-]*$R\blanguage\x12:\n" +
 	"\bmastodon\x18\x05 \x01(\v2\x1c.fireonce.v1.MastodonOptionsH\x00R\bmastodon\x124\n" +
-	"\x06tiktok\x18\x06 \x01(\v2\x1a.fireonce.v1.TikTokOptionsH\x00R\x06tiktok:`\xbaH]\x1a[\n" +
+	"\x06tiktok\x18\x06 \x01(\v2\x1a.fireonce.v1.TikTokOptionsH\x00R\x06tiktok\x12%\n" +
+	"\x01x\x18\a \x01(\v2\x15.fireonce.v1.XOptionsH\x00R\x01x\x127\n" +
+	"\abluesky\x18\b \x01(\v2\x1b.fireonce.v1.BlueskyOptionsH\x00R\abluesky\x121\n" +
+	"\x05slack\x18\t \x01(\v2\x19.fireonce.v1.SlackOptionsH\x00R\x05slack:`\xbaH]\x1a[\n" +
 	"\x15social_post.not_empty\x12\x19text or media must be set\x1a'this.text != '' || size(this.media) > 0B\x12\n" +
 	"\x10platform_options\"\xd4\x02\n" +
 	"\x0fMastodonOptions\x12Q\n" +
@@ -1279,19 +1596,42 @@ const file_fireonce_v1_payload_proto_rawDesc = "" +
 	"\x11VISIBILITY_PUBLIC\x10\x01\x12\x17\n" +
 	"\x13VISIBILITY_UNLISTED\x10\x02\x12\x16\n" +
 	"\x12VISIBILITY_PRIVATE\x10\x03\x12\x15\n" +
-	"\x11VISIBILITY_DIRECT\x10\x04\"\xec\x02\n" +
+	"\x11VISIBILITY_DIRECT\x10\x04\"\xe9\x03\n" +
 	"\rTikTokOptions\x12H\n" +
 	"\aprivacy\x18\x01 \x01(\x0e2\".fireonce.v1.TikTokOptions.PrivacyB\n" +
 	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\aprivacy\x12'\n" +
 	"\x0fdisable_comment\x18\x02 \x01(\bR\x0edisableComment\x12!\n" +
 	"\fdisable_duet\x18\x03 \x01(\bR\vdisableDuet\x12%\n" +
-	"\x0edisable_stitch\x18\x04 \x01(\bR\rdisableStitch\"\x9d\x01\n" +
+	"\x0edisable_stitch\x18\x04 \x01(\bR\rdisableStitch\x12'\n" +
+	"\x0fbranded_content\x18\x05 \x01(\bR\x0ebrandedContent\x12\x1b\n" +
+	"\town_brand\x18\x06 \x01(\bR\bownBrand\x125\n" +
+	"\x12cover_timestamp_ms\x18\a \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\x10coverTimestampMs\"\x9d\x01\n" +
 	"\aPrivacy\x12\x17\n" +
 	"\x13PRIVACY_UNSPECIFIED\x10\x00\x12\x1e\n" +
 	"\x1aPRIVACY_PUBLIC_TO_EVERYONE\x10\x01\x12!\n" +
 	"\x1dPRIVACY_MUTUAL_FOLLOW_FRIENDS\x10\x02\x12\x1f\n" +
 	"\x1bPRIVACY_FOLLOWER_OF_CREATOR\x10\x03\x12\x15\n" +
-	"\x11PRIVACY_SELF_ONLY\x10\x04\"\x9a\x01\n" +
+	"\x11PRIVACY_SELF_ONLY\x10\x04\"\xcb\x02\n" +
+	"\bXOptions\x12T\n" +
+	"\x0ereply_settings\x18\x01 \x01(\x0e2#.fireonce.v1.XOptions.ReplySettingsB\b\xbaH\x05\x82\x01\x02\x10\x01R\rreplySettings\x128\n" +
+	"\rquote_post_id\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f2\r^[0-9]{0,19}$R\vquotePostId\"\xae\x01\n" +
+	"\rReplySettings\x12\x1e\n" +
+	"\x1aREPLY_SETTINGS_UNSPECIFIED\x10\x00\x12\x1c\n" +
+	"\x18REPLY_SETTINGS_FOLLOWING\x10\x01\x12\"\n" +
+	"\x1eREPLY_SETTINGS_MENTIONED_USERS\x10\x02\x12\x1e\n" +
+	"\x1aREPLY_SETTINGS_SUBSCRIBERS\x10\x03\x12\x1b\n" +
+	"\x17REPLY_SETTINGS_VERIFIED\x10\x04\"\xb7\x02\n" +
+	"\x0eBlueskyOptions\x127\n" +
+	"\tquote_uri\x18\x01 \x01(\tB\x1a\xbaH\x17r\x15\x18\x80\x042\x10^(at://[!-~]+)?$R\bquoteUri\x125\n" +
+	"\tquote_cid\x18\x02 \x01(\tB\x18\xbaH\x15r\x132\x11^[a-z0-9]{0,128}$R\bquoteCid\x12@\n" +
+	"\vself_labels\x18\x03 \x03(\tB\x1f\xbaH\x1c\x92\x01\x19\x10\n" +
+	"\x18\x01\"\x13r\x112\x0f^[a-z!-]{1,64}$R\n" +
+	"selfLabels:s\xbaHp\x1an\n" +
+	"\x15bluesky_options.quote\x12#quote_uri and quote_cid go together\x1a0(this.quote_uri == '') == (this.quote_cid == '')\"\x7f\n" +
+	"\fSlackOptions\x12.\n" +
+	"\achannel\x18\x01 \x01(\tB\x14\xbaH\x11r\x0f\x18@2\v^[A-Z0-9]*$R\achannel\x12'\n" +
+	"\x0freply_broadcast\x18\x02 \x01(\bR\x0ereplyBroadcast\x12\x16\n" +
+	"\x06unfurl\x18\x03 \x01(\bR\x06unfurl\"\x9a\x01\n" +
 	"\rDirectMessage\x12B\n" +
 	"\frecipient_id\x18\x01 \x01(\tB\x1f\xbaH\x1cr\x1a\x10\x01\x18\x80\x022\x13^[^\\x00-\\x1f\\x7f]*$R\vrecipientId\x12E\n" +
 	"\x04text\x18\x02 \x01(\tB1\xbaH.r,\x10\x01\x18\xa8\xc3\x012$^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]*$R\x04text\"\xc1\x03\n" +
@@ -1364,45 +1704,53 @@ func file_fireonce_v1_payload_proto_rawDescGZIP() []byte {
 	return file_fireonce_v1_payload_proto_rawDescData
 }
 
-var file_fireonce_v1_payload_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_fireonce_v1_payload_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_fireonce_v1_payload_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_fireonce_v1_payload_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_fireonce_v1_payload_proto_goTypes = []any{
 	(HttpMethod)(0),                 // 0: fireonce.v1.HttpMethod
 	(MastodonOptions_Visibility)(0), // 1: fireonce.v1.MastodonOptions.Visibility
 	(TikTokOptions_Privacy)(0),      // 2: fireonce.v1.TikTokOptions.Privacy
-	(*Payload)(nil),                 // 3: fireonce.v1.Payload
-	(*SocialPost)(nil),              // 4: fireonce.v1.SocialPost
-	(*MastodonOptions)(nil),         // 5: fireonce.v1.MastodonOptions
-	(*TikTokOptions)(nil),           // 6: fireonce.v1.TikTokOptions
-	(*DirectMessage)(nil),           // 7: fireonce.v1.DirectMessage
-	(*MediaRef)(nil),                // 8: fireonce.v1.MediaRef
-	(*Email)(nil),                   // 9: fireonce.v1.Email
-	(*Webhook)(nil),                 // 10: fireonce.v1.Webhook
-	(*HttpRequest)(nil),             // 11: fireonce.v1.HttpRequest
-	(*HttpHeader)(nil),              // 12: fireonce.v1.HttpHeader
-	(*CustomPayload)(nil),           // 13: fireonce.v1.CustomPayload
+	(XOptions_ReplySettings)(0),     // 3: fireonce.v1.XOptions.ReplySettings
+	(*Payload)(nil),                 // 4: fireonce.v1.Payload
+	(*SocialPost)(nil),              // 5: fireonce.v1.SocialPost
+	(*MastodonOptions)(nil),         // 6: fireonce.v1.MastodonOptions
+	(*TikTokOptions)(nil),           // 7: fireonce.v1.TikTokOptions
+	(*XOptions)(nil),                // 8: fireonce.v1.XOptions
+	(*BlueskyOptions)(nil),          // 9: fireonce.v1.BlueskyOptions
+	(*SlackOptions)(nil),            // 10: fireonce.v1.SlackOptions
+	(*DirectMessage)(nil),           // 11: fireonce.v1.DirectMessage
+	(*MediaRef)(nil),                // 12: fireonce.v1.MediaRef
+	(*Email)(nil),                   // 13: fireonce.v1.Email
+	(*Webhook)(nil),                 // 14: fireonce.v1.Webhook
+	(*HttpRequest)(nil),             // 15: fireonce.v1.HttpRequest
+	(*HttpHeader)(nil),              // 16: fireonce.v1.HttpHeader
+	(*CustomPayload)(nil),           // 17: fireonce.v1.CustomPayload
 }
 var file_fireonce_v1_payload_proto_depIdxs = []int32{
-	4,  // 0: fireonce.v1.Payload.social_post:type_name -> fireonce.v1.SocialPost
-	9,  // 1: fireonce.v1.Payload.email:type_name -> fireonce.v1.Email
-	10, // 2: fireonce.v1.Payload.webhook:type_name -> fireonce.v1.Webhook
-	7,  // 3: fireonce.v1.Payload.direct_message:type_name -> fireonce.v1.DirectMessage
-	11, // 4: fireonce.v1.Payload.http_request:type_name -> fireonce.v1.HttpRequest
-	13, // 5: fireonce.v1.Payload.custom:type_name -> fireonce.v1.CustomPayload
-	8,  // 6: fireonce.v1.SocialPost.media:type_name -> fireonce.v1.MediaRef
-	5,  // 7: fireonce.v1.SocialPost.mastodon:type_name -> fireonce.v1.MastodonOptions
-	6,  // 8: fireonce.v1.SocialPost.tiktok:type_name -> fireonce.v1.TikTokOptions
-	1,  // 9: fireonce.v1.MastodonOptions.visibility:type_name -> fireonce.v1.MastodonOptions.Visibility
-	2,  // 10: fireonce.v1.TikTokOptions.privacy:type_name -> fireonce.v1.TikTokOptions.Privacy
-	8,  // 11: fireonce.v1.Email.attachments:type_name -> fireonce.v1.MediaRef
-	12, // 12: fireonce.v1.Webhook.headers:type_name -> fireonce.v1.HttpHeader
-	0,  // 13: fireonce.v1.HttpRequest.method:type_name -> fireonce.v1.HttpMethod
-	12, // 14: fireonce.v1.HttpRequest.headers:type_name -> fireonce.v1.HttpHeader
-	15, // [15:15] is the sub-list for method output_type
-	15, // [15:15] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	5,  // 0: fireonce.v1.Payload.social_post:type_name -> fireonce.v1.SocialPost
+	13, // 1: fireonce.v1.Payload.email:type_name -> fireonce.v1.Email
+	14, // 2: fireonce.v1.Payload.webhook:type_name -> fireonce.v1.Webhook
+	11, // 3: fireonce.v1.Payload.direct_message:type_name -> fireonce.v1.DirectMessage
+	15, // 4: fireonce.v1.Payload.http_request:type_name -> fireonce.v1.HttpRequest
+	17, // 5: fireonce.v1.Payload.custom:type_name -> fireonce.v1.CustomPayload
+	12, // 6: fireonce.v1.SocialPost.media:type_name -> fireonce.v1.MediaRef
+	6,  // 7: fireonce.v1.SocialPost.mastodon:type_name -> fireonce.v1.MastodonOptions
+	7,  // 8: fireonce.v1.SocialPost.tiktok:type_name -> fireonce.v1.TikTokOptions
+	8,  // 9: fireonce.v1.SocialPost.x:type_name -> fireonce.v1.XOptions
+	9,  // 10: fireonce.v1.SocialPost.bluesky:type_name -> fireonce.v1.BlueskyOptions
+	10, // 11: fireonce.v1.SocialPost.slack:type_name -> fireonce.v1.SlackOptions
+	1,  // 12: fireonce.v1.MastodonOptions.visibility:type_name -> fireonce.v1.MastodonOptions.Visibility
+	2,  // 13: fireonce.v1.TikTokOptions.privacy:type_name -> fireonce.v1.TikTokOptions.Privacy
+	3,  // 14: fireonce.v1.XOptions.reply_settings:type_name -> fireonce.v1.XOptions.ReplySettings
+	12, // 15: fireonce.v1.Email.attachments:type_name -> fireonce.v1.MediaRef
+	16, // 16: fireonce.v1.Webhook.headers:type_name -> fireonce.v1.HttpHeader
+	0,  // 17: fireonce.v1.HttpRequest.method:type_name -> fireonce.v1.HttpMethod
+	16, // 18: fireonce.v1.HttpRequest.headers:type_name -> fireonce.v1.HttpHeader
+	19, // [19:19] is the sub-list for method output_type
+	19, // [19:19] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_fireonce_v1_payload_proto_init() }
@@ -1421,12 +1769,15 @@ func file_fireonce_v1_payload_proto_init() {
 	file_fireonce_v1_payload_proto_msgTypes[1].OneofWrappers = []any{
 		(*SocialPost_Mastodon)(nil),
 		(*SocialPost_Tiktok)(nil),
+		(*SocialPost_X)(nil),
+		(*SocialPost_Bluesky)(nil),
+		(*SocialPost_Slack)(nil),
 	}
-	file_fireonce_v1_payload_proto_msgTypes[7].OneofWrappers = []any{
+	file_fireonce_v1_payload_proto_msgTypes[10].OneofWrappers = []any{
 		(*Webhook_Body)(nil),
 		(*Webhook_BodyText)(nil),
 	}
-	file_fireonce_v1_payload_proto_msgTypes[8].OneofWrappers = []any{
+	file_fireonce_v1_payload_proto_msgTypes[11].OneofWrappers = []any{
 		(*HttpRequest_Body)(nil),
 		(*HttpRequest_BodyText)(nil),
 	}
@@ -1435,8 +1786,8 @@ func file_fireonce_v1_payload_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fireonce_v1_payload_proto_rawDesc), len(file_fireonce_v1_payload_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   11,
+			NumEnums:      4,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

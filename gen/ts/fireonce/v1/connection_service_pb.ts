@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file fireonce/v1/connection_service.proto.
  */
 export const file_fireonce_v1_connection_service: GenFile = /*@__PURE__*/
-  fileDesc("CiRmaXJlb25jZS92MS9jb25uZWN0aW9uX3NlcnZpY2UucHJvdG8SC2ZpcmVvbmNlLnYxIvgGCgpDb25uZWN0aW9uEhUKDWNvbm5lY3Rpb25faWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCRIRCgljb25uZWN0b3IYAyABKAkSFAoMZGlzcGxheV9uYW1lGAQgASgJEi8KB3dlYmhvb2sYBSABKAsyHC5maXJlb25jZS52MS5XZWJob29rU2V0dGluZ3NIABIpCgRodHRwGAYgASgLMhkuZmlyZW9uY2UudjEuSHR0cFNldHRpbmdzSAASKQoEZmVlZBgHIAEoCzIZLmZpcmVvbmNlLnYxLkZlZWRTZXR0aW5nc0gAEi0KBmN1c3RvbRgIIAEoCzIbLmZpcmVvbmNlLnYxLkN1c3RvbVNldHRpbmdzSAASLQoGbGltaXRzGAkgASgLMh0uZmlyZW9uY2UudjEuQ29ubmVjdGlvbkxpbWl0cxIrCgVzdGF0ZRgKIAEoDjIcLmZpcmVvbmNlLnYxLkNvbm5lY3Rpb25TdGF0ZRIUCgxzdGF0ZV9yZWFzb24YCyABKAkSLwoLcGF1c2VkX3RpbWUYDCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjIKDmF1dGhfaG9sZF90aW1lGA0gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBI2ChJyYXRlX2xpbWl0ZWRfdW50aWwYDiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KDGVmZmVjdF9jbGFzcxgPIAEoDjIYLmZpcmVvbmNlLnYxLkVmZmVjdENsYXNzEhgKEGFjY291bnRfaWRlbnRpdHkYECABKAkSOgoWY3JlZGVudGlhbF9leHBpcmVfdGltZRgRIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASHgoWY3JlZGVudGlhbF9maW5nZXJwcmludBgSIAEoCRIvCgtjcmVhdGVfdGltZRgTIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLdXBkYXRlX3RpbWUYFCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2RlbGV0ZV90aW1lGBUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgRldGFnGBYgASgJQgoKCHNldHRpbmdzIngKD1dlYmhvb2tTZXR0aW5ncxI2ChByZWNlaXZlcl9kZWR1cGVzGAEgASgOMhwuZmlyZW9uY2UudjEuUmVjZWl2ZXJEZWR1cGVzEi0KCmtleV93aW5kb3cYAiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24idQoMSHR0cFNldHRpbmdzEjYKEHJlY2VpdmVyX2RlZHVwZXMYASABKA4yHC5maXJlb25jZS52MS5SZWNlaXZlckRlZHVwZXMSLQoKa2V5X3dpbmRvdxgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiJNCgxGZWVkU2V0dGluZ3MSEAoIYmFzZV91cmwYASABKAkSKwoIcmVhZF9sYWcYAiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24ieAoOQ3VzdG9tU2V0dGluZ3MSNwoGdmFsdWVzGAEgAygLMicuZmlyZW9uY2UudjEuQ3VzdG9tU2V0dGluZ3MuVmFsdWVzRW50cnkaLQoLVmFsdWVzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASJBChBDb25uZWN0aW9uTGltaXRzEhUKDW1heF9pbl9mbGlnaHQYASABKAUSFgoObWF4X3Blcl9taW51dGUYAiABKAUimgIKCkNyZWRlbnRpYWwSFgoMYmVhcmVyX3Rva2VuGAEgASgJSAASJwoFYmFzaWMYAiABKAsyFi5maXJlb25jZS52MS5CYXNpY0F1dGhIABIqCgZvYXV0aDIYAyABKAsyGC5maXJlb25jZS52MS5PQXV0aDJUb2tlbkgAEjYKD3dlYmhvb2tfc2VjcmV0cxgEIAEoCzIbLmZpcmVvbmNlLnYxLldlYmhvb2tTZWNyZXRzSAASMwoOYXBpX2tleV9oZWFkZXIYBSABKAsyGS5maXJlb25jZS52MS5BcGlLZXlIZWFkZXJIABIqCgdoZWFkZXJzGA8gAygLMhkuZmlyZW9uY2UudjEuU2VjcmV0SGVhZGVyQgYKBGtpbmQiLwoJQmFzaWNBdXRoEhAKCHVzZXJuYW1lGAEgASgJEhAKCHBhc3N3b3JkGAIgASgJIngKC09BdXRoMlRva2VuEhQKDGFjY2Vzc190b2tlbhgBIAEoCRIVCg1yZWZyZXNoX3Rva2VuGAIgASgJEi8KC2V4cGlyZV90aW1lGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBILCgNhcHAYBCABKAkiIQoOV2ViaG9va1NlY3JldHMSDwoHc2VjcmV0cxgBIAMoCSIrCgxBcGlLZXlIZWFkZXISDAoEbmFtZRgBIAEoCRINCgV2YWx1ZRgCIAEoCSIrCgxTZWNyZXRIZWFkZXISDAoEbmFtZRgBIAEoCRINCgV2YWx1ZRgCIAEoCSKMAQoXQ3JlYXRlQ29ubmVjdGlvblJlcXVlc3QSFwoPaWRlbXBvdGVuY3lfa2V5GAEgASgJEisKCmNvbm5lY3Rpb24YAiABKAsyFy5maXJlb25jZS52MS5Db25uZWN0aW9uEisKCmNyZWRlbnRpYWwYAyABKAsyFy5maXJlb25jZS52MS5DcmVkZW50aWFsIlgKGENyZWF0ZUNvbm5lY3Rpb25SZXNwb25zZRIrCgpjb25uZWN0aW9uGAEgASgLMhcuZmlyZW9uY2UudjEuQ29ubmVjdGlvbhIPCgdjcmVhdGVkGAIgASgIIi0KFEdldENvbm5lY3Rpb25SZXF1ZXN0EhUKDWNvbm5lY3Rpb25faWQYASABKAkiRAoVR2V0Q29ubmVjdGlvblJlc3BvbnNlEisKCmNvbm5lY3Rpb24YASABKAsyFy5maXJlb25jZS52MS5Db25uZWN0aW9uIlUKFkxpc3RDb25uZWN0aW9uc1JlcXVlc3QSEQoJcGFnZV9zaXplGAEgASgFEhIKCnBhZ2VfdG9rZW4YAiABKAkSFAoMc2hvd19kZWxldGVkGAMgASgIImAKF0xpc3RDb25uZWN0aW9uc1Jlc3BvbnNlEiwKC2Nvbm5lY3Rpb25zGAEgAygLMhcuZmlyZW9uY2UudjEuQ29ubmVjdGlvbhIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAki9gIKF1VwZGF0ZUNvbm5lY3Rpb25SZXF1ZXN0EhUKDWNvbm5lY3Rpb25faWQYASABKAkSDAoEZXRhZxgCIAEoCRIvCgt1cGRhdGVfbWFzaxgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5GaWVsZE1hc2sSFAoMZGlzcGxheV9uYW1lGAQgASgJEi0KBmxpbWl0cxgFIAEoCzIdLmZpcmVvbmNlLnYxLkNvbm5lY3Rpb25MaW1pdHMSLwoHd2ViaG9vaxgGIAEoCzIcLmZpcmVvbmNlLnYxLldlYmhvb2tTZXR0aW5nc0gAEikKBGh0dHAYByABKAsyGS5maXJlb25jZS52MS5IdHRwU2V0dGluZ3NIABIpCgRmZWVkGAggASgLMhkuZmlyZW9uY2UudjEuRmVlZFNldHRpbmdzSAASLQoGY3VzdG9tGAkgASgLMhsuZmlyZW9uY2UudjEuQ3VzdG9tU2V0dGluZ3NIAEIKCghzZXR0aW5ncyJHChhVcGRhdGVDb25uZWN0aW9uUmVzcG9uc2USKwoKY29ubmVjdGlvbhgBIAEoCzIXLmZpcmVvbmNlLnYxLkNvbm5lY3Rpb24iawoXUm90YXRlQ3JlZGVudGlhbFJlcXVlc3QSFQoNY29ubmVjdGlvbl9pZBgBIAEoCRIrCgpjcmVkZW50aWFsGAIgASgLMhcuZmlyZW9uY2UudjEuQ3JlZGVudGlhbBIMCgRldGFnGAMgASgJIkcKGFJvdGF0ZUNyZWRlbnRpYWxSZXNwb25zZRIrCgpjb25uZWN0aW9uGAEgASgLMhcuZmlyZW9uY2UudjEuQ29ubmVjdGlvbiIuChVUZXN0Q29ubmVjdGlvblJlcXVlc3QSFQoNY29ubmVjdGlvbl9pZBgBIAEoCSKYAQoWVGVzdENvbm5lY3Rpb25SZXNwb25zZRIKCgJvaxgBIAEoCBIOCgZkZXRhaWwYAiABKAkSLgoMZmFpbHVyZV9raW5kGAMgASgOMhguZmlyZW9uY2UudjEuRmFpbHVyZUtpbmQSGAoQYWNjb3VudF9pZGVudGl0eRgEIAEoCRIYChBwbGF0Zm9ybV9yZWFjaGVkGAUgASgIIj8KFlBhdXNlQ29ubmVjdGlvblJlcXVlc3QSFQoNY29ubmVjdGlvbl9pZBgBIAEoCRIOCgZyZWFzb24YAiABKAkiRgoXUGF1c2VDb25uZWN0aW9uUmVzcG9uc2USKwoKY29ubmVjdGlvbhgBIAEoCzIXLmZpcmVvbmNlLnYxLkNvbm5lY3Rpb24iRwoXUmVzdW1lQ29ubmVjdGlvblJlcXVlc3QSFQoNY29ubmVjdGlvbl9pZBgBIAEoCRIVCg1leHBpcmVfbWlzc2VkGAIgASgIIkcKGFJlc3VtZUNvbm5lY3Rpb25SZXNwb25zZRIrCgpjb25uZWN0aW9uGAEgASgLMhcuZmlyZW9uY2UudjEuQ29ubmVjdGlvbiI+ChdEZWxldGVDb25uZWN0aW9uUmVxdWVzdBIVCg1jb25uZWN0aW9uX2lkGAEgASgJEgwKBGV0YWcYAiABKAkiGgoYRGVsZXRlQ29ubmVjdGlvblJlc3BvbnNlIhcKFUxpc3RDb25uZWN0b3JzUmVxdWVzdCJEChZMaXN0Q29ubmVjdG9yc1Jlc3BvbnNlEioKCmNvbm5lY3RvcnMYASADKAsyFi5maXJlb25jZS52MS5Db25uZWN0b3IipAEKCUNvbm5lY3RvchIMCgRuYW1lGAEgASgJEg8KB3Byb21pc2UYAiABKAkSMAoOZWZmZWN0X2NsYXNzZXMYAyADKA4yGC5maXJlb25jZS52MS5FZmZlY3RDbGFzcxIVCg1wYXlsb2FkX2tpbmRzGAQgAygJEhgKEGNyZWRlbnRpYWxfa2luZHMYBSADKAkSFQoNc2V0dGluZ3Nfa2luZBgGIAEoCSrOAQoPQ29ubmVjdGlvblN0YXRlEiAKHENPTk5FQ1RJT05fU1RBVEVfVU5TUEVDSUZJRUQQABIbChdDT05ORUNUSU9OX1NUQVRFX0FDVElWRRABEhsKF0NPTk5FQ1RJT05fU1RBVEVfUEFVU0VEEAISHgoaQ09OTkVDVElPTl9TVEFURV9BVVRIX0hPTEQQAxIhCh1DT05ORUNUSU9OX1NUQVRFX1JBVEVfTElNSVRFRBAEEhwKGENPTk5FQ1RJT05fU1RBVEVfREVMRVRFRBAFKmYKD1JlY2VpdmVyRGVkdXBlcxIgChxSRUNFSVZFUl9ERURVUEVTX1VOU1BFQ0lGSUVEEAASGAoUUkVDRUlWRVJfREVEVVBFU19ZRVMQARIXChNSRUNFSVZFUl9ERURVUEVTX05PEAIy9AcKEUNvbm5lY3Rpb25TZXJ2aWNlEmQKEENyZWF0ZUNvbm5lY3Rpb24SJC5maXJlb25jZS52MS5DcmVhdGVDb25uZWN0aW9uUmVxdWVzdBolLmZpcmVvbmNlLnYxLkNyZWF0ZUNvbm5lY3Rpb25SZXNwb25zZSIDkAICElsKDUdldENvbm5lY3Rpb24SIS5maXJlb25jZS52MS5HZXRDb25uZWN0aW9uUmVxdWVzdBoiLmZpcmVvbmNlLnYxLkdldENvbm5lY3Rpb25SZXNwb25zZSIDkAIBEmEKD0xpc3RDb25uZWN0aW9ucxIjLmZpcmVvbmNlLnYxLkxpc3RDb25uZWN0aW9uc1JlcXVlc3QaJC5maXJlb25jZS52MS5MaXN0Q29ubmVjdGlvbnNSZXNwb25zZSIDkAIBEmQKEFVwZGF0ZUNvbm5lY3Rpb24SJC5maXJlb25jZS52MS5VcGRhdGVDb25uZWN0aW9uUmVxdWVzdBolLmZpcmVvbmNlLnYxLlVwZGF0ZUNvbm5lY3Rpb25SZXNwb25zZSIDkAICEmQKEFJvdGF0ZUNyZWRlbnRpYWwSJC5maXJlb25jZS52MS5Sb3RhdGVDcmVkZW50aWFsUmVxdWVzdBolLmZpcmVvbmNlLnYxLlJvdGF0ZUNyZWRlbnRpYWxSZXNwb25zZSIDkAICEl4KDlRlc3RDb25uZWN0aW9uEiIuZmlyZW9uY2UudjEuVGVzdENvbm5lY3Rpb25SZXF1ZXN0GiMuZmlyZW9uY2UudjEuVGVzdENvbm5lY3Rpb25SZXNwb25zZSIDkAIBEmEKD1BhdXNlQ29ubmVjdGlvbhIjLmZpcmVvbmNlLnYxLlBhdXNlQ29ubmVjdGlvblJlcXVlc3QaJC5maXJlb25jZS52MS5QYXVzZUNvbm5lY3Rpb25SZXNwb25zZSIDkAICEmQKEFJlc3VtZUNvbm5lY3Rpb24SJC5maXJlb25jZS52MS5SZXN1bWVDb25uZWN0aW9uUmVxdWVzdBolLmZpcmVvbmNlLnYxLlJlc3VtZUNvbm5lY3Rpb25SZXNwb25zZSIDkAICEmQKEERlbGV0ZUNvbm5lY3Rpb24SJC5maXJlb25jZS52MS5EZWxldGVDb25uZWN0aW9uUmVxdWVzdBolLmZpcmVvbmNlLnYxLkRlbGV0ZUNvbm5lY3Rpb25SZXNwb25zZSIDkAICEl4KDkxpc3RDb25uZWN0b3JzEiIuZmlyZW9uY2UudjEuTGlzdENvbm5lY3RvcnNSZXF1ZXN0GiMuZmlyZW9uY2UudjEuTGlzdENvbm5lY3RvcnNSZXNwb25zZSIDkAIBQq8BCg9jb20uZmlyZW9uY2UudjFCFkNvbm5lY3Rpb25TZXJ2aWNlUHJvdG9QAVo3Z2l0aHViLmNvbS9maXJlb25jZS9maXJlb25jZS9nZW4vZmlyZW9uY2UvdjE7ZmlyZW9uY2V2MaICA0ZYWKoCC0ZpcmVvbmNlLlYxygILRmlyZW9uY2VcVjHiAhdGaXJlb25jZVxWMVxHUEJNZXRhZGF0YeoCDEZpcmVvbmNlOjpWMWIGcHJvdG8z", [file_fireonce_v1_job, file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_timestamp]);
+  fileDesc("CiRmaXJlb25jZS92MS9jb25uZWN0aW9uX3NlcnZpY2UucHJvdG8SC2ZpcmVvbmNlLnYxIogJCgpDb25uZWN0aW9uEhUKDWNvbm5lY3Rpb25faWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCRIRCgljb25uZWN0b3IYAyABKAkSFAoMZGlzcGxheV9uYW1lGAQgASgJEi8KB3dlYmhvb2sYBSABKAsyHC5maXJlb25jZS52MS5XZWJob29rU2V0dGluZ3NIABIpCgRodHRwGAYgASgLMhkuZmlyZW9uY2UudjEuSHR0cFNldHRpbmdzSAASKQoEZmVlZBgHIAEoCzIZLmZpcmVvbmNlLnYxLkZlZWRTZXR0aW5nc0gAEi0KBmN1c3RvbRgIIAEoCzIbLmZpcmVvbmNlLnYxLkN1c3RvbVNldHRpbmdzSAASMQoIbWFzdG9kb24YFyABKAsyHS5maXJlb25jZS52MS5NYXN0b2RvblNldHRpbmdzSAASLwoHYmx1ZXNreRgYIAEoCzIcLmZpcmVvbmNlLnYxLkJsdWVza3lTZXR0aW5nc0gAEiMKAXgYGSABKAsyFi5maXJlb25jZS52MS5YU2V0dGluZ3NIABItCgZ0aWt0b2sYGiABKAsyGy5maXJlb25jZS52MS5UaWtUb2tTZXR0aW5nc0gAEisKBXNsYWNrGBsgASgLMhouZmlyZW9uY2UudjEuU2xhY2tTZXR0aW5nc0gAEikKBHNtdHAYHCABKAsyGS5maXJlb25jZS52MS5TbXRwU2V0dGluZ3NIABItCgZsaW1pdHMYCSABKAsyHS5maXJlb25jZS52MS5Db25uZWN0aW9uTGltaXRzEisKBXN0YXRlGAogASgOMhwuZmlyZW9uY2UudjEuQ29ubmVjdGlvblN0YXRlEhQKDHN0YXRlX3JlYXNvbhgLIAEoCRIvCgtwYXVzZWRfdGltZRgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMgoOYXV0aF9ob2xkX3RpbWUYDSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjYKEnJhdGVfbGltaXRlZF91bnRpbBgOIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoMZWZmZWN0X2NsYXNzGA8gASgOMhguZmlyZW9uY2UudjEuRWZmZWN0Q2xhc3MSGAoQYWNjb3VudF9pZGVudGl0eRgQIAEoCRI6ChZjcmVkZW50aWFsX2V4cGlyZV90aW1lGBEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIeChZjcmVkZW50aWFsX2ZpbmdlcnByaW50GBIgASgJEi8KC2NyZWF0ZV90aW1lGBMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgt1cGRhdGVfdGltZRgUIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLZGVsZXRlX3RpbWUYFSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBGV0YWcYFiABKAlCCgoIc2V0dGluZ3MieAoPV2ViaG9va1NldHRpbmdzEjYKEHJlY2VpdmVyX2RlZHVwZXMYASABKA4yHC5maXJlb25jZS52MS5SZWNlaXZlckRlZHVwZXMSLQoKa2V5X3dpbmRvdxgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiJ1CgxIdHRwU2V0dGluZ3MSNgoQcmVjZWl2ZXJfZGVkdXBlcxgBIAEoDjIcLmZpcmVvbmNlLnYxLlJlY2VpdmVyRGVkdXBlcxItCgprZXlfd2luZG93GAIgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIk0KDEZlZWRTZXR0aW5ncxIQCghiYXNlX3VybBgBIAEoCRIrCghyZWFkX2xhZxgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiJaChBNYXN0b2RvblNldHRpbmdzEhAKCGJhc2VfdXJsGAEgASgJEjQKDnNlcnZlcl9kZWR1cGVzGAIgASgOMhwuZmlyZW9uY2UudjEuUmVjZWl2ZXJEZWR1cGVzIiMKD0JsdWVza3lTZXR0aW5ncxIQCghiYXNlX3VybBgBIAEoCSIfCglYU2V0dGluZ3MSEgoKbG9uZ19wb3N0cxgBIAEoCCKYAQoOVGlrVG9rU2V0dGluZ3MSMgoGc291cmNlGAEgASgOMiIuZmlyZW9uY2UudjEuVGlrVG9rU2V0dGluZ3MuU291cmNlIlIKBlNvdXJjZRIWChJTT1VSQ0VfVU5TUEVDSUZJRUQQABIWChJTT1VSQ0VfRklMRV9VUExPQUQQARIYChRTT1VSQ0VfUFVMTF9GUk9NX1VSTBACIiAKDVNsYWNrU2V0dGluZ3MSDwoHY2hhbm5lbBgBIAEoCSLVAQoMU210cFNldHRpbmdzEgwKBGhvc3QYASABKAkSDAoEcG9ydBgCIAEoBRI0CghzZWN1cml0eRgDIAEoDjIiLmZpcmVvbmNlLnYxLlNtdHBTZXR0aW5ncy5TZWN1cml0eRIRCgloZWxvX25hbWUYBCABKAkiYAoIU2VjdXJpdHkSGAoUU0VDVVJJVFlfVU5TUEVDSUZJRUQQABIVChFTRUNVUklUWV9TVEFSVFRMUxABEhAKDFNFQ1VSSVRZX1RMUxACEhEKDVNFQ1VSSVRZX05PTkUQAyJ4Cg5DdXN0b21TZXR0aW5ncxI3CgZ2YWx1ZXMYASADKAsyJy5maXJlb25jZS52MS5DdXN0b21TZXR0aW5ncy5WYWx1ZXNFbnRyeRotCgtWYWx1ZXNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIkEKEENvbm5lY3Rpb25MaW1pdHMSFQoNbWF4X2luX2ZsaWdodBgBIAEoBRIWCg5tYXhfcGVyX21pbnV0ZRgCIAEoBSKaAgoKQ3JlZGVudGlhbBIWCgxiZWFyZXJfdG9rZW4YASABKAlIABInCgViYXNpYxgCIAEoCzIWLmZpcmVvbmNlLnYxLkJhc2ljQXV0aEgAEioKBm9hdXRoMhgDIAEoCzIYLmZpcmVvbmNlLnYxLk9BdXRoMlRva2VuSAASNgoPd2ViaG9va19zZWNyZXRzGAQgASgLMhsuZmlyZW9uY2UudjEuV2ViaG9va1NlY3JldHNIABIzCg5hcGlfa2V5X2hlYWRlchgFIAEoCzIZLmZpcmVvbmNlLnYxLkFwaUtleUhlYWRlckgAEioKB2hlYWRlcnMYDyADKAsyGS5maXJlb25jZS52MS5TZWNyZXRIZWFkZXJCBgoEa2luZCIvCglCYXNpY0F1dGgSEAoIdXNlcm5hbWUYASABKAkSEAoIcGFzc3dvcmQYAiABKAkieAoLT0F1dGgyVG9rZW4SFAoMYWNjZXNzX3Rva2VuGAEgASgJEhUKDXJlZnJlc2hfdG9rZW4YAiABKAkSLwoLZXhwaXJlX3RpbWUYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgsKA2FwcBgEIAEoCSIhCg5XZWJob29rU2VjcmV0cxIPCgdzZWNyZXRzGAEgAygJIisKDEFwaUtleUhlYWRlchIMCgRuYW1lGAEgASgJEg0KBXZhbHVlGAIgASgJIisKDFNlY3JldEhlYWRlchIMCgRuYW1lGAEgASgJEg0KBXZhbHVlGAIgASgJIowBChdDcmVhdGVDb25uZWN0aW9uUmVxdWVzdBIXCg9pZGVtcG90ZW5jeV9rZXkYASABKAkSKwoKY29ubmVjdGlvbhgCIAEoCzIXLmZpcmVvbmNlLnYxLkNvbm5lY3Rpb24SKwoKY3JlZGVudGlhbBgDIAEoCzIXLmZpcmVvbmNlLnYxLkNyZWRlbnRpYWwiWAoYQ3JlYXRlQ29ubmVjdGlvblJlc3BvbnNlEisKCmNvbm5lY3Rpb24YASABKAsyFy5maXJlb25jZS52MS5Db25uZWN0aW9uEg8KB2NyZWF0ZWQYAiABKAgiLQoUR2V0Q29ubmVjdGlvblJlcXVlc3QSFQoNY29ubmVjdGlvbl9pZBgBIAEoCSJEChVHZXRDb25uZWN0aW9uUmVzcG9uc2USKwoKY29ubmVjdGlvbhgBIAEoCzIXLmZpcmVvbmNlLnYxLkNvbm5lY3Rpb24iVQoWTGlzdENvbm5lY3Rpb25zUmVxdWVzdBIRCglwYWdlX3NpemUYASABKAUSEgoKcGFnZV90b2tlbhgCIAEoCRIUCgxzaG93X2RlbGV0ZWQYAyABKAgiYAoXTGlzdENvbm5lY3Rpb25zUmVzcG9uc2USLAoLY29ubmVjdGlvbnMYASADKAsyFy5maXJlb25jZS52MS5Db25uZWN0aW9uEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSKGBQoXVXBkYXRlQ29ubmVjdGlvblJlcXVlc3QSFQoNY29ubmVjdGlvbl9pZBgBIAEoCRIMCgRldGFnGAIgASgJEi8KC3VwZGF0ZV9tYXNrGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLkZpZWxkTWFzaxIUCgxkaXNwbGF5X25hbWUYBCABKAkSLQoGbGltaXRzGAUgASgLMh0uZmlyZW9uY2UudjEuQ29ubmVjdGlvbkxpbWl0cxIvCgd3ZWJob29rGAYgASgLMhwuZmlyZW9uY2UudjEuV2ViaG9va1NldHRpbmdzSAASKQoEaHR0cBgHIAEoCzIZLmZpcmVvbmNlLnYxLkh0dHBTZXR0aW5nc0gAEikKBGZlZWQYCCABKAsyGS5maXJlb25jZS52MS5GZWVkU2V0dGluZ3NIABItCgZjdXN0b20YCSABKAsyGy5maXJlb25jZS52MS5DdXN0b21TZXR0aW5nc0gAEjEKCG1hc3RvZG9uGAogASgLMh0uZmlyZW9uY2UudjEuTWFzdG9kb25TZXR0aW5nc0gAEi8KB2JsdWVza3kYCyABKAsyHC5maXJlb25jZS52MS5CbHVlc2t5U2V0dGluZ3NIABIjCgF4GAwgASgLMhYuZmlyZW9uY2UudjEuWFNldHRpbmdzSAASLQoGdGlrdG9rGA0gASgLMhsuZmlyZW9uY2UudjEuVGlrVG9rU2V0dGluZ3NIABIrCgVzbGFjaxgOIAEoCzIaLmZpcmVvbmNlLnYxLlNsYWNrU2V0dGluZ3NIABIpCgRzbXRwGA8gASgLMhkuZmlyZW9uY2UudjEuU210cFNldHRpbmdzSABCCgoIc2V0dGluZ3MiRwoYVXBkYXRlQ29ubmVjdGlvblJlc3BvbnNlEisKCmNvbm5lY3Rpb24YASABKAsyFy5maXJlb25jZS52MS5Db25uZWN0aW9uImsKF1JvdGF0ZUNyZWRlbnRpYWxSZXF1ZXN0EhUKDWNvbm5lY3Rpb25faWQYASABKAkSKwoKY3JlZGVudGlhbBgCIAEoCzIXLmZpcmVvbmNlLnYxLkNyZWRlbnRpYWwSDAoEZXRhZxgDIAEoCSJHChhSb3RhdGVDcmVkZW50aWFsUmVzcG9uc2USKwoKY29ubmVjdGlvbhgBIAEoCzIXLmZpcmVvbmNlLnYxLkNvbm5lY3Rpb24iLgoVVGVzdENvbm5lY3Rpb25SZXF1ZXN0EhUKDWNvbm5lY3Rpb25faWQYASABKAkimAEKFlRlc3RDb25uZWN0aW9uUmVzcG9uc2USCgoCb2sYASABKAgSDgoGZGV0YWlsGAIgASgJEi4KDGZhaWx1cmVfa2luZBgDIAEoDjIYLmZpcmVvbmNlLnYxLkZhaWx1cmVLaW5kEhgKEGFjY291bnRfaWRlbnRpdHkYBCABKAkSGAoQcGxhdGZvcm1fcmVhY2hlZBgFIAEoCCI/ChZQYXVzZUNvbm5lY3Rpb25SZXF1ZXN0EhUKDWNvbm5lY3Rpb25faWQYASABKAkSDgoGcmVhc29uGAIgASgJIkYKF1BhdXNlQ29ubmVjdGlvblJlc3BvbnNlEisKCmNvbm5lY3Rpb24YASABKAsyFy5maXJlb25jZS52MS5Db25uZWN0aW9uIkcKF1Jlc3VtZUNvbm5lY3Rpb25SZXF1ZXN0EhUKDWNvbm5lY3Rpb25faWQYASABKAkSFQoNZXhwaXJlX21pc3NlZBgCIAEoCCJHChhSZXN1bWVDb25uZWN0aW9uUmVzcG9uc2USKwoKY29ubmVjdGlvbhgBIAEoCzIXLmZpcmVvbmNlLnYxLkNvbm5lY3Rpb24iPgoXRGVsZXRlQ29ubmVjdGlvblJlcXVlc3QSFQoNY29ubmVjdGlvbl9pZBgBIAEoCRIMCgRldGFnGAIgASgJIhoKGERlbGV0ZUNvbm5lY3Rpb25SZXNwb25zZSIXChVMaXN0Q29ubmVjdG9yc1JlcXVlc3QiRAoWTGlzdENvbm5lY3RvcnNSZXNwb25zZRIqCgpjb25uZWN0b3JzGAEgAygLMhYuZmlyZW9uY2UudjEuQ29ubmVjdG9yIqQBCglDb25uZWN0b3ISDAoEbmFtZRgBIAEoCRIPCgdwcm9taXNlGAIgASgJEjAKDmVmZmVjdF9jbGFzc2VzGAMgAygOMhguZmlyZW9uY2UudjEuRWZmZWN0Q2xhc3MSFQoNcGF5bG9hZF9raW5kcxgEIAMoCRIYChBjcmVkZW50aWFsX2tpbmRzGAUgAygJEhUKDXNldHRpbmdzX2tpbmQYBiABKAkqzgEKD0Nvbm5lY3Rpb25TdGF0ZRIgChxDT05ORUNUSU9OX1NUQVRFX1VOU1BFQ0lGSUVEEAASGwoXQ09OTkVDVElPTl9TVEFURV9BQ1RJVkUQARIbChdDT05ORUNUSU9OX1NUQVRFX1BBVVNFRBACEh4KGkNPTk5FQ1RJT05fU1RBVEVfQVVUSF9IT0xEEAMSIQodQ09OTkVDVElPTl9TVEFURV9SQVRFX0xJTUlURUQQBBIcChhDT05ORUNUSU9OX1NUQVRFX0RFTEVURUQQBSpmCg9SZWNlaXZlckRlZHVwZXMSIAocUkVDRUlWRVJfREVEVVBFU19VTlNQRUNJRklFRBAAEhgKFFJFQ0VJVkVSX0RFRFVQRVNfWUVTEAESFwoTUkVDRUlWRVJfREVEVVBFU19OTxACMvQHChFDb25uZWN0aW9uU2VydmljZRJkChBDcmVhdGVDb25uZWN0aW9uEiQuZmlyZW9uY2UudjEuQ3JlYXRlQ29ubmVjdGlvblJlcXVlc3QaJS5maXJlb25jZS52MS5DcmVhdGVDb25uZWN0aW9uUmVzcG9uc2UiA5ACAhJbCg1HZXRDb25uZWN0aW9uEiEuZmlyZW9uY2UudjEuR2V0Q29ubmVjdGlvblJlcXVlc3QaIi5maXJlb25jZS52MS5HZXRDb25uZWN0aW9uUmVzcG9uc2UiA5ACARJhCg9MaXN0Q29ubmVjdGlvbnMSIy5maXJlb25jZS52MS5MaXN0Q29ubmVjdGlvbnNSZXF1ZXN0GiQuZmlyZW9uY2UudjEuTGlzdENvbm5lY3Rpb25zUmVzcG9uc2UiA5ACARJkChBVcGRhdGVDb25uZWN0aW9uEiQuZmlyZW9uY2UudjEuVXBkYXRlQ29ubmVjdGlvblJlcXVlc3QaJS5maXJlb25jZS52MS5VcGRhdGVDb25uZWN0aW9uUmVzcG9uc2UiA5ACAhJkChBSb3RhdGVDcmVkZW50aWFsEiQuZmlyZW9uY2UudjEuUm90YXRlQ3JlZGVudGlhbFJlcXVlc3QaJS5maXJlb25jZS52MS5Sb3RhdGVDcmVkZW50aWFsUmVzcG9uc2UiA5ACAhJeCg5UZXN0Q29ubmVjdGlvbhIiLmZpcmVvbmNlLnYxLlRlc3RDb25uZWN0aW9uUmVxdWVzdBojLmZpcmVvbmNlLnYxLlRlc3RDb25uZWN0aW9uUmVzcG9uc2UiA5ACARJhCg9QYXVzZUNvbm5lY3Rpb24SIy5maXJlb25jZS52MS5QYXVzZUNvbm5lY3Rpb25SZXF1ZXN0GiQuZmlyZW9uY2UudjEuUGF1c2VDb25uZWN0aW9uUmVzcG9uc2UiA5ACAhJkChBSZXN1bWVDb25uZWN0aW9uEiQuZmlyZW9uY2UudjEuUmVzdW1lQ29ubmVjdGlvblJlcXVlc3QaJS5maXJlb25jZS52MS5SZXN1bWVDb25uZWN0aW9uUmVzcG9uc2UiA5ACAhJkChBEZWxldGVDb25uZWN0aW9uEiQuZmlyZW9uY2UudjEuRGVsZXRlQ29ubmVjdGlvblJlcXVlc3QaJS5maXJlb25jZS52MS5EZWxldGVDb25uZWN0aW9uUmVzcG9uc2UiA5ACAhJeCg5MaXN0Q29ubmVjdG9ycxIiLmZpcmVvbmNlLnYxLkxpc3RDb25uZWN0b3JzUmVxdWVzdBojLmZpcmVvbmNlLnYxLkxpc3RDb25uZWN0b3JzUmVzcG9uc2UiA5ACAUKvAQoPY29tLmZpcmVvbmNlLnYxQhZDb25uZWN0aW9uU2VydmljZVByb3RvUAFaN2dpdGh1Yi5jb20vZmlyZW9uY2UvZmlyZW9uY2UvZ2VuL2ZpcmVvbmNlL3YxO2ZpcmVvbmNldjGiAgNGWFiqAgtGaXJlb25jZS5WMcoCC0ZpcmVvbmNlXFYx4gIXRmlyZW9uY2VcVjFcR1BCTWV0YWRhdGHqAgxGaXJlb25jZTo6VjFiBnByb3RvMw", [file_fireonce_v1_job, file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_timestamp]);
 
 /**
  * One account on one platform, one SMTP relay, or one webhook signer.
@@ -80,6 +80,42 @@ export type Connection = Message<"fireonce.v1.Connection"> & {
      */
     value: CustomSettings;
     case: "custom";
+  } | {
+    /**
+     * @generated from field: fireonce.v1.MastodonSettings mastodon = 23;
+     */
+    value: MastodonSettings;
+    case: "mastodon";
+  } | {
+    /**
+     * @generated from field: fireonce.v1.BlueskySettings bluesky = 24;
+     */
+    value: BlueskySettings;
+    case: "bluesky";
+  } | {
+    /**
+     * @generated from field: fireonce.v1.XSettings x = 25;
+     */
+    value: XSettings;
+    case: "x";
+  } | {
+    /**
+     * @generated from field: fireonce.v1.TikTokSettings tiktok = 26;
+     */
+    value: TikTokSettings;
+    case: "tiktok";
+  } | {
+    /**
+     * @generated from field: fireonce.v1.SlackSettings slack = 27;
+     */
+    value: SlackSettings;
+    case: "slack";
+  } | {
+    /**
+     * @generated from field: fireonce.v1.SmtpSettings smtp = 28;
+     */
+    value: SmtpSettings;
+    case: "smtp";
   } | { case: undefined; value?: undefined };
 
   /**
@@ -270,6 +306,236 @@ export const FeedSettingsSchema: GenMessage<FeedSettings> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_connection_service, 3);
 
 /**
+ * Settings of connector "mastodon": Mastodon, and servers that speak its API.
+ *
+ * @generated from message fireonce.v1.MastodonSettings
+ */
+export type MastodonSettings = Message<"fireonce.v1.MastodonSettings"> & {
+  /**
+   * The server, e.g. "https://mastodon.social": http or https, without user info,
+   * query or fragment.
+   *
+   * @generated from field: string base_url = 1;
+   */
+  baseUrl: string;
+
+  /**
+   * Does the server dedupe on Idempotency-Key? Mastodon does, for an hour; others
+   * that speak its API may ignore the key. YES: class KEYED. NO: class OBSERVABLE.
+   * Unset: the server is asked what it is before a job's first send; Mastodon
+   * itself is taken as YES, everything else as NO.
+   *
+   * @generated from field: fireonce.v1.ReceiverDedupes server_dedupes = 2;
+   */
+  serverDedupes: ReceiverDedupes;
+};
+
+/**
+ * Describes the message fireonce.v1.MastodonSettings.
+ * Use `create(MastodonSettingsSchema)` to create a new message.
+ */
+export const MastodonSettingsSchema: GenMessage<MastodonSettings> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_connection_service, 4);
+
+/**
+ * Settings of connector "bluesky" (AT Protocol).
+ *
+ * @generated from message fireonce.v1.BlueskySettings
+ */
+export type BlueskySettings = Message<"fireonce.v1.BlueskySettings"> & {
+  /**
+   * The account's personal data server. Empty: "https://bsky.social".
+   *
+   * @generated from field: string base_url = 1;
+   */
+  baseUrl: string;
+};
+
+/**
+ * Describes the message fireonce.v1.BlueskySettings.
+ * Use `create(BlueskySettingsSchema)` to create a new message.
+ */
+export const BlueskySettingsSchema: GenMessage<BlueskySettings> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_connection_service, 5);
+
+/**
+ * Settings of connector "x" (API v2).
+ *
+ * @generated from message fireonce.v1.XSettings
+ */
+export type XSettings = Message<"fireonce.v1.XSettings"> & {
+  /**
+   * The account may post more than 280 weighted characters.
+   *
+   * @generated from field: bool long_posts = 1;
+   */
+  longPosts: boolean;
+};
+
+/**
+ * Describes the message fireonce.v1.XSettings.
+ * Use `create(XSettingsSchema)` to create a new message.
+ */
+export const XSettingsSchema: GenMessage<XSettings> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_connection_service, 6);
+
+/**
+ * Settings of connector "tiktok" (Content Posting API).
+ *
+ * @generated from message fireonce.v1.TikTokSettings
+ */
+export type TikTokSettings = Message<"fireonce.v1.TikTokSettings"> & {
+  /**
+   * @generated from field: fireonce.v1.TikTokSettings.Source source = 1;
+   */
+  source: TikTokSettings_Source;
+};
+
+/**
+ * Describes the message fireonce.v1.TikTokSettings.
+ * Use `create(TikTokSettingsSchema)` to create a new message.
+ */
+export const TikTokSettingsSchema: GenMessage<TikTokSettings> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_connection_service, 7);
+
+/**
+ * How the video gets to TikTok.
+ *
+ * @generated from enum fireonce.v1.TikTokSettings.Source
+ */
+export enum TikTokSettings_Source {
+  /**
+   * Same as FILE_UPLOAD.
+   *
+   * @generated from enum value: SOURCE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * We upload it. Until its last byte is there, nothing can be posted.
+   *
+   * @generated from enum value: SOURCE_FILE_UPLOAD = 1;
+   */
+  FILE_UPLOAD = 1,
+
+  /**
+   * TikTok fetches it from the media's URL, whose domain it must have verified.
+   *
+   * @generated from enum value: SOURCE_PULL_FROM_URL = 2;
+   */
+  PULL_FROM_URL = 2,
+}
+
+/**
+ * Describes the enum fireonce.v1.TikTokSettings.Source.
+ */
+export const TikTokSettings_SourceSchema: GenEnum<TikTokSettings_Source> = /*@__PURE__*/
+  enumDesc(file_fireonce_v1_connection_service, 7, 0);
+
+/**
+ * Settings of connector "slack" (Web API).
+ *
+ * @generated from message fireonce.v1.SlackSettings
+ */
+export type SlackSettings = Message<"fireonce.v1.SlackSettings"> & {
+  /**
+   * The conversation that posts go to unless they name another one, by its id,
+   * e.g. "C0123456789".
+   *
+   * @generated from field: string channel = 1;
+   */
+  channel: string;
+};
+
+/**
+ * Describes the message fireonce.v1.SlackSettings.
+ * Use `create(SlackSettingsSchema)` to create a new message.
+ */
+export const SlackSettingsSchema: GenMessage<SlackSettings> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_connection_service, 8);
+
+/**
+ * Settings of connector "smtp": a relay that takes mail.
+ *
+ * @generated from message fireonce.v1.SmtpSettings
+ */
+export type SmtpSettings = Message<"fireonce.v1.SmtpSettings"> & {
+  /**
+   * A host name or an address.
+   *
+   * @generated from field: string host = 1;
+   */
+  host: string;
+
+  /**
+   * 0 means 587, with SECURITY_TLS 465.
+   *
+   * @generated from field: int32 port = 2;
+   */
+  port: number;
+
+  /**
+   * @generated from field: fireonce.v1.SmtpSettings.Security security = 3;
+   */
+  security: SmtpSettings_Security;
+
+  /**
+   * What EHLO says. Empty: the sending host's name.
+   *
+   * @generated from field: string helo_name = 4;
+   */
+  heloName: string;
+};
+
+/**
+ * Describes the message fireonce.v1.SmtpSettings.
+ * Use `create(SmtpSettingsSchema)` to create a new message.
+ */
+export const SmtpSettingsSchema: GenMessage<SmtpSettings> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_connection_service, 9);
+
+/**
+ * How the connection is made private.
+ *
+ * @generated from enum fireonce.v1.SmtpSettings.Security
+ */
+export enum SmtpSettings_Security {
+  /**
+   * Same as STARTTLS.
+   *
+   * @generated from enum value: SECURITY_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * TLS after EHLO, required (RFC 3207). Usual on port 587.
+   *
+   * @generated from enum value: SECURITY_STARTTLS = 1;
+   */
+  STARTTLS = 1,
+
+  /**
+   * TLS from the first byte (RFC 8314). Usual on port 465.
+   *
+   * @generated from enum value: SECURITY_TLS = 2;
+   */
+  TLS = 2,
+
+  /**
+   * None. Only where the operator allows http too; never with a login.
+   *
+   * @generated from enum value: SECURITY_NONE = 3;
+   */
+  NONE = 3,
+}
+
+/**
+ * Describes the enum fireonce.v1.SmtpSettings.Security.
+ */
+export const SmtpSettings_SecuritySchema: GenEnum<SmtpSettings_Security> = /*@__PURE__*/
+  enumDesc(file_fireonce_v1_connection_service, 9, 0);
+
+/**
  * Settings of a connector that is not part of this API (a plugin).
  *
  * @generated from message fireonce.v1.CustomSettings
@@ -288,7 +554,7 @@ export type CustomSettings = Message<"fireonce.v1.CustomSettings"> & {
  * Use `create(CustomSettingsSchema)` to create a new message.
  */
 export const CustomSettingsSchema: GenMessage<CustomSettings> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 4);
+  messageDesc(file_fireonce_v1_connection_service, 10);
 
 /**
  * What one connection may use.
@@ -316,7 +582,7 @@ export type ConnectionLimits = Message<"fireonce.v1.ConnectionLimits"> & {
  * Use `create(ConnectionLimitsSchema)` to create a new message.
  */
 export const ConnectionLimitsSchema: GenMessage<ConnectionLimits> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 5);
+  messageDesc(file_fireonce_v1_connection_service, 11);
 
 /**
  * Secrets. Write-only: no RPC returns any of it. Which kinds a connector takes
@@ -379,7 +645,7 @@ export type Credential = Message<"fireonce.v1.Credential"> & {
  * Use `create(CredentialSchema)` to create a new message.
  */
 export const CredentialSchema: GenMessage<Credential> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 6);
+  messageDesc(file_fireonce_v1_connection_service, 12);
 
 /**
  * HTTP basic authentication, or a login to an SMTP relay.
@@ -405,7 +671,7 @@ export type BasicAuth = Message<"fireonce.v1.BasicAuth"> & {
  * Use `create(BasicAuthSchema)` to create a new message.
  */
 export const BasicAuthSchema: GenMessage<BasicAuth> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 7);
+  messageDesc(file_fireonce_v1_connection_service, 13);
 
 /**
  * Tokens of an OAuth 2 login that the client has carried out.
@@ -446,7 +712,7 @@ export type OAuth2Token = Message<"fireonce.v1.OAuth2Token"> & {
  * Use `create(OAuth2TokenSchema)` to create a new message.
  */
 export const OAuth2TokenSchema: GenMessage<OAuth2Token> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 8);
+  messageDesc(file_fireonce_v1_connection_service, 14);
 
 /**
  * Signing secrets of Standard Webhooks.
@@ -468,7 +734,7 @@ export type WebhookSecrets = Message<"fireonce.v1.WebhookSecrets"> & {
  * Use `create(WebhookSecretsSchema)` to create a new message.
  */
 export const WebhookSecretsSchema: GenMessage<WebhookSecrets> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 9);
+  messageDesc(file_fireonce_v1_connection_service, 15);
 
 /**
  * An API key that goes in a header of its own.
@@ -495,7 +761,7 @@ export type ApiKeyHeader = Message<"fireonce.v1.ApiKeyHeader"> & {
  * Use `create(ApiKeyHeaderSchema)` to create a new message.
  */
 export const ApiKeyHeaderSchema: GenMessage<ApiKeyHeader> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 10);
+  messageDesc(file_fireonce_v1_connection_service, 16);
 
 /**
  * A header whose value is secret.
@@ -519,7 +785,7 @@ export type SecretHeader = Message<"fireonce.v1.SecretHeader"> & {
  * Use `create(SecretHeaderSchema)` to create a new message.
  */
 export const SecretHeaderSchema: GenMessage<SecretHeader> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 11);
+  messageDesc(file_fireonce_v1_connection_service, 17);
 
 /**
  * @generated from message fireonce.v1.CreateConnectionRequest
@@ -553,7 +819,7 @@ export type CreateConnectionRequest = Message<"fireonce.v1.CreateConnectionReque
  * Use `create(CreateConnectionRequestSchema)` to create a new message.
  */
 export const CreateConnectionRequestSchema: GenMessage<CreateConnectionRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 12);
+  messageDesc(file_fireonce_v1_connection_service, 18);
 
 /**
  * @generated from message fireonce.v1.CreateConnectionResponse
@@ -577,7 +843,7 @@ export type CreateConnectionResponse = Message<"fireonce.v1.CreateConnectionResp
  * Use `create(CreateConnectionResponseSchema)` to create a new message.
  */
 export const CreateConnectionResponseSchema: GenMessage<CreateConnectionResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 13);
+  messageDesc(file_fireonce_v1_connection_service, 19);
 
 /**
  * @generated from message fireonce.v1.GetConnectionRequest
@@ -594,7 +860,7 @@ export type GetConnectionRequest = Message<"fireonce.v1.GetConnectionRequest"> &
  * Use `create(GetConnectionRequestSchema)` to create a new message.
  */
 export const GetConnectionRequestSchema: GenMessage<GetConnectionRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 14);
+  messageDesc(file_fireonce_v1_connection_service, 20);
 
 /**
  * @generated from message fireonce.v1.GetConnectionResponse
@@ -611,7 +877,7 @@ export type GetConnectionResponse = Message<"fireonce.v1.GetConnectionResponse">
  * Use `create(GetConnectionResponseSchema)` to create a new message.
  */
 export const GetConnectionResponseSchema: GenMessage<GetConnectionResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 15);
+  messageDesc(file_fireonce_v1_connection_service, 21);
 
 /**
  * @generated from message fireonce.v1.ListConnectionsRequest
@@ -642,7 +908,7 @@ export type ListConnectionsRequest = Message<"fireonce.v1.ListConnectionsRequest
  * Use `create(ListConnectionsRequestSchema)` to create a new message.
  */
 export const ListConnectionsRequestSchema: GenMessage<ListConnectionsRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 16);
+  messageDesc(file_fireonce_v1_connection_service, 22);
 
 /**
  * @generated from message fireonce.v1.ListConnectionsResponse
@@ -666,7 +932,7 @@ export type ListConnectionsResponse = Message<"fireonce.v1.ListConnectionsRespon
  * Use `create(ListConnectionsResponseSchema)` to create a new message.
  */
 export const ListConnectionsResponseSchema: GenMessage<ListConnectionsResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 17);
+  messageDesc(file_fireonce_v1_connection_service, 23);
 
 /**
  * @generated from message fireonce.v1.UpdateConnectionRequest
@@ -731,6 +997,42 @@ export type UpdateConnectionRequest = Message<"fireonce.v1.UpdateConnectionReque
      */
     value: CustomSettings;
     case: "custom";
+  } | {
+    /**
+     * @generated from field: fireonce.v1.MastodonSettings mastodon = 10;
+     */
+    value: MastodonSettings;
+    case: "mastodon";
+  } | {
+    /**
+     * @generated from field: fireonce.v1.BlueskySettings bluesky = 11;
+     */
+    value: BlueskySettings;
+    case: "bluesky";
+  } | {
+    /**
+     * @generated from field: fireonce.v1.XSettings x = 12;
+     */
+    value: XSettings;
+    case: "x";
+  } | {
+    /**
+     * @generated from field: fireonce.v1.TikTokSettings tiktok = 13;
+     */
+    value: TikTokSettings;
+    case: "tiktok";
+  } | {
+    /**
+     * @generated from field: fireonce.v1.SlackSettings slack = 14;
+     */
+    value: SlackSettings;
+    case: "slack";
+  } | {
+    /**
+     * @generated from field: fireonce.v1.SmtpSettings smtp = 15;
+     */
+    value: SmtpSettings;
+    case: "smtp";
   } | { case: undefined; value?: undefined };
 };
 
@@ -739,7 +1041,7 @@ export type UpdateConnectionRequest = Message<"fireonce.v1.UpdateConnectionReque
  * Use `create(UpdateConnectionRequestSchema)` to create a new message.
  */
 export const UpdateConnectionRequestSchema: GenMessage<UpdateConnectionRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 18);
+  messageDesc(file_fireonce_v1_connection_service, 24);
 
 /**
  * @generated from message fireonce.v1.UpdateConnectionResponse
@@ -756,7 +1058,7 @@ export type UpdateConnectionResponse = Message<"fireonce.v1.UpdateConnectionResp
  * Use `create(UpdateConnectionResponseSchema)` to create a new message.
  */
 export const UpdateConnectionResponseSchema: GenMessage<UpdateConnectionResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 19);
+  messageDesc(file_fireonce_v1_connection_service, 25);
 
 /**
  * @generated from message fireonce.v1.RotateCredentialRequest
@@ -783,7 +1085,7 @@ export type RotateCredentialRequest = Message<"fireonce.v1.RotateCredentialReque
  * Use `create(RotateCredentialRequestSchema)` to create a new message.
  */
 export const RotateCredentialRequestSchema: GenMessage<RotateCredentialRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 20);
+  messageDesc(file_fireonce_v1_connection_service, 26);
 
 /**
  * @generated from message fireonce.v1.RotateCredentialResponse
@@ -800,7 +1102,7 @@ export type RotateCredentialResponse = Message<"fireonce.v1.RotateCredentialResp
  * Use `create(RotateCredentialResponseSchema)` to create a new message.
  */
 export const RotateCredentialResponseSchema: GenMessage<RotateCredentialResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 21);
+  messageDesc(file_fireonce_v1_connection_service, 27);
 
 /**
  * @generated from message fireonce.v1.TestConnectionRequest
@@ -817,7 +1119,7 @@ export type TestConnectionRequest = Message<"fireonce.v1.TestConnectionRequest">
  * Use `create(TestConnectionRequestSchema)` to create a new message.
  */
 export const TestConnectionRequestSchema: GenMessage<TestConnectionRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 22);
+  messageDesc(file_fireonce_v1_connection_service, 28);
 
 /**
  * @generated from message fireonce.v1.TestConnectionResponse
@@ -865,7 +1167,7 @@ export type TestConnectionResponse = Message<"fireonce.v1.TestConnectionResponse
  * Use `create(TestConnectionResponseSchema)` to create a new message.
  */
 export const TestConnectionResponseSchema: GenMessage<TestConnectionResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 23);
+  messageDesc(file_fireonce_v1_connection_service, 29);
 
 /**
  * @generated from message fireonce.v1.PauseConnectionRequest
@@ -889,7 +1191,7 @@ export type PauseConnectionRequest = Message<"fireonce.v1.PauseConnectionRequest
  * Use `create(PauseConnectionRequestSchema)` to create a new message.
  */
 export const PauseConnectionRequestSchema: GenMessage<PauseConnectionRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 24);
+  messageDesc(file_fireonce_v1_connection_service, 30);
 
 /**
  * @generated from message fireonce.v1.PauseConnectionResponse
@@ -906,7 +1208,7 @@ export type PauseConnectionResponse = Message<"fireonce.v1.PauseConnectionRespon
  * Use `create(PauseConnectionResponseSchema)` to create a new message.
  */
 export const PauseConnectionResponseSchema: GenMessage<PauseConnectionResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 25);
+  messageDesc(file_fireonce_v1_connection_service, 31);
 
 /**
  * @generated from message fireonce.v1.ResumeConnectionRequest
@@ -932,7 +1234,7 @@ export type ResumeConnectionRequest = Message<"fireonce.v1.ResumeConnectionReque
  * Use `create(ResumeConnectionRequestSchema)` to create a new message.
  */
 export const ResumeConnectionRequestSchema: GenMessage<ResumeConnectionRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 26);
+  messageDesc(file_fireonce_v1_connection_service, 32);
 
 /**
  * @generated from message fireonce.v1.ResumeConnectionResponse
@@ -949,7 +1251,7 @@ export type ResumeConnectionResponse = Message<"fireonce.v1.ResumeConnectionResp
  * Use `create(ResumeConnectionResponseSchema)` to create a new message.
  */
 export const ResumeConnectionResponseSchema: GenMessage<ResumeConnectionResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 27);
+  messageDesc(file_fireonce_v1_connection_service, 33);
 
 /**
  * @generated from message fireonce.v1.DeleteConnectionRequest
@@ -971,7 +1273,7 @@ export type DeleteConnectionRequest = Message<"fireonce.v1.DeleteConnectionReque
  * Use `create(DeleteConnectionRequestSchema)` to create a new message.
  */
 export const DeleteConnectionRequestSchema: GenMessage<DeleteConnectionRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 28);
+  messageDesc(file_fireonce_v1_connection_service, 34);
 
 /**
  * @generated from message fireonce.v1.DeleteConnectionResponse
@@ -984,7 +1286,7 @@ export type DeleteConnectionResponse = Message<"fireonce.v1.DeleteConnectionResp
  * Use `create(DeleteConnectionResponseSchema)` to create a new message.
  */
 export const DeleteConnectionResponseSchema: GenMessage<DeleteConnectionResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 29);
+  messageDesc(file_fireonce_v1_connection_service, 35);
 
 /**
  * @generated from message fireonce.v1.ListConnectorsRequest
@@ -997,7 +1299,7 @@ export type ListConnectorsRequest = Message<"fireonce.v1.ListConnectorsRequest">
  * Use `create(ListConnectorsRequestSchema)` to create a new message.
  */
 export const ListConnectorsRequestSchema: GenMessage<ListConnectorsRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 30);
+  messageDesc(file_fireonce_v1_connection_service, 36);
 
 /**
  * @generated from message fireonce.v1.ListConnectorsResponse
@@ -1016,7 +1318,7 @@ export type ListConnectorsResponse = Message<"fireonce.v1.ListConnectorsResponse
  * Use `create(ListConnectorsResponseSchema)` to create a new message.
  */
 export const ListConnectorsResponseSchema: GenMessage<ListConnectorsResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 31);
+  messageDesc(file_fireonce_v1_connection_service, 37);
 
 /**
  * The code for one platform, as this server has it.
@@ -1074,7 +1376,7 @@ export type Connector = Message<"fireonce.v1.Connector"> & {
  * Use `create(ConnectorSchema)` to create a new message.
  */
 export const ConnectorSchema: GenMessage<Connector> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 32);
+  messageDesc(file_fireonce_v1_connection_service, 38);
 
 /**
  * Derived from the facts in Connection; where several hold, the first of

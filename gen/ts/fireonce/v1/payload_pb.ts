@@ -10,7 +10,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file fireonce/v1/payload.proto.
  */
 export const file_fireonce_v1_payload: GenFile = /*@__PURE__*/
-  fileDesc("ChlmaXJlb25jZS92MS9wYXlsb2FkLnByb3RvEgtmaXJlb25jZS52MSKlAgoHUGF5bG9hZBIuCgtzb2NpYWxfcG9zdBgBIAEoCzIXLmZpcmVvbmNlLnYxLlNvY2lhbFBvc3RIABIjCgVlbWFpbBgCIAEoCzISLmZpcmVvbmNlLnYxLkVtYWlsSAASJwoHd2ViaG9vaxgDIAEoCzIULmZpcmVvbmNlLnYxLldlYmhvb2tIABI0Cg5kaXJlY3RfbWVzc2FnZRgEIAEoCzIaLmZpcmVvbmNlLnYxLkRpcmVjdE1lc3NhZ2VIABIwCgxodHRwX3JlcXVlc3QYBSABKAsyGC5maXJlb25jZS52MS5IdHRwUmVxdWVzdEgAEiwKBmN1c3RvbRgPIAEoCzIaLmZpcmVvbmNlLnYxLkN1c3RvbVBheWxvYWRIAEIGCgRraW5kItsBCgpTb2NpYWxQb3N0EgwKBHRleHQYASABKAkSJAoFbWVkaWEYAiADKAsyFS5maXJlb25jZS52MS5NZWRpYVJlZhITCgtyZXBseV90b19pZBgDIAEoCRIQCghsYW5ndWFnZRgEIAEoCRIwCghtYXN0b2RvbhgFIAEoCzIcLmZpcmVvbmNlLnYxLk1hc3RvZG9uT3B0aW9uc0gAEiwKBnRpa3RvaxgGIAEoCzIaLmZpcmVvbmNlLnYxLlRpa1Rva09wdGlvbnNIAEISChBwbGF0Zm9ybV9vcHRpb25zIoQCCg9NYXN0b2Rvbk9wdGlvbnMSOwoKdmlzaWJpbGl0eRgBIAEoDjInLmZpcmVvbmNlLnYxLk1hc3RvZG9uT3B0aW9ucy5WaXNpYmlsaXR5EhcKD2NvbnRlbnRfd2FybmluZxgCIAEoCRIRCglzZW5zaXRpdmUYAyABKAgihwEKClZpc2liaWxpdHkSGgoWVklTSUJJTElUWV9VTlNQRUNJRklFRBAAEhUKEVZJU0lCSUxJVFlfUFVCTElDEAESFwoTVklTSUJJTElUWV9VTkxJU1RFRBACEhYKElZJU0lCSUxJVFlfUFJJVkFURRADEhUKEVZJU0lCSUxJVFlfRElSRUNUEAQiqwIKDVRpa1Rva09wdGlvbnMSMwoHcHJpdmFjeRgBIAEoDjIiLmZpcmVvbmNlLnYxLlRpa1Rva09wdGlvbnMuUHJpdmFjeRIXCg9kaXNhYmxlX2NvbW1lbnQYAiABKAgSFAoMZGlzYWJsZV9kdWV0GAMgASgIEhYKDmRpc2FibGVfc3RpdGNoGAQgASgIIp0BCgdQcml2YWN5EhcKE1BSSVZBQ1lfVU5TUEVDSUZJRUQQABIeChpQUklWQUNZX1BVQkxJQ19UT19FVkVSWU9ORRABEiEKHVBSSVZBQ1lfTVVUVUFMX0ZPTExPV19GUklFTkRTEAISHwobUFJJVkFDWV9GT0xMT1dFUl9PRl9DUkVBVE9SEAMSFQoRUFJJVkFDWV9TRUxGX09OTFkQBCIzCg1EaXJlY3RNZXNzYWdlEhQKDHJlY2lwaWVudF9pZBgBIAEoCRIMCgR0ZXh0GAIgASgJImAKCE1lZGlhUmVmEgsKA3VybBgBIAEoCRIOCgZzaGEyNTYYAiABKAwSEgoKbWVkaWFfdHlwZRgDIAEoCRIQCghhbHRfdGV4dBgEIAEoCRIRCglmaWxlX25hbWUYBSABKAkirwEKBUVtYWlsEgwKBGZyb20YASABKAkSCgoCdG8YAiADKAkSCgoCY2MYAyADKAkSCwoDYmNjGAQgAygJEhAKCHJlcGx5X3RvGAUgAygJEg8KB3N1YmplY3QYBiABKAkSEQoJdGV4dF9ib2R5GAcgASgJEhEKCWh0bWxfYm9keRgIIAEoCRIqCgthdHRhY2htZW50cxgJIAMoCzIVLmZpcmVvbmNlLnYxLk1lZGlhUmVmIoYBCgdXZWJob29rEgsKA3VybBgBIAEoCRIOCgRib2R5GAIgASgMSAASEwoJYm9keV90ZXh0GAMgASgJSAASFAoMY29udGVudF90eXBlGAQgASgJEigKB2hlYWRlcnMYBSADKAsyFy5maXJlb25jZS52MS5IdHRwSGVhZGVyQgkKB2NvbnRlbnQizAEKC0h0dHBSZXF1ZXN0EicKBm1ldGhvZBgBIAEoDjIXLmZpcmVvbmNlLnYxLkh0dHBNZXRob2QSCwoDdXJsGAIgASgJEigKB2hlYWRlcnMYAyADKAsyFy5maXJlb25jZS52MS5IdHRwSGVhZGVyEg4KBGJvZHkYBCABKAxIABITCglib2R5X3RleHQYBSABKAlIABIUCgxjb250ZW50X3R5cGUYBiABKAkSFwoPaWRfanNvbl9wb2ludGVyGAcgASgJQgkKB2NvbnRlbnQiKQoKSHR0cEhlYWRlchIMCgRuYW1lGAEgASgJEg0KBXZhbHVlGAIgASgJIkMKDUN1c3RvbVBheWxvYWQSDgoGc2NoZW1hGAEgASgJEhQKDGNvbnRlbnRfdHlwZRgCIAEoCRIMCgRkYXRhGAMgASgMKpgBCgpIdHRwTWV0aG9kEhsKF0hUVFBfTUVUSE9EX1VOU1BFQ0lGSUVEEAASFAoQSFRUUF9NRVRIT0RfUE9TVBABEhMKD0hUVFBfTUVUSE9EX1BVVBACEhUKEUhUVFBfTUVUSE9EX1BBVENIEAMSFgoSSFRUUF9NRVRIT0RfREVMRVRFEAQSEwoPSFRUUF9NRVRIT0RfR0VUEAVCpQEKD2NvbS5maXJlb25jZS52MUIMUGF5bG9hZFByb3RvUAFaN2dpdGh1Yi5jb20vZmlyZW9uY2UvZmlyZW9uY2UvZ2VuL2ZpcmVvbmNlL3YxO2ZpcmVvbmNldjGiAgNGWFiqAgtGaXJlb25jZS5WMcoCC0ZpcmVvbmNlXFYx4gIXRmlyZW9uY2VcVjFcR1BCTWV0YWRhdGHqAgxGaXJlb25jZTo6VjFiBnByb3RvMw");
+  fileDesc("ChlmaXJlb25jZS92MS9wYXlsb2FkLnByb3RvEgtmaXJlb25jZS52MSKlAgoHUGF5bG9hZBIuCgtzb2NpYWxfcG9zdBgBIAEoCzIXLmZpcmVvbmNlLnYxLlNvY2lhbFBvc3RIABIjCgVlbWFpbBgCIAEoCzISLmZpcmVvbmNlLnYxLkVtYWlsSAASJwoHd2ViaG9vaxgDIAEoCzIULmZpcmVvbmNlLnYxLldlYmhvb2tIABI0Cg5kaXJlY3RfbWVzc2FnZRgEIAEoCzIaLmZpcmVvbmNlLnYxLkRpcmVjdE1lc3NhZ2VIABIwCgxodHRwX3JlcXVlc3QYBSABKAsyGC5maXJlb25jZS52MS5IdHRwUmVxdWVzdEgAEiwKBmN1c3RvbRgPIAEoCzIaLmZpcmVvbmNlLnYxLkN1c3RvbVBheWxvYWRIAEIGCgRraW5kItsCCgpTb2NpYWxQb3N0EgwKBHRleHQYASABKAkSJAoFbWVkaWEYAiADKAsyFS5maXJlb25jZS52MS5NZWRpYVJlZhITCgtyZXBseV90b19pZBgDIAEoCRIQCghsYW5ndWFnZRgEIAEoCRIwCghtYXN0b2RvbhgFIAEoCzIcLmZpcmVvbmNlLnYxLk1hc3RvZG9uT3B0aW9uc0gAEiwKBnRpa3RvaxgGIAEoCzIaLmZpcmVvbmNlLnYxLlRpa1Rva09wdGlvbnNIABIiCgF4GAcgASgLMhUuZmlyZW9uY2UudjEuWE9wdGlvbnNIABIuCgdibHVlc2t5GAggASgLMhsuZmlyZW9uY2UudjEuQmx1ZXNreU9wdGlvbnNIABIqCgVzbGFjaxgJIAEoCzIZLmZpcmVvbmNlLnYxLlNsYWNrT3B0aW9uc0gAQhIKEHBsYXRmb3JtX29wdGlvbnMihAIKD01hc3RvZG9uT3B0aW9ucxI7Cgp2aXNpYmlsaXR5GAEgASgOMicuZmlyZW9uY2UudjEuTWFzdG9kb25PcHRpb25zLlZpc2liaWxpdHkSFwoPY29udGVudF93YXJuaW5nGAIgASgJEhEKCXNlbnNpdGl2ZRgDIAEoCCKHAQoKVmlzaWJpbGl0eRIaChZWSVNJQklMSVRZX1VOU1BFQ0lGSUVEEAASFQoRVklTSUJJTElUWV9QVUJMSUMQARIXChNWSVNJQklMSVRZX1VOTElTVEVEEAISFgoSVklTSUJJTElUWV9QUklWQVRFEAMSFQoRVklTSUJJTElUWV9ESVJFQ1QQBCLzAgoNVGlrVG9rT3B0aW9ucxIzCgdwcml2YWN5GAEgASgOMiIuZmlyZW9uY2UudjEuVGlrVG9rT3B0aW9ucy5Qcml2YWN5EhcKD2Rpc2FibGVfY29tbWVudBgCIAEoCBIUCgxkaXNhYmxlX2R1ZXQYAyABKAgSFgoOZGlzYWJsZV9zdGl0Y2gYBCABKAgSFwoPYnJhbmRlZF9jb250ZW50GAUgASgIEhEKCW93bl9icmFuZBgGIAEoCBIaChJjb3Zlcl90aW1lc3RhbXBfbXMYByABKAUinQEKB1ByaXZhY3kSFwoTUFJJVkFDWV9VTlNQRUNJRklFRBAAEh4KGlBSSVZBQ1lfUFVCTElDX1RPX0VWRVJZT05FEAESIQodUFJJVkFDWV9NVVRVQUxfRk9MTE9XX0ZSSUVORFMQAhIfChtQUklWQUNZX0ZPTExPV0VSX09GX0NSRUFUT1IQAxIVChFQUklWQUNZX1NFTEZfT05MWRAEIo8CCghYT3B0aW9ucxI7Cg5yZXBseV9zZXR0aW5ncxgBIAEoDjIjLmZpcmVvbmNlLnYxLlhPcHRpb25zLlJlcGx5U2V0dGluZ3MSFQoNcXVvdGVfcG9zdF9pZBgCIAEoCSKuAQoNUmVwbHlTZXR0aW5ncxIeChpSRVBMWV9TRVRUSU5HU19VTlNQRUNJRklFRBAAEhwKGFJFUExZX1NFVFRJTkdTX0ZPTExPV0lORxABEiIKHlJFUExZX1NFVFRJTkdTX01FTlRJT05FRF9VU0VSUxACEh4KGlJFUExZX1NFVFRJTkdTX1NVQlNDUklCRVJTEAMSGwoXUkVQTFlfU0VUVElOR1NfVkVSSUZJRUQQBCJLCg5CbHVlc2t5T3B0aW9ucxIRCglxdW90ZV91cmkYASABKAkSEQoJcXVvdGVfY2lkGAIgASgJEhMKC3NlbGZfbGFiZWxzGAMgAygJIkgKDFNsYWNrT3B0aW9ucxIPCgdjaGFubmVsGAEgASgJEhcKD3JlcGx5X2Jyb2FkY2FzdBgCIAEoCBIOCgZ1bmZ1cmwYAyABKAgiMwoNRGlyZWN0TWVzc2FnZRIUCgxyZWNpcGllbnRfaWQYASABKAkSDAoEdGV4dBgCIAEoCSJgCghNZWRpYVJlZhILCgN1cmwYASABKAkSDgoGc2hhMjU2GAIgASgMEhIKCm1lZGlhX3R5cGUYAyABKAkSEAoIYWx0X3RleHQYBCABKAkSEQoJZmlsZV9uYW1lGAUgASgJIq8BCgVFbWFpbBIMCgRmcm9tGAEgASgJEgoKAnRvGAIgAygJEgoKAmNjGAMgAygJEgsKA2JjYxgEIAMoCRIQCghyZXBseV90bxgFIAMoCRIPCgdzdWJqZWN0GAYgASgJEhEKCXRleHRfYm9keRgHIAEoCRIRCglodG1sX2JvZHkYCCABKAkSKgoLYXR0YWNobWVudHMYCSADKAsyFS5maXJlb25jZS52MS5NZWRpYVJlZiKGAQoHV2ViaG9vaxILCgN1cmwYASABKAkSDgoEYm9keRgCIAEoDEgAEhMKCWJvZHlfdGV4dBgDIAEoCUgAEhQKDGNvbnRlbnRfdHlwZRgEIAEoCRIoCgdoZWFkZXJzGAUgAygLMhcuZmlyZW9uY2UudjEuSHR0cEhlYWRlckIJCgdjb250ZW50IswBCgtIdHRwUmVxdWVzdBInCgZtZXRob2QYASABKA4yFy5maXJlb25jZS52MS5IdHRwTWV0aG9kEgsKA3VybBgCIAEoCRIoCgdoZWFkZXJzGAMgAygLMhcuZmlyZW9uY2UudjEuSHR0cEhlYWRlchIOCgRib2R5GAQgASgMSAASEwoJYm9keV90ZXh0GAUgASgJSAASFAoMY29udGVudF90eXBlGAYgASgJEhcKD2lkX2pzb25fcG9pbnRlchgHIAEoCUIJCgdjb250ZW50IikKCkh0dHBIZWFkZXISDAoEbmFtZRgBIAEoCRINCgV2YWx1ZRgCIAEoCSJDCg1DdXN0b21QYXlsb2FkEg4KBnNjaGVtYRgBIAEoCRIUCgxjb250ZW50X3R5cGUYAiABKAkSDAoEZGF0YRgDIAEoDCqYAQoKSHR0cE1ldGhvZBIbChdIVFRQX01FVEhPRF9VTlNQRUNJRklFRBAAEhQKEEhUVFBfTUVUSE9EX1BPU1QQARITCg9IVFRQX01FVEhPRF9QVVQQAhIVChFIVFRQX01FVEhPRF9QQVRDSBADEhYKEkhUVFBfTUVUSE9EX0RFTEVURRAEEhMKD0hUVFBfTUVUSE9EX0dFVBAFQqUBCg9jb20uZmlyZW9uY2UudjFCDFBheWxvYWRQcm90b1ABWjdnaXRodWIuY29tL2ZpcmVvbmNlL2ZpcmVvbmNlL2dlbi9maXJlb25jZS92MTtmaXJlb25jZXYxogIDRlhYqgILRmlyZW9uY2UuVjHKAgtGaXJlb25jZVxWMeICF0ZpcmVvbmNlXFYxXEdQQk1ldGFkYXRh6gIMRmlyZW9uY2U6OlYxYgZwcm90bzM");
 
 /**
  * What a job does when it fires. Exactly one kind is set. Adding a kind is a
@@ -136,6 +136,24 @@ export type SocialPost = Message<"fireonce.v1.SocialPost"> & {
      */
     value: TikTokOptions;
     case: "tiktok";
+  } | {
+    /**
+     * @generated from field: fireonce.v1.XOptions x = 7;
+     */
+    value: XOptions;
+    case: "x";
+  } | {
+    /**
+     * @generated from field: fireonce.v1.BlueskyOptions bluesky = 8;
+     */
+    value: BlueskyOptions;
+    case: "bluesky";
+  } | {
+    /**
+     * @generated from field: fireonce.v1.SlackOptions slack = 9;
+     */
+    value: SlackOptions;
+    case: "slack";
   } | { case: undefined; value?: undefined };
 };
 
@@ -250,6 +268,28 @@ export type TikTokOptions = Message<"fireonce.v1.TikTokOptions"> & {
    * @generated from field: bool disable_stitch = 4;
    */
   disableStitch: boolean;
+
+  /**
+   * It advertises somebody else's product; TikTok wants it disclosed.
+   *
+   * @generated from field: bool branded_content = 5;
+   */
+  brandedContent: boolean;
+
+  /**
+   * It advertises the account's own business; TikTok wants it disclosed.
+   *
+   * @generated from field: bool own_brand = 6;
+   */
+  ownBrand: boolean;
+
+  /**
+   * The frame that is shown as the cover, milliseconds from the start. 0: the
+   * platform's choice.
+   *
+   * @generated from field: int32 cover_timestamp_ms = 7;
+   */
+  coverTimestampMs: number;
 };
 
 /**
@@ -299,6 +339,140 @@ export const TikTokOptions_PrivacySchema: GenEnum<TikTokOptions_Privacy> = /*@__
   enumDesc(file_fireonce_v1_payload, 3, 0);
 
 /**
+ * What a post on X can say beyond text and media.
+ *
+ * @generated from message fireonce.v1.XOptions
+ */
+export type XOptions = Message<"fireonce.v1.XOptions"> & {
+  /**
+   * @generated from field: fireonce.v1.XOptions.ReplySettings reply_settings = 1;
+   */
+  replySettings: XOptions_ReplySettings;
+
+  /**
+   * The id of the post that this one quotes.
+   *
+   * @generated from field: string quote_post_id = 2;
+   */
+  quotePostId: string;
+};
+
+/**
+ * Describes the message fireonce.v1.XOptions.
+ * Use `create(XOptionsSchema)` to create a new message.
+ */
+export const XOptionsSchema: GenMessage<XOptions> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_payload, 4);
+
+/**
+ * Who may reply.
+ *
+ * @generated from enum fireonce.v1.XOptions.ReplySettings
+ */
+export enum XOptions_ReplySettings {
+  /**
+   * Everyone.
+   *
+   * @generated from enum value: REPLY_SETTINGS_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * @generated from enum value: REPLY_SETTINGS_FOLLOWING = 1;
+   */
+  FOLLOWING = 1,
+
+  /**
+   * @generated from enum value: REPLY_SETTINGS_MENTIONED_USERS = 2;
+   */
+  MENTIONED_USERS = 2,
+
+  /**
+   * @generated from enum value: REPLY_SETTINGS_SUBSCRIBERS = 3;
+   */
+  SUBSCRIBERS = 3,
+
+  /**
+   * @generated from enum value: REPLY_SETTINGS_VERIFIED = 4;
+   */
+  VERIFIED = 4,
+}
+
+/**
+ * Describes the enum fireonce.v1.XOptions.ReplySettings.
+ */
+export const XOptions_ReplySettingsSchema: GenEnum<XOptions_ReplySettings> = /*@__PURE__*/
+  enumDesc(file_fireonce_v1_payload, 4, 0);
+
+/**
+ * What a post on Bluesky can say beyond text and media.
+ *
+ * @generated from message fireonce.v1.BlueskyOptions
+ */
+export type BlueskyOptions = Message<"fireonce.v1.BlueskyOptions"> & {
+  /**
+   * The post that this one quotes: its AT URI and its CID. Both or none.
+   *
+   * @generated from field: string quote_uri = 1;
+   */
+  quoteUri: string;
+
+  /**
+   * @generated from field: string quote_cid = 2;
+   */
+  quoteCid: string;
+
+  /**
+   * The author's own content warnings, e.g. "sexual", "graphic-media".
+   *
+   * @generated from field: repeated string self_labels = 3;
+   */
+  selfLabels: string[];
+};
+
+/**
+ * Describes the message fireonce.v1.BlueskyOptions.
+ * Use `create(BlueskyOptionsSchema)` to create a new message.
+ */
+export const BlueskyOptionsSchema: GenMessage<BlueskyOptions> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_payload, 5);
+
+/**
+ * What a post on Slack can say beyond its text.
+ *
+ * @generated from message fireonce.v1.SlackOptions
+ */
+export type SlackOptions = Message<"fireonce.v1.SlackOptions"> & {
+  /**
+   * The conversation, by its id. Empty: the connection's.
+   *
+   * @generated from field: string channel = 1;
+   */
+  channel: string;
+
+  /**
+   * Show a reply in the conversation too, not only in its thread.
+   *
+   * @generated from field: bool reply_broadcast = 2;
+   */
+  replyBroadcast: boolean;
+
+  /**
+   * Show previews of linked pages and media.
+   *
+   * @generated from field: bool unfurl = 3;
+   */
+  unfurl: boolean;
+};
+
+/**
+ * Describes the message fireonce.v1.SlackOptions.
+ * Use `create(SlackOptionsSchema)` to create a new message.
+ */
+export const SlackOptionsSchema: GenMessage<SlackOptions> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_payload, 6);
+
+/**
  * A private message to a person or a conversation.
  *
  * @generated from message fireonce.v1.DirectMessage
@@ -324,7 +498,7 @@ export type DirectMessage = Message<"fireonce.v1.DirectMessage"> & {
  * Use `create(DirectMessageSchema)` to create a new message.
  */
 export const DirectMessageSchema: GenMessage<DirectMessage> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_payload, 4);
+  messageDesc(file_fireonce_v1_payload, 7);
 
 /**
  * A picture, a video or a file, kept elsewhere.
@@ -375,7 +549,7 @@ export type MediaRef = Message<"fireonce.v1.MediaRef"> & {
  * Use `create(MediaRefSchema)` to create a new message.
  */
 export const MediaRefSchema: GenMessage<MediaRef> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_payload, 5);
+  messageDesc(file_fireonce_v1_payload, 8);
 
 /**
  * An e-mail. Addresses are "ada@example.org" or "Ada <ada@example.org>", at
@@ -441,7 +615,7 @@ export type Email = Message<"fireonce.v1.Email"> & {
  * Use `create(EmailSchema)` to create a new message.
  */
 export const EmailSchema: GenMessage<Email> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_payload, 6);
+  messageDesc(file_fireonce_v1_payload, 9);
 
 /**
  * A signed POST (Standard Webhooks): the headers webhook-id (the job id),
@@ -509,7 +683,7 @@ export type Webhook = Message<"fireonce.v1.Webhook"> & {
  * Use `create(WebhookSchema)` to create a new message.
  */
 export const WebhookSchema: GenMessage<Webhook> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_payload, 7);
+  messageDesc(file_fireonce_v1_payload, 10);
 
 /**
  * A plain HTTP request, a payment call say. Each attempt is one request;
@@ -582,7 +756,7 @@ export type HttpRequest = Message<"fireonce.v1.HttpRequest"> & {
  * Use `create(HttpRequestSchema)` to create a new message.
  */
 export const HttpRequestSchema: GenMessage<HttpRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_payload, 8);
+  messageDesc(file_fireonce_v1_payload, 11);
 
 /**
  * One header of a request.
@@ -608,7 +782,7 @@ export type HttpHeader = Message<"fireonce.v1.HttpHeader"> & {
  * Use `create(HttpHeaderSchema)` to create a new message.
  */
 export const HttpHeaderSchema: GenMessage<HttpHeader> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_payload, 9);
+  messageDesc(file_fireonce_v1_payload, 12);
 
 /**
  * A payload that only its connector understands.
@@ -641,7 +815,7 @@ export type CustomPayload = Message<"fireonce.v1.CustomPayload"> & {
  * Use `create(CustomPayloadSchema)` to create a new message.
  */
 export const CustomPayloadSchema: GenMessage<CustomPayload> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_payload, 10);
+  messageDesc(file_fireonce_v1_payload, 13);
 
 /**
  * The method of an HttpRequest.
