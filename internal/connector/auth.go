@@ -36,6 +36,7 @@ const (
 	AuthBasic
 	AuthAPIKey
 	AuthHeaders
+	AuthOAuth2
 )
 
 // OpenAuth opens a credential of one of these kinds. No credential is none. It
@@ -55,6 +56,15 @@ func OpenAuth(c Credential, kinds AuthKind) (Auth, error) {
 		}
 		hide = append(hide, kind.BearerToken)
 		out.Headers = append(out.Headers, Header{Name: "Authorization", Value: "Bearer " + kind.BearerToken})
+	case *fireoncev1.Credential_Oauth2:
+		if kinds&AuthOAuth2 == 0 {
+			return Auth{}, wrongKind(kinds)
+		}
+		hide = append(hide, kind.Oauth2.GetAccessToken())
+		if refresh := kind.Oauth2.GetRefreshToken(); refresh != "" {
+			hide = append(hide, refresh)
+		}
+		out.Headers = append(out.Headers, Header{Name: "Authorization", Value: "Bearer " + kind.Oauth2.GetAccessToken()})
 	case *fireoncev1.Credential_Basic:
 		user, password := kind.Basic.GetUsername(), kind.Basic.GetPassword()
 		if kinds&AuthBasic == 0 {
@@ -138,7 +148,7 @@ func wrongKind(kinds AuthKind) *InputError {
 	for _, k := range []struct {
 		kind AuthKind
 		name string
-	}{{AuthBearer, "bearer_token"}, {AuthBasic, "basic"}, {AuthAPIKey, "api_key_header"}, {AuthHeaders, "headers"}} {
+	}{{AuthBearer, "bearer_token"}, {AuthBasic, "basic"}, {AuthAPIKey, "api_key_header"}, {AuthOAuth2, "oauth2"}, {AuthHeaders, "headers"}} {
 		if kinds&k.kind != 0 {
 			names = append(names, k.name)
 		}

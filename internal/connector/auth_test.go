@@ -25,7 +25,7 @@ func bearer(token string) *fireoncev1.Credential {
 	return &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: token}}
 }
 
-const allAuth = connector.AuthBearer | connector.AuthBasic | connector.AuthAPIKey | connector.AuthHeaders
+const allAuth = connector.AuthBearer | connector.AuthBasic | connector.AuthAPIKey | connector.AuthHeaders | connector.AuthOAuth2
 
 func TestOpenAuth(t *testing.T) {
 	basic := &fireoncev1.Credential{Kind: &fireoncev1.Credential_Basic{Basic: &fireoncev1.BasicAuth{Username: "ada", Password: "basic-secret"}}}
@@ -33,6 +33,9 @@ func TestOpenAuth(t *testing.T) {
 		"[]":                                     {},
 		"[{Authorization Bearer bearer-secret}]": bearer("bearer-secret"),
 		"[{Authorization Basic YWRhOmJhc2ljLXNlY3JldA==}]": basic,
+		"[{Authorization Bearer oauth-secret}]": {Kind: &fireoncev1.Credential_Oauth2{Oauth2: &fireoncev1.OAuth2Token{
+			AccessToken: "oauth-secret", RefreshToken: "refresh-secret",
+		}}},
 		"[{X-Key key-secret} {Cookie a=header-secret}]": {
 			Kind:    &fireoncev1.Credential_ApiKeyHeader{ApiKeyHeader: &fireoncev1.ApiKeyHeader{Name: "X-Key", Value: "key-secret"}},
 			Headers: []*fireoncev1.SecretHeader{{Name: "Cookie", Value: "a=header-secret"}},
@@ -54,7 +57,9 @@ func TestOpenAuth(t *testing.T) {
 }
 
 func TestOpenAuthRefuses(t *testing.T) {
-	oauth := &fireoncev1.Credential{Kind: &fireoncev1.Credential_Oauth2{Oauth2: &fireoncev1.OAuth2Token{AccessToken: "oauth-secret"}}}
+	hooks := &fireoncev1.Credential{Kind: &fireoncev1.Credential_WebhookSecrets{
+		WebhookSecrets: &fireoncev1.WebhookSecrets{Secrets: []string{"whsec_hook-secret"}},
+	}}
 	twice := bearer("bearer-secret")
 	twice.Headers = []*fireoncev1.SecretHeader{{Name: "X-A", Value: "b"}, {Name: "authorization", Value: "other-secret"}}
 	headers := &fireoncev1.Credential{Headers: []*fireoncev1.SecretHeader{{Name: "X-A", Value: "header-secret"}}}
@@ -71,7 +76,7 @@ func TestOpenAuthRefuses(t *testing.T) {
 		kinds connector.AuthKind
 		field string
 	}{
-		"a kind of nobody":     {oauth, allAuth, "credential"},
+		"a kind of nobody":     {hooks, allAuth, "credential"},
 		"not this connector's": {bearer("bearer-secret"), allAuth &^ connector.AuthBearer, "credential"},
 		"nor headers":          {headers, connector.AuthBearer, "credential.headers"},
 		"header twice":         {twice, allAuth, "credential.headers[1]"},

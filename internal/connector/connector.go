@@ -62,6 +62,35 @@ type Settler interface {
 	Traits(settings []byte) (job.Traits, error)
 }
 
+// Prober is a connector whose targets differ in what they can promise, and only
+// they know (Capability.Unsure).
+type Prober interface {
+	// Probe asks the target, read-only, and gives what Check would if it knew. It
+	// keeps what it was told for a while. Called before a job's first arm only: the
+	// class is frozen then. It fails with *Refusal; any other error counts as
+	// transient.
+	Probe(ctx context.Context, o Opening) (job.Traits, error)
+}
+
+// Tester is a connector that can ask, without any effect, whose account a
+// credential is.
+type Tester interface {
+	// Test makes a read-only call with settings and credential. It fails with
+	// *Refusal; any other error counts as transient. Of the opening, Prepared and Job
+	// mean nothing.
+	Test(ctx context.Context, o Opening) (Tested, error)
+}
+
+// Tested is what a connection's test has shown.
+type Tested struct {
+	// Identity names the account, stable over renames: what Capability.Identity or
+	// Identifier.AccountOf would say. Empty: the platform does not tell.
+	Identity string
+	// Detail says in a sentence, in a user's words, what was found, e.g. whose
+	// account it is by name.
+	Detail string
+}
+
 // Poller is a connector of class HANDLE: it asks for the fate of a handle.
 // Read-only.
 type Poller interface {
@@ -114,6 +143,9 @@ type Description struct {
 	Payloads []string
 	// Classes are the effect classes that a connection of it can have.
 	Classes []job.Class
+	// Credentials are the kinds of credential it takes, as the members of the
+	// contract's Credential.kind are named, and "headers". Empty: none.
+	Credentials []string
 	// Promise says in a sentence what a user can rely on.
 	Promise string
 	// Replies says that its jobs may answer other jobs (Request.ReplyTo).
@@ -123,6 +155,9 @@ type Description struct {
 // Capability is what one connection's target can do.
 type Capability struct {
 	job.Traits
+	// Unsure says that the target has to be asked for its traits (Prober); those
+	// here are what holds if it cannot be.
+	Unsure bool
 	// Identity names the account that the credential belongs to, where known.
 	Identity string
 }

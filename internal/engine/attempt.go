@@ -207,10 +207,33 @@ func (e *Engine) opening(ctx context.Context, l store.Leased) (connector.Connect
 		if cp, err = c.Check(l.Connection.Settings, cred); err != nil {
 			return fail(*refusal(err, job.FailPermanent, cred))
 		}
-		e.doors.keep(l.Connection, cred, cp, now)
+		if cp, deferred = e.probe(ctx, c, l, cred, cp); deferred != nil {
+			return fail(*deferred)
+		}
+		if !cp.Unsure {
+			e.doors.keep(l.Connection, cred, cp, now)
+		}
 	}
 	o, cp := openingOf(l, cred, cp)
 	return c, o, cp, nil
+}
+
+// probe asks the target of a job that was never armed what it can do, where only
+// it knows. Later attempts keep the class of the first.
+func (e *Engine) probe(
+	ctx context.Context, c connector.Connector, l store.Leased, cred connector.Credential, cp connector.Capability,
+) (connector.Capability, *job.Deferred) {
+	prober, ok := c.(connector.Prober)
+	if !ok || !cp.Unsure || l.Attempt > 0 {
+		return cp, nil
+	}
+	o, _ := openingOf(l, cred, cp)
+	traits, err := prober.Probe(ctx, o)
+	if err != nil {
+		return cp, refusal(err, job.FailTransient, cred)
+	}
+	cp.Traits, cp.Unsure = traits, false
+	return cp, nil
 }
 
 // openingOf is what a line for the job is opened with, and what its target can do.

@@ -271,6 +271,8 @@ func (wallClock) Read() engine.Reading {
 // platform is a connector whose every step a test scripts. It counts requests
 // and effects itself: the oracle is not the store.
 type platform struct {
+	// probe, when set, makes a platform that has to be asked what it can do.
+	probe  func() error
 	class  job.Class
 	window time.Duration // how long it remembers keys; 0: a day
 
@@ -314,7 +316,18 @@ func (p *platform) traits() job.Traits {
 func (p *platform) Traits([]byte) (job.Traits, error) { return p.traits(), nil }
 
 func (p *platform) Check([]byte, connector.Credential) (connector.Capability, error) {
+	if p.probe != nil { // until it is asked, it is taken as one that dedupes nothing
+		unsure := &platform{class: job.Observable}
+		return connector.Capability{Traits: unsure.traits(), Unsure: true, Identity: "me"}, nil
+	}
 	return connector.Capability{Traits: p.traits(), Identity: "me"}, nil
+}
+
+func (p *platform) Probe(context.Context, connector.Opening) (job.Traits, error) {
+	if err := p.probe(); err != nil {
+		return job.Traits{}, err
+	}
+	return p.traits(), nil
 }
 
 func (p *platform) Prepare(r connector.Request) (connector.Prepared, error) {

@@ -74,9 +74,10 @@ func New(c Config) *Connector {
 // Describe implements connector.Connector.
 func (*Connector) Describe() connector.Description {
 	return connector.Description{
-		Name:     Name,
-		Payloads: []string{PayloadKind},
-		Classes:  []job.Class{job.Observable},
+		Name:        Name,
+		Payloads:    []string{PayloadKind},
+		Credentials: []string{"bearer_token", "api_key_header"},
+		Classes:     []job.Class{job.Observable},
 		Promise: "Text posts and replies. The platform does not dedupe; an outcome that stays unknown is looked up in the " +
 			"account's own posts and sent again only when complete looks, spaced in time, have proven that it is not there.",
 		Replies: true,

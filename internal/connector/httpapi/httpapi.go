@@ -46,9 +46,10 @@ func New(c Config) *Connector { return &Connector{sender: c.Sender, httpsOnly: c
 // Describe implements connector.Connector.
 func (*Connector) Describe() connector.Description {
 	return connector.Description{
-		Name:     Name,
-		Payloads: []string{PayloadKind},
-		Classes:  []job.Class{job.Keyed, job.Opaque},
+		Name:        Name,
+		Payloads:    []string{PayloadKind},
+		Credentials: []string{"bearer_token", "basic", "api_key_header", "headers"},
+		Classes:     []job.Class{job.Keyed, job.Opaque},
 		Promise: "One plain HTTP request. Where the receiver dedupes, Idempotency-Key is the same for every attempt, and an unknown " +
 			"outcome is settled by sending the same bytes again; for one that does not, it is never sent again on its own.",
 	}

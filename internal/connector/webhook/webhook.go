@@ -52,9 +52,10 @@ func New(c Config) *Connector {
 // Describe implements connector.Connector.
 func (*Connector) Describe() connector.Description {
 	return connector.Description{
-		Name:     Name,
-		Payloads: []string{Name},
-		Classes:  []job.Class{job.Keyed, job.Opaque},
+		Name:        Name,
+		Payloads:    []string{Name},
+		Credentials: []string{"webhook_secrets", "headers"},
+		Classes:     []job.Class{job.Keyed, job.Opaque},
 		Promise: "Signed by Standard Webhooks 1.0 with every secret of the connection; without a secret, unsigned. " +
 			"webhook-id is the same for every attempt: a receiver that dedupes on it acts once; " +
 			"for one that does not, an outcome that stays unknown is never sent again on its own.",
