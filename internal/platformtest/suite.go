@@ -1,0 +1,217 @@
+package platformtest
+
+import (
+	"testing"
+	"time"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/faultproxy"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// Platform is a platform with one account, and the connector for it.
+type Platform struct {
+	// URL is where the platform is.
+	URL string
+	// Connector makes the connector. It reaches the platform at baseURL, through the
+	// proxy. What it waits for after an unknown outcome is as short as it can be.
+	Connector func(s *connector.Sender, baseURL string) connector.Connector
+	// Settings are the connection's, encoded.
+	Settings func(baseURL string) []byte
+	// Credential is the account's, valid. Renewed is another one of the same account.
+	Credential, Renewed *fireoncev1.Credential
+	// Class is what a job of the connection has in the end.
+	Class job.Class
+	// Payload is one that says text.
+	Payload func(text string) *fireoncev1.Payload
+	// Commits tells whether a request is the one that makes the effect.
+	Commits func(faultproxy.Request) bool
+	// Effects are the platform's objects that say text, by their external ids.
+	Effects func(text string) []string
+	// NoNames says that the platform tells nobody what the effect is called, so that
+	// jobs have no external id.
+	NoNames bool
+	// Unauthorized is how the platform refuses a credential, Limited how it asks to
+	// wait, and Refused how it refuses content for good.
+	Unauthorized, Refused faultproxy.Fate
+	Limited               func(wait time.Duration) faultproxy.Fate
+}
+
+// Run runs what is promised about every platform that can be looked at or dedupes.
+// Each case makes a platform of its own.
+func Run(t *testing.T, platform func(t *testing.T) Platform) {
+	t.Helper()
+	for name, test := range map[string]func(*testing.T, Platform){
+		"one job, one effect":                                     testPlain,
+		"two identical jobs are two effects":                      testTwins,
+		"twins, the first answer lost":                            func(t *testing.T, p Platform) { testTwinsLost(t, p, 1) },
+		"twins, the second answer lost":                           func(t *testing.T, p Platform) { testTwinsLost(t, p, 2) },
+		"the answer is lost after the effect":                     lostAfter(faultproxy.DropAfter),
+		"502 after the effect":                                    lostAfter(faultproxy.FailAfter),
+		"the answer is cut off after the effect":                  lostAfter(faultproxy.TruncateAfter),
+		"no answer after the effect":                              lostAfter(faultproxy.SilentAfter),
+		"the request is lost before it arrives":                   testLostBefore,
+		"a refused credential holds, and nothing is burnt":        testUnauthorized,
+		"a rate limit is waited for, and costs no attempt":        testLimited,
+		"what the platform refuses for good fails with its words": testRefused,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, platform(t))
+		})
+	}
+}
+
+// commit is a plan for the requests that commit: the fates in turn, then Pass.
+func (w *World) commit(fates ...faultproxy.Fate) {
+	n := 0
+	w.Proxy.Plan(func(r faultproxy.Request) faultproxy.Fate {
+		if !w.platform.Commits(r) {
+			return faultproxy.Fate{}
+		}
+		n++
+		if n > len(fates) {
+			return faultproxy.Fate{}
+		}
+		return fates[n-1]
+	})
+}
+
+// once checks that the jobs have one effect each, and each its own.
+func (w *World) once(text string, ids ...job.ID) {
+	w.t.Helper()
+	effects := w.platform.Effects(text)
+	if len(effects) != len(ids) {
+		w.t.Errorf("%d effects of %d jobs: %q", len(effects), len(ids), effects)
+		for _, id := range ids {
+			w.t.Log(w.Story(id))
+		}
+	}
+	if w.platform.NoNames {
+		return
+	}
+	left := make(map[string]bool)
+	for _, id := range effects {
+		left[id] = true
+	}
+	for _, id := range ids {
+		s := w.Job(id)
+		if !left[s.Effect.ExternalID] {
+			w.t.Errorf("the job is bound to %q; the platform has %q\n%s", s.Effect.ExternalID, effects, w.Story(id))
+		}
+		delete(left, s.Effect.ExternalID)
+	}
+}
+
+func testPlain(t *testing.T, p Platform) {
+	w := NewWorld(t, p)
+	id := w.Submit("one", p.Payload("plain words"))
+	s := w.UntilState(id, job.Succeeded)
+	if s.Class != p.Class || s.Attempt != 1 {
+		t.Errorf("class %s after %d attempts\n%s", s.Class, s.Attempt, w.Story(id))
+	}
+	w.once("plain words", id)
+}
+
+func testTwins(t *testing.T, p Platform) {
+	w := NewWorld(t, p)
+	a, b := w.Submit("one", p.Payload("same words")), w.Submit("two", p.Payload("same words"))
+	w.UntilState(a, job.Succeeded)
+	w.UntilState(b, job.Succeeded)
+	w.once("same words", a, b)
+}
+
+func testTwinsLost(t *testing.T, p Platform, lost int) {
+	w := NewWorld(t, p)
+	fates := make([]faultproxy.Fate, lost)
+	fates[lost-1].Fault = faultproxy.DropAfter
+	w.commit(fates...)
+	a, b := w.Submit("one", p.Payload("same words")), w.Submit("two", p.Payload("same words"))
+	w.UntilState(a, job.Succeeded)
+	w.UntilState(b, job.Succeeded)
+	w.delivered(faultproxy.DropAfter)
+	w.once("same words", a, b)
+}
+
+func lostAfter(f faultproxy.Fault) func(*testing.T, Platform) {
+	return func(t *testing.T, p Platform) {
+		w := NewWorld(t, p)
+		w.commit(faultproxy.Fate{Fault: f})
+		id := w.Submit("one", p.Payload("lost words"))
+		w.UntilState(id, job.Succeeded)
+		w.delivered(f)
+		w.once("lost words", id)
+	}
+}
+
+func testLostBefore(t *testing.T, p Platform) {
+	w := NewWorld(t, p)
+	w.commit(faultproxy.Fate{Fault: faultproxy.DropBefore})
+	id := w.Submit("one", p.Payload("lost words"))
+	s := w.UntilState(id, job.Succeeded)
+	w.delivered(faultproxy.DropBefore)
+	if s.Attempt != 2 {
+		t.Errorf("%d attempts, want 2\n%s", s.Attempt, w.Story(id))
+	}
+	w.once("lost words", id)
+}
+
+func testUnauthorized(t *testing.T, p Platform) {
+	w := NewWorld(t, p)
+	w.Proxy.Plan(func(faultproxy.Request) faultproxy.Fate { return p.Unauthorized })
+	id := w.Submit("one", p.Payload("held words"))
+	w.Until(id, "held", func(s job.Snapshot) bool { return s.Blocked != "" && !s.State.InFlight() })
+	conn, err := w.Store.Connection(t.Context(), project, w.Connection.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if conn.AuthHoldAt.IsZero() || conn.AuthHoldReason == "" {
+		t.Errorf("the connection is not held: %+v", conn)
+	}
+	if s := w.Job(id); s.State.Terminal() || s.Failures != 0 {
+		t.Errorf("a job that has to wait is %s after %d failures\n%s", s.State, s.Failures, w.Story(id))
+	}
+	if n := len(p.Effects("held words")); n != 0 {
+		t.Errorf("%d effects", n)
+	}
+}
+
+func testLimited(t *testing.T, p Platform) {
+	const wait = 2 * time.Second
+	w := NewWorld(t, p)
+	w.commit(p.Limited(wait))
+	id := w.Submit("one", p.Payload("slow words"))
+	s := w.UntilState(id, job.Succeeded)
+	w.delivered(faultproxy.Refuse)
+	attempts := w.Attempts(id)
+	if len(attempts) != 2 || s.Failures != 0 {
+		t.Fatalf("%d attempts, %d failures\n%s", len(attempts), s.Failures, w.Story(id))
+	}
+	if took := attempts[1].ArmedAt.Sub(attempts[0].EndedAt); took < wait {
+		t.Errorf("sent again after %v, asked to wait %v\n%s", took, wait, w.Story(id))
+	}
+	w.once("slow words", id)
+}
+
+func testRefused(t *testing.T, p Platform) {
+	w := NewWorld(t, p)
+	w.commit(p.Refused)
+	id := w.Submit("one", p.Payload("bad words"))
+	s := w.UntilState(id, job.Failed)
+	w.delivered(faultproxy.Refuse)
+	if s.Attempt != 1 || s.LastError.Message == "" {
+		t.Errorf("%d attempts, error %+v\n%s", s.Attempt, s.LastError, w.Story(id))
+	}
+	if n := len(p.Effects("bad words")); n != 0 {
+		t.Errorf("%d effects", n)
+	}
+}
+
+// delivered checks that the fault that a case is about did happen.
+func (w *World) delivered(f faultproxy.Fault) {
+	w.t.Helper()
+	if w.Proxy.Delivered()[f] == 0 {
+		w.t.Errorf("no request met the fault %q", f)
+	}
+}
