@@ -98,6 +98,9 @@ type (
 	FenceOver struct{}
 	// WindowOver says that the start deadline passed.
 	WindowOver struct{}
+	// Missed says that the job's connection was paused at Since, and that what fell
+	// due in the pause is not wanted any more.
+	Missed struct{ Since time.Time }
 	// LookDue asks what to do about an AMBIGUOUS or ACCEPTED job whose time came.
 	LookDue struct{}
 	// Looked is a finished look, begun after LookDue gave ActObserve for its
@@ -148,6 +151,7 @@ func (Outcome) evidence()     {}
 func (LeaseOver) evidence()   {}
 func (FenceOver) evidence()   {}
 func (WindowOver) evidence()  {}
+func (Missed) evidence()      {}
 func (LookDue) evidence()     {}
 func (Looked) evidence()      {}
 func (CancelAsked) evidence() {}
@@ -271,28 +275,18 @@ func Decide(v View, e Evidence) (Decision, error) {
 		d = decideFenceOver(v)
 	case WindowOver:
 		d = decideWindowOver(v)
+	case Missed:
+		d = decideMissed(v, e)
 	case LookDue:
 		d = decideLookDue(v)
 	case Looked:
 		d = decideLooked(v, e)
-	case CancelAsked:
-		d, err = decideCancel(v)
-	case RetryAsked:
-		d, err = decideRetry(v, e)
-	case RescheduleAsked:
-		d, err = decideReschedule(v, e)
-	case RunNowAsked:
-		d = decideRunNow(v)
-	case UpdateAsked:
-		d, err = decideUpdate(v, e)
 	case Restored:
 		d = decideRestored(v, e)
 	case Freed:
 		d = decideFreed(v, e)
-	case Resolved:
-		d, err = decideResolved(v, e)
 	default:
-		err = fmt.Errorf("no rule for evidence %T", e)
+		d, err = decideRequest(v, e)
 	}
 	if err != nil {
 		return Decision{}, err
@@ -373,6 +367,20 @@ func decideWindowOver(v View) Decision {
 			msg = "the start window passed while it waited for job " + v.WaitsFor.String()
 		}
 		d.LastError = &Failure{Kind: FailWindowOver, Message: msg}
+	}
+	return d
+}
+
+// decideMissed ends what fell due in a pause, its window being open or not. What was
+// due before the pause, or waits for another job, was not missed by it.
+func decideMissed(v View, m Missed) Decision {
+	if !v.State.Runnable() || !v.WaitsFor.IsZero() || v.DueLeft > 0 || v.NextAt.Before(m.Since) {
+		return nothing
+	}
+	d := keep(v, Expired, CauseWindowOver)
+	d.Detail = "the job fell due while its connection was paused"
+	d.LastError = &Failure{
+		Kind: FailWindowOver, Message: d.Detail + ", and what was missed was to expire when the pause ended",
 	}
 	return d
 }

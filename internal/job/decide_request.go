@@ -8,6 +8,25 @@ import (
 // Rules of this file: what clients and persons may ask, and when. A repeat of a
 // request whose result is in place changes nothing and succeeds.
 
+func decideRequest(v View, e Evidence) (Decision, error) {
+	switch e := e.(type) {
+	case CancelAsked:
+		return decideCancel(v)
+	case RetryAsked:
+		return decideRetry(v, e)
+	case RescheduleAsked:
+		return decideReschedule(v, e)
+	case RunNowAsked:
+		return decideRunNow(v), nil
+	case UpdateAsked:
+		return decideUpdate(v, e)
+	case Resolved:
+		return decideResolved(v, e)
+	default:
+		return Decision{}, fmt.Errorf("no rule for evidence %T", e)
+	}
+}
+
 func decideCancel(v View) (Decision, error) {
 	switch v.State {
 	case Scheduled, Retrying, Claimed:

@@ -181,3 +181,39 @@ func TestWindowOverNamesTheJobWaitedFor(t *testing.T) {
 		}
 	}
 }
+
+// TestMissed: what fell due in a pause expires, be its window open or not; nothing
+// else does.
+func TestMissed(t *testing.T) {
+	due := func(s State) View {
+		v := waiting(s)
+		v.DueLeft, v.NextAt, v.WindowLeft = -time.Minute, viewNow.Add(-time.Minute), time.Hour
+		return v
+	}
+	before := Missed{Since: viewNow.Add(-time.Minute)}
+	for _, s := range States {
+		d, err := Decide(due(s), before)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if wrote := d.Action == ActWrite; wrote != s.Runnable() {
+			t.Errorf("%s: %+v", s, d)
+		} else if wrote && (d.To != Expired || d.Cause != CauseWindowOver || d.LastError.Kind != FailWindowOver || d.Detail == "") {
+			t.Errorf("%s: %+v", s, d)
+		}
+	}
+	later, waits := due(Scheduled), due(Retrying)
+	later.DueLeft, waits.WaitsFor = time.Second, ID{1}
+	for name, tt := range map[string]struct {
+		v View
+		m Missed
+	}{
+		"due before the pause": {due(Scheduled), Missed{Since: viewNow}},
+		"not due yet":          {later, before},
+		"waits for a job":      {waits, before},
+	} {
+		if d, err := Decide(tt.v, tt.m); err != nil || d.Action != ActNothing {
+			t.Errorf("%s: %+v, %v", name, d, err)
+		}
+	}
+}

@@ -115,6 +115,7 @@ func allEvidence() []Evidence {
 		RetryAsked{At: tomorrow}, RescheduleAsked{}, RescheduleAsked{At: tomorrow}, RescheduleAsked{At: viewNow},
 		RescheduleAsked{At: tomorrow, Window: time.Minute}, RescheduleAsked{Window: time.Minute}, RunNowAsked{},
 		UpdateAsked{}, UpdateAsked{Same: true}, Restored{Since: viewNow},
+		Missed{}, Missed{Since: viewNow.Add(-time.Minute)}, Missed{Since: tomorrow},
 	)
 	for k := FailureKind(0); k <= FailHeld; k++ {
 		ev = append(ev, Deferred{Kind: k, Message: "m"})
