@@ -107,8 +107,7 @@ func (s *connectionService) GetConnection(ctx context.Context, req *fireoncev1.G
 	return &fireoncev1.GetConnectionResponse{Connection: out}, err
 }
 
-// ListConnections implements the RPC. While nothing deletes connections,
-// show_deleted changes nothing.
+// ListConnections implements the RPC.
 func (s *connectionService) ListConnections(ctx context.Context, req *fireoncev1.ListConnectionsRequest) (*fireoncev1.ListConnectionsResponse, error) {
 	project, limit := callerOf(ctx).project, pageSize(req.GetPageSize())
 	owner, err := s.pageOwner(project, &fireoncev1.ListConnectionsRequest{ShowDeleted: req.GetShowDeleted()})
@@ -119,7 +118,9 @@ func (s *connectionService) ListConnections(ctx context.Context, req *fireoncev1
 	if err != nil {
 		return nil, err
 	}
-	conns, err := s.store.ListConnections(ctx, project, after.id, limit)
+	conns, err := s.store.ListConnections(ctx, store.ConnectionQuery{
+		Project: project, After: after.id, Deleted: req.GetShowDeleted(), Limit: limit,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("list connections: %w", err)
 	}

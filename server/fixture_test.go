@@ -299,7 +299,7 @@ func (f *fixture) stored() (jobs int, end int64) {
 	f.tb.Helper()
 	page, err := f.store.List(f.tb.Context(), store.JobQuery{Project: server.DefaultProject, Limit: store.MaxBatch})
 	f.must(err)
-	conns, err := f.store.ListConnections(f.tb.Context(), server.DefaultProject, job.ID{}, store.MaxBatch)
+	conns, err := f.store.ListConnections(f.tb.Context(), store.ConnectionQuery{Project: server.DefaultProject, Limit: store.MaxBatch, Deleted: true})
 	f.must(err)
 	return len(page.Jobs) + len(conns), page.Position
 }

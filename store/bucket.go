@@ -34,3 +34,13 @@ func (b Bucket) Take(now, n int64) Bucket {
 	b.At = b.oldest(now) + n*b.every()
 	return b
 }
+
+// Repaced gives the bucket of another pace: one that is empty has its next token no
+// later than the new pace makes one.
+func (b Bucket) Repaced(now, perMinute int64) Bucket {
+	b.PerMinute = perMinute
+	if perMinute > 0 {
+		b.At = min(b.At, now+b.every())
+	}
+	return b
+}

@@ -74,3 +74,21 @@ func TestBucketNoMinuteSeesMore(t *testing.T) {
 		}
 	})
 }
+
+// TestBucketRepaced: another pace gives an empty bucket no token at once, and has it
+// wait no longer than that pace does.
+func TestBucketRepaced(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		now := rapid.Int64Range(minute, 10*minute).Draw(t, "now")
+		b := Bucket{PerMinute: rapid.Int64Range(1, 10_000).Draw(t, "per minute"), At: rapid.Int64Range(0, now).Draw(t, "at")}
+		b = b.Take(now, b.Tokens(now))
+		other := rapid.Int64Range(1, 10_000).Draw(t, "other")
+		got := b.Repaced(now, other)
+		if got.PerMinute != other || got.Tokens(now) != 0 || got.Tokens(now+got.every()) == 0 {
+			t.Fatalf("%+v became %+v: %d tokens now, %d later", b, got, got.Tokens(now), got.Tokens(now+got.every()))
+		}
+	})
+	if b := (Bucket{PerMinute: 5, At: 7}).Repaced(100, 0); b != (Bucket{At: 7}) {
+		t.Errorf("without a pace: %+v", b)
+	}
+}

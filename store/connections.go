@@ -2,13 +2,16 @@ package store
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
 )
 
 // Connections keeps accounts and their sealed credentials. Every write raises
-// the connection's Version, its etag.
+// the connection's Version, its etag; holds, which jobs and platforms bring about,
+// do not.
 type Connections interface {
 	// CreateConnection stores a connection and, if Sealed is set, version 1 of
 	// its credential. A bound idempotency key returns the bound connection with
@@ -16,8 +19,24 @@ type Connections interface {
 	CreateConnection(ctx context.Context, c NewConnection) (conn Connection, created bool, err error)
 	// Connection reads one. ErrNotFound.
 	Connection(ctx context.Context, project string, id job.ID) (Connection, error)
-	// ListConnections reads a page, newest first, after the id (zero: from the top).
-	ListConnections(ctx context.Context, project string, after job.ID, limit int) ([]Connection, error)
+	// ListConnections reads a page, newest first. ErrNotFound when there is no
+	// connection to read on after.
+	ListConnections(ctx context.Context, q ConnectionQuery) ([]Connection, error)
+	// ChangeConnection writes one change. Jobs that it lets go may be claimed at
+	// once, and none that it holds back is leased or armed by a claim any more; an
+	// arm of an earlier lease that is being written at that moment may go on, and
+	// what was leased before goes on with the connection as it was leased. A deleted
+	// connection is not changed.
+	//
+	//   - ErrNotFound: no such connection in the project.
+	//   - ErrStale: another version than the one named. Read and decide again.
+	//   - ErrInUse: it is to be deleted, and a job that is not terminal uses it.
+	//   - ErrIllegal: it is deleted; or a credential that is not the next version.
+	ChangeConnection(ctx context.Context, c ConnectionChange) (Connection, error)
+	// Missed reads jobs that fell due since a connection was paused and wait for
+	// nothing else: SCHEDULED or RETRYING, their window open. None when it is not
+	// paused. It serves the end of a pause, batch by batch.
+	Missed(ctx context.Context, project string, id job.ID, limit int) ([]job.Snapshot, error)
 	// Credential reads the newest sealed credential. ErrNotFound when there is none.
 	Credential(ctx context.Context, id job.ID) (Sealed, error)
 	// CredentialKeys lists, in order and each once, the ids of the keys that
@@ -31,6 +50,101 @@ type NewConnection struct {
 	Key         string
 	Fingerprint job.Fingerprint
 	Sealed      *Sealed
+}
+
+// ErrInUse: jobs that are not terminal use the connection.
+var ErrInUse = errors.New("connection in use")
+
+// ConnectionQuery selects connections of a project.
+type ConnectionQuery struct {
+	Project string
+	// After is the last connection of the page before; zero: from the top.
+	After job.ID
+	// Deleted ones too.
+	Deleted bool
+	Limit   int
+}
+
+// ConnectionChange is one change of a connection, decided on the version that was
+// read. What is nil stays as it is.
+type ConnectionChange struct {
+	Project string
+	ID      job.ID
+	Version int64 // that was read
+
+	DisplayName *string
+	Target      *ConnectionTarget
+	Limits      *ConnectionLimits
+	Identity    *string
+	// Pause holds every hold key of the connection, those to come too, until Resume;
+	// the time of a pause that there is already stays.
+	Pause  *string
+	Resume bool
+	// Credential takes the place of the present one, which is erased: whatever looks
+	// or sends from now on does so with the new one. Its Version is one more than
+	// CredentialVersion. It lifts every auth hold of the connection; a refusal of an
+	// older version holds nothing from then on.
+	Credential *Sealed
+	// Delete erases the credential. The row stays, and no job is stored on it any
+	// more or started anew. A pause and holds end with it.
+	Delete bool
+}
+
+// ConnectionTarget is what is known of a connection's target.
+type ConnectionTarget struct {
+	Settings  []byte
+	Class     job.Class // for jobs without an attempt
+	KeyWindow time.Duration
+}
+
+// ConnectionLimits are a connection's bounds. They count from now on: a connection
+// that was at a bound of before is not held back by that one.
+type ConnectionLimits struct{ MaxInFlight, MaxPerMinute int }
+
+// Changed gives a connection as a change leaves it at now, or the error of
+// ChangeConnection. What the store knows of its jobs is not judged here.
+func (c ConnectionChange) Changed(conn Connection, now time.Time) (Connection, error) {
+	switch {
+	case conn.Version != c.Version:
+		return conn, fmt.Errorf("%w: version %d, now %d", ErrStale, c.Version, conn.Version)
+	case !conn.Deleted.IsZero():
+		return conn, fmt.Errorf("%w: the connection is deleted", ErrIllegal)
+	case c.Credential != nil && c.Credential.Version != conn.CredentialVersion+1:
+		return conn, fmt.Errorf("%w: version %d of the credential after %d", ErrIllegal, c.Credential.Version, conn.CredentialVersion)
+	case c.Pause != nil && c.Resume, c.Delete && (c.Credential != nil || c.Pause != nil):
+		return conn, fmt.Errorf("%w: a change that contradicts itself", ErrIllegal)
+	}
+	if c.DisplayName != nil {
+		conn.DisplayName = *c.DisplayName
+	}
+	if t := c.Target; t != nil {
+		conn.Settings, conn.Class, conn.KeyWindow = t.Settings, t.Class, t.KeyWindow.Truncate(time.Microsecond)
+	}
+	if l := c.Limits; l != nil {
+		conn.MaxInFlight, conn.MaxPerMinute = l.MaxInFlight, l.MaxPerMinute
+	}
+	if c.Identity != nil {
+		conn.AccountIdentity = *c.Identity
+	}
+	if s := c.Credential; s != nil {
+		conn.CredentialVersion, conn.CredentialFingerprint = s.Version, s.Fingerprint
+		conn.CredentialExpires = job.Micros(s.Expires)
+	}
+	if c.Pause != nil {
+		conn.PausedReason = *c.Pause
+		if conn.PausedAt.IsZero() {
+			conn.PausedAt = now
+		}
+	}
+	if c.Resume || c.Delete {
+		conn.PausedAt, conn.PausedReason = time.Time{}, ""
+	}
+	if c.Delete {
+		conn.Deleted, conn.CredentialVersion, conn.CredentialFingerprint = now, 0, ""
+		conn.CredentialExpires = time.Time{}
+	}
+	conn.Version, conn.Updated = conn.Version+1, now
+	return conn, nil
 }
 
 // Connection is an account on a platform, without its credential.

@@ -51,6 +51,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.connectionHoldsStmt, err = db.PrepareContext(ctx, connectionHolds); err != nil {
 		return nil, fmt.Errorf("error preparing query ConnectionHolds: %w", err)
 	}
+	if q.connectionInUseStmt, err = db.PrepareContext(ctx, connectionInUse); err != nil {
+		return nil, fmt.Errorf("error preparing query ConnectionInUse: %w", err)
+	}
 	if q.countEndedStmt, err = db.PrepareContext(ctx, countEnded); err != nil {
 		return nil, fmt.Errorf("error preparing query CountEnded: %w", err)
 	}
@@ -81,8 +84,14 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.doubtfulIDsStmt, err = db.PrepareContext(ctx, doubtfulIDs); err != nil {
 		return nil, fmt.Errorf("error preparing query DoubtfulIDs: %w", err)
 	}
+	if q.dropCredentialsStmt, err = db.PrepareContext(ctx, dropCredentials); err != nil {
+		return nil, fmt.Errorf("error preparing query DropCredentials: %w", err)
+	}
 	if q.dropEventStmt, err = db.PrepareContext(ctx, dropEvent); err != nil {
 		return nil, fmt.Errorf("error preparing query DropEvent: %w", err)
+	}
+	if q.dropReadyOfStmt, err = db.PrepareContext(ctx, dropReadyOf); err != nil {
+		return nil, fmt.Errorf("error preparing query DropReadyOf: %w", err)
 	}
 	if q.dueJobsStmt, err = db.PrepareContext(ctx, dueJobs); err != nil {
 		return nil, fmt.Errorf("error preparing query DueJobs: %w", err)
@@ -222,6 +231,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.letGoStmt, err = db.PrepareContext(ctx, letGo); err != nil {
 		return nil, fmt.Errorf("error preparing query LetGo: %w", err)
 	}
+	if q.liftAuthStmt, err = db.PrepareContext(ctx, liftAuth); err != nil {
+		return nil, fmt.Errorf("error preparing query LiftAuth: %w", err)
+	}
 	if q.listAttemptsStmt, err = db.PrepareContext(ctx, listAttempts); err != nil {
 		return nil, fmt.Errorf("error preparing query ListAttempts: %w", err)
 	}
@@ -233,6 +245,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.makeReadyStmt, err = db.PrepareContext(ctx, makeReady); err != nil {
 		return nil, fmt.Errorf("error preparing query MakeReady: %w", err)
+	}
+	if q.missedIDsStmt, err = db.PrepareContext(ctx, missedIDs); err != nil {
+		return nil, fmt.Errorf("error preparing query MissedIDs: %w", err)
 	}
 	if q.newestCredentialStmt, err = db.PrepareContext(ctx, newestCredential); err != nil {
 		return nil, fmt.Errorf("error preparing query NewestCredential: %w", err)
@@ -272,6 +287,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.paceStmt, err = db.PrepareContext(ctx, pace); err != nil {
 		return nil, fmt.Errorf("error preparing query Pace: %w", err)
+	}
+	if q.pauseReadyStmt, err = db.PrepareContext(ctx, pauseReady); err != nil {
+		return nil, fmt.Errorf("error preparing query PauseReady: %w", err)
 	}
 	if q.putEffectStmt, err = db.PrepareContext(ctx, putEffect); err != nil {
 		return nil, fmt.Errorf("error preparing query PutEffect: %w", err)
@@ -342,6 +360,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.setBucketStmt, err = db.PrepareContext(ctx, setBucket); err != nil {
 		return nil, fmt.Errorf("error preparing query SetBucket: %w", err)
 	}
+	if q.setConnectionStmt, err = db.PrepareContext(ctx, setConnection); err != nil {
+		return nil, fmt.Errorf("error preparing query SetConnection: %w", err)
+	}
 	if q.setContentStmt, err = db.PrepareContext(ctx, setContent); err != nil {
 		return nil, fmt.Errorf("error preparing query SetContent: %w", err)
 	}
@@ -365,6 +386,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.takeGateStmt, err = db.PrepareContext(ctx, takeGate); err != nil {
 		return nil, fmt.Errorf("error preparing query TakeGate: %w", err)
+	}
+	if q.unboundStmt, err = db.PrepareContext(ctx, unbound); err != nil {
+		return nil, fmt.Errorf("error preparing query Unbound: %w", err)
 	}
 	if q.unsaturateStmt, err = db.PrepareContext(ctx, unsaturate); err != nil {
 		return nil, fmt.Errorf("error preparing query Unsaturate: %w", err)
@@ -425,6 +449,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing connectionHoldsStmt: %w", cerr)
 		}
 	}
+	if q.connectionInUseStmt != nil {
+		if cerr := q.connectionInUseStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing connectionInUseStmt: %w", cerr)
+		}
+	}
 	if q.countEndedStmt != nil {
 		if cerr := q.countEndedStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing countEndedStmt: %w", cerr)
@@ -475,9 +504,19 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing doubtfulIDsStmt: %w", cerr)
 		}
 	}
+	if q.dropCredentialsStmt != nil {
+		if cerr := q.dropCredentialsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing dropCredentialsStmt: %w", cerr)
+		}
+	}
 	if q.dropEventStmt != nil {
 		if cerr := q.dropEventStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing dropEventStmt: %w", cerr)
+		}
+	}
+	if q.dropReadyOfStmt != nil {
+		if cerr := q.dropReadyOfStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing dropReadyOfStmt: %w", cerr)
 		}
 	}
 	if q.dueJobsStmt != nil {
@@ -710,6 +749,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing letGoStmt: %w", cerr)
 		}
 	}
+	if q.liftAuthStmt != nil {
+		if cerr := q.liftAuthStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing liftAuthStmt: %w", cerr)
+		}
+	}
 	if q.listAttemptsStmt != nil {
 		if cerr := q.listAttemptsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listAttemptsStmt: %w", cerr)
@@ -728,6 +772,11 @@ func (q *Queries) Close() error {
 	if q.makeReadyStmt != nil {
 		if cerr := q.makeReadyStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing makeReadyStmt: %w", cerr)
+		}
+	}
+	if q.missedIDsStmt != nil {
+		if cerr := q.missedIDsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing missedIDsStmt: %w", cerr)
 		}
 	}
 	if q.newestCredentialStmt != nil {
@@ -793,6 +842,11 @@ func (q *Queries) Close() error {
 	if q.paceStmt != nil {
 		if cerr := q.paceStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing paceStmt: %w", cerr)
+		}
+	}
+	if q.pauseReadyStmt != nil {
+		if cerr := q.pauseReadyStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing pauseReadyStmt: %w", cerr)
 		}
 	}
 	if q.putEffectStmt != nil {
@@ -910,6 +964,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing setBucketStmt: %w", cerr)
 		}
 	}
+	if q.setConnectionStmt != nil {
+		if cerr := q.setConnectionStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing setConnectionStmt: %w", cerr)
+		}
+	}
 	if q.setContentStmt != nil {
 		if cerr := q.setContentStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing setContentStmt: %w", cerr)
@@ -948,6 +1007,11 @@ func (q *Queries) Close() error {
 	if q.takeGateStmt != nil {
 		if cerr := q.takeGateStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing takeGateStmt: %w", cerr)
+		}
+	}
+	if q.unboundStmt != nil {
+		if cerr := q.unboundStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing unboundStmt: %w", cerr)
 		}
 	}
 	if q.unsaturateStmt != nil {
@@ -1013,6 +1077,7 @@ type Queries struct {
 	closeAttemptStmt       *sql.Stmt
 	connectionByKeyStmt    *sql.Stmt
 	connectionHoldsStmt    *sql.Stmt
+	connectionInUseStmt    *sql.Stmt
 	countEndedStmt         *sql.Stmt
 	countListedStmt        *sql.Stmt
 	countRecoveredStmt     *sql.Stmt
@@ -1023,7 +1088,9 @@ type Queries struct {
 	delayLooksStmt         *sql.Stmt
 	disownEffectStmt       *sql.Stmt
 	doubtfulIDsStmt        *sql.Stmt
+	dropCredentialsStmt    *sql.Stmt
 	dropEventStmt          *sql.Stmt
+	dropReadyOfStmt        *sql.Stmt
 	dueJobsStmt            *sql.Stmt
 	dueLooksStmt           *sql.Stmt
 	effectOwnerStmt        *sql.Stmt
@@ -1070,10 +1137,12 @@ type Queries struct {
 	lastTurnStmt           *sql.Stmt
 	leaseLookStmt          *sql.Stmt
 	letGoStmt              *sql.Stmt
+	liftAuthStmt           *sql.Stmt
 	listAttemptsStmt       *sql.Stmt
 	listConnectionsStmt    *sql.Stmt
 	listObservationsStmt   *sql.Stmt
 	makeReadyStmt          *sql.Stmt
+	missedIDsStmt          *sql.Stmt
 	newestCredentialStmt   *sql.Stmt
 	newestEventStmt        *sql.Stmt
 	nextDeadlineStmt       *sql.Stmt
@@ -1087,6 +1156,7 @@ type Queries struct {
 	oldestUnresolvedStmt   *sql.Stmt
 	overdueIDsStmt         *sql.Stmt
 	paceStmt               *sql.Stmt
+	pauseReadyStmt         *sql.Stmt
 	putEffectStmt          *sql.Stmt
 	quarantineStmt         *sql.Stmt
 	raiseEventsFromStmt    *sql.Stmt
@@ -1110,6 +1180,7 @@ type Queries struct {
 	saveHandleStmt         *sql.Stmt
 	servedStmt             *sql.Stmt
 	setBucketStmt          *sql.Stmt
+	setConnectionStmt      *sql.Stmt
 	setContentStmt         *sql.Stmt
 	setDroppedToStmt       *sql.Stmt
 	setOpenedStmt          *sql.Stmt
@@ -1118,6 +1189,7 @@ type Queries struct {
 	startLagStmt           *sql.Stmt
 	succeedStmt            *sql.Stmt
 	takeGateStmt           *sql.Stmt
+	unboundStmt            *sql.Stmt
 	unsaturateStmt         *sql.Stmt
 	waitingRowsStmt        *sql.Stmt
 	windowOverIDsStmt      *sql.Stmt
@@ -1136,6 +1208,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		closeAttemptStmt:       q.closeAttemptStmt,
 		connectionByKeyStmt:    q.connectionByKeyStmt,
 		connectionHoldsStmt:    q.connectionHoldsStmt,
+		connectionInUseStmt:    q.connectionInUseStmt,
 		countEndedStmt:         q.countEndedStmt,
 		countListedStmt:        q.countListedStmt,
 		countRecoveredStmt:     q.countRecoveredStmt,
@@ -1146,7 +1219,9 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		delayLooksStmt:         q.delayLooksStmt,
 		disownEffectStmt:       q.disownEffectStmt,
 		doubtfulIDsStmt:        q.doubtfulIDsStmt,
+		dropCredentialsStmt:    q.dropCredentialsStmt,
 		dropEventStmt:          q.dropEventStmt,
+		dropReadyOfStmt:        q.dropReadyOfStmt,
 		dueJobsStmt:            q.dueJobsStmt,
 		dueLooksStmt:           q.dueLooksStmt,
 		effectOwnerStmt:        q.effectOwnerStmt,
@@ -1193,10 +1268,12 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		lastTurnStmt:           q.lastTurnStmt,
 		leaseLookStmt:          q.leaseLookStmt,
 		letGoStmt:              q.letGoStmt,
+		liftAuthStmt:           q.liftAuthStmt,
 		listAttemptsStmt:       q.listAttemptsStmt,
 		listConnectionsStmt:    q.listConnectionsStmt,
 		listObservationsStmt:   q.listObservationsStmt,
 		makeReadyStmt:          q.makeReadyStmt,
+		missedIDsStmt:          q.missedIDsStmt,
 		newestCredentialStmt:   q.newestCredentialStmt,
 		newestEventStmt:        q.newestEventStmt,
 		nextDeadlineStmt:       q.nextDeadlineStmt,
@@ -1210,6 +1287,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		oldestUnresolvedStmt:   q.oldestUnresolvedStmt,
 		overdueIDsStmt:         q.overdueIDsStmt,
 		paceStmt:               q.paceStmt,
+		pauseReadyStmt:         q.pauseReadyStmt,
 		putEffectStmt:          q.putEffectStmt,
 		quarantineStmt:         q.quarantineStmt,
 		raiseEventsFromStmt:    q.raiseEventsFromStmt,
@@ -1233,6 +1311,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		saveHandleStmt:         q.saveHandleStmt,
 		servedStmt:             q.servedStmt,
 		setBucketStmt:          q.setBucketStmt,
+		setConnectionStmt:      q.setConnectionStmt,
 		setContentStmt:         q.setContentStmt,
 		setDroppedToStmt:       q.setDroppedToStmt,
 		setOpenedStmt:          q.setOpenedStmt,
@@ -1241,6 +1320,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		startLagStmt:           q.startLagStmt,
 		succeedStmt:            q.succeedStmt,
 		takeGateStmt:           q.takeGateStmt,
+		unboundStmt:            q.unboundStmt,
 		unsaturateStmt:         q.unsaturateStmt,
 		waitingRowsStmt:        q.waitingRowsStmt,
 		windowOverIDsStmt:      q.windowOverIDsStmt,

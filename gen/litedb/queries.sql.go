@@ -1898,13 +1898,14 @@ func (q *Queries) ListAttempts(ctx context.Context, arg ListAttemptsParams) ([]A
 
 const listConnections = `-- name: ListConnections :many
 SELECT id, project, connector, display_name, settings, class, key_window, account_identity, max_in_flight, max_per_minute, bucket_at, paused_at, paused_reason, credential_version, credential_fingerprint, credential_expires_at, idem_key, fingerprint, version, created_at, updated_at, deleted_at FROM connections
-WHERE project = ?1 AND deleted_at IS NULL
-    AND (created_at < ?2 OR (created_at = ?2 AND id < ?3))
-ORDER BY created_at DESC, id DESC LIMIT ?4
+WHERE project = ?1 AND (deleted_at IS NULL OR CAST(?2 AS INTEGER) = 1)
+    AND (created_at < ?3 OR (created_at = ?3 AND id < ?4))
+ORDER BY created_at DESC, id DESC LIMIT ?5
 `
 
 type ListConnectionsParams struct {
 	Project   string
+	Deleted   int64
 	CreatedAt int64
 	ID        []byte
 	MaxRows   int64
@@ -1913,6 +1914,7 @@ type ListConnectionsParams struct {
 func (q *Queries) ListConnections(ctx context.Context, arg ListConnectionsParams) ([]Connection, error) {
 	rows, err := q.query(ctx, q.listConnectionsStmt, listConnections,
 		arg.Project,
+		arg.Deleted,
 		arg.CreatedAt,
 		arg.ID,
 		arg.MaxRows,

@@ -994,12 +994,13 @@ func (q *Queries) ListAttempts(ctx context.Context, arg ListAttemptsParams) ([]A
 
 const listConnections = `-- name: ListConnections :many
 SELECT id FROM connections
-WHERE project = $1 AND deleted_at IS NULL AND (created_at, id) < ($2::timestamptz, $3::uuid)
-ORDER BY created_at DESC, id DESC LIMIT $4
+WHERE project = $1 AND (deleted_at IS NULL OR $2::boolean) AND (created_at, id) < ($3::timestamptz, $4::uuid)
+ORDER BY created_at DESC, id DESC LIMIT $5
 `
 
 type ListConnectionsParams struct {
 	Project   string
+	Deleted   bool
 	CreatedAt time.Time
 	ID        pgtype.UUID
 	MaxRows   int32
@@ -1008,6 +1009,7 @@ type ListConnectionsParams struct {
 func (q *Queries) ListConnections(ctx context.Context, arg ListConnectionsParams) ([]pgtype.UUID, error) {
 	rows, err := q.db.Query(ctx, listConnections,
 		arg.Project,
+		arg.Deleted,
 		arg.CreatedAt,
 		arg.ID,
 		arg.MaxRows,

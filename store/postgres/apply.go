@@ -83,6 +83,9 @@ func (s *Store) applyBatch(ctx context.Context, items []store.Change) ([]store.A
 
 // judge writes changes whose jobs are locked.
 func (b *applying) judge(ctx context.Context, which []int, owners map[job.ID]objectOwner) error {
+	if err := b.keepConnections(ctx, which); err != nil {
+		return err
+	}
 	all := waves(len(which), func(n int) []any { return touchedBy(b.items[which[n]], owners) })
 	for n, wave := range all {
 		if n > 0 {
@@ -108,6 +111,8 @@ type applying struct {
 	items  []store.Change
 	out    []store.Applied
 	locked map[job.ID]*lockedJob
+	// deleted are connections on which no job starts anew.
+	deleted map[job.ID]bool
 
 	// What is to be done to ready rows at the end.
 	ready readyRows
@@ -197,6 +202,9 @@ func (b *applying) plan(c store.Change, owners map[job.ID]objectOwner) (*planned
 	}
 	if err := c.Check(old.Status); err != nil {
 		return nil, err
+	}
+	if restarts(old.State, c) && b.deleted[old.Connection] {
+		return nil, fmt.Errorf("connection %s: %w", old.Connection, store.ErrNotFound)
 	}
 	if n := len(old.marks); n > 0 {
 		if err := c.Absence(old.Status, toTime(&old.marks[n-1].FenceAt)); err != nil {

@@ -112,10 +112,12 @@ func (v view) whatConnections(rows []pgdb.ConnectionsRow) (map[job.ID]store.Conn
 var afterAll = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // ListConnections implements store.Store.
-func (s *Store) ListConnections(ctx context.Context, project string, after job.ID, limit int) ([]store.Connection, error) {
+func (s *Store) ListConnections(ctx context.Context, q store.ConnectionQuery) ([]store.Connection, error) {
 	return read(ctx, s, "list connections", func(ctx context.Context, v view) ([]store.Connection, error) {
-		p := pgdb.ListConnectionsParams{Project: project, CreatedAt: afterAll, ID: fromID(after), MaxRows: int32(page(limit))}
-		if !after.IsZero() {
+		p := pgdb.ListConnectionsParams{
+			Project: q.Project, Deleted: q.Deleted, CreatedAt: afterAll, ID: fromID(q.After), MaxRows: int32(page(q.Limit)),
+		}
+		if !q.After.IsZero() {
 			var err error
 			if p.CreatedAt, err = v.q.ConnectionPlace(ctx, p.ID); err != nil {
 				return nil, err

@@ -238,6 +238,17 @@ func insertConnectionParams(n store.NewConnection, now time.Time) pgdb.InsertCon
 	return p
 }
 
+func setConnectionParams(c store.Connection) pgdb.SetConnectionParams {
+	return pgdb.SetConnectionParams{
+		ID: fromID(c.ID), DisplayName: c.DisplayName, Settings: fromBytes(c.Settings), Class: int16(c.Class),
+		KeyWindow: micros(c.KeyWindow), AccountIdentity: c.AccountIdentity, MaxInFlight: int64(c.MaxInFlight),
+		MaxPerMinute: int64(c.MaxPerMinute), PausedAt: fromTime(c.PausedAt), PausedReason: c.PausedReason,
+		CredentialVersion: int64(c.CredentialVersion), CredentialFingerprint: c.CredentialFingerprint,
+		CredentialExpiresAt: fromTime(c.CredentialExpires), Version: c.Version, UpdatedAt: c.Updated,
+		DeletedAt: fromTime(c.Deleted),
+	}
+}
+
 func insertCredentialParams(id job.ID, s store.Sealed, now time.Time) pgdb.InsertCredentialParams {
 	return pgdb.InsertCredentialParams{
 		ConnectionID: fromID(id), Version: int64(s.Version), KeyID: s.KeyID, Data: fromBytes(s.Data),

@@ -214,6 +214,8 @@ type submissions struct {
 	out   []store.Created
 	jobs  []submission
 	asked *asking
+	// deleted are connections that were deleted since they were asked for.
+	deleted map[job.ID]bool
 }
 
 // look finds out which items could be stored, as if each came after the one
@@ -229,7 +231,7 @@ func (b *submissions) look(ctx context.Context) error {
 	for i := range b.items {
 		n := &b.items[i]
 		conn, ok := conns[n.Spec.Connection]
-		if !ok || conn.Deleted || conn.Project != n.Spec.Project {
+		if !ok || conn.Deleted || b.deleted[n.Spec.Connection] || conn.Project != n.Spec.Project {
 			b.out[i].Err = fmt.Errorf("connection %s: %w", n.Spec.Connection, store.ErrNotFound)
 			continue
 		}
@@ -261,10 +263,10 @@ type predecessor struct {
 }
 
 func (b *submissions) predecessors(ctx context.Context) (map[job.ID]predecessor, error) {
-	var ids []job.ID
+	var ids, conns []job.ID
 	for i := range b.items {
 		if to := b.items[i].Spec.ReplyTo; !to.IsZero() {
-			ids = append(ids, to)
+			ids, conns = append(ids, to), append(conns, b.items[i].Spec.Connection)
 		}
 	}
 	out := make(map[job.ID]predecessor)
@@ -274,6 +276,10 @@ func (b *submissions) predecessors(ctx context.Context) (map[job.ID]predecessor,
 	rows, err := b.q.LockPredecessors(ctx, fromIDs(distinct(ids)))
 	if err != nil {
 		return nil, fmt.Errorf("jobs to reply to: %w", err)
+	}
+	// What waits has no ready row that would keep its connection.
+	if b.deleted, err = b.keep(ctx, conns); err != nil {
+		return nil, err
 	}
 	for _, r := range rows {
 		out[toID(r.JobID)] = predecessor{project: r.Project, state: job.State(r.State)}

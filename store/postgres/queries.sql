@@ -411,7 +411,7 @@ SELECT created_at FROM connections WHERE id = @id;
 
 -- name: ListConnections :many
 SELECT id FROM connections
-WHERE project = @project AND deleted_at IS NULL AND (created_at, id) < (@created_at::timestamptz, @id::uuid)
+WHERE project = @project AND (deleted_at IS NULL OR @deleted::boolean) AND (created_at, id) < (@created_at::timestamptz, @id::uuid)
 ORDER BY created_at DESC, id DESC LIMIT @max_rows;
 
 -- name: InsertCredential :exec

@@ -60,6 +60,9 @@ func (t *tx) apply(ctx context.Context, in store.Change) (store.Applied, error) 
 	if err := c.Check(toStatus(h.st)); err != nil {
 		return store.Applied{}, err
 	}
+	if err := c.mayRestart(ctx); err != nil {
+		return store.Applied{}, err
+	}
 	// What may refuse it comes before anything is written.
 	stolen, err := c.judgeEffect(ctx)
 	if err != nil {

@@ -75,11 +75,13 @@ func (v view) withHolds(ctx context.Context, row litedb.Connection) (store.Conne
 }
 
 // ListConnections implements store.Store.
-func (s *Store) ListConnections(ctx context.Context, project string, after job.ID, limit int) ([]store.Connection, error) {
+func (s *Store) ListConnections(ctx context.Context, q store.ConnectionQuery) ([]store.Connection, error) {
 	return read(ctx, s, "list connections", func(ctx context.Context, v view) ([]store.Connection, error) {
-		p := litedb.ListConnectionsParams{Project: project, CreatedAt: math.MaxInt64, ID: []byte{}, MaxRows: page(limit)}
-		if !after.IsZero() {
-			last, err := v.q.GetConnection(ctx, fromID(after))
+		p := litedb.ListConnectionsParams{
+			Project: q.Project, Deleted: toBool(q.Deleted), CreatedAt: math.MaxInt64, ID: []byte{}, MaxRows: page(q.Limit),
+		}
+		if !q.After.IsZero() {
+			last, err := v.q.GetConnection(ctx, fromID(q.After))
 			if err != nil {
 				return nil, orNotFound(err)
 			}

@@ -385,6 +385,17 @@ func insertConnectionParams(n store.NewConnection, now int64) litedb.InsertConne
 	return p
 }
 
+func setConnectionParams(c store.Connection, bucketAt int64) litedb.SetConnectionParams {
+	return litedb.SetConnectionParams{
+		ID: fromID(c.ID), DisplayName: c.DisplayName, Settings: fromBytes(c.Settings), Class: int64(c.Class),
+		KeyWindow: micros(c.KeyWindow), AccountIdentity: c.AccountIdentity, MaxInFlight: int64(c.MaxInFlight),
+		MaxPerMinute: int64(c.MaxPerMinute), BucketAt: bucketAt, PausedAt: toMicros(c.PausedAt),
+		PausedReason: c.PausedReason, CredentialVersion: int64(c.CredentialVersion),
+		CredentialFingerprint: c.CredentialFingerprint, CredentialExpiresAt: toMicros(c.CredentialExpires),
+		Version: c.Version, UpdatedAt: c.Updated.UnixMicro(), DeletedAt: toMicros(c.Deleted),
+	}
+}
+
 func insertCredentialParams(id job.ID, s store.Sealed, now int64) litedb.InsertCredentialParams {
 	return litedb.InsertCredentialParams{
 		ConnectionID: fromID(id), Version: int64(s.Version), KeyID: s.KeyID, Data: fromBytes(s.Data),

@@ -25,9 +25,11 @@ func TestPlans(t *testing.T) {
 	db := raw(t, path)
 	text, err := os.ReadFile("queries.sql")
 	must(t, err)
-	more, err := os.ReadFile("queries_retention.sql")
-	must(t, err)
-	text = append(text, more...)
+	for _, name := range []string{"queries_connections.sql", "queries_retention.sql"} {
+		more, err := os.ReadFile(name)
+		must(t, err)
+		text = append(text, more...)
+	}
 	// These run once per process or by an operator, or are bounded by their table.
 	walks := map[string]bool{
 		"LastTurn": true, "EndClaimLeases": true, "EndLookLeases": true, "RaiseFences": true, "DelayLooks": true,

@@ -469,7 +469,7 @@ SELECT * FROM connections WHERE project = ? AND idem_key = ?;
 
 -- name: ListConnections :many
 SELECT * FROM connections
-WHERE project = @project AND deleted_at IS NULL
+WHERE project = @project AND (deleted_at IS NULL OR CAST(@deleted AS INTEGER) = 1)
     AND (created_at < @created_at OR (created_at = @created_at AND id < @id))
 ORDER BY created_at DESC, id DESC LIMIT @max_rows;
 

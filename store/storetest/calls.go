@@ -49,9 +49,14 @@ func calls(f *fixture, n store.NewJob) map[string]func(context.Context) error {
 			return err
 		},
 		"ListConnections": func(c context.Context) error {
-			_, err := f.s.ListConnections(c, project, job.ID{}, 1)
+			_, err := f.s.ListConnections(c, store.ConnectionQuery{Project: project, Limit: 1})
 			return err
 		},
+		"ChangeConnection": func(c context.Context) error {
+			_, err := f.s.ChangeConnection(c, store.ConnectionChange{Project: project, ID: f.conn.ID, Version: 1})
+			return err
+		},
+		"Missed": func(c context.Context) error { _, err := f.s.Missed(c, project, f.conn.ID, 1); return err },
 	}
 }
 

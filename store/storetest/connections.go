@@ -95,7 +95,7 @@ func connectionPages(f *fixture) {
 		var got []job.ID
 		var after job.ID
 		for {
-			page, err := f.s.ListConnections(f.ctx, project, after, size)
+			page, err := f.s.ListConnections(f.ctx, store.ConnectionQuery{Project: project, After: after, Limit: size})
 			f.ok(err)
 			if len(page) == 0 {
 				break

@@ -45,6 +45,7 @@ func Run(t *testing.T, open func(t *testing.T, now func() time.Time) store.Store
 		{"Retention", retentionTests},
 		{"Limits", limitTests},
 		{"Connections", connectionTests},
+		{"ChangeConnection", connectionChangeTests},
 		{"Calls", callTests},
 		{"Random", randomTests},
 	} {

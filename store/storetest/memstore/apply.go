@@ -45,6 +45,9 @@ func (t *tx) apply(in store.Change) (store.Applied, error) {
 			return store.Applied{}, err
 		}
 	}
+	if c.restarts() && !t.conns[c.old.Connection].Deleted.IsZero() {
+		return store.Applied{}, fmt.Errorf("connection %s: %w", c.old.Connection, store.ErrNotFound)
+	}
 	take := c.judgeEffect()
 	results := make([]job.Result, len(r.attempts))
 	for i, a := range r.attempts {

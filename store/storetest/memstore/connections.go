@@ -108,19 +108,21 @@ func (s *Store) Connection(ctx context.Context, project string, id job.ID) (stor
 }
 
 // ListConnections implements store.Store.
-func (s *Store) ListConnections(ctx context.Context, project string, after job.ID, limit int) ([]store.Connection, error) {
+func (s *Store) ListConnections(ctx context.Context, q store.ConnectionQuery) ([]store.Connection, error) {
 	return call(ctx, s, "list connections", func(t *tx) ([]store.Connection, error) {
-		list := slices.DeleteFunc(slices.Clone(t.connOrder), func(c *connection) bool { return c.Project != project })
+		list := slices.DeleteFunc(slices.Clone(t.connOrder), func(c *connection) bool {
+			return c.Project != q.Project || !c.Deleted.IsZero() && !q.Deleted
+		})
 		slices.SortFunc(list, newest)
-		if !after.IsZero() {
-			last, ok := t.conns[after]
+		if !q.After.IsZero() {
+			last, ok := t.conns[q.After]
 			if !ok {
 				return nil, store.ErrNotFound
 			}
 			list = slices.DeleteFunc(list, func(c *connection) bool { return newest(c, last) <= 0 })
 		}
 		var out []store.Connection
-		for _, c := range list[:min(len(list), page(limit))] {
+		for _, c := range list[:min(len(list), page(q.Limit))] {
 			out = append(out, t.public(c))
 		}
 		return out, nil

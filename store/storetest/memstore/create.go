@@ -29,7 +29,7 @@ func (t *tx) create(n store.NewJob) (store.Created, error) {
 		return store.Created{}, err
 	}
 	conn, ok := t.conns[n.Spec.Connection]
-	if !ok || conn.Project != n.Spec.Project {
+	if !ok || conn.Project != n.Spec.Project || !conn.Deleted.IsZero() {
 		return store.Created{}, fmt.Errorf("connection %s: %w", n.Spec.Connection, store.ErrNotFound)
 	}
 	j, err := t.newJob(n, conn.Class)

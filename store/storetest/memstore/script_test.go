@@ -394,7 +394,7 @@ func (p *script) readAll() {
 		doubtful[i] = plain(doubtful[i])
 	}
 	p.note("doubtful", err, doubtful)
-	conns, err := p.s.ListConnections(p.ctx(), "default", job.ID{}, 0)
+	conns, err := p.s.ListConnections(p.ctx(), store.ConnectionQuery{Project: "default"})
 	for i, c := range conns {
 		conns[i] = p.current(c)
 	}

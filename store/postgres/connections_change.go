@@ -1,0 +1,179 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/fireonce/fireonce/gen/pgdb"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file: a change of a connection meets whoever works on its jobs.
+//   - It takes the connection's turn first, alone: claims, starts and results that
+//     are being written end before it, and what comes then sees what it has written.
+//   - It locks the connection's row, which whoever adds a ready row locks too, and
+//     then all its ready rows: new jobs that are made runnable end before it, or find
+//     their row gone. They add it anew then, and its trigger has them begin anew.
+//   - Jobs are counted when all that is locked: nobody who was not seen can add one.
+//     A job that waits for another one has no ready row: who stores or retries one
+//     locks the connection itself (see keep).
+
+// ChangeConnection implements store.Store.
+func (s *Store) ChangeConnection(ctx context.Context, c store.ConnectionChange) (store.Connection, error) {
+	return write(ctx, s, "change connection", func(ctx context.Context, t *tx) (store.Connection, error) {
+		r := &revision{tx: t, ConnectionChange: c}
+		if err := r.lock(ctx); err != nil {
+			return store.Connection{}, err
+		}
+		if err := r.refuseInUse(ctx); err != nil {
+			return store.Connection{}, err
+		}
+		if err := t.q.SetConnection(ctx, setConnectionParams(r.next)); err != nil {
+			return store.Connection{}, fmt.Errorf("connection: %w", err)
+		}
+		if err := r.credential(ctx); err != nil {
+			return store.Connection{}, err
+		}
+		if err := r.ready(ctx); err != nil {
+			return store.Connection{}, err
+		}
+		return t.view().connection(ctx, c.ID)
+	})
+}
+
+// revision is a change of a connection under way.
+type revision struct {
+	*tx
+	store.ConnectionChange
+	next   store.Connection
+	bucket int64
+}
+
+// lock takes the locks in everybody's order, and judges the change.
+func (r *revision) lock(ctx context.Context) error {
+	id := fromID(r.ID)
+	var err error
+	if r.bucket, err = r.q.LockTurn(ctx, id); err != nil {
+		return fmt.Errorf("turn: %w", err)
+	}
+	n, err := r.q.LockConnection(ctx, pgdb.LockConnectionParams{ID: id, Project: r.Project})
+	if err != nil {
+		return fmt.Errorf("connection: %w", err)
+	}
+	if n == 0 {
+		return store.ErrNotFound
+	}
+	conn, err := r.view().connection(ctx, r.ID)
+	if err != nil {
+		return err
+	}
+	if r.next, err = r.Changed(conn, r.now); err != nil {
+		return err
+	}
+	return named("ready rows", r.q.LockReadyOf(ctx, id))
+}
+
+func (r *revision) refuseInUse(ctx context.Context) error {
+	if !r.Delete {
+		return nil
+	}
+	used, err := r.q.ConnectionInUse(ctx, pgdb.ConnectionInUseParams{ID: fromID(r.ID), Project: r.Project})
+	if err == nil && used {
+		return store.ErrInUse
+	}
+	return named("jobs", err)
+}
+
+func (r *revision) credential(ctx context.Context) error {
+	if r.Credential == nil && !r.Delete {
+		return nil
+	}
+	if err := r.q.DropCredentials(ctx, fromID(r.ID)); err != nil || r.Credential == nil {
+		return named("credential", err)
+	}
+	return named("credential", r.q.InsertCredential(ctx, insertCredentialParams(r.ID, *r.Credential, r.now)))
+}
+
+// ready writes what follows for the ready rows, and wakes those who claim.
+func (r *revision) ready(ctx context.Context) error {
+	id := fromID(r.ID)
+	if r.Delete {
+		return named("ready rows", r.q.DropReadyOf(ctx, id))
+	}
+	p := pgdb.SetReadyOfParams{
+		Paused: !r.next.PausedAt.IsZero(), Rotated: r.Credential != nil, Bounded: r.Limits != nil,
+		PacedUntil: time.Unix(0, 0), ConnectionID: id,
+	}
+	if r.Limits != nil {
+		b := store.Bucket{At: r.bucket}.Repaced(r.now.UnixMicro(), int64(r.Limits.MaxPerMinute))
+		if b.PerMinute > 0 {
+			p.PacedUntil = time.UnixMicro(b.At)
+		}
+		if err := r.q.SetBucket(ctx, pgdb.SetBucketParams{BucketAt: b.At, ConnectionID: id}); err != nil {
+			return fmt.Errorf("token bucket: %w", err)
+		}
+	}
+	r.hint[store.WatchWork] = r.Resume || r.Credential != nil || r.Limits != nil
+	return named("ready rows", r.q.SetReadyOf(ctx, p))
+}
+
+// keep has connections stay until the commit, and tells which are deleted. Jobs may
+// be locked by then, ready rows may not.
+func (t *tx) keep(ctx context.Context, conns []job.ID) (deleted map[job.ID]bool, err error) {
+	if len(conns) == 0 {
+		return nil, nil
+	}
+	rows, err := t.q.KeepConnections(ctx, fromIDs(distinct(conns)))
+	if err != nil {
+		return nil, fmt.Errorf("connections: %w", err)
+	}
+	deleted = make(map[job.ID]bool)
+	for _, r := range rows {
+		if r.Deleted {
+			deleted[toID(r.ID)] = true
+		}
+	}
+	return deleted, nil
+}
+
+// keepConnections finds the connections among those of jobs that are to be started
+// anew after an end: on a deleted one none may be.
+func (b *applying) keepConnections(ctx context.Context, which []int) error {
+	var conns []job.ID
+	for _, i := range which {
+		if j, ok := b.locked[b.items[i].Job]; ok && restarts(j.State, b.items[i]) {
+			conns = append(conns, j.Connection)
+		}
+	}
+	if len(conns) == 0 {
+		return nil
+	}
+	// The turns are taken before.
+	if err := b.flush(ctx); err != nil {
+		return err
+	}
+	var err error
+	b.deleted, err = b.keep(ctx, conns)
+	return err
+}
+
+// restarts tells whether a change starts a job anew that had ended.
+func restarts(from job.State, c store.Change) bool {
+	return from.Terminal() && c.Decision.To.Runnable()
+}
+
+// Missed implements store.Store.
+func (s *Store) Missed(ctx context.Context, project string, id job.ID, limit int) ([]job.Snapshot, error) {
+	return read(ctx, s, "missed", func(ctx context.Context, v view) ([]job.Snapshot, error) {
+		most := page(limit)
+		ids, err := v.q.MissedIDs(ctx, pgdb.MissedIDsParams{
+			ID: fromID(id), Project: project, Now: &v.now, MaxRows: int32(most),
+		})
+		if err != nil {
+			return nil, err
+		}
+		return v.inTurn(ctx, most, ids)
+	})
+}

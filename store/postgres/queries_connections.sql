@@ -1,0 +1,64 @@
+-- Changes of connections. What is judged of a connection is judged on its locked row.
+
+-- name: LockTurn :one
+-- Waits for the claim, the start and the results that are being written.
+SELECT bucket_at FROM connection_claims WHERE connection_id = @id FOR UPDATE;
+
+-- name: LockConnection :execrows
+-- Waits for whoever adds a ready row, or keeps the connection for a job that waits.
+SELECT 1 FROM connections WHERE id = @id AND project = @project FOR UPDATE;
+
+-- name: KeepConnections :many
+-- Nobody deletes them until the commit. It tells which are deleted.
+SELECT id, (deleted_at IS NOT NULL)::boolean AS deleted FROM connections
+WHERE id = ANY (@ids::uuid[]) ORDER BY id FOR KEY SHARE;
+
+-- name: SetConnection :exec
+UPDATE connections SET
+    display_name = @display_name, settings = @settings, class = @class, key_window = @key_window,
+    account_identity = @account_identity, max_in_flight = @max_in_flight, max_per_minute = @max_per_minute,
+    paused_at = @paused_at, paused_reason = @paused_reason, credential_version = @credential_version,
+    credential_fingerprint = @credential_fingerprint, credential_expires_at = @credential_expires_at,
+    version = @version, updated_at = @updated_at, deleted_at = @deleted_at
+WHERE id = @id;
+
+-- name: SetBucket :exec
+UPDATE connection_claims SET bucket_at = @bucket_at WHERE connection_id = @connection_id;
+
+-- name: DropCredentials :exec
+DELETE FROM connection_credentials WHERE connection_id = @connection_id;
+
+-- name: LockReadyOf :exec
+SELECT 1 FROM connection_ready WHERE connection_id = @connection_id ORDER BY hold_key FOR UPDATE;
+
+-- name: SetReadyOf :exec
+-- A row that loses a bound is served as if that had never been.
+UPDATE connection_ready SET
+    paused = @paused,
+    auth_hold_at = CASE WHEN @rotated::boolean THEN NULL ELSE auth_hold_at END,
+    auth_hold_reason = CASE WHEN @rotated::boolean THEN '' ELSE auth_hold_reason END,
+    saturated = saturated AND NOT @bounded::boolean,
+    paced_until = CASE WHEN @bounded::boolean THEN least(paced_until, @paced_until) ELSE paced_until END
+WHERE connection_id = @connection_id;
+
+-- name: DropReadyOf :exec
+DELETE FROM connection_ready WHERE connection_id = @connection_id;
+
+-- name: ConnectionInUse :one
+-- Whether any of its jobs is not terminal; each part has an index.
+SELECT (
+    EXISTS (SELECT 1 FROM job_state AS s WHERE s.connection_id = @id AND s.state IN (1, 6) AND s.waits_for IS NULL)
+    OR EXISTS (SELECT 1 FROM job_state AS s WHERE s.connection_id = @id AND s.state IN (2, 3))
+    OR EXISTS (SELECT 1 FROM job_state AS s WHERE s.connection_id = @id AND s.waits_for IS NOT NULL AND s.state IN (1, 6))
+    OR EXISTS (SELECT 1 FROM job_state AS s WHERE s.connection_id = @id AND s.project = @project
+        AND s.state IN (1, 4, 5, 6, 7, 8, 9, 10, 11) AND s.state IN (4, 5, 7))
+)::boolean AS used;
+
+-- name: MissedIDs :many
+SELECT s.job_id
+FROM connections AS c
+JOIN connection_ready AS r ON r.connection_id = c.id
+JOIN job_state AS s ON s.connection_id = r.connection_id AND s.hold_key = r.hold_key
+    AND s.state IN (1, 6) AND s.waits_for IS NULL AND s.next_at >= c.paused_at
+WHERE c.id = @id AND c.project = @project AND s.next_at <= @now AND s.start_deadline > @now
+LIMIT @max_rows;

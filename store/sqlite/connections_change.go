@@ -1,0 +1,141 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// ChangeConnection implements store.Store.
+func (s *Store) ChangeConnection(ctx context.Context, c store.ConnectionChange) (store.Connection, error) {
+	return write(ctx, s, "change connection", func(ctx context.Context, t *tx) (store.Connection, error) {
+		r := &revision{tx: t, ConnectionChange: c}
+		if err := r.judge(ctx); err != nil {
+			return store.Connection{}, err
+		}
+		if err := t.q.SetConnection(ctx, setConnectionParams(r.next, r.bucket.At)); err != nil {
+			return store.Connection{}, fmt.Errorf("connection: %w", err)
+		}
+		if err := r.credential(ctx); err != nil {
+			return store.Connection{}, err
+		}
+		if err := r.ready(ctx); err != nil {
+			return store.Connection{}, fmt.Errorf("ready rows: %w", err)
+		}
+		return t.view().connection(ctx, fromID(c.ID))
+	})
+}
+
+// revision is a change of a connection under way.
+type revision struct {
+	*tx
+	store.ConnectionChange
+	next   store.Connection
+	bucket store.Bucket
+}
+
+// judge refuses what may not be written, before anything is.
+func (r *revision) judge(ctx context.Context) error {
+	row, err := r.getConnection(ctx, fromID(r.ID))
+	if errors.Is(err, sql.ErrNoRows) || err == nil && row.Project != r.Project {
+		return store.ErrNotFound
+	}
+	if err != nil {
+		return err
+	}
+	conn, err := toConnection(row, nil)
+	if err != nil {
+		return err
+	}
+	if r.next, err = r.Changed(conn, fromMicros(r.now)); err != nil {
+		return err
+	}
+	r.bucket = store.Bucket{PerMinute: row.MaxPerMinute, At: row.BucketAt}
+	if r.Limits != nil {
+		r.bucket = r.bucket.Repaced(r.now, int64(r.Limits.MaxPerMinute))
+	}
+	if !r.Delete {
+		return nil
+	}
+	used, err := r.q.ConnectionInUse(ctx, litedb.ConnectionInUseParams{ID: fromID(r.ID), Project: r.Project})
+	if err == nil && used != 0 {
+		return store.ErrInUse
+	}
+	return err
+}
+
+func (r *revision) credential(ctx context.Context) error {
+	if r.Credential == nil && !r.Delete {
+		return nil
+	}
+	err := r.q.DropCredentials(ctx, fromID(r.ID))
+	if err == nil && r.Credential != nil {
+		err = r.q.InsertCredential(ctx, insertCredentialParams(r.ID, *r.Credential, r.now))
+	}
+	if err != nil {
+		return fmt.Errorf("credential: %w", err)
+	}
+	return nil
+}
+
+// ready writes what follows for the ready rows, and wakes those who claim.
+func (r *revision) ready(ctx context.Context) error {
+	id := fromID(r.ID)
+	if r.Delete {
+		return r.q.DropReadyOf(ctx, id)
+	}
+	r.hint[store.WatchWork] = r.hint[store.WatchWork] || r.Resume || r.Credential != nil || r.Limits != nil
+	paused := toBool(!r.next.PausedAt.IsZero())
+	if err := r.q.PauseReady(ctx, litedb.PauseReadyParams{ConnectionID: id, Paused: paused}); err != nil {
+		return err
+	}
+	if r.Credential != nil {
+		if err := r.q.LiftAuth(ctx, id); err != nil {
+			return err
+		}
+	}
+	if r.Limits == nil {
+		return nil
+	}
+	p := litedb.UnboundParams{ConnectionID: id}
+	if r.bucket.PerMinute > 0 {
+		p.PacedUntil = r.bucket.At
+	}
+	return r.q.Unbound(ctx, p)
+}
+
+// mayRestart refuses to start a job anew, after its end, on a deleted connection.
+func (c *change) mayRestart(ctx context.Context) error {
+	if !job.State(c.old.State).Terminal() || !c.Decision.To.Runnable() {
+		return nil
+	}
+	conn, err := c.getConnection(ctx, c.old.ConnectionID)
+	if err == nil && conn.DeletedAt.Valid {
+		return fmt.Errorf("connection %s: %w", toID(conn.ID), store.ErrNotFound)
+	}
+	return err
+}
+
+// Missed implements store.Store.
+func (s *Store) Missed(ctx context.Context, project string, id job.ID, limit int) ([]job.Snapshot, error) {
+	return read(ctx, s, "missed", func(ctx context.Context, v view) ([]job.Snapshot, error) {
+		ids, err := v.q.MissedIDs(ctx, litedb.MissedIDsParams{
+			ID: fromID(id), Project: project, Now: someMicros(v.now), MaxRows: page(limit),
+		})
+		if err != nil {
+			return nil, err
+		}
+		out := make([]job.Snapshot, len(ids))
+		for i, id := range ids {
+			if out[i], err = v.snapshot(ctx, id); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	})
+}
