@@ -67,7 +67,7 @@ func (s *jobService) change(ctx context.Context, w wish) (job.Snapshot, error) {
 			after := applied[0].Snapshot
 			after.Spec = specAfter(snap.Spec, *c)
 			return after, nil
-		case !errors.Is(err, store.ErrStale):
+		case !errors.Is(err, store.ErrStale) && !errors.Is(err, store.ErrNotFound):
 			return snap, fmt.Errorf("write the decision: %w", err)
 		}
 	}
@@ -97,6 +97,9 @@ func (s *jobService) decide(ctx context.Context, w wish, snap job.Snapshot) (*st
 			return nil, fmt.Errorf("decide: %w", err)
 		}
 	}
+	if err := s.mayRestart(ctx, snap, d); err != nil {
+		return nil, err
+	}
 	switch d.Action {
 	case job.ActNothing:
 		return nil, nil
@@ -105,6 +108,21 @@ func (s *jobService) decide(ctx context.Context, w wish, snap job.Snapshot) (*st
 	default:
 		return nil, fmt.Errorf("decide: action %d for a client's wish", d.Action)
 	}
+}
+
+// mayRestart refuses to start a job anew, after its end, on a deleted connection.
+func (s *jobService) mayRestart(ctx context.Context, snap job.Snapshot, d job.Decision) error {
+	if d.Action != job.ActWrite || !snap.State.Terminal() || !d.To.Runnable() {
+		return nil
+	}
+	conn, err := s.store.Connection(ctx, snap.Project, snap.Connection)
+	if err != nil {
+		return fmt.Errorf("read the connection: %w", err)
+	}
+	if !conn.Deleted.IsZero() {
+		return disabled(&conn, "was deleted")
+	}
+	return nil
 }
 
 // specAfter is what was asked for, as a change left it.

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -88,6 +89,17 @@ func connectionToWire(c store.Connection, now time.Time) (*fireoncev1.Connection
 	}
 	m.Set(field, settings)
 	return out, nil
+}
+
+func connectorToWire(d connector.Description) *fireoncev1.Connector {
+	out := &fireoncev1.Connector{
+		Name: d.Name, Promise: d.Promise, PayloadKinds: d.Payloads, CredentialKinds: d.Credentials,
+		SettingsKind: string(settingsFor(d.Name).Name()),
+	}
+	for _, c := range d.Classes {
+		out.EffectClasses = append(out.EffectClasses, classToWire(c))
+	}
+	return out
 }
 
 // connectionState derives the state from the facts; the gravest is shown.

@@ -12,7 +12,8 @@ import (
 // Rules of this file: a submit needs its connection, and thousands in a second
 // need the same few. So a connection that was read a moment ago is good enough
 // for a submit: somebody may change it between any read and the write, which is
-// why the store checks it again. What was not found is read again every time:
+// why the store checks it again. What this server has changed itself is read anew: who
+// has the answer to a change sees it in his next call here. What was not found is read again every time:
 // it may have been made since.
 
 const (
@@ -28,6 +29,8 @@ type lately struct {
 
 	mu   sync.Mutex
 	seen map[latelyKey]*latelySeen
+	// forgot counts the calls of forget: a read that one came into is not kept.
+	forgot int
 }
 
 type latelyKey struct {
@@ -48,8 +51,9 @@ func newLately(s store.Store) *lately {
 // one read, ago. Others have it, too: it is never written to.
 func (l *lately) connection(ctx context.Context, project string, id job.ID) (*store.Connection, error) {
 	key := latelyKey{project, id}
-	if conn, ok := l.fresh(key, time.Now()); ok {
-		return conn, nil
+	kept, forgot := l.fresh(key, time.Now())
+	if kept != nil {
+		return kept, nil
 	}
 	at := time.Now()
 	conn, err := l.store.Connection(ctx, project, id)
@@ -59,6 +63,9 @@ func (l *lately) connection(ctx context.Context, project string, id job.ID) (*st
 		delete(l.seen, key)
 		return nil, err
 	}
+	if l.forgot != forgot {
+		return &conn, nil
+	}
 	if len(l.seen) >= latelyMost {
 		clear(l.seen)
 	}
@@ -66,20 +73,28 @@ func (l *lately) connection(ctx context.Context, project string, id job.ID) (*st
 	return &conn, nil
 }
 
-// fresh gives what is kept. Of those who find it too old the first reads it
-// again, and the others go on with what there is until then.
-func (l *lately) fresh(key latelyKey, now time.Time) (*store.Connection, bool) {
+// forget has a connection read again: this server has changed it.
+func (l *lately) forget(project string, id job.ID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.forgot++
+	delete(l.seen, latelyKey{project, id})
+}
+
+// fresh gives what is kept, nil for nothing. Of those who find it too old the first
+// reads it again, and the others go on with what there is until then.
+func (l *lately) fresh(key latelyKey, now time.Time) (kept *store.Connection, forgot int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s, ok := l.seen[key]
 	switch age := now.Sub(timeOf(s)); {
 	case !ok, age >= 2*latelyKept:
-		return nil, false
+		return nil, l.forgot
 	case age >= latelyKept:
 		s.at = now.Add(-latelyKept / 2)
-		return nil, false
+		return nil, l.forgot
 	default:
-		return s.conn, true
+		return s.conn, l.forgot
 	}
 }
 

@@ -29,6 +29,9 @@ var served = []string{
 	jobsPath + "UpdateJob", jobsPath + "RescheduleJob", jobsPath + "RunJobNow", jobsPath + "RetryJob",
 	jobsPath + "BulkCancelJobs", jobsPath + "BulkRetryJobs", jobsPath + "BulkResolveJobs", statsPath + "GetStats",
 	connsPath + "CreateConnection", connsPath + "GetConnection", connsPath + "ListConnections",
+	connsPath + "UpdateConnection", connsPath + "RotateCredential", connsPath + "TestConnection",
+	connsPath + "PauseConnection", connsPath + "ResumeConnection", connsPath + "DeleteConnection",
+	connsPath + "ListConnectors",
 }
 
 // TestEveryRPCIsServedOrListed calls every RPC of the contract. What is not in

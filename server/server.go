@@ -25,6 +25,8 @@ type Vault interface {
 	KeyID() string
 	// Seal encrypts a secret so that it opens in one place only.
 	Seal(secret []byte, at vault.Place) ([]byte, error)
+	// Open decrypts what Seal made for the same place, if the key is the same.
+	Open(sealed []byte, keyID string, at vault.Place) ([]byte, error)
 	// Fingerprint tells two secrets apart and reveals neither.
 	Fingerprint(secret []byte) string
 }

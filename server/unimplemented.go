@@ -6,20 +6,11 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
-	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
 )
 
 // unimplemented is every RPC of the contract that is not served yet. It is
 // empty when the contract is fulfilled.
-var unimplemented = map[string]bool{
-	fireoncev1connect.ConnectionServiceUpdateConnectionProcedure: true,
-	fireoncev1connect.ConnectionServiceRotateCredentialProcedure: true,
-	fireoncev1connect.ConnectionServiceTestConnectionProcedure:   true,
-	fireoncev1connect.ConnectionServicePauseConnectionProcedure:  true,
-	fireoncev1connect.ConnectionServiceResumeConnectionProcedure: true,
-	fireoncev1connect.ConnectionServiceDeleteConnectionProcedure: true,
-	fireoncev1connect.ConnectionServiceListConnectorsProcedure:   true,
-}
+var unimplemented = map[string]bool{}
 
 // methods gives every RPC of the contract.
 func methods() iter.Seq[protoreflect.MethodDescriptor] {

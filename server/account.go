@@ -1,0 +1,251 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/vault"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file: a platform is asked whose account a credential is, read-only and
+// never for long. A connection is one account for as long as it lives: what is in
+// doubt about its jobs is looked up there.
+
+// testTime bounds what one call asks of a platform.
+const testTime = 10 * time.Second
+
+// errSealed: a credential that this server cannot decrypt.
+var errSealed = errors.New("the server cannot decrypt this connection's credential")
+
+// codeOf gives a connection's connector.
+func (s *connectionService) codeOf(conn store.Connection) (connector.Connector, error) {
+	code, known := s.cfg.Connectors.Get(conn.Connector)
+	if !known {
+		return nil, disabled(&conn, fmt.Sprintf("needs connector %q, which this server does not have", conn.Connector))
+	}
+	return code, nil
+}
+
+// credentialOf opens a connection's credential; it may have none. errSealed.
+func (s *connectionService) credentialOf(ctx context.Context, conn store.Connection) (connector.Credential, error) {
+	if conn.CredentialVersion == 0 {
+		return connector.Credential{}, nil
+	}
+	sealed, err := s.store.Credential(ctx, conn.ID)
+	if err != nil {
+		return connector.Credential{}, fmt.Errorf("read the credential: %w", err)
+	}
+	data, err := s.cfg.Vault.Open(sealed.Data, sealed.KeyID, vault.Place{
+		Project: conn.Project, Connection: conn.ID, Version: sealed.Version,
+	})
+	if err != nil {
+		return connector.Credential{}, fmt.Errorf("%w: %w", errSealed, err)
+	}
+	return connector.Credential{Version: sealed.Version, Data: data}, nil
+}
+
+// tested asks the platform; false: the connector cannot.
+func (s *connectionService) tested(
+	ctx context.Context, code connector.Connector, o connector.Opening,
+) (connector.Tested, bool, error) {
+	t, can := code.(connector.Tester)
+	if !can {
+		return connector.Tested{}, false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, testTime)
+	defer cancel()
+	out, err := t.Test(ctx, o)
+	return out, true, err
+}
+
+func testOpening(conn store.Connection, settings []byte, class job.Class, cred connector.Credential) connector.Opening {
+	return connector.Opening{Connection: conn.ID, Settings: settings, Class: class, Credential: cred, Fresh: true}
+}
+
+// sameAccount checks settings and credential, and makes sure that they are of the
+// connection's account, as far as the platform tells. It gives the account, where it
+// is known.
+func (s *connectionService) sameAccount(
+	ctx context.Context, code connector.Connector, conn store.Connection, settings []byte, cred connector.Credential,
+) (string, error) {
+	capability, err := code.Check(settings, cred)
+	if err != nil {
+		return "", fmt.Errorf("check the connection: %w", err)
+	}
+	identity := capability.Identity
+	if found, _, err := s.tested(ctx, code, testOpening(conn, settings, capability.Class, cred)); err != nil {
+		if err := s.notTested(conn, err); err != nil {
+			return "", err
+		}
+	} else if found.Identity != "" {
+		identity = found.Identity
+	}
+	switch {
+	case identity == "":
+		return conn.AccountIdentity, nil
+	case conn.AccountIdentity != "" && identity != conn.AccountIdentity:
+		return "", refuse(fireoncev1.ErrorReason_ERROR_REASON_IDENTITY_MISMATCH,
+			fmt.Sprintf("the credential belongs to %s, connection %s is %s; make a new connection for the other account",
+				text(identity), conn.ID, text(conn.AccountIdentity)),
+			"connection_id", conn.ID.String(), "account_identity", text(identity))
+	default:
+		return identity, nil
+	}
+}
+
+// notTested says what it means that a platform did not tell whose account a credential
+// is; nil: nothing. One that the platform refuses is of no use. Where the account is
+// known, nobody may take its place unseen.
+func (s *connectionService) notTested(conn store.Connection, err error) error {
+	kind, msg := failureOf(err)
+	switch {
+	case kind == job.FailAuth:
+		return refuse(fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_MISMATCH,
+			"the platform refuses the credential: "+msg, "connection_id", conn.ID.String())
+	case conn.AccountIdentity == "":
+		return nil
+	default:
+		return withDetails(
+			connect.NewError(connect.CodeUnavailable, fmt.Errorf(
+				"nothing was changed: the platform could not be asked whose account the credential is (%s); try again", msg)),
+			&errdetails.RetryInfo{RetryDelay: durationpb.New(testTime)})
+	}
+}
+
+// failureOf gives the kind of a connector's failure, and words for a user.
+func failureOf(err error) (job.FailureKind, string) {
+	var refusal *connector.Refusal
+	if errors.As(err, &refusal) {
+		return refusal.Kind, text(refusal.Msg)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return job.FailTransient, "the platform did not answer in time"
+	}
+	return job.FailTransient, "the platform could not be reached"
+}
+
+// TestConnection implements the RPC.
+func (s *connectionService) TestConnection(ctx context.Context, req *fireoncev1.TestConnectionRequest) (*fireoncev1.TestConnectionResponse, error) {
+	id, err := idFromWire("connection_id", req.GetConnectionId())
+	if err != nil {
+		return nil, err
+	}
+	conn, err := s.store.Connection(ctx, callerOf(ctx).project, id)
+	if err != nil {
+		return nil, notFoundAs(fmt.Errorf("read the connection: %w", err), connectionNotFound(id))
+	}
+	if !conn.Deleted.IsZero() {
+		return nil, disabled(&conn, "was deleted")
+	}
+	code, err := s.codeOf(conn)
+	if err != nil {
+		return nil, err
+	}
+	cred, err := s.credentialOf(ctx, conn)
+	if errors.Is(err, errSealed) {
+		s.log.ErrorContext(ctx, "a credential cannot be opened; is the key file the right one?", "connection", id.String(), "err", err)
+		return failedTest(job.FailPermanent, errSealed.Error(), false), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	capability, err := code.Check(conn.Settings, cred)
+	if input := new(connector.InputError); errors.As(err, &input) {
+		return failedTest(job.FailPermanent, input.Error(), false), nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("check the connection: %w", err)
+	}
+	return s.ask(ctx, code, conn, capability, cred)
+}
+
+func failedTest(kind job.FailureKind, detail string, reached bool) *fireoncev1.TestConnectionResponse {
+	return &fireoncev1.TestConnectionResponse{Detail: text(detail), FailureKind: failureToWire(kind), PlatformReached: reached}
+}
+
+// answered tells whether a failure is a platform's answer.
+func answered(kind job.FailureKind) bool {
+	return kind == job.FailAuth || kind == job.FailPermanent || kind == job.FailRateLimited
+}
+
+// ask asks the platform, and learns the account where it was not known.
+func (s *connectionService) ask(
+	ctx context.Context, code connector.Connector, conn store.Connection, capability connector.Capability, cred connector.Credential,
+) (*fireoncev1.TestConnectionResponse, error) {
+	o := testOpening(conn, conn.Settings, capability.Class, cred)
+	found, asked, err := s.tested(ctx, code, o)
+	if err != nil {
+		kind, msg := failureOf(err)
+		return failedTest(kind, msg, answered(kind)), nil
+	}
+	identity := capability.Identity
+	if found.Identity != "" {
+		identity = found.Identity
+	}
+	if known := conn.AccountIdentity; known != "" && identity != "" && identity != known {
+		return failedTest(job.FailPermanent, fmt.Sprintf("the credential belongs to %s, and this connection is %s", identity, known), asked), nil
+	}
+	out := &fireoncev1.TestConnectionResponse{Ok: true, AccountIdentity: text(identity), PlatformReached: asked}
+	details := []string{"Settings and credential are in order."}
+	if !asked {
+		details[0] = "Settings and credential have the right form. Nothing was sent to the target."
+	}
+	if found.Detail != "" {
+		details = append(details, found.Detail)
+	}
+	if capability.Unsure {
+		words, refused := s.probed(ctx, code, o)
+		if refused != nil {
+			return refused, nil
+		}
+		details = append(details, words)
+		out.PlatformReached = true
+	}
+	out.Detail = text(strings.Join(details, " "))
+	if conn.AccountIdentity == "" && identity != "" {
+		// Somebody who has changed it meanwhile has it learned at the next test.
+		if _, err := s.revise(ctx, conn, store.ConnectionChange{Identity: &identity}); err != nil && !errors.Is(err, store.ErrStale) {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// probed asks a target that only knows itself how duplicates are prevented there.
+func (s *connectionService) probed(
+	ctx context.Context, code connector.Connector, o connector.Opening,
+) (string, *fireoncev1.TestConnectionResponse) {
+	p, can := code.(connector.Prober)
+	if !can {
+		return "", nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, testTime)
+	defer cancel()
+	traits, err := p.Probe(ctx, o)
+	if err != nil {
+		kind, msg := failureOf(err)
+		return "", failedTest(kind, msg, answered(kind))
+	}
+	return fmt.Sprintf("Jobs will be of class %s.", traits.Class), nil
+}
+
+// ListConnectors implements the RPC.
+func (s *connectionService) ListConnectors(context.Context, *fireoncev1.ListConnectorsRequest) (*fireoncev1.ListConnectorsResponse, error) {
+	out := &fireoncev1.ListConnectorsResponse{}
+	for _, name := range s.cfg.Connectors.Names() {
+		code, _ := s.cfg.Connectors.Get(name)
+		out.Connectors = append(out.Connectors, connectorToWire(code.Describe()))
+	}
+	return out, nil
+}

@@ -1,0 +1,501 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/server"
+	"github.com/fireonce/fireonce/store"
+)
+
+// social is a connector whose platform tells whose account a token is: what is before
+// its first dash.
+type social struct {
+	stub
+	tests func() // called with each test
+}
+
+func (s social) Check(settings []byte, cred connector.Credential) (connector.Capability, error) {
+	capability, err := s.stub.Check(settings, cred)
+	capability.Identity, capability.Unsure = "", strings.Contains(string(settings), "unsure")
+	if strings.Contains(string(settings), "keyed") {
+		capability.Traits = job.Traits{Class: job.Keyed, KeyWindow: time.Hour}
+	}
+	return capability, err
+}
+
+func (s social) Test(ctx context.Context, o connector.Opening) (connector.Tested, error) {
+	if s.tests != nil {
+		s.tests()
+	}
+	if _, bounded := ctx.Deadline(); !bounded {
+		return connector.Tested{}, errors.New("not bounded")
+	}
+	var c fireoncev1.Credential
+	if err := proto.Unmarshal(o.Credential.Data, &c); err != nil {
+		return connector.Tested{}, err
+	}
+	name, _, _ := strings.Cut(c.GetBearerToken(), "-")
+	switch {
+	case strings.Contains(string(o.Settings), "elsewhere"):
+		return connector.Tested{Identity: name + " elsewhere"}, nil
+	case name == "refused":
+		return connector.Tested{}, &connector.Refusal{Kind: job.FailAuth, Msg: "Reconnect this account"}
+	case name == "down":
+		return connector.Tested{}, fmt.Errorf("dial: secret-address")
+	}
+	return connector.Tested{Identity: name, Detail: "It is the account of " + name + "."}, nil
+}
+
+func (s social) Probe(context.Context, connector.Opening) (job.Traits, error) {
+	return job.Traits{Class: job.Observable}, nil
+}
+
+func withSocial(tests func()) func(*server.Config) {
+	return func(c *server.Config) {
+		var err error
+		c.Connectors, err = connector.NewRegistry(
+			stub{"stub", []job.Class{job.Opaque}, true}, stub{"webhook", []job.Class{job.Opaque}, false},
+			social{stub{"social", []job.Class{job.Opaque, job.Keyed}, false}, tests},
+		)
+		if err != nil {
+			panic(err)
+		}
+	}
+}
+
+func token(text string) *fireoncev1.Credential {
+	return &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: text}}
+}
+
+func settingsOf(values ...string) *fireoncev1.CustomSettings {
+	out := &fireoncev1.CustomSettings{Values: map[string]string{}}
+	for _, v := range values {
+		out.Values[v] = "x"
+	}
+	return out
+}
+
+// connect makes a connection of connector social.
+func (f *fixture) connect(c client, key, secret string, settings ...string) *fireoncev1.Connection {
+	f.tb.Helper()
+	req := &fireoncev1.CreateConnectionRequest{
+		IdempotencyKey: key, Credential: token(secret), Connection: &fireoncev1.Connection{
+			Connector: "social", DisplayName: "Ann", Settings: &fireoncev1.Connection_Custom{Custom: settingsOf(settings...)},
+		},
+	}
+	res, err := ask[fireoncev1.CreateConnectionResponse](f.tb, c, connsPath+"CreateConnection", req)
+	f.must(err)
+	return res.GetConnection()
+}
+
+func (f *fixture) rotate(c client, conn *fireoncev1.Connection, secret, etag string) (*fireoncev1.Connection, error) {
+	res, err := ask[fireoncev1.RotateCredentialResponse](f.tb, c, connsPath+"RotateCredential", &fireoncev1.RotateCredentialRequest{
+		ConnectionId: conn.GetConnectionId(), Credential: token(secret), Etag: etag,
+	})
+	return res.GetConnection(), err
+}
+
+func (f *fixture) amend(c client, req *fireoncev1.UpdateConnectionRequest, mask ...string) (*fireoncev1.Connection, error) {
+	req.UpdateMask = &fieldmaskpb.FieldMask{Paths: mask}
+	res, err := ask[fireoncev1.UpdateConnectionResponse](f.tb, c, connsPath+"UpdateConnection", req)
+	return res.GetConnection(), err
+}
+
+func (f *fixture) pause(c client, id, reason string) *fireoncev1.Connection {
+	f.tb.Helper()
+	res, err := ask[fireoncev1.PauseConnectionResponse](f.tb, c, connsPath+"PauseConnection", &fireoncev1.PauseConnectionRequest{ConnectionId: id, Reason: reason})
+	f.must(err)
+	return res.GetConnection()
+}
+
+func (f *fixture) resume(c client, id string, expire bool) *fireoncev1.Connection {
+	f.tb.Helper()
+	res, err := ask[fireoncev1.ResumeConnectionResponse](f.tb, c, connsPath+"ResumeConnection", &fireoncev1.ResumeConnectionRequest{ConnectionId: id, ExpireMissed: expire})
+	f.must(err)
+	return res.GetConnection()
+}
+
+func (f *fixture) remove(c client, id, etag string) error {
+	_, err := ask[fireoncev1.DeleteConnectionResponse](f.tb, c, connsPath+"DeleteConnection", &fireoncev1.DeleteConnectionRequest{ConnectionId: id, Etag: etag})
+	return err
+}
+
+func (f *fixture) test(c client, id string) *fireoncev1.TestConnectionResponse {
+	f.tb.Helper()
+	res, err := ask[fireoncev1.TestConnectionResponse](f.tb, c, connsPath+"TestConnection", &fireoncev1.TestConnectionRequest{ConnectionId: id})
+	f.must(err)
+	return res
+}
+
+func (f *fixture) connection(c client, id string) *fireoncev1.Connection {
+	f.tb.Helper()
+	res, err := ask[fireoncev1.GetConnectionResponse](f.tb, c, connsPath+"GetConnection", &fireoncev1.GetConnectionRequest{ConnectionId: id})
+	f.must(err)
+	return res.GetConnection()
+}
+
+// TestConnectionsOverEveryProtocol calls each RPC that changes a connection as a user
+// would.
+func TestConnectionsOverEveryProtocol(t *testing.T) {
+	for name, dial := range protocols {
+		t.Run(name, func(t *testing.T) {
+			f := start(t, withSocial(nil))
+			c := dial(f)
+			conn := f.connect(c, "c", "ann-1")
+			id := conn.GetConnectionId()
+			if got := f.test(c, id); !got.GetOk() || got.GetAccountIdentity() != "ann" || !got.GetPlatformReached() {
+				t.Errorf("test: %v", got)
+			}
+			rotated, err := f.rotate(c, conn, "ann-2", "")
+			f.must(err)
+			if rotated.GetCredentialFingerprint() == conn.GetCredentialFingerprint() || rotated.GetAccountIdentity() != "ann" {
+				t.Errorf("rotated: %v", rotated)
+			}
+			named, err := f.amend(c, &fireoncev1.UpdateConnectionRequest{
+				ConnectionId: id, Etag: rotated.GetEtag(), DisplayName: "Bob",
+			}, "display_name")
+			if err != nil || named.GetDisplayName() != "Bob" || named.GetEtag() == rotated.GetEtag() {
+				t.Errorf("updated: %v, %v", named, err)
+			}
+			if got := f.pause(c, id, "holiday"); got.GetState() != fireoncev1.ConnectionState_CONNECTION_STATE_PAUSED || got.GetStateReason() != "holiday" {
+				t.Errorf("paused: %v", got)
+			}
+			if got := f.resume(c, id, false); got.GetState() != fireoncev1.ConnectionState_CONNECTION_STATE_ACTIVE {
+				t.Errorf("resumed: %v", got)
+			}
+			f.must(f.remove(c, id, ""))
+			list, err := ask[fireoncev1.ListConnectorsResponse](t, c, connsPath+"ListConnectors", &fireoncev1.ListConnectorsRequest{})
+			f.must(err)
+			got := list.GetConnectors()
+			if len(got) != 3 || got[0].GetName() != "social" || got[0].GetSettingsKind() != "custom" || got[2].GetSettingsKind() != "webhook" ||
+				len(got[0].GetEffectClasses()) != 2 || got[0].GetPromise() != "none" || len(got[1].GetPayloadKinds()) != 2 {
+				t.Errorf("connectors: %v", got)
+			}
+		})
+	}
+}
+
+func TestRotateCredential(t *testing.T) {
+	tests := 0
+	f := start(t, withSocial(func() { tests++ }))
+	c := overConnect(f)
+	conn := f.connect(c, "c", "ann-1")
+	if conn.GetAccountIdentity() != "" || tests != 0 {
+		t.Fatalf("connection %v after %d tests", conn, tests)
+	}
+	// The same again, whatever the etag: nothing is asked, nothing changes.
+	same, err := f.rotate(c, conn, "ann-1", "e1")
+	if err != nil || !proto.Equal(same, conn) || tests != 0 {
+		t.Errorf("the same credential: %v, %v, %d tests", same, err, tests)
+	}
+	_, err = f.rotate(c, conn, "ann-2", "e1")
+	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_ETAG_MISMATCH)
+	_, err = f.rotate(c, conn, "refused-2", "")
+	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_MISMATCH)
+	// Whose account it is becomes known; until then a platform that is down is no reason.
+	down, err := f.rotate(c, conn, "down-2", conn.GetEtag())
+	if err != nil || down.GetAccountIdentity() != "" {
+		t.Errorf("not known whose: %v, %v", down, err)
+	}
+	ann, err := f.rotate(c, conn, "ann-2", "")
+	if err != nil || ann.GetAccountIdentity() != "ann" {
+		t.Errorf("rotated: %v, %v", ann, err)
+	}
+	_, err = f.rotate(c, conn, "bob-1", ann.GetEtag())
+	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_IDENTITY_MISMATCH)
+	_, err = f.rotate(c, conn, "down-1", "")
+	if e := new(wireError); !errors.As(err, &e) || e.code != connect.CodeUnavailable || strings.Contains(err.Error(), "secret") {
+		t.Errorf("a platform that is down: %v", err)
+	}
+	if now := f.connection(c, conn.GetConnectionId()); !proto.Equal(now, ann) {
+		t.Errorf("after the refusals: %v, want %v", now, ann)
+	}
+	_, err = ask[fireoncev1.RotateCredentialResponse](t, c, connsPath+"RotateCredential", &fireoncev1.RotateCredentialRequest{
+		ConnectionId: conn.GetConnectionId(), Credential: &fireoncev1.Credential{Kind: &fireoncev1.Credential_Basic{Basic: &fireoncev1.BasicAuth{Username: "ann"}}},
+	})
+	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_MISMATCH)
+	_, err = f.rotate(c, &fireoncev1.Connection{ConnectionId: absent}, "ann-3", "")
+	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND)
+	if strings.Contains(f.logs.String(), "ann-2") {
+		t.Error("a credential is in the log")
+	}
+}
+
+// TestRotateLiftsHold: a held credential is tried again when it is given again, and a
+// hold by the one before does not come back.
+func TestRotateLiftsHold(t *testing.T) {
+	f := start(t, withSocial(nil))
+	c := overConnect(f)
+	conn := f.connect(c, "c", "ann-1")
+	f.schedule(f.request("k", func(r *fireoncev1.ScheduleJobRequest) { r.ConnectionId = conn.GetConnectionId() }))
+	refuse := func(l store.Leased, version int) {
+		f.learn(l.ID, job.Deferred{Kind: job.FailAuth, Message: "Reconnect this account", CredentialVersion: version})
+	}
+	refuse(f.claim(), 1)
+	held := f.connection(c, conn.GetConnectionId())
+	if held.GetState() != fireoncev1.ConnectionState_CONNECTION_STATE_AUTH_HOLD || held.GetStateReason() != "Reconnect this account" {
+		t.Fatalf("held: %v", held)
+	}
+	f.resume(c, conn.GetConnectionId(), false) // lifts no hold
+	got, err := f.rotate(c, conn, "ann-1", "")
+	if err != nil || got.GetState() != fireoncev1.ConnectionState_CONNECTION_STATE_ACTIVE || got.GetCredentialFingerprint() != conn.GetCredentialFingerprint() {
+		t.Fatalf("the same credential, held: %v, %v", got, err)
+	}
+	refuse(f.claim(), 1)
+	if got := f.connection(c, conn.GetConnectionId()); got.GetState() != fireoncev1.ConnectionState_CONNECTION_STATE_ACTIVE {
+		t.Errorf("a late refusal of version 1 holds version 2: %v", got)
+	}
+	if l := f.claim(); l.Connection.CredentialVersion != 2 {
+		t.Errorf("version %d in the lease", l.Connection.CredentialVersion)
+	}
+}
+
+func TestPauseAndResume(t *testing.T) {
+	f := start(t)
+	c := overConnect(f)
+	due := f.schedule(f.request("due"))
+	f.clock.advance(time.Second)
+	first := f.pause(c, f.conn, "holiday")
+	f.clock.advance(time.Minute)
+	again := f.pause(c, f.conn, "something else")
+	if !proto.Equal(first, again) {
+		t.Errorf("paused again: %v, want %v", again, first)
+	}
+	now := f.schedule(f.request("now"))
+	if want := "The connection is paused: holiday"; now.GetBlockedReason() != want {
+		t.Errorf("blocked by %q, want %q", now.GetBlockedReason(), want)
+	}
+	f.schedule(f.request("later", at(f.clock.Now().Add(time.Hour))))
+	f.clock.advance(time.Minute)
+	f.claimAny()
+	resumed := f.resume(c, f.conn, true)
+	if resumed.GetState() != fireoncev1.ConnectionState_CONNECTION_STATE_ACTIVE || resumed.GetPausedTime() != nil {
+		t.Errorf("resumed: %v", resumed)
+	}
+	expired := f.snapshot(now.GetJobId())
+	if expired.State != job.Expired || expired.LastError.Kind != job.FailWindowOver {
+		t.Errorf("missed: %+v", expired.Status)
+	}
+	if last := f.history(now.GetJobId()); last[1].Actor != "api" || last[1].Cause != job.CauseWindowOver || len(last) != 2 {
+		t.Errorf("events of a job that was missed: %+v", last)
+	}
+	if l := f.claim(); l.ID.String() != due.GetJobId() {
+		t.Errorf("claimed %s, want %s, which was due before the pause", l.ID, due.GetJobId())
+	}
+	if got := f.resume(c, f.conn, true); !proto.Equal(got, resumed) {
+		t.Errorf("resumed again: %v", got)
+	}
+	if got := f.schedule(f.request("after")); got.GetBlockedReason() != "" {
+		t.Errorf("blocked by %q after the pause", got.GetBlockedReason())
+	}
+}
+
+// TestResumeExpiresMany: more than one batch, and what is not missed runs at once.
+func TestResumeExpiresMany(t *testing.T) {
+	f := start(t)
+	c := overConnect(f)
+	f.pause(c, f.conn, "")
+	const many = store.MaxBatch + 7
+	items := make([]store.NewJob, 0, many)
+	for i := range many {
+		items = append(items, store.NewJob{Spec: job.Spec{
+			ID: job.ID{1, 15: byte(i), 14: byte(i >> 8)}, Project: server.DefaultProject, Key: fmt.Sprint(i), Connection: f.id(f.conn), HoldKey: "h",
+		}})
+	}
+	for _, part := range [][]store.NewJob{items[:store.MaxBatch], items[store.MaxBatch:]} {
+		_, err := f.store.Create(t.Context(), part)
+		f.must(err)
+	}
+	f.resume(c, f.conn, true)
+	stats, err := f.store.Stats(t.Context(), store.StatsQuery{Project: server.DefaultProject, Window: time.Hour})
+	f.must(err)
+	if n := stats.Counts; n[job.Expired] != many || n[job.Scheduled] != 0 {
+		t.Errorf("jobs by state: %v", n)
+	}
+}
+
+func TestUpdateConnection(t *testing.T) {
+	f := start(t, withSocial(nil))
+	c := overConnect(f)
+	conn := f.connect(c, "c", "ann-1")
+	id := conn.GetConnectionId()
+	type request = fireoncev1.UpdateConnectionRequest
+	// What is in place is no change, whatever the etag.
+	same, err := f.amend(c, &request{ConnectionId: id, Etag: "e1", DisplayName: "Ann", Limits: &fireoncev1.ConnectionLimits{}}, "display_name", "limits")
+	if err != nil || !proto.Equal(same, conn) {
+		t.Errorf("in place: %v, %v", same, err)
+	}
+	_, err = f.amend(c, &request{ConnectionId: id, Etag: "e1", DisplayName: "Bob"}, "display_name")
+	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_ETAG_MISMATCH)
+	// Only what the mask names, to what is given: nothing clears it.
+	got, err := f.amend(c, &request{
+		ConnectionId: id, Limits: &fireoncev1.ConnectionLimits{MaxInFlight: 2, MaxPerMinute: 60}, DisplayName: "ignored",
+	}, "limits")
+	if err != nil || got.GetLimits().GetMaxInFlight() != 2 || got.GetDisplayName() != "Ann" {
+		t.Errorf("limits: %v, %v", got, err)
+	}
+	got, err = f.amend(c, &request{ConnectionId: id}, "limits", "display_name")
+	if err != nil || got.GetLimits() != nil || got.GetDisplayName() != "" {
+		t.Errorf("cleared: %v, %v", got, err)
+	}
+	// Settings have the class of new jobs follow, at once.
+	old := f.schedule(f.request("old", at(f.clock.Now().Add(time.Hour)), on(id)))
+	got, err = f.amend(c, &request{ConnectionId: id, Settings: &fireoncev1.UpdateConnectionRequest_Custom{Custom: settingsOf("keyed")}}, "custom")
+	if err != nil || got.GetEffectClass() != fireoncev1.EffectClass_EFFECT_CLASS_KEYED {
+		t.Errorf("settings: %v, %v", got, err)
+	}
+	made := f.schedule(f.request("new", at(f.clock.Now().Add(time.Hour)), on(id)))
+	if made.GetEffectClass() != fireoncev1.EffectClass_EFFECT_CLASS_KEYED || old.GetEffectClass() != fireoncev1.EffectClass_EFFECT_CLASS_OPAQUE {
+		t.Errorf("classes: %s before, %s after", old.GetEffectClass(), made.GetEffectClass())
+	}
+	if c := f.connectionOf(id); c.KeyWindow != time.Hour {
+		t.Errorf("key window %s", c.KeyWindow)
+	}
+	for name, settings := range map[string]*request{
+		"wrong":             {Settings: &fireoncev1.UpdateConnectionRequest_Custom{Custom: settingsOf("wrong")}},
+		"another connector": {Settings: &fireoncev1.UpdateConnectionRequest_Slack{Slack: &fireoncev1.SlackSettings{Channel: "C1"}}},
+	} {
+		settings.ConnectionId = id
+		mask := "custom"
+		if settings.GetSlack() != nil {
+			mask = "slack"
+		}
+		_, err = f.amend(c, settings, mask)
+		t.Log(name, wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_SETTINGS_INVALID))
+	}
+	f.test(c, id) // learns the account
+	_, err = f.amend(c, &request{ConnectionId: id, Settings: &fireoncev1.UpdateConnectionRequest_Custom{Custom: settingsOf("elsewhere")}}, "custom")
+	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_SETTINGS_INVALID)
+	_, err = f.amend(c, &request{ConnectionId: absent}, "display_name")
+	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND)
+}
+
+func on(conn string) func(*fireoncev1.ScheduleJobRequest) {
+	return func(r *fireoncev1.ScheduleJobRequest) { r.ConnectionId = conn }
+}
+
+func (f *fixture) connectionOf(id string) store.Connection {
+	f.tb.Helper()
+	conn, err := f.store.Connection(f.tb.Context(), server.DefaultProject, f.id(id))
+	f.must(err)
+	return conn
+}
+
+func TestDeleteConnection(t *testing.T) {
+	f := start(t, withSocial(nil))
+	c := overConnect(f)
+	conn := f.connect(c, "c", "ann-1")
+	id := conn.GetConnectionId()
+	f.schedule(f.request("k", on(id)))
+	wantReason(t, f.remove(c, id, ""), fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_IN_USE)
+	failed := f.fail()
+	wantReason(t, f.remove(c, id, "e9"), fireoncev1.ErrorReason_ERROR_REASON_ETAG_MISMATCH)
+	f.must(f.remove(c, id, conn.GetEtag()))
+	f.must(f.remove(c, id, "e9"))
+	wantReason(t, f.remove(c, absent, ""), fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND)
+
+	gone := f.connection(c, id)
+	if gone.GetState() != fireoncev1.ConnectionState_CONNECTION_STATE_DELETED || gone.GetCredentialFingerprint() != "" || gone.GetDeleteTime() == nil {
+		t.Errorf("deleted: %v", gone)
+	}
+	for shown, want := range map[bool]int{false: 1, true: 2} {
+		list, err := ask[fireoncev1.ListConnectionsResponse](t, c, connsPath+"ListConnections", &fireoncev1.ListConnectionsRequest{ShowDeleted: shown})
+		if err != nil || len(list.GetConnections()) != want {
+			t.Errorf("show_deleted %t: %v, %v", shown, list, err)
+		}
+	}
+	// Its jobs have their history, and no other.
+	const isGone = fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_DISABLED
+	_, err := ask[fireoncev1.ScheduleJobResponse](t, c, scheduleJob, f.request("new", on(id)))
+	wantReason(t, err, isGone)
+	if again := f.schedule(f.request("k", on(id))); again.GetJobId() != failed.ID.String() {
+		t.Errorf("the job of a bound key: %v", again)
+	}
+	_, err = f.retry(c, &fireoncev1.RetryJobRequest{JobId: failed.ID.String(), Etag: f.read(c, failed.ID.String()).GetEtag()})
+	wantReason(t, err, isGone)
+	bulk, err := f.bulkRetry(c, &fireoncev1.BulkRetryJobsRequest{Filter: anyJob(), AsOfTime: timestamppb.New(f.clock.Now())})
+	f.must(err)
+	wantCounts(t, bulk, 1, 0, 1)
+	// And nothing of it changes any more.
+	_, err = f.amend(c, &fireoncev1.UpdateConnectionRequest{ConnectionId: id, DisplayName: gone.GetDisplayName()}, "display_name")
+	wantReason(t, err, isGone)
+	_, err = f.rotate(c, conn, "ann-2", "")
+	wantReason(t, err, isGone)
+	_, err = ask[fireoncev1.TestConnectionResponse](t, c, connsPath+"TestConnection", &fireoncev1.TestConnectionRequest{ConnectionId: id})
+	wantReason(t, err, isGone)
+	for _, got := range []*fireoncev1.Connection{f.pause(c, id, ""), f.resume(c, id, true)} {
+		if !proto.Equal(got, gone) {
+			t.Errorf("paused or resumed: %v", got)
+		}
+	}
+}
+
+func TestTestConnection(t *testing.T) {
+	f := start(t, withSocial(nil))
+	c := overConnect(f)
+	for name, tt := range map[string]struct {
+		secret   string
+		settings []string
+		want     *fireoncev1.TestConnectionResponse
+	}{
+		"fine": {"ann-1", nil, &fireoncev1.TestConnectionResponse{
+			Ok: true, AccountIdentity: "ann", PlatformReached: true,
+			Detail: "Settings and credential are in order. It is the account of ann.",
+		}},
+		"refused": {"refused-1", nil, &fireoncev1.TestConnectionResponse{
+			Detail: "Reconnect this account", FailureKind: fireoncev1.FailureKind_FAILURE_KIND_AUTH, PlatformReached: true,
+		}},
+		"down": {"down-1", nil, &fireoncev1.TestConnectionResponse{
+			Detail: "the platform could not be reached", FailureKind: fireoncev1.FailureKind_FAILURE_KIND_TRANSIENT,
+		}},
+		"unsure": {"ann-2", []string{"unsure"}, &fireoncev1.TestConnectionResponse{
+			Ok: true, AccountIdentity: "ann", PlatformReached: true,
+			Detail: "Settings and credential are in order. It is the account of ann. Jobs will be of class OBSERVABLE.",
+		}},
+	} {
+		conn := f.connect(c, name, tt.secret, tt.settings...)
+		if got := f.test(c, conn.GetConnectionId()); !proto.Equal(got, tt.want) {
+			t.Errorf("%s: %v, want %v", name, got, tt.want)
+		}
+		now := f.connection(c, conn.GetConnectionId())
+		if now.GetAccountIdentity() != tt.want.GetAccountIdentity() {
+			t.Errorf("%s: account %q", name, now.GetAccountIdentity())
+		}
+		if !tt.want.GetOk() && !proto.Equal(now, conn) {
+			t.Errorf("%s: a failed test has changed it: %v", name, now)
+		}
+		f.test(c, conn.GetConnectionId())
+		if again := f.connection(c, conn.GetConnectionId()); !proto.Equal(again, now) {
+			t.Errorf("%s: a second test has changed it: %v", name, again)
+		}
+	}
+	// One that cannot ask.
+	got := f.test(c, f.conn)
+	if !got.GetOk() || got.GetPlatformReached() || got.GetAccountIdentity() != "account-1" || !strings.Contains(got.GetDetail(), "Nothing was sent") {
+		t.Errorf("webhook: %v", got)
+	}
+	// Settings that do not hold any more.
+	id := job.ID{9, 15: 9}
+	_, _, err := f.store.CreateConnection(t.Context(), store.NewConnection{Connection: store.Connection{
+		ID: id, Project: server.DefaultProject, Connector: "stub", Class: job.Opaque, Settings: []byte("wrong"),
+	}})
+	f.must(err)
+	if got := f.test(c, id.String()); got.GetOk() || got.GetFailureKind() != fireoncev1.FailureKind_FAILURE_KIND_PERMANENT || got.GetPlatformReached() {
+		t.Errorf("wrong settings: %v", got)
+	}
+	_, err = ask[fireoncev1.TestConnectionResponse](t, c, connsPath+"TestConnection", &fireoncev1.TestConnectionRequest{ConnectionId: absent})
+	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND)
+}
