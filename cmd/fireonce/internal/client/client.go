@@ -32,7 +32,7 @@ func Commands() []*cli.Command {
 	return []*cli.Command{
 		scheduleCommand(), batchCommand(), getCommand(), listCommand(), watchCommand(),
 		updateCommand(), rescheduleCommand(), runNowCommand(), cancelCommand(), retryCommand(), resolveCommand(),
-		bulkCommand(), statsCommand(), connectionsCommand(),
+		bulkCommand(), statsCommand(), changeable(connectionsCommand()), connectorsCommand(),
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 
 func connectionsCommand() *cli.Command {
 	return &cli.Command{
-		Name: "connections", Usage: "create, show and list connections",
+		Name: "connections", Usage: "create, show, list and change connections",
 		Commands: []*cli.Command{
 			{
 				Name: "create", Usage: "create a connection",
