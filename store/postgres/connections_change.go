@@ -15,7 +15,8 @@ import (
 //     are being written end before it, and what comes then sees what it has written.
 //   - It locks the connection's row, which whoever adds a ready row locks too, and
 //     then all its ready rows: new jobs that are made runnable end before it, or find
-//     their row gone. They add it anew then, and its trigger has them begin anew.
+//     their row gone. They add it anew then, and its trigger has them begin anew. A
+//     refusal of a credential locks its ready row before it compares versions.
 //   - Jobs are counted when all that is locked: nobody who was not seen can add one.
 //     A job that waits for another one has no ready row: who stores or retries one
 //     locks the connection itself (see keep).

@@ -88,12 +88,6 @@ func (b *applying) openTurns(ctx context.Context) {
 			conns = append(conns, j.Connection)
 		}
 	}
-	// A refused credential holds only while it is the present one (see HoldAuth).
-	for i := range b.items {
-		if h := b.items[i].Decision.Hold; h != nil && h.Auth && b.locked[b.items[i].Job] != nil {
-			conns = append(conns, b.locked[b.items[i].Job].Connection)
-		}
-	}
 	if of := fromIDs(distinct(conns)); len(of) > 0 {
 		b.exec(ctx, "turns", func(ctx context.Context, q *pgdb.Queries) error { return q.OpenTurns(ctx, of) })
 	}

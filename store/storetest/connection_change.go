@@ -19,6 +19,7 @@ var connectionChangeTests = []test{
 	{"a resume lifts nothing but the pause", changeResume},
 	{"a new credential", changeCredential},
 	{"a late refusal of the old credential", changeLateRefusal},
+	{"refusals while credentials are replaced", changeRefusalRace},
 	{"bounds", changeBounds},
 	{"the pace", changePace},
 	{"hints", changeHints},
@@ -219,6 +220,52 @@ func changeLateRefusal(f *fixture) {
 	l := f.claimed(got.ID, leased.ID)[0]
 	f.apply(l.Snapshot, job.Deferred{Kind: job.FailAuth, Message: "refused", CredentialVersion: 2})
 	f.is(f.connection(f.conn.ID).AuthHoldAt, start, "hold by the present one")
+}
+
+// changeRefusalRace: refusals of each credential come while it is replaced, to leases
+// and to looks. Whoever comes first, none of them holds the next one.
+func changeRefusalRace(f *fixture) {
+	conn := f.connect(store.Connection{Class: job.Observable})
+	for round := range 15 {
+		var leased []job.Snapshot
+		for i := range crowd / 2 {
+			f.submit(on(conn), holding(string(rune('a'+i))))
+		}
+		for i, l := range f.claimN(store.MaxBatch) {
+			if i%2 == 0 {
+				leased = append(leased, l.Snapshot)
+				continue
+			}
+			s := f.arm(l).Snapshot
+			leased = append(leased, f.apply(s, answer(s, job.ResultUnknown)).Snapshot)
+		}
+		conn = f.connection(conn.ID)
+		change := store.ConnectionChange{
+			Project: project, ID: conn.ID, Version: conn.Version, Credential: sealedNext(conn, "k"),
+		}
+		together(len(leased)+1, func(i int) {
+			if i == 0 {
+				if _, err := f.s.ChangeConnection(f.ctx, change); err != nil {
+					f.Error(err)
+				}
+				return
+			}
+			s := leased[i-1]
+			d, err := job.Decide(s.View(f.traits(s), 0), job.Deferred{
+				Kind: job.FailAuth, Message: "refused", CredentialVersion: conn.CredentialVersion,
+			})
+			if err == nil {
+				_, err = f.s.Apply(f.ctx, []store.Change{{Job: s.ID, Version: s.Version, Decision: d}})
+			}
+			if err != nil {
+				f.Error(err)
+			}
+		})
+		f.is(f.connection(conn.ID).AuthHoldAt, time.Time{}, "round %d: hold of version %d", round, conn.CredentialVersion+1)
+		for _, s := range leased {
+			f.end(s.ID)
+		}
+	}
 }
 
 func changeBounds(f *fixture) {
