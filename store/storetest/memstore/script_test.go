@@ -53,7 +53,7 @@ func (p *script) run(open func(now func() time.Time) store.Store, seed uint64, s
 	for range steps {
 		acts := []func(){
 			p.create, p.create, p.claim, p.claim, p.look, p.arm, p.arm, p.arm, p.outcome, p.outcome, p.outcome,
-			p.ask, p.force, p.renew, p.saveHandle, p.quarantine, p.pass,
+			p.ask, p.force, p.renew, p.saveHandle, p.quarantine, p.pass, p.revise,
 		}
 		p.sweep() // so that nothing is claimed past its window: engines share such claims out differently
 		acts[p.rand.IntN(len(acts))]()
@@ -85,7 +85,7 @@ func (p *script) note(what string, err error, answers ...any) {
 	}
 	for _, known := range []error{
 		store.ErrNotFound, store.ErrStale, store.ErrIllegal, store.ErrCursorExpired, store.ErrReplyTo,
-		store.ErrQuarantined, store.ErrWindowOver, store.ErrHeld, store.ErrGated,
+		store.ErrQuarantined, store.ErrWindowOver, store.ErrHeld, store.ErrGated, store.ErrInUse,
 	} {
 		if errors.Is(err, known) {
 			err = known
@@ -156,6 +156,46 @@ func (p *script) create() {
 		}
 	}
 	p.note("creates", err)
+}
+
+// revise changes a connection, mostly as it is, and asks what its pause has missed.
+func (p *script) revise() {
+	old, _ := pick(p, p.conns)
+	conn, err := p.s.Connection(p.ctx(), "", old.ID)
+	p.note("connection", err, p.current(conn))
+	c := store.ConnectionChange{Project: "default", ID: conn.ID, Version: conn.Version}
+	word := fmt.Sprint(p.rand.IntN(100))
+	switch p.rand.IntN(12) {
+	case 0, 1:
+		c.Pause = &word
+	case 2, 3, 4:
+		c.Resume = true
+	case 5, 6:
+		c.Credential = &store.Sealed{Version: conn.CredentialVersion + p.rand.IntN(2), KeyID: "k", Data: []byte(word), Fingerprint: word}
+	case 7:
+		c.Limits = &store.ConnectionLimits{MaxInFlight: 500 + p.rand.IntN(2)}
+	case 8:
+		c.Target = &store.ConnectionTarget{Settings: []byte(word), Class: job.Class(p.rand.IntN(6)), KeyWindow: time.Hour}
+	case 9:
+		c.DisplayName, c.Version = &word, conn.Version-int64(p.rand.IntN(2))
+	case 10:
+		c.Identity = &word
+	default:
+		c.Delete = p.rand.IntN(4) == 0
+	}
+	after, err := p.s.ChangeConnection(p.ctx(), c)
+	p.note("change", err, p.current(after))
+	missed, err := p.s.Missed(p.ctx(), "default", conn.ID, 0)
+	slices.SortFunc(missed, func(a, b job.Snapshot) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+	for _, s := range missed {
+		p.note("missed", nil, plain(s))
+	}
+	p.note("missed", err, len(missed))
+	sealed, err := p.s.Credential(p.ctx(), conn.ID)
+	p.note("credential", err, sealed)
+	if len(missed) > 0 && p.rand.IntN(2) == 0 {
+		p.judge(missed[0], job.Missed{Since: conn.PausedAt}, nil)
+	}
 }
 
 // keep notes leases. In which order ready rows get their turn is the engine's own,
@@ -394,7 +434,7 @@ func (p *script) readAll() {
 		doubtful[i] = plain(doubtful[i])
 	}
 	p.note("doubtful", err, doubtful)
-	conns, err := p.s.ListConnections(p.ctx(), store.ConnectionQuery{Project: "default"})
+	conns, err := p.s.ListConnections(p.ctx(), store.ConnectionQuery{Project: "default", Deleted: true})
 	for i, c := range conns {
 		conns[i] = p.current(c)
 	}
