@@ -63,13 +63,18 @@ type ConnectionServiceClient interface {
 	//
 	//   - NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION / CONNECTION_DISABLED.
 	//   - INVALID_ARGUMENT / SETTINGS_INVALID: the settings are of another connector,
-	//     or invalid for it.
+	//     or invalid for it, or with them the connection would be another account.
 	UpdateConnection(ctx context.Context, in *UpdateConnectionRequest, opts ...grpc.CallOption) (*UpdateConnectionResponse, error)
-	// Replaces the credential and lifts an auth hold. Waiting jobs go on.
+	// Replaces the credential, which is erased, and lifts an auth hold. Waiting jobs go
+	// on. The same credential again changes nothing, unless there is a hold: then it is
+	// tried once more.
 	//
 	//   - FAILED_PRECONDITION / IDENTITY_MISMATCH: the new credential belongs to
 	//     another account. Make a new connection for that one.
-	//   - INVALID_ARGUMENT / CREDENTIAL_MISMATCH, HEADER_NOT_ALLOWED.
+	//   - INVALID_ARGUMENT / CREDENTIAL_MISMATCH, HEADER_NOT_ALLOWED. The platform is
+	//     asked whose account it is, where it tells: CREDENTIAL_MISMATCH, too, if it
+	//     refuses the credential; UNAVAILABLE, and nothing is changed, if it cannot be
+	//     asked and the connection's account is known.
 	//   - NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION / CONNECTION_DISABLED.
 	RotateCredential(ctx context.Context, in *RotateCredentialRequest, opts ...grpc.CallOption) (*RotateCredentialResponse, error)
 	// Checks settings and credential now, without any effect: a read-only call
@@ -79,7 +84,8 @@ type ConnectionServiceClient interface {
 	TestConnection(ctx context.Context, in *TestConnectionRequest, opts ...grpc.CallOption) (*TestConnectionResponse, error)
 	// No job of this connection starts until ResumeConnection. Sends already in
 	// flight go on. A job whose start_deadline passes meanwhile becomes EXPIRED.
-	// OK when already paused. NOT_FOUND / CONNECTION_NOT_FOUND.
+	// OK when already paused, or deleted; nothing changes then. NOT_FOUND /
+	// CONNECTION_NOT_FOUND.
 	PauseConnection(ctx context.Context, in *PauseConnectionRequest, opts ...grpc.CallOption) (*PauseConnectionResponse, error)
 	// Lifts a pause, never an auth hold or a rate limit. OK when not paused.
 	// NOT_FOUND / CONNECTION_NOT_FOUND.
@@ -232,13 +238,18 @@ type ConnectionServiceServer interface {
 	//
 	//   - NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION / CONNECTION_DISABLED.
 	//   - INVALID_ARGUMENT / SETTINGS_INVALID: the settings are of another connector,
-	//     or invalid for it.
+	//     or invalid for it, or with them the connection would be another account.
 	UpdateConnection(context.Context, *UpdateConnectionRequest) (*UpdateConnectionResponse, error)
-	// Replaces the credential and lifts an auth hold. Waiting jobs go on.
+	// Replaces the credential, which is erased, and lifts an auth hold. Waiting jobs go
+	// on. The same credential again changes nothing, unless there is a hold: then it is
+	// tried once more.
 	//
 	//   - FAILED_PRECONDITION / IDENTITY_MISMATCH: the new credential belongs to
 	//     another account. Make a new connection for that one.
-	//   - INVALID_ARGUMENT / CREDENTIAL_MISMATCH, HEADER_NOT_ALLOWED.
+	//   - INVALID_ARGUMENT / CREDENTIAL_MISMATCH, HEADER_NOT_ALLOWED. The platform is
+	//     asked whose account it is, where it tells: CREDENTIAL_MISMATCH, too, if it
+	//     refuses the credential; UNAVAILABLE, and nothing is changed, if it cannot be
+	//     asked and the connection's account is known.
 	//   - NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION / CONNECTION_DISABLED.
 	RotateCredential(context.Context, *RotateCredentialRequest) (*RotateCredentialResponse, error)
 	// Checks settings and credential now, without any effect: a read-only call
@@ -248,7 +259,8 @@ type ConnectionServiceServer interface {
 	TestConnection(context.Context, *TestConnectionRequest) (*TestConnectionResponse, error)
 	// No job of this connection starts until ResumeConnection. Sends already in
 	// flight go on. A job whose start_deadline passes meanwhile becomes EXPIRED.
-	// OK when already paused. NOT_FOUND / CONNECTION_NOT_FOUND.
+	// OK when already paused, or deleted; nothing changes then. NOT_FOUND /
+	// CONNECTION_NOT_FOUND.
 	PauseConnection(context.Context, *PauseConnectionRequest) (*PauseConnectionResponse, error)
 	// Lifts a pause, never an auth hold or a rate limit. OK when not paused.
 	// NOT_FOUND / CONNECTION_NOT_FOUND.

@@ -57,7 +57,8 @@ const (
 	ErrorReason_ERROR_REASON_CONNECTOR_UNKNOWN ErrorReason = 11
 	// INVALID_ARGUMENT: the settings do not fit the connector.
 	ErrorReason_ERROR_REASON_SETTINGS_INVALID ErrorReason = 12
-	// INVALID_ARGUMENT: the kind or form of the credential does not fit the connector.
+	// INVALID_ARGUMENT: the kind or form of the credential does not fit the connector,
+	// or the platform refuses it.
 	ErrorReason_ERROR_REASON_CREDENTIAL_MISMATCH ErrorReason = 13
 	// ALREADY_EXISTS: the key is bound to another request.
 	ErrorReason_ERROR_REASON_IDEMPOTENCY_KEY_REUSED ErrorReason = 20

@@ -85,13 +85,18 @@ type ConnectionServiceClient interface {
 	//
 	//   - NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION / CONNECTION_DISABLED.
 	//   - INVALID_ARGUMENT / SETTINGS_INVALID: the settings are of another connector,
-	//     or invalid for it.
+	//     or invalid for it, or with them the connection would be another account.
 	UpdateConnection(context.Context, *v1.UpdateConnectionRequest) (*v1.UpdateConnectionResponse, error)
-	// Replaces the credential and lifts an auth hold. Waiting jobs go on.
+	// Replaces the credential, which is erased, and lifts an auth hold. Waiting jobs go
+	// on. The same credential again changes nothing, unless there is a hold: then it is
+	// tried once more.
 	//
 	//   - FAILED_PRECONDITION / IDENTITY_MISMATCH: the new credential belongs to
 	//     another account. Make a new connection for that one.
-	//   - INVALID_ARGUMENT / CREDENTIAL_MISMATCH, HEADER_NOT_ALLOWED.
+	//   - INVALID_ARGUMENT / CREDENTIAL_MISMATCH, HEADER_NOT_ALLOWED. The platform is
+	//     asked whose account it is, where it tells: CREDENTIAL_MISMATCH, too, if it
+	//     refuses the credential; UNAVAILABLE, and nothing is changed, if it cannot be
+	//     asked and the connection's account is known.
 	//   - NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION / CONNECTION_DISABLED.
 	RotateCredential(context.Context, *v1.RotateCredentialRequest) (*v1.RotateCredentialResponse, error)
 	// Checks settings and credential now, without any effect: a read-only call
@@ -101,7 +106,8 @@ type ConnectionServiceClient interface {
 	TestConnection(context.Context, *v1.TestConnectionRequest) (*v1.TestConnectionResponse, error)
 	// No job of this connection starts until ResumeConnection. Sends already in
 	// flight go on. A job whose start_deadline passes meanwhile becomes EXPIRED.
-	// OK when already paused. NOT_FOUND / CONNECTION_NOT_FOUND.
+	// OK when already paused, or deleted; nothing changes then. NOT_FOUND /
+	// CONNECTION_NOT_FOUND.
 	PauseConnection(context.Context, *v1.PauseConnectionRequest) (*v1.PauseConnectionResponse, error)
 	// Lifts a pause, never an auth hold or a rate limit. OK when not paused.
 	// NOT_FOUND / CONNECTION_NOT_FOUND.
@@ -322,13 +328,18 @@ type ConnectionServiceHandler interface {
 	//
 	//   - NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION / CONNECTION_DISABLED.
 	//   - INVALID_ARGUMENT / SETTINGS_INVALID: the settings are of another connector,
-	//     or invalid for it.
+	//     or invalid for it, or with them the connection would be another account.
 	UpdateConnection(context.Context, *v1.UpdateConnectionRequest) (*v1.UpdateConnectionResponse, error)
-	// Replaces the credential and lifts an auth hold. Waiting jobs go on.
+	// Replaces the credential, which is erased, and lifts an auth hold. Waiting jobs go
+	// on. The same credential again changes nothing, unless there is a hold: then it is
+	// tried once more.
 	//
 	//   - FAILED_PRECONDITION / IDENTITY_MISMATCH: the new credential belongs to
 	//     another account. Make a new connection for that one.
-	//   - INVALID_ARGUMENT / CREDENTIAL_MISMATCH, HEADER_NOT_ALLOWED.
+	//   - INVALID_ARGUMENT / CREDENTIAL_MISMATCH, HEADER_NOT_ALLOWED. The platform is
+	//     asked whose account it is, where it tells: CREDENTIAL_MISMATCH, too, if it
+	//     refuses the credential; UNAVAILABLE, and nothing is changed, if it cannot be
+	//     asked and the connection's account is known.
 	//   - NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION / CONNECTION_DISABLED.
 	RotateCredential(context.Context, *v1.RotateCredentialRequest) (*v1.RotateCredentialResponse, error)
 	// Checks settings and credential now, without any effect: a read-only call
@@ -338,7 +349,8 @@ type ConnectionServiceHandler interface {
 	TestConnection(context.Context, *v1.TestConnectionRequest) (*v1.TestConnectionResponse, error)
 	// No job of this connection starts until ResumeConnection. Sends already in
 	// flight go on. A job whose start_deadline passes meanwhile becomes EXPIRED.
-	// OK when already paused. NOT_FOUND / CONNECTION_NOT_FOUND.
+	// OK when already paused, or deleted; nothing changes then. NOT_FOUND /
+	// CONNECTION_NOT_FOUND.
 	PauseConnection(context.Context, *v1.PauseConnectionRequest) (*v1.PauseConnectionResponse, error)
 	// Lifts a pause, never an auth hold or a rate limit. OK when not paused.
 	// NOT_FOUND / CONNECTION_NOT_FOUND.

@@ -1521,7 +1521,7 @@ export const ConnectionService: GenService<{
    *
    * * NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION / CONNECTION_DISABLED.
    * * INVALID_ARGUMENT / SETTINGS_INVALID: the settings are of another connector,
-   *   or invalid for it.
+   *   or invalid for it, or with them the connection would be another account.
    *
    * @generated from rpc fireonce.v1.ConnectionService.UpdateConnection
    */
@@ -1531,11 +1531,16 @@ export const ConnectionService: GenService<{
     output: typeof UpdateConnectionResponseSchema;
   },
   /**
-   * Replaces the credential and lifts an auth hold. Waiting jobs go on.
+   * Replaces the credential, which is erased, and lifts an auth hold. Waiting jobs go
+   * on. The same credential again changes nothing, unless there is a hold: then it is
+   * tried once more.
    *
    * * FAILED_PRECONDITION / IDENTITY_MISMATCH: the new credential belongs to
    *   another account. Make a new connection for that one.
-   * * INVALID_ARGUMENT / CREDENTIAL_MISMATCH, HEADER_NOT_ALLOWED.
+   * * INVALID_ARGUMENT / CREDENTIAL_MISMATCH, HEADER_NOT_ALLOWED. The platform is
+   *   asked whose account it is, where it tells: CREDENTIAL_MISMATCH, too, if it
+   *   refuses the credential; UNAVAILABLE, and nothing is changed, if it cannot be
+   *   asked and the connection's account is known.
    * * NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION / CONNECTION_DISABLED.
    *
    * @generated from rpc fireonce.v1.ConnectionService.RotateCredential
@@ -1561,7 +1566,8 @@ export const ConnectionService: GenService<{
   /**
    * No job of this connection starts until ResumeConnection. Sends already in
    * flight go on. A job whose start_deadline passes meanwhile becomes EXPIRED.
-   * OK when already paused. NOT_FOUND / CONNECTION_NOT_FOUND.
+   * OK when already paused, or deleted; nothing changes then. NOT_FOUND /
+   * CONNECTION_NOT_FOUND.
    *
    * @generated from rpc fireonce.v1.ConnectionService.PauseConnection
    */

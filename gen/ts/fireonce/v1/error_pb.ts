@@ -231,7 +231,8 @@ export enum ErrorReason {
   SETTINGS_INVALID = 12,
 
   /**
-   * INVALID_ARGUMENT: the kind or form of the credential does not fit the connector.
+   * INVALID_ARGUMENT: the kind or form of the credential does not fit the connector,
+   * or the platform refuses it.
    *
    * @generated from enum value: ERROR_REASON_CREDENTIAL_MISMATCH = 13;
    */
