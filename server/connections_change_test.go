@@ -499,3 +499,55 @@ func TestTestConnection(t *testing.T) {
 	_, err = ask[fireoncev1.TestConnectionResponse](t, c, connsPath+"TestConnection", &fireoncev1.TestConnectionRequest{ConnectionId: absent})
 	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND)
 }
+
+// forgetful is a store that does not confirm the changes of connections that it writes.
+type forgetful struct {
+	store.Store
+	lost *bool
+}
+
+func (s forgetful) ChangeConnection(ctx context.Context, c store.ConnectionChange) (store.Connection, error) {
+	out, err := s.Store.ChangeConnection(ctx, c)
+	if err == nil && *s.lost {
+		return store.Connection{}, store.ErrUnconfirmed
+	}
+	return out, err
+}
+
+// TestUnconfirmedChanges: a change whose outcome was lost is repeated as it was, and
+// is done once.
+func TestUnconfirmedChanges(t *testing.T) {
+	lost := false
+	f := start(t, withSocial(nil), func(c *server.Config) { c.Store = forgetful{c.Store, &lost} })
+	c := overConnect(f)
+	id := f.connect(c, "c", "ann-1").GetConnectionId()
+	for name, call := range map[string]func(etag string) error{
+		"update": func(etag string) error {
+			_, err := f.amend(c, &fireoncev1.UpdateConnectionRequest{ConnectionId: id, Etag: etag, DisplayName: "Bob"}, "display_name")
+			return err
+		},
+		"rotate": func(etag string) error {
+			_, err := f.rotate(c, &fireoncev1.Connection{ConnectionId: id}, "ann-2", etag)
+			return err
+		},
+		"pause": func(string) error {
+			_, err := ask[fireoncev1.PauseConnectionResponse](t, c, connsPath+"PauseConnection", &fireoncev1.PauseConnectionRequest{ConnectionId: id})
+			return err
+		},
+	} {
+		before := f.connectionOf(id)
+		lost = true
+		wantReason(t, call(f.connection(c, id).GetEtag()), fireoncev1.ErrorReason_ERROR_REASON_STORE_UNAVAILABLE)
+		lost = false
+		if err := call("e" + before.ID.String()[:3]); err != nil {
+			t.Errorf("%s, repeated: %v", name, err)
+		}
+		if after := f.connectionOf(id); after.Version != before.Version+1 {
+			t.Errorf("%s: version %d after %d", name, after.Version, before.Version)
+		}
+	}
+	lost = true
+	wantReason(t, f.remove(c, id, ""), fireoncev1.ErrorReason_ERROR_REASON_STORE_UNAVAILABLE)
+	lost = false
+	f.must(f.remove(c, id, "e1"))
+}
