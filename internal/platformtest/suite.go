@@ -52,7 +52,7 @@ func Run(t *testing.T, platform func(t *testing.T) Platform) {
 		"the answer is cut off after the effect":                  lostAfter(faultproxy.TruncateAfter),
 		"no answer after the effect":                              lostAfter(faultproxy.SilentAfter),
 		"the request is lost before it arrives":                   testLostBefore,
-		"a refused credential holds, and nothing is burnt":        testUnauthorized,
+		"a refused credential holds until there is a new one":     testUnauthorized,
 		"a rate limit is waited for, and costs no attempt":        testLimited,
 		"what the platform refuses for good fails with its words": testRefused,
 	} {
@@ -175,6 +175,13 @@ func testUnauthorized(t *testing.T, p Platform) {
 	if n := len(p.Effects("held words")); n != 0 {
 		t.Errorf("%d effects", n)
 	}
+	w.Proxy.Plan(func(faultproxy.Request) faultproxy.Fate { return faultproxy.Fate{} })
+	w.Rotate(p.Renewed)
+	w.UntilState(id, job.Succeeded)
+	if last := w.Attempts(id); last[len(last)-1].CredentialVersion != 2 {
+		t.Errorf("sent with version %d of the credential\n%s", last[len(last)-1].CredentialVersion, w.Story(id))
+	}
+	w.once("held words", id)
 }
 
 func testLimited(t *testing.T, p Platform) {

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -93,6 +94,23 @@ func (w *World) connect() {
 	if w.Connection, _, err = w.Store.CreateConnection(w.t.Context(), store.NewConnection{
 		Key: "connection", Connection: conn, Sealed: sealed,
 	}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// Rotate gives the connection its next credential, and so ends an auth hold.
+func (w *World) Rotate(credential *fireoncev1.Credential) {
+	w.t.Helper()
+	conn, err := w.Store.Connection(w.t.Context(), project, w.Connection.ID)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	next := conn.CredentialVersion + 1
+	_, err = w.Store.ChangeConnection(w.t.Context(), store.ConnectionChange{
+		Project: project, ID: conn.ID, Version: conn.Version,
+		Credential: &store.Sealed{Version: next, KeyID: "none", Data: marshal(w.t, credential), Fingerprint: strconv.Itoa(next)},
+	})
+	if err != nil {
 		w.t.Fatal(err)
 	}
 }
