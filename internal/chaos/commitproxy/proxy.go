@@ -26,6 +26,8 @@ const (
 	Claim  Kind = "claim"
 	Look   Kind = "look"
 	Apply  Kind = "apply"
+	// Connection is a change of a connection.
+	Connection Kind = "connection"
 )
 
 // kinds are told by the names of their statements in store/postgres; a transaction
@@ -40,6 +42,7 @@ var kinds = []struct {
 	{Claim, []string{"ClaimJobs"}},
 	{Look, []string{"LeaseLooks"}},
 	{Apply, []string{"SetStates"}},
+	{Connection, []string{"SetConnection"}},
 }
 
 // Options say what a proxy stands before.
