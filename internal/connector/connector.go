@@ -45,6 +45,16 @@ type Session interface {
 	Close()
 }
 
+// Uploader is a session that has more to send than a usual request has.
+type Uploader interface {
+	Session
+	// SendTime is how long the attempt may take to send what it has, first byte to
+	// last; less than job.SendTimeout means that. It is said before the intent is
+	// written, and bounded by job.MaxSendTimeout. KEYED targets are sent to in the
+	// usual time whatever it says: how long they know a key is reckoned with that.
+	SendTime() time.Duration
+}
+
 // Idler is a connector that keeps lines open between jobs.
 type Idler interface {
 	// HasIdle tells whether any line lies idle, for whatever target.
@@ -127,6 +137,8 @@ type Look struct {
 	// but was made before the watermark, may be another job's that is in doubt: it is
 	// not ours for sure.
 	First job.Attempt
+	// Attempts are the attempts from First on that a verdict is about, in their order.
+	Attempts []job.Attempt
 	// Fence is when the last attempt could no longer act, by the store's clock;
 	// an object that appeared later is not ours.
 	Fence time.Time
@@ -181,6 +193,9 @@ type Prepared struct {
 	Frozen []byte
 	// Gate is the content's fingerprint; OBSERVABLE only.
 	Gate []byte
+	// OpenTime is how long Open may take that has files to fetch; zero: the usual
+	// time. Bounded by job.MaxOpenTimeout.
+	OpenTime time.Duration
 }
 
 // Opening is what a connector needs to talk to the platform for one job.

@@ -108,6 +108,7 @@ func (e *Engine) prepare(ctx context.Context, l store.Leased, first *job.Attempt
 			refused = &job.Deferred{Kind: job.FailTransient, Message: "internal error while preparing; nothing was sent"}
 		}
 	}()
+	lease := ctx
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 
@@ -154,6 +155,10 @@ func (e *Engine) prepare(ctx context.Context, l store.Leased, first *job.Attempt
 		if i, ok := c.(connector.Identifier); ok && r.identity == "" {
 			r.identity = i.AccountOf(r.mark)
 		}
+	}
+	if prepared.OpenTime > openTimeout {
+		ctx, cancel = context.WithTimeout(lease, min(prepared.OpenTime, job.MaxOpenTimeout))
+		defer cancel()
 	}
 	session, err := c.Open(ctx, opening)
 	if err != nil {
@@ -323,15 +328,28 @@ func (e *Engine) armAndSend(l store.Leased, r ready, rearm bool, s *seat) {
 
 // intent is what is written before a job is sent.
 func (e *Engine) intent(l store.Leased, r ready, rearm bool) store.Arm {
-	timeout := l.Retry.Timeout()
+	sendBy, answerBy := sendTimes(l, r)
 	digest := sha256.Sum256(r.prepared.Frozen)
 	return store.Arm{
 		Job: l.ID, Version: l.Version, Claim: l.ClaimToken, Token: e.NewID(), Worker: e.Worker,
 		Class: r.traits.Class, Rearm: rearm, EffectKey: job.EffectKey(l.ID, l.Round),
 		Digest: digest[:], Frozen: r.prepared.Frozen,
 		CredentialVersion: r.credVer, AccountIdentity: r.identity, Watermark: r.mark, Gate: r.prepared.Gate,
-		SendBy: min(job.SendTimeout, timeout), AnswerBy: timeout, Fence: timeout + e.Grace,
+		SendBy: sendBy, AnswerBy: answerBy, Fence: answerBy + e.Grace,
 	}
+}
+
+// sendTimes are how long after the arm the last byte must be written, and the
+// answer be there. What is uploaded has more time; the answer to it has no less.
+func sendTimes(l store.Leased, r ready) (sendBy, answerBy time.Duration) {
+	answerBy = l.Retry.Timeout()
+	sendBy = min(job.SendTimeout, answerBy)
+	up, ok := r.session.Session.(connector.Uploader)
+	if !ok || r.traits.Class == job.Keyed {
+		return sendBy, answerBy
+	}
+	more := max(0, min(up.SendTime(), job.MaxSendTimeout)-sendBy)
+	return sendBy + more, answerBy + more
 }
 
 // sendArmed sends what is armed. start was read before the arm was asked for.

@@ -109,7 +109,7 @@ func (e *Engine) ask(ctx context.Context, l store.Leased, what job.Action) (ev j
 	}
 	first := lookFrom(l, attempts)
 	fence := e.lookTo(l, attempts[first.Number-1:])
-	looked := e.see(ctx, l, connector.Look{First: first, Fence: fence}, func(look connector.Look) job.Observation {
+	looked := e.see(ctx, l, connector.Look{First: first, Attempts: attempts[first.Number-1:], Fence: fence}, func(look connector.Look) job.Observation {
 		return observer.Observe(ctx, opening, look)
 	})
 	looked.Refused = allRefused(attempts[first.Number-1:])

@@ -20,6 +20,10 @@ const (
 	DefaultAttemptTimeout = 30 * time.Second
 	// SendTimeout bounds the writing of a request, first byte to last.
 	SendTimeout = 10 * time.Second
+	// MaxSendTimeout bounds it for what has to be uploaded.
+	MaxSendTimeout = 10 * time.Minute
+	// MaxOpenTimeout bounds what comes before the intent when files have to be fetched.
+	MaxOpenTimeout = 5 * time.Minute
 	// MaxClaims is how many leases in a row may run out before an intent.
 	MaxClaims = 5
 	// MaxAttempts is the most attempts a job can ever arm, replays included.
