@@ -16,6 +16,8 @@ import (
 // Looks is what the suite needs of an Observer: raw answers of a platform whose
 // account had nothing when the watermark was read.
 type Looks struct {
+	// Mark answers the one request of a watermark; nil: Empty does.
+	Mark func(at time.Time) string
 	// Empty lists nothing, completely, at a time of the platform.
 	Empty func(at time.Time) string
 	// Found lists, completely, n objects with the content of Suite.Request, all made
@@ -24,6 +26,14 @@ type Looks struct {
 	ExternalID string
 	// Broken are answers of status 200 that prove nothing, by what is wrong with them.
 	Broken map[string]func(at time.Time) string
+}
+
+// mark answers what a watermark reads.
+func (l *Looks) mark(at time.Time) Script {
+	if l.Mark != nil {
+		return Say(l.Mark(at))
+	}
+	return Say(l.Empty(at))
 }
 
 // lookSpan is how long after the arm the suite's fence lies. The suite's looks
@@ -52,7 +62,7 @@ func (s Suite) testLooks(t *testing.T) {
 	t.Run("statuses", func(t *testing.T) { s.testReadStatuses(t, now) })
 	t.Run("unreachable", s.testUnreachable)
 	t.Run("stored", func(t *testing.T) {
-		tr := s.trial(t, Say(s.Looks.Empty(now)))
+		tr := s.trial(t, s.Looks.mark(now))
 		mark := tr.watermark(t)
 		for name, spoil := range map[string]func(*connector.Look){
 			"no watermark":  func(l *connector.Look) { l.First.Watermark = "" },
@@ -97,7 +107,7 @@ func (s Suite) testVerdicts(t *testing.T, now time.Time) {
 		"one, and nobody knows": {found(1), failing, job.SawInconclusive},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tr := s.trial(t, empty, c.answer)
+			tr := s.trial(t, s.Looks.mark(now), c.answer)
 			l := tr.lookFor(tr.watermark(t))
 			l.Taken = c.taken
 			o := tr.observe(t, l)
@@ -114,7 +124,7 @@ func (s Suite) testVerdicts(t *testing.T, now time.Time) {
 	}
 	for name, answer := range s.Looks.Broken {
 		t.Run(name, func(t *testing.T) {
-			tr := s.trial(t, empty, Say(answer(now)))
+			tr := s.trial(t, s.Looks.mark(now), Say(answer(now)))
 			if o := tr.observe(t, tr.lookFor(tr.watermark(t))); o.Verdict != job.SawInconclusive {
 				t.Errorf("%s (%s)", o.Verdict, o.Detail)
 			}
@@ -151,7 +161,7 @@ func (s Suite) testReadFaults(t *testing.T, now time.Time) {
 // blind looks at a platform that does this to the look.
 func (s Suite) blind(t *testing.T, now time.Time, script Script, limit time.Duration) {
 	t.Helper()
-	tr := s.trial(t, Say(s.Looks.Empty(now)), script)
+	tr := s.trial(t, s.Looks.mark(now), script)
 	l := tr.lookFor(tr.watermark(t))
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
@@ -218,7 +228,7 @@ func (s Suite) testReadStatuses(t *testing.T, now time.Time) {
 func (s Suite) testUnreachable(t *testing.T) {
 	now := time.Now()
 	t.Run("nobody listens", func(t *testing.T) {
-		tr := s.trial(t, Say(s.Looks.Empty(now)))
+		tr := s.trial(t, s.Looks.mark(now))
 		l := tr.lookFor(tr.watermark(t))
 		tr.Close()
 		if o := tr.observe(t, l); o.Verdict != job.SawInconclusive {
@@ -228,7 +238,7 @@ func (s Suite) testUnreachable(t *testing.T) {
 		checkRefusal(t, err, job.FailTransient, s.Secrets)
 	})
 	t.Run("egress denied", func(t *testing.T) {
-		tr := s.trial(t, Say(s.Looks.Empty(now)))
+		tr := s.trial(t, s.Looks.mark(now))
 		l := tr.lookFor(tr.watermark(t))
 		before := tr.Accepted()
 		tr.c = s.New(t, connector.NewSender(connector.Config{}))
@@ -242,7 +252,7 @@ func (s Suite) testUnreachable(t *testing.T) {
 		}
 	})
 	t.Run("context over", func(t *testing.T) {
-		tr := s.trial(t, Say(s.Looks.Empty(now)))
+		tr := s.trial(t, s.Looks.mark(now))
 		l := tr.lookFor(tr.watermark(t))
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()

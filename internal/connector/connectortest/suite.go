@@ -40,6 +40,11 @@ type Suite struct {
 	KeyHeader string
 	// Looks is what a look reads; OBSERVABLE only.
 	Looks *Looks
+	// ReplyTo is an external id that an effect can answer; empty: any text can be one.
+	ReplyTo string
+	// Marked says that each object carries its effect key: nothing is mixed up, and
+	// so there is no gate. OBSERVABLE only.
+	Marked bool
 }
 
 // Want is what an outcome must say. Zero fields are not compared, but for
@@ -272,7 +277,7 @@ func (s Suite) testPrepare(t *testing.T) {
 	if len(again.Frozen) == 0 || again.HoldKey == "" {
 		t.Error("no frozen bytes or no hold key")
 	}
-	if (len(again.Gate) > 0) != (s.Class == job.Observable) {
+	if (len(again.Gate) > 0) != (s.Class == job.Observable && !s.Marked) {
 		t.Errorf("gate %x for class %s", again.Gate, s.Class)
 	}
 	r := s.Request(tr.URL())
@@ -292,7 +297,9 @@ func (s Suite) testPrepare(t *testing.T) {
 func (s Suite) testReplyTo(t *testing.T) {
 	tr := s.trial(t)
 	r := s.Request(tr.URL())
-	r.ReplyTo = "an-earlier-one"
+	if r.ReplyTo = s.ReplyTo; r.ReplyTo == "" {
+		r.ReplyTo = "an-earlier-one"
+	}
 	reply, err := tr.c.Prepare(r)
 	if !tr.c.Describe().Replies {
 		checkInput(t, err, connector.BadPayload, s.Secrets)
