@@ -24,6 +24,8 @@ type Looks struct {
 	// at that time. The first of them is ExternalID.
 	Found      func(at time.Time, n int) string
 	ExternalID string
+	// IDAt is ExternalID for ids that tell when their object was made.
+	IDAt func(at time.Time) string
 	// Broken are answers of status 200 that prove nothing, by what is wrong with them.
 	Broken map[string]func(at time.Time) string
 }
@@ -81,6 +83,10 @@ func (s Suite) testLooks(t *testing.T) {
 
 // testVerdicts: what a complete read says.
 func (s Suite) testVerdicts(t *testing.T, now time.Time) {
+	id := s.Looks.ExternalID
+	if s.Looks.IDAt != nil {
+		id = s.Looks.IDAt(now)
+	}
 	empty := Say(s.Looks.Empty(now))
 	found := func(n int) Script { return Say(s.Looks.Found(now, n)) }
 	all := func(_ context.Context, ids []string) (map[string]bool, error) {
@@ -91,7 +97,7 @@ func (s Suite) testVerdicts(t *testing.T, now time.Time) {
 		return taken, nil
 	}
 	first := func(context.Context, []string) (map[string]bool, error) {
-		return map[string]bool{s.Looks.ExternalID: true}, nil
+		return map[string]bool{id: true}, nil
 	}
 	failing := func(context.Context, []string) (map[string]bool, error) { return nil, errors.New("no store") }
 	for name, c := range map[string]struct {
@@ -114,10 +120,10 @@ func (s Suite) testVerdicts(t *testing.T, now time.Time) {
 			if o.Verdict != c.want {
 				t.Errorf("%s (%s), want %s", o.Verdict, o.Detail, c.want)
 			}
-			if name == "one" && o.ExternalID != s.Looks.ExternalID {
-				t.Errorf("found %q, want %q", o.ExternalID, s.Looks.ExternalID)
+			if name == "one" && o.ExternalID != id {
+				t.Errorf("found %q, want %q", o.ExternalID, id)
 			}
-			if name == "two" && !strings.Contains(o.Detail, s.Looks.ExternalID) {
+			if name == "two" && !strings.Contains(o.Detail, id) {
 				t.Errorf("the candidates are not named: %q", o.Detail)
 			}
 		})
@@ -241,7 +247,7 @@ func (s Suite) testUnreachable(t *testing.T) {
 		tr := s.trial(t, s.Looks.mark(now))
 		l := tr.lookFor(tr.watermark(t))
 		before := tr.Accepted()
-		tr.c = s.New(t, connector.NewSender(connector.Config{}))
+		tr.c = s.connector(t, connector.NewSender(connector.Config{}), tr.URL())
 		if o := tr.observe(t, l); o.Verdict != job.SawInconclusive {
 			t.Errorf("%s (%s)", o.Verdict, o.Detail)
 		}

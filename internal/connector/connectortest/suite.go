@@ -21,6 +21,8 @@ type Suite struct {
 	Secure bool
 	// New makes the connector over a sender that reaches the platform.
 	New func(tb testing.TB, s *connector.Sender) connector.Connector
+	// NewAt is New for a platform that has one address, which is no setting.
+	NewAt func(tb testing.TB, s *connector.Sender, baseURL string) connector.Connector
 	// Request makes a valid request that goes to the base URL, with the connection's
 	// settings.
 	Request func(baseURL string) connector.Request
@@ -106,10 +108,18 @@ type trial struct {
 	unsent *int64
 }
 
+func (s Suite) connector(tb testing.TB, sender *connector.Sender, baseURL string) connector.Connector {
+	tb.Helper()
+	if s.NewAt != nil {
+		return s.NewAt(tb, sender, baseURL)
+	}
+	return s.New(tb, sender)
+}
+
 func (s Suite) trial(t *testing.T, scripts ...Script) *trial {
 	t.Helper()
 	p := NewPlatform(t, s.Secure, scripts...)
-	tr := &trial{Suite: s, Platform: p, c: s.New(t, p.Sender())}
+	tr := &trial{Suite: s, Platform: p, c: s.connector(t, p.Sender(), p.URL())}
 	r := s.Request(p.URL())
 	tr.key = r.EffectKey
 	prepared, err := tr.c.Prepare(r)
@@ -329,7 +339,7 @@ func (s Suite) testOpen(t *testing.T) {
 	})
 	t.Run("egress denied", func(t *testing.T) {
 		tr := s.trial(t)
-		c := s.New(t, connector.NewSender(connector.Config{}))
+		c := s.connector(t, connector.NewSender(connector.Config{}), tr.URL())
 		_, err := c.Open(t.Context(), tr.opening())
 		checkRefusal(t, err, job.FailEgressDenied, s.Secrets)
 		if tr.Accepted() != 0 {
@@ -358,7 +368,7 @@ func (s Suite) testOpen(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c := s.New(t, connector.NewSender(connector.Config{Egress: connector.NewEgress(allow...)}))
+			c := s.connector(t, connector.NewSender(connector.Config{Egress: connector.NewEgress(allow...)}), tr.URL())
 			_, err = c.Open(t.Context(), tr.opening())
 			checkRefusal(t, err, job.FailTransient, s.Secrets)
 			tr.settle(t, 0)
