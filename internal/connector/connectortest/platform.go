@@ -35,6 +35,8 @@ type Platform struct {
 	release  chan struct{}
 	gone     chan struct{}
 	open     sync.Once
+	// aside answers requests that are not counted; nil: all are.
+	aside func(Received) string
 
 	bytes atomic.Int64 // of requests, after TLS
 	wg    sync.WaitGroup
@@ -45,6 +47,7 @@ type Platform struct {
 	requests []Received
 	conns    map[net.Conn]bool
 	accepted int
+	latest   string // the peer that was accepted last
 	changed  *sync.Cond
 	closed   bool
 }
@@ -115,6 +118,24 @@ func (p *Platform) Sender() *connector.Sender {
 	})
 	p.tb.Cleanup(s.Close)
 	return s
+}
+
+// restart forgets all that was, once nobody is connected any more. Connections are
+// accepted in their order: when its own was, so was whatever came before.
+func (p *Platform) restart(scripts []Script) {
+	p.tb.Helper()
+	conn, err := (&net.Dialer{}).DialContext(p.tb.Context(), "tcp", p.listener.Addr().String())
+	if err != nil {
+		p.tb.Fatalf("dial: %v", err)
+	}
+	_ = conn.Close()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for (p.latest != conn.LocalAddr().String() || len(p.conns) > 0) && !p.closed {
+		p.changed.Wait()
+	}
+	p.scripts, p.started, p.requests, p.accepted = scripts, 0, nil, 0
+	p.bytes.Store(0)
 }
 
 // Release lets every script go on that waits for it.
@@ -194,6 +215,7 @@ func (p *Platform) accept() {
 			return
 		}
 		p.accepted++
+		p.latest = raw.RemoteAddr().String()
 		c := &Conn{p: p, raw: raw.(*net.TCPConn), number: p.accepted}
 		p.conns[raw] = true
 		p.wg.Add(1)
@@ -274,8 +296,8 @@ func (c *Conn) one() error {
 	p.started++
 	p.mu.Unlock()
 	s := p.script()
-	p.taken()
 	if s.At == AtFirstByte {
+		p.taken()
 		s.Do(c)
 		return nil
 	}
@@ -283,6 +305,12 @@ func (c *Conn) one() error {
 	if err != nil {
 		return err
 	}
+	if p.aside != nil {
+		if done, err := c.beside(length); done || err != nil {
+			return err
+		}
+	}
+	p.taken()
 	if s.At == AtHead {
 		s.Do(c)
 		if c.ended {
@@ -301,6 +329,23 @@ func (c *Conn) one() error {
 		s.Do(c)
 	}
 	return nil
+}
+
+// beside answers a request that is not counted. done tells that it was one. The body
+// of one that it asks about in vain is not read.
+func (c *Conn) beside(length int64) (done bool, err error) {
+	raw := c.p.aside(c.Request)
+	if raw == "" {
+		return false, nil
+	}
+	if _, err := io.CopyN(io.Discard, c.br, length); err != nil {
+		return true, err
+	}
+	c.p.mu.Lock()
+	c.p.started--
+	c.p.mu.Unlock()
+	c.Write(raw)
+	return true, nil
 }
 
 var errBadRequest = errors.New("connectortest: not a request")

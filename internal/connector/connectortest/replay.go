@@ -24,6 +24,9 @@ func (s Suite) testReplay(t *testing.T) {
 		if r.Line != got[0].Line || string(r.Body) != string(got[0].Body) || r.Get("Content-Type") != got[0].Get("Content-Type") {
 			t.Errorf("attempt %d: %q %q, want what the first one sent", i+1, r.Line, r.Body)
 		}
+		if s.KeyHeader == "" {
+			continue
+		}
 		if values := r.Header[strings.ToLower(s.KeyHeader)]; len(values) != 1 || values[0] != tr.key {
 			t.Errorf("attempt %d: %s is %q, want the effect key once", i+1, s.KeyHeader, values)
 		}

@@ -38,8 +38,14 @@ type Suite struct {
 	// Table replaces the default classification of single statuses. The suite's
 	// attempts are not a job's first.
 	Table map[int]Want
-	// KeyHeader is the header that carries the effect key; KEYED only.
+	// KeyHeader is the header that carries the effect key; KEYED only. Empty: the key
+	// is a part of what is compared in any case.
 	KeyHeader string
+	// Aside gives the raw answer to a request that the connector makes beside the
+	// commit, or beside the listing of a look: a login, say. Empty: it is none of
+	// these. Such requests are no part of what the suite counts. The first opening of a
+	// trial meets them; what it learnt may be kept.
+	Aside func(r Received) string
 	// Looks is what a look reads; OBSERVABLE only.
 	Looks *Looks
 	// ReplyTo is an external id that an effect can answer; empty: any text can be one.
@@ -119,6 +125,10 @@ func (s Suite) connector(tb testing.TB, sender *connector.Sender, baseURL string
 func (s Suite) trial(t *testing.T, scripts ...Script) *trial {
 	t.Helper()
 	p := NewPlatform(t, s.Secure, scripts...)
+	if s.Aside != nil {
+		p = NewPlatform(t, s.Secure)
+		p.aside = s.Aside
+	}
 	tr := &trial{Suite: s, Platform: p, c: s.connector(t, p.Sender(), p.URL())}
 	r := s.Request(p.URL())
 	tr.key = r.EffectKey
@@ -127,6 +137,16 @@ func (s Suite) trial(t *testing.T, scripts ...Script) *trial {
 		t.Fatalf("Prepare: %v", err)
 	}
 	tr.prepared = prepared
+	if s.Aside != nil {
+		o := tr.opening()
+		o.Fresh = true
+		session, err := tr.c.Open(t.Context(), o)
+		if err != nil {
+			t.Fatalf("Open: %v", err)
+		}
+		session.Close()
+		p.restart(scripts)
+	}
 	return tr
 }
 
