@@ -23,9 +23,9 @@ func (s Suite) faults() []fault {
 	one := func(w Want) []Want { return []Want{w} }
 	ok := s.Success
 	return []fault{
-		{"success", Say(ok), one(succeeded), false},
-		{"success, then close", SayAndClose(ok), one(succeeded), false},
-		{"success, after 100 and 103", Say("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + ok), one(succeeded), false},
+		{"success", Say(ok), one(s.success()), false},
+		{"success, then close", SayAndClose(ok), one(s.success()), false},
+		{"success, after 100 and 103", Say("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + ok), one(s.success()), false},
 		{"acts, closes", DropAnswer, one(unknown), false},
 		{"acts, resets", ResetAnswer, one(unknown), false},
 		{"acts, stays silent", NeverAnswer, one(unknown), true},
@@ -166,7 +166,7 @@ func (s Suite) testReuse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tr := s.trial(t, Say(s.Success), second, Say(s.Success))
-			succeeded.check(t, tr.publish(t, tr.open(t), tr.commit(longTime)))
+			s.success().check(t, tr.publish(t, tr.open(t), tr.commit(longTime)))
 			o := tr.publish(t, tr.open(t), tr.commit(longTime))
 			unknown.check(t, o)
 			tr.settle(t, 2)
@@ -174,9 +174,9 @@ func (s Suite) testReuse(t *testing.T) {
 	}
 	t.Run("a line that died idle is replaced", func(t *testing.T) {
 		tr := s.trial(t, SayAndClose(s.Success), Say(s.Success))
-		succeeded.check(t, tr.publish(t, tr.open(t), tr.commit(longTime)))
+		s.success().check(t, tr.publish(t, tr.open(t), tr.commit(longTime)))
 		tr.AwaitIdle()
-		succeeded.check(t, tr.publish(t, tr.open(t), tr.commit(longTime)))
+		s.success().check(t, tr.publish(t, tr.open(t), tr.commit(longTime)))
 		tr.settle(t, 2)
 		if tr.Accepted() != 2 {
 			t.Errorf("%d connections, want 2", tr.Accepted())
@@ -191,7 +191,7 @@ func (s Suite) testReuse(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			succeeded.check(t, tr.publish(t, session, tr.commit(longTime)))
+			s.success().check(t, tr.publish(t, session, tr.commit(longTime)))
 		}
 		tr.settle(t, 3)
 		if tr.Accepted() != 3 {

@@ -29,7 +29,7 @@ func (s Suite) testIdle(t *testing.T) {
 	if n := tr.Accepted(); n != 0 {
 		t.Errorf("%d connections were made for an idle line", n)
 	}
-	succeeded.check(t, tr.publish(t, tr.open(t), tr.commit(longTime)))
+	s.success().check(t, tr.publish(t, tr.open(t), tr.commit(longTime)))
 	if s.Class != job.Keyed {
 		none("that was used, for " + s.Class.String())
 		return
@@ -55,7 +55,7 @@ func (s Suite) testIdle(t *testing.T) {
 	if session = idler.OpenIdle(tr.opening()); session == nil {
 		t.Fatal("no line after it was put back")
 	}
-	succeeded.check(t, tr.publish(t, session, tr.commit(longTime)))
+	s.success().check(t, tr.publish(t, session, tr.commit(longTime)))
 	tr.settle(t, 2)
 	if n := tr.Accepted(); n != 1 {
 		t.Errorf("%d connections for two requests", n)
