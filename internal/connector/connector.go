@@ -105,6 +105,8 @@ type Tested struct {
 // Read-only.
 type Poller interface {
 	Settler
+	// Poll gives the platform's word. job.ResultUnknown is none; with job.FailAuth it
+	// says that the credential was refused, which holds the account.
 	Poll(ctx context.Context, o Opening, handle string) job.Outcome
 }
 

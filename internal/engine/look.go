@@ -96,6 +96,10 @@ func (e *Engine) ask(ctx context.Context, l store.Leased, what job.Action) (ev j
 			return blind(l, "this connector cannot poll")
 		}
 		out := poller.Poll(ctx, opening, l.Handle)
+		if out.Result == job.ResultUnknown && out.Kind == job.FailAuth {
+			// It says nothing of the handle, and the account's other jobs need not find out.
+			return job.Deferred{Kind: job.FailAuth, Message: out.Message, CredentialVersion: opening.Credential.Version}
+		}
 		out.Attempt, out.Polled, out.CredentialVersion = l.Attempt, true, opening.Credential.Version
 		return out
 	}
