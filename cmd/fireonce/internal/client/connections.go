@@ -22,15 +22,16 @@ func connectionsCommand() *cli.Command {
 					"unknown outcome is settled by sending again under the same key; if not, it is never sent again on\n" +
 					"its own. Secrets come from files or the environment, never as arguments: webhook signing secrets\n" +
 					"from --secret-file or " + secretVar + ", one whsec_… per line, the newest first; a bearer\n" +
-					"token for http and feed from --token-file or " + tokenVar + "; any other kind from\n" +
+					"token for http, feed and tiktok from --token-file or " + tokenVar + "; any other kind from\n" +
 					"--credential-file, the contract's Credential as JSON.",
 				Flags: flags(
-					&cli.StringFlag{Name: "connector", Usage: "`webhook`, http or feed", Value: "webhook"},
+					&cli.StringFlag{Name: "connector", Usage: "`webhook`, http, feed or tiktok", Value: "webhook"},
 					&cli.StringFlag{Name: "name", Usage: "what people call it"},
 					&cli.StringFlag{Name: "receiver-dedupes", Usage: "webhook and http: `yes` or no"},
 					&cli.DurationFlag{Name: "key-window", Usage: "with yes: for how long it remembers a key, as a `DURATION`", HideDefault: true},
 					&cli.StringFlag{Name: "base-url", Usage: "feed: where its API lives, a `URL`"},
 					&cli.DurationFlag{Name: "read-lag", Usage: "feed: how long after a write a read may still miss it, as a `DURATION`", DefaultText: "the connector's"},
+					&cli.StringFlag{Name: "source", Usage: "tiktok: `upload`, or pull to have TikTok fetch files from their URLs", DefaultText: "upload"},
 					&cli.StringFlag{Name: "secret-file", Usage: "signing secrets, from a `FILE`; - reads standard input"},
 					&cli.StringFlag{Name: "token-file", Usage: "a bearer token, from a `FILE`; - reads standard input"},
 					&cli.StringFlag{Name: "credential-file", Usage: "a credential of any kind as JSON, from a `FILE`; - reads standard input"},

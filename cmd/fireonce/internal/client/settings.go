@@ -25,7 +25,8 @@ const (
 func setSettings(cmd *cli.Command, conn *fireoncev1.Connection) error {
 	for _, only := range []struct{ flag, connectors string }{
 		{"receiver-dedupes", "webhook http"}, {"key-window", "webhook http"},
-		{"base-url", "feed"}, {"read-lag", "feed"}, {"secret-file", "webhook"}, {"token-file", "http feed"},
+		{"base-url", "feed"}, {"read-lag", "feed"}, {"secret-file", "webhook"}, {"token-file", "http feed tiktok"},
+		{"source", "tiktok"},
 	} {
 		if cmd.IsSet(only.flag) && !strings.Contains(only.connectors, conn.GetConnector()) {
 			return exit.Usagef("--%s goes only with --connector %s", only.flag, strings.ReplaceAll(only.connectors, " ", " or "))
@@ -51,10 +52,23 @@ func setSettings(cmd *cli.Command, conn *fireoncev1.Connection) error {
 			settings.ReadLag = durationpb.New(cmd.Duration("read-lag"))
 		}
 		conn.Settings = &fireoncev1.Connection_Feed{Feed: settings}
+	case "tiktok":
+		source, ok := sources[cmd.String("source")]
+		if !ok {
+			return exit.Usagef("--source must be upload or pull")
+		}
+		conn.Settings = &fireoncev1.Connection_Tiktok{Tiktok: &fireoncev1.TikTokSettings{Source: source}}
 	default:
-		return exit.Usagef("--connector %q: must be webhook, http or feed", conn.GetConnector())
+		return exit.Usagef("--connector %q: must be webhook, http, feed or tiktok", conn.GetConnector())
 	}
 	return nil
+}
+
+// sources are how a video gets to TikTok.
+var sources = map[string]fireoncev1.TikTokSettings_Source{
+	"":       fireoncev1.TikTokSettings_SOURCE_FILE_UPLOAD,
+	"upload": fireoncev1.TikTokSettings_SOURCE_FILE_UPLOAD,
+	"pull":   fireoncev1.TikTokSettings_SOURCE_PULL_FROM_URL,
 }
 
 // dedupe reads what only the receiver's owner knows.

@@ -17,6 +17,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/feed"
 	"github.com/fireonce/fireonce/internal/connector/httpapi"
+	"github.com/fireonce/fireonce/internal/connector/tiktok"
 	"github.com/fireonce/fireonce/internal/connector/webhook"
 	"github.com/fireonce/fireonce/internal/engine"
 	"github.com/fireonce/fireonce/internal/job"
@@ -84,10 +85,12 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 	}
 	n.sender = connector.NewSender(connector.Config{Egress: n.cfg.egress(), Version: n.cfg.Version})
 	httpsOnly := !n.cfg.AllowHTTP && !n.cfg.Dev
+	media := connector.NewMedia(connector.MediaConfig{Egress: n.cfg.egress(), Version: n.cfg.Version, HTTPSOnly: httpsOnly})
 	registry, err := connector.NewRegistry(
 		webhook.New(webhook.Config{Sender: n.sender, HTTPSOnly: httpsOnly}),
 		httpapi.New(httpapi.Config{Sender: n.sender, HTTPSOnly: httpsOnly}),
 		feed.New(feed.Config{Sender: n.sender, HTTPSOnly: httpsOnly}),
+		tiktok.New(tiktok.Config{Sender: n.sender, Media: media, HTTPSOnly: httpsOnly}),
 	)
 	if err != nil {
 		return err

@@ -1,0 +1,190 @@
+package tiktok
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// who names the platform in messages.
+const who = "TikTok"
+
+// The API's requests.
+const (
+	pathCreator = "/v2/post/publish/creator_info/query/"
+	pathVideo   = "/v2/post/publish/video/init/"
+	pathPhotos  = "/v2/post/publish/content/init/"
+	pathStatus  = "/v2/post/publish/status/fetch/"
+	pathUser    = "/v2/user/info/?fields=open_id,display_name"
+	pathList    = "/v2/video/list/?fields=id,create_time,title,video_description"
+)
+
+// readTimeout bounds one request that only reads.
+const readTimeout = 15 * time.Second
+
+// account is an account with what is needed to talk about it.
+type account struct {
+	base *url.URL
+	auth connector.Auth
+}
+
+func (c *Connector) account(o connector.Opening) (account, error) {
+	if _, err := c.settings(o.Settings); err != nil {
+		return account{}, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's settings are not usable", Err: err}
+	}
+	auth, err := connector.Opened(o.Credential, openAuth)
+	if err != nil {
+		return account{}, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's credential is not usable", Err: err}
+	}
+	return account{base: c.base, auth: auth}, nil
+}
+
+// call makes the request of one path. A nil body asks with GET.
+func (a account) call(path string, body []byte) connector.Call {
+	u := *a.base
+	path, u.RawQuery, _ = strings.Cut(path, "?")
+	u.Path, u.RawPath = strings.TrimSuffix(a.base.Path, "/")+path, ""
+	call := connector.Call{
+		Method: "GET", URL: &u, Keep: connector.MaxBody,
+		Headers: append([]connector.Header{{Name: "Accept", Value: "application/json"}}, a.auth.Headers...),
+	}
+	if body != nil {
+		call.Method, call.Body, call.Length = "POST", bytes.NewReader(body), int64(len(body))
+		call.Headers = append(call.Headers, connector.Header{Name: "Content-Type", Value: "application/json; charset=UTF-8"})
+	}
+	return call
+}
+
+// ask makes a request that only reads, and gives its data. It fails with
+// *connector.Refusal.
+func (c *Connector) ask(ctx context.Context, a account, path string, body []byte) (json.RawMessage, error) {
+	line, err := c.sender.Open(ctx, connector.TargetOf(a.base), true)
+	if err != nil {
+		return nil, err
+	}
+	defer line.Close()
+	by := time.Now().Add(readTimeout)
+	if end, ok := ctx.Deadline(); ok && end.Before(by) {
+		by = end
+	}
+	answer := line.Exchange(a.call(path, body), connector.Bounds{SendBy: by, AnswerBy: by})
+	env, ok := open(answer)
+	if ok && env.ok() && answer.Status == 200 {
+		return env.Data, nil
+	}
+	return nil, refuse(answer, env, ok, a.auth.Hidden)
+}
+
+// envelope is the form of the API's every answer.
+type envelope struct {
+	Data  json.RawMessage `json:"data"`
+	Error struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+	} `json:"error"`
+}
+
+func (e envelope) ok() bool { return e.Error.Code == "ok" }
+
+// open reads an answer. false: it is none of the API's, or not complete.
+func open(a connector.Answer) (envelope, bool) {
+	var e envelope
+	if !a.Complete || a.Cut || json.Unmarshal(a.Excerpt, &e) != nil || e.Error.Code == "" {
+		return envelope{}, false
+	}
+	return e, true
+}
+
+// refuse says why a request that only reads brought nothing.
+func refuse(a connector.Answer, e envelope, ok bool, hidden connector.Secrets) *connector.Refusal {
+	r := &connector.Refusal{Kind: job.FailTransient, Msg: connector.Unread(a, who, hidden)}
+	if !a.Complete {
+		return r
+	}
+	if said, known := judge(a.Status, e, ok); known {
+		r.Kind = said.kind
+		if said.words != "" {
+			r.Msg = said.message(e, hidden)
+		}
+	}
+	if r.Kind == job.FailRateLimited {
+		r.RetryAfter = patience(a)
+	}
+	return r
+}
+
+// ratePause stands in for a limit that does not say how long: they are all by the
+// minute (Content Posting API reference).
+const ratePause = time.Minute
+
+func patience(a connector.Answer) time.Duration {
+	if wait, said := connector.RetryAfter(a.Header, a.At); said {
+		return wait
+	}
+	return ratePause
+}
+
+// accept narrows the default rules for the request that begins a post:
+//
+//   - the body's code overrules the status ("Error Handling", API v2): a refusal
+//     may come with 200, and what is neither "ok" nor known is unknown;
+//   - a success is "ok" with a name for the post.
+//
+// It gives the outcome of everything but that success; then its Result is zero.
+func accept(a connector.Answer, hidden connector.Secrets) (begun, job.Outcome) {
+	o := connector.Classify(a, who, hidden)
+	env, ok := open(a)
+	unknown := func(why string) {
+		o.Result, o.Kind = job.ResultUnknown, job.FailAmbiguous
+		o.Message += why
+	}
+	if o.Result == job.ResultNotSent || !a.Complete {
+		return begun{}, o
+	}
+	said, known := judge(a.Status, env, ok)
+	switch {
+	case ok && env.ok() && o.Result == job.ResultSucceeded:
+		var b begun
+		if json.Unmarshal(env.Data, &b) == nil && b.valid() {
+			o.Result, o.Kind, o.Message = 0, 0, ""
+			return b, o
+		}
+		unknown(" without a name for the post; it may have acted")
+	case known:
+		o.Result, o.Kind, o.RetryAfter = job.ResultRejected, said.kind, 0
+		if said.words != "" {
+			o.Message = said.message(env, hidden)
+		}
+		if said.kind == job.FailRateLimited {
+			o.RetryAfter = patience(a)
+		}
+	case o.Result == job.ResultSucceeded:
+		unknown(" with an error that is not known; it may have acted")
+	case o.Result == job.ResultRejected && ok && env.Error.Code == "internal_error":
+		unknown("; it may have acted")
+	}
+	return begun{}, o
+}
+
+// begun is what a post's beginning gives.
+type begun struct {
+	ID        string `json:"publish_id"`
+	UploadURL string `json:"upload_url"`
+}
+
+// maxID bounds the name of a post, in bytes; TikTok says 64.
+const maxID = 256
+
+func (b begun) valid() bool { return validID(b.ID) }
+
+// validID tells whether a text can be the name of a post: no white space, which
+// ends it in a handle.
+func validID(id string) bool {
+	return id != "" && len(id) <= maxID && strings.IndexFunc(id, func(r rune) bool { return r <= ' ' || r >= 0x7f }) < 0
+}

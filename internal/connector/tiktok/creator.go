@@ -1,0 +1,103 @@
+package tiktok
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+const (
+	// creatorAge is how long is remembered what TikTok said of an account: it allows
+	// 20 questions a minute.
+	creatorAge = time.Minute
+	// mostCreators bounds the accounts that are remembered.
+	mostCreators = 1024
+)
+
+// creator is what TikTok says of an account that posts (Query Creator Info).
+type creator struct {
+	Username  string   `json:"creator_username"`
+	Nickname  string   `json:"creator_nickname"`
+	Privacies []string `json:"privacy_level_options"`
+
+	until time.Time
+}
+
+type creatorKey struct {
+	connection job.ID
+	version    int
+}
+
+// creator asks what the account may do; this is also the question whether the token
+// is good. It fails with *connector.Refusal.
+func (c *Connector) creator(ctx context.Context, o connector.Opening, a account) (creator, error) {
+	key, now := creatorKey{o.Connection, o.Credential.Version}, c.now()
+	c.mu.Lock()
+	known, ok := c.creators[key]
+	c.mu.Unlock()
+	if ok && now.Before(known.until) {
+		return known, nil
+	}
+	return c.askCreator(ctx, key, a)
+}
+
+func (c *Connector) askCreator(ctx context.Context, key creatorKey, a account) (creator, error) {
+	data, err := c.ask(ctx, a, pathCreator, []byte("{}"))
+	if err != nil {
+		return creator{}, err
+	}
+	var out creator
+	if err := json.Unmarshal(data, &out); err != nil || len(out.Privacies) == 0 {
+		return creator{}, &connector.Refusal{Kind: job.FailTransient, Msg: "TikTok's answer does not say what the account may do"}
+	}
+	out.until = c.now().Add(creatorAge)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.creators == nil || len(c.creators) >= mostCreators {
+		c.creators = make(map[creatorKey]creator)
+	}
+	c.creators[key] = out
+	return out, nil
+}
+
+// allows tells whether the account may post so. TikTok says which of the four
+// privacies an account offers, and refuses the others.
+func (cr creator) allows(post content) error {
+	if slices.Contains(cr.Privacies, post.Privacy) {
+		return nil
+	}
+	return &connector.Refusal{Kind: job.FailPermanent, Msg: connector.Clean("this TikTok account does not offer the privacy "+post.Privacy+
+		", but "+strings.Join(cr.Privacies, ", "), connector.MaxMessage)}
+}
+
+// Test implements connector.Tester.
+func (c *Connector) Test(ctx context.Context, o connector.Opening) (connector.Tested, error) {
+	a, err := c.account(o)
+	if err != nil {
+		return connector.Tested{}, err
+	}
+	cr, err := c.askCreator(ctx, creatorKey{o.Connection, o.Credential.Version}, a)
+	if err != nil {
+		return connector.Tested{}, err
+	}
+	out := connector.Tested{Detail: connector.Clean("may post as @"+cr.Username+" ("+cr.Nickname+")", connector.MaxMessage)}
+	data, err := c.ask(ctx, a, pathUser, nil)
+	if err != nil {
+		out.Detail += "; TikTok does not tell the account's id to this connection"
+		return out, nil //nolint:nilerr // posting needs another permission than asking for the account's id
+	}
+	var in struct {
+		User struct {
+			OpenID string `json:"open_id"`
+		} `json:"user"`
+	}
+	if json.Unmarshal(data, &in) == nil && validID(in.User.OpenID) {
+		out.Identity = in.User.OpenID
+	}
+	return out, nil
+}

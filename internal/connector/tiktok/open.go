@@ -1,0 +1,96 @@
+package tiktok
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// uploadRate is the slowest upload that is waited for, in bytes a second.
+const uploadRate = 256 << 10
+
+// Open implements connector.Connector.
+func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Session, error) {
+	post, err := thaw(o.Prepared.Frozen)
+	if err != nil {
+		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the stored post is not readable", Err: err}
+	}
+	a, err := c.account(o)
+	if err != nil {
+		return nil, err
+	}
+	cr, err := c.creator(ctx, o, a)
+	if err != nil {
+		return nil, fmt.Errorf("open tiktok: %w", err)
+	}
+	if err := cr.allows(post); err != nil {
+		return nil, err
+	}
+	asset, err := c.fetch(ctx, post)
+	if err != nil {
+		return nil, err
+	}
+	line, err := c.sender.Open(ctx, connector.TargetOf(a.base), true)
+	if err != nil {
+		if asset != nil {
+			asset.Close()
+		}
+		return nil, fmt.Errorf("open tiktok: %w", err)
+	}
+	return &session{c: c, account: a, post: post, asset: asset, line: line, version: o.Credential.Version}, nil
+}
+
+// fetch gives the file of an upload. What TikTok is to fetch itself is read only if
+// the payload has its digest, and let go again: what is at its URL a moment later is
+// its host's to keep the same.
+func (c *Connector) fetch(ctx context.Context, post content) (*connector.Asset, error) {
+	for _, m := range post.Media {
+		if post.Source == sourcePull && len(m.SHA256) == 0 {
+			continue
+		}
+		asset, err := c.media.Fetch(ctx, m.ref(), 0)
+		if err != nil {
+			return nil, fmt.Errorf("fetch media: %w", err)
+		}
+		if post.Source == sourceUpload {
+			if !slices.Contains(videoTypes, asset.Type) {
+				asset.Close()
+				return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: connector.Clean("TikTok takes videos as MP4, MOV or WebM; the file is "+
+					asset.Type, connector.MaxMessage)}
+			}
+			return asset, nil
+		}
+		asset.Close()
+	}
+	return nil, nil
+}
+
+// session is one line with one post for it.
+type session struct {
+	c       *Connector
+	account account
+	post    content
+	asset   *connector.Asset // nil: TikTok fetches
+	line    *connector.Line
+	version int
+}
+
+// Close implements connector.Session.
+func (s *session) Close() {
+	s.line.Close()
+	if s.asset != nil {
+		s.asset.Close()
+	}
+}
+
+// SendTime implements connector.Uploader.
+func (s *session) SendTime() time.Duration {
+	if s.asset == nil {
+		return 0
+	}
+	return s.c.stepTime + time.Duration(s.asset.Size/uploadRate)*time.Second
+}

@@ -1,0 +1,175 @@
+package tiktok
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// Rules of this file:
+//   - the name of the post is durable before anything else happens to it;
+//   - of an upload, the last chunk is the commit: as long as TikTok lacks a byte of
+//     the video, there is nothing that it could post. So whatever breaks before the
+//     last byte was written is proven to have no effect, however little was heard of
+//     what came before, and the post that was begun stays a name;
+//   - of what TikTok fetches itself, the beginning is the commit;
+//   - nothing is sent twice, neither the beginning nor a chunk.
+
+// Publish implements connector.Session.
+func (s *session) Publish(c connector.Commit) job.Outcome {
+	o := s.publish(c)
+	o.Attempt, o.CredentialVersion = c.Attempt, s.version
+	o.Message = connector.Clean(o.Message, connector.MaxMessage)
+	return o
+}
+
+func (s *session) publish(c connector.Commit) job.Outcome {
+	var plan chunks
+	if s.asset != nil {
+		plan = cut(s.asset.Size)
+	}
+	path, body, err := s.post.begin(plan)
+	if err != nil {
+		return job.Outcome{Result: job.ResultNotSent, Kind: job.FailPermanent, Message: "the stored post cannot be encoded; nothing was sent"}
+	}
+	answer := s.line.Exchange(s.account.call(path, body), s.bounds(c))
+	b, o := accept(answer, s.account.auth.Hidden)
+	switch {
+	case s.asset == nil && o.Result == 0:
+		return s.pulled(c, b, o)
+	case s.asset == nil:
+		return o
+	case o.Result == job.ResultUnknown:
+		return unposted(o, o.Message)
+	case o.Result != 0:
+		return o
+	}
+	return s.upload(c, b, plan, o)
+}
+
+// bounds are those of the beginning: an upload's time is not to be spent on waiting
+// for it.
+func (s *session) bounds(c connector.Commit) connector.Bounds {
+	b := connector.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend}
+	if s.asset != nil {
+		b.AnswerBy = earlier(b.AnswerBy, time.Now().Add(job.DefaultAttemptTimeout))
+	}
+	return b
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// pulled ends an attempt whose file TikTok fetches: it is committed. Its name goes
+// with the outcome, too, should it not be durable yet.
+func (s *session) pulled(c connector.Commit, b begun, o job.Outcome) job.Outcome {
+	o.Result, o.Handle, o.Message = job.ResultAccepted, b.ID, "TikTok fetches the file as "+b.ID
+	if err := c.SaveHandle(o.Handle); err != nil {
+		o.Message += "; that name is stored with this outcome"
+	}
+	return o
+}
+
+// unposted says that an upload has ended before its last byte was written: there is
+// nothing to be posted.
+func unposted(o job.Outcome, why string) job.Outcome {
+	o.Result, o.Kind, o.Handle, o.RetryAfter = job.ResultRejected, job.FailTransient, "", 0
+	o.Message = why + "; TikTok has no whole video, so nothing was posted"
+	return o
+}
+
+// upload sends the file. o is the outcome so far.
+func (s *session) upload(c connector.Commit, b begun, plan chunks, o job.Outcome) job.Outcome {
+	to, err := connector.ParseURL(b.UploadURL)
+	if err != nil || s.c.httpsOnly && to.Scheme != "https" {
+		return unposted(o, "TikTok named no usable place for the upload")
+	}
+	name := handle{b.ID, plan.size, s.c.now().Add(s.c.uploadLife)}.String()
+	if err := c.SaveHandle(name); err != nil {
+		return unposted(o, "the name of the upload could not be stored")
+	}
+	call := connector.Call{Method: "PUT", URL: to}
+	secrets := connector.Message{URL: to}.Hide(s.account.auth.Hidden) // its token
+	for i := range plan.count {
+		from, n := plan.part(i)
+		call.Body, call.Length = io.NewSectionReader(s.asset.Reader(), from, n), n
+		call.Headers = []connector.Header{{Name: "Content-Type", Value: s.asset.Type}, {Name: "Content-Range", Value: plan.header(i)}}
+		last := i == plan.count-1
+		answer, err := s.put(c, call, last)
+		o.BytesWritten += answer.Written
+		switch {
+		case err != nil:
+			return unposted(o, "the upload could not go on: "+err.Error())
+		case last:
+			return s.committed(o, b.ID, name, answer, secrets)
+		case !answer.Complete || !answer.Sent || answer.Status/100 != 2:
+			o.HTTPStatus = answer.Status
+			return refusedChunk(o, answer, fmt.Sprintf("chunk %d of %d", i+1, plan.count), secrets)
+		}
+	}
+	return unposted(o, "the video has no bytes")
+}
+
+// put sends one chunk on a line of its own.
+func (s *session) put(c connector.Commit, call connector.Call, last bool) (connector.Answer, error) {
+	ctx, cancel := context.WithDeadline(context.Background(), c.SendBy)
+	defer cancel()
+	line, err := s.c.sender.Open(ctx, connector.TargetOf(call.URL), true)
+	if err != nil {
+		return connector.Answer{}, err
+	}
+	defer line.Close()
+	bounds := connector.Bounds{SendBy: c.SendBy, AnswerBy: c.SendBy, MaySend: c.MaySend}
+	if last {
+		bounds.AnswerBy = c.AnswerBy
+	}
+	return line.Exchange(call, bounds), nil
+}
+
+// committed judges the last chunk. It narrows the default rules:
+//
+//   - a chunk that was not written whole leaves a video that is not whole;
+//   - 201 says that the whole video is there (Media Transfer Guide): the post has a
+//     name, and what becomes of it is told by that. Another success may mean that
+//     something is missing: that is asked about, too;
+//   - everything else that is not a refusal is unknown, and asked about by name.
+func (s *session) committed(o job.Outcome, id, name string, a connector.Answer, secrets connector.Secrets) job.Outcome {
+	judged := connector.Classify(a, who, secrets)
+	o.HTTPStatus = a.Status
+	switch {
+	case !a.Sent && !a.Complete, a.Written == 0:
+		return unposted(o, "the last part of the video was not sent whole")
+	case a.Complete && a.Sent && a.Status == 201:
+		o.Result, o.Handle, o.Message = job.ResultAccepted, id, "TikTok has the video as "+id
+		return o
+	case judged.Result == job.ResultRejected:
+		return refusedChunk(o, a, "the last part of the video", secrets)
+	}
+	o.Result, o.Kind, o.RetryAfter = job.ResultUnknown, job.FailAmbiguous, judged.RetryAfter
+	o.Handle, o.Message = name, "the whole video was sent as "+id+": "+judged.Message
+	return o
+}
+
+// refusedChunk ends an upload whose part was refused or lost. 400 and 413 to 416 are
+// about the bytes, or how they were cut (Media Transfer Guide); the others, an upload
+// that has ended among them, are worth another beginning.
+func refusedChunk(o job.Outcome, a connector.Answer, what string, secrets connector.Secrets) job.Outcome {
+	judged := connector.Classify(a, who, secrets)
+	o = unposted(o, what+" was not taken: "+judged.Message)
+	switch {
+	case judged.Result != job.ResultRejected:
+	case judged.Kind == job.FailRateLimited:
+		o.Kind, o.RetryAfter = judged.Kind, judged.RetryAfter
+	case a.Status == 400, a.Status == 413, a.Status == 415:
+		o.Kind = job.FailPermanent
+	}
+	return o
+}

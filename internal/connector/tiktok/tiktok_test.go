@@ -1,0 +1,107 @@
+package tiktok_test
+
+import (
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/connectortest"
+	"github.com/fireonce/fireonce/internal/connector/tiktok"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+const (
+	effectKey = "0199c0de-0000-7000-8000-000000000001"
+	token     = "act.secret-access-token"
+	text      = "Grüße aus Köln #reise"
+)
+
+func encode(tb testing.TB, m proto.Message) []byte {
+	tb.Helper()
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return b
+}
+
+func settingsOf(tb testing.TB, source fireoncev1.TikTokSettings_Source) []byte {
+	return encode(tb, &fireoncev1.TikTokSettings{Source: source})
+}
+
+const (
+	upload = fireoncev1.TikTokSettings_SOURCE_FILE_UPLOAD
+	pull   = fireoncev1.TikTokSettings_SOURCE_PULL_FROM_URL
+)
+
+func oauth(tb testing.TB, token string) connector.Credential {
+	return connector.Credential{Version: 3, Data: encode(tb, &fireoncev1.Credential{
+		Kind: &fireoncev1.Credential_Oauth2{Oauth2: &fireoncev1.OAuth2Token{AccessToken: token}},
+	})}
+}
+
+func payloadOf(tb testing.TB, p *fireoncev1.SocialPost) []byte {
+	return encode(tb, &fireoncev1.Payload{Kind: &fireoncev1.Payload_SocialPost{SocialPost: p}})
+}
+
+func public(o *fireoncev1.TikTokOptions) *fireoncev1.SocialPost_Tiktok {
+	if o == nil {
+		o = &fireoncev1.TikTokOptions{}
+	}
+	if o.GetPrivacy() == 0 {
+		o.Privacy = fireoncev1.TikTokOptions_PRIVACY_PUBLIC_TO_EVERYONE
+	}
+	return &fireoncev1.SocialPost_Tiktok{Tiktok: o}
+}
+
+func video(url string) *fireoncev1.SocialPost {
+	return &fireoncev1.SocialPost{Text: text, Media: []*fireoncev1.MediaRef{{Url: url}}, PlatformOptions: public(nil)}
+}
+
+const creatorAnswer = `{"data":{"creator_username":"ada","creator_nickname":"Ada",` +
+	`"privacy_level_options":["PUBLIC_TO_EVERYONE","SELF_ONLY"]},"error":{"code":"ok","message":"","log_id":"1"}}`
+
+// What TikTok fetches is committed by one request; that one is held against what
+// holds for every connector.
+func suite(t *testing.T, secure bool, cred connector.Credential) connectortest.Suite {
+	table := make(map[int]connectortest.Want)
+	for _, code := range []int{200, 201, 202, 204, 206, 226, 299} {
+		table[code] = connectortest.Want{Result: job.ResultUnknown, Kind: job.FailAmbiguous} // no name of a post
+	}
+	return connectortest.Suite{
+		Secure: secure,
+		NewAt: func(_ testing.TB, s *connector.Sender, base string) connector.Connector {
+			return tiktok.New(tiktok.Config{Sender: s, BaseURL: base + "/"})
+		},
+		Request: func(string) connector.Request {
+			return connector.Request{
+				EffectKey: effectKey, Settings: settingsOf(t, pull), PayloadKind: tiktok.PayloadKind,
+				Payload: payloadOf(t, video("https://media.example/v.mp4")),
+			}
+		},
+		Credential: cred,
+		Class:      job.Handle,
+		Secrets:    []string{token},
+		Success:    connectortest.Answer(200, `{"data":{"publish_id":"v_pub_url~v2.1"},"error":{"code":"ok","message":"","log_id":"1"}}`),
+		Table:      table,
+		Aside: func(r connectortest.Received) string {
+			if strings.Contains(r.Line, "/creator_info/") {
+				return connectortest.Answer(200, creatorAnswer)
+			}
+			return ""
+		},
+	}
+}
+
+func TestConformance(t *testing.T) {
+	t.Run("http", func(t *testing.T) { connectortest.Run(t, suite(t, false, oauth(t, token))) })
+	t.Run("https", func(t *testing.T) {
+		cred := connector.Credential{Version: 3, Data: encode(t, &fireoncev1.Credential{
+			Kind: &fireoncev1.Credential_BearerToken{BearerToken: token},
+		})}
+		connectortest.Run(t, suite(t, true, cred))
+	})
+}

@@ -1,0 +1,214 @@
+// Package tiktoktest is a simulated TikTok for tests: the part of its Content Posting
+// API that docs/platforms/tiktok.md speaks of, over real HTTP, and what becomes of
+// posts by a clock that the test gives. It counts posts by itself. It is a fake, made
+// after the reference; the real platform was not asked.
+package tiktoktest
+
+import (
+	"crypto/sha256"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/loopback"
+)
+
+// Options change a platform's behaviour. The zero value is prompt and allows all.
+type Options struct {
+	// Token is what Authorization must carry; empty allows everybody.
+	Token string
+	// Now gives the time; nil means time.Now.
+	Now func() time.Time
+	// Privacies are what the account offers; nil: all four.
+	Privacies []string
+	// Domain, if not empty, is the one that photos and videos may be fetched from.
+	Domain string
+	// Fetch is how long TikTok takes to fetch a file, Process how long it works on what
+	// it has, Moderate how long after that a public post has an id.
+	Fetch, Process, Moderate time.Duration
+	// Inbox puts what was processed into the account's inbox until Finish is called.
+	Inbox bool
+	// Fail gives a fail_reason to posts with a text, empty: none.
+	Fail func(text string) string
+	// UploadLife is for how long an upload takes bytes; zero means an hour. A post
+	// whose video is not whole by then stays what it is, or fails with FailUploads.
+	UploadLife  time.Duration
+	FailUploads bool
+	// NoScopes leaves user.info.basic and video.list out of the token's scopes.
+	NoScopes bool
+}
+
+// Post is a post that took effect, or will for sure.
+type Post struct {
+	// ID is the public post's, empty as long as it has none.
+	ID, PublishID string
+	Text, Privacy string
+	// SHA256 is of the video that was uploaded; URLs are what TikTok fetched.
+	SHA256 [sha256.Size]byte
+	URLs   []string
+}
+
+// post is one that was begun.
+type post struct {
+	Post
+	number          int
+	begun           time.Time
+	photo           bool
+	size, chunk     int64
+	chunks, got     int64
+	video           []byte
+	token           string
+	whole, finished time.Time // zero: not yet
+}
+
+// Platform is a simulated TikTok. It is safe for concurrent use.
+type Platform struct {
+	server *loopback.Server
+	mux    *http.ServeMux
+
+	mu      sync.Mutex
+	opts    Options
+	uploads string
+	posts   []*post
+	polls   int
+	foreign []listed
+}
+
+// listed is a video that somebody made in the app.
+type listed struct {
+	id, text string
+	at       time.Time
+}
+
+// Start makes a platform and serves on a loopback port.
+func Start(opts Options) (*Platform, error) {
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	if opts.UploadLife == 0 {
+		opts.UploadLife = time.Hour
+	}
+	if opts.Privacies == nil {
+		opts.Privacies = []string{"PUBLIC_TO_EVERYONE", "MUTUAL_FOLLOW_FRIENDS", "FOLLOWER_OF_CREATOR", "SELF_ONLY"}
+	}
+	p := &Platform{opts: opts, mux: http.NewServeMux()}
+	var err error
+	if p.server, err = loopback.Listen(); err != nil {
+		return nil, err
+	}
+	p.uploads = p.server.URL()
+	p.routes()
+	p.server.Serve(p.mux)
+	return p, nil
+}
+
+// Close ends the platform. Safe to call twice.
+func (p *Platform) Close() error { return p.server.Close() }
+
+// URL is the base URL of the API.
+func (p *Platform) URL() string { return p.server.URL() }
+
+// Uploads sets the base URL that uploads go to, e.g. a proxy's.
+func (p *Platform) Uploads(base string) { p.set(func() { p.uploads = base }) }
+
+// Set changes the options from now on.
+func (p *Platform) Set(change func(*Options)) { p.set(func() { change(&p.opts) }) }
+
+func (p *Platform) set(change func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	change()
+}
+
+// Finish has the account's owner post what lies in the inbox.
+func (p *Platform) Finish() {
+	p.set(func() {
+		for _, q := range p.posts {
+			if q.finished.IsZero() {
+				q.finished = p.opts.Now()
+			}
+		}
+	})
+}
+
+// Upload has the account's owner post a video in the app.
+func (p *Platform) Upload(text string) (id string) {
+	p.set(func() {
+		id = "7" + strconv.Itoa(900_000+len(p.foreign))
+		p.foreign = append(p.foreign, listed{id, text, p.opts.Now()})
+	})
+	return id
+}
+
+// Begun counts the posts that were begun, whatever became of them.
+func (p *Platform) Begun() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.posts)
+}
+
+// Polls counts the questions about posts.
+func (p *Platform) Polls() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.polls
+}
+
+// Posts gives every post with a text that TikTok has all of and does not refuse:
+// those that are there, and those that nothing can keep from coming.
+func (p *Platform) Posts(text string) []Post {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var out []Post
+	for _, q := range p.posts {
+		if q.Text == text && !q.whole.IsZero() && p.fails(q) == "" {
+			one := q.Post
+			one.ID = q.id()
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+func (q *post) id() string { return "7" + strconv.Itoa(100_000+q.number) }
+
+func (p *Platform) fails(q *post) string {
+	if p.opts.Fail == nil {
+		return ""
+	}
+	return p.opts.Fail(q.Text)
+}
+
+// status is what TikTok says of a post now.
+func (p *Platform) status(q *post) (status, reason, id string) {
+	now := p.opts.Now()
+	switch {
+	case q.whole.IsZero():
+		if p.opts.FailUploads && now.After(q.begun.Add(p.opts.UploadLife)) {
+			return "FAILED", "internal", ""
+		}
+		return "PROCESSING_UPLOAD", "", ""
+	case now.Before(q.whole):
+		return "PROCESSING_DOWNLOAD", "", ""
+	}
+	ready := q.whole.Add(p.opts.Process)
+	switch {
+	case now.Before(ready):
+		if len(q.URLs) > 0 {
+			return "PROCESSING_DOWNLOAD", "", ""
+		}
+		return "PROCESSING_UPLOAD", "", ""
+	case p.fails(q) != "":
+		return "FAILED", p.fails(q), ""
+	case p.opts.Inbox && q.finished.IsZero():
+		return "SEND_TO_USER_INBOX", "", ""
+	}
+	if q.finished.After(ready) {
+		ready = q.finished
+	}
+	if q.Privacy != "PUBLIC_TO_EVERYONE" || now.Before(ready.Add(p.opts.Moderate)) {
+		return "PUBLISH_COMPLETE", "", ""
+	}
+	return "PUBLISH_COMPLETE", "", q.id()
+}
