@@ -43,10 +43,21 @@ func (c *Connector) creator(ctx context.Context, o connector.Opening, a account)
 	if ok && now.Before(known.until) {
 		return known, nil
 	}
-	return c.askCreator(ctx, key, a)
+	out, err := c.askCreator(ctx, a)
+	if err != nil {
+		return creator{}, err
+	}
+	out.until = now.Add(creatorAge)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.creators == nil || len(c.creators) >= mostCreators {
+		c.creators = make(map[creatorKey]creator)
+	}
+	c.creators[key] = out
+	return out, nil
 }
 
-func (c *Connector) askCreator(ctx context.Context, key creatorKey, a account) (creator, error) {
+func (c *Connector) askCreator(ctx context.Context, a account) (creator, error) {
 	data, err := c.ask(ctx, a, pathCreator, []byte("{}"))
 	if err != nil {
 		return creator{}, err
@@ -55,13 +66,6 @@ func (c *Connector) askCreator(ctx context.Context, key creatorKey, a account) (
 	if err := json.Unmarshal(data, &out); err != nil || len(out.Privacies) == 0 {
 		return creator{}, &connector.Refusal{Kind: job.FailTransient, Msg: "TikTok's answer does not say what the account may do"}
 	}
-	out.until = c.now().Add(creatorAge)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.creators == nil || len(c.creators) >= mostCreators {
-		c.creators = make(map[creatorKey]creator)
-	}
-	c.creators[key] = out
 	return out, nil
 }
 
@@ -81,7 +85,7 @@ func (c *Connector) Test(ctx context.Context, o connector.Opening) (connector.Te
 	if err != nil {
 		return connector.Tested{}, err
 	}
-	cr, err := c.askCreator(ctx, creatorKey{o.Connection, o.Credential.Version}, a)
+	cr, err := c.askCreator(ctx, a)
 	if err != nil {
 		return connector.Tested{}, err
 	}

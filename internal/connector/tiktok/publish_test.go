@@ -3,6 +3,8 @@ package tiktok_test
 import (
 	"crypto/sha256"
 	"errors"
+	"net"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -204,6 +206,46 @@ func TestUploadElsewhere(t *testing.T) {
 			w.effects(0)
 		})
 	}
+}
+
+// A platform that stops reading in the middle of the last chunk has not got it.
+func TestUploadCutShort(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, tiktoktest.Options{})
+	w.file = film(20_000_000) // more than sockets buffer
+	deaf, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = deaf.Close() }()
+	w.Uploads("http://" + deaf.Addr().String())
+	a := w.send(upload, video(w.url), func(c *connector.Commit) { c.SendBy = time.Now().Add(300 * time.Millisecond) })
+	is(t, a.Outcome, job.ResultRejected, job.FailTransient, "the last part of the video was not sent whole")
+	if len(a.saved) != 1 || a.BytesWritten == 0 {
+		t.Errorf("saved %q, %d bytes", a.saved, a.BytesWritten)
+	}
+	w.effects(0)
+}
+
+// An upload without TLS is refused where the operator wants TLS.
+func TestUploadWithoutTLS(t *testing.T) {
+	w := newWorld(t, tiktoktest.Options{})
+	o := w.opening(upload, video(w.url))
+	egress := connector.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))
+	sender := connector.NewSender(connector.Config{Egress: egress})
+	defer sender.Close()
+	c := tiktok.New(tiktok.Config{
+		Sender: sender, Media: connector.NewMedia(connector.MediaConfig{Egress: egress}), BaseURL: w.proxy.URL(), HTTPSOnly: true,
+	})
+	s, err := c.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	at := time.Now().Add(30 * time.Second)
+	got := s.Publish(connector.Commit{Attempt: 1, SendBy: at, AnswerBy: at, SaveHandle: func(string) error { return nil }})
+	is(t, got, job.ResultRejected, job.FailTransient, "no usable place")
+	w.effects(0)
 }
 
 // What TikTok fetches is committed by its beginning.
