@@ -219,7 +219,10 @@ func TestUploadCutShort(t *testing.T) {
 	}
 	defer func() { _ = deaf.Close() }()
 	w.Uploads("http://" + deaf.Addr().String())
-	a := w.send(upload, video(w.url), func(c *connector.Commit) { c.SendBy = time.Now().Add(300 * time.Millisecond) })
+	a := w.send(upload, video(w.url), func(c *connector.Commit) {
+		c.SendBy = time.Now().Add(300 * time.Millisecond)
+		c.AnswerBy = c.SendBy.Add(time.Second)
+	})
 	is(t, a.Outcome, job.ResultRejected, job.FailTransient, "the last part of the video was not sent whole")
 	if len(a.saved) != 1 || a.BytesWritten == 0 {
 		t.Errorf("saved %q, %d bytes", a.saved, a.BytesWritten)
