@@ -40,14 +40,16 @@ func (s *jobService) ScheduleJob(ctx context.Context, req *fireoncev1.ScheduleJo
 	}
 	in := s.intake(ctx, sub.who)
 	if refused := in.check(ctx, &sub); refused != nil || sub.validate {
-		return in.lookUp(ctx, sub, refused)
+		found, err := in.lookUp(ctx, sub, refused)
+		return s.warned(ctx, found, err)
 	}
 	created, err := s.store.Create(ctx, []store.NewJob{sub.item()})
 	if err != nil {
 		return nil, fmt.Errorf("store the job: %w", err)
 	}
 	failpoint.Hit(failpoint.Submitted)
-	return in.stored(ctx, sub, created[0])
+	stored, err := in.stored(ctx, sub, created[0])
+	return s.warned(ctx, stored, err)
 }
 
 // newSubmission converts a request and settles its key.

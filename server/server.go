@@ -13,6 +13,7 @@ import (
 	"buf.build/go/protovalidate"
 	"github.com/google/uuid"
 
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/vault"
@@ -52,9 +53,18 @@ type Config struct {
 	AllowedHosts []string
 	// NewID makes ids; nil: UUIDs of version 7.
 	NewID func() job.ID
+	// Media looks at the files of jobs that are scheduled, for warnings; nil: nobody
+	// does.
+	Media Media
 	// Now is the clock that requested times are checked with; nil: time.Now.
 	Now    func() time.Time
 	Limits Limits
+}
+
+// Media tells in short time whether a file is there. connector.Media is one.
+type Media interface {
+	// Probe fails with *connector.Refusal.
+	Probe(ctx context.Context, ref *fireoncev1.MediaRef) error
 }
 
 // Limits bound what one server takes on. A zero field takes its default.
@@ -117,6 +127,8 @@ type Server struct {
 	rules   protovalidate.Validator
 	handler http.Handler
 	outage  outage
+	// probes are the files that are looked at now.
+	probes chan struct{}
 }
 
 // New makes a server. It reads the store's identity, which cursors carry.
@@ -153,6 +165,7 @@ func New(cfg Config) (*Server, error) {
 		tail:   newTail(cfg.Store, cfg.Limits.Poll, cfg.Limits.DefaultDeadline),
 		metas:  newMemo[struct{}, store.Meta](cfg.Now, metaKept, cfg.Limits.DefaultDeadline, 1, 1),
 		shared: &shared{}, lately: newLately(cfg.Store), health: newHealth(),
+		probes: make(chan struct{}, mostProbes),
 	}
 	if s.rules, err = contractRules(); err != nil {
 		return nil, fmt.Errorf("server: %w", err)

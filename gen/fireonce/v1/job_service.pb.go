@@ -232,7 +232,12 @@ type ScheduleJobResponse struct {
 	// As stored now; on a repeat, its current state, not the state at creation.
 	Job *Job `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
 	// True if this call stored it, false for a repeat.
-	Created       bool `protobuf:"varint,2,opt,name=created,proto3" json:"created,omitempty"`
+	Created bool `protobuf:"varint,2,opt,name=created,proto3" json:"created,omitempty"`
+	// What may keep the job from having its effect, in a user's words: a media file
+	// that is not there now, say. Each begins with the field that it is about. It is
+	// looked for when a job is stored or with validate_only, in 2 s at most, and not
+	// by every server. None of it is sure, and none refuses the job.
+	Warnings      []string `protobuf:"bytes,3,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -279,6 +284,13 @@ func (x *ScheduleJobResponse) GetCreated() bool {
 		return x.Created
 	}
 	return false
+}
+
+func (x *ScheduleJobResponse) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
 }
 
 type BatchScheduleJobsRequest struct {
@@ -2506,10 +2518,11 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\xeb\x01\xbaH\xe7\x01\x1av\n" +
 	"\x10schedule_job.key\x121set exactly one of idempotency_key and derive_key\x1a/(this.idempotency_key != '') != this.derive_key\x1am\n" +
-	"\x1eschedule_job.derive_needs_time\x12\x1ederive_key needs scheduled_for\x1a+!this.derive_key || has(this.scheduled_for)\"S\n" +
+	"\x1eschedule_job.derive_needs_time\x12\x1ederive_key needs scheduled_for\x1a+!this.derive_key || has(this.scheduled_for)\"o\n" +
 	"\x13ScheduleJobResponse\x12\"\n" +
 	"\x03job\x18\x01 \x01(\v2\x10.fireonce.v1.JobR\x03job\x12\x18\n" +
-	"\acreated\x18\x02 \x01(\bR\acreated\"i\n" +
+	"\acreated\x18\x02 \x01(\bR\acreated\x12\x1a\n" +
+	"\bwarnings\x18\x03 \x03(\tR\bwarnings\"i\n" +
 	"\x18BatchScheduleJobsRequest\x12M\n" +
 	"\brequests\x18\x01 \x03(\v2\x1f.fireonce.v1.ScheduleJobRequestB\x10\xbaH\r\x92\x01\n" +
 	"\b\x01\x10\xf4\x03\"\x03\xd8\x01\x03R\brequests\"\xe8\x01\n" +

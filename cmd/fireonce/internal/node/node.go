@@ -104,7 +104,7 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 	}
 	if n.server, err = server.New(server.Config{
 		Store: eng.Entrance(n.store), Connectors: registry, Vault: keys, Log: n.cfg.Log, Version: n.cfg.Version,
-		APIKey: n.cfg.APIKey, AllowedOrigins: n.cfg.AllowOrigins, AllowedHosts: n.cfg.AllowHosts, NewID: newID,
+		APIKey: n.cfg.APIKey, AllowedOrigins: n.cfg.AllowOrigins, AllowedHosts: n.cfg.AllowHosts, NewID: newID, Media: media,
 	}); err != nil {
 		return err
 	}

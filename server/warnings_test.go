@@ -1,0 +1,88 @@
+package server_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/server"
+)
+
+// files is a host of media: those whose URL says so are gone, others never answer.
+type files struct {
+	mu    sync.Mutex
+	asked int
+}
+
+func (f *files) Probe(ctx context.Context, ref *fireoncev1.MediaRef) error {
+	f.mu.Lock()
+	f.asked++
+	f.mu.Unlock()
+	switch {
+	case strings.HasSuffix(ref.GetUrl(), "gone"):
+		return &connector.Refusal{Kind: job.FailPermanent, Msg: "the media file at media.example is not there"}
+	case strings.HasSuffix(ref.GetUrl(), "silent"):
+		<-ctx.Done()
+		return &connector.Refusal{Kind: job.FailTransient, Msg: "the media file at media.example could not be fetched: out of time"}
+	default:
+		return nil
+	}
+}
+
+func post(urls ...string) func(*fireoncev1.ScheduleJobRequest) {
+	return func(r *fireoncev1.ScheduleJobRequest) {
+		p := &fireoncev1.SocialPost{Text: "words"}
+		for _, u := range urls {
+			p.Media = append(p.Media, &fireoncev1.MediaRef{Url: "https://media.example/" + u})
+		}
+		r.Payload = &fireoncev1.Payload{Kind: &fireoncev1.Payload_SocialPost{SocialPost: p}}
+	}
+}
+
+// scheduled stores a job over Connect.
+func (f *fixture) scheduled(r *fireoncev1.ScheduleJobRequest) *fireoncev1.ScheduleJobResponse {
+	f.tb.Helper()
+	var res fireoncev1.ScheduleJobResponse
+	f.must(overConnect(f).call(f.tb.Context(), "/fireonce.v1.JobService/ScheduleJob", r, &res))
+	return &res
+}
+
+// A file that is gone when its job is scheduled is told, and keeps nothing from being
+// stored; a repeat looks at nothing.
+func TestWarnings(t *testing.T) {
+	t.Parallel()
+	m := &files{}
+	f := start(t, func(c *server.Config) { c.Media = m })
+	want := []string{
+		"payload.social_post.media[1]: the media file at media.example is not there",
+		"payload.social_post.media[2]: the media file at media.example could not be fetched: out of time",
+	}
+	dry := f.request("one", post("there", "gone", "silent"))
+	dry.ValidateOnly = true
+	for i, r := range []*fireoncev1.ScheduleJobRequest{dry, f.request("one", post("there", "gone", "silent"))} {
+		got := f.scheduled(r)
+		if !slices.Equal(got.GetWarnings(), want) || got.GetCreated() != (i == 1) {
+			t.Errorf("call %d: created %v, warnings %q", i, got.GetCreated(), got.GetWarnings())
+		}
+	}
+	if again := f.scheduled(f.request("one", post("there", "gone", "silent"))); len(again.GetWarnings()) != 0 || again.GetCreated() || m.asked != 6 {
+		t.Errorf("a repeat: %v, %d files asked about", again, m.asked)
+	}
+	if plain := f.scheduled(f.request("two")); len(plain.GetWarnings()) != 0 || m.asked != 6 {
+		t.Errorf("no media: %v", plain)
+	}
+}
+
+// Without somebody to ask there are no warnings.
+func TestNoWarnings(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	if got := f.scheduled(f.request("one", post("gone"))); len(got.GetWarnings()) != 0 || !got.GetCreated() {
+		t.Errorf("%v", got)
+	}
+}
