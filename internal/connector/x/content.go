@@ -1,0 +1,173 @@
+package x
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"regexp"
+	"unicode/utf8"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// Limits of X.
+const (
+	// MaxWeight bounds a post, in weighted characters (weight.go).
+	MaxWeight = 280
+	// MaxLong bounds a post of an account with long posts, in characters.
+	MaxLong = 25_000
+	// MaxMessage bounds a direct message, in characters.
+	MaxMessage = 10_000
+)
+
+// snowflake is the form of X's ids: 64 bits without a sign, in decimal.
+var snowflake = regexp.MustCompile(`^[1-9][0-9]{0,18}$`)
+
+// content is a post or a direct message: what every attempt sends alike.
+type content struct {
+	Text string
+	// ReplyTo and Quote are posts, ReplySettings what the API calls those who may
+	// reply; of posts only.
+	ReplyTo, Quote, ReplySettings string
+	// Recipient is the user that a direct message goes to; empty: it is a post.
+	Recipient string
+}
+
+// replySettings are the API's names. Everyone is its default, and not sent.
+var replySettings = map[fireoncev1.XOptions_ReplySettings]string{
+	fireoncev1.XOptions_REPLY_SETTINGS_UNSPECIFIED:     "",
+	fireoncev1.XOptions_REPLY_SETTINGS_FOLLOWING:       "following",
+	fireoncev1.XOptions_REPLY_SETTINGS_MENTIONED_USERS: "mentionedUsers",
+	fireoncev1.XOptions_REPLY_SETTINGS_SUBSCRIBERS:     "subscribers",
+	fireoncev1.XOptions_REPLY_SETTINGS_VERIFIED:        "verified",
+}
+
+func readPost(p *fireoncev1.SocialPost, replyTo string, long bool) (content, error) {
+	bad := func(field, msg string) (content, error) { return content{}, badPayload(".social_post"+field, msg) }
+	if p.GetPlatformOptions() != nil && p.GetX() == nil {
+		return content{}, &connector.InputError{
+			Reason: connector.PayloadMismatch, Field: "payload.social_post", Msg: "these options are another platform's, not X's",
+		}
+	}
+	settings, known := replySettings[p.GetX().GetReplySettings()]
+	c := content{Text: p.GetText(), ReplyTo: p.GetReplyToId(), Quote: p.GetX().GetQuotePostId(), ReplySettings: settings}
+	switch {
+	case len(p.GetMedia()) > 0:
+		return bad(".media", "the connector x sends text only; media are not supported")
+	case !utf8.ValidString(c.Text) || normal(c.Text) == "":
+		return bad(".text", "must not be blank")
+	case long && utf8.RuneCountInString(c.Text) > MaxLong:
+		return bad(".text", "at most 25000 characters")
+	case !long && weigh(c.Text) > MaxWeight:
+		return bad(".text", "at most 280 characters as X counts them (a link is 23, most emoji and Asian letters are 2); "+
+			"for an account that may post longer ones, set long_posts in the connection's settings")
+	case !known:
+		return bad(".x.reply_settings", "not known")
+	case c.Quote != "" && !snowflake.MatchString(c.Quote):
+		return bad(".x.quote_post_id", "not the id of a post on X: a number")
+	case c.ReplyTo != "" && !snowflake.MatchString(c.ReplyTo):
+		return bad(".reply_to_id", "not the id of a post on X: a number")
+	case replyTo != "" && c.ReplyTo != "":
+		return bad(".reply_to_id", "goes not with a job that is replied to")
+	case replyTo != "" && !snowflake.MatchString(replyTo):
+		return bad("", "the job that is replied to made no post on X")
+	case replyTo != "":
+		c.ReplyTo = replyTo
+	}
+	return c, nil
+}
+
+func readMessage(m *fireoncev1.DirectMessage, replyTo string) (content, error) {
+	bad := func(field, msg string) (content, error) { return content{}, badPayload(".direct_message"+field, msg) }
+	c := content{Text: m.GetText(), Recipient: m.GetRecipientId()}
+	switch {
+	case replyTo != "":
+		return bad("", "a direct message on X cannot answer another job")
+	case !snowflake.MatchString(c.Recipient):
+		return bad(".recipient_id", "not the id of a user of X: a number")
+	case !utf8.ValidString(c.Text) || normal(c.Text) == "":
+		return bad(".text", "must not be blank")
+	case utf8.RuneCountInString(c.Text) > MaxMessage:
+		return bad(".text", "at most 10000 characters")
+	}
+	return c, nil
+}
+
+func badPayload(field, msg string) *connector.InputError {
+	return &connector.InputError{Reason: connector.BadPayload, Field: "payload" + field, Msg: msg}
+}
+
+// path is where the request goes.
+func (c content) path() string {
+	if c.Recipient != "" {
+		return "/2/dm_conversations/with/" + c.Recipient + "/messages"
+	}
+	return "/2/tweets"
+}
+
+// encode gives the request's body.
+func (c content) encode() ([]byte, error) {
+	type reply struct {
+		To string `json:"in_reply_to_tweet_id"`
+	}
+	body := struct {
+		Text          string `json:"text"`
+		Reply         *reply `json:"reply,omitempty"`
+		Quote         string `json:"quote_tweet_id,omitempty"`
+		ReplySettings string `json:"reply_settings,omitempty"`
+	}{Text: c.Text, Quote: c.Quote, ReplySettings: c.ReplySettings}
+	if c.ReplyTo != "" {
+		body.Reply = &reply{To: c.ReplyTo}
+	}
+	return json.Marshal(body)
+}
+
+// The frozen encoding: job.Canon with these fields in this order.
+const (
+	fieldText          = "text"
+	fieldReplyTo       = "reply_to"
+	fieldQuote         = "quote"
+	fieldReplySettings = "reply_settings"
+	fieldRecipient     = "recipient"
+)
+
+func (c content) freeze() []byte {
+	return job.NewCanon().Field(fieldText, []byte(c.Text)).Field(fieldReplyTo, []byte(c.ReplyTo)).Field(fieldQuote, []byte(c.Quote)).
+		Field(fieldReplySettings, []byte(c.ReplySettings)).Field(fieldRecipient, []byte(c.Recipient)).Bytes()
+}
+
+// thaw reads a frozen request: the bytes come from a database.
+func thaw(frozen []byte) (content, error) {
+	fields, err := connector.Thaw(frozen)
+	if err != nil {
+		return content{}, err
+	}
+	names := []string{fieldText, fieldReplyTo, fieldQuote, fieldReplySettings, fieldRecipient}
+	if len(fields) != len(names) {
+		return content{}, connector.ErrBadFrozen
+	}
+	var c content
+	for i, into := range []*string{&c.Text, &c.ReplyTo, &c.Quote, &c.ReplySettings, &c.Recipient} {
+		if fields[i].Name != names[i] {
+			return content{}, connector.ErrBadFrozen
+		}
+		*into = string(fields[i].Value)
+	}
+	for _, id := range []string{c.ReplyTo, c.Quote, c.Recipient} {
+		if id != "" && !snowflake.MatchString(id) {
+			return content{}, connector.ErrBadFrozen
+		}
+	}
+	if !utf8.ValidString(c.Text) || normal(c.Text) == "" {
+		return content{}, connector.ErrBadFrozen
+	}
+	return c, nil
+}
+
+// fingerprint is what a request is known by among the account's: what cannot be
+// told apart when it comes back must not be under way at the same time.
+func (c content) fingerprint() [sha256.Size]byte {
+	return sha256.Sum256(job.NewCanon().Field(fieldText, []byte(c.form(c.Text))).Field(fieldReplyTo, []byte(c.ReplyTo)).
+		Field(fieldQuote, []byte(c.Quote)).Field(fieldRecipient, []byte(c.Recipient)).Bytes())
+}

@@ -1,0 +1,171 @@
+package x
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Rules of this file, which is pure: given the pages, what do they prove?
+//
+//   - Times are the ids' own, to the millisecond, and X's clock when it answers.
+//     Between watermark and look that clock and ours must have gone on alike.
+//   - Complete is a read of every page down to the watermark less slack. X lists the
+//     latest 3,200 posts of an account at most: a list that long may be cut short.
+//   - Ours for sure is what has the content and was made between watermark and fence.
+//   - What has the content and was made a little before or after that, what is alike
+//     but not the same, and what was edited since, may be ours: a person decides.
+
+const (
+	// slack is how far clocks may be apart.
+	slack = time.Minute
+	// rounding is what whole seconds take off, here and at the watermark.
+	rounding = 2 * time.Second
+	// mostListed is how many posts of an account X lists.
+	mostListed = 3200
+)
+
+// Why a read proves nothing.
+var (
+	errForeign  = errors.New("the credential belongs to another account than at the send")
+	errUnsteady = errors.New("the clock of X, or ours, was set since the send; times cannot be compared")
+	errDisorder = errors.New("the messages are not listed newest first")
+	errShifted  = errors.New("a page shifted while it was read")
+	errCutShort = errors.New("more posts since the send than X lists")
+	errNoClock  = errors.New("the answer of X does not say its time")
+)
+
+// search looks for one object among the account's.
+type search struct {
+	mark mark
+	want content
+	// lasts is how long after the watermark the object may have been made: until the
+	// fence.
+	lasts time.Duration
+
+	ids             map[string]bool // read so far
+	began           time.Time       // X's clock at the first page
+	oldest          uint64
+	sure, uncertain []object
+}
+
+func newSearch(m mark, want content, lasts time.Duration) *search {
+	return &search{mark: m, want: want, lasts: lasts, ids: make(map[string]bool)}
+}
+
+// floor is the id from which on objects are read.
+func (s *search) floor() uint64 { return idAt(s.mark.At.Add(-slack)) }
+
+// steady holds X's clock, read at local by ours, against the watermark's.
+func (s *search) steady(now, local time.Time) error {
+	if apart := now.Sub(s.mark.At) - local.Sub(s.mark.Local); apart > slack || apart < -slack {
+		return errUnsteady
+	}
+	if s.began.IsZero() {
+		s.began = now
+	}
+	return nil
+}
+
+// add takes the next page. done tells that nothing of ours can be on later pages.
+// An error means that no verdict may rest on this read.
+func (s *search) add(l listing) (done bool, err error) {
+	for _, o := range l.objects {
+		if s.ids[o.id] {
+			return false, errShifted
+		}
+		s.ids[o.id] = true
+		if s.want.Recipient != "" && s.oldest != 0 && o.number > idAt(idTime(s.oldest).Add(slack)) {
+			return false, errDisorder
+		}
+		if s.oldest == 0 || o.number < s.oldest {
+			s.oldest = o.number
+		}
+		s.match(o)
+	}
+	switch {
+	case l.next == "":
+		if len(s.ids) >= mostListed && s.want.Recipient == "" {
+			return false, errCutShort
+		}
+		return true, nil
+	case s.want.Recipient != "" && s.oldest != 0 && s.oldest < idAt(s.mark.At.Add(-2*slack)):
+		return true, nil // what follows is at most slack newer
+	default:
+		return false, nil
+	}
+}
+
+func idTime(id uint64) time.Time { return time.UnixMilli(int64(id>>22) + idEpoch) }
+
+func (s *search) match(o object) {
+	ours := o.sender == s.mark.Account
+	if s.want.Recipient == "" {
+		ours = !o.repost
+	}
+	if !ours || o.number < s.floor() {
+		return
+	}
+	fit := s.fits(o)
+	if fit == differs {
+		return
+	}
+	if fit == same && !o.at.Before(s.mark.At) && !o.at.After(s.mark.At.Add(s.lasts)) {
+		s.sure = append(s.sure, o)
+		return
+	}
+	s.uncertain = append(s.uncertain, o)
+}
+
+// fits says how well an object fits what is wanted.
+func (s *search) fits(o object) likeness {
+	answers := o.replyTo == s.want.ReplyTo
+	quotes := o.quote == s.want.Quote ||
+		s.want.Quote == "" && strings.Contains(s.want.Text, "/status/"+o.quote) // X quotes what a text ends with a link to
+	if made, _, ok := timeOf(o.origin); ok && answers && !made.Before(s.mark.At) && !made.After(s.mark.At.Add(s.lasts)) {
+		return similar // it was edited, and was another text before
+	}
+	fit := o.text.like(s.want)
+	switch {
+	case fit == differs || answers && quotes:
+		return fit
+	case (answers || o.replyTo == "") && (quotes || o.quote == ""):
+		return similar // what it answers or quotes may be gone
+	default:
+		return differs
+	}
+}
+
+// late tells whether the read began after the fence, by X's clock.
+func (s *search) late() bool { return !s.began.Before(s.mark.At.Add(s.lasts - rounding)) }
+
+// drop takes out objects that are other jobs'.
+func (s *search) drop(taken map[string]bool) {
+	gone := func(o object) bool { return taken[s.external(o)] }
+	s.sure = slices.DeleteFunc(s.sure, gone)
+	s.uncertain = slices.DeleteFunc(s.uncertain, gone)
+}
+
+func (s *search) external(o object) string { return externalID(o.id, s.want.Recipient != "") }
+
+// found gives the external ids of all that could be ours.
+func (s *search) found() []string {
+	var ids []string
+	for _, o := range slices.Concat(s.sure, s.uncertain) {
+		ids = append(ids, s.external(o))
+	}
+	return ids
+}
+
+// naming bounds how many candidates a message names.
+const naming = 5
+
+// names lists candidates for a person.
+func names(ids []string) string {
+	if len(ids) <= naming {
+		return strings.Join(ids, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(ids[:naming], ", "), len(ids)-naming)
+}

@@ -1,0 +1,128 @@
+package x
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/connector"
+)
+
+// problem is what X says of a request that it refuses: RFC 9457, or the older list of
+// codes.
+type problem struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Detail string `json:"detail"`
+	Reason string `json:"reason"`
+	Errors []struct {
+		Code    int    `json:"code"`
+		Message string `json:"message"`
+		Detail  string `json:"detail"`
+	} `json:"errors"`
+}
+
+func problemOf(a connector.Answer) problem {
+	var p problem
+	_ = json.Unmarshal(a.Excerpt, &p) // what is no problem says nothing
+	return p
+}
+
+// text is all that it says, in lower case.
+func (p problem) text() string {
+	all := []string{p.Type, p.Title, p.Detail, p.Reason}
+	for _, e := range p.Errors {
+		all = append(all, e.Message, e.Detail)
+	}
+	return strings.ToLower(strings.Join(all, "\n"))
+}
+
+func (p problem) code(codes ...int) bool {
+	for _, e := range p.Errors {
+		for _, c := range codes {
+			if e.Code == c {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// duplicate tells that the account has the same content already: "You are not allowed
+// to create a Tweet with duplicate content." (403, type about:blank, seen in 2023 and
+// 2026), code 187 of the older API, and 151 for direct messages.
+func (p problem) duplicate() bool {
+	return strings.Contains(p.text(), "duplicate content") || p.code(187, 151)
+}
+
+// barred tells that it is the account or its app that X does not serve, and not this
+// request: client-forbidden and the like (problems' types), suspended (code 64),
+// locked (326), without the right to write (261).
+func (p problem) barred() bool {
+	text := p.text()
+	for _, word := range []string{
+		"/problems/client-forbidden", "/problems/unsupported-authentication", "/problems/oauth1-permissions", "client-not-enrolled",
+		"your account is suspended", "your account is temporarily locked", "your account has been locked", "not configured with the appropriate",
+	} {
+		if strings.Contains(text, word) {
+			return true
+		}
+	}
+	return p.code(64, 326, 261)
+}
+
+// credits tells that what was paid for is used up.
+func (p problem) credits() bool {
+	return p.Title == "CreditsDepleted" || strings.HasSuffix(p.Type, "/problems/credits")
+}
+
+// capped tells that a month's use is used up.
+func (p problem) capped() bool {
+	return strings.HasSuffix(p.Type, "/problems/usage-capped") || p.Title == "UsageCapExceeded"
+}
+
+// quote puts X's own words behind ours.
+func (p problem) quote(ours string, secrets connector.Secrets) string {
+	words := p.Detail
+	if words == "" && len(p.Errors) > 0 {
+		words = p.Errors[0].Message
+	}
+	const limit = 300
+	if words = connector.Clean(secrets.Redact(connector.Clean(words, connector.MaxExcerpt)), limit); words == "" {
+		return ours
+	}
+	return connector.Clean(ours+" (X says: "+words+")", connector.MaxMessage)
+}
+
+// longWait is how long what is used up is left alone; nobody says when there is more.
+const longWait = time.Hour
+
+// wait is how long a limit lasts: until the latest reset of those that are used up, or
+// as Retry-After says. Resets are in seconds of X's own clock.
+func (p problem) wait(a connector.Answer) time.Duration {
+	now, ok := clockOf(a)
+	if !ok {
+		now = a.At
+	}
+	var until time.Time
+	for _, name := range []string{"x-rate-limit", "x-app-limit-24hour", "x-user-limit-24hour"} {
+		if left := a.Header.Get(name + "-remaining"); left != "0" && (left != "" || name != "x-rate-limit") {
+			continue
+		}
+		if n, err := strconv.ParseInt(a.Header.Get(name+"-reset"), 10, 64); err == nil && time.Unix(n, 0).After(until) {
+			until = time.Unix(n, 0)
+		}
+	}
+	wait, said := connector.RetryAfter(a.Header, a.At)
+	switch {
+	case !until.IsZero():
+		// Its second, and one for what its clock's whole seconds took off.
+		wait = max(min(until.Sub(now), connector.MaxRetryAfter-time.Second)+time.Second, connector.MinRetryAfter)
+	case !said && (p.credits() || p.capped()):
+		wait = longWait
+	case !said && a.Status == 429:
+		wait = connector.DefaultRetryAfter
+	}
+	return wait
+}

@@ -1,0 +1,85 @@
+package x
+
+import (
+	"bytes"
+	"net/url"
+
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// who names X in messages.
+const who = "X"
+
+const msgReconnect = "X does not accept this account's token any more: reconnect this X account"
+
+// session is one line with one request for it.
+type session struct {
+	line    *connector.Line
+	auth    connector.Auth
+	to      *url.URL
+	body    []byte
+	message bool
+	version int
+}
+
+// Close implements connector.Session.
+func (s *session) Close() { s.line.Close() }
+
+// Publish implements connector.Session.
+func (s *session) Publish(c connector.Commit) job.Outcome {
+	answer := s.line.Exchange(connector.Call{
+		Method: "POST", URL: s.to, Body: bytes.NewReader(s.body), Length: int64(len(s.body)), Keep: connector.MaxBody,
+		Headers: headers(s.auth, connector.Header{Name: "Content-Type", Value: "application/json"}),
+	}, connector.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend})
+	o := classify(answer, s.message, c.Attempt, s.auth.Hidden)
+	o.Attempt, o.CredentialVersion = c.Attempt, s.version
+	return o
+}
+
+// classify narrows the default rules, and only these:
+//
+//   - a success is 200 or 201 with the object's id. Without one, or with another
+//     2xx, it may be there or still to come: unknown, and looked up.
+//   - 403 for duplicate content says that the account has this content, and not
+//     whose job made it. On a first attempt nothing of ours can have: refused. On a
+//     later one an earlier try may have had its effect after all: unknown, and looked
+//     up (docs/platforms/x.md).
+//   - 403 that bars the account or its app holds it, as 401 does.
+//   - 402 for credits that are used up, and 429, hold until the reset that X names.
+func classify(a connector.Answer, message bool, attempt int, secrets connector.Secrets) job.Outcome {
+	o := connector.Classify(a, who, secrets)
+	if o.Result == job.ResultSucceeded {
+		id, ok := parseCreated(a.Excerpt, message)
+		if ok && (a.Status == 200 || a.Status == 201) {
+			o.ExternalID, o.ExternalURL = externalID(id, message), webURL(id, message)
+			return o
+		}
+		o.Result, o.Kind = job.ResultUnknown, job.FailAmbiguous
+		o.Message += " without an id; it may have acted"
+		return o
+	}
+	if o.Result != job.ResultRejected {
+		return o
+	}
+	p := problemOf(a)
+	switch {
+	case a.Status == 401:
+		o.Message = msgReconnect
+	case a.Status == 429:
+		o.RetryAfter = p.wait(a)
+		o.Message = p.quote("X wants no more requests of this account for now", secrets)
+	case a.Status == 402 && p.credits():
+		o.Kind, o.RetryAfter = job.FailRateLimited, p.wait(a)
+		o.Message = p.quote("the credits for the API of X are used up: buy some, or wait", secrets)
+	case a.Status == 403 && p.duplicate() && attempt > 1:
+		o.Result, o.Kind = job.ResultUnknown, job.FailAmbiguous
+		o.Message = "X says that this account has the same content already; it may be from an earlier try, and is looked for"
+	case a.Status == 403 && p.duplicate():
+		o.Message = "this account has the same content on X already, and X takes it again only after a while: change the text"
+	case a.Status == 403 && p.barred():
+		o.Kind = job.FailAuth
+		o.Message = p.quote("X does not let this account post: see to it at X, then reconnect this X account", secrets)
+	}
+	return o
+}

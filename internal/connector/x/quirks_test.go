@@ -1,0 +1,384 @@
+package x_test
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/x/xtest"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// TestAnswers: what each answer means, and what a look makes of those that mean
+// nothing; for posts and for direct messages.
+func TestAnswers(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer xtest.Answer
+		result job.Result
+		kind   job.FailureKind
+		wait   time.Duration
+		words  string
+		sees   job.Verdict
+	}{
+		"201":                    {xtest.Reply, job.ResultSucceeded, 0, 0, "", job.SawPresent},
+		"lost before the commit": {xtest.Drop, job.ResultUnknown, job.FailAmbiguous, 0, "may have acted", job.SawAbsent},
+		"lost after the commit":  {xtest.Reset, job.ResultUnknown, job.FailAmbiguous, 0, "may have acted", job.SawPresent},
+		"500 after the commit":   {xtest.CommitFail, job.ResultUnknown, job.FailAmbiguous, 0, "500", job.SawPresent},
+		"503 without a commit":   {xtest.Fail, job.ResultUnknown, job.FailAmbiguous, 0, "503", job.SawAbsent},
+		"201 without an id":      {xtest.Nameless, job.ResultUnknown, job.FailAmbiguous, 0, "without an id", job.SawPresent},
+		"401":                    {xtest.Unauthorized, job.ResultRejected, job.FailAuth, 0, "reconnect this X account", job.SawAbsent},
+		"403, suspended":         {xtest.Suspended, job.ResultRejected, job.FailAuth, 0, "Your account is suspended", job.SawAbsent},
+		"403, not permitted":     {xtest.Forbid, job.ResultRejected, job.FailPermanent, 0, "not permitted", job.SawAbsent},
+		"402":                    {xtest.Depleted, job.ResultRejected, job.FailRateLimited, time.Hour, "credits", job.SawAbsent},
+		"429":                    {xtest.RateLimit, job.ResultRejected, job.FailRateLimited, 7 * time.Minute, "no more requests", job.SawAbsent},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, kind := range []string{"post", "message"} {
+				w := newWorld(t, xtest.Options{Plan: always(c.answer), ResetAfter: 7 * time.Minute, ReadLag: readLag})
+				e := w.effect(t, hello())
+				if kind == "message" {
+					e = w.message(t, "2002", "hello")
+				}
+				o := e.send(t)
+				if o.Result != c.result || o.Kind != c.kind || !strings.Contains(o.Message, c.words) {
+					t.Errorf("%s: %s %s (%s)", kind, o.Result, o.Kind, o.Message)
+				}
+				// The reset is in whole seconds of a clock in whole seconds.
+				if c.wait > 0 && (o.RetryAfter < c.wait || o.RetryAfter > c.wait+2*time.Second) {
+					t.Errorf("%s: retry after %v", kind, o.RetryAfter)
+				}
+				seen := e.sees(t, c.sees, "")
+				if c.result == job.ResultSucceeded && (o.ExternalID != seen.ExternalID || o.ExternalURL != seen.ExternalURL) {
+					t.Errorf("%s: answered as %s %s, seen as %s %s", kind, o.ExternalID, o.ExternalURL, seen.ExternalID, seen.ExternalURL)
+				}
+				if o.ExternalID != "" && strings.HasPrefix(o.ExternalID, "dm:") != (kind == "message") {
+					t.Errorf("%s: id %q", kind, o.ExternalID)
+				}
+			}
+		})
+	}
+}
+
+// TestTextForms: a text is found again in whatever form X tells it.
+func TestTextForms(t *testing.T) {
+	for name, p := range map[string]*fireoncev1.SocialPost{
+		"plain":             hello(),
+		"a link":            {Text: "see https://a.example/x?y=1&z=2#top now"},
+		"two links":         {Text: "https://a.example/1 or https://a.example/2"},
+		"one link twice":    {Text: "https://a.example/1 https://a.example/1"},
+		"no scheme":         {Text: "read a.example/x, now"},
+		"http":              {Text: "http://a.example/x"},
+		"only a link":       {Text: "https://a.example/x"},
+		"entities":          {Text: "1 < 2 && 3 > 2"},
+		"an entity":         {Text: "write &amp; for &"},
+		"NFD":               {Text: "Cafe\u0301 in Ko\u0308ln"},
+		"white space":       {Text: "  one\n\n two\tthree \u00a0 "},
+		"their own links":   {Text: "see https://t.co/abcdefghij there"},
+		"dots":              {Text: "to be continued…"},
+		"emoji":             {Text: "\U0001f468\u200d\U0001f469\u200d\U0001f467 \U0001f1e9\U0001f1ea 1\ufe0f\u20e3"},
+		"punctuation":       {Text: "...?!"},
+		"long":              {Text: strings.Repeat("a long post, ", 40) + "https://a.example/end"},
+		"a reply":           {Text: "yes & no", ReplyToId: "1600000000000000001"},
+		"a reply to two":    {Text: "@ada @bob yes", ReplyToId: "1600000000000000001"},
+		"a quote":           {Text: "so true", PlatformOptions: &fireoncev1.SocialPost_X{X: &fireoncev1.XOptions{QuotePostId: "1600000000000000002"}}},
+		"a quote of a link": {Text: "so true https://a.example/x", PlatformOptions: &fireoncev1.SocialPost_X{X: &fireoncev1.XOptions{QuotePostId: "1600000000000000002"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, xtest.Options{Plan: always(xtest.Reset)})
+			e := w.effect(t, p)
+			e.send(t)
+			w.Post(xtest.Object{Text: "another one https://a.example/other"})
+			e.sees(t, job.SawPresent, w.Objects()[0].ID)
+			w = newWorld(t, xtest.Options{Plan: always(xtest.Drop)})
+			e = w.effect(t, p)
+			e.send(t)
+			w.Post(xtest.Object{Text: "another one https://a.example/other"})
+			e.sees(t, job.SawAbsent, "")
+		})
+	}
+}
+
+// TestNoDocumentTellsOfIt: a text that X has changed in a way that we do not know is
+// never taken for another's, and so never sent again without a person.
+func TestNoDocumentTellsOfIt(t *testing.T) {
+	for name, rewrite := range map[string]func(string) string{
+		"other quotes":   strings.NewReplacer(`"`, "”").Replace,
+		"capitals":       strings.ToUpper,
+		"a slash more":   strings.NewReplacer("/x", "/x/").Replace,
+		"no punctuation": strings.NewReplacer("!", "", ",", "").Replace,
+		"invisible":      func(s string) string { return strings.ReplaceAll(s, " ", "\u200b \u2060") },
+	} {
+		w := newWorld(t, xtest.Options{Plan: always(xtest.Reset), Rewrite: rewrite})
+		e := w.effect(t, &fireoncev1.SocialPost{Text: `Read "this", now! https://a.example/x`})
+		e.send(t)
+		if o := e.sees(t, job.SawCandidates, w.Objects()[0].ID); o.Verdict == job.SawAbsent {
+			t.Errorf("%s: taken for absent", name)
+		}
+	}
+}
+
+// TestEditedSince: a post that somebody has edited before it could be found has
+// another id and another text. A person is asked.
+func TestEditedSince(t *testing.T) {
+	w := newWorld(t, xtest.Options{Plan: always(xtest.Reset)})
+	e := w.effect(t, hello())
+	e.send(t)
+	edited := w.Edit(w.Objects()[0].ID, "something else altogether")
+	e.sees(t, job.SawCandidates, edited.ID)
+}
+
+// TestTwinsOnPurpose: two identical posts scheduled on purpose both exist and are
+// attributed to different posts; with one lost answer each is still attributed once.
+func TestTwinsOnPurpose(t *testing.T) {
+	for lost := range 2 {
+		w := newWorld(t, xtest.Options{Plan: func(r xtest.Request) xtest.Answer {
+			if r.Method == http.MethodPost && r.Number == lost+1 {
+				return xtest.Reset
+			}
+			return xtest.Reply
+		}})
+		var ids []string
+		for n := range 2 {
+			e := w.effect(t, hello())
+			if n == 1 && string(e.prepared.Gate) != string(w.effect(t, hello()).prepared.Gate) {
+				t.Error("twins with two gates")
+			}
+			for _, id := range ids {
+				e.taken[id] = true
+			}
+			o := e.send(t)
+			id := o.ExternalID
+			if n == lost {
+				id = e.sees(t, job.SawPresent, "").ExternalID
+			}
+			ids = append(ids, id)
+			w.pass(time.Minute)
+		}
+		if ids[0] == ids[1] || w.Effects("hello") != 2 {
+			t.Errorf("lost %d: attributed to %v, %d effects", lost, ids, w.Effects("hello"))
+		}
+	}
+}
+
+// TestDuplicateRefused: X takes the same content again only after a while. On a first
+// attempt the user is told; on a later one it may be our own earlier effect, which is
+// looked for, and never sent again.
+func TestDuplicateRefused(t *testing.T) {
+	w := newWorld(t, xtest.Options{Duplicates: time.Hour})
+	w.Post(xtest.Object{Text: "hello"})
+	w.pass(10 * time.Minute)
+	o := w.effect(t, hello()).send(t)
+	if o.Result != job.ResultRejected || o.Kind != job.FailPermanent || !strings.Contains(o.Message, "has the same content on X already") {
+		t.Errorf("first attempt: %s %s (%s)", o.Result, o.Kind, o.Message)
+	}
+
+	w = newWorld(t, xtest.Options{Duplicates: time.Hour, ReadLag: time.Hour, Plan: func(r xtest.Request) xtest.Answer {
+		if r.Method == http.MethodPost && r.Number == 1 {
+			return xtest.Reset
+		}
+		return xtest.Reply
+	}})
+	e := w.effect(t, hello())
+	e.send(t)
+	e.sees(t, job.SawAbsent, "") // X is slower than it is thought to be: the residual risk
+	o = e.send(t)
+	if o.Result != job.ResultUnknown || o.Kind != job.FailAmbiguous {
+		t.Errorf("later attempt: %s %s (%s)", o.Result, o.Kind, o.Message)
+	}
+	w.pass(time.Hour)
+	e.seesNow(t, job.SawPresent, w.Objects()[0].ID)
+	if w.Effects("hello") != 1 {
+		t.Errorf("%d effects", w.Effects("hello"))
+	}
+}
+
+// TestTwins: what others, or the user by hand, post with the same content.
+func TestTwins(t *testing.T) {
+	w := newWorld(t, xtest.Options{Plan: always(xtest.Reset)})
+	w.Post(xtest.Object{Text: "hello"})
+	w.pass(10 * time.Minute)
+	e := w.effect(t, hello())
+	e.send(t)
+	e.sees(t, job.SawPresent, w.Objects()[1].ID) // the old one is not ours
+
+	w = newWorld(t, xtest.Options{Plan: always(xtest.Reset)})
+	e = w.effect(t, hello())
+	e.send(t)
+	twin := w.Post(xtest.Object{Text: "hello"})
+	e.sees(t, job.SawCandidates, twin.ID)
+	e.taken[twin.ID] = true
+	e.seesNow(t, job.SawPresent, w.Objects()[0].ID)
+
+	w = newWorld(t, xtest.Options{Plan: always(xtest.Drop)})
+	w.Post(xtest.Object{Text: "hello"})
+	w.pass(10 * time.Second)
+	e = w.effect(t, hello())
+	e.send(t)
+	e.sees(t, job.SawCandidates, "is it this one?") // just before the send
+
+	w = newWorld(t, xtest.Options{Plan: always(xtest.Drop)})
+	e = w.effect(t, hello())
+	e.send(t)
+	w.pass(fenceTime)
+	w.Post(xtest.Object{Text: "hello"})
+	e.sees(t, job.SawCandidates, "is it this one?") // when ours could no longer act
+
+	w = newWorld(t, xtest.Options{Plan: always(xtest.Drop)})
+	e = w.effect(t, &fireoncev1.SocialPost{Text: "yes", ReplyToId: "1600000000000000001"})
+	e.send(t)
+	w.Post(xtest.Object{Text: "yes", ReplyTo: "1600000000000000002"})
+	e.sees(t, job.SawAbsent, "") // an answer to something else
+	w.Post(xtest.Object{Text: "yes"})
+	e.seesNow(t, job.SawCandidates, "") // what it answers may be gone
+}
+
+// TestBeforeTheFence: an absence counts only when the list is from after the fence; a
+// presence counts at once.
+func TestBeforeTheFence(t *testing.T) {
+	w := newWorld(t, xtest.Options{Plan: always(xtest.Drop)})
+	e := w.effect(t, hello())
+	e.send(t)
+	e.seesNow(t, job.SawInconclusive, "before the end")
+	w.Post(xtest.Object{Text: "hello"})
+	e.seesNow(t, job.SawPresent, "")
+}
+
+// TestManyPages: the post is found behind many pages; more than X lists prove nothing.
+func TestManyPages(t *testing.T) {
+	for answer, want := range map[xtest.Answer]job.Verdict{xtest.Drop: job.SawAbsent, xtest.Reset: job.SawPresent} {
+		w := newWorld(t, xtest.Options{PageLimit: 5, Plan: always(answer)})
+		e := w.effect(t, hello())
+		m := w.message(t, "2002", "hello")
+		e.send(t)
+		m.send(t)
+		for range 42 {
+			w.Post(xtest.Object{Text: "later"})
+			w.Receive("2002", "hello")
+		}
+		e.sees(t, want, "")
+		m.sees(t, want, "")
+	}
+	w := newWorld(t, xtest.Options{PageLimit: 1, Plan: always(xtest.Reset)})
+	e := w.effect(t, hello())
+	e.send(t)
+	for range 32 {
+		w.Post(xtest.Object{Text: "later"})
+	}
+	e.sees(t, job.SawInconclusive, "more than 32 pages")
+}
+
+// TestListCutShort: X lists an account's latest 3,200 posts. A list as long as that may
+// have left ours out.
+func TestListCutShort(t *testing.T) {
+	w := newWorld(t, xtest.Options{Plan: always(xtest.Drop)})
+	e := w.effect(t, hello())
+	e.send(t)
+	for range 3200 {
+		w.Post(xtest.Object{Text: "later"})
+	}
+	e.sees(t, job.SawInconclusive, "more posts since the send than X lists")
+}
+
+// TestOldMessages: a conversation is read back to the watermark and no further, and
+// what the other one writes is not ours.
+func TestOldMessages(t *testing.T) {
+	w := newWorld(t, xtest.Options{PageLimit: 10, Plan: always(xtest.Drop)})
+	for range 100 {
+		w.Post(xtest.Object{Text: "hello", Recipient: "2002"})
+	}
+	w.pass(time.Hour)
+	e := w.message(t, "2002", "hello")
+	e.send(t)
+	w.Receive("2002", "hello")
+	w.Post(xtest.Object{Text: "hello", Recipient: "3003"})
+	e.sees(t, job.SawAbsent, "")
+	if n := w.Requests("GET", "/2/dm_conversations/with/2002/dm_events"); n != 1 {
+		t.Errorf("%d pages read", n)
+	}
+}
+
+// TestOtherAccount: a conversation is that of the account of the send.
+func TestOtherAccount(t *testing.T) {
+	w := newWorld(t, xtest.Options{Plan: always(xtest.Drop)})
+	e := w.message(t, "2002", "hello")
+	e.send(t)
+	w.Configure(func(o *xtest.Options) { o.Account = "1002" })
+	e.sees(t, job.SawInconclusive, "another account")
+}
+
+// TestClocks: X's clock may be another than ours; it must not be set between.
+func TestClocks(t *testing.T) {
+	for _, offset := range []time.Duration{-3 * time.Hour, 3 * time.Hour} {
+		w := newWorld(t, xtest.Options{Plan: always(xtest.Reset), ClockOffset: offset})
+		e := w.effect(t, hello())
+		e.send(t)
+		e.sees(t, job.SawPresent, "")
+		w.Configure(func(o *xtest.Options) { o.ClockOffset = 0 })
+		e.seesNow(t, job.SawInconclusive, "was set since the send")
+	}
+}
+
+// TestRefusedReads: a look that is refused proves nothing, and says why; a watermark
+// that is refused holds the account.
+func TestRefusedReads(t *testing.T) {
+	for answer, c := range map[xtest.Answer]struct {
+		words string
+		kind  job.FailureKind
+	}{
+		xtest.Unauthorized: {"reconnect this X account", job.FailAuth},
+		xtest.Forbid:       {"does not let this account's token read", job.FailAuth},
+		xtest.RateLimit:    {"429", job.FailRateLimited},
+		xtest.Depleted:     {"402", job.FailRateLimited},
+		xtest.Fail:         {"503", job.FailTransient},
+		xtest.Drop:         {"could not be read", job.FailTransient},
+	} {
+		refuse := false
+		w := newWorld(t, xtest.Options{ResetAfter: 5 * time.Minute, Plan: func(r xtest.Request) xtest.Answer {
+			switch {
+			case r.Method == http.MethodPost:
+				return xtest.Drop
+			case refuse:
+				return answer
+			default:
+				return xtest.Reply
+			}
+		}})
+		e := w.effect(t, hello())
+		e.send(t)
+		refuse = true
+		e.sees(t, job.SawInconclusive, c.words)
+		_, err := w.c.Watermark(t.Context(), e.opening(t))
+		var r *connector.Refusal
+		if !errors.As(err, &r) || r.Kind != c.kind || (r.RetryAfter >= 5*time.Minute) != (c.kind == job.FailRateLimited) {
+			t.Errorf("%v: %+v", c, r)
+		}
+	}
+}
+
+// TestTest: a test tells whose account it is, by an id that outlives its name.
+func TestTest(t *testing.T) {
+	w := newWorld(t, xtest.Options{Account: "1001", Username: "ada"})
+	o := connector.Opening{Credential: w.cred}
+	got, err := w.c.Test(t.Context(), o)
+	if err != nil || got.Identity != "x:1001" || !strings.Contains(got.Detail, "@ada") {
+		t.Errorf("%+v, %v", got, err)
+	}
+	mark, err := w.c.Watermark(t.Context(), o)
+	if err != nil || w.c.AccountOf(mark) != got.Identity {
+		t.Errorf("account of %q is %q, %v", mark, w.c.AccountOf(mark), err)
+	}
+	w.cred = oauth(t, "another")
+	_, err = w.c.Test(t.Context(), connector.Opening{Credential: w.cred})
+	var r *connector.Refusal
+	if !errors.As(err, &r) || r.Kind != job.FailAuth || strings.Contains(err.Error(), "another") {
+		t.Errorf("%v", err)
+	}
+	if n := slices.Max([]int{w.Requests("POST", "/2/tweets"), len(w.Objects())}); n != 0 {
+		t.Errorf("%d effects of a test", n)
+	}
+}

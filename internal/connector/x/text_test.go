@@ -1,0 +1,207 @@
+package x
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/text/unicode/norm"
+	"pgregory.net/rapid"
+)
+
+// TestWeigh: lengths as twitter-text's own conformance data and X's documentation
+// (docs.x.com, counting characters) give them.
+func TestWeigh(t *testing.T) {
+	for text, want := range map[string]int{
+		"":                        0,
+		"hello":                   5,
+		"Grüße":                   5,
+		"Cafe\u0301":              4,
+		"あいう":                     6,
+		"한국어":                     6,
+		"‘quotes’ – and — dashes": 23,
+		"→":                       2,
+		"\U0001f600":              2,
+		"\U0001f468\u200d\U0001f469\u200d\U0001f467\u200d\U0001f466": 2,
+		"\U0001f44d\U0001f3fd": 2,
+		"\U0001f1e9\U0001f1ea": 2,
+		"1\ufe0f\u20e3":        2,
+		"\u2764\ufe0f":         2,
+		"\U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f": 2,
+		"http://a.com": 23,
+		"https://example.com/a/very/long/path?with=a&query=1": 23,
+		"a.com":                    23,
+		"see example.com/x, and y": 4 + 23 + 7,
+		"(https://en.wikipedia.org/wiki/Primer_(film))": 25,
+		"https://a.com/x.":    24,
+		"node.js":             7, // no top-level domain
+		"example.de":          10,
+		"www.example.de":      23,
+		"example.de/x":        23,
+		"ada@example.com":     15,
+		"@example.com":        12,
+		"1.5":                 3,
+		"e.g. this":           9,
+		"https://localhost/x": 19,
+	} {
+		if got := weigh(text); got != want {
+			t.Errorf("%q weighs %d, want %d", text, got, want)
+		}
+	}
+}
+
+// tell is a model of what X does to a text, of the documented changes: what it gives
+// back for it.
+func tell(text string, odd bool) told {
+	t := told{links: make(map[string]string)}
+	var b strings.Builder
+	from := 0
+	text = norm.NFC.String(text)
+	escape := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+	for i, l := range links(text) {
+		link := text[l.from:l.to]
+		b.WriteString(escape.Replace(text[from:l.from]))
+		from = l.to
+		if short.MatchString(link) {
+			b.WriteString(link)
+			t.links[link] = "https://elsewhere.example/"
+			continue
+		}
+		wrapped := fmt.Sprintf("https://t.co/%010d", i)
+		b.WriteString(wrapped)
+		if !strings.Contains(strings.ToLower(link), "://") {
+			link = "http://" + link
+		}
+		t.links[wrapped] = link
+	}
+	b.WriteString(escape.Replace(text[from:]))
+	t.text = strings.TrimSpace(b.String())
+	if odd {
+		t.text = strings.ReplaceAll(t.text, " ", "\n")
+	}
+	return t
+}
+
+var texts = rapid.Custom(func(t *rapid.T) string {
+	parts := rapid.SliceOfN(rapid.OneOf(
+		rapid.SampledFrom([]string{
+			"a", "B", "&", "<b>", "&amp;", "\u00e4", "a\u0308", "あ", "\U0001f600", "…", " ", "\n", "@ada ", "#tag", ".", "https://a.example/x", " https://b.org/?a=b&c=d ",
+			" c.com ", "https://t.co/abcdefghij ", "/status/17",
+		}),
+		rapid.StringN(1, 8, -1),
+	), 1, 12).Draw(t, "parts")
+	text := strings.Join(parts, "")
+	if normal(text) == "" {
+		return "a" + text
+	}
+	return text
+})
+
+// TestToldTextsAreRecognised draws texts, and lets X tell them: they are ours, for sure.
+func TestToldTextsAreRecognised(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := content{Text: texts.Draw(t, "text")}
+		if rapid.Bool().Draw(t, "reply") {
+			want.ReplyTo = "17"
+		}
+		got := tell(want.Text, rapid.Bool().Draw(t, "odd"))
+		if want.ReplyTo != "" && rapid.Bool().Draw(t, "mention") {
+			got.text = "@somebody @else_2 " + got.text
+		}
+		if want.Quote == "" && rapid.Bool().Draw(t, "quote") {
+			want.Quote = "18"
+			got.text += " https://t.co/quotequote"
+			got.links["https://t.co/quotequote"] = "https://x.com/somebody/status/18"
+		}
+		if got.like(want) != same {
+			t.Fatalf("%q told as %+v is not recognised: %d", want.Text, got, got.like(want))
+		}
+	})
+}
+
+// TestOtherTextsAreNot draws two texts: what is taken for the same is the same, but for
+// white space, links' schemes and the names that a reply begins with.
+func TestOtherTextsAreNot(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want, other := content{Text: texts.Draw(t, "text")}, texts.Draw(t, "other")
+		if tell(other, false).like(want) == same && normal(other) != normal(want.Text) {
+			t.Fatalf("%q is taken for %q", other, want.Text)
+		}
+	})
+}
+
+func FuzzLike(f *testing.F) {
+	f.Add("hello https://t.co/abc", "https://t.co/abc", "https://a.example", "hello https://a.example")
+	f.Add("a &amp; b…", "", "", "a & b and much more of it, cut")
+	f.Fuzz(func(t *testing.T, text, link, target, want string) {
+		got := told{text: text, links: map[string]string{link: target}}
+		_ = got.like(content{Text: want})
+		_ = got.like(content{Text: want, ReplyTo: "1", Quote: "2"})
+		if n := weigh(want); n < 0 || n > 23*len(want) {
+			t.Errorf("%q weighs %d", want, n)
+		}
+		at := 0
+		for _, l := range links(want) {
+			if l.from < at || l.to <= l.from || l.to > len(want) {
+				t.Errorf("links of %q: %v", want, links(want))
+			}
+			at = l.to
+		}
+	})
+}
+
+// TestSearchAgainstTruth draws accounts (clocks askew, posts of others' hands, listed
+// in pages of any size) and holds the search's verdict against what really happened.
+// Two things must never be said: that an effect is absent that is there, and that what
+// was made before the send is ours.
+func TestSearchAgainstTruth(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		start := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC).Add(time.Duration(rapid.IntRange(0, 999).Draw(t, "ms")) * time.Millisecond)
+		fence := time.Duration(rapid.IntRange(1, 120).Draw(t, "fence")) * time.Second
+		want := content{Text: "hello"}
+		m := mark{Version: markVersion, Account: "1", At: start.Truncate(time.Second), Local: start}
+		s := newSearch(m, want, fence)
+		var all []object
+		add := func(text string, after time.Duration) string {
+			made := start.Add(after)
+			id := fmt.Sprint(idAt(made) + uint64(len(all)))
+			at, number, _ := timeOf(id)
+			all = append(all, object{id: id, number: number, at: at, text: told{text: text}})
+			return id
+		}
+		for range rapid.IntRange(0, 8).Draw(t, "others") {
+			add(rapid.SampledFrom([]string{"hello", "HELLO", "other"}).Draw(t, "text"), time.Duration(rapid.IntRange(-600, 600).Draw(t, "at"))*time.Second)
+		}
+		effect := ""
+		if rapid.Bool().Draw(t, "landed") {
+			// Within the fence, by a clock that may be a little behind ours.
+			after := time.Duration(rapid.Int64Range(0, int64(fence)).Draw(t, "landed at"))
+			effect = add("hello", after-time.Duration(rapid.IntRange(0, 1500).Draw(t, "skew"))*time.Millisecond)
+		}
+		slices.SortFunc(all, func(a, b object) int { return strings.Compare(b.id, a.id) })
+		all = slices.DeleteFunc(all, func(o object) bool { return o.number <= s.floor() }) // since_id
+		size := rapid.IntRange(1, 5).Draw(t, "page")
+		for from := 0; ; from += size {
+			l := listing{objects: all[from:min(from+size, len(all))]}
+			if from+size < len(all) {
+				l.next = "more"
+			}
+			done, err := s.add(l)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if done {
+				break
+			}
+		}
+		found := s.found()
+		switch {
+		case effect != "" && !slices.Contains(found, effect):
+			t.Fatalf("our effect %s is not found among %v", effect, found)
+		case len(found) == 1 && len(s.sure) == 1 && s.sure[0].at.Before(m.At):
+			t.Fatalf("%s is from before the send", found[0])
+		}
+	})
+}
