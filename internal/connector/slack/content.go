@@ -1,0 +1,217 @@
+package slack
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// MaxText bounds a message, in characters: Slack cuts longer ones off.
+const MaxText = 40_000
+
+// markEvent is the event type of the metadata that carries a job's mark.
+const markEvent = "fireonce_job"
+
+// maxKey bounds an effect key, in bytes.
+const maxKey = 256
+
+var (
+	channelID = regexp.MustCompile(`^[A-Z0-9]{1,64}$`)
+	stamp     = regexp.MustCompile(`^[0-9]{1,16}\.[0-9]{6}$`)
+	userID    = regexp.MustCompile(`^[UW][A-Z0-9]{1,63}$`)
+)
+
+func isChannel(id string) bool { return channelID.MatchString(id) }
+
+// content is a message: what every attempt sends alike.
+type content struct {
+	// Channel is the conversation; empty: that with User.
+	Channel, User string
+	Text          string
+	// Thread is the message whose thread it goes to, by its time stamp.
+	Thread            string
+	Broadcast, Unfurl bool
+	// Key is the effect key: the message's mark.
+	Key string
+}
+
+// externalID names a message among all of a workspace's: its conversation and its time
+// stamp, and for a message in a thread the thread's.
+func externalID(channel, ts, thread string) string {
+	if thread == "" || thread == ts {
+		return channel + ":" + ts
+	}
+	return channel + ":" + ts + ":" + thread
+}
+
+// parseID reads an external id, or a bare time stamp. thread is where an answer goes.
+func parseID(id string) (channel, thread string, ok bool) {
+	parts := strings.Split(id, ":")
+	switch {
+	case len(parts) == 1:
+		parts = []string{"", id}
+	case len(parts) > 3 || !isChannel(parts[0]):
+		return "", "", false
+	}
+	for _, ts := range parts[1:] {
+		if !stamp.MatchString(ts) {
+			return "", "", false
+		}
+	}
+	// An answer to an answer goes to the thread of the first message.
+	return parts[0], parts[len(parts)-1], true
+}
+
+func readPost(p *fireoncev1.SocialPost, replyTo, channel string) (content, error) {
+	bad := func(field, msg string) (content, error) { return content{}, badPayload(".social_post"+field, msg) }
+	own := p.GetSlack()
+	if p.GetPlatformOptions() != nil && own == nil {
+		return content{}, &connector.InputError{
+			Reason: connector.PayloadMismatch, Field: "payload.social_post", Msg: "these options are another platform's, not Slack's",
+		}
+	}
+	c := content{Channel: channel, Text: p.GetText(), Broadcast: own.GetReplyBroadcast(), Unfurl: own.GetUnfurl()}
+	if own.GetChannel() != "" {
+		c.Channel = own.GetChannel()
+	}
+	answers, field := p.GetReplyToId(), ".reply_to_id"
+	switch {
+	case len(p.GetMedia()) > 0:
+		return bad(".media", "the connector slack sends text only; media are not supported")
+	case !goodText(c.Text):
+		return bad(".text", "1 to 40000 characters, not blank")
+	case !isChannel(c.Channel):
+		return bad(".slack.channel", "not the id of a conversation, such as C0123456789")
+	case replyTo != "" && answers != "":
+		return bad(field, "goes not with a job that is replied to")
+	case replyTo != "":
+		answers, field = replyTo, ""
+	}
+	if answers == "" {
+		if c.Broadcast {
+			return bad(".slack.reply_broadcast", "goes only with a reply")
+		}
+		return c, nil
+	}
+	where, thread, ok := parseID(answers)
+	switch {
+	case !ok && field == "":
+		return bad("", "the job that is replied to made no message on Slack")
+	case !ok:
+		return bad(field, "not a message on Slack: its time stamp, or conversation:time stamp")
+	case where != "" && own.GetChannel() != "" && where != own.GetChannel():
+		return bad(".slack.channel", "the message that is replied to is in another conversation")
+	case where != "":
+		c.Channel = where
+	}
+	c.Thread = thread
+	return c, nil
+}
+
+func readMessage(m *fireoncev1.DirectMessage, replyTo string) (content, error) {
+	bad := func(field, msg string) (content, error) { return content{}, badPayload(".direct_message"+field, msg) }
+	c := content{Text: m.GetText()}
+	switch to := m.GetRecipientId(); {
+	case replyTo != "":
+		return bad("", "a direct message cannot answer another job; send a post into its conversation")
+	case userID.MatchString(to):
+		c.User = to
+	case isChannel(to):
+		c.Channel = to
+	default:
+		return bad(".recipient_id", "not the id of a person or a conversation, such as U0123456789")
+	}
+	if !goodText(c.Text) {
+		return bad(".text", "1 to 40000 characters, not blank")
+	}
+	return c, nil
+}
+
+func goodText(text string) bool {
+	return utf8.ValidString(text) && strings.TrimSpace(text) != "" && utf8.RuneCountInString(text) <= MaxText
+}
+
+func badPayload(field, msg string) *connector.InputError {
+	return &connector.InputError{Reason: connector.BadPayload, Field: "payload" + field, Msg: msg}
+}
+
+// marker is a message's metadata.
+type marker struct {
+	Type    string `json:"event_type"`
+	Payload struct {
+		Job string `json:"job_id"`
+	} `json:"event_payload"`
+}
+
+// encode gives the request's body. Slack's defaults are said, so that they cannot
+// change.
+func (c content) encode(channel string) ([]byte, error) {
+	body := struct {
+		Channel     string `json:"channel"`
+		Text        string `json:"text"`
+		Thread      string `json:"thread_ts,omitempty"`
+		Broadcast   bool   `json:"reply_broadcast,omitempty"`
+		UnfurlLinks bool   `json:"unfurl_links"`
+		UnfurlMedia bool   `json:"unfurl_media"`
+		Metadata    marker `json:"metadata"`
+	}{Channel: channel, Text: c.Text, Thread: c.Thread, Broadcast: c.Broadcast, UnfurlLinks: c.Unfurl, UnfurlMedia: c.Unfurl}
+	body.Metadata.Type, body.Metadata.Payload.Job = markEvent, c.Key
+	return json.Marshal(body)
+}
+
+// The frozen encoding: job.Canon with these fields in this order.
+const (
+	fieldChannel   = "channel"
+	fieldUser      = "user"
+	fieldText      = "text"
+	fieldThread    = "thread"
+	fieldBroadcast = "broadcast"
+	fieldUnfurl    = "unfurl"
+	fieldKey       = "key"
+)
+
+func flag(b bool) []byte {
+	if b {
+		return []byte{1}
+	}
+	return nil
+}
+
+func (c content) freeze() []byte {
+	return job.NewCanon().Field(fieldChannel, []byte(c.Channel)).Field(fieldUser, []byte(c.User)).Field(fieldText, []byte(c.Text)).
+		Field(fieldThread, []byte(c.Thread)).Field(fieldBroadcast, flag(c.Broadcast)).Field(fieldUnfurl, flag(c.Unfurl)).
+		Field(fieldKey, []byte(c.Key)).Bytes()
+}
+
+// thaw reads a frozen message: the bytes come from a database.
+func thaw(frozen []byte) (content, error) {
+	fields, err := connector.Thaw(frozen)
+	if err != nil {
+		return content{}, err
+	}
+	names := []string{fieldChannel, fieldUser, fieldText, fieldThread, fieldBroadcast, fieldUnfurl, fieldKey}
+	if len(fields) != len(names) {
+		return content{}, connector.ErrBadFrozen
+	}
+	var c content
+	var broadcast, unfurl string
+	for i, into := range []*string{&c.Channel, &c.User, &c.Text, &c.Thread, &broadcast, &unfurl, &c.Key} {
+		if fields[i].Name != names[i] {
+			return content{}, connector.ErrBadFrozen
+		}
+		*into = string(fields[i].Value)
+	}
+	c.Broadcast, c.Unfurl = broadcast != "", unfurl != ""
+	switch {
+	case !goodText(c.Text), c.Key == "", len(c.Key) > maxKey, c.Thread != "" && !stamp.MatchString(c.Thread):
+		return content{}, connector.ErrBadFrozen
+	case c.User == "" && !isChannel(c.Channel), c.User != "" && (c.Channel != "" || !userID.MatchString(c.User)):
+		return content{}, connector.ErrBadFrozen
+	}
+	return c, nil
+}

@@ -1,0 +1,152 @@
+package slack
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"golang.org/x/text/cases"
+	"golang.org/x/text/unicode/norm"
+)
+
+// Rules of this file, which is pure: given the pages, what do they prove?
+//
+//   - A message with the job's mark, by the account that sent it, is ours, whatever it
+//     says and whenever it was made.
+//   - An absence rests on marks being shown. So a message of the account without any
+//     mark of ours that says the same, from the time of the send, may be ours: a person
+//     decides.
+//   - Complete is a read of every page back to the watermark less slack, in a list from
+//     after the fence.
+
+const (
+	// slack is how far clocks may be apart.
+	slack = time.Minute
+	// rounding is what whole seconds take off, here and at the watermark.
+	rounding = 2 * time.Second
+)
+
+// Why a read proves nothing.
+var (
+	errUnsteady = errors.New("the clock of Slack, or ours, was set since the send; times cannot be compared")
+	errShifted  = errors.New("a page shifted while it was read")
+	errNoClock  = errors.New("the answer of Slack does not say its time")
+)
+
+// search looks for one message in one conversation.
+type search struct {
+	mark mark
+	want content
+	// lasts is how long after the watermark the message may have been made: until the
+	// fence.
+	lasts time.Duration
+
+	ids             map[string]bool // read so far
+	began           time.Time       // Slack's clock at the first page
+	sure, uncertain []message
+}
+
+func newSearch(m mark, want content, lasts time.Duration) *search {
+	return &search{mark: m, want: want, lasts: lasts, ids: make(map[string]bool)}
+}
+
+// steady holds Slack's clock, read at local by ours, against the watermark's.
+func (s *search) steady(now, local time.Time) error {
+	if apart := now.Sub(s.mark.At) - local.Sub(s.mark.Local); apart > slack || apart < -slack {
+		return errUnsteady
+	}
+	if s.began.IsZero() {
+		s.began = now
+	}
+	return nil
+}
+
+// add takes the next page.
+func (s *search) add(l listing) (done bool, err error) {
+	for _, m := range l.messages {
+		if m.TS == s.want.Thread {
+			continue // a thread begins each of its pages with its first message
+		}
+		if s.ids[m.TS] {
+			return false, errShifted
+		}
+		s.ids[m.TS] = true
+		s.match(m)
+	}
+	return l.next == "", nil
+}
+
+func (s *search) match(m message) {
+	ours := m.User == s.mark.User || s.mark.Bot != "" && m.Bot == s.mark.Bot
+	marked := m.Mark != nil && m.Mark.Type == markEvent
+	switch {
+	case marked && m.Mark.Payload.Job == s.want.Key && ours:
+		s.sure = append(s.sure, m)
+	case marked && m.Mark.Payload.Job == s.want.Key:
+		s.uncertain = append(s.uncertain, m)
+	case !marked && ours && !m.at.Before(s.mark.At.Add(-rounding)) && !m.at.After(s.mark.At.Add(s.lasts+slack)) &&
+		loose(m.Text) == loose(s.want.Text):
+		s.uncertain = append(s.uncertain, m)
+	}
+}
+
+// late tells whether the read began after the fence, by Slack's clock.
+func (s *search) late() bool { return !s.began.Before(s.mark.At.Add(s.lasts - rounding)) }
+
+// drop takes out messages that are other jobs'.
+func (s *search) drop(taken map[string]bool) {
+	gone := func(m message) bool { return taken[s.external(m)] }
+	s.sure = slices.DeleteFunc(s.sure, gone)
+	s.uncertain = slices.DeleteFunc(s.uncertain, gone)
+}
+
+// external names a message, as the answer to its post did.
+func (s *search) external(m message) string {
+	return externalID(s.mark.Channel, m.TS, s.want.Thread)
+}
+
+// found gives the external ids of all that could be ours.
+func (s *search) found() []string {
+	var ids []string
+	for _, m := range slices.Concat(s.sure, s.uncertain) {
+		ids = append(ids, s.external(m))
+	}
+	return ids
+}
+
+var (
+	linked  = regexp.MustCompile(`<([^<>|]*)(?:\|[^<>]*)?>`)
+	emoji   = regexp.MustCompile(`:[a-z0-9_+'-]+:`)
+	escaped = strings.NewReplacer("&amp;", "&", "&lt;", "<", "&gt;", ">")
+)
+
+// loose keeps of a text what Slack does not change: it marks links up, escapes
+// & < >, and names emoji.
+func loose(text string) string {
+	for strings.Contains(text, "&amp;") {
+		text = escaped.Replace(text)
+	}
+	text = escaped.Replace(linked.ReplaceAllString(text, "$1"))
+	text = emoji.ReplaceAllString(linked.ReplaceAllString(text, "$1"), "")
+	return strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsNumber(r) {
+			return r
+		}
+		return -1
+	}, cases.Fold().String(norm.NFKC.String(text)))
+}
+
+// naming bounds how many candidates a message names.
+const naming = 5
+
+// names lists candidates for a person.
+func names(ids []string) string {
+	if len(ids) <= naming {
+		return strings.Join(ids, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(ids[:naming], ", "), len(ids)-naming)
+}

@@ -1,0 +1,354 @@
+package slack
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// Limits of one look.
+const (
+	// pageSize is how many messages a look asks for at once; an app that may read once
+	// a minute gets 15. A page that is too large for connector.MaxBody is asked for in
+	// parts.
+	pageSize = 100
+	// maxPages bounds one look.
+	maxPages = 50
+	// readTimeout bounds one request.
+	readTimeout = 15 * time.Second
+	// takenBatch is how many ids Look.Taken is asked about at once.
+	takenBatch = 500
+)
+
+// Watermark implements connector.Observer. It fails with *connector.Refusal.
+func (c *Connector) Watermark(ctx context.Context, o connector.Opening) (string, error) {
+	auth, err := account(o)
+	if err != nil {
+		return "", err
+	}
+	want, err := thaw(o.Prepared.Frozen)
+	if err != nil {
+		return "", &connector.Refusal{Kind: job.FailPermanent, Msg: "the stored message is not readable", Err: err}
+	}
+	whose, at, err := c.whose(ctx, auth)
+	if err != nil {
+		return "", err
+	}
+	local := c.now().UTC()
+	channel, err := c.conversation(ctx, auth, want)
+	if err != nil {
+		return "", err
+	}
+	text, err := mark{Version: markVersion, who: whose, Channel: channel, At: at, Local: local}.encode()
+	if err != nil {
+		return "", &connector.Refusal{Kind: job.FailTransient, Msg: "the time of Slack is not usable", Err: err}
+	}
+	return text, nil
+}
+
+// AccountOf implements connector.Identifier: the workspace's and the user's id, which
+// outlive changes of their names.
+func (*Connector) AccountOf(watermark string) string {
+	m, err := parseMark(watermark)
+	if err != nil {
+		return ""
+	}
+	return m.identity()
+}
+
+// Test implements connector.Tester: whose token it is, and whether it can read the
+// conversation back. It fails with *connector.Refusal.
+func (c *Connector) Test(ctx context.Context, o connector.Opening) (connector.Tested, error) {
+	auth, err := account(o)
+	if err != nil {
+		return connector.Tested{}, err
+	}
+	channel, err := readSettings(o.Settings)
+	if err != nil {
+		return connector.Tested{}, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's settings are not usable", Err: err}
+	}
+	whose, _, err := c.whose(ctx, auth)
+	if err != nil {
+		return connector.Tested{}, err
+	}
+	out := connector.Tested{
+		Identity: whose.identity(),
+		Detail:   connector.Clean("user "+whose.User+" in the Slack workspace "+whose.Team+" ("+whose.Site+"), which can read conversation "+channel, connector.MaxMessage),
+	}
+	_, _, err = c.get(ctx, auth, "conversations.history", url.Values{"channel": {channel}, "limit": {"1"}}, true)
+	var r *connector.Refusal
+	if errors.As(err, &r) && r.Kind == job.FailRateLimited { // it was read a short while ago
+		return out, nil
+	}
+	if err != nil {
+		return connector.Tested{}, err
+	}
+	return out, nil
+}
+
+// whose asks whose token it is, and what time it is at Slack.
+func (c *Connector) whose(ctx context.Context, auth connector.Auth) (who, time.Time, error) {
+	body, at, err := c.get(ctx, auth, "auth.test", nil, true)
+	if err != nil {
+		return who{}, time.Time{}, err
+	}
+	var in struct {
+		Team string `json:"team_id"`
+		User string `json:"user_id"`
+		Bot  string `json:"bot_id"`
+		URL  string `json:"url"`
+	}
+	if err := json.Unmarshal(body, &in); err != nil || !isChannel(in.Team) || !isChannel(in.User) {
+		return who{}, time.Time{}, &connector.Refusal{Kind: job.FailTransient, Msg: "Slack did not say whose token this is"}
+	}
+	out := who{Team: in.Team, User: in.User, Bot: in.Bot}
+	if u, err := connector.ParseURL(in.URL); err == nil {
+		out.Site = u.String()
+	}
+	c.known.keepSite(auth, out.Site)
+	return out, at, nil
+}
+
+// conversation gives where the message goes. With a person it is opened, which nobody
+// sees.
+func (c *Connector) conversation(ctx context.Context, auth connector.Auth, want content) (string, error) {
+	if want.User == "" {
+		return want.Channel, nil
+	}
+	if channel := c.known.chat(auth, want.User); channel != "" {
+		return channel, nil
+	}
+	body, err := json.Marshal(struct {
+		Users string `json:"users"`
+	}{want.User})
+	if err != nil {
+		return "", fmt.Errorf("encode: %w", err)
+	}
+	u, err := c.url("conversations.open", nil)
+	if err != nil {
+		return "", err
+	}
+	answer, _, err := c.call(ctx, auth, connector.Call{
+		Method: "POST", URL: u, Body: bytes.NewReader(body), Length: int64(len(body)), Headers: headers(auth, jsonType),
+	}, true)
+	if err != nil {
+		return "", err
+	}
+	var in struct {
+		Channel struct {
+			ID string `json:"id"`
+		} `json:"channel"`
+	}
+	if err := json.Unmarshal(answer, &in); err != nil || !isChannel(in.Channel.ID) {
+		return "", &connector.Refusal{Kind: job.FailTransient, Msg: "Slack opened no conversation with this person"}
+	}
+	c.known.keepChat(auth, want.User, in.Channel.ID)
+	return in.Channel.ID, nil
+}
+
+// Observe implements connector.Observer.
+func (c *Connector) Observe(ctx context.Context, o connector.Opening, l connector.Look) job.Observation {
+	s, err := c.search(ctx, o, l)
+	if err != nil {
+		return saw(job.SawInconclusive, explain(err))
+	}
+	switch ids := s.found(); {
+	case len(ids) == 0 && !s.late():
+		return saw(job.SawInconclusive, "Slack answered with a list from before the end of the send")
+	case len(ids) == 0:
+		return saw(job.SawAbsent, fmt.Sprintf("%d messages read, back to before the send; none has this job's mark", len(s.ids)))
+	case len(ids) == 1 && len(s.sure) == 1:
+		out := saw(job.SawPresent, "found by its mark as message "+ids[0])
+		out.ExternalID, out.ExternalURL = ids[0], link(s.mark.Site, s.mark.Channel, s.sure[0].TS, s.want.Thread)
+		return out
+	case len(s.sure) > 1:
+		return saw(job.SawCandidates, fmt.Sprintf("%d messages have this job's mark: %s", len(s.sure), names(ids)))
+	default:
+		return saw(job.SawCandidates, "these messages say the same, without the mark of any job, or by somebody else: "+names(ids)+"; is it one of them?")
+	}
+}
+
+// explain gives an error's words for a user: of a refusal without its cause, which may name
+// addresses of our network.
+func explain(err error) string {
+	var r *connector.Refusal
+	if errors.As(err, &r) {
+		return r.Msg
+	}
+	return err.Error()
+}
+
+func saw(v job.Verdict, detail string) job.Observation {
+	return job.Observation{Verdict: v, Detail: connector.Clean(detail, connector.MaxMessage)}
+}
+
+// search reads completely, or fails.
+func (c *Connector) search(ctx context.Context, o connector.Opening, l connector.Look) (*search, error) {
+	auth, err := account(o)
+	if err != nil {
+		return nil, err
+	}
+	want, err := thaw(l.First.Frozen)
+	if err != nil {
+		return nil, err
+	}
+	m, err := parseMark(l.First.Watermark)
+	if err != nil {
+		return nil, err
+	}
+	if l.First.ArmedAt.IsZero() || l.Fence.Before(l.First.ArmedAt) {
+		return nil, errors.New("the attempt's times are not known")
+	}
+	s := newSearch(m, want, l.Fence.Sub(l.First.ArmedAt))
+	if err := c.pages(ctx, auth, s); err != nil {
+		return nil, err
+	}
+	if l.Taken == nil {
+		return s, nil
+	}
+	for ids := range slices.Chunk(s.found(), takenBatch) {
+		taken, err := l.Taken(ctx, ids)
+		if err != nil {
+			return nil, errors.New("it could not be read which messages are other jobs'")
+		}
+		s.drop(taken)
+	}
+	return s, nil
+}
+
+// pages reads page after page: of the conversation, or of a thread, whose messages the
+// conversation does not list.
+func (c *Connector) pages(ctx context.Context, auth connector.Auth, s *search) error {
+	method, query := "conversations.history", url.Values{
+		"channel": {s.mark.Channel}, "oldest": {stampOf(s.mark.At.Add(-slack))}, "include_all_metadata": {"true"},
+	}
+	if s.want.Thread != "" {
+		method = "conversations.replies"
+		query.Set("ts", s.want.Thread)
+	}
+	been := make(map[string]bool)
+	for range maxPages {
+		body, at, err := c.page(ctx, auth, method, query)
+		if err != nil {
+			return err
+		}
+		if err := s.steady(at, c.now()); err != nil {
+			return err
+		}
+		l, err := parseListing(body)
+		if err != nil {
+			return err
+		}
+		done, err := s.add(l)
+		if done || err != nil {
+			return err
+		}
+		if been[l.next] {
+			return errShifted
+		}
+		been[l.next] = true
+		query.Set("cursor", l.next)
+	}
+	return fmt.Errorf("more than %d pages of messages since the send", maxPages)
+}
+
+// page reads one page, or less of it if it is too large.
+func (c *Connector) page(ctx context.Context, auth connector.Auth, method string, query url.Values) ([]byte, time.Time, error) {
+	for size := pageSize; ; size = max(1, size/5) {
+		query.Set("limit", strconv.Itoa(size))
+		body, at, err := c.get(ctx, auth, method, query, false)
+		if size == 1 || !errors.Is(err, connector.ErrBodyTooLarge) {
+			return body, at, err
+		}
+	}
+}
+
+// get reads one answer, with Slack's clock. It fails with *connector.Refusal.
+func (c *Connector) get(ctx context.Context, auth connector.Auth, method string, query url.Values, fresh bool) ([]byte, time.Time, error) {
+	u, err := c.url(method, query)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	return c.call(ctx, auth, connector.Call{Method: "GET", URL: u, Headers: headers(auth)}, fresh)
+}
+
+// call makes one request that has no effect. fresh asks for a line of its own: a
+// failure before the arm costs the job a try.
+func (c *Connector) call(ctx context.Context, auth connector.Auth, call connector.Call, fresh bool) ([]byte, time.Time, error) {
+	by := time.Now().Add(readTimeout)
+	if end, ok := ctx.Deadline(); ok && end.Before(by) {
+		by = end
+	}
+	line, err := c.sender.Open(ctx, connector.TargetOf(call.URL), fresh)
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("ask slack: %w", err)
+	}
+	defer line.Close()
+	call.Keep = connector.MaxBody
+	answer := line.Exchange(call, connector.Bounds{SendBy: by, AnswerBy: by})
+	if err := unread(answer, auth.Hidden); err != nil {
+		return nil, time.Time{}, err
+	}
+	at, ok := clockOf(answer)
+	if !ok {
+		return nil, time.Time{}, &connector.Refusal{Kind: job.FailTransient, Msg: errNoClock.Error()}
+	}
+	return answer.Excerpt, at, nil
+}
+
+var jsonType = connector.Header{Name: "Content-Type", Value: "application/json; charset=utf-8"}
+
+func headers(auth connector.Auth, own ...connector.Header) []connector.Header {
+	return append(append(own, connector.Header{Name: "Accept", Value: "application/json"}), auth.Headers...)
+}
+
+// unread says why an answer is none that was asked for, or nil.
+func unread(a connector.Answer, secrets connector.Secrets) error {
+	var said answered
+	if a.Complete && a.Status == 200 && json.Unmarshal(a.Excerpt, &said) == nil && said.OK != nil {
+		if *said.OK {
+			return nil
+		}
+		return refused(a, said, secrets)
+	}
+	r := &connector.Refusal{Kind: job.FailTransient, Msg: connector.Unread(a, name, secrets)}
+	switch {
+	case errors.Is(a.Err, connector.ErrBodyTooLarge):
+		r.Msg, r.Err = name+" could not be read", connector.ErrBodyTooLarge
+	case !a.Complete:
+	case a.Status == 401, a.Status == 403:
+		r.Kind, r.Msg = job.FailAuth, msgReconnect
+	case a.Status == 429:
+		r.Kind, r.RetryAfter = job.FailRateLimited, wait(a)
+	}
+	return r
+}
+
+// refused turns a code into a refusal. One that is not known is worth another try.
+func refused(a connector.Answer, said answered, secrets connector.Secrets) *connector.Refusal {
+	r := &connector.Refusal{Kind: job.FailTransient, Msg: saying(said, secrets)}
+	if kind, known := kinds[said.Error]; known {
+		r.Kind = kind
+	}
+	if r.Kind == job.FailRateLimited {
+		r.RetryAfter = wait(a)
+	}
+	return r
+}
+
+// wait is how long a limit lasts.
+func wait(a connector.Answer) time.Duration {
+	if d, said := connector.RetryAfter(a.Header, a.At); said {
+		return d
+	}
+	return connector.DefaultRetryAfter
+}
