@@ -235,6 +235,12 @@ func TestTwins(t *testing.T) {
 	e.sees(t, job.SawAbsent, "") // an answer to something else
 	w.Post(xtest.Object{Text: "yes"})
 	e.seesNow(t, job.SawCandidates, "") // what it answers may be gone
+
+	w = newWorld(t, xtest.Options{Plan: always(xtest.Drop)})
+	e = w.effect(t, &fireoncev1.SocialPost{Text: "@Bob yes", ReplyToId: "1600000000000000001"})
+	e.send(t)
+	w.Post(xtest.Object{Text: "@bobby yes", ReplyTo: "1600000000000000001"})
+	e.sees(t, job.SawCandidates, "") // another name
 }
 
 // TestBeforeTheFence: an absence counts only when the list is from after the fence; a

@@ -2,6 +2,7 @@ package x
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -120,6 +121,21 @@ func (t told) unquoted(quote string) (told, bool) {
 	return told{text: text[:at], links: t.links}, true
 }
 
+// names tells whether a reply begins with all the names that it was to begin with. X
+// adds those who are answered.
+func (t told) names(want content) bool {
+	if want.ReplyTo == "" {
+		return true
+	}
+	there := strings.Fields(strings.ToLower(mentions.FindString(normal(t.text))))
+	for _, name := range strings.Fields(strings.ToLower(mentions.FindString(normal(want.Text)))) {
+		if !slices.Contains(there, name) {
+			return false
+		}
+	}
+	return true
+}
+
 // likeness says how well a text fits.
 type likeness int
 
@@ -142,7 +158,7 @@ func (t told) like(want content) likeness {
 	for _, t := range texts {
 		form, open, cut := t.rebuild(want)
 		switch {
-		case !open && !cut && form == wanted:
+		case !open && !cut && form == wanted && t.names(want):
 			return same
 		case cut && len(form) >= least && strings.HasPrefix(loose(wanted), loose(form)),
 			!cut && loose(form) == loose(wanted),
