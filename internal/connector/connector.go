@@ -193,7 +193,8 @@ type Prepared struct {
 	// Frozen is what each attempt sends, less what must differ between attempts
 	// (a timestamp, a signature). Its SHA-256 is the request digest.
 	Frozen []byte
-	// Gate is the content's fingerprint; OBSERVABLE only.
+	// Gate is the content's fingerprint; OBSERVABLE only. Empty where each object
+	// carries its effect key at the platform: those cannot be taken for each other.
 	Gate []byte
 	// OpenTime is how long Open may take that has files to fetch; zero: the usual
 	// time. Bounded by job.MaxOpenTimeout.

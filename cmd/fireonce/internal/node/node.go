@@ -17,8 +17,10 @@ import (
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/feed"
 	"github.com/fireonce/fireonce/internal/connector/httpapi"
+	"github.com/fireonce/fireonce/internal/connector/slack"
 	"github.com/fireonce/fireonce/internal/connector/tiktok"
 	"github.com/fireonce/fireonce/internal/connector/webhook"
+	"github.com/fireonce/fireonce/internal/connector/x"
 	"github.com/fireonce/fireonce/internal/engine"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/retention"
@@ -91,6 +93,8 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 		httpapi.New(httpapi.Config{Sender: n.sender, HTTPSOnly: httpsOnly}),
 		feed.New(feed.Config{Sender: n.sender, HTTPSOnly: httpsOnly}),
 		tiktok.New(tiktok.Config{Sender: n.sender, Media: media, HTTPSOnly: httpsOnly}),
+		slack.New(slack.Config{Sender: n.sender}),
+		x.New(x.Config{Sender: n.sender}),
 	)
 	if err != nil {
 		return err
