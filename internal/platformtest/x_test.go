@@ -3,6 +3,9 @@ package platformtest_test
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -22,9 +25,10 @@ func TestX(t *testing.T) {
 	const frame = "%s & more: https://words.example/%%20?a=b"
 	platformtest.Run(t, func(t *testing.T) platformtest.Platform {
 		t.Helper()
-		return overX(t, "/2/tweets", "", func(text string) *fireoncev1.Payload {
+		p, _ := overX(t, "/2/tweets", "", func(text string) *fireoncev1.Payload {
 			return &fireoncev1.Payload{Kind: &fireoncev1.Payload_SocialPost{SocialPost: &fireoncev1.SocialPost{Text: fmt.Sprintf(frame, text)}}}
 		})
+		return p
 	})
 }
 
@@ -33,24 +37,53 @@ func TestXMessages(t *testing.T) {
 	t.Parallel()
 	platformtest.Run(t, func(t *testing.T) platformtest.Platform {
 		t.Helper()
-		return overX(t, "/2/dm_conversations/with/2002/messages", "dm:", func(text string) *fireoncev1.Payload {
+		p, _ := overX(t, "/2/dm_conversations/with/2002/messages", "dm:", func(text string) *fireoncev1.Payload {
 			return &fireoncev1.Payload{Kind: &fireoncev1.Payload_DirectMessage{DirectMessage: &fireoncev1.DirectMessage{RecipientId: "2002", Text: text}}}
 		})
+		return p
+	})
+}
+
+// The simulated X: posts with a picture and without a text.
+func TestXPictures(t *testing.T) {
+	t.Parallel()
+	files := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "image/png")
+		_, _ = w.Write([]byte(r.URL.Path))
+	}))
+	t.Cleanup(files.Close)
+	platformtest.Run(t, func(t *testing.T) platformtest.Platform {
+		t.Helper()
+		p, on := overX(t, "/2/tweets", "", func(text string) *fireoncev1.Payload {
+			return &fireoncev1.Payload{Kind: &fireoncev1.Payload_SocialPost{SocialPost: &fireoncev1.SocialPost{
+				Media: []*fireoncev1.MediaRef{{Url: files.URL + "/" + url.PathEscape(text)}},
+			}}}
+		})
+		p.Effects = func(text string) (ids []string) {
+			for _, o := range on.Objects() {
+				if len(o.Pictures) == 1 && string(o.Pictures[0].Bytes) == "/"+text {
+					ids = append(ids, o.ID)
+				}
+			}
+			return ids
+		}
+		return p
 	})
 }
 
 // overX is a simulated X that tells of what it has after a moment only.
-func overX(t *testing.T, path, prefix string, payload func(text string) *fireoncev1.Payload) platformtest.Platform {
+func overX(t *testing.T, path, prefix string, payload func(text string) *fireoncev1.Payload) (platformtest.Platform, *xtest.Platform) {
 	t.Helper()
 	p, err := xtest.Start(xtest.Options{ReadLag: 300 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = p.Close() })
+	media := connector.NewMedia(connector.MediaConfig{Egress: connector.NewEgress(netip.MustParsePrefix("127.0.0.0/8")), Dir: t.TempDir()})
 	return platformtest.Platform{
 		URL: p.URL(), Class: job.Observable, Credential: bearer("first"), Renewed: bearer("second"),
 		Connector: func(s *connector.Sender, baseURL string) connector.Connector {
-			return x.New(x.Config{Sender: s, BaseURL: baseURL, Settle: &x.Settle{
+			return x.New(x.Config{Sender: s, BaseURL: baseURL, Media: media, Settle: &x.Settle{
 				ReadLag: 300 * time.Millisecond, Negatives: 3, Spacing: 100 * time.Millisecond,
 			}})
 		},
@@ -75,5 +108,5 @@ func overX(t *testing.T, path, prefix string, payload func(text string) *fireonc
 			}
 			return fate
 		},
-	}
+	}, p
 }

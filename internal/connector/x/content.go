@@ -3,7 +3,9 @@ package x
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"regexp"
+	"slices"
 	"unicode/utf8"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
@@ -19,6 +21,11 @@ const (
 	MaxLong = 25_000
 	// MaxMessage bounds a direct message, in characters.
 	MaxMessage = 10_000
+	// MaxPictures bounds a post's pictures, MaxPicture one of them, in bytes, and MaxAlt
+	// its description, in characters.
+	MaxPictures = 4
+	MaxPicture  = 5 << 20
+	MaxAlt      = 1000
 )
 
 // snowflake is the form of X's ids: 64 bits without a sign, in decimal.
@@ -32,7 +39,13 @@ type content struct {
 	ReplyTo, Quote, ReplySettings string
 	// Recipient is the user that a direct message goes to; empty: it is a post.
 	Recipient string
+	// Pictures are a post's, in the order shown.
+	Pictures []picture
 }
+
+// picture is a file that is fetched for each attempt. What is frozen of its content is
+// the digest, if there is one.
+type picture struct{ URL, SHA256, Type, Alt string }
 
 // replySettings are the API's names. Everyone is its default, and not sent.
 var replySettings = map[fireoncev1.XOptions_ReplySettings]string{
@@ -53,9 +66,7 @@ func readPost(p *fireoncev1.SocialPost, replyTo string, long bool) (content, err
 	settings, known := replySettings[p.GetX().GetReplySettings()]
 	c := content{Text: p.GetText(), ReplyTo: p.GetReplyToId(), Quote: p.GetX().GetQuotePostId(), ReplySettings: settings}
 	switch {
-	case len(p.GetMedia()) > 0:
-		return bad(".media", "the connector x sends text only; media are not supported")
-	case !utf8.ValidString(c.Text) || normal(c.Text) == "":
+	case !utf8.ValidString(c.Text) || normal(c.Text) == "" && len(p.GetMedia()) == 0:
 		return bad(".text", "must not be blank")
 	case long && utf8.RuneCountInString(c.Text) > MaxLong:
 		return bad(".text", "at most 25000 characters")
@@ -75,7 +86,39 @@ func readPost(p *fireoncev1.SocialPost, replyTo string, long bool) (content, err
 	case replyTo != "":
 		c.ReplyTo = replyTo
 	}
-	return c, nil
+	var err error
+	c.Pictures, err = readPictures(p.GetMedia())
+	return c, err
+}
+
+func readPictures(media []*fireoncev1.MediaRef) ([]picture, error) {
+	if len(media) > MaxPictures {
+		return nil, badPayload(".social_post.media", "at most 4 pictures")
+	}
+	var out []picture
+	for i, m := range media {
+		if field, msg := badPicture(m); msg != "" {
+			return nil, badPayload(fmt.Sprintf(".social_post.media[%d]%s", i, field), msg)
+		}
+		out = append(out, picture{URL: m.GetUrl(), SHA256: string(m.GetSha256()), Type: m.GetMediaType(), Alt: m.GetAltText()})
+	}
+	return out, nil
+}
+
+// pictureTypes are the kinds of picture that X takes in one piece.
+var pictureTypes = []string{"image/jpeg", "image/png", "image/webp"}
+
+// badPicture says what is wrong with a picture; empty: nothing.
+func badPicture(m *fireoncev1.MediaRef) (field, msg string) {
+	switch _, err := connector.ParseURL(m.GetUrl()); {
+	case err != nil:
+		return ".url", err.Error()
+	case m.GetMediaType() != "" && !slices.Contains(pictureTypes, m.GetMediaType()):
+		return ".media_type", "the connector x sends pictures only: image/jpeg, image/png or image/webp"
+	case !utf8.ValidString(m.GetAltText()) || utf8.RuneCountInString(m.GetAltText()) > MaxAlt:
+		return ".alt_text", "at most 1000 characters"
+	}
+	return "", ""
 }
 
 func readMessage(m *fireoncev1.DirectMessage, replyTo string) (content, error) {
@@ -106,19 +149,26 @@ func (c content) path() string {
 	return "/2/tweets"
 }
 
-// encode gives the request's body.
-func (c content) encode() ([]byte, error) {
+// encode gives the request's body. pictures are X's ids of those that were uploaded.
+func (c content) encode(pictures []string) ([]byte, error) {
+	type media struct {
+		IDs []string `json:"media_ids"`
+	}
 	type reply struct {
 		To string `json:"in_reply_to_tweet_id"`
 	}
 	body := struct {
-		Text          string `json:"text"`
+		Text          string `json:"text,omitempty"`
 		Reply         *reply `json:"reply,omitempty"`
 		Quote         string `json:"quote_tweet_id,omitempty"`
 		ReplySettings string `json:"reply_settings,omitempty"`
+		Media         *media `json:"media,omitempty"`
 	}{Text: c.Text, Quote: c.Quote, ReplySettings: c.ReplySettings}
 	if c.ReplyTo != "" {
 		body.Reply = &reply{To: c.ReplyTo}
+	}
+	if len(pictures) > 0 {
+		body.Media = &media{IDs: pictures}
 	}
 	return json.Marshal(body)
 }
@@ -130,11 +180,20 @@ const (
 	fieldQuote         = "quote"
 	fieldReplySettings = "reply_settings"
 	fieldRecipient     = "recipient"
+	// Of each picture these four.
+	fieldPicture = "picture"
+	fieldDigest  = "sha256"
+	fieldType    = "type"
+	fieldAlt     = "alt"
 )
 
 func (c content) freeze() []byte {
-	return job.NewCanon().Field(fieldText, []byte(c.Text)).Field(fieldReplyTo, []byte(c.ReplyTo)).Field(fieldQuote, []byte(c.Quote)).
-		Field(fieldReplySettings, []byte(c.ReplySettings)).Field(fieldRecipient, []byte(c.Recipient)).Bytes()
+	out := job.NewCanon().Field(fieldText, []byte(c.Text)).Field(fieldReplyTo, []byte(c.ReplyTo)).Field(fieldQuote, []byte(c.Quote)).
+		Field(fieldReplySettings, []byte(c.ReplySettings)).Field(fieldRecipient, []byte(c.Recipient))
+	for _, p := range c.Pictures {
+		out.Field(fieldPicture, []byte(p.URL)).Field(fieldDigest, []byte(p.SHA256)).Field(fieldType, []byte(p.Type)).Field(fieldAlt, []byte(p.Alt))
+	}
+	return out.Bytes()
 }
 
 // thaw reads a frozen request: the bytes come from a database.
@@ -143,23 +202,32 @@ func thaw(frozen []byte) (content, error) {
 	if err != nil {
 		return content{}, err
 	}
+	var c content
 	names := []string{fieldText, fieldReplyTo, fieldQuote, fieldReplySettings, fieldRecipient}
+	into := []*string{&c.Text, &c.ReplyTo, &c.Quote, &c.ReplySettings, &c.Recipient}
+	if more := len(fields) - len(names); more > 0 {
+		c.Pictures = make([]picture, (more+3)/4)
+	}
+	for i := range c.Pictures {
+		p := &c.Pictures[i]
+		names = append(names, fieldPicture, fieldDigest, fieldType, fieldAlt)
+		into = append(into, &p.URL, &p.SHA256, &p.Type, &p.Alt)
+	}
 	if len(fields) != len(names) {
 		return content{}, connector.ErrBadFrozen
 	}
-	var c content
-	for i, into := range []*string{&c.Text, &c.ReplyTo, &c.Quote, &c.ReplySettings, &c.Recipient} {
-		if fields[i].Name != names[i] {
+	for i, f := range fields {
+		if f.Name != names[i] {
 			return content{}, connector.ErrBadFrozen
 		}
-		*into = string(fields[i].Value)
+		*into[i] = string(f.Value)
 	}
 	for _, id := range []string{c.ReplyTo, c.Quote, c.Recipient} {
 		if id != "" && !snowflake.MatchString(id) {
 			return content{}, connector.ErrBadFrozen
 		}
 	}
-	if !utf8.ValidString(c.Text) || normal(c.Text) == "" {
+	if !utf8.ValidString(c.Text) || normal(c.Text) == "" && len(c.Pictures) == 0 {
 		return content{}, connector.ErrBadFrozen
 	}
 	return c, nil
@@ -168,6 +236,10 @@ func thaw(frozen []byte) (content, error) {
 // fingerprint is what a request is known by among the account's: what cannot be
 // told apart when it comes back must not be under way at the same time.
 func (c content) fingerprint() [sha256.Size]byte {
-	return sha256.Sum256(job.NewCanon().Field(fieldText, []byte(c.form(c.Text))).Field(fieldReplyTo, []byte(c.ReplyTo)).
-		Field(fieldQuote, []byte(c.Quote)).Field(fieldRecipient, []byte(c.Recipient)).Bytes())
+	out := job.NewCanon().Field(fieldText, []byte(c.form(c.Text))).Field(fieldReplyTo, []byte(c.ReplyTo)).
+		Field(fieldQuote, []byte(c.Quote)).Field(fieldRecipient, []byte(c.Recipient))
+	if n := len(c.Pictures); n > 0 { // X tells how many there are, and not of what
+		out.Field(fieldPicture, []byte{byte(n)})
+	}
+	return sha256.Sum256(out.Bytes())
 }

@@ -20,6 +20,8 @@ type object struct {
 	text   told
 	// replyTo and quote are posts; empty: none.
 	replyTo, quote string
+	// pictures is how many pictures, or videos, a post has.
+	pictures int
 	// repost is somebody else's post, shown again.
 	repost bool
 	// origin is the first id of a post that was edited; empty: it was not.
@@ -57,6 +59,9 @@ type wireObject struct {
 		Type string `json:"type"`
 		ID   string `json:"id"`
 	} `json:"referenced_tweets"`
+	Attachments struct {
+		Keys []string `json:"media_keys"`
+	} `json:"attachments"`
 	History []string `json:"edit_history_tweet_ids"`
 	Event   string   `json:"event_type"`
 	Sender  string   `json:"sender_id"`
@@ -101,7 +106,7 @@ func (w wireObject) object() (o object, ok bool) {
 	if o.at, o.number, ok = timeOf(w.ID); !ok || w.Text == nil {
 		return object{}, false
 	}
-	o.id, o.sender = w.ID, w.Sender
+	o.id, o.sender, o.pictures = w.ID, w.Sender, len(w.Attachments.Keys)
 	o.text = toldOf(*w.Text, w.Entities)
 	for _, note := range []*wireNote{w.NoteTweet, w.NotePost} {
 		if note != nil && note.Text != nil {

@@ -127,12 +127,13 @@ func (s *search) fits(o object) likeness {
 	if made, _, ok := timeOf(o.origin); ok && answers && !made.Before(s.mark.At) && !made.After(s.mark.At.Add(s.lasts)) {
 		return similar // it was edited, and was another text before
 	}
+	pictures := o.pictures == len(s.want.Pictures)
 	fit := o.text.like(s.want)
 	switch {
-	case fit == differs || answers && quotes:
+	case fit == differs || answers && quotes && pictures:
 		return fit
-	case (answers || o.replyTo == "") && (quotes || o.quote == ""):
-		return similar // what it answers or quotes may be gone
+	case (answers || o.replyTo == "") && (quotes || o.quote == "") && (pictures || o.pictures == 0):
+		return similar // what it answers or quotes may be gone, or its pictures not told of
 	default:
 		return differs
 	}

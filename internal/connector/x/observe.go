@@ -164,7 +164,7 @@ func (c *Connector) search(ctx context.Context, o connector.Opening, l connector
 func (c *Connector) pages(ctx context.Context, auth connector.Auth, s *search) error {
 	path, query, token := "/2/users/"+s.mark.Account+"/tweets", url.Values{
 		"since_id":     {strconv.FormatUint(s.floor(), 10)},
-		"tweet.fields": {"created_at,edit_history_tweet_ids,entities,note_tweet,referenced_tweets"},
+		"tweet.fields": {"attachments,created_at,edit_history_tweet_ids,entities,note_tweet,referenced_tweets"},
 	}, "pagination_token"
 	if s.want.Recipient != "" {
 		who, _, err := c.whose(ctx, auth, false)
@@ -212,17 +212,10 @@ func (c *Connector) get(ctx context.Context, auth connector.Auth, path string, q
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	by := time.Now().Add(readTimeout)
-	if end, ok := ctx.Deadline(); ok && end.Before(by) {
-		by = end
-	}
-	line, err := c.sender.Open(ctx, connector.TargetOf(u), fresh)
+	answer, err := c.call(ctx, connector.Call{Method: "GET", URL: u, Headers: headers(auth)}, fresh)
 	if err != nil {
-		return nil, time.Time{}, fmt.Errorf("read from x: %w", err)
+		return nil, time.Time{}, err
 	}
-	defer line.Close()
-	answer := line.Exchange(connector.Call{Method: "GET", URL: u, Headers: headers(auth), Keep: connector.MaxBody},
-		connector.Bounds{SendBy: by, AnswerBy: by})
 	if err := unread(answer, auth.Hidden); err != nil {
 		return nil, time.Time{}, err
 	}
@@ -231,6 +224,21 @@ func (c *Connector) get(ctx context.Context, auth connector.Auth, path string, q
 		return nil, time.Time{}, &connector.Refusal{Kind: job.FailTransient, Msg: errNoClock.Error()}
 	}
 	return answer.Excerpt, at, nil
+}
+
+// call makes one request that has no effect.
+func (c *Connector) call(ctx context.Context, call connector.Call, fresh bool) (connector.Answer, error) {
+	by := time.Now().Add(readTimeout)
+	if end, ok := ctx.Deadline(); ok && end.Before(by) {
+		by = end
+	}
+	line, err := c.sender.Open(ctx, connector.TargetOf(call.URL), fresh)
+	if err != nil {
+		return connector.Answer{}, fmt.Errorf("ask x: %w", err)
+	}
+	defer line.Close()
+	call.Keep = connector.MaxBody
+	return line.Exchange(call, connector.Bounds{SendBy: by, AnswerBy: by}), nil
 }
 
 func headers(auth connector.Auth, own ...connector.Header) []connector.Header {
@@ -249,7 +257,7 @@ func unread(a connector.Answer, secrets connector.Secrets) error {
 	case a.Status == 401:
 		r.Kind, r.Msg = job.FailAuth, msgReconnect
 	case a.Status == 403:
-		r.Kind, r.Msg = job.FailAuth, p.quote("X does not let this account's token read: reconnect this X account with all the rights it asks for", secrets)
+		r.Kind, r.Msg = job.FailAuth, p.quote("X does not let this account's token do this: reconnect this X account with all the rights it asks for", secrets)
 	case a.Status == 429, p.credits():
 		r.Kind, r.RetryAfter = job.FailRateLimited, p.wait(a)
 	}

@@ -337,7 +337,7 @@ func TestRefusedReads(t *testing.T) {
 		kind  job.FailureKind
 	}{
 		xtest.Unauthorized: {"reconnect this X account", job.FailAuth},
-		xtest.Forbid:       {"does not let this account's token read", job.FailAuth},
+		xtest.Forbid:       {"does not let this account's token do this", job.FailAuth},
 		xtest.RateLimit:    {"429", job.FailRateLimited},
 		xtest.Depleted:     {"402", job.FailRateLimited},
 		xtest.Fail:         {"503", job.FailTransient},

@@ -63,7 +63,6 @@ func TestPrepareRefuses(t *testing.T) {
 		field   string
 		reason  connector.InputReason
 	}{
-		"media":            {post: &fireoncev1.SocialPost{Text: "x", Media: []*fireoncev1.MediaRef{{Url: "https://x.example/a.png"}}}, field: ".social_post.media"},
 		"blank":            {post: &fireoncev1.SocialPost{Text: " \u2028\n"}, field: ".social_post.text"},
 		"heavy":            {post: &fireoncev1.SocialPost{Text: strings.Repeat("あ", 141)}, field: ".social_post.text"},
 		"long":             {post: &fireoncev1.SocialPost{Text: strings.Repeat("a", 281)}, field: ".social_post.text"},

@@ -16,7 +16,8 @@ import (
 //   - & < > are HTML entities;
 //   - the text is in NFC, and its white space may be another;
 //   - a reply begins with the names of those who are answered;
-//   - a quote may end with a link to what is quoted;
+//   - a quote may end with a link to what is quoted, a post with pictures with one to
+//     these;
 //   - a long text is cut, unless it is asked for whole (note_tweet, note_post).
 //
 // So two texts are compared in forms. Alike in the strict form is the same text.
@@ -25,10 +26,12 @@ import (
 // taken for an absence.
 
 var (
+	anyLink  = regexp.MustCompile(`(?i)https?://\S+`)
 	schemes  = regexp.MustCompile(`(?i)https?://`)
 	short    = regexp.MustCompile(`https?://t\.co/[A-Za-z0-9]+`)
 	mentions = regexp.MustCompile(`^(?:@[A-Za-z0-9_]{1,20} )+`)
 	status   = regexp.MustCompile(`(?i)^https?://(?:[a-z]+\.)?(?:twitter|x)\.com/(?:i/web|[A-Za-z0-9_]+)/status/([0-9]+)`)
+	pictured = regexp.MustCompile(`(?i)/status/[0-9]+/(?:photo|video)/[0-9]+$`)
 	unescape = strings.NewReplacer("&amp;", "&", "&lt;", "<", "&gt;", ">")
 )
 
@@ -65,16 +68,17 @@ func loose(form string) string {
 	return kept
 }
 
-// words is the loose form without links.
-func words(form string) string {
+// words is the loose form of a text without its links.
+func words(text string) string {
+	text = anyLink.ReplaceAllString(text, " ")
 	var b strings.Builder
 	from := 0
-	for _, l := range links(form) {
-		b.WriteString(form[from:l.from])
+	for _, l := range links(text) {
+		b.WriteString(text[from:l.from])
 		from = l.to
 	}
-	b.WriteString(form[from:])
-	return loose(short.ReplaceAllString(b.String(), ""))
+	b.WriteString(text[from:])
+	return loose(normal(b.String()))
 }
 
 // told is a text as X tells it.
@@ -83,11 +87,10 @@ type told struct {
 	links map[string]string // t.co link to its target
 }
 
-// rebuild gives the text as it was written, in strict form. X leaves a t.co link
-// that was written as one. open tells that a link's target is not known, cut that
-// the text goes on.
-func (t told) rebuild(want content) (form string, open, cut bool) {
-	text := short.ReplaceAllStringFunc(unescape.Replace(t.text), func(link string) string {
+// rebuild gives the text as it was written. X leaves a t.co link that was written as
+// one. open tells that a link's target is not known, cut that the text goes on.
+func (t told) rebuild(want content) (text string, open, cut bool) {
+	text = short.ReplaceAllStringFunc(unescape.Replace(t.text), func(link string) string {
 		target, known := t.links[link]
 		switch {
 		case strings.Contains(want.Text, link):
@@ -106,19 +109,30 @@ func (t told) rebuild(want content) (form string, open, cut bool) {
 		}
 	}
 	if strings.HasSuffix(bare, "…") && !strings.HasSuffix(strings.TrimSpace(want.Text), "…") {
-		return want.form(strings.TrimSuffix(bare, "…")), open, true
+		return strings.TrimSuffix(bare, "…"), open, true
 	}
-	return want.form(text), open, false
+	return text, open, false
 }
 
-// unquoted is the text without the link to what it quotes, if it ends with that.
-func (t told) unquoted(quote string) (told, bool) {
-	text := strings.TrimSpace(t.text)
-	at := strings.LastIndexByte(text, ' ') + 1
-	if m := status.FindStringSubmatch(t.links[text[at:]]); quote == "" || m == nil || m[1] != quote {
+// bare is the text without the link that it ends with, if that leads to what it quotes
+// or to its pictures.
+func (t told) bare(want content) (told, bool) {
+	rest, target := t.last()
+	m := status.FindStringSubmatch(target)
+	if m == nil || (want.Quote == "" || m[1] != want.Quote) && (len(want.Pictures) == 0 || !pictured.MatchString(target)) {
 		return t, false
 	}
-	return told{text: text[:at], links: t.links}, true
+	return told{text: rest, links: t.links}, true
+}
+
+// last takes off the text's last word, and gives where it leads to, if it is a link.
+func (t told) last() (rest, target string) {
+	text := strings.TrimSpace(t.text)
+	if text == "" {
+		return "", ""
+	}
+	at := strings.LastIndexAny(text, " \n") + 1
+	return strings.TrimSpace(text[:at]), t.links[text[at:]]
 }
 
 // names tells whether a reply begins with all the names that it was to begin with. X
@@ -151,18 +165,22 @@ func (t told) like(want content) likeness {
 	const least = 20
 	best := differs
 	texts := []told{t}
-	if bare, ok := t.unquoted(want.Quote); ok {
+	for bare, ok := t.bare(want); ok; bare, ok = bare.bare(want) {
 		texts = append(texts, bare)
+	}
+	if rest, link := t.last(); status.MatchString(link) && strings.HasSuffix(rest, "…") {
+		texts = append(texts, told{text: rest, links: t.links}) // cut, and the link leads to the rest
 	}
 	wanted := want.form(want.Text)
 	for _, t := range texts {
-		form, open, cut := t.rebuild(want)
+		text, open, cut := t.rebuild(want)
+		form := want.form(text)
 		switch {
 		case !open && !cut && form == wanted && t.names(want):
 			return same
 		case cut && len(form) >= least && strings.HasPrefix(loose(wanted), loose(form)),
 			!cut && loose(form) == loose(wanted),
-			open && !cut && words(form) == words(wanted):
+			open && !cut && words(text) == words(want.Text):
 			best = similar
 		}
 	}

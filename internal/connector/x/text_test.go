@@ -132,6 +132,30 @@ func TestOtherTextsAreNot(t *testing.T) {
 	})
 }
 
+// TestCutTexts: a text that is cut fits if it begins alike, for a person to see.
+func TestCutTexts(t *testing.T) {
+	const link = "https://t.co/abcdefghij"
+	want := content{Text: strings.Repeat("a long post & more, ", 30)}
+	begin := strings.Repeat("a long post &amp; more, ", 10)
+	for name, c := range map[string]struct {
+		text, target string
+		want         content
+		like         likeness
+	}{
+		"without a link":           {begin + "a long…", "", want, similar},
+		"with a link":              {begin + "a long… " + link, "", want, similar},
+		"with a link to the rest":  {begin + "a long… " + link, "https://x.com/i/web/status/17", want, similar},
+		"another":                  {begin + "another… " + link, "https://x.com/i/web/status/17", want, differs},
+		"too short to say":         {"a long… " + link, "", want, differs},
+		"dots before our own link": {"see… " + link, "https://x.com/ada/status/17", content{Text: "see… https://x.com/ada/status/17"}, same},
+		"a target that is cut":     {"see " + link, "https://a.example/very-lo…", content{Text: "see https://a.example/very-long"}, similar},
+	} {
+		if got := (told{text: c.text, links: map[string]string{link: c.target}}).like(c.want); got != c.like {
+			t.Errorf("%s: %d, want %d", name, got, c.like)
+		}
+	}
+}
+
 func FuzzLike(f *testing.F) {
 	f.Add("hello https://t.co/abc", "https://t.co/abc", "https://a.example", "hello https://a.example")
 	f.Add("a &amp; b…", "", "", "a & b and much more of it, cut")

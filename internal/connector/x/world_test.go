@@ -58,7 +58,9 @@ func newWorld(t *testing.T, opts xtest.Options) *world {
 		t.Fatal(err)
 	}
 	sender := connector.NewSender(connector.Config{Egress: connector.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))})
-	w.c = x.New(x.Config{Sender: sender, BaseURL: w.URL(), Now: w.Now})
+	w.c = x.New(x.Config{Sender: sender, BaseURL: w.URL(), Now: w.Now, Media: connector.NewMedia(connector.MediaConfig{
+		Egress: connector.NewEgress(netip.MustParsePrefix("127.0.0.0/8")), Dir: t.TempDir(),
+	})})
 	t.Cleanup(func() {
 		_ = w.Platform.Close()
 		sender.Close()
@@ -158,7 +160,7 @@ func hello() *fireoncev1.SocialPost { return &fireoncev1.SocialPost{Text: "hello
 // always plans the same for what is sent, and tells as it should.
 func always(a xtest.Answer) func(xtest.Request) xtest.Answer {
 	return func(r xtest.Request) xtest.Answer {
-		if r.Method == http.MethodPost {
+		if r.Method == http.MethodPost && !strings.HasPrefix(r.Path, "/2/media/") {
 			return a
 		}
 		return xtest.Reply

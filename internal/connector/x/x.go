@@ -54,6 +54,8 @@ type Config struct {
 	Sender *connector.Sender
 	// BaseURL replaces DefaultBaseURL: the operator's, for tests.
 	BaseURL string
+	// Media reads the pictures that posts refer to; nil: none are sent.
+	Media *connector.Media
 	// Settle replaces DefaultSettle; nil keeps it.
 	Settle *Settle
 	// Now gives this process's time; nil means time.Now.
@@ -64,6 +66,7 @@ type Config struct {
 type Connector struct {
 	sender *connector.Sender
 	base   string
+	media  *connector.Media
 	settle Settle
 	now    func() time.Time
 }
@@ -76,7 +79,7 @@ var (
 
 // New makes the connector.
 func New(c Config) *Connector {
-	out := &Connector{sender: c.Sender, base: strings.TrimSuffix(c.BaseURL, "/"), settle: DefaultSettle, now: c.Now}
+	out := &Connector{sender: c.Sender, base: strings.TrimSuffix(c.BaseURL, "/"), media: c.Media, settle: DefaultSettle, now: c.Now}
 	if out.base == "" {
 		out.base = DefaultBaseURL
 	}
@@ -96,7 +99,7 @@ func (*Connector) Describe() connector.Description {
 		Payloads:    []string{KindPost, KindMessage},
 		Credentials: []string{"oauth2", "bearer_token"},
 		Classes:     []job.Class{job.Observable},
-		Promise: "Text posts, replies, quotes and direct messages. X does not dedupe; an outcome that stays unknown is looked up " +
+		Promise: "Posts with pictures, replies, quotes and direct messages. X does not dedupe; an outcome that stays unknown is looked up " +
 			"in the account's own posts, or in the conversation, and sent again only when complete looks, spaced in time, have " +
 			"proven that it is not there.",
 		Replies: true,
@@ -145,7 +148,7 @@ func (c *Connector) Traits(encoded []byte) (job.Traits, error) {
 }
 
 // Prepare implements connector.Connector.
-func (*Connector) Prepare(r connector.Request) (connector.Prepared, error) {
+func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 	s, err := readSettings(r.Settings)
 	if err != nil {
 		return connector.Prepared{}, err
@@ -163,7 +166,9 @@ func (*Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 	hold := holdPosts
 	switch {
 	case r.PayloadKind == KindPost && p.GetSocialPost() != nil:
-		out, err = readPost(p.GetSocialPost(), r.ReplyTo, s.GetLongPosts())
+		if out, err = readPost(p.GetSocialPost(), r.ReplyTo, s.GetLongPosts()); err == nil && len(out.Pictures) > 0 && c.media == nil {
+			err = badPayload(".social_post.media", "this server sends no media to X")
+		}
 	case r.PayloadKind == KindMessage && p.GetDirectMessage() != nil:
 		out, err = readMessage(p.GetDirectMessage(), r.ReplyTo)
 		hold = holdMessages
@@ -177,7 +182,8 @@ func (*Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 	return connector.Prepared{HoldKey: hold, Frozen: out.freeze(), Gate: gate[:]}, nil
 }
 
-// Open implements connector.Connector.
+// Open implements connector.Connector. Pictures are uploaded first, which nobody sees:
+// X forgets them within a day if no post has them.
 func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Session, error) {
 	want, err := thaw(o.Prepared.Frozen)
 	if err != nil {
@@ -187,7 +193,11 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	if err != nil {
 		return nil, err
 	}
-	body, err := want.encode()
+	pictures, err := c.upload(ctx, auth, want.Pictures)
+	if err != nil {
+		return nil, err
+	}
+	body, err := want.encode(pictures)
 	if err != nil {
 		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the stored request cannot be encoded", Err: err}
 	}

@@ -94,7 +94,7 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 		feed.New(feed.Config{Sender: n.sender, HTTPSOnly: httpsOnly}),
 		tiktok.New(tiktok.Config{Sender: n.sender, Media: media, HTTPSOnly: httpsOnly}),
 		slack.New(slack.Config{Sender: n.sender}),
-		x.New(x.Config{Sender: n.sender}),
+		x.New(x.Config{Sender: n.sender, Media: media}),
 	)
 	if err != nil {
 		return err

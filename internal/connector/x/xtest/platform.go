@@ -85,12 +85,20 @@ type Object struct {
 	Text string
 	// ReplyTo and Quote are posts' ids, Recipient a direct message's user.
 	ReplyTo, Quote, ReplySettings, Recipient string
-	Created                                  time.Time
+	// Pictures are a post's.
+	Pictures []Picture
+	Created  time.Time
 
 	sender  string
 	shown   time.Time
 	deleted bool
 	history []string
+}
+
+// Picture is a picture that was uploaded.
+type Picture struct {
+	ID, Type, Alt string
+	Bytes         []byte
 }
 
 // Platform is a simulated X. It is safe for concurrent use.
@@ -101,6 +109,7 @@ type Platform struct {
 
 	mu       sync.Mutex
 	objects  []Object
+	pictures []Picture
 	requests map[string]int
 	sequence uint64
 }
@@ -125,6 +134,8 @@ func New(opts Options) *Platform {
 	p := &Platform{opts: opts, mux: http.NewServeMux(), requests: make(map[string]int)}
 	p.mux.HandleFunc("POST /2/tweets", p.write)
 	p.mux.HandleFunc("POST /2/dm_conversations/with/{user}/messages", p.write)
+	p.mux.HandleFunc("POST /2/media/upload", p.upload)
+	p.mux.HandleFunc("POST /2/media/metadata", p.describe)
 	p.mux.HandleFunc("GET /2/users/me", p.me)
 	p.mux.HandleFunc("GET /2/users/{user}/tweets", p.list)
 	p.mux.HandleFunc("GET /2/dm_conversations/with/{user}/dm_events", p.list)
@@ -178,6 +189,13 @@ func (p *Platform) Objects() []Object {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]Object(nil), p.objects...)
+}
+
+// Pictures gives everything that was uploaded, in a post or not.
+func (p *Platform) Pictures() []Picture {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]Picture(nil), p.pictures...)
 }
 
 // Requests counts the requests to a path with a method.
@@ -249,7 +267,7 @@ func (p *Platform) commit(o Object) Object {
 // caller holds mu.
 func (p *Platform) repeats(o Object) bool {
 	for _, old := range p.objects {
-		if strings.EqualFold(old.Text, o.Text) && old.ReplyTo == o.ReplyTo && old.Recipient == o.Recipient && old.sender == p.opts.Account &&
+		if len(old.Pictures)+len(o.Pictures) == 0 && strings.EqualFold(old.Text, o.Text) && old.ReplyTo == o.ReplyTo && old.Recipient == o.Recipient && old.sender == p.opts.Account &&
 			p.now().Sub(old.Created) < p.opts.Duplicates {
 			return true
 		}

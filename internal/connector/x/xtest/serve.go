@@ -48,12 +48,15 @@ func (p *Platform) write(w http.ResponseWriter, r *http.Request) {
 		} `json:"reply"`
 		Quote         string `json:"quote_tweet_id"`
 		ReplySettings string `json:"reply_settings"`
+		Media         struct {
+			IDs []string `json:"media_ids"`
+		} `json:"media"`
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxRequest))
 	if err != nil {
 		return // not the whole request: no effect
 	}
-	if err := json.Unmarshal(body, &in); err != nil || in.Text == "" {
+	if err := json.Unmarshal(body, &in); err != nil || in.Text == "" && len(in.Media.IDs) == 0 {
 		fail(w, http.StatusBadRequest, "Invalid Request", "One or more parameters to your request was invalid.", "")
 		return
 	}
@@ -66,6 +69,18 @@ func (p *Platform) write(w http.ResponseWriter, r *http.Request) {
 	o := Object{
 		Text: in.Text, ReplyTo: in.Reply.To, Quote: in.Quote, ReplySettings: in.ReplySettings,
 		Recipient: r.PathValue("user"), sender: p.opts.Account,
+	}
+	for _, id := range in.Media.IDs {
+		for _, pic := range p.pictures {
+			if pic.ID == id {
+				o.Pictures = append(o.Pictures, pic)
+			}
+		}
+	}
+	if len(o.Pictures) != len(in.Media.IDs) {
+		p.mu.Unlock()
+		fail(w, http.StatusBadRequest, "Invalid Request", "Your media IDs are invalid.", "")
+		return
 	}
 	if p.repeats(o) {
 		p.mu.Unlock()
@@ -205,6 +220,9 @@ func (p *Platform) wire(o Object, fields string) map[string]any {
 	if o.Quote != "" {
 		raw += " https://twitter.com/somebody/status/" + o.Quote
 	}
+	if len(o.Pictures) > 0 {
+		raw += " https://x.com/ada/status/" + o.ID + "/photo/1"
+	}
 	text, urls := wrap(raw)
 	const shown = 280
 	whole := text
@@ -229,6 +247,19 @@ func (p *Platform) wire(o Object, fields string) map[string]any {
 	if strings.Contains(fields, "created_at") {
 		out["created_at"] = o.Created.Format(time.RFC3339)
 	}
+	o.tell(out, fields)
+	return out
+}
+
+// tell adds what a post refers to.
+func (o Object) tell(out map[string]any, fields string) {
+	if len(o.Pictures) > 0 && strings.Contains(fields, "attachments") {
+		var keys []string
+		for _, pic := range o.Pictures {
+			keys = append(keys, "3_"+pic.ID)
+		}
+		out["attachments"] = map[string]any{"media_keys": keys}
+	}
 	var refs []map[string]any
 	if o.ReplyTo != "" {
 		refs = append(refs, map[string]any{"type": "replied_to", "id": o.ReplyTo})
@@ -239,7 +270,6 @@ func (p *Platform) wire(o Object, fields string) map[string]any {
 	if len(refs) > 0 && strings.Contains(fields, "referenced_tweets") {
 		out["referenced_tweets"] = refs
 	}
-	return out
 }
 
 func say(w http.ResponseWriter, status int, body any) {

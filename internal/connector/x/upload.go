@@ -1,0 +1,120 @@
+package x
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime/multipart"
+	"slices"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+const (
+	pathUpload   = "/2/media/upload"
+	pathMetadata = "/2/media/metadata"
+)
+
+// upload gives X the pictures, and gives X's ids of them. It runs before the arm, each
+// attempt anew: an id is good for a day. It fails with *connector.Refusal; any other
+// error is transient.
+func (c *Connector) upload(ctx context.Context, auth connector.Auth, pictures []picture) ([]string, error) {
+	if len(pictures) > 0 && c.media == nil {
+		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "this server sends no media to X"}
+	}
+	var ids []string
+	for _, p := range pictures {
+		id, err := c.picture(ctx, auth, p)
+		if err != nil {
+			return nil, err
+		}
+		if p.Alt != "" {
+			if err := c.describe(ctx, auth, id, p.Alt); err != nil {
+				return nil, err
+			}
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
+// picture fetches a picture and uploads it in one piece.
+func (c *Connector) picture(ctx context.Context, auth connector.Auth, p picture) (string, error) {
+	file, err := c.media.Fetch(ctx, &fireoncev1.MediaRef{Url: p.URL, Sha256: []byte(p.SHA256), MediaType: p.Type}, MaxPicture)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	if !slices.Contains(pictureTypes, file.Type) {
+		return "", &connector.Refusal{
+			Kind: job.FailPermanent, Msg: connector.Clean("X takes JPEG, PNG and WebP pictures, and this file is "+file.Type, connector.MaxMessage),
+		}
+	}
+	var head bytes.Buffer
+	form := multipart.NewWriter(&head)
+	if err := errors.Join(form.WriteField("media_category", "tweet_image"), form.WriteField("media_type", file.Type)); err != nil {
+		return "", fmt.Errorf("encode: %w", err)
+	}
+	if _, err := form.CreateFormFile("media", "picture"); err != nil {
+		return "", fmt.Errorf("encode: %w", err)
+	}
+	tail := "\r\n--" + form.Boundary() + "--\r\n"
+	answer, err := c.put(ctx, auth, pathUpload, form.FormDataContentType(),
+		io.MultiReader(bytes.NewReader(head.Bytes()), file.Reader(), bytes.NewReader([]byte(tail))), int64(head.Len())+file.Size+int64(len(tail)))
+	if err != nil {
+		return "", err
+	}
+	id, ok := parseCreated(answer, false)
+	if !ok {
+		return "", &connector.Refusal{Kind: job.FailTransient, Msg: "X took a picture and gave no id for it"}
+	}
+	return id, nil
+}
+
+// describe gives a picture its words for those who cannot see it.
+func (c *Connector) describe(ctx context.Context, auth connector.Auth, id, alt string) error {
+	type text struct {
+		Text string `json:"text"`
+	}
+	type metadata struct {
+		Alt text `json:"alt_text"`
+	}
+	body, err := json.Marshal(struct {
+		ID       string   `json:"id"`
+		Metadata metadata `json:"metadata"`
+	}{id, metadata{text{alt}}})
+	if err != nil {
+		return fmt.Errorf("encode: %w", err)
+	}
+	_, err = c.put(ctx, auth, pathMetadata, "application/json", bytes.NewReader(body), int64(len(body)))
+	return err
+}
+
+// put makes one request that prepares a post.
+func (c *Connector) put(ctx context.Context, auth connector.Auth, path, kind string, body io.Reader, length int64) ([]byte, error) {
+	u, err := c.url(path, nil)
+	if err != nil {
+		return nil, err
+	}
+	a, err := c.call(ctx, connector.Call{
+		Method: "POST", URL: u, Body: body, Length: length, Headers: headers(auth, connector.Header{Name: "Content-Type", Value: kind}),
+	}, true)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case a.Complete && a.Sent && (a.Status == 200 || a.Status == 201):
+		return a.Excerpt, nil
+	case a.Complete && slices.Contains([]int{400, 413, 415, 422}, a.Status):
+		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: problemOf(a).quote("X does not take this picture", auth.Hidden)}
+	}
+	if err := unread(a, auth.Hidden); err != nil {
+		return nil, err
+	}
+	return nil, &connector.Refusal{Kind: job.FailTransient, Msg: "X answered before it had the whole picture"}
+}
