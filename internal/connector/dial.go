@@ -18,7 +18,7 @@ import (
 
 // Target is whom a line is opened to. Two equal targets may share idle lines.
 type Target struct {
-	Scheme string // "http" or "https"
+	Scheme string // "http" or "https"; for a Wire, its protocol's
 	Host   string // ASCII name or address, without brackets
 	Port   string // decimal, never empty
 	// Identity keeps lines apart that must not be shared, e.g. by client
@@ -103,9 +103,7 @@ func (s *Sender) dial(ctx context.Context, t Target) (*net.TCPConn, error) {
 }
 
 func (s *Sender) shake(ctx context.Context, t Target, conn net.Conn) (*tls.Conn, error) {
-	cfg := s.tls.Clone()
-	cfg.ServerName = t.Host
-	secured := tls.Client(conn, cfg)
+	secured := tls.Client(conn, s.tlsFor(t))
 	if err := secured.HandshakeContext(ctx); err != nil {
 		return nil, refuseTLS(t, err)
 	}

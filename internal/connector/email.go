@@ -1,0 +1,174 @@
+package connector
+
+import (
+	"errors"
+	"fmt"
+	"net/mail"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/net/idna"
+	"google.golang.org/protobuf/proto"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+)
+
+// Rules of this file: what a user gives becomes a header or an envelope further
+// on, so nothing that could end a line comes through, in no encoding.
+
+// EmailKind is the kind of payload that is an e-mail.
+const EmailKind = "email"
+
+// Limits of an e-mail, as the contract states them, and of an address (RFC 5321,
+// section 4.5.3.1).
+const (
+	maxRecipients  = 50
+	maxReplyTo     = 10
+	maxMailboxText = 320
+	maxSubject     = 998
+	maxLocalPart   = 64
+	maxMailDomain  = 253
+	maxLabel       = 63
+	maxMailBody    = MaxRequestBody
+)
+
+// Mailbox is an address of an e-mail, checked.
+type Mailbox struct {
+	// Name is shown to readers; mostly empty.
+	Name string
+	// Local is what stands before the at sign, unquoted. It may have letters beyond
+	// ASCII (RFC 6531).
+	Local string
+	// Domain is lower-case ASCII (RFC 5890).
+	Domain string
+}
+
+// Address is the mailbox without its name, its local part quoted if it must be.
+func (m Mailbox) Address() string {
+	return strings.Trim((&mail.Address{Address: m.Local + "@" + m.Domain}).String(), "<>")
+}
+
+// ASCII tells whether the address needs no more than ASCII.
+func (m Mailbox) ASCII() bool { return asciiOnly(m.Local) == m.Local }
+
+// Email is a checked e-mail.
+type Email struct {
+	From    Mailbox
+	To      []Mailbox
+	CC      []Mailbox
+	BCC     []Mailbox
+	ReplyTo []Mailbox
+	Subject string
+	Text    string
+	HTML    string
+}
+
+// ReadEmail checks the e-mail of a request. It fails with *InputError. name is the
+// connector's, for the message to a user who sends something else by it.
+func ReadEmail(r Request, name string) (Email, error) {
+	if r.PayloadKind != EmailKind {
+		return Email{}, &InputError{Reason: PayloadMismatch, Field: "payload", Msg: "the connector " + name + " sends e-mails only"}
+	}
+	var p fireoncev1.Payload
+	if err := proto.Unmarshal(r.Payload, &p); err != nil || p.GetEmail() == nil {
+		return Email{}, badEmail("", "not readable as an e-mail")
+	}
+	in := p.GetEmail()
+	if len(in.GetAttachments()) > 0 {
+		return Email{}, badEmail(".attachments", "attachments are not supported yet")
+	}
+	e := Email{Subject: in.GetSubject(), Text: in.GetTextBody(), HTML: in.GetHtmlBody()}
+	var err error
+	if e.From, err = mailbox(in.GetFrom(), ".from"); err != nil {
+		return Email{}, err
+	}
+	for _, list := range []struct {
+		field string
+		in    []string
+		most  int
+		out   *[]Mailbox
+	}{
+		{".to", in.GetTo(), maxRecipients, &e.To}, {".cc", in.GetCc(), maxRecipients, &e.CC},
+		{".bcc", in.GetBcc(), maxRecipients, &e.BCC}, {".reply_to", in.GetReplyTo(), maxReplyTo, &e.ReplyTo},
+	} {
+		if len(list.in) > list.most {
+			return Email{}, badEmail(list.field, fmt.Sprintf("at most %d", list.most))
+		}
+		for i, text := range list.in {
+			m, err := mailbox(text, fmt.Sprintf("%s[%d]", list.field, i))
+			if err != nil {
+				return Email{}, err
+			}
+			*list.out = append(*list.out, m)
+		}
+	}
+	switch {
+	case len(e.To)+len(e.CC)+len(e.BCC) == 0:
+		return Email{}, badEmail("", "must have a recipient in to, cc or bcc")
+	case !oneLine(e.Subject) || utf8.RuneCountInString(e.Subject) > maxSubject:
+		return Email{}, badEmail(".subject", "must be one line of at most 998 characters")
+	case !utf8.ValidString(e.Text) || len(e.Text) > maxMailBody:
+		return Email{}, badEmail(".text_body", "must be at most 262144 bytes of UTF-8")
+	case !utf8.ValidString(e.HTML) || len(e.HTML) > maxMailBody:
+		return Email{}, badEmail(".html_body", "must be at most 262144 bytes of UTF-8")
+	}
+	return e, nil
+}
+
+func badEmail(field, msg string) *InputError {
+	return &InputError{Reason: BadPayload, Field: "payload.email" + field, Msg: msg}
+}
+
+// mailbox reads "ada@example.org" or "Ada <ada@example.org>".
+func mailbox(text, field string) (Mailbox, error) {
+	none := func(msg string) (Mailbox, error) { return Mailbox{}, badEmail(field, msg) }
+	if !oneLine(text) || utf8.RuneCountInString(text) > maxMailboxText {
+		return none("must be one line of at most 320 characters")
+	}
+	parsed, err := mail.ParseAddress(text)
+	if err != nil || strings.HasSuffix(strings.TrimSpace(text), ";") { // a group of one
+		return none(`not an address, such as "ada@example.org" or "Ada <ada@example.org>"`)
+	}
+	at := strings.LastIndexByte(parsed.Address, '@')
+	m := Mailbox{Name: strings.TrimSpace(parsed.Name), Local: parsed.Address[:max(at, 0)]}
+	// A name may come in an encoding (RFC 2047) that hides the end of a line.
+	if !oneLine(parsed.Name) {
+		return none("the name must not have control characters")
+	}
+	if m.Local == "" || len(m.Local) > maxLocalPart || !oneLine(m.Local) {
+		return none("the part before the at sign must have 1 to 64 bytes")
+	}
+	if m.Domain, err = mailDomain(parsed.Address[at+1:]); err != nil {
+		return none("the part after the at sign is not a domain")
+	}
+	return m, nil
+}
+
+var errNoDomain = errors.New("not a domain")
+
+// mailDomain gives a domain in lower-case ASCII.
+func mailDomain(domain string) (string, error) {
+	name, err := idna.Lookup.ToASCII(domain)
+	if err != nil {
+		return "", err
+	}
+	name = strings.ToLower(name)
+	if len(name) > maxMailDomain || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-.") != "" {
+		return "", errNoDomain
+	}
+	for label := range strings.SplitSeq(name, ".") {
+		if label == "" || len(label) > maxLabel {
+			return "", errNoDomain
+		}
+	}
+	return name, nil
+}
+
+// oneLine tells whether a text is UTF-8 without control characters and ends of
+// lines.
+func oneLine(text string) bool {
+	return utf8.ValidString(text) && strings.IndexFunc(text, func(r rune) bool {
+		return unicode.IsControl(r) || r == '\u2028' || r == '\u2029'
+	}) < 0
+}
