@@ -1,0 +1,348 @@
+package smtp
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// Rules of this file:
+//   - everything here happens before the arm, and nothing of it is about the
+//     message, so every failure is a *connector.Refusal;
+//   - a login goes only over TLS, and what was said before TLS counts for nothing
+//     after it (RFC 3207, section 4.2);
+//   - a reply is read with limits, and one that was not asked for ends the dialog.
+
+const (
+	// openTimeout bounds everything up to the login.
+	openTimeout = 15 * time.Second
+	// maxReplyLine and maxReplyLines bound a reply; RFC 5321 says 512 bytes a line.
+	maxReplyLine  = 4 << 10
+	maxReplyLines = 128
+	// maxQuote bounds what is quoted of a reply, in bytes.
+	maxQuote = 300
+	// busyWait is how long a relay is left alone that will not talk just now.
+	busyWait = time.Minute
+)
+
+// errNotSMTP says that the peer does not speak SMTP, or not as it should.
+var errNotSMTP = errors.New("not a readable SMTP reply")
+
+// reply is what the relay said: a code and its words.
+type reply struct {
+	code int
+	// text has the lines, without codes, joined by spaces; lines has them apart.
+	text  string
+	lines []string
+}
+
+func (r reply) positive() bool { return r.code >= 200 && r.code < 300 }
+
+// refuses tells whether the reply says that what was asked for was not done (RFC
+// 5321, section 4.2.1: 4yz and 5yz).
+func (r reply) refuses() bool { return r.code >= 400 && r.code < 600 }
+
+// dialog is one conversation with a relay.
+type dialog struct {
+	wire   *connector.Wire
+	br     *bufio.Reader
+	target connector.Target
+	login  login
+	offers map[string]string // EHLO's keywords, with what stands behind them
+}
+
+// dial connects, makes the connection private and logs in. It fails with
+// *connector.Refusal.
+func (c *Connector) dial(ctx context.Context, o connector.Opening) (*dialog, error) {
+	s, err := c.settings(o.Settings)
+	if err != nil {
+		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's settings are not usable", Err: err}
+	}
+	l, err := connector.Opened(o.Credential, openLogin)
+	if err != nil {
+		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's credential is not usable", Err: err}
+	}
+	if l.set && s.security == plain {
+		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "a login needs TLS: change the connection's security"}
+	}
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	wire, err := c.sender.Dial(ctx, s.target)
+	if err != nil {
+		return nil, fmt.Errorf("open smtp: %w", err)
+	}
+	d := &dialog{wire: wire, target: s.target, login: l}
+	stop := context.AfterFunc(ctx, wire.Abort)
+	err = d.greet(ctx, s)
+	if !stop() && err == nil {
+		err = context.Cause(ctx)
+	}
+	if err == nil {
+		err = wire.SetDeadline(time.Time{})
+	}
+	if err == nil {
+		return d, nil
+	}
+	wire.Abort()
+	var refusal *connector.Refusal
+	if errors.As(err, &refusal) {
+		return nil, err
+	}
+	return nil, d.broke(ctx, err)
+}
+
+// broke is a conversation that broke off before anything was said of a message.
+func (d *dialog) broke(ctx context.Context, err error) error {
+	if cause := ctx.Err(); cause != nil {
+		err = cause // what closed the wire
+	}
+	return &connector.Refusal{Kind: job.FailTransient, Msg: "the conversation with " + d.target.String() + " broke off: " + why(err)}
+}
+
+// why says why a conversation broke off.
+func why(err error) string {
+	switch {
+	case errors.Is(err, errNotSMTP):
+		return errNotSMTP.Error()
+	case errors.Is(err, context.Canceled):
+		return "it was stopped"
+	}
+	return connector.Broke(err)
+}
+
+// greet comes from the connection to the login.
+func (d *dialog) greet(ctx context.Context, s settings) error {
+	if at, ok := ctx.Deadline(); ok {
+		if err := d.wire.SetDeadline(at); err != nil {
+			return err
+		}
+	}
+	if s.security == implicitTLS {
+		if err := d.wire.Shake(ctx); err != nil {
+			return err
+		}
+	}
+	d.br = bufio.NewReaderSize(d.wire, maxReplyLine)
+	hello, err := d.read()
+	if err != nil {
+		return err
+	}
+	if hello.code != 220 {
+		return d.unwilling("greeted with", hello)
+	}
+	if err := d.ehlo(s.helo); err != nil {
+		return err
+	}
+	if s.security == startTLS {
+		if err := d.startTLS(ctx, s.helo); err != nil {
+			return err
+		}
+	}
+	if d.login.set {
+		return d.authenticate()
+	}
+	return nil
+}
+
+// unwilling is a relay that will not go on. It is its own to repair, whatever the
+// code, so it is no job's fault; one that says "not now" is left alone for a while
+// by all jobs, since it has heard nothing of this one.
+func (d *dialog) unwilling(what string, r reply) error {
+	refusal := &connector.Refusal{Kind: job.FailTransient, Msg: d.target.String() + " " + what + " " + d.quote(r)}
+	if r.code >= 400 && r.code < 500 {
+		refusal.Kind, refusal.RetryAfter = job.FailRateLimited, busyWait
+	}
+	return refusal
+}
+
+func (d *dialog) ehlo(name string) error {
+	if name == "" {
+		name = literal(d.wire)
+	}
+	r, err := d.ask("EHLO " + name)
+	if err != nil {
+		return err
+	}
+	if r.code != 250 {
+		return d.unwilling("answered EHLO with", r)
+	}
+	d.offers = make(map[string]string, len(r.lines))
+	for _, line := range r.lines[1:] {
+		word, rest, _ := strings.Cut(line, " ")
+		d.offers[strings.ToUpper(word)] = strings.ToUpper(rest)
+	}
+	return nil
+}
+
+// literal is the own address as EHLO says it (RFC 5321, section 4.1.3).
+func literal(w *connector.Wire) string {
+	at := w.Local()
+	if at.Is6() {
+		return "[IPv6:" + at.WithZone("").String() + "]"
+	}
+	return "[" + at.String() + "]"
+}
+
+func (d *dialog) startTLS(ctx context.Context, helo string) error {
+	if _, offered := d.offers["STARTTLS"]; !offered {
+		return &connector.Refusal{
+			Kind: job.FailTransient,
+			Msg:  d.target.String() + " offers no STARTTLS, and without TLS nothing is sent; if it speaks TLS from the first byte, choose SECURITY_TLS",
+		}
+	}
+	r, err := d.ask("STARTTLS")
+	if err != nil {
+		return err
+	}
+	if r.code != 220 {
+		return d.unwilling("answered STARTTLS with", r)
+	}
+	if d.br.Buffered() > 0 { // said in the clear, to be believed under TLS
+		return errNotSMTP
+	}
+	if err := d.wire.Shake(ctx); err != nil {
+		return err
+	}
+	d.br.Reset(d.wire)
+	return d.ehlo(helo)
+}
+
+// authenticate logs in with PLAIN (RFC 4616) or LOGIN.
+func (d *dialog) authenticate() error {
+	if !d.wire.Secure() {
+		return &connector.Refusal{Kind: job.FailPermanent, Msg: "a login needs TLS: change the connection's security"}
+	}
+	mechanisms := strings.Fields(d.offers["AUTH"])
+	has := func(name string) bool {
+		for _, m := range mechanisms {
+			if m == name {
+				return true
+			}
+		}
+		return false
+	}
+	var steps []string
+	switch {
+	case has("PLAIN"):
+		steps = []string{"AUTH PLAIN " + encode("\x00"+d.login.user+"\x00"+d.login.password)}
+	case has("LOGIN"):
+		steps = []string{"AUTH LOGIN", encode(d.login.user), encode(d.login.password)}
+	default:
+		return &connector.Refusal{
+			Kind: job.FailTransient,
+			Msg:  d.target.String() + " offers no login by PLAIN or LOGIN; if it wants none, remove the connection's credential",
+		}
+	}
+	for i, step := range steps {
+		r, err := d.ask(step)
+		last := i == len(steps)-1
+		switch {
+		case err != nil:
+			return err
+		case last && r.code == 235, !last && r.code == 334:
+		case r.code >= 500 && r.code < 600:
+			return &connector.Refusal{
+				Kind: job.FailAuth, Msg: "the relay refused the login (" + d.quote(r) + "): give this connection its present user name and password",
+			}
+		default:
+			return d.unwilling("answered the login with", r)
+		}
+	}
+	return nil
+}
+
+// fits refuses a message that the relay could not take, before anything is armed.
+func (d *dialog) fits(m message) error {
+	if _, offered := d.offers["SMTPUTF8"]; m.utf8 && !offered {
+		return &connector.Refusal{
+			Kind: job.FailPermanent,
+			Msg:  "an address has letters beyond ASCII, and " + d.target.String() + " takes none (it offers no SMTPUTF8)",
+		}
+	}
+	most, err := strconv.ParseInt(d.offers["SIZE"], 10, 64)
+	if err == nil && most > 0 && m.size() > most {
+		return &connector.Refusal{
+			Kind: job.FailPermanent,
+			Msg:  fmt.Sprintf("the e-mail has %d bytes, and %s takes at most %d", m.size(), d.target, most),
+		}
+	}
+	return nil
+}
+
+// ask writes one line and reads its reply.
+func (d *dialog) ask(line string) (reply, error) {
+	if d.br.Buffered() > 0 {
+		return reply{}, errNotSMTP // a reply to nothing
+	}
+	if _, err := d.wire.Write([]byte(line + "\r\n")); err != nil {
+		return reply{}, err
+	}
+	return d.read()
+}
+
+// read reads one reply.
+func (d *dialog) read() (reply, error) {
+	var r reply
+	for range maxReplyLines {
+		line, err := d.br.ReadSlice('\n')
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			return reply{}, errNotSMTP
+		case err != nil && len(line) > 0 && errors.Is(err, io.EOF):
+			return reply{}, io.ErrUnexpectedEOF
+		case err != nil:
+			return reply{}, err
+		}
+		code, text, last, ok := parseLine(strings.TrimRight(string(line), "\r\n"))
+		if !ok || r.code != 0 && code != r.code {
+			return reply{}, errNotSMTP
+		}
+		r.code, r.lines = code, append(r.lines, text)
+		if last {
+			r.text = strings.Join(r.lines, " ")
+			return r, nil
+		}
+	}
+	return reply{}, errNotSMTP
+}
+
+// parseLine reads "250-text", "250 text" or "250" (RFC 5321, section 4.2).
+func parseLine(line string) (code int, text string, last, ok bool) {
+	if len(line) < 3 || line[0] < '2' || line[0] > '5' {
+		return 0, "", false, false
+	}
+	code, err := strconv.Atoi(line[:3])
+	if err != nil || code < 200 {
+		return 0, "", false, false
+	}
+	if len(line) == 3 {
+		return code, "", true, true
+	}
+	if line[3] != ' ' && line[3] != '-' {
+		return 0, "", false, false
+	}
+	return code, line[4:], line[3] == ' ', true
+}
+
+// quote gives a reply's words, fit for a user.
+func (d *dialog) quote(r reply) string {
+	text := connector.Clean(d.login.hidden.Redact(connector.Clean(r.text, maxReplyLine)), maxQuote)
+	return strings.TrimSpace(strconv.Itoa(r.code) + " " + text)
+}
+
+// quit ends the conversation in good order. Its answer is not waited for: nothing
+// depends on it.
+func (d *dialog) quit() {
+	if d.wire.SetDeadline(time.Now().Add(time.Second)) == nil {
+		_, _ = d.wire.Write([]byte("QUIT\r\n"))
+	}
+	d.wire.Close()
+}

@@ -1,0 +1,286 @@
+package smtp
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// Rules of this file:
+//   - the message's end is one line, a dot, written by itself and after leave was
+//     asked again. Before it nothing is handed over: whatever breaks off is proven to
+//     have had no effect (RFC 5321, section 4.1.1.4: the relay processes the message
+//     upon the end of data; 4.1.1.10: it must abandon a transaction that breaks off);
+//   - from its first byte until the answer the outcome is unknown;
+//   - all recipients or none: a message is one effect, and half of it could be
+//     neither repeated nor called done;
+//   - after the answer nothing matters.
+
+// wordsWait is how long a relay that hung up, or spoke out of turn, is given for
+// its last words. They decide nothing.
+const wordsWait = time.Second
+
+// maxNamed bounds how many refused recipients a message names.
+const maxNamed = 3
+
+// session is one logged-in conversation with one message for it.
+type session struct {
+	dialog  *dialog
+	message message
+	version int
+	now     func() time.Time
+	used    atomic.Bool
+}
+
+// Close implements connector.Session.
+func (s *session) Close() {
+	if s.used.CompareAndSwap(false, true) {
+		s.dialog.quit()
+	}
+}
+
+// Publish implements connector.Session.
+func (s *session) Publish(c connector.Commit) job.Outcome {
+	o := unsent(job.FailTransient, "the connection was used already")
+	if s.used.CompareAndSwap(false, true) {
+		wire := s.dialog.wire
+		before := wire.Written()
+		o = s.hand(c)
+		o.BytesWritten = wire.Written() - before
+	}
+	if o.Result == job.ResultRejected && o.BytesWritten == 0 {
+		o.Result = job.ResultNotSent
+	}
+	o.Attempt, o.CredentialVersion = c.Attempt, s.version
+	o.Message = connector.Clean(o.Message, connector.MaxMessage)
+	return o
+}
+
+// hand brings the message to its end, and reads the answer.
+func (s *session) hand(c connector.Commit) job.Outcome {
+	d := s.dialog
+	sendBy := c.SendBy
+	if sendBy.After(c.AnswerBy) {
+		sendBy = c.AnswerBy
+	}
+	switch {
+	case d.br.Buffered() > 0 || !d.wire.Quiet():
+		return s.drop(unsent(job.FailTransient, "the relay ended the conversation before the e-mail"+s.lastWords()))
+	case !time.Now().Before(sendBy) || d.wire.SetDeadline(sendBy) != nil:
+		return s.drop(unsent(job.FailTransient, "out of time before the first byte"))
+	}
+	if err := c.MaySend(); err != nil {
+		return s.drop(unsent(job.FailTransient, err.Error()))
+	}
+	if o, refused := s.envelope(); refused {
+		return o
+	}
+	if o, refused := s.content(); refused {
+		return s.drop(o) // in the middle of a message there is no other way out
+	}
+	// The dot: what is proven before it is not proven after it.
+	if d.br.Buffered() > 0 || !d.wire.Quiet() {
+		return s.drop(unsent(job.FailTransient, "the relay did not wait for the message's end"+s.lastWords()))
+	}
+	if err := c.MaySend(); err != nil {
+		return s.drop(unsent(job.FailTransient, err.Error()))
+	}
+	if !time.Now().Before(sendBy) || d.wire.SetReadDeadline(c.AnswerBy) != nil {
+		return s.drop(unsent(job.FailTransient, "out of time before the message's end"))
+	}
+	before := d.wire.Written()
+	if _, err := d.wire.Write([]byte(".\r\n")); err != nil {
+		if d.wire.Written() == before {
+			return s.drop(unsent(job.FailTransient, "the conversation broke off before the message's end ("+why(err)+")"))
+		}
+		return s.drop(unknown("the conversation broke off at the message's end (" + why(err) + ")"))
+	}
+	return s.answer()
+}
+
+// unsent is an outcome that is proven to have had no effect.
+func unsent(kind job.FailureKind, msg string) job.Outcome {
+	return job.Outcome{Result: job.ResultRejected, Kind: kind, Message: "nothing was sent: " + msg}
+}
+
+func unknown(msg string) job.Outcome {
+	return job.Outcome{Result: job.ResultUnknown, Kind: job.FailAmbiguous, Message: msg + "; the relay may have taken the e-mail"}
+}
+
+// drop gives the connection up, with all that the kernel has not sent yet.
+func (s *session) drop(o job.Outcome) job.Outcome {
+	s.dialog.wire.Abort()
+	return o
+}
+
+// leave ends the conversation between two messages.
+func (s *session) leave(o job.Outcome) job.Outcome {
+	s.dialog.quit()
+	return o
+}
+
+// lastWords quotes what the relay said out of turn, mostly a 421: " (421 …)", or
+// nothing.
+func (s *session) lastWords() string {
+	if s.dialog.wire.SetReadDeadline(time.Now().Add(wordsWait)) != nil {
+		return ""
+	}
+	r, err := s.dialog.read()
+	if err != nil {
+		return ""
+	}
+	return " (" + s.dialog.quote(r) + ")"
+}
+
+// envelope names the sender and the recipients, and asks to send.
+func (s *session) envelope() (o job.Outcome, refused bool) {
+	d := s.dialog
+	replies, err := s.introduce()
+	if err != nil {
+		return s.drop(unsent(job.FailTransient, "the conversation with the relay broke off ("+why(err)+")")), true
+	}
+	if from := replies[0]; !from.positive() {
+		return s.leave(unsent(kindOf(from), "the relay refused the sender "+s.message.from+" ("+d.quote(from)+")")), true
+	}
+	if o, refused := s.recipients(replies[1:]); refused {
+		return s.leave(o), true
+	}
+	r, err := d.ask("DATA")
+	switch {
+	case err != nil:
+		return s.drop(unsent(job.FailTransient, "the conversation with the relay broke off ("+why(err)+")")), true
+	case r.code != 354:
+		return s.leave(unsent(kindOf(r), "the relay would not take the e-mail ("+d.quote(r)+")")), true
+	}
+	return o, false
+}
+
+// introduce says MAIL and RCPT, together if the relay allows (RFC 2920), and
+// reads the replies.
+func (s *session) introduce() ([]reply, error) {
+	d, m := s.dialog, s.message
+	from := "MAIL FROM:" + m.from
+	if _, offered := d.offers["SIZE"]; offered {
+		from += fmt.Sprintf(" SIZE=%d", m.size())
+	}
+	if m.utf8 {
+		if _, offered := d.offers["8BITMIME"]; offered {
+			from += " BODY=8BITMIME"
+		}
+		from += " SMTPUTF8"
+	}
+	lines := []string{from}
+	for _, to := range m.to {
+		lines = append(lines, "RCPT TO:"+to)
+	}
+	replies := make([]reply, 0, len(lines))
+	if _, offered := d.offers["PIPELINING"]; offered {
+		if _, err := d.wire.Write([]byte(strings.Join(lines, "\r\n") + "\r\n")); err != nil {
+			return nil, err
+		}
+		for range lines {
+			r, err := d.read()
+			if err != nil {
+				return nil, err
+			}
+			replies = append(replies, r)
+		}
+		return replies, nil
+	}
+	for _, line := range lines {
+		r, err := d.ask(line)
+		if err != nil {
+			return nil, err
+		}
+		replies = append(replies, r)
+		if !r.positive() {
+			break // one refusal is enough
+		}
+	}
+	return replies, nil
+}
+
+// recipients judges the replies to RCPT. One refused recipient refuses them all:
+// for good if one of them is refused for good.
+func (s *session) recipients(replies []reply) (o job.Outcome, refused bool) {
+	var named []string
+	kind, count := job.FailTransient, 0
+	for i, r := range replies {
+		if r.positive() {
+			continue
+		}
+		count++
+		if k := kindOf(r); kind == job.FailTransient {
+			kind = k
+		}
+		if len(named) < maxNamed {
+			named = append(named, s.message.to[i]+" ("+s.dialog.quote(r)+")")
+		}
+	}
+	if count == 0 {
+		return o, false
+	}
+	msg := "the relay refused " + strings.Join(named, ", ")
+	if count > len(named) {
+		msg += fmt.Sprintf(" and %d more", count-len(named))
+	}
+	if len(s.message.to) > 1 {
+		msg += "; an e-mail goes to all its recipients or to none"
+	}
+	return unsent(kind, msg), true
+}
+
+// content writes all of the message but its end.
+func (s *session) content() (o job.Outcome, refused bool) {
+	date := s.now().UTC().Format("Date: Mon, 02 Jan 2006 15:04:05 -0700\r\n")
+	if _, err := s.dialog.wire.Write(append([]byte(date), stuff(s.message.data)...)); err != nil {
+		words := ""
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			words = s.lastWords()
+		}
+		return unsent(job.FailTransient, "the conversation broke off in the middle of the e-mail ("+why(err)+")"+words), true
+	}
+	return o, false
+}
+
+// answer reads what the relay says to the message's end.
+//
+// 250 says that it has taken the message on (RFC 5321, section 4.2.5, 6.1). 4yz
+// and 5yz say that it did not (section 4.2.1), 421 too, with which relays also
+// refuse for their limits here. Anything else is not understood.
+func (s *session) answer() job.Outcome {
+	d := s.dialog
+	r, err := d.read()
+	switch {
+	case err != nil:
+		return s.drop(unknown("the relay gave no answer to the message's end (" + why(err) + ")"))
+	case r.code == 250:
+		return s.leave(job.Outcome{
+			Result: job.ResultSucceeded, ExternalID: s.message.id, Message: "the relay took the e-mail (" + d.quote(r) + ")",
+		})
+	case r.refuses():
+		return s.leave(unsent(kindOf(r), "the relay refused the e-mail ("+d.quote(r)+")"))
+	default:
+		return s.drop(unknown("the relay answered the message's end with " + d.quote(r)))
+	}
+}
+
+// kindOf says what a refusal is for. 530, 534, 535 and 538 are about the login (RFC
+// 4954, section 6). A reply that is no refusal, but not what was to come either, is
+// a relay that is out of step: worth another try.
+func kindOf(r reply) job.FailureKind {
+	switch {
+	case r.code == 530, r.code == 534, r.code == 535, r.code == 538:
+		return job.FailAuth
+	case r.code >= 500 && r.code < 600:
+		return job.FailPermanent
+	default:
+		return job.FailTransient
+	}
+}

@@ -1,0 +1,126 @@
+package smtp
+
+import (
+	"encoding/base64"
+	"net"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"google.golang.org/protobuf/proto"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector"
+)
+
+// security is how a connection is made private.
+type security int
+
+const (
+	startTLS security = iota
+	implicitTLS
+	plain
+)
+
+// The usual ports (RFC 6409; RFC 8314, section 7.3).
+const (
+	submissionPort  = 587
+	submissionsPort = 465
+)
+
+// settings are a connection's, checked.
+type settings struct {
+	target   connector.Target
+	security security
+	helo     string
+}
+
+func (c *Connector) settings(encoded []byte) (settings, error) {
+	var s fireoncev1.SmtpSettings
+	if err := proto.Unmarshal(encoded, &s); err != nil {
+		return settings{}, badSettings("", "not readable")
+	}
+	out := settings{helo: s.GetHeloName()}
+	if out.helo == "" {
+		out.helo = c.helo
+	}
+	port, scheme := submissionPort, "smtp"
+	switch s.GetSecurity() {
+	case fireoncev1.SmtpSettings_SECURITY_UNSPECIFIED, fireoncev1.SmtpSettings_SECURITY_STARTTLS:
+		out.security = startTLS
+	case fireoncev1.SmtpSettings_SECURITY_TLS:
+		out.security, port, scheme = implicitTLS, submissionsPort, "smtps"
+	case fireoncev1.SmtpSettings_SECURITY_NONE:
+		out.security = plain
+		if c.httpsOnly {
+			return settings{}, badSettings(".security", "must be SECURITY_STARTTLS or SECURITY_TLS: this server sends nothing without TLS")
+		}
+	default:
+		return settings{}, badSettings(".security", "not a way that this connector knows")
+	}
+	if s.GetPort() < 0 || s.GetPort() > 65535 {
+		return settings{}, badSettings(".port", "must be 0 to 65535")
+	}
+	if s.GetPort() > 0 {
+		port = int(s.GetPort())
+	}
+	// The rules for a name that is dialled are the same, whatever is said there.
+	u, err := connector.ParseURL("https://" + net.JoinHostPort(s.GetHost(), strconv.Itoa(port)))
+	if err != nil || s.GetHost() == "" || u.Path != "/" || u.RawQuery != "" {
+		return settings{}, badSettings(".host", "not a host name or an address")
+	}
+	out.target = connector.TargetOf(u)
+	out.target.Scheme = scheme
+	if strings.Trim(out.helo, heloRunes) != "" || len(out.helo) > 253 {
+		return settings{}, badSettings(".helo_name", "not a host name")
+	}
+	return out, nil
+}
+
+const heloRunes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-"
+
+func badSettings(field, msg string) error {
+	return &connector.InputError{Reason: connector.BadSettings, Field: "settings.smtp" + field, Msg: msg}
+}
+
+// login is an opened credential. It prints as nothing.
+type login struct {
+	set            bool
+	user, password string
+	hidden         connector.Secrets
+}
+
+// String hides the secret.
+func (login) String() string { return "[redacted]" }
+
+// GoString hides the secret from %#v.
+func (login) GoString() string { return "[redacted]" }
+
+func badCredential(field, msg string) error {
+	return &connector.InputError{Reason: connector.BadCredential, Field: "credential" + field, Msg: msg}
+}
+
+func openLogin(c connector.Credential) (login, error) {
+	var pb fireoncev1.Credential
+	if err := proto.Unmarshal(c.Data, &pb); err != nil {
+		return login{}, badCredential("", "not readable")
+	}
+	if len(pb.GetHeaders()) > 0 {
+		return login{}, badCredential(".headers", "this connector takes no headers")
+	}
+	switch kind := pb.GetKind().(type) {
+	case nil:
+		return login{}, nil
+	case *fireoncev1.Credential_Basic:
+		l := login{set: true, user: kind.Basic.GetUsername(), password: kind.Basic.GetPassword()}
+		if l.user == "" || strings.IndexFunc(l.user+l.password, unicode.IsControl) >= 0 {
+			return login{}, badCredential(".basic", "must have a user name, and no control characters")
+		}
+		l.hidden = l.hidden.With(l.password, encode(l.password), encode("\x00"+l.user+"\x00"+l.password))
+		return l, nil
+	default:
+		return login{}, badCredential("", "this connector takes basic, or nothing")
+	}
+}
+
+func encode(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }

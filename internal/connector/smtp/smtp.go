@@ -1,0 +1,144 @@
+// Package smtp hands e-mails to a relay by SMTP (RFC 5321). A relay takes no key
+// and cannot be asked what it has taken: class OPAQUE (docs/platforms/smtp.md).
+//
+// A message is handed over by its last line, a dot, and by nothing before it. So
+// an attempt that breaks off before the dot is proven to have had no effect, and
+// one that breaks off between the dot and the relay's answer is unknown.
+package smtp
+
+import (
+	"context"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// Name is the connector's name, PayloadKind the kind of payload that it sends.
+const (
+	Name        = "smtp"
+	PayloadKind = connector.EmailKind
+)
+
+// holdKey is what a busy relay or a refused login holds: the connection.
+const holdKey = "account"
+
+// Config makes a Connector.
+type Config struct {
+	// Sender dials. Required.
+	Sender *connector.Sender
+	// HTTPSOnly refuses relays without TLS.
+	HTTPSOnly bool
+	// HeloName is what EHLO says when a connection does not; empty means this host's
+	// name, or its address if the name has no domain.
+	HeloName string
+	// Now gives the Date of messages; nil means time.Now.
+	Now func() time.Time
+}
+
+// Connector is the SMTP connector. It is safe for concurrent use.
+type Connector struct {
+	sender    *connector.Sender
+	httpsOnly bool
+	helo      string
+	now       func() time.Time
+}
+
+var _ connector.Tester = (*Connector)(nil)
+
+// New makes the connector.
+func New(c Config) *Connector {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.HeloName == "" {
+		// A name without a domain says less than the address (RFC 5321, section 4.1.4).
+		if host, err := os.Hostname(); err == nil && strings.Contains(host, ".") {
+			c.HeloName = host
+		}
+	}
+	return &Connector{sender: c.Sender, httpsOnly: c.HTTPSOnly, helo: c.HeloName, now: c.Now}
+}
+
+// Describe implements connector.Connector.
+func (*Connector) Describe() connector.Description {
+	return connector.Description{
+		Name:        Name,
+		Payloads:    []string{PayloadKind},
+		Credentials: []string{"basic"},
+		Classes:     []job.Class{job.Opaque},
+		Promise: "One e-mail, handed to the relay at most once. An attempt that breaks off before the message's end is proven unsent and " +
+			"tried again; one whose answer is lost stays unknown, and is never sent again on its own.",
+		Replies: true,
+	}
+}
+
+// Check implements connector.Connector. A connection needs no login.
+func (c *Connector) Check(encoded []byte, cred connector.Credential) (connector.Capability, error) {
+	s, err := c.settings(encoded)
+	if err != nil {
+		return connector.Capability{}, err
+	}
+	l, err := connector.Opened(cred, openLogin)
+	if err != nil {
+		return connector.Capability{}, err
+	}
+	if l.set && s.security == plain {
+		return connector.Capability{}, badSettings(".security", "must not be SECURITY_NONE with a login: the password could be read on the way")
+	}
+	return connector.Capability{Traits: job.Traits{Class: job.Opaque}}, nil
+}
+
+// Prepare implements connector.Connector.
+func (*Connector) Prepare(r connector.Request) (connector.Prepared, error) {
+	mail, err := connector.ReadEmail(r, Name)
+	if err != nil {
+		return connector.Prepared{}, err
+	}
+	m, err := compose(mail, r.EffectKey, r.ReplyTo)
+	if err != nil {
+		return connector.Prepared{}, err
+	}
+	return connector.Prepared{HoldKey: holdKey, Frozen: m.freeze()}, nil
+}
+
+func badPayload(field, msg string) error {
+	return &connector.InputError{Reason: connector.BadPayload, Field: "payload.email" + field, Msg: msg}
+}
+
+// Open implements connector.Connector. It comes as far as the login; the relay
+// hears nothing of the message.
+func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Session, error) {
+	m, err := thaw(o.Prepared.Frozen)
+	if err != nil {
+		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the stored e-mail is not readable", Err: err}
+	}
+	d, err := c.dial(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.fits(m); err != nil {
+		d.quit()
+		return nil, err
+	}
+	return &session{dialog: d, message: m, version: o.Credential.Version, now: c.now}, nil
+}
+
+// Test implements connector.Tester: it connects and logs in, and says no more.
+func (c *Connector) Test(ctx context.Context, o connector.Opening) (connector.Tested, error) {
+	d, err := c.dial(ctx, o)
+	if err != nil {
+		return connector.Tested{}, err
+	}
+	defer d.quit()
+	words := "The relay " + d.target.String() + " answers"
+	if d.wire.Secure() {
+		words += ", with TLS"
+	}
+	if d.login.set {
+		return connector.Tested{Detail: words + ", and takes the login."}, nil
+	}
+	return connector.Tested{Detail: words + ". The connection has no login; whether the relay takes mail without one shows with the first e-mail."}, nil
+}
