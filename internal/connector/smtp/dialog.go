@@ -29,8 +29,6 @@ const (
 	maxReplyLines = 128
 	// maxQuote bounds what is quoted of a reply, in bytes.
 	maxQuote = 300
-	// busyWait is how long a relay is left alone that will not talk just now.
-	busyWait = time.Minute
 )
 
 // errNotSMTP says that the peer does not speak SMTP, or not as it should.
@@ -56,6 +54,7 @@ type dialog struct {
 	br     *bufio.Reader
 	target connector.Target
 	login  login
+	busy   time.Duration     // how long to leave it alone
 	offers map[string]string // EHLO's keywords, with what stands behind them
 }
 
@@ -79,7 +78,7 @@ func (c *Connector) dial(ctx context.Context, o connector.Opening) (*dialog, err
 	if err != nil {
 		return nil, fmt.Errorf("open smtp: %w", err)
 	}
-	d := &dialog{wire: wire, target: s.target, login: l}
+	d := &dialog{wire: wire, target: s.target, login: l, busy: c.busy}
 	stop := context.AfterFunc(ctx, wire.Abort)
 	err = d.greet(ctx, s)
 	if !stop() && err == nil {
@@ -158,7 +157,7 @@ func (d *dialog) greet(ctx context.Context, s settings) error {
 func (d *dialog) unwilling(what string, r reply) error {
 	refusal := &connector.Refusal{Kind: job.FailTransient, Msg: d.target.String() + " " + what + " " + d.quote(r)}
 	if r.code >= 400 && r.code < 500 {
-		refusal.Kind, refusal.RetryAfter = job.FailRateLimited, busyWait
+		refusal.Kind, refusal.RetryAfter = job.FailRateLimited, d.busy
 	}
 	return refusal
 }

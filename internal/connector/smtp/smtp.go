@@ -22,6 +22,10 @@ const (
 	PayloadKind = connector.EmailKind
 )
 
+// DefaultBusyWait is how long a relay is left alone that answers the greeting, TLS
+// or the login with a code of "not now" (4yz), which says no time.
+const DefaultBusyWait = time.Minute
+
 // holdKey is what a busy relay or a refused login holds: the connection.
 const holdKey = "account"
 
@@ -34,6 +38,9 @@ type Config struct {
 	// HeloName is what EHLO says when a connection does not; empty means this host's
 	// name, or its address if the name has no domain.
 	HeloName string
+	// BusyWait is how long a relay is left alone that will not talk just now; zero
+	// means DefaultBusyWait.
+	BusyWait time.Duration
 	// Now gives the Date of messages; nil means time.Now.
 	Now func() time.Time
 }
@@ -43,6 +50,7 @@ type Connector struct {
 	sender    *connector.Sender
 	httpsOnly bool
 	helo      string
+	busy      time.Duration
 	now       func() time.Time
 }
 
@@ -59,7 +67,10 @@ func New(c Config) *Connector {
 			c.HeloName = host
 		}
 	}
-	return &Connector{sender: c.Sender, httpsOnly: c.HTTPSOnly, helo: c.HeloName, now: c.Now}
+	if c.BusyWait <= 0 {
+		c.BusyWait = DefaultBusyWait
+	}
+	return &Connector{sender: c.Sender, httpsOnly: c.HTTPSOnly, helo: c.HeloName, busy: c.BusyWait, now: c.Now}
 }
 
 // Describe implements connector.Connector.
