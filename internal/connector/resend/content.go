@@ -1,0 +1,103 @@
+package resend
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// Limits of the API (resend.com/docs/api-reference/emails/send-email).
+const (
+	// maxTo bounds the recipients in to; the same is taken for cc and bcc.
+	maxTo = 50
+	// maxBody bounds a request, in bytes: two bodies of 256 KiB, escaped.
+	maxBody = 4 << 20
+)
+
+// content is an e-mail as the API has it.
+type content struct {
+	From    string   `json:"from"`
+	To      []string `json:"to"`
+	CC      []string `json:"cc,omitempty"`
+	BCC     []string `json:"bcc,omitempty"`
+	ReplyTo []string `json:"reply_to,omitempty"`
+	Subject string   `json:"subject"`
+	Text    string   `json:"text,omitempty"`
+	HTML    string   `json:"html,omitempty"`
+}
+
+// encode gives the request's body. Resend refuses a repeat whose body differs in
+// a byte, so it is these bytes that are frozen. It fails with *connector.InputError.
+func encode(e connector.Email) ([]byte, error) {
+	switch {
+	case len(e.To) == 0 || len(e.To) > maxTo:
+		return nil, badPayload(".to", "Resend wants 1 to 50 addresses in to")
+	case e.Subject == "":
+		return nil, badPayload(".subject", "Resend wants a subject")
+	case e.Text == "" && e.HTML == "":
+		return nil, badPayload("", "Resend wants a text_body or an html_body")
+	}
+	c := content{Subject: e.Subject, Text: e.Text, HTML: e.HTML}
+	for _, list := range []struct {
+		field string
+		in    []connector.Mailbox
+		out   *[]string
+	}{{".to", e.To, &c.To}, {".cc", e.CC, &c.CC}, {".bcc", e.BCC, &c.BCC}, {".reply_to", e.ReplyTo, &c.ReplyTo}} {
+		for _, box := range list.in {
+			if !box.ASCII() {
+				return nil, badPayload(list.field, "Resend takes no letters beyond ASCII before the at sign")
+			}
+			*list.out = append(*list.out, written(box))
+		}
+	}
+	if !e.From.ASCII() {
+		return nil, badPayload(".from", "Resend takes no letters beyond ASCII before the at sign")
+	}
+	c.From = written(e.From)
+	var b bytes.Buffer
+	w := json.NewEncoder(&b)
+	w.SetEscapeHTML(false)
+	if err := w.Encode(c); err != nil {
+		return nil, badPayload("", "cannot be written as JSON")
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// written is "ada@example.org" or "Ada <ada@example.org>"; a name with signs that
+// mean something in an address is quoted.
+func written(m connector.Mailbox) string {
+	if m.Name == "" {
+		return m.Address()
+	}
+	name := m.Name
+	if strings.ContainsAny(name, `()<>[]:;@\,."`) {
+		name = `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(name) + `"`
+	}
+	return name + " <" + m.Address() + ">"
+}
+
+func badPayload(field, msg string) error {
+	return &connector.InputError{Reason: connector.BadPayload, Field: "payload.email" + field, Msg: msg}
+}
+
+// fieldBody is the one field of the frozen encoding, which is job.Canon.
+const fieldBody = "body"
+
+func freeze(body []byte) []byte {
+	return job.NewCanon().Grow(len(body)+16).Field(fieldBody, body).Bytes()
+}
+
+// thaw reads a frozen body: the bytes come from a database.
+func thaw(frozen []byte) ([]byte, error) {
+	fields, err := connector.Thaw(frozen)
+	if err != nil {
+		return nil, err
+	}
+	if len(fields) != 1 || fields[0].Name != fieldBody || len(fields[0].Value) > maxBody || !json.Valid(fields[0].Value) {
+		return nil, connector.ErrBadFrozen
+	}
+	return fields[0].Value, nil
+}

@@ -1,0 +1,148 @@
+package resend
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/url"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// who names the platform in messages.
+const who = "Resend"
+
+// maxAnswer is how much of an answer is read for its meaning, in bytes.
+const maxAnswer = 64 << 10
+
+// session is one line with one e-mail for it.
+type session struct {
+	line    *connector.Line
+	emails  *url.URL
+	body    []byte
+	auth    connector.Auth
+	version int
+}
+
+// Close implements connector.Session.
+func (s *session) Close() { s.line.Close() }
+
+// Publish implements connector.Session.
+func (s *session) Publish(c connector.Commit) job.Outcome {
+	headers := append([]connector.Header{
+		{Name: "Content-Type", Value: "application/json"},
+		{Name: "Idempotency-Key", Value: c.EffectKey},
+	}, s.auth.Headers...)
+	answer := s.line.Exchange(connector.Call{
+		Method: "POST", URL: s.emails, Headers: headers, Body: bytes.NewReader(s.body), Length: int64(len(s.body)), Keep: maxAnswer,
+	}, connector.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend})
+	o := classify(answer, s.auth.Hidden)
+	o.Attempt, o.CredentialVersion = c.Attempt, s.version
+	return o
+}
+
+// failure is an answer that is no success
+// (resend.com/docs/api-reference/errors).
+type failure struct {
+	Name string `json:"name"`
+}
+
+// How long to wait for a quota that does not say when it ends. Both are a team's
+// and end with its day or month; a job whose window ends before that expires.
+const (
+	dayQuotaWait   = time.Hour
+	monthQuotaWait = 24 * time.Hour
+)
+
+var validID = regexp.MustCompile(`^[0-9A-Za-z_-]{1,128}$`)
+
+// classify narrows the default rules, and only these (the names are those of
+// resend.com/docs/api-reference/errors):
+//
+//   - a success is 200 or 201 with the e-mail's id. Without one it is unknown, and
+//     the repeat, which gets the same answer as the first, tells.
+//   - 401, and 403 invalid_api_key, are about the key: the account is held. Other
+//     403 are about the e-mail: a domain that is not verified, a recipient that a
+//     test account may not write to.
+//   - 409 is unknown, whatever its name. concurrent_idempotent_requests: the request
+//     that came first is still at work. invalid_idempotent_request: an e-mail with
+//     this key was sent in the last 24 hours, and it was another one. That is no
+//     proof that this job has had no effect: a database that was restored may not
+//     know of it.
+//   - 429 waits as Retry-After or ratelimit-reset say.
+func classify(a connector.Answer, secrets connector.Secrets) job.Outcome {
+	o := connector.Classify(a, who, secrets)
+	if !a.Complete || a.Written == 0 {
+		return o
+	}
+	switch {
+	case o.Result == job.ResultSucceeded:
+		var created struct {
+			ID string `json:"id"`
+		}
+		if err := json.Unmarshal(a.Excerpt, &created); err == nil && validID.MatchString(created.ID) && (a.Status == 200 || a.Status == 201) {
+			o.ExternalID = created.ID
+			break
+		}
+		unsure(&o, " without the id of an e-mail; it may have sent it")
+	case a.Status == 401, a.Status == 403 && nameOf(a) == "invalid_api_key":
+		o.Kind = job.FailAuth
+		o.Message += "; give this connection a valid API key of Resend"
+	case a.Status == 403:
+		o.Message += "; see that the sender's domain is verified at Resend"
+	case a.Status == 409:
+		conflict(&o, a)
+	case a.Status == 429:
+		o.RetryAfter = wait(a)
+	}
+	o.Message = connector.Clean(o.Message, connector.MaxMessage)
+	return o
+}
+
+func nameOf(a connector.Answer) string {
+	var f failure
+	if json.Unmarshal(a.Excerpt, &f) != nil {
+		return ""
+	}
+	return f.Name
+}
+
+func unsure(o *job.Outcome, why string) {
+	o.Result, o.Kind = job.ResultUnknown, job.FailAmbiguous
+	o.Message += why
+}
+
+func conflict(o *job.Outcome, a connector.Answer) {
+	switch nameOf(a) {
+	case "concurrent_idempotent_requests":
+		unsure(o, "; an earlier request for this e-mail is still at work there")
+		var said bool
+		if o.RetryAfter, said = connector.RetryAfter(a.Header, a.At); !said {
+			o.RetryAfter = connector.DefaultRetryAfter
+		}
+	case "invalid_idempotent_request":
+		unsure(o, "; another e-mail was sent with this job's key in the last 24 hours: look at Resend whether it is the one that was meant")
+	default:
+		unsure(o, "; it may have sent the e-mail")
+	}
+}
+
+// wait is how long a 429 asks to wait.
+func wait(a connector.Answer) time.Duration {
+	if d, said := connector.RetryAfter(a.Header, a.At); said {
+		return d
+	}
+	switch nameOf(a) {
+	case "daily_quota_exceeded":
+		return dayQuotaWait
+	case "monthly_quota_exceeded":
+		return monthQuotaWait
+	}
+	if n, err := strconv.ParseUint(a.Header.Get("Ratelimit-Reset"), 10, 31); err == nil {
+		return min(max(time.Duration(n)*time.Second, connector.MinRetryAfter), connector.MaxRetryAfter)
+	}
+	return connector.DefaultRetryAfter
+}

@@ -1,0 +1,156 @@
+// Package resend sends e-mails through Resend's API (https://resend.com,
+// docs/platforms/resend.md). It dedupes on the header Idempotency-Key for 24
+// hours: class KEYED.
+package resend
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// Name is the connector's name, PayloadKind the kind of payload that it sends.
+const (
+	Name        = "resend"
+	PayloadKind = connector.EmailKind
+)
+
+const (
+	// Address is where the API is.
+	Address = "https://api.resend.com"
+	// KeyWindow is how long Resend remembers a key: "in the last 24 hours"
+	// (resend.com/docs/dashboard/emails/idempotency-keys).
+	KeyWindow = 24 * time.Hour
+)
+
+// holdKey is what a rate limit or a refused key holds: limits are a team's, whatever
+// its keys are (resend.com/docs/api-reference/rate-limit).
+const holdKey = "account"
+
+// Config makes a Connector.
+type Config struct {
+	// Sender opens the lines. Required.
+	Sender *connector.Sender
+	// BaseURL replaces Address; for tests.
+	BaseURL string
+}
+
+// Connector is the connector for Resend. It is safe for concurrent use.
+type Connector struct {
+	sender  *connector.Sender
+	emails  *url.URL
+	domains *url.URL
+}
+
+var (
+	_ connector.Connector = (*Connector)(nil)
+	_ connector.Idler     = (*Connector)(nil)
+	_ connector.Tester    = (*Connector)(nil)
+)
+
+// New makes the connector. It fails when the base URL is none.
+func New(c Config) (*Connector, error) {
+	base := strings.TrimSuffix(c.BaseURL, "/")
+	if base == "" {
+		base = Address
+	}
+	out := &Connector{sender: c.Sender}
+	var err error
+	if out.emails, err = connector.ParseURL(base + "/emails"); err != nil {
+		return nil, fmt.Errorf("resend: %w", err)
+	}
+	if out.domains, err = connector.ParseURL(base + "/domains"); err != nil {
+		return nil, fmt.Errorf("resend: %w", err)
+	}
+	return out, nil
+}
+
+// Describe implements connector.Connector.
+func (*Connector) Describe() connector.Description {
+	return connector.Description{
+		Name:        Name,
+		Payloads:    []string{PayloadKind},
+		Credentials: []string{"bearer_token"},
+		Classes:     []job.Class{job.Keyed},
+		Promise: "One e-mail through Resend. Idempotency-Key is the same for every attempt, and an unknown outcome is settled by sending the " +
+			"same bytes again while Resend surely remembers the key.",
+	}
+}
+
+// Check implements connector.Connector. There are no settings.
+func (*Connector) Check(settings []byte, cred connector.Credential) (connector.Capability, error) {
+	if len(settings) > 0 {
+		return connector.Capability{}, &connector.InputError{
+			Reason: connector.BadSettings, Field: "settings", Msg: "the connector resend takes no settings",
+		}
+	}
+	if _, err := connector.Opened(cred, openAuth); err != nil {
+		return connector.Capability{}, err
+	}
+	return connector.Capability{Traits: job.Traits{Class: job.Keyed, KeyWindow: KeyWindow}}, nil
+}
+
+func openAuth(c connector.Credential) (connector.Auth, error) {
+	return connector.OpenAuth(c, connector.AuthBearer)
+}
+
+// Prepare implements connector.Connector.
+func (*Connector) Prepare(r connector.Request) (connector.Prepared, error) {
+	mail, err := connector.ReadEmail(r, Name)
+	if err != nil {
+		return connector.Prepared{}, err
+	}
+	if r.ReplyTo != "" {
+		return connector.Prepared{}, badPayload("", "Resend gives no Message-ID that another e-mail could reply to")
+	}
+	body, err := encode(mail)
+	if err != nil {
+		return connector.Prepared{}, err
+	}
+	return connector.Prepared{HoldKey: holdKey, Frozen: freeze(body)}, nil
+}
+
+// Open implements connector.Connector.
+func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Session, error) {
+	s, err := c.session(o)
+	if err != nil {
+		return nil, err
+	}
+	if s.line, err = c.sender.Open(ctx, connector.TargetOf(c.emails), o.Fresh); err != nil {
+		return nil, fmt.Errorf("open resend: %w", err)
+	}
+	return s, nil
+}
+
+// HasIdle implements connector.Idler.
+func (c *Connector) HasIdle() bool { return c.sender.HasIdle() }
+
+// OpenIdle implements connector.Idler.
+func (c *Connector) OpenIdle(o connector.Opening) connector.Session {
+	s, err := c.session(o)
+	if err != nil || o.Fresh {
+		return nil
+	}
+	if s.line = c.sender.Idle(connector.TargetOf(c.emails)); s.line == nil {
+		return nil
+	}
+	return s
+}
+
+// session reads what is to be sent, for a line that is still to come.
+func (c *Connector) session(o connector.Opening) (*session, error) {
+	body, err := thaw(o.Prepared.Frozen)
+	if err != nil {
+		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the stored e-mail is not readable", Err: err}
+	}
+	auth, err := connector.Opened(o.Credential, openAuth)
+	if err != nil {
+		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's credential is not usable", Err: err}
+	}
+	return &session{emails: c.emails, body: body, auth: auth, version: o.Credential.Version}, nil
+}
