@@ -1,6 +1,7 @@
 package platformtest
 
 import (
+	"crypto/x509"
 	"testing"
 	"time"
 
@@ -14,6 +15,8 @@ import (
 type Platform struct {
 	// URL is where the platform is.
 	URL string
+	// Roots are whom the platform's certificate is signed by; nil: the system's.
+	Roots *x509.CertPool
 	// Connector makes the connector. It reaches the platform at baseURL, through the
 	// proxy. What it waits for after an unknown outcome is as short as it can be.
 	Connector func(s *connector.Sender, baseURL string) connector.Connector

@@ -69,7 +69,9 @@ func NewWorld(t *testing.T, p Platform) *World {
 			t.Error(err)
 		}
 	})
-	sender := connector.NewSender(connector.Config{Egress: connector.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))})
+	sender := connector.NewSender(connector.Config{
+		Egress: connector.NewEgress(netip.MustParsePrefix("127.0.0.0/8")), RootCAs: p.Roots,
+	})
 	t.Cleanup(sender.Close)
 	w.code = p.Connector(sender, w.Proxy.URL())
 	w.connect()
