@@ -1,6 +1,7 @@
 package client
 
 import (
+	"net"
 	"strconv"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -18,6 +19,7 @@ func (p *printer) connection(c *fireoncev1.Connection) {
 		"Class", words(c.GetEffectClass().String(), "EFFECT_CLASS_"),
 		"Key window", keyWindow(c),
 		"API", c.GetFeed().GetBaseUrl(),
+		"Relay", relayLine(c.GetSmtp()),
 		"Account", c.GetAccountIdentity(),
 		"Credential", credentialLine(c),
 		"In flight", limit(c.GetLimits().GetMaxInFlight()),
@@ -34,6 +36,17 @@ func keyWindow(c *fireoncev1.Connection) string {
 		}
 	}
 	return ""
+}
+
+func relayLine(s *fireoncev1.SmtpSettings) string {
+	if s == nil {
+		return ""
+	}
+	host := s.GetHost()
+	if s.GetPort() != 0 {
+		host = net.JoinHostPort(host, strconv.Itoa(int(s.GetPort())))
+	}
+	return host + ", " + words(s.GetSecurity().String(), "SECURITY_")
 }
 
 func credentialLine(c *fireoncev1.Connection) string {

@@ -19,6 +19,8 @@ import (
 	"github.com/fireonce/fireonce/internal/connector/httpapi"
 	"github.com/fireonce/fireonce/internal/connector/slack"
 	"github.com/fireonce/fireonce/internal/connector/tiktok"
+	"github.com/fireonce/fireonce/internal/connector/resend"
+	"github.com/fireonce/fireonce/internal/connector/smtp"
 	"github.com/fireonce/fireonce/internal/connector/webhook"
 	"github.com/fireonce/fireonce/internal/connector/x"
 	"github.com/fireonce/fireonce/internal/engine"
@@ -88,6 +90,10 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 	n.sender = connector.NewSender(connector.Config{Egress: n.cfg.egress(), Version: n.cfg.Version})
 	httpsOnly := !n.cfg.AllowHTTP && !n.cfg.Dev
 	media := connector.NewMedia(connector.MediaConfig{Egress: n.cfg.egress(), Version: n.cfg.Version, HTTPSOnly: httpsOnly})
+	mails, err := resend.New(resend.Config{Sender: n.sender})
+	if err != nil {
+		return err
+	}
 	registry, err := connector.NewRegistry(
 		webhook.New(webhook.Config{Sender: n.sender, HTTPSOnly: httpsOnly}),
 		httpapi.New(httpapi.Config{Sender: n.sender, HTTPSOnly: httpsOnly}),
@@ -95,6 +101,8 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 		tiktok.New(tiktok.Config{Sender: n.sender, Media: media, HTTPSOnly: httpsOnly}),
 		slack.New(slack.Config{Sender: n.sender}),
 		x.New(x.Config{Sender: n.sender, Media: media}),
+		smtp.New(smtp.Config{Sender: n.sender, HTTPSOnly: httpsOnly}),
+		mails,
 	)
 	if err != nil {
 		return err
