@@ -112,6 +112,7 @@ func TestReplies(t *testing.T) {
 		{"RCPT", "450 4.2.1 busy", unsent, job.FailTransient},
 		{"RCPT", hangUp, unsent, job.FailTransient},
 		{"RCPT", "250 ok\r\n250 again", unsent, job.FailTransient},
+		{"RCPT", "250 ok\r\n354 go on", unsent, job.FailTransient},
 		{"DATA", "503 5.5.1 no", unsent, job.FailPermanent},
 		{"DATA", "451 4.3.0 no", unsent, job.FailTransient},
 		{"DATA", "250 ok", unsent, job.FailTransient},
