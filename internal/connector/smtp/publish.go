@@ -142,14 +142,11 @@ func (s *session) lastWords() string {
 func (s *session) envelope() (o job.Outcome, refused bool) {
 	d := s.dialog
 	replies, err := s.introduce()
+	if o, refused := s.refusals(replies); refused { // also of a relay that then hung up
+		return s.leave(o), true
+	}
 	if err != nil {
 		return s.drop(unsent(job.FailTransient, "the conversation with the relay broke off ("+why(err)+")")), true
-	}
-	if from := replies[0]; !from.positive() {
-		return s.leave(unsent(kindOf(from), "the relay refused the sender "+s.message.from+" ("+d.quote(from)+")")), true
-	}
-	if o, refused := s.recipients(replies[1:]); refused {
-		return s.leave(o), true
 	}
 	r, err := d.ask("DATA")
 	switch {
@@ -162,7 +159,7 @@ func (s *session) envelope() (o job.Outcome, refused bool) {
 }
 
 // introduce says MAIL and RCPT, together if the relay allows (RFC 2920), and
-// reads the replies.
+// reads the replies; with an error, those that came before it.
 func (s *session) introduce() ([]reply, error) {
 	d, m := s.dialog, s.message
 	from := "MAIL FROM:" + m.from
@@ -187,7 +184,7 @@ func (s *session) introduce() ([]reply, error) {
 		for range lines {
 			r, err := d.read()
 			if err != nil {
-				return nil, err
+				return replies, err
 			}
 			replies = append(replies, r)
 		}
@@ -196,7 +193,7 @@ func (s *session) introduce() ([]reply, error) {
 	for _, line := range lines {
 		r, err := d.ask(line)
 		if err != nil {
-			return nil, err
+			return replies, err
 		}
 		replies = append(replies, r)
 		if !r.positive() {
@@ -206,9 +203,16 @@ func (s *session) introduce() ([]reply, error) {
 	return replies, nil
 }
 
-// recipients judges the replies to RCPT. One refused recipient refuses them all:
-// for good if one of them is refused for good.
-func (s *session) recipients(replies []reply) (o job.Outcome, refused bool) {
+// refusals judges the replies to MAIL and RCPT. One refused recipient refuses them
+// all: for good if one of them is refused for good.
+func (s *session) refusals(replies []reply) (o job.Outcome, refused bool) {
+	if len(replies) == 0 {
+		return o, false
+	}
+	if from := replies[0]; !from.positive() {
+		return unsent(kindOf(from), "the relay refused the sender "+s.message.from+" ("+s.dialog.quote(from)+")"), true
+	}
+	replies = replies[1:]
 	var named []string
 	kind, count := job.FailTransient, 0
 	for i, r := range replies {

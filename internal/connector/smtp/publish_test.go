@@ -179,6 +179,26 @@ func TestRecipients(t *testing.T) {
 	}
 }
 
+// What a relay refused counts, though it hung up on the rest of what it was told.
+func TestRefusedAndHungUp(t *testing.T) {
+	t.Parallel()
+	for name, s := range map[string]script{
+		"together":          {"EHLO": "250-relay.test\r\n250 PIPELINING", "MAIL": "550 5.1.8 not you", "RCPT": hangUp},
+		"one by one":        {"MAIL": "550 5.1.8 not you", "RCPT": hangUp},
+		"a word of parting": {"EHLO": "250-relay.test\r\n250 PIPELINING", "MAIL": "550 5.1.8 not you", "RCPT": "421 4.7.0 bye"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := at(t, s.start(t).addr, nil)
+			o := w.publish(commit(longTime))
+			check(t, o, job.ResultRejected, job.FailPermanent)
+			if !strings.Contains(o.Message, "550 5.1.8 not you") {
+				t.Errorf("message %q", o.Message)
+			}
+		})
+	}
+}
+
 // TestLeave: leave is asked before the first byte and again before the message's
 // end, and obeyed both times.
 func TestLeave(t *testing.T) {
