@@ -1,9 +1,12 @@
 package connector
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"mime"
 	"net/mail"
+	"net/url"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -12,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/job"
 )
 
 // Rules of this file: what a user gives becomes a header or an envelope further
@@ -30,6 +34,9 @@ const (
 	maxLocalPart   = 64
 	maxMailDomain  = 253
 	maxLabel       = 63
+	maxFiles       = 20
+	maxFileName    = 255
+	maxMediaType   = 127
 	maxMailBody    = MaxRequestBody
 )
 
@@ -62,6 +69,68 @@ type Email struct {
 	Subject string
 	Text    string
 	HTML    string
+	Files   []File
+}
+
+// File is an attachment, kept elsewhere until it is sent.
+type File struct {
+	// URL is one that ParseURL gave.
+	URL string
+	// SHA256 is its digest; empty: whatever is there when it is sent.
+	SHA256 []byte
+	// Type is its media type without parameters; empty: as its host says.
+	Type string
+	// Name is shown to the reader; never empty.
+	Name string
+}
+
+// Ref is what Media fetches.
+func (f File) Ref() *fireoncev1.MediaRef {
+	return &fireoncev1.MediaRef{Url: f.URL, Sha256: f.SHA256, MediaType: f.Type}
+}
+
+// CheckFiles refuses attachments without TLS. It fails with *InputError.
+func (e Email) CheckFiles(httpsOnly bool) error {
+	for i, f := range e.Files {
+		if httpsOnly && !strings.HasPrefix(f.URL, "https://") {
+			return badEmail(fmt.Sprintf(".attachments[%d].url", i), "the URL must start with https://")
+		}
+	}
+	return nil
+}
+
+// The frozen encoding of a File: these fields in this order.
+const (
+	fieldFileURL    = "file_url"
+	fieldFileDigest = "file_sha256"
+	fieldFileType   = "file_type"
+	fieldFileName   = "file_name"
+)
+
+// Freeze appends the reference to an encoding.
+func (f File) Freeze(c *job.Canon) *job.Canon {
+	return c.Field(fieldFileURL, []byte(f.URL)).Field(fieldFileDigest, f.SHA256).
+		Field(fieldFileType, []byte(f.Type)).Field(fieldFileName, []byte(f.Name))
+}
+
+// ThawFiles reads frozen references. It checks again what is made of them: the
+// bytes come from a database.
+func ThawFiles(fields []FrozenField) ([]File, error) {
+	var refs []*fireoncev1.MediaRef
+	for ; len(fields) > 0; fields = fields[4:] {
+		if len(fields) < 4 || fields[0].Name != fieldFileURL || fields[1].Name != fieldFileDigest ||
+			fields[2].Name != fieldFileType || fields[3].Name != fieldFileName || len(fields[3].Value) == 0 {
+			return nil, ErrBadFrozen
+		}
+		refs = append(refs, &fireoncev1.MediaRef{
+			Url: string(fields[0].Value), Sha256: fields[1].Value, MediaType: string(fields[2].Value), FileName: string(fields[3].Value),
+		})
+	}
+	out, err := files(refs)
+	if err != nil {
+		return nil, ErrBadFrozen
+	}
+	return out, nil
 }
 
 // ReadEmail checks the e-mail of a request. It fails with *InputError. name is the
@@ -75,9 +144,6 @@ func ReadEmail(r Request, name string) (Email, error) {
 		return Email{}, badEmail("", "not readable as an e-mail")
 	}
 	in := p.GetEmail()
-	if len(in.GetAttachments()) > 0 {
-		return Email{}, badEmail(".attachments", "attachments are not supported yet")
-	}
 	e := Email{Subject: in.GetSubject(), Text: in.GetTextBody(), HTML: in.GetHtmlBody()}
 	var err error
 	if e.From, err = mailbox(in.GetFrom(), ".from"); err != nil {
@@ -113,7 +179,52 @@ func ReadEmail(r Request, name string) (Email, error) {
 	case !utf8.ValidString(e.HTML) || len(e.HTML) > maxMailBody:
 		return Email{}, badEmail(".html_body", "must be at most 262144 bytes of UTF-8")
 	}
+	if e.Files, err = files(in.GetAttachments()); err != nil {
+		return Email{}, err
+	}
 	return e, nil
+}
+
+// files reads the references to an e-mail's attachments.
+func files(refs []*fireoncev1.MediaRef) ([]File, error) {
+	if len(refs) > maxFiles {
+		return nil, badEmail(".attachments", fmt.Sprintf("at most %d", maxFiles))
+	}
+	var out []File
+	for i, ref := range refs {
+		field := fmt.Sprintf(".attachments[%d]", i)
+		u, err := ParseURL(ref.GetUrl())
+		if err != nil {
+			return nil, badEmail(field+".url", err.Error())
+		}
+		f := File{URL: u.String(), SHA256: ref.GetSha256(), Type: ref.GetMediaType(), Name: ref.GetFileName()}
+		if f.Name == "" {
+			f.Name = nameIn(u)
+		}
+		kind, _, err := mime.ParseMediaType(f.Type)
+		switch {
+		case len(f.SHA256) != 0 && len(f.SHA256) != sha256.Size:
+			return nil, badEmail(field+".sha256", "must be 32 bytes")
+		case f.Type != "" && (err != nil || !printable(f.Type) || len(f.Type) > maxMediaType):
+			return nil, badEmail(field+".media_type", "not a media type, such as application/pdf")
+		case !oneLine(f.Name) || strings.ContainsAny(f.Name, `/\`) || utf8.RuneCountInString(f.Name) > maxFileName:
+			return nil, badEmail(field+".file_name", "must be one line of at most 255 characters, without slashes")
+		}
+		if f.Type != "" {
+			f.Type = kind // parameters are not kept: they say little, and could break a header
+		}
+		out = append(out, f)
+	}
+	return out, nil
+}
+
+// nameIn is the last part of a URL's path, if it can be a file's name.
+func nameIn(u *url.URL) string {
+	name := u.Path[strings.LastIndexByte(u.Path, '/')+1:]
+	if name == "" || !oneLine(name) || strings.ContainsRune(name, '\\') || utf8.RuneCountInString(name) > maxFileName {
+		return "attachment"
+	}
+	return name
 }
 
 func badEmail(field, msg string) *InputError {

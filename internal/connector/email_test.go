@@ -1,6 +1,7 @@
 package connector_test
 
 import (
+	"bytes"
 	"errors"
 	"net/mail"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
 )
 
 func emailRequest(tb testing.TB, e *fireoncev1.Email) connector.Request {
@@ -85,7 +87,19 @@ func TestReadEmailContent(t *testing.T) {
 		".subject":     func(e *fireoncev1.Email) { e.Subject = "a\r\nBcc: b@example.org" },
 		".text_body":   func(e *fireoncev1.Email) { e.TextBody = strings.Repeat("a", 262145) },
 		".html_body":   func(e *fireoncev1.Email) { e.HtmlBody = strings.Repeat("a", 262145) },
-		".attachments": func(e *fireoncev1.Email) { e.Attachments = []*fireoncev1.MediaRef{{Url: "https://example.org/a"}} },
+		".attachments": func(e *fireoncev1.Email) { e.Attachments = make([]*fireoncev1.MediaRef, 21) },
+		".attachments[0].url": func(e *fireoncev1.Email) {
+			e.Attachments = []*fireoncev1.MediaRef{{Url: "ftp://example.org/a"}}
+		},
+		".attachments[0].sha256": func(e *fireoncev1.Email) {
+			e.Attachments = []*fireoncev1.MediaRef{{Url: "https://example.org/a", Sha256: []byte("short")}}
+		},
+		".attachments[0].media_type": func(e *fireoncev1.Email) {
+			e.Attachments = []*fireoncev1.MediaRef{{Url: "https://example.org/a", MediaType: "a\r\nBcc: b@example.org"}}
+		},
+		".attachments[1].file_name": func(e *fireoncev1.Email) {
+			e.Attachments = []*fireoncev1.MediaRef{{Url: "https://example.org/a"}, {Url: "https://example.org/a", FileName: "a\r\nb"}}
+		},
 	} {
 		_, err := connector.ReadEmail(emailRequest(t, good(change)), "test")
 		var input *connector.InputError
@@ -98,6 +112,49 @@ func TestReadEmailContent(t *testing.T) {
 	var input *connector.InputError
 	if _, err := connector.ReadEmail(r, "test"); !errors.As(err, &input) || input.Reason != connector.PayloadMismatch {
 		t.Errorf("another kind of payload: %v", err)
+	}
+}
+
+// A reference to a file is read back as it was frozen.
+func TestFiles(t *testing.T) {
+	t.Parallel()
+	e := &fireoncev1.Email{From: "a@example.org", To: []string{"b@example.org"}, Attachments: []*fireoncev1.MediaRef{
+		{Url: "https://Files.example/in/voice%20one.pdf?sig=x", MediaType: "application/pdf; name=evil"},
+		{Url: "https://files.example", Sha256: make([]byte, 32), FileName: "Rechnung für Zoë.pdf"},
+		{Url: "https://files.example/a%5Cb"},
+	}}
+	got, err := connector.ReadEmail(emailRequest(t, e), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []connector.File{
+		{URL: "https://files.example/in/voice%20one.pdf?sig=x", Type: "application/pdf", Name: "voice one.pdf"},
+		{URL: "https://files.example/", SHA256: make([]byte, 32), Name: "Rechnung für Zoë.pdf"},
+		{URL: "https://files.example/a%5Cb", Name: "attachment"},
+	}
+	c := job.NewCanon()
+	for i, f := range got.Files {
+		if f.URL != want[i].URL || f.Type != want[i].Type || f.Name != want[i].Name || !bytes.Equal(f.SHA256, want[i].SHA256) {
+			t.Errorf("%+v, want %+v", f, want[i])
+		}
+		f.Freeze(c)
+	}
+	fields, err := connector.Thaw(c.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := connector.ThawFiles(fields)
+	if err != nil || len(back) != 3 || back[1].Name != want[1].Name {
+		t.Errorf("%+v, %v", back, err)
+	}
+	for n := range len(fields) {
+		if _, err := connector.ThawFiles(fields[:n]); (err == nil) != (n%4 == 0) {
+			t.Errorf("%d fields: %v", n, err)
+		}
+	}
+	fields[3].Value = []byte("a\r\nb")
+	if _, err := connector.ThawFiles(fields); err == nil {
+		t.Error("a name of two lines was taken")
 	}
 }
 

@@ -108,6 +108,9 @@ func (*Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 	if r.ReplyTo != "" {
 		return connector.Prepared{}, badPayload("", "Resend gives no Message-ID that another e-mail could reply to")
 	}
+	if len(mail.Files) > 0 {
+		return connector.Prepared{}, badPayload(".attachments", "attachments are not supported yet")
+	}
 	body, err := encode(mail)
 	if err != nil {
 		return connector.Prepared{}, err

@@ -348,7 +348,10 @@ func TestPrepareRefuses(t *testing.T) {
 		".subject": func(e *fireoncev1.Email, _ *connector.Request) { e.Subject = "" },
 		"":         func(e *fireoncev1.Email, _ *connector.Request) { e.TextBody, e.HtmlBody = "", "" },
 		".from":    func(e *fireoncev1.Email, _ *connector.Request) { e.From = "ä@example.org" },
-		".cc":      func(e *fireoncev1.Email, _ *connector.Request) { e.Cc = []string{"ä@example.org"} },
+		".attachments": func(e *fireoncev1.Email, _ *connector.Request) {
+			e.Attachments = []*fireoncev1.MediaRef{{Url: "https://example.org/a"}}
+		},
+		".cc": func(e *fireoncev1.Email, _ *connector.Request) { e.Cc = []string{"ä@example.org"} },
 	} {
 		e := usual()
 		r := connector.Request{}

@@ -259,7 +259,7 @@ func (d *dialog) authenticate() error {
 }
 
 // fits refuses a message that the relay could not take, before anything is armed.
-func (d *dialog) fits(m message) error {
+func (d *dialog) fits(m message, size int64) error {
 	if _, offered := d.offers["SMTPUTF8"]; m.utf8 && !offered {
 		return &connector.Refusal{
 			Kind: job.FailPermanent,
@@ -267,10 +267,10 @@ func (d *dialog) fits(m message) error {
 		}
 	}
 	most, err := strconv.ParseInt(d.offers["SIZE"], 10, 64)
-	if err == nil && most > 0 && m.size() > most {
+	if err == nil && most > 0 && size > most {
 		return &connector.Refusal{
 			Kind: job.FailPermanent,
-			Msg:  fmt.Sprintf("the e-mail has %d bytes, and %s takes at most %d", m.size(), d.target, most),
+			Msg:  fmt.Sprintf("the e-mail has %d bytes, and %s takes at most %d", size, d.target, most),
 		}
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"mime/quotedprintable"
 	"net/textproto"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -35,12 +36,21 @@ type message struct {
 	from string   // reverse path, with its angle brackets
 	to   []string // forward paths, each once
 	utf8 bool     // an address needs SMTPUTF8 (RFC 6531)
-	data []byte   // headers but for Date, and the body
+	data []byte   // headers but for Date, and the body but for its attachments
+	// files are the attachments, each another part after data.
+	files []connector.File
 }
 
-// size is what the message has on the wire, in bytes, Date included and without
-// stuffed dots (RFC 1870, section 3).
+// size is what the message has on the wire without its attachments, in bytes, Date
+// included and without stuffed dots (RFC 1870, section 3).
 func (m message) size() int64 { return int64(len(m.data)) + dateLine }
+
+// boundary separates the parts of a kind of multipart. "=_" comes in neither
+// encoding (RFC 2045, section 6.7), so no part holds it.
+func (m message) boundary(kind string) string {
+	sum := sha256.Sum256([]byte(kind + " " + m.id))
+	return "=_" + hex.EncodeToString(sum[:16])
+}
 
 // dateLine is the length of a Date line.
 const dateLine = int64(len("Date: Mon, 02 Jan 2006 15:04:05 -0700\r\n"))
@@ -89,17 +99,27 @@ func compose(e connector.Email, key, replyTo string) (message, error) {
 	}
 	header(&b, "Subject", words(e.Subject))
 	header(&b, "MIME-Version", []string{"1.0"})
-	if err := body(&b, e, key); err != nil {
+	if m.files = e.Files; len(m.files) > 0 {
+		header(&b, "Content-Type", []string{"multipart/mixed;", `boundary="` + m.boundary(mixed) + `"`})
+		b.WriteString("\r\n--" + m.boundary(mixed) + "\r\n")
+	}
+	if err := body(&b, e, m.boundary(alternative)); err != nil {
 		return m, err
 	}
 	m.data = b.Bytes()
 	return m, nil
 }
 
+// The kinds of multipart.
+const (
+	alternative = "alternative"
+	mixed       = "mixed"
+)
+
 func path(box connector.Mailbox) string { return "<" + box.Address() + ">" }
 
 // body writes the content's headers, an empty line, and the content.
-func body(b *bytes.Buffer, e connector.Email, key string) error {
+func body(b *bytes.Buffer, e connector.Email, boundary string) error {
 	const text, html = "text/plain; charset=utf-8", "text/html; charset=utf-8"
 	switch {
 	case e.HTML == "":
@@ -108,9 +128,7 @@ func body(b *bytes.Buffer, e connector.Email, key string) error {
 		return single(b, html, e.HTML)
 	}
 	w := multipart.NewWriter(b)
-	// "=_" comes in neither encoding (RFC 2045, section 6.7), so no part holds it.
-	sum := sha256.Sum256([]byte("alternative " + key))
-	if err := w.SetBoundary("=_" + hex.EncodeToString(sum[:16])); err != nil {
+	if err := w.SetBoundary(boundary); err != nil {
 		return err
 	}
 	header(b, "Content-Type", []string{"multipart/alternative;", `boundary="` + w.Boundary() + `"`})
@@ -178,8 +196,8 @@ func transfer(text string) (name string, encoded []byte, err error) {
 	return "quoted-printable", b.Bytes(), nil
 }
 
-// The frozen encoding: job.Canon with these fields in this order; one "to" for
-// each recipient.
+// The frozen encoding: job.Canon with these fields in this order, one "to" for each
+// recipient, and then the attachments.
 const (
 	fieldID   = "message_id"
 	fieldFrom = "from"
@@ -197,7 +215,11 @@ func (m message) freeze() []byte {
 	if m.utf8 {
 		needs = "yes"
 	}
-	return c.Field(fieldUTF8, []byte(needs)).Field(fieldData, m.data).Bytes()
+	c.Field(fieldUTF8, []byte(needs)).Field(fieldData, m.data)
+	for _, f := range m.files {
+		f.Freeze(c)
+	}
+	return c.Bytes()
 }
 
 // thaw reads a frozen message. It checks again what the conversation depends on:
@@ -207,8 +229,8 @@ func thaw(frozen []byte) (message, error) {
 	if err != nil {
 		return message{}, err
 	}
-	n := len(fields)
-	if n < 5 || n > 4+maxPaths || fields[0].Name != fieldID || fields[1].Name != fieldFrom || fields[n-2].Name != fieldUTF8 || fields[n-1].Name != fieldData {
+	n := slices.IndexFunc(fields, func(f connector.FrozenField) bool { return f.Name == fieldData }) + 1
+	if n < 5 || n > 4+maxPaths || fields[0].Name != fieldID || fields[1].Name != fieldFrom || fields[n-2].Name != fieldUTF8 {
 		return message{}, connector.ErrBadFrozen
 	}
 	m := message{
@@ -224,6 +246,9 @@ func thaw(frozen []byte) (message, error) {
 		if !validPath(p) || !m.utf8 && !ascii(p) {
 			return message{}, connector.ErrBadFrozen
 		}
+	}
+	if m.files, err = connector.ThawFiles(fields[n:]); err != nil {
+		return message{}, err
 	}
 	if !messageID.MatchString(m.id) || !validData(m.data, m.utf8) {
 		return message{}, connector.ErrBadFrozen

@@ -33,6 +33,7 @@ const maxNamed = 3
 type session struct {
 	dialog  *dialog
 	message message
+	parts   []part // the attachments
 	version int
 	now     func() time.Time
 	used    atomic.Bool
@@ -43,6 +44,7 @@ func (s *session) Close() {
 	if s.used.CompareAndSwap(false, true) {
 		s.dialog.quit()
 	}
+	s.letGo()
 }
 
 // Publish implements connector.Session.
@@ -164,7 +166,7 @@ func (s *session) introduce() ([]reply, error) {
 	d, m := s.dialog, s.message
 	from := "MAIL FROM:" + m.from
 	if _, offered := d.offers["SIZE"]; offered {
-		from += fmt.Sprintf(" SIZE=%d", m.size())
+		from += fmt.Sprintf(" SIZE=%d", s.size())
 	}
 	if m.utf8 {
 		if _, offered := d.offers["8BITMIME"]; offered {
@@ -242,8 +244,7 @@ func (s *session) refusals(replies []reply) (o job.Outcome, refused bool) {
 
 // content writes all of the message but its end.
 func (s *session) content() (o job.Outcome, refused bool) {
-	date := s.now().UTC().Format("Date: Mon, 02 Jan 2006 15:04:05 -0700\r\n")
-	if _, err := s.dialog.wire.Write(append([]byte(date), stuff(s.message.data)...)); err != nil {
+	if err := s.write(s.dialog.wire); err != nil {
 		words := ""
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			words = s.lastWords()

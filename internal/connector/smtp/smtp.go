@@ -33,6 +33,8 @@ const holdKey = "account"
 type Config struct {
 	// Sender dials. Required.
 	Sender *connector.Sender
+	// Media fetches attachments; nil refuses them.
+	Media *connector.Media
 	// HTTPSOnly refuses relays without TLS.
 	HTTPSOnly bool
 	// HeloName is what EHLO says when a connection does not; empty means this host's
@@ -48,6 +50,7 @@ type Config struct {
 // Connector is the SMTP connector. It is safe for concurrent use.
 type Connector struct {
 	sender    *connector.Sender
+	media     *connector.Media
 	httpsOnly bool
 	helo      string
 	busy      time.Duration
@@ -70,7 +73,7 @@ func New(c Config) *Connector {
 	if c.BusyWait <= 0 {
 		c.BusyWait = DefaultBusyWait
 	}
-	return &Connector{sender: c.Sender, httpsOnly: c.HTTPSOnly, helo: c.HeloName, busy: c.BusyWait, now: c.Now}
+	return &Connector{sender: c.Sender, media: c.Media, httpsOnly: c.HTTPSOnly, helo: c.HeloName, busy: c.BusyWait, now: c.Now}
 }
 
 // Describe implements connector.Connector.
@@ -103,16 +106,26 @@ func (c *Connector) Check(encoded []byte, cred connector.Credential) (connector.
 }
 
 // Prepare implements connector.Connector.
-func (*Connector) Prepare(r connector.Request) (connector.Prepared, error) {
+func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 	mail, err := connector.ReadEmail(r, Name)
 	if err != nil {
 		return connector.Prepared{}, err
+	}
+	if err := mail.CheckFiles(c.httpsOnly); err != nil {
+		return connector.Prepared{}, err
+	}
+	if len(mail.Files) > 0 && c.media == nil {
+		return connector.Prepared{}, badPayload(".attachments", "this server fetches no attachments")
 	}
 	m, err := compose(mail, r.EffectKey, r.ReplyTo)
 	if err != nil {
 		return connector.Prepared{}, err
 	}
-	return connector.Prepared{HoldKey: holdKey, Frozen: m.freeze()}, nil
+	out := connector.Prepared{HoldKey: holdKey, Frozen: m.freeze()}
+	if len(m.files) > 0 {
+		out.OpenTime = job.MaxOpenTimeout
+	}
+	return out, nil
 }
 
 func badPayload(field, msg string) error {
@@ -126,15 +139,20 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	if err != nil {
 		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the stored e-mail is not readable", Err: err}
 	}
-	d, err := c.dial(ctx, o)
+	parts, err := c.fetch(ctx, m)
 	if err != nil {
 		return nil, err
 	}
-	if err := d.fits(m); err != nil {
-		d.quit()
+	s := &session{message: m, parts: parts, version: o.Credential.Version, now: c.now}
+	if s.dialog, err = c.dial(ctx, o); err != nil {
+		s.letGo()
 		return nil, err
 	}
-	return &session{dialog: d, message: m, version: o.Credential.Version, now: c.now}, nil
+	if err := s.dialog.fits(m, s.size()); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
 }
 
 // Test implements connector.Tester: it connects and logs in, and says no more.
