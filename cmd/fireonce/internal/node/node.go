@@ -94,6 +94,7 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 	if err != nil {
 		return err
 	}
+	media := connector.NewMedia(connector.MediaConfig{Egress: n.cfg.egress(), Version: n.cfg.Version, HTTPSOnly: httpsOnly})
 	registry, err := connector.NewRegistry(
 		webhook.New(webhook.Config{Sender: n.sender, HTTPSOnly: httpsOnly}),
 		httpapi.New(httpapi.Config{Sender: n.sender, HTTPSOnly: httpsOnly}),
@@ -102,6 +103,7 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 		slack.New(slack.Config{Sender: n.sender}),
 		x.New(x.Config{Sender: n.sender, Media: media}),
 		smtp.New(smtp.Config{Sender: n.sender, HTTPSOnly: httpsOnly}),
+		smtp.New(smtp.Config{Sender: n.sender, Media: media, HTTPSOnly: httpsOnly}),
 		mails,
 	)
 	if err != nil {
