@@ -170,6 +170,8 @@ var crlf = []byte("\r\n")
 // transfer encodes a text: quoted-printable, or base64 where that is shorter by
 // far. Every end of a line becomes CRLF (RFC 2045, section 6.6 and 6.8).
 func transfer(text string) (name string, encoded []byte, err error) {
+	// mime/quotedprintable loses an LF that follows a lone CR and an escaped character.
+	text = strings.NewReplacer("\r\n", "\r\n", "\r", "\r\n", "\n", "\r\n").Replace(text)
 	escaped := 0
 	for i := range len(text) {
 		if text[i] >= utf8.RuneSelf || text[i] < ' ' && text[i] != '\r' && text[i] != '\n' && text[i] != '\t' || text[i] == '=' {
@@ -178,8 +180,7 @@ func transfer(text string) (name string, encoded []byte, err error) {
 	}
 	var b bytes.Buffer
 	if escaped > len(text)/4 {
-		plain := strings.NewReplacer("\r\n", "\r\n", "\r", "\r\n", "\n", "\r\n").Replace(text)
-		for all := encode(plain); len(all) > 0; {
+		for all := encode(text); len(all) > 0; {
 			n := min(76, len(all))
 			b.WriteString(all[:n] + "\r\n")
 			all = all[n:]

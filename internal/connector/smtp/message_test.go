@@ -151,6 +151,20 @@ func TestMessageProperty(t *testing.T) {
 	})
 }
 
+// Every end of a line is kept, whatever stands beside it.
+func TestLineEnds(t *testing.T) {
+	t.Parallel()
+	for _, in := range []string{"\r=\na", "a\r\n\nb", "a\n\r\nb", "a\r\rb", "ä\rä\n", "\n", "a \n", "a\t\r", "aaaaaaaa\r=\n"} {
+		m, err := compose(connector.Email{From: box("ada"), To: []connector.Mailbox{box("bob")}, Text: in}, key, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, parts := read(t, m); strings.TrimSuffix(parts["text/plain"], "\r\n") != strings.TrimSuffix(lines(in), "\r\n") {
+			t.Errorf("%q is read as %q, want %q", in, parts["text/plain"], lines(in))
+		}
+	}
+}
+
 // TestStuff: a relay that takes the dots out again has the message, and its end
 // is where it was said.
 func TestStuff(t *testing.T) {
