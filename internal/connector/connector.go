@@ -184,6 +184,9 @@ type Request struct {
 	Payload     []byte // the contract's Payload message, encoded
 	// ReplyTo is the external id that this effect answers; empty: none.
 	ReplyTo string
+	// Due is when the job was to start, the same for each of its attempts unless a
+	// person moves it. Zero: not known, as while a job is being scheduled.
+	Due time.Time
 }
 
 // Prepared is a validated, frozen request.

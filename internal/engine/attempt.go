@@ -129,7 +129,7 @@ func (e *Engine) prepare(ctx context.Context, l store.Leased, first *job.Attempt
 	}
 	prepared, err := c.Prepare(connector.Request{
 		EffectKey: key, Settings: l.Connection.Settings, PayloadKind: l.PayloadKind, Payload: l.Payload,
-		ReplyTo: l.ReplyTo,
+		ReplyTo: l.ReplyTo, Due: l.ScheduledFor,
 	})
 	if err != nil {
 		return ready{}, refusal(err, job.FailPermanent, opening.Credential)

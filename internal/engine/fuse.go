@@ -129,7 +129,7 @@ func (e *Engine) atHand(l store.Leased) (r ready, ok bool) {
 	}
 	prepared, err := c.Prepare(connector.Request{
 		EffectKey: job.EffectKey(l.ID, l.Round), Settings: l.Connection.Settings, PayloadKind: l.PayloadKind,
-		Payload: l.Payload, ReplyTo: l.ReplyTo,
+		Payload: l.Payload, ReplyTo: l.ReplyTo, Due: l.ScheduledFor,
 	})
 	if err != nil || len(prepared.Gate) > 0 {
 		return ready{}, false
