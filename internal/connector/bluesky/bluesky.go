@@ -1,0 +1,242 @@
+// Package bluesky posts to Bluesky and to other personal data servers of the AT
+// Protocol (docs/platforms/bluesky.md). The client chooses a record's key there, so a
+// job's post has one place in the account's repository, and what is put there again
+// changes nothing: class KEYED.
+package bluesky
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// Name is the connector's name, PayloadKind the kind of payload that it sends.
+const (
+	Name        = "bluesky"
+	PayloadKind = "social_post"
+)
+
+const (
+	// DefaultBaseURL is BlueskySettings.base_url when unset.
+	DefaultBaseURL = "https://bsky.social"
+	// KeyWindow is for how long a repeat is taken for harmless. A record's key has no
+	// end; but the longer one waits, the more likely somebody has deleted the post,
+	// and a repeat would bring it back.
+	KeyWindow = 24 * time.Hour
+)
+
+// holdKey is what a rate limit or a refused credential holds: the connection's
+// one account.
+const holdKey = "account"
+
+// Config makes a Connector.
+type Config struct {
+	// Sender opens the lines. Required.
+	Sender *connector.Sender
+	// HTTPSOnly refuses http URLs.
+	HTTPSOnly bool
+	// Now gives this process's time; nil means time.Now.
+	Now func() time.Time
+}
+
+// Connector is the connector for Bluesky. It is safe for concurrent use.
+type Connector struct {
+	sender    *connector.Sender
+	httpsOnly bool
+	now       func() time.Time
+	logins    logins
+}
+
+var (
+	_ connector.Connector = (*Connector)(nil)
+	_ connector.Tester    = (*Connector)(nil)
+)
+
+// New makes the connector.
+func New(c Config) *Connector {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return &Connector{sender: c.Sender, httpsOnly: c.HTTPSOnly, now: c.Now}
+}
+
+// Describe implements connector.Connector.
+func (*Connector) Describe() connector.Description {
+	return connector.Description{
+		Name:        Name,
+		Payloads:    []string{PayloadKind},
+		Credentials: []string{"basic"},
+		Classes:     []job.Class{job.Keyed},
+		Promise: "Posts, replies and quotes on Bluesky. Each job's post has one key in the account's repository; an unknown " +
+			"outcome is settled by putting the same post there again, which changes nothing if it is there.",
+		Replies: true,
+	}
+}
+
+// settings gives the address of the account's server.
+func (c *Connector) settings(encoded []byte) (*url.URL, error) {
+	var s fireoncev1.BlueskySettings
+	if err := proto.Unmarshal(encoded, &s); err != nil {
+		return nil, badSettings("", "not readable")
+	}
+	raw := s.GetBaseUrl()
+	if raw == "" {
+		raw = DefaultBaseURL
+	}
+	base, err := connector.ParseURL(raw)
+	if err != nil {
+		return nil, badSettings(".base_url", err.Error())
+	}
+	if base.RawQuery != "" || base.ForceQuery {
+		return nil, badSettings(".base_url", "the URL must not have a query")
+	}
+	if c.httpsOnly && base.Scheme != "https" {
+		return nil, badSettings(".base_url", "the URL must start with https://")
+	}
+	return base, nil
+}
+
+func badSettings(field, msg string) error {
+	return &connector.InputError{Reason: connector.BadSettings, Field: "settings.bluesky" + field, Msg: msg}
+}
+
+// secret is an opened credential: who signs in, and with which app password.
+type secret struct{ user, password string }
+
+// String hides the secret.
+func (secret) String() string { return "[redacted]" }
+
+// GoString hides the secret from %#v.
+func (secret) GoString() string { return "[redacted]" }
+
+func openSecret(c connector.Credential) (secret, error) {
+	bad := func(field, msg string) (secret, error) {
+		return secret{}, &connector.InputError{Reason: connector.BadCredential, Field: "credential" + field, Msg: msg}
+	}
+	var pb fireoncev1.Credential
+	if err := proto.Unmarshal(c.Data, &pb); err != nil {
+		return bad("", "not readable")
+	}
+	basic := pb.GetBasic()
+	switch {
+	case basic == nil:
+		return bad("", "this connector takes basic: the account's handle or e-mail address, and an app password")
+	case len(pb.GetHeaders()) > 0:
+		return bad(".headers", "this connector takes no further headers")
+	case basic.GetPassword() == "":
+		return bad(".basic.password", "must be an app password of the account")
+	}
+	user := strings.TrimPrefix(strings.TrimSpace(basic.GetUsername()), "@")
+	if user == "" {
+		return bad(".basic.username", "must be the account's handle or e-mail address")
+	}
+	return secret{user: user, password: basic.GetPassword()}, nil
+}
+
+// Check implements connector.Connector. It does not ask the platform; Test does.
+func (c *Connector) Check(encoded []byte, cred connector.Credential) (connector.Capability, error) {
+	if _, err := c.settings(encoded); err != nil {
+		return connector.Capability{}, err
+	}
+	if _, err := connector.Opened(cred, openSecret); err != nil {
+		return connector.Capability{}, err
+	}
+	return connector.Capability{Traits: job.Traits{Class: job.Keyed, KeyWindow: KeyWindow}}, nil
+}
+
+// Prepare implements connector.Connector.
+func (*Connector) Prepare(r connector.Request) (connector.Prepared, error) {
+	if r.PayloadKind != PayloadKind {
+		return connector.Prepared{}, &connector.InputError{
+			Reason: connector.PayloadMismatch, Field: "payload", Msg: "the connector bluesky sends social posts only",
+		}
+	}
+	var p fireoncev1.Payload
+	if err := proto.Unmarshal(r.Payload, &p); err != nil || p.GetSocialPost() == nil {
+		return connector.Prepared{}, badPayload("", "not readable as a social post")
+	}
+	q, err := read(p.GetSocialPost(), r)
+	if err != nil {
+		return connector.Prepared{}, err
+	}
+	frozen, err := q.freeze()
+	if err != nil {
+		return connector.Prepared{}, badPayload("", "cannot be encoded")
+	}
+	return connector.Prepared{HoldKey: holdKey, Frozen: frozen}, nil
+}
+
+// account is an account on a server with what is needed to talk about it.
+type account struct {
+	base   *url.URL
+	secret secret
+}
+
+func (c *Connector) account(o connector.Opening) (account, error) {
+	base, err := c.settings(o.Settings)
+	if err != nil {
+		return account{}, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's settings are not usable", Err: err}
+	}
+	s, err := connector.Opened(o.Credential, openSecret)
+	if err != nil {
+		return account{}, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's credential is not usable", Err: err}
+	}
+	return account{base: base, secret: s}, nil
+}
+
+// Open implements connector.Connector. It signs in if there is no valid session,
+// and reads the post that is answered, if any.
+func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Session, error) {
+	q, err := thaw(o.Prepared.Frozen)
+	if err != nil {
+		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the stored post is not readable", Err: err}
+	}
+	a, err := c.account(o)
+	if err != nil {
+		return nil, err
+	}
+	in, err := c.signedIn(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	if q.record.Reply, err = c.parent(ctx, in, q.replyTo); err != nil {
+		return nil, err
+	}
+	body, err := q.commit(in.did)
+	if err != nil {
+		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the stored post cannot be encoded", Err: err}
+	}
+	s := &session{c: c, in: in, post: q, body: body, version: o.Credential.Version}
+	if s.url, err = in.endpoint(methodPut, nil); err != nil {
+		return nil, err
+	}
+	if s.line, err = c.sender.Open(ctx, connector.TargetOf(s.url), o.Fresh); err != nil {
+		return nil, fmt.Errorf("open bluesky: %w", err)
+	}
+	return s, nil
+}
+
+// Test implements connector.Tester. It signs in anew: a session that is still
+// good says nothing about the password.
+func (c *Connector) Test(ctx context.Context, o connector.Opening) (connector.Tested, error) {
+	a, err := c.account(o)
+	if err != nil {
+		return connector.Tested{}, err
+	}
+	in, err := c.signIn(ctx, a)
+	if err != nil {
+		return connector.Tested{}, err
+	}
+	return connector.Tested{Identity: in.did, Detail: connector.Clean("signed in as @"+in.handle+" ("+in.did+")", connector.MaxMessage)}, nil
+}
+
+func reader(b []byte) *bytes.Reader { return bytes.NewReader(b) }

@@ -1,0 +1,208 @@
+package bluesky
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/rivo/uniseg"
+	"golang.org/x/text/language"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// Limits of a post (lexicon app.bsky.feed.post).
+const (
+	// MaxGraphemes and MaxBytes bound the text.
+	MaxGraphemes = 300
+	MaxBytes     = 3000
+	// maxURI bounds an AT URI, in bytes.
+	maxURI = 512
+)
+
+const collection = "app.bsky.feed.post"
+
+// record is a post as the repository keeps it. Its fields are encoded in this order.
+type record struct {
+	Type    string      `json:"$type"`
+	Text    string      `json:"text"`
+	Facets  []facet     `json:"facets,omitempty"`
+	Reply   *reply      `json:"reply,omitempty"`
+	Embed   *quote      `json:"embed,omitempty"`
+	Langs   []string    `json:"langs,omitempty"`
+	Labels  *selfLabels `json:"labels,omitempty"`
+	Created string      `json:"createdAt"`
+}
+
+// strongRef names a record and its content.
+type strongRef struct {
+	URI string `json:"uri"`
+	CID string `json:"cid"`
+}
+
+// reply names the thread and the post that is answered.
+type reply struct {
+	Root   strongRef `json:"root"`
+	Parent strongRef `json:"parent"`
+}
+
+type quote struct {
+	Type   string    `json:"$type"`
+	Record strongRef `json:"record"`
+}
+
+type selfLabels struct {
+	Type   string      `json:"$type"`
+	Values []selfLabel `json:"values"`
+}
+
+type selfLabel struct {
+	Val string `json:"val"`
+}
+
+// post is what every attempt sends alike: a record and its key. What it answers is
+// known by its URI; the CID that goes with it is read before each attempt.
+type post struct {
+	key     string
+	record  record
+	replyTo string
+}
+
+func badPayload(field, msg string) *connector.InputError {
+	return &connector.InputError{Reason: connector.BadPayload, Field: "payload.social_post" + field, Msg: msg}
+}
+
+func read(p *fireoncev1.SocialPost, r connector.Request) (post, error) {
+	q := post{key: keyOf(r.EffectKey), replyTo: p.GetReplyToId()}
+	text := p.GetText()
+	switch {
+	case len(p.GetMedia()) > 0:
+		return q, badPayload(".media", "the connector bluesky sends text only; media are not supported yet")
+	case p.GetPlatformOptions() != nil && p.GetBluesky() == nil:
+		return q, &connector.InputError{
+			Reason: connector.PayloadMismatch, Field: "payload.social_post", Msg: "these are another platform's options, not Bluesky's",
+		}
+	case !utf8.ValidString(text) || len(text) > MaxBytes:
+		return q, badPayload(".text", "at most 3000 bytes of UTF-8")
+	case uniseg.GraphemeClusterCount(text) > MaxGraphemes:
+		return q, badPayload(".text", "at most 300 characters")
+	case strings.TrimSpace(text) == "":
+		return q, badPayload(".text", "must not be blank")
+	case r.ReplyTo != "" && q.replyTo != "":
+		return q, badPayload(".reply_to_id", "goes not with a job that is replied to")
+	case r.ReplyTo != "" && !postURI.MatchString(r.ReplyTo):
+		return q, badPayload("", "the job that is replied to has no id that this platform could know")
+	case q.replyTo != "" && !postURI.MatchString(q.replyTo):
+		return q, badPayload(".reply_to_id", "must be a post's AT URI, at://ACCOUNT/app.bsky.feed.post/KEY")
+	case r.ReplyTo != "":
+		q.replyTo = r.ReplyTo
+	}
+	q.record = record{Type: collection, Text: text, Facets: facetsOf(text), Created: created(r)}
+	if lang := p.GetLanguage(); lang != "" {
+		if _, err := language.Parse(lang); err != nil {
+			return q, badPayload(".language", "not a language tag (BCP 47), such as en or pt-BR")
+		}
+		q.record.Langs = []string{lang}
+	}
+	return q, q.options(p.GetBluesky())
+}
+
+// postURI is a post's AT URI: its authority is a DID or a handle
+// (https://atproto.com/specs/at-uri-scheme).
+var postURI = regexp.MustCompile(`^at://[a-zA-Z0-9.:%_-]{3,253}/app\.bsky\.feed\.post/[a-zA-Z0-9._:~-]{1,128}$`)
+
+// created is when the job is due: the network sorts posts by it, and one that was
+// scheduled long before must not come up as an old one. Every attempt says the same.
+func created(r connector.Request) string {
+	at := r.Due
+	if at.IsZero() {
+		at, _ = keyTime(r.EffectKey)
+	}
+	return at.UTC().Truncate(time.Millisecond).Format("2006-01-02T15:04:05.000Z")
+}
+
+func (q *post) options(o *fireoncev1.BlueskyOptions) error {
+	if (o.GetQuoteUri() == "") != (o.GetQuoteCid() == "") {
+		return badPayload(".bluesky", "quote_uri and quote_cid go together")
+	}
+	if uri := o.GetQuoteUri(); uri != "" {
+		if len(uri) > maxURI || !strings.HasPrefix(uri, "at://") || strings.TrimFunc(uri, visible) != "" {
+			return badPayload(".bluesky.quote_uri", "must be an AT URI of at most 512 bytes")
+		}
+		q.record.Embed = &quote{Type: "app.bsky.embed.record", Record: strongRef{URI: uri, CID: o.GetQuoteCid()}}
+	}
+	if len(o.GetSelfLabels()) > 0 {
+		q.record.Labels = &selfLabels{Type: "com.atproto.label.defs#selfLabels"}
+		for _, l := range o.GetSelfLabels() {
+			q.record.Labels.Values = append(q.record.Labels.Values, selfLabel{Val: l})
+		}
+	}
+	return nil
+}
+
+func visible(r rune) bool { return r > ' ' && r < 0x7f }
+
+// The frozen encoding: job.Canon with these fields in this order.
+const (
+	fieldKey     = "rkey"
+	fieldRecord  = "record"
+	fieldReplyTo = "reply_to"
+)
+
+func (q post) freeze() ([]byte, error) {
+	encoded, err := json.Marshal(q.record)
+	if err != nil {
+		return nil, err
+	}
+	return job.NewCanon().Field(fieldKey, []byte(q.key)).
+		Field(fieldRecord, encoded).Field(fieldReplyTo, []byte(q.replyTo)).Bytes(), nil
+}
+
+// thaw reads a frozen post: the bytes come from a database.
+func thaw(frozen []byte) (post, error) {
+	fields, err := connector.Thaw(frozen)
+	if err != nil {
+		return post{}, err
+	}
+	if len(fields) != 3 || fields[0].Name != fieldKey || fields[1].Name != fieldRecord || fields[2].Name != fieldReplyTo {
+		return post{}, connector.ErrBadFrozen
+	}
+	q := post{key: string(fields[0].Value), replyTo: string(fields[2].Value)}
+	if err := json.Unmarshal(fields[1].Value, &q.record); err != nil {
+		return post{}, connector.ErrBadFrozen
+	}
+	if !validTID(q.key) || q.record.Type != collection || q.replyTo != "" && !postURI.MatchString(q.replyTo) {
+		return post{}, connector.ErrBadFrozen
+	}
+	return q, nil
+}
+
+// commit is the body of the commit request. swapRecord null asks for a place that is
+// empty: the same record there is left alone, another one is an error, and nothing is
+// overwritten.
+func (q post) commit(did string) ([]byte, error) {
+	return json.Marshal(struct {
+		Repo       string  `json:"repo"`
+		Collection string  `json:"collection"`
+		Key        string  `json:"rkey"`
+		Record     record  `json:"record"`
+		Swap       *string `json:"swapRecord"`
+	}{Repo: did, Collection: collection, Key: q.key, Record: q.record})
+}
+
+// uri is where the post is in the account's repository.
+func (q post) uri(did string) string { return "at://" + did + "/" + collection + "/" + q.key }
+
+// page is where a person sees it.
+func (q post) page(did string) string { return "https://bsky.app/profile/" + did + "/post/" + q.key }
+
+// same tells whether a stored record is this post. It is at our key, which nobody
+// else derives; what the network adds to it between two attempts (another CID of
+// what is answered) does not count.
+func (q post) same(stored record) bool {
+	return stored.Text == q.record.Text && stored.Created == q.record.Created && (stored.Reply != nil) == (q.replyTo != "")
+}

@@ -1,0 +1,122 @@
+package bluesky
+
+import (
+	"context"
+	"encoding/json"
+	"net/url"
+
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// session is one line with one post for it.
+type session struct {
+	c       *Connector
+	line    *connector.Line
+	url     *url.URL
+	in      login
+	post    post
+	body    []byte
+	version int
+}
+
+// Close implements connector.Session.
+func (s *session) Close() { s.line.Close() }
+
+// Publish implements connector.Session.
+func (s *session) Publish(c connector.Commit) job.Outcome {
+	answer := s.line.Exchange(connector.Call{
+		Method: "POST", URL: s.url, Body: reader(s.body), Length: int64(len(s.body)), Keep: connector.MaxBody,
+		Headers: []connector.Header{{Name: "Content-Type", Value: "application/json"}, acceptJSON, bearer(s.in.access)},
+	}, connector.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend})
+	o := s.classify(answer)
+	if o.Result == job.ResultRejected && errorName(answer) == errInvalidSwap {
+		o = s.occupied(c, o)
+	}
+	o.Attempt, o.CredentialVersion = c.Attempt, s.version
+	return o
+}
+
+// classify narrows the default rules, and only these, by the error that the body
+// names (docs/platforms/bluesky.md, measured with @atproto/pds 0.4.217):
+//
+//   - a success is 200 with the URI of our post. Anything else may have acted.
+//   - ExpiredToken, InvalidToken (400): the session is over, not the password. It was
+//     refused before anything was read of the record; with a new session the next
+//     attempt tells whether the password still holds. If the password was accepted a
+//     moment ago, it is the account that may not.
+//   - AccountTakedown and its like hold the account as 401 does.
+//   - a rate limit says when it ends in RateLimit-Reset.
+func (s *session) classify(a connector.Answer) job.Outcome {
+	o := connector.Classify(a, who, s.in.hidden())
+	name := errorName(a)
+	switch {
+	case o.Result == job.ResultSucceeded:
+		if !s.created(a) {
+			o.Result, o.Kind = job.ResultUnknown, job.FailAmbiguous
+			o.Message += " without the post's address; it may have acted"
+			break
+		}
+		o.ExternalID, o.ExternalURL = s.post.uri(s.in.did), s.post.page(s.in.did)
+	case o.Result != job.ResultRejected:
+	case o.Kind == job.FailRateLimited, name == errRateLimit:
+		o.Kind, o.RetryAfter = job.FailRateLimited, resetAfter(a)
+	case a.Status == 400 && (name == errInvalidToken || name == errExpiredToken):
+		s.c.logins.forget(s.in, name)
+		if o.Kind = job.FailTransient; s.in.fresh {
+			o.Kind = job.FailAuth
+			o.Message = connector.Clean(o.Message+"; "+reconnectAccount, connector.MaxMessage)
+		}
+	case a.Status == 401, refused[name]:
+		s.c.logins.forget(s.in, errAuthRequired)
+		o.Kind = job.FailAuth
+		o.Message = connector.Clean(o.Message+"; "+reconnectAccount, connector.MaxMessage)
+	}
+	return o
+}
+
+// created tells whether an answer names our post.
+func (s *session) created(a connector.Answer) bool {
+	var got strongRef
+	return a.Status == 200 && json.Unmarshal(a.Excerpt, &got) == nil && got.URI == s.post.uri(s.in.did) && got.CID != ""
+}
+
+// occupied settles InvalidSwap: this request changed nothing, because a record is at
+// our key already. If it is our post, an earlier attempt has put it there, and what
+// differs is what the network added. If it is not, nothing can be said of earlier
+// attempts: somebody may have edited it.
+func (s *session) occupied(c connector.Commit, o job.Outcome) job.Outcome {
+	unknown := func(words string) job.Outcome {
+		o.Result, o.Kind, o.RetryAfter = job.ResultUnknown, job.FailAmbiguous, 0
+		o.Message = connector.Clean("a record is at this post's key already; "+words, connector.MaxMessage)
+		return o
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), c.AnswerBy)
+	defer cancel()
+	a, err := s.c.ask(ctx, s.in.base, question{
+		method: methodGet, token: s.in.access, by: c.AnswerBy,
+		query: url.Values{"repo": {s.in.did}, "collection": {collection}, "rkey": {s.post.key}},
+	})
+	if err == nil {
+		err = unanswered(a, s.in.hidden())
+	}
+	if err != nil {
+		return unknown("it could not be read")
+	}
+	at, there, err := parseStored(a.Excerpt)
+	switch {
+	case err != nil || at.URI != s.post.uri(s.in.did):
+		return unknown("it is not readable as a post")
+	case s.post.same(there):
+		o.Result, o.Kind, o.RetryAfter, o.HTTPStatus = job.ResultSucceeded, 0, 0, a.Status
+		o.ExternalID, o.ExternalURL = at.URI, s.post.page(s.in.did)
+		o.Message = who + " has this post already, from an earlier attempt"
+		return o
+	case c.Attempt > 1:
+		return unknown("it has another content: it may be this post, edited")
+	default:
+		o.Kind, o.RetryAfter = job.FailPermanent, 0
+		o.Message = "another record is at this post's key; schedule the post again"
+		return o
+	}
+}

@@ -1,0 +1,217 @@
+package bluesky
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// The methods that are called (https://docs.bsky.app/docs/category/http-reference).
+const (
+	methodCreateSession  = "com.atproto.server.createSession"
+	methodRefreshSession = "com.atproto.server.refreshSession"
+	methodPut            = "com.atproto.repo.putRecord"
+	methodGet            = "com.atproto.repo.getRecord"
+)
+
+// who names the platform in messages.
+const who = "Bluesky"
+
+// askTimeout bounds one request beside the commit.
+const askTimeout = 15 * time.Second
+
+// Names of errors, in the body of an answer. The status says less: a token that is
+// over is a 400.
+const (
+	errExpiredToken  = "ExpiredToken"
+	errInvalidToken  = "InvalidToken"
+	errRateLimit     = "RateLimitExceeded"
+	errInvalidSwap   = "InvalidSwap"
+	errNotFound      = "RecordNotFound"
+	errSecondFactor  = "AuthFactorTokenRequired"
+	errAuthMissing   = "AuthMissing"
+	errAuthRequired  = "AuthenticationRequired"
+	errTakedown      = "AccountTakedown"
+	errDeactivated   = "AccountDeactivated"
+	errSuspended     = "AccountSuspended"
+	errorNameMax     = 64
+	reconnectAccount = "Reconnect this Bluesky account with its handle and a new app password"
+)
+
+// refused are the errors that say: this account, with this credential, may not.
+var refused = map[string]bool{
+	errAuthMissing: true, errAuthRequired: true, errSecondFactor: true, errTakedown: true, errDeactivated: true, errSuspended: true,
+}
+
+// errorName reads what an answer calls its error.
+func errorName(a connector.Answer) string {
+	var body struct {
+		Error string `json:"error"`
+	}
+	if !a.Complete || a.Status < 400 || json.Unmarshal(a.Excerpt, &body) != nil || len(body.Error) > errorNameMax {
+		return ""
+	}
+	return body.Error
+}
+
+// endpoint is the URL of a method.
+func endpoint(base *url.URL, method string, query url.Values) (*url.URL, error) {
+	raw := strings.TrimSuffix(base.String(), "/") + "/xrpc/" + method
+	if len(query) > 0 {
+		raw += "?" + query.Encode()
+	}
+	u, err := connector.ParseURL(raw)
+	if err != nil {
+		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's settings are not usable", Err: err}
+	}
+	return u, nil
+}
+
+func bearer(token string) connector.Header {
+	return connector.Header{Name: "Authorization", Value: "Bearer " + token}
+}
+
+var acceptJSON = connector.Header{Name: "Accept", Value: "application/json"}
+
+// question is one request beside the commit, without a visible effect.
+type question struct {
+	method string // of XRPC
+	query  url.Values
+	token  string // empty: none
+	post   bool
+	body   []byte
+	by     time.Time // zero: askTimeout
+}
+
+// ask asks on a line of its own: a failure before the arm costs the job a try.
+func (c *Connector) ask(ctx context.Context, base *url.URL, q question) (connector.Answer, error) {
+	u, err := endpoint(base, q.method, q.query)
+	if err != nil {
+		return connector.Answer{}, err
+	}
+	by := time.Now().Add(askTimeout)
+	if end, ok := ctx.Deadline(); ok && end.Before(by) {
+		by = end
+	}
+	if !q.by.IsZero() && q.by.Before(by) {
+		by = q.by
+	}
+	ctx, cancel := context.WithDeadline(ctx, by)
+	defer cancel()
+	line, err := c.sender.Open(ctx, connector.TargetOf(u), true)
+	if err != nil {
+		return connector.Answer{}, fmt.Errorf("ask bluesky: %w", err)
+	}
+	defer line.Close()
+	call := connector.Call{Method: "GET", URL: u, Headers: []connector.Header{acceptJSON}, Keep: connector.MaxBody}
+	if q.post {
+		call.Method = "POST"
+	}
+	if q.token != "" {
+		call.Headers = append(call.Headers, bearer(q.token))
+	}
+	if q.body != nil {
+		call.Headers = append(call.Headers, connector.Header{Name: "Content-Type", Value: "application/json"})
+		call.Body, call.Length = reader(q.body), int64(len(q.body))
+	}
+	return line.Exchange(call, connector.Bounds{SendBy: by, AnswerBy: by}), nil
+}
+
+// unanswered says why an answer to a question is none, or nil.
+func unanswered(a connector.Answer, secrets connector.Secrets) error {
+	if a.Complete && a.Status == 200 {
+		return nil
+	}
+	r := &connector.Refusal{Kind: job.FailTransient, Msg: connector.Unread(a, who, secrets)}
+	switch name := errorName(a); {
+	case !a.Complete:
+	case a.Status == 429, name == errRateLimit:
+		r.Kind, r.RetryAfter = job.FailRateLimited, resetAfter(a)
+	case a.Status == 401, refused[name]:
+		r.Kind = job.FailAuth
+		if name == errSecondFactor {
+			r.Msg = who + " wants a code by e-mail for this password"
+		}
+		r.Msg = connector.Clean(r.Msg+"; "+reconnectAccount, connector.MaxMessage)
+	}
+	return r
+}
+
+// resetAfter is how long a rate limit lasts: RateLimit-Reset is the second at which
+// it ends, since 1970 (https://docs.bsky.app/docs/advanced-guides/rate-limits).
+func resetAfter(a connector.Answer) time.Duration {
+	if wait, said := connector.RetryAfter(a.Header, a.At); said {
+		return wait
+	}
+	at, err := strconv.ParseInt(strings.TrimSpace(a.Header.Get("RateLimit-Reset")), 10, 64)
+	if err != nil || at <= 0 {
+		return connector.DefaultRetryAfter
+	}
+	return min(max(time.Unix(at, 0).Sub(a.At), connector.MinRetryAfter), connector.MaxRetryAfter)
+}
+
+// stored is a record as a server tells it.
+type stored struct {
+	URI   string          `json:"uri"`
+	CID   string          `json:"cid"`
+	Value json.RawMessage `json:"value"`
+}
+
+var errUnreadable = errors.New("the answer is no record")
+
+func parseStored(body []byte) (stored, record, error) {
+	var s stored
+	var r record
+	if err := json.Unmarshal(body, &s); err != nil || s.CID == "" || !postURI.MatchString(s.URI) {
+		return s, r, errUnreadable
+	}
+	if err := json.Unmarshal(s.Value, &r); err != nil {
+		return s, r, errUnreadable
+	}
+	return s, r, nil
+}
+
+// parent reads the post that is answered: a reply names its content, and the thread's
+// beginning. nil: none is answered.
+func (c *Connector) parent(ctx context.Context, in login, uri string) (*reply, error) {
+	if uri == "" {
+		return nil, nil //nolint:nilnil // a post of its own
+	}
+	parts := strings.Split(strings.TrimPrefix(uri, "at://"), "/")
+	a, err := c.ask(ctx, in.base, question{
+		method: methodGet, token: in.access,
+		query: url.Values{"repo": {parts[0]}, "collection": {parts[1]}, "rkey": {parts[2]}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if name := errorName(a); name == errNotFound {
+		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the post that is replied to is not there"}
+	}
+	if err := unanswered(a, in.hidden()); err != nil {
+		c.logins.forget(in, errorName(a))
+		return nil, err
+	}
+	s, r, err := parseStored(a.Excerpt)
+	if err != nil {
+		return nil, &connector.Refusal{Kind: job.FailTransient, Msg: "the post that is replied to could not be read", Err: err}
+	}
+	parent := strongRef{URI: s.URI, CID: s.CID}
+	out := &reply{Root: parent, Parent: parent}
+	if r.Reply != nil && r.Reply.Root.URI != "" && r.Reply.Root.CID != "" {
+		out.Root = r.Reply.Root
+	}
+	return out, nil
+}
+
+// didForm is a DID (https://atproto.com/specs/did).
+var didForm = regexp.MustCompile(`^did:[a-z]+:[a-zA-Z0-9._:%-]{1,200}$`)
