@@ -87,6 +87,13 @@ $(NODE_MODULES): package.json package-lock.json .npmrc examples/typescript/packa
 	npm ci
 	@touch $@
 
+# A server for the tests of the connector bluesky. npm writes the file first, and the
+# script removes it with the rest if the rest fails.
+PDS_MODULES := internal/platformtest/pds/node_modules/.package-lock.json
+$(PDS_MODULES): internal/platformtest/pds/package.json internal/platformtest/pds/package-lock.json
+	.ci/need-pds
+	@touch $@
+
 # ---- Work -----------------------------------------------------------------
 
 # Packages whose tests kill real processes at named places (tag failpoints).
@@ -113,7 +120,7 @@ need-postgres:
 	@.ci/need-postgres
 
 .PHONY: test
-test: need-postgres clients ## Run all tests with the race detector, the API's on PostgreSQL too, then the crash tests
+test: need-postgres clients $(PDS_MODULES) ## Run all tests with the race detector, the API's on PostgreSQL too, then the crash tests
 	go test -race -timeout $(TEST_TIMEOUT) ./...
 	FIREONCE_TEST_ENGINE=postgres go test -timeout $(TEST_TIMEOUT) ./server
 	go test -tags failpoints -timeout $(TEST_TIMEOUT) $(CRASH_PACKAGES)
