@@ -139,6 +139,9 @@ func (e *Engine) prepare(ctx context.Context, l store.Leased, first *job.Attempt
 	} else if refused = e.sameAsBefore(ctx, l, prepared); refused != nil {
 		return ready{}, refused
 	}
+	if cp.Class != job.Observable {
+		prepared.Gate = nil // the target was found to dedupe
+	}
 	opening.Prepared = prepared
 	r = ready{prepared: prepared, traits: cp.Traits, identity: cp.Identity, credVer: opening.Credential.Version}
 	if content := contentOf(l, cp.Identity, prepared); content != "" {
