@@ -1,0 +1,184 @@
+package mastodon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// who names the platform in messages.
+const who = "the Mastodon server"
+
+const reconnect = "reconnect this Mastodon account with a token that may write posts and read them"
+
+// readTimeout bounds one read.
+const readTimeout = 15 * time.Second
+
+// get reads from the server. It fails with *connector.Refusal. fresh asks for a line
+// of its own: a failure before the arm costs the job a try.
+func (c *Connector) get(ctx context.Context, a account, u *url.URL, fresh bool) (connector.Answer, error) {
+	by := time.Now().Add(readTimeout)
+	if end, ok := ctx.Deadline(); ok && end.Before(by) {
+		by = end
+	}
+	line, err := c.sender.Open(ctx, connector.TargetOf(u), fresh)
+	if err != nil {
+		return connector.Answer{}, fmt.Errorf("read mastodon: %w", err)
+	}
+	defer line.Close()
+	answer := line.Exchange(connector.Call{Method: "GET", URL: u, Headers: a.headers(), Keep: connector.MaxBody},
+		connector.Bounds{SendBy: by, AnswerBy: by})
+	return answer, unread(answer, a.auth.Hidden)
+}
+
+func (a account) headers(own ...connector.Header) []connector.Header {
+	return append(append(own, connector.Header{Name: "Accept", Value: "application/json"}), a.auth.Headers...)
+}
+
+// unread says why an answer to a read is none, or nil.
+func unread(a connector.Answer, secrets connector.Secrets) error {
+	if a.Complete && a.Status == 200 {
+		return nil
+	}
+	if errors.Is(a.Err, connector.ErrBodyTooLarge) {
+		return &connector.Refusal{Kind: job.FailTransient, Msg: who + " could not be read", Err: connector.ErrBodyTooLarge}
+	}
+	r := &connector.Refusal{Kind: job.FailTransient, Msg: connector.Unread(a, who, secrets)}
+	switch {
+	case !a.Complete:
+	case a.Status == 401, a.Status == 403:
+		r.Kind, r.Msg = job.FailAuth, connector.Clean(r.Msg+"; "+reconnect, connector.MaxMessage)
+	case a.Status == 429:
+		r.Kind, r.RetryAfter = job.FailRateLimited, resetAfter(a)
+	}
+	return r
+}
+
+// resetAfter is how long a rate limit lasts: X-RateLimit-Reset is the time at which
+// it ends (https://docs.joinmastodon.org/api/rate-limits/).
+func resetAfter(a connector.Answer) time.Duration {
+	if wait, said := connector.RetryAfter(a.Header, a.At); said {
+		return wait
+	}
+	at, err := time.Parse(time.RFC3339, strings.TrimSpace(a.Header.Get("X-RateLimit-Reset")))
+	if err != nil {
+		return connector.DefaultRetryAfter
+	}
+	return min(max(at.Sub(a.At), connector.MinRetryAfter), connector.MaxRetryAfter)
+}
+
+// person is the account that a token belongs to.
+type person struct {
+	id   string
+	acct string
+	// url is the account's page: the same for as long as there is the account.
+	url string
+}
+
+// whose asks once whose token it is.
+func (c *Connector) whose(ctx context.Context, a account) (person, error) {
+	key := a.base.String() + "\n" + fmt.Sprint(len(a.auth.Headers)) + "\n" + a.auth.Headers[0].Value
+	if p, ok := c.accounts.get(key, c.now()); ok {
+		return p, nil
+	}
+	p, err := c.verify(ctx, a)
+	if err == nil {
+		c.accounts.put(key, p, c.now().Add(accountLasts))
+	}
+	return p, err
+}
+
+func (c *Connector) verify(ctx context.Context, a account) (person, error) {
+	u, err := a.endpoint("/api/v1/accounts/verify_credentials", nil)
+	if err != nil {
+		return person{}, err
+	}
+	answer, err := c.get(ctx, a, u, true)
+	if err != nil {
+		return person{}, err
+	}
+	var got struct {
+		ID   string `json:"id"`
+		Acct string `json:"acct"`
+		URL  string `json:"url"`
+	}
+	if err := json.Unmarshal(answer.Excerpt, &got); err != nil || !validID(got.ID) {
+		return person{}, &connector.Refusal{Kind: job.FailTransient, Msg: who + " does not say whose token this is"}
+	}
+	p := person{id: got.ID, acct: got.Acct, url: webURL(got.URL)}
+	if p.url == "" {
+		p.url = strings.TrimSuffix(a.base.String(), "/") + "/accounts/" + p.id
+	}
+	return p, nil
+}
+
+// Test implements connector.Tester.
+func (c *Connector) Test(ctx context.Context, o connector.Opening) (connector.Tested, error) {
+	a, err := c.account(o)
+	if err != nil {
+		return connector.Tested{}, err
+	}
+	p, err := c.verify(ctx, a)
+	if err != nil {
+		return connector.Tested{}, err
+	}
+	return connector.Tested{
+		Identity: p.url, Detail: connector.Clean("the token is of @"+p.acct+" on "+a.base.Host, connector.MaxMessage),
+	}, nil
+}
+
+// webURL gives a URL that can be shown to a user, or nothing.
+func webURL(raw string) string {
+	if u, err := connector.ParseURL(raw); err == nil {
+		return u.String()
+	}
+	return ""
+}
+
+const (
+	// accountLasts is how long it is remembered whose token it is, probeLasts what a
+	// server is.
+	accountLasts = 24 * time.Hour
+	probeLasts   = time.Hour
+	// maxMemory bounds what is remembered of either.
+	maxMemory = 4096
+)
+
+// memory remembers what servers said.
+type memory[T any] struct {
+	mu   sync.Mutex
+	kept map[string]remembered[T]
+}
+
+type remembered[T any] struct {
+	value T
+	until time.Time
+}
+
+func (m *memory[T]) get(key string, now time.Time) (T, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, ok := m.kept[key]
+	if !ok || !now.Before(r.until) {
+		var none T
+		return none, false
+	}
+	return r.value, true
+}
+
+func (m *memory[T]) put(key string, value T, until time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.kept == nil || len(m.kept) >= maxMemory {
+		m.kept = make(map[string]remembered[T])
+	}
+	m.kept[key] = remembered[T]{value, until}
+}

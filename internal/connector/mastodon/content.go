@@ -1,0 +1,161 @@
+package mastodon
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/text/language"
+	"golang.org/x/text/unicode/norm"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// Limits of the API.
+const (
+	// MaxText bounds a post with its content warning, in characters. Servers have
+	// limits of their own, 500 mostly, which only they know; a longer text is refused
+	// when it is sent, in their words.
+	MaxText = 10000
+	// maxID bounds a server's ids, in bytes.
+	maxID = 64
+)
+
+// content is a post: what every attempt sends alike.
+type content struct {
+	Text       string `json:"status"`
+	ReplyTo    string `json:"in_reply_to_id,omitempty"`
+	Warning    string `json:"spoiler_text,omitempty"`
+	Sensitive  bool   `json:"sensitive,omitempty"`
+	Visibility string `json:"visibility,omitempty"`
+	Language   string `json:"language,omitempty"`
+}
+
+// direct is the visibility of posts that a list of the account's own may leave out.
+const direct = "direct"
+
+var visibilities = map[fireoncev1.MastodonOptions_Visibility]string{
+	fireoncev1.MastodonOptions_VISIBILITY_UNSPECIFIED: "",
+	fireoncev1.MastodonOptions_VISIBILITY_PUBLIC:      "public",
+	fireoncev1.MastodonOptions_VISIBILITY_UNLISTED:    "unlisted",
+	fireoncev1.MastodonOptions_VISIBILITY_PRIVATE:     "private",
+	fireoncev1.MastodonOptions_VISIBILITY_DIRECT:      direct,
+}
+
+func badPayload(field, msg string) *connector.InputError {
+	return &connector.InputError{Reason: connector.BadPayload, Field: "payload.social_post" + field, Msg: msg}
+}
+
+func read(p *fireoncev1.SocialPost, replyTo string) (content, error) {
+	o := p.GetMastodon()
+	c := content{
+		Text: p.GetText(), ReplyTo: p.GetReplyToId(), Warning: o.GetContentWarning(), Sensitive: o.GetSensitive(),
+		Language: p.GetLanguage(),
+	}
+	var known bool
+	c.Visibility, known = visibilities[o.GetVisibility()]
+	switch {
+	case len(p.GetMedia()) > 0:
+		return c, badPayload(".media", "the connector mastodon sends text only; media are not supported yet")
+	case p.GetPlatformOptions() != nil && o == nil:
+		return c, &connector.InputError{
+			Reason: connector.PayloadMismatch, Field: "payload.social_post", Msg: "these are another platform's options, not Mastodon's",
+		}
+	case !known:
+		return c, badPayload(".mastodon.visibility", "not a visibility that this connector knows")
+	case !utf8.ValidString(c.Text) || !utf8.ValidString(c.Warning) || utf8.RuneCountInString(c.Text+c.Warning) > MaxText:
+		return c, badPayload(".text", "at most 10000 characters of UTF-8, with the content warning")
+	case normal(c.Text) == "":
+		return c, badPayload(".text", "must not be blank")
+	case c.ReplyTo != "" && !validID(c.ReplyTo):
+		return c, badPayload(".reply_to_id", "must be the id of a post on the account's own server")
+	case replyTo != "" && c.ReplyTo != "":
+		return c, badPayload(".reply_to_id", "goes not with a job that is replied to")
+	case replyTo != "" && !validID(replyTo):
+		return c, badPayload("", "the job that is replied to has no id that this server could know")
+	case replyTo != "":
+		c.ReplyTo = replyTo
+	}
+	if c.Language != "" {
+		tag, err := language.Parse(c.Language)
+		if err != nil {
+			return c, badPayload(".language", "not a language tag (BCP 47), such as en or pt-BR")
+		}
+		c.Language = tag.String()
+	}
+	return c, nil
+}
+
+// normal is a text in the form in which two texts are compared: NFC (UAX #15), and
+// each run of white space, ends of lines too, one space.
+func normal(text string) string {
+	return strings.Join(strings.Fields(norm.NFC.String(text)), " ")
+}
+
+// validID tells whether a text can be the id of a post or an account: a number on
+// Mastodon, a ULID or another word elsewhere.
+func validID(id string) bool {
+	return id != "" && len(id) <= maxID && strings.IndexFunc(id, func(r rune) bool {
+		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && r != '-' && r != '_'
+	}) < 0
+}
+
+// fingerprint is what a post is known by among the account's posts. It is the gate
+// too: what cannot be told apart must not be under way at the same time.
+func (c content) fingerprint() [sha256.Size]byte {
+	return sha256.Sum256(job.NewCanon().Field(fieldText, []byte(normal(c.Text))).
+		Field(fieldReplyTo, []byte(c.ReplyTo)).Field(fieldWarning, []byte(normal(c.Warning))).Bytes())
+}
+
+// encode gives the request's body.
+func (c content) encode() ([]byte, error) { return json.Marshal(c) }
+
+// The frozen encoding: job.Canon with these fields in this order.
+const (
+	fieldText       = "status"
+	fieldReplyTo    = "in_reply_to_id"
+	fieldWarning    = "spoiler_text"
+	fieldSensitive  = "sensitive"
+	fieldVisibility = "visibility"
+	fieldLanguage   = "language"
+)
+
+func (c content) freeze() []byte {
+	var sensitive []byte
+	if c.Sensitive {
+		sensitive = []byte("true")
+	}
+	return job.NewCanon().Field(fieldText, []byte(c.Text)).Field(fieldReplyTo, []byte(c.ReplyTo)).
+		Field(fieldWarning, []byte(c.Warning)).Field(fieldSensitive, sensitive).
+		Field(fieldVisibility, []byte(c.Visibility)).Field(fieldLanguage, []byte(c.Language)).Bytes()
+}
+
+// thaw reads a frozen post: the bytes come from a database.
+func thaw(frozen []byte) (content, error) {
+	fields, err := connector.Thaw(frozen)
+	if err != nil {
+		return content{}, err
+	}
+	names := []string{fieldText, fieldReplyTo, fieldWarning, fieldSensitive, fieldVisibility, fieldLanguage}
+	if len(fields) != len(names) {
+		return content{}, connector.ErrBadFrozen
+	}
+	values := make([]string, len(names))
+	for i, f := range fields {
+		if f.Name != names[i] || !utf8.Valid(f.Value) {
+			return content{}, connector.ErrBadFrozen
+		}
+		values[i] = string(f.Value)
+	}
+	c := content{
+		Text: values[0], ReplyTo: values[1], Warning: values[2], Sensitive: values[3] == "true",
+		Visibility: values[4], Language: values[5],
+	}
+	if normal(c.Text) == "" || c.ReplyTo != "" && !validID(c.ReplyTo) {
+		return content{}, connector.ErrBadFrozen
+	}
+	return c, nil
+}

@@ -1,0 +1,215 @@
+// Package mastodontest is a simulated Mastodon server, or one of its relatives, with
+// one account, over real HTTP: the part of the API that docs/platforms/mastodon.md
+// names, with the quirks that were read or seen there. It counts posts by itself. It is
+// for tests.
+package mastodontest
+
+import (
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/loopback"
+)
+
+// Software is what a server runs.
+type Software int
+
+const (
+	// Mastodon remembers a key for an hour after the post was stored.
+	Mastodon Software = iota
+	// OldMastodon does too, and says what it is only by NodeInfo.
+	OldMastodon
+	// GoToSocial ignores the key.
+	GoToSocial
+	// Pleroma ignores the key, says that it is compatible, and tells no sources.
+	Pleroma
+)
+
+// KeyLasts is how long Mastodon remembers a key.
+const KeyLasts = time.Hour
+
+// AccountID is the account's id.
+const AccountID = "109350"
+
+// Options make a Server. The zero value works.
+type Options struct {
+	Software Software
+	// Tokens are the account's access tokens. Nil: "first" and "second".
+	Tokens []string
+	// ReadLag is how long a post is not listed after its commit.
+	ReadLag time.Duration
+	// Now gives the time; nil means time.Now.
+	Now func() time.Time
+	// PageLimit is the most posts of a page. Zero means 40.
+	PageLimit int
+	// MaxCharacters is the longest post. Zero means 500.
+	MaxCharacters int
+	// ReplayFails has the server answer 500 to a repeat that it dropped.
+	ReplayFails bool
+	// HidesDirect has the server leave direct posts out of the account's list.
+	HidesDirect bool
+}
+
+// Post is a post that took effect.
+type Post struct {
+	ID, Text, ReplyTo, Warning, Visibility, Language, Key string
+	Sensitive                                             bool
+	Created                                               time.Time
+	// Boost is a post of somebody else's that the account shared.
+	Boost   bool
+	deleted bool
+}
+
+// Server is one server. It is safe for concurrent use.
+type Server struct {
+	opts   Options
+	server *loopback.Server
+
+	mu       sync.Mutex
+	posts    []Post
+	keys     map[string]key
+	requests map[string]int
+}
+
+type key struct {
+	id    string
+	until time.Time
+}
+
+// Start starts a server on loopback.
+func Start(o Options) (*Server, error) {
+	if o.Tokens == nil {
+		o.Tokens = []string{"first", "second"}
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.PageLimit == 0 {
+		o.PageLimit = 40
+	}
+	if o.MaxCharacters == 0 {
+		o.MaxCharacters = 500
+	}
+	s := &Server{opts: o, keys: make(map[string]key), requests: make(map[string]int)}
+	var err error
+	if s.server, err = loopback.Listen(); err != nil {
+		return nil, err
+	}
+	s.server.Serve(s.routes())
+	return s, nil
+}
+
+// URL is the server's base URL, without a slash at its end.
+func (s *Server) URL() string { return s.server.URL() }
+
+// Close ends the server.
+func (s *Server) Close() error { return s.server.Close() }
+
+// Posts gives the posts that are there, the oldest first.
+func (s *Server) Posts() []Post {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []Post
+	for _, p := range s.posts {
+		if !p.deleted {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// Requests counts the requests of a method and path.
+func (s *Server) Requests(methodAndPath string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.requests[methodAndPath]
+}
+
+// Add makes a post as somebody does by hand, and gives it back with its id.
+func (s *Server) Add(p Post) Post {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.add(p)
+}
+
+// Delete deletes a post.
+func (s *Server) Delete(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.posts {
+		if s.posts[i].ID == id {
+			s.posts[i].deleted = true
+		}
+	}
+}
+
+// add stores a post; the caller holds mu. Ids rise with time, as snowflakes and ULIDs
+// do.
+func (s *Server) add(p Post) Post {
+	now := s.opts.Now().UTC()
+	if p.Created.IsZero() {
+		p.Created = now.Truncate(time.Millisecond)
+	}
+	n := len(s.posts)
+	switch s.opts.Software {
+	case GoToSocial:
+		p.ID = "01K" + pad(n)
+	case Pleroma:
+		p.ID = "Aa" + pad(n)
+	default:
+		p.ID = strconv.FormatInt(110000000000000000+int64(n), 10)
+	}
+	s.posts = append(s.posts, p)
+	return p
+}
+
+func pad(n int) string {
+	digits := strconv.Itoa(n)
+	return "00000000000000000000000"[len(digits):] + digits
+}
+
+// create stores a post, or drops a repeat; fails tells that it answers 500 then.
+func (s *Server) create(p Post) (post Post, fails bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.opts.Now()
+	dedupes := s.opts.Software == Mastodon || s.opts.Software == OldMastodon
+	if k, ok := s.keys[p.Key]; ok && dedupes && p.Key != "" && now.Before(k.until) {
+		for _, old := range s.posts {
+			if old.ID == k.id {
+				return old, s.opts.ReplayFails
+			}
+		}
+	}
+	p = s.add(p)
+	s.keys[p.Key] = key{id: p.ID, until: now.Add(KeyLasts)}
+	return p, false
+}
+
+// listed gives the account's posts that are listed, older than one, the newest first;
+// more tells that there are others.
+func (s *Server) listed(before string, limit int) (page []Post, more bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	limit = min(limit, s.opts.PageLimit)
+	for i := len(s.posts) - 1; i >= 0; i-- {
+		p := s.posts[i]
+		switch {
+		case p.deleted, before != "" && p.ID >= before, s.opts.Now().Before(p.Created.Add(s.opts.ReadLag)):
+		case s.opts.HidesDirect && p.Visibility == "direct":
+		case len(page) == limit:
+			return page, true
+		default:
+			page = append(page, p)
+		}
+	}
+	return page, false
+}
+
+func (s *Server) count(r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests[r.Method+" "+r.URL.Path]++
+}

@@ -1,0 +1,63 @@
+package mastodon
+
+import (
+	"bytes"
+	"net/url"
+
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// session is one line with one post for it.
+type session struct {
+	line    *connector.Line
+	url     *url.URL
+	account account
+	body    []byte
+	version int
+}
+
+// Close implements connector.Session.
+func (s *session) Close() { s.line.Close() }
+
+// Publish implements connector.Session. The key goes to servers that are not known
+// to heed it, too: it does no harm, and one that does dedupe is the better for it.
+func (s *session) Publish(c connector.Commit) job.Outcome {
+	answer := s.line.Exchange(connector.Call{
+		Method: "POST", URL: s.url, Body: bytes.NewReader(s.body), Length: int64(len(s.body)), Keep: connector.MaxBody,
+		Headers: s.account.headers(
+			connector.Header{Name: "Content-Type", Value: "application/json"},
+			connector.Header{Name: "Idempotency-Key", Value: c.EffectKey},
+		),
+	}, connector.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend})
+	o := classify(answer, s.account.auth.Hidden)
+	o.Attempt, o.CredentialVersion = c.Attempt, s.version
+	return o
+}
+
+// classify narrows the default rules, and only these:
+//
+//   - a success is 200 with the post's id. Without one, or with another 2xx, the post
+//     may be there or still to come: unknown.
+//   - 401 and 403 hold the account: the token is void, or may not write posts
+//     (https://docs.joinmastodon.org/methods/statuses/#create).
+//   - 429 says when it ends in X-RateLimit-Reset.
+func classify(a connector.Answer, secrets connector.Secrets) job.Outcome {
+	o := connector.Classify(a, who, secrets)
+	switch {
+	case o.Result == job.ResultSucceeded:
+		if p, err := parseStatus(a.Excerpt); err == nil && a.Status == 200 {
+			o.ExternalID, o.ExternalURL = p.id, p.url
+			break
+		}
+		o.Result, o.Kind = job.ResultUnknown, job.FailAmbiguous
+		o.Message += " without the id of a post; it may have acted"
+	case o.Result != job.ResultRejected:
+	case a.Status == 401, a.Status == 403:
+		o.Kind = job.FailAuth
+		o.Message = connector.Clean(o.Message+"; "+reconnect, connector.MaxMessage)
+	case a.Status == 429:
+		o.RetryAfter = resetAfter(a)
+	}
+	return o
+}

@@ -1,0 +1,72 @@
+package platformtest_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/mastodon"
+	"github.com/fireonce/fireonce/internal/connector/mastodon/mastodontest"
+	"github.com/fireonce/fireonce/internal/faultproxy"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/platformtest"
+)
+
+// Simulated servers, which are asked what they are.
+func TestMastodon(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		software mastodontest.Software
+		class    job.Class
+	}{
+		"Mastodon":   {mastodontest.Mastodon, job.Keyed},
+		"GoToSocial": {mastodontest.GoToSocial, job.Observable},
+		"Pleroma":    {mastodontest.Pleroma, job.Observable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			platformtest.Run(t, func(t *testing.T) platformtest.Platform {
+				t.Helper()
+				return mastodonOf(t, c.software, c.class)
+			})
+		})
+	}
+}
+
+func mastodonOf(t *testing.T, software mastodontest.Software, class job.Class) platformtest.Platform {
+	t.Helper()
+	server, err := mastodontest.Start(mastodontest.Options{Software: software})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	return platformtest.Platform{
+		URL: server.URL(), Class: class, Credential: bearer("first"), Renewed: bearer("second"),
+		Connector: func(s *connector.Sender, _ string) connector.Connector {
+			return mastodon.New(mastodon.Config{Sender: s, Settle: &mastodon.Settle{Negatives: 1}})
+		},
+		Settings: func(baseURL string) []byte { return encoded(t, &fireoncev1.MastodonSettings{BaseUrl: baseURL}) },
+		Payload: func(text string) *fireoncev1.Payload {
+			return postOf(&fireoncev1.SocialPost{Text: text, PlatformOptions: &fireoncev1.SocialPost_Mastodon{
+				Mastodon: &fireoncev1.MastodonOptions{Visibility: fireoncev1.MastodonOptions_VISIBILITY_UNLISTED, ContentWarning: "tests"},
+			}})
+		},
+		Commits: func(r faultproxy.Request) bool {
+			return r.Method == http.MethodPost && strings.HasSuffix(r.Path, "/api/v1/statuses")
+		},
+		Effects: func(text string) (ids []string) {
+			for _, p := range server.Posts() {
+				if p.Text == text && p.Warning == "tests" && p.Visibility == "unlisted" {
+					ids = append(ids, p.ID)
+				}
+			}
+			return ids
+		},
+		Unauthorized: status(http.StatusUnauthorized, `{"error":"The access token was revoked"}`),
+		Refused:      status(http.StatusUnprocessableEntity, `{"error":"Validation failed: Text character limit of 500 exceeded"}`),
+		Limited:      func(wait time.Duration) faultproxy.Fate { return faultproxy.RetryAfter(wait) },
+	}
+}
