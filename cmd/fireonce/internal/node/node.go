@@ -15,12 +15,14 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/bluesky"
 	"github.com/fireonce/fireonce/internal/connector/feed"
 	"github.com/fireonce/fireonce/internal/connector/httpapi"
 	"github.com/fireonce/fireonce/internal/connector/slack"
 	"github.com/fireonce/fireonce/internal/connector/tiktok"
 	"github.com/fireonce/fireonce/internal/connector/resend"
 	"github.com/fireonce/fireonce/internal/connector/smtp"
+	"github.com/fireonce/fireonce/internal/connector/mastodon"
 	"github.com/fireonce/fireonce/internal/connector/webhook"
 	"github.com/fireonce/fireonce/internal/connector/x"
 	"github.com/fireonce/fireonce/internal/engine"
@@ -105,6 +107,8 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 		smtp.New(smtp.Config{Sender: n.sender, HTTPSOnly: httpsOnly}),
 		smtp.New(smtp.Config{Sender: n.sender, Media: media, HTTPSOnly: httpsOnly}),
 		mails,
+		mastodon.New(mastodon.Config{Sender: n.sender, HTTPSOnly: httpsOnly}),
+		bluesky.New(bluesky.Config{Sender: n.sender, HTTPSOnly: httpsOnly}),
 	)
 	if err != nil {
 		return err
