@@ -27,7 +27,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("POST /api/v1/statuses", s.authorized(s.post))
 	mux.HandleFunc("GET /api/v1/statuses/{id}/source", s.authorized(s.source))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.count(r)
+		w.Header().Set("Date", s.count(r).Format(http.TimeFormat))
 		mux.ServeHTTP(w, r)
 	})
 }

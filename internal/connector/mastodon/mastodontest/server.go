@@ -68,6 +68,7 @@ type Server struct {
 	server *loopback.Server
 
 	mu       sync.Mutex
+	skew     time.Duration
 	posts    []Post
 	keys     map[string]key
 	requests map[string]int
@@ -134,6 +135,16 @@ func (s *Server) Add(p Post) Post {
 	return s.add(p)
 }
 
+// Skew moves the server's clock against everybody else's.
+func (s *Server) Skew(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.skew += d
+}
+
+// now is the server's clock; the caller holds mu.
+func (s *Server) now() time.Time { return s.opts.Now().UTC().Add(s.skew) }
+
 // Delete deletes a post.
 func (s *Server) Delete(id string) {
 	s.mu.Lock()
@@ -148,9 +159,8 @@ func (s *Server) Delete(id string) {
 // add stores a post; the caller holds mu. Ids rise with time, as snowflakes and ULIDs
 // do.
 func (s *Server) add(p Post) Post {
-	now := s.opts.Now().UTC()
 	if p.Created.IsZero() {
-		p.Created = now.Truncate(time.Millisecond)
+		p.Created = s.now().Truncate(time.Millisecond)
 	}
 	n := len(s.posts)
 	switch s.opts.Software {
@@ -174,7 +184,7 @@ func pad(n int) string {
 func (s *Server) create(p Post) (post Post, fails bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.opts.Now()
+	now := s.now()
 	dedupes := s.opts.Software == Mastodon || s.opts.Software == OldMastodon
 	if k, ok := s.keys[p.Key]; ok && dedupes && p.Key != "" && now.Before(k.until) {
 		for _, old := range s.posts {
@@ -197,7 +207,7 @@ func (s *Server) listed(before string, limit int) (page []Post, more bool) {
 	for i := len(s.posts) - 1; i >= 0; i-- {
 		p := s.posts[i]
 		switch {
-		case p.deleted, before != "" && p.ID >= before, s.opts.Now().Before(p.Created.Add(s.opts.ReadLag)):
+		case p.deleted, before != "" && p.ID >= before, s.now().Before(p.Created.Add(s.opts.ReadLag)):
 		case s.opts.HidesDirect && p.Visibility == "direct":
 		case len(page) == limit:
 			return page, true
@@ -208,8 +218,10 @@ func (s *Server) listed(before string, limit int) (page []Post, more bool) {
 	return page, false
 }
 
-func (s *Server) count(r *http.Request) {
+// count counts a request, and gives the server's time.
+func (s *Server) count(r *http.Request) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.requests[r.Method+" "+r.URL.Path]++
+	return s.now()
 }
