@@ -3,7 +3,10 @@ module github.com/fireonce/fireonce
 go 1.26.0
 
 // Packages for the TypeScript client; no Go code of ours.
-ignore ./node_modules
+ignore (
+	./internal/platformtest/pds/node_modules
+	./node_modules
+)
 
 require (
 	buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go v1.36.12-20260825204119-511051f7f437.2
