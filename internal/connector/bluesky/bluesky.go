@@ -5,7 +5,6 @@
 package bluesky
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net/url"
@@ -42,6 +41,8 @@ const holdKey = "account"
 type Config struct {
 	// Sender opens the lines. Required.
 	Sender *connector.Sender
+	// Media fetches images; nil: posts with images are refused.
+	Media *connector.Media
 	// HTTPSOnly refuses http URLs.
 	HTTPSOnly bool
 	// Now gives this process's time; nil means time.Now.
@@ -51,6 +52,7 @@ type Config struct {
 // Connector is the connector for Bluesky. It is safe for concurrent use.
 type Connector struct {
 	sender    *connector.Sender
+	media     *connector.Media
 	httpsOnly bool
 	now       func() time.Time
 	logins    logins
@@ -66,7 +68,7 @@ func New(c Config) *Connector {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	return &Connector{sender: c.Sender, httpsOnly: c.HTTPSOnly, now: c.Now}
+	return &Connector{sender: c.Sender, media: c.Media, httpsOnly: c.HTTPSOnly, now: c.Now}
 }
 
 // Describe implements connector.Connector.
@@ -76,7 +78,7 @@ func (*Connector) Describe() connector.Description {
 		Payloads:    []string{PayloadKind},
 		Credentials: []string{"basic"},
 		Classes:     []job.Class{job.Keyed},
-		Promise: "Posts, replies and quotes on Bluesky. Each job's post has one key in the account's repository; an unknown " +
+		Promise: "Posts with images, replies and quotes on Bluesky. Each job's post has one key in the account's repository; an unknown " +
 			"outcome is settled by putting the same post there again, which changes nothing if it is there.",
 		Replies: true,
 	}
@@ -154,7 +156,7 @@ func (c *Connector) Check(encoded []byte, cred connector.Credential) (connector.
 }
 
 // Prepare implements connector.Connector.
-func (*Connector) Prepare(r connector.Request) (connector.Prepared, error) {
+func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 	if r.PayloadKind != PayloadKind {
 		return connector.Prepared{}, &connector.InputError{
 			Reason: connector.PayloadMismatch, Field: "payload", Msg: "the connector bluesky sends social posts only",
@@ -168,11 +170,18 @@ func (*Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 	if err != nil {
 		return connector.Prepared{}, err
 	}
+	if err := c.checkImages(q.media); err != nil {
+		return connector.Prepared{}, err
+	}
 	frozen, err := q.freeze()
 	if err != nil {
 		return connector.Prepared{}, badPayload("", "cannot be encoded")
 	}
-	return connector.Prepared{HoldKey: holdKey, Frozen: frozen}, nil
+	out := connector.Prepared{HoldKey: holdKey, Frozen: frozen}
+	if len(q.media) > 0 {
+		out.OpenTime = openTime
+	}
+	return out, nil
 }
 
 // account is an account on a server with what is needed to talk about it.
@@ -194,7 +203,7 @@ func (c *Connector) account(o connector.Opening) (account, error) {
 }
 
 // Open implements connector.Connector. It signs in if there is no valid session,
-// and reads the post that is answered, if any.
+// reads the post that is answered, if any, and uploads images.
 func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Session, error) {
 	q, err := thaw(o.Prepared.Frozen)
 	if err != nil {
@@ -209,6 +218,9 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 		return nil, err
 	}
 	if q.record.Reply, err = c.parent(ctx, in, q.replyTo); err != nil {
+		return nil, err
+	}
+	if err := c.show(ctx, in, &q); err != nil {
 		return nil, err
 	}
 	body, err := q.commit(in.did)
@@ -238,5 +250,3 @@ func (c *Connector) Test(ctx context.Context, o connector.Opening) (connector.Te
 	}
 	return connector.Tested{Identity: in.did, Detail: connector.Clean("signed in as @"+in.handle+" ("+in.did+")", connector.MaxMessage)}, nil
 }
-
-func reader(b []byte) *bytes.Reader { return bytes.NewReader(b) }

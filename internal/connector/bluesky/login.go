@@ -1,6 +1,7 @@
 package bluesky
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -24,8 +25,8 @@ import (
 
 const (
 	// early is how long before its end a session is refreshed: longer than an attempt
-	// takes.
-	early = 2 * time.Minute
+	// takes, with the images that are uploaded before it.
+	early = 5 * time.Minute
 	// unstated is how long a session lasts whose end cannot be read.
 	unstated = 10 * time.Minute
 	// maxLogins bounds the sessions that are kept.
@@ -174,7 +175,9 @@ func (c *Connector) createSession(ctx context.Context, a account, s *seat) (logi
 		return login{}, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's credential is not usable", Err: err}
 	}
 	secrets := connector.Secrets{}.With(a.secret.password)
-	answer, err := c.ask(ctx, a.base, question{method: methodCreateSession, post: true, body: body})
+	answer, err := c.ask(ctx, a.base, question{
+		method: methodCreateSession, post: true, contentType: jsonType, body: bytes.NewReader(body), length: int64(len(body)),
+	})
 	if err != nil {
 		return login{}, err
 	}

@@ -32,7 +32,7 @@ type record struct {
 	Text    string      `json:"text"`
 	Facets  []facet     `json:"facets,omitempty"`
 	Reply   *reply      `json:"reply,omitempty"`
-	Embed   *quote      `json:"embed,omitempty"`
+	Embed   *embed      `json:"embed,omitempty"`
 	Langs   []string    `json:"langs,omitempty"`
 	Labels  *selfLabels `json:"labels,omitempty"`
 	Created string      `json:"createdAt"`
@@ -50,11 +50,6 @@ type reply struct {
 	Parent strongRef `json:"parent"`
 }
 
-type quote struct {
-	Type   string    `json:"$type"`
-	Record strongRef `json:"record"`
-}
-
 type selfLabels struct {
 	Type   string      `json:"$type"`
 	Values []selfLabel `json:"values"`
@@ -70,6 +65,7 @@ type post struct {
 	key     string
 	record  record
 	replyTo string
+	media   []*fireoncev1.MediaRef
 }
 
 func badPayload(field, msg string) *connector.InputError {
@@ -77,11 +73,9 @@ func badPayload(field, msg string) *connector.InputError {
 }
 
 func read(p *fireoncev1.SocialPost, r connector.Request) (post, error) {
-	q := post{key: keyOf(r.EffectKey), replyTo: p.GetReplyToId()}
+	q := post{key: keyOf(r.EffectKey), replyTo: p.GetReplyToId(), media: p.GetMedia()}
 	text := p.GetText()
 	switch {
-	case len(p.GetMedia()) > 0:
-		return q, badPayload(".media", "the connector bluesky sends text only; media are not supported yet")
 	case p.GetPlatformOptions() != nil && p.GetBluesky() == nil:
 		return q, &connector.InputError{
 			Reason: connector.PayloadMismatch, Field: "payload.social_post", Msg: "these are another platform's options, not Bluesky's",
@@ -90,7 +84,7 @@ func read(p *fireoncev1.SocialPost, r connector.Request) (post, error) {
 		return q, badPayload(".text", "at most 3000 bytes of UTF-8")
 	case uniseg.GraphemeClusterCount(text) > MaxGraphemes:
 		return q, badPayload(".text", "at most 300 characters")
-	case strings.TrimSpace(text) == "":
+	case strings.TrimSpace(text) == "" && len(q.media) == 0:
 		return q, badPayload(".text", "must not be blank")
 	case r.ReplyTo != "" && q.replyTo != "":
 		return q, badPayload(".reply_to_id", "goes not with a job that is replied to")
@@ -133,7 +127,11 @@ func (q *post) options(o *fireoncev1.BlueskyOptions) error {
 		if len(uri) > maxURI || !strings.HasPrefix(uri, "at://") || strings.TrimFunc(uri, visible) != "" {
 			return badPayload(".bluesky.quote_uri", "must be an AT URI of at most 512 bytes")
 		}
-		q.record.Embed = &quote{Type: "app.bsky.embed.record", Record: strongRef{URI: uri, CID: o.GetQuoteCid()}}
+		ref, err := json.Marshal(strongRef{URI: uri, CID: o.GetQuoteCid()})
+		if err != nil {
+			return badPayload(".bluesky", "cannot be encoded")
+		}
+		q.record.Embed = &embed{Type: typeQuote, Record: ref}
 	}
 	if len(o.GetSelfLabels()) > 0 {
 		q.record.Labels = &selfLabels{Type: "com.atproto.label.defs#selfLabels"}
@@ -146,7 +144,7 @@ func (q *post) options(o *fireoncev1.BlueskyOptions) error {
 
 func visible(r rune) bool { return r > ' ' && r < 0x7f }
 
-// The frozen encoding: job.Canon with these fields in this order.
+// The frozen encoding: job.Canon with these fields in this order, and the images'.
 const (
 	fieldKey     = "rkey"
 	fieldRecord  = "record"
@@ -158,8 +156,8 @@ func (q post) freeze() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return job.NewCanon().Field(fieldKey, []byte(q.key)).
-		Field(fieldRecord, encoded).Field(fieldReplyTo, []byte(q.replyTo)).Bytes(), nil
+	c := job.NewCanon().Field(fieldKey, []byte(q.key)).Field(fieldRecord, encoded).Field(fieldReplyTo, []byte(q.replyTo))
+	return freezeMedia(c, q.media).Bytes(), nil
 }
 
 // thaw reads a frozen post: the bytes come from a database.
@@ -168,12 +166,15 @@ func thaw(frozen []byte) (post, error) {
 	if err != nil {
 		return post{}, err
 	}
-	if len(fields) != 3 || fields[0].Name != fieldKey || fields[1].Name != fieldRecord || fields[2].Name != fieldReplyTo {
+	if len(fields) < 3 || fields[0].Name != fieldKey || fields[1].Name != fieldRecord || fields[2].Name != fieldReplyTo {
 		return post{}, connector.ErrBadFrozen
 	}
 	q := post{key: string(fields[0].Value), replyTo: string(fields[2].Value)}
 	if err := json.Unmarshal(fields[1].Value, &q.record); err != nil {
 		return post{}, connector.ErrBadFrozen
+	}
+	if q.media, err = thawMedia(fields[3:]); err != nil {
+		return post{}, err
 	}
 	if !validTID(q.key) || q.record.Type != collection || q.replyTo != "" && !postURI.MatchString(q.replyTo) {
 		return post{}, connector.ErrBadFrozen
@@ -203,6 +204,6 @@ func (q post) page(did string) string { return "https://bsky.app/profile/" + did
 // same tells whether a stored record is this post. It is at our key, which nobody
 // else derives; what the network adds to it between two attempts (another CID of
 // what is answered) does not count.
-func (q post) same(stored record) bool {
+func (q post) same(stored kept) bool {
 	return stored.Text == q.record.Text && stored.Created == q.record.Created && (stored.Reply != nil) == (q.replyTo != "")
 }

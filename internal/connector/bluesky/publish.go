@@ -1,6 +1,7 @@
 package bluesky
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"net/url"
@@ -26,8 +27,8 @@ func (s *session) Close() { s.line.Close() }
 // Publish implements connector.Session.
 func (s *session) Publish(c connector.Commit) job.Outcome {
 	answer := s.line.Exchange(connector.Call{
-		Method: "POST", URL: s.url, Body: reader(s.body), Length: int64(len(s.body)), Keep: connector.MaxBody,
-		Headers: []connector.Header{{Name: "Content-Type", Value: "application/json"}, acceptJSON, bearer(s.in.access)},
+		Method: "POST", URL: s.url, Body: bytes.NewReader(s.body), Length: int64(len(s.body)), Keep: connector.MaxBody,
+		Headers: []connector.Header{{Name: "Content-Type", Value: jsonType}, acceptJSON, bearer(s.in.access)},
 	}, connector.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend})
 	o := s.classify(answer)
 	if o.Result == job.ResultRejected && errorName(answer) == errInvalidSwap {

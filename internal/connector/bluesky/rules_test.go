@@ -292,7 +292,7 @@ func TestSessions(t *testing.T) {
 		w := newWorld(t, map[string][]string{
 			putRecord: {putAnswer()}, refreshSession: {sessionAnswer(token("access two", 3*time.Hour), token("refresh two", 24*time.Hour))},
 		})
-		for _, passed := range []time.Duration{0, 57 * time.Minute, 2 * time.Minute, 10 * time.Minute} {
+		for _, passed := range []time.Duration{0, 54 * time.Minute, 2 * time.Minute, 10 * time.Minute} {
 			w.now = w.now.Add(passed)
 			w.sent(t, 1)
 		}
@@ -443,4 +443,33 @@ func TestTester(t *testing.T) {
 	o.Credential = connector.Credential{Data: encode(t, proto.Message(&fireoncev1.Credential{}))}
 	_, err = w.c.Test(t.Context(), o)
 	wantRefusal(t, err, job.FailPermanent)
+}
+
+// TestPrepareMedia: what can be known of files before they are fetched.
+func TestPrepareMedia(t *testing.T) {
+	fetcher := connector.NewMedia(connector.MediaConfig{})
+	ref := &fireoncev1.MediaRef{Url: "https://files.example/a"}
+	for name, c := range map[string]struct {
+		fetcher *connector.Media
+		media   []*fireoncev1.MediaRef
+		field   string
+	}{
+		"nobody fetches": {nil, []*fireoncev1.MediaRef{ref}, ".media"},
+		"five":           {fetcher, []*fireoncev1.MediaRef{ref, ref, ref, ref, ref}, ".media"},
+		"no file at all": {fetcher, []*fireoncev1.MediaRef{ref, {Url: "ftp://files.example/a"}}, ".media[1].url"},
+		"another kind":   {fetcher, []*fireoncev1.MediaRef{{Url: ref.GetUrl(), MediaType: "video/mp4"}}, ".media[0].media_type"},
+		"four":           {fetcher, []*fireoncev1.MediaRef{ref, ref, ref, ref}, ""},
+	} {
+		got, err := bluesky.New(bluesky.Config{Media: c.fetcher}).Prepare(connector.Request{EffectKey: effectKey, PayloadKind: bluesky.PayloadKind, Payload: payloadOf(t, &fireoncev1.SocialPost{Media: c.media})})
+		if c.field == "" {
+			if err != nil || got.OpenTime <= time.Minute {
+				t.Errorf("%s: %+v, %v", name, got, err)
+			}
+			continue
+		}
+		var input *connector.InputError
+		if !errors.As(err, &input) || input.Reason != connector.BadPayload || input.Field != "payload.social_post"+c.field {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }

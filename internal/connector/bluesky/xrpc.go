@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"regexp"
 	"strconv"
@@ -80,7 +81,9 @@ func bearer(token string) connector.Header {
 	return connector.Header{Name: "Authorization", Value: "Bearer " + token}
 }
 
-var acceptJSON = connector.Header{Name: "Accept", Value: "application/json"}
+const jsonType = "application/json"
+
+var acceptJSON = connector.Header{Name: "Accept", Value: jsonType}
 
 // question is one request beside the commit, without a visible effect.
 type question struct {
@@ -88,8 +91,11 @@ type question struct {
 	query  url.Values
 	token  string // empty: none
 	post   bool
-	body   []byte
-	by     time.Time // zero: askTimeout
+	// contentType goes with a body of length bytes.
+	contentType string
+	body        io.Reader
+	length      int64
+	by          time.Time // zero: askTimeout
 }
 
 // ask asks on a line of its own: a failure before the arm costs the job a try.
@@ -120,8 +126,8 @@ func (c *Connector) ask(ctx context.Context, base *url.URL, q question) (connect
 		call.Headers = append(call.Headers, bearer(q.token))
 	}
 	if q.body != nil {
-		call.Headers = append(call.Headers, connector.Header{Name: "Content-Type", Value: "application/json"})
-		call.Body, call.Length = reader(q.body), int64(len(q.body))
+		call.Headers = append(call.Headers, connector.Header{Name: "Content-Type", Value: q.contentType})
+		call.Body, call.Length = q.body, q.length
 	}
 	return line.Exchange(call, connector.Bounds{SendBy: by, AnswerBy: by}), nil
 }
@@ -168,9 +174,17 @@ type stored struct {
 
 var errUnreadable = errors.New("the answer is no record")
 
-func parseStored(body []byte) (stored, record, error) {
+// kept is what matters of a stored post. Other programs write other records, and all
+// else of them is their own business.
+type kept struct {
+	Text    string `json:"text"`
+	Reply   *reply `json:"reply"`
+	Created string `json:"createdAt"`
+}
+
+func parseStored(body []byte) (stored, kept, error) {
 	var s stored
-	var r record
+	var r kept
 	if err := json.Unmarshal(body, &s); err != nil || s.CID == "" || !postURI.MatchString(s.URI) {
 		return s, r, errUnreadable
 	}

@@ -1,0 +1,176 @@
+package bluesky
+
+import (
+	"context"
+	"encoding/base32"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// Rules of this file: an image is fetched and uploaded anew before each attempt. An
+// upload that no record names is visible to nobody, and the server forgets it. What is
+// frozen is where the images are; a host that gives out another file at a later attempt
+// makes another record, which the server refuses if the first one is there.
+
+// Limits of images (lexicon app.bsky.embed.images).
+const (
+	// MaxImages bounds the images of a post, MaxImage the bytes of one.
+	MaxImages = 4
+	MaxImage  = 1000000
+	// openTime is how long fetching and uploading them may take.
+	openTime = 2 * time.Minute
+)
+
+const methodUpload = "com.atproto.repo.uploadBlob"
+
+// embed is what a post shows below its text: a quote, images, or both.
+type embed struct {
+	Type   string          `json:"$type"`
+	Record json.RawMessage `json:"record,omitempty"`
+	Media  *embed          `json:"media,omitempty"`
+	Images []image         `json:"images,omitempty"`
+}
+
+const (
+	typeQuote  = "app.bsky.embed.record"
+	typeImages = "app.bsky.embed.images"
+	typeBoth   = "app.bsky.embed.recordWithMedia"
+)
+
+type image struct {
+	Alt  string          `json:"alt"`
+	Blob json.RawMessage `json:"image"`
+}
+
+// checkImages checks what can be known of images before they are fetched.
+func (c *Connector) checkImages(refs []*fireoncev1.MediaRef) error {
+	switch {
+	case len(refs) == 0:
+		return nil
+	case c.media == nil:
+		return badPayload(".media", "this server fetches no media")
+	case len(refs) > MaxImages:
+		return badPayload(".media", "at most 4 images")
+	}
+	for i, ref := range refs {
+		field := fmt.Sprintf(".media[%d]", i)
+		if _, err := connector.ParseURL(ref.GetUrl()); err != nil {
+			return badPayload(field+".url", err.Error())
+		}
+		if t := ref.GetMediaType(); t != "" && !strings.HasPrefix(strings.ToLower(t), "image/") {
+			return badPayload(field+".media_type", "the connector bluesky sends images only")
+		}
+	}
+	return nil
+}
+
+// show uploads the post's images and puts them into its record.
+func (c *Connector) show(ctx context.Context, in login, q *post) error {
+	if len(q.media) == 0 {
+		return nil
+	}
+	if c.media == nil {
+		return &connector.Refusal{Kind: job.FailPermanent, Msg: "this server fetches no media"}
+	}
+	all := &embed{Type: typeImages}
+	for _, ref := range q.media {
+		blob, err := c.upload(ctx, in, ref)
+		if err != nil {
+			return err
+		}
+		all.Images = append(all.Images, image{Alt: ref.GetAltText(), Blob: blob})
+	}
+	if q.record.Embed == nil {
+		q.record.Embed = all
+		return nil
+	}
+	quoted, err := json.Marshal(q.record.Embed)
+	if err != nil {
+		return &connector.Refusal{Kind: job.FailPermanent, Msg: "the stored post cannot be encoded", Err: err}
+	}
+	q.record.Embed = &embed{Type: typeBoth, Record: quoted, Media: all}
+	return nil
+}
+
+// upload fetches one image and gives it to the server, whose name for it is checked:
+// it follows from the bytes.
+func (c *Connector) upload(ctx context.Context, in login, ref *fireoncev1.MediaRef) (json.RawMessage, error) {
+	asset, err := c.media.Fetch(ctx, ref, MaxImage)
+	if err != nil {
+		return nil, err
+	}
+	defer asset.Close()
+	if !strings.HasPrefix(asset.Type, "image/") {
+		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "a media file is no image: it is " + connector.Clean(asset.Type, 100)}
+	}
+	a, err := c.ask(ctx, in.base, question{
+		method: methodUpload, token: in.access, post: true, contentType: asset.Type, body: asset.Reader(), length: asset.Size,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := unanswered(a, in.hidden()); err != nil {
+		c.logins.forget(in, errorName(a))
+		return nil, err
+	}
+	var got struct {
+		Blob json.RawMessage `json:"blob"`
+	}
+	var blob struct {
+		Type string `json:"$type"`
+		Ref  struct {
+			Link string `json:"$link"`
+		} `json:"ref"`
+		Size int64 `json:"size"`
+	}
+	if json.Unmarshal(a.Excerpt, &got) != nil || json.Unmarshal(got.Blob, &blob) != nil || blob.Type != "blob" ||
+		blob.Ref.Link != cidOf(asset.SHA256) || blob.Size != asset.Size {
+		return nil, &connector.Refusal{Kind: job.FailTransient, Msg: who + " took an image, but not the one that was sent"}
+	}
+	return got.Blob, nil
+}
+
+// cidOf is the CID of raw bytes with this digest: version 1, raw, SHA-256, in base 32
+// (https://github.com/multiformats/cid).
+func cidOf(digest [32]byte) string {
+	raw := append([]byte{0x01, 0x55, 0x12, 0x20}, digest[:]...)
+	return "b" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(raw))
+}
+
+// The frozen form of an image: these fields, in this order.
+var mediaFields = []string{"media_url", "media_sha256", "media_type", "media_alt"}
+
+func freezeMedia(c *job.Canon, refs []*fireoncev1.MediaRef) *job.Canon {
+	for _, ref := range refs {
+		values := [][]byte{[]byte(ref.GetUrl()), ref.GetSha256(), []byte(ref.GetMediaType()), []byte(ref.GetAltText())}
+		for i, name := range mediaFields {
+			c.Field(name, values[i])
+		}
+	}
+	return c
+}
+
+func thawMedia(fields []connector.FrozenField) ([]*fireoncev1.MediaRef, error) {
+	n := len(mediaFields)
+	if len(fields)%n != 0 || len(fields) > n*MaxImages {
+		return nil, connector.ErrBadFrozen
+	}
+	var refs []*fireoncev1.MediaRef
+	for ; len(fields) > 0; fields = fields[n:] {
+		for i, name := range mediaFields {
+			if fields[i].Name != name {
+				return nil, connector.ErrBadFrozen
+			}
+		}
+		refs = append(refs, &fireoncev1.MediaRef{
+			Url: string(fields[0].Value), Sha256: fields[1].Value, MediaType: string(fields[2].Value), AltText: string(fields[3].Value),
+		})
+	}
+	return refs, nil
+}
