@@ -2,6 +2,7 @@ package mastodon
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,18 +26,27 @@ const readTimeout = 15 * time.Second
 // get reads from the server. It fails with *connector.Refusal. fresh asks for a line
 // of its own: a failure before the arm costs the job a try.
 func (c *Connector) get(ctx context.Context, a account, u *url.URL, fresh bool) (connector.Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	answer, err := c.exchange(ctx, fresh, connector.Call{Method: "GET", URL: u, Headers: a.headers(), Keep: connector.MaxBody})
+	if err != nil {
+		return answer, err
+	}
+	return answer, unread(answer, a.auth.Hidden)
+}
+
+// exchange makes one request that has no visible effect, by the context's deadline.
+func (c *Connector) exchange(ctx context.Context, fresh bool, call connector.Call) (connector.Answer, error) {
 	by := time.Now().Add(readTimeout)
-	if end, ok := ctx.Deadline(); ok && end.Before(by) {
+	if end, ok := ctx.Deadline(); ok {
 		by = end
 	}
-	line, err := c.sender.Open(ctx, connector.TargetOf(u), fresh)
+	line, err := c.sender.Open(ctx, connector.TargetOf(call.URL), fresh)
 	if err != nil {
-		return connector.Answer{}, fmt.Errorf("read mastodon: %w", err)
+		return connector.Answer{}, fmt.Errorf("ask mastodon: %w", err)
 	}
 	defer line.Close()
-	answer := line.Exchange(connector.Call{Method: "GET", URL: u, Headers: a.headers(), Keep: connector.MaxBody},
-		connector.Bounds{SendBy: by, AnswerBy: by})
-	return answer, unread(answer, a.auth.Hidden)
+	return line.Exchange(call, connector.Bounds{SendBy: by, AnswerBy: by}), nil
 }
 
 func (a account) headers(own ...connector.Header) []connector.Header {
@@ -85,7 +95,8 @@ type person struct {
 
 // whose asks once whose token it is.
 func (c *Connector) whose(ctx context.Context, a account) (person, error) {
-	key := a.base.String() + "\n" + fmt.Sprint(len(a.auth.Headers)) + "\n" + a.auth.Headers[0].Value
+	sum := sha256.Sum256([]byte(a.base.String() + "\n" + a.auth.Headers[0].Value)) // the secret is not kept
+	key := string(sum[:])
 	if p, ok := c.accounts.get(key, c.now()); ok {
 		return p, nil
 	}

@@ -3,6 +3,7 @@ package mastodon
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -32,6 +33,10 @@ type content struct {
 	Sensitive  bool   `json:"sensitive,omitempty"`
 	Visibility string `json:"visibility,omitempty"`
 	Language   string `json:"language,omitempty"`
+	// MediaIDs are what the server called the files at their upload: not frozen.
+	MediaIDs []string `json:"media_ids,omitempty"`
+
+	media []*fireoncev1.MediaRef
 }
 
 // direct is the visibility of posts that a list of the account's own may leave out.
@@ -53,13 +58,11 @@ func read(p *fireoncev1.SocialPost, replyTo string) (content, error) {
 	o := p.GetMastodon()
 	c := content{
 		Text: p.GetText(), ReplyTo: p.GetReplyToId(), Warning: o.GetContentWarning(), Sensitive: o.GetSensitive(),
-		Language: p.GetLanguage(),
+		Language: p.GetLanguage(), media: p.GetMedia(),
 	}
 	var known bool
 	c.Visibility, known = visibilities[o.GetVisibility()]
 	switch {
-	case len(p.GetMedia()) > 0:
-		return c, badPayload(".media", "the connector mastodon sends text only; media are not supported yet")
 	case p.GetPlatformOptions() != nil && o == nil:
 		return c, &connector.InputError{
 			Reason: connector.PayloadMismatch, Field: "payload.social_post", Msg: "these are another platform's options, not Mastodon's",
@@ -68,7 +71,7 @@ func read(p *fireoncev1.SocialPost, replyTo string) (content, error) {
 		return c, badPayload(".mastodon.visibility", "not a visibility that this connector knows")
 	case !utf8.ValidString(c.Text) || !utf8.ValidString(c.Warning) || utf8.RuneCountInString(c.Text+c.Warning) > MaxText:
 		return c, badPayload(".text", "at most 10000 characters of UTF-8, with the content warning")
-	case normal(c.Text) == "":
+	case normal(c.Text) == "" && len(c.media) == 0:
 		return c, badPayload(".text", "must not be blank")
 	case c.ReplyTo != "" && !validID(c.ReplyTo):
 		return c, badPayload(".reply_to_id", "must be the id of a post on the account's own server")
@@ -107,13 +110,14 @@ func validID(id string) bool {
 // too: what cannot be told apart must not be under way at the same time.
 func (c content) fingerprint() [sha256.Size]byte {
 	return sha256.Sum256(job.NewCanon().Field(fieldText, []byte(normal(c.Text))).
-		Field(fieldReplyTo, []byte(c.ReplyTo)).Field(fieldWarning, []byte(normal(c.Warning))).Bytes())
+		Field(fieldReplyTo, []byte(c.ReplyTo)).Field(fieldWarning, []byte(normal(c.Warning))).
+		Field(fieldFiles, []byte(strconv.Itoa(len(c.media)))).Bytes())
 }
 
 // encode gives the request's body.
 func (c content) encode() ([]byte, error) { return json.Marshal(c) }
 
-// The frozen encoding: job.Canon with these fields in this order.
+// The frozen encoding: job.Canon with these fields in this order, and the files'.
 const (
 	fieldText       = "status"
 	fieldReplyTo    = "in_reply_to_id"
@@ -121,6 +125,8 @@ const (
 	fieldSensitive  = "sensitive"
 	fieldVisibility = "visibility"
 	fieldLanguage   = "language"
+	// fieldFiles is of the fingerprint only.
+	fieldFiles = "files"
 )
 
 func (c content) freeze() []byte {
@@ -128,9 +134,9 @@ func (c content) freeze() []byte {
 	if c.Sensitive {
 		sensitive = []byte("true")
 	}
-	return job.NewCanon().Field(fieldText, []byte(c.Text)).Field(fieldReplyTo, []byte(c.ReplyTo)).
+	return freezeMedia(job.NewCanon().Field(fieldText, []byte(c.Text)).Field(fieldReplyTo, []byte(c.ReplyTo)).
 		Field(fieldWarning, []byte(c.Warning)).Field(fieldSensitive, sensitive).
-		Field(fieldVisibility, []byte(c.Visibility)).Field(fieldLanguage, []byte(c.Language)).Bytes()
+		Field(fieldVisibility, []byte(c.Visibility)).Field(fieldLanguage, []byte(c.Language)), c.media).Bytes()
 }
 
 // thaw reads a frozen post: the bytes come from a database.
@@ -140,11 +146,15 @@ func thaw(frozen []byte) (content, error) {
 		return content{}, err
 	}
 	names := []string{fieldText, fieldReplyTo, fieldWarning, fieldSensitive, fieldVisibility, fieldLanguage}
-	if len(fields) != len(names) {
+	if len(fields) < len(names) {
 		return content{}, connector.ErrBadFrozen
 	}
+	media, err := thawMedia(fields[len(names):])
+	if err != nil {
+		return content{}, err
+	}
 	values := make([]string, len(names))
-	for i, f := range fields {
+	for i, f := range fields[:len(names)] {
 		if f.Name != names[i] || !utf8.Valid(f.Value) {
 			return content{}, connector.ErrBadFrozen
 		}
@@ -152,9 +162,9 @@ func thaw(frozen []byte) (content, error) {
 	}
 	c := content{
 		Text: values[0], ReplyTo: values[1], Warning: values[2], Sensitive: values[3] == "true",
-		Visibility: values[4], Language: values[5],
+		Visibility: values[4], Language: values[5], media: media,
 	}
-	if normal(c.Text) == "" || c.ReplyTo != "" && !validID(c.ReplyTo) {
+	if normal(c.Text) == "" && len(media) == 0 || c.ReplyTo != "" && !validID(c.ReplyTo) {
 		return content{}, connector.ErrBadFrozen
 	}
 	return c, nil

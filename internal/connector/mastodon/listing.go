@@ -20,6 +20,7 @@ type status struct {
 	id, url, replyTo string
 	created          time.Time
 	boost            bool
+	files            int
 	warning, html    string
 }
 
@@ -39,10 +40,12 @@ type wireStatus struct {
 	Warning string          `json:"spoiler_text"`
 	Content *string         `json:"content"`
 	Boosted json.RawMessage `json:"reblog"`
+	Files   []struct{}      `json:"media_attachments"`
 }
 
 func (w wireStatus) status() status {
 	s := status{id: w.ID, url: webURL(w.URL), warning: w.Warning, boost: len(w.Boosted) > 0 && string(w.Boosted) != "null"}
+	s.files = len(w.Files)
 	if w.ReplyTo != nil {
 		s.replyTo = *w.ReplyTo
 	}

@@ -49,6 +49,8 @@ var DefaultSettle = Settle{ReadLag: time.Minute, Negatives: 2, Spacing: 5 * time
 type Config struct {
 	// Sender opens the lines. Required.
 	Sender *connector.Sender
+	// Media fetches files; nil: posts with media are refused.
+	Media *connector.Media
 	// HTTPSOnly refuses http URLs.
 	HTTPSOnly bool
 	// Settle replaces DefaultSettle; nil keeps it.
@@ -60,6 +62,7 @@ type Config struct {
 // Connector is the connector for Mastodon. It is safe for concurrent use.
 type Connector struct {
 	sender    *connector.Sender
+	media     *connector.Media
 	httpsOnly bool
 	settle    Settle
 	now       func() time.Time
@@ -82,7 +85,7 @@ func New(c Config) *Connector {
 	if c.Settle == nil {
 		c.Settle = &DefaultSettle
 	}
-	return &Connector{sender: c.Sender, httpsOnly: c.HTTPSOnly, settle: *c.Settle, now: c.Now}
+	return &Connector{sender: c.Sender, media: c.Media, httpsOnly: c.HTTPSOnly, settle: *c.Settle, now: c.Now}
 }
 
 // Describe implements connector.Connector.
@@ -92,7 +95,7 @@ func (*Connector) Describe() connector.Description {
 		Payloads:    []string{PayloadKind},
 		Credentials: []string{"bearer_token", "oauth2"},
 		Classes:     []job.Class{job.Keyed, job.Observable},
-		Promise: "Posts and replies on Mastodon and on servers that speak its API. Mastodon drops a repeat under the same key for an " +
+		Promise: "Posts with media and replies on Mastodon and on servers that speak its API. Mastodon drops a repeat under the same key for an " +
 			"hour; on a server that does not, an unknown outcome is looked up in the account's own posts, and sent again only " +
 			"when it is proven not to be there.",
 		Replies: true,
@@ -212,7 +215,13 @@ func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 	if err != nil {
 		return connector.Prepared{}, err
 	}
+	if err := c.checkMedia(post.media); err != nil {
+		return connector.Prepared{}, err
+	}
 	out := connector.Prepared{HoldKey: holdKey, Frozen: post.freeze()}
+	if len(post.media) > 0 {
+		out.OpenTime = openTime
+	}
 	if s.dedupes != dedupes {
 		gate := post.fingerprint()
 		out.Gate = gate[:]
@@ -238,7 +247,7 @@ func (c *Connector) account(o connector.Opening) (account, error) {
 	return account{settings: s, auth: auth}, nil
 }
 
-// Open implements connector.Connector.
+// Open implements connector.Connector. It uploads media.
 func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Session, error) {
 	post, err := thaw(o.Prepared.Frozen)
 	if err != nil {
@@ -250,6 +259,9 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	}
 	s := &session{account: a, version: o.Credential.Version}
 	if s.url, err = a.endpoint("/api/v1/statuses", nil); err != nil {
+		return nil, err
+	}
+	if post.MediaIDs, err = c.attach(ctx, a, post.media); err != nil {
 		return nil, err
 	}
 	if s.body, err = post.encode(); err != nil {

@@ -15,7 +15,7 @@ import (
 //     post: an account may have none to stop at, and one may be deleted. A list that
 //     ends without anything that was there at the watermark, though something was, is
 //     cut short.
-//   - Ours may be what answers the same post, is no boost, was not there before, and
+//   - Ours may be what answers the same post, has as many files, is no boost, was not there before, and
 //     was made between watermark and fence by the server's clock; what was made a
 //     little before the watermark, or after the fence, needs a person. Then the
 //     content decides (text.go).
@@ -43,6 +43,7 @@ var (
 type search struct {
 	mark    mark
 	replyTo string
+	files   int
 	// lasts is how long after the watermark the fence lies, at least.
 	lasts time.Duration
 
@@ -55,7 +56,7 @@ type search struct {
 }
 
 func newSearch(m mark, want content, lasts time.Duration) *search {
-	return &search{mark: m, replyTo: want.ReplyTo, lasts: lasts, ids: make(map[string]bool)}
+	return &search{mark: m, replyTo: want.ReplyTo, files: len(want.media), lasts: lasts, ids: make(map[string]bool)}
 }
 
 // add takes the next page, read at local by our clock. done tells that nothing of
@@ -99,7 +100,7 @@ func (s *search) reached() bool {
 }
 
 func (s *search) match(p status) {
-	if p.boost || p.replyTo != s.replyTo || slices.Contains(s.mark.Seen, p.id) {
+	if p.boost || p.replyTo != s.replyTo || p.files != s.files || slices.Contains(s.mark.Seen, p.id) {
 		return
 	}
 	from := s.mark.At

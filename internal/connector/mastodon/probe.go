@@ -3,7 +3,6 @@ package mastodon
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/url"
 	"regexp"
 	"strings"
@@ -93,11 +92,7 @@ func (c *Connector) tell(ctx context.Context, a account, path string, into any) 
 	if answer.Complete && (answer.Status == 404 || answer.Status == 410 || answer.Status == 501) {
 		return false, nil
 	}
-	var refusal *connector.Refusal
 	if err != nil {
-		if errors.As(err, &refusal) && refusal.Kind == job.FailAuth {
-			refusal.Msg = connector.Clean(refusal.Msg, connector.MaxMessage)
-		}
 		return false, err
 	}
 	return json.Unmarshal(answer.Excerpt, into) == nil, nil

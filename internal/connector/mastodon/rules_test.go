@@ -226,14 +226,13 @@ func TestProbe(t *testing.T) {
 		"something else":          {map[string]string{"/api/v2/instance": `[]`, "/api/v1/instance": `<html>`}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var p *connectortest.Platform
-			p = connectortest.NewPlatform(t, false, connectortest.Script{Do: func(conn *connectortest.Conn) {
+			p := connectortest.NewPlatform(t, false, connectortest.Script{Do: func(conn *connectortest.Conn) {
 				body, ok := c.answers[strings.Fields(conn.Request.Line)[1]]
 				if !ok {
 					conn.Write(connectortest.Answer(404, `{"error":"Not Found"}`))
 					return
 				}
-				conn.Write(connectortest.Answer(200, strings.ReplaceAll(body, "BASE", p.URL())))
+				conn.Write(connectortest.Answer(200, strings.ReplaceAll(body, "BASE", "http://"+conn.Request.Get("Host"))))
 			}})
 			now := time.Now()
 			m := mastodon.New(mastodon.Config{Sender: p.Sender(), Now: func() time.Time { return now }})
@@ -291,6 +290,35 @@ func TestTester(t *testing.T) {
 		var refusal *connector.Refusal
 		if !errors.As(err, &refusal) || refusal.Kind != want {
 			t.Errorf("%v, want a Refusal of kind %s", err, want)
+		}
+	}
+}
+
+// TestPrepareMedia: what can be known of files before they are fetched.
+func TestPrepareMedia(t *testing.T) {
+	fetcher := connector.NewMedia(connector.MediaConfig{})
+	ref := &fireoncev1.MediaRef{Url: "https://files.example/a"}
+	for name, c := range map[string]struct {
+		fetcher *connector.Media
+		media   []*fireoncev1.MediaRef
+		field   string
+	}{
+		"nobody fetches": {nil, []*fireoncev1.MediaRef{ref}, ".media"},
+		"five":           {fetcher, []*fireoncev1.MediaRef{ref, ref, ref, ref, ref}, ".media"},
+		"no file at all": {fetcher, []*fireoncev1.MediaRef{ref, {Url: "ftp://files.example/a"}}, ".media[1].url"},
+		"another kind":   {fetcher, []*fireoncev1.MediaRef{{Url: ref.GetUrl(), MediaType: "text/html"}}, ".media[0].media_type"},
+		"four":           {fetcher, []*fireoncev1.MediaRef{ref, ref, ref, ref}, ""},
+	} {
+		got, err := mastodon.New(mastodon.Config{Media: c.fetcher}).Prepare(requestOf(t, "https://social.example", no, &fireoncev1.SocialPost{Media: c.media}))
+		if c.field == "" {
+			if err != nil || got.OpenTime <= time.Minute {
+				t.Errorf("%s: %+v, %v", name, got, err)
+			}
+			continue
+		}
+		var input *connector.InputError
+		if !errors.As(err, &input) || input.Reason != connector.BadPayload || input.Field != "payload.social_post"+c.field {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -25,6 +25,8 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /api/v1/accounts/verify_credentials", s.authorized(s.verify))
 	mux.HandleFunc("GET /api/v1/accounts/{id}/statuses", s.authorized(s.list))
 	mux.HandleFunc("POST /api/v1/statuses", s.authorized(s.post))
+	mux.HandleFunc("POST /api/v2/media", s.authorized(s.upload))
+	mux.HandleFunc("GET /api/v1/media/{id}", s.authorized(s.file))
 	mux.HandleFunc("GET /api/v1/statuses/{id}/source", s.authorized(s.source))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Date", s.count(r).Format(http.TimeFormat))
@@ -96,19 +98,24 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 		return // not the whole request: no effect
 	}
 	var in struct {
-		Status     string `json:"status"`
-		ReplyTo    string `json:"in_reply_to_id"`
-		Warning    string `json:"spoiler_text"`
-		Sensitive  bool   `json:"sensitive"`
-		Visibility string `json:"visibility"`
-		Language   string `json:"language"`
+		Status     string   `json:"status"`
+		ReplyTo    string   `json:"in_reply_to_id"`
+		Warning    string   `json:"spoiler_text"`
+		Sensitive  bool     `json:"sensitive"`
+		Visibility string   `json:"visibility"`
+		Language   string   `json:"language"`
+		MediaIDs   []string `json:"media_ids"`
 	}
 	if json.Unmarshal(body, &in) != nil {
 		fail(w, http.StatusBadRequest, "not readable")
 		return
 	}
+	files, ready := s.named(in.MediaIDs)
 	switch {
-	case in.Status == "":
+	case !ready:
+		fail(w, http.StatusUnprocessableEntity, "Cannot attach files that have not finished processing. Try again in a moment!")
+		return
+	case in.Status == "" && len(files) == 0:
 		fail(w, http.StatusUnprocessableEntity, "Validation failed: Text can't be blank")
 		return
 	case utf8.RuneCountInString(in.Status+in.Warning) > s.opts.MaxCharacters:
@@ -120,7 +127,7 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 	}
 	p, fails := s.create(Post{
 		Text: in.Status, ReplyTo: in.ReplyTo, Warning: in.Warning, Sensitive: in.Sensitive, Visibility: in.Visibility,
-		Language: in.Language, Key: r.Header.Get("Idempotency-Key"),
+		Language: in.Language, Files: files, Key: r.Header.Get("Idempotency-Key"),
 	})
 	if fails {
 		fail(w, http.StatusInternalServerError, "We're sorry, but something went wrong on our end.")
@@ -164,8 +171,12 @@ func (s *Server) source(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) told(p Post) map[string]any {
+	files := make([]map[string]string, 0, len(p.Files))
+	for _, f := range p.Files {
+		files = append(files, map[string]string{"id": f.ID, "description": f.Description})
+	}
 	out := map[string]any{
-		"id": p.ID, "url": "https://example.test/@ada/" + p.ID, "created_at": p.Created, "in_reply_to_id": nil,
+		"media_attachments": files, "id": p.ID, "url": "https://example.test/@ada/" + p.ID, "created_at": p.Created, "in_reply_to_id": nil,
 		"spoiler_text": p.Warning, "sensitive": p.Sensitive, "visibility": p.Visibility, "content": HTML(p.Text), "reblog": nil,
 	}
 	if p.ReplyTo != "" {

@@ -58,8 +58,17 @@ type Post struct {
 	Sensitive                                             bool
 	Created                                               time.Time
 	// Boost is a post of somebody else's that the account shared.
-	Boost   bool
+	Boost bool
+	// Files are the files that it shows.
+	Files   []File
 	deleted bool
+}
+
+// File is a file that was uploaded.
+type File struct {
+	ID, Type, Description string
+	Size                  int
+	asked                 int
 }
 
 // Server is one server. It is safe for concurrent use.
@@ -72,6 +81,7 @@ type Server struct {
 	posts    []Post
 	keys     map[string]key
 	requests map[string]int
+	files    []File
 }
 
 type key struct {

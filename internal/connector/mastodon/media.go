@@ -1,0 +1,214 @@
+package mastodon
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime/multipart"
+	"net/textproto"
+	"net/url"
+	"strings"
+	"time"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// Rules of this file: media are fetched and uploaded anew before each attempt. A file
+// that no post names is visible to nobody, and the server forgets it. So two attempts
+// name files of different ids; Mastodon does not compare what comes under a key, and a
+// look counts a post's files, and does not know them.
+
+const (
+	// MaxFiles bounds the files of a post, MaxFile the bytes of one. Servers have
+	// limits of their own, 16 MiB for images and 99 MiB for videos mostly.
+	MaxFiles = 4
+	MaxFile  = 100 << 20
+	// openTime is how long fetching, uploading and processing them may take.
+	openTime = 5 * time.Minute
+	// processWait is how long lies between two questions whether a file is ready.
+	processWait = time.Second
+)
+
+// checkMedia checks what can be known of files before they are fetched.
+func (c *Connector) checkMedia(refs []*fireoncev1.MediaRef) error {
+	switch {
+	case len(refs) == 0:
+		return nil
+	case c.media == nil:
+		return badPayload(".media", "this server fetches no media")
+	case len(refs) > MaxFiles:
+		return badPayload(".media", "at most 4 files")
+	}
+	for i, ref := range refs {
+		field := fmt.Sprintf(".media[%d]", i)
+		if _, err := connector.ParseURL(ref.GetUrl()); err != nil {
+			return badPayload(field+".url", err.Error())
+		}
+		if t := ref.GetMediaType(); t != "" && !isMedia(t) {
+			return badPayload(field+".media_type", "the connector mastodon sends images, videos and audio only")
+		}
+	}
+	return nil
+}
+
+func isMedia(mediaType string) bool {
+	kind, _, _ := strings.Cut(strings.ToLower(mediaType), "/")
+	return kind == "image" || kind == "video" || kind == "audio"
+}
+
+// attach uploads the files, and gives their ids. It fails with *connector.Refusal.
+func (c *Connector) attach(ctx context.Context, a account, refs []*fireoncev1.MediaRef) ([]string, error) {
+	if len(refs) > 0 && c.media == nil {
+		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "this server fetches no media"}
+	}
+	var ids []string
+	for _, ref := range refs {
+		id, ready, err := c.upload(ctx, a, ref)
+		if err != nil {
+			return nil, err
+		}
+		for !ready {
+			if ready, err = c.ready(ctx, a, id); err != nil {
+				return nil, err
+			}
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
+// upload gives one file to the server. ready tells that it needs no more processing.
+func (c *Connector) upload(ctx context.Context, a account, ref *fireoncev1.MediaRef) (id string, ready bool, err error) {
+	asset, err := c.media.Fetch(ctx, ref, MaxFile)
+	if err != nil {
+		return "", false, err
+	}
+	defer asset.Close()
+	if !isMedia(asset.Type) {
+		return "", false, &connector.Refusal{
+			Kind: job.FailPermanent, Msg: "a media file is no image, video or audio: it is " + connector.Clean(asset.Type, 100),
+		}
+	}
+	u, err := a.endpoint("/api/v2/media", nil)
+	if err != nil {
+		return "", false, err
+	}
+	head, tail, contentType, err := form(asset.Type, ref.GetAltText())
+	if err != nil {
+		return "", false, &connector.Refusal{Kind: job.FailPermanent, Msg: "a media file cannot be encoded", Err: err}
+	}
+	answer, err := c.exchange(ctx, true, connector.Call{
+		Method: "POST", URL: u, Headers: a.headers(connector.Header{Name: "Content-Type", Value: contentType}),
+		Body:   io.MultiReader(bytes.NewReader(head), asset.Reader(), bytes.NewReader(tail)),
+		Length: int64(len(head)) + asset.Size + int64(len(tail)),
+	})
+	if err != nil {
+		return "", false, err
+	}
+	if answer.Complete && answer.Sent && (answer.Status == 200 || answer.Status == 202) {
+		var got struct {
+			ID string `json:"id"`
+		}
+		if json.Unmarshal(answer.Excerpt, &got) != nil || !validID(got.ID) {
+			return "", false, &connector.Refusal{Kind: job.FailTransient, Msg: who + " took a media file and gave it no id"}
+		}
+		return got.ID, answer.Status == 200, nil
+	}
+	return "", false, untaken(answer, a.auth.Hidden)
+}
+
+// untaken says why a file was not taken: a refusal is for good, but for those that
+// are for any request.
+func untaken(a connector.Answer, secrets connector.Secrets) error {
+	err := unread(a, secrets)
+	if r, ok := err.(*connector.Refusal); ok && a.Complete && r.Kind == job.FailTransient && a.Status >= 400 && a.Status < 500 && a.Status != 408 { //nolint:errorlint // unread makes it
+		r.Kind = job.FailPermanent
+		r.Msg = strings.Replace(r.Msg, "could not be read", "did not take a media file", 1)
+	}
+	return err
+}
+
+// ready asks whether a file has been processed, after a while
+// (https://docs.joinmastodon.org/methods/media/#get: 206 means not yet).
+func (c *Connector) ready(ctx context.Context, a account, id string) (bool, error) {
+	wait := time.NewTimer(processWait)
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+	case <-ctx.Done():
+		return false, &connector.Refusal{Kind: job.FailTransient, Msg: who + " has not processed the media in time", Err: ctx.Err()}
+	}
+	u, err := a.endpoint("/api/v1/media/"+url.PathEscape(id), nil)
+	if err != nil {
+		return false, err
+	}
+	answer, err := c.get(ctx, a, u, true)
+	if answer.Complete && answer.Status == 206 {
+		return false, nil
+	}
+	if err != nil {
+		return false, untaken(answer, a.auth.Hidden)
+	}
+	return true, nil
+}
+
+// form is what stands around a file in multipart/form-data (RFC 7578).
+func form(mediaType, description string) (head, tail []byte, contentType string, err error) {
+	var b bytes.Buffer
+	w := multipart.NewWriter(&b)
+	if err := w.SetBoundary("fireonce-" + rand.Text()); err != nil {
+		return nil, nil, "", err
+	}
+	if description != "" {
+		if err := w.WriteField("description", description); err != nil {
+			return nil, nil, "", err
+		}
+	}
+	if _, err := w.CreatePart(textproto.MIMEHeader{
+		"Content-Disposition": {`form-data; name="file"; filename="file"`}, "Content-Type": {mediaType},
+	}); err != nil {
+		return nil, nil, "", err
+	}
+	split := b.Len()
+	if err := w.Close(); err != nil {
+		return nil, nil, "", err
+	}
+	return b.Bytes()[:split], b.Bytes()[split:], w.FormDataContentType(), nil
+}
+
+// The frozen form of a file: these fields, in this order.
+var mediaFields = []string{"media_url", "media_sha256", "media_type", "media_alt"}
+
+func freezeMedia(c *job.Canon, refs []*fireoncev1.MediaRef) *job.Canon {
+	for _, ref := range refs {
+		values := [][]byte{[]byte(ref.GetUrl()), ref.GetSha256(), []byte(ref.GetMediaType()), []byte(ref.GetAltText())}
+		for i, name := range mediaFields {
+			c.Field(name, values[i])
+		}
+	}
+	return c
+}
+
+func thawMedia(fields []connector.FrozenField) ([]*fireoncev1.MediaRef, error) {
+	n := len(mediaFields)
+	if len(fields)%n != 0 || len(fields) > n*MaxFiles {
+		return nil, connector.ErrBadFrozen
+	}
+	var refs []*fireoncev1.MediaRef
+	for ; len(fields) > 0; fields = fields[n:] {
+		for i, name := range mediaFields {
+			if fields[i].Name != name {
+				return nil, connector.ErrBadFrozen
+			}
+		}
+		refs = append(refs, &fireoncev1.MediaRef{
+			Url: string(fields[0].Value), Sha256: fields[1].Value, MediaType: string(fields[2].Value), AltText: string(fields[3].Value),
+		})
+	}
+	return refs, nil
+}
