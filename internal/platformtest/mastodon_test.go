@@ -43,6 +43,11 @@ func mastodonOf(t *testing.T, software mastodontest.Software, class job.Class) p
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Close() })
+	return mastodonAt(t, server, class)
+}
+
+func mastodonAt(t *testing.T, server *mastodontest.Server, class job.Class) platformtest.Platform {
+	t.Helper()
 	return platformtest.Platform{
 		URL: server.URL(), Class: class, Credential: bearer("first"), Renewed: bearer("second"),
 		Connector: func(s *connector.Sender, _ string) connector.Connector {
