@@ -109,6 +109,8 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 		mails,
 		mastodon.New(mastodon.Config{Sender: n.sender, HTTPSOnly: httpsOnly}),
 		bluesky.New(bluesky.Config{Sender: n.sender, HTTPSOnly: httpsOnly}),
+		mastodon.New(mastodon.Config{Sender: n.sender, Media: media, HTTPSOnly: httpsOnly}),
+		bluesky.New(bluesky.Config{Sender: n.sender, Media: media, HTTPSOnly: httpsOnly}),
 	)
 	if err != nil {
 		return err
