@@ -27,7 +27,8 @@ const (
 	// MaxFiles bounds the files of a post, MaxFile the bytes of one. Servers have
 	// limits of their own, 16 MiB for images and 99 MiB for videos mostly.
 	MaxFiles = 4
-	MaxFile  = 100 << 20
+	// MaxFile is what is fetched at most.
+	MaxFile = 100 << 20
 	// openTime is how long fetching, uploading and processing them may take.
 	openTime = 5 * time.Minute
 	// processWait is how long lies between two questions whether a file is ready.
