@@ -48,47 +48,9 @@ func OpenAuth(c Credential, kinds AuthKind) (Auth, error) {
 	}
 	var out Auth
 	var hide []string
-	switch kind := pb.GetKind().(type) {
-	case nil:
-	case *fireoncev1.Credential_BearerToken:
-		if kinds&AuthBearer == 0 {
-			return Auth{}, wrongKind(kinds)
-		}
-		hide = append(hide, kind.BearerToken)
-		out.Headers = append(out.Headers, Header{Name: "Authorization", Value: "Bearer " + kind.BearerToken})
-	case *fireoncev1.Credential_Oauth2:
-		if kinds&AuthOAuth2 == 0 {
-			return Auth{}, wrongKind(kinds)
-		}
-		hide = append(hide, kind.Oauth2.GetAccessToken())
-		if refresh := kind.Oauth2.GetRefreshToken(); refresh != "" {
-			hide = append(hide, refresh)
-		}
-		out.Headers = append(out.Headers, Header{Name: "Authorization", Value: "Bearer " + kind.Oauth2.GetAccessToken()})
-	case *fireoncev1.Credential_Basic:
-		user, password := kind.Basic.GetUsername(), kind.Basic.GetPassword()
-		if kinds&AuthBasic == 0 {
-			return Auth{}, wrongKind(kinds)
-		}
-		if strings.Contains(user, ":") {
-			return Auth{}, badCredential(".basic.username", "must not have a colon (RFC 7617)")
-		}
-		token := base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
-		hide = append(hide, password, token)
-		out.Headers = append(out.Headers, Header{Name: "Authorization", Value: "Basic " + token})
-	case *fireoncev1.Credential_ApiKeyHeader:
-		if kinds&AuthAPIKey == 0 {
-			return Auth{}, wrongKind(kinds)
-		}
-		name, value := kind.ApiKeyHeader.GetName(), kind.ApiKeyHeader.GetValue()
-		// Authorization is a usual place for a key, Cookie is not.
-		if err := CheckHeader(name, value, strings.EqualFold(name, "Authorization")); err != nil {
-			return Auth{}, &InputError{Reason: BadHeader, Field: "credential.api_key_header", Msg: err.Error()}
-		}
-		hide = append(hide, value)
-		out.Headers = append(out.Headers, Header{Name: name, Value: value})
-	default:
-		return Auth{}, wrongKind(kinds)
+	var err error
+	if out.Headers, hide, err = openKind(&pb, kinds); err != nil {
+		return Auth{}, err
 	}
 	for _, h := range out.Headers {
 		if !httpguts.ValidHeaderFieldValue(h.Value) {
@@ -110,6 +72,54 @@ func OpenAuth(c Credential, kinds AuthKind) (Auth, error) {
 	out.Headers = append(out.Headers, more...)
 	out.Hidden = out.Hidden.With(append(hide, hidden...)...)
 	return out, nil
+}
+
+// openKind gives the header that a credential's kind becomes, and the texts in it that
+// no message may show.
+func openKind(pb *fireoncev1.Credential, kinds AuthKind) (out []Header, hide []string, err error) {
+	switch kind := pb.GetKind().(type) {
+	case nil:
+	case *fireoncev1.Credential_BearerToken:
+		if kinds&AuthBearer == 0 {
+			return nil, nil, wrongKind(kinds)
+		}
+		hide = append(hide, kind.BearerToken)
+		out = append(out, Header{Name: "Authorization", Value: "Bearer " + kind.BearerToken})
+	case *fireoncev1.Credential_Oauth2:
+		if kinds&AuthOAuth2 == 0 {
+			return nil, nil, wrongKind(kinds)
+		}
+		hide = append(hide, kind.Oauth2.GetAccessToken())
+		if refresh := kind.Oauth2.GetRefreshToken(); refresh != "" {
+			hide = append(hide, refresh)
+		}
+		out = append(out, Header{Name: "Authorization", Value: "Bearer " + kind.Oauth2.GetAccessToken()})
+	case *fireoncev1.Credential_Basic:
+		user, password := kind.Basic.GetUsername(), kind.Basic.GetPassword()
+		if kinds&AuthBasic == 0 {
+			return nil, nil, wrongKind(kinds)
+		}
+		if strings.Contains(user, ":") {
+			return nil, nil, badCredential(".basic.username", "must not have a colon (RFC 7617)")
+		}
+		token := base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
+		hide = append(hide, password, token)
+		out = append(out, Header{Name: "Authorization", Value: "Basic " + token})
+	case *fireoncev1.Credential_ApiKeyHeader:
+		if kinds&AuthAPIKey == 0 {
+			return nil, nil, wrongKind(kinds)
+		}
+		name, value := kind.ApiKeyHeader.GetName(), kind.ApiKeyHeader.GetValue()
+		// Authorization is a usual place for a key, Cookie is not.
+		if err := CheckHeader(name, value, strings.EqualFold(name, "Authorization")); err != nil {
+			return nil, nil, &InputError{Reason: BadHeader, Field: "credential.api_key_header", Msg: err.Error()}
+		}
+		hide = append(hide, value)
+		out = append(out, Header{Name: name, Value: value})
+	default:
+		return nil, nil, wrongKind(kinds)
+	}
+	return out, hide, nil
 }
 
 // SecretHeaders checks a credential's headers, and gives the texts in them that

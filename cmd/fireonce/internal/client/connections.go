@@ -22,16 +22,25 @@ func connectionsCommand() *cli.Command {
 					"unknown outcome is settled by sending again under the same key; if not, it is never sent again on\n" +
 					"its own. Secrets come from files or the environment, never as arguments: webhook signing secrets\n" +
 					"from --secret-file or " + secretVar + ", one whsec_… per line, the newest first; a bearer\n" +
-					"token for http, feed and tiktok from --token-file or " + tokenVar + "; any other kind from\n" +
-					"--credential-file, the contract's Credential as JSON.",
+					"token from --token-file or " + tokenVar + "; the password of --user for smtp from\n" +
+					"--password-file or " + passwordVar + "; any other kind from --credential-file, the contract's\n" +
+					"Credential as JSON, e.g. for bluesky {\"basic\":{\"username\":\"ada.example.org\",\"password\":\"…\"}}.",
 				Flags: flags(
-					&cli.StringFlag{Name: "connector", Usage: "`webhook`, http, feed or tiktok", Value: "webhook"},
+					&cli.StringFlag{Name: "connector", Usage: "`NAME`: webhook, http, feed, mastodon, bluesky, x, tiktok, slack, smtp or resend", Value: "webhook"},
 					&cli.StringFlag{Name: "name", Usage: "what people call it"},
-					&cli.StringFlag{Name: "receiver-dedupes", Usage: "webhook and http: `yes` or no"},
+					&cli.StringFlag{Name: "receiver-dedupes", Usage: "webhook and http: `yes` or no; mastodon: unless the server is to be asked"},
 					&cli.DurationFlag{Name: "key-window", Usage: "with yes: for how long it remembers a key, as a `DURATION`", HideDefault: true},
-					&cli.StringFlag{Name: "base-url", Usage: "feed: where its API lives, a `URL`"},
+					&cli.StringFlag{Name: "base-url", Usage: "feed, mastodon and bluesky: where its API lives, a `URL`"},
 					&cli.DurationFlag{Name: "read-lag", Usage: "feed: how long after a write a read may still miss it, as a `DURATION`", DefaultText: "the connector's"},
 					&cli.StringFlag{Name: "source", Usage: "tiktok: `upload`, or pull to have TikTok fetch files from their URLs", DefaultText: "upload"},
+					&cli.StringFlag{Name: "channel", Usage: "slack: the `ID` of the conversation that posts go to"},
+					&cli.BoolFlag{Name: "long-posts", Usage: "x: the account may post more than 280 characters"},
+					&cli.StringFlag{Name: "host", Usage: "smtp: the relay's `NAME` or address"},
+					&cli.IntFlag{Name: "port", Usage: "smtp: its port", DefaultText: "587, with tls 465"},
+					&cli.StringFlag{Name: "security", Usage: "smtp: `starttls`, tls (from the first byte) or none", Value: "starttls"},
+					&cli.StringFlag{Name: "helo-name", Usage: "smtp: the `NAME` that EHLO says", DefaultText: "the server's host name"},
+					&cli.StringFlag{Name: "user", Usage: "smtp: the `NAME` to log in with"},
+					&cli.StringFlag{Name: "password-file", Usage: "smtp: its password, from a `FILE`; - reads standard input"},
 					&cli.StringFlag{Name: "secret-file", Usage: "signing secrets, from a `FILE`; - reads standard input"},
 					&cli.StringFlag{Name: "token-file", Usage: "a bearer token, from a `FILE`; - reads standard input"},
 					&cli.StringFlag{Name: "credential-file", Usage: "a credential of any kind as JSON, from a `FILE`; - reads standard input"},

@@ -1,6 +1,8 @@
 package client
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v3"
@@ -17,33 +19,49 @@ const (
 	secretVar = "FIREONCE_WEBHOOK_SECRET"
 	// tokenVar may hold a bearer token.
 	tokenVar = "FIREONCE_BEARER_TOKEN"
+	// passwordVar may hold the password of a login.
+	passwordVar = "FIREONCE_PASSWORD"
 	// maxSecrets bounds a file of secrets, in bytes.
 	maxSecrets = 16 << 10
 )
 
+// flagsOf says which connectors a flag goes with.
+var flagsOf = []struct{ flag, connectors string }{
+	{"receiver-dedupes", "webhook http mastodon"}, {"key-window", "webhook http"},
+	{"base-url", "feed mastodon bluesky"}, {"read-lag", "feed"}, {"source", "tiktok"}, {"channel", "slack"}, {"long-posts", "x"},
+	{"host", "smtp"}, {"port", "smtp"}, {"security", "smtp"}, {"helo-name", "smtp"}, {"user", "smtp"},
+	{"secret-file", "webhook"}, {"token-file", "http feed mastodon tiktok slack x resend"}, {"password-file", "smtp"},
+}
+
 // setSettings gives a connection the settings of its connector.
 func setSettings(cmd *cli.Command, conn *fireoncev1.Connection) error {
-	for _, only := range []struct{ flag, connectors string }{
-		{"receiver-dedupes", "webhook http"}, {"key-window", "webhook http"},
-		{"base-url", "feed"}, {"read-lag", "feed"}, {"secret-file", "webhook"}, {"token-file", "http feed tiktok"},
-		{"source", "tiktok"},
-	} {
-		if cmd.IsSet(only.flag) && !strings.Contains(only.connectors, conn.GetConnector()) {
-			return exit.Usagef("--%s goes only with --connector %s", only.flag, strings.ReplaceAll(only.connectors, " ", " or "))
+	for _, only := range flagsOf {
+		connectors := strings.Fields(only.connectors)
+		if cmd.IsSet(only.flag) && !slices.Contains(connectors, conn.GetConnector()) {
+			return exit.Usagef("--%s goes only with --connector %s", only.flag, strings.Join(connectors, " or "))
 		}
 	}
-	switch conn.GetConnector() {
-	case "webhook", "http":
+	set, ok := settingsOf[conn.GetConnector()]
+	if !ok {
+		return exit.Usagef("--connector %q: must be one of %s", conn.GetConnector(),
+			strings.Join(slices.Sorted(maps.Keys(settingsOf)), ", "))
+	}
+	return set(cmd, conn)
+}
+
+// settingsOf reads the settings that each connector takes.
+var settingsOf = map[string]func(*cli.Command, *fireoncev1.Connection) error{
+	"webhook": func(cmd *cli.Command, conn *fireoncev1.Connection) error {
 		dedupes, window, err := dedupe(cmd)
-		if err != nil {
-			return err
-		}
-		if conn.GetConnector() == "http" {
-			conn.Settings = &fireoncev1.Connection_Http{Http: &fireoncev1.HttpSettings{ReceiverDedupes: dedupes, KeyWindow: window}}
-		} else {
-			conn.Settings = &fireoncev1.Connection_Webhook{Webhook: &fireoncev1.WebhookSettings{ReceiverDedupes: dedupes, KeyWindow: window}}
-		}
-	case "feed":
+		conn.Settings = &fireoncev1.Connection_Webhook{Webhook: &fireoncev1.WebhookSettings{ReceiverDedupes: dedupes, KeyWindow: window}}
+		return err
+	},
+	"http": func(cmd *cli.Command, conn *fireoncev1.Connection) error {
+		dedupes, window, err := dedupe(cmd)
+		conn.Settings = &fireoncev1.Connection_Http{Http: &fireoncev1.HttpSettings{ReceiverDedupes: dedupes, KeyWindow: window}}
+		return err
+	},
+	"feed": func(cmd *cli.Command, conn *fireoncev1.Connection) error {
 		if !cmd.IsSet("base-url") {
 			return exit.Usagef("--connector feed needs --base-url")
 		}
@@ -52,16 +70,60 @@ func setSettings(cmd *cli.Command, conn *fireoncev1.Connection) error {
 			settings.ReadLag = durationpb.New(cmd.Duration("read-lag"))
 		}
 		conn.Settings = &fireoncev1.Connection_Feed{Feed: settings}
-	case "tiktok":
+		return nil
+	},
+	"mastodon": func(cmd *cli.Command, conn *fireoncev1.Connection) error {
+		settings, err := mastodonSettings(cmd)
+		conn.Settings = &fireoncev1.Connection_Mastodon{Mastodon: settings}
+		return err
+	},
+	"bluesky": func(cmd *cli.Command, conn *fireoncev1.Connection) error {
+		conn.Settings = &fireoncev1.Connection_Bluesky{Bluesky: &fireoncev1.BlueskySettings{BaseUrl: cmd.String("base-url")}}
+		return nil
+	},
+	"tiktok": func(cmd *cli.Command, conn *fireoncev1.Connection) error {
 		source, ok := sources[cmd.String("source")]
 		if !ok {
 			return exit.Usagef("--source must be upload or pull")
 		}
 		conn.Settings = &fireoncev1.Connection_Tiktok{Tiktok: &fireoncev1.TikTokSettings{Source: source}}
-	default:
-		return exit.Usagef("--connector %q: must be webhook, http, feed or tiktok", conn.GetConnector())
+		return nil
+	},
+	"slack": func(cmd *cli.Command, conn *fireoncev1.Connection) error {
+		if !cmd.IsSet("channel") {
+			return exit.Usagef("--connector slack needs --channel: the id of a conversation, such as C0123456789")
+		}
+		conn.Settings = &fireoncev1.Connection_Slack{Slack: &fireoncev1.SlackSettings{Channel: cmd.String("channel")}}
+		return nil
+	},
+	"x": func(cmd *cli.Command, conn *fireoncev1.Connection) error {
+		conn.Settings = &fireoncev1.Connection_X{X: &fireoncev1.XSettings{LongPosts: cmd.Bool("long-posts")}}
+		return nil
+	},
+	"smtp": func(cmd *cli.Command, conn *fireoncev1.Connection) error {
+		settings, err := relay(cmd)
+		conn.Settings = &fireoncev1.Connection_Smtp{Smtp: settings}
+		return err
+	},
+	"resend": func(*cli.Command, *fireoncev1.Connection) error { return nil }, // it has none
+}
+
+// mastodonSettings leaves it to the server what it is, unless its owner says.
+func mastodonSettings(cmd *cli.Command) (*fireoncev1.MastodonSettings, error) {
+	if !cmd.IsSet("base-url") {
+		return nil, exit.Usagef("--connector mastodon needs --base-url")
 	}
-	return nil
+	settings := &fireoncev1.MastodonSettings{BaseUrl: cmd.String("base-url")}
+	switch said := cmd.String("receiver-dedupes"); said {
+	case "":
+	case "yes":
+		settings.ServerDedupes = fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES
+	case "no":
+		settings.ServerDedupes = fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO
+	default:
+		return nil, exit.Usagef("--receiver-dedupes must be yes or no; without it, the server is asked what it is")
+	}
+	return settings, nil
 }
 
 // sources are how a video gets to TikTok.
@@ -69,6 +131,25 @@ var sources = map[string]fireoncev1.TikTokSettings_Source{
 	"":       fireoncev1.TikTokSettings_SOURCE_FILE_UPLOAD,
 	"upload": fireoncev1.TikTokSettings_SOURCE_FILE_UPLOAD,
 	"pull":   fireoncev1.TikTokSettings_SOURCE_PULL_FROM_URL,
+}
+
+// relay reads where a relay is, and how to come to it.
+func relay(cmd *cli.Command) (*fireoncev1.SmtpSettings, error) {
+	if !cmd.IsSet("host") {
+		return nil, exit.Usagef("--connector smtp needs --host")
+	}
+	s := &fireoncev1.SmtpSettings{Host: cmd.String("host"), Port: int32(cmd.Int("port")), HeloName: cmd.String("helo-name")}
+	switch cmd.String("security") {
+	case "starttls":
+		s.Security = fireoncev1.SmtpSettings_SECURITY_STARTTLS
+	case "tls":
+		s.Security = fireoncev1.SmtpSettings_SECURITY_TLS
+	case "none":
+		s.Security = fireoncev1.SmtpSettings_SECURITY_NONE
+	default:
+		return nil, exit.Usagef("--security must be starttls, tls or none")
+	}
+	return s, nil
 }
 
 // dedupe reads what only the receiver's owner knows.
@@ -92,11 +173,14 @@ func dedupe(cmd *cli.Command) (fireoncev1.ReceiverDedupes, *durationpb.Duration,
 // credential reads the secrets; nil: there are none.
 func credential(cmd *cli.Command) (*fireoncev1.Credential, error) {
 	if cmd.IsSet("credential-file") {
-		if cmd.IsSet("secret-file") || cmd.IsSet("token-file") {
+		if cmd.IsSet("secret-file") || cmd.IsSet("token-file") || cmd.IsSet("password-file") || cmd.IsSet("user") {
 			return nil, exit.Usagef("give one file with a credential")
 		}
 		c := &fireoncev1.Credential{}
 		return c, readJSON(cmd, "credential-file", maxSecrets, c)
+	}
+	if cmd.String("connector") == "smtp" {
+		return login(cmd)
 	}
 	if cmd.String("connector") == "webhook" {
 		text, err := secretText(cmd, "secret-file", secretVar)
@@ -113,4 +197,26 @@ func credential(cmd *cli.Command) (*fireoncev1.Credential, error) {
 		return nil, err
 	}
 	return &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: strings.TrimSpace(text)}}, nil
+}
+
+// login reads a user name and a password; nil: there is none.
+func login(cmd *cli.Command) (*fireoncev1.Credential, error) {
+	user := cmd.String("user")
+	if user == "" {
+		if cmd.IsSet("password-file") {
+			return nil, exit.Usagef("--password-file goes only with --user")
+		}
+		return nil, nil
+	}
+	password, err := secretText(cmd, "password-file", passwordVar)
+	if err != nil {
+		return nil, err
+	}
+	password = strings.TrimRight(password, "\r\n")
+	if password == "" {
+		return nil, exit.Usagef("--user needs --password-file or %s", passwordVar)
+	}
+	return &fireoncev1.Credential{Kind: &fireoncev1.Credential_Basic{
+		Basic: &fireoncev1.BasicAuth{Username: user, Password: password},
+	}}, nil
 }

@@ -138,6 +138,9 @@ func checkAPIKey(key string) error {
 	return nil
 }
 
+// httpsOnly refuses http URLs.
+func (c *Config) httpsOnly() bool { return !c.AllowHTTP && !c.Dev }
+
 // egress is the policy for addresses that may be sent to.
 func (c *Config) egress() *connector.Egress {
 	allow := c.AllowEgress

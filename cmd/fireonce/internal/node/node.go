@@ -18,11 +18,11 @@ import (
 	"github.com/fireonce/fireonce/internal/connector/bluesky"
 	"github.com/fireonce/fireonce/internal/connector/feed"
 	"github.com/fireonce/fireonce/internal/connector/httpapi"
-	"github.com/fireonce/fireonce/internal/connector/slack"
-	"github.com/fireonce/fireonce/internal/connector/tiktok"
-	"github.com/fireonce/fireonce/internal/connector/resend"
-	"github.com/fireonce/fireonce/internal/connector/smtp"
 	"github.com/fireonce/fireonce/internal/connector/mastodon"
+	"github.com/fireonce/fireonce/internal/connector/resend"
+	"github.com/fireonce/fireonce/internal/connector/slack"
+	"github.com/fireonce/fireonce/internal/connector/smtp"
+	"github.com/fireonce/fireonce/internal/connector/tiktok"
 	"github.com/fireonce/fireonce/internal/connector/webhook"
 	"github.com/fireonce/fireonce/internal/connector/x"
 	"github.com/fireonce/fireonce/internal/engine"
@@ -90,28 +90,10 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 		return err
 	}
 	n.sender = connector.NewSender(connector.Config{Egress: n.cfg.egress(), Version: n.cfg.Version})
-	httpsOnly := !n.cfg.AllowHTTP && !n.cfg.Dev
-	media := connector.NewMedia(connector.MediaConfig{Egress: n.cfg.egress(), Version: n.cfg.Version, HTTPSOnly: httpsOnly})
-	mails, err := resend.New(resend.Config{Sender: n.sender})
-	if err != nil {
-		return err
-	}
-	media := connector.NewMedia(connector.MediaConfig{Egress: n.cfg.egress(), Version: n.cfg.Version, HTTPSOnly: httpsOnly})
-	registry, err := connector.NewRegistry(
-		webhook.New(webhook.Config{Sender: n.sender, HTTPSOnly: httpsOnly}),
-		httpapi.New(httpapi.Config{Sender: n.sender, HTTPSOnly: httpsOnly}),
-		feed.New(feed.Config{Sender: n.sender, HTTPSOnly: httpsOnly}),
-		tiktok.New(tiktok.Config{Sender: n.sender, Media: media, HTTPSOnly: httpsOnly}),
-		slack.New(slack.Config{Sender: n.sender}),
-		x.New(x.Config{Sender: n.sender, Media: media}),
-		smtp.New(smtp.Config{Sender: n.sender, HTTPSOnly: httpsOnly}),
-		smtp.New(smtp.Config{Sender: n.sender, Media: media, HTTPSOnly: httpsOnly}),
-		mails,
-		mastodon.New(mastodon.Config{Sender: n.sender, HTTPSOnly: httpsOnly}),
-		bluesky.New(bluesky.Config{Sender: n.sender, HTTPSOnly: httpsOnly}),
-		mastodon.New(mastodon.Config{Sender: n.sender, Media: media, HTTPSOnly: httpsOnly}),
-		bluesky.New(bluesky.Config{Sender: n.sender, Media: media, HTTPSOnly: httpsOnly}),
-	)
+	media := connector.NewMedia(connector.MediaConfig{
+		Egress: n.cfg.egress(), Version: n.cfg.Version, HTTPSOnly: n.cfg.httpsOnly(),
+	})
+	registry, err := n.connectors(media)
 	if err != nil {
 		return err
 	}
@@ -142,6 +124,27 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 	}
 	n.run(eng)
 	return nil
+}
+
+// connectors are those that are part of the program.
+func (n *Node) connectors(media *connector.Media) (*connector.Registry, error) {
+	httpsOnly := n.cfg.httpsOnly()
+	mails, err := resend.New(resend.Config{Sender: n.sender})
+	if err != nil {
+		return nil, err
+	}
+	return connector.NewRegistry(
+		webhook.New(webhook.Config{Sender: n.sender, HTTPSOnly: httpsOnly}),
+		httpapi.New(httpapi.Config{Sender: n.sender, HTTPSOnly: httpsOnly}),
+		feed.New(feed.Config{Sender: n.sender, HTTPSOnly: httpsOnly}),
+		mastodon.New(mastodon.Config{Sender: n.sender, Media: media, HTTPSOnly: httpsOnly}),
+		bluesky.New(bluesky.Config{Sender: n.sender, Media: media, HTTPSOnly: httpsOnly}),
+		x.New(x.Config{Sender: n.sender, Media: media}),
+		tiktok.New(tiktok.Config{Sender: n.sender, Media: media, HTTPSOnly: httpsOnly}),
+		slack.New(slack.Config{Sender: n.sender}),
+		smtp.New(smtp.Config{Sender: n.sender, Media: media, HTTPSOnly: httpsOnly}),
+		mails,
+	)
 }
 
 // openVault reads the key file. It is made only for a database that has no
