@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -190,10 +191,10 @@ func TestOpenNoVideo(t *testing.T) {
 // a minute, not with each post.
 func TestOpenAsks(t *testing.T) {
 	w := newWorld(t, tiktoktest.Options{})
-	asked := 0
+	var asked atomic.Int64
 	w.proxy.Plan(func(r faultproxy.Request) faultproxy.Fate {
 		if strings.Contains(r.Path, "creator_info") {
-			asked++
+			asked.Add(1)
 		}
 		return faultproxy.Fate{}
 	})
@@ -202,13 +203,13 @@ func TestOpenAsks(t *testing.T) {
 	p.Media[0].Sha256 = sum[:]
 	is(t, w.send(pull, p).Outcome, job.ResultAccepted, 0, "")
 	is(t, w.send(pull, p).Outcome, job.ResultAccepted, 0, "")
-	if asked != 1 {
-		t.Errorf("asked %d times", asked)
+	if asked.Load() != 1 {
+		t.Errorf("asked %d times", asked.Load())
 	}
 	w.pass(time.Minute)
 	is(t, w.send(upload, p).Outcome, job.ResultAccepted, 0, "")
-	if asked != 2 {
-		t.Errorf("asked %d times", asked)
+	if asked.Load() != 2 {
+		t.Errorf("asked %d times", asked.Load())
 	}
 	w.effects(3)
 }
