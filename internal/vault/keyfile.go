@@ -1,23 +1,25 @@
 package vault
 
 import (
-	"crypto/rand"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
-// Rules of this file: a key file is one line, "fireonce-key-1 BASE64"; it is
-// never overwritten, and it is not used while others than its owner may read it.
+// Rules of this file: a key file has one line for each key, "fireonce-key-1
+// BASE64"; the first one seals. A file that is there is only ever replaced whole,
+// by one that has every key of it, and none is used while others than its owner
+// may read it.
 
 const (
 	keyFileVersion = "fireonce-key-1"
 	// maxKeyFile bounds what is read of a file that may be anything.
-	maxKeyFile = 1 << 10
+	maxKeyFile = 4 << 10
 )
 
 // ErrKeyFile says that a file is no key file of a version that is known.
@@ -26,6 +28,38 @@ var ErrKeyFile = errors.New("not a fireonce key file")
 // ErrKeyFileMode says that others than its owner may read a key file.
 var ErrKeyFileMode = errors.New("the key file is open to its group or to others: chmod 600 it")
 
+// ErrKeyList says that a list of keys, such as one of the environment, cannot be
+// read.
+var ErrKeyList = errors.New("not a list of fireonce keys")
+
+// GenerateKey makes the line of a new key, without its end.
+func GenerateKey() (string, error) {
+	key, err := random(keySize)
+	if err != nil {
+		return "", err
+	}
+	return keyFileVersion + " " + base64.StdEncoding.EncodeToString(key), nil
+}
+
+// ParseKeys gives the vault of a list of keys, separated by commas: each the line
+// of a key file or its second word alone. It fails with ErrKeyList.
+func ParseKeys(list string) (*Vault, error) {
+	var lines []string
+	for part := range strings.SplitSeq(list, ",") {
+		part = strings.TrimSpace(part)
+		if !strings.Contains(part, " ") {
+			part = keyFileVersion + " " + part
+		}
+		lines = append(lines, part)
+	}
+	v, err := fromLines(lines)
+	if err != nil {
+		// What it says of files means nothing here.
+		return nil, fmt.Errorf("%w: 32 bytes in base64 each, every key once, at most %d", ErrKeyList, maxKeys)
+	}
+	return v, nil
+}
+
 // LoadOrCreateKeyFile gives the vault of a key file and creates the file, with
 // a new key, when there is none. Losing the file loses every credential.
 func LoadOrCreateKeyFile(path string) (*Vault, error) {
@@ -33,7 +67,11 @@ func LoadOrCreateKeyFile(path string) (*Vault, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return v, err
 	}
-	if err := createKeyFile(path); err != nil && !errors.Is(err, fs.ErrExist) {
+	line, err := GenerateKey()
+	if err != nil {
+		return nil, err
+	}
+	if err := createKeyFile(path, line); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("create key file: %w", err)
 	}
 	// Also after somebody else was faster: what counts is what the file says.
@@ -43,70 +81,167 @@ func LoadOrCreateKeyFile(path string) (*Vault, error) {
 // LoadKeyFile gives the vault of a key file. It fails with fs.ErrNotExist,
 // ErrKeyFile or ErrKeyFileMode.
 func LoadKeyFile(path string) (*Vault, error) {
+	v, _, err := readKeyFile(path)
+	return v, err
+}
+
+// AddKey puts a new key into a key file, which is made when there is none: first,
+// so that it seals from the next start of a server on, or last, so that it only
+// opens. It gives the vault that the file is now. One caller at a time.
+func AddKey(path string, first bool) (*Vault, error) {
+	_, lines, err := readKeyFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return LoadOrCreateKeyFile(path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	line, err := GenerateKey()
+	if err != nil {
+		return nil, err
+	}
+	at := len(lines)
+	if first {
+		at = 0
+	}
+	return replaceKeyFile(path, slices.Insert(lines, at, line))
+}
+
+// UseKey moves a key of a key file to the first place, so that it seals from the
+// next start of a server on. It fails with ErrKeyID when the file does not have it.
+// One caller at a time.
+func UseKey(path, id string) (*Vault, error) {
+	v, lines, err := readKeyFile(path)
+	if err != nil {
+		return nil, err
+	}
+	at := slices.Index(v.KeyIDs(), id)
+	if at < 0 {
+		return nil, fmt.Errorf("key file %s has no key %s: %w", path, id, ErrKeyID)
+	}
+	line := lines[at]
+	return replaceKeyFile(path, slices.Insert(slices.Delete(lines, at, at+1), 0, line))
+}
+
+// RemoveKey takes a key out of a key file, which keeps one at least. What it has
+// sealed does not open any more. One caller at a time.
+func RemoveKey(path, id string) (*Vault, error) {
+	v, lines, err := readKeyFile(path)
+	if err != nil {
+		return nil, err
+	}
+	at := slices.Index(v.KeyIDs(), id)
+	switch {
+	case at < 0:
+		return nil, fmt.Errorf("key file %s has no key %s: %w", path, id, ErrKeyID)
+	case len(lines) == 1:
+		return nil, fmt.Errorf("key file %s has no other key", path)
+	}
+	return replaceKeyFile(path, slices.Delete(lines, at, at+1))
+}
+
+func readKeyFile(path string) (_ *Vault, lines []string, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("key file: %w", err)
+		return nil, nil, fmt.Errorf("key file: %w", err)
 	}
 	defer func() { _ = f.Close() }() // it was only read
 	info, err := f.Stat()
 	if err != nil {
-		return nil, fmt.Errorf("key file: %w", err)
+		return nil, nil, fmt.Errorf("key file: %w", err)
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxKeyFile {
-		return nil, fmt.Errorf("key file %s: %w", path, ErrKeyFile)
+		return nil, nil, fmt.Errorf("key file %s: %w", path, ErrKeyFile)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("key file %s: %w", path, ErrKeyFileMode)
+		return nil, nil, fmt.Errorf("key file %s: %w", path, ErrKeyFileMode)
 	}
 	text := make([]byte, info.Size())
 	if _, err := f.ReadAt(text, 0); err != nil {
-		return nil, fmt.Errorf("key file: %w", err)
+		return nil, nil, fmt.Errorf("key file: %w", err)
 	}
-	key, err := parseKey(string(text))
+	body, ok := strings.CutSuffix(string(text), "\n")
+	if !ok {
+		return nil, nil, fmt.Errorf("key file %s: %w: it does not end with its line", path, ErrKeyFile)
+	}
+	lines = strings.Split(body, "\n")
+	v, err := fromLines(lines)
 	if err != nil {
-		return nil, fmt.Errorf("key file %s: %w", path, err)
+		return nil, nil, fmt.Errorf("key file %s: %w", path, err)
 	}
-	return New(key)
+	return v, lines, nil
 }
 
-// parseKey reads the line. What it holds is in no error.
-func parseKey(text string) ([]byte, error) {
-	line, ok := strings.CutSuffix(text, "\n")
-	if !ok {
-		return nil, fmt.Errorf("%w: it does not end with its line", ErrKeyFile)
+// fromLines reads the lines of a key file. What they hold is in no error.
+func fromLines(lines []string) (*Vault, error) {
+	var keys [][]byte
+	for _, line := range lines {
+		version, encoded, ok := strings.Cut(line, " ")
+		if !ok || version != keyFileVersion {
+			return nil, ErrKeyFile
+		}
+		key, err := base64.StdEncoding.Strict().DecodeString(encoded)
+		if err != nil || len(key) != keySize {
+			return nil, fmt.Errorf("%w: a key is damaged", ErrKeyFile)
+		}
+		keys = append(keys, key)
 	}
-	version, encoded, ok := strings.Cut(line, " ")
-	if !ok || version != keyFileVersion {
-		return nil, ErrKeyFile
+	v, err := New(keys[0], keys[1:]...)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrKeyFile, err)
 	}
-	key, err := base64.StdEncoding.Strict().DecodeString(encoded)
-	if err != nil || len(key) != keySize {
-		return nil, fmt.Errorf("%w: the key is damaged", ErrKeyFile)
-	}
-	return key, nil
+	return v, nil
 }
 
 // createKeyFile writes a whole file under another name and then gives it its
 // own, so that nobody ever reads half a key, and a file that is there stays.
-func createKeyFile(path string) (err error) {
-	key := make([]byte, keySize)
-	if _, err := rand.Read(key); err != nil {
-		return err
+func createKeyFile(path, line string) error {
+	return writeKeyFile(path, []string{line}, os.Link)
+}
+
+// replaceKeyFile puts a whole file in the place of the one that is there.
+func replaceKeyFile(path string, lines []string) (*Vault, error) {
+	v, err := fromLines(lines) // nothing that could not be read is written
+	if err != nil {
+		return nil, err
 	}
+	// What a link points to is replaced, not the link.
+	target, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil, fmt.Errorf("key file: %w", err)
+	}
+	place := func(from, to string) error {
+		// An operator who is root must not take the file away from the server.
+		if err := giveOwner(from, to); err != nil {
+			return err
+		}
+		return os.Rename(from, to)
+	}
+	if err := writeKeyFile(target, lines, place); err != nil {
+		return nil, fmt.Errorf("write key file: %w", err)
+	}
+	return v, nil
+}
+
+func writeKeyFile(path string, lines []string, place func(from, to string) error) (err error) {
 	// A temporary file is opened with O_EXCL and for its owner only.
 	f, err := os.CreateTemp(filepath.Dir(path), ".fireonce-key-*")
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.Remove(f.Name())) }()
-	_, err = fmt.Fprintf(f, "%s %s\n", keyFileVersion, base64.StdEncoding.EncodeToString(key))
+	defer func() {
+		if rerr := os.Remove(f.Name()); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
+			err = errors.Join(err, rerr)
+		}
+	}()
+	_, err = f.WriteString(strings.Join(lines, "\n") + "\n")
 	if err == nil {
 		err = f.Sync()
 	}
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	if err := os.Link(f.Name(), path); err != nil {
+	if err := place(f.Name(), path); err != nil {
 		return err
 	}
 	return syncDir(filepath.Dir(path))

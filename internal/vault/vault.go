@@ -1,10 +1,13 @@
 // Package vault seals the credentials of connections, so that a database alone
 // gives none of them away. It uses the standard library only.
 //
-// A sealed credential is a random nonce and an AES-256-GCM ciphertext. What it
-// belongs to (project, connection, version) is its associated data: bytes that
-// are moved to another row, or an older version put back, do not open. No error
-// of this package carries a secret.
+// A credential is sealed in an envelope: AES-256-GCM under a data key of its own,
+// and that key, again by AES-256-GCM, under a key of the vault. What it belongs to
+// (project, connection, version) is the associated data of both: bytes that are
+// moved to another row, or an older version put back, do not open. A vault has
+// several keys: the first one seals, all of them open, so that a key can be
+// replaced while servers run (see Rewrap). No error of this package carries a
+// secret.
 package vault
 
 import (
@@ -18,13 +21,18 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 const (
 	// keySize is that of AES-256.
 	keySize = 32
+	// maxKeys bounds the keys of a vault: one that seals, some that are on their way
+	// in or out.
+	maxKeys = 16
 	// nonceSize is GCM's: 96 bits, random for every seal.
 	nonceSize = 12
+	tagSize   = 16
 	// contextVersion starts the associated data; a changed encoding takes the
 	// next number.
 	contextVersion = 1
@@ -37,7 +45,8 @@ const (
 // place, or changed bytes. It does not say which.
 var ErrSealed = errors.New("the credential does not open with this key in this place")
 
-// ErrKeyID says that a credential was sealed with another key than this one.
+// ErrKeyID says that a credential was sealed with a key that the vault does not
+// have.
 var ErrKeyID = errors.New("the credential was sealed with another key")
 
 // Place is what a sealed credential belongs to.
@@ -47,32 +56,65 @@ type Place struct {
 	Version    int
 }
 
-// Vault seals and opens with one key. It is safe for concurrent use.
+// Vault seals with its first key and opens with all of them. It is safe for
+// concurrent use.
 type Vault struct {
-	id          string
-	aead        cipher.AEAD
-	fingerprint []byte
+	keys []*keyring
 }
 
-// New makes a vault of a 32-byte key.
-func New(key []byte) (*Vault, error) {
+// keyring is what is derived from one key.
+type keyring struct {
+	id string
+	// wrap seals data keys; direct opens what was sealed before there were any.
+	wrap, direct cipher.AEAD
+	fingerprint  []byte
+}
+
+// New makes a vault of 32-byte keys: one that seals and opens, and older or coming
+// ones that open.
+func New(key []byte, others ...[]byte) (*Vault, error) {
+	v := &Vault{}
+	if len(others) >= maxKeys {
+		return nil, fmt.Errorf("vault: %d keys, at most %d", 1+len(others), maxKeys)
+	}
+	for _, k := range append([][]byte{key}, others...) {
+		one, err := newKey(k)
+		if err != nil {
+			return nil, err
+		}
+		if v.find(one.id) != nil {
+			return nil, fmt.Errorf("vault: key %s is there twice", one.id)
+		}
+		v.keys = append(v.keys, one)
+	}
+	return v, nil
+}
+
+func newKey(key []byte) (*keyring, error) {
 	if len(key) != keySize {
-		return nil, fmt.Errorf("vault: a key has %d bytes, not %d", keySize, len(key))
+		return nil, fmt.Errorf("vault: a key has %d bytes, not %d", len(key), keySize)
 	}
 	// Every use has a key of its own, so none says anything about another.
-	seal, err := derive(key, "seal")
+	var derived [4][]byte
+	for i, use := range []string{"wrap", "seal", "fingerprint", "key id"} {
+		var err error
+		if derived[i], err = hkdf.Key(sha256.New, key, nil, "fireonce vault 1: "+use, keySize); err != nil {
+			return nil, fmt.Errorf("vault: %w", err)
+		}
+	}
+	wrap, err := newAEAD(derived[0])
 	if err != nil {
 		return nil, err
 	}
-	mark, err := derive(key, "fingerprint")
+	direct, err := newAEAD(derived[1])
 	if err != nil {
 		return nil, err
 	}
-	id, err := derive(key, "key id")
-	if err != nil {
-		return nil, err
-	}
-	block, err := aes.NewCipher(seal)
+	return &keyring{id: hex.EncodeToString(derived[3][:8]), wrap: wrap, direct: direct, fingerprint: derived[2]}, nil
+}
+
+func newAEAD(key []byte) (cipher.AEAD, error) {
+	block, err := aes.NewCipher(key)
 	if err != nil {
 		return nil, fmt.Errorf("vault: %w", err)
 	}
@@ -80,50 +122,51 @@ func New(key []byte) (*Vault, error) {
 	if err != nil {
 		return nil, fmt.Errorf("vault: %w", err)
 	}
-	return &Vault{id: hex.EncodeToString(id[:8]), aead: aead, fingerprint: mark}, nil
+	return aead, nil
 }
 
-func derive(key []byte, use string) ([]byte, error) {
-	out, err := hkdf.Key(sha256.New, key, nil, "fireonce vault 1: "+use, keySize)
-	if err != nil {
-		return nil, fmt.Errorf("vault: %w", err)
+// find gives the key of an id; nil: the vault does not have it.
+func (v *Vault) find(id string) *keyring {
+	for _, k := range v.keys {
+		if k.id == id {
+			return k
+		}
 	}
-	return out, nil
+	return nil
 }
 
-// KeyID names the key, so that a sealed credential tells which one opens it. It
-// says nothing about the key itself.
-func (v *Vault) KeyID() string { return v.id }
+// KeyID names the key that seals, so that a sealed credential tells which one
+// opens it. It says nothing about the key itself.
+func (v *Vault) KeyID() string { return v.keys[0].id }
 
-// Seal encrypts a secret for one place. Two seals of one secret differ.
-func (v *Vault) Seal(secret []byte, at Place) ([]byte, error) {
-	out := make([]byte, nonceSize, nonceSize+len(secret)+v.aead.Overhead())
-	if _, err := rand.Read(out); err != nil {
-		return nil, fmt.Errorf("seal: %w", err)
+// KeyIDs names all keys, the one that seals first.
+func (v *Vault) KeyIDs() []string {
+	out := make([]string, len(v.keys))
+	for i, k := range v.keys {
+		out[i] = k.id
 	}
-	return v.aead.Seal(out, out[:nonceSize], secret, at.associated()), nil
+	return out
 }
 
-// Open decrypts what Seal made for the same place. keyID is the one stored
-// beside it. It fails with ErrKeyID or ErrSealed.
-func (v *Vault) Open(sealed []byte, keyID string, at Place) ([]byte, error) {
-	if keyID != v.id {
-		return nil, fmt.Errorf("open: %w", ErrKeyID)
-	}
-	if len(sealed) < nonceSize+v.aead.Overhead() {
-		return nil, fmt.Errorf("open: %w", ErrSealed)
-	}
-	secret, err := v.aead.Open(nil, sealed[:nonceSize], sealed[nonceSize:], at.associated())
-	if err != nil {
-		return nil, fmt.Errorf("open: %w", ErrSealed)
-	}
-	return secret, nil
+// Missing gives those of the named keys that the vault does not have.
+func (v *Vault) Missing(used []string) []string {
+	return slices.DeleteFunc(slices.Clone(used), func(id string) bool { return v.find(id) != nil })
 }
 
 // Fingerprint names a secret, so that people can tell two apart without seeing
-// them. It is keyed: without the vault's key it cannot be tried on guesses.
-func (v *Vault) Fingerprint(secret []byte) string {
-	mac := hmac.New(sha256.New, v.fingerprint)
+// them. It is keyed: without the vault's key it cannot be tried on guesses. It is
+// of the key that seals, so it differs once that key is another.
+func (v *Vault) Fingerprint(secret []byte) string { return v.keys[0].mark(secret) }
+
+// Recognizes tells whether a fingerprint is that of a secret, under any of the keys.
+func (v *Vault) Recognizes(secret []byte, fingerprint string) bool {
+	return slices.ContainsFunc(v.keys, func(k *keyring) bool {
+		return hmac.Equal([]byte(k.mark(secret)), []byte(fingerprint))
+	})
+}
+
+func (k *keyring) mark(secret []byte) string {
+	mac := hmac.New(sha256.New, k.fingerprint)
 	mac.Write(secret)
 	return hex.EncodeToString(mac.Sum(nil))[:shownDigits]
 }
@@ -139,4 +182,13 @@ func (p Place) associated() []byte {
 		out = append(out, field...)
 	}
 	return out
+}
+
+// random gives n bytes of the system's randomness.
+func random(n int) ([]byte, error) {
+	out := make([]byte, n)
+	if _, err := rand.Read(out); err != nil {
+		return nil, fmt.Errorf("vault: %w", err)
+	}
+	return out, nil
 }

@@ -1,0 +1,21 @@
+//go:build unix
+
+package vault
+
+import (
+	"os"
+	"syscall"
+)
+
+// giveOwner gives one file to the owner of another one.
+func giveOwner(file, like string) error {
+	info, err := os.Stat(like)
+	if err != nil {
+		return err
+	}
+	of, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nil
+	}
+	return os.Lchown(file, int(of.Uid), int(of.Gid))
+}
