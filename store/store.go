@@ -169,6 +169,8 @@ type Store interface {
 	Watch(kind WatchKind) (<-chan struct{}, func())
 
 	Connections
+	Sealing
+	APIKeys
 	Retention
 	// Meta describes the database.
 	Meta(ctx context.Context) (Meta, error)

@@ -75,6 +75,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.credentialKeysStmt, err = db.PrepareContext(ctx, credentialKeys); err != nil {
 		return nil, fmt.Errorf("error preparing query CredentialKeys: %w", err)
 	}
+	if q.credentialsOfOthersStmt, err = db.PrepareContext(ctx, credentialsOfOthers); err != nil {
+		return nil, fmt.Errorf("error preparing query CredentialsOfOthers: %w", err)
+	}
 	if q.delayLooksStmt, err = db.PrepareContext(ctx, delayLooks); err != nil {
 		return nil, fmt.Errorf("error preparing query DelayLooks: %w", err)
 	}
@@ -135,6 +138,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.gateOwnerStmt, err = db.PrepareContext(ctx, gateOwner); err != nil {
 		return nil, fmt.Errorf("error preparing query GateOwner: %w", err)
 	}
+	if q.getAPIKeyStmt, err = db.PrepareContext(ctx, getAPIKey); err != nil {
+		return nil, fmt.Errorf("error preparing query GetAPIKey: %w", err)
+	}
 	if q.getAttemptStmt, err = db.PrepareContext(ctx, getAttempt); err != nil {
 		return nil, fmt.Errorf("error preparing query GetAttempt: %w", err)
 	}
@@ -174,6 +180,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.inFlightStmt, err = db.PrepareContext(ctx, inFlight); err != nil {
 		return nil, fmt.Errorf("error preparing query InFlight: %w", err)
 	}
+	if q.insertAPIKeyStmt, err = db.PrepareContext(ctx, insertAPIKey); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertAPIKey: %w", err)
+	}
 	if q.insertAttemptStmt, err = db.PrepareContext(ctx, insertAttempt); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertAttempt: %w", err)
 	}
@@ -194,6 +203,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.insertObservationStmt, err = db.PrepareContext(ctx, insertObservation); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertObservation: %w", err)
+	}
+	if q.insertProjectStmt, err = db.PrepareContext(ctx, insertProject); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertProject: %w", err)
 	}
 	if q.insertResolutionStmt, err = db.PrepareContext(ctx, insertResolution); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertResolution: %w", err)
@@ -216,6 +228,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.keyOwnerStmt, err = db.PrepareContext(ctx, keyOwner); err != nil {
 		return nil, fmt.Errorf("error preparing query KeyOwner: %w", err)
 	}
+	if q.keyUseStmt, err = db.PrepareContext(ctx, keyUse); err != nil {
+		return nil, fmt.Errorf("error preparing query KeyUse: %w", err)
+	}
 	if q.keysOverStmt, err = db.PrepareContext(ctx, keysOver); err != nil {
 		return nil, fmt.Errorf("error preparing query KeysOver: %w", err)
 	}
@@ -233,6 +248,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.liftAuthStmt, err = db.PrepareContext(ctx, liftAuth); err != nil {
 		return nil, fmt.Errorf("error preparing query LiftAuth: %w", err)
+	}
+	if q.listAPIKeysStmt, err = db.PrepareContext(ctx, listAPIKeys); err != nil {
+		return nil, fmt.Errorf("error preparing query ListAPIKeys: %w", err)
 	}
 	if q.listAttemptsStmt, err = db.PrepareContext(ctx, listAttempts); err != nil {
 		return nil, fmt.Errorf("error preparing query ListAttempts: %w", err)
@@ -291,6 +309,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.pauseReadyStmt, err = db.PrepareContext(ctx, pauseReady); err != nil {
 		return nil, fmt.Errorf("error preparing query PauseReady: %w", err)
 	}
+	if q.projectExistsStmt, err = db.PrepareContext(ctx, projectExists); err != nil {
+		return nil, fmt.Errorf("error preparing query ProjectExists: %w", err)
+	}
 	if q.putEffectStmt, err = db.PrepareContext(ctx, putEffect); err != nil {
 		return nil, fmt.Errorf("error preparing query PutEffect: %w", err)
 	}
@@ -345,6 +366,12 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.renewLeaseStmt, err = db.PrepareContext(ctx, renewLease); err != nil {
 		return nil, fmt.Errorf("error preparing query RenewLease: %w", err)
 	}
+	if q.resealStmt, err = db.PrepareContext(ctx, reseal); err != nil {
+		return nil, fmt.Errorf("error preparing query Reseal: %w", err)
+	}
+	if q.revokeAPIKeyStmt, err = db.PrepareContext(ctx, revokeAPIKey); err != nil {
+		return nil, fmt.Errorf("error preparing query RevokeAPIKey: %w", err)
+	}
 	if q.roundsFirstStmt, err = db.PrepareContext(ctx, roundsFirst); err != nil {
 		return nil, fmt.Errorf("error preparing query RoundsFirst: %w", err)
 	}
@@ -386,6 +413,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.takeGateStmt, err = db.PrepareContext(ctx, takeGate); err != nil {
 		return nil, fmt.Errorf("error preparing query TakeGate: %w", err)
+	}
+	if q.touchAPIKeyStmt, err = db.PrepareContext(ctx, touchAPIKey); err != nil {
+		return nil, fmt.Errorf("error preparing query TouchAPIKey: %w", err)
 	}
 	if q.unboundStmt, err = db.PrepareContext(ctx, unbound); err != nil {
 		return nil, fmt.Errorf("error preparing query Unbound: %w", err)
@@ -489,6 +519,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing credentialKeysStmt: %w", cerr)
 		}
 	}
+	if q.credentialsOfOthersStmt != nil {
+		if cerr := q.credentialsOfOthersStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing credentialsOfOthersStmt: %w", cerr)
+		}
+	}
 	if q.delayLooksStmt != nil {
 		if cerr := q.delayLooksStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing delayLooksStmt: %w", cerr)
@@ -589,6 +624,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing gateOwnerStmt: %w", cerr)
 		}
 	}
+	if q.getAPIKeyStmt != nil {
+		if cerr := q.getAPIKeyStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getAPIKeyStmt: %w", cerr)
+		}
+	}
 	if q.getAttemptStmt != nil {
 		if cerr := q.getAttemptStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing getAttemptStmt: %w", cerr)
@@ -654,6 +694,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing inFlightStmt: %w", cerr)
 		}
 	}
+	if q.insertAPIKeyStmt != nil {
+		if cerr := q.insertAPIKeyStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertAPIKeyStmt: %w", cerr)
+		}
+	}
 	if q.insertAttemptStmt != nil {
 		if cerr := q.insertAttemptStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing insertAttemptStmt: %w", cerr)
@@ -687,6 +732,11 @@ func (q *Queries) Close() error {
 	if q.insertObservationStmt != nil {
 		if cerr := q.insertObservationStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing insertObservationStmt: %w", cerr)
+		}
+	}
+	if q.insertProjectStmt != nil {
+		if cerr := q.insertProjectStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertProjectStmt: %w", cerr)
 		}
 	}
 	if q.insertResolutionStmt != nil {
@@ -724,6 +774,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing keyOwnerStmt: %w", cerr)
 		}
 	}
+	if q.keyUseStmt != nil {
+		if cerr := q.keyUseStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing keyUseStmt: %w", cerr)
+		}
+	}
 	if q.keysOverStmt != nil {
 		if cerr := q.keysOverStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing keysOverStmt: %w", cerr)
@@ -752,6 +807,11 @@ func (q *Queries) Close() error {
 	if q.liftAuthStmt != nil {
 		if cerr := q.liftAuthStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing liftAuthStmt: %w", cerr)
+		}
+	}
+	if q.listAPIKeysStmt != nil {
+		if cerr := q.listAPIKeysStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listAPIKeysStmt: %w", cerr)
 		}
 	}
 	if q.listAttemptsStmt != nil {
@@ -849,6 +909,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing pauseReadyStmt: %w", cerr)
 		}
 	}
+	if q.projectExistsStmt != nil {
+		if cerr := q.projectExistsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing projectExistsStmt: %w", cerr)
+		}
+	}
 	if q.putEffectStmt != nil {
 		if cerr := q.putEffectStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing putEffectStmt: %w", cerr)
@@ -939,6 +1004,16 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing renewLeaseStmt: %w", cerr)
 		}
 	}
+	if q.resealStmt != nil {
+		if cerr := q.resealStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing resealStmt: %w", cerr)
+		}
+	}
+	if q.revokeAPIKeyStmt != nil {
+		if cerr := q.revokeAPIKeyStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing revokeAPIKeyStmt: %w", cerr)
+		}
+	}
 	if q.roundsFirstStmt != nil {
 		if cerr := q.roundsFirstStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing roundsFirstStmt: %w", cerr)
@@ -1009,6 +1084,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing takeGateStmt: %w", cerr)
 		}
 	}
+	if q.touchAPIKeyStmt != nil {
+		if cerr := q.touchAPIKeyStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing touchAPIKeyStmt: %w", cerr)
+		}
+	}
 	if q.unboundStmt != nil {
 		if cerr := q.unboundStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing unboundStmt: %w", cerr)
@@ -1066,263 +1146,283 @@ func (q *Queries) queryRow(ctx context.Context, stmt *sql.Stmt, query string, ar
 }
 
 type Queries struct {
-	db                     DBTX
-	tx                     *sql.Tx
-	anyWaitingStmt         *sql.Stmt
-	armJobStmt             *sql.Stmt
-	attemptByTokenStmt     *sql.Stmt
-	attemptMarksStmt       *sql.Stmt
-	claimArmedStmt         *sql.Stmt
-	claimJobStmt           *sql.Stmt
-	closeAttemptStmt       *sql.Stmt
-	connectionByKeyStmt    *sql.Stmt
-	connectionHoldsStmt    *sql.Stmt
-	connectionInUseStmt    *sql.Stmt
-	countEndedStmt         *sql.Stmt
-	countListedStmt        *sql.Stmt
-	countRecoveredStmt     *sql.Stmt
-	countStartsStmt        *sql.Stmt
-	countUnderWayStmt      *sql.Stmt
-	createMetaStmt         *sql.Stmt
-	credentialKeysStmt     *sql.Stmt
-	delayLooksStmt         *sql.Stmt
-	disownEffectStmt       *sql.Stmt
-	doubtfulIDsStmt        *sql.Stmt
-	dropCredentialsStmt    *sql.Stmt
-	dropEventStmt          *sql.Stmt
-	dropReadyOfStmt        *sql.Stmt
-	dueJobsStmt            *sql.Stmt
-	dueLooksStmt           *sql.Stmt
-	effectOwnerStmt        *sql.Stmt
-	endClaimLeasesStmt     *sql.Stmt
-	endLookLeasesStmt      *sql.Stmt
-	endedJobStmt           *sql.Stmt
-	endedJobsStmt          *sql.Stmt
-	eventsAfterStmt        *sql.Stmt
-	eventsUpToStmt         *sql.Stmt
-	fencesOverIDsStmt      *sql.Stmt
-	firstStartStmt         *sql.Stmt
-	forgetKeyStmt          *sql.Stmt
-	forgetObjectStmt       *sql.Stmt
-	gateOwnerStmt          *sql.Stmt
-	getAttemptStmt         *sql.Stmt
-	getConnectionStmt      *sql.Stmt
-	getEffectStmt          *sql.Stmt
-	getJobStmt             *sql.Stmt
-	getListedStmt          *sql.Stmt
-	getMetaStmt            *sql.Stmt
-	getReadyStmt           *sql.Stmt
-	getResolutionStmt      *sql.Stmt
-	getStateStmt           *sql.Stmt
-	hasRepliesStmt         *sql.Stmt
-	holdAuthStmt           *sql.Stmt
-	holdRateStmt           *sql.Stmt
-	inFlightStmt           *sql.Stmt
-	insertAttemptStmt      *sql.Stmt
-	insertConnectionStmt   *sql.Stmt
-	insertCredentialStmt   *sql.Stmt
-	insertEventStmt        *sql.Stmt
-	insertJobStmt          *sql.Stmt
-	insertKeyStmt          *sql.Stmt
-	insertObservationStmt  *sql.Stmt
-	insertResolutionStmt   *sql.Stmt
-	insertStartStmt        *sql.Stmt
-	insertStateStmt        *sql.Stmt
-	jobEventsAfterStmt     *sql.Stmt
-	keepKeyStmt            *sql.Stmt
-	keepObjectStmt         *sql.Stmt
-	keyOwnerStmt           *sql.Stmt
-	keysOverStmt           *sql.Stmt
-	lastPositionStmt       *sql.Stmt
-	lastTurnStmt           *sql.Stmt
-	leaseLookStmt          *sql.Stmt
-	letGoStmt              *sql.Stmt
-	liftAuthStmt           *sql.Stmt
-	listAttemptsStmt       *sql.Stmt
-	listConnectionsStmt    *sql.Stmt
-	listObservationsStmt   *sql.Stmt
-	makeReadyStmt          *sql.Stmt
-	missedIDsStmt          *sql.Stmt
-	newestCredentialStmt   *sql.Stmt
-	newestEventStmt        *sql.Stmt
-	nextDeadlineStmt       *sql.Stmt
-	nextFenceStmt          *sql.Stmt
-	nextLookStmt           *sql.Stmt
-	nextProjectStmt        *sql.Stmt
-	nextRunnableStmt       *sql.Stmt
-	nextStartProjectStmt   *sql.Stmt
-	objectsBeforeStmt      *sql.Stmt
-	oldestDueStmt          *sql.Stmt
-	oldestUnresolvedStmt   *sql.Stmt
-	overdueIDsStmt         *sql.Stmt
-	paceStmt               *sql.Stmt
-	pauseReadyStmt         *sql.Stmt
-	putEffectStmt          *sql.Stmt
-	quarantineStmt         *sql.Stmt
-	raiseEventsFromStmt    *sql.Stmt
-	raiseFencesStmt        *sql.Stmt
-	readyRowsStmt          *sql.Stmt
-	recountStmt            *sql.Stmt
-	releaseStmt            *sql.Stmt
-	releaseGateStmt        *sql.Stmt
-	removeAttemptsStmt     *sql.Stmt
-	removeEffectStmt       *sql.Stmt
-	removeEventsStmt       *sql.Stmt
-	removeJobStmt          *sql.Stmt
-	removeKeyStmt          *sql.Stmt
-	removeObservationsStmt *sql.Stmt
-	removeResolutionsStmt  *sql.Stmt
-	removeStartStmt        *sql.Stmt
-	removeStateStmt        *sql.Stmt
-	renewLeaseStmt         *sql.Stmt
-	roundsFirstStmt        *sql.Stmt
-	saturateStmt           *sql.Stmt
-	saveHandleStmt         *sql.Stmt
-	servedStmt             *sql.Stmt
-	setBucketStmt          *sql.Stmt
-	setConnectionStmt      *sql.Stmt
-	setContentStmt         *sql.Stmt
-	setDroppedToStmt       *sql.Stmt
-	setOpenedStmt          *sql.Stmt
-	setStateStmt           *sql.Stmt
-	settleAttemptStmt      *sql.Stmt
-	startLagStmt           *sql.Stmt
-	succeedStmt            *sql.Stmt
-	takeGateStmt           *sql.Stmt
-	unboundStmt            *sql.Stmt
-	unsaturateStmt         *sql.Stmt
-	waitingRowsStmt        *sql.Stmt
-	windowOverIDsStmt      *sql.Stmt
+	db                      DBTX
+	tx                      *sql.Tx
+	anyWaitingStmt          *sql.Stmt
+	armJobStmt              *sql.Stmt
+	attemptByTokenStmt      *sql.Stmt
+	attemptMarksStmt        *sql.Stmt
+	claimArmedStmt          *sql.Stmt
+	claimJobStmt            *sql.Stmt
+	closeAttemptStmt        *sql.Stmt
+	connectionByKeyStmt     *sql.Stmt
+	connectionHoldsStmt     *sql.Stmt
+	connectionInUseStmt     *sql.Stmt
+	countEndedStmt          *sql.Stmt
+	countListedStmt         *sql.Stmt
+	countRecoveredStmt      *sql.Stmt
+	countStartsStmt         *sql.Stmt
+	countUnderWayStmt       *sql.Stmt
+	createMetaStmt          *sql.Stmt
+	credentialKeysStmt      *sql.Stmt
+	credentialsOfOthersStmt *sql.Stmt
+	delayLooksStmt          *sql.Stmt
+	disownEffectStmt        *sql.Stmt
+	doubtfulIDsStmt         *sql.Stmt
+	dropCredentialsStmt     *sql.Stmt
+	dropEventStmt           *sql.Stmt
+	dropReadyOfStmt         *sql.Stmt
+	dueJobsStmt             *sql.Stmt
+	dueLooksStmt            *sql.Stmt
+	effectOwnerStmt         *sql.Stmt
+	endClaimLeasesStmt      *sql.Stmt
+	endLookLeasesStmt       *sql.Stmt
+	endedJobStmt            *sql.Stmt
+	endedJobsStmt           *sql.Stmt
+	eventsAfterStmt         *sql.Stmt
+	eventsUpToStmt          *sql.Stmt
+	fencesOverIDsStmt       *sql.Stmt
+	firstStartStmt          *sql.Stmt
+	forgetKeyStmt           *sql.Stmt
+	forgetObjectStmt        *sql.Stmt
+	gateOwnerStmt           *sql.Stmt
+	getAPIKeyStmt           *sql.Stmt
+	getAttemptStmt          *sql.Stmt
+	getConnectionStmt       *sql.Stmt
+	getEffectStmt           *sql.Stmt
+	getJobStmt              *sql.Stmt
+	getListedStmt           *sql.Stmt
+	getMetaStmt             *sql.Stmt
+	getReadyStmt            *sql.Stmt
+	getResolutionStmt       *sql.Stmt
+	getStateStmt            *sql.Stmt
+	hasRepliesStmt          *sql.Stmt
+	holdAuthStmt            *sql.Stmt
+	holdRateStmt            *sql.Stmt
+	inFlightStmt            *sql.Stmt
+	insertAPIKeyStmt        *sql.Stmt
+	insertAttemptStmt       *sql.Stmt
+	insertConnectionStmt    *sql.Stmt
+	insertCredentialStmt    *sql.Stmt
+	insertEventStmt         *sql.Stmt
+	insertJobStmt           *sql.Stmt
+	insertKeyStmt           *sql.Stmt
+	insertObservationStmt   *sql.Stmt
+	insertProjectStmt       *sql.Stmt
+	insertResolutionStmt    *sql.Stmt
+	insertStartStmt         *sql.Stmt
+	insertStateStmt         *sql.Stmt
+	jobEventsAfterStmt      *sql.Stmt
+	keepKeyStmt             *sql.Stmt
+	keepObjectStmt          *sql.Stmt
+	keyOwnerStmt            *sql.Stmt
+	keyUseStmt              *sql.Stmt
+	keysOverStmt            *sql.Stmt
+	lastPositionStmt        *sql.Stmt
+	lastTurnStmt            *sql.Stmt
+	leaseLookStmt           *sql.Stmt
+	letGoStmt               *sql.Stmt
+	liftAuthStmt            *sql.Stmt
+	listAPIKeysStmt         *sql.Stmt
+	listAttemptsStmt        *sql.Stmt
+	listConnectionsStmt     *sql.Stmt
+	listObservationsStmt    *sql.Stmt
+	makeReadyStmt           *sql.Stmt
+	missedIDsStmt           *sql.Stmt
+	newestCredentialStmt    *sql.Stmt
+	newestEventStmt         *sql.Stmt
+	nextDeadlineStmt        *sql.Stmt
+	nextFenceStmt           *sql.Stmt
+	nextLookStmt            *sql.Stmt
+	nextProjectStmt         *sql.Stmt
+	nextRunnableStmt        *sql.Stmt
+	nextStartProjectStmt    *sql.Stmt
+	objectsBeforeStmt       *sql.Stmt
+	oldestDueStmt           *sql.Stmt
+	oldestUnresolvedStmt    *sql.Stmt
+	overdueIDsStmt          *sql.Stmt
+	paceStmt                *sql.Stmt
+	pauseReadyStmt          *sql.Stmt
+	projectExistsStmt       *sql.Stmt
+	putEffectStmt           *sql.Stmt
+	quarantineStmt          *sql.Stmt
+	raiseEventsFromStmt     *sql.Stmt
+	raiseFencesStmt         *sql.Stmt
+	readyRowsStmt           *sql.Stmt
+	recountStmt             *sql.Stmt
+	releaseStmt             *sql.Stmt
+	releaseGateStmt         *sql.Stmt
+	removeAttemptsStmt      *sql.Stmt
+	removeEffectStmt        *sql.Stmt
+	removeEventsStmt        *sql.Stmt
+	removeJobStmt           *sql.Stmt
+	removeKeyStmt           *sql.Stmt
+	removeObservationsStmt  *sql.Stmt
+	removeResolutionsStmt   *sql.Stmt
+	removeStartStmt         *sql.Stmt
+	removeStateStmt         *sql.Stmt
+	renewLeaseStmt          *sql.Stmt
+	resealStmt              *sql.Stmt
+	revokeAPIKeyStmt        *sql.Stmt
+	roundsFirstStmt         *sql.Stmt
+	saturateStmt            *sql.Stmt
+	saveHandleStmt          *sql.Stmt
+	servedStmt              *sql.Stmt
+	setBucketStmt           *sql.Stmt
+	setConnectionStmt       *sql.Stmt
+	setContentStmt          *sql.Stmt
+	setDroppedToStmt        *sql.Stmt
+	setOpenedStmt           *sql.Stmt
+	setStateStmt            *sql.Stmt
+	settleAttemptStmt       *sql.Stmt
+	startLagStmt            *sql.Stmt
+	succeedStmt             *sql.Stmt
+	takeGateStmt            *sql.Stmt
+	touchAPIKeyStmt         *sql.Stmt
+	unboundStmt             *sql.Stmt
+	unsaturateStmt          *sql.Stmt
+	waitingRowsStmt         *sql.Stmt
+	windowOverIDsStmt       *sql.Stmt
 }
 
 func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 	return &Queries{
-		db:                     tx,
-		tx:                     tx,
-		anyWaitingStmt:         q.anyWaitingStmt,
-		armJobStmt:             q.armJobStmt,
-		attemptByTokenStmt:     q.attemptByTokenStmt,
-		attemptMarksStmt:       q.attemptMarksStmt,
-		claimArmedStmt:         q.claimArmedStmt,
-		claimJobStmt:           q.claimJobStmt,
-		closeAttemptStmt:       q.closeAttemptStmt,
-		connectionByKeyStmt:    q.connectionByKeyStmt,
-		connectionHoldsStmt:    q.connectionHoldsStmt,
-		connectionInUseStmt:    q.connectionInUseStmt,
-		countEndedStmt:         q.countEndedStmt,
-		countListedStmt:        q.countListedStmt,
-		countRecoveredStmt:     q.countRecoveredStmt,
-		countStartsStmt:        q.countStartsStmt,
-		countUnderWayStmt:      q.countUnderWayStmt,
-		createMetaStmt:         q.createMetaStmt,
-		credentialKeysStmt:     q.credentialKeysStmt,
-		delayLooksStmt:         q.delayLooksStmt,
-		disownEffectStmt:       q.disownEffectStmt,
-		doubtfulIDsStmt:        q.doubtfulIDsStmt,
-		dropCredentialsStmt:    q.dropCredentialsStmt,
-		dropEventStmt:          q.dropEventStmt,
-		dropReadyOfStmt:        q.dropReadyOfStmt,
-		dueJobsStmt:            q.dueJobsStmt,
-		dueLooksStmt:           q.dueLooksStmt,
-		effectOwnerStmt:        q.effectOwnerStmt,
-		endClaimLeasesStmt:     q.endClaimLeasesStmt,
-		endLookLeasesStmt:      q.endLookLeasesStmt,
-		endedJobStmt:           q.endedJobStmt,
-		endedJobsStmt:          q.endedJobsStmt,
-		eventsAfterStmt:        q.eventsAfterStmt,
-		eventsUpToStmt:         q.eventsUpToStmt,
-		fencesOverIDsStmt:      q.fencesOverIDsStmt,
-		firstStartStmt:         q.firstStartStmt,
-		forgetKeyStmt:          q.forgetKeyStmt,
-		forgetObjectStmt:       q.forgetObjectStmt,
-		gateOwnerStmt:          q.gateOwnerStmt,
-		getAttemptStmt:         q.getAttemptStmt,
-		getConnectionStmt:      q.getConnectionStmt,
-		getEffectStmt:          q.getEffectStmt,
-		getJobStmt:             q.getJobStmt,
-		getListedStmt:          q.getListedStmt,
-		getMetaStmt:            q.getMetaStmt,
-		getReadyStmt:           q.getReadyStmt,
-		getResolutionStmt:      q.getResolutionStmt,
-		getStateStmt:           q.getStateStmt,
-		hasRepliesStmt:         q.hasRepliesStmt,
-		holdAuthStmt:           q.holdAuthStmt,
-		holdRateStmt:           q.holdRateStmt,
-		inFlightStmt:           q.inFlightStmt,
-		insertAttemptStmt:      q.insertAttemptStmt,
-		insertConnectionStmt:   q.insertConnectionStmt,
-		insertCredentialStmt:   q.insertCredentialStmt,
-		insertEventStmt:        q.insertEventStmt,
-		insertJobStmt:          q.insertJobStmt,
-		insertKeyStmt:          q.insertKeyStmt,
-		insertObservationStmt:  q.insertObservationStmt,
-		insertResolutionStmt:   q.insertResolutionStmt,
-		insertStartStmt:        q.insertStartStmt,
-		insertStateStmt:        q.insertStateStmt,
-		jobEventsAfterStmt:     q.jobEventsAfterStmt,
-		keepKeyStmt:            q.keepKeyStmt,
-		keepObjectStmt:         q.keepObjectStmt,
-		keyOwnerStmt:           q.keyOwnerStmt,
-		keysOverStmt:           q.keysOverStmt,
-		lastPositionStmt:       q.lastPositionStmt,
-		lastTurnStmt:           q.lastTurnStmt,
-		leaseLookStmt:          q.leaseLookStmt,
-		letGoStmt:              q.letGoStmt,
-		liftAuthStmt:           q.liftAuthStmt,
-		listAttemptsStmt:       q.listAttemptsStmt,
-		listConnectionsStmt:    q.listConnectionsStmt,
-		listObservationsStmt:   q.listObservationsStmt,
-		makeReadyStmt:          q.makeReadyStmt,
-		missedIDsStmt:          q.missedIDsStmt,
-		newestCredentialStmt:   q.newestCredentialStmt,
-		newestEventStmt:        q.newestEventStmt,
-		nextDeadlineStmt:       q.nextDeadlineStmt,
-		nextFenceStmt:          q.nextFenceStmt,
-		nextLookStmt:           q.nextLookStmt,
-		nextProjectStmt:        q.nextProjectStmt,
-		nextRunnableStmt:       q.nextRunnableStmt,
-		nextStartProjectStmt:   q.nextStartProjectStmt,
-		objectsBeforeStmt:      q.objectsBeforeStmt,
-		oldestDueStmt:          q.oldestDueStmt,
-		oldestUnresolvedStmt:   q.oldestUnresolvedStmt,
-		overdueIDsStmt:         q.overdueIDsStmt,
-		paceStmt:               q.paceStmt,
-		pauseReadyStmt:         q.pauseReadyStmt,
-		putEffectStmt:          q.putEffectStmt,
-		quarantineStmt:         q.quarantineStmt,
-		raiseEventsFromStmt:    q.raiseEventsFromStmt,
-		raiseFencesStmt:        q.raiseFencesStmt,
-		readyRowsStmt:          q.readyRowsStmt,
-		recountStmt:            q.recountStmt,
-		releaseStmt:            q.releaseStmt,
-		releaseGateStmt:        q.releaseGateStmt,
-		removeAttemptsStmt:     q.removeAttemptsStmt,
-		removeEffectStmt:       q.removeEffectStmt,
-		removeEventsStmt:       q.removeEventsStmt,
-		removeJobStmt:          q.removeJobStmt,
-		removeKeyStmt:          q.removeKeyStmt,
-		removeObservationsStmt: q.removeObservationsStmt,
-		removeResolutionsStmt:  q.removeResolutionsStmt,
-		removeStartStmt:        q.removeStartStmt,
-		removeStateStmt:        q.removeStateStmt,
-		renewLeaseStmt:         q.renewLeaseStmt,
-		roundsFirstStmt:        q.roundsFirstStmt,
-		saturateStmt:           q.saturateStmt,
-		saveHandleStmt:         q.saveHandleStmt,
-		servedStmt:             q.servedStmt,
-		setBucketStmt:          q.setBucketStmt,
-		setConnectionStmt:      q.setConnectionStmt,
-		setContentStmt:         q.setContentStmt,
-		setDroppedToStmt:       q.setDroppedToStmt,
-		setOpenedStmt:          q.setOpenedStmt,
-		setStateStmt:           q.setStateStmt,
-		settleAttemptStmt:      q.settleAttemptStmt,
-		startLagStmt:           q.startLagStmt,
-		succeedStmt:            q.succeedStmt,
-		takeGateStmt:           q.takeGateStmt,
-		unboundStmt:            q.unboundStmt,
-		unsaturateStmt:         q.unsaturateStmt,
-		waitingRowsStmt:        q.waitingRowsStmt,
-		windowOverIDsStmt:      q.windowOverIDsStmt,
+		db:                      tx,
+		tx:                      tx,
+		anyWaitingStmt:          q.anyWaitingStmt,
+		armJobStmt:              q.armJobStmt,
+		attemptByTokenStmt:      q.attemptByTokenStmt,
+		attemptMarksStmt:        q.attemptMarksStmt,
+		claimArmedStmt:          q.claimArmedStmt,
+		claimJobStmt:            q.claimJobStmt,
+		closeAttemptStmt:        q.closeAttemptStmt,
+		connectionByKeyStmt:     q.connectionByKeyStmt,
+		connectionHoldsStmt:     q.connectionHoldsStmt,
+		connectionInUseStmt:     q.connectionInUseStmt,
+		countEndedStmt:          q.countEndedStmt,
+		countListedStmt:         q.countListedStmt,
+		countRecoveredStmt:      q.countRecoveredStmt,
+		countStartsStmt:         q.countStartsStmt,
+		countUnderWayStmt:       q.countUnderWayStmt,
+		createMetaStmt:          q.createMetaStmt,
+		credentialKeysStmt:      q.credentialKeysStmt,
+		credentialsOfOthersStmt: q.credentialsOfOthersStmt,
+		delayLooksStmt:          q.delayLooksStmt,
+		disownEffectStmt:        q.disownEffectStmt,
+		doubtfulIDsStmt:         q.doubtfulIDsStmt,
+		dropCredentialsStmt:     q.dropCredentialsStmt,
+		dropEventStmt:           q.dropEventStmt,
+		dropReadyOfStmt:         q.dropReadyOfStmt,
+		dueJobsStmt:             q.dueJobsStmt,
+		dueLooksStmt:            q.dueLooksStmt,
+		effectOwnerStmt:         q.effectOwnerStmt,
+		endClaimLeasesStmt:      q.endClaimLeasesStmt,
+		endLookLeasesStmt:       q.endLookLeasesStmt,
+		endedJobStmt:            q.endedJobStmt,
+		endedJobsStmt:           q.endedJobsStmt,
+		eventsAfterStmt:         q.eventsAfterStmt,
+		eventsUpToStmt:          q.eventsUpToStmt,
+		fencesOverIDsStmt:       q.fencesOverIDsStmt,
+		firstStartStmt:          q.firstStartStmt,
+		forgetKeyStmt:           q.forgetKeyStmt,
+		forgetObjectStmt:        q.forgetObjectStmt,
+		gateOwnerStmt:           q.gateOwnerStmt,
+		getAPIKeyStmt:           q.getAPIKeyStmt,
+		getAttemptStmt:          q.getAttemptStmt,
+		getConnectionStmt:       q.getConnectionStmt,
+		getEffectStmt:           q.getEffectStmt,
+		getJobStmt:              q.getJobStmt,
+		getListedStmt:           q.getListedStmt,
+		getMetaStmt:             q.getMetaStmt,
+		getReadyStmt:            q.getReadyStmt,
+		getResolutionStmt:       q.getResolutionStmt,
+		getStateStmt:            q.getStateStmt,
+		hasRepliesStmt:          q.hasRepliesStmt,
+		holdAuthStmt:            q.holdAuthStmt,
+		holdRateStmt:            q.holdRateStmt,
+		inFlightStmt:            q.inFlightStmt,
+		insertAPIKeyStmt:        q.insertAPIKeyStmt,
+		insertAttemptStmt:       q.insertAttemptStmt,
+		insertConnectionStmt:    q.insertConnectionStmt,
+		insertCredentialStmt:    q.insertCredentialStmt,
+		insertEventStmt:         q.insertEventStmt,
+		insertJobStmt:           q.insertJobStmt,
+		insertKeyStmt:           q.insertKeyStmt,
+		insertObservationStmt:   q.insertObservationStmt,
+		insertProjectStmt:       q.insertProjectStmt,
+		insertResolutionStmt:    q.insertResolutionStmt,
+		insertStartStmt:         q.insertStartStmt,
+		insertStateStmt:         q.insertStateStmt,
+		jobEventsAfterStmt:      q.jobEventsAfterStmt,
+		keepKeyStmt:             q.keepKeyStmt,
+		keepObjectStmt:          q.keepObjectStmt,
+		keyOwnerStmt:            q.keyOwnerStmt,
+		keyUseStmt:              q.keyUseStmt,
+		keysOverStmt:            q.keysOverStmt,
+		lastPositionStmt:        q.lastPositionStmt,
+		lastTurnStmt:            q.lastTurnStmt,
+		leaseLookStmt:           q.leaseLookStmt,
+		letGoStmt:               q.letGoStmt,
+		liftAuthStmt:            q.liftAuthStmt,
+		listAPIKeysStmt:         q.listAPIKeysStmt,
+		listAttemptsStmt:        q.listAttemptsStmt,
+		listConnectionsStmt:     q.listConnectionsStmt,
+		listObservationsStmt:    q.listObservationsStmt,
+		makeReadyStmt:           q.makeReadyStmt,
+		missedIDsStmt:           q.missedIDsStmt,
+		newestCredentialStmt:    q.newestCredentialStmt,
+		newestEventStmt:         q.newestEventStmt,
+		nextDeadlineStmt:        q.nextDeadlineStmt,
+		nextFenceStmt:           q.nextFenceStmt,
+		nextLookStmt:            q.nextLookStmt,
+		nextProjectStmt:         q.nextProjectStmt,
+		nextRunnableStmt:        q.nextRunnableStmt,
+		nextStartProjectStmt:    q.nextStartProjectStmt,
+		objectsBeforeStmt:       q.objectsBeforeStmt,
+		oldestDueStmt:           q.oldestDueStmt,
+		oldestUnresolvedStmt:    q.oldestUnresolvedStmt,
+		overdueIDsStmt:          q.overdueIDsStmt,
+		paceStmt:                q.paceStmt,
+		pauseReadyStmt:          q.pauseReadyStmt,
+		projectExistsStmt:       q.projectExistsStmt,
+		putEffectStmt:           q.putEffectStmt,
+		quarantineStmt:          q.quarantineStmt,
+		raiseEventsFromStmt:     q.raiseEventsFromStmt,
+		raiseFencesStmt:         q.raiseFencesStmt,
+		readyRowsStmt:           q.readyRowsStmt,
+		recountStmt:             q.recountStmt,
+		releaseStmt:             q.releaseStmt,
+		releaseGateStmt:         q.releaseGateStmt,
+		removeAttemptsStmt:      q.removeAttemptsStmt,
+		removeEffectStmt:        q.removeEffectStmt,
+		removeEventsStmt:        q.removeEventsStmt,
+		removeJobStmt:           q.removeJobStmt,
+		removeKeyStmt:           q.removeKeyStmt,
+		removeObservationsStmt:  q.removeObservationsStmt,
+		removeResolutionsStmt:   q.removeResolutionsStmt,
+		removeStartStmt:         q.removeStartStmt,
+		removeStateStmt:         q.removeStateStmt,
+		renewLeaseStmt:          q.renewLeaseStmt,
+		resealStmt:              q.resealStmt,
+		revokeAPIKeyStmt:        q.revokeAPIKeyStmt,
+		roundsFirstStmt:         q.roundsFirstStmt,
+		saturateStmt:            q.saturateStmt,
+		saveHandleStmt:          q.saveHandleStmt,
+		servedStmt:              q.servedStmt,
+		setBucketStmt:           q.setBucketStmt,
+		setConnectionStmt:       q.setConnectionStmt,
+		setContentStmt:          q.setContentStmt,
+		setDroppedToStmt:        q.setDroppedToStmt,
+		setOpenedStmt:           q.setOpenedStmt,
+		setStateStmt:            q.setStateStmt,
+		settleAttemptStmt:       q.settleAttemptStmt,
+		startLagStmt:            q.startLagStmt,
+		succeedStmt:             q.succeedStmt,
+		takeGateStmt:            q.takeGateStmt,
+		touchAPIKeyStmt:         q.touchAPIKeyStmt,
+		unboundStmt:             q.unboundStmt,
+		unsaturateStmt:          q.unsaturateStmt,
+		waitingRowsStmt:         q.waitingRowsStmt,
+		windowOverIDsStmt:       q.windowOverIDsStmt,
 	}
 }

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"database/sql"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -25,7 +26,9 @@ func TestPlans(t *testing.T) {
 	db := raw(t, path)
 	text, err := os.ReadFile("queries.sql")
 	must(t, err)
-	for _, name := range []string{"queries_connections.sql", "queries_retention.sql"} {
+	files, err := filepath.Glob("queries_*.sql")
+	must(t, err)
+	for _, name := range files {
 		more, err := os.ReadFile(name)
 		must(t, err)
 		text = append(text, more...)

@@ -44,6 +44,17 @@ func calls(f *fixture, n store.NewJob) map[string]func(context.Context) error {
 		"Release":      func(c context.Context) error { return f.s.Release(c) },
 		"Connection":   func(c context.Context) error { _, err := f.s.Connection(c, project, f.conn.ID); return err },
 		"Credential":   func(c context.Context) error { _, err := f.s.Credential(c, f.conn.ID); return err },
+		"KeyUse":       func(c context.Context) error { _, err := f.s.KeyUse(c); return err },
+		"CredentialsOfOthers": func(c context.Context) error {
+			_, err := f.s.CredentialsOfOthers(c, "k", store.SealedPlace{}, 1)
+			return err
+		},
+		"Reseal":       func(c context.Context) error { _, err := f.s.Reseal(c, nil); return err },
+		"CreateAPIKey": func(c context.Context) error { _, err := f.s.CreateAPIKey(c, newKey("a")); return err },
+		"APIKey":       func(c context.Context) error { _, err := f.s.APIKey(c, "a"); return err },
+		"ListAPIKeys":  func(c context.Context) error { _, err := f.s.ListAPIKeys(c, "", "", 1); return err },
+		"RevokeAPIKey": func(c context.Context) error { _, err := f.s.RevokeAPIKey(c, "a"); return err },
+		"TouchAPIKey":  func(c context.Context) error { _, err := f.s.TouchAPIKey(c, "a", 0); return err },
 		"CreateConnection": func(c context.Context) error {
 			_, _, err := f.s.CreateConnection(c, store.NewConnection{Connection: store.Connection{ID: f.id(), Class: job.Keyed}})
 			return err

@@ -83,6 +83,8 @@ type Store struct {
 	conns     map[job.ID]*connection
 	connOrder []*connection
 	connKeys  map[key]*connection
+	projects  map[string]bool
+	apiKeys   map[string]*store.APIKey
 	ready     map[readyKey]*readyRow
 	turn      int64
 }
@@ -112,6 +114,7 @@ func Open(opts Options) *Store {
 		waiting: make(map[job.ID][]*record), tokens: make(map[job.ID]bool),
 		gates: make(map[gate]job.ID), owners: make(map[object]job.ID),
 		conns: make(map[job.ID]*connection), connKeys: make(map[key]*connection),
+		projects: map[string]bool{"default": true}, apiKeys: make(map[string]*store.APIKey),
 		ready: make(map[readyKey]*readyRow), removedKeys: make(map[key]removedKey), removedEffects: make(map[job.ID]*Effect),
 	}
 	s.meta = store.Meta{

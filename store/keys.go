@@ -1,0 +1,101 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// Sealing lets the key that seals credentials be replaced while servers run. It
+// changes no credential, only what seals it: neither the connection's Version nor
+// the credential's own rises.
+type Sealing interface {
+	// KeyUse counts the credentials under each key, in the order of the keys' ids.
+	KeyUse(ctx context.Context) ([]KeyUse, error)
+	// CredentialsOfOthers reads credentials that another key than the named one
+	// seals, in the order of their places and after one; the zero place is the start.
+	CredentialsOfOthers(ctx context.Context, keyID string, after SealedPlace, limit int) ([]SealedAt, error)
+	// Reseal puts new seals in place of old ones, and tells of each whether it did:
+	// not where the credential is no longer sealed as it was read, or is gone.
+	Reseal(ctx context.Context, items []Reseal) ([]bool, error)
+}
+
+// KeyUse says how many credentials a key seals.
+type KeyUse struct {
+	KeyID       string
+	Credentials int64
+}
+
+// SealedPlace names a credential.
+type SealedPlace struct {
+	Connection job.ID
+	Version    int
+}
+
+// SealedAt is a sealed credential and where it is.
+type SealedAt struct {
+	SealedPlace
+	Project string
+	KeyID   string
+	Data    []byte
+}
+
+// Reseal is a new seal for a credential that was read.
+type Reseal struct {
+	Old SealedAt
+	// KeyID and Data are the new ones.
+	KeyID string
+	Data  []byte
+}
+
+// APIKeys keeps what is known of the keys of clients, which is never a key itself.
+type APIKeys interface {
+	// CreateAPIKey stores a key. ErrNotFound when its project does not exist, unless
+	// NewProject makes it; ErrIllegal when the id is taken.
+	CreateAPIKey(ctx context.Context, k NewAPIKey) (APIKey, error)
+	// APIKey reads one, whatever its state. ErrNotFound.
+	APIKey(ctx context.Context, id string) (APIKey, error)
+	// ListAPIKeys reads keys of a project, or of all when it is empty, in the order of
+	// their ids and after one; those that are revoked or over, too.
+	ListAPIKeys(ctx context.Context, project, after string, limit int) ([]APIKey, error)
+	// RevokeAPIKey ends a key. The first time stays. ErrNotFound.
+	RevokeAPIKey(ctx context.Context, id string) (APIKey, error)
+	// TouchAPIKey notes that a key is used now, unless that was noted less than gap
+	// ago; it tells whether it did. A key that does not exist is none.
+	TouchAPIKey(ctx context.Context, id string, gap time.Duration) (bool, error)
+}
+
+// NewAPIKey is a key to store.
+type NewAPIKey struct {
+	ID      string
+	Project string
+	// NewProject makes the project if it does not exist.
+	NewProject bool
+	Name       string
+	// Hash is the SHA-256 of the key itself, 32 bytes.
+	Hash []byte
+	// Scopes are words without spaces. The store does not know them.
+	Scopes []string
+	// Lifetime counts from now; 0: it has no end.
+	Lifetime time.Duration
+}
+
+// APIKey is what is known of a key.
+type APIKey struct {
+	ID      string
+	Project string
+	Name    string
+	Hash    []byte
+	Scopes  []string
+	Created time.Time
+	// Expires, LastUsed and Revoked may be zero. LastUsed is coarse.
+	Expires, LastUsed, Revoked time.Time
+	// Now is the store's clock when the key was read.
+	Now time.Time
+}
+
+// Live tells whether a key was neither revoked nor over when it was read.
+func (k APIKey) Live() bool {
+	return k.Revoked.IsZero() && (k.Expires.IsZero() || k.Expires.After(k.Now))
+}

@@ -1,0 +1,127 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/fireonce/fireonce/gen/pgdb"
+	"github.com/fireonce/fireonce/store"
+)
+
+// KeyUse implements store.Store.
+func (s *Store) KeyUse(ctx context.Context) ([]store.KeyUse, error) {
+	return read(ctx, s, "key use", func(ctx context.Context, v view) ([]store.KeyUse, error) {
+		rows, err := v.q.KeyUse(ctx)
+		if err != nil {
+			return nil, err
+		}
+		out := make([]store.KeyUse, len(rows))
+		for i, r := range rows {
+			out[i] = store.KeyUse{KeyID: r.KeyID, Credentials: r.Credentials}
+		}
+		return out, nil
+	})
+}
+
+// CredentialsOfOthers implements store.Store.
+func (s *Store) CredentialsOfOthers(ctx context.Context, keyID string, after store.SealedPlace, limit int) ([]store.SealedAt, error) {
+	return read(ctx, s, "credentials of other keys", func(ctx context.Context, v view) ([]store.SealedAt, error) {
+		rows, err := v.q.CredentialsOfOthers(ctx, pgdb.CredentialsOfOthersParams{
+			ConnectionID: fromID(after.Connection), Version: int64(after.Version), KeyID: keyID, MaxRows: int32(page(limit)),
+		})
+		if err != nil {
+			return nil, err
+		}
+		out := make([]store.SealedAt, len(rows))
+		for i, r := range rows {
+			out[i] = toSealedAt(r)
+		}
+		return out, nil
+	})
+}
+
+// Reseal implements store.Store.
+func (s *Store) Reseal(ctx context.Context, items []store.Reseal) ([]bool, error) {
+	if len(items) > store.MaxBatch {
+		return nil, fmt.Errorf("reseal: %w: %d items, at most %d", store.ErrIllegal, len(items), store.MaxBatch)
+	}
+	return write(ctx, s, "reseal", func(ctx context.Context, t *tx) ([]bool, error) {
+		out := make([]bool, len(items))
+		for i, item := range items {
+			n, err := t.q.Reseal(ctx, resealParams(item))
+			if err != nil {
+				return nil, err
+			}
+			out[i] = n == 1
+		}
+		return out, nil
+	})
+}
+
+// CreateAPIKey implements store.Store.
+func (s *Store) CreateAPIKey(ctx context.Context, k store.NewAPIKey) (store.APIKey, error) {
+	return write(ctx, s, "create API key", func(ctx context.Context, t *tx) (store.APIKey, error) {
+		if k.NewProject {
+			if err := t.q.InsertProject(ctx, pgdb.InsertProjectParams{ID: k.Project, Now: t.now}); err != nil {
+				return store.APIKey{}, fmt.Errorf("project: %w", err)
+			}
+		}
+		switch there, err := t.q.ProjectExists(ctx, k.Project); {
+		case err != nil:
+			return store.APIKey{}, err
+		case !there:
+			return store.APIKey{}, fmt.Errorf("project %s: %w", k.Project, store.ErrNotFound)
+		}
+		if err := t.q.InsertAPIKey(ctx, insertAPIKeyParams(k, t.now)); err != nil {
+			return store.APIKey{}, err
+		}
+		return t.view().apiKey(ctx, k.ID)
+	})
+}
+
+func (v view) apiKey(ctx context.Context, id string) (store.APIKey, error) {
+	row, err := v.q.GetAPIKey(ctx, id)
+	if err != nil {
+		return store.APIKey{}, err
+	}
+	return toAPIKey(row, v.now), nil
+}
+
+// APIKey implements store.Store.
+func (s *Store) APIKey(ctx context.Context, id string) (store.APIKey, error) {
+	return read(ctx, s, "API key", func(ctx context.Context, v view) (store.APIKey, error) { return v.apiKey(ctx, id) })
+}
+
+// ListAPIKeys implements store.Store.
+func (s *Store) ListAPIKeys(ctx context.Context, project, after string, limit int) ([]store.APIKey, error) {
+	return read(ctx, s, "list API keys", func(ctx context.Context, v view) ([]store.APIKey, error) {
+		rows, err := v.q.ListAPIKeys(ctx, pgdb.ListAPIKeysParams{After: after, Project: project, MaxRows: int32(page(limit))})
+		if err != nil {
+			return nil, err
+		}
+		out := make([]store.APIKey, len(rows))
+		for i, row := range rows {
+			out[i] = toAPIKey(row, v.now)
+		}
+		return out, nil
+	})
+}
+
+// RevokeAPIKey implements store.Store.
+func (s *Store) RevokeAPIKey(ctx context.Context, id string) (store.APIKey, error) {
+	return write(ctx, s, "revoke API key", func(ctx context.Context, t *tx) (store.APIKey, error) {
+		if err := t.q.RevokeAPIKey(ctx, pgdb.RevokeAPIKeyParams{ID: id, Now: t.now}); err != nil {
+			return store.APIKey{}, err
+		}
+		return t.view().apiKey(ctx, id)
+	})
+}
+
+// TouchAPIKey implements store.Store.
+func (s *Store) TouchAPIKey(ctx context.Context, id string, gap time.Duration) (bool, error) {
+	return write(ctx, s, "touch API key", func(ctx context.Context, t *tx) (bool, error) {
+		n, err := t.q.TouchAPIKey(ctx, touchAPIKeyParams(id, gap, t.now))
+		return n == 1, err
+	})
+}

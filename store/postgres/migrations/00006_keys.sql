@@ -1,0 +1,21 @@
+-- API keys. What 00001 says of ids, times and numbers holds here too.
+
+-- +goose Up
+
+CREATE TABLE api_keys (
+    id           text        PRIMARY KEY CHECK (id <> ''),
+    project      text        NOT NULL REFERENCES projects (id),
+    name         text        NOT NULL,
+    -- Of the key itself, which nobody keeps.
+    hash         bytea       NOT NULL CHECK (length(hash) = 32),
+    -- Separated by spaces.
+    scopes       text        NOT NULL,
+    created_at   timestamptz NOT NULL,
+    expires_at   timestamptz,
+    last_used_at timestamptz,
+    revoked_at   timestamptz
+);
+
+-- +goose Down
+-- There is no way down: a schema is only ever replaced by a newer one.
+SELECT 1;

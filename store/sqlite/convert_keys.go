@@ -1,0 +1,45 @@
+package sqlite
+
+import (
+	"strings"
+	"time"
+
+	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/store"
+)
+
+func toSealedAt(r litedb.CredentialsOfOthersRow) store.SealedAt {
+	return store.SealedAt{
+		SealedPlace: store.SealedPlace{Connection: toID(r.ConnectionID), Version: int(r.Version)},
+		Project:     r.Project, KeyID: r.KeyID, Data: toBytes(r.Data),
+	}
+}
+
+func resealParams(r store.Reseal) litedb.ResealParams {
+	return litedb.ResealParams{
+		NewKeyID: r.KeyID, NewData: fromBytes(r.Data), ConnectionID: fromID(r.Old.Connection),
+		Version: int64(r.Old.Version), KeyID: r.Old.KeyID, Data: fromBytes(r.Old.Data),
+	}
+}
+
+func insertAPIKeyParams(k store.NewAPIKey, now int64) litedb.InsertAPIKeyParams {
+	p := litedb.InsertAPIKeyParams{
+		ID: k.ID, Project: k.Project, Name: k.Name, Hash: fromBytes(k.Hash), Scopes: strings.Join(k.Scopes, " "), Now: now,
+	}
+	if k.Lifetime > 0 {
+		p.ExpiresAt = someMicros(now + micros(k.Lifetime))
+	}
+	return p
+}
+
+func toAPIKey(k litedb.ApiKey, now int64) store.APIKey {
+	return store.APIKey{
+		ID: k.ID, Project: k.Project, Name: k.Name, Hash: toBytes(k.Hash), Scopes: strings.Fields(k.Scopes),
+		Created: fromMicros(k.CreatedAt), Expires: fromNullMicros(k.ExpiresAt),
+		LastUsed: fromNullMicros(k.LastUsedAt), Revoked: fromNullMicros(k.RevokedAt), Now: fromMicros(now),
+	}
+}
+
+func touchAPIKeyParams(id string, gap time.Duration, now int64) litedb.TouchAPIKeyParams {
+	return litedb.TouchAPIKeyParams{ID: id, Now: someMicros(now), Before: someMicros(now - micros(gap))}
+}

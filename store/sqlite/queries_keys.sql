@@ -1,0 +1,40 @@
+-- Keys that seal credentials, and keys of clients.
+
+-- name: KeyUse :many
+SELECT key_id, count(*) AS credentials FROM connection_credentials GROUP BY key_id ORDER BY key_id;
+
+-- name: CredentialsOfOthers :many
+-- Those that another key seals, after a place.
+SELECT d.connection_id, d.version, d.key_id, d.data, c.project
+FROM connection_credentials AS d JOIN connections AS c ON c.id = d.connection_id
+WHERE d.connection_id >= @connection_id
+    AND (d.connection_id > @connection_id OR d.version > @version)
+    AND d.key_id <> @key_id
+ORDER BY d.connection_id, d.version LIMIT @max_rows;
+
+-- name: Reseal :execrows
+UPDATE connection_credentials SET key_id = @new_key_id, data = @new_data
+WHERE connection_id = @connection_id AND version = @version AND key_id = @key_id AND data = @data;
+
+-- name: InsertProject :exec
+INSERT INTO projects (id, created_at) VALUES (@id, @now) ON CONFLICT (id) DO NOTHING;
+
+-- name: ProjectExists :one
+SELECT CAST(EXISTS (SELECT 1 FROM projects WHERE id = ?) AS INTEGER);
+
+-- name: InsertAPIKey :exec
+INSERT INTO api_keys (id, project, name, hash, scopes, created_at, expires_at)
+VALUES (@id, @project, @name, @hash, @scopes, @now, @expires_at);
+
+-- name: GetAPIKey :one
+SELECT * FROM api_keys WHERE id = ?;
+
+-- name: ListAPIKeys :many
+SELECT * FROM api_keys
+WHERE id > @after AND (CAST(@project AS TEXT) = '' OR project = @project) ORDER BY id LIMIT @max_rows;
+
+-- name: RevokeAPIKey :exec
+UPDATE api_keys SET revoked_at = @now WHERE id = @id AND revoked_at IS NULL;
+
+-- name: TouchAPIKey :execrows
+UPDATE api_keys SET last_used_at = @now WHERE id = @id AND (last_used_at IS NULL OR last_used_at <= @before);
