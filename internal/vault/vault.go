@@ -60,6 +60,8 @@ type Place struct {
 // concurrent use.
 type Vault struct {
 	keys []*keyring
+	// late gives keys that came in since; nil: there are none to come.
+	late *late
 }
 
 // keyring is what is derived from one key.
@@ -132,6 +134,9 @@ func (v *Vault) find(id string) *keyring {
 			return k
 		}
 	}
+	if v.late != nil {
+		return v.late.find(id)
+	}
 	return nil
 }
 
@@ -139,7 +144,7 @@ func (v *Vault) find(id string) *keyring {
 // opens it. It says nothing about the key itself.
 func (v *Vault) KeyID() string { return v.keys[0].id }
 
-// KeyIDs names all keys, the one that seals first.
+// KeyIDs names the keys of the start, the one that seals first.
 func (v *Vault) KeyIDs() []string {
 	out := make([]string, len(v.keys))
 	for i, k := range v.keys {
@@ -158,7 +163,8 @@ func (v *Vault) Missing(used []string) []string {
 // of the key that seals, so it differs once that key is another.
 func (v *Vault) Fingerprint(secret []byte) string { return v.keys[0].mark(secret) }
 
-// Recognizes tells whether a fingerprint is that of a secret, under any of the keys.
+// Recognizes tells whether a fingerprint is that of a secret, under any of the keys
+// of the start.
 func (v *Vault) Recognizes(secret []byte, fingerprint string) bool {
 	return slices.ContainsFunc(v.keys, func(k *keyring) bool {
 		return hmac.Equal([]byte(k.mark(secret)), []byte(fingerprint))
