@@ -148,6 +148,8 @@ func broke(err error) string {
 	case errors.As(err, &nerr), errors.As(err, &tlsAlert):
 		return "the connection failed: " + lastCause(err)
 	default:
-		return "not a readable HTTP answer: " + Clean(err.Error(), 200)
+		// What net/http says of it quotes the answer, which may repeat a secret, whole
+		// or in part.
+		return "not a readable HTTP answer"
 	}
 }
