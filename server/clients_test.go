@@ -73,6 +73,38 @@ var protocols = map[string]func(*fixture) client{
 	"curl": overCurl, "connect": overConnect, "grpc-web": overGRPCWeb, "grpc-go": overGRPC, "native": overNative,
 }
 
+// keyBrought is the API key of the calls of a context.
+type keyBrought struct{}
+
+// bring lets calls come with an API key, in every protocol.
+func bring(ctx context.Context, key string) context.Context {
+	return context.WithValue(ctx, keyBrought{}, key)
+}
+
+// bringing sends the key of a call's context: over HTTP, and as grpc-go wants it.
+type bringing struct{ *http.Transport }
+
+// RoundTrip implements http.RoundTripper.
+func (b bringing) RoundTrip(r *http.Request) (*http.Response, error) {
+	if key, ok := r.Context().Value(keyBrought{}).(string); ok {
+		r = r.Clone(r.Context())
+		r.Header.Set("Authorization", "Bearer "+key)
+	}
+	return b.Transport.RoundTrip(r)
+}
+
+// GetRequestMetadata implements credentials.PerRPCCredentials.
+func (bringing) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
+	key, ok := ctx.Value(keyBrought{}).(string)
+	if !ok {
+		return nil, nil
+	}
+	return map[string]string{"authorization": "Bearer " + key}, nil
+}
+
+// RequireTransportSecurity implements credentials.PerRPCCredentials.
+func (bringing) RequireTransportSecurity() bool { return false }
+
 // overEach runs a test in every protocol, each with a server of its own.
 func overEach(t *testing.T, fn func(t *testing.T, f *fixture, c client)) {
 	for name, dial := range protocols {
@@ -103,7 +135,7 @@ func generated(f *fixture, opts ...connect.ClientOption) client {
 	if f.dial != nil {
 		transport.Protocols = &f.protocols
 	}
-	h := &http.Client{Transport: transport}
+	h := &http.Client{Transport: bringing{transport}}
 	f.tb.Cleanup(h.CloseIdleConnections)
 	jobs := fireoncev1connect.NewJobServiceClient(h, "http://"+f.addr, opts...)
 	conns := fireoncev1connect.NewConnectionServiceClient(h, "http://"+f.addr, opts...)
@@ -201,7 +233,7 @@ func dialNative(f *fixture, opts ...grpc.DialOption) *grpc.ClientConn {
 }
 
 func (f *fixture) dialTo(addr string, opts ...grpc.DialOption) *grpc.ClientConn {
-	opts = append(opts, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	opts = append(opts, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithPerRPCCredentials(bringing{}))
 	conn, err := grpc.NewClient("dns:///"+addr, opts...)
 	f.must(err)
 	f.tb.Cleanup(func() { _ = conn.Close() })
@@ -223,7 +255,7 @@ func fromGRPC(err error) error {
 // ---- Connect with JSON, by hand, as curl does it ----
 
 func overCurl(f *fixture) client {
-	h := &http.Client{Transport: &http.Transport{}}
+	h := &http.Client{Transport: bringing{&http.Transport{}}}
 	f.tb.Cleanup(h.CloseIdleConnections)
 	return client{
 		call: func(ctx context.Context, procedure string, req, res proto.Message) error {

@@ -1,8 +1,12 @@
 package server
 
 import (
+	"iter"
+	"time"
+
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 )
@@ -15,3 +19,18 @@ func Canonical(m proto.Message) ([]byte, error) { return canonical(m.ProtoReflec
 
 // Plainly lets tests compare the short way with the contract's rules.
 func Plainly(r *fireoncev1.ScheduleJobRequest) bool { return plainly(r) }
+
+// Methods lets tests go through the contract.
+func Methods() iter.Seq[protoreflect.MethodDescriptor] { return methods() }
+
+// ScopeOf lets tests see what a procedure needs.
+func ScopeOf(procedure string) string { return scopeOf[procedure] }
+
+// Unimplemented tells tests what is not served yet.
+func Unimplemented(procedure string) bool { return unimplemented[procedure] }
+
+// KeyKept is the time within which a revocation takes effect.
+const KeyKept time.Duration = keyKept
+
+// UseNoted is how often the last use of a key is written down.
+const UseNoted time.Duration = useNoted

@@ -83,11 +83,19 @@ func (s *Server) logCalls() around {
 }
 
 // requireCaller makes sure that nothing runs for nobody: a route that was
-// added without the check of the key fails here.
+// added without the check of the key fails here, and so does an RPC that was added
+// without a scope.
 func (s *Server) requireCaller() around {
-	return func(ctx context.Context, _ connect.Spec, next func(context.Context) error) error {
-		if callerOf(ctx).project == "" {
+	return func(ctx context.Context, spec connect.Spec, next func(context.Context) error) error {
+		who := callerOf(ctx)
+		if who.project == "" {
 			return refuse(fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_INVALID, "no API key").wire()
+		}
+		if _, known := scopeOf[spec.Procedure]; !known {
+			return refuse(fireoncev1.ErrorReason_ERROR_REASON_SCOPE_MISSING, "no API key may call "+spec.Procedure).wire()
+		}
+		if refused := permit(who, spec.Procedure); refused != nil {
+			return refused.wire()
 		}
 		return next(ctx)
 	}

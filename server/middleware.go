@@ -3,8 +3,6 @@ package server
 import (
 	"bufio"
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -44,6 +42,11 @@ const (
 type caller struct {
 	project string
 	actor   string // as events and resolutions name it
+	// all is the operator, or everybody where no key is required.
+	all    bool
+	scopes []string
+	// key is the id of the key of the store that the caller has; empty: it has none.
+	key string
 }
 
 func callerOf(ctx context.Context) caller {
@@ -94,7 +97,7 @@ func validRequestID(id string) bool {
 // checkHost guards a server without a key against DNS rebinding: a web page
 // that has its own name point to this address must not reach the API.
 func (s *Server) checkHost(next http.Handler) http.Handler {
-	if s.cfg.APIKey != "" {
+	if s.keyRequired() {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -131,32 +134,19 @@ var writeErrors = connect.NewErrorWriter()
 // realm is what a refused caller is told in the header WWW-Authenticate.
 const realm = `Bearer realm="fireonce"`
 
-// authenticated lets calls pass whose caller is known.
+// authenticated lets calls pass whose caller is known and may make them.
 func (s *Server) authenticated(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		who, refused := s.identify(r.Header.Get("Authorization"))
+		who, refused := s.admitted(r.Context(), r.Header.Get("Authorization"), r.URL.Path)
 		if refused != nil {
-			w.Header().Set("WWW-Authenticate", realm)
+			if refused.reason == fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_INVALID {
+				w.Header().Set("WWW-Authenticate", realm)
+			}
 			s.turnAway(w, r, refused)
 			return
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), keyCaller, who)))
 	})
-}
-
-// identify tells who comes with the key, or comes when there is none. The
-// comparison takes the same time for every wrong key.
-func (s *Server) identify(authorization string) (caller, *fault) {
-	if s.cfg.APIKey == "" {
-		return caller{project: DefaultProject, actor: "api"}, nil
-	}
-	scheme, key, _ := strings.Cut(authorization, " ")
-	sum := sha256.Sum256([]byte(strings.TrimSpace(key)))
-	if subtle.ConstantTimeCompare(sum[:], s.keySum[:]) != 1 || !strings.EqualFold(scheme, "Bearer") {
-		return caller{}, refuse(fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_INVALID,
-			"no API key, or one that is not known; send it as Authorization: Bearer KEY")
-	}
-	return caller{project: DefaultProject, actor: "api:key"}, nil
 }
 
 // turnAway answers a call whose body nobody has read.

@@ -123,9 +123,11 @@ func (n *native) admit(ctx context.Context, spec connect.Spec) (context.Context,
 	ctx = context.WithValue(ctx, keyRequestID, id)
 	// Fails only when headers have been sent.
 	_ = grpc.SetHeader(ctx, metadata.MD{"x-request-id": {id}})
-	who, refused := n.identify(in.authorization)
+	who, refused := n.admitted(ctx, in.authorization, spec.Procedure)
 	if refused != nil {
-		_ = grpc.SetHeader(ctx, metadata.MD{"www-authenticate": {realm}})
+		if refused.reason == fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_INVALID {
+			_ = grpc.SetHeader(ctx, metadata.MD{"www-authenticate": {realm}})
+		}
 		n.logTurnedAway(ctx, spec.Procedure, refused)
 		return ctx, refused.wire()
 	}

@@ -74,7 +74,7 @@ func (s *Server) routes() http.Handler {
 	mux.Handle(grpcreflect.NewHandlerV1(reflector, small))
 	mux.Handle(grpcreflect.NewHandlerV1Alpha(reflector, small))
 	mux.HandleFunc("GET /{$}", s.landing)
-	mux.Handle("GET /status", s.authenticated(http.HandlerFunc(s.status)))
+	mux.Handle("GET "+statusPath, s.authenticated(http.HandlerFunc(s.status)))
 	return s.checkHost(s.cors(identified(mux)))
 }
 

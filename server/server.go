@@ -41,15 +41,18 @@ type Config struct {
 	Log *slog.Logger
 	// Version is shown on the landing page.
 	Version string
-	// APIKey, when set, must come with every call as "Authorization: Bearer".
-	// Without it everybody who reaches the port may do everything, so only
-	// loopback names and AllowedHosts are served.
+	// APIKey, when set, is the operator's: it may do everything, in DefaultProject.
+	// Every call must come with it or with a key of the store, as "Authorization:
+	// Bearer". Without it and RequireKey everybody who reaches the port may do
+	// everything in DefaultProject, so only loopback names and AllowedHosts are served.
 	APIKey string
+	// RequireKey makes every call come with a key when there is no APIKey, too.
+	RequireKey bool
 	// AllowedOrigins are the web origins that may call from a browser, e.g.
 	// "https://app.example.org"; none: CORS is off.
 	AllowedOrigins []string
 	// AllowedHosts are names beside loopback ones that a call may be addressed
-	// to when there is no APIKey, without port.
+	// to when no key is required, without port.
 	AllowedHosts []string
 	// NewID makes ids; nil: UUIDs of version 7.
 	NewID func() job.ID
@@ -108,7 +111,7 @@ func or[T int | time.Duration](value *T, fallback T) {
 	}
 }
 
-// DefaultProject owns everything while there is one key or none.
+// DefaultProject is the operator's, and everybody's where no key is required.
 const DefaultProject = "default"
 
 // Server answers the API.
@@ -118,6 +121,7 @@ type Server struct {
 	log     *slog.Logger
 	storeID job.ID
 	keySum  [sha256.Size]byte
+	keys    *apiKeys
 	streams *streams
 	tail    *tail
 	shared  *shared
@@ -140,7 +144,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, errors.New("server: no connectors")
 	case cfg.Vault == nil:
 		return nil, errors.New("server: no vault")
-	case cfg.APIKey == "" && slices.Contains(cfg.AllowedOrigins, "*"):
+	case cfg.APIKey == "" && !cfg.RequireKey && slices.Contains(cfg.AllowedOrigins, "*"):
 		return nil, errors.New("server: every web page may call (origin *), and no API key stops it: set one")
 	}
 	if cfg.Log == nil {
@@ -164,6 +168,7 @@ func New(cfg Config) (*Server, error) {
 		keySum: sha256.Sum256([]byte(cfg.APIKey)), streams: newStreams(cfg.Limits.Streams),
 		tail:   newTail(cfg.Store, cfg.Limits.Poll, cfg.Limits.DefaultDeadline),
 		metas:  newMemo[struct{}, store.Meta](cfg.Now, metaKept, cfg.Limits.DefaultDeadline, 1, 1),
+		keys:   newAPIKeys(cfg.Store, cfg.Now, cfg.Limits.DefaultDeadline),
 		shared: &shared{}, lately: newLately(cfg.Store), health: newHealth(),
 		probes: make(chan struct{}, mostProbes),
 	}
@@ -186,6 +191,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	if err := s.streams.close(ctx); err != nil {
 		return fmt.Errorf("end the event streams: %w", err)
 	}
+	s.keys.close()
 	return nil
 }
 

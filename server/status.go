@@ -19,6 +19,8 @@ import (
 // away the very calls that work; it is said in words on every surface instead:
 // here, in GetStats, and in blocked_reason of every job that waits.
 
+const statusPath = "/status"
+
 // landingWait is how long a person waits to be told about the database.
 const landingWait = 2 * time.Second
 

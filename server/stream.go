@@ -187,6 +187,9 @@ func (f *feed) rest(ctx context.Context, more bool, grown <-chan struct{}, end, 
 	case <-end:
 		return false, true, nil
 	case <-beat:
+		if refused := f.stillAdmitted(ctx); refused != nil {
+			return false, true, refused
+		}
 		return true, false, f.heartbeat()
 	case <-grown:
 		return false, false, nil

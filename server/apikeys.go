@@ -1,0 +1,205 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/apikey"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file: who calls is told by the key alone, and so is the project.
+// What is known of a key is read from the store at most every few seconds, so a
+// revoked key is refused within that time. A key is compared in the same time
+// whatever is wrong with it; only who has the right one is told that it is over.
+
+const (
+	// keyKept is how old may be what is known of a key: the time within which a
+	// revocation takes effect.
+	keyKept = 5 * time.Second
+	// keysKnown and keysTried bound what is remembered of keys that were right before
+	// and of all others, keysAtOnce and triesAtOnce the reads of the store at a time:
+	// who tries keys that do not exist crowds out nobody who has one.
+	keysKnown, keysAtOnce  = 4096, 8
+	keysTried, triesAtOnce = 1024, 2
+	// useNoted is how often the last use of a key is written down.
+	useNoted = time.Minute
+)
+
+// apiKeys knows the keys of the store.
+type apiKeys struct {
+	store        store.Store
+	limit        time.Duration
+	known, tried *memo[string, *seenKey]
+
+	mu    sync.Mutex
+	right map[string]bool // ids of keys that came with their secret
+	ended bool
+	notes sync.WaitGroup
+}
+
+// seenKey is what the store said of an id; the zero key: there is none.
+type seenKey struct {
+	store.APIKey
+	found bool
+	noted atomic.Bool // its use is written down, or was found to be
+}
+
+func newAPIKeys(s store.Store, now func() time.Time, limit time.Duration) *apiKeys {
+	return &apiKeys{
+		store: s, limit: limit, right: make(map[string]bool),
+		known: newMemo[string, *seenKey](now, keyKept, limit, keysKnown, keysAtOnce),
+		tried: newMemo[string, *seenKey](now, keyKept, limit, keysTried, triesAtOnce),
+	}
+}
+
+// get gives what the store said of a key a short while ago, or says now.
+func (a *apiKeys) get(ctx context.Context, id string) (*seenKey, error) {
+	a.mu.Lock()
+	from := a.tried
+	if a.right[id] {
+		from = a.known
+	}
+	a.mu.Unlock()
+	return from.get(ctx, id, func(ctx context.Context) (*seenKey, error) {
+		k, err := a.store.APIKey(ctx, id)
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			return &seenKey{}, nil
+		case err != nil:
+			return nil, err
+		}
+		return &seenKey{APIKey: k, found: true}, nil
+	})
+}
+
+// used remembers that a key is a right one, and has its use written down. The call
+// does not wait for that, and it does not end with the call's context.
+func (a *apiKeys) used(ctx context.Context, k *seenKey) {
+	noted := k.noted.Swap(true)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.right[k.ID] {
+		if len(a.right) >= keysKnown {
+			clear(a.right)
+		}
+		a.right[k.ID] = true
+	}
+	if noted || a.ended || k.Now.Sub(k.LastUsed) < useNoted {
+		return
+	}
+	a.notes.Go(func() {
+		ctx, cancel := context.WithTimeout(ctx, a.limit)
+		defer cancel()
+		// For people, and coarse: one that is lost is written down the next time.
+		_, _ = a.store.TouchAPIKey(ctx, k.ID, useNoted)
+	})
+}
+
+// close waits for what is being written down.
+func (a *apiKeys) close() {
+	a.mu.Lock()
+	a.ended = true
+	a.mu.Unlock()
+	a.notes.Wait()
+}
+
+// keyRequired tells whether a call without a key is refused.
+func (s *Server) keyRequired() bool { return s.cfg.APIKey != "" || s.cfg.RequireKey }
+
+// admitted tells who calls a procedure, and refuses who may not.
+func (s *Server) admitted(ctx context.Context, authorization, procedure string) (caller, *fault) {
+	who, refused := s.identify(ctx, authorization)
+	if refused == nil {
+		refused = permit(who, procedure)
+	}
+	return who, refused
+}
+
+// identify tells who comes with a key, or comes where none is required.
+func (s *Server) identify(ctx context.Context, authorization string) (caller, *fault) {
+	scheme, text, _ := strings.Cut(authorization, " ")
+	text = strings.TrimSpace(text)
+	bearer := strings.EqualFold(scheme, "Bearer")
+	sum := sha256.Sum256([]byte(text))
+	right := subtle.ConstantTimeCompare(sum[:], s.keySum[:]) == 1
+	switch {
+	case right && bearer && s.cfg.APIKey != "":
+		return caller{project: DefaultProject, actor: "api:key", all: true}, nil
+	case bearer && apikey.Looks(text):
+		return s.holder(ctx, text)
+	case !s.keyRequired():
+		return caller{project: DefaultProject, actor: "api", all: true}, nil
+	}
+	return caller{}, unknownKey()
+}
+
+func unknownKey() *fault {
+	return refuse(fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_INVALID,
+		"no API key, or one that is not known; send it as Authorization: Bearer KEY")
+}
+
+// holder tells whose a key of the store is.
+func (s *Server) holder(ctx context.Context, text string) (caller, *fault) {
+	key, err := apikey.Parse(text)
+	if err != nil {
+		return caller{}, unknownKey()
+	}
+	k, err := s.keys.get(ctx, key.ID)
+	if err != nil {
+		return caller{}, s.keyUnread(ctx, err)
+	}
+	var want [sha256.Size]byte // of no key
+	copy(want[:], k.Hash)
+	got := key.Hash()
+	switch {
+	case subtle.ConstantTimeCompare(got[:], want[:]) != 1 || !k.found:
+		return caller{}, unknownKey()
+	case !k.Live():
+		return caller{}, keyOver(k.ID)
+	}
+	s.keys.used(context.WithoutCancel(ctx), k)
+	name := k.Name
+	if name == "" {
+		name = k.ID
+	}
+	return caller{project: k.Project, actor: "api:" + name, scopes: k.Scopes, key: k.ID}, nil
+}
+
+// stillAdmitted refuses a caller whose key has ended since its call began. What
+// cannot be told now ends no call.
+func (s *Server) stillAdmitted(ctx context.Context) error {
+	who := callerOf(ctx)
+	if who.key == "" {
+		return nil
+	}
+	if k, err := s.keys.get(ctx, who.key); err == nil && !(k.found && k.Live()) {
+		return keyOver(who.key)
+	}
+	return nil
+}
+
+// keyOver refuses who had a right key.
+func keyOver(id string) *fault {
+	return refuse(fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_INVALID,
+		"this API key was revoked, or its time is over; the operator gives another one", "api_key", id)
+}
+
+// keyUnread answers for a key that could not be looked up.
+func (s *Server) keyUnread(ctx context.Context, err error) *fault {
+	var busy *fault
+	if errors.As(err, &busy) {
+		return refuse(busy.reason, "too many API keys are tried at once")
+	}
+	if ctx.Err() == nil && s.outage.worthALine(err, s.cfg.Now()) {
+		s.log.ErrorContext(ctx, "an API key could not be looked up", "request_id", requestID(ctx), "cause", err.Error())
+	}
+	return refuse(fireoncev1.ErrorReason_ERROR_REASON_STORE_UNAVAILABLE, "the store cannot be reached; repeat the call")
+}

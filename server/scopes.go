@@ -1,0 +1,100 @@
+package server
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
+)
+
+// Rules of this file: what a key may do is the table, and nothing else. Scopes
+// include no others. An RPC that the table does not name is nobody's.
+
+// What an API key may be allowed to do.
+const (
+	// ScopeJobsRead: look at jobs, their history, their events, and figures.
+	ScopeJobsRead = "jobs:read"
+	// ScopeJobsWrite: schedule jobs, change and cancel them, and try again what has
+	// failed.
+	ScopeJobsWrite = "jobs:write"
+	// ScopeJobsResolve: decide what became of an attempt that nobody knows about. To
+	// say that it had no effect may send it twice.
+	ScopeJobsResolve = "jobs:resolve"
+	// ScopeConnectionsRead: look at connections and connectors, never at credentials.
+	ScopeConnectionsRead = "connections:read"
+	// ScopeConnectionsWrite: make, change, hold and delete connections, and hand over
+	// their credentials.
+	ScopeConnectionsWrite = "connections:write"
+	// ScopeAdmin: look at the server itself, which all projects share.
+	ScopeAdmin = "admin"
+)
+
+// Scopes gives all of them.
+func Scopes() []string {
+	return []string{ScopeJobsRead, ScopeJobsWrite, ScopeJobsResolve, ScopeConnectionsRead, ScopeConnectionsWrite, ScopeAdmin}
+}
+
+// ParseScopes reads scopes, separated by commas, in the order of Scopes and each
+// once. "all" is every one of them. It fails when there is none, or one that does
+// not exist.
+func ParseScopes(text string) ([]string, error) {
+	if text == "all" {
+		return Scopes(), nil
+	}
+	asked := strings.Split(text, ",")
+	for _, s := range asked {
+		if !slices.Contains(Scopes(), s) {
+			return nil, fmt.Errorf("no scope %q; there are %s, and all", s, strings.Join(Scopes(), ", "))
+		}
+	}
+	return slices.DeleteFunc(Scopes(), func(s string) bool { return !slices.Contains(asked, s) }), nil
+}
+
+// scopeOf is the whole table from procedures to the scopes that they need.
+var scopeOf = map[string]string{
+	fireoncev1connect.JobServiceGetJobProcedure:          ScopeJobsRead,
+	fireoncev1connect.JobServiceListJobsProcedure:        ScopeJobsRead,
+	fireoncev1connect.JobServiceListJobAttemptsProcedure: ScopeJobsRead,
+	fireoncev1connect.JobServiceStreamJobEventsProcedure: ScopeJobsRead,
+	fireoncev1connect.StatsServiceGetStatsProcedure:      ScopeJobsRead,
+
+	fireoncev1connect.JobServiceScheduleJobProcedure:       ScopeJobsWrite,
+	fireoncev1connect.JobServiceBatchScheduleJobsProcedure: ScopeJobsWrite,
+	fireoncev1connect.JobServiceUpdateJobProcedure:         ScopeJobsWrite,
+	fireoncev1connect.JobServiceCancelJobProcedure:         ScopeJobsWrite,
+	fireoncev1connect.JobServiceRescheduleJobProcedure:     ScopeJobsWrite,
+	fireoncev1connect.JobServiceRunJobNowProcedure:         ScopeJobsWrite,
+	fireoncev1connect.JobServiceRetryJobProcedure:          ScopeJobsWrite,
+	fireoncev1connect.JobServiceBulkCancelJobsProcedure:    ScopeJobsWrite,
+	fireoncev1connect.JobServiceBulkRetryJobsProcedure:     ScopeJobsWrite,
+
+	fireoncev1connect.JobServiceResolveJobProcedure:      ScopeJobsResolve,
+	fireoncev1connect.JobServiceBulkResolveJobsProcedure: ScopeJobsResolve,
+
+	fireoncev1connect.ConnectionServiceGetConnectionProcedure:   ScopeConnectionsRead,
+	fireoncev1connect.ConnectionServiceListConnectionsProcedure: ScopeConnectionsRead,
+	fireoncev1connect.ConnectionServiceListConnectorsProcedure:  ScopeConnectionsRead,
+
+	fireoncev1connect.ConnectionServiceCreateConnectionProcedure: ScopeConnectionsWrite,
+	fireoncev1connect.ConnectionServiceUpdateConnectionProcedure: ScopeConnectionsWrite,
+	fireoncev1connect.ConnectionServiceRotateCredentialProcedure: ScopeConnectionsWrite,
+	fireoncev1connect.ConnectionServiceTestConnectionProcedure:   ScopeConnectionsWrite,
+	fireoncev1connect.ConnectionServicePauseConnectionProcedure:  ScopeConnectionsWrite,
+	fireoncev1connect.ConnectionServiceResumeConnectionProcedure: ScopeConnectionsWrite,
+	fireoncev1connect.ConnectionServiceDeleteConnectionProcedure: ScopeConnectionsWrite,
+
+	statusPath: ScopeAdmin,
+}
+
+// permit refuses what a caller may not do; nil: it may, or there is no such
+// procedure, and the router says so.
+func permit(who caller, procedure string) *fault {
+	need, known := scopeOf[procedure]
+	if !known || who.all || slices.Contains(who.scopes, need) {
+		return nil
+	}
+	return refuse(fireoncev1.ErrorReason_ERROR_REASON_SCOPE_MISSING,
+		"this API key lacks the scope "+need, "scope", need)
+}

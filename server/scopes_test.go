@@ -1,0 +1,339 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/apikey"
+	"github.com/fireonce/fireonce/server"
+	"github.com/fireonce/fireonce/store"
+)
+
+const scopeMissing = fireoncev1.ErrorReason_ERROR_REASON_SCOPE_MISSING
+
+func requireKey(c *server.Config) { c.RequireKey = true }
+
+// issue stores an API key, and gives it as its holder has it.
+func (f *fixture) issue(project string, scopes []string, edit ...func(*store.NewAPIKey)) apikey.Key {
+	f.tb.Helper()
+	key, err := apikey.New()
+	f.must(err)
+	hash := key.Hash()
+	n := store.NewAPIKey{ID: key.ID, Project: project, NewProject: true, Hash: hash[:], Scopes: scopes}
+	for _, e := range edit {
+		e(&n)
+	}
+	_, err = f.store.CreateAPIKey(f.tb.Context(), n)
+	f.must(err)
+	return key
+}
+
+func without(scope string) []string {
+	return slices.DeleteFunc(server.Scopes(), func(s string) bool { return s == scope })
+}
+
+// invoke calls any procedure of the contract and gives what it answered as JSON; of
+// a stream its first messages, up to the one that holds until.
+func invoke(ctx context.Context, c client, procedure string, req proto.Message, until string) (string, error) {
+	if stream, ok := req.(*fireoncev1.StreamJobEventsRequest); ok {
+		s := c.stream(ctx, stream)
+		defer s.close()
+		var text strings.Builder
+		for {
+			m, err := s.next()
+			if errors.Is(err, io.EOF) {
+				return text.String(), nil
+			}
+			if err != nil {
+				return text.String(), err
+			}
+			text.WriteString(protojson.Format(m))
+			if until == "" || strings.Contains(text.String(), until) {
+				return text.String(), nil
+			}
+		}
+	}
+	name := strings.TrimSuffix(string(req.ProtoReflect().Descriptor().FullName()), "Request") + "Response"
+	found, err := protoregistry.GlobalTypes.FindMessageByURL(name)
+	if err != nil {
+		return "", err
+	}
+	res := found.New().Interface()
+	err = c.call(ctx, procedure, req, res)
+	return protojson.Format(res), err
+}
+
+// reaching is a request of every RPC of the contract, by its procedure, each of
+// which names a job and a connection as well as it can.
+func reaching(jobID, connID, jobKey string) map[string]proto.Message {
+	byJob := &fireoncev1.JobFilter{JobIds: []string{jobID}}
+	now := timestamppb.Now()
+	schedule := &fireoncev1.ScheduleJobRequest{IdempotencyKey: "reaching", ConnectionId: connID, Payload: custom("good/v1", "x")}
+	sent := fireoncev1.Resolution_DECISION_SENT
+	return map[string]proto.Message{
+		jobsPath + "ScheduleJob":       schedule,
+		jobsPath + "BatchScheduleJobs": &fireoncev1.BatchScheduleJobsRequest{Requests: []*fireoncev1.ScheduleJobRequest{schedule}},
+		jobsPath + "GetJob":            &fireoncev1.GetJobRequest{By: &fireoncev1.GetJobRequest_JobId{JobId: jobID}},
+		jobsPath + "ListJobs":          &fireoncev1.ListJobsRequest{},
+		jobsPath + "StreamJobEvents": &fireoncev1.StreamJobEventsRequest{
+			Start:      &fireoncev1.StreamJobEventsRequest_FromBeginning{FromBeginning: true},
+			IncludeJob: true, MaxDuration: durationpb.New(900e9),
+		},
+		jobsPath + "UpdateJob": &fireoncev1.UpdateJobRequest{
+			JobId: jobID, Etag: "1", UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"labels"}},
+		},
+		jobsPath + "CancelJob":       &fireoncev1.CancelJobRequest{JobId: jobID},
+		jobsPath + "RescheduleJob":   &fireoncev1.RescheduleJobRequest{JobId: jobID, ScheduledFor: timestamppb.New(now.AsTime().AddDate(1, 0, 0))},
+		jobsPath + "RunJobNow":       &fireoncev1.RunJobNowRequest{JobId: jobID},
+		jobsPath + "RetryJob":        &fireoncev1.RetryJobRequest{JobId: jobID, Etag: "1"},
+		jobsPath + "ResolveJob":      &fireoncev1.ResolveJobRequest{JobId: jobID, Etag: "1", Decision: sent, Note: "n"},
+		jobsPath + "BulkCancelJobs":  &fireoncev1.BulkCancelJobsRequest{Filter: byJob},
+		jobsPath + "BulkRetryJobs":   &fireoncev1.BulkRetryJobsRequest{Filter: byJob, DryRun: true},
+		jobsPath + "BulkResolveJobs": &fireoncev1.BulkResolveJobsRequest{Filter: byJob, DryRun: true, Decision: sent, Note: "n"},
+		jobsPath + "ListJobAttempts": &fireoncev1.ListJobAttemptsRequest{JobId: jobID},
+
+		connsPath + "CreateConnection": &fireoncev1.CreateConnectionRequest{
+			IdempotencyKey: jobKey, Connection: &fireoncev1.Connection{Connector: "stub", DisplayName: "reaching"},
+		},
+		connsPath + "GetConnection":   &fireoncev1.GetConnectionRequest{ConnectionId: connID},
+		connsPath + "ListConnections": &fireoncev1.ListConnectionsRequest{ShowDeleted: true},
+		connsPath + "UpdateConnection": &fireoncev1.UpdateConnectionRequest{
+			ConnectionId: connID, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"display_name"}}, DisplayName: "reached",
+		},
+		connsPath + "RotateCredential": &fireoncev1.RotateCredentialRequest{
+			ConnectionId: connID, Credential: &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: "reaching"}},
+		},
+		connsPath + "TestConnection":   &fireoncev1.TestConnectionRequest{ConnectionId: connID},
+		connsPath + "PauseConnection":  &fireoncev1.PauseConnectionRequest{ConnectionId: connID},
+		connsPath + "ResumeConnection": &fireoncev1.ResumeConnectionRequest{ConnectionId: connID},
+		connsPath + "DeleteConnection": &fireoncev1.DeleteConnectionRequest{ConnectionId: connID},
+		connsPath + "ListConnectors":   &fireoncev1.ListConnectorsRequest{},
+
+		"/fireonce.v1.StatsService/GetStats": &fireoncev1.GetStatsRequest{ConnectionId: connID},
+	}
+}
+
+// listing are RPCs that name no object, and those whose filter just selects nothing.
+var listing = []string{
+	"ListJobs", "StreamJobEvents", "BulkCancelJobs", "BulkRetryJobs", "BulkResolveJobs", "BatchScheduleJobs",
+	"ListConnections", "ListConnectors", "CreateConnection",
+}
+
+// procedures are those of the contract, each with a request.
+func procedures(t *testing.T, requests map[string]proto.Message) []string {
+	t.Helper()
+	var out []string
+	for m := range server.Methods() {
+		p := "/" + string(m.Parent().FullName()) + "/" + string(m.Name())
+		if requests[p] == nil {
+			t.Errorf("no request for %s", p)
+			continue
+		}
+		if server.ScopeOf(p) == "" {
+			t.Errorf("%s needs no scope: nobody may call it", p)
+		}
+		out = append(out, p)
+	}
+	if len(out) < 26 {
+		t.Errorf("only %d procedures", len(out))
+	}
+	return out
+}
+
+// TestProjectsApart: whoever has a key of one project finds nothing of another one,
+// changes nothing of it, and cannot tell that it is there.
+func TestProjectsApart(t *testing.T) {
+	const canary = "only-for-the-default-project"
+	for name, dial := range protocols {
+		t.Run(name, func(t *testing.T) {
+			f := start(t, requireKey)
+			c := dial(f)
+			theirs := bring(t.Context(), f.issue(server.DefaultProject, server.Scopes()).Reveal())
+			mine := bring(t.Context(), f.issue("other", server.Scopes()).Reveal())
+			var made fireoncev1.ScheduleJobResponse
+			f.must(c.call(theirs, scheduleJob, f.request(canary, func(r *scheduleRequest) {
+				r.Payload, r.Labels = custom("good/v1", canary), map[string]string{"label": canary}
+			}), &made))
+			victim := made.GetJob().GetJobId()
+			f.must(c.call(theirs, scheduleJob, f.request("second"), &fireoncev1.ScheduleJobResponse{})) // for a second page
+			page, err := askWith[fireoncev1.ListJobsResponse](theirs, c, jobsPath+"ListJobs", &fireoncev1.ListJobsRequest{PageSize: 1})
+			f.must(err)
+			ownConn, own := f.inProject(mine, t, "other", c)
+			before, conn := f.snapshot(victim), f.connection(f.conn)
+
+			requests := reaching(victim, f.conn, "fixture")
+			for _, p := range procedures(t, requests) {
+				short := p[strings.LastIndex(p, "/")+1:]
+				text, err := invoke(mine, c, p, requests[p], own)
+				var e *wireError
+				switch {
+				case err == nil && !slices.Contains(listing, short):
+					t.Errorf("%s succeeded: %s", short, text)
+				case err != nil && (!errors.As(err, &e) || e.code != connect.CodeNotFound && !server.Unimplemented(p)):
+					t.Errorf("%s: %v", short, err)
+				case strings.Contains(text, victim) || strings.Contains(text, f.conn) && short != "BatchScheduleJobs" ||
+					strings.Contains(text, canary) || strings.Contains(text, "the fixture's"):
+					t.Errorf("%s tells of another project: %s", short, text)
+				}
+			}
+			if got := f.snapshot(victim); got.Version != before.Version {
+				t.Errorf("the job was changed: %+v", got)
+			}
+			if got := f.connection(f.conn); got.Version != conn.Version {
+				t.Errorf("the connection was changed: %+v", got)
+			}
+			f.otherWays(mine, t, c, victim, ownConn, canary, page)
+		})
+	}
+}
+
+// otherWays are keys, replies, tokens and cursors of another project.
+func (f *fixture) otherWays(mine context.Context, t *testing.T, c client, victim, ownConn, canary string, page *fireoncev1.ListJobsResponse) {
+	t.Helper()
+	for what, try := range map[string]struct {
+		procedure string
+		req       proto.Message
+		want      fireoncev1.ErrorReason
+	}{
+		"a key": {
+			jobsPath + "GetJob", &fireoncev1.GetJobRequest{By: &fireoncev1.GetJobRequest_IdempotencyKey{IdempotencyKey: canary}},
+			fireoncev1.ErrorReason_ERROR_REASON_JOB_NOT_FOUND,
+		},
+		"a reply": {
+			scheduleJob, f.request("reply", func(r *scheduleRequest) { r.ConnectionId, r.ReplyToJobId = ownConn, victim }),
+			fireoncev1.ErrorReason_ERROR_REASON_JOB_NOT_FOUND,
+		},
+		"a cursor": {
+			jobsPath + "StreamJobEvents", &fireoncev1.StreamJobEventsRequest{
+				Start: &fireoncev1.StreamJobEventsRequest_AfterCursor{AfterCursor: page.GetEventsCursor()},
+			}, fireoncev1.ErrorReason_ERROR_REASON_CURSOR_INVALID,
+		},
+		"a page token": {
+			jobsPath + "ListJobs", &fireoncev1.ListJobsRequest{PageToken: page.GetNextPageToken()},
+			fireoncev1.ErrorReason_ERROR_REASON_PAGE_TOKEN_INVALID,
+		},
+	} {
+		_, err := invoke(mine, c, try.procedure, try.req, "")
+		if err == nil {
+			t.Errorf("%s of another project was taken", what)
+			continue
+		}
+		wantReason(t, err, try.want)
+	}
+	// The same key is free in each project.
+	var res fireoncev1.ScheduleJobResponse
+	f.must(c.call(mine, scheduleJob, f.request(canary, func(r *scheduleRequest) { r.ConnectionId = ownConn }), &res))
+	if !res.GetCreated() || res.GetJob().GetJobId() == victim || res.GetJob().GetProjectId() != "other" {
+		t.Errorf("the key gave %v", res.GetJob())
+	}
+}
+
+// askWith is ask with a context.
+func askWith[Res any, Message interface {
+	*Res
+	proto.Message
+}](ctx context.Context, c client, procedure string, req proto.Message) (Message, error) {
+	res := Message(new(Res))
+	err := c.call(ctx, procedure, req, res)
+	return res, err
+}
+
+// inProject makes a connection and two jobs of a project.
+func (f *fixture) inProject(ctx context.Context, t *testing.T, project string, c client) (conn, jobID string) {
+	t.Helper()
+	made, err := askWith[fireoncev1.CreateConnectionResponse](ctx, c, connsPath+"CreateConnection", &fireoncev1.CreateConnectionRequest{
+		IdempotencyKey: "own", Connection: &fireoncev1.Connection{Connector: "stub", DisplayName: "own"},
+	})
+	f.must(err)
+	conn = made.GetConnection().GetConnectionId()
+	if got := made.GetConnection().GetProjectId(); got != project {
+		t.Errorf("a connection of project %q", got)
+	}
+	res, err := askWith[fireoncev1.ScheduleJobResponse](ctx, c, scheduleJob, f.request("own", func(r *scheduleRequest) { r.ConnectionId = conn }))
+	f.must(err)
+	if got := res.GetJob().GetProjectId(); got != project {
+		t.Errorf("a job of project %q", got)
+	}
+	return conn, res.GetJob().GetJobId()
+}
+
+func (f *fixture) connection(text string) store.Connection {
+	f.tb.Helper()
+	conn, err := f.store.Connection(f.tb.Context(), "", f.id(text))
+	f.must(err)
+	return conn
+}
+
+// TestScopes: every RPC is refused to whoever has all scopes but the one it needs,
+// before its request is looked at, and to nobody who has that one alone.
+func TestScopes(t *testing.T) {
+	for name, dial := range protocols {
+		t.Run(name, func(t *testing.T) {
+			f := start(t, requireKey)
+			c := dial(f)
+			requests := reaching(absent, absent, "scoped")
+			lacking, having := map[string]context.Context{}, map[string]context.Context{}
+			for _, scope := range server.Scopes() {
+				lacking[scope] = bring(t.Context(), f.issue("scoped", without(scope)).Reveal())
+				having[scope] = bring(t.Context(), f.issue("scoped", []string{scope}).Reveal())
+			}
+			for _, p := range procedures(t, requests) {
+				scope := server.ScopeOf(p)
+				_, err := invoke(lacking[scope], c, p, requests[p], "")
+				if name == "curl" && strings.HasSuffix(p, "/StreamJobEvents") {
+					if err == nil { // it has no frames before the error
+						t.Errorf("%s without %s", p, scope)
+					}
+				} else if e := wantReason(t, err, scopeMissing); e.detail.GetMetadata()["scope"] != scope {
+					t.Errorf("%s: %v", p, e.detail)
+				}
+				_, err = invoke(having[scope], c, p, requests[p], "")
+				var e *wireError
+				if errors.As(err, &e) && (e.code == connect.CodePermissionDenied || e.code == connect.CodeUnauthenticated) {
+					t.Errorf("%s with %s: %v", p, scope, err)
+				}
+			}
+			if page, err := f.store.List(t.Context(), store.JobQuery{Project: "scoped", Limit: store.MaxBatch}); err != nil || len(page.Jobs) != 0 {
+				t.Errorf("%d jobs, %v", len(page.Jobs), err)
+			}
+		})
+	}
+}
+
+// TestScopesOfStatus: what all projects share is the operator's.
+func TestScopesOfStatus(t *testing.T) {
+	f := start(t, requireKey)
+	for scope, want := range map[string]int{server.ScopeAdmin: http.StatusOK, server.ScopeJobsRead: http.StatusForbidden} {
+		res, text := f.do(http.MethodGet, "/status", "", map[string]string{
+			"Authorization": "Bearer " + f.issue("other", []string{scope}).Reveal(),
+		})
+		if res.StatusCode != want || want != http.StatusOK && strings.Contains(text, "store_id") {
+			t.Errorf("%s: %d %s", scope, res.StatusCode, text)
+		}
+	}
+	if got, err := server.ParseScopes("admin,jobs:read,admin"); err != nil || !slices.Equal(got, []string{"jobs:read", "admin"}) {
+		t.Errorf("scopes %v, %v", got, err)
+	}
+	for _, bad := range []string{"", "jobs", "jobs:read,", "all,admin", " jobs:read"} {
+		if got, err := server.ParseScopes(bad); err == nil {
+			t.Errorf("%q was read as %v", bad, got)
+		}
+	}
+	if got, err := server.ParseScopes("all"); err != nil || len(got) != len(server.Scopes()) {
+		t.Errorf("all: %v, %v", got, err)
+	}
+}
