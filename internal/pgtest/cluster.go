@@ -241,6 +241,16 @@ func (c *Cluster) Dump(tb testing.TB, database string) string {
 	return file
 }
 
+// DumpText gives all that a database holds as SQL, in the open.
+func (c *Cluster) DumpText(tb testing.TB, database string) string {
+	tb.Helper()
+	out, err := c.client("pg_dump", "--format=plain", "-d", c.AdminURL(database))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return out
+}
+
 // Restore puts a dump in the place of a database, whoever is connected to it.
 func (c *Cluster) Restore(tb testing.TB, database, file string) {
 	tb.Helper()
