@@ -27,7 +27,7 @@ const DefaultDatabase = "sqlite:fireonce.db"
 
 // Commands gives the subcommands that open a database.
 func Commands(version string) []*cli.Command {
-	return []*cli.Command{serveCommand(version), migrateCommand(), recoverCommand()}
+	return []*cli.Command{serveCommand(version), migrateCommand(), recoverCommand(), keysCommand(), apiKeysCommand()}
 }
 
 func databaseFlag() cli.Flag {
@@ -50,8 +50,9 @@ func serveCommand(version string) *cli.Command {
 		Description: "Applies migrations, then serves the API and runs due jobs. One line on standard output says when it\n" +
 			"is ready; logs go to standard error. SIGINT or SIGTERM ends it in order: nothing new is started, sends\n" +
 			"under way are settled. A second one ends it at once.\n\n" +
-			"FIREONCE_API_KEY, when set, must come with every call as 'Authorization: Bearer KEY'. It is no flag:\n" +
-			"arguments can be read by every user of the machine.",
+			"FIREONCE_API_KEY, when set, is the operator's key: a call must come with it, or with one of `fireonce apikeys`, as\n" +
+			"'Authorization: Bearer KEY'. FIREONCE_KEYS, when set, are the keys that seal credentials, separated by commas, the\n" +
+			"newest first; no key file is looked at then. Neither is a flag: arguments can be read by every user of the machine.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{
 				Name: "listen", Usage: "the `ADDRESS` to serve on", Value: "127.0.0.1:8080",
@@ -62,9 +63,10 @@ func serveCommand(version string) *cli.Command {
 				Sources: cli.EnvVars("FIREONCE_GRPC_LISTEN"),
 			},
 			databaseFlag(),
-			&cli.StringFlag{
-				Name: "key-file", Usage: "the `FILE` with the key that seals credentials; created if missing; default PATH.key beside an SQLite file",
-				Sources: cli.EnvVars("FIREONCE_KEY_FILE"),
+			keyFileFlag("the `FILE` with the keys that seal credentials; created if missing; default PATH.key beside an SQLite file"),
+			&cli.BoolFlag{
+				Name: "require-api-key", Usage: "refuse calls without an API key when there is no FIREONCE_API_KEY, too",
+				Sources: cli.EnvVars("FIREONCE_REQUIRE_API_KEY"),
 			},
 			&cli.StringFlag{
 				Name: "allow-egress", Usage: "ranges, `CIDR,…`, that may be sent to beside public addresses",
@@ -190,7 +192,7 @@ func configOf(cmd *cli.Command, version string) (Config, error) {
 	}
 	return Config{
 		Listen: cmd.String("listen"), GRPCListen: cmd.String("grpc-listen"), Database: cmd.String("database"), KeyFile: cmd.String("key-file"),
-		APIKey: os.Getenv("FIREONCE_API_KEY"), AllowEgress: egress,
+		Keys: os.Getenv(keysVariable), APIKey: os.Getenv("FIREONCE_API_KEY"), RequireAPIKey: cmd.Bool("require-api-key"), AllowEgress: egress,
 		AllowHTTP: cmd.Bool("allow-http"), Dev: cmd.Bool("dev"),
 		AllowOrigins: splitList(cmd.String("allow-origin")), AllowHosts: splitList(cmd.String("allow-host")),
 		SynchronousStandby: cmd.Bool("synchronous-standby"),

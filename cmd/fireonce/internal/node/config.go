@@ -31,12 +31,17 @@ type Config struct {
 	// SynchronousStandby says that PostgreSQL fails over to synchronous standbys
 	// only, so that a new timeline has every commit of the old one.
 	SynchronousStandby bool
-	// KeyFile holds the key that credentials are sealed with. Empty: PATH.key
+	// KeyFile holds the keys that credentials are sealed with. Empty: PATH.key
 	// beside an SQLite file; PostgreSQL needs it named. It is created when there
 	// is none.
 	KeyFile string
-	// APIKey must come with every call. Empty: the node serves loopback only.
-	APIKey string
+	// Keys are those keys themselves, as vault.ParseKeys reads them. When they are
+	// set, no key file is looked at.
+	Keys string
+	// APIKey is the operator's. When it is set or RequireAPIKey is, a key must come
+	// with every call; otherwise the node serves loopback only.
+	APIKey        string
+	RequireAPIKey bool
 	// AllowEgress are ranges that may be sent to beside public addresses.
 	AllowEgress []netip.Prefix
 	// AllowHTTP lets targets have http URLs.
@@ -116,12 +121,15 @@ func (c *Config) address(flag, text string) (*net.TCPAddr, error) {
 	if err != nil {
 		return nil, exit.Usagef("%s %q: %v", flag, text, err)
 	}
-	if c.APIKey == "" && !addr.IP.IsLoopback() {
+	if !c.keyRequired() && !addr.IP.IsLoopback() {
 		return nil, exit.Usagef("%s %s: without an API key everybody who reaches the port may do everything, "+
-			"so only a loopback address is served; set FIREONCE_API_KEY, or listen on 127.0.0.1", flag, text)
+			"so only a loopback address is served; set FIREONCE_API_KEY or --require-api-key, or listen on 127.0.0.1", flag, text)
 	}
 	return addr, nil
 }
+
+// keyRequired tells whether calls without an API key are refused.
+func (c *Config) keyRequired() bool { return c.APIKey != "" || c.RequireAPIKey }
 
 // keep says what the store keeps. Keys are honoured for as long as the contract says.
 func (c *Config) keep() store.Keep {

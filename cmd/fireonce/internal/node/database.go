@@ -50,16 +50,18 @@ func (d Database) String() string {
 	return (&url.URL{Scheme: "postgres", Host: u.Host, Path: u.Path}).String()
 }
 
-// keyFile gives the file of the sealing key when none is named. Servers that
-// share a database must share the key, so PostgreSQL has no default.
-func (d Database) keyFile(named string) (string, error) {
+// keys says where the sealing keys are: in the environment, or in a file. Servers
+// that share a database must share the keys, so PostgreSQL has no default.
+func (d Database) keys(list, file string) (keySource, error) {
 	switch {
-	case named != "":
-		return named, nil
+	case list != "":
+		return keySource{list: list}, nil
+	case file != "":
+		return keySource{file: file}, nil
 	case d.url != "":
-		return "", exit.Usagef("--database postgres://… needs --key-file: the same file, or a copy of it, on every server")
+		return keySource{}, exit.Usagef("--database postgres://… needs --key-file: the same file, or a copy of it, on every server; or %s", keysVariable)
 	default:
-		return d.path + ".key", nil
+		return keySource{file: d.path + ".key"}, nil
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -74,9 +73,9 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 }
 
 func (n *Node) start(ctx context.Context, listen addresses) error {
-	var err error
 	// Before anything is opened: whether there is a key file to be used at all.
-	if n.cfg.KeyFile, err = n.database.keyFile(n.cfg.KeyFile); err != nil {
+	source, err := n.database.keys(n.cfg.Keys, n.cfg.KeyFile)
+	if err != nil {
 		return err
 	}
 	if n.store, err = n.database.open(ctx, true); err != nil {
@@ -85,8 +84,11 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 	if n.meta, err = n.store.Meta(ctx); err != nil {
 		return fmt.Errorf("open the database: %w", err)
 	}
-	keys, err := n.openVault(ctx)
+	keys, err := source.open(ctx, n.store, time.Now)
 	if err != nil {
+		return err
+	}
+	if err := n.warnOfKeys(ctx); err != nil {
 		return err
 	}
 	n.sender = connector.NewSender(connector.Config{Egress: n.cfg.egress(), Version: n.cfg.Version})
@@ -107,6 +109,7 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 	if n.server, err = server.New(server.Config{
 		Store: eng.Entrance(n.store), Connectors: registry, Vault: keys, Log: n.cfg.Log, Version: n.cfg.Version,
 		APIKey: n.cfg.APIKey, AllowedOrigins: n.cfg.AllowOrigins, AllowedHosts: n.cfg.AllowHosts, NewID: newID, Media: media,
+		APIKey: n.cfg.APIKey, RequireKey: n.cfg.RequireAPIKey, AllowedOrigins: n.cfg.AllowOrigins, AllowedHosts: n.cfg.AllowHosts, NewID: newID,
 	}); err != nil {
 		return err
 	}
@@ -152,24 +155,18 @@ func (n *Node) connectors(media *connector.Media) (*connector.Registry, error) {
 func (n *Node) openVault(ctx context.Context) (*vault.Vault, error) {
 	keyFile := n.cfg.KeyFile
 	used, err := n.store.CredentialKeys(ctx)
+// warnOfKeys tells an operator that API keys guard nothing where none is required.
+func (n *Node) warnOfKeys(ctx context.Context) error {
+	if n.cfg.keyRequired() {
+		return nil
+	keys, err := n.store.ListAPIKeys(ctx, "", "", 1)
 	if err != nil {
-		return nil, fmt.Errorf("read which keys seal the credentials: %w", err)
+		return fmt.Errorf("read the API keys: %w", err)
 	}
-	if _, err := os.Stat(keyFile); errors.Is(err, os.ErrNotExist) && len(used) > 0 {
-		return nil, fmt.Errorf("the database holds credentials that are sealed with key %s, and there is no key file %s: "+
-			"put it back, or name it with --key-file", strings.Join(used, ", "), keyFile)
+	if len(keys) > 0 {
+		n.cfg.Log.Warn("there are API keys, and calls without one may do everything in the default project: see --require-api-key")
 	}
-	keys, err := vault.LoadOrCreateKeyFile(keyFile)
-	if err != nil {
-		return nil, err
-	}
-	for _, id := range used {
-		if id != keys.KeyID() {
-			return nil, fmt.Errorf("the database holds credentials that are sealed with key %s, and key file %s holds key %s: "+
-				"use the right one", id, keyFile, keys.KeyID())
-		}
-	}
-	return keys, nil
+	return nil
 }
 
 // run starts the parts. A quarantined database is served, but gives the engine
@@ -213,7 +210,7 @@ func (n *Node) URL() string { return "http://" + n.listener.Addr().String() }
 // Ready is one line that says what is served where.
 func (n *Node) Ready() string {
 	key := "API key required"
-	if n.cfg.APIKey == "" {
+	if !n.cfg.keyRequired() {
 		key = "no API key (FIREONCE_API_KEY): loopback only"
 	}
 	where := n.URL()

@@ -1,0 +1,592 @@
+package main
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/pgtest"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/follow"
+)
+
+// TestNoSecretGetsOut plants a secret in every kind of credential and in every key,
+// has targets fail in every way while they repeat in their answers what they were
+// sent, and looks for the secrets wherever a person or a program may look.
+func TestNoSecretGetsOut(t *testing.T) {
+	onEach(t, func(t *testing.T, d deployment) {
+		t.Parallel()
+		s := newSpill(t, d)
+		s.connectAll()
+		s.refuseAll()
+		s.sendAll()
+		s.readAll()
+		s.commands()
+		s.database()
+		s.search()
+	})
+}
+
+// The planted secrets. Each is told from the others by its beginning.
+var planted = map[string]string{
+	"bearer":   "canaryBearer.7Fq2XvLw9",
+	"password": "canaryPassword?7Fq2XvLw9",
+	"api key":  "canaryApiKey>7Fq2XvLw9",
+	"header":   "canaryHeader 7Fq2XvLw9",
+	"cookie":   "canaryCookie=7Fq2XvLw9",
+	"access":   "canaryAccess~7Fq2XvLw9",
+	"refresh":  "canaryRefresh~7Fq2XvLw9",
+	"feed":     "canaryFeed/7Fq2XvLw9",
+	"webhook":  "canaryWebhookSecret+7Fq2XvLw9xyz", // its bytes; clients give it in base64
+	"operator": "canaryOperatorsKey-7Fq2XvLw9",
+}
+
+// inTheOpen is in payloads, which are no secrets: who searches must find it.
+const inTheOpen = "canaryInTheOpen-7Fq2XvLw9"
+
+// spill is one run.
+type spill struct {
+	t      *testing.T
+	on     deployment
+	dir    string
+	url    string
+	key    string // the operator's, for a while the server's
+	server *process
+	api    *client.API
+	// dump gives what the database holds.
+	dump func() map[string]string
+
+	targets []*echo
+	conns   map[string]*fireoncev1.Connection
+	jobs    []string
+
+	mu     sync.Mutex
+	places map[string]string // what was said where
+}
+
+func newSpill(t *testing.T, d deployment) *spill {
+	s := &spill{t: t, on: d, dir: t.TempDir(), key: planted["operator"], conns: make(map[string]*fireoncev1.Connection), places: make(map[string]string)}
+	keyFile := filepath.Join(s.dir, "sealing.key")
+	if d == onPostgres {
+		cluster := pgtest.Shared(t)
+		database := cluster.NewDatabase(t)
+		s.url = cluster.URL(database)
+		s.dump = func() map[string]string { return map[string]string{"pg_dump": cluster.DumpText(t, database)} }
+	} else {
+		path := filepath.Join(s.dir, "test.db")
+		s.url, s.dump = "sqlite:"+path, func() map[string]string { return s.files(path) }
+	}
+	s.serve("--key-file", keyFile)
+	var err error
+	if s.api, err = client.Dial(s.server.url, s.key); err != nil {
+		t.Fatal(err)
+	}
+	// The sealing key is a secret of its own, and so is a client's key.
+	text, err := os.ReadFile(keyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, key, _ := strings.Cut(strings.TrimSpace(string(text)), " ")
+	raw, err := base64.StdEncoding.DecodeString(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.plant("sealing", string(raw))
+	return s
+}
+
+// plant adds a secret of this run to the planted ones.
+func (s *spill) plant(name, secret string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.places["\x00"+name] = secret
+}
+
+func (s *spill) secrets() map[string]string {
+	out := make(map[string]string)
+	for name, secret := range planted {
+		out[name] = secret
+	}
+	for name, secret := range s.places {
+		if own, found := strings.CutPrefix(name, "\x00"); found {
+			out[own] = secret
+		}
+	}
+	return out
+}
+
+// said notes what was said in some place.
+func (s *spill) said(where, text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.places[where] += text + "\n"
+}
+
+func (s *spill) answered(where string, m proto.Message, err error) {
+	if err != nil {
+		s.said(where+" error", fmt.Sprintf("%v %+v %#v", err, err, err))
+	}
+	if m != nil {
+		s.said(where, protojson.Format(m))
+	}
+}
+
+func (s *spill) serve(args ...string) {
+	s.t.Helper()
+	binary, err := exec.LookPath("fireonce") // this test's binary, see TestMain
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	args = append(args, "--dev", "--database", s.url, "--listen", "127.0.0.1:0", "--grace", "1s", "--log-level", "debug")
+	if s.server, err = startProcess(binary, s.dir, append(os.Environ(), "FIREONCE_API_KEY="+s.key), args...); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(s.server.kill)
+}
+
+// echo answers in one way, and repeats in its answer what it was sent.
+type echo struct {
+	name string
+	*httptest.Server
+	mu   sync.Mutex
+	seen strings.Builder
+}
+
+func (s *spill) target(name string, answer func(w http.ResponseWriter, r *http.Request, said string)) *echo {
+	e := &echo{name: name}
+	e.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // or a client that goes is not noticed
+		var head bytes.Buffer
+		_ = r.Header.Write(&head)
+		e.mu.Lock()
+		e.seen.WriteString(head.String())
+		e.mu.Unlock()
+		said := head.String()
+		if user, password, ok := r.BasicAuth(); ok {
+			said += user + " " + password
+		}
+		answer(w, r, said)
+	}))
+	s.t.Cleanup(e.Close)
+	s.targets = append(s.targets, e)
+	return e
+}
+
+func (e *echo) sent() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.seen.String()
+}
+
+// startTargets starts one target for each way to answer: a hold is one host's.
+func (s *spill) startTargets() {
+	for _, code := range []int{200, 204, 301, 400, 401, 403, 404, 409, 410, 413, 422, 429, 500, 502, 503} {
+		s.target(fmt.Sprint(code), func(w http.ResponseWriter, r *http.Request, said string) {
+			w.Header().Set("X-Request-Id", r.Header.Get("Authorization"))
+			w.Header().Set("Retry-After", "1")
+			w.Header().Set("Location", "/?token="+url.QueryEscape(said))
+			w.Header().Set("WWW-Authenticate", "Bearer error="+r.Header.Get("Authorization"))
+			w.WriteHeader(code)
+			if code != http.StatusNoContent {
+				fmt.Fprintf(w, `{"error":"you sent","detail":%q,"id":%q}`, said, r.Header.Get("Authorization"))
+			}
+		})
+	}
+	hijacked := func(say func(said string) string) func(http.ResponseWriter, *http.Request, string) {
+		return func(w http.ResponseWriter, _ *http.Request, said string) {
+			conn, out, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				panic(err)
+			}
+			_, _ = out.WriteString(say(said))
+			_ = out.Flush()
+			_ = conn.Close()
+		}
+	}
+	s.target("reset", hijacked(func(string) string { return "" }))
+	s.target("not HTTP", hijacked(func(said string) string { return said }))
+	s.target("half an answer", hijacked(func(said string) string {
+		return "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + said
+	}))
+	s.target("a bad header", hijacked(func(said string) string { return "HTTP/1.1 200 OK\r\nBad " + said + "\r\n\r\n" }))
+	s.target("silence", func(_ http.ResponseWriter, r *http.Request, _ string) { <-r.Context().Done() })
+}
+
+func noDedupe() *fireoncev1.Connection_Http {
+	return &fireoncev1.Connection_Http{Http: &fireoncev1.HttpSettings{ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO}}
+}
+
+// connectAll makes a connection with each kind of credential.
+func (s *spill) connectAll() {
+	s.startTargets()
+	headers := []*fireoncev1.SecretHeader{{Name: "X-Secret", Value: planted["header"]}, {Name: "Cookie", Value: planted["cookie"]}}
+	whsec := "whsec_" + base64.StdEncoding.EncodeToString([]byte(planted["webhook"]))
+	for name, c := range map[string]struct {
+		connector string
+		cred      *fireoncev1.Credential
+	}{
+		"bearer": {"http", &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: planted["bearer"]}}},
+		"basic": {"http", &fireoncev1.Credential{Kind: &fireoncev1.Credential_Basic{
+			Basic: &fireoncev1.BasicAuth{Username: "user", Password: planted["password"]},
+		}}},
+		"api key": {"http", &fireoncev1.Credential{Kind: &fireoncev1.Credential_ApiKeyHeader{
+			ApiKeyHeader: &fireoncev1.ApiKeyHeader{Name: "X-Api-Key", Value: planted["api key"]},
+		}}},
+		"headers": {"http", &fireoncev1.Credential{Headers: headers}},
+		"webhook": {"webhook", &fireoncev1.Credential{Headers: headers, Kind: &fireoncev1.Credential_WebhookSecrets{
+			WebhookSecrets: &fireoncev1.WebhookSecrets{Secrets: []string{whsec}},
+		}}},
+		"feed": {"feed", &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: planted["feed"]}}},
+	} {
+		conn := &fireoncev1.Connection{Connector: c.connector, DisplayName: name}
+		switch c.connector {
+		case "http":
+			conn.Settings = noDedupe()
+		case "webhook":
+			conn.Settings = &fireoncev1.Connection_Webhook{Webhook: &fireoncev1.WebhookSettings{
+				ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES, KeyWindow: durationpb.New(time.Hour),
+			}}
+		}
+		for i, e := range s.targets {
+			if c.connector == "feed" {
+				conn.Settings = &fireoncev1.Connection_Feed{Feed: &fireoncev1.FeedSettings{BaseUrl: e.URL}}
+			} else if i > 0 {
+				break
+			}
+			key := name
+			if c.connector == "feed" {
+				key += " of " + e.name
+			}
+			req := &fireoncev1.CreateConnectionRequest{IdempotencyKey: strings.ReplaceAll(key, " ", "-"), Connection: conn, Credential: c.cred}
+			resp, err := s.api.Connections.CreateConnection(waiting(s.t), req)
+			if err != nil {
+				s.t.Fatalf("%s: %v", key, err)
+			}
+			s.answered("CreateConnection", resp, nil)
+			s.conns[key] = resp.GetConnection()
+		}
+	}
+}
+
+// refuseAll sends credentials that are refused, in good form and in bad.
+func (s *spill) refuseAll() {
+	oauth := &fireoncev1.Credential{Kind: &fireoncev1.Credential_Oauth2{Oauth2: &fireoncev1.OAuth2Token{
+		AccessToken: planted["access"], RefreshToken: planted["refresh"], App: "app",
+	}}}
+	for i, c := range []*fireoncev1.Credential{
+		oauth,
+		{Kind: &fireoncev1.Credential_BearerToken{BearerToken: planted["bearer"] + "\n"}},
+		{Headers: []*fireoncev1.SecretHeader{{Name: "Host", Value: planted["header"]}}},
+		{Kind: &fireoncev1.Credential_WebhookSecrets{WebhookSecrets: &fireoncev1.WebhookSecrets{Secrets: []string{planted["webhook"]}}}},
+	} {
+		resp, err := s.api.Connections.CreateConnection(waiting(s.t), &fireoncev1.CreateConnectionRequest{
+			IdempotencyKey: fmt.Sprint("refused-", i), Connection: &fireoncev1.Connection{Connector: "http", Settings: noDedupe()}, Credential: c,
+		})
+		if err == nil {
+			s.t.Errorf("credential %d was taken: %v", i, resp)
+		}
+		s.answered("CreateConnection", nil, err)
+	}
+	for _, body := range []string{
+		`{"credential":{"bearerToken":%s}}`, `{"credential":%s}`, `{"credential":{"token":%s}}`, `{"idempotencyKey":"x","credential":{"basic":%s}}`, `%s`,
+		`{"credential":{"bearerToken":%s`, `{"credential":{"oauth2":{"expireTime":%s}}}`,
+	} {
+		for _, secret := range []string{`"` + planted["bearer"] + `"`, planted["bearer"]} {
+			s.said("JSON that is refused", s.post("/fireonce.v1.ConnectionService/CreateConnection", fmt.Sprintf(body, secret)))
+		}
+	}
+	// An API key where it is not expected, and one that is wrong.
+	for _, key := range []string{planted["operator"] + "x", "", "Basic " + planted["operator"]} {
+		api, err := client.Dial(s.server.url, key)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		_, err = api.Jobs.ListJobs(waiting(s.t), &fireoncev1.ListJobsRequest{})
+		if err == nil {
+			s.t.Error("a wrong API key was taken")
+		}
+		s.answered("a wrong API key", nil, err)
+	}
+}
+
+// post sends a body as it is, with the operator's key.
+func (s *spill) post(path, body string) string {
+	r, err := http.NewRequestWithContext(waiting(s.t), http.MethodPost, s.server.url+path, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", "Bearer "+s.key)
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode == http.StatusOK {
+		s.t.Errorf("%s: %d %v", body, res.StatusCode, err)
+	}
+	return string(answer)
+}
+
+// sendAll has every connection meet every target, and waits until each has.
+func (s *spill) sendAll() {
+	want := make(map[string]bool) // jobs that come to rest
+	for name, conn := range s.conns {
+		for _, e := range s.targets {
+			payload := &fireoncev1.Payload{Kind: &fireoncev1.Payload_HttpRequest{HttpRequest: &fireoncev1.HttpRequest{
+				Method: fireoncev1.HttpMethod_HTTP_METHOD_POST, Url: e.URL + "/" + inTheOpen,
+			}}}
+			switch conn.GetConnector() {
+			case "webhook":
+				payload = hook("", "", e.URL+"/"+inTheOpen, time.Second).GetPayload()
+			case "feed":
+				if name != "feed of "+e.name {
+					continue
+				}
+				payload = postPayload(inTheOpen)
+			}
+			resp, err := s.api.Jobs.ScheduleJob(waiting(s.t), &fireoncev1.ScheduleJobRequest{
+				IdempotencyKey: strings.ReplaceAll(name+" to "+e.name, " ", "-"), ConnectionId: conn.GetConnectionId(), Payload: payload,
+				StartWindow: durationpb.New(4 * time.Second),
+				RetryPolicy: &fireoncev1.RetryPolicy{
+					AttemptTimeout: durationpb.New(time.Second), MaxAttempts: 2,
+					MinBackoff: durationpb.New(100 * time.Millisecond), MaxBackoff: durationpb.New(time.Second),
+				},
+			})
+			if err != nil {
+				s.t.Fatalf("%s to %s: %v", name, e.name, err)
+			}
+			s.answered("ScheduleJob", resp, nil)
+			s.jobs = append(s.jobs, resp.GetJob().GetJobId())
+			want[resp.GetJob().GetJobId()] = true
+		}
+	}
+	// Each comes to rest, or its window ends: whatever is in doubt goes to a person.
+	states := make(map[string]fireoncev1.JobState)
+	err := follow.Events(waiting(s.t), s.api.Jobs, follow.Options{Beginning: true, IncludeJob: true}, func(e *fireoncev1.JobEvent) error {
+		s.answered("StreamJobEvents", e, nil)
+		c := e.GetJobChanged()
+		states[c.GetJobId()] = c.GetNewState()
+		if atRest(c.GetNewState()) {
+			delete(want, c.GetJobId())
+		}
+		if len(want) == 0 {
+			return follow.ErrStop
+		}
+		return nil
+	})
+	if err != nil {
+		for id := range want {
+			s.t.Logf("job %s is %s", id, states[id])
+		}
+		s.t.Fatal(err)
+	}
+	ends := make(map[fireoncev1.JobState]int)
+	for _, state := range states {
+		ends[state]++
+	}
+	s.t.Logf("%d jobs: %v", len(s.jobs), ends)
+	for _, end := range []fireoncev1.JobState{
+		fireoncev1.JobState_JOB_STATE_SUCCEEDED, fireoncev1.JobState_JOB_STATE_FAILED, fireoncev1.JobState_JOB_STATE_NEEDS_RESOLUTION,
+	} {
+		if ends[end] == 0 {
+			s.t.Errorf("no job is %s", end)
+		}
+	}
+}
+
+// readAll asks the API for all that it says of jobs and connections.
+func (s *spill) readAll() {
+	ctx := waiting(s.t)
+	for _, id := range s.jobs {
+		job, err := s.api.Jobs.GetJob(ctx, &fireoncev1.GetJobRequest{By: &fireoncev1.GetJobRequest_JobId{JobId: id}})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.answered("GetJob", job, nil)
+		history, err := s.api.Jobs.ListJobAttempts(ctx, &fireoncev1.ListJobAttemptsRequest{JobId: id})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.answered("ListJobAttempts", history, nil)
+	}
+	jobs, err := s.api.Jobs.ListJobs(ctx, &fireoncev1.ListJobsRequest{PageSize: 500})
+	s.answered("ListJobs", jobs, err)
+	conns, err := s.api.Connections.ListConnections(ctx, &fireoncev1.ListConnectionsRequest{PageSize: 500})
+	s.answered("ListConnections", conns, err)
+	if len(jobs.GetJobs()) != len(s.jobs) || len(conns.GetConnections()) != len(s.conns) {
+		s.t.Errorf("%d jobs and %d connections", len(jobs.GetJobs()), len(conns.GetConnections()))
+	}
+	for _, c := range s.conns {
+		conn, err := s.api.Connections.GetConnection(ctx, &fireoncev1.GetConnectionRequest{ConnectionId: c.GetConnectionId()})
+		s.answered("GetConnection", conn, err)
+		other := proto.Clone(c).(*fireoncev1.Connection)
+		other.DisplayName = "another"
+		again, err := s.api.Connections.CreateConnection(ctx, &fireoncev1.CreateConnectionRequest{
+			IdempotencyKey: "bearer", Connection: other,
+			Credential: &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: planted["bearer"]}},
+		})
+		s.answered("CreateConnection again", again, err)
+	}
+	stats, err := s.api.Stats.GetStats(ctx, &fireoncev1.GetStatsRequest{})
+	s.answered("GetStats", stats, err)
+}
+
+// run runs a command and notes what it prints.
+func (s *spill) run(args ...string) string {
+	s.t.Helper()
+	var out bytes.Buffer
+	p := exec.CommandContext(waiting(s.t), "fireonce", args...)
+	p.Env = append(os.Environ(), "FIREONCE_API_KEY="+s.key, "FIREONCE_SERVER="+s.server.url)
+	p.Stdout, p.Stderr, p.Dir = &out, &out, s.dir
+	if err := p.Run(); err != nil {
+		s.t.Errorf("fireonce %v: %v\n%s", args, err, out.String())
+	}
+	return out.String()
+}
+
+// commands runs those that show something, and after the server's end those that
+// open the database.
+func (s *spill) commands() {
+	for _, args := range [][]string{
+		{"list"}, {"list", "--json"}, {"connections", "list"}, {"connections", "list", "--json"}, {"stats"}, {"stats", "--json"},
+		{"get", "--history", s.jobs[0]}, {"get", "--history", "--json", s.jobs[len(s.jobs)-1]},
+	} {
+		s.said("fireonce "+args[0], s.run(args...))
+	}
+	for name, text := range s.dump() {
+		s.said(name+" while it serves", text)
+	}
+	if err := s.server.stop(); err != nil {
+		s.t.Error(err)
+	}
+	keys := []string{"--database", s.url, "--key-file", filepath.Join(s.dir, "sealing.key")}
+	s.said("fireonce keys", s.run(append([]string{"keys", "list"}, keys...)...))
+	s.said("fireonce keys", s.run("keys", "generate", "--key-file", filepath.Join(s.dir, "sealing.key")))
+	s.said("fireonce keys", s.run(append([]string{"keys", "rotate"}, keys...)...))
+	made := s.run("apikeys", "create", "--database", s.url, "--scopes", "all") // it prints the key, once
+	if _, key, found := strings.Cut(made, "fo_"); !found {
+		s.t.Errorf("no key in %q", made)
+	} else {
+		s.plant("client's key", strings.TrimSpace(key)[17:])
+	}
+	s.said("fireonce apikeys", s.run("apikeys", "list", "--database", s.url))
+	s.said("the server's log", s.server.logs()+s.server.line)
+}
+
+// files reads an SQLite database with what is beside it, but for the key.
+func (s *spill) files(path string) map[string]string {
+	out := make(map[string]string)
+	all, err := filepath.Glob(path + "*")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, file := range all {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		out[filepath.Base(file)] = string(text)
+	}
+	return out
+}
+
+func (s *spill) database() {
+	for name, text := range s.dump() {
+		s.said(name+" afterwards", text)
+	}
+}
+
+// forms are the ways in which a secret may be written down: as it is, escaped, in
+// base64 wherever it begins in what was encoded, in hexadecimal, and one in another.
+func forms(secret string) []string {
+	out := []string{secret, url.QueryEscape(secret), url.PathEscape(secret)}
+	for shift := range 3 {
+		for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+			text := enc.EncodeToString(append(bytes.Repeat([]byte{0}, shift), secret...))
+			// The first and the last letters depend on what is around them.
+			out = append(out, text[(8*shift+5)/6:len(text)-1])
+		}
+	}
+	for _, text := range out {
+		out = append(out, hex.EncodeToString([]byte(text)), strings.ToUpper(hex.EncodeToString([]byte(text))))
+	}
+	return out
+}
+
+// leak gives the place where a secret is, with what is around it; empty: it is not
+// there.
+func leak(secret, text string) string {
+	const around = 80
+	for _, form := range forms(secret) {
+		if at := strings.Index(text, form); at >= 0 {
+			return text[max(0, at-around):min(len(text), at+len(form)+around)]
+		}
+	}
+	return ""
+}
+
+// search looks for every secret in every place.
+func (s *spill) search() {
+	sent := ""
+	for _, e := range s.targets {
+		if e.sent() == "" {
+			s.t.Errorf("the target %q got nothing", e.name)
+		}
+		sent += e.sent()
+	}
+	secrets := s.secrets()
+	for _, name := range []string{"bearer", "password", "api key", "header", "cookie", "feed"} {
+		if leak(secrets[name], sent) == "" {
+			s.t.Errorf("no target got the secret %q: what does this test?", name)
+		}
+	}
+	looked := 0
+	for where, text := range s.places {
+		if strings.HasPrefix(where, "\x00") {
+			continue
+		}
+		looked++
+		for name, secret := range secrets {
+			if found := leak(secret, text); found != "" {
+				s.t.Errorf("%s: the secret %q is there: %q", where, name, found)
+			}
+		}
+	}
+	for _, where := range []string{"GetJob", "fireonce get"} {
+		if !strings.Contains(s.places[where], inTheOpen) {
+			s.t.Errorf("%s: what is no secret is not there either", where)
+		}
+	}
+	inDump := false
+	for where, text := range s.places {
+		inDump = inDump || strings.HasSuffix(where, "afterwards") && leak(inTheOpen, text) != ""
+	}
+	if looked < 20 || !inDump {
+		s.t.Errorf("%d places; the payload is in the database: %t", looked, inDump)
+	}
+}
+
+// postPayload is a text for a feed.
+func postPayload(text string) *fireoncev1.Payload {
+	return &fireoncev1.Payload{Kind: &fireoncev1.Payload_SocialPost{SocialPost: &fireoncev1.SocialPost{Text: text}}}
+}
