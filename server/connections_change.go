@@ -192,7 +192,7 @@ func (s *connectionService) RotateCredential(ctx context.Context, req *fireoncev
 	out, err := s.amend(ctx, amendment{
 		id: req.GetConnectionId(), etag: req.GetEtag(),
 		inPlace: func(ctx context.Context, conn store.Connection) (bool, error) {
-			if conn.CredentialFingerprint != s.cfg.Vault.Fingerprint(secret) || !conn.AuthHoldAt.IsZero() {
+			if !s.cfg.Vault.Recognizes(secret, conn.CredentialFingerprint) || !conn.AuthHoldAt.IsZero() {
 				return false, nil
 			}
 			// A fingerprint is short: two credentials may have one.

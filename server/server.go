@@ -30,6 +30,9 @@ type Vault interface {
 	Open(sealed []byte, keyID string, at vault.Place) ([]byte, error)
 	// Fingerprint tells two secrets apart and reveals neither.
 	Fingerprint(secret []byte) string
+	// Recognizes tells whether a fingerprint is that of a secret, also one that was
+	// taken under an older key.
+	Recognizes(secret []byte, fingerprint string) bool
 }
 
 // Config says what a Server serves. Store, Connectors and Vault are required.

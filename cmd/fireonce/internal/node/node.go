@@ -108,8 +108,8 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 	}
 	if n.server, err = server.New(server.Config{
 		Store: eng.Entrance(n.store), Connectors: registry, Vault: keys, Log: n.cfg.Log, Version: n.cfg.Version,
-		APIKey: n.cfg.APIKey, AllowedOrigins: n.cfg.AllowOrigins, AllowedHosts: n.cfg.AllowHosts, NewID: newID, Media: media,
-		APIKey: n.cfg.APIKey, RequireKey: n.cfg.RequireAPIKey, AllowedOrigins: n.cfg.AllowOrigins, AllowedHosts: n.cfg.AllowHosts, NewID: newID,
+		APIKey: n.cfg.APIKey, RequireKey: n.cfg.RequireAPIKey, AllowedOrigins: n.cfg.AllowOrigins, AllowedHosts: n.cfg.AllowHosts,
+		NewID: newID, Media: media,
 	}); err != nil {
 		return err
 	}
@@ -150,15 +150,11 @@ func (n *Node) connectors(media *connector.Media) (*connector.Registry, error) {
 	)
 }
 
-// openVault reads the key file. It is made only for a database that has no
-// secrets yet: a new key beside old secrets would hide that the old one is lost.
-func (n *Node) openVault(ctx context.Context) (*vault.Vault, error) {
-	keyFile := n.cfg.KeyFile
-	used, err := n.store.CredentialKeys(ctx)
 // warnOfKeys tells an operator that API keys guard nothing where none is required.
 func (n *Node) warnOfKeys(ctx context.Context) error {
 	if n.cfg.keyRequired() {
 		return nil
+	}
 	keys, err := n.store.ListAPIKeys(ctx, "", "", 1)
 	if err != nil {
 		return fmt.Errorf("read the API keys: %w", err)
