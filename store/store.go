@@ -171,6 +171,7 @@ type Store interface {
 	Connections
 	Sealing
 	APIKeys
+	OAuth
 	Retention
 	// Meta describes the database.
 	Meta(ctx context.Context) (Meta, error)

@@ -75,6 +75,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.credentialKeysStmt, err = db.PrepareContext(ctx, credentialKeys); err != nil {
 		return nil, fmt.Errorf("error preparing query CredentialKeys: %w", err)
 	}
+	if q.credentialVersionStmt, err = db.PrepareContext(ctx, credentialVersion); err != nil {
+		return nil, fmt.Errorf("error preparing query CredentialVersion: %w", err)
+	}
 	if q.credentialsOfOthersStmt, err = db.PrepareContext(ctx, credentialsOfOthers); err != nil {
 		return nil, fmt.Errorf("error preparing query CredentialsOfOthers: %w", err)
 	}
@@ -92,6 +95,12 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.dropEventStmt, err = db.PrepareContext(ctx, dropEvent); err != nil {
 		return nil, fmt.Errorf("error preparing query DropEvent: %w", err)
+	}
+	if q.dropLoginStmt, err = db.PrepareContext(ctx, dropLogin); err != nil {
+		return nil, fmt.Errorf("error preparing query DropLogin: %w", err)
+	}
+	if q.dropOldLoginsStmt, err = db.PrepareContext(ctx, dropOldLogins); err != nil {
+		return nil, fmt.Errorf("error preparing query DropOldLogins: %w", err)
 	}
 	if q.dropReadyOfStmt, err = db.PrepareContext(ctx, dropReadyOf); err != nil {
 		return nil, fmt.Errorf("error preparing query DropReadyOf: %w", err)
@@ -156,11 +165,17 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.getListedStmt, err = db.PrepareContext(ctx, getListed); err != nil {
 		return nil, fmt.Errorf("error preparing query GetListed: %w", err)
 	}
+	if q.getLoginStmt, err = db.PrepareContext(ctx, getLogin); err != nil {
+		return nil, fmt.Errorf("error preparing query GetLogin: %w", err)
+	}
 	if q.getMetaStmt, err = db.PrepareContext(ctx, getMeta); err != nil {
 		return nil, fmt.Errorf("error preparing query GetMeta: %w", err)
 	}
 	if q.getReadyStmt, err = db.PrepareContext(ctx, getReady); err != nil {
 		return nil, fmt.Errorf("error preparing query GetReady: %w", err)
+	}
+	if q.getRenewalStmt, err = db.PrepareContext(ctx, getRenewal); err != nil {
+		return nil, fmt.Errorf("error preparing query GetRenewal: %w", err)
 	}
 	if q.getResolutionStmt, err = db.PrepareContext(ctx, getResolution); err != nil {
 		return nil, fmt.Errorf("error preparing query GetResolution: %w", err)
@@ -399,6 +414,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.setOpenedStmt, err = db.PrepareContext(ctx, setOpened); err != nil {
 		return nil, fmt.Errorf("error preparing query SetOpened: %w", err)
 	}
+	if q.setRenewalStmt, err = db.PrepareContext(ctx, setRenewal); err != nil {
+		return nil, fmt.Errorf("error preparing query SetRenewal: %w", err)
+	}
 	if q.setStateStmt, err = db.PrepareContext(ctx, setState); err != nil {
 		return nil, fmt.Errorf("error preparing query SetState: %w", err)
 	}
@@ -407,6 +425,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.startLagStmt, err = db.PrepareContext(ctx, startLag); err != nil {
 		return nil, fmt.Errorf("error preparing query StartLag: %w", err)
+	}
+	if q.startLoginStmt, err = db.PrepareContext(ctx, startLogin); err != nil {
+		return nil, fmt.Errorf("error preparing query StartLogin: %w", err)
 	}
 	if q.succeedStmt, err = db.PrepareContext(ctx, succeed); err != nil {
 		return nil, fmt.Errorf("error preparing query Succeed: %w", err)
@@ -519,6 +540,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing credentialKeysStmt: %w", cerr)
 		}
 	}
+	if q.credentialVersionStmt != nil {
+		if cerr := q.credentialVersionStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing credentialVersionStmt: %w", cerr)
+		}
+	}
 	if q.credentialsOfOthersStmt != nil {
 		if cerr := q.credentialsOfOthersStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing credentialsOfOthersStmt: %w", cerr)
@@ -547,6 +573,16 @@ func (q *Queries) Close() error {
 	if q.dropEventStmt != nil {
 		if cerr := q.dropEventStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing dropEventStmt: %w", cerr)
+		}
+	}
+	if q.dropLoginStmt != nil {
+		if cerr := q.dropLoginStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing dropLoginStmt: %w", cerr)
+		}
+	}
+	if q.dropOldLoginsStmt != nil {
+		if cerr := q.dropOldLoginsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing dropOldLoginsStmt: %w", cerr)
 		}
 	}
 	if q.dropReadyOfStmt != nil {
@@ -654,6 +690,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing getListedStmt: %w", cerr)
 		}
 	}
+	if q.getLoginStmt != nil {
+		if cerr := q.getLoginStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getLoginStmt: %w", cerr)
+		}
+	}
 	if q.getMetaStmt != nil {
 		if cerr := q.getMetaStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing getMetaStmt: %w", cerr)
@@ -662,6 +703,11 @@ func (q *Queries) Close() error {
 	if q.getReadyStmt != nil {
 		if cerr := q.getReadyStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing getReadyStmt: %w", cerr)
+		}
+	}
+	if q.getRenewalStmt != nil {
+		if cerr := q.getRenewalStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getRenewalStmt: %w", cerr)
 		}
 	}
 	if q.getResolutionStmt != nil {
@@ -1059,6 +1105,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing setOpenedStmt: %w", cerr)
 		}
 	}
+	if q.setRenewalStmt != nil {
+		if cerr := q.setRenewalStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing setRenewalStmt: %w", cerr)
+		}
+	}
 	if q.setStateStmt != nil {
 		if cerr := q.setStateStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing setStateStmt: %w", cerr)
@@ -1072,6 +1123,11 @@ func (q *Queries) Close() error {
 	if q.startLagStmt != nil {
 		if cerr := q.startLagStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing startLagStmt: %w", cerr)
+		}
+	}
+	if q.startLoginStmt != nil {
+		if cerr := q.startLoginStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing startLoginStmt: %w", cerr)
 		}
 	}
 	if q.succeedStmt != nil {
@@ -1165,12 +1221,15 @@ type Queries struct {
 	countUnderWayStmt       *sql.Stmt
 	createMetaStmt          *sql.Stmt
 	credentialKeysStmt      *sql.Stmt
+	credentialVersionStmt   *sql.Stmt
 	credentialsOfOthersStmt *sql.Stmt
 	delayLooksStmt          *sql.Stmt
 	disownEffectStmt        *sql.Stmt
 	doubtfulIDsStmt         *sql.Stmt
 	dropCredentialsStmt     *sql.Stmt
 	dropEventStmt           *sql.Stmt
+	dropLoginStmt           *sql.Stmt
+	dropOldLoginsStmt       *sql.Stmt
 	dropReadyOfStmt         *sql.Stmt
 	dueJobsStmt             *sql.Stmt
 	dueLooksStmt            *sql.Stmt
@@ -1192,8 +1251,10 @@ type Queries struct {
 	getEffectStmt           *sql.Stmt
 	getJobStmt              *sql.Stmt
 	getListedStmt           *sql.Stmt
+	getLoginStmt            *sql.Stmt
 	getMetaStmt             *sql.Stmt
 	getReadyStmt            *sql.Stmt
+	getRenewalStmt          *sql.Stmt
 	getResolutionStmt       *sql.Stmt
 	getStateStmt            *sql.Stmt
 	hasRepliesStmt          *sql.Stmt
@@ -1273,9 +1334,11 @@ type Queries struct {
 	setContentStmt          *sql.Stmt
 	setDroppedToStmt        *sql.Stmt
 	setOpenedStmt           *sql.Stmt
+	setRenewalStmt          *sql.Stmt
 	setStateStmt            *sql.Stmt
 	settleAttemptStmt       *sql.Stmt
 	startLagStmt            *sql.Stmt
+	startLoginStmt          *sql.Stmt
 	succeedStmt             *sql.Stmt
 	takeGateStmt            *sql.Stmt
 	touchAPIKeyStmt         *sql.Stmt
@@ -1306,12 +1369,15 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		countUnderWayStmt:       q.countUnderWayStmt,
 		createMetaStmt:          q.createMetaStmt,
 		credentialKeysStmt:      q.credentialKeysStmt,
+		credentialVersionStmt:   q.credentialVersionStmt,
 		credentialsOfOthersStmt: q.credentialsOfOthersStmt,
 		delayLooksStmt:          q.delayLooksStmt,
 		disownEffectStmt:        q.disownEffectStmt,
 		doubtfulIDsStmt:         q.doubtfulIDsStmt,
 		dropCredentialsStmt:     q.dropCredentialsStmt,
 		dropEventStmt:           q.dropEventStmt,
+		dropLoginStmt:           q.dropLoginStmt,
+		dropOldLoginsStmt:       q.dropOldLoginsStmt,
 		dropReadyOfStmt:         q.dropReadyOfStmt,
 		dueJobsStmt:             q.dueJobsStmt,
 		dueLooksStmt:            q.dueLooksStmt,
@@ -1333,8 +1399,10 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		getEffectStmt:           q.getEffectStmt,
 		getJobStmt:              q.getJobStmt,
 		getListedStmt:           q.getListedStmt,
+		getLoginStmt:            q.getLoginStmt,
 		getMetaStmt:             q.getMetaStmt,
 		getReadyStmt:            q.getReadyStmt,
+		getRenewalStmt:          q.getRenewalStmt,
 		getResolutionStmt:       q.getResolutionStmt,
 		getStateStmt:            q.getStateStmt,
 		hasRepliesStmt:          q.hasRepliesStmt,
@@ -1414,9 +1482,11 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		setContentStmt:          q.setContentStmt,
 		setDroppedToStmt:        q.setDroppedToStmt,
 		setOpenedStmt:           q.setOpenedStmt,
+		setRenewalStmt:          q.setRenewalStmt,
 		setStateStmt:            q.setStateStmt,
 		settleAttemptStmt:       q.settleAttemptStmt,
 		startLagStmt:            q.startLagStmt,
+		startLoginStmt:          q.startLoginStmt,
 		succeedStmt:             q.succeedStmt,
 		takeGateStmt:            q.takeGateStmt,
 		touchAPIKeyStmt:         q.touchAPIKeyStmt,

@@ -67,7 +67,16 @@ func calls(f *fixture, n store.NewJob) map[string]func(context.Context) error {
 			_, err := f.s.ChangeConnection(c, store.ConnectionChange{Project: project, ID: f.conn.ID, Version: 1})
 			return err
 		},
-		"Missed": func(c context.Context) error { _, err := f.s.Missed(c, project, f.conn.ID, 1); return err },
+		"StartLogin": func(c context.Context) error {
+			return f.s.StartLogin(c, store.Login{State: make([]byte, 32), Project: project}, time.Minute)
+		},
+		"TakeLogin": func(c context.Context) error { _, err := f.s.TakeLogin(c, project, make([]byte, 32)); return err },
+		"BeginRenewal": func(c context.Context) error {
+			_, err := f.s.BeginRenewal(c, store.RenewalParams{Connection: f.conn.ID})
+			return err
+		},
+		"EndRenewal": func(c context.Context) error { return f.s.EndRenewal(c, f.conn.ID, f.id(), 0, false) },
+		"Missed":     func(c context.Context) error { _, err := f.s.Missed(c, project, f.conn.ID, 1); return err },
 	}
 }
 

@@ -47,6 +47,7 @@ func Run(t *testing.T, open func(t *testing.T, now func() time.Time) store.Store
 		{"Connections", connectionTests},
 		{"ChangeConnection", connectionChangeTests},
 		{"Keys", keyTests},
+		{"OAuth", oauthTests},
 		{"Calls", callTests},
 		{"Random", randomTests},
 	} {

@@ -86,6 +86,8 @@ type Store struct {
 	projects  map[string]bool
 	apiKeys   map[string]*store.APIKey
 	ready     map[readyKey]*readyRow
+	logins    map[string]store.Login
+	renewals  map[job.ID]store.RenewalRow
 	turn      int64
 }
 
@@ -115,6 +117,7 @@ func Open(opts Options) *Store {
 		gates: make(map[gate]job.ID), owners: make(map[object]job.ID),
 		conns: make(map[job.ID]*connection), connKeys: make(map[key]*connection),
 		projects: map[string]bool{"default": true}, apiKeys: make(map[string]*store.APIKey),
+		logins: make(map[string]store.Login), renewals: make(map[job.ID]store.RenewalRow),
 		ready: make(map[readyKey]*readyRow), removedKeys: make(map[key]removedKey), removedEffects: make(map[job.ID]*Effect),
 	}
 	s.meta = store.Meta{

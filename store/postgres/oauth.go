@@ -1,0 +1,90 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/fireonce/fireonce/gen/pgdb"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file: of all tables only its own are locked, and of those one row.
+
+// StartLogin implements store.Store.
+func (s *Store) StartLogin(ctx context.Context, l store.Login, ttl time.Duration) error {
+	_, err := write(ctx, s, "start login", func(ctx context.Context, t *tx) (struct{}, error) {
+		if err := t.q.DropOldLogins(ctx, t.now); err != nil {
+			return struct{}{}, fmt.Errorf("old logins: %w", err)
+		}
+		return struct{}{}, t.q.StartLogin(ctx, startLoginParams(l, t.now.Add(ttl)))
+	})
+	return err
+}
+
+// TakeLogin implements store.Store.
+func (s *Store) TakeLogin(ctx context.Context, project string, state []byte) (store.Login, error) {
+	return write(ctx, s, "take login", func(ctx context.Context, t *tx) (store.Login, error) {
+		row, err := t.q.TakeLogin(ctx, pgdb.TakeLoginParams{State: state, Project: project})
+		if err != nil {
+			return store.Login{}, orNotFound(err)
+		}
+		if !row.ExpiresAt.After(t.now) {
+			return store.Login{}, store.ErrNotFound
+		}
+		return toLogin(row), nil
+	})
+}
+
+// BeginRenewal implements store.Store. The credential's version is read when the row
+// is locked: whoever had the turn before has stored the next one by then.
+func (s *Store) BeginRenewal(ctx context.Context, p store.RenewalParams) (store.Renewal, error) {
+	return write(ctx, s, "begin renewal", func(ctx context.Context, t *tx) (store.Renewal, error) {
+		if err := t.refuseQuarantined(); err != nil {
+			return store.Renewal{}, err
+		}
+		id := fromID(p.Connection)
+		if _, err := t.q.CredentialVersion(ctx, id); err != nil {
+			return store.Renewal{}, orNotFound(err)
+		}
+		if err := t.q.AddRenewal(ctx, id); err != nil {
+			return store.Renewal{}, fmt.Errorf("add: %w", err)
+		}
+		row, err := t.q.LockRenewal(ctx, id)
+		if err != nil {
+			return store.Renewal{}, fmt.Errorf("lock: %w", err)
+		}
+		present, err := t.q.CredentialVersion(ctx, id)
+		if err != nil {
+			return store.Renewal{}, orNotFound(err)
+		}
+		next, turn, err := p.Turn(toRenewal(row), int(present), t.now)
+		if err != nil || !turn.Granted {
+			return turn, err
+		}
+		return turn, named("renewal", t.q.SetRenewal(ctx, setRenewalParams(p.Connection, next)))
+	})
+}
+
+// EndRenewal implements store.Store.
+func (s *Store) EndRenewal(ctx context.Context, connection, owner job.ID, rest time.Duration, unspent bool) error {
+	_, err := write(ctx, s, "end renewal", func(ctx context.Context, t *tx) (struct{}, error) {
+		row, err := t.q.LockRenewal(ctx, fromID(connection))
+		if errors.Is(err, pgx.ErrNoRows) {
+			return struct{}{}, nil
+		}
+		if err != nil {
+			return struct{}{}, fmt.Errorf("lock: %w", err)
+		}
+		next, his := toRenewal(row).Ended(owner, rest, unspent, t.now)
+		if !his {
+			return struct{}{}, nil
+		}
+		return struct{}{}, named("renewal", t.q.SetRenewal(ctx, setRenewalParams(connection, next)))
+	})
+	return err
+}
