@@ -93,6 +93,7 @@ func (e *Engine) work(ctx context.Context, l store.Leased, s *seat) {
 // giveBack writes why a lease ended without an intent. A shutdown or a lost
 // race costs the job nothing.
 func (e *Engine) giveBack(ctx context.Context, l store.Leased, d job.Deferred) {
+	d = e.renewDeferred(ctx, l.Connection, d)
 	if ctx.Err() != nil && d.Kind != job.FailPermanent && d.Kind != job.FailEgressDenied {
 		d = job.Deferred{Kind: job.FailHeld}
 	}
@@ -248,6 +249,7 @@ func (e *Engine) sendArmed(l store.Leased, r ready, item store.Arm, armed store.
 		s.answered() // what a crash would leave unknown, a repeat settles
 	}
 	failpoint.Hit(failpoint.Answered)
+	outcome = e.renewOutcome(l.Connection, outcome)
 	if outcome.Result != job.ResultUnknown {
 		e.early.forget(l.ID)
 	}

@@ -43,12 +43,29 @@ type Store interface {
 // Opener decrypts a connection's credential.
 type Opener func(c store.Connection, s store.Sealed) (connector.Credential, error)
 
+// Refresher keeps credentials usable that end by themselves.
+type Refresher interface {
+	// Due tells whether a connection's credential may have to be renewed before it is
+	// used. It asks nobody, and is asked for every job.
+	Due(conn store.Connection) bool
+	// Fresh gives the credential to use: the one given, or a newer version, which is
+	// durable. It fails with *connector.Refusal; what is under way goes on after ctx
+	// has ended.
+	Fresh(ctx context.Context, conn store.Connection, cred connector.Credential) (connector.Credential, error)
+	// Refused is told that the platform has refused a version. True: a newer one is
+	// durable. It fails with *connector.Refusal when there may be one later. Neither:
+	// the refusal stands.
+	Refused(ctx context.Context, conn store.Connection, version int) (renewed bool, err error)
+}
+
 // Config is what an Engine is made of. Zero numbers take the defaults.
 type Config struct {
 	Store      Store
 	Connectors *connector.Registry
 	Open       Opener
 	Log        *slog.Logger
+	// Refresh renews credentials; nil: they are used until they are refused.
+	Refresh Refresher
 	// Worker names this process in attempts and logs.
 	Worker string
 	// Clock is the clock of deadlines; nil: this machine's.

@@ -149,6 +149,9 @@ func (e *Engine) atHand(l store.Leased) (r ready, ok bool) {
 func (e *Engine) knownDoor(conn store.Connection, c connector.Connector) (connector.Credential, connector.Capability, bool) {
 	now := e.Clock.Read().Time
 	cred, cp, known := e.doors.find(conn, now)
+	if known && e.due(conn) {
+		return cred, cp, false
+	}
 	if known || conn.CredentialVersion != 0 {
 		return cred, cp, known
 	}

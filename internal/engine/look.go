@@ -31,6 +31,12 @@ func (e *Engine) lookOrPoll(ctx context.Context, l store.Leased, what job.Action
 	lease := e.keepLease(ctx, l)
 	ev := e.ask(lease.ctx, l, what)
 	lost := lease.stop()
+	switch refused := ev.(type) {
+	case job.Deferred:
+		ev = e.renewDeferred(ctx, l.Connection, refused)
+	case job.Outcome:
+		ev = e.renewOutcome(l.Connection, refused)
+	}
 	token := l.ClaimToken
 	switch {
 	case present(ev):

@@ -34,6 +34,14 @@ func (e *Engine) opening(ctx context.Context, l store.Leased) (connector.Connect
 		if cred, deferred = e.credential(ctx, l); deferred != nil {
 			return fail(*deferred)
 		}
+	}
+	if fresh, deferred := e.fresh(ctx, l.Connection, cred); deferred != nil {
+		return fail(*deferred)
+	} else if fresh.Version != cred.Version {
+		cred, known = fresh, false
+	}
+	if !known {
+		var deferred *job.Deferred
 		var err error
 		if cp, err = c.Check(l.Connection.Settings, cred); err != nil {
 			return fail(*refusal(err, job.FailPermanent, cred))

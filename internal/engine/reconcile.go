@@ -136,7 +136,7 @@ func (e *Engine) replay(ctx context.Context, l store.Leased, begun Reading) {
 	lost := lease.stop()
 	if refused != nil {
 		if !lost && ctx.Err() == nil {
-			e.settle(l.Snapshot, l.Connection, *refused, l.ClaimToken)
+			e.settle(l.Snapshot, l.Connection, e.renewDeferred(ctx, l.Connection, *refused), l.ClaimToken)
 		}
 		return
 	}
