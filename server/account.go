@@ -160,6 +160,10 @@ func (s *connectionService) TestConnection(ctx context.Context, req *fireoncev1.
 	if err != nil {
 		return nil, err
 	}
+	cred, failed := s.freshened(ctx, conn, cred)
+	if failed != nil {
+		return failed, nil
+	}
 	capability, err := code.Check(conn.Settings, cred)
 	if input := new(connector.InputError); errors.As(err, &input) {
 		return failedTest(job.FailPermanent, input.Error(), false), nil

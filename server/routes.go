@@ -10,6 +10,7 @@ import (
 	"github.com/rs/cors"
 
 	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
+	"github.com/fireonce/fireonce/internal/oauth"
 )
 
 const (
@@ -74,6 +75,7 @@ func (s *Server) routes() http.Handler {
 	mux.Handle(grpcreflect.NewHandlerV1(reflector, small))
 	mux.Handle(grpcreflect.NewHandlerV1Alpha(reflector, small))
 	mux.HandleFunc("GET /{$}", s.landing)
+	mux.HandleFunc("GET "+oauth.CallbackPath, s.oauthCallback)
 	mux.Handle("GET "+statusPath, s.authenticated(http.HandlerFunc(s.status)))
 	return s.checkHost(s.cors(identified(mux)))
 }

@@ -31,7 +31,7 @@ var served = []string{
 	connsPath + "CreateConnection", connsPath + "GetConnection", connsPath + "ListConnections",
 	connsPath + "UpdateConnection", connsPath + "RotateCredential", connsPath + "TestConnection",
 	connsPath + "PauseConnection", connsPath + "ResumeConnection", connsPath + "DeleteConnection",
-	connsPath + "ListConnectors",
+	connsPath + "ListConnectors", connsPath + "StartOAuth", connsPath + "CompleteOAuth",
 }
 
 // TestEveryRPCIsServedOrListed calls every RPC of the contract. What is not in

@@ -16,6 +16,7 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/oauth"
 	"github.com/fireonce/fireonce/internal/vault"
 	"github.com/fireonce/fireonce/store"
 )
@@ -35,11 +36,22 @@ type Vault interface {
 	Recognizes(secret []byte, fingerprint string) bool
 }
 
+// Refresher gives the credential to use in place of one that may have ended.
+// *oauth.Renewer is one.
+type Refresher interface {
+	Fresh(ctx context.Context, conn store.Connection, cred connector.Credential) (connector.Credential, error)
+}
+
 // Config says what a Server serves. Store, Connectors and Vault are required.
 type Config struct {
 	Store      store.Store
 	Connectors *connector.Registry
 	Vault      Vault
+	// OAuthApps are the apps that accounts log in by; nil: none. OAuthClient asks their
+	// platforms for tokens, and Refresher keeps those fresh.
+	OAuthApps   *oauth.Apps
+	OAuthClient *oauth.Client
+	Refresher   Refresher
 	// Log gets one line per call, without payloads and secrets; nil: none.
 	Log *slog.Logger
 	// Version is shown on the landing page.

@@ -1414,7 +1414,8 @@ func (x *BasicAuth) GetPassword() string {
 	return ""
 }
 
-// Tokens of an OAuth 2 login that the client has carried out.
+// Tokens of an OAuth 2 login. With a refresh token the server renews them before they
+// end, as new versions of the credential.
 type OAuth2Token struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	AccessToken string                 `protobuf:"bytes,1,opt,name=access_token,json=accessToken,proto3" json:"access_token,omitempty"`
@@ -1424,7 +1425,11 @@ type OAuth2Token struct {
 	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	// The name under which the operator has configured the client id and secret
 	// that the tokens were issued to. Required with a refresh token.
-	App           string `protobuf:"bytes,4,opt,name=app,proto3" json:"app,omitempty"`
+	App string `protobuf:"bytes,4,opt,name=app,proto3" json:"app,omitempty"`
+	// When the access token was issued. With expire_time it tells how long a token
+	// lives: one is renewed when a tenth of its life is left, or 5 minutes, whichever
+	// is less. Unset: not known, and 5 minutes.
+	IssueTime     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=issue_time,json=issueTime,proto3" json:"issue_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1485,6 +1490,13 @@ func (x *OAuth2Token) GetApp() string {
 		return x.App
 	}
 	return ""
+}
+
+func (x *OAuth2Token) GetIssueTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.IssueTime
+	}
+	return nil
 }
 
 // Signing secrets of Standard Webhooks.
@@ -2775,6 +2787,293 @@ func (*DeleteConnectionResponse) Descriptor() ([]byte, []int) {
 	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{35}
 }
 
+type StartOAuthRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name under which the operator has configured the client id and secret.
+	App string `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
+	// What becomes of the tokens.
+	//
+	// Types that are valid to be assigned to Target:
+	//
+	//	*StartOAuthRequest_Create
+	//	*StartOAuthRequest_ConnectionId
+	Target isStartOAuthRequest_Target `protobuf_oneof:"target"`
+	// Where the platform sends the browser: one of the app's redirect URLs, as the
+	// operator has listed them. Empty: this server's own page, /oauth/callback.
+	RedirectUrl string `protobuf:"bytes,4,opt,name=redirect_url,json=redirectUrl,proto3" json:"redirect_url,omitempty"`
+	// Where this server's own page sends the browser when the account is connected,
+	// with the parameter connection_id. Must be below a URL that the operator has
+	// listed. Empty: nowhere; the page says what to do.
+	ReturnUrl     string `protobuf:"bytes,5,opt,name=return_url,json=returnUrl,proto3" json:"return_url,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StartOAuthRequest) Reset() {
+	*x = StartOAuthRequest{}
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StartOAuthRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StartOAuthRequest) ProtoMessage() {}
+
+func (x *StartOAuthRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StartOAuthRequest.ProtoReflect.Descriptor instead.
+func (*StartOAuthRequest) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *StartOAuthRequest) GetApp() string {
+	if x != nil {
+		return x.App
+	}
+	return ""
+}
+
+func (x *StartOAuthRequest) GetTarget() isStartOAuthRequest_Target {
+	if x != nil {
+		return x.Target
+	}
+	return nil
+}
+
+func (x *StartOAuthRequest) GetCreate() *CreateConnectionRequest {
+	if x != nil {
+		if x, ok := x.Target.(*StartOAuthRequest_Create); ok {
+			return x.Create
+		}
+	}
+	return nil
+}
+
+func (x *StartOAuthRequest) GetConnectionId() string {
+	if x != nil {
+		if x, ok := x.Target.(*StartOAuthRequest_ConnectionId); ok {
+			return x.ConnectionId
+		}
+	}
+	return ""
+}
+
+func (x *StartOAuthRequest) GetRedirectUrl() string {
+	if x != nil {
+		return x.RedirectUrl
+	}
+	return ""
+}
+
+func (x *StartOAuthRequest) GetReturnUrl() string {
+	if x != nil {
+		return x.ReturnUrl
+	}
+	return ""
+}
+
+type isStartOAuthRequest_Target interface {
+	isStartOAuthRequest_Target()
+}
+
+type StartOAuthRequest_Create struct {
+	// They are a new connection's, whose credential must be unset here.
+	Create *CreateConnectionRequest `protobuf:"bytes,2,opt,name=create,proto3,oneof"`
+}
+
+type StartOAuthRequest_ConnectionId struct {
+	// They replace the credential of this connection, if they are of its account.
+	ConnectionId string `protobuf:"bytes,3,opt,name=connection_id,json=connectionId,proto3,oneof"`
+}
+
+func (*StartOAuthRequest_Create) isStartOAuthRequest_Target() {}
+
+func (*StartOAuthRequest_ConnectionId) isStartOAuthRequest_Target() {}
+
+type StartOAuthResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Where to send the person's browser.
+	AuthorizationUrl string `protobuf:"bytes,1,opt,name=authorization_url,json=authorizationUrl,proto3" json:"authorization_url,omitempty"`
+	// What comes back with the code. With a redirect_url of your own: keep it with the
+	// person's session, and accept no other one from that browser.
+	State string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
+	// Until when the login has to come back.
+	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StartOAuthResponse) Reset() {
+	*x = StartOAuthResponse{}
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StartOAuthResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StartOAuthResponse) ProtoMessage() {}
+
+func (x *StartOAuthResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StartOAuthResponse.ProtoReflect.Descriptor instead.
+func (*StartOAuthResponse) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *StartOAuthResponse) GetAuthorizationUrl() string {
+	if x != nil {
+		return x.AuthorizationUrl
+	}
+	return ""
+}
+
+func (x *StartOAuthResponse) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *StartOAuthResponse) GetExpireTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpireTime
+	}
+	return nil
+}
+
+type CompleteOAuthRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As the platform sent it to redirect_url.
+	State string `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
+	// As the platform sent it to redirect_url.
+	Code          string `protobuf:"bytes,2,opt,name=code,proto3" json:"code,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CompleteOAuthRequest) Reset() {
+	*x = CompleteOAuthRequest{}
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CompleteOAuthRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CompleteOAuthRequest) ProtoMessage() {}
+
+func (x *CompleteOAuthRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CompleteOAuthRequest.ProtoReflect.Descriptor instead.
+func (*CompleteOAuthRequest) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *CompleteOAuthRequest) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *CompleteOAuthRequest) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+type CompleteOAuthResponse struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Connection *Connection            `protobuf:"bytes,1,opt,name=connection,proto3" json:"connection,omitempty"`
+	// True if the connection was made by this login.
+	Created       bool `protobuf:"varint,2,opt,name=created,proto3" json:"created,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CompleteOAuthResponse) Reset() {
+	*x = CompleteOAuthResponse{}
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CompleteOAuthResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CompleteOAuthResponse) ProtoMessage() {}
+
+func (x *CompleteOAuthResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CompleteOAuthResponse.ProtoReflect.Descriptor instead.
+func (*CompleteOAuthResponse) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *CompleteOAuthResponse) GetConnection() *Connection {
+	if x != nil {
+		return x.Connection
+	}
+	return nil
+}
+
+func (x *CompleteOAuthResponse) GetCreated() bool {
+	if x != nil {
+		return x.Created
+	}
+	return false
+}
+
 type ListConnectorsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2783,7 +3082,7 @@ type ListConnectorsRequest struct {
 
 func (x *ListConnectorsRequest) Reset() {
 	*x = ListConnectorsRequest{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[36]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2795,7 +3094,7 @@ func (x *ListConnectorsRequest) String() string {
 func (*ListConnectorsRequest) ProtoMessage() {}
 
 func (x *ListConnectorsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[36]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2808,7 +3107,7 @@ func (x *ListConnectorsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConnectorsRequest.ProtoReflect.Descriptor instead.
 func (*ListConnectorsRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{36}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{40}
 }
 
 type ListConnectorsResponse struct {
@@ -2821,7 +3120,7 @@ type ListConnectorsResponse struct {
 
 func (x *ListConnectorsResponse) Reset() {
 	*x = ListConnectorsResponse{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[37]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2833,7 +3132,7 @@ func (x *ListConnectorsResponse) String() string {
 func (*ListConnectorsResponse) ProtoMessage() {}
 
 func (x *ListConnectorsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[37]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2846,7 +3145,7 @@ func (x *ListConnectorsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConnectorsResponse.ProtoReflect.Descriptor instead.
 func (*ListConnectorsResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{37}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ListConnectorsResponse) GetConnectors() []*Connector {
@@ -2879,7 +3178,7 @@ type Connector struct {
 
 func (x *Connector) Reset() {
 	*x = Connector{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[38]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2891,7 +3190,7 @@ func (x *Connector) String() string {
 func (*Connector) ProtoMessage() {}
 
 func (x *Connector) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[38]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2904,7 +3203,7 @@ func (x *Connector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Connector.ProtoReflect.Descriptor instead.
 func (*Connector) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{38}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Connector) GetName() string {
@@ -3058,13 +3357,15 @@ const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"\x04kind\"\x84\x01\n" +
 	"\tBasicAuth\x12<\n" +
 	"\busername\x18\x01 \x01(\tB \xbaH\x1dr\x1b\x10\x01\x18\xc0\x022\x14^[^:\\x00-\\x1f\\x7f]*$R\busername\x129\n" +
-	"\bpassword\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x18(\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\bpassword\"\xcf\x02\n" +
+	"\bpassword\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x18(\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\bpassword\"\x8a\x03\n" +
 	"\vOAuth2Token\x127\n" +
 	"\faccess_token\x18\x01 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01(\x80@2\b^[!-~]+$R\vaccessToken\x127\n" +
 	"\rrefresh_token\x18\x02 \x01(\tB\x12\xbaH\x0fr\r(\x80@2\b^[!-~]*$R\frefreshToken\x12;\n" +
 	"\vexpire_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"expireTime\x123\n" +
-	"\x03app\x18\x04 \x01(\tB!\xbaH\x1e\xd8\x01\x01r\x192\x17^[a-z][a-z0-9_-]{0,62}$R\x03app:\\\xbaHY\x1aW\n" +
+	"\x03app\x18\x04 \x01(\tB!\xbaH\x1e\xd8\x01\x01r\x192\x17^[a-z][a-z0-9_-]{0,62}$R\x03app\x129\n" +
+	"\n" +
+	"issue_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tissueTime:\\\xbaHY\x1aW\n" +
 	"\x10oauth2_token.app\x12\x17refresh_token needs app\x1a*this.refresh_token == '' || this.app != ''\"[\n" +
 	"\x0eWebhookSecrets\x12I\n" +
 	"\asecrets\x18\x01 \x03(\tB/\xbaH,\x92\x01)\b\x01\x10\x05\x18\x01\"!r\x1f2\x1d^whsec_[A-Za-z0-9+/=]{32,88}$R\asecrets\"\x8a\x01\n" +
@@ -3162,7 +3463,28 @@ const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"\x17DeleteConnectionRequest\x12-\n" +
 	"\rconnection_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\fconnectionId\x12\x1b\n" +
 	"\x04etag\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x18@R\x04etag\"\x1a\n" +
-	"\x18DeleteConnectionResponse\"\x17\n" +
+	"\x18DeleteConnectionResponse\"\xb1\x02\n" +
+	"\x11StartOAuthRequest\x120\n" +
+	"\x03app\x18\x01 \x01(\tB\x1e\xbaH\x1br\x192\x17^[a-z][a-z0-9_-]{0,62}$R\x03app\x12>\n" +
+	"\x06create\x18\x02 \x01(\v2$.fireonce.v1.CreateConnectionRequestH\x00R\x06create\x12/\n" +
+	"\rconnection_id\x18\x03 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\fconnectionId\x125\n" +
+	"\fredirect_url\x18\x04 \x01(\tB\x12\xbaH\x0fr\r\x18\x80\x102\b^[!-~]*$R\vredirectUrl\x121\n" +
+	"\n" +
+	"return_url\x18\x05 \x01(\tB\x12\xbaH\x0fr\r\x18\x80\x102\b^[!-~]*$R\treturnUrlB\x0f\n" +
+	"\x06target\x12\x05\xbaH\x02\b\x01\"\x94\x01\n" +
+	"\x12StartOAuthResponse\x12+\n" +
+	"\x11authorization_url\x18\x01 \x01(\tR\x10authorizationUrl\x12\x14\n" +
+	"\x05state\x18\x02 \x01(\tR\x05state\x12;\n" +
+	"\vexpire_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"expireTime\"t\n" +
+	"\x14CompleteOAuthRequest\x122\n" +
+	"\x05state\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x10\x01\x18\x80\x012\x10^[A-Za-z0-9_-]+$R\x05state\x12(\n" +
+	"\x04code\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\x80 2\b^[!-~]+$R\x04code\"j\n" +
+	"\x15CompleteOAuthResponse\x127\n" +
+	"\n" +
+	"connection\x18\x01 \x01(\v2\x17.fireonce.v1.ConnectionR\n" +
+	"connection\x12\x18\n" +
+	"\acreated\x18\x02 \x01(\bR\acreated\"\x17\n" +
 	"\x15ListConnectorsRequest\"P\n" +
 	"\x16ListConnectorsResponse\x126\n" +
 	"\n" +
@@ -3185,7 +3507,7 @@ const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"\x0fReceiverDedupes\x12 \n" +
 	"\x1cRECEIVER_DEDUPES_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14RECEIVER_DEDUPES_YES\x10\x01\x12\x17\n" +
-	"\x13RECEIVER_DEDUPES_NO\x10\x022\xf4\a\n" +
+	"\x13RECEIVER_DEDUPES_NO\x10\x022\x9b\t\n" +
 	"\x11ConnectionService\x12d\n" +
 	"\x10CreateConnection\x12$.fireonce.v1.CreateConnectionRequest\x1a%.fireonce.v1.CreateConnectionResponse\"\x03\x90\x02\x02\x12[\n" +
 	"\rGetConnection\x12!.fireonce.v1.GetConnectionRequest\x1a\".fireonce.v1.GetConnectionResponse\"\x03\x90\x02\x01\x12a\n" +
@@ -3195,7 +3517,10 @@ const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"\x0eTestConnection\x12\".fireonce.v1.TestConnectionRequest\x1a#.fireonce.v1.TestConnectionResponse\"\x03\x90\x02\x01\x12a\n" +
 	"\x0fPauseConnection\x12#.fireonce.v1.PauseConnectionRequest\x1a$.fireonce.v1.PauseConnectionResponse\"\x03\x90\x02\x02\x12d\n" +
 	"\x10ResumeConnection\x12$.fireonce.v1.ResumeConnectionRequest\x1a%.fireonce.v1.ResumeConnectionResponse\"\x03\x90\x02\x02\x12d\n" +
-	"\x10DeleteConnection\x12$.fireonce.v1.DeleteConnectionRequest\x1a%.fireonce.v1.DeleteConnectionResponse\"\x03\x90\x02\x02\x12^\n" +
+	"\x10DeleteConnection\x12$.fireonce.v1.DeleteConnectionRequest\x1a%.fireonce.v1.DeleteConnectionResponse\"\x03\x90\x02\x02\x12M\n" +
+	"\n" +
+	"StartOAuth\x12\x1e.fireonce.v1.StartOAuthRequest\x1a\x1f.fireonce.v1.StartOAuthResponse\x12V\n" +
+	"\rCompleteOAuth\x12!.fireonce.v1.CompleteOAuthRequest\x1a\".fireonce.v1.CompleteOAuthResponse\x12^\n" +
 	"\x0eListConnectors\x12\".fireonce.v1.ListConnectorsRequest\x1a#.fireonce.v1.ListConnectorsResponse\"\x03\x90\x02\x01B\xaf\x01\n" +
 	"\x0fcom.fireonce.v1B\x16ConnectionServiceProtoP\x01Z7github.com/fireonce/fireonce/gen/fireonce/v1;fireoncev1\xa2\x02\x03FXX\xaa\x02\vFireonce.V1\xca\x02\vFireonce\\V1\xe2\x02\x17Fireonce\\V1\\GPBMetadata\xea\x02\fFireonce::V1b\x06proto3"
 
@@ -3212,7 +3537,7 @@ func file_fireonce_v1_connection_service_proto_rawDescGZIP() []byte {
 }
 
 var file_fireonce_v1_connection_service_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_fireonce_v1_connection_service_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_fireonce_v1_connection_service_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
 var file_fireonce_v1_connection_service_proto_goTypes = []any{
 	(ConnectionState)(0),             // 0: fireonce.v1.ConnectionState
 	(ReceiverDedupes)(0),             // 1: fireonce.v1.ReceiverDedupes
@@ -3254,15 +3579,19 @@ var file_fireonce_v1_connection_service_proto_goTypes = []any{
 	(*ResumeConnectionResponse)(nil), // 37: fireonce.v1.ResumeConnectionResponse
 	(*DeleteConnectionRequest)(nil),  // 38: fireonce.v1.DeleteConnectionRequest
 	(*DeleteConnectionResponse)(nil), // 39: fireonce.v1.DeleteConnectionResponse
-	(*ListConnectorsRequest)(nil),    // 40: fireonce.v1.ListConnectorsRequest
-	(*ListConnectorsResponse)(nil),   // 41: fireonce.v1.ListConnectorsResponse
-	(*Connector)(nil),                // 42: fireonce.v1.Connector
-	nil,                              // 43: fireonce.v1.CustomSettings.ValuesEntry
-	(*timestamppb.Timestamp)(nil),    // 44: google.protobuf.Timestamp
-	(EffectClass)(0),                 // 45: fireonce.v1.EffectClass
-	(*durationpb.Duration)(nil),      // 46: google.protobuf.Duration
-	(*fieldmaskpb.FieldMask)(nil),    // 47: google.protobuf.FieldMask
-	(FailureKind)(0),                 // 48: fireonce.v1.FailureKind
+	(*StartOAuthRequest)(nil),        // 40: fireonce.v1.StartOAuthRequest
+	(*StartOAuthResponse)(nil),       // 41: fireonce.v1.StartOAuthResponse
+	(*CompleteOAuthRequest)(nil),     // 42: fireonce.v1.CompleteOAuthRequest
+	(*CompleteOAuthResponse)(nil),    // 43: fireonce.v1.CompleteOAuthResponse
+	(*ListConnectorsRequest)(nil),    // 44: fireonce.v1.ListConnectorsRequest
+	(*ListConnectorsResponse)(nil),   // 45: fireonce.v1.ListConnectorsResponse
+	(*Connector)(nil),                // 46: fireonce.v1.Connector
+	nil,                              // 47: fireonce.v1.CustomSettings.ValuesEntry
+	(*timestamppb.Timestamp)(nil),    // 48: google.protobuf.Timestamp
+	(EffectClass)(0),                 // 49: fireonce.v1.EffectClass
+	(*durationpb.Duration)(nil),      // 50: google.protobuf.Duration
+	(*fieldmaskpb.FieldMask)(nil),    // 51: google.protobuf.FieldMask
+	(FailureKind)(0),                 // 52: fireonce.v1.FailureKind
 }
 var file_fireonce_v1_connection_service_proto_depIdxs = []int32{
 	5,  // 0: fireonce.v1.Connection.webhook:type_name -> fireonce.v1.WebhookSettings
@@ -3277,79 +3606,87 @@ var file_fireonce_v1_connection_service_proto_depIdxs = []int32{
 	13, // 9: fireonce.v1.Connection.smtp:type_name -> fireonce.v1.SmtpSettings
 	15, // 10: fireonce.v1.Connection.limits:type_name -> fireonce.v1.ConnectionLimits
 	0,  // 11: fireonce.v1.Connection.state:type_name -> fireonce.v1.ConnectionState
-	44, // 12: fireonce.v1.Connection.paused_time:type_name -> google.protobuf.Timestamp
-	44, // 13: fireonce.v1.Connection.auth_hold_time:type_name -> google.protobuf.Timestamp
-	44, // 14: fireonce.v1.Connection.rate_limited_until:type_name -> google.protobuf.Timestamp
-	45, // 15: fireonce.v1.Connection.effect_class:type_name -> fireonce.v1.EffectClass
-	44, // 16: fireonce.v1.Connection.credential_expire_time:type_name -> google.protobuf.Timestamp
-	44, // 17: fireonce.v1.Connection.create_time:type_name -> google.protobuf.Timestamp
-	44, // 18: fireonce.v1.Connection.update_time:type_name -> google.protobuf.Timestamp
-	44, // 19: fireonce.v1.Connection.delete_time:type_name -> google.protobuf.Timestamp
+	48, // 12: fireonce.v1.Connection.paused_time:type_name -> google.protobuf.Timestamp
+	48, // 13: fireonce.v1.Connection.auth_hold_time:type_name -> google.protobuf.Timestamp
+	48, // 14: fireonce.v1.Connection.rate_limited_until:type_name -> google.protobuf.Timestamp
+	49, // 15: fireonce.v1.Connection.effect_class:type_name -> fireonce.v1.EffectClass
+	48, // 16: fireonce.v1.Connection.credential_expire_time:type_name -> google.protobuf.Timestamp
+	48, // 17: fireonce.v1.Connection.create_time:type_name -> google.protobuf.Timestamp
+	48, // 18: fireonce.v1.Connection.update_time:type_name -> google.protobuf.Timestamp
+	48, // 19: fireonce.v1.Connection.delete_time:type_name -> google.protobuf.Timestamp
 	1,  // 20: fireonce.v1.WebhookSettings.receiver_dedupes:type_name -> fireonce.v1.ReceiverDedupes
-	46, // 21: fireonce.v1.WebhookSettings.key_window:type_name -> google.protobuf.Duration
+	50, // 21: fireonce.v1.WebhookSettings.key_window:type_name -> google.protobuf.Duration
 	1,  // 22: fireonce.v1.HttpSettings.receiver_dedupes:type_name -> fireonce.v1.ReceiverDedupes
-	46, // 23: fireonce.v1.HttpSettings.key_window:type_name -> google.protobuf.Duration
-	46, // 24: fireonce.v1.FeedSettings.read_lag:type_name -> google.protobuf.Duration
+	50, // 23: fireonce.v1.HttpSettings.key_window:type_name -> google.protobuf.Duration
+	50, // 24: fireonce.v1.FeedSettings.read_lag:type_name -> google.protobuf.Duration
 	1,  // 25: fireonce.v1.MastodonSettings.server_dedupes:type_name -> fireonce.v1.ReceiverDedupes
 	2,  // 26: fireonce.v1.TikTokSettings.source:type_name -> fireonce.v1.TikTokSettings.Source
 	3,  // 27: fireonce.v1.SmtpSettings.security:type_name -> fireonce.v1.SmtpSettings.Security
-	43, // 28: fireonce.v1.CustomSettings.values:type_name -> fireonce.v1.CustomSettings.ValuesEntry
+	47, // 28: fireonce.v1.CustomSettings.values:type_name -> fireonce.v1.CustomSettings.ValuesEntry
 	17, // 29: fireonce.v1.Credential.basic:type_name -> fireonce.v1.BasicAuth
 	18, // 30: fireonce.v1.Credential.oauth2:type_name -> fireonce.v1.OAuth2Token
 	19, // 31: fireonce.v1.Credential.webhook_secrets:type_name -> fireonce.v1.WebhookSecrets
 	20, // 32: fireonce.v1.Credential.api_key_header:type_name -> fireonce.v1.ApiKeyHeader
 	21, // 33: fireonce.v1.Credential.headers:type_name -> fireonce.v1.SecretHeader
-	44, // 34: fireonce.v1.OAuth2Token.expire_time:type_name -> google.protobuf.Timestamp
-	4,  // 35: fireonce.v1.CreateConnectionRequest.connection:type_name -> fireonce.v1.Connection
-	16, // 36: fireonce.v1.CreateConnectionRequest.credential:type_name -> fireonce.v1.Credential
-	4,  // 37: fireonce.v1.CreateConnectionResponse.connection:type_name -> fireonce.v1.Connection
-	4,  // 38: fireonce.v1.GetConnectionResponse.connection:type_name -> fireonce.v1.Connection
-	4,  // 39: fireonce.v1.ListConnectionsResponse.connections:type_name -> fireonce.v1.Connection
-	47, // 40: fireonce.v1.UpdateConnectionRequest.update_mask:type_name -> google.protobuf.FieldMask
-	15, // 41: fireonce.v1.UpdateConnectionRequest.limits:type_name -> fireonce.v1.ConnectionLimits
-	5,  // 42: fireonce.v1.UpdateConnectionRequest.webhook:type_name -> fireonce.v1.WebhookSettings
-	6,  // 43: fireonce.v1.UpdateConnectionRequest.http:type_name -> fireonce.v1.HttpSettings
-	7,  // 44: fireonce.v1.UpdateConnectionRequest.feed:type_name -> fireonce.v1.FeedSettings
-	14, // 45: fireonce.v1.UpdateConnectionRequest.custom:type_name -> fireonce.v1.CustomSettings
-	8,  // 46: fireonce.v1.UpdateConnectionRequest.mastodon:type_name -> fireonce.v1.MastodonSettings
-	9,  // 47: fireonce.v1.UpdateConnectionRequest.bluesky:type_name -> fireonce.v1.BlueskySettings
-	10, // 48: fireonce.v1.UpdateConnectionRequest.x:type_name -> fireonce.v1.XSettings
-	11, // 49: fireonce.v1.UpdateConnectionRequest.tiktok:type_name -> fireonce.v1.TikTokSettings
-	12, // 50: fireonce.v1.UpdateConnectionRequest.slack:type_name -> fireonce.v1.SlackSettings
-	13, // 51: fireonce.v1.UpdateConnectionRequest.smtp:type_name -> fireonce.v1.SmtpSettings
-	4,  // 52: fireonce.v1.UpdateConnectionResponse.connection:type_name -> fireonce.v1.Connection
-	16, // 53: fireonce.v1.RotateCredentialRequest.credential:type_name -> fireonce.v1.Credential
-	4,  // 54: fireonce.v1.RotateCredentialResponse.connection:type_name -> fireonce.v1.Connection
-	48, // 55: fireonce.v1.TestConnectionResponse.failure_kind:type_name -> fireonce.v1.FailureKind
-	4,  // 56: fireonce.v1.PauseConnectionResponse.connection:type_name -> fireonce.v1.Connection
-	4,  // 57: fireonce.v1.ResumeConnectionResponse.connection:type_name -> fireonce.v1.Connection
-	42, // 58: fireonce.v1.ListConnectorsResponse.connectors:type_name -> fireonce.v1.Connector
-	45, // 59: fireonce.v1.Connector.effect_classes:type_name -> fireonce.v1.EffectClass
-	22, // 60: fireonce.v1.ConnectionService.CreateConnection:input_type -> fireonce.v1.CreateConnectionRequest
-	24, // 61: fireonce.v1.ConnectionService.GetConnection:input_type -> fireonce.v1.GetConnectionRequest
-	26, // 62: fireonce.v1.ConnectionService.ListConnections:input_type -> fireonce.v1.ListConnectionsRequest
-	28, // 63: fireonce.v1.ConnectionService.UpdateConnection:input_type -> fireonce.v1.UpdateConnectionRequest
-	30, // 64: fireonce.v1.ConnectionService.RotateCredential:input_type -> fireonce.v1.RotateCredentialRequest
-	32, // 65: fireonce.v1.ConnectionService.TestConnection:input_type -> fireonce.v1.TestConnectionRequest
-	34, // 66: fireonce.v1.ConnectionService.PauseConnection:input_type -> fireonce.v1.PauseConnectionRequest
-	36, // 67: fireonce.v1.ConnectionService.ResumeConnection:input_type -> fireonce.v1.ResumeConnectionRequest
-	38, // 68: fireonce.v1.ConnectionService.DeleteConnection:input_type -> fireonce.v1.DeleteConnectionRequest
-	40, // 69: fireonce.v1.ConnectionService.ListConnectors:input_type -> fireonce.v1.ListConnectorsRequest
-	23, // 70: fireonce.v1.ConnectionService.CreateConnection:output_type -> fireonce.v1.CreateConnectionResponse
-	25, // 71: fireonce.v1.ConnectionService.GetConnection:output_type -> fireonce.v1.GetConnectionResponse
-	27, // 72: fireonce.v1.ConnectionService.ListConnections:output_type -> fireonce.v1.ListConnectionsResponse
-	29, // 73: fireonce.v1.ConnectionService.UpdateConnection:output_type -> fireonce.v1.UpdateConnectionResponse
-	31, // 74: fireonce.v1.ConnectionService.RotateCredential:output_type -> fireonce.v1.RotateCredentialResponse
-	33, // 75: fireonce.v1.ConnectionService.TestConnection:output_type -> fireonce.v1.TestConnectionResponse
-	35, // 76: fireonce.v1.ConnectionService.PauseConnection:output_type -> fireonce.v1.PauseConnectionResponse
-	37, // 77: fireonce.v1.ConnectionService.ResumeConnection:output_type -> fireonce.v1.ResumeConnectionResponse
-	39, // 78: fireonce.v1.ConnectionService.DeleteConnection:output_type -> fireonce.v1.DeleteConnectionResponse
-	41, // 79: fireonce.v1.ConnectionService.ListConnectors:output_type -> fireonce.v1.ListConnectorsResponse
-	70, // [70:80] is the sub-list for method output_type
-	60, // [60:70] is the sub-list for method input_type
-	60, // [60:60] is the sub-list for extension type_name
-	60, // [60:60] is the sub-list for extension extendee
-	0,  // [0:60] is the sub-list for field type_name
+	48, // 34: fireonce.v1.OAuth2Token.expire_time:type_name -> google.protobuf.Timestamp
+	48, // 35: fireonce.v1.OAuth2Token.issue_time:type_name -> google.protobuf.Timestamp
+	4,  // 36: fireonce.v1.CreateConnectionRequest.connection:type_name -> fireonce.v1.Connection
+	16, // 37: fireonce.v1.CreateConnectionRequest.credential:type_name -> fireonce.v1.Credential
+	4,  // 38: fireonce.v1.CreateConnectionResponse.connection:type_name -> fireonce.v1.Connection
+	4,  // 39: fireonce.v1.GetConnectionResponse.connection:type_name -> fireonce.v1.Connection
+	4,  // 40: fireonce.v1.ListConnectionsResponse.connections:type_name -> fireonce.v1.Connection
+	51, // 41: fireonce.v1.UpdateConnectionRequest.update_mask:type_name -> google.protobuf.FieldMask
+	15, // 42: fireonce.v1.UpdateConnectionRequest.limits:type_name -> fireonce.v1.ConnectionLimits
+	5,  // 43: fireonce.v1.UpdateConnectionRequest.webhook:type_name -> fireonce.v1.WebhookSettings
+	6,  // 44: fireonce.v1.UpdateConnectionRequest.http:type_name -> fireonce.v1.HttpSettings
+	7,  // 45: fireonce.v1.UpdateConnectionRequest.feed:type_name -> fireonce.v1.FeedSettings
+	14, // 46: fireonce.v1.UpdateConnectionRequest.custom:type_name -> fireonce.v1.CustomSettings
+	8,  // 47: fireonce.v1.UpdateConnectionRequest.mastodon:type_name -> fireonce.v1.MastodonSettings
+	9,  // 48: fireonce.v1.UpdateConnectionRequest.bluesky:type_name -> fireonce.v1.BlueskySettings
+	10, // 49: fireonce.v1.UpdateConnectionRequest.x:type_name -> fireonce.v1.XSettings
+	11, // 50: fireonce.v1.UpdateConnectionRequest.tiktok:type_name -> fireonce.v1.TikTokSettings
+	12, // 51: fireonce.v1.UpdateConnectionRequest.slack:type_name -> fireonce.v1.SlackSettings
+	13, // 52: fireonce.v1.UpdateConnectionRequest.smtp:type_name -> fireonce.v1.SmtpSettings
+	4,  // 53: fireonce.v1.UpdateConnectionResponse.connection:type_name -> fireonce.v1.Connection
+	16, // 54: fireonce.v1.RotateCredentialRequest.credential:type_name -> fireonce.v1.Credential
+	4,  // 55: fireonce.v1.RotateCredentialResponse.connection:type_name -> fireonce.v1.Connection
+	52, // 56: fireonce.v1.TestConnectionResponse.failure_kind:type_name -> fireonce.v1.FailureKind
+	4,  // 57: fireonce.v1.PauseConnectionResponse.connection:type_name -> fireonce.v1.Connection
+	4,  // 58: fireonce.v1.ResumeConnectionResponse.connection:type_name -> fireonce.v1.Connection
+	22, // 59: fireonce.v1.StartOAuthRequest.create:type_name -> fireonce.v1.CreateConnectionRequest
+	48, // 60: fireonce.v1.StartOAuthResponse.expire_time:type_name -> google.protobuf.Timestamp
+	4,  // 61: fireonce.v1.CompleteOAuthResponse.connection:type_name -> fireonce.v1.Connection
+	46, // 62: fireonce.v1.ListConnectorsResponse.connectors:type_name -> fireonce.v1.Connector
+	49, // 63: fireonce.v1.Connector.effect_classes:type_name -> fireonce.v1.EffectClass
+	22, // 64: fireonce.v1.ConnectionService.CreateConnection:input_type -> fireonce.v1.CreateConnectionRequest
+	24, // 65: fireonce.v1.ConnectionService.GetConnection:input_type -> fireonce.v1.GetConnectionRequest
+	26, // 66: fireonce.v1.ConnectionService.ListConnections:input_type -> fireonce.v1.ListConnectionsRequest
+	28, // 67: fireonce.v1.ConnectionService.UpdateConnection:input_type -> fireonce.v1.UpdateConnectionRequest
+	30, // 68: fireonce.v1.ConnectionService.RotateCredential:input_type -> fireonce.v1.RotateCredentialRequest
+	32, // 69: fireonce.v1.ConnectionService.TestConnection:input_type -> fireonce.v1.TestConnectionRequest
+	34, // 70: fireonce.v1.ConnectionService.PauseConnection:input_type -> fireonce.v1.PauseConnectionRequest
+	36, // 71: fireonce.v1.ConnectionService.ResumeConnection:input_type -> fireonce.v1.ResumeConnectionRequest
+	38, // 72: fireonce.v1.ConnectionService.DeleteConnection:input_type -> fireonce.v1.DeleteConnectionRequest
+	40, // 73: fireonce.v1.ConnectionService.StartOAuth:input_type -> fireonce.v1.StartOAuthRequest
+	42, // 74: fireonce.v1.ConnectionService.CompleteOAuth:input_type -> fireonce.v1.CompleteOAuthRequest
+	44, // 75: fireonce.v1.ConnectionService.ListConnectors:input_type -> fireonce.v1.ListConnectorsRequest
+	23, // 76: fireonce.v1.ConnectionService.CreateConnection:output_type -> fireonce.v1.CreateConnectionResponse
+	25, // 77: fireonce.v1.ConnectionService.GetConnection:output_type -> fireonce.v1.GetConnectionResponse
+	27, // 78: fireonce.v1.ConnectionService.ListConnections:output_type -> fireonce.v1.ListConnectionsResponse
+	29, // 79: fireonce.v1.ConnectionService.UpdateConnection:output_type -> fireonce.v1.UpdateConnectionResponse
+	31, // 80: fireonce.v1.ConnectionService.RotateCredential:output_type -> fireonce.v1.RotateCredentialResponse
+	33, // 81: fireonce.v1.ConnectionService.TestConnection:output_type -> fireonce.v1.TestConnectionResponse
+	35, // 82: fireonce.v1.ConnectionService.PauseConnection:output_type -> fireonce.v1.PauseConnectionResponse
+	37, // 83: fireonce.v1.ConnectionService.ResumeConnection:output_type -> fireonce.v1.ResumeConnectionResponse
+	39, // 84: fireonce.v1.ConnectionService.DeleteConnection:output_type -> fireonce.v1.DeleteConnectionResponse
+	41, // 85: fireonce.v1.ConnectionService.StartOAuth:output_type -> fireonce.v1.StartOAuthResponse
+	43, // 86: fireonce.v1.ConnectionService.CompleteOAuth:output_type -> fireonce.v1.CompleteOAuthResponse
+	45, // 87: fireonce.v1.ConnectionService.ListConnectors:output_type -> fireonce.v1.ListConnectorsResponse
+	76, // [76:88] is the sub-list for method output_type
+	64, // [64:76] is the sub-list for method input_type
+	64, // [64:64] is the sub-list for extension type_name
+	64, // [64:64] is the sub-list for extension extendee
+	0,  // [0:64] is the sub-list for field type_name
 }
 
 func init() { file_fireonce_v1_connection_service_proto_init() }
@@ -3389,13 +3726,17 @@ func file_fireonce_v1_connection_service_proto_init() {
 		(*UpdateConnectionRequest_Slack)(nil),
 		(*UpdateConnectionRequest_Smtp)(nil),
 	}
+	file_fireonce_v1_connection_service_proto_msgTypes[36].OneofWrappers = []any{
+		(*StartOAuthRequest_Create)(nil),
+		(*StartOAuthRequest_ConnectionId)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fireonce_v1_connection_service_proto_rawDesc), len(file_fireonce_v1_connection_service_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   40,
+			NumMessages:   44,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

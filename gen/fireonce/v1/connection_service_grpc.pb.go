@@ -28,6 +28,8 @@ const (
 	ConnectionService_PauseConnection_FullMethodName  = "/fireonce.v1.ConnectionService/PauseConnection"
 	ConnectionService_ResumeConnection_FullMethodName = "/fireonce.v1.ConnectionService/ResumeConnection"
 	ConnectionService_DeleteConnection_FullMethodName = "/fireonce.v1.ConnectionService/DeleteConnection"
+	ConnectionService_StartOAuth_FullMethodName       = "/fireonce.v1.ConnectionService/StartOAuth"
+	ConnectionService_CompleteOAuth_FullMethodName    = "/fireonce.v1.ConnectionService/CompleteOAuth"
 	ConnectionService_ListConnectors_FullMethodName   = "/fireonce.v1.ConnectionService/ListConnectors"
 )
 
@@ -94,6 +96,34 @@ type ConnectionServiceClient interface {
 	// already deleted. FAILED_PRECONDITION / CONNECTION_IN_USE while jobs that are
 	// not terminal use it. NOT_FOUND / CONNECTION_NOT_FOUND.
 	DeleteConnection(ctx context.Context, in *DeleteConnectionRequest, opts ...grpc.CallOption) (*DeleteConnectionResponse, error)
+	// Begins a login at a platform by OAuth 2 (authorization code with PKCE) and gives
+	// the URL at which a person allows it. The login comes back once, within 10
+	// minutes: to this server's own page, or, with redirect_url, to the client, who
+	// calls CompleteOAuth. Each call begins another login; what was begun before stays
+	// open.
+	//
+	//   - INVALID_ARGUMENT / OAUTH_APP_UNKNOWN: the operator has no such app for the
+	//     connector, or for that server. REDIRECT_NOT_ALLOWED: not one of the operator's
+	//     URLs.
+	//   - With create: INVALID_ARGUMENT / CONNECTOR_UNKNOWN, SETTINGS_INVALID,
+	//     KEY_RESERVED.
+	//   - With connection_id: NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION /
+	//     CONNECTION_DISABLED.
+	StartOAuth(ctx context.Context, in *StartOAuthRequest, opts ...grpc.CallOption) (*StartOAuthResponse, error)
+	// Ends a login: exchanges the code for tokens, and stores those as the credential
+	// of a new connection, or as the new credential of one that there is, which lifts
+	// an auth hold. If the connection that was to be made exists by now, it gets the
+	// tokens. A login and a code are good for one call, whatever comes of it: after an
+	// error a person has to log in again.
+	//
+	//   - NOT_FOUND / OAUTH_LOGIN_NOT_FOUND: no such login of this project, its time is
+	//     over, or it has ended.
+	//   - FAILED_PRECONDITION / OAUTH_REFUSED: the platform does not accept the code.
+	//   - ABORTED / OAUTH_UNFINISHED: the platform could not be reached, does not accept
+	//     the app, or its answer was lost. Nothing was stored. Log in again.
+	//   - FAILED_PRECONDITION / IDENTITY_MISMATCH: the login is another account's.
+	//   - Otherwise as CreateConnection and RotateCredential.
+	CompleteOAuth(ctx context.Context, in *CompleteOAuthRequest, opts ...grpc.CallOption) (*CompleteOAuthResponse, error)
 	// The connectors that this server has, and what each can promise.
 	ListConnectors(ctx context.Context, in *ListConnectorsRequest, opts ...grpc.CallOption) (*ListConnectorsResponse, error)
 }
@@ -196,6 +226,26 @@ func (c *connectionServiceClient) DeleteConnection(ctx context.Context, in *Dele
 	return out, nil
 }
 
+func (c *connectionServiceClient) StartOAuth(ctx context.Context, in *StartOAuthRequest, opts ...grpc.CallOption) (*StartOAuthResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(StartOAuthResponse)
+	err := c.cc.Invoke(ctx, ConnectionService_StartOAuth_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *connectionServiceClient) CompleteOAuth(ctx context.Context, in *CompleteOAuthRequest, opts ...grpc.CallOption) (*CompleteOAuthResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CompleteOAuthResponse)
+	err := c.cc.Invoke(ctx, ConnectionService_CompleteOAuth_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *connectionServiceClient) ListConnectors(ctx context.Context, in *ListConnectorsRequest, opts ...grpc.CallOption) (*ListConnectorsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListConnectorsResponse)
@@ -269,6 +319,34 @@ type ConnectionServiceServer interface {
 	// already deleted. FAILED_PRECONDITION / CONNECTION_IN_USE while jobs that are
 	// not terminal use it. NOT_FOUND / CONNECTION_NOT_FOUND.
 	DeleteConnection(context.Context, *DeleteConnectionRequest) (*DeleteConnectionResponse, error)
+	// Begins a login at a platform by OAuth 2 (authorization code with PKCE) and gives
+	// the URL at which a person allows it. The login comes back once, within 10
+	// minutes: to this server's own page, or, with redirect_url, to the client, who
+	// calls CompleteOAuth. Each call begins another login; what was begun before stays
+	// open.
+	//
+	//   - INVALID_ARGUMENT / OAUTH_APP_UNKNOWN: the operator has no such app for the
+	//     connector, or for that server. REDIRECT_NOT_ALLOWED: not one of the operator's
+	//     URLs.
+	//   - With create: INVALID_ARGUMENT / CONNECTOR_UNKNOWN, SETTINGS_INVALID,
+	//     KEY_RESERVED.
+	//   - With connection_id: NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION /
+	//     CONNECTION_DISABLED.
+	StartOAuth(context.Context, *StartOAuthRequest) (*StartOAuthResponse, error)
+	// Ends a login: exchanges the code for tokens, and stores those as the credential
+	// of a new connection, or as the new credential of one that there is, which lifts
+	// an auth hold. If the connection that was to be made exists by now, it gets the
+	// tokens. A login and a code are good for one call, whatever comes of it: after an
+	// error a person has to log in again.
+	//
+	//   - NOT_FOUND / OAUTH_LOGIN_NOT_FOUND: no such login of this project, its time is
+	//     over, or it has ended.
+	//   - FAILED_PRECONDITION / OAUTH_REFUSED: the platform does not accept the code.
+	//   - ABORTED / OAUTH_UNFINISHED: the platform could not be reached, does not accept
+	//     the app, or its answer was lost. Nothing was stored. Log in again.
+	//   - FAILED_PRECONDITION / IDENTITY_MISMATCH: the login is another account's.
+	//   - Otherwise as CreateConnection and RotateCredential.
+	CompleteOAuth(context.Context, *CompleteOAuthRequest) (*CompleteOAuthResponse, error)
 	// The connectors that this server has, and what each can promise.
 	ListConnectors(context.Context, *ListConnectorsRequest) (*ListConnectorsResponse, error)
 	mustEmbedUnimplementedConnectionServiceServer()
@@ -307,6 +385,12 @@ func (UnimplementedConnectionServiceServer) ResumeConnection(context.Context, *R
 }
 func (UnimplementedConnectionServiceServer) DeleteConnection(context.Context, *DeleteConnectionRequest) (*DeleteConnectionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeleteConnection not implemented")
+}
+func (UnimplementedConnectionServiceServer) StartOAuth(context.Context, *StartOAuthRequest) (*StartOAuthResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method StartOAuth not implemented")
+}
+func (UnimplementedConnectionServiceServer) CompleteOAuth(context.Context, *CompleteOAuthRequest) (*CompleteOAuthResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CompleteOAuth not implemented")
 }
 func (UnimplementedConnectionServiceServer) ListConnectors(context.Context, *ListConnectorsRequest) (*ListConnectorsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListConnectors not implemented")
@@ -494,6 +578,42 @@ func _ConnectionService_DeleteConnection_Handler(srv interface{}, ctx context.Co
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ConnectionService_StartOAuth_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(StartOAuthRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ConnectionServiceServer).StartOAuth(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ConnectionService_StartOAuth_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ConnectionServiceServer).StartOAuth(ctx, req.(*StartOAuthRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ConnectionService_CompleteOAuth_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CompleteOAuthRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ConnectionServiceServer).CompleteOAuth(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ConnectionService_CompleteOAuth_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ConnectionServiceServer).CompleteOAuth(ctx, req.(*CompleteOAuthRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ConnectionService_ListConnectors_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListConnectorsRequest)
 	if err := dec(in); err != nil {
@@ -554,6 +674,14 @@ var ConnectionService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "DeleteConnection",
 			Handler:    _ConnectionService_DeleteConnection_Handler,
+		},
+		{
+			MethodName: "StartOAuth",
+			Handler:    _ConnectionService_StartOAuth_Handler,
+		},
+		{
+			MethodName: "CompleteOAuth",
+			Handler:    _ConnectionService_CompleteOAuth_Handler,
 		},
 		{
 			MethodName: "ListConnectors",

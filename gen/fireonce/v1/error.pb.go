@@ -60,6 +60,10 @@ const (
 	// INVALID_ARGUMENT: the kind or form of the credential does not fit the connector,
 	// or the platform refuses it.
 	ErrorReason_ERROR_REASON_CREDENTIAL_MISMATCH ErrorReason = 13
+	// INVALID_ARGUMENT: the operator has no OAuth app of this name for the connector.
+	ErrorReason_ERROR_REASON_OAUTH_APP_UNKNOWN ErrorReason = 14
+	// INVALID_ARGUMENT: the operator does not let a browser be sent to this URL.
+	ErrorReason_ERROR_REASON_REDIRECT_NOT_ALLOWED ErrorReason = 15
 	// ALREADY_EXISTS: the key is bound to another request.
 	ErrorReason_ERROR_REASON_IDEMPOTENCY_KEY_REUSED ErrorReason = 20
 	// NOT_FOUND.
@@ -68,6 +72,8 @@ const (
 	ErrorReason_ERROR_REASON_SCHEDULE_NOT_FOUND ErrorReason = 31
 	// NOT_FOUND.
 	ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND ErrorReason = 32
+	// NOT_FOUND: no such login, its time is over, or it has ended. Log in again.
+	ErrorReason_ERROR_REASON_OAUTH_LOGIN_NOT_FOUND ErrorReason = 33
 	// FAILED_PRECONDITION: not possible in the job's present state.
 	ErrorReason_ERROR_REASON_JOB_STATE ErrorReason = 40
 	// FAILED_PRECONDITION: the connection was deleted, or has no credential.
@@ -80,8 +86,12 @@ const (
 	// sent until an operator has released it. No RPC of this version fails with
 	// it: jobs are stored, read and changed as ever.
 	ErrorReason_ERROR_REASON_QUARANTINED ErrorReason = 44
+	// FAILED_PRECONDITION: the platform refused the login. Log in again.
+	ErrorReason_ERROR_REASON_OAUTH_REFUSED ErrorReason = 45
 	// ABORTED: changed since it was read; read again and decide again.
 	ErrorReason_ERROR_REASON_ETAG_MISMATCH ErrorReason = 50
+	// ABORTED: a login came to no end, and its code is used up. Log in again.
+	ErrorReason_ERROR_REASON_OAUTH_UNFINISHED ErrorReason = 51
 	// OUT_OF_RANGE: the cursor is older than the events that are kept, or was given
 	// before the database was restored.
 	ErrorReason_ERROR_REASON_CURSOR_EXPIRED ErrorReason = 60
@@ -119,16 +129,21 @@ var (
 		11: "ERROR_REASON_CONNECTOR_UNKNOWN",
 		12: "ERROR_REASON_SETTINGS_INVALID",
 		13: "ERROR_REASON_CREDENTIAL_MISMATCH",
+		14: "ERROR_REASON_OAUTH_APP_UNKNOWN",
+		15: "ERROR_REASON_REDIRECT_NOT_ALLOWED",
 		20: "ERROR_REASON_IDEMPOTENCY_KEY_REUSED",
 		30: "ERROR_REASON_JOB_NOT_FOUND",
 		31: "ERROR_REASON_SCHEDULE_NOT_FOUND",
 		32: "ERROR_REASON_CONNECTION_NOT_FOUND",
+		33: "ERROR_REASON_OAUTH_LOGIN_NOT_FOUND",
 		40: "ERROR_REASON_JOB_STATE",
 		41: "ERROR_REASON_CONNECTION_DISABLED",
 		42: "ERROR_REASON_CONNECTION_IN_USE",
 		43: "ERROR_REASON_IDENTITY_MISMATCH",
 		44: "ERROR_REASON_QUARANTINED",
+		45: "ERROR_REASON_OAUTH_REFUSED",
 		50: "ERROR_REASON_ETAG_MISMATCH",
+		51: "ERROR_REASON_OAUTH_UNFINISHED",
 		60: "ERROR_REASON_CURSOR_EXPIRED",
 		70: "ERROR_REASON_QUOTA_EXCEEDED",
 		71: "ERROR_REASON_TOO_MANY_STREAMS",
@@ -153,16 +168,21 @@ var (
 		"ERROR_REASON_CONNECTOR_UNKNOWN":           11,
 		"ERROR_REASON_SETTINGS_INVALID":            12,
 		"ERROR_REASON_CREDENTIAL_MISMATCH":         13,
+		"ERROR_REASON_OAUTH_APP_UNKNOWN":           14,
+		"ERROR_REASON_REDIRECT_NOT_ALLOWED":        15,
 		"ERROR_REASON_IDEMPOTENCY_KEY_REUSED":      20,
 		"ERROR_REASON_JOB_NOT_FOUND":               30,
 		"ERROR_REASON_SCHEDULE_NOT_FOUND":          31,
 		"ERROR_REASON_CONNECTION_NOT_FOUND":        32,
+		"ERROR_REASON_OAUTH_LOGIN_NOT_FOUND":       33,
 		"ERROR_REASON_JOB_STATE":                   40,
 		"ERROR_REASON_CONNECTION_DISABLED":         41,
 		"ERROR_REASON_CONNECTION_IN_USE":           42,
 		"ERROR_REASON_IDENTITY_MISMATCH":           43,
 		"ERROR_REASON_QUARANTINED":                 44,
+		"ERROR_REASON_OAUTH_REFUSED":               45,
 		"ERROR_REASON_ETAG_MISMATCH":               50,
+		"ERROR_REASON_OAUTH_UNFINISHED":            51,
 		"ERROR_REASON_CURSOR_EXPIRED":              60,
 		"ERROR_REASON_QUOTA_EXCEEDED":              70,
 		"ERROR_REASON_TOO_MANY_STREAMS":            71,
@@ -457,7 +477,8 @@ const file_fireonce_v1_error_proto_rawDesc = "" +
 	"\rconnection_id\x18\x05 \x01(\tR\fconnectionId\"\x89\x01\n" +
 	"\rStateConflict\x12:\n" +
 	"\rcurrent_state\x18\x01 \x01(\x0e2\x15.fireonce.v1.JobStateR\fcurrentState\x12<\n" +
-	"\x0eallowed_states\x18\x02 \x03(\x0e2\x15.fireonce.v1.JobStateR\rallowedStates*\xe5\b\n" +
+	"\x0eallowed_states\x18\x02 \x03(\x0e2\x15.fireonce.v1.JobStateR\rallowedStates*\x9b\n" +
+	"\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x1d\n" +
 	"\x19ERROR_REASON_TIME_IN_PAST\x10\x01\x12\x1d\n" +
@@ -473,17 +494,22 @@ const file_fireonce_v1_error_proto_rawDesc = "" +
 	"\x12\"\n" +
 	"\x1eERROR_REASON_CONNECTOR_UNKNOWN\x10\v\x12!\n" +
 	"\x1dERROR_REASON_SETTINGS_INVALID\x10\f\x12$\n" +
-	" ERROR_REASON_CREDENTIAL_MISMATCH\x10\r\x12'\n" +
+	" ERROR_REASON_CREDENTIAL_MISMATCH\x10\r\x12\"\n" +
+	"\x1eERROR_REASON_OAUTH_APP_UNKNOWN\x10\x0e\x12%\n" +
+	"!ERROR_REASON_REDIRECT_NOT_ALLOWED\x10\x0f\x12'\n" +
 	"#ERROR_REASON_IDEMPOTENCY_KEY_REUSED\x10\x14\x12\x1e\n" +
 	"\x1aERROR_REASON_JOB_NOT_FOUND\x10\x1e\x12#\n" +
 	"\x1fERROR_REASON_SCHEDULE_NOT_FOUND\x10\x1f\x12%\n" +
-	"!ERROR_REASON_CONNECTION_NOT_FOUND\x10 \x12\x1a\n" +
+	"!ERROR_REASON_CONNECTION_NOT_FOUND\x10 \x12&\n" +
+	"\"ERROR_REASON_OAUTH_LOGIN_NOT_FOUND\x10!\x12\x1a\n" +
 	"\x16ERROR_REASON_JOB_STATE\x10(\x12$\n" +
 	" ERROR_REASON_CONNECTION_DISABLED\x10)\x12\"\n" +
 	"\x1eERROR_REASON_CONNECTION_IN_USE\x10*\x12\"\n" +
 	"\x1eERROR_REASON_IDENTITY_MISMATCH\x10+\x12\x1c\n" +
 	"\x18ERROR_REASON_QUARANTINED\x10,\x12\x1e\n" +
-	"\x1aERROR_REASON_ETAG_MISMATCH\x102\x12\x1f\n" +
+	"\x1aERROR_REASON_OAUTH_REFUSED\x10-\x12\x1e\n" +
+	"\x1aERROR_REASON_ETAG_MISMATCH\x102\x12!\n" +
+	"\x1dERROR_REASON_OAUTH_UNFINISHED\x103\x12\x1f\n" +
 	"\x1bERROR_REASON_CURSOR_EXPIRED\x10<\x12\x1f\n" +
 	"\x1bERROR_REASON_QUOTA_EXCEEDED\x10F\x12!\n" +
 	"\x1dERROR_REASON_TOO_MANY_STREAMS\x10G\x12\"\n" +

@@ -69,6 +69,10 @@ func serveCommand(version string) *cli.Command {
 				Sources: cli.EnvVars("FIREONCE_REQUIRE_API_KEY"),
 			},
 			&cli.StringFlag{
+				Name: "oauth-apps", Usage: "the JSON `FILE` with the OAuth apps by which accounts log in; see docs/operations.md",
+				Sources: cli.EnvVars("FIREONCE_OAUTH_APPS"),
+			},
+			&cli.StringFlag{
 				Name: "allow-egress", Usage: "ranges, `CIDR,…`, that may be sent to beside public addresses",
 				Sources: cli.EnvVars("FIREONCE_ALLOW_EGRESS"),
 			},
@@ -192,7 +196,8 @@ func configOf(cmd *cli.Command, version string) (Config, error) {
 	}
 	return Config{
 		Listen: cmd.String("listen"), GRPCListen: cmd.String("grpc-listen"), Database: cmd.String("database"), KeyFile: cmd.String("key-file"),
-		Keys: os.Getenv(keysVariable), APIKey: os.Getenv("FIREONCE_API_KEY"), RequireAPIKey: cmd.Bool("require-api-key"), AllowEgress: egress,
+		OAuthApps: cmd.String("oauth-apps"),
+		Keys:      os.Getenv(keysVariable), APIKey: os.Getenv("FIREONCE_API_KEY"), RequireAPIKey: cmd.Bool("require-api-key"), AllowEgress: egress,
 		AllowHTTP: cmd.Bool("allow-http"), Dev: cmd.Bool("dev"),
 		AllowOrigins: splitList(cmd.String("allow-origin")), AllowHosts: splitList(cmd.String("allow-host")),
 		SynchronousStandby: cmd.Bool("synchronous-standby"),

@@ -31,6 +31,8 @@ type Config struct {
 	// SynchronousStandby says that PostgreSQL fails over to synchronous standbys
 	// only, so that a new timeline has every commit of the old one.
 	SynchronousStandby bool
+	// OAuthApps is the file of the apps by which accounts log in; empty: none.
+	OAuthApps string
 	// KeyFile holds the keys that credentials are sealed with. Empty: PATH.key
 	// beside an SQLite file; PostgreSQL needs it named. It is created when there
 	// is none.

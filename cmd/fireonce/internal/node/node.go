@@ -26,16 +26,19 @@ import (
 	"github.com/fireonce/fireonce/internal/connector/x"
 	"github.com/fireonce/fireonce/internal/engine"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/oauth"
 	"github.com/fireonce/fireonce/internal/retention"
 	"github.com/fireonce/fireonce/internal/vault"
 	"github.com/fireonce/fireonce/server"
 	"github.com/fireonce/fireonce/store"
 )
 
-// streamsEnd and callsEnd bound the end of what clients still do.
+// streamsEnd and callsEnd bound the end of what clients still do, renewalsEnd that of
+// tokens that are being renewed: they are lost if they are not stored.
 const (
-	streamsEnd = 5 * time.Second
-	callsEnd   = 10 * time.Second
+	streamsEnd  = 5 * time.Second
+	callsEnd    = 10 * time.Second
+	renewalsEnd = 30 * time.Second
 )
 
 // Node is one server process at work.
@@ -44,6 +47,7 @@ type Node struct {
 	database Database
 	store    store.Store
 	sender   *connector.Sender
+	renewer  *oauth.Renewer
 	server   *server.Server
 	http     *http.Server
 	listener net.Listener
@@ -78,6 +82,10 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 	if err != nil {
 		return err
 	}
+	apps, err := n.cfg.loadApps()
+	if err != nil {
+		return err
+	}
 	if n.store, err = n.database.open(ctx, true); err != nil {
 		return err
 	}
@@ -99,17 +107,22 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 	if err != nil {
 		return err
 	}
+	tokens, err := n.openOAuth(apps, keys)
+	if err != nil {
+		return err
+	}
 	eng, err := engine.New(engine.Config{
-		Store: n.store, Connectors: registry, Open: opener(keys), Log: n.cfg.Log,
+		Store: n.store, Connectors: registry, Open: opener(keys), Refresh: n.renewer, Log: n.cfg.Log,
 		Worker: workerName(), NewID: newID, Senders: n.cfg.Senders, Grace: n.cfg.Grace, Lease: n.cfg.Lease,
 	})
 	if err != nil {
 		return err
 	}
 	if n.server, err = server.New(server.Config{
-		Store: eng.Entrance(n.store), Connectors: registry, Vault: keys, Log: n.cfg.Log, Version: n.cfg.Version,
+		Store: eng.Entrance(n.store), Connectors: registry, Vault: keys, Media: media,
+		OAuthApps: apps, OAuthClient: tokens, Refresher: n.renewer, Log: n.cfg.Log, Version: n.cfg.Version,
 		APIKey: n.cfg.APIKey, RequireKey: n.cfg.RequireAPIKey, AllowedOrigins: n.cfg.AllowOrigins, AllowedHosts: n.cfg.AllowHosts,
-		NewID: newID, Media: media,
+		NewID: newID,
 	}); err != nil {
 		return err
 	}
@@ -240,7 +253,10 @@ func (n *Node) shutdown() error {
 	ctx, cancel := context.WithTimeout(context.Background(), streamsEnd)
 	err = errors.Join(err, n.server.Shutdown(ctx))
 	cancel()
-	return errors.Join(err, n.endCalls(), n.abandon())
+	err = errors.Join(err, n.endCalls())
+	ctx, cancel = context.WithTimeout(context.Background(), renewalsEnd)
+	defer cancel()
+	return errors.Join(err, n.renewer.Close(ctx), n.abandon())
 }
 
 // endCalls lets the calls of both listeners end, for a while.

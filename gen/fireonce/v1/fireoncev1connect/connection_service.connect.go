@@ -60,6 +60,12 @@ const (
 	// ConnectionServiceDeleteConnectionProcedure is the fully-qualified name of the ConnectionService's
 	// DeleteConnection RPC.
 	ConnectionServiceDeleteConnectionProcedure = "/fireonce.v1.ConnectionService/DeleteConnection"
+	// ConnectionServiceStartOAuthProcedure is the fully-qualified name of the ConnectionService's
+	// StartOAuth RPC.
+	ConnectionServiceStartOAuthProcedure = "/fireonce.v1.ConnectionService/StartOAuth"
+	// ConnectionServiceCompleteOAuthProcedure is the fully-qualified name of the ConnectionService's
+	// CompleteOAuth RPC.
+	ConnectionServiceCompleteOAuthProcedure = "/fireonce.v1.ConnectionService/CompleteOAuth"
 	// ConnectionServiceListConnectorsProcedure is the fully-qualified name of the ConnectionService's
 	// ListConnectors RPC.
 	ConnectionServiceListConnectorsProcedure = "/fireonce.v1.ConnectionService/ListConnectors"
@@ -116,6 +122,34 @@ type ConnectionServiceClient interface {
 	// already deleted. FAILED_PRECONDITION / CONNECTION_IN_USE while jobs that are
 	// not terminal use it. NOT_FOUND / CONNECTION_NOT_FOUND.
 	DeleteConnection(context.Context, *v1.DeleteConnectionRequest) (*v1.DeleteConnectionResponse, error)
+	// Begins a login at a platform by OAuth 2 (authorization code with PKCE) and gives
+	// the URL at which a person allows it. The login comes back once, within 10
+	// minutes: to this server's own page, or, with redirect_url, to the client, who
+	// calls CompleteOAuth. Each call begins another login; what was begun before stays
+	// open.
+	//
+	//   - INVALID_ARGUMENT / OAUTH_APP_UNKNOWN: the operator has no such app for the
+	//     connector, or for that server. REDIRECT_NOT_ALLOWED: not one of the operator's
+	//     URLs.
+	//   - With create: INVALID_ARGUMENT / CONNECTOR_UNKNOWN, SETTINGS_INVALID,
+	//     KEY_RESERVED.
+	//   - With connection_id: NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION /
+	//     CONNECTION_DISABLED.
+	StartOAuth(context.Context, *v1.StartOAuthRequest) (*v1.StartOAuthResponse, error)
+	// Ends a login: exchanges the code for tokens, and stores those as the credential
+	// of a new connection, or as the new credential of one that there is, which lifts
+	// an auth hold. If the connection that was to be made exists by now, it gets the
+	// tokens. A login and a code are good for one call, whatever comes of it: after an
+	// error a person has to log in again.
+	//
+	//   - NOT_FOUND / OAUTH_LOGIN_NOT_FOUND: no such login of this project, its time is
+	//     over, or it has ended.
+	//   - FAILED_PRECONDITION / OAUTH_REFUSED: the platform does not accept the code.
+	//   - ABORTED / OAUTH_UNFINISHED: the platform could not be reached, does not accept
+	//     the app, or its answer was lost. Nothing was stored. Log in again.
+	//   - FAILED_PRECONDITION / IDENTITY_MISMATCH: the login is another account's.
+	//   - Otherwise as CreateConnection and RotateCredential.
+	CompleteOAuth(context.Context, *v1.CompleteOAuthRequest) (*v1.CompleteOAuthResponse, error)
 	// The connectors that this server has, and what each can promise.
 	ListConnectors(context.Context, *v1.ListConnectorsRequest) (*v1.ListConnectorsResponse, error)
 }
@@ -194,6 +228,18 @@ func NewConnectionServiceClient(httpClient connect.HTTPClient, baseURL string, o
 			connect.WithIdempotency(connect.IdempotencyIdempotent),
 			connect.WithClientOptions(opts...),
 		),
+		startOAuth: connect.NewClient[v1.StartOAuthRequest, v1.StartOAuthResponse](
+			httpClient,
+			baseURL+ConnectionServiceStartOAuthProcedure,
+			connect.WithSchema(connectionServiceMethods.ByName("StartOAuth")),
+			connect.WithClientOptions(opts...),
+		),
+		completeOAuth: connect.NewClient[v1.CompleteOAuthRequest, v1.CompleteOAuthResponse](
+			httpClient,
+			baseURL+ConnectionServiceCompleteOAuthProcedure,
+			connect.WithSchema(connectionServiceMethods.ByName("CompleteOAuth")),
+			connect.WithClientOptions(opts...),
+		),
 		listConnectors: connect.NewClient[v1.ListConnectorsRequest, v1.ListConnectorsResponse](
 			httpClient,
 			baseURL+ConnectionServiceListConnectorsProcedure,
@@ -215,6 +261,8 @@ type connectionServiceClient struct {
 	pauseConnection  *connect.Client[v1.PauseConnectionRequest, v1.PauseConnectionResponse]
 	resumeConnection *connect.Client[v1.ResumeConnectionRequest, v1.ResumeConnectionResponse]
 	deleteConnection *connect.Client[v1.DeleteConnectionRequest, v1.DeleteConnectionResponse]
+	startOAuth       *connect.Client[v1.StartOAuthRequest, v1.StartOAuthResponse]
+	completeOAuth    *connect.Client[v1.CompleteOAuthRequest, v1.CompleteOAuthResponse]
 	listConnectors   *connect.Client[v1.ListConnectorsRequest, v1.ListConnectorsResponse]
 }
 
@@ -299,6 +347,24 @@ func (c *connectionServiceClient) DeleteConnection(ctx context.Context, req *v1.
 	return nil, err
 }
 
+// StartOAuth calls fireonce.v1.ConnectionService.StartOAuth.
+func (c *connectionServiceClient) StartOAuth(ctx context.Context, req *v1.StartOAuthRequest) (*v1.StartOAuthResponse, error) {
+	response, err := c.startOAuth.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// CompleteOAuth calls fireonce.v1.ConnectionService.CompleteOAuth.
+func (c *connectionServiceClient) CompleteOAuth(ctx context.Context, req *v1.CompleteOAuthRequest) (*v1.CompleteOAuthResponse, error) {
+	response, err := c.completeOAuth.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // ListConnectors calls fireonce.v1.ConnectionService.ListConnectors.
 func (c *connectionServiceClient) ListConnectors(ctx context.Context, req *v1.ListConnectorsRequest) (*v1.ListConnectorsResponse, error) {
 	response, err := c.listConnectors.CallUnary(ctx, connect.NewRequest(req))
@@ -359,6 +425,34 @@ type ConnectionServiceHandler interface {
 	// already deleted. FAILED_PRECONDITION / CONNECTION_IN_USE while jobs that are
 	// not terminal use it. NOT_FOUND / CONNECTION_NOT_FOUND.
 	DeleteConnection(context.Context, *v1.DeleteConnectionRequest) (*v1.DeleteConnectionResponse, error)
+	// Begins a login at a platform by OAuth 2 (authorization code with PKCE) and gives
+	// the URL at which a person allows it. The login comes back once, within 10
+	// minutes: to this server's own page, or, with redirect_url, to the client, who
+	// calls CompleteOAuth. Each call begins another login; what was begun before stays
+	// open.
+	//
+	//   - INVALID_ARGUMENT / OAUTH_APP_UNKNOWN: the operator has no such app for the
+	//     connector, or for that server. REDIRECT_NOT_ALLOWED: not one of the operator's
+	//     URLs.
+	//   - With create: INVALID_ARGUMENT / CONNECTOR_UNKNOWN, SETTINGS_INVALID,
+	//     KEY_RESERVED.
+	//   - With connection_id: NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION /
+	//     CONNECTION_DISABLED.
+	StartOAuth(context.Context, *v1.StartOAuthRequest) (*v1.StartOAuthResponse, error)
+	// Ends a login: exchanges the code for tokens, and stores those as the credential
+	// of a new connection, or as the new credential of one that there is, which lifts
+	// an auth hold. If the connection that was to be made exists by now, it gets the
+	// tokens. A login and a code are good for one call, whatever comes of it: after an
+	// error a person has to log in again.
+	//
+	//   - NOT_FOUND / OAUTH_LOGIN_NOT_FOUND: no such login of this project, its time is
+	//     over, or it has ended.
+	//   - FAILED_PRECONDITION / OAUTH_REFUSED: the platform does not accept the code.
+	//   - ABORTED / OAUTH_UNFINISHED: the platform could not be reached, does not accept
+	//     the app, or its answer was lost. Nothing was stored. Log in again.
+	//   - FAILED_PRECONDITION / IDENTITY_MISMATCH: the login is another account's.
+	//   - Otherwise as CreateConnection and RotateCredential.
+	CompleteOAuth(context.Context, *v1.CompleteOAuthRequest) (*v1.CompleteOAuthResponse, error)
 	// The connectors that this server has, and what each can promise.
 	ListConnectors(context.Context, *v1.ListConnectorsRequest) (*v1.ListConnectorsResponse, error)
 }
@@ -433,6 +527,18 @@ func NewConnectionServiceHandler(svc ConnectionServiceHandler, opts ...connect.H
 		connect.WithIdempotency(connect.IdempotencyIdempotent),
 		connect.WithHandlerOptions(opts...),
 	)
+	connectionServiceStartOAuthHandler := connect.NewUnaryHandlerSimple(
+		ConnectionServiceStartOAuthProcedure,
+		svc.StartOAuth,
+		connect.WithSchema(connectionServiceMethods.ByName("StartOAuth")),
+		connect.WithHandlerOptions(opts...),
+	)
+	connectionServiceCompleteOAuthHandler := connect.NewUnaryHandlerSimple(
+		ConnectionServiceCompleteOAuthProcedure,
+		svc.CompleteOAuth,
+		connect.WithSchema(connectionServiceMethods.ByName("CompleteOAuth")),
+		connect.WithHandlerOptions(opts...),
+	)
 	connectionServiceListConnectorsHandler := connect.NewUnaryHandlerSimple(
 		ConnectionServiceListConnectorsProcedure,
 		svc.ListConnectors,
@@ -460,6 +566,10 @@ func NewConnectionServiceHandler(svc ConnectionServiceHandler, opts ...connect.H
 			connectionServiceResumeConnectionHandler.ServeHTTP(w, r)
 		case ConnectionServiceDeleteConnectionProcedure:
 			connectionServiceDeleteConnectionHandler.ServeHTTP(w, r)
+		case ConnectionServiceStartOAuthProcedure:
+			connectionServiceStartOAuthHandler.ServeHTTP(w, r)
+		case ConnectionServiceCompleteOAuthProcedure:
+			connectionServiceCompleteOAuthHandler.ServeHTTP(w, r)
 		case ConnectionServiceListConnectorsProcedure:
 			connectionServiceListConnectorsHandler.ServeHTTP(w, r)
 		default:
@@ -505,6 +615,14 @@ func (UnimplementedConnectionServiceHandler) ResumeConnection(context.Context, *
 
 func (UnimplementedConnectionServiceHandler) DeleteConnection(context.Context, *v1.DeleteConnectionRequest) (*v1.DeleteConnectionResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fireonce.v1.ConnectionService.DeleteConnection is not implemented"))
+}
+
+func (UnimplementedConnectionServiceHandler) StartOAuth(context.Context, *v1.StartOAuthRequest) (*v1.StartOAuthResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fireonce.v1.ConnectionService.StartOAuth is not implemented"))
+}
+
+func (UnimplementedConnectionServiceHandler) CompleteOAuth(context.Context, *v1.CompleteOAuthRequest) (*v1.CompleteOAuthResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fireonce.v1.ConnectionService.CompleteOAuth is not implemented"))
 }
 
 func (UnimplementedConnectionServiceHandler) ListConnectors(context.Context, *v1.ListConnectorsRequest) (*v1.ListConnectorsResponse, error) {

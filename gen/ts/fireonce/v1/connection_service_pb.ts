@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file fireonce/v1/connection_service.proto.
  */
 export const file_fireonce_v1_connection_service: GenFile = /*@__PURE__*/
-  fileDesc("CiRmaXJlb25jZS92MS9jb25uZWN0aW9uX3NlcnZpY2UucHJvdG8SC2ZpcmVvbmNlLnYxIogJCgpDb25uZWN0aW9uEhUKDWNvbm5lY3Rpb25faWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCRIRCgljb25uZWN0b3IYAyABKAkSFAoMZGlzcGxheV9uYW1lGAQgASgJEi8KB3dlYmhvb2sYBSABKAsyHC5maXJlb25jZS52MS5XZWJob29rU2V0dGluZ3NIABIpCgRodHRwGAYgASgLMhkuZmlyZW9uY2UudjEuSHR0cFNldHRpbmdzSAASKQoEZmVlZBgHIAEoCzIZLmZpcmVvbmNlLnYxLkZlZWRTZXR0aW5nc0gAEi0KBmN1c3RvbRgIIAEoCzIbLmZpcmVvbmNlLnYxLkN1c3RvbVNldHRpbmdzSAASMQoIbWFzdG9kb24YFyABKAsyHS5maXJlb25jZS52MS5NYXN0b2RvblNldHRpbmdzSAASLwoHYmx1ZXNreRgYIAEoCzIcLmZpcmVvbmNlLnYxLkJsdWVza3lTZXR0aW5nc0gAEiMKAXgYGSABKAsyFi5maXJlb25jZS52MS5YU2V0dGluZ3NIABItCgZ0aWt0b2sYGiABKAsyGy5maXJlb25jZS52MS5UaWtUb2tTZXR0aW5nc0gAEisKBXNsYWNrGBsgASgLMhouZmlyZW9uY2UudjEuU2xhY2tTZXR0aW5nc0gAEikKBHNtdHAYHCABKAsyGS5maXJlb25jZS52MS5TbXRwU2V0dGluZ3NIABItCgZsaW1pdHMYCSABKAsyHS5maXJlb25jZS52MS5Db25uZWN0aW9uTGltaXRzEisKBXN0YXRlGAogASgOMhwuZmlyZW9uY2UudjEuQ29ubmVjdGlvblN0YXRlEhQKDHN0YXRlX3JlYXNvbhgLIAEoCRIvCgtwYXVzZWRfdGltZRgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMgoOYXV0aF9ob2xkX3RpbWUYDSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjYKEnJhdGVfbGltaXRlZF91bnRpbBgOIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoMZWZmZWN0X2NsYXNzGA8gASgOMhguZmlyZW9uY2UudjEuRWZmZWN0Q2xhc3MSGAoQYWNjb3VudF9pZGVudGl0eRgQIAEoCRI6ChZjcmVkZW50aWFsX2V4cGlyZV90aW1lGBEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIeChZjcmVkZW50aWFsX2ZpbmdlcnByaW50GBIgASgJEi8KC2NyZWF0ZV90aW1lGBMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgt1cGRhdGVfdGltZRgUIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLZGVsZXRlX3RpbWUYFSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBGV0YWcYFiABKAlCCgoIc2V0dGluZ3MieAoPV2ViaG9va1NldHRpbmdzEjYKEHJlY2VpdmVyX2RlZHVwZXMYASABKA4yHC5maXJlb25jZS52MS5SZWNlaXZlckRlZHVwZXMSLQoKa2V5X3dpbmRvdxgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiJ1CgxIdHRwU2V0dGluZ3MSNgoQcmVjZWl2ZXJfZGVkdXBlcxgBIAEoDjIcLmZpcmVvbmNlLnYxLlJlY2VpdmVyRGVkdXBlcxItCgprZXlfd2luZG93GAIgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIk0KDEZlZWRTZXR0aW5ncxIQCghiYXNlX3VybBgBIAEoCRIrCghyZWFkX2xhZxgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiJaChBNYXN0b2RvblNldHRpbmdzEhAKCGJhc2VfdXJsGAEgASgJEjQKDnNlcnZlcl9kZWR1cGVzGAIgASgOMhwuZmlyZW9uY2UudjEuUmVjZWl2ZXJEZWR1cGVzIiMKD0JsdWVza3lTZXR0aW5ncxIQCghiYXNlX3VybBgBIAEoCSIfCglYU2V0dGluZ3MSEgoKbG9uZ19wb3N0cxgBIAEoCCKYAQoOVGlrVG9rU2V0dGluZ3MSMgoGc291cmNlGAEgASgOMiIuZmlyZW9uY2UudjEuVGlrVG9rU2V0dGluZ3MuU291cmNlIlIKBlNvdXJjZRIWChJTT1VSQ0VfVU5TUEVDSUZJRUQQABIWChJTT1VSQ0VfRklMRV9VUExPQUQQARIYChRTT1VSQ0VfUFVMTF9GUk9NX1VSTBACIiAKDVNsYWNrU2V0dGluZ3MSDwoHY2hhbm5lbBgBIAEoCSLVAQoMU210cFNldHRpbmdzEgwKBGhvc3QYASABKAkSDAoEcG9ydBgCIAEoBRI0CghzZWN1cml0eRgDIAEoDjIiLmZpcmVvbmNlLnYxLlNtdHBTZXR0aW5ncy5TZWN1cml0eRIRCgloZWxvX25hbWUYBCABKAkiYAoIU2VjdXJpdHkSGAoUU0VDVVJJVFlfVU5TUEVDSUZJRUQQABIVChFTRUNVUklUWV9TVEFSVFRMUxABEhAKDFNFQ1VSSVRZX1RMUxACEhEKDVNFQ1VSSVRZX05PTkUQAyJ4Cg5DdXN0b21TZXR0aW5ncxI3CgZ2YWx1ZXMYASADKAsyJy5maXJlb25jZS52MS5DdXN0b21TZXR0aW5ncy5WYWx1ZXNFbnRyeRotCgtWYWx1ZXNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIkEKEENvbm5lY3Rpb25MaW1pdHMSFQoNbWF4X2luX2ZsaWdodBgBIAEoBRIWCg5tYXhfcGVyX21pbnV0ZRgCIAEoBSKaAgoKQ3JlZGVudGlhbBIWCgxiZWFyZXJfdG9rZW4YASABKAlIABInCgViYXNpYxgCIAEoCzIWLmZpcmVvbmNlLnYxLkJhc2ljQXV0aEgAEioKBm9hdXRoMhgDIAEoCzIYLmZpcmVvbmNlLnYxLk9BdXRoMlRva2VuSAASNgoPd2ViaG9va19zZWNyZXRzGAQgASgLMhsuZmlyZW9uY2UudjEuV2ViaG9va1NlY3JldHNIABIzCg5hcGlfa2V5X2hlYWRlchgFIAEoCzIZLmZpcmVvbmNlLnYxLkFwaUtleUhlYWRlckgAEioKB2hlYWRlcnMYDyADKAsyGS5maXJlb25jZS52MS5TZWNyZXRIZWFkZXJCBgoEa2luZCIvCglCYXNpY0F1dGgSEAoIdXNlcm5hbWUYASABKAkSEAoIcGFzc3dvcmQYAiABKAkieAoLT0F1dGgyVG9rZW4SFAoMYWNjZXNzX3Rva2VuGAEgASgJEhUKDXJlZnJlc2hfdG9rZW4YAiABKAkSLwoLZXhwaXJlX3RpbWUYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgsKA2FwcBgEIAEoCSIhCg5XZWJob29rU2VjcmV0cxIPCgdzZWNyZXRzGAEgAygJIisKDEFwaUtleUhlYWRlchIMCgRuYW1lGAEgASgJEg0KBXZhbHVlGAIgASgJIisKDFNlY3JldEhlYWRlchIMCgRuYW1lGAEgASgJEg0KBXZhbHVlGAIgASgJIowBChdDcmVhdGVDb25uZWN0aW9uUmVxdWVzdBIXCg9pZGVtcG90ZW5jeV9rZXkYASABKAkSKwoKY29ubmVjdGlvbhgCIAEoCzIXLmZpcmVvbmNlLnYxLkNvbm5lY3Rpb24SKwoKY3JlZGVudGlhbBgDIAEoCzIXLmZpcmVvbmNlLnYxLkNyZWRlbnRpYWwiWAoYQ3JlYXRlQ29ubmVjdGlvblJlc3BvbnNlEisKCmNvbm5lY3Rpb24YASABKAsyFy5maXJlb25jZS52MS5Db25uZWN0aW9uEg8KB2NyZWF0ZWQYAiABKAgiLQoUR2V0Q29ubmVjdGlvblJlcXVlc3QSFQoNY29ubmVjdGlvbl9pZBgBIAEoCSJEChVHZXRDb25uZWN0aW9uUmVzcG9uc2USKwoKY29ubmVjdGlvbhgBIAEoCzIXLmZpcmVvbmNlLnYxLkNvbm5lY3Rpb24iVQoWTGlzdENvbm5lY3Rpb25zUmVxdWVzdBIRCglwYWdlX3NpemUYASABKAUSEgoKcGFnZV90b2tlbhgCIAEoCRIUCgxzaG93X2RlbGV0ZWQYAyABKAgiYAoXTGlzdENvbm5lY3Rpb25zUmVzcG9uc2USLAoLY29ubmVjdGlvbnMYASADKAsyFy5maXJlb25jZS52MS5Db25uZWN0aW9uEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSKGBQoXVXBkYXRlQ29ubmVjdGlvblJlcXVlc3QSFQoNY29ubmVjdGlvbl9pZBgBIAEoCRIMCgRldGFnGAIgASgJEi8KC3VwZGF0ZV9tYXNrGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLkZpZWxkTWFzaxIUCgxkaXNwbGF5X25hbWUYBCABKAkSLQoGbGltaXRzGAUgASgLMh0uZmlyZW9uY2UudjEuQ29ubmVjdGlvbkxpbWl0cxIvCgd3ZWJob29rGAYgASgLMhwuZmlyZW9uY2UudjEuV2ViaG9va1NldHRpbmdzSAASKQoEaHR0cBgHIAEoCzIZLmZpcmVvbmNlLnYxLkh0dHBTZXR0aW5nc0gAEikKBGZlZWQYCCABKAsyGS5maXJlb25jZS52MS5GZWVkU2V0dGluZ3NIABItCgZjdXN0b20YCSABKAsyGy5maXJlb25jZS52MS5DdXN0b21TZXR0aW5nc0gAEjEKCG1hc3RvZG9uGAogASgLMh0uZmlyZW9uY2UudjEuTWFzdG9kb25TZXR0aW5nc0gAEi8KB2JsdWVza3kYCyABKAsyHC5maXJlb25jZS52MS5CbHVlc2t5U2V0dGluZ3NIABIjCgF4GAwgASgLMhYuZmlyZW9uY2UudjEuWFNldHRpbmdzSAASLQoGdGlrdG9rGA0gASgLMhsuZmlyZW9uY2UudjEuVGlrVG9rU2V0dGluZ3NIABIrCgVzbGFjaxgOIAEoCzIaLmZpcmVvbmNlLnYxLlNsYWNrU2V0dGluZ3NIABIpCgRzbXRwGA8gASgLMhkuZmlyZW9uY2UudjEuU210cFNldHRpbmdzSABCCgoIc2V0dGluZ3MiRwoYVXBkYXRlQ29ubmVjdGlvblJlc3BvbnNlEisKCmNvbm5lY3Rpb24YASABKAsyFy5maXJlb25jZS52MS5Db25uZWN0aW9uImsKF1JvdGF0ZUNyZWRlbnRpYWxSZXF1ZXN0EhUKDWNvbm5lY3Rpb25faWQYASABKAkSKwoKY3JlZGVudGlhbBgCIAEoCzIXLmZpcmVvbmNlLnYxLkNyZWRlbnRpYWwSDAoEZXRhZxgDIAEoCSJHChhSb3RhdGVDcmVkZW50aWFsUmVzcG9uc2USKwoKY29ubmVjdGlvbhgBIAEoCzIXLmZpcmVvbmNlLnYxLkNvbm5lY3Rpb24iLgoVVGVzdENvbm5lY3Rpb25SZXF1ZXN0EhUKDWNvbm5lY3Rpb25faWQYASABKAkimAEKFlRlc3RDb25uZWN0aW9uUmVzcG9uc2USCgoCb2sYASABKAgSDgoGZGV0YWlsGAIgASgJEi4KDGZhaWx1cmVfa2luZBgDIAEoDjIYLmZpcmVvbmNlLnYxLkZhaWx1cmVLaW5kEhgKEGFjY291bnRfaWRlbnRpdHkYBCABKAkSGAoQcGxhdGZvcm1fcmVhY2hlZBgFIAEoCCI/ChZQYXVzZUNvbm5lY3Rpb25SZXF1ZXN0EhUKDWNvbm5lY3Rpb25faWQYASABKAkSDgoGcmVhc29uGAIgASgJIkYKF1BhdXNlQ29ubmVjdGlvblJlc3BvbnNlEisKCmNvbm5lY3Rpb24YASABKAsyFy5maXJlb25jZS52MS5Db25uZWN0aW9uIkcKF1Jlc3VtZUNvbm5lY3Rpb25SZXF1ZXN0EhUKDWNvbm5lY3Rpb25faWQYASABKAkSFQoNZXhwaXJlX21pc3NlZBgCIAEoCCJHChhSZXN1bWVDb25uZWN0aW9uUmVzcG9uc2USKwoKY29ubmVjdGlvbhgBIAEoCzIXLmZpcmVvbmNlLnYxLkNvbm5lY3Rpb24iPgoXRGVsZXRlQ29ubmVjdGlvblJlcXVlc3QSFQoNY29ubmVjdGlvbl9pZBgBIAEoCRIMCgRldGFnGAIgASgJIhoKGERlbGV0ZUNvbm5lY3Rpb25SZXNwb25zZSIXChVMaXN0Q29ubmVjdG9yc1JlcXVlc3QiRAoWTGlzdENvbm5lY3RvcnNSZXNwb25zZRIqCgpjb25uZWN0b3JzGAEgAygLMhYuZmlyZW9uY2UudjEuQ29ubmVjdG9yIqQBCglDb25uZWN0b3ISDAoEbmFtZRgBIAEoCRIPCgdwcm9taXNlGAIgASgJEjAKDmVmZmVjdF9jbGFzc2VzGAMgAygOMhguZmlyZW9uY2UudjEuRWZmZWN0Q2xhc3MSFQoNcGF5bG9hZF9raW5kcxgEIAMoCRIYChBjcmVkZW50aWFsX2tpbmRzGAUgAygJEhUKDXNldHRpbmdzX2tpbmQYBiABKAkqzgEKD0Nvbm5lY3Rpb25TdGF0ZRIgChxDT05ORUNUSU9OX1NUQVRFX1VOU1BFQ0lGSUVEEAASGwoXQ09OTkVDVElPTl9TVEFURV9BQ1RJVkUQARIbChdDT05ORUNUSU9OX1NUQVRFX1BBVVNFRBACEh4KGkNPTk5FQ1RJT05fU1RBVEVfQVVUSF9IT0xEEAMSIQodQ09OTkVDVElPTl9TVEFURV9SQVRFX0xJTUlURUQQBBIcChhDT05ORUNUSU9OX1NUQVRFX0RFTEVURUQQBSpmCg9SZWNlaXZlckRlZHVwZXMSIAocUkVDRUlWRVJfREVEVVBFU19VTlNQRUNJRklFRBAAEhgKFFJFQ0VJVkVSX0RFRFVQRVNfWUVTEAESFwoTUkVDRUlWRVJfREVEVVBFU19OTxACMvQHChFDb25uZWN0aW9uU2VydmljZRJkChBDcmVhdGVDb25uZWN0aW9uEiQuZmlyZW9uY2UudjEuQ3JlYXRlQ29ubmVjdGlvblJlcXVlc3QaJS5maXJlb25jZS52MS5DcmVhdGVDb25uZWN0aW9uUmVzcG9uc2UiA5ACAhJbCg1HZXRDb25uZWN0aW9uEiEuZmlyZW9uY2UudjEuR2V0Q29ubmVjdGlvblJlcXVlc3QaIi5maXJlb25jZS52MS5HZXRDb25uZWN0aW9uUmVzcG9uc2UiA5ACARJhCg9MaXN0Q29ubmVjdGlvbnMSIy5maXJlb25jZS52MS5MaXN0Q29ubmVjdGlvbnNSZXF1ZXN0GiQuZmlyZW9uY2UudjEuTGlzdENvbm5lY3Rpb25zUmVzcG9uc2UiA5ACARJkChBVcGRhdGVDb25uZWN0aW9uEiQuZmlyZW9uY2UudjEuVXBkYXRlQ29ubmVjdGlvblJlcXVlc3QaJS5maXJlb25jZS52MS5VcGRhdGVDb25uZWN0aW9uUmVzcG9uc2UiA5ACAhJkChBSb3RhdGVDcmVkZW50aWFsEiQuZmlyZW9uY2UudjEuUm90YXRlQ3JlZGVudGlhbFJlcXVlc3QaJS5maXJlb25jZS52MS5Sb3RhdGVDcmVkZW50aWFsUmVzcG9uc2UiA5ACAhJeCg5UZXN0Q29ubmVjdGlvbhIiLmZpcmVvbmNlLnYxLlRlc3RDb25uZWN0aW9uUmVxdWVzdBojLmZpcmVvbmNlLnYxLlRlc3RDb25uZWN0aW9uUmVzcG9uc2UiA5ACARJhCg9QYXVzZUNvbm5lY3Rpb24SIy5maXJlb25jZS52MS5QYXVzZUNvbm5lY3Rpb25SZXF1ZXN0GiQuZmlyZW9uY2UudjEuUGF1c2VDb25uZWN0aW9uUmVzcG9uc2UiA5ACAhJkChBSZXN1bWVDb25uZWN0aW9uEiQuZmlyZW9uY2UudjEuUmVzdW1lQ29ubmVjdGlvblJlcXVlc3QaJS5maXJlb25jZS52MS5SZXN1bWVDb25uZWN0aW9uUmVzcG9uc2UiA5ACAhJkChBEZWxldGVDb25uZWN0aW9uEiQuZmlyZW9uY2UudjEuRGVsZXRlQ29ubmVjdGlvblJlcXVlc3QaJS5maXJlb25jZS52MS5EZWxldGVDb25uZWN0aW9uUmVzcG9uc2UiA5ACAhJeCg5MaXN0Q29ubmVjdG9ycxIiLmZpcmVvbmNlLnYxLkxpc3RDb25uZWN0b3JzUmVxdWVzdBojLmZpcmVvbmNlLnYxLkxpc3RDb25uZWN0b3JzUmVzcG9uc2UiA5ACAUKvAQoPY29tLmZpcmVvbmNlLnYxQhZDb25uZWN0aW9uU2VydmljZVByb3RvUAFaN2dpdGh1Yi5jb20vZmlyZW9uY2UvZmlyZW9uY2UvZ2VuL2ZpcmVvbmNlL3YxO2ZpcmVvbmNldjGiAgNGWFiqAgtGaXJlb25jZS5WMcoCC0ZpcmVvbmNlXFYx4gIXRmlyZW9uY2VcVjFcR1BCTWV0YWRhdGHqAgxGaXJlb25jZTo6VjFiBnByb3RvMw", [file_fireonce_v1_job, file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_timestamp]);
+  fileDesc("CiRmaXJlb25jZS92MS9jb25uZWN0aW9uX3NlcnZpY2UucHJvdG8SC2ZpcmVvbmNlLnYxIogJCgpDb25uZWN0aW9uEhUKDWNvbm5lY3Rpb25faWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCRIRCgljb25uZWN0b3IYAyABKAkSFAoMZGlzcGxheV9uYW1lGAQgASgJEi8KB3dlYmhvb2sYBSABKAsyHC5maXJlb25jZS52MS5XZWJob29rU2V0dGluZ3NIABIpCgRodHRwGAYgASgLMhkuZmlyZW9uY2UudjEuSHR0cFNldHRpbmdzSAASKQoEZmVlZBgHIAEoCzIZLmZpcmVvbmNlLnYxLkZlZWRTZXR0aW5nc0gAEi0KBmN1c3RvbRgIIAEoCzIbLmZpcmVvbmNlLnYxLkN1c3RvbVNldHRpbmdzSAASMQoIbWFzdG9kb24YFyABKAsyHS5maXJlb25jZS52MS5NYXN0b2RvblNldHRpbmdzSAASLwoHYmx1ZXNreRgYIAEoCzIcLmZpcmVvbmNlLnYxLkJsdWVza3lTZXR0aW5nc0gAEiMKAXgYGSABKAsyFi5maXJlb25jZS52MS5YU2V0dGluZ3NIABItCgZ0aWt0b2sYGiABKAsyGy5maXJlb25jZS52MS5UaWtUb2tTZXR0aW5nc0gAEisKBXNsYWNrGBsgASgLMhouZmlyZW9uY2UudjEuU2xhY2tTZXR0aW5nc0gAEikKBHNtdHAYHCABKAsyGS5maXJlb25jZS52MS5TbXRwU2V0dGluZ3NIABItCgZsaW1pdHMYCSABKAsyHS5maXJlb25jZS52MS5Db25uZWN0aW9uTGltaXRzEisKBXN0YXRlGAogASgOMhwuZmlyZW9uY2UudjEuQ29ubmVjdGlvblN0YXRlEhQKDHN0YXRlX3JlYXNvbhgLIAEoCRIvCgtwYXVzZWRfdGltZRgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMgoOYXV0aF9ob2xkX3RpbWUYDSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjYKEnJhdGVfbGltaXRlZF91bnRpbBgOIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoMZWZmZWN0X2NsYXNzGA8gASgOMhguZmlyZW9uY2UudjEuRWZmZWN0Q2xhc3MSGAoQYWNjb3VudF9pZGVudGl0eRgQIAEoCRI6ChZjcmVkZW50aWFsX2V4cGlyZV90aW1lGBEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIeChZjcmVkZW50aWFsX2ZpbmdlcnByaW50GBIgASgJEi8KC2NyZWF0ZV90aW1lGBMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgt1cGRhdGVfdGltZRgUIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLZGVsZXRlX3RpbWUYFSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBGV0YWcYFiABKAlCCgoIc2V0dGluZ3MieAoPV2ViaG9va1NldHRpbmdzEjYKEHJlY2VpdmVyX2RlZHVwZXMYASABKA4yHC5maXJlb25jZS52MS5SZWNlaXZlckRlZHVwZXMSLQoKa2V5X3dpbmRvdxgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiJ1CgxIdHRwU2V0dGluZ3MSNgoQcmVjZWl2ZXJfZGVkdXBlcxgBIAEoDjIcLmZpcmVvbmNlLnYxLlJlY2VpdmVyRGVkdXBlcxItCgprZXlfd2luZG93GAIgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIk0KDEZlZWRTZXR0aW5ncxIQCghiYXNlX3VybBgBIAEoCRIrCghyZWFkX2xhZxgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiJaChBNYXN0b2RvblNldHRpbmdzEhAKCGJhc2VfdXJsGAEgASgJEjQKDnNlcnZlcl9kZWR1cGVzGAIgASgOMhwuZmlyZW9uY2UudjEuUmVjZWl2ZXJEZWR1cGVzIiMKD0JsdWVza3lTZXR0aW5ncxIQCghiYXNlX3VybBgBIAEoCSIfCglYU2V0dGluZ3MSEgoKbG9uZ19wb3N0cxgBIAEoCCKYAQoOVGlrVG9rU2V0dGluZ3MSMgoGc291cmNlGAEgASgOMiIuZmlyZW9uY2UudjEuVGlrVG9rU2V0dGluZ3MuU291cmNlIlIKBlNvdXJjZRIWChJTT1VSQ0VfVU5TUEVDSUZJRUQQABIWChJTT1VSQ0VfRklMRV9VUExPQUQQARIYChRTT1VSQ0VfUFVMTF9GUk9NX1VSTBACIiAKDVNsYWNrU2V0dGluZ3MSDwoHY2hhbm5lbBgBIAEoCSLVAQoMU210cFNldHRpbmdzEgwKBGhvc3QYASABKAkSDAoEcG9ydBgCIAEoBRI0CghzZWN1cml0eRgDIAEoDjIiLmZpcmVvbmNlLnYxLlNtdHBTZXR0aW5ncy5TZWN1cml0eRIRCgloZWxvX25hbWUYBCABKAkiYAoIU2VjdXJpdHkSGAoUU0VDVVJJVFlfVU5TUEVDSUZJRUQQABIVChFTRUNVUklUWV9TVEFSVFRMUxABEhAKDFNFQ1VSSVRZX1RMUxACEhEKDVNFQ1VSSVRZX05PTkUQAyJ4Cg5DdXN0b21TZXR0aW5ncxI3CgZ2YWx1ZXMYASADKAsyJy5maXJlb25jZS52MS5DdXN0b21TZXR0aW5ncy5WYWx1ZXNFbnRyeRotCgtWYWx1ZXNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIkEKEENvbm5lY3Rpb25MaW1pdHMSFQoNbWF4X2luX2ZsaWdodBgBIAEoBRIWCg5tYXhfcGVyX21pbnV0ZRgCIAEoBSKaAgoKQ3JlZGVudGlhbBIWCgxiZWFyZXJfdG9rZW4YASABKAlIABInCgViYXNpYxgCIAEoCzIWLmZpcmVvbmNlLnYxLkJhc2ljQXV0aEgAEioKBm9hdXRoMhgDIAEoCzIYLmZpcmVvbmNlLnYxLk9BdXRoMlRva2VuSAASNgoPd2ViaG9va19zZWNyZXRzGAQgASgLMhsuZmlyZW9uY2UudjEuV2ViaG9va1NlY3JldHNIABIzCg5hcGlfa2V5X2hlYWRlchgFIAEoCzIZLmZpcmVvbmNlLnYxLkFwaUtleUhlYWRlckgAEioKB2hlYWRlcnMYDyADKAsyGS5maXJlb25jZS52MS5TZWNyZXRIZWFkZXJCBgoEa2luZCIvCglCYXNpY0F1dGgSEAoIdXNlcm5hbWUYASABKAkSEAoIcGFzc3dvcmQYAiABKAkiqAEKC09BdXRoMlRva2VuEhQKDGFjY2Vzc190b2tlbhgBIAEoCRIVCg1yZWZyZXNoX3Rva2VuGAIgASgJEi8KC2V4cGlyZV90aW1lGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBILCgNhcHAYBCABKAkSLgoKaXNzdWVfdGltZRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiIQoOV2ViaG9va1NlY3JldHMSDwoHc2VjcmV0cxgBIAMoCSIrCgxBcGlLZXlIZWFkZXISDAoEbmFtZRgBIAEoCRINCgV2YWx1ZRgCIAEoCSIrCgxTZWNyZXRIZWFkZXISDAoEbmFtZRgBIAEoCRINCgV2YWx1ZRgCIAEoCSKMAQoXQ3JlYXRlQ29ubmVjdGlvblJlcXVlc3QSFwoPaWRlbXBvdGVuY3lfa2V5GAEgASgJEisKCmNvbm5lY3Rpb24YAiABKAsyFy5maXJlb25jZS52MS5Db25uZWN0aW9uEisKCmNyZWRlbnRpYWwYAyABKAsyFy5maXJlb25jZS52MS5DcmVkZW50aWFsIlgKGENyZWF0ZUNvbm5lY3Rpb25SZXNwb25zZRIrCgpjb25uZWN0aW9uGAEgASgLMhcuZmlyZW9uY2UudjEuQ29ubmVjdGlvbhIPCgdjcmVhdGVkGAIgASgIIi0KFEdldENvbm5lY3Rpb25SZXF1ZXN0EhUKDWNvbm5lY3Rpb25faWQYASABKAkiRAoVR2V0Q29ubmVjdGlvblJlc3BvbnNlEisKCmNvbm5lY3Rpb24YASABKAsyFy5maXJlb25jZS52MS5Db25uZWN0aW9uIlUKFkxpc3RDb25uZWN0aW9uc1JlcXVlc3QSEQoJcGFnZV9zaXplGAEgASgFEhIKCnBhZ2VfdG9rZW4YAiABKAkSFAoMc2hvd19kZWxldGVkGAMgASgIImAKF0xpc3RDb25uZWN0aW9uc1Jlc3BvbnNlEiwKC2Nvbm5lY3Rpb25zGAEgAygLMhcuZmlyZW9uY2UudjEuQ29ubmVjdGlvbhIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkihgUKF1VwZGF0ZUNvbm5lY3Rpb25SZXF1ZXN0EhUKDWNvbm5lY3Rpb25faWQYASABKAkSDAoEZXRhZxgCIAEoCRIvCgt1cGRhdGVfbWFzaxgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5GaWVsZE1hc2sSFAoMZGlzcGxheV9uYW1lGAQgASgJEi0KBmxpbWl0cxgFIAEoCzIdLmZpcmVvbmNlLnYxLkNvbm5lY3Rpb25MaW1pdHMSLwoHd2ViaG9vaxgGIAEoCzIcLmZpcmVvbmNlLnYxLldlYmhvb2tTZXR0aW5nc0gAEikKBGh0dHAYByABKAsyGS5maXJlb25jZS52MS5IdHRwU2V0dGluZ3NIABIpCgRmZWVkGAggASgLMhkuZmlyZW9uY2UudjEuRmVlZFNldHRpbmdzSAASLQoGY3VzdG9tGAkgASgLMhsuZmlyZW9uY2UudjEuQ3VzdG9tU2V0dGluZ3NIABIxCghtYXN0b2RvbhgKIAEoCzIdLmZpcmVvbmNlLnYxLk1hc3RvZG9uU2V0dGluZ3NIABIvCgdibHVlc2t5GAsgASgLMhwuZmlyZW9uY2UudjEuQmx1ZXNreVNldHRpbmdzSAASIwoBeBgMIAEoCzIWLmZpcmVvbmNlLnYxLlhTZXR0aW5nc0gAEi0KBnRpa3RvaxgNIAEoCzIbLmZpcmVvbmNlLnYxLlRpa1Rva1NldHRpbmdzSAASKwoFc2xhY2sYDiABKAsyGi5maXJlb25jZS52MS5TbGFja1NldHRpbmdzSAASKQoEc210cBgPIAEoCzIZLmZpcmVvbmNlLnYxLlNtdHBTZXR0aW5nc0gAQgoKCHNldHRpbmdzIkcKGFVwZGF0ZUNvbm5lY3Rpb25SZXNwb25zZRIrCgpjb25uZWN0aW9uGAEgASgLMhcuZmlyZW9uY2UudjEuQ29ubmVjdGlvbiJrChdSb3RhdGVDcmVkZW50aWFsUmVxdWVzdBIVCg1jb25uZWN0aW9uX2lkGAEgASgJEisKCmNyZWRlbnRpYWwYAiABKAsyFy5maXJlb25jZS52MS5DcmVkZW50aWFsEgwKBGV0YWcYAyABKAkiRwoYUm90YXRlQ3JlZGVudGlhbFJlc3BvbnNlEisKCmNvbm5lY3Rpb24YASABKAsyFy5maXJlb25jZS52MS5Db25uZWN0aW9uIi4KFVRlc3RDb25uZWN0aW9uUmVxdWVzdBIVCg1jb25uZWN0aW9uX2lkGAEgASgJIpgBChZUZXN0Q29ubmVjdGlvblJlc3BvbnNlEgoKAm9rGAEgASgIEg4KBmRldGFpbBgCIAEoCRIuCgxmYWlsdXJlX2tpbmQYAyABKA4yGC5maXJlb25jZS52MS5GYWlsdXJlS2luZBIYChBhY2NvdW50X2lkZW50aXR5GAQgASgJEhgKEHBsYXRmb3JtX3JlYWNoZWQYBSABKAgiPwoWUGF1c2VDb25uZWN0aW9uUmVxdWVzdBIVCg1jb25uZWN0aW9uX2lkGAEgASgJEg4KBnJlYXNvbhgCIAEoCSJGChdQYXVzZUNvbm5lY3Rpb25SZXNwb25zZRIrCgpjb25uZWN0aW9uGAEgASgLMhcuZmlyZW9uY2UudjEuQ29ubmVjdGlvbiJHChdSZXN1bWVDb25uZWN0aW9uUmVxdWVzdBIVCg1jb25uZWN0aW9uX2lkGAEgASgJEhUKDWV4cGlyZV9taXNzZWQYAiABKAgiRwoYUmVzdW1lQ29ubmVjdGlvblJlc3BvbnNlEisKCmNvbm5lY3Rpb24YASABKAsyFy5maXJlb25jZS52MS5Db25uZWN0aW9uIj4KF0RlbGV0ZUNvbm5lY3Rpb25SZXF1ZXN0EhUKDWNvbm5lY3Rpb25faWQYASABKAkSDAoEZXRhZxgCIAEoCSIaChhEZWxldGVDb25uZWN0aW9uUmVzcG9uc2UipQEKEVN0YXJ0T0F1dGhSZXF1ZXN0EgsKA2FwcBgBIAEoCRI2CgZjcmVhdGUYAiABKAsyJC5maXJlb25jZS52MS5DcmVhdGVDb25uZWN0aW9uUmVxdWVzdEgAEhcKDWNvbm5lY3Rpb25faWQYAyABKAlIABIUCgxyZWRpcmVjdF91cmwYBCABKAkSEgoKcmV0dXJuX3VybBgFIAEoCUIICgZ0YXJnZXQibwoSU3RhcnRPQXV0aFJlc3BvbnNlEhkKEWF1dGhvcml6YXRpb25fdXJsGAEgASgJEg0KBXN0YXRlGAIgASgJEi8KC2V4cGlyZV90aW1lGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCIzChRDb21wbGV0ZU9BdXRoUmVxdWVzdBINCgVzdGF0ZRgBIAEoCRIMCgRjb2RlGAIgASgJIlUKFUNvbXBsZXRlT0F1dGhSZXNwb25zZRIrCgpjb25uZWN0aW9uGAEgASgLMhcuZmlyZW9uY2UudjEuQ29ubmVjdGlvbhIPCgdjcmVhdGVkGAIgASgIIhcKFUxpc3RDb25uZWN0b3JzUmVxdWVzdCJEChZMaXN0Q29ubmVjdG9yc1Jlc3BvbnNlEioKCmNvbm5lY3RvcnMYASADKAsyFi5maXJlb25jZS52MS5Db25uZWN0b3IipAEKCUNvbm5lY3RvchIMCgRuYW1lGAEgASgJEg8KB3Byb21pc2UYAiABKAkSMAoOZWZmZWN0X2NsYXNzZXMYAyADKA4yGC5maXJlb25jZS52MS5FZmZlY3RDbGFzcxIVCg1wYXlsb2FkX2tpbmRzGAQgAygJEhgKEGNyZWRlbnRpYWxfa2luZHMYBSADKAkSFQoNc2V0dGluZ3Nfa2luZBgGIAEoCSrOAQoPQ29ubmVjdGlvblN0YXRlEiAKHENPTk5FQ1RJT05fU1RBVEVfVU5TUEVDSUZJRUQQABIbChdDT05ORUNUSU9OX1NUQVRFX0FDVElWRRABEhsKF0NPTk5FQ1RJT05fU1RBVEVfUEFVU0VEEAISHgoaQ09OTkVDVElPTl9TVEFURV9BVVRIX0hPTEQQAxIhCh1DT05ORUNUSU9OX1NUQVRFX1JBVEVfTElNSVRFRBAEEhwKGENPTk5FQ1RJT05fU1RBVEVfREVMRVRFRBAFKmYKD1JlY2VpdmVyRGVkdXBlcxIgChxSRUNFSVZFUl9ERURVUEVTX1VOU1BFQ0lGSUVEEAASGAoUUkVDRUlWRVJfREVEVVBFU19ZRVMQARIXChNSRUNFSVZFUl9ERURVUEVTX05PEAIymwkKEUNvbm5lY3Rpb25TZXJ2aWNlEmQKEENyZWF0ZUNvbm5lY3Rpb24SJC5maXJlb25jZS52MS5DcmVhdGVDb25uZWN0aW9uUmVxdWVzdBolLmZpcmVvbmNlLnYxLkNyZWF0ZUNvbm5lY3Rpb25SZXNwb25zZSIDkAICElsKDUdldENvbm5lY3Rpb24SIS5maXJlb25jZS52MS5HZXRDb25uZWN0aW9uUmVxdWVzdBoiLmZpcmVvbmNlLnYxLkdldENvbm5lY3Rpb25SZXNwb25zZSIDkAIBEmEKD0xpc3RDb25uZWN0aW9ucxIjLmZpcmVvbmNlLnYxLkxpc3RDb25uZWN0aW9uc1JlcXVlc3QaJC5maXJlb25jZS52MS5MaXN0Q29ubmVjdGlvbnNSZXNwb25zZSIDkAIBEmQKEFVwZGF0ZUNvbm5lY3Rpb24SJC5maXJlb25jZS52MS5VcGRhdGVDb25uZWN0aW9uUmVxdWVzdBolLmZpcmVvbmNlLnYxLlVwZGF0ZUNvbm5lY3Rpb25SZXNwb25zZSIDkAICEmQKEFJvdGF0ZUNyZWRlbnRpYWwSJC5maXJlb25jZS52MS5Sb3RhdGVDcmVkZW50aWFsUmVxdWVzdBolLmZpcmVvbmNlLnYxLlJvdGF0ZUNyZWRlbnRpYWxSZXNwb25zZSIDkAICEl4KDlRlc3RDb25uZWN0aW9uEiIuZmlyZW9uY2UudjEuVGVzdENvbm5lY3Rpb25SZXF1ZXN0GiMuZmlyZW9uY2UudjEuVGVzdENvbm5lY3Rpb25SZXNwb25zZSIDkAIBEmEKD1BhdXNlQ29ubmVjdGlvbhIjLmZpcmVvbmNlLnYxLlBhdXNlQ29ubmVjdGlvblJlcXVlc3QaJC5maXJlb25jZS52MS5QYXVzZUNvbm5lY3Rpb25SZXNwb25zZSIDkAICEmQKEFJlc3VtZUNvbm5lY3Rpb24SJC5maXJlb25jZS52MS5SZXN1bWVDb25uZWN0aW9uUmVxdWVzdBolLmZpcmVvbmNlLnYxLlJlc3VtZUNvbm5lY3Rpb25SZXNwb25zZSIDkAICEmQKEERlbGV0ZUNvbm5lY3Rpb24SJC5maXJlb25jZS52MS5EZWxldGVDb25uZWN0aW9uUmVxdWVzdBolLmZpcmVvbmNlLnYxLkRlbGV0ZUNvbm5lY3Rpb25SZXNwb25zZSIDkAICEk0KClN0YXJ0T0F1dGgSHi5maXJlb25jZS52MS5TdGFydE9BdXRoUmVxdWVzdBofLmZpcmVvbmNlLnYxLlN0YXJ0T0F1dGhSZXNwb25zZRJWCg1Db21wbGV0ZU9BdXRoEiEuZmlyZW9uY2UudjEuQ29tcGxldGVPQXV0aFJlcXVlc3QaIi5maXJlb25jZS52MS5Db21wbGV0ZU9BdXRoUmVzcG9uc2USXgoOTGlzdENvbm5lY3RvcnMSIi5maXJlb25jZS52MS5MaXN0Q29ubmVjdG9yc1JlcXVlc3QaIy5maXJlb25jZS52MS5MaXN0Q29ubmVjdG9yc1Jlc3BvbnNlIgOQAgFCrwEKD2NvbS5maXJlb25jZS52MUIWQ29ubmVjdGlvblNlcnZpY2VQcm90b1ABWjdnaXRodWIuY29tL2ZpcmVvbmNlL2ZpcmVvbmNlL2dlbi9maXJlb25jZS92MTtmaXJlb25jZXYxogIDRlhYqgILRmlyZW9uY2UuVjHKAgtGaXJlb25jZVxWMeICF0ZpcmVvbmNlXFYxXEdQQk1ldGFkYXRh6gIMRmlyZW9uY2U6OlYxYgZwcm90bzM", [file_fireonce_v1_job, file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_timestamp]);
 
 /**
  * One account on one platform, one SMTP relay, or one webhook signer.
@@ -674,7 +674,8 @@ export const BasicAuthSchema: GenMessage<BasicAuth> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_connection_service, 13);
 
 /**
- * Tokens of an OAuth 2 login that the client has carried out.
+ * Tokens of an OAuth 2 login. With a refresh token the server renews them before they
+ * end, as new versions of the credential.
  *
  * @generated from message fireonce.v1.OAuth2Token
  */
@@ -705,6 +706,15 @@ export type OAuth2Token = Message<"fireonce.v1.OAuth2Token"> & {
    * @generated from field: string app = 4;
    */
   app: string;
+
+  /**
+   * When the access token was issued. With expire_time it tells how long a token
+   * lives: one is renewed when a tenth of its life is left, or 5 minutes, whichever
+   * is less. Unset: not known, and 5 minutes.
+   *
+   * @generated from field: google.protobuf.Timestamp issue_time = 5;
+   */
+  issueTime?: Timestamp;
 };
 
 /**
@@ -1289,6 +1299,149 @@ export const DeleteConnectionResponseSchema: GenMessage<DeleteConnectionResponse
   messageDesc(file_fireonce_v1_connection_service, 35);
 
 /**
+ * @generated from message fireonce.v1.StartOAuthRequest
+ */
+export type StartOAuthRequest = Message<"fireonce.v1.StartOAuthRequest"> & {
+  /**
+   * The name under which the operator has configured the client id and secret.
+   *
+   * @generated from field: string app = 1;
+   */
+  app: string;
+
+  /**
+   * What becomes of the tokens.
+   *
+   * @generated from oneof fireonce.v1.StartOAuthRequest.target
+   */
+  target: {
+    /**
+     * They are a new connection's, whose credential must be unset here.
+     *
+     * @generated from field: fireonce.v1.CreateConnectionRequest create = 2;
+     */
+    value: CreateConnectionRequest;
+    case: "create";
+  } | {
+    /**
+     * They replace the credential of this connection, if they are of its account.
+     *
+     * @generated from field: string connection_id = 3;
+     */
+    value: string;
+    case: "connectionId";
+  } | { case: undefined; value?: undefined };
+
+  /**
+   * Where the platform sends the browser: one of the app's redirect URLs, as the
+   * operator has listed them. Empty: this server's own page, /oauth/callback.
+   *
+   * @generated from field: string redirect_url = 4;
+   */
+  redirectUrl: string;
+
+  /**
+   * Where this server's own page sends the browser when the account is connected,
+   * with the parameter connection_id. Must be below a URL that the operator has
+   * listed. Empty: nowhere; the page says what to do.
+   *
+   * @generated from field: string return_url = 5;
+   */
+  returnUrl: string;
+};
+
+/**
+ * Describes the message fireonce.v1.StartOAuthRequest.
+ * Use `create(StartOAuthRequestSchema)` to create a new message.
+ */
+export const StartOAuthRequestSchema: GenMessage<StartOAuthRequest> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_connection_service, 36);
+
+/**
+ * @generated from message fireonce.v1.StartOAuthResponse
+ */
+export type StartOAuthResponse = Message<"fireonce.v1.StartOAuthResponse"> & {
+  /**
+   * Where to send the person's browser.
+   *
+   * @generated from field: string authorization_url = 1;
+   */
+  authorizationUrl: string;
+
+  /**
+   * What comes back with the code. With a redirect_url of your own: keep it with the
+   * person's session, and accept no other one from that browser.
+   *
+   * @generated from field: string state = 2;
+   */
+  state: string;
+
+  /**
+   * Until when the login has to come back.
+   *
+   * @generated from field: google.protobuf.Timestamp expire_time = 3;
+   */
+  expireTime?: Timestamp;
+};
+
+/**
+ * Describes the message fireonce.v1.StartOAuthResponse.
+ * Use `create(StartOAuthResponseSchema)` to create a new message.
+ */
+export const StartOAuthResponseSchema: GenMessage<StartOAuthResponse> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_connection_service, 37);
+
+/**
+ * @generated from message fireonce.v1.CompleteOAuthRequest
+ */
+export type CompleteOAuthRequest = Message<"fireonce.v1.CompleteOAuthRequest"> & {
+  /**
+   * As the platform sent it to redirect_url.
+   *
+   * @generated from field: string state = 1;
+   */
+  state: string;
+
+  /**
+   * As the platform sent it to redirect_url.
+   *
+   * @generated from field: string code = 2;
+   */
+  code: string;
+};
+
+/**
+ * Describes the message fireonce.v1.CompleteOAuthRequest.
+ * Use `create(CompleteOAuthRequestSchema)` to create a new message.
+ */
+export const CompleteOAuthRequestSchema: GenMessage<CompleteOAuthRequest> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_connection_service, 38);
+
+/**
+ * @generated from message fireonce.v1.CompleteOAuthResponse
+ */
+export type CompleteOAuthResponse = Message<"fireonce.v1.CompleteOAuthResponse"> & {
+  /**
+   * @generated from field: fireonce.v1.Connection connection = 1;
+   */
+  connection?: Connection;
+
+  /**
+   * True if the connection was made by this login.
+   *
+   * @generated from field: bool created = 2;
+   */
+  created: boolean;
+};
+
+/**
+ * Describes the message fireonce.v1.CompleteOAuthResponse.
+ * Use `create(CompleteOAuthResponseSchema)` to create a new message.
+ */
+export const CompleteOAuthResponseSchema: GenMessage<CompleteOAuthResponse> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_connection_service, 39);
+
+/**
  * @generated from message fireonce.v1.ListConnectorsRequest
  */
 export type ListConnectorsRequest = Message<"fireonce.v1.ListConnectorsRequest"> & {
@@ -1299,7 +1452,7 @@ export type ListConnectorsRequest = Message<"fireonce.v1.ListConnectorsRequest">
  * Use `create(ListConnectorsRequestSchema)` to create a new message.
  */
 export const ListConnectorsRequestSchema: GenMessage<ListConnectorsRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 36);
+  messageDesc(file_fireonce_v1_connection_service, 40);
 
 /**
  * @generated from message fireonce.v1.ListConnectorsResponse
@@ -1318,7 +1471,7 @@ export type ListConnectorsResponse = Message<"fireonce.v1.ListConnectorsResponse
  * Use `create(ListConnectorsResponseSchema)` to create a new message.
  */
 export const ListConnectorsResponseSchema: GenMessage<ListConnectorsResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 37);
+  messageDesc(file_fireonce_v1_connection_service, 41);
 
 /**
  * The code for one platform, as this server has it.
@@ -1376,7 +1529,7 @@ export type Connector = Message<"fireonce.v1.Connector"> & {
  * Use `create(ConnectorSchema)` to create a new message.
  */
 export const ConnectorSchema: GenMessage<Connector> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 38);
+  messageDesc(file_fireonce_v1_connection_service, 42);
 
 /**
  * Derived from the facts in Connection; where several hold, the first of
@@ -1598,6 +1751,50 @@ export const ConnectionService: GenService<{
     methodKind: "unary";
     input: typeof DeleteConnectionRequestSchema;
     output: typeof DeleteConnectionResponseSchema;
+  },
+  /**
+   * Begins a login at a platform by OAuth 2 (authorization code with PKCE) and gives
+   * the URL at which a person allows it. The login comes back once, within 10
+   * minutes: to this server's own page, or, with redirect_url, to the client, who
+   * calls CompleteOAuth. Each call begins another login; what was begun before stays
+   * open.
+   *
+   * * INVALID_ARGUMENT / OAUTH_APP_UNKNOWN: the operator has no such app for the
+   *   connector, or for that server. REDIRECT_NOT_ALLOWED: not one of the operator's
+   *   URLs.
+   * * With create: INVALID_ARGUMENT / CONNECTOR_UNKNOWN, SETTINGS_INVALID,
+   *   KEY_RESERVED.
+   * * With connection_id: NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION /
+   *   CONNECTION_DISABLED.
+   *
+   * @generated from rpc fireonce.v1.ConnectionService.StartOAuth
+   */
+  startOAuth: {
+    methodKind: "unary";
+    input: typeof StartOAuthRequestSchema;
+    output: typeof StartOAuthResponseSchema;
+  },
+  /**
+   * Ends a login: exchanges the code for tokens, and stores those as the credential
+   * of a new connection, or as the new credential of one that there is, which lifts
+   * an auth hold. If the connection that was to be made exists by now, it gets the
+   * tokens. A login and a code are good for one call, whatever comes of it: after an
+   * error a person has to log in again.
+   *
+   * * NOT_FOUND / OAUTH_LOGIN_NOT_FOUND: no such login of this project, its time is
+   *   over, or it has ended.
+   * * FAILED_PRECONDITION / OAUTH_REFUSED: the platform does not accept the code.
+   * * ABORTED / OAUTH_UNFINISHED: the platform could not be reached, does not accept
+   *   the app, or its answer was lost. Nothing was stored. Log in again.
+   * * FAILED_PRECONDITION / IDENTITY_MISMATCH: the login is another account's.
+   * * Otherwise as CreateConnection and RotateCredential.
+   *
+   * @generated from rpc fireonce.v1.ConnectionService.CompleteOAuth
+   */
+  completeOAuth: {
+    methodKind: "unary";
+    input: typeof CompleteOAuthRequestSchema;
+    output: typeof CompleteOAuthResponseSchema;
   },
   /**
    * The connectors that this server has, and what each can promise.

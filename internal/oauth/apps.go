@@ -1,0 +1,369 @@
+// Package oauth logs accounts in by OAuth 2 and keeps their tokens fresh: the apps
+// that an operator has registered with platforms, the messages of the protocol, and
+// the renewal of tokens before they are used.
+//
+// A refresh token is often good for one use. So whoever renews is alone in doing so,
+// over all servers; what a renewal gave is durable before anybody uses it; and a
+// renewal whose answer was lost is known to be one.
+package oauth
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// CallbackPath is where this server takes logins back.
+const CallbackPath = "/oauth/callback"
+
+// The values of App.AuthStyle.
+const (
+	// StyleHeader sends client id and secret as HTTP basic authentication.
+	StyleHeader = "header"
+	// StyleBody sends them as parameters.
+	StyleBody = "body"
+)
+
+// App is a client that the operator has registered with a platform. It prints as its
+// name.
+type App struct {
+	// Name is what OAuth2Token.app says.
+	Name string `json:"name"`
+	// Connector is the one whose connections may use the app.
+	Connector string `json:"connector"`
+	// Server is the base URL of the one server that the app is registered with, for
+	// platforms that are many servers; empty otherwise.
+	Server       string `json:"server"`
+	ClientID     string `json:"client_id"`
+	ClientSecret string `json:"client_secret"`
+	// ClientSecretFile and ClientSecretEnv name where the secret is, instead.
+	ClientSecretFile string `json:"client_secret_file"`
+	ClientSecretEnv  string `json:"client_secret_env"`
+	AuthorizationURL string `json:"authorization_url"`
+	TokenURL         string `json:"token_url"`
+	// Scopes are asked for, joined by ScopeSeparator; a space, if that is empty.
+	Scopes         []string `json:"scopes"`
+	ScopeSeparator string   `json:"scope_separator"`
+	// AuthStyle is StyleHeader or StyleBody.
+	AuthStyle string `json:"auth_style"`
+	// ClientIDParam is what the platform calls client_id.
+	ClientIDParam string `json:"client_id_param"`
+	// AuthorizationParams are added to the URL that a person is sent to.
+	AuthorizationParams map[string]string `json:"authorization_params"`
+	// RefusedCodes are further error codes that say what invalid_grant says.
+	RefusedCodes []string `json:"refused_codes"`
+	// RedirectURLs are callbacks of the operator's own, registered with the platform,
+	// that a login may come back to instead of this server's.
+	RedirectURLs []string `json:"redirect_urls"`
+}
+
+// String is the app's name.
+func (a App) String() string { return "app " + a.Name }
+
+// GoString hides the secret from %#v.
+func (a App) GoString() string { return a.String() }
+
+// Apps is an operator's file of apps.
+type Apps struct {
+	// PublicURL is where browsers reach this server; with CallbackPath it is the
+	// callback. Empty: this server takes no login back.
+	PublicURL string
+	// ReturnURLs are where a browser may be sent when a login is over: itself, and what
+	// is below it.
+	ReturnURLs []string
+	byName     map[string]App
+}
+
+// file is the form of the operator's file.
+type file struct {
+	PublicURL  string   `json:"public_url"`
+	ReturnURLs []string `json:"return_urls"`
+	Apps       []App    `json:"apps"`
+}
+
+// maxFile bounds the operator's file, in bytes, and maxApps the apps in it.
+const (
+	maxFile = 1 << 20
+	maxApps = 1000
+)
+
+// LoadApps reads an operator's file. Names of files in it are relative to its folder.
+// insecure allows http URLs. No error quotes a secret.
+func LoadApps(path string, insecure bool) (*Apps, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("oauth apps: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("oauth apps: %w", err)
+	}
+	apps, err := parseApps(text, filepath.Dir(path), os.LookupEnv, insecure)
+	if err != nil {
+		return nil, fmt.Errorf("oauth apps: %s: %w", path, err)
+	}
+	return apps, nil
+}
+
+func parseApps(text []byte, dir string, env func(string) (string, bool), insecure bool) (*Apps, error) {
+	var in file
+	if len(text) > maxFile {
+		return nil, fmt.Errorf("more than %d bytes", maxFile)
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&in); err != nil {
+		return nil, hushed(err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("something follows the JSON object")
+	}
+	if len(in.Apps) > maxApps {
+		return nil, fmt.Errorf("%d apps, at most %d", len(in.Apps), maxApps)
+	}
+	out := &Apps{PublicURL: strings.TrimSuffix(in.PublicURL, "/"), ReturnURLs: in.ReturnURLs, byName: make(map[string]App, len(in.Apps))}
+	if err := out.checkURLs(insecure); err != nil {
+		return nil, err
+	}
+	for i, a := range in.Apps {
+		a, err := a.completed(dir, env)
+		if err == nil {
+			err = a.check(insecure)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("apps[%d] %q: %w", i, a.Name, err)
+		}
+		if _, taken := out.byName[a.Name]; taken {
+			return nil, fmt.Errorf("apps[%d]: the name %q is taken", i, a.Name)
+		}
+		out.byName[a.Name] = a
+	}
+	return out, nil
+}
+
+// hushed gives where JSON is wrong, and not what is there.
+func hushed(err error) error {
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &syntax):
+		return fmt.Errorf("no JSON, at byte %d", syntax.Offset)
+	case errors.As(err, &kind):
+		return fmt.Errorf("%s is no %s, at byte %d", kind.Field, kind.Type, kind.Offset)
+	case strings.HasPrefix(err.Error(), "json: unknown field "):
+		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
+	default:
+		return errors.New("no JSON object")
+	}
+}
+
+func (a *Apps) checkURLs(insecure bool) error {
+	if a.PublicURL != "" {
+		if err := checkURL(a.PublicURL, insecure); err != nil {
+			return fmt.Errorf("public_url: %w", err)
+		}
+	}
+	for i, u := range a.ReturnURLs {
+		if err := checkURL(u, insecure); err != nil {
+			return fmt.Errorf("return_urls[%d]: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// checkURL refuses what is no absolute URL without user, query and fragment.
+func checkURL(text string, insecure bool) error {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "" || u.Opaque != "":
+		return errors.New("no absolute URL")
+	case u.Scheme != "https" && (u.Scheme != "http" || !insecure):
+		return errors.New("must be an https URL")
+	case u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return errors.New("must have no user, query or fragment")
+	}
+	return nil
+}
+
+// completed fills in the secret, and what the platform is known to want.
+func (a App) completed(dir string, env func(string) (string, bool)) (App, error) {
+	a, err := a.withSecret(dir, env)
+	if err != nil {
+		return a, err
+	}
+	d := wellKnown[a.Connector]
+	a.Server = strings.TrimSuffix(a.Server, "/")
+	if d.perServer && a.Server == "" && a.AuthorizationURL == "" {
+		return a, errors.New("server is missing: each server of this platform has apps of its own")
+	}
+	orText(&a.AuthorizationURL, a.Server+d.loginAt)
+	orText(&a.TokenURL, a.Server+d.grantAt)
+	orText(&a.ScopeSeparator, d.separator)
+	orText(&a.ScopeSeparator, " ")
+	orText(&a.AuthStyle, d.style)
+	orText(&a.AuthStyle, StyleHeader)
+	orText(&a.ClientIDParam, d.clientID)
+	orText(&a.ClientIDParam, "client_id")
+	if len(a.Scopes) == 0 {
+		a.Scopes = d.scopes
+	}
+	a.RefusedCodes = append(slices.Clone(d.refused), a.RefusedCodes...)
+	return a, nil
+}
+
+func orText(value *string, fallback string) {
+	if *value == "" {
+		*value = fallback
+	}
+}
+
+// withSecret reads the secret from where it is.
+func (a App) withSecret(dir string, env func(string) (string, bool)) (App, error) {
+	given := 0
+	for _, s := range []string{a.ClientSecret, a.ClientSecretFile, a.ClientSecretEnv} {
+		if s != "" {
+			given++
+		}
+	}
+	switch {
+	case given > 1:
+		return a, errors.New("the secret is given more than once")
+	case a.ClientSecretFile != "":
+		path := a.ClientSecretFile
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(dir, path)
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return a, fmt.Errorf("client_secret_file: %w", err)
+		}
+		a.ClientSecret = strings.TrimRight(string(text), "\r\n")
+	case a.ClientSecretEnv != "":
+		secret, set := env(a.ClientSecretEnv)
+		if !set || secret == "" {
+			return a, fmt.Errorf("client_secret_env: %s is not set", a.ClientSecretEnv)
+		}
+		a.ClientSecret = secret
+	}
+	return a, nil
+}
+
+var (
+	nameForm  = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,62}$`)
+	paramForm = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
+	printable = regexp.MustCompile(`^[!-~]{1,1000}$`)
+)
+
+// own are parameters that no operator sets: they are what makes a login safe.
+var own = []string{"state", "code_challenge", "code_challenge_method", "redirect_uri", "response_type", "client_id", "client_key", "scope"}
+
+func (a App) check(insecure bool) error {
+	switch {
+	case !nameForm.MatchString(a.Name):
+		return errors.New("name must be lower case letters, digits, - and _")
+	case !nameForm.MatchString(a.Connector):
+		return errors.New("connector is missing")
+	case !printable.MatchString(a.ClientID):
+		return errors.New("client_id is missing, or has white space")
+	case a.ClientSecret != "" && !printable.MatchString(a.ClientSecret):
+		return errors.New("the secret is too long, or has white space")
+	case a.AuthStyle != StyleHeader && a.AuthStyle != StyleBody:
+		return fmt.Errorf("auth_style must be %s or %s", StyleHeader, StyleBody)
+	case !paramForm.MatchString(a.ClientIDParam):
+		return errors.New("client_id_param is no name")
+	}
+	for name, u := range map[string]string{"authorization_url": a.AuthorizationURL, "token_url": a.TokenURL} {
+		if err := checkURL(u, insecure); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	for i, u := range a.RedirectURLs {
+		if err := checkURL(u, insecure); err != nil {
+			return fmt.Errorf("redirect_urls[%d]: %w", i, err)
+		}
+	}
+	for name := range a.AuthorizationParams {
+		if !paramForm.MatchString(name) || slices.Contains(own, name) {
+			return fmt.Errorf("authorization_params: %q is not to be set", name)
+		}
+	}
+	return nil
+}
+
+// Find gives an app by its name, if the connector's connections may use it.
+func (a *Apps) Find(name, connector string) (App, bool) {
+	if a == nil {
+		return App{}, false
+	}
+	app, ok := a.byName[name]
+	return app, ok && app.Connector == connector
+}
+
+// Names lists the apps' names in order.
+func (a *Apps) Names() []string {
+	var names []string
+	if a != nil {
+		for name := range a.byName {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Callback is the URL at which this server takes logins back; empty: at none.
+func (a *Apps) Callback() string {
+	if a == nil || a.PublicURL == "" {
+		return ""
+	}
+	return a.PublicURL + CallbackPath
+}
+
+// Redirect gives the callback of a login that is to come back to wanted, or to this
+// server if that is empty; false: the operator does not have it.
+func (a *Apps) Redirect(app App, wanted string) (string, bool) {
+	switch {
+	case wanted == "":
+		return a.Callback(), a.Callback() != ""
+	case wanted == a.Callback():
+		return wanted, true
+	default:
+		return wanted, slices.Contains(app.RedirectURLs, wanted)
+	}
+}
+
+// MayReturn tells whether a browser may be sent to a URL when a login is over.
+func (a *Apps) MayReturn(to string) bool {
+	u, err := url.Parse(to)
+	if a == nil || err != nil || u.User != nil || u.Opaque != "" || u.Fragment != "" || u.Path != cleanPath(u.Path) || u.RawPath != "" {
+		return false
+	}
+	return slices.ContainsFunc(a.ReturnURLs, func(allowed string) bool {
+		base, err := url.Parse(allowed)
+		if err != nil || u.Scheme != base.Scheme || u.Host != base.Host {
+			return false
+		}
+		below := strings.TrimSuffix(base.Path, "/")
+		return u.Path == below || strings.HasPrefix(u.Path, below+"/")
+	})
+}
+
+// cleanPath gives a path without dots that lead elsewhere; another one means that
+// there were some.
+func cleanPath(p string) string {
+	for _, part := range strings.Split(p, "/") {
+		if part == "." || part == ".." || strings.Contains(part, "\\") {
+			return ""
+		}
+	}
+	return p
+}

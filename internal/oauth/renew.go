@@ -1,0 +1,544 @@
+package oauth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/vault"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file:
+//   - One at a time renews the tokens of a connection: in this process by a flight,
+//     over all processes by a turn in the store.
+//   - New tokens are stored, as the credential's next version, before anybody gets
+//     them. Storing them goes on until it is done: the old ones are spent.
+//   - A renewal whose answer is lost is asked for once more at once: the platform may
+//     not have seen the first request, and some allow for this. After that, and after
+//     every failure that says nothing of the login, the turn rests.
+//   - Only a platform's own word ends a login. While a platform cannot be reached, jobs
+//     go on with the old token as long as that lasts, and wait then.
+
+const (
+	// early is how long before its end a token is renewed: this, or a tenth of its
+	// life if that is less.
+	early = 5 * time.Minute
+	// margin is the last part of a token's life, in which it is not sent any more.
+	margin = 15 * time.Second
+	// turnLease is how long a turn lasts whose owner has died: longer than two requests
+	// and a store that is slow.
+	turnLease = time.Minute
+	// apart is the time after a renewal in which a refusal of the new token means that
+	// renewing does not help.
+	apart = time.Minute
+	// restLeast and restMost bound the pause after a renewal that failed.
+	restLeast = 15 * time.Second
+	restMost  = 10 * time.Minute
+	// restApp is the pause when the app itself is refused.
+	restApp = time.Minute
+	// waitPoll is how often it is asked whether another server is done.
+	waitPoll = 250 * time.Millisecond
+	// waitMost is how long it is waited for that.
+	waitMost = 15 * time.Second
+	// storeTime bounds one call to the store; storePause is after the first try to store
+	// new tokens that failed, and grows to storePauseMost.
+	storeTime      = 15 * time.Second
+	storePause     = 250 * time.Millisecond
+	storePauseMost = 5 * time.Second
+	// mostRefused bounds the refused versions that are remembered.
+	mostRefused = 1024
+)
+
+// Store is what a Renewer needs of a store.Store.
+type Store interface {
+	Connection(ctx context.Context, project string, id job.ID) (store.Connection, error)
+	Credential(ctx context.Context, id job.ID) (store.Sealed, error)
+	ChangeConnection(ctx context.Context, c store.ConnectionChange) (store.Connection, error)
+	BeginRenewal(ctx context.Context, p store.RenewalParams) (store.Renewal, error)
+	EndRenewal(ctx context.Context, connection, owner job.ID, rest time.Duration, unspent bool) error
+}
+
+// Vault seals and opens credentials. *vault.Vault is one.
+type Vault interface {
+	KeyID() string
+	Seal(secret []byte, at vault.Place) ([]byte, error)
+	Open(sealed []byte, keyID string, at vault.Place) ([]byte, error)
+	Fingerprint(secret []byte) string
+}
+
+// Config is what a Renewer is made of.
+type Config struct {
+	Apps   *Apps
+	Client *Client
+	Store  Store
+	Vault  Vault
+	Log    *slog.Logger
+	NewID  func() job.ID
+	// Now is the clock that the ends of tokens are compared with; nil: time.Now.
+	Now func() time.Time
+}
+
+// Renewer keeps the tokens of connections fresh. It is an engine's Refresher.
+type Renewer struct {
+	Config
+	// hard ends when the process must: storing new tokens goes on until then.
+	hard context.Context
+	kill context.CancelFunc
+
+	mu      sync.Mutex
+	flights map[job.ID]*flight
+	closed  bool
+	busy    sync.WaitGroup
+	// refused are the versions that a platform has refused before their time.
+	refused map[job.ID]refusedVersion
+}
+
+// refusedVersion is one that a platform has refused before its time; dead, when its
+// refresh token is refused, too.
+type refusedVersion struct {
+	version int
+	dead    *connector.Refusal
+}
+
+// flight is one renewal that goes on whoever waits for it.
+type flight struct {
+	version int
+	done    chan struct{}
+	cred    connector.Credential
+	err     error
+}
+
+// NewRenewer makes a Renewer.
+func NewRenewer(c Config) (*Renewer, error) {
+	if c.Client == nil || c.Store == nil || c.Vault == nil || c.Log == nil || c.NewID == nil {
+		return nil, errors.New("oauth: client, store, vault, log and ids are required")
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	r := &Renewer{Config: c, flights: make(map[job.ID]*flight), refused: make(map[job.ID]refusedVersion)}
+	r.hard, r.kill = context.WithCancel(context.Background())
+	return r, nil
+}
+
+// Close lets renewals under way end and be stored, for as long as ctx allows. None is
+// begun after it.
+func (r *Renewer) Close(ctx context.Context) error {
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	defer r.kill()
+	ended := make(chan struct{})
+	go func() { r.busy.Wait(); close(ended) }()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+	}
+	r.kill()
+	<-ended
+	return fmt.Errorf("oauth: a renewal was cut short: %w", ctx.Err())
+}
+
+// Due tells whether a connection's credential may need to be renewed before it is
+// used. It asks nobody.
+func (r *Renewer) Due(conn store.Connection) bool {
+	if conn.CredentialVersion == 0 {
+		return false
+	}
+	if !conn.CredentialExpires.IsZero() && conn.CredentialExpires.Sub(r.Now()) < early {
+		return true
+	}
+	return r.isRefused(conn.ID, conn.CredentialVersion)
+}
+
+// Fresh gives the credential to use: the one given, or a newer one, which is stored.
+// It fails with *connector.Refusal.
+func (r *Renewer) Fresh(ctx context.Context, conn store.Connection, cred connector.Credential) (connector.Credential, error) {
+	token, ok := tokenOf(cred)
+	if !ok || token.GetRefreshToken() == "" {
+		return cred, nil
+	}
+	left := r.left(token)
+	refused := r.isRefused(conn.ID, cred.Version)
+	if !refused && left >= threshold(token) {
+		return cred, nil
+	}
+	fresh, err := r.renewed(ctx, conn, cred.Version, 0)
+	var transient *connector.Refusal
+	if errors.As(err, &transient) && transient.Kind == job.FailHeld && !refused && left > margin {
+		return cred, nil // it lasts for now
+	}
+	return fresh, err
+}
+
+// Refused is told that a platform has refused a version of a connection's credential.
+// True: a newer one is stored. It fails with *connector.Refusal when there may be one
+// later. Otherwise the refusal stands.
+func (r *Renewer) Refused(ctx context.Context, conn store.Connection, version int) (renewed bool, err error) {
+	cred, err := r.present(ctx, conn)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return false, nil
+	case err != nil:
+		return false, wait(storeRest, "the credential could not be read")
+	case cred.Version != version:
+		return cred.Version > version, nil
+	}
+	token, ok := tokenOf(cred)
+	if !ok || token.GetRefreshToken() == "" {
+		return false, nil
+	}
+	r.refuse(conn.ID, version, nil)
+	notWithin := apart
+	if r.left(token) <= 0 {
+		notWithin = 0 // it has just ended: that is what it was refused for
+	}
+	_, err = r.renewed(ctx, conn, version, notWithin)
+	var refusal *connector.Refusal
+	if errors.As(err, &refusal) && refusal.Kind == job.FailAuth {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// storeRest is how long a job waits for a store that does not answer.
+const storeRest = time.Second
+
+// wait is a refusal that burns nothing.
+func wait(after time.Duration, msg string) *connector.Refusal {
+	return &connector.Refusal{Kind: job.FailHeld, Msg: msg, RetryAfter: after}
+}
+
+func (r *Renewer) left(t *fireoncev1.OAuth2Token) time.Duration {
+	if t.GetExpireTime() == nil {
+		return early // not known: it is used until it is refused
+	}
+	return t.GetExpireTime().AsTime().Sub(r.Now())
+}
+
+// threshold is how long before its end a token is renewed.
+func threshold(t *fireoncev1.OAuth2Token) time.Duration {
+	if t.GetIssueTime() == nil || t.GetExpireTime() == nil {
+		return early
+	}
+	life := t.GetExpireTime().AsTime().Sub(t.GetIssueTime().AsTime())
+	return max(0, min(early, life/10))
+}
+
+func (r *Renewer) isRefused(id job.ID, version int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	v, ok := r.refused[id]
+	return ok && v.version == version
+}
+
+// refuse remembers that a version is refused. That it is dead is not forgotten.
+func (r *Renewer) refuse(id job.ID, version int, dead *connector.Refusal) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if known := r.refused[id]; known.version == version && known.dead != nil {
+		return
+	}
+	if len(r.refused) >= mostRefused {
+		clear(r.refused)
+	}
+	r.refused[id] = refusedVersion{version, dead}
+}
+
+// tokenOf reads an OAuth token out of a credential.
+func tokenOf(cred connector.Credential) (*fireoncev1.OAuth2Token, bool) {
+	if len(cred.Data) == 0 {
+		return nil, false
+	}
+	var pb fireoncev1.Credential
+	if err := proto.Unmarshal(cred.Data, &pb); err != nil {
+		return nil, false
+	}
+	token := pb.GetOauth2()
+	return token, token != nil
+}
+
+// present opens the newest credential.
+func (r *Renewer) present(ctx context.Context, conn store.Connection) (connector.Credential, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	sealed, err := r.Store.Credential(ctx, conn.ID)
+	if err != nil {
+		return connector.Credential{}, fmt.Errorf("read the credential: %w", err)
+	}
+	data, err := r.Vault.Open(sealed.Data, sealed.KeyID, vault.Place{
+		Project: conn.Project, Connection: conn.ID, Version: sealed.Version,
+	})
+	if err != nil {
+		return connector.Credential{}, err
+	}
+	return connector.Credential{Version: sealed.Version, Data: data}, nil
+}
+
+// renewed waits for a newer credential than version. Of all who ask in this process
+// one flight serves all.
+func (r *Renewer) renewed(ctx context.Context, conn store.Connection, version int, notWithin time.Duration) (connector.Credential, error) {
+	f, err := r.join(conn, version, notWithin)
+	if err != nil {
+		return connector.Credential{}, err
+	}
+	select {
+	case <-f.done:
+		return f.cred, f.err
+	case <-ctx.Done():
+		return connector.Credential{}, wait(storeRest, "the login is being renewed")
+	}
+}
+
+func (r *Renewer) join(conn store.Connection, version int, notWithin time.Duration) (*flight, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if known := r.refused[conn.ID]; known.version == version && known.dead != nil {
+		return nil, known.dead
+	}
+	if f, ok := r.flights[conn.ID]; ok && f.version == version {
+		return f, nil
+	} else if ok || r.closed {
+		return nil, wait(storeRest, "the login is being renewed")
+	}
+	f := &flight{version: version, done: make(chan struct{})}
+	r.flights[conn.ID] = f
+	r.busy.Go(func() {
+		defer func() {
+			if p := recover(); p != nil {
+				r.Log.Error("panic while renewing tokens", "connection", conn.ID.String(), "panic", p)
+				f.err = wait(restLeast, "internal error while renewing the login")
+			}
+			r.mu.Lock()
+			delete(r.flights, conn.ID)
+			r.mu.Unlock()
+			close(f.done)
+		}()
+		f.cred, f.err = r.fly(r.hard, conn, version, notWithin)
+	})
+	return f, nil
+}
+
+// fly asks for the turn until it has it, or another server is done or at rest.
+func (r *Renewer) fly(ctx context.Context, conn store.Connection, version int, notWithin time.Duration) (connector.Credential, error) {
+	end := time.Now().Add(waitMost)
+	owner := r.NewID()
+	for {
+		turn, err := r.begin(ctx, conn, version, owner, notWithin)
+		switch {
+		case errors.Is(err, store.ErrStale), errors.Is(err, store.ErrNotFound):
+			cred, err := r.present(ctx, conn)
+			if err != nil || cred.Version <= version {
+				return connector.Credential{}, wait(storeRest, "the credential was changed")
+			}
+			return cred, nil
+		case err != nil:
+			r.Log.Warn("no turn to renew tokens", "connection", conn.ID.String(), "err", err)
+			return connector.Credential{}, wait(storeRest, "the login could not be renewed: the store does not answer")
+		case turn.Granted:
+			return r.renew(ctx, conn, version, owner, turn.Tries)
+		case turn.TooSoon:
+			return connector.Credential{}, r.dead(conn, version, false)
+		case turn.Resting:
+			return connector.Credential{}, wait(turn.Left, unreached(conn))
+		case !time.Now().Before(end):
+			return connector.Credential{}, wait(min(turn.Left, storeRest), "the login is being renewed by another server")
+		}
+		pause(ctx, min(turn.Left, waitPoll))
+	}
+}
+
+func (r *Renewer) begin(ctx context.Context, conn store.Connection, version int, owner job.ID, notWithin time.Duration) (store.Renewal, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	return r.Store.BeginRenewal(ctx, store.RenewalParams{
+		Connection: conn.ID, Version: version, Owner: owner, Lease: turnLease, Apart: notWithin,
+	})
+}
+
+// pause waits for d or the end of ctx.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// renew has the turn. tries are the turns for this version whose end nobody knows.
+func (r *Renewer) renew(ctx context.Context, conn store.Connection, version int, owner job.ID, tries int) (connector.Credential, error) {
+	cred, err := r.present(ctx, conn)
+	if err != nil || cred.Version != version {
+		r.end(ctx, conn, owner, 0, true)
+		return connector.Credential{}, wait(storeRest, "the credential could not be read")
+	}
+	token, _ := tokenOf(cred)
+	app, known := r.Apps.Find(token.GetApp(), conn.Connector)
+	if !known {
+		r.end(ctx, conn, owner, restApp, true)
+		return connector.Credential{}, wait(restApp, fmt.Sprintf(
+			"this server has no OAuth app %q for %s; its operator has to configure it", token.GetApp(), PlatformName(conn.Connector)))
+	}
+	got, err := r.Client.Refresh(ctx, app, token.GetRefreshToken())
+	var failed *TokenError
+	lost := errors.As(err, &failed) && failed.Fate == Lost
+	if lost {
+		r.Log.Warn("the answer to a renewal is lost; asking once more", "connection", conn.ID.String(), "app", app.Name, "err", err)
+		got, err = r.Client.Refresh(ctx, app, token.GetRefreshToken())
+	}
+	if err != nil {
+		return connector.Credential{}, r.failed(ctx, conn, version, owner, app, ending{tries: tries, lost: lost}, err)
+	}
+	return r.keep(ctx, conn, cred, owner, got)
+}
+
+// ending is what is known of a turn that ends without tokens.
+type ending struct {
+	// tries are the turns before whose end nobody knows.
+	tries int
+	// lost: an answer of this turn is lost.
+	lost bool
+}
+
+// failed ends a turn without tokens.
+func (r *Renewer) failed(
+	ctx context.Context, conn store.Connection, version int, owner job.ID, app App, e ending, err error,
+) error {
+	failed := &TokenError{Fate: Lost}
+	errors.As(err, &failed)
+	attrs := []any{"connection", conn.ID.String(), "app", app.Name, "err", err}
+	switch failed.Fate {
+	case Refused:
+		r.Log.Warn("a login has ended", attrs...)
+		r.end(ctx, conn, owner, 0, false)
+		return r.dead(conn, version, e.lost || e.tries > 0)
+	case Misconfigured:
+		r.Log.Error("a platform refuses an OAuth app; are its client id and secret right?", attrs...)
+		r.end(ctx, conn, owner, restApp, !e.lost)
+		return wait(restApp, fmt.Sprintf("%s does not accept this server's OAuth app %q; its operator has to put that right",
+			PlatformName(conn.Connector), app.Name))
+	default:
+		r.Log.Warn("tokens could not be renewed", attrs...)
+		rest := min(restLeast<<min(e.tries, 10), restMost)
+		r.end(ctx, conn, owner, rest, !e.lost && failed.Fate != Lost)
+		return wait(rest, unreached(conn))
+	}
+}
+
+func unreached(conn store.Connection) string {
+	return fmt.Sprintf("the login has to be renewed, and %s could not be reached for it", PlatformName(conn.Connector))
+}
+
+// dead is the end of a login, in a user's words.
+func (r *Renewer) dead(conn store.Connection, version int, lost bool) *connector.Refusal {
+	name := PlatformName(conn.Connector)
+	msg := fmt.Sprintf("Reconnect this %s account: %s does not accept its login any more.", name, name)
+	if lost {
+		msg = fmt.Sprintf("Reconnect this %s account: its login was being renewed when an answer of %s was lost, "+
+			"and %s does not accept the old login any more.", name, name, name)
+	}
+	dead := &connector.Refusal{Kind: job.FailAuth, Msg: msg}
+	r.refuse(conn.ID, version, dead)
+	return dead
+}
+
+// end gives the turn back. If that fails, its lease ends by itself.
+func (r *Renewer) end(ctx context.Context, conn store.Connection, owner job.ID, rest time.Duration, unspent bool) {
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	if err := r.Store.EndRenewal(ctx, conn.ID, owner, rest, unspent); err != nil {
+		r.Log.Warn("a turn to renew tokens was not given back", "connection", conn.ID.String(), "err", err)
+	}
+}
+
+// keep stores new tokens as the credential's next version.
+func (r *Renewer) keep(ctx context.Context, conn store.Connection, old connector.Credential, owner job.ID, got Token) (connector.Credential, error) {
+	var pb fireoncev1.Credential
+	if err := proto.Unmarshal(old.Data, &pb); err != nil {
+		return connector.Credential{}, wait(restLeast, "the credential could not be read")
+	}
+	got.into(pb.GetOauth2())
+	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(&pb)
+	if err != nil {
+		return connector.Credential{}, wait(restLeast, "the credential could not be written")
+	}
+	cred := connector.Credential{Version: old.Version + 1, Data: data}
+	for rest := storePause; ; rest = min(2*rest, storePauseMost) {
+		stored, err := r.store(ctx, conn, cred, got.Expires)
+		switch {
+		case err == nil && stored:
+			r.end(ctx, conn, owner, 0, false)
+			r.Log.Info("tokens renewed", "connection", conn.ID.String(), "credential_version", cred.Version)
+			return cred, nil
+		case err == nil:
+			// Somebody has put another credential in its place: that one counts.
+			return connector.Credential{}, wait(storeRest, "the credential was changed")
+		case ctx.Err() != nil:
+			r.Log.Error("shut down before new tokens were stored; the account may have to be reconnected",
+				"connection", conn.ID.String(), "err", err)
+			return connector.Credential{}, wait(storeRest, "the login could not be stored")
+		}
+		r.Log.Warn("new tokens are not stored yet", "connection", conn.ID.String(), "err", err)
+		pause(ctx, rest)
+		// Nobody may try the old refresh token meanwhile.
+		_, _ = r.begin(ctx, conn, old.Version, owner, 0)
+	}
+}
+
+// store writes the next version; false: there is another one.
+func (r *Renewer) store(ctx context.Context, conn store.Connection, cred connector.Credential, expires time.Time) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	now, err := r.Store.Connection(ctx, conn.Project, conn.ID)
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read the connection: %w", err)
+	}
+	mark := r.Vault.Fingerprint(cred.Data)
+	switch {
+	case now.CredentialVersion == cred.Version && now.CredentialFingerprint == mark:
+		return true, nil // an earlier write that was not confirmed
+	case now.CredentialVersion != cred.Version-1 || !now.Deleted.IsZero():
+		return false, nil
+	}
+	data, err := r.Vault.Seal(cred.Data, vault.Place{Project: conn.Project, Connection: conn.ID, Version: cred.Version})
+	if err != nil {
+		return false, err
+	}
+	_, err = r.Store.ChangeConnection(ctx, store.ConnectionChange{
+		Project: conn.Project, ID: conn.ID, Version: now.Version,
+		Credential: &store.Sealed{
+			Version: cred.Version, KeyID: r.Vault.KeyID(), Data: data, Fingerprint: mark, Expires: expires,
+		},
+	})
+	if err != nil {
+		return false, fmt.Errorf("store the tokens: %w", err)
+	}
+	return true, nil
+}
+
+// into puts what a platform gave into the contract's message. A refresh token that it
+// did not replace stays.
+func (t Token) into(pb *fireoncev1.OAuth2Token) {
+	pb.AccessToken, pb.IssueTime, pb.ExpireTime = t.Access, timestamppb.New(t.Issued), nil
+	if t.Refresh != "" {
+		pb.RefreshToken = t.Refresh
+	}
+	if !t.Expires.IsZero() {
+		pb.ExpireTime = timestamppb.New(t.Expires)
+	}
+}

@@ -1,0 +1,713 @@
+package oauth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/vault"
+	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/storetest/memstore"
+)
+
+// fate is what a test does to a request to the token endpoint.
+type fate int
+
+const (
+	pass fate = iota
+	lostAfter
+	lostBefore
+	unsent
+	status503
+	status429
+	badApp
+	endless // the platform is slow
+)
+
+var errLine = errors.New("the line is dead")
+
+// platform is a token endpoint that replaces refresh tokens, and ends a login when one
+// comes twice.
+type platform struct {
+	mu       sync.Mutex
+	fates    []fate
+	requests int
+	current  string
+	n        int
+	life     time.Duration
+	// grace lets the last refresh token be used once more.
+	grace    bool
+	spent    string
+	dead     bool
+	bodies   []url.Values
+	released chan struct{}
+}
+
+func (p *platform) next() fate {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.requests++
+	if len(p.fates) == 0 {
+		return pass
+	}
+	f := p.fates[0]
+	p.fates = p.fates[1:]
+	return f
+}
+
+func (p *platform) asked() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.requests
+}
+
+// RoundTrip implements http.RoundTripper.
+func (p *platform) RoundTrip(req *http.Request) (*http.Response, error) {
+	f := p.next()
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		return nil, err
+	}
+	form, err := url.ParseQuery(string(body))
+	if err != nil {
+		return nil, err
+	}
+	if f == unsent {
+		return nil, errLine
+	}
+	httptrace.ContextClientTrace(req.Context()).WroteHeaders()
+	answer := func(status int, text string) (*http.Response, error) {
+		return &http.Response{
+			StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}},
+			Body: io.NopCloser(strings.NewReader(text)), Request: req,
+		}, nil
+	}
+	switch f {
+	case lostBefore:
+		return nil, errLine
+	case status503:
+		return answer(503, "<html>secret words</html>")
+	case status429:
+		return answer(429, `{"error":"slow_down"}`)
+	case badApp:
+		return answer(401, `{"error":"invalid_client"}`)
+	case endless:
+		select {
+		case <-p.released:
+		case <-req.Context().Done():
+			return nil, req.Context().Err()
+		}
+	}
+	status, text := p.refresh(form)
+	if f == lostAfter {
+		return nil, errLine
+	}
+	return answer(status, text)
+}
+
+func (p *platform) refresh(form url.Values) (int, string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.bodies = append(p.bodies, form)
+	switch token := form.Get("refresh_token"); {
+	case p.dead:
+		return 400, `{"error":"invalid_grant"}`
+	case p.grace && token == p.spent && token != "":
+		p.spent = ""
+	case token != p.current:
+		p.dead = true
+		return 400, `{"error":"invalid_grant","error_description":"` + token + `"}`
+	}
+	p.n++
+	p.spent, p.current = p.current, fmt.Sprintf("refresh-%d", p.n)
+	return 200, fmt.Sprintf(`{"access_token":"access-%d","token_type":"bearer","expires_in":%d,"refresh_token":%q}`,
+		p.n, int(p.life.Seconds()), p.current)
+}
+
+// shaky is a store that fails as a test says.
+type shaky struct {
+	store.Store
+	change func() error
+}
+
+func (s *shaky) ChangeConnection(ctx context.Context, c store.ConnectionChange) (store.Connection, error) {
+	if s.change != nil {
+		if err := s.change(); err != nil {
+			return store.Connection{}, err
+		}
+	}
+	return s.Store.ChangeConnection(ctx, c)
+}
+
+type fixture struct {
+	*testing.T
+	p     *platform
+	store *shaky
+	keys  *vault.Vault
+	id    job.ID
+	log   *journal
+}
+
+func newID() job.ID { return job.ID(uuid.Must(uuid.NewV7())) }
+
+// in runs a test in a bubble, with a connection whose token lives for two hours.
+func in(t *testing.T, test func(f *fixture), edit ...func(*fireoncev1.OAuth2Token)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		keys, err := vault.New(make([]byte, 32))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := &fixture{
+			T: t, keys: keys, id: newID(), store: &shaky{Store: memstore.Open(memstore.Options{})},
+			p: &platform{current: "refresh-0", life: 2 * time.Hour, released: make(chan struct{})}, log: &journal{},
+		}
+		now := time.Now()
+		token := &fireoncev1.OAuth2Token{
+			AccessToken: "access-0", RefreshToken: "refresh-0", App: "x",
+			IssueTime: timestamppb.New(now), ExpireTime: timestamppb.New(now.Add(2 * time.Hour)),
+		}
+		for _, e := range edit {
+			e(token)
+		}
+		f.connect(&fireoncev1.Credential{Kind: &fireoncev1.Credential_Oauth2{Oauth2: token}})
+		test(f)
+		for _, secret := range []string{"access-", "refresh-", "secret words", "hush"} {
+			if strings.Contains(f.log.String(), secret) {
+				t.Errorf("the log has %q:\n%s", secret, f.log)
+			}
+		}
+	})
+}
+
+func (f *fixture) connect(cred *fireoncev1.Credential) {
+	f.Helper()
+	secret, err := proto.Marshal(cred)
+	f.ok(err)
+	data, err := f.keys.Seal(secret, vault.Place{Project: "default", Connection: f.id, Version: 1})
+	f.ok(err)
+	var expires time.Time
+	if at := cred.GetOauth2().GetExpireTime(); at != nil {
+		expires = at.AsTime()
+	}
+	_, _, err = f.store.CreateConnection(f.Context(), store.NewConnection{
+		Key: "k", Connection: store.Connection{
+			ID: f.id, Project: "default", Connector: "x", Class: job.Observable, CredentialVersion: 1, CredentialExpires: expires,
+		},
+		Sealed: &store.Sealed{Version: 1, KeyID: f.keys.KeyID(), Data: data, Expires: expires},
+	})
+	f.ok(err)
+}
+
+func (f *fixture) ok(err error) {
+	f.Helper()
+	if err != nil {
+		f.Fatal(err)
+	}
+}
+
+// node makes a renewer, as one server has it.
+func (f *fixture) node() *Renewer {
+	f.Helper()
+	apps, err := parseApps([]byte(`{"apps":[{"name":"x","connector":"x","client_id":"me","client_secret":"hush"}]}`), "", nil, false)
+	f.ok(err)
+	r, err := NewRenewer(Config{
+		Apps: apps, Client: &Client{transport: f.p, now: time.Now}, Store: f.store, Vault: f.keys, NewID: newID,
+		Log: slog.New(slog.NewTextHandler(f.log, nil)),
+	})
+	f.ok(err)
+	return r
+}
+
+// journal keeps what is logged.
+type journal struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(p)
+}
+
+func (j *journal) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.String()
+}
+
+func (f *fixture) conn() store.Connection {
+	f.Helper()
+	c, err := f.store.Connection(f.Context(), "default", f.id)
+	f.ok(err)
+	return c
+}
+
+// stored is the newest credential's access token and version.
+func (f *fixture) stored() (string, int) {
+	f.Helper()
+	sealed, err := f.store.Credential(f.Context(), f.id)
+	f.ok(err)
+	data, err := f.keys.Open(sealed.Data, sealed.KeyID, vault.Place{Project: "default", Connection: f.id, Version: sealed.Version})
+	f.ok(err)
+	token, _ := tokenOf(connector.Credential{Data: data})
+	return token.GetAccessToken(), sealed.Version
+}
+
+// fresh asks as an engine does: with the newest credential, if it may be due.
+func (f *fixture) fresh(r *Renewer) (string, error) {
+	f.Helper()
+	conn := f.conn()
+	cred, err := r.present(f.Context(), conn)
+	f.ok(err)
+	if r.Due(conn) {
+		if cred, err = r.Fresh(f.Context(), conn, cred); err != nil {
+			return "", err
+		}
+	}
+	token, _ := tokenOf(cred)
+	return token.GetAccessToken(), nil
+}
+
+// gives makes sure of the token that is used, that it is the stored one, and of the
+// requests so far.
+func (f *fixture) gives(r *Renewer, want string, requests int) {
+	f.Helper()
+	got, err := f.fresh(r)
+	stored, _ := f.stored()
+	if err != nil || got != want || stored != want || f.p.asked() != requests {
+		f.Fatalf("token %q, error %v, stored %q, %d requests; want %q, %d\n%s", got, err, stored, f.p.asked(), want, requests, f.log)
+	}
+}
+
+// refuses makes sure of a refusal and of the requests so far.
+func (f *fixture) refuses(r *Renewer, kind job.FailureKind, words string, requests int) *connector.Refusal {
+	f.Helper()
+	got, err := f.fresh(r)
+	var refusal *connector.Refusal
+	if !errors.As(err, &refusal) || refusal.Kind != kind || !strings.Contains(refusal.Msg, words) || f.p.asked() != requests {
+		f.Fatalf("token %q, error %v, %d requests; want %s with %q, %d\n%s", got, err, f.p.asked(), kind, words, requests, f.log)
+	}
+	return refusal
+}
+
+func TestRenewInTime(t *testing.T) {
+	in(t, func(f *fixture) {
+		r := f.node()
+		f.gives(r, "access-0", 0)
+		time.Sleep(2*time.Hour - early - time.Second)
+		f.gives(r, "access-0", 0)
+		time.Sleep(2 * time.Second)
+		f.gives(r, "access-1", 1)
+		f.gives(r, "access-1", 1)
+		if c := f.conn(); c.CredentialVersion != 2 || !c.CredentialExpires.Equal(time.Now().Add(2*time.Hour)) {
+			t.Errorf("connection: version %d, expires %v", c.CredentialVersion, c.CredentialExpires)
+		}
+		time.Sleep(2 * time.Hour)
+		f.gives(r, "access-2", 2)
+		if got := f.p.bodies[1]; got.Get("refresh_token") != "refresh-1" || got.Get("grant_type") != "refresh_token" {
+			t.Errorf("asked %v", got)
+		}
+	})
+}
+
+// A token that lives for a minute is not renewed for every job.
+func TestRenewShortLife(t *testing.T) {
+	in(t, func(f *fixture) {
+		f.p.life = time.Minute
+		r := f.node()
+		f.gives(r, "access-0", 0)
+		time.Sleep(53 * time.Second)
+		f.gives(r, "access-0", 0)
+		time.Sleep(2 * time.Second)
+		f.gives(r, "access-1", 1)
+		time.Sleep(50 * time.Second)
+		f.gives(r, "access-1", 1)
+	}, func(token *fireoncev1.OAuth2Token) {
+		token.ExpireTime = timestamppb.New(time.Now().Add(time.Minute))
+	})
+}
+
+func TestRenewNothing(t *testing.T) {
+	for name, edit := range map[string]func(*fireoncev1.OAuth2Token){
+		"no refresh token": func(token *fireoncev1.OAuth2Token) { token.RefreshToken = "" },
+		"no end":           func(token *fireoncev1.OAuth2Token) { token.ExpireTime = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, func(f *fixture) {
+				time.Sleep(24 * time.Hour)
+				f.gives(f.node(), "access-0", 0)
+			}, edit)
+		})
+	}
+}
+
+func TestRenewKeepsRefreshToken(t *testing.T) {
+	into := &fireoncev1.OAuth2Token{RefreshToken: "old", App: "x", ExpireTime: timestamppb.Now()}
+	Token{Access: "new", Issued: time.Unix(1, 0)}.into(into)
+	if into.GetRefreshToken() != "old" || into.GetAccessToken() != "new" || into.GetExpireTime() != nil || into.GetApp() != "x" {
+		t.Errorf("%v", into)
+	}
+}
+
+// Many jobs, on several servers, ask at once: the platform sees one request.
+func TestRenewOnce(t *testing.T) {
+	in(t, func(f *fixture) {
+		f.p.fates = []fate{endless}
+		time.Sleep(2 * time.Hour)
+		nodes := []*Renewer{f.node(), f.node(), f.node()}
+		var all sync.WaitGroup
+		for i := range 30 {
+			all.Go(func() {
+				if got, err := f.fresh(nodes[i%3]); got != "access-1" || err != nil {
+					t.Errorf("%q, %v", got, err)
+				}
+			})
+		}
+		time.Sleep(5 * time.Second)
+		close(f.p.released)
+		all.Wait()
+		if f.p.asked() != 1 || f.p.dead {
+			t.Errorf("%d requests; login ended: %t", f.p.asked(), f.p.dead)
+		}
+	})
+}
+
+// A server dies in mid-renewal: another one goes on when its turn is over.
+func TestRenewAfterDeath(t *testing.T) {
+	in(t, func(f *fixture) {
+		time.Sleep(2*time.Hour - early + time.Second)
+		turn, err := f.store.BeginRenewal(f.Context(), store.RenewalParams{Connection: f.id, Version: 1, Owner: newID(), Lease: turnLease})
+		if err != nil || !turn.Granted {
+			t.Fatal(turn, err)
+		}
+		r := f.node()
+		f.gives(r, "access-0", 0) // lasts for now
+		time.Sleep(turnLease)
+		f.gives(r, "access-1", 1)
+	})
+}
+
+func TestRenewLostAnswer(t *testing.T) {
+	const lost = "Reconnect this X account: its login was being renewed when an answer of X was lost"
+	t.Run("the platform has not seen it", func(t *testing.T) {
+		in(t, func(f *fixture) {
+			f.p.fates = []fate{lostBefore}
+			time.Sleep(2 * time.Hour)
+			f.gives(f.node(), "access-1", 2)
+		})
+	})
+	t.Run("the platform has, and allows for it", func(t *testing.T) {
+		in(t, func(f *fixture) {
+			f.p.fates, f.p.grace = []fate{lostAfter}, true
+			time.Sleep(2 * time.Hour)
+			f.gives(f.node(), "access-2", 2)
+		})
+	})
+	t.Run("the platform has, and does not", func(t *testing.T) {
+		in(t, func(f *fixture) {
+			f.p.fates = []fate{lostAfter}
+			time.Sleep(2 * time.Hour)
+			r := f.node()
+			f.refuses(r, job.FailAuth, lost, 2)
+			time.Sleep(time.Hour)
+			f.refuses(r, job.FailAuth, lost, 2)
+			if stood, err := r.Refused(f.Context(), f.conn(), 1); stood || err != nil || f.p.asked() != 2 {
+				t.Errorf("%t, %v, %d requests", stood, err, f.p.asked())
+			}
+		})
+	})
+	t.Run("twice, and then refused", func(t *testing.T) {
+		in(t, func(f *fixture) {
+			f.p.fates = []fate{lostAfter, lostBefore}
+			time.Sleep(2 * time.Hour)
+			r := f.node()
+			f.refuses(r, job.FailHeld, "X could not be reached", 2)
+			time.Sleep(restLeast)
+			f.refuses(f.node(), job.FailAuth, lost, 3) // another server knows it, too
+		})
+	})
+}
+
+// What is no word of the platform about the login ends none: jobs go on with the old
+// token, then wait, and the platform is left alone in between.
+func TestRenewTransient(t *testing.T) {
+	for name, fates := range map[string][]fate{
+		"unreached": {unsent, unsent}, "busy": {status429, status429}, "no answer": {lostBefore, lostBefore, lostBefore, lostBefore},
+		"server error": {status503, status503, status503, status503},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, func(f *fixture) {
+				f.p.fates = fates
+				per := len(fates) / 2
+				time.Sleep(2*time.Hour - time.Minute)
+				r := f.node()
+				f.gives(r, "access-0", per)
+				f.gives(r, "access-0", per) // at rest
+				time.Sleep(time.Minute)
+				refusal := f.refuses(r, job.FailHeld, "X could not be reached", 2*per)
+				time.Sleep(refusal.RetryAfter - time.Second)
+				f.refuses(r, job.FailHeld, "X could not be reached", 2*per)
+				time.Sleep(time.Second)
+				f.gives(r, "access-1", 2*per+1)
+			})
+		})
+	}
+}
+
+func TestRenewRestsLonger(t *testing.T) {
+	in(t, func(f *fixture) {
+		for range 40 {
+			f.p.fates = append(f.p.fates, lostBefore)
+		}
+		time.Sleep(2 * time.Hour)
+		r := f.node()
+		last := time.Duration(0)
+		for i := range 10 {
+			refusal := f.refuses(r, job.FailHeld, "could not be reached", 2*(i+1))
+			if refusal.RetryAfter < last || refusal.RetryAfter > restMost {
+				t.Errorf("rest %v after %v", refusal.RetryAfter, last)
+			}
+			last = refusal.RetryAfter
+			time.Sleep(last)
+		}
+		if last != restMost {
+			t.Errorf("the last rest is %v", last)
+		}
+	})
+}
+
+func TestRenewRefused(t *testing.T) {
+	in(t, func(f *fixture) {
+		f.p.dead = true
+		time.Sleep(2 * time.Hour)
+		r := f.node()
+		f.refuses(r, job.FailAuth, "Reconnect this X account: X does not accept its login any more.", 1)
+		f.refuses(r, job.FailAuth, "Reconnect this X account", 1)
+	})
+}
+
+// The operator's mistake is no user's: nobody has to reconnect.
+func TestRenewMisconfigured(t *testing.T) {
+	in(t, func(f *fixture) {
+		f.p.fates = []fate{badApp}
+		time.Sleep(2 * time.Hour)
+		r := f.node()
+		f.refuses(r, job.FailHeld, `OAuth app "x"; its operator`, 1)
+		time.Sleep(restApp)
+		f.gives(r, "access-1", 2)
+	})
+	in(t, func(f *fixture) {
+		time.Sleep(2 * time.Hour)
+		f.refuses(f.node(), job.FailHeld, `no OAuth app "gone" for X`, 0)
+	}, func(token *fireoncev1.OAuth2Token) { token.App = "gone" })
+}
+
+// A platform refuses a token that should be good: it is renewed once. If the next one
+// is refused at once, that does not help.
+func TestRefused(t *testing.T) {
+	in(t, func(f *fixture) {
+		r := f.node()
+		refused := func(version int, want bool, requests int) {
+			t.Helper()
+			got, err := r.Refused(f.Context(), f.conn(), version)
+			if got != want || err != nil || f.p.asked() != requests {
+				t.Errorf("version %d: %t, %v, %d requests; want %t, %d", version, got, err, f.p.asked(), want, requests)
+			}
+		}
+		refused(1, true, 1)
+		refused(1, true, 1) // late word of the old one
+		refused(2, false, 1)
+		f.refuses(r, job.FailAuth, "Reconnect this X account", 1)
+
+		other := f.node()
+		time.Sleep(apart)
+		if got, err := other.Refused(f.Context(), f.conn(), 2); !got || err != nil || f.p.asked() != 2 {
+			t.Errorf("after a while: %t, %v, %d requests", got, err, f.p.asked())
+		}
+	})
+}
+
+// What was refused is not used any more, even if it cannot be renewed yet.
+func TestRefusedTransient(t *testing.T) {
+	in(t, func(f *fixture) {
+		f.p.fates = []fate{unsent}
+		r := f.node()
+		_, err := r.Refused(f.Context(), f.conn(), 1)
+		var refusal *connector.Refusal
+		if !errors.As(err, &refusal) || refusal.Kind != job.FailHeld {
+			t.Fatalf("error %v", err)
+		}
+		f.refuses(r, job.FailHeld, "could not be reached", 1)
+		time.Sleep(refusal.RetryAfter)
+		f.gives(r, "access-1", 2)
+	})
+}
+
+func TestRefusedForGood(t *testing.T) {
+	in(t, func(f *fixture) {
+		if got, err := f.node().Refused(f.Context(), f.conn(), 1); got || err != nil || f.p.asked() != 0 {
+			t.Errorf("%t, %v, %d requests", got, err, f.p.asked())
+		}
+	}, func(token *fireoncev1.OAuth2Token) { token.RefreshToken = "" })
+}
+
+// Nobody gets new tokens before they are stored, and storing them is not given up.
+func TestRenewStored(t *testing.T) {
+	in(t, func(f *fixture) {
+		var works atomic.Bool
+		var failures atomic.Int32
+		f.store.change = func() error {
+			if works.Load() {
+				return nil
+			}
+			failures.Add(1)
+			return store.ErrUnavailable
+		}
+		time.Sleep(2 * time.Hour)
+		r := f.node()
+		got := make(chan string, 1)
+		go func() {
+			token, err := f.fresh(r)
+			if err != nil {
+				t.Error(err)
+			}
+			got <- token
+		}()
+		time.Sleep(5 * turnLease)
+		synctest.Wait()
+		select {
+		case token := <-got:
+			t.Fatalf("%q was given out, and is not stored", token)
+		default:
+		}
+		// Another server does not use the spent token meanwhile.
+		f.refuses(f.node(), job.FailHeld, "being renewed", 1)
+		works.Store(true)
+		if token := <-got; token != "access-1" || failures.Load() < 2 || f.p.asked() != 1 {
+			t.Errorf("%q after %d failures, %d requests", token, failures.Load(), f.p.asked())
+		}
+		f.gives(r, "access-1", 1)
+	})
+}
+
+// A write that took effect but was not confirmed is seen to have.
+func TestRenewUnconfirmed(t *testing.T) {
+	in(t, func(f *fixture) {
+		lying := &unconfirmed{Store: f.store}
+		time.Sleep(2 * time.Hour)
+		r := f.node()
+		r.Store = lying
+		f.gives(r, "access-1", 1)
+		if _, version := f.stored(); version != 2 || lying.lies != 1 {
+			t.Errorf("version %d, %d lies", version, lying.lies)
+		}
+	})
+}
+
+type unconfirmed struct {
+	Store
+	lies int
+}
+
+func (u *unconfirmed) ChangeConnection(ctx context.Context, c store.ConnectionChange) (store.Connection, error) {
+	out, err := u.Store.ChangeConnection(ctx, c)
+	if u.lies++; err == nil && u.lies == 1 {
+		return store.Connection{}, store.ErrUnconfirmed
+	}
+	return out, err
+}
+
+// A person gives a new credential in mid-renewal: that one counts.
+func TestRenewOvertaken(t *testing.T) {
+	in(t, func(f *fixture) {
+		f.p.fates = []fate{endless}
+		time.Sleep(2 * time.Hour)
+		r := f.node()
+		failed := make(chan error, 1)
+		go func() {
+			_, err := f.fresh(r)
+			failed <- err
+		}()
+		synctest.Wait()
+		secret, err := proto.Marshal(&fireoncev1.Credential{Kind: &fireoncev1.Credential_Oauth2{Oauth2: &fireoncev1.OAuth2Token{
+			AccessToken: "person", RefreshToken: "r", App: "x",
+		}}})
+		f.ok(err)
+		data, err := f.keys.Seal(secret, vault.Place{Project: "default", Connection: f.id, Version: 2})
+		f.ok(err)
+		_, err = f.store.ChangeConnection(f.Context(), store.ConnectionChange{
+			Project: "default", ID: f.id, Version: f.conn().Version,
+			Credential: &store.Sealed{Version: 2, KeyID: f.keys.KeyID(), Data: data, Fingerprint: "theirs"},
+		})
+		f.ok(err)
+		close(f.p.released)
+		var refusal *connector.Refusal
+		if err := <-failed; !errors.As(err, &refusal) || refusal.Kind != job.FailHeld {
+			t.Errorf("error %v", err)
+		}
+		f.gives(r, "person", 1)
+	})
+}
+
+// A copy of a database renews nothing: the tokens are the original's.
+func TestRenewQuarantined(t *testing.T) {
+	in(t, func(f *fixture) {
+		time.Sleep(2 * time.Hour)
+		f.ok(f.store.Quarantine(f.Context(), "a copy"))
+		f.refuses(f.node(), job.FailHeld, "", 0)
+	})
+}
+
+// A server that ends stores what it has asked for.
+func TestRenewerClose(t *testing.T) {
+	in(t, func(f *fixture) {
+		f.p.fates = []fate{endless}
+		time.Sleep(2 * time.Hour)
+		r := f.node()
+		ctx, cancel := context.WithCancel(f.Context())
+		conn := f.conn()
+		cred, err := r.present(ctx, conn)
+		f.ok(err)
+		gone := make(chan error, 1)
+		go func() {
+			_, err := r.Fresh(ctx, conn, cred)
+			gone <- err
+		}()
+		synctest.Wait()
+		cancel()
+		if <-gone == nil {
+			t.Error("who has gone got a token")
+		}
+		go func() {
+			time.Sleep(time.Second)
+			close(f.p.released)
+		}()
+		f.ok(r.Close(f.Context()))
+		if token, version := f.stored(); token != "access-1" || version != 2 {
+			t.Errorf("%q, version %d", token, version)
+		}
+		if _, err := r.Fresh(f.Context(), conn, cred); err == nil {
+			t.Error("a renewer that is closed began another renewal")
+		}
+	})
+}

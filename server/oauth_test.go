@@ -1,0 +1,541 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/oauth"
+	"github.com/fireonce/fireonce/server"
+	"github.com/fireonce/fireonce/store"
+)
+
+const (
+	callbackURL = "https://fireonce.example.org/oauth/callback"
+	ownURL      = "https://app.example.org/cb"
+	doneURL     = "https://app.example.org/done?user=7"
+)
+
+// member is a connector whose platform tells whose account a token is: what is before
+// its first dash.
+type member struct{ stub }
+
+func (m member) Check(settings []byte, cred connector.Credential) (connector.Capability, error) {
+	capability, err := m.stub.Check(settings, cred)
+	capability.Identity = ""
+	return capability, err
+}
+
+func (m member) Test(_ context.Context, o connector.Opening) (connector.Tested, error) {
+	var c fireoncev1.Credential
+	if err := proto.Unmarshal(o.Credential.Data, &c); err != nil {
+		return connector.Tested{}, err
+	}
+	name, _, _ := strings.Cut(c.GetOauth2().GetAccessToken(), "-")
+	return connector.Tested{Identity: name}, nil
+}
+
+// tokens is a token endpoint: a code is the name of an account, and good once.
+type tokens struct {
+	*httptest.Server
+	mu       sync.Mutex
+	used     map[string]bool
+	requests atomic.Int32
+	last     url.Values
+	// answer, when set, says something else.
+	answer func(w http.ResponseWriter)
+}
+
+func (p *tokens) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	n := p.requests.Add(1)
+	_ = r.ParseForm()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last = r.PostForm
+	w.Header().Set("Content-Type", "application/json")
+	code := r.PostForm.Get("code")
+	switch {
+	case p.answer != nil:
+		p.answer(w)
+	case p.used[code]:
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = io.WriteString(w, `{"error":"invalid_grant"}`)
+	default:
+		p.used[code] = true
+		_, _ = fmt.Fprintf(w, `{"access_token":"%s-secret-access-%d","token_type":"bearer","expires_in":7200,"refresh_token":"secret-refresh"}`, code, n)
+	}
+}
+
+func (p *tokens) asked() url.Values {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.last
+}
+
+// withOAuth gives a server a connector "member" with an app "app", and its platform.
+func withOAuth(t *testing.T) (*tokens, func(*server.Config)) {
+	t.Helper()
+	p := &tokens{used: map[string]bool{}}
+	p.Server = httptest.NewServer(p)
+	t.Cleanup(p.Close)
+	path := filepath.Join(t.TempDir(), "apps.json")
+	text := fmt.Sprintf(`{"public_url": "https://fireonce.example.org", "return_urls": ["https://app.example.org/done"], "apps": [
+		{"name": "app", "connector": "member", "client_id": "me", "client_secret": "hush", "auth_style": "body",
+		 "authorization_url": "https://platform.example.org/login", "token_url": "%s/token", "redirect_urls": ["%s"]},
+		{"name": "other", "connector": "stub", "client_id": "me", "authorization_url": "https://platform.example.org/login", "token_url": "%s/token"}
+	]}`, p.URL, ownURL, p.URL)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	apps, err := oauth.LoadApps(path, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, func(c *server.Config) {
+		registry, err := connector.NewRegistry(
+			stub{"stub", []job.Class{job.Opaque}, true}, member{stub{"member", []job.Class{job.Opaque}, false}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Connectors, c.OAuthApps = registry, apps
+		c.OAuthClient = oauth.NewClient(connector.NewEgress(netip.MustParsePrefix("127.0.0.0/8")), c.Now)
+	}
+}
+
+func newMember(key string) *fireoncev1.StartOAuthRequest {
+	return &fireoncev1.StartOAuthRequest{App: "app", Target: &fireoncev1.StartOAuthRequest_Create{Create: &fireoncev1.CreateConnectionRequest{
+		IdempotencyKey: key, Connection: &fireoncev1.Connection{Connector: "member", DisplayName: "Ann"},
+	}}}
+}
+
+func reconnect(id string) *fireoncev1.StartOAuthRequest {
+	return &fireoncev1.StartOAuthRequest{App: "app", Target: &fireoncev1.StartOAuthRequest_ConnectionId{ConnectionId: id}}
+}
+
+func own(r *fireoncev1.StartOAuthRequest) *fireoncev1.StartOAuthRequest {
+	r.RedirectUrl = ownURL
+	return r
+}
+
+func (f *fixture) startLogin(c client, r *fireoncev1.StartOAuthRequest) *fireoncev1.StartOAuthResponse {
+	f.tb.Helper()
+	res, err := ask[fireoncev1.StartOAuthResponse](f.tb, c, connsPath+"StartOAuth", r)
+	f.must(err)
+	return res
+}
+
+func (f *fixture) endLogin(c client, state, code string) (*fireoncev1.CompleteOAuthResponse, error) {
+	return ask[fireoncev1.CompleteOAuthResponse](f.tb, c, connsPath+"CompleteOAuth", &fireoncev1.CompleteOAuthRequest{State: state, Code: code})
+}
+
+// quiet makes sure that no secret got into the log.
+func (f *fixture) quiet(also ...string) {
+	f.tb.Helper()
+	for _, secret := range append(also, "secret", "hush") {
+		if strings.Contains(f.logs.String(), secret) {
+			f.tb.Errorf("the log has %q:\n%s", secret, f.logs)
+		}
+	}
+}
+
+func TestLoginOverEveryProtocol(t *testing.T) {
+	for name, dial := range protocols {
+		t.Run(name, func(t *testing.T) {
+			p, with := withOAuth(t)
+			f := start(t, with)
+			c := dial(f)
+			begun := f.startLogin(c, own(newMember("k")))
+			u, err := url.Parse(begun.GetAuthorizationUrl())
+			f.must(err)
+			q := u.Query()
+			if u.Host != "platform.example.org" || q.Get("state") != begun.GetState() || q.Get("client_id") != "me" ||
+				q.Get("redirect_uri") != ownURL || q.Get("code_challenge_method") != "S256" || len(q.Get("code_challenge")) != 43 ||
+				!begun.GetExpireTime().AsTime().Equal(f.clock.Now().Add(10*time.Minute)) {
+				t.Errorf("begun: %v", begun)
+			}
+			done, err := f.endLogin(c, begun.GetState(), "ann")
+			f.must(err)
+			conn := done.GetConnection()
+			if !done.GetCreated() || conn.GetAccountIdentity() != "ann" || conn.GetConnector() != "member" ||
+				!conn.GetCredentialExpireTime().AsTime().Equal(f.clock.Now().Add(2*time.Hour)) || conn.GetCredentialFingerprint() == "" {
+				t.Errorf("done: %v", done)
+			}
+			if got := p.asked(); got.Get("code") != "ann" || len(got.Get("code_verifier")) < 43 || got.Get("redirect_uri") != ownURL {
+				t.Errorf("asked %v", got)
+			}
+			_, err = f.endLogin(c, begun.GetState(), "ann")
+			wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_OAUTH_LOGIN_NOT_FOUND)
+
+			// The same account again, on the connection that there is.
+			again := f.startLogin(c, own(reconnect(conn.GetConnectionId())))
+			done, err = f.endLogin(c, again.GetState(), "ann-again")
+			f.must(err)
+			if done.GetCreated() || done.GetConnection().GetConnectionId() != conn.GetConnectionId() ||
+				done.GetConnection().GetCredentialFingerprint() == conn.GetCredentialFingerprint() {
+				t.Errorf("again: %v", done)
+			}
+			// And another account, which is refused.
+			other := f.startLogin(c, own(reconnect(conn.GetConnectionId())))
+			_, err = f.endLogin(c, other.GetState(), "bob")
+			wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_IDENTITY_MISMATCH)
+			if p.requests.Load() != 3 {
+				t.Errorf("%d requests", p.requests.Load())
+			}
+			f.quiet(begun.GetState(), q.Get("code_challenge"))
+		})
+	}
+}
+
+// The connection that a login was to make is there by now: it gets the tokens.
+func TestLoginTwiceForOneKey(t *testing.T) {
+	_, with := withOAuth(t)
+	f := start(t, with)
+	c := overConnect(f)
+	a, b := f.startLogin(c, own(newMember("k"))), f.startLogin(c, own(newMember("k")))
+	first, err := f.endLogin(c, a.GetState(), "ann")
+	f.must(err)
+	second, err := f.endLogin(c, b.GetState(), "ann-again")
+	f.must(err)
+	if second.GetCreated() || second.GetConnection().GetConnectionId() != first.GetConnection().GetConnectionId() ||
+		second.GetConnection().GetCredentialFingerprint() == first.GetConnection().GetCredentialFingerprint() {
+		t.Errorf("first %v, second %v", first, second)
+	}
+}
+
+func TestLoginLiftsHold(t *testing.T) {
+	_, with := withOAuth(t)
+	f := start(t, with)
+	c := overConnect(f)
+	begun := f.startLogin(c, own(newMember("k")))
+	done, err := f.endLogin(c, begun.GetState(), "ann")
+	f.must(err)
+	f.conn = done.GetConnection().GetConnectionId()
+	f.schedule(f.request("job"))
+	leased := f.claim()
+	f.learn(leased.ID, job.Deferred{Kind: job.FailAuth, Message: "Reconnect this account", CredentialVersion: 1})
+	if got := f.connection(c, f.conn); got.GetState() != fireoncev1.ConnectionState_CONNECTION_STATE_AUTH_HOLD {
+		t.Fatalf("%v", got)
+	}
+	begun = f.startLogin(c, own(reconnect(f.conn)))
+	done, err = f.endLogin(c, begun.GetState(), "ann-again")
+	f.must(err)
+	if got := done.GetConnection(); got.GetState() != fireoncev1.ConnectionState_CONNECTION_STATE_ACTIVE {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestStartLoginRefused(t *testing.T) {
+	_, with := withOAuth(t)
+	f := start(t, with)
+	c := overConnect(f)
+	reason := func(name string) fireoncev1.ErrorReason {
+		return fireoncev1.ErrorReason(fireoncev1.ErrorReason_value["ERROR_REASON_"+name])
+	}
+	for name, tt := range map[string]struct {
+		edit func(*fireoncev1.StartOAuthRequest)
+		want string
+	}{
+		"no such app":           {func(r *fireoncev1.StartOAuthRequest) { r.App = "gone" }, "OAUTH_APP_UNKNOWN"},
+		"another connector's":   {func(r *fireoncev1.StartOAuthRequest) { r.App = "other" }, "OAUTH_APP_UNKNOWN"},
+		"redirect elsewhere":    {func(r *fireoncev1.StartOAuthRequest) { r.RedirectUrl = "https://evil.example.org" }, "REDIRECT_NOT_ALLOWED"},
+		"return elsewhere":      {func(r *fireoncev1.StartOAuthRequest) { r.ReturnUrl = "https://evil.example.org" }, "REDIRECT_NOT_ALLOWED"},
+		"return from elsewhere": {func(r *fireoncev1.StartOAuthRequest) { r.RedirectUrl, r.ReturnUrl = ownURL, doneURL }, "REDIRECT_NOT_ALLOWED"},
+		"no such connector":     {func(r *fireoncev1.StartOAuthRequest) { r.GetCreate().Connection.Connector = "gone" }, "CONNECTOR_UNKNOWN"},
+		"settings of another":   {func(r *fireoncev1.StartOAuthRequest) { r.GetCreate().Connection.Settings = webhookSettings() }, "SETTINGS_INVALID"},
+		"wrong settings": {func(r *fireoncev1.StartOAuthRequest) {
+			r.GetCreate().Connection.Settings = &fireoncev1.Connection_Custom{Custom: &fireoncev1.CustomSettings{Values: map[string]string{"wrong": "x"}}}
+		}, "SETTINGS_INVALID"},
+		"a reserved key": {func(r *fireoncev1.StartOAuthRequest) { r.GetCreate().IdempotencyKey = "fireonce:x" }, "KEY_RESERVED"},
+		"a credential": {func(r *fireoncev1.StartOAuthRequest) {
+			r.GetCreate().Credential = &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: "x"}}
+		}, ""},
+		"no such connection": {func(r *fireoncev1.StartOAuthRequest) {
+			r.Target = &fireoncev1.StartOAuthRequest_ConnectionId{ConnectionId: job.ID{15: 9}.String()}
+		}, "CONNECTION_NOT_FOUND"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newMember("k")
+			tt.edit(r)
+			_, err := ask[fireoncev1.StartOAuthResponse](t, c, connsPath+"StartOAuth", r)
+			if tt.want == "" {
+				if err == nil || !strings.Contains(err.Error(), "comes of the login") {
+					t.Error(err)
+				}
+				return
+			}
+			wantReason(t, err, reason(tt.want))
+		})
+	}
+	_, err := ask[fireoncev1.StartOAuthResponse](t, c, connsPath+"StartOAuth", &fireoncev1.StartOAuthRequest{App: "app"})
+	if err == nil {
+		t.Error("a login for nothing")
+	}
+}
+
+// A server without apps has no logins.
+func TestNoApps(t *testing.T) {
+	f := start(t)
+	_, err := ask[fireoncev1.StartOAuthResponse](t, overConnect(f), connsPath+"StartOAuth", reconnect(f.conn))
+	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_OAUTH_APP_UNKNOWN)
+	if res, _ := f.do(http.MethodGet, oauth.CallbackPath+"?state=x&code=y", "", nil); res.StatusCode != http.StatusNotFound {
+		t.Errorf("callback: %s", res.Status)
+	}
+}
+
+// However an exchange fails, it is said, nothing is stored, and the login is over.
+func TestLoginFails(t *testing.T) {
+	say := func(status int, body string) func(http.ResponseWriter) {
+		return func(w http.ResponseWriter) {
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, body)
+		}
+	}
+	for name, tt := range map[string]struct {
+		answer func(http.ResponseWriter)
+		want   fireoncev1.ErrorReason
+		words  string
+	}{
+		"refused":        {say(400, `{"error":"invalid_grant","error_description":"secret"}`), fireoncev1.ErrorReason_ERROR_REASON_OAUTH_REFUSED, "log in again"},
+		"the app":        {say(401, `{"error":"invalid_client"}`), fireoncev1.ErrorReason_ERROR_REASON_OAUTH_UNFINISHED, "its operator"},
+		"busy":           {say(429, `{}`), fireoncev1.ErrorReason_ERROR_REASON_OAUTH_UNFINISHED, "could not be asked"},
+		"broken":         {say(502, `secret`), fireoncev1.ErrorReason_ERROR_REASON_OAUTH_UNFINISHED, "it is not known"},
+		"lost":           {func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, fireoncev1.ErrorReason_ERROR_REASON_OAUTH_UNFINISHED, "it is not known"},
+		"not understood": {say(200, `{"access_token":"sec`), fireoncev1.ErrorReason_ERROR_REASON_OAUTH_UNFINISHED, "it is not known"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, with := withOAuth(t)
+			p.answer = tt.answer
+			f := start(t, with)
+			c := overConnect(f)
+			begun := f.startLogin(c, own(newMember("k")))
+			_, err := f.endLogin(c, begun.GetState(), "ann")
+			wantReason(t, err, tt.want)
+			if !strings.Contains(err.Error(), tt.words) || strings.Contains(err.Error(), "secret") || p.requests.Load() != 1 {
+				t.Errorf("%v, %d requests", err, p.requests.Load())
+			}
+			_, err = f.endLogin(c, begun.GetState(), "ann")
+			wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_OAUTH_LOGIN_NOT_FOUND)
+			conns, err := f.store.ListConnections(t.Context(), store.ConnectionQuery{Project: server.DefaultProject})
+			f.must(err)
+			if len(conns) != 1 {
+				t.Errorf("%d connections", len(conns))
+			}
+			f.quiet()
+		})
+	}
+}
+
+func TestLoginTakesTooLong(t *testing.T) {
+	p, with := withOAuth(t)
+	f := start(t, with)
+	c := overConnect(f)
+	begun := f.startLogin(c, own(newMember("k")))
+	f.clock.advance(oauth.LoginTime)
+	_, err := f.endLogin(c, begun.GetState(), "ann")
+	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_OAUTH_LOGIN_NOT_FOUND)
+	if p.requests.Load() != 0 {
+		t.Errorf("%d requests", p.requests.Load())
+	}
+}
+
+// visit is a browser that is sent to the callback.
+func (f *fixture) visit(q url.Values, header map[string]string) (*http.Response, string) {
+	f.tb.Helper()
+	r, err := http.NewRequestWithContext(f.tb.Context(), http.MethodGet, "http://"+f.addr+oauth.CallbackPath+"?"+q.Encode(), http.NoBody)
+	f.must(err)
+	for name, value := range header {
+		r.Header.Set(name, value)
+	}
+	h := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
+	res, err := h.Do(r)
+	f.must(err)
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	f.must(err)
+	for name, want := range map[string]string{
+		"Content-Security-Policy": "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+		"Referrer-Policy":         "no-referrer", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff",
+	} {
+		if got := res.Header.Get(name); got != want {
+			f.tb.Errorf("%s: %q", name, got)
+		}
+	}
+	for _, secret := range []string{"<script", "secret", q.Get("state"), q.Get("code")} {
+		if secret != "" && strings.Contains(string(body), secret) {
+			f.tb.Errorf("the page has %q:\n%s", secret, body)
+		}
+	}
+	return res, string(body)
+}
+
+func TestCallback(t *testing.T) {
+	login := func(f *fixture, edit ...func(*fireoncev1.StartOAuthRequest)) string {
+		f.tb.Helper()
+		r := newMember("k")
+		for _, e := range edit {
+			e(r)
+		}
+		begun := f.startLogin(overConnect(f), r)
+		if !strings.Contains(begun.GetAuthorizationUrl(), url.QueryEscape(callbackURL)) {
+			f.tb.Errorf("%v", begun)
+		}
+		return begun.GetState()
+	}
+	returning := func(r *fireoncev1.StartOAuthRequest) { r.ReturnUrl = doneURL }
+	conns := func(f *fixture) int {
+		f.tb.Helper()
+		all, err := f.store.ListConnections(f.tb.Context(), store.ConnectionQuery{Project: server.DefaultProject})
+		f.must(err)
+		return len(all) - 1
+	}
+	for name, test := range map[string]func(t *testing.T, f *fixture, p *tokens){
+		"connected": func(t *testing.T, f *fixture, _ *tokens) {
+			q := url.Values{"state": {login(f)}, "code": {"anns-code"}}
+			res, body := f.visit(q, nil)
+			if res.StatusCode != http.StatusOK || !strings.Contains(body, "The account is connected") || conns(f) != 1 {
+				t.Errorf("%s\n%s", res.Status, body)
+			}
+			res, body = f.visit(q, nil)
+			if res.StatusCode != http.StatusNotFound || !strings.Contains(body, "has ended already") || conns(f) != 1 {
+				t.Errorf("twice: %s\n%s", res.Status, body)
+			}
+		},
+		"sent back": func(t *testing.T, f *fixture, _ *tokens) {
+			res, _ := f.visit(url.Values{"state": {login(f, returning)}, "code": {"anns-code"}}, nil)
+			to, err := url.Parse(res.Header.Get("Location"))
+			f.must(err)
+			id := to.Query().Get("connection_id")
+			if res.StatusCode != http.StatusSeeOther || to.Host != "app.example.org" || to.Query().Get("user") != "7" ||
+				f.connection(overConnect(f), id).GetAccountIdentity() != "anns" {
+				t.Errorf("%s to %s", res.Status, to)
+			}
+		},
+		"declined": func(t *testing.T, f *fixture, p *tokens) {
+			q := url.Values{"state": {login(f, returning)}, "error": {"access_denied"}, "error_description": {"<script>secret</script>"}}
+			res, body := f.visit(q, nil)
+			if res.StatusCode != http.StatusBadRequest || !strings.Contains(body, "was declined") ||
+				!strings.Contains(body, `href="https://app.example.org/done?user=7"`) || p.requests.Load() != 0 {
+				t.Errorf("%s\n%s", res.Status, body)
+			}
+			if res, _ := f.visit(url.Values{"state": q["state"], "code": {"anns-code"}}, nil); res.StatusCode != http.StatusNotFound {
+				t.Errorf("after that: %s", res.Status)
+			}
+		},
+		"the answer is lost": func(t *testing.T, f *fixture, p *tokens) {
+			p.answer = func(http.ResponseWriter) { panic(http.ErrAbortHandler) }
+			res, body := f.visit(url.Values{"state": {login(f)}, "code": {"anns-code"}}, nil)
+			if res.StatusCode != http.StatusBadGateway || !strings.Contains(body, "log in again") || conns(f) != 0 {
+				t.Errorf("%s\n%s", res.Status, body)
+			}
+		},
+		"another account": func(t *testing.T, f *fixture, _ *tokens) {
+			if res, _ := f.visit(url.Values{"state": {login(f)}, "code": {"anns-code"}}, nil); res.StatusCode != http.StatusOK {
+				t.Fatal(res.Status)
+			}
+			res, body := f.visit(url.Values{"state": {login(f)}, "code": {"bobs-code"}}, nil)
+			if res.StatusCode != http.StatusConflict || !strings.Contains(body, "another account") {
+				t.Errorf("%s\n%s", res.Status, body)
+			}
+		},
+		"a login that is the client's to end": func(t *testing.T, f *fixture, p *tokens) {
+			begun := f.startLogin(overConnect(f), own(newMember("k")))
+			if res, _ := f.visit(url.Values{"state": {begun.GetState()}, "code": {"anns-code"}}, nil); res.StatusCode != http.StatusNotFound || p.requests.Load() != 0 {
+				t.Errorf("%s, %d requests", res.Status, p.requests.Load())
+			}
+		},
+		"what is no navigation": func(t *testing.T, f *fixture, p *tokens) {
+			q := url.Values{"state": {login(f)}, "code": {"anns-code"}}
+			if res, _ := f.visit(q, map[string]string{"Sec-Purpose": "prefetch"}); res.StatusCode != http.StatusMethodNotAllowed {
+				t.Error(res.Status)
+			}
+			if res, _ := f.do(http.MethodHead, oauth.CallbackPath+"?"+q.Encode(), "", nil); res.StatusCode != http.StatusMethodNotAllowed {
+				t.Error(res.Status)
+			}
+			if p.requests.Load() != 0 {
+				t.Fatal("the code was used")
+			}
+			if res, _ := f.visit(q, nil); res.StatusCode != http.StatusOK {
+				t.Error(res.Status)
+			}
+		},
+		"nonsense": func(t *testing.T, f *fixture, p *tokens) {
+			for _, q := range []url.Values{
+				{}, {"code": {"their-code"}}, {"state": {strings.Repeat("s", 129)}, "code": {"their-code"}}, {"state": {"a b"}, "code": {"their-code"}},
+				{"state": {"unknown"}, "code": {"their-code"}},
+			} {
+				if res, _ := f.visit(q, nil); res.StatusCode != http.StatusNotFound {
+					t.Errorf("%v: %s", q, res.Status)
+				}
+			}
+			for _, code := range []string{"", "a b", strings.Repeat("c", 4097)} {
+				if res, _ := f.visit(url.Values{"state": {login(f)}, "code": {code}}, nil); res.StatusCode != http.StatusBadRequest {
+					t.Errorf("code %.10q: %s", code, res.Status)
+				}
+			}
+			if p.requests.Load() != 0 {
+				t.Errorf("%d requests", p.requests.Load())
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, with := withOAuth(t)
+			f := start(t, with)
+			test(t, f, p)
+			f.quiet("anns-code", "bobs-code")
+		})
+	}
+}
+
+// The callback is for browsers, which have no key; the login tells whose it is.
+func TestCallbackNeedsNoKey(t *testing.T) {
+	_, with := withOAuth(t)
+	f := start(t, with, func(c *server.Config) { c.APIKey = "open-sesame-0123456789" })
+	if res, _ := f.visit(url.Values{"state": {"unknown"}, "code": {"their-code"}}, nil); res.StatusCode != http.StatusNotFound {
+		t.Error(res.Status)
+	}
+}
+
+// freshening gives another credential in place of every one.
+type freshening struct{ token string }
+
+func (r freshening) Fresh(_ context.Context, _ store.Connection, cred connector.Credential) (connector.Credential, error) {
+	if r.token == "" {
+		return cred, &connector.Refusal{Kind: job.FailAuth, Msg: "Reconnect this account"}
+	}
+	data, err := proto.Marshal(&fireoncev1.Credential{Kind: &fireoncev1.Credential_Oauth2{Oauth2: &fireoncev1.OAuth2Token{AccessToken: r.token}}})
+	return connector.Credential{Version: cred.Version + 1, Data: data}, err
+}
+
+// A test of a connection is made with tokens that have not ended.
+func TestTestRenews(t *testing.T) {
+	for token, want := range map[string]bool{"ann-new": true, "": false} {
+		_, with := withOAuth(t)
+		f := start(t, with, func(c *server.Config) { c.Refresher = freshening{token} })
+		c := overConnect(f)
+		begun := f.startLogin(c, own(newMember("k")))
+		done, err := f.endLogin(c, begun.GetState(), "old")
+		f.must(err)
+		got := f.test(c, done.GetConnection().GetConnectionId())
+		if got.GetOk() != want || want && got.GetAccountIdentity() != "ann" || !want && got.GetDetail() != "Reconnect this account" {
+			t.Errorf("%q: %v", token, got)
+		}
+	}
+}
