@@ -109,6 +109,7 @@ build: ## Compile everything, with and without failpoints
 	go build ./...
 	go vet -tags failpoints ./...
 	go -C bench vet ./...
+	go -C internal/oauth/live vet ./...
 
 .PHONY: clients
 clients: $(NODE_MODULES) ## Make sure of what the clients in Python and TypeScript need
@@ -125,6 +126,7 @@ test: need-postgres clients $(PDS_MODULES) ## Run all tests with the race detect
 	FIREONCE_TEST_ENGINE=postgres go test -timeout $(TEST_TIMEOUT) ./server
 	go test -tags failpoints -timeout $(TEST_TIMEOUT) $(CRASH_PACKAGES)
 	go -C bench test ./...
+	go -C internal/oauth/live test ./...
 
 # More jobs, more places, and how often a post is there twice on a platform that
 # is slower than the settle time, which nothing can prevent: "MEASURED".
@@ -213,6 +215,7 @@ lint: $(TOOLS)/golangci-lint proto-check ## Lint the code and the contract
 	if [ -n "$$unformatted" ]; then echo "gofmt:"; echo "$$unformatted"; exit 1; fi
 	$(TOOLS)/golangci-lint run
 	cd bench && $(CURDIR)/$(TOOLS)/golangci-lint run -c $(CURDIR)/.golangci.yml
+	cd internal/oauth/live && $(CURDIR)/$(TOOLS)/golangci-lint run -c $(CURDIR)/.golangci.yml
 
 .PHONY: verify
 verify: build lint gen-check test sim-short chaos-short ## Exactly what CI runs
