@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
@@ -460,85 +459,5 @@ func (r *Renewer) end(ctx context.Context, conn store.Connection, owner job.ID, 
 	defer cancel()
 	if err := r.Store.EndRenewal(ctx, conn.ID, owner, rest, unspent); err != nil {
 		r.Log.Warn("a turn to renew tokens was not given back", "connection", conn.ID.String(), "err", err)
-	}
-}
-
-// keep stores new tokens as the credential's next version.
-func (r *Renewer) keep(ctx context.Context, conn store.Connection, old connector.Credential, owner job.ID, got Token) (connector.Credential, error) {
-	var pb fireoncev1.Credential
-	if err := proto.Unmarshal(old.Data, &pb); err != nil {
-		return connector.Credential{}, wait(restLeast, "the credential could not be read")
-	}
-	got.into(pb.GetOauth2())
-	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(&pb)
-	if err != nil {
-		return connector.Credential{}, wait(restLeast, "the credential could not be written")
-	}
-	cred := connector.Credential{Version: old.Version + 1, Data: data}
-	for rest := storePause; ; rest = min(2*rest, storePauseMost) {
-		stored, err := r.store(ctx, conn, cred, got.Expires)
-		switch {
-		case err == nil && stored:
-			r.end(ctx, conn, owner, 0, false)
-			r.Log.Info("tokens renewed", "connection", conn.ID.String(), "credential_version", cred.Version)
-			return cred, nil
-		case err == nil:
-			// Somebody has put another credential in its place: that one counts.
-			return connector.Credential{}, wait(storeRest, "the credential was changed")
-		case ctx.Err() != nil:
-			r.Log.Error("shut down before new tokens were stored; the account may have to be reconnected",
-				"connection", conn.ID.String(), "err", err)
-			return connector.Credential{}, wait(storeRest, "the login could not be stored")
-		}
-		r.Log.Warn("new tokens are not stored yet", "connection", conn.ID.String(), "err", err)
-		pause(ctx, rest)
-		// Nobody may try the old refresh token meanwhile.
-		_, _ = r.begin(ctx, conn, old.Version, owner, 0)
-	}
-}
-
-// store writes the next version; false: there is another one.
-func (r *Renewer) store(ctx context.Context, conn store.Connection, cred connector.Credential, expires time.Time) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, storeTime)
-	defer cancel()
-	now, err := r.Store.Connection(ctx, conn.Project, conn.ID)
-	if errors.Is(err, store.ErrNotFound) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("read the connection: %w", err)
-	}
-	mark := r.Vault.Fingerprint(cred.Data)
-	switch {
-	case now.CredentialVersion == cred.Version && now.CredentialFingerprint == mark:
-		return true, nil // an earlier write that was not confirmed
-	case now.CredentialVersion != cred.Version-1 || !now.Deleted.IsZero():
-		return false, nil
-	}
-	data, err := r.Vault.Seal(cred.Data, vault.Place{Project: conn.Project, Connection: conn.ID, Version: cred.Version})
-	if err != nil {
-		return false, err
-	}
-	_, err = r.Store.ChangeConnection(ctx, store.ConnectionChange{
-		Project: conn.Project, ID: conn.ID, Version: now.Version,
-		Credential: &store.Sealed{
-			Version: cred.Version, KeyID: r.Vault.KeyID(), Data: data, Fingerprint: mark, Expires: expires,
-		},
-	})
-	if err != nil {
-		return false, fmt.Errorf("store the tokens: %w", err)
-	}
-	return true, nil
-}
-
-// into puts what a platform gave into the contract's message. A refresh token that it
-// did not replace stays.
-func (t Token) into(pb *fireoncev1.OAuth2Token) {
-	pb.AccessToken, pb.IssueTime, pb.ExpireTime = t.Access, timestamppb.New(t.Issued), nil
-	if t.Refresh != "" {
-		pb.RefreshToken = t.Refresh
-	}
-	if !t.Expires.IsZero() {
-		pb.ExpireTime = timestamppb.New(t.Expires)
 	}
 }
