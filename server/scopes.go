@@ -84,6 +84,8 @@ var scopeOf = map[string]string{
 	fireoncev1connect.ConnectionServicePauseConnectionProcedure:  ScopeConnectionsWrite,
 	fireoncev1connect.ConnectionServiceResumeConnectionProcedure: ScopeConnectionsWrite,
 	fireoncev1connect.ConnectionServiceDeleteConnectionProcedure: ScopeConnectionsWrite,
+	fireoncev1connect.ConnectionServiceStartOAuthProcedure:       ScopeConnectionsWrite,
+	fireoncev1connect.ConnectionServiceCompleteOAuthProcedure:    ScopeConnectionsWrite,
 
 	statusPath: ScopeAdmin,
 }

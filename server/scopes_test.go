@@ -122,6 +122,10 @@ func reaching(jobID, connID, jobKey string) map[string]proto.Message {
 		connsPath + "ResumeConnection": &fireoncev1.ResumeConnectionRequest{ConnectionId: connID},
 		connsPath + "DeleteConnection": &fireoncev1.DeleteConnectionRequest{ConnectionId: connID},
 		connsPath + "ListConnectors":   &fireoncev1.ListConnectorsRequest{},
+		connsPath + "StartOAuth": &fireoncev1.StartOAuthRequest{
+			App: "reaching", Target: &fireoncev1.StartOAuthRequest_ConnectionId{ConnectionId: connID},
+		},
+		connsPath + "CompleteOAuth": &fireoncev1.CompleteOAuthRequest{State: "reaching", Code: "reaching"},
 
 		"/fireonce.v1.StatsService/GetStats": &fireoncev1.GetStatsRequest{ConnectionId: connID},
 	}
@@ -173,7 +177,7 @@ func TestProjectsApart(t *testing.T) {
 			page, err := askWith[fireoncev1.ListJobsResponse](theirs, c, jobsPath+"ListJobs", &fireoncev1.ListJobsRequest{PageSize: 1})
 			f.must(err)
 			ownConn, own := f.inProject(mine, t, "other", c)
-			before, conn := f.snapshot(victim), f.connection(f.conn)
+			before, conn := f.snapshot(victim), f.asStored(f.conn)
 
 			requests := reaching(victim, f.conn, "fixture")
 			for _, p := range procedures(t, requests) {
@@ -193,7 +197,7 @@ func TestProjectsApart(t *testing.T) {
 			if got := f.snapshot(victim); got.Version != before.Version {
 				t.Errorf("the job was changed: %+v", got)
 			}
-			if got := f.connection(f.conn); got.Version != conn.Version {
+			if got := f.asStored(f.conn); got.Version != conn.Version {
 				t.Errorf("the connection was changed: %+v", got)
 			}
 			f.otherWays(mine, t, c, victim, ownConn, canary, page)
@@ -271,7 +275,7 @@ func (f *fixture) inProject(ctx context.Context, t *testing.T, project string, c
 	return conn, res.GetJob().GetJobId()
 }
 
-func (f *fixture) connection(text string) store.Connection {
+func (f *fixture) asStored(text string) store.Connection {
 	f.tb.Helper()
 	conn, err := f.store.Connection(f.tb.Context(), "", f.id(text))
 	f.must(err)
