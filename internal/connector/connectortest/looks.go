@@ -28,6 +28,8 @@ type Looks struct {
 	IDAt func(at time.Time) string
 	// Broken are answers of status 200 that prove nothing, by what is wrong with them.
 	Broken map[string]func(at time.Time) string
+	// Transient says that no status of an answer tells more than that it is none.
+	Transient bool
 }
 
 // mark answers what a watermark reads.
@@ -194,19 +196,20 @@ func (s Suite) testReadStatuses(t *testing.T, now time.Time) {
 			tr := s.trial(t, script)
 			_, err := tr.observer(t).Watermark(t.Context(), tr.opening())
 			want := job.FailTransient
-			switch code {
-			case http.StatusUnauthorized:
+			switch {
+			case s.Looks.Transient:
+			case code == http.StatusUnauthorized:
 				want = job.FailAuth
-			case http.StatusForbidden:
+			case code == http.StatusForbidden:
 				want = s.Table[code].Kind
-			case http.StatusTooManyRequests:
+			case code == http.StatusTooManyRequests:
 				want = job.FailRateLimited
 			}
 			var refusal *connector.Refusal
 			if !errors.As(err, &refusal) || refusal.Kind != want && want != 0 {
 				t.Fatalf("watermark: %v, want a Refusal of kind %s", err, want)
 			}
-			if code == http.StatusTooManyRequests && refusal.RetryAfter != 2*time.Minute {
+			if want == job.FailRateLimited && refusal.RetryAfter != 2*time.Minute {
 				t.Errorf("retry after %v", refusal.RetryAfter)
 			}
 			checkMessage(t, err.Error(), s.Secrets)
@@ -215,16 +218,22 @@ func (s Suite) testReadStatuses(t *testing.T, now time.Time) {
 	}
 	t.Run("echo", func(t *testing.T) { s.blind(t, now, Echo, longTime) })
 	empty := s.Looks.Empty(now)
-	_, body, found := strings.Cut(empty, "\r\n\r\n")
+	head, body, found := strings.Cut(empty, "\r\n\r\n")
 	if !found || !strings.HasPrefix(empty, "HTTP/1.1 200 ") {
 		t.Fatalf("Looks.Empty is no answer of status 200: %q", empty)
 	}
+	length := fmt.Sprintf("Content-Length: %d\r\n", len(body))
+	if head += "\r\n"; !strings.Contains(head, length) {
+		t.Fatalf("Looks.Empty does not say its length: %q", empty)
+	}
 	for _, code := range []int{201, 202, 203, 206, 300, 404, 500} {
-		t.Run(fmt.Sprintf("%d with a list", code), func(t *testing.T) { s.blind(t, now, Say(Answer(code, body)), longTime) })
+		t.Run(fmt.Sprintf("%d with a list", code), func(t *testing.T) {
+			s.blind(t, now, Say(strings.Replace(empty, " 200 ", fmt.Sprintf(" %d ", code), 1)), longTime)
+		})
 	}
 	for name, raw := range map[string]string{
-		"a list that was to be longer":  fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body)+1, body),
-		"a list without its last chunk": fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(body), body),
+		"a list that was to be longer":  strings.Replace(empty, length, fmt.Sprintf("Content-Length: %d\r\n", len(body)+1), 1),
+		"a list without its last chunk": fmt.Sprintf("%s\r\n%x\r\n%s\r\n", strings.Replace(head, length, "Transfer-Encoding: chunked\r\n", 1), len(body), body),
 	} {
 		t.Run(name, func(t *testing.T) { s.blind(t, now, SayAndClose(raw), longTime) })
 	}
@@ -320,6 +329,12 @@ func (tr *trial) observe(t *testing.T, l connector.Look) job.Observation {
 func (tr *trial) onlyReads(t *testing.T) {
 	t.Helper()
 	for _, r := range tr.Requests() {
+		if tr.Reads != nil {
+			if !tr.Reads(r) {
+				t.Errorf("a look sent %q", r.Line)
+			}
+			continue
+		}
 		if !strings.HasPrefix(r.Line, "GET ") && !strings.HasPrefix(r.Line, "HEAD ") || len(r.Body) > 0 {
 			t.Errorf("a look sent %q with %d bytes", r.Line, len(r.Body))
 		}

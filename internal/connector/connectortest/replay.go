@@ -20,6 +20,15 @@ func (s Suite) testReplay(t *testing.T) {
 	if len(got) != 3 {
 		t.Fatalf("%d requests", len(got))
 	}
+	if s.Replayed != nil {
+		_, first := s.Replayed(got[0])
+		for i, r := range got {
+			if key, alike := s.Replayed(r); key != tr.key || alike != first {
+				t.Errorf("attempt %d: key %q, want the effect key; %q, want what the first one sent", i+1, key, alike)
+			}
+		}
+		return
+	}
 	for i, r := range got {
 		if r.Line != got[0].Line || string(r.Body) != string(got[0].Body) || r.Get("Content-Type") != got[0].Get("Content-Type") {
 			t.Errorf("attempt %d: %q %q, want what the first one sent", i+1, r.Line, r.Body)

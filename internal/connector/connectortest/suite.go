@@ -47,6 +47,12 @@ type Suite struct {
 	// these. Such requests are no part of what the suite counts. The first opening of a
 	// trial meets them; what it learnt may be kept.
 	Aside func(r Received) string
+	// Replayed replaces KeyHeader where the key is in the body: what a request says is
+	// its key, and what must be alike in all requests under one key.
+	Replayed func(Received) (key, alike string)
+	// Reads tells which requests cannot have an effect; nil: GET and HEAD without a
+	// body.
+	Reads func(Received) bool
 	// Looks is what a look reads; OBSERVABLE only.
 	Looks *Looks
 	// ReplyTo is an external id that an effect can answer; empty: any text can be one.
@@ -250,6 +256,14 @@ func (tr *trial) settle(t *testing.T, most int) {
 	if n := tr.Started(); n > most {
 		t.Errorf("%d requests on the wire, want at most %d", n, most)
 	}
+}
+
+// want is what the connector makes of a complete answer with the status.
+func (s Suite) want(code int) Want {
+	if own, ok := s.Table[code]; ok {
+		return own
+	}
+	return defaults(code)
 }
 
 func (w Want) check(t *testing.T, o job.Outcome) {
