@@ -95,8 +95,16 @@ func (e *Engine) read(id job.ID) (job.Snapshot, error) {
 	return e.Store.Job(ctx, store.Ref{ID: id})
 }
 
+// Settle times where the connector cannot tell its own: no connector has longer
+// ones.
+const (
+	carefulLag       = time.Hour
+	carefulNegatives = 10
+)
+
 // traits are what is known of the target without its credential. A connector
-// without settle times has only what the connection states.
+// without settle times has only what the connection states, and one that cannot
+// tell them the longest.
 func (e *Engine) traits(c store.Connection) job.Traits {
 	stated := job.Traits{Class: c.Class, KeyWindow: c.KeyWindow, Grace: e.Grace}
 	found, _ := e.Connectors.Get(c.Connector)
@@ -106,6 +114,9 @@ func (e *Engine) traits(c store.Connection) job.Traits {
 	}
 	own, err := settler.Traits(c.Settings)
 	if err != nil {
+		if c.Class == job.Observable {
+			stated.ReadLag, stated.Negatives, stated.Spacing = carefulLag, carefulNegatives, carefulLag
+		}
 		return stated
 	}
 	own.Grace = e.Grace

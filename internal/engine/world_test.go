@@ -272,7 +272,9 @@ func (wallClock) Read() engine.Reading {
 // and effects itself: the oracle is not the store.
 type platform struct {
 	// probe, when set, makes a platform that has to be asked what it can do.
-	probe  func() error
+	probe func() error
+	// settle, when set, says why the settle times cannot be told.
+	settle func() error
 	class  job.Class
 	window time.Duration // how long it remembers keys; 0: a day
 
@@ -313,7 +315,14 @@ func (p *platform) traits() job.Traits {
 	return t
 }
 
-func (p *platform) Traits([]byte) (job.Traits, error) { return p.traits(), nil }
+func (p *platform) Traits([]byte) (job.Traits, error) {
+	if p.settle != nil {
+		if err := p.settle(); err != nil {
+			return job.Traits{}, err
+		}
+	}
+	return p.traits(), nil
+}
 
 func (p *platform) Check([]byte, connector.Credential) (connector.Capability, error) {
 	if p.probe != nil { // until it is asked, it is taken as one that dedupes nothing
