@@ -148,6 +148,7 @@ func toWire(err error, requestID string) (_ *connect.Error, hidden error) {
 	var f *fault
 	var state *job.StateError
 	var input *connector.InputError
+	var away *connector.Refusal
 	switch already := new(connect.Error); {
 	case errors.As(err, &already):
 		return already, nil
@@ -157,6 +158,8 @@ func toWire(err error, requestID string) (_ *connect.Error, hidden error) {
 		return stateFault(state).wire(), nil
 	case errors.As(err, &input):
 		return inputFault(input).wire(), nil
+	case errors.As(err, &away): // a connector of the operator's own, which cannot be asked now
+		return plain(connect.CodeUnavailable, away.Msg, requestID), err
 	case errors.Is(err, context.DeadlineExceeded):
 		return plain(connect.CodeDeadlineExceeded, "the call's time ran out; it may be repeated unchanged", requestID), nil
 	case errors.Is(err, context.Canceled):

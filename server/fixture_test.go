@@ -73,6 +73,9 @@ type stub struct {
 	replies bool
 }
 
+// away is what a connector says that has to ask another process, and cannot.
+var away = &connector.Refusal{Kind: job.FailHeld, Msg: "waiting for the connector stub: nobody there"}
+
 func (s stub) Describe() connector.Description {
 	return connector.Description{
 		Name: s.name, Payloads: []string{"custom", "webhook"}, Classes: s.classes, Promise: "none", Replies: s.replies,
@@ -89,6 +92,8 @@ func (s stub) Check(settings []byte, cred connector.Credential) (connector.Capab
 		return connector.Capability{}, &connector.InputError{Reason: connector.BadCredential, Field: "credential", Msg: "no basic auth here"}
 	case len(secret.GetHeaders()) > 0:
 		return connector.Capability{}, &connector.InputError{Reason: connector.BadHeader, Field: "credential.headers[0].name", Msg: "not allowed"}
+	case bytes.Contains(settings, []byte("away")):
+		return connector.Capability{}, away
 	case bytes.Contains(settings, []byte("wrong")):
 		return connector.Capability{}, &connector.InputError{Reason: connector.BadSettings, Field: "connection.custom", Msg: "wrong"}
 	}
@@ -108,6 +113,8 @@ func (s stub) Prepare(r connector.Request) (connector.Prepared, error) {
 		return connector.Prepared{}, &connector.InputError{Reason: connector.BadPayload, Field: "payload.custom.data", Msg: "too bad"}
 	case strings.HasPrefix(p.GetCustom().GetSchema(), "header"):
 		return connector.Prepared{}, &connector.InputError{Reason: connector.BadHeader, Field: "payload.custom", Msg: "not that one"}
+	case strings.HasPrefix(p.GetCustom().GetSchema(), "away"):
+		return connector.Prepared{HoldKey: "hold of one who is away"}, away
 	case strings.HasPrefix(p.GetCustom().GetSchema(), "panic"):
 		panic("a connector with a bug, and a secret-in-the-panic")
 	}

@@ -103,7 +103,13 @@ func (in *intake) prepare(ctx context.Context, conn *store.Connection, spec job.
 		EffectKey: job.EffectKey(spec.ID, 1), Settings: conn.Settings,
 		PayloadKind: spec.PayloadKind, Payload: spec.Payload, ReplyTo: replyTo,
 	})
-	if err != nil {
+	var away *connector.Refusal
+	switch {
+	case errors.As(err, &away) && away.Kind == job.FailHeld && prepared.HoldKey != "":
+		// The connector cannot be asked now. The job is stored all the same; it is
+		// checked before it is sent.
+		return prepared.HoldKey, nil
+	case err != nil:
 		return "", fmt.Errorf("check the payload: %w", err)
 	}
 	return prepared.HoldKey, nil

@@ -23,11 +23,12 @@ type Connector interface {
 	// Describe says what the connector is. Constant.
 	Describe() Description
 	// Check validates a connection's settings and credential, before they are
-	// stored and again before they are used. It fails with *InputError.
+	// stored and again before they are used. It fails with *InputError, and with
+	// *Refusal of kind HELD where another process has to be asked and cannot be.
 	Check(settings []byte, cred Credential) (Capability, error)
 	// Prepare is pure: it validates the payload and freezes the bytes that every
 	// attempt under one effect key sends. Equal requests give equal bytes. It
-	// fails with *InputError.
+	// fails as Check does; a *Refusal comes with the hold key.
 	Prepare(r Request) (Prepared, error)
 	// Open makes everything ready for one commit (dialled, TLS shaken hands),
 	// without any effect. It fails with *Refusal; any other error counts as
@@ -67,7 +68,7 @@ type Idler interface {
 }
 
 // Settler gives the settle times of one connection's target, without its
-// credential: what Check puts into Capability.Traits. It fails with *InputError.
+// credential: what Check puts into Capability.Traits. It fails as Check does.
 type Settler interface {
 	Traits(settings []byte) (job.Traits, error)
 }

@@ -1,0 +1,32 @@
+package server_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"connectrpc.com/connect"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+)
+
+// TestConnectorAway: while a connector cannot be asked, jobs are stored all the
+// same, and connections are not.
+func TestConnectorAway(t *testing.T) {
+	overEach(t, func(t *testing.T, f *fixture, c client) {
+		stored := &fireoncev1.ScheduleJobResponse{}
+		f.must(c.call(t.Context(), scheduleJob, f.request("k", func(r *scheduleRequest) { r.Payload = custom("away/v1", "") }), stored))
+		if !stored.GetCreated() || f.claim().HoldKey != "hold of one who is away" {
+			t.Errorf("stored as %v", stored)
+		}
+		err := c.call(t.Context(), connsPath+"CreateConnection", &fireoncev1.CreateConnectionRequest{
+			IdempotencyKey: "new", Connection: &fireoncev1.Connection{Connector: "stub", Settings: &fireoncev1.Connection_Custom{
+				Custom: &fireoncev1.CustomSettings{Values: map[string]string{"is": "away"}},
+			}},
+		}, &fireoncev1.CreateConnectionResponse{})
+		var e *wireError
+		if !errors.As(err, &e) || e.code != connect.CodeUnavailable || !strings.Contains(e.msg, "nobody there") {
+			t.Errorf("error %v, want UNAVAILABLE with the connector's words", err)
+		}
+	})
+}
