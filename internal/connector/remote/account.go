@@ -1,0 +1,120 @@
+package remote
+
+import (
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	connectorv1 "github.com/fireonce/fireonce/gen/fireonce/connector/v1"
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// secret is an opened credential, and what no message may show of it.
+type secret struct {
+	credential *fireoncev1.Credential // nil: there is none
+	hide       connector.Secrets
+}
+
+func openSecret(c connector.Credential) (secret, error) {
+	if len(c.Data) == 0 {
+		return secret{}, nil
+	}
+	pb := &fireoncev1.Credential{}
+	if err := proto.Unmarshal(c.Data, pb); err != nil {
+		return secret{}, &connector.InputError{Reason: connector.BadCredential, Field: "credential", Msg: "not readable"}
+	}
+	return secret{credential: pb, hide: connector.Secrets(nil).With(texts(pb.ProtoReflect(), nil)...)}, nil
+}
+
+// names are the fields of a credential that are not secret.
+var names = map[protoreflect.Name]bool{"username": true, "name": true, "app": true}
+
+// texts gives the strings of a message, but names.
+func texts(m protoreflect.Message, out []string) []string {
+	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case f.IsMap() || names[f.Name()]:
+		case f.IsList():
+			for i := range v.List().Len() {
+				out = text(f, v.List().Get(i), out)
+			}
+		default:
+			out = text(f, v, out)
+		}
+		return true
+	})
+	return out
+}
+
+func text(f protoreflect.FieldDescriptor, v protoreflect.Value, out []string) []string {
+	switch f.Kind() {
+	case protoreflect.StringKind:
+		return append(out, v.String())
+	case protoreflect.MessageKind:
+		return texts(v.Message(), out)
+	default:
+		return out
+	}
+}
+
+func readSettings(encoded []byte) (*fireoncev1.CustomSettings, error) {
+	s := &fireoncev1.CustomSettings{}
+	if err := proto.Unmarshal(encoded, s); err != nil {
+		return nil, &connector.InputError{Reason: connector.BadSettings, Field: "settings.custom", Msg: "not readable"}
+	}
+	return s, nil
+}
+
+// account is what a call is told of its connection.
+func account(o connector.Opening) (*connectorv1.Account, secret, error) {
+	s, err := readSettings(o.Settings)
+	if err != nil {
+		return nil, secret{}, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's settings are not usable", Err: err}
+	}
+	sec, err := connector.Opened(o.Credential, openSecret)
+	if err != nil {
+		return nil, secret{}, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's credential is not usable", Err: err}
+	}
+	a := &connectorv1.Account{Settings: s, Credential: sec.credential}
+	if !o.Connection.IsZero() {
+		a.ConnectionId = o.Connection.String()
+	}
+	return a, sec, nil
+}
+
+// The frozen encoding: job.Canon with these fields in this order.
+const (
+	fieldPayload = "payload"
+	fieldReplyTo = "reply_to"
+	fieldOwn     = "frozen"
+)
+
+// request is what every attempt hands over alike.
+type request struct {
+	payload []byte // the contract's Payload, encoded
+	replyTo string
+	own     []byte // what the service has frozen
+}
+
+func (r request) freeze() []byte {
+	return job.NewCanon().Grow(len(r.payload)+len(r.own)+len(r.replyTo)).
+		Field(fieldPayload, r.payload).Field(fieldReplyTo, []byte(r.replyTo)).Field(fieldOwn, r.own).Bytes()
+}
+
+// thaw reads a frozen request: the bytes come from a database.
+func thaw(frozen []byte) (request, *connectorv1.Content, error) {
+	fields, err := connector.Thaw(frozen)
+	if err != nil {
+		return request{}, nil, err
+	}
+	if len(fields) != 3 || fields[0].Name != fieldPayload || fields[1].Name != fieldReplyTo || fields[2].Name != fieldOwn {
+		return request{}, nil, connector.ErrBadFrozen
+	}
+	r := request{payload: fields[0].Value, replyTo: string(fields[1].Value), own: fields[2].Value}
+	payload := &fireoncev1.Payload{}
+	if err := proto.Unmarshal(r.payload, payload); err != nil || payload.GetKind() == nil {
+		return request{}, nil, connector.ErrBadFrozen
+	}
+	return r, &connectorv1.Content{Payload: payload, ReplyToExternalId: r.replyTo}, nil
+}

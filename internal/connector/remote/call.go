@@ -1,0 +1,148 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// Rules of this file:
+//   - a call is one POST of the Connect protocol (unary, binary), never repeated;
+//   - an answer is a complete one with status 200 that holds a message of the
+//     protocol. Everything else is no answer, whatever it says in its body.
+
+const (
+	// askTime bounds a call that somebody waits for, readTime one to the platform
+	// behind the service.
+	askTime  = 5 * time.Second
+	readTime = 15 * time.Second
+
+	contentType = "application/proto"
+)
+
+// errNoAnswer says that an answer cannot be read as one.
+var errNoAnswer = errors.New("not an answer of the protocol")
+
+// ask makes a read-only call. It fails with *connector.Refusal of kind
+// TRANSIENT, or what opening the line gave.
+func (c *Connector) ask(ctx context.Context, method string, limit time.Duration, in, out proto.Message, hide connector.Secrets) error {
+	by := time.Now().Add(limit)
+	if end, ok := ctx.Deadline(); ok && end.Before(by) {
+		by = end
+	}
+	call, err := c.call(method, in, time.Until(by))
+	if err != nil {
+		return &connector.Refusal{Kind: job.FailPermanent, Msg: "the call to " + c.who + " cannot be encoded"}
+	}
+	line, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer line.Close()
+	a := line.Exchange(call, connector.Bounds{SendBy: by, AnswerBy: by})
+	if err := parse(a, out); err != nil {
+		return &connector.Refusal{Kind: job.FailTransient, Msg: c.unread(a, method, hide)}
+	}
+	return nil
+}
+
+// open opens a line for one call, and remembers when that is not possible.
+func (c *Connector) open(ctx context.Context) (*connector.Line, error) {
+	line, err := c.sender.Open(ctx, connector.TargetOf(c.base), true)
+	var r *connector.Refusal
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case err == nil:
+		c.away = away{}
+	case errors.As(err, &r) && ctx.Err() == nil:
+		c.away = away{until: time.Now().Add(awayFor), why: r.Msg}
+	}
+	return line, err
+}
+
+// reach refuses at once when the service could not be reached a moment ago.
+func (c *Connector) reach() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Now().Before(c.away.until) {
+		return &connector.Refusal{Kind: job.FailTransient, Msg: c.away.why}
+	}
+	return nil
+}
+
+// call encodes one call. within tells the service when its caller gives up.
+func (c *Connector) call(method string, in proto.Message, within time.Duration) (connector.Call, error) {
+	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(in)
+	if err != nil {
+		return connector.Call{}, err
+	}
+	u, err := connector.ParseURL(strings.TrimSuffix(c.base.String(), "/") + service + method)
+	if err != nil {
+		return connector.Call{}, err
+	}
+	headers := []connector.Header{
+		{Name: "Content-Type", Value: contentType},
+		{Name: "Connect-Protocol-Version", Value: "1"},
+		{Name: "Connect-Timeout-Ms", Value: strconv.FormatInt(max(within.Milliseconds(), 1), 10)},
+	}
+	if c.token != "" {
+		headers = append(headers, connector.Header{Name: "Authorization", Value: "Bearer " + c.token})
+	}
+	return connector.Call{
+		Method: "POST", URL: u, Headers: headers, Keep: connector.MaxBody,
+		Body: bytes.NewReader(body), Length: int64(len(body)),
+	}, nil
+}
+
+// parse reads the message of an answer.
+func parse(a connector.Answer, out proto.Message) error {
+	kind, _, _ := strings.Cut(a.Header.Get("Content-Type"), ";")
+	encoding := a.Header.Get("Content-Encoding")
+	switch {
+	case !a.Complete, !a.Sent, a.Cut, a.Status != 200, encoding != "" && encoding != "identity",
+		!strings.EqualFold(strings.TrimSpace(kind), contentType):
+		return errNoAnswer
+	}
+	if err := proto.Unmarshal(a.Excerpt, out); err != nil {
+		return fmt.Errorf("%w: %w", errNoAnswer, err)
+	}
+	return nil
+}
+
+// unread says why a call has no answer.
+func (c *Connector) unread(a connector.Answer, method string, hide connector.Secrets) string {
+	hide = hide.With(c.token)
+	if code, said := rpcError(a); said {
+		return connector.Clean(fmt.Sprintf("%s answered %s with the error %s", c.who, method, hide.Redact(code)), connector.MaxMessage)
+	}
+	if a.Complete && a.Status == 200 {
+		return c.who + " answered " + method + " with something that is not a message of the protocol"
+	}
+	return connector.Unread(a, c.who, hide)
+}
+
+// rpcError reads an error of the Connect protocol: its code and its message.
+func rpcError(a connector.Answer) (string, bool) {
+	var body struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+	}
+	if !a.Complete || a.Status == 200 || json.Unmarshal(a.Excerpt, &body) != nil || body.Code == "" {
+		return "", false
+	}
+	if body.Message == "" {
+		return body.Code, true
+	}
+	return body.Code + ": " + body.Message, true
+}

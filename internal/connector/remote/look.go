@@ -1,0 +1,225 @@
+package remote
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	connectorv1 "github.com/fireonce/fireonce/gen/fireonce/connector/v1"
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+const (
+	maxWatermark  = 64 << 10
+	maxCandidates = 100
+)
+
+// mark is a watermark as it is stored.
+type mark struct {
+	Account string `json:"account,omitempty"`
+	Mark    string `json:"mark"`
+}
+
+// Watermark implements connector.Observer. It fails with *connector.Refusal.
+func (c *Connector) Watermark(ctx context.Context, o connector.Opening) (string, error) {
+	r, content, err := thaw(o.Prepared.Frozen)
+	if err != nil {
+		return "", &connector.Refusal{Kind: job.FailPermanent, Msg: "the stored request is not readable", Err: err}
+	}
+	who, sec, err := account(o)
+	if err != nil {
+		return "", err
+	}
+	var out connectorv1.WatermarkResponse
+	in := &connectorv1.WatermarkRequest{Account: who, JobId: o.Job.String(), Content: content, Frozen: r.own}
+	if err := c.ask(ctx, "Watermark", readTime, in, &out, sec.hide); err != nil {
+		return "", err
+	}
+	read := out.GetRead()
+	if read == nil || len(read.GetWatermark()) > maxWatermark {
+		return "", c.refusal("Watermark", out.GetRefused(), sec.hide)
+	}
+	text, err := json.Marshal(mark{Account: c.identity(read.GetAccountIdentity()), Mark: read.GetWatermark()})
+	return string(text), err
+}
+
+// refusal is why a read gave nothing: the platform's word, or none that is usable.
+func (c *Connector) refusal(method string, r *connectorv1.Refusal, hide connector.Secrets) *connector.Refusal {
+	if o := c.rejected(r, hide); o.Result == job.ResultRejected {
+		return &connector.Refusal{Kind: o.Kind, Msg: o.Message, RetryAfter: o.RetryAfter}
+	}
+	return &connector.Refusal{Kind: job.FailTransient, Msg: c.who + " answered " + method + " with no result that this version can use"}
+}
+
+func parseMark(text string) (mark, error) {
+	var m *mark
+	if err := json.Unmarshal([]byte(text), &m); err != nil || m == nil {
+		return mark{}, errors.New("the stored watermark is not readable")
+	}
+	return *m, nil
+}
+
+// AccountOf implements connector.Identifier.
+func (*Connector) AccountOf(watermark string) string {
+	m, err := parseMark(watermark)
+	if err != nil {
+		return ""
+	}
+	return m.Account
+}
+
+// Observe implements connector.Observer.
+func (c *Connector) Observe(ctx context.Context, o connector.Opening, l connector.Look) job.Observation {
+	if o.Class == job.Handle {
+		// A staged attempt has a handle, and is polled. Publish comes after the handle is
+		// stored, and a handle is stored before the fence or never.
+		return saw(job.SawAbsent, "nothing was staged, so nothing was published")
+	}
+	seen, err := c.see(ctx, o, l)
+	if err != nil {
+		var r *connector.Refusal
+		if errors.As(err, &r) {
+			return saw(job.SawInconclusive, r.Msg) // without its cause, which may name addresses of our network
+		}
+		return saw(job.SawInconclusive, err.Error())
+	}
+	return verdict(seen)
+}
+
+func saw(v job.Verdict, detail string) job.Observation {
+	return job.Observation{Verdict: v, Detail: connector.Clean(detail, connector.MaxMessage)}
+}
+
+// see asks for candidates, and drops those that are other jobs'. A look that proves
+// nothing is an error.
+func (c *Connector) see(ctx context.Context, o connector.Opening, l connector.Look) ([]*connectorv1.Candidate, error) {
+	r, content, err := thaw(l.First.Frozen)
+	if err != nil {
+		return nil, err
+	}
+	m, err := parseMark(l.First.Watermark)
+	if err != nil {
+		return nil, err
+	}
+	who, sec, err := account(o)
+	if err != nil {
+		return nil, err
+	}
+	var out connectorv1.ObserveResponse
+	if err := c.ask(ctx, "Observe", readTime, &connectorv1.ObserveRequest{
+		Account: who, JobId: o.Job.String(), EffectKey: l.First.EffectKey, Content: content, Frozen: r.own, Watermark: m.Mark,
+		NotBefore: timestamppb.New(l.First.ArmedAt), NotAfter: timestamppb.New(l.Fence),
+	}, &out, sec.hide); err != nil {
+		return nil, err
+	}
+	switch said := out.GetResult().(type) {
+	case *connectorv1.ObserveResponse_Seen:
+		return c.mine(ctx, said.Seen, l)
+	case *connectorv1.ObserveResponse_Unread:
+		return nil, errors.New(c.who + " could not read: " + orNothing(words(said.Unread.GetMessage(), sec.hide)))
+	default:
+		return nil, errors.New(c.who + " answered Observe with no result that this version knows")
+	}
+}
+
+// mine are the candidates that are no other job's.
+func (c *Connector) mine(ctx context.Context, s *connectorv1.Seen, l connector.Look) ([]*connectorv1.Candidate, error) {
+	if !s.GetComplete() {
+		return nil, errors.New(c.who + " did not read everything")
+	}
+	var ids []string
+	for _, candidate := range s.GetCandidates() {
+		id := candidate.GetExternalId()
+		if id == "" || len(id) > maxExternalID || id != connector.Clean(id, maxExternalID) || slices.Contains(ids, id) {
+			return nil, errors.New(c.who + " names an object in a way that cannot be used")
+		}
+		ids = append(ids, id)
+	}
+	if len(ids) > maxCandidates {
+		return nil, fmt.Errorf("%s names more than %d objects", c.who, maxCandidates)
+	}
+	if l.Taken == nil || len(ids) == 0 {
+		return s.GetCandidates(), nil
+	}
+	taken, err := l.Taken(ctx, ids)
+	if err != nil {
+		return nil, errors.New("it could not be read which objects are other jobs'")
+	}
+	return slices.DeleteFunc(slices.Clone(s.GetCandidates()), func(x *connectorv1.Candidate) bool { return taken[x.GetExternalId()] }), nil
+}
+
+// verdict is what a complete look says.
+func verdict(seen []*connectorv1.Candidate) job.Observation {
+	switch {
+	case len(seen) == 0:
+		return saw(job.SawAbsent, "everything since the send was read, and it is not there")
+	case len(seen) == 1 && seen[0].GetSure():
+		o := saw(job.SawPresent, "found as "+seen[0].GetExternalId())
+		o.ExternalID, o.ExternalURL = seen[0].GetExternalId(), connector.Clean(seen[0].GetExternalUrl(), connector.MaxURL)
+		return o
+	}
+	var ids []string
+	for _, x := range seen {
+		ids = append(ids, x.GetExternalId())
+	}
+	return saw(job.SawCandidates, fmt.Sprintf("%d objects could be this effect; is it one of them? %s", len(ids), strings.Join(ids, ", ")))
+}
+
+// Poll implements connector.Poller.
+func (c *Connector) Poll(ctx context.Context, o connector.Opening, handle string) job.Outcome {
+	unknown := func(why string) job.Outcome {
+		return job.Outcome{Result: job.ResultUnknown, Kind: job.FailAmbiguous, Message: connector.Clean(why, connector.MaxMessage)}
+	}
+	who, sec, err := account(o)
+	if err != nil {
+		return unknown(err.Error())
+	}
+	var out connectorv1.PollResponse
+	if err := c.ask(ctx, "Poll", readTime, &connectorv1.PollRequest{Account: who, JobId: o.Job.String(), Handle: handle}, &out, sec.hide); err != nil {
+		var r *connector.Refusal
+		if errors.As(err, &r) {
+			return unknown(r.Msg)
+		}
+		return unknown(c.who + " could not be asked")
+	}
+	switch r := out.GetResult().(type) {
+	case *connectorv1.PollResponse_Published:
+		return c.published(r.Published)
+	case *connectorv1.PollResponse_Pending:
+		return job.Outcome{
+			Result: job.ResultAccepted, Handle: handle,
+			Message: connector.Clean("the platform works on it. "+words(r.Pending.GetMessage(), sec.hide), connector.MaxMessage),
+		}
+	case *connectorv1.PollResponse_Rejected:
+		if o := c.rejected(r.Rejected, sec.hide); o.Result == job.ResultRejected {
+			return o
+		}
+	case *connectorv1.PollResponse_Unread:
+		return unknown(c.who + " could not read: " + orNothing(words(r.Unread.GetMessage(), sec.hide)))
+	}
+	return unknown(c.who + " answered Poll with no result that this version can use")
+}
+
+// Test implements connector.Tester.
+func (c *Connector) Test(ctx context.Context, o connector.Opening) (connector.Tested, error) {
+	who, sec, err := account(o)
+	if err != nil {
+		return connector.Tested{}, err
+	}
+	var out connectorv1.TestResponse
+	if err := c.ask(ctx, "Test", readTime, &connectorv1.TestRequest{Account: who}, &out, sec.hide); err != nil {
+		return connector.Tested{}, err
+	}
+	if out.GetTested() == nil {
+		return connector.Tested{}, c.refusal("Test", out.GetRefused(), sec.hide)
+	}
+	return connector.Tested{
+		Identity: c.identity(out.GetTested().GetAccountIdentity()), Detail: words(out.GetTested().GetDetail(), sec.hide),
+	}, nil
+}

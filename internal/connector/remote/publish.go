@@ -1,0 +1,276 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	connectorv1 "github.com/fireonce/fireonce/gen/fireonce/connector/v1"
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// Rules of this file:
+//   - one Publish call for each attempt. That nothing was sent is ours to say only
+//     if no byte of it was written; after the first byte only the service can;
+//   - an RPC error is UNKNOWN whatever its code: it may come from a proxy, or from a
+//     handler that failed after it had acted.
+
+// Limits of what a service gives.
+const (
+	maxExternalID = 512
+	maxHandle     = 4 << 10
+)
+
+// Open implements connector.Connector.
+func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Session, error) {
+	r, content, err := thaw(o.Prepared.Frozen)
+	if err != nil {
+		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the stored request is not readable", Err: err}
+	}
+	who, sec, err := account(o)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{c: c, request: r, content: content, account: who, secret: sec, job: o.Job, class: o.Class, version: o.Credential.Version}
+	s.line, err = c.sender.Open(ctx, connector.TargetOf(c.base), o.Fresh || o.Class != job.Keyed)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// session is one line with one request for it.
+type session struct {
+	c       *Connector
+	line    *connector.Line
+	request request
+	content *connectorv1.Content
+	account *connectorv1.Account
+	secret  secret
+	job     job.ID
+	class   job.Class
+	version int
+}
+
+// Close implements connector.Session.
+func (s *session) Close() { s.line.Close() }
+
+// Publish implements connector.Session.
+func (s *session) Publish(c connector.Commit) job.Outcome {
+	o := s.publish(c)
+	o.Attempt, o.CredentialVersion = c.Attempt, s.version
+	return o
+}
+
+func (s *session) publish(c connector.Commit) job.Outcome {
+	line, handle := s.line, ""
+	if s.class == job.Handle {
+		var ended *job.Outcome
+		if line, handle, ended = s.stage(c); ended != nil {
+			return *ended
+		}
+		defer line.Close()
+	}
+	within := time.Until(c.AnswerBy)
+	call, err := s.c.call("Publish", &connectorv1.PublishRequest{
+		Account: s.account, JobId: s.job.String(), EffectKey: c.EffectKey, Attempt: int32(c.Attempt), EffectClass: classToWire(s.class),
+		Content: s.content, Frozen: s.request.own, Handle: handle,
+		SendWithin: left(c.SendBy), AnswerWithin: left(s.answerBy(c)),
+	}, within)
+	if err != nil {
+		return notSent("nothing was sent: the call cannot be encoded")
+	}
+	o := s.classify(line.Exchange(call, connector.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend}))
+	if o.Result == job.ResultAccepted {
+		o.Handle = handle
+	}
+	return o
+}
+
+// answerBy leaves the last tenth of the time for the answer's way back.
+func (*session) answerBy(c connector.Commit) time.Time {
+	return c.AnswerBy.Add(-time.Until(c.AnswerBy) / 10)
+}
+
+// left is the time until then, never negative.
+func left(until time.Time) *durationpb.Duration { return durationpb.New(max(0, time.Until(until))) }
+
+func classToWire(class job.Class) fireoncev1.EffectClass {
+	for wire, known := range classes {
+		if known == class {
+			return wire
+		}
+	}
+	return fireoncev1.EffectClass_EFFECT_CLASS_UNSPECIFIED
+}
+
+func notSent(why string) job.Outcome {
+	return job.Outcome{Result: job.ResultNotSent, Kind: job.FailTransient, Message: connector.Clean(why, connector.MaxMessage)}
+}
+
+// stage makes what nobody sees, stores its handle, and opens a line to publish it
+// with. Whatever goes wrong here had no effect.
+func (s *session) stage(c connector.Commit) (*connector.Line, string, *job.Outcome) {
+	ended := func(o job.Outcome) (*connector.Line, string, *job.Outcome) { return nil, "", &o }
+	call, err := s.c.call("Stage", &connectorv1.StageRequest{
+		Account: s.account, JobId: s.job.String(), EffectKey: c.EffectKey, Attempt: int32(c.Attempt), Content: s.content,
+		Frozen: s.request.own, Within: left(c.SendBy),
+	}, time.Until(c.SendBy))
+	if err != nil {
+		return ended(notSent("nothing was sent: the call cannot be encoded"))
+	}
+	a := s.line.Exchange(call, connector.Bounds{SendBy: c.SendBy, AnswerBy: c.SendBy, MaySend: c.MaySend})
+	var out connectorv1.StageResponse
+	if err := parse(a, &out); err != nil {
+		return ended(notSent("nothing was published: " + s.c.unread(a, "Stage", s.secret.hide)))
+	}
+	if refused := out.GetRefused(); refused != nil {
+		if o := s.c.rejected(refused, s.secret.hide); o.Result == job.ResultRejected {
+			o.BytesWritten = a.Written
+			return ended(o)
+		}
+	}
+	handle := out.GetStaged().GetHandle()
+	if handle == "" || len(handle) > maxHandle {
+		return ended(notSent("nothing was published: " + s.c.who + " answered Stage without a handle of 1 to 4096 bytes"))
+	}
+	if err := c.SaveHandle(handle); err != nil {
+		return ended(notSent("nothing was published: the handle could not be stored"))
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), c.SendBy)
+	defer cancel()
+	line, err := s.c.sender.Open(ctx, connector.TargetOf(s.c.base), true)
+	if err != nil {
+		why := "the line could not be opened"
+		var r *connector.Refusal
+		if errors.As(err, &r) {
+			why = r.Msg
+		}
+		return ended(notSent("nothing was published: " + why))
+	}
+	return line, handle, nil
+}
+
+// classify judges the answer to Publish.
+func (s *session) classify(a connector.Answer) job.Outcome {
+	o := connector.Classify(a, s.c.who, s.secret.hide.With(s.c.token))
+	if a.Written == 0 || !a.Complete {
+		return o // not sent, or unknown
+	}
+	unknown := job.Outcome{Result: job.ResultUnknown, Kind: job.FailAmbiguous, HTTPStatus: a.Status, BytesWritten: a.Written}
+	var out connectorv1.PublishResponse
+	if err := parse(a, &out); err != nil {
+		unknown.RetryAfter, _ = connector.RetryAfter(a.Header, a.At)
+		unknown.Message = connector.Clean(s.c.unread(a, "Publish", s.secret.hide)+"; it may have acted", connector.MaxMessage)
+		return unknown
+	}
+	o = s.typed(&out)
+	if o.Result == 0 {
+		unknown.Message = s.c.who + " answered with no result that this version can use; it may have acted"
+		return unknown
+	}
+	if o.Result != job.ResultNotSent {
+		o.BytesWritten = a.Written
+	}
+	return o
+}
+
+// typed reads a result that the service has set; a zero Result: it cannot be used.
+func (s *session) typed(out *connectorv1.PublishResponse) job.Outcome {
+	hide := s.secret.hide
+	switch r := out.GetResult().(type) {
+	case *connectorv1.PublishResponse_Published:
+		o := s.c.published(r.Published)
+		if o.ExternalID == "" && s.class == job.Observable {
+			// Only the id tells later looks whose this object is.
+			return job.Outcome{}
+		}
+		return o
+	case *connectorv1.PublishResponse_Accepted:
+		if s.class != job.Handle {
+			return job.Outcome{}
+		}
+		return job.Outcome{Result: job.ResultAccepted, Message: s.c.who + " says that the platform works on it"}
+	case *connectorv1.PublishResponse_Rejected:
+		return s.c.rejected(r.Rejected, hide)
+	case *connectorv1.PublishResponse_NotSent:
+		return notSent("nothing was sent, says " + s.c.who + ": " + orNothing(words(r.NotSent.GetMessage(), hide)))
+	case *connectorv1.PublishResponse_Unknown:
+		wait, _ := waitOf(r.Unknown.GetRetryAfter())
+		return job.Outcome{
+			Result: job.ResultUnknown, Kind: job.FailAmbiguous, RetryAfter: wait, HTTPStatus: status(r.Unknown.GetHttpStatus()),
+			Message: connector.Clean(s.c.who+" does not know: "+orNothing(words(r.Unknown.GetMessage(), hide)), connector.MaxMessage),
+		}
+	default:
+		return job.Outcome{}
+	}
+}
+
+func orNothing(text string) string {
+	if text == "" {
+		return "it does not say why"
+	}
+	return text
+}
+
+// published is the platform's word that the effect exists.
+func (c *Connector) published(p *connectorv1.Published) job.Outcome {
+	o := job.Outcome{
+		Result: job.ResultSucceeded, Message: c.who + " says that it was published", HTTPStatus: status(p.GetHttpStatus()),
+		ExternalURL: connector.Clean(p.GetExternalUrl(), connector.MaxURL),
+	}
+	if id := p.GetExternalId(); len(id) <= maxExternalID && id == connector.Clean(id, maxExternalID) {
+		o.ExternalID = id
+	} else {
+		o.Message += ", under a name that cannot be stored"
+	}
+	return o
+}
+
+func status(code int32) int {
+	if code < 100 || code > 999 {
+		return 0
+	}
+	return int(code)
+}
+
+var refusalKinds = map[connectorv1.Refusal_Kind]job.FailureKind{
+	connectorv1.Refusal_KIND_AUTH:         job.FailAuth,
+	connectorv1.Refusal_KIND_PERMANENT:    job.FailPermanent,
+	connectorv1.Refusal_KIND_RATE_LIMITED: job.FailRateLimited,
+	connectorv1.Refusal_KIND_TRANSIENT:    job.FailTransient,
+}
+
+// rejected is a definite refusal. One of a kind that is not known here gives a zero
+// Result.
+func (c *Connector) rejected(r *connectorv1.Refusal, hide connector.Secrets) job.Outcome {
+	kind, ok := refusalKinds[r.GetKind()]
+	if !ok {
+		return job.Outcome{}
+	}
+	o := job.Outcome{
+		Result: job.ResultRejected, Kind: kind, Message: words(r.GetMessage(), hide), HTTPStatus: status(r.GetHttpStatus()),
+	}
+	if o.Message == "" {
+		o.Message = "refused, says " + c.who + ", and does not say why"
+	}
+	if kind == job.FailRateLimited {
+		var said bool
+		if o.RetryAfter, said = waitOf(r.GetRetryAfter()); !said {
+			o.RetryAfter = connector.DefaultRetryAfter
+		}
+	}
+	return o
+}
+
+// waitOf clamps what a platform asks for.
+func waitOf(d *durationpb.Duration) (wait time.Duration, said bool) {
+	if d == nil || d.CheckValid() != nil {
+		return 0, false
+	}
+	return min(max(d.AsDuration(), connector.MinRetryAfter), connector.MaxRetryAfter), true
+}

@@ -1,0 +1,548 @@
+package remote_test
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	connectorv1 "github.com/fireonce/fireonce/gen/fireonce/connector/v1"
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/remote"
+	"github.com/fireonce/fireonce/internal/connector/remote/remotetest"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+func TestNew(t *testing.T) {
+	for name, c := range map[string]struct {
+		remote.Config
+		ok bool
+	}{
+		"loopback":     {remote.Config{Name: "acme", URL: "http://127.0.0.1:9000"}, true},
+		"loopback 6":   {remote.Config{Name: "acme", URL: "http://[::1]:9000/base/"}, true},
+		"https":        {remote.Config{Name: "acme-2_b", URL: "https://connectors.example"}, true},
+		"http":         {remote.Config{Name: "acme", URL: "http://10.0.0.7:9000"}, false},
+		"a name":       {remote.Config{Name: "acme", URL: "http://localhost:9000"}, false}, // it may resolve elsewhere
+		"allowed http": {remote.Config{Name: "acme", URL: "http://connector:9000", AllowHTTP: true}, true},
+		"query":        {remote.Config{Name: "acme", URL: "https://connectors.example?a=b"}, false},
+		"no URL":       {remote.Config{Name: "acme"}, false},
+		"no name":      {remote.Config{URL: "https://connectors.example"}, false},
+		"upper case":   {remote.Config{Name: "Acme", URL: "https://connectors.example"}, false},
+		"built in":     {remote.Config{Name: "webhook", URL: "https://connectors.example"}, false},
+		"to be":        {remote.Config{Name: "tiktok", URL: "https://connectors.example"}, false},
+		"custom":       {remote.Config{Name: "custom", URL: "https://connectors.example"}, false},
+		"bad token":    {remote.Config{Name: "acme", URL: "https://connectors.example", Token: "sec ret"}, false},
+	} {
+		if _, err := remote.New(c.Config); (err == nil) != c.ok || err != nil && strings.Contains(err.Error(), "sec ret") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// send makes one attempt, and gives it as the engine would see it.
+func send(t *testing.T, c *remote.Connector, class job.Class, save func(string) error) job.Outcome {
+	t.Helper()
+	prepared, err := c.Prepare(requestOf(t, "https://x.example"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	session, err := c.Open(t.Context(), connector.Opening{
+		Job: job.ID{1}, Connection: job.ID{2}, Settings: settingsOf(t, "https://x.example"), Class: class,
+		Credential: credential(t), Prepared: prepared, Fresh: class != job.Keyed,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	now := time.Now()
+	return session.Publish(connector.Commit{
+		Attempt: 2, EffectKey: effectKey, SendBy: now.Add(10 * time.Second), AnswerBy: now.Add(30 * time.Second),
+		MaySend: func() error { return nil }, SaveHandle: save,
+	})
+}
+
+func refusal(kind connectorv1.Refusal_Kind, after time.Duration) *connectorv1.Refusal {
+	r := &connectorv1.Refusal{Kind: kind, Message: "no, and not with " + secret, HttpStatus: 418}
+	if after != 0 {
+		r.RetryAfter = durationpb.New(after)
+	}
+	return r
+}
+
+// TestResults: what the service's word on an attempt is worth.
+func TestResults(t *testing.T) {
+	type answer = connectorv1.PublishResponse
+	rejected := func(kind connectorv1.Refusal_Kind, after time.Duration) *answer {
+		return &answer{Result: &connectorv1.PublishResponse_Rejected{Rejected: refusal(kind, after)}}
+	}
+	accepted := &answer{Result: &connectorv1.PublishResponse_Accepted{Accepted: &connectorv1.Accepted{}}}
+	for name, c := range map[string]struct {
+		class  job.Class
+		answer *answer
+		err    error
+		result job.Result
+		kind   job.FailureKind
+		wait   time.Duration
+		id     string
+		status int
+	}{
+		"published":                     {job.Keyed, remotetest.Published("e1"), nil, job.ResultSucceeded, 0, 0, "e1", 0},
+		"published, nameless":           {job.Keyed, remotetest.Published(""), nil, job.ResultSucceeded, 0, 0, "", 0},
+		"published, nameless, lookedat": {job.Observable, remotetest.Published(""), nil, job.ResultUnknown, job.FailAmbiguous, 0, "", 200},
+		"published, long name":          {job.Keyed, remotetest.Published(strings.Repeat("a", 513)), nil, job.ResultSucceeded, 0, 0, "", 0},
+		"accepted, but no handle":       {job.Keyed, accepted, nil, job.ResultUnknown, job.FailAmbiguous, 0, "", 200},
+		"auth":                          {job.Opaque, rejected(connectorv1.Refusal_KIND_AUTH, 0), nil, job.ResultRejected, job.FailAuth, 0, "", 418},
+		"permanent":                     {job.Opaque, rejected(connectorv1.Refusal_KIND_PERMANENT, 0), nil, job.ResultRejected, job.FailPermanent, 0, "", 418},
+		"transient":                     {job.Opaque, rejected(connectorv1.Refusal_KIND_TRANSIENT, 0), nil, job.ResultRejected, job.FailTransient, 0, "", 418},
+		"limited":                       {job.Opaque, rejected(connectorv1.Refusal_KIND_RATE_LIMITED, time.Minute), nil, job.ResultRejected, job.FailRateLimited, time.Minute, "", 418},
+		"limited, unsaid":               {job.Opaque, rejected(connectorv1.Refusal_KIND_RATE_LIMITED, 0), nil, job.ResultRejected, job.FailRateLimited, 30 * time.Second, "", 418},
+		"limited for years":             {job.Opaque, rejected(connectorv1.Refusal_KIND_RATE_LIMITED, 1e6*time.Hour), nil, job.ResultRejected, job.FailRateLimited, 24 * time.Hour, "", 418},
+		"refused, kind unset":           {job.Opaque, rejected(0, 0), nil, job.ResultUnknown, job.FailAmbiguous, 0, "", 200},
+		"refused, a later kind":         {job.Opaque, rejected(99, 0), nil, job.ResultUnknown, job.FailAmbiguous, 0, "", 200},
+		"not sent":                      {job.Opaque, &answer{Result: &connectorv1.PublishResponse_NotSent{NotSent: &connectorv1.NotSent{Message: "no address for " + secret}}}, nil, job.ResultNotSent, job.FailTransient, 0, "", 0},
+		"unknown": {job.Opaque, &answer{Result: &connectorv1.PublishResponse_Unknown{Unknown: &connectorv1.Unknown{
+			Message: "the line broke, " + secret, RetryAfter: durationpb.New(time.Minute), HttpStatus: 502,
+		}}}, nil, job.ResultUnknown, job.FailAmbiguous, time.Minute, "", 502},
+		"nothing":          {job.Opaque, &answer{}, nil, job.ResultUnknown, job.FailAmbiguous, 0, "", 200},
+		"INVALID_ARGUMENT": {job.Opaque, nil, connect.NewError(connect.CodeInvalidArgument, errors.New("bad "+secret)), job.ResultUnknown, job.FailAmbiguous, 0, "", 400},
+		"UNAUTHENTICATED":  {job.Opaque, nil, connect.NewError(connect.CodeUnauthenticated, errors.New("who? "+operators)), job.ResultUnknown, job.FailAmbiguous, 0, "", 401},
+		"UNIMPLEMENTED":    {job.Opaque, nil, connect.NewError(connect.CodeUnimplemented, nil), job.ResultUnknown, job.FailAmbiguous, 0, "", 501},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &service{class: c.class, publish: func(r *connectorv1.PublishRequest) (*answer, error) {
+				checkRequest(t, r, c.class)
+				return c.answer, c.err
+			}}
+			o := send(t, s.start(t), c.class, nil)
+			if o.Result != c.result || o.Kind != c.kind || o.RetryAfter != c.wait || o.ExternalID != c.id || o.HTTPStatus != c.status {
+				t.Errorf("%+v", o)
+			}
+			if o.Attempt != 2 || o.CredentialVersion != 3 || (o.BytesWritten == 0) != (o.Result == job.ResultNotSent) {
+				t.Errorf("attempt %d, credential %d, %d bytes", o.Attempt, o.CredentialVersion, o.BytesWritten)
+			}
+			if o.Message == "" || strings.Contains(o.Message, secret) || strings.Contains(o.Message, operators) {
+				t.Errorf("message %q", o.Message)
+			}
+			if got := now(s, &s.header).Get("Authorization"); got != "Bearer "+operators {
+				t.Errorf("the call says %q", got)
+			}
+		})
+	}
+}
+
+// checkRequest: everything that an attempt needs is in the one call.
+func checkRequest(t *testing.T, r *connectorv1.PublishRequest, class job.Class) {
+	t.Helper()
+	if r.GetEffectKey() != effectKey || r.GetAttempt() != 2 || r.GetEffectClass() != wireClass[class] ||
+		r.GetJobId() != (job.ID{1}).String() || r.GetAccount().GetConnectionId() != (job.ID{2}).String() ||
+		r.GetAccount().GetCredential().GetBearerToken() != secret || r.GetAccount().GetSettings().GetValues()["base_url"] == "" ||
+		string(r.GetContent().GetPayload().GetCustom().GetData()) != "Grüße" {
+		t.Errorf("the call has %v", r)
+	}
+	send, answer := r.GetSendWithin().AsDuration(), r.GetAnswerWithin().AsDuration()
+	if send <= 5*time.Second || send > 10*time.Second || answer <= 20*time.Second || answer > 27*time.Second {
+		t.Errorf("send within %v, answer within %v", send, answer)
+	}
+}
+
+// TestHandle: what is staged is stored before it is published, and only then is it
+// published.
+func TestHandle(t *testing.T) {
+	staged := func(*connectorv1.StageRequest) (*connectorv1.StageResponse, error) {
+		return &connectorv1.StageResponse{Result: &connectorv1.StageResponse_Staged{Staged: &connectorv1.Staged{Handle: "h1"}}}, nil
+	}
+	accept := func(r *connectorv1.PublishRequest) (*connectorv1.PublishResponse, error) {
+		if r.GetHandle() != "h1" {
+			t.Errorf("published handle %q", r.GetHandle())
+		}
+		return &connectorv1.PublishResponse{Result: &connectorv1.PublishResponse_Accepted{Accepted: &connectorv1.Accepted{}}}, nil
+	}
+	refuse := func(*connectorv1.StageRequest) (*connectorv1.StageResponse, error) {
+		return &connectorv1.StageResponse{Result: &connectorv1.StageResponse_Refused{Refused: refusal(connectorv1.Refusal_KIND_AUTH, 0)}}, nil
+	}
+	fail := func(*connectorv1.StageRequest) (*connectorv1.StageResponse, error) {
+		return nil, errors.New("it broke")
+	}
+	empty := func(*connectorv1.StageRequest) (*connectorv1.StageResponse, error) {
+		return &connectorv1.StageResponse{}, nil
+	}
+	for name, c := range map[string]struct {
+		stage  func(*connectorv1.StageRequest) (*connectorv1.StageResponse, error)
+		saved  error
+		result job.Result
+		kind   job.FailureKind
+		calls  []string
+	}{
+		"accepted":       {staged, nil, job.ResultAccepted, 0, []string{"Stage", "save", "Publish"}},
+		"not stored":     {staged, errors.New("no store"), job.ResultNotSent, job.FailTransient, []string{"Stage", "save"}},
+		"refused":        {refuse, nil, job.ResultRejected, job.FailAuth, []string{"Stage"}},
+		"an RPC error":   {fail, nil, job.ResultNotSent, job.FailTransient, []string{"Stage"}},
+		"without handle": {empty, nil, job.ResultNotSent, job.FailTransient, []string{"Stage"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &service{class: job.Handle, stage: c.stage, publish: accept}
+			o := send(t, s.start(t), job.Handle, func(handle string) error {
+				s.called("save")
+				if handle != "h1" {
+					t.Errorf("stored %q", handle)
+				}
+				return c.saved
+			})
+			if o.Result != c.result || o.Kind != c.kind || (o.Handle == "h1") != (o.Result == job.ResultAccepted) || o.Message == "" {
+				t.Errorf("%+v", o)
+			}
+			got := slices.DeleteFunc(s.log(), func(call string) bool { return !slices.Contains([]string{"Stage", "save", "Publish"}, call) })
+			if !slices.Equal(got, c.calls) {
+				t.Errorf("calls %q, want %q", got, c.calls)
+			}
+		})
+	}
+}
+
+// TestHandleLeave: without leave nothing is staged.
+func TestHandleLeave(t *testing.T) {
+	s := &service{class: job.Handle}
+	c := s.start(t)
+	prepared, err := c.Prepare(requestOf(t, "x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	session, err := c.Open(t.Context(), connector.Opening{Class: job.Handle, Prepared: prepared})
+	if err != nil {
+		t.Fatal(err)
+	}
+	soon := time.Now().Add(time.Minute)
+	o := session.Publish(connector.Commit{Attempt: 1, SendBy: soon, AnswerBy: soon, MaySend: func() error { return errors.New("the clocks disagree") }})
+	if o.Result != job.ResultNotSent || slices.Contains(s.log(), "Stage") {
+		t.Errorf("%+v after the calls %q", o, s.log())
+	}
+}
+
+// TestUnsure: what only could be the effect is a person's to decide.
+func TestUnsure(t *testing.T) {
+	s := &service{class: job.Observable}
+	c := s.start(t)
+	prepared, err := c.Prepare(requestOf(t, "x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	look := connector.Look{First: job.Attempt{Frozen: prepared.Frozen, Watermark: `{"mark":"7"}`, EffectKey: effectKey}}
+	for _, sure := range []bool{true, false} {
+		seen := remotetest.Seen(true, "e1")
+		seen.GetSeen().GetCandidates()[0].Sure = sure
+		s.set(func() { s.seen = seen })
+		o := c.Observe(t.Context(), connector.Opening{Class: job.Observable}, look)
+		if sure && o.Verdict != job.SawPresent || !sure && (o.Verdict != job.SawCandidates || !strings.Contains(o.Detail, "e1")) {
+			t.Errorf("sure %v: %+v", sure, o)
+		}
+	}
+}
+
+func TestPoll(t *testing.T) {
+	type answer = connectorv1.PollResponse
+	for name, c := range map[string]struct {
+		answer *answer
+		err    error
+		result job.Result
+		kind   job.FailureKind
+	}{
+		"published":    {&answer{Result: &connectorv1.PollResponse_Published{Published: &connectorv1.Published{ExternalId: "e1"}}}, nil, job.ResultSucceeded, 0},
+		"pending":      {&answer{Result: &connectorv1.PollResponse_Pending{Pending: &connectorv1.Pending{}}}, nil, job.ResultAccepted, 0},
+		"rejected":     {&answer{Result: &connectorv1.PollResponse_Rejected{Rejected: refusal(connectorv1.Refusal_KIND_PERMANENT, 0)}}, nil, job.ResultRejected, job.FailPermanent},
+		"a later kind": {&answer{Result: &connectorv1.PollResponse_Rejected{Rejected: refusal(99, 0)}}, nil, job.ResultUnknown, job.FailAmbiguous},
+		"unread":       {&answer{Result: &connectorv1.PollResponse_Unread{Unread: &connectorv1.Unread{}}}, nil, job.ResultUnknown, job.FailAmbiguous},
+		"nothing":      {&answer{}, nil, job.ResultUnknown, job.FailAmbiguous},
+		"an RPC error": {nil, errors.New("broken"), job.ResultUnknown, job.FailAmbiguous},
+	} {
+		s := &service{class: job.Handle, poll: func(r *connectorv1.PollRequest) (*answer, error) {
+			if r.GetHandle() != "h1" || r.GetAccount().GetCredential() == nil {
+				t.Errorf("polled with %v", r)
+			}
+			return c.answer, c.err
+		}}
+		o := s.start(t).Poll(t.Context(), connector.Opening{Settings: settingsOf(t, "x"), Credential: credential(t)}, "h1")
+		if o.Result != c.result || o.Kind != c.kind || o.Message == "" || strings.Contains(o.Message, secret) {
+			t.Errorf("%s: %+v", name, o)
+		}
+	}
+}
+
+// TestObserveHandle: what was never staged was never published.
+func TestObserveHandle(t *testing.T) {
+	c := dial(t, "http://127.0.0.1:1", loopback(t))
+	if o := c.Observe(t.Context(), connector.Opening{Class: job.Handle}, connector.Look{}); o.Verdict != job.SawAbsent {
+		t.Errorf("%+v", o)
+	}
+}
+
+func TestCheckAnswers(t *testing.T) {
+	checked := func(x *connectorv1.Traits) *connectorv1.CheckResponse {
+		return &connectorv1.CheckResponse{Result: &connectorv1.CheckResponse_Checked{Checked: &connectorv1.Checked{Traits: x, AccountIdentity: "ada"}}}
+	}
+	keyed := func(d time.Duration) *connectorv1.Traits {
+		return &connectorv1.Traits{EffectClass: wireClass[job.Keyed], KeyWindow: durationpb.New(d)}
+	}
+	seenWith := func(lag *durationpb.Duration, negatives int32, spacing *durationpb.Duration) *connectorv1.Traits {
+		return &connectorv1.Traits{EffectClass: wireClass[job.Observable], ReadLag: lag, Negatives: negatives, Spacing: spacing}
+	}
+	observable := func(lag time.Duration, negatives int, spacing time.Duration) job.Traits {
+		return job.Traits{Class: job.Observable, ReadLag: lag, Negatives: negatives, Spacing: spacing}
+	}
+	for name, c := range map[string]struct {
+		answer *connectorv1.CheckResponse
+		want   job.Traits // zero: refused, and held
+	}{
+		"KEYED":                {checked(keyed(time.Hour)), job.Traits{Class: job.Keyed, KeyWindow: time.Hour}},
+		"KEYED, seconds":       {checked(keyed(59 * time.Second)), job.Traits{}},
+		"KEYED, months":        {checked(keyed(31 * 24 * time.Hour)), job.Traits{}},
+		"KEYED, unsaid":        {checked(&connectorv1.Traits{EffectClass: wireClass[job.Keyed]}), job.Traits{}},
+		"OPAQUE":               {checked(&connectorv1.Traits{EffectClass: wireClass[job.Opaque]}), job.Traits{Class: job.Opaque}},
+		"HANDLE":               {checked(&connectorv1.Traits{EffectClass: wireClass[job.Handle]}), job.Traits{Class: job.Handle}},
+		"OBSERVABLE, unsaid":   {checked(seenWith(nil, 0, nil)), observable(time.Minute, 2, 5*time.Minute)},
+		"OBSERVABLE, at once":  {checked(seenWith(durationpb.New(0), 0, nil)), observable(0, 1, 0)},
+		"OBSERVABLE, long lag": {checked(seenWith(durationpb.New(time.Hour), 3, nil)), observable(time.Hour, 3, 15*time.Minute)},
+		"OBSERVABLE, own":      {checked(seenWith(durationpb.New(time.Second), 4, durationpb.New(time.Hour))), observable(time.Second, 4, time.Hour)},
+		"lag too long":         {checked(seenWith(durationpb.New(time.Hour+1), 0, nil)), job.Traits{}},
+		"negative lag":         {checked(seenWith(durationpb.New(-1), 0, nil)), job.Traits{}},
+		"too many negatives":   {checked(seenWith(nil, 11, nil)), job.Traits{}},
+		"fewer than none":      {checked(seenWith(nil, -1, nil)), job.Traits{}},
+		"spacing too long":     {checked(seenWith(nil, 0, durationpb.New(time.Hour+1))), job.Traits{}},
+		"no class":             {checked(nil), job.Traits{}},
+		"a later class":        {checked(&connectorv1.Traits{EffectClass: 99}), job.Traits{}},
+		"nothing":              {&connectorv1.CheckResponse{}, job.Traits{}},
+	} {
+		s := &service{class: job.Keyed, check: c.answer}
+		conn := s.start(t)
+		got, err := conn.Check(nil, credential(t))
+		if c.want == (job.Traits{}) {
+			checkHeld(t, name, err)
+			_, err = conn.Traits(nil)
+			checkHeld(t, name, err)
+			continue
+		}
+		traits, err2 := conn.Traits(nil)
+		if err != nil || err2 != nil || got.Traits != c.want || traits != c.want || got.Identity != "acme:ada" {
+			t.Errorf("%s: %+v, %v, %+v, %v", name, got, err, traits, err2)
+		}
+		if n := len(s.log()); n != 2 { // Describe and Check: the traits are known
+			t.Errorf("%s: calls %q", name, s.log())
+		}
+	}
+}
+
+func checkHeld(t *testing.T, name string, err error) {
+	t.Helper()
+	var r *connector.Refusal
+	if !errors.As(err, &r) || r.Kind != job.FailHeld || r.RetryAfter != remote.DefaultWait || r.Msg == "" {
+		t.Errorf("%s: %v, want a Refusal of kind HELD", name, err)
+	}
+}
+
+// TestInvalid: the service's words on a user's input come through, less secrets.
+func TestInvalid(t *testing.T) {
+	for kind, want := range map[connectorv1.InvalidInput_Kind][2]connector.InputReason{ // in Check, in Prepare
+		connectorv1.InvalidInput_KIND_UNSPECIFIED:  {connector.BadSettings, connector.BadPayload},
+		connectorv1.InvalidInput_KIND_SETTINGS:     {connector.BadSettings, connector.BadSettings},
+		connectorv1.InvalidInput_KIND_CREDENTIAL:   {connector.BadCredential, connector.BadCredential},
+		connectorv1.InvalidInput_KIND_PAYLOAD:      {connector.BadPayload, connector.BadPayload},
+		connectorv1.InvalidInput_KIND_PAYLOAD_KIND: {connector.PayloadMismatch, connector.PayloadMismatch},
+	} {
+		in := &connectorv1.InvalidInput{Kind: kind, Field: "a.b", Message: "too\nlong: " + secret}
+		s := &service{
+			class: job.Keyed,
+			check: &connectorv1.CheckResponse{Result: &connectorv1.CheckResponse_Invalid{Invalid: in}},
+			prepare: func(*connectorv1.PrepareRequest) *connectorv1.PrepareResponse {
+				return &connectorv1.PrepareResponse{Result: &connectorv1.PrepareResponse_Invalid{Invalid: in}}
+			},
+		}
+		c := s.start(t)
+		_, err := c.Check(nil, credential(t))
+		var input *connector.InputError
+		if !errors.As(err, &input) || input.Reason != want[0] || err.Error() != "a.b: too long: [redacted]" {
+			t.Errorf("%s: %v", kind, err)
+		}
+		_, err = c.Prepare(requestOf(t, "x"))
+		if !errors.As(err, &input) || input.Reason != want[1] || input.Field != "a.b" {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+}
+
+// TestPrepare: what is frozen, and the gate of what is looked at.
+func TestPrepare(t *testing.T) {
+	keyedService, observableService := &service{class: job.Keyed}, &service{class: job.Observable}
+	makes := func(made *connectorv1.Prepared) {
+		for _, s := range []*service{keyedService, observableService} {
+			s.set(func() {
+				s.prepare = func(*connectorv1.PrepareRequest) *connectorv1.PrepareResponse {
+					return &connectorv1.PrepareResponse{Result: &connectorv1.PrepareResponse_Prepared{Prepared: made}}
+				}
+			})
+		}
+	}
+	makes(&connectorv1.Prepared{Frozen: []byte("own")})
+	keyed, observable := keyedService.start(t), observableService.start(t)
+	r := connector.Request{EffectKey: effectKey, PayloadKind: "social_post", ReplyTo: "e0", Payload: encode(t, &fireoncev1.Payload{
+		Kind: &fireoncev1.Payload_SocialPost{SocialPost: &fireoncev1.SocialPost{Text: "hi"}},
+	})}
+	// Jobs that are armed outlive an upgrade.
+	const frozen = "01" + "077061796c6f6164" + "060a040a026869" + "087265706c795f746f" + "026530" + "0666726f7a656e" + "036f776e"
+	a, err := keyed.Prepare(r)
+	if err != nil || hex.EncodeToString(a.Frozen) != frozen || a.HoldKey != "account" || a.Gate != nil {
+		t.Errorf("%x, %q, gate %x, %v", a.Frozen, a.HoldKey, a.Gate, err)
+	}
+	b, err := observable.Prepare(r)
+	if err != nil || hex.EncodeToString(b.Frozen) != frozen || len(b.Gate) != 32 {
+		t.Errorf("%x, gate %x, %v", b.Frozen, b.Gate, err)
+	}
+	makes(&connectorv1.Prepared{Frozen: []byte("own"), Fingerprint: []byte("same")})
+	first, err := observable.Prepare(r)
+	r.ReplyTo = ""
+	second, err2 := observable.Prepare(r)
+	if err != nil || err2 != nil || string(first.Gate) != string(second.Gate) || string(first.Gate) == string(b.Gate) {
+		t.Errorf("gates %x and %x, %v, %v", first.Gate, second.Gate, err, err2)
+	}
+	for name, big := range map[string]*connectorv1.Prepared{"frozen": {Frozen: make([]byte, 256<<10+1)}, "fingerprint": {Fingerprint: make([]byte, 65)}} {
+		makes(big)
+		if _, err := keyed.Prepare(r); err == nil {
+			t.Errorf("%s is too long and was taken", name)
+		}
+	}
+}
+
+// TestAway: nobody listens. Jobs wait, and can be scheduled; nobody waits for the
+// same answer twice.
+func TestAway(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	server.Close()
+	c := dial(t, server.URL, loopback(t))
+	if d := c.Describe(); d.Name != "acme" || !d.Replies || d.Promise == "" {
+		t.Errorf("described as %+v", d)
+	}
+	_, err := c.Check(nil, connector.Credential{})
+	checkHeld(t, "Check", err)
+	p, err := c.Prepare(requestOf(t, "x"))
+	checkHeld(t, "Prepare", err)
+	if p.HoldKey != "account" || p.Frozen != nil {
+		t.Errorf("prepared %+v", p)
+	}
+	_, err = c.Traits(nil)
+	checkHeld(t, "Traits", err)
+	_, err = c.Test(t.Context(), connector.Opening{})
+	var r *connector.Refusal
+	if !errors.As(err, &r) || r.Kind != job.FailTransient {
+		t.Errorf("Test: %v", err)
+	}
+}
+
+func TestTest(t *testing.T) {
+	s := &service{class: job.Keyed, test: &connectorv1.TestResponse{Result: &connectorv1.TestResponse_Tested{
+		Tested: &connectorv1.Tested{AccountIdentity: "7", Detail: "This is Ada, by " + secret},
+	}}}
+	c := s.start(t)
+	o := connector.Opening{Credential: credential(t)}
+	got, err := c.Test(t.Context(), o)
+	if err != nil || got.Identity != "acme:7" || got.Detail != "This is Ada, by [redacted]" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	var r *connector.Refusal
+	refused := &connectorv1.TestResponse{Result: &connectorv1.TestResponse_Refused{Refused: refusal(connectorv1.Refusal_KIND_AUTH, 0)}}
+	s.set(func() { s.test = refused })
+	if _, err = c.Test(t.Context(), o); !errors.As(err, &r) || r.Kind != job.FailAuth {
+		t.Errorf("%v", err)
+	}
+	s.set(func() { s.test = nil })
+	if _, err = c.Test(t.Context(), o); !errors.As(err, &r) || r.Kind != job.FailTransient || strings.Contains(err.Error(), secret) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestDescribe(t *testing.T) {
+	s := &service{class: job.Keyed}
+	c := s.start(t)
+	d := c.Describe()
+	if !slices.Equal(d.Payloads, []string{"custom", "social_post"}) || !slices.Equal(d.Classes, []job.Class{job.Keyed}) || d.Promise != "One entry." {
+		t.Errorf("%+v", d)
+	}
+	for name, bad := range map[string]*connectorv1.DescribeResponse{
+		"nothing":          {},
+		"no class":         {PayloadKinds: []string{"custom"}},
+		"an unknown class": {PayloadKinds: []string{"custom"}, EffectClasses: []fireoncev1.EffectClass{9}},
+		"an unknown kind":  {PayloadKinds: []string{"fax"}, EffectClasses: []fireoncev1.EffectClass{1}},
+	} {
+		s.set(func() { s.describe = bad })
+		if err := c.Load(t.Context()); err == nil {
+			t.Errorf("%s was taken", name)
+		}
+	}
+	if again := c.Describe(); !slices.Equal(again.Payloads, d.Payloads) {
+		t.Errorf("a bad description replaced a good one: %+v", again)
+	}
+	r := requestOf(t, "x")
+	r.PayloadKind = "webhook"
+	var input *connector.InputError
+	if _, err := c.Prepare(r); !errors.As(err, &input) || input.Reason != connector.PayloadMismatch {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestKeep: a service that comes late is asked until it is there, and is told of
+// once.
+func TestKeep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// Denied at once, without a socket.
+		c := dial(t, "http://127.0.0.1:1", connector.NewSender(connector.Config{}))
+		ctx, stop := context.WithCancel(t.Context())
+		told := 0
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			c.Keep(ctx, time.Second, func(err error) {
+				if told++; err == nil {
+					t.Error("reached")
+				}
+			})
+		}()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		stop()
+		<-done
+		if told != 1 {
+			t.Errorf("told %d times", told)
+		}
+	})
+}
+
+// FuzzStored: bytes from a database never panic, and are opened only if they are a
+// request.
+func FuzzStored(f *testing.F) {
+	p, err := (&service{class: job.Keyed}).start(f).Prepare(requestOf(f, "x"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(p.Frozen, `{"account":"acme:ada","mark":"7"}`)
+	f.Add([]byte{1}, "null")
+	c := dial(f, "http://127.0.0.1:1", connector.NewSender(connector.Config{}))
+	f.Fuzz(func(t *testing.T, frozen []byte, mark string) {
+		_, err := c.Open(t.Context(), connector.Opening{Prepared: connector.Prepared{Frozen: frozen}})
+		var r *connector.Refusal
+		if !errors.As(err, &r) || r.Kind != job.FailPermanent && r.Kind != job.FailEgressDenied {
+			t.Errorf("%x: %v", frozen, err)
+		}
+		o := c.Observe(t.Context(), connector.Opening{Class: job.Observable}, connector.Look{First: job.Attempt{Frozen: frozen, Watermark: mark}})
+		if o.Verdict != job.SawInconclusive || o.Detail == "" {
+			t.Errorf("%x, %q: %+v", frozen, mark, o)
+		}
+		_ = c.AccountOf(mark)
+	})
+}
