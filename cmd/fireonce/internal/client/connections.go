@@ -26,7 +26,7 @@ func connectionsCommand() *cli.Command {
 					"--password-file or " + passwordVar + "; any other kind from --credential-file, the contract's\n" +
 					"Credential as JSON, e.g. for bluesky {\"basic\":{\"username\":\"ada.example.org\",\"password\":\"…\"}}.",
 				Flags: flags(
-					&cli.StringFlag{Name: "connector", Usage: "`NAME`: webhook, http, feed, mastodon, bluesky, x, tiktok, slack, smtp or resend", Value: "webhook"},
+					&cli.StringFlag{Name: "connector", Usage: "`NAME`: webhook, http, feed, mastodon, bluesky, x, tiktok, slack, smtp, resend or one of the server's own", Value: "webhook"},
 					&cli.StringFlag{Name: "name", Usage: "what people call it"},
 					&cli.StringFlag{Name: "receiver-dedupes", Usage: "webhook and http: `yes` or no; mastodon: unless the server is to be asked"},
 					&cli.DurationFlag{Name: "key-window", Usage: "with yes: for how long it remembers a key, as a `DURATION`", HideDefault: true},
@@ -41,6 +41,7 @@ func connectionsCommand() *cli.Command {
 					&cli.StringFlag{Name: "helo-name", Usage: "smtp: the `NAME` that EHLO says", DefaultText: "the server's host name"},
 					&cli.StringFlag{Name: "user", Usage: "smtp: the `NAME` to log in with"},
 					&cli.StringFlag{Name: "password-file", Usage: "smtp: its password, from a `FILE`; - reads standard input"},
+					&cli.StringSliceFlag{Name: "setting", Usage: "a connector of the server's own: `NAME=VALUE`; may be repeated; never a secret"},
 					&cli.StringFlag{Name: "secret-file", Usage: "signing secrets, from a `FILE`; - reads standard input"},
 					&cli.StringFlag{Name: "token-file", Usage: "a bearer token, from a `FILE`; - reads standard input"},
 					&cli.StringFlag{Name: "credential-file", Usage: "a credential of any kind as JSON, from a `FILE`; - reads standard input"},

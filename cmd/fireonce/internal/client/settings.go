@@ -1,7 +1,6 @@
 package client
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
@@ -37,16 +36,37 @@ var flagsOf = []struct{ flag, connectors string }{
 func setSettings(cmd *cli.Command, conn *fireoncev1.Connection) error {
 	for _, only := range flagsOf {
 		connectors := strings.Fields(only.connectors)
-		if cmd.IsSet(only.flag) && !slices.Contains(connectors, conn.GetConnector()) {
+		if cmd.IsSet(only.flag) && !slices.Contains(connectors, conn.GetConnector()) && (only.flag != "token-file" || builtIn(conn.GetConnector())) {
 			return exit.Usagef("--%s goes only with --connector %s", only.flag, strings.Join(connectors, " or "))
 		}
 	}
-	set, ok := settingsOf[conn.GetConnector()]
-	if !ok {
-		return exit.Usagef("--connector %q: must be one of %s", conn.GetConnector(),
-			strings.Join(slices.Sorted(maps.Keys(settingsOf)), ", "))
+	if !builtIn(conn.GetConnector()) {
+		return setCustom(cmd, conn)
 	}
-	return set(cmd, conn)
+	if cmd.IsSet("setting") {
+		return exit.Usagef("--setting does not go with --connector %s", conn.GetConnector())
+	}
+	return settingsOf[conn.GetConnector()](cmd, conn)
+}
+
+// builtIn tells whether a connector is part of the program.
+func builtIn(connector string) bool { return settingsOf[connector] != nil }
+
+// setCustom gives settings to a connector of the server's own. Whether there is such a
+// one, the server knows.
+func setCustom(cmd *cli.Command, conn *fireoncev1.Connection) error {
+	values := make(map[string]string)
+	for _, text := range cmd.StringSlice("setting") {
+		name, value, ok := strings.Cut(text, "=")
+		if _, twice := values[name]; !ok || twice {
+			return exit.Usagef("--setting %q: must be NAME=VALUE, each name once", text)
+		}
+		values[name] = value
+	}
+	if len(values) > 0 {
+		conn.Settings = &fireoncev1.Connection_Custom{Custom: &fireoncev1.CustomSettings{Values: values}}
+	}
+	return nil
 }
 
 // settingsOf reads the settings that each connector takes.

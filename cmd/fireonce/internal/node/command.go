@@ -113,6 +113,14 @@ func serveCommand(version string) *cli.Command {
 				Sources: cli.EnvVars("FIREONCE_KEEP_EVENTS"),
 			},
 			standbyFlag(),
+			&cli.StringSliceFlag{
+				Name: "connector", Sources: cli.EnvVars("FIREONCE_CONNECTOR"),
+				Usage: "a connector of your own, `NAME=URL`: the URL is https, or http at a loopback address; may be repeated",
+			},
+			&cli.StringSliceFlag{
+				Name: "connector-token-file", Sources: cli.EnvVars("FIREONCE_CONNECTOR_TOKEN_FILE"),
+				Usage: "`NAME=FILE`: the file's bearer token goes with each call to that connector; may be repeated",
+			},
 			&cli.StringFlag{
 				Name: "log-format", Usage: "`text` or json", Value: "text", Sources: cli.EnvVars("FIREONCE_LOG_FORMAT"),
 			},
@@ -194,10 +202,14 @@ func configOf(cmd *cli.Command, version string) (Config, error) {
 	if cmd.Duration("lease") < time.Second {
 		return Config{}, exit.Usagef("--lease must be at least 1s")
 	}
+	remotes, err := remotesOf(cmd.StringSlice("connector"), cmd.StringSlice("connector-token-file"))
+	if err != nil {
+		return Config{}, err
+	}
 	return Config{
+		Connectors: remotes, OAuthApps: cmd.String("oauth-apps"),
 		Listen: cmd.String("listen"), GRPCListen: cmd.String("grpc-listen"), Database: cmd.String("database"), KeyFile: cmd.String("key-file"),
-		OAuthApps: cmd.String("oauth-apps"),
-		Keys:      os.Getenv(keysVariable), APIKey: os.Getenv("FIREONCE_API_KEY"), RequireAPIKey: cmd.Bool("require-api-key"), AllowEgress: egress,
+		Keys: os.Getenv(keysVariable), APIKey: os.Getenv("FIREONCE_API_KEY"), RequireAPIKey: cmd.Bool("require-api-key"), AllowEgress: egress,
 		AllowHTTP: cmd.Bool("allow-http"), Dev: cmd.Bool("dev"),
 		AllowOrigins: splitList(cmd.String("allow-origin")), AllowHosts: splitList(cmd.String("allow-host")),
 		SynchronousStandby: cmd.Bool("synchronous-standby"),

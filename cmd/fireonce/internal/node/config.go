@@ -66,8 +66,17 @@ type Config struct {
 	// KeepJobs is how long an ended job is kept, and KeepEvents an event of the log;
 	// 0: for ever.
 	KeepJobs, KeepEvents time.Duration
-	Log                  *slog.Logger
-	Version              string
+	// Connectors are those that are not part of this program.
+	Connectors []Remote
+	Log        *slog.Logger
+	Version    string
+}
+
+// Remote is a connector of the operator's own, in another process.
+type Remote struct {
+	Name, URL string
+	// Token goes with each call to it. Empty: none.
+	Token string
 }
 
 // leastGrace is the socket timeout of a sender, which the grace must exceed: a

@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -22,6 +24,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector/slack"
 	"github.com/fireonce/fireonce/internal/connector/smtp"
 	"github.com/fireonce/fireonce/internal/connector/tiktok"
+	"github.com/fireonce/fireonce/internal/connector/remote"
 	"github.com/fireonce/fireonce/internal/connector/webhook"
 	"github.com/fireonce/fireonce/internal/connector/x"
 	"github.com/fireonce/fireonce/internal/engine"
@@ -48,6 +51,9 @@ type Node struct {
 	store    store.Store
 	sender   *connector.Sender
 	renewer  *oauth.Renewer
+	// inside reaches remotes, the operator's own connectors.
+	inside   *connector.Sender
+	remotes  []*remote.Connector
 	server   *server.Server
 	http     *http.Server
 	listener net.Listener
@@ -142,14 +148,17 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 	return nil
 }
 
-// connectors are those that are part of the program.
+// connectors are those that are part of the program, and the operator's own.
 func (n *Node) connectors(media *connector.Media) (*connector.Registry, error) {
 	httpsOnly := n.cfg.httpsOnly()
 	mails, err := resend.New(resend.Config{Sender: n.sender})
 	if err != nil {
 		return nil, err
 	}
-	return connector.NewRegistry(
+	if n.remotes, err = n.makeRemotes(); err != nil {
+		return nil, err
+	}
+	all := []connector.Connector{
 		webhook.New(webhook.Config{Sender: n.sender, HTTPSOnly: httpsOnly}),
 		httpapi.New(httpapi.Config{Sender: n.sender, HTTPSOnly: httpsOnly}),
 		feed.New(feed.Config{Sender: n.sender, HTTPSOnly: httpsOnly}),
@@ -160,7 +169,11 @@ func (n *Node) connectors(media *connector.Media) (*connector.Registry, error) {
 		slack.New(slack.Config{Sender: n.sender}),
 		smtp.New(smtp.Config{Sender: n.sender, Media: media, HTTPSOnly: httpsOnly}),
 		mails,
-	)
+	}
+	for _, c := range n.remotes {
+		all = append(all, c)
+	}
+	return connector.NewRegistry(all...)
 }
 
 // warnOfKeys tells an operator that API keys guard nothing where none is required.
@@ -201,14 +214,14 @@ func (n *Node) run(eng *engine.Engine) {
 		n.cfg.Log.Error("QUARANTINED: nothing will be sent", "why", n.meta.Quarantined,
 			"then", "make sure that no other copy of this database is at work, and run `fireonce recover`")
 	}
-	cleaned := make(chan struct{})
-	go func() {
-		defer close(cleaned)
+	var beside sync.WaitGroup
+	beside.Go(func() {
 		retention.Run(ctx, retention.Config{Store: n.store, Keep: n.cfg.keep(), Owner: newID(), Log: n.cfg.Log})
-	}()
+	})
+	beside.Go(func() { n.askRemotes(ctx) })
 	go func() {
 		err := eng.Run(ctx)
-		<-cleaned
+		beside.Wait()
 		n.drained <- err
 	}()
 }
@@ -286,8 +299,10 @@ func (n *Node) endCalls() error {
 
 // abandon gives up what was opened.
 func (n *Node) abandon() error {
-	if n.sender != nil {
-		n.sender.Close()
+	for _, s := range []*connector.Sender{n.sender, n.inside} {
+		if s != nil {
+			s.Close()
+		}
 	}
 	if n.store == nil {
 		return nil
