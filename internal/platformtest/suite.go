@@ -30,6 +30,9 @@ type Platform struct {
 	Payload func(text string) *fireoncev1.Payload
 	// Commits tells whether a request is the one that makes the effect.
 	Commits func(faultproxy.Request) bool
+	// Asks tells whether a request carries the credential to the platform; nil: every
+	// one does.
+	Asks func(faultproxy.Request) bool
 	// Effects are the platform's objects that say text, by their external ids.
 	Effects func(text string) []string
 	// NoNames says that the platform tells nobody what the effect is called, so that
@@ -162,7 +165,12 @@ func testLostBefore(t *testing.T, p Platform) {
 
 func testUnauthorized(t *testing.T, p Platform) {
 	w := NewWorld(t, p)
-	w.Proxy.Plan(func(faultproxy.Request) faultproxy.Fate { return p.Unauthorized })
+	w.Proxy.Plan(func(r faultproxy.Request) faultproxy.Fate {
+		if p.Asks != nil && !p.Asks(r) {
+			return faultproxy.Fate{}
+		}
+		return p.Unauthorized
+	})
 	id := w.Submit("one", p.Payload("held words"))
 	w.Until(id, "held", func(s job.Snapshot) bool { return s.Blocked != "" && !s.State.InFlight() })
 	conn, err := w.Store.Connection(t.Context(), project, w.Connection.ID)

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"sync"
+)
+
+// entry is a line of the book.
+type entry struct {
+	Key  string `json:"key"`
+	Name string `json:"name"`
+	Text string `json:"text"`
+}
+
+// book is a file that entries are added to, one in a line. It takes what it is
+// given: the same entry twice is there twice. An entry's id is where it begins.
+type book struct {
+	mu   sync.Mutex
+	file *os.File
+	end  int64
+	// failed is set when nobody knows what a write has left in the file. A restart
+	// reads what is there.
+	failed error
+}
+
+func openBook(path string) (*book, error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(file)
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	// A crash may have left half of a line. It was never an entry.
+	end := int64(bytes.LastIndexByte(data, '\n') + 1)
+	if err := file.Truncate(end); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return &book{file: file, end: end}, nil
+}
+
+func (b *book) close() error { return b.file.Close() }
+
+// add writes an entry and gives its id. written tells whether anything may have
+// reached the file: only if not, a failure proves that there is no entry.
+func (b *book) add(e entry) (id string, written bool, err error) {
+	line, err := json.Marshal(e)
+	if err != nil {
+		return "", false, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.failed != nil {
+		return "", false, b.failed
+	}
+	at := b.end
+	_, err = b.file.WriteAt(append(line, '\n'), at)
+	if err = errors.Join(err, b.file.Sync()); err != nil {
+		b.failed = fmt.Errorf("an earlier write: %w", err)
+		return "", true, err
+	}
+	b.end += int64(len(line)) + 1
+	return strconv.FormatInt(at, 10), true, nil
+}
+
+// mark is the place behind the last entry.
+func (b *book) mark() (string, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return strconv.FormatInt(b.end, 10), b.failed
+}
+
+// find gives the ids of the entries from a mark on that have the key.
+func (b *book) find(mark, key string) ([]string, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	at, err := strconv.ParseInt(mark, 10, 64)
+	switch {
+	case b.failed != nil:
+		return nil, b.failed
+	case err != nil || at < 0 || at > b.end:
+		return nil, errors.New("the book is shorter than it was before")
+	}
+	var ids []string
+	in := bufio.NewReader(io.NewSectionReader(b.file, at, b.end-at))
+	for at < b.end {
+		line, err := in.ReadBytes('\n')
+		if err != nil {
+			return nil, err
+		}
+		var e entry
+		if err := json.Unmarshal(line, &e); err != nil {
+			return nil, fmt.Errorf("the entry at %d is not readable", at)
+		}
+		if e.Key == key {
+			ids = append(ids, strconv.FormatInt(at, 10))
+		}
+		at += int64(len(line))
+	}
+	return ids, nil
+}
