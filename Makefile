@@ -82,7 +82,7 @@ $(TOOLS)/golangci-lint: tools/golangci/go.mod tools/golangci/go.sum
 	$(call go-tool,golangci,github.com/golangci/golangci-lint/v2/cmd/golangci-lint)
 
 # Exactly what the lock file says, for code generation and the TypeScript example.
-$(NODE_MODULES): package.json package-lock.json .npmrc examples/typescript/package.json
+$(NODE_MODULES): package.json package-lock.json .npmrc examples/typescript/package.json examples/connector-typescript/package.json
 	.ci/need-clients node
 	npm ci
 	@touch $@
