@@ -110,7 +110,9 @@ func (s *connectionService) GetConnection(ctx context.Context, req *fireoncev1.G
 // ListConnections implements the RPC.
 func (s *connectionService) ListConnections(ctx context.Context, req *fireoncev1.ListConnectionsRequest) (*fireoncev1.ListConnectionsResponse, error) {
 	project, limit := callerOf(ctx).project, pageSize(req.GetPageSize())
-	owner, err := s.pageOwner(project, &fireoncev1.ListConnectionsRequest{ShowDeleted: req.GetShowDeleted()})
+	owner, err := s.pageOwner(project, &fireoncev1.ListConnectionsRequest{
+		ShowDeleted: req.GetShowDeleted(), HeldOnly: req.GetHeldOnly(),
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +121,7 @@ func (s *connectionService) ListConnections(ctx context.Context, req *fireoncev1
 		return nil, err
 	}
 	conns, err := s.store.ListConnections(ctx, store.ConnectionQuery{
-		Project: project, After: after.id, Deleted: req.GetShowDeleted(), Limit: limit,
+		Project: project, After: after.id, Deleted: req.GetShowDeleted(), Held: req.GetHeldOnly(), Limit: limit,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list connections: %w", err)

@@ -62,7 +62,9 @@ type ConnectionQuery struct {
 	After job.ID
 	// Deleted ones too.
 	Deleted bool
-	Limit   int
+	// Held: only those that are paused, or whose credential is refused.
+	Held  bool
+	Limit int
 }
 
 // ConnectionChange is one change of a connection, decided on the version that was

@@ -1899,13 +1899,16 @@ func (q *Queries) ListAttempts(ctx context.Context, arg ListAttemptsParams) ([]A
 const listConnections = `-- name: ListConnections :many
 SELECT id, project, connector, display_name, settings, class, key_window, account_identity, max_in_flight, max_per_minute, bucket_at, paused_at, paused_reason, credential_version, credential_fingerprint, credential_expires_at, idem_key, fingerprint, version, created_at, updated_at, deleted_at FROM connections
 WHERE project = ?1 AND (deleted_at IS NULL OR CAST(?2 AS INTEGER) = 1)
-    AND (created_at < ?3 OR (created_at = ?3 AND id < ?4))
-ORDER BY created_at DESC, id DESC LIMIT ?5
+    AND (CAST(?3 AS INTEGER) = 0 OR paused_at IS NOT NULL OR EXISTS (
+        SELECT 1 FROM connection_ready AS r WHERE r.connection_id = connections.id AND r.auth_hold_at IS NOT NULL))
+    AND (created_at < ?4 OR (created_at = ?4 AND id < ?5))
+ORDER BY created_at DESC, id DESC LIMIT ?6
 `
 
 type ListConnectionsParams struct {
 	Project   string
 	Deleted   int64
+	Held      int64
 	CreatedAt int64
 	ID        []byte
 	MaxRows   int64
@@ -1915,6 +1918,7 @@ func (q *Queries) ListConnections(ctx context.Context, arg ListConnectionsParams
 	rows, err := q.query(ctx, q.listConnectionsStmt, listConnections,
 		arg.Project,
 		arg.Deleted,
+		arg.Held,
 		arg.CreatedAt,
 		arg.ID,
 		arg.MaxRows,

@@ -995,7 +995,9 @@ func (q *Queries) ListAttempts(ctx context.Context, arg ListAttemptsParams) ([]A
 const listConnections = `-- name: ListConnections :many
 SELECT id FROM connections
 WHERE project = $1 AND (deleted_at IS NULL OR $2::boolean) AND (created_at, id) < ($3::timestamptz, $4::uuid)
-ORDER BY created_at DESC, id DESC LIMIT $5
+    AND (NOT $5::boolean OR paused_at IS NOT NULL OR EXISTS (
+        SELECT FROM connection_ready AS r WHERE r.connection_id = connections.id AND r.auth_hold_at IS NOT NULL))
+ORDER BY created_at DESC, id DESC LIMIT $6
 `
 
 type ListConnectionsParams struct {
@@ -1003,6 +1005,7 @@ type ListConnectionsParams struct {
 	Deleted   bool
 	CreatedAt time.Time
 	ID        pgtype.UUID
+	Held      bool
 	MaxRows   int32
 }
 
@@ -1012,6 +1015,7 @@ func (q *Queries) ListConnections(ctx context.Context, arg ListConnectionsParams
 		arg.Deleted,
 		arg.CreatedAt,
 		arg.ID,
+		arg.Held,
 		arg.MaxRows,
 	)
 	if err != nil {

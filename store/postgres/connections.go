@@ -115,7 +115,7 @@ var afterAll = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 func (s *Store) ListConnections(ctx context.Context, q store.ConnectionQuery) ([]store.Connection, error) {
 	return read(ctx, s, "list connections", func(ctx context.Context, v view) ([]store.Connection, error) {
 		p := pgdb.ListConnectionsParams{
-			Project: q.Project, Deleted: q.Deleted, CreatedAt: afterAll, ID: fromID(q.After), MaxRows: int32(page(q.Limit)),
+			Project: q.Project, Deleted: q.Deleted, Held: q.Held, CreatedAt: afterAll, ID: fromID(q.After), MaxRows: int32(page(q.Limit)),
 		}
 		if !q.After.IsZero() {
 			var err error

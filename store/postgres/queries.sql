@@ -412,6 +412,8 @@ SELECT created_at FROM connections WHERE id = @id;
 -- name: ListConnections :many
 SELECT id FROM connections
 WHERE project = @project AND (deleted_at IS NULL OR @deleted::boolean) AND (created_at, id) < (@created_at::timestamptz, @id::uuid)
+    AND (NOT @held::boolean OR paused_at IS NOT NULL OR EXISTS (
+        SELECT FROM connection_ready AS r WHERE r.connection_id = connections.id AND r.auth_hold_at IS NOT NULL))
 ORDER BY created_at DESC, id DESC LIMIT @max_rows;
 
 -- name: InsertCredential :exec

@@ -78,7 +78,8 @@ func (v view) withHolds(ctx context.Context, row litedb.Connection) (store.Conne
 func (s *Store) ListConnections(ctx context.Context, q store.ConnectionQuery) ([]store.Connection, error) {
 	return read(ctx, s, "list connections", func(ctx context.Context, v view) ([]store.Connection, error) {
 		p := litedb.ListConnectionsParams{
-			Project: q.Project, Deleted: toBool(q.Deleted), CreatedAt: math.MaxInt64, ID: []byte{}, MaxRows: page(q.Limit),
+			Project: q.Project, Deleted: toBool(q.Deleted), Held: toBool(q.Held),
+			CreatedAt: math.MaxInt64, ID: []byte{}, MaxRows: page(q.Limit),
 		}
 		if !q.After.IsZero() {
 			last, err := v.q.GetConnection(ctx, fromID(q.After))

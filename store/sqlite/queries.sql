@@ -470,6 +470,8 @@ SELECT * FROM connections WHERE project = ? AND idem_key = ?;
 -- name: ListConnections :many
 SELECT * FROM connections
 WHERE project = @project AND (deleted_at IS NULL OR CAST(@deleted AS INTEGER) = 1)
+    AND (CAST(@held AS INTEGER) = 0 OR paused_at IS NOT NULL OR EXISTS (
+        SELECT 1 FROM connection_ready AS r WHERE r.connection_id = connections.id AND r.auth_hold_at IS NOT NULL))
     AND (created_at < @created_at OR (created_at = @created_at AND id < @id))
 ORDER BY created_at DESC, id DESC LIMIT @max_rows;
 

@@ -14,6 +14,7 @@ var connectionTests = []test{
 	{"credentials", connectionCredential},
 	{"pages", connectionPages},
 	{"not found", connectionNotFound},
+	{"held only", connectionHeld},
 	{"the database describes itself", connectionMeta},
 }
 
@@ -106,6 +107,30 @@ func connectionPages(f *fixture) {
 			after = got[len(got)-1]
 		}
 		f.is(got, want, "pages of %d", size)
+	}
+}
+
+func connectionHeld(f *fixture) {
+	paused, limited := f.connect(store.Connection{}), f.connect(store.Connection{})
+	f.revise(paused, store.ConnectionChange{Pause: ptr("")})
+	f.submit(on(limited))
+	f.holdIt(job.FailRateLimited, 0)
+	// More than one hold of a connection lists it once.
+	for _, account := range []string{"a", "b"} {
+		f.submit(holding(account))
+		f.holdIt(job.FailAuth, 0)
+	}
+	for _, c := range []struct {
+		after job.ID
+		want  []job.ID
+	}{{job.ID{}, []job.ID{paused.ID}}, {paused.ID, []job.ID{f.conn.ID}}, {f.conn.ID, nil}} {
+		page, err := f.s.ListConnections(f.ctx, store.ConnectionQuery{Project: project, Held: true, After: c.after, Limit: 1})
+		f.ok(err)
+		var got []job.ID
+		for _, conn := range page {
+			got = append(got, conn.ID)
+		}
+		f.is(got, c.want, "held, after %s", c.after)
 	}
 }
 

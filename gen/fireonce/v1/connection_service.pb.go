@@ -1865,7 +1865,9 @@ type ListConnectionsRequest struct {
 	PageSize  int32  `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	PageToken string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// Deleted connections too.
-	ShowDeleted   bool `protobuf:"varint,3,opt,name=show_deleted,json=showDeleted,proto3" json:"show_deleted,omitempty"`
+	ShowDeleted bool `protobuf:"varint,3,opt,name=show_deleted,json=showDeleted,proto3" json:"show_deleted,omitempty"`
+	// Only those on which jobs wait for a person: AUTH_HOLD and PAUSED.
+	HeldOnly      bool `protobuf:"varint,4,opt,name=held_only,json=heldOnly,proto3" json:"held_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1917,6 +1919,13 @@ func (x *ListConnectionsRequest) GetPageToken() string {
 func (x *ListConnectionsRequest) GetShowDeleted() bool {
 	if x != nil {
 		return x.ShowDeleted
+	}
+	return false
+}
+
+func (x *ListConnectionsRequest) GetHeldOnly() bool {
+	if x != nil {
+		return x.HeldOnly
 	}
 	return false
 }
@@ -3393,12 +3402,13 @@ const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"\x15GetConnectionResponse\x127\n" +
 	"\n" +
 	"connection\x18\x01 \x01(\v2\x17.fireonce.v1.ConnectionR\n" +
-	"connection\"\x8a\x01\n" +
+	"connection\"\xa7\x01\n" +
 	"\x16ListConnectionsRequest\x12$\n" +
 	"\tpage_size\x18\x01 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12'\n" +
 	"\n" +
 	"page_token\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\x12!\n" +
-	"\fshow_deleted\x18\x03 \x01(\bR\vshowDeleted\"|\n" +
+	"\fshow_deleted\x18\x03 \x01(\bR\vshowDeleted\x12\x1b\n" +
+	"\theld_only\x18\x04 \x01(\bR\bheldOnly\"|\n" +
 	"\x17ListConnectionsResponse\x129\n" +
 	"\vconnections\x18\x01 \x03(\v2\x17.fireonce.v1.ConnectionR\vconnections\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xbc\r\n" +

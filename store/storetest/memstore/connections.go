@@ -113,6 +113,12 @@ func (s *Store) ListConnections(ctx context.Context, q store.ConnectionQuery) ([
 		list := slices.DeleteFunc(slices.Clone(t.connOrder), func(c *connection) bool {
 			return c.Project != q.Project || !c.Deleted.IsZero() && !q.Deleted
 		})
+		if q.Held {
+			list = slices.DeleteFunc(list, func(c *connection) bool {
+				seen := t.public(c)
+				return seen.PausedAt.IsZero() && seen.AuthHoldAt.IsZero()
+			})
+		}
 		slices.SortFunc(list, newest)
 		if !q.After.IsZero() {
 			last, ok := t.conns[q.After]

@@ -61,6 +61,7 @@ func connectionsCommand() *cli.Command {
 					&cli.IntFlag{Name: "page-size", Usage: "connections in one page, up to 500", Value: 50},
 					&cli.StringFlag{Name: "page-token", Usage: "go on where a page ended"},
 					&cli.BoolFlag{Name: "show-deleted", Usage: "deleted ones too"},
+					&cli.BoolFlag{Name: "held", Usage: "only those on which jobs wait for a person: paused, or the credential refused"},
 				),
 				Action: action(listConnections),
 			},
@@ -140,7 +141,7 @@ func listConnections(ctx context.Context, c *call) error {
 	defer cancel()
 	resp, err := c.Connections.ListConnections(ctx, &fireoncev1.ListConnectionsRequest{
 		PageSize: int32(c.cmd.Int("page-size")), PageToken: c.cmd.String("page-token"),
-		ShowDeleted: c.cmd.Bool("show-deleted"),
+		ShowDeleted: c.cmd.Bool("show-deleted"), HeldOnly: c.cmd.Bool("held"),
 	})
 	if err != nil {
 		return err

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestAccounts runs the blocks of docs/accounts.md against a server: every connector
+// takes the settings, the credential and the payload that people are told to give.
+func TestAccounts(t *testing.T) {
+	if crashRun {
+		t.Skip("needs no failpoints")
+	}
+	t.Parallel()
+	for _, tool := range []string{"sh", "sed"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skip(err)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "accounts.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?s)<!-- accounts_test.go runs this block -->\n```sh\n(.*?)```").FindAllStringSubmatch(string(text), -1)
+	if len(blocks) != 7 {
+		t.Fatalf("%d blocks", len(blocks))
+	}
+	dir := t.TempDir()
+	for name, secret := range map[string]string{
+		"mastodon.token": "m-token", "x.token": "x-token", "tiktok.token": "t-token", "slack.token": "xoxb-token",
+		"relay.password": "a-password", "resend.key": "re_key", "payments.key": "sk_key",
+		"bluesky.json": `{"basic": {"username": "ada.bsky.social", "password": "abcd-efgh-ijkl-mnop"}}`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(secret), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	script := "set -e\n"
+	for _, b := range blocks {
+		script += b[1] + "\n"
+	}
+	n := startNode(t, onSQLite, 0)
+	cmd := exec.CommandContext(waiting(t), "sh", "-c", script)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "FIREONCE_SERVER="+n.URL())
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	want := strings.Count(script, "--validate-only")
+	if got := strings.Count(string(out), "Valid."); got != want {
+		t.Errorf("%d of %d payloads are valid\n%s", got, want, out)
+	}
+}
