@@ -1,7 +1,9 @@
 package store
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
@@ -11,7 +13,7 @@ import (
 // changes no credential, only what seals it: neither the connection's Version nor
 // the credential's own rises.
 type Sealing interface {
-	// KeyUse counts the credentials under each key, in the order of the keys' ids.
+	// KeyUse counts what each key seals, in the order of the keys' ids.
 	KeyUse(ctx context.Context) ([]KeyUse, error)
 	// CredentialsOfOthers reads credentials that another key than the named one
 	// seals, in the order of their places and after one; the zero place is the start.
@@ -21,10 +23,28 @@ type Sealing interface {
 	Reseal(ctx context.Context, items []Reseal) ([]bool, error)
 }
 
-// KeyUse says how many credentials a key seals.
+// KeyUse says what a key seals.
 type KeyUse struct {
 	KeyID       string
 	Credentials int64
+	// Logins are those that may still come back. They are not resealed: their time is
+	// over soon.
+	Logins int64
+}
+
+// SumKeyUse makes one of all that is said of the same key, in the order of the ids.
+func SumKeyUse(parts []KeyUse) []KeyUse {
+	slices.SortStableFunc(parts, func(a, b KeyUse) int { return cmp.Compare(a.KeyID, b.KeyID) })
+	var out []KeyUse
+	for _, p := range parts {
+		if last := len(out) - 1; last < 0 || out[last].KeyID != p.KeyID {
+			out = append(out, p)
+		} else {
+			out[last].Credentials += p.Credentials
+			out[last].Logins += p.Logins
+		}
+	}
+	return out
 }
 
 // SealedPlace names a credential.

@@ -276,6 +276,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listObservationsStmt, err = db.PrepareContext(ctx, listObservations); err != nil {
 		return nil, fmt.Errorf("error preparing query ListObservations: %w", err)
 	}
+	if q.loginKeyUseStmt, err = db.PrepareContext(ctx, loginKeyUse); err != nil {
+		return nil, fmt.Errorf("error preparing query LoginKeyUse: %w", err)
+	}
 	if q.makeReadyStmt, err = db.PrepareContext(ctx, makeReady); err != nil {
 		return nil, fmt.Errorf("error preparing query MakeReady: %w", err)
 	}
@@ -875,6 +878,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listObservationsStmt: %w", cerr)
 		}
 	}
+	if q.loginKeyUseStmt != nil {
+		if cerr := q.loginKeyUseStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing loginKeyUseStmt: %w", cerr)
+		}
+	}
 	if q.makeReadyStmt != nil {
 		if cerr := q.makeReadyStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing makeReadyStmt: %w", cerr)
@@ -1288,6 +1296,7 @@ type Queries struct {
 	listAttemptsStmt        *sql.Stmt
 	listConnectionsStmt     *sql.Stmt
 	listObservationsStmt    *sql.Stmt
+	loginKeyUseStmt         *sql.Stmt
 	makeReadyStmt           *sql.Stmt
 	missedIDsStmt           *sql.Stmt
 	newestCredentialStmt    *sql.Stmt
@@ -1436,6 +1445,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		listAttemptsStmt:        q.listAttemptsStmt,
 		listConnectionsStmt:     q.listConnectionsStmt,
 		listObservationsStmt:    q.listObservationsStmt,
+		loginKeyUseStmt:         q.loginKeyUseStmt,
 		makeReadyStmt:           q.makeReadyStmt,
 		missedIDsStmt:           q.missedIDsStmt,
 		newestCredentialStmt:    q.newestCredentialStmt,

@@ -201,6 +201,35 @@ func (q *Queries) ListAPIKeys(ctx context.Context, arg ListAPIKeysParams) ([]Api
 	return items, nil
 }
 
+const loginKeyUse = `-- name: LoginKeyUse :many
+SELECT key_id, count(*) AS logins FROM oauth_logins WHERE expires_at > $1 GROUP BY key_id
+`
+
+type LoginKeyUseRow struct {
+	KeyID  string
+	Logins int64
+}
+
+func (q *Queries) LoginKeyUse(ctx context.Context, now time.Time) ([]LoginKeyUseRow, error) {
+	rows, err := q.db.Query(ctx, loginKeyUse, now)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LoginKeyUseRow
+	for rows.Next() {
+		var i LoginKeyUseRow
+		if err := rows.Scan(&i.KeyID, &i.Logins); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const projectExists = `-- name: ProjectExists :one
 SELECT EXISTS (SELECT 1 FROM projects WHERE id = $1)
 `

@@ -16,11 +16,18 @@ func (s *Store) KeyUse(ctx context.Context) ([]store.KeyUse, error) {
 		if err != nil {
 			return nil, err
 		}
-		out := make([]store.KeyUse, len(rows))
-		for i, r := range rows {
-			out[i] = store.KeyUse{KeyID: r.KeyID, Credentials: r.Credentials}
+		logins, err := v.q.LoginKeyUse(ctx, v.now)
+		if err != nil {
+			return nil, err
 		}
-		return out, nil
+		var out []store.KeyUse
+		for _, r := range rows {
+			out = append(out, store.KeyUse{KeyID: r.KeyID, Credentials: r.Credentials})
+		}
+		for _, r := range logins {
+			out = append(out, store.KeyUse{KeyID: r.KeyID, Logins: r.Logins})
+		}
+		return store.SumKeyUse(out), nil
 	})
 }
 

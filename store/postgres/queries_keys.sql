@@ -3,6 +3,9 @@
 -- name: KeyUse :many
 SELECT key_id, count(*) AS credentials FROM connection_credentials GROUP BY key_id ORDER BY key_id;
 
+-- name: LoginKeyUse :many
+SELECT key_id, count(*) AS logins FROM oauth_logins WHERE expires_at > @now GROUP BY key_id;
+
 -- name: CredentialsOfOthers :many
 -- Those that another key seals, after a place.
 SELECT d.connection_id, d.version, d.key_id, d.data, c.project

@@ -11,6 +11,7 @@ import (
 
 var keyTests = []test{
 	{"use of the keys that seal", keyUse},
+	{"use of the keys that seal, by logins", keyUseByLogins},
 	{"credentials of other keys", keyOthers},
 	{"a new seal", keyReseal},
 	{"a new seal meets another one", keyResealRace},
@@ -44,6 +45,39 @@ func keyUse(f *fixture) {
 	got, err = f.s.KeyUse(f.ctx)
 	f.ok(err)
 	f.is(got, []store.KeyUse{{KeyID: "a", Credentials: 1}, {KeyID: "b", Credentials: 2}}, "use")
+}
+
+// keyUseByLogins: a login counts until it has come back or its time is over.
+func keyUseByLogins(f *fixture) {
+	use := func(want ...store.KeyUse) {
+		f.Helper()
+		got, err := f.s.KeyUse(f.ctx)
+		f.ok(err)
+		f.is(got, want, "use")
+	}
+	by := func(key string) store.Login {
+		f.Helper()
+		l := f.login(func(l *store.Login) { l.KeyID = key })
+		f.clock.advance(time.Minute)
+		return l
+	}
+	f.sealedWith("a", "sealed")
+	by("c")
+	by("a")
+	last := by("c")
+	use(store.KeyUse{KeyID: "a", Credentials: 1, Logins: 1}, store.KeyUse{KeyID: "c", Logins: 2})
+	f.clock.advance(7*time.Minute - time.Microsecond)
+	use(store.KeyUse{KeyID: "a", Credentials: 1, Logins: 1}, store.KeyUse{KeyID: "c", Logins: 2})
+	f.clock.advance(time.Microsecond) // the first one's time is over
+	use(store.KeyUse{KeyID: "a", Credentials: 1, Logins: 1}, store.KeyUse{KeyID: "c", Logins: 1})
+	_, err := f.s.TakeLogin(f.ctx, "", last.State)
+	f.ok(err)
+	use(store.KeyUse{KeyID: "a", Credentials: 1, Logins: 1})
+	f.clock.advance(time.Minute)
+	use(store.KeyUse{KeyID: "a", Credentials: 1})
+	keys, err := f.s.CredentialKeys(f.ctx)
+	f.ok(err)
+	f.is(keys, []string{"a"}, "keys that credentials need")
 }
 
 func keyOthers(f *fixture) {

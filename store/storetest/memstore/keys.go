@@ -15,17 +15,18 @@ import (
 // KeyUse implements store.Store.
 func (s *Store) KeyUse(ctx context.Context) ([]store.KeyUse, error) {
 	return call(ctx, s, "key use", func(t *tx) ([]store.KeyUse, error) {
-		counts := make(map[string]int64)
+		var out []store.KeyUse
 		for _, c := range t.connOrder {
 			if c.sealed != nil {
-				counts[c.sealed.KeyID]++
+				out = append(out, store.KeyUse{KeyID: c.sealed.KeyID, Credentials: 1})
 			}
 		}
-		var out []store.KeyUse
-		for _, id := range slices.Sorted(maps.Keys(counts)) {
-			out = append(out, store.KeyUse{KeyID: id, Credentials: counts[id]})
+		for _, l := range t.logins {
+			if l.Expires.After(t.now) {
+				out = append(out, store.KeyUse{KeyID: l.KeyID, Logins: 1})
+			}
 		}
-		return out, nil
+		return store.SumKeyUse(out), nil
 	})
 }
 
