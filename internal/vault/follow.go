@@ -36,6 +36,20 @@ func Follow(load func() (*Vault, error), now func() time.Time) (*Vault, error) {
 	return &Vault{keys: v.keys, late: &late{load: load, now: now}}, nil
 }
 
+// NextKeyID names the key that the vault will seal with after the next start, if what
+// load gives by now begins with another one than at this start. Empty: with the same,
+// or nobody can tell.
+func (v *Vault) NextKeyID() string {
+	if v.late == nil {
+		return ""
+	}
+	now, err := v.late.load()
+	if err != nil || now.KeyID() == v.KeyID() {
+		return ""
+	}
+	return now.KeyID()
+}
+
 // find gives a key that is not of the start.
 func (l *late) find(id string) *keyring {
 	l.mu.Lock()

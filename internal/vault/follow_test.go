@@ -48,14 +48,25 @@ func TestFollow(t *testing.T) {
 	if v.KeyID() != ring(t, 1).KeyID() || len(v.KeyIDs()) != 1 {
 		t.Error("the key that seals was replaced")
 	}
+	if got := v.NextKeyID(); got != ring(t, 2).KeyID() {
+		t.Errorf("next %q", got)
+	}
 	// A file that goes away takes nothing away.
 	broken = errors.New("gone")
+	if got := v.NextKeyID(); got != "" {
+		t.Errorf("next %q, of a file that is gone", got)
+	}
+	reads = 3 // as if nobody had asked for the next one
 	now = now.Add(followGap)
 	want("a third key", opens(ring(t, 3)), ErrKeyID, 4)
 	want("the second one", opens(ring(t, 2)), nil, 4)
 	// A clock that was set back does not stop the readings.
 	file, broken, now = ring(t, 3), nil, now.Add(-time.Hour)
 	want("after the clock was set back", opens(ring(t, 3)), nil, 5)
+	file = ring(t, 1, 2)
+	if got := v.NextKeyID() + ring(t, 1).NextKeyID(); got != "" {
+		t.Errorf("next %q, which is the same", got)
+	}
 	if _, err := Follow(func() (*Vault, error) { return nil, errors.New("gone") }, time.Now); err == nil {
 		t.Error("no keys at the start")
 	}
