@@ -74,6 +74,10 @@ const (
 	ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND ErrorReason = 32
 	// NOT_FOUND: no such login, its time is over, or it has ended. Log in again.
 	ErrorReason_ERROR_REASON_OAUTH_LOGIN_NOT_FOUND ErrorReason = 33
+	// NOT_FOUND: no such API key in a project that the caller may work in.
+	ErrorReason_ERROR_REASON_API_KEY_NOT_FOUND ErrorReason = 34
+	// NOT_FOUND.
+	ErrorReason_ERROR_REASON_PROJECT_NOT_FOUND ErrorReason = 35
 	// FAILED_PRECONDITION: not possible in the job's present state.
 	ErrorReason_ERROR_REASON_JOB_STATE ErrorReason = 40
 	// FAILED_PRECONDITION: the connection was deleted, or has no credential.
@@ -88,6 +92,9 @@ const (
 	ErrorReason_ERROR_REASON_QUARANTINED ErrorReason = 44
 	// FAILED_PRECONDITION: the platform refused the login. Log in again.
 	ErrorReason_ERROR_REASON_OAUTH_REFUSED ErrorReason = 45
+	// FAILED_PRECONDITION: the server seals with a key that its key file no longer names
+	// first; restart it.
+	ErrorReason_ERROR_REASON_SEALING_KEY_OUTDATED ErrorReason = 46
 	// ABORTED: changed since it was read; read again and decide again.
 	ErrorReason_ERROR_REASON_ETAG_MISMATCH ErrorReason = 50
 	// ABORTED: a login came to no end, and its code is used up. Log in again.
@@ -106,10 +113,12 @@ const (
 	ErrorReason_ERROR_REASON_STORE_UNAVAILABLE ErrorReason = 80
 	// UNAVAILABLE: repeat, on another server if there is one.
 	ErrorReason_ERROR_REASON_SHUTTING_DOWN ErrorReason = 81
-	// PERMISSION_DENIED: the API key lacks the right.
+	// PERMISSION_DENIED: the API key lacks the scope that metadata "scope" names.
 	ErrorReason_ERROR_REASON_SCOPE_MISSING ErrorReason = 90
 	// UNAUTHENTICATED: no API key, or one that is not known.
 	ErrorReason_ERROR_REASON_CREDENTIAL_INVALID ErrorReason = 91
+	// PERMISSION_DENIED: only the operator may do this.
+	ErrorReason_ERROR_REASON_OPERATOR_REQUIRED ErrorReason = 92
 )
 
 // Enum value maps for ErrorReason.
@@ -136,12 +145,15 @@ var (
 		31: "ERROR_REASON_SCHEDULE_NOT_FOUND",
 		32: "ERROR_REASON_CONNECTION_NOT_FOUND",
 		33: "ERROR_REASON_OAUTH_LOGIN_NOT_FOUND",
+		34: "ERROR_REASON_API_KEY_NOT_FOUND",
+		35: "ERROR_REASON_PROJECT_NOT_FOUND",
 		40: "ERROR_REASON_JOB_STATE",
 		41: "ERROR_REASON_CONNECTION_DISABLED",
 		42: "ERROR_REASON_CONNECTION_IN_USE",
 		43: "ERROR_REASON_IDENTITY_MISMATCH",
 		44: "ERROR_REASON_QUARANTINED",
 		45: "ERROR_REASON_OAUTH_REFUSED",
+		46: "ERROR_REASON_SEALING_KEY_OUTDATED",
 		50: "ERROR_REASON_ETAG_MISMATCH",
 		51: "ERROR_REASON_OAUTH_UNFINISHED",
 		60: "ERROR_REASON_CURSOR_EXPIRED",
@@ -152,6 +164,7 @@ var (
 		81: "ERROR_REASON_SHUTTING_DOWN",
 		90: "ERROR_REASON_SCOPE_MISSING",
 		91: "ERROR_REASON_CREDENTIAL_INVALID",
+		92: "ERROR_REASON_OPERATOR_REQUIRED",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED":                 0,
@@ -175,12 +188,15 @@ var (
 		"ERROR_REASON_SCHEDULE_NOT_FOUND":          31,
 		"ERROR_REASON_CONNECTION_NOT_FOUND":        32,
 		"ERROR_REASON_OAUTH_LOGIN_NOT_FOUND":       33,
+		"ERROR_REASON_API_KEY_NOT_FOUND":           34,
+		"ERROR_REASON_PROJECT_NOT_FOUND":           35,
 		"ERROR_REASON_JOB_STATE":                   40,
 		"ERROR_REASON_CONNECTION_DISABLED":         41,
 		"ERROR_REASON_CONNECTION_IN_USE":           42,
 		"ERROR_REASON_IDENTITY_MISMATCH":           43,
 		"ERROR_REASON_QUARANTINED":                 44,
 		"ERROR_REASON_OAUTH_REFUSED":               45,
+		"ERROR_REASON_SEALING_KEY_OUTDATED":        46,
 		"ERROR_REASON_ETAG_MISMATCH":               50,
 		"ERROR_REASON_OAUTH_UNFINISHED":            51,
 		"ERROR_REASON_CURSOR_EXPIRED":              60,
@@ -191,6 +207,7 @@ var (
 		"ERROR_REASON_SHUTTING_DOWN":               81,
 		"ERROR_REASON_SCOPE_MISSING":               90,
 		"ERROR_REASON_CREDENTIAL_INVALID":          91,
+		"ERROR_REASON_OPERATOR_REQUIRED":           92,
 	}
 )
 
@@ -477,8 +494,7 @@ const file_fireonce_v1_error_proto_rawDesc = "" +
 	"\rconnection_id\x18\x05 \x01(\tR\fconnectionId\"\x89\x01\n" +
 	"\rStateConflict\x12:\n" +
 	"\rcurrent_state\x18\x01 \x01(\x0e2\x15.fireonce.v1.JobStateR\fcurrentState\x12<\n" +
-	"\x0eallowed_states\x18\x02 \x03(\x0e2\x15.fireonce.v1.JobStateR\rallowedStates*\x9b\n" +
-	"\n" +
+	"\x0eallowed_states\x18\x02 \x03(\x0e2\x15.fireonce.v1.JobStateR\rallowedStates*\xae\v\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x1d\n" +
 	"\x19ERROR_REASON_TIME_IN_PAST\x10\x01\x12\x1d\n" +
@@ -501,13 +517,16 @@ const file_fireonce_v1_error_proto_rawDesc = "" +
 	"\x1aERROR_REASON_JOB_NOT_FOUND\x10\x1e\x12#\n" +
 	"\x1fERROR_REASON_SCHEDULE_NOT_FOUND\x10\x1f\x12%\n" +
 	"!ERROR_REASON_CONNECTION_NOT_FOUND\x10 \x12&\n" +
-	"\"ERROR_REASON_OAUTH_LOGIN_NOT_FOUND\x10!\x12\x1a\n" +
+	"\"ERROR_REASON_OAUTH_LOGIN_NOT_FOUND\x10!\x12\"\n" +
+	"\x1eERROR_REASON_API_KEY_NOT_FOUND\x10\"\x12\"\n" +
+	"\x1eERROR_REASON_PROJECT_NOT_FOUND\x10#\x12\x1a\n" +
 	"\x16ERROR_REASON_JOB_STATE\x10(\x12$\n" +
 	" ERROR_REASON_CONNECTION_DISABLED\x10)\x12\"\n" +
 	"\x1eERROR_REASON_CONNECTION_IN_USE\x10*\x12\"\n" +
 	"\x1eERROR_REASON_IDENTITY_MISMATCH\x10+\x12\x1c\n" +
 	"\x18ERROR_REASON_QUARANTINED\x10,\x12\x1e\n" +
-	"\x1aERROR_REASON_OAUTH_REFUSED\x10-\x12\x1e\n" +
+	"\x1aERROR_REASON_OAUTH_REFUSED\x10-\x12%\n" +
+	"!ERROR_REASON_SEALING_KEY_OUTDATED\x10.\x12\x1e\n" +
 	"\x1aERROR_REASON_ETAG_MISMATCH\x102\x12!\n" +
 	"\x1dERROR_REASON_OAUTH_UNFINISHED\x103\x12\x1f\n" +
 	"\x1bERROR_REASON_CURSOR_EXPIRED\x10<\x12\x1f\n" +
@@ -517,7 +536,8 @@ const file_fireonce_v1_error_proto_rawDesc = "" +
 	"\x1eERROR_REASON_STORE_UNAVAILABLE\x10P\x12\x1e\n" +
 	"\x1aERROR_REASON_SHUTTING_DOWN\x10Q\x12\x1e\n" +
 	"\x1aERROR_REASON_SCOPE_MISSING\x10Z\x12#\n" +
-	"\x1fERROR_REASON_CREDENTIAL_INVALID\x10[B\xa3\x01\n" +
+	"\x1fERROR_REASON_CREDENTIAL_INVALID\x10[\x12\"\n" +
+	"\x1eERROR_REASON_OPERATOR_REQUIRED\x10\\B\xa3\x01\n" +
 	"\x0fcom.fireonce.v1B\n" +
 	"ErrorProtoP\x01Z7github.com/fireonce/fireonce/gen/fireonce/v1;fireoncev1\xa2\x02\x03FXX\xaa\x02\vFireonce.V1\xca\x02\vFireonce\\V1\xe2\x02\x17Fireonce\\V1\\GPBMetadata\xea\x02\fFireonce::V1b\x06proto3"
 
