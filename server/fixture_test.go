@@ -139,7 +139,8 @@ type fixture struct {
 	dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// protocols are what Connect clients speak when they have a dial.
 	protocols http.Protocols
-	conn      string // a connection's id
+	conn      string   // a connection's id
+	sealed    []job.ID // connections of sealedWith
 }
 
 // start serves on a loopback port with the configuration that edit leaves.

@@ -71,12 +71,13 @@ func (s *Server) GRPCServer() *grpc.Server {
 	n.register(g, fireoncev1.JobService_ServiceDesc, nativeJobs{jobService: &jobService{Server: s}})
 	n.register(g, fireoncev1.ConnectionService_ServiceDesc, nativeConnections{connectionService: &connectionService{Server: s}})
 	n.register(g, fireoncev1.StatsService_ServiceDesc, nativeStats{statsService: newStatsService(s)})
+	n.register(g, fireoncev1.AccessService_ServiceDesc, nativeAccess{accessService: &accessService{Server: s}})
 	grpc_health_v1.RegisterHealthServer(g, nativeHealth{health: s.health})
 	reflection.Register(g)
 	return g
 }
 
-// nativeJobs, nativeConnections and nativeStats are the handlers, as grpc-go
+// nativeJobs, nativeConnections, nativeStats and nativeAccess are the handlers, as grpc-go
 // wants them: the methods are promoted, so one that is added to the contract
 // and forgotten here does not compile.
 type nativeJobs struct {
@@ -92,6 +93,11 @@ type nativeConnections struct {
 type nativeStats struct {
 	fireoncev1.UnsafeStatsServiceServer
 	*statsService
+}
+
+type nativeAccess struct {
+	fireoncev1.UnsafeAccessServiceServer
+	*accessService
 }
 
 // StreamJobEvents implements the RPC.

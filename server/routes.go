@@ -31,6 +31,7 @@ const (
 // services are the names that health and reflection tell about.
 var services = []string{
 	fireoncev1connect.JobServiceName, fireoncev1connect.ConnectionServiceName, fireoncev1connect.StatsServiceName,
+	fireoncev1connect.AccessServiceName,
 }
 
 // HTTPServer makes the server for the address: HTTP/1.1 and HTTP/2 on one port,
@@ -69,6 +70,7 @@ func (s *Server) routes() http.Handler {
 	api(fireoncev1connect.NewJobServiceHandler(&jobService{Server: s}, options...))
 	api(fireoncev1connect.NewConnectionServiceHandler(&connectionService{Server: s}, options...))
 	api(fireoncev1connect.NewStatsServiceHandler(newStatsService(s), options...))
+	api(fireoncev1connect.NewAccessServiceHandler(&accessService{Server: s}, options...))
 	small := connect.WithReadMaxBytes(s.cfg.Limits.Request)
 	mux.Handle(grpchealth.NewHandler(s.health, small))
 	reflector := grpcreflect.NewStaticReflector(append(services, grpchealth.HealthV1ServiceName)...)

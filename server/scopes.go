@@ -27,7 +27,8 @@ const (
 	// ScopeConnectionsWrite: make, change, hold and delete connections, and hand over
 	// their credentials.
 	ScopeConnectionsWrite = "connections:write"
-	// ScopeAdmin: look at the server itself, which all projects share.
+	// ScopeAdmin: make, list and revoke keys of one's project, and look at the server
+	// itself, which all projects share.
 	ScopeAdmin = "admin"
 )
 
@@ -87,6 +88,11 @@ var scopeOf = map[string]string{
 	fireoncev1connect.ConnectionServiceStartOAuthProcedure:       ScopeConnectionsWrite,
 	fireoncev1connect.ConnectionServiceCompleteOAuthProcedure:    ScopeConnectionsWrite,
 
+	fireoncev1connect.AccessServiceCreateAPIKeyProcedure:     ScopeAdmin,
+	fireoncev1connect.AccessServiceListAPIKeysProcedure:      ScopeAdmin,
+	fireoncev1connect.AccessServiceRevokeAPIKeyProcedure:     ScopeAdmin,
+	fireoncev1connect.AccessServiceListSealingKeysProcedure:  ScopeAdmin,
+	fireoncev1connect.AccessServiceRotateSealingKeyProcedure: ScopeAdmin,
 	statusPath: ScopeAdmin,
 }
 

@@ -23,7 +23,11 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-const scopeMissing = fireoncev1.ErrorReason_ERROR_REASON_SCOPE_MISSING
+const (
+	scopeMissing     = fireoncev1.ErrorReason_ERROR_REASON_SCOPE_MISSING
+	operatorRequired = fireoncev1.ErrorReason_ERROR_REASON_OPERATOR_REQUIRED
+	keyNotFound      = fireoncev1.ErrorReason_ERROR_REASON_API_KEY_NOT_FOUND
+)
 
 func requireKey(c *server.Config) { c.RequireKey = true }
 
@@ -78,8 +82,8 @@ func invoke(ctx context.Context, c client, procedure string, req proto.Message, 
 }
 
 // reaching is a request of every RPC of the contract, by its procedure, each of
-// which names a job and a connection as well as it can.
-func reaching(jobID, connID, jobKey string) map[string]proto.Message {
+// which names a project, a job, a connection and an API key as well as it can.
+func reaching(project, jobID, connID, apiKey, jobKey string) map[string]proto.Message {
 	byJob := &fireoncev1.JobFilter{JobIds: []string{jobID}}
 	now := timestamppb.Now()
 	schedule := &fireoncev1.ScheduleJobRequest{IdempotencyKey: "reaching", ConnectionId: connID, Payload: custom("good/v1", "x")}
@@ -127,7 +131,14 @@ func reaching(jobID, connID, jobKey string) map[string]proto.Message {
 		},
 		connsPath + "CompleteOAuth": &fireoncev1.CompleteOAuthRequest{State: "reaching", Code: "reaching"},
 
-		"/fireonce.v1.StatsService/GetStats": &fireoncev1.GetStatsRequest{ConnectionId: connID},
+		statsPath + "GetStats": &fireoncev1.GetStatsRequest{ConnectionId: connID},
+
+		accessPath + "CreateAPIKey": &fireoncev1.CreateAPIKeyRequest{ProjectId: project, Scopes: []string{server.ScopeAdmin}},
+		accessPath + "ListAPIKeys":  &fireoncev1.ListAPIKeysRequest{ProjectId: project},
+		accessPath + "RevokeAPIKey": &fireoncev1.RevokeAPIKeyRequest{ApiKeyId: apiKey},
+		// Of all projects, and the operator's.
+		accessPath + "ListSealingKeys":  &fireoncev1.ListSealingKeysRequest{},
+		accessPath + "RotateSealingKey": &fireoncev1.RotateSealingKeyRequest{},
 	}
 }
 
@@ -152,7 +163,7 @@ func procedures(t *testing.T, requests map[string]proto.Message) []string {
 		}
 		out = append(out, p)
 	}
-	if len(out) < 26 {
+	if len(out) < 33 || len(out) > len(requests) {
 		t.Errorf("only %d procedures", len(out))
 	}
 	return out
@@ -166,7 +177,8 @@ func TestProjectsApart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := start(t, requireKey)
 			c := dial(f)
-			theirs := bring(t.Context(), f.issue(server.DefaultProject, server.Scopes()).Reveal())
+			their := f.issue(server.DefaultProject, server.Scopes())
+			theirs := bring(t.Context(), their.Reveal())
 			mine := bring(t.Context(), f.issue("other", server.Scopes()).Reveal())
 			var made fireoncev1.ScheduleJobResponse
 			f.must(c.call(theirs, scheduleJob, f.request(canary, func(r *scheduleRequest) {
@@ -179,7 +191,7 @@ func TestProjectsApart(t *testing.T) {
 			ownConn, own := f.inProject(mine, t, "other", c)
 			before, conn := f.snapshot(victim), f.asStored(f.conn)
 
-			requests := reaching(victim, f.conn, "fixture")
+			requests := reaching(server.DefaultProject, victim, f.conn, their.ID, "fixture")
 			for _, p := range procedures(t, requests) {
 				short := p[strings.LastIndex(p, "/")+1:]
 				text, err := invoke(mine, c, p, requests[p], own)
@@ -187,9 +199,9 @@ func TestProjectsApart(t *testing.T) {
 				switch {
 				case err == nil && !slices.Contains(listing, short):
 					t.Errorf("%s succeeded: %s", short, text)
-				case err != nil && (!errors.As(err, &e) || e.code != connect.CodeNotFound && !server.Unimplemented(p)):
+				case err != nil && (!errors.As(err, &e) || e.code != connect.CodeNotFound && e.detail.GetReason() != operatorRequired && !server.Unimplemented(p)):
 					t.Errorf("%s: %v", short, err)
-				case strings.Contains(text, victim) || strings.Contains(text, f.conn) && short != "BatchScheduleJobs" ||
+				case strings.Contains(text, victim) || strings.Contains(text, their.ID) || strings.Contains(text, f.conn) && short != "BatchScheduleJobs" ||
 					strings.Contains(text, canary) || strings.Contains(text, "the fixture's"):
 					t.Errorf("%s tells of another project: %s", short, text)
 				}
@@ -199,6 +211,9 @@ func TestProjectsApart(t *testing.T) {
 			}
 			if got := f.asStored(f.conn); got.Version != conn.Version {
 				t.Errorf("the connection was changed: %+v", got)
+			}
+			if k, err := f.store.APIKey(t.Context(), their.ID); err != nil || !k.Live() {
+				t.Errorf("the API key was changed: %+v, %v", k, err)
 			}
 			f.otherWays(mine, t, c, victim, ownConn, canary, page)
 		})
@@ -289,7 +304,7 @@ func TestScopes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := start(t, requireKey)
 			c := dial(f)
-			requests := reaching(absent, absent, "scoped")
+			requests := reaching("", absent, absent, strings.Repeat("0", 16), "scoped")
 			lacking, having := map[string]context.Context{}, map[string]context.Context{}
 			for _, scope := range server.Scopes() {
 				lacking[scope] = bring(t.Context(), f.issue("scoped", without(scope)).Reveal())
@@ -307,9 +322,12 @@ func TestScopes(t *testing.T) {
 				}
 				_, err = invoke(having[scope], c, p, requests[p], "")
 				var e *wireError
-				if errors.As(err, &e) && (e.code == connect.CodePermissionDenied || e.code == connect.CodeUnauthenticated) {
+				if errors.As(err, &e) && (e.detail.GetReason() == scopeMissing || e.code == connect.CodeUnauthenticated) {
 					t.Errorf("%s with %s: %v", p, scope, err)
 				}
+			}
+			if keys, err := f.store.ListAPIKeys(t.Context(), "scoped", "", store.MaxBatch); err != nil || len(keys) != 2*len(server.Scopes())+1 {
+				t.Errorf("%d API keys, %v", len(keys), err) // one was made by who may
 			}
 			if page, err := f.store.List(t.Context(), store.JobQuery{Project: "scoped", Limit: store.MaxBatch}); err != nil || len(page.Jobs) != 0 {
 				t.Errorf("%d jobs, %v", len(page.Jobs), err)

@@ -31,6 +31,14 @@ type Vault interface {
 	Open(sealed []byte, keyID string, at vault.Place) ([]byte, error)
 	// Fingerprint tells two secrets apart and reveals neither.
 	Fingerprint(secret []byte) string
+	// KeyIDs names the keys of the start, the one that seals first; Missing gives those
+	// of the named ones that there are not; NextKeyID names the one that seals after the
+	// next start, if it is another.
+	KeyIDs() []string
+	Missing(used []string) []string
+	NextKeyID() string
+	// Rewrap seals what keyID has sealed with the key that Seal uses. It fails like Open.
+	Rewrap(sealed []byte, keyID string, at vault.Place) ([]byte, error)
 	// Recognizes tells whether a fingerprint is that of a secret, also one that was
 	// taken under an older key.
 	Recognizes(secret []byte, fingerprint string) bool

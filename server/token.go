@@ -38,6 +38,8 @@ const (
 	tryPages   tokenKind = 'A' // attempts
 	connPages  tokenKind = 'C'
 	bulkPages  tokenKind = 'B'
+	keyPages   tokenKind = 'K' // API keys
+	sealPages  tokenKind = 'S' // sealed credentials
 	etagPrefix           = "v"
 )
 

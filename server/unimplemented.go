@@ -4,6 +4,7 @@ import (
 	"iter"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 )
@@ -12,21 +13,23 @@ import (
 // empty when the contract is fulfilled.
 var unimplemented = map[string]bool{}
 
-// methods gives every RPC of the contract.
+// contract is the package of the contract.
+var contract = fireoncev1.File_fireonce_v1_job_service_proto.Package()
+
+// methods gives every RPC of the contract: of every service of its package, so that
+// none is forgotten.
 func methods() iter.Seq[protoreflect.MethodDescriptor] {
 	return func(yield func(protoreflect.MethodDescriptor) bool) {
-		for _, file := range []protoreflect.FileDescriptor{
-			fireoncev1.File_fireonce_v1_job_service_proto, fireoncev1.File_fireonce_v1_connection_service_proto,
-			fireoncev1.File_fireonce_v1_stats_service_proto,
-		} {
+		protoregistry.GlobalFiles.RangeFilesByPackage(contract, func(file protoreflect.FileDescriptor) bool {
 			for i := range file.Services().Len() {
 				list := file.Services().Get(i).Methods()
 				for j := range list.Len() {
 					if !yield(list.Get(j)) {
-						return
+						return false
 					}
 				}
 			}
-		}
+			return true
+		})
 	}
 }

@@ -1,0 +1,73 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
+	"github.com/fireonce/fireonce/store"
+)
+
+// direct answers AccessService in the same process, to the operator.
+type direct struct{ service accessService }
+
+// Direct gives AccessService on an open store, for who holds the database itself and
+// is its operator by that: under the same rules as behind a port. Without a vault
+// only API keys are served. Errors that a client would see are its *connect.Error,
+// all others come as they are.
+func Direct(ctx context.Context, s store.Store, v Vault) (fireoncev1connect.AccessServiceClient, error) {
+	meta, err := s.Meta(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the store's identity: %w", err)
+	}
+	rules, err := contractRules()
+	if err != nil {
+		return nil, err
+	}
+	return &direct{accessService{Server: &Server{
+		cfg: Config{Store: s, Vault: v, Now: time.Now}, store: s, log: slog.New(slog.DiscardHandler), storeID: meta.StoreID, rules: rules,
+	}}}, nil
+}
+
+// directly makes one call.
+func directly[Req, Res any](ctx context.Context, d *direct, req Req, call func(context.Context, Req) (Res, error)) (Res, error) {
+	var none Res
+	if err := d.service.obeys(req); err != nil {
+		return none, err
+	}
+	ctx = context.WithValue(ctx, keyCaller, caller{project: DefaultProject, actor: "database", all: true})
+	res, err := call(ctx, req)
+	if f := new(fault); errors.As(err, &f) {
+		return none, f.wire()
+	}
+	return res, err
+}
+
+// CreateAPIKey implements fireoncev1connect.AccessServiceClient.
+func (d *direct) CreateAPIKey(ctx context.Context, req *fireoncev1.CreateAPIKeyRequest) (*fireoncev1.CreateAPIKeyResponse, error) {
+	return directly(ctx, d, req, d.service.CreateAPIKey)
+}
+
+// ListAPIKeys implements fireoncev1connect.AccessServiceClient.
+func (d *direct) ListAPIKeys(ctx context.Context, req *fireoncev1.ListAPIKeysRequest) (*fireoncev1.ListAPIKeysResponse, error) {
+	return directly(ctx, d, req, d.service.ListAPIKeys)
+}
+
+// RevokeAPIKey implements fireoncev1connect.AccessServiceClient.
+func (d *direct) RevokeAPIKey(ctx context.Context, req *fireoncev1.RevokeAPIKeyRequest) (*fireoncev1.RevokeAPIKeyResponse, error) {
+	return directly(ctx, d, req, d.service.RevokeAPIKey)
+}
+
+// ListSealingKeys implements fireoncev1connect.AccessServiceClient.
+func (d *direct) ListSealingKeys(ctx context.Context, req *fireoncev1.ListSealingKeysRequest) (*fireoncev1.ListSealingKeysResponse, error) {
+	return directly(ctx, d, req, d.service.ListSealingKeys)
+}
+
+// RotateSealingKey implements fireoncev1connect.AccessServiceClient.
+func (d *direct) RotateSealingKey(ctx context.Context, req *fireoncev1.RotateSealingKeyRequest) (*fireoncev1.RotateSealingKeyResponse, error) {
+	return directly(ctx, d, req, d.service.RotateSealingKey)
+}
