@@ -41,6 +41,7 @@ type API struct {
 	Jobs        fireoncev1connect.JobServiceClient
 	Connections fireoncev1connect.ConnectionServiceClient
 	Stats       fireoncev1connect.StatsServiceClient
+	Access      fireoncev1connect.AccessServiceClient
 }
 
 // Dial makes clients for a server; nothing is sent yet. An empty key sends none.
@@ -60,6 +61,7 @@ func Dial(server, key string) (*API, error) {
 		Jobs:        fireoncev1connect.NewJobServiceClient(hc, u.String(), limit),
 		Connections: fireoncev1connect.NewConnectionServiceClient(hc, u.String(), limit),
 		Stats:       fireoncev1connect.NewStatsServiceClient(hc, u.String(), limit),
+		Access:      fireoncev1connect.NewAccessServiceClient(hc, u.String(), limit),
 	}, nil
 }
 

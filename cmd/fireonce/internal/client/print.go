@@ -31,6 +31,9 @@ func (p *printer) message(m message) error {
 	return p.writeJSON(m, func(dst *bytes.Buffer, src []byte) error { return json.Indent(dst, src, "", "  ") })
 }
 
+// PrintJSON prints a message as --json does.
+func PrintJSON(w io.Writer, m proto.Message) error { return (&printer{w: w}).message(m) }
+
 // compact prints one message as one line.
 func (p *printer) compact(m message) error { return p.writeJSON(m, json.Compact) }
 

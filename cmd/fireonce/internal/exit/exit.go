@@ -21,7 +21,7 @@ const (
 	// Conflict: the key is bound to another request, the state does not allow the
 	// call, or somebody else was faster (etag).
 	Conflict = 3
-	// NotFound: no such job or connection.
+	// NotFound: no such job, connection, project or key.
 	NotFound = 4
 	// Unavailable: the server cannot be reached or did not answer in time. Every
 	// call of this program may be repeated unchanged.

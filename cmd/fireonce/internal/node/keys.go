@@ -1,20 +1,22 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/urfave/cli/v3"
 
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/vault"
-	"github.com/fireonce/fireonce/store"
 
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
@@ -33,8 +35,8 @@ func keysCommand() *cli.Command {
 		Description: "A key file has a line for each key. The first one seals, all of them open. To replace a key: `generate --key-file`\n" +
 			"on one machine, copy the file to every server, restart them one by one, `rotate`, and when `list` says that the\n" +
 			"old key seals nothing any more, `remove` it. Keep it for as long as there are backups that it seals.\n\n" +
-			"`list`, `rotate` and `remove` open the database. Servers on PostgreSQL go on meanwhile; an SQLite file must not be\n" +
-			"in use.",
+			"`list`, `rotate` and `remove` ask the server at --server, with the operator's key in FIREONCE_API_KEY, while it serves.\n" +
+			"With --database no server is asked: the database is opened, with the keys of --key-file.",
 		Commands: []*cli.Command{
 			{
 				Name: "generate", Usage: "make a key, and print it or put it into a key file",
@@ -50,21 +52,22 @@ func keysCommand() *cli.Command {
 			},
 			{
 				Name: "use", Usage: "let a key of a key file seal, from the next start of a server on", ArgsUsage: "KEY-ID",
-				Flags: operatorFlags(keyFileFlag(file)), Action: useKey,
+				Flags: []cli.Flag{databaseFlag(), keyFileFlag(file)}, Action: useKey,
 			},
 			{
 				Name: "remove", Usage: "take a key that seals nothing any more out of a key file", ArgsUsage: "KEY-ID",
-				Flags: operatorFlags(keyFileFlag(file)), Action: removeKey,
+				Flags: accessFlags(keyFileFlag(file)), Action: removeKey,
 			},
 			{
 				Name: "list", Aliases: []string{"status"}, Usage: "which keys there are, and how many credentials each seals",
-				Flags: operatorFlags(keyFileFlag(file)), Action: listKeys,
+				Description: "LOGINS were begun and have not come back; they are not sealed anew, and end within 10 minutes.",
+				Flags:       accessFlags(keyFileFlag(file), jsonFlag()), Action: listKeys,
 			},
 			{
 				Name: "rotate", Usage: "seal every credential with the first key",
-				Description: "Every server must have that key already, or it cannot open what is sealed anew: its jobs wait until it has.\n" +
-					"Works beside running servers on PostgreSQL. It may be stopped and run again at any time.",
-				Flags: operatorFlags(keyFileFlag(file)), Action: rotateKeys,
+				Description: "That is the one that the server seals with since its start. Every other server must have it already, or it\n" +
+					"cannot open what is sealed anew: its jobs wait until it has. It may be stopped and run again at any time.",
+				Flags: accessFlags(keyFileFlag(file)), Action: rotateKeys,
 			},
 		},
 	}
@@ -100,19 +103,20 @@ func generateKey(_ context.Context, cmd *cli.Command) error {
 }
 
 // keyFileOf gives the key file that a command changes, and the key it names.
-func keyFileOf(cmd *cli.Command) (d Database, file, id string, err error) {
+func keyFileOf(cmd *cli.Command) (file, id string, err error) {
 	if cmd.Args().Len() != 1 {
-		return d, "", "", exit.Usagef("one key id is needed; see `fireonce keys list`")
+		return "", "", exit.Usagef("one key id is needed; see `fireonce keys list`")
 	}
-	if d, err = operated(cmd); err != nil {
-		return d, "", "", err
+	d, err := namedDatabase(cmd)
+	if err != nil {
+		return "", "", err
 	}
 	source, err := d.keys("", cmd.String("key-file"))
-	return d, source.file, cmd.Args().First(), err
+	return source.file, cmd.Args().First(), err
 }
 
 func useKey(_ context.Context, cmd *cli.Command) error {
-	_, file, id, err := keyFileOf(cmd)
+	file, id, err := keyFileOf(cmd)
 	if err != nil {
 		return err
 	}
@@ -131,17 +135,23 @@ func noSuchKey(err error, file, id string) error {
 }
 
 func removeKey(ctx context.Context, cmd *cli.Command) error {
-	d, file, id, err := keyFileOf(cmd)
+	file, id, err := keyFileOf(cmd)
 	if err != nil {
 		return err
 	}
-	return d.with(ctx, func(db store.Store) error {
-		used, err := db.CredentialKeys(ctx)
+	load := func(Database) (*vault.Vault, error) { return vault.LoadKeyFile(file) }
+	return withAccess(ctx, cmd, load, func(a access) error {
+		known, err := asking(ctx, a.ListSealingKeys, &fireoncev1.ListSealingKeysRequest{})
 		if err != nil {
 			return err
 		}
-		if slices.Contains(used, id) {
-			return exit.Usagef("key %s still seals credentials of this database: run `fireonce keys rotate` first", id)
+		for _, k := range known.GetSealingKeys() {
+			if k.GetKeyId() != id {
+				continue
+			}
+			if err := removable(k); err != nil {
+				return err
+			}
 		}
 		if _, err := vault.RemoveKey(file, id); err != nil {
 			return noSuchKey(err, file, id)
@@ -151,132 +161,101 @@ func removeKey(ctx context.Context, cmd *cli.Command) error {
 	})
 }
 
-// withKeys runs fn with a database that exists and its keys, whatever is missing of
-// them.
-func withKeys(ctx context.Context, cmd *cli.Command, fn func(store.Store, *vault.Vault) error) error {
+// removable tells why a key is still needed.
+func removable(k *fireoncev1.SealingKey) error {
+	switch {
+	case k.GetCredentialCount() > 0:
+		return exit.Usagef("key %s still seals %d credentials: run `fireonce keys rotate` first", k.GetKeyId(), k.GetCredentialCount())
+	case k.GetRole() == fireoncev1.SealingKeyRole_SEALING_KEY_ROLE_SEALS:
+		return exit.Usagef("key %s is the one that seals: let another one seal first, and restart the servers", k.GetKeyId())
+	case k.GetLoginCount() > 0:
+		return exit.Usagef("key %s still seals %d logins under way, which could not be completed without it: they end within 10 minutes",
+			k.GetKeyId(), k.GetLoginCount())
+	}
+	return nil
+}
+
+// withSealing runs fn with a server that serves, or with a database and its keys,
+// whatever is missing of them.
+func withSealing(ctx context.Context, cmd *cli.Command, fn func(access) error) error {
 	if err := noArgs(cmd); err != nil {
 		return err
 	}
-	d, err := operated(cmd)
-	if err != nil {
-		return err
-	}
-	source, err := d.keys(os.Getenv(keysVariable), cmd.String("key-file"))
-	if err != nil {
-		return err
-	}
-	keys, err := source.load()
-	if err != nil {
-		return err
-	}
-	return d.with(ctx, func(db store.Store) error { return fn(db, keys) })
-}
-
-// operatorFlags puts the flags of a command that opens a database beside running
-// servers before its own.
-func operatorFlags(own ...cli.Flag) []cli.Flag {
-	return append([]cli.Flag{databaseFlag(), standbyFlag()}, own...)
-}
-
-// operated is the database that they name. A start that does not say what the
-// servers say of failovers would quarantine it.
-func operated(cmd *cli.Command) (Database, error) {
-	d, err := ParseDatabase(cmd.String("database"))
-	d.synchronousStandby = cmd.Bool("synchronous-standby")
-	return d, err
-}
-
-func noArgs(cmd *cli.Command) error {
-	if cmd.Args().Present() {
-		return exit.Usagef("unexpected argument %q", cmd.Args().First())
-	}
-	return nil
-}
-
-// with runs fn with a database that exists, and closes it.
-func (d Database) with(ctx context.Context, fn func(store.Store) error) (err error) {
-	if err := d.exists(); err != nil {
-		return err
-	}
-	db, err := d.open(ctx, false)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if cerr := db.Close(); err == nil {
-			err = cerr
+	return withAccess(ctx, cmd, func(d Database) (*vault.Vault, error) {
+		source, err := d.keys(os.Getenv(keysVariable), cmd.String("key-file"))
+		if err != nil {
+			return nil, err
 		}
-	}()
-	return fn(db)
+		return source.load()
+	}, fn)
 }
 
 func listKeys(ctx context.Context, cmd *cli.Command) error {
-	return withKeys(ctx, cmd, func(db store.Store, keys *vault.Vault) error {
-		return printKeys(ctx, cmd.Root().Writer, db, keys)
+	return withSealing(ctx, cmd, func(a access) error {
+		return printKeys(ctx, cmd.Root().Writer, a, cmd.Bool("json"))
 	})
 }
 
-func printKeys(ctx context.Context, out io.Writer, db store.Store, keys *vault.Vault) error {
-	use, err := db.KeyUse(ctx)
+func printKeys(ctx context.Context, out io.Writer, a access, asJSON bool) error {
+	known, err := asking(ctx, a.ListSealingKeys, &fireoncev1.ListSealingKeysRequest{})
 	if err != nil {
 		return err
 	}
-	counts := make(map[string]int64)
-	var ids []string
-	for _, u := range use {
-		counts[u.KeyID] = u.Credentials
-		ids = append(ids, u.KeyID)
-	}
+	missing := 0
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "KEY\tCREDENTIALS\tROLE")
-	for i, id := range keys.KeyIDs() {
-		role := "opens"
-		if i == 0 {
-			role = "seals"
+	fmt.Fprintln(w, "KEY\tCREDENTIALS\tROLE\tLOGINS")
+	for _, k := range known.GetSealingKeys() {
+		role := strings.ToLower(strings.TrimPrefix(k.GetRole().String(), "SEALING_KEY_ROLE_"))
+		if k.GetRole() == fireoncev1.SealingKeyRole_SEALING_KEY_ROLE_MISSING {
+			role = strings.ToUpper(role)
+			missing++
 		}
-		fmt.Fprintf(w, "%s\t%d\t%s\n", id, counts[id], role)
+		fmt.Fprintf(w, "%s\t%d\t%s\t%d\n", k.GetKeyId(), k.GetCredentialCount(), role, k.GetLoginCount())
 	}
-	missing := keys.Missing(ids)
-	for _, id := range missing {
-		fmt.Fprintf(w, "%s\t%d\tMISSING\n", id, counts[id])
-	}
-	if err := w.Flush(); err != nil {
+	if asJSON {
+		if err := client.PrintJSON(out, known); err != nil {
+			return err
+		}
+	} else if err := w.Flush(); err != nil {
 		return err
 	}
-	if len(missing) > 0 {
-		return fmt.Errorf("%d keys are missing: servers do not start without them", len(missing))
+	if next := known.GetNextSealingKeyId(); next != "" && !asJSON {
+		fmt.Fprintf(out, "key %s is the first one of the server's key file by now: it seals from the server's next start on\n", next)
+	}
+	if missing > 0 {
+		return fmt.Errorf("%d keys are missing: servers do not start without them", missing)
 	}
 	return nil
 }
 
-const (
-	// resealBatch bounds one transaction, and what of the secrets' seals is in memory.
-	resealBatch = 100
-	// resealPasses bounds how often what changed meanwhile is tried again.
-	resealPasses = 10
-)
+// resealPasses bounds how often what changed meanwhile is tried again.
+const resealPasses = 10
 
 // resealed is what a rotation has done.
 type resealed struct {
+	key           string
 	done, changed int
-	failed        []store.SealedPlace
+	failed        []string // connections
 }
 
 func rotateKeys(ctx context.Context, cmd *cli.Command) error {
-	return withKeys(ctx, cmd, func(db store.Store, keys *vault.Vault) error {
+	return withSealing(ctx, cmd, func(a access) error {
 		out, begun := cmd.Root().Writer, time.Now()
-		r, err := reseal(ctx, db, keys)
-		fmt.Fprintf(out, "sealed %d credentials with key %s in %v\n", r.done, keys.KeyID(), time.Since(begun).Round(time.Millisecond))
-		if err != nil {
-			return fmt.Errorf("the same command goes on: %w", err)
+		r, err := reseal(ctx, a)
+		if r.key != "" {
+			fmt.Fprintf(out, "sealed %d credentials with key %s in %v\n", r.done, r.key, time.Since(begun).Round(time.Millisecond))
 		}
-		if err := printKeys(ctx, out, db, keys); err != nil {
+		if err != nil {
+			fmt.Fprintln(cmd.Root().ErrWriter, "fireonce: the same command goes on where this one ended")
+			return err
+		}
+		if err := printKeys(ctx, out, a, false); err != nil {
 			return err
 		}
 		switch {
 		case len(r.failed) > 0:
 			return fmt.Errorf("%d credentials cannot be opened with their key, the first one that of connection %s: give each a new credential",
-				len(r.failed), r.failed[0].Connection)
+				len(r.failed), r.failed[0])
 		case r.changed > 0:
 			return fmt.Errorf("%d credentials kept changing: run the same command again", r.changed)
 		}
@@ -284,25 +263,25 @@ func rotateKeys(ctx context.Context, cmd *cli.Command) error {
 	})
 }
 
-// reseal seals what other keys seal with the first one, place by place, and tries
+// reseal seals what other keys seal with the first one, page by page, and tries
 // again what others have changed meanwhile. It stops when its context ends, with
-// whole batches done.
-func reseal(ctx context.Context, db store.Store, keys *vault.Vault) (resealed, error) {
+// whole pages done.
+func reseal(ctx context.Context, a access) (resealed, error) {
 	var r resealed
 	for range resealPasses {
 		r.changed, r.failed = 0, nil
-		var after store.SealedPlace
+		req := &fireoncev1.RotateSealingKeyRequest{}
 		for {
-			page, err := db.CredentialsOfOthers(ctx, keys.KeyID(), after, resealBatch)
+			page, err := asking(ctx, a.RotateSealingKey, req)
 			if err != nil {
 				return r, err
 			}
-			if len(page) == 0 {
+			r.key = cmp.Or(page.GetKeyId(), r.key)
+			r.done += int(page.GetResealedCount())
+			r.changed += int(page.GetChangedCount())
+			r.failed = append(r.failed, page.GetFailedConnectionIds()...)
+			if req.PageToken = page.GetNextPageToken(); req.GetPageToken() == "" {
 				break
-			}
-			after = page[len(page)-1].SealedPlace
-			if err := r.page(ctx, db, keys, page); err != nil {
-				return r, err
 			}
 		}
 		if r.changed == 0 {
@@ -310,31 +289,4 @@ func reseal(ctx context.Context, db store.Store, keys *vault.Vault) (resealed, e
 		}
 	}
 	return r, nil
-}
-
-// page seals one page.
-func (r *resealed) page(ctx context.Context, db store.Store, keys *vault.Vault, page []store.SealedAt) error {
-	items := make([]store.Reseal, 0, len(page))
-	for _, old := range page {
-		data, err := keys.Rewrap(old.Data, old.KeyID, vault.Place{
-			Project: old.Project, Connection: old.Connection, Version: old.Version,
-		})
-		if err != nil {
-			r.failed = append(r.failed, old.SealedPlace)
-			continue
-		}
-		items = append(items, store.Reseal{Old: old, KeyID: keys.KeyID(), Data: data})
-	}
-	done, err := db.Reseal(ctx, items)
-	if err != nil {
-		return err
-	}
-	for _, ok := range done {
-		if ok {
-			r.done++
-		} else {
-			r.changed++
-		}
-	}
-	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/vault"
+	"github.com/fireonce/fireonce/server"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/storetest/memstore"
 )
@@ -84,21 +85,34 @@ func (m *meddling) Reseal(ctx context.Context, items []store.Reseal) ([]bool, er
 	return m.Store.Reseal(ctx, items)
 }
 
+// resealPage is how many credentials a rotation takes at once when nobody says.
+const resealPage = 100
+
+// direct answers as a server would.
+func direct(t *testing.T, db store.Store, v *vault.Vault) access {
+	t.Helper()
+	a, err := server.Direct(t.Context(), db, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
 func quiet(int, []store.Reseal) error { return nil }
 
 // TestReseal: all credentials come under the first key, in bounded batches, and a
 // second run finds nothing to do.
 func TestReseal(t *testing.T) {
-	const n = 2*resealBatch + 50
+	const n = 2*resealPage + 50
 	old, both, young := safe(t, 1), safe(t, 2, 1), safe(t, 2)
 	db := &meddling{Store: sealedStore(t, n, old), before: func(_ int, items []store.Reseal) error {
-		if len(items) > resealBatch {
+		if len(items) > resealPage {
 			t.Errorf("a batch of %d", len(items))
 		}
 		return nil
 	}}
 	for _, want := range []int{n, 0} {
-		r, err := reseal(t.Context(), db, both)
+		r, err := reseal(t.Context(), direct(t, db, both))
 		if err != nil || r.done != want || r.changed != 0 || len(r.failed) != 0 {
 			t.Fatalf("%+v, %v", r, err)
 		}
@@ -110,7 +124,7 @@ func TestReseal(t *testing.T) {
 
 // TestResealGoesOn: what was done before a failure is done.
 func TestResealGoesOn(t *testing.T) {
-	const n = 3 * resealBatch
+	const n = 3 * resealPage
 	broken := errors.New("gone")
 	db := &meddling{Store: sealedStore(t, n, safe(t, 1))}
 	db.before = func(call int, _ []store.Reseal) error {
@@ -119,15 +133,15 @@ func TestResealGoesOn(t *testing.T) {
 		}
 		return nil
 	}
-	r, err := reseal(t.Context(), db, safe(t, 2, 1))
-	if !errors.Is(err, broken) || r.done != resealBatch {
+	r, err := reseal(t.Context(), direct(t, db, safe(t, 2, 1)))
+	if !errors.Is(err, broken) || r.done != resealPage {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	if got := opens(t, db, n, safe(t, 2, 1)); got != n {
 		t.Errorf("both keys open %d of %d in between", got, n)
 	}
-	r, err = reseal(t.Context(), db, safe(t, 2, 1))
-	if err != nil || r.done != n-resealBatch || opens(t, db, n, safe(t, 2)) != n {
+	r, err = reseal(t.Context(), direct(t, db, safe(t, 2, 1)))
+	if err != nil || r.done != n-resealPage || opens(t, db, n, safe(t, 2)) != n {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -151,7 +165,7 @@ func TestResealMeetsChanges(t *testing.T) {
 		_, err = db.Store.Reseal(t.Context(), []store.Reseal{{Old: at, KeyID: at.KeyID, Data: data}})
 		return err
 	}
-	r, err := reseal(t.Context(), db, both)
+	r, err := reseal(t.Context(), direct(t, db, both))
 	if err != nil || r.done != n || r.changed != 0 || opens(t, db, n, safe(t, 2)) != n {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -169,8 +183,8 @@ func TestResealMeetsChanges(t *testing.T) {
 			t.Fatal(i, err)
 		}
 	}
-	r, err = reseal(t.Context(), &meddling{Store: broken, before: quiet}, both)
-	if err != nil || r.done != n-2 || len(r.failed) != 2 || r.failed[0] != all[1].SealedPlace {
+	r, err = reseal(t.Context(), direct(t, &meddling{Store: broken, before: quiet}, both))
+	if err != nil || r.done != n-2 || len(r.failed) != 2 || r.failed[0] != all[1].Connection.String() {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

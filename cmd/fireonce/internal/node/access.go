@@ -1,0 +1,122 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
+	"github.com/fireonce/fireonce/internal/vault"
+	"github.com/fireonce/fireonce/server"
+	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/sqlite"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
+)
+
+// Rules of this file: a command on keys asks a server, or with --database opens the
+// database itself; the flag alone decides, and nothing is tried in place of what fails.
+// Both answer AccessService, so that a command knows no difference.
+
+// accessCallTime bounds one call.
+const accessCallTime = 30 * time.Second
+
+type access = fireoncev1connect.AccessServiceClient
+
+// accessFlags puts the flags of a command on keys before its own.
+func accessFlags(own ...cli.Flag) []cli.Flag {
+	return append([]cli.Flag{
+		&cli.StringFlag{
+			Name: "server", Usage: "the server's `URL`; FIREONCE_API_KEY is the key", Value: client.DefaultServer,
+			Sources: cli.EnvVars("FIREONCE_SERVER"),
+		},
+		// No variable: what the servers are started with must not decide who is asked.
+		&cli.StringFlag{Name: "database", Usage: "ask no server, and open the `DATABASE` itself: sqlite:PATH or postgres://…"},
+		standbyFlag(),
+	}, own...)
+}
+
+func jsonFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "json", Usage: "print JSON, as the API's contract names it"}
+}
+
+// withAccess runs fn with what the flags name. load gives the sealing keys for a
+// database that is opened; nil: fn needs none.
+func withAccess(ctx context.Context, cmd *cli.Command, load func(Database) (*vault.Vault, error), fn func(access) error) error {
+	if !cmd.IsSet("database") {
+		api, err := client.Dial(cmd.String("server"), os.Getenv("FIREONCE_API_KEY"))
+		if err != nil {
+			return err
+		}
+		err = fn(api.Access)
+		if exit.Code(err) == exit.Unavailable {
+			fmt.Fprintln(cmd.Root().ErrWriter, "fireonce: without a server, --database opens the database itself")
+		}
+		return err
+	}
+	d, err := ParseDatabase(cmd.String("database"))
+	if err != nil {
+		return err
+	}
+	// A start that does not say what the servers say of failovers would quarantine it.
+	d.synchronousStandby = cmd.Bool("synchronous-standby")
+	var keys *vault.Vault
+	if load != nil {
+		if keys, err = load(d); err != nil {
+			return err
+		}
+	}
+	err = d.with(ctx, func(db store.Store) error {
+		service, err := server.Direct(ctx, db, keys)
+		if err != nil {
+			return err
+		}
+		return fn(service)
+	})
+	if errors.Is(err, sqlite.ErrLocked) {
+		return fmt.Errorf("%w: leave --database out to ask the server that uses it", err)
+	}
+	return err
+}
+
+// with runs fn with a database that exists, and closes it.
+func (d Database) with(ctx context.Context, fn func(store.Store) error) (err error) {
+	if err := d.exists(); err != nil {
+		return err
+	}
+	db, err := d.open(ctx, false)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if cerr := db.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	return fn(db)
+}
+
+// asking bounds one call.
+func asking[Req, Res any](ctx context.Context, call func(context.Context, Req) (Res, error), req Req) (Res, error) {
+	ctx, cancel := context.WithTimeout(ctx, accessCallTime)
+	defer cancel()
+	return call(ctx, req)
+}
+
+// namedDatabase is the one that a command names which opens none.
+func namedDatabase(cmd *cli.Command) (Database, error) {
+	return ParseDatabase(cmp.Or(cmd.String("database"), os.Getenv("FIREONCE_DATABASE"), DefaultDatabase))
+}
+
+func noArgs(cmd *cli.Command) error {
+	if cmd.Args().Present() {
+		return exit.Usagef("unexpected argument %q", cmd.Args().First())
+	}
+	return nil
+}
