@@ -2,6 +2,8 @@ package connector_test
 
 import (
 	"bytes"
+	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -91,6 +93,22 @@ func TestSecrets(t *testing.T) {
 	for _, text := range []string{`pass/word+"1`, "pass%2Fword%2B%221", `pass/word+\"1`, `longer-pass/word+"1`} {
 		if got := s.Redact("<" + text + ">"); got != "<[redacted]>" {
 			t.Errorf("%q gives %q", text, got)
+		}
+	}
+	for _, text := range []string{`pass\/word+"1`, `pass/word+&#34;1`} { // as PHP writes JSON, as HTML
+		if got := s.Redact("<" + text + ">"); got != "<[redacted]>" {
+			t.Errorf("%q gives %q", text, got)
+		}
+	}
+	// In another alphabet, behind anything and before anything, two letters stay.
+	for before := range 4 {
+		whole := []byte(strings.Repeat("u", before) + `pass/word+"1` + strings.Repeat("v", before))
+		for _, text := range []string{
+			hex.EncodeToString(whole), strings.ToUpper(hex.EncodeToString(whole)), base64.StdEncoding.EncodeToString(whole), base64.URLEncoding.EncodeToString(whole),
+		} {
+			if got := s.Redact(text); !strings.Contains(got, "[redacted]") || len(strings.ReplaceAll(got, "[redacted]", "")) > 8+8*before/2 {
+				t.Errorf("%q gives %q", text, got)
+			}
 		}
 	}
 	if got := s.Redact("tiny"); got != "tiny" {

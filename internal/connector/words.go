@@ -2,8 +2,11 @@ package connector
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"html"
 	"io"
 	"net"
 	"net/url"
@@ -41,7 +44,8 @@ func (s Secrets) With(texts ...string) Secrets {
 		if err != nil {
 			quoted = []byte(`""`)
 		}
-		forms := []string{t, url.QueryEscape(t), url.PathEscape(t), string(quoted[1 : len(quoted)-1])}
+		forms := []string{t, url.QueryEscape(t), url.PathEscape(t), string(quoted[1 : len(quoted)-1]),
+			strings.ReplaceAll(t, "/", `\/`), html.EscapeString(t)}
 		if plain, err := url.QueryUnescape(t); err == nil {
 			forms = append(forms, plain)
 		}
@@ -55,20 +59,44 @@ func (s Secrets) With(texts ...string) Secrets {
 	return out
 }
 
-// Redact hides the secrets in a text.
+// Redact hides the secrets in a text, in hexadecimal and in base64, too.
 func (s Secrets) Redact(text string) string {
+	const instead = "[redacted]"
 	for _, secret := range s {
-		text = strings.ReplaceAll(text, secret, "[redacted]")
+		text = strings.ReplaceAll(text, secret, instead)
+	}
+	for _, secret := range s {
+		for _, form := range encodings(secret) {
+			text = strings.ReplaceAll(text, form, instead)
+		}
 	}
 	return text
 }
 
-// longest is the length of the longest secret. With sorts by length.
+// encodings are what a text is in hexadecimal, and in base64 behind anything: less the
+// letters that depend on what is around it.
+func encodings(text string) []string {
+	digits := hex.EncodeToString([]byte(text))
+	out := []string{digits, strings.ToUpper(digits)}
+	for shift := range 3 {
+		shifted := append(make([]byte, shift, shift+len(text)), text...)
+		for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+			letters := enc.EncodeToString(shifted)
+			if form := letters[(8*shift+5)/6 : len(letters)-1]; len(form) >= minSecret {
+				out = append(out, form)
+			}
+		}
+	}
+	return out
+}
+
+// longest is the length of the longest form of a secret. With sorts by length, and
+// hexadecimal doubles it.
 func (s Secrets) longest() int {
 	if len(s) == 0 {
 		return 0
 	}
-	return len(s[0])
+	return 2 * len(s[0])
 }
 
 // String hides the secrets from messages and logs.
