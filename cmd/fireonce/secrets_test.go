@@ -473,6 +473,10 @@ func (s *spill) commands() {
 	} {
 		s.said("fireonce "+args[0], s.run(args...))
 	}
+	s.clientsKey("server's", "apikeys", "create", "--scopes", "all")
+	for _, args := range [][]string{{"apikeys", "list"}, {"apikeys", "list", "--json"}, {"keys", "list"}, {"keys", "list", "--json"}, {"keys", "rotate"}} {
+		s.said("fireonce "+args[0], s.run(args...))
+	}
 	for name, text := range s.dump() {
 		s.said(name+" while it serves", text)
 	}
@@ -483,14 +487,26 @@ func (s *spill) commands() {
 	s.said("fireonce keys", s.run(append([]string{"keys", "list"}, keys...)...))
 	s.said("fireonce keys", s.run("keys", "generate", "--key-file", filepath.Join(s.dir, "sealing.key")))
 	s.said("fireonce keys", s.run(append([]string{"keys", "rotate"}, keys...)...))
-	made := s.run("apikeys", "create", "--database", s.url, "--scopes", "all") // it prints the key, once
-	if _, key, found := strings.Cut(made, "fo_"); !found {
-		s.t.Errorf("no key in %q", made)
-	} else {
-		s.plant("client's key", strings.TrimSpace(key)[17:])
-	}
+	s.clientsKey("database's", "apikeys", "create", "--database", s.url, "--scopes", "all")
 	s.said("fireonce apikeys", s.run("apikeys", "list", "--database", s.url))
 	s.said("the server's log", s.server.logs()+s.server.line)
+}
+
+// clientsKey plants an API key, which the command that makes it prints, once.
+func (s *spill) clientsKey(name string, args ...string) {
+	made := s.run(args...)
+	_, key, found := strings.Cut(made, "fo_")
+	if !found {
+		s.t.Errorf("no key in %q", made)
+		return
+	}
+	s.plant(name, strings.TrimSpace(key)[17:])
+	api, err := client.Dial(s.server.url, "fo_"+strings.TrimSpace(key))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	jobs, err := api.Jobs.ListJobs(waiting(s.t), &fireoncev1.ListJobsRequest{})
+	s.answered("ListJobs with "+name+" key", jobs, err)
 }
 
 // files reads an SQLite database with what is beside it, but for the key.

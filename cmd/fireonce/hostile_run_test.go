@@ -1,0 +1,460 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/bluesky"
+	"github.com/fireonce/fireonce/internal/connector/feed"
+	"github.com/fireonce/fireonce/internal/connector/mastodon"
+	"github.com/fireonce/fireonce/internal/connector/remote"
+	"github.com/fireonce/fireonce/internal/connector/resend"
+	"github.com/fireonce/fireonce/internal/connector/slack"
+	"github.com/fireonce/fireonce/internal/connector/smtp"
+	"github.com/fireonce/fireonce/internal/connector/tiktok"
+	"github.com/fireonce/fireonce/internal/connector/x"
+	"github.com/fireonce/fireonce/internal/engine"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/oauth"
+	"github.com/fireonce/fireonce/internal/pgtest"
+	"github.com/fireonce/fireonce/internal/vault"
+	"github.com/fireonce/fireonce/server"
+	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/postgres"
+	"github.com/fireonce/fireonce/store/sqlite"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/follow"
+)
+
+// TestNoSecretOfPlatformsGetsOut: as TestNoSecretGetsOut, for the credentials of every
+// connector, for logins and for renewals. The platforms are this test's, so the parts of
+// a server are put together here: nothing else says where those are.
+func TestNoSecretOfPlatformsGetsOut(t *testing.T) {
+	onEach(t, func(t *testing.T, d deployment) {
+		t.Parallel()
+		s := newStage(t, d)
+		s.connectPlatforms()
+		s.logIn()
+		s.change()
+		s.settleJobs()
+		s.end()
+		s.searchMark()
+	})
+}
+
+// stage is a server in this process, among hostile platforms.
+type stage struct {
+	*spill  // its targets and its binary are not used
+	hostile *hostile
+	roots   struct{ login, mail int } // ports of relays
+	log     lockedBuffer
+	store   store.Store
+	tokens  *oauth.Client
+	renewer *oauth.Renewer
+	stop    func()
+	// origin is where each connection came from: connector and way.
+	origin map[string][2]string
+}
+
+// lockedBuffer keeps a log.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+func newID() job.ID { return job.ID(uuid.Must(uuid.NewV7())) }
+
+func newStage(t *testing.T, d deployment) *stage {
+	t.Helper()
+	s := &stage{
+		spill:   &spill{t: t, on: d, dir: t.TempDir(), conns: map[string]*fireoncev1.Connection{}, places: map[string]string{}},
+		hostile: startHostile(t), origin: map[string][2]string{},
+	}
+	s.roots.login, s.roots.mail = s.hostile.relay(t, "login"), s.hostile.relay(t, "mail")
+	var err error
+	if d == onPostgres {
+		cluster := pgtest.Shared(t)
+		database := cluster.NewDatabase(t)
+		s.dump = func() map[string]string { return map[string]string{"pg_dump": cluster.DumpText(t, database)} }
+		s.store, err = postgres.Open(t.Context(), postgres.Options{URL: cluster.URL(database), Migrate: true})
+	} else {
+		path := filepath.Join(s.dir, "test.db")
+		s.dump = func() map[string]string { return s.files(path) }
+		s.store, err = sqlite.Open(t.Context(), sqlite.Options{Path: path, Migrate: true})
+	}
+	s.ok(err)
+	s.run()
+	return s
+}
+
+func (s *stage) ok(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// run puts a server together, and starts it.
+func (s *stage) run() {
+	t, local := s.t, netip.MustParsePrefix("127.0.0.0/8")
+	key := bytes.Repeat([]byte(hostileMark), 2)[:32]
+	keys, err := vault.New(key)
+	s.ok(err)
+	log := slog.New(slog.NewJSONHandler(&s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	egress := connector.NewEgress(local)
+	sender := connector.NewSender(connector.Config{Egress: egress, RootCAs: s.hostile.roots})
+	media := connector.NewMedia(connector.MediaConfig{Egress: egress, Dir: t.TempDir()})
+	registry, own := s.connectors(sender, media)
+	apps, err := oauth.LoadApps(s.apps(), true)
+	s.ok(err)
+	s.tokens = oauth.NewClient(egress, nil)
+	s.renewer, err = oauth.NewRenewer(oauth.Config{Apps: apps, Client: s.tokens, Store: s.store, Vault: keys, Log: log, NewID: newID})
+	s.ok(err)
+	eng, err := engine.New(engine.Config{
+		Store: s.store, Connectors: registry, Refresh: s.renewer, Log: log, Worker: "test", NewID: newID, Grace: time.Second,
+		Open: func(c store.Connection, sealed store.Sealed) (connector.Credential, error) {
+			data, err := keys.Open(sealed.Data, sealed.KeyID, vault.Place{Project: c.Project, Connection: c.ID, Version: sealed.Version})
+			return connector.Credential{Version: sealed.Version, Data: data}, err
+		},
+	})
+	s.ok(err)
+	api, err := server.New(server.Config{
+		Store: eng.Entrance(s.store), Connectors: registry, Vault: keys, Media: media, OAuthApps: apps, OAuthClient: s.tokens,
+		Refresher: s.renewer, Log: log, APIKey: hostileMark, NewID: newID,
+	})
+	s.ok(err)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	s.ok(err)
+	web := api.HTTPServer("")
+	served, ran := make(chan error, 1), make(chan error, 1)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	s.ok(own.Load(ctx))
+	go func() { served <- web.Serve(listener) }()
+	go func() { ran <- eng.Run(ctx) }()
+	stopped := false
+	s.stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		s.ok(<-ran)
+		s.ok(api.Shutdown(context.Background()))
+		_ = web.Close()
+		<-served
+		s.ok(s.renewer.Close(context.Background()))
+		sender.Close()
+		s.ok(s.store.Close())
+	}
+	t.Cleanup(s.stop)
+	s.api, err = client.Dial("http://"+listener.Addr().String(), hostileMark)
+	s.ok(err)
+}
+
+// connectors are those whose platforms are hostile, and one of the operator's own.
+func (s *stage) connectors(sender *connector.Sender, media *connector.Media) (*connector.Registry, *remote.Connector) {
+	base := s.hostile.URL
+	own, err := remote.New(remote.Config{Name: "own", URL: base, Token: secretOf("token", "500"), Sender: sender})
+	s.ok(err)
+	mails, err := resend.New(resend.Config{Sender: sender, BaseURL: base})
+	s.ok(err)
+	registry, err := connector.NewRegistry(
+		feed.New(feed.Config{Sender: sender}),
+		mastodon.New(mastodon.Config{Sender: sender, Media: media}),
+		bluesky.New(bluesky.Config{Sender: sender, Media: media}),
+		x.New(x.Config{Sender: sender, Media: media, BaseURL: base}),
+		tiktok.New(tiktok.Config{Sender: sender, Media: media, BaseURL: base, ReadLag: -1, StepTime: 2 * time.Second, UploadLife: -1}),
+		slack.New(slack.Config{Sender: sender, BaseURL: base}),
+		smtp.New(smtp.Config{Sender: sender, BusyWait: time.Second}), mails, own,
+	)
+	s.ok(err)
+	return registry, own
+}
+
+// apps writes a file of apps, one for each way in which a login may fail.
+func (s *stage) apps() string {
+	var apps []string
+	for _, way := range append([]string{"s500", "s401"}, ways...) {
+		apps = append(apps, fmt.Sprintf(`{"name": "a%s", "connector": "x", "client_id": "me", "client_secret": %q, "auth_style": "body",
+			"authorization_url": "%s/login", "token_url": "%s/token"}`, way, secretOf("client", way), s.hostile.URL, s.hostile.URL))
+	}
+	path := filepath.Join(s.dir, "apps.json")
+	text := `{"public_url": "http://127.0.0.1:8080", "apps": [` + strings.Join(apps, ",") + `]}`
+	s.ok(os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+func bearerOf(secret string) *fireoncev1.Credential {
+	return &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: secret}}
+}
+
+func basicOf(secret string) *fireoncev1.Credential {
+	return &fireoncev1.Credential{Kind: &fireoncev1.Credential_Basic{Basic: &fireoncev1.BasicAuth{Username: "ada.example.org", Password: secret}}}
+}
+
+// credentialOf is what a connector takes.
+func credentialOf(connector, secret string) *fireoncev1.Credential {
+	if connector == "bluesky" || connector == "smtp" {
+		return basicOf(secret)
+	}
+	return bearerOf(secret)
+}
+
+// settingsOf are those of a connection to a hostile platform.
+func (s *stage) settingsOf(name, way string) *fireoncev1.Connection {
+	c := &fireoncev1.Connection{Connector: name, DisplayName: way}
+	switch base := s.hostile.URL; name {
+	case "feed":
+		c.Settings = &fireoncev1.Connection_Feed{Feed: &fireoncev1.FeedSettings{BaseUrl: base}}
+	case "mastodon":
+		c.Settings = &fireoncev1.Connection_Mastodon{Mastodon: &fireoncev1.MastodonSettings{BaseUrl: base}}
+	case "bluesky":
+		c.Settings = &fireoncev1.Connection_Bluesky{Bluesky: &fireoncev1.BlueskySettings{BaseUrl: base}}
+	case "x":
+		c.Settings = &fireoncev1.Connection_X{X: &fireoncev1.XSettings{}}
+	case "tiktok":
+		c.Settings = &fireoncev1.Connection_Tiktok{Tiktok: &fireoncev1.TikTokSettings{}}
+	case "slack":
+		c.Settings = &fireoncev1.Connection_Slack{Slack: &fireoncev1.SlackSettings{Channel: "C0123456789"}}
+	case "smtp":
+		port := s.roots.mail
+		if way == "login" {
+			port = s.roots.login
+		}
+		c.Settings = &fireoncev1.Connection_Smtp{Smtp: &fireoncev1.SmtpSettings{
+			Host: "127.0.0.1", Port: int32(port), Security: fireoncev1.SmtpSettings_SECURITY_TLS,
+		}}
+	}
+	return c
+}
+
+// payloadFor is something that a connector sends.
+func (s *stage) payloadFor(name string) *fireoncev1.Payload {
+	switch name {
+	case "smtp", "resend":
+		return &fireoncev1.Payload{Kind: &fireoncev1.Payload_Email{Email: &fireoncev1.Email{
+			From: "Ada <ada@example.org>", To: []string{"bob@example.net"}, Subject: "Hello", TextBody: inTheOpen,
+		}}}
+	case "tiktok":
+		return &fireoncev1.Payload{Kind: &fireoncev1.Payload_SocialPost{SocialPost: &fireoncev1.SocialPost{
+			Text: inTheOpen, Media: []*fireoncev1.MediaRef{{Url: s.hostile.films.URL + "/film.mp4"}},
+			PlatformOptions: &fireoncev1.SocialPost_Tiktok{Tiktok: &fireoncev1.TikTokOptions{
+				Privacy: fireoncev1.TikTokOptions_PRIVACY_PUBLIC_TO_EVERYONE,
+			}},
+		}}}
+	default:
+		return postPayload(inTheOpen)
+	}
+}
+
+// connectPlatforms makes a connection of every connector for every way.
+func (s *stage) connectPlatforms() {
+	all := map[string][]string{"smtp": {"login", "mail"}, "own": {"500"}, "bluesky": ways}
+	for _, way := range ways {
+		all["bluesky"] = append(all["bluesky"], "s"+way)
+	}
+	for _, name := range []string{"feed", "mastodon", "x", "tiktok", "slack", "resend"} {
+		all[name] = ways
+	}
+	for _, name := range []string{"mastodon", "x", "tiktok", "slack"} {
+		all[name] = append([]string{"s400", "s401", "s422", "s500", "splain"}, ways...)
+	}
+	for name, list := range all {
+		for _, way := range list {
+			resp, err := s.api.Connections.CreateConnection(waiting(s.t), &fireoncev1.CreateConnectionRequest{
+				IdempotencyKey: name + "-" + way, Connection: s.settingsOf(name, way), Credential: credentialOf(name, secretOf(name, way)),
+			})
+			s.answered("CreateConnection", resp, err)
+			if err != nil {
+				s.t.Fatalf("%s, %s: %v", name, way, err)
+			}
+			s.keep(resp.GetConnection(), name, way)
+		}
+	}
+}
+
+func (s *stage) keep(c *fireoncev1.Connection, name, way string) {
+	s.conns[c.GetConnectionId()] = c
+	s.origin[c.GetConnectionId()] = [2]string{name, way}
+}
+
+// logIn goes through logins that fail in every way, and some that succeed with tokens
+// that end at once and cannot be renewed.
+func (s *stage) logIn() {
+	ctx := waiting(s.t)
+	for _, way := range append([]string{"s500", "s401"}, ways...) {
+		begun, err := s.api.Connections.StartOAuth(ctx, &fireoncev1.StartOAuthRequest{
+			App: "a" + way, Target: &fireoncev1.StartOAuthRequest_Create{Create: &fireoncev1.CreateConnectionRequest{
+				IdempotencyKey: "login-" + way, Connection: s.settingsOf("x", way),
+			}},
+		})
+		s.answered("StartOAuth", begun, err)
+		s.ok(err)
+		for name, text := range s.dump() { // while the verifier is in there
+			s.said(name+" during logins", text)
+		}
+		done, err := s.api.Connections.CompleteOAuth(ctx, &fireoncev1.CompleteOAuthRequest{State: begun.GetState(), Code: secretOf("code", way)})
+		s.answered("CompleteOAuth", done, err)
+		switch works := way[0] == 's'; {
+		case works != (err == nil):
+			s.t.Errorf("login %s: %v", way, err)
+		case works:
+			s.keep(done.GetConnection(), "x", way)
+		}
+	}
+	if len(s.hostile.verifiers) != len(ways)+2 {
+		s.t.Errorf("%d verifiers were sent", len(s.hostile.verifiers))
+	}
+	for i, v := range s.hostile.verifiers {
+		s.plant(fmt.Sprint("verifier ", i), v)
+	}
+}
+
+// change asks of every connection all that may ask its platform, and sends something.
+func (s *stage) change() {
+	ctx := waiting(s.t)
+	for id, of := range s.origin {
+		name, way := of[0], of[1]
+		test, err := s.api.Connections.TestConnection(ctx, &fireoncev1.TestConnectionRequest{ConnectionId: id})
+		s.answered("TestConnection", test, err)
+		updated, err := s.api.Connections.UpdateConnection(ctx, &fireoncev1.UpdateConnectionRequest{
+			ConnectionId: id, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"display_name"}}, DisplayName: "updated",
+		})
+		s.answered("UpdateConnection", updated, err)
+		s.ok(err)
+		if s.conns[id].GetCredentialExpireTime() == nil { // tokens of a login are to be renewed
+			for _, cred := range []*fireoncev1.Credential{
+				credentialOf(name, secretOf(name, way)+"rotated"), basicOf(hostileMark + "\n"), {Headers: []*fireoncev1.SecretHeader{{Name: "Host", Value: hostileMark}}},
+			} {
+				rotated, err := s.api.Connections.RotateCredential(ctx, &fireoncev1.RotateCredentialRequest{ConnectionId: id, Credential: cred})
+				s.answered("RotateCredential", rotated, err)
+			}
+		}
+		s.schedule(id, name)
+	}
+}
+
+func (s *stage) schedule(id, name string) {
+	resp, err := s.api.Jobs.ScheduleJob(waiting(s.t), &fireoncev1.ScheduleJobRequest{
+		IdempotencyKey: "to-" + id, ConnectionId: id, Payload: s.payloadFor(name), StartWindow: durationpb.New(4 * time.Second),
+		AmbiguityPolicy: fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_ASSUME_SENT,
+		RetryPolicy: &fireoncev1.RetryPolicy{
+			AttemptTimeout: durationpb.New(time.Second), MaxAttempts: 2,
+			MinBackoff: durationpb.New(100 * time.Millisecond), MaxBackoff: durationpb.New(time.Second),
+		},
+	})
+	s.answered("ScheduleJob", resp, err)
+	if err != nil {
+		s.t.Fatalf("%v: %v", s.origin[id], err)
+	}
+	s.jobs = append(s.jobs, resp.GetJob().GetJobId())
+}
+
+// settleJobs waits until every job has come to rest, and reads all that is said of them.
+func (s *stage) settleJobs() {
+	ctx, left := waiting(s.t), make(map[string]bool)
+	for _, id := range s.jobs {
+		left[id] = true
+	}
+	// What is looked for goes on for long: that it is looked for is enough here.
+	err := follow.Events(ctx, s.api.Jobs, follow.Options{Beginning: true, IncludeJob: true}, func(e *fireoncev1.JobEvent) error {
+		s.answered("StreamJobEvents", e, nil)
+		if c := e.GetJobChanged(); atRest(c.GetNewState()) || c.GetNewState() == fireoncev1.JobState_JOB_STATE_AMBIGUOUS {
+			delete(left, c.GetJobId())
+		}
+		if len(left) == 0 {
+			return follow.ErrStop
+		}
+		return nil
+	})
+	s.ok(err)
+	ends := make(map[string]int)
+	for _, id := range s.jobs {
+		j, err := s.api.Jobs.GetJob(ctx, &fireoncev1.GetJobRequest{By: &fireoncev1.GetJobRequest_JobId{JobId: id}})
+		s.ok(err)
+		s.answered("GetJob", j, nil)
+		ends[s.origin[j.GetJob().GetConnectionId()][0]+" "+strings.TrimPrefix(j.GetJob().GetState().String(), "JOB_STATE_")]++
+		history, err := s.api.Jobs.ListJobAttempts(ctx, &fireoncev1.ListJobAttemptsRequest{JobId: id})
+		s.ok(err)
+		s.answered("ListJobAttempts", history, nil)
+	}
+	s.t.Logf("%d jobs: %v", len(s.jobs), ends)
+	conns, err := s.api.Connections.ListConnections(ctx, &fireoncev1.ListConnectionsRequest{PageSize: 500})
+	s.ok(err)
+	s.answered("ListConnections", conns, nil)
+}
+
+// end stops the server and reads what is left.
+func (s *stage) end() {
+	for name, text := range s.dump() {
+		s.said(name+" while it serves", text)
+	}
+	s.stop()
+	for name, text := range s.dump() {
+		s.said(name+" afterwards", text)
+	}
+	s.said("the server's log", s.log.String())
+}
+
+// searchMark looks for what is in every secret, in every place.
+func (s *stage) searchMark() {
+	sent := s.hostile.sent()
+	for _, name := range []string{"feed", "mastodon", "bluesky", "x", "tiktok", "slack", "resend", "smtp", "own", "token", "client", "code", "access", "refresh"} {
+		if !strings.Contains(sent, hostileMark+"."+name+".") {
+			s.t.Errorf("no platform got the secret of %s: what does this test?", name)
+		}
+	}
+	for _, write := range []string{"/2/tweets\n", "/chat.postMessage\n", "/api/v1/statuses\n", "/v2/post/publish/video/init/\n", "/xrpc/com.atproto.repo.putRecord\n"} {
+		if !strings.Contains(sent, write) {
+			s.t.Errorf("nothing was sent to %q", write)
+		}
+	}
+	secrets := map[string]string{"marked": hostileMark}
+	for name, secret := range s.places {
+		if own, found := strings.CutPrefix(name, "\x00"); found {
+			secrets[own] = secret
+		}
+	}
+	for where, text := range s.places {
+		for name, secret := range secrets {
+			if found := leak(secret, text); found != "" && !strings.HasPrefix(where, "\x00") {
+				s.t.Errorf("%s: the secret %q is there: %q", where, name, found)
+			}
+		}
+	}
+	for _, where := range []string{"GetJob", "the server's log"} {
+		if len(s.places[where]) < 1000 {
+			s.t.Errorf("%s says nothing", where)
+		}
+	}
+}
