@@ -46,3 +46,39 @@ func TestUnknownSettleTimesAreLong(t *testing.T) {
 		}
 	})
 }
+
+// TestAnotherClassIsNotLessCareful: a connection whose target is said to dedupe, after
+// a job was sent to it as one that is looked at, has settle times no more. One look is
+// no proof then.
+func TestAnotherClassIsNotLessCareful(t *testing.T) {
+	observable(t, func(t *testing.T, w *world) {
+		looked := job.Traits{Class: job.Observable, ReadLag: 10 * time.Second, Negatives: 2, Spacing: time.Minute}
+		var dedupes atomic.Bool
+		w.platform.told = func() job.Traits {
+			if dedupes.Load() {
+				return job.Traits{Class: job.Keyed, KeyWindow: time.Hour}
+			}
+			return looked
+		}
+		w.platform.observe = func(connector.Look) job.Observation { return job.Observation{Verdict: job.SawAbsent} }
+		w.platform.publish = func(n int, c connector.Commit) job.Outcome {
+			if n > 1 {
+				return w.platform.confirm(c)
+			}
+			return unknown("no answer")
+		}
+		id := w.submit("one", says("hi"))
+		w.start()
+		w.until(id, job.Ambiguous, time.Minute)
+		dedupes.Store(true)
+		time.Sleep(time.Hour)
+		if s := w.job(id); s.State != job.Ambiguous || s.Class != job.Observable || s.Attempt != 1 {
+			t.Errorf("%s, attempt %d\n%s", s.State, s.Attempt, w.story(id))
+		}
+		dedupes.Store(false) // it is put back: the proof is what it was
+		w.until(id, job.Succeeded, 3*time.Hour)
+		if s := w.job(id); s.Attempt != 2 {
+			t.Errorf("attempt %d\n%s", s.Attempt, w.story(id))
+		}
+	})
+}

@@ -56,7 +56,7 @@ func (e *early) forget(id job.ID) {
 // as long as such an attempt may act.
 func (e *Engine) tooEarly(l store.Leased) time.Duration {
 	now := e.Clock.Read().Time
-	since := e.begun.Add(l.Retry.Timeout() + e.Grace + e.traits(l.Connection).ReadLag)
+	since := e.begun.Add(l.Retry.Timeout() + e.Grace + e.traits(l.Connection, l.Class).ReadLag)
 	return max(e.early.left(l.ID, now), since.Sub(now))
 }
 

@@ -47,7 +47,7 @@ func (e *Engine) lookOrPoll(ctx context.Context, l store.Leased, what job.Action
 	now := e.Clock.Read().Time
 	after, stored := e.settle(l.Snapshot, l.Connection, ev, token)
 	if stored && after.State == job.Ambiguous && after.Negatives > l.Negatives {
-		e.early.set(l.ID, now.Add(e.traits(l.Connection).Spacing), now)
+		e.early.set(l.ID, now.Add(e.traits(l.Connection, l.Class).Spacing), now)
 	}
 }
 

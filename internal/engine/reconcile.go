@@ -106,7 +106,7 @@ func overdueEvidence(s job.Snapshot) job.Evidence {
 // leased at begun or later.
 func (e *Engine) look(ctx context.Context, l store.Leased, begun Reading) {
 	failpoint.Hit(failpoint.LookTaken)
-	traits := e.traits(l.Connection)
+	traits := e.traits(l.Connection, l.Class)
 	d, err := job.Decide(l.View(traits, e.Jitter()), job.LookDue{})
 	if err != nil {
 		e.Log.Error("no decision about a look", "job", l.ID.String(), "err", err)
@@ -158,7 +158,7 @@ func (e *Engine) stillReplays(l store.Leased, begun Reading) bool {
 	if err != nil {
 		return false
 	}
-	v := l.View(e.traits(l.Connection), 0)
+	v := l.View(e.traits(l.Connection, l.Class), 0)
 	v.KeyAge, v.WindowLeft = v.KeyAge+gone, v.WindowLeft-gone
 	d, err := job.Decide(v, job.LookDue{})
 	return err == nil && d.Action == job.ActRearm

@@ -27,7 +27,7 @@ const (
 // It gives the job as it was written, or as it was read when the evidence
 // changes nothing, and whether the evidence is settled.
 func (e *Engine) settle(s job.Snapshot, conn store.Connection, ev job.Evidence, token job.ID) (job.Snapshot, bool) {
-	traits := e.traits(conn)
+	traits := e.traits(conn, s.Class)
 	pause := settlePause
 	for {
 		after, stale, err := e.settleOnce(s, traits, ev)
@@ -102,10 +102,11 @@ const (
 	carefulNegatives = 10
 )
 
-// traits are what is known of the target without its credential. A connector
-// without settle times has only what the connection states, and one that cannot
-// tell them the longest.
-func (e *Engine) traits(c store.Connection) job.Traits {
+// traits are what is known of the target of a job of the class, without its
+// credential. A connector without settle times has only what the connection states,
+// and one that cannot tell them the longest. So has one whose class is another one
+// by now, for jobs that were armed to be looked at: what it says is not about them.
+func (e *Engine) traits(c store.Connection, class job.Class) job.Traits {
 	stated := job.Traits{Class: c.Class, KeyWindow: c.KeyWindow, Grace: e.Grace}
 	found, _ := e.Connectors.Get(c.Connector)
 	settler, ok := found.(connector.Settler)
@@ -114,10 +115,10 @@ func (e *Engine) traits(c store.Connection) job.Traits {
 	}
 	own, err := settler.Traits(c.Settings)
 	if err != nil {
-		if c.Class == job.Observable {
-			stated.ReadLag, stated.Negatives, stated.Spacing = carefulLag, carefulNegatives, carefulLag
-		}
-		return stated
+		own = stated
+	}
+	if err != nil && own.Class == job.Observable || class == job.Observable && own.Class != job.Observable {
+		own.ReadLag, own.Negatives, own.Spacing = carefulLag, carefulNegatives, carefulLag
 	}
 	own.Grace = e.Grace
 	return own

@@ -275,6 +275,8 @@ type platform struct {
 	probe func() error
 	// settle, when set, says why the settle times cannot be told.
 	settle func() error
+	// told, when set, is what the platform says of itself now.
+	told   func() job.Traits
 	class  job.Class
 	window time.Duration // how long it remembers keys; 0: a day
 
@@ -303,6 +305,9 @@ func (p *platform) Describe() connector.Description {
 }
 
 func (p *platform) traits() job.Traits {
+	if p.told != nil {
+		return p.told()
+	}
 	t := job.Traits{Class: p.class}
 	switch p.class {
 	case job.Keyed:
