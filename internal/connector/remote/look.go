@@ -123,6 +123,8 @@ func (c *Connector) see(ctx context.Context, o connector.Opening, l connector.Lo
 		return c.mine(ctx, said.Seen, l)
 	case *connectorv1.ObserveResponse_Unread:
 		return nil, errors.New(c.who + " could not read: " + orNothing(words(said.Unread.GetMessage(), sec.hide)))
+	case *connectorv1.ObserveResponse_Refused:
+		return nil, c.refusal("Observe", said.Refused, sec.hide)
 	default:
 		return nil, errors.New(c.who + " answered Observe with no result that this version knows")
 	}
@@ -197,13 +199,30 @@ func (c *Connector) Poll(ctx context.Context, o connector.Opening, handle string
 			Message: connector.Clean("the platform works on it. "+words(r.Pending.GetMessage(), sec.hide), connector.MaxMessage),
 		}
 	case *connectorv1.PollResponse_Rejected:
-		if o := c.rejected(r.Rejected, sec.hide); o.Result == job.ResultRejected {
+		switch o := c.rejected(r.Rejected, sec.hide); o.Kind {
+		case job.FailPermanent, job.FailTransient:
 			return o
+		case job.FailAuth, job.FailRateLimited:
+			return unasked(o) // who cannot ask was told nothing of the handle
+		default:
+		}
+	case *connectorv1.PollResponse_Refused:
+		if o := c.rejected(r.Refused, sec.hide); o.Result == job.ResultRejected {
+			return unasked(o)
 		}
 	case *connectorv1.PollResponse_Unread:
 		return unknown(c.who + " could not read: " + orNothing(words(r.Unread.GetMessage(), sec.hide)))
 	}
 	return unknown(c.who + " answered Poll with no result that this version can use")
+}
+
+// unasked is a question that was refused: it is no word on what was asked for.
+func unasked(o job.Outcome) job.Outcome {
+	o.Result = job.ResultUnknown
+	if o.Kind != job.FailAuth {
+		o.Kind = job.FailAmbiguous
+	}
+	return o
 }
 
 // Test implements connector.Tester.

@@ -248,21 +248,37 @@ func TestUnsure(t *testing.T) {
 	}
 }
 
+// TestPoll: only a word on the handle itself, that it came to nothing, lets a job be
+// sent again.
 func TestPoll(t *testing.T) {
 	type answer = connectorv1.PollResponse
+	rejected := func(kind connectorv1.Refusal_Kind, after time.Duration) *answer {
+		return &answer{Result: &connectorv1.PollResponse_Rejected{Rejected: refusal(kind, after)}}
+	}
+	refused := func(kind connectorv1.Refusal_Kind, after time.Duration) *answer {
+		return &answer{Result: &connectorv1.PollResponse_Refused{Refused: refusal(kind, after)}}
+	}
 	for name, c := range map[string]struct {
 		answer *answer
 		err    error
 		result job.Result
 		kind   job.FailureKind
+		wait   time.Duration
 	}{
-		"published":    {&answer{Result: &connectorv1.PollResponse_Published{Published: &connectorv1.Published{ExternalId: "e1"}}}, nil, job.ResultSucceeded, 0},
-		"pending":      {&answer{Result: &connectorv1.PollResponse_Pending{Pending: &connectorv1.Pending{}}}, nil, job.ResultAccepted, 0},
-		"rejected":     {&answer{Result: &connectorv1.PollResponse_Rejected{Rejected: refusal(connectorv1.Refusal_KIND_PERMANENT, 0)}}, nil, job.ResultRejected, job.FailPermanent},
-		"a later kind": {&answer{Result: &connectorv1.PollResponse_Rejected{Rejected: refusal(99, 0)}}, nil, job.ResultUnknown, job.FailAmbiguous},
-		"unread":       {&answer{Result: &connectorv1.PollResponse_Unread{Unread: &connectorv1.Unread{}}}, nil, job.ResultUnknown, job.FailAmbiguous},
-		"nothing":      {&answer{}, nil, job.ResultUnknown, job.FailAmbiguous},
-		"an RPC error": {nil, errors.New("broken"), job.ResultUnknown, job.FailAmbiguous},
+		"published":       {&answer{Result: &connectorv1.PollResponse_Published{Published: &connectorv1.Published{ExternalId: "e1"}}}, nil, job.ResultSucceeded, 0, 0},
+		"pending":         {&answer{Result: &connectorv1.PollResponse_Pending{Pending: &connectorv1.Pending{}}}, nil, job.ResultAccepted, 0, 0},
+		"rejected":        {rejected(connectorv1.Refusal_KIND_PERMANENT, 0), nil, job.ResultRejected, job.FailPermanent, 0},
+		"for now":         {rejected(connectorv1.Refusal_KIND_TRANSIENT, 0), nil, job.ResultRejected, job.FailTransient, 0},
+		"a later kind":    {rejected(99, 0), nil, job.ResultUnknown, job.FailAmbiguous, 0},
+		"its token ended": {rejected(connectorv1.Refusal_KIND_AUTH, 0), nil, job.ResultUnknown, job.FailAuth, 0},
+		"it asks to wait": {rejected(connectorv1.Refusal_KIND_RATE_LIMITED, time.Minute), nil, job.ResultUnknown, job.FailAmbiguous, time.Minute},
+		"refused":         {refused(connectorv1.Refusal_KIND_PERMANENT, 0), nil, job.ResultUnknown, job.FailAmbiguous, 0},
+		"refused, auth":   {refused(connectorv1.Refusal_KIND_AUTH, 0), nil, job.ResultUnknown, job.FailAuth, 0},
+		"refused, wait":   {refused(connectorv1.Refusal_KIND_RATE_LIMITED, time.Minute), nil, job.ResultUnknown, job.FailAmbiguous, time.Minute},
+		"refused, later":  {refused(99, 0), nil, job.ResultUnknown, job.FailAmbiguous, 0},
+		"unread":          {&answer{Result: &connectorv1.PollResponse_Unread{Unread: &connectorv1.Unread{}}}, nil, job.ResultUnknown, job.FailAmbiguous, 0},
+		"nothing":         {&answer{}, nil, job.ResultUnknown, job.FailAmbiguous, 0},
+		"an RPC error":    {nil, errors.New("broken"), job.ResultUnknown, job.FailAmbiguous, 0},
 	} {
 		s := &service{class: job.Handle, poll: func(r *connectorv1.PollRequest) (*answer, error) {
 			if r.GetHandle() != "h1" || r.GetAccount().GetCredential() == nil {
@@ -271,8 +287,29 @@ func TestPoll(t *testing.T) {
 			return c.answer, c.err
 		}}
 		o := s.start(t).Poll(t.Context(), connector.Opening{Settings: settingsOf(t, "x"), Credential: credential(t)}, "h1")
-		if o.Result != c.result || o.Kind != c.kind || o.Message == "" || strings.Contains(o.Message, secret) {
+		if o.Result != c.result || o.Kind != c.kind || o.RetryAfter != c.wait || o.Message == "" || strings.Contains(o.Message, secret) {
 			t.Errorf("%s: %+v", name, o)
+		}
+	}
+}
+
+// TestObserveRefused: a platform that refuses the question has said nothing of the
+// effect, whatever it calls that.
+func TestObserveRefused(t *testing.T) {
+	s := &service{class: job.Observable}
+	c := s.start(t)
+	prepared, err := c.Prepare(requestOf(t, "x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	look := connector.Look{First: job.Attempt{Frozen: prepared.Frozen, Watermark: `{"mark":"7"}`, EffectKey: effectKey}}
+	for kind := range connectorv1.Refusal_Kind_name {
+		s.set(func() {
+			s.seen = &connectorv1.ObserveResponse{Result: &connectorv1.ObserveResponse_Refused{Refused: refusal(connectorv1.Refusal_Kind(kind), 0)}}
+		})
+		o := c.Observe(t.Context(), connector.Opening{Class: job.Observable, Credential: credential(t)}, look)
+		if o.Verdict != job.SawInconclusive || o.Detail == "" || strings.Contains(o.Detail, secret) {
+			t.Errorf("kind %d: %+v", kind, o)
 		}
 	}
 }

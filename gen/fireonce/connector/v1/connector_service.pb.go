@@ -411,7 +411,8 @@ func (x *InvalidInput) GetMessage() string {
 	return ""
 }
 
-// A definite refusal: there is no effect, and there will be none.
+// A definite refusal: what was asked for was not done, and will not be. After Publish:
+// there is no effect, and there will be none.
 type Refusal struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Kind  Refusal_Kind           `protobuf:"varint,1,opt,name=kind,proto3,enum=fireonce.connector.v1.Refusal_Kind" json:"kind,omitempty"`
@@ -2135,6 +2136,7 @@ type PollResponse struct {
 	//	*PollResponse_Pending
 	//	*PollResponse_Rejected
 	//	*PollResponse_Unread
+	//	*PollResponse_Refused
 	Result        isPollResponse_Result `protobuf_oneof:"result"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2213,6 +2215,15 @@ func (x *PollResponse) GetUnread() *Unread {
 	return nil
 }
 
+func (x *PollResponse) GetRefused() *Refusal {
+	if x != nil {
+		if x, ok := x.Result.(*PollResponse_Refused); ok {
+			return x.Refused
+		}
+	}
+	return nil
+}
+
 type isPollResponse_Result interface {
 	isPollResponse_Result()
 }
@@ -2227,14 +2238,22 @@ type PollResponse_Pending struct {
 }
 
 type PollResponse_Rejected struct {
-	// The platform's word that the handle came to nothing, and will not. Also of a
-	// handle that was staged and never published: nothing publishes it any more.
+	// The platform's word that the handle came to nothing, and will not: TRANSIENT if
+	// another attempt is worth it, else PERMANENT. Also of a handle that was staged and
+	// never published: nothing publishes it any more. Not of a question that was
+	// refused; AUTH and RATE_LIMITED are taken as that.
 	Rejected *Refusal `protobuf:"bytes,3,opt,name=rejected,proto3,oneof"`
 }
 
 type PollResponse_Unread struct {
 	// It could not be read. Asked again later.
 	Unread *Unread `protobuf:"bytes,4,opt,name=unread,proto3,oneof"`
+}
+
+type PollResponse_Refused struct {
+	// The platform refused the question, as AUTH or RATE_LIMITED. It says nothing of
+	// the handle. Asked again later.
+	Refused *Refusal `protobuf:"bytes,5,opt,name=refused,proto3,oneof"`
 }
 
 func (*PollResponse_Published) isPollResponse_Result() {}
@@ -2244,6 +2263,8 @@ func (*PollResponse_Pending) isPollResponse_Result() {}
 func (*PollResponse_Rejected) isPollResponse_Result() {}
 
 func (*PollResponse_Unread) isPollResponse_Result() {}
+
+func (*PollResponse_Refused) isPollResponse_Result() {}
 
 type Pending struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2401,6 +2422,7 @@ type ObserveResponse struct {
 	//
 	//	*ObserveResponse_Seen
 	//	*ObserveResponse_Unread
+	//	*ObserveResponse_Refused
 	Result        isObserveResponse_Result `protobuf_oneof:"result"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2461,6 +2483,15 @@ func (x *ObserveResponse) GetUnread() *Unread {
 	return nil
 }
 
+func (x *ObserveResponse) GetRefused() *Refusal {
+	if x != nil {
+		if x, ok := x.Result.(*ObserveResponse_Refused); ok {
+			return x.Refused
+		}
+	}
+	return nil
+}
+
 type isObserveResponse_Result interface {
 	isObserveResponse_Result()
 }
@@ -2474,9 +2505,17 @@ type ObserveResponse_Unread struct {
 	Unread *Unread `protobuf:"bytes,2,opt,name=unread,proto3,oneof"`
 }
 
+type ObserveResponse_Refused struct {
+	// The platform refused the question, as AUTH or RATE_LIMITED. It says nothing of
+	// the effect. Asked again later.
+	Refused *Refusal `protobuf:"bytes,3,opt,name=refused,proto3,oneof"`
+}
+
 func (*ObserveResponse_Seen) isObserveResponse_Result() {}
 
 func (*ObserveResponse_Unread) isObserveResponse_Result() {}
+
+func (*ObserveResponse_Refused) isObserveResponse_Result() {}
 
 type Seen struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2791,12 +2830,13 @@ const file_fireonce_connector_v1_connector_service_proto_rawDesc = "" +
 	"\vPollRequest\x128\n" +
 	"\aaccount\x18\x01 \x01(\v2\x1e.fireonce.connector.v1.AccountR\aaccount\x12\x15\n" +
 	"\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x16\n" +
-	"\x06handle\x18\x03 \x01(\tR\x06handle\"\x8d\x02\n" +
+	"\x06handle\x18\x03 \x01(\tR\x06handle\"\xc9\x02\n" +
 	"\fPollResponse\x12@\n" +
 	"\tpublished\x18\x01 \x01(\v2 .fireonce.connector.v1.PublishedH\x00R\tpublished\x12:\n" +
 	"\apending\x18\x02 \x01(\v2\x1e.fireonce.connector.v1.PendingH\x00R\apending\x12<\n" +
 	"\brejected\x18\x03 \x01(\v2\x1e.fireonce.connector.v1.RefusalH\x00R\brejected\x127\n" +
-	"\x06unread\x18\x04 \x01(\v2\x1d.fireonce.connector.v1.UnreadH\x00R\x06unreadB\b\n" +
+	"\x06unread\x18\x04 \x01(\v2\x1d.fireonce.connector.v1.UnreadH\x00R\x06unread\x12:\n" +
+	"\arefused\x18\x05 \x01(\v2\x1e.fireonce.connector.v1.RefusalH\x00R\arefusedB\b\n" +
 	"\x06result\"#\n" +
 	"\aPending\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\tR\amessage\"\xe4\x02\n" +
@@ -2810,10 +2850,11 @@ const file_fireonce_connector_v1_connector_service_proto_rawDesc = "" +
 	"\twatermark\x18\x06 \x01(\tR\twatermark\x129\n" +
 	"\n" +
 	"not_before\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tnotBefore\x127\n" +
-	"\tnot_after\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\"\x87\x01\n" +
+	"\tnot_after\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\"\xc3\x01\n" +
 	"\x0fObserveResponse\x121\n" +
 	"\x04seen\x18\x01 \x01(\v2\x1b.fireonce.connector.v1.SeenH\x00R\x04seen\x127\n" +
-	"\x06unread\x18\x02 \x01(\v2\x1d.fireonce.connector.v1.UnreadH\x00R\x06unreadB\b\n" +
+	"\x06unread\x18\x02 \x01(\v2\x1d.fireonce.connector.v1.UnreadH\x00R\x06unread\x12:\n" +
+	"\arefused\x18\x03 \x01(\v2\x1e.fireonce.connector.v1.RefusalH\x00R\arefusedB\b\n" +
 	"\x06result\"d\n" +
 	"\x04Seen\x12@\n" +
 	"\n" +
@@ -2947,36 +2988,38 @@ var file_fireonce_connector_v1_connector_service_proto_depIdxs = []int32{
 	32, // 44: fireonce.connector.v1.PollResponse.pending:type_name -> fireonce.connector.v1.Pending
 	6,  // 45: fireonce.connector.v1.PollResponse.rejected:type_name -> fireonce.connector.v1.Refusal
 	37, // 46: fireonce.connector.v1.PollResponse.unread:type_name -> fireonce.connector.v1.Unread
-	2,  // 47: fireonce.connector.v1.ObserveRequest.account:type_name -> fireonce.connector.v1.Account
-	3,  // 48: fireonce.connector.v1.ObserveRequest.content:type_name -> fireonce.connector.v1.Content
-	43, // 49: fireonce.connector.v1.ObserveRequest.not_before:type_name -> google.protobuf.Timestamp
-	43, // 50: fireonce.connector.v1.ObserveRequest.not_after:type_name -> google.protobuf.Timestamp
-	35, // 51: fireonce.connector.v1.ObserveResponse.seen:type_name -> fireonce.connector.v1.Seen
-	37, // 52: fireonce.connector.v1.ObserveResponse.unread:type_name -> fireonce.connector.v1.Unread
-	36, // 53: fireonce.connector.v1.Seen.candidates:type_name -> fireonce.connector.v1.Candidate
-	7,  // 54: fireonce.connector.v1.ConnectorService.Describe:input_type -> fireonce.connector.v1.DescribeRequest
-	9,  // 55: fireonce.connector.v1.ConnectorService.Check:input_type -> fireonce.connector.v1.CheckRequest
-	12, // 56: fireonce.connector.v1.ConnectorService.Test:input_type -> fireonce.connector.v1.TestRequest
-	15, // 57: fireonce.connector.v1.ConnectorService.Prepare:input_type -> fireonce.connector.v1.PrepareRequest
-	18, // 58: fireonce.connector.v1.ConnectorService.Watermark:input_type -> fireonce.connector.v1.WatermarkRequest
-	21, // 59: fireonce.connector.v1.ConnectorService.Stage:input_type -> fireonce.connector.v1.StageRequest
-	24, // 60: fireonce.connector.v1.ConnectorService.Publish:input_type -> fireonce.connector.v1.PublishRequest
-	30, // 61: fireonce.connector.v1.ConnectorService.Poll:input_type -> fireonce.connector.v1.PollRequest
-	33, // 62: fireonce.connector.v1.ConnectorService.Observe:input_type -> fireonce.connector.v1.ObserveRequest
-	8,  // 63: fireonce.connector.v1.ConnectorService.Describe:output_type -> fireonce.connector.v1.DescribeResponse
-	10, // 64: fireonce.connector.v1.ConnectorService.Check:output_type -> fireonce.connector.v1.CheckResponse
-	13, // 65: fireonce.connector.v1.ConnectorService.Test:output_type -> fireonce.connector.v1.TestResponse
-	16, // 66: fireonce.connector.v1.ConnectorService.Prepare:output_type -> fireonce.connector.v1.PrepareResponse
-	19, // 67: fireonce.connector.v1.ConnectorService.Watermark:output_type -> fireonce.connector.v1.WatermarkResponse
-	22, // 68: fireonce.connector.v1.ConnectorService.Stage:output_type -> fireonce.connector.v1.StageResponse
-	25, // 69: fireonce.connector.v1.ConnectorService.Publish:output_type -> fireonce.connector.v1.PublishResponse
-	31, // 70: fireonce.connector.v1.ConnectorService.Poll:output_type -> fireonce.connector.v1.PollResponse
-	34, // 71: fireonce.connector.v1.ConnectorService.Observe:output_type -> fireonce.connector.v1.ObserveResponse
-	63, // [63:72] is the sub-list for method output_type
-	54, // [54:63] is the sub-list for method input_type
-	54, // [54:54] is the sub-list for extension type_name
-	54, // [54:54] is the sub-list for extension extendee
-	0,  // [0:54] is the sub-list for field type_name
+	6,  // 47: fireonce.connector.v1.PollResponse.refused:type_name -> fireonce.connector.v1.Refusal
+	2,  // 48: fireonce.connector.v1.ObserveRequest.account:type_name -> fireonce.connector.v1.Account
+	3,  // 49: fireonce.connector.v1.ObserveRequest.content:type_name -> fireonce.connector.v1.Content
+	43, // 50: fireonce.connector.v1.ObserveRequest.not_before:type_name -> google.protobuf.Timestamp
+	43, // 51: fireonce.connector.v1.ObserveRequest.not_after:type_name -> google.protobuf.Timestamp
+	35, // 52: fireonce.connector.v1.ObserveResponse.seen:type_name -> fireonce.connector.v1.Seen
+	37, // 53: fireonce.connector.v1.ObserveResponse.unread:type_name -> fireonce.connector.v1.Unread
+	6,  // 54: fireonce.connector.v1.ObserveResponse.refused:type_name -> fireonce.connector.v1.Refusal
+	36, // 55: fireonce.connector.v1.Seen.candidates:type_name -> fireonce.connector.v1.Candidate
+	7,  // 56: fireonce.connector.v1.ConnectorService.Describe:input_type -> fireonce.connector.v1.DescribeRequest
+	9,  // 57: fireonce.connector.v1.ConnectorService.Check:input_type -> fireonce.connector.v1.CheckRequest
+	12, // 58: fireonce.connector.v1.ConnectorService.Test:input_type -> fireonce.connector.v1.TestRequest
+	15, // 59: fireonce.connector.v1.ConnectorService.Prepare:input_type -> fireonce.connector.v1.PrepareRequest
+	18, // 60: fireonce.connector.v1.ConnectorService.Watermark:input_type -> fireonce.connector.v1.WatermarkRequest
+	21, // 61: fireonce.connector.v1.ConnectorService.Stage:input_type -> fireonce.connector.v1.StageRequest
+	24, // 62: fireonce.connector.v1.ConnectorService.Publish:input_type -> fireonce.connector.v1.PublishRequest
+	30, // 63: fireonce.connector.v1.ConnectorService.Poll:input_type -> fireonce.connector.v1.PollRequest
+	33, // 64: fireonce.connector.v1.ConnectorService.Observe:input_type -> fireonce.connector.v1.ObserveRequest
+	8,  // 65: fireonce.connector.v1.ConnectorService.Describe:output_type -> fireonce.connector.v1.DescribeResponse
+	10, // 66: fireonce.connector.v1.ConnectorService.Check:output_type -> fireonce.connector.v1.CheckResponse
+	13, // 67: fireonce.connector.v1.ConnectorService.Test:output_type -> fireonce.connector.v1.TestResponse
+	16, // 68: fireonce.connector.v1.ConnectorService.Prepare:output_type -> fireonce.connector.v1.PrepareResponse
+	19, // 69: fireonce.connector.v1.ConnectorService.Watermark:output_type -> fireonce.connector.v1.WatermarkResponse
+	22, // 70: fireonce.connector.v1.ConnectorService.Stage:output_type -> fireonce.connector.v1.StageResponse
+	25, // 71: fireonce.connector.v1.ConnectorService.Publish:output_type -> fireonce.connector.v1.PublishResponse
+	31, // 72: fireonce.connector.v1.ConnectorService.Poll:output_type -> fireonce.connector.v1.PollResponse
+	34, // 73: fireonce.connector.v1.ConnectorService.Observe:output_type -> fireonce.connector.v1.ObserveResponse
+	65, // [65:74] is the sub-list for method output_type
+	56, // [56:65] is the sub-list for method input_type
+	56, // [56:56] is the sub-list for extension type_name
+	56, // [56:56] is the sub-list for extension extendee
+	0,  // [0:56] is the sub-list for field type_name
 }
 
 func init() { file_fireonce_connector_v1_connector_service_proto_init() }
@@ -3016,10 +3059,12 @@ func file_fireonce_connector_v1_connector_service_proto_init() {
 		(*PollResponse_Pending)(nil),
 		(*PollResponse_Rejected)(nil),
 		(*PollResponse_Unread)(nil),
+		(*PollResponse_Refused)(nil),
 	}
 	file_fireonce_connector_v1_connector_service_proto_msgTypes[32].OneofWrappers = []any{
 		(*ObserveResponse_Seen)(nil),
 		(*ObserveResponse_Unread)(nil),
+		(*ObserveResponse_Refused)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
