@@ -22,9 +22,7 @@ import (
 //     protocol. Everything else is no answer, whatever it says in its body.
 
 const (
-	// askTime bounds a call that somebody waits for, readTime one to the platform
-	// behind the service.
-	askTime  = 5 * time.Second
+	// readTime bounds a call to the platform behind the service.
 	readTime = 15 * time.Second
 
 	contentType = "application/proto"
@@ -50,10 +48,29 @@ func (c *Connector) ask(ctx context.Context, method string, limit time.Duration,
 	}
 	defer line.Close()
 	a := line.Exchange(call, connector.Bounds{SendBy: by, AnswerBy: by})
-	if err := parse(a, out); err != nil {
-		return &connector.Refusal{Kind: job.FailTransient, Msg: c.unread(a, method, hide)}
+	err = parse(a, out)
+	if err != nil {
+		err = &connector.Refusal{Kind: job.FailTransient, Msg: c.unread(a, method, hide)}
 	}
-	return nil
+	if limit == c.askFor { // others wait for a platform
+		c.heard(a.Complete, !time.Now().Before(by))
+	}
+	return err
+}
+
+// heard remembers whether a question was answered, and else whether the time for it
+// was over.
+func (c *Connector) heard(answered, late bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case answered:
+		c.away = away{}
+	case late:
+		if c.away.silent++; c.away.silent >= mostSilent {
+			c.away.until, c.away.why = time.Now().Add(silentFor), c.who+" does not answer"
+		}
+	}
 }
 
 // open opens a line for one call, and remembers when that is not possible.
@@ -62,11 +79,8 @@ func (c *Connector) open(ctx context.Context) (*connector.Line, error) {
 	var r *connector.Refusal
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch {
-	case err == nil:
-		c.away = away{}
-	case errors.As(err, &r) && ctx.Err() == nil:
-		c.away = away{until: time.Now().Add(awayFor), why: r.Msg}
+	if errors.As(err, &r) && ctx.Err() == nil {
+		c.away.until, c.away.why = time.Now().Add(awayFor), r.Msg
 	}
 	return line, err
 }

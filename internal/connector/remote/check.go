@@ -45,7 +45,7 @@ var payloadKinds = (&fireoncev1.Payload{}).ProtoReflect().Descriptor().Oneofs().
 // describe asks what the service is. It fails with *connector.Refusal.
 func (c *Connector) describe(ctx context.Context) (connector.Description, error) {
 	var out connectorv1.DescribeResponse
-	if err := c.ask(ctx, "Describe", askTime, &connectorv1.DescribeRequest{}, &out, nil); err != nil {
+	if err := c.ask(ctx, "Describe", c.askFor, &connectorv1.DescribeRequest{}, &out, nil); err != nil {
 		return connector.Description{}, err
 	}
 	d := connector.Description{
@@ -95,7 +95,7 @@ func (c *Connector) check(encoded []byte, sec secret, in *connectorv1.CheckReque
 		return none, c.held(err)
 	}
 	var out connectorv1.CheckResponse
-	if err := c.ask(context.Background(), "Check", askTime, in, &out, sec.hide); err != nil {
+	if err := c.ask(context.Background(), "Check", c.askFor, in, &out, sec.hide); err != nil {
 		return none, c.held(err)
 	}
 	switch r := out.GetResult().(type) {
@@ -216,7 +216,7 @@ func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 		return held, c.held(err)
 	}
 	var out connectorv1.PrepareResponse
-	if err := c.ask(context.Background(), "Prepare", askTime, &connectorv1.PrepareRequest{
+	if err := c.ask(context.Background(), "Prepare", c.askFor, &connectorv1.PrepareRequest{
 		Account: &connectorv1.Account{Settings: settings}, Content: content, EffectKey: r.EffectKey,
 	}, &out, nil); err != nil {
 		return held, c.held(err)

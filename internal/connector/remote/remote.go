@@ -32,6 +32,8 @@ const (
 	holdKey = "account"
 	// DefaultWait is how long a job waits for a connector that cannot be reached.
 	DefaultWait = 30 * time.Second
+	// DefaultAsk is how long an answer to Describe, Check or Prepare is waited for.
+	DefaultAsk = 5 * time.Second
 	// maxKnown bounds how many settings the traits are remembered of.
 	maxKnown = 4096
 )
@@ -50,6 +52,8 @@ type Config struct {
 	Sender *connector.Sender
 	// Wait replaces DefaultWait.
 	Wait time.Duration
+	// Ask replaces DefaultAsk.
+	Ask time.Duration
 }
 
 // Connector calls one service. It is safe for concurrent use.
@@ -60,6 +64,7 @@ type Connector struct {
 	token  string
 	sender *connector.Sender
 	wait   time.Duration
+	askFor time.Duration
 
 	mu          sync.Mutex
 	description *connector.Description
@@ -67,15 +72,23 @@ type Connector struct {
 	away        away
 }
 
-// away remembers for a moment that the service could not be reached, so that each
-// of many jobs need not find out for itself.
+// away remembers for a moment that the service could not be reached, or answers
+// nothing, so that each of many jobs need not find out for itself: whoever waits for a
+// service that is silent has a sender that another connection's jobs could have.
 type away struct {
 	until time.Time
 	why   string
+	// silent counts the questions in a row that it has not answered in time.
+	silent int
 }
 
-// awayFor is that moment.
-const awayFor = 2 * time.Second
+const (
+	// awayFor is that moment, and silentFor the one after mostSilent questions without
+	// an answer. One question may have been too much for a service that is well.
+	awayFor    = 2 * time.Second
+	silentFor  = 10 * time.Second
+	mostSilent = 3
+)
 
 var (
 	_ connector.Observer   = (*Connector)(nil)
@@ -103,8 +116,11 @@ func New(c Config) (*Connector, error) {
 	if c.Wait <= 0 {
 		c.Wait = DefaultWait
 	}
+	if c.Ask <= 0 {
+		c.Ask = DefaultAsk
+	}
 	return &Connector{
-		name: c.Name, who: "the connector " + c.Name, base: base, token: c.Token, sender: c.Sender, wait: c.Wait,
+		name: c.Name, who: "the connector " + c.Name, base: base, token: c.Token, sender: c.Sender, wait: c.Wait, askFor: c.Ask,
 		known: make(map[[sha256.Size]byte]job.Traits),
 	}, nil
 }

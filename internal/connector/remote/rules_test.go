@@ -8,6 +8,8 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	connectorv1 "github.com/fireonce/fireonce/gen/fireonce/connector/v1"
+	"github.com/fireonce/fireonce/gen/fireonce/connector/v1/connectorv1connect"
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/remote"
@@ -479,6 +482,59 @@ func TestAway(t *testing.T) {
 	var r *connector.Refusal
 	if !errors.As(err, &r) || r.Kind != job.FailTransient {
 		t.Errorf("Test: %v", err)
+	}
+}
+
+// TestSilence: who lets questions wait until their time is over, several times in a
+// row, is left alone for a while: each costs the sender that asks its whole time.
+func TestSilence(t *testing.T) {
+	t.Parallel()
+	var silent atomic.Bool
+	var questions atomic.Int32
+	over := make(chan struct{})
+	_, handler := connectorv1connect.NewConnectorServiceHandler(&service{class: job.Keyed})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		questions.Add(1)
+		if silent.Load() {
+			<-over
+			return
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	t.Cleanup(func() { close(over) })
+	c, err := remote.New(remote.Config{Name: "acme", URL: server.URL, Sender: loopback(t), Ask: 2 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	unheard := func(n int) {
+		silent.Store(true)
+		var all sync.WaitGroup
+		for range n {
+			all.Go(func() {
+				_, err := c.Check(nil, credential(t))
+				checkHeld(t, "Check", err)
+			})
+		}
+		all.Wait()
+		silent.Store(false)
+	}
+	unheard(2)
+	if _, err := c.Check(nil, credential(t)); err != nil {
+		t.Fatal(err)
+	}
+	unheard(2)
+	if _, err := c.Check(nil, credential(t)); err != nil {
+		t.Fatal(err)
+	}
+	unheard(3)
+	asked := questions.Load()
+	_, err = c.Check(nil, credential(t))
+	checkHeld(t, "Check", err)
+	_, err = c.Prepare(requestOf(t, "x"))
+	checkHeld(t, "Prepare", err)
+	if n := questions.Load(); asked != 9 || n != 9 {
+		t.Errorf("%d questions, then %d", asked, n)
 	}
 }
 
