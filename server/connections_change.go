@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -299,11 +300,18 @@ func newSettings(req *fireoncev1.UpdateConnectionRequest, path, connectorName st
 }
 
 // aim has the connector check new settings, with the credential that there is, and
-// completes what is known of the target.
+// completes what is known of the target. Whoever may change settings cannot read the
+// credential, so he cannot have it sent to a server of his own either; and what is in
+// doubt about the connection's jobs is looked up where they were sent.
 func (s *connectionService) aim(ctx context.Context, conn store.Connection, to *store.ConnectionTarget) error {
 	code, err := s.codeOf(conn)
 	if err != nil {
 		return err
+	}
+	if conn.CredentialVersion != 0 && !strings.EqualFold(serverOf(conn.Connector, conn.Settings), serverOf(conn.Connector, to.Settings)) {
+		return refuse(fireoncev1.ErrorReason_ERROR_REASON_SETTINGS_INVALID,
+			"these settings name another server, which would get the credential that was given for the present one; "+
+				"make a new connection for it", "connection_id", conn.ID.String())
 	}
 	cred, err := s.credentialOf(ctx, conn)
 	if err != nil {
@@ -324,4 +332,18 @@ func (s *connectionService) aim(ctx context.Context, conn store.Connection, to *
 	}
 	to.Class, to.KeyWindow = capability.Class, capability.KeyWindow
 	return nil
+}
+
+// serverOf gives the server that settings name; empty: the connector knows its own.
+func serverOf(connectorName string, settings []byte) string {
+	m := (&fireoncev1.Connection{}).ProtoReflect().NewField(settingsFor(connectorName)).Message()
+	if err := proto.Unmarshal(settings, m.Interface()); err != nil {
+		return ""
+	}
+	for _, name := range []protoreflect.Name{"base_url", "host"} {
+		if field := m.Descriptor().Fields().ByName(name); field != nil {
+			return strings.TrimSuffix(m.Get(field).String(), "/")
+		}
+	}
+	return ""
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -550,4 +551,66 @@ func TestUnconfirmedChanges(t *testing.T) {
 	wantReason(t, f.remove(c, id, ""), fireoncev1.ErrorReason_ERROR_REASON_STORE_UNAVAILABLE)
 	lost = false
 	f.must(f.remove(c, id, "e1"))
+}
+
+// homed is a connector whose connections name their server.
+type homed struct {
+	stub
+	asked *atomic.Int32
+}
+
+func (h homed) Test(context.Context, connector.Opening) (connector.Tested, error) {
+	h.asked.Add(1)
+	return connector.Tested{Identity: "account-1"}, nil
+}
+
+// TestSecretsStayWithTheirServer: who may change settings and not read the secret
+// cannot have it sent to a server of his own, not even to be asked whose it is.
+func TestSecretsStayWithTheirServer(t *testing.T) {
+	var asked atomic.Int32
+	f := start(t, func(c *server.Config) {
+		registry, err := connector.NewRegistry(
+			homed{stub{"mastodon", []job.Class{job.Opaque}, false}, &asked}, homed{stub{"smtp", []job.Class{job.Opaque}, false}, &asked},
+			stub{"stub", []job.Class{job.Opaque}, true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Connectors = registry
+	})
+	c := overConnect(f)
+	made := func(conn *fireoncev1.Connection, cred *fireoncev1.Credential) string {
+		res, err := ask[fireoncev1.CreateConnectionResponse](t, c, connsPath+"CreateConnection", &fireoncev1.CreateConnectionRequest{
+			IdempotencyKey: conn.GetConnector() + fmt.Sprint(cred != nil), Connection: conn, Credential: cred,
+		})
+		f.must(err)
+		return res.GetConnection().GetConnectionId()
+	}
+	at := func(base string) *fireoncev1.Connection {
+		return &fireoncev1.Connection{Connector: "mastodon", Settings: &fireoncev1.Connection_Mastodon{Mastodon: &fireoncev1.MastodonSettings{BaseUrl: base}}}
+	}
+	relay := &fireoncev1.Connection{Connector: "smtp", Settings: &fireoncev1.Connection_Smtp{Smtp: &fireoncev1.SmtpSettings{Host: "mail.example.org", Port: 587}}}
+	with, without, mail := made(at("https://home.example.org"), token("ann-1")), made(at("https://home.example.org"), nil), made(relay, token("ann-2"))
+
+	move := func(id, base string) error {
+		_, err := f.amend(c, &fireoncev1.UpdateConnectionRequest{ConnectionId: id, Settings: &fireoncev1.UpdateConnectionRequest_Mastodon{
+			Mastodon: &fireoncev1.MastodonSettings{BaseUrl: base, ServerDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO},
+		}}, "mastodon")
+		return err
+	}
+	post := func(host string, port int32) error {
+		_, err := f.amend(c, &fireoncev1.UpdateConnectionRequest{ConnectionId: mail, Settings: &fireoncev1.UpdateConnectionRequest_Smtp{
+			Smtp: &fireoncev1.SmtpSettings{Host: host, Port: port},
+		}}, "smtp")
+		return err
+	}
+	for _, elsewhere := range []string{"https://evil.example.org", "http://home.example.org", "https://home.example.org:8443", "https://home.example.org/~eve"} {
+		wantReason(t, move(with, elsewhere), fireoncev1.ErrorReason_ERROR_REASON_SETTINGS_INVALID)
+	}
+	wantReason(t, post("evil.example.org", 587), fireoncev1.ErrorReason_ERROR_REASON_SETTINGS_INVALID)
+	if n := asked.Load(); n != 0 {
+		t.Errorf("a platform was asked %d times", n)
+	}
+	f.must(move(with, "https://HOME.example.org/")) // the same one
+	f.must(move(without, "https://other.example.org"))
+	f.must(post("mail.example.org", 465))
 }

@@ -91,7 +91,8 @@ type ConnectionServiceClient interface {
 	//
 	//   - NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION / CONNECTION_DISABLED.
 	//   - INVALID_ARGUMENT / SETTINGS_INVALID: the settings are of another connector,
-	//     or invalid for it, or with them the connection would be another account.
+	//     or invalid for it, or with them the connection would be another account, or
+	//     send the credential that it has to another server.
 	UpdateConnection(context.Context, *v1.UpdateConnectionRequest) (*v1.UpdateConnectionResponse, error)
 	// Replaces the credential, which is erased, and lifts an auth hold. Waiting jobs go
 	// on. The same credential again changes nothing, unless there is a hold: then it is
@@ -394,7 +395,8 @@ type ConnectionServiceHandler interface {
 	//
 	//   - NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION / CONNECTION_DISABLED.
 	//   - INVALID_ARGUMENT / SETTINGS_INVALID: the settings are of another connector,
-	//     or invalid for it, or with them the connection would be another account.
+	//     or invalid for it, or with them the connection would be another account, or
+	//     send the credential that it has to another server.
 	UpdateConnection(context.Context, *v1.UpdateConnectionRequest) (*v1.UpdateConnectionResponse, error)
 	// Replaces the credential, which is erased, and lifts an auth hold. Waiting jobs go
 	// on. The same credential again changes nothing, unless there is a hold: then it is

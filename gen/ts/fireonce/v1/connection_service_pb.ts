@@ -1681,7 +1681,8 @@ export const ConnectionService: GenService<{
    *
    * * NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION / CONNECTION_DISABLED.
    * * INVALID_ARGUMENT / SETTINGS_INVALID: the settings are of another connector,
-   *   or invalid for it, or with them the connection would be another account.
+   *   or invalid for it, or with them the connection would be another account, or
+   *   send the credential that it has to another server.
    *
    * @generated from rpc fireonce.v1.ConnectionService.UpdateConnection
    */
