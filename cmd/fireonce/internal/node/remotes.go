@@ -13,6 +13,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/remote"
+	"github.com/fireonce/fireonce/internal/job"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
@@ -97,9 +98,19 @@ func (n *Node) askRemotes(ctx context.Context) {
 					return
 				}
 				d := c.Describe()
-				n.cfg.Log.Info("a connector answers", "connector", d.Name, "payloads", d.Payloads, "classes", d.Classes)
+				n.cfg.Log.Info("a connector answers", "connector", d.Name, "payloads", d.Payloads, "classes", classNames(d.Classes))
 			})
 		})
 	}
 	all.Wait()
+}
+
+// classNames are classes as people know them: slog takes a slice of small numbers for
+// a text.
+func classNames(classes []job.Class) []string {
+	names := make([]string, len(classes))
+	for i, class := range classes {
+		names[i] = class.String()
+	}
+	return names
 }
