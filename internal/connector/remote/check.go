@@ -121,8 +121,8 @@ func (c *Connector) identity(said string) string {
 	return c.name + ":" + said
 }
 
-// Traits implements connector.Settler: what the last Check said, and after a start
-// what the service says now.
+// Traits implements connector.Settler: what Check said, and after a start what the
+// service says now.
 func (c *Connector) Traits(encoded []byte) (job.Traits, error) {
 	settings, err := readSettings(encoded)
 	if err != nil {
@@ -140,13 +140,22 @@ func (c *Connector) Traits(encoded []byte) (job.Traits, error) {
 	return cp.Traits, err
 }
 
+// learn remembers what the service says of settings. Two accounts with the same
+// settings have the same traits; of a service that says otherwise, or another thing
+// after an upgrade, the more careful word counts for as long as this server runs, for
+// jobs of both may be under way.
 func (c *Connector) learn(encoded []byte, t job.Traits) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.known) >= maxKnown {
+	at := sha256.Sum256(encoded)
+	if before, known := c.known[at]; known && before.Class == t.Class {
+		t.KeyWindow = min(t.KeyWindow, before.KeyWindow)
+		t.ReadLag, t.Spacing = max(t.ReadLag, before.ReadLag), max(t.Spacing, before.Spacing)
+		t.Negatives = max(t.Negatives, before.Negatives)
+	} else if len(c.known) >= maxKnown {
 		clear(c.known)
 	}
-	c.known[sha256.Sum256(encoded)] = t
+	c.known[at] = t
 }
 
 // traitsOf checks what a service promises. Its errors go on "it answered with".

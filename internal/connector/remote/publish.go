@@ -3,6 +3,7 @@ package remote
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -135,8 +136,8 @@ func (s *session) stage(c connector.Commit) (*connector.Line, string, *job.Outco
 		}
 	}
 	handle := out.GetStaged().GetHandle()
-	if handle == "" || len(handle) > maxHandle {
-		return ended(notSent("nothing was published: " + s.c.who + " answered Stage without a handle of 1 to 4096 bytes"))
+	if handle == "" || len(handle) > maxHandle || strings.ContainsRune(handle, 0) { // no database keeps a zero in a text
+		return ended(notSent("nothing was published: " + s.c.who + " answered Stage without a handle of 1 to 4096 bytes, none of them zero"))
 	}
 	if err := c.SaveHandle(handle); err != nil {
 		return ended(notSent("nothing was published: the handle could not be stored"))

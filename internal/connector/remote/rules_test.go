@@ -179,6 +179,9 @@ func TestHandle(t *testing.T) {
 	empty := func(*connectorv1.StageRequest) (*connectorv1.StageResponse, error) {
 		return &connectorv1.StageResponse{}, nil
 	}
+	zero := func(*connectorv1.StageRequest) (*connectorv1.StageResponse, error) {
+		return &connectorv1.StageResponse{Result: &connectorv1.StageResponse_Staged{Staged: &connectorv1.Staged{Handle: "h\x001"}}}, nil
+	}
 	for name, c := range map[string]struct {
 		stage  func(*connectorv1.StageRequest) (*connectorv1.StageResponse, error)
 		saved  error
@@ -191,6 +194,7 @@ func TestHandle(t *testing.T) {
 		"refused":        {refuse, nil, job.ResultRejected, job.FailAuth, []string{"Stage"}},
 		"an RPC error":   {fail, nil, job.ResultNotSent, job.FailTransient, []string{"Stage"}},
 		"without handle": {empty, nil, job.ResultNotSent, job.FailTransient, []string{"Stage"}},
+		"with a zero":    {zero, nil, job.ResultNotSent, job.FailTransient, []string{"Stage"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &service{class: job.Handle, stage: c.stage, publish: accept}
@@ -376,6 +380,47 @@ func TestCheckAnswers(t *testing.T) {
 		}
 		if n := len(s.log()); n != 2 { // Describe and Check: the traits are known
 			t.Errorf("%s: calls %q", name, s.log())
+		}
+	}
+}
+
+// TestTraitsOfTwo: what one account's target promises is not taken for another one's
+// with the same settings.
+func TestTraitsOfTwo(t *testing.T) {
+	for name, c := range map[string]struct{ one, other, want *connectorv1.Traits }{
+		"keyed": {
+			&connectorv1.Traits{EffectClass: wireClass[job.Keyed], KeyWindow: durationpb.New(time.Hour)},
+			&connectorv1.Traits{EffectClass: wireClass[job.Keyed], KeyWindow: durationpb.New(24 * time.Hour)},
+			&connectorv1.Traits{EffectClass: wireClass[job.Keyed], KeyWindow: durationpb.New(time.Hour)},
+		},
+		"looked at": {
+			&connectorv1.Traits{EffectClass: wireClass[job.Observable], ReadLag: durationpb.New(time.Minute), Negatives: 1, Spacing: durationpb.New(time.Hour)},
+			&connectorv1.Traits{EffectClass: wireClass[job.Observable], ReadLag: durationpb.New(time.Second), Negatives: 3, Spacing: durationpb.New(0)},
+			&connectorv1.Traits{EffectClass: wireClass[job.Observable], ReadLag: durationpb.New(time.Minute), Negatives: 3, Spacing: durationpb.New(time.Hour)},
+		},
+		"another class": { // for jobs of the one before, the engine has times of its own
+			&connectorv1.Traits{EffectClass: wireClass[job.Observable], ReadLag: durationpb.New(time.Minute)},
+			&connectorv1.Traits{EffectClass: wireClass[job.Keyed], KeyWindow: durationpb.New(time.Hour)},
+			&connectorv1.Traits{EffectClass: wireClass[job.Keyed], KeyWindow: durationpb.New(time.Hour)},
+		},
+	} {
+		s := &service{class: job.Keyed}
+		conn := s.start(t)
+		check := func(traits *connectorv1.Traits) job.Traits {
+			s.set(func() {
+				s.check = &connectorv1.CheckResponse{Result: &connectorv1.CheckResponse_Checked{Checked: &connectorv1.Checked{Traits: traits}}}
+			})
+			got, err := conn.Check(nil, credential(t))
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			return got.Traits
+		}
+		check(c.one)
+		check(c.other)
+		got, err := conn.Traits(nil)
+		if want := check(c.want); err != nil || got != want {
+			t.Errorf("%s: %+v, want %+v, %v", name, got, want, err)
 		}
 	}
 }

@@ -263,7 +263,9 @@ func (x *Content) GetReplyToExternalId() string {
 	return ""
 }
 
-// What can be promised about a target, and how long one must wait for the truth.
+// What can be promised about a target, and how long one must wait for the truth. It
+// depends on the settings alone: of two answers for the same settings Fireonce
+// believes the more careful one, until it is restarted.
 type Traits struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	EffectClass v1.EffectClass         `protobuf:"varint,1,opt,name=effect_class,json=effectClass,proto3,enum=fireonce.v1.EffectClass" json:"effect_class,omitempty"`
@@ -1118,9 +1120,9 @@ func (*PrepareResponse_Invalid) isPrepareResponse_Result() {}
 
 type Prepared struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Handed to Publish and Observe as it is, beside the content; at most 256 KiB. For
-	// what would be made anew otherwise, and might come out different: a rendered
-	// text, a number that was drawn.
+	// Handed to Publish and Observe as it is, beside the content, and maybe to a later
+	// version of the connector; at most 256 KiB. For what would be made anew otherwise,
+	// and might come out different: a rendered text, a number that was drawn.
 	Frozen []byte `protobuf:"bytes,1,opt,name=frozen,proto3" json:"frozen,omitempty"`
 	// OBSERVABLE: two effects with the same fingerprint could not be told apart by a
 	// look, so only one of them is under way at a time; at most 64 bytes. Empty: all
@@ -1555,7 +1557,7 @@ func (*StageResponse_Refused) isStageResponse_Result() {}
 
 type Staged struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// At most 4 KiB. It must outlive a crash of the connector.
+	// 1 byte to 4 KiB, none of them zero. It must outlive a crash of the connector.
 	Handle        string `protobuf:"bytes,1,opt,name=handle,proto3" json:"handle,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -85,7 +85,9 @@ export const ContentSchema: GenMessage<Content> = /*@__PURE__*/
   messageDesc(file_fireonce_connector_v1_connector_service, 1);
 
 /**
- * What can be promised about a target, and how long one must wait for the truth.
+ * What can be promised about a target, and how long one must wait for the truth. It
+ * depends on the settings alone: of two answers for the same settings Fireonce
+ * believes the more careful one, until it is restarted.
  *
  * @generated from message fireonce.connector.v1.Traits
  */
@@ -574,9 +576,9 @@ export const PrepareResponseSchema: GenMessage<PrepareResponse> = /*@__PURE__*/
  */
 export type Prepared = Message<"fireonce.connector.v1.Prepared"> & {
   /**
-   * Handed to Publish and Observe as it is, beside the content; at most 256 KiB. For
-   * what would be made anew otherwise, and might come out different: a rendered
-   * text, a number that was drawn.
+   * Handed to Publish and Observe as it is, beside the content, and maybe to a later
+   * version of the connector; at most 256 KiB. For what would be made anew otherwise,
+   * and might come out different: a rendered text, a number that was drawn.
    *
    * @generated from field: bytes frozen = 1;
    */
@@ -769,7 +771,7 @@ export const StageResponseSchema: GenMessage<StageResponse> = /*@__PURE__*/
  */
 export type Staged = Message<"fireonce.connector.v1.Staged"> & {
   /**
-   * At most 4 KiB. It must outlive a crash of the connector.
+   * 1 byte to 4 KiB, none of them zero. It must outlive a crash of the connector.
    *
    * @generated from field: string handle = 1;
    */
