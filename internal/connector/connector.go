@@ -288,6 +288,9 @@ type Refusal struct {
 	Msg        string
 	RetryAfter time.Duration
 	Err        error
+	// Shared says of a HELD refusal that it is in the way of every job of the
+	// connection, and not of this one alone.
+	Shared bool
 }
 
 func (e *Refusal) Error() string {

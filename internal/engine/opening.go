@@ -126,6 +126,18 @@ func (e *Engine) watermark(ctx context.Context, c connector.Connector, o connect
 	return mark, nil
 }
 
+// sharedMost is the longest hold for what is in every job's way. Each of them waits for
+// as long as it was told; the hold makes that no more of them come to be told than can
+// be prepared at once, and nobody waits for long when it is over.
+const sharedMost = 5 * time.Second
+
+func holdShared(r *connector.Refusal) time.Duration {
+	if !r.Shared {
+		return 0
+	}
+	return min(r.RetryAfter, sharedMost)
+}
+
 // refusal turns a connector's error into evidence. Errors without a class of
 // their own get otherwise. cred is what was used: a refused credential holds
 // its target only as long as it is the present one.
@@ -134,7 +146,9 @@ func refusal(err error, otherwise job.FailureKind, cred connector.Credential) *j
 	var in *connector.InputError
 	switch {
 	case errors.As(err, &r):
-		return &job.Deferred{Kind: r.Kind, Message: r.Msg, RetryAfter: r.RetryAfter, CredentialVersion: cred.Version}
+		return &job.Deferred{
+			Kind: r.Kind, Message: r.Msg, RetryAfter: r.RetryAfter, HoldFor: holdShared(r), CredentialVersion: cred.Version,
+		}
 	case errors.As(err, &in):
 		return &job.Deferred{Kind: job.FailPermanent, Message: in.Error()}
 	case errors.Is(err, context.DeadlineExceeded):

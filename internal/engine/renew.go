@@ -50,7 +50,7 @@ func (e *Engine) renewDeferred(ctx context.Context, conn store.Connection, d job
 	case renewed:
 		return job.Deferred{Kind: job.FailHeld, Message: "the login was renewed"}
 	case msg != "":
-		return job.Deferred{Kind: job.FailHeld, RetryAfter: after, Message: msg}
+		return job.Deferred{Kind: job.FailHeld, RetryAfter: after, HoldFor: min(after, sharedMost), Message: msg}
 	default:
 		return d
 	}

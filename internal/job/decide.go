@@ -73,6 +73,9 @@ type (
 		Kind       FailureKind
 		Message    string
 		RetryAfter time.Duration // for FailRateLimited and FailHeld
+		// HoldFor, for FailHeld, is how long the jobs with the same hold key are left
+		// alone: what is in the way of this one is in theirs.
+		HoldFor time.Duration
 		// CredentialVersion is the refused credential's, for FailAuth.
 		CredentialVersion int
 	}
@@ -420,6 +423,7 @@ func decideDeferred(v View, e Deferred) Decision {
 		d := same(v, CauseNotStarted)
 		d.Delay = max(e.RetryAfter, at(lookWaits, v.Looks))
 		if e.Kind == FailHeld {
+			d.Hold = sharedHold(e)
 			d.Delay, d.Blocked, d.Detail = max(e.RetryAfter, time.Second), e.Message, e.Message
 			return d
 		}
@@ -435,6 +439,7 @@ func decideDeferred(v View, e Deferred) Decision {
 	d.Claims = 0
 	d.Detail = e.Message
 	if e.Kind == FailHeld {
+		d.Hold = sharedHold(e)
 		d.Delay = e.RetryAfter
 		d.Blocked = e.Message
 		return d
@@ -475,6 +480,14 @@ func holdFor(kind FailureKind, after time.Duration, credential int, why string) 
 	default:
 		return nil
 	}
+}
+
+// sharedHold is the hold of what is in every job's way; nil: it is in this one's.
+func sharedHold(e Deferred) *HoldUntil {
+	if e.HoldFor <= 0 {
+		return nil
+	}
+	return &HoldUntil{For: e.HoldFor, Reason: e.Message}
 }
 
 // spend takes one failure from the budget: RETRYING after a back-off, or FAILED.

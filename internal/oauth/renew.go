@@ -216,7 +216,7 @@ const storeRest = time.Second
 
 // wait is a refusal that burns nothing.
 func wait(after time.Duration, msg string) *connector.Refusal {
-	return &connector.Refusal{Kind: job.FailHeld, Msg: msg, RetryAfter: after}
+	return &connector.Refusal{Kind: job.FailHeld, Msg: msg, RetryAfter: after, Shared: true}
 }
 
 func (r *Renewer) left(t *fireoncev1.OAuth2Token) time.Duration {

@@ -215,7 +215,7 @@ func (c *Connector) held(err error) *connector.Refusal {
 		msg = r.Msg
 	}
 	return &connector.Refusal{
-		Kind: job.FailHeld, RetryAfter: c.wait,
+		Kind: job.FailHeld, RetryAfter: c.wait, Shared: true,
 		Msg: connector.Clean("waiting for "+c.who+": "+msg, connector.MaxMessage),
 	}
 }
