@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -111,6 +112,15 @@ func unsent(kind job.FailureKind, msg string) job.Outcome {
 	return job.Outcome{Result: job.ResultRejected, Kind: kind, Message: "nothing was sent: " + msg}
 }
 
+// refused is unsent with the kind of a reply.
+func (s *session) refused(kind job.FailureKind, msg string) job.Outcome {
+	o := unsent(kind, msg)
+	if kind == job.FailRateLimited {
+		o.RetryAfter = s.dialog.busy
+	}
+	return o
+}
+
 func unknown(msg string) job.Outcome {
 	return job.Outcome{Result: job.ResultUnknown, Kind: job.FailAmbiguous, Message: msg + "; the relay may have taken the e-mail"}
 }
@@ -155,7 +165,7 @@ func (s *session) envelope() (o job.Outcome, refused bool) {
 	case err != nil:
 		return s.drop(unsent(job.FailTransient, "the conversation with the relay broke off ("+why(err)+")")), true
 	case r.code != 354:
-		return s.leave(unsent(kindOf(r), "the relay would not take the e-mail ("+d.quote(r)+")")), true
+		return s.leave(s.refused(kindOf(r), "the relay would not take the e-mail ("+d.quote(r)+")")), true
 	}
 	return o, false
 }
@@ -205,6 +215,10 @@ func (s *session) introduce() ([]reply, error) {
 	return replies, nil
 }
 
+// worst orders what recipients can be refused for: the first says what becomes of
+// them all.
+var worst = []job.FailureKind{job.FailPermanent, job.FailAuth, job.FailRateLimited, job.FailTransient}
+
 // refusals judges the replies to MAIL and RCPT. One refused recipient refuses them
 // all: for good if one of them is refused for good.
 func (s *session) refusals(replies []reply) (o job.Outcome, refused bool) {
@@ -212,7 +226,7 @@ func (s *session) refusals(replies []reply) (o job.Outcome, refused bool) {
 		return o, false
 	}
 	if from := replies[0]; !from.positive() {
-		return unsent(kindOf(from), "the relay refused the sender "+s.message.from+" ("+s.dialog.quote(from)+")"), true
+		return s.refused(kindOf(from), "the relay refused the sender "+s.message.from+" ("+s.dialog.quote(from)+")"), true
 	}
 	replies = replies[1:]
 	var named []string
@@ -222,7 +236,7 @@ func (s *session) refusals(replies []reply) (o job.Outcome, refused bool) {
 			continue
 		}
 		count++
-		if k := kindOf(r); kind == job.FailTransient {
+		if k := kindOf(r); slices.Index(worst, k) < slices.Index(worst, kind) {
 			kind = k
 		}
 		if len(named) < maxNamed {
@@ -239,7 +253,7 @@ func (s *session) refusals(replies []reply) (o job.Outcome, refused bool) {
 	if len(s.message.to) > 1 {
 		msg += "; an e-mail goes to all its recipients or to none"
 	}
-	return unsent(kind, msg), true
+	return s.refused(kind, msg), true
 }
 
 // content writes all of the message but its end.
@@ -270,19 +284,24 @@ func (s *session) answer() job.Outcome {
 			Result: job.ResultSucceeded, ExternalID: s.message.id, Message: "the relay took the e-mail (" + d.quote(r) + ")",
 		})
 	case r.refuses():
-		return s.leave(unsent(kindOf(r), "the relay refused the e-mail ("+d.quote(r)+")"))
+		return s.leave(s.refused(kindOf(r), "the relay refused the e-mail ("+d.quote(r)+")"))
 	default:
 		return s.drop(unknown("the relay answered the message's end with " + d.quote(r)))
 	}
 }
 
 // kindOf says what a refusal is for. 530, 534, 535 and 538 are about the login (RFC
-// 4954, section 6). A reply that is no refusal, but not what was to come either, is
-// a relay that is out of step: worth another try.
+// 4954, section 6). 421 ends the conversation whatever was said (RFC 5321, section
+// 3.8), 432 and 454 are about the login's state, and what relays say to one who sends
+// too much: all three are about the relay, not the message, so it is left alone.
+// A reply that is no refusal, but not what was to come either, is a relay that is out
+// of step: worth another try.
 func kindOf(r reply) job.FailureKind {
 	switch {
 	case r.code == 530, r.code == 534, r.code == 535, r.code == 538:
 		return job.FailAuth
+	case r.code == 421, r.code == 432, r.code == 454:
+		return job.FailRateLimited
 	case r.code >= 500 && r.code < 600:
 		return job.FailPermanent
 	default:

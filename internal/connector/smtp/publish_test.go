@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/smtp"
 	"github.com/fireonce/fireonce/internal/connector/smtp/smtptest"
 	"github.com/fireonce/fireonce/internal/job"
 )
@@ -90,7 +91,8 @@ func TestReplies(t *testing.T) {
 		{".", "250-first\r\n250 second", job.ResultSucceeded, 0},
 		{".", "250", job.ResultSucceeded, 0},
 		{".", "451 4.3.0 later", unsent, job.FailTransient},
-		{".", "421 4.7.0 too many", unsent, job.FailTransient},
+		{".", "421 4.7.0 too many", unsent, job.FailRateLimited},
+		{".", "454 Throttling failure: Maximum sending rate exceeded", unsent, job.FailRateLimited},
 		{".", "552 5.3.4 too big", unsent, job.FailPermanent},
 		{".", "554 5.7.1 spam", unsent, job.FailPermanent},
 		{".", "200 fine", unknown, job.FailAmbiguous},
@@ -105,16 +107,18 @@ func TestReplies(t *testing.T) {
 		{"MAIL", "550 5.1.8 not you", unsent, job.FailPermanent},
 		{"MAIL", "530 5.7.0 Authentication required", unsent, job.FailAuth},
 		{"MAIL", "452 4.3.1 full", unsent, job.FailTransient},
-		{"MAIL", "421 4.3.2 closing", unsent, job.FailTransient},
+		{"MAIL", "421 4.3.2 closing", unsent, job.FailRateLimited},
 		{"MAIL", hangUp, unsent, job.FailTransient},
 		{"MAIL", "nonsense", unsent, job.FailTransient},
 		{"RCPT", "550 5.1.1 nobody", unsent, job.FailPermanent},
 		{"RCPT", "450 4.2.1 busy", unsent, job.FailTransient},
+		{"RCPT", "421 4.7.0 too many", unsent, job.FailRateLimited},
 		{"RCPT", hangUp, unsent, job.FailTransient},
 		{"RCPT", "250 ok\r\n250 again", unsent, job.FailTransient},
 		{"RCPT", "250 ok\r\n354 go on", unsent, job.FailTransient},
 		{"DATA", "503 5.5.1 no", unsent, job.FailPermanent},
 		{"DATA", "451 4.3.0 no", unsent, job.FailTransient},
+		{"DATA", "432 4.3.2 too many at once", unsent, job.FailRateLimited},
 		{"DATA", "250 ok", unsent, job.FailTransient},
 		{"DATA", hangUp, unsent, job.FailTransient},
 		{"DATA", "354 go on\r\n250 queued already", unsent, job.FailTransient},
@@ -128,6 +132,9 @@ func TestReplies(t *testing.T) {
 			w := at(t, run.addr, nil)
 			o := w.publish(commit(longTime))
 			check(t, o, c.result, c.kind)
+			if busy := o.RetryAfter == smtp.DefaultBusyWait; busy != (c.kind == job.FailRateLimited) {
+				t.Errorf("to be left alone for %v", o.RetryAfter)
+			}
 			if c.result != job.ResultRejected || c.at == "." {
 				return
 			}
@@ -150,6 +157,8 @@ func TestRecipients(t *testing.T) {
 		{"one for now", 450, 0, job.FailTransient},
 		{"one of each", 450, 550, job.FailPermanent},
 		{"all", 551, 550, job.FailPermanent},
+		{"too much for the relay", 0, 454, job.FailRateLimited},
+		{"too much for the relay, and one for good", 454, 550, job.FailPermanent},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
