@@ -120,8 +120,13 @@ clients: $(NODE_MODULES) ## Make sure of what the clients in Python and TypeScri
 need-postgres:
 	@.ci/need-postgres
 
+# A relay for the tests of the connector smtp. Without root they are skipped.
+.PHONY: need-postfix
+need-postfix:
+	-@.ci/need-postfix
+
 .PHONY: test
-test: need-postgres clients $(PDS_MODULES) ## Run all tests with the race detector, the API's on PostgreSQL too, then the crash tests
+test: need-postgres need-postfix clients $(PDS_MODULES) ## Run all tests with the race detector, the API's on PostgreSQL too, then the crash tests
 	go test -race -timeout $(TEST_TIMEOUT) ./...
 	FIREONCE_TEST_ENGINE=postgres go test -timeout $(TEST_TIMEOUT) ./server
 	go test -tags failpoints -timeout $(TEST_TIMEOUT) $(CRASH_PACKAGES)

@@ -163,12 +163,18 @@ func TestSMTP(t *testing.T) {
 		}
 		w.once("waiting words", s)
 	})
-	run("a refused login holds, and nothing is burnt", secure, func(t *testing.T, w *mailWorld) {
+	run("a refused login holds until there is a new one, and nothing is burnt", secure, func(t *testing.T, w *mailWorld) {
 		w.relay.SetPassword("second")
 		id := w.Submit("one", email("held words"))
 		w.Until(id, "held", func(s job.Snapshot) bool { return s.Blocked != "" && !s.State.InFlight() })
 		if s := w.Job(id); s.Attempt != 0 || s.Failures != 0 || s.State.Terminal() || w.relay.Tried() != 0 {
 			t.Errorf("%s after %d attempts and %d failures\n%s", s.State, s.Attempt, s.Failures, w.Story(id))
 		}
+		w.Rotate(basic("ada", "second"))
+		s := w.UntilState(id, job.Succeeded)
+		if attempts := w.Attempts(id); len(attempts) != 1 || attempts[0].CredentialVersion != 2 {
+			t.Errorf("%+v\n%s", attempts, w.Story(id))
+		}
+		w.once("held words", s)
 	})
 }

@@ -16,9 +16,10 @@ type Cutter struct {
 	wg       sync.WaitGroup
 	once     sync.Once
 
-	mu   sync.Mutex
-	up   int64
-	down int64
+	mu     sync.Mutex
+	up     int64
+	down   int64
+	breaks []Break
 
 	// passedUp and passedDown count what the last connection passed on.
 	passedUp, passedDown atomic.Int64
@@ -69,11 +70,15 @@ func (c *Cutter) serve() {
 		c.mu.Unlock()
 		c.passedUp.Store(0)
 		c.passedDown.Store(0)
-		c.wg.Go(func() { c.pass(client.(*net.TCPConn), up, down) })
+		talk := func(client, relay *net.TCPConn) { c.talk(client, relay, up, down) }
+		if b := c.next(); b != Never {
+			talk = b.talk
+		}
+		c.wg.Go(func() { c.pass(client.(*net.TCPConn), talk) })
 	}
 }
 
-func (c *Cutter) pass(client *net.TCPConn, up, down int64) {
+func (c *Cutter) pass(client *net.TCPConn, talk func(client, relay *net.TCPConn)) {
 	defer func() { _ = client.Close() }()
 	dialled, err := new(net.Dialer).DialContext(context.Background(), "tcp", c.to)
 	if err != nil {
@@ -81,6 +86,10 @@ func (c *Cutter) pass(client *net.TCPConn, up, down int64) {
 	}
 	relay := dialled.(*net.TCPConn)
 	defer func() { _ = relay.Close() }()
+	talk(client, relay)
+}
+
+func (c *Cutter) talk(client, relay *net.TCPConn, up, down int64) {
 	var both sync.WaitGroup
 	both.Go(func() {
 		if pass(relay, client, up, &c.passedUp) {
