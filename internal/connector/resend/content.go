@@ -13,7 +13,8 @@ import (
 const (
 	// maxTo bounds the recipients in to; the same is taken for cc and bcc.
 	maxTo = 50
-	// maxBody bounds a request, in bytes: two bodies of 256 KiB, escaped.
+	// maxBody bounds a request without its attachments, in bytes: two bodies of 256
+	// KiB, escaped.
 	maxBody = 4 << 20
 )
 
@@ -83,21 +84,30 @@ func badPayload(field, msg string) error {
 	return &connector.InputError{Reason: connector.BadPayload, Field: "payload.email" + field, Msg: msg}
 }
 
-// fieldBody is the one field of the frozen encoding, which is job.Canon.
+// fieldBody is the first field of the frozen encoding, which is job.Canon; the
+// attachments follow.
 const fieldBody = "body"
 
-func freeze(body []byte) []byte {
-	return job.NewCanon().Grow(len(body)+16).Field(fieldBody, body).Bytes()
+func freeze(body []byte, files []connector.File) []byte {
+	c := job.NewCanon().Grow(len(body)+16).Field(fieldBody, body)
+	for _, f := range files {
+		f.Freeze(c)
+	}
+	return c.Bytes()
 }
 
 // thaw reads a frozen body: the bytes come from a database.
-func thaw(frozen []byte) ([]byte, error) {
+func thaw(frozen []byte) ([]byte, []connector.File, error) {
 	fields, err := connector.Thaw(frozen)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if len(fields) != 1 || fields[0].Name != fieldBody || len(fields[0].Value) > maxBody || !json.Valid(fields[0].Value) {
-		return nil, connector.ErrBadFrozen
+	if len(fields) == 0 || fields[0].Name != fieldBody || len(fields[0].Value) > maxBody || !isObject(fields[0].Value) {
+		return nil, nil, connector.ErrBadFrozen
 	}
-	return fields[0].Value, nil
+	files, err := connector.ThawFiles(fields[1:])
+	return fields[0].Value, files, err
 }
+
+// isObject tells whether bytes are a JSON object that ends with its brace.
+func isObject(b []byte) bool { return json.Valid(b) && len(b) > 2 && b[0] == '{' && b[len(b)-1] == '}' }

@@ -1,7 +1,6 @@
 package resend
 
 import (
-	"bytes"
 	"encoding/json"
 	"net/url"
 	"regexp"
@@ -22,13 +21,19 @@ const maxAnswer = 64 << 10
 type session struct {
 	line    *connector.Line
 	emails  *url.URL
-	body    []byte
+	request request
 	auth    connector.Auth
 	version int
 }
 
 // Close implements connector.Session.
-func (s *session) Close() { s.line.Close() }
+func (s *session) Close() {
+	s.line.Close()
+	s.request.letGo()
+}
+
+// SendTime implements connector.Uploader.
+func (s *session) SendTime() time.Duration { return s.request.sendTime() }
 
 // Publish implements connector.Session.
 func (s *session) Publish(c connector.Commit) job.Outcome {
@@ -37,7 +42,7 @@ func (s *session) Publish(c connector.Commit) job.Outcome {
 		{Name: "Idempotency-Key", Value: c.EffectKey},
 	}, s.auth.Headers...)
 	answer := s.line.Exchange(connector.Call{
-		Method: "POST", URL: s.emails, Headers: headers, Body: bytes.NewReader(s.body), Length: int64(len(s.body)), Keep: maxAnswer,
+		Method: "POST", URL: s.emails, Headers: headers, Body: s.request.reader(), Length: s.request.size(), Keep: maxAnswer,
 	}, connector.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend})
 	o := classify(answer, s.auth.Hidden)
 	o.Attempt, o.CredentialVersion = c.Attempt, s.version

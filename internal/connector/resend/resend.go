@@ -36,15 +36,21 @@ const holdKey = "account"
 type Config struct {
 	// Sender opens the lines. Required.
 	Sender *connector.Sender
+	// Media fetches attachments; nil refuses them.
+	Media *connector.Media
+	// HTTPSOnly refuses attachments without TLS.
+	HTTPSOnly bool
 	// BaseURL replaces Address; for tests.
 	BaseURL string
 }
 
 // Connector is the connector for Resend. It is safe for concurrent use.
 type Connector struct {
-	sender  *connector.Sender
-	emails  *url.URL
-	domains *url.URL
+	sender    *connector.Sender
+	media     *connector.Media
+	httpsOnly bool
+	emails    *url.URL
+	domains   *url.URL
 }
 
 var (
@@ -59,7 +65,7 @@ func New(c Config) (*Connector, error) {
 	if base == "" {
 		base = Address
 	}
-	out := &Connector{sender: c.Sender}
+	out := &Connector{sender: c.Sender, media: c.Media, httpsOnly: c.HTTPSOnly}
 	var err error
 	if out.emails, err = connector.ParseURL(base + "/emails"); err != nil {
 		return nil, fmt.Errorf("resend: %w", err)
@@ -77,7 +83,7 @@ func (*Connector) Describe() connector.Description {
 		Payloads:    []string{PayloadKind},
 		Credentials: []string{"bearer_token"},
 		Classes:     []job.Class{job.Keyed},
-		Promise: "One e-mail through Resend. Idempotency-Key is the same for every attempt, and an unknown outcome is settled by sending the " +
+		Promise: "One e-mail through Resend, with attachments. Idempotency-Key is the same for every attempt, and an unknown outcome is settled by sending the " +
 			"same bytes again while Resend surely remembers the key.",
 	}
 }
@@ -100,7 +106,7 @@ func openAuth(c connector.Credential) (connector.Auth, error) {
 }
 
 // Prepare implements connector.Connector.
-func (*Connector) Prepare(r connector.Request) (connector.Prepared, error) {
+func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 	mail, err := connector.ReadEmail(r, Name)
 	if err != nil {
 		return connector.Prepared{}, err
@@ -108,14 +114,18 @@ func (*Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 	if r.ReplyTo != "" {
 		return connector.Prepared{}, badPayload("", "Resend gives no Message-ID that another e-mail could reply to")
 	}
-	if len(mail.Files) > 0 {
-		return connector.Prepared{}, badPayload(".attachments", "attachments are not supported yet")
+	if err := c.checkFiles(mail); err != nil {
+		return connector.Prepared{}, err
 	}
 	body, err := encode(mail)
 	if err != nil {
 		return connector.Prepared{}, err
 	}
-	return connector.Prepared{HoldKey: holdKey, Frozen: freeze(body)}, nil
+	out := connector.Prepared{HoldKey: holdKey, Frozen: freeze(body, mail.Files)}
+	if len(mail.Files) > 0 {
+		out.OpenTime = job.MaxOpenTimeout
+	}
+	return out, nil
 }
 
 // Open implements connector.Connector.
@@ -124,7 +134,12 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 	if err != nil {
 		return nil, err
 	}
+	if err := s.request.fetch(ctx, c.media); err != nil {
+		s.request.letGo()
+		return nil, err
+	}
 	if s.line, err = c.sender.Open(ctx, connector.TargetOf(c.emails), o.Fresh); err != nil {
+		s.request.letGo()
 		return nil, fmt.Errorf("open resend: %w", err)
 	}
 	return s, nil
@@ -136,7 +151,7 @@ func (c *Connector) HasIdle() bool { return c.sender.HasIdle() }
 // OpenIdle implements connector.Idler.
 func (c *Connector) OpenIdle(o connector.Opening) connector.Session {
 	s, err := c.session(o)
-	if err != nil || o.Fresh {
+	if err != nil || o.Fresh || len(s.request.files) > 0 { // files are waited for
 		return nil
 	}
 	if s.line = c.sender.Idle(connector.TargetOf(c.emails)); s.line == nil {
@@ -147,7 +162,7 @@ func (c *Connector) OpenIdle(o connector.Opening) connector.Session {
 
 // session reads what is to be sent, for a line that is still to come.
 func (c *Connector) session(o connector.Opening) (*session, error) {
-	body, err := thaw(o.Prepared.Frozen)
+	body, files, err := thaw(o.Prepared.Frozen)
 	if err != nil {
 		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the stored e-mail is not readable", Err: err}
 	}
@@ -155,5 +170,5 @@ func (c *Connector) session(o connector.Opening) (*session, error) {
 	if err != nil {
 		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's credential is not usable", Err: err}
 	}
-	return &session{emails: c.emails, body: body, auth: auth, version: o.Credential.Version}, nil
+	return &session{emails: c.emails, request: request{body: body, files: files}, auth: auth, version: o.Credential.Version}, nil
 }

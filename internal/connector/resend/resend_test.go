@@ -56,7 +56,14 @@ func requestFor(tb testing.TB, e *fireoncev1.Email) connector.Request {
 
 func newAt(tb testing.TB, s *connector.Sender, baseURL string) connector.Connector {
 	tb.Helper()
-	c, err := resend.New(resend.Config{Sender: s, BaseURL: baseURL})
+	return resendAt(tb, s, baseURL)
+}
+
+func resendAt(tb testing.TB, s *connector.Sender, baseURL string) *resend.Connector {
+	tb.Helper()
+	c, err := resend.New(resend.Config{Sender: s, BaseURL: baseURL, Media: connector.NewMedia(connector.MediaConfig{
+		Egress: connector.NewEgress(netip.MustParsePrefix("127.0.0.0/8")), Dir: tb.TempDir(),
+	})})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -65,12 +72,19 @@ func newAt(tb testing.TB, s *connector.Sender, baseURL string) connector.Connect
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	for name, secure := range map[string]bool{"http": false, "https": true} {
+	for name, c := range map[string]struct{ secure, files bool }{"http": {}, "https": {secure: true}, "with a file": {files: true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			e, newAt := usual(), newAt
+			if c.files {
+				e.Attachments = []*fireoncev1.MediaRef{{Url: newHost(t, map[string][]byte{"a": random(100_000)}).url + "/a"}}
+				newAt = func(tb testing.TB, s *connector.Sender, baseURL string) connector.Connector {
+					return struct{ connector.Connector }{resendAt(tb, s, baseURL)} // files wait for no line that lies idle
+				}
+			}
 			connectortest.Run(t, connectortest.Suite{
-				Secure: secure, NewAt: newAt, Class: job.Keyed, KeyHeader: "Idempotency-Key",
-				Request:    func(string) connector.Request { return requestFor(t, usual()) },
+				Secure: c.secure, NewAt: newAt, Class: job.Keyed, KeyHeader: "Idempotency-Key",
+				Request:    func(string) connector.Request { return requestFor(t, e) },
 				Credential: bearer(t, apiKey), Secrets: []string{apiKey},
 				Success: connectortest.Answer(200, success),
 				Table: map[int]connectortest.Want{
@@ -348,10 +362,7 @@ func TestPrepareRefuses(t *testing.T) {
 		".subject": func(e *fireoncev1.Email, _ *connector.Request) { e.Subject = "" },
 		"":         func(e *fireoncev1.Email, _ *connector.Request) { e.TextBody, e.HtmlBody = "", "" },
 		".from":    func(e *fireoncev1.Email, _ *connector.Request) { e.From = "ä@example.org" },
-		".attachments": func(e *fireoncev1.Email, _ *connector.Request) {
-			e.Attachments = []*fireoncev1.MediaRef{{Url: "https://example.org/a"}}
-		},
-		".cc": func(e *fireoncev1.Email, _ *connector.Request) { e.Cc = []string{"ä@example.org"} },
+		".cc":      func(e *fireoncev1.Email, _ *connector.Request) { e.Cc = []string{"ä@example.org"} },
 	} {
 		e := usual()
 		r := connector.Request{}

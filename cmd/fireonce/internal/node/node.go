@@ -150,7 +150,7 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 // connectors are those that are part of the program, and the operator's own.
 func (n *Node) connectors(media *connector.Media) (*connector.Registry, error) {
 	httpsOnly := n.cfg.httpsOnly()
-	mails, err := resend.New(resend.Config{Sender: n.sender})
+	mails, err := resend.New(resend.Config{Sender: n.sender, Media: media, HTTPSOnly: httpsOnly})
 	if err != nil {
 		return nil, err
 	}

@@ -5,10 +5,12 @@ package resendtest
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -56,6 +58,32 @@ type Email struct {
 	Subject string   `json:"subject"`
 	Text    string   `json:"text"`
 	HTML    string   `json:"html"`
+	// Attachments are those whose content came with the request.
+	Attachments []Attachment `json:"attachments"`
+}
+
+// Attachment is one file.
+type Attachment struct {
+	Name    string `json:"filename"`
+	Type    string `json:"content_type"`
+	Content []byte `json:"content"`
+}
+
+// MaxAttachments bounds the files of an e-mail, in bytes of base64.
+const MaxAttachments = 40_000_000
+
+// tooLarge tells whether an e-mail has more than that.
+func (e Email) tooLarge() bool {
+	n := 0
+	for _, a := range e.Attachments {
+		n += base64.StdEncoding.EncodedLen(len(a.Content))
+	}
+	return n > MaxAttachments
+}
+
+// unusable tells whether an attachment is none.
+func (e Email) unusable() bool {
+	return slices.ContainsFunc(e.Attachments, func(a Attachment) bool { return a.Name == "" || len(a.Content) == 0 })
 }
 
 // Options make a platform.
@@ -155,7 +183,7 @@ func (p *Platform) authenticated(w http.ResponseWriter, r *http.Request) (restri
 }
 
 func (p *Platform) send(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(io.LimitReader(r.Body, 8<<20))
+	body, err := io.ReadAll(io.LimitReader(r.Body, 64<<20))
 	if err != nil {
 		return // not the whole request
 	}
@@ -167,6 +195,12 @@ func (p *Platform) send(w http.ResponseWriter, r *http.Request) {
 		return
 	case err != nil || email.From == "" || len(email.To) == 0 || email.Subject == "":
 		fail(w, http.StatusUnprocessableEntity, "missing_required_field", "The request body is missing one or more required fields")
+		return
+	case email.unusable():
+		fail(w, http.StatusUnprocessableEntity, "invalid_attachment", "Attachment must have either a content or path")
+		return
+	case email.tooLarge():
+		fail(w, http.StatusUnprocessableEntity, "validation_error", "The attachments are too large")
 		return
 	case p.opts.Domain != "" && !strings.HasSuffix(strings.TrimSuffix(email.From, ">"), "@"+p.opts.Domain):
 		fail(w, http.StatusForbidden, "validation_error", "The domain is not verified. Please, add and verify your domain")
