@@ -51,8 +51,8 @@ type Uploader interface {
 	Session
 	// SendTime is how long the attempt may take to send what it has, first byte to
 	// last; less than job.SendTimeout means that. It is said before the intent is
-	// written, and bounded by job.MaxSendTimeout. KEYED targets are sent to in the
-	// usual time whatever it says: how long they know a key is reckoned with that.
+	// written, and bounded by job.MaxSendTimeout. KEYED targets that know a key for less
+	// than four hours are sent to in the usual time whatever it says.
 	SendTime() time.Duration
 }
 

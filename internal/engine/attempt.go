@@ -222,13 +222,18 @@ func (e *Engine) intent(l store.Leased, r ready, rearm bool) store.Arm {
 	}
 }
 
+// longKeyWindow is how long a KEYED target must know a key to be sent an upload in
+// more than the usual time: it goes out in the window's first half, and must not come
+// to the end of the second.
+const longKeyWindow = 24 * job.MaxSendTimeout
+
 // sendTimes are how long after the arm the last byte must be written, and the
 // answer be there. What is uploaded has more time; the answer to it has no less.
 func sendTimes(l store.Leased, r ready) (sendBy, answerBy time.Duration) {
 	answerBy = l.Retry.Timeout()
 	sendBy = min(job.SendTimeout, answerBy)
 	up, ok := r.session.Session.(connector.Uploader)
-	if !ok || r.traits.Class == job.Keyed {
+	if !ok || r.traits.Class == job.Keyed && r.traits.KeyWindow < longKeyWindow {
 		return sendBy, answerBy
 	}
 	more := max(0, min(up.SendTime(), job.MaxSendTimeout)-sendBy)

@@ -57,18 +57,21 @@ func slowly(s *slow) option {
 func TestUploadHasItsTime(t *testing.T) {
 	for name, c := range map[string]struct {
 		class        job.Class
+		window       time.Duration
 		says         time.Duration
 		send, answer time.Duration
 	}{
-		"an upload":         {job.Opaque, 2 * time.Minute, 2 * time.Minute, 2*time.Minute + 20*time.Second},
-		"a handle's upload": {job.Handle, 2 * time.Minute, 2 * time.Minute, 2*time.Minute + 20*time.Second},
-		"less than usual":   {job.Opaque, time.Second, 10 * time.Second, 30 * time.Second},
-		"negative":          {job.Opaque, -time.Hour, 10 * time.Second, 30 * time.Second},
-		"without measure":   {job.Opaque, time.Hour, 10 * time.Minute, 10*time.Minute + 20*time.Second},
-		"KEYED":             {job.Keyed, 2 * time.Minute, 10 * time.Second, 30 * time.Second},
+		"an upload":                   {job.Opaque, 0, 2 * time.Minute, 2 * time.Minute, 2*time.Minute + 20*time.Second},
+		"a handle's upload":           {job.Handle, 0, 2 * time.Minute, 2 * time.Minute, 2*time.Minute + 20*time.Second},
+		"less than usual":             {job.Opaque, 0, time.Second, 10 * time.Second, 30 * time.Second},
+		"negative":                    {job.Opaque, 0, -time.Hour, 10 * time.Second, 30 * time.Second},
+		"without measure":             {job.Opaque, 0, time.Hour, 10 * time.Minute, 10*time.Minute + 20*time.Second},
+		"KEYED, remembered for a day": {job.Keyed, 24 * time.Hour, 2 * time.Minute, 2 * time.Minute, 2*time.Minute + 20*time.Second},
+		"KEYED, soon forgotten":       {job.Keyed, 4*time.Hour - time.Second, 2 * time.Minute, 10 * time.Second, 30 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in(t, func(t *testing.T, w *world) {
+				w.platform.window = c.window
 				w.platform.publish = func(_ int, k connector.Commit) job.Outcome {
 					time.Sleep(c.send - time.Second)
 					if err := k.MaySend(); err != nil {
