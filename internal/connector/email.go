@@ -32,6 +32,7 @@ const (
 	maxMailboxText = 320
 	maxSubject     = 998
 	maxLocalPart   = 64
+	maxAddress     = 254 // a path has 256 bytes, of which two are its brackets
 	maxMailDomain  = 253
 	maxLabel       = 63
 	maxFiles       = 20
@@ -252,6 +253,9 @@ func mailbox(text, field string) (Mailbox, error) {
 	}
 	if m.Domain, err = mailDomain(parsed.Address[at+1:]); err != nil {
 		return none("the part after the at sign is not a domain")
+	}
+	if len(m.Address()) > maxAddress {
+		return none("the address must have at most 254 bytes")
 	}
 	return m, nil
 }

@@ -24,6 +24,9 @@ func emailRequest(tb testing.TB, e *fireoncev1.Email) connector.Request {
 	return connector.Request{PayloadKind: connector.EmailKind, Payload: b}
 }
 
+// longDomain has n bytes.
+func longDomain(n int) string { return strings.Repeat("a.", n/2-2) + strings.Repeat("b", n-2*(n/2-2)) }
+
 func TestReadEmailAddresses(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]connector.Mailbox{
@@ -35,6 +38,7 @@ func TestReadEmailAddresses(t *testing.T) {
 		`"a b"@example.org`:                      {Local: "a b", Domain: "example.org"},
 		"jürgen@bücher.example":                  {Local: "jürgen", Domain: "xn--bcher-kva.example"},
 		"a@localhost":                            {Local: "a", Domain: "localhost"},
+		"ada@" + longDomain(250):                 {Local: "ada", Domain: longDomain(250)},
 	} {
 		got, err := connector.ReadEmail(emailRequest(t, &fireoncev1.Email{From: in, To: []string{in}}), "test")
 		if err != nil || got.From != want || got.To[0] != want {
@@ -50,6 +54,7 @@ func TestReadEmailAddresses(t *testing.T) {
 		"Ada\r\nBcc: eve@example.org <ada@example.org>", "=?utf-8?q?Ada=0D=0ABcc:_eve@example.org?= <ada@example.org>",
 		"=?utf-8?b?QWRhDQo=?= <ada@example.org>", "\"a\\\rb\"@example.org", strings.Repeat("a", 65) + "@example.org",
 		"a@" + strings.Repeat("a", 64) + ".org", "friends: a@example.org;", "a@b@example.org", "Ada\u2028 <ada@example.org>",
+		"ada@" + longDomain(251), // RFC 5321, section 4.5.3.1.3
 	} {
 		for field, e := range map[string]*fireoncev1.Email{
 			"payload.email.from":        {From: in, To: []string{"b@example.org"}},
