@@ -1,0 +1,81 @@
+//go:build unix
+
+package smtp_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/fireonce/fireonce/internal/connector/smtp/smtptest"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/platformtest/postfix"
+)
+
+// cutPostfix makes one attempt whose connection to the server is cut after up or down
+// bytes. It gives the verdict, and how many bytes were passed on.
+func cutPostfix(t *testing.T, s *postfix.Server, key string, up, down int64) (result job.Result, passedUp, passedDown int64) {
+	t.Helper()
+	c, err := smtptest.NewCutter(string(s.Addr()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	c.Cut(up, down)
+	w := at(t, c.Addr(), nil)
+	r := requestFor(t, usual())
+	r.EffectKey = key
+	if w.prepared, err = w.c.Prepare(r); err != nil {
+		t.Fatal(err)
+	}
+	result = job.ResultNotSent
+	if session, err := w.open(); err == nil {
+		o := session.Publish(commit(longTime))
+		session.Close()
+		result = o.Result
+	} else {
+		w.refused(err, job.FailTransient)
+	}
+	c.Settle()
+	passedUp, passedDown = c.Passed()
+	return result, passedUp, passedDown
+}
+
+// TestCutPostfix cuts conversations with a Postfix after every second byte, and
+// compares the verdicts with what lies in its mailbox.
+func TestCutPostfix(t *testing.T) {
+	t.Parallel()
+	s := postfix.Start(t, postfix.Options{})
+	verdicts := make(map[string]job.Result)
+	one := func(up, down int64) (passedUp, passedDown int64) {
+		key := fmt.Sprintf("cut-%d-%d", up, down)
+		verdicts["<"+key+"@example.org>"], passedUp, passedDown = cutPostfix(t, s, key, up, down)
+		return passedUp, passedDown
+	}
+	up, down := one(-1, -1)
+	const step = 2
+	for n := up; n >= 0; n -= step {
+		one(n, -1)
+	}
+	for n := down; n >= 0; n -= step {
+		one(-1, n)
+	}
+	stored := make(map[string]int)
+	for _, m := range s.Delivered(t, "One line.") {
+		stored[m.ID]++
+	}
+	counts := make(map[job.Result]int)
+	lost := 0
+	for id, result := range verdicts {
+		counts[result]++
+		switch n := stored[id]; {
+		case result == job.ResultSucceeded && n != 1, result != job.ResultSucceeded && result != job.ResultUnknown && n != 0, n > 1:
+			t.Errorf("%s: %s, and %d lie in the mailbox", id, result, n)
+		case result == job.ResultUnknown && n == 1:
+			lost++
+		}
+	}
+	if counts[job.ResultSucceeded] == 0 || counts[job.ResultRejected] == 0 || lost == 0 || lost == counts[job.ResultUnknown] {
+		t.Errorf("%v, of the unknown ones %d are there: the cuts did not meet every case", counts, lost)
+	}
+	t.Logf("%d cuts: %v; of the unknown ones %d are there", len(verdicts), counts, lost)
+}
