@@ -156,8 +156,8 @@ func (e *Engine) knownDoor(conn store.Connection, c connector.Connector) (connec
 		return cred, cp, known
 	}
 	cp, err := c.Check(conn.Settings, cred)
-	if err != nil {
-		return cred, cp, false
+	if err != nil || cp.Unsure {
+		return cred, cp, false // whoever prepares it asks the target
 	}
 	e.doors.keep(conn, cred, cp, now)
 	return cred, cp, true

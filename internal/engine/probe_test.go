@@ -9,6 +9,25 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
+// Neither an idle line nor a connection without a credential lets a job go whose
+// target has to be asked.
+func TestATargetIsAskedBeforeAnIdleLineIsUsed(t *testing.T) {
+	c := &claims{}
+	idling(t, c, func(t *testing.T, w *world) {
+		asked := 0
+		w.platform.probe = func() error {
+			asked++
+			return nil
+		}
+		w.start()
+		id := w.submit("job")
+		w.until(id, job.Succeeded, time.Minute)
+		if s := w.job(id); s.Class != job.Keyed || asked != 1 {
+			t.Errorf("armed as %s, after %d questions\n%s", s.Class, asked, w.story(id))
+		}
+	})
+}
+
 // A target that has to be asked what it can do is asked before the first arm, and
 // what it says is frozen: a later attempt asks nothing.
 func TestATargetIsAskedWhatItCanDo(t *testing.T) {
