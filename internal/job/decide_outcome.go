@@ -258,11 +258,12 @@ func othersOpen(v View, o Outcome) Decision {
 // provenWithout decides where a job goes whose every attempt is proven to have
 // had no effect, by the kind of the last refusal.
 func provenWithout(v View, d Decision, o Outcome) Decision {
+	// A refusal is about the account, whatever becomes of this job.
+	d.Hold = holdFor(o.Kind, o.RetryAfter, o.CredentialVersion, o.Message)
 	if !v.CancelAsked.IsZero() {
 		d.To = Canceled
 		return d
 	}
-	d.Hold = holdFor(o.Kind, o.RetryAfter, o.CredentialVersion, o.Message)
 	switch {
 	case o.Kind == FailPermanent || o.Kind == FailEgressDenied:
 		d.To = Failed

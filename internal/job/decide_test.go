@@ -66,6 +66,16 @@ func TestNamedBehaviours(t *testing.T) {
 			Outcome{Attempt: 1, Result: ResultRejected, Kind: FailRateLimited, RetryAfter: time.Minute}, Retrying, FailRateLimited},
 		{"a refused credential waits", func() View { return sending(Observable, Hold) },
 			Outcome{Attempt: 1, Result: ResultRejected, Kind: FailAuth, CredentialVersion: 4}, Retrying, FailAuth},
+		{"a refused credential is the account's matter, cancelled or not", func() View {
+			v := sending(Opaque, Hold)
+			v.CancelAsked = time.Unix(1, 0)
+			return v
+		}, Outcome{Attempt: 1, Result: ResultRejected, Kind: FailAuth, CredentialVersion: 4}, Canceled, FailAuth},
+		{"so is a rate limit", func() View {
+			v := sending(Keyed, Hold)
+			v.CancelAsked = time.Unix(1, 0)
+			return v
+		}, Outcome{Attempt: 1, Result: ResultRejected, Kind: FailRateLimited, RetryAfter: time.Minute}, Canceled, FailRateLimited},
 		{"no job arms past MaxAttempts", func() View {
 			v := sending(Opaque, Hold)
 			v.Attempt, v.Open = MaxAttempts, []int{MaxAttempts}
