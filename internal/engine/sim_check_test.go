@@ -75,6 +75,7 @@ func (w *simWorld) check() {
 		if j := w.byID[id]; j != nil {
 			w.objectIsOnes(j)
 			w.oneOfAContent(j)
+			w.fewInFlight(j)
 		}
 	}
 }
@@ -140,6 +141,7 @@ func (w *simWorld) history(j *simJob, r memstore.Record) {
 		if e.Cause == job.CauseDuplicateEffect {
 			w.stats.alarms++
 		}
+		w.connectionRules(j, e, r)
 		if e.To == job.NeedsResolution || e.Cause == job.CauseResolved {
 			j.doubted = true
 		}
@@ -167,6 +169,7 @@ func (w *simWorld) newIntent(j *simJob, r memstore.Record, i int) {
 	}
 	is.fence = is.answerBy.Add(simGrace)
 	w.startIsWanted(j, r)
+	w.armIsFitting(j, r, i)
 	for _, m := range r.Attempts[:i] {
 		if why := w.mayFollow(j, is, m); why != "" {
 			w.broke("I3", j, "attempt %d armed while attempt %d is %s: %s", a.Number, m.Number, m.Result, why)
@@ -424,10 +427,17 @@ func (w *simWorld) boundOnce(j *simJob, c store.Created) {
 	}
 }
 
-// answered notes whom the platform told of an effect.
-func (w *simWorld) answered(n *node, j *simJob, out job.Outcome) {
-	if out.Result == job.ResultSucceeded {
-		j.told = append(j.told, n)
+// answered notes whom the platform told of an effect, or that it wants no request now.
+func (w *simWorld) answered(s *simSession, attempt int, out job.Outcome) {
+	a := s.job.attempts[attempt]
+	switch {
+	case out.Result == job.ResultSucceeded:
+		s.job.told = append(s.job.told, s.node)
+	case out.Result != job.ResultRejected:
+	case out.Kind == job.FailAuth:
+		a.free, a.refusedVersion = true, s.target.account.version(s.version)
+	case out.Kind == job.FailRateLimited:
+		a.free, a.wait = true, max(out.RetryAfter, time.Second).Truncate(time.Microsecond)
 	}
 }
 

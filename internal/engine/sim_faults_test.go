@@ -34,6 +34,7 @@ const (
 	faultUnreachable   // nothing can be opened
 	faultRefusedBefore // refused before the send
 	faultAuth          // the credential is refused
+	faultAuthLate      // as the request comes
 	faultLostRequest
 	faultLateRequest // acts late, before the fence
 	faultLostAnswer
@@ -52,16 +53,25 @@ const (
 	faultRetry
 	faultResolve
 	faultReschedule
+	faultUpdate
+	// Of connections.
+	faultRevoked // the platform takes a login no more
+	faultRotate  // another credential
+	faultPause
+	faultResume
+	faultLimits
+	faultNotRenewed // a renewal that says nothing of the login
+	faultLoginDead  // and one that does
 	faults
 )
 
 var faultNames = [faults]string{
 	"store unavailable", "answer of a commit lost", "commit lost, unconfirmed", "commit decided late", "slow store",
 	"late answer of a store", "paused worker", "pause before the send", "late outcome", "owners unread", "database clock back", "database clock ahead", "crash", "stop", "freeze",
-	"machine asleep", "wall clock set", "dead line", "unreachable", "refused before", "credential refused", "lost request",
+	"machine asleep", "wall clock set", "dead line", "unreachable", "refused before", "credential refused", "credential refused at the send", "lost request",
 	"late request", "lost answer", "slow answer", "server error", "rejection", "failed processing", "read lag",
 	"blind look", "stale look", "panic before", "panic after the effect", "key again", "cancel", "retry", "resolution",
-	"reschedule",
+	"reschedule", "update", "login revoked", "credential replaced", "pause", "resume", "limits", "renewal failed", "login ended",
 }
 
 // commonly is how often per mille a fault strikes at its strongest, at each place
@@ -69,9 +79,9 @@ var faultNames = [faults]string{
 var commonly = [faults]int{
 	faultUnavailable: 120, faultLostAfter: 120, faultLostBefore: 60, faultLeftOpen: 60, faultSlowStore: 60,
 	faultLateAnswer: 60, faultPaused: 25, faultNearSend: 250, faultLateOutcome: 250, faultOwners: 300, faultDeadLine: 150, faultUnreachable: 100, faultRefusedBefore: 60,
-	faultAuth: 15, faultLostRequest: 300, faultLateRequest: 300, faultLostAnswer: 300, faultSlowAnswer: 300,
+	faultAuth: 15, faultAuthLate: 30, faultLostRequest: 300, faultLateRequest: 300, faultLostAnswer: 300, faultSlowAnswer: 300,
 	faultServerError: 200, faultRejected: 300, faultProcessing: 300, faultReadLag: 800, faultBlindLook: 300,
-	faultStaleLook: 200, faultPanicBefore: 20, faultPanicAfter: 60,
+	faultStaleLook: 200, faultPanicBefore: 20, faultPanicAfter: 60, faultNotRenewed: 300, faultLoginDead: 100,
 }
 
 // fate is what becomes of a call to the store.

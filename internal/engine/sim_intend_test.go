@@ -24,9 +24,10 @@ type intending struct {
 func (in *intending) ask(l store.Leased) *store.Arm {
 	if in.late {
 		a := in.rehearsed[l.ID]
-		if a != nil {
-			a.Claim = l.ClaimToken
+		if a == nil || a.CredentialVersion != l.Connection.CredentialVersion {
+			return nil // whoever changed the connection had to wait for the claim, or the claim for him
 		}
+		a.Claim = l.ClaimToken
 		return a
 	}
 	in.node.asking.Store(true)

@@ -68,8 +68,11 @@ func (w *simWorld) start(slot int) {
 	}
 	e, err := engine.New(engine.Config{
 		Store: nodeStore{n}, Connectors: registry, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Worker: n.name,
-		Open:  func(store.Connection, store.Sealed) (connector.Credential, error) { return connector.Credential{}, nil },
-		Clock: n, NewID: n.newToken, Jitter: n.jitter, Senders: w.senders, Lookers: w.lookers, Poll: w.poll,
+		Open: func(_ store.Connection, s store.Sealed) (connector.Credential, error) {
+			return connector.Credential{Version: s.Version, Data: s.Data}, nil
+		},
+		Refresh: simRefresher{n},
+		Clock:   n, NewID: n.newToken, Jitter: n.jitter, Senders: w.senders, Lookers: w.lookers, Poll: w.poll,
 		Grace: simGrace, Drain: w.drain,
 	})
 	if err != nil {

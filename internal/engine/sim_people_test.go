@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
@@ -29,17 +30,20 @@ func (w *simWorld) people() {
 		w.t.Error(err)
 		return
 	}
-	f, ev := w.deed(j, s)
+	f, ev, content := w.deed(j, s)
 	if ev == nil {
 		return
 	}
 	d, err := job.Decide(s.View(job.Traits{Class: s.Class}, 0), ev)
+	if f == faultUpdate && s.State != job.Scheduled && err == nil {
+		w.broke("CONTENT", j, "may be changed while it is %s", s.State)
+	}
 	if err != nil || d.Action != job.ActWrite {
 		return
 	}
 	w.stats.faults[f]++
 	w.note("client", faultNames[f], j.id, 0, "")
-	applied, err := w.store.Apply(context.Background(), []store.Change{{Job: j.id, Version: s.Version, Decision: d, Actor: "client"}})
+	applied, err := w.store.Apply(context.Background(), []store.Change{{Job: j.id, Version: s.Version, Decision: d, Content: content, Actor: "client"}})
 	switch {
 	case err != nil:
 		w.t.Error(err)
@@ -57,34 +61,48 @@ func (w *simWorld) people() {
 		j.moved = true
 	case faultCancel:
 		j.canceled = true
+	case faultUpdate:
+		if content.Payload != nil {
+			j.text = string(content.Payload)
+		}
 	default:
 	}
 }
 
 // deed draws what is asked of a job, and may do it.
-func (w *simWorld) deed(j *simJob, s job.Snapshot) (fault, job.Evidence) {
+func (w *simWorld) deed(j *simJob, s job.Snapshot) (fault, job.Evidence, *store.Content) {
 	later := job.Micros(w.dbNow().Add(time.Duration(w.upTo(int(30 * time.Minute)))))
 	switch s.State {
 	case job.Failed, job.Expired:
-		return faultRetry, job.RetryAsked{}
+		return faultRetry, job.RetryAsked{}, nil
 	case job.NeedsResolution, job.Ambiguous:
 		if s.State == job.Ambiguous && w.upTo(4) > 0 {
 			break
 		}
-		return faultResolve, w.ruling(j)
+		return faultResolve, w.ruling(j), nil
 	case job.Scheduled, job.Retrying:
-		switch w.upTo(4) {
+		switch w.upTo(5) {
 		case 0, 1:
-			return faultReschedule, job.RescheduleAsked{At: later}
+			return faultReschedule, job.RescheduleAsked{At: later}, nil
 		case 2:
-			return faultReschedule, job.RunNowAsked{}
+			return faultReschedule, job.RunNowAsked{}, nil
+		case 3:
+			return faultUpdate, job.UpdateAsked{}, w.update(j)
 		}
 	default:
 	}
 	if w.upTo(2) == 0 {
-		return faultCancel, job.CancelAsked{}
+		return faultCancel, job.CancelAsked{}, nil
 	}
-	return 0, nil
+	return 0, nil, nil
+}
+
+// update draws new content: another payload, but for twins, or labels.
+func (w *simWorld) update(j *simJob) *store.Content {
+	if j.target.twins || w.upTo(4) == 0 {
+		return &store.Content{Labels: map[string]string{"changed": fmt.Sprint(j.last.Version)}}
+	}
+	return &store.Content{Payload: fmt.Append(nil, j.text, "."), HoldKey: "account"}
 }
 
 // ruling is what a person says of a job. One who is never wrong looks at the

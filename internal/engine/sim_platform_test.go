@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,11 +15,13 @@ import (
 // target is one account on the simulated platform. It counts requests and effects
 // itself: the oracle is not the store.
 type target struct {
-	name   string
-	traits job.Traits
-	twins  bool // all jobs post the same
-	posts  []*simPost
-	keys   map[string]*simPost // by effect key, as long as it is remembered
+	name    string
+	traits  job.Traits
+	unsure  bool // it has to be asked for them
+	twins   bool // all jobs post the same
+	account account
+	posts   []*simPost
+	keys    map[string]*simPost // by effect key, as long as it is remembered
 	// containers are what HANDLE targets keep under a handle.
 	containers map[string]*container
 }
@@ -61,7 +64,50 @@ func (c simConnector) Traits(settings []byte) (job.Traits, error) {
 
 func (c simConnector) Check(settings []byte, _ connector.Credential) (connector.Capability, error) {
 	t := c.target(settings)
-	return connector.Capability{Traits: t.traits, Identity: t.name}, nil
+	return connector.Capability{Traits: t.stated(), Unsure: t.unsure, Identity: t.name}, nil
+}
+
+// stated is what holds of a target that was not asked.
+func (t *target) stated() job.Traits {
+	out := t.traits
+	if t.unsure {
+		out.Class = job.Observable
+	}
+	return out
+}
+
+// Probe asks a target what it can do.
+func (c simConnector) Probe(ctx context.Context, o connector.Opening) (job.Traits, error) {
+	t := c.target(o.Settings)
+	return t.traits, c.before("Probe", ctx, o, func() error { return nil })
+}
+
+// before makes a call before an arm. What it meets there costs a try, unless it is
+// told to wait, or to log in anew.
+func (c simConnector) before(op string, ctx context.Context, o connector.Opening, act func() error) (err error) { //nolint:revive // the context is the call's
+	w, j := c.w, c.w.byID[o.Job]
+	defer func() {
+		p := recover()
+		var refusal *connector.Refusal
+		waits := errors.As(err, &refusal) && (refusal.Kind == job.FailAuth || refusal.Kind == job.FailRateLimited)
+		if p != nil || err != nil && !waits {
+			w.meets(c.node, j)
+		}
+		if p != nil {
+			panic(p)
+		}
+	}()
+	return c.ask(op, o.Job, 0, ctx, func() error {
+		switch {
+		case w.hit(faultPanicBefore):
+			return errPanic
+		case w.hit(faultUnreachable):
+			return errConnector
+		case w.refuses(c.target(o.Settings), o.Credential.Version, faultAuth):
+			return &connector.Refusal{Kind: job.FailAuth, Msg: "the credential was refused"}
+		}
+		return act()
+	})
 }
 
 func (c simConnector) Prepare(r connector.Request) (connector.Prepared, error) {
@@ -73,10 +119,13 @@ func (c simConnector) Prepare(r connector.Request) (connector.Prepared, error) {
 	out := connector.Prepared{HoldKey: "account", Frozen: []byte(text)}
 	switch t.traits.Class {
 	case job.Keyed:
-		out.Frozen = []byte(r.EffectKey + ":" + text)
-	case job.Observable:
-		out.Gate = simDigest(text)
+		if !t.unsure {
+			out.Frozen = []byte(r.EffectKey + ":" + text)
+		}
 	default:
+	}
+	if t.stated().Class == job.Observable {
+		out.Gate = simDigest(text)
 	}
 	owner, _, _ := strings.Cut(r.EffectKey, ".")
 	id, err := job.ParseID(owner)
@@ -95,6 +144,12 @@ func (c simConnector) Prepare(r connector.Request) (connector.Prepared, error) {
 		}
 		return out, nil
 	}
+	defer func() {
+		if p := recover(); p != nil {
+			c.w.meets(c.node, c.w.byID[id])
+			panic(p)
+		}
+	}()
 	return out, c.ask("Prepare", id, 0, nil, act)
 }
 
@@ -114,25 +169,24 @@ func (n *node) asked(c call) error {
 
 func (c simConnector) Open(ctx context.Context, o connector.Opening) (connector.Session, error) {
 	w := c.w
-	err := c.ask("Open", o.Job, 0, ctx, func() error {
-		switch {
-		case w.hit(faultPanicBefore):
-			return errPanic
-		case w.hit(faultUnreachable):
-			return errConnector
-		case w.hit(faultRefusedBefore):
+	err := c.before("Open", ctx, o, func() error {
+		if w.hit(faultRefusedBefore) {
 			kind := []job.FailureKind{job.FailTransient, job.FailRateLimited, job.FailTransient, job.FailPermanent}[w.upTo(4)]
 			w.refused(o.Job, kind)
 			return &connector.Refusal{Kind: kind, Msg: "refused before the send", RetryAfter: time.Duration(w.upTo(int(3 * time.Minute)))}
-		case w.hit(faultAuth):
-			return &connector.Refusal{Kind: job.FailAuth, Msg: "the credential was refused"}
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &simSession{node: c.node, target: c.target(o.Settings), job: w.byID[o.Job], frozen: o.Prepared.Frozen}, nil
+	return c.session(o), nil
+}
+
+func (c simConnector) session(o connector.Opening) *simSession {
+	return &simSession{
+		node: c.node, target: c.target(o.Settings), job: c.w.byID[o.Job], frozen: o.Prepared.Frozen, version: o.Credential.Version,
+	}
 }
 
 // HasIdle says so unless none ever does.
@@ -143,15 +197,12 @@ func (c simConnector) OpenIdle(o connector.Opening) connector.Session {
 	if c.w.upTo(100) >= c.w.warm {
 		return nil
 	}
-	return &simSession{node: c.node, target: c.target(o.Settings), job: c.w.byID[o.Job], frozen: o.Prepared.Frozen}
+	return c.session(o)
 }
 
 func (c simConnector) Watermark(ctx context.Context, o connector.Opening) (mark string, err error) {
 	t := c.target(o.Settings)
-	err = c.ask("Watermark", o.Job, 0, ctx, func() error {
-		if c.w.hit(faultUnreachable) {
-			return errConnector
-		}
+	err = c.before("Watermark", ctx, o, func() error {
 		mark = t.newest()
 		return nil
 	})
@@ -180,7 +231,7 @@ func (c simConnector) Observe(ctx context.Context, o connector.Opening, l connec
 		switch {
 		case w.hit(faultPanicBefore):
 			return errPanic
-		case w.hit(faultBlindLook):
+		case w.hit(faultBlindLook), w.refuses(t, o.Credential.Version, faultAuth):
 			return errConnector
 		}
 		// Replicas may be behind, but never in a row as often as absences are asked for.
@@ -220,7 +271,7 @@ func (j *simJob) posted(ids []string, taken map[string]bool) bool {
 }
 
 func textOfFrozen(t *target, frozen []byte) string {
-	if t.traits.Class == job.Keyed {
+	if t.traits.Class == job.Keyed && !t.unsure {
 		_, text, _ := strings.Cut(string(frozen), ":")
 		return text
 	}
@@ -248,8 +299,13 @@ func (c simConnector) Poll(ctx context.Context, o connector.Opening, handle stri
 	w, t, j := c.w, c.target(o.Settings), c.w.byID[o.Job]
 	var out job.Outcome
 	err := c.ask("Poll", o.Job, 0, ctx, func() error {
-		if w.hit(faultBlindLook) {
+		switch {
+		case w.hit(faultBlindLook):
 			return errConnector
+		case w.refuses(t, o.Credential.Version, faultAuth):
+			out = simUnknown("the credential was refused")
+			out.Kind = job.FailAuth
+			return nil
 		}
 		box := t.containers[handle]
 		switch {
@@ -282,6 +338,8 @@ type simSession struct {
 	target *target
 	job    *simJob
 	frozen []byte
+	// version is that of the credential that it was opened with.
+	version int
 }
 
 func (s *simSession) Close() {}
@@ -304,7 +362,7 @@ func (s *simSession) Publish(c connector.Commit) job.Outcome {
 			}
 			return err
 		},
-		delivered: func() { s.w.answered(s.node, s.job, out) },
+		delivered: func() { s.w.answered(s, c.Attempt, out) },
 	})
 	if err != nil {
 		return simUnknown("the process is dead")

@@ -107,7 +107,7 @@ type simStats struct {
 	stopped                                        int // sends that the last check stopped
 	second                                         int // effects above what was wanted
 	outside, breaches                              int // runs that leave the assumptions, and what broke there
-	alarms, swapped                                int
+	alarms, swapped, renewals                      int
 	simulated                                      time.Duration
 	faults                                         [faults]int
 	ends                                           [job.Expired + 1]int
@@ -131,6 +131,7 @@ func (s *simStats) add(o simStats) {
 	s.breaches += o.breaches
 	s.alarms += o.alarms
 	s.swapped += o.swapped
+	s.renewals += o.renewals
 	s.simulated += o.simulated
 	for i, n := range o.faults {
 		s.faults[i] += n

@@ -16,8 +16,10 @@ type theme struct {
 	rates  map[fault]int
 	// strokes at nodes; none: they are left alone.
 	strokes []fault
-	nodes   int // zero: any number
-	set     func(w *simWorld)
+	// tends are the deeds at connections; none: any, if w.care is set.
+	tends []fault
+	nodes int // zero: any number
+	set   func(w *simWorld)
 }
 
 var themes = []theme{
@@ -96,6 +98,39 @@ var themes = []theme{
 		name: "answers that only the worker has", class: job.Opaque,
 		rates: map[fault]int{faultLateOutcome: 400, faultUnavailable: 200, faultLostAfter: 200, faultLostBefore: 100},
 	},
+	{
+		name: "credentials that are replaced", tends: []fault{faultRevoked, faultRotate}, strokes: []fault{faultCrash, faultFreeze},
+		rates: map[fault]int{
+			faultAuth: 60, faultAuthLate: 200, faultRejected: 200, faultLateOutcome: 300, faultSlowAnswer: 200, faultPaused: 50, faultLostAnswer: 100,
+			faultLeftOpen: 50,
+		},
+		set: func(w *simWorld) { w.care, w.cared, w.hurry = 40*time.Second, true, 20*time.Second },
+	},
+	{
+		name: "pauses", tends: []fault{faultPause, faultResume},
+		rates: map[fault]int{faultSlowStore: 150, faultPaused: 50, faultLostAnswer: 300, faultLeftOpen: 100, faultRejected: 200, faultUnreachable: 100},
+		set:   func(w *simWorld) { w.care = 40 * time.Second },
+	},
+	{
+		name: "limits", tends: []fault{faultLimits}, strokes: []fault{faultCrash, faultStop},
+		rates: map[fault]int{faultSlowAnswer: 500, faultLateOutcome: 200, faultLostAnswer: 200, faultRejected: 200, faultLateAnswer: 100},
+		set:   func(w *simWorld) { w.care, w.close, w.hurry = 2*time.Minute, true, 10*time.Minute },
+	},
+	{
+		name: "logins that are renewed", tends: []fault{faultRotate, faultPause}, strokes: []fault{faultCrash, faultStop},
+		rates: map[fault]int{faultNotRenewed: 300, faultLoginDead: 100, faultAuth: 60, faultAuthLate: 250, faultLateOutcome: 200, faultLostAnswer: 100, faultPaused: 20},
+		set:   func(w *simWorld) { w.care, w.renewals = 2*time.Minute, true },
+	},
+	{
+		name: "targets that have to be asked", strokes: []fault{faultCrash, faultStop},
+		rates: map[fault]int{faultUnreachable: 200, faultLostAnswer: 300, faultLateRequest: 200, faultLostRequest: 200, faultPanicBefore: 50},
+		set:   func(w *simWorld) { w.unsure = true },
+	},
+	{
+		name: "contents that change", strokes: []fault{faultCrash},
+		rates: map[fault]int{faultLeftOpen: 300, faultLostAfter: 200, faultSlowStore: 200, faultRejected: 200, faultLostAnswer: 200},
+		set:   func(w *simWorld) { w.hurry = 5 * time.Second },
+	},
 }
 
 // pick lets two of three seeds have a theme.
@@ -105,7 +140,7 @@ func (w *simWorld) pick() {
 	}
 	t := &themes[(w.seed-1-w.seed/3)%uint64(len(themes))]
 	w.theme = t
-	w.clockJumps = false
+	w.clockJumps, w.care = false, 0
 	w.rates = [faults]int{}
 	for f, n := range t.rates {
 		w.rates[f] = n

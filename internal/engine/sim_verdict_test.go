@@ -127,7 +127,7 @@ func (w *simWorld) endHasAReason(j *simJob, before job.Snapshot, r memstore.Reco
 			why = "nobody has asked for it"
 		}
 	case job.Expired:
-		if !w.clockJumps && w.dbNow().Before(s.StartDeadline) {
+		if !w.clockJumps && !j.missed && w.dbNow().Before(s.StartDeadline) {
 			why = "its start window is open"
 		}
 	case job.Failed:

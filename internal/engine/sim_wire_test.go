@@ -54,6 +54,8 @@ func (s *simSession) wire(c connector.Commit, handle string, out *job.Outcome) e
 	commit := func() job.Outcome { return s.commit(c, handle) }
 	w.answerIn(slow)
 	switch {
+	case w.refuses(s.target, s.version, faultAuthLate):
+		*out = simRejected(job.FailAuth, 401)
 	case w.hit(faultLostRequest):
 		w.answerIn(w.oneOf(0, answer))
 		*out = simUnknown("connection reset")
@@ -78,8 +80,6 @@ func (s *simSession) wire(c connector.Commit, handle string, out *job.Outcome) e
 		if out.Kind == job.FailRateLimited {
 			out.HTTPStatus, out.RetryAfter = 429, time.Duration(w.upTo(int(5*time.Minute)))
 		}
-	case w.hit(faultAuth):
-		*out = simRejected(job.FailAuth, 401)
 	case w.hit(faultPanicAfter):
 		commit()
 		return errPanic

@@ -48,11 +48,15 @@ type simWorld struct {
 	clockJumps       bool
 	truthful         bool // persons are never wrong
 	liveness         bool
-	theme            *theme // nil: everything
-	alike, close     bool   // the jobs post the same, and at about the same time
-	few              bool   // and are two to four
-	brief            bool   // keys are remembered for minutes
-	narrow           bool   // start windows, too
+	theme            *theme        // nil: everything
+	alike, close     bool          // the jobs post the same, and at about the same time
+	few              bool          // and are two to four
+	brief            bool          // keys are remembered for minutes
+	care             time.Duration // mean time between two deeds at a connection; zero: none
+	cared            bool          // every connection has a credential
+	renewals         bool          // that ends, and is renewed
+	unsure           bool          // targets have to be asked what they can do
+	narrow           bool          // start windows, too
 
 	plagued atomic.Bool // faults strike
 	dbShift atomic.Int64
@@ -68,6 +72,7 @@ type simWorld struct {
 type simJob struct {
 	id       job.ID
 	index    int
+	text     string // what is to be posted
 	spec     store.NewJob
 	target   *target
 	attempts map[int]*simAttempt
@@ -94,6 +99,12 @@ type simJob struct {
 	// told are the nodes that the platform told of the effect.
 	told    []*node
 	alarmed bool // a second claim to its object was written down
+	missed  bool // it fell due in a pause, and was not wanted then
+	// leased is the version of the credential that it was claimed under last; claimed
+	// tells that the present step did that.
+	leased  int
+	claimed bool
+	met     map[string]int // by worker, what it met before an arm that costs a try
 }
 
 // simAttempt is one armed attempt, in true time.
@@ -106,6 +117,11 @@ type simAttempt struct {
 	accepted                       bool // by the platform, for good or still in processing
 	refused                        bool // by the platform
 	result                         job.Result
+	// free: the platform has asked for a wait, or has refused a credential, and its
+	// worker was told.
+	free           bool
+	wait           time.Duration
+	refusedVersion *credential
 }
 
 func newSimWorld(t *testing.T, seed uint64, liveness bool) *simWorld {
@@ -127,6 +143,7 @@ func newSimWorld(t *testing.T, seed uint64, liveness bool) *simWorld {
 	w.drawRates()
 	w.nodes = make([]*node, 1+w.upTo(3))
 	w.warm = []int{0, 50, 100}[w.upTo(3)]
+	w.care = w.oneOf(0, 0, time.Minute, 5*time.Minute)
 	w.pick()
 	for range 1 + w.upTo(4)/3 {
 		w.connect()
@@ -171,17 +188,26 @@ func (w *simWorld) connect() {
 		}
 		t.twins = (w.alike || w.upTo(3) == 0) && !w.clockJumps
 	}
+	t.unsure = t.traits.KeyWindow >= 24*time.Hour && w.upTo(3) == 0 || t.traits.Class == job.Observable && w.upTo(8) == 0
+	if w.unsure {
+		t.unsure = t.traits.Class == job.Keyed || t.traits.Class == job.Observable
+	}
 	w.targets = append(w.targets, t)
+	sealed := w.openAccount(t)
+	if w.upTo(3) == 0 {
+		t.account.limits = store.ConnectionLimits{MaxInFlight: 1 + w.upTo(5)}
+	}
 	conn, _, err := w.store.CreateConnection(context.Background(), store.NewConnection{
-		Key: t.name,
+		Key: t.name, Sealed: sealed,
 		Connection: store.Connection{
-			ID: w.newID(), Project: "default", Connector: "scripted", Class: t.traits.Class, KeyWindow: t.traits.KeyWindow,
-			Settings: []byte{byte(len(w.targets) - 1)}, MaxInFlight: w.upTo(2) * (1 + w.upTo(5)),
+			ID: w.newID(), Project: "default", Connector: "scripted", Class: t.stated().Class, KeyWindow: t.traits.KeyWindow,
+			Settings: []byte{byte(len(w.targets) - 1)}, MaxInFlight: t.account.limits.MaxInFlight,
 		},
 	})
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	t.account.conn = conn.ID
 	w.conns = append(w.conns, conn)
 }
 
@@ -206,7 +232,7 @@ func (w *simWorld) populate() {
 		if w.narrow {
 			windows = []time.Duration{20 * time.Second, 45 * time.Second, 2 * time.Minute, 5 * time.Minute}
 		}
-		n := store.NewJob{Class: t.traits.Class, Actor: "client", Spec: job.Spec{
+		n := store.NewJob{Class: t.stated().Class, Actor: "client", Spec: job.Spec{
 			ID: w.newID(), Project: "default", Key: fmt.Sprint("job ", i), Connection: w.conns[at].ID, HoldKey: "account",
 			PayloadKind: "scripted", Payload: []byte(text), Policy: policy,
 			StartWindow: w.oneOf(windows...),
@@ -220,7 +246,7 @@ func (w *simWorld) populate() {
 		if w.upTo(4) > 0 {
 			n.ScheduledFor = job.Micros(w.dbNow().Add(time.Duration(w.upTo(int(20 * time.Minute)))))
 		}
-		j := &simJob{id: n.Spec.ID, index: i, spec: n, target: t, attempts: make(map[int]*simAttempt)}
+		j := &simJob{id: n.Spec.ID, index: i, text: text, spec: n, target: t, attempts: make(map[int]*simAttempt), met: make(map[string]int)}
 		w.jobs = append(w.jobs, j)
 		w.byID[j.id] = j
 		in := time.Duration(w.upTo(int(10 * time.Minute)))
@@ -276,6 +302,9 @@ func (w *simWorld) heal() {
 			n.shift.Store(0)
 		}
 	}
+	for _, t := range w.targets {
+		w.reconnect(t)
+	}
 	for slot := range w.nodes {
 		w.revive(slot)
 	}
@@ -289,6 +318,9 @@ func (w *simWorld) run() {
 	}
 	w.director.plan(time.Duration(w.upTo(int(2*w.calm))), "trouble", w.trouble)
 	w.director.plan(time.Duration(w.upTo(int(time.Minute))), "people", w.people)
+	if w.care > 0 {
+		w.director.plan(time.Duration(w.upTo(int(2*w.care))), "tend", w.tend)
+	}
 	span := w.oneOf(40*time.Minute, time.Hour, 3*time.Hour)
 	for end := w.started.Add(span); time.Now().Before(end) && !w.director.over && !w.idle(); {
 		w.director.run(time.Now().Add(10 * time.Minute))

@@ -1,0 +1,180 @@
+package engine_test
+
+import (
+	"strings"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store/storetest/memstore"
+)
+
+// Rules of this file: what docs/protocol.md and the contract say of connections.
+// A pause, a refused credential and a rate limit stop every start and cost nothing;
+// a hold is about the present credential, and only after its renewal was refused; a
+// connection's limits hold; what is sent is what was asked for last.
+
+// connectionRules holds one event against the rules of its job's connection.
+func (w *simWorld) connectionRules(j *simJob, e job.Event, r memstore.Record) {
+	if e.Cause == job.CauseClaimed {
+		w.takes(j, e)
+	}
+	if r.Snapshot.Failures > j.last.Failures {
+		w.costs(j, e)
+	}
+	if e.Cause == job.CauseUpdated && e.From != job.Scheduled {
+		w.broke("CONTENT", j, "changed while it was %s", e.From)
+	}
+	w.answerHolds(j, e)
+	w.holdIsTrue(j.target, j)
+}
+
+// startIsFree: HELD, for claims and arms alike. at is the store's time of the write.
+func (w *simWorld) startIsFree(j *simJob, what string, at time.Time) {
+	a := &j.target.account
+	why := ""
+	switch conn := w.connection(j.target); {
+	case !a.paused.IsZero():
+		why = "in a pause"
+	case !conn.AuthHoldAt.IsZero():
+		why = "while its credential is refused"
+	case at.Before(a.limited):
+		why = "before the platform wants to hear again"
+	}
+	if why != "" {
+		w.broke("HELD", j, "%s %s", what, why)
+	}
+}
+
+// takes notes a claim: HELD, PACE, and what the job may be sent with.
+func (w *simWorld) takes(j *simJob, e job.Event) {
+	a := &j.target.account
+	w.startIsFree(j, "claimed", e.At)
+	j.leased, j.claimed = a.present().version, true
+	most := a.limits.MaxPerMinute
+	if most == 0 {
+		return
+	}
+	a.starts = append(a.starts, e.At)
+	minute, once := 0, 0
+	for _, at := range a.starts {
+		if at.After(e.At.Add(-time.Minute)) {
+			minute++
+		}
+		if at.Equal(e.At) {
+			once++
+		}
+	}
+	if minute > most || once > max(1, most/10) {
+		w.broke("PACE", j, "%d starts in a minute and %d at once, of %d in a minute", minute, once, most)
+	}
+}
+
+// fewInFlight: FLIGHT, when a claim has added to what is under way.
+func (w *simWorld) fewInFlight(j *simJob) {
+	if !j.claimed {
+		return
+	}
+	j.claimed = false
+	most := j.target.account.limits.MaxInFlight
+	n := 0
+	for _, other := range w.jobs {
+		if other.target == j.target && other.last.State.InFlight() {
+			n++
+		}
+	}
+	if most > 0 && n > most {
+		w.broke("FLIGHT", j, "%d jobs are under way, at most %d are wanted", n, most)
+	}
+}
+
+// armIsFitting: HELD, CREDENTIAL, CLASS and CONTENT, of a new intent.
+func (w *simWorld) armIsFitting(j *simJob, r memstore.Record, i int) {
+	a, t := r.Attempts[i], j.target
+	w.startIsFree(j, "armed", a.ArmedAt)
+	first := j.last.State != job.Ambiguous
+	switch present := t.account.present().version; {
+	case a.CredentialVersion > present:
+		w.broke("CREDENTIAL", j, "attempt %d armed with version %d, which is not stored", a.Number, a.CredentialVersion)
+	case first && a.CredentialVersion < j.leased:
+		w.broke("CREDENTIAL", j, "attempt %d armed with version %d; it was claimed under %d", a.Number, a.CredentialVersion, j.leased)
+	}
+	if r.Snapshot.Class != t.traits.Class {
+		w.broke("CLASS", j, "attempt %d armed as %s, and the target is %s", a.Number, r.Snapshot.Class, t.traits.Class)
+	}
+	text, _, _ := strings.Cut(textOfFrozen(t, a.Frozen), " to ")
+	if text != j.text {
+		w.broke("CONTENT", j, "attempt %d sends %q; asked for was %q", a.Number, text, j.text)
+	}
+}
+
+// costs: BURNT, when a job has a failure more. What refuses a credential or asks to
+// wait takes none; what else a worker meets before the arm takes one each.
+func (w *simWorld) costs(j *simJob, e job.Event) {
+	switch {
+	case e.From == job.Claimed && e.Cause == job.CauseNotStarted:
+		w.looks.Lock()
+		j.met[e.Actor]--
+		short := j.met[e.Actor] < 0
+		w.looks.Unlock()
+		if short {
+			w.broke("BURNT", j, "a failure at version %d, and nothing that costs one was met", e.Sequence)
+		}
+	case e.From == job.Sending && e.Cause == job.CauseAnswered:
+		if a := j.attempts[e.Attempt]; a != nil && a.free {
+			w.broke("BURNT", j, "attempt %d costs a failure, and was told to wait, or to log in anew", e.Attempt)
+		}
+	default:
+	}
+}
+
+// meets notes that a worker met something before an arm that costs a try.
+func (w *simWorld) meets(n *node, j *simJob) {
+	w.looks.Lock()
+	defer w.looks.Unlock()
+	j.met[n.name]++
+}
+
+// answerHolds follows what was stored of an answer: LIMIT and HOLD_MISSING.
+func (w *simWorld) answerHolds(j *simJob, e job.Event) {
+	a := j.attempts[e.Attempt]
+	if e.From != job.Sending || e.Cause != job.CauseAnswered || a == nil || !a.free {
+		return
+	}
+	t := j.target
+	if a.refusedVersion == nil {
+		t.account.limited = later(t.account.limited, e.At.Add(a.wait))
+		return
+	}
+	if t.account.renewable || a.refusedVersion != t.account.present() {
+		return
+	}
+	if w.connection(t).AuthHoldAt.IsZero() {
+		w.broke("HOLD_MISSING", j, "the platform refused version %d to attempt %d, and nothing is held", a.refusedVersion.version, e.Attempt)
+	}
+}
+
+// holdIsTrue: HOLD_STALE and HELD_EARLY, whenever a hold may have come.
+func (w *simWorld) holdIsTrue(t *target, j *simJob) {
+	if w.connection(t).AuthHoldAt.IsZero() {
+		return
+	}
+	switch c := t.account.present(); {
+	case !c.refused && !c.login.dead:
+		w.broke("HOLD_STALE", j, "%s is held, and version %d was never refused", t.name, c.version)
+	case t.account.renewable && !c.login.dead:
+		w.broke("HELD_EARLY", j, "%s is held, and its login may be renewed", t.name)
+	}
+}
+
+// missedHasEnded: MISSED, before a pause ends whose missed jobs are not wanted.
+func (w *simWorld) missedHasEnded(t *target) {
+	for _, j := range w.jobs {
+		s := w.store.Inspect(j.id).Snapshot
+		if j.target != t || !s.State.Runnable() || !s.WaitsFor.IsZero() {
+			continue
+		}
+		if now := s.Now; !s.NextAt.Before(t.account.paused) && !s.NextAt.After(now) && s.StartDeadline.After(now) {
+			w.broke("MISSED", j, "%s, though it fell due in the pause", s.State)
+		}
+	}
+}
