@@ -1,0 +1,282 @@
+-- Results, and the ready rows that they change. Arrays are as in queries_claim.sql.
+
+-- results
+
+-- name: EffectOwners :many
+-- Whose account each attempt acted on, in which space of ids, and whose the
+-- object is. Attempt 0 is a person's word about the last one. Where the account is
+-- not known, connection and hold key stand for it.
+WITH u AS (
+    SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@attempts::bigint[]) AS attempt,
+        unnest(@external_ids::text[]) AS external_id
+),
+o AS MATERIALIZED (
+    SELECT s.job_id, u.external_id, c.connector AS namespace,
+        coalesce(nullif(a.account_identity, ''), nullif(c.account_identity, ''),
+            'connection ' || s.connection_id || ' ' || s.hold_key)::text AS account
+    FROM u JOIN job_state AS s ON s.job_id = u.job_id
+    JOIN connections AS c ON c.id = s.connection_id
+    LEFT JOIN attempts AS a ON a.job_id = u.job_id AND a.number = coalesce(nullif(u.attempt, 0), s.attempt)
+)
+SELECT o.job_id, o.account, o.namespace, e.job_id AS owner, coalesce(e.proof, 0)::smallint AS proof,
+    coalesce(e.job_removed, false)::boolean AS owner_removed
+FROM o LEFT JOIN effects AS e ON e.account = o.account AND e.namespace = o.namespace
+    AND e.external_id = o.external_id AND e.external_id <> '' AND e.owns_id;
+
+-- name: DisownEffects :exec
+UPDATE effects SET owns_id = false WHERE job_id = ANY (@ids::uuid[]);
+
+-- name: DropEffects :exec
+DELETE FROM effects WHERE job_id = ANY (@ids::uuid[]);
+
+-- name: InsertEffects :exec
+-- In the account and the namespace that EffectOwners names. An object that another
+-- job got meanwhile has the transaction run again.
+WITH u AS (
+    SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@external_ids::text[]) AS external_id,
+        unnest(@external_urls::text[]) AS external_url, unnest(@owns_ids::boolean[]) AS owns_id,
+        unnest(@attempts::bigint[]) AS attempt, unnest(@rounds::bigint[]) AS round,
+        unnest(@proofs::smallint[]) AS proof
+),
+o AS (
+    SELECT u.job_id, u.external_id, u.external_url, u.owns_id, u.attempt, u.round, u.proof, c.connector AS namespace,
+        coalesce(nullif(a.account_identity, ''), nullif(c.account_identity, ''),
+            'connection ' || s.connection_id || ' ' || s.hold_key)::text AS account
+    FROM u JOIN job_state AS s ON s.job_id = u.job_id
+    JOIN connections AS c ON c.id = s.connection_id
+    LEFT JOIN attempts AS a ON a.job_id = u.job_id AND a.number = coalesce(nullif(u.attempt, 0), s.attempt)
+),
+made AS (
+    INSERT INTO effects (job_id, account, namespace, external_id, external_url, owns_id, attempt, round, proof, at)
+    SELECT o.job_id, o.account, o.namespace, o.external_id, o.external_url, o.owns_id, o.attempt, o.round, o.proof, @now
+    FROM o ORDER BY o.account, o.namespace, o.external_id
+    ON CONFLICT (account, namespace, external_id) WHERE external_id <> '' AND owns_id DO NOTHING
+    RETURNING job_id
+)
+SELECT none_overtaken(count(job_id), cardinality(@jobs::uuid[])) FROM made;
+
+-- name: SettleAttempts :exec
+WITH u AS (
+    SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@numbers::bigint[]) AS number,
+        unnest(@results::smallint[]) AS result, unnest(@kinds::smallint[]) AS kind,
+        unnest(@messages::text[]) AS message, unnest(@statuses::bigint[]) AS status,
+        unnest(@bytes::bigint[]) AS bytes, unnest(@handles::text[]) AS handle
+)
+UPDATE attempts AS a SET
+    result = u.result, kind = u.kind, message = u.message, http_status = u.status,
+    bytes_written = greatest(a.bytes_written, u.bytes),
+    handle = CASE WHEN u.handle = '' THEN a.handle ELSE u.handle END,
+    ended_at = coalesce(a.ended_at, @now)
+FROM u WHERE a.job_id = u.job_id AND a.number = u.number;
+
+-- name: CloseAttempts :exec
+WITH u AS (
+    SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@numbers::bigint[]) AS number,
+        unnest(@results::smallint[]) AS result
+)
+UPDATE attempts AS a SET result = u.result, ended_at = coalesce(a.ended_at, @now)
+FROM u WHERE a.job_id = u.job_id AND a.number = u.number AND a.result IN (0, 4);
+
+-- name: InsertObservations :exec
+INSERT INTO observations (job_id, attempt, verdict, external_id, external_url, handle, detail, begun_at, ended_at)
+SELECT
+    unnest(@jobs::uuid[]), unnest(@attempts::bigint[]), unnest(@verdicts::smallint[]),
+    unnest(@external_ids::text[]), unnest(@external_urls::text[]), unnest(@handles::text[]),
+    unnest(@details::text[]), nullif(unnest(@begun_ats::timestamptz[]), '0001-01-01 00:00:00+00'::timestamptz),
+    nullif(unnest(@ended_ats::timestamptz[]), '0001-01-01 00:00:00+00'::timestamptz);
+
+-- name: InsertResolutions :many
+INSERT INTO resolutions (job_id, ruling, actor, note, at)
+SELECT u.job_id, u.ruling, u.actor, u.note, @now
+FROM (
+    SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@rulings::smallint[]) AS ruling,
+        unnest(@actors::text[]) AS actor, unnest(@notes::text[]) AS note
+) AS u
+RETURNING id, job_id;
+
+-- name: SetContents :exec
+-- NULL and an empty text leave a column as it is.
+WITH u AS (
+    SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@payloads::bytea[]) AS payload,
+        unnest(@labels::text[]) AS labels
+)
+UPDATE jobs AS j SET
+    payload = coalesce(u.payload, j.payload), labels = coalesce(nullif(u.labels, '')::jsonb, j.labels)
+FROM u WHERE j.id = u.job_id;
+
+-- name: SucceedFirst :many
+-- Successes of first attempts where nothing else is to be said, with the attempts, the
+-- events and the gates that open. Where one is alone in its transaction, its turn is
+-- taken, too (see OpenTurns). The items are sorted, so that their rows are locked in
+-- everybody's order. The state is cast, and the attempt's number is that of the row, so
+-- that no partial index offers itself.
+WITH u AS (
+    SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@versions::bigint[]) AS version,
+        unnest(@positions::bigint[]) AS position, unnest(@statuses::bigint[]) AS status,
+        unnest(@bytes::bigint[]) AS bytes, unnest(@messages::text[]) AS message, unnest(@actors::text[]) AS actor
+),
+done AS (
+    UPDATE job_state AS s SET
+        state = 8, version = s.version + 1, position = u.position, next_at = NULL,
+        effect_attempt = 1, effect_round = 1, effect_at = @now, updated_at = @now, ended_at = @now
+    FROM u WHERE s.job_id = u.job_id AND s.version = u.version AND s.state::integer = 3 AND s.attempt = 1
+        AND s.round = 1 AND s.failures = 0 AND s.claims = 0 AND s.looks = 0 AND s.negatives = 0 AND s.blocked = ''
+        AND s.waits_for IS NULL AND s.resolution_id IS NULL AND s.position < @base
+    RETURNING s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.version, s.scheduled_for, s.start_window,
+        s.start_deadline, s.worker, s.class, s.cancel_asked_at, s.error_kind, s.error_message, s.error_status, s.error_at,
+        s.attempt, u.position, u.status, u.bytes, u.message, u.actor
+),
+settled AS (
+    UPDATE attempts AS a SET
+        result = 1, message = d.message, http_status = d.status, bytes_written = greatest(a.bytes_written, d.bytes),
+        ended_at = coalesce(a.ended_at, @now)
+    FROM done AS d WHERE a.job_id = d.job_id AND a.number = d.attempt AND a.result = 0
+    RETURNING d.job_id, d.project, d.connection_id, d.schedule_id, d.hold_key, d.version, d.scheduled_for, d.start_window,
+        d.start_deadline, d.worker, d.class, d.cancel_asked_at, d.error_kind, d.error_message, d.error_status, d.error_at,
+        a.armed_at, a.fence_at, a.handle
+),
+logged AS (
+    INSERT INTO events (
+        position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state,
+        cause, attempt, actor, reason, detail, at
+    )
+    SELECT position, project, job_id, connection_id, schedule_id, version, 3, 8, @cause::smallint, 1, actor, '', '', @now
+    FROM done
+),
+opened AS (
+    DELETE FROM open_intents AS o USING done AS d WHERE o.job_id = d.job_id
+),
+turns AS MATERIALIZED (
+    SELECT connection_id FROM connection_claims
+    WHERE @alone::boolean AND connection_id = ANY (ARRAY(SELECT d.connection_id FROM done AS d))
+    ORDER BY connection_id FOR KEY SHARE
+)
+SELECT job_id, project, connection_id, schedule_id, hold_key, version, scheduled_for, start_window, start_deadline,
+    worker, class, cancel_asked_at, error_kind, error_message, error_status, error_at, armed_at, fence_at, handle,
+    (SELECT count(*) FROM turns) AS turns
+FROM settled;
+
+-- name: AfterSuccess :one
+-- Whether somebody waits for one of these jobs, whoever had it locked before it was
+-- written, and whether a connection may be saturated.
+SELECT EXISTS (SELECT 1 FROM job_state AS w WHERE w.waits_for = ANY (@done::uuid[]))::boolean AS awaited,
+    EXISTS (SELECT 1 FROM connection_ready AS r WHERE r.saturated)::boolean AS saturated;
+
+-- name: SetStates :one
+-- Every change of a job but claims, arms and leases, with its event, and the gates
+-- that it opens. It tells whether somebody waits for a job that is done who came after
+-- those that did were locked (to lock him now would be out of the order that everybody
+-- keeps), and whether a connection that is freed was saturated.
+WITH u AS (
+    SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@states::smallint[]) AS state,
+        unnest(@versions::bigint[]) AS version, unnest(@positions::bigint[]) AS position,
+        unnest(@rounds::bigint[]) AS round, unnest(@failures::bigint[]) AS failures,
+        unnest(@claims::bigint[]) AS claims, unnest(@looks::bigint[]) AS looks,
+        unnest(@negatives::bigint[]) AS negatives, unnest(@hold_keys::text[]) AS hold_key,
+        unnest(@scheduled_fors::timestamptz[]) AS scheduled_for,
+        unnest(@start_windows::bigint[]) AS start_window,
+        unnest(@start_deadlines::timestamptz[]) AS start_deadline,
+        unnest(@next_ats::timestamptz[]) AS next_at, unnest(@claim_tokens::uuid[]) AS claim_token,
+        unnest(@cancels::timestamptz[]) AS cancel_asked_at, unnest(@blocked::text[]) AS blocked,
+        unnest(@error_kinds::smallint[]) AS error_kind, unnest(@error_messages::text[]) AS error_message,
+        unnest(@error_statuses::bigint[]) AS error_status, unnest(@error_ats::timestamptz[]) AS error_at,
+        unnest(@resolutions::bigint[]) AS resolution_id, unnest(@updated_ats::timestamptz[]) AS updated_at,
+        unnest(@ended_ats::timestamptz[]) AS ended_at,
+        unnest(@effect_attempts::bigint[]) AS effect_attempt, unnest(@effect_rounds::bigint[]) AS effect_round,
+        unnest(@effect_ats::timestamptz[]) AS effect_at,
+        unnest(@from_states::smallint[]) AS from_state, unnest(@causes::smallint[]) AS cause,
+        unnest(@attempts::bigint[]) AS attempt, unnest(@actors::text[]) AS actor,
+        unnest(@reasons::text[]) AS reason, unnest(@details::text[]) AS detail
+),
+changed AS (
+    UPDATE job_state AS s SET
+        state = u.state, version = u.version, position = u.position, round = u.round,
+        failures = u.failures, claims = u.claims, looks = u.looks, negatives = u.negatives,
+        hold_key = u.hold_key, scheduled_for = u.scheduled_for,
+        start_window = u.start_window, start_deadline = u.start_deadline,
+        next_at = nullif(u.next_at, '0001-01-01 00:00:00+00'::timestamptz), claim_token = u.claim_token,
+        cancel_asked_at = nullif(u.cancel_asked_at, '0001-01-01 00:00:00+00'::timestamptz),
+        blocked = u.blocked, error_kind = u.error_kind, error_message = u.error_message,
+        error_status = u.error_status, error_at = nullif(u.error_at, '0001-01-01 00:00:00+00'::timestamptz),
+        resolution_id = nullif(u.resolution_id, 0), updated_at = u.updated_at,
+        ended_at = nullif(u.ended_at, '0001-01-01 00:00:00+00'::timestamptz),
+        effect_attempt = nullif(u.effect_attempt, 0), effect_round = nullif(u.effect_round, 0),
+        effect_at = nullif(u.effect_at, '0001-01-01 00:00:00+00'::timestamptz)
+    FROM u WHERE s.job_id = u.job_id AND s.version = u.version - 1
+    RETURNING s.project, s.job_id, s.connection_id, s.schedule_id, s.version, s.state, s.position,
+        u.from_state, u.cause, u.attempt, u.actor, u.reason, u.detail
+),
+logged AS (
+    INSERT INTO events (
+        position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state,
+        cause, attempt, actor, reason, detail, at
+    )
+    SELECT
+        position, project, job_id, connection_id, schedule_id, version, from_state, state,
+        cause, attempt, actor, reason, detail, @now
+    FROM changed
+),
+opened AS (
+    DELETE FROM open_intents WHERE job_id = ANY (@gates::uuid[])
+)
+SELECT all_written(count(c.job_id), cardinality(@jobs::uuid[])) AS written,
+    EXISTS (SELECT 1 FROM job_state AS w
+        WHERE w.waits_for = ANY (@done::uuid[]) AND w.job_id <> ALL (@waiting::uuid[]))::boolean AS newcomers,
+    EXISTS (SELECT 1 FROM connection_ready AS r
+        WHERE r.connection_id = ANY (@freed::uuid[]) AND r.saturated)::boolean AS saturated
+FROM changed AS c;
+
+-- name: LetGo :many
+-- No change of theirs: no version, no event.
+UPDATE job_state SET waits_for = NULL WHERE job_id = ANY (@locked::uuid[]) AND waits_for = ANY (@done::uuid[])
+RETURNING job_id, connection_id, hold_key, state, next_at;
+
+-- ready rows
+
+-- name: OpenTurns :exec
+-- Keeps claims from counting jobs under way while one of them ends.
+SELECT 1 FROM connection_claims
+WHERE connection_id = ANY (@ids::uuid[])
+ORDER BY connection_id FOR KEY SHARE;
+
+-- name: SaturatedRows :many
+SELECT connection_id, hold_key FROM connection_ready
+WHERE connection_id = ANY (@ids::uuid[]) AND saturated;
+
+-- name: MakeReady :exec
+-- Locks each row in the order that everybody keeps, lowers its due time (NULL: it
+-- stays as it is), and frees it when its connection has room again.
+INSERT INTO connection_ready AS r (connection_id, hold_key, next_at, paused)
+SELECT u.connection_id, u.hold_key, u.next_at, c.paused_at IS NOT NULL
+FROM (
+    SELECT unnest(@connections::uuid[]) AS connection_id, unnest(@hold_keys::text[]) AS hold_key,
+        nullif(unnest(@next_ats::timestamptz[]), '0001-01-01 00:00:00+00'::timestamptz) AS next_at
+) AS u JOIN connections AS c ON c.id = u.connection_id
+ORDER BY u.connection_id, u.hold_key
+ON CONFLICT (connection_id, hold_key) DO UPDATE SET
+    next_at = least(r.next_at, excluded.next_at),
+    saturated = r.saturated AND r.connection_id <> ALL (@freed::uuid[])
+WHERE r.next_at IS NULL AND excluded.next_at IS NOT NULL OR r.next_at > excluded.next_at
+    OR r.saturated AND r.connection_id = ANY (@freed::uuid[]);
+
+-- name: Recount :exec
+-- A job has left these rows otherwise than by a claim.
+WITH u AS (SELECT unnest(@connections::uuid[]) AS connection_id, unnest(@hold_keys::text[]) AS hold_key)
+UPDATE connection_ready AS r SET next_at = (
+    SELECT s.next_at FROM job_state AS s
+    WHERE s.connection_id = r.connection_id AND s.hold_key = r.hold_key
+        AND s.state IN (1, 6) AND s.waits_for IS NULL
+    ORDER BY s.next_at LIMIT 1
+)
+FROM u WHERE u.connection_id = r.connection_id AND u.hold_key = r.hold_key;
+
+-- name: HoldAuth :exec
+-- A refusal of a credential that was replaced meanwhile holds nothing.
+UPDATE connection_ready AS r SET auth_hold_at = coalesce(r.auth_hold_at, @now), auth_hold_reason = @reason
+FROM connections AS c
+WHERE r.connection_id = @connection_id AND r.hold_key = @hold_key
+    AND c.id = @connection_id AND c.credential_version = @credential_version;
+
+-- name: HoldRate :exec
+UPDATE connection_ready SET rate_limited_until = @until, rate_limit_reason = @reason
+WHERE connection_id = @connection_id AND hold_key = @hold_key AND rate_limited_until < @until;

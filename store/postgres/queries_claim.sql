@@ -1,0 +1,294 @@
+-- Claims, looks and leases, and what is due. Arrays of one query are of one length:
+-- column by column what the rows of a batch say. The zero time, the year 1, stands in
+-- them for NULL.
+
+-- jobs, locked
+
+-- name: LockJobs :many
+-- These jobs, and those that wait for some of them. Everybody locks in this order.
+SELECT * FROM job_state
+WHERE job_id = ANY (@ids::uuid[]) OR waits_for = ANY (@done::uuid[])
+ORDER BY job_id FOR NO KEY UPDATE;
+
+-- name: LockFree :many
+-- Behind the locks of others of the batch, so nobody is waited for.
+SELECT * FROM job_state WHERE job_id = ANY (@ids::uuid[])
+ORDER BY job_id FOR NO KEY UPDATE SKIP LOCKED;
+
+-- name: Marks :many
+SELECT job_id, number, round, result, armed_at, fence_at, handle, effect_key, request_digest
+FROM attempts WHERE job_id = ANY (@ids::uuid[])
+ORDER BY job_id, number;
+
+-- claims
+
+-- What is due at a time, or, where that is NULL, at the clock of the server: three
+-- statements on the way of a BEGIN, which know no time of Go's.
+
+-- name: TakeTurns :many
+-- The connections that have something due and that no other claim serves at this
+-- moment.
+SELECT connection_id, bucket_at FROM connection_claims
+WHERE connection_id = ANY (ARRAY(
+    SELECT r.connection_id FROM connection_ready AS r
+    WHERE r.runnable_at <= coalesce(sqlc.narg('at')::timestamptz, (SELECT clock_timestamp() + sqlc.arg('lead')::interval))
+    ORDER BY r.runnable_at, r.connection_id, r.hold_key LIMIT @max_rows
+))
+ORDER BY connection_id FOR NO KEY UPDATE SKIP LOCKED;
+
+-- name: ReadyRows :many
+SELECT connection_id, hold_key FROM connection_ready
+WHERE runnable_at <= coalesce(sqlc.narg('at')::timestamptz, (SELECT clock_timestamp() + sqlc.arg('lead')::interval))
+ORDER BY runnable_at, connection_id, hold_key LIMIT @max_rows;
+
+-- name: ReadyConnections :many
+-- As Connections gives them, and how many of their jobs are under way. Asked when the
+-- turns are taken: other claims' jobs are counted.
+SELECT
+    clock_timestamp()::timestamptz AS now, sqlc.embed(c),
+    coalesce(h.auth_hold_at, 'epoch')::timestamptz AS auth_hold_at,
+    coalesce(h.auth_hold_reason, '')::text AS auth_hold_reason,
+    coalesce(h.limited_until, 'epoch')::timestamptz AS limited_until,
+    (SELECT count(*) FROM job_state AS s WHERE s.connection_id = c.id AND s.state IN (2, 3)) AS busy
+FROM connections AS c
+LEFT JOIN LATERAL (
+    SELECT
+        min(r.auth_hold_at) AS auth_hold_at,
+        (array_agg(r.auth_hold_reason ORDER BY r.auth_hold_at) FILTER (WHERE r.auth_hold_at IS NOT NULL))[1] AS auth_hold_reason,
+        max(r.rate_limited_until) AS limited_until
+    FROM connection_ready AS r
+    WHERE r.connection_id = c.id AND (r.auth_hold_at IS NOT NULL OR r.rate_limited_until > 'epoch')
+) AS h ON true
+WHERE c.id = ANY (ARRAY(
+    SELECT d.connection_id FROM connection_ready AS d
+    WHERE d.runnable_at <= coalesce(sqlc.narg('at')::timestamptz, (SELECT clock_timestamp() + sqlc.arg('lead')::interval))
+    ORDER BY d.runnable_at, d.connection_id, d.hold_key LIMIT @max_rows
+));
+
+-- name: FreeTurns :many
+-- Of these connections, those that no claim serves at this moment.
+SELECT connection_id, bucket_at FROM connection_claims
+WHERE connection_id = ANY (@ids::uuid[])
+ORDER BY connection_id FOR NO KEY UPDATE SKIP LOCKED;
+
+-- name: RunnableRows :many
+-- Of these ready rows, those whose time has come.
+WITH u AS (SELECT unnest(@connections::uuid[]) AS connection_id, unnest(@hold_keys::text[]) AS hold_key)
+SELECT r.connection_id, r.hold_key
+FROM u JOIN connection_ready AS r ON r.connection_id = u.connection_id AND r.hold_key = u.hold_key
+WHERE r.runnable_at <= @now;
+
+-- name: AwaitTurn :one
+SELECT connection_id, bucket_at FROM connection_claims
+WHERE connection_id = @id FOR NO KEY UPDATE;
+
+-- name: Bounds :many
+SELECT c.id, c.max_in_flight, c.max_per_minute,
+    (SELECT count(*) FROM job_state AS s WHERE s.connection_id = c.id AND s.state IN (2, 3)) AS busy
+FROM connections AS c WHERE c.id = ANY (@ids::uuid[]);
+
+-- name: LockDue :many
+-- With their requests: what was armed before is only known to be there. A row is locked
+-- as it is by then, but its request is read as it was when the statement began. A job
+-- that was changed in between is left for the next claim.
+WITH want AS (
+    SELECT unnest(@connections::uuid[]) AS connection_id, unnest(@hold_keys::text[]) AS hold_key,
+        unnest(@most::bigint[]) AS most
+)
+SELECT
+    d.job_id, d.project, d.connection_id, d.schedule_id, d.hold_key, d.state, d.version, d.attempt, d.round, d.failures,
+    d.claims, d.looks, d.negatives, d.scheduled_for, d.start_window, d.start_deadline, d.class, d.cancel_asked_at,
+    d.error_kind, d.error_message, d.error_status, d.error_at, d.resolution_id,
+    j.idem_key, j.payload_kind, j.max_attempts, j.min_backoff, j.max_backoff, j.attempt_timeout, j.policy, j.labels,
+    j.time_zone, j.reply_to, j.fingerprint, j.created_at, j.payload
+FROM want AS w CROSS JOIN LATERAL (
+    SELECT
+        s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.state, s.version, s.attempt, s.round, s.failures,
+        s.claims, s.looks, s.negatives, s.scheduled_for, s.start_window, s.start_deadline, s.class, s.cancel_asked_at,
+        s.error_kind, s.error_message, s.error_status, s.error_at, s.resolution_id
+    FROM job_state AS s
+    WHERE s.connection_id = w.connection_id AND s.hold_key = w.hold_key
+        AND s.state IN (1, 6) AND s.waits_for IS NULL
+        AND s.next_at <= @now AND s.start_deadline > @now AND s.position < @base
+    ORDER BY s.next_at LIMIT w.most FOR NO KEY UPDATE SKIP LOCKED
+) AS d JOIN jobs AS j ON j.id = d.job_id
+JOIN job_state AS seen ON seen.job_id = d.job_id AND seen.version = d.version;
+
+-- name: ClaimJobs :exec
+-- The version stands for all that was due when the jobs were locked. To name the
+-- state again would offer the planner the index of all that is runnable.
+WITH u AS (
+    SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@versions::bigint[]) AS version,
+        unnest(@tokens::uuid[]) AS token, unnest(@positions::bigint[]) AS position,
+        unnest(@states::smallint[]) AS state
+),
+claimed AS (
+    UPDATE job_state AS s SET
+        state = 2, version = s.version + 1, position = u.position, claim_token = u.token,
+        claimed_at = @now, worker = @worker, next_at = @lease_end, blocked = '', updated_at = @now
+    FROM u WHERE s.job_id = u.job_id AND s.version = u.version
+    RETURNING s.position, s.project, s.job_id, s.connection_id, s.schedule_id, s.version, u.state AS was
+),
+logged AS (
+    INSERT INTO events (
+        position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state,
+        cause, attempt, actor, reason, detail, at
+    )
+    SELECT
+        position, project, job_id, connection_id, schedule_id, version, was, 2,
+        @cause, 0, @worker, '', '', @now
+    FROM claimed
+)
+SELECT all_written(count(job_id), cardinality(@jobs::uuid[])) FROM claimed;
+
+-- name: ClaimArmed :exec
+-- Jobs that are armed by their claim: both steps in one version of the row, with both
+-- events. The version stands for all that was due when they were locked, and for the
+-- lease, which nobody else ever sees. The rest is as for any arm.
+WITH u AS (
+    SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@versions::bigint[]) AS version,
+        unnest(@positions::bigint[]) AS position, unnest(@states::smallint[]) AS was,
+        unnest(@classes::smallint[]) AS class, unnest(@fences::timestamptz[]) AS fence,
+        unnest(@workers::text[]) AS worker, unnest(@tokens::uuid[]) AS arm_token,
+        unnest(@send_deadlines::timestamptz[]) AS send_deadline,
+        unnest(@answer_deadlines::timestamptz[]) AS answer_deadline,
+        unnest(@effect_keys::text[]) AS effect_key, unnest(@digests::bytea[]) AS request_digest,
+        unnest(@credential_versions::bigint[]) AS credential_version,
+        unnest(@account_identities::text[]) AS account_identity, unnest(@watermarks::text[]) AS watermark,
+        unnest(@frozens::bytea[]) AS frozen
+),
+armed AS (
+    UPDATE job_state AS s SET
+        state = 3, version = s.version + 2, position = u.position + 1, attempt = s.attempt + 1,
+        class = CASE WHEN s.attempt = 0 THEN u.class ELSE s.class END, next_at = u.fence,
+        claimed_at = @now, worker = u.worker, claims = 0, blocked = '', updated_at = @now
+    FROM u WHERE s.job_id = u.job_id AND s.version = u.version
+        AND s.cancel_asked_at IS NULL AND s.start_deadline > @now
+        AND (s.attempt = 0
+            OR NOT EXISTS (SELECT 1 FROM attempts AS a WHERE a.job_id = s.job_id AND a.result IN (0, 4)))
+    RETURNING s.job_id, s.project, s.connection_id, s.schedule_id, s.version, s.attempt, s.round, s.scheduled_for,
+        s.updated_at AS armed_at, u.position, u.was, u.fence, u.worker, u.arm_token, u.send_deadline, u.answer_deadline,
+        u.effect_key, u.request_digest, u.credential_version, u.account_identity, u.watermark, u.frozen
+),
+begun AS (
+    INSERT INTO attempts (
+        job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, connection_id, send_deadline, answer_deadline,
+        fence_at, effect_key, request_digest, credential_version, account_identity, watermark, frozen
+    )
+    SELECT
+        job_id, attempt, round, arm_token, worker, armed_at, armed_at,
+        CASE WHEN attempt = 1 THEN (date_part('epoch', armed_at - scheduled_for) * 1000000)::bigint END,
+        CASE WHEN attempt = 1 THEN connection_id END, send_deadline, answer_deadline,
+        fence, effect_key, request_digest, credential_version, account_identity, watermark, frozen
+    FROM armed
+),
+logged AS (
+    INSERT INTO events (
+        position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state,
+        cause, attempt, actor, reason, detail, at
+    )
+    SELECT
+        a.position + e.step, a.project, a.job_id, a.connection_id, a.schedule_id, a.version - 1 + e.step,
+        CASE WHEN e.step = 0 THEN a.was ELSE 2 END, 2 + e.step, CASE WHEN e.step = 0 THEN @claimed::smallint ELSE @armed::smallint END,
+        CASE WHEN e.step = 0 THEN 0 ELSE a.attempt END, CASE WHEN e.step = 0 THEN @worker::text ELSE a.worker END,
+        '', '', a.armed_at
+    FROM armed AS a CROSS JOIN (VALUES (0), (1)) AS e (step)
+)
+SELECT all_written(count(job_id), cardinality(@jobs::uuid[])) FROM armed;
+
+-- name: SetBuckets :exec
+WITH u AS (SELECT unnest(@connections::uuid[]) AS connection_id, unnest(@ats::bigint[]) AS at)
+UPDATE connection_claims AS c SET bucket_at = u.at FROM u WHERE c.connection_id = u.connection_id;
+
+-- name: CloseTurns :exec
+-- Waits for the results that are being written to these connections' jobs, and
+-- keeps new ones waiting.
+SELECT 1 FROM connection_claims
+WHERE connection_id = ANY (@ids::uuid[])
+ORDER BY connection_id FOR UPDATE;
+
+-- name: LockReady :exec
+WITH u AS (SELECT unnest(@connections::uuid[]) AS connection_id, unnest(@hold_keys::text[]) AS hold_key)
+SELECT 1 FROM connection_ready AS r JOIN u ON u.connection_id = r.connection_id AND u.hold_key = r.hold_key
+ORDER BY r.connection_id, r.hold_key FOR NO KEY UPDATE OF r;
+
+-- name: Served :exec
+-- What a row still has is due at the earliest of it; NULL when it is drained.
+WITH u AS (
+    SELECT unnest(@connections::uuid[]) AS connection_id, unnest(@hold_keys::text[]) AS hold_key,
+        unnest(@served::boolean[]) AS served, unnest(@saturated::boolean[]) AS saturated,
+        unnest(@paced_untils::timestamptz[]) AS paced_until
+)
+UPDATE connection_ready AS r SET
+    next_at = (
+        SELECT s.next_at FROM job_state AS s
+        WHERE s.connection_id = r.connection_id AND s.hold_key = r.hold_key
+            AND s.state IN (1, 6) AND s.waits_for IS NULL
+        ORDER BY s.next_at LIMIT 1
+    ),
+    served_at = CASE WHEN u.served THEN greatest(r.served_at, @now) ELSE r.served_at END,
+    saturated = r.saturated OR u.saturated,
+    paced_until = greatest(r.paced_until, u.paced_until)
+FROM u WHERE u.connection_id = r.connection_id AND u.hold_key = r.hold_key;
+
+-- name: ReplyIDs :many
+SELECT job_id, external_id FROM effects WHERE job_id = ANY (@ids::uuid[]);
+
+-- looks and leases
+
+-- name: LeaseLooks :many
+UPDATE job_state SET
+    claim_token = gen_random_uuid(), claimed_at = @now, worker = @worker, next_at = @lease_end
+WHERE ctid = ANY (ARRAY(
+    SELECT s.ctid FROM job_state AS s
+    WHERE s.state IN (4, 5) AND s.next_at <= @now
+    ORDER BY s.next_at LIMIT @max_rows FOR NO KEY UPDATE SKIP LOCKED
+))
+RETURNING job_id;
+
+-- name: RenewLeases :many
+WITH u AS (
+    SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@tokens::uuid[]) AS token,
+        unnest(@lease_ends::timestamptz[]) AS lease_end
+),
+held AS MATERIALIZED (
+    SELECT s.job_id, u.token, u.lease_end FROM job_state AS s JOIN u ON u.job_id = s.job_id
+    ORDER BY s.job_id FOR NO KEY UPDATE OF s
+)
+UPDATE job_state AS s SET next_at = held.lease_end
+FROM held WHERE s.job_id = held.job_id AND s.claim_token = held.token
+    AND s.state IN (2, 4, 5) AND s.next_at > @now
+RETURNING s.job_id, s.claim_token;
+
+-- due times
+
+-- name: OverdueIDs :many
+-- What is under way: past its lease or its fence, or claimed and past its window.
+SELECT job_id FROM job_state
+WHERE state IN (2, 3) AND CASE WHEN state = 2 THEN least(next_at, start_deadline) ELSE next_at END <= @now::timestamptz
+ORDER BY CASE WHEN state = 2 THEN least(next_at, start_deadline) ELSE next_at END LIMIT @max_rows;
+
+-- name: FencesOverIDs :many
+SELECT job_id FROM job_state
+WHERE state IN (2, 3) AND state = 3
+    AND CASE WHEN state = 2 THEN least(next_at, start_deadline) ELSE next_at END <= @now::timestamptz
+ORDER BY CASE WHEN state = 2 THEN least(next_at, start_deadline) ELSE next_at END LIMIT @max_rows;
+
+-- name: WindowOverIDs :many
+SELECT job_id FROM job_state WHERE state IN (1, 6) AND start_deadline <= @now AND start_deadline < 'infinity'
+ORDER BY start_deadline LIMIT @max_rows;
+
+-- name: NextDue :one
+SELECT clock_timestamp()::timestamptz AS now, least(
+    @latest::timestamptz,
+    CASE WHEN m.quarantined = '' THEN least(
+        (SELECT CASE WHEN s.state = 2 THEN least(s.next_at, s.start_deadline) ELSE s.next_at END FROM job_state AS s
+            WHERE s.state IN (2, 3)
+            ORDER BY CASE WHEN s.state = 2 THEN least(s.next_at, s.start_deadline) ELSE s.next_at END LIMIT 1),
+        (SELECT s.start_deadline FROM job_state AS s WHERE s.state IN (1, 6) AND s.start_deadline < 'infinity'
+            ORDER BY s.start_deadline LIMIT 1),
+        (SELECT r.runnable_at FROM connection_ready AS r WHERE r.runnable_at IS NOT NULL ORDER BY r.runnable_at LIMIT 1),
+        (SELECT s.next_at FROM job_state AS s WHERE s.state IN (4, 5) ORDER BY s.next_at LIMIT 1)
+    ) END
+)::timestamptz AS at
+FROM meta AS m WHERE m.id = 1;
