@@ -56,6 +56,14 @@ type Uploader interface {
 	SendTime() time.Duration
 }
 
+// Owned is a session that learnt from the platform, as it was opened, whose account
+// it acts for.
+type Owned interface {
+	Session
+	// Account names the account as Capability.Identity would. Empty: not known.
+	Account() string
+}
+
 // Idler is a connector that keeps lines open between jobs.
 type Idler interface {
 	// HasIdle tells whether any line lies idle, for whatever target.
@@ -145,6 +153,9 @@ type Look struct {
 	// Fence is when the last attempt could no longer act, by the store's clock;
 	// an object that appeared later is not ours.
 	Fence time.Time
+	// Now is the store's clock as the look begins, or a moment before: it holds Fence
+	// against the platform's clock (Until). Zero: not known.
+	Now time.Time
 	// Taken tells which of these external ids are another job's effect already;
 	// they are no candidates. An error makes the look inconclusive.
 	Taken func(ctx context.Context, externalIDs []string) (map[string]bool, error)

@@ -152,13 +152,8 @@ func (e *Engine) prepare(ctx context.Context, l store.Leased, first *job.Attempt
 		}
 		r.content = content
 	}
-	if r.traits.Class == job.Observable {
-		if r.mark, refused = e.watermark(ctx, c, opening); refused != nil {
-			return r, refused
-		}
-		if i, ok := c.(connector.Identifier); ok && r.identity == "" {
-			r.identity = i.AccountOf(r.mark)
-		}
+	if refused = e.mark(ctx, c, opening, l, &r); refused != nil {
+		return r, refused
 	}
 	if prepared.OpenTime > openTimeout {
 		ctx, cancel = context.WithTimeout(lease, min(prepared.OpenTime, job.MaxOpenTimeout))
@@ -169,7 +164,52 @@ func (e *Engine) prepare(ctx context.Context, l store.Leased, first *job.Attempt
 		return r, refusal(err, job.FailTransient, opening.Credential)
 	}
 	r.session = &line{session}
-	return r, nil
+	if refused = owner(l, first, &r); refused != nil {
+		r.session.Close()
+	}
+	return r, refused
+}
+
+// mark reads the watermark of an OBSERVABLE job, and whose it is.
+func (e *Engine) mark(ctx context.Context, c connector.Connector, o connector.Opening, l store.Leased, r *ready) (refused *job.Deferred) {
+	if r.traits.Class != job.Observable {
+		return nil
+	}
+	if r.mark, refused = e.watermark(ctx, c, o); refused != nil {
+		return refused
+	}
+	if i, ok := c.(connector.Identifier); ok && r.identity == "" {
+		r.identity = i.AccountOf(r.mark)
+		return sameAccount(l, nil, *r)
+	}
+	return nil
+}
+
+// owner takes over whose account the line is for, where the platform told.
+func owner(l store.Leased, first *job.Attempt, r *ready) *job.Deferred {
+	owned, ok := r.session.Session.(connector.Owned)
+	if !ok || r.identity != "" {
+		return nil
+	}
+	r.identity = owned.Account()
+	return sameAccount(l, first, *r)
+}
+
+// sameAccount refuses to send with a credential that turned out to be another
+// account's: of a connection whose account is known, or for a repeat, which is harmless
+// at the account of the attempt before only. r.identity was learnt from the platform.
+func sameAccount(l store.Leased, first *job.Attempt, r ready) *job.Deferred {
+	known := l.Connection.AccountIdentity
+	if first != nil && first.AccountIdentity != "" {
+		known = first.AccountIdentity
+	}
+	if known == "" || r.identity == "" || known == r.identity {
+		return nil
+	}
+	return &job.Deferred{
+		Kind: job.FailAuth, CredentialVersion: r.credVer,
+		Message: "the credential leads to another account than this connection's: reconnect the account " + known,
+	}
 }
 
 // sameAsBefore refuses to arm an OBSERVABLE job with other bytes than its round's

@@ -119,9 +119,14 @@ func (e *Engine) ask(ctx context.Context, l store.Leased, what job.Action) (ev j
 	}
 	first := lookFrom(l, attempts)
 	fence := e.lookTo(l, attempts[first.Number-1:])
-	looked := e.see(ctx, l, connector.Look{First: first, Attempts: attempts[first.Number-1:], Fence: fence}, func(look connector.Look) job.Observation {
+	look := connector.Look{First: first, Attempts: attempts[first.Number-1:], Fence: fence, Now: l.Now}
+	looked := e.see(ctx, l, look, func(look connector.Look) job.Observation {
 		return observer.Observe(ctx, opening, look)
 	})
+	if looked.Verdict == job.SawInconclusive && looked.Kind == job.FailAuth {
+		// As with polls.
+		return job.Deferred{Kind: job.FailAuth, Message: looked.Detail, CredentialVersion: opening.Credential.Version}
+	}
 	looked.Refused = allRefused(attempts[first.Number-1:])
 	return looked
 }

@@ -45,6 +45,9 @@ type Traits struct {
 	Class Class
 	// KeyWindow is how long a KEYED target remembers a key.
 	KeyWindow time.Duration
+	// LateKey says that a KEYED target stores the key after the effect: a repeat while
+	// the request before it may still be under way is a second effect.
+	LateKey bool
 	// ReadLag is how long after a write a look may still miss it.
 	ReadLag time.Duration
 	// Negatives complete absences, Spacing apart, prove an absence. Zero means 1.
@@ -429,6 +432,11 @@ func decideDeferred(v View, e Deferred) Decision {
 		}
 		d.Looks++
 		d.Detail, d.Blocked = e.Message, ""
+		if e.Kind == FailAuth {
+			// It waits for a person, for as long as that takes, and the looks that are left
+			// are for the platform's answers.
+			d.Looks, d.Blocked = min(d.Looks, v.looksLeft()), e.Message
+		}
 		d.Hold = holdFor(e.Kind, e.RetryAfter, e.CredentialVersion, e.Message)
 		return d
 	}
@@ -488,6 +496,14 @@ func sharedHold(e Deferred) *HoldUntil {
 		return nil
 	}
 	return &HoldUntil{For: e.HoldFor, Reason: e.Message}
+}
+
+// looksLeft is how many looks, or polls, a job may have had and still be looked at.
+func (v View) looksLeft() int {
+	if v.State == Accepted {
+		return max(v.Looks, MaxPolls-1)
+	}
+	return max(v.Looks, MaxLooks-1)
 }
 
 // spend takes one failure from the budget: RETRYING after a back-off, or FAILED.

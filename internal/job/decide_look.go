@@ -3,14 +3,18 @@ package job
 import "time"
 
 // firstLook is the wait from AMBIGUOUS to the first look. A KEYED target may be
-// asked again soon, because a repeat under the same key is harmless. Everybody
-// else waits for the fence: a look begun before it may miss a write that is
+// asked again soon, because a repeat under the same key is harmless, unless the key
+// is stored after the effect. Everybody else waits for the fence: a look begun before it may miss a write that is
 // still under way, and a new intent would race it.
 func firstLook(v View) time.Duration {
 	fence := max(v.FenceLeft, 0)
 	switch v.Class {
 	case Keyed:
-		return v.Retry.Replay(len(v.Open), v.Jitter)
+		wait := v.Retry.Replay(len(v.Open), v.Jitter)
+		if v.Traits.LateKey {
+			wait = max(wait, fence)
+		}
+		return wait
 	case Opaque:
 		if v.Policy == Resend {
 			return fence
@@ -41,6 +45,10 @@ func decideLookDue(v View) Decision {
 	}
 	d := keep(v, Ambiguous, CausePolicy)
 	switch {
+	case v.Class == Keyed && v.CancelAsked.IsZero() && v.mayReplay() && v.Traits.LateKey && v.FenceLeft > 0:
+		d.Cause, d.Delay = CauseLooked, v.FenceLeft
+		d.Detail = "too early to repeat"
+		return d
 	case v.Class == Keyed && v.CancelAsked.IsZero() && v.mayReplay():
 		return Decision{Action: ActRearm}
 	case v.Class == Keyed:

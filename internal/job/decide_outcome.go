@@ -108,6 +108,7 @@ func outcomeAccepted(v View, o Outcome) Decision {
 	if v.State == Accepted && o.Polled && o.Attempt == v.Attempt {
 		d := keep(v, Accepted, CausePolled)
 		d.Looks++
+		d.Blocked = ""
 		if d.Looks >= MaxPolls {
 			return unresolved(v, d, "the platform never finished processing")
 		}
@@ -176,7 +177,7 @@ func pollUnread(v View, o Outcome) Decision {
 	}
 	d := keep(v, v.State, CausePolled)
 	d.Looks++
-	d.Detail = o.Message
+	d.Detail, d.Blocked = o.Message, ""
 	if d.Looks >= limit {
 		return unresolved(v, d, "the platform could not be asked")
 	}

@@ -458,3 +458,62 @@ func TestSnapshotView(t *testing.T) {
 		t.Errorf("unset times must give zero: %+v", v)
 	}
 }
+
+// A target that stores the key after the effect is not asked again while the request
+// before may still be under way, whatever sets the job in motion.
+func TestLateKeyWaitsForTheFence(t *testing.T) {
+	unknown := Outcome{Attempt: 1, Result: ResultUnknown, Message: "reset"}
+	for _, late := range []bool{false, true} {
+		v := sending(Keyed, Hold)
+		v.Traits.LateKey = late
+		v, d := step(t, v, unknown)
+		if (d.Delay >= time.Minute) != late {
+			t.Errorf("late %v: repeated after %v", late, d.Delay)
+		}
+		if d := must(t, v, LookDue{}); (d.Action == ActRearm) == late || late && d.Delay != v.FenceLeft {
+			t.Errorf("late %v: before the fence %v after %v", late, d.Action, d.Delay)
+		}
+		v.FenceLeft = 0
+		if d := must(t, v, LookDue{}); d.Action != ActRearm {
+			t.Errorf("late %v: after the fence %v", late, d.Action)
+		}
+	}
+}
+
+// A credential that is refused to looks or polls waits for a person, and uses none of
+// them up.
+func TestRefusedLooksAreNotUsedUp(t *testing.T) {
+	refused := Deferred{Kind: FailAuth, Message: "Reconnect this account", CredentialVersion: 1}
+	for _, class := range []Class{Observable, Handle} {
+		v := sending(class, AssumeSent)
+		accepted := class == Handle
+		if accepted {
+			v, _ = step(t, v, Outcome{Attempt: 1, Result: ResultAccepted, Handle: "h"})
+			v.Handle = "h"
+		} else {
+			v, _ = step(t, v, Outcome{Attempt: 1, Result: ResultUnknown})
+		}
+		v.FenceLeft = -time.Hour
+		state := v.State
+		for range MaxPolls + 10 {
+			var d Decision
+			v, d = step(t, v, refused)
+			if v.State != state || d.Hold == nil || !d.Hold.Auth || d.Blocked != refused.Message || d.Delay > 5*time.Minute {
+				t.Fatalf("%s after %d looks: %+v", v.State, v.Looks, d)
+			}
+			if d := must(t, v, LookDue{}); d.Action != ActObserve && d.Action != ActPoll {
+				t.Fatalf("%s after %d looks: %v", v.State, v.Looks, d.Action)
+			}
+			v.FenceLeft = -time.Hour
+		}
+		var d Decision
+		if accepted {
+			d = must(t, v, Outcome{Attempt: 1, Result: ResultUnknown, Message: "503", Polled: true})
+		} else {
+			d = must(t, v, Looked{Observation: Observation{Attempt: 1, Verdict: SawInconclusive, Detail: "503"}})
+		}
+		if d.Blocked != "" {
+			t.Errorf("%s: still blocked: %q", class, d.Blocked)
+		}
+	}
+}

@@ -191,4 +191,7 @@ type Observation struct {
 	Detail      string
 	BegunAt     time.Time
 	EndedAt     time.Time
+	// Kind says why a look is inconclusive, where more follows from that: with FailAuth
+	// the credential was refused, which holds the account. It is not stored.
+	Kind FailureKind
 }

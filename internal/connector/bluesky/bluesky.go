@@ -61,6 +61,7 @@ type Connector struct {
 var (
 	_ connector.Connector = (*Connector)(nil)
 	_ connector.Tester    = (*Connector)(nil)
+	_ connector.Owned     = (*session)(nil)
 )
 
 // New makes the connector.

@@ -24,6 +24,10 @@ type session struct {
 // Close implements connector.Session.
 func (s *session) Close() { s.line.Close() }
 
+// Account implements connector.Owned: a handle may have been given to another account
+// since the connection was made, or since the attempt before.
+func (s *session) Account() string { return s.in.did }
+
 // Publish implements connector.Session.
 func (s *session) Publish(c connector.Commit) job.Outcome {
 	answer := s.line.Exchange(connector.Call{

@@ -58,7 +58,7 @@ func (*Connector) AccountOf(watermark string) string {
 func (c *Connector) Observe(ctx context.Context, o connector.Opening, l connector.Look) job.Observation {
 	s, err := c.search(ctx, o, l)
 	if err != nil {
-		return saw(job.SawInconclusive, words(err))
+		return connector.Unseen(err)
 	}
 	switch ids := s.found(); {
 	case len(ids) == 0 && !s.late():
@@ -74,16 +74,6 @@ func (c *Connector) Observe(ctx context.Context, o connector.Opening, l connecto
 	default:
 		return saw(job.SawCandidates, fmt.Sprintf("%d posts have this content: %s", len(ids), names(ids)))
 	}
-}
-
-// words are an error's for a user: of a refusal without its cause, which may name
-// addresses of our network.
-func words(err error) string {
-	var r *connector.Refusal
-	if errors.As(err, &r) {
-		return r.Msg
-	}
-	return err.Error()
 }
 
 func saw(v job.Verdict, detail string) job.Observation {

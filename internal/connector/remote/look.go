@@ -83,11 +83,7 @@ func (c *Connector) Observe(ctx context.Context, o connector.Opening, l connecto
 	}
 	seen, err := c.see(ctx, o, l)
 	if err != nil {
-		var r *connector.Refusal
-		if errors.As(err, &r) {
-			return saw(job.SawInconclusive, r.Msg) // without its cause, which may name addresses of our network
-		}
-		return saw(job.SawInconclusive, err.Error())
+		return connector.Unseen(err)
 	}
 	return verdict(seen)
 }

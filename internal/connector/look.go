@@ -1,0 +1,43 @@
+package connector
+
+import (
+	"errors"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// ErrForeign says that a look was made with another account's credential than the
+// send: it may not see what that one sees.
+var ErrForeign = errors.New("the credential belongs to another account than at the send")
+
+// Until gives the fence by the platform's clock, which is now as the look begins. At
+// the watermark that clock was at mark. Files may have been uploaded between watermark
+// and arm, for job.MaxOpenTimeout at most; a longer time is a clock that was set, and
+// none is believed in.
+func (l Look) Until(mark, now time.Time) time.Time {
+	least := mark.Add(l.Fence.Sub(l.First.ArmedAt))
+	if l.Now.IsZero() {
+		return least
+	}
+	until := now.Add(l.Fence.Sub(l.Now))
+	if until.Before(least) || until.After(least.Add(job.MaxOpenTimeout)) {
+		return least
+	}
+	return until
+}
+
+// Unseen is a look that proves nothing, because of err: in its words, of a refusal
+// without its cause, which may name addresses of our network.
+func Unseen(err error) job.Observation {
+	out := job.Observation{Verdict: job.SawInconclusive, Detail: err.Error()}
+	var r *Refusal
+	if errors.As(err, &r) {
+		out.Detail = r.Msg
+		if r.Kind == job.FailAuth {
+			out.Kind = r.Kind
+		}
+	}
+	out.Detail = Clean(out.Detail, MaxMessage)
+	return out
+}
