@@ -22,6 +22,8 @@ type status struct {
 	boost            bool
 	files            int
 	warning, html    string
+	// edited tells that it had other words before.
+	edited bool
 }
 
 // listing is one page of the account's posts, the newest first.
@@ -41,11 +43,12 @@ type wireStatus struct {
 	Content *string         `json:"content"`
 	Boosted json.RawMessage `json:"reblog"`
 	Files   []struct{}      `json:"media_attachments"`
+	Edited  json.RawMessage `json:"edited_at"`
 }
 
 func (w wireStatus) status() status {
-	s := status{id: w.ID, url: webURL(w.URL), warning: w.Warning, boost: len(w.Boosted) > 0 && string(w.Boosted) != "null"}
-	s.files = len(w.Files)
+	s := status{id: w.ID, url: webURL(w.URL), warning: w.Warning, boost: given(w.Boosted)}
+	s.files, s.edited = len(w.Files), given(w.Edited)
 	if w.ReplyTo != nil {
 		s.replyTo = *w.ReplyTo
 	}
@@ -57,6 +60,9 @@ func (w wireStatus) status() status {
 	}
 	return s
 }
+
+// given tells whether a field is there, and not null.
+func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
 // parseStatus reads the answer to a post.
 func parseStatus(body []byte) (status, error) {

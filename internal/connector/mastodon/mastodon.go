@@ -26,7 +26,7 @@ const (
 )
 
 // KeyWindow is how long Mastodon remembers a key (app/services/post_status_service.rb:
-// the key expires an hour after the post was stored).
+// the key is stored after the post, and expires an hour later).
 const KeyWindow = time.Hour
 
 // holdKey is what a rate limit or a refused credential holds: the connection's
@@ -182,14 +182,14 @@ const (
 func (c *Connector) stated(s settings) job.Traits {
 	t := c.traits(s.dedupes == dedupes)
 	if s.dedupes == unstated {
-		t.KeyWindow = KeyWindow
+		t.KeyWindow, t.LateKey = KeyWindow, true
 	}
 	return t
 }
 
 func (c *Connector) traits(keyed bool) job.Traits {
 	if keyed {
-		return job.Traits{Class: job.Keyed, KeyWindow: KeyWindow}
+		return job.Traits{Class: job.Keyed, KeyWindow: KeyWindow, LateKey: true}
 	}
 	return job.Traits{
 		Class: job.Observable, ReadLag: c.settle.ReadLag, Negatives: c.settle.Negatives, Spacing: c.settle.Spacing,

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/fireonce/fireonce/internal/connector"
 )
 
 // Rules of this file, which is pure: given the pages, what do they prove?
@@ -19,6 +21,9 @@ import (
 //     was made between watermark and fence by the server's clock; what was made a
 //     little before the watermark, or after the fence, needs a person. Then the
 //     content decides (text.go).
+//   - A server forgets what a post answers when that is deleted, may leave out files that
+//     it could not attach, and lets posts be edited. What lacks one of these but is ours
+//     otherwise, or had other words before, needs a person.
 //   - Clocks are believed only as far as they can be checked: between watermark and
 //     look the server's clock and ours must have gone on alike.
 
@@ -44,19 +49,19 @@ type search struct {
 	mark    mark
 	replyTo string
 	files   int
-	// lasts is how long after the watermark the fence lies, at least.
-	lasts time.Duration
+	look    connector.Look
 
 	ids    map[string]bool // read so far
 	began  time.Time       // the server's clock at the first page
+	fence  time.Time       // by that clock
 	oldest time.Time
 	// last is the id of the last post read: the next page starts behind it.
 	last            string
 	sure, uncertain []status
 }
 
-func newSearch(m mark, want content, lasts time.Duration) *search {
-	return &search{mark: m, replyTo: want.ReplyTo, files: len(want.media), lasts: lasts, ids: make(map[string]bool)}
+func newSearch(m mark, want content, l connector.Look) *search {
+	return &search{mark: m, replyTo: want.ReplyTo, files: len(want.media), look: l, ids: make(map[string]bool)}
 }
 
 // add takes the next page, read at local by our clock. done tells that nothing of
@@ -66,7 +71,7 @@ func (s *search) add(l listing, local time.Time) (done bool, err error) {
 		return false, errUnsteady
 	}
 	if s.began.IsZero() {
-		s.began = l.now
+		s.began, s.fence = l.now, s.look.Until(s.mark.At, l.now)
 	}
 	for _, p := range l.statuses {
 		switch {
@@ -100,7 +105,8 @@ func (s *search) reached() bool {
 }
 
 func (s *search) match(p status) {
-	if p.boost || p.replyTo != s.replyTo || p.files != s.files || slices.Contains(s.mark.Seen, p.id) {
+	replies, files := p.replyTo == s.replyTo, p.files == s.files
+	if p.boost || !replies && p.replyTo != "" || p.files > s.files || slices.Contains(s.mark.Seen, p.id) {
 		return
 	}
 	from := s.mark.At
@@ -109,7 +115,11 @@ func (s *search) match(p status) {
 	}
 	switch {
 	case p.created.Before(s.mark.At.Add(-slack)): // an old post
-	case p.created.Before(from), p.created.After(s.mark.At.Add(s.lasts + opening)):
+	case p.created.Before(from), p.created.After(s.fence.Add(opening)):
+		p.edited = false // its words of today would have to be ours
+		s.uncertain = append(s.uncertain, p)
+	case !replies, !files, p.edited:
+		p.edited = p.edited && replies
 		s.uncertain = append(s.uncertain, p)
 	default:
 		s.sure = append(s.sure, p)
@@ -118,7 +128,7 @@ func (s *search) match(p status) {
 
 // late tells whether the read began after the fence, by the server's clock. An
 // answer from a cache may be older than the look.
-func (s *search) late() bool { return !s.began.Before(s.mark.At.Add(s.lasts - rounding)) }
+func (s *search) late() bool { return !s.began.Before(s.fence.Add(-rounding)) }
 
 // keep keeps of the posts those that judge takes for ours, or may.
 func (s *search) keep(judge func(status) (likeness, error)) error {

@@ -59,7 +59,7 @@ func (*Connector) AccountOf(watermark string) string {
 func (c *Connector) Observe(ctx context.Context, o connector.Opening, l connector.Look) job.Observation {
 	s, want, err := c.search(ctx, o, l)
 	if err != nil {
-		return saw(job.SawInconclusive, wordsOf(err))
+		return connector.Unseen(err)
 	}
 	switch ids := s.found(); {
 	case len(ids) == 0 && !s.late():
@@ -73,20 +73,10 @@ func (c *Connector) Observe(ctx context.Context, o connector.Opening, l connecto
 		out.ExternalID, out.ExternalURL = s.sure[0].id, s.sure[0].url
 		return out
 	case len(ids) == 1:
-		return saw(job.SawCandidates, "post "+ids[0]+" may be this one, but its time or its words are not quite those of the send; is it?")
+		return saw(job.SawCandidates, "post "+ids[0]+" may be this one, but its time, its words or what belongs to it are not quite those of the send; is it?")
 	default:
 		return saw(job.SawCandidates, fmt.Sprintf("%d posts have this content: %s", len(ids), names(ids)))
 	}
-}
-
-// wordsOf are an error's for a user: of a refusal without its cause, which may name
-// addresses of our network.
-func wordsOf(err error) string {
-	var r *connector.Refusal
-	if errors.As(err, &r) {
-		return r.Msg
-	}
-	return err.Error()
 }
 
 func saw(v job.Verdict, detail string) job.Observation {
@@ -115,9 +105,9 @@ func (c *Connector) search(ctx context.Context, o connector.Opening, l connector
 	if p, err := c.whose(ctx, a); err != nil {
 		return nil, want, err
 	} else if p.id != m.ID {
-		return nil, want, errors.New("the credential belongs to another account than at the send")
+		return nil, want, connector.ErrForeign
 	}
-	s := newSearch(m, want, l.Fence.Sub(l.First.ArmedAt))
+	s := newSearch(m, want, l)
 	if err := c.pages(ctx, a, s); err != nil {
 		return nil, want, err
 	}
@@ -183,10 +173,14 @@ func (c *Connector) compare(ctx context.Context, a account, s *search, want cont
 		if err != nil {
 			return other, err
 		}
+		like := want.likeHTML(p)
 		if told {
-			return want.likeSource(text, warning), nil
+			like = want.likeSource(text, warning)
 		}
-		return want.likeHTML(p), nil
+		if p.edited {
+			like = max(like, maybe)
+		}
+		return like, nil
 	})
 }
 

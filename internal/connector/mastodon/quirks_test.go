@@ -3,6 +3,8 @@ package mastodon_test
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"sync"
@@ -47,6 +49,7 @@ type world struct {
 	first    job.Attempt
 	fence    time.Time
 	taken    map[string]bool
+	uploads  time.Duration // what the uploads before the arm take
 }
 
 const (
@@ -66,7 +69,9 @@ func newWorld(t *testing.T, o mastodontest.Options) *world {
 		t.Fatal(err)
 	}
 	sender := connector.NewSender(connector.Config{Egress: connector.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))})
-	w.c = mastodon.New(mastodon.Config{Sender: sender, Now: w.Now})
+	w.c = mastodon.New(mastodon.Config{Sender: sender, Now: w.Now, Media: connector.NewMedia(connector.MediaConfig{
+		Egress: connector.NewEgress(netip.MustParsePrefix("127.0.0.0/8")), Dir: t.TempDir(),
+	})})
 	t.Cleanup(func() {
 		_ = w.Close()
 		sender.Close()
@@ -91,6 +96,7 @@ func (w *world) arm() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	w.pass(w.uploads)
 	w.first = job.Attempt{Number: 1, Round: 1, ArmedAt: w.Now(), Frozen: w.prepared.Frozen, Watermark: mark}
 	w.fence = w.Now().Add(fenceTime)
 	w.pass(50 * time.Millisecond)
@@ -111,7 +117,7 @@ func (w *world) commit(class job.Class) job.Outcome {
 func (w *world) look() job.Observation {
 	w.t.Helper()
 	return w.c.Observe(w.t.Context(), w.opening(job.Observable), connector.Look{
-		First: w.first, Fence: w.fence,
+		First: w.first, Fence: w.fence, Now: w.Now(),
 		Taken: func(context.Context, []string) (map[string]bool, error) { return w.taken, nil },
 	})
 }
@@ -230,13 +236,37 @@ func TestLooks(t *testing.T) {
 			}
 			w.sees(job.SawInconclusive, "more than 200 posts")
 		},
+		"what it answers is deleted meanwhile": func(_ *testing.T, w *world) {
+			w.Add(mastodontest.Post{Text: "old", Created: w.Now().Add(-time.Hour)})
+			parent := w.Add(mastodontest.Post{Text: "parent"})
+			w.post.ReplyToId = parent.ID
+			w.arm()
+			id := w.commitAt()
+			w.Delete(parent.ID)
+			w.sees(job.SawCandidates, id)
+		},
+		"it is edited meanwhile": func(_ *testing.T, w *world) {
+			w.arm()
+			id := w.commitAt()
+			w.Edit(id, "something else altogether")
+			w.sees(job.SawCandidates, id)
+		},
+		"old posts are edited meanwhile": func(_ *testing.T, w *world) {
+			old := w.Add(mastodontest.Post{Text: "old", Created: w.Now().Add(-time.Hour)})
+			just := w.Add(mastodontest.Post{Text: "just before", Created: w.Now().Add(-30 * time.Second)})
+			w.arm()
+			w.Edit(old.ID, text)
+			w.Edit(just.ID, "another text")
+			w.sees(job.SawAbsent, "2 posts")
+		},
 		"a credential of nobody's": func(t *testing.T, w *world) {
 			w.arm()
 			o := w.opening(job.Observable)
 			o.Credential = bearer(t, "another")
 			w.pass(w.fence.Sub(w.Now()) + readLag)
-			if got := w.c.Observe(t.Context(), o, connector.Look{First: w.first, Fence: w.fence}); got.Verdict != job.SawInconclusive {
-				t.Errorf("%s (%s)", got.Verdict, got.Detail)
+			got := w.c.Observe(t.Context(), o, connector.Look{First: w.first, Fence: w.fence})
+			if got.Verdict != job.SawInconclusive || got.Kind != job.FailAuth {
+				t.Errorf("%s %s (%s)", got.Verdict, got.Kind, got.Detail)
 			}
 		},
 		"another server": func(t *testing.T, w *world) {
@@ -260,6 +290,42 @@ func TestLooks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { everywhere(t, mastodontest.Options{PageLimit: 10}, test) })
 	}
+}
+
+// TestRewritten: a server that changed marks, or lost files, by rules of its own is not
+// taken for one that never got the post.
+func TestRewritten(t *testing.T) {
+	everywhere(t, mastodontest.Options{Rewrite: strings.NewReplacer(",", "").Replace}, func(_ *testing.T, w *world) {
+		w.post.Text = "Grüße, aus Köln"
+		w.arm()
+		w.sees(job.SawCandidates, w.commitAt())
+	})
+	everywhere(t, mastodontest.Options{LosesFiles: true}, func(t *testing.T, w *world) {
+		host := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+			rw.Header().Set("Content-Type", "image/png")
+			_, _ = rw.Write([]byte("picture"))
+		}))
+		t.Cleanup(host.Close)
+		w.post.Media = []*fireoncev1.MediaRef{{Url: host.URL}}
+		w.arm()
+		w.sees(job.SawCandidates, w.commitAt())
+	})
+}
+
+// TestSlowUpload: files may take minutes between watermark and arm; the post that comes
+// after them is still known for certain.
+func TestSlowUpload(t *testing.T) {
+	everywhere(t, mastodontest.Options{}, func(_ *testing.T, w *world) {
+		w.uploads = 5 * time.Minute
+		w.arm()
+		w.sees(job.SawPresent, w.commitAt())
+	})
+	everywhere(t, mastodontest.Options{}, func(_ *testing.T, w *world) {
+		w.uploads = 5 * time.Minute
+		w.arm()
+		w.seesNow(job.SawInconclusive, "from before the end of the send")
+		w.sees(job.SawAbsent, "")
+	})
 }
 
 // commitAt posts as the connector does, and gives the id that nobody was told.
@@ -318,6 +384,8 @@ func TestKeys(t *testing.T) {
 	}{
 		"Mastodon":                {mastodontest.Options{}, 59 * time.Minute, 1, job.ResultSucceeded},
 		"Mastodon, an hour later": {mastodontest.Options{}, time.Hour, 2, job.ResultSucceeded},
+		"Mastodon, at once":       {mastodontest.Options{KeyLag: time.Minute}, 59 * time.Second, 2, job.ResultSucceeded},
+		"Mastodon, key stored":    {mastodontest.Options{KeyLag: time.Minute}, time.Minute, 1, job.ResultSucceeded},
 		"Mastodon, 500":           {mastodontest.Options{ReplayFails: true}, time.Minute, 1, job.ResultUnknown},
 		"GoToSocial":              {mastodontest.Options{Software: mastodontest.GoToSocial}, time.Minute, 2, job.ResultSucceeded},
 	} {

@@ -21,24 +21,23 @@ const (
 	same
 )
 
-// likeSource compares the source of a post.
-func (c content) likeSource(text, warning string) likeness {
-	if normal(text) == normal(c.Text) && normal(warning) == normal(c.Warning) {
+// likeSource compares the source of a post. A server may have changed marks in it, by
+// rules of its own.
+func (c content) likeSource(text, warning string) likeness { return c.like(text, warning) }
+
+func (c content) like(text, warning string) likeness {
+	switch {
+	case normal(text) == normal(c.Text) && normal(warning) == normal(c.Warning):
 		return same
+	case words(text) == words(c.Text) && words(warning) == words(c.Warning):
+		return maybe
 	}
 	return other
 }
 
 // likeHTML compares a post whose source the server does not tell.
 func (c content) likeHTML(s status) likeness {
-	text := plain(s.html)
-	switch {
-	case normal(text) == normal(c.Text) && normal(s.warning) == normal(c.Warning):
-		return same
-	case words(text) == words(c.Text) && words(s.warning) == words(c.Warning):
-		return maybe
-	}
-	return other
+	return c.like(plain(s.html), s.warning)
 }
 
 // plain gives the text of a post's HTML: paragraphs and line breaks are white space,

@@ -177,10 +177,13 @@ func (s *Server) told(p Post) map[string]any {
 	}
 	out := map[string]any{
 		"media_attachments": files, "id": p.ID, "url": "https://example.test/@ada/" + p.ID, "created_at": p.Created, "in_reply_to_id": nil,
-		"spoiler_text": p.Warning, "sensitive": p.Sensitive, "visibility": p.Visibility, "content": HTML(p.Text), "reblog": nil,
+		"spoiler_text": p.Warning, "sensitive": p.Sensitive, "visibility": p.Visibility, "content": HTML(p.Text), "reblog": nil, "edited_at": nil,
 	}
 	if p.ReplyTo != "" {
 		out["in_reply_to_id"] = p.ReplyTo
+	}
+	if !p.Edited.IsZero() {
+		out["edited_at"] = p.Edited
 	}
 	if p.Boost {
 		out["reblog"] = map[string]any{"id": "1", "content": HTML(p.Text)}

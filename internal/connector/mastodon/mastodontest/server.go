@@ -48,6 +48,12 @@ type Options struct {
 	MaxCharacters int
 	// ReplayFails has the server answer 500 to a repeat that it dropped.
 	ReplayFails bool
+	// KeyLag is how long after its post a key is stored: so long a repeat is another post.
+	KeyLag time.Duration
+	// LosesFiles has the server post without its files what names any.
+	LosesFiles bool
+	// Rewrite changes a text as it is stored, by rules of the server's own; nil: none.
+	Rewrite func(text string) string
 	// HidesDirect has the server leave direct posts out of the account's list.
 	HidesDirect bool
 }
@@ -60,7 +66,9 @@ type Post struct {
 	// Boost is a post of somebody else's that the account shared.
 	Boost bool
 	// Files are the files that it shows.
-	Files   []File
+	Files []File
+	// Edited is when it got its present text; zero: it has its first one.
+	Edited  time.Time
 	deleted bool
 }
 
@@ -85,8 +93,8 @@ type Server struct {
 }
 
 type key struct {
-	id    string
-	until time.Time
+	id          string
+	from, until time.Time
 }
 
 // Start starts a server on loopback.
@@ -155,13 +163,27 @@ func (s *Server) Skew(d time.Duration) {
 // now is the server's clock; the caller holds mu.
 func (s *Server) now() time.Time { return s.opts.Now().UTC().Add(s.skew) }
 
-// Delete deletes a post.
+// Delete deletes a post. Those that answer it answer nothing then.
 func (s *Server) Delete(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.posts {
-		if s.posts[i].ID == id {
+		switch id {
+		case s.posts[i].ID:
 			s.posts[i].deleted = true
+		case s.posts[i].ReplyTo:
+			s.posts[i].ReplyTo = ""
+		}
+	}
+}
+
+// Edit gives a post another text.
+func (s *Server) Edit(id, text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.posts {
+		if s.posts[i].ID == id {
+			s.posts[i].Text, s.posts[i].Edited = text, s.now()
 		}
 	}
 }
@@ -196,15 +218,21 @@ func (s *Server) create(p Post) (post Post, fails bool) {
 	defer s.mu.Unlock()
 	now := s.now()
 	dedupes := s.opts.Software == Mastodon || s.opts.Software == OldMastodon
-	if k, ok := s.keys[p.Key]; ok && dedupes && p.Key != "" && now.Before(k.until) {
+	if k, ok := s.keys[p.Key]; ok && dedupes && p.Key != "" && !now.Before(k.from) && now.Before(k.until) {
 		for _, old := range s.posts {
 			if old.ID == k.id {
 				return old, s.opts.ReplayFails
 			}
 		}
 	}
+	if s.opts.LosesFiles {
+		p.Files = nil
+	}
+	if s.opts.Rewrite != nil {
+		p.Text = s.opts.Rewrite(p.Text)
+	}
 	p = s.add(p)
-	s.keys[p.Key] = key{id: p.ID, until: now.Add(KeyLasts)}
+	s.keys[p.Key] = key{id: p.ID, from: now.Add(s.opts.KeyLag), until: now.Add(KeyLasts)}
 	return p, false
 }
 
