@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/fireonce/fireonce/internal/connector"
 )
 
 // Rules of this file, which is pure: given the pages, what do they prove?
@@ -29,7 +31,6 @@ const (
 
 // Why a read proves nothing.
 var (
-	errForeign  = errors.New("the credential belongs to another account than at the send")
 	errUnsteady = errors.New("the clock of X, or ours, was set since the send; times cannot be compared")
 	errDisorder = errors.New("the messages are not listed newest first")
 	errShifted  = errors.New("a page shifted while it was read")
@@ -41,9 +42,10 @@ var (
 type search struct {
 	mark mark
 	want content
-	// lasts is how long after the watermark the object may have been made: until the
-	// fence.
-	lasts time.Duration
+	look connector.Look
+	// until is when the object may have been made at the latest, by X's clock: the
+	// fence. It is known with the first page.
+	until time.Time
 
 	ids             map[string]bool // read so far
 	began           time.Time       // X's clock at the first page
@@ -51,8 +53,8 @@ type search struct {
 	sure, uncertain []object
 }
 
-func newSearch(m mark, want content, lasts time.Duration) *search {
-	return &search{mark: m, want: want, lasts: lasts, ids: make(map[string]bool)}
+func newSearch(m mark, want content, l connector.Look) *search {
+	return &search{mark: m, want: want, look: l, until: l.Until(m.At, m.At), ids: make(map[string]bool)}
 }
 
 // floor is the id from which on objects are read.
@@ -64,7 +66,7 @@ func (s *search) steady(now, local time.Time) error {
 		return errUnsteady
 	}
 	if s.began.IsZero() {
-		s.began = now
+		s.began, s.until = now, s.look.Until(s.mark.At, now)
 	}
 	return nil
 }
@@ -112,7 +114,7 @@ func (s *search) match(o object) {
 	if fit == differs {
 		return
 	}
-	if fit == same && !o.at.Before(s.mark.At) && !o.at.After(s.mark.At.Add(s.lasts)) {
+	if fit == same && !o.at.Before(s.mark.At) && !o.at.After(s.until) {
 		s.sure = append(s.sure, o)
 		return
 	}
@@ -124,23 +126,23 @@ func (s *search) fits(o object) likeness {
 	answers := o.replyTo == s.want.ReplyTo
 	quotes := o.quote == s.want.Quote ||
 		s.want.Quote == "" && strings.Contains(s.want.Text, "/status/"+o.quote) // X quotes what a text ends with a link to
-	if made, _, ok := timeOf(o.origin); ok && answers && !made.Before(s.mark.At) && !made.After(s.mark.At.Add(s.lasts)) {
+	if made, _, ok := timeOf(o.origin); ok && answers && !made.Before(s.mark.At) && !made.After(s.until) {
 		return similar // it was edited, and was another text before
 	}
-	pictures := o.pictures == len(s.want.Pictures)
+	pictures, fewer := o.pictures == len(s.want.Pictures), o.pictures < len(s.want.Pictures)
 	fit := o.text.like(s.want)
 	switch {
 	case fit == differs || answers && quotes && pictures:
 		return fit
-	case (answers || o.replyTo == "") && (quotes || o.quote == "") && (pictures || o.pictures == 0):
-		return similar // what it answers or quotes may be gone, or its pictures not told of
+	case (answers || o.replyTo == "") && (quotes || o.quote == "") && (pictures || fewer):
+		return similar // what it answers or quotes may be gone, or pictures of it, or not told of
 	default:
 		return differs
 	}
 }
 
 // late tells whether the read began after the fence, by X's clock.
-func (s *search) late() bool { return !s.began.Before(s.mark.At.Add(s.lasts - rounding)) }
+func (s *search) late() bool { return !s.began.Before(s.until.Add(-rounding)) }
 
 // drop takes out objects that are other jobs'.
 func (s *search) drop(taken map[string]bool) {

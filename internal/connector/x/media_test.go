@@ -84,6 +84,11 @@ func TestPictures(t *testing.T) {
 	e.sees(t, job.SawAbsent, "") // other pictures
 	w.Post(xtest.Object{Text: "look"})
 	e.seesNow(t, job.SawCandidates, "") // they may not be told of
+	w = newWorld(t, xtest.Options{Plan: always(xtest.Drop)})
+	both := w.effect(t, &fireoncev1.SocialPost{Text: "look", Media: pictures(base+"/a.png", base+"/b.png")})
+	both.send(t)
+	w.Post(xtest.Object{Text: "look", Pictures: []xtest.Picture{{ID: "1"}}})
+	both.sees(t, job.SawCandidates, "") // nor all of them
 	two := w.effect(t, &fireoncev1.SocialPost{Text: "look", Media: pictures(base + "/b.png")})
 	if string(two.prepared.Gate) != string(e.prepared.Gate) || string(two.prepared.Frozen) == string(e.prepared.Frozen) {
 		t.Error("posts that differ in their pictures only are told apart by what X does not tell")

@@ -2,11 +2,13 @@ package x
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/url"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
@@ -80,14 +82,56 @@ func (c *Connector) whose(ctx context.Context, auth connector.Auth, fresh bool) 
 	if err != nil {
 		return me{}, time.Time{}, &connector.Refusal{Kind: job.FailTransient, Msg: err.Error()}
 	}
+	c.owners.keep(auth, who.id)
 	return who, at, nil
+}
+
+// owner is whose account a credential is: asked once, because it never changes.
+func (c *Connector) owner(ctx context.Context, auth connector.Auth) (string, error) {
+	if user := c.owners.get(auth); user != "" {
+		return user, nil
+	}
+	who, _, err := c.whose(ctx, auth, false)
+	return who.id, err
+}
+
+// mostOwners bounds the tokens whose accounts are remembered, before all are forgotten.
+const mostOwners = 10_000
+
+// owners remembers whose account a token is. The tokens themselves are not kept.
+type owners struct {
+	mu   sync.Mutex
+	kept map[[sha256.Size]byte]string
+}
+
+func tokenKey(auth connector.Auth) [sha256.Size]byte {
+	h := sha256.New()
+	for _, header := range auth.Headers {
+		_, _ = h.Write([]byte(header.Value + "\x00"))
+	}
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+func (o *owners) get(auth connector.Auth) string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.kept[tokenKey(auth)]
+}
+
+func (o *owners) keep(auth connector.Auth, user string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.kept == nil || len(o.kept) >= mostOwners {
+		o.kept = make(map[[sha256.Size]byte]string)
+	}
+	o.kept[tokenKey(auth)] = user
 }
 
 // Observe implements connector.Observer.
 func (c *Connector) Observe(ctx context.Context, o connector.Opening, l connector.Look) job.Observation {
 	s, err := c.search(ctx, o, l)
 	if err != nil {
-		return saw(job.SawInconclusive, explain(err))
+		return connector.Unseen(err)
 	}
 	what := "post"
 	if s.want.Recipient != "" {
@@ -107,16 +151,6 @@ func (c *Connector) Observe(ctx context.Context, o connector.Opening, l connecto
 	default:
 		return saw(job.SawCandidates, fmt.Sprintf("%d %ss are like this one: %s", len(ids), what, names(ids)))
 	}
-}
-
-// explain gives an error's words for a user: of a refusal without its cause, which may name
-// addresses of our network.
-func explain(err error) string {
-	var r *connector.Refusal
-	if errors.As(err, &r) {
-		return r.Msg
-	}
-	return err.Error()
 }
 
 func saw(v job.Verdict, detail string) job.Observation {
@@ -140,7 +174,7 @@ func (c *Connector) search(ctx context.Context, o connector.Opening, l connector
 	if l.First.ArmedAt.IsZero() || l.Fence.Before(l.First.ArmedAt) {
 		return nil, errors.New("the attempt's times are not known")
 	}
-	s := newSearch(m, want, l.Fence.Sub(l.First.ArmedAt))
+	s := newSearch(m, want, l)
 	if err := c.pages(ctx, auth, s); err != nil {
 		return nil, err
 	}
@@ -159,21 +193,19 @@ func (c *Connector) search(ctx context.Context, o connector.Opening, l connector
 
 // pages reads page after page until nothing of ours can come any more.
 //
-// The posts are those of a user, whoever asks. A conversation is the one with the
-// asker: it must be the account of the send.
+// The asker must be the account of the send: a conversation is the one with the asker,
+// and others may not be shown all of an account's posts.
 func (c *Connector) pages(ctx context.Context, auth connector.Auth, s *search) error {
+	if user, err := c.owner(ctx, auth); err != nil {
+		return err
+	} else if user != s.mark.Account {
+		return connector.ErrForeign
+	}
 	path, query, token := "/2/users/"+s.mark.Account+"/tweets", url.Values{
 		"since_id":     {strconv.FormatUint(s.floor(), 10)},
 		"tweet.fields": {"attachments,created_at,edit_history_tweet_ids,entities,note_tweet,referenced_tweets"},
 	}, "pagination_token"
 	if s.want.Recipient != "" {
-		who, _, err := c.whose(ctx, auth, false)
-		if err != nil {
-			return err
-		}
-		if who.id != s.mark.Account {
-			return errForeign
-		}
 		path, query = "/2/dm_conversations/with/"+s.want.Recipient+"/dm_events", url.Values{
 			"event_types": {"MessageCreate"}, "dm_event.fields": {"created_at,entities,event_type,sender_id,text"},
 		}

@@ -308,13 +308,37 @@ func TestOldMessages(t *testing.T) {
 	}
 }
 
-// TestOtherAccount: a conversation is that of the account of the send.
+// TestOtherAccount: a conversation is that of the account of the send, and its posts are
+// shown whole to that one only. Whose token it is is asked once.
 func TestOtherAccount(t *testing.T) {
 	w := newWorld(t, xtest.Options{Plan: always(xtest.Drop)})
-	e := w.message(t, "2002", "hello")
+	e, m := w.effect(t, hello()), w.message(t, "2002", "hello")
 	e.send(t)
-	w.Configure(func(o *xtest.Options) { o.Account = "1002" })
-	e.sees(t, job.SawInconclusive, "another account")
+	m.send(t)
+	e.sees(t, job.SawAbsent, "")
+	m.sees(t, job.SawAbsent, "")
+	if n := w.Requests("GET", "/2/users/me"); n != 2 {
+		t.Errorf("asked %d times whose the token is, of which 2 for X's time", n)
+	}
+	w.Configure(func(o *xtest.Options) { o.Account, o.Token = "1002", "another" })
+	w.cred = oauth(t, "another")
+	e.seesNow(t, job.SawInconclusive, "another account")
+	m.seesNow(t, job.SawInconclusive, "another account")
+}
+
+// TestSlowUpload: pictures may take minutes between watermark and arm; the post that
+// comes after them is still known for certain.
+func TestSlowUpload(t *testing.T) {
+	for answer, want := range map[xtest.Answer]job.Verdict{xtest.Reset: job.SawPresent, xtest.Drop: job.SawAbsent} {
+		w := newWorld(t, xtest.Options{Plan: always(answer), ClockOffset: 3 * time.Hour})
+		e := w.effect(t, &fireoncev1.SocialPost{Text: "look", Media: pictures(files(t) + "/a.png")})
+		if e.prepared.OpenTime < e.uploads {
+			t.Errorf("time to open %v", e.prepared.OpenTime)
+		}
+		e.uploads = 2 * time.Minute
+		e.send(t)
+		e.sees(t, want, "")
+	}
 }
 
 // TestClocks: X's clock may be another than ours; it must not be set between.
@@ -357,7 +381,9 @@ func TestRefusedReads(t *testing.T) {
 		e := w.effect(t, hello())
 		e.send(t)
 		refuse = true
-		e.sees(t, job.SawInconclusive, c.words)
+		if o := e.sees(t, job.SawInconclusive, c.words); (o.Kind == job.FailAuth) != (c.kind == job.FailAuth) {
+			t.Errorf("%v: the look says %s", c, o.Kind)
+		}
 		_, err := w.c.Watermark(t.Context(), e.opening(t))
 		var r *connector.Refusal
 		if !errors.As(err, &r) || r.Kind != c.kind || (r.RetryAfter >= 5*time.Minute) != (c.kind == job.FailRateLimited) {

@@ -9,6 +9,9 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 	"pgregory.net/rapid"
+
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
 )
 
 // TestWeigh: lengths as twitter-text's own conformance data and X's documentation
@@ -186,7 +189,7 @@ func TestSearchAgainstTruth(t *testing.T) {
 		fence := time.Duration(rapid.IntRange(1, 120).Draw(t, "fence")) * time.Second
 		want := content{Text: "hello"}
 		m := mark{Version: markVersion, Account: "1", At: start.Truncate(time.Second), Local: start}
-		s := newSearch(m, want, fence)
+		s := newSearch(m, want, connector.Look{First: job.Attempt{ArmedAt: start}, Fence: start.Add(fence)})
 		var all []object
 		add := func(text string, after time.Duration) string {
 			made := start.Add(after)

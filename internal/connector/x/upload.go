@@ -9,6 +9,7 @@ import (
 	"io"
 	"mime/multipart"
 	"slices"
+	"time"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
@@ -18,6 +19,8 @@ import (
 const (
 	pathUpload   = "/2/media/upload"
 	pathMetadata = "/2/media/metadata"
+	// openTime is how long fetching and uploading pictures may take.
+	openTime = 2 * time.Minute
 )
 
 // upload gives X the pictures, and gives X's ids of them. It runs before the arm, each

@@ -76,6 +76,7 @@ type effect struct {
 	attempts int
 	fence    time.Time
 	taken    map[string]bool
+	uploads  time.Duration // what the uploads before the arm take
 }
 
 var longPosts = &fireoncev1.XSettings{LongPosts: true}
@@ -113,6 +114,7 @@ func (e *effect) send(t *testing.T) job.Outcome {
 	if err != nil {
 		t.Fatal(err)
 	}
+	e.w.pass(e.uploads)
 	e.attempts++
 	if e.attempts == 1 {
 		e.first = job.Attempt{Number: 1, Round: 1, ArmedAt: e.w.Now(), Frozen: e.prepared.Frozen, Watermark: mark}
@@ -134,7 +136,7 @@ func (e *effect) settle() { e.w.pass(e.fence.Sub(e.w.Now()) + readLag) }
 func (e *effect) look(t *testing.T) job.Observation {
 	t.Helper()
 	return e.w.c.Observe(t.Context(), e.opening(t), connector.Look{
-		First: e.first, Fence: e.fence,
+		First: e.first, Fence: e.fence, Now: e.w.Now(),
 		Taken: func(context.Context, []string) (map[string]bool, error) { return e.taken, nil },
 	})
 }

@@ -69,6 +69,7 @@ type Connector struct {
 	media  *connector.Media
 	settle Settle
 	now    func() time.Time
+	owners owners
 }
 
 var (
@@ -179,7 +180,11 @@ func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 		return connector.Prepared{}, err
 	}
 	gate := out.fingerprint()
-	return connector.Prepared{HoldKey: hold, Frozen: out.freeze(), Gate: gate[:]}, nil
+	prepared := connector.Prepared{HoldKey: hold, Frozen: out.freeze(), Gate: gate[:]}
+	if len(out.Pictures) > 0 {
+		prepared.OpenTime = openTime
+	}
+	return prepared, nil
 }
 
 // Open implements connector.Connector. Pictures are uploaded first, which nobody sees:
