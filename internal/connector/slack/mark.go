@@ -98,12 +98,12 @@ func clockOf(a connector.Answer) (time.Time, bool) {
 // forgotten.
 const mostKnown = 10_000
 
-// known remembers what never changes: the workspace of a token, and a person's
-// conversation with it. Forgetting costs a request.
+// known remembers what never changes: whose a token is, and a person's conversation
+// with it. Forgetting costs a request.
 type known struct {
-	mu    sync.Mutex
-	sites map[[sha256.Size]byte]string
-	chats map[[sha256.Size]byte]string
+	mu     sync.Mutex
+	owners map[[sha256.Size]byte]who
+	chats  map[[sha256.Size]byte]string
 }
 
 func keyOf(auth connector.Auth, user string) [sha256.Size]byte {
@@ -115,10 +115,10 @@ func keyOf(auth connector.Auth, user string) [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-func (k *known) site(auth connector.Auth) string {
+func (k *known) owner(auth connector.Auth) who {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.sites[keyOf(auth, "")]
+	return k.owners[keyOf(auth, "")]
 }
 
 func (k *known) chat(auth connector.Auth, user string) string {
@@ -127,13 +127,13 @@ func (k *known) chat(auth connector.Auth, user string) string {
 	return k.chats[keyOf(auth, user)]
 }
 
-func (k *known) keepSite(auth connector.Auth, site string) {
+func (k *known) keepOwner(auth connector.Auth, whose who) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.sites == nil || len(k.sites) >= mostKnown {
-		k.sites = make(map[[sha256.Size]byte]string)
+	if k.owners == nil || len(k.owners) >= mostKnown {
+		k.owners = make(map[[sha256.Size]byte]who)
 	}
-	k.sites[keyOf(auth, "")] = site
+	k.owners[keyOf(auth, "")] = whose
 }
 
 func (k *known) keepChat(auth connector.Auth, user, channel string) {

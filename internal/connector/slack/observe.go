@@ -114,8 +114,17 @@ func (c *Connector) whose(ctx context.Context, auth connector.Auth) (who, time.T
 	if u, err := connector.ParseURL(in.URL); err == nil {
 		out.Site = u.String()
 	}
-	c.known.keepSite(auth, out.Site)
+	c.known.keepOwner(auth, out)
 	return out, at, nil
+}
+
+// owner is whose token it is: asked once, because it never changes.
+func (c *Connector) owner(ctx context.Context, auth connector.Auth) (who, error) {
+	if whose := c.known.owner(auth); whose.User != "" {
+		return whose, nil
+	}
+	whose, _, err := c.whose(ctx, auth)
+	return whose, err
 }
 
 // conversation gives where the message goes. With a person it is opened, which nobody
@@ -159,7 +168,7 @@ func (c *Connector) conversation(ctx context.Context, auth connector.Auth, want 
 func (c *Connector) Observe(ctx context.Context, o connector.Opening, l connector.Look) job.Observation {
 	s, err := c.search(ctx, o, l)
 	if err != nil {
-		return saw(job.SawInconclusive, explain(err))
+		return connector.Unseen(err)
 	}
 	switch ids := s.found(); {
 	case len(ids) == 0 && !s.late():
@@ -175,16 +184,6 @@ func (c *Connector) Observe(ctx context.Context, o connector.Opening, l connecto
 	default:
 		return saw(job.SawCandidates, "these messages say the same, without the mark of any job, or by somebody else: "+names(ids)+"; is it one of them?")
 	}
-}
-
-// explain gives an error's words for a user: of a refusal without its cause, which may name
-// addresses of our network.
-func explain(err error) string {
-	var r *connector.Refusal
-	if errors.As(err, &r) {
-		return r.Msg
-	}
-	return err.Error()
 }
 
 func saw(v job.Verdict, detail string) job.Observation {
@@ -207,6 +206,12 @@ func (c *Connector) search(ctx context.Context, o connector.Opening, l connector
 	}
 	if l.First.ArmedAt.IsZero() || l.Fence.Before(l.First.ArmedAt) {
 		return nil, errors.New("the attempt's times are not known")
+	}
+	// Others may not be shown this account's messages, or their marks.
+	if whose, err := c.owner(ctx, auth); err != nil {
+		return nil, err
+	} else if whose.identity() != m.identity() {
+		return nil, connector.ErrForeign
 	}
 	s := newSearch(m, want, l.Fence.Sub(l.First.ArmedAt))
 	if err := c.pages(ctx, auth, s); err != nil {

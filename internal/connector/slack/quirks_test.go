@@ -316,12 +316,31 @@ func TestRefusedReads(t *testing.T) {
 		e := w.effect(t, hello())
 		e.send(t)
 		refuse = true
-		e.sees(t, job.SawInconclusive, c.words)
+		if o := e.sees(t, job.SawInconclusive, c.words); (o.Kind == job.FailAuth) != (c.kind == job.FailAuth) {
+			t.Errorf("%v: the look says %s", c, o.Kind)
+		}
 		_, err := w.c.Watermark(t.Context(), e.opening(t))
 		var r *connector.Refusal
 		if !errors.As(err, &r) || r.Kind != c.kind || (r.RetryAfter == 90*time.Second) != (c.kind == job.FailRateLimited) {
 			t.Errorf("%v: %+v", c, r)
 		}
+	}
+}
+
+// TestOtherAccount: another account may not be shown what the one of the send sees.
+// Whose token it is is asked once.
+func TestOtherAccount(t *testing.T) {
+	w := newWorld(t, slacktest.Options{Plan: always(slacktest.Drop)})
+	e := w.effect(t, hello())
+	e.send(t)
+	e.sees(t, job.SawAbsent, "")
+	if n := w.Requests("auth.test"); n != 1 {
+		t.Errorf("asked %d times whose the token is", n)
+	}
+	for _, other := range [][2]string{{"T1", "U2"}, {"T2", "U1"}} {
+		w.Configure(func(o *slacktest.Options) { o.Team, o.User, o.Token = other[0], other[1], other[0]+other[1] })
+		w.cred = oauth(t, other[0]+other[1])
+		e.seesNow(t, job.SawInconclusive, "another account")
 	}
 }
 

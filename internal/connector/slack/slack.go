@@ -209,7 +209,7 @@ func (c *Connector) Open(ctx context.Context, o connector.Opening) (connector.Se
 		return nil, fmt.Errorf("open slack: %w", err)
 	}
 	return &session{
-		line: line, auth: auth, to: to, body: body, thread: want.Thread, site: c.known.site(auth), version: o.Credential.Version,
+		line: line, auth: auth, to: to, body: body, thread: want.Thread, site: c.known.owner(auth).Site, version: o.Credential.Version,
 	}, nil
 }
 
