@@ -3,6 +3,7 @@ package platformtest_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -47,11 +48,23 @@ func blueskyOf(t *testing.T, url string, account *pds.Account) platformtest.Plat
 			}
 			return uris
 		},
+		Parent: func(uri string) string {
+			for _, post := range account.Posts(t) {
+				if post.URI == uri {
+					reply, _ := post.Record["reply"].(map[string]any)
+					parent, _ := reply["parent"].(map[string]any)
+					to, _ := parent["uri"].(string)
+					return to
+				}
+			}
+			return "no such post"
+		},
+		HoldWords: "Reconnect this Bluesky account", RefusedWords: "Invalid app.bsky.feed.post record",
 		Unauthorized: status(http.StatusUnauthorized, `{"error":"AuthenticationRequired","message":"Invalid identifier or password"}`),
 		Refused:      status(http.StatusBadRequest, `{"error":"InvalidRequest","message":"Invalid app.bsky.feed.post record"}`),
 		Limited: func(wait time.Duration) faultproxy.Fate {
-			f := faultproxy.RetryAfter(wait)
-			f.Body = `{"error":"RateLimitExceeded","message":"Rate Limit Exceeded"}`
+			f := status(http.StatusTooManyRequests, `{"error":"RateLimitExceeded","message":"Rate Limit Exceeded"}`)
+			f.Header = http.Header{"Ratelimit-Remaining": {"0"}, "Ratelimit-Reset": {fmt.Sprint(time.Now().Add(wait).Unix() + 1)}}
 			return f
 		},
 	}

@@ -70,8 +70,21 @@ func mastodonAt(t *testing.T, server *mastodontest.Server, class job.Class) plat
 			}
 			return ids
 		},
+		Parent: func(id string) string {
+			for _, p := range server.Posts() {
+				if p.ID == id {
+					return p.ReplyTo
+				}
+			}
+			return "no such post"
+		},
+		HoldWords: "reconnect this Mastodon account", RefusedWords: "character limit of 500",
 		Unauthorized: status(http.StatusUnauthorized, `{"error":"The access token was revoked"}`),
 		Refused:      status(http.StatusUnprocessableEntity, `{"error":"Validation failed: Text character limit of 500 exceeded"}`),
-		Limited:      func(wait time.Duration) faultproxy.Fate { return faultproxy.RetryAfter(wait) },
+		Limited: func(wait time.Duration) faultproxy.Fate {
+			fate := status(http.StatusTooManyRequests, `{"error":"Too many requests"}`)
+			fate.Header = http.Header{"X-Ratelimit-Reset": {time.Now().Add(wait).UTC().Format("2006-01-02T15:04:05.000000Z")}}
+			return fate
+		},
 	}
 }

@@ -20,9 +20,22 @@ func TestSlack(t *testing.T) {
 	t.Parallel()
 	platformtest.Run(t, func(t *testing.T) platformtest.Platform {
 		t.Helper()
-		return overSlack(t, func(_ *slacktest.Platform, text string) *fireoncev1.Payload {
+		var of *slacktest.Platform
+		on := overSlack(t, func(p *slacktest.Platform, text string) *fireoncev1.Payload {
+			of = p
 			return &fireoncev1.Payload{Kind: &fireoncev1.Payload_SocialPost{SocialPost: &fireoncev1.SocialPost{Text: text}}}
 		})
+		// Slack's threads are flat: each answer is the first message's.
+		on.Parent = func(id string) string {
+			for _, m := range of.Messages() {
+				if id == strings.TrimSuffix(m.Channel+":"+m.TS+":"+m.Thread, ":") && m.Thread != "" {
+					return m.Channel + ":" + m.Thread
+				}
+			}
+			return ""
+		}
+		on.FlatThreads = true
+		return on
 	})
 }
 
@@ -79,6 +92,7 @@ func overSlack(t *testing.T, payload func(p *slacktest.Platform, text string) *f
 			}
 			return ids
 		},
+		HoldWords: "reconnect this Slack workspace", RefusedWords: "the conversation is archived",
 		Unauthorized: status(http.StatusOK, `{"ok":false,"error":"token_revoked"}`),
 		Refused:      status(http.StatusOK, `{"ok":false,"error":"is_archived"}`),
 		Limited:      func(wait time.Duration) faultproxy.Fate { return faultproxy.RetryAfter(wait) },

@@ -2,6 +2,7 @@ package platformtest
 
 import (
 	"crypto/x509"
+	"slices"
 	"testing"
 	"time"
 
@@ -33,8 +34,16 @@ type Platform struct {
 	// Asks tells whether a request carries the credential to the platform; nil: every
 	// one does.
 	Asks func(faultproxy.Request) bool
+	// Sends tells whether a request is the last one that a credential may be refused to
+	// before the effect; nil: the one that commits.
+	Sends func(faultproxy.Request) bool
+	// Parent gives what an object answers, by its external id; nil: nothing can be
+	// answered here.
+	Parent func(externalID string) string
 	// Effects are the platform's objects that say text, by their external ids.
 	Effects func(text string) []string
+	// FlatThreads says that an answer to an answer is one to the thread's beginning.
+	FlatThreads bool
 	// NoNames says that the platform tells nobody what the effect is called, so that
 	// jobs have no external id.
 	NoNames bool
@@ -42,6 +51,9 @@ type Platform struct {
 	// wait, and Refused how it refuses content for good.
 	Unauthorized, Refused faultproxy.Fate
 	Limited               func(wait time.Duration) faultproxy.Fate
+	// HoldWords and RefusedWords are some of what a user is told then: what to do about
+	// the credential, and why the content was not taken.
+	HoldWords, RefusedWords string
 }
 
 // Run runs what is promised about every platform that can be looked at or dedupes.
@@ -53,14 +65,21 @@ func Run(t *testing.T, platform func(t *testing.T) Platform) {
 		"two identical jobs are two effects":                      testTwins,
 		"twins, the first answer lost":                            func(t *testing.T, p Platform) { testTwinsLost(t, p, 1) },
 		"twins, the second answer lost":                           func(t *testing.T, p Platform) { testTwinsLost(t, p, 2) },
+		"twins, both answers lost":                                func(t *testing.T, p Platform) { testTwinsLost(t, p, 1, 2) },
 		"the answer is lost after the effect":                     lostAfter(faultproxy.DropAfter),
 		"502 after the effect":                                    lostAfter(faultproxy.FailAfter),
 		"the answer is cut off after the effect":                  lostAfter(faultproxy.TruncateAfter),
 		"no answer after the effect":                              lostAfter(faultproxy.SilentAfter),
 		"the request is lost before it arrives":                   testLostBefore,
 		"a refused credential holds until there is a new one":     testUnauthorized,
+		"a credential is refused to the send":                     testUnauthorizedSend,
+		"a credential is refused after the answer was lost":       testUnauthorizedLook,
 		"a rate limit is waited for, and costs no attempt":        testLimited,
+		"a rate limit before the send costs nothing":              testLimitedEarly,
+		"a rate limit holds the connection's other jobs":          testLimitedOthers,
 		"what the platform refuses for good fails with its words": testRefused,
+		"a thread whose answers are lost":                         testThread,
+		"an answer to what was refused is never sent":             testThreadRefused,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -128,10 +147,12 @@ func testTwins(t *testing.T, p Platform) {
 	w.once("same words", a, b)
 }
 
-func testTwinsLost(t *testing.T, p Platform, lost int) {
+func testTwinsLost(t *testing.T, p Platform, lost ...int) {
 	w := NewWorld(t, p)
-	fates := make([]faultproxy.Fate, lost)
-	fates[lost-1].Fault = faultproxy.DropAfter
+	fates := make([]faultproxy.Fate, slices.Max(lost))
+	for _, n := range lost {
+		fates[n-1].Fault = faultproxy.DropAfter
+	}
 	w.commit(fates...)
 	a, b := w.Submit("one", p.Payload("same words")), w.Submit("two", p.Payload("same words"))
 	w.UntilState(a, job.Succeeded)
@@ -161,69 +182,6 @@ func testLostBefore(t *testing.T, p Platform) {
 		t.Errorf("%d attempts, want 2\n%s", s.Attempt, w.Story(id))
 	}
 	w.once("lost words", id)
-}
-
-func testUnauthorized(t *testing.T, p Platform) {
-	w := NewWorld(t, p)
-	w.Proxy.Plan(func(r faultproxy.Request) faultproxy.Fate {
-		if p.Asks != nil && !p.Asks(r) {
-			return faultproxy.Fate{}
-		}
-		return p.Unauthorized
-	})
-	id := w.Submit("one", p.Payload("held words"))
-	w.Until(id, "held", func(s job.Snapshot) bool { return s.Blocked != "" && !s.State.InFlight() })
-	conn, err := w.Store.Connection(t.Context(), project, w.Connection.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if conn.AuthHoldAt.IsZero() || conn.AuthHoldReason == "" {
-		t.Errorf("the connection is not held: %+v", conn)
-	}
-	if s := w.Job(id); s.State.Terminal() || s.Failures != 0 {
-		t.Errorf("a job that has to wait is %s after %d failures\n%s", s.State, s.Failures, w.Story(id))
-	}
-	if n := len(p.Effects("held words")); n != 0 {
-		t.Errorf("%d effects", n)
-	}
-	w.Proxy.Plan(func(faultproxy.Request) faultproxy.Fate { return faultproxy.Fate{} })
-	w.Rotate(p.Renewed)
-	w.UntilState(id, job.Succeeded)
-	if last := w.Attempts(id); last[len(last)-1].CredentialVersion != 2 {
-		t.Errorf("sent with version %d of the credential\n%s", last[len(last)-1].CredentialVersion, w.Story(id))
-	}
-	w.once("held words", id)
-}
-
-func testLimited(t *testing.T, p Platform) {
-	const wait = 2 * time.Second
-	w := NewWorld(t, p)
-	w.commit(p.Limited(wait))
-	id := w.Submit("one", p.Payload("slow words"))
-	s := w.UntilState(id, job.Succeeded)
-	w.delivered(faultproxy.Refuse)
-	attempts := w.Attempts(id)
-	if len(attempts) != 2 || s.Failures != 0 {
-		t.Fatalf("%d attempts, %d failures\n%s", len(attempts), s.Failures, w.Story(id))
-	}
-	if took := attempts[1].ArmedAt.Sub(attempts[0].EndedAt); took < wait {
-		t.Errorf("sent again after %v, asked to wait %v\n%s", took, wait, w.Story(id))
-	}
-	w.once("slow words", id)
-}
-
-func testRefused(t *testing.T, p Platform) {
-	w := NewWorld(t, p)
-	w.commit(p.Refused)
-	id := w.Submit("one", p.Payload("bad words"))
-	s := w.UntilState(id, job.Failed)
-	w.delivered(faultproxy.Refuse)
-	if s.Attempt != 1 || s.LastError.Message == "" {
-		t.Errorf("%d attempts, error %+v\n%s", s.Attempt, s.LastError, w.Story(id))
-	}
-	if n := len(p.Effects("bad words")); n != 0 {
-		t.Errorf("%d effects", n)
-	}
 }
 
 // delivered checks that the fault that a case is about did happen.

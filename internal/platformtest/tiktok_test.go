@@ -72,6 +72,11 @@ func overTikTok(
 			}
 			return ids
 		},
+		// An upload has a token of its own.
+		Sends:     func(r faultproxy.Request) bool { return r.Path == "/v2/post/publish/video/init/" },
+		HoldWords: "Reconnect this TikTok account",
+		// The upload's refusal: TikTok tells of what it does not take by its status.
+		RefusedWords: "TikTok has no whole video, so nothing was posted",
 		Unauthorized: tiktokSays(http.StatusUnauthorized, "access_token_invalid"),
 		Refused:      tiktokSays(http.StatusBadRequest, "invalid_param"),
 		Limited:      func(wait time.Duration) faultproxy.Fate { return faultproxy.RetryAfter(wait) },

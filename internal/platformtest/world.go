@@ -103,18 +103,25 @@ func (w *World) connect() {
 // Rotate gives the connection its next credential, and so ends an auth hold.
 func (w *World) Rotate(credential *fireoncev1.Credential) {
 	w.t.Helper()
-	conn, err := w.Store.Connection(w.t.Context(), project, w.Connection.ID)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	conn := w.connection()
 	next := conn.CredentialVersion + 1
-	_, err = w.Store.ChangeConnection(w.t.Context(), store.ConnectionChange{
+	_, err := w.Store.ChangeConnection(w.t.Context(), store.ConnectionChange{
 		Project: project, ID: conn.ID, Version: conn.Version,
 		Credential: &store.Sealed{Version: next, KeyID: "none", Data: marshal(w.t, credential), Fingerprint: strconv.Itoa(next)},
 	})
 	if err != nil {
 		w.t.Fatal(err)
 	}
+}
+
+// connection reads the connection as it is now.
+func (w *World) connection() store.Connection {
+	w.t.Helper()
+	conn, err := w.Store.Connection(w.t.Context(), project, w.Connection.ID)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return conn
 }
 
 // run starts the engine.

@@ -25,9 +25,17 @@ func TestX(t *testing.T) {
 	const frame = "%s & more: https://words.example/%%20?a=b"
 	platformtest.Run(t, func(t *testing.T) platformtest.Platform {
 		t.Helper()
-		p, _ := overX(t, "/2/tweets", "", func(text string) *fireoncev1.Payload {
+		p, on := overX(t, "/2/tweets", "", func(text string) *fireoncev1.Payload {
 			return &fireoncev1.Payload{Kind: &fireoncev1.Payload_SocialPost{SocialPost: &fireoncev1.SocialPost{Text: fmt.Sprintf(frame, text)}}}
 		})
+		p.Parent = func(id string) string {
+			for _, o := range on.Objects() {
+				if o.ID == id {
+					return o.ReplyTo
+				}
+			}
+			return "no such post"
+		}
 		return p
 	})
 }
@@ -98,6 +106,7 @@ func overX(t *testing.T, path, prefix string, payload func(text string) *fireonc
 			}
 			return ids
 		},
+		HoldWords: "reconnect this X account", RefusedWords: "You are not permitted to perform this action.",
 		Unauthorized: status(http.StatusUnauthorized, `{"title":"Unauthorized","status":401}`),
 		Refused:      status(http.StatusForbidden, `{"detail":"You are not permitted to perform this action.","status":403}`),
 		Limited: func(wait time.Duration) faultproxy.Fate {
