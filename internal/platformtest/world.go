@@ -23,7 +23,9 @@ import (
 	"github.com/fireonce/fireonce/internal/engine"
 	"github.com/fireonce/fireonce/internal/faultproxy"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/pgtest"
 	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/postgres"
 	"github.com/fireonce/fireonce/store/sqlite"
 )
 
@@ -48,39 +50,72 @@ type World struct {
 
 	platform Platform
 	code     connector.Connector
-	engine   *engine.Engine
 }
 
 // NewWorld makes a world and starts its engine. It ends with the test.
 func NewWorld(t *testing.T, p Platform) *World {
 	t.Helper()
-	w := &World{t: t, platform: p}
+	path := filepath.Join(t.TempDir(), "fireonce.db")
+	s, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, Migrate: true, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newWorld(t, p, 0, func(*store.Connection) {}, s)
+}
+
+// fleetSenders is how many jobs one server of a fleet sends at once, so that no single
+// one does all the work.
+const fleetSenders = 2
+
+// NewFleet makes a world of two servers over one PostgreSQL, whose connection has limits
+// of its own. Each server sends two jobs at once.
+func NewFleet(t *testing.T, p Platform, limits func(*store.Connection)) *World {
+	t.Helper()
+	url := pgtest.New(t)
+	stores := make([]store.Store, 2)
+	for i := range stores {
+		s, err := postgres.Open(t.Context(), postgres.Options{URL: url, Migrate: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stores[i] = s
+	}
+	return newWorld(t, p, fleetSenders, limits, stores...)
+}
+
+// newWorld makes a world with an engine over each of the stores, which lead to one
+// database. senders is how many jobs each sends at once; 0: the usual number.
+func newWorld(t *testing.T, p Platform, senders int, limits func(*store.Connection), stores ...store.Store) *World {
+	t.Helper()
+	w := &World{t: t, platform: p, Store: stores[0]}
+	for _, s := range stores {
+		t.Cleanup(func() {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 	var err error
 	if w.Proxy, err = faultproxy.Start(p.URL, nil); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.Proxy.Close() })
-	path := filepath.Join(t.TempDir(), "fireonce.db")
-	if w.Store, err = sqlite.Open(t.Context(), sqlite.Options{Path: path, Migrate: true, Now: time.Now}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := w.Store.Close(); err != nil {
-			t.Error(err)
+	for i, s := range stores {
+		sender := connector.NewSender(connector.Config{
+			Egress: connector.NewEgress(netip.MustParsePrefix("127.0.0.0/8")), RootCAs: p.Roots,
+		})
+		t.Cleanup(sender.Close)
+		w.code = p.Connector(sender, w.Proxy.URL())
+		if i == 0 {
+			w.connect(limits)
 		}
-	})
-	sender := connector.NewSender(connector.Config{
-		Egress: connector.NewEgress(netip.MustParsePrefix("127.0.0.0/8")), RootCAs: p.Roots,
-	})
-	t.Cleanup(sender.Close)
-	w.code = p.Connector(sender, w.Proxy.URL())
-	w.connect()
-	w.run()
+		w.run(s, fmt.Sprintf("server %d", i+1), senders)
+	}
 	return w
 }
 
 // connect stores the connection with the platform's first credential.
-func (w *World) connect() {
+func (w *World) connect(limits func(*store.Connection)) {
 	w.t.Helper()
 	settings := w.platform.Settings(w.Proxy.URL())
 	secret := marshal(w.t, w.platform.Credential)
@@ -92,6 +127,7 @@ func (w *World) connect() {
 		ID: newID(), Project: project, Connector: w.code.Describe().Name, Class: capability.Class,
 		KeyWindow: capability.KeyWindow, AccountIdentity: capability.Identity, Settings: settings, CredentialVersion: 1,
 	}
+	limits(&conn)
 	sealed := &store.Sealed{Version: 1, KeyID: "none", Data: secret, Fingerprint: "1"}
 	if w.Connection, _, err = w.Store.CreateConnection(w.t.Context(), store.NewConnection{
 		Key: "connection", Connection: conn, Sealed: sealed,
@@ -124,16 +160,16 @@ func (w *World) connection() store.Connection {
 	return conn
 }
 
-// run starts the engine.
-func (w *World) run() {
+// run starts an engine.
+func (w *World) run(s store.Store, name string, senders int) {
 	w.t.Helper()
 	registry, err := connector.NewRegistry(w.code)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.engine, err = engine.New(engine.Config{
-		Store: w.Store, Connectors: registry, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Worker: "test",
-		NewID: newID, Grace: grace, Poll: 50 * time.Millisecond,
+	e, err := engine.New(engine.Config{
+		Store: s, Connectors: registry, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Worker: name,
+		NewID: newID, Grace: grace, Poll: 50 * time.Millisecond, Senders: senders,
 		Open: func(_ store.Connection, s store.Sealed) (connector.Credential, error) {
 			return connector.Credential{Version: s.Version, Data: s.Data}, nil // these secrets are not sealed
 		},
@@ -143,7 +179,7 @@ func (w *World) run() {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- w.engine.Run(ctx) }()
+	go func() { ended <- e.Run(ctx) }()
 	w.t.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {
@@ -199,8 +235,9 @@ func (w *World) Until(id job.ID, what string, as func(job.Snapshot) bool) job.Sn
 	w.t.Helper()
 	hint, stop := w.Store.Watch(store.WatchEvents)
 	defer stop()
-	end := time.NewTimer(patience)
+	end, again := time.NewTimer(patience), time.NewTicker(time.Second) // of what another server did
 	defer end.Stop()
+	defer again.Stop()
 	for {
 		s := w.Job(id)
 		if as(s) {
@@ -208,6 +245,7 @@ func (w *World) Until(id job.ID, what string, as func(job.Snapshot) bool) job.Sn
 		}
 		select {
 		case <-hint:
+		case <-again.C:
 		case <-end.C:
 			w.t.Fatalf("after %v the job is %s, not %s\n%s", patience, s.State, what, w.Story(id))
 		}
