@@ -49,9 +49,10 @@ func pictures(urls ...string) (refs []*fireoncev1.MediaRef) {
 func TestPictures(t *testing.T) {
 	base := files(t)
 	for name, p := range map[string]*fireoncev1.SocialPost{
-		"text":    {Text: "look & see", Media: pictures(base+"/b.png", base+"/a.png")},
-		"no text": {Media: pictures(base + "/a.png")},
-		"a reply": {Text: "this one", ReplyToId: "1600000000000000001", Media: pictures(base + "/a.png")},
+		"text":             {Text: "look & see", Media: pictures(base+"/b.png", base+"/a.png")},
+		"no text":          {Media: pictures(base + "/a.png")},
+		"a reply, no text": {ReplyToId: "1600000000000000001", Media: pictures(base + "/a.png")},
+		"a reply":          {Text: "this one", ReplyToId: "1600000000000000001", Media: pictures(base + "/a.png")},
 		"a quote": {Text: "this one", Media: pictures(base + "/a.png"), PlatformOptions: &fireoncev1.SocialPost_X{
 			X: &fireoncev1.XOptions{QuotePostId: "1600000000000000002"},
 		}},

@@ -84,6 +84,7 @@ func TestTextForms(t *testing.T) {
 		"punctuation":       {Text: "...?!"},
 		"long":              {Text: strings.Repeat("a long post, ", 40) + "https://a.example/end"},
 		"a reply":           {Text: "yes & no", ReplyToId: "1600000000000000001"},
+		"only a name":       {Text: "@ada", ReplyToId: "1600000000000000001"},
 		"a reply to two":    {Text: "@ada @bob yes", ReplyToId: "1600000000000000001"},
 		"a quote":           {Text: "so true", PlatformOptions: &fireoncev1.SocialPost_X{X: &fireoncev1.XOptions{QuotePostId: "1600000000000000002"}}},
 		"a quote of a link": {Text: "so true https://a.example/x", PlatformOptions: &fireoncev1.SocialPost_X{X: &fireoncev1.XOptions{QuotePostId: "1600000000000000002"}}},

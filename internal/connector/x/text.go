@@ -29,7 +29,7 @@ var (
 	anyLink  = regexp.MustCompile(`(?i)https?://\S+`)
 	schemes  = regexp.MustCompile(`(?i)https?://`)
 	short    = regexp.MustCompile(`https?://t\.co/[A-Za-z0-9]+`)
-	mentions = regexp.MustCompile(`^(?:@[A-Za-z0-9_]{1,20} )+`)
+	mentions = regexp.MustCompile(`^(?:@[A-Za-z0-9_]{1,20}(?: |$))+`)
 	status   = regexp.MustCompile(`(?i)^https?://(?:[a-z]+\.)?(?:twitter|x)\.com/(?:i/web|[A-Za-z0-9_]+)/status/([0-9]+)`)
 	pictured = regexp.MustCompile(`(?i)/status/[0-9]+/(?:photo|video)/[0-9]+$`)
 	unescape = strings.NewReplacer("&amp;", "&", "&lt;", "<", "&gt;", ">")
