@@ -115,8 +115,7 @@ func (c *Connector) upload(ctx context.Context, in login, ref *fireoncev1.MediaR
 	if err != nil {
 		return nil, err
 	}
-	if err := unanswered(a, in.hidden()); err != nil {
-		c.logins.forget(in, errorName(a))
+	if err := c.refusedTo(in, a); err != nil {
 		return nil, err
 	}
 	var got struct {

@@ -234,6 +234,36 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// TestReadsBeforeTheSend: a session that is over as the post that is answered is read is
+// renewed; one that began just now says that the account may not.
+func TestReadsBeforeTheSend(t *testing.T) {
+	reply := &fireoncev1.SocialPost{Text: text, ReplyToId: uriOf("3kabcdefghijk")}
+	parent := connectortest.Answer(200, fmt.Sprintf(`{"uri":%q,"cid":"bafyreia","value":{"$type":"app.bsky.feed.post","text":"a","createdAt":"2026-11-21T08:00:00.000Z"}}`, reply.GetReplyToId()))
+	for _, name := range []string{"ExpiredToken", "InvalidToken"} {
+		w := newWorld(t, map[string][]string{
+			putRecord: {putAnswer()}, getRecord: {failure(400, name), parent, failure(400, name), parent},
+			createSession:  {sessionAnswer(token("access", time.Hour), token("refresh", 24*time.Hour)), sessionAnswer(token("access two", time.Hour), token("refresh two", 24*time.Hour))},
+			refreshSession: {failure(400, "ExpiredToken")},
+		})
+		for i, want := range []job.FailureKind{job.FailAuth, 0, job.FailTransient, 0} {
+			s, err := w.c.Open(t.Context(), w.opening(t, reply))
+			if want != 0 {
+				if r := wantRefusal(t, err, want); strings.Contains(r.Msg, "Reconnect this Bluesky account") != (want == job.FailAuth) {
+					t.Errorf("%s: %v", name, err)
+				}
+				continue
+			}
+			if err != nil {
+				t.Fatalf("%s, line %d: %v", name, i, err)
+			}
+			s.Close()
+		}
+		if w.count(putRecord) != 0 {
+			t.Errorf("posted: %v", w.asked)
+		}
+	}
+}
+
 // TestOccupied: a record at our key is our post, or the words say that it may be.
 func TestOccupied(t *testing.T) {
 	at := func(key, text, created string) string {

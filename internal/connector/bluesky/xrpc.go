@@ -152,6 +152,22 @@ func unanswered(a connector.Answer, secrets connector.Secrets) error {
 	return r
 }
 
+// refusedTo says why an answer to a question within a session is none, or nil. If the
+// session is over, so is its use; if it began just now, it is the account that may not.
+func (c *Connector) refusedTo(in login, a connector.Answer) error {
+	err := unanswered(a, in.hidden())
+	if err == nil {
+		return nil
+	}
+	name := errorName(a)
+	c.logins.forget(in, name)
+	var r *connector.Refusal
+	if in.fresh && (name == errInvalidToken || name == errExpiredToken) && errors.As(err, &r) {
+		r.Kind, r.Msg = job.FailAuth, connector.Clean(r.Msg+"; "+reconnectAccount, connector.MaxMessage)
+	}
+	return err
+}
+
 // resetAfter is how long a rate limit lasts: RateLimit-Reset is the second at which
 // it ends, since 1970 (https://docs.bsky.app/docs/advanced-guides/rate-limits).
 func resetAfter(a connector.Answer) time.Duration {
@@ -211,8 +227,7 @@ func (c *Connector) parent(ctx context.Context, in login, uri string) (*reply, e
 	if name := errorName(a); name == errNotFound {
 		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the post that is replied to is not there"}
 	}
-	if err := unanswered(a, in.hidden()); err != nil {
-		c.logins.forget(in, errorName(a))
+	if err := c.refusedTo(in, a); err != nil {
 		return nil, err
 	}
 	s, r, err := parseStored(a.Excerpt)
