@@ -191,3 +191,38 @@ func TestPollRefusedCredential(t *testing.T) {
 		}
 	}, class(job.Handle))
 }
+
+// A handle is asked about every 5 s for a minute and a half, then more slowly, for as
+// long as the platform works: hours. Nothing is sent again meanwhile, and the word that
+// ends it is the job's.
+func TestPollsForHours(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.platform.publish = func(_ int, c connector.Commit) job.Outcome {
+			w.platform.commit(c.EffectKey)
+			return job.Outcome{Result: job.ResultAccepted, Handle: "handle"}
+		}
+		var at []time.Time
+		began := time.Now()
+		w.platform.poll = func(string) job.Outcome {
+			at = append(at, time.Now())
+			if time.Since(began) < 6*time.Hour {
+				return job.Outcome{Result: job.ResultAccepted}
+			}
+			return job.Outcome{Result: job.ResultSucceeded, ExternalID: "post"}
+		}
+		w.start()
+		id := w.submit("one")
+		s := w.until(id, job.Succeeded, 7*time.Hour)
+		if w.platform.sent() != 1 || w.platform.total() != 1 || s.Attempt != 1 || s.Effect.ExternalID != "post" {
+			t.Errorf("%d requests, %d effects, %+v\n%s", w.platform.sent(), w.platform.total(), s.Effect, w.story(id))
+		}
+		for i, want := range map[int]time.Duration{0: 5 * time.Second, 17: 90 * time.Second, 18: 105 * time.Second, 19: 165 * time.Second} {
+			if got := at[i].Sub(began); got < want || got > want+3*time.Second {
+				t.Errorf("poll %d after %v, want %v", i+1, got, want)
+			}
+		}
+		if n := len(at); n < 360 || n > 400 {
+			t.Errorf("%d polls in six hours", n)
+		}
+	}, class(job.Handle))
+}
