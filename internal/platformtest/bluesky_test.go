@@ -98,6 +98,7 @@ func TestBlueskyPosts(t *testing.T) {
 		"the app password is taken back":         testBlueskyRevoked,
 		"an account is the same under all names": testBlueskyIdentity,
 		"a post that was edited meanwhile":       testBlueskyEdited,
+		"another account's password meanwhile":   testBlueskyOtherAccount,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -288,6 +289,37 @@ func testBlueskyEdited(t *testing.T, server *pds.Server) {
 	}
 	if s := w.Job(id); s.State.Terminal() {
 		t.Errorf("the job is %s\n%s", s.State, w.Story(id))
+	}
+}
+
+// A repeat is harmless in the account's own repository only: with the password of
+// another account the outcome stays open, and nothing is posted there.
+func testBlueskyOtherAccount(t *testing.T, server *pds.Server) {
+	w, account := blueskyWorld(t, server)
+	other := server.Account(t)
+	lost := false
+	w.Proxy.Plan(func(r faultproxy.Request) faultproxy.Fate {
+		switch {
+		case lost:
+			return status(http.StatusServiceUnavailable, "")
+		case strings.HasSuffix(r.Path, "/com.atproto.repo.putRecord"):
+			lost = true
+			return faultproxy.Fate{Fault: faultproxy.DropAfter}
+		}
+		return faultproxy.Fate{}
+	})
+	id := w.Submit("one", postOf(&fireoncev1.SocialPost{Text: "once"}))
+	w.UntilState(id, job.Ambiguous)
+	w.Rotate(basic(other.Handle, other.Password))
+	w.Proxy.Plan(nil)
+	s := w.Until(id, "held", func(s job.Snapshot) bool { return strings.Contains(s.Blocked, "reconnect the account "+account.DID) })
+	if s.State != job.Ambiguous || len(other.Posts(t)) != 0 {
+		t.Errorf("%s, the other account has %v\n%s", s.State, other.Posts(t), w.Story(id))
+	}
+	w.Rotate(basic(account.Handle, account.AppPassword(t, "third")))
+	s = w.UntilState(id, job.Succeeded)
+	if posts := account.Posts(t); len(posts) != 1 || s.Effect.ExternalID != posts[0].URI || len(other.Posts(t)) != 0 {
+		t.Errorf("bound to %q, the server has %v\n%s", s.Effect.ExternalID, posts, w.Story(id))
 	}
 }
 

@@ -36,6 +36,23 @@ func TestMastodon(t *testing.T) {
 	}
 }
 
+// Mastodon stores a key after the post, so a repeat that comes while the request before
+// may still be under way is another post: it waits for the fence.
+func TestMastodonRepeatsAfterTheFence(t *testing.T) {
+	t.Parallel()
+	w := platformtest.NewWorld(t, mastodonOf(t, mastodontest.Mastodon, job.Keyed))
+	w.Proxy.Plan(faultproxy.On(http.MethodPost, "/api/v1/statuses", faultproxy.Fate{Fault: faultproxy.DropAfter}, faultproxy.Fate{}))
+	id := w.Submit("one", postOf(&fireoncev1.SocialPost{Text: "once"}))
+	s := w.UntilState(id, job.Succeeded)
+	attempts := w.Attempts(id)
+	if len(attempts) != 2 || s.Effect.Proof != job.ProofKeyReplay {
+		t.Fatalf("%d attempts, %+v\n%s", len(attempts), s.Effect, w.Story(id))
+	}
+	if fence := attempts[0].AnswerDeadline.Add(platformtest.Grace); attempts[1].ArmedAt.Before(fence) {
+		t.Errorf("repeated %v before the fence\n%s", fence.Sub(attempts[1].ArmedAt), w.Story(id))
+	}
+}
+
 func mastodonOf(t *testing.T, software mastodontest.Software, class job.Class) platformtest.Platform {
 	t.Helper()
 	server, err := mastodontest.Start(mastodontest.Options{Software: software})

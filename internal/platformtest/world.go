@@ -32,8 +32,10 @@ import (
 const (
 	// project owns everything.
 	project = "default"
-	// answerTime and grace make a fence of three seconds.
-	answerTime, grace = time.Second, 2 * time.Second
+	// answerTime and Grace make a fence of three seconds.
+	answerTime = time.Second
+	// Grace is how long after its answer's deadline a request may still act.
+	Grace = 2 * time.Second
 	// patience is how long a job may take to its end, fences and back-off included.
 	patience = time.Minute
 )
@@ -169,7 +171,7 @@ func (w *World) run(s store.Store, name string, senders int) {
 	}
 	e, err := engine.New(engine.Config{
 		Store: s, Connectors: registry, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Worker: name,
-		NewID: newID, Grace: grace, Poll: 50 * time.Millisecond, Senders: senders,
+		NewID: newID, Grace: Grace, Poll: 50 * time.Millisecond, Senders: senders,
 		Open: func(_ store.Connection, s store.Sealed) (connector.Credential, error) {
 			return connector.Credential{Version: s.Version, Data: s.Data}, nil // these secrets are not sealed
 		},
