@@ -423,22 +423,7 @@ func decideFenceOver(v View) Decision {
 // open attempt; an AMBIGUOUS one, leased for a re-arm, stays what it was.
 func decideDeferred(v View, e Deferred) Decision {
 	if v.State == Ambiguous || v.State == Accepted {
-		d := same(v, CauseNotStarted)
-		d.Delay = max(e.RetryAfter, at(lookWaits, v.Looks))
-		if e.Kind == FailHeld {
-			d.Hold = sharedHold(e)
-			d.Delay, d.Blocked, d.Detail = max(e.RetryAfter, time.Second), e.Message, e.Message
-			return d
-		}
-		d.Looks++
-		d.Detail, d.Blocked = e.Message, ""
-		if e.Kind == FailAuth {
-			// It waits for a person, for as long as that takes, and the looks that are left
-			// are for the platform's answers.
-			d.Looks, d.Blocked = min(d.Looks, v.looksLeft()), e.Message
-		}
-		d.Hold = holdFor(e.Kind, e.RetryAfter, e.CredentialVersion, e.Message)
-		return d
+		return lookDeferred(v, e)
 	}
 	if v.State != Claimed {
 		return nothing
@@ -463,6 +448,25 @@ func decideDeferred(v View, e Deferred) Decision {
 		d.To = Failed
 	default:
 		spend(v, &d)
+	}
+	return d
+}
+
+// lookDeferred judges a look, a poll or a re-arm that was not made. What waits for a
+// person, as a refused credential does, costs no look: it would run the budget out,
+// and nothing was learnt of the effect.
+func lookDeferred(v View, e Deferred) Decision {
+	d := same(v, CauseNotStarted)
+	d.Detail, d.Blocked = e.Message, e.Message
+	d.Delay = max(e.RetryAfter, at(lookWaits, v.Looks))
+	d.Hold = holdFor(e.Kind, e.RetryAfter, e.CredentialVersion, e.Message)
+	switch e.Kind {
+	case FailHeld:
+		d.Delay, d.Hold = max(e.RetryAfter, time.Second), sharedHold(e)
+	case FailAuth:
+	default:
+		d.Looks++
+		d.Blocked = ""
 	}
 	return d
 }
@@ -496,14 +500,6 @@ func sharedHold(e Deferred) *HoldUntil {
 		return nil
 	}
 	return &HoldUntil{For: e.HoldFor, Reason: e.Message}
-}
-
-// looksLeft is how many looks, or polls, a job may have had and still be looked at.
-func (v View) looksLeft() int {
-	if v.State == Accepted {
-		return max(v.Looks, MaxPolls-1)
-	}
-	return max(v.Looks, MaxLooks-1)
 }
 
 // spend takes one failure from the budget: RETRYING after a back-off, or FAILED.

@@ -189,9 +189,9 @@ type Observation struct {
 	ExternalURL string
 	Handle      string
 	Detail      string
-	BegunAt     time.Time
-	EndedAt     time.Time
-	// Kind says why a look is inconclusive, where more follows from that: with FailAuth
-	// the credential was refused, which holds the account. It is not stored.
-	Kind FailureKind
+	// Kind says of an inconclusive look that the credential was refused (FailAuth);
+	// otherwise it is zero. It is not stored: such a look is none.
+	Kind    FailureKind
+	BegunAt time.Time
+	EndedAt time.Time
 }

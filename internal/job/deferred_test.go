@@ -1,0 +1,49 @@
+package job
+
+import (
+	"testing"
+	"time"
+)
+
+// A look, a poll or a re-arm that was not made says nothing of the effect. What waits
+// for a person costs none of the looks, however many there were; what does not, does.
+func TestLookNotMade(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		e       Deferred
+		looks   int
+		blocked string
+		auth    bool
+	}{
+		{"refused credential", Deferred{Kind: FailAuth, Message: "why", CredentialVersion: 3}, 0, "why", true},
+		{"held", Deferred{Kind: FailHeld, Message: "why"}, 0, "why", false},
+		{"rate limit", Deferred{Kind: FailRateLimited, Message: "why", RetryAfter: time.Hour}, 1, "", false},
+		{"transient", Deferred{Kind: FailTransient, Message: "why"}, 1, "", false},
+		{"permanent", Deferred{Kind: FailPermanent, Message: "why"}, 1, "", false},
+	} {
+		for _, state := range []State{Ambiguous, Accepted} {
+			for _, policy := range []Policy{Hold, AssumeSent, Resend} {
+				v := sending(Handle, policy)
+				v.State, v.Handle, v.Looks, v.Negatives, v.Blocked = state, "h", MaxPolls-1, 1, "before"
+				d := must(t, v, tt.e)
+				if d.To != state || d.Looks != v.Looks+tt.looks || d.Negatives != 1 || d.Blocked != tt.blocked || d.Delay <= 0 {
+					t.Errorf("%s, %s, %s: %+v", tt.name, state, policy, d)
+				}
+				if tt.auth != (d.Hold != nil && d.Hold.Auth && d.Hold.CredentialVersion == 3 && d.Hold.Reason == "why") {
+					t.Errorf("%s, %s, %s: hold %+v", tt.name, state, policy, d.Hold)
+				}
+			}
+		}
+	}
+}
+
+// Who could be asked again waits for nobody any more.
+func TestPollUnblocks(t *testing.T) {
+	v := sending(Handle, Hold)
+	v.State, v.Handle, v.Blocked = Accepted, "h", "Reconnect this account"
+	for _, r := range []Result{ResultAccepted, ResultUnknown} {
+		if d := must(t, v, Outcome{Attempt: v.Attempt, Result: r, Polled: true}); d.To != Accepted || d.Blocked != "" {
+			t.Errorf("%s: %+v", r, d)
+		}
+	}
+}
