@@ -85,7 +85,9 @@ type ConnectionChange struct {
 	// Credential takes the place of the present one, which is erased: whatever looks
 	// or sends from now on does so with the new one. Its Version is one more than
 	// CredentialVersion. It lifts every auth hold of the connection; a refusal of an
-	// older version holds nothing from then on.
+	// older version holds nothing from then on. Where there was such a hold, the looks
+	// and polls that are blocked are due at once, but those that are leased at that
+	// moment. That is no change of their jobs: no version, no event.
 	Credential *Sealed
 	// Delete erases the credential. The row stays, and no job is stored on it any
 	// more or started anew. A pause and holds end with it.

@@ -450,6 +450,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.waitingRowsStmt, err = db.PrepareContext(ctx, waitingRows); err != nil {
 		return nil, fmt.Errorf("error preparing query WaitingRows: %w", err)
 	}
+	if q.wakeLooksStmt, err = db.PrepareContext(ctx, wakeLooks); err != nil {
+		return nil, fmt.Errorf("error preparing query WakeLooks: %w", err)
+	}
 	if q.windowOverIDsStmt, err = db.PrepareContext(ctx, windowOverIDs); err != nil {
 		return nil, fmt.Errorf("error preparing query WindowOverIDs: %w", err)
 	}
@@ -1168,6 +1171,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing waitingRowsStmt: %w", cerr)
 		}
 	}
+	if q.wakeLooksStmt != nil {
+		if cerr := q.wakeLooksStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing wakeLooksStmt: %w", cerr)
+		}
+	}
 	if q.windowOverIDsStmt != nil {
 		if cerr := q.windowOverIDsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing windowOverIDsStmt: %w", cerr)
@@ -1354,6 +1362,7 @@ type Queries struct {
 	unboundStmt             *sql.Stmt
 	unsaturateStmt          *sql.Stmt
 	waitingRowsStmt         *sql.Stmt
+	wakeLooksStmt           *sql.Stmt
 	windowOverIDsStmt       *sql.Stmt
 }
 
@@ -1503,6 +1512,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		unboundStmt:             q.unboundStmt,
 		unsaturateStmt:          q.unsaturateStmt,
 		waitingRowsStmt:         q.waitingRowsStmt,
+		wakeLooksStmt:           q.wakeLooksStmt,
 		windowOverIDsStmt:       q.windowOverIDsStmt,
 	}
 }

@@ -50,14 +50,17 @@ func (q *Queries) DropReadyOf(ctx context.Context, connectionID []byte) error {
 	return err
 }
 
-const liftAuth = `-- name: LiftAuth :exec
+const liftAuth = `-- name: LiftAuth :execrows
 UPDATE connection_ready SET auth_hold_at = NULL, auth_hold_reason = ''
 WHERE connection_id = ? AND auth_hold_at IS NOT NULL
 `
 
-func (q *Queries) LiftAuth(ctx context.Context, connectionID []byte) error {
-	_, err := q.exec(ctx, q.liftAuthStmt, liftAuth, connectionID)
-	return err
+func (q *Queries) LiftAuth(ctx context.Context, connectionID []byte) (int64, error) {
+	result, err := q.exec(ctx, q.liftAuthStmt, liftAuth, connectionID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }
 
 const missedIDs = `-- name: MissedIDs :many
@@ -188,5 +191,21 @@ type UnboundParams struct {
 // A row that loses a bound is served as if that had never been.
 func (q *Queries) Unbound(ctx context.Context, arg UnboundParams) error {
 	_, err := q.exec(ctx, q.unboundStmt, unbound, arg.PacedUntil, arg.ConnectionID)
+	return err
+}
+
+const wakeLooks = `-- name: WakeLooks :exec
+UPDATE job_state SET next_at = ?1
+WHERE state IN (4, 5) AND next_at > ?1 AND connection_id = ?2 AND blocked <> '' AND claim_token IS NULL
+`
+
+type WakeLooksParams struct {
+	Now          sql.NullInt64
+	ConnectionID []byte
+}
+
+// Looks and polls that waited for a credential. No change of theirs: no version, no event.
+func (q *Queries) WakeLooks(ctx context.Context, arg WakeLooksParams) error {
+	_, err := q.exec(ctx, q.wakeLooksStmt, wakeLooks, arg.Now, arg.ConnectionID)
 	return err
 }

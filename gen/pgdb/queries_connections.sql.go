@@ -261,3 +261,26 @@ func (q *Queries) SetReadyOf(ctx context.Context, arg SetReadyOfParams) error {
 	)
 	return err
 }
+
+const wakeLooks = `-- name: WakeLooks :exec
+UPDATE job_state SET next_at = $1
+WHERE ctid = ANY (ARRAY(
+    SELECT s.ctid FROM job_state AS s
+    WHERE s.state IN (4, 5) AND s.next_at > $1 AND s.connection_id = $2 AND s.blocked <> ''
+        AND s.claim_token IS NULL
+    FOR NO KEY UPDATE SKIP LOCKED
+))
+`
+
+type WakeLooksParams struct {
+	Now          *time.Time
+	ConnectionID pgtype.UUID
+}
+
+// Looks and polls that waited for a credential. No change of theirs: no version, no
+// event. One that is being written to is left: whoever writes holds its row, and may
+// wait for the connection's turn.
+func (q *Queries) WakeLooks(ctx context.Context, arg WakeLooksParams) error {
+	_, err := q.db.Exec(ctx, wakeLooks, arg.Now, arg.ConnectionID)
+	return err
+}

@@ -50,6 +50,8 @@ type revision struct {
 	store.ConnectionChange
 	next   store.Connection
 	bucket int64
+	// held: there was an auth hold.
+	held bool
 }
 
 // lock takes the locks in everybody's order, and judges the change.
@@ -73,6 +75,7 @@ func (r *revision) lock(ctx context.Context) error {
 	if r.next, err = r.Changed(conn, r.now); err != nil {
 		return err
 	}
+	r.held = !conn.AuthHoldAt.IsZero()
 	return named("ready rows", r.q.LockReadyOf(ctx, id))
 }
 
@@ -117,6 +120,11 @@ func (r *revision) ready(ctx context.Context) error {
 		}
 	}
 	r.hint[store.WatchWork] = r.Resume || r.Credential != nil || r.Limits != nil
+	if r.Credential != nil && r.held {
+		if err := r.q.WakeLooks(ctx, pgdb.WakeLooksParams{Now: &r.now, ConnectionID: id}); err != nil {
+			return fmt.Errorf("looks: %w", err)
+		}
+	}
 	return named("ready rows", r.q.SetReadyOf(ctx, p))
 }
 

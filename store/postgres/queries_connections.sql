@@ -41,6 +41,18 @@ UPDATE connection_ready SET
     paced_until = CASE WHEN @bounded::boolean THEN least(paced_until, @paced_until) ELSE paced_until END
 WHERE connection_id = @connection_id;
 
+-- name: WakeLooks :exec
+-- Looks and polls that waited for a credential. No change of theirs: no version, no
+-- event. One that is being written to is left: whoever writes holds its row, and may
+-- wait for the connection's turn.
+UPDATE job_state SET next_at = @now
+WHERE ctid = ANY (ARRAY(
+    SELECT s.ctid FROM job_state AS s
+    WHERE s.state IN (4, 5) AND s.next_at > @now AND s.connection_id = @connection_id AND s.blocked <> ''
+        AND s.claim_token IS NULL
+    FOR NO KEY UPDATE SKIP LOCKED
+));
+
 -- name: DropReadyOf :exec
 DELETE FROM connection_ready WHERE connection_id = @connection_id;
 

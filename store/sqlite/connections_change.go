@@ -95,7 +95,11 @@ func (r *revision) ready(ctx context.Context) error {
 		return err
 	}
 	if r.Credential != nil {
-		if err := r.q.LiftAuth(ctx, id); err != nil {
+		lifted, err := r.q.LiftAuth(ctx, id)
+		if err == nil && lifted > 0 {
+			err = r.q.WakeLooks(ctx, litedb.WakeLooksParams{ConnectionID: id, Now: someMicros(r.now)})
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -16,9 +16,14 @@ DELETE FROM connection_credentials WHERE connection_id = ?;
 -- name: PauseReady :exec
 UPDATE connection_ready SET paused = @paused WHERE connection_id = @connection_id AND paused <> @paused;
 
--- name: LiftAuth :exec
+-- name: LiftAuth :execrows
 UPDATE connection_ready SET auth_hold_at = NULL, auth_hold_reason = ''
 WHERE connection_id = ? AND auth_hold_at IS NOT NULL;
+
+-- name: WakeLooks :exec
+-- Looks and polls that waited for a credential. No change of theirs: no version, no event.
+UPDATE job_state SET next_at = @now
+WHERE state IN (4, 5) AND next_at > @now AND connection_id = @connection_id AND blocked <> '' AND claim_token IS NULL;
 
 -- name: Unbound :exec
 -- A row that loses a bound is served as if that had never been.

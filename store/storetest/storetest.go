@@ -46,6 +46,7 @@ func Run(t *testing.T, open func(t *testing.T, now func() time.Time) store.Store
 		{"Limits", limitTests},
 		{"Connections", connectionTests},
 		{"ChangeConnection", connectionChangeTests},
+		{"Wake", wakeTests},
 		{"Keys", keyTests},
 		{"OAuth", oauthTests},
 		{"Calls", callTests},

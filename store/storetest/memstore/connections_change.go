@@ -51,13 +51,29 @@ func (t *tx) unhold(conn job.ID, change store.ConnectionChange) {
 		return
 	}
 	if change.Credential != nil {
+		held := false
 		for k, row := range t.ready {
 			if k.conn == conn {
+				held = held || !row.authHoldAt.IsZero()
 				row.authHoldAt, row.authHoldReason = time.Time{}, ""
 			}
 		}
+		if held {
+			t.wakeLooks(conn)
+		}
 	}
 	t.hint[store.WatchWork] = change.Resume || change.Credential != nil || change.Limits != nil
+}
+
+// wakeLooks makes the looks and polls of a connection due that are blocked.
+func (t *tx) wakeLooks(conn job.ID) {
+	for _, r := range t.active {
+		j := r.job
+		if j.Connection == conn && looked(j.State) && j.Blocked != "" && j.ClaimToken.IsZero() && j.NextAt.After(t.now) {
+			j.NextAt = t.now
+			t.put(r, j)
+		}
+	}
 }
 
 // inUse tells whether a job of the connection has not ended.
