@@ -128,7 +128,8 @@ type Observer interface {
 	Watermark(ctx context.Context, o Opening) (string, error)
 	// Observe looks for the effect inside [the first attempt's watermark, the
 	// fence of the last]. A read that failed or was incomplete is
-	// job.SawInconclusive, never an absence.
+	// job.SawInconclusive, never an absence (see Unseen); with job.FailAuth it says that
+	// the credential was refused, which holds the account.
 	Observe(ctx context.Context, o Opening, l Look) job.Observation
 }
 

@@ -26,18 +26,3 @@ func (l Look) Until(mark, now time.Time) time.Time {
 	}
 	return until
 }
-
-// Unseen is a look that proves nothing, because of err: in its words, of a refusal
-// without its cause, which may name addresses of our network.
-func Unseen(err error) job.Observation {
-	out := job.Observation{Verdict: job.SawInconclusive, Detail: err.Error()}
-	var r *Refusal
-	if errors.As(err, &r) {
-		out.Detail = r.Msg
-		if r.Kind == job.FailAuth {
-			out.Kind = r.Kind
-		}
-	}
-	out.Detail = Clean(out.Detail, MaxMessage)
-	return out
-}

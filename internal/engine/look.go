@@ -15,6 +15,8 @@ import (
 
 // Rules of this file:
 //   - a look is read-only, and whatever goes wrong in it says nothing of the effect;
+//   - a credential that is refused in a look is renewed once, where that is possible,
+//     and holds the account otherwise. No look was made then, and none is counted;
 //   - it reads back to its round's first watermark, however many attempts followed;
 //   - what another job owns is no candidate, and if that cannot be asked, nothing
 //     was seen;
@@ -123,8 +125,7 @@ func (e *Engine) ask(ctx context.Context, l store.Leased, what job.Action) (ev j
 	looked := e.see(ctx, l, look, func(look connector.Look) job.Observation {
 		return observer.Observe(ctx, opening, look)
 	})
-	if looked.Verdict == job.SawInconclusive && looked.Kind == job.FailAuth {
-		// As with polls.
+	if looked.Verdict == job.SawInconclusive && looked.Kind == job.FailAuth && !looked.Sighted {
 		return job.Deferred{Kind: job.FailAuth, Message: looked.Detail, CredentialVersion: opening.Credential.Version}
 	}
 	looked.Refused = allRefused(attempts[first.Number-1:])

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -112,15 +113,29 @@ func (e *Engine) look(ctx context.Context, l store.Leased, begun Reading) {
 		e.Log.Error("no decision about a look", "job", l.ID.String(), "err", err)
 		return
 	}
-	switch d.Action {
-	case job.ActWrite:
+	switch held := !l.Connection.AuthHoldAt.IsZero(); {
+	case d.Action == job.ActWrite:
 		e.settle(l.Snapshot, l.Connection, job.LookDue{}, l.ClaimToken)
-	case job.ActRearm:
+	case held && d.Action != job.ActNothing:
+		e.waitForLogin(l)
+	case d.Action == job.ActRearm:
 		e.replay(ctx, l, begun)
-	case job.ActObserve, job.ActPoll:
+	case d.Action == job.ActObserve, d.Action == job.ActPoll:
 		e.lookOrPoll(ctx, l, d.Action)
-	case job.ActNothing: // it moved on; its look's lease is dropped with it
+	default: // it moved on; its look's lease is dropped with it
 	}
+}
+
+// loginMost is the longest wait for a credential to be replaced.
+const loginMost = time.Hour
+
+// waitForLogin leaves a job alone whose credential is refused: asking with it again
+// tells nothing. A new credential makes the job due (store.ChangeConnection). That it is
+// asked about before then is for one that was leased at that moment.
+func (e *Engine) waitForLogin(l store.Leased) {
+	e.settle(l.Snapshot, l.Connection, job.Deferred{
+		Kind: job.FailHeld, RetryAfter: patience(l, time.Minute, loginMost), Message: cmp.Or(l.Connection.AuthHoldReason, "the credential was refused"),
+	}, l.ClaimToken)
 }
 
 // replay repeats an unknown KEYED attempt: the same key, the same bytes.

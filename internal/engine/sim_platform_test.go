@@ -225,13 +225,17 @@ func (c simConnector) Observe(ctx context.Context, o connector.Opening, l connec
 	w, t, j := c.w, c.target(o.Settings), c.w.byID[o.Job]
 	var ids []string
 	var began time.Time
+	refused := false
 	err := c.ask("Observe", o.Job, l.First.Number, ctx, func() error {
 		began = w.director.current.arrived
 		w.lookIsSound(c.node, j, l)
 		switch {
 		case w.hit(faultPanicBefore):
 			return errPanic
-		case w.hit(faultBlindLook), w.refuses(t, o.Credential.Version, faultAuth):
+		case w.hit(faultBlindLook):
+			return errConnector
+		case w.refuses(t, o.Credential.Version, faultAuth):
+			refused = true
 			return errConnector
 		}
 		// Replicas may be behind, but never in a row as often as absences are asked for.
@@ -242,7 +246,10 @@ func (c simConnector) Observe(ctx context.Context, o connector.Opening, l connec
 		}
 		return nil
 	})
-	if err != nil {
+	switch {
+	case refused:
+		return job.Observation{Verdict: job.SawInconclusive, Kind: job.FailAuth, Detail: "the credential was refused"}
+	case err != nil:
 		return job.Observation{Verdict: job.SawInconclusive, Detail: "the platform could not be read"}
 	}
 	taken, err := l.Taken(ctx, ids)

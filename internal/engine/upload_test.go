@@ -161,37 +161,6 @@ func TestLookKnowsItsAttempts(t *testing.T) {
 	}, class(job.Handle))
 }
 
-// A poll whose credential is refused holds the account, says nothing of the handle,
-// and is made again.
-func TestPollRefusedCredential(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
-		w.platform.publish = func(_ int, c connector.Commit) job.Outcome {
-			w.platform.commit(c.EffectKey)
-			return job.Outcome{Result: job.ResultAccepted, Handle: "handle"}
-		}
-		polls := 0
-		w.platform.poll = func(string) job.Outcome {
-			if polls++; polls == 1 {
-				return job.Outcome{Result: job.ResultUnknown, Kind: job.FailAuth, Message: "Reconnect this account"}
-			}
-			return job.Outcome{Result: job.ResultSucceeded, ExternalID: "post"}
-		}
-		w.start()
-		id := w.submit("one")
-		s := w.until(id, job.Succeeded, time.Hour)
-		if polls != 2 || s.Attempt != 1 || s.Effect.ExternalID != "post" {
-			t.Errorf("%d polls, %d attempts, %+v\n%s", polls, s.Attempt, s.Effect, w.story(id))
-		}
-		conn, err := w.store.Connection(t.Context(), "default", w.conn.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if conn.AuthHoldAt.IsZero() || conn.AuthHoldReason != "Reconnect this account" {
-			t.Errorf("the account is not held: %+v\n%s", conn, w.story(id))
-		}
-	}, class(job.Handle))
-}
-
 // A handle is asked about every 5 s for a minute and a half, then more slowly, for as
 // long as the platform works: hours. Nothing is sent again meanwhile, and the word that
 // ends it is the job's.

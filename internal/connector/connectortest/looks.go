@@ -166,8 +166,8 @@ func (s Suite) testReadFaults(t *testing.T, now time.Time) {
 	}
 }
 
-// blind looks at a platform that does this to the look.
-func (s Suite) blind(t *testing.T, now time.Time, script Script, limit time.Duration) {
+// blind looks at a platform that does this to the look, and gives what was seen.
+func (s Suite) blind(t *testing.T, now time.Time, script Script, limit time.Duration) job.Observation {
 	t.Helper()
 	tr := s.trial(t, s.Looks.mark(now), script)
 	l := tr.lookFor(tr.watermark(t))
@@ -183,16 +183,21 @@ func (s Suite) blind(t *testing.T, now time.Time, script Script, limit time.Dura
 	}
 	checkMessage(t, o.Detail, s.Secrets)
 	tr.onlyReads(t)
+	return o
 }
 
 // testReadStatuses: no status but 200 is a read, and a 200 that lists nothing
-// readable is none either.
+// readable is none either. A look tells of a credential that is refused, and not of
+// one that is good for other things.
 func (s Suite) testReadStatuses(t *testing.T, now time.Time) {
 	for _, code := range codes {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
 			t.Parallel()
 			script := Status(code, "Location: /again", "Retry-After: 120")
-			s.blind(t, now, script, longTime)
+			refused := code == http.StatusUnauthorized && !s.Looks.Transient
+			if o := s.blind(t, now, script, longTime); (o.Kind == job.FailAuth) != refused || o.Kind != 0 && !refused {
+				t.Errorf("a look of kind %s", o.Kind)
+			}
 			tr := s.trial(t, script)
 			_, err := tr.observer(t).Watermark(t.Context(), tr.opening())
 			want := job.FailTransient

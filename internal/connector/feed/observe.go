@@ -190,6 +190,9 @@ func unread(a connector.Answer, secrets connector.Secrets) error {
 	case !a.Complete:
 	case a.Status == 401, a.Status == 403:
 		r.Kind = job.FailAuth
+		if a.Status == 403 {
+			r.Err = connector.ErrNotAllowed
+		}
 	case a.Status == 429:
 		r.Kind = job.FailRateLimited
 		var said bool

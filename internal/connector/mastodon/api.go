@@ -66,6 +66,9 @@ func unread(a connector.Answer, secrets connector.Secrets) error {
 	case !a.Complete:
 	case a.Status == 401, a.Status == 403:
 		r.Kind, r.Msg = job.FailAuth, connector.Clean(r.Msg+"; "+reconnect, connector.MaxMessage)
+		if a.Status == 403 {
+			r.Err = connector.ErrNotAllowed
+		}
 	case a.Status == 429:
 		r.Kind, r.RetryAfter = job.FailRateLimited, resetAfter(a)
 	}

@@ -35,6 +35,12 @@ var kinds = func() map[string]job.FailureKind {
 	return all
 }()
 
+// rights are the codes of FailAuth whose token is good, but lacks a right.
+var rights = map[string]bool{
+	"missing_scope": true, "no_permission": true, "access_denied": true, "ekm_access_denied": true,
+	"not_allowed_token_type": true, "team_access_not_granted": true,
+}
+
 // sayings are what a user can do about a code.
 var sayings = map[string]string{
 	"channel_not_found":                   "Slack knows no such conversation, or the app may not see it",

@@ -330,8 +330,10 @@ func unread(a connector.Answer, secrets connector.Secrets) error {
 	case errors.Is(a.Err, connector.ErrBodyTooLarge):
 		r.Msg, r.Err = name+" could not be read", connector.ErrBodyTooLarge
 	case !a.Complete:
-	case a.Status == 401, a.Status == 403:
+	case a.Status == 401:
 		r.Kind, r.Msg = job.FailAuth, msgReconnect
+	case a.Status == 403:
+		r.Kind, r.Msg, r.Err = job.FailAuth, msgReconnect, connector.ErrNotAllowed
 	case a.Status == 429:
 		r.Kind, r.RetryAfter = job.FailRateLimited, wait(a)
 	}
@@ -344,8 +346,11 @@ func refused(a connector.Answer, said answered, secrets connector.Secrets) *conn
 	if kind, known := kinds[said.Error]; known {
 		r.Kind = kind
 	}
-	if r.Kind == job.FailRateLimited {
+	switch {
+	case r.Kind == job.FailRateLimited:
 		r.RetryAfter = wait(a)
+	case rights[said.Error]:
+		r.Err = connector.ErrNotAllowed
 	}
 	return r
 }

@@ -113,8 +113,11 @@ func refuse(a connector.Answer, e envelope, ok bool, hidden connector.Secrets) *
 			r.Msg = said.message(e, hidden)
 		}
 	}
-	if r.Kind == job.FailRateLimited {
+	switch {
+	case r.Kind == job.FailRateLimited:
 		r.RetryAfter = patience(a)
+	case strings.HasPrefix(e.Error.Code, "scope_"):
+		r.Err = connector.ErrNotAllowed
 	}
 	return r
 }

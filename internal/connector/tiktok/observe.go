@@ -89,7 +89,9 @@ func (c *Connector) search(ctx context.Context, o connector.Opening, l connector
 	var r *connector.Refusal
 	switch {
 	case errors.As(err, &r):
-		return saw(job.SawInconclusive, "%s; %s", nobody, r.Msg)
+		out := saw(job.SawInconclusive, "%s; %s", nobody, r.Msg)
+		out.Kind = connector.Unseen(r).Kind
+		return out
 	case err != nil:
 		return saw(job.SawInconclusive, "%s; it could not be read which videos are other jobs'", nobody)
 	case len(found) == 0:

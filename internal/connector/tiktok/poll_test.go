@@ -174,7 +174,7 @@ func TestObserveList(t *testing.T) {
 	a := attemptOf(1, o, "", job.ResultUnknown)
 	a.ArmedAt = w.Now()
 	taken := map[string]bool{}
-	look := func(want job.Verdict, words string) {
+	look := func(want job.Verdict, words string) job.FailureKind {
 		t.Helper()
 		saw := w.c.Observe(context.Background(), o, connector.Look{
 			First: a, Attempts: []job.Attempt{a}, Fence: w.Now(),
@@ -183,6 +183,7 @@ func TestObserveList(t *testing.T) {
 		if saw.Verdict != want || !strings.Contains(saw.Detail, words) || saw.ExternalID != "" {
 			t.Errorf("%+v, want %s with %q", saw, want, words)
 		}
+		return saw.Kind
 	}
 	look(job.SawInconclusive, "none of the account's public videos is it yet")
 	w.pass(time.Minute)
@@ -191,8 +192,15 @@ func TestObserveList(t *testing.T) {
 	look(job.SawCandidates, "TikTok lists what could be it: "+id)
 	taken[id] = true
 	look(job.SawInconclusive, "none of the account's public videos")
+	// Posts need no right to read the list; they do need a token.
 	w.Set(func(o *tiktoktest.Options) { o.NoScopes = true })
-	look(job.SawInconclusive, "Reconnect this TikTok account")
+	if kind := look(job.SawInconclusive, "Reconnect this TikTok account"); kind != 0 {
+		t.Errorf("without the right to read: %s", kind)
+	}
+	w.Set(func(o *tiktoktest.Options) { o.Token = "another" })
+	if kind := look(job.SawInconclusive, "Reconnect this TikTok account"); kind != job.FailAuth {
+		t.Errorf("without a token: %s", kind)
+	}
 }
 
 // The test of a connection says whose account it is, as far as TikTok tells.

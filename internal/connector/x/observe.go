@@ -289,7 +289,8 @@ func unread(a connector.Answer, secrets connector.Secrets) error {
 	case a.Status == 401:
 		r.Kind, r.Msg = job.FailAuth, msgReconnect
 	case a.Status == 403:
-		r.Kind, r.Msg = job.FailAuth, p.quote("X does not let this account's token do this: reconnect this X account with all the rights it asks for", secrets)
+		r.Kind, r.Err = job.FailAuth, connector.ErrNotAllowed
+		r.Msg = p.quote("X does not let this account's token do this: reconnect this X account with all the rights it asks for", secrets)
 	case a.Status == 429, p.credits():
 		r.Kind, r.RetryAfter = job.FailRateLimited, p.wait(a)
 	}
