@@ -40,6 +40,7 @@ func changeable(connections *cli.Command) *cli.Command {
 		}
 	}
 	connections.Commands = append(connections.Commands, changeCommands(settings, secrets)...)
+	connections.Commands = append(connections.Commands, loginCommand(settings))
 	return connections
 }
 

@@ -95,6 +95,16 @@ func createConnection(ctx context.Context, c *call) error {
 }
 
 func connectionRequest(cmd *cli.Command) (*fireoncev1.CreateConnectionRequest, error) {
+	req, err := newConnection(cmd)
+	if err != nil {
+		return nil, err
+	}
+	req.Credential, err = credential(cmd)
+	return req, err
+}
+
+// newConnection reads what a new connection is to be, but for its credential.
+func newConnection(cmd *cli.Command) (*fireoncev1.CreateConnectionRequest, error) {
 	conn := &fireoncev1.Connection{
 		Connector: cmd.String("connector"), DisplayName: cmd.String("name"),
 		Limits: &fireoncev1.ConnectionLimits{
@@ -112,8 +122,7 @@ func connectionRequest(cmd *cli.Command) (*fireoncev1.CreateConnectionRequest, e
 		}
 		key = id.String()
 	}
-	credential, err := credential(cmd)
-	return &fireoncev1.CreateConnectionRequest{IdempotencyKey: key, Connection: conn, Credential: credential}, err
+	return &fireoncev1.CreateConnectionRequest{IdempotencyKey: key, Connection: conn}, nil
 }
 
 func getConnection(ctx context.Context, c *call) error {

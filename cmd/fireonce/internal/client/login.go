@@ -1,0 +1,286 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
+)
+
+// Rules of this file: a person logs in in a browser of his own. What he is to read goes to
+// standard error, what comes of it to standard output. The wait has an end.
+
+const (
+	// loginPoll is how often the server is asked whether a login is over.
+	loginPoll = time.Second
+	// maxRedirect bounds what is pasted, in bytes.
+	maxRedirect = 16 << 10
+)
+
+// loginSettings are the flags of `create` for settings of connectors that people log in
+// to.
+var loginSettings = []string{"base-url", "receiver-dedupes", "source", "channel", "long-posts", "setting"}
+
+func loginCommand(settings []cli.Flag) *cli.Command {
+	own := []cli.Flag{
+		&cli.StringFlag{Name: "connector", Usage: "`NAME` of a new connection's connector: mastodon, x, tiktok, slack or one of the server's own"},
+		&cli.StringFlag{Name: "connection", Usage: "instead: log in again for the connection with this `ID`"},
+		&cli.StringFlag{Name: "app", Usage: "the operator's OAuth app, by its `NAME`", DefaultText: "called as the connector"},
+		&cli.StringFlag{Name: "redirect-url", Usage: "the login comes back to this `URL` of the app's, and you paste it here; default: to the server"},
+		&cli.DurationFlag{Name: "wait", Usage: "how long to wait for the login, as a `DURATION`", DefaultText: "as long as it is good, 10m"},
+		&cli.StringFlag{Name: "name", Usage: "what people call the new connection"},
+		&cli.StringFlag{Name: "key", Usage: "the idempotency `KEY` of the new connection; default: a new one"},
+		&cli.IntFlag{Name: "max-in-flight", Usage: "jobs that are sent at one time", DefaultText: "the connector's"},
+		&cli.IntFlag{Name: "max-per-minute", Usage: "starts in a minute", DefaultText: "no limit"},
+	}
+	for _, f := range settings {
+		if slices.Contains(loginSettings, f.Names()[0]) {
+			own = append(own, f)
+		}
+	}
+	return &cli.Command{
+		Name: "login", Usage: "connect an account by OAuth 2, or log in to it again",
+		Description: "Prints the URL at which the account's owner allows the access, and waits until he has. With --connection the account\n" +
+			"must be the same; its waiting jobs go on. Where the server has no callback page, give one of the app's redirect\n" +
+			"URLs, and paste the URL at which the browser ends.",
+		Flags:  flags(own...),
+		Action: action(loginConnection),
+	}
+}
+
+// loginOf is one login under way.
+type loginOf struct {
+	*call
+	req   *fireoncev1.StartOAuthRequest
+	begun *fireoncev1.StartOAuthResponse
+	// before is the connection that is logged in to again; nil: a new one is made.
+	before *fireoncev1.Connection
+	// newest is the newest connection there was before; empty: there was none.
+	newest string
+}
+
+func loginConnection(ctx context.Context, c *call) error {
+	if err := c.noArgs(); err != nil {
+		return err
+	}
+	l := &loginOf{call: c, req: &fireoncev1.StartOAuthRequest{App: c.cmd.String("app"), RedirectUrl: c.cmd.String("redirect-url")}}
+	if err := l.target(ctx); err != nil {
+		return err
+	}
+	if err := l.start(ctx); err != nil {
+		return err
+	}
+	end := l.begun.GetExpireTime().AsTime()
+	if wait := c.cmd.Duration("wait"); c.cmd.IsSet("wait") {
+		end = time.Now().Add(wait)
+	}
+	ctx, cancel := context.WithDeadline(ctx, end)
+	defer cancel()
+	done, err := l.wait(ctx)
+	if err != nil {
+		return err
+	}
+	return c.amended(done, done.GetConnection())
+}
+
+// target says what the login is for.
+func (l *loginOf) target(ctx context.Context) error {
+	id, cmd := l.cmd.String("connection"), l.cmd
+	switch {
+	case id == "" && cmd.String("connector") == "":
+		return exit.Usagef("give --connector for a new connection, or --connection to log in again")
+	case cmd.IsSet("wait") && cmd.Duration("wait") <= 0:
+		return exit.Usagef("--wait must be more than 0")
+	case id == "":
+		create, err := newConnection(cmd)
+		if err != nil {
+			return err
+		}
+		l.req.Target = &fireoncev1.StartOAuthRequest_Create{Create: create}
+		if l.req.GetApp() == "" {
+			l.req.App = create.GetConnection().GetConnector()
+		}
+		return l.readNewest(ctx)
+	}
+	for _, name := range append([]string{"connector", "name", "key", "max-in-flight", "max-per-minute"}, loginSettings...) {
+		if cmd.IsSet(name) {
+			return exit.Usagef("--%s does not go with --connection", name)
+		}
+	}
+	ctx, cancel := unary(ctx)
+	defer cancel()
+	resp, err := l.Connections.GetConnection(ctx, &fireoncev1.GetConnectionRequest{ConnectionId: id})
+	if err != nil {
+		return err
+	}
+	l.before = resp.GetConnection()
+	l.req.Target = &fireoncev1.StartOAuthRequest_ConnectionId{ConnectionId: id}
+	if l.req.GetApp() == "" {
+		l.req.App = l.before.GetConnector()
+	}
+	return nil
+}
+
+func (l *loginOf) readNewest(ctx context.Context) error {
+	ctx, cancel := unary(ctx)
+	defer cancel()
+	resp, err := l.Connections.ListConnections(ctx, &fireoncev1.ListConnectionsRequest{PageSize: 1, ShowDeleted: true})
+	if err == nil && len(resp.GetConnections()) > 0 {
+		l.newest = resp.GetConnections()[0].GetConnectionId()
+	}
+	return err
+}
+
+// start begins the login, and says where to go on.
+func (l *loginOf) start(ctx context.Context) error {
+	ctx, cancel := unary(ctx)
+	defer cancel()
+	var err error
+	if l.begun, err = l.Connections.StartOAuth(ctx, l.req); err != nil {
+		return err
+	}
+	l.say("Open this URL in a browser, and allow the access:\n\n  %s\n\nIt is good once, and until %s.",
+		l.begun.GetAuthorizationUrl(), stamp(l.begun.GetExpireTime()))
+	return nil
+}
+
+func (l *loginOf) say(format string, args ...any) {
+	fmt.Fprintf(l.cmd.Root().ErrWriter, format+"\n", args...)
+}
+
+var errNoLogin = errors.New("the login did not come back in time; nothing was changed that `fireonce connections list` does not show")
+
+// wait gives what came of the login.
+func (l *loginOf) wait(ctx context.Context) (*fireoncev1.CompleteOAuthResponse, error) {
+	if l.req.GetRedirectUrl() != "" {
+		l.say("Then paste here the URL at which the browser ends, or the code in it:")
+		return l.pasted(ctx)
+	}
+	l.say("Waiting for the login to come back to the server.")
+	tick := time.NewTicker(loginPoll)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, errNoLogin
+		case <-tick.C:
+		}
+		conn, err := l.look(ctx)
+		switch code := exit.Code(err); {
+		case conn != nil:
+			return &fireoncev1.CompleteOAuthResponse{Connection: conn, Created: l.before == nil}, nil
+		case err != nil && code != exit.Unavailable:
+			return nil, err
+		}
+	}
+}
+
+// look asks whether the server has ended the login: then the connection is there, or has
+// another credential.
+func (l *loginOf) look(ctx context.Context) (*fireoncev1.Connection, error) {
+	ctx, cancel := unary(ctx)
+	defer cancel()
+	if l.before != nil {
+		resp, err := l.Connections.GetConnection(ctx, &fireoncev1.GetConnectionRequest{ConnectionId: l.before.GetConnectionId()})
+		if err != nil || resp.GetConnection().GetCredentialFingerprint() == l.before.GetCredentialFingerprint() {
+			return nil, err
+		}
+		return resp.GetConnection(), nil
+	}
+	resp, err := l.Connections.ListConnections(ctx, &fireoncev1.ListConnectionsRequest{PageSize: 500})
+	if err != nil {
+		return nil, err
+	}
+	want := l.req.GetCreate().GetConnection()
+	var found []*fireoncev1.Connection
+	for _, c := range resp.GetConnections() {
+		if c.GetConnectionId() <= l.newest {
+			break // ids rise with time
+		}
+		if c.GetConnector() == want.GetConnector() && c.GetDisplayName() == want.GetDisplayName() {
+			found = append(found, c)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return nil, nil
+	case 1:
+		return found[0], nil
+	default:
+		return nil, errors.New("several such connections have just been made: see `fireonce connections list` for yours")
+	}
+}
+
+// pasted reads where the browser ended, and ends the login with that.
+func (l *loginOf) pasted(ctx context.Context) (*fireoncev1.CompleteOAuthResponse, error) {
+	text, err := l.line(ctx)
+	if err != nil {
+		return nil, err
+	}
+	code, err := l.code(text)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := unary(ctx)
+	defer cancel()
+	done, err := l.Connections.CompleteOAuth(ctx, &fireoncev1.CompleteOAuthRequest{State: l.begun.GetState(), Code: code})
+	if err != nil && exit.Code(err) == exit.Unavailable && l.before == nil {
+		l.say("fireonce: the connection may or may not be stored; log in again with --key %s", l.req.GetCreate().GetIdempotencyKey())
+	}
+	return done, err
+}
+
+// line reads one line of standard input, for as long as ctx allows.
+func (l *loginOf) line(ctx context.Context) (string, error) {
+	type read struct {
+		text string
+		err  error
+	}
+	got := make(chan read, 1)
+	go func() { // a terminal cannot be given up; the program ends soon
+		text, err := bufio.NewReader(io.LimitReader(l.cmd.Root().Reader, maxRedirect)).ReadString('\n')
+		got <- read{text, err}
+	}()
+	select {
+	case r := <-got:
+		if text := strings.TrimSpace(r.text); text != "" {
+			return text, nil
+		}
+		return "", exit.Usagef("nothing was pasted")
+	case <-ctx.Done():
+		return "", errNoLogin
+	}
+}
+
+// code takes the code out of what was pasted: it must be of this login.
+func (l *loginOf) code(text string) (string, error) {
+	_, query, isURL := strings.Cut(text, "?")
+	if !isURL {
+		return text, nil // the code alone
+	}
+	query, _, _ = strings.Cut(query, "#")
+	q, err := url.ParseQuery(query)
+	switch {
+	case err != nil:
+		return "", errors.New("this is no URL that can be read: log in again")
+	case q.Get("state") != l.begun.GetState():
+		return "", errors.New("this URL is not of this login: log in again")
+	case q.Get("error") != "":
+		return "", fmt.Errorf("the login was declined (%s); nothing was changed", short(q.Get("error"), 60))
+	case q.Get("code") == "":
+		return "", errors.New("there is no code in this URL: log in again")
+	default:
+		return q.Get("code"), nil
+	}
+}
