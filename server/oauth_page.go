@@ -87,8 +87,10 @@ func (s *Server) endLogin(ctx context.Context, q url.Values) (status int, p page
 	if err != nil {
 		return s.failedPage(ctx, err, "")
 	}
-	switch {
-	case q.Get("error") != "" || code == "":
+	switch said := q.Get("error"); {
+	case said != "" && said != "access_denied":
+		return s.notLetIn(ctx, login, said)
+	case said != "" || code == "":
 		return pageOf(refuse(fireoncev1.ErrorReason_ERROR_REASON_OAUTH_REFUSED, "the login was declined"), login.ReturnURL)
 	case len(code) > maxCode || !codeForm.MatchString(code):
 		return pageOf(refuse(fireoncev1.ErrorReason_ERROR_REASON_OAUTH_REFUSED, "a code that cannot be one"), login.ReturnURL)
@@ -105,6 +107,24 @@ func (s *Server) endLogin(ctx context.Context, q url.Values) (status int, p page
 		return http.StatusSeeOther, page{}, to
 	}
 	return http.StatusOK, page{Title: "Connected", Text: "The account is connected. You can close this window."}, ""
+}
+
+// errorForm is that of the error codes of RFC 6749, section 4.1.2.1.
+var errorForm = regexp.MustCompile(`^[a-z][a-z_]{0,63}$`)
+
+// notLetIn is the page for a platform's error that is no person's word.
+func (s *Server) notLetIn(ctx context.Context, login store.Login, said string) (int, page, string) {
+	if !errorForm.MatchString(said) {
+		said = "not readable"
+	}
+	s.log.WarnContext(ctx, "a platform did not begin a login", "request_id", requestID(ctx), "app", login.App, "error", said)
+	p := page{Title: "Not connected", Back: login.ReturnURL}
+	if said == "server_error" || said == "temporarily_unavailable" {
+		p.Text = "The platform cannot log anybody in at the moment. The account was not connected. Go back and log in again later."
+		return http.StatusBadGateway, p, ""
+	}
+	p.Text = "The platform does not let this service ask for access, so the account was not connected. Those who run the service have to put that right."
+	return http.StatusBadGateway, p, ""
 }
 
 // returnTo is where a browser goes on to, with what was connected.

@@ -439,6 +439,24 @@ func TestCallback(t *testing.T) {
 				t.Errorf("after that: %s", res.Status)
 			}
 		},
+		"the platform fails": func(t *testing.T, f *fixture, p *tokens) {
+			for said, words := range map[string]string{
+				"temporarily_unavailable": "log in again later", "server_error": "log in again later",
+				"invalid_scope": "have to put that right", "unauthorized_client": "have to put that right", "<script>secret": "have to put that right",
+			} {
+				q := url.Values{"state": {login(f, returning)}, "error": {said}, "error_description": {"<script>secret</script>"}, "code": {"anns-code"}}
+				res, body := f.visit(q, nil)
+				if res.StatusCode != http.StatusBadGateway || !strings.Contains(body, words) || strings.Contains(body, "declined") || conns(f) != 0 {
+					t.Errorf("%s: %s\n%s", said, res.Status, body)
+				}
+				if logged := strings.Contains(f.logs.String(), "error="+said) || strings.Contains(f.logs.String(), `"error":"`+said); logged == strings.Contains(said, "<") {
+					t.Errorf("%s: the log is\n%s", said, f.logs)
+				}
+			}
+			if p.requests.Load() != 0 {
+				t.Errorf("%d requests", p.requests.Load())
+			}
+		},
 		"the answer is lost": func(t *testing.T, f *fixture, p *tokens) {
 			p.answer = func(http.ResponseWriter) { panic(http.ErrAbortHandler) }
 			res, body := f.visit(url.Values{"state": {login(f)}, "code": {"anns-code"}}, nil)
