@@ -407,8 +407,56 @@ func TestRenewAfterDeath(t *testing.T) {
 	})
 }
 
+// lost is what is said of a login that ended in a renewal whose end nobody knows.
+const lost = "Reconnect this X account: its login was being renewed when an answer of X was lost"
+
+// A server dies when it has new tokens, and has not stored them: the old refresh token
+// is spent. The next server finds that out, and says so; where the platform allows for
+// it, the login goes on.
+func TestRenewDeathBeforeStored(t *testing.T) {
+	for name, grace := range map[string]bool{"the login has ended": false, "the platform allows for it": true} {
+		t.Run(name, func(t *testing.T) {
+			in(t, func(f *fixture) {
+				var dying atomic.Bool
+				dying.Store(true)
+				f.store.change = func() error {
+					if dying.Load() {
+						return store.ErrUnavailable
+					}
+					return nil
+				}
+				f.p.grace = grace
+				time.Sleep(2 * time.Hour)
+				r := f.node()
+				got := make(chan error, 1)
+				go func() {
+					_, err := f.fresh(r)
+					got <- err
+				}()
+				time.Sleep(time.Second)
+				ctx, cancel := context.WithCancel(f.Context())
+				cancel()
+				if err := r.Close(ctx); err == nil || <-got == nil {
+					t.Fatal("it was stored")
+				}
+				dying.Store(false)
+				next := f.node()
+				f.refuses(next, job.FailHeld, "being renewed", 1)
+				time.Sleep(turnLease)
+				if grace {
+					f.gives(next, "access-2", 2)
+					return
+				}
+				f.refuses(next, job.FailAuth, lost, 2)
+				if stood, err := next.Refused(f.Context(), f.conn(), 1); stood || err != nil || f.p.asked() != 2 {
+					t.Errorf("%t, %v, %d requests", stood, err, f.p.asked())
+				}
+			})
+		})
+	}
+}
+
 func TestRenewLostAnswer(t *testing.T) {
-	const lost = "Reconnect this X account: its login was being renewed when an answer of X was lost"
 	t.Run("the platform has not seen it", func(t *testing.T) {
 		in(t, func(f *fixture) {
 			f.p.fates = []fate{lostBefore}
