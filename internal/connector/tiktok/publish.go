@@ -107,7 +107,7 @@ func (s *session) upload(c connector.Commit, b begun, plan chunks, o job.Outcome
 		o.BytesWritten += answer.Written
 		switch {
 		case err != nil:
-			return unposted(o, "the upload could not go on: "+err.Error())
+			return unposted(o, "the upload could not go on: "+connector.Unseen(err).Detail) // without addresses of our network
 		case last:
 			return s.committed(o, b.ID, name, answer, secrets)
 		case !answer.Complete || !answer.Sent || answer.Status/100 != 2:

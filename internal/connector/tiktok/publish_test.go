@@ -202,7 +202,11 @@ func TestUploadElsewhere(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, tiktoktest.Options{})
 			w.Uploads(c.to)
-			is(t, w.send(upload, video(w.url)).Outcome, job.ResultRejected, job.FailTransient, c.words)
+			o := w.send(upload, video(w.url)).Outcome
+			is(t, o, job.ResultRejected, job.FailTransient, c.words)
+			if strings.Count(o.Message, "10.0.0.1") > 1 {
+				t.Errorf("%q names more than the place that TikTok named", o.Message)
+			}
 			w.effects(0)
 		})
 	}
