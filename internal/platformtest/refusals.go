@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/faultproxy"
 	"github.com/fireonce/fireonce/internal/job"
 )
@@ -13,8 +14,12 @@ import (
 // Rules of this file: a refusal is no effect, and never two. What waits, for a new
 // credential or for a limit's end, burns nothing.
 
-// limit is how long the platforms ask to wait.
-const limit = 2 * time.Second
+const (
+	// limit is how long the platforms ask to wait.
+	limit = 2 * time.Second
+	// unsaid is how long is waited for one that does not say.
+	unsaid = connector.DefaultRetryAfter
+)
 
 // asks tells whether a request carries the credential.
 func (p Platform) asks(r faultproxy.Request) bool { return p.Asks == nil || p.Asks(r) }
@@ -204,14 +209,17 @@ func testLimitedOthers(t *testing.T, p Platform) {
 		return refused.once(r, p.Limited(limit))
 	})
 	first := w.Submit("one", p.Payload("slow words"))
-	w.Until(first, "limited", func(s job.Snapshot) bool { return s.State == job.Retrying })
+	s := w.Until(first, "limited", func(s job.Snapshot) bool { return s.State == job.Retrying })
+	at, _ := refused.given()
+	if wait := s.NextAt.Sub(at); wait < limit || wait > limit+unsaid/2 {
+		t.Errorf("goes on after %v, asked to wait %v\n%s", wait, limit, w.Story(first))
+	}
 	other := w.Submit("two", p.Payload("other words"))
 	a, b := w.UntilState(first, job.Succeeded), w.UntilState(other, job.Succeeded)
 	attempts := w.Attempts(other)
 	if a.Failures+b.Failures != 0 || len(attempts) != 1 {
 		t.Errorf("%d failures, %d attempts of the other job\n%s", a.Failures+b.Failures, len(attempts), w.Story(other))
 	}
-	at, _ := refused.given()
 	if took := attempts[0].ArmedAt.Sub(at); took < limit {
 		t.Errorf("the other job was sent after %v, the platform asked to wait %v\n%s", took, limit, w.Story(other))
 	}
