@@ -259,7 +259,7 @@ func TestHealth(t *testing.T) {
 			t.Errorf("%q: %v, %v; want %s", service, res, err, want)
 		}
 	}
-	for _, service := range []string{"", "fireonce.v1.JobService", "fireonce.v1.ConnectionService"} {
+	for _, service := range []string{"", "fireonce.v1.JobService", "fireonce.v1.ConnectionService", "fireonce.v1.AccessService"} {
 		check(service, grpc_health_v1.HealthCheckResponse_SERVING)
 	}
 	if _, err := health.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: "none"}); err == nil {
@@ -279,8 +279,17 @@ func TestReflection(t *testing.T) {
 	}))
 	res, err := v1.Recv()
 	f.must(err)
-	if list := res.GetListServicesResponse().String(); !strings.Contains(list, "JobService") || !strings.Contains(list, "ConnectionService") {
-		t.Errorf("v1 lists %s", list)
+	list, services := res.GetListServicesResponse().String(), make(map[string]bool)
+	for m := range server.Methods() {
+		services[string(m.Parent().FullName())] = true
+	}
+	for name := range services {
+		if !strings.Contains(list, `"`+name+`"`) {
+			t.Errorf("v1 lists %s, not %s", list, name)
+		}
+	}
+	if len(services) < 4 {
+		t.Errorf("the contract has the services %v", services)
 	}
 	f.must(v1.Send(&grpc_reflection_v1.ServerReflectionRequest{
 		MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: "fireonce.v1.Job"},
