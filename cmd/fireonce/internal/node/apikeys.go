@@ -79,6 +79,9 @@ func createAPIKey(ctx context.Context, cmd *cli.Command) error {
 		if connect.CodeOf(err) == connect.CodeNotFound && !req.GetCreateProject() {
 			fmt.Fprintln(cmd.Root().ErrWriter, "fireonce: --new-project makes a project")
 		}
+		if exit.Code(err) == exit.Unavailable {
+			fmt.Fprintln(cmd.Root().ErrWriter, "fireonce: a key that nobody has may have been made: see `fireonce apikeys list`, and revoke it")
+		}
 		if err != nil {
 			return err
 		}
