@@ -49,9 +49,13 @@ func openBook(path string) (*book, error) {
 
 func (b *book) close() error { return b.file.Close() }
 
-// add writes an entry and gives its id. written tells whether anything may have
-// reached the file: only if not, a failure proves that there is no entry.
-func (b *book) add(e entry) (id string, written bool, err error) {
+// errLate says that an entry was not wanted any more when its turn came.
+var errLate = errors.New("the time to write it was over")
+
+// add writes an entry, if it is wanted when its turn has come, and gives its id.
+// written tells whether anything may have reached the file: only if not, a failure
+// proves that there is no entry.
+func (b *book) add(e entry, wanted func() bool) (id string, written bool, err error) {
 	line, err := json.Marshal(e)
 	if err != nil {
 		return "", false, err
@@ -60,6 +64,10 @@ func (b *book) add(e entry) (id string, written bool, err error) {
 	defer b.mu.Unlock()
 	if b.failed != nil {
 		return "", false, b.failed
+	}
+	// The last thing before the write: others may have been slow.
+	if !wanted() {
+		return "", false, errLate
 	}
 	at := b.end
 	_, err = b.file.WriteAt(append(line, '\n'), at)

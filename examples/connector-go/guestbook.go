@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -132,16 +133,16 @@ func (g *guestbook) Publish(ctx context.Context, r *connectorv1.PublishRequest) 
 		}}}, nil
 	}
 	e.Key = r.GetEffectKey()
-	// The last thing before the write: is it still wanted?
-	if ctx.Err() != nil || time.Since(arrived) >= r.GetSendWithin().AsDuration() {
-		return notSent("the time to write it was over")
-	}
-	id, written, err := g.book.add(e)
+	id, written, err := g.book.add(e, func() bool {
+		return ctx.Err() == nil && time.Since(arrived) < r.GetSendWithin().AsDuration()
+	})
 	switch {
 	case err == nil:
 		return &connectorv1.PublishResponse{Result: &connectorv1.PublishResponse_Published{
 			Published: &connectorv1.Published{ExternalId: id},
 		}}, nil
+	case errors.Is(err, errLate):
+		return notSent(errLate.Error())
 	case !written:
 		return notSent("the book takes no entries")
 	default:

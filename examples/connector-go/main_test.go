@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/netip"
@@ -224,7 +225,7 @@ func TestTorn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, _, err := b.add(entry{Key: "b", Name: "Ada", Text: "y"})
+	id, _, err := b.add(entry{Key: "b", Name: "Ada", Text: "y"}, func() bool { return true })
 	if err != nil || id != mark {
 		t.Errorf("id %q, %v, want %q", id, err, mark)
 	}
@@ -240,5 +241,29 @@ func TestTorn(t *testing.T) {
 		if _, err := b.find(bad, "a"); err == nil {
 			t.Errorf("mark %q was taken", bad)
 		}
+	}
+}
+
+// TestLate: whether an entry is still wanted is asked when its turn to be written has
+// come, and not before a wait for others.
+func TestLate(t *testing.T) {
+	b, err := openBook(filepath.Join(t.TempDir(), "book"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = b.close() }()
+	_, written, err := b.add(entry{Key: "a", Name: "Ada", Text: "x"}, func() bool {
+		if b.mu.TryLock() {
+			b.mu.Unlock()
+			t.Error("asked before its turn")
+		}
+		return false
+	})
+	if written || !errors.Is(err, errLate) || b.end != 0 {
+		t.Errorf("written %v, %v, the book has %d bytes", written, err, b.end)
+	}
+	out, err := (&guestbook{book: b}).Publish(t.Context(), &connectorv1.PublishRequest{Content: &connectorv1.Content{Payload: content("x")}})
+	if err != nil || out.GetNotSent() == nil || b.end != 0 {
+		t.Errorf("no time left: %v, %v", out, err)
 	}
 }
