@@ -10,6 +10,12 @@
 // by 2 s, and from the first SIGUSR1 on by -3 s. Only the wall clock is, as on a
 // machine whose time somebody sets. It has to be done in here: Go asks the kernel
 // itself, so that a preloaded C library such as faketime changes nothing.
+//
+// FIREONCE_HASTEN=400 makes what connectors take platforms to need after a write 400
+// times as short: read lags, the pauses between looks, the life of an upload. Against
+// a platform that is as much faster the rules are the same, in seconds instead of a
+// quarter of an hour. A setting that does so would be one that makes duplicates, so
+// that ordinary builds have none.
 package failpoint
 
 // The places, in the order in which a job meets them.

@@ -32,3 +32,22 @@ func TestOffsets(t *testing.T) {
 	}()
 	offsetsFrom("soon")
 }
+
+func TestHasten(t *testing.T) {
+	if got := hastenFrom("400"); got != 400 {
+		t.Errorf("%d times", got)
+	}
+	if got := Hasten(time.Minute); got != time.Minute {
+		t.Errorf("%v of a minute without a word", got)
+	}
+	for _, nonsense := range []string{"0", "-1", "soon"} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%q was taken for a number of times", nonsense)
+				}
+			}()
+			hastenFrom(nonsense)
+		}()
+	}
+}
