@@ -121,6 +121,10 @@ func serveCommand(version string) *cli.Command {
 				Name: "connector-token-file", Sources: cli.EnvVars("FIREONCE_CONNECTOR_TOKEN_FILE"),
 				Usage: "`NAME=FILE`: the file's bearer token goes with each call to that connector; may be repeated",
 			},
+			&cli.StringSliceFlag{
+				Name: "platform-url", Sources: cli.EnvVars("FIREONCE_PLATFORM_URL"),
+				Usage: "where a platform is asked instead, `NAME=URL` (" + strings.Join(elsewhere, ", ") + "): a gateway, or a test double; may be repeated",
+			},
 			&cli.StringFlag{
 				Name: "log-format", Usage: "`text` or json", Value: "text", Sources: cli.EnvVars("FIREONCE_LOG_FORMAT"),
 			},
@@ -206,8 +210,12 @@ func configOf(cmd *cli.Command, version string) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
+	platforms, err := platformURLs(cmd.StringSlice("platform-url"))
+	if err != nil {
+		return Config{}, err
+	}
 	return Config{
-		Connectors: remotes, OAuthApps: cmd.String("oauth-apps"),
+		Connectors: remotes, PlatformURLs: platforms, OAuthApps: cmd.String("oauth-apps"),
 		Listen: cmd.String("listen"), GRPCListen: cmd.String("grpc-listen"), Database: cmd.String("database"), KeyFile: cmd.String("key-file"),
 		Keys: os.Getenv(keysVariable), APIKey: os.Getenv("FIREONCE_API_KEY"), RequireAPIKey: cmd.Bool("require-api-key"), AllowEgress: egress,
 		AllowHTTP: cmd.Bool("allow-http"), Dev: cmd.Bool("dev"),

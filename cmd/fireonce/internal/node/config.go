@@ -66,6 +66,9 @@ type Config struct {
 	// KeepJobs is how long an ended job is kept, and KeepEvents an event of the log;
 	// 0: for ever.
 	KeepJobs, KeepEvents time.Duration
+	// PlatformURLs replace where platforms are asked, by connector: a gateway of the
+	// operator's, or a double. Egress rules hold there, too.
+	PlatformURLs map[string]string
 	// Connectors are those that are not part of this program.
 	Connectors []Remote
 	Log        *slog.Logger
@@ -112,6 +115,9 @@ func (c *Config) check() (listen addresses, d Database, err error) {
 	}
 	if err := c.keep().Check(); err != nil {
 		return listen, d, exit.Usagef("--keep-jobs and --keep-events must be 0 (for ever) or at least %v", store.LeastKept)
+	}
+	if err := c.checkPlatformURLs(); err != nil {
+		return listen, d, err
 	}
 	if listen.api, err = c.address("--listen", c.Listen); err != nil {
 		return listen, d, err

@@ -150,23 +150,27 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 // connectors are those that are part of the program, and the operator's own.
 func (n *Node) connectors(media *connector.Media) (*connector.Registry, error) {
 	httpsOnly := n.cfg.httpsOnly()
-	mails, err := resend.New(resend.Config{Sender: n.sender, Media: media, HTTPSOnly: httpsOnly})
+	mails, err := resend.New(resend.Config{
+		Sender: n.sender, Media: media, HTTPSOnly: httpsOnly, BaseURL: n.cfg.PlatformURLs[resend.Name],
+	})
 	if err != nil {
 		return nil, err
 	}
 	if n.remotes, err = n.makeRemotes(); err != nil {
 		return nil, err
 	}
+	videos, relays := n.tiktokConfig(), n.smtpConfig()
+	videos.Media, relays.Media = media, media
 	all := []connector.Connector{
 		webhook.New(webhook.Config{Sender: n.sender, HTTPSOnly: httpsOnly}),
 		httpapi.New(httpapi.Config{Sender: n.sender, HTTPSOnly: httpsOnly}),
 		feed.New(feed.Config{Sender: n.sender, HTTPSOnly: httpsOnly}),
-		mastodon.New(mastodon.Config{Sender: n.sender, Media: media, HTTPSOnly: httpsOnly}),
+		mastodon.New(mastodon.Config{Sender: n.sender, Media: media, HTTPSOnly: httpsOnly, Settle: mastodonSettle()}),
 		bluesky.New(bluesky.Config{Sender: n.sender, Media: media, HTTPSOnly: httpsOnly}),
-		x.New(x.Config{Sender: n.sender, Media: media}),
-		tiktok.New(tiktok.Config{Sender: n.sender, Media: media, HTTPSOnly: httpsOnly}),
-		slack.New(slack.Config{Sender: n.sender}),
-		smtp.New(smtp.Config{Sender: n.sender, Media: media, HTTPSOnly: httpsOnly}),
+		x.New(x.Config{Sender: n.sender, Media: media, BaseURL: n.cfg.PlatformURLs[x.Name], Settle: xSettle()}),
+		tiktok.New(videos),
+		slack.New(slack.Config{Sender: n.sender, BaseURL: n.cfg.PlatformURLs[slack.Name], Settle: slackSettle()}),
+		smtp.New(relays),
 		mails,
 	}
 	for _, c := range n.remotes {
