@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"io"
 	"log"
@@ -61,6 +62,9 @@ type Options struct {
 	MaxSize int64
 	// Plan says what becomes of a message; nil takes all. n counts, from 1.
 	Plan func(n int) Fault
+	// PlanFor says it by what the message is, instead of Plan. It may block; the
+	// client's patience is its own.
+	PlanFor func(Message) Fault
 }
 
 // Message is one that was stored.
@@ -95,6 +99,8 @@ type Relay struct {
 	ended    chan struct{}
 	once     sync.Once
 
+	certificate []byte
+
 	mu       sync.Mutex
 	password string
 	busy     int
@@ -121,6 +127,7 @@ func Start(o Options) (*Relay, error) {
 	if o.Security != Plain {
 		certificate, roots := certify()
 		r.roots = roots
+		r.certificate = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate[0].Certificate[0]})
 		config := &tls.Config{Certificates: certificate, MinVersion: tls.VersionTLS12}
 		if o.Security == TLS {
 			listener = tls.NewListener(listener, config)
@@ -164,6 +171,9 @@ func (a Addr) Port() int32 {
 
 // Roots hold the relay's certificate; nil without TLS.
 func (r *Relay) Roots() *x509.CertPool { return r.roots }
+
+// Certificate is the same for other programs, as PEM; nil without TLS.
+func (r *Relay) Certificate() []byte { return r.certificate }
 
 // Close ends the relay and its connections. Safe to call twice.
 func (r *Relay) Close() error {
@@ -330,8 +340,12 @@ func (s *session) Data(in io.Reader) error {
 	if err != nil {
 		return err
 	}
+	s.next.Data = data
 	fault := Take
-	if r.options.Plan != nil {
+	switch {
+	case r.options.PlanFor != nil:
+		fault = r.options.PlanFor(s.next)
+	case r.options.Plan != nil:
 		fault = r.options.Plan(n)
 	}
 	switch fault {
@@ -344,7 +358,6 @@ func (s *session) Data(in io.Reader) error {
 		return errHungUp
 	default:
 	}
-	s.next.Data = data
 	r.mu.Lock()
 	r.stored = append(r.stored, s.next)
 	r.mu.Unlock()

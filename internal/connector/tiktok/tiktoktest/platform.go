@@ -158,11 +158,22 @@ func (p *Platform) Polls() int {
 // Posts gives every post with a text that TikTok has all of and does not refuse:
 // those that are there, and those that nothing can keep from coming.
 func (p *Platform) Posts(text string) []Post {
+	var out []Post
+	for _, q := range p.All() {
+		if q.Text == text {
+			out = append(out, q)
+		}
+	}
+	return out
+}
+
+// All gives the same for every text, in the order in which they were begun.
+func (p *Platform) All() []Post {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var out []Post
 	for _, q := range p.posts {
-		if q.Text == text && !q.whole.IsZero() && p.fails(q) == "" {
+		if !q.whole.IsZero() && p.fails(q) == "" {
 			one := q.Post
 			one.ID = q.id()
 			out = append(out, one)
