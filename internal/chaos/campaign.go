@@ -44,6 +44,7 @@ type campaign struct {
 	begun  time.Time
 	phase  string
 
+	owner   *owner // of the accounts; nil: there are none
 	planned int    // faults of the plan
 	stuck   string // why the campaign was given up; empty: it was not
 }
@@ -63,6 +64,7 @@ type outcome struct {
 	repeats int // those of them that repeated one without an answer
 	took    time.Duration
 	asked   int // jobs that were to be submitted
+	owner   *owner
 }
 
 // run carries out the campaign of one engine in a folder.
@@ -76,11 +78,22 @@ func run(ctx context.Context, o options, engine, dir, binary string, say func(st
 	c.say = func(format string, args ...any) {
 		say("%s %4.0fs: "+format, append([]any{engine, time.Since(c.begun).Seconds()}, args...)...)
 	}
-	c.load = newLoad(o.seed, o.share(o.jobs, engine), func(i int) spec { return specOf(o.seed, i) }, s.fleet, s.to)
-	if err := s.platform.SetFaults(ctx, platformFaults()); err != nil {
+	c.load = newLoad(o.seed, o.share(o.jobs, engine), o.specs(), s.fleet, s.to)
+	if err := s.platform.SetFaults(ctx, o.goesWrong()); err != nil {
 		return nil, err
 	}
 	out := &outcome{engine: engine, asked: c.load.jobs}
+	if o.platforms {
+		out.owner = newOwner(c, s.to.places)
+		c.owner = out.owner
+		mending, enough := context.WithCancel(ctx)
+		var all sync.WaitGroup
+		all.Go(func() { out.owner.mends(mending) })
+		defer func() {
+			enough()
+			all.Wait()
+		}()
+	}
 	if out.faults, err = c.underFaults(ctx); err != nil {
 		return nil, err
 	}
@@ -119,8 +132,14 @@ func (c *campaign) underFaults(ctx context.Context) (map[string]int, error) {
 			giveUp()
 		})
 	})
-	var loadErr, nemesisErr error
+	var loadErr, nemesisErr, revokeErr error
+	revoking, enough := context.WithCancel(loading)
+	defer enough()
+	if c.owner != nil {
+		work.Go(func() { revokeErr = c.owner.revokes(revoking) })
+	}
 	work.Go(func() {
+		defer enough()
 		nemesisErr = n.Run(loading)
 		c.load.allow(c.load.jobs)
 		c.load.reaches(settled(c.load.jobs))
@@ -133,7 +152,7 @@ func (c *campaign) underFaults(ctx context.Context) (map[string]int, error) {
 	if c.stuck != "" {
 		loadErr = nil // the clients gave up because they were told to
 	}
-	if err := errors.Join(ctx.Err(), nemesisErr, loadErr); err != nil {
+	if err := errors.Join(ctx.Err(), nemesisErr, loadErr, revokeErr); err != nil {
 		return nil, err
 	}
 	return n.Delivered(), nil
@@ -168,7 +187,7 @@ func (c *campaign) watch(ctx context.Context, n *nemesis.Nemesis, giveUp func())
 		select {
 		case <-ask.C:
 			asking, cancel := context.WithTimeout(ctx, askBy)
-			if _, atRest, err := alive(asking, c.fleet); err == nil {
+			if _, atRest, err := c.alive(asking); err == nil {
 				c.load.rests(atRest)
 			}
 			cancel()
@@ -222,7 +241,7 @@ func (c *campaign) rest(ctx context.Context) error {
 	taken, _, _ := c.load.progress()
 	var quiet time.Time // since when no known job is under way; zero: one is
 	for n := 0; ; n++ {
-		living, atRest, err := alive(limit, c.fleet)
+		living, atRest, err := c.alive(limit)
 		if err == nil && living == 0 && atRest >= taken {
 			return nil
 		}
@@ -250,6 +269,9 @@ func (c *campaign) rest(ctx context.Context) error {
 // happened at the platform.
 func (c *campaign) judge(ctx context.Context, out *outcome) (err error) {
 	if out.totals, err = c.platform.Settled(ctx); err != nil {
+		return err
+	}
+	if err := c.platform.Sweep(ctx); err != nil {
 		return err
 	}
 	reading, cancel := context.WithTimeout(ctx, stuckAfter)

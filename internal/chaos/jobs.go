@@ -57,6 +57,9 @@ type spec struct {
 	policy  job.Policy
 	delay   time.Duration // from its first submit; 0: due at once, without a time
 	window  time.Duration // how late it may start
+
+	kind  *kind // at a platform with a connector of its own; nil: at the face
+	after int   // the job that it replies to; where there is a kind, -1: none
 }
 
 // specOf gives the i-th job of a seed.
@@ -94,12 +97,17 @@ func specOf(seed uint64, i int) spec {
 // for; the same in every repeat.
 func (s spec) request(to targets, at time.Time) *fireoncev1.ScheduleJobRequest {
 	req := &fireoncev1.ScheduleJobRequest{
-		IdempotencyKey: s.key, ConnectionId: to.connection(s), Payload: s.payload(to.url),
+		IdempotencyKey: s.key, ConnectionId: to.connection(s),
 		RetryPolicy: &fireoncev1.RetryPolicy{
 			AttemptTimeout: durationpb.New(attemptTimeout), MaxAttempts: mostAttempts,
 			MinBackoff: durationpb.New(firstRetry), MaxBackoff: durationpb.New(lastRetry),
 		},
 		AmbiguityPolicy: policies[s.policy], StartWindow: durationpb.New(s.window),
+	}
+	if s.kind != nil {
+		req.Payload = s.kind.payload(s.subject, to)
+	} else {
+		req.Payload = s.payload(to.url)
 	}
 	if s.delay > 0 {
 		req.ScheduledFor = timestamppb.New(at.Add(s.delay))

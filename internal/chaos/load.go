@@ -131,9 +131,13 @@ func (l *load) client(ctx context.Context, n int) {
 		if from == to {
 			return
 		}
-		if err := l.submit(ctx, n, from, to); err != nil {
-			l.change(func() { l.failed = fmt.Errorf("submit %d to %d: %w", from, to-1, err) })
-			return
+		for at := from; at < to; {
+			end := l.together(at, to)
+			if err := l.submit(ctx, n, at, end); err != nil {
+				l.change(func() { l.failed = fmt.Errorf("submit %d to %d: %w", at, end-1, err) })
+				return
+			}
+			at = end
 		}
 		l.change(func() { l.open -= to - from })
 		if random.IntN(20) == 0 { // one that is acknowledged, again
@@ -145,6 +149,17 @@ func (l *load) client(ctx context.Context, n int) {
 			}
 		}
 	}
+}
+
+// together gives the end of the jobs from one on that can go in one call: a reply goes
+// with none that comes before it.
+func (l *load) together(from, to int) int {
+	for i := from + 1; i < to; i++ {
+		if s := l.specs(i); s.kind != nil && s.after >= 0 {
+			return i
+		}
+	}
+	return to
 }
 
 func (l *load) acknowledged(i int) bool {
@@ -162,6 +177,9 @@ func (l *load) submit(ctx context.Context, server, from, to int) error {
 		l.mu.Unlock()
 		reqs = append(reqs, l.specs(i).request(l.to, at))
 	}
+	if err := l.thread(ctx, from, reqs); err != nil {
+		return err
+	}
 	var answers []*fireoncev1.ScheduleJobResponse
 	again := 0
 	err := l.fleet.Call(ctx, server, func(ctx context.Context, api *fleet.API) (err error) {
@@ -174,11 +192,36 @@ func (l *load) submit(ctx context.Context, server, from, to int) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	defer l.changed.Broadcast()
 	for i, a := range answers {
 		s := &l.submits[from+i]
 		s.acks = append(s.acks, judge.Ack{
 			JobID: a.GetJob().GetJobId(), ScheduledFor: a.GetJob().GetScheduledFor().AsTime(), Created: a.GetCreated(),
 		})
+	}
+	return nil
+}
+
+// thread has jobs reply to those that they are to, once these have an id. It is
+// called before reqs, which begin with job from, are sent for the first time.
+func (l *load) thread(ctx context.Context, from int, reqs []*fireoncev1.ScheduleJobRequest) error {
+	defer context.AfterFunc(ctx, func() { l.change(func() {}) })()
+	for i, req := range reqs {
+		s := l.specs(from + i)
+		if s.kind == nil || s.after < 0 {
+			continue
+		}
+		l.mu.Lock()
+		for len(l.submits[s.after].acks) == 0 && l.failed == nil && ctx.Err() == nil {
+			l.changed.Wait()
+		}
+		if acks := l.submits[s.after].acks; len(acks) > 0 {
+			req.ReplyToJobId = acks[0].JobID
+		}
+		l.mu.Unlock()
+		if req.ReplyToJobId == "" {
+			return fmt.Errorf("job %d, which job %d replies to, has no id: %w", s.after, from+i, ctx.Err())
+		}
 	}
 	return nil
 }
@@ -213,7 +256,11 @@ func (l *load) submitsOf() []judge.Submit {
 	out := make([]judge.Submit, 0, l.next)
 	for i, s := range l.submits[:l.next] {
 		j := l.specs(i)
-		out = append(out, judge.Submit{Key: j.key, Subject: j.subject, Class: j.class, Policy: j.policy, Acks: s.acks})
+		submit := judge.Submit{Key: j.key, Subject: j.subject, Class: j.class, Policy: j.policy, Acks: s.acks}
+		if j.kind != nil {
+			submit.Group, submit.Blind = j.kind.name, j.kind.blind
+		}
+		out = append(out, submit)
 	}
 	return out
 }

@@ -34,15 +34,19 @@ import (
 
 	"github.com/fireonce/fireonce/internal/chaos/fleet"
 	"github.com/fireonce/fireonce/internal/chaos/platform"
+	"github.com/fireonce/fireonce/internal/chaos/sites"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	var err error
-	if len(os.Args) > 1 && os.Args[1] == "platform" {
+	switch {
+	case len(os.Args) > 1 && os.Args[1] == "platform":
 		// It ends with its standard input: a Ctrl-C is for the campaign.
 		err = platform.Command(context.WithoutCancel(ctx), os.Args[2:], os.Stdin, os.Stdout)
-	} else {
+	case len(os.Args) > 2 && os.Args[1] == "platforms":
+		err = hostSites(context.WithoutCancel(ctx), os.Args[2], os.Args[3:])
+	default:
 		err = command(ctx, os.Args[1:], os.Stdout)
 	}
 	stop()
@@ -54,6 +58,15 @@ func main() {
 		fmt.Fprintln(os.Stderr, "chaos:", err)
 		os.Exit(1)
 	}
+}
+
+// hostSites is the platform's process with the sites in it, which keep files in dir.
+func hostSites(ctx context.Context, dir string, args []string) error {
+	all, err := sites.Start(ctx, dir)
+	if err != nil {
+		return err
+	}
+	return platform.Command(ctx, args, os.Stdin, os.Stdout, all...)
 }
 
 // errViolated says that the campaign found something, which was told already.

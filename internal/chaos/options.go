@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/chaos/platform"
+	"github.com/fireonce/fireonce/internal/chaos/sites"
 )
 
 const (
@@ -56,18 +57,23 @@ type options struct {
 	limit   time.Duration // of the load of one engine
 	overlay string        // of a broken server
 	outside bool
-	keep    bool
+	// platforms is the campaign of the platforms that have a connector of their own.
+	platforms bool
+	keep      bool
 }
 
 const (
 	defaultJobs = 22_000
 	// jobsAFault is how many jobs there are for one fault of the nemesis.
-	jobsAFault   = 75
-	shortJobs    = 3_000
-	shortFaults  = 60
-	outsideJobs  = 1_400
-	mostServers  = 9
-	defaultLimit = 24 * time.Hour
+	jobsAFault  = 75
+	shortJobs   = 3_000
+	shortFaults = 60
+	outsideJobs = 1_400
+	// Jobs at platforms take several requests each.
+	platformJobs      = 9_000
+	shortPlatformJobs = 1_500
+	mostServers       = 9
+	defaultLimit      = 24 * time.Hour
 )
 
 // parse reads the command line.
@@ -87,6 +93,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	set.BoolVar(&short, "short", false, "a few minutes, for CI: 3,000 jobs, 60 faults")
 	set.StringVar(&o.overlay, "overlay", "", "build the server with the files of this `JSON` (go build -overlay): a broken server must fail the campaign")
 	set.BoolVar(&o.outside, "outside", false, "measure what is outside the assumptions, instead")
+	set.BoolVar(&o.platforms, "platforms", false, "jobs for the connectors of platforms, instead of webhooks and feeds")
 	set.BoolVar(&o.keep, "keep", false, "keep logs and databases also when nothing is wrong")
 	if err := set.Parse(args); err != nil {
 		return o, err
@@ -118,14 +125,18 @@ func (o *options) fill(short bool, minutes float64) {
 	case o.jobs > 0:
 	case o.outside:
 		o.jobs = outsideJobs
+	case short && o.platforms:
+		o.jobs = shortPlatformJobs
 	case short:
 		o.jobs = shortJobs
+	case o.platforms:
+		o.jobs = platformJobs
 	default:
 		o.jobs = defaultJobs
 	}
 	if o.faults == 0 {
 		o.faults = max(o.jobs/jobsAFault, len(o.engines))
-		if short {
+		if short && !o.platforms {
 			o.faults = shortFaults
 		}
 	}
@@ -133,6 +144,23 @@ func (o *options) fill(short bool, minutes float64) {
 	if minutes > 0 {
 		o.limit = time.Duration(minutes * float64(time.Minute))
 	}
+}
+
+// specs gives the jobs of the campaign.
+func (o options) specs() func(i int) spec {
+	if o.platforms {
+		there := sites.All()
+		return func(i int) spec { return platformSpecOf(o.seed, i, there) }
+	}
+	return func(i int) spec { return specOf(o.seed, i) }
+}
+
+// goesWrong says what does at the platform.
+func (o options) goesWrong() platform.Faults {
+	if o.platforms {
+		return siteFaults()
+	}
+	return platformFaults()
 }
 
 // share is an engine's part of something that all have; the first ones have what does

@@ -47,6 +47,40 @@ func alive(ctx context.Context, f *fleet.Fleet) (alive, atRest int, err error) {
 	return alive, atRest, err
 }
 
+// inDoubt is how far away the next look must be at least for a job of a blind kind to
+// count as at rest: several have told nothing by then.
+const inDoubt = 30 * time.Second
+
+// alive counts the jobs that are not at rest, and those that are.
+func (c *campaign) alive(ctx context.Context) (living, atRest int, err error) {
+	if living, atRest, err = alive(ctx, c.fleet); err != nil || living == 0 {
+		return living, atRest, err
+	}
+	var blind []string
+	for _, k := range kinds {
+		if id := c.to.sites[k.conn]; k.blind && id != "" {
+			blind = append(blind, id)
+		}
+	}
+	if len(blind) == 0 {
+		return living, atRest, nil
+	}
+	still := 0
+	err = c.fleet.Call(ctx, 0, func(ctx context.Context, api *fleet.API) error {
+		resp, err := api.Jobs.ListJobs(ctx, &fireoncev1.ListJobsRequest{PageSize: pageSize, Filter: &fireoncev1.JobFilter{
+			States: []fireoncev1.JobState{fireoncev1.JobState_JOB_STATE_AMBIGUOUS}, ConnectionIds: blind,
+		}})
+		still = 0
+		for _, j := range resp.GetJobs() {
+			if time.Until(j.GetNextLookTime().AsTime()) > inDoubt {
+				still++
+			}
+		}
+		return err
+	})
+	return max(0, living-still), atRest + min(living, still), err
+}
+
 // oneAlive tells of a job that is not at rest.
 func oneAlive(ctx context.Context, f *fleet.Fleet) (story string) {
 	filter := &fireoncev1.JobFilter{}

@@ -60,6 +60,9 @@ func (out *outcome) print(w io.Writer) {
 	fmt.Fprintf(w, "  process faults: %s; %d planned; answers to COMMIT lost: %s\n", counts(out.faults), out.planned, counts(out.lost))
 	fmt.Fprintf(w, "  platform faults: %s\n", counts(out.report.Faults))
 	fmt.Fprintf(w, "  faults of %d looks: %s\n", out.totals.Looks, counts(out.totals.LookFaults))
+	if out.owner != nil {
+		fmt.Fprintf(w, "  %s\n", out.owner.said())
+	}
 	fmt.Fprintf(w, "  control, a client that tries %d times: %d subjects, %d requests, %d effects, %d duplicates\n",
 		controlTries, out.control.Subjects, out.control.Requests, out.control.Effects, out.control.Duplicates)
 }
@@ -72,6 +75,11 @@ func (out *outcome) wrong() []string {
 	}
 	for _, undone := range out.report.Undone {
 		why = append(why, "too much is undone: "+undone)
+	}
+	if out.owner != nil {
+		if dull := out.owner.bites(); dull != "" {
+			why = append(why, dull)
+		}
 	}
 	if out.stuck != "" {
 		why = append(why, out.stuck)

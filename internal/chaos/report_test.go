@@ -20,6 +20,8 @@ func TestOptions(t *testing.T) {
 		"-short":                            {jobs: 3_000, faults: 60, engines: []string{"postgres", "sqlite"}, servers: 3, seed: 1, limit: defaultLimit},
 		"-engine sqlite -jobs 50 -seed 9":   {jobs: 50, faults: 1, engines: []string{"sqlite"}, servers: 3, seed: 9, limit: defaultLimit},
 		"-jobs 300000 -minutes 1.5 -keep":   {jobs: 300_000, faults: 4_000, engines: []string{"postgres", "sqlite"}, servers: 3, seed: 1, limit: 90 * time.Second, keep: true},
+		"-platforms":                        {jobs: 9_000, faults: 120, engines: []string{"postgres", "sqlite"}, servers: 3, seed: 1, limit: defaultLimit, platforms: true},
+		"-platforms -short":                 {jobs: 1_500, faults: 20, engines: []string{"postgres", "sqlite"}, servers: 3, seed: 1, limit: defaultLimit, platforms: true},
 		"-outside -engine postgres -jobs 7": {jobs: 7, faults: 1, engines: []string{"postgres"}, servers: 3, seed: 1, limit: defaultLimit, outside: true},
 	} {
 		got, err := parse(strings.Fields(line), io.Discard)
@@ -70,7 +72,7 @@ func TestDelaysAreWithinTheFence(t *testing.T) {
 
 func toText(t *testing.T, o options) string {
 	t.Helper()
-	text, err := json.Marshal([]any{o.jobs, o.faults, o.servers, o.seed, o.limit, o.outside, o.keep})
+	text, err := json.Marshal([]any{o.jobs, o.faults, o.servers, o.seed, o.limit, o.outside, o.keep, o.platforms})
 	if err != nil {
 		t.Fatal(err)
 	}

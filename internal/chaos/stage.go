@@ -11,6 +11,7 @@ import (
 	"github.com/fireonce/fireonce/internal/chaos/fleet"
 	"github.com/fireonce/fireonce/internal/chaos/nemesis"
 	"github.com/fireonce/fireonce/internal/chaos/platform"
+	"github.com/fireonce/fireonce/internal/chaos/sites"
 )
 
 // stage is what one engine's campaign runs on: a platform, a database, servers.
@@ -38,9 +39,17 @@ func setUp(ctx context.Context, o options, engine, dir, binary string) (_ *stage
 	if err != nil {
 		return nil, err
 	}
-	if s.platform, err = platform.Spawn(ctx, []string{self, "platform"}, platform.Options{
+	command := []string{self, "platform"}
+	if o.platforms {
+		command = []string{self, "platforms", dir}
+	}
+	if s.platform, err = platform.Spawn(ctx, command, platform.Options{
 		Log: filepath.Join(dir, "platform.log"), Seed: o.seed,
 	}); err != nil {
+		return nil, err
+	}
+	places, err := s.platform.Sites(ctx)
+	if err != nil {
 		return nil, err
 	}
 	s.db = openSQLite(dir)
@@ -49,19 +58,38 @@ func setUp(ctx context.Context, o options, engine, dir, binary string) (_ *stage
 			return nil, err
 		}
 	}
+	flags, variables := toSites(dir, places)
 	s.fleet = fleet.New(fleet.Options{
-		Binary: binary, Dir: dir, Servers: o.size(engine), Database: s.db.url, Died: s.died,
-		Args: []string{
+		Binary: binary, Dir: dir, Servers: o.size(engine), Database: s.db.url, Died: s.died, Env: variables,
+		Args: append([]string{
 			"--dev", "--key-file", "chaos.key", "--log-level", "warn", "--grace", grace.String(), "--lease", lease.String(),
-		},
+		}, flags...),
 	})
 	if err := s.startAll(ctx); err != nil {
 		return nil, err
 	}
 	connecting, cancel := context.WithTimeout(ctx, stuckAfter)
 	defer cancel()
-	s.to, err = connectAll(connecting, s.fleet, s.platform.URL)
+	if s.to, err = connectAll(connecting, s.fleet, s.platform.URL); err != nil {
+		return nil, err
+	}
+	s.to.places = places
+	s.to.sites, err = connectSites(connecting, s.fleet, places)
 	return s, err
+}
+
+// toSites gives the flags and variables of servers that send to sites; none: they send
+// to none.
+func toSites(dir string, places map[string]platform.Place) (flags, variables []string) {
+	if len(places) == 0 {
+		return nil, nil
+	}
+	for _, name := range []string{sites.X, sites.Slack, sites.TikTok, sites.Resend} {
+		flags = append(flags, "--platform-url", name+"="+places[name].Address)
+	}
+	return flags, []string{
+		fmt.Sprintf("FIREONCE_HASTEN=%d", sites.Hasten), "SSL_CERT_FILE=" + filepath.Join(dir, sites.Certificate),
+	}
 }
 
 // startAll starts every server. The first makes the key that all share.

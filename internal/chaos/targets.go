@@ -8,6 +8,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/chaos/fleet"
+	"github.com/fireonce/fireonce/internal/chaos/platform"
 )
 
 // targets are the connections to the platform.
@@ -15,9 +16,16 @@ type targets struct {
 	url   string // the platform's
 	hooks map[face]string
 	feeds []string // by account
+	// sites are the connections to platforms with a connector of their own, by kind.conn,
+	// and places where those platforms are.
+	sites  map[string]string
+	places map[string]platform.Place
 }
 
 func (t targets) connection(s spec) string {
+	if s.kind != nil {
+		return t.sites[s.kind.conn]
+	}
 	if s.face == feedPosts {
 		return t.feeds[s.account]
 	}
@@ -25,8 +33,8 @@ func (t targets) connection(s spec) string {
 }
 
 // connectAll makes the connections.
-func connectAll(ctx context.Context, f *fleet.Fleet, platform string) (targets, error) {
-	t := targets{url: platform, hooks: make(map[face]string)}
+func connectAll(ctx context.Context, f *fleet.Fleet, url string) (targets, error) {
+	t := targets{url: url, hooks: make(map[face]string)}
 	dedupes := fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES
 	window := durationpb.New(keyWindow)
 	for face, c := range map[face]*fireoncev1.Connection{
@@ -49,7 +57,7 @@ func connectAll(ctx context.Context, f *fleet.Fleet, platform string) (targets, 
 	for n := range accounts {
 		id, err := create(ctx, f, fmt.Sprintf("feed-%d", n), &fireoncev1.Connection{
 			Connector: "feed", Settings: &fireoncev1.Connection_Feed{Feed: &fireoncev1.FeedSettings{
-				BaseUrl: fmt.Sprintf("%s/feed/%d", platform, n), ReadLag: durationpb.New(readLag),
+				BaseUrl: fmt.Sprintf("%s/feed/%d", url, n), ReadLag: durationpb.New(readLag),
 			}},
 		})
 		if err != nil {
@@ -61,8 +69,14 @@ func connectAll(ctx context.Context, f *fleet.Fleet, platform string) (targets, 
 }
 
 func create(ctx context.Context, f *fleet.Fleet, key string, c *fireoncev1.Connection) (id string, err error) {
+	return createWith(ctx, f, key, c, nil)
+}
+
+func createWith(
+	ctx context.Context, f *fleet.Fleet, key string, c *fireoncev1.Connection, credential *fireoncev1.Credential,
+) (id string, err error) {
 	err = f.Call(ctx, 0, func(ctx context.Context, api *fleet.API) error {
-		resp, err := api.Connections.CreateConnection(ctx, &fireoncev1.CreateConnectionRequest{IdempotencyKey: key, Connection: c})
+		resp, err := api.Connections.CreateConnection(ctx, &fireoncev1.CreateConnectionRequest{IdempotencyKey: key, Connection: c, Credential: credential})
 		id = resp.GetConnection().GetConnectionId()
 		return err
 	})

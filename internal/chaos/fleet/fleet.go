@@ -31,6 +31,8 @@ type Options struct {
 	// Database is the servers' --database; Args are further arguments of `serve`.
 	Database string
 	Args     []string
+	// Env are variables, NAME=VALUE, beside this process's own.
+	Env []string
 	// Died is told of each server that ended by itself: at its failpoint, or for
 	// reasons of its own, which unexpected says. May be nil.
 	Died func(server int, life Life, unexpected error)

@@ -65,7 +65,7 @@ func begin(ctx context.Context, o Options, number int, life Life) (*process, err
 	args := append([]string{"serve", "--listen", "127.0.0.1:0", "--database", o.Database}, o.Args...)
 	// It ends by its fleet, not with the context that bounds its start.
 	p := &process{life: life, cmd: exec.Command(o.Binary, args...), done: make(chan struct{})} //nolint:noctx,gosec // the binary that was built for this
-	p.cmd.Dir, p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = o.Dir, life.env(), write, log
+	p.cmd.Dir, p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = o.Dir, append(life.env(), o.Env...), write, log
 	// Ctrl-C is for the campaign, which then ends its servers.
 	p.cmd.SysProcAttr = attributes()
 	err = p.cmd.Start()

@@ -20,6 +20,11 @@ type Submit struct {
 	Subject string
 	Class   job.Class
 	Policy  job.Policy // zero: Hold
+	// Group is what the job is counted with, beside its class; empty: with all of it.
+	Group string
+	// Blind says that nobody can be asked about an outcome for good. Many may be left to
+	// a person, and a job that is in doubt (AMBIGUOUS) is at rest: it is for hours.
+	Blind bool
 	// Acks are the answers that came, the repeats' too. None: the service may or may
 	// not have the job.
 	Acks []Ack
@@ -134,8 +139,10 @@ type Violation struct {
 
 // Row counts the jobs of one class and policy.
 type Row struct {
-	// Class is the class, and the policy if it is not HOLD; "total" for all.
+	// Class is the class, the group, and the policy if it is not HOLD; "total" for all.
 	Class string `json:"class"`
+	// Blind is its submits'.
+	Blind bool `json:"blind,omitempty"`
 	// Jobs is how many were acknowledged or are known to the service; Unanswered are
 	// those of them whose client never got an answer.
 	Jobs       int `json:"jobs"`
@@ -152,7 +159,9 @@ type Row struct {
 	// Lost counts Lost and Stuck.
 	Lost           int `json:"lost"`
 	FalseSucceeded int `json:"false_succeeded"`
-	FalseFailed    int `json:"false_failed"`
+	// WrongID are those of FalseSucceeded that name an effect, and not theirs.
+	WrongID     int `json:"wrong_id"`
+	FalseFailed int `json:"false_failed"`
 	// How jobs ended. Unknown are those that wait for a person, with an effect or
 	// without one; Assumed those that ASSUME_SENT took as sent.
 	Succeeded     int `json:"succeeded"`

@@ -34,6 +34,7 @@ func (r *Row) Add(other Row) {
 	r.Resent += other.Resent
 	r.Lost += other.Lost
 	r.FalseSucceeded += other.FalseSucceeded
+	r.WrongID += other.WrongID
 	r.FalseFailed += other.FalseFailed
 	r.Succeeded += other.Succeeded
 	r.NoEffect += other.NoEffect
@@ -48,7 +49,7 @@ func (r *Row) Add(other Row) {
 // their stories, and what a zero is worth.
 func Table(w io.Writer, reports ...*Report) error {
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(out, "\tclass\tjobs\trequests\tfaulted\teffects\tduplicates\tlost\tfalse SUCCEEDED\tfalse FAILED\tSUCCEEDED\tno effect\tunknown (effect)\tassumed (effect)\tresent\tviolations\tbound 95 %\t")
+	fmt.Fprintln(out, "\tclass\tjobs\trequests\tfaulted\teffects\tduplicates\tlost\tfalse SUCCEEDED (id)\tfalse FAILED\tSUCCEEDED\tno effect\tunknown (effect)\tassumed (effect)\tresent\tviolations\tbound 95 %\t")
 	total := Row{Class: "total"}
 	sound := true
 	for _, r := range reports {
@@ -86,8 +87,8 @@ func Table(w io.Writer, reports ...*Report) error {
 }
 
 func (r Row) print(w io.Writer, name string) {
-	fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d (%d)\t%d (%d)\t%d\t%d\t%s\t\n", name, r.Class, r.Jobs, r.Requests, r.Faulted, r.Effects,
-		r.Duplicates, r.Lost, r.FalseSucceeded, r.FalseFailed, r.Succeeded, r.NoEffect, r.Unknown, r.UnknownEffect, r.Assumed, r.AssumedEffect, r.Resent, r.Violations, r.bound())
+	fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d (%d)\t%d\t%d\t%d\t%d (%d)\t%d (%d)\t%d\t%d\t%s\t\n", name, r.Class, r.Jobs, r.Requests, r.Faulted, r.Effects,
+		r.Duplicates, r.Lost, r.FalseSucceeded, r.WrongID, r.FalseFailed, r.Succeeded, r.NoEffect, r.Unknown, r.UnknownEffect, r.Assumed, r.AssumedEffect, r.Resent, r.Violations, r.bound())
 }
 
 // bound says what a row's zeros are worth; "-": it has something else.

@@ -22,6 +22,9 @@ const (
 func undone(rows []Row) (why []string) {
 	for _, r := range rows {
 		class, _, _ := strings.Cut(r.Class, " ")
+		if r.Blind {
+			class = job.Opaque.String()
+		}
 		left, limit, what := r.NoEffect, mostUndone, "have no effect"
 		switch class {
 		case job.Keyed.String():

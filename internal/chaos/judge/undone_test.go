@@ -69,6 +69,38 @@ func TestUndone(t *testing.T) {
 	}
 }
 
+// TestBlind: where nobody can be asked, doubts are no violation, and a duplicate is.
+func TestBlind(t *testing.T) {
+	r := many(job.Handle, job.Hold, 100, 40, job.NeedsResolution)
+	for i := range r.submits {
+		r.submits[i].Group, r.submits[i].Blind = "a group", true
+	}
+	r.finals[0].State = job.Ambiguous
+	r.events = nil
+	report, err := judge.Judge(judge.Input{Name: "test", Submits: r.submits, Finals: r.finals, Log: each(r.log)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if row := report.Rows[0]; !report.OK() || row.Class != "HANDLE a group" || row.Unknown != 40 || row.Lost != 0 {
+		t.Errorf("%+v", report)
+	}
+	r.log = append(r.log, r.log[len(r.log)-1])
+	r.finals[99].ExternalID = "another one"
+	if report, err = judge.Judge(judge.Input{Name: "test", Submits: r.submits, Finals: r.finals, Log: each(r.log)}); err != nil {
+		t.Fatal(err)
+	}
+	if row := report.Rows[0]; report.OK() || row.Duplicates != 1 || row.WrongID != 1 || row.FalseSucceeded != 1 {
+		t.Errorf("%+v", report)
+	}
+	r.submits[0].Blind = false
+	if report, err = judge.Judge(judge.Input{Name: "test", Submits: r.submits, Finals: r.finals, Log: each(r.log)}); err != nil {
+		t.Fatal(err)
+	}
+	if report.Total.Lost != 1 {
+		t.Errorf("a job in doubt that could be asked about is no stuck one: %+v", report)
+	}
+}
+
 // TestMoreViolations: what a service may not do under a policy, and what a receiver
 // that dedupes would not notice.
 func TestMoreViolations(t *testing.T) {

@@ -151,13 +151,16 @@ func (t *trial) row(s *subject) *Row {
 	class := strangers
 	if len(s.submits) > 0 {
 		class = s.submits[0].Class.String()
+		if group := s.submits[0].Group; group != "" {
+			class += " " + group
+		}
 		if p := s.policy(); p != job.Hold {
 			class += " " + p.String()
 		}
 	}
 	r := t.rows[class]
 	if r == nil {
-		r = &Row{Class: class}
+		r = &Row{Class: class, Blind: s.blind()}
 		t.rows[class] = r
 	}
 	return r
@@ -170,6 +173,8 @@ func (s *subject) policy() job.Policy {
 	}
 	return s.submits[0].Policy
 }
+
+func (s *subject) blind() bool { return len(s.submits) > 0 && s.submits[0].Blind }
 
 func (s *subject) class() job.Class {
 	if len(s.submits) == 0 {
@@ -249,7 +254,7 @@ func (t *trial) weighStates(s *subject, row *Row, jobs int) {
 	succeeded, noEffect, unknown, assumed := 0, 0, 0, 0
 	for _, f := range s.finals {
 		switch {
-		case f.State == job.NeedsResolution:
+		case f.State == job.NeedsResolution, f.State == job.Ambiguous && s.blind():
 			unknown++
 		case !f.State.Terminal():
 			row.Lost++
@@ -319,6 +324,7 @@ func (t *trial) weighIDs(s *subject, row *Row) {
 			}
 		case !slices.ContainsFunc(s.effects, func(m made) bool { return m.id == f.ExternalID }):
 			row.FalseSucceeded++
+			row.WrongID++
 			t.blame(FalseSucceeded, s, "job %s is SUCCEEDED as %s, which is no effect of its subject", f.JobID, f.ExternalID)
 		case owner[f.ExternalID] != "":
 			t.blame(SharedEffect, s, "effect %s is said to be that of jobs %s and %s", f.ExternalID, owner[f.ExternalID], f.JobID)

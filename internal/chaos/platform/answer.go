@@ -128,6 +128,10 @@ func (p *Platform) silence(r *http.Request) {
 
 // refuse answers a request that is not acted on.
 func (p *Platform) refuse(w http.ResponseWriter, c call) {
+	if words, ok := c.words[c.Fault]; ok {
+		words.answer(time.Duration(c.faults.RetryAfter)).send(w)
+		return
+	}
 	switch c.Fault {
 	case Unavailable:
 		failed(http.StatusServiceUnavailable, "try again later").send(w)

@@ -34,6 +34,28 @@ func (p *Platform) control(mux *http.ServeMux) {
 		p.faults.Store(&f)
 		answer{status: http.StatusOK, body: toJSON(f)}.send(w)
 	})
+	mux.HandleFunc("GET /control/sites", func(w http.ResponseWriter, _ *http.Request) {
+		where := make(map[string]Place)
+		for _, s := range p.sites {
+			where[s.Name] = Place{Address: s.Address, Credential: s.Credential}
+		}
+		answer{status: http.StatusOK, body: toJSON(where)}.send(w)
+	})
+	mux.HandleFunc("POST /control/sweep", func(w http.ResponseWriter, r *http.Request) {
+		if err := p.Sweep(r.Context()); err != nil {
+			failed(http.StatusBadGateway, err.Error()).send(w)
+			return
+		}
+		answer{status: http.StatusOK, body: toJSON(struct{}{})}.send(w)
+	})
+	mux.HandleFunc("POST /control/revoke/{site}", func(w http.ResponseWriter, r *http.Request) {
+		next, err := p.Revoke(r.Context(), r.PathValue("site"))
+		if err != nil {
+			failed(http.StatusBadGateway, err.Error()).send(w)
+			return
+		}
+		answer{status: http.StatusOK, body: toJSON(next)}.send(w)
+	})
 }
 
 // controlTimeout bounds one call to a platform's control endpoints.
@@ -54,6 +76,23 @@ func (c Control) Totals(ctx context.Context) (Totals, error) {
 // SetFaults changes what goes wrong from now on; the zero Faults: nothing.
 func (c Control) SetFaults(ctx context.Context, f Faults) error {
 	return c.call(ctx, http.MethodPut, "/control/faults", toJSON(f), &f)
+}
+
+// Sites tells where the sites' clients go, by name.
+func (c Control) Sites(ctx context.Context) (where map[string]Place, err error) {
+	err = c.call(ctx, http.MethodGet, "/control/sites", nil, &where)
+	return where, err
+}
+
+// Sweep has sites say what they have made, for the log.
+func (c Control) Sweep(ctx context.Context) error {
+	return c.call(ctx, http.MethodPost, "/control/sweep", nil, &struct{}{})
+}
+
+// Revoke makes another credential of a site the only valid one.
+func (c Control) Revoke(ctx context.Context, site string) (next Credential, err error) {
+	err = c.call(ctx, http.MethodPost, "/control/revoke/"+site, nil, &next)
+	return next, err
 }
 
 // Settled waits until every request that was taken has acted. Late faults make

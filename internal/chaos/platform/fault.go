@@ -42,6 +42,10 @@ const (
 	// Refuse does nothing, and answers 422.
 	Refuse Fault = "refuse"
 
+	// Unauthorized does nothing, and refuses the credential: somebody has revoked it.
+	// It is no share of the requests, but lasts until its owner gives another one.
+	Unauthorized Fault = "unauthorized"
+
 	// Late resets the connection and acts Faults.LateBy later, beyond the client's
 	// fence.
 	Late Fault = "late"
@@ -62,7 +66,7 @@ var (
 // Commits tells whether a request with this fault has its effect, now or later.
 func (f Fault) Commits() bool {
 	switch f {
-	case ResetBefore, Unavailable, RateLimit, Refuse:
+	case ResetBefore, Unavailable, RateLimit, Refuse, Unauthorized:
 		return false
 	default:
 		return true
@@ -123,7 +127,8 @@ func (d *Duration) UnmarshalText(text []byte) error {
 type Faults struct {
 	// Rates are those of requests for an effect.
 	Rates Rates `json:"rates,omitempty"`
-	// Faces overrides Rates for one kind of face: FaceKeyed, FaceOpaque or FaceFeed.
+	// Faces overrides Rates for one kind of face: FaceKeyed, FaceOpaque, FaceFeed, or a
+	// site's name.
 	Faces map[string]Rates `json:"faces,omitempty"`
 	// Looks are those of the feed's listings.
 	Looks Rates `json:"looks,omitempty"`
@@ -144,8 +149,8 @@ type Faults struct {
 func (f Faults) Check() error {
 	errs := []error{f.Rates.check(Kinds), f.Looks.check(LookKinds)}
 	for face, rates := range f.Faces {
-		if face != FaceKeyed && face != FaceOpaque && face != FaceFeed {
-			errs = append(errs, fmt.Errorf("no face %q", face))
+		if face != KindOf(face) {
+			errs = append(errs, fmt.Errorf("%q is no kind of face", face))
 		}
 		errs = append(errs, rates.check(Kinds))
 	}

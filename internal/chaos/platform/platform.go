@@ -8,6 +8,7 @@
 //   - /hook/opaque/…: a receiver that acts on each request.
 //   - /feed/ACCOUNT/posts: the API of docs/platforms/feed.md, which knows nothing
 //     of keys and lists posts after a lag. Each account is a feed of its own.
+//   - sites: platforms with an API of their own, each at an address of its own.
 //
 // All of it is simulated: behaviour that was seen at real platforms (effects
 // whose answer is lost, 5xx after the effect, posts that are not listed at once,
@@ -20,6 +21,7 @@ package platform
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -45,6 +47,8 @@ type Options struct {
 	// Keys is how many keys the keyed receiver remembers; the oldest are forgotten
 	// first. Zero means DefaultKeys.
 	Keys int
+	// Sites are served beside the other faces. They end with the platform.
+	Sites []Site
 	// Out gets the line "ready: URL"; nil: nobody.
 	Out io.Writer
 }
@@ -79,6 +83,7 @@ type Platform struct {
 	done   chan struct{}
 	once   sync.Once
 	late   sync.WaitGroup // effects that are still to come, after their request
+	sites  []*site
 
 	mu       sync.Mutex
 	totals   Totals
@@ -133,6 +138,10 @@ func Start(opts Options) (*Platform, error) {
 		return nil, err
 	}
 	mux := http.NewServeMux()
+	if err = p.host(opts.Sites); err != nil {
+		_ = p.log.close()
+		return nil, errors.Join(err, p.endSites(), p.server.Close())
+	}
 	mux.HandleFunc("POST /hook/keyed/", p.hook(FaceKeyed))
 	mux.HandleFunc("POST /hook/opaque/", p.hook(FaceOpaque))
 	mux.HandleFunc("POST /feed/{account}/posts", p.post)
@@ -148,7 +157,7 @@ func (p *Platform) Close() error {
 	var err error
 	p.once.Do(func() {
 		close(p.done)
-		err = p.server.Close()
+		err = errors.Join(p.server.Close(), p.endSites())
 		p.late.Wait()
 		if e := p.log.close(); e != nil {
 			err = e
@@ -194,6 +203,7 @@ type call struct {
 	Record
 	faults *Faults
 	seed   uint64
+	words  map[Fault]Words // how the site refuses; nil: as everybody here does
 }
 
 // draw gives a number in [0, 1) of this request's own.
@@ -206,6 +216,16 @@ func (c call) share(longest Duration, what uint64) time.Duration {
 
 // receive numbers a request or look, decides what becomes of it and logs it.
 func (p *Platform) receive(r Record) call {
+	return p.receiveAs(r, func(f *Faults, at float64) Fault {
+		if r.Type == TypeLook {
+			return f.Looks.pick(LookKinds, at)
+		}
+		return f.of(r.Face).pick(Kinds, at)
+	})
+}
+
+// receiveAs is receive with another rule for what becomes of it.
+func (p *Platform) receiveAs(r Record, rule func(f *Faults, at float64) Fault) call {
 	c := call{Record: r, faults: p.faults.Load(), seed: p.opts.Seed}
 	subject := uint64(draw(0, r.Face, r.Subject, 0, 0) * math.MaxUint64) // two subjects in one place would only share their numbers
 	p.mu.Lock()
@@ -213,12 +233,11 @@ func (p *Platform) receive(r Record) call {
 	p.n++
 	p.requests[subject]++
 	c.N, c.Number, c.Time = p.n, p.requests[subject], time.Now().UTC()
+	c.Fault = rule(c.faults, c.draw(drawFault))
 	if r.Type == TypeLook {
-		c.Fault = c.faults.Looks.pick(LookKinds, c.draw(drawFault))
 		p.totals.Looks++
 		count(p.totals.LookFaults, c.Fault)
 	} else {
-		c.Fault = c.faults.of(r.Face).pick(Kinds, c.draw(drawFault))
 		p.totals.Requests[KindOf(r.Face)]++
 		p.totals.Pending++
 		count(p.totals.Faults, c.Fault)

@@ -263,6 +263,9 @@ func TestActsWithoutItsClient(t *testing.T) {
 		if got := w.settled(); got.Pending != 0 {
 			t.Errorf("%s: %+v", fault, got)
 		}
+		if err := w.Close(); err != nil { // the log is whole: nobody has waited for an answer
+			t.Fatal(err)
+		}
 		for _, f := range faces {
 			if w.effects(f.name) != 1 {
 				t.Errorf("%s/%s: %d effects", fault, f.name, w.effects(f.name))

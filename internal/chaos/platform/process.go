@@ -16,14 +16,15 @@ import (
 
 // Bounds on a platform's process.
 const (
-	startTimeout = 30 * time.Second
+	startTimeout = 3 * time.Minute // with sites, of which one is another program
 	stopTimeout  = 30 * time.Second
 )
 
 // Command runs a platform as the process that Spawn starts: a program's
-// subcommand hands over its arguments. It ends with ctx or with its input.
-func Command(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
-	opts := Options{Out: out}
+// subcommand hands over its arguments, and the sites. It ends with ctx or with its
+// input.
+func Command(ctx context.Context, args []string, in io.Reader, out io.Writer, sites ...Site) error {
+	opts := Options{Out: out, Sites: sites}
 	flags := flag.NewFlagSet("platform", flag.ContinueOnError)
 	flags.StringVar(&opts.Log, "log", "", "the `file` to make for the log")
 	flags.Uint64Var(&opts.Seed, "seed", 1, "decides, with the faults, what becomes of each request")
