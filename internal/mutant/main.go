@@ -11,6 +11,7 @@
 //	go run ./internal/mutant                   all of them
 //	go run ./internal/mutant -run 'look'       those whose name matches
 //	go run ./internal/mutant -list             what they drop
+//	go run ./internal/mutant -overlays DIR     writes DIR/NAME/overlay.json for each, and runs nothing
 package main
 
 import (
@@ -36,6 +37,7 @@ type options struct {
 	parallel      int
 	list          bool
 	keep, simArgs string
+	overlays      string
 	chunkTime     time.Duration
 }
 
@@ -73,6 +75,9 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	if o.overlays != "" {
+		return writeOverlays(root, o.overlays, chosen)
+	}
 	dir, clean, err := workDir(o.keep)
 	if err != nil {
 		return err
@@ -93,6 +98,7 @@ func parseOptions(args []string) (options, error) {
 	fs.IntVar(&o.parallel, "parallel", 2, "mutants at once")
 	fs.BoolVar(&o.list, "list", false, "list the mutants and what they drop")
 	fs.StringVar(&o.keep, "keep", "", "directory to build in, and to leave as it is")
+	fs.StringVar(&o.overlays, "overlays", "", "`directory` for the overlays of the mutants; then nothing is run. They are for go build -overlay")
 	fs.StringVar(&o.simArgs, "sim", "", "more flags for the simulator, separated by spaces")
 	fs.DurationVar(&o.chunkTime, "timeout", 2*time.Minute, "for one process of the simulator")
 	if err := fs.Parse(args); err != nil {

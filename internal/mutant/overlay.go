@@ -94,3 +94,20 @@ func (e edit) apply(text string) (string, error) {
 	}
 	return text[:at] + e.new + text[at+len(e.old):], nil
 }
+
+// writeOverlays writes the overlay of each mutant to a folder of its own.
+func writeOverlays(root, dir string, mutants []mutant) error {
+	for _, m := range mutants {
+		own, err := filepath.Abs(filepath.Join(dir, m.name))
+		if err != nil {
+			return err
+		}
+		if err := os.MkdirAll(own, 0o750); err != nil {
+			return err
+		}
+		if _, err := m.writeOverlay(root, own); err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
+		}
+	}
+	return nil
+}
