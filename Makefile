@@ -164,6 +164,8 @@ sim-short: ## The simulator on fixed seeds, and the mutants that must not surviv
 	go test ./internal/engine -count=1 -timeout $(TEST_TIMEOUT) -v -run '^$(SIM)$$' -sim.first=1 -sim.seeds=$(SIM_SEEDS)
 	go run ./internal/mutant
 
+empty :=
+space := $(empty) $(empty)
 CHAOS_FLAGS := $(if $(JOBS),-jobs $(JOBS)) $(if $(SEED),-seed $(SEED))
 
 .PHONY: chaos
@@ -173,6 +175,35 @@ chaos: need-postgres ## Crash real servers on both databases under load: 22,000 
 .PHONY: chaos-short
 chaos-short: need-postgres ## The same in a few minutes, on a fixed seed
 	go run ./internal/chaos -short
+
+# The personal data server of Bluesky's is a Node program; FIREONCE_SKIP_CLIENTS=1 leaves
+# it out.
+ifneq ($(FIREONCE_SKIP_CLIENTS),1)
+CHAOS_SITES := $(PDS_MODULES)
+endif
+
+.PHONY: chaos-platforms
+chaos-platforms: need-postgres $(CHAOS_SITES) ## The same for the platforms' connectors, in front of simulated and real platforms
+	go run ./internal/chaos -platforms $(CHAOS_FLAGS)
+
+.PHONY: chaos-platforms-short
+chaos-platforms-short: need-postgres $(CHAOS_SITES) ## That in a few minutes, on a fixed seed
+	go run ./internal/chaos -platforms -short
+
+# Rules that are broken in the server's source; each must fail the campaign.
+MUTANTS := inline-retry unknown-is-rejected ttl-reset
+OVERLAYS := .tools/overlays
+
+.PHONY: chaos-platforms-mutants
+chaos-platforms-mutants: $(CHAOS_SITES) ## That with broken rules, which must be seen to duplicate; or MUTANTS="one-look no-grace"
+	rm -rf $(OVERLAYS)
+	go run ./internal/mutant -overlays $(OVERLAYS) -run '^($(subst $(space),|,$(strip $(MUTANTS))))$$'
+	@for mutant in $(MUTANTS); do \
+		echo "== $$mutant"; \
+		if go run ./internal/chaos -platforms -engine sqlite -jobs 300 -overlay $(OVERLAYS)/$$mutant/overlay.json >$(OVERLAYS)/$$mutant.log 2>&1; \
+		then echo "$$mutant was not noticed"; exit 1; fi; \
+		grep -a '×' $(OVERLAYS)/$$mutant.log || { tail -n 5 $(OVERLAYS)/$$mutant.log | cut -c1-300; exit 1; }; \
+	done
 
 .PHONY: chaos-outside
 chaos-outside: need-postgres ## Measure duplicates where the assumptions do not hold
