@@ -86,7 +86,7 @@ func email(subject string, _ targets) *fireoncev1.Payload {
 
 // platformWindow is how late a job at a platform may start, and so when the doubts end
 // about one whose platform tells nobody.
-const platformWindow = 90 * time.Second
+const platformWindow = 2 * time.Minute
 
 // platformSpecOf gives the i-th job of a seed, at one of the platforms that are there.
 // Jobs come in pairs: two that have nothing in common, two that say the same on purpose,
