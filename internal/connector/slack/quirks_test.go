@@ -9,6 +9,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/connectortest"
 	"github.com/fireonce/fireonce/internal/connector/slack/slacktest"
 	"github.com/fireonce/fireonce/internal/job"
 )
@@ -49,7 +50,7 @@ func TestAnswers(t *testing.T) {
 			for _, kind := range []string{"post", "reply", "message"} {
 				w := newWorld(t, slacktest.Options{Plan: always(c.answer), Code: c.code, RetryAfter: 7 * time.Second, ReadLag: readLag})
 				first := w.Say(slacktest.Message{Channel: channel, Text: "hello"})
-				w.pass(10 * time.Minute)
+				w.Pass(10 * time.Minute)
 				e := w.effect(t, hello())
 				switch kind {
 				case "reply":
@@ -57,14 +58,14 @@ func TestAnswers(t *testing.T) {
 				case "message":
 					e = w.message(t, "U2", "hello")
 				}
-				o := e.send(t)
+				o := e.Send(t)
 				if o.Result != c.result || o.Kind != c.kind || !strings.Contains(o.Message, c.words) {
 					t.Errorf("%s: %s %s (%s)", kind, o.Result, o.Kind, o.Message)
 				}
 				if (o.RetryAfter > 0) != (c.kind == job.FailRateLimited) {
 					t.Errorf("%s: retry after %v", kind, o.RetryAfter)
 				}
-				seen := e.sees(t, c.sees, "")
+				seen := e.Sees(t, c.sees, "")
 				if c.result == job.ResultSucceeded && (o.ExternalID != seen.ExternalID || o.ExternalURL != seen.ExternalURL || o.ExternalURL == "") {
 					t.Errorf("%s: answered as %s %s, seen as %s %s", kind, o.ExternalID, o.ExternalURL, seen.ExternalID, seen.ExternalURL)
 				}
@@ -88,14 +89,14 @@ func btoi(b bool) int {
 func TestTheMarkIsTheProof(t *testing.T) {
 	w := newWorld(t, slacktest.Options{Plan: always(slacktest.Reset)})
 	a, b := w.effect(t, hello()), w.effect(t, hello())
-	if len(a.prepared.Gate) > 0 {
+	if len(a.Opening.Prepared.Gate) > 0 {
 		t.Error("marked messages wait for each other")
 	}
-	a.send(t)
-	b.send(t) // before anything is known of the first
+	a.Send(t)
+	b.Send(t) // before anything is known of the first
 	w.Say(slacktest.Message{Channel: channel, Text: "hello", User: "U9"})
-	one := a.sees(t, job.SawPresent, "")
-	two := b.sees(t, job.SawPresent, "")
+	one := a.Sees(t, job.SawPresent, "")
+	two := b.Sees(t, job.SawPresent, "")
 	if sent := w.Messages(); one.ExternalID != id(sent[0]) || two.ExternalID != id(sent[1]) {
 		t.Errorf("attributed to %s and %s", one.ExternalID, two.ExternalID)
 	}
@@ -105,10 +106,10 @@ func TestTheMarkIsTheProof(t *testing.T) {
 func TestNewRound(t *testing.T) {
 	w := newWorld(t, slacktest.Options{})
 	e := w.effect(t, hello())
-	e.send(t)
-	e.sees(t, job.SawPresent, "")
-	w.Say(slacktest.Message{Channel: channel, Text: "hello", Metadata: mark(e.key + ".2")})
-	e.seesNow(t, job.SawPresent, id(w.Messages()[0]))
+	e.Send(t)
+	e.Sees(t, job.SawPresent, "")
+	w.Say(slacktest.Message{Channel: channel, Text: "hello", Metadata: mark(e.Key + ".2")})
+	e.SeesNow(t, job.SawPresent, id(w.Messages()[0]))
 }
 
 func mark(key string) json.RawMessage {
@@ -123,11 +124,11 @@ func mark(key string) json.RawMessage {
 func TestTwoWithOneMark(t *testing.T) {
 	w := newWorld(t, slacktest.Options{})
 	e := w.effect(t, hello())
-	e.send(t)
-	twin := w.Say(slacktest.Message{Channel: channel, Text: "hello", Metadata: mark(e.key)})
-	e.sees(t, job.SawCandidates, "2 messages have this job's mark")
-	e.taken[id(twin)] = true
-	e.seesNow(t, job.SawPresent, id(w.Messages()[0]))
+	e.Send(t)
+	twin := w.Say(slacktest.Message{Channel: channel, Text: "hello", Metadata: mark(e.Key)})
+	e.Sees(t, job.SawCandidates, "2 messages have this job's mark")
+	e.Taken[id(twin)] = true
+	e.SeesNow(t, job.SawPresent, id(w.Messages()[0]))
 }
 
 // TestForgedMark: somebody else's message with our mark is not taken for ours, and not
@@ -135,9 +136,9 @@ func TestTwoWithOneMark(t *testing.T) {
 func TestForgedMark(t *testing.T) {
 	w := newWorld(t, slacktest.Options{Plan: always(slacktest.Drop)})
 	e := w.effect(t, hello())
-	e.send(t)
-	w.Say(slacktest.Message{Channel: channel, Text: "anything", Metadata: mark(e.key), User: "U9"})
-	e.sees(t, job.SawCandidates, "is it one of them?")
+	e.Send(t)
+	w.Say(slacktest.Message{Channel: channel, Text: "anything", Metadata: mark(e.Key), User: "U9"})
+	e.Sees(t, job.SawCandidates, "is it one of them?")
 }
 
 // TestMarksNotShown: to an app that is shown no metadata, no mark is no absence: what
@@ -147,12 +148,12 @@ func TestMarksNotShown(t *testing.T) {
 	for _, sent := range []string{text, "Grüße"} {
 		w := newWorld(t, slacktest.Options{Plan: always(slacktest.Reset), NoMetadata: true})
 		w.Say(slacktest.Message{Channel: channel, Text: sent}) // an old one
-		w.pass(10 * time.Minute)
+		w.Pass(10 * time.Minute)
 		e := w.effect(t, &fireoncev1.SocialPost{Text: sent})
-		e.send(t)
+		e.Send(t)
 		w.Say(slacktest.Message{Channel: channel, Text: "something else"})
 		w.Say(slacktest.Message{Channel: channel, Text: sent, User: "U9"})
-		e.sees(t, job.SawCandidates, id(w.Messages()[1]))
+		e.Sees(t, job.SawCandidates, id(w.Messages()[1]))
 	}
 }
 
@@ -162,24 +163,24 @@ func TestManyPages(t *testing.T) {
 	for answer, want := range map[slacktest.Answer]job.Verdict{slacktest.Drop: job.SawAbsent, slacktest.Reset: job.SawPresent} {
 		w := newWorld(t, slacktest.Options{PageLimit: 15, Plan: always(answer)})
 		first := w.Say(slacktest.Message{Channel: channel, Text: "first"})
-		w.pass(10 * time.Minute)
+		w.Pass(10 * time.Minute)
 		e, r := w.effect(t, hello()), w.effect(t, &fireoncev1.SocialPost{Text: "hello", ReplyToId: id(first)})
-		e.send(t)
-		r.send(t)
+		e.Send(t)
+		r.Send(t)
 		for range 50 {
 			w.Say(slacktest.Message{Channel: channel, Text: "later"})
 			w.Say(slacktest.Message{Channel: channel, Text: "later", Thread: first.TS})
 		}
-		e.sees(t, want, "")
-		r.sees(t, want, "")
+		e.Sees(t, want, "")
+		r.Sees(t, want, "")
 	}
 	w := newWorld(t, slacktest.Options{PageLimit: 1, Plan: always(slacktest.Reset)})
 	e := w.effect(t, hello())
-	e.send(t)
+	e.Send(t)
 	for range 50 {
 		w.Say(slacktest.Message{Channel: channel, Text: "later"})
 	}
-	e.sees(t, job.SawInconclusive, "more than 50 pages")
+	e.Sees(t, job.SawInconclusive, "more than 50 pages")
 }
 
 // TestLargePages: a page of long messages is too large to be read, and is read in
@@ -188,11 +189,11 @@ func TestLargePages(t *testing.T) {
 	long := strings.Repeat("\U0001f680", 20_000)
 	w := newWorld(t, slacktest.Options{Plan: always(slacktest.Reset)})
 	e := w.effect(t, hello())
-	e.send(t)
+	e.Send(t)
 	for range 30 {
 		w.Say(slacktest.Message{Channel: channel, Text: long})
 	}
-	e.sees(t, job.SawPresent, "")
+	e.Sees(t, job.SawPresent, "")
 }
 
 // TestReadOnceAMinute: most apps may read a conversation once a minute. A look that
@@ -200,15 +201,15 @@ func TestLargePages(t *testing.T) {
 func TestReadOnceAMinute(t *testing.T) {
 	w := newWorld(t, slacktest.Options{Plan: always(slacktest.Drop), ReadEvery: time.Minute})
 	e := w.effect(t, hello())
-	e.send(t)
-	e.sees(t, job.SawAbsent, "")
-	e.seesNow(t, job.SawInconclusive, "429")
+	e.Send(t)
+	e.Sees(t, job.SawAbsent, "")
+	e.SeesNow(t, job.SawInconclusive, "429")
 	traits, err := w.c.Traits(settings(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.pass(traits.Spacing)
-	e.seesNow(t, job.SawAbsent, "")
+	w.Pass(traits.Spacing)
+	e.SeesNow(t, job.SawAbsent, "")
 }
 
 // TestBeforeTheFence: an absence counts only when the list is from after the fence; a
@@ -216,33 +217,33 @@ func TestReadOnceAMinute(t *testing.T) {
 func TestBeforeTheFence(t *testing.T) {
 	w := newWorld(t, slacktest.Options{Plan: always(slacktest.Drop)})
 	e := w.effect(t, hello())
-	e.send(t)
-	e.seesNow(t, job.SawInconclusive, "before the end")
+	e.Send(t)
+	e.SeesNow(t, job.SawInconclusive, "before the end")
 	w.Configure(func(o *slacktest.Options) { o.Plan = always(slacktest.Reset) })
-	e.send(t)
-	e.seesNow(t, job.SawPresent, "")
+	e.Send(t)
+	e.SeesNow(t, job.SawPresent, "")
 }
 
 // TestThreads: an answer to an answer goes to the thread; it is found there, and shown
 // in the conversation if that is wanted.
 func TestThreads(t *testing.T) {
 	w := newWorld(t, slacktest.Options{})
-	first := w.effect(t, hello()).send(t)
+	first := w.effect(t, hello()).Send(t)
 	r := w.effect(t, &fireoncev1.SocialPost{Text: "one", ReplyToId: first.ExternalID})
-	one := r.send(t)
+	one := r.Send(t)
 	two := w.effect(t, &fireoncev1.SocialPost{Text: "two", ReplyToId: one.ExternalID, PlatformOptions: &fireoncev1.SocialPost_Slack{
 		Slack: &fireoncev1.SlackOptions{ReplyBroadcast: true},
 	}})
-	o := two.send(t)
+	o := two.Send(t)
 	sent := w.Messages()
 	if sent[1].Thread != sent[0].TS || sent[2].Thread != sent[0].TS || sent[1].Broadcast || !sent[2].Broadcast {
 		t.Errorf("%+v", sent)
 	}
 	for _, e := range []struct {
-		*effect
+		*connectortest.Effect
 		job.Outcome
 	}{{r, one}, {two, o}} {
-		if seen := e.sees(t, job.SawPresent, ""); seen.ExternalID != e.ExternalID || !strings.HasSuffix(seen.ExternalID, ":"+sent[0].TS) {
+		if seen := e.Sees(t, job.SawPresent, ""); seen.ExternalID != e.ExternalID || !strings.HasSuffix(seen.ExternalID, ":"+sent[0].TS) {
 			t.Errorf("answered as %s, seen as %s", e.ExternalID, seen.ExternalID)
 		}
 	}
@@ -252,11 +253,11 @@ func TestThreads(t *testing.T) {
 func TestPeople(t *testing.T) {
 	w := newWorld(t, slacktest.Options{})
 	for range 3 {
-		if o := w.message(t, "U2", "hello").send(t); !strings.HasPrefix(o.ExternalID, "D1:") {
+		if o := w.message(t, "U2", "hello").Send(t); !strings.HasPrefix(o.ExternalID, "D1:") {
 			t.Errorf("%+v", o)
 		}
 	}
-	w.message(t, "D7", "hello").send(t)
+	w.message(t, "D7", "hello").Send(t)
 	if n := w.Requests("conversations.open"); n != 1 {
 		t.Errorf("%d times opened", n)
 	}
@@ -267,12 +268,12 @@ func TestPeople(t *testing.T) {
 		return slacktest.Reply
 	}})
 	e := w.message(t, "U2", "hello")
-	_, err := w.c.Watermark(t.Context(), e.opening(t))
+	_, err := w.c.Watermark(t.Context(), e.Opening)
 	var r *connector.Refusal
 	if !errors.As(err, &r) || r.Kind != job.FailPermanent || !strings.Contains(r.Msg, "another app") {
 		t.Errorf("%v", err)
 	}
-	if _, err := w.c.Open(t.Context(), e.opening(t)); !errors.As(err, &r) || r.Kind != job.FailPermanent {
+	if _, err := w.c.Open(t.Context(), e.Opening); !errors.As(err, &r) || r.Kind != job.FailPermanent {
 		t.Errorf("%v", err)
 	}
 }
@@ -282,10 +283,10 @@ func TestClocks(t *testing.T) {
 	for _, offset := range []time.Duration{-3 * time.Hour, 3 * time.Hour} {
 		w := newWorld(t, slacktest.Options{Plan: always(slacktest.Reset), ClockOffset: offset})
 		e := w.effect(t, hello())
-		e.send(t)
-		e.sees(t, job.SawPresent, "")
+		e.Send(t)
+		e.Sees(t, job.SawPresent, "")
 		w.Configure(func(o *slacktest.Options) { o.ClockOffset = 0 })
-		e.seesNow(t, job.SawInconclusive, "was set since the send")
+		e.SeesNow(t, job.SawInconclusive, "was set since the send")
 	}
 }
 
@@ -314,12 +315,12 @@ func TestRefusedReads(t *testing.T) {
 			}
 		}})
 		e := w.effect(t, hello())
-		e.send(t)
+		e.Send(t)
 		refuse = true
-		if o := e.sees(t, job.SawInconclusive, c.words); (o.Kind == job.FailAuth) != (c.kind == job.FailAuth) {
+		if o := e.Sees(t, job.SawInconclusive, c.words); (o.Kind == job.FailAuth) != (c.kind == job.FailAuth) {
 			t.Errorf("%v: the look says %s", c, o.Kind)
 		}
-		_, err := w.c.Watermark(t.Context(), e.opening(t))
+		_, err := w.c.Watermark(t.Context(), e.Opening)
 		var r *connector.Refusal
 		if !errors.As(err, &r) || r.Kind != c.kind || (r.RetryAfter == 90*time.Second) != (c.kind == job.FailRateLimited) {
 			t.Errorf("%v: %+v", c, r)
@@ -332,15 +333,15 @@ func TestRefusedReads(t *testing.T) {
 func TestOtherAccount(t *testing.T) {
 	w := newWorld(t, slacktest.Options{Plan: always(slacktest.Drop)})
 	e := w.effect(t, hello())
-	e.send(t)
-	e.sees(t, job.SawAbsent, "")
+	e.Send(t)
+	e.Sees(t, job.SawAbsent, "")
 	if n := w.Requests("auth.test"); n != 1 {
 		t.Errorf("asked %d times whose the token is", n)
 	}
 	for _, other := range [][2]string{{"T1", "U2"}, {"T2", "U1"}} {
 		w.Configure(func(o *slacktest.Options) { o.Team, o.User, o.Token = other[0], other[1], other[0]+other[1] })
-		w.cred = oauth(t, other[0]+other[1])
-		e.seesNow(t, job.SawInconclusive, "another account")
+		e.Opening.Credential = oauth(t, other[0]+other[1])
+		e.SeesNow(t, job.SawInconclusive, "another account")
 	}
 }
 
@@ -352,7 +353,7 @@ func TestTest(t *testing.T) {
 	if err != nil || got.Identity != "slack:T1/U1" || !strings.Contains(got.Detail, "words.slack.example") {
 		t.Errorf("%+v, %v", got, err)
 	}
-	o.Prepared = w.effect(t, hello()).prepared
+	o.Prepared = w.effect(t, hello()).Opening.Prepared
 	mark, err := w.c.Watermark(t.Context(), o)
 	if err != nil || w.c.AccountOf(mark) != got.Identity {
 		t.Errorf("account of %q is %q, %v", mark, w.c.AccountOf(mark), err)

@@ -61,7 +61,7 @@ func TestPictures(t *testing.T) {
 			for answer, want := range map[xtest.Answer]job.Verdict{xtest.Reset: job.SawPresent, xtest.Drop: job.SawAbsent, xtest.Reply: job.SawPresent} {
 				w := newWorld(t, xtest.Options{Plan: always(answer)})
 				e := w.effect(t, p)
-				e.send(t)
+				e.Send(t)
 				up := w.Pictures()
 				if len(up) != len(p.GetMedia()) {
 					t.Fatalf("%d pictures uploaded", len(up))
@@ -74,24 +74,24 @@ func TestPictures(t *testing.T) {
 				if sent := w.Objects(); answer.Commits() && (len(sent) != 1 || len(sent[0].Pictures) != len(up) || sent[0].Pictures[0].ID != up[0].ID) {
 					t.Errorf("sent %+v", sent)
 				}
-				e.sees(t, want, "")
+				e.Sees(t, want, "")
 			}
 		})
 	}
 	w := newWorld(t, xtest.Options{Plan: always(xtest.Drop)})
 	e := w.effect(t, &fireoncev1.SocialPost{Text: "look", Media: pictures(base + "/a.png")})
-	e.send(t)
+	e.Send(t)
 	w.Post(xtest.Object{Text: "look", Pictures: []xtest.Picture{{ID: "1"}, {ID: "2"}}})
-	e.sees(t, job.SawAbsent, "") // other pictures
+	e.Sees(t, job.SawAbsent, "") // other pictures
 	w.Post(xtest.Object{Text: "look"})
-	e.seesNow(t, job.SawCandidates, "") // they may not be told of
+	e.SeesNow(t, job.SawCandidates, "") // they may not be told of
 	w = newWorld(t, xtest.Options{Plan: always(xtest.Drop)})
 	both := w.effect(t, &fireoncev1.SocialPost{Text: "look", Media: pictures(base+"/a.png", base+"/b.png")})
-	both.send(t)
+	both.Send(t)
 	w.Post(xtest.Object{Text: "look", Pictures: []xtest.Picture{{ID: "1"}}})
-	both.sees(t, job.SawCandidates, "") // nor all of them
+	both.Sees(t, job.SawCandidates, "") // nor all of them
 	two := w.effect(t, &fireoncev1.SocialPost{Text: "look", Media: pictures(base + "/b.png")})
-	if string(two.prepared.Gate) != string(e.prepared.Gate) || string(two.prepared.Frozen) == string(e.prepared.Frozen) {
+	if string(two.Opening.Prepared.Gate) != string(e.Opening.Prepared.Gate) || string(two.Opening.Prepared.Frozen) == string(e.Opening.Prepared.Frozen) {
 		t.Error("posts that differ in their pictures only are told apart by what X does not tell")
 	}
 }
@@ -123,7 +123,7 @@ func TestPicturesRefused(t *testing.T) {
 			return xtest.Reply
 		}})
 		e := w.effect(t, &fireoncev1.SocialPost{Text: "look", Media: []*fireoncev1.MediaRef{c.media}})
-		_, err := w.c.Open(t.Context(), e.opening(t))
+		_, err := w.c.Open(t.Context(), e.Opening)
 		var r *connector.Refusal
 		if !errors.As(err, &r) || r.Kind != c.kind || !strings.Contains(r.Msg, c.words) {
 			t.Errorf("%s: %v", name, err)

@@ -10,6 +10,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/connector/connectortest"
 	"github.com/fireonce/fireonce/internal/connector/x/xtest"
 	"github.com/fireonce/fireonce/internal/job"
 )
@@ -44,7 +45,7 @@ func TestAnswers(t *testing.T) {
 				if kind == "message" {
 					e = w.message(t, "2002", "hello")
 				}
-				o := e.send(t)
+				o := e.Send(t)
 				if o.Result != c.result || o.Kind != c.kind || !strings.Contains(o.Message, c.words) {
 					t.Errorf("%s: %s %s (%s)", kind, o.Result, o.Kind, o.Message)
 				}
@@ -52,7 +53,7 @@ func TestAnswers(t *testing.T) {
 				if c.wait > 0 && (o.RetryAfter < c.wait || o.RetryAfter > c.wait+2*time.Second) {
 					t.Errorf("%s: retry after %v", kind, o.RetryAfter)
 				}
-				seen := e.sees(t, c.sees, "")
+				seen := e.Sees(t, c.sees, "")
 				if c.result == job.ResultSucceeded && (o.ExternalID != seen.ExternalID || o.ExternalURL != seen.ExternalURL) {
 					t.Errorf("%s: answered as %s %s, seen as %s %s", kind, o.ExternalID, o.ExternalURL, seen.ExternalID, seen.ExternalURL)
 				}
@@ -92,14 +93,14 @@ func TestTextForms(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, xtest.Options{Plan: always(xtest.Reset)})
 			e := w.effect(t, p)
-			e.send(t)
+			e.Send(t)
 			w.Post(xtest.Object{Text: "another one https://a.example/other"})
-			e.sees(t, job.SawPresent, w.Objects()[0].ID)
+			e.Sees(t, job.SawPresent, w.Objects()[0].ID)
 			w = newWorld(t, xtest.Options{Plan: always(xtest.Drop)})
 			e = w.effect(t, p)
-			e.send(t)
+			e.Send(t)
 			w.Post(xtest.Object{Text: "another one https://a.example/other"})
-			e.sees(t, job.SawAbsent, "")
+			e.Sees(t, job.SawAbsent, "")
 		})
 	}
 }
@@ -116,8 +117,8 @@ func TestNoDocumentTellsOfIt(t *testing.T) {
 	} {
 		w := newWorld(t, xtest.Options{Plan: always(xtest.Reset), Rewrite: rewrite})
 		e := w.effect(t, &fireoncev1.SocialPost{Text: `Read "this", now! https://a.example/x`})
-		e.send(t)
-		if o := e.sees(t, job.SawCandidates, w.Objects()[0].ID); o.Verdict == job.SawAbsent {
+		e.Send(t)
+		if o := e.Sees(t, job.SawCandidates, w.Objects()[0].ID); o.Verdict == job.SawAbsent {
 			t.Errorf("%s: taken for absent", name)
 		}
 	}
@@ -128,9 +129,9 @@ func TestNoDocumentTellsOfIt(t *testing.T) {
 func TestEditedSince(t *testing.T) {
 	w := newWorld(t, xtest.Options{Plan: always(xtest.Reset)})
 	e := w.effect(t, hello())
-	e.send(t)
+	e.Send(t)
 	edited := w.Edit(w.Objects()[0].ID, "something else altogether")
-	e.sees(t, job.SawCandidates, edited.ID)
+	e.Sees(t, job.SawCandidates, edited.ID)
 }
 
 // TestTwinsOnPurpose: two identical posts scheduled on purpose both exist and are
@@ -146,19 +147,19 @@ func TestTwinsOnPurpose(t *testing.T) {
 		var ids []string
 		for n := range 2 {
 			e := w.effect(t, hello())
-			if n == 1 && string(e.prepared.Gate) != string(w.effect(t, hello()).prepared.Gate) {
+			if n == 1 && string(e.Opening.Prepared.Gate) != string(w.effect(t, hello()).Opening.Prepared.Gate) {
 				t.Error("twins with two gates")
 			}
 			for _, id := range ids {
-				e.taken[id] = true
+				e.Taken[id] = true
 			}
-			o := e.send(t)
+			o := e.Send(t)
 			id := o.ExternalID
 			if n == lost {
-				id = e.sees(t, job.SawPresent, "").ExternalID
+				id = e.Sees(t, job.SawPresent, "").ExternalID
 			}
 			ids = append(ids, id)
-			w.pass(time.Minute)
+			w.Pass(time.Minute)
 		}
 		if ids[0] == ids[1] || w.Effects("hello") != 2 {
 			t.Errorf("lost %d: attributed to %v, %d effects", lost, ids, w.Effects("hello"))
@@ -172,8 +173,8 @@ func TestTwinsOnPurpose(t *testing.T) {
 func TestDuplicateRefused(t *testing.T) {
 	w := newWorld(t, xtest.Options{Duplicates: time.Hour})
 	w.Post(xtest.Object{Text: "hello"})
-	w.pass(10 * time.Minute)
-	o := w.effect(t, hello()).send(t)
+	w.Pass(10 * time.Minute)
+	o := w.effect(t, hello()).Send(t)
 	if o.Result != job.ResultRejected || o.Kind != job.FailPermanent || !strings.Contains(o.Message, "has the same content on X already") {
 		t.Errorf("first attempt: %s %s (%s)", o.Result, o.Kind, o.Message)
 	}
@@ -185,14 +186,14 @@ func TestDuplicateRefused(t *testing.T) {
 		return xtest.Reply
 	}})
 	e := w.effect(t, hello())
-	e.send(t)
-	e.sees(t, job.SawAbsent, "") // X is slower than it is thought to be: the residual risk
-	o = e.send(t)
+	e.Send(t)
+	e.Sees(t, job.SawAbsent, "") // X is slower than it is thought to be: the residual risk
+	o = e.Send(t)
 	if o.Result != job.ResultUnknown || o.Kind != job.FailAmbiguous {
 		t.Errorf("later attempt: %s %s (%s)", o.Result, o.Kind, o.Message)
 	}
-	w.pass(time.Hour)
-	e.seesNow(t, job.SawPresent, w.Objects()[0].ID)
+	w.Pass(time.Hour)
+	e.SeesNow(t, job.SawPresent, w.Objects()[0].ID)
 	if w.Effects("hello") != 1 {
 		t.Errorf("%d effects", w.Effects("hello"))
 	}
@@ -202,46 +203,46 @@ func TestDuplicateRefused(t *testing.T) {
 func TestTwins(t *testing.T) {
 	w := newWorld(t, xtest.Options{Plan: always(xtest.Reset)})
 	w.Post(xtest.Object{Text: "hello"})
-	w.pass(10 * time.Minute)
+	w.Pass(10 * time.Minute)
 	e := w.effect(t, hello())
-	e.send(t)
-	e.sees(t, job.SawPresent, w.Objects()[1].ID) // the old one is not ours
+	e.Send(t)
+	e.Sees(t, job.SawPresent, w.Objects()[1].ID) // the old one is not ours
 
 	w = newWorld(t, xtest.Options{Plan: always(xtest.Reset)})
 	e = w.effect(t, hello())
-	e.send(t)
+	e.Send(t)
 	twin := w.Post(xtest.Object{Text: "hello"})
-	e.sees(t, job.SawCandidates, twin.ID)
-	e.taken[twin.ID] = true
-	e.seesNow(t, job.SawPresent, w.Objects()[0].ID)
+	e.Sees(t, job.SawCandidates, twin.ID)
+	e.Taken[twin.ID] = true
+	e.SeesNow(t, job.SawPresent, w.Objects()[0].ID)
 
 	w = newWorld(t, xtest.Options{Plan: always(xtest.Drop)})
 	w.Post(xtest.Object{Text: "hello"})
-	w.pass(10 * time.Second)
+	w.Pass(10 * time.Second)
 	e = w.effect(t, hello())
-	e.send(t)
-	e.sees(t, job.SawCandidates, "is it this one?") // just before the send
+	e.Send(t)
+	e.Sees(t, job.SawCandidates, "is it this one?") // just before the send
 
 	w = newWorld(t, xtest.Options{Plan: always(xtest.Drop)})
 	e = w.effect(t, hello())
-	e.send(t)
-	w.pass(fenceTime)
+	e.Send(t)
+	w.Pass(connectortest.FenceTime)
 	w.Post(xtest.Object{Text: "hello"})
-	e.sees(t, job.SawCandidates, "is it this one?") // when ours could no longer act
+	e.Sees(t, job.SawCandidates, "is it this one?") // when ours could no longer act
 
 	w = newWorld(t, xtest.Options{Plan: always(xtest.Drop)})
 	e = w.effect(t, &fireoncev1.SocialPost{Text: "yes", ReplyToId: "1600000000000000001"})
-	e.send(t)
+	e.Send(t)
 	w.Post(xtest.Object{Text: "yes", ReplyTo: "1600000000000000002"})
-	e.sees(t, job.SawAbsent, "") // an answer to something else
+	e.Sees(t, job.SawAbsent, "") // an answer to something else
 	w.Post(xtest.Object{Text: "yes"})
-	e.seesNow(t, job.SawCandidates, "") // what it answers may be gone
+	e.SeesNow(t, job.SawCandidates, "") // what it answers may be gone
 
 	w = newWorld(t, xtest.Options{Plan: always(xtest.Drop)})
 	e = w.effect(t, &fireoncev1.SocialPost{Text: "@Bob yes", ReplyToId: "1600000000000000001"})
-	e.send(t)
+	e.Send(t)
 	w.Post(xtest.Object{Text: "@bobby yes", ReplyTo: "1600000000000000001"})
-	e.sees(t, job.SawCandidates, "") // another name
+	e.Sees(t, job.SawCandidates, "") // another name
 }
 
 // TestBeforeTheFence: an absence counts only when the list is from after the fence; a
@@ -249,10 +250,10 @@ func TestTwins(t *testing.T) {
 func TestBeforeTheFence(t *testing.T) {
 	w := newWorld(t, xtest.Options{Plan: always(xtest.Drop)})
 	e := w.effect(t, hello())
-	e.send(t)
-	e.seesNow(t, job.SawInconclusive, "before the end")
+	e.Send(t)
+	e.SeesNow(t, job.SawInconclusive, "before the end")
 	w.Post(xtest.Object{Text: "hello"})
-	e.seesNow(t, job.SawPresent, "")
+	e.SeesNow(t, job.SawPresent, "")
 }
 
 // TestManyPages: the post is found behind many pages; more than X lists prove nothing.
@@ -261,22 +262,22 @@ func TestManyPages(t *testing.T) {
 		w := newWorld(t, xtest.Options{PageLimit: 5, Plan: always(answer)})
 		e := w.effect(t, hello())
 		m := w.message(t, "2002", "hello")
-		e.send(t)
-		m.send(t)
+		e.Send(t)
+		m.Send(t)
 		for range 42 {
 			w.Post(xtest.Object{Text: "later"})
 			w.Receive("2002", "hello")
 		}
-		e.sees(t, want, "")
-		m.sees(t, want, "")
+		e.Sees(t, want, "")
+		m.Sees(t, want, "")
 	}
 	w := newWorld(t, xtest.Options{PageLimit: 1, Plan: always(xtest.Reset)})
 	e := w.effect(t, hello())
-	e.send(t)
+	e.Send(t)
 	for range 32 {
 		w.Post(xtest.Object{Text: "later"})
 	}
-	e.sees(t, job.SawInconclusive, "more than 32 pages")
+	e.Sees(t, job.SawInconclusive, "more than 32 pages")
 }
 
 // TestListCutShort: X lists an account's latest 3,200 posts. A list as long as that may
@@ -284,11 +285,11 @@ func TestManyPages(t *testing.T) {
 func TestListCutShort(t *testing.T) {
 	w := newWorld(t, xtest.Options{Plan: always(xtest.Drop)})
 	e := w.effect(t, hello())
-	e.send(t)
+	e.Send(t)
 	for range 3200 {
 		w.Post(xtest.Object{Text: "later"})
 	}
-	e.sees(t, job.SawInconclusive, "more posts since the send than X lists")
+	e.Sees(t, job.SawInconclusive, "more posts since the send than X lists")
 }
 
 // TestOldMessages: a conversation is read back to the watermark and no further, and
@@ -298,12 +299,12 @@ func TestOldMessages(t *testing.T) {
 	for range 100 {
 		w.Post(xtest.Object{Text: "hello", Recipient: "2002"})
 	}
-	w.pass(time.Hour)
+	w.Pass(time.Hour)
 	e := w.message(t, "2002", "hello")
-	e.send(t)
+	e.Send(t)
 	w.Receive("2002", "hello")
 	w.Post(xtest.Object{Text: "hello", Recipient: "3003"})
-	e.sees(t, job.SawAbsent, "")
+	e.Sees(t, job.SawAbsent, "")
 	if n := w.Requests("GET", "/2/dm_conversations/with/2002/dm_events"); n != 1 {
 		t.Errorf("%d pages read", n)
 	}
@@ -314,17 +315,18 @@ func TestOldMessages(t *testing.T) {
 func TestOtherAccount(t *testing.T) {
 	w := newWorld(t, xtest.Options{Plan: always(xtest.Drop)})
 	e, m := w.effect(t, hello()), w.message(t, "2002", "hello")
-	e.send(t)
-	m.send(t)
-	e.sees(t, job.SawAbsent, "")
-	m.sees(t, job.SawAbsent, "")
+	e.Send(t)
+	m.Send(t)
+	e.Sees(t, job.SawAbsent, "")
+	m.Sees(t, job.SawAbsent, "")
 	if n := w.Requests("GET", "/2/users/me"); n != 2 {
 		t.Errorf("asked %d times whose the token is, of which 2 for X's time", n)
 	}
 	w.Configure(func(o *xtest.Options) { o.Account, o.Token = "1002", "another" })
-	w.cred = oauth(t, "another")
-	e.seesNow(t, job.SawInconclusive, "another account")
-	m.seesNow(t, job.SawInconclusive, "another account")
+	e.Opening.Credential = oauth(t, "another")
+	m.Opening.Credential = e.Opening.Credential
+	e.SeesNow(t, job.SawInconclusive, "another account")
+	m.SeesNow(t, job.SawInconclusive, "another account")
 }
 
 // TestSlowUpload: pictures may take minutes between watermark and arm; the post that
@@ -333,12 +335,12 @@ func TestSlowUpload(t *testing.T) {
 	for answer, want := range map[xtest.Answer]job.Verdict{xtest.Reset: job.SawPresent, xtest.Drop: job.SawAbsent} {
 		w := newWorld(t, xtest.Options{Plan: always(answer), ClockOffset: 3 * time.Hour})
 		e := w.effect(t, &fireoncev1.SocialPost{Text: "look", Media: pictures(files(t) + "/a.png")})
-		if e.prepared.OpenTime < e.uploads {
-			t.Errorf("time to open %v", e.prepared.OpenTime)
+		if e.Opening.Prepared.OpenTime < e.Uploads {
+			t.Errorf("time to open %v", e.Opening.Prepared.OpenTime)
 		}
-		e.uploads = 2 * time.Minute
-		e.send(t)
-		e.sees(t, want, "")
+		e.Uploads = 2 * time.Minute
+		e.Send(t)
+		e.Sees(t, want, "")
 	}
 }
 
@@ -347,10 +349,10 @@ func TestClocks(t *testing.T) {
 	for _, offset := range []time.Duration{-3 * time.Hour, 3 * time.Hour} {
 		w := newWorld(t, xtest.Options{Plan: always(xtest.Reset), ClockOffset: offset})
 		e := w.effect(t, hello())
-		e.send(t)
-		e.sees(t, job.SawPresent, "")
+		e.Send(t)
+		e.Sees(t, job.SawPresent, "")
 		w.Configure(func(o *xtest.Options) { o.ClockOffset = 0 })
-		e.seesNow(t, job.SawInconclusive, "was set since the send")
+		e.SeesNow(t, job.SawInconclusive, "was set since the send")
 	}
 }
 
@@ -380,12 +382,12 @@ func TestRefusedReads(t *testing.T) {
 			}
 		}})
 		e := w.effect(t, hello())
-		e.send(t)
+		e.Send(t)
 		refuse = true
-		if o := e.sees(t, job.SawInconclusive, c.words); (o.Kind == job.FailAuth) != (c.kind == job.FailAuth) {
+		if o := e.Sees(t, job.SawInconclusive, c.words); (o.Kind == job.FailAuth) != (c.kind == job.FailAuth) {
 			t.Errorf("%v: the look says %s", c, o.Kind)
 		}
-		_, err := w.c.Watermark(t.Context(), e.opening(t))
+		_, err := w.c.Watermark(t.Context(), e.Opening)
 		var r *connector.Refusal
 		if !errors.As(err, &r) || r.Kind != c.kind || (r.RetryAfter >= 5*time.Minute) != (c.kind == job.FailRateLimited) {
 			t.Errorf("%v: %+v", c, r)
