@@ -144,8 +144,8 @@ func (s *simStats) add(o simStats) {
 // line tells what was tried, in one line.
 func (s *simStats) line(took time.Duration) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "SIM worlds %d, simulated hours %.0f, jobs %d, steps %d, arms %d (%d by their claim, of %d intents), requests %d, effects %d, looks %d, replays deduped %d, sends stopped %d, second effects %d, twins' objects swapped %d, alarms %d",
-		s.worlds, s.simulated.Hours(), s.jobs, s.steps, s.arms, s.fused, s.intents, s.requests, s.effects, s.looks, s.deduped, s.stopped, s.second, s.swapped, s.alarms)
+	fmt.Fprintf(&b, "SIM worlds %d, simulated hours %.0f, jobs %d, steps %d, arms %d (%d by their claim, of %d intents), requests %d, effects %d, looks %d, replays deduped %d, sends stopped %d, second effects %d, twins' objects swapped %d, alarms %d, logins renewed %d",
+		s.worlds, s.simulated.Hours(), s.jobs, s.steps, s.arms, s.fused, s.intents, s.requests, s.effects, s.looks, s.deduped, s.stopped, s.second, s.swapped, s.alarms, s.renewals)
 	if s.outside > 0 {
 		fmt.Fprintf(&b, ", outside the assumptions %d times, %d checks broken", s.outside, s.breaches)
 	}
