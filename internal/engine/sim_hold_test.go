@@ -178,3 +178,20 @@ func (w *simWorld) missedHasEnded(t *target) {
 		}
 	}
 }
+
+// simPatience is how long a job that may start may wait for that once faults are over:
+// for whoever stands still yet, the longest poll, and others before it.
+const simPatience = 45 * time.Minute
+
+// hadNoStart: STARVED, when a job has expired that nothing held back any more.
+func (w *simWorld) hadNoStart(j *simJob, before job.Snapshot) {
+	t := j.target
+	may := later(w.healed, before.NextAt)
+	switch conn := w.connection(t); {
+	case w.healed.IsZero() || w.clockJumps || t.twins:
+	case before.State != job.Scheduled || before.Failures > 0 || !before.WaitsFor.IsZero():
+	case !t.account.paused.IsZero(), !conn.AuthHoldAt.IsZero(), conn.MaxPerMinute > 0:
+	case before.StartDeadline.Sub(later(may, t.account.limited)) > simPatience:
+		w.broke("STARVED", j, "it could have started for %v", before.StartDeadline.Sub(may))
+	}
+}

@@ -109,7 +109,7 @@ var themes = []theme{
 	{
 		name: "pauses", tends: []fault{faultPause, faultResume},
 		rates: map[fault]int{faultSlowStore: 150, faultPaused: 50, faultLostAnswer: 300, faultLeftOpen: 100, faultRejected: 200, faultUnreachable: 100},
-		set:   func(w *simWorld) { w.care = 40 * time.Second },
+		set:   func(w *simWorld) { w.care, w.wide, w.hurry = 2*time.Minute, true, 10*time.Minute },
 	},
 	{
 		name: "limits", tends: []fault{faultLimits}, strokes: []fault{faultCrash, faultStop},

@@ -130,6 +130,7 @@ func (w *simWorld) endHasAReason(j *simJob, before job.Snapshot, r memstore.Reco
 		if !w.clockJumps && !j.missed && w.dbNow().Before(s.StartDeadline) {
 			why = "its start window is open"
 		}
+		w.hadNoStart(j, before)
 	case job.Failed:
 		if !j.permanent && j.ruling != job.RuleNotSent && j.spec.Spec.ReplyTo.IsZero() && !w.spent(j, r) {
 			why = "nothing said so for good, and its attempts are not used up"

@@ -57,8 +57,10 @@ type simWorld struct {
 	renewals         bool          // that ends, and is renewed
 	unsure           bool          // targets have to be asked what they can do
 	narrow           bool          // start windows, too
+	wide             bool          // or long ones
 
 	plagued atomic.Bool // faults strike
+	healed  time.Time   // since when none does
 	dbShift atomic.Int64
 	// looks guards what the connector notes from the nodes' goroutines.
 	looks sync.Mutex
@@ -232,6 +234,9 @@ func (w *simWorld) populate() {
 		if w.narrow {
 			windows = []time.Duration{20 * time.Second, 45 * time.Second, 2 * time.Minute, 5 * time.Minute}
 		}
+		if w.wide {
+			windows = []time.Duration{2 * time.Hour, 4 * time.Hour}
+		}
 		n := store.NewJob{Class: t.stated().Class, Actor: "client", Spec: job.Spec{
 			ID: w.newID(), Project: "default", Key: fmt.Sprint("job ", i), Connection: w.conns[at].ID, HoldKey: "account",
 			PayloadKind: "scripted", Payload: []byte(text), Policy: policy,
@@ -296,7 +301,7 @@ func (w *simWorld) submit(j *simJob) {
 func (w *simWorld) heal() {
 	w.note("", "heal", job.ID{}, 0, "")
 	w.plagued.Store(false)
-	w.director.healed = true
+	w.director.healed, w.healed = true, time.Now()
 	for _, n := range w.nodes {
 		if n != nil {
 			n.shift.Store(0)
