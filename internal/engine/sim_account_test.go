@@ -235,7 +235,7 @@ func (w *simWorld) expireMissed(t *target) {
 func (w *simWorld) reconnect(t *target) {
 	a := &t.account
 	if c := a.present(); !c.login.good() || c.refused {
-		if t.traits.Class == job.Handle || w.upTo(3) > 0 {
+		if w.upTo(3) > 0 {
 			w.rotate(t)
 			a.present().login.revoked = false
 			a.present().login.dead = false

@@ -338,8 +338,9 @@ func (w *simWorld) run() {
 }
 
 // settleBound is how long every job may take to end once faults are over: replays,
-// looks and back-offs within the longest window, and a handle's polls.
-const settleBound = 30 * time.Hour
+// looks and back-offs within the longest window, a handle's polls, and what a job in
+// doubt waits for an account that nobody looks after.
+const settleBound = 30*time.Hour + job.MaxHeld
 
 // settleAll runs until every job has ended or waits for a person.
 func (w *simWorld) settleAll() {

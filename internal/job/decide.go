@@ -64,6 +64,10 @@ const (
 	MaxLooks = 50
 	// MaxPolls bounds the polls of one handle: about 24 hours.
 	MaxPolls = 1500
+	// MaxHeld bounds how long past its start window a job in doubt waits for what no
+	// look can do without: a credential that a person has to replace, most of all. A
+	// weekend, and a day more.
+	MaxHeld = 72 * time.Hour
 )
 
 // Evidence is one thing that was learnt or asked. Its kinds are the types of
@@ -467,6 +471,11 @@ func lookDeferred(v View, e Deferred) Decision {
 	default:
 		d.Looks++
 		d.Blocked = ""
+		return d
+	}
+	if v.WindowLeft < -MaxHeld {
+		d.Blocked = ""
+		return unresolved(v, d, e.Message+", for days: what became of this job could not be asked")
 	}
 	return d
 }

@@ -37,6 +37,28 @@ func TestLookNotMade(t *testing.T) {
 	}
 }
 
+// Who is in doubt waits for an account for days past its window, and then for a person.
+func TestLookNotMadeForDays(t *testing.T) {
+	for _, kind := range []FailureKind{FailAuth, FailHeld, FailTransient} {
+		for _, state := range []State{Ambiguous, Accepted} {
+			for left, over := range map[time.Duration]bool{time.Hour: false, -MaxHeld: false, -MaxHeld - 1: kind != FailTransient} {
+				for policy, to := range map[Policy]State{Hold: NeedsResolution, AssumeSent: Succeeded, Resend: NeedsResolution} {
+					v := sending(Handle, policy)
+					v.State, v.Handle, v.WindowLeft, v.Blocked = state, "h", left, "before"
+					want := state
+					if over {
+						want = to
+					}
+					d := must(t, v, Deferred{Kind: kind, Message: "why", CredentialVersion: 3})
+					if d.To != want || over && d.Blocked != "" || (d.Hold != nil) != (kind == FailAuth) {
+						t.Errorf("%s, %s, %s, %v left: %+v", kind, state, policy, left, d)
+					}
+				}
+			}
+		}
+	}
+}
+
 // Who could be asked again waits for nobody any more.
 func TestPollUnblocks(t *testing.T) {
 	v := sending(Handle, Hold)

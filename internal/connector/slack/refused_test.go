@@ -26,9 +26,9 @@ func TestLookTellsOfTheToken(t *testing.T) {
 			}
 		}})
 		e := w.effect(t, hello())
-		e.send(t)
+		e.Send(t)
 		refuse = true
-		if o := e.look(t); o.Verdict != job.SawInconclusive || o.Kind != want {
+		if o := e.Look(t); o.Verdict != job.SawInconclusive || o.Kind != want {
 			t.Errorf("%s: %s of kind %s (%s)", code, o.Verdict, o.Kind, o.Detail)
 		}
 	}
