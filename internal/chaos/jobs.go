@@ -106,6 +106,9 @@ func (s spec) request(to targets, at time.Time) *fireoncev1.ScheduleJobRequest {
 	}
 	if s.kind != nil {
 		req.Payload = s.kind.payload(s.subject, to)
+		if s.kind.timeout > 0 {
+			req.RetryPolicy.AttemptTimeout = durationpb.New(s.kind.timeout)
+		}
 	} else {
 		req.Payload = s.payload(to.url)
 	}

@@ -70,7 +70,7 @@ const (
 	shortFaults = 60
 	outsideJobs = 1_400
 	// Jobs at platforms take several requests each.
-	platformJobs      = 9_000
+	platformJobs      = 4_000
 	shortPlatformJobs = 1_500
 	mostServers       = 9
 	defaultLimit      = 24 * time.Hour
@@ -149,8 +149,11 @@ func (o *options) fill(short bool, minutes float64) {
 // specs gives the jobs of the campaign.
 func (o options) specs() func(i int) spec {
 	if o.platforms {
-		there := sites.All()
-		return func(i int) spec { return platformSpecOf(o.seed, i, there) }
+		there, window := sites.All(), postWindow
+		if o.jobs <= shortPlatformJobs {
+			window = shortWindow
+		}
+		return func(i int) spec { return platformSpecOf(o.seed, i, there, window) }
 	}
 	return func(i int) spec { return specOf(o.seed, i) }
 }

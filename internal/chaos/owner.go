@@ -17,7 +17,7 @@ const (
 	// revokedEach is how often some credential is revoked, and mended how soon the
 	// accounts' owner looks whether one of his connections wants another one. After known
 	// he has found out by himself.
-	revokedEach = 4 * time.Second
+	revokedEach = 5 * time.Second
 	mended      = time.Second
 	known       = 6 * time.Second
 )

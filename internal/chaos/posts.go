@@ -28,6 +28,8 @@ type kind struct {
 	// person, or stay in doubt for hours.
 	blind  bool
 	policy job.Policy
+	// timeout is an attempt's; zero: attemptTimeout.
+	timeout time.Duration
 	// replies go to another job's post.
 	replies bool
 	payload func(subject string, to targets) *fireoncev1.Payload
@@ -42,7 +44,7 @@ const (
 var kinds = []kind{
 	{name: "mastodon", conn: sites.Mastodon, class: job.Keyed, replies: true, payload: posting("%s")},
 	{name: "mastodon without keys", conn: sites.GoToSocial, class: job.Observable, replies: true, payload: posting("%s")},
-	{name: "bluesky", conn: sites.Bluesky, class: job.Keyed, replies: true, payload: posting("%s says #hello to https://example.org")},
+	{name: "bluesky", conn: sites.Bluesky, class: job.Keyed, timeout: 3 * attemptTimeout, replies: true, payload: posting("%s says #hello to https://example.org")},
 	{name: "x posts", conn: sites.X, class: job.Observable, replies: true, payload: posting("%s & more: https://words.example/%%20?a=b")},
 	{name: "x messages", conn: sites.X, class: job.Observable, payload: message},
 	{name: "tiktok upload", conn: connUpload, class: job.Handle, payload: video},
@@ -84,14 +86,14 @@ func email(subject string, _ targets) *fireoncev1.Payload {
 	}}}
 }
 
-// platformWindow is how late a job at a platform may start, and so when the doubts end
-// about one whose platform tells nobody.
-const platformWindow = 2 * time.Minute
+// shortWindow is how late a job that is looked up may start in a short campaign; else it
+// is postWindow. It ends the doubts about what seems to be another job's.
+const shortWindow = 2 * time.Minute
 
 // platformSpecOf gives the i-th job of a seed, at one of the platforms that are there.
 // Jobs come in pairs: two that have nothing in common, two that say the same on purpose,
 // or one and the reply to it.
-func platformSpecOf(seed uint64, i int, there []string) spec {
+func platformSpecOf(seed uint64, i int, there []string, window time.Duration) spec {
 	pair := rand.New(rand.NewPCG(^seed, uint64(i/2))) //nolint:gosec // repeatable is what it must be
 	random := rand.New(rand.NewPCG(seed, uint64(i)))  //nolint:gosec // the same
 	list := make([]*kind, 0, len(kinds))
@@ -103,7 +105,10 @@ func platformSpecOf(seed uint64, i int, there []string) spec {
 	k := list[pair.IntN(len(list))]
 	s := spec{
 		key: fmt.Sprintf("key-%d", i), subject: fmt.Sprintf("subject-%d", i), kind: k, class: k.class, policy: k.policy,
-		window: platformWindow, after: -1,
+		window: startWindow, after: -1,
+	}
+	if k.class == job.Observable {
+		s.window = window
 	}
 	if s.policy == 0 {
 		s.policy = job.Hold
@@ -115,7 +120,7 @@ func platformSpecOf(seed uint64, i int, there []string) spec {
 	case n < 2:
 		s.subject = fmt.Sprintf("subject-%d-twin", i/2)
 	case n < 4 && k.replies && i%2 == 1:
-		s.after = i - 1
+		s.after, s.window = i-1, window // it waits for that one's success as long as it may
 	}
 	return s
 }
@@ -199,11 +204,11 @@ func siteFaults() platform.Faults {
 		platform.Silence: 0.02, platform.Delay: 0.05, platform.ResetBefore: 0.05, platform.Unavailable: 0.04,
 		platform.RateLimit: 0.01, platform.Refuse: 0.003,
 	}
-	// Fewer looks than elsewhere: after several that could not be completed the next one
-	// is five minutes away.
+	// Fewer looks than elsewhere: each reads many pages, and after several that could not
+	// be completed the next one is five minutes away.
 	f.Faces, f.Looks = nil, platform.Rates{
-		platform.Drop: 0.01, platform.ErrorAfter: 0.005, platform.ResetMid: 0.003, platform.Truncate: 0.005, platform.Trickle: 0.001,
-		platform.Silence: 0.002, platform.Delay: 0.02, platform.Unavailable: 0.01, platform.RateLimit: 0.002,
+		platform.Drop: 0.005, platform.ErrorAfter: 0.002, platform.ResetMid: 0.001, platform.Truncate: 0.002, platform.Trickle: 0.0005,
+		platform.Silence: 0.0005, platform.Delay: 0.02, platform.Unavailable: 0.005, platform.RateLimit: 0.001,
 	}
 	return f
 }

@@ -23,8 +23,8 @@ func TestPlatformJobsOfASeed(t *testing.T) {
 	names, twins, replies := make(map[string]int), make(map[string]int), make(map[string]int)
 	subjects := make(map[string][]spec)
 	for i := range jobs {
-		s := platformSpecOf(5, i, everySite)
-		if s != platformSpecOf(5, i, everySite) {
+		s := platformSpecOf(5, i, everySite, postWindow)
+		if s != platformSpecOf(5, i, everySite, postWindow) {
 			t.Fatalf("job %d is two", i)
 		}
 		names[s.kind.name]++
@@ -33,7 +33,7 @@ func TestPlatformJobsOfASeed(t *testing.T) {
 			continue
 		}
 		replies[s.kind.name]++
-		if to := platformSpecOf(5, s.after, everySite); s.after != i-1 || to.kind != s.kind || to.subject == s.subject || to.after >= 0 {
+		if to := platformSpecOf(5, s.after, everySite, postWindow); s.after != i-1 || to.kind != s.kind || to.subject == s.subject || to.after >= 0 {
 			t.Errorf("job %d replies to %+v", i, to)
 		}
 	}
@@ -50,7 +50,7 @@ func TestPlatformJobsOfASeed(t *testing.T) {
 		}
 	}
 	for i := range 100 {
-		if s := platformSpecOf(5, i, everySite[:1]); s.kind.conn == sites.Bluesky {
+		if s := platformSpecOf(5, i, everySite[:1], postWindow); s.kind.conn == sites.Bluesky {
 			t.Fatalf("job %d is for a site that is not there: %+v", i, s)
 		}
 	}
@@ -69,7 +69,7 @@ func TestEveryKindHasItsConnection(t *testing.T) {
 	}
 	at := time.Now()
 	for i := range 200 {
-		s := platformSpecOf(7, i, everySite)
+		s := platformSpecOf(7, i, everySite, postWindow)
 		a, b := s.request(to, at), s.request(to, at)
 		if a.String() != b.String() || a.GetConnectionId() == "" || a.GetPayload().GetKind() == nil {
 			t.Errorf("job %d: %v, then %v", i, a, b)
@@ -81,7 +81,7 @@ func TestEveryKindHasItsConnection(t *testing.T) {
 // what it replies to; if there will be none, the client gives up.
 func TestRepliesWaitForTheirIDs(t *testing.T) {
 	specs := func(i int) spec {
-		s := platformSpecOf(5, i, everySite)
+		s := platformSpecOf(5, i, everySite, postWindow)
 		s.after = -1
 		if i == 3 {
 			s.after = 2

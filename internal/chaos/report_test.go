@@ -20,7 +20,7 @@ func TestOptions(t *testing.T) {
 		"-short":                            {jobs: 3_000, faults: 60, engines: []string{"postgres", "sqlite"}, servers: 3, seed: 1, limit: defaultLimit},
 		"-engine sqlite -jobs 50 -seed 9":   {jobs: 50, faults: 1, engines: []string{"sqlite"}, servers: 3, seed: 9, limit: defaultLimit},
 		"-jobs 300000 -minutes 1.5 -keep":   {jobs: 300_000, faults: 4_000, engines: []string{"postgres", "sqlite"}, servers: 3, seed: 1, limit: 90 * time.Second, keep: true},
-		"-platforms":                        {jobs: 9_000, faults: 120, engines: []string{"postgres", "sqlite"}, servers: 3, seed: 1, limit: defaultLimit, platforms: true},
+		"-platforms":                        {jobs: 4_000, faults: 53, engines: []string{"postgres", "sqlite"}, servers: 3, seed: 1, limit: defaultLimit, platforms: true},
 		"-platforms -short":                 {jobs: 1_500, faults: 20, engines: []string{"postgres", "sqlite"}, servers: 3, seed: 1, limit: defaultLimit, platforms: true},
 		"-outside -engine postgres -jobs 7": {jobs: 7, faults: 1, engines: []string{"postgres"}, servers: 3, seed: 1, limit: defaultLimit, outside: true},
 	} {
