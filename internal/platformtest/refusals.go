@@ -26,14 +26,10 @@ func (p Platform) asks(r faultproxy.Request) bool { return p.Asks == nil || p.As
 
 // sends tells whether a request is the last one to be refused for its credential.
 func (p Platform) sends(r faultproxy.Request) bool {
-	switch {
-	case p.Sends != nil:
+	if p.Sends != nil {
 		return p.Sends(r)
-	case p.Asks != nil:
-		return p.Asks(r)
-	default:
-		return p.Commits(r)
 	}
+	return p.Commits(r)
 }
 
 func testUnauthorized(t *testing.T, p Platform) {
@@ -58,6 +54,9 @@ func testUnauthorized(t *testing.T, p Platform) {
 
 // The credential is good until the send, and refused there: the attempt had no effect.
 func testUnauthorizedSend(t *testing.T, p Platform) {
+	if p.Asks != nil {
+		t.Skip("the credential goes with one request here, which another case refuses")
+	}
 	w := NewWorld(t, p)
 	w.Proxy.Plan(func(r faultproxy.Request) faultproxy.Fate {
 		if !p.sends(r) {
@@ -178,6 +177,9 @@ func (r *refusal) given() (time.Time, faultproxy.Request) {
 
 // The first request of all is limited, whatever it is.
 func testLimitedEarly(t *testing.T, p Platform) {
+	if p.Asks != nil {
+		t.Skip("the platform hears of the send alone here")
+	}
 	w := NewWorld(t, p)
 	var refused refusal
 	w.Proxy.Plan(func(r faultproxy.Request) faultproxy.Fate { return refused.once(r, p.Limited(limit)) })
