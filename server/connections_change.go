@@ -308,7 +308,7 @@ func (s *connectionService) aim(ctx context.Context, conn store.Connection, to *
 	if err != nil {
 		return err
 	}
-	if conn.CredentialVersion != 0 && !strings.EqualFold(serverOf(conn.Connector, conn.Settings), serverOf(conn.Connector, to.Settings)) {
+	if conn.CredentialVersion != 0 && elsewhere(conn.Connector, conn.Settings, to.Settings) {
 		return refuse(fireoncev1.ErrorReason_ERROR_REASON_SETTINGS_INVALID,
 			"these settings name another server, which would get the credential that was given for the present one; "+
 				"make a new connection for it", "connection_id", conn.ID.String())
@@ -334,16 +334,39 @@ func (s *connectionService) aim(ctx context.Context, conn store.Connection, to *
 	return nil
 }
 
-// serverOf gives the server that settings name; empty: the connector knows its own.
-func serverOf(connectorName string, settings []byte) string {
-	m := (&fireoncev1.Connection{}).ProtoReflect().NewField(settingsFor(connectorName)).Message()
-	if err := proto.Unmarshal(settings, m.Interface()); err != nil {
-		return ""
+// elsewhere tells whether new settings name a place that the old ones do not. Old ones
+// without any are of a connector that knows its own, or sends no secret as it is.
+func elsewhere(connectorName string, old, settings []byte) bool {
+	known, named := placesOf(connectorName, old), placesOf(connectorName, settings)
+	if len(known) == 0 {
+		return false
 	}
-	for _, name := range []protoreflect.Name{"base_url", "host"} {
-		if field := m.Descriptor().Fields().ByName(name); field != nil {
-			return strings.TrimSuffix(m.Get(field).String(), "/")
+	for _, place := range named {
+		if !slices.Contains(known, place) {
+			return true
 		}
 	}
-	return ""
+	return len(named) == 0
+}
+
+// placesOf gives the servers that settings name.
+func placesOf(connectorName string, settings []byte) []string {
+	m := (&fireoncev1.Connection{}).ProtoReflect().NewField(settingsFor(connectorName)).Message()
+	if err := proto.Unmarshal(settings, m.Interface()); err != nil {
+		return nil
+	}
+	var out []string
+	add := func(v protoreflect.Value) { out = append(out, strings.ToLower(strings.TrimSuffix(v.String(), "/"))) }
+	for _, name := range []protoreflect.Name{"base_url", "host", "origins"} {
+		switch field := m.Descriptor().Fields().ByName(name); {
+		case field == nil:
+		case field.IsList():
+			for i := range m.Get(field).List().Len() {
+				add(m.Get(field).List().Get(i))
+			}
+		default:
+			add(m.Get(field))
+		}
+	}
+	return out
 }

@@ -570,7 +570,7 @@ func TestSecretsStayWithTheirServer(t *testing.T) {
 	var asked atomic.Int32
 	f := start(t, func(c *server.Config) {
 		registry, err := connector.NewRegistry(
-			homed{stub{"mastodon", []job.Class{job.Opaque}, false}, &asked}, homed{stub{"smtp", []job.Class{job.Opaque}, false}, &asked},
+			homed{stub{"mastodon", []job.Class{job.Opaque}, false}, &asked}, homed{stub{"http", []job.Class{job.Opaque}, false}, &asked}, homed{stub{"smtp", []job.Class{job.Opaque}, false}, &asked},
 			stub{"stub", []job.Class{job.Opaque}, true})
 		if err != nil {
 			t.Fatal(err)
@@ -591,6 +591,19 @@ func TestSecretsStayWithTheirServer(t *testing.T) {
 	relay := &fireoncev1.Connection{Connector: "smtp", Settings: &fireoncev1.Connection_Smtp{Smtp: &fireoncev1.SmtpSettings{Host: "mail.example.org", Port: 587}}}
 	with, without, mail := made(at("https://home.example.org"), token("ann-1")), made(at("https://home.example.org"), nil), made(relay, token("ann-2"))
 
+	calls := func(origins ...string) *fireoncev1.HttpSettings {
+		return &fireoncev1.HttpSettings{ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO, Origins: origins}
+	}
+	api := made(&fireoncev1.Connection{Connector: "http", Settings: &fireoncev1.Connection_Http{
+		Http: calls("https://a.example.org", "https://b.example.org"),
+	}}, token("ann-3"))
+	address := func(origins ...string) error {
+		_, err := f.amend(c, &fireoncev1.UpdateConnectionRequest{
+			ConnectionId: api, Settings: &fireoncev1.UpdateConnectionRequest_Http{Http: calls(origins...)},
+		}, "http")
+		return err
+	}
+
 	move := func(id, base string) error {
 		_, err := f.amend(c, &fireoncev1.UpdateConnectionRequest{ConnectionId: id, Settings: &fireoncev1.UpdateConnectionRequest_Mastodon{
 			Mastodon: &fireoncev1.MastodonSettings{BaseUrl: base, ServerDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO},
@@ -607,9 +620,13 @@ func TestSecretsStayWithTheirServer(t *testing.T) {
 		wantReason(t, move(with, elsewhere), fireoncev1.ErrorReason_ERROR_REASON_SETTINGS_INVALID)
 	}
 	wantReason(t, post("evil.example.org", 587), fireoncev1.ErrorReason_ERROR_REASON_SETTINGS_INVALID)
+	for _, origins := range [][]string{{"https://evil.example.org"}, {"https://a.example.org", "https://evil.example.org"}, nil} {
+		wantReason(t, address(origins...), fireoncev1.ErrorReason_ERROR_REASON_SETTINGS_INVALID)
+	}
 	if n := asked.Load(); n != 0 {
 		t.Errorf("a platform was asked %d times", n)
 	}
+	f.must(address("https://A.example.org/"))
 	f.must(move(with, "https://HOME.example.org/")) // the same one
 	f.must(move(without, "https://other.example.org"))
 	f.must(post("mail.example.org", 465))

@@ -56,7 +56,7 @@ func TestRotateBesideServers(t *testing.T) {
 		t.Fatal(err)
 	}
 	made, err := api.Connections.CreateConnection(waiting(t), &fireoncev1.CreateConnectionRequest{
-		IdempotencyKey: "c", Connection: &fireoncev1.Connection{Connector: "http", Settings: noDedupe()},
+		IdempotencyKey: "c", Connection: &fireoncev1.Connection{Connector: "http", Settings: noDedupe(target.URL)},
 		Credential: &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: planted["bearer"]}},
 	})
 	if err != nil {

@@ -230,14 +230,20 @@ func (s *spill) startTargets() {
 	s.target("silence", func(_ http.ResponseWriter, r *http.Request, _ string) { <-r.Context().Done() })
 }
 
-func noDedupe() *fireoncev1.Connection_Http {
-	return &fireoncev1.Connection_Http{Http: &fireoncev1.HttpSettings{ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO}}
+func noDedupe(origins ...string) *fireoncev1.Connection_Http {
+	return &fireoncev1.Connection_Http{Http: &fireoncev1.HttpSettings{
+		ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO, Origins: origins,
+	}}
 }
 
 // connectAll makes a connection with each kind of credential.
 func (s *spill) connectAll() {
 	s.startTargets()
 	headers := []*fireoncev1.SecretHeader{{Name: "X-Secret", Value: planted["header"]}, {Name: "Cookie", Value: planted["cookie"]}}
+	var origins []string
+	for _, e := range s.targets {
+		origins = append(origins, e.URL)
+	}
 	whsec := "whsec_" + base64.StdEncoding.EncodeToString([]byte(planted["webhook"]))
 	for name, c := range map[string]struct {
 		connector string
@@ -259,10 +265,10 @@ func (s *spill) connectAll() {
 		conn := &fireoncev1.Connection{Connector: c.connector, DisplayName: name}
 		switch c.connector {
 		case "http":
-			conn.Settings = noDedupe()
+			conn.Settings = noDedupe(origins...)
 		case "webhook":
 			conn.Settings = &fireoncev1.Connection_Webhook{Webhook: &fireoncev1.WebhookSettings{
-				ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES, KeyWindow: durationpb.New(time.Hour),
+				ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES, KeyWindow: durationpb.New(time.Hour), Origins: origins,
 			}}
 		}
 		for i, e := range s.targets {

@@ -633,7 +633,11 @@ type WebhookSettings struct {
 	// How long the receiver remembers a webhook-id. Required with YES, 1 minute to
 	// 30 days; not allowed with NO. We send again only inside its first half, less
 	// half the time in which a repeat may act: a window of a minute allows none.
-	KeyWindow     *durationpb.Duration `protobuf:"bytes,2,opt,name=key_window,json=keyWindow,proto3" json:"key_window,omitempty"`
+	KeyWindow *durationpb.Duration `protobuf:"bytes,2,opt,name=key_window,json=keyWindow,proto3" json:"key_window,omitempty"`
+	// The origins that jobs may address, "https://api.example.org" or with a port;
+	// without path, at most 20. Empty: any. Needed when the credential has headers,
+	// which whoever may schedule jobs could otherwise have sent to himself.
+	Origins       []string `protobuf:"bytes,3,rep,name=origins,proto3" json:"origins,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -682,6 +686,13 @@ func (x *WebhookSettings) GetKeyWindow() *durationpb.Duration {
 	return nil
 }
 
+func (x *WebhookSettings) GetOrigins() []string {
+	if x != nil {
+		return x.Origins
+	}
+	return nil
+}
+
 // Settings of connector "http" (plain HTTP requests).
 type HttpSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -691,7 +702,11 @@ type HttpSettings struct {
 	// How long the receiver remembers a key. Required with YES, 1 minute to 30
 	// days; not allowed with NO. We send again only inside its first half, less
 	// half the time in which a repeat may act: a window of a minute allows none.
-	KeyWindow     *durationpb.Duration `protobuf:"bytes,2,opt,name=key_window,json=keyWindow,proto3" json:"key_window,omitempty"`
+	KeyWindow *durationpb.Duration `protobuf:"bytes,2,opt,name=key_window,json=keyWindow,proto3" json:"key_window,omitempty"`
+	// The origins that jobs may address, "https://api.example.org" or with a port;
+	// without path, at most 20. Empty: any. Needed with a credential, which
+	// whoever may schedule jobs could otherwise have sent to himself.
+	Origins       []string `protobuf:"bytes,3,rep,name=origins,proto3" json:"origins,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -736,6 +751,13 @@ func (x *HttpSettings) GetReceiverDedupes() ReceiverDedupes {
 func (x *HttpSettings) GetKeyWindow() *durationpb.Duration {
 	if x != nil {
 		return x.KeyWindow
+	}
+	return nil
+}
+
+func (x *HttpSettings) GetOrigins() []string {
+	if x != nil {
+		return x.Origins
 	}
 	return nil
 }
@@ -3299,18 +3321,20 @@ const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"deleteTime\x12\x12\n" +
 	"\x04etag\x18\x16 \x01(\tR\x04etagB\n" +
 	"\n" +
-	"\bsettings\"\xd2\x02\n" +
+	"\bsettings\"\xa3\x03\n" +
 	"\x0fWebhookSettings\x12S\n" +
 	"\x10receiver_dedupes\x18\x01 \x01(\x0e2\x1c.fireonce.v1.ReceiverDedupesB\n" +
 	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\x0freceiverDedupes\x12K\n" +
 	"\n" +
-	"key_window\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b<R\tkeyWindow:\x9c\x01\xbaH\x98\x01\x1a\x95\x01\n" +
-	"\x1bwebhook_settings.key_window\x12;key_window goes with receiver_dedupes YES, and only with it\x1a9(int(this.receiver_dedupes) == 1) == has(this.key_window)\"\xcc\x02\n" +
+	"key_window\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b<R\tkeyWindow\x12O\n" +
+	"\aorigins\x18\x03 \x03(\tB5\xbaH2\x92\x01/\x10\x14\x18\x01\")r'\x18\xac\x022\"^https?://[^@/?#\\x00-\\x20\\x7f]+/?$R\aorigins:\x9c\x01\xbaH\x98\x01\x1a\x95\x01\n" +
+	"\x1bwebhook_settings.key_window\x12;key_window goes with receiver_dedupes YES, and only with it\x1a9(int(this.receiver_dedupes) == 1) == has(this.key_window)\"\x9d\x03\n" +
 	"\fHttpSettings\x12S\n" +
 	"\x10receiver_dedupes\x18\x01 \x01(\x0e2\x1c.fireonce.v1.ReceiverDedupesB\n" +
 	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\x0freceiverDedupes\x12K\n" +
 	"\n" +
-	"key_window\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b<R\tkeyWindow:\x99\x01\xbaH\x95\x01\x1a\x92\x01\n" +
+	"key_window\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b<R\tkeyWindow\x12O\n" +
+	"\aorigins\x18\x03 \x03(\tB5\xbaH2\x92\x01/\x10\x14\x18\x01\")r'\x18\xac\x022\"^https?://[^@/?#\\x00-\\x20\\x7f]+/?$R\aorigins:\x99\x01\xbaH\x95\x01\x1a\x92\x01\n" +
 	"\x18http_settings.key_window\x12;key_window goes with receiver_dedupes YES, and only with it\x1a9(int(this.receiver_dedupes) == 1) == has(this.key_window)\"\xd7\x02\n" +
 	"\fFeedSettings\x12\x81\x02\n" +
 	"\bbase_url\x18\x01 \x01(\tB\xe5\x01\xbaH\xe1\x01\xba\x01\xd2\x01\n" +

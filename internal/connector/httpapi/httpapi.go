@@ -58,15 +58,26 @@ func (*Connector) Describe() connector.Description {
 // Check implements connector.Connector. A connection needs no credential.
 func (*Connector) Check(settings []byte, cred connector.Credential) (connector.Capability, error) {
 	var none connector.Capability
-	if _, err := connector.Opened(cred, openAuth); err != nil {
+	auth, err := connector.Opened(cred, openAuth)
+	if err != nil {
 		return none, err
 	}
-	var s fireoncev1.HttpSettings
-	if err := proto.Unmarshal(settings, &s); err != nil {
-		return none, &connector.InputError{Reason: connector.BadSettings, Field: "settings.http", Msg: "not readable"}
+	s, _, err := readSettings(settings, len(auth.Headers) > 0)
+	if err != nil {
+		return none, err
 	}
 	traits, err := connector.ReceiverTraits("settings.http", "Idempotency-Key", s.GetReceiverDedupes(), s.KeyWindow)
 	return connector.Capability{Traits: traits}, err
+}
+
+// readSettings checks the origins; secret says that there is a credential.
+func readSettings(encoded []byte, secret bool) (*fireoncev1.HttpSettings, connector.Origins, error) {
+	var s fireoncev1.HttpSettings
+	if err := proto.Unmarshal(encoded, &s); err != nil {
+		return nil, nil, &connector.InputError{Reason: connector.BadSettings, Field: "settings.http", Msg: "not readable"}
+	}
+	origins, err := connector.ParseOrigins("settings.http", s.GetOrigins(), secret)
+	return &s, origins, err
 }
 
 func openAuth(c connector.Credential) (connector.Auth, error) {
@@ -90,6 +101,13 @@ func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 	q, err := c.read(p.GetHttpRequest())
 	if err != nil {
 		return connector.Prepared{}, err
+	}
+	_, origins, err := readSettings(r.Settings, false)
+	if err != nil {
+		return connector.Prepared{}, err
+	}
+	if !origins.Allow(q.message.URL) {
+		return connector.Prepared{}, badPayload(".url", "is not at one of the connection's origins")
 	}
 	return connector.Prepared{HoldKey: connector.TargetOf(q.message.URL).String(), Frozen: q.freeze()}, nil
 }

@@ -26,8 +26,8 @@ func encode(tb testing.TB, m proto.Message) []byte {
 	return b
 }
 
-func settingsOf(tb testing.TB, class job.Class) []byte {
-	s := &fireoncev1.HttpSettings{ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO}
+func settingsOf(tb testing.TB, class job.Class, origins ...string) []byte {
+	s := &fireoncev1.HttpSettings{ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO, Origins: origins}
 	if class == job.Keyed {
 		s.ReceiverDedupes = fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES
 		s.KeyWindow = durationpb.New(24 * time.Hour)
@@ -76,7 +76,7 @@ func suite(t *testing.T, class job.Class, secure bool, method fireoncev1.HttpMet
 		New:    newConnector,
 		Request: func(base string) connector.Request {
 			return connector.Request{
-				EffectKey: effectKey, Settings: settingsOf(t, class), PayloadKind: httpapi.PayloadKind, Payload: payloadOf(t, requestTo(base)),
+				EffectKey: effectKey, Settings: settingsOf(t, class, base), PayloadKind: httpapi.PayloadKind, Payload: payloadOf(t, requestTo(base)),
 			}
 		},
 		Credential: credentialOf(t, &fireoncev1.Credential{

@@ -397,6 +397,28 @@ func TestFrozenVector(t *testing.T) {
 	}
 }
 
+// A credential goes to named origins only, and so do the requests of a connection that
+// names some.
+func TestOrigins(t *testing.T) {
+	c := httpapi.New(httpapi.Config{})
+	secret := credentialOf(t, &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: "a-secret"}})
+	_, err := c.Check(settingsOf(t, job.Opaque), secret)
+	var input *connector.InputError
+	if !errors.As(err, &input) || input.Field != "settings.http.origins" {
+		t.Errorf("a secret for any place: %v", err)
+	}
+	settings := settingsOf(t, job.Opaque, "https://api.example.org")
+	if _, err := c.Check(settings, secret); err != nil {
+		t.Error(err)
+	}
+	for target, allowed := range map[string]bool{"https://api.example.org/v1": true, "https://evil.example/": false} {
+		_, err := c.Prepare(connector.Request{Settings: settings, PayloadKind: httpapi.PayloadKind, Payload: payloadOf(t, &fireoncev1.HttpRequest{Url: target})})
+		if allowed != (err == nil) || !allowed && (!errors.As(err, &input) || input.Field != "payload.http_request.url" || input.Reason != connector.BadPayload) {
+			t.Errorf("%s: %v", target, err)
+		}
+	}
+}
+
 // FuzzOpenFrozen: bytes from a damaged database are a refusal, never a panic.
 func FuzzOpenFrozen(f *testing.F) {
 	f.Add(job.NewCanon().Field("method", []byte("GET")).Field("url", []byte("http://127.0.0.1:1/")).Field("content_type", nil).

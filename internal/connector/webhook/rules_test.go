@@ -309,3 +309,25 @@ func FuzzOpenFrozen(f *testing.F) {
 		}
 	})
 }
+
+// Secret headers go to named origins only; a signature tells nothing of its secret.
+func TestOrigins(t *testing.T) {
+	c := webhook.New(webhook.Config{})
+	_, err := c.Check(settingsOf(t, job.Keyed), credentialOf(t, nil, &fireoncev1.SecretHeader{Name: "X-Secret", Value: "a-secret"}))
+	var input *connector.InputError
+	if !errors.As(err, &input) || input.Field != "settings.webhook.origins" {
+		t.Errorf("a secret header for any place: %v", err)
+	}
+	if _, err := c.Check(settingsOf(t, job.Keyed), credentialOf(t, []string{secretOf(1, 24)})); err != nil {
+		t.Error(err)
+	}
+	settings := settingsOf(t, job.Keyed, "https://hooks.example.org")
+	for target, allowed := range map[string]bool{"https://hooks.example.org/a": true, "https://evil.example/": false} {
+		_, err := c.Prepare(connector.Request{Settings: settings, PayloadKind: webhook.Name, Payload: encode(t, &fireoncev1.Payload{
+			Kind: &fireoncev1.Payload_Webhook{Webhook: &fireoncev1.Webhook{Url: target}},
+		})})
+		if allowed != (err == nil) || !allowed && (!errors.As(err, &input) || input.Field != "payload.webhook.url" || input.Reason != connector.BadPayload) {
+			t.Errorf("%s: %v", target, err)
+		}
+	}
+}

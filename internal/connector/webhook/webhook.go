@@ -66,15 +66,27 @@ func (*Connector) Describe() connector.Description {
 // webhooks are then unsigned.
 func (*Connector) Check(settings []byte, cred connector.Credential) (connector.Capability, error) {
 	var none connector.Capability
-	if _, err := connector.Opened(cred, openCredential); err != nil {
+	secret, err := connector.Opened(cred, openCredential)
+	if err != nil {
 		return none, err
 	}
-	var s fireoncev1.WebhookSettings
-	if err := proto.Unmarshal(settings, &s); err != nil {
-		return none, &connector.InputError{Reason: connector.BadSettings, Field: "settings.webhook", Msg: "not readable"}
+	// A signature tells nothing of its secret; headers are sent as they are.
+	s, _, err := readSettings(settings, len(secret.headers) > 0)
+	if err != nil {
+		return none, err
 	}
 	traits, err := connector.ReceiverTraits("settings.webhook", "webhook-id", s.GetReceiverDedupes(), s.KeyWindow)
 	return connector.Capability{Traits: traits}, err
+}
+
+// readSettings checks the origins; secret says that secrets are sent as they are.
+func readSettings(encoded []byte, secret bool) (*fireoncev1.WebhookSettings, connector.Origins, error) {
+	var s fireoncev1.WebhookSettings
+	if err := proto.Unmarshal(encoded, &s); err != nil {
+		return nil, nil, &connector.InputError{Reason: connector.BadSettings, Field: "settings.webhook", Msg: "not readable"}
+	}
+	origins, err := connector.ParseOrigins("settings.webhook", s.GetOrigins(), secret)
+	return &s, origins, err
 }
 
 // Prepare implements connector.Connector.
@@ -94,6 +106,13 @@ func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 	m, err := c.read(p.GetWebhook())
 	if err != nil {
 		return connector.Prepared{}, err
+	}
+	_, origins, err := readSettings(r.Settings, false)
+	if err != nil {
+		return connector.Prepared{}, err
+	}
+	if !origins.Allow(m.URL) {
+		return connector.Prepared{}, badPayload("url", "is not at one of the connection's origins")
 	}
 	return connector.Prepared{HoldKey: connector.TargetOf(m.URL).String(), Frozen: m.Freeze(job.NewCanon()).Bytes()}, nil
 }

@@ -36,8 +36,8 @@ func encode(tb testing.TB, m proto.Message) []byte {
 	return b
 }
 
-func settingsOf(tb testing.TB, class job.Class) []byte {
-	s := &fireoncev1.WebhookSettings{ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO}
+func settingsOf(tb testing.TB, class job.Class, origins ...string) []byte {
+	s := &fireoncev1.WebhookSettings{ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO, Origins: origins}
 	if class == job.Keyed {
 		s.ReceiverDedupes = fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES
 		s.KeyWindow = durationpb.New(24 * time.Hour)
@@ -78,7 +78,7 @@ func suite(t *testing.T, class job.Class, secure bool) connectortest.Suite {
 		New:    newConnector,
 		Request: func(base string) connector.Request {
 			return connector.Request{
-				EffectKey: effectKey, Settings: settingsOf(t, class), PayloadKind: webhook.Name,
+				EffectKey: effectKey, Settings: settingsOf(t, class, base), PayloadKind: webhook.Name,
 				Payload: payloadOf(t, &fireoncev1.Webhook{
 					Url:     base + "/hook/T00000000/XXXXXXXXXXXXXXXXXXXXXXXX?token=query-secret&x=%C3%A4%2Fsecret",
 					Content: &fireoncev1.Webhook_BodyText{BodyText: `{"hello":"world"}`},

@@ -30,6 +30,7 @@ func connectionsCommand() *cli.Command {
 					&cli.StringFlag{Name: "name", Usage: "what people call it"},
 					&cli.StringFlag{Name: "receiver-dedupes", Usage: "webhook and http: `yes` or no; mastodon: unless the server is to be asked"},
 					&cli.DurationFlag{Name: "key-window", Usage: "with yes: for how long it remembers a key, as a `DURATION`", HideDefault: true},
+					&cli.StringSliceFlag{Name: "origin", Usage: "webhook and http: a `URL` without path that jobs may address; may be repeated; needed where secrets are sent as they are"},
 					&cli.StringFlag{Name: "base-url", Usage: "feed, mastodon and bluesky: where its API lives, a `URL`"},
 					&cli.DurationFlag{Name: "read-lag", Usage: "feed: how long after a write a read may still miss it, as a `DURATION`", DefaultText: "the connector's"},
 					&cli.StringFlag{Name: "source", Usage: "tiktok: `upload`, or pull to have TikTok fetch files from their URLs", DefaultText: "upload"},

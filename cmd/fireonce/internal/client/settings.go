@@ -26,7 +26,7 @@ const (
 
 // flagsOf says which connectors a flag goes with.
 var flagsOf = []struct{ flag, connectors string }{
-	{"receiver-dedupes", "webhook http mastodon"}, {"key-window", "webhook http"},
+	{"receiver-dedupes", "webhook http mastodon"}, {"key-window", "webhook http"}, {"origin", "webhook http"},
 	{"base-url", "feed mastodon bluesky"}, {"read-lag", "feed"}, {"source", "tiktok"}, {"channel", "slack"}, {"long-posts", "x"},
 	{"host", "smtp"}, {"port", "smtp"}, {"security", "smtp"}, {"helo-name", "smtp"}, {"user", "smtp"},
 	{"secret-file", "webhook"}, {"token-file", "http feed mastodon tiktok slack x resend"}, {"password-file", "smtp"},
@@ -73,12 +73,16 @@ func setCustom(cmd *cli.Command, conn *fireoncev1.Connection) error {
 var settingsOf = map[string]func(*cli.Command, *fireoncev1.Connection) error{
 	"webhook": func(cmd *cli.Command, conn *fireoncev1.Connection) error {
 		dedupes, window, err := dedupe(cmd)
-		conn.Settings = &fireoncev1.Connection_Webhook{Webhook: &fireoncev1.WebhookSettings{ReceiverDedupes: dedupes, KeyWindow: window}}
+		conn.Settings = &fireoncev1.Connection_Webhook{Webhook: &fireoncev1.WebhookSettings{
+			ReceiverDedupes: dedupes, KeyWindow: window, Origins: cmd.StringSlice("origin"),
+		}}
 		return err
 	},
 	"http": func(cmd *cli.Command, conn *fireoncev1.Connection) error {
 		dedupes, window, err := dedupe(cmd)
-		conn.Settings = &fireoncev1.Connection_Http{Http: &fireoncev1.HttpSettings{ReceiverDedupes: dedupes, KeyWindow: window}}
+		conn.Settings = &fireoncev1.Connection_Http{Http: &fireoncev1.HttpSettings{
+			ReceiverDedupes: dedupes, KeyWindow: window, Origins: cmd.StringSlice("origin"),
+		}}
 		return err
 	},
 	"feed": func(cmd *cli.Command, conn *fireoncev1.Connection) error {
