@@ -94,7 +94,9 @@ func connectionToWire(c store.Connection, now time.Time) (*fireoncev1.Connection
 func connectorToWire(d connector.Description) *fireoncev1.Connector {
 	out := &fireoncev1.Connector{
 		Name: d.Name, Promise: d.Promise, PayloadKinds: d.Payloads, CredentialKinds: d.Credentials,
-		SettingsKind: string(settingsFor(d.Name).Name()),
+	}
+	if !d.NoSettings {
+		out.SettingsKind = string(settingsFor(d.Name).Name())
 	}
 	for _, c := range d.Classes {
 		out.EffectClasses = append(out.EffectClasses, classToWire(c))

@@ -173,6 +173,8 @@ type Description struct {
 	// Credentials are the kinds of credential it takes, as the members of the
 	// contract's Credential.kind are named, and "headers". Empty: none.
 	Credentials []string
+	// NoSettings says that a connection of it has none.
+	NoSettings bool
 	// Promise says in a sentence what a user can rely on.
 	Promise string
 	// Replies says that its jobs may answer other jobs (Request.ReplyTo).

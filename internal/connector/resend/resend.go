@@ -82,6 +82,7 @@ func (*Connector) Describe() connector.Description {
 		Name:        Name,
 		Payloads:    []string{PayloadKind},
 		Credentials: []string{"bearer_token"},
+		NoSettings:  true,
 		Classes:     []job.Class{job.Keyed},
 		Promise: "One e-mail through Resend, with attachments. Idempotency-Key is the same for every attempt, and an unknown outcome is settled by sending the " +
 			"same bytes again while Resend surely remembers the key.",
