@@ -456,30 +456,6 @@ func decideDeferred(v View, e Deferred) Decision {
 	return d
 }
 
-// lookDeferred judges a look, a poll or a re-arm that was not made. What waits for a
-// person, as a refused credential does, costs no look: it would run the budget out,
-// and nothing was learnt of the effect.
-func lookDeferred(v View, e Deferred) Decision {
-	d := same(v, CauseNotStarted)
-	d.Detail, d.Blocked = e.Message, e.Message
-	d.Delay = max(e.RetryAfter, at(lookWaits, v.Looks))
-	d.Hold = holdFor(e.Kind, e.RetryAfter, e.CredentialVersion, e.Message)
-	switch e.Kind {
-	case FailHeld:
-		d.Delay, d.Hold = max(e.RetryAfter, time.Second), sharedHold(e)
-	case FailAuth:
-	default:
-		d.Looks++
-		d.Blocked = ""
-		return d
-	}
-	if v.WindowLeft < -MaxHeld {
-		d.Blocked = ""
-		return unresolved(v, d, e.Message+", for days: what became of this job could not be asked")
-	}
-	return d
-}
-
 // decideFreed makes a blocked job due. One that waits for something else, a
 // back-off, its time or its next look before an arm, goes on waiting.
 func decideFreed(v View, f Freed) Decision {
