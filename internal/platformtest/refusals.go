@@ -134,7 +134,7 @@ func testLimited(t *testing.T, p Platform) {
 		if !p.Commits(r) {
 			return faultproxy.Fate{}
 		}
-		return refused.once(r, p.Limited(limit))
+		return refused.once(r, p.Limited)
 	})
 	id := w.Submit("one", p.Payload("slow words"))
 	s := w.UntilState(id, job.Succeeded)
@@ -157,15 +157,16 @@ type refusal struct {
 	who faultproxy.Request
 }
 
-// once gives the fate to the first request that is asked about.
-func (r *refusal) once(who faultproxy.Request, fate faultproxy.Fate) faultproxy.Fate {
+// once has the first request that is asked about wait. The platform's time begins after
+// ours, and platforms tell theirs in microseconds at best.
+func (r *refusal) once(who faultproxy.Request, limited func(time.Duration) faultproxy.Fate) faultproxy.Fate {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.at.IsZero() {
 		return faultproxy.Fate{}
 	}
-	r.at, r.who = time.Now(), who
-	return fate
+	r.at, r.who = time.Now().Truncate(time.Microsecond), who
+	return limited(limit)
 }
 
 // given gives when it was, and to what.
@@ -182,7 +183,7 @@ func testLimitedEarly(t *testing.T, p Platform) {
 	}
 	w := NewWorld(t, p)
 	var refused refusal
-	w.Proxy.Plan(func(r faultproxy.Request) faultproxy.Fate { return refused.once(r, p.Limited(limit)) })
+	w.Proxy.Plan(func(r faultproxy.Request) faultproxy.Fate { return refused.once(r, p.Limited) })
 	id := w.Submit("one", p.Payload("slow words"))
 	s := w.UntilState(id, job.Succeeded)
 	attempts := w.Attempts(id)
@@ -208,7 +209,7 @@ func testLimitedOthers(t *testing.T, p Platform) {
 		if !p.Commits(r) {
 			return faultproxy.Fate{}
 		}
-		return refused.once(r, p.Limited(limit))
+		return refused.once(r, p.Limited)
 	})
 	first := w.Submit("one", p.Payload("slow words"))
 	s := w.Until(first, "limited", func(s job.Snapshot) bool { return s.State == job.Retrying })
