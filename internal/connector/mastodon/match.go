@@ -56,8 +56,10 @@ type search struct {
 	fence  time.Time       // by that clock
 	oldest time.Time
 	// last is the id of the last post read: the next page starts behind it.
-	last            string
-	sure, uncertain []status
+	last string
+	// alike are those that are like ours but for marks. A server that changes marks
+	// changes ours, too: beside one that is sure they count for nothing.
+	sure, uncertain, alike []status
 }
 
 func newSearch(m mark, want content, l connector.Look) *search {
@@ -132,7 +134,7 @@ func (s *search) late() bool { return !s.began.Before(s.fence.Add(-rounding)) }
 
 // keep keeps of the posts those that judge takes for ours, or may.
 func (s *search) keep(judge func(status) (likeness, error)) error {
-	var sure, uncertain []status
+	var sure, uncertain, alike []status
 	for i, p := range slices.Concat(s.sure, s.uncertain) {
 		like, err := judge(p)
 		switch {
@@ -140,11 +142,13 @@ func (s *search) keep(judge func(status) (likeness, error)) error {
 			return err
 		case like == same && i < len(s.sure):
 			sure = append(sure, p)
+		case like == near:
+			alike = append(alike, p)
 		case like != other:
 			uncertain = append(uncertain, p)
 		}
 	}
-	s.sure, s.uncertain = sure, uncertain
+	s.sure, s.uncertain, s.alike = sure, uncertain, alike
 	return nil
 }
 
@@ -153,12 +157,20 @@ func (s *search) drop(taken map[string]bool) {
 	gone := func(p status) bool { return taken[p.id] }
 	s.sure = slices.DeleteFunc(s.sure, gone)
 	s.uncertain = slices.DeleteFunc(s.uncertain, gone)
+	s.alike = slices.DeleteFunc(s.alike, gone)
 }
 
 // found gives the ids of all that could be ours.
 func (s *search) found() []string {
+	if len(s.sure) > 0 {
+		return idsOf(s.sure, s.uncertain)
+	}
+	return idsOf(s.uncertain, s.alike)
+}
+
+func idsOf(posts ...[]status) []string {
 	var ids []string
-	for _, p := range slices.Concat(s.sure, s.uncertain) {
+	for _, p := range slices.Concat(posts...) {
 		ids = append(ids, p.id)
 	}
 	return ids

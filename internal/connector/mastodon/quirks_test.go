@@ -312,6 +312,35 @@ func TestRewritten(t *testing.T) {
 	})
 }
 
+// TestManyAlike: an account that posts much at a time posts much that differs in a
+// number only, or in marks. None of it hides ours, and none of it is ours.
+func TestManyAlike(t *testing.T) {
+	others := func(w *world) {
+		for _, text := range []string{"Doors: 12-31", "Doors: 1-2-3", "Doors 12:30 again"} {
+			w.Add(mastodontest.Post{Text: text})
+		}
+	}
+	everywhere(t, mastodontest.Options{}, func(_ *testing.T, w *world) {
+		w.post.Text = "Doors: 12-30"
+		w.arm()
+		others(w)
+		w.sees(job.SawAbsent, "")
+	})
+	everywhere(t, mastodontest.Options{}, func(_ *testing.T, w *world) {
+		w.post.Text = "Doors: 12-30"
+		w.arm()
+		others(w)
+		w.Add(mastodontest.Post{Text: "Doors, 12:30!"})
+		w.sees(job.SawPresent, w.commitAt())
+	})
+	everywhere(t, mastodontest.Options{}, func(_ *testing.T, w *world) {
+		w.post.Text = "Doors: 12-30"
+		w.arm()
+		others(w)
+		w.sees(job.SawCandidates, w.Add(mastodontest.Post{Text: "Doors, 12:30!"}).ID)
+	})
+}
+
 // TestSlowUpload: files may take minutes between watermark and arm; the post that comes
 // after them is still known for certain.
 func TestSlowUpload(t *testing.T) {

@@ -1,6 +1,7 @@
 package mastodon
 
 import (
+	"regexp"
 	"strings"
 	"unicode"
 
@@ -10,14 +11,16 @@ import (
 // Rules of this file: a server tells a post's text as HTML, and its source only if it
 // can. The source is the text as it was sent. Without it the text is rebuilt from the
 // HTML, where links and mentions are shortened and marks may be gone: what is equal is
-// the post, what has other words is not, and the rest needs a person.
+// the post, what has other words is not, and what differs in its marks alone needs a
+// person, unless another post is equal.
 
 // likeness is how far a post is like the one that is sought.
 type likeness int
 
 const (
 	other likeness = iota
-	maybe
+	near           // but for its marks
+	maybe          // its words of then are not known
 	same
 )
 
@@ -30,7 +33,7 @@ func (c content) like(text, warning string) likeness {
 	case normal(text) == normal(c.Text) && normal(warning) == normal(c.Warning):
 		return same
 	case words(text) == words(c.Text) && words(warning) == words(c.Warning):
-		return maybe
+		return near
 	}
 	return other
 }
@@ -62,19 +65,31 @@ func plain(source string) string {
 	}
 }
 
-// words is what no server changes about a text: its words of letters and digits
-// alone. Mentions, hashtags, links, shortcodes and everything with a mark inside are
-// left out, because servers write them in their own way.
+// What servers write in their own way: the target of a link in Markdown, a picture,
+// a tag, an entity, an emoji's name, the number of a list's item. A name has a letter,
+// so that no time of day is one.
+var (
+	markup = regexp.MustCompile(`!\[[^\]]*\]\([^)]*\)|\]\([^)]*\)|\]\([^)\s]*|</?[A-Za-z][^>]*>|&[A-Za-z0-9#]+;|:[A-Za-z0-9_+-]*[A-Za-z_][A-Za-z0-9_+-]*:`)
+	inList = regexp.MustCompile(`^[0-9]{1,9}[.)]$`)
+	// address is a mention, a hashtag, an e-mail address, or what may become a link.
+	address = regexp.MustCompile(`[@#＃/]|\.\p{L}`)
+)
+
+// words is what no server changes about a text: its letters and digits, without marks
+// and gaps, and without what servers write in their own way. Whatever is left out here
+// makes more texts alike, which costs a person's time; what is kept though a server
+// changes it proves an absence that is none.
 func words(text string) string {
-	var out []string
-	for _, w := range strings.Fields(normal(text)) {
-		if strings.ContainsAny(w, "@#＃") {
+	var b strings.Builder
+	for _, w := range strings.Fields(markup.ReplaceAllString(normal(text), "")) {
+		if address.MatchString(w) || inList.MatchString(w) {
 			continue
 		}
-		w = strings.TrimFunc(w, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
-		if w != "" && strings.IndexFunc(w, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) }) < 0 {
-			out = append(out, strings.ToLower(w))
+		for _, r := range w {
+			if unicode.IsLetter(r) || unicode.IsDigit(r) {
+				b.WriteRune(unicode.ToLower(r))
+			}
 		}
 	}
-	return strings.Join(out, " ")
+	return b.String()
 }

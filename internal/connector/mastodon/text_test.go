@@ -32,16 +32,28 @@ func TestLikeHTML(t *testing.T) {
 	}{
 		"Hello, world":                {"<p>Hello, world</p>", same},
 		"a\n\nb":                      {"<p>a</p><p>b</p>", same},
-		"Hi @ada@example.org!":        {"<p>Hi @ada!</p>", maybe},
-		"see https://example.org/a/b": {"<p>see example.org/a…</p>", maybe},
-		"it *is* so":                  {"<p>it <em>is</em> so</p>", maybe},
+		"Hi @ada@example.org!":        {"<p>Hi @ada!</p>", near},
+		"see https://example.org/a/b": {"<p>see example.org/a…</p>", near},
+		"it *is* so":                  {"<p>it <em>is</em> so</p>", near},
 		"two words":                   {"<p>two other words</p>", other},
 		"@ada@example.org":            {"<p>plain words</p>", other},
-		"https://example.org":         {"<p>@ada</p>", maybe}, // neither has a word that says more
-		"“quoted” – it’s":             {`<p>"quoted" - it's</p>`, maybe},
+		"https://example.org":         {"<p>@ada</p>", near}, // neither has a word that says more
+		"“quoted” – it’s":             {`<p>"quoted" - it's</p>`, near},
 		"Gru\u0308ße":                 {"<p>Grüße</p>", same},
 		"#köln is here":               {"<p>#<span>köln</span> is here</p>", same},
 		"one two":                     {"<p>two one</p>", other},
+		"Doors open 12:30":            {"<p>Doors open 13:30</p>", other},
+		"order-12 is ready":           {"<p>order-13 is ready</p>", other},
+		"don't wait":                  {"<p>don’t wait</p>", near},
+		"wait -- what...":             {"<p>wait – what…</p>", near},
+		"[my text](http://a.b/c) too": {`<p><a href="http://a.b/c">my text</a> too</p>`, near},
+		"[a](http://b.c)d":            {`<p><a href="http://b.c">a</a>d</p>`, near},
+		"![cat](http://b.c/d.png) so": {`<p><img src="http://b.c/d.png" alt="cat"> so</p>`, near},
+		"1. one\n2. two":              {"<ol><li>one</li><li>two</li></ol>", near},
+		"<b>bold</b> &amp; *bright*":  {"<p><b>bold</b> &amp; <em>bright</em></p>", near},
+		"so:smile:so":                 {`<p>so<img alt=":smile:">so</p>`, near},
+		"|a|b|":                       {"<table><tr><td>a</td><td>b</td></tr></table>", near},
+		"a ❤\ufe0f b":                 {"<p>a ❤ b</p>", near},
 	} {
 		if got := (content{Text: text}).likeHTML(status{html: c.html}); got != c.want {
 			t.Errorf("%q and %q: %d, want %d", text, c.html, got, c.want)
