@@ -1,0 +1,144 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/server"
+)
+
+// social is a connector whose platform tells whose account a token is: what is before
+// its first dash.
+type social struct {
+	stub
+	tests func() // called with each test
+}
+
+func (s social) Check(settings []byte, cred connector.Credential) (connector.Capability, error) {
+	capability, err := s.stub.Check(settings, cred)
+	capability.Identity, capability.Unsure = "", strings.Contains(string(settings), "unsure")
+	if strings.Contains(string(settings), "keyed") {
+		capability.Traits = job.Traits{Class: job.Keyed, KeyWindow: time.Hour}
+	}
+	return capability, err
+}
+
+func (s social) Test(ctx context.Context, o connector.Opening) (connector.Tested, error) {
+	if s.tests != nil {
+		s.tests()
+	}
+	if _, bounded := ctx.Deadline(); !bounded {
+		return connector.Tested{}, errors.New("not bounded")
+	}
+	var c fireoncev1.Credential
+	if err := proto.Unmarshal(o.Credential.Data, &c); err != nil {
+		return connector.Tested{}, err
+	}
+	name, _, _ := strings.Cut(c.GetBearerToken(), "-")
+	switch {
+	case strings.Contains(string(o.Settings), "elsewhere"):
+		return connector.Tested{Identity: name + " elsewhere"}, nil
+	case name == "refused":
+		return connector.Tested{}, &connector.Refusal{Kind: job.FailAuth, Msg: "Reconnect this account"}
+	case name == "down":
+		return connector.Tested{}, fmt.Errorf("dial: secret-address")
+	}
+	return connector.Tested{Identity: name, Detail: "It is the account of " + name + "."}, nil
+}
+
+func (s social) Probe(context.Context, connector.Opening) (job.Traits, error) {
+	return job.Traits{Class: job.Observable}, nil
+}
+
+func withSocial(tests func()) func(*server.Config) {
+	return func(c *server.Config) {
+		var err error
+		c.Connectors, err = connector.NewRegistry(
+			stub{"stub", []job.Class{job.Opaque}, true}, stub{"webhook", []job.Class{job.Opaque}, false},
+			social{stub{"social", []job.Class{job.Opaque, job.Keyed}, false}, tests},
+		)
+		if err != nil {
+			panic(err)
+		}
+	}
+}
+
+func token(text string) *fireoncev1.Credential {
+	return &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: text}}
+}
+
+func settingsOf(values ...string) *fireoncev1.CustomSettings {
+	out := &fireoncev1.CustomSettings{Values: map[string]string{}}
+	for _, v := range values {
+		out.Values[v] = "x"
+	}
+	return out
+}
+
+// connect makes a connection of connector social.
+func (f *fixture) connect(c client, key, secret string, settings ...string) *fireoncev1.Connection {
+	f.tb.Helper()
+	req := &fireoncev1.CreateConnectionRequest{
+		IdempotencyKey: key, Credential: token(secret), Connection: &fireoncev1.Connection{
+			Connector: "social", DisplayName: "Ann", Settings: &fireoncev1.Connection_Custom{Custom: settingsOf(settings...)},
+		},
+	}
+	res, err := ask[fireoncev1.CreateConnectionResponse](f.tb, c, connsPath+"CreateConnection", req)
+	f.must(err)
+	return res.GetConnection()
+}
+
+func (f *fixture) rotate(c client, conn *fireoncev1.Connection, secret, etag string) (*fireoncev1.Connection, error) {
+	res, err := ask[fireoncev1.RotateCredentialResponse](f.tb, c, connsPath+"RotateCredential", &fireoncev1.RotateCredentialRequest{
+		ConnectionId: conn.GetConnectionId(), Credential: token(secret), Etag: etag,
+	})
+	return res.GetConnection(), err
+}
+
+func (f *fixture) amend(c client, req *fireoncev1.UpdateConnectionRequest, mask ...string) (*fireoncev1.Connection, error) {
+	req.UpdateMask = &fieldmaskpb.FieldMask{Paths: mask}
+	res, err := ask[fireoncev1.UpdateConnectionResponse](f.tb, c, connsPath+"UpdateConnection", req)
+	return res.GetConnection(), err
+}
+
+func (f *fixture) pause(c client, id, reason string) *fireoncev1.Connection {
+	f.tb.Helper()
+	res, err := ask[fireoncev1.PauseConnectionResponse](f.tb, c, connsPath+"PauseConnection", &fireoncev1.PauseConnectionRequest{ConnectionId: id, Reason: reason})
+	f.must(err)
+	return res.GetConnection()
+}
+
+func (f *fixture) resume(c client, id string, expire bool) *fireoncev1.Connection {
+	f.tb.Helper()
+	res, err := ask[fireoncev1.ResumeConnectionResponse](f.tb, c, connsPath+"ResumeConnection", &fireoncev1.ResumeConnectionRequest{ConnectionId: id, ExpireMissed: expire})
+	f.must(err)
+	return res.GetConnection()
+}
+
+func (f *fixture) remove(c client, id, etag string) error {
+	_, err := ask[fireoncev1.DeleteConnectionResponse](f.tb, c, connsPath+"DeleteConnection", &fireoncev1.DeleteConnectionRequest{ConnectionId: id, Etag: etag})
+	return err
+}
+
+func (f *fixture) test(c client, id string) *fireoncev1.TestConnectionResponse {
+	f.tb.Helper()
+	res, err := ask[fireoncev1.TestConnectionResponse](f.tb, c, connsPath+"TestConnection", &fireoncev1.TestConnectionRequest{ConnectionId: id})
+	f.must(err)
+	return res
+}
+
+func (f *fixture) connection(c client, id string) *fireoncev1.Connection {
+	f.tb.Helper()
+	res, err := ask[fireoncev1.GetConnectionResponse](f.tb, c, connsPath+"GetConnection", &fireoncev1.GetConnectionRequest{ConnectionId: id})
+	f.must(err)
+	return res.GetConnection()
+}
