@@ -4,8 +4,8 @@ import "time"
 
 // firstLook is the wait from AMBIGUOUS to the first look. A KEYED target may be
 // asked again soon, because a repeat under the same key is harmless, unless the key
-// is stored after the effect. Everybody else waits for the fence: a look begun before it may miss a write that is
-// still under way, and a new intent would race it.
+// is stored after the effect. Everybody else waits for the fence: a look begun before
+// it may miss a write that is still under way, and a new intent would race it.
 func firstLook(v View) time.Duration {
 	fence := max(v.FenceLeft, 0)
 	switch v.Class {
