@@ -18,7 +18,8 @@ import (
 //     latest 3,200 posts of an account at most: a list that long may be cut short.
 //   - Ours for sure is what has the content and was made between watermark and fence.
 //   - What has the content and was made a little before or after that, what is alike
-//     but not the same, and what was edited since, may be ours: a person decides.
+//     but not the same, and what was edited since, may be ours: a person decides. What
+//     differs in marks is not, if another one is ours for sure.
 
 const (
 	// slack is how far clocks may be apart.
@@ -51,6 +52,9 @@ type search struct {
 	began           time.Time       // X's clock at the first page
 	oldest          uint64
 	sure, uncertain []object
+	// alike are those that are like ours but for marks. If X changed marks it would
+	// change ours, too: beside one that is sure they count for nothing.
+	alike []object
 }
 
 func newSearch(m mark, want content, l connector.Look) *search {
@@ -110,35 +114,62 @@ func (s *search) match(o object) {
 	if !ours || o.number < s.floor() {
 		return
 	}
-	fit := s.fits(o)
-	if fit == differs {
-		return
-	}
-	if fit == same && !o.at.Before(s.mark.At) && !o.at.After(s.until) {
+	switch fit := s.fits(o); {
+	case fit == differs:
+	case fit == near:
+		s.alike = append(s.alike, o)
+	case fit == same && !o.at.Before(s.mark.At) && !o.at.After(s.until):
 		s.sure = append(s.sure, o)
-		return
+	default:
+		s.uncertain = append(s.uncertain, o)
 	}
-	s.uncertain = append(s.uncertain, o)
 }
 
 // fits says how well an object fits what is wanted.
 func (s *search) fits(o object) likeness {
 	answers := o.replyTo == s.want.ReplyTo
-	quotes := o.quote == s.want.Quote ||
-		s.want.Quote == "" && strings.Contains(s.want.Text, "/status/"+o.quote) // X quotes what a text ends with a link to
-	if made, _, ok := timeOf(o.origin); ok && answers && !made.Before(s.mark.At) && !made.After(s.until) {
-		return similar // it was edited, and was another text before
-	}
-	pictures, fewer := o.pictures == len(s.want.Pictures), o.pictures < len(s.want.Pictures)
-	fit := o.text.like(s.want)
+	made, _, edited := timeOf(o.origin)
 	switch {
+	case edited && made.Before(s.mark.At.Add(-slack)):
+		return differs // an old post, edited
+	case edited && answers && !made.Before(s.mark.At) && !made.After(s.until):
+		return similar // it was another text before
+	}
+	fit := o.text.like(s.want)
+	quotes, pictures := o.shows(s.want)
+	switch {
+	case edited && fit == same:
+		return similar
 	case fit == differs || answers && quotes && pictures:
 		return fit
-	case (answers || o.replyTo == "") && (quotes || o.quote == "") && (pictures || fewer):
+	case (answers || o.replyTo == "") && (quotes || o.quote == "") && (pictures || o.pictures < len(s.want.Pictures)):
 		return similar // what it answers or quotes may be gone, or pictures of it, or not told of
 	default:
 		return differs
 	}
+}
+
+// shows tells whether an object has the quote, and as many pictures, as the wanted one
+// is shown with: its own, or what its text leads to.
+func (o object) shows(want content) (quotes, pictures bool) {
+	quotes, pictures = o.quote == want.Quote, o.pictures == len(want.Pictures)
+	if !quotes && want.Quote == "" {
+		quotes = o.leads(want, func(target string) bool { return strings.Contains(target, "/status/"+o.quote) })
+	}
+	if !pictures && len(want.Pictures) == 0 {
+		pictures = o.leads(want, pictured.MatchString)
+	}
+	return quotes, pictures
+}
+
+// leads tells whether the wanted text has such a link, or a t.co link to such a target.
+func (o object) leads(want content, such func(target string) bool) bool {
+	for _, link := range strings.Fields(want.Text) {
+		if such(link) || such(o.text.links[short.FindString(link)]) {
+			return true
+		}
+	}
+	return false
 }
 
 // late tells whether the read began after the fence, by X's clock.
@@ -149,14 +180,22 @@ func (s *search) drop(taken map[string]bool) {
 	gone := func(o object) bool { return taken[s.external(o)] }
 	s.sure = slices.DeleteFunc(s.sure, gone)
 	s.uncertain = slices.DeleteFunc(s.uncertain, gone)
+	s.alike = slices.DeleteFunc(s.alike, gone)
 }
 
 func (s *search) external(o object) string { return externalID(o.id, s.want.Recipient != "") }
 
 // found gives the external ids of all that could be ours.
 func (s *search) found() []string {
+	if len(s.sure) > 0 {
+		return s.idsOf(s.sure, s.uncertain)
+	}
+	return s.idsOf(s.uncertain, s.alike)
+}
+
+func (s *search) idsOf(objects ...[]object) []string {
 	var ids []string
-	for _, o := range slices.Concat(s.sure, s.uncertain) {
+	for _, o := range slices.Concat(objects...) {
 		ids = append(ids, s.external(o))
 	}
 	return ids

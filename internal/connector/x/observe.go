@@ -181,7 +181,7 @@ func (c *Connector) search(ctx context.Context, o connector.Opening, l connector
 	if l.Taken == nil {
 		return s, nil
 	}
-	for ids := range slices.Chunk(s.found(), takenBatch) {
+	for ids := range slices.Chunk(s.idsOf(s.sure, s.uncertain, s.alike), takenBatch) {
 		taken, err := l.Taken(ctx, ids)
 		if err != nil {
 			return nil, errors.New("it could not be read which posts are other jobs'")

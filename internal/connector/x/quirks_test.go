@@ -68,35 +68,44 @@ func TestAnswers(t *testing.T) {
 // TestTextForms: a text is found again in whatever form X tells it.
 func TestTextForms(t *testing.T) {
 	for name, p := range map[string]*fireoncev1.SocialPost{
-		"plain":             hello(),
-		"a link":            {Text: "see https://a.example/x?y=1&z=2#top now"},
-		"two links":         {Text: "https://a.example/1 or https://a.example/2"},
-		"one link twice":    {Text: "https://a.example/1 https://a.example/1"},
-		"no scheme":         {Text: "read a.example/x, now"},
-		"http":              {Text: "http://a.example/x"},
-		"only a link":       {Text: "https://a.example/x"},
-		"entities":          {Text: "1 < 2 && 3 > 2"},
-		"an entity":         {Text: "write &amp; for &"},
-		"NFD":               {Text: "Cafe\u0301 in Ko\u0308ln"},
-		"white space":       {Text: "  one\n\n two\tthree \u00a0 "},
-		"their own links":   {Text: "see https://t.co/abcdefghij there"},
-		"dots":              {Text: "to be continued…"},
-		"emoji":             {Text: "\U0001f468\u200d\U0001f469\u200d\U0001f467 \U0001f1e9\U0001f1ea 1\ufe0f\u20e3"},
-		"punctuation":       {Text: "...?!"},
-		"long":              {Text: strings.Repeat("a long post, ", 40) + "https://a.example/end"},
-		"a reply":           {Text: "yes & no", ReplyToId: "1600000000000000001"},
-		"only a name":       {Text: "@ada", ReplyToId: "1600000000000000001"},
-		"a reply to two":    {Text: "@ada @bob yes", ReplyToId: "1600000000000000001"},
-		"a quote":           {Text: "so true", PlatformOptions: &fireoncev1.SocialPost_X{X: &fireoncev1.XOptions{QuotePostId: "1600000000000000002"}}},
-		"a quote of a link": {Text: "so true https://a.example/x", PlatformOptions: &fireoncev1.SocialPost_X{X: &fireoncev1.XOptions{QuotePostId: "1600000000000000002"}}},
+		"plain":                         hello(),
+		"a link":                        {Text: "see https://a.example/x?y=1&z=2#top now"},
+		"two links":                     {Text: "https://a.example/1 or https://a.example/2"},
+		"one link twice":                {Text: "https://a.example/1 https://a.example/1"},
+		"no scheme":                     {Text: "read a.example/x, now"},
+		"http":                          {Text: "http://a.example/x"},
+		"only a link":                   {Text: "https://a.example/x"},
+		"entities":                      {Text: "1 < 2 && 3 > 2"},
+		"an entity":                     {Text: "write &amp; for &"},
+		"NFD":                           {Text: "Cafe\u0301 in Ko\u0308ln"},
+		"white space":                   {Text: "  one\n\n two\tthree \u00a0 "},
+		"their own links":               {Text: "see https://t.co/abcdefghij there"},
+		"dots":                          {Text: "to be continued…"},
+		"emoji":                         {Text: "\U0001f468\u200d\U0001f469\u200d\U0001f467 \U0001f1e9\U0001f1ea 1\ufe0f\u20e3"},
+		"punctuation":                   {Text: "...?!"},
+		"long":                          {Text: strings.Repeat("a long post, ", 40) + "https://a.example/end"},
+		"a reply":                       {Text: "yes & no", ReplyToId: "1600000000000000001"},
+		"only a name":                   {Text: "@ada", ReplyToId: "1600000000000000001"},
+		"a reply to two":                {Text: "@ada @bob yes", ReplyToId: "1600000000000000001"},
+		"a quote":                       {Text: "so true", PlatformOptions: &fireoncev1.SocialPost_X{X: &fireoncev1.XOptions{QuotePostId: "1600000000000000002"}}},
+		"a link that is quoted":         {Text: "so true https://x.com/ada/status/1600000000000000003"},
+		"a t.co link that is quoted":    {Text: "so true https://t.co/aquotedone"},
+		"a link to a picture":           {Text: "look https://x.com/ada/status/1600000000000000003/photo/1?s=20, ada"},
+		"a t.co link to a picture":      {Text: "look https://t.co/apicture"},
+		"hashtags, cashtags, no spaces": {Text: "#köln $TSLA @ada 見てhttps://a.example/xです \u202bשלום\u202c می\u200cخواهم \U0001f44b\U0001f3fd"},
+		"an entity in a link":           {Text: "https://a.example/?a=1&lt;=2&amp;b"},
+		"a quote of a link":             {Text: "so true https://a.example/x", PlatformOptions: &fireoncev1.SocialPost_X{X: &fireoncev1.XOptions{QuotePostId: "1600000000000000002"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, xtest.Options{Plan: always(xtest.Reset)})
+			behind := map[string]string{
+				"https://t.co/aquotedone": "https://twitter.com/ada/status/1600000000000000003", "https://t.co/apicture": "https://x.com/ada/status/1600000000000000003/photo/1",
+			}
+			w := newWorld(t, xtest.Options{Plan: always(xtest.Reset), Behind: behind})
 			e := w.effect(t, p)
 			e.Send(t)
 			w.Post(xtest.Object{Text: "another one https://a.example/other"})
 			e.Sees(t, job.SawPresent, w.Objects()[0].ID)
-			w = newWorld(t, xtest.Options{Plan: always(xtest.Drop)})
+			w = newWorld(t, xtest.Options{Plan: always(xtest.Drop), Behind: behind})
 			e = w.effect(t, p)
 			e.Send(t)
 			w.Post(xtest.Object{Text: "another one https://a.example/other"})
@@ -114,6 +123,7 @@ func TestNoDocumentTellsOfIt(t *testing.T) {
 		"a slash more":   strings.NewReplacer("/x", "/x/").Replace,
 		"no punctuation": strings.NewReplacer("!", "", ",", "").Replace,
 		"invisible":      func(s string) string { return strings.ReplaceAll(s, " ", "\u200b \u2060") },
+		"escaped twice":  strings.NewReplacer(`"`, "&quot;").Replace,
 	} {
 		w := newWorld(t, xtest.Options{Plan: always(xtest.Reset), Rewrite: rewrite})
 		e := w.effect(t, &fireoncev1.SocialPost{Text: `Read "this", now! https://a.example/x`})
@@ -122,6 +132,57 @@ func TestNoDocumentTellsOfIt(t *testing.T) {
 			t.Errorf("%s: taken for absent", name)
 		}
 	}
+}
+
+// TestLinksInOtherSpellings: a link that is told in another of its spellings is the
+// same one.
+func TestLinksInOtherSpellings(t *testing.T) {
+	for text, told := range map[string]string{
+		"see https://twitter.com/ada":                         "see https://x.com/ada",
+		"see https://x.com/ada/status/1600000000000000003":    "see https://twitter.com/ada/status/1600000000000000003",
+		"see https://mobile.twitter.com/ada/":                 "see https://x.com/ada/",
+		"see https://de.example/wiki/München":                 "see https://de.example/wiki/M%C3%BCnchen",
+		"see https://ja.example/%E6%9D%B1%e4%ba%ac?a=%20%2F1": "see https://ja.example/東京?a=%20%2F1",
+		"see https://bücher.example/x":                        "see https://xn--bcher-kva.example/x",
+	} {
+		w := newWorld(t, xtest.Options{Plan: always(xtest.Reset), Rewrite: strings.NewReplacer(text, told).Replace})
+		e := w.effect(t, &fireoncev1.SocialPost{Text: text})
+		e.Send(t)
+		w.Post(xtest.Object{Text: "see https://de.example/wiki/Muenchen"})
+		e.Sees(t, job.SawPresent, w.Objects()[0].ID)
+	}
+}
+
+// TestManyAlike: posts that differ in marks do not hide ours, and each of them is shown
+// to a person if ours is not there.
+func TestManyAlike(t *testing.T) {
+	for answer, want := range map[xtest.Answer]job.Verdict{xtest.Reset: job.SawPresent, xtest.Drop: job.SawCandidates} {
+		w := newWorld(t, xtest.Options{Plan: always(answer)})
+		e := w.effect(t, &fireoncev1.SocialPost{Text: "Doors: 12-30"})
+		e.Send(t)
+		w.Post(xtest.Object{Text: "Doors: 12-31"})
+		twin := w.Post(xtest.Object{Text: "Doors: 12:30!"})
+		if want == job.SawPresent {
+			twin = w.Objects()[0]
+		}
+		e.Sees(t, want, twin.ID)
+	}
+	w := newWorld(t, xtest.Options{Plan: always(xtest.Drop)})
+	e := w.effect(t, hello())
+	e.Send(t)
+	e.Taken[w.Post(xtest.Object{Text: "Hello!"}).ID] = true
+	e.Sees(t, job.SawAbsent, "")
+}
+
+// TestOldPostEdited: a post from before the send that got our text since is not ours.
+func TestOldPostEdited(t *testing.T) {
+	w := newWorld(t, xtest.Options{Plan: always(xtest.Drop)})
+	old := w.Post(xtest.Object{Text: "helo"})
+	w.Pass(10 * time.Minute)
+	e := w.effect(t, hello())
+	e.Send(t)
+	w.Edit(old.ID, "hello")
+	e.Sees(t, job.SawAbsent, "")
 }
 
 // TestEditedSince: a post that somebody has edited before it could be found has

@@ -1,11 +1,14 @@
 package x
 
 import (
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
+	"golang.org/x/net/idna"
 	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
 )
@@ -18,7 +21,9 @@ import (
 //   - a reply begins with the names of those who are answered;
 //   - a quote may end with a link to what is quoted, a post with pictures with one to
 //     these;
-//   - a long text is cut, unless it is asked for whole (note_tweet, note_post).
+//   - a long text is cut, unless it is asked for whole (note_tweet, note_post);
+//   - a link's target may be told in another of its spellings: letters beyond ASCII
+//     encoded, or not, and X's own site under its other name.
 //
 // So two texts are compared in forms. Alike in the strict form is the same text.
 // Alike in the loose one only, which keeps no more than letters, digits and
@@ -31,14 +36,39 @@ var (
 	short    = regexp.MustCompile(`https?://t\.co/[A-Za-z0-9]+`)
 	mentions = regexp.MustCompile(`^(?:@[A-Za-z0-9_]{1,20}(?: |$))+`)
 	status   = regexp.MustCompile(`(?i)^https?://(?:[a-z]+\.)?(?:twitter|x)\.com/(?:i/web|[A-Za-z0-9_]+)/status/([0-9]+)`)
-	pictured = regexp.MustCompile(`(?i)/status/[0-9]+/(?:photo|video)/[0-9]+$`)
+	pictured = regexp.MustCompile(`(?i)/status/[0-9]+/(?:photo|video)/[0-9]|pic\.(?:twitter|x)\.com/`)
 	unescape = strings.NewReplacer("&amp;", "&", "&lt;", "<", "&gt;", ">")
+	// entities are all that could be escaped, by a rule that nobody has told us of.
+	entities = strings.NewReplacer("&amp;", "&", "&lt;", "<", "&gt;", ">", "&quot;", `"`, "&#39;", "'", "&apos;", "'")
+	encoded  = regexp.MustCompile(`(?:%[0-9A-Fa-f]{2})+`)
+	punycode = regexp.MustCompile(`(?i)\bxn--[a-z0-9-]+`)
+	site     = regexp.MustCompile(`(?i)\b(?:(?:www|mobile)\.)?(?:twitter|x)\.com/`)
 )
 
 // normal is the strict form: NFC, each run of white space one space, links
-// without their scheme (X adds one to a link that has none).
+// without their scheme (X adds one to a link that has none) and in one spelling.
 func normal(text string) string {
-	return schemes.ReplaceAllString(strings.Join(strings.Fields(norm.NFC.String(text)), " "), "")
+	text = schemes.ReplaceAllString(strings.Join(strings.Fields(spelled(text)), " "), "")
+	return site.ReplaceAllString(text, "x.com/")
+}
+
+// spelled gives a text in NFC, whose links say letters beyond ASCII as they are.
+func spelled(text string) string {
+	text = encoded.ReplaceAllStringFunc(norm.NFC.String(text), func(code string) string {
+		plain, err := url.PathUnescape(code)
+		if err != nil || !utf8.ValidString(plain) || strings.IndexFunc(plain, func(r rune) bool {
+			return r < utf8.RuneSelf || !unicode.IsLetter(r) && !unicode.IsNumber(r) && !unicode.IsMark(r)
+		}) >= 0 {
+			return code
+		}
+		return plain
+	})
+	return norm.NFC.String(punycode.ReplaceAllStringFunc(text, func(label string) string {
+		if plain, err := idna.Punycode.ToUnicode(strings.ToLower(label)); err == nil {
+			return plain
+		}
+		return label
+	}))
 }
 
 // form is the strict form of a text of this content, wanted or found: a reply's
@@ -53,8 +83,8 @@ func (c content) form(text string) string {
 
 // loose keeps of a strict form what X cannot have changed.
 func loose(form string) string {
-	for strings.Contains(form, "&amp;") {
-		form = unescape.Replace(form)
+	for next := entities.Replace(form); next != form; next = entities.Replace(form) {
+		form = next
 	}
 	kept := strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsNumber(r) || unicode.IsSymbol(r) {
@@ -68,17 +98,11 @@ func loose(form string) string {
 	return kept
 }
 
-// words is the loose form of a text without its links.
+// words is the loose form of a text without the words that have a link in them.
 func words(text string) string {
-	text = anyLink.ReplaceAllString(text, " ")
-	var b strings.Builder
-	from := 0
-	for _, l := range links(text) {
-		b.WriteString(text[from:l.from])
-		from = l.to
-	}
-	b.WriteString(text[from:])
-	return loose(normal(b.String()))
+	return loose(normal(strings.Join(slices.DeleteFunc(strings.Fields(text), func(w string) bool {
+		return anyLink.MatchString(w) || len(links(w)) > 0
+	}), " ")))
 }
 
 // told is a text as X tells it.
@@ -88,8 +112,8 @@ type told struct {
 }
 
 // rebuild gives the text as it was written. X leaves a t.co link that was written as
-// one. open tells that a link's target is not known, cut that the text goes on.
-func (t told) rebuild(want content) (text string, open, cut bool) {
+// one. open tells that a link's target is not known.
+func (t told) rebuild(want content) (text string, open bool) {
 	text = short.ReplaceAllStringFunc(unescape.Replace(t.text), func(link string) string {
 		target, known := t.links[link]
 		switch {
@@ -102,16 +126,17 @@ func (t told) rebuild(want content) (text string, open, cut bool) {
 			return link
 		}
 	})
-	bare := strings.TrimSpace(text)
-	if open { // of a text that is cut, the last link leads to the rest
-		if at := short.FindAllStringIndex(bare, -1); len(at) > 0 && at[len(at)-1][1] == len(bare) {
-			bare = strings.TrimSpace(bare[:at[len(at)-1][0]])
-		}
+	return text, open
+}
+
+// cut tells whether a text that was rebuilt may go on, and gives what there is of it.
+// The last link may lead to the rest.
+func cut(text string, open bool) (begin string, ok bool) {
+	begin = strings.TrimSpace(text)
+	if at := short.FindAllStringIndex(begin, -1); open && len(at) > 0 && at[len(at)-1][1] == len(begin) {
+		begin = strings.TrimSpace(begin[:at[len(at)-1][0]])
 	}
-	if strings.HasSuffix(bare, "…") && !strings.HasSuffix(strings.TrimSpace(want.Text), "…") {
-		return strings.TrimSuffix(bare, "…"), open, true
-	}
-	return text, open, false
+	return strings.CutSuffix(begin, "…")
 }
 
 // bare is the text without the link that it ends with, if that leads to what it quotes
@@ -155,14 +180,13 @@ type likeness int
 
 const (
 	differs likeness = iota
+	near             // but for marks
 	similar          // a person has to look
 	same
 )
 
 // like compares a told text with the one that is wanted.
 func (t told) like(want content) likeness {
-	// The cut text's prefix has to be this long to mean anything.
-	const least = 20
 	best := differs
 	texts := []told{t}
 	for bare, ok := t.bare(want); ok; bare, ok = bare.bare(want) {
@@ -173,16 +197,29 @@ func (t told) like(want content) likeness {
 	}
 	wanted := want.form(want.Text)
 	for _, t := range texts {
-		text, open, cut := t.rebuild(want)
+		text, open := t.rebuild(want)
 		form := want.form(text)
 		switch {
-		case !open && !cut && form == wanted && t.names(want):
+		case !open && form == wanted && t.names(want):
 			return same
-		case cut && len(form) >= least && strings.HasPrefix(loose(wanted), loose(form)),
-			!cut && loose(form) == loose(wanted),
-			open && !cut && words(text) == words(want.Text):
+		case open && words(text) == words(want.Text), want.begins(text, open):
 			best = similar
+		case loose(form) == loose(wanted):
+			best = max(best, near)
 		}
 	}
 	return best
+}
+
+// begins tells whether a told text is one that is cut, and may go on as the wanted one.
+func (c content) begins(text string, open bool) bool {
+	const (
+		whole = 140 // characters: X has never cut a text that is no longer
+		least = 20  // bytes: the beginning has to be this long to mean anything
+	)
+	begin, ok := cut(text, open)
+	if !ok || utf8.RuneCountInString(c.Text) <= whole || len(c.form(begin)) < least {
+		return false
+	}
+	return strings.HasPrefix(loose(c.form(c.Text)), loose(c.form(begin))) || open && strings.HasPrefix(words(c.Text), words(begin))
 }

@@ -150,10 +150,19 @@ func TestCutTexts(t *testing.T) {
 		"with a link to the rest":  {begin + "a long… " + link, "https://x.com/i/web/status/17", want, similar},
 		"another":                  {begin + "another… " + link, "https://x.com/i/web/status/17", want, differs},
 		"too short to say":         {"a long… " + link, "", want, differs},
+		"ours ends with dots":      {begin + "a long… " + link, "", content{Text: want.Text + "…"}, similar},
+		"with a link before that":  {"see https://t.co/b " + begin + "a long… " + link, "", content{Text: "see https://a.example/x " + want.Text}, similar},
+		"another that is short":    {"a long post &amp; more, and more…", "", content{Text: "a long post & more, and more of it"}, differs},
+		"escaped in no known way":  {"so &lt;b&gt; is written", "", content{Text: "so &lt;b&gt; is written"}, near},
+		"text beside the link":     {"見て" + link + ",です", "", content{Text: "見てa.com/x,です"}, similar},
 		"dots before our own link": {"see… " + link, "https://x.com/ada/status/17", content{Text: "see… https://x.com/ada/status/17"}, same},
 		"a target that is cut":     {"see " + link, "https://a.example/very-lo…", content{Text: "see https://a.example/very-long"}, similar},
 	} {
-		if got := (told{text: c.text, links: map[string]string{link: c.target}}).like(c.want); got != c.like {
+		got := told{text: c.text, links: map[string]string{}}
+		if c.target != "" {
+			got.links[link] = c.target
+		}
+		if got := got.like(c.want); got != c.like {
 			t.Errorf("%s: %d, want %d", name, got, c.like)
 		}
 	}

@@ -72,6 +72,8 @@ type Options struct {
 	ClockOffset time.Duration
 	// Rewrite changes a text in a way that no document tells of; nil: none.
 	Rewrite func(text string) string
+	// Behind says where a t.co link that was written as one leads; others lead elsewhere.
+	Behind map[string]string
 	// Now gives the time; nil means time.Now.
 	Now func() time.Time
 	// Plan says what becomes of a request. It is called before the commit. Nil: Reply.

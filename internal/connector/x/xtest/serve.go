@@ -186,14 +186,18 @@ func (p *Platform) list(w http.ResponseWriter, r *http.Request) {
 	say(w, http.StatusOK, answer)
 }
 
-var linked = regexp.MustCompile(`(?i)\b(?:https?://)?(?:[a-z0-9-]+\.)+(?:com|org|net|example|io)(?:/[^\s]*)?`)
+var linked = regexp.MustCompile(`(?i)\b(?:https?://)?(?:[a-z0-9-]+\.)+(?:com|co|org|net|example|io)(?:/[^\s]*)?`)
 
 // wrap gives a text with its links wrapped, as X tells it, and the entities.
-func wrap(text string) (string, []map[string]any) {
+func (p *Platform) wrap(text string) (string, []map[string]any) {
 	var urls []map[string]any
 	text = linked.ReplaceAllStringFunc(norm.NFC.String(strings.TrimSpace(text)), func(link string) string {
 		if strings.HasPrefix(link, "https://t.co/") {
-			urls = append(urls, map[string]any{"url": link, "expanded_url": "https://elsewhere.example/behind"})
+			behind := p.opts.Behind[link]
+			if behind == "" {
+				behind = "https://elsewhere.example/behind"
+			}
+			urls = append(urls, map[string]any{"url": link, "expanded_url": behind})
 			return link
 		}
 		h := fnv.New64a()
@@ -223,7 +227,7 @@ func (p *Platform) wire(o Object, fields string) map[string]any {
 	if len(o.Pictures) > 0 {
 		raw += " https://x.com/ada/status/" + o.ID + "/photo/1"
 	}
-	text, urls := wrap(raw)
+	text, urls := p.wrap(raw)
 	const shown = 280
 	whole := text
 	if long := []rune(text); len(long) > shown && o.Recipient == "" {
@@ -247,9 +251,20 @@ func (p *Platform) wire(o Object, fields string) map[string]any {
 	if strings.Contains(fields, "created_at") {
 		out["created_at"] = o.Created.Format(time.RFC3339)
 	}
+	for _, u := range urls { // what a text leads to is quoted, or shown
+		if m := leads.FindStringSubmatch(u["expanded_url"].(string)); m != nil && o.Quote == "" && len(o.Pictures) == 0 {
+			if m[2] == "" {
+				o.Quote = m[1]
+			} else {
+				o.Pictures = []Picture{{ID: m[1]}}
+			}
+		}
+	}
 	o.tell(out, fields)
 	return out
 }
+
+var leads = regexp.MustCompile(`/status/([0-9]+)(/(?:photo|video)/[0-9])?`)
 
 // tell adds what a post refers to.
 func (o Object) tell(out map[string]any, fields string) {
