@@ -21,7 +21,8 @@ import (
 //     mark of ours that says the same, from the time of the send, may be ours: a person
 //     decides.
 //   - Complete is a read of every page back to the watermark less slack, in a list from
-//     after the fence.
+//     after the fence; of a thread, in one that begins with the thread's first message.
+//     An answer has no thread of its own: what is listed for it is not where ours is.
 
 const (
 	// slack is how far clocks may be apart.
@@ -34,7 +35,10 @@ const (
 var (
 	errUnsteady = errors.New("the clock of Slack, or ours, was set since the send; times cannot be compared")
 	errShifted  = errors.New("a page shifted while it was read")
-	errNoClock  = errors.New("the answer of Slack does not say its time")
+	errNoThread = errors.New("the thread is not listed: it may be gone")
+	errNested   = errors.New("the message that is answered is itself an answer, and Slack does not list its thread by it; " +
+		"look for the message in that thread")
+	errNoClock = errors.New("the answer of Slack does not say its time")
 )
 
 // search looks for one message in one conversation.
@@ -47,6 +51,7 @@ type search struct {
 
 	ids             map[string]bool // read so far
 	began           time.Time       // Slack's clock at the first page
+	thread          bool            // its first message was listed
 	sure, uncertain []message
 }
 
@@ -69,6 +74,10 @@ func (s *search) steady(now, local time.Time) error {
 func (s *search) add(l listing) (done bool, err error) {
 	for _, m := range l.messages {
 		if m.TS == s.want.Thread {
+			if m.Thread != "" && m.Thread != m.TS {
+				return false, errNested
+			}
+			s.thread = true
 			continue // a thread begins each of its pages with its first message
 		}
 		if s.ids[m.TS] {
@@ -76,6 +85,9 @@ func (s *search) add(l listing) (done bool, err error) {
 		}
 		s.ids[m.TS] = true
 		s.match(m)
+	}
+	if l.next == "" && s.want.Thread != "" && !s.thread && len(s.sure) == 0 {
+		return false, errNoThread
 	}
 	return l.next == "", nil
 }
@@ -89,7 +101,7 @@ func (s *search) match(m message) {
 	case marked && m.Mark.Payload.Job == s.want.Key:
 		s.uncertain = append(s.uncertain, m)
 	case !marked && ours && !m.at.Before(s.mark.At.Add(-rounding)) && !m.at.After(s.mark.At.Add(s.lasts+slack)) &&
-		loose(m.Text) == loose(s.want.Text):
+		m.Text != "" && loose(m.Text) == loose(s.want.Text):
 		s.uncertain = append(s.uncertain, m)
 	}
 }
@@ -120,18 +132,26 @@ func (s *search) found() []string {
 
 var (
 	linked  = regexp.MustCompile(`<([^<>|]*)(?:\|[^<>]*)?>`)
+	schemes = regexp.MustCompile(`(?i)\b(?:https?://|mailto:|tel:)`)
+	keycap  = regexp.MustCompile(`[0-9#*]\x{fe0f}?\x{20e3}`)
 	emoji   = regexp.MustCompile(`:[a-z0-9_+'-]+:`)
 	escaped = strings.NewReplacer("&amp;", "&", "&lt;", "<", "&gt;", ">")
 )
 
-// loose keeps of a text what Slack does not change: it marks links up, escapes
-// & < >, and names emoji.
+// loose keeps of a text what Slack does not change: it marks links up, makes links of
+// host names and addresses, escapes & < >, and names emoji.
 func loose(text string) string {
 	for strings.Contains(text, "&amp;") {
 		text = escaped.Replace(text)
 	}
 	text = escaped.Replace(linked.ReplaceAllString(text, "$1"))
-	text = emoji.ReplaceAllString(linked.ReplaceAllString(text, "$1"), "")
+	text = schemes.ReplaceAllString(linked.ReplaceAllString(text, "$1"), "")
+	text = strings.Map(func(r rune) rune {
+		if unicode.Is(unicode.So, r) || r == 'ℹ' { // as letters they would be kept
+			return -1
+		}
+		return r
+	}, emoji.ReplaceAllString(keycap.ReplaceAllString(text, ""), ""))
 	return strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsNumber(r) {
 			return r

@@ -145,16 +145,51 @@ func TestForgedMark(t *testing.T) {
 // says the same is for a person to judge.
 func TestMarksNotShown(t *testing.T) {
 	const text = "Read <this> & that: https://a.example/x?y=1&z=2 \U0001f600"
-	for _, sent := range []string{text, "Grüße"} {
+	for _, sent := range []string{
+		text, "Grüße", "write to ada@example.com, or see example.com", "1\ufe0f\u20e3 \u2139\ufe0f Words\u2122 \U0001f44b\U0001f3fd", "\U0001f389\U0001f389",
+		"<!here> <@U2>, see <https://a.example/x|this>: “a” – b's", "Hi :wave::skin-tone-2: at 10:30:00",
+	} {
 		w := newWorld(t, slacktest.Options{Plan: always(slacktest.Reset), NoMetadata: true})
 		w.Say(slacktest.Message{Channel: channel, Text: sent}) // an old one
 		w.Pass(10 * time.Minute)
 		e := w.effect(t, &fireoncev1.SocialPost{Text: sent})
 		e.Send(t)
 		w.Say(slacktest.Message{Channel: channel, Text: "something else"})
+		w.Say(slacktest.Message{Channel: channel}) // blocks, or a file
 		w.Say(slacktest.Message{Channel: channel, Text: sent, User: "U9"})
 		e.Sees(t, job.SawCandidates, id(w.Messages()[1]))
 	}
+}
+
+// TestTwinsWithoutAMark: the mark is the proof, whatever else the account says by hand.
+func TestTwinsWithoutAMark(t *testing.T) {
+	w := newWorld(t, slacktest.Options{Plan: always(slacktest.Reset)})
+	e := w.effect(t, hello())
+	e.Send(t)
+	w.Say(slacktest.Message{Channel: channel, Text: "hello"})
+	w.Say(slacktest.Message{Channel: channel, Text: "hello", Metadata: mark(e.Key), User: "U9"})
+	e.Sees(t, job.SawPresent, id(w.Messages()[0]))
+}
+
+// TestAnswersToAnswers: what is listed for a message that is itself an answer, or that
+// is gone, is not the thread that ours went to. That proves no absence.
+func TestAnswersToAnswers(t *testing.T) {
+	w := newWorld(t, slacktest.Options{Plan: always(slacktest.Reset)})
+	first := w.Say(slacktest.Message{Channel: channel, Text: "first"})
+	answer := w.Say(slacktest.Message{Channel: channel, Text: "answer", Thread: first.TS})
+	w.Pass(10 * time.Minute)
+	e := w.effect(t, &fireoncev1.SocialPost{Text: "hello", ReplyToId: answer.TS})
+	e.Send(t)
+	e.Sees(t, job.SawInconclusive, "itself an answer")
+	gone := &fireoncev1.SocialPost{Text: "hello", ReplyToId: "1600000000.000001"}
+	e = w.effect(t, gone)
+	e.Send(t)
+	e.Sees(t, job.SawPresent, "") // by its mark
+	w.Configure(func(o *slacktest.Options) { o.Plan = always(slacktest.Drop) })
+	gone.ReplyToId = "1600000000.000002"
+	e = w.effect(t, gone)
+	e.Send(t)
+	e.Sees(t, job.SawInconclusive, "the thread is not listed")
 }
 
 // TestManyPages: all pages are read, in whatever order they come; more than a look may

@@ -82,6 +82,11 @@ func (p *Platform) post(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p.mu.Lock()
+	for _, m := range p.messages { // an answer to an answer goes to its thread
+		if m.Channel == in.Channel && m.TS == in.Thread && m.Thread != "" {
+			in.Thread = m.Thread
+		}
+	}
 	m := p.commit(Message{
 		Channel: in.Channel, Thread: in.Thread, Text: in.Text, Broadcast: in.Broadcast, Metadata: in.Metadata, User: p.opts.User, Bot: p.opts.Bot,
 	})
@@ -202,15 +207,22 @@ func (p *Platform) listed(channel, thread, oldest string, now time.Time) (first,
 var (
 	escape = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 	links  = regexp.MustCompile(`https?://[^\s<>|]+`)
+	hosts  = regexp.MustCompile(`(^|\s)([a-z]+@)?([a-z]+\.com)\b`)
+	emoji  = strings.NewReplacer("\U0001f600", ":grinning:", "1\ufe0f\u20e3", ":one:", "\u2139\ufe0f", ":information_source:", "\u2122", ":tm:")
 )
 
-// wire tells of a message; the caller holds mu. Slack escapes, marks links up and names
-// emoji.
+// wire tells of a message; the caller holds mu. Slack escapes, marks links up, makes
+// links of host names and addresses, and names emoji.
 func (p *Platform) wire(m Message) map[string]any {
 	text := links.ReplaceAllString(escape.Replace(m.Text), "<$0>")
-	out := map[string]any{
-		"type": "message", "ts": m.TS, "user": m.User, "text": strings.NewReplacer("\U0001f600", ":grinning:").Replace(text),
-	}
+	text = hosts.ReplaceAllStringFunc(text, func(found string) string {
+		m, scheme := hosts.FindStringSubmatch(found), "http://"
+		if m[2] != "" {
+			scheme = "mailto:"
+		}
+		return m[1] + "<" + scheme + m[2] + m[3] + "|" + m[2] + m[3] + ">"
+	})
+	out := map[string]any{"type": "message", "ts": m.TS, "user": m.User, "text": emoji.Replace(text)}
 	if m.Bot != "" {
 		out["bot_id"] = m.Bot
 	}
