@@ -30,6 +30,8 @@ func (c content) likeSource(text, warning string) likeness { return c.like(text,
 
 func (c content) like(text, warning string) likeness {
 	switch {
+	case normal(c.Text) == "" && warning == "" && normal(text) == normal(c.Warning):
+		return same // Mastodon makes the warning the text of a post that has none
 	case normal(text) == normal(c.Text) && normal(warning) == normal(c.Warning):
 		return same
 	case words(text) == words(c.Text) && words(warning) == words(c.Warning):
@@ -70,9 +72,12 @@ func plain(source string) string {
 // so that no time of day is one.
 var (
 	markup = regexp.MustCompile(`!\[[^\]]*\]\([^)]*\)|\]\([^)]*\)|\]\([^)\s]*|</?[A-Za-z][^>]*>|&[A-Za-z0-9#]+;|:[A-Za-z0-9_+-]*[A-Za-z_][A-Za-z0-9_+-]*:`)
+	// fence begins a block of code, and says what it is written in.
+	fence  = regexp.MustCompile("(?m)^\\s*(?:`{3,}[^`\\n]*|~{3,}[^\\n]*)$")
 	inList = regexp.MustCompile(`^[0-9]{1,9}[.)]$`)
-	// address is a mention, a hashtag, an e-mail address, or what may become a link.
-	address = regexp.MustCompile(`[@#＃/]|\.\p{L}`)
+	// address is a mention, a hashtag, an e-mail address, or what may become a link. Dots
+	// in a row are in none, and may be told as one sign.
+	address = regexp.MustCompile(`[@#＃/]|(?:^|[^.])\.\p{L}`)
 )
 
 // words is what no server changes about a text: its letters and digits, without marks
@@ -81,7 +86,7 @@ var (
 // changes it proves an absence that is none.
 func words(text string) string {
 	var b strings.Builder
-	for _, w := range strings.Fields(markup.ReplaceAllString(normal(text), "")) {
+	for _, w := range strings.Fields(markup.ReplaceAllString(normal(fence.ReplaceAllString(text, "")), "")) {
 		if address.MatchString(w) || inList.MatchString(w) {
 			continue
 		}

@@ -53,10 +53,24 @@ func TestLikeHTML(t *testing.T) {
 		"<b>bold</b> &amp; *bright*":  {"<p><b>bold</b> &amp; <em>bright</em></p>", near},
 		"so:smile:so":                 {`<p>so<img alt=":smile:">so</p>`, near},
 		"|a|b|":                       {"<table><tr><td>a</td><td>b</td></tr></table>", near},
+		"wait...what":                 {"<p>wait…what</p>", near},
+		"wait. What.now":              {"<p>wait. What.now</p>", same},
+		"so:\n```go\nx := 1\n```":     {`<p>so:</p><pre><code class="language-go">x := 1</code></pre>`, near},
+		"~~~ sh\nls\n~~~":             {"<pre><code>ls</code></pre>", near},
+		"```x := 1```":                {"<p><code>x := 1</code></p>", near},
+		"AT&T; 10:30:45 &lt;":         {"<p>AT&amp;T; 10:30:45 &amp;lt;</p>", same},
+		"見て@ada@example.orgさん":        {"<p>見て@adaさん</p>", near},
 		"a ❤\ufe0f b":                 {"<p>a ❤ b</p>", near},
 	} {
 		if got := (content{Text: text}).likeHTML(status{html: c.html}); got != c.want {
 			t.Errorf("%q and %q: %d, want %d", text, c.html, got, c.want)
+		}
+	}
+	for source, want := range map[[2]string]likeness{
+		{"food & drink", ""}: same, {"", "food & drink"}: same, {".", "food & drink"}: near, {"food", ""}: other, {"", ""}: other,
+	} {
+		if got := (content{Warning: "food & drink"}).likeSource(source[0], source[1]); got != want {
+			t.Errorf("files with a warning alone, told as %q: %d, want %d", source, got, want)
 		}
 	}
 	if got := (content{Text: "a", Warning: "w"}).likeHTML(status{html: "<p>a</p>"}); got != other {

@@ -225,6 +225,9 @@ func (s *Server) create(p Post) (post Post, fails bool) {
 			}
 		}
 	}
+	if dedupes && p.Text == "" { // Mastodon makes the warning the text then
+		p.Text, p.Warning = p.Warning, ""
+	}
 	if s.opts.LosesFiles {
 		p.Files = nil
 	}
