@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 
@@ -108,6 +109,25 @@ type video struct {
 	Description string `json:"video_description"`
 }
 
+// least is how much of a text that it cuts TikTok tells, in characters: 150 (Video
+// Object, "Max length: 150"), which may count bytes, and have dots at the end.
+const least = 45
+
+// like tells whether a video may be a post: it has its text, or the beginning of it.
+func (v video) like(post content) bool {
+	want, title, description := normal(post.Text), normal(v.Title), normal(v.Description)
+	if want == "" {
+		return title == "" && description == ""
+	}
+	for _, text := range []string{title, description} {
+		begin := strings.TrimRight(text, "…. ")
+		if text == want || utf8.RuneCountInString(begin) >= least && strings.HasPrefix(want, begin) {
+			return true
+		}
+	}
+	return false
+}
+
 // videos lists those with the post's text since a time, newest first.
 func (c *Connector) videos(ctx context.Context, a account, since time.Time, post content) ([]string, error) {
 	var found []string
@@ -134,7 +154,7 @@ func (c *Connector) videos(ctx context.Context, a account, since time.Time, post
 			if at.Before(since) {
 				return found, nil
 			}
-			if validID(v.ID) && (normal(v.Description) == normal(post.Text) || normal(v.Title) == normal(post.Text)) {
+			if validID(v.ID) && v.like(post) {
 				found = append(found, v.ID)
 			}
 		}

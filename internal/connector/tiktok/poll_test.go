@@ -203,6 +203,35 @@ func TestObserveList(t *testing.T) {
 	}
 }
 
+// TestObserveCutTexts: TikTok tells the beginning of a long text, and a post without one
+// is like no post that has one.
+func TestObserveCutTexts(t *testing.T) {
+	long := strings.Repeat("Grüße aus Köln, wo es 東京 nicht gibt. ", 20)
+	for name, c := range map[string]struct {
+		ours, theirs string
+		want         job.Verdict
+	}{
+		"long":              {long, long, job.SawCandidates},
+		"another long one":  {long, "A" + long, job.SawInconclusive},
+		"no text":           {"", "", job.SawCandidates},
+		"no text, and some": {"", "Grüße", job.SawInconclusive},
+		"some, and no text": {"Grüße", "", job.SawInconclusive},
+		"a short beginning": {long, "Grüße aus Köln", job.SawInconclusive},
+	} {
+		w := newWorld(t, tiktoktest.Options{})
+		post := video(w.url)
+		post.Text = c.ours
+		o := w.opening(pull, post)
+		a := attemptOf(1, o, "", job.ResultUnknown)
+		a.ArmedAt = w.Now()
+		w.Upload(c.theirs)
+		saw := w.c.Observe(context.Background(), o, connector.Look{First: a, Attempts: []job.Attempt{a}, Fence: w.Now()})
+		if saw.Verdict != c.want {
+			t.Errorf("%s: %s (%s), want %s", name, saw.Verdict, saw.Detail, c.want)
+		}
+	}
+}
+
 // The test of a connection says whose account it is, as far as TikTok tells.
 func TestTest(t *testing.T) {
 	w := newWorld(t, tiktoktest.Options{})

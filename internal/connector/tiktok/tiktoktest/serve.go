@@ -226,7 +226,8 @@ func (p *Platform) fetchStatus(_ *http.Request, body []byte) (any, error) {
 	return nil, refuse(http.StatusBadRequest, "invalid_publish_id", "publish_id does not exist")
 }
 
-// list gives what is public, newest first, in one page.
+// list gives what is public, newest first, in one page. Of a text there are 150
+// characters at most.
 func (p *Platform) list(*http.Request, []byte) (any, error) {
 	if p.opts.NoScopes {
 		return nil, refuse(http.StatusUnauthorized, "scope_not_authorized", "The user did not authorize the scope required.")
@@ -237,13 +238,17 @@ func (p *Platform) list(*http.Request, []byte) (any, error) {
 		Text    string `json:"video_description"`
 	}
 	videos := []item{}
+	cut := func(text string) string {
+		all := []rune(text)
+		return string(all[:min(len(all), 150)])
+	}
 	for _, q := range p.posts {
 		if _, _, id := p.status(q); id != "" {
-			videos = append(videos, item{id, q.whole.Add(p.opts.Process).Unix(), q.Text})
+			videos = append(videos, item{id, q.whole.Add(p.opts.Process).Unix(), cut(q.Text)})
 		}
 	}
 	for _, f := range p.foreign {
-		videos = append(videos, item{f.id, f.at.Unix(), f.text})
+		videos = append(videos, item{f.id, f.at.Unix(), cut(f.text)})
 	}
 	slices.SortStableFunc(videos, func(a, b item) int { return int(b.Created - a.Created) })
 	return map[string]any{"videos": videos, "cursor": 0, "has_more": false}, nil
