@@ -21,6 +21,8 @@ import (
 //   - What has the content and was made a little before the watermark, or after the
 //     fence, may be ours: a person decides. A read lag can hide an old post from the
 //     watermark, so "new to us" alone proves nothing.
+//   - A platform may forget what a post answers, when that is deleted. What lacks only
+//     that may be ours, if nothing else is.
 //   - Clocks are believed only as far as they can be checked: between watermark and
 //     look the platform's clock and ours must have gone on alike.
 
@@ -43,6 +45,8 @@ var (
 type search struct {
 	mark mark
 	want [sha256.Size]byte
+	// orphan is the content without what it answers; nil: it answers nothing.
+	orphan *[sha256.Size]byte
 	// lasts is how long after the watermark the post may have been made: until the
 	// fence.
 	lasts time.Duration
@@ -51,10 +55,16 @@ type search struct {
 	began           time.Time       // the platform's clock at the first page
 	oldest          time.Time
 	sure, uncertain []post
+	orphans         []post
 }
 
 func newSearch(m mark, want content, lasts time.Duration) *search {
-	return &search{mark: m, want: want.fingerprint(), lasts: lasts, ids: make(map[string]bool)}
+	s := &search{mark: m, want: want.fingerprint(), lasts: lasts, ids: make(map[string]bool)}
+	if want.ReplyTo != "" {
+		lost := fingerprint(want.Text, "")
+		s.orphan = &lost
+	}
+	return s
 }
 
 // add takes the next page, read at local by our clock. done tells that nothing of
@@ -103,7 +113,8 @@ func (s *search) reached() bool {
 }
 
 func (s *search) match(p post) {
-	if p.print != s.want || slices.Contains(s.mark.Seen, p.id) {
+	orphan := s.orphan != nil && p.print == *s.orphan
+	if p.print != s.want && !orphan || slices.Contains(s.mark.Seen, p.id) {
 		return
 	}
 	from := s.mark.At
@@ -112,6 +123,8 @@ func (s *search) match(p post) {
 	}
 	switch {
 	case p.created.Before(s.mark.At.Add(-slack)): // an old post
+	case orphan:
+		s.orphans = append(s.orphans, p)
 	case p.created.Before(from), p.created.After(s.mark.At.Add(s.lasts)):
 		s.uncertain = append(s.uncertain, p)
 	default:
@@ -128,12 +141,20 @@ func (s *search) drop(taken map[string]bool) {
 	gone := func(p post) bool { return taken[p.id] }
 	s.sure = slices.DeleteFunc(s.sure, gone)
 	s.uncertain = slices.DeleteFunc(s.uncertain, gone)
+	s.orphans = slices.DeleteFunc(s.orphans, gone)
 }
 
 // found gives the ids of all that could be ours.
 func (s *search) found() []string {
+	if len(s.sure) > 0 {
+		return idsOf(s.sure, s.uncertain)
+	}
+	return idsOf(s.uncertain, s.orphans)
+}
+
+func idsOf(posts ...[]post) []string {
 	var ids []string
-	for _, p := range slices.Concat(s.sure, s.uncertain) {
+	for _, p := range slices.Concat(posts...) {
 		ids = append(ids, p.id)
 	}
 	return ids

@@ -70,7 +70,7 @@ func (c *Connector) Observe(ctx context.Context, o connector.Opening, l connecto
 		out.ExternalID, out.ExternalURL = s.sure[0].id, s.sure[0].url
 		return out
 	case len(ids) == 1:
-		return saw(job.SawCandidates, "post "+ids[0]+" has this content, but its time is not that of the send; is it this one?")
+		return saw(job.SawCandidates, "post "+ids[0]+" has this content, but its time is not that of the send, or it answers nothing; is it this one?")
 	default:
 		return saw(job.SawCandidates, fmt.Sprintf("%d posts have this content: %s", len(ids), names(ids)))
 	}
@@ -106,7 +106,7 @@ func (c *Connector) search(ctx context.Context, o connector.Opening, l connector
 	if l.Taken == nil {
 		return s, nil
 	}
-	for ids := range slices.Chunk(s.found(), takenBatch) {
+	for ids := range slices.Chunk(idsOf(s.sure, s.uncertain, s.orphans), takenBatch) {
 		taken, err := l.Taken(ctx, ids)
 		if err != nil {
 			return nil, errors.New("it could not be read which posts are other jobs'")

@@ -406,6 +406,22 @@ func TestReplies(t *testing.T) {
 	}
 }
 
+// TestParentGone: a platform that forgets what a post answers, when that is deleted,
+// has the post still.
+func TestParentGone(t *testing.T) {
+	w := newWorld(t, feedtest.Options{})
+	root := w.Post("root", "")
+	w.pass(time.Hour)
+	e := w.effect(t, &fireoncev1.SocialPost{Text: "me too", ReplyToId: root.ID})
+	e.arm(t)
+	w.Post("me too", "another")
+	e.sees(t, job.SawAbsent, "")
+	orphan := w.Post("me too", "") // our request, as the platform tells it by then
+	e.seesNow(t, job.SawCandidates, orphan.ID)
+	e.taken[orphan.ID] = true
+	e.seesNow(t, job.SawAbsent, "")
+}
+
 // TestTextForms: a platform that stores a text in another Unicode form, or with
 // other white space, has the same text.
 func TestTextForms(t *testing.T) {
