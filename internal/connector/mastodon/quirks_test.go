@@ -341,6 +341,20 @@ func TestManyAlike(t *testing.T) {
 	})
 }
 
+// TestOtherLinks: posts that differ in their link are other posts where sources are
+// told. Where links may be shortened, a person is asked.
+func TestOtherLinks(t *testing.T) {
+	for software, want := range map[mastodontest.Software]job.Verdict{
+		mastodontest.GoToSocial: job.SawAbsent, mastodontest.Pleroma: job.SawCandidates,
+	} {
+		w := newWorld(t, mastodontest.Options{Software: software})
+		w.post.Text = "New on the blog: https://a.example/2026/11/one"
+		w.arm()
+		w.Add(mastodontest.Post{Text: "New on the blog: https://a.example/2026/11/two"})
+		w.sees(want, "")
+	}
+}
+
 // TestSlowUpload: files may take minutes between watermark and arm; the post that comes
 // after them is still known for certain.
 func TestSlowUpload(t *testing.T) {

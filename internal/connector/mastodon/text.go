@@ -1,6 +1,7 @@
 package mastodon
 
 import (
+	"maps"
 	"regexp"
 	"strings"
 	"unicode"
@@ -25,8 +26,25 @@ const (
 )
 
 // likeSource compares the source of a post. A server may have changed marks in it, by
-// rules of its own.
-func (c content) likeSource(text, warning string) likeness { return c.like(text, warning) }
+// rules of its own, but it tells links whole: what leads elsewhere is another post.
+func (c content) likeSource(text, warning string) likeness {
+	like := c.like(text, warning)
+	if like == near && !maps.Equal(targets(text), targets(c.Text)) {
+		return other
+	}
+	return like
+}
+
+var links = regexp.MustCompile(`(?i)https?://[^\s<>()\[\]"]+`)
+
+// targets gives a text's links, without their marks.
+func targets(text string) map[string]bool {
+	out := make(map[string]bool)
+	for _, link := range links.FindAllString(normal(text), -1) {
+		out[letters(link)] = true
+	}
+	return out
+}
 
 func (c content) like(text, warning string) likeness {
 	switch {
@@ -90,11 +108,17 @@ func words(text string) string {
 		if address.MatchString(w) || inList.MatchString(w) {
 			continue
 		}
-		for _, r := range w {
-			if unicode.IsLetter(r) || unicode.IsDigit(r) {
-				b.WriteRune(unicode.ToLower(r))
-			}
-		}
+		b.WriteString(letters(w))
 	}
 	return b.String()
+}
+
+// letters keeps letters and digits alone.
+func letters(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, text)
 }

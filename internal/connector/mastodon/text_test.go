@@ -66,6 +66,18 @@ func TestLikeHTML(t *testing.T) {
 			t.Errorf("%q and %q: %d, want %d", text, c.html, got, c.want)
 		}
 	}
+	for source, want := range map[string]likeness{
+		"New: https://a.example/1":                          same,
+		"New, https://a.example/1":                          near,
+		"New, [https://a.example/1](https://a.example/1/).": near,
+		"New, https://a.example/2":                          other,
+		"New: https://a.example/2":                          other,
+		"New":                                               other,
+	} {
+		if got := (content{Text: "New: https://a.example/1"}).likeSource(source, ""); got != want {
+			t.Errorf("a link in a source, told as %q: %d, want %d", source, got, want)
+		}
+	}
 	for source, want := range map[[2]string]likeness{
 		{"food & drink", ""}: same, {"", "food & drink"}: same, {".", "food & drink"}: near, {"food", ""}: other, {"", ""}: other,
 	} {
