@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -163,6 +164,40 @@ func TestTooLargeIsHeard(t *testing.T) {
 	f.must(err)
 	if res.StatusCode != http.StatusBadRequest || !strings.Contains(string(text), "BATCH_TOO_LARGE") {
 		t.Errorf("%s: %s", res.Status, text)
+	}
+}
+
+// TestBodiesThatDoNotCome: who sends the head of a request and then nothing keeps no
+// connection, though he has no key and wherever he calls.
+func TestBodiesThatDoNotCome(t *testing.T) {
+	t.Parallel()
+	hasty := func(c *server.Config) { c.Limits.MaxDeadline = 50 * time.Millisecond }
+	keyed := start(t, hasty, func(c *server.Config) { c.APIKey = "key" })
+	keyless := start(t, hasty)
+	conns := map[string]net.Conn{}
+	begin := func(name string, f *fixture, path, kind, extra string) {
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", f.addr)
+		f.must(err)
+		t.Cleanup(func() { _ = conn.Close() })
+		_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: api.example.org\r\nContent-Type: %s\r\n%sContent-Length: 100\r\n\r\n{", path, kind, extra)
+		f.must(err)
+		f.must(conn.SetReadDeadline(time.Now().Add(20 * time.Second)))
+		conns[name] = conn
+	}
+	const unary, stream, text = "application/json", "application/connect+json", "text/plain"
+	begin("a call with a key", keyed, jobsPath+"ListJobs", unary, "Authorization: Bearer key\r\n")
+	begin("a call without", keyed, jobsPath+"ListJobs", unary, "")
+	begin("a stream without", keyed, jobsPath+"StreamJobEvents", stream, "")
+	begin("status", keyed, "/status", text, "")
+	begin("health", keyed, "/grpc.health.v1.Health/Check", unary, "")
+	begin("reflection", keyed, "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", stream, "")
+	begin("the callback", keyed, "/oauth/callback", text, "")
+	begin("nothing there", keyed, "/nothing", text, "")
+	begin("another host", keyless, "/", text, "")
+	for name, conn := range conns {
+		if _, err := io.ReadAll(conn); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s: the connection is kept", name)
+		}
 	}
 }
 

@@ -74,11 +74,22 @@ func identified(next http.Handler) http.Handler {
 		}
 		w.Header().Set(requestIDHeader, id)
 		ctx := context.WithValue(r.Context(), keyRequestID, id)
-		writer := http.NewResponseController(w)
-		// An HTTP/1 connection still has what an earlier request has set.
-		_ = writer.SetWriteDeadline(time.Time{})
-		ctx = context.WithValue(ctx, keyWriter, writer)
+		ctx = context.WithValue(ctx, keyWriter, http.NewResponseController(w))
 		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// bounded bounds the time that a body and an answer may take, whoever sends it and
+// wherever to: before it answers a request that it turns away, net/http reads what it
+// is still owed of the body, and waits for that as long as it may. A stream sets
+// deadlines of its own.
+func (s *Server) bounded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Not every transport has deadlines; the connection's own limits hold then.
+		now, writer := time.Now(), http.NewResponseController(w)
+		_ = writer.SetReadDeadline(now.Add(s.cfg.Limits.MaxDeadline))
+		_ = writer.SetWriteDeadline(now.Add(2*s.cfg.Limits.MaxDeadline + s.cfg.Limits.Write))
+		next.ServeHTTP(w, r)
 	})
 }
 
@@ -164,15 +175,10 @@ func (s *Server) logTurnedAway(ctx context.Context, procedure string, f *fault) 
 // a byte of flags and the length.
 const frameHeader = 5
 
-// sized turns requests away that say that they are too large, and bounds the
-// time that their bodies and answers may take. A body that does not say its size is cut off
-// by the handler.
+// sized turns requests away that say that they are too large. A body that does not say
+// its size is cut off by the handler.
 func (s *Server) sized(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// Not every transport has read deadlines; the connection's own limits hold then.
-		now, writer := time.Now(), writerOf(r.Context())
-		_ = writer.SetReadDeadline(now.Add(s.cfg.Limits.MaxDeadline))
-		_ = writer.SetWriteDeadline(now.Add(2*s.cfg.Limits.MaxDeadline + s.cfg.Limits.Write))
 		size := r.ContentLength
 		if framed(r.Header.Get("Content-Type")) {
 			body := bufio.NewReaderSize(r.Body, frameHeader)

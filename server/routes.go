@@ -48,7 +48,7 @@ func (s *Server) HTTPServer(addr string) *http.Server {
 	}
 }
 
-// routes puts the parts together. From the outside in: Host check, CORS,
+// routes puts the parts together. From the outside in: time, Host check, CORS,
 // request id; then, for the API alone, the key and the size, both before a
 // byte of the body is read, and the interceptors.
 func (s *Server) routes() http.Handler {
@@ -79,7 +79,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /{$}", s.landing)
 	mux.HandleFunc("GET "+oauth.CallbackPath, s.oauthCallback)
 	mux.Handle("GET "+statusPath, s.authenticated(http.HandlerFunc(s.status)))
-	return s.checkHost(s.cors(identified(mux)))
+	return s.bounded(s.checkHost(s.cors(identified(mux))))
 }
 
 // maxRequest is the size of a request that a procedure reads.
