@@ -32,7 +32,7 @@ func (s *connectionService) StartOAuth(ctx context.Context, req *fireoncev1.Star
 		return nil, err
 	}
 	app, known := s.cfg.OAuthApps.Find(req.GetApp(), name)
-	if !known || !ofServer(app, settings) {
+	if !known || !app.Serves(settings) {
 		return nil, s.appUnknown(req.GetApp(), name)
 	}
 	redirect, allowed := s.cfg.OAuthApps.Redirect(app, req.GetRedirectUrl())
@@ -105,17 +105,6 @@ func (s *connectionService) newLoginTarget(create *fireoncev1.CreateConnectionRe
 		return "", nil, fmt.Errorf("check the connection: %w", err)
 	}
 	return c.GetConnector(), settings, nil
-}
-
-// ofServer tells whether settings address the one server that an app is registered
-// with, if it is with one: its tokens go nowhere else. Every kind of settings that
-// names a server does so in field 1.
-func ofServer(app oauth.App, settings []byte) bool {
-	if app.Server == "" {
-		return true
-	}
-	var named fireoncev1.MastodonSettings
-	return proto.Unmarshal(settings, &named) == nil && strings.TrimSuffix(named.GetBaseUrl(), "/") == app.Server
 }
 
 func (s *connectionService) appUnknown(name, connector string) *fault {
@@ -215,7 +204,7 @@ func (s *connectionService) completeLogin(ctx context.Context, login store.Login
 		return nil, err
 	}
 	app, known := s.cfg.OAuthApps.Find(login.App, name)
-	if !known || !ofServer(app, settings) {
+	if !known || !app.Serves(settings) {
 		return nil, s.appUnknown(login.App, name)
 	}
 	verifier, err := s.cfg.Vault.Open(login.Sealed, login.KeyID, loginPlace(login.Project, login.State))

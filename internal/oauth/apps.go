@@ -19,6 +19,10 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 )
 
 // CallbackPath is where this server takes logins back.
@@ -202,7 +206,7 @@ func (a App) completed(dir string, env func(string) (string, bool)) (App, error)
 	}
 	d := wellKnown[a.Connector]
 	a.Server = strings.TrimSuffix(a.Server, "/")
-	if d.perServer && a.Server == "" && a.AuthorizationURL == "" {
+	if d.perServer && a.Server == "" {
 		return a, errors.New("server is missing: each server of this platform has apps of its own")
 	}
 	orText(&a.AuthorizationURL, a.Server+d.loginAt)
@@ -306,6 +310,17 @@ func (a *Apps) Find(name, connector string) (App, bool) {
 	}
 	app, ok := a.byName[name]
 	return app, ok && app.Connector == connector
+}
+
+// Serves tells whether a connection's settings address the one server that the app is
+// registered with, if it is with one: its tokens go nowhere else. Every kind of settings
+// that names a server does so in field 1.
+func (a App) Serves(settings []byte) bool {
+	if a.Server == "" {
+		return true
+	}
+	var named fireoncev1.MastodonSettings
+	return proto.Unmarshal(settings, &named) == nil && strings.TrimSuffix(named.GetBaseUrl(), "/") == a.Server
 }
 
 // Names lists the apps' names in order.

@@ -385,7 +385,7 @@ func (r *Renewer) renew(ctx context.Context, conn store.Connection, version int,
 	}
 	token, _ := tokenOf(cred)
 	app, known := r.Apps.Find(token.GetApp(), conn.Connector)
-	if !known {
+	if !known || !app.Serves(conn.Settings) { // the name may be a user's
 		r.end(ctx, conn, owner, restApp, true)
 		return connector.Credential{}, wait(restApp, fmt.Sprintf(
 			"this server has no OAuth app %q for %s; its operator has to configure it", token.GetApp(), PlatformName(conn.Connector)))

@@ -226,7 +226,8 @@ func (f *fixture) ok(err error) {
 // node makes a renewer, as one server has it.
 func (f *fixture) node() *Renewer {
 	f.Helper()
-	apps, err := parseApps([]byte(`{"apps":[{"name":"x","connector":"x","client_id":"me","client_secret":"hush"}]}`), "", nil, false)
+	apps, err := parseApps([]byte(`{"apps":[{"name":"x","connector":"x","client_id":"me","client_secret":"hush"},
+		{"name":"social","connector":"mastodon","client_id":"me","client_secret":"hush","server":"https://social.example.org"}]}`), "", nil, false)
 	f.ok(err)
 	r, err := NewRenewer(Config{
 		Apps: apps, Client: &Client{transport: f.p, now: time.Now}, Store: f.store, Vault: f.keys, NewID: newID,

@@ -279,6 +279,29 @@ func TestRenewMisconfigured(t *testing.T) {
 	}, func(token *fireoncev1.OAuth2Token) { token.App = "gone" })
 }
 
+// Who gives a credential names its app himself. One that is registered with one server
+// renews no token for a connection to another: whoever is there would get it.
+func TestRenewForAnotherServer(t *testing.T) {
+	in(t, func(f *fixture) {
+		time.Sleep(2 * time.Hour)
+		conn, r := f.conn(), f.node()
+		cred, err := r.present(f.Context(), conn)
+		f.ok(err)
+		conn.Connector = "mastodon"
+		for _, c := range [][2]string{{"https://evil.example.org", ""}, {"https://social.example.org", "access-1"}} {
+			base, want := c[0], c[1]
+			conn.Settings, err = proto.Marshal(&fireoncev1.MastodonSettings{BaseUrl: base})
+			f.ok(err)
+			got, err := r.Fresh(f.Context(), conn, cred)
+			token, _ := tokenOf(got)
+			if token.GetAccessToken() != want || (err == nil) != (want != "") {
+				t.Errorf("%s: token %q, error %v, %d requests", base, token.GetAccessToken(), err, f.p.asked())
+			}
+			time.Sleep(restApp)
+		}
+	}, func(token *fireoncev1.OAuth2Token) { token.App = "social" })
+}
+
 // A platform refuses a token that should be good: it is renewed once. If the next one
 // is refused at once, that does not help.
 func TestRefused(t *testing.T) {
