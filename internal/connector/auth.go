@@ -114,7 +114,7 @@ func openKind(pb *fireoncev1.Credential, kinds AuthKind) (out []Header, hide []s
 		if err := CheckHeader(name, value, strings.EqualFold(name, "Authorization")); err != nil {
 			return nil, nil, &InputError{Reason: BadHeader, Field: "credential.api_key_header", Msg: err.Error()}
 		}
-		hide = append(hide, value)
+		hide = append(hide, secretParts(value)...)
 		out = append(out, Header{Name: name, Value: value})
 	default:
 		return nil, nil, wrongKind(kinds)
@@ -133,11 +133,22 @@ func SecretHeaders(in []*fireoncev1.SecretHeader) (out []Header, hide []string, 
 			return nil, nil, &InputError{Reason: BadHeader, Field: fmt.Sprintf("credential.headers[%d]", i), Msg: err.Error()}
 		}
 		out = append(out, Header{Name: h.GetName(), Value: h.GetValue()})
-		hide = append(hide, h.GetValue())
-		// A scheme and its secret may come back apart, e.g. "Bearer" and a token.
-		hide = append(hide, strings.Fields(h.GetValue())...)
+		hide = append(hide, secretParts(h.GetValue())...)
 	}
 	return out, hide, nil
+}
+
+// secretParts gives a header's value and what a target that reads it may give back of
+// it: the token behind a scheme, a cookie's value, a parameter's (RFC 9110, section 11.4).
+func secretParts(value string) []string {
+	out := []string{value}
+	for _, part := range strings.FieldsFunc(value, func(r rune) bool { return r == ' ' || r == '\t' || r == ',' || r == ';' }) {
+		out = append(out, part)
+		if _, inner, found := strings.Cut(part, "="); found {
+			out = append(out, strings.Trim(inner, `"`))
+		}
+	}
+	return out
 }
 
 func hasHeader(in []Header, name string) bool {

@@ -56,6 +56,24 @@ func TestOpenAuth(t *testing.T) {
 	}
 }
 
+// A target may read a header and give back what is in it, a cookie's value say.
+func TestPartsOfHeadersAreHidden(t *testing.T) {
+	for _, value := range []string{
+		"Token part-secret", `Token token="part-secret"`, "a=b; session=part-secret; c=d", `Digest username="ada",response="part-secret"`,
+		"one,part-secret", "part-secret",
+	} {
+		for name, pb := range map[string]*fireoncev1.Credential{
+			"a key":    {Kind: &fireoncev1.Credential_ApiKeyHeader{ApiKeyHeader: &fireoncev1.ApiKeyHeader{Name: "Authorization", Value: value}}},
+			"a header": {Headers: []*fireoncev1.SecretHeader{{Name: "Authorization", Value: value}}},
+		} {
+			auth, err := connector.OpenAuth(credential(t, pb), allAuth)
+			if shown := auth.Hidden.Redact(`{"it":"part-secret"}`); err != nil || strings.Contains(shown, "part-secret") {
+				t.Errorf("%s %q: %v, a message may show %s", name, value, err, shown)
+			}
+		}
+	}
+}
+
 func TestOpenAuthRefuses(t *testing.T) {
 	hooks := &fireoncev1.Credential{Kind: &fireoncev1.Credential_WebhookSecrets{
 		WebhookSecrets: &fireoncev1.WebhookSecrets{Secrets: []string{"whsec_hook-secret"}},

@@ -66,8 +66,11 @@ func (s *session) classify(a connector.Answer, later bool) job.Outcome {
 	o := connector.ClassifyNamed(a, who, func() connector.Secrets { return s.request.message.Hide(s.auth.Hidden) }, s.keyed)
 	switch {
 	case o.Result == job.ResultSucceeded && s.request.id != nil:
-		var found bool
-		if o.ExternalID, found = s.request.id.find(a.Excerpt); !found {
+		// Whoever schedules names the place, and a target may echo what it was sent.
+		id, found := s.request.id.find(a.Excerpt)
+		if found = found && s.auth.Hidden.Redact(id) == id; found {
+			o.ExternalID = id
+		} else {
 			o.Message += "; it has no id at " + connector.Clean(s.request.id.String(), maxPointer)
 		}
 	case o.Result == job.ResultRejected && s.keyed && (later && a.Status == 422 || keyConflict(a)):

@@ -333,6 +333,23 @@ func TestMissingID(t *testing.T) {
 	}
 }
 
+// TestEchoIsNoID: whoever may schedule jobs says where an id is to be found, and does
+// not get the connection's secret by that from a target that repeats what it was sent.
+func TestEchoIsNoID(t *testing.T) {
+	token := &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: "bearer-secret"}}
+	cookie := &fireoncev1.Credential{Headers: []*fireoncev1.SecretHeader{{Name: "Cookie", Value: "a=b; session=cookie-secret"}}}
+	for said, cred := range map[string]*fireoncev1.Credential{
+		"Bearer bearer-secret": token, "bearer-secret": token, "YmVhcmVyLXNlY3JldA==": token,
+		"a=b; session=cookie-secret": cookie, "cookie-secret": cookie,
+	} {
+		p := connectortest.NewPlatform(t, false, connectortest.Say(connectortest.Answer(200, `{"said":"`+said+`"}`)))
+		o, _ := sendTo(t, p, job.Keyed, credentialOf(t, cred), &fireoncev1.HttpRequest{IdJsonPointer: "/said"})
+		if o.Result != job.ResultSucceeded || o.ExternalID != "" || !strings.Contains(o.Message, "no id at /said") {
+			t.Errorf("%q: %s %q %q", said, o.Result, o.ExternalID, o.Message)
+		}
+	}
+}
+
 func TestPrepareRefuses(t *testing.T) {
 	c := httpapi.New(httpapi.Config{HTTPSOnly: true})
 	const url = "https://example.com/"
