@@ -92,7 +92,9 @@ func resetAfter(a connector.Answer) time.Duration {
 type person struct {
 	id   string
 	acct string
-	// url is the account's page: the same for as long as there is the account.
+	// url names the account, the same for as long as there is the account: its page, if
+	// that is on the server that was asked. No server says of accounts elsewhere that they
+	// are its own: what one job is known to have made is no other job's of the account.
 	url string
 }
 
@@ -127,9 +129,9 @@ func (c *Connector) verify(ctx context.Context, a account) (person, error) {
 	if err := json.Unmarshal(answer.Excerpt, &got); err != nil || !validID(got.ID) {
 		return person{}, &connector.Refusal{Kind: job.FailTransient, Msg: who + " does not say whose token this is"}
 	}
-	p := person{id: got.ID, acct: got.Acct, url: webURL(got.URL)}
-	if p.url == "" {
-		p.url = strings.TrimSuffix(a.base.String(), "/") + "/accounts/" + p.id
+	p := person{id: got.ID, acct: got.Acct, url: strings.TrimSuffix(a.base.String(), "/") + "/accounts/" + got.ID}
+	if page, err := connector.ParseURL(got.URL); err == nil && connector.TargetOf(page) == connector.TargetOf(a.base) {
+		p.url = page.String()
 	}
 	return p, nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -280,7 +281,7 @@ func TestTester(t *testing.T) {
 		connectortest.Say(connectortest.Answer(200, `{"id":"7","acct":"ada"}`)), connectortest.Status(401), connectortest.Say(connectortest.Answer(200, `{}`)))
 	c := mastodon.New(mastodon.Config{Sender: p.Sender()})
 	o := connector.Opening{Settings: settingsOf(t, p.URL(), yes), Credential: bearer(t, token)}
-	for _, want := range []string{"https://social.example/@ada", p.URL() + "/accounts/7"} {
+	for _, want := range []string{p.URL() + "/accounts/7", p.URL() + "/accounts/7"} {
 		if got, err := c.Test(t.Context(), o); err != nil || got.Identity != want || !strings.Contains(got.Detail, "@ada") {
 			t.Errorf("%+v, %v", got, err)
 		}
@@ -290,6 +291,27 @@ func TestTester(t *testing.T) {
 		var refusal *connector.Refusal
 		if !errors.As(err, &refusal) || refusal.Kind != want {
 			t.Errorf("%v, want a Refusal of kind %s", err, want)
+		}
+	}
+}
+
+// TestAccountIsItsServers: whoever names a server may run it, and it does not make its
+// posts another server's account's.
+func TestAccountIsItsServers(t *testing.T) {
+	var page atomic.Value
+	p := connectortest.NewPlatform(t, false, connectortest.Script{Do: func(c *connectortest.Conn) {
+		c.Write(connectortest.Answer(200, fmt.Sprintf(`{"id":"7","acct":"ada","url":%q}`, page.Load())))
+	}})
+	c := mastodon.New(mastodon.Config{Sender: p.Sender()})
+	o := connector.Opening{Settings: settingsOf(t, p.URL(), yes), Credential: bearer(t, token)}
+	own := p.URL() + "/accounts/7"
+	for said, want := range map[string]string{
+		p.URL() + "/@ada": p.URL() + "/@ada", "https://social.example/@ada": own, "http://127.0.0.1:1/@ada": own,
+		strings.Replace(p.URL(), "http:", "https:", 1) + "/@ada": own, "//social.example/@ada": own, "javascript:ada": own, "": own,
+	} {
+		page.Store(said)
+		if got, err := c.Test(t.Context(), o); err != nil || got.Identity != want {
+			t.Errorf("%q: %+v, %v; want %s", said, got, err, want)
 		}
 	}
 }
