@@ -107,15 +107,15 @@ func (c *Connector) check(encoded []byte, sec secret, in *connectorv1.CheckReque
 			return none, c.held(&connector.Refusal{Msg: "it answered Check with " + err.Error()})
 		}
 		c.learn(encoded, traits)
-		return connector.Capability{Traits: traits, Identity: c.identity(r.Checked.GetAccountIdentity())}, nil
+		return connector.Capability{Traits: traits, Identity: c.identity(r.Checked.GetAccountIdentity(), sec.hide)}, nil
 	default:
 		return none, c.held(&connector.Refusal{Msg: "it answered Check with no result that this version knows"})
 	}
 }
 
-// identity keeps the accounts of two connectors apart.
-func (c *Connector) identity(said string) string {
-	if said = connector.Clean(said, maxIdentity); said == "" {
+// identity keeps the accounts of two connectors apart. One that holds a secret is none.
+func (c *Connector) identity(said string, hide connector.Secrets) string {
+	if said = connector.Clean(said, maxIdentity); said == "" || said != hide.With(c.token).Redact(said) {
 		return ""
 	}
 	return c.name + ":" + said

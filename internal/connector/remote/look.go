@@ -45,7 +45,7 @@ func (c *Connector) Watermark(ctx context.Context, o connector.Opening) (string,
 	if read == nil || len(read.GetWatermark()) > maxWatermark {
 		return "", c.refusal("Watermark", out.GetRefused(), sec.hide)
 	}
-	text, err := json.Marshal(mark{Account: c.identity(read.GetAccountIdentity()), Mark: read.GetWatermark()})
+	text, err := json.Marshal(mark{Account: c.identity(read.GetAccountIdentity(), sec.hide), Mark: read.GetWatermark()})
 	return string(text), err
 }
 
@@ -116,7 +116,7 @@ func (c *Connector) see(ctx context.Context, o connector.Opening, l connector.Lo
 	}
 	switch said := out.GetResult().(type) {
 	case *connectorv1.ObserveResponse_Seen:
-		return c.mine(ctx, said.Seen, l)
+		return c.mine(ctx, said.Seen, l, sec.hide)
 	case *connectorv1.ObserveResponse_Unread:
 		return nil, errors.New(c.who + " could not read: " + orNothing(words(said.Unread.GetMessage(), sec.hide)))
 	case *connectorv1.ObserveResponse_Refused:
@@ -127,16 +127,17 @@ func (c *Connector) see(ctx context.Context, o connector.Opening, l connector.Lo
 }
 
 // mine are the candidates that are no other job's.
-func (c *Connector) mine(ctx context.Context, s *connectorv1.Seen, l connector.Look) ([]*connectorv1.Candidate, error) {
+func (c *Connector) mine(ctx context.Context, s *connectorv1.Seen, l connector.Look, hide connector.Secrets) ([]*connectorv1.Candidate, error) {
 	if !s.GetComplete() {
 		return nil, errors.New(c.who + " did not read everything")
 	}
 	var ids []string
 	for _, candidate := range s.GetCandidates() {
 		id := candidate.GetExternalId()
-		if id == "" || len(id) > maxExternalID || id != connector.Clean(id, maxExternalID) || slices.Contains(ids, id) {
+		if !c.nameable(id, hide) || slices.Contains(ids, id) {
 			return nil, errors.New(c.who + " names an object in a way that cannot be used")
 		}
+		candidate.ExternalUrl = c.webURL(candidate.GetExternalUrl(), hide)
 		ids = append(ids, id)
 	}
 	if len(ids) > maxCandidates {
@@ -159,7 +160,7 @@ func verdict(seen []*connectorv1.Candidate) job.Observation {
 		return saw(job.SawAbsent, "everything since the send was read, and it is not there")
 	case len(seen) == 1 && seen[0].GetSure():
 		o := saw(job.SawPresent, "found as "+seen[0].GetExternalId())
-		o.ExternalID, o.ExternalURL = seen[0].GetExternalId(), connector.Clean(seen[0].GetExternalUrl(), connector.MaxURL)
+		o.ExternalID, o.ExternalURL = seen[0].GetExternalId(), seen[0].GetExternalUrl()
 		return o
 	}
 	var ids []string
@@ -188,7 +189,7 @@ func (c *Connector) Poll(ctx context.Context, o connector.Opening, handle string
 	}
 	switch r := out.GetResult().(type) {
 	case *connectorv1.PollResponse_Published:
-		return c.published(r.Published)
+		return c.published(r.Published, sec.hide)
 	case *connectorv1.PollResponse_Pending:
 		return job.Outcome{
 			Result: job.ResultAccepted, Handle: handle,
@@ -235,6 +236,6 @@ func (c *Connector) Test(ctx context.Context, o connector.Opening) (connector.Te
 		return connector.Tested{}, c.refusal("Test", out.GetRefused(), sec.hide)
 	}
 	return connector.Tested{
-		Identity: c.identity(out.GetTested().GetAccountIdentity()), Detail: words(out.GetTested().GetDetail(), sec.hide),
+		Identity: c.identity(out.GetTested().GetAccountIdentity(), sec.hide), Detail: words(out.GetTested().GetDetail(), sec.hide),
 	}, nil
 }

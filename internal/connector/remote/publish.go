@@ -185,7 +185,7 @@ func (s *session) typed(out *connectorv1.PublishResponse) job.Outcome {
 	hide := s.secret.hide
 	switch r := out.GetResult().(type) {
 	case *connectorv1.PublishResponse_Published:
-		o := s.c.published(r.Published)
+		o := s.c.published(r.Published, hide)
 		if o.ExternalID == "" && s.class == job.Observable {
 			// Only the id tells later looks whose this object is.
 			return job.Outcome{}
@@ -219,17 +219,32 @@ func orNothing(text string) string {
 }
 
 // published is the platform's word that the effect exists.
-func (c *Connector) published(p *connectorv1.Published) job.Outcome {
+func (c *Connector) published(p *connectorv1.Published, hide connector.Secrets) job.Outcome {
 	o := job.Outcome{
 		Result: job.ResultSucceeded, Message: c.who + " says that it was published", HTTPStatus: status(p.GetHttpStatus()),
-		ExternalURL: connector.Clean(p.GetExternalUrl(), connector.MaxURL),
+		ExternalURL: c.webURL(p.GetExternalUrl(), hide),
 	}
-	if id := p.GetExternalId(); len(id) <= maxExternalID && id == connector.Clean(id, maxExternalID) {
+	if id := p.GetExternalId(); id == "" || c.nameable(id, hide) {
 		o.ExternalID = id
 	} else {
 		o.Message += ", under a name that cannot be stored"
 	}
 	return o
+}
+
+// nameable tells whether an object's name can be stored and shown: it may have been
+// made of what was sent.
+func (c *Connector) nameable(id string, hide connector.Secrets) bool {
+	return id != "" && len(id) <= maxExternalID && id == connector.Clean(id, maxExternalID) && id == hide.With(c.token).Redact(id)
+}
+
+// webURL gives a URL that can be shown to a user, or nothing.
+func (c *Connector) webURL(raw string, hide connector.Secrets) string {
+	u, err := connector.ParseURL(raw)
+	if err != nil || u.String() != hide.With(c.token).Redact(u.String()) {
+		return ""
+	}
+	return u.String()
 }
 
 func status(code int32) int {

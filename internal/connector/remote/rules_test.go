@@ -96,6 +96,8 @@ func TestResults(t *testing.T) {
 		"published, nameless":           {job.Keyed, remotetest.Published(""), nil, job.ResultSucceeded, 0, 0, "", 0},
 		"published, nameless, lookedat": {job.Observable, remotetest.Published(""), nil, job.ResultUnknown, job.FailAmbiguous, 0, "", 200},
 		"published, long name":          {job.Keyed, remotetest.Published(strings.Repeat("a", 513)), nil, job.ResultSucceeded, 0, 0, "", 0},
+		"published, a secret's name":    {job.Keyed, remotetest.Published("e1 " + secret), nil, job.ResultSucceeded, 0, 0, "", 0},
+		"published, our token's name":   {job.Keyed, remotetest.Published(operators), nil, job.ResultSucceeded, 0, 0, "", 0},
 		"accepted, but no handle":       {job.Keyed, accepted, nil, job.ResultUnknown, job.FailAmbiguous, 0, "", 200},
 		"auth":                          {job.Opaque, rejected(connectorv1.Refusal_KIND_AUTH, 0), nil, job.ResultRejected, job.FailAuth, 0, "", 418},
 		"permanent":                     {job.Opaque, rejected(connectorv1.Refusal_KIND_PERMANENT, 0), nil, job.ResultRejected, job.FailPermanent, 0, "", 418},
@@ -133,6 +135,52 @@ func TestResults(t *testing.T) {
 				t.Errorf("the call says %q", got)
 			}
 		})
+	}
+}
+
+// TestNothingIsNamedAfterASecret: neither an object nor its page nor an account, and a
+// page is one that a browser can be sent to.
+func TestNothingIsNamedAfterASecret(t *testing.T) {
+	s := &service{class: job.Observable}
+	c := s.start(t)
+	prepared, err := c.Prepare(requestOf(t, "x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := connector.Opening{Class: job.Observable, Credential: credential(t)}
+	look := connector.Look{First: job.Attempt{Frozen: prepared.Frozen, Watermark: `{"mark":"7"}`, EffectKey: effectKey}}
+	for _, tt := range []struct {
+		id, url string
+		verdict job.Verdict
+		shown   string
+	}{
+		{"e1", "https://x.example/e1", job.SawPresent, "https://x.example/e1"},
+		{"e1", "https://x.example/e1?by=" + secret, job.SawPresent, ""},
+		{"e1", "https://x.example/e1?by=" + operators, job.SawPresent, ""},
+		{"e1", "javascript:alert(1)", job.SawPresent, ""},
+		{secret, "", job.SawInconclusive, ""},
+		{"by " + operators, "", job.SawInconclusive, ""},
+	} {
+		s.set(func() {
+			s.seen = &connectorv1.ObserveResponse{Result: &connectorv1.ObserveResponse_Seen{Seen: &connectorv1.Seen{
+				Complete: true, Candidates: []*connectorv1.Candidate{{ExternalId: tt.id, ExternalUrl: tt.url, Sure: true}},
+			}}}
+			s.test = &connectorv1.TestResponse{Result: &connectorv1.TestResponse_Tested{Tested: &connectorv1.Tested{AccountIdentity: tt.id}}}
+			s.publish = func(*connectorv1.PublishRequest) (*connectorv1.PublishResponse, error) {
+				return &connectorv1.PublishResponse{Result: &connectorv1.PublishResponse_Published{
+					Published: &connectorv1.Published{ExternalId: "e1", ExternalUrl: tt.url},
+				}}, nil
+			}
+		})
+		if got := c.Observe(t.Context(), o, look); got.Verdict != tt.verdict || got.ExternalURL != tt.shown {
+			t.Errorf("%+v: seen as %+v", tt, got)
+		}
+		if got := send(t, c, job.Keyed, nil); got.ExternalID != "e1" || got.ExternalURL != tt.shown {
+			t.Errorf("%+v: sent as %+v", tt, got)
+		}
+		if got, err := c.Test(t.Context(), o); err != nil || (got.Identity == "") != (tt.verdict == job.SawInconclusive) {
+			t.Errorf("%+v: %+v, %v", tt, got, err)
+		}
 	}
 }
 
