@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"syscall"
 )
@@ -27,7 +28,24 @@ func takeLock(path string) (*fileLock, error) {
 		}
 		return nil, fmt.Errorf("lock %s: %w", name, err)
 	}
+	// SQLite makes a new database that everybody may read, and the files beside it like it.
+	if err := touch(path); err != nil {
+		_ = f.Close()
+		return nil, err
+	}
 	return &fileLock{file: f}, nil
+}
+
+// touch makes an empty file, its owner's alone, if there is none.
+func touch(path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("create: %w", err)
+	}
+	return f.Close()
 }
 
 // release gives the lock back. The file stays: removing it would let two

@@ -28,6 +28,26 @@ func TestLock(t *testing.T) {
 	must(t, mustOpen(t, Options{Path: path}).Close())
 }
 
+// TestFilesOfTheOwner: what people have scheduled is nobody else's on the machine.
+func TestFilesOfTheOwner(t *testing.T) {
+	for name, first := range map[string]func(path string){
+		"opened":   func(string) {},
+		"migrated": func(path string) { must(t, Migrate(t.Context(), path)) },
+	} {
+		path := testPath(t)
+		first(path)
+		s := mustOpen(t, Options{Path: path, Migrate: true})
+		mustCreate(t, s, newJob(mustConnect(t, s)))
+		for _, file := range []string{path, path + "-wal", path + ".lock"} {
+			info, err := os.Stat(file)
+			must(t, err)
+			if info.Mode().Perm()&0o077 != 0 {
+				t.Errorf("%s: %s has mode %s", name, file, info.Mode())
+			}
+		}
+	}
+}
+
 func TestMigrate(t *testing.T) {
 	path := testPath(t)
 	_, err := Open(t.Context(), Options{Path: path})
