@@ -139,6 +139,9 @@ func (s *session) stage(c connector.Commit) (*connector.Line, string, *job.Outco
 	if handle == "" || len(handle) > maxHandle || strings.ContainsRune(handle, 0) { // no database keeps a zero in a text
 		return ended(notSent("nothing was published: " + s.c.who + " answered Stage without a handle of 1 to 4096 bytes, none of them zero"))
 	}
+	if handle != s.secret.hide.With(s.c.token).Redact(handle) { // attempts show it
+		return ended(notSent("nothing was published: " + s.c.who + " answered Stage with a handle that has a secret in it"))
+	}
 	if err := c.SaveHandle(handle); err != nil {
 		return ended(notSent("nothing was published: the handle could not be stored"))
 	}

@@ -223,6 +223,9 @@ func TestHandle(t *testing.T) {
 	zero := func(*connectorv1.StageRequest) (*connectorv1.StageResponse, error) {
 		return &connectorv1.StageResponse{Result: &connectorv1.StageResponse_Staged{Staged: &connectorv1.Staged{Handle: "h\x001"}}}, nil
 	}
+	telling := func(*connectorv1.StageRequest) (*connectorv1.StageResponse, error) {
+		return &connectorv1.StageResponse{Result: &connectorv1.StageResponse_Staged{Staged: &connectorv1.Staged{Handle: "h1 for " + secret}}}, nil
+	}
 	for name, c := range map[string]struct {
 		stage  func(*connectorv1.StageRequest) (*connectorv1.StageResponse, error)
 		saved  error
@@ -235,6 +238,7 @@ func TestHandle(t *testing.T) {
 		"refused":        {refuse, nil, job.ResultRejected, job.FailAuth, []string{"Stage"}},
 		"an RPC error":   {fail, nil, job.ResultNotSent, job.FailTransient, []string{"Stage"}},
 		"without handle": {empty, nil, job.ResultNotSent, job.FailTransient, []string{"Stage"}},
+		"with a secret":  {telling, nil, job.ResultNotSent, job.FailTransient, []string{"Stage"}},
 		"with a zero":    {zero, nil, job.ResultNotSent, job.FailTransient, []string{"Stage"}},
 	} {
 		t.Run(name, func(t *testing.T) {
