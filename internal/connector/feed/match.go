@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/fireonce/fireonce/internal/connector"
 )
 
 // Rules of this file, which is pure: given the pages, what do they prove?
@@ -47,9 +49,9 @@ type search struct {
 	want [sha256.Size]byte
 	// orphan is the content without what it answers; nil: it answers nothing.
 	orphan *[sha256.Size]byte
-	// lasts is how long after the watermark the post may have been made: until the
-	// fence.
-	lasts time.Duration
+	look   connector.Look
+	// until is the fence, by the platform's clock: the post was made before.
+	until time.Time
 
 	ids             map[string]bool // read so far
 	began           time.Time       // the platform's clock at the first page
@@ -58,8 +60,8 @@ type search struct {
 	orphans         []post
 }
 
-func newSearch(m mark, want content, lasts time.Duration) *search {
-	s := &search{mark: m, want: want.fingerprint(), lasts: lasts, ids: make(map[string]bool)}
+func newSearch(m mark, want content, l connector.Look) *search {
+	s := &search{mark: m, want: want.fingerprint(), look: l, until: l.Until(m.At, m.At), ids: make(map[string]bool)}
 	if want.ReplyTo != "" {
 		lost := fingerprint(want.Text, "")
 		s.orphan = &lost
@@ -81,7 +83,7 @@ func (s *search) add(l listing, local time.Time) (done bool, err error) {
 		return false, errUnsteady
 	}
 	if s.began.IsZero() {
-		s.began = l.now
+		s.began, s.until = l.now, s.look.Until(s.mark.At, l.now)
 	}
 	for _, p := range l.posts {
 		switch {
@@ -125,7 +127,7 @@ func (s *search) match(p post) {
 	case p.created.Before(s.mark.At.Add(-slack)): // an old post
 	case orphan:
 		s.orphans = append(s.orphans, p)
-	case p.created.Before(from), p.created.After(s.mark.At.Add(s.lasts)):
+	case p.created.Before(from), p.created.After(s.until):
 		s.uncertain = append(s.uncertain, p)
 	default:
 		s.sure = append(s.sure, p)
@@ -134,7 +136,7 @@ func (s *search) match(p post) {
 
 // late tells whether the read began after the fence, by the platform's clock. An
 // answer from a cache may be older than the look.
-func (s *search) late() bool { return !s.began.Before(s.mark.At.Add(s.lasts - rounding)) }
+func (s *search) late() bool { return !s.began.Before(s.until.Add(-rounding)) }
 
 // drop takes out posts that are other jobs'.
 func (s *search) drop(taken map[string]bool) {

@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
 )
 
 // TestSearchAgainstTruth draws platforms (clocks off, stamps askew, posts listed
@@ -114,10 +117,15 @@ func (w truth) list(at time.Duration) []post {
 	return out
 }
 
+// until is a look at an attempt whose fence is so long after its arm.
+func until(fence time.Duration) connector.Look {
+	return connector.Look{First: job.Attempt{ArmedAt: epoch}, Fence: epoch.Add(fence)}
+}
+
 func (w truth) search() *search {
 	newest := w.list(-1) // what was committed before the watermark
 	l := listing{account: "a", now: epoch.Add(w.offset), posts: newest[:min(len(newest), markSize)], cursors: true}
-	return newSearch(markOf("https://feed.example/", l, epoch), content{Text: "ours"}, w.fence)
+	return newSearch(markOf("https://feed.example/", l, epoch), content{Text: "ours"}, until(w.fence))
 }
 
 // read reads page by page until the search is done.
@@ -162,7 +170,7 @@ func TestAddRefuses(t *testing.T) {
 	} {
 		l := good()
 		c.edit(&l)
-		if _, err := newSearch(m, content{Text: "ours"}, time.Minute).add(l, epoch); !errors.Is(err, c.want) {
+		if _, err := newSearch(m, content{Text: "ours"}, until(time.Minute)).add(l, epoch); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 	}
@@ -170,7 +178,7 @@ func TestAddRefuses(t *testing.T) {
 	empty.Seen = nil
 	l := good()
 	l.next = ""
-	if done, err := newSearch(empty, content{Text: "ours"}, time.Minute).add(l, epoch); !done || err != nil {
+	if done, err := newSearch(empty, content{Text: "ours"}, until(time.Minute)).add(l, epoch); !done || err != nil {
 		t.Errorf("an empty feed: %v, %v", done, err)
 	}
 }
@@ -251,4 +259,21 @@ func FuzzParseMark(f *testing.F) {
 			t.Fatalf("%q: %v, %v", text, err, err2)
 		}
 	})
+}
+
+// TestLateByThePlatformsClock: the time between watermark and arm is the fence's, too. A
+// list from before that fence, which a cache may give, proves nothing.
+func TestLateByThePlatformsClock(t *testing.T) {
+	const ahead, open, fence = time.Hour, 10 * time.Second, time.Minute
+	l := until(fence)
+	l.First.ArmedAt, l.Fence = l.First.ArmedAt.Add(open), l.Fence.Add(open)
+	for at, want := range map[time.Duration]bool{fence: false, open + fence - rounding - 1: false, open + fence: true} {
+		m := mark{Account: "a", At: epoch.Add(ahead), Local: epoch}
+		l.Now = epoch.Add(at)
+		s := newSearch(m, content{Text: "ours"}, l)
+		page := listing{account: "a", now: epoch.Add(ahead + at), cursors: true}
+		if _, err := s.add(page, epoch.Add(at)); err != nil || s.late() != want {
+			t.Errorf("%v after the watermark: late %t, %v", at, s.late(), err)
+		}
+	}
 }

@@ -99,7 +99,7 @@ func (c *Connector) search(ctx context.Context, o connector.Opening, l connector
 	case l.First.ArmedAt.IsZero() || l.Fence.Before(l.First.ArmedAt):
 		return nil, errors.New("the attempt's times are not known")
 	}
-	s := newSearch(m, want, l.Fence.Sub(l.First.ArmedAt))
+	s := newSearch(m, want, l)
 	if err := c.pages(ctx, a, s); err != nil {
 		return nil, err
 	}

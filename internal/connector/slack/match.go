@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
+
+	"github.com/fireonce/fireonce/internal/connector"
 )
 
 // Rules of this file, which is pure: given the pages, what do they prove?
@@ -45,9 +47,9 @@ var (
 type search struct {
 	mark mark
 	want content
-	// lasts is how long after the watermark the message may have been made: until the
-	// fence.
-	lasts time.Duration
+	look connector.Look
+	// until is the fence, by Slack's clock: the message was made before.
+	until time.Time
 
 	ids             map[string]bool // read so far
 	began           time.Time       // Slack's clock at the first page
@@ -55,8 +57,8 @@ type search struct {
 	sure, uncertain []message
 }
 
-func newSearch(m mark, want content, lasts time.Duration) *search {
-	return &search{mark: m, want: want, lasts: lasts, ids: make(map[string]bool)}
+func newSearch(m mark, want content, l connector.Look) *search {
+	return &search{mark: m, want: want, look: l, until: l.Until(m.At, m.At), ids: make(map[string]bool)}
 }
 
 // steady holds Slack's clock, read at local by ours, against the watermark's.
@@ -65,7 +67,7 @@ func (s *search) steady(now, local time.Time) error {
 		return errUnsteady
 	}
 	if s.began.IsZero() {
-		s.began = now
+		s.began, s.until = now, s.look.Until(s.mark.At, now)
 	}
 	return nil
 }
@@ -100,14 +102,14 @@ func (s *search) match(m message) {
 		s.sure = append(s.sure, m)
 	case marked && m.Mark.Payload.Job == s.want.Key:
 		s.uncertain = append(s.uncertain, m)
-	case !marked && ours && !m.at.Before(s.mark.At.Add(-rounding)) && !m.at.After(s.mark.At.Add(s.lasts+slack)) &&
+	case !marked && ours && !m.at.Before(s.mark.At.Add(-rounding)) && !m.at.After(s.until.Add(slack)) &&
 		m.Text != "" && loose(m.Text) == loose(s.want.Text):
 		s.uncertain = append(s.uncertain, m)
 	}
 }
 
 // late tells whether the read began after the fence, by Slack's clock.
-func (s *search) late() bool { return !s.began.Before(s.mark.At.Add(s.lasts - rounding)) }
+func (s *search) late() bool { return !s.began.Before(s.until.Add(-rounding)) }
 
 // drop takes out messages that are other jobs'.
 func (s *search) drop(taken map[string]bool) {

@@ -213,7 +213,7 @@ func (c *Connector) search(ctx context.Context, o connector.Opening, l connector
 	} else if whose.identity() != m.identity() {
 		return nil, connector.ErrForeign
 	}
-	s := newSearch(m, want, l.Fence.Sub(l.First.ArmedAt))
+	s := newSearch(m, want, l)
 	if err := c.pages(ctx, auth, s); err != nil {
 		return nil, err
 	}

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
 )
 
 // TestToldTextsAreAlike draws texts and lets Slack tell them, by a model of the changes
@@ -44,7 +47,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(`{"ok":true,"messages":[],"has_more":true,"response_metadata":{"next_cursor":"c"}}`, "1.000001")
 	f.Fuzz(func(t *testing.T, body, id string) {
 		if l, err := parseListing([]byte(body)); err == nil {
-			s := newSearch(mark{Channel: "C1", who: who{User: "U1"}}, content{Text: body, Key: "k"}, time.Minute)
+			s := newSearch(mark{Channel: "C1", who: who{User: "U1"}}, content{Text: body, Key: "k"}, connector.Look{})
 			if _, err := s.add(l); err == nil && len(s.found()) > len(l.messages) {
 				t.Errorf("%d found among %d", len(s.found()), len(l.messages))
 			}
@@ -56,4 +59,19 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%q is a frozen message", body)
 		}
 	})
+}
+
+// TestLateBySlacksClock: the time between watermark and arm is the fence's, too. A list
+// from before that fence, which a cache may give, proves nothing.
+func TestLateBySlacksClock(t *testing.T) {
+	const ahead, open, fence = time.Hour, 10 * time.Second, time.Minute
+	start := time.Unix(1_700_000_000, 0)
+	for at, want := range map[time.Duration]bool{fence: false, open + fence - rounding - 1: false, open + fence: true} {
+		s := newSearch(mark{At: start.Add(ahead), Local: start}, content{Text: "ours"}, connector.Look{
+			First: job.Attempt{ArmedAt: start.Add(open)}, Fence: start.Add(open + fence), Now: start.Add(at),
+		})
+		if err := s.steady(start.Add(ahead+at), start.Add(at)); err != nil || s.late() != want {
+			t.Errorf("%v after the watermark: late %t, %v", at, s.late(), err)
+		}
+	}
 }
