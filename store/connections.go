@@ -163,7 +163,7 @@ type Connection struct {
 	// KeyWindow is how long the target remembers our key; zero unless KEYED.
 	KeyWindow       time.Duration
 	AccountIdentity string
-	// MaxInFlight bounds CLAIMED and SENDING jobs; 0: the engine's default.
+	// MaxInFlight bounds CLAIMED and SENDING jobs, on all servers; 0: 100.
 	MaxInFlight int
 	// MaxPerMinute bounds claims, by a token bucket; 0: no bound.
 	MaxPerMinute          int

@@ -1184,7 +1184,7 @@ func (x *CustomSettings) GetValues() map[string]string {
 // What one connection may use.
 type ConnectionLimits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Jobs being prepared or sent at one time. 0 means the connector's default.
+	// Jobs being prepared or sent at one time, on all servers. 0 means 100.
 	MaxInFlight int32 `protobuf:"varint,1,opt,name=max_in_flight,json=maxInFlight,proto3" json:"max_in_flight,omitempty"`
 	// Starts in a minute. 0 means no limit of ours.
 	MaxPerMinute  int32 `protobuf:"varint,2,opt,name=max_per_minute,json=maxPerMinute,proto3" json:"max_per_minute,omitempty"`

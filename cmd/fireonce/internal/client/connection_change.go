@@ -56,7 +56,7 @@ func changeCommands(settings, secrets []cli.Flag) []*cli.Command {
 			Flags: flags(append([]cli.Flag{
 				etag(),
 				&cli.StringFlag{Name: "name", Usage: "what people call it"},
-				&cli.IntFlag{Name: "max-in-flight", Usage: "jobs that are sent at one time; 0: the connector's default", HideDefault: true},
+				&cli.IntFlag{Name: "max-in-flight", Usage: "jobs that are sent at one time; 0: 100", HideDefault: true},
 				&cli.IntFlag{Name: "max-per-minute", Usage: "starts in a minute; 0: no limit", HideDefault: true},
 			}, settings...)...),
 			Action: action(updateConnection(settings)),

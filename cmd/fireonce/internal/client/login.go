@@ -41,7 +41,7 @@ func loginCommand(settings []cli.Flag) *cli.Command {
 		&cli.DurationFlag{Name: "wait", Usage: "how long to wait for the login, as a `DURATION`", DefaultText: "as long as it is good, 10m"},
 		&cli.StringFlag{Name: "name", Usage: "what people call the new connection"},
 		&cli.StringFlag{Name: "key", Usage: "the idempotency `KEY` of the new connection; default: a new one"},
-		&cli.IntFlag{Name: "max-in-flight", Usage: "jobs that are sent at one time", DefaultText: "the connector's"},
+		&cli.IntFlag{Name: "max-in-flight", Usage: "jobs that are sent at one time", DefaultText: "100"},
 		&cli.IntFlag{Name: "max-per-minute", Usage: "starts in a minute", DefaultText: "no limit"},
 	}
 	for _, f := range settings {

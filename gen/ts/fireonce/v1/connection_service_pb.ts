@@ -581,7 +581,7 @@ export const CustomSettingsSchema: GenMessage<CustomSettings> = /*@__PURE__*/
  */
 export type ConnectionLimits = Message<"fireonce.v1.ConnectionLimits"> & {
   /**
-   * Jobs being prepared or sent at one time. 0 means the connector's default.
+   * Jobs being prepared or sent at one time, on all servers. 0 means 100.
    *
    * @generated from field: int32 max_in_flight = 1;
    */
