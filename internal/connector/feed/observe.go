@@ -192,6 +192,9 @@ func unread(a connector.Answer, secrets connector.Secrets) error {
 		r.Kind = job.FailAuth
 		if a.Status == 403 {
 			r.Err = connector.ErrNotAllowed
+			r.Msg += mayNot
+		} else {
+			r.Msg += refused
 		}
 	case a.Status == 429:
 		r.Kind = job.FailRateLimited

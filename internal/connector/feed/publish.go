@@ -32,6 +32,12 @@ func (s *session) Publish(c connector.Commit) job.Outcome {
 	return o
 }
 
+// What an account's owner has to do is said with every hold.
+const (
+	refused = "; give this connection a new credential of the account"
+	mayNot  = "; allow this connection's credential to post and to list posts, or give it another one"
+)
+
 // classify narrows the default rules, and only these:
 //
 //   - a success is 200 or 201 with the post's id. Without one, or with another
@@ -51,6 +57,9 @@ func classify(a connector.Answer, secrets connector.Secrets) job.Outcome {
 		o.Message += " without the id of a post; it may have acted"
 	case o.Result == job.ResultRejected && a.Status == 403:
 		o.Kind = job.FailAuth
+		o.Message += mayNot
+	case o.Result == job.ResultRejected && a.Status == 401:
+		o.Message += refused
 	}
 	return o
 }

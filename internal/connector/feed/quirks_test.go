@@ -62,6 +62,9 @@ func TestAnswers(t *testing.T) {
 			if o.Result != c.result || o.Kind != c.kind {
 				t.Errorf("%s %s (%s)", o.Result, o.Kind, o.Message)
 			}
+			if strings.Contains(o.Message, "this connection") != (c.kind == job.FailAuth) { // what its owner has to do
+				t.Errorf("%s: %s", o.Kind, o.Message)
+			}
 			if (o.RetryAfter == 7*time.Second) != (c.kind == job.FailRateLimited) {
 				t.Errorf("retry after %v", o.RetryAfter)
 			}
@@ -291,7 +294,7 @@ func TestOtherPlatform(t *testing.T) {
 // TestRefusedReads: a look that is refused proves nothing, and says why.
 func TestRefusedReads(t *testing.T) {
 	for answer, words := range map[feedtest.Answer]string{
-		feedtest.Unauthorized: "401", feedtest.Forbid: "403", feedtest.RateLimit: "429", feedtest.Fail: "503", feedtest.CommitFail: "500",
+		feedtest.Unauthorized: "give this connection a new credential", feedtest.Forbid: "allow this connection's credential", feedtest.RateLimit: "429", feedtest.Fail: "503", feedtest.CommitFail: "500",
 		feedtest.Truncate: "broke off", feedtest.Nameless: "not a list", feedtest.Drop: "could not be read",
 	} {
 		w := newWorld(t, feedtest.Options{Plan: func(r feedtest.Request) feedtest.Answer {
