@@ -118,6 +118,9 @@ func (s *session) refused(kind job.FailureKind, msg string) job.Outcome {
 	if kind == job.FailRateLimited {
 		o.RetryAfter = s.dialog.busy
 	}
+	if kind == job.FailAuth {
+		o.Message += ": give this connection a user name and password that the relay takes"
+	}
 	return o
 }
 

@@ -135,6 +135,9 @@ func TestReplies(t *testing.T) {
 			if busy := o.RetryAfter == smtp.DefaultBusyWait; busy != (c.kind == job.FailRateLimited) {
 				t.Errorf("to be left alone for %v", o.RetryAfter)
 			}
+			if strings.Contains(o.Message, "give this connection a user name") != (c.kind == job.FailAuth) {
+				t.Errorf("%s: %s", o.Kind, o.Message)
+			}
 			if c.result != job.ResultRejected || c.at == "." {
 				return
 			}
