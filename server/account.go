@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"connectrpc.com/connect"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -206,7 +208,7 @@ func (s *connectionService) ask(
 		details[0] = "Settings and credential have the right form. Nothing was sent to the target."
 	}
 	if found.Detail != "" {
-		details = append(details, found.Detail)
+		details = append(details, sentence(found.Detail))
 	}
 	if capability.Unsure {
 		words, refused := s.probed(ctx, code, o)
@@ -224,6 +226,16 @@ func (s *connectionService) ask(
 		}
 	}
 	return out, nil
+}
+
+// sentence makes one of what a connector says, which may be less.
+func sentence(words string) string {
+	first, size := utf8.DecodeRuneInString(words)
+	words = string(unicode.ToUpper(first)) + words[size:]
+	if !strings.HasSuffix(words, ".") {
+		words += "."
+	}
+	return words
 }
 
 // probed asks a target that only knows itself how duplicates are prevented there.

@@ -87,10 +87,16 @@ func held(c *store.Connection, due time.Time) string {
 	case !c.AuthHoldAt.IsZero():
 		return text(c.AuthHoldReason)
 	case c.RateLimitedUntil.After(due):
-		return "The platform asked to wait until " + c.RateLimitedUntil.UTC().Format(time.RFC3339) + "."
+		return limitedUntil(c.RateLimitedUntil)
 	default:
 		return ""
 	}
+}
+
+// limitedUntil says why nothing of a connection starts for a while. Which of the two it
+// is, each job that waits says.
+func limitedUntil(until time.Time) string {
+	return "Nothing starts before " + until.UTC().Format(time.RFC3339) + ": the platform asked to wait, or cannot be asked."
 }
 
 // connection reads a connection; one that cannot be read holds nothing.

@@ -326,7 +326,7 @@ func TestTestConnection(t *testing.T) {
 	}{
 		"fine": {"ann-1", nil, &fireoncev1.TestConnectionResponse{
 			Ok: true, AccountIdentity: "ann", PlatformReached: true,
-			Detail: "Settings and credential are in order. It is the account of ann.",
+			Detail: "Settings and credential are in order. The account of ann.",
 		}},
 		"refused": {"refused-1", nil, &fireoncev1.TestConnectionResponse{
 			Detail: "Reconnect this account", FailureKind: fireoncev1.FailureKind_FAILURE_KIND_AUTH, PlatformReached: true,
@@ -336,7 +336,7 @@ func TestTestConnection(t *testing.T) {
 		}},
 		"unsure": {"ann-2", []string{"unsure"}, &fireoncev1.TestConnectionResponse{
 			Ok: true, AccountIdentity: "ann", PlatformReached: true,
-			Detail: "Settings and credential are in order. It is the account of ann. Jobs will be of class OBSERVABLE.",
+			Detail: "Settings and credential are in order. The account of ann. Jobs will be of class OBSERVABLE.",
 		}},
 	} {
 		conn := f.connect(c, name, tt.secret, tt.settings...)

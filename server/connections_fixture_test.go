@@ -52,7 +52,7 @@ func (s social) Test(ctx context.Context, o connector.Opening) (connector.Tested
 	case name == "down":
 		return connector.Tested{}, fmt.Errorf("dial: secret-address")
 	}
-	return connector.Tested{Identity: name, Detail: "It is the account of " + name + "."}, nil
+	return connector.Tested{Identity: name, Detail: "the account of " + name}, nil
 }
 
 func (s social) Probe(context.Context, connector.Opening) (job.Traits, error) {

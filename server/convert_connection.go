@@ -114,8 +114,7 @@ func connectionState(c store.Connection, now time.Time) (fireoncev1.ConnectionSt
 	case !c.PausedAt.IsZero():
 		return fireoncev1.ConnectionState_CONNECTION_STATE_PAUSED, c.PausedReason
 	case c.RateLimitedUntil.After(now):
-		return fireoncev1.ConnectionState_CONNECTION_STATE_RATE_LIMITED,
-			"The platform asked to wait until " + c.RateLimitedUntil.Format(time.RFC3339) + "."
+		return fireoncev1.ConnectionState_CONNECTION_STATE_RATE_LIMITED, limitedUntil(c.RateLimitedUntil)
 	default:
 		return fireoncev1.ConnectionState_CONNECTION_STATE_ACTIVE, ""
 	}
