@@ -246,7 +246,10 @@ func rotateKeys(ctx context.Context, cmd *cli.Command) error {
 			fmt.Fprintf(out, "sealed %d credentials with key %s in %v\n", r.done, r.key, time.Since(begun).Round(time.Millisecond))
 		}
 		if err != nil {
-			fmt.Fprintln(cmd.Root().ErrWriter, "fireonce: the same command goes on where this one ended")
+			// What was refused is refused again.
+			if r.key != "" || exit.Code(err) == exit.Unavailable {
+				fmt.Fprintln(cmd.Root().ErrWriter, "fireonce: the same command goes on where this one ended")
+			}
 			return err
 		}
 		if err := printKeys(ctx, out, a, false); err != nil {

@@ -179,16 +179,21 @@ func (n *Node) connectors(media *connector.Media) (*connector.Registry, error) {
 	return connector.NewRegistry(all...)
 }
 
-// warnOfKeys tells an operator that API keys guard nothing where none is required.
+// warnOfKeys tells an operator that API keys guard nothing where none is required, and
+// that nobody can call where one is and there is none.
 func (n *Node) warnOfKeys(ctx context.Context) error {
-	if n.cfg.keyRequired() {
+	if n.cfg.APIKey != "" {
 		return nil
 	}
 	keys, err := n.store.ListAPIKeys(ctx, "", "", 1)
 	if err != nil {
 		return fmt.Errorf("read the API keys: %w", err)
 	}
-	if len(keys) > 0 {
+	switch {
+	case len(keys) == 0 && n.cfg.RequireAPIKey:
+		n.cfg.Log.Warn("every call needs an API key, and there is none: make the first one with `fireonce apikeys create --database`, " +
+			"on SQLite while no server runs, or set FIREONCE_API_KEY")
+	case len(keys) > 0 && !n.cfg.RequireAPIKey:
 		n.cfg.Log.Warn("there are API keys, and calls without one may do everything in the default project: see --require-api-key")
 	}
 	return nil
