@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strings"
 	"time"
 
 	"connectrpc.com/connect"
@@ -49,6 +50,9 @@ func Dial(server, key string) (*API, error) {
 	u, err := url.Parse(server)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
 		return nil, exit.Usagef("the server must be given as http://HOST:PORT or https://HOST[:PORT], not %q", server)
+	}
+	if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return nil, exit.Usagef("FIREONCE_API_KEY has a space, a line break or another character that is in no key")
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	hc := &http.Client{

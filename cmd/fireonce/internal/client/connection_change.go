@@ -17,7 +17,7 @@ import (
 
 // Rules of this file: settings and credentials are given to a connection that there is
 // with the same flags as to a new one. What `create` takes beyond its common flags is
-// one or the other: a credential comes from a file.
+// one or the other: a credential is a file, and the user whose password is in it.
 
 // commonFlags are those of `create` that say neither settings nor a credential.
 var commonFlags = []string{"connector", "name", "key", "max-in-flight", "max-per-minute", "server", "json"}
@@ -32,7 +32,7 @@ func changeable(connections *cli.Command) *cli.Command {
 		for _, f := range c.Flags {
 			switch name := f.Names()[0]; {
 			case slices.Contains(commonFlags, name):
-			case strings.HasSuffix(name, "-file"):
+			case strings.HasSuffix(name, "-file") || name == "user":
 				secrets = append(secrets, f)
 			default:
 				settings = append(settings, f)
@@ -185,6 +185,9 @@ func rotateCredential(ctx context.Context, c *call) error {
 	}
 	// What a file has in it is said by the connector.
 	if err := c.cmd.Set("connector", conn.GetConnector()); err != nil {
+		return err
+	}
+	if err := flagsFit(c.cmd, conn.GetConnector()); err != nil {
 		return err
 	}
 	secret, err := credential(c.cmd)

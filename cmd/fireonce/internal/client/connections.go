@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/urfave/cli/v3"
@@ -88,12 +89,19 @@ func createConnection(ctx context.Context, c *call) error {
 		}
 		return err
 	}
+	if conn := resp.GetConnection(); conn.GetCredentialFingerprint() == "" && slices.Contains(tokenNeeded, conn.GetConnector()) {
+		fmt.Fprintln(c.cmd.Root().ErrWriter, "fireonce: it has no credential yet: its jobs wait until `fireonce connections rotate` or `login` gives it one")
+	}
 	if c.out.json {
 		return c.out.message(resp)
 	}
 	c.out.connection(resp.GetConnection())
 	return nil
 }
+
+// tokenNeeded are the connectors that can do nothing without a credential and take a
+// connection that has none: it may come later.
+var tokenNeeded = []string{"resend", "slack", "x"}
 
 func connectionRequest(cmd *cli.Command) (*fireoncev1.CreateConnectionRequest, error) {
 	req, err := newConnection(cmd)

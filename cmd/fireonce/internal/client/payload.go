@@ -3,6 +3,7 @@ package client
 import (
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 
 	"github.com/urfave/cli/v3"
@@ -16,6 +17,9 @@ import (
 // maxPayloadFile bounds a file with a payload in JSON, in bytes: the contract's
 // bound on a body, and room for what base64 and names add.
 const maxPayloadFile = 1 << 20
+
+// jsonPlace is where the parser of JSON says that it got stuck.
+var jsonPlace = regexp.MustCompile(`line \d+:\d+`)
 
 // payloadFlags describe content: a webhook, a post, or any kind as JSON.
 func payloadFlags() []cli.Flag {
@@ -58,22 +62,27 @@ func payload(cmd *cli.Command) (*fireoncev1.Payload, error) {
 		}}, nil
 	case cmd.IsSet("payload-file"):
 		p := &fireoncev1.Payload{}
-		return p, readJSON(cmd, "payload-file", maxPayloadFile, p)
+		return p, readJSON(cmd, "payload-file", maxPayloadFile, p, `{"socialPost": {"text": "…"}}`)
 	default:
 		hook, err := webhook(cmd)
 		return &fireoncev1.Payload{Kind: &fireoncev1.Payload_Webhook{Webhook: hook}}, err
 	}
 }
 
-// readJSON reads a message of the contract from the file that a flag names.
-func readJSON(cmd *cli.Command, flag string, limit int64, m message) error {
+// readJSON reads a message of the contract from the file that a flag names. like is
+// what such a message looks like.
+func readJSON(cmd *cli.Command, flag string, limit int64, m message, like string) error {
 	data, err := readFile(cmd, cmd.String(flag), limit)
 	if err != nil {
 		return fmt.Errorf("--%s: %w", flag, err)
 	}
 	if err := protojson.Unmarshal(data, m); err != nil {
-		// The parser's words quote the file, which may hold a secret.
-		return exit.Usagef("--%s: not a %s of the contract in JSON", flag, m.ProtoReflect().Descriptor().Name())
+		// The parser's words quote the file, which may hold a secret: its place is enough.
+		where := ""
+		if found := jsonPlace.FindString(err.Error()); found != "" {
+			where = ", from " + found + " on"
+		}
+		return exit.Usagef("--%s: not a %s of the contract in JSON%s; one looks like %s", flag, m.ProtoReflect().Descriptor().Name(), where, like)
 	}
 	return nil
 }

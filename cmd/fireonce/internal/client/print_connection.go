@@ -1,8 +1,11 @@
 package client
 
 import (
+	"cmp"
 	"net"
+	"slices"
 	"strconv"
+	"strings"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -18,8 +21,11 @@ func (p *printer) connection(c *fireoncev1.Connection) {
 		"Because", c.GetStateReason(),
 		"Class", words(c.GetEffectClass().String(), "EFFECT_CLASS_"),
 		"Key window", keyWindow(c),
-		"API", c.GetFeed().GetBaseUrl(),
+		"API", cmp.Or(c.GetFeed().GetBaseUrl(), c.GetMastodon().GetBaseUrl(), c.GetBluesky().GetBaseUrl()),
+		"Origins", strings.Join(slices.Concat(c.GetWebhook().GetOrigins(), c.GetHttp().GetOrigins()), ", "),
+		"Channel", c.GetSlack().GetChannel(),
 		"Relay", relayLine(c.GetSmtp()),
+		"Settings", otherSettings(c),
 		"Account", c.GetAccountIdentity(),
 		"Credential", credentialLine(c),
 		"In flight", limit(c.GetLimits().GetMaxInFlight()),
@@ -36,6 +42,22 @@ func keyWindow(c *fireoncev1.Connection) string {
 		}
 	}
 	return ""
+}
+
+// otherSettings are those that need no name of their own.
+func otherSettings(c *fireoncev1.Connection) string {
+	switch {
+	case c.GetX().GetLongPosts():
+		return "posts of more than 280 characters"
+	case c.GetTiktok().GetSource() == fireoncev1.TikTokSettings_SOURCE_PULL_FROM_URL:
+		return "TikTok fetches files from their URLs"
+	case c.GetFeed().GetReadLag() != nil:
+		return "read lag " + c.GetFeed().GetReadLag().AsDuration().String()
+	case c.GetMastodon().GetServerDedupes() != fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_UNSPECIFIED:
+		return "receiver dedupes: " + strings.ToLower(words(c.GetMastodon().GetServerDedupes().String(), "RECEIVER_DEDUPES_"))
+	default:
+		return labelsLine(c.GetCustom().GetValues())
+	}
 }
 
 func relayLine(s *fireoncev1.SmtpSettings) string {
@@ -64,11 +86,13 @@ func limit(n int32) string {
 }
 
 func (p *printer) connections(list []*fireoncev1.Connection) {
-	rows := [][]string{{"CONNECTION", "NAME", "CONNECTOR", "CLASS", "STATE"}}
+	const shown = 60
+	rows := [][]string{{"CONNECTION", "NAME", "CONNECTOR", "CLASS", "STATE", "NOTE"}}
 	for _, c := range list {
 		rows = append(rows, []string{
 			c.GetConnectionId(), short(c.GetDisplayName(), 40), c.GetConnector(),
 			words(c.GetEffectClass().String(), "EFFECT_CLASS_"), words(c.GetState().String(), "CONNECTION_STATE_"),
+			short(c.GetStateReason(), shown),
 		})
 	}
 	p.table(rows)

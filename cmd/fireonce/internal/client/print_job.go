@@ -146,8 +146,15 @@ func payloadLine(p *fireoncev1.Payload) string {
 		return "post: " + short(kind.SocialPost.GetText(), shown)
 	case *fireoncev1.Payload_HttpRequest:
 		return words(kind.HttpRequest.GetMethod().String(), "HTTP_METHOD_") + " " + kind.HttpRequest.GetUrl()
+	case *fireoncev1.Payload_Email:
+		to := slices.Concat(kind.Email.GetTo(), kind.Email.GetCc(), kind.Email.GetBcc())
+		return "e-mail to " + short(strings.Join(to, ", "), shown) + ": " + short(kind.Email.GetSubject(), shown)
+	case *fireoncev1.Payload_DirectMessage:
+		return "message to " + kind.DirectMessage.GetRecipientId() + ": " + short(kind.DirectMessage.GetText(), shown)
+	case *fireoncev1.Payload_Custom:
+		return fmt.Sprintf("%s (%d bytes)", kind.Custom.GetSchema(), len(kind.Custom.GetData()))
 	default:
-		return "another kind; see --json"
+		return "of a kind that is newer than this program"
 	}
 }
 

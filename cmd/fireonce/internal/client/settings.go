@@ -32,13 +32,26 @@ var flagsOf = []struct{ flag, connectors string }{
 	{"secret-file", "webhook"}, {"token-file", "http feed mastodon tiktok slack x resend"}, {"password-file", "smtp"},
 }
 
-// setSettings gives a connection the settings of its connector.
-func setSettings(cmd *cli.Command, conn *fireoncev1.Connection) error {
+// flagsFit refuses flags of other connectors.
+func flagsFit(cmd *cli.Command, connector string) error {
 	for _, only := range flagsOf {
 		connectors := strings.Fields(only.connectors)
-		if cmd.IsSet(only.flag) && !slices.Contains(connectors, conn.GetConnector()) && (only.flag != "token-file" || builtIn(conn.GetConnector())) {
-			return exit.Usagef("--%s goes only with --connector %s", only.flag, strings.Join(connectors, " or "))
+		if !cmd.IsSet(only.flag) || slices.Contains(connectors, connector) || only.flag == "token-file" && !builtIn(connector) {
+			continue
 		}
+		instead := ""
+		if strings.HasSuffix(only.flag, "-file") {
+			instead = "; any kind of credential may come in --credential-file"
+		}
+		return exit.Usagef("--%s goes only with --connector %s%s", only.flag, strings.Join(connectors, " or "), instead)
+	}
+	return nil
+}
+
+// setSettings gives a connection the settings of its connector.
+func setSettings(cmd *cli.Command, conn *fireoncev1.Connection) error {
+	if err := flagsFit(cmd, conn.GetConnector()); err != nil {
+		return err
 	}
 	if !builtIn(conn.GetConnector()) {
 		return setCustom(cmd, conn)
@@ -201,7 +214,7 @@ func credential(cmd *cli.Command) (*fireoncev1.Credential, error) {
 			return nil, exit.Usagef("give one file with a credential")
 		}
 		c := &fireoncev1.Credential{}
-		return c, readJSON(cmd, "credential-file", maxSecrets, c)
+		return c, readJSON(cmd, "credential-file", maxSecrets, c, `{"basic": {"username": "…", "password": "…"}} or {"bearerToken": "…"}`)
 	}
 	if cmd.String("connector") == "smtp" {
 		return login(cmd)

@@ -39,14 +39,18 @@ func Print(w io.Writer, err error) {
 			printDetail(w, v)
 		case *validate.Violations:
 			for _, violation := range v.GetViolations() {
-				fmt.Fprintf(w, "  %s: %s\n", protovalidate.FieldPathString(violation.GetField()), violation.GetMessage())
+				field := ""
+				if path := protovalidate.FieldPathString(violation.GetField()); path != "" { // else it is about the whole
+					field = path + ": "
+				}
+				fmt.Fprintf(w, "  %s%s\n", field, violation.GetMessage())
 			}
 		case *errdetails.RetryInfo:
 			fmt.Fprintf(w, "  repeat in %v\n", v.GetRetryDelay().AsDuration())
 		}
 	}
 	if wire.Code() == connect.CodeUnauthenticated {
-		fmt.Fprintln(w, "  set FIREONCE_API_KEY to the server's key")
+		fmt.Fprintln(w, "  set FIREONCE_API_KEY to a key that this server knows")
 	}
 }
 
