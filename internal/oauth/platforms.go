@@ -28,10 +28,11 @@ var wellKnown = map[string]known{
 		scopes:    []string{"user.info.basic", "video.publish", "video.list"},
 		separator: ",", style: StyleBody, clientID: "client_key",
 	},
-	// Slack answers 200 to everything, with words of its own. Tokens of bots.
+	// Slack answers 200 to everything, with words of its own. Tokens of bots; a message
+	// to a person opens a conversation, which is im:write.
 	"slack": {
 		loginAt: "https://slack.com/oauth/v2/authorize", grantAt: "https://slack.com/api/oauth.v2.access",
-		scopes:    []string{"chat:write", "channels:history", "groups:history", "im:history"},
+		scopes:    []string{"chat:write", "channels:history", "groups:history", "im:history", "im:write"},
 		separator: ",", style: StyleHeader,
 		refused: []string{"invalid_code", "code_already_used", "invalid_refresh_token", "token_revoked", "token_expired", "account_inactive"},
 	},
