@@ -15,6 +15,9 @@ import (
 // ErrLocked says that another process has the database.
 var ErrLocked = errors.New("the database is in use by another process")
 
+// ErrForeign says that a file is an SQLite database, but not of Fireonce.
+var ErrForeign = errors.New("another program's database")
+
 // ErrSchema says that the database's schema is not the one that this program
 // knows: newer, or older and not to be migrated.
 var ErrSchema = errors.New("schema version")

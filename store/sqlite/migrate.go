@@ -60,6 +60,9 @@ func provider(db *sql.DB) (*goose.Provider, error) {
 }
 
 func migrate(ctx context.Context, db *sql.DB) error {
+	if err := refuseForeign(ctx, db); err != nil {
+		return err
+	}
 	p, err := provider(db)
 	if err != nil {
 		return err
@@ -69,6 +72,24 @@ func migrate(ctx context.Context, db *sql.DB) error {
 	}
 	_, err = p.Up(ctx)
 	return err
+}
+
+// refuseForeign keeps the program from making its tables in a file that somebody named
+// by mistake: one with tables, and none that says which of our versions they are.
+func refuseForeign(ctx context.Context, db *sql.DB) error {
+	const first = `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite!_%' ESCAPE '!'
+		ORDER BY name <> 'goose_db_version', name LIMIT 1`
+	var name string
+	switch err := db.QueryRowContext(ctx, first).Scan(&name); {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil // a new file
+	case err != nil:
+		return fmt.Errorf("read the schema: %w", err)
+	case name != "goose_db_version":
+		return fmt.Errorf("%w: it has a table %q", ErrForeign, name)
+	default:
+		return nil
+	}
 }
 
 // refuseNewer keeps an old program off a database that a newer one has
@@ -89,6 +110,9 @@ func refuseNewer(ctx context.Context, p *goose.Provider) error {
 func (s *Store) prepareSchema(ctx context.Context) error {
 	if s.opts.Migrate {
 		return migrate(ctx, s.db)
+	}
+	if err := refuseForeign(ctx, s.db); err != nil {
+		return err
 	}
 	p, err := provider(s.db)
 	if err != nil {

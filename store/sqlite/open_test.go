@@ -64,6 +64,29 @@ func TestMigrate(t *testing.T) {
 	must(t, err)
 }
 
+// TestForeignDatabaseIsRefused: a file of another program, named by mistake, stays as it is.
+func TestForeignDatabaseIsRefused(t *testing.T) {
+	path := testPath(t)
+	tables := func() (names string) {
+		db := raw(t, path)
+		must(t, db.QueryRow("SELECT group_concat(name) FROM sqlite_master").Scan(&names))
+		must(t, db.Close())
+		return names
+	}
+	db := raw(t, path)
+	_, err := db.Exec("CREATE TABLE orders (id)")
+	must(t, err)
+	must(t, db.Close())
+	for _, migrate := range []bool{false, true} {
+		_, err := Open(t.Context(), Options{Path: path, Migrate: migrate})
+		wantErr(t, err, ErrForeign)
+	}
+	wantErr(t, Migrate(t.Context(), path), ErrForeign)
+	if got := tables(); got != "orders" {
+		t.Errorf("the file has %s", got)
+	}
+}
+
 func TestNewerSchemaIsRefused(t *testing.T) {
 	path := testPath(t)
 	must(t, Migrate(t.Context(), path))
