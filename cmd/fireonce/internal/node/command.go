@@ -260,7 +260,7 @@ func migrateCommand() *cli.Command {
 			}
 			version, err := d.migrate(ctx)
 			if err != nil {
-				return err
+				return stopFirst(err)
 			}
 			fmt.Fprintf(cmd.Root().Writer, "%s is at schema version %d\n", d, version)
 			return nil

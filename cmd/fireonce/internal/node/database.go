@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -78,6 +79,14 @@ func (d Database) open(ctx context.Context, migrate bool) (store.Store, error) {
 		return nil, fmt.Errorf("open the database: %w", err)
 	}
 	return s, nil
+}
+
+// stopFirst says what to do about an SQLite file that is in use.
+func stopFirst(err error) error {
+	if errors.Is(err, sqlite.ErrLocked) {
+		return fmt.Errorf("%w: stop that one first, or name another --database", err)
+	}
+	return err
 }
 
 // exists fails when there is surely no database yet: opening would make one.

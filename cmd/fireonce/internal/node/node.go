@@ -92,7 +92,7 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 		return err
 	}
 	if n.store, err = n.database.open(ctx, true); err != nil {
-		return err
+		return stopFirst(err)
 	}
 	if n.meta, err = n.store.Meta(ctx); err != nil {
 		return fmt.Errorf("open the database: %w", err)

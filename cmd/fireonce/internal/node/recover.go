@@ -60,7 +60,7 @@ func recoverDatabase(ctx context.Context, cmd *cli.Command) (err error) {
 	}
 	s, err := d.open(ctx, false)
 	if err != nil {
-		return err
+		return stopFirst(err)
 	}
 	defer func() {
 		if cerr := s.Close(); err == nil {
