@@ -68,13 +68,15 @@ func (d Database) keys(list, file string) (keySource, error) {
 
 // open opens it for this process.
 func (d Database) open(ctx context.Context, migrate bool) (store.Store, error) {
-	var s store.Store
-	var err error
 	if d.url != "" {
-		s, err = postgres.Open(ctx, postgres.Options{URL: d.url, Migrate: migrate, SynchronousStandby: d.synchronousStandby})
-	} else {
-		s, err = sqlite.Open(ctx, sqlite.Options{Path: d.path, Migrate: migrate})
+		// It says by itself what failed.
+		s, err := postgres.Open(ctx, postgres.Options{URL: d.url, Migrate: migrate, SynchronousStandby: d.synchronousStandby})
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
 	}
+	s, err := sqlite.Open(ctx, sqlite.Options{Path: d.path, Migrate: migrate})
 	if err != nil {
 		return nil, fmt.Errorf("open the database: %w", err)
 	}

@@ -97,7 +97,7 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 	if n.meta, err = n.store.Meta(ctx); err != nil {
 		return fmt.Errorf("open the database: %w", err)
 	}
-	keys, err := source.open(ctx, n.store, time.Now)
+	keys, err := source.open(ctx, n.store, time.Now, n.cfg.Log)
 	if err != nil {
 		return err
 	}

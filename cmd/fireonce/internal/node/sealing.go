@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 	"time"
@@ -40,7 +41,7 @@ func (s keySource) load() (*vault.Vault, error) {
 
 // open reads the keys for a database. A key file is made only for one that has no
 // secrets yet: a new key beside old secrets would hide that the old one is lost.
-func (s keySource) open(ctx context.Context, db store.Store, now func() time.Time) (*vault.Vault, error) {
+func (s keySource) open(ctx context.Context, db store.Store, now func() time.Time, log *slog.Logger) (*vault.Vault, error) {
 	used, err := db.CredentialKeys(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read which keys seal the credentials: %w", err)
@@ -54,6 +55,8 @@ func (s keySource) open(ctx context.Context, db store.Store, now func() time.Tim
 			if _, err := vault.LoadOrCreateKeyFile(s.file); err != nil {
 				return nil, err
 			}
+			// Another server may have made one, too, and neither opens what the other seals.
+			log.Info("a key file was made: back it up apart from the database, and copy it to every other server of this database", "file", s.file)
 		}
 	}
 	keys, err := vault.Follow(s.load, now)
