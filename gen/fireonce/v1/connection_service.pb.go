@@ -37,7 +37,8 @@ const (
 	// The platform refused the credential (auth_hold_time); RotateCredential
 	// lifts it.
 	ConnectionState_CONNECTION_STATE_AUTH_HOLD ConnectionState = 3
-	// The platform asked to wait (rate_limited_until); lifts by itself.
+	// The platform asked to wait, or a connector of the operator's does not answer
+	// (rate_limited_until); lifts by itself.
 	ConnectionState_CONNECTION_STATE_RATE_LIMITED ConnectionState = 4
 	ConnectionState_CONNECTION_STATE_DELETED      ConnectionState = 5
 )
@@ -289,7 +290,8 @@ type Connection struct {
 	PausedTime *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=paused_time,json=pausedTime,proto3" json:"paused_time,omitempty"`
 	// When the platform refused the credential. Unset: it did not.
 	AuthHoldTime *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=auth_hold_time,json=authHoldTime,proto3" json:"auth_hold_time,omitempty"`
-	// Until when the platform wants no requests. Unset or past: it does not say.
+	// Until when nothing starts: the platform wants no requests, or a connector of the
+	// operator's does not answer. Unset or past: nothing is known of that.
 	RateLimitedUntil *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=rate_limited_until,json=rateLimitedUntil,proto3" json:"rate_limited_until,omitempty"`
 	// How duplicates are prevented for new jobs.
 	EffectClass EffectClass `protobuf:"varint,15,opt,name=effect_class,json=effectClass,proto3,enum=fireonce.v1.EffectClass" json:"effect_class,omitempty"`

@@ -150,7 +150,8 @@ export type Connection = Message<"fireonce.v1.Connection"> & {
   authHoldTime?: Timestamp;
 
   /**
-   * Until when the platform wants no requests. Unset or past: it does not say.
+   * Until when nothing starts: the platform wants no requests, or a connector of the
+   * operator's does not answer. Unset or past: nothing is known of that.
    *
    * @generated from field: google.protobuf.Timestamp rate_limited_until = 14;
    */
@@ -1589,7 +1590,8 @@ export enum ConnectionState {
   AUTH_HOLD = 3,
 
   /**
-   * The platform asked to wait (rate_limited_until); lifts by itself.
+   * The platform asked to wait, or a connector of the operator's does not answer
+   * (rate_limited_until); lifts by itself.
    *
    * @generated from enum value: CONNECTION_STATE_RATE_LIMITED = 4;
    */
