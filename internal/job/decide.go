@@ -157,7 +157,10 @@ type StateError struct {
 }
 
 func (e *StateError) Error() string {
-	msg := fmt.Sprintf("the job is %s; allowed: %v", e.Current, e.Allowed)
+	msg := fmt.Sprintf("the job is %s", e.Current)
+	if !slices.Contains(e.Allowed, e.Current) { // else it is not the state that is in the way
+		msg += fmt.Sprintf("; allowed: %v", e.Allowed)
+	}
 	if e.Why != "" {
 		msg += ": " + e.Why
 	}

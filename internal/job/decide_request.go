@@ -161,7 +161,8 @@ func decideResolved(v View, r Resolved) (Decision, error) {
 		e := &StateError{Current: v.State, Allowed: []State{NeedsResolution}}
 		switch {
 		case v.FenceLeft > 0:
-			e.Why = "the last attempt may still be under way; try again after its fence"
+			left := (v.FenceLeft + time.Second - 1).Truncate(time.Second)
+			e.Why = fmt.Sprintf("the last attempt may still be under way; try again in %v", left)
 			return Decision{}, e
 		case v.Attempt >= MaxAttempts:
 			e.Why = "the job has used up every attempt it can have"

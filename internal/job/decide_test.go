@@ -233,7 +233,9 @@ func TestHoldWaitsForAPerson(t *testing.T) {
 		t.Fatalf("%s open %v", v.State, v.Open)
 	}
 	var state *StateError
-	if _, err := Decide(v, Resolved{Ruling: RuleResend}); !errors.As(err, &state) {
+	v.FenceLeft = time.Minute + time.Millisecond
+	const soon = "the job is NEEDS_RESOLUTION: the last attempt may still be under way; try again in 1m1s"
+	if _, err := Decide(v, Resolved{Ruling: RuleResend}); !errors.As(err, &state) || err.Error() != soon {
 		t.Fatalf("RESEND before the fence: %v", err)
 	}
 	v.FenceLeft = 0

@@ -72,7 +72,7 @@ func printDetail(w io.Writer, d *fireoncev1.ErrorDetail) {
 		}
 		return
 	}
-	if c := d.GetStateConflict(); c != nil {
+	if c := d.GetStateConflict(); c != nil && !slices.Contains(c.GetAllowedStates(), c.GetCurrentState()) {
 		allowed := make([]string, 0, len(c.GetAllowedStates()))
 		for _, s := range c.GetAllowedStates() {
 			allowed = append(allowed, state(s))
