@@ -90,7 +90,7 @@ func createConnection(ctx context.Context, c *call) error {
 		return err
 	}
 	if conn := resp.GetConnection(); conn.GetCredentialFingerprint() == "" && slices.Contains(tokenNeeded, conn.GetConnector()) {
-		fmt.Fprintln(c.cmd.Root().ErrWriter, "fireonce: it has no credential yet: its jobs wait until `fireonce connections rotate` or `login` gives it one")
+		fmt.Fprintln(c.cmd.Root().ErrWriter, "fireonce: the connection has no credential yet: its jobs wait until `fireonce connections rotate` or `login` gives it one")
 	}
 	if c.out.json {
 		return c.out.message(resp)
