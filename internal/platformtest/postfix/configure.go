@@ -44,7 +44,7 @@ func (s *Server) configure(t testing.TB) {
 		"data_directory":        s.dir + "/data",
 		"maillog_file":          s.dir + "/log",
 		"maillog_file_prefixes": s.dir,
-		"myhostname":            "relay.test",
+		"myhostname":            s.name,
 		"inet_interfaces":       "127.0.0.1",
 		"inet_protocols":        "ipv4",
 		// Nobody is asked for names, and nobody's mail is sent on.

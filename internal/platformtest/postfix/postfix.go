@@ -58,6 +58,7 @@ type Options struct {
 type Server struct {
 	dir   string
 	addr  smtptest.Addr
+	name  string // how it greets: as no other one does
 	roots *x509.CertPool
 	rules *rules
 	login *login
@@ -76,13 +77,15 @@ type Message struct {
 func Start(t testing.TB, o Options) *Server {
 	t.Helper()
 	master := program(t)
-	s := &Server{dir: folder(t), rules: startRules(t, o.Rule)}
+	s := &Server{rules: startRules(t, o.Rule)}
 	if o.User != "" {
 		s.login = startLogin(t, o.User, o.Password)
 	}
 	var words tail
 	for try := 1; ; try++ {
-		s.addr = freeAddr(t)
+		// One that has ended has taken its folder along.
+		s.dir, s.addr = folder(t), freeAddr(t)
+		s.name = strings.Replace(filepath.Base(s.dir), "fireonce-postfix-", "relay-", 1) + ".test"
 		s.configure(t)
 		ended := run(t, master, s.dir, &words)
 		if s.answers(ended) {
@@ -226,7 +229,8 @@ func run(t testing.TB, master, dir string, words io.Writer) <-chan struct{} {
 	return ended
 }
 
-// answers waits until the instance greets.
+// answers waits until the instance greets. Whoever else has taken its port greets in
+// another name.
 func (s *Server) answers(ended <-chan struct{}) bool {
 	tick, end := time.NewTicker(look), time.NewTimer(startTimeout)
 	defer tick.Stop()
@@ -235,10 +239,11 @@ func (s *Server) answers(ended <-chan struct{}) bool {
 		c, err := (&net.Dialer{Timeout: startTimeout}).Dial("tcp", string(s.addr))
 		if err == nil {
 			_ = c.SetDeadline(time.Now().Add(startTimeout))
-			var greeting [4]byte
-			_, err = io.ReadFull(c, greeting[:])
+			want := "220 " + s.name + " "
+			greeting := make([]byte, len(want))
+			_, err = io.ReadFull(c, greeting)
 			_ = c.Close()
-			if err == nil && string(greeting[:]) == "220 " {
+			if err == nil && string(greeting) == want {
 				return true
 			}
 		}
