@@ -319,7 +319,7 @@ func (s *spill) refuseAll() {
 		}
 	}
 	// An API key where it is not expected, and one that is wrong.
-	for _, key := range []string{planted["operator"] + "x", "", "Basic " + planted["operator"]} {
+	for _, key := range []string{planted["operator"] + "x", "", "Basic:" + planted["operator"]} {
 		api, err := client.Dial(s.server.url, key)
 		if err != nil {
 			s.t.Fatal(err)
