@@ -383,7 +383,7 @@ func (f *fleet) read(enough func(*history, *fireoncev1.JobChanged) bool) *histor
 		case err == nil:
 			return h
 		case whole.Err() != nil:
-			f.Fatalf("%d of %d jobs are at rest; follow: %v", h.resting(), len(h.events), err)
+			f.Fatalf("%d of %d jobs are at rest; follow: %v\n%s", h.resting(), len(h.events), err, h.undone())
 		case !ended && final(err):
 			f.Fatalf("follow: %v", err)
 		}

@@ -250,6 +250,22 @@ func (h *history) resting() int {
 	return n
 }
 
+// undone tells what became of the jobs that are not at rest so far.
+func (h *history) undone() string {
+	var b strings.Builder
+	for id, events := range h.events {
+		if atRest(h.state(id)) {
+			continue
+		}
+		fmt.Fprintf(&b, "job %s\n", id)
+		for _, e := range events {
+			fmt.Fprintf(&b, "  %s %v by %v, attempt %d, %s %s %s\n", e.GetJob().GetUpdateTime().AsTime().Format("15:04:05.000"),
+				e.GetNewState(), e.GetCause(), e.GetAttempt().GetNumber(), e.GetActor(), e.GetReason(), e.GetDetail())
+		}
+	}
+	return b.String()
+}
+
 // settle reads the log from its beginning until every one of n jobs is at rest.
 func settle(ctx context.Context, tb testing.TB, api *client.API, n int) (*history, error) {
 	tb.Helper()
