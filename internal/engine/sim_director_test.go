@@ -269,6 +269,12 @@ func (d *director) waitsForLimbo(c *call) bool {
 	})
 }
 
+// outcomeUnderWay reports whether a living process is sending, or is writing what it
+// learnt: either may move a job that waits for a person.
+func (d *director) outcomeUnderWay() bool {
+	return slices.ContainsFunc(d.parked, func(g group) bool { return g[0].op == "Publish" || g[0].op == "Apply" })
+}
+
 // settle decides a write that was left open.
 func (d *director) settle(u *undecided) {
 	if d.rand.IntN(2) == 0 {

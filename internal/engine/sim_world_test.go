@@ -342,14 +342,21 @@ func (w *simWorld) run() {
 // doubt waits for an account that nobody looks after.
 const settleBound = 30*time.Hour + job.MaxHeld
 
-// settleAll runs until every job has ended or waits for a person.
+// settleAll runs until every job has ended or waits for a person, and has rested for
+// 20 minutes. Late evidence may legally move a job that waits for a person, and one
+// that moved is given the time to come to rest again.
 func (w *simWorld) settleAll() {
 	end := time.Now().Add(settleBound)
-	for !w.director.over && time.Now().Before(end) && !w.allSettled() {
-		w.director.run(time.Now().Add(10 * time.Minute))
+	for !w.director.over && time.Now().Before(end) {
+		if !w.allSettled() {
+			w.director.run(time.Now().Add(10 * time.Minute))
+			continue
+		}
+		w.director.run(time.Now().Add(20 * time.Minute))
+		if w.allSettled() {
+			break
+		}
 	}
-	// Nothing may come after the end either.
-	w.director.run(time.Now().Add(20 * time.Minute))
 	if !w.director.over {
 		w.atTheEnd()
 	}
@@ -360,13 +367,16 @@ func (w *simWorld) idle() bool {
 	return time.Since(w.started) > 30*time.Minute && w.allSettled()
 }
 
+// allSettled reports whether every job has ended or waits for a person, and nothing is
+// under way that can still move one: no undecided write, and no outcome that a living
+// process holds and has not stored.
 func (w *simWorld) allSettled() bool {
 	for _, j := range w.jobs {
 		if s := j.last.State; !s.Terminal() && s != job.NeedsResolution {
 			return false
 		}
 	}
-	return len(w.director.limbo) == 0
+	return len(w.director.limbo) == 0 && !w.director.outcomeUnderWay()
 }
 
 // finish kills whoever lives and waits for every goroutine.
