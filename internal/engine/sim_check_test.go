@@ -341,7 +341,7 @@ func (w *simWorld) lookIsSound(n *node, j *simJob, l connector.Look) {
 // cutoff is the end of a look by the platform's clock.
 func (w *simWorld) cutoff(j *simJob, l connector.Look) time.Time {
 	if w.clockJumps { // the two clocks have nothing in common then
-		return time.Now()
+		return time.Now().Add(1)
 	}
 	return j.attempts[l.First.Number].armed.Add(l.Fence.Sub(l.First.ArmedAt))
 }

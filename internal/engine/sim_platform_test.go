@@ -285,8 +285,8 @@ func textOfFrozen(t *target, frozen []byte) string {
 	return string(frozen)
 }
 
-// after gives the posts with the text that can be seen, are newer than the
-// watermark and not newer than the cutoff.
+// after returns the posts with the text that can be seen, are newer than the
+// watermark and were made before the cutoff: at its fence, an attempt cannot act.
 func (t *target) after(mark, text string, cutoff time.Time) []string {
 	var ids []string
 	now := time.Now()
@@ -294,7 +294,7 @@ func (t *target) after(mark, text string, cutoff time.Time) []string {
 		if p.id == mark {
 			break
 		}
-		if p.text == text && !p.visible.After(now) && !p.at.After(cutoff) {
+		if p.text == text && !p.visible.After(now) && p.at.Before(cutoff) {
 			ids = append(ids, p.id)
 		}
 	}

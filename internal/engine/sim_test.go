@@ -38,6 +38,7 @@ var pinned = []struct {
 	why      string
 }{
 	{1171, true, "an answer is 15 minutes late: it moves a job that waits for a person, after every job had come to rest"},
+	{701618, false, "a twin's object is made at the very instant of the other one's fence: it cannot be that one's"},
 }
 
 func TestSimPinned(t *testing.T) {

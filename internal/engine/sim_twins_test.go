@@ -3,7 +3,6 @@ package engine_test
 import (
 	"bytes"
 	"slices"
-	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
 )
@@ -50,8 +49,8 @@ func (w *simWorld) swapIsExcused(j *simJob, e *job.Effect, p *simPost) {
 	case e.Proof == job.ProofOperator && j.wronged:
 	case e.Proof != job.ProofObserved:
 		w.broke("FALSE_SUCCEEDED", j, "by %s of %s, which job %d has made", e.Proof, p.id, p.job.index)
-	case p.at.After(last.Add(time.Microsecond)):
-		w.broke("FALSE_SUCCEEDED", j, "by %s, which job %d made %v after the last fence", p.id, p.job.index, p.at.Sub(last))
+	case !p.at.Before(last):
+		w.broke("FALSE_SUCCEEDED", j, "by %s, which job %d made %v from the last fence on", p.id, p.job.index, p.at.Sub(last))
 	case !j.doubted && !p.job.doubted:
 		w.broke("FALSE_SUCCEEDED", j, "by %s, which job %d has made; neither was in doubt", p.id, p.job.index)
 	}

@@ -45,7 +45,7 @@ func (s *simSession) send(c connector.Commit, handle string, out *job.Outcome) e
 func (s *simSession) wire(c connector.Commit, handle string, out *job.Outcome) error {
 	w, now := s.w, time.Now()
 	a := w.leaves(s, c)
-	latest := a.fence.Sub(now) // the platform acts by then, or never
+	latest := a.fence.Sub(now) - 1 // the platform acts by then, just before the fence, or never
 	answer := max(a.answerBy.Sub(now), 0)
 	slow := time.Duration(0)
 	if w.hit(faultSlowAnswer) {
