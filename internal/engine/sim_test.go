@@ -39,6 +39,7 @@ var pinned = []struct {
 }{
 	{1171, true, "an answer is 15 minutes late: it moves a job that waits for a person, after every job had come to rest"},
 	{701618, false, "a twin's object is made at the very instant of the other one's fence: it cannot be that one's"},
+	{702453, true, "a pause ends as the faults do, and what was missed in it expires then: it did not starve"},
 }
 
 func TestSimPinned(t *testing.T) {
