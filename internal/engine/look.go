@@ -25,7 +25,9 @@ import (
 
 // lookOrPoll makes one read-only look or poll and settles what it saw.
 func (e *Engine) lookOrPoll(ctx context.Context, l store.Leased, what job.Action) {
-	if wait := e.tooEarly(l); wait > 0 && what == job.ActObserve {
+	// A poll of an unknown outcome may prove that there is no effect, as a look may.
+	unknown := what == job.ActObserve || l.State == job.Ambiguous
+	if wait := e.tooEarly(l); wait > 0 && unknown {
 		// The store's clock ran ahead of ours; a look now could be too early.
 		e.settle(l.Snapshot, l.Connection, job.Deferred{Kind: job.FailHeld, RetryAfter: wait}, l.ClaimToken)
 		return

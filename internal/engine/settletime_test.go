@@ -189,6 +189,43 @@ func TestNoLookWhileTheRequestIsUnderWayWhenTheStoresClockLeaps(t *testing.T) {
 	}, clocked(clock.now))
 }
 
+// The same for a handle that is saved and not committed yet: a poll would hear that
+// there is no effect.
+func TestNoPollWhileTheCommitIsUnderWayWhenTheStoresClockLeaps(t *testing.T) {
+	clock := &leaping{}
+	in(t, func(t *testing.T, w *world) {
+		var armed, first time.Time
+		w.platform.publish = func(_ int, c connector.Commit) job.Outcome {
+			if err := c.SaveHandle("handle"); err != nil {
+				t.Error(err)
+			}
+			armed = time.Now()
+			clock.by.Add(int64(time.Hour))
+			time.Sleep(25 * time.Second)
+			w.platform.commit(c.EffectKey)
+			return unknown("connection reset")
+		}
+		w.platform.poll = func(string) job.Outcome {
+			if first.IsZero() {
+				first = time.Now()
+			}
+			if w.platform.total() == 0 {
+				return job.Outcome{Result: job.ResultRejected, Kind: job.FailTransient, Message: "not committed"}
+			}
+			return job.Outcome{Result: job.ResultSucceeded, ExternalID: "video"}
+		}
+		id := w.submit("leap", window(12*time.Hour))
+		w.start()
+		w.until(id, job.Succeeded, time.Hour)
+		if after := first.Sub(armed); after < time.Minute {
+			t.Errorf("first poll %v after the arm\n%s", after, w.story(id))
+		}
+		if w.platform.sent() != 1 || w.platform.total() != 1 {
+			t.Errorf("%d requests, %d effects\n%s", w.platform.sent(), w.platform.total(), w.story(id))
+		}
+	}, class(job.Handle), clocked(clock.now))
+}
+
 // A server dies in mid-send, and the store's clock is set an hour forward before the
 // next one starts: a machine that comes up again with another time. The request that
 // is on its way acts later.
