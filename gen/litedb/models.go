@@ -164,6 +164,7 @@ type JobState struct {
 	Claims        int64
 	Looks         int64
 	Negatives     int64
+	Misses        int64
 	ScheduledFor  int64
 	StartDeadline int64
 	NextAt        sql.NullInt64

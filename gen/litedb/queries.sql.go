@@ -576,7 +576,8 @@ SELECT
     jobs.min_backoff, jobs.max_backoff, jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone,
     jobs.reply_to, jobs.schedule_id, jobs.fingerprint, jobs.created_at, jobs.payload,
     job_state.state, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims,
-    job_state.looks, job_state.negatives, job_state.scheduled_for, job_state.start_deadline, job_state.next_at,
+    job_state.looks, job_state.negatives, job_state.misses, job_state.scheduled_for, job_state.start_deadline,
+    job_state.next_at,
     job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked,
     job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at,
     job_state.resolution_id, job_state.updated_at
@@ -620,6 +621,7 @@ type DueJobsRow struct {
 	Claims         int64
 	Looks          int64
 	Negatives      int64
+	Misses         int64
 	ScheduledFor   int64
 	StartDeadline  int64
 	NextAt         sql.NullInt64
@@ -677,6 +679,7 @@ func (q *Queries) DueJobs(ctx context.Context, arg DueJobsParams) ([]DueJobsRow,
 			&i.Claims,
 			&i.Looks,
 			&i.Negatives,
+			&i.Misses,
 			&i.ScheduledFor,
 			&i.StartDeadline,
 			&i.NextAt,
@@ -983,7 +986,7 @@ func (q *Queries) GetEffect(ctx context.Context, jobID []byte) (Effect, error) {
 }
 
 const getJob = `-- name: GetJob :one
-SELECT jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind, jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff, jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone, jobs.reply_to, jobs.schedule_id, jobs.fingerprint, jobs.created_at, jobs.payload, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.scheduled_for, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.waits_for, job_state.created_at, job_state.updated_at, job_state.ended_at, job_state.effect_attempt
+SELECT jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind, jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff, jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone, jobs.reply_to, jobs.schedule_id, jobs.fingerprint, jobs.created_at, jobs.payload, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.misses, job_state.scheduled_for, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.waits_for, job_state.created_at, job_state.updated_at, job_state.ended_at, job_state.effect_attempt
 FROM jobs JOIN job_state ON job_state.job_id = jobs.id
 WHERE jobs.id = ?
 `
@@ -1029,6 +1032,7 @@ func (q *Queries) GetJob(ctx context.Context, id []byte) (GetJobRow, error) {
 		&i.JobState.Claims,
 		&i.JobState.Looks,
 		&i.JobState.Negatives,
+		&i.JobState.Misses,
 		&i.JobState.ScheduledFor,
 		&i.JobState.StartDeadline,
 		&i.JobState.NextAt,
@@ -1057,7 +1061,7 @@ SELECT
     jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind,
     jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff,
     jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone, jobs.reply_to,
-    jobs.schedule_id, jobs.fingerprint, jobs.created_at, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.scheduled_for, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.waits_for, job_state.created_at, job_state.updated_at, job_state.ended_at, job_state.effect_attempt
+    jobs.schedule_id, jobs.fingerprint, jobs.created_at, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.misses, job_state.scheduled_for, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.waits_for, job_state.created_at, job_state.updated_at, job_state.ended_at, job_state.effect_attempt
 FROM jobs JOIN job_state ON job_state.job_id = jobs.id
 WHERE jobs.id = ?
 `
@@ -1120,6 +1124,7 @@ func (q *Queries) GetListed(ctx context.Context, id []byte) (GetListedRow, error
 		&i.JobState.Claims,
 		&i.JobState.Looks,
 		&i.JobState.Negatives,
+		&i.JobState.Misses,
 		&i.JobState.ScheduledFor,
 		&i.JobState.StartDeadline,
 		&i.JobState.NextAt,
@@ -1215,7 +1220,7 @@ func (q *Queries) GetResolution(ctx context.Context, id int64) (Resolution, erro
 }
 
 const getState = `-- name: GetState :one
-SELECT job_id, project, connection_id, hold_key, state, listed, version, attempt, round, failures, claims, looks, negatives, scheduled_for, start_deadline, next_at, claim_token, claimed_at, worker, class, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, waits_for, created_at, updated_at, ended_at, effect_attempt FROM job_state WHERE job_id = ?
+SELECT job_id, project, connection_id, hold_key, state, listed, version, attempt, round, failures, claims, looks, negatives, misses, scheduled_for, start_deadline, next_at, claim_token, claimed_at, worker, class, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, waits_for, created_at, updated_at, ended_at, effect_attempt FROM job_state WHERE job_id = ?
 `
 
 func (q *Queries) GetState(ctx context.Context, jobID []byte) (JobState, error) {
@@ -1235,6 +1240,7 @@ func (q *Queries) GetState(ctx context.Context, jobID []byte) (JobState, error) 
 		&i.Claims,
 		&i.Looks,
 		&i.Negatives,
+		&i.Misses,
 		&i.ScheduledFor,
 		&i.StartDeadline,
 		&i.NextAt,
@@ -2509,15 +2515,15 @@ func (q *Queries) SetOpened(ctx context.Context, arg SetOpenedParams) error {
 const setState = `-- name: SetState :execrows
 UPDATE OR FAIL job_state SET
     state = ?1, listed = ?2, version = ?3, round = ?4, failures = ?5,
-    claims = ?6, looks = ?7, negatives = ?8,
-    hold_key = ?9, scheduled_for = ?10,
-    start_deadline = ?11, next_at = ?12, claim_token = ?13,
-    cancel_asked_at = ?14, blocked = ?15,
-    error_kind = ?16, error_message = ?17,
-    error_status = ?18, error_at = ?19,
-    resolution_id = ?20, updated_at = ?21, ended_at = ?22,
-    effect_attempt = ?23
-WHERE job_id = ?24 AND version = ?3 - 1
+    claims = ?6, looks = ?7, negatives = ?8, misses = ?9,
+    hold_key = ?10, scheduled_for = ?11,
+    start_deadline = ?12, next_at = ?13, claim_token = ?14,
+    cancel_asked_at = ?15, blocked = ?16,
+    error_kind = ?17, error_message = ?18,
+    error_status = ?19, error_at = ?20,
+    resolution_id = ?21, updated_at = ?22, ended_at = ?23,
+    effect_attempt = ?24
+WHERE job_id = ?25 AND version = ?3 - 1
 `
 
 type SetStateParams struct {
@@ -2529,6 +2535,7 @@ type SetStateParams struct {
 	Claims        int64
 	Looks         int64
 	Negatives     int64
+	Misses        int64
 	HoldKey       string
 	ScheduledFor  int64
 	StartDeadline int64
@@ -2558,6 +2565,7 @@ func (q *Queries) SetState(ctx context.Context, arg SetStateParams) (int64, erro
 		arg.Claims,
 		arg.Looks,
 		arg.Negatives,
+		arg.Misses,
 		arg.HoldKey,
 		arg.ScheduledFor,
 		arg.StartDeadline,

@@ -121,6 +121,7 @@ type JobState struct {
 	Claims        int64
 	Looks         int64
 	Negatives     int64
+	Misses        int64
 	ScheduledFor  time.Time
 	StartWindow   int64
 	StartDeadline time.Time

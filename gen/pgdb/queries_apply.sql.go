@@ -502,26 +502,26 @@ WITH u AS (
         unnest($6::bigint[]) AS version, unnest($7::bigint[]) AS position,
         unnest($8::bigint[]) AS round, unnest($9::bigint[]) AS failures,
         unnest($10::bigint[]) AS claims, unnest($11::bigint[]) AS looks,
-        unnest($12::bigint[]) AS negatives, unnest($13::text[]) AS hold_key,
-        unnest($14::timestamptz[]) AS scheduled_for,
-        unnest($15::bigint[]) AS start_window,
-        unnest($16::timestamptz[]) AS start_deadline,
-        unnest($17::timestamptz[]) AS next_at, unnest($18::uuid[]) AS claim_token,
-        unnest($19::timestamptz[]) AS cancel_asked_at, unnest($20::text[]) AS blocked,
-        unnest($21::smallint[]) AS error_kind, unnest($22::text[]) AS error_message,
-        unnest($23::bigint[]) AS error_status, unnest($24::timestamptz[]) AS error_at,
-        unnest($25::bigint[]) AS resolution_id, unnest($26::timestamptz[]) AS updated_at,
-        unnest($27::timestamptz[]) AS ended_at,
-        unnest($28::bigint[]) AS effect_attempt, unnest($29::bigint[]) AS effect_round,
-        unnest($30::timestamptz[]) AS effect_at,
-        unnest($31::smallint[]) AS from_state, unnest($32::smallint[]) AS cause,
-        unnest($33::bigint[]) AS attempt, unnest($34::text[]) AS actor,
-        unnest($35::text[]) AS reason, unnest($36::text[]) AS detail
+        unnest($12::bigint[]) AS negatives, unnest($13::bigint[]) AS misses, unnest($14::text[]) AS hold_key,
+        unnest($15::timestamptz[]) AS scheduled_for,
+        unnest($16::bigint[]) AS start_window,
+        unnest($17::timestamptz[]) AS start_deadline,
+        unnest($18::timestamptz[]) AS next_at, unnest($19::uuid[]) AS claim_token,
+        unnest($20::timestamptz[]) AS cancel_asked_at, unnest($21::text[]) AS blocked,
+        unnest($22::smallint[]) AS error_kind, unnest($23::text[]) AS error_message,
+        unnest($24::bigint[]) AS error_status, unnest($25::timestamptz[]) AS error_at,
+        unnest($26::bigint[]) AS resolution_id, unnest($27::timestamptz[]) AS updated_at,
+        unnest($28::timestamptz[]) AS ended_at,
+        unnest($29::bigint[]) AS effect_attempt, unnest($30::bigint[]) AS effect_round,
+        unnest($31::timestamptz[]) AS effect_at,
+        unnest($32::smallint[]) AS from_state, unnest($33::smallint[]) AS cause,
+        unnest($34::bigint[]) AS attempt, unnest($35::text[]) AS actor,
+        unnest($36::text[]) AS reason, unnest($37::text[]) AS detail
 ),
 changed AS (
     UPDATE job_state AS s SET
         state = u.state, version = u.version, position = u.position, round = u.round,
-        failures = u.failures, claims = u.claims, looks = u.looks, negatives = u.negatives,
+        failures = u.failures, claims = u.claims, looks = u.looks, negatives = u.negatives, misses = u.misses,
         hold_key = u.hold_key, scheduled_for = u.scheduled_for,
         start_window = u.start_window, start_deadline = u.start_deadline,
         next_at = nullif(u.next_at, '0001-01-01 00:00:00+00'::timestamptz), claim_token = u.claim_token,
@@ -543,11 +543,11 @@ logged AS (
     )
     SELECT
         position, project, job_id, connection_id, schedule_id, version, from_state, state,
-        cause, attempt, actor, reason, detail, $37
+        cause, attempt, actor, reason, detail, $38
     FROM changed
 ),
 opened AS (
-    DELETE FROM open_intents WHERE job_id = ANY ($38::uuid[])
+    DELETE FROM open_intents WHERE job_id = ANY ($39::uuid[])
 )
 SELECT all_written(count(c.job_id), cardinality($1::uuid[])) AS written,
     EXISTS (SELECT 1 FROM job_state AS w
@@ -570,6 +570,7 @@ type SetStatesParams struct {
 	Claims         []int64
 	Looks          []int64
 	Negatives      []int64
+	Misses         []int64
 	HoldKeys       []string
 	ScheduledFors  []time.Time
 	StartWindows   []int64
@@ -622,6 +623,7 @@ func (q *Queries) SetStates(ctx context.Context, arg SetStatesParams) (SetStates
 		arg.Claims,
 		arg.Looks,
 		arg.Negatives,
+		arg.Misses,
 		arg.HoldKeys,
 		arg.ScheduledFors,
 		arg.StartWindows,
@@ -707,8 +709,8 @@ done AS (
         state = 8, version = s.version + 1, position = u.position, next_at = NULL,
         effect_attempt = 1, effect_round = 1, effect_at = $8, updated_at = $8, ended_at = $8
     FROM u WHERE s.job_id = u.job_id AND s.version = u.version AND s.state::integer = 3 AND s.attempt = 1
-        AND s.round = 1 AND s.failures = 0 AND s.claims = 0 AND s.looks = 0 AND s.negatives = 0 AND s.blocked = ''
-        AND s.waits_for IS NULL AND s.resolution_id IS NULL AND s.position < $9
+        AND s.round = 1 AND s.failures = 0 AND s.claims = 0 AND s.looks = 0 AND s.negatives = 0 AND s.misses = 0
+        AND s.blocked = '' AND s.waits_for IS NULL AND s.resolution_id IS NULL AND s.position < $9
     RETURNING s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.version, s.scheduled_for, s.start_window,
         s.start_deadline, s.worker, s.class, s.cancel_asked_at, s.error_kind, s.error_message, s.error_status, s.error_at,
         s.attempt, u.position, u.status, u.bytes, u.message, u.actor

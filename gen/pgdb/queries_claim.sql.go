@@ -346,14 +346,14 @@ WITH want AS (
 )
 SELECT
     d.job_id, d.project, d.connection_id, d.schedule_id, d.hold_key, d.state, d.version, d.attempt, d.round, d.failures,
-    d.claims, d.looks, d.negatives, d.scheduled_for, d.start_window, d.start_deadline, d.class, d.cancel_asked_at,
+    d.claims, d.looks, d.negatives, d.misses, d.scheduled_for, d.start_window, d.start_deadline, d.class, d.cancel_asked_at,
     d.error_kind, d.error_message, d.error_status, d.error_at, d.resolution_id,
     j.idem_key, j.payload_kind, j.max_attempts, j.min_backoff, j.max_backoff, j.attempt_timeout, j.policy, j.labels,
     j.time_zone, j.reply_to, j.fingerprint, j.created_at, j.payload
 FROM want AS w CROSS JOIN LATERAL (
     SELECT
         s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.state, s.version, s.attempt, s.round, s.failures,
-        s.claims, s.looks, s.negatives, s.scheduled_for, s.start_window, s.start_deadline, s.class, s.cancel_asked_at,
+        s.claims, s.looks, s.negatives, s.misses, s.scheduled_for, s.start_window, s.start_deadline, s.class, s.cancel_asked_at,
         s.error_kind, s.error_message, s.error_status, s.error_at, s.resolution_id
     FROM job_state AS s
     WHERE s.connection_id = w.connection_id AND s.hold_key = w.hold_key
@@ -386,6 +386,7 @@ type LockDueRow struct {
 	Claims         int64
 	Looks          int64
 	Negatives      int64
+	Misses         int64
 	ScheduledFor   time.Time
 	StartWindow    int64
 	StartDeadline  time.Time
@@ -443,6 +444,7 @@ func (q *Queries) LockDue(ctx context.Context, arg LockDueParams) ([]LockDueRow,
 			&i.Claims,
 			&i.Looks,
 			&i.Negatives,
+			&i.Misses,
 			&i.ScheduledFor,
 			&i.StartWindow,
 			&i.StartDeadline,
@@ -478,7 +480,7 @@ func (q *Queries) LockDue(ctx context.Context, arg LockDueParams) ([]LockDueRow,
 }
 
 const lockFree = `-- name: LockFree :many
-SELECT job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt, round, failures, claims, looks, negatives, scheduled_for, start_window, start_deadline, next_at, claim_token, claimed_at, worker, class, waits_for, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, effect_attempt, effect_round, effect_at, updated_at, ended_at FROM job_state WHERE job_id = ANY ($1::uuid[])
+SELECT job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt, round, failures, claims, looks, negatives, misses, scheduled_for, start_window, start_deadline, next_at, claim_token, claimed_at, worker, class, waits_for, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, effect_attempt, effect_round, effect_at, updated_at, ended_at FROM job_state WHERE job_id = ANY ($1::uuid[])
 ORDER BY job_id FOR NO KEY UPDATE SKIP LOCKED
 `
 
@@ -507,6 +509,7 @@ func (q *Queries) LockFree(ctx context.Context, ids []pgtype.UUID) ([]JobState, 
 			&i.Claims,
 			&i.Looks,
 			&i.Negatives,
+			&i.Misses,
 			&i.ScheduledFor,
 			&i.StartWindow,
 			&i.StartDeadline,
@@ -542,7 +545,7 @@ func (q *Queries) LockFree(ctx context.Context, ids []pgtype.UUID) ([]JobState, 
 const lockJobs = `-- name: LockJobs :many
 
 
-SELECT job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt, round, failures, claims, looks, negatives, scheduled_for, start_window, start_deadline, next_at, claim_token, claimed_at, worker, class, waits_for, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, effect_attempt, effect_round, effect_at, updated_at, ended_at FROM job_state
+SELECT job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt, round, failures, claims, looks, negatives, misses, scheduled_for, start_window, start_deadline, next_at, claim_token, claimed_at, worker, class, waits_for, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, effect_attempt, effect_round, effect_at, updated_at, ended_at FROM job_state
 WHERE job_id = ANY ($1::uuid[]) OR waits_for = ANY ($2::uuid[])
 ORDER BY job_id FOR NO KEY UPDATE
 `
@@ -581,6 +584,7 @@ func (q *Queries) LockJobs(ctx context.Context, arg LockJobsParams) ([]JobState,
 			&i.Claims,
 			&i.Looks,
 			&i.Negatives,
+			&i.Misses,
 			&i.ScheduledFor,
 			&i.StartWindow,
 			&i.StartDeadline,

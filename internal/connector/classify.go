@@ -138,8 +138,9 @@ var ErrNotAllowed = errors.New("the credential is not for this")
 
 // Unseen is a look that failed: inconclusive, and in the error's words. Those of a
 // *Refusal come without its cause, which may name addresses of our network, and with
-// the news that the credential was refused. One that is good, but not for reading, is
-// not: what else is done with it works.
+// the time that the platform wants to be left alone for, or the news that the credential
+// was refused. One that is good, but not for reading, is not: what else is done with it
+// works.
 func Unseen(err error) job.Observation {
 	out := job.Observation{Verdict: job.SawInconclusive, Detail: err.Error()}
 	var r *Refusal
@@ -147,6 +148,9 @@ func Unseen(err error) job.Observation {
 		out.Detail = r.Msg
 		if r.Kind == job.FailAuth && !errors.Is(err, ErrNotAllowed) {
 			out.Kind = job.FailAuth
+		}
+		if r.Kind == job.FailRateLimited {
+			out.RetryAfter = r.RetryAfter
 		}
 	}
 	out.Detail = Clean(out.Detail, MaxMessage)

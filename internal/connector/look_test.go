@@ -52,3 +52,13 @@ func TestUnseen(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 }
+
+// A look that is limited says for how long.
+func TestUnseenKeepsTheLimit(t *testing.T) {
+	for kind, want := range map[job.FailureKind]time.Duration{job.FailRateLimited: time.Minute, job.FailTransient: 0, job.FailAuth: 0} {
+		o := connector.Unseen(fmt.Errorf("ask: %w", &connector.Refusal{Kind: kind, Msg: "no", RetryAfter: time.Minute}))
+		if o.RetryAfter != want {
+			t.Errorf("%s: asked again after %v, want %v", kind, o.RetryAfter, want)
+		}
+	}
+}

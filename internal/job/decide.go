@@ -119,7 +119,7 @@ type Decision struct {
 	Delay  time.Duration
 	Detail string
 
-	Round, Failures, Claims, Looks, Negatives int
+	Round, Failures, Claims, Looks, Negatives, Misses int
 
 	Settle []Settled
 	// CloseOpen gives every other open attempt this result; zero leaves them.
@@ -206,7 +206,8 @@ func Decide(v View, e Evidence) (Decision, error) {
 	return d, nil
 }
 
-// keep starts a decision that changes no counter.
+// keep starts a decision that changes no counter but Misses, which are in a row:
+// whatever else is learnt ends them.
 func keep(v View, to State, cause Cause) Decision {
 	d := Decision{
 		To: to, Cause: cause, Attempt: v.Attempt, Round: v.Round, Failures: v.Failures,
@@ -221,7 +222,7 @@ func keep(v View, to State, cause Cause) Decision {
 // same starts a decision that leaves the state, and whatever is due, alone.
 func same(v View, cause Cause) Decision {
 	d := keep(v, v.State, cause)
-	d.Delay = KeepDelay
+	d.Delay, d.Misses = KeepDelay, v.Misses
 	return d
 }
 

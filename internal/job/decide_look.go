@@ -113,7 +113,7 @@ func decideLooked(v View, e Looked) Decision {
 		return lookedFirst(v, e)
 	}
 	if v.State == Accepted && o.Verdict == SawInconclusive {
-		return pollUnread(v, Outcome{Attempt: o.Attempt, Message: o.Detail})
+		return pollUnread(v, Outcome{Attempt: o.Attempt, Message: o.Detail, RetryAfter: o.RetryAfter})
 	}
 	if v.State != Ambiguous || o.Attempt != v.Attempt {
 		if o.Verdict == SawPresent {
@@ -153,9 +153,18 @@ func decideLooked(v View, e Looked) Decision {
 		if e.Sighted {
 			d.Negatives = 0 // it speaks against the absences before it
 		}
-		d.Delay = max(at(lookWaits, d.Looks-1), v.Traits.Spacing)
+		d.missed(v, o.RetryAfter)
 	}
 	return d
+}
+
+// missed counts one more look or poll in a row that could not be completed, and sets
+// the wait for the next one. It is no absence and no answer, so neither the spacing of
+// absences nor the pace of polls applies to it: a look after an absence was due when
+// that spacing was over, and what follows a miss comes later still.
+func (d *Decision) missed(v View, least time.Duration) {
+	d.Misses = v.Misses + 1
+	d.Delay = max(least, at(lookWaits, v.Misses))
 }
 
 const (
@@ -186,7 +195,7 @@ func lookedFirst(v View, e Looked) Decision {
 	saw := o.Verdict == SawPresent || o.Verdict == SawCandidates
 	ruled := v.NewRound && v.Resolution != nil && v.Resolution.Ruling == RuleResend
 	wait := "waits to be sent again until the platform can be read: an earlier try may have had an effect after all"
-	next := at(lookWaits, d.Looks-1)
+	next := max(o.RetryAfter, at(lookWaits, d.Looks-1))
 	switch {
 	case saw && e.Refused && d.Looks < refusedLooks,
 		o.Verdict == SawCandidates && !ruled && d.Looks < refusedLooks && next < v.WindowLeft:
@@ -279,7 +288,7 @@ func sawAbsent(v View, d Decision) Decision {
 func lookDeferred(v View, e Deferred) Decision {
 	d := same(v, CauseNotStarted)
 	d.Detail, d.Blocked = e.Message, e.Message
-	d.Delay = max(e.RetryAfter, at(lookWaits, v.Looks))
+	d.Delay = max(e.RetryAfter, at(lookWaits, v.Misses))
 	d.Hold = holdFor(e.Kind, e.RetryAfter, e.CredentialVersion, e.Message)
 	switch e.Kind {
 	case FailHeld:
@@ -287,6 +296,7 @@ func lookDeferred(v View, e Deferred) Decision {
 	case FailAuth:
 	default:
 		d.Looks++
+		d.missed(v, e.RetryAfter)
 		d.Blocked = ""
 		return d
 	}

@@ -164,8 +164,29 @@ func outcomeUnknown(v View, o Outcome) Decision {
 	return d
 }
 
-// pollUnread counts a poll that gave no word. It says nothing of the attempt.
+// pollUnread counts a poll that gave no word. It says nothing of the attempt, and is
+// tried again soon, however many polls were answered before.
 func pollUnread(v View, o Outcome) Decision {
+	d := pollUndecided(v, o)
+	if d.Cause == CausePolled {
+		d.missed(v, o.RetryAfter)
+	}
+	return d
+}
+
+// pollEarly counts a poll that was answered with a refusal, and perhaps before the
+// commit request could act: that is no proof yet.
+func pollEarly(v View, o Outcome) Decision {
+	d := pollUndecided(v, o)
+	if d.Cause == CausePolled {
+		d.Delay = max(o.RetryAfter, at(pollWaits, d.Looks), v.absenceLeft())
+	}
+	return d
+}
+
+// pollUndecided counts a poll that decided nothing. Its caller sets the wait, unless
+// the polls are used up.
+func pollUndecided(v View, o Outcome) Decision {
 	limit := MaxPolls
 	switch {
 	case o.Attempt != v.Attempt:
@@ -181,7 +202,6 @@ func pollUnread(v View, o Outcome) Decision {
 	if d.Looks >= limit {
 		return unresolved(v, d, "the platform could not be asked")
 	}
-	d.Delay = max(o.RetryAfter, at(lookWaits, d.Looks-1))
 	return d
 }
 
@@ -191,12 +211,7 @@ func outcomeNoEffect(v View, o Outcome) Decision {
 	}
 	polled := o.Polled && o.Attempt == v.Attempt
 	if polled && v.isOpen(o.Attempt) && v.absenceLeft() > 0 && v.State != Sending {
-		// The handle may be read before the commit request acts: no proof yet.
-		d := pollUnread(v, o)
-		if d.To == Ambiguous {
-			d.Delay = max(d.Delay, v.absenceLeft())
-		}
-		return d
+		return pollEarly(v, o)
 	}
 	if v.State == Accepted && o.Attempt == v.Attempt && !polled {
 		return nothing // the accepted attempt answers to polls only

@@ -10,7 +10,7 @@ func (j Job) Decided(d Decision, now time.Time) Job {
 	from := j.State
 	j.State, j.Version, j.Updated = d.To, j.Version+1, now
 	j.Round, j.Failures, j.Claims = d.Round, d.Failures, d.Claims
-	j.Looks, j.Negatives, j.Blocked = d.Looks, d.Negatives, d.Blocked
+	j.Looks, j.Negatives, j.Misses, j.Blocked = d.Looks, d.Negatives, d.Misses, d.Blocked
 	if d.LastError != nil {
 		failure := *d.LastError
 		failure.At = now

@@ -494,6 +494,7 @@ func TestRepeatsChangeNothing(t *testing.T) {
 func applied(v View, d Decision) View {
 	v.Open = openAfter(v, d)
 	v.State, v.Round, v.Failures, v.Claims, v.Looks, v.Negatives = d.To, d.Round, d.Failures, d.Claims, d.Looks, d.Negatives
+	v.Misses = d.Misses
 	if d.Effect != nil {
 		v.Effect = d.Effect
 	}

@@ -57,10 +57,11 @@ type Status struct {
 	Failures int
 	// Claims counts leases that ran out before an intent.
 	Claims int
-	// Looks counts looks of the present chain, Negatives its complete absences.
-	Looks, Negatives int
-	ScheduledFor     time.Time
-	StartDeadline    time.Time
+	// Looks counts looks of the present chain, Negatives its complete absences, and
+	// Misses its looks and polls that could not be completed, in a row.
+	Looks, Negatives, Misses int
+	ScheduledFor             time.Time
+	StartDeadline            time.Time
 	// NextAt is when something is due: the start, the lease's end, the fence, the
 	// next look. Zero in states that wait for nobody.
 	NextAt     time.Time
@@ -191,7 +192,10 @@ type Observation struct {
 	Detail      string
 	// Kind says of an inconclusive look that the credential was refused (FailAuth);
 	// otherwise it is zero. It is not stored: such a look is none.
-	Kind    FailureKind
-	BegunAt time.Time
-	EndedAt time.Time
+	Kind FailureKind
+	// RetryAfter is when, after an inconclusive look, the platform wants to be asked
+	// again; zero: it did not say. It is not stored.
+	RetryAfter time.Duration
+	BegunAt    time.Time
+	EndedAt    time.Time
 }

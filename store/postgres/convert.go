@@ -170,7 +170,7 @@ func toStatus(st pgdb.JobState) job.Status {
 	s := job.Status{
 		State: job.State(st.State), Version: st.Version, Attempt: int(st.Attempt), Round: int(st.Round),
 		Failures: int(st.Failures), Claims: int(st.Claims), Looks: int(st.Looks), Negatives: int(st.Negatives),
-		ScheduledFor: st.ScheduledFor.UTC(), StartDeadline: st.StartDeadline.UTC(),
+		Misses: int(st.Misses), ScheduledFor: st.ScheduledFor.UTC(), StartDeadline: st.StartDeadline.UTC(),
 		NextAt: toTime(st.NextAt), ClaimToken: toID(st.ClaimToken), Worker: st.Worker,
 		Class: job.Class(st.Class), CancelAsked: toTime(st.CancelAskedAt), Blocked: st.Blocked,
 		WaitsFor: toID(st.WaitsFor), Updated: st.UpdatedAt.UTC(), Ended: toTime(st.EndedAt),

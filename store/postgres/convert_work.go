@@ -47,7 +47,7 @@ func toDueJob(d pgdb.LockDueRow) (job.Job, error) {
 	st := pgdb.JobState{
 		JobID: d.JobID, Project: d.Project, ConnectionID: d.ConnectionID, HoldKey: d.HoldKey, State: d.State,
 		Version: d.Version, Attempt: d.Attempt, Round: d.Round, Failures: d.Failures, Claims: d.Claims, Looks: d.Looks,
-		Negatives: d.Negatives, ScheduledFor: d.ScheduledFor, StartWindow: d.StartWindow, StartDeadline: d.StartDeadline,
+		Negatives: d.Negatives, Misses: d.Misses, ScheduledFor: d.ScheduledFor, StartWindow: d.StartWindow, StartDeadline: d.StartDeadline,
 		Class: d.Class, CancelAskedAt: d.CancelAskedAt, ErrorKind: d.ErrorKind, ErrorMessage: d.ErrorMessage,
 		ErrorStatus: d.ErrorStatus, ErrorAt: d.ErrorAt,
 	}
@@ -156,7 +156,7 @@ func toFirstArmed(r pgdb.ArmFirstRow, in *intent, now time.Time) *lockedJob {
 	return toLockedJob(pgdb.JobState{
 		JobID: r.JobID, Project: r.Project, ConnectionID: r.ConnectionID, ScheduleID: r.ScheduleID, HoldKey: r.HoldKey,
 		State: int16(job.Claimed), Version: r.Sequence - 1, Round: r.Round, Failures: r.Failures, Looks: r.Looks,
-		Negatives: r.Negatives, ScheduledFor: r.ScheduledFor, StartWindow: r.StartWindow, StartDeadline: r.StartDeadline,
+		Negatives: r.Negatives, Misses: r.Misses, ScheduledFor: r.ScheduledFor, StartWindow: r.StartWindow, StartDeadline: r.StartDeadline,
 		ClaimedAt: r.ClaimedAt, Class: int16(in.Class), ErrorKind: r.ErrorKind, ErrorMessage: r.ErrorMessage,
 		ErrorStatus: r.ErrorStatus, ErrorAt: r.ErrorAt, UpdatedAt: now,
 	})
@@ -178,6 +178,7 @@ func addState(p *pgdb.SetStatesParams, j job.Job, resolution int64, effect *job.
 	p.Claims = append(p.Claims, int64(j.Claims))
 	p.Looks = append(p.Looks, int64(j.Looks))
 	p.Negatives = append(p.Negatives, int64(j.Negatives))
+	p.Misses = append(p.Misses, int64(j.Misses))
 	p.HoldKeys = append(p.HoldKeys, j.HoldKey)
 	p.ScheduledFors = append(p.ScheduledFors, j.ScheduledFor)
 	p.StartWindows = append(p.StartWindows, micros(j.StartWindow))

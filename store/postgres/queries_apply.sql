@@ -120,8 +120,8 @@ done AS (
         state = 8, version = s.version + 1, position = u.position, next_at = NULL,
         effect_attempt = 1, effect_round = 1, effect_at = @now, updated_at = @now, ended_at = @now
     FROM u WHERE s.job_id = u.job_id AND s.version = u.version AND s.state::integer = 3 AND s.attempt = 1
-        AND s.round = 1 AND s.failures = 0 AND s.claims = 0 AND s.looks = 0 AND s.negatives = 0 AND s.blocked = ''
-        AND s.waits_for IS NULL AND s.resolution_id IS NULL AND s.position < @base
+        AND s.round = 1 AND s.failures = 0 AND s.claims = 0 AND s.looks = 0 AND s.negatives = 0 AND s.misses = 0
+        AND s.blocked = '' AND s.waits_for IS NULL AND s.resolution_id IS NULL AND s.position < @base
     RETURNING s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.version, s.scheduled_for, s.start_window,
         s.start_deadline, s.worker, s.class, s.cancel_asked_at, s.error_kind, s.error_message, s.error_status, s.error_at,
         s.attempt, u.position, u.status, u.bytes, u.message, u.actor
@@ -172,7 +172,7 @@ WITH u AS (
         unnest(@versions::bigint[]) AS version, unnest(@positions::bigint[]) AS position,
         unnest(@rounds::bigint[]) AS round, unnest(@failures::bigint[]) AS failures,
         unnest(@claims::bigint[]) AS claims, unnest(@looks::bigint[]) AS looks,
-        unnest(@negatives::bigint[]) AS negatives, unnest(@hold_keys::text[]) AS hold_key,
+        unnest(@negatives::bigint[]) AS negatives, unnest(@misses::bigint[]) AS misses, unnest(@hold_keys::text[]) AS hold_key,
         unnest(@scheduled_fors::timestamptz[]) AS scheduled_for,
         unnest(@start_windows::bigint[]) AS start_window,
         unnest(@start_deadlines::timestamptz[]) AS start_deadline,
@@ -191,7 +191,7 @@ WITH u AS (
 changed AS (
     UPDATE job_state AS s SET
         state = u.state, version = u.version, position = u.position, round = u.round,
-        failures = u.failures, claims = u.claims, looks = u.looks, negatives = u.negatives,
+        failures = u.failures, claims = u.claims, looks = u.looks, negatives = u.negatives, misses = u.misses,
         hold_key = u.hold_key, scheduled_for = u.scheduled_for,
         start_window = u.start_window, start_deadline = u.start_deadline,
         next_at = nullif(u.next_at, '0001-01-01 00:00:00+00'::timestamptz), claim_token = u.claim_token,

@@ -71,7 +71,7 @@ armed AS (
             WHERE r.connection_id = s.connection_id AND r.hold_key = s.hold_key
                 AND (r.paused OR r.auth_hold_at IS NOT NULL OR r.rate_limited_until > @now))
     RETURNING s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.version AS sequence, s.round, s.failures,
-        s.looks, s.negatives, s.scheduled_for, s.start_window, s.start_deadline, s.claimed_at, s.updated_at AS armed_at,
+        s.looks, s.negatives, s.misses, s.scheduled_for, s.start_window, s.start_deadline, s.claimed_at, s.updated_at AS armed_at,
         s.error_kind, s.error_message, s.error_status, s.error_at,
         u.position, u.fence, u.worker, u.arm_token, u.send_deadline, u.answer_deadline, u.effect_key,
         u.request_digest, u.credential_version, u.account_identity, u.watermark, u.frozen
@@ -97,7 +97,7 @@ logged AS (
         @cause::smallint, 1, worker, '', '', armed_at
     FROM armed
 )
-SELECT job_id, project, connection_id, schedule_id, hold_key, sequence, round, failures, looks, negatives,
+SELECT job_id, project, connection_id, schedule_id, hold_key, sequence, round, failures, looks, negatives, misses,
     scheduled_for, start_window, start_deadline, claimed_at, error_kind, error_message, error_status, error_at
 FROM armed;
 

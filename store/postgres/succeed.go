@@ -44,9 +44,9 @@ func plainSuccesses(items []store.Change) (plain, others []int) {
 // of the row.
 func plainSuccess(c *store.Change) bool {
 	d := &c.Decision
-	numbers := [...]int{d.Attempt, d.Round, d.Failures, d.Claims, d.Looks, d.Negatives}
+	numbers := [...]int{d.Attempt, d.Round, d.Failures, d.Claims, d.Looks, d.Negatives, d.Misses}
 	return d.Action == job.ActWrite && d.To == job.Succeeded && d.Cause == job.CauseAnswered &&
-		numbers == [...]int{1, 1, 0, 0, 0, 0} && plainEffect(d) && nothingElse(d) && c.Reason == "" && c.Content == nil
+		numbers == [...]int{1, 1, 0, 0, 0, 0, 0} && plainEffect(d) && nothingElse(d) && c.Reason == "" && c.Content == nil
 }
 
 // plainEffect tells whether the first attempt is settled by an answer that names nothing.

@@ -137,7 +137,7 @@ func insertStateParams(st litedb.JobState) litedb.InsertStateParams {
 func setStateParams(st litedb.JobState) litedb.SetStateParams {
 	return litedb.SetStateParams{
 		JobID: st.JobID, State: st.State, Listed: st.Listed, Version: st.Version, Round: st.Round, Failures: st.Failures,
-		Claims: st.Claims, Looks: st.Looks, Negatives: st.Negatives, HoldKey: st.HoldKey,
+		Claims: st.Claims, Looks: st.Looks, Negatives: st.Negatives, Misses: st.Misses, HoldKey: st.HoldKey,
 		ScheduledFor: st.ScheduledFor, StartDeadline: st.StartDeadline,
 		NextAt: st.NextAt, ClaimToken: st.ClaimToken, CancelAskedAt: st.CancelAskedAt, Blocked: st.Blocked,
 		ErrorKind: st.ErrorKind, ErrorMessage: st.ErrorMessage, ErrorStatus: st.ErrorStatus,
@@ -170,7 +170,7 @@ func fromDue(r litedb.DueJobsRow, ready litedb.ReadyRowsRow) (litedb.Job, litedb
 	return j, litedb.JobState{
 		JobID: r.ID, Project: r.Project, ConnectionID: ready.ConnectionID, HoldKey: ready.HoldKey,
 		State: r.State, Listed: r.State, Version: r.Version, Attempt: r.Attempt, Round: r.Round, Failures: r.Failures,
-		Claims: r.Claims, Looks: r.Looks, Negatives: r.Negatives, ScheduledFor: r.ScheduledFor,
+		Claims: r.Claims, Looks: r.Looks, Negatives: r.Negatives, Misses: r.Misses, ScheduledFor: r.ScheduledFor,
 		StartDeadline: r.StartDeadline, NextAt: r.NextAt, ClaimedAt: r.ClaimedAt, Worker: r.Worker, Class: r.Class,
 		CancelAskedAt: r.CancelAskedAt, Blocked: r.Blocked, ErrorKind: r.ErrorKind, ErrorMessage: r.ErrorMessage,
 		ErrorStatus: r.ErrorStatus, ErrorAt: r.ErrorAt, ResolutionID: r.ResolutionID,
@@ -234,7 +234,7 @@ func toStatus(st litedb.JobState) job.Status {
 	s := job.Status{
 		State: job.State(st.State), Version: st.Version, Attempt: int(st.Attempt), Round: int(st.Round),
 		Failures: int(st.Failures), Claims: int(st.Claims), Looks: int(st.Looks), Negatives: int(st.Negatives),
-		ScheduledFor: fromMicros(st.ScheduledFor), StartDeadline: fromMicros(st.StartDeadline),
+		Misses: int(st.Misses), ScheduledFor: fromMicros(st.ScheduledFor), StartDeadline: fromMicros(st.StartDeadline),
 		NextAt: fromNullMicros(st.NextAt), ClaimToken: toID(st.ClaimToken), Worker: st.Worker,
 		Class: job.Class(st.Class), CancelAsked: fromNullMicros(st.CancelAskedAt), Blocked: st.Blocked,
 		WaitsFor: toID(st.WaitsFor), Updated: fromMicros(st.UpdatedAt), Ended: fromNullMicros(st.EndedAt),
@@ -255,7 +255,7 @@ func setStatus(st *litedb.JobState, s job.Status) {
 		st.Listed = st.State
 	}
 	st.Round, st.Failures, st.Claims = int64(s.Round), int64(s.Failures), int64(s.Claims)
-	st.Looks, st.Negatives, st.Blocked = int64(s.Looks), int64(s.Negatives), s.Blocked
+	st.Looks, st.Negatives, st.Misses, st.Blocked = int64(s.Looks), int64(s.Negatives), int64(s.Misses), s.Blocked
 	st.ScheduledFor, st.StartDeadline = s.ScheduledFor.UnixMicro(), s.StartDeadline.UnixMicro()
 	st.NextAt, st.ClaimToken = toMicros(s.NextAt), fromOptionalID(s.ClaimToken)
 	st.CancelAskedAt, st.UpdatedAt, st.EndedAt = toMicros(s.CancelAsked), s.Updated.UnixMicro(), toMicros(s.Ended)
@@ -357,9 +357,9 @@ func toEvent(e litedb.Event) job.Event {
 // in nothing but what every success changes.
 func onlySucceeded(st, old litedb.JobState) bool {
 	texts := func(s litedb.JobState) [3]string { return [...]string{s.HoldKey, s.Blocked, s.ErrorMessage} }
-	numbers := func(s litedb.JobState) [9]int64 {
+	numbers := func(s litedb.JobState) [10]int64 {
 		return [...]int64{
-			s.Round, s.Failures, s.Claims, s.Looks, s.Negatives, s.ScheduledFor, s.StartDeadline, s.ErrorKind, s.ErrorStatus,
+			s.Round, s.Failures, s.Claims, s.Looks, s.Negatives, s.Misses, s.ScheduledFor, s.StartDeadline, s.ErrorKind, s.ErrorStatus,
 		}
 	}
 	times := func(s litedb.JobState) [3]sql.NullInt64 {

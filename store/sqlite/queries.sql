@@ -85,7 +85,7 @@ SELECT * FROM job_state WHERE job_id = ?;
 -- Every change of a job but claims, arms and leases.
 UPDATE OR FAIL job_state SET
     state = @state, listed = @listed, version = @version, round = @round, failures = @failures,
-    claims = @claims, looks = @looks, negatives = @negatives,
+    claims = @claims, looks = @looks, negatives = @negatives, misses = @misses,
     hold_key = @hold_key, scheduled_for = @scheduled_for,
     start_deadline = @start_deadline, next_at = @next_at, claim_token = @claim_token,
     cancel_asked_at = @cancel_asked_at, blocked = @blocked,
@@ -134,7 +134,8 @@ SELECT
     jobs.min_backoff, jobs.max_backoff, jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone,
     jobs.reply_to, jobs.schedule_id, jobs.fingerprint, jobs.created_at, jobs.payload,
     job_state.state, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims,
-    job_state.looks, job_state.negatives, job_state.scheduled_for, job_state.start_deadline, job_state.next_at,
+    job_state.looks, job_state.negatives, job_state.misses, job_state.scheduled_for, job_state.start_deadline,
+    job_state.next_at,
     job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked,
     job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at,
     job_state.resolution_id, job_state.updated_at

@@ -162,14 +162,14 @@ func applyFields(f *fixture) {
 	f.clock.advance(time.Second)
 	now := start.Add(time.Second)
 	got := f.change(s, job.Decision{
-		To: job.Ambiguous, Cause: job.CauseLooked, Attempt: 1, Round: 2, Failures: 3, Claims: 4, Looks: 5, Negatives: 6,
+		To: job.Ambiguous, Cause: job.CauseLooked, Attempt: 1, Round: 2, Failures: 3, Claims: 4, Looks: 5, Negatives: 6, Misses: 7,
 		Delay: time.Minute, Detail: "detail", Blocked: "blocked",
 		LastError: &job.Failure{Kind: job.FailTransient, Message: "message", HTTPStatus: 503},
 		Observed:  &job.Observation{Attempt: 1, Verdict: job.SawAbsent, BegunAt: s.Fence},
 	})
 	f.ok(got.Err)
 	g := got.Snapshot
-	f.is([]int{g.Round, g.Failures, g.Claims, g.Looks, g.Negatives}, []int{2, 3, 4, 5, 6}, "counters")
+	f.is([]int{g.Round, g.Failures, g.Claims, g.Looks, g.Negatives, g.Misses}, []int{2, 3, 4, 5, 6, 7}, "counters")
 	f.is(g.LastError, &job.Failure{Kind: job.FailTransient, Message: "message", HTTPStatus: 503, At: now}, "last error")
 	f.is([]any{g.Blocked, g.NextAt, g.Updated}, []any{"blocked", now.Add(time.Minute), now}, "blocked, due, updated")
 	e := f.last(s.ID)

@@ -59,7 +59,7 @@ func wakeBlocked(f *fixture) {
 	for _, was := range []job.Snapshot{unknown, accepted} {
 		now := f.job(was.ID)
 		f.is(now.NextAt, now.Now, "due")
-		f.is([]any{now.State, now.Version, now.Looks, now.Negatives}, []any{was.State, was.Version, was.Looks, was.Negatives}, "job")
+		f.is([]any{now.State, now.Version, now.Looks, now.Negatives, now.Misses}, []any{was.State, was.Version, was.Looks, was.Negatives, was.Misses}, "job")
 		f.is(int64(len(f.events(was.ID))), was.Version, "events")
 	}
 	f.is(f.lookIDs(), []job.ID{unknown.ID, accepted.ID}, "looks after it")

@@ -143,6 +143,7 @@ CREATE TABLE job_state (
     claims          bigint      NOT NULL DEFAULT 0,
     looks           bigint      NOT NULL DEFAULT 0,
     negatives       bigint      NOT NULL DEFAULT 0,
+    misses          bigint      NOT NULL DEFAULT 0,
     scheduled_for   timestamptz NOT NULL,
     -- Microseconds.
     start_window    bigint      NOT NULL,
@@ -175,7 +176,7 @@ CREATE TABLE job_state (
     -- statement that writes.
     CONSTRAINT job_state_row CHECK (
         state BETWEEN 1 AND 11 AND version >= 1 AND round >= 1
-        AND attempt >= 0 AND failures >= 0 AND claims >= 0 AND looks >= 0 AND negatives >= 0
+        AND attempt >= 0 AND failures >= 0 AND claims >= 0 AND looks >= 0 AND negatives >= 0 AND misses >= 0
         AND start_window >= 0 AND class BETWEEN 1 AND 4 AND error_kind BETWEEN 0 AND 10
         -- States that wait for nobody have nothing due; all others do.
         AND (next_at IS NULL) = (state IN (7, 8, 9, 10, 11))

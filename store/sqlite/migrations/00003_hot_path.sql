@@ -28,6 +28,7 @@ CREATE TABLE job_state_3 (
     claims          INTEGER NOT NULL DEFAULT 0 CHECK (claims >= 0),
     looks           INTEGER NOT NULL DEFAULT 0 CHECK (looks >= 0),
     negatives       INTEGER NOT NULL DEFAULT 0 CHECK (negatives >= 0),
+    misses          INTEGER NOT NULL DEFAULT 0 CHECK (misses >= 0),
     scheduled_for   INTEGER NOT NULL,
     start_deadline  INTEGER NOT NULL,
     -- The start, the lease's end, the fence, or the next look.

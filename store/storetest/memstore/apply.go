@@ -65,6 +65,7 @@ func (t *tx) apply(in store.Change) (store.Applied, error) {
 	c.settle(what)
 	if o := c.Decision.Observed; o != nil {
 		look := *o
+		look.Kind, look.RetryAfter = 0, 0
 		look.BegunAt, look.EndedAt = micros(look.BegunAt), micros(look.EndedAt)
 		r.looks = append(r.looks, look)
 	}
@@ -101,7 +102,7 @@ func (c *change) next() job.Job {
 // sound refuses what the tables of a database would.
 func (c *change) sound(next job.Job) error {
 	d := c.Decision
-	least := min(next.Failures, next.Claims, next.Looks, next.Negatives)
+	least := min(next.Failures, next.Claims, next.Looks, next.Negatives, next.Misses)
 	switch {
 	case next.Round < 1 || least < 0:
 		return fmt.Errorf("%w: a counter is below its least value", store.ErrIllegal)

@@ -1,0 +1,151 @@
+package job
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// missWaits is the row of docs/protocol.md, section Waits, with its last wait repeated.
+var missWaits = []time.Duration{5 * time.Second, 15 * time.Second, time.Minute, 5 * time.Minute, 5 * time.Minute}
+
+// accepted is a job whose handle is polled.
+func accepted(polls int) View {
+	v := sending(Handle, Hold)
+	v.State, v.Open, v.Handle, v.Looks, v.FenceLeft = Accepted, nil, "h", polls, -time.Hour
+	return v
+}
+
+// One poll that fails costs seconds, however many were answered before it.
+func TestAFailedPollIsRepeatedSoon(t *testing.T) {
+	unread := Outcome{Attempt: 1, Result: ResultUnknown, Message: "503", Polled: true}
+	answered := Outcome{Attempt: 1, Result: ResultAccepted, Handle: "h", Polled: true}
+	for _, polls := range []int{0, 7, 30, 1000} {
+		v := accepted(polls)
+		for range 2 { // a poll that is answered ends the row
+			for i, want := range missWaits {
+				var d Decision
+				if v, d = step(t, v, unread); d.Delay != want || v.Misses != i+1 {
+					t.Errorf("after %d polls, miss %d: waits %v, counts %d, want %v", polls, i+1, d.Delay, v.Misses, want)
+				}
+			}
+			var d Decision
+			if v, d = step(t, v, answered); v.Misses != 0 || d.Delay != at(pollWaits, v.Looks) {
+				t.Errorf("answered: %d misses, waits %v", v.Misses, d.Delay)
+			}
+		}
+		if want := polls + 2*(len(missWaits)+1); v.Looks != want {
+			t.Errorf("%d polls counted, want %d", v.Looks, want)
+		}
+	}
+}
+
+// A look that cannot be read waits by its own table, not by the spacing of absences,
+// and changes nothing in their count or spacing.
+func TestAnUnreadableLookIsRepeatedSoon(t *testing.T) {
+	v := sending(Observable, Hold)
+	v.State, v.FenceLeft = Ambiguous, -time.Hour
+	v.Traits.Negatives, v.Traits.Spacing = 3, 450*time.Second
+	look := func(verdict Verdict) Looked { return Looked{Observation: Observation{Attempt: 1, Verdict: verdict}} }
+	for absences := range 2 {
+		for i, want := range missWaits {
+			var d Decision
+			if v, d = step(t, v, look(SawInconclusive)); d.Delay != want || v.Misses != i+1 || v.Negatives != absences {
+				t.Errorf("after %d absences, miss %d: waits %v, counts %d, %d absences, want %v",
+					absences, i+1, d.Delay, v.Misses, v.Negatives, want)
+			}
+		}
+		var d Decision
+		if v, d = step(t, v, look(SawAbsent)); v.Misses != 0 || v.Negatives != absences+1 || d.Delay != v.Traits.Spacing {
+			t.Errorf("absence %d: %d misses, waits %v", v.Negatives, v.Misses, d.Delay)
+		}
+	}
+}
+
+// A platform that wants to be left alone for longer is.
+func TestALimitedLookWaitsAsThePlatformSays(t *testing.T) {
+	limited := Observation{Attempt: 1, Verdict: SawInconclusive, RetryAfter: 2 * time.Minute}
+	ambiguous := sending(Observable, Hold)
+	ambiguous.State, ambiguous.FenceLeft = Ambiguous, -time.Hour
+	for name, v := range map[string]View{"a look": ambiguous, "a look for a handle": accepted(3), "before a later arm": claimedAgain()} {
+		for _, want := range []time.Duration{2 * time.Minute, 2 * time.Minute, 2 * time.Minute, 5 * time.Minute} {
+			d := must(t, v, Looked{Observation: limited})
+			if d.Delay != want {
+				t.Errorf("%s: waits %v, want %v", name, d.Delay, want)
+			}
+			v.Looks, v.Misses = d.Looks, d.Misses
+		}
+	}
+}
+
+// A look that was not made, for a reason that passes by itself, is a miss like others.
+// One that waits for a person, or for its turn, is none.
+func TestALookThatWasNotMade(t *testing.T) {
+	for kind, miss := range map[FailureKind]bool{FailTransient: true, FailPermanent: true, FailAuth: false, FailHeld: false} {
+		v := accepted(40)
+		v.Misses = 2
+		d := must(t, v, Deferred{Kind: kind, Message: "why"})
+		if want := v.Misses + map[bool]int{true: 1}[miss]; d.Misses != want {
+			t.Errorf("%s: %d misses, want %d", kind, d.Misses, want)
+		}
+		if miss && d.Delay != missWaits[2] {
+			t.Errorf("%s: waits %v", kind, d.Delay)
+		}
+	}
+}
+
+// A platform's refusal that may be from before the commit was answered, and is no miss.
+func TestAPollThatIsTooEarlyIsAnswered(t *testing.T) {
+	v := sending(Handle, Hold)
+	v.State, v.Handle, v.Misses, v.Looks = Ambiguous, "h", 3, 3
+	d := must(t, v, Outcome{Attempt: 1, Result: ResultRejected, Kind: FailTransient, Polled: true})
+	if d.To != Ambiguous || d.Misses != 0 || d.Looks != 4 || d.Delay != v.absenceLeft() {
+		t.Errorf("%+v", d)
+	}
+}
+
+// Misses rise by one with what could not be completed, stay with what has nothing to do
+// with looks, and are over with everything else.
+func TestMissesAreInARow(t *testing.T) {
+	const before = 3
+	rises := 0
+	eachView(func(v View) {
+		v.Misses = before
+		for _, e := range allEvidence() {
+			d, err := Decide(v, e)
+			if err != nil || d.Action != ActWrite {
+				continue
+			}
+			switch d.Misses {
+			case 0:
+			case before:
+				if _, deferred := e.(Deferred); d.Delay != KeepDelay && !deferred {
+					t.Fatalf("%s, %T%+v: misses kept, to %s after %v", v.State, e, e, d.To, d.Delay)
+				}
+			case before + 1:
+				rises++
+				if !missed(e) || !slices.Contains([]Cause{CauseLooked, CausePolled, CauseNotStarted}, d.Cause) {
+					t.Fatalf("%s, %T%+v: a miss, by %s", v.State, e, e, d.Cause)
+				}
+			default:
+				t.Fatalf("%s, %T%+v: %d misses", v.State, e, e, d.Misses)
+			}
+		}
+	})
+	if rises == 0 {
+		t.Fatal("nothing was ever missed")
+	}
+}
+
+func missed(e Evidence) bool {
+	switch e := e.(type) {
+	case Looked:
+		return e.Verdict == SawInconclusive
+	case Outcome:
+		return e.Polled && e.Result.Open()
+	case Deferred:
+		return true
+	default:
+		return false
+	}
+}
