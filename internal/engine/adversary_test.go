@@ -189,3 +189,29 @@ func TestAReplayMayNotOutlastTheKey(t *testing.T) {
 		w.until(id, job.NeedsResolution, 5*time.Minute)
 	})
 }
+
+// slowRepeats is a store whose commits of a repeat's intent take seconds.
+type slowRepeats struct{ engine.Store }
+
+func (s slowRepeats) Arm(ctx context.Context, items []store.Arm) ([]store.Armed, error) {
+	if items[0].Rearm {
+		time.Sleep(7 * time.Second)
+	}
+	return s.Store.Arm(ctx, items)
+}
+
+// A repeat whose intent took long to store is not sent: the receiver may forget the key
+// while it acts.
+func TestAReplayWhoseArmIsSlowIsNotSent(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.platform.window = 100 * time.Second // of which a repeat may take 90: 5 are left for its start
+		w.platform.publish = func(int, connector.Commit) job.Outcome { return unknown("reset") }
+		w.start()
+		id := w.submit("short memory", timeout(time.Minute))
+		w.until(id, job.NeedsResolution, 5*time.Minute)
+		a := w.attempts(id)
+		if w.platform.sent() != 1 || len(a) != 2 || a[1].Result != job.ResultNotSent {
+			t.Errorf("%d requests, %d attempts\n%s", w.platform.sent(), len(a), w.story(id))
+		}
+	}, through(func(s engine.Store) engine.Store { return slowRepeats{s} }))
+}

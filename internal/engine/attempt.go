@@ -246,6 +246,15 @@ func (e *Engine) armAndSend(l store.Leased, r ready, rearm bool, s *seat) {
 		e.refusedArm(l, armed.Err)
 		return
 	}
+	// A slow store may have taken up the time for which the key is known.
+	if s := armed.Snapshot.Of(l.Spec); rearm && !s.View(e.traits(l.Connection, l.Class), 0).KeyKnown() {
+		r.session.Close()
+		e.settle(s, l.Connection, job.Outcome{
+			Attempt: armed.Attempt.Number, Result: job.ResultNotSent, Kind: job.FailTransient,
+			Message: "the receiver may have forgotten the key before this repeat ends; it was not sent",
+		}, job.ID{})
+		return
+	}
 	e.sendArmed(l, r, item, armed, start, s)
 }
 

@@ -41,6 +41,7 @@ var pinned = []struct {
 	{701618, false, "a twin's object is made at the very instant of the other one's fence: it cannot be that one's"},
 	{702453, true, "a pause ends as the faults do, and what was missed in it expires then: it did not starve"},
 	{721224, false, "the database's clock leaps over a fence while a handle's commit is under way: a poll must not prove that it had no effect"},
+	{731610, false, "the commit of a repeat's intent takes seconds, and the key is forgotten before the repeat ends"},
 }
 
 func TestSimPinned(t *testing.T) {

@@ -83,13 +83,13 @@ func pollDue(v View) Decision {
 // mayReplay tells whether a repeat under the same key is safe and still
 // wanted: the target surely remembers the key, and the job may still start at all.
 func (v View) mayReplay() bool {
-	return v.WindowLeft > 0 && v.keyKnown() && v.Attempt < MaxAttempts && v.Looks < MaxLooks
+	return v.WindowLeft > 0 && v.KeyKnown() && v.Attempt < MaxAttempts && v.Looks < MaxLooks
 }
 
-// keyKnown tells whether the target remembers the key for as long as a repeat may
+// KeyKnown reports whether the target remembers the key for as long as a repeat may
 // act: until its own fence. Half of the rest of the window is the margin for the
 // target's clock, which is not ours.
-func (v View) keyKnown() bool {
+func (v View) KeyKnown() bool {
 	return v.KeyAge < (v.Traits.KeyWindow-v.Retry.Timeout()-v.Traits.Grace)/2
 }
 
@@ -99,7 +99,7 @@ func (v View) noReplayReason() string {
 		return "a cancel was asked, so the request is not repeated; whether the first one had an effect is unknown"
 	case v.WindowLeft <= 0:
 		return "the start window passed; a repeat could act late"
-	case !v.keyKnown():
+	case !v.KeyKnown():
 		return "the receiver may have forgotten the key before a repeat arrives"
 	default:
 		return "the repeats are used up"
