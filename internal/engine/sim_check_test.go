@@ -148,6 +148,7 @@ func (w *simWorld) history(j *simJob, r memstore.Record) {
 		if e.Cause == job.CauseLooked && e.To == job.Ambiguous && e.Detail == ownersUnread {
 			w.sighted(j)
 		}
+		w.waitsAsDocumented(j, e, r.Snapshot)
 		state = e.To
 	}
 	s := r.Snapshot
@@ -299,10 +300,6 @@ func (w *simWorld) absent(j *simJob, began time.Time) {
 	defer w.looks.Unlock()
 	j.absences = append(j.absences, began)
 }
-
-// ownersUnread is what a job says of a look that saw something and could not ask
-// whose it is.
-const ownersUnread = "other jobs' effects could not be read"
 
 // sighted notes that such a look was written down: it speaks against the absences
 // before it.

@@ -250,7 +250,7 @@ func (c simConnector) Observe(ctx context.Context, o connector.Opening, l connec
 	case refused:
 		return job.Observation{Verdict: job.SawInconclusive, Kind: job.FailAuth, Detail: "the credential was refused"}
 	case err != nil:
-		return job.Observation{Verdict: job.SawInconclusive, Detail: "the platform could not be read"}
+		return job.Observation{Verdict: job.SawInconclusive, Detail: blindLook}
 	}
 	taken, err := l.Taken(ctx, ids)
 	if j.posted(ids, taken) {
@@ -317,7 +317,7 @@ func (c simConnector) Poll(ctx context.Context, o connector.Opening, handle stri
 		box := t.containers[handle]
 		switch {
 		case box == nil:
-			out = simUnknown("no such handle")
+			out = simUnknown(noHandle)
 		case box.posted != nil:
 			out = job.Outcome{Result: job.ResultSucceeded, ExternalID: box.posted.id}
 		case !box.taken:
@@ -334,7 +334,7 @@ func (c simConnector) Poll(ctx context.Context, o connector.Opening, handle stri
 		return nil
 	})
 	if err != nil {
-		return simUnknown("could not be polled")
+		return simUnknown(blindPoll)
 	}
 	return out
 }

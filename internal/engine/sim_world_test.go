@@ -98,6 +98,7 @@ type simJob struct {
 	doubted  bool
 	absences []time.Time // complete looks that saw nothing, when they began
 	stale    int         // how many replicas in a row were behind
+	unread   int         // looks and polls in a row that failed; negative: not known
 	// told are the nodes that the platform told of the effect.
 	told    []*node
 	alarmed bool // a second claim to its object was written down
