@@ -35,11 +35,16 @@ func (s *jobService) intake(ctx context.Context, who caller) *intake {
 	}
 }
 
+// pastSubmit is what to do about a submit whose time has passed. It is said only when
+// no job is stored under the key (see lookUp).
+const pastSubmit = "no job is stored under this idempotency key, now or by an earlier try: " +
+	"send the request again under the same key with a later time, or without scheduled_for to start the job now"
+
 // check is everything that a new job must pass and a repeat need not. It
 // completes the submission with what only these checks can tell.
 func (in *intake) check(ctx context.Context, sub *submission) error {
 	var err error
-	if sub.at, err = in.checkTime("scheduled_for", sub.at); err != nil {
+	if sub.at, err = in.checkTime("scheduled_for", sub.at, pastSubmit); err != nil {
 		return err
 	}
 	if err := checkTimeZone(sub.spec.TimeZone); err != nil {

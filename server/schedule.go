@@ -82,8 +82,9 @@ func notReserved(key string) error {
 	return nil
 }
 
-// checkTime bounds a requested time. A little in the past is now: zero.
-func (s *Server) checkTime(field string, at time.Time) (time.Time, error) {
+// checkTime bounds a requested time. A little in the past is now: zero. instead is what
+// to do about a time that has passed.
+func (s *Server) checkTime(field string, at time.Time, instead string) (time.Time, error) {
 	if at.IsZero() {
 		return at, nil
 	}
@@ -91,7 +92,7 @@ func (s *Server) checkTime(field string, at time.Time) (time.Time, error) {
 	switch now := s.cfg.Now(); {
 	case now.Sub(at) > job.PastSlack:
 		return at, refuse(fireoncev1.ErrorReason_ERROR_REASON_TIME_IN_PAST,
-			fmt.Sprintf("%s %s is more than %s in the past", field, shown, job.PastSlack), "field", field, "time", shown)
+			fmt.Sprintf("%s %s is more than %s in the past; %s", field, shown, job.PastSlack, instead), "field", field, "time", shown)
 	case at.Sub(now) > job.MaxAhead:
 		return at, refuse(fireoncev1.ErrorReason_ERROR_REASON_TIME_TOO_FAR,
 			fmt.Sprintf("%s %s is more than 5 years ahead", field, shown), "field", field, "time", shown)

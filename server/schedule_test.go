@@ -58,6 +58,69 @@ func TestRepeatIsTheStoredJob(t *testing.T) {
 	}
 }
 
+// TestLateRepeat: a client that has no answer to its submit repeats it when its time has
+// passed by more than a minute. A stored key answers with the stored job, or with what
+// became of it; a new one is refused with what to do, and stores nothing.
+func TestLateRepeat(t *testing.T) {
+	overEach(t, func(t *testing.T, f *fixture, c client) {
+		when := at(f.clock.Now().Add(time.Second))
+		stored := f.schedule(f.request("stored", when))
+		f.clock.advance(62 * time.Second)
+		before, end := f.stored()
+
+		only := func(r *scheduleRequest) { r.ValidateOnly = true }
+		for name, r := range map[string]*scheduleRequest{
+			"the same": f.request("stored", when), "validate_only": f.request("stored", when, only),
+		} {
+			res, err := ask[fireoncev1.ScheduleJobResponse](t, c, scheduleJob, r)
+			if err != nil || res.GetCreated() || res.GetJob().GetJobId() != stored.GetJobId() ||
+				!proto.Equal(res.GetJob().GetScheduledFor(), stored.GetScheduledFor()) {
+				t.Errorf("%s: %v, %v", name, res, err)
+			}
+		}
+		for name, r := range map[string]*scheduleRequest{
+			"never stored": f.request("new", when), "never stored, validate_only": f.request("new", when, only),
+		} {
+			err := c.call(t.Context(), scheduleJob, r, &fireoncev1.ScheduleJobResponse{})
+			wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_TIME_IN_PAST)
+			wantAdvice(t, name, err.Error())
+		}
+		batch, err := ask[fireoncev1.BatchScheduleJobsResponse](t, c, jobsPath+"BatchScheduleJobs", &fireoncev1.BatchScheduleJobsRequest{
+			Requests: []*scheduleRequest{f.request("new", when), f.request("stored", when), f.request("stored", when, only)},
+		})
+		if err != nil || len(batch.GetResults()) != 3 {
+			t.Fatalf("batch: %v, %v", batch, err)
+		}
+		wantAdvice(t, "in a batch", batch.GetResults()[0].GetError().GetMessage())
+		for i, r := range batch.GetResults()[1:] {
+			if got := r.GetSuccess(); got.GetCreated() || got.GetJob().GetJobId() != stored.GetJobId() {
+				t.Errorf("in a batch, repeat %d: %v", i, r)
+			}
+		}
+		if n, e := f.stored(); n != before || e != end {
+			t.Errorf("%d jobs and connections and %d events, before %d and %d", n, e, before, end)
+		}
+
+		// What it says to do works, under the same key.
+		if again := f.schedule(f.request("new")); again.GetJobId() == "" || again.GetJobId() == stored.GetJobId() {
+			t.Errorf("sent without a time: %v", again)
+		}
+		// Under another request the key is a conflict, late or not.
+		err = c.call(t.Context(), scheduleJob, f.request("stored", at(f.clock.Now().Add(time.Hour))), &fireoncev1.ScheduleJobResponse{})
+		wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_IDEMPOTENCY_KEY_REUSED)
+	})
+}
+
+// wantAdvice makes sure that a refusal says that nothing is stored, and what to do.
+func wantAdvice(t *testing.T, name, message string) {
+	t.Helper()
+	for _, words := range []string{"more than 1m0s in the past", "no job is stored under this idempotency key", "with a later time", "without scheduled_for"} {
+		if !strings.Contains(message, words) {
+			t.Errorf("%s: %q does not say %q", name, message, words)
+		}
+	}
+}
+
 // TestKeyReused changes each field of a request in turn.
 func TestKeyReused(t *testing.T) {
 	f := start(t)

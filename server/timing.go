@@ -12,11 +12,14 @@ import (
 // it was sent first, so that a repeat of a move that is in place succeeds
 // however late it comes; a move that is still to be made has its time checked.
 
+// pastMove is what to do about a new time that has passed.
+const pastMove = "the job was not changed: give a later time, or none to start it now"
+
 // timed checks a requested time and makes the evidence for it; the zero time,
 // "now", needs no check.
 func (s *jobService) timed(at time.Time, evidence func(time.Time) job.Evidence) func(context.Context, job.Snapshot) (checked, error) {
 	return func(context.Context, job.Snapshot) (checked, error) {
-		at, err := s.checkTime("scheduled_for", at)
+		at, err := s.checkTime("scheduled_for", at, pastMove)
 		if err != nil {
 			return checked{}, err
 		}

@@ -85,6 +85,8 @@ type JobServiceClient interface {
 	//   - INVALID_ARGUMENT / TIME_IN_PAST, TIME_TOO_FAR, PAYLOAD_TOO_LARGE,
 	//     PAYLOAD_INVALID, PAYLOAD_CONNECTION_MISMATCH, HEADER_NOT_ALLOWED. Checked
 	//     *after* the key: a late repeat of an accepted request still returns its job.
+	//     TIME_IN_PAST says that no job is stored under the key: send a later time under
+	//     it, or none to start the job now.
 	//   - NOT_FOUND / CONNECTION_NOT_FOUND, JOB_NOT_FOUND (reply_to_job_id);
 	//     FAILED_PRECONDITION / CONNECTION_DISABLED. A reply to a job of another
 	//     connection, or of a connector that sends no replies, is PAYLOAD_INVALID.
@@ -462,6 +464,8 @@ type JobServiceHandler interface {
 	//   - INVALID_ARGUMENT / TIME_IN_PAST, TIME_TOO_FAR, PAYLOAD_TOO_LARGE,
 	//     PAYLOAD_INVALID, PAYLOAD_CONNECTION_MISMATCH, HEADER_NOT_ALLOWED. Checked
 	//     *after* the key: a late repeat of an accepted request still returns its job.
+	//     TIME_IN_PAST says that no job is stored under the key: send a later time under
+	//     it, or none to start the job now.
 	//   - NOT_FOUND / CONNECTION_NOT_FOUND, JOB_NOT_FOUND (reply_to_job_id);
 	//     FAILED_PRECONDITION / CONNECTION_DISABLED. A reply to a job of another
 	//     connection, or of a connector that sends no replies, is PAYLOAD_INVALID.

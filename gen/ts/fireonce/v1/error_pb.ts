@@ -145,7 +145,11 @@ export enum ErrorReason {
   UNSPECIFIED = 0,
 
   /**
-   * INVALID_ARGUMENT: scheduled_for is more than 60 s in the past.
+   * INVALID_ARGUMENT: scheduled_for is more than 60 s in the past, and nothing was
+   * stored or changed. A submit gets this only while no job is stored under its key: a
+   * repeat of one that is stored returns its job, however late it comes. So a client
+   * that had no answer to its first try, and gets this, knows that the job does not
+   * exist. It sends a later time under the same key, or none to start the job now.
    *
    * @generated from enum value: ERROR_REASON_TIME_IN_PAST = 1;
    */
