@@ -228,7 +228,7 @@ func effectToWire(e *job.Effect) *fireoncev1.Effect {
 	}
 	return &fireoncev1.Effect{
 		ExternalId: text(e.ExternalID), ExternalUrl: text(e.ExternalURL), EffectTime: timeToWire(e.At),
-		Proof: fireoncev1.Effect_Proof(e.Proof), Attempt: int32(e.Attempt),
+		Proof: fireoncev1.Effect_Proof(e.Proof), Attempt: int32(e.Attempt), SharedWithJobId: idToWire(e.SharedWith),
 	}
 }
 

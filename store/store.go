@@ -129,8 +129,8 @@ type Store interface {
 	// Apply writes decisions. A verdict is nil, ErrStale, ErrNotFound or
 	// ErrIllegal. A decision whose effect id already settles another job is
 	// written as NEEDS_RESOLUTION when it was observed (where the table has no
-	// such move, the state stays), while a direct answer takes the id over (see
-	// Applied.Stolen). No decision moves a job to CLAIMED or SENDING; none that
+	// such move, the state stays), while a direct answer takes the id over, or tells
+	// its owner (see Change.Claim and Applied.Told). No decision moves a job to CLAIMED or SENDING; none that
 	// says "no effect" is taken while an attempt is open; none that counts an
 	// absence is, if its look began before the last attempt's fence (ErrStale); a
 	// proven result of an attempt is kept when later evidence knows less. A job that SUCCEEDED lets
@@ -437,10 +437,13 @@ type Applied struct {
 	Err error
 	// Snapshot is the job after the change, with as much of its request as Armed has.
 	Snapshot job.Snapshot
-	// Stolen is the job whose effect id a direct answer took over, because only a
-	// look, a person or an assumption had given it to that job. That job stays
-	// SUCCEEDED and got an event of cause DUPLICATE_EFFECT_SEEN; zero: none.
-	Stolen job.ID
+	// Told is the job that owns the object which this change's effect names, by a direct
+	// answer. It stays SUCCEEDED and got an event of cause EFFECT_SHARED, and both
+	// effects name the other job; zero: none.
+	Told job.ID
+	// Stolen says that Told lost the object, because only a look, a person or an
+	// assumption had given it to that job.
+	Stolen bool
 }
 
 // Meta describes a database.

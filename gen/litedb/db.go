@@ -84,9 +84,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.delayLooksStmt, err = db.PrepareContext(ctx, delayLooks); err != nil {
 		return nil, fmt.Errorf("error preparing query DelayLooks: %w", err)
 	}
-	if q.disownEffectStmt, err = db.PrepareContext(ctx, disownEffect); err != nil {
-		return nil, fmt.Errorf("error preparing query DisownEffect: %w", err)
-	}
 	if q.doubtfulIDsStmt, err = db.PrepareContext(ctx, doubtfulIDs); err != nil {
 		return nil, fmt.Errorf("error preparing query DoubtfulIDs: %w", err)
 	}
@@ -426,6 +423,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.settleAttemptStmt, err = db.PrepareContext(ctx, settleAttempt); err != nil {
 		return nil, fmt.Errorf("error preparing query SettleAttempt: %w", err)
 	}
+	if q.shareEffectStmt, err = db.PrepareContext(ctx, shareEffect); err != nil {
+		return nil, fmt.Errorf("error preparing query ShareEffect: %w", err)
+	}
 	if q.startLagStmt, err = db.PrepareContext(ctx, startLag); err != nil {
 		return nil, fmt.Errorf("error preparing query StartLag: %w", err)
 	}
@@ -559,11 +559,6 @@ func (q *Queries) Close() error {
 	if q.delayLooksStmt != nil {
 		if cerr := q.delayLooksStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing delayLooksStmt: %w", cerr)
-		}
-	}
-	if q.disownEffectStmt != nil {
-		if cerr := q.disownEffectStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing disownEffectStmt: %w", cerr)
 		}
 	}
 	if q.doubtfulIDsStmt != nil {
@@ -1131,6 +1126,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing settleAttemptStmt: %w", cerr)
 		}
 	}
+	if q.shareEffectStmt != nil {
+		if cerr := q.shareEffectStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing shareEffectStmt: %w", cerr)
+		}
+	}
 	if q.startLagStmt != nil {
 		if cerr := q.startLagStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing startLagStmt: %w", cerr)
@@ -1240,7 +1240,6 @@ type Queries struct {
 	credentialVersionStmt   *sql.Stmt
 	credentialsOfOthersStmt *sql.Stmt
 	delayLooksStmt          *sql.Stmt
-	disownEffectStmt        *sql.Stmt
 	doubtfulIDsStmt         *sql.Stmt
 	dropCredentialsStmt     *sql.Stmt
 	dropEventStmt           *sql.Stmt
@@ -1354,6 +1353,7 @@ type Queries struct {
 	setRenewalStmt          *sql.Stmt
 	setStateStmt            *sql.Stmt
 	settleAttemptStmt       *sql.Stmt
+	shareEffectStmt         *sql.Stmt
 	startLagStmt            *sql.Stmt
 	startLoginStmt          *sql.Stmt
 	succeedStmt             *sql.Stmt
@@ -1390,7 +1390,6 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		credentialVersionStmt:   q.credentialVersionStmt,
 		credentialsOfOthersStmt: q.credentialsOfOthersStmt,
 		delayLooksStmt:          q.delayLooksStmt,
-		disownEffectStmt:        q.disownEffectStmt,
 		doubtfulIDsStmt:         q.doubtfulIDsStmt,
 		dropCredentialsStmt:     q.dropCredentialsStmt,
 		dropEventStmt:           q.dropEventStmt,
@@ -1504,6 +1503,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		setRenewalStmt:          q.setRenewalStmt,
 		setStateStmt:            q.setStateStmt,
 		settleAttemptStmt:       q.settleAttemptStmt,
+		shareEffectStmt:         q.shareEffectStmt,
 		startLagStmt:            q.startLagStmt,
 		startLoginStmt:          q.startLoginStmt,
 		succeedStmt:             q.succeedStmt,

@@ -109,6 +109,7 @@ type Effect struct {
 	Proof       int64
 	At          int64
 	JobRemoved  int64
+	SharedWith  []byte
 }
 
 type Event struct {

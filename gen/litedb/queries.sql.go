@@ -525,15 +525,6 @@ func (q *Queries) DelayLooks(ctx context.Context, keyed int64) error {
 	return err
 }
 
-const disownEffect = `-- name: DisownEffect :exec
-UPDATE effects SET owns_id = 0 WHERE job_id = ?
-`
-
-func (q *Queries) DisownEffect(ctx context.Context, jobID []byte) error {
-	_, err := q.exec(ctx, q.disownEffectStmt, disownEffect, jobID)
-	return err
-}
-
 const doubtfulIDs = `-- name: DoubtfulIDs :many
 SELECT job_id FROM job_state
 WHERE listed IN (1, 6) AND state IN (1, 2, 6) AND start_deadline > ?1 AND (state = 2 OR next_at <= ?2)
@@ -743,7 +734,7 @@ func (q *Queries) DueLooks(ctx context.Context, arg DueLooksParams) ([][]byte, e
 }
 
 const effectOwner = `-- name: EffectOwner :one
-SELECT job_id, account, namespace, external_id, external_url, owns_id, attempt, round, proof, at, job_removed FROM effects
+SELECT job_id, account, namespace, external_id, external_url, owns_id, attempt, round, proof, at, job_removed, shared_with FROM effects
 WHERE account = ? AND namespace = ? AND external_id = ? AND external_id <> '' AND owns_id = 1
 `
 
@@ -768,6 +759,7 @@ func (q *Queries) EffectOwner(ctx context.Context, arg EffectOwnerParams) (Effec
 		&i.Proof,
 		&i.At,
 		&i.JobRemoved,
+		&i.SharedWith,
 	)
 	return i, err
 }
@@ -962,7 +954,7 @@ func (q *Queries) GetConnection(ctx context.Context, id []byte) (Connection, err
 
 const getEffect = `-- name: GetEffect :one
 
-SELECT job_id, account, namespace, external_id, external_url, owns_id, attempt, round, proof, at, job_removed FROM effects WHERE job_id = ?
+SELECT job_id, account, namespace, external_id, external_url, owns_id, attempt, round, proof, at, job_removed, shared_with FROM effects WHERE job_id = ?
 `
 
 // effects, looks, rulings
@@ -981,6 +973,7 @@ func (q *Queries) GetEffect(ctx context.Context, jobID []byte) (Effect, error) {
 		&i.Proof,
 		&i.At,
 		&i.JobRemoved,
+		&i.SharedWith,
 	)
 	return i, err
 }
@@ -2204,12 +2197,12 @@ func (q *Queries) Pace(ctx context.Context, arg PaceParams) error {
 }
 
 const putEffect = `-- name: PutEffect :exec
-INSERT INTO effects (job_id, account, namespace, external_id, external_url, owns_id, attempt, round, proof, at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO effects (job_id, account, namespace, external_id, external_url, owns_id, attempt, round, proof, at, shared_with)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (job_id) DO UPDATE SET
     account = excluded.account, namespace = excluded.namespace, external_id = excluded.external_id,
     external_url = excluded.external_url, owns_id = excluded.owns_id, attempt = excluded.attempt,
-    round = excluded.round, proof = excluded.proof, at = excluded.at
+    round = excluded.round, proof = excluded.proof, at = excluded.at, shared_with = excluded.shared_with
 `
 
 type PutEffectParams struct {
@@ -2223,6 +2216,7 @@ type PutEffectParams struct {
 	Round       int64
 	Proof       int64
 	At          int64
+	SharedWith  []byte
 }
 
 func (q *Queries) PutEffect(ctx context.Context, arg PutEffectParams) error {
@@ -2237,6 +2231,7 @@ func (q *Queries) PutEffect(ctx context.Context, arg PutEffectParams) error {
 		arg.Round,
 		arg.Proof,
 		arg.At,
+		arg.SharedWith,
 	)
 	return err
 }
@@ -2622,6 +2617,22 @@ func (q *Queries) SettleAttempt(ctx context.Context, arg SettleAttemptParams) er
 		arg.JobID,
 		arg.Number,
 	)
+	return err
+}
+
+const shareEffect = `-- name: ShareEffect :exec
+UPDATE effects SET shared_with = ?1, owns_id = min(owns_id, CAST(?2 AS INTEGER)) WHERE job_id = ?3
+`
+
+type ShareEffectParams struct {
+	SharedWith []byte
+	Keeps      int64
+	JobID      []byte
+}
+
+// Another job names the same object, and may take it.
+func (q *Queries) ShareEffect(ctx context.Context, arg ShareEffectParams) error {
+	_, err := q.exec(ctx, q.shareEffectStmt, shareEffect, arg.SharedWith, arg.Keeps, arg.JobID)
 	return err
 }
 

@@ -1374,7 +1374,7 @@ SELECT
     l.fence_at AS fence_at, coalesce(l.handle, '')::text AS handle,
     coalesce(e.attempt, 0)::bigint AS effect_attempt, coalesce(e.round, 0)::bigint AS effect_round,
     coalesce(e.proof, 0)::smallint AS effect_proof, coalesce(e.external_id, '')::text AS effect_id,
-    coalesce(e.external_url, '')::text AS effect_url, e.at AS effect_at,
+    coalesce(e.external_url, '')::text AS effect_url, e.at AS effect_at, e.shared_with AS effect_shared_with,
     coalesce(r.ruling, 0)::smallint AS ruling, coalesce(r.actor, '')::text AS ruling_actor,
     coalesce(r.note, '')::text AS ruling_note, r.at AS ruling_at
 FROM jobs AS j
@@ -1397,36 +1397,37 @@ type SnapshotsParams struct {
 }
 
 type SnapshotsRow struct {
-	Now            time.Time
-	IdemKey        string
-	PayloadKind    string
-	MaxAttempts    int64
-	MinBackoff     int64
-	MaxBackoff     int64
-	AttemptTimeout int64
-	Policy         int16
-	Labels         []byte
-	TimeZone       string
-	ReplyTo        pgtype.UUID
-	ScheduleID     pgtype.UUID
-	Fingerprint    []byte
-	CreatedAt      time.Time
-	Payload        []byte
-	JobState       JobState
-	OpenAttempts   []int64
-	RoundArmedAt   time.Time
-	FenceAt        *time.Time
-	Handle         string
-	EffectAttempt  int64
-	EffectRound    int64
-	EffectProof    int16
-	EffectID       string
-	EffectUrl      string
-	EffectAt       *time.Time
-	Ruling         int16
-	RulingActor    string
-	RulingNote     string
-	RulingAt       *time.Time
+	Now              time.Time
+	IdemKey          string
+	PayloadKind      string
+	MaxAttempts      int64
+	MinBackoff       int64
+	MaxBackoff       int64
+	AttemptTimeout   int64
+	Policy           int16
+	Labels           []byte
+	TimeZone         string
+	ReplyTo          pgtype.UUID
+	ScheduleID       pgtype.UUID
+	Fingerprint      []byte
+	CreatedAt        time.Time
+	Payload          []byte
+	JobState         JobState
+	OpenAttempts     []int64
+	RoundArmedAt     time.Time
+	FenceAt          *time.Time
+	Handle           string
+	EffectAttempt    int64
+	EffectRound      int64
+	EffectProof      int16
+	EffectID         string
+	EffectUrl        string
+	EffectAt         *time.Time
+	EffectSharedWith pgtype.UUID
+	Ruling           int16
+	RulingActor      string
+	RulingNote       string
+	RulingAt         *time.Time
 }
 
 // jobs
@@ -1503,6 +1504,7 @@ func (q *Queries) Snapshots(ctx context.Context, arg SnapshotsParams) ([]Snapsho
 			&i.EffectID,
 			&i.EffectUrl,
 			&i.EffectAt,
+			&i.EffectSharedWith,
 			&i.Ruling,
 			&i.RulingActor,
 			&i.RulingNote,

@@ -57,15 +57,6 @@ func (q *Queries) CloseAttempts(ctx context.Context, arg CloseAttemptsParams) er
 	return err
 }
 
-const disownEffects = `-- name: DisownEffects :exec
-UPDATE effects SET owns_id = false WHERE job_id = ANY ($1::uuid[])
-`
-
-func (q *Queries) DisownEffects(ctx context.Context, ids []pgtype.UUID) error {
-	_, err := q.db.Exec(ctx, disownEffects, ids)
-	return err
-}
-
 const dropEffects = `-- name: DropEffects :exec
 DELETE FROM effects WHERE job_id = ANY ($1::uuid[])
 `
@@ -91,7 +82,7 @@ o AS MATERIALIZED (
     LEFT JOIN attempts AS a ON a.job_id = u.job_id AND a.number = coalesce(nullif(u.attempt, 0), s.attempt)
 )
 SELECT o.job_id, o.account, o.namespace, e.job_id AS owner, coalesce(e.proof, 0)::smallint AS proof,
-    coalesce(e.job_removed, false)::boolean AS owner_removed
+    coalesce(e.job_removed, false)::boolean AS owner_removed, (e.shared_with IS NOT NULL)::boolean AS owner_shares
 FROM o LEFT JOIN effects AS e ON e.account = o.account AND e.namespace = o.namespace
     AND e.external_id = o.external_id AND e.external_id <> '' AND e.owns_id
 `
@@ -109,6 +100,7 @@ type EffectOwnersRow struct {
 	Owner        pgtype.UUID
 	Proof        int16
 	OwnerRemoved bool
+	OwnerShares  bool
 }
 
 // Results, and the ready rows that they change. Arrays are as in queries_claim.sql.
@@ -132,6 +124,7 @@ func (q *Queries) EffectOwners(ctx context.Context, arg EffectOwnersParams) ([]E
 			&i.Owner,
 			&i.Proof,
 			&i.OwnerRemoved,
+			&i.OwnerShares,
 		); err != nil {
 			return nil, err
 		}
@@ -197,10 +190,10 @@ WITH u AS (
     SELECT unnest($1::uuid[]) AS job_id, unnest($2::text[]) AS external_id,
         unnest($3::text[]) AS external_url, unnest($4::boolean[]) AS owns_id,
         unnest($5::bigint[]) AS attempt, unnest($6::bigint[]) AS round,
-        unnest($7::smallint[]) AS proof
+        unnest($7::smallint[]) AS proof, unnest($8::uuid[]) AS shared_with
 ),
 o AS (
-    SELECT u.job_id, u.external_id, u.external_url, u.owns_id, u.attempt, u.round, u.proof, c.connector AS namespace,
+    SELECT u.job_id, u.external_id, u.external_url, u.owns_id, u.attempt, u.round, u.proof, u.shared_with, c.connector AS namespace,
         coalesce(nullif(a.account_identity, ''), nullif(c.account_identity, ''),
             'connection ' || s.connection_id || ' ' || s.hold_key)::text AS account
     FROM u JOIN job_state AS s ON s.job_id = u.job_id
@@ -208,8 +201,12 @@ o AS (
     LEFT JOIN attempts AS a ON a.job_id = u.job_id AND a.number = coalesce(nullif(u.attempt, 0), s.attempt)
 ),
 made AS (
-    INSERT INTO effects (job_id, account, namespace, external_id, external_url, owns_id, attempt, round, proof, at)
-    SELECT o.job_id, o.account, o.namespace, o.external_id, o.external_url, o.owns_id, o.attempt, o.round, o.proof, $8
+    INSERT INTO effects (
+        job_id, account, namespace, external_id, external_url, owns_id, attempt, round, proof, at, shared_with
+    )
+    SELECT
+        o.job_id, o.account, o.namespace, o.external_id, o.external_url, o.owns_id, o.attempt, o.round, o.proof, $9,
+        o.shared_with
     FROM o ORDER BY o.account, o.namespace, o.external_id
     ON CONFLICT (account, namespace, external_id) WHERE external_id <> '' AND owns_id DO NOTHING
     RETURNING job_id
@@ -225,6 +222,7 @@ type InsertEffectsParams struct {
 	Attempts     []int64
 	Rounds       []int64
 	Proofs       []int16
+	SharedWiths  []pgtype.UUID
 	Now          time.Time
 }
 
@@ -239,6 +237,7 @@ func (q *Queries) InsertEffects(ctx context.Context, arg InsertEffectsParams) er
 		arg.Attempts,
 		arg.Rounds,
 		arg.Proofs,
+		arg.SharedWiths,
 		arg.Now,
 	)
 	return err
@@ -695,6 +694,24 @@ func (q *Queries) SettleAttempts(ctx context.Context, arg SettleAttemptsParams) 
 		arg.Bytes,
 		arg.Handles,
 	)
+	return err
+}
+
+const shareEffects = `-- name: ShareEffects :exec
+UPDATE effects AS e SET shared_with = u.shared_with, owns_id = e.owns_id AND NOT u.takes
+FROM (SELECT unnest($1::uuid[]) AS job_id, unnest($2::uuid[]) AS shared_with, unnest($3::boolean[]) AS takes) AS u
+WHERE e.job_id = u.job_id
+`
+
+type ShareEffectsParams struct {
+	Jobs   []pgtype.UUID
+	Others []pgtype.UUID
+	Takes  []bool
+}
+
+// Other jobs name the same objects, and may take them.
+func (q *Queries) ShareEffects(ctx context.Context, arg ShareEffectsParams) error {
+	_, err := q.db.Exec(ctx, shareEffects, arg.Jobs, arg.Others, arg.Takes)
 	return err
 }
 

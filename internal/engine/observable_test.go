@@ -348,7 +348,7 @@ func TestADirectAnswerBeatsAnObservedOne(t *testing.T) {
 			t.Errorf("effect %+v", s.Effect)
 		}
 		w.pass(time.Minute)
-		if w.count(second, job.CauseDuplicateEffect) != 1 || w.job(second).State != job.Succeeded {
+		if w.count(second, job.CauseEffectShared) != 1 || w.job(second).State != job.Succeeded {
 			t.Errorf("the other job was not told\n%s", w.story(second))
 		}
 	})

@@ -84,6 +84,10 @@ func (e *Engine) settleOnce(s job.Snapshot, traits job.Traits, ev job.Evidence) 
 	if applied[0].Err != nil {
 		return s, false, applied[0].Err
 	}
+	if told := applied[0].Told; !told.IsZero() {
+		e.Log.Error("the platform answered two jobs with one object; one of them may have no effect",
+			"job", s.ID.String(), "other", told.String(), "taken", applied[0].Stolen)
+	}
 	after = applied[0].Snapshot.Of(s.Spec)
 	e.wrote(after, d)
 	return after, false, nil

@@ -135,10 +135,10 @@ func (w *simWorld) history(j *simJob, r memstore.Record) {
 				w.broke("I4", j, "%s left for %s by %s", from, e.To, e.Cause)
 			}
 		}
-		if e.Cause == job.CauseDuplicateEffect || strings.Contains(e.Detail, "is the effect of job") {
+		if e.Cause == job.CauseEffectShared || strings.Contains(e.Detail, "is the effect of job") {
 			j.alarmed = true
 		}
-		if e.Cause == job.CauseDuplicateEffect {
+		if e.Cause == job.CauseDuplicateEffect || e.Cause == job.CauseEffectShared {
 			w.stats.alarms++
 		}
 		w.connectionRules(j, e, r)

@@ -39,7 +39,7 @@ func TestALookBeforeALaterArmDoesNotTakeATwinsPost(t *testing.T) {
 				if w.platform.total() != 2 || one.Effect.ExternalID == two.Effect.ExternalID {
 					t.Errorf("%d posts\n%s\n%s", w.platform.total(), w.story(a), w.story(b))
 				}
-				if n := w.count(a, job.CauseDuplicateEffect) + w.count(b, job.CauseDuplicateEffect); n > 0 {
+				if n := w.count(a, job.CauseDuplicateEffect) + w.count(b, job.CauseDuplicateEffect) + w.count(a, job.CauseEffectShared) + w.count(b, job.CauseEffectShared); n > 0 {
 					t.Errorf("%d alarms", n)
 				}
 			})

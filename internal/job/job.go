@@ -106,6 +106,9 @@ type Effect struct {
 	ExternalURL string
 	Proof       Proof
 	At          time.Time
+	// SharedWith is another job that names the same object as its effect, so that one
+	// of the two may have none of its own; zero: none does. Stores set it.
+	SharedWith ID
 }
 
 // Resolution is a person's recorded ruling.

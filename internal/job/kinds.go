@@ -180,6 +180,7 @@ const (
 	CauseUpdated                          // a client's UpdateJob
 	CauseDuplicateEffect                  // a second effect was seen: an alarm
 	CauseRestored                         // the database was restored, and what happened since is unknown
+	CauseEffectShared                     // another job names the same object as its effect: an alarm
 )
 
 // String gives the contract's name of the cause.
@@ -193,7 +194,7 @@ var causeNames = [...]string{
 	CauseCancelRequested: "CANCEL_REQUESTED", CauseResolved: "RESOLVED",
 	CauseRetryRequested: "RETRY_REQUESTED", CauseRescheduled: "RESCHEDULED",
 	CauseRunNow: "RUN_NOW", CauseUpdated: "UPDATED", CauseDuplicateEffect: "DUPLICATE_EFFECT_SEEN",
-	CauseRestored: "RESTORED",
+	CauseRestored: "RESTORED", CauseEffectShared: "EFFECT_SHARED",
 }
 
 func name(names []string, n uint8) string {

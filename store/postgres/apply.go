@@ -60,8 +60,8 @@ func (s *Store) applyBatch(ctx context.Context, items []store.Change) ([]store.A
 			return nil, err
 		}
 		for _, o := range owners {
-			if !o.job.IsZero() && !o.removed {
-				ids = append(ids, o.job)
+			if !o.Job.IsZero() && !o.Removed {
+				ids = append(ids, o.Job)
 			}
 		}
 		if named {
@@ -319,13 +319,12 @@ func (b *applying) writeStates(ctx context.Context, plans []*planned) error {
 		if err != nil {
 			return err
 		}
-		if p.effect != nil && p.effect.from != nil {
-			other := p.effect.from
-			robbed := other.Job
-			robbed.Version, robbed.Updated = robbed.Version+1, b.now
-			err := add(robbed, other.resolution, other.effect, job.Event{
-				From: other.State, Cause: job.CauseDuplicateEffect,
-				Detail: fmt.Sprintf("the platform answered that the object is the effect of job %s", p.Job),
+		if p.effect != nil && p.effect.Tells {
+			other := p.effect.told
+			told := other.Job
+			told.Version, told.Updated = told.Version+1, b.now
+			err := add(told, other.resolution, other.effect, job.Event{
+				From: other.State, Cause: job.CauseEffectShared, Detail: p.effect.Told(p.Job),
 			})
 			if err != nil {
 				return err
@@ -449,8 +448,8 @@ func (b *applying) answer(ctx context.Context, plans []*planned) error {
 		if p.ruling != 0 || p.job.State == job.Succeeded && p.effect == nil {
 			referring = append(referring, p.Job)
 		}
-		if p.effect != nil && p.effect.from != nil {
-			out.Stolen = p.effect.from.ID
+		if p.effect != nil && p.effect.Tells {
+			out.Told, out.Stolen = p.effect.owner, p.effect.Takes
 		}
 	}
 	return b.fill(ctx, referring, func(id job.ID, s job.Snapshot) {

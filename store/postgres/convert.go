@@ -99,6 +99,7 @@ func toSnapshot(r pgdb.SnapshotsRow, now time.Time) (job.Snapshot, error) {
 		s.Effect = &job.Effect{
 			Attempt: int(r.EffectAttempt), Round: int(r.EffectRound), ExternalID: r.EffectID,
 			ExternalURL: r.EffectUrl, Proof: job.Proof(r.EffectProof), At: toTime(r.EffectAt),
+			SharedWith: toID(r.EffectSharedWith),
 		}
 	} else {
 		s.Effect = rowEffect(r.JobState)
@@ -123,7 +124,7 @@ func rowEffect(st pgdb.JobState) *job.Effect {
 
 // unnamed tells whether a job's own row can tell of an effect.
 func unnamed(e job.Effect) bool {
-	return e.Proof == job.ProofResponse && e.Attempt > 0 && e.Round > 0 && e.ExternalID == "" && e.ExternalURL == ""
+	return e.Proof == job.ProofResponse && e.Attempt > 0 && e.Round > 0 && e.ExternalID == "" && e.ExternalURL == "" && e.SharedWith.IsZero()
 }
 
 func toSpec(r pgdb.SnapshotsRow) (job.Spec, error) {

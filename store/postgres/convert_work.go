@@ -263,6 +263,7 @@ func addEffect(p *pgdb.InsertEffectsParams, id job.ID, owns bool, e job.Effect) 
 	p.Attempts = append(p.Attempts, int64(e.Attempt))
 	p.Rounds = append(p.Rounds, int64(e.Round))
 	p.Proofs = append(p.Proofs, int16(e.Proof))
+	p.SharedWiths = append(p.SharedWiths, optionalID(e.SharedWith))
 }
 
 func addResolution(p *pgdb.InsertResolutionsParams, id job.ID, r job.Resolution) {

@@ -9,29 +9,21 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: one created object settles at most one job.
-//   - An object that a look found and that settles another job already proves
-//     nothing for this one: a person decides.
-//   - The platform's own answer beats a look, a person's word and an assumption:
-//     it takes the object over, and the other job, which stays SUCCEEDED, gets an
-//     event that says so.
-//   - Whatever else names an object of another job is recorded, but does not own it.
+// Rules of this file: one created object settles at most one job, as store.Change.Claim
+// judges it.
 //
 // Who owns an object is asked before the jobs are locked, because an owner that
-// may be robbed has to be locked with them, and again afterwards. An owner that
+// may be told has to be locked with them, and again afterwards. An owner that
 // only turns up then, or when the effects are written, has the transaction run
 // again.
 
 // objectKey names an object that a platform made.
 type objectKey struct{ account, namespace, externalID string }
 
-// objectOwner tells whose an object is; a zero job: nobody's but the asker's.
+// objectOwner is the owner of an object.
 type objectOwner struct {
-	key   objectKey
-	job   job.ID
-	proof job.Proof
-	// removed says that the job is gone, and only its claim on the object is left.
-	removed bool
+	key objectKey
+	store.Owner
 }
 
 // owners asks, for each change that brings an effect, whose the object is.
@@ -63,7 +55,7 @@ func (b *applying) owners(ctx context.Context, changes []store.Change) (map[job.
 		id := toID(r.JobID)
 		o := objectOwner{key: objectKey{r.Account, r.Namespace, ids[id]}}
 		if other := toID(r.Owner); other != id {
-			o.job, o.proof, o.removed = other, job.Proof(r.Proof), r.OwnerRemoved
+			o.Owner = store.Owner{Job: other, Proof: job.Proof(r.Proof), Removed: r.OwnerRemoved, Shares: r.OwnerShares}
 		}
 		out[id] = o
 	}
@@ -84,8 +76,8 @@ func touchedBy(c store.Change, owners map[job.ID]objectOwner) []any {
 	if o.key.externalID != "" {
 		out = append(out, o.key)
 	}
-	if !o.job.IsZero() && !o.removed {
-		out = append(out, o.job)
+	if !o.Job.IsZero() && !o.Removed {
+		out = append(out, o.Job)
 	}
 	return out
 }
@@ -93,10 +85,11 @@ func touchedBy(c store.Change, owners map[job.ID]objectOwner) []any {
 // plannedEffect is an effect to write.
 type plannedEffect struct {
 	job.Effect
-	owns bool
-	from *lockedJob // that loses the object; nil: none
-	// gone is the removed job that loses it; zero: none.
-	gone job.ID
+	store.Claim
+	// owner is the job that owned the object before; zero: none did. It is locked as
+	// told, if it gets an event.
+	owner job.ID
+	told  *lockedJob
 }
 
 // planEffect judges the change's effect and, where a look found the object of
@@ -110,23 +103,16 @@ func (b *applying) planEffect(p *planned, owners map[job.ID]objectOwner) error {
 	if e.ExternalID != "" && (!known || o.key.externalID != e.ExternalID) {
 		return errRestart
 	}
-	effect := &plannedEffect{Effect: *e, owns: true}
-	effect.At = b.now
-	switch {
-	case o.job.IsZero():
-	case e.Proof == job.ProofObserved:
-		p.Doubt(p.old.State, o.job)
+	claim := p.Claim(p.old.State, o.Owner)
+	if e = p.Decision.Effect; e == nil {
 		return nil
-	case e.Proof.Direct() && !o.proof.Direct() && o.removed:
-		effect.gone = o.job
-		p.Note(fmt.Sprintf("the object %s was taken for the effect of job %s, which is removed", e.ExternalID, o.job))
-	case e.Proof.Direct() && !o.proof.Direct():
-		if effect.from = b.locked[o.job]; effect.from == nil {
+	}
+	effect := &plannedEffect{Effect: *e, Claim: claim, owner: o.Job}
+	effect.At = b.now
+	if claim.Tells {
+		if effect.told = b.locked[o.Job]; effect.told == nil {
 			return errRestart
 		}
-	default:
-		effect.owns = false
-		p.Note(fmt.Sprintf("the object %s is the effect of job %s already", e.ExternalID, o.job))
 	}
 	p.effect = effect
 	return nil
@@ -135,26 +121,26 @@ func (b *applying) planEffect(p *planned, owners map[job.ID]objectOwner) error {
 // writeEffects writes the effects; whoever loses an object loses it first.
 func (b *applying) writeEffects(ctx context.Context, plans []*planned) {
 	effects := pgdb.InsertEffectsParams{Now: b.now}
-	var robbed, replaced []job.ID
+	var shared pgdb.ShareEffectsParams
+	var replaced []job.ID
 	for _, p := range plans {
 		if p.effect == nil {
 			continue
 		}
 		if !unnamed(p.effect.Effect) {
-			addEffect(&effects, p.Job, p.effect.owns, p.effect.Effect)
+			addEffect(&effects, p.Job, p.effect.Owns, p.effect.Effect)
 		}
-		if p.effect.from != nil {
-			robbed = append(robbed, p.effect.from.ID)
-		}
-		if !p.effect.gone.IsZero() {
-			robbed = append(robbed, p.effect.gone)
+		if p.effect.Tells || p.effect.Takes {
+			shared.Jobs = append(shared.Jobs, fromID(p.effect.owner))
+			shared.Others = append(shared.Others, fromID(p.Job))
+			shared.Takes = append(shared.Takes, p.effect.Takes)
 		}
 		if p.old.State == job.Succeeded {
 			replaced = append(replaced, p.Job)
 		}
 	}
-	if of := fromIDs(robbed); len(of) > 0 {
-		b.exec(ctx, "other jobs' effects", func(ctx context.Context, q *pgdb.Queries) error { return q.DisownEffects(ctx, of) })
+	if len(shared.Jobs) > 0 {
+		b.exec(ctx, "other jobs' effects", func(ctx context.Context, q *pgdb.Queries) error { return q.ShareEffects(ctx, shared) })
 	}
 	if of := fromIDs(replaced); len(of) > 0 {
 		b.exec(ctx, "effects", func(ctx context.Context, q *pgdb.Queries) error { return q.DropEffects(ctx, of) })

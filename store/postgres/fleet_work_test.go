@@ -222,7 +222,7 @@ func TestFleetEffectsAnswered(t *testing.T) {
 	for i, s := range sent {
 		index[s.ID] = i
 	}
-	var stolen atomic.Int64
+	var told atomic.Int64
 	each(f, sent, func(s *Store, snap job.Snapshot) {
 		i := index[snap.ID]
 		object := objects[i/2%len(objects)]
@@ -234,15 +234,15 @@ func TestFleetEffectsAnswered(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		if !a.Stolen.IsZero() {
-			stolen.Add(1)
+		if !a.Told.IsZero() {
+			told.Add(1)
 		}
 	})
 	if n := f.count("SELECT count(*) FROM effects WHERE owns_id AND proof = 1"); n != len(objects) {
 		t.Errorf("%d answers own an object, want %d", n, len(objects))
 	}
-	if n := f.count("SELECT count(*) FROM events WHERE cause = $1 AND detail LIKE 'the platform answered%'", int(job.CauseDuplicateEffect)); n != int(stolen.Load()) {
-		t.Errorf("%d events of robbed jobs, %d robberies", n, stolen.Load())
+	if n := f.count("SELECT count(*) FROM events WHERE cause = $1 AND detail LIKE 'the platform answered%'", int(job.CauseEffectShared)); n != int(told.Load()) {
+		t.Errorf("%d events of jobs whose object another one has, told %d", n, told.Load())
 	}
 	f.consistent()
 }

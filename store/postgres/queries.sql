@@ -44,7 +44,7 @@ SELECT
     l.fence_at AS fence_at, coalesce(l.handle, '')::text AS handle,
     coalesce(e.attempt, 0)::bigint AS effect_attempt, coalesce(e.round, 0)::bigint AS effect_round,
     coalesce(e.proof, 0)::smallint AS effect_proof, coalesce(e.external_id, '')::text AS effect_id,
-    coalesce(e.external_url, '')::text AS effect_url, e.at AS effect_at,
+    coalesce(e.external_url, '')::text AS effect_url, e.at AS effect_at, e.shared_with AS effect_shared_with,
     coalesce(r.ruling, 0)::smallint AS ruling, coalesce(r.actor, '')::text AS ruling_actor,
     coalesce(r.note, '')::text AS ruling_note, r.at AS ruling_at
 FROM jobs AS j

@@ -19,12 +19,15 @@ o AS MATERIALIZED (
     LEFT JOIN attempts AS a ON a.job_id = u.job_id AND a.number = coalesce(nullif(u.attempt, 0), s.attempt)
 )
 SELECT o.job_id, o.account, o.namespace, e.job_id AS owner, coalesce(e.proof, 0)::smallint AS proof,
-    coalesce(e.job_removed, false)::boolean AS owner_removed
+    coalesce(e.job_removed, false)::boolean AS owner_removed, (e.shared_with IS NOT NULL)::boolean AS owner_shares
 FROM o LEFT JOIN effects AS e ON e.account = o.account AND e.namespace = o.namespace
     AND e.external_id = o.external_id AND e.external_id <> '' AND e.owns_id;
 
--- name: DisownEffects :exec
-UPDATE effects SET owns_id = false WHERE job_id = ANY (@ids::uuid[]);
+-- name: ShareEffects :exec
+-- Other jobs name the same objects, and may take them.
+UPDATE effects AS e SET shared_with = u.shared_with, owns_id = e.owns_id AND NOT u.takes
+FROM (SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@others::uuid[]) AS shared_with, unnest(@takes::boolean[]) AS takes) AS u
+WHERE e.job_id = u.job_id;
 
 -- name: DropEffects :exec
 DELETE FROM effects WHERE job_id = ANY (@ids::uuid[]);
@@ -36,10 +39,10 @@ WITH u AS (
     SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@external_ids::text[]) AS external_id,
         unnest(@external_urls::text[]) AS external_url, unnest(@owns_ids::boolean[]) AS owns_id,
         unnest(@attempts::bigint[]) AS attempt, unnest(@rounds::bigint[]) AS round,
-        unnest(@proofs::smallint[]) AS proof
+        unnest(@proofs::smallint[]) AS proof, unnest(@shared_withs::uuid[]) AS shared_with
 ),
 o AS (
-    SELECT u.job_id, u.external_id, u.external_url, u.owns_id, u.attempt, u.round, u.proof, c.connector AS namespace,
+    SELECT u.job_id, u.external_id, u.external_url, u.owns_id, u.attempt, u.round, u.proof, u.shared_with, c.connector AS namespace,
         coalesce(nullif(a.account_identity, ''), nullif(c.account_identity, ''),
             'connection ' || s.connection_id || ' ' || s.hold_key)::text AS account
     FROM u JOIN job_state AS s ON s.job_id = u.job_id
@@ -47,8 +50,12 @@ o AS (
     LEFT JOIN attempts AS a ON a.job_id = u.job_id AND a.number = coalesce(nullif(u.attempt, 0), s.attempt)
 ),
 made AS (
-    INSERT INTO effects (job_id, account, namespace, external_id, external_url, owns_id, attempt, round, proof, at)
-    SELECT o.job_id, o.account, o.namespace, o.external_id, o.external_url, o.owns_id, o.attempt, o.round, o.proof, @now
+    INSERT INTO effects (
+        job_id, account, namespace, external_id, external_url, owns_id, attempt, round, proof, at, shared_with
+    )
+    SELECT
+        o.job_id, o.account, o.namespace, o.external_id, o.external_url, o.owns_id, o.attempt, o.round, o.proof, @now,
+        o.shared_with
     FROM o ORDER BY o.account, o.namespace, o.external_id
     ON CONFLICT (account, namespace, external_id) WHERE external_id <> '' AND owns_id DO NOTHING
     RETURNING job_id

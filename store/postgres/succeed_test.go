@@ -43,6 +43,8 @@ func TestPlainSuccess(t *testing.T) {
 		switch {
 		case v.Type() == reflect.TypeFor[time.Time]():
 			v.Set(reflect.ValueOf(time.Unix(1, 0)))
+		case v.Type() == reflect.TypeFor[job.ID]():
+			v.Set(reflect.ValueOf(job.ID{1}))
 		case v.CanInt():
 			v.SetInt(v.Int() + 1)
 		case v.CanUint():

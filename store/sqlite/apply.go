@@ -47,8 +47,6 @@ type change struct {
 	account string
 	// effect is what is to be written of its effect, if anything is.
 	effect *litedb.PutEffectParams
-	// orphan is the removed job from which the effect's object is taken.
-	orphan []byte
 }
 
 func (t *tx) apply(ctx context.Context, in store.Change) (store.Applied, error) {
@@ -64,7 +62,7 @@ func (t *tx) apply(ctx context.Context, in store.Change) (store.Applied, error) 
 		return store.Applied{}, err
 	}
 	// What may refuse it comes before anything is written.
-	stolen, err := c.judgeEffect(ctx)
+	object, err := c.judgeEffect(ctx)
 	if err != nil {
 		return store.Applied{}, err
 	}
@@ -72,7 +70,7 @@ func (t *tx) apply(ctx context.Context, in store.Change) (store.Applied, error) 
 	if err != nil {
 		return store.Applied{}, err
 	}
-	if err := c.putEffect(ctx, stolen); err != nil {
+	if err := c.putEffect(ctx, object); err != nil {
 		return store.Applied{}, err
 	}
 	if err := c.settle(ctx, what); err != nil {
@@ -96,7 +94,11 @@ func (t *tx) apply(ctx context.Context, in store.Change) (store.Applied, error) 
 		return store.Applied{}, err
 	}
 	snap, err := t.view().completed(ctx, c.remember(), c.effect)
-	return store.Applied{Snapshot: snap, Stolen: stolen}, err
+	out := store.Applied{Snapshot: snap}
+	if object.Tells {
+		out.Told, out.Stolen = object.owner.Job, object.Takes
+	}
+	return out, err
 }
 
 // remember keeps the job as it is now for what comes next, if something does soon.

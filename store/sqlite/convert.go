@@ -268,13 +268,18 @@ func setStatus(st *litedb.JobState, s job.Status) {
 func toEffect(e litedb.Effect) *job.Effect {
 	return &job.Effect{
 		Attempt: int(e.Attempt), Round: int(e.Round), ExternalID: e.ExternalID,
-		ExternalURL: e.ExternalUrl, Proof: job.Proof(e.Proof), At: fromMicros(e.At),
+		ExternalURL: e.ExternalUrl, Proof: job.Proof(e.Proof), At: fromMicros(e.At), SharedWith: toID(e.SharedWith),
 	}
+}
+
+// toOwner is the job of an effect's row, as what another effect is judged by.
+func toOwner(e litedb.Effect) store.Owner {
+	return store.Owner{Job: toID(e.JobID), Proof: job.Proof(e.Proof), Removed: e.JobRemoved == 1, Shares: e.SharedWith != nil}
 }
 
 // unnamed tells whether a job's own row can tell of an effect.
 func unnamed(e job.Effect) bool {
-	return e.Proof == job.ProofResponse && e.Attempt > 0 && e.Round > 0 && e.ExternalID == "" && e.ExternalURL == ""
+	return e.Proof == job.ProofResponse && e.Attempt > 0 && e.Round > 0 && e.ExternalID == "" && e.ExternalURL == "" && e.SharedWith.IsZero()
 }
 
 // ownEffect is the effect of which the job's own row tells.
@@ -444,7 +449,7 @@ func toConnection(c litedb.Connection, holds []litedb.ConnectionHoldsRow) (store
 func effectOf(p litedb.PutEffectParams) litedb.Effect {
 	return litedb.Effect{
 		JobID: p.JobID, Account: p.Account, Namespace: p.Namespace, ExternalID: p.ExternalID, ExternalUrl: p.ExternalUrl,
-		OwnsID: p.OwnsID, Attempt: p.Attempt, Round: p.Round, Proof: p.Proof, At: p.At,
+		OwnsID: p.OwnsID, Attempt: p.Attempt, Round: p.Round, Proof: p.Proof, At: p.At, SharedWith: p.SharedWith,
 	}
 }
 

@@ -9,31 +9,33 @@ import (
 
 	"github.com/fireonce/fireonce/gen/litedb"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: one created object settles at most one job.
-//   - An object that a look found and that settles another job already proves
-//     nothing for this one: a person decides.
-//   - The platform's own answer beats a look, a person's word and an assumption:
-//     it takes the object over, and the other job, which stays SUCCEEDED, gets an
-//     event that says so.
-//   - Whatever else names an object of another job is recorded, but does not own it.
-//   - An answer that names no object proves the effect, and the job's own row tells of it.
+// Rules of this file: one created object settles at most one job, as store.Change.Claim
+// judges it. An answer that names no object proves the effect, and the job's own row
+// tells of it.
 
-// judgeEffect finds what is to be written of the decision's effect, and from
-// which job its object is to be taken. It writes nothing yet.
-func (c *change) judgeEffect(ctx context.Context) (stolen job.ID, err error) {
+// effectClaim is what becomes of the object of a decision's effect, and whose it was.
+type effectClaim struct {
+	store.Claim
+	owner store.Owner
+}
+
+// judgeEffect finds what is to be written of the decision's effect. It writes nothing
+// yet.
+func (c *change) judgeEffect(ctx context.Context) (out effectClaim, err error) {
 	e := c.Decision.Effect
 	if e == nil {
-		return stolen, nil
+		return out, nil
 	}
 	if from := job.State(c.old.State); unnamed(*e) && e.Round == c.Decision.Round && !from.Terminal() {
 		c.st.EffectAttempt = someMicros(int64(e.Attempt))
-		return stolen, nil
+		return out, nil
 	}
 	row, err := c.effectRow(ctx, *e)
 	if err != nil {
-		return stolen, err
+		return out, err
 	}
 	var owner litedb.Effect
 	err = sql.ErrNoRows // nobody owns an object without an id
@@ -42,38 +44,39 @@ func (c *change) judgeEffect(ctx context.Context) (stolen job.ID, err error) {
 			Account: row.Account, Namespace: row.Namespace, ExternalID: row.ExternalID,
 		})
 	}
-	other := toID(owner.JobID)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 	case err != nil:
-		return stolen, fmt.Errorf("effect's owner: %w", err)
-	case other == toID(c.st.JobID):
-	case e.Proof == job.ProofObserved:
-		c.Doubt(job.State(c.old.State), other)
-		return stolen, nil
-	case direct(e.Proof) && !direct(job.Proof(owner.Proof)) && owner.JobRemoved == 1:
-		c.Note(fmt.Sprintf("the object %s was taken for the effect of job %s, which is removed", e.ExternalID, other))
-		c.orphan = owner.JobID
-	case direct(e.Proof) && !direct(job.Proof(owner.Proof)):
-		stolen = other
-	default:
+		return out, fmt.Errorf("effect's owner: %w", err)
+	case toID(owner.JobID) != toID(c.st.JobID):
+		out.owner = toOwner(owner)
+	}
+	out.Claim = c.Claim(job.State(c.old.State), out.owner)
+	if e = c.Decision.Effect; e == nil {
+		return out, nil
+	}
+	row.SharedWith = fromOptionalID(e.SharedWith)
+	if !out.Owns {
 		row.OwnsID = 0
-		c.Note(fmt.Sprintf("the object %s is the effect of job %s already", e.ExternalID, other))
 	}
 	c.effect, c.st.EffectAttempt = &row, sql.NullInt64{}
-	return stolen, nil
+	return out, nil
 }
 
 // putEffect writes what was judged.
-func (c *change) putEffect(ctx context.Context, stolen job.ID) error {
-	if !stolen.IsZero() {
-		if err := c.disown(ctx, fromID(stolen)); err != nil {
-			return err
+func (c *change) putEffect(ctx context.Context, what effectClaim) error {
+	if what.Tells || what.Takes {
+		params := litedb.ShareEffectParams{JobID: fromID(what.owner.Job), SharedWith: c.st.JobID}
+		if !what.Takes {
+			params.Keeps = 1
+		}
+		if err := c.q.ShareEffect(ctx, params); err != nil {
+			return fmt.Errorf("other job's effect: %w", err)
 		}
 	}
-	if c.orphan != nil {
-		if err := c.q.DisownEffect(ctx, c.orphan); err != nil {
-			return fmt.Errorf("removed job's effect: %w", err)
+	if what.Tells {
+		if err := c.tell(ctx, what); err != nil {
+			return fmt.Errorf("other job: %w", err)
 		}
 	}
 	if c.effect == nil {
@@ -84,8 +87,6 @@ func (c *change) putEffect(ctx context.Context, stolen job.ID) error {
 	}
 	return nil
 }
-
-func direct(p job.Proof) bool { return p == job.ProofResponse || p == job.ProofKeyReplay }
 
 // effectRow names the object: whose account, in which space of ids.
 func (c *change) effectRow(ctx context.Context, e job.Effect) (litedb.PutEffectParams, error) {
@@ -160,23 +161,20 @@ func accountOf(st litedb.JobState) string {
 	return "connection " + toID(st.ConnectionID).String() + " " + st.HoldKey
 }
 
-// disown tells the other job's readers that its object is not its own.
-func (c *change) disown(ctx context.Context, id []byte) error {
-	row, err := c.q.GetJob(ctx, id)
+// tell tells the other job's readers that its object is another job's too, or is not
+// its own.
+func (c *change) tell(ctx context.Context, what effectClaim) error {
+	row, err := c.q.GetJob(ctx, fromID(what.owner.Job))
 	if err != nil {
-		return fmt.Errorf("other job: %w", err)
+		return err
 	}
-	c.w.cache.drop(toID(id))
-	if err := c.q.DisownEffect(ctx, id); err != nil {
-		return fmt.Errorf("other job: %w", err)
-	}
+	c.w.cache.drop(what.owner.Job)
 	st := row.JobState
 	st.Version, st.UpdatedAt = st.Version+1, c.now
 	if _, err := c.q.SetState(ctx, setStateParams(st)); err != nil {
-		return fmt.Errorf("other job: %w", err)
+		return err
 	}
 	return c.event(ctx, row.Job.ScheduleID, st, litedb.InsertEventParams{
-		FromState: st.State, Cause: int64(job.CauseDuplicateEffect),
-		Detail: fmt.Sprintf("the platform answered that the object is the effect of job %s", toID(c.st.JobID)),
+		FromState: st.State, Cause: int64(job.CauseEffectShared), Detail: what.Told(toID(c.st.JobID)),
 	})
 }

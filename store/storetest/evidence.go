@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"strings"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
@@ -17,6 +18,7 @@ var evidenceTests = []test{
 	{"an answer takes the object over", evidenceStolen},
 	{"objects of two accounts", evidenceAccounts},
 	{"two answers with one object", evidenceTwoAnswers},
+	{"a word that names another job's object", evidenceWordOfShared},
 	{"a second effect is recorded", evidenceDuplicate},
 }
 
@@ -128,7 +130,7 @@ func evidenceNames(f *fixture) {
 	f.is(f.job(s.ID), s, "stored job")
 	other := f.sending().Snapshot
 	got := f.apply(other, succeeded(other, "x"))
-	f.is([]any{got.Stolen, got.Snapshot.Effect.ExternalID}, []any{job.ID{}, "x"}, "stolen from, effect of the other")
+	f.is([]any{got.Told, got.Snapshot.Effect.ExternalID}, []any{job.ID{}, "x"}, "stolen from, effect of the other")
 	for _, id := range []string{"y", ""} {
 		f.clock.advance(time.Minute)
 		effect := job.Effect{Attempt: 1, Round: 1, ExternalID: id, Proof: job.ProofResponse}
@@ -168,7 +170,7 @@ func evidenceObservedTaken(f *fixture) {
 	f.is(f.apply(a, saw("x")).Snapshot.State, job.Succeeded, "the first")
 	got := f.apply(b, saw("x"))
 	f.is(got.Snapshot.State, job.NeedsResolution, "the second")
-	f.is(got.Stolen.IsZero(), true, "nothing stolen")
+	f.is(got.Told.IsZero(), true, "nobody told")
 	f.is(got.Snapshot.Effect == nil, true, "no effect")
 	f.is(got.Snapshot.Open, []int{1}, "open attempts")
 	f.is(f.last(b.ID).To, job.NeedsResolution, "event")
@@ -186,12 +188,17 @@ func evidenceStolen(f *fixture) {
 	a = f.apply(a, saw("x")).Snapshot
 	got := f.apply(b, job.Outcome{Attempt: 1, Result: job.ResultSucceeded, ExternalID: "x"})
 	f.is(got.Snapshot.State, job.Succeeded, "the answered job")
-	f.is(got.Stolen, a.ID, "stolen from")
+	f.is([]any{got.Told, got.Stolen}, []any{a.ID, true}, "stolen from")
+	f.is(got.Snapshot.Effect.SharedWith, a.ID, "on the winner, as it is answered")
+	f.is(f.job(b.ID).Effect.SharedWith, a.ID, "on the winner")
+	f.is(strings.Contains(f.last(b.ID).Detail, a.ID.String()), true, "the winner's event names the loser")
 	other := f.job(a.ID)
+	f.is(other.Effect.SharedWith, b.ID, "on the loser")
 	f.is(other.State, job.Succeeded, "SUCCEEDED never reverts")
 	f.is(other.Version, a.Version+1, "version of the other job")
 	e := f.last(a.ID)
-	f.is([]any{e.Cause, e.From, e.To, e.Sequence}, []any{job.CauseDuplicateEffect, job.Succeeded, job.Succeeded, other.Version}, "event")
+	f.is([]any{e.Cause, e.From, e.To, e.Sequence}, []any{job.CauseEffectShared, job.Succeeded, job.Succeeded, other.Version}, "event")
+	f.is(strings.Contains(e.Detail, b.ID.String()), true, "the loser's event names the winner")
 	// The object is the second job's now.
 	c := f.observable(conn)
 	f.is(f.apply(c, saw("x")).Snapshot.State, job.NeedsResolution, "a third")
@@ -213,14 +220,38 @@ func evidenceAccounts(f *fixture) {
 	}
 }
 
+// evidenceTwoAnswers: a platform that answers a second request with the object of the
+// first one. Both jobs keep their answer, and both say so.
 func evidenceTwoAnswers(f *fixture) {
-	a, b := f.sending().Snapshot, f.sending().Snapshot
+	a, b, c := f.sending().Snapshot, f.sending().Snapshot, f.sending().Snapshot
 	out := job.Outcome{Attempt: 1, Result: job.ResultSucceeded, ExternalID: "x"}
-	f.apply(a, out)
+	a = f.apply(a, out).Snapshot
+	f.is(a.Effect.SharedWith, job.ID{}, "alone")
 	got := f.apply(b, out)
 	f.is(got.Snapshot.State, job.Succeeded, "state")
-	f.is(got.Stolen.IsZero(), true, "an answer takes nothing from an answer")
-	f.is(f.last(b.ID).Detail == "", false, "the event says nothing")
+	f.is([]any{got.Told, got.Stolen}, []any{a.ID, false}, "an answer takes nothing from an answer, and tells it")
+	f.is(strings.Contains(f.last(b.ID).Detail, a.ID.String()), true, "the event names the other job")
+	owner := f.job(a.ID)
+	f.is([]any{owner.State, owner.Version, owner.Effect.SharedWith}, []any{job.Succeeded, a.Version + 1, b.ID}, "the owner")
+	e := f.last(a.ID)
+	f.is([]any{e.Cause, e.From, e.To, e.Sequence}, []any{job.CauseEffectShared, job.Succeeded, job.Succeeded, owner.Version}, "its event")
+	f.is(strings.Contains(e.Detail, b.ID.String()), true, "its event names the other job")
+	f.is([]any{got.Snapshot.Effect.SharedWith, f.job(b.ID).Effect.SharedWith}, []any{a.ID, a.ID}, "the other")
+	// An owner is told once, however many follow.
+	got = f.apply(c, out)
+	f.is([]any{got.Told, f.job(c.ID).Effect.SharedWith}, []any{job.ID{}, a.ID}, "a third")
+	f.is([]any{f.job(a.ID).Version, f.job(a.ID).Effect.SharedWith}, []any{owner.Version, b.ID}, "the owner, later")
+}
+
+// evidenceWordOfShared: a person's word that names another job's object is recorded,
+// and is no alarm at that job.
+func evidenceWordOfShared(f *fixture) {
+	conn := f.connect(store.Connection{Class: job.Observable, AccountIdentity: "me"})
+	a, b := f.observable(conn), f.observable(conn)
+	a = f.apply(a, saw("x")).Snapshot
+	got := f.apply(b, job.Resolved{Ruling: job.RuleSent, Actor: "ops", ExternalID: "x", Override: true})
+	f.is([]any{got.Snapshot.State, got.Told, got.Snapshot.Effect.SharedWith}, []any{job.Succeeded, job.ID{}, a.ID}, "ruled")
+	f.is([]any{f.job(a.ID).Version, f.job(a.ID).Effect.SharedWith}, []any{a.Version, job.ID{}}, "the owner")
 }
 
 func evidenceDuplicate(f *fixture) {

@@ -68,6 +68,11 @@ const (
 	// The database was restored to an earlier state, and what happened to the job
 	// since is unknown: a person decides.
 	EventCause_EVENT_CAUSE_RESTORED EventCause = 20
+	// The platform answered another job with the object that is this job's effect, so
+	// one of the two may have no effect of its own: an alarm. Effect.shared_with_job_id
+	// names the other job. An effect that a look, a person or an assumption had taken for
+	// this job's is the other job's from then on.
+	EventCause_EVENT_CAUSE_EFFECT_SHARED EventCause = 21
 )
 
 // Enum value maps for EventCause.
@@ -94,6 +99,7 @@ var (
 		18: "EVENT_CAUSE_UPDATED",
 		19: "EVENT_CAUSE_DUPLICATE_EFFECT_SEEN",
 		20: "EVENT_CAUSE_RESTORED",
+		21: "EVENT_CAUSE_EFFECT_SHARED",
 	}
 	EventCause_value = map[string]int32{
 		"EVENT_CAUSE_UNSPECIFIED":           0,
@@ -117,6 +123,7 @@ var (
 		"EVENT_CAUSE_UPDATED":               18,
 		"EVENT_CAUSE_DUPLICATE_EFFECT_SEEN": 19,
 		"EVENT_CAUSE_RESTORED":              20,
+		"EVENT_CAUSE_EFFECT_SHARED":         21,
 	}
 )
 
@@ -455,7 +462,7 @@ const file_fireonce_v1_event_proto_rawDesc = "" +
 	" \x01(\v2\x10.fireonce.v1.JobR\x03job\"H\n" +
 	"\tHeartbeat\x12;\n" +
 	"\vserver_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"serverTime*\xd9\x04\n" +
+	"serverTime*\xf8\x04\n" +
 	"\n" +
 	"EventCause\x12\x1b\n" +
 	"\x17EVENT_CAUSE_UNSPECIFIED\x10\x00\x12\x19\n" +
@@ -479,7 +486,8 @@ const file_fireonce_v1_event_proto_rawDesc = "" +
 	"\x13EVENT_CAUSE_RUN_NOW\x10\x11\x12\x17\n" +
 	"\x13EVENT_CAUSE_UPDATED\x10\x12\x12%\n" +
 	"!EVENT_CAUSE_DUPLICATE_EFFECT_SEEN\x10\x13\x12\x18\n" +
-	"\x14EVENT_CAUSE_RESTORED\x10\x14B\xa3\x01\n" +
+	"\x14EVENT_CAUSE_RESTORED\x10\x14\x12\x1d\n" +
+	"\x19EVENT_CAUSE_EFFECT_SHARED\x10\x15B\xa3\x01\n" +
 	"\x0fcom.fireonce.v1B\n" +
 	"EventProtoP\x01Z7github.com/fireonce/fireonce/gen/fireonce/v1;fireoncev1\xa2\x02\x03FXX\xaa\x02\vFireonce.V1\xca\x02\vFireonce\\V1\xe2\x02\x17Fireonce\\V1\\GPBMetadata\xea\x02\fFireonce::V1b\x06proto3"
 

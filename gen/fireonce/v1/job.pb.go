@@ -1345,9 +1345,13 @@ type Effect struct {
 	EffectTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=effect_time,json=effectTime,proto3" json:"effect_time,omitempty"`
 	Proof      Effect_Proof           `protobuf:"varint,4,opt,name=proof,proto3,enum=fireonce.v1.Effect_Proof" json:"proof,omitempty"`
 	// The attempt that made it; 0 by a person's word.
-	Attempt       int32 `protobuf:"varint,5,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Attempt int32 `protobuf:"varint,5,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// Another job that names the same object as its effect, so that one of the two may
+	// have no effect of its own. The platform's answers decide that, and both jobs stay
+	// SUCCEEDED: look at the platform, and submit anew what is missing. Empty: none does.
+	SharedWithJobId string `protobuf:"bytes,6,opt,name=shared_with_job_id,json=sharedWithJobId,proto3" json:"shared_with_job_id,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Effect) Reset() {
@@ -1413,6 +1417,13 @@ func (x *Effect) GetAttempt() int32 {
 		return x.Attempt
 	}
 	return 0
+}
+
+func (x *Effect) GetSharedWithJobId() string {
+	if x != nil {
+		return x.SharedWithJobId
+	}
+	return ""
 }
 
 // A person's decision on a job whose outcome was unknown.
@@ -1588,7 +1599,7 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\x0eVERDICT_ABSENT\x10\x02\x12\x18\n" +
 	"\x14VERDICT_INCONCLUSIVE\x10\x03\x12\x16\n" +
 	"\x12VERDICT_CANDIDATES\x10\x04\x12\x12\n" +
-	"\x0eVERDICT_HANDLE\x10\x05\"\xda\x02\n" +
+	"\x0eVERDICT_HANDLE\x10\x05\"\x87\x03\n" +
 	"\x06Effect\x12\x1f\n" +
 	"\vexternal_id\x18\x01 \x01(\tR\n" +
 	"externalId\x12!\n" +
@@ -1596,7 +1607,8 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\veffect_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"effectTime\x12/\n" +
 	"\x05proof\x18\x04 \x01(\x0e2\x19.fireonce.v1.Effect.ProofR\x05proof\x12\x18\n" +
-	"\aattempt\x18\x05 \x01(\x05R\aattempt\"\x83\x01\n" +
+	"\aattempt\x18\x05 \x01(\x05R\aattempt\x12+\n" +
+	"\x12shared_with_job_id\x18\x06 \x01(\tR\x0fsharedWithJobId\"\x83\x01\n" +
 	"\x05Proof\x12\x15\n" +
 	"\x11PROOF_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0ePROOF_RESPONSE\x10\x01\x12\x12\n" +

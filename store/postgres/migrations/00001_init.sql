@@ -373,7 +373,9 @@ CREATE TABLE effects (
     attempt      bigint      NOT NULL,
     round        bigint      NOT NULL,
     proof        smallint    NOT NULL CHECK (proof BETWEEN 1 AND 5),
-    at           timestamptz NOT NULL
+    at           timestamptz NOT NULL,
+    -- Another job that names the same object.
+    shared_with  uuid
 );
 
 -- Effects that a repeat under the same key or a look has confirmed.
@@ -427,7 +429,7 @@ CREATE TABLE events (
     detail        text        NOT NULL,
     at            timestamptz NOT NULL,
     CONSTRAINT events_row CHECK (
-        sequence >= 1 AND from_state BETWEEN 0 AND 11 AND to_state BETWEEN 1 AND 11 AND cause BETWEEN 1 AND 20
+        sequence >= 1 AND from_state BETWEEN 0 AND 11 AND to_state BETWEEN 1 AND 11 AND cause BETWEEN 1 AND 21
     )
 );
 

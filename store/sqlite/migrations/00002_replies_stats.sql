@@ -94,7 +94,7 @@ CREATE TABLE events_2 (
     sequence      INTEGER NOT NULL CHECK (sequence >= 1),
     from_state    INTEGER NOT NULL CHECK (from_state BETWEEN 0 AND 11),
     to_state      INTEGER NOT NULL CHECK (to_state BETWEEN 1 AND 11),
-    cause         INTEGER NOT NULL CHECK (cause BETWEEN 1 AND 20),
+    cause         INTEGER NOT NULL CHECK (cause BETWEEN 1 AND 21),
     attempt       INTEGER NOT NULL,
     actor         TEXT    NOT NULL,
     reason        TEXT    NOT NULL,

@@ -20,7 +20,9 @@ CREATE TABLE effects_2 (
     round        INTEGER NOT NULL,
     proof        INTEGER NOT NULL CHECK (proof BETWEEN 1 AND 5),
     at           INTEGER NOT NULL,
-    job_removed  INTEGER NOT NULL DEFAULT 0 CHECK (job_removed IN (0, 1))
+    job_removed  INTEGER NOT NULL DEFAULT 0 CHECK (job_removed IN (0, 1)),
+    -- Another job that names the same object.
+    shared_with  BLOB
 ) STRICT;
 
 INSERT INTO effects_2 (job_id, account, namespace, external_id, external_url, owns_id, attempt, round, proof, at)

@@ -74,7 +74,11 @@ func (t *tx) apply(in store.Change) (store.Applied, error) {
 		From: c.old.State, Cause: c.Decision.Cause, Attempt: c.Decision.Attempt,
 		Actor: in.Actor, Reason: in.Reason, Detail: c.Decision.Detail,
 	})
-	return store.Applied{Snapshot: lean(r.snapshot(t.now)), Stolen: take.from}, nil
+	out := store.Applied{Snapshot: lean(r.snapshot(t.now))}
+	if take.Tells {
+		out.Told, out.Stolen = take.other, take.Takes
+	}
+	return out, nil
 }
 
 // next is the job as the change leaves it.
@@ -106,7 +110,7 @@ func (c *change) sound(next job.Job) error {
 	switch {
 	case next.Round < 1 || least < 0:
 		return fmt.Errorf("%w: a counter is below its least value", store.ErrIllegal)
-	case d.Cause < job.CauseSubmitted || d.Cause > job.CauseRestored:
+	case d.Cause < job.CauseSubmitted || d.Cause > job.CauseEffectShared:
 		return fmt.Errorf("%w: cause %d", store.ErrIllegal, d.Cause)
 	case d.LastError != nil && d.LastError.Kind > job.FailHeld:
 		return fmt.Errorf("%w: failure kind %d", store.ErrIllegal, d.LastError.Kind)

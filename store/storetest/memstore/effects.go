@@ -8,13 +8,8 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: one created object settles at most one job.
-//   - An object that a look found and that settles another job already proves
-//     nothing for this one: a person decides.
-//   - The platform's own answer beats a look, a person's word and an assumption:
-//     it takes the object over, and the other job, which stays SUCCEEDED, gets an
-//     event that says so.
-//   - Whatever else names an object of another job is recorded, but does not own it.
+// Rules of this file: one created object settles at most one job, as store.Change.Claim
+// judges it.
 
 // object is what a platform created: whose account, in which space of ids.
 type object struct{ account, namespace, externalID string }
@@ -22,8 +17,9 @@ type object struct{ account, namespace, externalID string }
 // taking is what becomes of a decision's effect.
 type taking struct {
 	effect *Effect
-	// from is the job that loses its object; gone is one that is removed.
-	from, gone job.ID
+	store.Claim
+	// other is the job that owned the object before; zero: none did.
+	other job.ID
 }
 
 // judgeEffect tells what to write of the decision's effect, and turns a success by
@@ -35,30 +31,21 @@ func (c *change) judgeEffect() taking {
 	}
 	o := c.space(c.record, e.Attempt)
 	o.externalID = e.ExternalID
-	out := taking{effect: &Effect{
-		Effect: *e, Job: c.old.ID, Account: o.account, Namespace: o.namespace, Owns: true,
-	}}
-	out.effect.At = c.now
-	owner, taken := c.owner(o, c.old.ID)
-	switch {
-	case !taken:
-		return out
-	case e.Proof == job.ProofObserved:
-		c.Doubt(c.old.State, owner)
-		return taking{}
-	case direct(e.Proof) && !direct(c.effectOf(owner).Proof):
-		if _, there := c.jobs[owner]; there {
-			out.from = owner
-			return out
-		}
-		out.gone = owner
-		c.Note(fmt.Sprintf("the object %s was taken for the effect of job %s, which is removed", e.ExternalID, owner))
-		return out
-	default:
-		out.effect.Owns = false
-		c.Note(fmt.Sprintf("the object %s is the effect of job %s already", e.ExternalID, owner))
-		return out
+	var owner store.Owner
+	if other, taken := c.owner(o, c.old.ID); taken {
+		was := c.effectOf(other)
+		_, there := c.jobs[other]
+		owner = store.Owner{Job: other, Proof: was.Proof, Removed: !there, Shares: !was.SharedWith.IsZero()}
 	}
+	out := taking{Claim: c.Claim(c.old.State, owner), other: owner.Job}
+	if e = c.Decision.Effect; e == nil {
+		return taking{}
+	}
+	out.effect = &Effect{
+		Effect: *e, Job: c.old.ID, Account: o.account, Namespace: o.namespace, Owns: out.Owns,
+	}
+	out.effect.At = c.now
+	return out
 }
 
 // effectOf gives the effect of a job, which may be removed.
@@ -68,8 +55,6 @@ func (t *tx) effectOf(id job.ID) *Effect {
 	}
 	return t.removedEffects[id]
 }
-
-func direct(p job.Proof) bool { return p == job.ProofResponse || p == job.ProofKeyReplay }
 
 // owner gives the job, other than one, that an object settles. No id is no object.
 func (t *tx) owner(o object, but job.ID) (job.ID, bool) {
@@ -82,10 +67,12 @@ func (c *change) takeEffect(what taking) {
 	if what.effect == nil {
 		return
 	}
-	if !what.from.IsZero() {
-		c.disown(what.from)
+	if what.Tells {
+		c.tell(what)
 	}
-	delete(c.removedEffects, what.gone)
+	if what.Takes {
+		delete(c.removedEffects, what.other)
+	}
 	c.unown(c.record)
 	c.effect = what.effect
 	if c.effect.Owns {
@@ -100,19 +87,22 @@ func (t *tx) unown(r *record) {
 	}
 }
 
-// disown tells the other job's readers that its object is not its own.
-func (c *change) disown(id job.ID) {
-	other := c.jobs[id]
-	c.unown(other)
+// tell tells the other job's readers that its object is another job's too, or is not
+// its own.
+func (c *change) tell(what taking) {
+	other := c.jobs[what.other]
 	effect := *other.effect
-	effect.Owns = false
+	effect.SharedWith = c.old.ID
+	if what.Takes {
+		c.unown(other)
+		effect.Owns = false
+	}
 	other.effect = &effect
 	next := other.job
 	next.Version, next.Updated = next.Version+1, c.now
 	c.put(other, next)
 	c.event(other, job.Event{
-		From: next.State, Cause: job.CauseDuplicateEffect,
-		Detail: fmt.Sprintf("the platform answered that the object is the effect of job %s", c.old.ID),
+		From: next.State, Cause: job.CauseEffectShared, Detail: what.Told(c.old.ID),
 	})
 }
 

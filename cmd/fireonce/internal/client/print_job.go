@@ -95,6 +95,9 @@ func effectLine(e *fireoncev1.Effect) string {
 			line += ", " + name
 		}
 	}
+	if other := e.GetSharedWithJobId(); other != "" {
+		line += ", also the effect of job " + other + ": one of the two may have none"
+	}
 	return line
 }
 

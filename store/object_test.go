@@ -1,0 +1,46 @@
+package store
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// TestClaim judges each proof against each owner of an object.
+func TestClaim(t *testing.T) {
+	proofs := []job.Proof{job.ProofResponse, job.ProofObserved, job.ProofKeyReplay, job.ProofOperator, job.ProofAssumed}
+	for _, mine := range proofs {
+		alone := Change{Decision: job.Decision{To: job.Succeeded, Effect: &job.Effect{ExternalID: "x", Proof: mine}}}
+		if got := alone.Claim(job.Sending, Owner{}); got != (Claim{Owns: true}) || !alone.Decision.Effect.SharedWith.IsZero() || alone.Decision.Detail != "" {
+			t.Errorf("%s, nobody's: %+v, %+v", mine, got, alone.Decision)
+		}
+		for _, theirs := range proofs {
+			for _, removed := range []bool{false, true} {
+				for _, shares := range []bool{false, true} {
+					owner := Owner{Job: job.ID{1}, Proof: theirs, Removed: removed, Shares: shares}
+					given := &job.Effect{ExternalID: "x", Proof: mine}
+					c := Change{Decision: job.Decision{To: job.Succeeded, Effect: given}}
+					got := c.Claim(job.Sending, owner)
+					takes := mine.Direct() && !theirs.Direct()
+					want := Claim{Owns: takes, Takes: takes, Tells: mine.Direct() && !removed && (takes || !shares)}
+					if mine == job.ProofObserved {
+						want = Claim{}
+					}
+					if got != want || !given.SharedWith.IsZero() {
+						t.Errorf("%s, of %+v: %+v, want %+v; given %+v", mine, owner, got, want, given)
+					}
+					if !strings.Contains(c.Decision.Detail, owner.Job.String()) {
+						t.Errorf("%s, of %+v: the event says %q", mine, owner, c.Decision.Detail)
+					}
+					switch e := c.Decision.Effect; {
+					case (e == nil) != (mine == job.ProofObserved):
+						t.Errorf("%s, of %+v: effect %+v", mine, owner, e)
+					case e != nil && e.SharedWith != owner.Job:
+						t.Errorf("%s, of %+v: shared with %s", mine, owner, e.SharedWith)
+					}
+				}
+			}
+		}
+	}
+}
