@@ -23,7 +23,7 @@ import (
 func fails(key string, n int) bool {
 	h := fnv.New64a()
 	fmt.Fprint(h, key)
-	return rand.New(rand.NewPCG(h.Sum64(), uint64(n))).IntN(100) < 14 //nolint:gosec // the same with every run, and small numbers
+	return rand.New(rand.NewPCG(h.Sum64(), uint64(n))).IntN(100) < 14
 }
 
 // lateness are the times from when something could be known to when it was.
