@@ -54,11 +54,12 @@ func scriptOf(ts *testscript.TestScript) *script { return ts.Value(scriptKey{}).
 var scriptVars = []string{"PATH", "HOME", "TZ", "FIREONCE_API_KEY", "FIREONCE_KEY_FILE", "FIREONCE_KEYS", "FIREONCE_REQUIRE_API_KEY", "FIREONCE_DATABASE", "FIREONCE_DEV", "FIREONCE_GRACE"}
 
 // serverCmd is "server start [flags]", "server stop" (SIGTERM, must exit with
-// 0), "server kill", and after one of these "server log PATTERN".
+// 0), "server kill", "server ends CODE", which waits until it has ended by itself, and
+// after one of these "server log PATTERN".
 func serverCmd(ts *testscript.TestScript, neg bool, args []string) {
 	s := scriptOf(ts)
 	if neg && args[0] != "log" || len(args) == 0 {
-		ts.Fatalf("usage: server start|stop|kill|log")
+		ts.Fatalf("usage: server start|stop|kill|ends|log")
 	}
 	switch args[0] {
 	case "start":
@@ -67,6 +68,11 @@ func serverCmd(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(s.server.stop())
 	case "kill":
 		s.server.kill()
+	case "ends":
+		<-s.server.done
+		if got := fmt.Sprint(s.server.cmd.ProcessState.ExitCode()); got != args[1] {
+			ts.Fatalf("the server ended with %s; the log is:\n%s", got, s.server.logs())
+		}
 	case "log":
 		if regexp.MustCompile(args[1]).MatchString(s.server.logs()) == neg {
 			ts.Fatalf("the log is:\n%s", s.server.logs())

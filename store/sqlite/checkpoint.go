@@ -43,7 +43,7 @@ func (w *writer) shorten() {
 
 // logSize gives the log's length, 0 when there is none.
 func (w *writer) logSize() int64 {
-	info, err := os.Stat(w.s.opts.Path + "-wal")
+	info, err := os.Stat(w.s.watched.log)
 	if err != nil {
 		return 0
 	}

@@ -6,16 +6,33 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"syscall"
 )
 
-// fileLock is the exclusive lock on PATH.lock. The kernel gives it back when
-// the process ends, however it ends.
-type fileLock struct{ file *os.File }
+// fileLock is the exclusive use of a database: a lock on PATH.lock, which also
+// keeps newcomers apart while there is no database file yet, and one on the file
+// itself. The kernel releases both when the process ends, however it ends.
+type fileLock struct {
+	// path is the database's, without symbolic links.
+	path string
+	file *os.File
+	data *databaseFile
+	// written is what setMark wrote last.
+	written []byte
+	read    [markSize]byte
+}
 
+// markSize is more than a mark has bytes.
+const markSize = 256
+
+// takeLock takes a database for this process. It fails with ErrLocked, ErrLinked
+// or ErrDangling.
 func takeLock(path string) (*fileLock, error) {
+	path, err := Resolve(path)
+	if err != nil {
+		return nil, err
+	}
 	name := path + ".lock"
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -28,61 +45,52 @@ func takeLock(path string) (*fileLock, error) {
 		}
 		return nil, fmt.Errorf("lock %s: %w", name, err)
 	}
-	// SQLite makes a new database that everybody may read, and the files beside it like it.
-	if err := touch(path); err != nil {
-		_ = f.Close()
-		return nil, err
-	}
-	return &fileLock{file: f}, nil
-}
-
-// touch makes an empty file, its owner's alone, if there is none.
-func touch(path string) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return nil
-	}
+	data, err := openFile(path)
 	if err != nil {
-		return fmt.Errorf("create: %w", err)
+		return nil, errors.Join(err, f.Close())
 	}
-	return f.Close()
+	return &fileLock{path: path, file: f, data: data}, nil
 }
 
-// release gives the lock back. The file stays: removing it would let two
-// processes lock two files of one name.
-func (l *fileLock) release() error { return l.file.Close() }
+// release unlocks the database, which SQLite must have closed. The lock file stays:
+// removing it would let two processes lock two files of one name.
+func (l *fileLock) release() error {
+	return errors.Join(l.data.release(), l.file.Close())
+}
 
 // mark reads what the lock file remembers.
 func (l *fileLock) mark() (lockMark, error) {
-	buf := make([]byte, 256)
-	n, err := l.file.ReadAt(buf, 0)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return lockMark{}, fmt.Errorf("read lock file: %w", err)
+	text, err := l.content()
+	if err != nil {
+		return lockMark{}, err
 	}
-	return parseLockMark(string(buf[:n])), nil
+	return parseLockMark(string(text)), nil
+}
+
+// content reads the lock file. What it returns is good until the next call.
+func (l *fileLock) content() ([]byte, error) {
+	n, err := l.file.ReadAt(l.read[:], 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("read lock file: %w", err)
+	}
+	return l.read[:n], nil
 }
 
 // setMark replaces what the lock file remembers. A shorter mark after a longer
 // one leaves a tail, which reading ignores.
 func (l *fileLock) setMark(m lockMark) error {
-	if _, err := l.file.WriteAt([]byte(m.String()), 0); err != nil {
+	text := []byte(m.String())
+	if _, err := l.file.WriteAt(text, 0); err != nil {
 		return fmt.Errorf("write lock file: %w", err)
 	}
+	l.written = text
+	return nil
+}
+
+// sync makes the mark outlive a crash of the machine.
+func (l *fileLock) sync() error {
 	if err := l.file.Sync(); err != nil {
 		return fmt.Errorf("write lock file: %w", err)
 	}
 	return nil
-}
-
-// fileIdentity names a file by device and inode: a copy has another one.
-func fileIdentity(path string) (string, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return "", fmt.Errorf("file identity: %w", err)
-	}
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return "", errors.New("file identity: not known on this system")
-	}
-	return fmt.Sprintf("dev %d inode %d", st.Dev, st.Ino), nil
 }

@@ -3,8 +3,10 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
+	crand "crypto/rand"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"os"
 	"strings"
 
@@ -83,12 +85,30 @@ func (s *Store) takeOver(ctx context.Context) error {
 		if err := t.q.EndClaimLeases(ctx, someMicros(t.now)); err != nil {
 			return none, err
 		}
-		return mark, t.q.EndLookLeases(ctx, someMicros(t.now))
+		if err := t.q.EndLookLeases(ctx, someMicros(t.now)); err != nil {
+			return none, err
+		}
+		_, err = t.conn.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", s.watched.epoch))
+		return mark, err
 	})
 	if err != nil {
 		return err
 	}
-	return s.lock.setMark(mark)
+	// The header of the file itself has the epoch from here on (see watched). Where
+	// another program reads, it gets there later.
+	if _, err := s.writer.conn.ExecContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)"); err != nil {
+		return fmt.Errorf("write the log back: %w", err)
+	}
+	s.noted = mark
+	if err := s.lock.setMark(mark); err != nil {
+		return err
+	}
+	return s.lock.sync()
+}
+
+// newEpoch makes the number by which this process knows its own file.
+func newEpoch() int32 {
+	return 1 + rand.Int32N(math.MaxInt32) //nolint:gosec // no secret: it tells a file from a copy of before
 }
 
 // suspicion says why the database may be a copy or an old state; empty: it is
@@ -112,7 +132,7 @@ func suspicion(before, now string, seen, mark lockMark) string {
 
 // identity names the file and the machine.
 func (s *Store) identity() (string, error) {
-	file, err := fileIdentity(s.opts.Path)
+	file, err := fileIdentity(s.lock.path)
 	if err != nil {
 		return "", err
 	}
@@ -138,16 +158,16 @@ func hostIdentity() string {
 // markClosed leaves the newest position in the lock file. It is only a help to
 // notice a restore, so its failure is no failure of closing.
 func (s *Store) markClosed() {
-	ctx := context.Background()
-	m, err := s.writer.q.GetMeta(ctx)
-	if err != nil {
-		return
+	if s.loss.failed() == nil {
+		position, err := s.writer.q.LastPosition(context.Background())
+		if err != nil {
+			return
+		}
+		s.noted.position = position
 	}
-	position, err := s.writer.q.LastPosition(ctx)
-	if err != nil {
-		return
+	if s.lock.setMark(s.noted) == nil {
+		_ = s.lock.sync()
 	}
-	_ = s.lock.setMark(lockMark{store: toID(m.StoreID), generation: m.Generation, position: position})
 }
 
 // Meta implements store.Store.
@@ -200,7 +220,7 @@ func (t *tx) raiseFences(ctx context.Context) error {
 
 func randomID() job.ID {
 	var id job.ID
-	rand.Read(id[:])
+	crand.Read(id[:])
 	return id
 }
 

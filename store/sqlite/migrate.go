@@ -23,7 +23,7 @@ func Migrate(ctx context.Context, path string) (err error) {
 		return fmt.Errorf("migrate %s: %w", path, err)
 	}
 	defer func() { err = errors.Join(err, lock.release()) }()
-	db, err := sql.Open("sqlite", dsn(path))
+	db, err := sql.Open("sqlite", dsn(lock.path))
 	if err != nil {
 		return fmt.Errorf("migrate %s: %w", path, err)
 	}

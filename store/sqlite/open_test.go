@@ -181,15 +181,18 @@ func TestChild(t *testing.T) {
 	select {}
 }
 
-// TestKill: what was answered survives the process, its leases do not, and a
-// send that may be under way keeps its fence.
-func TestKill(t *testing.T) {
-	path := testPath(t)
+// holder runs a process that has a database open, see TestChild, and waits until it has.
+func holder(t *testing.T, path string) *exec.Cmd {
+	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestChild$", "-test.v")
 	cmd.Env = append(os.Environ(), childEnv+"="+path)
 	out, err := cmd.StdoutPipe()
 	must(t, err)
 	must(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
 	ready := false
 	for lines := bufio.NewScanner(out); !ready && lines.Scan(); {
 		ready = lines.Text() == "READY"
@@ -197,7 +200,15 @@ func TestKill(t *testing.T) {
 	if !ready {
 		t.Fatalf("the child did not get ready: %v", cmd.Wait())
 	}
-	_, err = Open(t.Context(), Options{Path: path})
+	return cmd
+}
+
+// TestKill: what was answered survives the process, its leases do not, and a
+// send that may be under way keeps its fence.
+func TestKill(t *testing.T) {
+	path := testPath(t)
+	cmd := holder(t, path)
+	_, err := Open(t.Context(), Options{Path: path})
 	wantErr(t, err, ErrLocked)
 	must(t, cmd.Process.Kill())
 	_ = cmd.Wait()

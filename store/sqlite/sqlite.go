@@ -2,7 +2,8 @@
 //
 // Rules of this package:
 //
-//   - One process has the file, for the process's life, by a lock file beside it.
+//   - One process has the file, for the process's life and by whatever name, by a
+//     lock on the file itself and one on a lock file beside it (file_unix.go).
 //   - All writes go through one goroutine, which runs many calls in one
 //     transaction and pays one fsync for them (see writer.go). Reads have
 //     connections of their own and never wait for a write.
@@ -27,7 +28,8 @@ import (
 
 // Options say which database to open and how.
 type Options struct {
-	// Path is the database file. Beside it are PATH-wal, PATH-shm and PATH.lock.
+	// Path is the database file. Beside it, after symbolic links are resolved (see
+	// Resolve), are PATH-wal, PATH-shm and PATH.lock.
 	Path string
 	// Migrate brings an older schema up to date first. Without it, Open refuses
 	// a schema that is not the present one.
@@ -61,6 +63,13 @@ type Store struct {
 	readers chan *reader
 	hints   store.Hints
 
+	// noted is what the lock file remembers, and watched what must not change under
+	// this process; the writer alone uses both while it runs.
+	noted   lockMark
+	watched *watched
+	loss    *loss
+	watches sync.WaitGroup
+
 	closeOnce sync.Once
 	closeErr  error
 	closed    chan struct{}
@@ -76,8 +85,8 @@ type reader struct {
 }
 
 // Open takes the database for this process. It fails with ErrLocked when
-// another process has it, and with ErrSchema when its schema is not the one
-// that this program knows.
+// another process has it, with ErrLinked when the file has several names, and with
+// ErrSchema when its schema is not the one that this program knows.
 func Open(ctx context.Context, opts Options) (_ *Store, err error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
@@ -94,14 +103,15 @@ func Open(ctx context.Context, opts Options) (_ *Store, err error) {
 	}
 	s := &Store{
 		opts: opts, clock: newClock(opts.Now), lock: lock,
-		readers: make(chan *reader, opts.Readers), closed: make(chan struct{}),
+		readers: make(chan *reader, opts.Readers), closed: make(chan struct{}), loss: newLoss(),
+		watched: &watched{lock: lock, log: lock.path + "-wal", epoch: newEpoch()},
 	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("open %s: %w", opts.Path, err), s.release())
 		}
 	}()
-	if s.db, err = sql.Open("sqlite", dsn(opts.Path)); err != nil {
+	if s.db, err = sql.Open("sqlite", dsn(lock.path)); err != nil {
 		return nil, err
 	}
 	if err := s.prepareSchema(ctx); err != nil {
@@ -121,6 +131,7 @@ func Open(ctx context.Context, opts Options) (_ *Store, err error) {
 	if err := s.takeOver(ctx); err != nil {
 		return nil, err
 	}
+	s.watches.Go(s.keepWatch)
 	return s, nil
 }
 
@@ -178,6 +189,9 @@ func read[T any](ctx context.Context, s *Store, name string, fn func(context.Con
 		return zero, fmt.Errorf("%s: %w: closed", name, store.ErrUnavailable)
 	default:
 	}
+	if err := s.loss.failed(); err != nil {
+		return zero, fmt.Errorf("%s: %w", name, err)
+	}
 	var r *reader
 	select {
 	case r = <-s.readers:
@@ -214,6 +228,7 @@ func read[T any](ctx context.Context, s *Store, name string, fn func(context.Con
 func (s *Store) Close() error {
 	s.closeOnce.Do(func() {
 		close(s.closed)
+		s.watches.Wait()
 		s.writer.stop()
 		all := make([]*reader, cap(s.readers))
 		for i := range all {
@@ -228,8 +243,12 @@ func (s *Store) Close() error {
 	return s.closeErr
 }
 
-// release ends what Open has begun, in the reverse order.
+// release ends what Open has begun, in the reverse order. A database that is lost
+// is left as it is: closing it would write its log back into another state.
 func (s *Store) release() error {
+	if s.loss.failed() != nil {
+		return s.lock.release()
+	}
 	var err error
 	for len(s.readers) > 0 {
 		r := <-s.readers

@@ -69,6 +69,8 @@ type writer struct {
 	// commit is a field so that a test can make it fail.
 	commit func(context.Context) error
 	turn   int64
+	// newest is the last event's position when somebody looked (see look).
+	newest int64
 	// logLimit is the length of the log above which it is written back.
 	logLimit int64
 }
@@ -114,6 +116,9 @@ func (w *writer) do(ctx context.Context, o *op) error {
 	case <-w.quit:
 		return fmt.Errorf("%w: closed", store.ErrUnavailable)
 	default:
+	}
+	if err := w.s.loss.failed(); err != nil {
+		return err
 	}
 	select {
 	case w.queue <- o:
@@ -284,6 +289,7 @@ func (w *writer) careful(ctx context.Context, t *tx, o *op) (err, lost error) {
 func (w *writer) undo(ctx context.Context) {
 	w.cache = newCache()
 	w.log.forget()
+	w.newest = 0 // events that are gone may have been counted
 	// Where SQLite has ended the transaction by itself, this fails.
 	_ = w.ses.control(ctx, rollback)
 }
@@ -296,11 +302,16 @@ func (w *writer) abandon(ctx context.Context, ops []*op, cause error) {
 }
 
 func (w *writer) finish(ctx context.Context, t *tx, ops []*op) {
+	if err := w.stillOurs(); err != nil {
+		w.abandon(ctx, ops, err)
+		return
+	}
 	err := w.commit(ctx)
 	if err != nil {
 		err = fmt.Errorf("%w: %w", store.ErrUnconfirmed, err)
 		w.undo(ctx)
 	}
+	w.note()
 	// Hints go first, so that a caller who has its answer finds its own hint given.
 	w.s.hints.Give(t.hint)
 	for _, o := range ops {

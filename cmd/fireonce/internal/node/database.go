@@ -62,7 +62,12 @@ func (d Database) keys(list, file string) (keySource, error) {
 	case d.url != "":
 		return keySource{}, exit.Usagef("--database postgres://… needs --key-file: the same file, or a copy of it, on every server; or %s", keysVariable)
 	default:
-		return keySource{file: d.path + ".key"}, nil
+		// Beside the file itself, so that each of its names finds the same keys.
+		path, err := sqlite.Resolve(d.path)
+		if err != nil {
+			return keySource{}, fmt.Errorf("--database %s: %w", d, err)
+		}
+		return keySource{file: path + ".key"}, nil
 	}
 }
 
@@ -81,6 +86,15 @@ func (d Database) open(ctx context.Context, migrate bool) (store.Store, error) {
 		return nil, fmt.Errorf("open the database: %w", err)
 	}
 	return s, nil
+}
+
+// lost returns a channel that delivers an error when the database is lost to this
+// process, and can only be opened anew; nil: that does not happen.
+func lost(s store.Store) <-chan error {
+	if s, ok := s.(interface{ Lost() <-chan error }); ok {
+		return s.Lost()
+	}
+	return nil
 }
 
 // stopFirst says what to do about an SQLite file that is in use.

@@ -263,6 +263,9 @@ func (n *Node) Run(ctx context.Context) error {
 	case <-ctx.Done():
 		n.cfg.Log.Info("shutting down; a second signal ends at once")
 	case err = <-n.failed:
+	case err = <-lost(n.store):
+		n.cfg.Log.Error("THE DATABASE WAS REPLACED under this server: nothing more is sent, and the server ends", "why", err,
+			"then", "see \"A database that was restored\" in docs/operations.md before the next start")
 	}
 	return errors.Join(err, n.shutdown())
 }

@@ -1,0 +1,116 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file: a database that is replaced under the process is lost. The
+// state in its place may be an older one, and what this process knows belongs to
+// the other. From the moment it is noticed nothing is committed, so nothing is
+// sent; every call fails; and the newest state is noted in the lock file, so that
+// the next process does not take an older one for it. The process can only end.
+
+// watchEvery is how often an idle process compares the database with what it
+// opened. A busy one does so before every commit.
+const watchEvery = time.Second
+
+// loss is how a store learns that its database is lost, once.
+type loss struct {
+	once sync.Once
+	err  error         // why, after gone
+	gone chan struct{} // closed with the loss
+	told chan error
+}
+
+func newLoss() *loss { return &loss{gone: make(chan struct{}), told: make(chan error, 1)} }
+
+func (l *loss) set(err error) {
+	l.once.Do(func() {
+		l.err = err
+		l.told <- err
+		close(l.gone)
+	})
+}
+
+// failed returns why every call fails; nil: the database is not lost.
+func (l *loss) failed() error {
+	select {
+	case <-l.gone:
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, l.err)
+	default:
+		return nil
+	}
+}
+
+// Lost delivers one error when the database was replaced under this process. Then
+// all calls fail with store.ErrUnavailable, and the process should end.
+func (s *Store) Lost() <-chan error { return s.loss.told }
+
+// stillOurs fails when the database is lost. The writer calls it before a commit.
+func (w *writer) stillOurs() error {
+	if w.s.loss.failed() != nil {
+		return w.s.loss.err
+	}
+	err := w.s.watched.check()
+	if err == nil {
+		return nil
+	}
+	// The lock file may have been overwritten with the database.
+	if merr := w.s.lock.setMark(w.s.noted); merr != nil {
+		err = fmt.Errorf("%w; %w", err, merr)
+	}
+	w.s.loss.set(err)
+	return w.s.loss.err
+}
+
+// keepWatch runs until the store is closed or lost.
+func (s *Store) keepWatch() {
+	ticker := time.NewTicker(watchEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-s.closed:
+			return
+		case <-s.loss.gone:
+			return
+		case <-ticker.C:
+			s.look()
+		}
+	}
+}
+
+// look is an operation like any other, so its commit compares the files. It also
+// notices a state that SQLite itself put in place (.restore), and keeps the mark
+// in the lock file near the newest event.
+func (s *Store) look() {
+	_, err := write(context.Background(), s, "watch", func(ctx context.Context, t *tx) (struct{}, error) {
+		m, err := t.q.GetMeta(ctx)
+		if err != nil {
+			return struct{}{}, err
+		}
+		if m.Generation != s.noted.generation || toID(m.StoreID) != s.noted.store {
+			return struct{}{}, fmt.Errorf("%w: another state was restored into it", ErrReplaced)
+		}
+		t.w.newest, err = t.q.LastPosition(ctx)
+		return struct{}{}, err
+	})
+	if errors.Is(err, ErrReplaced) {
+		s.loss.set(err)
+	}
+}
+
+// note puts the newest position that is committed into the lock file, without
+// waiting for the disk: it is only a help to notice a restore.
+func (w *writer) note() {
+	if w.newest <= w.s.noted.position {
+		return
+	}
+	w.s.noted.position = w.newest
+	_ = w.s.lock.setMark(w.s.noted)
+}
