@@ -34,16 +34,19 @@ var services = []string{
 	fireoncev1connect.AccessServiceName,
 }
 
-// HTTPServer makes the server for the address: HTTP/1.1 and HTTP/2 on one port,
+// HTTPServer makes the server for the address: see NewHTTPServer.
+func (s *Server) HTTPServer(addr string) *http.Server { return NewHTTPServer(addr, s.handler) }
+
+// NewHTTPServer makes a server for the address: HTTP/1.1 and HTTP/2 on one port,
 // with and without TLS. It has no write timeout, because that would cut event
 // streams; each message of a stream has a deadline of its own.
-func (s *Server) HTTPServer(addr string) *http.Server {
+func NewHTTPServer(addr string, handler http.Handler) *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true)
 	return &http.Server{
-		Addr: addr, Handler: s.handler, Protocols: protocols,
+		Addr: addr, Handler: handler, Protocols: protocols,
 		ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
 	}
 }

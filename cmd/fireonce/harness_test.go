@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	rpc "connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
@@ -62,11 +63,12 @@ func onEach(t *testing.T, test func(*testing.T, deployment)) {
 
 // process is a `fireonce serve` of its own.
 type process struct {
-	url  string
-	line string // what it said when it was ready
-	cmd  *exec.Cmd
-	done chan struct{} // closed when the process is gone
-	err  error         // how it went, after done
+	url    string
+	line   string // what it said when it was ready
+	cmd    *exec.Cmd
+	stdout *os.File
+	done   chan struct{} // closed when the process is gone
+	err    error         // how it went, after done
 
 	mu     sync.Mutex
 	stderr bytes.Buffer
@@ -77,11 +79,26 @@ var readyURL = regexp.MustCompile(` ready: (http://[^,]+),`)
 
 // startProcess runs a binary's `serve` and waits until it is ready.
 func startProcess(binary, dir string, env []string, args ...string) (*process, error) {
+	p, err := spawn(binary, dir, env, args...)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.ready(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// spawn runs a binary's `serve`.
+func spawn(binary, dir string, env []string, args ...string) (*process, error) {
 	read, write, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	p := &process{cmd: exec.Command(binary, append([]string{"serve"}, args...)...), done: make(chan struct{}), said: make(chan struct{}, 1)}
+	p := &process{
+		cmd: exec.Command(binary, append([]string{"serve"}, args...)...), stdout: read,
+		done: make(chan struct{}), said: make(chan struct{}, 1),
+	}
 	p.cmd.Dir, p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = dir, env, write, p
 	err = p.cmd.Start()
 	write.Close()
@@ -93,15 +110,20 @@ func startProcess(binary, dir string, env []string, args ...string) (*process, e
 		read.Close()
 		close(p.done)
 	}()
-	read.SetReadDeadline(time.Now().Add(patience))
-	line, err := bufio.NewReader(read).ReadString('\n')
+	return p, nil
+}
+
+// ready waits for the ready line, and kills a process that has none.
+func (p *process) ready() error {
+	p.stdout.SetReadDeadline(time.Now().Add(patience))
+	line, err := bufio.NewReader(p.stdout).ReadString('\n')
 	found := readyURL.FindStringSubmatch(line)
 	if found == nil {
 		p.kill()
-		return nil, fmt.Errorf("not ready: %q, %w\n%s", line, err, p.logs())
+		return fmt.Errorf("not ready: %q, %w\n%s", line, err, p.logs())
 	}
 	p.url, p.line = found[1], line
-	return p, nil
+	return nil
 }
 
 // Write collects what the process says on standard error.
@@ -278,4 +300,28 @@ func settle(ctx context.Context, tb testing.TB, api *client.API, n int) (*histor
 		return nil
 	})
 	return h, err
+}
+
+func reasonOf(err error) fireoncev1.ErrorReason {
+	var answer *rpc.Error
+	if !errors.As(err, &answer) {
+		return fireoncev1.ErrorReason_ERROR_REASON_UNSPECIFIED
+	}
+	for _, d := range answer.Details() {
+		if v, err := d.Value(); err == nil {
+			if detail, ok := v.(*fireoncev1.ErrorDetail); ok {
+				return detail.GetReason()
+			}
+		}
+	}
+	return fireoncev1.ErrorReason_ERROR_REASON_UNSPECIFIED
+}
+
+// command runs one of the program's commands that needs no server.
+func command(t *testing.T, args ...string) (out string, code int) {
+	t.Helper()
+	var said bytes.Buffer
+	p := Program{Stdin: strings.NewReader(""), Stdout: &said, Stderr: &said, Version: "test"}
+	code = p.Run(waiting(t), append([]string{"fireonce"}, args...))
+	return said.String(), code
 }

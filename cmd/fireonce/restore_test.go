@@ -3,14 +3,11 @@
 package main
 
 import (
-	"bytes"
-	"errors"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
-	rpc "connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
@@ -197,30 +194,6 @@ func (c *crash) quarantined(cursor string, started bool) {
 	if n := requestsOf(c.to, c.jobs); n != c.jobs {
 		c.Errorf("%d requests for %d jobs in the quarantine", n, c.jobs)
 	}
-}
-
-func reasonOf(err error) fireoncev1.ErrorReason {
-	var answer *rpc.Error
-	if !errors.As(err, &answer) {
-		return fireoncev1.ErrorReason_ERROR_REASON_UNSPECIFIED
-	}
-	for _, d := range answer.Details() {
-		if v, err := d.Value(); err == nil {
-			if detail, ok := v.(*fireoncev1.ErrorDetail); ok {
-				return detail.GetReason()
-			}
-		}
-	}
-	return fireoncev1.ErrorReason_ERROR_REASON_UNSPECIFIED
-}
-
-// command runs one of the program's commands that needs no server.
-func command(t *testing.T, args ...string) (out string, code int) {
-	t.Helper()
-	var said bytes.Buffer
-	p := Program{Stdin: strings.NewReader(""), Stdout: &said, Stderr: &said, Version: "test"}
-	code = p.Run(waiting(t), append([]string{"fireonce"}, args...))
-	return said.String(), code
 }
 
 // copyAside copies a file that nobody uses, and gives what puts the copy back.

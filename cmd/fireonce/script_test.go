@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -69,7 +70,11 @@ func serverCmd(ts *testscript.TestScript, neg bool, args []string) {
 	case "kill":
 		s.server.kill()
 	case "ends":
-		<-s.server.done
+		select {
+		case <-s.server.done:
+		case <-time.After(patience):
+			ts.Fatalf("the server goes on; the log is:\n%s", s.server.logs())
+		}
 		if got := fmt.Sprint(s.server.cmd.ProcessState.ExitCode()); got != args[1] {
 			ts.Fatalf("the server ended with %s; the log is:\n%s", got, s.server.logs())
 		}

@@ -127,7 +127,7 @@ func checkServer(ctx context.Context, conn *pgx.Conn) error {
 		Scan(&version, &name, &fsync, &standby, &readOnly)
 	switch {
 	case err != nil:
-		return unavailable(ctx, err)
+		return opening(ctx, err)
 	case version < oldestServer:
 		return fmt.Errorf("%w: PostgreSQL %s is older than %d", ErrUnsafe, name, oldestServer/10000)
 	case fsync != "on":

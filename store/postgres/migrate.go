@@ -33,7 +33,7 @@ func Migrate(ctx context.Context, url string) error {
 	}
 	conn, err := pgx.ConnectConfig(ctx, config.ConnConfig)
 	if err != nil {
-		return fmt.Errorf("migrate: %w", unavailable(ctx, err))
+		return fmt.Errorf("migrate: %w", opening(ctx, err))
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	if err := checkServer(ctx, conn); err != nil {
@@ -97,7 +97,9 @@ func prepareSchema(ctx context.Context, conn *pgx.Conn, migrate bool) error {
 	if err != nil {
 		return errors.Join(err, db.Close())
 	}
-	_, err = p.Up(ctx)
+	if _, err = p.Up(ctx); err != nil {
+		err = opening(ctx, err)
+	}
 	return errors.Join(err, db.Close())
 }
 
@@ -105,7 +107,7 @@ func prepareSchema(ctx context.Context, conn *pgx.Conn, migrate bool) error {
 func schemaOf(ctx context.Context, conn *pgx.Conn) (int64, error) {
 	var there bool
 	if err := conn.QueryRow(ctx, "SELECT to_regclass('goose_db_version') IS NOT NULL").Scan(&there); err != nil {
-		return 0, unavailable(ctx, err)
+		return 0, opening(ctx, err)
 	}
 	if !there {
 		return 0, nil
@@ -113,7 +115,7 @@ func schemaOf(ctx context.Context, conn *pgx.Conn) (int64, error) {
 	var version int64
 	err := conn.QueryRow(ctx, "SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied").Scan(&version)
 	if err != nil {
-		return 0, unavailable(ctx, err)
+		return 0, opening(ctx, err)
 	}
 	return version, nil
 }

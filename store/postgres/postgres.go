@@ -84,8 +84,8 @@ type Store struct {
 
 // Open connects to the database. It fails with ErrSchema when its schema is not
 // the one that this program knows, with ErrUnsafe when the server could lose what
-// it confirms or cannot be written to, and with store.ErrUnavailable when it
-// cannot be reached.
+// it confirms or cannot be written to, with ErrRefused when it does not let us in,
+// and with store.ErrUnavailable when it cannot be reached for now.
 func Open(ctx context.Context, opts Options) (*Store, error) {
 	s, err := open(ctx, opts)
 	if err != nil {
@@ -108,7 +108,7 @@ func open(ctx context.Context, opts Options) (*Store, error) {
 	}
 	config.AfterConnect = s.greet
 	if s.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
-		return nil, unavailable(ctx, err)
+		return nil, opening(ctx, err)
 	}
 	s.readers = make(chan struct{}, max(1, config.MaxConns-config.MaxConns/4))
 	s.bell = newBell(s, config.ConnConfig)
@@ -122,7 +122,7 @@ func open(ctx context.Context, opts Options) (*Store, error) {
 func (s *Store) prepare(ctx context.Context, config *pgx.ConnConfig) error {
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
-		return unavailable(ctx, err)
+		return opening(ctx, err)
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	if err := checkServer(ctx, conn); err != nil {
@@ -132,10 +132,10 @@ func (s *Store) prepare(ctx context.Context, config *pgx.ConnConfig) error {
 		return err
 	}
 	if err := s.createMeta(ctx, conn); err != nil {
-		return unavailable(ctx, err)
+		return opening(ctx, err)
 	}
 	if err := s.greet(ctx, conn); err != nil {
-		return unavailable(ctx, err)
+		return opening(ctx, err)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -21,6 +22,9 @@ import (
 
 // defaultKeep is how long ended jobs and events are kept when nothing is said.
 const defaultKeep = 30 * 24 * time.Hour
+
+// defaultWait is longer than a PostgreSQL server usually takes to restart or recover.
+const defaultWait = 5 * time.Minute
 
 // DefaultDatabase is the database when nothing is said.
 const DefaultDatabase = "sqlite:fireonce.db"
@@ -48,8 +52,8 @@ func serveCommand(version string) *cli.Command {
 		Name:  "serve",
 		Usage: "run the service",
 		Description: "Applies migrations, then serves the API and runs due jobs. One line on standard output says when it\n" +
-			"is ready; logs go to standard error. SIGINT or SIGTERM ends it in order: nothing new is started, sends\n" +
-			"under way are settled. A second one ends it at once.\n\n" +
+			"is ready; until then the port answers UNAVAILABLE, and health NOT_SERVING. Logs go to standard error. SIGINT\n" +
+			"or SIGTERM ends it in order: nothing new is started, sends under way are settled. A second one ends it at once.\n\n" +
 			"FIREONCE_API_KEY, when set, is the operator's key: a call must come with it, or with one of `fireonce apikeys`, as\n" +
 			"'Authorization: Bearer KEY'. FIREONCE_KEYS, when set, are the keys that seal credentials, separated by commas, the\n" +
 			"newest first; no key file is looked at then. Neither is a flag: arguments can be read by every user of the machine.",
@@ -113,6 +117,14 @@ func serveCommand(version string) *cli.Command {
 				Sources: cli.EnvVars("FIREONCE_KEEP_EVENTS"),
 			},
 			standbyFlag(),
+			&cli.DurationFlag{
+				Name: "database-wait", Value: defaultWait, Sources: cli.EnvVars("FIREONCE_DATABASE_WAIT"),
+				Usage: "how long the start waits for a PostgreSQL server that cannot be reached for now; 0: not at all",
+			},
+			&cli.BoolFlag{
+				// No variable: it is for one start.
+				Name: "quarantined", Usage: "start without sending, until `fireonce recover` releases the database: for a database that you restored",
+			},
 			&cli.StringSliceFlag{
 				Name: "connector", Sources: cli.EnvVars("FIREONCE_CONNECTOR"),
 				Usage: "a connector of your own, `NAME=URL`: the URL is https, or http at a loopback address; may be repeated",
@@ -145,7 +157,11 @@ func serve(ctx context.Context, cmd *cli.Command, version string) error {
 	ctx, stop := untilSignal(ctx)
 	defer stop()
 	n, err := Start(ctx, cfg)
-	if err != nil {
+	switch {
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		cfg.Log.Info("shut down before the server was ready")
+		return nil
+	case err != nil:
 		return err
 	}
 	fmt.Fprintln(cmd.Root().Writer, n.Ready())
@@ -220,7 +236,7 @@ func configOf(cmd *cli.Command, version string) (Config, error) {
 		Keys: os.Getenv(keysVariable), APIKey: os.Getenv("FIREONCE_API_KEY"), RequireAPIKey: cmd.Bool("require-api-key"), AllowEgress: egress,
 		AllowHTTP: cmd.Bool("allow-http"), Dev: cmd.Bool("dev"),
 		AllowOrigins: splitList(cmd.String("allow-origin")), AllowHosts: splitList(cmd.String("allow-host")),
-		SynchronousStandby: cmd.Bool("synchronous-standby"),
+		SynchronousStandby: cmd.Bool("synchronous-standby"), DatabaseWait: cmd.Duration("database-wait"), Quarantined: cmd.Bool("quarantined"),
 		Senders:            cmd.Int("senders"), Grace: cmd.Duration("grace"), Lease: cmd.Duration("lease"),
 		KeepJobs: cmd.Duration("keep-jobs"), KeepEvents: cmd.Duration("keep-events"), Log: log, Version: version,
 	}, nil

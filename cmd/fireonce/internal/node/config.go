@@ -28,6 +28,13 @@ type Config struct {
 	GRPCListen string
 	// Database is "sqlite:PATH" or a PostgreSQL URL.
 	Database string
+	// DatabaseWait bounds the wait for PostgreSQL at the start; 0: no wait.
+	DatabaseWait time.Duration
+	// Quarantined starts without sending, until `fireonce recover`.
+	Quarantined bool
+	// StateDir is the folder in which the newest state of a PostgreSQL database that
+	// was seen is remembered. Empty: beside the key file, if files can be made there.
+	StateDir string
 	// SynchronousStandby says that PostgreSQL fails over to synchronous standbys
 	// only, so that a new timeline has every commit of the old one.
 	SynchronousStandby bool
@@ -112,6 +119,9 @@ func (c *Config) check() (listen addresses, d Database, err error) {
 	}
 	if c.Lease != 0 && c.Lease < time.Second {
 		return listen, d, exit.Usagef("--lease must be at least 1s")
+	}
+	if c.DatabaseWait < 0 {
+		return listen, d, exit.Usagef("--database-wait must not be negative; 0 does not wait")
 	}
 	if err := c.keep().Check(); err != nil {
 		return listen, d, exit.Usagef("--keep-jobs and --keep-events must be 0 (for ever) or at least %v", store.LeastKept)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -54,7 +53,9 @@ type Node struct {
 	inside   *connector.Sender
 	remotes  []*remote.Connector
 	server   *server.Server
+	// http answers what front holds, from the beginning of the start.
 	http     *http.Server
+	front    front
 	listener net.Listener
 	// grpc serves on grpcListener; nil: no address was named for it.
 	grpc         *grpc.Server
@@ -68,7 +69,8 @@ type Node struct {
 	drained    chan error
 }
 
-// Start opens the database, migrates it, and serves. ctx bounds only the start.
+// Start opens the database, for which it waits as long as the configuration says,
+// migrates it, and serves. ctx bounds only the start.
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	listen, database, err := cfg.check()
 	if err != nil {
@@ -91,11 +93,16 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 	if err != nil {
 		return err
 	}
-	if n.store, err = n.database.open(ctx, true); err != nil {
-		return stopFirst(err)
+	if err := n.listen(listen.api); err != nil {
+		return err
 	}
-	if n.meta, err = n.store.Meta(ctx); err != nil {
-		return fmt.Errorf("open the database: %w", err)
+	if err := n.openDatabase(ctx); err != nil {
+		return err
+	}
+	if n.cfg.Quarantined {
+		if err := n.quarantine(ctx); err != nil {
+			return err
+		}
 	}
 	keys, err := source.open(ctx, n.store, time.Now, n.cfg.Log)
 	if err != nil {
@@ -131,12 +138,9 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 	}); err != nil {
 		return err
 	}
-	if n.listener, err = net.ListenTCP("tcp", listen.api); err != nil {
-		return fmt.Errorf("listen: %w", err)
-	}
 	if listen.grpc != nil {
 		if n.grpcListener, err = net.ListenTCP("tcp", listen.grpc); err != nil {
-			return fmt.Errorf("listen for gRPC: %w", errors.Join(err, n.listener.Close()))
+			return fmt.Errorf("listen for gRPC: %w", err)
 		}
 		n.grpc = n.server.GRPCServer()
 	}
@@ -202,13 +206,7 @@ func (n *Node) warnOfKeys(ctx context.Context) error {
 // run starts the parts. A quarantined database is served, but gives the engine
 // nothing to do until an operator has released it.
 func (n *Node) run(eng *engine.Engine) {
-	n.http = n.server.HTTPServer("")
-	n.http.ErrorLog = slog.NewLogLogger(n.cfg.Log.Handler(), slog.LevelWarn)
-	go func() {
-		if err := n.http.Serve(n.listener); !errors.Is(err, http.ErrServerClosed) {
-			n.failed <- fmt.Errorf("serve: %w", err)
-		}
-	}()
+	n.front.set(n.server.Handler())
 	if n.grpc != nil {
 		go func() {
 			if err := n.grpc.Serve(n.grpcListener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
@@ -310,6 +308,9 @@ func (n *Node) endCalls() error {
 
 // abandon gives up what was opened.
 func (n *Node) abandon() error {
+	if n.http != nil {
+		_ = n.http.Close() // after a start that failed; at an end in order it is closed already
+	}
 	for _, s := range []*connector.Sender{n.sender, n.inside} {
 		if s != nil {
 			s.Close()

@@ -121,6 +121,22 @@ func recoverFlags(cmd *cli.Command, now time.Time) (since time.Time, as string, 
 	return since, as, nil
 }
 
+// quarantine turns the sending off before the engine runs, at the operator's word.
+func (n *Node) quarantine(ctx context.Context) error {
+	if n.meta.Quarantined != "" {
+		return nil
+	}
+	if err := n.store.Quarantine(ctx, "an operator started a server with --quarantined"); err != nil {
+		return err
+	}
+	meta, err := n.store.Meta(ctx)
+	if err != nil {
+		return fmt.Errorf("open the database: %w", err)
+	}
+	n.meta = meta
+	return nil
+}
+
 // holdDoubtful puts every job that may have been started since before a person.
 // The quarantine keeps workers off meanwhile; a client may still change a job,
 // which is then read and decided again.
