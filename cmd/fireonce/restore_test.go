@@ -20,10 +20,14 @@ type backup struct {
 	name string
 	on   deployment
 	live bool // it is put back under running servers
+	// whole is a base backup of the whole cluster, which is restored without an archive.
+	whole bool
 }
 
 var backups = []backup{
-	{"sqlite file", onSQLite, false}, {"postgres dump", onPostgres, false}, {"postgres dump, servers running", onPostgres, true},
+	{name: "sqlite file", on: onSQLite}, {name: "postgres dump", on: onPostgres},
+	{name: "postgres dump, servers running", on: onPostgres, live: true},
+	{name: "postgres base backup", on: onPostgres, whole: true},
 }
 
 // beforeDue is how far ahead the jobs are that a backup holds unsent: time
@@ -48,7 +52,19 @@ func restored(t *testing.T, b backup, as string) {
 	to := startHooks(t, true, nil)
 	var url string
 	var aside func() (back func())
-	if b.on == onPostgres {
+	switch {
+	case b.whole:
+		cluster := pgtest.Start(t, pgtest.Options{})
+		url = cluster.URL(cluster.NewDatabase(t))
+		aside = func() func() {
+			restore := cluster.BaseBackup(t)
+			return func() {
+				cluster.Stop(t, pgtest.Fast)
+				restore()
+				cluster.Start(t)
+			}
+		}
+	case b.on == onPostgres:
 		cluster := pgtest.Shared(t)
 		database := cluster.NewDatabase(t)
 		url = cluster.URL(database)
@@ -56,7 +72,7 @@ func restored(t *testing.T, b backup, as string) {
 			dump := cluster.Dump(t, database)
 			return func() { cluster.Restore(t, database, dump) }
 		}
-	} else {
+	default:
 		url = b.on.database(t)
 		aside = func() func() { return copyAside(t, strings.TrimPrefix(url, "sqlite:")) }
 	}

@@ -153,6 +153,7 @@ type Meta struct {
 	Timeline    int64
 	DatabaseOid int64
 	RelationOid int64
+	BaseBackup  *string
 	Quarantined string
 	Incarnation int64
 	XidOffset   int64

@@ -458,7 +458,7 @@ func (q *Queries) EventsAfter(ctx context.Context, arg EventsAfterParams) ([]Eve
 
 const getMeta = `-- name: GetMeta :one
 
-SELECT id, store_id, created_at, system_id, timeline, database_oid, relation_oid, quarantined, incarnation, xid_offset, events_from FROM meta WHERE id = 1
+SELECT id, store_id, created_at, system_id, timeline, database_oid, relation_oid, base_backup, quarantined, incarnation, xid_offset, events_from FROM meta WHERE id = 1
 `
 
 // meta
@@ -473,6 +473,7 @@ func (q *Queries) GetMeta(ctx context.Context) (Meta, error) {
 		&i.Timeline,
 		&i.DatabaseOid,
 		&i.RelationOid,
+		&i.BaseBackup,
 		&i.Quarantined,
 		&i.Incarnation,
 		&i.XidOffset,

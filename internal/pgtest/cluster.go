@@ -137,7 +137,12 @@ func (c *Cluster) initialise(opts Options) error {
 // build runs a program that writes the data folder. It holds the watchdog off:
 // the folder is removed after it, not under it.
 func (c *Cluster) build(program string, args ...string) error {
-	cmd := c.owner.command(c.dir, filepath.Join(c.bin, program), args...)
+	return c.hold(filepath.Join(c.bin, program), args...)
+}
+
+// hold runs any program as build does.
+func (c *Cluster) hold(program string, args ...string) error {
+	cmd := c.owner.command(c.dir, program, args...)
 	cmd.ExtraFiles = []*os.File{c.watchdog.held}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("pgtest: %s: %w\n%s", program, err, out)
@@ -293,6 +298,29 @@ func (c *Cluster) Standby(tb testing.TB) *Cluster {
 		tb.Fatal(err)
 	}
 	return s
+}
+
+// BaseBackup copies the whole cluster with pg_basebackup, while it runs. What it
+// returns puts the copy in the cluster's place, which must be stopped, as often as it
+// is called.
+func (c *Cluster) BaseBackup(tb testing.TB) (restore func()) {
+	tb.Helper()
+	dir := filepath.Join(c.dir, fmt.Sprintf("base_%d", c.names.Add(1)))
+	if err := c.build("pg_basebackup", "-D", dir, "-X", "stream", "--checkpoint=fast", "--no-sync", "-d", c.AdminURL("postgres")); err != nil {
+		tb.Fatal(err)
+	}
+	return func() {
+		tb.Helper()
+		if c.running() {
+			tb.Fatal("pgtest: the server runs")
+		}
+		if err := os.RemoveAll(c.data()); err != nil {
+			tb.Fatal(err)
+		}
+		if err := c.hold("cp", "-a", dir, c.data()); err != nil {
+			tb.Fatal(err)
+		}
+	}
 }
 
 // Promote makes a standby a primary, on a new timeline, and waits until it is.

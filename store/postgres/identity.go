@@ -16,8 +16,9 @@ import (
 // before it is used for anything; so a fail-over or a restore under a running
 // server is noticed by the first session that meets it, and quarantines the
 // database for all servers. What a server confirmed itself must still be there
-// too. A disk image that is put back while no server runs cannot be noticed: it
-// is in every respect what it was.
+// too, and so must what it noted outside of the database before its last end
+// (witness.go): a whole cluster that is put back while no server runs is in every
+// other respect what it was.
 
 // identity is what tells a database from its copies.
 type identity struct {
@@ -38,9 +39,14 @@ type sighting struct {
 	now, before identity
 	// newest is the log's last position; coming is below every one to be given.
 	newest, coming int64
-	// kept tells whether the last event that this process knows to be durable is
+	// kept reports whether the last event that this process knows to be durable is
 	// there.
 	kept bool
+	// label is the base backup that the cluster was started from, labelBefore what meta
+	// says of that; nil: not known.
+	label, labelBefore *string
+	// incarnation is the database's, known the newest that was noted outside of it.
+	incarnation, known int64
 }
 
 const here = `
@@ -57,7 +63,8 @@ SELECT h.system_id, h.timeline, h.database_oid, h.relation_oid,
 	m.system_id, m.timeline, m.database_oid, m.relation_oid,
 	coalesce((SELECT max(position) FROM events), 0),
 	(pg_snapshot_xmax(pg_current_snapshot())::text::bigint + m.xid_offset) << 20,
-	$1::bigint <= m.events_from OR EXISTS (SELECT 1 FROM events AS e WHERE e.position = $1)
+	$1::bigint <= m.events_from OR EXISTS (SELECT 1 FROM events AS e WHERE e.position = $1),
+	m.incarnation, m.base_backup
 FROM here AS h CROSS JOIN meta AS m WHERE m.id = 1`
 
 // createMeta describes a new database. Of many servers that try at once, one
@@ -75,16 +82,45 @@ ON CONFLICT (id) DO NOTHING`, fromID(randomID()), s.present(created))
 }
 
 func (s *Store) sight(ctx context.Context, conn *pgx.Conn, lock string) (sighting, error) {
-	var g sighting
+	g := sighting{known: s.known.Load()}
 	err := conn.QueryRow(ctx, lookAround+lock, s.mark.Load()).Scan(
 		&g.now.system, &g.now.timeline, &g.now.database, &g.now.relation,
 		&g.before.system, &g.before.timeline, &g.before.database, &g.before.relation,
-		&g.newest, &g.coming, &g.kept,
+		&g.newest, &g.coming, &g.kept, &g.incarnation, &g.labelBefore,
 	)
+	if err == nil {
+		g.label, err = baseBackup(ctx, conn)
+	}
 	if err != nil {
 		return g, fmt.Errorf("compare the database with what it was: %w", err)
 	}
 	return g, nil
+}
+
+// baseBackup returns when the base backup was made that the cluster was started from:
+// the start renames the label that it finds there. nil: our role may not look.
+func baseBackup(ctx context.Context, conn *pgx.Conn) (*string, error) {
+	var may bool
+	err := conn.QueryRow(ctx, "SELECT has_function_privilege('pg_stat_file(text, boolean)', 'execute')").Scan(&may)
+	if err != nil || !may {
+		return nil, err
+	}
+	var label string
+	err = conn.QueryRow(ctx, `SELECT coalesce(to_char((pg_stat_file('backup_label.old', true)).modification AT TIME ZONE 'UTC',
+		'YYYY-MM-DD"T"HH24:MI:SS"Z"'), '')`).Scan(&label)
+	return &label, err
+}
+
+// changed reports whether meta says something else than what is.
+func (g sighting) changed() bool {
+	return g.now != g.before || g.label != nil && (g.labelBefore == nil || *g.label != *g.labelBefore)
+}
+
+// restarted reports whether the cluster was started from another base backup. A
+// standby was made from one, too, and is on another timeline once it is promoted.
+func (g sighting) restarted() bool {
+	return g.now.timeline == g.before.timeline &&
+		g.label != nil && g.labelBefore != nil && *g.label != "" && *g.label != *g.labelBefore
 }
 
 // suspicion says why the database may be a copy or an old state; empty: it is
@@ -100,8 +136,10 @@ func (g sighting) suspicion(synchronous bool) string {
 		return fmt.Sprintf("the database was loaded from a dump (%s; now %s)", g.before, g.now)
 	case !sameTimeline && (!synchronous || g.now.timeline < g.before.timeline):
 		return fmt.Sprintf("the cluster was restored or failed over (%s; now %s)", g.before, g.now)
-	case !g.kept:
-		return "what a running server had confirmed is gone: an older state was put in place of the database"
+	case g.restarted():
+		return "the cluster was started from a base backup, made at " + *g.label
+	case !g.kept, g.incarnation < g.known:
+		return "what a server had seen is gone: an older state was put in place of the database"
 	default:
 		return ""
 	}
@@ -116,7 +154,7 @@ func (s *Store) settle(ctx context.Context, conn *pgx.Conn) error {
 	if err := s.refuseOlder(g); err != nil {
 		return err
 	}
-	if g.now == g.before && g.suspicion(s.opts.SynchronousStandby) == "" {
+	if !g.changed() && g.suspicion(s.opts.SynchronousStandby) == "" {
 		return nil
 	}
 	// One session of this process at a time: what is gone must be known to be gone
@@ -130,10 +168,10 @@ func (s *Store) settle(ctx context.Context, conn *pgx.Conn) error {
 			return err
 		}
 		reason := g.suspicion(s.opts.SynchronousStandby)
-		if g.now == g.before && reason == "" {
+		if !g.changed() && reason == "" {
 			return nil
 		}
-		_, err = tx.Exec(ctx, moved, g.now.system, g.now.timeline, g.now.database, g.now.relation, reason, g.newest)
+		_, err = tx.Exec(ctx, moved, g.now.system, g.now.timeline, g.now.database, g.now.relation, reason, g.newest, g.known, g.label)
 		return err
 	})
 	if err != nil {
@@ -141,16 +179,18 @@ func (s *Store) settle(ctx context.Context, conn *pgx.Conn) error {
 	}
 	// What is gone is known to be gone now.
 	s.mark.Store(0)
+	s.known.Store(0)
 	return nil
 }
 
 // moved writes down what the database is. With a reason, cursors of before mean
-// nothing any more; positions go on above those that are stored in any case.
+// nothing any more, those of the lost state included; positions go on above those that
+// are stored in any case.
 const moved = `
 UPDATE meta SET
-	system_id = $1, timeline = $2, database_oid = $3, relation_oid = $4,
+	system_id = $1, timeline = $2, database_oid = $3, relation_oid = $4, base_backup = coalesce($8, base_backup),
 	quarantined = CASE WHEN quarantined = '' THEN $5 ELSE quarantined END,
-	incarnation = incarnation + CASE WHEN $5 = '' THEN 0 ELSE 1 END,
+	incarnation = CASE WHEN $5 = '' THEN incarnation ELSE greatest(incarnation, $7) + 1 END,
 	xid_offset = greatest(xid_offset, ($6::bigint >> 20) + 1 - pg_snapshot_xmin(pg_current_snapshot())::text::bigint)
 WHERE id = 1`
 

@@ -17,6 +17,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -43,6 +44,9 @@ type Options struct {
 	// had every confirmed commit: a new timeline of the same cluster is then
 	// accepted. Without it, one quarantines the database.
 	SynchronousStandby bool
+	// StateDir is a folder outside of the database in which the newest state that was
+	// seen of it is noted, so that an older one in its place is noticed. Empty: none.
+	StateDir string
 	// Now replaces the server's clock, for tests; nil means the server's.
 	Now func() time.Time
 	// MaxInFlight is the bound for connections that state none; 0 means 100.
@@ -70,7 +74,10 @@ type Store struct {
 	lead atomic.Int64
 
 	// mark is the position of an event that is known to be durable.
-	mark       atomic.Int64
+	mark atomic.Int64
+	// known is the newest incarnation that was noted outside of the database; 0: none.
+	known      atomic.Int64
+	memory     *memory
 	identityMu sync.Mutex
 	seen       identity
 	// settleMu keeps sessions from noting at once what the database has become.
@@ -115,6 +122,9 @@ func open(ctx context.Context, opts Options) (*Store, error) {
 	s.creates = newCoalescer(context.Background(), 1, s.createAll, refusedCreate)
 	s.startWork(context.Background())
 	s.growth = s.watchGrowth()
+	if err := s.watchNewest(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
 	return s, nil
 }
 
@@ -133,6 +143,9 @@ func (s *Store) prepare(ctx context.Context, config *pgx.ConnConfig) error {
 	}
 	if err := s.createMeta(ctx, conn); err != nil {
 		return opening(ctx, err)
+	}
+	if err := s.recall(ctx, conn); err != nil {
+		return err
 	}
 	if err := s.greet(ctx, conn); err != nil {
 		return opening(ctx, err)
@@ -186,6 +199,7 @@ func (s *Store) Close() error {
 		s.work.end()
 		s.bell.close()
 		s.growth.close()
+		s.endNotes()
 		s.pool.Close()
 	})
 	return nil

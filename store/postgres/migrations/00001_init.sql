@@ -17,6 +17,9 @@ CREATE TABLE meta (
     timeline       bigint      NOT NULL,
     database_oid   bigint      NOT NULL,
     relation_oid   bigint      NOT NULL,
+    -- When the base backup was made that the cluster was last started from, '' if from
+    -- none; NULL as long as nobody could look.
+    base_backup    text,
     quarantined    text        NOT NULL DEFAULT '',
     -- Rises whenever the database turns out to be restored or copied.
     incarnation    bigint      NOT NULL DEFAULT 1 CHECK (incarnation >= 1),

@@ -47,6 +47,13 @@ func standbyFlag() cli.Flag {
 	}
 }
 
+func stateDirFlag(otherwise string) cli.Flag {
+	return &cli.StringFlag{
+		Name: "state-dir", Sources: cli.EnvVars("FIREONCE_STATE_DIR"),
+		Usage: "the `FOLDER` where servers note the newest state that they saw of a PostgreSQL database, to notice a restored one; " + otherwise,
+	}
+}
+
 func serveCommand(version string) *cli.Command {
 	return &cli.Command{
 		Name:  "serve",
@@ -117,6 +124,7 @@ func serveCommand(version string) *cli.Command {
 				Sources: cli.EnvVars("FIREONCE_KEEP_EVENTS"),
 			},
 			standbyFlag(),
+			stateDirFlag("default: beside the key file, if it may be written"),
 			&cli.DurationFlag{
 				Name: "database-wait", Value: defaultWait, Sources: cli.EnvVars("FIREONCE_DATABASE_WAIT"),
 				Usage: "how long the start waits for a PostgreSQL server that cannot be reached for now; 0: not at all",
@@ -236,8 +244,8 @@ func configOf(cmd *cli.Command, version string) (Config, error) {
 		Keys: os.Getenv(keysVariable), APIKey: os.Getenv("FIREONCE_API_KEY"), RequireAPIKey: cmd.Bool("require-api-key"), AllowEgress: egress,
 		AllowHTTP: cmd.Bool("allow-http"), Dev: cmd.Bool("dev"),
 		AllowOrigins: splitList(cmd.String("allow-origin")), AllowHosts: splitList(cmd.String("allow-host")),
-		SynchronousStandby: cmd.Bool("synchronous-standby"), DatabaseWait: cmd.Duration("database-wait"), Quarantined: cmd.Bool("quarantined"),
-		Senders:            cmd.Int("senders"), Grace: cmd.Duration("grace"), Lease: cmd.Duration("lease"),
+		StateDir: cmd.String("state-dir"), SynchronousStandby: cmd.Bool("synchronous-standby"), DatabaseWait: cmd.Duration("database-wait"), Quarantined: cmd.Bool("quarantined"),
+		Senders: cmd.Int("senders"), Grace: cmd.Duration("grace"), Lease: cmd.Duration("lease"),
 		KeepJobs: cmd.Duration("keep-jobs"), KeepEvents: cmd.Duration("keep-events"), Log: log, Version: version,
 	}, nil
 }

@@ -21,6 +21,8 @@ type Database struct {
 	path, url string
 	// synchronousStandby is the operator's word on failovers (PostgreSQL).
 	synchronousStandby bool
+	// stateDir is where the newest state that was seen is noted (PostgreSQL); empty: nowhere.
+	stateDir string
 }
 
 // ParseDatabase reads "sqlite:PATH" or "postgres://…".
@@ -75,7 +77,9 @@ func (d Database) keys(list, file string) (keySource, error) {
 func (d Database) open(ctx context.Context, migrate bool) (store.Store, error) {
 	if d.url != "" {
 		// It says by itself what failed.
-		s, err := postgres.Open(ctx, postgres.Options{URL: d.url, Migrate: migrate, SynchronousStandby: d.synchronousStandby})
+		s, err := postgres.Open(ctx, postgres.Options{
+			URL: d.url, Migrate: migrate, SynchronousStandby: d.synchronousStandby, StateDir: d.stateDir,
+		})
 		if err != nil {
 			return nil, err
 		}

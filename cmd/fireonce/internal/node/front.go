@@ -21,7 +21,9 @@ type front struct{ handler atomic.Pointer[http.Handler] }
 func (f *front) set(h http.Handler) { f.handler.Store(&h) }
 
 // ServeHTTP implements http.Handler.
-func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) { (*f.handler.Load()).ServeHTTP(w, r) }
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	(*f.handler.Load()).ServeHTTP(w, r)
+}
 
 // listen opens the port, and says there that the server starts.
 func (n *Node) listen(addr *net.TCPAddr) error {

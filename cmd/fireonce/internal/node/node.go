@@ -50,9 +50,9 @@ type Node struct {
 	sender   *connector.Sender
 	renewer  *oauth.Renewer
 	// inside reaches remotes, the operator's own connectors.
-	inside   *connector.Sender
-	remotes  []*remote.Connector
-	server   *server.Server
+	inside  *connector.Sender
+	remotes []*remote.Connector
+	server  *server.Server
 	// http answers what front holds, from the beginning of the start.
 	http     *http.Server
 	front    front
@@ -88,6 +88,10 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 	source, err := n.database.keys(n.cfg.Keys, n.cfg.KeyFile)
 	if err != nil {
 		return err
+	}
+	n.database.stateDir = n.cfg.StateDir
+	if n.cfg.StateDir == "" {
+		n.database.stateDir = source.stateDir()
 	}
 	apps, err := n.cfg.loadApps()
 	if err != nil {

@@ -31,13 +31,15 @@ func recoverCommand() *cli.Command {
 			"lets them start, which is safe where the receiver dedupes and still remembers, and may DUPLICATE\n" +
 			"elsewhere. Jobs that were submitted since the backup are lost: clients that repeat them with their keys\n" +
 			"schedule them anew.\n\n" +
-			"A state that was put back file by file, or as a disk's image, cannot always be noticed. After such a restore\n" +
-			"run this before the servers start: --as hold works on a database that is not quarantined, too.\n\n" +
+			"A state that was put back with everything beside it (a disk's image) is not always noticed. After such a restore\n" +
+			"run this before the servers start, or start one with `serve --quarantined`: --as hold works on a database that\n" +
+			"is not quarantined, too.\n\n" +
 			"Do this only when no other copy of this database is at work. Servers on PostgreSQL go on by themselves;\n" +
 			"an SQLite file must not be in use.",
 		Flags: []cli.Flag{
 			databaseFlag(),
 			standbyFlag(),
+			stateDirFlag("default: none"),
 			&cli.StringFlag{Name: "since", Usage: "the time of the restored state, as RFC 3339 `TIME`"},
 			&cli.StringFlag{Name: "as", Usage: "`hold` or retry"},
 		},
@@ -54,7 +56,7 @@ func recoverDatabase(ctx context.Context, cmd *cli.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	d.synchronousStandby = cmd.Bool("synchronous-standby")
+	d.synchronousStandby, d.stateDir = cmd.Bool("synchronous-standby"), cmd.String("state-dir")
 	if err := d.exists(); err != nil {
 		return err
 	}

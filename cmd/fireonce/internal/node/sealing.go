@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/vault"
+	"github.com/fireonce/fireonce/internal/witness"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -25,6 +27,15 @@ func (s keySource) String() string {
 		return keysVariable
 	}
 	return "key file " + s.file
+}
+
+// stateDir is the folder of the key file, if files can be made there: a server that
+// was told of no other place notes there what it has seen of its database.
+func (s keySource) stateDir() string {
+	if dir := filepath.Dir(s.file); s.list == "" && witness.Writable(dir) {
+		return dir
+	}
+	return ""
 }
 
 // load reads the keys; a key file must be there.

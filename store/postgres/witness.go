@@ -1,0 +1,126 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/witness"
+)
+
+// Rules of this file: a cluster that is restored as a whole, from a base backup or a
+// disk image, is in every respect what it was: its files say nothing of what is
+// missing. So each server notes outside of the database how far its log had come, and
+// the next start asks for that very event. A crash of PostgreSQL keeps what was
+// committed, so it never looks like a restore.
+
+// noteEvery is how often the newest event is noted. What a restore takes back is
+// older than that by far.
+const noteEvery = 5 * time.Second
+
+// noteTime bounds one look and its note.
+const noteTime = 10 * time.Second
+
+// memory is the note of one store.
+type memory struct {
+	path string
+	// mu keeps the notes in order.
+	mu    sync.Mutex
+	saved witness.Seen
+
+	end  context.CancelFunc
+	done sync.WaitGroup
+}
+
+// recall reads what was noted of this database, before it is compared with what it
+// is. The file is named after the database and its cluster, so that a copy elsewhere
+// is not taken for it.
+func (s *Store) recall(ctx context.Context, conn *pgx.Conn) error {
+	if s.opts.StateDir == "" {
+		return nil
+	}
+	var id [16]byte
+	var system, database, incarnation int64
+	if err := conn.QueryRow(ctx, here+`
+SELECT m.store_id, h.system_id, h.database_oid, m.incarnation FROM here AS h CROSS JOIN meta AS m WHERE m.id = 1`).
+		Scan(&id, &system, &database, &incarnation); err != nil {
+		return opening(ctx, err)
+	}
+	path := filepath.Join(s.opts.StateDir, fmt.Sprintf("fireonce-%s-%d-%d.seen", job.ID(id), uint64(system), database))
+	seen, err := witness.Load(path)
+	if err != nil {
+		return err
+	}
+	s.memory = &memory{path: path, saved: seen}
+	s.known.Store(seen.Incarnation)
+	if seen.Incarnation == incarnation {
+		s.confirmed(seen.Position)
+	}
+	return nil
+}
+
+// watchNewest notes the newest event from time to time, until the store is closed. The
+// first note is made here, so that a folder that takes none is noticed.
+func (s *Store) watchNewest(ctx context.Context) error {
+	m := s.memory
+	if m == nil {
+		return nil
+	}
+	if err := s.note(ctx); err != nil {
+		return err
+	}
+	ctx, m.end = context.WithCancel(context.Background())
+	m.done.Go(func() {
+		for sleep(ctx, noteEvery) {
+			// A failure is that of the database, which all else meets too; the next look comes.
+			_ = s.note(ctx)
+		}
+	})
+	return nil
+}
+
+// note writes down the newest event, if it is newer than what is noted.
+func (s *Store) note(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, noteTime)
+	defer cancel()
+	m := s.memory
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var now witness.Seen
+	err := s.pool.QueryRow(ctx, "SELECT m.incarnation, coalesce((SELECT max(e.position) FROM events AS e), 0) FROM meta AS m WHERE m.id = 1").
+		Scan(&now.Incarnation, &now.Position)
+	if err != nil {
+		return opening(ctx, err)
+	}
+	if !now.Newer(m.saved) {
+		return nil
+	}
+	// Another server of this machine may have noted more.
+	if m.saved, err = witness.Load(m.path); err != nil {
+		return err
+	}
+	if !now.Newer(m.saved) {
+		return nil
+	}
+	if err := witness.Save(m.path, now); err != nil {
+		return err
+	}
+	m.saved = now
+	return nil
+}
+
+// endNotes makes a last note.
+func (s *Store) endNotes() {
+	m := s.memory
+	if m == nil || m.end == nil {
+		return
+	}
+	m.end()
+	m.done.Wait()
+	_ = s.note(context.Background()) // a help only: what was noted before stays
+}
