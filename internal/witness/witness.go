@@ -14,16 +14,17 @@ import (
 
 // Seen is how far a database had come. The zero Seen is nothing.
 type Seen struct {
-	// Incarnation rises with each restore that was noticed.
-	Incarnation int64
+	// Era rises and never falls: on PostgreSQL with each restore that was noticed, on
+	// SQLite with each start.
+	Era int64
 	// Position is that of an event that was durable, the newest that was looked at.
 	Position int64
 }
 
 // Newer reports whether a database had come further than another time.
 func (s Seen) Newer(than Seen) bool {
-	if s.Incarnation != than.Incarnation {
-		return s.Incarnation > than.Incarnation
+	if s.Era != than.Era {
+		return s.Era > than.Era
 	}
 	return s.Position > than.Position
 }
@@ -43,7 +44,7 @@ func Load(path string) (Seen, error) {
 		return Seen{}, fmt.Errorf("witness: %w", err)
 	}
 	var s Seen
-	if _, err := fmt.Sscanf(string(text), format, &s.Incarnation, &s.Position); err != nil || fmt.Sprintf(format, s.Incarnation, s.Position) != string(text) {
+	if _, err := fmt.Sscanf(string(text), format, &s.Era, &s.Position); err != nil || fmt.Sprintf(format, s.Era, s.Position) != string(text) {
 		return Seen{}, fmt.Errorf("%w: %s; if the database was not restored, remove it", ErrUnreadable, path)
 	}
 	return s, nil
@@ -60,7 +61,7 @@ func Save(path string, s Seen) (err error) {
 			err = fmt.Errorf("witness: %w", errors.Join(err, os.Remove(f.Name())))
 		}
 	}()
-	_, err = fmt.Fprintf(f, format, s.Incarnation, s.Position)
+	_, err = fmt.Fprintf(f, format, s.Era, s.Position)
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}

@@ -57,8 +57,8 @@ SELECT m.store_id, h.system_id, h.database_oid, m.incarnation FROM here AS h CRO
 		return err
 	}
 	s.memory = &memory{path: path, saved: seen}
-	s.known.Store(seen.Incarnation)
-	if seen.Incarnation == incarnation {
+	s.known.Store(seen.Era)
+	if seen.Era == incarnation {
 		s.confirmed(seen.Position)
 	}
 	return nil
@@ -93,7 +93,7 @@ func (s *Store) note(ctx context.Context) error {
 	defer m.mu.Unlock()
 	var now witness.Seen
 	err := s.pool.QueryRow(ctx, "SELECT m.incarnation, coalesce((SELECT max(e.position) FROM events AS e), 0) FROM meta AS m WHERE m.id = 1").
-		Scan(&now.Incarnation, &now.Position)
+		Scan(&now.Era, &now.Position)
 	if err != nil {
 		return opening(ctx, err)
 	}

@@ -154,10 +154,10 @@ func TestNotes(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := noted()
-	if !second.Newer(first) || second.Incarnation != 1 {
+	if !second.Newer(first) || second.Era != 1 {
 		t.Errorf("noted %+v, then %+v", first, second)
 	}
-	later := witness.Seen{Incarnation: 1, Position: second.Position + 1}
+	later := witness.Seen{Era: 1, Position: second.Position + 1}
 	if err := witness.Save(s.memory.path, later); err != nil { // another server's
 		t.Fatal(err)
 	}

@@ -113,4 +113,7 @@ func (w *writer) note() {
 	}
 	w.s.noted.position = w.newest
 	_ = w.s.lock.setMark(w.s.noted)
+	if w.s.memory.due() {
+		_ = w.s.memory.save(w.s.noted)
+	}
 }

@@ -75,7 +75,12 @@ func (s *Store) takeOver(ctx context.Context) error {
 		}
 		mark := lockMark{store: toID(m.StoreID), generation: m.Generation + 1, position: position}
 		reason, incarnation := m.Quarantined, m.Incarnation
-		if found := suspicion(m.FileIdentity, identity, seen, mark); found != "" {
+		elsewhere, err := s.recall(mark.store, identity)
+		if err != nil {
+			return none, err
+		}
+		found := cmp.Or(suspicion(m.FileIdentity, identity, seen, mark), suspicion(m.FileIdentity, identity, elsewhere, mark))
+		if found != "" {
 			// Also if an operator has quarantined it before it was copied.
 			reason, incarnation = cmp.Or(reason, found), incarnation+1
 		}
@@ -101,6 +106,9 @@ func (s *Store) takeOver(ctx context.Context) error {
 	}
 	s.noted = mark
 	if err := s.lock.setMark(mark); err != nil {
+		return err
+	}
+	if err := s.memory.save(mark); err != nil {
 		return err
 	}
 	return s.lock.sync()
@@ -168,6 +176,7 @@ func (s *Store) markClosed() {
 	if s.lock.setMark(s.noted) == nil {
 		_ = s.lock.sync()
 	}
+	_ = s.memory.save(s.noted)
 }
 
 // Meta implements store.Store.

@@ -3,8 +3,10 @@
 package sqlite
 
 import (
+	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -153,4 +155,34 @@ func TestRefusalKeepsSQLitesLocks(t *testing.T) {
 		t.Error("a refused open has ended SQLite's lock")
 	}
 	mustCreate(t, s, newJob(mustConnect(t, s)))
+}
+
+const refusedEnv = "FIREONCE_SQLITE_TEST_REFUSED"
+
+// TestRefusedChild is the process that TestBindMount runs in a mount namespace.
+func TestRefusedChild(t *testing.T) {
+	path := os.Getenv(refusedEnv)
+	if path == "" {
+		t.Skip("only run by TestBindMount")
+	}
+	_, err := Open(t.Context(), Options{Path: path})
+	wantErr(t, err, ErrLocked)
+	fmt.Println("REFUSED")
+}
+
+// TestBindMount: the file alone is mounted into another folder, where it has another
+// lock file and would have another log.
+func TestBindMount(t *testing.T) {
+	if err := exec.Command("unshare", "--mount", "true").Run(); err != nil {
+		t.Skipf("mounts need root: %v", err)
+	}
+	path, alias := testPath(t), testPath(t)
+	holder(t, path)
+	must(t, os.WriteFile(alias, nil, 0o600))
+	const script = `mount --bind "$1" "$2" && exec "$0" -test.run='^TestRefusedChild$' -test.v`
+	cmd := exec.Command("unshare", "--mount", "sh", "-c", script, os.Args[0], path, alias)
+	cmd.Env = append(os.Environ(), refusedEnv+"="+alias)
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "REFUSED") {
+		t.Errorf("%v\n%s", err, out)
+	}
 }

@@ -32,6 +32,10 @@ var replacements = map[string]func(t *testing.T, s *Store, path, older string){
 	"the lock file is overwritten": func(t *testing.T, _ *Store, path, older string) {
 		copyFile(t, older+".lock", path+".lock")
 	},
+	"another log is put in its place": func(t *testing.T, _ *Store, path, _ string) {
+		copyFile(t, path+"-wal", path+"-wal.copy")
+		must(t, os.Rename(path+"-wal.copy", path+"-wal"))
+	},
 	"the log is removed": func(t *testing.T, _ *Store, path, _ string) { must(t, os.Remove(path+"-wal")) },
 	"another state is restored by SQLite": func(t *testing.T, s *Store, _, _ string) {
 		_, err := s.db.ExecContext(t.Context(), "UPDATE meta SET generation = generation - 1")
@@ -54,6 +58,18 @@ func replaceable(t *testing.T) (s *Store, conn store.Connection, path, older str
 	return s, conn, path, older
 }
 
+// lossOf waits until a store knows that its database is lost.
+func lossOf(t *testing.T, s *Store) error {
+	t.Helper()
+	select {
+	case err := <-s.Lost():
+		return err
+	case <-time.After(time.Minute):
+		t.Fatal("it was never noticed")
+		return nil
+	}
+}
+
 // TestReplacedUnderAProcess: an idle server notices by itself.
 func TestReplacedUnderAProcess(t *testing.T) {
 	for name, replace := range replacements {
@@ -61,7 +77,7 @@ func TestReplacedUnderAProcess(t *testing.T) {
 			t.Parallel()
 			s, conn, path, older := replaceable(t)
 			replace(t, s, path, older)
-			wantErr(t, <-s.Lost(), ErrReplaced)
+			wantErr(t, lossOf(t, s), ErrReplaced)
 			_, err := s.Create(t.Context(), []store.NewJob{newJob(conn)})
 			wantErr(t, err, store.ErrUnavailable)
 			wantErr(t, err, ErrReplaced)
@@ -109,7 +125,7 @@ func TestLossIsNoted(t *testing.T) {
 	must(t, err)
 	copyFile(t, older, path)
 	copyFile(t, older+".lock", path+".lock")
-	wantErr(t, <-s.Lost(), ErrReplaced)
+	wantErr(t, lossOf(t, s), ErrReplaced)
 	copyFile(t, older+".lock", path+".lock") // whoever copies is not at its end yet
 	must(t, s.Close())
 	after, err := os.ReadFile(path + ".lock")
@@ -134,4 +150,52 @@ func TestMarkFollowsTheLog(t *testing.T) {
 	if mark.position != p.Position || mark.store != m.StoreID {
 		t.Errorf("mark %+v, newest position %d", mark, p.Position)
 	}
+}
+
+// TestNotedElsewhere: all files are put back as they were, the lock file too, while no
+// process has them. Only what was noted in another folder tells.
+func TestNotedElsewhere(t *testing.T) {
+	path, dir := testPath(t), t.TempDir()
+	open := func(dir string) (*Store, string) {
+		s := mustOpen(t, Options{Path: path, StateDir: dir})
+		m, err := s.Meta(t.Context())
+		must(t, err)
+		return s, m.Quarantined
+	}
+	s, _ := open(dir)
+	conn := mustConnect(t, s)
+	must(t, s.Close())
+	older := path + ".older"
+	copyFile(t, path, older)
+	copyFile(t, path+".lock", older+".lock")
+	s, reason := open(dir)
+	if reason != "" {
+		t.Errorf("the same database: %s", reason)
+	}
+	mustCreate(t, s, newJob(conn))
+	must(t, s.Close())
+	back := func() {
+		copyFile(t, older, path)
+		copyFile(t, older+".lock", path+".lock")
+	}
+	back()
+	s, reason = open("")
+	if reason != "" {
+		t.Errorf("without a note it shows: %s", reason)
+	}
+	must(t, s.Close())
+	back()
+	s, reason = open(dir)
+	if !strings.Contains(reason, "newer state") {
+		t.Errorf("reason %q", reason)
+	}
+	must(t, s.Release(t.Context()))
+	must(t, s.Close())
+	s, reason = open(dir)
+	if reason != "" {
+		t.Errorf("after the release: %s", reason)
+	}
+	must(t, s.Close())
+	_, err := Open(t.Context(), Options{Path: path, StateDir: dir + "/gone"})
+	wantErr(t, err, os.ErrNotExist)
 }

@@ -34,6 +34,9 @@ type Options struct {
 	// Migrate brings an older schema up to date first. Without it, Open refuses
 	// a schema that is not the present one.
 	Migrate bool
+	// StateDir is a folder elsewhere, in which the newest state that was seen is noted as
+	// in PATH.lock, so that an older one in its place is noticed. Empty: none.
+	StateDir string
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 	// Host names this machine, to notice a database that was copied to another
@@ -66,6 +69,7 @@ type Store struct {
 	// noted is what the lock file remembers, and watched what must not change under
 	// this process; the writer alone uses both while it runs.
 	noted   lockMark
+	memory  memory
 	watched *watched
 	loss    *loss
 	watches sync.WaitGroup

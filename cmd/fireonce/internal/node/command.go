@@ -50,7 +50,7 @@ func standbyFlag() cli.Flag {
 func stateDirFlag(otherwise string) cli.Flag {
 	return &cli.StringFlag{
 		Name: "state-dir", Sources: cli.EnvVars("FIREONCE_STATE_DIR"),
-		Usage: "the `FOLDER` where servers note the newest state that they saw of a PostgreSQL database, to notice a restored one; " + otherwise,
+		Usage: "the `FOLDER` where servers note the newest state that they saw of the database, to notice a restored one; " + otherwise,
 	}
 }
 
@@ -124,7 +124,7 @@ func serveCommand(version string) *cli.Command {
 				Sources: cli.EnvVars("FIREONCE_KEEP_EVENTS"),
 			},
 			standbyFlag(),
-			stateDirFlag("default: beside the key file, if it may be written"),
+			stateDirFlag("default on PostgreSQL: beside the key file, if it may be written"),
 			&cli.DurationFlag{
 				Name: "database-wait", Value: defaultWait, Sources: cli.EnvVars("FIREONCE_DATABASE_WAIT"),
 				Usage: "how long the start waits for a PostgreSQL server that cannot be reached for now; 0: not at all",

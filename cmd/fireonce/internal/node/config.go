@@ -32,8 +32,8 @@ type Config struct {
 	DatabaseWait time.Duration
 	// Quarantined starts without sending, until `fireonce recover`.
 	Quarantined bool
-	// StateDir is the folder in which the newest state of a PostgreSQL database that
-	// was seen is remembered. Empty: beside the key file, if files can be made there.
+	// StateDir is the folder in which the newest state of the database that was seen is
+	// noted. Empty: on PostgreSQL beside the key file, if files can be made there.
 	StateDir string
 	// SynchronousStandby says that PostgreSQL fails over to synchronous standbys
 	// only, so that a new timeline has every commit of the old one.

@@ -21,7 +21,8 @@ type Database struct {
 	path, url string
 	// synchronousStandby is the operator's word on failovers (PostgreSQL).
 	synchronousStandby bool
-	// stateDir is where the newest state that was seen is noted (PostgreSQL); empty: nowhere.
+	// stateDir is where the newest state that was seen is noted; empty: nowhere, and for
+	// SQLite in the lock file only.
 	stateDir string
 }
 
@@ -85,7 +86,7 @@ func (d Database) open(ctx context.Context, migrate bool) (store.Store, error) {
 		}
 		return s, nil
 	}
-	s, err := sqlite.Open(ctx, sqlite.Options{Path: d.path, Migrate: migrate})
+	s, err := sqlite.Open(ctx, sqlite.Options{Path: d.path, Migrate: migrate, StateDir: d.stateDir})
 	if err != nil {
 		return nil, fmt.Errorf("open the database: %w", err)
 	}

@@ -90,7 +90,7 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 		return err
 	}
 	n.database.stateDir = n.cfg.StateDir
-	if n.cfg.StateDir == "" {
+	if n.cfg.StateDir == "" && n.database.url != "" {
 		n.database.stateDir = source.stateDir()
 	}
 	apps, err := n.cfg.loadApps()
