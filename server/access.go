@@ -78,7 +78,7 @@ func newKeyFor(who caller, req *fireoncev1.CreateAPIKeyRequest) (store.NewAPIKey
 		if !slices.Contains(req.GetScopes(), scope) {
 			continue
 		}
-		if !who.all && !slices.Contains(who.scopes, scope) {
+		if !who.has(scope) {
 			return n, refuse(fireoncev1.ErrorReason_ERROR_REASON_SCOPE_MISSING,
 				"this API key cannot give the scope "+scope+", which it lacks", "scope", scope)
 		}

@@ -97,9 +97,13 @@ func (s *connectionService) sameAccount(
 	case identity == "":
 		return conn.AccountIdentity, nil
 	case conn.AccountIdentity != "" && identity != conn.AccountIdentity:
+		known := "another account's"
+		if callerOf(ctx).has(ScopeConnectionsRead) {
+			known = text(conn.AccountIdentity)
+		}
 		return "", refuse(fireoncev1.ErrorReason_ERROR_REASON_IDENTITY_MISMATCH,
 			fmt.Sprintf("the credential belongs to %s, connection %s is %s; make a new connection for the other account",
-				text(identity), conn.ID, text(conn.AccountIdentity)),
+				text(identity), conn.ID, known),
 			"connection_id", conn.ID.String(), "account_identity", text(identity))
 	default:
 		return identity, nil

@@ -26,6 +26,31 @@ func Methods() iter.Seq[protoreflect.MethodDescriptor] { return methods() }
 // ScopeOf lets tests see what a procedure needs.
 func ScopeOf(procedure string) string { return scopeOf[procedure] }
 
+// ReceiptOf lets tests see which scope shows a procedure's whole answer.
+func ReceiptOf(procedure string) (scope string, classified bool) {
+	r, classified := receiptOf[procedure]
+	return r.scope, classified
+}
+
+// MisnamedKept lets tests see the fields that a receipt names and the answer does not
+// have.
+func MisnamedKept(procedure string, answer protoreflect.MessageDescriptor) []string {
+	return misnamed(answer, receiptOf[procedure].keeps)
+}
+
+func misnamed(m protoreflect.MessageDescriptor, keeps kept) (out []string) {
+	for name, within := range keeps {
+		field := m.Fields().ByName(name)
+		switch {
+		case field == nil:
+			out = append(out, string(m.Name())+"."+string(name))
+		case within != nil:
+			out = append(out, misnamed(field.Message(), within)...)
+		}
+	}
+	return out
+}
+
 // Unimplemented tells tests what is not served yet.
 func Unimplemented(procedure string) bool { return unimplemented[procedure] }
 

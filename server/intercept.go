@@ -84,14 +84,15 @@ func (s *Server) logCalls() around {
 
 // requireCaller makes sure that nothing runs for nobody: a route that was
 // added without the check of the key fails here, and so does an RPC that was added
-// without a scope.
+// without a scope or without a receipt.
 func (s *Server) requireCaller() around {
 	return func(ctx context.Context, spec connect.Spec, next func(context.Context) error) error {
 		who := callerOf(ctx)
 		if who.project == "" {
 			return refuse(fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_INVALID, "no API key").wire()
 		}
-		if _, known := scopeOf[spec.Procedure]; !known {
+		_, known := scopeOf[spec.Procedure]
+		if _, classified := receiptOf[spec.Procedure]; !known || !classified {
 			return refuse(fireoncev1.ErrorReason_ERROR_REASON_SCOPE_MISSING, "no API key may call "+spec.Procedure).wire()
 		}
 		if refused := permit(who, spec.Procedure); refused != nil {

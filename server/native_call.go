@@ -82,7 +82,9 @@ func (n *native) unary(spec connect.Spec, handler grpc.MethodHandler) grpc.Metho
 					return err
 				}
 				return n.errors(ctx, spec, func(ctx context.Context) error {
-					res, err = next(ctx, req)
+					if res, err = next(ctx, req); err == nil {
+						withhold(callerOf(ctx), spec.Procedure, res)
+					}
 					return err
 				})
 			})

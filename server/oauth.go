@@ -194,7 +194,9 @@ func (s *connectionService) completeLogin(ctx context.Context, login store.Login
 	// The login is gone: nobody can come again with this code.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Limits.MaxDeadline)
 	defer cancel()
-	ctx = context.WithValue(ctx, keyCaller, caller{project: login.Project, actor: login.Actor})
+	who := callerOf(ctx) // nobody, where a browser comes back to the callback page
+	who.project, who.actor = login.Project, login.Actor
+	ctx = context.WithValue(ctx, keyCaller, who)
 	var req fireoncev1.StartOAuthRequest
 	if err := proto.Unmarshal(login.Target, &req); err != nil {
 		return nil, fmt.Errorf("read the login: %w", err)

@@ -59,7 +59,7 @@ func (s *Server) routes() http.Handler {
 		connect.WithRecover(s.recovered),
 		connect.WithInterceptors(
 			s.logCalls(), s.requireCaller(), s.refuseUnimplemented(), s.clampDeadline(),
-			rules{s}, s.mapErrors(),
+			rules{s}, s.mapErrors(), withholding{},
 		),
 		connect.WithConditionalHandlerOptions(func(spec connect.Spec) []connect.HandlerOption {
 			return []connect.HandlerOption{connect.WithReadMaxBytes(s.maxRequest(spec.Procedure))}

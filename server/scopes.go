@@ -100,7 +100,7 @@ var scopeOf = map[string]string{
 // procedure, and the router says so.
 func permit(who caller, procedure string) *fault {
 	need, known := scopeOf[procedure]
-	if !known || who.all || slices.Contains(who.scopes, need) {
+	if !known || who.has(need) {
 		return nil
 	}
 	return refuse(fireoncev1.ErrorReason_ERROR_REASON_SCOPE_MISSING,

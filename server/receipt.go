@@ -1,0 +1,186 @@
+package server
+
+import (
+	"context"
+	"slices"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
+)
+
+// Rules of this file:
+//   - a scope that changes objects does not read them. A call that changes something
+//     answers a caller without the read scope with a receipt: what the call did, and
+//     what is needed to go on (ids, states, times, etags). Content stays out;
+//   - a receipt is a list of the fields that stay, so a field that is added to an
+//     answer is withheld until this table names it;
+//   - the rule does not depend on the object's origin. A repeat is answered like the
+//     first call, and a client knows what it has sent itself.
+
+// kept names the fields that stay in a message. A nil value keeps the field whole.
+type kept map[protoreflect.Name]kept
+
+// receipt says what an RPC's answer shows. The zero receipt hides nothing: the scope
+// that the RPC needs is the one that guards its answer.
+type receipt struct {
+	// scope is what a caller needs to see the whole answer.
+	scope string
+	// keeps is the answer that all other callers see.
+	keeps kept
+}
+
+var whole = receipt{}
+
+// keptOfJob is what a caller without jobs:read sees of a job.
+var keptOfJob = kept{
+	"job_id": nil, "project_id": nil, "state": nil, "effect_class": nil, "scheduled_for": nil, "start_deadline": nil,
+	"next_attempt_time": nil, "next_look_time": nil, "attempt_count": nil, "failure_count": nil, "round": nil,
+	"cancel_request_time": nil, "create_time": nil, "update_time": nil, "end_time": nil, "key_expire_time": nil,
+	"sequence": nil, "etag": nil,
+}
+
+// keptOfSubmit is what a submit's caller sees: the request names the connection, and
+// names the key or has it derived.
+var keptOfSubmit = kept{
+	"job": plus(keptOfJob, "idempotency_key", "connection_id"), "created": nil, "warnings": nil,
+}
+
+// keptOfBulk has counts and no ids. Failures keep their reasons.
+var keptOfBulk = kept{"result": {
+	"matched": nil, "changed": nil, "next_page_token": nil, "as_of_time": nil,
+	"failures": {"error": {"code": nil, "detail": {"reason": nil}}},
+}}
+
+// keptOfConnection is what a caller without connections:read sees of a connection.
+var keptOfConnection = kept{
+	"connection_id": nil, "project_id": nil, "connector": nil, "state": nil, "paused_time": nil,
+	"auth_hold_time": nil, "rate_limited_until": nil, "effect_class": nil, "create_time": nil, "update_time": nil,
+	"delete_time": nil, "etag": nil,
+}
+
+// receiptOf is the whole table. An RPC that it does not name is not served.
+var receiptOf = map[string]receipt{
+	fireoncev1connect.JobServiceGetJobProcedure:          whole,
+	fireoncev1connect.JobServiceListJobsProcedure:        whole,
+	fireoncev1connect.JobServiceListJobAttemptsProcedure: whole,
+	fireoncev1connect.JobServiceStreamJobEventsProcedure: whole,
+	fireoncev1connect.StatsServiceGetStatsProcedure:      whole,
+
+	fireoncev1connect.JobServiceScheduleJobProcedure: {ScopeJobsRead, keptOfSubmit},
+	fireoncev1connect.JobServiceBatchScheduleJobsProcedure: {ScopeJobsRead, kept{
+		"results": {"success": keptOfSubmit, "error": nil},
+	}},
+	fireoncev1connect.JobServiceUpdateJobProcedure:       {ScopeJobsRead, kept{"job": keptOfJob}},
+	fireoncev1connect.JobServiceCancelJobProcedure:       {ScopeJobsRead, kept{"job": keptOfJob, "prevented": nil}},
+	fireoncev1connect.JobServiceRescheduleJobProcedure:   {ScopeJobsRead, kept{"job": keptOfJob}},
+	fireoncev1connect.JobServiceRunJobNowProcedure:       {ScopeJobsRead, kept{"job": keptOfJob}},
+	fireoncev1connect.JobServiceRetryJobProcedure:        {ScopeJobsRead, kept{"job": keptOfJob}},
+	fireoncev1connect.JobServiceResolveJobProcedure:      {ScopeJobsRead, kept{"job": keptOfJob}},
+	fireoncev1connect.JobServiceBulkCancelJobsProcedure:  {ScopeJobsRead, keptOfBulk},
+	fireoncev1connect.JobServiceBulkRetryJobsProcedure:   {ScopeJobsRead, keptOfBulk},
+	fireoncev1connect.JobServiceBulkResolveJobsProcedure: {ScopeJobsRead, keptOfBulk},
+
+	fireoncev1connect.ConnectionServiceGetConnectionProcedure:   whole,
+	fireoncev1connect.ConnectionServiceListConnectionsProcedure: whole,
+	fireoncev1connect.ConnectionServiceListConnectorsProcedure:  whole,
+
+	fireoncev1connect.ConnectionServiceCreateConnectionProcedure: {ScopeConnectionsRead, kept{
+		"connection": keptOfConnection, "created": nil,
+	}},
+	fireoncev1connect.ConnectionServiceUpdateConnectionProcedure: {ScopeConnectionsRead, kept{"connection": keptOfConnection}},
+	fireoncev1connect.ConnectionServiceRotateCredentialProcedure: {ScopeConnectionsRead, kept{"connection": keptOfConnection}},
+	fireoncev1connect.ConnectionServicePauseConnectionProcedure:  {ScopeConnectionsRead, kept{"connection": keptOfConnection}},
+	fireoncev1connect.ConnectionServiceResumeConnectionProcedure: {ScopeConnectionsRead, kept{"connection": keptOfConnection}},
+	fireoncev1connect.ConnectionServiceCompleteOAuthProcedure: {ScopeConnectionsRead, kept{
+		"connection": keptOfConnection, "created": nil,
+	}},
+	// The words of a test name the account and quote the platform.
+	fireoncev1connect.ConnectionServiceTestConnectionProcedure: {ScopeConnectionsRead, kept{
+		"ok": nil, "failure_kind": nil, "platform_reached": nil,
+	}},
+	fireoncev1connect.ConnectionServiceDeleteConnectionProcedure: whole, // is empty
+	fireoncev1connect.ConnectionServiceStartOAuthProcedure:       whole, // is the caller's own login
+
+	fireoncev1connect.AccessServiceCreateAPIKeyProcedure:     whole,
+	fireoncev1connect.AccessServiceListAPIKeysProcedure:      whole,
+	fireoncev1connect.AccessServiceRevokeAPIKeyProcedure:     whole,
+	fireoncev1connect.AccessServiceListSealingKeysProcedure:  whole,
+	fireoncev1connect.AccessServiceRotateSealingKeyProcedure: whole,
+}
+
+// plus returns a list with more fields.
+func plus(list kept, more ...protoreflect.Name) kept {
+	out := kept{}
+	for name, within := range list {
+		out[name] = within
+	}
+	for _, name := range more {
+		out[name] = nil
+	}
+	return out
+}
+
+// has reports whether a caller has a scope.
+func (c caller) has(scope string) bool { return c.all || slices.Contains(c.scopes, scope) }
+
+// withhold takes out of an answer what the caller may not read. It is the only place
+// that does, for both listeners.
+func withhold(who caller, procedure string, answer any) {
+	r := receiptOf[procedure]
+	if r.scope == "" || who.has(r.scope) {
+		return
+	}
+	if m, ok := answer.(proto.Message); ok {
+		trim(m.ProtoReflect(), r.keeps)
+	}
+}
+
+// trim clears every field that is not kept.
+func trim(m protoreflect.Message, keeps kept) {
+	if !m.IsValid() {
+		return
+	}
+	m.SetUnknown(nil)
+	m.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		switch within, stays := keeps[field.Name()]; {
+		case !stays:
+			m.Clear(field)
+		case within == nil:
+		case field.IsList():
+			for i := range value.List().Len() {
+				trim(value.List().Get(i).Message(), within)
+			}
+		default:
+			trim(value.Message(), within)
+		}
+		return true
+	})
+}
+
+// withholding is the interceptor that calls withhold.
+type withholding struct{}
+
+// WrapUnary implements connect.Interceptor.
+func (withholding) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+		res, err := next(ctx, req)
+		if err == nil {
+			withhold(callerOf(ctx), req.Spec().Procedure, res.Any())
+		}
+		return res, err
+	}
+}
+
+// WrapStreamingHandler implements connect.Interceptor. Streams show everything: a test
+// makes sure that each has a receipt that is whole.
+func (withholding) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+	return next
+}
+
+// WrapStreamingClient implements connect.Interceptor.
+func (withholding) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+	return next
+}

@@ -1,0 +1,310 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/server"
+)
+
+// guarded are the messages that a read scope guards, wherever they are in an answer.
+var guarded = map[protoreflect.FullName]string{
+	"fireonce.v1.Job": server.ScopeJobsRead, "fireonce.v1.JobEvent": server.ScopeJobsRead,
+	"fireonce.v1.Attempt": server.ScopeJobsRead, "fireonce.v1.Observation": server.ScopeJobsRead,
+	"fireonce.v1.BulkResult": server.ScopeJobsRead, "fireonce.v1.Payload": server.ScopeJobsRead,
+	"fireonce.v1.Connection":             server.ScopeConnectionsRead,
+	"fireonce.v1.TestConnectionResponse": server.ScopeConnectionsRead,
+}
+
+// guards returns the read scopes that an answer needs.
+func guards(m protoreflect.MessageDescriptor, seen map[protoreflect.FullName]bool) (out []string) {
+	if seen[m.FullName()] {
+		return nil
+	}
+	seen[m.FullName()] = true
+	if scope := guarded[m.FullName()]; scope != "" {
+		return []string{scope}
+	}
+	for i := range m.Fields().Len() {
+		if inner := m.Fields().Get(i).Message(); inner != nil {
+			out = append(out, guards(inner, seen)...)
+		}
+	}
+	return out
+}
+
+// TestEveryAnswerIsClassified: an RPC that is added to the contract says what its
+// answer shows, and an answer with a guarded message needs that message's read scope.
+func TestEveryAnswerIsClassified(t *testing.T) {
+	classified := 0
+	for m := range server.Methods() {
+		p := "/" + string(m.Parent().FullName()) + "/" + string(m.Name())
+		scope, known := server.ReceiptOf(p)
+		if !known {
+			t.Errorf("%s has no receipt: say in receipt.go what its answer shows", p)
+			continue
+		}
+		classified++
+		if scope == "" {
+			scope = server.ScopeOf(p) // whoever may call it sees all
+		}
+		for _, need := range guards(m.Output(), map[protoreflect.FullName]bool{}) {
+			if need != scope {
+				t.Errorf("%s shows what %s guards to callers with %s", p, need, scope)
+			}
+		}
+		if wrong := server.MisnamedKept(p, m.Output()); len(wrong) > 0 {
+			t.Errorf("the receipt of %s keeps fields that there are not: %v", p, wrong)
+		}
+		if own, _ := server.ReceiptOf(p); m.IsStreamingServer() && own != "" {
+			t.Errorf("%s is a stream: nothing withholds its fields", p)
+		}
+	}
+	if classified < 33 {
+		t.Errorf("%d RPCs: the test reads the contract wrongly", classified)
+	}
+}
+
+// canary is in everything that a read scope guards.
+const canary, canaryInBase64 = "canary", "Y2FuYXJ5"
+
+// exposure prepares objects full of canaries, and calls on them.
+type exposure struct {
+	*fixture
+	t   *testing.T
+	all context.Context //nolint:containedctx // the key with every scope
+	c   client
+	n   int
+}
+
+// expose starts a server, and returns the context of a key with some scopes.
+func expose(t *testing.T, dial func(*fixture) client, scopes []string) (*exposure, context.Context) {
+	t.Helper()
+	f := start(t, withSocial(nil), requireKey)
+	all := bring(t.Context(), f.issue(server.DefaultProject, server.Scopes()).Reveal())
+	return &exposure{fixture: f, t: t, all: all, c: dial(f)}, bring(t.Context(), f.issue(server.DefaultProject, scopes).Reveal())
+}
+
+// job makes a job that is due after a time.
+func (e *exposure) job(after time.Duration) string {
+	e.t.Helper()
+	res, err := askWith[fireoncev1.ScheduleJobResponse](e.all, e.c, scheduleJob, e.submit(after))
+	e.must(err)
+	return res.GetJob().GetJobId()
+}
+
+func (e *exposure) submit(after time.Duration) *fireoncev1.ScheduleJobRequest {
+	e.n++
+	return e.request(fmt.Sprintf("key-%d", e.n), func(r *scheduleRequest) {
+		r.Payload, r.Labels = custom(canary+"/v1", canary), map[string]string{"label": canary}
+		r.ScheduledFor = timestamppb.New(e.clock.Now().Add(after))
+	})
+}
+
+// again returns a submit that is stored already.
+func (e *exposure) again() *fireoncev1.ScheduleJobRequest {
+	req := e.submit(time.Hour)
+	_, err := askWith[fireoncev1.ScheduleJobResponse](e.all, e.c, scheduleJob, req)
+	e.must(err)
+	return req
+}
+
+// account makes a connection whose account is the canary.
+func (e *exposure) account() string {
+	e.t.Helper()
+	res, err := askWith[fireoncev1.CreateConnectionResponse](e.all, e.c, connsPath+"CreateConnection", e.newAccount())
+	e.must(err)
+	return res.GetConnection().GetConnectionId()
+}
+
+func (e *exposure) newAccount() *fireoncev1.CreateConnectionRequest {
+	e.n++
+	return &fireoncev1.CreateConnectionRequest{
+		IdempotencyKey: fmt.Sprintf("account-%d", e.n), Credential: token(canary + "-1"),
+		Connection: &fireoncev1.Connection{
+			Connector: "social", DisplayName: canary, Settings: &fireoncev1.Connection_Custom{Custom: settingsOf(canary)},
+		},
+	}
+}
+
+func (e *exposure) paused() string {
+	id := e.account()
+	_, err := askWith[fireoncev1.PauseConnectionResponse](e.all, e.c, connsPath+"PauseConnection",
+		&fireoncev1.PauseConnectionRequest{ConnectionId: id, Reason: canary})
+	e.must(err)
+	return id
+}
+
+func named(ids ...string) *fireoncev1.JobFilter { return &fireoncev1.JobFilter{JobIds: ids} }
+
+// exposures are requests that succeed, of every RPC whose answer is withheld from
+// callers without a read scope. ids are what an answer must not name.
+var exposures = map[string]func(e *exposure) (req proto.Message, ids []string){
+	jobsPath + "ScheduleJob": func(e *exposure) (proto.Message, []string) { return e.again(), nil },
+	jobsPath + "BatchScheduleJobs": func(e *exposure) (proto.Message, []string) {
+		return &fireoncev1.BatchScheduleJobsRequest{Requests: []*scheduleRequest{e.again(), e.submit(time.Hour)}}, nil
+	},
+	jobsPath + "UpdateJob": func(e *exposure) (proto.Message, []string) {
+		return &fireoncev1.UpdateJobRequest{
+			JobId: e.job(time.Hour), Etag: "v1", UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"labels"}}, Labels: map[string]string{"label": canary},
+		}, nil
+	},
+	jobsPath + "CancelJob": func(e *exposure) (proto.Message, []string) {
+		return &fireoncev1.CancelJobRequest{JobId: e.job(time.Hour)}, nil
+	},
+	jobsPath + "RescheduleJob": func(e *exposure) (proto.Message, []string) {
+		return &fireoncev1.RescheduleJobRequest{JobId: e.job(time.Hour), Etag: "v1", ScheduledFor: timestamppb.New(e.clock.Now().Add(time.Hour))}, nil
+	},
+	jobsPath + "RunJobNow": func(e *exposure) (proto.Message, []string) {
+		id := e.job(0)
+		snap := e.needResolution() // what is over is answered as it is
+		_, err := askWith[fireoncev1.ResolveJobResponse](e.all, e.c, jobsPath+"ResolveJob", &fireoncev1.ResolveJobRequest{
+			JobId: snap.ID.String(), Etag: "v" + fmt.Sprint(snap.Version), Decision: fireoncev1.Resolution_DECISION_SENT, ExternalId: canary, Note: canary,
+		})
+		e.must(err)
+		return &fireoncev1.RunJobNowRequest{JobId: id}, nil
+	},
+	jobsPath + "RetryJob": func(e *exposure) (proto.Message, []string) {
+		id := e.job(0)
+		snap := e.fail()
+		return &fireoncev1.RetryJobRequest{JobId: id, Etag: "v" + fmt.Sprint(snap.Version)}, nil
+	},
+	jobsPath + "ResolveJob": func(e *exposure) (proto.Message, []string) {
+		id := e.job(0)
+		snap := e.needResolution()
+		return &fireoncev1.ResolveJobRequest{
+			JobId: id, Etag: "v" + fmt.Sprint(snap.Version), Decision: fireoncev1.Resolution_DECISION_SENT, ExternalId: canary, Note: canary,
+		}, nil
+	},
+	jobsPath + "BulkCancelJobs": func(e *exposure) (proto.Message, []string) {
+		id := e.job(time.Hour)
+		return &fireoncev1.BulkCancelJobsRequest{Filter: named(id), DryRun: true}, []string{id}
+	},
+	jobsPath + "BulkRetryJobs": func(e *exposure) (proto.Message, []string) {
+		id := e.job(0)
+		e.fail()
+		return &fireoncev1.BulkRetryJobsRequest{Filter: named(id), AsOfTime: timestamppb.New(e.clock.Now())}, []string{id}
+	},
+	jobsPath + "BulkResolveJobs": func(e *exposure) (proto.Message, []string) {
+		running := e.job(time.Hour)
+		return &fireoncev1.BulkResolveJobsRequest{ // is refused, job by job
+			Filter: &fireoncev1.JobFilter{JobIds: []string{running}, States: []fireoncev1.JobState{fireoncev1.JobState_JOB_STATE_SCHEDULED}},
+			DryRun: true, Decision: fireoncev1.Resolution_DECISION_SENT, Note: "n",
+		}, []string{running}
+	},
+
+	connsPath + "CreateConnection": func(e *exposure) (proto.Message, []string) { return e.newAccount(), nil },
+	connsPath + "UpdateConnection": func(e *exposure) (proto.Message, []string) {
+		return &fireoncev1.UpdateConnectionRequest{ConnectionId: e.account(), UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"limits"}}}, nil
+	},
+	connsPath + "RotateCredential": func(e *exposure) (proto.Message, []string) {
+		return &fireoncev1.RotateCredentialRequest{ConnectionId: e.account(), Credential: token(canary + "-2")}, nil
+	},
+	connsPath + "TestConnection": func(e *exposure) (proto.Message, []string) {
+		return &fireoncev1.TestConnectionRequest{ConnectionId: e.account()}, nil
+	},
+	connsPath + "PauseConnection": func(e *exposure) (proto.Message, []string) {
+		return &fireoncev1.PauseConnectionRequest{ConnectionId: e.paused()}, nil
+	},
+	connsPath + "ResumeConnection": func(e *exposure) (proto.Message, []string) {
+		return &fireoncev1.ResumeConnectionRequest{ConnectionId: e.paused()}, nil
+	},
+}
+
+// TestReceipts: of every RPC that changes something, a key with the RPC's own scope and
+// every scope but the one that reads gets an answer without content; with that scope,
+// too, it gets the content.
+func TestReceipts(t *testing.T) {
+	const login = connsPath + "CompleteOAuth" // has a test of its own
+	for m := range server.Methods() {
+		p := "/" + string(m.Parent().FullName()) + "/" + string(m.Name())
+		if scope, _ := server.ReceiptOf(p); scope != "" && exposures[p] == nil && p != login {
+			t.Errorf("no request that would expose something by %s", p)
+		}
+	}
+	for _, name := range []string{"connect", "native"} { // one for each listener
+		dial := protocols[name]
+		t.Run(name, func(t *testing.T) {
+			for p, prepare := range exposures {
+				t.Run(p[strings.LastIndex(p, "/")+1:], func(t *testing.T) {
+					scope, _ := server.ReceiptOf(p)
+					e, blind := expose(t, dial, without(scope))
+					req, ids := prepare(e)
+					text, err := invoke(blind, e.c, p, req, "")
+					e.must(err)
+					for _, id := range append(ids, canary, canaryInBase64) {
+						if strings.Contains(text, id) {
+							t.Errorf("without %s it shows %q: %s", scope, id, text)
+						}
+					}
+					if !strings.Contains(text, "etag") && !strings.Contains(text, "matched") && !strings.Contains(text, `"ok"`) {
+						t.Errorf("without %s it answers %s: no receipt", scope, text)
+					}
+					e, seeing := expose(t, dial, []string{server.ScopeOf(p), scope})
+					req, ids = prepare(e)
+					text, err = invoke(seeing, e.c, p, req, "")
+					e.must(err)
+					for _, id := range ids {
+						if !strings.Contains(text, id) {
+							t.Errorf("with %s it answers without %s: %s", scope, id, text)
+						}
+					}
+					if len(ids) == 0 && !strings.Contains(text, canary) {
+						t.Errorf("with %s it answers without content: %s", scope, text)
+					}
+				})
+			}
+		})
+	}
+}
+
+// TestReceiptOfLogin: the connection that a login makes is the only one that a caller
+// cannot make without a person.
+func TestReceiptOfLogin(t *testing.T) {
+	_, edit := withOAuth(t)
+	f := start(t, edit, requireKey)
+	for scope, want := range map[string]bool{server.ScopeConnectionsRead: true, server.ScopeJobsRead: false} {
+		ctx := bring(t.Context(), f.issue(server.DefaultProject, []string{server.ScopeConnectionsWrite, scope}).Reveal())
+		c := overGRPC(f)
+		begin := newMember("login-" + strings.ReplaceAll(scope, ":", "-"))
+		begin.RedirectUrl = ownURL
+		login, err := askWith[fireoncev1.StartOAuthResponse](ctx, c, connsPath+"StartOAuth", begin)
+		f.must(err)
+		text, err := invoke(ctx, c, connsPath+"CompleteOAuth", &fireoncev1.CompleteOAuthRequest{State: login.GetState(), Code: canary + scope[:1]}, "")
+		f.must(err)
+		if got := strings.Contains(text, canary) || strings.Contains(text, "Ann"); got != want {
+			t.Errorf("with %s: %s", scope, text)
+		}
+	}
+}
+
+// TestAccountIsNotTold: the account that a connection is of is in no refusal either.
+func TestAccountIsNotTold(t *testing.T) {
+	for name, dial := range protocols {
+		t.Run(name, func(t *testing.T) {
+			f := start(t, withSocial(nil), requireKey)
+			everything := bring(t.Context(), f.issue(server.DefaultProject, server.Scopes()).Reveal())
+			e := &exposure{fixture: f, t: t, all: everything, c: dial(f)}
+			id := e.account()
+			_, err := askWith[fireoncev1.TestConnectionResponse](everything, e.c, connsPath+"TestConnection", &fireoncev1.TestConnectionRequest{ConnectionId: id})
+			f.must(err) // the account is known now
+			for scope, want := range map[string]bool{server.ScopeConnectionsRead: true, server.ScopeJobsRead: false} {
+				ctx := bring(t.Context(), f.issue(server.DefaultProject, []string{server.ScopeConnectionsWrite, scope}).Reveal())
+				_, err := invoke(ctx, e.c, connsPath+"RotateCredential", &fireoncev1.RotateCredentialRequest{ConnectionId: id, Credential: token("mallory-1")}, "")
+				refused := wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_IDENTITY_MISMATCH)
+				if got := strings.Contains(refused.msg+fmt.Sprint(refused.detail), canary); got != want {
+					t.Errorf("with %s: %v %v", scope, refused, refused.detail)
+				}
+			}
+		})
+	}
+}
