@@ -46,6 +46,7 @@ type Connections interface {
 
 // NewConnection is a connection to store.
 type NewConnection struct {
+	// Connection.CreatedBy is the caller that makes it, and UpdatedBy the same.
 	Connection  Connection
 	Key         string
 	Fingerprint job.Fingerprint
@@ -73,6 +74,9 @@ type ConnectionChange struct {
 	Project string
 	ID      job.ID
 	Version int64 // that was read
+	// Actor is the caller that wants the change. Empty: the server itself, which renews
+	// tokens; Connection.UpdatedBy stays as it is.
+	Actor string
 
 	DisplayName *string
 	Target      *ConnectionTarget
@@ -148,6 +152,9 @@ func (c ConnectionChange) Changed(conn Connection, now time.Time) (Connection, e
 		conn.CredentialExpires = time.Time{}
 	}
 	conn.Version, conn.Updated = conn.Version+1, now
+	if c.Actor != "" {
+		conn.UpdatedBy = c.Actor
+	}
 	return conn, nil
 }
 
@@ -180,6 +187,9 @@ type Connection struct {
 	Version               int64
 	Created, Updated      time.Time
 	Deleted               time.Time
+	// CreatedBy and UpdatedBy are the actors of the connection's creation and of its
+	// last change that had one.
+	CreatedBy, UpdatedBy string
 }
 
 // Sealed is an encrypted credential.

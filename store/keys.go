@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -71,8 +72,12 @@ type Reseal struct {
 
 // APIKeys keeps what is known of the keys of clients, which is never a key itself.
 type APIKeys interface {
-	// CreateAPIKey stores a key. ErrNotFound when its project does not exist, unless
-	// NewProject makes it; ErrIllegal when the id is taken.
+	// CreateAPIKey stores a key.
+	//
+	//   - ErrNotFound: its project does not exist, and NewProject is not set.
+	//   - ErrIllegal: the id is taken.
+	//   - ErrNameTaken: a live key of the project has the name. No name is never taken.
+	//     Of concurrent calls with one name, one succeeds.
 	CreateAPIKey(ctx context.Context, k NewAPIKey) (APIKey, error)
 	// APIKey reads one, whatever its state. ErrNotFound.
 	APIKey(ctx context.Context, id string) (APIKey, error)
@@ -85,6 +90,9 @@ type APIKeys interface {
 	// ago; it tells whether it did. A key that does not exist is none.
 	TouchAPIKey(ctx context.Context, id string, gap time.Duration) (bool, error)
 }
+
+// ErrNameTaken: a live key of the project has the name.
+var ErrNameTaken = errors.New("name taken")
 
 // NewAPIKey is a key to store.
 type NewAPIKey struct {

@@ -282,6 +282,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.missedIDsStmt, err = db.PrepareContext(ctx, missedIDs); err != nil {
 		return nil, fmt.Errorf("error preparing query MissedIDs: %w", err)
 	}
+	if q.nameTakenStmt, err = db.PrepareContext(ctx, nameTaken); err != nil {
+		return nil, fmt.Errorf("error preparing query NameTaken: %w", err)
+	}
 	if q.newestCredentialStmt, err = db.PrepareContext(ctx, newestCredential); err != nil {
 		return nil, fmt.Errorf("error preparing query NewestCredential: %w", err)
 	}
@@ -891,6 +894,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing missedIDsStmt: %w", cerr)
 		}
 	}
+	if q.nameTakenStmt != nil {
+		if cerr := q.nameTakenStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing nameTakenStmt: %w", cerr)
+		}
+	}
 	if q.newestCredentialStmt != nil {
 		if cerr := q.newestCredentialStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing newestCredentialStmt: %w", cerr)
@@ -1306,6 +1314,7 @@ type Queries struct {
 	loginKeyUseStmt         *sql.Stmt
 	makeReadyStmt           *sql.Stmt
 	missedIDsStmt           *sql.Stmt
+	nameTakenStmt           *sql.Stmt
 	newestCredentialStmt    *sql.Stmt
 	newestEventStmt         *sql.Stmt
 	nextDeadlineStmt        *sql.Stmt
@@ -1456,6 +1465,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		loginKeyUseStmt:         q.loginKeyUseStmt,
 		makeReadyStmt:           q.makeReadyStmt,
 		missedIDsStmt:           q.missedIDsStmt,
+		nameTakenStmt:           q.nameTakenStmt,
 		newestCredentialStmt:    q.newestCredentialStmt,
 		newestEventStmt:         q.newestEventStmt,
 		nextDeadlineStmt:        q.nextDeadlineStmt,

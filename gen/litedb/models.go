@@ -69,6 +69,8 @@ type Connection struct {
 	CreatedAt             int64
 	UpdatedAt             int64
 	DeletedAt             sql.NullInt64
+	CreatedBy             string
+	UpdatedBy             string
 }
 
 type ConnectionCredential struct {

@@ -242,7 +242,7 @@ func (q *Queries) CloseAttempt(ctx context.Context, arg CloseAttemptParams) erro
 }
 
 const connectionByKey = `-- name: ConnectionByKey :one
-SELECT id, project, connector, display_name, settings, class, key_window, account_identity, max_in_flight, max_per_minute, bucket_at, paused_at, paused_reason, credential_version, credential_fingerprint, credential_expires_at, idem_key, fingerprint, version, created_at, updated_at, deleted_at FROM connections WHERE project = ? AND idem_key = ?
+SELECT id, project, connector, display_name, settings, class, key_window, account_identity, max_in_flight, max_per_minute, bucket_at, paused_at, paused_reason, credential_version, credential_fingerprint, credential_expires_at, idem_key, fingerprint, version, created_at, updated_at, deleted_at, created_by, updated_by FROM connections WHERE project = ? AND idem_key = ?
 `
 
 type ConnectionByKeyParams struct {
@@ -276,6 +276,8 @@ func (q *Queries) ConnectionByKey(ctx context.Context, arg ConnectionByKeyParams
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.DeletedAt,
+		&i.CreatedBy,
+		&i.UpdatedBy,
 	)
 	return i, err
 }
@@ -919,7 +921,7 @@ func (q *Queries) GetAttempt(ctx context.Context, arg GetAttemptParams) (Attempt
 }
 
 const getConnection = `-- name: GetConnection :one
-SELECT id, project, connector, display_name, settings, class, key_window, account_identity, max_in_flight, max_per_minute, bucket_at, paused_at, paused_reason, credential_version, credential_fingerprint, credential_expires_at, idem_key, fingerprint, version, created_at, updated_at, deleted_at FROM connections WHERE id = ?
+SELECT id, project, connector, display_name, settings, class, key_window, account_identity, max_in_flight, max_per_minute, bucket_at, paused_at, paused_reason, credential_version, credential_fingerprint, credential_expires_at, idem_key, fingerprint, version, created_at, updated_at, deleted_at, created_by, updated_by FROM connections WHERE id = ?
 `
 
 func (q *Queries) GetConnection(ctx context.Context, id []byte) (Connection, error) {
@@ -948,6 +950,8 @@ func (q *Queries) GetConnection(ctx context.Context, id []byte) (Connection, err
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.DeletedAt,
+		&i.CreatedBy,
+		&i.UpdatedBy,
 	)
 	return i, err
 }
@@ -1394,8 +1398,8 @@ INSERT INTO connections (
     id, project, connector, display_name, settings, class, key_window, account_identity,
     max_in_flight, max_per_minute, paused_at, paused_reason, credential_version,
     credential_fingerprint, credential_expires_at, idem_key, fingerprint, version,
-    created_at, updated_at
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?)
+    created_at, updated_at, created_by, updated_by
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?)
 `
 
 type InsertConnectionParams struct {
@@ -1418,6 +1422,8 @@ type InsertConnectionParams struct {
 	Fingerprint           []byte
 	CreatedAt             int64
 	UpdatedAt             int64
+	CreatedBy             string
+	UpdatedBy             string
 }
 
 // connections
@@ -1442,6 +1448,8 @@ func (q *Queries) InsertConnection(ctx context.Context, arg InsertConnectionPara
 		arg.Fingerprint,
 		arg.CreatedAt,
 		arg.UpdatedAt,
+		arg.CreatedBy,
+		arg.UpdatedBy,
 	)
 	return err
 }
@@ -1896,7 +1904,7 @@ func (q *Queries) ListAttempts(ctx context.Context, arg ListAttemptsParams) ([]A
 }
 
 const listConnections = `-- name: ListConnections :many
-SELECT id, project, connector, display_name, settings, class, key_window, account_identity, max_in_flight, max_per_minute, bucket_at, paused_at, paused_reason, credential_version, credential_fingerprint, credential_expires_at, idem_key, fingerprint, version, created_at, updated_at, deleted_at FROM connections
+SELECT id, project, connector, display_name, settings, class, key_window, account_identity, max_in_flight, max_per_minute, bucket_at, paused_at, paused_reason, credential_version, credential_fingerprint, credential_expires_at, idem_key, fingerprint, version, created_at, updated_at, deleted_at, created_by, updated_by FROM connections
 WHERE project = ?1 AND (deleted_at IS NULL OR CAST(?2 AS INTEGER) = 1)
     AND (CAST(?3 AS INTEGER) = 0 OR paused_at IS NOT NULL OR EXISTS (
         SELECT 1 FROM connection_ready AS r WHERE r.connection_id = connections.id AND r.auth_hold_at IS NOT NULL))
@@ -1952,6 +1960,8 @@ func (q *Queries) ListConnections(ctx context.Context, arg ListConnectionsParams
 			&i.CreatedAt,
 			&i.UpdatedAt,
 			&i.DeletedAt,
+			&i.CreatedBy,
+			&i.UpdatedBy,
 		); err != nil {
 			return nil, err
 		}

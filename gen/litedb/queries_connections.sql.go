@@ -130,8 +130,8 @@ UPDATE connections SET
     bucket_at = ?8, paused_at = ?9, paused_reason = ?10,
     credential_version = ?11, credential_fingerprint = ?12,
     credential_expires_at = ?13, version = ?14, updated_at = ?15,
-    deleted_at = ?16
-WHERE id = ?17
+    deleted_at = ?16, updated_by = ?17
+WHERE id = ?18
 `
 
 type SetConnectionParams struct {
@@ -151,6 +151,7 @@ type SetConnectionParams struct {
 	Version               int64
 	UpdatedAt             int64
 	DeletedAt             sql.NullInt64
+	UpdatedBy             string
 	ID                    []byte
 }
 
@@ -173,6 +174,7 @@ func (q *Queries) SetConnection(ctx context.Context, arg SetConnectionParams) er
 		arg.Version,
 		arg.UpdatedAt,
 		arg.DeletedAt,
+		arg.UpdatedBy,
 		arg.ID,
 	)
 	return err

@@ -242,6 +242,26 @@ func (q *Queries) LoginKeyUse(ctx context.Context, now int64) ([]LoginKeyUseRow,
 	return items, nil
 }
 
+const nameTaken = `-- name: NameTaken :one
+SELECT CAST(EXISTS (
+    SELECT 1 FROM api_keys
+    WHERE project = ?1 AND name = ?2 AND name <> '' AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?3)
+) AS INTEGER)
+`
+
+type NameTakenParams struct {
+	Project string
+	Name    string
+	Now     sql.NullInt64
+}
+
+func (q *Queries) NameTaken(ctx context.Context, arg NameTakenParams) (int64, error) {
+	row := q.queryRow(ctx, q.nameTakenStmt, nameTaken, arg.Project, arg.Name, arg.Now)
+	var column_1 int64
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const projectExists = `-- name: ProjectExists :one
 SELECT CAST(EXISTS (SELECT 1 FROM projects WHERE id = ?) AS INTEGER)
 `

@@ -72,6 +72,8 @@ type Connection struct {
 	CreatedAt             time.Time
 	UpdatedAt             time.Time
 	DeletedAt             *time.Time
+	CreatedBy             string
+	UpdatedBy             string
 }
 
 type ConnectionClaim struct {

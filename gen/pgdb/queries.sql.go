@@ -88,7 +88,7 @@ func (q *Queries) ConnectionPlace(ctx context.Context, id pgtype.UUID) (time.Tim
 const connections = `-- name: Connections :many
 
 SELECT
-    clock_timestamp()::timestamptz AS now, c.id, c.project, c.connector, c.display_name, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at,
+    clock_timestamp()::timestamptz AS now, c.id, c.project, c.connector, c.display_name, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at, c.created_by, c.updated_by,
     coalesce(h.auth_hold_at, 'epoch')::timestamptz AS auth_hold_at,
     coalesce(h.auth_hold_reason, '')::text AS auth_hold_reason,
     coalesce(h.limited_until, 'epoch')::timestamptz AS limited_until
@@ -147,6 +147,8 @@ func (q *Queries) Connections(ctx context.Context, ids []pgtype.UUID) ([]Connect
 			&i.Connection.CreatedAt,
 			&i.Connection.UpdatedAt,
 			&i.Connection.DeletedAt,
+			&i.Connection.CreatedBy,
+			&i.Connection.UpdatedBy,
 			&i.AuthHoldAt,
 			&i.AuthHoldReason,
 			&i.LimitedUntil,
@@ -496,11 +498,11 @@ INSERT INTO connections (
     id, project, connector, display_name, settings, class, key_window, account_identity,
     max_in_flight, max_per_minute, paused_at, paused_reason, credential_version,
     credential_fingerprint, credential_expires_at, idem_key, fingerprint, version,
-    created_at, updated_at
+    created_at, updated_at, created_by, updated_by
 ) VALUES (
     $1, $2, $3, $4, $5, $6, $7, $8,
     $9, $10, $11, $12, $13,
-    $14, $15, $16, $17, 1, $18, $18
+    $14, $15, $16, $17, 1, $18, $18, $19, $19
 )
 ON CONFLICT (project, idem_key) WHERE idem_key <> '' DO NOTHING
 `
@@ -524,6 +526,7 @@ type InsertConnectionParams struct {
 	IdemKey               string
 	Fingerprint           []byte
 	Now                   time.Time
+	CreatedBy             string
 }
 
 func (q *Queries) InsertConnection(ctx context.Context, arg InsertConnectionParams) (int64, error) {
@@ -546,6 +549,7 @@ func (q *Queries) InsertConnection(ctx context.Context, arg InsertConnectionPara
 		arg.IdemKey,
 		arg.Fingerprint,
 		arg.Now,
+		arg.CreatedBy,
 	)
 	if err != nil {
 		return 0, err
@@ -1524,7 +1528,7 @@ func (q *Queries) Snapshots(ctx context.Context, arg SnapshotsParams) ([]Snapsho
 const starting = `-- name: Starting :many
 WITH u AS (SELECT unnest($1::uuid[]) AS connection_id, unnest($2::text[]) AS hold_key)
 SELECT
-    clock_timestamp()::timestamptz AS now, c.id, c.project, c.connector, c.display_name, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at,
+    clock_timestamp()::timestamptz AS now, c.id, c.project, c.connector, c.display_name, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at, c.created_by, c.updated_by,
     coalesce(h.auth_hold_at, 'epoch')::timestamptz AS auth_hold_at,
     coalesce(h.auth_hold_reason, '')::text AS auth_hold_reason,
     coalesce(h.limited_until, 'epoch')::timestamptz AS limited_until,
@@ -1597,6 +1601,8 @@ func (q *Queries) Starting(ctx context.Context, arg StartingParams) ([]StartingR
 			&i.Connection.CreatedAt,
 			&i.Connection.UpdatedAt,
 			&i.Connection.DeletedAt,
+			&i.Connection.CreatedBy,
+			&i.Connection.UpdatedBy,
 			&i.AuthHoldAt,
 			&i.AuthHoldReason,
 			&i.LimitedUntil,

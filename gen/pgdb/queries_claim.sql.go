@@ -745,7 +745,7 @@ func (q *Queries) OverdueIDs(ctx context.Context, arg OverdueIDsParams) ([]pgtyp
 
 const readyConnections = `-- name: ReadyConnections :many
 SELECT
-    clock_timestamp()::timestamptz AS now, c.id, c.project, c.connector, c.display_name, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at,
+    clock_timestamp()::timestamptz AS now, c.id, c.project, c.connector, c.display_name, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at, c.created_by, c.updated_by,
     coalesce(h.auth_hold_at, 'epoch')::timestamptz AS auth_hold_at,
     coalesce(h.auth_hold_reason, '')::text AS auth_hold_reason,
     coalesce(h.limited_until, 'epoch')::timestamptz AS limited_until,
@@ -815,6 +815,8 @@ func (q *Queries) ReadyConnections(ctx context.Context, arg ReadyConnectionsPara
 			&i.Connection.CreatedAt,
 			&i.Connection.UpdatedAt,
 			&i.Connection.DeletedAt,
+			&i.Connection.CreatedBy,
+			&i.Connection.UpdatedBy,
 			&i.AuthHoldAt,
 			&i.AuthHoldReason,
 			&i.LimitedUntil,

@@ -187,8 +187,8 @@ UPDATE connections SET
     account_identity = $5, max_in_flight = $6, max_per_minute = $7,
     paused_at = $8, paused_reason = $9, credential_version = $10,
     credential_fingerprint = $11, credential_expires_at = $12,
-    version = $13, updated_at = $14, deleted_at = $15
-WHERE id = $16
+    version = $13, updated_at = $14, deleted_at = $15, updated_by = $16
+WHERE id = $17
 `
 
 type SetConnectionParams struct {
@@ -207,6 +207,7 @@ type SetConnectionParams struct {
 	Version               int64
 	UpdatedAt             time.Time
 	DeletedAt             *time.Time
+	UpdatedBy             string
 	ID                    pgtype.UUID
 }
 
@@ -227,6 +228,7 @@ func (q *Queries) SetConnection(ctx context.Context, arg SetConnectionParams) er
 		arg.Version,
 		arg.UpdatedAt,
 		arg.DeletedAt,
+		arg.UpdatedBy,
 		arg.ID,
 	)
 	return err

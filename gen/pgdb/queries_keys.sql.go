@@ -201,6 +201,19 @@ func (q *Queries) ListAPIKeys(ctx context.Context, arg ListAPIKeysParams) ([]Api
 	return items, nil
 }
 
+const lockProject = `-- name: LockProject :execrows
+SELECT 1 FROM projects WHERE id = $1 FOR NO KEY UPDATE
+`
+
+// Waits for whoever makes a key of the project, and for nobody else.
+func (q *Queries) LockProject(ctx context.Context, id string) (int64, error) {
+	result, err := q.db.Exec(ctx, lockProject, id)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const loginKeyUse = `-- name: LoginKeyUse :many
 SELECT key_id, count(*) AS logins FROM oauth_logins WHERE expires_at > $1 GROUP BY key_id
 `
@@ -230,12 +243,21 @@ func (q *Queries) LoginKeyUse(ctx context.Context, now time.Time) ([]LoginKeyUse
 	return items, nil
 }
 
-const projectExists = `-- name: ProjectExists :one
-SELECT EXISTS (SELECT 1 FROM projects WHERE id = $1)
+const nameTaken = `-- name: NameTaken :one
+SELECT EXISTS (
+    SELECT 1 FROM api_keys
+    WHERE project = $1 AND name = $2 AND name <> '' AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $3::timestamptz)
+)
 `
 
-func (q *Queries) ProjectExists(ctx context.Context, id string) (bool, error) {
-	row := q.db.QueryRow(ctx, projectExists, id)
+type NameTakenParams struct {
+	Project string
+	Name    string
+	Now     time.Time
+}
+
+func (q *Queries) NameTaken(ctx context.Context, arg NameTakenParams) (bool, error) {
+	row := q.db.QueryRow(ctx, nameTaken, arg.Project, arg.Name, arg.Now)
 	var exists bool
 	err := row.Scan(&exists)
 	return exists, err

@@ -230,7 +230,7 @@ func insertConnectionParams(n store.NewConnection, now time.Time) pgdb.InsertCon
 		Settings: fromBytes(c.Settings), Class: int16(c.Class), KeyWindow: micros(c.KeyWindow),
 		AccountIdentity: c.AccountIdentity, MaxInFlight: int64(c.MaxInFlight),
 		MaxPerMinute: int64(c.MaxPerMinute), PausedAt: fromTime(c.PausedAt), PausedReason: c.PausedReason,
-		IdemKey: n.Key, Fingerprint: n.Fingerprint.Bytes(), Now: now,
+		IdemKey: n.Key, Fingerprint: n.Fingerprint.Bytes(), Now: now, CreatedBy: c.CreatedBy,
 	}
 	if s := n.Sealed; s != nil {
 		p.CredentialVersion, p.CredentialFingerprint = 1, s.Fingerprint
@@ -246,7 +246,7 @@ func setConnectionParams(c store.Connection) pgdb.SetConnectionParams {
 		MaxPerMinute: int64(c.MaxPerMinute), PausedAt: fromTime(c.PausedAt), PausedReason: c.PausedReason,
 		CredentialVersion: int64(c.CredentialVersion), CredentialFingerprint: c.CredentialFingerprint,
 		CredentialExpiresAt: fromTime(c.CredentialExpires), Version: c.Version, UpdatedAt: c.Updated,
-		DeletedAt: fromTime(c.Deleted),
+		DeletedAt: fromTime(c.Deleted), UpdatedBy: c.UpdatedBy,
 	}
 }
 
@@ -279,6 +279,7 @@ func toConnection(r pgdb.ConnectionsRow, now time.Time) (store.Connection, error
 		CredentialVersion: int(c.CredentialVersion), CredentialFingerprint: c.CredentialFingerprint,
 		CredentialExpires: toTime(c.CredentialExpiresAt), Key: c.IdemKey, Fingerprint: fp,
 		Version: c.Version, Created: c.CreatedAt.UTC(), Updated: c.UpdatedAt.UTC(), Deleted: toTime(c.DeletedAt),
+		CreatedBy: c.CreatedBy, UpdatedBy: c.UpdatedBy,
 	}
 	if r.LimitedUntil.After(now) {
 		conn.RateLimitedUntil = r.LimitedUntil.UTC()

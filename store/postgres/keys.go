@@ -74,11 +74,18 @@ func (s *Store) CreateAPIKey(ctx context.Context, k store.NewAPIKey) (store.APIK
 				return store.APIKey{}, fmt.Errorf("project: %w", err)
 			}
 		}
-		switch there, err := t.q.ProjectExists(ctx, k.Project); {
+		// Of concurrent calls one has the project at a time: the next one sees its name.
+		switch n, err := t.q.LockProject(ctx, k.Project); {
 		case err != nil:
 			return store.APIKey{}, err
-		case !there:
+		case n == 0:
 			return store.APIKey{}, fmt.Errorf("project %s: %w", k.Project, store.ErrNotFound)
+		}
+		switch taken, err := t.q.NameTaken(ctx, pgdb.NameTakenParams{Project: k.Project, Name: k.Name, Now: t.now}); {
+		case err != nil:
+			return store.APIKey{}, err
+		case taken:
+			return store.APIKey{}, fmt.Errorf("name %q: %w", k.Name, store.ErrNameTaken)
 		}
 		if err := t.q.InsertAPIKey(ctx, insertAPIKeyParams(k, t.now)); err != nil {
 			return store.APIKey{}, err

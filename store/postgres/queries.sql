@@ -392,11 +392,11 @@ INSERT INTO connections (
     id, project, connector, display_name, settings, class, key_window, account_identity,
     max_in_flight, max_per_minute, paused_at, paused_reason, credential_version,
     credential_fingerprint, credential_expires_at, idem_key, fingerprint, version,
-    created_at, updated_at
+    created_at, updated_at, created_by, updated_by
 ) VALUES (
     @id, @project, @connector, @display_name, @settings, @class, @key_window, @account_identity,
     @max_in_flight, @max_per_minute, @paused_at, @paused_reason, @credential_version,
-    @credential_fingerprint, @credential_expires_at, @idem_key, @fingerprint, 1, @now, @now
+    @credential_fingerprint, @credential_expires_at, @idem_key, @fingerprint, 1, @now, @now, @created_by, @created_by
 )
 ON CONFLICT (project, idem_key) WHERE idem_key <> '' DO NOTHING;
 

@@ -19,7 +19,7 @@ UPDATE connections SET
     account_identity = @account_identity, max_in_flight = @max_in_flight, max_per_minute = @max_per_minute,
     paused_at = @paused_at, paused_reason = @paused_reason, credential_version = @credential_version,
     credential_fingerprint = @credential_fingerprint, credential_expires_at = @credential_expires_at,
-    version = @version, updated_at = @updated_at, deleted_at = @deleted_at
+    version = @version, updated_at = @updated_at, deleted_at = @deleted_at, updated_by = @updated_by
 WHERE id = @id;
 
 -- name: SetBucket :exec

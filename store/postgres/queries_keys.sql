@@ -20,8 +20,15 @@ WHERE connection_id = @connection_id AND version = @version AND key_id = @key_id
 -- name: InsertProject :exec
 INSERT INTO projects (id, created_at) VALUES (@id, @now) ON CONFLICT (id) DO NOTHING;
 
--- name: ProjectExists :one
-SELECT EXISTS (SELECT 1 FROM projects WHERE id = @id);
+-- name: LockProject :execrows
+-- Waits for whoever makes a key of the project, and for nobody else.
+SELECT 1 FROM projects WHERE id = @id FOR NO KEY UPDATE;
+
+-- name: NameTaken :one
+SELECT EXISTS (
+    SELECT 1 FROM api_keys
+    WHERE project = @project AND name = @name AND name <> '' AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > @now::timestamptz)
+);
 
 -- name: InsertAPIKey :exec
 INSERT INTO api_keys (id, project, name, hash, scopes, created_at, expires_at)

@@ -382,6 +382,7 @@ func insertConnectionParams(n store.NewConnection, now int64) litedb.InsertConne
 		AccountIdentity: c.AccountIdentity, MaxInFlight: int64(c.MaxInFlight),
 		MaxPerMinute: int64(c.MaxPerMinute), PausedAt: toMicros(c.PausedAt), PausedReason: c.PausedReason,
 		IdemKey: n.Key, Fingerprint: n.Fingerprint.Bytes(), CreatedAt: now, UpdatedAt: now,
+		CreatedBy: c.CreatedBy, UpdatedBy: c.CreatedBy,
 	}
 	if s := n.Sealed; s != nil {
 		p.CredentialVersion, p.CredentialFingerprint = 1, s.Fingerprint
@@ -397,7 +398,7 @@ func setConnectionParams(c store.Connection, bucketAt int64) litedb.SetConnectio
 		MaxPerMinute: int64(c.MaxPerMinute), BucketAt: bucketAt, PausedAt: toMicros(c.PausedAt),
 		PausedReason: c.PausedReason, CredentialVersion: int64(c.CredentialVersion),
 		CredentialFingerprint: c.CredentialFingerprint, CredentialExpiresAt: toMicros(c.CredentialExpires),
-		Version: c.Version, UpdatedAt: c.Updated.UnixMicro(), DeletedAt: toMicros(c.Deleted),
+		Version: c.Version, UpdatedAt: c.Updated.UnixMicro(), DeletedAt: toMicros(c.Deleted), UpdatedBy: c.UpdatedBy,
 	}
 }
 
@@ -430,7 +431,7 @@ func toConnection(c litedb.Connection, holds []litedb.ConnectionHoldsRow) (store
 		CredentialVersion: int(c.CredentialVersion), CredentialFingerprint: c.CredentialFingerprint,
 		CredentialExpires: fromNullMicros(c.CredentialExpiresAt), Key: c.IdemKey, Fingerprint: fp,
 		Version: c.Version, Created: fromMicros(c.CreatedAt), Updated: fromMicros(c.UpdatedAt),
-		Deleted: fromNullMicros(c.DeletedAt),
+		Deleted: fromNullMicros(c.DeletedAt), CreatedBy: c.CreatedBy, UpdatedBy: c.UpdatedBy,
 	}
 	var limited int64
 	for _, h := range holds {

@@ -80,6 +80,12 @@ func (s *Store) CreateAPIKey(ctx context.Context, k store.NewAPIKey) (store.APIK
 		case there == 0:
 			return store.APIKey{}, fmt.Errorf("project %s: %w", k.Project, store.ErrNotFound)
 		}
+		switch taken, err := t.q.NameTaken(ctx, litedb.NameTakenParams{Project: k.Project, Name: k.Name, Now: someMicros(t.now)}); {
+		case err != nil:
+			return store.APIKey{}, err
+		case taken != 0:
+			return store.APIKey{}, fmt.Errorf("name %q: %w", k.Name, store.ErrNameTaken)
+		}
 		if err := t.q.InsertAPIKey(ctx, insertAPIKeyParams(k, t.now)); err != nil {
 			return store.APIKey{}, err
 		}

@@ -7,7 +7,7 @@ UPDATE connections SET
     bucket_at = @bucket_at, paused_at = @paused_at, paused_reason = @paused_reason,
     credential_version = @credential_version, credential_fingerprint = @credential_fingerprint,
     credential_expires_at = @credential_expires_at, version = @version, updated_at = @updated_at,
-    deleted_at = @deleted_at
+    deleted_at = @deleted_at, updated_by = @updated_by
 WHERE id = @id;
 
 -- name: DropCredentials :exec

@@ -25,6 +25,12 @@ INSERT INTO projects (id, created_at) VALUES (@id, @now) ON CONFLICT (id) DO NOT
 -- name: ProjectExists :one
 SELECT CAST(EXISTS (SELECT 1 FROM projects WHERE id = ?) AS INTEGER);
 
+-- name: NameTaken :one
+SELECT CAST(EXISTS (
+    SELECT 1 FROM api_keys
+    WHERE project = @project AND name = @name AND name <> '' AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > @now)
+) AS INTEGER);
+
 -- name: InsertAPIKey :exec
 INSERT INTO api_keys (id, project, name, hash, scopes, created_at, expires_at)
 VALUES (@id, @project, @name, @hash, @scopes, @now, @expires_at);

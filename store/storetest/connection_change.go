@@ -12,6 +12,7 @@ import (
 
 var connectionChangeTests = []test{
 	{"each part", changeParts},
+	{"the actor of the last change", changeActor},
 	{"refusals", changeRefused},
 	{"a pause", changePause},
 	{"a pause holds back what was leased", changePauseLeased},
@@ -93,6 +94,22 @@ func changeParts(f *fixture) {
 		tt.edit(&want)
 		want.Version, want.Updated = 2, now
 		f.is(got, want, "%s", name)
+	}
+}
+
+func changeActor(f *fixture) {
+	conn := f.connect(store.Connection{CreatedBy: "api:ann/1"})
+	for _, step := range []struct {
+		change store.ConnectionChange
+		want   string
+	}{
+		{store.ConnectionChange{Actor: "api:bob/2", Pause: ptr("")}, "api:bob/2"},
+		{store.ConnectionChange{Credential: sealedNext(conn, "a")}, "api:bob/2"}, // the server itself
+		{store.ConnectionChange{Actor: "api:key", Resume: true}, "api:key"},
+		{store.ConnectionChange{Actor: "api:eve/3", Delete: true}, "api:eve/3"},
+	} {
+		got := f.revise(conn, step.change)
+		f.is([]string{got.CreatedBy, got.UpdatedBy}, []string{"api:ann/1", step.want}, "actors")
 	}
 }
 

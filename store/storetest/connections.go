@@ -24,12 +24,13 @@ func connectionStores(f *fixture) {
 	want := store.Connection{
 		ID: f.id(), Project: project, Connector: "mastodon", DisplayName: "Ann", Settings: []byte("settings"),
 		Class: job.Observable, KeyWindow: time.Hour, AccountIdentity: "ann@example", MaxInFlight: 3, MaxPerMinute: 7,
-		PausedAt: start, PausedReason: "holiday",
+		PausedAt: start, PausedReason: "holiday", CreatedBy: "api:ann/1",
 	}
 	got, created, err := f.s.CreateConnection(f.ctx, store.NewConnection{Connection: want, Key: "k", Fingerprint: fp})
 	f.ok(err)
 	f.is(created, true, "created")
 	want.Key, want.Fingerprint, want.Version, want.Created, want.Updated = "k", fp, 1, start, start
+	want.UpdatedBy = want.CreatedBy
 	f.is(got, want, "connection")
 	got, err = f.s.Connection(f.ctx, project, want.ID)
 	f.ok(err)

@@ -22,6 +22,8 @@ var keyTests = []test{
 	{"API keys: an end", apiKeyEnds},
 	{"API keys: last use", apiKeyTouched},
 	{"API keys: refused", apiKeyRefused},
+	{"API keys: names of live keys", apiKeyNames},
+	{"API keys: one name at the same time", apiKeyNameRace},
 }
 
 // sealedWith stores a connection whose credential a key seals.
@@ -310,13 +312,55 @@ func apiKeyTouched(f *fixture) {
 	touch("none", false)
 }
 
+func apiKeyNames(f *fixture) {
+	named := func(id, name string, edit ...func(*store.NewAPIKey)) error {
+		_, err := f.s.CreateAPIKey(f.ctx, newKey(id, append(edit, func(k *store.NewAPIKey) { k.Name = name })...))
+		return err
+	}
+	f.ok(named("a", "shop"))
+	f.fails(named("b", "shop"), store.ErrNameTaken)
+	_, err := f.s.APIKey(f.ctx, "b")
+	f.fails(err, store.ErrNotFound)
+	f.ok(named("c", "Shop"))
+	f.ok(named("d", "shop", func(k *store.NewAPIKey) { k.Project, k.NewProject = "other", true }))
+	f.ok(named("e", ""))
+	f.ok(named("f", ""))
+	_, err = f.s.RevokeAPIKey(f.ctx, "a")
+	f.ok(err)
+	f.ok(named("g", "shop", func(k *store.NewAPIKey) { k.Lifetime = time.Hour }))
+	f.clock.advance(time.Hour - time.Microsecond)
+	f.fails(named("h", "shop"), store.ErrNameTaken)
+	f.clock.advance(time.Microsecond) // it is over
+	f.ok(named("h", "shop"))
+}
+
+func apiKeyNameRace(f *fixture) {
+	const callers = 8
+	errs := make(chan error, callers)
+	for i := range callers {
+		go func() {
+			_, err := f.s.CreateAPIKey(f.ctx, newKey(string(rune('a'+i)), func(k *store.NewAPIKey) { k.Name = "shop" }))
+			errs <- err
+		}()
+	}
+	won := 0
+	for range callers {
+		if err := <-errs; err == nil {
+			won++
+		} else {
+			f.fails(err, store.ErrNameTaken)
+		}
+	}
+	f.is(won, 1, "keys with one name")
+}
+
 func apiKeyRefused(f *fixture) {
 	_, err := f.s.CreateAPIKey(f.ctx, newKey("a"))
 	f.ok(err)
 	for what, edit := range map[string]func(*store.NewAPIKey){
 		"an id that is taken": func(k *store.NewAPIKey) { k.Name = "another" },
-		"no id":               func(k *store.NewAPIKey) { k.ID = "" },
-		"a hash too short":    func(k *store.NewAPIKey) { k.ID, k.Hash = "b", []byte("short") },
+		"no id":               func(k *store.NewAPIKey) { k.ID, k.Name = "", "another" },
+		"a hash too short":    func(k *store.NewAPIKey) { k.ID, k.Name, k.Hash = "b", "another", []byte("short") },
 	} {
 		if _, err := f.s.CreateAPIKey(f.ctx, newKey("a", edit)); err == nil {
 			f.Errorf("%s was taken", what)

@@ -60,7 +60,10 @@ CREATE TABLE connections (
     version                bigint      NOT NULL CHECK (version >= 1),
     created_at             timestamptz NOT NULL,
     updated_at             timestamptz NOT NULL,
-    deleted_at             timestamptz
+    deleted_at             timestamptz,
+    -- Actors, as in events.
+    created_by             text        NOT NULL DEFAULT '',
+    updated_by             text        NOT NULL DEFAULT ''
 );
 
 CREATE UNIQUE INDEX connections_key ON connections (project, idem_key) WHERE idem_key <> '';

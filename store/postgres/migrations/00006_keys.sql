@@ -16,6 +16,9 @@ CREATE TABLE api_keys (
     revoked_at   timestamptz
 );
 
+-- A live key's name is looked for when another one is made.
+CREATE INDEX api_keys_name ON api_keys (project, name) WHERE revoked_at IS NULL AND name <> '';
+
 -- +goose Down
 -- There is no way down: a schema is only ever replaced by a newer one.
 SELECT 1;

@@ -51,7 +51,10 @@ CREATE TABLE connections (
     version                INTEGER NOT NULL CHECK (version >= 1),
     created_at             INTEGER NOT NULL,
     updated_at             INTEGER NOT NULL,
-    deleted_at             INTEGER
+    deleted_at             INTEGER,
+    -- Actors, as in events.
+    created_by             TEXT    NOT NULL DEFAULT '',
+    updated_by             TEXT    NOT NULL DEFAULT ''
 ) STRICT;
 
 CREATE UNIQUE INDEX connections_key ON connections (project, idem_key) WHERE idem_key <> '';

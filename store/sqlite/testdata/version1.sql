@@ -54,9 +54,12 @@ CREATE TABLE connections (
     version                INTEGER NOT NULL CHECK (version >= 1),
     created_at             INTEGER NOT NULL,
     updated_at             INTEGER NOT NULL,
-    deleted_at             INTEGER
+    deleted_at             INTEGER,
+    -- Actors, as in events.
+    created_by             TEXT    NOT NULL DEFAULT '',
+    updated_by             TEXT    NOT NULL DEFAULT ''
 ) STRICT;
-INSERT INTO connections VALUES(X'624ea4b594245f80bbdc20c01a903806','default','fake','',X'',1,0,'',0,0,0,NULL,'',0,'',NULL,'',X'01',1,1893553445678901,1893553445678901,NULL);
+INSERT INTO connections VALUES(X'624ea4b594245f80bbdc20c01a903806','default','fake','',X'',1,0,'',0,0,0,NULL,'',0,'',NULL,'',X'01',1,1893553445678901,1893553445678901,NULL,'','');
 CREATE TABLE connection_credentials (
     connection_id BLOB    NOT NULL REFERENCES connections (id),
     version       INTEGER NOT NULL CHECK (version >= 1),

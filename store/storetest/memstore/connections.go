@@ -63,6 +63,7 @@ func (t *tx) newConnection(n store.NewConnection) (*connection, error) {
 		AccountIdentity: in.AccountIdentity, MaxInFlight: in.MaxInFlight, MaxPerMinute: in.MaxPerMinute,
 		PausedAt: micros(in.PausedAt), PausedReason: in.PausedReason,
 		Key: n.Key, Fingerprint: fp, Version: 1, Created: t.now, Updated: t.now,
+		CreatedBy: in.CreatedBy, UpdatedBy: in.CreatedBy,
 	}}
 	if n.Sealed != nil {
 		c.sealed = copied(n.Sealed)

@@ -79,6 +79,8 @@ func (s *Store) CreateAPIKey(ctx context.Context, k store.NewAPIKey) (store.APIK
 			return store.APIKey{}, fmt.Errorf("%w: an API key without a new id, a project and a hash", store.ErrIllegal)
 		case !k.NewProject && !t.projects[k.Project]:
 			return store.APIKey{}, fmt.Errorf("project %s: %w", k.Project, store.ErrNotFound)
+		case k.Name != "" && t.nameTaken(k):
+			return store.APIKey{}, fmt.Errorf("name %q: %w", k.Name, store.ErrNameTaken)
 		}
 		t.projects[k.Project] = true
 		made := &store.APIKey{
@@ -90,6 +92,16 @@ func (s *Store) CreateAPIKey(ctx context.Context, k store.NewAPIKey) (store.APIK
 		t.apiKeys[k.ID] = made
 		return t.apiKey(made), nil
 	})
+}
+
+// nameTaken reports whether a live key of the project has the name of a new one.
+func (t *tx) nameTaken(n store.NewAPIKey) bool {
+	for _, k := range t.apiKeys {
+		if k.Project == n.Project && k.Name == n.Name && t.apiKey(k).Live() {
+			return true
+		}
+	}
+	return false
 }
 
 func (t *tx) apiKey(k *store.APIKey) store.APIKey {
