@@ -49,7 +49,11 @@ func (s *accessService) CreateAPIKey(ctx context.Context, req *fireoncev1.Create
 	made, err := s.store.CreateAPIKey(ctx, n)
 	if errors.Is(err, store.ErrUnconfirmed) {
 		return nil, refuse(fireoncev1.ErrorReason_ERROR_REASON_STORE_UNAVAILABLE,
-			"the store did not confirm the write: if there is a key "+n.ID+" now, nobody has it; make another one", "api_key", n.ID)
+			"the store did not confirm the write: if there is a key "+n.ID+" now, nobody has it; revoke it, and make another one", "api_key", n.ID)
+	}
+	if errors.Is(err, store.ErrNameTaken) {
+		return nil, refuse(fireoncev1.ErrorReason_ERROR_REASON_API_KEY_NAME_TAKEN,
+			"a live API key of the project is called "+n.Name+"; revoke it, or take another name", "name", n.Name)
 	}
 	if err != nil {
 		return nil, notFoundAs(fmt.Errorf("store the API key: %w", err),
@@ -85,12 +89,6 @@ func newKeyFor(who caller, req *fireoncev1.CreateAPIKeyRequest) (store.NewAPIKey
 		n.Scopes = append(n.Scopes, scope)
 	}
 	return n, nil
-}
-
-// noted writes down who has given or taken a right.
-func (s *Server) noted(ctx context.Context, what string, k store.APIKey) {
-	s.log.InfoContext(ctx, what, "request_id", requestID(ctx), "by", callerOf(ctx).actor,
-		"api_key", k.ID, "project", k.Project, "name", k.Name, "scopes", k.Scopes)
 }
 
 // ListAPIKeys implements the RPC.
@@ -154,6 +152,7 @@ func (s *accessService) RevokeAPIKey(ctx context.Context, req *fireoncev1.Revoke
 	if k, err = s.store.RevokeAPIKey(ctx, id); err != nil {
 		return nil, notFoundAs(fmt.Errorf("revoke the API key: %w", err), missing)
 	}
+	s.keys.forget(id)
 	s.noted(ctx, "an API key was revoked", k)
 	return &fireoncev1.RevokeAPIKeyResponse{ApiKey: apiKeyToWire(k)}, nil
 }

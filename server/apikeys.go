@@ -80,6 +80,16 @@ func (a *apiKeys) get(ctx context.Context, id string) (*seenKey, error) {
 	})
 }
 
+// forget drops what is known of a key, which this server has changed. A nil receiver
+// knows nothing.
+func (a *apiKeys) forget(id string) {
+	if a == nil {
+		return
+	}
+	a.known.forget(id)
+	a.tried.forget(id)
+}
+
 // used remembers that a key is a right one, and has its use written down. The call
 // does not wait for that, and it does not end with the call's context.
 func (a *apiKeys) used(ctx context.Context, k *seenKey) {
@@ -112,7 +122,9 @@ func (a *apiKeys) close() {
 }
 
 // keyRequired tells whether a call without a key is refused.
-func (s *Server) keyRequired() bool { return s.cfg.APIKey != "" || s.cfg.RequireKey }
+func (s *Server) keyRequired() bool {
+	return s.cfg.APIKey != "" || s.cfg.NextAPIKey != "" || s.cfg.RequireKey
+}
 
 // admitted tells who calls a procedure, and refuses who may not.
 func (s *Server) admitted(ctx context.Context, authorization, procedure string) (caller, *fault) {
@@ -129,9 +141,10 @@ func (s *Server) identify(ctx context.Context, authorization string) (caller, *f
 	text = strings.TrimSpace(text)
 	bearer := strings.EqualFold(scheme, "Bearer")
 	sum := sha256.Sum256([]byte(text))
-	right := subtle.ConstantTimeCompare(sum[:], s.keySum[:]) == 1
+	operator := subtle.ConstantTimeCompare(sum[:], s.keySum[:]) == 1 && s.cfg.APIKey != ""
+	next := subtle.ConstantTimeCompare(sum[:], s.nextKeySum[:]) == 1 && s.cfg.NextAPIKey != ""
 	switch {
-	case right && bearer && s.cfg.APIKey != "":
+	case (operator || next) && bearer:
 		return caller{project: DefaultProject, actor: "api:key", all: true}, nil
 	case bearer && apikey.Looks(text):
 		return s.holder(ctx, text)
@@ -166,11 +179,16 @@ func (s *Server) holder(ctx context.Context, text string) (caller, *fault) {
 		return caller{}, keyOver(k.ID)
 	}
 	s.keys.used(context.WithoutCancel(ctx), k)
-	name := k.Name
-	if name == "" {
-		name = k.ID
+	return caller{project: k.Project, actor: actorOf(k.APIKey), scopes: k.Scopes, key: k.ID}, nil
+}
+
+// actorOf names a key in events, logs and connections. A name may be used again when
+// its key is over; the id tells the two apart.
+func actorOf(k store.APIKey) string {
+	if k.Name == "" {
+		return "api:" + k.ID
 	}
-	return caller{project: k.Project, actor: "api:" + name, scopes: k.Scopes, key: k.ID}, nil
+	return "api:" + k.Name + "/" + k.ID
 }
 
 // stillAdmitted refuses a caller whose key has ended since its call began. What

@@ -79,22 +79,30 @@ func TestAPIKeys(t *testing.T) {
 	}
 }
 
-// TestKeyActor: the actor of an event is the name of the key, or its id.
+// TestKeyActor: the actor of an event is the key's name, if it has one, and its id.
 func TestKeyActor(t *testing.T) {
 	f := start(t, requireKey)
 	c := overConnect(f)
 	for name, key := range map[string]apikey.Key{
-		"api:billing": f.issue(server.DefaultProject, server.Scopes(), func(k *store.NewAPIKey) { k.Name = "billing" }),
-		"":            f.issue(server.DefaultProject, server.Scopes()),
+		"billing/": f.issue(server.DefaultProject, server.Scopes(), called("billing")),
+		"":         f.issue(server.DefaultProject, server.Scopes()),
 	} {
 		var res fireoncev1.ScheduleJobResponse
 		f.must(c.call(bring(t.Context(), key.Reveal()), scheduleJob, f.request("of "+key.ID[:4], func(r *scheduleRequest) { r.IdempotencyKey = key.ID }), &res))
-		if name == "" {
-			name = "api:" + key.ID
+		if got, want := f.history(res.GetJob().GetJobId())[0].Actor, "api:"+name+key.ID; got != want {
+			t.Errorf("actor %q, want %q", got, want)
 		}
-		if got := f.history(res.GetJob().GetJobId())[0].Actor; got != name {
-			t.Errorf("actor %q, want %q", got, name)
-		}
+	}
+}
+
+// TestNextOperatorsKey: it is as good as the present one, so that it can replace it.
+func TestNextOperatorsKey(t *testing.T) {
+	f := start(t, withOperator, func(c *server.Config) { c.NextAPIKey = "the-next-operators-key" })
+	for _, c := range []client{overConnect(f), overNative(f)} {
+		f.must(list(t, c, operatorKey))
+		f.must(list(t, c, "the-next-operators-key"))
+		wantReason(t, list(t, c, "another-operators-key"), credentialInvalid)
+		wantReason(t, list(t, c, ""), credentialInvalid)
 	}
 }
 
@@ -253,6 +261,41 @@ func TestStreamOfRevokedKey(t *testing.T) {
 				_, err = s.next()
 			}
 			wantReason(t, err, credentialInvalid)
+		})
+	}
+}
+
+// TestStreamDeliversNothingAfterRevocation: an event that comes after its key is known
+// to be revoked ends the stream instead of being delivered.
+func TestStreamDeliversNothingAfterRevocation(t *testing.T) {
+	for name, dial := range protocols {
+		t.Run(name, func(t *testing.T) {
+			for where, revoke := range map[string]func(f *fixture, c client, id string) error{
+				"on this server": func(f *fixture, c client, id string) error {
+					return c.call(bring(t.Context(), operatorKey), accessPath+"RevokeAPIKey",
+						&fireoncev1.RevokeAPIKeyRequest{ApiKeyId: id}, &fireoncev1.RevokeAPIKeyResponse{})
+				},
+				"on another server": func(f *fixture, _ client, id string) error {
+					_, err := f.store.RevokeAPIKey(t.Context(), id)
+					f.clock.advance(server.KeyKept)
+					return err
+				},
+			} {
+				f := start(t, withOperator, func(c *server.Config) { c.Limits.Heartbeat = time.Hour })
+				c := dial(f)
+				key := f.issue(server.DefaultProject, server.Scopes())
+				s := c.stream(bring(t.Context(), key.Reveal()), &fireoncev1.StreamJobEventsRequest{})
+				defer s.close()
+				_, err := s.next() // the first heartbeat
+				f.must(err)
+				f.must(revoke(f, c, key.ID))
+				f.must(c.call(bring(t.Context(), operatorKey), scheduleJob, f.request("late"), &fireoncev1.ScheduleJobResponse{}))
+				if e, err := s.next(); err == nil {
+					t.Errorf("revoked %s: delivered %v", where, e)
+				} else {
+					wantReason(t, err, credentialInvalid)
+				}
+			}
 		})
 	}
 }

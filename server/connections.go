@@ -34,6 +34,7 @@ func (s *connectionService) CreateConnection(ctx context.Context, req *fireoncev
 	if err != nil {
 		return nil, err
 	}
+	conn.CreatedBy = callerOf(ctx).actor
 	stored, created, err := s.store.CreateConnection(ctx, store.NewConnection{
 		Connection: conn, Key: req.GetIdempotencyKey(), Fingerprint: want, Sealed: sealed,
 	})
@@ -44,6 +45,9 @@ func (s *connectionService) CreateConnection(ctx context.Context, req *fireoncev
 		return nil, keyReused(&fireoncev1.IdempotencyConflict{
 			ConnectionId: idToWire(stored.ID), MismatchedFields: differ,
 		})
+	}
+	if created {
+		s.audited(ctx, "a connection was created", stored)
 	}
 	out, err := connectionToWire(stored, s.cfg.Now())
 	return &fireoncev1.CreateConnectionResponse{Connection: out, Created: created}, err

@@ -76,7 +76,7 @@ func (s *connectionService) amended(ctx context.Context, a amendment) (store.Con
 
 // revise writes a change that was decided on a connection.
 func (s *connectionService) revise(ctx context.Context, conn store.Connection, c store.ConnectionChange) (store.Connection, error) {
-	c.Project, c.ID, c.Version = conn.Project, conn.ID, conn.Version
+	c.Project, c.ID, c.Version, c.Actor = conn.Project, conn.ID, conn.Version, callerOf(ctx).actor
 	after, err := s.store.ChangeConnection(ctx, c)
 	s.lately.forget(conn.Project, conn.ID)
 	switch {
@@ -87,6 +87,7 @@ func (s *connectionService) revise(ctx context.Context, conn store.Connection, c
 	case err != nil:
 		return after, notFoundAs(fmt.Errorf("change the connection: %w", err), connectionNotFound(conn.ID))
 	}
+	s.audited(ctx, "a connection was changed", after, "changed", changedParts(c))
 	return after, nil
 }
 

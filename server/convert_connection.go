@@ -71,6 +71,7 @@ func connectionToWire(c store.Connection, now time.Time) (*fireoncev1.Connection
 		AccountIdentity: text(c.AccountIdentity), CredentialExpireTime: timeToWire(c.CredentialExpires),
 		CredentialFingerprint: c.CredentialFingerprint, CreateTime: timeToWire(c.Created),
 		UpdateTime: timeToWire(c.Updated), DeleteTime: timeToWire(c.Deleted), Etag: etagOf(c.Version),
+		CreatedBy: c.CreatedBy, UpdatedBy: c.UpdatedBy,
 	}
 	if c.MaxInFlight != 0 || c.MaxPerMinute != 0 {
 		out.Limits = &fireoncev1.ConnectionLimits{

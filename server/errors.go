@@ -51,6 +51,7 @@ var reasonCodes = map[fireoncev1.ErrorReason]connect.Code{
 	fireoncev1.ErrorReason_ERROR_REASON_OAUTH_REFUSED:               connect.CodeFailedPrecondition,
 	fireoncev1.ErrorReason_ERROR_REASON_OAUTH_UNFINISHED:            connect.CodeAborted,
 	fireoncev1.ErrorReason_ERROR_REASON_IDEMPOTENCY_KEY_REUSED:      connect.CodeAlreadyExists,
+	fireoncev1.ErrorReason_ERROR_REASON_API_KEY_NAME_TAKEN:          connect.CodeAlreadyExists,
 	fireoncev1.ErrorReason_ERROR_REASON_JOB_NOT_FOUND:               connect.CodeNotFound,
 	fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_NOT_FOUND:          connect.CodeNotFound,
 	fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND:        connect.CodeNotFound,

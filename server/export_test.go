@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"iter"
 	"time"
 
@@ -53,6 +54,14 @@ func misnamed(m protoreflect.MessageDescriptor, keeps kept) (out []string) {
 
 // Unimplemented tells tests what is not served yet.
 func Unimplemented(procedure string) bool { return unimplemented[procedure] }
+
+// LogTurnedAway lets tests turn many calls away.
+func (s *Server) LogTurnedAway(ctx context.Context, peer string, reason fireoncev1.ErrorReason) {
+	s.logTurnedAway(context.WithValue(ctx, keyPeer, peer), "/", refuse(reason, "no"))
+}
+
+// TurnedAwayEvery is the time that one line of the log stands for.
+const TurnedAwayEvery time.Duration = turnedAwayEvery
 
 // KeyKept is the time within which a revocation takes effect.
 const KeyKept time.Duration = keyKept

@@ -264,9 +264,9 @@ func TestMalformedBodies(t *testing.T) {
 }
 
 func TestLandingAndRequestID(t *testing.T) {
-	f := start(t)
+	f := start(t, func(c *server.Config) { c.Version = "version-of-this-test" })
 	res, text := f.do(http.MethodGet, "/", "", map[string]string{"X-Request-Id": "mine-1"})
-	if res.StatusCode != http.StatusOK || !strings.Contains(text, "Fireonce test") || !strings.Contains(text, "fireonce.v1.JobService") ||
+	if res.StatusCode != http.StatusOK || !strings.Contains(text, "Fireonce\n") || strings.Contains(text, "version-of-this-test") || !strings.Contains(text, "fireonce.v1.JobService") ||
 		res.Header.Get("X-Request-Id") != "mine-1" {
 		t.Errorf("%d %v %s", res.StatusCode, res.Header, text)
 	}

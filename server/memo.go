@@ -59,6 +59,14 @@ func (m *memo[K, V]) get(ctx context.Context, key K, measure func(context.Contex
 	return e.wait(ctx)
 }
 
+// forget drops what is kept for a key. A measurement under way is not used by later
+// callers.
+func (m *memo[K, V]) forget(key K) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.entries, key)
+}
+
 // wait gives what was measured, as soon as it is.
 func (m *measured[V]) wait(ctx context.Context) (V, error) {
 	select {

@@ -36,6 +36,7 @@ const (
 	keyWriter
 	keyInbound
 	keyPace
+	keyPeer
 )
 
 // caller is who asks.
@@ -74,6 +75,7 @@ func identified(next http.Handler) http.Handler {
 		}
 		w.Header().Set(requestIDHeader, id)
 		ctx := context.WithValue(r.Context(), keyRequestID, id)
+		ctx = context.WithValue(ctx, keyPeer, peerAddress(r.RemoteAddr))
 		ctx = context.WithValue(ctx, keyWriter, http.NewResponseController(w))
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
@@ -164,11 +166,6 @@ func (s *Server) authenticated(next http.Handler) http.Handler {
 func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, f *fault) {
 	s.logTurnedAway(r.Context(), r.URL.Path, f)
 	_ = writeErrors.Write(w, r, f.wire()) // a client that has gone gets no answer
-}
-
-func (s *Server) logTurnedAway(ctx context.Context, procedure string, f *fault) {
-	s.log.InfoContext(ctx, "call turned away", "request_id", requestID(ctx),
-		"procedure", procedure, "reason", f.reason.String())
 }
 
 // frameHeader is what precedes a message in gRPC, gRPC-Web and Connect streams:

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/anypb"
 
@@ -123,6 +124,9 @@ func (n *native) admit(ctx context.Context, spec connect.Spec) (context.Context,
 		id = newID().String()
 	}
 	ctx = context.WithValue(ctx, keyRequestID, id)
+	if from, known := peer.FromContext(ctx); known {
+		ctx = context.WithValue(ctx, keyPeer, peerAddress(from.Addr.String()))
+	}
 	// Fails only when headers have been sent.
 	_ = grpc.SetHeader(ctx, metadata.MD{"x-request-id": {id}})
 	who, refused := n.admitted(ctx, in.authorization, spec.Procedure)

@@ -62,13 +62,18 @@ type Config struct {
 	Refresher   Refresher
 	// Log gets one line per call, without payloads and secrets; nil: none.
 	Log *slog.Logger
-	// Version is shown on the landing page.
+	// Version is shown by GET /status.
 	Version string
 	// APIKey, when set, is the operator's: it may do everything, in DefaultProject.
 	// Every call must come with it or with a key of the store, as "Authorization:
 	// Bearer". Without it and RequireKey everybody who reaches the port may do
 	// everything in DefaultProject, so only loopback names and AllowedHosts are served.
 	APIKey string
+	// NextAPIKey, when set, is as good as APIKey, so that the operator's key can be
+	// replaced while servers run.
+	NextAPIKey string
+	// Worker names the engine beside this server, for GET /status.
+	Worker string
 	// RequireKey makes every call come with a key when there is no APIKey, too.
 	RequireKey bool
 	// AllowedOrigins are the web origins that may call from a browser, e.g.
@@ -143,17 +148,20 @@ type Server struct {
 	store   store.Store
 	log     *slog.Logger
 	storeID job.ID
-	keySum  [sha256.Size]byte
-	keys    *apiKeys
-	streams *streams
-	tail    *tail
-	shared  *shared
-	metas   *memo[struct{}, store.Meta]
-	lately  *lately
-	health  *health
-	rules   protovalidate.Validator
-	handler http.Handler
-	outage  outage
+	// keySum and nextKeySum are the hashes of the operator's keys.
+	keySum, nextKeySum [sha256.Size]byte
+	keys               *apiKeys
+	streams            *streams
+	tail               *tail
+	shared             *shared
+	metas              *memo[struct{}, store.Meta]
+	lately             *lately
+	health             *health
+	rules              protovalidate.Validator
+	handler            http.Handler
+	outage             outage
+	// turnedAway bounds what refusals write to the log.
+	turnedAway turnedAway
 	// probes are the files that are looked at now.
 	probes chan struct{}
 }
@@ -167,7 +175,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, errors.New("server: no connectors")
 	case cfg.Vault == nil:
 		return nil, errors.New("server: no vault")
-	case cfg.APIKey == "" && !cfg.RequireKey && slices.Contains(cfg.AllowedOrigins, "*"):
+	case cfg.APIKey == "" && cfg.NextAPIKey == "" && !cfg.RequireKey && slices.Contains(cfg.AllowedOrigins, "*"):
 		return nil, errors.New("server: every web page may call (origin *), and no API key stops it: set one")
 	}
 	if cfg.Log == nil {
@@ -188,11 +196,12 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		cfg: cfg, store: cfg.Store, log: cfg.Log, storeID: meta.StoreID,
-		keySum: sha256.Sum256([]byte(cfg.APIKey)), streams: newStreams(cfg.Limits.Streams),
-		tail:   newTail(cfg.Store, cfg.Limits.Poll, cfg.Limits.DefaultDeadline),
-		metas:  newMemo[struct{}, store.Meta](cfg.Now, metaKept, cfg.Limits.DefaultDeadline, 1, 1),
-		keys:   newAPIKeys(cfg.Store, cfg.Now, cfg.Limits.DefaultDeadline),
-		shared: &shared{}, lately: newLately(cfg.Store), health: newHealth(),
+		keySum: sha256.Sum256([]byte(cfg.APIKey)), nextKeySum: sha256.Sum256([]byte(cfg.NextAPIKey)),
+		streams: newStreams(cfg.Limits.Streams),
+		tail:    newTail(cfg.Store, cfg.Limits.Poll, cfg.Limits.DefaultDeadline),
+		metas:   newMemo[struct{}, store.Meta](cfg.Now, metaKept, cfg.Limits.DefaultDeadline, 1, 1),
+		keys:    newAPIKeys(cfg.Store, cfg.Now, cfg.Limits.DefaultDeadline),
+		shared:  &shared{}, lately: newLately(cfg.Store), health: newHealth(),
 		probes: make(chan struct{}, mostProbes),
 	}
 	if s.rules, err = contractRules(); err != nil {

@@ -24,7 +24,7 @@ const statusPath = "/status"
 // landingWait is how long a person waits to be told about the database.
 const landingWait = 2 * time.Second
 
-// landing tells a person what has answered.
+// landing tells a person what has answered. Anybody may ask, so it names no version.
 func (s *Server) landing(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -37,7 +37,7 @@ func (s *Server) landing(w http.ResponseWriter, r *http.Request) {
 	case meta.Quarantined != "":
 		notice = "\nQUARANTINED. " + quarantineWords + "\nJobs are stored and read as ever. GET /status says why.\n"
 	}
-	_, _ = fmt.Fprintf(w, `Fireonce %s
+	_, _ = fmt.Fprintf(w, `Fireonce
 %s
 Schedule a side effect. It takes effect once, or Fireonce says plainly that it
 does not know.
@@ -45,12 +45,14 @@ does not know.
 This port speaks Connect, gRPC and gRPC-Web:
   POST /%s/…    (JSON with Content-Type: application/json)
   gRPC health and reflection are on: grpcurl -plaintext HOST:PORT list
-`, s.cfg.Version, notice, strings.Join(services, "/…\n  POST /"))
+`, notice, strings.Join(services, "/…\n  POST /"))
 }
 
 // statusReport is what GET /status answers, for operators and their scripts.
 type statusReport struct {
 	Version string `json:"version"`
+	// Worker is what attempts and events call this process.
+	Worker string `json:"worker"`
 	// Engine is "sqlite" or "postgres".
 	Engine      string `json:"engine"`
 	StoreID     string `json:"store_id"`
@@ -77,7 +79,7 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(statusReport{ // a client that has gone gets no answer
-		Version: s.cfg.Version, Engine: meta.Engine, StoreID: meta.StoreID.String(), Incarnation: meta.Incarnation,
+		Version: s.cfg.Version, Worker: s.cfg.Worker, Engine: meta.Engine, StoreID: meta.StoreID.String(), Incarnation: meta.Incarnation,
 		QuarantineReason: meta.Quarantined, EventLagSeconds: meta.EventLag.Seconds(), Stopping: s.health.stopping.Load(),
 	})
 }

@@ -152,7 +152,7 @@ func (f *feed) run(ctx context.Context, life time.Duration) error {
 		return err
 	}
 	for {
-		if err := f.sendAll(b); err != nil {
+		if err := f.sendAll(ctx, b); err != nil {
 			return err
 		}
 		beaten, done, err := f.rest(ctx, b.page.More, grown, end.C, beat.C)
@@ -261,9 +261,13 @@ func (f *feed) messages(ctx context.Context, page store.EventPage) ([]*fireoncev
 	return out, nil
 }
 
-// sendAll sends a page's events and moves the place.
-func (f *feed) sendAll(b *eventRun) error {
+// sendAll sends a page's events and moves the place. It asks before each event whether
+// the key is still admitted: a slow reader may take minutes for a page.
+func (f *feed) sendAll(ctx context.Context, b *eventRun) error {
 	for _, m := range b.messages {
+		if refused := f.stillAdmitted(ctx); refused != nil {
+			return refused
+		}
 		if err := f.send(m); err != nil {
 			return err
 		}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -264,7 +263,7 @@ func (f *fleet) byWorker(worker string) *process {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, s := range f.slots {
-		if s.process != nil && strings.HasSuffix(worker, fmt.Sprintf("/%d", s.process.cmd.Process.Pid)) {
+		if s.process != nil && s.process.isWorker(worker) {
 			return s.process
 		}
 	}

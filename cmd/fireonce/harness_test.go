@@ -155,6 +155,14 @@ func (p *process) logs() string {
 	return p.stderr.String()
 }
 
+// isWorker reports whether events call the process so.
+func (p *process) isWorker(name string) bool {
+	return strings.Contains(p.logs(), fmt.Sprintf("worker=%s host=%s pid=%d", name, hostname, p.cmd.Process.Pid))
+}
+
+// hostname is what processes log of the machine.
+var hostname, _ = os.Hostname()
+
 // kill ends the process with SIGKILL.
 func (p *process) kill() {
 	p.cmd.Process.Kill()

@@ -52,7 +52,7 @@ type script struct {
 func scriptOf(ts *testscript.TestScript) *script { return ts.Value(scriptKey{}).(*script) }
 
 // scriptVars are handed to servers: a script's other variables are not.
-var scriptVars = []string{"PATH", "HOME", "TZ", "FIREONCE_API_KEY", "FIREONCE_KEY_FILE", "FIREONCE_KEYS", "FIREONCE_REQUIRE_API_KEY", "FIREONCE_DATABASE", "FIREONCE_DEV", "FIREONCE_GRACE"}
+var scriptVars = []string{"PATH", "HOME", "TZ", "FIREONCE_API_KEY", "FIREONCE_NEXT_API_KEY", "FIREONCE_KEY_FILE", "FIREONCE_KEYS", "FIREONCE_REQUIRE_API_KEY", "FIREONCE_DATABASE", "FIREONCE_DEV", "FIREONCE_GRACE"}
 
 // serverCmd is "server start [flags]", "server stop" (SIGTERM, must exit with
 // 0), "server kill", "server ends CODE", which waits until it has ended by itself, and

@@ -88,7 +88,7 @@ type APIKey struct {
 	ApiKeyId string `protobuf:"bytes,1,opt,name=api_key_id,json=apiKeyId,proto3" json:"api_key_id,omitempty"`
 	// Whatever the holder makes is this project's, and it sees nothing else.
 	ProjectId string `protobuf:"bytes,2,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
-	// What events call the holder, behind "api:". Empty: the id.
+	// What events call the holder: "api:NAME/ID". Empty: "api:ID".
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	// What the holder may do. None includes another one.
 	Scopes     []string               `protobuf:"bytes,4,rep,name=scopes,proto3" json:"scopes,omitempty"`
@@ -204,8 +204,8 @@ type CreateAPIKeyRequest struct {
 	ProjectId string `protobuf:"bytes,1,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
 	// Make the project if it does not exist. A project is made in no other way.
 	CreateProject bool `protobuf:"varint,2,opt,name=create_project,json=createProject,proto3" json:"create_project,omitempty"`
-	// What events are to call the holder, behind "api:". Need not be unique. "key" is
-	// the operator's.
+	// What events are to call the holder: "api:NAME/ID". Unique among the project's live
+	// keys. It cannot look like a key's id, nor be "key", which is the operator's.
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	// What the holder may do: "jobs:read", "jobs:write", "jobs:resolve",
 	// "connections:read", "connections:write", "admin". New ones may be added.
@@ -860,12 +860,13 @@ const file_fireonce_v1_access_service_proto_rawDesc = "" +
 	"\rlast_use_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\vlastUseTime\x12;\n" +
 	"\vrevoke_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"revokeTime\x12\x12\n" +
-	"\x04live\x18\t \x01(\bR\x04live\"\x8d\x03\n" +
+	"\x04live\x18\t \x01(\bR\x04live\"\xf5\x03\n" +
 	"\x13CreateAPIKeyRequest\x12C\n" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tB$\xbaH!\xd8\x01\x01r\x1c2\x1a^[a-z0-9][a-z0-9_-]{0,62}$R\tprojectId\x12%\n" +
-	"\x0ecreate_project\x18\x02 \x01(\bR\rcreateProject\x12D\n" +
-	"\x04name\x18\x03 \x01(\tB0\xbaH-\xd8\x01\x01r(2!^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$Z\x03keyR\x04name\x12y\n" +
+	"\x0ecreate_project\x18\x02 \x01(\bR\rcreateProject\x12\xab\x01\n" +
+	"\x04name\x18\x03 \x01(\tB\x96\x01\xbaH\x92\x01\xba\x01b\n" +
+	"\x13create_api_key.name\x12'name must not look like the id of a key\x1a\"!this.matches('^[0-9A-Fa-f]{16}$')\xd8\x01\x01r(2!^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$Z\x03keyR\x04name\x12y\n" +
 	"\x06scopes\x18\x04 \x03(\tBa\xbaH^\x92\x01[\b\x01\x10\x10\x18\x01\"SrQR\tjobs:readR\n" +
 	"jobs:writeR\fjobs:resolveR\x10connections:readR\x11connections:writeR\x05adminR\x06scopes\x12I\n" +
 	"\blifetime\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\f\"\x06\b\x80\xbc\xe0\xdf\v2\x02\b\x01R\blifetime\"\\\n" +

@@ -45,8 +45,8 @@ type AccessServiceClient interface {
 	// Not idempotent: a repeat makes another key, so that a key is in one answer only.
 	// When that is lost, the key that nobody has is in ListAPIKeys, never used: revoke it.
 	//
-	// Two keys of one client may live at the same time, so that one replaces the other:
-	// make the second, hand it over, see in last_use_time that the first is used no
+	// Two keys of one client may live at the same time, under different names, so that
+	// one replaces the other: make the second, hand it over, see in last_use_time that the first is used no
 	// more, and revoke that.
 	//
 	//   - PERMISSION_DENIED / SCOPE_MISSING: a scope that the caller does not have, it
@@ -54,6 +54,7 @@ type AccessServiceClient interface {
 	//   - PERMISSION_DENIED / OPERATOR_REQUIRED: another project than the caller's own, or
 	//     create_project.
 	//   - NOT_FOUND / PROJECT_NOT_FOUND: and create_project is not set.
+	//   - ALREADY_EXISTS / API_KEY_NAME_TAKEN: a live key of the project has the name.
 	CreateAPIKey(ctx context.Context, in *CreateAPIKeyRequest, opts ...grpc.CallOption) (*CreateAPIKeyResponse, error)
 	// What is known of the keys, which is never a key itself; those that were revoked
 	// or are over, too. In the order of their ids, which says nothing.
@@ -61,8 +62,8 @@ type AccessServiceClient interface {
 	// * PERMISSION_DENIED / OPERATOR_REQUIRED: another project than the caller's own.
 	// * INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	ListAPIKeys(ctx context.Context, in *ListAPIKeysRequest, opts ...grpc.CallOption) (*ListAPIKeysResponse, error)
-	// Ends a key, for ever. Every server refuses it within 5 s, and ends its open
-	// streams with the next heartbeat after that. A key may revoke itself. OK when it is
+	// Ends a key, for ever. Every server refuses it within 5 s, and its open streams
+	// deliver nothing from then on. A key may revoke itself. OK when it is
 	// revoked already; the first time stays. What a key has made stays, other keys
 	// included. NOT_FOUND / API_KEY_NOT_FOUND.
 	RevokeAPIKey(ctx context.Context, in *RevokeAPIKeyRequest, opts ...grpc.CallOption) (*RevokeAPIKeyResponse, error)
@@ -163,8 +164,8 @@ type AccessServiceServer interface {
 	// Not idempotent: a repeat makes another key, so that a key is in one answer only.
 	// When that is lost, the key that nobody has is in ListAPIKeys, never used: revoke it.
 	//
-	// Two keys of one client may live at the same time, so that one replaces the other:
-	// make the second, hand it over, see in last_use_time that the first is used no
+	// Two keys of one client may live at the same time, under different names, so that
+	// one replaces the other: make the second, hand it over, see in last_use_time that the first is used no
 	// more, and revoke that.
 	//
 	//   - PERMISSION_DENIED / SCOPE_MISSING: a scope that the caller does not have, it
@@ -172,6 +173,7 @@ type AccessServiceServer interface {
 	//   - PERMISSION_DENIED / OPERATOR_REQUIRED: another project than the caller's own, or
 	//     create_project.
 	//   - NOT_FOUND / PROJECT_NOT_FOUND: and create_project is not set.
+	//   - ALREADY_EXISTS / API_KEY_NAME_TAKEN: a live key of the project has the name.
 	CreateAPIKey(context.Context, *CreateAPIKeyRequest) (*CreateAPIKeyResponse, error)
 	// What is known of the keys, which is never a key itself; those that were revoked
 	// or are over, too. In the order of their ids, which says nothing.
@@ -179,8 +181,8 @@ type AccessServiceServer interface {
 	// * PERMISSION_DENIED / OPERATOR_REQUIRED: another project than the caller's own.
 	// * INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	ListAPIKeys(context.Context, *ListAPIKeysRequest) (*ListAPIKeysResponse, error)
-	// Ends a key, for ever. Every server refuses it within 5 s, and ends its open
-	// streams with the next heartbeat after that. A key may revoke itself. OK when it is
+	// Ends a key, for ever. Every server refuses it within 5 s, and its open streams
+	// deliver nothing from then on. A key may revoke itself. OK when it is
 	// revoked already; the first time stays. What a key has made stays, other keys
 	// included. NOT_FOUND / API_KEY_NOT_FOUND.
 	RevokeAPIKey(context.Context, *RevokeAPIKeyRequest) (*RevokeAPIKeyResponse, error)

@@ -305,7 +305,14 @@ type Connection struct {
 	UpdateTime            *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
 	DeleteTime            *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=delete_time,json=deleteTime,proto3" json:"delete_time,omitempty"`
 	// Changes with every change of the connection. Opaque.
-	Etag          string `protobuf:"bytes,22,opt,name=etag,proto3" json:"etag,omitempty"`
+	Etag string `protobuf:"bytes,22,opt,name=etag,proto3" json:"etag,omitempty"`
+	// The caller that made the connection, as JobChanged.actor names it. Empty: it was
+	// not recorded.
+	CreatedBy string `protobuf:"bytes,29,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`
+	// The caller that changed it last, by any call that changes it: UpdateConnection,
+	// RotateCredential, PauseConnection, a login, a TestConnection that learned the
+	// account. The server's own renewals of tokens do not count.
+	UpdatedBy     string `protobuf:"bytes,30,opt,name=updated_by,json=updatedBy,proto3" json:"updated_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -559,6 +566,20 @@ func (x *Connection) GetDeleteTime() *timestamppb.Timestamp {
 func (x *Connection) GetEtag() string {
 	if x != nil {
 		return x.Etag
+	}
+	return ""
+}
+
+func (x *Connection) GetCreatedBy() string {
+	if x != nil {
+		return x.CreatedBy
+	}
+	return ""
+}
+
+func (x *Connection) GetUpdatedBy() string {
+	if x != nil {
+		return x.UpdatedBy
 	}
 	return ""
 }
@@ -3285,7 +3306,7 @@ var File_fireonce_v1_connection_service_proto protoreflect.FileDescriptor
 
 const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"\n" +
-	"$fireonce/v1/connection_service.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x15fireonce/v1/job.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfc\v\n" +
+	"$fireonce/v1/connection_service.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x15fireonce/v1/job.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xba\f\n" +
 	"\n" +
 	"Connection\x12#\n" +
 	"\rconnection_id\x18\x01 \x01(\tR\fconnectionId\x12\x1d\n" +
@@ -3321,7 +3342,11 @@ const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"updateTime\x12;\n" +
 	"\vdelete_time\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"deleteTime\x12\x12\n" +
-	"\x04etag\x18\x16 \x01(\tR\x04etagB\n" +
+	"\x04etag\x18\x16 \x01(\tR\x04etag\x12\x1d\n" +
+	"\n" +
+	"created_by\x18\x1d \x01(\tR\tcreatedBy\x12\x1d\n" +
+	"\n" +
+	"updated_by\x18\x1e \x01(\tR\tupdatedByB\n" +
 	"\n" +
 	"\bsettings\"\xa3\x03\n" +
 	"\x0fWebhookSettings\x12S\n" +

@@ -43,6 +43,11 @@ const (
 // Errors that any RPC may return and the rule for repeating calls are those of
 // JobService.
 //
+// Calls that change a connection answer with it. A caller without the scope
+// "connections:read" gets a receipt of it: connection_id, project_id, connector, state
+// (without its reason), effect_class, times and etag. TestConnection then says ok,
+// failure_kind and platform_reached.
+//
 // An etag in a request is checked when it is set: ABORTED / ETAG_MISMATCH if the
 // connection has changed since. A repeat whose result is already in place
 // answers OK before the etag is compared.
@@ -266,6 +271,11 @@ func (c *connectionServiceClient) ListConnectors(ctx context.Context, in *ListCo
 //
 // Errors that any RPC may return and the rule for repeating calls are those of
 // JobService.
+//
+// Calls that change a connection answer with it. A caller without the scope
+// "connections:read" gets a receipt of it: connection_id, project_id, connector, state
+// (without its reason), effect_class, times and etag. TestConnection then says ok,
+// failure_kind and platform_reached.
 //
 // An etag in a request is checked when it is set: ABORTED / ETAG_MISMATCH if the
 // connection has changed since. A repeat whose result is already in place

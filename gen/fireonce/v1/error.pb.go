@@ -70,6 +70,9 @@ const (
 	ErrorReason_ERROR_REASON_REDIRECT_NOT_ALLOWED ErrorReason = 15
 	// ALREADY_EXISTS: the key is bound to another request.
 	ErrorReason_ERROR_REASON_IDEMPOTENCY_KEY_REUSED ErrorReason = 20
+	// ALREADY_EXISTS: a live API key of the project has this name. Revoke that key, or
+	// take another name.
+	ErrorReason_ERROR_REASON_API_KEY_NAME_TAKEN ErrorReason = 21
 	// NOT_FOUND.
 	ErrorReason_ERROR_REASON_JOB_NOT_FOUND ErrorReason = 30
 	// NOT_FOUND.
@@ -145,6 +148,7 @@ var (
 		14: "ERROR_REASON_OAUTH_APP_UNKNOWN",
 		15: "ERROR_REASON_REDIRECT_NOT_ALLOWED",
 		20: "ERROR_REASON_IDEMPOTENCY_KEY_REUSED",
+		21: "ERROR_REASON_API_KEY_NAME_TAKEN",
 		30: "ERROR_REASON_JOB_NOT_FOUND",
 		31: "ERROR_REASON_SCHEDULE_NOT_FOUND",
 		32: "ERROR_REASON_CONNECTION_NOT_FOUND",
@@ -188,6 +192,7 @@ var (
 		"ERROR_REASON_OAUTH_APP_UNKNOWN":           14,
 		"ERROR_REASON_REDIRECT_NOT_ALLOWED":        15,
 		"ERROR_REASON_IDEMPOTENCY_KEY_REUSED":      20,
+		"ERROR_REASON_API_KEY_NAME_TAKEN":          21,
 		"ERROR_REASON_JOB_NOT_FOUND":               30,
 		"ERROR_REASON_SCHEDULE_NOT_FOUND":          31,
 		"ERROR_REASON_CONNECTION_NOT_FOUND":        32,
@@ -498,7 +503,7 @@ const file_fireonce_v1_error_proto_rawDesc = "" +
 	"\rconnection_id\x18\x05 \x01(\tR\fconnectionId\"\x89\x01\n" +
 	"\rStateConflict\x12:\n" +
 	"\rcurrent_state\x18\x01 \x01(\x0e2\x15.fireonce.v1.JobStateR\fcurrentState\x12<\n" +
-	"\x0eallowed_states\x18\x02 \x03(\x0e2\x15.fireonce.v1.JobStateR\rallowedStates*\xae\v\n" +
+	"\x0eallowed_states\x18\x02 \x03(\x0e2\x15.fireonce.v1.JobStateR\rallowedStates*\xd3\v\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x1d\n" +
 	"\x19ERROR_REASON_TIME_IN_PAST\x10\x01\x12\x1d\n" +
@@ -517,7 +522,8 @@ const file_fireonce_v1_error_proto_rawDesc = "" +
 	" ERROR_REASON_CREDENTIAL_MISMATCH\x10\r\x12\"\n" +
 	"\x1eERROR_REASON_OAUTH_APP_UNKNOWN\x10\x0e\x12%\n" +
 	"!ERROR_REASON_REDIRECT_NOT_ALLOWED\x10\x0f\x12'\n" +
-	"#ERROR_REASON_IDEMPOTENCY_KEY_REUSED\x10\x14\x12\x1e\n" +
+	"#ERROR_REASON_IDEMPOTENCY_KEY_REUSED\x10\x14\x12#\n" +
+	"\x1fERROR_REASON_API_KEY_NAME_TAKEN\x10\x15\x12\x1e\n" +
 	"\x1aERROR_REASON_JOB_NOT_FOUND\x10\x1e\x12#\n" +
 	"\x1fERROR_REASON_SCHEDULE_NOT_FOUND\x10\x1f\x12%\n" +
 	"!ERROR_REASON_CONNECTION_NOT_FOUND\x10 \x12&\n" +

@@ -271,8 +271,10 @@ type JobChanged struct {
 	OldState JobState   `protobuf:"varint,3,opt,name=old_state,json=oldState,proto3,enum=fireonce.v1.JobState" json:"old_state,omitempty"`
 	NewState JobState   `protobuf:"varint,4,opt,name=new_state,json=newState,proto3,enum=fireonce.v1.JobState" json:"new_state,omitempty"`
 	Cause    EventCause `protobuf:"varint,5,opt,name=cause,proto3,enum=fireonce.v1.EventCause" json:"cause,omitempty"`
-	// Who did it: "api", or "api:" and the name of an API key, for a client; for
-	// the service itself the name of the worker, "host/process id".
+	// Who did it. A client: "api:NAME/ID" with the name and the id of its API key,
+	// "api:ID" if the key has no name, "api:key" for the operator's key, "api" where no
+	// key is required. The service itself: the name of the server process, as
+	// Attempt.worker.
 	Actor string `protobuf:"bytes,6,opt,name=actor,proto3" json:"actor,omitempty"`
 	// The words that the caller gave: a cancel's reason, a resolution's note.
 	Reason string `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`

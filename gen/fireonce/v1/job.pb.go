@@ -1073,7 +1073,8 @@ type Attempt struct {
 	Number int32 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
 	// The job's round when it was armed.
 	Round int32 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
-	// Which server process. For operators.
+	// Which server process, by a name that says nothing about the machine. The server's
+	// log and GET /status map it to host and process id.
 	Worker    string                 `protobuf:"bytes,3,opt,name=worker,proto3" json:"worker,omitempty"`
 	ClaimTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=claim_time,json=claimTime,proto3" json:"claim_time,omitempty"`
 	// When the intent became durable.
@@ -1430,7 +1431,7 @@ func (x *Effect) GetSharedWithJobId() string {
 type Resolution struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Decision Resolution_Decision    `protobuf:"varint,1,opt,name=decision,proto3,enum=fireonce.v1.Resolution_Decision" json:"decision,omitempty"`
-	// The caller's identity.
+	// The caller's identity, as in JobChanged.actor.
 	Actor         string                 `protobuf:"bytes,2,opt,name=actor,proto3" json:"actor,omitempty"`
 	Note          string                 `protobuf:"bytes,3,opt,name=note,proto3" json:"note,omitempty"`
 	ResolveTime   *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=resolve_time,json=resolveTime,proto3" json:"resolve_time,omitempty"`

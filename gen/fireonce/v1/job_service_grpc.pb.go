@@ -58,6 +58,12 @@ const (
 // are UUIDs; upper case is accepted, lower case is returned. Times have
 // microseconds; finer digits are cut off.
 //
+// Calls that change a job answer with it. A caller without the scope "jobs:read" gets a
+// receipt of it: job_id, project_id, state, effect_class, times, counts, sequence and
+// etag; from ScheduleJob and BatchScheduleJobs idempotency_key and connection_id, too.
+// Payload, labels, errors, attempts and effects stay out, also of a job that this call
+// stored. BulkResult then has counts, but no ids, and the failures' reasons alone.
+//
 // While the database is quarantined (it was restored or copied, and waits for
 // `fireonce recover`) nothing is sent. Every RPC is served as ever, and
 // Job.blocked_reason of each job that waits says so.
@@ -359,6 +365,12 @@ func (c *jobServiceClient) ListJobAttempts(ctx context.Context, in *ListJobAttem
 // The caller's API key decides the project; without keys it is "default". Ids
 // are UUIDs; upper case is accepted, lower case is returned. Times have
 // microseconds; finer digits are cut off.
+//
+// Calls that change a job answer with it. A caller without the scope "jobs:read" gets a
+// receipt of it: job_id, project_id, state, effect_class, times, counts, sequence and
+// etag; from ScheduleJob and BatchScheduleJobs idempotency_key and connection_id, too.
+// Payload, labels, errors, attempts and effects stay out, also of a job that this call
+// stored. BulkResult then has counts, but no ids, and the failures' reasons alone.
 //
 // While the database is quarantined (it was restored or copied, and waits for
 // `fireonce recover`) nothing is sent. Every RPC is served as ever, and

@@ -4,7 +4,9 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"strings"
@@ -69,6 +71,27 @@ func Dial(server, key string) (*API, error) {
 	}, nil
 }
 
+// DialFor makes clients for the server and the key of a command, and warns when the key
+// is going to cross the network in the clear.
+func DialFor(cmd *cli.Command) (*API, error) {
+	server, key := cmd.String("server"), os.Getenv("FIREONCE_API_KEY")
+	api, err := Dial(server, key)
+	if err == nil && key != "" && inTheClear(server) {
+		fmt.Fprintf(cmd.Root().ErrWriter, "fireonce: warning: the API key goes to %s in the clear; use https\n", server)
+	}
+	return api, err
+}
+
+// inTheClear reports whether what is sent to a server can be read on the network.
+func inTheClear(server string) bool {
+	u, err := url.Parse(server)
+	if err != nil || u.Scheme != "http" {
+		return false
+	}
+	addr, err := netip.ParseAddr(u.Hostname())
+	return !strings.EqualFold(u.Hostname(), "localhost") && (err != nil || !addr.Unmap().IsLoopback())
+}
+
 // keyed adds the API key to each request.
 type keyed struct {
 	next http.RoundTripper
@@ -94,7 +117,7 @@ type call struct {
 // action makes a subcommand's action of a function.
 func action(run func(ctx context.Context, c *call) error) cli.ActionFunc {
 	return func(ctx context.Context, cmd *cli.Command) error {
-		api, err := Dial(cmd.String("server"), os.Getenv("FIREONCE_API_KEY"))
+		api, err := DialFor(cmd)
 		if err != nil {
 			return err
 		}

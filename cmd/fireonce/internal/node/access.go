@@ -50,7 +50,7 @@ func jsonFlag() cli.Flag {
 // database that is opened; nil: fn needs none.
 func withAccess(ctx context.Context, cmd *cli.Command, load func(Database) (*vault.Vault, error), fn func(access) error) error {
 	if !cmd.IsSet("database") {
-		api, err := client.Dial(cmd.String("server"), os.Getenv("FIREONCE_API_KEY"))
+		api, err := client.DialFor(cmd)
 		if err != nil {
 			return err
 		}

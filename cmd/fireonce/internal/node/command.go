@@ -25,6 +25,12 @@ const defaultKeep = 30 * 24 * time.Hour
 
 // defaultWait is longer than a PostgreSQL server usually takes to restart or recover.
 const defaultWait = 5 * time.Minute
+// What is secret is given in variables, which other users of the machine cannot read.
+const (
+	apiKeyVariable     = "FIREONCE_API_KEY"
+	nextAPIKeyVariable = "FIREONCE_NEXT_API_KEY"
+	databaseVariable   = "FIREONCE_DATABASE"
+)
 
 // DefaultDatabase is the database when nothing is said.
 const DefaultDatabase = "sqlite:fireonce.db"
@@ -36,7 +42,7 @@ func Commands(version string) []*cli.Command {
 
 func databaseFlag() cli.Flag {
 	return &cli.StringFlag{
-		Name: "database", Usage: "`sqlite:PATH`, or a PostgreSQL URL (postgres://…) that several servers may share", Value: DefaultDatabase, Sources: cli.EnvVars("FIREONCE_DATABASE"),
+		Name: "database", Usage: "`sqlite:PATH`, or a PostgreSQL URL (postgres://…) that several servers may share", Value: DefaultDatabase, Sources: cli.EnvVars(databaseVariable),
 	}
 }
 
@@ -61,9 +67,11 @@ func serveCommand(version string) *cli.Command {
 		Description: "Applies migrations, then serves the API and runs due jobs. One line on standard output says when it\n" +
 			"is ready; until then the port answers UNAVAILABLE, and health NOT_SERVING. Logs go to standard error. SIGINT\n" +
 			"or SIGTERM ends it in order: nothing new is started, sends under way are settled. A second one ends it at once.\n\n" +
-			"FIREONCE_API_KEY, when set, is the operator's key: a call must come with it, or with one of `fireonce apikeys`, as\n" +
-			"'Authorization: Bearer KEY'. FIREONCE_KEYS, when set, are the keys that seal credentials, separated by commas, the\n" +
-			"newest first; no key file is looked at then. Neither is a flag: arguments can be read by every user of the machine.",
+			"FIREONCE_API_KEY, when set, is the operator's key, of at least 16 characters: a call must come with it, or with one\n" +
+			"of `fireonce apikeys`, as 'Authorization: Bearer KEY'. FIREONCE_NEXT_API_KEY is as good, so that it can be replaced.\n" +
+			"A database URL with a password belongs into FIREONCE_DATABASE. FIREONCE_KEYS, when set, are the keys that seal\n" +
+			"credentials, separated by commas, the newest first; no key file is looked at then. Keys are no flags: arguments can\n" +
+			"be read by every user of the machine.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{
 				Name: "listen", Usage: "the `ADDRESS` to serve on", Value: "127.0.0.1:8080",
@@ -241,13 +249,20 @@ func configOf(cmd *cli.Command, version string) (Config, error) {
 	return Config{
 		Connectors: remotes, PlatformURLs: platforms, OAuthApps: cmd.String("oauth-apps"),
 		Listen: cmd.String("listen"), GRPCListen: cmd.String("grpc-listen"), Database: cmd.String("database"), KeyFile: cmd.String("key-file"),
-		Keys: os.Getenv(keysVariable), APIKey: os.Getenv("FIREONCE_API_KEY"), RequireAPIKey: cmd.Bool("require-api-key"), AllowEgress: egress,
+		Keys: os.Getenv(keysVariable), APIKey: os.Getenv(apiKeyVariable), NextAPIKey: os.Getenv(nextAPIKeyVariable), RequireAPIKey: cmd.Bool("require-api-key"), AllowEgress: egress,
 		AllowHTTP: cmd.Bool("allow-http"), Dev: cmd.Bool("dev"),
 		AllowOrigins: splitList(cmd.String("allow-origin")), AllowHosts: splitList(cmd.String("allow-host")),
 		StateDir: cmd.String("state-dir"), SynchronousStandby: cmd.Bool("synchronous-standby"), DatabaseWait: cmd.Duration("database-wait"), Quarantined: cmd.Bool("quarantined"),
+		DatabaseInArguments: inArguments(cmd, "database", databaseVariable),
 		Senders: cmd.Int("senders"), Grace: cmd.Duration("grace"), Lease: cmd.Duration("lease"),
 		KeepJobs: cmd.Duration("keep-jobs"), KeepEvents: cmd.Duration("keep-events"), Log: log, Version: version,
 	}, nil
+}
+
+// inArguments reports whether a flag's value is from the command line, and not from its
+// variable.
+func inArguments(cmd *cli.Command, flag, variable string) bool {
+	return cmd.IsSet(flag) && cmd.String(flag) != os.Getenv(variable)
 }
 
 func splitList(text string) []string {

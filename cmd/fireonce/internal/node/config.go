@@ -51,6 +51,11 @@ type Config struct {
 	// with every call; otherwise the node serves loopback only.
 	APIKey        string
 	RequireAPIKey bool
+	// NextAPIKey is as good as APIKey, so that the operator's key can be replaced.
+	NextAPIKey string
+	// DatabaseInArguments says that Database was given as an argument, which every user
+	// of the machine can read.
+	DatabaseInArguments bool
 	// AllowEgress are ranges that may be sent to beside public addresses.
 	AllowEgress []netip.Prefix
 	// AllowHTTP lets targets have http URLs.
@@ -102,7 +107,7 @@ func (c *Config) check() (listen addresses, d Database, err error) {
 	if d, err = ParseDatabase(c.Database); err != nil {
 		return listen, d, err
 	}
-	if err := checkAPIKey(c.APIKey); err != nil {
+	if err := c.checkAPIKeys(); err != nil {
 		return listen, d, err
 	}
 	for _, origin := range c.AllowOrigins {
@@ -163,16 +168,6 @@ func (c *Config) keep() store.Keep {
 	return store.Keep{Jobs: c.KeepJobs, Events: c.KeepEvents, Keys: job.KeyKept}
 }
 
-// checkAPIKey refuses keys that could never come in a header as they are.
-func checkAPIKey(key string) error {
-	for _, c := range []byte(key) {
-		if c <= ' ' || c > '~' {
-			return exit.Usagef("FIREONCE_API_KEY must be printable ASCII without spaces")
-		}
-	}
-	return nil
-}
-
 // httpsOnly refuses http URLs.
 func (c *Config) httpsOnly() bool { return !c.AllowHTTP && !c.Dev }
 
@@ -186,12 +181,28 @@ func (c *Config) egress() *connector.Egress {
 	return connector.NewEgress(allow...)
 }
 
+// secretsInTheOpen says where others can read what is secret.
+func (c *Config) secretsInTheOpen() (out []string) {
+	if d, err := ParseDatabase(c.Database); err == nil && c.DatabaseInArguments && d.hasPassword() {
+		out = append(out, "the database's password is an argument, which every user of this machine can read: "+
+			"give the URL in FIREONCE_DATABASE instead, and change the password")
+	}
+	for _, port := range []struct{ flag, address string }{{"--listen", c.Listen}, {"--grpc-listen", c.GRPCListen}} {
+		if addr, err := net.ResolveTCPAddr("tcp", port.address); port.address != "" && err == nil && !addr.IP.IsLoopback() {
+			out = append(out, fmt.Sprintf("%s %s: this port has no TLS, so API keys and payloads cross the network in the clear; "+
+				"put a proxy with TLS in front of it, and let nothing else reach it", port.flag, port.address))
+		}
+	}
+	return out
+}
+
 // warnings says what an operator should know about a legal configuration.
 func (c *Config) warnings() []string {
 	var out []string
 	if c.Grace != 0 && c.Grace <= leastGrace {
 		out = append(out, fmt.Sprintf("grace %v does not exceed the socket timeout of %v: for tests and demos only", c.Grace, leastGrace))
 	}
+	out = append(out, c.secretsInTheOpen()...)
 	if c.Dev {
 		out = append(out, "dev: targets may be loopback addresses and plain HTTP")
 	}

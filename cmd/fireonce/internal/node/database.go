@@ -54,6 +54,16 @@ func (d Database) String() string {
 	return (&url.URL{Scheme: "postgres", Host: u.Host, Path: u.Path}).String()
 }
 
+// hasPassword reports whether the URL carries a password.
+func (d Database) hasPassword() bool {
+	u, err := url.Parse(d.url)
+	if err != nil {
+		return true // the driver may read what we cannot: one warning too many is better
+	}
+	_, set := u.User.Password()
+	return set || u.Query().Has("password")
+}
+
 // keys says where the sealing keys are: in the environment, or in a file. Servers
 // that share a database must share the keys, so PostgreSQL has no default.
 func (d Database) keys(list, file string) (keySource, error) {

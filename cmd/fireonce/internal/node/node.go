@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -127,9 +128,11 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 	if err != nil {
 		return err
 	}
+	worker := newWorker()
+	n.cfg.Log.Info("what attempts and events call this process", "worker", worker, "host", hostname(), "pid", os.Getpid())
 	eng, err := engine.New(engine.Config{
 		Store: n.store, Connectors: registry, Open: opener(keys), Refresh: n.renewer, Log: n.cfg.Log,
-		Worker: workerName(), NewID: newID, Senders: n.cfg.Senders, Grace: n.cfg.Grace, Lease: n.cfg.Lease,
+		Worker: worker, NewID: newID, Senders: n.cfg.Senders, Grace: n.cfg.Grace, Lease: n.cfg.Lease,
 	})
 	if err != nil {
 		return err
@@ -137,7 +140,7 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 	if n.server, err = server.New(server.Config{
 		Store: eng.Entrance(n.store), Connectors: registry, Vault: keys, Media: media,
 		OAuthApps: apps, OAuthClient: tokens, Refresher: n.renewer, Log: n.cfg.Log, Version: n.cfg.Version,
-		APIKey: n.cfg.APIKey, RequireKey: n.cfg.RequireAPIKey, AllowedOrigins: n.cfg.AllowOrigins, AllowedHosts: n.cfg.AllowHosts,
+		APIKey: n.cfg.APIKey, NextAPIKey: n.cfg.NextAPIKey, Worker: worker, RequireKey: n.cfg.RequireAPIKey, AllowedOrigins: n.cfg.AllowOrigins, AllowedHosts: n.cfg.AllowHosts,
 		NewID: newID,
 	}); err != nil {
 		return err
@@ -340,13 +343,19 @@ func opener(keys *vault.Vault) engine.Opener {
 	}
 }
 
-// workerName names this process in attempts and logs.
-func workerName() string {
+// newWorker makes this process's name in attempts and events. Clients see it, so it
+// says nothing about the machine; the log and GET /status tell operators.
+func newWorker() string {
+	id := uuid.New()
+	return "server-" + hex.EncodeToString(id[:5])
+}
+
+func hostname() string {
 	host, err := os.Hostname()
 	if err != nil {
-		host = "unnamed"
+		return "unnamed"
 	}
-	return fmt.Sprintf("%s/%d", host, os.Getpid())
+	return host
 }
 
 // newID makes a UUID of version 7. It panics when the system gives no

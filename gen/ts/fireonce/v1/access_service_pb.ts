@@ -35,7 +35,7 @@ export type APIKey = Message<"fireonce.v1.APIKey"> & {
   projectId: string;
 
   /**
-   * What events call the holder, behind "api:". Empty: the id.
+   * What events call the holder: "api:NAME/ID". Empty: "api:ID".
    *
    * @generated from field: string name = 3;
    */
@@ -108,8 +108,8 @@ export type CreateAPIKeyRequest = Message<"fireonce.v1.CreateAPIKeyRequest"> & {
   createProject: boolean;
 
   /**
-   * What events are to call the holder, behind "api:". Need not be unique. "key" is
-   * the operator's.
+   * What events are to call the holder: "api:NAME/ID". Unique among the project's live
+   * keys. It cannot look like a key's id, nor be "key", which is the operator's.
    *
    * @generated from field: string name = 3;
    */
@@ -471,8 +471,8 @@ export const AccessService: GenService<{
    * Not idempotent: a repeat makes another key, so that a key is in one answer only.
    * When that is lost, the key that nobody has is in ListAPIKeys, never used: revoke it.
    *
-   * Two keys of one client may live at the same time, so that one replaces the other:
-   * make the second, hand it over, see in last_use_time that the first is used no
+   * Two keys of one client may live at the same time, under different names, so that
+   * one replaces the other: make the second, hand it over, see in last_use_time that the first is used no
    * more, and revoke that.
    *
    * * PERMISSION_DENIED / SCOPE_MISSING: a scope that the caller does not have, it
@@ -480,6 +480,7 @@ export const AccessService: GenService<{
    * * PERMISSION_DENIED / OPERATOR_REQUIRED: another project than the caller's own, or
    *   create_project.
    * * NOT_FOUND / PROJECT_NOT_FOUND: and create_project is not set.
+   * * ALREADY_EXISTS / API_KEY_NAME_TAKEN: a live key of the project has the name.
    *
    * @generated from rpc fireonce.v1.AccessService.CreateAPIKey
    */
@@ -503,8 +504,8 @@ export const AccessService: GenService<{
     output: typeof ListAPIKeysResponseSchema;
   },
   /**
-   * Ends a key, for ever. Every server refuses it within 5 s, and ends its open
-   * streams with the next heartbeat after that. A key may revoke itself. OK when it is
+   * Ends a key, for ever. Every server refuses it within 5 s, and its open streams
+   * deliver nothing from then on. A key may revoke itself. OK when it is
    * revoked already; the first time stays. What a key has made stays, other keys
    * included. NOT_FOUND / API_KEY_NOT_FOUND.
    *

@@ -104,8 +104,10 @@ export type JobChanged = Message<"fireonce.v1.JobChanged"> & {
   cause: EventCause;
 
   /**
-   * Who did it: "api", or "api:" and the name of an API key, for a client; for
-   * the service itself the name of the worker, "host/process id".
+   * Who did it. A client: "api:NAME/ID" with the name and the id of its API key,
+   * "api:ID" if the key has no name, "api:key" for the operator's key, "api" where no
+   * key is required. The service itself: the name of the server process, as
+   * Attempt.worker.
    *
    * @generated from field: string actor = 6;
    */

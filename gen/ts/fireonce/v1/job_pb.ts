@@ -356,7 +356,8 @@ export type Attempt = Message<"fireonce.v1.Attempt"> & {
   round: number;
 
   /**
-   * Which server process. For operators.
+   * Which server process, by a name that says nothing about the machine. The server's
+   * log and GET /status map it to host and process id.
    *
    * @generated from field: string worker = 3;
    */
@@ -682,7 +683,7 @@ export type Resolution = Message<"fireonce.v1.Resolution"> & {
   decision: Resolution_Decision;
 
   /**
-   * The caller's identity.
+   * The caller's identity, as in JobChanged.actor.
    *
    * @generated from field: string actor = 2;
    */

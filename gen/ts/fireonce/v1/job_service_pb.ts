@@ -1290,6 +1290,12 @@ export const JobOrderSchema: GenEnum<JobOrder> = /*@__PURE__*/
  * are UUIDs; upper case is accepted, lower case is returned. Times have
  * microseconds; finer digits are cut off.
  *
+ * Calls that change a job answer with it. A caller without the scope "jobs:read" gets a
+ * receipt of it: job_id, project_id, state, effect_class, times, counts, sequence and
+ * etag; from ScheduleJob and BatchScheduleJobs idempotency_key and connection_id, too.
+ * Payload, labels, errors, attempts and effects stay out, also of a job that this call
+ * stored. BulkResult then has counts, but no ids, and the failures' reasons alone.
+ *
  * While the database is quarantined (it was restored or copied, and waits for
  * `fireonce recover`) nothing is sent. Every RPC is served as ever, and
  * Job.blocked_reason of each job that waits says so.

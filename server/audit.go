@@ -1,0 +1,42 @@
+package server
+
+import (
+	"context"
+
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file: every change of a connection and of an API key is one line of
+// INFO that names the actor, the object and the parts that changed. Values are not
+// logged: they may be secret. The last actor is stored with the object, too.
+
+// audited writes down who has made or changed a connection.
+func (s *Server) audited(ctx context.Context, what string, c store.Connection, more ...any) {
+	s.log.InfoContext(ctx, what, append([]any{
+		"request_id", requestID(ctx), "by", callerOf(ctx).actor, "connection", c.ID.String(), "project", c.Project,
+		"connector", c.Connector, "version", c.Version,
+	}, more...)...)
+}
+
+// changedParts names what a change touches.
+func changedParts(c store.ConnectionChange) (parts []string) {
+	for _, part := range []struct {
+		name    string
+		touched bool
+	}{
+		{"display_name", c.DisplayName != nil}, {"settings", c.Target != nil}, {"limits", c.Limits != nil},
+		{"account_identity", c.Identity != nil}, {"credential", c.Credential != nil}, {"paused", c.Pause != nil},
+		{"resumed", c.Resume}, {"deleted", c.Delete},
+	} {
+		if part.touched {
+			parts = append(parts, part.name)
+		}
+	}
+	return parts
+}
+
+// noted writes down who has given or taken a right.
+func (s *Server) noted(ctx context.Context, what string, k store.APIKey) {
+	s.log.InfoContext(ctx, what, "request_id", requestID(ctx), "by", callerOf(ctx).actor,
+		"api_key", k.ID, "project", k.Project, "name", k.Name, "scopes", k.Scopes)
+}
