@@ -42,7 +42,7 @@ func connectAll(ctx context.Context, f *fleet.Fleet, url string) (targets, error
 			Webhook: &fireoncev1.WebhookSettings{ReceiverDedupes: dedupes, KeyWindow: window},
 		}},
 		keyedHTTP: {Connector: "http", Settings: &fireoncev1.Connection_Http{
-			Http: &fireoncev1.HttpSettings{ReceiverDedupes: dedupes, KeyWindow: window},
+			Http: &fireoncev1.HttpSettings{ReceiverDedupes: dedupes, KeyWindow: window, IdJsonPointers: []string{"/id"}},
 		}},
 		opaqueHook: {Connector: "webhook", Settings: &fireoncev1.Connection_Webhook{
 			Webhook: &fireoncev1.WebhookSettings{ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO},

@@ -153,7 +153,7 @@ func secretParts(value string) []string {
 
 func hasHeader(in []Header, name string) bool {
 	for _, h := range in {
-		if strings.EqualFold(h.Name, name) {
+		if foldedName(h.Name) == foldedName(name) {
 			return true
 		}
 	}

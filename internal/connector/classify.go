@@ -35,7 +35,11 @@ func Classify(a Answer, who string, secrets Secrets) job.Outcome {
 	return classify(a, who, func() Secrets { return secrets })
 }
 
-// classify asks for the secrets only if it quotes the answer.
+// NotQuoted stands where an answer's words would be, if the request carried a secret
+// that the target may repeat.
+const NotQuoted = " (its words are not shown, because the request carried a secret; the connection's quote_answers shows them)"
+
+// classify asks for the secrets only if it quotes the answer; nil: it must not.
 func classify(a Answer, who string, secrets func() Secrets) job.Outcome {
 	o := job.Outcome{HTTPStatus: a.Status, BytesWritten: a.Written, Result: job.ResultUnknown, Kind: job.FailAmbiguous}
 	switch {
@@ -66,7 +70,12 @@ func byStatus(o *job.Outcome, a Answer, who string, secrets func() Secrets) {
 		o.Result, o.Kind = job.ResultSucceeded, 0
 		return
 	}
-	o.Message += excerpt(a, secrets())
+	switch {
+	case secrets != nil:
+		o.Message += excerpt(a, secrets())
+	case len(a.Excerpt) > 0:
+		o.Message += NotQuoted
+	}
 	switch {
 	case s == http.StatusTooManyRequests:
 		o.Result, o.Kind = job.ResultRejected, job.FailRateLimited
@@ -94,7 +103,9 @@ func byStatus(o *job.Outcome, a Answer, who string, secrets func() Secrets) {
 //   - 409 to a KEYED request may mean "the same key is in progress" (IETF draft
 //     idempotency-key-header, section 2.7): unknown, and asked again later.
 //
-// secrets is called only if the answer is quoted.
+// secrets is called only if the answer is quoted; with nil it never is. No list of
+// secrets is complete for a target that is asked to repeat them: it may write them in
+// any encoding.
 func ClassifyNamed(a Answer, who string, secrets func() Secrets, keyed bool) job.Outcome {
 	o := classify(a, who, secrets)
 	if !a.Complete || a.Written == 0 || o.Result == job.ResultSucceeded {

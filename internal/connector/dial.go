@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"net/netip"
 	"net/url"
 	"strings"
 	"time"
@@ -92,6 +93,7 @@ func (s *Sender) dial(ctx context.Context, t Target) (*net.TCPConn, error) {
 	d.SetMultipathTCP(false)
 	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(t.Host, t.Port))
 	if err != nil {
+		s.egress.logDenied(ctx, t.Host, err)
 		return nil, refuseDial(t, err)
 	}
 	raw, ok := conn.(*net.TCPConn)
@@ -110,16 +112,22 @@ func (s *Sender) shake(ctx context.Context, t Target, conn net.Conn) (*tls.Conn,
 	return secured, nil
 }
 
+// errNoAddress: a name does not resolve, or to denied addresses only.
+var errNoAddress = errors.New("no address that may be reached")
+
+// refuseDial says why there is no connection. A name whose addresses egress denies is
+// answered like one that there is not: the difference would tell which names there are
+// in the operator's network. An address says nothing that its user did not know.
 func refuseDial(t Target, err error) *Refusal {
 	var denied *EgressError
 	var dns *net.DNSError
 	var nerr net.Error
 	where := t.String()
 	switch {
-	case errors.As(err, &denied):
+	case errors.As(err, &denied) && isAddress(t.Host):
 		return &Refusal{Kind: job.FailEgressDenied, Msg: "not allowed to connect to " + where, Err: denied}
-	case errors.As(err, &dns) && dns.IsNotFound:
-		return &Refusal{Kind: job.FailTransient, Msg: "the name " + t.Host + " does not resolve"}
+	case errors.As(err, &denied), errors.As(err, &dns) && dns.IsNotFound:
+		return &Refusal{Kind: job.FailTransient, Msg: "the name " + t.Host + " has no address that may be reached", Err: errNoAddress}
 	case errors.As(err, &dns):
 		return &Refusal{Kind: job.FailTransient, Msg: "the name " + t.Host + " could not be resolved"}
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &nerr) && nerr.Timeout():
@@ -129,6 +137,12 @@ func refuseDial(t Target, err error) *Refusal {
 	default:
 		return &Refusal{Kind: job.FailTransient, Msg: "no connection to " + where + ": " + lastCause(err)}
 	}
+}
+
+// isAddress reports whether a host is an address and no name.
+func isAddress(host string) bool {
+	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil
 }
 
 func refuseTLS(t Target, err error) *Refusal {

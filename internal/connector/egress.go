@@ -3,6 +3,7 @@ package connector
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"slices"
 	"strings"
@@ -19,7 +20,10 @@ import (
 
 // Egress is the policy that says which addresses may be dialled. The zero value
 // allows public addresses only. It is safe for concurrent use.
-type Egress struct{ allow []netip.Prefix }
+type Egress struct {
+	allow []netip.Prefix
+	log   *slog.Logger // gets what is denied to names; nil: nobody does
+}
 
 // NewEgress makes a policy that allows public addresses and the given ranges.
 // A cloud metadata address is allowed only by a range of its own (/32, /128).

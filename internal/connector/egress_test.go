@@ -1,10 +1,13 @@
 package connector_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"golang.org/x/net/dns/dnsmessage"
@@ -145,20 +148,31 @@ func TestEgressChecksWhatTheNameResolvesTo(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = server.Close() })
 	go answerLoopback(server)
-	s := connector.NewSender(connector.Config{Resolver: &net.Resolver{
+	var log bytes.Buffer
+	egress := connector.NewEgress().LoggingTo(slog.New(slog.NewTextHandler(&log, nil)))
+	s := connector.NewSender(connector.Config{Egress: egress, Resolver: &net.Resolver{
 		PreferGo: true,
 		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "udp", server.LocalAddr().String())
 		},
 	}})
+	// A tenant learns no more of it than of a name that there is not.
+	var denied, missing *connector.Refusal
 	_, err = s.Open(t.Context(), connector.Target{Scheme: "http", Host: "rebind.example.com", Port: "80"}, true)
-	var refusal *connector.Refusal
-	if !errors.As(err, &refusal) || refusal.Kind != job.FailEgressDenied {
-		t.Errorf("%v, want EGRESS_DENIED", err)
+	if !errors.As(err, &denied) || denied.Kind != job.FailTransient || strings.Contains(err.Error(), "127.0.0.1") {
+		t.Errorf("%v, want TRANSIENT without the address", err)
+	}
+	_, err = s.Open(t.Context(), connector.Target{Scheme: "http", Host: "missing.example.com", Port: "80"}, true)
+	if !errors.As(err, &missing) || missing.Kind != denied.Kind || missing.Msg != strings.ReplaceAll(denied.Msg, "rebind", "missing") {
+		t.Errorf("%v, want as %v", err, denied)
+	}
+	if !strings.Contains(log.String(), `host=rebind.example.com cause="the egress policy refuses 127.0.0.1`) || strings.Contains(log.String(), "missing.example.com") {
+		t.Errorf("the operator's log: %s", log.String())
 	}
 }
 
-// answerLoopback says of every name that it is at 127.0.0.1, and not in IPv6.
+// answerLoopback says of every name that it is at 127.0.0.1, and not in IPv6; of those
+// that begin with "missing." that there is none.
 func answerLoopback(conn net.PacketConn) {
 	buf := make([]byte, 1500)
 	for {
@@ -172,7 +186,10 @@ func answerLoopback(conn net.PacketConn) {
 		}
 		q := m.Questions[0]
 		m.Response, m.Additionals = true, nil
-		if q.Type == dnsmessage.TypeA {
+		switch {
+		case strings.HasPrefix(q.Name.String(), "missing."):
+			m.RCode = dnsmessage.RCodeNameError
+		case q.Type == dnsmessage.TypeA:
 			m.Answers = []dnsmessage.Resource{{
 				Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class, TTL: 0},
 				Body:   &dnsmessage.AResource{A: [4]byte{127, 0, 0, 1}},

@@ -251,6 +251,10 @@ func mailbox(text, field string) (Mailbox, error) {
 	if m.Local == "" || len(m.Local) > maxLocalPart || !oneLine(m.Local) {
 		return none("the part before the at sign must have 1 to 64 bytes")
 	}
+	// Lawful in quotes; a lax relay takes what is between them for another address.
+	if strings.ContainsAny(m.Local, "<>") {
+		return none("the part before the at sign must not have angle brackets")
+	}
 	if m.Domain, err = mailDomain(parsed.Address[at+1:]); err != nil {
 		return none("the part after the at sign is not a domain")
 	}

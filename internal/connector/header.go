@@ -36,6 +36,12 @@ var ourHeaders = map[string]string{
 	"X-Idempotency-Key": "Fireonce sets the key",
 }
 
+// foldedName is how receivers see a header's name that fold "_" to "-", as CGI, WSGI and
+// PHP do: to them Idempotency_Key is Idempotency-Key.
+func foldedName(name string) string {
+	return textproto.CanonicalMIMEHeaderKey(strings.ReplaceAll(name, "_", "-"))
+}
+
 // CheckHeader checks one header that a user adds to a request. secret tells that
 // it comes from the credential, which may carry Authorization and Cookie. The
 // errors are fit for a user and never quote the value.
@@ -43,7 +49,7 @@ func CheckHeader(name, value string, secret bool) error {
 	if len(name) > MaxHeaderName || !httpguts.ValidHeaderFieldName(name) {
 		return errors.New("not a valid header name")
 	}
-	canonical := textproto.CanonicalMIMEHeaderKey(name)
+	canonical := foldedName(name)
 	if why, ours := ourHeaders[canonical]; ours {
 		return errors.New("the header " + canonical + " is not allowed: " + why)
 	}

@@ -63,6 +63,7 @@ type MediaConfig struct {
 // Media reads the files that payloads refer to. It only reads: it sends no
 // cookie, uses no proxy and ignores the environment. It is safe for concurrent use.
 type Media struct {
+	egress    *Egress
 	client    *http.Client
 	agent     string
 	httpsOnly bool
@@ -81,7 +82,8 @@ func NewMedia(c MediaConfig) *Media {
 		c.Egress = NewEgress()
 	}
 	m := &Media{
-		agent: "Fireonce/" + c.Version, httpsOnly: c.HTTPSOnly, dir: c.Dir,
+		egress: c.Egress,
+		agent:  "Fireonce/" + c.Version, httpsOnly: c.HTTPSOnly, dir: c.Dir,
 		most: c.MaxBytes, timeout: c.Timeout, assets: c.MaxAssets, spool: c.MaxSpool,
 	}
 	if c.Version == "" {

@@ -144,6 +144,7 @@ func (m *Media) ask(ctx context.Context, method string, u *url.URL) (*http.Respo
 	req.Header.Set("Accept", "*/*")
 	resp, err := m.client.Do(req)
 	if err != nil {
+		m.egress.logDenied(ctx, TargetOf(u).Host, err)
 		return nil, unreachable(u, err)
 	}
 	return resp, nil
@@ -204,10 +205,13 @@ func unreachable(u *url.URL, err error) *Refusal {
 	case errors.Is(err, errBadRequest):
 		return gone(u, "is not there: its host redirects to a URL that cannot be followed")
 	}
-	var r *Refusal
-	if egress := new(EgressError); errors.As(err, &egress) {
-		r = refuseDial(TargetOf(u), err)
+	r := refuseDial(TargetOf(u), err)
+	switch {
+	case r.Kind == job.FailEgressDenied:
 		r.Msg = "not allowed to fetch " + hosted(u)
+		return r
+	case errors.Is(r.Err, errNoAddress):
+		r.Msg = hosted(u) + " could not be fetched: " + r.Msg
 		return r
 	}
 	return &Refusal{Kind: job.FailTransient, Msg: Clean(hosted(u)+" could not be fetched: "+broke(err), MaxMessage)}

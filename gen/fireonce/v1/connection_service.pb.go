@@ -660,7 +660,12 @@ type WebhookSettings struct {
 	// The origins that jobs may address, "https://api.example.org" or with a port;
 	// without path, at most 20. Empty: any. Needed when the credential has headers,
 	// which whoever may schedule jobs could otherwise have sent to himself.
-	Origins       []string `protobuf:"bytes,3,rep,name=origins,proto3" json:"origins,omitempty"`
+	Origins []string `protobuf:"bytes,3,rep,name=origins,proto3" json:"origins,omitempty"`
+	// Whether errors quote what the receiver answers to a request that carried secret
+	// headers. jobs:read shows the quotes, and a receiver that repeats a secret in a form
+	// that is not recognized would show it, too. Without secret headers answers are always
+	// quoted.
+	QuoteAnswers  bool `protobuf:"varint,4,opt,name=quote_answers,json=quoteAnswers,proto3" json:"quote_answers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -716,6 +721,13 @@ func (x *WebhookSettings) GetOrigins() []string {
 	return nil
 }
 
+func (x *WebhookSettings) GetQuoteAnswers() bool {
+	if x != nil {
+		return x.QuoteAnswers
+	}
+	return false
+}
+
 // Settings of connector "http" (plain HTTP requests).
 type HttpSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -729,7 +741,24 @@ type HttpSettings struct {
 	// The origins that jobs may address, "https://api.example.org" or with a port;
 	// without path, at most 20. Empty: any. Needed with a credential, which
 	// whoever may schedule jobs could otherwise have sent to himself.
-	Origins       []string `protobuf:"bytes,3,rep,name=origins,proto3" json:"origins,omitempty"`
+	Origins []string `protobuf:"bytes,3,rep,name=origins,proto3" json:"origins,omitempty"`
+	// What jobs may do at the origins, so that a key that may schedule jobs does not have
+	// all that the credential may do. Both are checked when a job is scheduled and again
+	// before it is sent. Empty: any.
+	//
+	// A path is compared as it is in the URL; one that ends with "/" stands for
+	// everything below it, and no URL below it may have empty, "." or ".." segments, in no
+	// encoding. The query is not compared.
+	Paths   []string     `protobuf:"bytes,4,rep,name=paths,proto3" json:"paths,omitempty"`
+	Methods []HttpMethod `protobuf:"varint,5,rep,packed,name=methods,proto3,enum=fireonce.v1.HttpMethod" json:"methods,omitempty"`
+	// The places of an answer that a job may name in id_json_pointer. What is there
+	// becomes Effect.external_id, which jobs:read shows. Empty: none.
+	IdJsonPointers []string `protobuf:"bytes,6,rep,name=id_json_pointers,json=idJsonPointers,proto3" json:"id_json_pointers,omitempty"`
+	// Whether errors quote what the receiver answers to a request that carried a
+	// credential. jobs:read shows the quotes, and a receiver that repeats the credential in
+	// a form that is not recognized would show it, too. Without a credential answers
+	// are always quoted.
+	QuoteAnswers  bool `protobuf:"varint,7,opt,name=quote_answers,json=quoteAnswers,proto3" json:"quote_answers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -783,6 +812,34 @@ func (x *HttpSettings) GetOrigins() []string {
 		return x.Origins
 	}
 	return nil
+}
+
+func (x *HttpSettings) GetPaths() []string {
+	if x != nil {
+		return x.Paths
+	}
+	return nil
+}
+
+func (x *HttpSettings) GetMethods() []HttpMethod {
+	if x != nil {
+		return x.Methods
+	}
+	return nil
+}
+
+func (x *HttpSettings) GetIdJsonPointers() []string {
+	if x != nil {
+		return x.IdJsonPointers
+	}
+	return nil
+}
+
+func (x *HttpSettings) GetQuoteAnswers() bool {
+	if x != nil {
+		return x.QuoteAnswers
+	}
+	return false
 }
 
 // Settings of connector "feed": a platform that takes posts without a key and
@@ -3306,7 +3363,7 @@ var File_fireonce_v1_connection_service_proto protoreflect.FileDescriptor
 
 const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"\n" +
-	"$fireonce/v1/connection_service.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x15fireonce/v1/job.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xba\f\n" +
+	"$fireonce/v1/connection_service.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x15fireonce/v1/job.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xba\f\n" +
 	"\n" +
 	"Connection\x12#\n" +
 	"\rconnection_id\x18\x01 \x01(\tR\fconnectionId\x12\x1d\n" +
@@ -3348,20 +3405,25 @@ const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"\n" +
 	"updated_by\x18\x1e \x01(\tR\tupdatedByB\n" +
 	"\n" +
-	"\bsettings\"\xa3\x03\n" +
+	"\bsettings\"\xc8\x03\n" +
 	"\x0fWebhookSettings\x12S\n" +
 	"\x10receiver_dedupes\x18\x01 \x01(\x0e2\x1c.fireonce.v1.ReceiverDedupesB\n" +
 	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\x0freceiverDedupes\x12K\n" +
 	"\n" +
 	"key_window\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b<R\tkeyWindow\x12O\n" +
-	"\aorigins\x18\x03 \x03(\tB5\xbaH2\x92\x01/\x10\x14\x18\x01\")r'\x18\xac\x022\"^https?://[^@/?#\\x00-\\x20\\x7f]+/?$R\aorigins:\x9c\x01\xbaH\x98\x01\x1a\x95\x01\n" +
-	"\x1bwebhook_settings.key_window\x12;key_window goes with receiver_dedupes YES, and only with it\x1a9(int(this.receiver_dedupes) == 1) == has(this.key_window)\"\x9d\x03\n" +
+	"\aorigins\x18\x03 \x03(\tB5\xbaH2\x92\x01/\x10\x14\x18\x01\")r'\x18\xac\x022\"^https?://[^@/?#\\x00-\\x20\\x7f]+/?$R\aorigins\x12#\n" +
+	"\rquote_answers\x18\x04 \x01(\bR\fquoteAnswers:\x9c\x01\xbaH\x98\x01\x1a\x95\x01\n" +
+	"\x1bwebhook_settings.key_window\x12;key_window goes with receiver_dedupes YES, and only with it\x1a9(int(this.receiver_dedupes) == 1) == has(this.key_window)\"\xa6\x05\n" +
 	"\fHttpSettings\x12S\n" +
 	"\x10receiver_dedupes\x18\x01 \x01(\x0e2\x1c.fireonce.v1.ReceiverDedupesB\n" +
 	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\x0freceiverDedupes\x12K\n" +
 	"\n" +
 	"key_window\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b<R\tkeyWindow\x12O\n" +
-	"\aorigins\x18\x03 \x03(\tB5\xbaH2\x92\x01/\x10\x14\x18\x01\")r'\x18\xac\x022\"^https?://[^@/?#\\x00-\\x20\\x7f]+/?$R\aorigins:\x99\x01\xbaH\x95\x01\x1a\x92\x01\n" +
+	"\aorigins\x18\x03 \x03(\tB5\xbaH2\x92\x01/\x10\x14\x18\x01\")r'\x18\xac\x022\"^https?://[^@/?#\\x00-\\x20\\x7f]+/?$R\aorigins\x128\n" +
+	"\x05paths\x18\x04 \x03(\tB\"\xbaH\x1f\x92\x01\x1c\x102\x18\x01\"\x16r\x14\x18\x80\x042\x0f^/[!-\"$->@-~]*$R\x05paths\x12F\n" +
+	"\amethods\x18\x05 \x03(\x0e2\x17.fireonce.v1.HttpMethodB\x13\xbaH\x10\x92\x01\r\x10\x05\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\amethods\x12`\n" +
+	"\x10id_json_pointers\x18\x06 \x03(\tB6\xbaH3\x92\x010\x10\x14\x18\x01\"*r(\x10\x01\x18\x80\x022!^(/([^~/\\x00-\\x1f\\x7f]|~[01])*)*$R\x0eidJsonPointers\x12#\n" +
+	"\rquote_answers\x18\a \x01(\bR\fquoteAnswers:\x99\x01\xbaH\x95\x01\x1a\x92\x01\n" +
 	"\x18http_settings.key_window\x12;key_window goes with receiver_dedupes YES, and only with it\x1a9(int(this.receiver_dedupes) == 1) == has(this.key_window)\"\xd7\x02\n" +
 	"\fFeedSettings\x12\x81\x02\n" +
 	"\bbase_url\x18\x01 \x01(\tB\xe5\x01\xbaH\xe1\x01\xba\x01\xd2\x01\n" +
@@ -3651,8 +3713,9 @@ var file_fireonce_v1_connection_service_proto_goTypes = []any{
 	(*timestamppb.Timestamp)(nil),    // 48: google.protobuf.Timestamp
 	(EffectClass)(0),                 // 49: fireonce.v1.EffectClass
 	(*durationpb.Duration)(nil),      // 50: google.protobuf.Duration
-	(*fieldmaskpb.FieldMask)(nil),    // 51: google.protobuf.FieldMask
-	(FailureKind)(0),                 // 52: fireonce.v1.FailureKind
+	(HttpMethod)(0),                  // 51: fireonce.v1.HttpMethod
+	(*fieldmaskpb.FieldMask)(nil),    // 52: google.protobuf.FieldMask
+	(FailureKind)(0),                 // 53: fireonce.v1.FailureKind
 }
 var file_fireonce_v1_connection_service_proto_depIdxs = []int32{
 	5,  // 0: fireonce.v1.Connection.webhook:type_name -> fireonce.v1.WebhookSettings
@@ -3679,75 +3742,76 @@ var file_fireonce_v1_connection_service_proto_depIdxs = []int32{
 	50, // 21: fireonce.v1.WebhookSettings.key_window:type_name -> google.protobuf.Duration
 	1,  // 22: fireonce.v1.HttpSettings.receiver_dedupes:type_name -> fireonce.v1.ReceiverDedupes
 	50, // 23: fireonce.v1.HttpSettings.key_window:type_name -> google.protobuf.Duration
-	50, // 24: fireonce.v1.FeedSettings.read_lag:type_name -> google.protobuf.Duration
-	1,  // 25: fireonce.v1.MastodonSettings.server_dedupes:type_name -> fireonce.v1.ReceiverDedupes
-	2,  // 26: fireonce.v1.TikTokSettings.source:type_name -> fireonce.v1.TikTokSettings.Source
-	3,  // 27: fireonce.v1.SmtpSettings.security:type_name -> fireonce.v1.SmtpSettings.Security
-	47, // 28: fireonce.v1.CustomSettings.values:type_name -> fireonce.v1.CustomSettings.ValuesEntry
-	17, // 29: fireonce.v1.Credential.basic:type_name -> fireonce.v1.BasicAuth
-	18, // 30: fireonce.v1.Credential.oauth2:type_name -> fireonce.v1.OAuth2Token
-	19, // 31: fireonce.v1.Credential.webhook_secrets:type_name -> fireonce.v1.WebhookSecrets
-	20, // 32: fireonce.v1.Credential.api_key_header:type_name -> fireonce.v1.ApiKeyHeader
-	21, // 33: fireonce.v1.Credential.headers:type_name -> fireonce.v1.SecretHeader
-	48, // 34: fireonce.v1.OAuth2Token.expire_time:type_name -> google.protobuf.Timestamp
-	48, // 35: fireonce.v1.OAuth2Token.issue_time:type_name -> google.protobuf.Timestamp
-	4,  // 36: fireonce.v1.CreateConnectionRequest.connection:type_name -> fireonce.v1.Connection
-	16, // 37: fireonce.v1.CreateConnectionRequest.credential:type_name -> fireonce.v1.Credential
-	4,  // 38: fireonce.v1.CreateConnectionResponse.connection:type_name -> fireonce.v1.Connection
-	4,  // 39: fireonce.v1.GetConnectionResponse.connection:type_name -> fireonce.v1.Connection
-	4,  // 40: fireonce.v1.ListConnectionsResponse.connections:type_name -> fireonce.v1.Connection
-	51, // 41: fireonce.v1.UpdateConnectionRequest.update_mask:type_name -> google.protobuf.FieldMask
-	15, // 42: fireonce.v1.UpdateConnectionRequest.limits:type_name -> fireonce.v1.ConnectionLimits
-	5,  // 43: fireonce.v1.UpdateConnectionRequest.webhook:type_name -> fireonce.v1.WebhookSettings
-	6,  // 44: fireonce.v1.UpdateConnectionRequest.http:type_name -> fireonce.v1.HttpSettings
-	7,  // 45: fireonce.v1.UpdateConnectionRequest.feed:type_name -> fireonce.v1.FeedSettings
-	14, // 46: fireonce.v1.UpdateConnectionRequest.custom:type_name -> fireonce.v1.CustomSettings
-	8,  // 47: fireonce.v1.UpdateConnectionRequest.mastodon:type_name -> fireonce.v1.MastodonSettings
-	9,  // 48: fireonce.v1.UpdateConnectionRequest.bluesky:type_name -> fireonce.v1.BlueskySettings
-	10, // 49: fireonce.v1.UpdateConnectionRequest.x:type_name -> fireonce.v1.XSettings
-	11, // 50: fireonce.v1.UpdateConnectionRequest.tiktok:type_name -> fireonce.v1.TikTokSettings
-	12, // 51: fireonce.v1.UpdateConnectionRequest.slack:type_name -> fireonce.v1.SlackSettings
-	13, // 52: fireonce.v1.UpdateConnectionRequest.smtp:type_name -> fireonce.v1.SmtpSettings
-	4,  // 53: fireonce.v1.UpdateConnectionResponse.connection:type_name -> fireonce.v1.Connection
-	16, // 54: fireonce.v1.RotateCredentialRequest.credential:type_name -> fireonce.v1.Credential
-	4,  // 55: fireonce.v1.RotateCredentialResponse.connection:type_name -> fireonce.v1.Connection
-	52, // 56: fireonce.v1.TestConnectionResponse.failure_kind:type_name -> fireonce.v1.FailureKind
-	4,  // 57: fireonce.v1.PauseConnectionResponse.connection:type_name -> fireonce.v1.Connection
-	4,  // 58: fireonce.v1.ResumeConnectionResponse.connection:type_name -> fireonce.v1.Connection
-	22, // 59: fireonce.v1.StartOAuthRequest.create:type_name -> fireonce.v1.CreateConnectionRequest
-	48, // 60: fireonce.v1.StartOAuthResponse.expire_time:type_name -> google.protobuf.Timestamp
-	4,  // 61: fireonce.v1.CompleteOAuthResponse.connection:type_name -> fireonce.v1.Connection
-	46, // 62: fireonce.v1.ListConnectorsResponse.connectors:type_name -> fireonce.v1.Connector
-	49, // 63: fireonce.v1.Connector.effect_classes:type_name -> fireonce.v1.EffectClass
-	22, // 64: fireonce.v1.ConnectionService.CreateConnection:input_type -> fireonce.v1.CreateConnectionRequest
-	24, // 65: fireonce.v1.ConnectionService.GetConnection:input_type -> fireonce.v1.GetConnectionRequest
-	26, // 66: fireonce.v1.ConnectionService.ListConnections:input_type -> fireonce.v1.ListConnectionsRequest
-	28, // 67: fireonce.v1.ConnectionService.UpdateConnection:input_type -> fireonce.v1.UpdateConnectionRequest
-	30, // 68: fireonce.v1.ConnectionService.RotateCredential:input_type -> fireonce.v1.RotateCredentialRequest
-	32, // 69: fireonce.v1.ConnectionService.TestConnection:input_type -> fireonce.v1.TestConnectionRequest
-	34, // 70: fireonce.v1.ConnectionService.PauseConnection:input_type -> fireonce.v1.PauseConnectionRequest
-	36, // 71: fireonce.v1.ConnectionService.ResumeConnection:input_type -> fireonce.v1.ResumeConnectionRequest
-	38, // 72: fireonce.v1.ConnectionService.DeleteConnection:input_type -> fireonce.v1.DeleteConnectionRequest
-	40, // 73: fireonce.v1.ConnectionService.StartOAuth:input_type -> fireonce.v1.StartOAuthRequest
-	42, // 74: fireonce.v1.ConnectionService.CompleteOAuth:input_type -> fireonce.v1.CompleteOAuthRequest
-	44, // 75: fireonce.v1.ConnectionService.ListConnectors:input_type -> fireonce.v1.ListConnectorsRequest
-	23, // 76: fireonce.v1.ConnectionService.CreateConnection:output_type -> fireonce.v1.CreateConnectionResponse
-	25, // 77: fireonce.v1.ConnectionService.GetConnection:output_type -> fireonce.v1.GetConnectionResponse
-	27, // 78: fireonce.v1.ConnectionService.ListConnections:output_type -> fireonce.v1.ListConnectionsResponse
-	29, // 79: fireonce.v1.ConnectionService.UpdateConnection:output_type -> fireonce.v1.UpdateConnectionResponse
-	31, // 80: fireonce.v1.ConnectionService.RotateCredential:output_type -> fireonce.v1.RotateCredentialResponse
-	33, // 81: fireonce.v1.ConnectionService.TestConnection:output_type -> fireonce.v1.TestConnectionResponse
-	35, // 82: fireonce.v1.ConnectionService.PauseConnection:output_type -> fireonce.v1.PauseConnectionResponse
-	37, // 83: fireonce.v1.ConnectionService.ResumeConnection:output_type -> fireonce.v1.ResumeConnectionResponse
-	39, // 84: fireonce.v1.ConnectionService.DeleteConnection:output_type -> fireonce.v1.DeleteConnectionResponse
-	41, // 85: fireonce.v1.ConnectionService.StartOAuth:output_type -> fireonce.v1.StartOAuthResponse
-	43, // 86: fireonce.v1.ConnectionService.CompleteOAuth:output_type -> fireonce.v1.CompleteOAuthResponse
-	45, // 87: fireonce.v1.ConnectionService.ListConnectors:output_type -> fireonce.v1.ListConnectorsResponse
-	76, // [76:88] is the sub-list for method output_type
-	64, // [64:76] is the sub-list for method input_type
-	64, // [64:64] is the sub-list for extension type_name
-	64, // [64:64] is the sub-list for extension extendee
-	0,  // [0:64] is the sub-list for field type_name
+	51, // 24: fireonce.v1.HttpSettings.methods:type_name -> fireonce.v1.HttpMethod
+	50, // 25: fireonce.v1.FeedSettings.read_lag:type_name -> google.protobuf.Duration
+	1,  // 26: fireonce.v1.MastodonSettings.server_dedupes:type_name -> fireonce.v1.ReceiverDedupes
+	2,  // 27: fireonce.v1.TikTokSettings.source:type_name -> fireonce.v1.TikTokSettings.Source
+	3,  // 28: fireonce.v1.SmtpSettings.security:type_name -> fireonce.v1.SmtpSettings.Security
+	47, // 29: fireonce.v1.CustomSettings.values:type_name -> fireonce.v1.CustomSettings.ValuesEntry
+	17, // 30: fireonce.v1.Credential.basic:type_name -> fireonce.v1.BasicAuth
+	18, // 31: fireonce.v1.Credential.oauth2:type_name -> fireonce.v1.OAuth2Token
+	19, // 32: fireonce.v1.Credential.webhook_secrets:type_name -> fireonce.v1.WebhookSecrets
+	20, // 33: fireonce.v1.Credential.api_key_header:type_name -> fireonce.v1.ApiKeyHeader
+	21, // 34: fireonce.v1.Credential.headers:type_name -> fireonce.v1.SecretHeader
+	48, // 35: fireonce.v1.OAuth2Token.expire_time:type_name -> google.protobuf.Timestamp
+	48, // 36: fireonce.v1.OAuth2Token.issue_time:type_name -> google.protobuf.Timestamp
+	4,  // 37: fireonce.v1.CreateConnectionRequest.connection:type_name -> fireonce.v1.Connection
+	16, // 38: fireonce.v1.CreateConnectionRequest.credential:type_name -> fireonce.v1.Credential
+	4,  // 39: fireonce.v1.CreateConnectionResponse.connection:type_name -> fireonce.v1.Connection
+	4,  // 40: fireonce.v1.GetConnectionResponse.connection:type_name -> fireonce.v1.Connection
+	4,  // 41: fireonce.v1.ListConnectionsResponse.connections:type_name -> fireonce.v1.Connection
+	52, // 42: fireonce.v1.UpdateConnectionRequest.update_mask:type_name -> google.protobuf.FieldMask
+	15, // 43: fireonce.v1.UpdateConnectionRequest.limits:type_name -> fireonce.v1.ConnectionLimits
+	5,  // 44: fireonce.v1.UpdateConnectionRequest.webhook:type_name -> fireonce.v1.WebhookSettings
+	6,  // 45: fireonce.v1.UpdateConnectionRequest.http:type_name -> fireonce.v1.HttpSettings
+	7,  // 46: fireonce.v1.UpdateConnectionRequest.feed:type_name -> fireonce.v1.FeedSettings
+	14, // 47: fireonce.v1.UpdateConnectionRequest.custom:type_name -> fireonce.v1.CustomSettings
+	8,  // 48: fireonce.v1.UpdateConnectionRequest.mastodon:type_name -> fireonce.v1.MastodonSettings
+	9,  // 49: fireonce.v1.UpdateConnectionRequest.bluesky:type_name -> fireonce.v1.BlueskySettings
+	10, // 50: fireonce.v1.UpdateConnectionRequest.x:type_name -> fireonce.v1.XSettings
+	11, // 51: fireonce.v1.UpdateConnectionRequest.tiktok:type_name -> fireonce.v1.TikTokSettings
+	12, // 52: fireonce.v1.UpdateConnectionRequest.slack:type_name -> fireonce.v1.SlackSettings
+	13, // 53: fireonce.v1.UpdateConnectionRequest.smtp:type_name -> fireonce.v1.SmtpSettings
+	4,  // 54: fireonce.v1.UpdateConnectionResponse.connection:type_name -> fireonce.v1.Connection
+	16, // 55: fireonce.v1.RotateCredentialRequest.credential:type_name -> fireonce.v1.Credential
+	4,  // 56: fireonce.v1.RotateCredentialResponse.connection:type_name -> fireonce.v1.Connection
+	53, // 57: fireonce.v1.TestConnectionResponse.failure_kind:type_name -> fireonce.v1.FailureKind
+	4,  // 58: fireonce.v1.PauseConnectionResponse.connection:type_name -> fireonce.v1.Connection
+	4,  // 59: fireonce.v1.ResumeConnectionResponse.connection:type_name -> fireonce.v1.Connection
+	22, // 60: fireonce.v1.StartOAuthRequest.create:type_name -> fireonce.v1.CreateConnectionRequest
+	48, // 61: fireonce.v1.StartOAuthResponse.expire_time:type_name -> google.protobuf.Timestamp
+	4,  // 62: fireonce.v1.CompleteOAuthResponse.connection:type_name -> fireonce.v1.Connection
+	46, // 63: fireonce.v1.ListConnectorsResponse.connectors:type_name -> fireonce.v1.Connector
+	49, // 64: fireonce.v1.Connector.effect_classes:type_name -> fireonce.v1.EffectClass
+	22, // 65: fireonce.v1.ConnectionService.CreateConnection:input_type -> fireonce.v1.CreateConnectionRequest
+	24, // 66: fireonce.v1.ConnectionService.GetConnection:input_type -> fireonce.v1.GetConnectionRequest
+	26, // 67: fireonce.v1.ConnectionService.ListConnections:input_type -> fireonce.v1.ListConnectionsRequest
+	28, // 68: fireonce.v1.ConnectionService.UpdateConnection:input_type -> fireonce.v1.UpdateConnectionRequest
+	30, // 69: fireonce.v1.ConnectionService.RotateCredential:input_type -> fireonce.v1.RotateCredentialRequest
+	32, // 70: fireonce.v1.ConnectionService.TestConnection:input_type -> fireonce.v1.TestConnectionRequest
+	34, // 71: fireonce.v1.ConnectionService.PauseConnection:input_type -> fireonce.v1.PauseConnectionRequest
+	36, // 72: fireonce.v1.ConnectionService.ResumeConnection:input_type -> fireonce.v1.ResumeConnectionRequest
+	38, // 73: fireonce.v1.ConnectionService.DeleteConnection:input_type -> fireonce.v1.DeleteConnectionRequest
+	40, // 74: fireonce.v1.ConnectionService.StartOAuth:input_type -> fireonce.v1.StartOAuthRequest
+	42, // 75: fireonce.v1.ConnectionService.CompleteOAuth:input_type -> fireonce.v1.CompleteOAuthRequest
+	44, // 76: fireonce.v1.ConnectionService.ListConnectors:input_type -> fireonce.v1.ListConnectorsRequest
+	23, // 77: fireonce.v1.ConnectionService.CreateConnection:output_type -> fireonce.v1.CreateConnectionResponse
+	25, // 78: fireonce.v1.ConnectionService.GetConnection:output_type -> fireonce.v1.GetConnectionResponse
+	27, // 79: fireonce.v1.ConnectionService.ListConnections:output_type -> fireonce.v1.ListConnectionsResponse
+	29, // 80: fireonce.v1.ConnectionService.UpdateConnection:output_type -> fireonce.v1.UpdateConnectionResponse
+	31, // 81: fireonce.v1.ConnectionService.RotateCredential:output_type -> fireonce.v1.RotateCredentialResponse
+	33, // 82: fireonce.v1.ConnectionService.TestConnection:output_type -> fireonce.v1.TestConnectionResponse
+	35, // 83: fireonce.v1.ConnectionService.PauseConnection:output_type -> fireonce.v1.PauseConnectionResponse
+	37, // 84: fireonce.v1.ConnectionService.ResumeConnection:output_type -> fireonce.v1.ResumeConnectionResponse
+	39, // 85: fireonce.v1.ConnectionService.DeleteConnection:output_type -> fireonce.v1.DeleteConnectionResponse
+	41, // 86: fireonce.v1.ConnectionService.StartOAuth:output_type -> fireonce.v1.StartOAuthResponse
+	43, // 87: fireonce.v1.ConnectionService.CompleteOAuth:output_type -> fireonce.v1.CompleteOAuthResponse
+	45, // 88: fireonce.v1.ConnectionService.ListConnectors:output_type -> fireonce.v1.ListConnectorsResponse
+	77, // [77:89] is the sub-list for method output_type
+	65, // [65:77] is the sub-list for method input_type
+	65, // [65:65] is the sub-list for extension type_name
+	65, // [65:65] is the sub-list for extension extendee
+	0,  // [0:65] is the sub-list for field type_name
 }
 
 func init() { file_fireonce_v1_connection_service_proto_init() }
@@ -3756,6 +3820,7 @@ func file_fireonce_v1_connection_service_proto_init() {
 		return
 	}
 	file_fireonce_v1_job_proto_init()
+	file_fireonce_v1_payload_proto_init()
 	file_fireonce_v1_connection_service_proto_msgTypes[0].OneofWrappers = []any{
 		(*Connection_Webhook)(nil),
 		(*Connection_Http)(nil),

@@ -136,7 +136,9 @@ const (
 	FailureKind_FAILURE_KIND_TRANSIENT FailureKind = 4
 	// No proof either way; goes to AMBIGUOUS.
 	FailureKind_FAILURE_KIND_AMBIGUOUS FailureKind = 5
-	// Blocked by the egress policy (loopback, link-local, private, metadata).
+	// The URL names an address that the egress policy blocks (loopback, link-local,
+	// private, metadata). A name that has only such addresses is TRANSIENT, like one that
+	// does not resolve: which of the two it is, the operator's log says.
 	FailureKind_FAILURE_KIND_EGRESS_DENIED FailureKind = 6
 	// The retry budget is spent.
 	FailureKind_FAILURE_KIND_ATTEMPTS_EXHAUSTED FailureKind = 7

@@ -1326,7 +1326,8 @@ type HttpRequest struct {
 	// Empty with a body: application/json.
 	ContentType string `protobuf:"bytes,6,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
 	// Where the JSON answer names the object that was made, as a JSON Pointer
-	// (RFC 6901), e.g. "/data/id". It becomes Effect.external_id. Empty: nowhere.
+	// (RFC 6901), e.g. "/data/id": one of the connection's id_json_pointers. It becomes
+	// Effect.external_id. Empty: nowhere.
 	IdJsonPointer string `protobuf:"bytes,7,opt,name=id_json_pointer,json=idJsonPointer,proto3" json:"id_json_pointer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

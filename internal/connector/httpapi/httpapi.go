@@ -70,14 +70,15 @@ func (*Connector) Check(settings []byte, cred connector.Credential) (connector.C
 	return connector.Capability{Traits: traits}, err
 }
 
-// readSettings checks the origins; secret says that there is a credential.
-func readSettings(encoded []byte, secret bool) (*fireoncev1.HttpSettings, connector.Origins, error) {
+// readSettings reads what a connection lets its jobs do; secret says that there is a
+// credential.
+func readSettings(encoded []byte, secret bool) (*fireoncev1.HttpSettings, permit, error) {
 	var s fireoncev1.HttpSettings
 	if err := proto.Unmarshal(encoded, &s); err != nil {
-		return nil, nil, &connector.InputError{Reason: connector.BadSettings, Field: "settings.http", Msg: "not readable"}
+		return nil, permit{}, &connector.InputError{Reason: connector.BadSettings, Field: "settings.http", Msg: "not readable"}
 	}
-	origins, err := connector.ParseOrigins("settings.http", s.GetOrigins(), secret)
-	return &s, origins, err
+	may, err := newPermit(&s, secret)
+	return &s, may, err
 }
 
 func openAuth(c connector.Credential) (connector.Auth, error) {
@@ -102,12 +103,12 @@ func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 	if err != nil {
 		return connector.Prepared{}, err
 	}
-	_, origins, err := readSettings(r.Settings, false)
+	_, may, err := readSettings(r.Settings, false)
 	if err != nil {
 		return connector.Prepared{}, err
 	}
-	if !origins.Allow(q.message.URL) {
-		return connector.Prepared{}, badPayload(".url", "is not at one of the connection's origins")
+	if refused := may.allows(q); refused != nil {
+		return connector.Prepared{}, refused
 	}
 	return connector.Prepared{HoldKey: connector.TargetOf(q.message.URL).String(), Frozen: q.freeze()}, nil
 }
@@ -150,5 +151,15 @@ func (c *Connector) session(o connector.Opening) (*session, error) {
 	if err != nil {
 		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's credential is not usable", Err: err}
 	}
-	return &session{request: q, auth: auth, version: o.Credential.Version, keyed: o.Class == job.Keyed}, nil
+	_, may, err := readSettings(o.Settings, len(auth.Headers) > 0)
+	if err != nil {
+		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's settings are not usable", Err: err}
+	}
+	// The request may have been frozen before the owner limited the connection.
+	if refused := may.allows(q); refused != nil {
+		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection no longer allows this request: " + refused.Error(), Err: refused}
+	}
+	return &session{
+		request: q, auth: auth, version: o.Credential.Version, keyed: o.Class == job.Keyed, quote: may.quote || len(auth.Headers) == 0,
+	}, nil
 }

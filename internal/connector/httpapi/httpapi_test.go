@@ -27,7 +27,7 @@ func encode(tb testing.TB, m proto.Message) []byte {
 }
 
 func settingsOf(tb testing.TB, class job.Class, origins ...string) []byte {
-	s := &fireoncev1.HttpSettings{ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO, Origins: origins}
+	s := &fireoncev1.HttpSettings{ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO, Origins: origins, IdJsonPointers: []string{"/id"}}
 	if class == job.Keyed {
 		s.ReceiverDedupes = fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES
 		s.KeyWindow = durationpb.New(24 * time.Hour)

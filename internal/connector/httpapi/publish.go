@@ -19,6 +19,7 @@ type session struct {
 	auth    connector.Auth
 	version int
 	keyed   bool
+	quote   bool // answers may be quoted
 }
 
 // Close implements connector.Session.
@@ -63,10 +64,14 @@ func (s *session) call(c connector.Commit) connector.Call {
 // repeat; the repeats are bounded by the key window and the job's start window,
 // and end with a person.
 func (s *session) classify(a connector.Answer, later bool) job.Outcome {
-	o := connector.ClassifyNamed(a, who, func() connector.Secrets { return s.request.message.Hide(s.auth.Hidden) }, s.keyed)
+	var hide func() connector.Secrets
+	if s.quote {
+		hide = func() connector.Secrets { return s.request.message.Hide(s.auth.Hidden) }
+	}
+	o := connector.ClassifyNamed(a, who, hide, s.keyed)
 	switch {
 	case o.Result == job.ResultSucceeded && s.request.id != nil:
-		// Whoever schedules names the place, and a target may echo what it was sent.
+		// The owner names the places; a target may echo what it was sent all the same.
 		id, found := s.request.id.find(a.Excerpt)
 		if found = found && s.auth.Hidden.Redact(id) == id; found {
 			o.ExternalID = id

@@ -25,6 +25,7 @@ type bench struct {
 	c        *httpapi.Connector
 	class    job.Class
 	prepared connector.Prepared
+	settings []byte
 	cred     connector.Credential
 	attempt  int
 }
@@ -49,8 +50,16 @@ func newBench(t *testing.T, class job.Class, opts apitest.Options) *bench {
 
 func (b *bench) prepare(t *testing.T, r *fireoncev1.HttpRequest) {
 	t.Helper()
-	var err error
-	if b.prepared, err = b.c.Prepare(connector.Request{EffectKey: effectKey, PayloadKind: httpapi.PayloadKind, Payload: payloadOf(t, r)}); err != nil {
+	u, err := connector.ParseURL(r.GetUrl())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &fireoncev1.HttpSettings{Origins: []string{u.Scheme + "://" + u.Host}}
+	if r.GetIdJsonPointer() != "" {
+		s.IdJsonPointers = []string{r.GetIdJsonPointer()}
+	}
+	b.settings = encode(t, s)
+	if b.prepared, err = b.c.Prepare(connector.Request{EffectKey: effectKey, Settings: b.settings, PayloadKind: httpapi.PayloadKind, Payload: payloadOf(t, r)}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -59,7 +68,7 @@ func (b *bench) prepare(t *testing.T, r *fireoncev1.HttpRequest) {
 func (b *bench) send(t *testing.T, limit time.Duration) job.Outcome {
 	t.Helper()
 	b.attempt++
-	s, err := b.c.Open(t.Context(), connector.Opening{Class: b.class, Credential: b.cred, Prepared: b.prepared, Fresh: b.class != job.Keyed})
+	s, err := b.c.Open(t.Context(), connector.Opening{Class: b.class, Settings: b.settings, Credential: b.cred, Prepared: b.prepared, Fresh: b.class != job.Keyed})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -397,7 +406,7 @@ func TestCheckRefuses(t *testing.T) {
 
 // TestFrozenVector holds the stored form: jobs that are armed outlive an upgrade.
 func TestFrozenVector(t *testing.T) {
-	prepared, err := httpapi.New(httpapi.Config{}).Prepare(connector.Request{PayloadKind: httpapi.PayloadKind, Payload: payloadOf(t, &fireoncev1.HttpRequest{
+	prepared, err := httpapi.New(httpapi.Config{}).Prepare(connector.Request{Settings: encode(t, &fireoncev1.HttpSettings{IdJsonPointers: []string{"/a~1b"}}), PayloadKind: httpapi.PayloadKind, Payload: payloadOf(t, &fireoncev1.HttpRequest{
 		Url: "https://Example.com:443/a", Content: &fireoncev1.HttpRequest_BodyText{BodyText: "{}"}, Method: fireoncev1.HttpMethod_HTTP_METHOD_PUT,
 		Headers: []*fireoncev1.HttpHeader{{Name: "X-A", Value: "b"}}, IdJsonPointer: "/a~1b",
 	})})

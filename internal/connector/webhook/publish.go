@@ -16,6 +16,7 @@ type session struct {
 	cred    credential
 	version int
 	keyed   bool
+	quote   bool // answers may be quoted
 	now     func() time.Time
 }
 
@@ -55,7 +56,11 @@ func (s *session) call(c connector.Commit) connector.Call {
 // classify narrows the rules of connector.ClassifyNamed, and only this: 410 says
 // that the receiver is gone for good (Standard Webhooks 1.0).
 func (s *session) classify(a connector.Answer) job.Outcome {
-	o := connector.ClassifyNamed(a, "the receiver", func() connector.Secrets { return s.message.Hide(s.cred.hidden) }, s.keyed)
+	var hide func() connector.Secrets
+	if s.quote {
+		hide = func() connector.Secrets { return s.message.Hide(s.cred.hidden) }
+	}
+	o := connector.ClassifyNamed(a, "the receiver", hide, s.keyed)
 	if a.Complete && a.Written > 0 && a.Status == 410 {
 		o.Message = "the receiver answered 410 Gone: this webhook is no longer wanted; remove the URL or ask its owner"
 	}

@@ -29,11 +29,12 @@ func send(t *testing.T, class job.Class, cred connector.Credential, w *fireoncev
 		w.Url = p.URL() + "/hook"
 	}
 	c := newConnector(t, p.Sender())
-	prepared, err := c.Prepare(connector.Request{EffectKey: effectKey, PayloadKind: webhook.Name, Payload: payloadOf(t, w)})
+	settings := encode(t, &fireoncev1.WebhookSettings{Origins: []string{p.URL()}})
+	prepared, err := c.Prepare(connector.Request{EffectKey: effectKey, Settings: settings, PayloadKind: webhook.Name, Payload: payloadOf(t, w)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := c.Open(t.Context(), connector.Opening{Class: class, Credential: cred, Prepared: prepared, Fresh: class != job.Keyed})
+	s, err := c.Open(t.Context(), connector.Opening{Class: class, Settings: settings, Credential: cred, Prepared: prepared, Fresh: class != job.Keyed})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -162,5 +162,18 @@ func (c *Connector) session(o connector.Opening) (*session, error) {
 	if err != nil {
 		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's credential cannot sign webhooks", Err: err}
 	}
-	return &session{message: m, cred: cred, version: o.Credential.Version, keyed: o.Class == job.Keyed, now: c.now}, nil
+	out := &session{message: m, cred: cred, version: o.Credential.Version, keyed: o.Class == job.Keyed, now: c.now, quote: true}
+	if len(cred.headers) == 0 {
+		return out, nil // nothing secret is sent
+	}
+	s, origins, err := readSettings(o.Settings, true)
+	if err != nil {
+		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's settings are not usable", Err: err}
+	}
+	// The request may have been frozen before the owner limited the connection.
+	if !origins.Allow(m.URL) {
+		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the URL is no longer at one of the connection's origins"}
+	}
+	out.quote = s.GetQuoteAnswers()
+	return out, nil
 }

@@ -27,6 +27,7 @@ const (
 // flagsOf says which connectors a flag goes with.
 var flagsOf = []struct{ flag, connectors string }{
 	{"receiver-dedupes", "webhook http mastodon"}, {"key-window", "webhook http"}, {"origin", "webhook http"},
+	{"path", "http"}, {"method", "http"}, {"id-json-pointer", "http"}, {"quote-answers", "webhook http"},
 	{"base-url", "feed mastodon bluesky"}, {"read-lag", "feed"}, {"source", "tiktok"}, {"channel", "slack"}, {"long-posts", "x"},
 	{"host", "smtp"}, {"port", "smtp"}, {"security", "smtp"}, {"helo-name", "smtp"}, {"user", "smtp"},
 	{"secret-file", "webhook"}, {"token-file", "http feed mastodon tiktok slack x resend"}, {"password-file", "smtp"},
@@ -87,14 +88,19 @@ var settingsOf = map[string]func(*cli.Command, *fireoncev1.Connection) error{
 	"webhook": func(cmd *cli.Command, conn *fireoncev1.Connection) error {
 		dedupes, window, err := dedupe(cmd)
 		conn.Settings = &fireoncev1.Connection_Webhook{Webhook: &fireoncev1.WebhookSettings{
-			ReceiverDedupes: dedupes, KeyWindow: window, Origins: cmd.StringSlice("origin"),
+			ReceiverDedupes: dedupes, KeyWindow: window, Origins: cmd.StringSlice("origin"), QuoteAnswers: cmd.Bool("quote-answers"),
 		}}
 		return err
 	},
 	"http": func(cmd *cli.Command, conn *fireoncev1.Connection) error {
 		dedupes, window, err := dedupe(cmd)
+		if err != nil {
+			return err
+		}
+		methods, err := methodsOf(cmd)
 		conn.Settings = &fireoncev1.Connection_Http{Http: &fireoncev1.HttpSettings{
-			ReceiverDedupes: dedupes, KeyWindow: window, Origins: cmd.StringSlice("origin"),
+			ReceiverDedupes: dedupes, KeyWindow: window, Origins: cmd.StringSlice("origin"), Paths: cmd.StringSlice("path"),
+			Methods: methods, IdJsonPointers: cmd.StringSlice("id-json-pointer"), QuoteAnswers: cmd.Bool("quote-answers"),
 		}}
 		return err
 	},
@@ -143,6 +149,18 @@ var settingsOf = map[string]func(*cli.Command, *fireoncev1.Connection) error{
 		return err
 	},
 	"resend": func(*cli.Command, *fireoncev1.Connection) error { return nil }, // it has none
+}
+
+// methodsOf reads the methods that jobs may use.
+func methodsOf(cmd *cli.Command) (out []fireoncev1.HttpMethod, err error) {
+	for _, name := range cmd.StringSlice("method") {
+		m, known := fireoncev1.HttpMethod_value["HTTP_METHOD_"+strings.ToUpper(name)]
+		if !known || m == 0 {
+			return nil, exit.Usagef("--method %q: must be POST, PUT, PATCH, DELETE or GET", name)
+		}
+		out = append(out, fireoncev1.HttpMethod(m))
+	}
+	return out, nil
 }
 
 // mastodonSettings leaves it to the server what it is, unless its owner says.

@@ -171,14 +171,15 @@ func (c *Config) keep() store.Keep {
 // httpsOnly refuses http URLs.
 func (c *Config) httpsOnly() bool { return !c.AllowHTTP && !c.Dev }
 
-// egress is the policy for addresses that may be sent to.
+// egress is the policy for addresses that may be sent to. The log tells operators which
+// names it denied.
 func (c *Config) egress() *connector.Egress {
 	allow := c.AllowEgress
 	if c.Dev {
 		allow = append(allow[:len(allow):len(allow)],
 			netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128"))
 	}
-	return connector.NewEgress(allow...)
+	return connector.NewEgress(allow...).LoggingTo(c.Log)
 }
 
 // secretsInTheOpen says where others can read what is secret.

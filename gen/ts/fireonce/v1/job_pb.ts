@@ -903,7 +903,9 @@ export enum FailureKind {
   AMBIGUOUS = 5,
 
   /**
-   * Blocked by the egress policy (loopback, link-local, private, metadata).
+   * The URL names an address that the egress policy blocks (loopback, link-local,
+   * private, metadata). A name that has only such addresses is TRANSIENT, like one that
+   * does not resolve: which of the two it is, the operator's log says.
    *
    * @generated from enum value: FAILURE_KIND_EGRESS_DENIED = 6;
    */

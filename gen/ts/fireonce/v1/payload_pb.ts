@@ -744,7 +744,8 @@ export type HttpRequest = Message<"fireonce.v1.HttpRequest"> & {
 
   /**
    * Where the JSON answer names the object that was made, as a JSON Pointer
-   * (RFC 6901), e.g. "/data/id". It becomes Effect.external_id. Empty: nowhere.
+   * (RFC 6901), e.g. "/data/id": one of the connection's id_json_pointers. It becomes
+   * Effect.external_id. Empty: nowhere.
    *
    * @generated from field: string id_json_pointer = 7;
    */

@@ -1,0 +1,132 @@
+package httpapi
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector"
+)
+
+// Rules of this file: a job names its own request, and the connection's owner says what
+// jobs may do with the credential: where (origins, paths), how (methods), and what of an
+// answer becomes visible (id_json_pointers). It is judged when a job is scheduled and
+// again with the settings of the moment before it is sent.
+
+// Limits of the lists, as the contract states them.
+const (
+	maxPaths    = 50
+	maxPath     = 512
+	maxPointers = 20
+	// maxEscapes bounds how often a part of a path is unescaped; what is escaped still
+	// more often is refused.
+	maxEscapes = 3
+)
+
+// permit is what a connection lets its jobs do.
+type permit struct {
+	origins connector.Origins
+	paths   []string // empty: any
+	methods []string // empty: any
+	ids     []string // empty: none
+	quote   bool     // answers may be quoted although the request carries a credential
+}
+
+// newPermit checks the settings. secret says that the connection has a credential. It
+// fails with *InputError.
+func newPermit(s *fireoncev1.HttpSettings, secret bool) (permit, error) {
+	p := permit{paths: s.GetPaths(), ids: s.GetIdJsonPointers(), quote: s.GetQuoteAnswers()}
+	var err error
+	if p.origins, err = connector.ParseOrigins("settings.http", s.GetOrigins(), secret); err != nil {
+		return p, err
+	}
+	if len(p.paths) > maxPaths {
+		return p, badSettings("paths", fmt.Sprintf("at most %d", maxPaths))
+	}
+	for i, path := range p.paths {
+		if !strings.HasPrefix(path, "/") || len(path) > maxPath || strings.ContainsAny(path, "?#") || !plainPath(path) {
+			return p, badSettings(fmt.Sprintf("paths[%d]", i), `must be a path, such as "/v1/charges", or "/v1/" for what is below it, without empty, "." or ".." parts`)
+		}
+	}
+	for i, m := range s.GetMethods() {
+		name, known := methods[m]
+		if !known || m == fireoncev1.HttpMethod_HTTP_METHOD_UNSPECIFIED {
+			return p, badSettings(fmt.Sprintf("methods[%d]", i), "not a method that this connector sends")
+		}
+		p.methods = append(p.methods, name)
+	}
+	if len(p.ids) > maxPointers {
+		return p, badSettings("id_json_pointers", fmt.Sprintf("at most %d", maxPointers))
+	}
+	for i, text := range p.ids {
+		if _, err := parsePointer(text); err != nil || text == "" {
+			return p, badSettings(fmt.Sprintf("id_json_pointers[%d]", i), errPointer.Error())
+		}
+	}
+	return p, nil
+}
+
+func badSettings(field, msg string) *connector.InputError {
+	return &connector.InputError{Reason: connector.BadSettings, Field: "settings.http." + field, Msg: msg}
+}
+
+// allows refuses a request that the connection's owner does not permit; nil: it may be
+// sent.
+func (p permit) allows(q request) *connector.InputError {
+	switch {
+	case !p.origins.Allow(q.message.URL):
+		return badPayload(".url", "is not at one of the connection's origins")
+	case !p.allowsPath(q.message.URL):
+		return badPayload(".url", "is not at one of the connection's paths")
+	case len(p.methods) > 0 && !slices.Contains(p.methods, q.method):
+		return badPayload(".method", q.method+" is not one of the connection's methods")
+	case q.id != nil && !slices.Contains(p.ids, q.id.String()):
+		return badPayload(".id_json_pointer", "is not one of the connection's id_json_pointers")
+	}
+	return nil
+}
+
+// allowsPath compares paths as they are in the URL: the receiver takes /a%2Fb for
+// another one than /a/b, or for the same, and we cannot know which.
+func (p permit) allowsPath(u *url.URL) bool {
+	if len(p.paths) == 0 {
+		return true
+	}
+	path := u.EscapedPath()
+	if path == "" {
+		path = "/"
+	}
+	return slices.ContainsFunc(p.paths, func(allowed string) bool {
+		return path == allowed || strings.HasSuffix(allowed, "/") && strings.HasPrefix(path, allowed) && plainPath(path)
+	})
+}
+
+// plainPath reports whether no receiver can take a path for one that is elsewhere: each
+// part but the last is something, none is "." or "..", also behind a parameter, and none
+// hides a slash, however often it is escaped.
+func plainPath(path string) bool {
+	parts := strings.Split(path, "/")[1:]
+	for i, part := range parts {
+		if part == "" && i < len(parts)-1 {
+			return false
+		}
+		for range maxEscapes {
+			plain, err := url.PathUnescape(part)
+			if err != nil {
+				return false
+			}
+			if plain == part {
+				break
+			}
+			part = plain
+		}
+		name, _, _ := strings.Cut(part, ";")
+		if plain, err := url.PathUnescape(part); err != nil || plain != part || name == "." || name == ".." ||
+			strings.ContainsAny(part, "/\\\x00") {
+			return false
+		}
+	}
+	return true
+}
