@@ -54,6 +54,7 @@ func TestReadEmailAddresses(t *testing.T) {
 		"Ada\r\nBcc: eve@example.org <ada@example.org>", "=?utf-8?q?Ada=0D=0ABcc:_eve@example.org?= <ada@example.org>",
 		"=?utf-8?b?QWRhDQo=?= <ada@example.org>", "\"a\\\rb\"@example.org", strings.Repeat("a", 65) + "@example.org",
 		"a@" + strings.Repeat("a", 64) + ".org", "friends: a@example.org;", "a@b@example.org", "Ada\u2028 <ada@example.org>",
+		`"<\"><evil@evil.example>"@example.org`, `"a<b"@example.org`, `"a>b"@example.org`, "=?utf-8?q?Ada?= <\"x<y\"@example.org>",
 		"ada@" + longDomain(251), // RFC 5321, section 4.5.3.1.3
 	} {
 		for field, e := range map[string]*fireoncev1.Email{

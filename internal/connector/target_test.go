@@ -84,7 +84,7 @@ func FuzzParseURL(f *testing.F) {
 }
 
 func TestCheckHeader(t *testing.T) {
-	for _, name := range []string{"X-Custom", "Accept", "x-api-key", "Content-Encoding", "X-Webhook-Id"} {
+	for _, name := range []string{"X-Custom", "Accept", "x-api-key", "Content-Encoding", "X-Webhook-Id", "X_Custom"} {
 		if err := connector.CheckHeader(name, "value", false); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -92,6 +92,8 @@ func TestCheckHeader(t *testing.T) {
 	for _, name := range []string{
 		"Host", "content-length", "Content-Type", "Transfer-Encoding", "CONNECTION", "Keep-Alive", "TE", "Trailer", "Upgrade",
 		"Expect", "User-Agent", "Idempotency-Key", "x-idempotency-key", "webhook-id", "Webhook-Signature", "WEBHOOK-anything",
+		// Receivers that fold "_" to "-" take these for ours.
+		"Webhook_Signature", "webhook_id", "Idempotency_Key", "X_Idempotency-Key", "Content_Length", "transfer_encoding", "Proxy_Authorization",
 		"Proxy-Authorization", "proxy-connection", "HTTP2-Settings", "", "a b", "a:b", "a\r\n", "ä", strings.Repeat("a", 65),
 	} {
 		for _, secret := range []bool{false, true} {

@@ -323,7 +323,7 @@ func TestALookSaysNoAddress(t *testing.T) {
 	closed := connector.NewSender(connector.Config{Egress: connector.NewEgress()})
 	t.Cleanup(closed.Close)
 	w.c = feed.New(feed.Config{Sender: closed, Now: w.Now})
-	o := e.sees(t, job.SawInconclusive, "not allowed to connect to")
+	o := e.sees(t, job.SawInconclusive, "has no address that may be reached")
 	if strings.Contains(o.Detail, "127.0.0.1") || strings.Contains(o.Detail, "::1") {
 		t.Errorf("the look says %q", o.Detail)
 	}

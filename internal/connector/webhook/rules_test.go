@@ -332,3 +332,38 @@ func TestOrigins(t *testing.T) {
 		}
 	}
 }
+
+// TestQuotes: a receiver may repeat a secret header in a form that nobody thought of. A
+// signature is no secret.
+func TestQuotes(t *testing.T) {
+	const said = "terces-yb-redaeh, no such tenant"
+	for name, tt := range map[string]struct {
+		cred  connector.Credential
+		quote bool
+		want  bool
+	}{
+		"signed":             {credentialOf(t, []string{secretOf(1, 24)}), false, true},
+		"a secret header":    {credentialOf(t, nil, &fireoncev1.SecretHeader{Name: "X-Key", Value: "header-by-secret"}), false, false},
+		"as its owner wants": {credentialOf(t, nil, &fireoncev1.SecretHeader{Name: "X-Key", Value: "header-by-secret"}), true, true},
+	} {
+		p := connectortest.NewPlatform(t, false, connectortest.Say(connectortest.Answer(422, said)))
+		settings := encode(t, &fireoncev1.WebhookSettings{Origins: []string{p.URL()}, QuoteAnswers: tt.quote})
+		c := newConnector(t, p.Sender())
+		prepared, err := c.Prepare(connector.Request{
+			EffectKey: effectKey, Settings: settings, PayloadKind: webhook.Name, Payload: payloadOf(t, &fireoncev1.Webhook{Url: p.URL() + "/x"}),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := c.Open(t.Context(), connector.Opening{Class: job.Opaque, Settings: settings, Credential: tt.cred, Prepared: prepared, Fresh: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := time.Now().Add(30 * time.Second)
+		o := s.Publish(connector.Commit{Attempt: 1, EffectKey: effectKey, SendBy: at, AnswerBy: at})
+		s.Close()
+		if strings.Contains(o.Message, "no such tenant") != tt.want || strings.Contains(o.Message, "quote_answers") == tt.want {
+			t.Errorf("%s: %q", name, o.Message)
+		}
+	}
+}
