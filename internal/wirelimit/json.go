@@ -1,0 +1,224 @@
+package wirelimit
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+)
+
+// Rules of this file: a JSON text is read as far as its structure goes, and no further
+// than the contract's types do, so nothing in it is deeper than they are. Whether a
+// number is one, and a name is spelt right, is for the decoder. A text whose structure is
+// not that of the type is malformed: a decoder gives up at the same place or before.
+
+// JSON returns nil when a JSON text is within the limits, else *TooMany or *Malformed.
+func (p *Plan) JSON(text []byte) error {
+	s := scan{text: text}
+	var counts [row]uint32
+	if err := s.message(p.root, rowOf(p.root, &counts), 0); err != nil {
+		return err
+	}
+	if s.broken || s.next() != 0 {
+		return &Malformed{At: min(s.at+1, len(text))}
+	}
+	return nil
+}
+
+// scan is one JSON text being counted.
+type scan struct {
+	text   []byte
+	at     int
+	broken bool
+}
+
+// next returns the next byte that is no space; 0: there is none.
+func (s *scan) next() byte {
+	for s.at < len(s.text) {
+		switch c := s.text[s.at]; c {
+		case ' ', '\t', '\r', '\n':
+			s.at++
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+// take skips the byte c, or fails.
+func (s *scan) take(c byte) bool {
+	if s.broken || s.next() != c {
+		s.broken = true
+		return false
+	}
+	s.at++
+	return true
+}
+
+// each calls one for each member between two brackets, until one fails.
+func (s *scan) each(first, last byte, one func() *TooMany) *TooMany {
+	if !s.take(first) {
+		return nil
+	}
+	if s.next() == last {
+		s.at++
+		return nil
+	}
+	for {
+		if err := one(); err != nil || s.broken {
+			return err
+		}
+		if s.next() != ',' {
+			s.take(last)
+			return nil
+		}
+		s.at++
+	}
+}
+
+// message counts one message. base is where its row begins.
+func (s *scan) message(m *message, counts []uint32, base int) *TooMany {
+	return s.each('{', '}', func() *TooMany {
+		name := s.str()
+		if !s.take(':') { // before the name is looked up, as a decoder does it
+			return nil
+		}
+		f := m.named(name)
+		if f == nil {
+			s.broken = true
+			return nil
+		}
+		return s.field(f, counts, base)
+	})
+}
+
+// field counts the value of a field.
+func (s *scan) field(f *field, counts []uint32, base int) *TooMany {
+	switch {
+	case s.next() == 'n': // null: as if the field was not there
+		s.scalar()
+		return nil
+	case f.pairs:
+		return s.each('{', '}', func() *TooMany {
+			s.str()
+			if !s.take(':') {
+				return nil
+			}
+			return s.element(f, f.child.numbers[2], counts, base)
+		})
+	case !f.single:
+		return s.each('[', ']', func() *TooMany { return s.element(f, f, counts, base) })
+	case f.child == nil:
+		s.scalar()
+		return nil
+	}
+	count := &counts[base+f.counter]
+	if *count++; int(*count) > f.limit {
+		return &TooMany{Field: f.name, Limit: f.limit}
+	}
+	if f.text {
+		return s.written(f, counts, base)
+	}
+	if err := s.message(f.child, counts, base+f.first); err != nil {
+		return err.inside(f.name)
+	}
+	return nil
+}
+
+// element counts one element of the list or map f; value is what it holds.
+func (s *scan) element(f, value *field, counts []uint32, base int) *TooMany {
+	count := &counts[base+f.counter]
+	if *count++; int(*count) > f.limit {
+		return &TooMany{Field: f.name, Limit: f.limit}
+	}
+	if value.child == nil || value.text {
+		s.scalar()
+		return nil
+	}
+	var space [row]uint32
+	if err := s.message(value.child, rowOf(value.child, &space), 0); err != nil {
+		return err.inside(f.name + "[" + strconv.Itoa(int(*count)-1) + "]")
+	}
+	return nil
+}
+
+// written counts a message that is one value in JSON.
+func (s *scan) written(f *field, counts []uint32, base int) *TooMany {
+	s.next()
+	begin := s.at
+	s.scalar()
+	if !f.commas || s.broken {
+		return nil
+	}
+	names := f.child.numbers[1]
+	count := &counts[base+f.first+names.counter]
+	more := bytes.Count(s.text[begin:s.at], []byte{','}) + 1
+	if *count += uint32(min(more, names.limit+1)); int(*count) > names.limit {
+		return &TooMany{Field: f.name, Limit: names.limit}
+	}
+	return nil
+}
+
+// scalar skips a text, a number or a word.
+func (s *scan) scalar() {
+	c := s.next()
+	if c == '"' {
+		s.str()
+		return
+	}
+	begin := s.at
+	for s.at < len(s.text) && !ends(s.text[s.at]) {
+		s.at++
+	}
+	s.broken = s.broken || s.at == begin
+}
+
+// ends reports whether a number or a word is over at a byte.
+func ends(c byte) bool {
+	switch c {
+	case ' ', '\t', '\r', '\n', ',', ':', '"', '[', ']', '{', '}':
+		return true
+	default:
+		return false
+	}
+}
+
+// str skips a string and returns it with its quotes.
+func (s *scan) str() []byte {
+	if !s.take('"') {
+		return nil
+	}
+	begin := s.at - 1
+	for s.at < len(s.text) {
+		switch s.text[s.at] {
+		case '"':
+			s.at++
+			return s.text[begin:s.at]
+		case '\\':
+			s.at++
+		}
+		s.at++
+	}
+	s.at, s.broken = len(s.text), true
+	return nil
+}
+
+// longestName bounds what may be the name of a field, with escapes.
+const longestName = 512
+
+// named finds a field by its name, as it is written in JSON.
+func (m *message) named(quoted []byte) *field {
+	if len(quoted) < 2 || len(quoted) > longestName {
+		return nil
+	}
+	if f := m.names[string(quoted[1:len(quoted)-1])]; f != nil {
+		return f
+	}
+	if bytes.IndexByte(quoted, '\\') < 0 {
+		return nil
+	}
+	var name string
+	if json.Unmarshal(quoted, &name) != nil {
+		return nil
+	}
+	return m.names[name]
+}

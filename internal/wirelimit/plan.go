@@ -1,0 +1,233 @@
+// Package wirelimit counts the elements of an encoded message before anything decodes it.
+//
+// A decoder makes an object of each element, and an empty element costs two bytes on the
+// wire and a hundred in memory. The contract says how many elements each list and each
+// map may have; this package reads those rules from the descriptors and refuses a
+// message that has more, so that a message that passes decodes to a known number of
+// objects. It counts, and judges nothing else: whether a message is lawful is for the
+// decoder and for the contract's other rules.
+package wirelimit
+
+import (
+	"errors"
+	"fmt"
+
+	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+const (
+	// Unruled bounds a list or a map for which the contract has no rule.
+	Unruled = 100
+	// Merged bounds how often a message may come for a field that takes one. Decoders
+	// merge the parts; an encoder writes one.
+	Merged = 8
+	// Unknown bounds the fields of a message that this version does not know, those of
+	// its parts included.
+	Unknown = 1000
+)
+
+// TooMany says that a list, a map or a message has more elements than it may.
+type TooMany struct {
+	// Field is the path from the message on, e.g. "requests[3].payload.email.to". Empty:
+	// the fields that are not known.
+	Field string
+	Limit int
+}
+
+// Error implements error.
+func (e *TooMany) Error() string {
+	if e.Field == "" {
+		return fmt.Sprintf("the request has more than %d unknown fields", e.Limit)
+	}
+	return fmt.Sprintf("%s has more than %d elements", e.Field, e.Limit)
+}
+
+// inside returns the error as seen from the message that holds the field.
+func (e *TooMany) inside(field string) *TooMany {
+	if e.Field == "" {
+		return e
+	}
+	return &TooMany{Field: field + "." + e.Field, Limit: e.Limit}
+}
+
+// Malformed says that no decoder can take the message apart.
+type Malformed struct {
+	// At is the length of the part of a JSON text that was looked at, which is within the
+	// limits.
+	At int
+}
+
+// Error implements error.
+func (e *Malformed) Error() string { return "the message is malformed" }
+
+// Plan is what to count in messages of one type.
+type Plan struct{ root *message }
+
+// message is a type of message. Its counters, and those of the messages that it holds
+// in fields that take one, are in one row: parts that a decoder merges share them.
+type message struct {
+	numbers  []*field // by number, while numbers are small
+	others   map[protowire.Number]*field
+	names    map[string]*field // in JSON
+	counters int
+}
+
+type field struct {
+	name string
+	// single is a field that takes one value; list and pairs are counted.
+	single, pairs bool
+	// counter is the field's place in the row of its message; first is where the row of
+	// a child begins in it, for a single one.
+	counter, first int
+	limit          int
+	wire           protowire.Type // of one value
+	packable       bool
+	child          *message // nil: a scalar
+	// text is a message that JSON writes as one value; commas is one that it writes as a
+	// list of names.
+	text, commas bool
+}
+
+// dense is the highest field number that is found without a map.
+const dense = 64
+
+// Compile reads what a type of message may have. It fails for types that have no bound.
+func Compile(md protoreflect.MessageDescriptor) (*Plan, error) {
+	c := compiler{done: make(map[protoreflect.FullName]*message), open: make(map[protoreflect.FullName]bool)}
+	root, err := c.message(md)
+	if err != nil {
+		return nil, fmt.Errorf("limits of %s: %w", md.FullName(), err)
+	}
+	return &Plan{root: root}, nil
+}
+
+type compiler struct {
+	done map[protoreflect.FullName]*message
+	open map[protoreflect.FullName]bool
+}
+
+var errUnbounded = errors.New("a message may hold itself, or anything")
+
+func (c *compiler) message(md protoreflect.MessageDescriptor) (*message, error) {
+	name := md.FullName()
+	if m := c.done[name]; m != nil {
+		return m, nil
+	}
+	switch name {
+	case "google.protobuf.Any", "google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.ListValue":
+		return nil, fmt.Errorf("%s: %w", name, errUnbounded)
+	}
+	if c.open[name] {
+		return nil, fmt.Errorf("%s: %w", name, errUnbounded)
+	}
+	c.open[name] = true
+	m := &message{
+		numbers: make([]*field, dense), others: make(map[protowire.Number]*field), names: make(map[string]*field),
+	}
+	for i := range md.Fields().Len() {
+		fd := md.Fields().Get(i)
+		f, err := c.field(m, fd)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", fd.Name(), err)
+		}
+		if n := fd.Number(); n < dense {
+			m.numbers[n] = f
+		} else {
+			m.others[n] = f
+		}
+		m.names[string(fd.Name())], m.names[fd.JSONName()] = f, f
+	}
+	c.done[name] = m
+	delete(c.open, name)
+	return m, nil
+}
+
+// field makes a field and gives it its place in the row of m.
+func (c *compiler) field(m *message, fd protoreflect.FieldDescriptor) (*field, error) {
+	f := &field{
+		name: string(fd.Name()), single: fd.Cardinality() != protoreflect.Repeated, pairs: fd.IsMap(),
+		wire: wireTypes[fd.Kind()], counter: m.counters, limit: Limit(fd),
+	}
+	f.packable = fd.IsList() && f.wire != protowire.BytesType && fd.Kind() != protoreflect.GroupKind
+	if fd.Message() != nil {
+		child, err := c.message(fd.Message())
+		if err != nil {
+			return nil, err
+		}
+		f.child = child
+		f.text, f.commas = textInJSON(fd.Message().FullName())
+	}
+	if f.single && f.child == nil {
+		return f, nil
+	}
+	m.counters++
+	if f.single {
+		f.first, f.limit = m.counters, Merged
+		m.counters += f.child.counters
+	}
+	return f, nil
+}
+
+// textInJSON reports whether JSON writes a message as one value, and whether that is a
+// list of names.
+func textInJSON(name protoreflect.FullName) (text, commas bool) {
+	switch name {
+	case "google.protobuf.FieldMask":
+		return true, true
+	case "google.protobuf.Timestamp", "google.protobuf.Duration",
+		"google.protobuf.BoolValue", "google.protobuf.StringValue", "google.protobuf.BytesValue",
+		"google.protobuf.Int32Value", "google.protobuf.Int64Value", "google.protobuf.UInt32Value",
+		"google.protobuf.UInt64Value", "google.protobuf.FloatValue", "google.protobuf.DoubleValue":
+		return true, false
+	default:
+		return false, false
+	}
+}
+
+// Limit is the number of elements that the contract allows a list or a map.
+func Limit(fd protoreflect.FieldDescriptor) int {
+	rules, _ := proto.GetExtension(fd.Options(), validate.E_Field).(*validate.FieldRules)
+	switch {
+	case fd.IsMap() && rules.GetMap().HasMaxPairs():
+		return int(rules.GetMap().GetMaxPairs())
+	case fd.IsList() && rules.GetRepeated().HasMaxItems():
+		return int(rules.GetRepeated().GetMaxItems())
+	default:
+		return Unruled
+	}
+}
+
+var wireTypes = map[protoreflect.Kind]protowire.Type{
+	protoreflect.BoolKind:     protowire.VarintType,
+	protoreflect.EnumKind:     protowire.VarintType,
+	protoreflect.Int32Kind:    protowire.VarintType,
+	protoreflect.Sint32Kind:   protowire.VarintType,
+	protoreflect.Uint32Kind:   protowire.VarintType,
+	protoreflect.Int64Kind:    protowire.VarintType,
+	protoreflect.Sint64Kind:   protowire.VarintType,
+	protoreflect.Uint64Kind:   protowire.VarintType,
+	protoreflect.Sfixed32Kind: protowire.Fixed32Type,
+	protoreflect.Fixed32Kind:  protowire.Fixed32Type,
+	protoreflect.FloatKind:    protowire.Fixed32Type,
+	protoreflect.Sfixed64Kind: protowire.Fixed64Type,
+	protoreflect.Fixed64Kind:  protowire.Fixed64Type,
+	protoreflect.DoubleKind:   protowire.Fixed64Type,
+	protoreflect.StringKind:   protowire.BytesType,
+	protoreflect.BytesKind:    protowire.BytesType,
+	protoreflect.MessageKind:  protowire.BytesType,
+	protoreflect.GroupKind:    protowire.StartGroupType,
+}
+
+// row is the usual size of a row of counters, which then is on the stack.
+const row = 64
+
+// rowOf returns the counters of a message, all zero.
+func rowOf(m *message, space *[row]uint32) []uint32 {
+	if m.counters > row {
+		return make([]uint32, m.counters)
+	}
+	return space[:m.counters]
+}

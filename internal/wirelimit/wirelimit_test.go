@@ -1,0 +1,362 @@
+package wirelimit_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/dynamicpb"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/wirelimit"
+)
+
+func compile(tb testing.TB, m proto.Message) *wirelimit.Plan {
+	tb.Helper()
+	p, err := wirelimit.Compile(m.ProtoReflect().Descriptor())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return p
+}
+
+func emails(n int) *fireoncev1.ScheduleJobRequest {
+	return &fireoncev1.ScheduleJobRequest{Payload: &fireoncev1.Payload{
+		Kind: &fireoncev1.Payload_Email{Email: &fireoncev1.Email{To: make([]string, n)}},
+	}}
+}
+
+func labels(n int) *fireoncev1.ScheduleJobRequest {
+	r := &fireoncev1.ScheduleJobRequest{Labels: map[string]string{}}
+	for i := range n {
+		r.Labels[fmt.Sprint("k", i)] = ""
+	}
+	return r
+}
+
+func states(n int) *fireoncev1.ListJobsRequest {
+	return &fireoncev1.ListJobsRequest{Filter: &fireoncev1.JobFilter{States: make([]fireoncev1.JobState, n)}}
+}
+
+func masked(n int) *fireoncev1.UpdateJobRequest {
+	paths := make([]string, n)
+	for i := range paths {
+		paths[i] = "labels"
+	}
+	return &fireoncev1.UpdateJobRequest{UpdateMask: &fieldmaskpb.FieldMask{Paths: paths}}
+}
+
+// TestLimits: as many elements as the contract allows pass, one more does not, in
+// binary and in JSON alike.
+func TestLimits(t *testing.T) {
+	for field, tt := range map[string]struct {
+		limit int
+		with  func(n int) proto.Message
+	}{
+		"payload.email.to":  {50, func(n int) proto.Message { return emails(n) }},
+		"labels":            {32, func(n int) proto.Message { return labels(n) }},
+		"filter.states":     {11, func(n int) proto.Message { return states(n) }},
+		"update_mask.paths": {wirelimit.Unruled, func(n int) proto.Message { return masked(n) }},
+		"requests": {500, func(n int) proto.Message {
+			return &fireoncev1.BatchScheduleJobsRequest{Requests: make([]*fireoncev1.ScheduleJobRequest, n)}
+		}},
+		"requests[0].payload.email.to": {50, func(n int) proto.Message {
+			return &fireoncev1.BatchScheduleJobsRequest{Requests: []*fireoncev1.ScheduleJobRequest{emails(n)}}
+		}},
+		"requests[2].labels": {32, func(n int) proto.Message {
+			return &fireoncev1.BatchScheduleJobsRequest{Requests: []*fireoncev1.ScheduleJobRequest{labels(n - 1), labels(3), labels(n)}}
+		}},
+	} {
+		t.Run(field, func(t *testing.T) {
+			p := compile(t, tt.with(1))
+			for n := range 2 {
+				m := tt.with(tt.limit + n)
+				binary, err := proto.Marshal(m)
+				if err != nil {
+					t.Fatal(err)
+				}
+				text, err := protojson.Marshal(m)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for way, err := range map[string]error{"binary": p.Binary(binary), "JSON": p.JSON(text)} {
+					var many *wirelimit.TooMany
+					switch found := errors.As(err, &many); {
+					case n == 0 && err != nil:
+						t.Errorf("%s with %d elements: %v", way, tt.limit, err)
+					case n == 0:
+					case !found || many.Limit != tt.limit || many.Field != field && many.Field+".paths" != field:
+						t.Errorf("%s with %d elements: %v", way, tt.limit+1, err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestPartsCountTogether: a decoder merges what comes in parts, and drops a member of
+// a oneof when another one comes.
+func TestPartsCountTogether(t *testing.T) {
+	p := compile(t, &fireoncev1.ScheduleJobRequest{})
+	part, err := proto.Marshal(emails(20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m fireoncev1.ScheduleJobRequest
+	whole := append(append([]byte(nil), part...), part...)
+	if err := proto.Unmarshal(whole, &m); err != nil || len(m.GetPayload().GetEmail().GetTo()) != 40 {
+		t.Fatalf("two parts decode to %d elements, %v", len(m.GetPayload().GetEmail().GetTo()), err)
+	}
+	if err := p.Binary(whole); err != nil {
+		t.Errorf("40 elements in two parts: %v", err)
+	}
+	if err := p.Binary(append(whole, part...)); !errors.As(err, new(*wirelimit.TooMany)) {
+		t.Errorf("60 elements in three parts: %v", err)
+	}
+	empty := protowire.AppendBytes(protowire.AppendTag(nil, 4, protowire.BytesType), nil)
+	if err := p.Binary([]byte(strings.Repeat(string(empty), wirelimit.Merged))); err != nil {
+		t.Errorf("a payload in %d parts: %v", wirelimit.Merged, err)
+	}
+	if err := p.Binary([]byte(strings.Repeat(string(empty), wirelimit.Merged+1))); !errors.As(err, new(*wirelimit.TooMany)) {
+		t.Errorf("a payload in %d parts: %v", wirelimit.Merged+1, err)
+	}
+}
+
+func TestPackedAndUnknown(t *testing.T) {
+	p := compile(t, &fireoncev1.ListJobsRequest{})
+	inFilter := func(b []byte) []byte { return protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), b) }
+	var single []byte
+	for range 12 {
+		single = protowire.AppendVarint(protowire.AppendTag(single, 1, protowire.VarintType), 1)
+	}
+	packed := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), []byte(strings.Repeat("\x81\x00", 12)))
+	for name, data := range map[string][]byte{"one by one": single, "packed": packed} {
+		var many *wirelimit.TooMany
+		if err := p.Binary(inFilter(data)); !errors.As(err, &many) || many.Limit != 11 {
+			t.Errorf("12 states, %s: %v", name, err)
+		}
+	}
+	unknown := protowire.AppendVarint(protowire.AppendTag(nil, 1000, protowire.VarintType), 1)
+	if err := p.Binary(inFilter([]byte(strings.Repeat(string(unknown), wirelimit.Unknown)))); err != nil {
+		t.Errorf("%d unknown fields: %v", wirelimit.Unknown, err)
+	}
+	if err := p.Binary([]byte(strings.Repeat(string(unknown), wirelimit.Unknown+1))); !errors.As(err, new(*wirelimit.TooMany)) {
+		t.Errorf("%d unknown fields: %v", wirelimit.Unknown+1, err)
+	}
+	if err := p.Binary(protowire.AppendTag(nil, 1000, protowire.StartGroupType)); !errors.As(err, new(*wirelimit.Malformed)) {
+		t.Errorf("a group: %v", err)
+	}
+}
+
+// TestMaskInJSON: a mask is one text, and decodes to a list.
+func TestMaskInJSON(t *testing.T) {
+	p := compile(t, &fireoncev1.UpdateJobRequest{})
+	text := []byte(`{"updateMask": "` + strings.Repeat(",", wirelimit.Unruled) + `"}`)
+	if err := p.JSON(text); !errors.As(err, new(*wirelimit.TooMany)) {
+		t.Errorf("a mask of %d names: %v", wirelimit.Unruled+1, err)
+	}
+}
+
+// TestContractHasBounds: each request of the contract has a plan.
+func TestContractHasBounds(t *testing.T) {
+	methods := 0
+	for md := range requests() {
+		methods++
+		if _, err := wirelimit.Compile(md); err != nil {
+			t.Error(err)
+		}
+	}
+	if methods < 30 {
+		t.Errorf("%d methods were found", methods)
+	}
+}
+
+func TestUnboundedTypes(t *testing.T) {
+	if _, err := wirelimit.Compile((&fireoncev1.ErrorDetail{}).ProtoReflect().Descriptor()); err != nil {
+		t.Errorf("a message with a bound: %v", err)
+	}
+	md, err := protoregistry.GlobalFiles.FindDescriptorByName("google.protobuf.Struct")
+	if err != nil {
+		md, err = protoregistry.GlobalFiles.FindDescriptorByName("google.protobuf.DescriptorProto") // holds itself
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := wirelimit.Compile(md.(protoreflect.MessageDescriptor)); err == nil {
+		t.Errorf("%s has a bound", md.FullName())
+	}
+}
+
+// requests are the types of all requests of the contract.
+func requests() func(yield func(protoreflect.MessageDescriptor) bool) {
+	return func(yield func(protoreflect.MessageDescriptor) bool) {
+		contract := fireoncev1.File_fireonce_v1_job_service_proto.Package()
+		protoregistry.GlobalFiles.RangeFilesByPackage(contract, func(file protoreflect.FileDescriptor) bool {
+			for i := range file.Services().Len() {
+				methods := file.Services().Get(i).Methods()
+				for j := range methods.Len() {
+					if !yield(methods.Get(j).Input()) {
+						return false
+					}
+				}
+			}
+			return true
+		})
+	}
+}
+
+// exceeds finds a list or a map that has more than the limit of its field.
+func exceeds(m protoreflect.Message) (found string) {
+	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		n, limit := 0, wirelimit.Limit(fd)
+		switch {
+		case fd.IsMap():
+			n = v.Map().Len()
+		case fd.IsList():
+			n = v.List().Len()
+			if fd.Message() == nil {
+				break
+			}
+			for i := range n {
+				if found = exceeds(v.List().Get(i).Message()); found != "" {
+					return false
+				}
+			}
+		case fd.Message() != nil:
+			found = exceeds(v.Message())
+		}
+		if n > limit {
+			found = fmt.Sprintf("%s has %d elements", fd.FullName(), n)
+		}
+		return found == ""
+	})
+	return found
+}
+
+// FuzzBinary: what passes decodes to no more elements than allowed, and what decodes
+// to no more, written by an encoder, passes.
+func FuzzBinary(f *testing.F) {
+	for _, m := range []proto.Message{emails(50), emails(51), labels(32), states(3), masked(3)} {
+		data, err := proto.Marshal(m)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for i := range 40 {
+			f.Add(uint(i), data)
+		}
+	}
+	types, plans := contract(f)
+	f.Fuzz(func(t *testing.T, kind uint, data []byte) {
+		md, p := types[kind%uint(len(types))], plans[kind%uint(len(types))]
+		passed := p.Binary(data)
+		m := dynamicpb.NewMessage(md)
+		decoded := proto.Unmarshal(data, m)
+		if decoded != nil {
+			return
+		}
+		over := exceeds(m)
+		if passed == nil && over != "" {
+			t.Errorf("%s passed: %s", md.FullName(), over)
+		}
+		again, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+		if err == nil && len(m.GetUnknown()) == 0 && over == "" {
+			if err := p.Binary(again); err != nil && !errors.As(err, new(*wirelimit.Malformed)) && !strings.Contains(err.Error(), "unknown") {
+				t.Errorf("%s was refused: %v", md.FullName(), err)
+			}
+		}
+	})
+}
+
+// FuzzJSON is FuzzBinary for JSON. What the decoder takes is never malformed, and what
+// is malformed is so for the decoder, from the same part of the text.
+func FuzzJSON(f *testing.F) {
+	for i, m := range []proto.Message{emails(50), emails(51), labels(32), states(3), masked(3)} {
+		data, err := protojson.Marshal(m)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for j := range 40 {
+			f.Add(uint(i+j), string(data))
+		}
+	}
+	f.Add(uint(0), ` { "p\u0061yload" : null , "labels":{} , "validateOnly":true,"scheduledFor":"2020-01-01T00:00:00Z"} `)
+	types, plans := contract(f)
+	f.Fuzz(func(t *testing.T, kind uint, text string) {
+		md, p := types[kind%uint(len(types))], plans[kind%uint(len(types))]
+		passed := p.JSON([]byte(text))
+		var bad *wirelimit.Malformed
+		if errors.As(passed, &bad) {
+			if err := protojson.Unmarshal([]byte(text[:bad.At]), dynamicpb.NewMessage(md)); err == nil {
+				t.Errorf("%s: %q is malformed, and decodes", md.FullName(), text[:bad.At])
+			}
+		}
+		m := dynamicpb.NewMessage(md)
+		if err := protojson.Unmarshal([]byte(text), m); err != nil {
+			return
+		}
+		over := exceeds(m)
+		switch {
+		case bad != nil:
+			t.Errorf("%s was malformed: %q", md.FullName(), text)
+		case passed == nil && over != "":
+			t.Errorf("%s passed: %s", md.FullName(), over)
+		case passed != nil && over == "":
+			t.Errorf("%s was refused: %v", md.FullName(), passed)
+		}
+	})
+}
+
+func contract(tb testing.TB) (types []protoreflect.MessageDescriptor, plans []*wirelimit.Plan) {
+	tb.Helper()
+	for md := range requests() {
+		p, err := wirelimit.Compile(md)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		types, plans = append(types, md), append(plans, p)
+	}
+	return types, plans
+}
+
+func BenchmarkUsualJob(b *testing.B) {
+	m := &fireoncev1.ScheduleJobRequest{
+		IdempotencyKey: "order-1234/receipt", ConnectionId: "0198c8a2-7c1e-7000-8000-000000000000",
+		Payload: &fireoncev1.Payload{Kind: &fireoncev1.Payload_Webhook{Webhook: &fireoncev1.Webhook{
+			Url: "https://example.org/hook", Content: &fireoncev1.Webhook_BodyText{BodyText: `{"order": 1234, "state": "paid"}`},
+		}}},
+		ScheduledFor: timestamppb.Now(), Labels: map[string]string{"shop": "vienna", "order": "1234"},
+	}
+	p := compile(b, m)
+	binary, err := proto.Marshal(m)
+	if err != nil {
+		b.Fatal(err)
+	}
+	text, err := protojson.Marshal(m)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("binary", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if err := p.Binary(binary); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("JSON", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if err := p.JSON(text); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
