@@ -132,7 +132,9 @@ func TestPartsCountTogether(t *testing.T) {
 
 func TestPackedAndUnknown(t *testing.T) {
 	p := compile(t, &fireoncev1.ListJobsRequest{})
-	inFilter := func(b []byte) []byte { return protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), b) }
+	inFilter := func(b []byte) []byte {
+		return protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), b)
+	}
 	var single []byte
 	for range 12 {
 		single = protowire.AppendVarint(protowire.AppendTag(single, 1, protowire.VarintType), 1)
