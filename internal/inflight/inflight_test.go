@@ -1,0 +1,117 @@
+package inflight_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/inflight"
+)
+
+const wait = 3 * time.Second
+
+// taken is the end of a Take that runs beside the test.
+type taken struct {
+	hold inflight.Hold
+	err  error
+}
+
+// begin takes beside the test and returns when it has come as far as it can.
+func begin(t *testing.T, b *inflight.Budget, owner string, size int64) chan taken {
+	t.Helper()
+	out := make(chan taken, 1)
+	go func() {
+		h, err := b.Take(t.Context(), owner, size)
+		out <- taken{h, err}
+	}()
+	synctest.Wait()
+	return out
+}
+
+func must(t *testing.T, b *inflight.Budget, owner string, size int64) inflight.Hold {
+	t.Helper()
+	h, err := b.Take(t.Context(), owner, size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func done(c chan taken) bool { return len(c) == 1 }
+
+func TestOwnersShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := inflight.New(100, wait)
+		first := must(t, b, "a", 1000) // half of it
+		second := begin(t, b, "a", 1)
+		if done(second) {
+			t.Error("an owner holds more than half")
+		}
+		other := must(t, b, "b", 50)
+		other.Release()
+		first.Shrink(49)
+		synctest.Wait()
+		if !done(second) {
+			t.Error("what was given back is not taken")
+		}
+		first.Release()
+		first.Release()
+		got := <-second
+		got.hold.Release()
+		must(t, b, "a", 50)
+		must(t, b, "b", 50)
+	})
+}
+
+func TestOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := inflight.New(100, wait)
+		x, y := must(t, b, "x", 50), must(t, b, "y", 40)
+		large := begin(t, b, "a", 30)
+		small := begin(t, b, "b", 5) // would fit, and does not pass the large one
+		if done(large) || done(small) {
+			t.Fatal("a newcomer passes one that waits")
+		}
+		own := begin(t, b, "x", 1)
+		y.Release()
+		synctest.Wait()
+		if !done(large) || !done(small) || done(own) {
+			t.Errorf("large %v, small %v, above the share %v", done(large), done(small), done(own))
+		}
+		x.Release()
+		synctest.Wait()
+		if !done(own) {
+			t.Error("the owner's share is free, and it waits")
+		}
+	})
+}
+
+func TestWaitsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := inflight.New(100, wait)
+		h := must(t, b, "a", 50)
+		begun := time.Now()
+		if _, err := b.Take(t.Context(), "a", 1); !errors.Is(err, inflight.ErrBusy) || time.Since(begun) != wait {
+			t.Errorf("%v after %s", err, time.Since(begun))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := b.Take(ctx, "a", 1); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		waiting := begin(t, b, "a", 10)
+		for range inflight.MostWaiting - 1 {
+			begin(t, b, "a", 1)
+		}
+		if _, err := b.Take(t.Context(), "a", 1); !errors.Is(err, inflight.ErrBusy) {
+			t.Errorf("one more than may wait: %v", err)
+		}
+		must(t, b, "b", 1)
+		h.Release()
+		if got := <-waiting; got.err != nil {
+			t.Error(got.err)
+		}
+	})
+}
