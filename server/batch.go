@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"buf.build/go/protovalidate"
-	"connectrpc.com/connect"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
@@ -30,6 +28,7 @@ type batch struct {
 	// passed go to the store, later are looked up after it.
 	passed, later []batchItem
 	binds         map[string]bool // keys that passed may bind
+	broken        int             // items that break the contract's rules
 }
 
 type batchItem struct {
@@ -72,8 +71,13 @@ func (s *jobService) BatchScheduleJobs(ctx context.Context, req *fireoncev1.Batc
 // take checks one item. It fails for what no other item would survive either.
 func (b *batch) take(ctx context.Context, i int, req *fireoncev1.ScheduleJobRequest) error {
 	if !plainly(req) {
-		if err := b.rules.Validate(req); err != nil {
-			b.results[i] = batchFailure(brokenRules(err))
+		broken, err := breachesOf(b.rules, req, b.broken < mostBreaches)
+		if err != nil {
+			return err
+		}
+		if broken != nil {
+			b.broken++
+			b.results[i] = batchFailure(broken.item())
 			return nil
 		}
 	}
@@ -169,24 +173,5 @@ func (s *jobService) itemError(ctx context.Context, err error) *fireoncev1.Batch
 			}
 		}
 	}
-	return out
-}
-
-// brokenRules names what an item breaks of the contract's rules.
-func brokenRules(err error) *fireoncev1.BatchError {
-	out := &fireoncev1.BatchError{Code: int32(connect.CodeInvalidArgument), Message: err.Error()}
-	broken := new(protovalidate.ValidationError)
-	if !errors.As(err, &broken) {
-		return out
-	}
-	var words []string
-	for _, v := range broken.Violations {
-		if field := protovalidate.FieldPathString(v.Proto.GetField()); field != "" {
-			words = append(words, field+": "+v.Proto.GetMessage())
-		} else {
-			words = append(words, v.Proto.GetMessage())
-		}
-	}
-	out.Message = strings.Join(words, "; ")
 	return out
 }

@@ -43,6 +43,7 @@ var reasonCodes = map[fireoncev1.ErrorReason]connect.Code{
 	fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_MISMATCH:         connect.CodeInvalidArgument,
 	fireoncev1.ErrorReason_ERROR_REASON_OAUTH_APP_UNKNOWN:           connect.CodeInvalidArgument,
 	fireoncev1.ErrorReason_ERROR_REASON_REDIRECT_NOT_ALLOWED:        connect.CodeInvalidArgument,
+	fireoncev1.ErrorReason_ERROR_REASON_TOO_MANY_ELEMENTS:           connect.CodeInvalidArgument,
 	fireoncev1.ErrorReason_ERROR_REASON_OAUTH_LOGIN_NOT_FOUND:       connect.CodeNotFound,
 	fireoncev1.ErrorReason_ERROR_REASON_API_KEY_NOT_FOUND:           connect.CodeNotFound,
 	fireoncev1.ErrorReason_ERROR_REASON_PROJECT_NOT_FOUND:           connect.CodeNotFound,
@@ -65,6 +66,7 @@ var reasonCodes = map[fireoncev1.ErrorReason]connect.Code{
 	fireoncev1.ErrorReason_ERROR_REASON_QUOTA_EXCEEDED:              connect.CodeResourceExhausted,
 	fireoncev1.ErrorReason_ERROR_REASON_TOO_MANY_STREAMS:            connect.CodeResourceExhausted,
 	fireoncev1.ErrorReason_ERROR_REASON_REQUEST_TOO_LARGE:           connect.CodeResourceExhausted,
+	fireoncev1.ErrorReason_ERROR_REASON_SERVER_BUSY:                 connect.CodeResourceExhausted,
 	fireoncev1.ErrorReason_ERROR_REASON_STORE_UNAVAILABLE:           connect.CodeUnavailable,
 	fireoncev1.ErrorReason_ERROR_REASON_SHUTTING_DOWN:               connect.CodeUnavailable,
 	fireoncev1.ErrorReason_ERROR_REASON_SCOPE_MISSING:               connect.CodePermissionDenied,
@@ -100,6 +102,7 @@ var retryIn = map[fireoncev1.ErrorReason]time.Duration{
 	fireoncev1.ErrorReason_ERROR_REASON_SHUTTING_DOWN:     time.Second,
 	fireoncev1.ErrorReason_ERROR_REASON_TOO_MANY_STREAMS:  5 * time.Second,
 	fireoncev1.ErrorReason_ERROR_REASON_QUOTA_EXCEEDED:    5 * time.Second,
+	fireoncev1.ErrorReason_ERROR_REASON_SERVER_BUSY:       time.Second,
 }
 
 // fault is an error that a client gets to see, every word of it.

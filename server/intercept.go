@@ -2,18 +2,15 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
-	"regexp"
 	"runtime/debug"
 	"sync"
 	"time"
 
 	"buf.build/go/protovalidate"
 	"connectrpc.com/connect"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
@@ -198,7 +195,7 @@ func (c checkedConn) Receive(m any) error {
 	return c.server.obeys(m)
 }
 
-// obeys refuses a request that breaks the contract's rules, with each breach.
+// obeys refuses a request that breaks the contract's rules.
 func (s *Server) obeys(req any) error {
 	if r, ok := req.(*fireoncev1.ScheduleJobRequest); ok && plainly(r) {
 		return nil
@@ -207,50 +204,13 @@ func (s *Server) obeys(req any) error {
 	if !ok {
 		return errNoMessage
 	}
-	err := s.rules.Validate(m)
-	if err == nil {
+	broken, err := breachesOf(s.rules, m, true)
+	switch {
+	case err != nil:
+		return connect.NewError(connect.CodeInvalidArgument, err)
+	case broken != nil:
+		return broken.wire()
+	default:
 		return nil
 	}
-	wire := connect.NewError(connect.CodeInvalidArgument, err)
-	if breaches := new(protovalidate.ValidationError); errors.As(err, &breaches) {
-		return withDetails(wire, breaches.ToProto())
-	}
-	return wire
 }
-
-// strictJSON refuses fields that the contract does not have. A misspelt
-// scheduled_for that is ignored would send at once.
-type strictJSON struct{ name string }
-
-// Name implements connect.Codec.
-func (c strictJSON) Name() string { return c.name }
-
-var errNoMessage = errors.New("not a protobuf message")
-
-// Marshal implements connect.Codec.
-func (strictJSON) Marshal(v any) ([]byte, error) {
-	m, ok := v.(proto.Message)
-	if !ok {
-		return nil, errNoMessage
-	}
-	return protojson.Marshal(m)
-}
-
-// Unmarshal implements connect.Codec.
-func (strictJSON) Unmarshal(data []byte, v any) error {
-	m, ok := v.(proto.Message)
-	if !ok {
-		return errNoMessage
-	}
-	if len(data) == 0 {
-		return errors.New("zero-length payload is not a valid JSON object")
-	}
-	if err := protojson.Unmarshal(data, m); err != nil {
-		return errors.New(valueInError.ReplaceAllString(err.Error(), "$1"))
-	}
-	return nil
-}
-
-// valueInError finds where protojson quotes the value that it could not read.
-// That value may be a secret in the wrong place, and a client may log the error.
-var valueInError = regexp.MustCompile(`(?s)(unexpected token|invalid value for \S+ (?:type|field \S+?)|invalid \S+|syntax error \(line \d+:\d+\)):? .*`)

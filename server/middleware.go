@@ -1,12 +1,9 @@
 package server
 
 import (
-	"bufio"
+	"cmp"
 	"context"
-	"encoding/binary"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -17,7 +14,6 @@ import (
 	"connectrpc.com/connect"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
-	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
 )
 
 // Rules of this file: what can be said without a request's body is said before
@@ -128,16 +124,96 @@ func wrongHost(host string) string {
 }
 
 func (s *Server) hostAllowed(hostport string) bool {
-	host := hostport
-	if h, _, err := net.SplitHostPort(hostport); err == nil {
-		host = h
+	host, ok := hostOf(hostport)
+	if !ok {
+		return false
 	}
-	host = strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
 	if addr, err := netip.ParseAddr(host); err == nil && addr.Unmap().IsLoopback() {
 		return true
 	}
 	return host == "localhost" || slices.ContainsFunc(s.cfg.AllowedHosts, func(allowed string) bool {
 		return strings.EqualFold(strings.Trim(allowed, "[]"), host)
+	})
+}
+
+// hostOf returns the name or the address of a Host header, in small letters and without
+// a final dot. Only NAME, NAME:PORT, [ADDRESS] and [ADDRESS]:PORT are hosts: what others
+// might read as another host is none.
+func hostOf(hostport string) (host string, ok bool) {
+	host, port := hostport, ""
+	if inner, found := strings.CutPrefix(hostport, "["); found {
+		if host, port, found = strings.Cut(inner, "]"); !found {
+			return "", false
+		}
+		if addr, err := netip.ParseAddr(host); err != nil || !addr.Is6() {
+			return "", false
+		}
+		if port != "" && port[0] != ':' {
+			return "", false
+		}
+		port = strings.TrimPrefix(port, ":")
+	} else if name, digits, found := strings.Cut(hostport, ":"); found {
+		host, port = name, digits
+		if port == "" {
+			return "", false
+		}
+	}
+	if _, err := strconv.ParseUint(cmp.Or(port, "0"), 10, 16); err != nil || strings.ContainsAny(host, "[]/@%? ") {
+		return "", false
+	}
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	return host, host != ""
+}
+
+// mostHeaders bounds the header lines of a request. Each costs a hundred bytes and more,
+// however short it is, for as long as the request lasts.
+const mostHeaders = 128
+
+// fewHeaders refuses a flood of headers, and lets go of them at the same time.
+func fewHeaders(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		lines := 0
+		for _, values := range r.Header {
+			lines += len(values)
+		}
+		if lines <= mostHeaders {
+			next.ServeHTTP(w, r)
+			return
+		}
+		r.Header = make(http.Header)
+		w.Header().Set("Connection", "close")
+		http.Error(w, fmt.Sprintf("the request has %d headers; at most %d are read", lines, mostHeaders),
+			http.StatusRequestHeaderFieldsTooLarge)
+	})
+}
+
+// unframed keeps answers out of other web pages and out of caches: they belong to the
+// caller's key, and are data.
+func unframed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// checkSite guards a server without a key against pages of other sites: a GET needs no
+// preflight, so an image of any page could make the server work.
+func (s *Server) checkSite(next http.Handler) http.Handler {
+	if s.keyRequired() {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		site := r.Header.Get("Sec-Fetch-Site")
+		foreign := r.Method == http.MethodGet && (site == "cross-site" || site == "same-site")
+		if foreign && !slices.Contains(s.cfg.AllowedOrigins, r.Header.Get("Origin")) {
+			http.Error(w, "Fireonce runs without an API key and therefore answers no page of another site. "+
+				"Set an API key, or list the page's origin as allowed.", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
 	})
 }
 
@@ -166,65 +242,4 @@ func (s *Server) authenticated(next http.Handler) http.Handler {
 func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, f *fault) {
 	s.logTurnedAway(r.Context(), r.URL.Path, f)
 	_ = writeErrors.Write(w, r, f.wire()) // a client that has gone gets no answer
-}
-
-// frameHeader is what precedes a message in gRPC, gRPC-Web and Connect streams:
-// a byte of flags and the length.
-const frameHeader = 5
-
-// sized turns requests away that say that they are too large. A body that does not say
-// its size is cut off by the handler.
-func (s *Server) sized(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		size := r.ContentLength
-		if framed(r.Header.Get("Content-Type")) {
-			body := bufio.NewReaderSize(r.Body, frameHeader)
-			r.Body = peeked{body, r.Body}
-			size = 0
-			if head, err := body.Peek(frameHeader); err == nil {
-				size = int64(binary.BigEndian.Uint32(head[1:]))
-			}
-		}
-		refused := s.tooLarge(r.URL.Path, size)
-		if refused == nil {
-			next.ServeHTTP(w, r)
-			return
-		}
-		drain(r, int64(s.maxRequest(r.URL.Path)))
-		s.turnAway(w, r, refused)
-	})
-}
-
-// tooLarge refuses a request by its size; nil: it may be read.
-func (s *Server) tooLarge(procedure string, size int64) *fault {
-	limit := int64(s.maxRequest(procedure))
-	if size <= limit {
-		return nil
-	}
-	reason := fireoncev1.ErrorReason_ERROR_REASON_REQUEST_TOO_LARGE
-	if procedure == fireoncev1connect.JobServiceBatchScheduleJobsProcedure {
-		reason = fireoncev1.ErrorReason_ERROR_REASON_BATCH_TOO_LARGE
-	}
-	return refuse(reason, fmt.Sprintf("the request has %d bytes; at most %d are read", size, limit),
-		"size", strconv.FormatInt(size, 10), "limit", strconv.FormatInt(limit, 10))
-}
-
-// drain reads a body that nobody wants, up to twice the limit: an HTTP/1 client
-// that writes all before it reads would lose the answer to a reset of the
-// connection, and repeat the call for ever. One that asked first (Expect) and
-// those of HTTP/2 get their answer before the body.
-func drain(r *http.Request, limit int64) {
-	if r.ProtoMajor == 1 && r.Header.Get("Expect") == "" {
-		_, _ = io.CopyN(io.Discard, r.Body, 2*limit)
-	}
-}
-
-func framed(contentType string) bool {
-	return strings.HasPrefix(contentType, "application/grpc") || strings.HasPrefix(contentType, "application/connect+")
-}
-
-// peeked is a body of which the beginning was looked at.
-type peeked struct {
-	io.Reader
-	io.Closer
 }

@@ -51,11 +51,10 @@ func (s *Server) GRPCServer() *grpc.Server {
 	n := newNative(s)
 	g := grpc.NewServer(
 		grpc.InTapHandle(n.tap),
-		grpc.ForceServerCodecV2(n.codec),
 		grpc.Creds(plainConns{}),
-		// Above a method's own limit a message is refused with a reason, for which
-		// it has to be read. Nothing above twice the largest limit is read.
-		grpc.MaxRecvMsgSize(2*s.cfg.Limits.Batch),
+		// Of health and reflection: the messages of the contract's methods are read in
+		// native_message.go, each up to its method's own limit.
+		grpc.MaxRecvMsgSize(maxProbe),
 		grpc.MaxConcurrentStreams(nativeStreams),
 		grpc.NumStreamWorkers(nativeWorkers),
 		grpc.StaticStreamWindowSize(nativeStreamWindow),

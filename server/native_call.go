@@ -3,15 +3,11 @@ package server
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 
 	"connectrpc.com/connect"
 	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/encoding"
-	"google.golang.org/grpc/encoding/proto"
-	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
@@ -28,15 +24,15 @@ import (
 // native carries the methods to grpc-go.
 type native struct {
 	*Server
-	codec   rawCodec
-	around  around // the interceptors outside of the contract's rules
-	errors  around // the one inside
+	around around // the interceptors outside of the contract's rules
+	errors around // the one inside
+	// lasting are the methods that answer with a stream.
 	lasting map[string]bool
 }
 
 func newNative(s *Server) *native {
 	return &native{
-		Server: s, codec: rawCodec{encoding.GetCodecV2(proto.Name)}, lasting: make(map[string]bool),
+		Server: s, lasting: make(map[string]bool),
 		// Without clampDeadline: tap has done that.
 		around: compose(s.logCalls(), s.requireCaller(), s.refuseUnimplemented()), errors: s.mapErrors(),
 	}
@@ -71,12 +67,14 @@ func (n *native) register(g *grpc.Server, desc grpc.ServiceDesc, handlers any) {
 }
 
 func (n *native) unary(spec connect.Spec, handler grpc.MethodHandler) grpc.MethodHandler {
-	return func(srv any, ctx context.Context, dec func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+	return func(srv any, ctx context.Context, _ func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 		ctx, err := n.admit(ctx, spec)
 		if err != nil {
 			return nil, toStatus(err)
 		}
-		read := func(m any) error { return n.read(ctx, spec, dec, m) }
+		held := n.work.hold(callerOf(ctx).project, n.maxRequest(spec.Procedure))
+		defer held.Release()
+		read := func(m any) error { return n.read(ctx, spec, held, m) }
 		call := func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (res any, err error) {
 			err = n.around(ctx, spec, func(ctx context.Context) error {
 				if err := n.obeys(req); err != nil {
@@ -140,47 +138,6 @@ func (n *native) admit(ctx context.Context, spec connect.Spec) (context.Context,
 	return context.WithValue(ctx, keyCaller, who), nil
 }
 
-// read takes a message apart that is not too large.
-func (n *native) read(ctx context.Context, spec connect.Spec, dec func(any) error, m any) error {
-	var raw rawMessage
-	defer raw.free()
-	if err := dec(&raw); err != nil {
-		st := status.Convert(err)
-		return connect.NewError(connect.Code(st.Code()), errors.New(st.Message()))
-	}
-	if f := n.tooLarge(spec.Procedure, int64(raw.data.Len())); f != nil {
-		n.logTurnedAway(ctx, spec.Procedure, f)
-		return f.wire()
-	}
-	if err := n.codec.Unmarshal(raw.data, m); err != nil {
-		return connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("unmarshal message: %w", err))
-	}
-	return nil
-}
-
-// rawMessage is a message as it came.
-type rawMessage struct{ data mem.BufferSlice }
-
-func (r *rawMessage) free() {
-	r.data.Free()
-	r.data = nil
-}
-
-// rawCodec is grpc-go's codec for protobuf, and leaves rawMessages as they are.
-type rawCodec struct{ encoding.CodecV2 }
-
-// Unmarshal implements encoding.CodecV2.
-func (c rawCodec) Unmarshal(data mem.BufferSlice, v any) error {
-	raw, ok := v.(*rawMessage)
-	if !ok {
-		return c.CodecV2.Unmarshal(data, v)
-	}
-	raw.free() // of a second message, which is an error
-	data.Ref()
-	raw.data = data
-	return nil
-}
-
 // toStatus makes grpc-go's error of a wire error, with the same details.
 func toStatus(err error) error {
 	var wire *connect.Error
@@ -237,7 +194,9 @@ func (s *nativeStream) Context() context.Context { return s.ctx }
 
 // RecvMsg implements grpc.ServerStream.
 func (s *nativeStream) RecvMsg(m any) error {
-	if err := s.read(s.ctx, s.spec, s.ServerStream.RecvMsg, m); err != nil {
+	held := s.work.hold(callerOf(s.ctx).project, s.maxRequest(s.spec.Procedure))
+	defer held.Release() // the stream goes on for long
+	if err := s.read(s.ctx, s.spec, held, m); err != nil {
 		return err
 	}
 	return s.obeys(m)

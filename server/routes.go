@@ -18,8 +18,15 @@ const (
 	readHeaderTimeout = 10 * time.Second
 	// idleTimeout closes connections on which nobody asks for anything.
 	idleTimeout = 3 * time.Minute
-	// maxHeaderBytes bounds a request's headers.
-	maxHeaderBytes = 64 << 10
+	// maxHeaderBytes bounds a request's headers, its URL included. The longest lawful GET
+	// has half of it.
+	maxHeaderBytes = 32 << 10
+	// maxProbe bounds a message of health and reflection, which anybody may send.
+	maxProbe = 4 << 10
+	// http2Streams bounds the calls of one HTTP/2 connection at a time, http2Window what
+	// they may send ahead of the reader, together.
+	http2Streams = 250
+	http2Window  = 256 << 10
 	// compressFrom is the size of an answer that is worth compressing. Clients of
 	// Connect accept gzip by themselves, and below a few packets it costs more
 	// time than it saves.
@@ -48,12 +55,15 @@ func NewHTTPServer(addr string, handler http.Handler) *http.Server {
 	return &http.Server{
 		Addr: addr, Handler: handler, Protocols: protocols,
 		ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: http2Streams, MaxReceiveBufferPerConnection: http2Window, MaxReceiveBufferPerStream: http2Window,
+		},
 	}
 }
 
-// routes puts the parts together. From the outside in: time, Host check, CORS,
-// request id; then, for the API alone, the key and the size, both before a
-// byte of the body is read, and the interceptors.
+// routes puts the parts together. From the outside in: headers, time, Host check, CORS,
+// request id; then, for the API alone, the site, the key before a byte of the body is
+// read, the message (message.go), and the interceptors.
 func (s *Server) routes() http.Handler {
 	options := []connect.HandlerOption{
 		connect.WithRecover(s.recovered),
@@ -69,20 +79,23 @@ func (s *Server) routes() http.Handler {
 		connect.WithCodec(strictJSON{"json; charset=utf-8"}),
 	}
 	mux := http.NewServeMux()
-	api := func(path string, h http.Handler) { mux.Handle(path, s.authenticated(s.sized(h))) }
+	api := func(path string, h http.Handler) {
+		mux.Handle(path, unframed(s.checkSite(s.authenticated(s.counted(h)))))
+	}
 	api(fireoncev1connect.NewJobServiceHandler(&jobService{Server: s}, options...))
 	api(fireoncev1connect.NewConnectionServiceHandler(&connectionService{Server: s}, options...))
 	api(fireoncev1connect.NewStatsServiceHandler(newStatsService(s), options...))
 	api(fireoncev1connect.NewAccessServiceHandler(&accessService{Server: s}, options...))
-	small := connect.WithReadMaxBytes(s.cfg.Limits.Request)
-	mux.Handle(grpchealth.NewHandler(s.health, small))
+	small := connect.WithReadMaxBytes(maxProbe)
+	probe := func(path string, h http.Handler) { mux.Handle(path, unframed(s.checkSite(notZipped(h)))) }
+	probe(grpchealth.NewHandler(s.health, small))
 	reflector := grpcreflect.NewStaticReflector(append(services, grpchealth.HealthV1ServiceName)...)
-	mux.Handle(grpcreflect.NewHandlerV1(reflector, small))
-	mux.Handle(grpcreflect.NewHandlerV1Alpha(reflector, small))
+	probe(grpcreflect.NewHandlerV1(reflector, small))
+	probe(grpcreflect.NewHandlerV1Alpha(reflector, small))
 	mux.HandleFunc("GET /{$}", s.landing)
 	mux.HandleFunc("GET "+oauth.CallbackPath, s.oauthCallback)
-	mux.Handle("GET "+statusPath, s.authenticated(http.HandlerFunc(s.status)))
-	return s.bounded(s.checkHost(s.cors(identified(mux))))
+	mux.Handle("GET "+statusPath, unframed(s.checkSite(s.authenticated(http.HandlerFunc(s.status)))))
+	return fewHeaders(s.bounded(s.checkHost(s.cors(identified(mux)))))
 }
 
 // maxRequest is the size of a request that a procedure reads.

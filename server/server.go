@@ -104,6 +104,10 @@ type Limits struct {
 	Request int
 	// Batch is the size of a BatchScheduleJobsRequest; default 16 MiB.
 	Batch int
+	// SmallWork bounds the bytes of requests up to 64 KiB that are worked on at a time,
+	// LargeWork those of larger ones, of all callers together; defaults 16 MiB and
+	// 64 MiB. One project holds at most half of each.
+	SmallWork, LargeWork int
 	// DefaultDeadline is for calls without one, MaxDeadline for all unary calls;
 	// defaults 30 s and 60 s.
 	DefaultDeadline, MaxDeadline time.Duration
@@ -123,6 +127,8 @@ type Limits struct {
 func (l Limits) withDefaults() Limits {
 	or(&l.Request, 1<<20)
 	or(&l.Batch, 16<<20)
+	or(&l.SmallWork, 16<<20)
+	or(&l.LargeWork, 64<<20)
 	or(&l.DefaultDeadline, 30*time.Second)
 	or(&l.MaxDeadline, 60*time.Second)
 	or(&l.Streams, 1000)
@@ -158,6 +164,8 @@ type Server struct {
 	lately             *lately
 	health             *health
 	rules              protovalidate.Validator
+	methods            map[string]method
+	work               work
 	handler            http.Handler
 	outage             outage
 	// turnedAway bounds what refusals write to the log.
@@ -202,7 +210,10 @@ func New(cfg Config) (*Server, error) {
 		metas:   newMemo[struct{}, store.Meta](cfg.Now, metaKept, cfg.Limits.DefaultDeadline, 1, 1),
 		keys:    newAPIKeys(cfg.Store, cfg.Now, cfg.Limits.DefaultDeadline),
 		shared:  &shared{}, lately: newLately(cfg.Store), health: newHealth(),
-		probes: make(chan struct{}, mostProbes),
+		probes: make(chan struct{}, mostProbes), work: newWork(cfg.Limits),
+	}
+	if s.methods, err = contractMethods(); err != nil {
+		return nil, fmt.Errorf("server: %w", err)
 	}
 	if s.rules, err = contractRules(); err != nil {
 		return nil, fmt.Errorf("server: %w", err)

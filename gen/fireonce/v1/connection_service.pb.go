@@ -3637,7 +3637,7 @@ const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"\x0fListConnections\x12#.fireonce.v1.ListConnectionsRequest\x1a$.fireonce.v1.ListConnectionsResponse\"\x03\x90\x02\x01\x12d\n" +
 	"\x10UpdateConnection\x12$.fireonce.v1.UpdateConnectionRequest\x1a%.fireonce.v1.UpdateConnectionResponse\"\x03\x90\x02\x02\x12d\n" +
 	"\x10RotateCredential\x12$.fireonce.v1.RotateCredentialRequest\x1a%.fireonce.v1.RotateCredentialResponse\"\x03\x90\x02\x02\x12^\n" +
-	"\x0eTestConnection\x12\".fireonce.v1.TestConnectionRequest\x1a#.fireonce.v1.TestConnectionResponse\"\x03\x90\x02\x01\x12a\n" +
+	"\x0eTestConnection\x12\".fireonce.v1.TestConnectionRequest\x1a#.fireonce.v1.TestConnectionResponse\"\x03\x90\x02\x02\x12a\n" +
 	"\x0fPauseConnection\x12#.fireonce.v1.PauseConnectionRequest\x1a$.fireonce.v1.PauseConnectionResponse\"\x03\x90\x02\x02\x12d\n" +
 	"\x10ResumeConnection\x12$.fireonce.v1.ResumeConnectionRequest\x1a%.fireonce.v1.ResumeConnectionResponse\"\x03\x90\x02\x02\x12d\n" +
 	"\x10DeleteConnection\x12$.fireonce.v1.DeleteConnectionRequest\x1a%.fireonce.v1.DeleteConnectionResponse\"\x03\x90\x02\x02\x12M\n" +

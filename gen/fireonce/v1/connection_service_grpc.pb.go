@@ -89,6 +89,8 @@ type ConnectionServiceClient interface {
 	// where the platform has one; for webhooks and plain HTTP nothing is sent.
 	// A failed check is an OK answer with ok = false, and changes nothing.
 	// NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION / CONNECTION_DISABLED.
+	//
+	// By POST only: it uses the stored credential, and notes what it finds.
 	TestConnection(ctx context.Context, in *TestConnectionRequest, opts ...grpc.CallOption) (*TestConnectionResponse, error)
 	// No job of this connection starts until ResumeConnection. Sends already in
 	// flight go on. A job whose start_deadline passes meanwhile becomes EXPIRED.
@@ -318,6 +320,8 @@ type ConnectionServiceServer interface {
 	// where the platform has one; for webhooks and plain HTTP nothing is sent.
 	// A failed check is an OK answer with ok = false, and changes nothing.
 	// NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION / CONNECTION_DISABLED.
+	//
+	// By POST only: it uses the stored credential, and notes what it finds.
 	TestConnection(context.Context, *TestConnectionRequest) (*TestConnectionResponse, error)
 	// No job of this connection starts until ResumeConnection. Sends already in
 	// flight go on. A job whose start_deadline passes meanwhile becomes EXPIRED.

@@ -52,7 +52,7 @@ const (
 	// INVALID_ARGUMENT: the prefix "fireonce:" belongs to the service.
 	ErrorReason_ERROR_REASON_KEY_RESERVED ErrorReason = 8
 	// INVALID_ARGUMENT: more bytes than one batch may have. (More than 500 items
-	// break a rule of the contract and have buf.validate.Violations.)
+	// are TOO_MANY_ELEMENTS.)
 	ErrorReason_ERROR_REASON_BATCH_TOO_LARGE ErrorReason = 9
 	// INVALID_ARGUMENT: the connector cannot send this content, or not as a reply
 	// to that job; metadata "field" says where.
@@ -68,6 +68,10 @@ const (
 	ErrorReason_ERROR_REASON_OAUTH_APP_UNKNOWN ErrorReason = 14
 	// INVALID_ARGUMENT: the operator does not let a browser be sent to this URL.
 	ErrorReason_ERROR_REASON_REDIRECT_NOT_ALLOWED ErrorReason = 15
+	// INVALID_ARGUMENT: a list or a map has more elements than this contract allows,
+	// or a message has more than 1,000 unknown fields. Counted before the request is
+	// decoded; metadata "field" is the path of the list, "limit" the number.
+	ErrorReason_ERROR_REASON_TOO_MANY_ELEMENTS ErrorReason = 16
 	// ALREADY_EXISTS: the key is bound to another request.
 	ErrorReason_ERROR_REASON_IDEMPOTENCY_KEY_REUSED ErrorReason = 20
 	// ALREADY_EXISTS: a live API key of the project has this name. Revoke that key, or
@@ -116,6 +120,10 @@ const (
 	ErrorReason_ERROR_REASON_TOO_MANY_STREAMS ErrorReason = 71
 	// RESOURCE_EXHAUSTED: the request has more bytes than the server reads.
 	ErrorReason_ERROR_REASON_REQUEST_TOO_LARGE ErrorReason = 72
+	// RESOURCE_EXHAUSTED: the server works on as many bytes of requests as it may,
+	// and none became free in time. Nothing of the request was handled: repeat it
+	// unchanged, with back-off.
+	ErrorReason_ERROR_REASON_SERVER_BUSY ErrorReason = 73
 	// UNAVAILABLE: repeat with back-off.
 	ErrorReason_ERROR_REASON_STORE_UNAVAILABLE ErrorReason = 80
 	// UNAVAILABLE: repeat, on another server if there is one.
@@ -147,6 +155,7 @@ var (
 		13: "ERROR_REASON_CREDENTIAL_MISMATCH",
 		14: "ERROR_REASON_OAUTH_APP_UNKNOWN",
 		15: "ERROR_REASON_REDIRECT_NOT_ALLOWED",
+		16: "ERROR_REASON_TOO_MANY_ELEMENTS",
 		20: "ERROR_REASON_IDEMPOTENCY_KEY_REUSED",
 		21: "ERROR_REASON_API_KEY_NAME_TAKEN",
 		30: "ERROR_REASON_JOB_NOT_FOUND",
@@ -168,6 +177,7 @@ var (
 		70: "ERROR_REASON_QUOTA_EXCEEDED",
 		71: "ERROR_REASON_TOO_MANY_STREAMS",
 		72: "ERROR_REASON_REQUEST_TOO_LARGE",
+		73: "ERROR_REASON_SERVER_BUSY",
 		80: "ERROR_REASON_STORE_UNAVAILABLE",
 		81: "ERROR_REASON_SHUTTING_DOWN",
 		90: "ERROR_REASON_SCOPE_MISSING",
@@ -191,6 +201,7 @@ var (
 		"ERROR_REASON_CREDENTIAL_MISMATCH":         13,
 		"ERROR_REASON_OAUTH_APP_UNKNOWN":           14,
 		"ERROR_REASON_REDIRECT_NOT_ALLOWED":        15,
+		"ERROR_REASON_TOO_MANY_ELEMENTS":           16,
 		"ERROR_REASON_IDEMPOTENCY_KEY_REUSED":      20,
 		"ERROR_REASON_API_KEY_NAME_TAKEN":          21,
 		"ERROR_REASON_JOB_NOT_FOUND":               30,
@@ -212,6 +223,7 @@ var (
 		"ERROR_REASON_QUOTA_EXCEEDED":              70,
 		"ERROR_REASON_TOO_MANY_STREAMS":            71,
 		"ERROR_REASON_REQUEST_TOO_LARGE":           72,
+		"ERROR_REASON_SERVER_BUSY":                 73,
 		"ERROR_REASON_STORE_UNAVAILABLE":           80,
 		"ERROR_REASON_SHUTTING_DOWN":               81,
 		"ERROR_REASON_SCOPE_MISSING":               90,
@@ -503,7 +515,7 @@ const file_fireonce_v1_error_proto_rawDesc = "" +
 	"\rconnection_id\x18\x05 \x01(\tR\fconnectionId\"\x89\x01\n" +
 	"\rStateConflict\x12:\n" +
 	"\rcurrent_state\x18\x01 \x01(\x0e2\x15.fireonce.v1.JobStateR\fcurrentState\x12<\n" +
-	"\x0eallowed_states\x18\x02 \x03(\x0e2\x15.fireonce.v1.JobStateR\rallowedStates*\xd3\v\n" +
+	"\x0eallowed_states\x18\x02 \x03(\x0e2\x15.fireonce.v1.JobStateR\rallowedStates*\x95\f\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x1d\n" +
 	"\x19ERROR_REASON_TIME_IN_PAST\x10\x01\x12\x1d\n" +
@@ -521,7 +533,8 @@ const file_fireonce_v1_error_proto_rawDesc = "" +
 	"\x1dERROR_REASON_SETTINGS_INVALID\x10\f\x12$\n" +
 	" ERROR_REASON_CREDENTIAL_MISMATCH\x10\r\x12\"\n" +
 	"\x1eERROR_REASON_OAUTH_APP_UNKNOWN\x10\x0e\x12%\n" +
-	"!ERROR_REASON_REDIRECT_NOT_ALLOWED\x10\x0f\x12'\n" +
+	"!ERROR_REASON_REDIRECT_NOT_ALLOWED\x10\x0f\x12\"\n" +
+	"\x1eERROR_REASON_TOO_MANY_ELEMENTS\x10\x10\x12'\n" +
 	"#ERROR_REASON_IDEMPOTENCY_KEY_REUSED\x10\x14\x12#\n" +
 	"\x1fERROR_REASON_API_KEY_NAME_TAKEN\x10\x15\x12\x1e\n" +
 	"\x1aERROR_REASON_JOB_NOT_FOUND\x10\x1e\x12#\n" +
@@ -542,7 +555,8 @@ const file_fireonce_v1_error_proto_rawDesc = "" +
 	"\x1bERROR_REASON_CURSOR_EXPIRED\x10<\x12\x1f\n" +
 	"\x1bERROR_REASON_QUOTA_EXCEEDED\x10F\x12!\n" +
 	"\x1dERROR_REASON_TOO_MANY_STREAMS\x10G\x12\"\n" +
-	"\x1eERROR_REASON_REQUEST_TOO_LARGE\x10H\x12\"\n" +
+	"\x1eERROR_REASON_REQUEST_TOO_LARGE\x10H\x12\x1c\n" +
+	"\x18ERROR_REASON_SERVER_BUSY\x10I\x12\"\n" +
 	"\x1eERROR_REASON_STORE_UNAVAILABLE\x10P\x12\x1e\n" +
 	"\x1aERROR_REASON_SHUTTING_DOWN\x10Q\x12\x1e\n" +
 	"\x1aERROR_REASON_SCOPE_MISSING\x10Z\x12#\n" +

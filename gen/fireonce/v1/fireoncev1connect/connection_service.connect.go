@@ -110,6 +110,8 @@ type ConnectionServiceClient interface {
 	// where the platform has one; for webhooks and plain HTTP nothing is sent.
 	// A failed check is an OK answer with ok = false, and changes nothing.
 	// NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION / CONNECTION_DISABLED.
+	//
+	// By POST only: it uses the stored credential, and notes what it finds.
 	TestConnection(context.Context, *v1.TestConnectionRequest) (*v1.TestConnectionResponse, error)
 	// No job of this connection starts until ResumeConnection. Sends already in
 	// flight go on. A job whose start_deadline passes meanwhile becomes EXPIRED.
@@ -205,7 +207,7 @@ func NewConnectionServiceClient(httpClient connect.HTTPClient, baseURL string, o
 			httpClient,
 			baseURL+ConnectionServiceTestConnectionProcedure,
 			connect.WithSchema(connectionServiceMethods.ByName("TestConnection")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithIdempotency(connect.IdempotencyIdempotent),
 			connect.WithClientOptions(opts...),
 		),
 		pauseConnection: connect.NewClient[v1.PauseConnectionRequest, v1.PauseConnectionResponse](
@@ -414,6 +416,8 @@ type ConnectionServiceHandler interface {
 	// where the platform has one; for webhooks and plain HTTP nothing is sent.
 	// A failed check is an OK answer with ok = false, and changes nothing.
 	// NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION / CONNECTION_DISABLED.
+	//
+	// By POST only: it uses the stored credential, and notes what it finds.
 	TestConnection(context.Context, *v1.TestConnectionRequest) (*v1.TestConnectionResponse, error)
 	// No job of this connection starts until ResumeConnection. Sends already in
 	// flight go on. A job whose start_deadline passes meanwhile becomes EXPIRED.
@@ -505,7 +509,7 @@ func NewConnectionServiceHandler(svc ConnectionServiceHandler, opts ...connect.H
 		ConnectionServiceTestConnectionProcedure,
 		svc.TestConnection,
 		connect.WithSchema(connectionServiceMethods.ByName("TestConnection")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithIdempotency(connect.IdempotencyIdempotent),
 		connect.WithHandlerOptions(opts...),
 	)
 	connectionServicePauseConnectionHandler := connect.NewUnaryHandlerSimple(

@@ -1,0 +1,111 @@
+package server
+
+import (
+	"errors"
+	"strings"
+
+	"buf.build/go/protovalidate"
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+)
+
+// Rules of this file: a request that breaks the contract's rules is told how, but what
+// is told is bounded, and so is what is computed for it: a breach costs a hundred times
+// the element that has it. A request of few elements gets all its breaches, one of many
+// gets the first.
+
+const (
+	// mostBreaches and longestBreaches bound what is told of the breaches of a request.
+	mostBreaches    = 20
+	longestBreaches = 4 << 10
+	// fewElements is the number of elements of lists and maps up to which all breaches
+	// are looked for.
+	fewElements = 2 * mostBreaches
+	// moreBreaches is added when there may be more than are told.
+	moreBreaches = "; there may be more"
+)
+
+// breaches are what a request breaks; nil: nothing.
+type breaches struct {
+	found *protovalidate.ValidationError
+	// more says that there may be others.
+	more bool
+}
+
+// breachesOf checks a message. all allows to look for more than the first breach. The
+// error is one of the rules themselves.
+func breachesOf(rules protovalidate.Validator, m proto.Message, all bool) (*breaches, error) {
+	first := rules.Validate(m, protovalidate.WithFailFast())
+	if first == nil {
+		return nil, nil
+	}
+	out := &breaches{more: true}
+	if !errors.As(first, &out.found) {
+		return nil, first
+	}
+	if all && elements(m.ProtoReflect(), fewElements) <= fewElements {
+		out.more = false
+		if every := new(protovalidate.ValidationError); errors.As(rules.Validate(m), &every) {
+			out.found = every
+		}
+	}
+	if len(out.found.Violations) > mostBreaches {
+		out.found.Violations, out.more = out.found.Violations[:mostBreaches], true
+	}
+	return out, nil
+}
+
+// elements counts the elements of lists and maps, and stops above limit.
+func elements(m protoreflect.Message, limit int) (n int) {
+	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case fd.IsMap():
+			n += v.Map().Len()
+		case fd.IsList():
+			n += v.List().Len()
+			for i := 0; fd.Message() != nil && i < v.List().Len() && n <= limit; i++ {
+				n += elements(v.List().Get(i).Message(), limit-n)
+			}
+		case fd.Message() != nil:
+			n += elements(v.Message(), limit-n)
+		}
+		return n <= limit
+	})
+	return n
+}
+
+// wire is the error that a client gets.
+func (b *breaches) wire() *connect.Error {
+	text := b.found.Error()
+	if b.more {
+		text = clipped(text, longestBreaches) + moreBreaches
+	}
+	return withDetails(connect.NewError(connect.CodeInvalidArgument, errors.New(clipped(text, longestBreaches))), b.found.ToProto())
+}
+
+// item is the error of an item of a batch.
+func (b *breaches) item() *fireoncev1.BatchError {
+	words := make([]string, len(b.found.Violations))
+	for i, v := range b.found.Violations {
+		words[i] = v.Proto.GetMessage()
+		if field := protovalidate.FieldPathString(v.Proto.GetField()); field != "" {
+			words[i] = field + ": " + words[i]
+		}
+	}
+	text := strings.Join(words, "; ")
+	if b.more {
+		text = clipped(text, longestBreaches) + moreBreaches
+	}
+	return &fireoncev1.BatchError{Code: int32(connect.CodeInvalidArgument), Message: clipped(text, longestBreaches)}
+}
+
+// clipped cuts a text to a number of bytes, between two letters.
+func clipped(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most-len(moreBreaches)], "")
+}

@@ -1,0 +1,121 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/inflight"
+)
+
+// Rules of this file: the bytes of requests that are read, decompressed, decoded and
+// handled are bounded for the whole process. A request holds its own size, and where that
+// is not known, the next step that it may grow to. Small requests have a budget of their
+// own, so that they do not wait behind large ones.
+
+const (
+	// firstStep and smallRequest are the steps of a request whose size is not known:
+	// first the one, then the other, then all that its method allows.
+	firstStep    = 4 << 10
+	smallRequest = 64 << 10
+	// busyWait is how long a request waits for others to end.
+	busyWait = 3 * time.Second
+)
+
+// work is the bytes that all requests share.
+type work struct{ small, large *inflight.Budget }
+
+func newWork(limits Limits) work {
+	return work{inflight.New(int64(limits.SmallWork), busyWait), inflight.New(int64(limits.LargeWork), busyWait)}
+}
+
+// holding is what one request holds of them.
+type holding struct {
+	inflight.Hold
+	work  work
+	owner string
+	limit int64 // the most that the request may grow to
+	step  int64 // what it may grow to now
+}
+
+// hold starts with nothing.
+func (w work) hold(owner string, limit int) *holding {
+	return &holding{work: w, owner: owner, limit: int64(limit)}
+}
+
+// growTo makes sure that the request may have size bytes. exact says that it will have no
+// more. What the request held is given back before it waits for more, so that no request
+// waits for one that waits.
+func (h *holding) growTo(ctx context.Context, size int64, exact bool) error {
+	if size <= h.step {
+		return nil
+	}
+	step := size
+	switch {
+	case exact:
+	case size <= firstStep:
+		step = firstStep
+	case size <= smallRequest:
+		step = smallRequest
+	default:
+		step = h.limit
+	}
+	budget := h.work.large
+	if step = min(step, h.limit); step <= smallRequest {
+		budget = h.work.small
+	}
+	h.Release()
+	h.step = 0
+	var err error
+	if h.Hold, err = budget.Take(ctx, h.owner, step); errors.Is(err, inflight.ErrBusy) {
+		return refuse(fireoncev1.ErrorReason_ERROR_REASON_SERVER_BUSY,
+			fmt.Sprintf("the server works on as many bytes of requests as it may, and none became free in %v; repeat the call unchanged", busyWait))
+	}
+	if err != nil {
+		return err
+	}
+	h.step = step
+	return nil
+}
+
+// readAll reads from in to its end and appends it to buf, up to the limit. size is what
+// in is said to have; below 0: not known. large is called before a large part is read. It
+// fails with errUnlimited for one byte more than the limit.
+func (h *holding) readAll(ctx context.Context, buf []byte, in io.Reader, size int64, large func()) ([]byte, error) {
+	before, limit, exact := len(buf), int(h.limit), size >= 0
+	if err := h.growTo(ctx, max(size, firstStep), exact); err != nil {
+		return buf, err
+	}
+	for {
+		if len(buf) == cap(buf) {
+			next := min(max(2*cap(buf), firstStep), before+limit+1)
+			if exact {
+				next = min(next, before+int(size)+1) // the end is seen with a byte to spare
+			} else if err := h.growTo(ctx, int64(min(next, limit)), false); err != nil {
+				return buf, err
+			}
+			if next > smallRequest {
+				large()
+			}
+			grown := make([]byte, len(buf), next)
+			copy(grown, buf)
+			buf = grown
+		}
+		n, err := in.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		switch {
+		case len(buf)-before > limit:
+			return buf, errUnlimited
+		case errors.Is(err, io.EOF):
+			h.Shrink(int64(len(buf)))
+			return buf, nil
+		case err != nil:
+			return buf, err
+		}
+	}
+}
+
+var errUnlimited = errors.New("more bytes than the limit")

@@ -1,0 +1,345 @@
+package server
+
+import (
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
+)
+
+// Rules of this file: the message of a call is taken in before a handler sees it: read and
+// decompressed up to its method's own limit, held against what all calls may use, and
+// counted. What follows gets it whole, not compressed, and alone. Of a body in a form
+// that is not known here nothing is read.
+
+// bodyTime is the time for the small part of a message to arrive, or for all of a small
+// one. A large one has Limits.MaxDeadline.
+const bodyTime = 15 * time.Second
+
+// message is the message of one call.
+type message struct {
+	*Server
+	procedure string
+	method    method
+	limit     int
+	request   *http.Request
+	form      form
+	held      *holding
+	buf       []byte // begins with the frame's header, if the form has one
+}
+
+// counted takes the message of each call in.
+func (s *Server) counted(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		m, known := s.methods[r.URL.Path]
+		form := formOf(r)
+		if !known || !form.known {
+			r.Body = http.NoBody // what is refused by its headers
+			next.ServeHTTP(w, r)
+			return
+		}
+		in := &message{
+			Server: s, procedure: r.URL.Path, method: m, limit: s.maxRequest(r.URL.Path), request: r, form: form,
+		}
+		in.held = s.work.hold(callerOf(r.Context()).project, in.limit)
+		defer in.release()
+		take := in.takeBody
+		if r.Method == http.MethodGet {
+			take = in.takeQuery
+		}
+		if err := take(); err != nil {
+			drain(r, int64(in.limit))
+			s.turnAwayError(w, r, err)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// release gives back what the message holds. It may be called again.
+func (m *message) release() {
+	m.held.Release()
+	if buf := m.buf; cap(buf) >= firstStep && cap(buf) <= smallRequest && !m.method.stream {
+		buffers.Put(&buf)
+	}
+	m.buf = nil
+}
+
+// buffers are those of small messages.
+var buffers = sync.Pool{New: func() any {
+	b := make([]byte, 0, firstStep)
+	return &b
+}}
+
+// takeBody reads the message from the body, and puts it in the body's place.
+func (m *message) takeBody() error {
+	r := m.request
+	if !m.form.framed {
+		if f := m.tooLarge(m.procedure, r.ContentLength); f != nil {
+			return f
+		}
+	}
+	body := r.Body
+	m.readUntil(bodyTime)
+	in, size, zipped := io.Reader(body), r.ContentLength, m.form.gzip // size below 0: not known
+	if m.form.framed {
+		head, err := readHeader(body)
+		if errors.Is(err, io.EOF) {
+			r.Body = http.NoBody
+			return nil
+		}
+		if err != nil {
+			return m.lost(err)
+		}
+		if size, zipped, err = m.frameSize(head); err != nil {
+			return err
+		}
+		in = io.LimitReader(body, size)
+	}
+	if err := m.read(in, size, zipped); err != nil {
+		return err
+	}
+	if err := m.method.count(m.bytes(), m.form.json, requestID(r.Context())); err != nil {
+		return err
+	}
+	m.readUntil(m.cfg.Limits.MaxDeadline) // that a client goes away is seen by reading
+	m.handOver(body)
+	return nil
+}
+
+// bytes is the message without its frame.
+func (m *message) bytes() []byte {
+	if m.form.framed {
+		return m.buf[frameHeader:]
+	}
+	return m.buf
+}
+
+// readUntil sets the time for what is read next. Not every transport has deadlines.
+func (m *message) readUntil(d time.Duration) {
+	if w := writerOf(m.request.Context()); w != nil {
+		_ = w.SetReadDeadline(time.Now().Add(min(d, m.cfg.Limits.MaxDeadline)))
+	}
+}
+
+// frameHeader is what precedes a message in gRPC, gRPC-Web and Connect streams:
+// a byte of flags and the length.
+const frameHeader = 5
+
+// zippedFlag says that the message of a frame is compressed.
+const zippedFlag = 1
+
+func readHeader(body io.Reader) (head [frameHeader]byte, err error) {
+	_, err = io.ReadFull(body, head[:])
+	return head, err
+}
+
+// frameSize says what a frame's header announces.
+func (m *message) frameSize(head [frameHeader]byte) (size int64, zipped bool, err error) {
+	size, zipped = int64(binary.BigEndian.Uint32(head[1:])), head[0] == zippedFlag
+	switch id := requestID(m.request.Context()); {
+	case head[0] > zippedFlag:
+		err = plain(connect.CodeInvalidArgument, fmt.Sprintf("a request has no frame of the kind %#x", head[0]), id)
+	case zipped && !m.form.gzip:
+		err = plain(connect.CodeInternal, "the message is compressed, and the headers do not say how", id)
+	default:
+		if f := m.tooLarge(m.procedure, size); f != nil {
+			err = f
+		}
+	}
+	return size, zipped, err
+}
+
+// read reads the message. size is what its sender says, below 0: nothing.
+func (m *message) read(in io.Reader, size int64, zipped bool) error {
+	m.buf = (*buffers.Get().(*[]byte))[:0] //nolint:errcheck,forcetypeassert // nothing else is in there
+	if m.form.framed {
+		m.buf = append(m.buf, 0, 0, 0, 0, 0)
+	}
+	promised := size
+	if zipped {
+		unzip, _ := unzippers.Get().(*gzip.Reader)
+		defer unzippers.Put(unzip)
+		if err := unzip.Reset(io.LimitReader(in, int64(m.limit)+1)); err != nil {
+			return m.lost(err)
+		}
+		in, size = unzip, -1
+	}
+	var err error
+	m.buf, err = m.held.readAll(m.request.Context(), m.buf, in, size, func() { m.readUntil(m.cfg.Limits.MaxDeadline) })
+	if err != nil {
+		return m.lost(err)
+	}
+	if m.form.framed && !zipped && int64(len(m.bytes())) != promised {
+		return m.lost(io.ErrUnexpectedEOF)
+	}
+	return nil
+}
+
+var unzippers = sync.Pool{New: func() any { return new(gzip.Reader) }}
+
+// lost is the error for a message that cannot be read.
+func (m *message) lost(err error) error {
+	id := requestID(m.request.Context())
+	switch f := new(fault); {
+	case errors.As(err, &f):
+		return f
+	case errors.Is(err, errUnlimited):
+		return unzipsTooLarge(m.procedure, int(m.held.limit))
+	case m.request.Context().Err() != nil:
+		return m.request.Context().Err()
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return plain(connect.CodeDeadlineExceeded, "the request did not arrive in time", id)
+	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum):
+		return plain(connect.CodeInvalidArgument, "the request is no gzip", id)
+	default:
+		return plain(connect.CodeInvalidArgument, "the request ends before its message does, or is damaged", id)
+	}
+}
+
+// handOver puts the message in the body's place.
+func (m *message) handOver(body io.Reader) {
+	r := m.request
+	for _, name := range encodingHeaders {
+		r.Header.Del(name)
+	}
+	var rest io.Reader
+	if m.form.framed {
+		m.buf[0] = 0
+		binary.BigEndian.PutUint32(m.buf[1:], uint32(len(m.buf)-frameHeader))
+		rest = io.LimitReader(body, frameHeader) // enough to see that there is another frame
+	} else {
+		r.ContentLength = int64(len(m.buf))
+	}
+	r.Body = &handedOver{message: m, left: m.buf, rest: rest}
+}
+
+// handedOver is a message that a handler reads.
+type handedOver struct {
+	message *message
+	left    []byte
+	rest    io.Reader // nil: none
+}
+
+// Read implements io.Reader.
+func (h *handedOver) Read(p []byte) (int, error) {
+	if len(h.left) > 0 {
+		n := copy(p, h.left)
+		h.left = h.left[n:]
+		return n, nil
+	}
+	if h.message.method.stream { // goes on for long without its message
+		h.message.release()
+	}
+	if h.rest == nil {
+		return 0, io.EOF
+	}
+	return h.rest.Read(p)
+}
+
+// Close implements io.Closer. The server closes the body itself.
+func (*handedOver) Close() error { return nil }
+
+// takeQuery reads the message from the query of a GET, and puts it back as it was
+// counted. A large one comes by POST.
+func (m *message) takeQuery() error {
+	r := m.request
+	if !m.method.get {
+		return nil // is refused by its method
+	}
+	query, id := r.URL.Query(), requestID(r.Context())
+	text := query.Get("message")
+	in := io.Reader(strings.NewReader(text))
+	if query.Get("base64") == "1" {
+		in = base64.NewDecoder(base64.RawURLEncoding, strings.NewReader(strings.TrimRight(text, "=")))
+	}
+	m.held.limit = min(m.held.limit, smallRequest)
+	if err := m.read(in, -1, m.form.gzip); err != nil {
+		return err
+	}
+	if err := m.method.count(m.buf, m.form.json, id); err != nil {
+		return err
+	}
+	query.Set("message", base64.RawURLEncoding.EncodeToString(m.buf))
+	query.Set("base64", "1")
+	query.Del("compression")
+	r.URL = &url.URL{Path: r.URL.Path, RawQuery: query.Encode()}
+	return nil
+}
+
+// tooLarge refuses a request by its size; nil: it may be read.
+func (s *Server) tooLarge(procedure string, size int64) *fault {
+	limit := int64(s.maxRequest(procedure))
+	if size <= limit {
+		return nil
+	}
+	return refuse(tooLargeReason(procedure), fmt.Sprintf("the request has %d bytes; at most %d are read", size, limit),
+		"size", strconv.FormatInt(size, 10), "limit", strconv.FormatInt(limit, 10))
+}
+
+// unzipsTooLarge refuses a request whose size shows as it is read.
+func unzipsTooLarge(procedure string, limit int) *fault {
+	return refuse(tooLargeReason(procedure), fmt.Sprintf("the request has more than %d bytes, which is all that is read", limit),
+		"limit", strconv.Itoa(limit))
+}
+
+func tooLargeReason(procedure string) fireoncev1.ErrorReason {
+	if procedure == fireoncev1connect.JobServiceBatchScheduleJobsProcedure {
+		return fireoncev1.ErrorReason_ERROR_REASON_BATCH_TOO_LARGE
+	}
+	return fireoncev1.ErrorReason_ERROR_REASON_REQUEST_TOO_LARGE
+}
+
+// drain reads a body that nobody wants, up to twice the limit: an HTTP/1 client
+// that writes all before it reads would lose the answer to a reset of the
+// connection, and repeat the call for ever. One that asked first (Expect) and
+// those of HTTP/2 get their answer before the body.
+func drain(r *http.Request, limit int64) {
+	if r.ProtoMajor == 1 && r.Header.Get("Expect") == "" {
+		_, _ = io.CopyN(io.Discard, r.Body, 2*limit)
+	}
+}
+
+// turnAwayError answers a call that no handler has seen.
+func (s *Server) turnAwayError(w http.ResponseWriter, r *http.Request, err error) {
+	if f := new(fault); errors.As(err, &f) {
+		s.turnAway(w, r, f)
+		return
+	}
+	wire, _ := toWire(err, requestID(r.Context()))
+	s.log.InfoContext(r.Context(), "call turned away", "request_id", requestID(r.Context()),
+		"procedure", r.URL.Path, "code", wire.Code().String())
+	_ = writeErrors.Write(w, r, wire) // a client that has gone gets no answer
+}
+
+// notZipped lets nothing be decompressed for a caller who needs no key.
+func notZipped(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		zipped := r.URL.Query().Has("compression")
+		for _, name := range encodingHeaders {
+			encoding := r.Header.Get(name)
+			zipped = zipped || encoding != "" && encoding != "identity"
+		}
+		if zipped {
+			_ = writeErrors.Write(w, r, connect.NewError(connect.CodeUnimplemented, errZippedProbe)) // a client that has gone gets no answer
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+var errZippedProbe = errors.New("health and reflection take messages that are not compressed")
