@@ -91,9 +91,9 @@ func (h *holding) readAll(ctx context.Context, buf []byte, in io.Reader, size in
 	}
 	for {
 		if len(buf) == cap(buf) {
-			next := min(max(2*cap(buf), firstStep), before+limit+1)
+			next := min(max(4*cap(buf), firstStep), before+limit+1)
 			if exact {
-				next = min(next, before+int(size)+1) // the end is seen with a byte to spare
+				next = before + int(size) + 1 // the end is seen with a byte to spare
 			} else if err := h.growTo(ctx, int64(min(next, limit)), false); err != nil {
 				return buf, err
 			}

@@ -55,6 +55,7 @@ func (s *Server) GRPCServer() *grpc.Server {
 		// Of health and reflection: the messages of the contract's methods are read in
 		// native_message.go, each up to its method's own limit.
 		grpc.MaxRecvMsgSize(maxProbe),
+		grpc.StreamInterceptor(boundQuestions),
 		grpc.MaxConcurrentStreams(nativeStreams),
 		grpc.NumStreamWorkers(nativeWorkers),
 		grpc.StaticStreamWindowSize(nativeStreamWindow),

@@ -88,6 +88,15 @@ func (c Case) Request(ctx context.Context, base, key string) (*http.Request, err
 	return r, nil
 }
 
+// Made returns the case with a body that is made already, so that sending it
+// can be measured.
+func (c Case) Made(body []byte) Case {
+	if body != nil {
+		c.body = func() []byte { return body }
+	}
+	return c
+}
+
 // Cases yields all requests for a server of the given limits.
 func Cases(sizes Sizes) iter.Seq[Case] {
 	return func(yield func(Case) bool) {

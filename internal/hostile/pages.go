@@ -10,6 +10,10 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
+// probe is the size that stands for a call of health or reflection, whose cost does not
+// depend on the server's limits.
+const probe = 1 << 20
+
 // serviceCases yields calls of what is served beside the contract, without a key.
 func serviceCases(sizes Sizes) iter.Seq[Case] {
 	paths := []string{
@@ -40,7 +44,7 @@ func serviceCases(sizes Sizes) iter.Seq[Case] {
 				for _, b := range bodies {
 					r := rpc{path: path, limit: sizes.Batch}
 					c, _ := w.pack(r, NoKey, func() []byte { return b.make(2 * sizes.Batch) })
-					c.Limit = sizes.Request // it is asked of a server what its smallest call may cost
+					c.Limit = probe
 					c.Name = fmt.Sprintf("%s %s, %s, no key", path, b.name, w.name)
 					if !yield(c) {
 						return
@@ -50,7 +54,7 @@ func serviceCases(sizes Sizes) iter.Seq[Case] {
 					continue
 				}
 				c, _ := w.pack(rpc{path: path}, NoKey, func() []byte { return nil })
-				c.Limit = sizes.Request
+				c.Limit = probe
 				c.Name = fmt.Sprintf("%s many questions, %s, no key", path, w.name)
 				c.body = func() []byte { return bytes.Repeat(frame(false, symbol), 200) }
 				if !yield(c) {

@@ -2,13 +2,17 @@ package wirelimit
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
+	"io"
 	"strconv"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 // Rules of this file: a JSON text is read as far as its structure goes, and no further
-// than the contract's types do, so nothing in it is deeper than they are. Whether a
-// number is one, and a name is spelt right, is for the decoder. A text whose structure is
+// than the contract's types do, so nothing in it is deeper than they are. Whether a short
+// value is one of its type is for the decoder. A text whose structure is
 // not that of the type is malformed: a decoder gives up at the same place or before.
 
 // JSON returns nil when a JSON text is within the limits, else *TooMany or *Malformed.
@@ -108,7 +112,7 @@ func (s *scan) field(f *field, counts []uint32, base int) *TooMany {
 	case !f.single:
 		return s.each('[', ']', func() *TooMany { return s.element(f, f, counts, base) })
 	case f.child == nil:
-		s.scalar()
+		s.value(f)
 		return nil
 	}
 	count := &counts[base+f.counter]
@@ -131,7 +135,7 @@ func (s *scan) element(f, value *field, counts []uint32, base int) *TooMany {
 		return &TooMany{Field: f.name, Limit: f.limit}
 	}
 	if value.child == nil || value.text {
-		s.scalar()
+		s.value(value)
 		return nil
 	}
 	var space [row]uint32
@@ -156,6 +160,45 @@ func (s *scan) written(f *field, counts []uint32, base int) *TooMany {
 		return &TooMany{Field: f.name, Limit: names.limit}
 	}
 	return nil
+}
+
+// value skips the value of a scalar. A decoder repeats what it cannot read in its error,
+// several times over, so a long value that it would not read ends the text here.
+func (s *scan) value(f *field) {
+	s.next()
+	begin := s.at
+	s.scalar()
+	token := s.text[begin:min(s.at, len(s.text))]
+	if s.broken || len(token) <= longestName || f.kind == protoreflect.StringKind {
+		return
+	}
+	if f.kind != protoreflect.BytesKind || !inBase64(token) {
+		s.at, s.broken = begin, true
+	}
+}
+
+// inBase64 reports whether a decoder reads a string as bytes.
+func inBase64(quoted []byte) bool {
+	if len(quoted) < 2 || quoted[0] != '"' {
+		return false
+	}
+	text := quoted[1 : len(quoted)-1]
+	if bytes.IndexByte(text, '\\') >= 0 {
+		var plain string
+		if json.Unmarshal(quoted, &plain) != nil {
+			return false
+		}
+		text = []byte(plain)
+	}
+	enc := base64.StdEncoding
+	if bytes.ContainsAny(text, "-_") {
+		enc = base64.URLEncoding
+	}
+	if len(text)%4 != 0 {
+		enc = enc.WithPadding(base64.NoPadding)
+	}
+	_, err := io.Copy(io.Discard, base64.NewDecoder(enc, bytes.NewReader(text)))
+	return err == nil
 }
 
 // scalar skips a text, a number or a word.
@@ -202,7 +245,8 @@ func (s *scan) str() []byte {
 	return nil
 }
 
-// longestName bounds what may be the name of a field, with escapes.
+// longestName bounds what may be the name of a field or of a value, or a number, with
+// escapes.
 const longestName = 512
 
 // named finds a field by its name, as it is written in JSON.

@@ -83,6 +83,7 @@ type field struct {
 	// a child begins in it, for a single one.
 	counter, first int
 	limit          int
+	kind           protoreflect.Kind
 	wire           protowire.Type // of one value
 	packable       bool
 	child          *message // nil: a scalar
@@ -149,7 +150,7 @@ func (c *compiler) message(md protoreflect.MessageDescriptor) (*message, error) 
 func (c *compiler) field(m *message, fd protoreflect.FieldDescriptor) (*field, error) {
 	f := &field{
 		name: string(fd.Name()), single: fd.Cardinality() != protoreflect.Repeated, pairs: fd.IsMap(),
-		wire: wireTypes[fd.Kind()], counter: m.counters, limit: Limit(fd),
+		kind: fd.Kind(), wire: wireTypes[fd.Kind()], counter: m.counters, limit: Limit(fd),
 	}
 	f.packable = fd.IsList() && f.wire != protowire.BytesType && fd.Kind() != protoreflect.GroupKind
 	if fd.Message() != nil {

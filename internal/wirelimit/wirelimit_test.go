@@ -167,6 +167,31 @@ func TestMaskInJSON(t *testing.T) {
 	}
 }
 
+// TestLongValuesInJSON: what a decoder would repeat in its error ends the text, and what
+// it reads does not.
+func TestLongValuesInJSON(t *testing.T) {
+	p := compile(t, &fireoncev1.ScheduleJobRequest{})
+	body := func(v string) string { return `{"payload":{"webhook":{"body":` + v + `}}}` }
+	for value, lawful := range map[string]bool{
+		body(`"` + strings.Repeat("AAA+", 1000) + `"`):            true,
+		body(`"` + strings.Repeat("AA-_", 1000) + `AA"`):          true,
+		body(`"` + strings.Repeat("AAA\u002b", 1000) + `"`):       true,
+		body(`"` + strings.Repeat("AAA,", 1000) + `"`):            false,
+		body(`"` + strings.Repeat("AAAA", 1000) + `A"`):           false,
+		`{"validateOnly":` + strings.Repeat("1", 1000) + `}`:      false,
+		`{"ambiguityPolicy":"` + strings.Repeat("A", 1000) + `"}`: false,
+		`{"idempotencyKey":"` + strings.Repeat("A", 1000) + `"}`:  true,
+	} {
+		err := p.JSON([]byte(value))
+		if decoded := protojson.Unmarshal([]byte(value), &fireoncev1.ScheduleJobRequest{}); (decoded == nil) != lawful {
+			t.Fatalf("%.60s decodes: %v", value, decoded)
+		}
+		if lawful != (err == nil) {
+			t.Errorf("%.60s: %v", value, err)
+		}
+	}
+}
+
 // TestContractHasBounds: each request of the contract has a plan.
 func TestContractHasBounds(t *testing.T) {
 	methods := 0

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	attack "github.com/fireonce/fireonce/internal/hostile"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
+)
+
+const (
+	// crowd is how many hostile requests are under way at a time.
+	crowd = 1000
+	// ceiling is the resident memory that docs/operations.md promises under them, in MiB.
+	ceiling = 768
+)
+
+// TestThousandHostileRequests sends requests that are made to cost much, a thousand at a
+// time, to a server in a process of its own. Its memory stays below the documented
+// ceiling, and each honest call beside them is answered. FIREONCE_BINARY measures another
+// build; FIREONCE_HOSTILE=all sends each request there is.
+func TestThousandHostileRequests(t *testing.T) {
+	binary, err := exec.LookPath("fireonce") // this test's binary, see TestMain
+	if err != nil {
+		t.Fatal(err)
+	}
+	if other := os.Getenv("FIREONCE_BINARY"); other != "" {
+		binary = other
+	}
+	const operator = "operator-0123456789abcdef"
+	p, err := startProcess(binary, t.TempDir(), append(os.Environ(), "FIREONCE_API_KEY="+operator),
+		"--dev", "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.kill)
+	native := regexp.MustCompile(`, gRPC (127\.0\.0\.1:\d+),`).FindStringSubmatch(p.line)
+	if native == nil {
+		t.Fatalf("no address for gRPC: %s", p.line)
+	}
+	keys := hostileKeys(t, p.url, operator)
+	send := attack.NewSender(map[attack.Listener]string{
+		attack.API: strings.TrimPrefix(p.url, "http://"), attack.Native: native[1],
+	}, keys)
+	defer send.Close()
+	before := memoryOf(t, p, "VmRSS")
+	answered := honestly(t, p, operator, func() { sendAll(t, send, p) })
+	if t.Failed() {
+		return
+	}
+	most := memoryOf(t, p, "VmHWM")
+	t.Logf("resident memory %d MiB before, %d MiB at most; %d honest calls were answered", before, most, answered)
+	if most > ceiling {
+		t.Errorf("%d MiB of resident memory, at most %d", most, ceiling)
+	}
+}
+
+// hostileKeys makes the keys of the hostile callers, in a project of their own.
+func hostileKeys(t *testing.T, url, operator string) map[attack.Key]string {
+	t.Helper()
+	api, err := client.Dial(url, operator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := map[attack.Key]string{attack.WrongKey: "nobody-0123456789abcdef"}
+	for key, scopes := range map[attack.Key][]string{
+		attack.ReadKey:  {"jobs:read", "connections:read"},
+		attack.WriteKey: {"jobs:read", "jobs:write", "jobs:resolve", "connections:read", "connections:write"},
+	} {
+		made, err := api.Access.CreateAPIKey(waiting(t), &fireoncev1.CreateAPIKeyRequest{
+			ProjectId: "hostile", CreateProject: true, Scopes: scopes,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys[key] = made.GetSecret()
+	}
+	return keys
+}
+
+// sendAll sends the hostile requests.
+func sendAll(t *testing.T, send *attack.Sender, p *process) {
+	t.Helper()
+	stride := 3
+	if os.Getenv("FIREONCE_HOSTILE") == "all" {
+		stride = 1
+	}
+	work := make(chan attack.Case)
+	var all sync.WaitGroup
+	for range crowd {
+		all.Go(func() {
+			for c := range work {
+				_, _ = send.Send(t.Context(), c) // the server may close the connection
+			}
+		})
+	}
+	n, sent := 0, 0
+	for c := range attack.Cases(attack.Sizes{Request: 1 << 20, Batch: 16 << 20}) {
+		if n++; n%stride != 0 {
+			continue
+		}
+		select {
+		case work <- c:
+			sent++
+		case <-p.done:
+			t.Errorf("the server ended after %d requests: %v", sent, p.err)
+			close(work)
+			all.Wait()
+			return
+		}
+	}
+	close(work)
+	all.Wait()
+	t.Logf("%d hostile requests", sent)
+}
+
+// honestly calls the server as its owner does, while something else goes on. It returns
+// how many calls were answered.
+func honestly(t *testing.T, p *process, key string, beside func()) (answered int) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		beside()
+	}()
+	api, err := client.Dial(p.url, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := connect(t, api, false)
+	for {
+		select {
+		case <-done:
+			if answered == 0 {
+				t.Error("no honest call was made")
+			}
+			return answered
+		default:
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		if _, err := api.Jobs.ScheduleJob(ctx, hook(to, fmt.Sprint("honest-", answered), "http://127.0.0.1:9/", time.Hour)); err != nil {
+			t.Errorf("honest call %d: %v", answered, err)
+			cancel()
+			<-done
+			return answered
+		}
+		cancel()
+		answered++
+	}
+}
+
+// memoryOf reads a figure of a process's memory, in MiB.
+func memoryOf(t *testing.T, p *process, name string) int {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(name + `:\s+(\d+) kB`).FindSubmatch(text)
+	if found == nil {
+		t.Fatalf("no %s in %s", name, text)
+	}
+	kB, err := strconv.Atoi(string(found[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kB / 1024
+}
