@@ -82,27 +82,27 @@ func TestKeyNames(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := start(t, withOperator)
 			c, operator := dial(f), bring(t.Context(), operatorKey)
-			make := func(project, name string) (*fireoncev1.CreateAPIKeyResponse, error) {
+			create := func(project, name string) (*fireoncev1.CreateAPIKeyResponse, error) {
 				return askWith[fireoncev1.CreateAPIKeyResponse](operator, c, accessPath+"CreateAPIKey", &fireoncev1.CreateAPIKeyRequest{
 					ProjectId: project, CreateProject: true, Name: name, Scopes: []string{server.ScopeJobsRead},
 				})
 			}
-			first, err := make("shop", "till")
+			first, err := create("shop", "till")
 			f.must(err)
-			_, err = make("shop", "till")
+			_, err = create("shop", "till")
 			if e := wantReason(t, err, taken); e.detail.GetMetadata()["name"] != "till" {
 				t.Errorf("metadata %v", e.detail)
 			}
-			_, err = make("other", "till")
+			_, err = create("other", "till")
 			f.must(err)
 			for _, bad := range []string{first.GetApiKey().GetApiKeyId(), "0123456789ABCDEF", "key", "a/b", "a b"} {
-				if _, err := make("shop", bad); err == nil || !strings.Contains(err.Error(), "Violations") {
+				if _, err := create("shop", bad); err == nil || !strings.Contains(err.Error(), "Violations") {
 					t.Errorf("name %q: %v", bad, err)
 				}
 			}
 			_, err = askWith[fireoncev1.RevokeAPIKeyResponse](operator, c, accessPath+"RevokeAPIKey", &fireoncev1.RevokeAPIKeyRequest{ApiKeyId: first.GetApiKey().GetApiKeyId()})
 			f.must(err)
-			_, err = make("shop", "till")
+			_, err = create("shop", "till")
 			f.must(err)
 		})
 	}

@@ -27,8 +27,8 @@ const defaultKeep = 30 * 24 * time.Hour
 const defaultWait = 5 * time.Minute
 // What is secret is given in variables, which other users of the machine cannot read.
 const (
-	apiKeyVariable     = "FIREONCE_API_KEY"
-	nextAPIKeyVariable = "FIREONCE_NEXT_API_KEY"
+	apiKeyVariable     = "FIREONCE_API_KEY"      //nolint:gosec // the name of a variable
+	nextAPIKeyVariable = "FIREONCE_NEXT_API_KEY" //nolint:gosec // the name of a variable
 	databaseVariable   = "FIREONCE_DATABASE"
 )
 
