@@ -65,6 +65,9 @@ func TestOneProcessByAnyName(t *testing.T) {
 		}, ErrLocked},
 	} {
 		for _, frozen := range []bool{false, true} {
+			if frozen && name != "the same path" && name != "a new name" {
+				continue // one for each of the two locks
+			}
 			t.Run(name, func(t *testing.T) {
 				path := testPath(t)
 				process := holder(t, path).Process

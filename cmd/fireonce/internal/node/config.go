@@ -116,17 +116,8 @@ func (c *Config) check() (listen addresses, d Database, err error) {
 			return listen, d, exit.Usagef("--allow-origin %q: must be an origin, such as https://app.example.org", origin)
 		}
 	}
-	if c.Senders < 0 {
-		return listen, d, exit.Usagef("--senders must be positive")
-	}
-	if c.Grace != 0 && c.Grace < time.Second {
-		return listen, d, exit.Usagef("--grace must be at least 1s")
-	}
-	if c.Lease != 0 && c.Lease < time.Second {
-		return listen, d, exit.Usagef("--lease must be at least 1s")
-	}
-	if c.DatabaseWait < 0 {
-		return listen, d, exit.Usagef("--database-wait must not be negative; 0 does not wait")
+	if err := c.checkNumbers(); err != nil {
+		return listen, d, err
 	}
 	if err := c.keep().Check(); err != nil {
 		return listen, d, exit.Usagef("--keep-jobs and --keep-events must be 0 (for ever) or at least %v", store.LeastKept)
@@ -142,6 +133,22 @@ func (c *Config) check() (listen addresses, d Database, err error) {
 	}
 	d.synchronousStandby = c.SynchronousStandby
 	return listen, d, err
+}
+
+func (c *Config) checkNumbers() error {
+	if c.Senders < 0 {
+		return exit.Usagef("--senders must be positive")
+	}
+	if c.Grace != 0 && c.Grace < time.Second {
+		return exit.Usagef("--grace must be at least 1s")
+	}
+	if c.Lease != 0 && c.Lease < time.Second {
+		return exit.Usagef("--lease must be at least 1s")
+	}
+	if c.DatabaseWait < 0 {
+		return exit.Usagef("--database-wait must not be negative; 0 does not wait")
+	}
+	return nil
 }
 
 // addresses are where a node listens; grpc may be nil.
