@@ -15,7 +15,8 @@ import (
 type Connections interface {
 	// CreateConnection stores a connection and, if Sealed is set, version 1 of
 	// its credential. A bound idempotency key returns the bound connection with
-	// created=false; the caller compares the fingerprints.
+	// created=false; the caller compares the fingerprints. ErrQuota, but never for a
+	// bound key.
 	CreateConnection(ctx context.Context, c NewConnection) (conn Connection, created bool, err error)
 	// Connection reads one. ErrNotFound.
 	Connection(ctx context.Context, project string, id job.ID) (Connection, error)
@@ -51,6 +52,9 @@ type NewConnection struct {
 	Key         string
 	Fingerprint job.Fingerprint
 	Sealed      *Sealed
+	// Most, when positive, bounds the connections of the project that are not deleted,
+	// whoever else makes one concurrently.
+	Most int64
 }
 
 // ErrInUse: jobs that are not terminal use the connection.

@@ -13,7 +13,7 @@ import (
 // for theft, and ends the login.
 type OAuth interface {
 	// StartLogin stores a login, which ends by itself after ttl. ErrIllegal: the state
-	// is not new.
+	// is not new; ErrQuota.
 	StartLogin(ctx context.Context, l Login, ttl time.Duration) error
 	// TakeLogin gives a login of the project, any project's if that is empty, and
 	// removes it: at most one caller ever gets it. ErrNotFound, also when its time is
@@ -50,6 +50,9 @@ type Login struct {
 	RedirectURL string
 	ReturnURL   string
 	Expires     time.Time // set by the store
+	// Most, when positive, bounds the logins of the project that may still come back,
+	// whoever else starts one concurrently. It is StartLogin's, and is not stored.
+	Most int64
 }
 
 // RenewalParams asks for a turn.

@@ -173,6 +173,7 @@ type Store interface {
 	APIKeys
 	OAuth
 	Retention
+	Quotas
 	// Meta describes the database.
 	Meta(ctx context.Context) (Meta, error)
 	// Quarantine turns claims off until Release: an operator's act, before a copy

@@ -24,6 +24,9 @@ func New(db DBTX) *Queries {
 func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	q := Queries{db: db}
 	var err error
+	if q.addUseStmt, err = db.PrepareContext(ctx, addUse); err != nil {
+		return nil, fmt.Errorf("error preparing query AddUse: %w", err)
+	}
 	if q.anyWaitingStmt, err = db.PrepareContext(ctx, anyWaiting); err != nil {
 		return nil, fmt.Errorf("error preparing query AnyWaiting: %w", err)
 	}
@@ -54,11 +57,20 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.connectionInUseStmt, err = db.PrepareContext(ctx, connectionInUse); err != nil {
 		return nil, fmt.Errorf("error preparing query ConnectionInUse: %w", err)
 	}
+	if q.countAPIKeysStmt, err = db.PrepareContext(ctx, countAPIKeys); err != nil {
+		return nil, fmt.Errorf("error preparing query CountAPIKeys: %w", err)
+	}
+	if q.countConnectionsStmt, err = db.PrepareContext(ctx, countConnections); err != nil {
+		return nil, fmt.Errorf("error preparing query CountConnections: %w", err)
+	}
 	if q.countEndedStmt, err = db.PrepareContext(ctx, countEnded); err != nil {
 		return nil, fmt.Errorf("error preparing query CountEnded: %w", err)
 	}
 	if q.countListedStmt, err = db.PrepareContext(ctx, countListed); err != nil {
 		return nil, fmt.Errorf("error preparing query CountListed: %w", err)
+	}
+	if q.countLoginsStmt, err = db.PrepareContext(ctx, countLogins); err != nil {
+		return nil, fmt.Errorf("error preparing query CountLogins: %w", err)
 	}
 	if q.countRecoveredStmt, err = db.PrepareContext(ctx, countRecovered); err != nil {
 		return nil, fmt.Errorf("error preparing query CountRecovered: %w", err)
@@ -435,6 +447,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.startLoginStmt, err = db.PrepareContext(ctx, startLogin); err != nil {
 		return nil, fmt.Errorf("error preparing query StartLogin: %w", err)
 	}
+	if q.storedJobsStmt, err = db.PrepareContext(ctx, storedJobs); err != nil {
+		return nil, fmt.Errorf("error preparing query StoredJobs: %w", err)
+	}
 	if q.succeedStmt, err = db.PrepareContext(ctx, succeed); err != nil {
 		return nil, fmt.Errorf("error preparing query Succeed: %w", err)
 	}
@@ -464,6 +479,11 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 
 func (q *Queries) Close() error {
 	var err error
+	if q.addUseStmt != nil {
+		if cerr := q.addUseStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing addUseStmt: %w", cerr)
+		}
+	}
 	if q.anyWaitingStmt != nil {
 		if cerr := q.anyWaitingStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing anyWaitingStmt: %w", cerr)
@@ -514,6 +534,16 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing connectionInUseStmt: %w", cerr)
 		}
 	}
+	if q.countAPIKeysStmt != nil {
+		if cerr := q.countAPIKeysStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing countAPIKeysStmt: %w", cerr)
+		}
+	}
+	if q.countConnectionsStmt != nil {
+		if cerr := q.countConnectionsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing countConnectionsStmt: %w", cerr)
+		}
+	}
 	if q.countEndedStmt != nil {
 		if cerr := q.countEndedStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing countEndedStmt: %w", cerr)
@@ -522,6 +552,11 @@ func (q *Queries) Close() error {
 	if q.countListedStmt != nil {
 		if cerr := q.countListedStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing countListedStmt: %w", cerr)
+		}
+	}
+	if q.countLoginsStmt != nil {
+		if cerr := q.countLoginsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing countLoginsStmt: %w", cerr)
 		}
 	}
 	if q.countRecoveredStmt != nil {
@@ -1149,6 +1184,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing startLoginStmt: %w", cerr)
 		}
 	}
+	if q.storedJobsStmt != nil {
+		if cerr := q.storedJobsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing storedJobsStmt: %w", cerr)
+		}
+	}
 	if q.succeedStmt != nil {
 		if cerr := q.succeedStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing succeedStmt: %w", cerr)
@@ -1228,6 +1268,7 @@ func (q *Queries) queryRow(ctx context.Context, stmt *sql.Stmt, query string, ar
 type Queries struct {
 	db                      DBTX
 	tx                      *sql.Tx
+	addUseStmt              *sql.Stmt
 	anyWaitingStmt          *sql.Stmt
 	armJobStmt              *sql.Stmt
 	attemptByTokenStmt      *sql.Stmt
@@ -1238,8 +1279,11 @@ type Queries struct {
 	connectionByKeyStmt     *sql.Stmt
 	connectionHoldsStmt     *sql.Stmt
 	connectionInUseStmt     *sql.Stmt
+	countAPIKeysStmt        *sql.Stmt
+	countConnectionsStmt    *sql.Stmt
 	countEndedStmt          *sql.Stmt
 	countListedStmt         *sql.Stmt
+	countLoginsStmt         *sql.Stmt
 	countRecoveredStmt      *sql.Stmt
 	countStartsStmt         *sql.Stmt
 	countUnderWayStmt       *sql.Stmt
@@ -1365,6 +1409,7 @@ type Queries struct {
 	shareEffectStmt         *sql.Stmt
 	startLagStmt            *sql.Stmt
 	startLoginStmt          *sql.Stmt
+	storedJobsStmt          *sql.Stmt
 	succeedStmt             *sql.Stmt
 	takeGateStmt            *sql.Stmt
 	touchAPIKeyStmt         *sql.Stmt
@@ -1379,6 +1424,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 	return &Queries{
 		db:                      tx,
 		tx:                      tx,
+		addUseStmt:              q.addUseStmt,
 		anyWaitingStmt:          q.anyWaitingStmt,
 		armJobStmt:              q.armJobStmt,
 		attemptByTokenStmt:      q.attemptByTokenStmt,
@@ -1389,8 +1435,11 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		connectionByKeyStmt:     q.connectionByKeyStmt,
 		connectionHoldsStmt:     q.connectionHoldsStmt,
 		connectionInUseStmt:     q.connectionInUseStmt,
+		countAPIKeysStmt:        q.countAPIKeysStmt,
+		countConnectionsStmt:    q.countConnectionsStmt,
 		countEndedStmt:          q.countEndedStmt,
 		countListedStmt:         q.countListedStmt,
+		countLoginsStmt:         q.countLoginsStmt,
 		countRecoveredStmt:      q.countRecoveredStmt,
 		countStartsStmt:         q.countStartsStmt,
 		countUnderWayStmt:       q.countUnderWayStmt,
@@ -1516,6 +1565,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		shareEffectStmt:         q.shareEffectStmt,
 		startLagStmt:            q.startLagStmt,
 		startLoginStmt:          q.startLoginStmt,
+		storedJobsStmt:          q.storedJobsStmt,
 		succeedStmt:             q.succeedStmt,
 		takeGateStmt:            q.takeGateStmt,
 		touchAPIKeyStmt:         q.touchAPIKeyStmt,

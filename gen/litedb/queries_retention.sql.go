@@ -20,7 +20,8 @@ func (q *Queries) DropEvent(ctx context.Context, position int64) error {
 }
 
 const endedJob = `-- name: EndedJob :one
-SELECT s.job_id, s.connection_id, s.ended_at, s.class, j.reply_to, j.project, j.idem_key
+SELECT s.job_id, s.connection_id, s.ended_at, s.class, j.reply_to, j.project, j.idem_key,
+    CAST(length(j.payload) AS INTEGER) AS bytes
 FROM job_state AS s JOIN jobs AS j ON j.id = s.job_id
 WHERE s.job_id = ?1 AND s.ended_at IS NOT NULL AND s.ended_at <= ?2
 `
@@ -38,6 +39,7 @@ type EndedJobRow struct {
 	ReplyTo      []byte
 	Project      string
 	IdemKey      string
+	Bytes        int64
 }
 
 func (q *Queries) EndedJob(ctx context.Context, arg EndedJobParams) (EndedJobRow, error) {
@@ -51,13 +53,15 @@ func (q *Queries) EndedJob(ctx context.Context, arg EndedJobParams) (EndedJobRow
 		&i.ReplyTo,
 		&i.Project,
 		&i.IdemKey,
+		&i.Bytes,
 	)
 	return i, err
 }
 
 const endedJobs = `-- name: EndedJobs :many
 
-SELECT s.job_id, s.connection_id, s.ended_at, s.class, j.reply_to, j.project, j.idem_key
+SELECT s.job_id, s.connection_id, s.ended_at, s.class, j.reply_to, j.project, j.idem_key,
+    CAST(length(j.payload) AS INTEGER) AS bytes
 FROM job_state AS s JOIN jobs AS j ON j.id = s.job_id
 WHERE s.project = ?1 AND s.state = ?2 AND s.ended_at IS NOT NULL
     AND s.ended_at >= ?3 AND s.ended_at <= ?4
@@ -84,6 +88,7 @@ type EndedJobsRow struct {
 	ReplyTo      []byte
 	Project      string
 	IdemKey      string
+	Bytes        int64
 }
 
 // jobs
@@ -113,6 +118,7 @@ func (q *Queries) EndedJobs(ctx context.Context, arg EndedJobsParams) ([]EndedJo
 			&i.ReplyTo,
 			&i.Project,
 			&i.IdemKey,
+			&i.Bytes,
 		); err != nil {
 			return nil, err
 		}

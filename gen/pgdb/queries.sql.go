@@ -614,6 +614,10 @@ new_jobs AS (
         $1::timestamptz, payload
     FROM u
 ),
+used AS (
+    INSERT INTO project_use (project, jobs, bytes)
+    SELECT project, count(*), sum(octet_length(payload)) FROM u GROUP BY project
+),
 logged AS (
     INSERT INTO events (
         position, project, job_id, connection_id, schedule_id, sequence, from_state, to_state,
@@ -726,6 +730,9 @@ new_job AS (
         max_backoff, attempt_timeout, policy, labels::jsonb, time_zone, schedule_id, fingerprint,
         now, payload
     FROM u
+),
+used AS (
+    INSERT INTO project_use (project, jobs, bytes) SELECT project, 1, octet_length(payload) FROM u
 ),
 logged AS (
     INSERT INTO events (

@@ -477,6 +477,11 @@ const setContents = `-- name: SetContents :exec
 WITH u AS (
     SELECT unnest($1::uuid[]) AS job_id, unnest($2::bytea[]) AS payload,
         unnest($3::text[]) AS labels
+),
+used AS (
+    INSERT INTO project_use (project, jobs, bytes)
+    SELECT o.project, 0, sum(octet_length(u.payload) - octet_length(o.payload))
+    FROM u JOIN jobs AS o ON o.id = u.job_id WHERE u.payload IS NOT NULL GROUP BY o.project
 )
 UPDATE jobs AS j SET
     payload = coalesce(u.payload, j.payload), labels = coalesce(nullif(u.labels, '')::jsonb, j.labels)

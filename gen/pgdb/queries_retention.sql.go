@@ -291,6 +291,10 @@ func (q *Queries) RemoveEvents(ctx context.Context, arg RemoveEventsParams) (int
 }
 
 const removeJobs = `-- name: RemoveJobs :execrows
+WITH used AS (
+    INSERT INTO project_use (project, jobs, bytes)
+    SELECT project, -count(*), -sum(octet_length(payload)) FROM jobs WHERE id = ANY ($1::uuid[]) GROUP BY project
+)
 DELETE FROM jobs WHERE id = ANY ($1::uuid[])
 `
 

@@ -19,13 +19,16 @@ func (s *Store) CreateConnection(ctx context.Context, c store.NewConnection) (st
 		created bool
 	}
 	r, err := write(ctx, s, "create connection", func(ctx context.Context, t *tx) (result, error) {
+		if err := t.takeTurn(ctx, countedConnections, c.Connection.Project, c.Most); err != nil {
+			return result{}, err
+		}
 		n, err := t.q.InsertConnection(ctx, insertConnectionParams(c, t.now))
 		if err != nil {
 			return result{}, err
 		}
 		id, created := c.Connection.ID, n == 1
 		if created {
-			err = t.completeConnection(ctx, c)
+			err = t.completeConnection(ctx, c) // refuses one too many: the key comes first
 		} else {
 			id, err = t.connectionOf(ctx, c)
 		}
@@ -46,6 +49,12 @@ func (t *tx) connectionOf(ctx context.Context, c store.NewConnection) (job.ID, e
 
 // completeConnection writes what belongs to a connection that was inserted.
 func (t *tx) completeConnection(ctx context.Context, c store.NewConnection) error {
+	if err := oneMore(ctx, c.Most, func(ctx context.Context) (int64, error) {
+		n, err := t.q.CountConnections(ctx, c.Connection.Project)
+		return n - 1, named("connections", err) // the one that was inserted
+	}); err != nil {
+		return err
+	}
 	if err := t.q.InsertClaimRow(ctx, fromID(c.Connection.ID)); err != nil {
 		return fmt.Errorf("claim row: %w", err)
 	}

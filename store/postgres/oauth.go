@@ -18,6 +18,14 @@ import (
 // StartLogin implements store.Store.
 func (s *Store) StartLogin(ctx context.Context, l store.Login, ttl time.Duration) error {
 	_, err := write(ctx, s, "start login", func(ctx context.Context, t *tx) (struct{}, error) {
+		if err := t.takeTurn(ctx, countedLogins, l.Project, l.Most); err != nil {
+			return struct{}{}, err
+		}
+		if err := oneMore(ctx, l.Most, func(ctx context.Context) (int64, error) {
+			return t.view().loginsOf(ctx, l.Project)
+		}); err != nil {
+			return struct{}{}, err
+		}
 		if err := t.q.DropOldLogins(ctx, t.now); err != nil {
 			return struct{}{}, fmt.Errorf("old logins: %w", err)
 		}

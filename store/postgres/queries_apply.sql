@@ -106,6 +106,11 @@ RETURNING id, job_id;
 WITH u AS (
     SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@payloads::bytea[]) AS payload,
         unnest(@labels::text[]) AS labels
+),
+used AS (
+    INSERT INTO project_use (project, jobs, bytes)
+    SELECT o.project, 0, sum(octet_length(u.payload) - octet_length(o.payload))
+    FROM u JOIN jobs AS o ON o.id = u.job_id WHERE u.payload IS NOT NULL GROUP BY o.project
 )
 UPDATE jobs AS j SET
     payload = coalesce(u.payload, j.payload), labels = coalesce(nullif(u.labels, '')::jsonb, j.labels)

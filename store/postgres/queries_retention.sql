@@ -94,6 +94,10 @@ WHERE k.project = j.project AND k.idem_key = j.idem_key AND k.job_id = j.id;
 DELETE FROM job_state WHERE job_id = ANY (@ids::uuid[]);
 
 -- name: RemoveJobs :execrows
+WITH used AS (
+    INSERT INTO project_use (project, jobs, bytes)
+    SELECT project, -count(*), -sum(octet_length(payload)) FROM jobs WHERE id = ANY (@ids::uuid[]) GROUP BY project
+)
 DELETE FROM jobs WHERE id = ANY (@ids::uuid[]);
 
 -- what outlives its job

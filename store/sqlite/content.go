@@ -24,7 +24,11 @@ func (c *change) content(ctx context.Context) error {
 		c.job.Labels = labels
 	}
 	if to != nil && to.Payload != nil {
+		before := len(c.job.Payload)
 		c.job.Payload = fromBytes(to.Payload)
+		if err := c.w.usage.add(ctx, c.tx, c.job.Project, 0, int64(len(c.job.Payload)-before)); err != nil {
+			return err
+		}
 		c.job.HoldKey, c.st.HoldKey = to.HoldKey, to.HoldKey
 	}
 	err := c.q.SetContent(ctx, litedb.SetContentParams{

@@ -144,6 +144,9 @@ func (t *tx) insertJob(ctx context.Context, j litedb.Job, st litedb.JobState, ac
 	if err := t.q.InsertState(ctx, insertStateParams(st)); err != nil {
 		return fmt.Errorf("state: %w", err)
 	}
+	if err := t.w.usage.add(ctx, t, j.Project, 1, int64(len(j.Payload))); err != nil {
+		return err
+	}
 	if st.WaitsFor != nil {
 		t.w.cache.waiting = nil
 	}

@@ -25,7 +25,7 @@ var ErrSchema = errors.New("schema version")
 // verdicts are the errors that concern one item of a batch.
 var verdicts = []error{
 	store.ErrNotFound, store.ErrStale, store.ErrIllegal,
-	store.ErrWindowOver, store.ErrHeld, store.ErrGated, store.ErrReplyTo, store.ErrInUse, store.ErrNameTaken,
+	store.ErrWindowOver, store.ErrHeld, store.ErrGated, store.ErrReplyTo, store.ErrInUse, store.ErrNameTaken, store.ErrQuota,
 }
 
 // isVerdict tells an item's refusal from trouble with the database.

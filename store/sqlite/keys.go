@@ -69,6 +69,11 @@ func (s *Store) Reseal(ctx context.Context, items []store.Reseal) ([]bool, error
 // CreateAPIKey implements store.Store.
 func (s *Store) CreateAPIKey(ctx context.Context, k store.NewAPIKey) (store.APIKey, error) {
 	return write(ctx, s, "create API key", func(ctx context.Context, t *tx) (store.APIKey, error) {
+		if err := oneMore(ctx, k.Most, func(ctx context.Context) (int64, error) {
+			return t.view().apiKeysOf(ctx, k.Project)
+		}); err != nil {
+			return store.APIKey{}, err
+		}
 		if k.NewProject {
 			if err := t.q.InsertProject(ctx, litedb.InsertProjectParams{ID: k.Project, Now: t.now}); err != nil {
 				return store.APIKey{}, fmt.Errorf("project: %w", err)

@@ -28,7 +28,8 @@ UPDATE meta SET dropped_to = @dropped_to WHERE id = 1;
 
 -- name: EndedJobs :many
 -- The next jobs of a project and a state that ended by then.
-SELECT s.job_id, s.connection_id, s.ended_at, s.class, j.reply_to, j.project, j.idem_key
+SELECT s.job_id, s.connection_id, s.ended_at, s.class, j.reply_to, j.project, j.idem_key,
+    CAST(length(j.payload) AS INTEGER) AS bytes
 FROM job_state AS s JOIN jobs AS j ON j.id = s.job_id
 WHERE s.project = @project AND s.state = @state AND s.ended_at IS NOT NULL
     AND s.ended_at >= @after AND s.ended_at <= @until
@@ -37,7 +38,8 @@ WHERE s.project = @project AND s.state = @state AND s.ended_at IS NOT NULL
 ORDER BY s.ended_at, s.connection_id, s.job_id LIMIT @max_rows;
 
 -- name: EndedJob :one
-SELECT s.job_id, s.connection_id, s.ended_at, s.class, j.reply_to, j.project, j.idem_key
+SELECT s.job_id, s.connection_id, s.ended_at, s.class, j.reply_to, j.project, j.idem_key,
+    CAST(length(j.payload) AS INTEGER) AS bytes
 FROM job_state AS s JOIN jobs AS j ON j.id = s.job_id
 WHERE s.job_id = @job_id AND s.ended_at IS NOT NULL AND s.ended_at <= @until;
 

@@ -253,6 +253,9 @@ func (r *retaining) remove(ctx context.Context, row litedb.EndedJobRow) error {
 	if err := r.q.RemoveJob(ctx, id); err != nil {
 		return fmt.Errorf("job: %w", err)
 	}
+	if err := r.w.usage.add(ctx, r.tx, row.Project, -1, -row.Bytes); err != nil {
+		return err
+	}
 	r.out.Jobs, r.out.Events = r.out.Jobs+1, r.out.Events+int(events)
 	return nil
 }

@@ -60,6 +60,7 @@ type writer struct {
 	ses   *session
 	cache *cache
 	log   *eventLog
+	usage *usage
 	q     *litedb.Queries
 	queue chan *op
 	ended chan struct{}
@@ -84,7 +85,7 @@ func (s *Store) newWriter(ctx context.Context) (*writer, error) {
 		s: s, conn: conn, queue: make(chan *op, maxQueued),
 		ended: make(chan struct{}), quit: make(chan struct{}), logLimit: maxLog,
 	}
-	w.cache, w.log = newCache(), newEventLog()
+	w.cache, w.log, w.usage = newCache(), newEventLog(), newUsage()
 	w.ses = newSession(conn, func(name, table string) { w.cache.wrote(name, table) })
 	w.q = litedb.New(w.ses)
 	w.commit = func(ctx context.Context) error { return w.ses.control(ctx, commit) }
@@ -199,7 +200,7 @@ func (w *writer) group(first *op) {
 		}
 		ran = append(ran, o)
 	}
-	if err := w.log.flush(ctx, w.ses); err != nil {
+	if w.log.flush(ctx, w.ses) != nil || w.usage.flush(ctx, w.q) != nil {
 		w.again(ctx, ran)
 		return
 	}
@@ -290,6 +291,7 @@ func (w *writer) undo(ctx context.Context) {
 	w.cache = newCache()
 	w.log.forget()
 	w.newest = 0 // events that are gone may have been counted
+	w.usage.forget()
 	// Where SQLite has ended the transaction by itself, this fails.
 	_ = w.ses.control(ctx, rollback)
 }

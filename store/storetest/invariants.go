@@ -11,8 +11,10 @@ import (
 
 func (w *world) check() {
 	owners := make(map[string]job.ID)
+	var stored store.StoredJobs
 	for _, id := range w.ids {
 		s := w.read(id)
+		stored.Jobs, stored.Bytes = stored.Jobs+1, stored.Bytes+int64(len(s.Payload))
 		w.checkAttempts(s)
 		w.checkEvents(s)
 		w.checkReply(s)
@@ -28,6 +30,9 @@ func (w *world) check() {
 			w.t.Fatalf("I10: the object %s settles jobs %s and %s", s.Effect.ExternalID, other, id)
 		}
 		owners[s.Effect.ExternalID] = id
+	}
+	if got, err := w.s.StoredJobs(w.ctx, w.project); err != nil || got != stored {
+		w.t.Fatalf("stored: %+v, %v; the project's jobs are %+v", got, err, stored)
 	}
 }
 

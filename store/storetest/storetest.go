@@ -49,6 +49,7 @@ func Run(t *testing.T, open func(t *testing.T, now func() time.Time) store.Store
 		{"Wake", wakeTests},
 		{"Keys", keyTests},
 		{"OAuth", oauthTests},
+		{"Quotas", quotaTests},
 		{"Calls", callTests},
 		{"Random", randomTests},
 	} {

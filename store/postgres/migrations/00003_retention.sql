@@ -40,6 +40,21 @@ CREATE INDEX jobs_reply ON jobs (reply_to) WHERE reply_to IS NOT NULL;
 -- Keys that outlive their jobs.
 CREATE INDEX job_keys_kept ON job_keys (kept_until) WHERE kept_until IS NOT NULL;
 
+-- What each project stores: the sum of its rows. Each transaction that stores, removes or
+-- changes jobs adds a row of its own, so that none waits for another; StoredJobs
+-- replaces many rows by their sum.
+CREATE TABLE project_use (
+    project text   NOT NULL,
+    jobs    bigint NOT NULL,
+    -- Of their payloads.
+    bytes   bigint NOT NULL
+);
+
+CREATE INDEX project_use_project ON project_use (project);
+
+-- Connections that count, by project.
+CREATE INDEX connections_live ON connections (project) WHERE deleted_at IS NULL;
+
 -- +goose Down
 -- There is no way down: a schema is only ever replaced by a newer one.
 SELECT 1;

@@ -18,6 +18,8 @@ CREATE TABLE api_keys (
 
 -- A live key's name is looked for when another one is made.
 CREATE INDEX api_keys_name ON api_keys (project, name) WHERE revoked_at IS NULL AND name <> '';
+-- Keys that may be live, by project.
+CREATE INDEX api_keys_project ON api_keys (project) WHERE revoked_at IS NULL;
 
 -- +goose Down
 -- There is no way down: a schema is only ever replaced by a newer one.

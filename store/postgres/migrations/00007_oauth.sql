@@ -17,6 +17,7 @@ CREATE TABLE oauth_logins (
 );
 
 CREATE INDEX oauth_logins_end ON oauth_logins (expires_at);
+CREATE INDEX oauth_logins_project ON oauth_logins (project, expires_at);
 
 -- Whose turn it is to renew a connection's tokens.
 CREATE TABLE oauth_renewals (

@@ -55,6 +55,20 @@ CREATE INDEX jobs_reply ON jobs (reply_to) WHERE reply_to IS NOT NULL;
 -- Keys that outlive their jobs.
 CREATE INDEX job_keys_kept ON job_keys (kept_until) WHERE kept_until IS NOT NULL;
 
+-- What each project stores, kept in step with jobs by every transaction that writes there: to
+-- count the rows would cost more the more there are.
+CREATE TABLE project_use (
+    project TEXT    PRIMARY KEY NOT NULL,
+    jobs    INTEGER NOT NULL,
+    -- Of their payloads.
+    bytes   INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+INSERT INTO project_use (project, jobs, bytes) SELECT project, count(*), sum(length(payload)) FROM jobs GROUP BY project;
+
+-- Connections that count, by project.
+CREATE INDEX connections_live ON connections (project) WHERE deleted_at IS NULL;
+
 -- +goose Down
 -- There is no way down: a schema is only ever replaced by a newer one.
 SELECT 1;

@@ -82,6 +82,9 @@ func (s *Store) CreateAPIKey(ctx context.Context, k store.NewAPIKey) (store.APIK
 		case k.Name != "" && t.nameTaken(k):
 			return store.APIKey{}, fmt.Errorf("name %q: %w", k.Name, store.ErrNameTaken)
 		}
+		if err := store.OneMore(t.holdings(k.Project).APIKeys, k.Most); err != nil {
+			return store.APIKey{}, err
+		}
 		t.projects[k.Project] = true
 		made := &store.APIKey{
 			ID: k.ID, Project: k.Project, Name: k.Name, Hash: some(k.Hash), Scopes: slices.Clone(k.Scopes), Created: t.now,

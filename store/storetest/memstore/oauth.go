@@ -24,7 +24,11 @@ func (s *Store) StartLogin(ctx context.Context, l store.Login, ttl time.Duration
 		if _, taken := t.logins[state]; taken || len(state) != stateSize {
 			return struct{}{}, fmt.Errorf("%w: the state is not new", store.ErrIllegal)
 		}
+		if err := store.OneMore(t.holdings(l.Project).Logins, l.Most); err != nil {
+			return struct{}{}, err
+		}
 		kept := l
+		kept.Most = 0
 		kept.State, kept.Target, kept.Sealed = some(l.State), some(l.Target), some(l.Sealed)
 		kept.Expires = t.now.Add(ttl.Truncate(time.Microsecond))
 		t.logins[state] = kept

@@ -1,0 +1,34 @@
+-- What projects have, for quotas.
+
+-- name: StoredJobs :one
+-- The sum of a project's rows, and how many there are.
+SELECT coalesce(sum(jobs), 0)::bigint AS jobs, coalesce(sum(bytes), 0)::bigint AS bytes, count(*) AS parts
+FROM project_use WHERE project = @project;
+
+-- name: FoldUse :exec
+-- Replaces rows by their sum. Rows that another server folds at this moment are left to it,
+-- so both keep the sum.
+WITH gone AS (
+    DELETE FROM project_use WHERE ctid = ANY (ARRAY(
+        SELECT u.ctid FROM project_use AS u WHERE u.project = @project LIMIT @max_rows FOR UPDATE SKIP LOCKED
+    ))
+    RETURNING project, jobs, bytes
+)
+INSERT INTO project_use (project, jobs, bytes) SELECT project, sum(jobs), sum(bytes) FROM gone GROUP BY project;
+
+-- name: LockUse :exec
+-- Lets transactions that add the same kind of thing to a project come one after the other:
+-- each counts what those before it have added.
+SELECT pg_advisory_xact_lock(@kind::integer, hashtext(@project::text));
+
+-- name: CountConnections :one
+SELECT count(*) FROM connections WHERE project = @project AND deleted_at IS NULL;
+
+-- name: CountAPIKeys :one
+-- Those that are live at now.
+SELECT count(*) FROM api_keys
+WHERE project = @project AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > @now::timestamptz);
+
+-- name: CountLogins :one
+-- Those that may still come back at now.
+SELECT count(*) FROM oauth_logins WHERE project = @project AND expires_at > @now;

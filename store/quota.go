@@ -1,0 +1,55 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Quotas measures what projects have. How much they may have is the server's to say.
+type Quotas interface {
+	// StoredJobs returns how many jobs a project has, ended ones that are still kept
+	// too, and the bytes of their payloads. It is exact as of a moment during the call,
+	// and costs the same however many jobs there are.
+	StoredJobs(ctx context.Context, project string) (StoredJobs, error)
+	// Holdings counts what else a project has.
+	Holdings(ctx context.Context, project string) (Holdings, error)
+}
+
+// StoredJobs is how much of a database the jobs of a project take.
+type StoredJobs struct {
+	Jobs int64
+	// Bytes are those of the payloads.
+	Bytes int64
+}
+
+// Holdings counts what a project has beside jobs.
+type Holdings struct {
+	// Connections are those that were not deleted.
+	Connections int64
+	// APIKeys are those that are live.
+	APIKeys int64
+	// Logins are those that may still come back.
+	Logins int64
+}
+
+// ErrQuota: the project has as many already as the call allows. Nothing was written.
+// Engines return it as a *QuotaError.
+var ErrQuota = errors.New("quota exceeded")
+
+// QuotaError is ErrQuota with the figures.
+type QuotaError struct{ Used, Limit int64 }
+
+func (e *QuotaError) Error() string { return fmt.Sprintf("%v: %d of %d", ErrQuota, e.Used, e.Limit) }
+
+// Is makes the error one of ErrQuota.
+func (e *QuotaError) Is(target error) bool { return target == ErrQuota }
+
+// OneMore returns a *QuotaError unless one may be added to those in use. A limit of 0
+// is none.
+func OneMore(used, limit int64) error {
+	if limit > 0 && used >= limit {
+		return &QuotaError{Used: used, Limit: limit}
+	}
+	return nil
+}

@@ -1,0 +1,270 @@
+package storetest
+
+import (
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+var quotaTests = []test{
+	{"stored jobs and their bytes", quotaStored},
+	{"a repeat stores nothing", quotaRepeat},
+	{"jobs that are refused in a batch", quotaRefusedItems},
+	{"jobs that are started as they are stored", quotaStarted},
+	{"a payload that changes", quotaUpdate},
+	{"removed jobs", quotaRemoved},
+	{"many writes", quotaManyWrites},
+	{"connections", quotaConnections},
+	{"API keys", quotaAPIKeys},
+	{"logins", quotaLogins},
+	{"concurrent additions", quotaConcurrent},
+}
+
+// stores makes sure of what a project stores.
+func (f *fixture) stores(p string, jobs, bytes int64) {
+	f.Helper()
+	got, err := f.s.StoredJobs(f.ctx, p)
+	f.ok(err)
+	f.is(got, store.StoredJobs{Jobs: jobs, Bytes: bytes}, "stored by %s", p)
+}
+
+// paying sets a job's payload.
+func paying(size int) func(*store.NewJob) {
+	return func(n *store.NewJob) { n.Spec.Payload = make([]byte, size) }
+}
+
+func quotaStored(f *fixture) {
+	f.stores(project, 0, 0)
+	other := f.connect(store.Connection{Project: "other"})
+	f.create(f.new(paying(10)), f.new(paying(0)), f.new(paying(100_000)),
+		f.new(paying(7), on(other), func(n *store.NewJob) { n.Spec.Project = "other" }))
+	f.submit(paying(1))
+	f.stores(project, 4, 100_011)
+	f.stores("other", 1, 7)
+	f.stores("none", 0, 0)
+	f.claimN(10)
+	f.stores(project, 4, 100_011)
+}
+
+func quotaRepeat(f *fixture) {
+	n := f.new(paying(10))
+	again := n
+	again.Spec.ID, again.Spec.Payload = f.id(), make([]byte, 99)
+	f.create(n, again)
+	again.Spec.ID = f.id()
+	f.is(f.create(again)[0].Created, false, "created")
+	f.stores(project, 1, 10)
+}
+
+func quotaRefusedItems(f *fixture) {
+	bad := f.new(paying(50), func(n *store.NewJob) { n.Spec.Connection = f.id() })
+	reply := f.new(paying(50), replying(f.id()))
+	out, err := f.s.Create(f.ctx, []store.NewJob{f.new(paying(3)), bad, f.new(paying(4)), reply})
+	f.ok(err)
+	f.fails(out[1].Err, store.ErrNotFound)
+	f.fails(out[3].Err, store.ErrReplyTo)
+	f.stores(project, 2, 7)
+}
+
+func quotaStarted(f *fixture) {
+	for i := range 3 {
+		n := f.new(paying(5))
+		n.Start = &store.ClaimParams{Worker: "w", Lease: lease}
+		if i > 0 {
+			n.Start.Intend = func(l store.Leased) *store.Arm { a := f.intent(l); return &a }
+		}
+		f.create(n)
+	}
+	f.stores(project, 3, 15)
+}
+
+func quotaUpdate(f *fixture) {
+	s := f.submit(paying(10), at(start.Add(time.Hour)))
+	f.submit(paying(1))
+	s = f.update(s, store.Content{Payload: make([]byte, 400), HoldKey: "another"})
+	f.stores(project, 2, 401)
+	s = f.update(s, store.Content{Labels: map[string]string{"a": "b"}})
+	f.stores(project, 2, 401)
+	f.update(s, store.Content{Payload: []byte("x"), HoldKey: "another"})
+	f.stores(project, 2, 2)
+	f.fails(f.changeContent(s, f.decide(s, job.UpdateAsked{}), store.Content{Payload: make([]byte, 9)}).Err, store.ErrStale)
+	f.stores(project, 2, 2)
+}
+
+func quotaRemoved(f *fixture) {
+	first := f.inState(job.Failed)
+	f.inState(job.Succeeded)
+	f.submit(paying(12), at(start.Add(1000*time.Hour)))
+	size := int64(len(first.Payload))
+	f.stores(project, 3, 2*size+12)
+	f.clock.advance(20 * day)
+	f.is(f.retain(keeping).Jobs, 2, "removed")
+	f.stores(project, 1, 12)
+}
+
+// quotaManyWrites: however many transactions wrote, and whoever reads meanwhile.
+func quotaManyWrites(f *fixture) {
+	const writers, each = 8, 40
+	together(writers+2, func(i int) {
+		for range each {
+			if i >= writers {
+				if _, err := f.s.StoredJobs(f.ctx, project); err != nil {
+					f.Error(err)
+				}
+				continue
+			}
+			out, err := f.s.Create(f.ctx, []store.NewJob{f.new(paying(3))})
+			if err = errors.Join(err, out[0].Err); err != nil {
+				f.Error(err)
+			}
+		}
+	})
+	for range 3 {
+		f.stores(project, writers*each, 3*writers*each)
+	}
+}
+
+// holds makes sure of what else a project has.
+func (f *fixture) holds(p string, want store.Holdings) {
+	f.Helper()
+	got, err := f.s.Holdings(f.ctx, p)
+	f.ok(err)
+	f.is(got, want, "holdings of %s", p)
+}
+
+// full makes sure that an addition was refused, with the figures.
+func (f *fixture) full(err error, used, limit int64) {
+	f.Helper()
+	f.fails(err, store.ErrQuota)
+	var q *store.QuotaError
+	f.is(errors.As(err, &q), true, "a QuotaError")
+	f.is(*q, store.QuotaError{Used: used, Limit: limit}, "figures")
+}
+
+func quotaConnections(f *fixture) {
+	add := func(key string, most int64) (store.Connection, bool, error) {
+		return f.s.CreateConnection(f.ctx, store.NewConnection{
+			Connection: store.Connection{ID: f.id(), Project: project, Connector: "fake", Class: job.Keyed}, Key: key, Most: most,
+			Sealed: &store.Sealed{Version: 1, KeyID: "k", Data: []byte("d"), Fingerprint: "f"},
+		})
+	}
+	f.connect(store.Connection{Project: "other"})
+	a, created, err := add("a", 2) // beside the fixture's
+	f.ok(err)
+	f.is(created, true, "created")
+	_, _, err = add("b", 2)
+	f.full(err, 2, 2)
+	_, _, err = add("b", 1)
+	f.full(err, 2, 1)
+	f.holds(project, store.Holdings{Connections: 2})
+	keys, err := f.s.CredentialKeys(f.ctx)
+	f.ok(err)
+	f.is(keys, []string{"k"}, "keys of credentials")
+	again, created, err := add("a", 2)
+	f.ok(err)
+	f.is([]any{again.ID, created}, []any{a.ID, false}, "a bound key when the quota is used up")
+	_, err = f.s.ChangeConnection(f.ctx, store.ConnectionChange{Project: project, ID: a.ID, Version: a.Version, Delete: true})
+	f.ok(err)
+	f.holds(project, store.Holdings{Connections: 1})
+	_, created, err = add("b", 2)
+	f.ok(err)
+	f.is(created, true, "created in place of a deleted one")
+	_, _, err = add("c", 0)
+	f.ok(err)
+	f.holds(project, store.Holdings{Connections: 3})
+	f.holds("other", store.Holdings{Connections: 1})
+}
+
+func quotaAPIKeys(f *fixture) {
+	add := func(id string, edit ...func(*store.NewAPIKey)) error {
+		_, err := f.s.CreateAPIKey(f.ctx, newKey(id, append(edit, func(k *store.NewAPIKey) { k.Most = 2 })...))
+		return err
+	}
+	f.ok(add("a", func(k *store.NewAPIKey) { k.Lifetime = time.Hour }))
+	f.ok(add("b"))
+	f.full(add("c"), 2, 2)
+	_, err := f.s.APIKey(f.ctx, "c")
+	f.fails(err, store.ErrNotFound)
+	f.ok(add("d", func(k *store.NewAPIKey) { k.Project, k.NewProject = "other", true }))
+	f.holds(project, store.Holdings{Connections: 1, APIKeys: 2})
+	f.clock.advance(time.Hour) // the end of a
+	f.holds(project, store.Holdings{Connections: 1, APIKeys: 1})
+	f.ok(add("c"))
+	f.full(add("e"), 2, 2)
+	_, err = f.s.RevokeAPIKey(f.ctx, "b")
+	f.ok(err)
+	f.ok(add("e"))
+	f.holds("other", store.Holdings{APIKeys: 1})
+}
+
+func quotaLogins(f *fixture) {
+	add := func(edit ...func(*store.Login)) (store.Login, error) {
+		l := store.Login{
+			State: make([]byte, 32), Project: project, Actor: "a", App: "x", Target: []byte("t"), KeyID: "k", Sealed: []byte("s"),
+			RedirectURL: "https://example.org", Most: 2,
+		}
+		id := f.id()
+		copy(l.State, id[:])
+		for _, e := range edit {
+			e(&l)
+		}
+		return l, f.s.StartLogin(f.ctx, l, 10*time.Minute)
+	}
+	first, err := add()
+	f.ok(err)
+	f.clock.advance(time.Minute)
+	_, err = add()
+	f.ok(err)
+	refused, err := add()
+	f.full(err, 2, 2)
+	_, err = f.s.TakeLogin(f.ctx, "", refused.State)
+	f.fails(err, store.ErrNotFound)
+	_, err = add(func(l *store.Login) { l.Project = "other" })
+	f.ok(err)
+	f.holds(project, store.Holdings{Connections: 1, Logins: 2})
+	got, err := f.s.TakeLogin(f.ctx, project, first.State)
+	f.ok(err)
+	f.is(got.Most, int64(0), "the bound of a stored login")
+	_, err = add()
+	f.ok(err)
+	_, err = add()
+	f.full(err, 2, 2)
+	f.clock.advance(10 * time.Minute) // their end
+	f.holds(project, store.Holdings{Connections: 1})
+	_, err = add()
+	f.ok(err)
+}
+
+// quotaConcurrent: exactly as many as there is a limit for are added, whoever comes
+// together.
+func quotaConcurrent(f *fixture) {
+	const many, most = 16, 5
+	var conns, keys, logins atomic.Int64
+	count := func(n *atomic.Int64, err error) {
+		switch {
+		case err == nil:
+			n.Add(1)
+		case !errors.Is(err, store.ErrQuota):
+			f.Error(err)
+		}
+	}
+	together(many, func(i int) {
+		id := f.id()
+		_, _, err := f.s.CreateConnection(f.ctx, store.NewConnection{
+			Connection: store.Connection{ID: id, Project: "new", Connector: "fake", Class: job.Keyed}, Key: id.String(), Most: most,
+		})
+		count(&conns, err)
+		_, err = f.s.CreateAPIKey(f.ctx, newKey(id.String(), func(k *store.NewAPIKey) { k.Project, k.NewProject, k.Most = "new", true, most }))
+		count(&keys, err)
+		state := make([]byte, 32)
+		copy(state, id[:])
+		count(&logins, f.s.StartLogin(f.ctx, store.Login{
+			State: state, Project: "new", Actor: "a", App: "x", Target: []byte("t"), KeyID: "k", Sealed: []byte("s"), Most: most,
+		}, time.Minute))
+	})
+	f.is([]int64{conns.Load(), keys.Load(), logins.Load()}, []int64{most, most, most}, "added")
+	f.holds("new", store.Holdings{Connections: most, APIKeys: most, Logins: most})
+}
