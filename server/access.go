@@ -45,7 +45,7 @@ func (s *accessService) CreateAPIKey(ctx context.Context, req *fireoncev1.Create
 		return nil, err
 	}
 	hash := key.Hash()
-	n.ID, n.Hash = key.ID, hash[:]
+	n.ID, n.Hash, n.Most = key.ID, hash[:], s.quotas.limit(n.Project, QuotaAPIKeys)
 	made, err := s.store.CreateAPIKey(ctx, n)
 	if errors.Is(err, store.ErrUnconfirmed) {
 		return nil, refuse(fireoncev1.ErrorReason_ERROR_REASON_STORE_UNAVAILABLE,
@@ -55,7 +55,7 @@ func (s *accessService) CreateAPIKey(ctx context.Context, req *fireoncev1.Create
 		return nil, refuse(fireoncev1.ErrorReason_ERROR_REASON_API_KEY_NAME_TAKEN,
 			"a live API key of the project is called "+n.Name+"; revoke it, or take another name", "name", n.Name)
 	}
-	if err != nil {
+	if err := s.quotaFault(err, n.Project, QuotaAPIKeys); err != nil {
 		return nil, notFoundAs(fmt.Errorf("store the API key: %w", err),
 			refuse(fireoncev1.ErrorReason_ERROR_REASON_PROJECT_NOT_FOUND, "no project "+n.Project, "project_id", n.Project))
 	}

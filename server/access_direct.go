@@ -30,6 +30,7 @@ func Direct(ctx context.Context, s store.Store, v Vault) (fireoncev1connect.Acce
 	}
 	return &direct{accessService{Server: &Server{
 		cfg: Config{Store: s, Vault: v, Now: time.Now}, store: s, log: slog.New(slog.DiscardHandler), storeID: meta.StoreID, rules: rules,
+		quotas: Quotas{all: map[Quota]int64{QuotaAPIKeys: 0}}, // a bound on callers, not on who has the database
 	}}}, nil
 }
 

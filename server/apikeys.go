@@ -90,6 +90,13 @@ func (a *apiKeys) forget(id string) {
 	a.tried.forget(id)
 }
 
+// knows reports whether a key came with its secret a while ago.
+func (a *apiKeys) knows(id string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.right[id]
+}
+
 // used remembers that a key is a right one, and has its use written down. The call
 // does not wait for that, and it does not end with the call's context.
 func (a *apiKeys) used(ctx context.Context, k *seenKey) {
@@ -132,6 +139,9 @@ func (s *Server) admitted(ctx context.Context, authorization, procedure string) 
 	if refused == nil {
 		refused = permit(who, procedure)
 	}
+	if refused == nil {
+		refused = s.callQuota(who.project)
+	}
 	return who, refused
 }
 
@@ -151,6 +161,9 @@ func (s *Server) identify(ctx context.Context, authorization string) (caller, *f
 	case !s.keyRequired():
 		return caller{project: DefaultProject, actor: "api", all: true}, nil
 	}
+	if text != "" {
+		s.signInFailed(ctx)
+	}
 	return caller{}, unknownKey()
 }
 
@@ -163,7 +176,11 @@ func unknownKey() *fault {
 func (s *Server) holder(ctx context.Context, text string) (caller, *fault) {
 	key, err := apikey.Parse(text)
 	if err != nil {
+		s.signInFailed(ctx)
 		return caller{}, unknownKey()
+	}
+	if refused := s.mayTry(ctx, key.ID); refused != nil {
+		return caller{}, refused
 	}
 	k, err := s.keys.get(ctx, key.ID)
 	if err != nil {
@@ -174,6 +191,7 @@ func (s *Server) holder(ctx context.Context, text string) (caller, *fault) {
 	got := key.Hash()
 	switch {
 	case subtle.ConstantTimeCompare(got[:], want[:]) != 1 || !k.found:
+		s.signInFailed(ctx)
 		return caller{}, unknownKey()
 	case !k.Live():
 		return caller{}, keyOver(k.ID)

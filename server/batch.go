@@ -51,6 +51,7 @@ func (s *jobService) BatchScheduleJobs(ctx context.Context, req *fireoncev1.Batc
 		results: make([]*fireoncev1.BatchScheduleJobsResponse_Result, len(req.GetRequests())),
 		passed:  make([]batchItem, 0, len(req.GetRequests())),
 	}
+	defer b.settle()
 	for i, item := range req.GetRequests() {
 		if err := b.take(ctx, i, item); err != nil {
 			return nil, err
@@ -111,7 +112,7 @@ func (b *batch) write(ctx context.Context) error {
 	for i, item := range b.passed {
 		items[i] = item.item()
 	}
-	created, err := b.store.Create(ctx, items)
+	created, err := b.create(ctx, items)
 	if err != nil {
 		return fmt.Errorf("store the jobs: %w", err)
 	}

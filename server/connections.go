@@ -37,8 +37,9 @@ func (s *connectionService) CreateConnection(ctx context.Context, req *fireoncev
 	conn.CreatedBy = callerOf(ctx).actor
 	stored, created, err := s.store.CreateConnection(ctx, store.NewConnection{
 		Connection: conn, Key: req.GetIdempotencyKey(), Fingerprint: want, Sealed: sealed,
+		Most: s.quotas.limit(conn.Project, QuotaConnections),
 	})
-	if err != nil {
+	if err := s.quotaFault(err, conn.Project, QuotaConnections); err != nil {
 		return nil, fmt.Errorf("store the connection: %w", err)
 	}
 	if differ := want.Diff(stored.Fingerprint); !created && len(differ) > 0 {

@@ -67,6 +67,7 @@ var reasonCodes = map[fireoncev1.ErrorReason]connect.Code{
 	fireoncev1.ErrorReason_ERROR_REASON_TOO_MANY_STREAMS:            connect.CodeResourceExhausted,
 	fireoncev1.ErrorReason_ERROR_REASON_REQUEST_TOO_LARGE:           connect.CodeResourceExhausted,
 	fireoncev1.ErrorReason_ERROR_REASON_SERVER_BUSY:                 connect.CodeResourceExhausted,
+	fireoncev1.ErrorReason_ERROR_REASON_TOO_MANY_CALLS:              connect.CodeResourceExhausted,
 	fireoncev1.ErrorReason_ERROR_REASON_STORE_UNAVAILABLE:           connect.CodeUnavailable,
 	fireoncev1.ErrorReason_ERROR_REASON_SHUTTING_DOWN:               connect.CodeUnavailable,
 	fireoncev1.ErrorReason_ERROR_REASON_SCOPE_MISSING:               connect.CodePermissionDenied,
@@ -112,7 +113,12 @@ type fault struct {
 	metadata map[string]string
 	conflict *fireoncev1.IdempotencyConflict
 	state    *fireoncev1.StateConflict
+	// retry, when set, replaces the reason's time in retryIn.
+	retry time.Duration
 }
+
+// retryNever: to repeat the call is of no use.
+const retryNever time.Duration = -1
 
 func (f *fault) Error() string { return f.msg }
 
@@ -197,7 +203,11 @@ func (f *fault) wire() *connect.Error {
 	details := []proto.Message{
 		detail, &errdetails.ErrorInfo{Reason: info, Domain: errorDomain, Metadata: f.metadata},
 	}
-	if wait, ok := retryIn[f.reason]; ok {
+	wait := retryIn[f.reason]
+	if f.retry != 0 {
+		wait = f.retry
+	}
+	if wait > 0 {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
 	}
 	return withDetails(connect.NewError(code, errors.New(f.msg)), details...)

@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 	"iter"
+	"log/slog"
+	"strconv"
 	"time"
 
 	"connectrpc.com/connect"
@@ -10,6 +12,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/store"
 )
 
 // ReasonCode lets tests see the table of errors.
@@ -57,7 +60,7 @@ func Unimplemented(procedure string) bool { return unimplemented[procedure] }
 
 // LogTurnedAway lets tests turn many calls away.
 func (s *Server) LogTurnedAway(ctx context.Context, peer string, reason fireoncev1.ErrorReason) {
-	s.logTurnedAway(context.WithValue(ctx, keyPeer, peer), "/", refuse(reason, "no"))
+	s.logTurnedAway(withPeer(ctx, remoteAddr(peer)), "/", refuse(reason, "no"))
 }
 
 // TurnedAwayEvery is the time that one line of the log stands for.
@@ -68,3 +71,55 @@ const KeyKept time.Duration = keyKept
 
 // UseNoted is how often the last use of a key is written down.
 const UseNoted time.Duration = useNoted
+
+// MeasureEvery is the time between two measurements of what a project stores.
+const MeasureEvery = measureEvery
+
+// Limit lets tests see a limit.
+func (q Quotas) Limit(project string, name Quota) int64 { return q.limit(project, name) }
+
+// PeerOf lets tests name peers.
+func PeerOf(addr string) (name string, loopback bool) { return peerOf(addr) }
+
+// MostBuckets bounds the buckets that are kept.
+const MostBuckets = mostBuckets
+
+// FillBuckets uses so many buckets, each once, and returns how many are kept.
+func FillBuckets(now func() time.Time, n int) int {
+	b := newBuckets(now)
+	for i := range n {
+		take(b.bucket(strconv.Itoa(i), 1, 1), now())
+	}
+	return len(b.of)
+}
+
+// Admission lets tests take jobs of one project.
+type Admission struct{ a *admission }
+
+// NewAdmission makes one on a store.
+func NewAdmission(s store.Quotas, q Quotas, now func() time.Time) Admission {
+	return Admission{newAdmission(s, q, now, time.Minute, newQuotaNotes(slog.New(slog.DiscardHandler), now))}
+}
+
+// Take takes so many jobs.
+func (a Admission) Take(ctx context.Context, jobs int64) error {
+	return a.a.take(ctx, "p", store.StoredJobs{Jobs: jobs})
+}
+
+// Settle ends what was taken.
+func (a Admission) Settle(taken, kept int64) {
+	a.a.settle("p", store.StoredJobs{Jobs: taken}, store.StoredJobs{Jobs: kept})
+}
+
+// Used is what counts now.
+func (a Admission) Used() int64 {
+	a.a.mu.Lock()
+	defer a.a.mu.Unlock()
+	return a.a.projects["p"].used().Jobs
+}
+
+// Wait waits for the measurement under way.
+func (a Admission) Wait() { a.a.work.Wait() }
+
+// Close ends it.
+func (a Admission) Close() { a.a.close() }

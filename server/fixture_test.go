@@ -146,11 +146,14 @@ type fixture struct {
 // start serves on a loopback port with the configuration that edit leaves.
 func start(tb testing.TB, edit ...func(*server.Config)) *fixture {
 	tb.Helper()
-	f := prepareOn(tb, testEngine(tb), edit...)
+	return prepareOn(tb, testEngine(tb), edit...).listen()
+}
+
+// listen serves a prepared server on loopback ports.
+func (f *fixture) listen() *fixture {
+	f.tb.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	f.must(err)
 	f.addr = listener.Addr().String()
 	f.serve(listener)
 	f.serveNative()
@@ -221,6 +224,11 @@ func openStore(tb testing.TB, engine string, now func() time.Time) (store.Store,
 	})
 }
 
+// theFixtures is the connection of every fixture.
+var theFixtures = store.Connection{
+	ID: job.ID{1, 2, 3, 15: 1}, Project: server.DefaultProject, Connector: "stub", Class: job.Opaque, DisplayName: "the fixture's",
+}
+
 // prepareOn makes a server without a socket, its store and one connection.
 func prepareOn(tb testing.TB, engine string, edit ...func(*server.Config)) *fixture {
 	tb.Helper()
@@ -249,17 +257,11 @@ func prepareOn(tb testing.TB, engine string, edit ...func(*server.Config)) *fixt
 	if f.server, err = server.New(cfg); err != nil {
 		tb.Fatal(err)
 	}
-	id := job.ID{1, 2, 3, 15: 1}
-	_, _, err = f.store.CreateConnection(tb.Context(), store.NewConnection{
-		Key: "fixture",
-		Connection: store.Connection{
-			ID: id, Project: server.DefaultProject, Connector: "stub", Class: job.Opaque, DisplayName: "the fixture's",
-		},
-	})
+	_, _, err = f.store.CreateConnection(tb.Context(), store.NewConnection{Key: "fixture", Connection: theFixtures})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	f.conn = id.String()
+	f.conn = theFixtures.ID.String()
 	return f
 }
 

@@ -16,10 +16,12 @@ import (
 // connection, and each job that is replied to, once for the whole call.
 type intake struct {
 	*jobService
-	who    caller
-	view   *shown
-	conns  map[job.ID]read[*store.Connection]
-	before map[job.ID]read[job.Snapshot]
+	who  caller
+	view *shown
+	// taken counts against the project's quotas, kept is what of it was stored.
+	taken, kept store.StoredJobs
+	conns       map[job.ID]read[*store.Connection]
+	before      map[job.ID]read[job.Snapshot]
 }
 
 // read is what a read of the store gave.
@@ -59,9 +61,37 @@ func (in *intake) check(ctx context.Context, sub *submission) error {
 	}
 	sub.class = conn.Class
 	sub.spec.ID = in.cfg.NewID()
-	sub.spec.HoldKey, err = in.prepare(ctx, conn, sub.spec)
-	return err
+	if sub.spec.HoldKey, err = in.prepare(ctx, conn, sub.spec); err != nil {
+		return err
+	}
+	return in.count(ctx, sub.spec) // the last check: what passes it counts
 }
+
+// sizeOf is what a job counts against the project's quotas.
+func sizeOf(s job.Spec) store.StoredJobs {
+	return store.StoredJobs{Jobs: 1, Bytes: int64(len(s.Payload))}
+}
+
+// count counts a job against the project's quotas, or refuses it. settle follows.
+func (in *intake) count(ctx context.Context, s job.Spec) error {
+	if err := in.admission.take(ctx, in.who.project, sizeOf(s)); err != nil {
+		return err
+	}
+	in.taken = sumOf(in.taken, sizeOf(s))
+	return nil
+}
+
+// create stores jobs that were counted.
+func (in *intake) create(ctx context.Context, items []store.NewJob) ([]store.Created, error) {
+	created, err := in.store.Create(ctx, items)
+	if errors.Is(err, store.ErrUnconfirmed) {
+		in.kept = in.taken // they may be there
+	}
+	return created, err
+}
+
+// settle gives back what was counted and not stored.
+func (in *intake) settle() { in.admission.settle(in.who.project, in.taken, in.kept) }
 
 func checkSize(payload []byte) error {
 	if n := len(payload); n > job.MaxPayload {
@@ -183,6 +213,7 @@ func (in *intake) stored(ctx context.Context, sub submission, c store.Created) (
 	case !c.Created:
 		return in.repeated(ctx, sub, c.Snapshot)
 	default:
+		in.kept = sumOf(in.kept, sizeOf(sub.spec))
 		out := in.view.job(ctx, c.Snapshot)
 		out.Payload = sub.payload
 		return &fireoncev1.ScheduleJobResponse{Job: out, Created: true}, nil

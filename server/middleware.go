@@ -71,7 +71,7 @@ func identified(next http.Handler) http.Handler {
 		}
 		w.Header().Set(requestIDHeader, id)
 		ctx := context.WithValue(r.Context(), keyRequestID, id)
-		ctx = context.WithValue(ctx, keyPeer, peerAddress(r.RemoteAddr))
+		ctx = withPeer(ctx, remoteAddr(r.RemoteAddr))
 		ctx = context.WithValue(ctx, keyWriter, http.NewResponseController(w))
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
@@ -226,15 +226,16 @@ const realm = `Bearer realm="fireonce"`
 // authenticated lets calls pass whose caller is known and may make them.
 func (s *Server) authenticated(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		who, refused := s.admitted(r.Context(), r.Header.Get("Authorization"), r.URL.Path)
+		ctx := r.Context()
+		who, refused := s.admitted(ctx, r.Header.Get("Authorization"), r.URL.Path)
 		if refused != nil {
 			if refused.reason == fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_INVALID {
 				w.Header().Set("WWW-Authenticate", realm)
 			}
-			s.turnAway(w, r, refused)
+			s.turnAway(w, r.WithContext(ctx), refused)
 			return
 		}
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), keyCaller, who)))
+		next.ServeHTTP(w, r.WithContext(context.WithValue(ctx, keyCaller, who)))
 	})
 }
 

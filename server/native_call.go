@@ -122,8 +122,8 @@ func (n *native) admit(ctx context.Context, spec connect.Spec) (context.Context,
 		id = newID().String()
 	}
 	ctx = context.WithValue(ctx, keyRequestID, id)
-	if from, known := peer.FromContext(ctx); known {
-		ctx = context.WithValue(ctx, keyPeer, peerAddress(from.Addr.String()))
+	if p, ok := peer.FromContext(ctx); ok {
+		ctx = withPeer(ctx, p.Addr)
 	}
 	// Fails only when headers have been sent.
 	_ = grpc.SetHeader(ctx, metadata.MD{"x-request-id": {id}})

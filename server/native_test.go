@@ -157,7 +157,7 @@ func TestNativeDeadlines(t *testing.T) {
 // nothing by it: it goes on from its last cursor.
 func TestNativeSlowReader(t *testing.T) {
 	const jobs = 300
-	f := start(t, func(c *server.Config) { c.Limits.Streams, c.Limits.Write = 1, 50*time.Millisecond })
+	f := start(t, func(c *server.Config) { c.Quotas, c.Limits.Write = quotas("streams=1"), 50*time.Millisecond })
 	for i := range jobs {
 		f.schedule(f.request(strconv.Itoa(i), func(r *scheduleRequest) {
 			r.Labels = map[string]string{"filler": strings.Repeat("x", 200)}

@@ -153,7 +153,9 @@ func (s *connectionService) keepLogin(ctx context.Context, req *fireoncev1.Start
 	if err := s.store.StartLogin(ctx, store.Login{
 		State: mark, Project: who.project, Actor: who.actor, App: req.GetApp(), Target: target, KeyID: s.cfg.Vault.KeyID(),
 		Sealed: sealed, RedirectURL: redirect, ReturnURL: req.GetReturnUrl(),
+		Most: s.quotas.limit(who.project, QuotaLogins),
 	}, oauth.LoginTime); err != nil {
+		err = s.quotaFault(err, who.project, QuotaLogins)
 		return fmt.Errorf("store the login: %w", err)
 	}
 	return nil

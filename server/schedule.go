@@ -39,11 +39,12 @@ func (s *jobService) ScheduleJob(ctx context.Context, req *fireoncev1.ScheduleJo
 		return nil, err
 	}
 	in := s.intake(ctx, sub.who)
+	defer in.settle()
 	if refused := in.check(ctx, &sub); refused != nil || sub.validate {
 		found, err := in.lookUp(ctx, sub, refused)
 		return s.warned(ctx, found, err)
 	}
-	created, err := s.store.Create(ctx, []store.NewJob{sub.item()})
+	created, err := in.create(ctx, []store.NewJob{sub.item()})
 	if err != nil {
 		return nil, fmt.Errorf("store the job: %w", err)
 	}

@@ -90,6 +90,8 @@ type Config struct {
 	// Now is the clock that requested times are checked with; nil: time.Now.
 	Now    func() time.Time
 	Limits Limits
+	// Quotas bound what a project and a peer may take.
+	Quotas Quotas
 }
 
 // Media tells in short time whether a file is there. connector.Media is one.
@@ -111,8 +113,6 @@ type Limits struct {
 	// DefaultDeadline is for calls without one, MaxDeadline for all unary calls;
 	// defaults 30 s and 60 s.
 	DefaultDeadline, MaxDeadline time.Duration
-	// Streams bounds the open event streams of a project; default 1,000.
-	Streams int
 	// StreamDuration is the longest life of a stream; default 15 min.
 	StreamDuration time.Duration
 	// Heartbeat is the time between two heartbeats; default 15 s.
@@ -131,7 +131,6 @@ func (l Limits) withDefaults() Limits {
 	or(&l.LargeWork, 64<<20)
 	or(&l.DefaultDeadline, 30*time.Second)
 	or(&l.MaxDeadline, 60*time.Second)
-	or(&l.Streams, 1000)
 	or(&l.StreamDuration, 15*time.Minute)
 	or(&l.Heartbeat, 15*time.Second)
 	or(&l.Poll, time.Second)
@@ -170,6 +169,12 @@ type Server struct {
 	outage             outage
 	// turnedAway bounds what refusals write to the log.
 	turnedAway turnedAway
+	quotas     Quotas
+	notes      *quotaNotes
+	// admission decides whether jobs may be stored.
+	admission *admission
+	// calls are by project, failed sign-ins by peer.
+	calls, failed *buckets
 	// probes are the files that are looked at now.
 	probes chan struct{}
 }
@@ -202,15 +207,21 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("server: read the store's identity: %w", err)
 	}
+	if cfg.APIKey == "" && !cfg.RequireKey {
+		cfg.Quotas = cfg.Quotas.withoutCallers()
+	}
+	notes := newQuotaNotes(cfg.Log, cfg.Now)
 	s := &Server{
 		cfg: cfg, store: cfg.Store, log: cfg.Log, storeID: meta.StoreID,
 		keySum: sha256.Sum256([]byte(cfg.APIKey)), nextKeySum: sha256.Sum256([]byte(cfg.NextAPIKey)),
-		streams: newStreams(cfg.Limits.Streams),
-		tail:    newTail(cfg.Store, cfg.Limits.Poll, cfg.Limits.DefaultDeadline),
-		metas:   newMemo[struct{}, store.Meta](cfg.Now, metaKept, cfg.Limits.DefaultDeadline, 1, 1),
-		keys:    newAPIKeys(cfg.Store, cfg.Now, cfg.Limits.DefaultDeadline),
-		shared:  &shared{}, lately: newLately(cfg.Store), health: newHealth(),
+		quotas: cfg.Quotas, streams: newStreams(cfg.Quotas, notes),
+		tail:   newTail(cfg.Store, cfg.Limits.Poll, cfg.Limits.DefaultDeadline),
+		metas:  newMemo[struct{}, store.Meta](cfg.Now, metaKept, cfg.Limits.DefaultDeadline, 1, 1),
+		keys:   newAPIKeys(cfg.Store, cfg.Now, cfg.Limits.DefaultDeadline),
+		shared: &shared{}, lately: newLately(cfg.Store), health: newHealth(),
 		probes: make(chan struct{}, mostProbes), work: newWork(cfg.Limits),
+		notes: notes, admission: newAdmission(cfg.Store, cfg.Quotas, cfg.Now, cfg.Limits.DefaultDeadline, notes),
+		calls: newBuckets(cfg.Now), failed: newBuckets(cfg.Now),
 	}
 	if s.methods, err = contractMethods(); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
@@ -235,6 +246,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		return fmt.Errorf("end the event streams: %w", err)
 	}
 	s.keys.close()
+	s.admission.close()
 	return nil
 }
 

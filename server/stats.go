@@ -63,5 +63,11 @@ func (s *statsService) measure(ctx context.Context, q store.StatsQuery) (*fireon
 	if err != nil {
 		return nil, fmt.Errorf("describe the database: %w", err)
 	}
-	return statsToWire(st, meta), nil
+	out := statsToWire(st, meta)
+	if q.Connection.IsZero() {
+		if out.Quotas, err = s.quotaUse(ctx, q.Project); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }

@@ -228,7 +228,7 @@ func TestCursorBeyondTheLog(t *testing.T) {
 func TestTooManyStreams(t *testing.T) {
 	for name, dial := range protocols {
 		t.Run(name, func(t *testing.T) {
-			f := start(t, func(c *server.Config) { c.Limits.Streams = 2 })
+			f := start(t, func(c *server.Config) { c.Quotas = quotas("streams=2") })
 			c := dial(f)
 			c.open(t).first(t)
 			second := c.open(t)

@@ -129,12 +129,12 @@ func TestSlowReaderIsCutOff(t *testing.T) {
 		<-time.After(11 * time.Second)
 		synctest.Wait()
 		overConnect(f).open(t).first(t)
-	}, func(c *server.Config) { c.Limits.Streams = 1 })
+	}, func(c *server.Config) { c.Quotas = quotas("streams=1") })
 }
 
 // TestSlowReaderOverGRPC: the same, where the reader's flow control is full.
 func TestSlowReaderOverGRPC(t *testing.T) {
-	f := start(t, func(c *server.Config) { c.Limits.Streams, c.Limits.Write = 1, 50*time.Millisecond })
+	f := start(t, func(c *server.Config) { c.Quotas, c.Limits.Write = quotas("streams=1"), 50*time.Millisecond })
 	for i := range 300 {
 		f.schedule(f.request(strconv.Itoa(i)))
 	}

@@ -11,7 +11,8 @@ import (
 
 // streams counts the open event streams and ends them all at a shutdown.
 type streams struct {
-	limit   int
+	quotas  Quotas
+	notes   *quotaNotes
 	closing chan struct{} // closed by close
 
 	mu     sync.Mutex
@@ -21,9 +22,9 @@ type streams struct {
 	empty  chan struct{} // closed when closed and none is open
 }
 
-func newStreams(limit int) *streams {
+func newStreams(quotas Quotas, notes *quotaNotes) *streams {
 	return &streams{
-		limit: limit, closing: make(chan struct{}), open: make(map[string]int), empty: make(chan struct{}),
+		quotas: quotas, notes: notes, closing: make(chan struct{}), open: make(map[string]int), empty: make(chan struct{}),
 	}
 }
 
@@ -34,14 +35,22 @@ func (s *streams) enter(project string) (leave func(), err error) {
 	if s.closed {
 		return nil, shuttingDown()
 	}
-	if s.open[project] >= s.limit {
+	if limit := s.quotas.limit(project, QuotaStreams); limit > 0 && int64(s.open[project]) >= limit {
+		s.notes.met(project, QuotaStreams, limit, limit)
 		return nil, refuse(fireoncev1.ErrorReason_ERROR_REASON_TOO_MANY_STREAMS,
-			fmt.Sprintf("%d event streams of this project are open, and no more are allowed", s.limit),
-			"limit", strconv.Itoa(s.limit))
+			fmt.Sprintf("%d event streams of this project are open, and no more are allowed", limit),
+			"quota", string(QuotaStreams), "limit", strconv.FormatInt(limit, 10))
 	}
 	s.open[project]++
 	s.total++
 	return func() { s.leave(project) }, nil
+}
+
+// of returns how many streams of a project are open.
+func (s *streams) of(project string) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return int64(s.open[project])
 }
 
 func (s *streams) leave(project string) {

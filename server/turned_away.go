@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"log/slog"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -67,7 +68,7 @@ func (t *turnedAway) first(reason fireoncev1.ErrorReason, peer string, end func(
 
 // logTurnedAway writes down that a call was turned away, or counts it.
 func (s *Server) logTurnedAway(ctx context.Context, procedure string, f *fault) {
-	peer := peerOf(ctx)
+	peer := socketOf(ctx)
 	ended := func(more refusals) {
 		s.log.Info("more calls turned away", slog.String("reason", f.reason.String()), slog.Int("count", more.count),
 			slog.String("peers", strings.Join(more.peers, " ")))
@@ -79,17 +80,15 @@ func (s *Server) logTurnedAway(ctx context.Context, procedure string, f *fault) 
 		"reason", f.reason.String(), "peer", peer)
 }
 
-// peerAddress is what the log says of a socket's address: no port, which changes with
-// each connection.
-func peerAddress(remote string) string {
-	if at, err := netip.ParseAddrPort(remote); err == nil {
+// socketOf returns the address of the socket that a call came by, without the port,
+// which changes with each connection.
+func socketOf(ctx context.Context) string {
+	addr, _ := ctx.Value(keyPeer).(net.Addr)
+	if addr == nil {
+		return ""
+	}
+	if at, err := netip.ParseAddrPort(addr.String()); err == nil {
 		return at.Addr().Unmap().String()
 	}
-	return remote
-}
-
-// peerOf returns the address of the socket that a call came by.
-func peerOf(ctx context.Context) string {
-	peer, _ := ctx.Value(keyPeer).(string)
-	return peer
+	return addr.String()
 }

@@ -101,6 +101,22 @@ func (s *jobService) checkUpdate(ctx context.Context, u update, snap job.Snapsho
 	}
 	spec := snap.Spec
 	spec.Payload, content.Payload = u.payload, u.payload
-	content.HoldKey, err = in.prepare(ctx, conn, spec)
-	return checked{content: content}, err
+	if content.HoldKey, err = in.prepare(ctx, conn, spec); err != nil {
+		return checked{}, err
+	}
+	return checked{content: content}, s.countGrowth(ctx, snap.Project, len(u.payload)-len(snap.Payload))
+}
+
+// countGrowth counts a payload that becomes longer against the project's quota, or
+// refuses it. What is not written in the end counts until the next measurement.
+func (s *jobService) countGrowth(ctx context.Context, project string, bytes int) error {
+	if bytes <= 0 {
+		return nil
+	}
+	grown := store.StoredJobs{Bytes: int64(bytes)}
+	if err := s.admission.take(ctx, project, grown); err != nil {
+		return err
+	}
+	s.admission.settle(project, grown, grown)
+	return nil
 }

@@ -67,6 +67,15 @@ func quotaRefusedItems(f *fixture) {
 	f.fails(out[1].Err, store.ErrNotFound)
 	f.fails(out[3].Err, store.ErrReplyTo)
 	f.stores(project, 2, 7)
+	// One that the database itself refuses, when others of the batch are written already.
+	good, taken := f.new(paying(10)), f.new(paying(50))
+	taken.Spec.ID = good.Spec.ID
+	out, err = f.s.Create(f.ctx, []store.NewJob{good, taken, f.new(paying(20))})
+	f.ok(err)
+	f.fails(out[1].Err, store.ErrIllegal)
+	f.stores(project, 4, 37)
+	f.submit(paying(1))
+	f.stores(project, 5, 38)
 }
 
 func quotaStarted(f *fixture) {
@@ -135,13 +144,13 @@ func (f *fixture) holds(p string, want store.Holdings) {
 	f.is(got, want, "holdings of %s", p)
 }
 
-// full makes sure that an addition was refused, with the figures.
-func (f *fixture) full(err error, used, limit int64) {
+// full makes sure that an addition to two was refused, with the figures.
+func (f *fixture) full(err error, limit int64) {
 	f.Helper()
 	f.fails(err, store.ErrQuota)
 	var q *store.QuotaError
 	f.is(errors.As(err, &q), true, "a QuotaError")
-	f.is(*q, store.QuotaError{Used: used, Limit: limit}, "figures")
+	f.is(*q, store.QuotaError{Used: 2, Limit: limit}, "figures")
 }
 
 func quotaConnections(f *fixture) {
@@ -156,9 +165,9 @@ func quotaConnections(f *fixture) {
 	f.ok(err)
 	f.is(created, true, "created")
 	_, _, err = add("b", 2)
-	f.full(err, 2, 2)
+	f.full(err, 2)
 	_, _, err = add("b", 1)
-	f.full(err, 2, 1)
+	f.full(err, 1)
 	f.holds(project, store.Holdings{Connections: 2})
 	keys, err := f.s.CredentialKeys(f.ctx)
 	f.ok(err)
@@ -185,7 +194,7 @@ func quotaAPIKeys(f *fixture) {
 	}
 	f.ok(add("a", func(k *store.NewAPIKey) { k.Lifetime = time.Hour }))
 	f.ok(add("b"))
-	f.full(add("c"), 2, 2)
+	f.full(add("c"), 2)
 	_, err := f.s.APIKey(f.ctx, "c")
 	f.fails(err, store.ErrNotFound)
 	f.ok(add("d", func(k *store.NewAPIKey) { k.Project, k.NewProject = "other", true }))
@@ -193,7 +202,7 @@ func quotaAPIKeys(f *fixture) {
 	f.clock.advance(time.Hour) // the end of a
 	f.holds(project, store.Holdings{Connections: 1, APIKeys: 1})
 	f.ok(add("c"))
-	f.full(add("e"), 2, 2)
+	f.full(add("e"), 2)
 	_, err = f.s.RevokeAPIKey(f.ctx, "b")
 	f.ok(err)
 	f.ok(add("e"))
@@ -219,7 +228,7 @@ func quotaLogins(f *fixture) {
 	_, err = add()
 	f.ok(err)
 	refused, err := add()
-	f.full(err, 2, 2)
+	f.full(err, 2)
 	_, err = f.s.TakeLogin(f.ctx, "", refused.State)
 	f.fails(err, store.ErrNotFound)
 	_, err = add(func(l *store.Login) { l.Project = "other" })
@@ -231,7 +240,7 @@ func quotaLogins(f *fixture) {
 	_, err = add()
 	f.ok(err)
 	_, err = add()
-	f.full(err, 2, 2)
+	f.full(err, 2)
 	f.clock.advance(10 * time.Minute) // their end
 	f.holds(project, store.Holdings{Connections: 1})
 	_, err = add()

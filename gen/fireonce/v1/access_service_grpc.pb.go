@@ -55,6 +55,7 @@ type AccessServiceClient interface {
 	//     create_project.
 	//   - NOT_FOUND / PROJECT_NOT_FOUND: and create_project is not set.
 	//   - ALREADY_EXISTS / API_KEY_NAME_TAKEN: a live key of the project has the name.
+	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "api-keys".
 	CreateAPIKey(ctx context.Context, in *CreateAPIKeyRequest, opts ...grpc.CallOption) (*CreateAPIKeyResponse, error)
 	// What is known of the keys, which is never a key itself; those that were revoked
 	// or are over, too. In the order of their ids, which says nothing.
@@ -174,6 +175,7 @@ type AccessServiceServer interface {
 	//     create_project.
 	//   - NOT_FOUND / PROJECT_NOT_FOUND: and create_project is not set.
 	//   - ALREADY_EXISTS / API_KEY_NAME_TAKEN: a live key of the project has the name.
+	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "api-keys".
 	CreateAPIKey(context.Context, *CreateAPIKeyRequest) (*CreateAPIKeyResponse, error)
 	// What is known of the keys, which is never a key itself; those that were revoked
 	// or are over, too. In the order of their ids, which says nothing.

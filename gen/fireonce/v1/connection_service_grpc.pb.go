@@ -58,6 +58,7 @@ type ConnectionServiceClient interface {
 	//     is not part of the comparison: a repeat does not replace it.
 	//   - INVALID_ARGUMENT / CONNECTOR_UNKNOWN, SETTINGS_INVALID,
 	//     CREDENTIAL_MISMATCH, HEADER_NOT_ALLOWED, KEY_RESERVED.
+	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "connections", and the key is not bound.
 	CreateConnection(ctx context.Context, in *CreateConnectionRequest, opts ...grpc.CallOption) (*CreateConnectionResponse, error)
 	// NOT_FOUND / CONNECTION_NOT_FOUND. A deleted connection is still found.
 	GetConnection(ctx context.Context, in *GetConnectionRequest, opts ...grpc.CallOption) (*GetConnectionResponse, error)
@@ -117,6 +118,7 @@ type ConnectionServiceClient interface {
 	//     KEY_RESERVED.
 	//   - With connection_id: NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION /
 	//     CONNECTION_DISABLED.
+	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "logins".
 	StartOAuth(ctx context.Context, in *StartOAuthRequest, opts ...grpc.CallOption) (*StartOAuthResponse, error)
 	// Ends a login: exchanges the code for tokens, and stores those as the credential
 	// of a new connection, or as the new credential of one that there is, which lifts
@@ -289,6 +291,7 @@ type ConnectionServiceServer interface {
 	//     is not part of the comparison: a repeat does not replace it.
 	//   - INVALID_ARGUMENT / CONNECTOR_UNKNOWN, SETTINGS_INVALID,
 	//     CREDENTIAL_MISMATCH, HEADER_NOT_ALLOWED, KEY_RESERVED.
+	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "connections", and the key is not bound.
 	CreateConnection(context.Context, *CreateConnectionRequest) (*CreateConnectionResponse, error)
 	// NOT_FOUND / CONNECTION_NOT_FOUND. A deleted connection is still found.
 	GetConnection(context.Context, *GetConnectionRequest) (*GetConnectionResponse, error)
@@ -348,6 +351,7 @@ type ConnectionServiceServer interface {
 	//     KEY_RESERVED.
 	//   - With connection_id: NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION /
 	//     CONNECTION_DISABLED.
+	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "logins".
 	StartOAuth(context.Context, *StartOAuthRequest) (*StartOAuthResponse, error)
 	// Ends a login: exchanges the code for tokens, and stores those as the credential
 	// of a new connection, or as the new credential of one that there is, which lifts

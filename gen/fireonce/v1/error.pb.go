@@ -113,8 +113,10 @@ const (
 	// OUT_OF_RANGE: the cursor is older than the events that are kept, or was given
 	// before the database was restored.
 	ErrorReason_ERROR_REASON_CURSOR_EXPIRED ErrorReason = 60
-	// RESOURCE_EXHAUSTED: the project's quota is used up, or too many measurements
-	// are asked for at once.
+	// RESOURCE_EXHAUSTED: a quota of the project is used up; metadata "quota" names it,
+	// "used" and "limit" have the figures. Nothing was stored. A request whose
+	// idempotency key is bound already is answered as ever. RetryInfo is there where
+	// time helps. Without "quota": too many measurements are asked for concurrently.
 	ErrorReason_ERROR_REASON_QUOTA_EXCEEDED ErrorReason = 70
 	// RESOURCE_EXHAUSTED: too many open streams of this project.
 	ErrorReason_ERROR_REASON_TOO_MANY_STREAMS ErrorReason = 71
@@ -124,6 +126,12 @@ const (
 	// and none became free in time. Nothing of the request was handled: repeat it
 	// unchanged, with back-off.
 	ErrorReason_ERROR_REASON_SERVER_BUSY ErrorReason = 73
+	// RESOURCE_EXHAUSTED: calls come faster than allowed; RetryInfo says when the next
+	// one may pass. Metadata "quota" is "calls", for the calls of the project, or
+	// "peer-sign-ins": too many wrong API keys came from the caller's address, and this
+	// server has not seen the present key before; a right one passes if it is repeated.
+	// Nothing was done.
+	ErrorReason_ERROR_REASON_TOO_MANY_CALLS ErrorReason = 74
 	// UNAVAILABLE: repeat with back-off.
 	ErrorReason_ERROR_REASON_STORE_UNAVAILABLE ErrorReason = 80
 	// UNAVAILABLE: repeat, on another server if there is one.
@@ -178,6 +186,7 @@ var (
 		71: "ERROR_REASON_TOO_MANY_STREAMS",
 		72: "ERROR_REASON_REQUEST_TOO_LARGE",
 		73: "ERROR_REASON_SERVER_BUSY",
+		74: "ERROR_REASON_TOO_MANY_CALLS",
 		80: "ERROR_REASON_STORE_UNAVAILABLE",
 		81: "ERROR_REASON_SHUTTING_DOWN",
 		90: "ERROR_REASON_SCOPE_MISSING",
@@ -224,6 +233,7 @@ var (
 		"ERROR_REASON_TOO_MANY_STREAMS":            71,
 		"ERROR_REASON_REQUEST_TOO_LARGE":           72,
 		"ERROR_REASON_SERVER_BUSY":                 73,
+		"ERROR_REASON_TOO_MANY_CALLS":              74,
 		"ERROR_REASON_STORE_UNAVAILABLE":           80,
 		"ERROR_REASON_SHUTTING_DOWN":               81,
 		"ERROR_REASON_SCOPE_MISSING":               90,
@@ -515,7 +525,7 @@ const file_fireonce_v1_error_proto_rawDesc = "" +
 	"\rconnection_id\x18\x05 \x01(\tR\fconnectionId\"\x89\x01\n" +
 	"\rStateConflict\x12:\n" +
 	"\rcurrent_state\x18\x01 \x01(\x0e2\x15.fireonce.v1.JobStateR\fcurrentState\x12<\n" +
-	"\x0eallowed_states\x18\x02 \x03(\x0e2\x15.fireonce.v1.JobStateR\rallowedStates*\x95\f\n" +
+	"\x0eallowed_states\x18\x02 \x03(\x0e2\x15.fireonce.v1.JobStateR\rallowedStates*\xb6\f\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x1d\n" +
 	"\x19ERROR_REASON_TIME_IN_PAST\x10\x01\x12\x1d\n" +
@@ -556,7 +566,8 @@ const file_fireonce_v1_error_proto_rawDesc = "" +
 	"\x1bERROR_REASON_QUOTA_EXCEEDED\x10F\x12!\n" +
 	"\x1dERROR_REASON_TOO_MANY_STREAMS\x10G\x12\"\n" +
 	"\x1eERROR_REASON_REQUEST_TOO_LARGE\x10H\x12\x1c\n" +
-	"\x18ERROR_REASON_SERVER_BUSY\x10I\x12\"\n" +
+	"\x18ERROR_REASON_SERVER_BUSY\x10I\x12\x1f\n" +
+	"\x1bERROR_REASON_TOO_MANY_CALLS\x10J\x12\"\n" +
 	"\x1eERROR_REASON_STORE_UNAVAILABLE\x10P\x12\x1e\n" +
 	"\x1aERROR_REASON_SHUTTING_DOWN\x10Q\x12\x1e\n" +
 	"\x1aERROR_REASON_SCOPE_MISSING\x10Z\x12#\n" +

@@ -45,8 +45,8 @@ const (
 // Errors that any RPC may return, not repeated below: UNAUTHENTICATED /
 // CREDENTIAL_INVALID, PERMISSION_DENIED / SCOPE_MISSING (checked before
 // existence), INVALID_ARGUMENT (with buf.validate.Violations),
-// RESOURCE_EXHAUSTED / QUOTA_EXCEEDED (with google.rpc.RetryInfo) and
-// REQUEST_TOO_LARGE, UNAVAILABLE / STORE_UNAVAILABLE, SHUTTING_DOWN (retry with
+// RESOURCE_EXHAUSTED / QUOTA_EXCEEDED, TOO_MANY_CALLS (both with
+// google.rpc.RetryInfo where time helps) and REQUEST_TOO_LARGE, UNAVAILABLE / STORE_UNAVAILABLE, SHUTTING_DOWN (retry with
 // back-off), DEADLINE_EXCEEDED, INTERNAL.
 //
 // After UNAVAILABLE, DEADLINE_EXCEEDED, CANCELLED, UNKNOWN or a lost connection
@@ -84,6 +84,8 @@ type JobServiceClient interface {
 	//   - NOT_FOUND / CONNECTION_NOT_FOUND, JOB_NOT_FOUND (reply_to_job_id);
 	//     FAILED_PRECONDITION / CONNECTION_DISABLED. A reply to a job of another
 	//     connection, or of a connector that sends no replies, is PAYLOAD_INVALID.
+	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "jobs" or "bytes". Checked after the key,
+	//     too.
 	//
 	// An OK answer means that the job is durable.
 	ScheduleJob(ctx context.Context, in *ScheduleJobRequest, opts ...grpc.CallOption) (*ScheduleJobResponse, error)
@@ -93,7 +95,8 @@ type JobServiceClient interface {
 	// one key the first wins; the second is a repeat (created = false) when it is
 	// equal, a conflict when not. Items that pass are stored by one write.
 	// The RPC itself fails only for whole-request reasons, among them
-	// INVALID_ARGUMENT / BATCH_TOO_LARGE above 16 MiB; repeat it whole then.
+	// INVALID_ARGUMENT / BATCH_TOO_LARGE above 16 MiB; repeat it whole then. Items that
+	// no quota has space for fail alone, with RESOURCE_EXHAUSTED.
 	BatchScheduleJobs(ctx context.Context, in *BatchScheduleJobsRequest, opts ...grpc.CallOption) (*BatchScheduleJobsResponse, error)
 	// NOT_FOUND / JOB_NOT_FOUND.
 	GetJob(ctx context.Context, in *GetJobRequest, opts ...grpc.CallOption) (*GetJobResponse, error)
@@ -123,7 +126,8 @@ type JobServiceClient interface {
 	//     state; ABORTED / ETAG_MISMATCH.
 	//   - INVALID_ARGUMENT as for ScheduleJob; PAYLOAD_INVALID for another kind of
 	//     payload. NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION /
-	//     CONNECTION_DISABLED.
+	//     CONNECTION_DISABLED. RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "bytes", when the
+	//     payload grows.
 	UpdateJob(ctx context.Context, in *UpdateJobRequest, opts ...grpc.CallOption) (*UpdateJobResponse, error)
 	// Stops further sends. A job that is SCHEDULED, RETRYING or CLAIMED becomes
 	// CANCELED at once. One that is SENDING, ACCEPTED, AMBIGUOUS or
@@ -353,8 +357,8 @@ func (c *jobServiceClient) ListJobAttempts(ctx context.Context, in *ListJobAttem
 // Errors that any RPC may return, not repeated below: UNAUTHENTICATED /
 // CREDENTIAL_INVALID, PERMISSION_DENIED / SCOPE_MISSING (checked before
 // existence), INVALID_ARGUMENT (with buf.validate.Violations),
-// RESOURCE_EXHAUSTED / QUOTA_EXCEEDED (with google.rpc.RetryInfo) and
-// REQUEST_TOO_LARGE, UNAVAILABLE / STORE_UNAVAILABLE, SHUTTING_DOWN (retry with
+// RESOURCE_EXHAUSTED / QUOTA_EXCEEDED, TOO_MANY_CALLS (both with
+// google.rpc.RetryInfo where time helps) and REQUEST_TOO_LARGE, UNAVAILABLE / STORE_UNAVAILABLE, SHUTTING_DOWN (retry with
 // back-off), DEADLINE_EXCEEDED, INTERNAL.
 //
 // After UNAVAILABLE, DEADLINE_EXCEEDED, CANCELLED, UNKNOWN or a lost connection
@@ -392,6 +396,8 @@ type JobServiceServer interface {
 	//   - NOT_FOUND / CONNECTION_NOT_FOUND, JOB_NOT_FOUND (reply_to_job_id);
 	//     FAILED_PRECONDITION / CONNECTION_DISABLED. A reply to a job of another
 	//     connection, or of a connector that sends no replies, is PAYLOAD_INVALID.
+	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "jobs" or "bytes". Checked after the key,
+	//     too.
 	//
 	// An OK answer means that the job is durable.
 	ScheduleJob(context.Context, *ScheduleJobRequest) (*ScheduleJobResponse, error)
@@ -401,7 +407,8 @@ type JobServiceServer interface {
 	// one key the first wins; the second is a repeat (created = false) when it is
 	// equal, a conflict when not. Items that pass are stored by one write.
 	// The RPC itself fails only for whole-request reasons, among them
-	// INVALID_ARGUMENT / BATCH_TOO_LARGE above 16 MiB; repeat it whole then.
+	// INVALID_ARGUMENT / BATCH_TOO_LARGE above 16 MiB; repeat it whole then. Items that
+	// no quota has space for fail alone, with RESOURCE_EXHAUSTED.
 	BatchScheduleJobs(context.Context, *BatchScheduleJobsRequest) (*BatchScheduleJobsResponse, error)
 	// NOT_FOUND / JOB_NOT_FOUND.
 	GetJob(context.Context, *GetJobRequest) (*GetJobResponse, error)
@@ -431,7 +438,8 @@ type JobServiceServer interface {
 	//     state; ABORTED / ETAG_MISMATCH.
 	//   - INVALID_ARGUMENT as for ScheduleJob; PAYLOAD_INVALID for another kind of
 	//     payload. NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION /
-	//     CONNECTION_DISABLED.
+	//     CONNECTION_DISABLED. RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "bytes", when the
+	//     payload grows.
 	UpdateJob(context.Context, *UpdateJobRequest) (*UpdateJobResponse, error)
 	// Stops further sends. A job that is SCHEDULED, RETRYING or CLAIMED becomes
 	// CANCELED at once. One that is SENDING, ACCEPTED, AMBIGUOUS or

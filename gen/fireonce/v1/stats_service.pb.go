@@ -109,7 +109,9 @@ type GetStatsResponse struct {
 	// `fireonce recover`. Empty: all is well.
 	QuarantineReason string `protobuf:"bytes,9,opt,name=quarantine_reason,json=quarantineReason,proto3" json:"quarantine_reason,omitempty"`
 	// When this was measured, by the store's clock.
-	AsOfTime      *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=as_of_time,json=asOfTime,proto3" json:"as_of_time,omitempty"`
+	AsOfTime *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=as_of_time,json=asOfTime,proto3" json:"as_of_time,omitempty"`
+	// Every quota of the project. Empty when connection_id is set.
+	Quotas        []*GetStatsResponse_QuotaUse `protobuf:"bytes,11,rep,name=quotas,proto3" json:"quotas,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -214,6 +216,13 @@ func (x *GetStatsResponse) GetAsOfTime() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *GetStatsResponse) GetQuotas() []*GetStatsResponse_QuotaUse {
+	if x != nil {
+		return x.Quotas
+	}
+	return nil
+}
+
 type GetStatsResponse_StateCount struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	State         JobState               `protobuf:"varint,1,opt,name=state,proto3,enum=fireonce.v1.JobState" json:"state,omitempty"`
@@ -266,6 +275,72 @@ func (x *GetStatsResponse_StateCount) GetCount() int64 {
 	return 0
 }
 
+// A limit of the project, and how much of it is used.
+type GetStatsResponse_QuotaUse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "jobs", "bytes", "connections", "api-keys", "logins", "streams" or "calls". More
+	// may be added.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// 0: there is no limit.
+	Limit int64 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	// "streams" and "calls" are those of the server that answers; of "calls" those that
+	// count against the calls of one second.
+	Used          int64 `protobuf:"varint,3,opt,name=used,proto3" json:"used,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetStatsResponse_QuotaUse) Reset() {
+	*x = GetStatsResponse_QuotaUse{}
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetStatsResponse_QuotaUse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetStatsResponse_QuotaUse) ProtoMessage() {}
+
+func (x *GetStatsResponse_QuotaUse) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetStatsResponse_QuotaUse.ProtoReflect.Descriptor instead.
+func (*GetStatsResponse_QuotaUse) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{1, 1}
+}
+
+func (x *GetStatsResponse_QuotaUse) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *GetStatsResponse_QuotaUse) GetLimit() int64 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *GetStatsResponse_QuotaUse) GetUsed() int64 {
+	if x != nil {
+		return x.Used
+	}
+	return 0
+}
+
 var File_fireonce_v1_stats_service_proto protoreflect.FileDescriptor
 
 const file_fireonce_v1_stats_service_proto_rawDesc = "" +
@@ -273,7 +348,7 @@ const file_fireonce_v1_stats_service_proto_rawDesc = "" +
 	"\x1ffireonce/v1/stats_service.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x15fireonce/v1/job.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x87\x01\n" +
 	"\x0fGetStatsRequest\x120\n" +
 	"\rconnection_id\x18\x01 \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\fconnectionId\x12B\n" +
-	"\x06window\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x05\b\x80\xbd\xa3\x01*\x00R\x06window\"\xab\x05\n" +
+	"\x06window\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x05\b\x80\xbd\xa3\x01*\x00R\x06window\"\xb5\x06\n" +
 	"\x10GetStatsResponse\x12K\n" +
 	"\fstate_counts\x18\x01 \x03(\v2(.fireonce.v1.GetStatsResponse.StateCountR\vstateCounts\x12?\n" +
 	"\x0eoldest_due_age\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\foldestDueAge\x12M\n" +
@@ -286,11 +361,16 @@ const file_fireonce_v1_stats_service_proto_rawDesc = "" +
 	"\x11quarantine_reason\x18\t \x01(\tR\x10quarantineReason\x128\n" +
 	"\n" +
 	"as_of_time\x18\n" +
-	" \x01(\v2\x1a.google.protobuf.TimestampR\basOfTime\x1aO\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\basOfTime\x12>\n" +
+	"\x06quotas\x18\v \x03(\v2&.fireonce.v1.GetStatsResponse.QuotaUseR\x06quotas\x1aO\n" +
 	"\n" +
 	"StateCount\x12+\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x15.fireonce.v1.JobStateR\x05state\x12\x14\n" +
-	"\x05count\x18\x02 \x01(\x03R\x05count2\\\n" +
+	"\x05count\x18\x02 \x01(\x03R\x05count\x1aH\n" +
+	"\bQuotaUse\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05limit\x18\x02 \x01(\x03R\x05limit\x12\x12\n" +
+	"\x04used\x18\x03 \x01(\x03R\x04used2\\\n" +
 	"\fStatsService\x12L\n" +
 	"\bGetStats\x12\x1c.fireonce.v1.GetStatsRequest\x1a\x1d.fireonce.v1.GetStatsResponse\"\x03\x90\x02\x01B\xaa\x01\n" +
 	"\x0fcom.fireonce.v1B\x11StatsServiceProtoP\x01Z7github.com/fireonce/fireonce/gen/fireonce/v1;fireoncev1\xa2\x02\x03FXX\xaa\x02\vFireonce.V1\xca\x02\vFireonce\\V1\xe2\x02\x17Fireonce\\V1\\GPBMetadata\xea\x02\fFireonce::V1b\x06proto3"
@@ -307,32 +387,34 @@ func file_fireonce_v1_stats_service_proto_rawDescGZIP() []byte {
 	return file_fireonce_v1_stats_service_proto_rawDescData
 }
 
-var file_fireonce_v1_stats_service_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_fireonce_v1_stats_service_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_fireonce_v1_stats_service_proto_goTypes = []any{
 	(*GetStatsRequest)(nil),             // 0: fireonce.v1.GetStatsRequest
 	(*GetStatsResponse)(nil),            // 1: fireonce.v1.GetStatsResponse
 	(*GetStatsResponse_StateCount)(nil), // 2: fireonce.v1.GetStatsResponse.StateCount
-	(*durationpb.Duration)(nil),         // 3: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),       // 4: google.protobuf.Timestamp
-	(JobState)(0),                       // 5: fireonce.v1.JobState
+	(*GetStatsResponse_QuotaUse)(nil),   // 3: fireonce.v1.GetStatsResponse.QuotaUse
+	(*durationpb.Duration)(nil),         // 4: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),       // 5: google.protobuf.Timestamp
+	(JobState)(0),                       // 6: fireonce.v1.JobState
 }
 var file_fireonce_v1_stats_service_proto_depIdxs = []int32{
-	3,  // 0: fireonce.v1.GetStatsRequest.window:type_name -> google.protobuf.Duration
+	4,  // 0: fireonce.v1.GetStatsRequest.window:type_name -> google.protobuf.Duration
 	2,  // 1: fireonce.v1.GetStatsResponse.state_counts:type_name -> fireonce.v1.GetStatsResponse.StateCount
-	3,  // 2: fireonce.v1.GetStatsResponse.oldest_due_age:type_name -> google.protobuf.Duration
-	3,  // 3: fireonce.v1.GetStatsResponse.oldest_unresolved_age:type_name -> google.protobuf.Duration
-	3,  // 4: fireonce.v1.GetStatsResponse.start_lag_p50:type_name -> google.protobuf.Duration
-	3,  // 5: fireonce.v1.GetStatsResponse.start_lag_p99:type_name -> google.protobuf.Duration
-	3,  // 6: fireonce.v1.GetStatsResponse.event_lag:type_name -> google.protobuf.Duration
-	4,  // 7: fireonce.v1.GetStatsResponse.as_of_time:type_name -> google.protobuf.Timestamp
-	5,  // 8: fireonce.v1.GetStatsResponse.StateCount.state:type_name -> fireonce.v1.JobState
-	0,  // 9: fireonce.v1.StatsService.GetStats:input_type -> fireonce.v1.GetStatsRequest
-	1,  // 10: fireonce.v1.StatsService.GetStats:output_type -> fireonce.v1.GetStatsResponse
-	10, // [10:11] is the sub-list for method output_type
-	9,  // [9:10] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	4,  // 2: fireonce.v1.GetStatsResponse.oldest_due_age:type_name -> google.protobuf.Duration
+	4,  // 3: fireonce.v1.GetStatsResponse.oldest_unresolved_age:type_name -> google.protobuf.Duration
+	4,  // 4: fireonce.v1.GetStatsResponse.start_lag_p50:type_name -> google.protobuf.Duration
+	4,  // 5: fireonce.v1.GetStatsResponse.start_lag_p99:type_name -> google.protobuf.Duration
+	4,  // 6: fireonce.v1.GetStatsResponse.event_lag:type_name -> google.protobuf.Duration
+	5,  // 7: fireonce.v1.GetStatsResponse.as_of_time:type_name -> google.protobuf.Timestamp
+	3,  // 8: fireonce.v1.GetStatsResponse.quotas:type_name -> fireonce.v1.GetStatsResponse.QuotaUse
+	6,  // 9: fireonce.v1.GetStatsResponse.StateCount.state:type_name -> fireonce.v1.JobState
+	0,  // 10: fireonce.v1.StatsService.GetStats:input_type -> fireonce.v1.GetStatsRequest
+	1,  // 11: fireonce.v1.StatsService.GetStats:output_type -> fireonce.v1.GetStatsResponse
+	11, // [11:12] is the sub-list for method output_type
+	10, // [10:11] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_fireonce_v1_stats_service_proto_init() }
@@ -347,7 +429,7 @@ func file_fireonce_v1_stats_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fireonce_v1_stats_service_proto_rawDesc), len(file_fireonce_v1_stats_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   3,
+			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

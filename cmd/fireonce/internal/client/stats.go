@@ -66,6 +66,24 @@ func (p *printer) stats(s *fireoncev1.GetStatsResponse) {
 		"Event lag", span(s.GetEventLag()),
 		"As of", stamp(s.GetAsOfTime()),
 	)
+	p.quotas(s.GetQuotas())
+}
+
+// quotas shows limits and how much of each is used.
+func (p *printer) quotas(all []*fireoncev1.GetStatsResponse_QuotaUse) {
+	if len(all) == 0 {
+		return
+	}
+	rows := [][]string{{"QUOTA", "USED", "LIMIT"}}
+	for _, q := range all {
+		limit := "none"
+		if q.GetLimit() > 0 {
+			limit = strconv.FormatInt(q.GetLimit(), 10)
+		}
+		rows = append(rows, []string{plain(q.GetName()), strconv.FormatInt(q.GetUsed(), 10), limit})
+	}
+	p.line("")
+	p.table(rows)
 }
 
 // span shows a duration; nothing for none.

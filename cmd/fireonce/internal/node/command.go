@@ -16,6 +16,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/server"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
@@ -25,6 +26,7 @@ const defaultKeep = 30 * 24 * time.Hour
 
 // defaultWait is longer than a PostgreSQL server usually takes to restart or recover.
 const defaultWait = 5 * time.Minute
+
 // What is secret is given in variables, which other users of the machine cannot read.
 const (
 	apiKeyVariable     = "FIREONCE_API_KEY"      //nolint:gosec // the name of a variable
@@ -153,6 +155,11 @@ func serveCommand(version string) *cli.Command {
 				Name: "platform-url", Sources: cli.EnvVars("FIREONCE_PLATFORM_URL"),
 				Usage: "where a platform is asked instead, `NAME=URL` (" + strings.Join(elsewhere, ", ") + "): a gateway, or a test double; may be repeated",
 			},
+			&cli.StringSliceFlag{
+				Name: "quota", Sources: cli.EnvVars("FIREONCE_QUOTA"),
+				Usage: "a limit, `NAME=VALUE` for every project or PROJECT:NAME=VALUE for one (" + strings.Join(server.QuotaNames(), ", ") +
+					"); 0: none; may be repeated; see docs/operations.md",
+			},
 			&cli.StringFlag{
 				Name: "log-format", Usage: "`text` or json", Value: "text", Sources: cli.EnvVars("FIREONCE_LOG_FORMAT"),
 			},
@@ -246,15 +253,19 @@ func configOf(cmd *cli.Command, version string) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
+	quotas, err := server.ParseQuotas(cmd.StringSlice("quota"))
+	if err != nil {
+		return Config{}, exit.Usagef("--quota %w", err)
+	}
 	return Config{
-		Connectors: remotes, PlatformURLs: platforms, OAuthApps: cmd.String("oauth-apps"),
+		Connectors: remotes, Quotas: quotas, PlatformURLs: platforms, OAuthApps: cmd.String("oauth-apps"),
 		Listen: cmd.String("listen"), GRPCListen: cmd.String("grpc-listen"), Database: cmd.String("database"), KeyFile: cmd.String("key-file"),
 		Keys: os.Getenv(keysVariable), APIKey: os.Getenv(apiKeyVariable), NextAPIKey: os.Getenv(nextAPIKeyVariable), RequireAPIKey: cmd.Bool("require-api-key"), AllowEgress: egress,
 		AllowHTTP: cmd.Bool("allow-http"), Dev: cmd.Bool("dev"),
 		AllowOrigins: splitList(cmd.String("allow-origin")), AllowHosts: splitList(cmd.String("allow-host")),
 		StateDir: cmd.String("state-dir"), SynchronousStandby: cmd.Bool("synchronous-standby"), DatabaseWait: cmd.Duration("database-wait"), Quarantined: cmd.Bool("quarantined"),
 		DatabaseInArguments: inArguments(cmd, "database", databaseVariable),
-		Senders: cmd.Int("senders"), Grace: cmd.Duration("grace"), Lease: cmd.Duration("lease"),
+		Senders:             cmd.Int("senders"), Grace: cmd.Duration("grace"), Lease: cmd.Duration("lease"),
 		KeepJobs: cmd.Duration("keep-jobs"), KeepEvents: cmd.Duration("keep-events"), Log: log, Version: version,
 	}, nil
 }

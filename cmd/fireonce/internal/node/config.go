@@ -15,6 +15,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/server"
 	"github.com/fireonce/fireonce/store"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
@@ -83,8 +84,10 @@ type Config struct {
 	PlatformURLs map[string]string
 	// Connectors are those that are not part of this program.
 	Connectors []Remote
-	Log        *slog.Logger
-	Version    string
+	// Quotas bound what a project and a peer may take.
+	Quotas  server.Quotas
+	Log     *slog.Logger
+	Version string
 }
 
 // Remote is a connector of the operator's own, in another process.

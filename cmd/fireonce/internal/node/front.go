@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"github.com/fireonce/fireonce/server"
 )
@@ -27,7 +28,8 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // listen opens the port, and says there that the server starts.
 func (n *Node) listen(addr *net.TCPAddr) error {
-	listener, err := net.ListenTCP("tcp", addr)
+	n.peers = server.NewPeerLimit(n.cfg.Quotas, n.cfg.Log, time.Now)
+	listener, err := n.bind(addr)
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
@@ -41,4 +43,13 @@ func (n *Node) listen(addr *net.TCPAddr) error {
 		}
 	}()
 	return nil
+}
+
+// bind opens a port, with the limit of connections that holds for each peer.
+func (n *Node) bind(addr *net.TCPAddr) (net.Listener, error) {
+	l, err := net.ListenTCP("tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	return n.peers.Listener(l), nil
 }

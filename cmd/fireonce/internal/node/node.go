@@ -58,6 +58,8 @@ type Node struct {
 	http     *http.Server
 	front    front
 	listener net.Listener
+	// peers bounds the connections of each peer on both listeners.
+	peers *server.PeerLimit
 	// grpc serves on grpcListener; nil: no address was named for it.
 	grpc         *grpc.Server
 	grpcListener net.Listener
@@ -141,12 +143,12 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 		Store: eng.Entrance(n.store), Connectors: registry, Vault: keys, Media: media,
 		OAuthApps: apps, OAuthClient: tokens, Refresher: n.renewer, Log: n.cfg.Log, Version: n.cfg.Version,
 		APIKey: n.cfg.APIKey, NextAPIKey: n.cfg.NextAPIKey, Worker: worker, RequireKey: n.cfg.RequireAPIKey, AllowedOrigins: n.cfg.AllowOrigins, AllowedHosts: n.cfg.AllowHosts,
-		NewID: newID,
+		NewID: newID, Quotas: n.cfg.Quotas,
 	}); err != nil {
 		return err
 	}
 	if listen.grpc != nil {
-		if n.grpcListener, err = net.ListenTCP("tcp", listen.grpc); err != nil {
+		if n.grpcListener, err = n.bind(listen.grpc); err != nil {
 			return fmt.Errorf("listen for gRPC: %w", err)
 		}
 		n.grpc = n.server.GRPCServer()

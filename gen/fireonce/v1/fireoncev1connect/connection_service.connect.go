@@ -79,6 +79,7 @@ type ConnectionServiceClient interface {
 	//     is not part of the comparison: a repeat does not replace it.
 	//   - INVALID_ARGUMENT / CONNECTOR_UNKNOWN, SETTINGS_INVALID,
 	//     CREDENTIAL_MISMATCH, HEADER_NOT_ALLOWED, KEY_RESERVED.
+	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "connections", and the key is not bound.
 	CreateConnection(context.Context, *v1.CreateConnectionRequest) (*v1.CreateConnectionResponse, error)
 	// NOT_FOUND / CONNECTION_NOT_FOUND. A deleted connection is still found.
 	GetConnection(context.Context, *v1.GetConnectionRequest) (*v1.GetConnectionResponse, error)
@@ -138,6 +139,7 @@ type ConnectionServiceClient interface {
 	//     KEY_RESERVED.
 	//   - With connection_id: NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION /
 	//     CONNECTION_DISABLED.
+	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "logins".
 	StartOAuth(context.Context, *v1.StartOAuthRequest) (*v1.StartOAuthResponse, error)
 	// Ends a login: exchanges the code for tokens, and stores those as the credential
 	// of a new connection, or as the new credential of one that there is, which lifts
@@ -385,6 +387,7 @@ type ConnectionServiceHandler interface {
 	//     is not part of the comparison: a repeat does not replace it.
 	//   - INVALID_ARGUMENT / CONNECTOR_UNKNOWN, SETTINGS_INVALID,
 	//     CREDENTIAL_MISMATCH, HEADER_NOT_ALLOWED, KEY_RESERVED.
+	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "connections", and the key is not bound.
 	CreateConnection(context.Context, *v1.CreateConnectionRequest) (*v1.CreateConnectionResponse, error)
 	// NOT_FOUND / CONNECTION_NOT_FOUND. A deleted connection is still found.
 	GetConnection(context.Context, *v1.GetConnectionRequest) (*v1.GetConnectionResponse, error)
@@ -444,6 +447,7 @@ type ConnectionServiceHandler interface {
 	//     KEY_RESERVED.
 	//   - With connection_id: NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION /
 	//     CONNECTION_DISABLED.
+	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "logins".
 	StartOAuth(context.Context, *v1.StartOAuthRequest) (*v1.StartOAuthResponse, error)
 	// Ends a login: exchanges the code for tokens, and stores those as the credential
 	// of a new connection, or as the new credential of one that there is, which lifts

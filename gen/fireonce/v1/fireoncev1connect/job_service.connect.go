@@ -90,6 +90,8 @@ type JobServiceClient interface {
 	//   - NOT_FOUND / CONNECTION_NOT_FOUND, JOB_NOT_FOUND (reply_to_job_id);
 	//     FAILED_PRECONDITION / CONNECTION_DISABLED. A reply to a job of another
 	//     connection, or of a connector that sends no replies, is PAYLOAD_INVALID.
+	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "jobs" or "bytes". Checked after the key,
+	//     too.
 	//
 	// An OK answer means that the job is durable.
 	ScheduleJob(context.Context, *v1.ScheduleJobRequest) (*v1.ScheduleJobResponse, error)
@@ -99,7 +101,8 @@ type JobServiceClient interface {
 	// one key the first wins; the second is a repeat (created = false) when it is
 	// equal, a conflict when not. Items that pass are stored by one write.
 	// The RPC itself fails only for whole-request reasons, among them
-	// INVALID_ARGUMENT / BATCH_TOO_LARGE above 16 MiB; repeat it whole then.
+	// INVALID_ARGUMENT / BATCH_TOO_LARGE above 16 MiB; repeat it whole then. Items that
+	// no quota has space for fail alone, with RESOURCE_EXHAUSTED.
 	BatchScheduleJobs(context.Context, *v1.BatchScheduleJobsRequest) (*v1.BatchScheduleJobsResponse, error)
 	// NOT_FOUND / JOB_NOT_FOUND.
 	GetJob(context.Context, *v1.GetJobRequest) (*v1.GetJobResponse, error)
@@ -129,7 +132,8 @@ type JobServiceClient interface {
 	//     state; ABORTED / ETAG_MISMATCH.
 	//   - INVALID_ARGUMENT as for ScheduleJob; PAYLOAD_INVALID for another kind of
 	//     payload. NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION /
-	//     CONNECTION_DISABLED.
+	//     CONNECTION_DISABLED. RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "bytes", when the
+	//     payload grows.
 	UpdateJob(context.Context, *v1.UpdateJobRequest) (*v1.UpdateJobResponse, error)
 	// Stops further sends. A job that is SCHEDULED, RETRYING or CLAIMED becomes
 	// CANCELED at once. One that is SENDING, ACCEPTED, AMBIGUOUS or
@@ -469,6 +473,8 @@ type JobServiceHandler interface {
 	//   - NOT_FOUND / CONNECTION_NOT_FOUND, JOB_NOT_FOUND (reply_to_job_id);
 	//     FAILED_PRECONDITION / CONNECTION_DISABLED. A reply to a job of another
 	//     connection, or of a connector that sends no replies, is PAYLOAD_INVALID.
+	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "jobs" or "bytes". Checked after the key,
+	//     too.
 	//
 	// An OK answer means that the job is durable.
 	ScheduleJob(context.Context, *v1.ScheduleJobRequest) (*v1.ScheduleJobResponse, error)
@@ -478,7 +484,8 @@ type JobServiceHandler interface {
 	// one key the first wins; the second is a repeat (created = false) when it is
 	// equal, a conflict when not. Items that pass are stored by one write.
 	// The RPC itself fails only for whole-request reasons, among them
-	// INVALID_ARGUMENT / BATCH_TOO_LARGE above 16 MiB; repeat it whole then.
+	// INVALID_ARGUMENT / BATCH_TOO_LARGE above 16 MiB; repeat it whole then. Items that
+	// no quota has space for fail alone, with RESOURCE_EXHAUSTED.
 	BatchScheduleJobs(context.Context, *v1.BatchScheduleJobsRequest) (*v1.BatchScheduleJobsResponse, error)
 	// NOT_FOUND / JOB_NOT_FOUND.
 	GetJob(context.Context, *v1.GetJobRequest) (*v1.GetJobResponse, error)
@@ -508,7 +515,8 @@ type JobServiceHandler interface {
 	//     state; ABORTED / ETAG_MISMATCH.
 	//   - INVALID_ARGUMENT as for ScheduleJob; PAYLOAD_INVALID for another kind of
 	//     payload. NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION /
-	//     CONNECTION_DISABLED.
+	//     CONNECTION_DISABLED. RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "bytes", when the
+	//     payload grows.
 	UpdateJob(context.Context, *v1.UpdateJobRequest) (*v1.UpdateJobResponse, error)
 	// Stops further sends. A job that is SCHEDULED, RETRYING or CLAIMED becomes
 	// CANCELED at once. One that is SENDING, ACCEPTED, AMBIGUOUS or

@@ -481,6 +481,7 @@ export const AccessService: GenService<{
    *   create_project.
    * * NOT_FOUND / PROJECT_NOT_FOUND: and create_project is not set.
    * * ALREADY_EXISTS / API_KEY_NAME_TAKEN: a live key of the project has the name.
+   * * RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "api-keys".
    *
    * @generated from rpc fireonce.v1.AccessService.CreateAPIKey
    */

@@ -1735,6 +1735,7 @@ export const ConnectionService: GenService<{
    *   is not part of the comparison: a repeat does not replace it.
    * * INVALID_ARGUMENT / CONNECTOR_UNKNOWN, SETTINGS_INVALID,
    *   CREDENTIAL_MISMATCH, HEADER_NOT_ALLOWED, KEY_RESERVED.
+   * * RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "connections", and the key is not bound.
    *
    * @generated from rpc fireonce.v1.ConnectionService.CreateConnection
    */
@@ -1866,6 +1867,7 @@ export const ConnectionService: GenService<{
    *   KEY_RESERVED.
    * * With connection_id: NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION /
    *   CONNECTION_DISABLED.
+   * * RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "logins".
    *
    * @generated from rpc fireonce.v1.ConnectionService.StartOAuth
    */

@@ -1277,8 +1277,8 @@ export const JobOrderSchema: GenEnum<JobOrder> = /*@__PURE__*/
  * Errors that any RPC may return, not repeated below: UNAUTHENTICATED /
  * CREDENTIAL_INVALID, PERMISSION_DENIED / SCOPE_MISSING (checked before
  * existence), INVALID_ARGUMENT (with buf.validate.Violations),
- * RESOURCE_EXHAUSTED / QUOTA_EXCEEDED (with google.rpc.RetryInfo) and
- * REQUEST_TOO_LARGE, UNAVAILABLE / STORE_UNAVAILABLE, SHUTTING_DOWN (retry with
+ * RESOURCE_EXHAUSTED / QUOTA_EXCEEDED, TOO_MANY_CALLS (both with
+ * google.rpc.RetryInfo where time helps) and REQUEST_TOO_LARGE, UNAVAILABLE / STORE_UNAVAILABLE, SHUTTING_DOWN (retry with
  * back-off), DEADLINE_EXCEEDED, INTERNAL.
  *
  * After UNAVAILABLE, DEADLINE_EXCEEDED, CANCELLED, UNKNOWN or a lost connection
@@ -1320,6 +1320,8 @@ export const JobService: GenService<{
    * * NOT_FOUND / CONNECTION_NOT_FOUND, JOB_NOT_FOUND (reply_to_job_id);
    *   FAILED_PRECONDITION / CONNECTION_DISABLED. A reply to a job of another
    *   connection, or of a connector that sends no replies, is PAYLOAD_INVALID.
+   * * RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "jobs" or "bytes". Checked after the key,
+   *   too.
    *
    * An OK answer means that the job is durable.
    *
@@ -1337,7 +1339,8 @@ export const JobService: GenService<{
    * one key the first wins; the second is a repeat (created = false) when it is
    * equal, a conflict when not. Items that pass are stored by one write.
    * The RPC itself fails only for whole-request reasons, among them
-   * INVALID_ARGUMENT / BATCH_TOO_LARGE above 16 MiB; repeat it whole then.
+   * INVALID_ARGUMENT / BATCH_TOO_LARGE above 16 MiB; repeat it whole then. Items that
+   * no quota has space for fail alone, with RESOURCE_EXHAUSTED.
    *
    * @generated from rpc fireonce.v1.JobService.BatchScheduleJobs
    */
@@ -1399,7 +1402,8 @@ export const JobService: GenService<{
    *   state; ABORTED / ETAG_MISMATCH.
    * * INVALID_ARGUMENT as for ScheduleJob; PAYLOAD_INVALID for another kind of
    *   payload. NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION /
-   *   CONNECTION_DISABLED.
+   *   CONNECTION_DISABLED. RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "bytes", when the
+   *   payload grows.
    *
    * @generated from rpc fireonce.v1.JobService.UpdateJob
    */

@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file fireonce/v1/stats_service.proto.
  */
 export const file_fireonce_v1_stats_service: GenFile = /*@__PURE__*/
-  fileDesc("Ch9maXJlb25jZS92MS9zdGF0c19zZXJ2aWNlLnByb3RvEgtmaXJlb25jZS52MSJTCg9HZXRTdGF0c1JlcXVlc3QSFQoNY29ubmVjdGlvbl9pZBgBIAEoCRIpCgZ3aW5kb3cYAiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24ijwQKEEdldFN0YXRzUmVzcG9uc2USPgoMc3RhdGVfY291bnRzGAEgAygLMiguZmlyZW9uY2UudjEuR2V0U3RhdHNSZXNwb25zZS5TdGF0ZUNvdW50EjEKDm9sZGVzdF9kdWVfYWdlGAIgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEjgKFW9sZGVzdF91bnJlc29sdmVkX2FnZRgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIVCg1zdGFydGVkX2NvdW50GAQgASgDEjAKDXN0YXJ0X2xhZ19wNTAYBSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SMAoNc3RhcnRfbGFnX3A5ORgGIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIXCg9yZWNvdmVyZWRfY291bnQYByABKAMSLAoJZXZlbnRfbGFnGAggASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhkKEXF1YXJhbnRpbmVfcmVhc29uGAkgASgJEi4KCmFzX29mX3RpbWUYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wGkEKClN0YXRlQ291bnQSJAoFc3RhdGUYASABKA4yFS5maXJlb25jZS52MS5Kb2JTdGF0ZRINCgVjb3VudBgCIAEoAzJcCgxTdGF0c1NlcnZpY2USTAoIR2V0U3RhdHMSHC5maXJlb25jZS52MS5HZXRTdGF0c1JlcXVlc3QaHS5maXJlb25jZS52MS5HZXRTdGF0c1Jlc3BvbnNlIgOQAgFCqgEKD2NvbS5maXJlb25jZS52MUIRU3RhdHNTZXJ2aWNlUHJvdG9QAVo3Z2l0aHViLmNvbS9maXJlb25jZS9maXJlb25jZS9nZW4vZmlyZW9uY2UvdjE7ZmlyZW9uY2V2MaICA0ZYWKoCC0ZpcmVvbmNlLlYxygILRmlyZW9uY2VcVjHiAhdGaXJlb25jZVxWMVxHUEJNZXRhZGF0YeoCDEZpcmVvbmNlOjpWMWIGcHJvdG8z", [file_fireonce_v1_job, file_google_protobuf_duration, file_google_protobuf_timestamp]);
+  fileDesc("Ch9maXJlb25jZS92MS9zdGF0c19zZXJ2aWNlLnByb3RvEgtmaXJlb25jZS52MSJTCg9HZXRTdGF0c1JlcXVlc3QSFQoNY29ubmVjdGlvbl9pZBgBIAEoCRIpCgZ3aW5kb3cYAiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24i/gQKEEdldFN0YXRzUmVzcG9uc2USPgoMc3RhdGVfY291bnRzGAEgAygLMiguZmlyZW9uY2UudjEuR2V0U3RhdHNSZXNwb25zZS5TdGF0ZUNvdW50EjEKDm9sZGVzdF9kdWVfYWdlGAIgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEjgKFW9sZGVzdF91bnJlc29sdmVkX2FnZRgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIVCg1zdGFydGVkX2NvdW50GAQgASgDEjAKDXN0YXJ0X2xhZ19wNTAYBSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SMAoNc3RhcnRfbGFnX3A5ORgGIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIXCg9yZWNvdmVyZWRfY291bnQYByABKAMSLAoJZXZlbnRfbGFnGAggASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhkKEXF1YXJhbnRpbmVfcmVhc29uGAkgASgJEi4KCmFzX29mX3RpbWUYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjYKBnF1b3RhcxgLIAMoCzImLmZpcmVvbmNlLnYxLkdldFN0YXRzUmVzcG9uc2UuUXVvdGFVc2UaQQoKU3RhdGVDb3VudBIkCgVzdGF0ZRgBIAEoDjIVLmZpcmVvbmNlLnYxLkpvYlN0YXRlEg0KBWNvdW50GAIgASgDGjUKCFF1b3RhVXNlEgwKBG5hbWUYASABKAkSDQoFbGltaXQYAiABKAMSDAoEdXNlZBgDIAEoAzJcCgxTdGF0c1NlcnZpY2USTAoIR2V0U3RhdHMSHC5maXJlb25jZS52MS5HZXRTdGF0c1JlcXVlc3QaHS5maXJlb25jZS52MS5HZXRTdGF0c1Jlc3BvbnNlIgOQAgFCqgEKD2NvbS5maXJlb25jZS52MUIRU3RhdHNTZXJ2aWNlUHJvdG9QAVo3Z2l0aHViLmNvbS9maXJlb25jZS9maXJlb25jZS9nZW4vZmlyZW9uY2UvdjE7ZmlyZW9uY2V2MaICA0ZYWKoCC0ZpcmVvbmNlLlYxygILRmlyZW9uY2VcVjHiAhdGaXJlb25jZVxWMVxHUEJNZXRhZGF0YeoCDEZpcmVvbmNlOjpWMWIGcHJvdG8z", [file_fireonce_v1_job, file_google_protobuf_duration, file_google_protobuf_timestamp]);
 
 /**
  * @generated from message fireonce.v1.GetStatsRequest
@@ -124,6 +124,13 @@ export type GetStatsResponse = Message<"fireonce.v1.GetStatsResponse"> & {
    * @generated from field: google.protobuf.Timestamp as_of_time = 10;
    */
   asOfTime?: Timestamp;
+
+  /**
+   * Every quota of the project. Empty when connection_id is set.
+   *
+   * @generated from field: repeated fireonce.v1.GetStatsResponse.QuotaUse quotas = 11;
+   */
+  quotas: GetStatsResponse_QuotaUse[];
 };
 
 /**
@@ -154,6 +161,43 @@ export type GetStatsResponse_StateCount = Message<"fireonce.v1.GetStatsResponse.
  */
 export const GetStatsResponse_StateCountSchema: GenMessage<GetStatsResponse_StateCount> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_stats_service, 1, 0);
+
+/**
+ * A limit of the project, and how much of it is used.
+ *
+ * @generated from message fireonce.v1.GetStatsResponse.QuotaUse
+ */
+export type GetStatsResponse_QuotaUse = Message<"fireonce.v1.GetStatsResponse.QuotaUse"> & {
+  /**
+   * "jobs", "bytes", "connections", "api-keys", "logins", "streams" or "calls". More
+   * may be added.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * 0: there is no limit.
+   *
+   * @generated from field: int64 limit = 2;
+   */
+  limit: bigint;
+
+  /**
+   * "streams" and "calls" are those of the server that answers; of "calls" those that
+   * count against the calls of one second.
+   *
+   * @generated from field: int64 used = 3;
+   */
+  used: bigint;
+};
+
+/**
+ * Describes the message fireonce.v1.GetStatsResponse.QuotaUse.
+ * Use `create(GetStatsResponse_QuotaUseSchema)` to create a new message.
+ */
+export const GetStatsResponse_QuotaUseSchema: GenMessage<GetStatsResponse_QuotaUse> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_stats_service, 1, 1);
 
 /**
  * Counts and delays of a project, measured on its jobs and not estimated.
