@@ -10,7 +10,7 @@ import (
 	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
 	"github.com/fireonce/fireonce/internal/apikey"
 	"github.com/fireonce/fireonce/internal/job"
-	"github.com/fireonce/fireonce/internal/vault"
+	"github.com/fireonce/fireonce/internal/seal"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -250,9 +250,7 @@ func (s *accessService) reseal(ctx context.Context, page []store.SealedAt) (*fir
 	out := &fireoncev1.RotateSealingKeyResponse{KeyId: s.cfg.Vault.KeyID()}
 	items := make([]store.Reseal, 0, len(page))
 	for _, old := range page {
-		data, err := s.cfg.Vault.Rewrap(old.Data, old.KeyID, vault.Place{
-			Project: old.Project, Connection: old.Connection, Version: old.Version,
-		})
+		data, err := s.cfg.Vault.Rewrap(old.Data, old.KeyID, seal.Place(old.Connection, old.Version, old.For))
 		if err != nil {
 			out.FailedConnectionIds = append(out.FailedConnectionIds, idToWire(old.Connection))
 			continue

@@ -15,6 +15,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/seal"
 	"github.com/fireonce/fireonce/internal/vault"
 	"github.com/fireonce/fireonce/server"
 	"github.com/fireonce/fireonce/store"
@@ -258,12 +259,12 @@ func (f *fixture) sealedWith(n int, project string, v *vault.Vault) (out []job.I
 	f.tb.Helper()
 	for range n {
 		id := job.ID{9, 15: byte(len(f.sealed) + 1)}
-		data, err := v.Seal([]byte("secret"), vault.Place{Project: project, Connection: id, Version: 1})
+		conn := store.Connection{
+			ID: id, Project: project, Connector: "stub", Class: job.Opaque, Settings: []byte("settings"), AccountIdentity: "ann",
+		}
+		sealed, err := seal.Credential(v, conn, 1, []byte("secret"))
 		f.must(err)
-		_, _, err = f.store.CreateConnection(f.tb.Context(), store.NewConnection{
-			Connection: store.Connection{ID: id, Project: project, Connector: "stub", Class: job.Opaque, CredentialVersion: 1},
-			Sealed:     &store.Sealed{Version: 1, KeyID: v.KeyID(), Data: data},
-		})
+		_, _, err = f.store.CreateConnection(f.tb.Context(), store.NewConnection{Connection: conn, Sealed: sealed})
 		f.must(err)
 		f.sealed = append(f.sealed, id)
 		out = append(out, id)
@@ -320,11 +321,9 @@ func TestSealingKeys(t *testing.T) {
 			for i, id := range f.sealed[:6] {
 				s, err := f.store.Credential(t.Context(), id)
 				f.must(err)
-				project := server.DefaultProject
-				if i >= 4 {
-					project = "shop"
-				}
-				if got, err := vaultOf(t, 2).Open(s.Data, s.KeyID, vault.Place{Project: project, Connection: id, Version: s.Version}); err != nil || string(got) != "secret" {
+				conn, err := f.store.Connection(t.Context(), "", id)
+				f.must(err)
+				if got, err := seal.Open(vaultOf(t, 2), conn, s); err != nil || string(got) != "secret" {
 					t.Errorf("credential %d: %q, %v", i, got, err)
 				}
 			}

@@ -16,6 +16,7 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/seal"
 	"github.com/fireonce/fireonce/internal/vault"
 	"github.com/fireonce/fireonce/store"
 )
@@ -27,9 +28,6 @@ import (
 // testTime bounds what one call asks of a platform.
 const testTime = 10 * time.Second
 
-// errSealed: a credential that this server cannot decrypt.
-var errSealed = errors.New("the server cannot decrypt this connection's credential")
-
 // codeOf gives a connection's connector.
 func (s *connectionService) codeOf(conn store.Connection) (connector.Connector, error) {
 	code, known := s.cfg.Connectors.Get(conn.Connector)
@@ -39,7 +37,9 @@ func (s *connectionService) codeOf(conn store.Connection) (connector.Connector, 
 	return code, nil
 }
 
-// credentialOf opens a connection's credential; it may have none. errSealed.
+// credentialOf opens a connection's credential; it may have none. It fails with a fault
+// that is vault.ErrKeyID or vault.ErrSealed, or with store.ErrStale when the connection
+// was changed since it was read.
 func (s *connectionService) credentialOf(ctx context.Context, conn store.Connection) (connector.Credential, error) {
 	if conn.CredentialVersion == 0 {
 		return connector.Credential{}, nil
@@ -48,13 +48,31 @@ func (s *connectionService) credentialOf(ctx context.Context, conn store.Connect
 	if err != nil {
 		return connector.Credential{}, fmt.Errorf("read the credential: %w", err)
 	}
-	data, err := s.cfg.Vault.Open(sealed.Data, sealed.KeyID, vault.Place{
-		Project: conn.Project, Connection: conn.ID, Version: sealed.Version,
-	})
-	if err != nil {
-		return connector.Credential{}, fmt.Errorf("%w: %w", errSealed, err)
+	data, err := seal.Open(s.cfg.Vault, conn, sealed)
+	switch {
+	case errors.Is(err, store.ErrStale):
+		return connector.Credential{}, err
+	case err != nil:
+		s.log.ErrorContext(ctx, "a credential cannot be opened", "connection", conn.ID.String(), "err", err)
+		return connector.Credential{}, unsealable(conn, err)
 	}
 	return connector.Credential{Version: sealed.Version, Data: data}, nil
+}
+
+// unsealable is the fault of a credential that does not open.
+func unsealable(conn store.Connection, cause error) error {
+	return fmt.Errorf("%w: %w", refuse(fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_UNSEALABLE, seal.Explain(cause),
+		"connection_id", conn.ID.String()), cause)
+}
+
+// sealFits makes sure that a connection is what its present credential was sealed for:
+// a new one must not be sealed for what somebody has made of the row in the database. A
+// credential whose key is lost may be replaced.
+func (s *connectionService) sealFits(ctx context.Context, conn store.Connection) error {
+	if _, err := s.credentialOf(ctx, conn); err != nil && !errors.Is(err, vault.ErrKeyID) {
+		return err
+	}
+	return nil
 }
 
 // tested asks the platform; false: the connector cannot.
@@ -147,22 +165,14 @@ func (s *connectionService) TestConnection(ctx context.Context, req *fireoncev1.
 	if err != nil {
 		return nil, err
 	}
-	conn, err := s.store.Connection(ctx, callerOf(ctx).project, id)
-	if err != nil {
-		return nil, notFoundAs(fmt.Errorf("read the connection: %w", err), connectionNotFound(id))
+	conn, cred, err := s.opened(ctx, id)
+	if unsealable := new(fault); errors.As(err, &unsealable) && unsealable.reason == fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_UNSEALABLE {
+		return failedTest(job.FailPermanent, unsealable.msg, false), nil
 	}
-	if !conn.Deleted.IsZero() {
-		return nil, disabled(&conn, "was deleted")
-	}
-	code, err := s.codeOf(conn)
 	if err != nil {
 		return nil, err
 	}
-	cred, err := s.credentialOf(ctx, conn)
-	if errors.Is(err, errSealed) {
-		s.log.ErrorContext(ctx, "a credential cannot be opened; is the key file the right one?", "connection", id.String(), "err", err)
-		return failedTest(job.FailPermanent, errSealed.Error(), false), nil
-	}
+	code, err := s.codeOf(conn)
 	if err != nil {
 		return nil, err
 	}
@@ -178,6 +188,23 @@ func (s *connectionService) TestConnection(ctx context.Context, req *fireoncev1.
 		return nil, fmt.Errorf("check the connection: %w", err)
 	}
 	return s.ask(ctx, code, conn, capability, cred)
+}
+
+// opened reads a connection that was not deleted, and opens its credential.
+func (s *connectionService) opened(ctx context.Context, id job.ID) (conn store.Connection, cred connector.Credential, err error) {
+	for range maxDecisions {
+		conn, err = s.store.Connection(ctx, callerOf(ctx).project, id)
+		if err != nil {
+			return conn, cred, notFoundAs(fmt.Errorf("read the connection: %w", err), connectionNotFound(id))
+		}
+		if !conn.Deleted.IsZero() {
+			return conn, cred, disabled(&conn, "was deleted")
+		}
+		if cred, err = s.credentialOf(ctx, conn); !errors.Is(err, store.ErrStale) {
+			return conn, cred, err
+		}
+	}
+	return conn, cred, connectionChanged(conn)
 }
 
 func failedTest(kind job.FailureKind, detail string, reached bool) *fireoncev1.TestConnectionResponse {
@@ -224,12 +251,31 @@ func (s *connectionService) ask(
 	}
 	out.Detail = text(strings.Join(details, " "))
 	if conn.AccountIdentity == "" && identity != "" {
-		// Somebody who has changed it meanwhile has it learned at the next test.
-		if _, err := s.revise(ctx, conn, store.ConnectionChange{Identity: &identity}); err != nil && !errors.Is(err, store.ErrStale) {
+		if err := s.learnAccount(ctx, conn, identity, cred); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
+}
+
+// learnAccount notes whose account a connection is, and seals its credential for that
+// account. If the connection was changed meanwhile, the next test learns it.
+func (s *connectionService) learnAccount(ctx context.Context, conn store.Connection, identity string, cred connector.Credential) error {
+	change := store.ConnectionChange{Identity: &identity}
+	if cred.Version != conn.CredentialVersion {
+		return nil // the credential was renewed for the test
+	}
+	if cred.Version > 0 {
+		conn.AccountIdentity = identity
+		var err error
+		if change.Seal, err = seal.Again(s.cfg.Vault, conn, cred.Data); err != nil {
+			return err
+		}
+	}
+	if _, err := s.revise(ctx, conn, change); err != nil && !errors.Is(err, store.ErrStale) {
+		return err
+	}
+	return nil
 }
 
 // sentence makes one of what a connector says, which may be less.

@@ -8,7 +8,7 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
 	"github.com/fireonce/fireonce/internal/connector"
-	"github.com/fireonce/fireonce/internal/vault"
+	"github.com/fireonce/fireonce/internal/seal"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -87,15 +87,13 @@ func (s *connectionService) newConnection(project string, req *fireoncev1.Create
 	if secret == nil {
 		return conn, nil, nil
 	}
-	data, err := s.cfg.Vault.Seal(secret, vault.Place{Project: project, Connection: conn.ID, Version: firstCredential})
+	sealed, err := seal.Credential(s.cfg.Vault, conn, firstCredential, secret)
 	if err != nil {
-		return none, nil, fmt.Errorf("seal the credential: %w", err)
+		return none, nil, err
 	}
-	conn.CredentialFingerprint, conn.CredentialExpires = s.cfg.Vault.Fingerprint(secret), expires
-	return conn, &store.Sealed{
-		Version: firstCredential, KeyID: s.cfg.Vault.KeyID(), Data: data,
-		Fingerprint: conn.CredentialFingerprint, Expires: expires,
-	}, nil
+	sealed.Expires = expires
+	conn.CredentialFingerprint, conn.CredentialExpires = sealed.Fingerprint, expires
+	return conn, sealed, nil
 }
 
 // GetConnection implements the RPC.

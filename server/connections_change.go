@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -14,6 +13,7 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/seal"
 	"github.com/fireonce/fireonce/internal/vault"
 	"github.com/fireonce/fireonce/store"
 )
@@ -53,7 +53,11 @@ func (s *connectionService) amended(ctx context.Context, a amendment) (store.Con
 		if err != nil {
 			return conn, notFoundAs(fmt.Errorf("read the connection: %w", err), connectionNotFound(id))
 		}
-		if done, err := a.inPlace(ctx, conn); err != nil || done {
+		done, err := a.inPlace(ctx, conn)
+		if errors.Is(err, store.ErrStale) {
+			continue
+		}
+		if err != nil || done {
 			return conn, err
 		}
 		if a.etag != "" && a.etag != etagOf(conn.Version) {
@@ -63,6 +67,9 @@ func (s *connectionService) amended(ctx context.Context, a amendment) (store.Con
 			return conn, disabled(&conn, "was deleted")
 		}
 		change, err := a.change(ctx, conn)
+		if errors.Is(err, store.ErrStale) {
+			continue
+		}
 		if err != nil {
 			return conn, err
 		}
@@ -194,19 +201,25 @@ func (s *connectionService) RotateCredential(ctx context.Context, req *fireoncev
 	out, err := s.amend(ctx, amendment{
 		id: req.GetConnectionId(), etag: req.GetEtag(),
 		inPlace: func(ctx context.Context, conn store.Connection) (bool, error) {
-			if !s.cfg.Vault.Recognizes(secret, conn.CredentialFingerprint) || !conn.AuthHoldAt.IsZero() {
+			if !s.cfg.Vault.Recognizes(secret, conn.ID, conn.CredentialFingerprint) || !conn.AuthHoldAt.IsZero() {
 				return false, nil
 			}
 			// A fingerprint is short: two credentials may have one.
 			present, err := s.credentialOf(ctx, conn)
-			if err != nil && !errors.Is(err, errSealed) {
+			if errors.Is(err, vault.ErrKeyID) {
+				return false, nil // the old credential is lost, and the new one is here
+			}
+			if err != nil {
 				return false, err
 			}
-			return err == nil && bytes.Equal(present.Data, secret), nil
+			return bytes.Equal(present.Data, secret), nil
 		},
 		change: func(ctx context.Context, conn store.Connection) (store.ConnectionChange, error) {
 			cred := connector.Credential{Version: conn.CredentialVersion + 1, Data: secret}
 			var c store.ConnectionChange
+			if err := s.sealFits(ctx, conn); err != nil {
+				return c, err
+			}
 			code, err := s.codeOf(conn)
 			if err != nil {
 				return c, err
@@ -218,14 +231,12 @@ func (s *connectionService) RotateCredential(ctx context.Context, req *fireoncev
 			if identity != conn.AccountIdentity {
 				c.Identity = &identity
 			}
-			data, err := s.cfg.Vault.Seal(secret, vault.Place{Project: conn.Project, Connection: conn.ID, Version: cred.Version})
+			conn.AccountIdentity = identity
+			c.Credential, err = seal.Credential(s.cfg.Vault, conn, cred.Version, secret)
 			if err != nil {
-				return c, fmt.Errorf("seal the credential: %w", err)
+				return c, err
 			}
-			c.Credential = &store.Sealed{
-				Version: cred.Version, KeyID: s.cfg.Vault.KeyID(), Data: data,
-				Fingerprint: s.cfg.Vault.Fingerprint(secret), Expires: expires,
-			}
+			c.Credential.Expires = expires
 			return c, nil
 		},
 	})
@@ -251,7 +262,7 @@ func (s *connectionService) UpdateConnection(ctx context.Context, req *fireoncev
 			if err != nil || c.Target == nil {
 				return c, err
 			}
-			err = s.aim(ctx, conn, c.Target)
+			c.Seal, err = s.aim(ctx, conn, c.Target)
 			return c, err
 		},
 	})
@@ -301,73 +312,41 @@ func newSettings(req *fireoncev1.UpdateConnectionRequest, path, connectorName st
 }
 
 // aim has the connector check new settings, with the credential that there is, and
-// completes what is known of the target. Whoever may change settings cannot read the
-// credential, so he cannot have it sent to a server of his own either; and what is in
-// doubt about the connection's jobs is looked up where they were sent.
-func (s *connectionService) aim(ctx context.Context, conn store.Connection, to *store.ConnectionTarget) error {
+// completes what is known of the target. It returns the credential's new seal, or nil
+// where there is none. A caller who may change settings cannot read the credential, so
+// they cannot have it sent to a server of their own either; and what is in doubt about
+// the connection's jobs is looked up where they were sent.
+func (s *connectionService) aim(ctx context.Context, conn store.Connection, to *store.ConnectionTarget) (*store.Seal, error) {
 	code, err := s.codeOf(conn)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if conn.CredentialVersion != 0 && elsewhere(conn.Connector, conn.Settings, to.Settings) {
-		return refuse(fireoncev1.ErrorReason_ERROR_REASON_SETTINGS_INVALID,
+		return nil, refuse(fireoncev1.ErrorReason_ERROR_REASON_SETTINGS_INVALID,
 			"these settings name another server, which would get the credential that was given for the present one; "+
 				"make a new connection for it", "connection_id", conn.ID.String())
 	}
 	cred, err := s.credentialOf(ctx, conn)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	capability, err := code.Check(to.Settings, cred)
 	if err != nil {
-		return fmt.Errorf("check the connection: %w", err)
+		return nil, fmt.Errorf("check the connection: %w", err)
 	}
 	if _, err := s.sameAccount(ctx, code, conn, to.Settings, cred); err != nil {
 		mismatch := new(fault)
 		if errors.As(err, &mismatch) && mismatch.reason == fireoncev1.ErrorReason_ERROR_REASON_IDENTITY_MISMATCH {
-			return refuse(fireoncev1.ErrorReason_ERROR_REASON_SETTINGS_INVALID,
+			return nil, refuse(fireoncev1.ErrorReason_ERROR_REASON_SETTINGS_INVALID,
 				"with these settings the connection would be another account; make a new connection for that one",
 				"connection_id", conn.ID.String())
 		}
-		return err
+		return nil, err
 	}
 	to.Class, to.KeyWindow = capability.Class, capability.KeyWindow
-	return nil
-}
-
-// elsewhere tells whether new settings name a place that the old ones do not. Old ones
-// without any are of a connector that knows its own, or sends no secret as it is.
-func elsewhere(connectorName string, old, settings []byte) bool {
-	known, named := placesOf(connectorName, old), placesOf(connectorName, settings)
-	if len(known) == 0 {
-		return false
+	if conn.CredentialVersion == 0 {
+		return nil, nil
 	}
-	for _, place := range named {
-		if !slices.Contains(known, place) {
-			return true
-		}
-	}
-	return len(named) == 0
-}
-
-// placesOf gives the servers that settings name.
-func placesOf(connectorName string, settings []byte) []string {
-	m := (&fireoncev1.Connection{}).ProtoReflect().NewField(settingsFor(connectorName)).Message()
-	if err := proto.Unmarshal(settings, m.Interface()); err != nil {
-		return nil
-	}
-	var out []string
-	add := func(v protoreflect.Value) { out = append(out, strings.ToLower(strings.TrimSuffix(v.String(), "/"))) }
-	for _, name := range []protoreflect.Name{"base_url", "host", "origins"} {
-		switch field := m.Descriptor().Fields().ByName(name); {
-		case field == nil:
-		case field.IsList():
-			for i := range m.Get(field).List().Len() {
-				add(m.Get(field).List().Get(i))
-			}
-		default:
-			add(m.Get(field))
-		}
-	}
-	return out
+	conn.Settings = to.Settings
+	return seal.Again(s.cfg.Vault, conn, cred.Data)
 }

@@ -452,7 +452,7 @@ func TestSecretsStayWithTheirServer(t *testing.T) {
 	c := overConnect(f)
 	made := func(conn *fireoncev1.Connection, cred *fireoncev1.Credential) string {
 		res, err := ask[fireoncev1.CreateConnectionResponse](t, c, connsPath+"CreateConnection", &fireoncev1.CreateConnectionRequest{
-			IdempotencyKey: conn.GetConnector() + fmt.Sprint(cred != nil), Connection: conn, Credential: cred,
+			IdempotencyKey: conn.GetConnector() + fmt.Sprint(cred), Connection: conn, Credential: cred,
 		})
 		f.must(err)
 		return res.GetConnection().GetConnectionId()
@@ -492,6 +492,14 @@ func TestSecretsStayWithTheirServer(t *testing.T) {
 		wantReason(t, move(with, elsewhere), fireoncev1.ErrorReason_ERROR_REASON_SETTINGS_INVALID)
 	}
 	wantReason(t, post("evil.example.org", 587), fireoncev1.ErrorReason_ERROR_REASON_SETTINGS_INVALID)
+	// Another port of the relay, or another path of a server, may be another user's.
+	for _, port := range []int32{465, 25, 2587} {
+		wantReason(t, post("mail.example.org", port), fireoncev1.ErrorReason_ERROR_REASON_SETTINGS_INVALID)
+	}
+	nested := made(at("https://shared.example.org/Ann"), token("ann-4"))
+	for _, path := range []string{"", "/", "/ann", "/Ann/", "/Ann/x", "/%41nn"} {
+		wantReason(t, move(nested, "https://shared.example.org"+path), fireoncev1.ErrorReason_ERROR_REASON_SETTINGS_INVALID)
+	}
 	for _, origins := range [][]string{{"https://evil.example.org"}, {"https://a.example.org", "https://evil.example.org"}, nil} {
 		wantReason(t, address(origins...), fireoncev1.ErrorReason_ERROR_REASON_SETTINGS_INVALID)
 	}
@@ -499,7 +507,9 @@ func TestSecretsStayWithTheirServer(t *testing.T) {
 		t.Errorf("a platform was asked %d times", n)
 	}
 	f.must(address("https://A.example.org/"))
+	f.must(move(nested, "https://SHARED.example.org:443/Ann"))
 	f.must(move(with, "https://HOME.example.org/")) // the same one
 	f.must(move(without, "https://other.example.org"))
-	f.must(post("mail.example.org", 465))
+	f.must(post("MAIL.example.org", 587))
+	f.must(post("mail.example.org", 0)) // the same port, said otherwise
 }

@@ -49,6 +49,8 @@ var reasonCodes = map[fireoncev1.ErrorReason]connect.Code{
 	fireoncev1.ErrorReason_ERROR_REASON_PROJECT_NOT_FOUND:           connect.CodeNotFound,
 	fireoncev1.ErrorReason_ERROR_REASON_OPERATOR_REQUIRED:           connect.CodePermissionDenied,
 	fireoncev1.ErrorReason_ERROR_REASON_SEALING_KEY_OUTDATED:        connect.CodeFailedPrecondition,
+	fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_UNSEALABLE:       connect.CodeFailedPrecondition,
+	fireoncev1.ErrorReason_ERROR_REASON_OAUTH_MISMATCH:              connect.CodeFailedPrecondition,
 	fireoncev1.ErrorReason_ERROR_REASON_OAUTH_REFUSED:               connect.CodeFailedPrecondition,
 	fireoncev1.ErrorReason_ERROR_REASON_OAUTH_UNFINISHED:            connect.CodeAborted,
 	fireoncev1.ErrorReason_ERROR_REASON_IDEMPOTENCY_KEY_REUSED:      connect.CodeAlreadyExists,

@@ -17,20 +17,14 @@ import (
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/oauth"
+	"github.com/fireonce/fireonce/internal/seal"
 	"github.com/fireonce/fireonce/internal/vault"
 	"github.com/fireonce/fireonce/store"
 )
 
 // Vault seals the credentials of connections. *vault.Vault is one.
 type Vault interface {
-	// KeyID names the key that Seal uses.
-	KeyID() string
-	// Seal encrypts a secret so that it opens in one place only.
-	Seal(secret []byte, at vault.Place) ([]byte, error)
-	// Open decrypts what Seal made for the same place, if the key is the same.
-	Open(sealed []byte, keyID string, at vault.Place) ([]byte, error)
-	// Fingerprint tells two secrets apart and reveals neither.
-	Fingerprint(secret []byte) string
+	seal.Vault
 	// KeyIDs names the keys of the start, the one that seals first; Missing gives those
 	// of the named ones that there are not; NextKeyID names the one that seals after the
 	// next start, if it is another.
@@ -39,9 +33,9 @@ type Vault interface {
 	NextKeyID() string
 	// Rewrap seals what keyID has sealed with the key that Seal uses. It fails like Open.
 	Rewrap(sealed []byte, keyID string, at vault.Place) ([]byte, error)
-	// Recognizes tells whether a fingerprint is that of a secret, also one that was
-	// taken under an older key.
-	Recognizes(secret []byte, fingerprint string) bool
+	// Recognizes reports whether a fingerprint is that of a connection's secret, also one
+	// that was taken under an older key.
+	Recognizes(secret []byte, connection [16]byte, fingerprint string) bool
 }
 
 // Refresher gives the credential to use in place of one that may have ended.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -32,13 +33,15 @@ type Connections interface {
 	//   - ErrNotFound: no such connection in the project.
 	//   - ErrStale: another version than the one named. Read and decide again.
 	//   - ErrInUse: it is to be deleted, and a job that is not terminal uses it.
-	//   - ErrIllegal: it is deleted; or a credential that is not the next version.
+	//   - ErrIllegal: it is deleted; a credential that is not the next version; or a
+	//     change of what the present credential is sealed for, without a new seal.
 	ChangeConnection(ctx context.Context, c ConnectionChange) (Connection, error)
 	// Missed reads jobs that fell due since a connection was paused and wait for
 	// nothing else: SCHEDULED or RETRYING, their window open. None when it is not
 	// paused. It serves the end of a pause, batch by batch.
 	Missed(ctx context.Context, project string, id job.ID, limit int) ([]job.Snapshot, error)
-	// Credential reads the newest sealed credential. ErrNotFound when there is none.
+	// Credential reads the newest sealed credential and, as of the same moment, what its
+	// connection says that it is sealed for. ErrNotFound when there is none.
 	Credential(ctx context.Context, id job.ID) (Sealed, error)
 	// CredentialKeys lists, in order and each once, the ids of the keys that
 	// credentials are sealed with.
@@ -97,6 +100,10 @@ type ConnectionChange struct {
 	// and polls that are blocked are due at once, but those that are leased at that
 	// moment. That is no change of their jobs: no version, no event.
 	Credential *Sealed
+	// Seal takes the place of the seal of the present credential, which stays the same
+	// version. A change of settings or identity that leaves the credential as it is needs
+	// one: both are part of what it is sealed for.
+	Seal *Seal
 	// Delete erases the credential. The row stays, and no job is stored on it any
 	// more or started anew. A pause and holds end with it.
 	Delete bool
@@ -123,9 +130,11 @@ func (c ConnectionChange) Changed(conn Connection, now time.Time) (Connection, e
 		return conn, fmt.Errorf("%w: the connection is deleted", ErrIllegal)
 	case c.Credential != nil && c.Credential.Version != conn.CredentialVersion+1:
 		return conn, fmt.Errorf("%w: version %d of the credential after %d", ErrIllegal, c.Credential.Version, conn.CredentialVersion)
-	case c.Pause != nil && c.Resume, c.Delete && (c.Credential != nil || c.Pause != nil):
+	case c.Pause != nil && c.Resume, c.Delete && (c.Credential != nil || c.Pause != nil),
+		c.Seal != nil && (c.Credential != nil || c.Delete || conn.CredentialVersion == 0):
 		return conn, fmt.Errorf("%w: a change that contradicts itself", ErrIllegal)
 	}
+	before := conn.SealedFor()
 	if c.DisplayName != nil {
 		conn.DisplayName = *c.DisplayName
 	}
@@ -137,6 +146,9 @@ func (c ConnectionChange) Changed(conn Connection, now time.Time) (Connection, e
 	}
 	if c.Identity != nil {
 		conn.AccountIdentity = *c.Identity
+	}
+	if unsealed := c.Credential == nil && c.Seal == nil && !c.Delete; unsealed && conn.CredentialVersion > 0 && !conn.SealedFor().Equal(before) {
+		return conn, fmt.Errorf("%w: the credential would be sealed for another target", ErrIllegal)
 	}
 	if s := c.Credential; s != nil {
 		conn.CredentialVersion, conn.CredentialFingerprint = s.Version, s.Fingerprint
@@ -196,13 +208,40 @@ type Connection struct {
 	CreatedBy, UpdatedBy string
 }
 
+// SealedFor returns what a credential of the connection is sealed for.
+func (c Connection) SealedFor() SealedFor {
+	return SealedFor{Project: c.Project, Connector: c.Connector, Settings: c.Settings, AccountIdentity: c.AccountIdentity}
+}
+
+// SealedFor is what a connection's credential is sealed for, beside the connection's id
+// and the credential's version: who owns it, where it may be sent, and whose it is.
+type SealedFor struct {
+	Project, Connector string
+	Settings           []byte
+	AccountIdentity    string
+}
+
+// Equal reports whether two seals are for the same.
+func (f SealedFor) Equal(g SealedFor) bool {
+	return f.Project == g.Project && f.Connector == g.Connector && f.AccountIdentity == g.AccountIdentity &&
+		bytes.Equal(f.Settings, g.Settings)
+}
+
+// Seal is how a credential is encrypted.
+type Seal struct {
+	KeyID string
+	Data  []byte
+}
+
 // Sealed is an encrypted credential.
 type Sealed struct {
 	Version int
 	KeyID   string
-	// Data is nonce and ciphertext; project, connection and version are its
-	// associated data.
+	// Data is what the vault made of it for its connection, its version and For.
 	Data        []byte
 	Fingerprint string
 	Expires     time.Time
+	// For is what the connection says that it is sealed for. Reads set it, writes do not
+	// look at it.
+	For SealedFor
 }

@@ -57,9 +57,10 @@ type SealedPlace struct {
 // SealedAt is a sealed credential and where it is.
 type SealedAt struct {
 	SealedPlace
-	Project string
-	KeyID   string
-	Data    []byte
+	// For is what the connection says that it is sealed for, as of the same moment.
+	For   SealedFor
+	KeyID string
+	Data  []byte
 }
 
 // Reseal is a new seal for a credential that was read.

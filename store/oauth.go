@@ -15,6 +15,9 @@ type OAuth interface {
 	// StartLogin stores a login, which ends by itself after ttl. ErrIllegal: the state
 	// is not new; ErrQuota.
 	StartLogin(ctx context.Context, l Login, ttl time.Duration) error
+	// ReadLogin returns a login and leaves it as it is. ErrNotFound, also when its time is
+	// over.
+	ReadLogin(ctx context.Context, state []byte) (Login, error)
 	// TakeLogin gives a login of the project, any project's if that is empty, and
 	// removes it: at most one caller ever gets it. ErrNotFound, also when its time is
 	// over.

@@ -33,6 +33,7 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/oauth"
 	"github.com/fireonce/fireonce/internal/pgtest"
+	"github.com/fireonce/fireonce/internal/seal"
 	"github.com/fireonce/fireonce/internal/vault"
 	"github.com/fireonce/fireonce/server"
 	"github.com/fireonce/fireonce/store"
@@ -143,7 +144,7 @@ func (s *stage) run() {
 	eng, err := engine.New(engine.Config{
 		Store: s.store, Connectors: registry, Refresh: s.renewer, Log: log, Worker: "test", NewID: newID, Grace: time.Second,
 		Open: func(c store.Connection, sealed store.Sealed) (connector.Credential, error) {
-			data, err := keys.Open(sealed.Data, sealed.KeyID, vault.Place{Project: c.Project, Connection: c.ID, Version: sealed.Version})
+			data, err := seal.Open(keys, c, sealed)
 			return connector.Credential{Version: sealed.Version, Data: data}, err
 		},
 	})

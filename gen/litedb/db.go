@@ -432,6 +432,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.setRenewalStmt, err = db.PrepareContext(ctx, setRenewal); err != nil {
 		return nil, fmt.Errorf("error preparing query SetRenewal: %w", err)
 	}
+	if q.setSealStmt, err = db.PrepareContext(ctx, setSeal); err != nil {
+		return nil, fmt.Errorf("error preparing query SetSeal: %w", err)
+	}
 	if q.setStateStmt, err = db.PrepareContext(ctx, setState); err != nil {
 		return nil, fmt.Errorf("error preparing query SetState: %w", err)
 	}
@@ -1159,6 +1162,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing setRenewalStmt: %w", cerr)
 		}
 	}
+	if q.setSealStmt != nil {
+		if cerr := q.setSealStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing setSealStmt: %w", cerr)
+		}
+	}
 	if q.setStateStmt != nil {
 		if cerr := q.setStateStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing setStateStmt: %w", cerr)
@@ -1404,6 +1412,7 @@ type Queries struct {
 	setDroppedToStmt        *sql.Stmt
 	setOpenedStmt           *sql.Stmt
 	setRenewalStmt          *sql.Stmt
+	setSealStmt             *sql.Stmt
 	setStateStmt            *sql.Stmt
 	settleAttemptStmt       *sql.Stmt
 	shareEffectStmt         *sql.Stmt
@@ -1560,6 +1569,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		setDroppedToStmt:        q.setDroppedToStmt,
 		setOpenedStmt:           q.setOpenedStmt,
 		setRenewalStmt:          q.setRenewalStmt,
+		setSealStmt:             q.setSealStmt,
 		setStateStmt:            q.setStateStmt,
 		settleAttemptStmt:       q.settleAttemptStmt,
 		shareEffectStmt:         q.shareEffectStmt,

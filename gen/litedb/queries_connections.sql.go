@@ -180,6 +180,31 @@ func (q *Queries) SetConnection(ctx context.Context, arg SetConnectionParams) er
 	return err
 }
 
+const setSeal = `-- name: SetSeal :execrows
+UPDATE connection_credentials SET key_id = ?1, data = ?2
+WHERE connection_id = ?3 AND version = ?4
+`
+
+type SetSealParams struct {
+	KeyID        string
+	Data         []byte
+	ConnectionID []byte
+	Version      int64
+}
+
+func (q *Queries) SetSeal(ctx context.Context, arg SetSealParams) (int64, error) {
+	result, err := q.exec(ctx, q.setSealStmt, setSeal,
+		arg.KeyID,
+		arg.Data,
+		arg.ConnectionID,
+		arg.Version,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
 const unbound = `-- name: Unbound :exec
 UPDATE connection_ready SET saturated = 0, paced_until = min(paced_until, CAST(?1 AS INTEGER))
 WHERE connection_id = ?2

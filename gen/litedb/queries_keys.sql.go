@@ -11,7 +11,7 @@ import (
 )
 
 const credentialsOfOthers = `-- name: CredentialsOfOthers :many
-SELECT d.connection_id, d.version, d.key_id, d.data, c.project
+SELECT d.connection_id, d.version, d.key_id, d.data, c.project, c.connector, c.settings, c.account_identity
 FROM connection_credentials AS d JOIN connections AS c ON c.id = d.connection_id
 WHERE d.connection_id >= ?1
     AND (d.connection_id > ?1 OR d.version > ?2)
@@ -27,11 +27,14 @@ type CredentialsOfOthersParams struct {
 }
 
 type CredentialsOfOthersRow struct {
-	ConnectionID []byte
-	Version      int64
-	KeyID        string
-	Data         []byte
-	Project      string
+	ConnectionID    []byte
+	Version         int64
+	KeyID           string
+	Data            []byte
+	Project         string
+	Connector       string
+	Settings        []byte
+	AccountIdentity string
 }
 
 // Those that another key seals, after a place.
@@ -55,6 +58,9 @@ func (q *Queries) CredentialsOfOthers(ctx context.Context, arg CredentialsOfOthe
 			&i.KeyID,
 			&i.Data,
 			&i.Project,
+			&i.Connector,
+			&i.Settings,
+			&i.AccountIdentity,
 		); err != nil {
 			return nil, err
 		}

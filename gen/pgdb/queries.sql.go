@@ -1169,20 +1169,35 @@ func (q *Queries) LogEnd(ctx context.Context) (LogEndRow, error) {
 }
 
 const newestCredential = `-- name: NewestCredential :one
-SELECT connection_id, version, key_id, data, fingerprint, expires_at, created_at FROM connection_credentials WHERE connection_id = $1 ORDER BY version DESC LIMIT 1
+SELECT d.connection_id, d.version, d.key_id, d.data, d.fingerprint, d.expires_at, d.created_at, c.project, c.connector, c.settings, c.account_identity
+FROM connection_credentials AS d JOIN connections AS c ON c.id = d.connection_id
+WHERE d.connection_id = $1 ORDER BY d.version DESC LIMIT 1
 `
 
-func (q *Queries) NewestCredential(ctx context.Context, connectionID pgtype.UUID) (ConnectionCredential, error) {
+type NewestCredentialRow struct {
+	ConnectionCredential ConnectionCredential
+	Project              string
+	Connector            string
+	Settings             []byte
+	AccountIdentity      string
+}
+
+// With what its connection says that it is sealed for.
+func (q *Queries) NewestCredential(ctx context.Context, connectionID pgtype.UUID) (NewestCredentialRow, error) {
 	row := q.db.QueryRow(ctx, newestCredential, connectionID)
-	var i ConnectionCredential
+	var i NewestCredentialRow
 	err := row.Scan(
-		&i.ConnectionID,
-		&i.Version,
-		&i.KeyID,
-		&i.Data,
-		&i.Fingerprint,
-		&i.ExpiresAt,
-		&i.CreatedAt,
+		&i.ConnectionCredential.ConnectionID,
+		&i.ConnectionCredential.Version,
+		&i.ConnectionCredential.KeyID,
+		&i.ConnectionCredential.Data,
+		&i.ConnectionCredential.Fingerprint,
+		&i.ConnectionCredential.ExpiresAt,
+		&i.ConnectionCredential.CreatedAt,
+		&i.Project,
+		&i.Connector,
+		&i.Settings,
+		&i.AccountIdentity,
 	)
 	return i, err
 }

@@ -264,6 +264,31 @@ func (q *Queries) SetReadyOf(ctx context.Context, arg SetReadyOfParams) error {
 	return err
 }
 
+const setSeal = `-- name: SetSeal :execrows
+UPDATE connection_credentials SET key_id = $1, data = $2
+WHERE connection_id = $3 AND version = $4
+`
+
+type SetSealParams struct {
+	KeyID        string
+	Data         []byte
+	ConnectionID pgtype.UUID
+	Version      int64
+}
+
+func (q *Queries) SetSeal(ctx context.Context, arg SetSealParams) (int64, error) {
+	result, err := q.db.Exec(ctx, setSeal,
+		arg.KeyID,
+		arg.Data,
+		arg.ConnectionID,
+		arg.Version,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const wakeLooks = `-- name: WakeLooks :exec
 UPDATE job_state SET next_at = $1
 WHERE ctid = ANY (ARRAY(

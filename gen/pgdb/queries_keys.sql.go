@@ -13,7 +13,7 @@ import (
 )
 
 const credentialsOfOthers = `-- name: CredentialsOfOthers :many
-SELECT d.connection_id, d.version, d.key_id, d.data, c.project
+SELECT d.connection_id, d.version, d.key_id, d.data, c.project, c.connector, c.settings, c.account_identity
 FROM connection_credentials AS d JOIN connections AS c ON c.id = d.connection_id
 WHERE (d.connection_id, d.version) > ($1::uuid, $2::bigint) AND d.key_id <> $3
 ORDER BY d.connection_id, d.version LIMIT $4
@@ -27,11 +27,14 @@ type CredentialsOfOthersParams struct {
 }
 
 type CredentialsOfOthersRow struct {
-	ConnectionID pgtype.UUID
-	Version      int64
-	KeyID        string
-	Data         []byte
-	Project      string
+	ConnectionID    pgtype.UUID
+	Version         int64
+	KeyID           string
+	Data            []byte
+	Project         string
+	Connector       string
+	Settings        []byte
+	AccountIdentity string
 }
 
 // Those that another key seals, after a place.
@@ -55,6 +58,9 @@ func (q *Queries) CredentialsOfOthers(ctx context.Context, arg CredentialsOfOthe
 			&i.KeyID,
 			&i.Data,
 			&i.Project,
+			&i.Connector,
+			&i.Settings,
+			&i.AccountIdentity,
 		); err != nil {
 			return nil, err
 		}

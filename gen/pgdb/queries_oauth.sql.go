@@ -44,6 +44,28 @@ func (q *Queries) DropOldLogins(ctx context.Context, now time.Time) error {
 	return err
 }
 
+const getLogin = `-- name: GetLogin :one
+SELECT state, project, actor, app, target, key_id, sealed, redirect_url, return_url, expires_at FROM oauth_logins WHERE state = $1
+`
+
+func (q *Queries) GetLogin(ctx context.Context, state []byte) (OauthLogin, error) {
+	row := q.db.QueryRow(ctx, getLogin, state)
+	var i OauthLogin
+	err := row.Scan(
+		&i.State,
+		&i.Project,
+		&i.Actor,
+		&i.App,
+		&i.Target,
+		&i.KeyID,
+		&i.Sealed,
+		&i.RedirectUrl,
+		&i.ReturnUrl,
+		&i.ExpiresAt,
+	)
+	return i, err
+}
+
 const lockRenewal = `-- name: LockRenewal :one
 SELECT connection_id, version, owner, until, tries, begun_at, before_at FROM oauth_renewals WHERE connection_id = $1 FOR UPDATE
 `

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"sync"
 	"time"
 
@@ -11,9 +10,9 @@ import (
 )
 
 // Rules of this file: what is remembered of a connection is what its credential
-// and settings come to, for exactly the version and the settings that a claim
-// names, and not for long. A version is written once: another credential has
-// another one. Nothing that changes otherwise (holds, limits) is remembered.
+// and settings come to, for exactly the version and everything that the credential is
+// sealed for, as a claim names them, and not for long. A version is written once:
+// another credential has another one. Nothing that changes otherwise (holds, limits) is remembered.
 
 const (
 	// mostDoors bounds the connections that are remembered.
@@ -30,8 +29,8 @@ type doors struct {
 }
 
 type door struct {
-	connector  string
-	settings   []byte
+	// sealedFor is what the credential was opened for.
+	sealedFor  store.SealedFor
 	version    int
 	until      time.Time
 	credential connector.Credential
@@ -39,7 +38,7 @@ type door struct {
 }
 
 func (d door) fits(c store.Connection) bool {
-	return d.connector == c.Connector && d.version == c.CredentialVersion && bytes.Equal(d.settings, c.Settings)
+	return d.version == c.CredentialVersion && d.sealedFor.Equal(c.SealedFor())
 }
 
 // find gives what is remembered of the connection as the claim has it.
@@ -65,7 +64,7 @@ func (d *doors) keep(c store.Connection, cred connector.Credential, capability c
 		d.open = make(map[job.ID]door)
 	}
 	d.open[c.ID] = door{
-		connector: c.Connector, settings: c.Settings, version: c.CredentialVersion, until: now.Add(doorAge),
+		sealedFor: c.SealedFor(), version: c.CredentialVersion, until: now.Add(doorAge),
 		credential: cred, capability: capability,
 	}
 }

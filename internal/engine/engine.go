@@ -124,13 +124,14 @@ type Engine struct {
 	lookers slots
 	busy    sync.WaitGroup
 	// running is the context of Run while jobs may come in by the entrance.
-	entry   sync.Mutex
-	running context.Context
-	shares  *shares
-	gates   *gates
-	doors   doors
-	early   early
-	trouble trouble
+	entry    sync.Mutex
+	running  context.Context
+	shares   *shares
+	gates    *gates
+	doors    doors
+	unopened unopened
+	early    early
+	trouble  trouble
 }
 
 // New checks the configuration and makes an engine. Run starts it.

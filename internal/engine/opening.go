@@ -8,6 +8,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/seal"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -103,13 +104,20 @@ func (e *Engine) credential(ctx context.Context, l store.Leased) (connector.Cred
 		}
 	}
 	cred, err := e.Open(c, sealed)
-	if err != nil {
-		e.Log.Error("a credential cannot be opened; is the key file the right one?", "connection", c.ID.String(), "err", err)
+	switch {
+	case errors.Is(err, store.ErrStale):
 		return connector.Credential{}, &job.Deferred{
-			Kind: job.FailHeld, RetryAfter: patience(l, time.Minute, unfitMost),
-			Message: "the server cannot decrypt this connection's credential",
+			Kind: job.FailHeld, RetryAfter: time.Second, Message: "the connection was changed while the job was prepared",
+		}
+	case err != nil:
+		if e.unopened.first(c) {
+			e.Log.Error("a credential cannot be opened; its jobs wait", "connection", c.ID.String(), "project", c.Project, "err", err)
+		}
+		return connector.Credential{}, &job.Deferred{
+			Kind: job.FailHeld, RetryAfter: patience(l, time.Minute, unfitMost), Message: seal.Explain(err),
 		}
 	}
+	e.unopened.forget(c)
 	cred.Version = sealed.Version
 	return cred.Shared(), nil
 }

@@ -93,7 +93,7 @@ func TestAConnectionIsOneAccount(t *testing.T) {
 				o := w.own("bob")
 				ada, conn := "ada", w.connection()
 				if _, err := w.store.ChangeConnection(t.Context(), store.ConnectionChange{
-					Project: conn.Project, ID: conn.ID, Version: conn.Version, Identity: &ada,
+					Project: conn.Project, ID: conn.ID, Version: conn.Version, Identity: &ada, Seal: &store.Seal{KeyID: "k"},
 				}); err != nil {
 					t.Fatal(err)
 				}

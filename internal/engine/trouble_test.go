@@ -177,7 +177,7 @@ func TestAnOutcomeThatNobodyHereCanLookIntoIsLeftAlone(t *testing.T) {
 		if n := len(w.events(id)); s.State != job.Ambiguous || n > 110 {
 			t.Errorf("%s with %d events after three days", s.State, n)
 		}
-		if !strings.Contains(s.Blocked, "decrypt") {
+		if !strings.Contains(s.Blocked, "cannot open this connection's credential") {
 			t.Errorf("blocked %q", s.Blocked)
 		}
 		locked.Store(false)

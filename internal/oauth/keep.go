@@ -12,6 +12,7 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/seal"
 	"github.com/fireonce/fireonce/internal/vault"
 	"github.com/fireonce/fireonce/store"
 )
@@ -61,22 +62,28 @@ func (r *Renewer) store(ctx context.Context, conn store.Connection, cred connect
 	if err != nil {
 		return false, fmt.Errorf("read the connection: %w", err)
 	}
-	mark := r.Vault.Fingerprint(cred.Data)
+	mark := r.Vault.Fingerprint(cred.Data, conn.ID)
 	switch {
 	case now.CredentialVersion == cred.Version && now.CredentialFingerprint == mark:
 		return true, nil // an earlier write that was not confirmed
 	case now.CredentialVersion != cred.Version-1 || !now.Deleted.IsZero():
 		return false, nil
 	}
-	data, err := r.Vault.Seal(cred.Data, vault.Place{Project: conn.Project, Connection: conn.ID, Version: cred.Version})
+	// The connection as it is now gets the tokens only if it is what the old ones were
+	// sealed for.
+	if _, err := r.present(ctx, now); errors.Is(err, vault.ErrSealed) {
+		r.Log.Error("new tokens are given up: the connection was changed in the database", "connection", conn.ID.String(), "err", err)
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	sealed, err := seal.Credential(r.Vault, now, cred.Version, cred.Data)
 	if err != nil {
 		return false, err
 	}
+	sealed.Expires = expires
 	_, err = r.Store.ChangeConnection(ctx, store.ConnectionChange{
-		Project: conn.Project, ID: conn.ID, Version: now.Version,
-		Credential: &store.Sealed{
-			Version: cred.Version, KeyID: r.Vault.KeyID(), Data: data, Fingerprint: mark, Expires: expires,
-		},
+		Project: conn.Project, ID: conn.ID, Version: now.Version, Credential: sealed,
 	})
 	if err != nil {
 		return false, fmt.Errorf("store the tokens: %w", err)

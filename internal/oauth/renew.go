@@ -13,7 +13,7 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
-	"github.com/fireonce/fireonce/internal/vault"
+	"github.com/fireonce/fireonce/internal/seal"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -67,20 +67,12 @@ type Store interface {
 	EndRenewal(ctx context.Context, connection, owner job.ID, rest time.Duration, unspent bool) error
 }
 
-// Vault seals and opens credentials. *vault.Vault is one.
-type Vault interface {
-	KeyID() string
-	Seal(secret []byte, at vault.Place) ([]byte, error)
-	Open(sealed []byte, keyID string, at vault.Place) ([]byte, error)
-	Fingerprint(secret []byte) string
-}
-
 // Config is what a Renewer is made of.
 type Config struct {
 	Apps   *Apps
 	Client *Client
 	Store  Store
-	Vault  Vault
+	Vault  seal.Vault
 	Log    *slog.Logger
 	NewID  func() job.ID
 	// Now is the clock that the ends of tokens are compared with; nil: time.Now.
@@ -276,9 +268,7 @@ func (r *Renewer) present(ctx context.Context, conn store.Connection) (connector
 	if err != nil {
 		return connector.Credential{}, fmt.Errorf("read the credential: %w", err)
 	}
-	data, err := r.Vault.Open(sealed.Data, sealed.KeyID, vault.Place{
-		Project: conn.Project, Connection: conn.ID, Version: sealed.Version,
-	})
+	data, err := seal.Open(r.Vault, conn, sealed)
 	if err != nil {
 		return connector.Credential{}, err
 	}

@@ -22,6 +22,7 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/seal"
 	"github.com/fireonce/fireonce/internal/vault"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/storetest/memstore"
@@ -197,22 +198,20 @@ func in(t *testing.T, test func(f *fixture), edit ...func(*fireoncev1.OAuth2Toke
 	})
 }
 
-func (f *fixture) connect(cred *fireoncev1.Credential) {
+func (f *fixture) connect(cred *fireoncev1.Credential, edit ...func(*store.Connection)) {
 	f.Helper()
 	secret, err := proto.Marshal(cred)
 	f.ok(err)
-	data, err := f.keys.Seal(secret, vault.Place{Project: "default", Connection: f.id, Version: 1})
-	f.ok(err)
-	var expires time.Time
-	if at := cred.GetOauth2().GetExpireTime(); at != nil {
-		expires = at.AsTime()
+	conn := store.Connection{ID: f.id, Project: "default", Connector: "x", Class: job.Observable}
+	for _, e := range edit {
+		e(&conn)
 	}
-	_, _, err = f.store.CreateConnection(f.Context(), store.NewConnection{
-		Key: "k", Connection: store.Connection{
-			ID: f.id, Project: "default", Connector: "x", Class: job.Observable, CredentialVersion: 1, CredentialExpires: expires,
-		},
-		Sealed: &store.Sealed{Version: 1, KeyID: f.keys.KeyID(), Data: data, Expires: expires},
-	})
+	sealed, err := seal.Credential(f.keys, conn, 1, secret)
+	f.ok(err)
+	if at := cred.GetOauth2().GetExpireTime(); at != nil {
+		sealed.Expires = at.AsTime()
+	}
+	_, _, err = f.store.CreateConnection(f.Context(), store.NewConnection{Connection: conn, Sealed: sealed})
 	f.ok(err)
 }
 
@@ -267,7 +266,7 @@ func (f *fixture) stored() (string, int) {
 	f.Helper()
 	sealed, err := f.store.Credential(f.Context(), f.id)
 	f.ok(err)
-	data, err := f.keys.Open(sealed.Data, sealed.KeyID, vault.Place{Project: "default", Connection: f.id, Version: sealed.Version})
+	data, err := seal.Open(f.keys, f.conn(), sealed)
 	f.ok(err)
 	token, _ := tokenOf(connector.Credential{Data: data})
 	return token.GetAccessToken(), sealed.Version

@@ -15,7 +15,7 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
-	"github.com/fireonce/fireonce/internal/vault"
+	"github.com/fireonce/fireonce/internal/seal"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -284,15 +284,18 @@ func TestRenewMisconfigured(t *testing.T) {
 func TestRenewForAnotherServer(t *testing.T) {
 	in(t, func(f *fixture) {
 		time.Sleep(2 * time.Hour)
-		conn, r := f.conn(), f.node()
-		cred, err := r.present(f.Context(), conn)
+		r := f.node()
+		cred, err := r.present(f.Context(), f.conn())
 		f.ok(err)
-		conn.Connector = "mastodon"
+		var token fireoncev1.Credential
+		f.ok(proto.Unmarshal(cred.Data, &token))
 		for _, c := range [][2]string{{"https://evil.example.org", ""}, {"https://social.example.org", "access-1"}} {
 			base, want := c[0], c[1]
-			conn.Settings, err = proto.Marshal(&fireoncev1.MastodonSettings{BaseUrl: base})
+			settings, err := proto.Marshal(&fireoncev1.MastodonSettings{BaseUrl: base})
 			f.ok(err)
-			got, err := r.Fresh(f.Context(), conn, cred)
+			f.id = newID()
+			f.connect(&token, func(c *store.Connection) { c.Connector, c.Settings = "mastodon", settings })
+			got, err := r.Fresh(f.Context(), f.conn(), cred)
 			token, _ := tokenOf(got)
 			if token.GetAccessToken() != want || (err == nil) != (want != "") {
 				t.Errorf("%s: token %q, error %v, %d requests", base, token.GetAccessToken(), err, f.p.asked())
@@ -433,11 +436,11 @@ func TestRenewOvertaken(t *testing.T) {
 			AccessToken: "person", RefreshToken: "r", App: "x",
 		}}})
 		f.ok(err)
-		data, err := f.keys.Seal(secret, vault.Place{Project: "default", Connection: f.id, Version: 2})
+		sealed, err := seal.Credential(f.keys, f.conn(), 2, secret)
 		f.ok(err)
 		_, err = f.store.ChangeConnection(f.Context(), store.ConnectionChange{
 			Project: "default", ID: f.id, Version: f.conn().Version,
-			Credential: &store.Sealed{Version: 2, KeyID: f.keys.KeyID(), Data: data, Fingerprint: "theirs"},
+			Credential: sealed,
 		})
 		f.ok(err)
 		close(f.p.released)

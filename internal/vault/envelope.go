@@ -10,10 +10,7 @@ import (
 //	2 | nonce | wrapped data key and its tag | nonce | ciphertext and its tag
 //
 // The wrapped part is all that depends on the vault's key, so that another key
-// takes its place without the secret being opened. What was sealed before there
-// were envelopes has no version byte and is a nonce and a ciphertext; its first
-// byte may be a 2 by chance, so what does not open as an envelope is tried as
-// that. A tag decides, never the form.
+// takes its place without the secret being opened.
 
 const (
 	envelope = 2
@@ -50,42 +47,35 @@ func (v *Vault) Open(sealed []byte, keyID string, at Place) ([]byte, error) {
 	if key == nil {
 		return nil, fmt.Errorf("open: %w", ErrKeyID)
 	}
-	if data, body, ok := key.unwrap(sealed, at); ok {
-		aead, err := newAEAD(data)
-		if err != nil {
-			return nil, fmt.Errorf("open: %w", err)
-		}
-		secret, err := openFrom(body, aead, at)
-		if err != nil {
-			return nil, fmt.Errorf("open: %w", err)
-		}
-		return secret, nil
+	data, body, err := key.unwrap(sealed, at)
+	if err != nil {
+		return nil, fmt.Errorf("open: %w", err)
 	}
-	secret, err := openFrom(sealed, key.direct, at)
+	aead, err := newAEAD(data)
+	if err != nil {
+		return nil, fmt.Errorf("open: %w", err)
+	}
+	secret, err := openFrom(body, aead, at)
 	if err != nil {
 		return nil, fmt.Errorf("open: %w", err)
 	}
 	return secret, nil
 }
 
-// Rewrap seals what keyID has sealed with the vault's first key. The secret itself
-// is not opened, unless it was sealed before there were envelopes. What the first
-// key has sealed already, in an envelope, is given back as it is. It fails like Open.
+// Rewrap seals what keyID has sealed with the vault's first key, without opening the
+// secret itself. It returns what the first key has sealed already as it is. It fails
+// like Open.
 func (v *Vault) Rewrap(sealed []byte, keyID string, at Place) ([]byte, error) {
 	key := v.find(keyID)
 	if key == nil {
 		return nil, fmt.Errorf("rewrap: %w", ErrKeyID)
 	}
-	data, body, ok := key.unwrap(sealed, at)
-	switch {
-	case ok && key == v.keys[0]:
+	data, body, err := key.unwrap(sealed, at)
+	if err != nil {
+		return nil, fmt.Errorf("rewrap: %w", err)
+	}
+	if key == v.keys[0] {
 		return sealed, nil
-	case !ok:
-		secret, err := openFrom(sealed, key.direct, at)
-		if err != nil {
-			return nil, fmt.Errorf("rewrap: %w", err)
-		}
-		return v.Seal(secret, at)
 	}
 	out, err := sealTo([]byte{envelope}, v.keys[0].wrap, data, at)
 	if err != nil {
@@ -94,13 +84,13 @@ func (v *Vault) Rewrap(sealed []byte, keyID string, at Place) ([]byte, error) {
 	return append(out, body...), nil
 }
 
-// unwrap gives the data key of an envelope, and what that one has sealed.
-func (k *keyring) unwrap(sealed []byte, at Place) (data, body []byte, ok bool) {
+// unwrap returns the data key of an envelope, and what that key has sealed.
+func (k *keyring) unwrap(sealed []byte, at Place) (data, body []byte, err error) {
 	if len(sealed) < 1+wrapped || sealed[0] != envelope {
-		return nil, nil, false
+		return nil, nil, ErrSealed
 	}
-	data, err := openFrom(sealed[1:1+wrapped], k.wrap, at)
-	return data, sealed[1+wrapped:], err == nil
+	data, err = openFrom(sealed[1:1+wrapped], k.wrap, at)
+	return data, sealed[1+wrapped:], err
 }
 
 // sealTo appends a nonce and a ciphertext.

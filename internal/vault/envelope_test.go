@@ -2,7 +2,6 @@ package vault
 
 import (
 	"bytes"
-	"encoding/hex"
 	"errors"
 	"os"
 	"path/filepath"
@@ -27,44 +26,6 @@ func ring(t *testing.T, fills ...byte) *Vault {
 	return v
 }
 
-// before is what the program without envelopes sealed with the key 0101… here.
-const (
-	beforeText = "sealed before there were envelopes"
-	beforeHex  = "b6a97f67fcf5b69f98b5c124eeb7d1a791b963e0a6fc2eb37ac55da4e507c0d4" +
-		"9e0c59827c3bf2dc4032d07a338daaa5564bf2163263cf81ea852e91cff5"
-	beforeKey = "6966a036185ee895"
-)
-
-func sealedBefore(t *testing.T) []byte {
-	t.Helper()
-	out, err := hex.DecodeString(beforeHex)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
-
-func TestOpensWhatWasSealedBefore(t *testing.T) {
-	v := ring(t, 2, 1)
-	got, err := v.Open(sealedBefore(t), beforeKey, here)
-	if err != nil || string(got) != beforeText {
-		t.Errorf("%q, %v", got, err)
-	}
-	// One whose first byte is an envelope's, as one in 256 is.
-	nonce := append([]byte{envelope}, make([]byte, nonceSize-1)...)
-	odd := v.find(beforeKey).direct.Seal(nonce, nonce, bytes.Repeat([]byte("x"), wrapped), here.associated())
-	if got, err = v.Open(odd, beforeKey, here); err != nil || len(got) != wrapped {
-		t.Errorf("%q, %v", got, err)
-	}
-	again, err := v.Rewrap(odd, beforeKey, here)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err = ring(t, 2).Open(again, v.KeyID(), here); err != nil || len(got) != wrapped {
-		t.Errorf("rewrapped: %q, %v", got, err)
-	}
-}
-
 // TestRewrap: another key takes its place, the secret stays sealed as it is, and
 // the old key is of no more use.
 func TestRewrap(t *testing.T) {
@@ -72,6 +33,8 @@ func TestRewrap(t *testing.T) {
 		secret := rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(r, "secret")
 		at := Place{
 			Project: rapid.StringN(0, 20, 60).Draw(r, "project"), Version: rapid.IntRange(0, 9).Draw(r, "version"),
+			Connector: rapid.StringN(0, 20, 60).Draw(r, "connector"), Settings: rapid.SliceOfN(rapid.Byte(), 0, 100).Draw(r, "settings"),
+			Identity: rapid.StringN(0, 20, 60).Draw(r, "identity"),
 		}
 		old, both, young := ring(t, 1), ring(t, 2, 1), ring(t, 2)
 		sealed, err := old.Seal(secret, at)
@@ -95,10 +58,18 @@ func TestRewrap(t *testing.T) {
 		if err != nil || !bytes.Equal(same, moved) {
 			r.Fatalf("what the first key has sealed was changed, %v", err)
 		}
-		elsewhere := at
-		elsewhere.Version++
-		if _, err := both.Rewrap(sealed, old.KeyID(), elsewhere); !errors.Is(err, ErrSealed) {
-			r.Fatalf("in another place: %v", err)
+		for _, change := range []func(*Place){
+			func(p *Place) { p.Version++ }, func(p *Place) { p.Connector += "x" },
+			func(p *Place) { p.Settings = append(bytes.Clone(p.Settings), 0) }, func(p *Place) { p.Identity += "x" },
+		} {
+			elsewhere := at
+			change(&elsewhere)
+			if _, err := both.Rewrap(sealed, old.KeyID(), elsewhere); !errors.Is(err, ErrSealed) {
+				r.Fatalf("in another place: %v", err)
+			}
+			if _, err := young.Open(moved, young.KeyID(), elsewhere); !errors.Is(err, ErrSealed) {
+				r.Fatalf("rewrapped, in another place: %v", err)
+			}
 		}
 		if _, err := young.Rewrap(sealed, old.KeyID(), at); !errors.Is(err, ErrKeyID) {
 			r.Fatalf("without the old key: %v", err)
@@ -108,14 +79,16 @@ func TestRewrap(t *testing.T) {
 
 func TestKeys(t *testing.T) {
 	v := ring(t, 3, 1, 2)
-	if v.KeyID() != ring(t, 3).KeyID() || len(v.KeyIDs()) != 3 || v.KeyIDs()[1] != beforeKey {
+	second := ring(t, 1).KeyID()
+	if v.KeyID() != ring(t, 3).KeyID() || len(v.KeyIDs()) != 3 || v.KeyIDs()[1] != second {
 		t.Errorf("key ids %v", v.KeyIDs())
 	}
-	if got := v.Missing([]string{beforeKey, "0000000000000000", v.KeyID()}); !slices.Equal(got, []string{"0000000000000000"}) {
+	if got := v.Missing([]string{second, "0000000000000000", v.KeyID()}); !slices.Equal(got, []string{"0000000000000000"}) {
 		t.Errorf("missing %v", got)
 	}
-	mark := ring(t, 1).Fingerprint([]byte("x"))
-	if !v.Recognizes([]byte("x"), mark) || v.Recognizes([]byte("y"), mark) || ring(t, 3, 2).Recognizes([]byte("x"), mark) {
+	conn := [16]byte{1}
+	mark := ring(t, 1).Fingerprint([]byte("x"), conn)
+	if !v.Recognizes([]byte("x"), conn, mark) || v.Recognizes([]byte("y"), conn, mark) || ring(t, 3, 2).Recognizes([]byte("x"), conn, mark) {
 		t.Error("fingerprints are not those of the keys")
 	}
 	if _, err := New(make([]byte, keySize), make([]byte, keySize)); err == nil {

@@ -25,9 +25,6 @@ const (
 // ErrKeyFile says that a file is no key file of a version that is known.
 var ErrKeyFile = errors.New("not a fireonce key file")
 
-// ErrKeyFileMode says that others than its owner may read a key file.
-var ErrKeyFileMode = errors.New("the key file is open to its group or to others: chmod 600 it")
-
 // ErrKeyList says that a list of keys, such as one of the environment, cannot be
 // read.
 var ErrKeyList = errors.New("not a list of fireonce keys")
@@ -79,7 +76,7 @@ func LoadOrCreateKeyFile(path string) (*Vault, error) {
 }
 
 // LoadKeyFile gives the vault of a key file. It fails with fs.ErrNotExist,
-// ErrKeyFile or ErrKeyFileMode.
+// ErrKeyFile or ErrFileMode.
 func LoadKeyFile(path string) (*Vault, error) {
 	v, _, err := readKeyFile(path)
 	return v, err
@@ -153,8 +150,8 @@ func readKeyFile(path string) (_ *Vault, lines []string, err error) {
 	if !info.Mode().IsRegular() || info.Size() > maxKeyFile {
 		return nil, nil, fmt.Errorf("key file %s: %w", path, ErrKeyFile)
 	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return nil, nil, fmt.Errorf("key file %s: %w", path, ErrKeyFileMode)
+	if err := OwnerOnly(info); err != nil {
+		return nil, nil, fmt.Errorf("key file %s: %w", path, err)
 	}
 	text := make([]byte, info.Size())
 	if _, err := f.ReadAt(text, 0); err != nil {

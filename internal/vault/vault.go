@@ -2,10 +2,10 @@
 // gives none of them away. It uses the standard library only.
 //
 // A credential is sealed in an envelope: AES-256-GCM under a data key of its own,
-// and that key, again by AES-256-GCM, under a key of the vault. What it belongs to
-// (project, connection, version) is the associated data of both: bytes that are
-// moved to another row, or an older version put back, do not open. A vault has
-// several keys: the first one seals, all of them open, so that a key can be
+// and that key, again by AES-256-GCM, under a key of the vault. What it belongs to and
+// where it may be sent (Place) is the associated data of both: bytes that are moved to
+// another row, an older version put back, or a destination that was changed in the
+// database do not open. A vault has several keys: the first one seals, all of them open, so that a key can be
 // replaced while servers run (see Rewrap). No error of this package carries a
 // secret.
 package vault
@@ -35,25 +35,31 @@ const (
 	tagSize   = 16
 	// contextVersion starts the associated data; a changed encoding takes the
 	// next number.
-	contextVersion = 1
+	contextVersion = 2
 	// shownDigits is how much of a fingerprint people see: enough to tell their
 	// secrets apart, too little to test guesses of a good one.
 	shownDigits = 8
 )
 
-// ErrSealed says that a sealed credential does not open: another key, another
-// place, or changed bytes. It does not say which.
+// ErrSealed says that a sealed credential does not open: another place, another
+// destination, or changed bytes. It does not say which.
 var ErrSealed = errors.New("the credential does not open with this key in this place")
 
 // ErrKeyID says that a credential was sealed with a key that the vault does not
 // have.
 var ErrKeyID = errors.New("the credential was sealed with another key")
 
-// Place is what a sealed credential belongs to.
+// Place is what a sealed credential belongs to, and where it may be sent.
 type Place struct {
 	Project    string
 	Connection [16]byte
 	Version    int
+	// Connector and Settings are the connection's, exactly as they are stored: they say
+	// where the credential goes.
+	Connector string
+	Settings  []byte
+	// Identity is the account that the connection is known to be; empty: not known.
+	Identity string
 }
 
 // Vault seals with its first key and opens with all of them. It is safe for
@@ -67,9 +73,9 @@ type Vault struct {
 // keyring is what is derived from one key.
 type keyring struct {
 	id string
-	// wrap seals data keys; direct opens what was sealed before there were any.
-	wrap, direct cipher.AEAD
-	fingerprint  []byte
+	// wrap seals data keys.
+	wrap        cipher.AEAD
+	fingerprint []byte
 }
 
 // New makes a vault of 32-byte keys: one that seals and opens, and older or coming
@@ -97,8 +103,8 @@ func newKey(key []byte) (*keyring, error) {
 		return nil, fmt.Errorf("vault: a key has %d bytes, not %d", len(key), keySize)
 	}
 	// Every use has a key of its own, so none says anything about another.
-	var derived [4][]byte
-	for i, use := range []string{"wrap", "seal", "fingerprint", "key id"} {
+	var derived [3][]byte
+	for i, use := range []string{"wrap", "fingerprint", "key id"} {
 		var err error
 		if derived[i], err = hkdf.Key(sha256.New, key, nil, "fireonce vault 1: "+use, keySize); err != nil {
 			return nil, fmt.Errorf("vault: %w", err)
@@ -108,11 +114,7 @@ func newKey(key []byte) (*keyring, error) {
 	if err != nil {
 		return nil, err
 	}
-	direct, err := newAEAD(derived[1])
-	if err != nil {
-		return nil, err
-	}
-	return &keyring{id: hex.EncodeToString(derived[3][:8]), wrap: wrap, direct: direct, fingerprint: derived[2]}, nil
+	return &keyring{id: hex.EncodeToString(derived[2][:8]), wrap: wrap, fingerprint: derived[1]}, nil
 }
 
 func newAEAD(key []byte) (cipher.AEAD, error) {
@@ -158,21 +160,25 @@ func (v *Vault) Missing(used []string) []string {
 	return slices.DeleteFunc(slices.Clone(used), func(id string) bool { return v.find(id) != nil })
 }
 
-// Fingerprint names a secret, so that people can tell two apart without seeing
-// them. It is keyed: without the vault's key it cannot be tried on guesses. It is
-// of the key that seals, so it differs once that key is another.
-func (v *Vault) Fingerprint(secret []byte) string { return v.keys[0].mark(secret) }
+// Fingerprint names a connection's secret, so that people can tell two apart without
+// seeing them. It is keyed: without the vault's key it cannot be tried on guesses. It is
+// salted by the connection: a guess that is stored on another connection confirms
+// nothing. It is of the key that seals, so it differs once that key is another.
+func (v *Vault) Fingerprint(secret []byte, connection [16]byte) string {
+	return v.keys[0].mark(secret, connection)
+}
 
-// Recognizes tells whether a fingerprint is that of a secret, under any of the keys
-// of the start.
-func (v *Vault) Recognizes(secret []byte, fingerprint string) bool {
+// Recognizes reports whether a fingerprint is that of a connection's secret, under any
+// of the keys of the start.
+func (v *Vault) Recognizes(secret []byte, connection [16]byte, fingerprint string) bool {
 	return slices.ContainsFunc(v.keys, func(k *keyring) bool {
-		return hmac.Equal([]byte(k.mark(secret)), []byte(fingerprint))
+		return hmac.Equal([]byte(k.mark(secret, connection)), []byte(fingerprint))
 	})
 }
 
-func (k *keyring) mark(secret []byte) string {
+func (k *keyring) mark(secret []byte, connection [16]byte) string {
 	mac := hmac.New(sha256.New, k.fingerprint)
+	mac.Write(connection[:])
 	mac.Write(secret)
 	return hex.EncodeToString(mac.Sum(nil))[:shownDigits]
 }
@@ -183,6 +189,7 @@ func (p Place) associated() []byte {
 	out := []byte{contextVersion}
 	for _, field := range [][]byte{
 		[]byte(p.Project), p.Connection[:], binary.BigEndian.AppendUint64(nil, uint64(p.Version)),
+		[]byte(p.Connector), p.Settings, []byte(p.Identity),
 	} {
 		out = binary.AppendUvarint(out, uint64(len(field)))
 		out = append(out, field...)

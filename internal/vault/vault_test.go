@@ -14,7 +14,17 @@ import (
 
 const ownerOnly = 0o600
 
-var here = Place{Project: "default", Connection: [16]byte{1, 2, 3}, Version: 7}
+var here = Place{
+	Project: "default", Connection: [16]byte{1, 2, 3}, Version: 7,
+	Connector: "mastodon", Settings: []byte("https://home.example"), Identity: "ann",
+}
+
+// other is here with one thing changed.
+func other(change func(*Place)) Place {
+	p := here
+	change(&p)
+	return p
+}
 
 func newVault(t *testing.T, fill byte) *Vault {
 	t.Helper()
@@ -66,18 +76,24 @@ func TestOpenRefuses(t *testing.T) {
 			t.Errorf("%s: the error has the secret", name)
 		}
 	}
-	other := newVault(t, 2)
-	refused("another key", other, sealed, v.KeyID(), here, ErrKeyID)
-	refused("another key under this id", other, sealed, other.KeyID(), here, ErrSealed)
-	for name, at := range map[string]Place{
-		"project":         {"other", here.Connection, here.Version},
-		"no project":      {"", here.Connection, here.Version},
-		"connection":      {here.Project, [16]byte{1, 2, 4}, here.Version},
-		"older version":   {here.Project, here.Connection, here.Version - 1},
-		"newer version":   {here.Project, here.Connection, here.Version + 1},
-		"shifted project": {here.Project + "\x01", here.Connection, here.Version},
+	second := newVault(t, 2)
+	refused("another key", second, sealed, v.KeyID(), here, ErrKeyID)
+	refused("another key under this id", second, sealed, second.KeyID(), here, ErrSealed)
+	for name, change := range map[string]func(*Place){
+		"project":         func(p *Place) { p.Project = "other" },
+		"no project":      func(p *Place) { p.Project = "" },
+		"connection":      func(p *Place) { p.Connection = [16]byte{1, 2, 4} },
+		"older version":   func(p *Place) { p.Version-- },
+		"newer version":   func(p *Place) { p.Version++ },
+		"shifted project": func(p *Place) { p.Project += "\x01" },
+		"connector":       func(p *Place) { p.Connector = "bluesky" },
+		"settings":        func(p *Place) { p.Settings = []byte("https://evil.example") },
+		"no settings":     func(p *Place) { p.Settings = nil },
+		"identity":        func(p *Place) { p.Identity = "eve" },
+		"no identity":     func(p *Place) { p.Identity = "" },
+		"shifted fields":  func(p *Place) { p.Connector, p.Settings = "mastodonh", p.Settings[1:] },
 	} {
-		refused(name, v, sealed, v.KeyID(), at, ErrSealed)
+		refused(name, v, sealed, v.KeyID(), other(change), ErrSealed)
 	}
 	for i := range sealed {
 		bent := bytes.Clone(sealed)
@@ -96,12 +112,17 @@ func TestAssociated(t *testing.T) {
 	for _, project := range []string{"", "a", "ab", "a\x10", "\x10a"} {
 		for _, first := range []byte{0, 'a', 0x10} {
 			for _, version := range []int{0, 1, 256} {
-				p := Place{project, [16]byte{first}, version}
-				code := string(p.associated())
-				if other, dup := seen[code]; dup {
-					t.Errorf("%v and %v are encoded alike", p, other)
+				for _, rest := range [][3]string{{}, {"a"}, {"", "a"}, {"", "", "a"}, {"a", "a"}, {"\x01a"}} {
+					p := Place{
+						Project: project, Connection: [16]byte{first}, Version: version,
+						Connector: rest[0], Settings: []byte(rest[1]), Identity: rest[2],
+					}
+					code := string(p.associated())
+					if twin, dup := seen[code]; dup {
+						t.Errorf("%v and %v are encoded alike", p, twin)
+					}
+					seen[code] = p
 				}
-				seen[code] = p
 			}
 		}
 	}
@@ -109,12 +130,16 @@ func TestAssociated(t *testing.T) {
 
 func TestFingerprint(t *testing.T) {
 	a, b := newVault(t, 1), newVault(t, 2)
-	got := a.Fingerprint([]byte("x"))
-	if len(got) != shownDigits || got != a.Fingerprint([]byte("x")) {
+	conn, second := [16]byte{1}, [16]byte{2}
+	got := a.Fingerprint([]byte("x"), conn)
+	if len(got) != shownDigits || got != a.Fingerprint([]byte("x"), conn) {
 		t.Errorf("fingerprint %q is not stable", got)
 	}
-	if got == a.Fingerprint([]byte("y")) || got == b.Fingerprint([]byte("x")) {
-		t.Error("fingerprints of other secrets or keys are alike")
+	if got == a.Fingerprint([]byte("y"), conn) || got == b.Fingerprint([]byte("x"), conn) || got == a.Fingerprint([]byte("x"), second) {
+		t.Error("fingerprints of other secrets, keys or connections are alike")
+	}
+	if !a.Recognizes([]byte("x"), conn, got) || a.Recognizes([]byte("x"), second, got) {
+		t.Error("a fingerprint is recognized on another connection, or not on its own")
 	}
 	if a.KeyID() == b.KeyID() || a.KeyID() != newVault(t, 1).KeyID() {
 		t.Error("key ids do not name keys")
@@ -190,9 +215,9 @@ func TestKeyFileRefuses(t *testing.T) {
 		mode fs.FileMode
 		want error
 	}{
-		"readable by the group": {good, 0o640, ErrKeyFileMode},
-		"readable by others":    {good, 0o604, ErrKeyFileMode},
-		"writable by the group": {good, 0o620, ErrKeyFileMode},
+		"readable by the group": {good, 0o640, ErrFileMode},
+		"readable by others":    {good, 0o604, ErrFileMode},
+		"writable by the group": {good, 0o620, ErrFileMode},
 		"empty":                 {"", ownerOnly, ErrKeyFile},
 		"no line end":           {good[:len(good)-1], ownerOnly, ErrKeyFile},
 		"two lines":             {good + good, ownerOnly, ErrKeyFile},

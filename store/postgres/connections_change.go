@@ -91,6 +91,9 @@ func (r *revision) refuseInUse(ctx context.Context) error {
 }
 
 func (r *revision) credential(ctx context.Context) error {
+	if r.Seal != nil {
+		return r.seal(ctx)
+	}
 	if r.Credential == nil && !r.Delete {
 		return nil
 	}
@@ -98,6 +101,15 @@ func (r *revision) credential(ctx context.Context) error {
 		return named("credential", err)
 	}
 	return named("credential", r.q.InsertCredential(ctx, insertCredentialParams(r.ID, *r.Credential, r.now)))
+}
+
+// seal writes a new seal of the credential that the connection has.
+func (r *revision) seal(ctx context.Context) error {
+	n, err := r.q.SetSeal(ctx, setSealParams(r.ID, r.next.CredentialVersion, *r.Seal))
+	if err == nil && n != 1 {
+		return fmt.Errorf("%w: credential version %d is not there", store.ErrIllegal, r.next.CredentialVersion)
+	}
+	return named("seal", err)
 }
 
 // ready writes what follows for the ready rows, and wakes those who claim.

@@ -257,10 +257,12 @@ func insertCredentialParams(id job.ID, s store.Sealed, now time.Time) pgdb.Inser
 	}
 }
 
-func toSealed(c pgdb.ConnectionCredential) store.Sealed {
+func toSealed(r pgdb.NewestCredentialRow) store.Sealed {
+	c := r.ConnectionCredential
 	return store.Sealed{
 		Version: int(c.Version), KeyID: c.KeyID, Data: toBytes(c.Data),
 		Fingerprint: c.Fingerprint, Expires: toTime(c.ExpiresAt),
+		For: sealedFor(r.Project, r.Connector, r.Settings, r.AccountIdentity),
 	}
 }
 

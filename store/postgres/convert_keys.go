@@ -5,14 +5,24 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/gen/pgdb"
+	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
 
 func toSealedAt(r pgdb.CredentialsOfOthersRow) store.SealedAt {
 	return store.SealedAt{
 		SealedPlace: store.SealedPlace{Connection: toID(r.ConnectionID), Version: int(r.Version)},
-		Project:     r.Project, KeyID: r.KeyID, Data: toBytes(r.Data),
+		For:         sealedFor(r.Project, r.Connector, r.Settings, r.AccountIdentity),
+		KeyID:       r.KeyID, Data: toBytes(r.Data),
 	}
+}
+
+func sealedFor(project, connector string, settings []byte, identity string) store.SealedFor {
+	return store.SealedFor{Project: project, Connector: connector, Settings: toBytes(settings), AccountIdentity: identity}
+}
+
+func setSealParams(id job.ID, version int, s store.Seal) pgdb.SetSealParams {
+	return pgdb.SetSealParams{ConnectionID: fromID(id), Version: int64(version), KeyID: s.KeyID, Data: fromBytes(s.Data)}
 }
 
 func resealParams(r store.Reseal) pgdb.ResealParams {

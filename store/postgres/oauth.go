@@ -34,6 +34,20 @@ func (s *Store) StartLogin(ctx context.Context, l store.Login, ttl time.Duration
 	return err
 }
 
+// ReadLogin implements store.Store.
+func (s *Store) ReadLogin(ctx context.Context, state []byte) (store.Login, error) {
+	return read(ctx, s, "read login", func(ctx context.Context, v view) (store.Login, error) {
+		row, err := v.q.GetLogin(ctx, state)
+		switch {
+		case err != nil:
+			return store.Login{}, orNotFound(err)
+		case !row.ExpiresAt.After(v.now):
+			return store.Login{}, store.ErrNotFound
+		}
+		return toLogin(row), nil
+	})
+}
+
 // TakeLogin implements store.Store.
 func (s *Store) TakeLogin(ctx context.Context, project string, state []byte) (store.Login, error) {
 	return write(ctx, s, "take login", func(ctx context.Context, t *tx) (store.Login, error) {

@@ -428,7 +428,10 @@ INSERT INTO connection_credentials (connection_id, version, key_id, data, finger
 VALUES (@connection_id, @version, @key_id, @data, @fingerprint, @expires_at, @created_at);
 
 -- name: NewestCredential :one
-SELECT * FROM connection_credentials WHERE connection_id = @connection_id ORDER BY version DESC LIMIT 1;
+-- With what its connection says that it is sealed for.
+SELECT sqlc.embed(d), c.project, c.connector, c.settings, c.account_identity
+FROM connection_credentials AS d JOIN connections AS c ON c.id = d.connection_id
+WHERE d.connection_id = @connection_id ORDER BY d.version DESC LIMIT 1;
 
 -- name: CredentialKeys :many
 -- From key to key, each by the index: their number is small, that of the

@@ -25,6 +25,10 @@ WHERE id = @id;
 -- name: SetBucket :exec
 UPDATE connection_claims SET bucket_at = @bucket_at WHERE connection_id = @connection_id;
 
+-- name: SetSeal :execrows
+UPDATE connection_credentials SET key_id = @key_id, data = @data
+WHERE connection_id = @connection_id AND version = @version;
+
 -- name: DropCredentials :exec
 DELETE FROM connection_credentials WHERE connection_id = @connection_id;
 

@@ -8,7 +8,7 @@ SELECT key_id, count(*) AS logins FROM oauth_logins WHERE expires_at > @now GROU
 
 -- name: CredentialsOfOthers :many
 -- Those that another key seals, after a place.
-SELECT d.connection_id, d.version, d.key_id, d.data, c.project
+SELECT d.connection_id, d.version, d.key_id, d.data, c.project, c.connector, c.settings, c.account_identity
 FROM connection_credentials AS d JOIN connections AS c ON c.id = d.connection_id
 WHERE (d.connection_id, d.version) > (@connection_id::uuid, @version::bigint) AND d.key_id <> @key_id
 ORDER BY d.connection_id, d.version LIMIT @max_rows;

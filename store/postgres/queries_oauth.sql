@@ -9,6 +9,9 @@ DELETE FROM oauth_logins WHERE state IN (
     SELECT o.state FROM oauth_logins AS o WHERE o.expires_at <= @now ORDER BY o.expires_at LIMIT 100
     FOR UPDATE SKIP LOCKED);
 
+-- name: GetLogin :one
+SELECT * FROM oauth_logins WHERE state = @state;
+
 -- name: TakeLogin :one
 -- Of several who come at once, one deletes the row and has it.
 DELETE FROM oauth_logins WHERE state = @state AND (@project::text = '' OR project = @project) RETURNING *;

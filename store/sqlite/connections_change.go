@@ -70,6 +70,9 @@ func (r *revision) judge(ctx context.Context) error {
 }
 
 func (r *revision) credential(ctx context.Context) error {
+	if r.Seal != nil {
+		return r.seal(ctx)
+	}
 	if r.Credential == nil && !r.Delete {
 		return nil
 	}
@@ -79,6 +82,18 @@ func (r *revision) credential(ctx context.Context) error {
 	}
 	if err != nil {
 		return fmt.Errorf("credential: %w", err)
+	}
+	return nil
+}
+
+// seal writes a new seal of the credential that the connection has.
+func (r *revision) seal(ctx context.Context) error {
+	n, err := r.q.SetSeal(ctx, setSealParams(r.ID, r.next.CredentialVersion, *r.Seal))
+	if err == nil && n != 1 {
+		return fmt.Errorf("%w: credential version %d is not there", store.ErrIllegal, r.next.CredentialVersion)
+	}
+	if err != nil {
+		return fmt.Errorf("seal: %w", err)
 	}
 	return nil
 }

@@ -409,10 +409,12 @@ func insertCredentialParams(id job.ID, s store.Sealed, now int64) litedb.InsertC
 	}
 }
 
-func toSealed(c litedb.ConnectionCredential) store.Sealed {
+func toSealed(r litedb.NewestCredentialRow) store.Sealed {
+	c := r.ConnectionCredential
 	return store.Sealed{
 		Version: int(c.Version), KeyID: c.KeyID, Data: toBytes(c.Data),
 		Fingerprint: c.Fingerprint, Expires: fromNullMicros(c.ExpiresAt),
+		For: sealedFor(r.Project, r.Connector, r.Settings, r.AccountIdentity),
 	}
 }
 

@@ -10,6 +10,10 @@ UPDATE connections SET
     deleted_at = @deleted_at, updated_by = @updated_by
 WHERE id = @id;
 
+-- name: SetSeal :execrows
+UPDATE connection_credentials SET key_id = @key_id, data = @data
+WHERE connection_id = @connection_id AND version = @version;
+
 -- name: DropCredentials :exec
 DELETE FROM connection_credentials WHERE connection_id = ?;
 

@@ -44,6 +44,7 @@ func calls(f *fixture, n store.NewJob) map[string]func(context.Context) error {
 		"Release":      func(c context.Context) error { return f.s.Release(c) },
 		"Connection":   func(c context.Context) error { _, err := f.s.Connection(c, project, f.conn.ID); return err },
 		"Credential":   func(c context.Context) error { _, err := f.s.Credential(c, f.conn.ID); return err },
+		"ReadLogin":    func(c context.Context) error { _, err := f.s.ReadLogin(c, make([]byte, 32)); return err },
 		"KeyUse":       func(c context.Context) error { _, err := f.s.KeyUse(c); return err },
 		"CredentialsOfOthers": func(c context.Context) error {
 			_, err := f.s.CredentialsOfOthers(c, "k", store.SealedPlace{}, 1)

@@ -18,6 +18,7 @@ var connectionChangeTests = []test{
 	{"a pause holds back what was leased", changePauseLeased},
 	{"a resume lifts nothing but the pause", changeResume},
 	{"a new credential", changeCredential},
+	{"a new seal follows a new target", changeSeal},
 	{"a late refusal of the old credential", changeLateRefusal},
 	{"refusals while credentials are replaced", changeRefusalRace},
 	{"bounds", changeBounds},
@@ -155,6 +156,7 @@ func changeCredential(f *fixture) {
 	f.is([]any{got.AuthHoldAt, got.AuthHoldReason, got.CredentialVersion}, []any{time.Time{}, "", 2}, "hold and version")
 	stored, err := f.s.Credential(f.ctx, f.conn.ID)
 	f.ok(err)
+	second.For = got.SealedFor()
 	f.is(stored, *second, "credential")
 	keys, err := f.s.CredentialKeys(f.ctx)
 	f.ok(err)

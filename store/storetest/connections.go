@@ -72,12 +72,15 @@ func connectionKey(f *fixture) {
 func connectionCredential(f *fixture) {
 	sealed := store.Sealed{Version: 1, KeyID: "key", Data: []byte("sealed"), Fingerprint: "abcd", Expires: start.Add(time.Hour)}
 	conn, _, err := f.s.CreateConnection(f.ctx, store.NewConnection{
-		Connection: store.Connection{ID: f.id(), Project: project, Connector: "fake", Class: job.Keyed}, Sealed: &sealed,
+		Connection: store.Connection{
+			ID: f.id(), Project: project, Connector: "fake", Class: job.Keyed, Settings: []byte("settings"), AccountIdentity: "ann",
+		}, Sealed: &sealed,
 	})
 	f.ok(err)
 	f.is([]any{conn.CredentialVersion, conn.CredentialFingerprint, conn.CredentialExpires}, []any{1, "abcd", sealed.Expires}, "credential")
 	got, err := f.s.Credential(f.ctx, conn.ID)
 	f.ok(err)
+	sealed.For = store.SealedFor{Project: project, Connector: "fake", Settings: []byte("settings"), AccountIdentity: "ann"}
 	f.is(got, sealed, "sealed")
 	_, err = f.s.Credential(f.ctx, f.conn.ID)
 	f.fails(err, store.ErrNotFound)

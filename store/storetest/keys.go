@@ -30,8 +30,10 @@ var keyTests = []test{
 func (f *fixture) sealedWith(key, data string) store.Connection {
 	f.Helper()
 	conn, _, err := f.s.CreateConnection(f.ctx, store.NewConnection{
-		Connection: store.Connection{ID: f.id(), Project: project, Connector: "fake", Class: job.Keyed},
-		Sealed:     &store.Sealed{Version: 1, KeyID: key, Data: []byte(data), Fingerprint: "abcd"},
+		Connection: store.Connection{
+			ID: f.id(), Project: project, Connector: "fake", Class: job.Keyed, Settings: []byte("settings"), AccountIdentity: "ann",
+		},
+		Sealed: &store.Sealed{Version: 1, KeyID: key, Data: []byte(data), Fingerprint: "abcd"},
 	})
 	f.ok(err)
 	return conn
@@ -93,7 +95,7 @@ func keyOthers(f *fixture) {
 		conn := f.sealedWith(key, data)
 		if key == "old" {
 			want = append(want, store.SealedAt{
-				SealedPlace: store.SealedPlace{Connection: conn.ID, Version: 1}, Project: project, KeyID: key, Data: []byte(data),
+				SealedPlace: store.SealedPlace{Connection: conn.ID, Version: 1}, For: conn.SealedFor(), KeyID: key, Data: []byte(data),
 			})
 		}
 	}
@@ -126,7 +128,7 @@ func keyReseal(f *fixture) {
 	f.is(done, []bool{true}, "done")
 	got, err := f.s.Credential(f.ctx, conn.ID)
 	f.ok(err)
-	f.is(got, store.Sealed{Version: 1, KeyID: "new", Data: []byte("sealed anew"), Fingerprint: "abcd"}, "credential")
+	f.is(got, store.Sealed{Version: 1, KeyID: "new", Data: []byte("sealed anew"), Fingerprint: "abcd", For: got.For}, "credential")
 	after, err := f.s.Connection(f.ctx, project, conn.ID)
 	f.ok(err)
 	f.is(after, before, "connection")
@@ -167,6 +169,7 @@ func keyResealRace(f *fixture) {
 	} {
 		got, err := f.s.Credential(f.ctx, old[i].Connection)
 		f.ok(err)
+		want.For = old[i].For
 		f.is(got, want, "credential %d", i)
 	}
 }

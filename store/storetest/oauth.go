@@ -48,10 +48,17 @@ func loginKept(f *fixture) {
 	for _, l := range []store.Login{f.login(), f.login(func(l *store.Login) {
 		l.Target, l.Sealed, l.ReturnURL = []byte{0}, []byte{0, 1}, ""
 	})} {
+		l.Expires = start.Add(10 * time.Minute)
+		for range 2 {
+			got, err := f.s.ReadLogin(f.ctx, l.State)
+			f.ok(err)
+			f.is(got, l, "login, read")
+		}
 		got, err := f.s.TakeLogin(f.ctx, project, l.State)
 		f.ok(err)
-		l.Expires = start.Add(10 * time.Minute)
 		f.is(got, l, "login")
+		_, err = f.s.ReadLogin(f.ctx, l.State)
+		f.fails(err, store.ErrNotFound)
 	}
 }
 
@@ -86,7 +93,11 @@ func loginEnds(f *fixture) {
 	f.clock.advance(10*time.Minute - time.Microsecond)
 	_, err := f.s.TakeLogin(f.ctx, project, l.State)
 	f.ok(err)
+	_, err = f.s.ReadLogin(f.ctx, other.State)
+	f.ok(err)
 	f.clock.advance(time.Microsecond)
+	_, err = f.s.ReadLogin(f.ctx, other.State)
+	f.fails(err, store.ErrNotFound)
 	_, err = f.s.TakeLogin(f.ctx, project, other.State)
 	f.fails(err, store.ErrNotFound)
 }

@@ -298,8 +298,10 @@ type Connection struct {
 	// The account that the credential belongs to, where the platform tells.
 	AccountIdentity      string                 `protobuf:"bytes,16,opt,name=account_identity,json=accountIdentity,proto3" json:"account_identity,omitempty"`
 	CredentialExpireTime *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=credential_expire_time,json=credentialExpireTime,proto3" json:"credential_expire_time,omitempty"`
-	// First 8 hex digits of HMAC-SHA-256 under the server's key: tells two
-	// credentials apart, reveals neither. Empty: there is no credential.
+	// First 8 hex digits of HMAC-SHA-256 of connection and credential under the server's
+	// key: tells two credentials of this connection apart, and reveals neither. The same
+	// credential has another fingerprint on another connection. Empty: there is no
+	// credential.
 	CredentialFingerprint string                 `protobuf:"bytes,18,opt,name=credential_fingerprint,json=credentialFingerprint,proto3" json:"credential_fingerprint,omitempty"`
 	CreateTime            *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	UpdateTime            *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
@@ -2910,11 +2912,12 @@ type StartOAuthRequest struct {
 	//	*StartOAuthRequest_ConnectionId
 	Target isStartOAuthRequest_Target `protobuf_oneof:"target"`
 	// Where the platform sends the browser: one of the app's redirect URLs, as the
-	// operator has listed them. Empty: this server's own page, /oauth/callback.
+	// operator has listed them. Empty: this server, at /oauth/callback/APP.
 	RedirectUrl string `protobuf:"bytes,4,opt,name=redirect_url,json=redirectUrl,proto3" json:"redirect_url,omitempty"`
-	// Where this server's own page sends the browser when the account is connected,
-	// with the parameter connection_id. Must be below a URL that the operator has
-	// listed. Empty: nowhere; the page says what to do.
+	// Where this server sends the browser on with what the platform said: the parameters
+	// state and code, or error, and iss where the platform named itself. The application
+	// there calls CompleteOAuth. Must be below a URL that the operator has listed. Not with
+	// redirect_url. Empty: this server's own page ends the login.
 	ReturnUrl     string `protobuf:"bytes,5,opt,name=return_url,json=returnUrl,proto3" json:"return_url,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3016,10 +3019,11 @@ func (*StartOAuthRequest_ConnectionId) isStartOAuthRequest_Target() {}
 
 type StartOAuthResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Where to send the person's browser.
+	// Where to send the person's browser: the platform, or, where this server's own page
+	// ends the login, that page's beginning.
 	AuthorizationUrl string `protobuf:"bytes,1,opt,name=authorization_url,json=authorizationUrl,proto3" json:"authorization_url,omitempty"`
-	// What comes back with the code. With a redirect_url of your own: keep it with the
-	// person's session, and accept no other one from that browser.
+	// What comes back with the code: keep it with the person's session, and accept no other
+	// one from that browser. Empty where this server's own page ends the login.
 	State string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
 	// Until when the login has to come back.
 	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
@@ -3080,10 +3084,17 @@ func (x *StartOAuthResponse) GetExpireTime() *timestamppb.Timestamp {
 
 type CompleteOAuthRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// As the platform sent it to redirect_url.
+	// As it came with the browser.
 	State string `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
-	// As the platform sent it to redirect_url.
-	Code          string `protobuf:"bytes,2,opt,name=code,proto3" json:"code,omitempty"`
+	// As it came with the browser.
+	Code string `protobuf:"bytes,2,opt,name=code,proto3" json:"code,omitempty"`
+	// The URL at which the browser came back from the platform, without its query. Required
+	// for a login with a redirect_url: it must be that one, so that no code of one platform
+	// is sent to another. Say where the browser was, and not what was asked for.
+	RedirectUrl string `protobuf:"bytes,3,opt,name=redirect_url,json=redirectUrl,proto3" json:"redirect_url,omitempty"`
+	// The parameter iss, where it came with the browser (RFC 9207). Required where the
+	// operator has named the app's issuer.
+	Issuer        string `protobuf:"bytes,4,opt,name=issuer,proto3" json:"issuer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3128,6 +3139,20 @@ func (x *CompleteOAuthRequest) GetState() string {
 func (x *CompleteOAuthRequest) GetCode() string {
 	if x != nil {
 		return x.Code
+	}
+	return ""
+}
+
+func (x *CompleteOAuthRequest) GetRedirectUrl() string {
+	if x != nil {
+		return x.RedirectUrl
+	}
+	return ""
+}
+
+func (x *CompleteOAuthRequest) GetIssuer() string {
+	if x != nil {
+		return x.Issuer
 	}
 	return ""
 }
@@ -3599,10 +3624,12 @@ const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"\x11authorization_url\x18\x01 \x01(\tR\x10authorizationUrl\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12;\n" +
 	"\vexpire_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"expireTime\"t\n" +
+	"expireTime\"\xd7\x01\n" +
 	"\x14CompleteOAuthRequest\x122\n" +
 	"\x05state\x18\x01 \x01(\tB\x1c\xbaH\x19r\x17\x10\x01\x18\x80\x012\x10^[A-Za-z0-9_-]+$R\x05state\x12(\n" +
-	"\x04code\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\x80 2\b^[!-~]+$R\x04code\"j\n" +
+	"\x04code\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\x80 2\b^[!-~]+$R\x04code\x125\n" +
+	"\fredirect_url\x18\x03 \x01(\tB\x12\xbaH\x0fr\r\x18\x80\x102\b^[!-~]*$R\vredirectUrl\x12*\n" +
+	"\x06issuer\x18\x04 \x01(\tB\x12\xbaH\x0fr\r\x18\x80\x102\b^[!-~]*$R\x06issuer\"j\n" +
 	"\x15CompleteOAuthResponse\x127\n" +
 	"\n" +
 	"connection\x18\x01 \x01(\v2\x17.fireonce.v1.ConnectionR\n" +

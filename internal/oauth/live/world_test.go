@@ -21,6 +21,7 @@ import (
 	"github.com/fireonce/fireonce/internal/engine"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/oauth"
+	"github.com/fireonce/fireonce/internal/seal"
 	"github.com/fireonce/fireonce/internal/vault"
 	"github.com/fireonce/fireonce/server"
 	"github.com/fireonce/fireonce/store"
@@ -135,7 +136,7 @@ func start(t *testing.T, s store.Store, p *provider, tokenURL, publicURL string)
 		Store: s, Connectors: registry, Refresh: n.renewer, Log: log, Worker: "test " + newID().String(), NewID: newID,
 		Poll: 100 * time.Millisecond,
 		Open: func(c store.Connection, sealed store.Sealed) (connector.Credential, error) {
-			data, err := n.keys.Open(sealed.Data, sealed.KeyID, vault.Place{Project: c.Project, Connection: c.ID, Version: sealed.Version})
+			data, err := seal.Open(n.keys, c, sealed)
 			return connector.Credential{Version: sealed.Version, Data: data}, err
 		},
 	})
@@ -182,17 +183,15 @@ func (n *node) connect(t *testing.T, edit ...func(*fireoncev1.OAuth2Token)) stor
 	}
 	secret, err := proto.Marshal(cred)
 	must(t, err)
-	id := newID()
-	data, err := n.keys.Seal(secret, vault.Place{Project: server.DefaultProject, Connection: id, Version: 1})
-	must(t, err)
 	expires := cred.GetOauth2().GetExpireTime().AsTime()
-	conn, _, err := n.store.CreateConnection(t.Context(), store.NewConnection{
-		Key: "k", Connection: store.Connection{
-			ID: id, Project: server.DefaultProject, Connector: "poster", Class: job.Opaque, CredentialVersion: 1, CredentialExpires: expires,
-			AccountIdentity: "ann",
-		},
-		Sealed: &store.Sealed{Version: 1, KeyID: n.keys.KeyID(), Data: data, Expires: expires},
-	})
+	made := store.Connection{
+		ID: newID(), Project: server.DefaultProject, Connector: "poster", Class: job.Opaque, CredentialVersion: 1, CredentialExpires: expires,
+		AccountIdentity: "ann",
+	}
+	sealed, err := seal.Credential(n.keys, made, 1, secret)
+	must(t, err)
+	sealed.Expires = expires
+	conn, _, err := n.store.CreateConnection(t.Context(), store.NewConnection{Key: "k", Connection: made, Sealed: sealed})
 	must(t, err)
 	return conn
 }

@@ -152,7 +152,7 @@ func (s *Store) Credential(ctx context.Context, id job.ID) (store.Sealed, error)
 			return store.Sealed{}, store.ErrNotFound
 		}
 		out := *c.sealed
-		out.Data = slices.Clone(out.Data)
+		out.Data, out.For = slices.Clone(out.Data), t.public(c).SealedFor()
 		return out, nil
 	})
 }

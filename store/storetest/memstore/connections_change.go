@@ -36,6 +36,9 @@ func (s *Store) ChangeConnection(ctx context.Context, change store.ConnectionCha
 			c.sealed = copied(n)
 			c.sealed.Data, c.sealed.Expires = some(n.Data), micros(n.Expires)
 		}
+		if n := change.Seal; n != nil {
+			c.sealed.KeyID, c.sealed.Data = n.KeyID, some(n.Data)
+		}
 		if change.Delete {
 			c.sealed = nil
 		}

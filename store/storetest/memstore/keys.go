@@ -41,7 +41,7 @@ func (s *Store) CredentialsOfOthers(ctx context.Context, keyID string, after sto
 			at := store.SealedPlace{Connection: c.ID, Version: c.sealed.Version}
 			if compare(at, after) > 0 {
 				out = append(out, store.SealedAt{
-					SealedPlace: at, Project: c.Project, KeyID: c.sealed.KeyID, Data: slices.Clone(c.sealed.Data),
+					SealedPlace: at, For: t.public(c).SealedFor(), KeyID: c.sealed.KeyID, Data: slices.Clone(c.sealed.Data),
 				})
 			}
 		}

@@ -37,6 +37,17 @@ func (s *Store) StartLogin(ctx context.Context, l store.Login, ttl time.Duration
 	return err
 }
 
+// ReadLogin implements store.Store.
+func (s *Store) ReadLogin(ctx context.Context, state []byte) (store.Login, error) {
+	return call(ctx, s, "read login", func(t *tx) (store.Login, error) {
+		l, ok := t.logins[string(state)]
+		if !ok || !l.Expires.After(t.now) {
+			return store.Login{}, store.ErrNotFound
+		}
+		return l, nil
+	})
+}
+
 // TakeLogin implements store.Store.
 func (s *Store) TakeLogin(ctx context.Context, project string, state []byte) (store.Login, error) {
 	return call(ctx, s, "take login", func(t *tx) (store.Login, error) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/seal"
 	"github.com/fireonce/fireonce/internal/vault"
 	"github.com/fireonce/fireonce/server"
 	"github.com/fireonce/fireonce/store"
@@ -33,15 +34,14 @@ func sealedStore(t *testing.T, n int, with *vault.Vault) store.Store {
 	t.Helper()
 	db := memstore.Open(memstore.Options{})
 	for i := range n {
-		id := idOf(i)
-		data, err := with.Seal([]byte("secret"), vault.Place{Project: "p", Connection: id, Version: 1})
+		conn := store.Connection{
+			ID: idOf(i), Project: "p", Connector: "fake", Class: job.Keyed, Settings: []byte("settings"), AccountIdentity: "ann",
+		}
+		sealed, err := seal.Credential(with, conn, 1, []byte("secret"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _, err = db.CreateConnection(t.Context(), store.NewConnection{
-			Connection: store.Connection{ID: id, Project: "p", Connector: "fake", Class: job.Keyed},
-			Sealed:     &store.Sealed{Version: 1, KeyID: with.KeyID(), Data: data},
-		})
+		_, _, err = db.CreateConnection(t.Context(), store.NewConnection{Connection: conn, Sealed: sealed})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,7 +57,7 @@ func opens(t *testing.T, db store.Store, n int, v *vault.Vault) (open int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := v.Open(s.Data, s.KeyID, vault.Place{Project: "p", Connection: idOf(i), Version: s.Version})
+		got, err := v.Open(s.Data, s.KeyID, seal.Place(idOf(i), s.Version, s.For))
 		if err == nil && string(got) == "secret" {
 			open++
 		}
@@ -158,7 +158,7 @@ func TestResealMeetsChanges(t *testing.T) {
 		}
 		// Another credential under the same version would be one with other bytes.
 		at := items[3].Old
-		data, err := safe(t, 1).Seal([]byte("secret"), vault.Place{Project: "p", Connection: at.Connection, Version: at.Version})
+		data, err := safe(t, 1).Seal([]byte("secret"), seal.Place(at.Connection, at.Version, at.For))
 		if err != nil {
 			return err
 		}

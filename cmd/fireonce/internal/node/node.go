@@ -30,6 +30,7 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/oauth"
 	"github.com/fireonce/fireonce/internal/retention"
+	"github.com/fireonce/fireonce/internal/seal"
 	"github.com/fireonce/fireonce/internal/vault"
 	"github.com/fireonce/fireonce/server"
 	"github.com/fireonce/fireonce/store"
@@ -337,7 +338,7 @@ func (n *Node) abandon() error {
 // opener decrypts credentials for the engine.
 func opener(keys *vault.Vault) engine.Opener {
 	return func(c store.Connection, s store.Sealed) (connector.Credential, error) {
-		data, err := keys.Open(s.Data, s.KeyID, vault.Place{Project: c.Project, Connection: c.ID, Version: s.Version})
+		data, err := seal.Open(keys, c, s)
 		if err != nil {
 			return connector.Credential{}, err
 		}

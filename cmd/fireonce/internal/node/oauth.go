@@ -2,6 +2,7 @@ package node
 
 import (
 	"github.com/fireonce/fireonce/internal/oauth"
+	"github.com/fireonce/fireonce/internal/seal"
 )
 
 // loadApps reads the operator's apps. A server without any renews no tokens, and says
@@ -14,7 +15,7 @@ func (c Config) loadApps() (*oauth.Apps, error) {
 }
 
 // openOAuth makes what asks platforms for tokens, and what keeps those fresh.
-func (n *Node) openOAuth(apps *oauth.Apps, keys oauth.Vault) (*oauth.Client, error) {
+func (n *Node) openOAuth(apps *oauth.Apps, keys seal.Vault) (*oauth.Client, error) {
 	tokens := oauth.NewClient(n.cfg.egress(), nil)
 	var err error
 	n.renewer, err = oauth.NewRenewer(oauth.Config{

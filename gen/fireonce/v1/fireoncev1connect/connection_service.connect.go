@@ -93,7 +93,9 @@ type ConnectionServiceClient interface {
 	//   - NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION / CONNECTION_DISABLED.
 	//   - INVALID_ARGUMENT / SETTINGS_INVALID: the settings are of another connector,
 	//     or invalid for it, or with them the connection would be another account, or
-	//     send the credential that it has to another server.
+	//     send the credential that it has to another place: another scheme, host, port or
+	//     path.
+	//   - FAILED_PRECONDITION / CREDENTIAL_UNSEALABLE.
 	UpdateConnection(context.Context, *v1.UpdateConnectionRequest) (*v1.UpdateConnectionResponse, error)
 	// Replaces the credential, which is erased, and lifts an auth hold. Waiting jobs go
 	// on. The same credential again changes nothing, unless there is a hold: then it is
@@ -101,6 +103,8 @@ type ConnectionServiceClient interface {
 	//
 	//   - FAILED_PRECONDITION / IDENTITY_MISMATCH: the new credential belongs to
 	//     another account. Make a new connection for that one.
+	//   - FAILED_PRECONDITION / CREDENTIAL_UNSEALABLE: the connection was changed in the
+	//     database. A credential whose sealing key is lost can be replaced.
 	//   - INVALID_ARGUMENT / CREDENTIAL_MISMATCH, HEADER_NOT_ALLOWED. The platform is
 	//     asked whose account it is, where it tells: CREDENTIAL_MISMATCH, too, if it
 	//     refuses the credential; UNAVAILABLE, and nothing is changed, if it cannot be
@@ -126,11 +130,19 @@ type ConnectionServiceClient interface {
 	// already deleted. FAILED_PRECONDITION / CONNECTION_IN_USE while jobs that are
 	// not terminal use it. NOT_FOUND / CONNECTION_NOT_FOUND.
 	DeleteConnection(context.Context, *v1.DeleteConnectionRequest) (*v1.DeleteConnectionResponse, error)
-	// Begins a login at a platform by OAuth 2 (authorization code with PKCE) and gives
-	// the URL at which a person allows it. The login comes back once, within 10
-	// minutes: to this server's own page, or, with redirect_url, to the client, who
-	// calls CompleteOAuth. Each call begins another login; what was begun before stays
-	// open.
+	// Begins a login at a platform by OAuth 2 (authorization code with PKCE) and returns
+	// the URL at which a person allows it. The login comes back once, within 10 minutes.
+	// Each call begins another login; what was begun before stays open.
+	//
+	// An application that connects its users' accounts sets redirect_url or return_url.
+	// The browser then comes to the application with state and code. The application
+	// makes sure that the state is one that it keeps with that browser's session, and calls
+	// CompleteOAuth. Without that check, somebody could begin a login and have another
+	// person finish it, whose account would then be connected for the first one.
+	//
+	// With neither, the login ends at this server's own page. It shows the person which
+	// project and connection the account will belong to, and stores nothing until they
+	// confirm it, in the browser in which they opened authorization_url.
 	//
 	//   - INVALID_ARGUMENT / OAUTH_APP_UNKNOWN: the operator has no such app for the
 	//     connector, or for that server. REDIRECT_NOT_ALLOWED: not one of the operator's
@@ -148,7 +160,9 @@ type ConnectionServiceClient interface {
 	// error a person has to log in again.
 	//
 	//   - NOT_FOUND / OAUTH_LOGIN_NOT_FOUND: no such login of this project, its time is
-	//     over, or it has ended.
+	//     over, it has ended, or it ends at this server's own page.
+	//   - FAILED_PRECONDITION / OAUTH_MISMATCH: the code came to another redirect URL than the
+	//     login's, or from another issuer than its app's. It was sent nowhere.
 	//   - FAILED_PRECONDITION / OAUTH_REFUSED: the platform does not accept the code.
 	//   - ABORTED / OAUTH_UNFINISHED: the platform could not be reached, does not accept
 	//     the app, or its answer was lost. Nothing was stored. Log in again.
@@ -401,7 +415,9 @@ type ConnectionServiceHandler interface {
 	//   - NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION / CONNECTION_DISABLED.
 	//   - INVALID_ARGUMENT / SETTINGS_INVALID: the settings are of another connector,
 	//     or invalid for it, or with them the connection would be another account, or
-	//     send the credential that it has to another server.
+	//     send the credential that it has to another place: another scheme, host, port or
+	//     path.
+	//   - FAILED_PRECONDITION / CREDENTIAL_UNSEALABLE.
 	UpdateConnection(context.Context, *v1.UpdateConnectionRequest) (*v1.UpdateConnectionResponse, error)
 	// Replaces the credential, which is erased, and lifts an auth hold. Waiting jobs go
 	// on. The same credential again changes nothing, unless there is a hold: then it is
@@ -409,6 +425,8 @@ type ConnectionServiceHandler interface {
 	//
 	//   - FAILED_PRECONDITION / IDENTITY_MISMATCH: the new credential belongs to
 	//     another account. Make a new connection for that one.
+	//   - FAILED_PRECONDITION / CREDENTIAL_UNSEALABLE: the connection was changed in the
+	//     database. A credential whose sealing key is lost can be replaced.
 	//   - INVALID_ARGUMENT / CREDENTIAL_MISMATCH, HEADER_NOT_ALLOWED. The platform is
 	//     asked whose account it is, where it tells: CREDENTIAL_MISMATCH, too, if it
 	//     refuses the credential; UNAVAILABLE, and nothing is changed, if it cannot be
@@ -434,11 +452,19 @@ type ConnectionServiceHandler interface {
 	// already deleted. FAILED_PRECONDITION / CONNECTION_IN_USE while jobs that are
 	// not terminal use it. NOT_FOUND / CONNECTION_NOT_FOUND.
 	DeleteConnection(context.Context, *v1.DeleteConnectionRequest) (*v1.DeleteConnectionResponse, error)
-	// Begins a login at a platform by OAuth 2 (authorization code with PKCE) and gives
-	// the URL at which a person allows it. The login comes back once, within 10
-	// minutes: to this server's own page, or, with redirect_url, to the client, who
-	// calls CompleteOAuth. Each call begins another login; what was begun before stays
-	// open.
+	// Begins a login at a platform by OAuth 2 (authorization code with PKCE) and returns
+	// the URL at which a person allows it. The login comes back once, within 10 minutes.
+	// Each call begins another login; what was begun before stays open.
+	//
+	// An application that connects its users' accounts sets redirect_url or return_url.
+	// The browser then comes to the application with state and code. The application
+	// makes sure that the state is one that it keeps with that browser's session, and calls
+	// CompleteOAuth. Without that check, somebody could begin a login and have another
+	// person finish it, whose account would then be connected for the first one.
+	//
+	// With neither, the login ends at this server's own page. It shows the person which
+	// project and connection the account will belong to, and stores nothing until they
+	// confirm it, in the browser in which they opened authorization_url.
 	//
 	//   - INVALID_ARGUMENT / OAUTH_APP_UNKNOWN: the operator has no such app for the
 	//     connector, or for that server. REDIRECT_NOT_ALLOWED: not one of the operator's
@@ -456,7 +482,9 @@ type ConnectionServiceHandler interface {
 	// error a person has to log in again.
 	//
 	//   - NOT_FOUND / OAUTH_LOGIN_NOT_FOUND: no such login of this project, its time is
-	//     over, or it has ended.
+	//     over, it has ended, or it ends at this server's own page.
+	//   - FAILED_PRECONDITION / OAUTH_MISMATCH: the code came to another redirect URL than the
+	//     login's, or from another issuer than its app's. It was sent nowhere.
 	//   - FAILED_PRECONDITION / OAUTH_REFUSED: the platform does not accept the code.
 	//   - ABORTED / OAUTH_UNFINISHED: the platform could not be reached, does not accept
 	//     the app, or its answer was lost. Nothing was stored. Log in again.

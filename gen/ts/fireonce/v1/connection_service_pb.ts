@@ -6,8 +6,6 @@ import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobu
 import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import type { EffectClass, FailureKind } from "./job_pb.js";
 import { file_fireonce_v1_job } from "./job_pb.js";
-import type { HttpMethod } from "./payload_pb.js";
-import { file_fireonce_v1_payload } from "./payload_pb.js";
 import type { Duration, FieldMask, Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { Message } from "@bufbuild/protobuf";
@@ -16,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file fireonce/v1/connection_service.proto.
  */
 export const file_fireonce_v1_connection_service: GenFile = /*@__PURE__*/
-  fileDesc("CiRmaXJlb25jZS92MS9jb25uZWN0aW9uX3NlcnZpY2UucHJvdG8SC2ZpcmVvbmNlLnYxIrAJCgpDb25uZWN0aW9uEhUKDWNvbm5lY3Rpb25faWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCRIRCgljb25uZWN0b3IYAyABKAkSFAoMZGlzcGxheV9uYW1lGAQgASgJEi8KB3dlYmhvb2sYBSABKAsyHC5maXJlb25jZS52MS5XZWJob29rU2V0dGluZ3NIABIpCgRodHRwGAYgASgLMhkuZmlyZW9uY2UudjEuSHR0cFNldHRpbmdzSAASKQoEZmVlZBgHIAEoCzIZLmZpcmVvbmNlLnYxLkZlZWRTZXR0aW5nc0gAEi0KBmN1c3RvbRgIIAEoCzIbLmZpcmVvbmNlLnYxLkN1c3RvbVNldHRpbmdzSAASMQoIbWFzdG9kb24YFyABKAsyHS5maXJlb25jZS52MS5NYXN0b2RvblNldHRpbmdzSAASLwoHYmx1ZXNreRgYIAEoCzIcLmZpcmVvbmNlLnYxLkJsdWVza3lTZXR0aW5nc0gAEiMKAXgYGSABKAsyFi5maXJlb25jZS52MS5YU2V0dGluZ3NIABItCgZ0aWt0b2sYGiABKAsyGy5maXJlb25jZS52MS5UaWtUb2tTZXR0aW5nc0gAEisKBXNsYWNrGBsgASgLMhouZmlyZW9uY2UudjEuU2xhY2tTZXR0aW5nc0gAEikKBHNtdHAYHCABKAsyGS5maXJlb25jZS52MS5TbXRwU2V0dGluZ3NIABItCgZsaW1pdHMYCSABKAsyHS5maXJlb25jZS52MS5Db25uZWN0aW9uTGltaXRzEisKBXN0YXRlGAogASgOMhwuZmlyZW9uY2UudjEuQ29ubmVjdGlvblN0YXRlEhQKDHN0YXRlX3JlYXNvbhgLIAEoCRIvCgtwYXVzZWRfdGltZRgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMgoOYXV0aF9ob2xkX3RpbWUYDSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjYKEnJhdGVfbGltaXRlZF91bnRpbBgOIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoMZWZmZWN0X2NsYXNzGA8gASgOMhguZmlyZW9uY2UudjEuRWZmZWN0Q2xhc3MSGAoQYWNjb3VudF9pZGVudGl0eRgQIAEoCRI6ChZjcmVkZW50aWFsX2V4cGlyZV90aW1lGBEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIeChZjcmVkZW50aWFsX2ZpbmdlcnByaW50GBIgASgJEi8KC2NyZWF0ZV90aW1lGBMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgt1cGRhdGVfdGltZRgUIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLZGVsZXRlX3RpbWUYFSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBGV0YWcYFiABKAkSEgoKY3JlYXRlZF9ieRgdIAEoCRISCgp1cGRhdGVkX2J5GB4gASgJQgoKCHNldHRpbmdzIqABCg9XZWJob29rU2V0dGluZ3MSNgoQcmVjZWl2ZXJfZGVkdXBlcxgBIAEoDjIcLmZpcmVvbmNlLnYxLlJlY2VpdmVyRGVkdXBlcxItCgprZXlfd2luZG93GAIgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEg8KB29yaWdpbnMYAyADKAkSFQoNcXVvdGVfYW5zd2VycxgEIAEoCCLwAQoMSHR0cFNldHRpbmdzEjYKEHJlY2VpdmVyX2RlZHVwZXMYASABKA4yHC5maXJlb25jZS52MS5SZWNlaXZlckRlZHVwZXMSLQoKa2V5X3dpbmRvdxgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIPCgdvcmlnaW5zGAMgAygJEg0KBXBhdGhzGAQgAygJEigKB21ldGhvZHMYBSADKA4yFy5maXJlb25jZS52MS5IdHRwTWV0aG9kEhgKEGlkX2pzb25fcG9pbnRlcnMYBiADKAkSFQoNcXVvdGVfYW5zd2VycxgHIAEoCCJNCgxGZWVkU2V0dGluZ3MSEAoIYmFzZV91cmwYASABKAkSKwoIcmVhZF9sYWcYAiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24iWgoQTWFzdG9kb25TZXR0aW5ncxIQCghiYXNlX3VybBgBIAEoCRI0Cg5zZXJ2ZXJfZGVkdXBlcxgCIAEoDjIcLmZpcmVvbmNlLnYxLlJlY2VpdmVyRGVkdXBlcyIjCg9CbHVlc2t5U2V0dGluZ3MSEAoIYmFzZV91cmwYASABKAkiHwoJWFNldHRpbmdzEhIKCmxvbmdfcG9zdHMYASABKAgimAEKDlRpa1Rva1NldHRpbmdzEjIKBnNvdXJjZRgBIAEoDjIiLmZpcmVvbmNlLnYxLlRpa1Rva1NldHRpbmdzLlNvdXJjZSJSCgZTb3VyY2USFgoSU09VUkNFX1VOU1BFQ0lGSUVEEAASFgoSU09VUkNFX0ZJTEVfVVBMT0FEEAESGAoUU09VUkNFX1BVTExfRlJPTV9VUkwQAiIgCg1TbGFja1NldHRpbmdzEg8KB2NoYW5uZWwYASABKAki1QEKDFNtdHBTZXR0aW5ncxIMCgRob3N0GAEgASgJEgwKBHBvcnQYAiABKAUSNAoIc2VjdXJpdHkYAyABKA4yIi5maXJlb25jZS52MS5TbXRwU2V0dGluZ3MuU2VjdXJpdHkSEQoJaGVsb19uYW1lGAQgASgJImAKCFNlY3VyaXR5EhgKFFNFQ1VSSVRZX1VOU1BFQ0lGSUVEEAASFQoRU0VDVVJJVFlfU1RBUlRUTFMQARIQCgxTRUNVUklUWV9UTFMQAhIRCg1TRUNVUklUWV9OT05FEAMieAoOQ3VzdG9tU2V0dGluZ3MSNwoGdmFsdWVzGAEgAygLMicuZmlyZW9uY2UudjEuQ3VzdG9tU2V0dGluZ3MuVmFsdWVzRW50cnkaLQoLVmFsdWVzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASJBChBDb25uZWN0aW9uTGltaXRzEhUKDW1heF9pbl9mbGlnaHQYASABKAUSFgoObWF4X3Blcl9taW51dGUYAiABKAUimgIKCkNyZWRlbnRpYWwSFgoMYmVhcmVyX3Rva2VuGAEgASgJSAASJwoFYmFzaWMYAiABKAsyFi5maXJlb25jZS52MS5CYXNpY0F1dGhIABIqCgZvYXV0aDIYAyABKAsyGC5maXJlb25jZS52MS5PQXV0aDJUb2tlbkgAEjYKD3dlYmhvb2tfc2VjcmV0cxgEIAEoCzIbLmZpcmVvbmNlLnYxLldlYmhvb2tTZWNyZXRzSAASMwoOYXBpX2tleV9oZWFkZXIYBSABKAsyGS5maXJlb25jZS52MS5BcGlLZXlIZWFkZXJIABIqCgdoZWFkZXJzGA8gAygLMhkuZmlyZW9uY2UudjEuU2VjcmV0SGVhZGVyQgYKBGtpbmQiLwoJQmFzaWNBdXRoEhAKCHVzZXJuYW1lGAEgASgJEhAKCHBhc3N3b3JkGAIgASgJIqgBCgtPQXV0aDJUb2tlbhIUCgxhY2Nlc3NfdG9rZW4YASABKAkSFQoNcmVmcmVzaF90b2tlbhgCIAEoCRIvCgtleHBpcmVfdGltZRgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASCwoDYXBwGAQgASgJEi4KCmlzc3VlX3RpbWUYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIiEKDldlYmhvb2tTZWNyZXRzEg8KB3NlY3JldHMYASADKAkiKwoMQXBpS2V5SGVhZGVyEgwKBG5hbWUYASABKAkSDQoFdmFsdWUYAiABKAkiKwoMU2VjcmV0SGVhZGVyEgwKBG5hbWUYASABKAkSDQoFdmFsdWUYAiABKAkijAEKF0NyZWF0ZUNvbm5lY3Rpb25SZXF1ZXN0EhcKD2lkZW1wb3RlbmN5X2tleRgBIAEoCRIrCgpjb25uZWN0aW9uGAIgASgLMhcuZmlyZW9uY2UudjEuQ29ubmVjdGlvbhIrCgpjcmVkZW50aWFsGAMgASgLMhcuZmlyZW9uY2UudjEuQ3JlZGVudGlhbCJYChhDcmVhdGVDb25uZWN0aW9uUmVzcG9uc2USKwoKY29ubmVjdGlvbhgBIAEoCzIXLmZpcmVvbmNlLnYxLkNvbm5lY3Rpb24SDwoHY3JlYXRlZBgCIAEoCCItChRHZXRDb25uZWN0aW9uUmVxdWVzdBIVCg1jb25uZWN0aW9uX2lkGAEgASgJIkQKFUdldENvbm5lY3Rpb25SZXNwb25zZRIrCgpjb25uZWN0aW9uGAEgASgLMhcuZmlyZW9uY2UudjEuQ29ubmVjdGlvbiJoChZMaXN0Q29ubmVjdGlvbnNSZXF1ZXN0EhEKCXBhZ2Vfc2l6ZRgBIAEoBRISCgpwYWdlX3Rva2VuGAIgASgJEhQKDHNob3dfZGVsZXRlZBgDIAEoCBIRCgloZWxkX29ubHkYBCABKAgiYAoXTGlzdENvbm5lY3Rpb25zUmVzcG9uc2USLAoLY29ubmVjdGlvbnMYASADKAsyFy5maXJlb25jZS52MS5Db25uZWN0aW9uEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSKGBQoXVXBkYXRlQ29ubmVjdGlvblJlcXVlc3QSFQoNY29ubmVjdGlvbl9pZBgBIAEoCRIMCgRldGFnGAIgASgJEi8KC3VwZGF0ZV9tYXNrGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLkZpZWxkTWFzaxIUCgxkaXNwbGF5X25hbWUYBCABKAkSLQoGbGltaXRzGAUgASgLMh0uZmlyZW9uY2UudjEuQ29ubmVjdGlvbkxpbWl0cxIvCgd3ZWJob29rGAYgASgLMhwuZmlyZW9uY2UudjEuV2ViaG9va1NldHRpbmdzSAASKQoEaHR0cBgHIAEoCzIZLmZpcmVvbmNlLnYxLkh0dHBTZXR0aW5nc0gAEikKBGZlZWQYCCABKAsyGS5maXJlb25jZS52MS5GZWVkU2V0dGluZ3NIABItCgZjdXN0b20YCSABKAsyGy5maXJlb25jZS52MS5DdXN0b21TZXR0aW5nc0gAEjEKCG1hc3RvZG9uGAogASgLMh0uZmlyZW9uY2UudjEuTWFzdG9kb25TZXR0aW5nc0gAEi8KB2JsdWVza3kYCyABKAsyHC5maXJlb25jZS52MS5CbHVlc2t5U2V0dGluZ3NIABIjCgF4GAwgASgLMhYuZmlyZW9uY2UudjEuWFNldHRpbmdzSAASLQoGdGlrdG9rGA0gASgLMhsuZmlyZW9uY2UudjEuVGlrVG9rU2V0dGluZ3NIABIrCgVzbGFjaxgOIAEoCzIaLmZpcmVvbmNlLnYxLlNsYWNrU2V0dGluZ3NIABIpCgRzbXRwGA8gASgLMhkuZmlyZW9uY2UudjEuU210cFNldHRpbmdzSABCCgoIc2V0dGluZ3MiRwoYVXBkYXRlQ29ubmVjdGlvblJlc3BvbnNlEisKCmNvbm5lY3Rpb24YASABKAsyFy5maXJlb25jZS52MS5Db25uZWN0aW9uImsKF1JvdGF0ZUNyZWRlbnRpYWxSZXF1ZXN0EhUKDWNvbm5lY3Rpb25faWQYASABKAkSKwoKY3JlZGVudGlhbBgCIAEoCzIXLmZpcmVvbmNlLnYxLkNyZWRlbnRpYWwSDAoEZXRhZxgDIAEoCSJHChhSb3RhdGVDcmVkZW50aWFsUmVzcG9uc2USKwoKY29ubmVjdGlvbhgBIAEoCzIXLmZpcmVvbmNlLnYxLkNvbm5lY3Rpb24iLgoVVGVzdENvbm5lY3Rpb25SZXF1ZXN0EhUKDWNvbm5lY3Rpb25faWQYASABKAkimAEKFlRlc3RDb25uZWN0aW9uUmVzcG9uc2USCgoCb2sYASABKAgSDgoGZGV0YWlsGAIgASgJEi4KDGZhaWx1cmVfa2luZBgDIAEoDjIYLmZpcmVvbmNlLnYxLkZhaWx1cmVLaW5kEhgKEGFjY291bnRfaWRlbnRpdHkYBCABKAkSGAoQcGxhdGZvcm1fcmVhY2hlZBgFIAEoCCI/ChZQYXVzZUNvbm5lY3Rpb25SZXF1ZXN0EhUKDWNvbm5lY3Rpb25faWQYASABKAkSDgoGcmVhc29uGAIgASgJIkYKF1BhdXNlQ29ubmVjdGlvblJlc3BvbnNlEisKCmNvbm5lY3Rpb24YASABKAsyFy5maXJlb25jZS52MS5Db25uZWN0aW9uIkcKF1Jlc3VtZUNvbm5lY3Rpb25SZXF1ZXN0EhUKDWNvbm5lY3Rpb25faWQYASABKAkSFQoNZXhwaXJlX21pc3NlZBgCIAEoCCJHChhSZXN1bWVDb25uZWN0aW9uUmVzcG9uc2USKwoKY29ubmVjdGlvbhgBIAEoCzIXLmZpcmVvbmNlLnYxLkNvbm5lY3Rpb24iPgoXRGVsZXRlQ29ubmVjdGlvblJlcXVlc3QSFQoNY29ubmVjdGlvbl9pZBgBIAEoCRIMCgRldGFnGAIgASgJIhoKGERlbGV0ZUNvbm5lY3Rpb25SZXNwb25zZSKlAQoRU3RhcnRPQXV0aFJlcXVlc3QSCwoDYXBwGAEgASgJEjYKBmNyZWF0ZRgCIAEoCzIkLmZpcmVvbmNlLnYxLkNyZWF0ZUNvbm5lY3Rpb25SZXF1ZXN0SAASFwoNY29ubmVjdGlvbl9pZBgDIAEoCUgAEhQKDHJlZGlyZWN0X3VybBgEIAEoCRISCgpyZXR1cm5fdXJsGAUgASgJQggKBnRhcmdldCJvChJTdGFydE9BdXRoUmVzcG9uc2USGQoRYXV0aG9yaXphdGlvbl91cmwYASABKAkSDQoFc3RhdGUYAiABKAkSLwoLZXhwaXJlX3RpbWUYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIjMKFENvbXBsZXRlT0F1dGhSZXF1ZXN0Eg0KBXN0YXRlGAEgASgJEgwKBGNvZGUYAiABKAkiVQoVQ29tcGxldGVPQXV0aFJlc3BvbnNlEisKCmNvbm5lY3Rpb24YASABKAsyFy5maXJlb25jZS52MS5Db25uZWN0aW9uEg8KB2NyZWF0ZWQYAiABKAgiFwoVTGlzdENvbm5lY3RvcnNSZXF1ZXN0IkQKFkxpc3RDb25uZWN0b3JzUmVzcG9uc2USKgoKY29ubmVjdG9ycxgBIAMoCzIWLmZpcmVvbmNlLnYxLkNvbm5lY3RvciKkAQoJQ29ubmVjdG9yEgwKBG5hbWUYASABKAkSDwoHcHJvbWlzZRgCIAEoCRIwCg5lZmZlY3RfY2xhc3NlcxgDIAMoDjIYLmZpcmVvbmNlLnYxLkVmZmVjdENsYXNzEhUKDXBheWxvYWRfa2luZHMYBCADKAkSGAoQY3JlZGVudGlhbF9raW5kcxgFIAMoCRIVCg1zZXR0aW5nc19raW5kGAYgASgJKs4BCg9Db25uZWN0aW9uU3RhdGUSIAocQ09OTkVDVElPTl9TVEFURV9VTlNQRUNJRklFRBAAEhsKF0NPTk5FQ1RJT05fU1RBVEVfQUNUSVZFEAESGwoXQ09OTkVDVElPTl9TVEFURV9QQVVTRUQQAhIeChpDT05ORUNUSU9OX1NUQVRFX0FVVEhfSE9MRBADEiEKHUNPTk5FQ1RJT05fU1RBVEVfUkFURV9MSU1JVEVEEAQSHAoYQ09OTkVDVElPTl9TVEFURV9ERUxFVEVEEAUqZgoPUmVjZWl2ZXJEZWR1cGVzEiAKHFJFQ0VJVkVSX0RFRFVQRVNfVU5TUEVDSUZJRUQQABIYChRSRUNFSVZFUl9ERURVUEVTX1lFUxABEhcKE1JFQ0VJVkVSX0RFRFVQRVNfTk8QAjKbCQoRQ29ubmVjdGlvblNlcnZpY2USZAoQQ3JlYXRlQ29ubmVjdGlvbhIkLmZpcmVvbmNlLnYxLkNyZWF0ZUNvbm5lY3Rpb25SZXF1ZXN0GiUuZmlyZW9uY2UudjEuQ3JlYXRlQ29ubmVjdGlvblJlc3BvbnNlIgOQAgISWwoNR2V0Q29ubmVjdGlvbhIhLmZpcmVvbmNlLnYxLkdldENvbm5lY3Rpb25SZXF1ZXN0GiIuZmlyZW9uY2UudjEuR2V0Q29ubmVjdGlvblJlc3BvbnNlIgOQAgESYQoPTGlzdENvbm5lY3Rpb25zEiMuZmlyZW9uY2UudjEuTGlzdENvbm5lY3Rpb25zUmVxdWVzdBokLmZpcmVvbmNlLnYxLkxpc3RDb25uZWN0aW9uc1Jlc3BvbnNlIgOQAgESZAoQVXBkYXRlQ29ubmVjdGlvbhIkLmZpcmVvbmNlLnYxLlVwZGF0ZUNvbm5lY3Rpb25SZXF1ZXN0GiUuZmlyZW9uY2UudjEuVXBkYXRlQ29ubmVjdGlvblJlc3BvbnNlIgOQAgISZAoQUm90YXRlQ3JlZGVudGlhbBIkLmZpcmVvbmNlLnYxLlJvdGF0ZUNyZWRlbnRpYWxSZXF1ZXN0GiUuZmlyZW9uY2UudjEuUm90YXRlQ3JlZGVudGlhbFJlc3BvbnNlIgOQAgISXgoOVGVzdENvbm5lY3Rpb24SIi5maXJlb25jZS52MS5UZXN0Q29ubmVjdGlvblJlcXVlc3QaIy5maXJlb25jZS52MS5UZXN0Q29ubmVjdGlvblJlc3BvbnNlIgOQAgISYQoPUGF1c2VDb25uZWN0aW9uEiMuZmlyZW9uY2UudjEuUGF1c2VDb25uZWN0aW9uUmVxdWVzdBokLmZpcmVvbmNlLnYxLlBhdXNlQ29ubmVjdGlvblJlc3BvbnNlIgOQAgISZAoQUmVzdW1lQ29ubmVjdGlvbhIkLmZpcmVvbmNlLnYxLlJlc3VtZUNvbm5lY3Rpb25SZXF1ZXN0GiUuZmlyZW9uY2UudjEuUmVzdW1lQ29ubmVjdGlvblJlc3BvbnNlIgOQAgISZAoQRGVsZXRlQ29ubmVjdGlvbhIkLmZpcmVvbmNlLnYxLkRlbGV0ZUNvbm5lY3Rpb25SZXF1ZXN0GiUuZmlyZW9uY2UudjEuRGVsZXRlQ29ubmVjdGlvblJlc3BvbnNlIgOQAgISTQoKU3RhcnRPQXV0aBIeLmZpcmVvbmNlLnYxLlN0YXJ0T0F1dGhSZXF1ZXN0Gh8uZmlyZW9uY2UudjEuU3RhcnRPQXV0aFJlc3BvbnNlElYKDUNvbXBsZXRlT0F1dGgSIS5maXJlb25jZS52MS5Db21wbGV0ZU9BdXRoUmVxdWVzdBoiLmZpcmVvbmNlLnYxLkNvbXBsZXRlT0F1dGhSZXNwb25zZRJeCg5MaXN0Q29ubmVjdG9ycxIiLmZpcmVvbmNlLnYxLkxpc3RDb25uZWN0b3JzUmVxdWVzdBojLmZpcmVvbmNlLnYxLkxpc3RDb25uZWN0b3JzUmVzcG9uc2UiA5ACAUKvAQoPY29tLmZpcmVvbmNlLnYxQhZDb25uZWN0aW9uU2VydmljZVByb3RvUAFaN2dpdGh1Yi5jb20vZmlyZW9uY2UvZmlyZW9uY2UvZ2VuL2ZpcmVvbmNlL3YxO2ZpcmVvbmNldjGiAgNGWFiqAgtGaXJlb25jZS5WMcoCC0ZpcmVvbmNlXFYx4gIXRmlyZW9uY2VcVjFcR1BCTWV0YWRhdGHqAgxGaXJlb25jZTo6VjFiBnByb3RvMw", [file_fireonce_v1_job, file_fireonce_v1_payload, file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_timestamp]);
+  fileDesc("CiRmaXJlb25jZS92MS9jb25uZWN0aW9uX3NlcnZpY2UucHJvdG8SC2ZpcmVvbmNlLnYxIogJCgpDb25uZWN0aW9uEhUKDWNvbm5lY3Rpb25faWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCRIRCgljb25uZWN0b3IYAyABKAkSFAoMZGlzcGxheV9uYW1lGAQgASgJEi8KB3dlYmhvb2sYBSABKAsyHC5maXJlb25jZS52MS5XZWJob29rU2V0dGluZ3NIABIpCgRodHRwGAYgASgLMhkuZmlyZW9uY2UudjEuSHR0cFNldHRpbmdzSAASKQoEZmVlZBgHIAEoCzIZLmZpcmVvbmNlLnYxLkZlZWRTZXR0aW5nc0gAEi0KBmN1c3RvbRgIIAEoCzIbLmZpcmVvbmNlLnYxLkN1c3RvbVNldHRpbmdzSAASMQoIbWFzdG9kb24YFyABKAsyHS5maXJlb25jZS52MS5NYXN0b2RvblNldHRpbmdzSAASLwoHYmx1ZXNreRgYIAEoCzIcLmZpcmVvbmNlLnYxLkJsdWVza3lTZXR0aW5nc0gAEiMKAXgYGSABKAsyFi5maXJlb25jZS52MS5YU2V0dGluZ3NIABItCgZ0aWt0b2sYGiABKAsyGy5maXJlb25jZS52MS5UaWtUb2tTZXR0aW5nc0gAEisKBXNsYWNrGBsgASgLMhouZmlyZW9uY2UudjEuU2xhY2tTZXR0aW5nc0gAEikKBHNtdHAYHCABKAsyGS5maXJlb25jZS52MS5TbXRwU2V0dGluZ3NIABItCgZsaW1pdHMYCSABKAsyHS5maXJlb25jZS52MS5Db25uZWN0aW9uTGltaXRzEisKBXN0YXRlGAogASgOMhwuZmlyZW9uY2UudjEuQ29ubmVjdGlvblN0YXRlEhQKDHN0YXRlX3JlYXNvbhgLIAEoCRIvCgtwYXVzZWRfdGltZRgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMgoOYXV0aF9ob2xkX3RpbWUYDSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjYKEnJhdGVfbGltaXRlZF91bnRpbBgOIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoMZWZmZWN0X2NsYXNzGA8gASgOMhguZmlyZW9uY2UudjEuRWZmZWN0Q2xhc3MSGAoQYWNjb3VudF9pZGVudGl0eRgQIAEoCRI6ChZjcmVkZW50aWFsX2V4cGlyZV90aW1lGBEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIeChZjcmVkZW50aWFsX2ZpbmdlcnByaW50GBIgASgJEi8KC2NyZWF0ZV90aW1lGBMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgt1cGRhdGVfdGltZRgUIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLZGVsZXRlX3RpbWUYFSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBGV0YWcYFiABKAlCCgoIc2V0dGluZ3MiiQEKD1dlYmhvb2tTZXR0aW5ncxI2ChByZWNlaXZlcl9kZWR1cGVzGAEgASgOMhwuZmlyZW9uY2UudjEuUmVjZWl2ZXJEZWR1cGVzEi0KCmtleV93aW5kb3cYAiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SDwoHb3JpZ2lucxgDIAMoCSKGAQoMSHR0cFNldHRpbmdzEjYKEHJlY2VpdmVyX2RlZHVwZXMYASABKA4yHC5maXJlb25jZS52MS5SZWNlaXZlckRlZHVwZXMSLQoKa2V5X3dpbmRvdxgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIPCgdvcmlnaW5zGAMgAygJIk0KDEZlZWRTZXR0aW5ncxIQCghiYXNlX3VybBgBIAEoCRIrCghyZWFkX2xhZxgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiJaChBNYXN0b2RvblNldHRpbmdzEhAKCGJhc2VfdXJsGAEgASgJEjQKDnNlcnZlcl9kZWR1cGVzGAIgASgOMhwuZmlyZW9uY2UudjEuUmVjZWl2ZXJEZWR1cGVzIiMKD0JsdWVza3lTZXR0aW5ncxIQCghiYXNlX3VybBgBIAEoCSIfCglYU2V0dGluZ3MSEgoKbG9uZ19wb3N0cxgBIAEoCCKYAQoOVGlrVG9rU2V0dGluZ3MSMgoGc291cmNlGAEgASgOMiIuZmlyZW9uY2UudjEuVGlrVG9rU2V0dGluZ3MuU291cmNlIlIKBlNvdXJjZRIWChJTT1VSQ0VfVU5TUEVDSUZJRUQQABIWChJTT1VSQ0VfRklMRV9VUExPQUQQARIYChRTT1VSQ0VfUFVMTF9GUk9NX1VSTBACIiAKDVNsYWNrU2V0dGluZ3MSDwoHY2hhbm5lbBgBIAEoCSLVAQoMU210cFNldHRpbmdzEgwKBGhvc3QYASABKAkSDAoEcG9ydBgCIAEoBRI0CghzZWN1cml0eRgDIAEoDjIiLmZpcmVvbmNlLnYxLlNtdHBTZXR0aW5ncy5TZWN1cml0eRIRCgloZWxvX25hbWUYBCABKAkiYAoIU2VjdXJpdHkSGAoUU0VDVVJJVFlfVU5TUEVDSUZJRUQQABIVChFTRUNVUklUWV9TVEFSVFRMUxABEhAKDFNFQ1VSSVRZX1RMUxACEhEKDVNFQ1VSSVRZX05PTkUQAyJ4Cg5DdXN0b21TZXR0aW5ncxI3CgZ2YWx1ZXMYASADKAsyJy5maXJlb25jZS52MS5DdXN0b21TZXR0aW5ncy5WYWx1ZXNFbnRyeRotCgtWYWx1ZXNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIkEKEENvbm5lY3Rpb25MaW1pdHMSFQoNbWF4X2luX2ZsaWdodBgBIAEoBRIWCg5tYXhfcGVyX21pbnV0ZRgCIAEoBSKaAgoKQ3JlZGVudGlhbBIWCgxiZWFyZXJfdG9rZW4YASABKAlIABInCgViYXNpYxgCIAEoCzIWLmZpcmVvbmNlLnYxLkJhc2ljQXV0aEgAEioKBm9hdXRoMhgDIAEoCzIYLmZpcmVvbmNlLnYxLk9BdXRoMlRva2VuSAASNgoPd2ViaG9va19zZWNyZXRzGAQgASgLMhsuZmlyZW9uY2UudjEuV2ViaG9va1NlY3JldHNIABIzCg5hcGlfa2V5X2hlYWRlchgFIAEoCzIZLmZpcmVvbmNlLnYxLkFwaUtleUhlYWRlckgAEioKB2hlYWRlcnMYDyADKAsyGS5maXJlb25jZS52MS5TZWNyZXRIZWFkZXJCBgoEa2luZCIvCglCYXNpY0F1dGgSEAoIdXNlcm5hbWUYASABKAkSEAoIcGFzc3dvcmQYAiABKAkiqAEKC09BdXRoMlRva2VuEhQKDGFjY2Vzc190b2tlbhgBIAEoCRIVCg1yZWZyZXNoX3Rva2VuGAIgASgJEi8KC2V4cGlyZV90aW1lGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBILCgNhcHAYBCABKAkSLgoKaXNzdWVfdGltZRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiIQoOV2ViaG9va1NlY3JldHMSDwoHc2VjcmV0cxgBIAMoCSIrCgxBcGlLZXlIZWFkZXISDAoEbmFtZRgBIAEoCRINCgV2YWx1ZRgCIAEoCSIrCgxTZWNyZXRIZWFkZXISDAoEbmFtZRgBIAEoCRINCgV2YWx1ZRgCIAEoCSKMAQoXQ3JlYXRlQ29ubmVjdGlvblJlcXVlc3QSFwoPaWRlbXBvdGVuY3lfa2V5GAEgASgJEisKCmNvbm5lY3Rpb24YAiABKAsyFy5maXJlb25jZS52MS5Db25uZWN0aW9uEisKCmNyZWRlbnRpYWwYAyABKAsyFy5maXJlb25jZS52MS5DcmVkZW50aWFsIlgKGENyZWF0ZUNvbm5lY3Rpb25SZXNwb25zZRIrCgpjb25uZWN0aW9uGAEgASgLMhcuZmlyZW9uY2UudjEuQ29ubmVjdGlvbhIPCgdjcmVhdGVkGAIgASgIIi0KFEdldENvbm5lY3Rpb25SZXF1ZXN0EhUKDWNvbm5lY3Rpb25faWQYASABKAkiRAoVR2V0Q29ubmVjdGlvblJlc3BvbnNlEisKCmNvbm5lY3Rpb24YASABKAsyFy5maXJlb25jZS52MS5Db25uZWN0aW9uImgKFkxpc3RDb25uZWN0aW9uc1JlcXVlc3QSEQoJcGFnZV9zaXplGAEgASgFEhIKCnBhZ2VfdG9rZW4YAiABKAkSFAoMc2hvd19kZWxldGVkGAMgASgIEhEKCWhlbGRfb25seRgEIAEoCCJgChdMaXN0Q29ubmVjdGlvbnNSZXNwb25zZRIsCgtjb25uZWN0aW9ucxgBIAMoCzIXLmZpcmVvbmNlLnYxLkNvbm5lY3Rpb24SFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIoYFChdVcGRhdGVDb25uZWN0aW9uUmVxdWVzdBIVCg1jb25uZWN0aW9uX2lkGAEgASgJEgwKBGV0YWcYAiABKAkSLwoLdXBkYXRlX21hc2sYAyABKAsyGi5nb29nbGUucHJvdG9idWYuRmllbGRNYXNrEhQKDGRpc3BsYXlfbmFtZRgEIAEoCRItCgZsaW1pdHMYBSABKAsyHS5maXJlb25jZS52MS5Db25uZWN0aW9uTGltaXRzEi8KB3dlYmhvb2sYBiABKAsyHC5maXJlb25jZS52MS5XZWJob29rU2V0dGluZ3NIABIpCgRodHRwGAcgASgLMhkuZmlyZW9uY2UudjEuSHR0cFNldHRpbmdzSAASKQoEZmVlZBgIIAEoCzIZLmZpcmVvbmNlLnYxLkZlZWRTZXR0aW5nc0gAEi0KBmN1c3RvbRgJIAEoCzIbLmZpcmVvbmNlLnYxLkN1c3RvbVNldHRpbmdzSAASMQoIbWFzdG9kb24YCiABKAsyHS5maXJlb25jZS52MS5NYXN0b2RvblNldHRpbmdzSAASLwoHYmx1ZXNreRgLIAEoCzIcLmZpcmVvbmNlLnYxLkJsdWVza3lTZXR0aW5nc0gAEiMKAXgYDCABKAsyFi5maXJlb25jZS52MS5YU2V0dGluZ3NIABItCgZ0aWt0b2sYDSABKAsyGy5maXJlb25jZS52MS5UaWtUb2tTZXR0aW5nc0gAEisKBXNsYWNrGA4gASgLMhouZmlyZW9uY2UudjEuU2xhY2tTZXR0aW5nc0gAEikKBHNtdHAYDyABKAsyGS5maXJlb25jZS52MS5TbXRwU2V0dGluZ3NIAEIKCghzZXR0aW5ncyJHChhVcGRhdGVDb25uZWN0aW9uUmVzcG9uc2USKwoKY29ubmVjdGlvbhgBIAEoCzIXLmZpcmVvbmNlLnYxLkNvbm5lY3Rpb24iawoXUm90YXRlQ3JlZGVudGlhbFJlcXVlc3QSFQoNY29ubmVjdGlvbl9pZBgBIAEoCRIrCgpjcmVkZW50aWFsGAIgASgLMhcuZmlyZW9uY2UudjEuQ3JlZGVudGlhbBIMCgRldGFnGAMgASgJIkcKGFJvdGF0ZUNyZWRlbnRpYWxSZXNwb25zZRIrCgpjb25uZWN0aW9uGAEgASgLMhcuZmlyZW9uY2UudjEuQ29ubmVjdGlvbiIuChVUZXN0Q29ubmVjdGlvblJlcXVlc3QSFQoNY29ubmVjdGlvbl9pZBgBIAEoCSKYAQoWVGVzdENvbm5lY3Rpb25SZXNwb25zZRIKCgJvaxgBIAEoCBIOCgZkZXRhaWwYAiABKAkSLgoMZmFpbHVyZV9raW5kGAMgASgOMhguZmlyZW9uY2UudjEuRmFpbHVyZUtpbmQSGAoQYWNjb3VudF9pZGVudGl0eRgEIAEoCRIYChBwbGF0Zm9ybV9yZWFjaGVkGAUgASgIIj8KFlBhdXNlQ29ubmVjdGlvblJlcXVlc3QSFQoNY29ubmVjdGlvbl9pZBgBIAEoCRIOCgZyZWFzb24YAiABKAkiRgoXUGF1c2VDb25uZWN0aW9uUmVzcG9uc2USKwoKY29ubmVjdGlvbhgBIAEoCzIXLmZpcmVvbmNlLnYxLkNvbm5lY3Rpb24iRwoXUmVzdW1lQ29ubmVjdGlvblJlcXVlc3QSFQoNY29ubmVjdGlvbl9pZBgBIAEoCRIVCg1leHBpcmVfbWlzc2VkGAIgASgIIkcKGFJlc3VtZUNvbm5lY3Rpb25SZXNwb25zZRIrCgpjb25uZWN0aW9uGAEgASgLMhcuZmlyZW9uY2UudjEuQ29ubmVjdGlvbiI+ChdEZWxldGVDb25uZWN0aW9uUmVxdWVzdBIVCg1jb25uZWN0aW9uX2lkGAEgASgJEgwKBGV0YWcYAiABKAkiGgoYRGVsZXRlQ29ubmVjdGlvblJlc3BvbnNlIqUBChFTdGFydE9BdXRoUmVxdWVzdBILCgNhcHAYASABKAkSNgoGY3JlYXRlGAIgASgLMiQuZmlyZW9uY2UudjEuQ3JlYXRlQ29ubmVjdGlvblJlcXVlc3RIABIXCg1jb25uZWN0aW9uX2lkGAMgASgJSAASFAoMcmVkaXJlY3RfdXJsGAQgASgJEhIKCnJldHVybl91cmwYBSABKAlCCAoGdGFyZ2V0Im8KElN0YXJ0T0F1dGhSZXNwb25zZRIZChFhdXRob3JpemF0aW9uX3VybBgBIAEoCRINCgVzdGF0ZRgCIAEoCRIvCgtleHBpcmVfdGltZRgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiWQoUQ29tcGxldGVPQXV0aFJlcXVlc3QSDQoFc3RhdGUYASABKAkSDAoEY29kZRgCIAEoCRIUCgxyZWRpcmVjdF91cmwYAyABKAkSDgoGaXNzdWVyGAQgASgJIlUKFUNvbXBsZXRlT0F1dGhSZXNwb25zZRIrCgpjb25uZWN0aW9uGAEgASgLMhcuZmlyZW9uY2UudjEuQ29ubmVjdGlvbhIPCgdjcmVhdGVkGAIgASgIIhcKFUxpc3RDb25uZWN0b3JzUmVxdWVzdCJEChZMaXN0Q29ubmVjdG9yc1Jlc3BvbnNlEioKCmNvbm5lY3RvcnMYASADKAsyFi5maXJlb25jZS52MS5Db25uZWN0b3IipAEKCUNvbm5lY3RvchIMCgRuYW1lGAEgASgJEg8KB3Byb21pc2UYAiABKAkSMAoOZWZmZWN0X2NsYXNzZXMYAyADKA4yGC5maXJlb25jZS52MS5FZmZlY3RDbGFzcxIVCg1wYXlsb2FkX2tpbmRzGAQgAygJEhgKEGNyZWRlbnRpYWxfa2luZHMYBSADKAkSFQoNc2V0dGluZ3Nfa2luZBgGIAEoCSrOAQoPQ29ubmVjdGlvblN0YXRlEiAKHENPTk5FQ1RJT05fU1RBVEVfVU5TUEVDSUZJRUQQABIbChdDT05ORUNUSU9OX1NUQVRFX0FDVElWRRABEhsKF0NPTk5FQ1RJT05fU1RBVEVfUEFVU0VEEAISHgoaQ09OTkVDVElPTl9TVEFURV9BVVRIX0hPTEQQAxIhCh1DT05ORUNUSU9OX1NUQVRFX1JBVEVfTElNSVRFRBAEEhwKGENPTk5FQ1RJT05fU1RBVEVfREVMRVRFRBAFKmYKD1JlY2VpdmVyRGVkdXBlcxIgChxSRUNFSVZFUl9ERURVUEVTX1VOU1BFQ0lGSUVEEAASGAoUUkVDRUlWRVJfREVEVVBFU19ZRVMQARIXChNSRUNFSVZFUl9ERURVUEVTX05PEAIymwkKEUNvbm5lY3Rpb25TZXJ2aWNlEmQKEENyZWF0ZUNvbm5lY3Rpb24SJC5maXJlb25jZS52MS5DcmVhdGVDb25uZWN0aW9uUmVxdWVzdBolLmZpcmVvbmNlLnYxLkNyZWF0ZUNvbm5lY3Rpb25SZXNwb25zZSIDkAICElsKDUdldENvbm5lY3Rpb24SIS5maXJlb25jZS52MS5HZXRDb25uZWN0aW9uUmVxdWVzdBoiLmZpcmVvbmNlLnYxLkdldENvbm5lY3Rpb25SZXNwb25zZSIDkAIBEmEKD0xpc3RDb25uZWN0aW9ucxIjLmZpcmVvbmNlLnYxLkxpc3RDb25uZWN0aW9uc1JlcXVlc3QaJC5maXJlb25jZS52MS5MaXN0Q29ubmVjdGlvbnNSZXNwb25zZSIDkAIBEmQKEFVwZGF0ZUNvbm5lY3Rpb24SJC5maXJlb25jZS52MS5VcGRhdGVDb25uZWN0aW9uUmVxdWVzdBolLmZpcmVvbmNlLnYxLlVwZGF0ZUNvbm5lY3Rpb25SZXNwb25zZSIDkAICEmQKEFJvdGF0ZUNyZWRlbnRpYWwSJC5maXJlb25jZS52MS5Sb3RhdGVDcmVkZW50aWFsUmVxdWVzdBolLmZpcmVvbmNlLnYxLlJvdGF0ZUNyZWRlbnRpYWxSZXNwb25zZSIDkAICEl4KDlRlc3RDb25uZWN0aW9uEiIuZmlyZW9uY2UudjEuVGVzdENvbm5lY3Rpb25SZXF1ZXN0GiMuZmlyZW9uY2UudjEuVGVzdENvbm5lY3Rpb25SZXNwb25zZSIDkAIBEmEKD1BhdXNlQ29ubmVjdGlvbhIjLmZpcmVvbmNlLnYxLlBhdXNlQ29ubmVjdGlvblJlcXVlc3QaJC5maXJlb25jZS52MS5QYXVzZUNvbm5lY3Rpb25SZXNwb25zZSIDkAICEmQKEFJlc3VtZUNvbm5lY3Rpb24SJC5maXJlb25jZS52MS5SZXN1bWVDb25uZWN0aW9uUmVxdWVzdBolLmZpcmVvbmNlLnYxLlJlc3VtZUNvbm5lY3Rpb25SZXNwb25zZSIDkAICEmQKEERlbGV0ZUNvbm5lY3Rpb24SJC5maXJlb25jZS52MS5EZWxldGVDb25uZWN0aW9uUmVxdWVzdBolLmZpcmVvbmNlLnYxLkRlbGV0ZUNvbm5lY3Rpb25SZXNwb25zZSIDkAICEk0KClN0YXJ0T0F1dGgSHi5maXJlb25jZS52MS5TdGFydE9BdXRoUmVxdWVzdBofLmZpcmVvbmNlLnYxLlN0YXJ0T0F1dGhSZXNwb25zZRJWCg1Db21wbGV0ZU9BdXRoEiEuZmlyZW9uY2UudjEuQ29tcGxldGVPQXV0aFJlcXVlc3QaIi5maXJlb25jZS52MS5Db21wbGV0ZU9BdXRoUmVzcG9uc2USXgoOTGlzdENvbm5lY3RvcnMSIi5maXJlb25jZS52MS5MaXN0Q29ubmVjdG9yc1JlcXVlc3QaIy5maXJlb25jZS52MS5MaXN0Q29ubmVjdG9yc1Jlc3BvbnNlIgOQAgFCrwEKD2NvbS5maXJlb25jZS52MUIWQ29ubmVjdGlvblNlcnZpY2VQcm90b1ABWjdnaXRodWIuY29tL2ZpcmVvbmNlL2ZpcmVvbmNlL2dlbi9maXJlb25jZS92MTtmaXJlb25jZXYxogIDRlhYqgILRmlyZW9uY2UuVjHKAgtGaXJlb25jZVxWMeICF0ZpcmVvbmNlXFYxXEdQQk1ldGFkYXRh6gIMRmlyZW9uY2U6OlYxYgZwcm90bzM", [file_fireonce_v1_job, file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_timestamp]);
 
 /**
  * One account on one platform, one SMTP relay, or one webhook signer.
@@ -179,8 +177,10 @@ export type Connection = Message<"fireonce.v1.Connection"> & {
   credentialExpireTime?: Timestamp;
 
   /**
-   * First 8 hex digits of HMAC-SHA-256 under the server's key: tells two
-   * credentials apart, reveals neither. Empty: there is no credential.
+   * First 8 hex digits of HMAC-SHA-256 of connection and credential under the server's
+   * key: tells two credentials of this connection apart, and reveals neither. The same
+   * credential has another fingerprint on another connection. Empty: there is no
+   * credential.
    *
    * @generated from field: string credential_fingerprint = 18;
    */
@@ -207,23 +207,6 @@ export type Connection = Message<"fireonce.v1.Connection"> & {
    * @generated from field: string etag = 22;
    */
   etag: string;
-
-  /**
-   * The caller that made the connection, as JobChanged.actor names it. Empty: it was
-   * not recorded.
-   *
-   * @generated from field: string created_by = 29;
-   */
-  createdBy: string;
-
-  /**
-   * The caller that changed it last, by any call that changes it: UpdateConnection,
-   * RotateCredential, PauseConnection, a login, a TestConnection that learned the
-   * account. The server's own renewals of tokens do not count.
-   *
-   * @generated from field: string updated_by = 30;
-   */
-  updatedBy: string;
 };
 
 /**
@@ -263,16 +246,6 @@ export type WebhookSettings = Message<"fireonce.v1.WebhookSettings"> & {
    * @generated from field: repeated string origins = 3;
    */
   origins: string[];
-
-  /**
-   * Whether errors quote what the receiver answers to a request that carried secret
-   * headers. jobs:read shows the quotes, and a receiver that repeats a secret in a form
-   * that is not recognized would show it, too. Without secret headers answers are always
-   * quoted.
-   *
-   * @generated from field: bool quote_answers = 4;
-   */
-  quoteAnswers: boolean;
 };
 
 /**
@@ -313,42 +286,6 @@ export type HttpSettings = Message<"fireonce.v1.HttpSettings"> & {
    * @generated from field: repeated string origins = 3;
    */
   origins: string[];
-
-  /**
-   * What jobs may do at the origins, so that a key that may schedule jobs does not have
-   * all that the credential may do. Both are checked when a job is scheduled and again
-   * before it is sent. Empty: any.
-   *
-   * A path is compared as it is in the URL; one that ends with "/" stands for
-   * everything below it, and no URL below it may have empty, "." or ".." segments, in no
-   * encoding. The query is not compared.
-   *
-   * @generated from field: repeated string paths = 4;
-   */
-  paths: string[];
-
-  /**
-   * @generated from field: repeated fireonce.v1.HttpMethod methods = 5;
-   */
-  methods: HttpMethod[];
-
-  /**
-   * The places of an answer that a job may name in id_json_pointer. What is there
-   * becomes Effect.external_id, which jobs:read shows. Empty: none.
-   *
-   * @generated from field: repeated string id_json_pointers = 6;
-   */
-  idJsonPointers: string[];
-
-  /**
-   * Whether errors quote what the receiver answers to a request that carried a
-   * credential. jobs:read shows the quotes, and a receiver that repeats the credential in
-   * a form that is not recognized would show it, too. Without a credential answers
-   * are always quoted.
-   *
-   * @generated from field: bool quote_answers = 7;
-   */
-  quoteAnswers: boolean;
 };
 
 /**
@@ -1425,16 +1362,17 @@ export type StartOAuthRequest = Message<"fireonce.v1.StartOAuthRequest"> & {
 
   /**
    * Where the platform sends the browser: one of the app's redirect URLs, as the
-   * operator has listed them. Empty: this server's own page, /oauth/callback.
+   * operator has listed them. Empty: this server, at /oauth/callback/APP.
    *
    * @generated from field: string redirect_url = 4;
    */
   redirectUrl: string;
 
   /**
-   * Where this server's own page sends the browser when the account is connected,
-   * with the parameter connection_id. Must be below a URL that the operator has
-   * listed. Empty: nowhere; the page says what to do.
+   * Where this server sends the browser on with what the platform said: the parameters
+   * state and code, or error, and iss where the platform named itself. The application
+   * there calls CompleteOAuth. Must be below a URL that the operator has listed. Not with
+   * redirect_url. Empty: this server's own page ends the login.
    *
    * @generated from field: string return_url = 5;
    */
@@ -1453,15 +1391,16 @@ export const StartOAuthRequestSchema: GenMessage<StartOAuthRequest> = /*@__PURE_
  */
 export type StartOAuthResponse = Message<"fireonce.v1.StartOAuthResponse"> & {
   /**
-   * Where to send the person's browser.
+   * Where to send the person's browser: the platform, or, where this server's own page
+   * ends the login, that page's beginning.
    *
    * @generated from field: string authorization_url = 1;
    */
   authorizationUrl: string;
 
   /**
-   * What comes back with the code. With a redirect_url of your own: keep it with the
-   * person's session, and accept no other one from that browser.
+   * What comes back with the code: keep it with the person's session, and accept no other
+   * one from that browser. Empty where this server's own page ends the login.
    *
    * @generated from field: string state = 2;
    */
@@ -1487,18 +1426,35 @@ export const StartOAuthResponseSchema: GenMessage<StartOAuthResponse> = /*@__PUR
  */
 export type CompleteOAuthRequest = Message<"fireonce.v1.CompleteOAuthRequest"> & {
   /**
-   * As the platform sent it to redirect_url.
+   * As it came with the browser.
    *
    * @generated from field: string state = 1;
    */
   state: string;
 
   /**
-   * As the platform sent it to redirect_url.
+   * As it came with the browser.
    *
    * @generated from field: string code = 2;
    */
   code: string;
+
+  /**
+   * The URL at which the browser came back from the platform, without its query. Required
+   * for a login with a redirect_url: it must be that one, so that no code of one platform
+   * is sent to another. Say where the browser was, and not what was asked for.
+   *
+   * @generated from field: string redirect_url = 3;
+   */
+  redirectUrl: string;
+
+  /**
+   * The parameter iss, where it came with the browser (RFC 9207). Required where the
+   * operator has named the app's issuer.
+   *
+   * @generated from field: string issuer = 4;
+   */
+  issuer: string;
 };
 
 /**
@@ -1716,11 +1672,6 @@ export const ReceiverDedupesSchema: GenEnum<ReceiverDedupes> = /*@__PURE__*/
  * Errors that any RPC may return and the rule for repeating calls are those of
  * JobService.
  *
- * Calls that change a connection answer with it. A caller without the scope
- * "connections:read" gets a receipt of it: connection_id, project_id, connector, state
- * (without its reason), effect_class, times and etag. TestConnection then says ok,
- * failure_kind and platform_reached.
- *
  * An etag in a request is checked when it is set: ABORTED / ETAG_MISMATCH if the
  * connection has changed since. A repeat whose result is already in place
  * answers OK before the etag is compared.
@@ -1735,7 +1686,6 @@ export const ConnectionService: GenService<{
    *   is not part of the comparison: a repeat does not replace it.
    * * INVALID_ARGUMENT / CONNECTOR_UNKNOWN, SETTINGS_INVALID,
    *   CREDENTIAL_MISMATCH, HEADER_NOT_ALLOWED, KEY_RESERVED.
-   * * RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "connections", and the key is not bound.
    *
    * @generated from rpc fireonce.v1.ConnectionService.CreateConnection
    */
@@ -1773,7 +1723,9 @@ export const ConnectionService: GenService<{
    * * NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION / CONNECTION_DISABLED.
    * * INVALID_ARGUMENT / SETTINGS_INVALID: the settings are of another connector,
    *   or invalid for it, or with them the connection would be another account, or
-   *   send the credential that it has to another server.
+   *   send the credential that it has to another place: another scheme, host, port or
+   *   path.
+   * * FAILED_PRECONDITION / CREDENTIAL_UNSEALABLE.
    *
    * @generated from rpc fireonce.v1.ConnectionService.UpdateConnection
    */
@@ -1789,6 +1741,8 @@ export const ConnectionService: GenService<{
    *
    * * FAILED_PRECONDITION / IDENTITY_MISMATCH: the new credential belongs to
    *   another account. Make a new connection for that one.
+   * * FAILED_PRECONDITION / CREDENTIAL_UNSEALABLE: the connection was changed in the
+   *   database. A credential whose sealing key is lost can be replaced.
    * * INVALID_ARGUMENT / CREDENTIAL_MISMATCH, HEADER_NOT_ALLOWED. The platform is
    *   asked whose account it is, where it tells: CREDENTIAL_MISMATCH, too, if it
    *   refuses the credential; UNAVAILABLE, and nothing is changed, if it cannot be
@@ -1807,8 +1761,6 @@ export const ConnectionService: GenService<{
    * where the platform has one; for webhooks and plain HTTP nothing is sent.
    * A failed check is an OK answer with ok = false, and changes nothing.
    * NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION / CONNECTION_DISABLED.
-   *
-   * By POST only: it uses the stored credential, and notes what it finds.
    *
    * @generated from rpc fireonce.v1.ConnectionService.TestConnection
    */
@@ -1854,11 +1806,19 @@ export const ConnectionService: GenService<{
     output: typeof DeleteConnectionResponseSchema;
   },
   /**
-   * Begins a login at a platform by OAuth 2 (authorization code with PKCE) and gives
-   * the URL at which a person allows it. The login comes back once, within 10
-   * minutes: to this server's own page, or, with redirect_url, to the client, who
-   * calls CompleteOAuth. Each call begins another login; what was begun before stays
-   * open.
+   * Begins a login at a platform by OAuth 2 (authorization code with PKCE) and returns
+   * the URL at which a person allows it. The login comes back once, within 10 minutes.
+   * Each call begins another login; what was begun before stays open.
+   *
+   * An application that connects its users' accounts sets redirect_url or return_url.
+   * The browser then comes to the application with state and code. The application
+   * makes sure that the state is one that it keeps with that browser's session, and calls
+   * CompleteOAuth. Without that check, somebody could begin a login and have another
+   * person finish it, whose account would then be connected for the first one.
+   *
+   * With neither, the login ends at this server's own page. It shows the person which
+   * project and connection the account will belong to, and stores nothing until they
+   * confirm it, in the browser in which they opened authorization_url.
    *
    * * INVALID_ARGUMENT / OAUTH_APP_UNKNOWN: the operator has no such app for the
    *   connector, or for that server. REDIRECT_NOT_ALLOWED: not one of the operator's
@@ -1867,7 +1827,6 @@ export const ConnectionService: GenService<{
    *   KEY_RESERVED.
    * * With connection_id: NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION /
    *   CONNECTION_DISABLED.
-   * * RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "logins".
    *
    * @generated from rpc fireonce.v1.ConnectionService.StartOAuth
    */
@@ -1884,7 +1843,9 @@ export const ConnectionService: GenService<{
    * error a person has to log in again.
    *
    * * NOT_FOUND / OAUTH_LOGIN_NOT_FOUND: no such login of this project, its time is
-   *   over, or it has ended.
+   *   over, it has ended, or it ends at this server's own page.
+   * * FAILED_PRECONDITION / OAUTH_MISMATCH: the code came to another redirect URL than the
+   *   login's, or from another issuer than its app's. It was sent nowhere.
    * * FAILED_PRECONDITION / OAUTH_REFUSED: the platform does not accept the code.
    * * ABORTED / OAUTH_UNFINISHED: the platform could not be reached, does not accept
    *   the app, or its answer was lost. Nothing was stored. Log in again.

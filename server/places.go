@@ -1,0 +1,97 @@
+package server
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+)
+
+// Rules of this file: a place is everything that decides where a credential arrives, the
+// scheme, the host, the port and the path. Another user of a host may own another port or
+// another path of it, so a place that differs in any of them is another place.
+
+// elsewhere reports whether new settings name a place that the old ones do not. Old ones
+// without any are of a connector that knows its own, or sends no secret as it is.
+func elsewhere(connectorName string, old, settings []byte) bool {
+	known, named := placesOf(connectorName, old), placesOf(connectorName, settings)
+	if len(known) == 0 {
+		return false
+	}
+	for _, place := range named {
+		if !slices.Contains(known, place) {
+			return true
+		}
+	}
+	return len(named) == 0
+}
+
+// placesOf returns the places that settings name.
+func placesOf(connectorName string, settings []byte) []string {
+	m := (&fireoncev1.Connection{}).ProtoReflect().NewField(settingsFor(connectorName)).Message()
+	if err := proto.Unmarshal(settings, m.Interface()); err != nil {
+		return nil
+	}
+	if relay, ok := m.Interface().(*fireoncev1.SmtpSettings); ok {
+		return []string{relayPlace(relay)}
+	}
+	var out []string
+	add := func(v protoreflect.Value) { out = append(out, urlPlace(v.String())) }
+	for _, name := range []protoreflect.Name{"base_url", "origins"} {
+		switch field := m.Descriptor().Fields().ByName(name); {
+		case field == nil:
+		case field.IsList():
+			for i := range m.Get(field).List().Len() {
+				add(m.Get(field).List().Get(i))
+			}
+		default:
+			add(m.Get(field))
+		}
+	}
+	return out
+}
+
+// urlPlace spells a URL in one way, as far as its parts have one meaning: scheme and host
+// in lower case, the port always there, the path as it is but for a slash alone.
+func urlPlace(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" {
+		return text
+	}
+	scheme, port := strings.ToLower(u.Scheme), u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[scheme]
+	}
+	path := u.EscapedPath()
+	if path == "/" {
+		path = ""
+	}
+	return scheme + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), port) + path
+}
+
+// The ports of a relay whose settings name none.
+const (
+	portSubmission  = 587
+	portSubmissions = 465
+)
+
+// relayPlace is the place of a mail relay.
+func relayPlace(m *fireoncev1.SmtpSettings) string {
+	security, port := m.GetSecurity(), m.GetPort()
+	if security == fireoncev1.SmtpSettings_SECURITY_UNSPECIFIED {
+		security = fireoncev1.SmtpSettings_SECURITY_STARTTLS
+	}
+	if port == 0 {
+		port = portSubmission
+		if security == fireoncev1.SmtpSettings_SECURITY_TLS {
+			port = portSubmissions
+		}
+	}
+	return fmt.Sprintf("%s %s:%d", security, strings.ToLower(m.GetHost()), port)
+}
