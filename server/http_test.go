@@ -191,7 +191,7 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 	begin("status", keyed, "/status", text, "")
 	begin("health", keyed, "/grpc.health.v1.Health/Check", unary, "")
 	begin("reflection", keyed, "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", stream, "")
-	begin("the callback", keyed, "/oauth/callback", text, "")
+	begin("the callback", keyed, "/oauth/callback/app", text, "")
 	begin("nothing there", keyed, "/nothing", text, "")
 	begin("another host", keyless, "/", text, "")
 	for name, conn := range conns {

@@ -12,13 +12,15 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/oauth"
-	"github.com/fireonce/fireonce/internal/vault"
+	"github.com/fireonce/fireonce/internal/seal"
 	"github.com/fireonce/fireonce/store"
 )
 
 // Rules of this file:
-//   - who has a login's state ends it: nobody keeps the state, and the login is gone
-//     from the store before its code is used;
+//   - a login ends at one place: at CompleteOAuth, which only the project that began it can
+//     call, or at this server's own page (oauth_page.go);
+//   - a state ends one login: nobody keeps the state, and the login is gone from the store
+//     before its code is used;
 //   - a code is used once, and its exchange goes on when the client has gone;
 //   - code, tokens and verifier are in no error and no log.
 
@@ -39,24 +41,30 @@ func (s *connectionService) StartOAuth(ctx context.Context, req *fireoncev1.Star
 	if !allowed {
 		return nil, redirectRefused("redirect_url", req.GetRedirectUrl())
 	}
-	if to := req.GetReturnUrl(); to != "" && (!s.cfg.OAuthApps.MayReturn(to) || redirect != s.cfg.OAuthApps.Callback()) {
+	if to := req.GetReturnUrl(); to != "" && (!s.cfg.OAuthApps.MayReturn(to) || req.GetRedirectUrl() != "") {
 		return nil, redirectRefused("return_url", to)
 	}
-	state, err := oauth.NewState()
+	ticket, err := oauth.NewTicket()
 	if err != nil {
 		return nil, err
 	}
-	verifier := oauth.NewVerifier()
+	state, verifier := oauth.StateOf(ticket), oauth.NewVerifier()
 	if err := s.keepLogin(ctx, req, state, verifier, redirect); err != nil {
 		return nil, err
 	}
-	to, err := app.LoginURL(redirect, state, verifier)
-	if err != nil {
-		return nil, err
+	out := &fireoncev1.StartOAuthResponse{ExpireTime: timeToWire(s.cfg.Now().Add(oauth.LoginTime))}
+	if endsHere(req) {
+		out.AuthorizationUrl = s.cfg.OAuthApps.StartURL(ticket)
+		return out, nil
 	}
-	return &fireoncev1.StartOAuthResponse{
-		AuthorizationUrl: to, State: state, ExpireTime: timeToWire(s.cfg.Now().Add(oauth.LoginTime)),
-	}, nil
+	out.State = state
+	out.AuthorizationUrl, err = app.LoginURL(redirect, state, verifier)
+	return out, err
+}
+
+// endsHere reports whether a login ends at this server's own page.
+func endsHere(req *fireoncev1.StartOAuthRequest) bool {
+	return req.GetRedirectUrl() == "" && req.GetReturnUrl() == ""
 }
 
 // loginTarget checks what a login is for, and gives the connector and its settings.
@@ -64,19 +72,28 @@ func (s *connectionService) loginTarget(ctx context.Context, req *fireoncev1.Sta
 	if create := req.GetCreate(); create != nil {
 		return s.newLoginTarget(create)
 	}
-	id, err := idFromWire("connection_id", req.GetConnectionId())
+	conn, err := s.loginConnection(ctx, req)
 	if err != nil {
 		return "", nil, err
 	}
-	conn, err := s.store.Connection(ctx, callerOf(ctx).project, id)
-	if err != nil {
-		return "", nil, notFoundAs(fmt.Errorf("read the connection: %w", err), connectionNotFound(id))
-	}
-	if !conn.Deleted.IsZero() {
-		return "", nil, disabled(&conn, "was deleted")
-	}
 	_, err = s.codeOf(conn)
 	return conn.Connector, conn.Settings, err
+}
+
+// loginConnection reads the connection that is logged in to again.
+func (s *connectionService) loginConnection(ctx context.Context, req *fireoncev1.StartOAuthRequest) (store.Connection, error) {
+	id, err := idFromWire("connection_id", req.GetConnectionId())
+	if err != nil {
+		return store.Connection{}, err
+	}
+	conn, err := s.store.Connection(ctx, callerOf(ctx).project, id)
+	if err != nil {
+		return conn, notFoundAs(fmt.Errorf("read the connection: %w", err), connectionNotFound(id))
+	}
+	if !conn.Deleted.IsZero() {
+		return conn, disabled(&conn, "was deleted")
+	}
+	return conn, nil
 }
 
 // newLoginTarget finds what is wrong with a connection before a person logs in for it.
@@ -133,28 +150,21 @@ func redirectRefused(field, to string) *fault {
 		field+": the operator does not allow this URL here", "field", field)
 }
 
-// loginPlace is where a login's verifier is sealed for. No connection has version 0.
-func loginPlace(project string, mark []byte) vault.Place {
-	at := vault.Place{Project: project}
-	copy(at.Connection[:], mark)
-	return at
-}
-
 func (s *connectionService) keepLogin(ctx context.Context, req *fireoncev1.StartOAuthRequest, state, verifier, redirect string) error {
 	who, mark := callerOf(ctx), oauth.Mark(state)
 	target, err := proto.MarshalOptions{Deterministic: true}.Marshal(req)
 	if err != nil {
 		return fmt.Errorf("encode the login: %w", err)
 	}
-	sealed, err := s.cfg.Vault.Seal([]byte(verifier), loginPlace(who.project, mark))
-	if err != nil {
+	login := store.Login{
+		State: mark, Project: who.project, Actor: who.actor, App: req.GetApp(), Target: target, KeyID: s.cfg.Vault.KeyID(),
+		RedirectURL: redirect, ReturnURL: req.GetReturnUrl(),
+	}
+	if login.Sealed, err = s.cfg.Vault.Seal([]byte(verifier), seal.Login(login)); err != nil {
 		return fmt.Errorf("seal the verifier: %w", err)
 	}
-	if err := s.store.StartLogin(ctx, store.Login{
-		State: mark, Project: who.project, Actor: who.actor, App: req.GetApp(), Target: target, KeyID: s.cfg.Vault.KeyID(),
-		Sealed: sealed, RedirectURL: redirect, ReturnURL: req.GetReturnUrl(),
-		Most: s.quotas.limit(who.project, QuotaLogins),
-	}, oauth.LoginTime); err != nil {
+	login.Most = s.quotas.limit(who.project, QuotaLogins)
+	if err := s.store.StartLogin(ctx, login, oauth.LoginTime); err != nil {
 		err = s.quotaFault(err, who.project, QuotaLogins)
 		return fmt.Errorf("store the login: %w", err)
 	}
@@ -163,11 +173,43 @@ func (s *connectionService) keepLogin(ctx context.Context, req *fireoncev1.Start
 
 // CompleteOAuth implements the RPC.
 func (s *connectionService) CompleteOAuth(ctx context.Context, req *fireoncev1.CompleteOAuthRequest) (*fireoncev1.CompleteOAuthResponse, error) {
-	login, err := s.takeLogin(ctx, callerOf(ctx).project, req.GetState())
-	if err != nil {
+	if err := noUnknown(req); err != nil {
 		return nil, err
 	}
-	return s.completeLogin(ctx, login, req.GetCode())
+	project := callerOf(ctx).project
+	open, err := s.readLogin(ctx, req.GetState())
+	switch {
+	case err != nil:
+		return nil, err
+	case open.Project != project || endsHere(open.req):
+		return nil, loginNotFound()
+	case open.req.GetRedirectUrl() == "" && req.GetRedirectUrl() != "":
+		return nil, badField("redirect_url", "goes with a login that was begun with redirect_url")
+	case open.req.GetRedirectUrl() != "" && req.GetRedirectUrl() == "":
+		return nil, badField("redirect_url", "must say where the browser came back, because the login was begun with redirect_url")
+	}
+	if err := s.takeLogin(ctx, project, req.GetState()); err != nil {
+		return nil, err
+	}
+	if req.GetRedirectUrl() != open.req.GetRedirectUrl() {
+		return nil, refuse(fireoncev1.ErrorReason_ERROR_REASON_OAUTH_MISMATCH,
+			"the code came to another redirect URL than the login's, so it may be of another platform; it was sent nowhere, log in again")
+	}
+	if err := s.checkIssuer(ctx, open.app, req.GetIssuer()); err != nil {
+		return nil, err
+	}
+	return s.completeLogin(ctx, open, req.GetCode())
+}
+
+// checkIssuer judges the issuer that came with a code.
+func (s *connectionService) checkIssuer(ctx context.Context, app oauth.App, iss string) error {
+	err := app.CheckIssuer(iss)
+	if err == nil {
+		return nil
+	}
+	s.log.WarnContext(ctx, "a code came from another issuer; it was sent nowhere", "request_id", requestID(ctx), "app", app.Name, "err", err)
+	return refuse(fireoncev1.ErrorReason_ERROR_REASON_OAUTH_MISMATCH,
+		"the code came from another issuer than the login's, or from one that did not say who it is; it was sent nowhere, log in again")
 }
 
 func loginNotFound() *fault {
@@ -175,35 +217,68 @@ func loginNotFound() *fault {
 		"no such login: it has ended, took more than 10 minutes, or never began; log in again")
 }
 
-// takeLogin gives a login to whoever has its state, once. An empty project is any.
-func (s *connectionService) takeLogin(ctx context.Context, project, state string) (store.Login, error) {
-	login, err := s.store.TakeLogin(ctx, project, oauth.Mark(state))
+// openLogin is a login under way, and everything that was sealed with it.
+type openLogin struct {
+	store.Login
+	req      *fireoncev1.StartOAuthRequest
+	app      oauth.App
+	verifier string
+}
+
+// readLogin opens the login of a state, and leaves it open. What was stored of it is as
+// this server stored it, or it fails.
+func (s *connectionService) readLogin(ctx context.Context, state string) (*openLogin, error) {
+	login, err := s.store.ReadLogin(ctx, oauth.Mark(state))
+	if err != nil {
+		return nil, notFoundAs(fmt.Errorf("read the login: %w", err), loginNotFound())
+	}
+	verifier, err := s.cfg.Vault.Open(login.Sealed, login.KeyID, seal.Login(login))
+	if err != nil {
+		s.log.ErrorContext(ctx, "a login cannot be opened: a sealing key is missing, or the login was changed in the database",
+			"request_id", requestID(ctx), "app", login.App, "err", err)
+		return nil, unfinished("this server cannot open the login; log in again")
+	}
+	open := &openLogin{Login: login, req: new(fireoncev1.StartOAuthRequest), verifier: string(verifier)}
+	if err := proto.Unmarshal(login.Target, open.req); err != nil {
+		return nil, fmt.Errorf("read the login: %w", err)
+	}
+	var known bool
+	if open.app, known = s.cfg.OAuthApps.Named(login.App); !known {
+		return nil, s.appUnknown(login.App, "")
+	}
+	return open, nil
+}
+
+// takeLogin ends a login: of several callers, one does. An empty project is any.
+func (s *connectionService) takeLogin(ctx context.Context, project, state string) error {
+	_, err := s.store.TakeLogin(ctx, project, oauth.Mark(state))
 	switch {
 	case errors.Is(err, store.ErrUnconfirmed):
-		return login, unfinished("the login may have been ended by this call; log in again")
+		return unfinished("the login may have been ended by this call; log in again")
 	case err != nil:
-		return login, notFoundAs(fmt.Errorf("read the login: %w", err), loginNotFound())
+		return notFoundAs(fmt.Errorf("take the login: %w", err), loginNotFound())
 	}
-	return login, nil
+	return nil
+}
+
+// asStarter returns a context in which the project that began a login is the caller.
+func asStarter(ctx context.Context, login *openLogin) context.Context {
+	who := callerOf(ctx) // nobody, where a browser comes back to the callback page
+	who.project, who.actor = login.Project, login.Actor
+	return context.WithValue(ctx, keyCaller, who)
 }
 
 func unfinished(msg string) *fault {
 	return refuse(fireoncev1.ErrorReason_ERROR_REASON_OAUTH_UNFINISHED, msg)
 }
 
-// completeLogin makes of a code what the login is for.
-func (s *connectionService) completeLogin(ctx context.Context, login store.Login, code string) (*fireoncev1.CompleteOAuthResponse, error) {
+// completeLogin makes of a code what the login is for. The login is taken.
+func (s *connectionService) completeLogin(ctx context.Context, login *openLogin, code string) (*fireoncev1.CompleteOAuthResponse, error) {
 	// The login is gone: nobody can come again with this code.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Limits.MaxDeadline)
 	defer cancel()
-	who := callerOf(ctx) // nobody, where a browser comes back to the callback page
-	who.project, who.actor = login.Project, login.Actor
-	ctx = context.WithValue(ctx, keyCaller, who)
-	var req fireoncev1.StartOAuthRequest
-	if err := proto.Unmarshal(login.Target, &req); err != nil {
-		return nil, fmt.Errorf("read the login: %w", err)
-	}
-	name, settings, err := s.loginTarget(ctx, &req)
+	ctx = asStarter(ctx, login)
+	name, settings, err := s.loginTarget(ctx, login.req)
 	if err != nil {
 		return nil, err
 	}
@@ -211,16 +286,11 @@ func (s *connectionService) completeLogin(ctx context.Context, login store.Login
 	if !known || !app.Serves(settings) {
 		return nil, s.appUnknown(login.App, name)
 	}
-	verifier, err := s.cfg.Vault.Open(login.Sealed, login.KeyID, loginPlace(login.Project, login.State))
-	if err != nil {
-		s.log.ErrorContext(ctx, "a login's verifier cannot be opened; is the key file the right one?", "err", err)
-		return nil, unfinished("this server cannot open the login; log in again")
-	}
-	token, err := s.cfg.OAuthClient.Exchange(ctx, app, code, string(verifier), login.RedirectURL)
+	token, err := s.cfg.OAuthClient.Exchange(ctx, app, code, login.verifier, login.RedirectURL)
 	if err != nil {
 		return nil, s.exchangeFault(ctx, app, err)
 	}
-	return s.useToken(ctx, &req, token.Credential(app))
+	return s.useToken(ctx, login.req, token.Credential(app))
 }
 
 // exchangeFault says what came of a code that gave no tokens.

@@ -5,37 +5,45 @@ import (
 	"errors"
 	"html/template"
 	"net/http"
-	"net/url"
 	"regexp"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/oauth"
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: the page is for a person's browser, which a platform has sent
-// here with a code.
-//   - It has no script, loads nothing, and shows nothing that came with the request.
-//   - Only a navigation ends a login: what looks at links before people do gets
-//     nothing, and uses nothing up.
-//   - It leads on only to what StartOAuth was given and the operator allows.
-
-// The bounds of what a platform sends along, in bytes: CompleteOAuth's.
-const (
-	maxState = 128
-	maxCode  = 4096
-)
-
-var (
-	stateForm = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
-	codeForm  = regexp.MustCompile(`^[!-~]+$`)
-)
+// Rules of this file: a page is for a person's browser, which may come from a hostile
+// place. It has no script, loads nothing, and shows nothing that came with the request.
 
 // page is what a person reads.
 type page struct {
+	status      int
 	Title, Text string
-	// Back leads to where the login was begun; empty: the page does not know.
-	Back string
+	// Ask, when set, is what the person is asked to confirm.
+	Ask *question
 }
+
+// question is what a person confirms before an account is connected.
+type question struct {
+	// Project will be able to use the account; Platform is where it is.
+	Project, Platform string
+	// Name is what the project calls the connection; empty: nothing.
+	Name string
+	// Account is the one that the connection is known to be; empty: a new connection, or
+	// one whose account is not known.
+	Account string
+	// Token proves that the form came from this page.
+	Token string
+}
+
+// The fields of the form, and what its buttons say.
+const (
+	fieldToken   = "token"
+	fieldMine    = "mine"
+	fieldAnswer  = "answer"
+	answerYes    = "connect"
+	confirmedOwn = "yes"
+)
 
 var pageText = template.Must(template.New("page").Parse(`<!DOCTYPE html>
 <html lang="en">
@@ -46,131 +54,138 @@ var pageText = template.Must(template.New("page").Parse(`<!DOCTYPE html>
 </head>
 <body>
 <h1>{{.Title}}</h1>
-<p>{{.Text}}</p>
-{{if .Back}}<p><a href="{{.Back}}">Go back</a></p>
+{{with .Ask}}<p>Project <strong>{{.Project}}</strong> of this Fireonce will be able to act as the {{.Platform}} account that you have just logged in with: it can post, and read what the access that you allowed lets it read, until you take that access back at {{.Platform}}.</p>
+{{if .Name}}<p>The project calls the connection <strong>{{.Name}}</strong>.</p>
+{{end}}{{if .Account}}<p>The connection is known to be the account <strong>{{.Account}}</strong>. Another account will be refused.</p>
+{{end}}<p>Only go on if you began this yourself, or were asked to by somebody whom you know. If you did not expect this page, somebody may want to use your account: choose “Do not connect”.</p>
+<form method="post">
+<input type="hidden" name="token" value="{{.Token}}">
+<p><label><input type="checkbox" name="mine" value="yes" required> I know who asked for this, and I want project {{.Project}} to use my account.</label></p>
+<p><button name="answer" value="connect">Connect the account</button>
+<button name="answer" value="no" formnovalidate>Do not connect</button></p>
+</form>
+{{else}}<p>{{.Text}}</p>
 {{end}}</body>
 </html>
 `))
 
-// oauthCallback is GET /oauth/callback.
-func (s *Server) oauthCallback(w http.ResponseWriter, r *http.Request) {
+// show writes a page. A form on it can be sent to this server only.
+func (p page) show(w http.ResponseWriter) {
+	forms := "'none'"
+	if p.Ask != nil {
+		forms = "'self'"
+	}
 	h := w.Header()
-	h.Set("Content-Security-Policy", "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Cache-Control", "no-store")
-	if r.Method != http.MethodGet || r.Header.Get("Sec-Purpose") != "" || r.Header.Get("Purpose") == "prefetch" {
-		h.Set("Allow", http.MethodGet)
-		w.WriteHeader(http.StatusMethodNotAllowed)
-		return
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), s.cfg.Limits.MaxDeadline)
-	defer cancel()
-	status, p, to := s.endLogin(ctx, r.URL.Query())
-	if to != "" {
-		http.Redirect(w, r, to, http.StatusSeeOther) //nolint:gosec // what StartOAuth was given, and the operator allows
-		return
-	}
+	h.Set("Content-Security-Policy", "default-src 'none'; base-uri 'none'; form-action "+forms+"; frame-ancestors 'none'")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	w.WriteHeader(status)
+	w.WriteHeader(p.status)
 	_ = pageText.Execute(w, p) // a browser that has gone reads nothing
 }
 
-// endLogin gives the page for what came back, or where to go on.
-func (s *Server) endLogin(ctx context.Context, q url.Values) (status int, p page, to string) {
-	svc := &connectionService{Server: s}
-	state, code := q.Get("state"), q.Get("code")
-	if len(state) > maxState || !stateForm.MatchString(state) {
-		return pageOf(loginNotFound(), "")
+// askPage asks a person whether to connect the account that they have logged in with.
+func (s *connectionService) askPage(ctx context.Context, login *openLogin, token string) (page, error) {
+	q := &question{Project: login.Project, Platform: oauth.PlatformName(login.app.Connector), Token: token}
+	if create := login.req.GetCreate(); create != nil {
+		q.Name = create.GetConnection().GetDisplayName()
+	} else {
+		conn, err := s.loginConnection(asStarter(ctx, login), login.req)
+		if err != nil {
+			return page{}, err
+		}
+		q.Name, q.Account = conn.DisplayName, text(conn.AccountIdentity)
 	}
-	login, err := svc.takeLogin(ctx, "", state)
-	if err != nil {
-		return s.failedPage(ctx, err, "")
+	return page{status: http.StatusOK, Title: "Connect this account?", Ask: q}, nil
+}
+
+// connectedPage ends a login.
+func connectedPage() page {
+	return page{status: http.StatusOK, Title: "Connected", Text: "The account is connected. You can close this window."}
+}
+
+// notWantedPage ends a login that the person did not confirm.
+func notWantedPage() page {
+	return page{
+		status: http.StatusOK, Title: "Not connected",
+		Text: "Nothing was stored, and the login has ended. If you allowed the access by mistake, take it back in your account's settings at the platform.",
 	}
-	switch said := q.Get("error"); {
-	case said != "" && said != "access_denied":
-		return s.notLetIn(ctx, login, said)
-	case said != "" || code == "":
-		return pageOf(refuse(fireoncev1.ErrorReason_ERROR_REASON_OAUTH_REFUSED, "the login was declined"), login.ReturnURL)
-	case len(code) > maxCode || !codeForm.MatchString(code):
-		return pageOf(refuse(fireoncev1.ErrorReason_ERROR_REASON_OAUTH_REFUSED, "a code that cannot be one"), login.ReturnURL)
-	case login.RedirectURL != s.cfg.OAuthApps.Callback():
-		return pageOf(loginNotFound(), "")
+}
+
+// otherBrowserPage is for a browser that did not begin the login.
+func otherBrowserPage() page {
+	return page{
+		status: http.StatusForbidden, Title: "Not connected",
+		Text: "This login was not begun in this browser, or the browser keeps no cookies for this site. Nothing was connected. " +
+			"If you want to connect an account, open the link that you were given, in one browser from begin to end.",
 	}
-	done, err := svc.completeLogin(ctx, login, code)
-	if err != nil {
-		return s.failedPage(ctx, err, login.ReturnURL)
+}
+
+// mismatchPage is for a code that may be of another platform.
+func mismatchPage() page {
+	return page{
+		status: http.StatusBadRequest, Title: "Not connected",
+		Text: "What came back does not belong to this login, so it was used for nothing, and the account was not connected. Begin again.",
 	}
-	s.log.InfoContext(ctx, "an account was connected", "request_id", requestID(ctx), "project", login.Project,
-		"connection", done.GetConnection().GetConnectionId(), "created", done.GetCreated())
-	if to := returnTo(login, done.GetConnection().GetConnectionId()); to != "" {
-		return http.StatusSeeOther, page{}, to
-	}
-	return http.StatusOK, page{Title: "Connected", Text: "The account is connected. You can close this window."}, ""
 }
 
 // errorForm is that of the error codes of RFC 6749, section 4.1.2.1.
 var errorForm = regexp.MustCompile(`^[a-z][a-z_]{0,63}$`)
 
-// notLetIn is the page for a platform's error that is no person's word.
-func (s *Server) notLetIn(ctx context.Context, login store.Login, said string) (int, page, string) {
-	if !errorForm.MatchString(said) {
-		said = "not readable"
+// readable returns a platform's error code, or words for one that is none.
+func readable(code string) string {
+	if !errorForm.MatchString(code) {
+		return "not readable"
 	}
+	return code
+}
+
+// notLetInPage is for a platform's error that is no person's word.
+func (s *Server) notLetInPage(ctx context.Context, login store.Login, said string) page {
+	said = readable(said)
 	s.log.WarnContext(ctx, "a platform did not begin a login", "request_id", requestID(ctx), "app", login.App, "error", said)
-	p := page{Title: "Not connected", Back: login.ReturnURL}
+	p := page{status: http.StatusBadGateway, Title: "Not connected"}
 	if said == "server_error" || said == "temporarily_unavailable" {
-		p.Text = "The platform cannot log anybody in at the moment. The account was not connected. Go back and log in again later."
-		return http.StatusBadGateway, p, ""
+		p.Text = "The platform cannot log anybody in at the moment. The account was not connected. Begin again later."
+		return p
 	}
 	p.Text = "The platform does not let this service ask for access, so the account was not connected. Those who run the service have to put that right."
-	return http.StatusBadGateway, p, ""
+	return p
 }
 
-// returnTo is where a browser goes on to, with what was connected.
-func returnTo(login store.Login, connection string) string {
-	u, err := url.Parse(login.ReturnURL)
-	if err != nil || login.ReturnURL == "" {
-		return ""
-	}
-	q := u.Query()
-	q.Set("connection_id", connection)
-	u.RawQuery = q.Encode()
-	return u.String()
-}
-
-// failedPage is the page for an error. What a client may not read, a person may not.
-func (s *Server) failedPage(ctx context.Context, err error, back string) (int, page, string) {
+// failedPage is for an error. What a client may not read, a person may not.
+func (s *Server) failedPage(ctx context.Context, err error) page {
 	known := new(fault)
 	if errors.As(err, &known) {
-		return pageOf(known, back)
+		return faultPage(known)
 	}
 	wire, hidden := toWire(err, requestID(ctx))
 	if hidden != nil {
 		s.log.ErrorContext(ctx, "a login failed", "request_id", requestID(ctx), "err", hidden)
 	}
 	s.log.WarnContext(ctx, "a login failed", "request_id", requestID(ctx), "code", wire.Code().String())
-	return http.StatusServiceUnavailable, page{
-		Title: "Not connected", Back: back,
-		Text: "Something went wrong on this side, and the account was not connected. Go back and log in again.",
-	}, ""
+	return page{
+		status: http.StatusServiceUnavailable, Title: "Not connected",
+		Text: "Something went wrong on this side, and the account was not connected. Begin again.",
+	}
 }
 
-// pageOf is the page for a fault.
-func pageOf(f *fault, back string) (int, page, string) {
-	status, text := http.StatusBadRequest, "The account was not connected. Go back and log in again."
+func faultPage(f *fault) page {
+	p := page{status: http.StatusBadRequest, Title: "Not connected", Text: "The account was not connected. Begin again."}
 	switch f.reason {
 	case fireoncev1.ErrorReason_ERROR_REASON_OAUTH_LOGIN_NOT_FOUND:
-		status, text = http.StatusNotFound, "This login has ended already, or took too long. If the account is not connected, go back and log in again."
+		p.status = http.StatusNotFound
+		p.Text = "This login has ended already, or took too long. If the account is not connected, begin again."
 	case fireoncev1.ErrorReason_ERROR_REASON_OAUTH_REFUSED:
-		text = "The login was declined, or is no longer valid. The account was not connected. To connect it, go back, log in again and allow access."
+		p.Text = "The login was declined, or is no longer valid. The account was not connected. To connect it, begin again and allow access."
+	case fireoncev1.ErrorReason_ERROR_REASON_OAUTH_MISMATCH:
+		return mismatchPage()
 	case fireoncev1.ErrorReason_ERROR_REASON_IDENTITY_MISMATCH:
-		status = http.StatusConflict
-		text = "You have logged in as another account than the one that is connected here. Log out at the platform, go back, and log in again as that account. Or connect this account as a new one."
+		p.status = http.StatusConflict
+		p.Text = "You have logged in as another account than the one that is connected here. Log out at the platform, begin again, and log in as that account. Or connect this account as a new one."
 	case fireoncev1.ErrorReason_ERROR_REASON_OAUTH_UNFINISHED:
-		status = http.StatusBadGateway
-		text = "The platform did not answer as expected, and the account was not connected. A login can be used only once: go back and log in again."
+		p.status = http.StatusBadGateway
+		p.Text = "The platform did not answer as expected, and the account was not connected. A login can be used only once: begin again."
 	default:
 	}
-	return status, page{Title: "Not connected", Text: text, Back: back}, ""
+	return p
 }

@@ -27,8 +27,10 @@ import (
 )
 
 const (
-	callbackURL = "https://fireonce.example.org/oauth/callback"
+	publicURL   = "https://fireonce.example.org"
+	callbackURL = publicURL + "/oauth/callback/app"
 	ownURL      = "https://app.example.org/cb"
+	issuedURL   = "https://app.example.org/issued"
 	doneURL     = "https://app.example.org/done?user=7"
 )
 
@@ -98,8 +100,10 @@ func withOAuth(t *testing.T) (*tokens, func(*server.Config)) {
 	text := fmt.Sprintf(`{"public_url": "https://fireonce.example.org", "return_urls": ["https://app.example.org/done"], "apps": [
 		{"name": "app", "connector": "member", "client_id": "me", "client_secret": "hush", "auth_style": "body",
 		 "authorization_url": "https://platform.example.org/login", "token_url": "%s/token", "redirect_urls": ["%s"]},
+		{"name": "issued", "connector": "member", "client_id": "me", "issuer": "https://issuer.example.org", "redirect_urls": [%q],
+		 "authorization_url": "https://platform.example.org/login", "token_url": "%s/token"},
 		{"name": "other", "connector": "stub", "client_id": "me", "authorization_url": "https://platform.example.org/login", "token_url": "%s/token"}
-	]}`, p.URL, ownURL, p.URL)
+	]}`, p.URL, ownURL, issuedURL, p.URL, p.URL)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +145,9 @@ func (f *fixture) startLogin(c client, r *fireoncev1.StartOAuthRequest) *fireonc
 }
 
 func (f *fixture) endLogin(c client, state, code string) (*fireoncev1.CompleteOAuthResponse, error) {
-	return ask[fireoncev1.CompleteOAuthResponse](f.tb, c, connsPath+"CompleteOAuth", &fireoncev1.CompleteOAuthRequest{State: state, Code: code})
+	return ask[fireoncev1.CompleteOAuthResponse](f.tb, c, connsPath+"CompleteOAuth", &fireoncev1.CompleteOAuthRequest{
+		State: state, Code: code, RedirectUrl: ownURL,
+	})
 }
 
 // quiet makes sure that no secret got into the log.
@@ -293,7 +299,7 @@ func TestNoApps(t *testing.T) {
 	f := start(t)
 	_, err := ask[fireoncev1.StartOAuthResponse](t, overConnect(f), connsPath+"StartOAuth", reconnect(f.conn))
 	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_OAUTH_APP_UNKNOWN)
-	if res, _ := f.do(http.MethodGet, oauth.CallbackPath+"?state=x&code=y", "", nil); res.StatusCode != http.StatusNotFound {
+	if res, _ := f.do(http.MethodGet, oauth.CallbackPath+"app?state=x&code=y", "", nil); res.StatusCode != http.StatusNotFound {
 		t.Errorf("callback: %s", res.Status)
 	}
 }

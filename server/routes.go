@@ -93,7 +93,9 @@ func (s *Server) routes() http.Handler {
 	probe(grpcreflect.NewHandlerV1(reflector, small, few))
 	probe(grpcreflect.NewHandlerV1Alpha(reflector, small, few))
 	mux.HandleFunc("GET /{$}", s.landing)
-	mux.HandleFunc("GET "+oauth.CallbackPath, s.oauthCallback)
+	mux.HandleFunc("GET "+oauth.StartPath, s.browsed(s.oauthStart))
+	mux.HandleFunc("GET "+oauth.CallbackPath+"{app}", s.browsed(s.oauthCallback))
+	mux.HandleFunc("POST "+oauth.CallbackPath+"{app}", s.browsed(s.oauthCallback))
 	mux.Handle("GET "+statusPath, unframed(s.checkSite(s.authenticated(http.HandlerFunc(s.status)))))
 	return fewHeaders(s.bounded(s.checkHost(s.cors(identified(mux)))))
 }

@@ -207,13 +207,17 @@ func (s *stage) apps() string {
 	var apps []string
 	for _, way := range append([]string{"s500", "s401"}, ways...) {
 		apps = append(apps, fmt.Sprintf(`{"name": "a%s", "connector": "x", "client_id": "me", "client_secret": %q, "auth_style": "body",
-			"authorization_url": "%s/login", "token_url": "%s/token"}`, way, secretOf("client", way), s.hostile.URL, s.hostile.URL))
+			"authorization_url": "%s/login", "token_url": "%s/token", "redirect_urls": [%q]}`,
+			way, secretOf("client", way), s.hostile.URL, s.hostile.URL, s.redirect(way)))
 	}
 	path := filepath.Join(s.dir, "apps.json")
 	text := `{"public_url": "http://127.0.0.1:8080", "apps": [` + strings.Join(apps, ",") + `]}`
 	s.ok(os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
+
+// redirect is where the logins of a way come back.
+func (s *stage) redirect(way string) string { return "http://127.0.0.1:1/back/" + way }
 
 func bearerOf(secret string) *fireoncev1.Credential {
 	return &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: secret}}
@@ -315,7 +319,7 @@ func (s *stage) logIn() {
 	ctx := waiting(s.t)
 	for _, way := range append([]string{"s500", "s401"}, ways...) {
 		begun, err := s.api.Connections.StartOAuth(ctx, &fireoncev1.StartOAuthRequest{
-			App: "a" + way, Target: &fireoncev1.StartOAuthRequest_Create{Create: &fireoncev1.CreateConnectionRequest{
+			App: "a" + way, RedirectUrl: s.redirect(way), Target: &fireoncev1.StartOAuthRequest_Create{Create: &fireoncev1.CreateConnectionRequest{
 				IdempotencyKey: "login-" + way, Connection: s.settingsOf("x", way),
 			}},
 		})
@@ -324,7 +328,9 @@ func (s *stage) logIn() {
 		for name, text := range s.dump() { // while the verifier is in there
 			s.said(name+" during logins", text)
 		}
-		done, err := s.api.Connections.CompleteOAuth(ctx, &fireoncev1.CompleteOAuthRequest{State: begun.GetState(), Code: secretOf("code", way)})
+		done, err := s.api.Connections.CompleteOAuth(ctx, &fireoncev1.CompleteOAuthRequest{
+			State: begun.GetState(), Code: secretOf("code", way), RedirectUrl: s.redirect(way),
+		})
 		s.answered("CompleteOAuth", done, err)
 		switch works := way[0] == 's'; {
 		case works != (err == nil):

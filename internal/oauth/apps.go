@@ -23,10 +23,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/vault"
 )
-
-// CallbackPath is where this server takes logins back.
-const CallbackPath = "/oauth/callback"
 
 // The values of App.AuthStyle.
 const (
@@ -53,6 +51,10 @@ type App struct {
 	ClientSecretEnv  string `json:"client_secret_env"`
 	AuthorizationURL string `json:"authorization_url"`
 	TokenURL         string `json:"token_url"`
+	// Issuer is the issuer identifier that the platform sends along with each code, in the
+	// parameter iss (RFC 9207). A login whose code comes without it, or with another one,
+	// is refused. Empty: the platform is not known to send it.
+	Issuer string `json:"issuer"`
 	// Scopes are asked for, joined by ScopeSeparator; a space, if that is empty.
 	Scopes         []string `json:"scopes"`
 	ScopeSeparator string   `json:"scope_separator"`
@@ -65,7 +67,8 @@ type App struct {
 	// RefusedCodes are further error codes that say what invalid_grant says.
 	RefusedCodes []string `json:"refused_codes"`
 	// RedirectURLs are callbacks of the operator's own, registered with the platform,
-	// that a login may come back to instead of this server's.
+	// that a login may come back to instead of this server's. No two apps share one,
+	// unless each of them has an Issuer.
 	RedirectURLs []string `json:"redirect_urls"`
 }
 
@@ -77,11 +80,11 @@ func (a App) GoString() string { return a.String() }
 
 // Apps is an operator's file of apps.
 type Apps struct {
-	// PublicURL is where browsers reach this server; with CallbackPath it is the
-	// callback. Empty: this server takes no login back.
+	// PublicURL is where browsers reach this server. Empty: this server takes no login
+	// back.
 	PublicURL string
-	// ReturnURLs are where a browser may be sent when a login is over: itself, and what
-	// is below it.
+	// ReturnURLs are where a browser may be sent with what came back from a platform:
+	// itself, and what is below it.
 	ReturnURLs []string
 	byName     map[string]App
 }
@@ -100,25 +103,31 @@ const (
 )
 
 // LoadApps reads an operator's file. Names of files in it are relative to its folder.
-// insecure allows http URLs. No error quotes a secret.
+// insecure allows http URLs. A file that holds a secret must be its owner's alone, or it
+// fails with vault.ErrFileMode. No error quotes a secret.
 func LoadApps(path string, insecure bool) (*Apps, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("oauth apps: %w", err)
 	}
 	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("oauth apps: %w", err)
+	}
 	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("oauth apps: %w", err)
 	}
-	apps, err := parseApps(text, filepath.Dir(path), os.LookupEnv, insecure)
+	from := source{dir: filepath.Dir(path), env: os.LookupEnv, mode: vault.OwnerOnly(info)}
+	apps, err := parseApps(text, from, insecure)
 	if err != nil {
 		return nil, fmt.Errorf("oauth apps: %s: %w", path, err)
 	}
 	return apps, nil
 }
 
-func parseApps(text []byte, dir string, env func(string) (string, bool), insecure bool) (*Apps, error) {
+func parseApps(text []byte, from source, insecure bool) (*Apps, error) {
 	var in file
 	if len(text) > maxFile {
 		return nil, fmt.Errorf("more than %d bytes", maxFile)
@@ -139,7 +148,7 @@ func parseApps(text []byte, dir string, env func(string) (string, bool), insecur
 		return nil, err
 	}
 	for i, a := range in.Apps {
-		a, err := a.completed(dir, env)
+		a, err := a.completed(from)
 		if err == nil {
 			err = a.check(insecure)
 		}
@@ -151,7 +160,7 @@ func parseApps(text []byte, dir string, env func(string) (string, bool), insecur
 		}
 		out.byName[a.Name] = a
 	}
-	return out, nil
+	return out, out.checkRedirects()
 }
 
 // hushed gives where JSON is wrong, and not what is there.
@@ -199,8 +208,8 @@ func checkURL(text string, insecure bool) error {
 }
 
 // completed fills in the secret, and what the platform is known to want.
-func (a App) completed(dir string, env func(string) (string, bool)) (App, error) {
-	a, err := a.withSecret(dir, env)
+func (a App) completed(from source) (App, error) {
+	a, err := a.withSecret(from)
 	if err != nil {
 		return a, err
 	}
@@ -228,37 +237,6 @@ func orText(value *string, fallback string) {
 	if *value == "" {
 		*value = fallback
 	}
-}
-
-// withSecret reads the secret from where it is.
-func (a App) withSecret(dir string, env func(string) (string, bool)) (App, error) {
-	given := 0
-	for _, s := range []string{a.ClientSecret, a.ClientSecretFile, a.ClientSecretEnv} {
-		if s != "" {
-			given++
-		}
-	}
-	switch {
-	case given > 1:
-		return a, errors.New("the secret is given more than once")
-	case a.ClientSecretFile != "":
-		path := a.ClientSecretFile
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(dir, path)
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return a, fmt.Errorf("client_secret_file: %w", err)
-		}
-		a.ClientSecret = strings.TrimRight(string(text), "\r\n")
-	case a.ClientSecretEnv != "":
-		secret, set := env(a.ClientSecretEnv)
-		if !set || secret == "" {
-			return a, fmt.Errorf("client_secret_env: %s is not set", a.ClientSecretEnv)
-		}
-		a.ClientSecret = secret
-	}
-	return a, nil
 }
 
 var (
@@ -290,6 +268,11 @@ func (a App) check(insecure bool) error {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
+	if a.Issuer != "" {
+		if err := checkURL(a.Issuer, insecure); err != nil {
+			return fmt.Errorf("issuer: %w", err)
+		}
+	}
 	for i, u := range a.RedirectURLs {
 		if err := checkURL(u, insecure); err != nil {
 			return fmt.Errorf("redirect_urls[%d]: %w", i, err)
@@ -303,12 +286,18 @@ func (a App) check(insecure bool) error {
 	return nil
 }
 
-// Find gives an app by its name, if the connector's connections may use it.
-func (a *Apps) Find(name, connector string) (App, bool) {
+// Named returns an app by its name.
+func (a *Apps) Named(name string) (App, bool) {
 	if a == nil {
 		return App{}, false
 	}
 	app, ok := a.byName[name]
+	return app, ok
+}
+
+// Find gives an app by its name, if the connector's connections may use it.
+func (a *Apps) Find(name, connector string) (App, bool) {
+	app, ok := a.Named(name)
 	return app, ok && app.Connector == connector
 }
 
@@ -333,52 +322,4 @@ func (a *Apps) Names() []string {
 	}
 	slices.Sort(names)
 	return names
-}
-
-// Callback is the URL at which this server takes logins back; empty: at none.
-func (a *Apps) Callback() string {
-	if a == nil || a.PublicURL == "" {
-		return ""
-	}
-	return a.PublicURL + CallbackPath
-}
-
-// Redirect gives the callback of a login that is to come back to wanted, or to this
-// server if that is empty; false: the operator does not have it.
-func (a *Apps) Redirect(app App, wanted string) (string, bool) {
-	switch {
-	case wanted == "":
-		return a.Callback(), a.Callback() != ""
-	case wanted == a.Callback():
-		return wanted, true
-	default:
-		return wanted, slices.Contains(app.RedirectURLs, wanted)
-	}
-}
-
-// MayReturn tells whether a browser may be sent to a URL when a login is over.
-func (a *Apps) MayReturn(to string) bool {
-	u, err := url.Parse(to)
-	if a == nil || err != nil || u.User != nil || u.Opaque != "" || u.Fragment != "" || u.Path != cleanPath(u.Path) || u.RawPath != "" {
-		return false
-	}
-	return slices.ContainsFunc(a.ReturnURLs, func(allowed string) bool {
-		base, err := url.Parse(allowed)
-		if err != nil || u.Scheme != base.Scheme || u.Host != base.Host {
-			return false
-		}
-		below := strings.TrimSuffix(base.Path, "/")
-		return u.Path == below || strings.HasPrefix(u.Path, below+"/")
-	})
-}
-
-// cleanPath gives a path without dots that lead elsewhere; another one means that
-// there were some.
-func cleanPath(p string) string {
-	for _, part := range strings.Split(p, "/") {
-		if part == "." || part == ".." || strings.Contains(part, "\\") {
-			return ""
-		}
-	}
-	return p
 }

@@ -222,7 +222,8 @@ func TestLoginURL(t *testing.T) {
 func TestStates(t *testing.T) {
 	seen := map[string]bool{}
 	for range 100 {
-		state, err := NewState()
+		ticket, err := NewTicket()
+		state := StateOf(ticket)
 		if err != nil || len(state) != 43 || seen[state] || len(Mark(state)) != 32 || string(Mark(state)) == state {
 			t.Fatalf("%q, %v", state, err)
 		}

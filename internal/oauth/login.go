@@ -3,6 +3,7 @@ package oauth
 import (
 	"crypto/rand"
 	"crypto/sha256"
+	"crypto/subtle"
 	"encoding/base64"
 	"fmt"
 	"time"
@@ -13,16 +14,47 @@ import (
 // LoginTime is how long a login may take until it comes back.
 const LoginTime = 10 * time.Minute
 
-// stateSize is that of a state, in bytes.
-const stateSize = 32
+// ticketSize is that of a ticket, in bytes.
+const ticketSize = 32
 
-// NewState makes what a login is known by: 256 random bits, as text.
-func NewState() (string, error) {
-	state := make([]byte, stateSize)
-	if _, err := rand.Read(state); err != nil {
-		return "", fmt.Errorf("oauth: a state: %w", err)
+// Hashes of a ticket have a use in front, so that none of them is another one.
+const (
+	useState        = "fireonce login state 1\x00"
+	useConfirmation = "fireonce login confirmation 1\x00"
+)
+
+// NewTicket makes what a login begins with: 256 random bits, as text. Where this server's
+// own page ends the login, the ticket is in the URL that begins it and in a cookie of the
+// browser that opened it, and nowhere else.
+func NewTicket() (string, error) {
+	ticket := make([]byte, ticketSize)
+	if _, err := rand.Read(ticket); err != nil {
+		return "", fmt.Errorf("oauth: a ticket: %w", err)
 	}
-	return base64.RawURLEncoding.EncodeToString(state), nil
+	return base64.RawURLEncoding.EncodeToString(ticket), nil
+}
+
+// StateOf returns the state of the login that a ticket begins. The platform sees the
+// state and sends it back; it does not lead to the ticket.
+func StateOf(ticket string) string { return hashed(useState, ticket) }
+
+// Begins reports whether a ticket is that of a state.
+func Begins(ticket, state string) bool {
+	return subtle.ConstantTimeCompare([]byte(StateOf(ticket)), []byte(state)) == 1
+}
+
+// Confirmation returns what the page at which a person confirms a login says in its form:
+// it needs the ticket and the code.
+func Confirmation(ticket, code string) string { return hashed(useConfirmation, ticket+"\x00"+code) }
+
+// Confirms compares what came with a form with Confirmation.
+func Confirms(said, ticket, code string) bool {
+	return subtle.ConstantTimeCompare([]byte(Confirmation(ticket, code)), []byte(said)) == 1
+}
+
+func hashed(use, text string) string {
+	sum := sha256.Sum256([]byte(use + text))
+	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
 // Mark is what is stored of a state: who reads the database cannot end its logins.

@@ -226,7 +226,7 @@ func (f *fixture) ok(err error) {
 func (f *fixture) node() *Renewer {
 	f.Helper()
 	apps, err := parseApps([]byte(`{"apps":[{"name":"x","connector":"x","client_id":"me","client_secret":"hush"},
-		{"name":"social","connector":"mastodon","client_id":"me","client_secret":"hush","server":"https://social.example.org"}]}`), "", nil, false)
+		{"name":"social","connector":"mastodon","client_id":"me","client_secret":"hush","server":"https://social.example.org"}]}`), source{}, false)
 	f.ok(err)
 	r, err := NewRenewer(Config{
 		Apps: apps, Client: &Client{transport: f.p, now: time.Now}, Store: f.store, Vault: f.keys, NewID: newID,

@@ -31,7 +31,11 @@ type ErrorReason int32
 
 const (
 	ErrorReason_ERROR_REASON_UNSPECIFIED ErrorReason = 0
-	// INVALID_ARGUMENT: scheduled_for is more than 60 s in the past.
+	// INVALID_ARGUMENT: scheduled_for is more than 60 s in the past, and nothing was
+	// stored or changed. A submit gets this only while no job is stored under its key: a
+	// repeat of one that is stored returns its job, however late it comes. So a client
+	// that had no answer to its first try, and gets this, knows that the job does not
+	// exist. It sends a later time under the same key, or none to start the job now.
 	ErrorReason_ERROR_REASON_TIME_IN_PAST ErrorReason = 1
 	// INVALID_ARGUMENT: scheduled_for is more than 5 years ahead.
 	ErrorReason_ERROR_REASON_TIME_TOO_FAR ErrorReason = 2
@@ -48,7 +52,7 @@ const (
 	// INVALID_ARGUMENT: the prefix "fireonce:" belongs to the service.
 	ErrorReason_ERROR_REASON_KEY_RESERVED ErrorReason = 8
 	// INVALID_ARGUMENT: more bytes than one batch may have. (More than 500 items
-	// break a rule of the contract and have buf.validate.Violations.)
+	// are TOO_MANY_ELEMENTS.)
 	ErrorReason_ERROR_REASON_BATCH_TOO_LARGE ErrorReason = 9
 	// INVALID_ARGUMENT: the connector cannot send this content, or not as a reply
 	// to that job; metadata "field" says where.
@@ -64,8 +68,15 @@ const (
 	ErrorReason_ERROR_REASON_OAUTH_APP_UNKNOWN ErrorReason = 14
 	// INVALID_ARGUMENT: the operator does not let a browser be sent to this URL.
 	ErrorReason_ERROR_REASON_REDIRECT_NOT_ALLOWED ErrorReason = 15
+	// INVALID_ARGUMENT: a list or a map has more elements than this contract allows,
+	// or a message has more than 1,000 unknown fields. Counted before the request is
+	// decoded; metadata "field" is the path of the list, "limit" the number.
+	ErrorReason_ERROR_REASON_TOO_MANY_ELEMENTS ErrorReason = 16
 	// ALREADY_EXISTS: the key is bound to another request.
 	ErrorReason_ERROR_REASON_IDEMPOTENCY_KEY_REUSED ErrorReason = 20
+	// ALREADY_EXISTS: a live API key of the project has this name. Revoke that key, or
+	// take another name.
+	ErrorReason_ERROR_REASON_API_KEY_NAME_TAKEN ErrorReason = 21
 	// NOT_FOUND.
 	ErrorReason_ERROR_REASON_JOB_NOT_FOUND ErrorReason = 30
 	// NOT_FOUND.
@@ -112,13 +123,25 @@ const (
 	// OUT_OF_RANGE: the cursor is older than the events that are kept, or was given
 	// before the database was restored.
 	ErrorReason_ERROR_REASON_CURSOR_EXPIRED ErrorReason = 60
-	// RESOURCE_EXHAUSTED: the project's quota is used up, or too many measurements
-	// are asked for at once.
+	// RESOURCE_EXHAUSTED: a quota of the project is used up; metadata "quota" names it,
+	// "used" and "limit" have the figures. Nothing was stored. A request whose
+	// idempotency key is bound already is answered as ever. RetryInfo is there where
+	// time helps. Without "quota": too many measurements are asked for concurrently.
 	ErrorReason_ERROR_REASON_QUOTA_EXCEEDED ErrorReason = 70
 	// RESOURCE_EXHAUSTED: too many open streams of this project.
 	ErrorReason_ERROR_REASON_TOO_MANY_STREAMS ErrorReason = 71
 	// RESOURCE_EXHAUSTED: the request has more bytes than the server reads.
 	ErrorReason_ERROR_REASON_REQUEST_TOO_LARGE ErrorReason = 72
+	// RESOURCE_EXHAUSTED: the server works on as many bytes of requests as it may,
+	// and none became free in time. Nothing of the request was handled: repeat it
+	// unchanged, with back-off.
+	ErrorReason_ERROR_REASON_SERVER_BUSY ErrorReason = 73
+	// RESOURCE_EXHAUSTED: calls come faster than allowed; RetryInfo says when the next
+	// one may pass. Metadata "quota" is "calls", for the calls of the project, or
+	// "peer-sign-ins": too many wrong API keys came from the caller's address, and this
+	// server has not seen the present key before; a right one passes if it is repeated.
+	// Nothing was done.
+	ErrorReason_ERROR_REASON_TOO_MANY_CALLS ErrorReason = 74
 	// UNAVAILABLE: repeat with back-off.
 	ErrorReason_ERROR_REASON_STORE_UNAVAILABLE ErrorReason = 80
 	// UNAVAILABLE: repeat, on another server if there is one.
@@ -150,7 +173,9 @@ var (
 		13: "ERROR_REASON_CREDENTIAL_MISMATCH",
 		14: "ERROR_REASON_OAUTH_APP_UNKNOWN",
 		15: "ERROR_REASON_REDIRECT_NOT_ALLOWED",
+		16: "ERROR_REASON_TOO_MANY_ELEMENTS",
 		20: "ERROR_REASON_IDEMPOTENCY_KEY_REUSED",
+		21: "ERROR_REASON_API_KEY_NAME_TAKEN",
 		30: "ERROR_REASON_JOB_NOT_FOUND",
 		31: "ERROR_REASON_SCHEDULE_NOT_FOUND",
 		32: "ERROR_REASON_CONNECTION_NOT_FOUND",
@@ -172,6 +197,8 @@ var (
 		70: "ERROR_REASON_QUOTA_EXCEEDED",
 		71: "ERROR_REASON_TOO_MANY_STREAMS",
 		72: "ERROR_REASON_REQUEST_TOO_LARGE",
+		73: "ERROR_REASON_SERVER_BUSY",
+		74: "ERROR_REASON_TOO_MANY_CALLS",
 		80: "ERROR_REASON_STORE_UNAVAILABLE",
 		81: "ERROR_REASON_SHUTTING_DOWN",
 		90: "ERROR_REASON_SCOPE_MISSING",
@@ -195,7 +222,9 @@ var (
 		"ERROR_REASON_CREDENTIAL_MISMATCH":         13,
 		"ERROR_REASON_OAUTH_APP_UNKNOWN":           14,
 		"ERROR_REASON_REDIRECT_NOT_ALLOWED":        15,
+		"ERROR_REASON_TOO_MANY_ELEMENTS":           16,
 		"ERROR_REASON_IDEMPOTENCY_KEY_REUSED":      20,
+		"ERROR_REASON_API_KEY_NAME_TAKEN":          21,
 		"ERROR_REASON_JOB_NOT_FOUND":               30,
 		"ERROR_REASON_SCHEDULE_NOT_FOUND":          31,
 		"ERROR_REASON_CONNECTION_NOT_FOUND":        32,
@@ -217,6 +246,8 @@ var (
 		"ERROR_REASON_QUOTA_EXCEEDED":              70,
 		"ERROR_REASON_TOO_MANY_STREAMS":            71,
 		"ERROR_REASON_REQUEST_TOO_LARGE":           72,
+		"ERROR_REASON_SERVER_BUSY":                 73,
+		"ERROR_REASON_TOO_MANY_CALLS":              74,
 		"ERROR_REASON_STORE_UNAVAILABLE":           80,
 		"ERROR_REASON_SHUTTING_DOWN":               81,
 		"ERROR_REASON_SCOPE_MISSING":               90,
@@ -508,7 +539,7 @@ const file_fireonce_v1_error_proto_rawDesc = "" +
 	"\rconnection_id\x18\x05 \x01(\tR\fconnectionId\"\x89\x01\n" +
 	"\rStateConflict\x12:\n" +
 	"\rcurrent_state\x18\x01 \x01(\x0e2\x15.fireonce.v1.JobStateR\fcurrentState\x12<\n" +
-	"\x0eallowed_states\x18\x02 \x03(\x0e2\x15.fireonce.v1.JobStateR\rallowedStates*\xf7\v\n" +
+	"\x0eallowed_states\x18\x02 \x03(\x0e2\x15.fireonce.v1.JobStateR\rallowedStates*\xff\f\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x1d\n" +
 	"\x19ERROR_REASON_TIME_IN_PAST\x10\x01\x12\x1d\n" +
@@ -526,8 +557,10 @@ const file_fireonce_v1_error_proto_rawDesc = "" +
 	"\x1dERROR_REASON_SETTINGS_INVALID\x10\f\x12$\n" +
 	" ERROR_REASON_CREDENTIAL_MISMATCH\x10\r\x12\"\n" +
 	"\x1eERROR_REASON_OAUTH_APP_UNKNOWN\x10\x0e\x12%\n" +
-	"!ERROR_REASON_REDIRECT_NOT_ALLOWED\x10\x0f\x12'\n" +
-	"#ERROR_REASON_IDEMPOTENCY_KEY_REUSED\x10\x14\x12\x1e\n" +
+	"!ERROR_REASON_REDIRECT_NOT_ALLOWED\x10\x0f\x12\"\n" +
+	"\x1eERROR_REASON_TOO_MANY_ELEMENTS\x10\x10\x12'\n" +
+	"#ERROR_REASON_IDEMPOTENCY_KEY_REUSED\x10\x14\x12#\n" +
+	"\x1fERROR_REASON_API_KEY_NAME_TAKEN\x10\x15\x12\x1e\n" +
 	"\x1aERROR_REASON_JOB_NOT_FOUND\x10\x1e\x12#\n" +
 	"\x1fERROR_REASON_SCHEDULE_NOT_FOUND\x10\x1f\x12%\n" +
 	"!ERROR_REASON_CONNECTION_NOT_FOUND\x10 \x12&\n" +
@@ -548,7 +581,9 @@ const file_fireonce_v1_error_proto_rawDesc = "" +
 	"\x1bERROR_REASON_CURSOR_EXPIRED\x10<\x12\x1f\n" +
 	"\x1bERROR_REASON_QUOTA_EXCEEDED\x10F\x12!\n" +
 	"\x1dERROR_REASON_TOO_MANY_STREAMS\x10G\x12\"\n" +
-	"\x1eERROR_REASON_REQUEST_TOO_LARGE\x10H\x12\"\n" +
+	"\x1eERROR_REASON_REQUEST_TOO_LARGE\x10H\x12\x1c\n" +
+	"\x18ERROR_REASON_SERVER_BUSY\x10I\x12\x1f\n" +
+	"\x1bERROR_REASON_TOO_MANY_CALLS\x10J\x12\"\n" +
 	"\x1eERROR_REASON_STORE_UNAVAILABLE\x10P\x12\x1e\n" +
 	"\x1aERROR_REASON_SHUTTING_DOWN\x10Q\x12\x1e\n" +
 	"\x1aERROR_REASON_SCOPE_MISSING\x10Z\x12#\n" +

@@ -171,9 +171,7 @@ func (n *node) connect(t *testing.T, edit ...func(*fireoncev1.OAuth2Token)) stor
 		t.Fatal("no app")
 	}
 	verifier := oauth.NewVerifier()
-	state, err := oauth.NewState()
-	must(t, err)
-	to, err := app.LoginURL(redirectURL, state, verifier)
+	to, err := app.LoginURL(redirectURL, "a-state-of-some-length", verifier)
 	must(t, err)
 	token, err := n.client.Exchange(t.Context(), app, login(t, to).Query().Get("code"), verifier, redirectURL)
 	must(t, err)

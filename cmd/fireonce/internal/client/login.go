@@ -51,9 +51,10 @@ func loginCommand(settings []cli.Flag) *cli.Command {
 	}
 	return &cli.Command{
 		Name: "login", Usage: "connect an account by OAuth 2, or log in to it again",
-		Description: "Prints the URL at which the account's owner allows the access, and waits until he has. With --connection the account\n" +
-			"must be the same; its waiting jobs go on. Where the server has no callback page, give one of the app's redirect\n" +
-			"URLs, and paste the URL at which the browser ends.",
+		Description: "Prints the URL at which the account's owner allows the access and confirms, on a page of the server, that your project may\n" +
+			"use the account; then waits until they have. With --connection the account must be the same; its waiting jobs go on.\n" +
+			"Where the server has no callback page, give one of the app's redirect URLs, and paste the whole URL at which the\n" +
+			"browser ends.",
 		Flags:  flags(own...),
 		Action: action(loginConnection),
 	}
@@ -150,7 +151,7 @@ func (l *loginOf) start(ctx context.Context) error {
 	if l.begun, err = l.Connections.StartOAuth(ctx, l.req); err != nil {
 		return err
 	}
-	l.say("Open this URL in a browser, and allow the access:\n\n  %s\n\nIt is good once, and until %s.",
+	l.say("Open this URL in a browser, allow the access, and confirm it:\n\n  %s\n\nIt is good once, and until %s.",
 		l.begun.GetAuthorizationUrl(), stamp(l.begun.GetExpireTime()))
 	return nil
 }
@@ -164,7 +165,7 @@ var errNoLogin = errors.New("the login did not come back in time; nothing was ch
 // wait gives what came of the login.
 func (l *loginOf) wait(ctx context.Context) (*fireoncev1.CompleteOAuthResponse, error) {
 	if l.req.GetRedirectUrl() != "" {
-		l.say("Then paste here the URL at which the browser ends, or the code in it:")
+		l.say("Then paste here the whole URL at which the browser ends:")
 		return l.pasted(ctx)
 	}
 	l.say("Waiting for the login to come back to the server.")
@@ -228,13 +229,13 @@ func (l *loginOf) pasted(ctx context.Context) (*fireoncev1.CompleteOAuthResponse
 	if err != nil {
 		return nil, err
 	}
-	code, err := l.code(text)
+	req, err := l.completion(text)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := unary(ctx)
 	defer cancel()
-	done, err := l.Connections.CompleteOAuth(ctx, &fireoncev1.CompleteOAuthRequest{State: l.begun.GetState(), Code: code})
+	done, err := l.Connections.CompleteOAuth(ctx, req)
 	if err != nil && exit.Code(err) == exit.Unavailable && l.before == nil {
 		l.say("fireonce: the connection may or may not be stored; log in again with --key %s", l.req.GetCreate().GetIdempotencyKey())
 	}
@@ -263,24 +264,24 @@ func (l *loginOf) line(ctx context.Context) (string, error) {
 	}
 }
 
-// code takes the code out of what was pasted: it must be of this login.
-func (l *loginOf) code(text string) (string, error) {
-	_, query, isURL := strings.Cut(text, "?")
-	if !isURL {
-		return text, nil // the code alone
-	}
+// completion makes a request of the URL that was pasted, which must be of this login. The
+// server compares where the browser ended with where it was to end.
+func (l *loginOf) completion(text string) (*fireoncev1.CompleteOAuthRequest, error) {
+	at, query, isURL := strings.Cut(text, "?")
 	query, _, _ = strings.Cut(query, "#")
 	q, err := url.ParseQuery(query)
 	switch {
-	case err != nil:
-		return "", errors.New("this is no URL that can be read: log in again")
+	case !isURL || err != nil:
+		return nil, errors.New("this is not the whole URL at which the browser ended: log in again")
 	case q.Get("state") != l.begun.GetState():
-		return "", errors.New("this URL is not of this login: log in again")
+		return nil, errors.New("this URL is not of this login: log in again")
 	case q.Get("error") != "":
-		return "", fmt.Errorf("the login was declined (%s); nothing was changed", short(q.Get("error"), 60))
+		return nil, fmt.Errorf("the login was declined (%s); nothing was changed", short(q.Get("error"), 60))
 	case q.Get("code") == "":
-		return "", errors.New("there is no code in this URL: log in again")
+		return nil, errors.New("there is no code in this URL: log in again")
 	default:
-		return q.Get("code"), nil
+		return &fireoncev1.CompleteOAuthRequest{
+			State: l.begun.GetState(), Code: q.Get("code"), RedirectUrl: at, Issuer: q.Get("iss"),
+		}, nil
 	}
 }

@@ -1,0 +1,264 @@
+package server
+
+import (
+	"context"
+	"encoding/hex"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/oauth"
+)
+
+// Rules of this file: a login that ends at this server's own page goes through one
+// browser, and its person knows for whom it is.
+//   - The browser gets a cookie where it begins the login. What comes back from the platform
+//     is looked at only with this cookie.
+//   - A code is used when the person has confirmed, on a page that names the project and
+//     the connection: who sends a link to somebody else can have a login begun, and cannot
+//     have it confirmed.
+//   - Only a navigation counts: what looks at links before people do, and what other sites
+//     embed, gets nothing and uses nothing up.
+//   - A login that ends at an application is handed over, and stays open for it.
+
+// The bounds of what a platform sends along, in bytes: CompleteOAuth's.
+const (
+	maxState  = 128
+	maxCode   = 4096
+	maxIssuer = 2048
+	// maxForm bounds the form of the confirmation.
+	maxForm = 4 << 10
+)
+
+var (
+	stateForm = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+	codeForm  = regexp.MustCompile(`^[!-~]+$`)
+)
+
+// browsed makes a handler for browsers. answer returns the page, or nil if it has
+// answered.
+func (s *Server) browsed(answer func(ctx context.Context, w http.ResponseWriter, r *http.Request) *page) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Cache-Control", "no-store")
+		if r.Method == http.MethodHead {
+			h.Set("Allow", http.MethodGet)
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
+		if !navigates(r) {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), s.cfg.Limits.MaxDeadline)
+		defer cancel()
+		if p := answer(ctx, w, r); p != nil {
+			p.show(w)
+		}
+	}
+}
+
+// navigates reports whether a request may be a person's browser that goes to a page, as
+// far as the browser tells. A form comes from our own page.
+func navigates(r *http.Request) bool {
+	h := r.Header
+	if h.Get("Sec-Purpose") != "" || h.Get("Purpose") == "prefetch" {
+		return false
+	}
+	is := func(name, want string) bool { return h.Get(name) == "" || h.Get(name) == want }
+	if !is("Sec-Fetch-Mode", "navigate") || !is("Sec-Fetch-Dest", "document") {
+		return false
+	}
+	return r.Method == http.MethodGet || is("Sec-Fetch-Site", "same-origin")
+}
+
+// oauthStart is GET /oauth/start: it remembers the browser, and sends it to the platform.
+// It changes nothing here, so that what opens links before people do spoils no login.
+func (s *Server) oauthStart(ctx context.Context, w http.ResponseWriter, r *http.Request) *page {
+	svc := &connectionService{Server: s}
+	ticket := r.URL.Query().Get(oauth.TicketParam)
+	if len(ticket) > maxState || !stateForm.MatchString(ticket) {
+		return new(faultPage(loginNotFound()))
+	}
+	state := oauth.StateOf(ticket)
+	login, err := svc.readLogin(ctx, state)
+	if err == nil && !endsHere(login.req) {
+		err = loginNotFound()
+	}
+	var to string
+	if err == nil {
+		to, err = login.app.LoginURL(login.RedirectURL, state, login.verifier)
+	}
+	if err != nil {
+		return new(s.failedPage(ctx, err))
+	}
+	http.SetCookie(w, s.loginCookie(state, ticket))
+	goOn(w, to)
+	return nil
+}
+
+// loginCookie is the cookie of the browser that has begun a login, or, without a ticket,
+// the end of it. Each login has one of its own, so that a person can begin several.
+func (s *Server) loginCookie(state, ticket string) *http.Cookie {
+	c := &http.Cookie{
+		Name: "fireonce-login-" + hex.EncodeToString(oauth.Mark(state)[:8]), Value: ticket,
+		HttpOnly: true, SameSite: http.SameSiteLaxMode, MaxAge: int(oauth.LoginTime.Seconds()),
+	}
+	if ticket == "" {
+		c.MaxAge = -1
+	}
+	public, err := url.Parse(s.cfg.OAuthApps.PublicURL)
+	if err != nil {
+		return c
+	}
+	c.Secure = public.Scheme == "https"
+	switch below := strings.TrimSuffix(public.Path, "/"); {
+	case c.Secure && below == "":
+		// The name holds a browser to it: no other host, and no page without TLS, has set it.
+		c.Name, c.Path = "__Host-"+c.Name, "/"
+	default:
+		c.Path = below + oauth.CallbackPath
+	}
+	return c
+}
+
+// cameBack is what a browser brings from a platform.
+type cameBack struct{ state, code, said, issuer string }
+
+// readBack reads it. RFC 6749 forbids a parameter that comes twice.
+func readBack(q url.Values) (cameBack, bool) {
+	for _, name := range []string{"state", "code", "error", "iss"} {
+		if len(q[name]) > 1 {
+			return cameBack{}, false
+		}
+	}
+	b := cameBack{q.Get("state"), q.Get("code"), q.Get("error"), q.Get("iss")}
+	return b, len(b.state) <= maxState && stateForm.MatchString(b.state) && len(b.issuer) <= maxIssuer
+}
+
+// oauthCallback is GET and POST /oauth/callback/APP.
+func (s *Server) oauthCallback(ctx context.Context, w http.ResponseWriter, r *http.Request) *page {
+	svc := &connectionService{Server: s}
+	back, ok := readBack(r.URL.Query())
+	if !ok {
+		return new(faultPage(loginNotFound()))
+	}
+	login, err := svc.readLogin(ctx, back.state)
+	if err == nil && login.req.GetRedirectUrl() != "" {
+		err = loginNotFound() // it comes back elsewhere
+	}
+	if err == nil && (r.PathValue("app") != login.app.Name || login.RedirectURL != s.cfg.OAuthApps.Callback(login.app)) {
+		s.log.WarnContext(ctx, "a code came to another app's redirect URL; it was sent nowhere",
+			"request_id", requestID(ctx), "app", login.app.Name)
+		err = refuse(fireoncev1.ErrorReason_ERROR_REASON_OAUTH_MISMATCH, "another app's redirect URL")
+	}
+	if err == nil {
+		err = svc.checkIssuer(ctx, login.app, back.issuer)
+	}
+	if err != nil {
+		return new(s.failedPage(ctx, err))
+	}
+	if to := login.ReturnURL; to != "" {
+		return s.handOver(w, r, to, back)
+	}
+	return svc.endLogin(ctx, w, r, login, back)
+}
+
+// handOver sends a browser on to the application that ends its login.
+func (s *Server) handOver(w http.ResponseWriter, r *http.Request, to string, back cameBack) *page {
+	u, err := url.Parse(to)
+	if err != nil || !s.cfg.OAuthApps.MayReturn(to) || r.Method != http.MethodGet {
+		return new(mismatchPage())
+	}
+	q := u.Query()
+	q.Set("state", back.state)
+	if back.said != "" || len(back.code) > maxCode || !codeForm.MatchString(back.code) {
+		if !errorForm.MatchString(back.said) {
+			back.said = "server_error"
+		}
+		q.Set("error", back.said)
+	} else {
+		q.Set("code", back.code)
+	}
+	if back.issuer != "" {
+		q.Set("iss", back.issuer)
+	}
+	u.RawQuery = q.Encode()
+	goOn(w, u.String())
+	return nil
+}
+
+// goOn sends a browser to a URL that the operator allows. Unlike http.Redirect, it writes
+// the URL to no page.
+func goOn(w http.ResponseWriter, to string) {
+	w.Header().Set("Location", to)
+	w.WriteHeader(http.StatusSeeOther)
+}
+
+// endLogin ends a login at this server's own page.
+func (s *connectionService) endLogin(ctx context.Context, w http.ResponseWriter, r *http.Request, login *openLogin, back cameBack) *page {
+	cookie, err := r.Cookie(s.loginCookie(back.state, "").Name)
+	if err != nil || !oauth.Begins(cookie.Value, back.state) {
+		return new(otherBrowserPage())
+	}
+	ticket := cookie.Value
+	switch {
+	case back.said != "" && back.said != "access_denied":
+		return s.over(ctx, w, back.state, new(s.notLetInPage(ctx, login.Login, back.said)))
+	case back.said != "", len(back.code) > maxCode, !codeForm.MatchString(back.code):
+		declined := refuse(fireoncev1.ErrorReason_ERROR_REASON_OAUTH_REFUSED, "the login was declined, or its code cannot be one")
+		return s.over(ctx, w, back.state, new(faultPage(declined)))
+	case r.Method == http.MethodGet:
+		return s.confirmation(ctx, login, ticket, back.code)
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	if err := r.ParseForm(); err != nil || !oauth.Confirms(r.PostForm.Get(fieldToken), ticket, back.code) {
+		return new(otherBrowserPage())
+	}
+	switch {
+	case r.PostForm.Get(fieldAnswer) != answerYes:
+		return s.over(ctx, w, back.state, new(notWantedPage()))
+	case r.PostForm.Get(fieldMine) != confirmedOwn:
+		return s.confirmation(ctx, login, ticket, back.code)
+	}
+	return s.connect(ctx, w, login, back)
+}
+
+// over takes a login that has come to nothing, and returns its page.
+func (s *connectionService) over(ctx context.Context, w http.ResponseWriter, state string, p *page) *page {
+	if err := s.takeLogin(ctx, "", state); err != nil {
+		return new(s.failedPage(ctx, err))
+	}
+	http.SetCookie(w, s.loginCookie(state, ""))
+	return p
+}
+
+// confirmation returns the page at which a person confirms the login.
+func (s *connectionService) confirmation(ctx context.Context, login *openLogin, ticket, code string) *page {
+	p, err := s.askPage(ctx, login, oauth.Confirmation(ticket, code))
+	if err != nil {
+		p = s.failedPage(ctx, err)
+	}
+	return &p
+}
+
+// connect uses the code of a login that the person has confirmed.
+func (s *connectionService) connect(ctx context.Context, w http.ResponseWriter, login *openLogin, back cameBack) *page {
+	if err := s.takeLogin(ctx, "", back.state); err != nil {
+		return new(s.failedPage(ctx, err))
+	}
+	http.SetCookie(w, s.loginCookie(back.state, ""))
+	done, err := s.completeLogin(ctx, login, back.code)
+	if err != nil {
+		return new(s.failedPage(ctx, err))
+	}
+	s.log.InfoContext(ctx, "an account was connected", "request_id", requestID(ctx), "project", login.Project,
+		"connection", done.GetConnection().GetConnectionId(), "created", done.GetCreated())
+	return new(connectedPage())
+}
