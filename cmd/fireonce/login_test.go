@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
@@ -197,7 +198,7 @@ type terminal struct {
 	seen bool
 }
 
-var loginURL = regexp.MustCompile(`http://\S+/oauth/authorize\?\S+`)
+var loginURL = regexp.MustCompile(`http://\S+/oauth/(authorize|start)\?\S+`)
 
 func (s *terminal) Write(p []byte) (int, error) {
 	s.mu.Lock()
@@ -233,20 +234,60 @@ func (w *loginWorld) allow(at string) *url.URL {
 	return to
 }
 
-// toServer is a person whose browser ends at the server's page, which says words.
+// browser is a person's browser, which reaches the server where its public URL says.
+func (w *loginWorld) browser() *http.Client {
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+var tokenField = regexp.MustCompile(`name="token" value="([^"]+)"`)
+
+// toServer is a person whose browser begins and ends the login at the server's pages. They
+// confirm it, and the last page says words.
 func (w *loginWorld) toServer(words string) func(string) string {
-	return func(at string) string {
-		res, err := http.Get(w.server + w.allow(at).RequestURI())
+	return func(start string) string {
+		browser := w.browser()
+		at, err := url.Parse(start)
+		if err != nil {
+			w.Error(err)
+			return ""
+		}
+		res, err := browser.Get(w.server + at.RequestURI())
 		if err != nil {
 			w.Error(err)
 			return ""
 		}
 		defer res.Body.Close()
-		if body, err := io.ReadAll(res.Body); err != nil || !strings.Contains(string(body), words) {
-			w.Errorf("%v\n%s", err, body)
+		back := w.server + w.allow(res.Header.Get("Location")).RequestURI()
+		asked := w.page(browser.Get(back))
+		token := tokenField.FindStringSubmatch(asked)
+		if token == nil || !strings.Contains(asked, "Project <strong>default</strong>") {
+			w.Errorf("nothing is asked:\n%s", asked)
+			return ""
+		}
+		done := w.page(browser.PostForm(back, url.Values{"token": {token[1]}, "mine": {"yes"}, "answer": {"connect"}}))
+		if !strings.Contains(done, words) {
+			w.Errorf("the page does not say %q:\n%s", words, done)
 		}
 		return ""
 	}
+}
+
+// page reads a page.
+func (w *loginWorld) page(res *http.Response, err error) string {
+	if err != nil {
+		w.Error(err)
+		return ""
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		w.Error(err)
+	}
+	return string(body)
 }
 
 // pastes is a person who pastes where his browser ended, as changed.
@@ -290,7 +331,7 @@ func TestLoginPasted(t *testing.T) {
 	w.give("first")
 	w.is(w.fireonce(w.pastes(asItIs), append(login, "--json")...), 0, `"created": true`, `paste here`)
 	w.give("second")
-	w.is(w.fireonce(w.pastes(func(u *url.URL) string { return u.Query().Get("code") }), login...), 0, `Connection +`, ``)
+	w.is(w.fireonce(w.pastes(asItIs), login...), 0, `Connection +`, ``)
 
 	// Nothing of these ends a login, or makes a connection.
 	for name, tt := range map[string]struct {
@@ -301,10 +342,12 @@ func TestLoginPasted(t *testing.T) {
 		"declined": {func(u *url.URL) string {
 			return pasteAt + "?error=access_denied&error_description=%1b[31mred&state=" + u.Query().Get("state")
 		}, 1, `the login was declined \(access_denied\)`},
-		"another login's": {func(u *url.URL) string { return pasteAt + "?code=" + u.Query().Get("code") + "&state=other" }, 1, `not of this login`},
-		"no code":         {func(u *url.URL) string { return pasteAt + "?state=" + u.Query().Get("state") }, 1, `no code`},
-		"a wrong code":    {func(*url.URL) string { return "code-of-mine" }, 3, `OAUTH_REFUSED`},
-		"nothing":         {func(*url.URL) string { return " " }, 2, `nothing was pasted`},
+		"another login's":   {func(u *url.URL) string { return pasteAt + "?code=" + u.Query().Get("code") + "&state=other" }, 1, `not of this login`},
+		"no code":           {func(u *url.URL) string { return pasteAt + "?state=" + u.Query().Get("state") }, 1, `no code`},
+		"a wrong code":      {func(u *url.URL) string { return pasteAt + "?code=code-of-mine&state=" + u.Query().Get("state") }, 3, `OAUTH_REFUSED`},
+		"the code alone":    {func(u *url.URL) string { return u.Query().Get("code") }, 1, `not the whole URL`},
+		"another app's URL": {func(u *url.URL) string { return strings.Replace(u.String(), "/done", "/other", 1) }, 3, `OAUTH_MISMATCH`},
+		"nothing":           {func(*url.URL) string { return " " }, 2, `nothing was pasted`},
 	} {
 		r := w.fireonce(w.pastes(tt.change), login...)
 		if w.is(r, tt.code, ``, tt.words); strings.Contains(r.err, "\x1b") {

@@ -41,7 +41,7 @@ func TestLogin(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	public := "http://" + listener.Addr().String()
-	p := newProvider(t, time.Hour, public+"/oauth/callback")
+	p := newProvider(t, time.Hour, public+"/oauth/callback/app")
 	n := start(t, onSQLite(t), p, p.URL, public)
 	web := httptest.NewUnstartedServer(n.server.Handler())
 	_ = web.Listener.Close()
@@ -55,23 +55,24 @@ func TestLogin(t *testing.T) {
 		req.App = "app"
 		begun, err := api.StartOAuth(t.Context(), req)
 		must(t, err)
-		return login(t, begun.GetAuthorizationUrl()).String()
+		return begun.GetAuthorizationUrl()
 	}
-	visit := func(url string) int {
-		t.Helper()
-		res, err := http.Get(url)
-		must(t, err)
-		defer res.Body.Close()
-		return res.StatusCode
-	}
+	ann := newPerson(t)
 	back := begin(&fireoncev1.StartOAuthRequest{Target: &fireoncev1.StartOAuthRequest_Create{Create: &fireoncev1.CreateConnectionRequest{
 		IdempotencyKey: "ann", Connection: &fireoncev1.Connection{Connector: "poster"},
 	}}})
-	if status := visit(back); status != http.StatusOK {
-		t.Fatalf("callback: %d", status)
+	asked := ann.open(back)
+	if asked.StatusCode != http.StatusOK || asked.Request.URL.Path != "/oauth/callback/app" {
+		t.Fatalf("%s at %s", asked.Status, asked.Request.URL.Path)
 	}
-	if status := visit(back); status != http.StatusNotFound {
-		t.Errorf("the same login again: %d", status)
+	if got := newPerson(t).open(asked.Request.URL.String()); got.StatusCode != http.StatusForbidden {
+		t.Errorf("another browser: %s", got.Status)
+	}
+	if status := ann.confirm(asked); status != http.StatusOK {
+		t.Fatalf("confirmed: %d", status)
+	}
+	if got := ann.open(asked.Request.URL.String()); got.StatusCode != http.StatusNotFound {
+		t.Errorf("the same login again: %s", got.Status)
 	}
 	list, err := api.ListConnections(t.Context(), &fireoncev1.ListConnectionsRequest{})
 	must(t, err)
@@ -84,8 +85,8 @@ func TestLogin(t *testing.T) {
 	n.succeeded(t, n.submit(t, store.Connection{ID: id}, "job", 0))
 
 	back = begin(&fireoncev1.StartOAuthRequest{Target: &fireoncev1.StartOAuthRequest_ConnectionId{ConnectionId: made.GetConnectionId()}})
-	if status := visit(back); status != http.StatusOK {
-		t.Fatalf("callback: %d", status)
+	if status := ann.confirm(ann.open(back)); status != http.StatusOK {
+		t.Fatalf("confirmed: %d", status)
 	}
 	got, err := api.GetConnection(t.Context(), &fireoncev1.GetConnectionRequest{ConnectionId: made.GetConnectionId()})
 	must(t, err)
@@ -200,12 +201,16 @@ func TestLostRenewal(t *testing.T) {
 			if q.Get("state") != begun.GetState() {
 				t.Error("another state came back")
 			}
-			_, err = api.CompleteOAuth(t.Context(), &fireoncev1.CompleteOAuthRequest{State: q.Get("state"), Code: q.Get("code")})
+			_, err = api.CompleteOAuth(t.Context(), &fireoncev1.CompleteOAuthRequest{
+				State: q.Get("state"), Code: q.Get("code"), RedirectUrl: redirectURL, Issuer: q.Get("iss"),
+			})
 			must(t, err)
 			if s := n.succeeded(t, id); s.Attempt != 1 || s.Failures != 0 {
 				t.Errorf("attempt %d, %d failures", s.Attempt, s.Failures)
 			}
-			if _, err := api.CompleteOAuth(t.Context(), &fireoncev1.CompleteOAuthRequest{State: q.Get("state"), Code: q.Get("code")}); connect.CodeOf(err) != connect.CodeNotFound {
+			if _, err := api.CompleteOAuth(t.Context(), &fireoncev1.CompleteOAuthRequest{
+				State: q.Get("state"), Code: q.Get("code"), RedirectUrl: redirectURL, Issuer: q.Get("iss"),
+			}); connect.CodeOf(err) != connect.CodeNotFound {
 				t.Errorf("a second time: %v", err)
 			}
 			if c := p.counts(); c.posts != 1 || c.twice != 0 {

@@ -36,6 +36,10 @@ type provider struct {
 	refreshed, refused int
 	posts              map[string]int
 	unauthorized       int
+	// forms are the requests to the token endpoint.
+	forms []url.Values
+	// instead, when set, answers in place of the page at which a person says yes.
+	instead http.HandlerFunc
 }
 
 func newProvider(t *testing.T, life time.Duration, redirects ...string) *provider {
@@ -69,6 +73,10 @@ func newProvider(t *testing.T, life time.Duration, redirects ...string) *provide
 
 // authorize is a person who says yes.
 func (p *provider) authorize(w http.ResponseWriter, r *http.Request) {
+	if p.instead != nil {
+		p.instead(w, r)
+		return
+	}
 	ctx := r.Context()
 	ar, err := p.oauth.NewAuthorizeRequest(ctx, r)
 	if err != nil {
@@ -83,6 +91,7 @@ func (p *provider) authorize(w http.ResponseWriter, r *http.Request) {
 		p.oauth.WriteAuthorizeError(ctx, w, ar, err)
 		return
 	}
+	resp.AddParameter("iss", p.URL) // RFC 9207
 	p.oauth.WriteAuthorizeResponse(ctx, w, ar, resp)
 }
 
@@ -93,6 +102,7 @@ func (p *provider) token(w http.ResponseWriter, r *http.Request) {
 	defer p.mu.Unlock()
 	ctx := context.WithoutCancel(r.Context())
 	_ = r.ParseForm()
+	p.forms = append(p.forms, r.PostForm)
 	renewal := r.PostForm.Get("grant_type") == "refresh_token"
 	req, err := p.oauth.NewAccessRequest(ctx, r, &fosite.DefaultSession{})
 	if err == nil {

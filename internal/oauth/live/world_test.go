@@ -116,10 +116,15 @@ type node struct {
 // is where tokens are asked for.
 func start(t *testing.T, s store.Store, p *provider, tokenURL, publicURL string) *node {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "apps.json")
-	text := fmt.Sprintf(`{"public_url": %q, "apps": [{"name": "app", "connector": "poster", "client_id": %q, "client_secret": %q,
+	return startWith(t, s, p, fmt.Sprintf(`{"public_url": %q, "apps": [{"name": "app", "connector": "poster", "client_id": %q, "client_secret": %q,
 		"authorization_url": "%s/authorize", "token_url": "%s/token", "scopes": ["post", "offline"], "redirect_urls": [%q]}]}`,
-		publicURL, clientID, clientSecret, p.URL, tokenURL, redirectURL)
+		publicURL, clientID, clientSecret, p.URL, tokenURL, redirectURL))
+}
+
+// startWith makes a server with a file of apps.
+func startWith(t *testing.T, s store.Store, p *provider, text string) *node {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "apps.json")
 	must(t, os.WriteFile(path, []byte(text), 0o600))
 	n := &node{store: s, client: oauth.NewClient(connector.NewEgress(netip.MustParsePrefix("127.0.0.0/8")), nil)}
 	var err error
