@@ -32,7 +32,9 @@ type mixUp struct {
 // shared is a redirect URL of the operator's own, which both apps have.
 const shared = "http://127.0.0.1:1/shared"
 
-func newMixUp(t *testing.T) *mixUp {
+// newMixUp makes one. issuers says that the platforms name themselves, and that the
+// operator has said so.
+func newMixUp(t *testing.T, issuers bool) *mixUp {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
@@ -46,9 +48,13 @@ func newMixUp(t *testing.T) *mixUp {
 		http.Redirect(w, r, m.honest.URL+"/authorize?"+q.Encode(), http.StatusFound)
 	}
 	app := func(name string, p *provider) string {
-		return fmt.Sprintf(`{"name": %q, "connector": "poster", "client_id": %q, "client_secret": %q, "scopes": ["post", "offline"], "issuer": %q,
-			"authorization_url": "%s/authorize", "token_url": "%s/token", "redirect_urls": [%q]}`,
-			name, clientID, clientSecret, p.URL, p.URL, p.URL, shared)
+		p.silent = !issuers
+		more := ""
+		if issuers {
+			more = fmt.Sprintf(`, "issuer": %q, "redirect_urls": [%q]`, p.URL, shared)
+		}
+		return fmt.Sprintf(`{"name": %q, "connector": "poster", "client_id": %q, "client_secret": %q, "scopes": ["post", "offline"],
+			"authorization_url": "%s/authorize", "token_url": "%s/token"%s}`, name, clientID, clientSecret, p.URL, p.URL, more)
 	}
 	n := startWith(t, onSQLite(t), m.honest, fmt.Sprintf(`{"public_url": %q, "apps": [%s, %s]}`, m.public, app("honest", m.honest), app("evil", m.evil)))
 	web := httptest.NewUnstartedServer(n.server.Handler())
@@ -88,7 +94,7 @@ func TestMixUp(t *testing.T) {
 	t.Parallel()
 	t.Run("at our page", func(t *testing.T) {
 		t.Parallel()
-		m := newMixUp(t)
+		m := newMixUp(t, false)
 		got := newPerson(t).open(m.begin("evil", "").GetAuthorizationUrl())
 		if at := got.Request.URL; at.Path != "/oauth/callback/honest" || !at.Query().Has("code") || got.StatusCode != http.StatusBadRequest || tokenField.MatchString(got.body) {
 			t.Errorf("%s at %s\n%s", got.Status, at, got.body)
@@ -97,7 +103,7 @@ func TestMixUp(t *testing.T) {
 	})
 	t.Run("at the hostile app's page", func(t *testing.T) {
 		t.Parallel()
-		m := newMixUp(t)
+		m := newMixUp(t, true)
 		// The browser itself is sent to where the code would have to arrive.
 		ann := newPerson(t)
 		at := ann.open(m.begin("evil", "").GetAuthorizationUrl()).Request.URL
@@ -120,7 +126,7 @@ func TestMixUp(t *testing.T) {
 	})
 	t.Run("at an application that has one URL for both", func(t *testing.T) {
 		t.Parallel()
-		m := newMixUp(t)
+		m := newMixUp(t, true)
 		m.redirect = shared
 		begun := m.begin("evil", shared)
 		back := m.follow(begun.GetAuthorizationUrl())
@@ -138,7 +144,7 @@ func TestMixUp(t *testing.T) {
 	})
 	t.Run("the honest one works", func(t *testing.T) {
 		t.Parallel()
-		m := newMixUp(t)
+		m := newMixUp(t, true)
 		ann := newPerson(t)
 		if status := ann.confirm(ann.open(m.begin("honest", "").GetAuthorizationUrl())); status != http.StatusOK {
 			t.Errorf("status %d", status)

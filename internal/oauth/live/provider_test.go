@@ -40,6 +40,8 @@ type provider struct {
 	forms []url.Values
 	// instead, when set, answers in place of the page at which a person says yes.
 	instead http.HandlerFunc
+	// silent: it does not name itself with the codes that it sends.
+	silent bool
 }
 
 func newProvider(t *testing.T, life time.Duration, redirects ...string) *provider {
@@ -91,7 +93,9 @@ func (p *provider) authorize(w http.ResponseWriter, r *http.Request) {
 		p.oauth.WriteAuthorizeError(ctx, w, ar, err)
 		return
 	}
-	resp.AddParameter("iss", p.URL) // RFC 9207
+	if !p.silent {
+		resp.AddParameter("iss", p.URL) // RFC 9207
+	}
 	p.oauth.WriteAuthorizeResponse(ctx, w, ar, resp)
 }
 
