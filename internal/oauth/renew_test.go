@@ -420,6 +420,57 @@ func (u *unconfirmed) ChangeConnection(ctx context.Context, c store.ConnectionCh
 	return out, err
 }
 
+// Somebody changes the row in the database while tokens are on their way. They are not
+// sealed for what the row says then.
+func TestRenewIsSealedForNobodyElse(t *testing.T) {
+	for name, settings := range map[string][]byte{"changed in the database": []byte("evil"), "changed through the API": []byte("moved")} {
+		t.Run(name, func(t *testing.T) {
+			in(t, func(f *fixture) {
+				time.Sleep(2 * time.Hour)
+				f.p.fates = []fate{endless}
+				f.p.released = make(chan struct{})
+				r := f.node()
+				ended := make(chan error, 1)
+				go func() {
+					_, err := f.fresh(r)
+					ended <- err
+				}()
+				synctest.Wait()
+				conn := f.conn()
+				change := store.ConnectionChange{
+					Project: conn.Project, ID: conn.ID, Version: conn.Version, Target: &store.ConnectionTarget{Settings: settings, Class: conn.Class},
+				}
+				old, err := f.store.Credential(f.Context(), conn.ID)
+				f.ok(err)
+				// A seal that is not made anew is what a change in the database leaves.
+				change.Seal = &store.Seal{KeyID: old.KeyID, Data: old.Data}
+				legal := string(settings) == "moved"
+				if legal {
+					secret, err := seal.Open(f.keys, conn, old)
+					f.ok(err)
+					conn.Settings = settings
+					change.Seal, err = seal.Again(f.keys, conn, secret)
+					f.ok(err)
+				}
+				_, err = f.store.ChangeConnection(f.Context(), change)
+				f.ok(err)
+				close(f.p.released)
+				if err := <-ended; (err == nil) != legal {
+					t.Errorf("renewed: %v", err)
+				}
+				got, err := f.store.Credential(f.Context(), conn.ID)
+				f.ok(err)
+				if stored := got.Version == 2; stored != legal {
+					t.Errorf("version %d is stored", got.Version)
+				}
+				if _, err := seal.Open(f.keys, f.conn(), got); (err == nil) != legal {
+					t.Errorf("opened: %v", err)
+				}
+			})
+		})
+	}
+}
+
 // A person gives a new credential in mid-renewal: that one counts.
 func TestRenewOvertaken(t *testing.T) {
 	in(t, func(f *fixture) {
