@@ -106,18 +106,17 @@ func (s *Server) oauthStart(ctx context.Context, w http.ResponseWriter, r *http.
 // loginCookie is the cookie of the browser that has begun a login, or, without a ticket,
 // the end of it. Each login has one of its own, so that a person can begin several.
 func (s *Server) loginCookie(state, ticket string) *http.Cookie {
-	c := &http.Cookie{
+	public, err := url.Parse(s.cfg.OAuthApps.PublicURL)
+	if err != nil {
+		public = &url.URL{} // it was read at the start
+	}
+	c := &http.Cookie{ //nolint:gosec // without Secure only where the operator allows a public_url of http
 		Name: "fireonce-login-" + hex.EncodeToString(oauth.Mark(state)[:8]), Value: ticket,
-		HttpOnly: true, SameSite: http.SameSiteLaxMode, MaxAge: int(oauth.LoginTime.Seconds()),
+		HttpOnly: true, Secure: public.Scheme == "https", SameSite: http.SameSiteLaxMode, MaxAge: int(oauth.LoginTime.Seconds()),
 	}
 	if ticket == "" {
 		c.MaxAge = -1
 	}
-	public, err := url.Parse(s.cfg.OAuthApps.PublicURL)
-	if err != nil {
-		return c
-	}
-	c.Secure = public.Scheme == "https"
 	switch below := strings.TrimSuffix(public.Path, "/"); {
 	case c.Secure && below == "":
 		// The name holds a browser to it: no other host, and no page without TLS, has set it.

@@ -123,16 +123,8 @@ type ConnectionLimits struct{ MaxInFlight, MaxPerMinute int }
 // Changed gives a connection as a change leaves it at now, or the error of
 // ChangeConnection. What the store knows of its jobs is not judged here.
 func (c ConnectionChange) Changed(conn Connection, now time.Time) (Connection, error) {
-	switch {
-	case conn.Version != c.Version:
-		return conn, fmt.Errorf("%w: version %d, now %d", ErrStale, c.Version, conn.Version)
-	case !conn.Deleted.IsZero():
-		return conn, fmt.Errorf("%w: the connection is deleted", ErrIllegal)
-	case c.Credential != nil && c.Credential.Version != conn.CredentialVersion+1:
-		return conn, fmt.Errorf("%w: version %d of the credential after %d", ErrIllegal, c.Credential.Version, conn.CredentialVersion)
-	case c.Pause != nil && c.Resume, c.Delete && (c.Credential != nil || c.Pause != nil),
-		c.Seal != nil && (c.Credential != nil || c.Delete || conn.CredentialVersion == 0):
-		return conn, fmt.Errorf("%w: a change that contradicts itself", ErrIllegal)
+	if err := c.check(conn); err != nil {
+		return conn, err
 	}
 	before := conn.SealedFor()
 	if c.DisplayName != nil {
@@ -147,7 +139,7 @@ func (c ConnectionChange) Changed(conn Connection, now time.Time) (Connection, e
 	if c.Identity != nil {
 		conn.AccountIdentity = *c.Identity
 	}
-	if unsealed := c.Credential == nil && c.Seal == nil && !c.Delete; unsealed && conn.CredentialVersion > 0 && !conn.SealedFor().Equal(before) {
+	if !c.seals() && conn.CredentialVersion > 0 && !conn.SealedFor().Equal(before) {
 		return conn, fmt.Errorf("%w: the credential would be sealed for another target", ErrIllegal)
 	}
 	if s := c.Credential; s != nil {
@@ -173,6 +165,25 @@ func (c ConnectionChange) Changed(conn Connection, now time.Time) (Connection, e
 	}
 	return conn, nil
 }
+
+// check refuses a change that cannot be made of a connection as it is.
+func (c ConnectionChange) check(conn Connection) error {
+	switch {
+	case conn.Version != c.Version:
+		return fmt.Errorf("%w: version %d, now %d", ErrStale, c.Version, conn.Version)
+	case !conn.Deleted.IsZero():
+		return fmt.Errorf("%w: the connection is deleted", ErrIllegal)
+	case c.Credential != nil && c.Credential.Version != conn.CredentialVersion+1:
+		return fmt.Errorf("%w: version %d of the credential after %d", ErrIllegal, c.Credential.Version, conn.CredentialVersion)
+	case c.Pause != nil && c.Resume, c.Delete && (c.Credential != nil || c.Pause != nil),
+		c.Seal != nil && (c.Credential != nil || c.Delete || conn.CredentialVersion == 0):
+		return fmt.Errorf("%w: a change that contradicts itself", ErrIllegal)
+	}
+	return nil
+}
+
+// seals reports whether a change leaves no credential under the present seal.
+func (c ConnectionChange) seals() bool { return c.Credential != nil || c.Seal != nil || c.Delete }
 
 // Connection is an account on a platform, without its credential.
 type Connection struct {
