@@ -1,41 +1,184 @@
 package store
 
 import (
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 )
 
-// Clock makes a clock that never goes backwards of one that somebody can set: a
-// lease that was over stays over. The zero Clock is ready for use.
-//
-// Nor does it stand still when the other clock was set back. Ages are measured
-// on it, and a receiver forgets a key after its window whatever our clock says.
-// Until the other clock has caught up, it runs at half the speed of time: so it
-// does catch up, and no age is ever taken for less than half of what it is, which
-// is the margin that a replay leaves in the key's window.
-type Clock struct {
-	mu   sync.Mutex
-	last int64 // the last time that was given
-	// slow tells that the other clock is behind, since the moment since, when this
-	// clock said from.
-	slow  bool
-	from  int64
-	since time.Duration
+// ErrClockDoubted: the database's clock has changed, and nothing proves the new time yet.
+// Until it is believed nothing is claimed, swept or removed (see ClockDoubt).
+var ErrClockDoubted = errors.New("the time is not believed")
+
+// DefaultClockDoubt is how long a changed clock is doubted when nothing proves it right.
+const DefaultClockDoubt = 10 * time.Minute
+
+// ClockAgreement is how far two clocks that show the same time may be apart.
+const ClockAgreement = time.Second
+
+// AgeUnknown is the time at which an attempt counts as armed when nobody knows how long
+// ago that was. It is so long ago that no receiver remembers the attempt's key.
+var AgeUnknown = time.Unix(365*24*60*60, 0).UTC()
+
+// ClockOptions say how a store treats a clock that changes.
+type ClockOptions struct {
+	// Doubt is how long a change is doubted that nothing proves right; 0 means
+	// DefaultClockDoubt.
+	Doubt time.Duration
+	// Trust is an operator's word that the clock is right as the store is opened.
+	Trust bool
+	// Tell, when set, is called as a doubt begins, changes and ends. It must not block, and
+	// must not call the store.
+	Tell func(ClockNews)
+	// Read, when set, reads the clocks instead of the store, for tests.
+	Read func() ClockReading
 }
 
-// At gives the time, in microseconds since 1970, where the other clock says wall
-// and a clock of this process that nobody can set says mono.
-func (c *Clock) At(wall int64, mono time.Duration) int64 {
+// ClockReading is one moment, on the clock that decides and on one that nobody can set.
+type ClockReading struct {
+	// Wall is the clock that decides, in microseconds since 1970: this machine's wall
+	// clock, or the database server's.
+	Wall int64
+	// Boot is this machine's boot clock, and was read before Wall, at most Took before.
+	Boot, Took time.Duration
+	// Proof says why Wall is surely right; empty: nothing proves it.
+	Proof string
+}
+
+// ClockDoubt describes a clock that is not believed.
+type ClockDoubt struct {
+	// Why says what happened, for operators; empty: the clock is believed.
+	Why string
+	// Since is when the doubt began, in the believed time.
+	Since time.Time
+	// Off is how far the clock is ahead of the believed time.
+	Off time.Duration
+	// Stands says that nothing is claimed, swept or removed meanwhile. Otherwise the
+	// believed time goes on by the boot clock, and everything with it.
+	Stands bool
+}
+
+// ClockNews is one change of the belief in a clock.
+type ClockNews struct {
+	// Doubt is what is doubted now; its Why is empty when the clock is believed again.
+	Doubt ClockDoubt
+	// Because says why the clock is believed again.
+	Because string
+	// Step is how far the believed time was moved for it.
+	Step time.Duration
+}
+
+// ClockStep is the end of a doubt that changes what is stored. The store writes it in one
+// transaction, and follows the clock once that is durable.
+//
+// Whatever is stored and was made of a duration keeps its distance from the believed time:
+// fences, leases, looks, waits, rate limits, and the times at which open attempts were
+// armed. What a client asked for stays: the time of a job and of its retry, and the end of
+// its start window, but for windows that were open while everything stood still.
+type ClockStep struct {
+	// From is the believed time before the step, and To the one after it. By is how far
+	// what is stored moves; all in microseconds.
+	From, To, By int64
+	// Stood is how long everything stood still: start windows that were open are that much
+	// longer.
+	Stood time.Duration
+	// AgesUnknown says that the believed time was made up, so that nobody knows how old the
+	// keys are that receivers were sent.
+	AgesUnknown bool
+	// Because says why the clock is believed.
+	Because string
+}
+
+// Clock is the belief of one process in the clock of its store: a Timeline for many
+// goroutines, which tells of each change.
+type Clock struct {
+	opts ClockOptions
+
+	mu   sync.Mutex
+	line Timeline
+	told ClockDoubt
+	// trusting says that the operator's word still counts: until the clock is believed.
+	trusting bool
+}
+
+// NewClock returns a clock that goes on from what saved says of an earlier process, or
+// from its first reading.
+func NewClock(opts ClockOptions, line Timeline) *Clock {
+	if opts.Doubt <= 0 {
+		opts.Doubt = DefaultClockDoubt
+	}
+	line.bound = opts.Doubt
+	return &Clock{opts: opts, line: line, trusting: opts.Trust}
+}
+
+// Read judges a reading. See Timeline.Read.
+func (c *Clock) Read(r ClockReading) ClockMoment {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if wall < c.last && !c.slow {
-		c.slow, c.from, c.since = true, c.last, mono
+	if c.trusting {
+		r.Proof = "an operator said so at the start"
 	}
-	t := wall
-	if c.slow {
-		t = max(t, c.from+((mono-c.since)/2).Microseconds())
-		c.slow = t > wall
-	}
-	c.last = max(c.last, t)
-	return c.last
+	m := c.line.Read(r)
+	c.trusting = c.trusting && m.Doubt.Why != ""
+	c.tell(m.Doubt, m.Ended, 0)
+	return m
 }
+
+// Follow takes a step that is durable.
+func (c *Clock) Follow(s ClockStep) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.line.Follow(s)
+	c.trusting = false
+	c.tell(ClockDoubt{}, s.Because, fromMicros(s.To-s.From))
+}
+
+// Adopt believes a reading that another process of the same database believes.
+func (c *Clock) Adopt(r ClockReading, because string) ClockMoment {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m := c.line.Adopt(r)
+	c.tell(ClockDoubt{}, because, 0)
+	return m
+}
+
+// Doubt returns what is doubted now, as far as the readings of before say.
+func (c *Clock) Doubt() ClockDoubt {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.told
+}
+
+// Save returns what a later process needs to go on, as of a moment.
+func (c *Clock) Save(m ClockMoment) SavedClock {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.line.save(m)
+}
+
+func (c *Clock) tell(d ClockDoubt, because string, step time.Duration) {
+	changed := d.Why != "" && (c.told.Why == "" || apart(d.Off, c.told.Off))
+	ended := d.Why == "" && c.told.Why != ""
+	if d.Why == "" || c.told.Why == "" {
+		c.told = d
+	} else if changed {
+		d.Since = c.told.Since
+		c.told = d
+	}
+	if (changed || ended) && c.opts.Tell != nil {
+		c.opts.Tell(ClockNews{Doubt: c.told, Because: because, Step: step})
+	}
+}
+
+func apart(a, b time.Duration) bool { return (a - b).Abs() > ClockAgreement }
+
+// Refuse returns ErrClockDoubted while everything stands still.
+func (d ClockDoubt) Refuse() error {
+	if d.Stands {
+		return fmt.Errorf("%w: %s", ErrClockDoubted, d.Why)
+	}
+	return nil
+}
+
+func fromMicros(us int64) time.Duration { return time.Duration(us) * time.Microsecond }

@@ -98,13 +98,14 @@ type Store interface {
 	// open, their hold key not held, their connection below its limits. Each
 	// becomes CLAIMED with a fresh claim token, its lease ending Lease from now. What
 	// ClaimParams.Intend gives an intent for is armed in the same transaction: two
-	// events, CLAIMED and then SENDING, and every guard of Arm. ErrQuarantined.
+	// events, CLAIMED and then SENDING, and every guard of Arm. ErrQuarantined,
+	// ErrClockDoubted.
 	Claim(ctx context.Context, p ClaimParams) ([]Leased, error)
 
 	// ClaimLooks leases AMBIGUOUS and ACCEPTED jobs whose look or poll is due, so
 	// that one reconciler works on each. The state, the version and the events
 	// stay as they are; only the token and the due time (now plus Lease) change.
-	// ErrQuarantined.
+	// ErrQuarantined, ErrClockDoubted.
 	ClaimLooks(ctx context.Context, p ClaimParams) ([]Leased, error)
 
 	// Renew moves the end of leases still held under their token to now plus
@@ -464,4 +465,6 @@ type Meta struct {
 	// clock: the age of the oldest transaction that may still write events. Zero
 	// where there is only one writer.
 	EventLag time.Duration
+	// Clock is what this process doubts of the time.
+	Clock ClockDoubt
 }

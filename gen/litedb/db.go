@@ -39,6 +39,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.attemptMarksStmt, err = db.PrepareContext(ctx, attemptMarks); err != nil {
 		return nil, fmt.Errorf("error preparing query AttemptMarks: %w", err)
 	}
+	if q.beginStepStmt, err = db.PrepareContext(ctx, beginStep); err != nil {
+		return nil, fmt.Errorf("error preparing query BeginStep: %w", err)
+	}
 	if q.claimArmedStmt, err = db.PrepareContext(ctx, claimArmed); err != nil {
 		return nil, fmt.Errorf("error preparing query ClaimArmed: %w", err)
 	}
@@ -129,6 +132,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.endLookLeasesStmt, err = db.PrepareContext(ctx, endLookLeases); err != nil {
 		return nil, fmt.Errorf("error preparing query EndLookLeases: %w", err)
 	}
+	if q.endStepStmt, err = db.PrepareContext(ctx, endStep); err != nil {
+		return nil, fmt.Errorf("error preparing query EndStep: %w", err)
+	}
 	if q.endedJobStmt, err = db.PrepareContext(ctx, endedJob); err != nil {
 		return nil, fmt.Errorf("error preparing query EndedJob: %w", err)
 	}
@@ -150,6 +156,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.forgetKeyStmt, err = db.PrepareContext(ctx, forgetKey); err != nil {
 		return nil, fmt.Errorf("error preparing query ForgetKey: %w", err)
 	}
+	if q.forgetKeyAgesStmt, err = db.PrepareContext(ctx, forgetKeyAges); err != nil {
+		return nil, fmt.Errorf("error preparing query ForgetKeyAges: %w", err)
+	}
 	if q.forgetObjectStmt, err = db.PrepareContext(ctx, forgetObject); err != nil {
 		return nil, fmt.Errorf("error preparing query ForgetObject: %w", err)
 	}
@@ -161,6 +170,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.getAttemptStmt, err = db.PrepareContext(ctx, getAttempt); err != nil {
 		return nil, fmt.Errorf("error preparing query GetAttempt: %w", err)
+	}
+	if q.getClockStmt, err = db.PrepareContext(ctx, getClock); err != nil {
+		return nil, fmt.Errorf("error preparing query GetClock: %w", err)
 	}
 	if q.getConnectionStmt, err = db.PrepareContext(ctx, getConnection); err != nil {
 		return nil, fmt.Errorf("error preparing query GetConnection: %w", err)
@@ -408,6 +420,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.saturateStmt, err = db.PrepareContext(ctx, saturate); err != nil {
 		return nil, fmt.Errorf("error preparing query Saturate: %w", err)
 	}
+	if q.saveClockStmt, err = db.PrepareContext(ctx, saveClock); err != nil {
+		return nil, fmt.Errorf("error preparing query SaveClock: %w", err)
+	}
 	if q.saveHandleStmt, err = db.PrepareContext(ctx, saveHandle); err != nil {
 		return nil, fmt.Errorf("error preparing query SaveHandle: %w", err)
 	}
@@ -449,6 +464,30 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.startLoginStmt, err = db.PrepareContext(ctx, startLogin); err != nil {
 		return nil, fmt.Errorf("error preparing query StartLogin: %w", err)
+	}
+	if q.stepAttemptsStmt, err = db.PrepareContext(ctx, stepAttempts); err != nil {
+		return nil, fmt.Errorf("error preparing query StepAttempts: %w", err)
+	}
+	if q.stepBucketsStmt, err = db.PrepareContext(ctx, stepBuckets); err != nil {
+		return nil, fmt.Errorf("error preparing query StepBuckets: %w", err)
+	}
+	if q.stepEndsStmt, err = db.PrepareContext(ctx, stepEnds); err != nil {
+		return nil, fmt.Errorf("error preparing query StepEnds: %w", err)
+	}
+	if q.stepHoldsStmt, err = db.PrepareContext(ctx, stepHolds); err != nil {
+		return nil, fmt.Errorf("error preparing query StepHolds: %w", err)
+	}
+	if q.stepLeasesStmt, err = db.PrepareContext(ctx, stepLeases); err != nil {
+		return nil, fmt.Errorf("error preparing query StepLeases: %w", err)
+	}
+	if q.stepRenewalsStmt, err = db.PrepareContext(ctx, stepRenewals); err != nil {
+		return nil, fmt.Errorf("error preparing query StepRenewals: %w", err)
+	}
+	if q.stepWaitsStmt, err = db.PrepareContext(ctx, stepWaits); err != nil {
+		return nil, fmt.Errorf("error preparing query StepWaits: %w", err)
+	}
+	if q.stepWindowsStmt, err = db.PrepareContext(ctx, stepWindows); err != nil {
+		return nil, fmt.Errorf("error preparing query StepWindows: %w", err)
 	}
 	if q.storedJobsStmt, err = db.PrepareContext(ctx, storedJobs); err != nil {
 		return nil, fmt.Errorf("error preparing query StoredJobs: %w", err)
@@ -505,6 +544,11 @@ func (q *Queries) Close() error {
 	if q.attemptMarksStmt != nil {
 		if cerr := q.attemptMarksStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing attemptMarksStmt: %w", cerr)
+		}
+	}
+	if q.beginStepStmt != nil {
+		if cerr := q.beginStepStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing beginStepStmt: %w", cerr)
 		}
 	}
 	if q.claimArmedStmt != nil {
@@ -657,6 +701,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing endLookLeasesStmt: %w", cerr)
 		}
 	}
+	if q.endStepStmt != nil {
+		if cerr := q.endStepStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing endStepStmt: %w", cerr)
+		}
+	}
 	if q.endedJobStmt != nil {
 		if cerr := q.endedJobStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing endedJobStmt: %w", cerr)
@@ -692,6 +741,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing forgetKeyStmt: %w", cerr)
 		}
 	}
+	if q.forgetKeyAgesStmt != nil {
+		if cerr := q.forgetKeyAgesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing forgetKeyAgesStmt: %w", cerr)
+		}
+	}
 	if q.forgetObjectStmt != nil {
 		if cerr := q.forgetObjectStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing forgetObjectStmt: %w", cerr)
@@ -710,6 +764,11 @@ func (q *Queries) Close() error {
 	if q.getAttemptStmt != nil {
 		if cerr := q.getAttemptStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing getAttemptStmt: %w", cerr)
+		}
+	}
+	if q.getClockStmt != nil {
+		if cerr := q.getClockStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getClockStmt: %w", cerr)
 		}
 	}
 	if q.getConnectionStmt != nil {
@@ -1122,6 +1181,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing saturateStmt: %w", cerr)
 		}
 	}
+	if q.saveClockStmt != nil {
+		if cerr := q.saveClockStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing saveClockStmt: %w", cerr)
+		}
+	}
 	if q.saveHandleStmt != nil {
 		if cerr := q.saveHandleStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing saveHandleStmt: %w", cerr)
@@ -1190,6 +1254,46 @@ func (q *Queries) Close() error {
 	if q.startLoginStmt != nil {
 		if cerr := q.startLoginStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing startLoginStmt: %w", cerr)
+		}
+	}
+	if q.stepAttemptsStmt != nil {
+		if cerr := q.stepAttemptsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing stepAttemptsStmt: %w", cerr)
+		}
+	}
+	if q.stepBucketsStmt != nil {
+		if cerr := q.stepBucketsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing stepBucketsStmt: %w", cerr)
+		}
+	}
+	if q.stepEndsStmt != nil {
+		if cerr := q.stepEndsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing stepEndsStmt: %w", cerr)
+		}
+	}
+	if q.stepHoldsStmt != nil {
+		if cerr := q.stepHoldsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing stepHoldsStmt: %w", cerr)
+		}
+	}
+	if q.stepLeasesStmt != nil {
+		if cerr := q.stepLeasesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing stepLeasesStmt: %w", cerr)
+		}
+	}
+	if q.stepRenewalsStmt != nil {
+		if cerr := q.stepRenewalsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing stepRenewalsStmt: %w", cerr)
+		}
+	}
+	if q.stepWaitsStmt != nil {
+		if cerr := q.stepWaitsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing stepWaitsStmt: %w", cerr)
+		}
+	}
+	if q.stepWindowsStmt != nil {
+		if cerr := q.stepWindowsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing stepWindowsStmt: %w", cerr)
 		}
 	}
 	if q.storedJobsStmt != nil {
@@ -1281,6 +1385,7 @@ type Queries struct {
 	armJobStmt              *sql.Stmt
 	attemptByTokenStmt      *sql.Stmt
 	attemptMarksStmt        *sql.Stmt
+	beginStepStmt           *sql.Stmt
 	claimArmedStmt          *sql.Stmt
 	claimJobStmt            *sql.Stmt
 	closeAttemptStmt        *sql.Stmt
@@ -1311,6 +1416,7 @@ type Queries struct {
 	effectOwnerStmt         *sql.Stmt
 	endClaimLeasesStmt      *sql.Stmt
 	endLookLeasesStmt       *sql.Stmt
+	endStepStmt             *sql.Stmt
 	endedJobStmt            *sql.Stmt
 	endedJobsStmt           *sql.Stmt
 	eventsAfterStmt         *sql.Stmt
@@ -1318,10 +1424,12 @@ type Queries struct {
 	fencesOverIDsStmt       *sql.Stmt
 	firstStartStmt          *sql.Stmt
 	forgetKeyStmt           *sql.Stmt
+	forgetKeyAgesStmt       *sql.Stmt
 	forgetObjectStmt        *sql.Stmt
 	gateOwnerStmt           *sql.Stmt
 	getAPIKeyStmt           *sql.Stmt
 	getAttemptStmt          *sql.Stmt
+	getClockStmt            *sql.Stmt
 	getConnectionStmt       *sql.Stmt
 	getEffectStmt           *sql.Stmt
 	getJobStmt              *sql.Stmt
@@ -1404,6 +1512,7 @@ type Queries struct {
 	revokeAPIKeyStmt        *sql.Stmt
 	roundsFirstStmt         *sql.Stmt
 	saturateStmt            *sql.Stmt
+	saveClockStmt           *sql.Stmt
 	saveHandleStmt          *sql.Stmt
 	servedStmt              *sql.Stmt
 	setBucketStmt           *sql.Stmt
@@ -1418,6 +1527,14 @@ type Queries struct {
 	shareEffectStmt         *sql.Stmt
 	startLagStmt            *sql.Stmt
 	startLoginStmt          *sql.Stmt
+	stepAttemptsStmt        *sql.Stmt
+	stepBucketsStmt         *sql.Stmt
+	stepEndsStmt            *sql.Stmt
+	stepHoldsStmt           *sql.Stmt
+	stepLeasesStmt          *sql.Stmt
+	stepRenewalsStmt        *sql.Stmt
+	stepWaitsStmt           *sql.Stmt
+	stepWindowsStmt         *sql.Stmt
 	storedJobsStmt          *sql.Stmt
 	succeedStmt             *sql.Stmt
 	takeGateStmt            *sql.Stmt
@@ -1438,6 +1555,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		armJobStmt:              q.armJobStmt,
 		attemptByTokenStmt:      q.attemptByTokenStmt,
 		attemptMarksStmt:        q.attemptMarksStmt,
+		beginStepStmt:           q.beginStepStmt,
 		claimArmedStmt:          q.claimArmedStmt,
 		claimJobStmt:            q.claimJobStmt,
 		closeAttemptStmt:        q.closeAttemptStmt,
@@ -1468,6 +1586,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		effectOwnerStmt:         q.effectOwnerStmt,
 		endClaimLeasesStmt:      q.endClaimLeasesStmt,
 		endLookLeasesStmt:       q.endLookLeasesStmt,
+		endStepStmt:             q.endStepStmt,
 		endedJobStmt:            q.endedJobStmt,
 		endedJobsStmt:           q.endedJobsStmt,
 		eventsAfterStmt:         q.eventsAfterStmt,
@@ -1475,10 +1594,12 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		fencesOverIDsStmt:       q.fencesOverIDsStmt,
 		firstStartStmt:          q.firstStartStmt,
 		forgetKeyStmt:           q.forgetKeyStmt,
+		forgetKeyAgesStmt:       q.forgetKeyAgesStmt,
 		forgetObjectStmt:        q.forgetObjectStmt,
 		gateOwnerStmt:           q.gateOwnerStmt,
 		getAPIKeyStmt:           q.getAPIKeyStmt,
 		getAttemptStmt:          q.getAttemptStmt,
+		getClockStmt:            q.getClockStmt,
 		getConnectionStmt:       q.getConnectionStmt,
 		getEffectStmt:           q.getEffectStmt,
 		getJobStmt:              q.getJobStmt,
@@ -1561,6 +1682,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		revokeAPIKeyStmt:        q.revokeAPIKeyStmt,
 		roundsFirstStmt:         q.roundsFirstStmt,
 		saturateStmt:            q.saturateStmt,
+		saveClockStmt:           q.saveClockStmt,
 		saveHandleStmt:          q.saveHandleStmt,
 		servedStmt:              q.servedStmt,
 		setBucketStmt:           q.setBucketStmt,
@@ -1575,6 +1697,14 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		shareEffectStmt:         q.shareEffectStmt,
 		startLagStmt:            q.startLagStmt,
 		startLoginStmt:          q.startLoginStmt,
+		stepAttemptsStmt:        q.stepAttemptsStmt,
+		stepBucketsStmt:         q.stepBucketsStmt,
+		stepEndsStmt:            q.stepEndsStmt,
+		stepHoldsStmt:           q.stepHoldsStmt,
+		stepLeasesStmt:          q.stepLeasesStmt,
+		stepRenewalsStmt:        q.stepRenewalsStmt,
+		stepWaitsStmt:           q.stepWaitsStmt,
+		stepWindowsStmt:         q.stepWindowsStmt,
 		storedJobsStmt:          q.storedJobsStmt,
 		succeedStmt:             q.succeedStmt,
 		takeGateStmt:            q.takeGateStmt,

@@ -46,6 +46,17 @@ type Attempt struct {
 	Frozen            []byte
 }
 
+type Clock struct {
+	ID       int64
+	BootID   string
+	At       int64
+	Boot     int64
+	Since    int64
+	Floor    int64
+	Steps    int64
+	Stepping int64
+}
+
 type Connection struct {
 	ID                    []byte
 	Project               string

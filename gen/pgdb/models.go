@@ -160,6 +160,7 @@ type Meta struct {
 	Incarnation int64
 	XidOffset   int64
 	EventsFrom  int64
+	ClockSteps  int64
 }
 
 type OauthLogin struct {

@@ -460,7 +460,7 @@ func (q *Queries) EventsAfter(ctx context.Context, arg EventsAfterParams) ([]Eve
 
 const getMeta = `-- name: GetMeta :one
 
-SELECT id, store_id, created_at, system_id, timeline, database_oid, relation_oid, base_backup, quarantined, incarnation, xid_offset, events_from FROM meta WHERE id = 1
+SELECT id, store_id, created_at, system_id, timeline, database_oid, relation_oid, base_backup, quarantined, incarnation, xid_offset, events_from, clock_steps FROM meta WHERE id = 1
 `
 
 // meta
@@ -480,6 +480,7 @@ func (q *Queries) GetMeta(ctx context.Context) (Meta, error) {
 		&i.Incarnation,
 		&i.XidOffset,
 		&i.EventsFrom,
+		&i.ClockSteps,
 	)
 	return i, err
 }

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/fireonce/fireonce/internal/failpoint"
+	"github.com/fireonce/fireonce/internal/hostclock"
 )
 
 // maxDisagreement is how far this machine's clocks may differ over one attempt
@@ -27,6 +30,17 @@ type Reading struct {
 	Boot time.Duration
 	// shift is how far a crash test has set the wall clock.
 	shift time.Duration
+}
+
+type systemClock struct{}
+
+// SystemClock reads this machine's clocks. Where the system has no boot clock, a machine
+// that sleeps in the middle of an attempt is noticed by the wall clock alone.
+func SystemClock() Clock { return systemClock{} }
+
+// Read takes all three readings.
+func (systemClock) Read() Reading {
+	return Reading{Time: time.Now(), Boot: hostclock.Boot(), shift: failpoint.WallShift()}
 }
 
 // elapsed gives the time from r to now by the fastest clock.

@@ -34,6 +34,24 @@ func hastenFrom(text string) time.Duration {
 // WallShift is how far this process's wall clock is off now.
 func WallShift() time.Duration { return time.Duration(shift.Load()) }
 
+// BootID is the name of the machine's run that FIREONCE_BOOT_ID makes up; empty: the
+// machine's own.
+func BootID() string { return os.Getenv("FIREONCE_BOOT_ID") }
+
+// ClockSynchronized reports whether FIREONCE_CLOCK_SYNCHRONIZED decides what the kernel
+// says of its clock, and what it says. A clock that FIREONCE_CLOCK_OFFSET shifts is not
+// the kernel's, so that the kernel's word about its own says nothing about it.
+func ClockSynchronized() (known, synced bool) {
+	switch os.Getenv("FIREONCE_CLOCK_SYNCHRONIZED") {
+	case "true":
+		return true, true
+	case "false":
+		return true, false
+	default:
+		return os.Getenv("FIREONCE_CLOCK_OFFSET") != "", false
+	}
+}
+
 func init() {
 	offsets := offsetsFrom(os.Getenv("FIREONCE_CLOCK_OFFSET"))
 	if len(offsets) == 0 {

@@ -11,6 +11,10 @@
 // machine whose time somebody sets. It has to be done in here: Go asks the kernel
 // itself, so that a preloaded C library such as faketime changes nothing.
 //
+// FIREONCE_CLOCK_SYNCHRONIZED, true or false, is then what the kernel says of that clock
+// (false unless it is set), and FIREONCE_BOOT_ID makes the process believe that the
+// machine was started anew.
+//
 // FIREONCE_HASTEN=400 makes what connectors take platforms to need after a write 400
 // times as short: read lags, the pauses between looks, the life of an upload. Against
 // a platform that is as much faster the rules are the same, in seconds instead of a

@@ -10,5 +10,11 @@ func Hit(string) {}
 // WallShift is zero in ordinary builds.
 func WallShift() time.Duration { return 0 }
 
+// BootID is empty in ordinary builds.
+func BootID() string { return "" }
+
+// ClockSynchronized decides nothing in ordinary builds.
+func ClockSynchronized() (known, synced bool) { return false, false }
+
 // Hasten gives d in ordinary builds.
 func Hasten(d time.Duration) time.Duration { return d }

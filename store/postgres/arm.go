@@ -229,6 +229,8 @@ func (b *arming) mayArm(a store.Arm, j *lockedJob, held bool) error {
 		return store.ErrHeld
 	case b.quarantined != "":
 		return fmt.Errorf("%w: quarantined: %s", store.ErrHeld, b.quarantined)
+	case b.doubt.Stands:
+		return fmt.Errorf("%w: %s", store.ErrHeld, b.doubt.Why)
 	case a.Rearm:
 		return sameBytes(a, j)
 	}

@@ -32,7 +32,7 @@ func usualArms(items []store.Arm) (usual, others []int) {
 // first arms the jobs for which every guard of a first arm holds, and gives back the
 // items for which one does not.
 func (b *arming) first(ctx context.Context, which []int) (left []int, err error) {
-	if b.quarantined != "" {
+	if b.quarantined != "" || b.doubt.Stands {
 		return which, nil
 	}
 	before := b.newest

@@ -46,7 +46,7 @@ func (s *Store) claim(ctx context.Context, p store.ClaimParams) ([]store.Leased,
 	return leasing(ctx, s, "claim", func(ctx context.Context, d *dueRows, t *tx) {
 		d.queue(ctx, t, page(p.Limit))
 	}, func(ctx context.Context, d *dueRows, t *tx) ([]store.Leased, error) {
-		if err := t.refuseQuarantined(); err != nil {
+		if err := t.refuseClosed(); err != nil {
 			return nil, err
 		}
 		c := &claimer{tx: t, p: p, left: int64(page(p.Limit))}

@@ -18,6 +18,9 @@ func (s *Store) Overdue(ctx context.Context, limit int) ([]job.Snapshot, error) 
 		if err != nil {
 			return nil, err
 		}
+		if v.doubt.Stands {
+			return nil, nil
+		}
 		if m.Quarantined != "" {
 			ids, err := v.q.FencesOverIDs(ctx, pgdb.FencesOverIDsParams{Now: v.now, MaxRows: int32(most)})
 			if err != nil {
@@ -82,6 +85,10 @@ func (s *Store) NextDue(ctx context.Context, limit time.Duration) (time.Duration
 		if err != nil {
 			return 0, err
 		}
-		return min(limit, max(0, row.At.Sub(s.present(row.Now)))), nil
+		m := s.moment(row.Now, v.begun, unknownStep)
+		if m.Doubt.Stands {
+			return limit, nil
+		}
+		return min(limit, max(0, row.At.Sub(time.UnixMicro(m.Now)))), nil
 	})
 }

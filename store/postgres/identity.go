@@ -74,10 +74,13 @@ func (s *Store) createMeta(ctx context.Context, conn *pgx.Conn) error {
 	if err := conn.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&created); err != nil {
 		return err
 	}
+	if !s.real() {
+		created = time.UnixMicro(s.reading(created, 0).Wall)
+	}
 	_, err := conn.Exec(ctx, here+`
 INSERT INTO meta (id, store_id, created_at, system_id, timeline, database_oid, relation_oid)
 SELECT 1, $1, $2, h.system_id, h.timeline, h.database_oid, h.relation_oid FROM here AS h
-ON CONFLICT (id) DO NOTHING`, fromID(randomID()), s.present(created))
+ON CONFLICT (id) DO NOTHING`, fromID(randomID()), created)
 	return err
 }
 

@@ -72,7 +72,7 @@ func (c *claimer) mayIntend(l store.Leased, a store.Arm) bool {
 		return false
 	case !l.CancelAsked.IsZero() || !l.StartDeadline.After(c.now):
 		return false
-	case c.held[readyKey{l.Spec.Connection, l.HoldKey}] || c.quarantined != "":
+	case c.held[readyKey{l.Spec.Connection, l.HoldKey}] || c.quarantined != "" || c.doubt.Stands:
 		return false
 	default:
 		return len(l.Open) == 0

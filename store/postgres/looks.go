@@ -13,7 +13,7 @@ import (
 // to the next call.
 func (s *Store) ClaimLooks(ctx context.Context, p store.ClaimParams) ([]store.Leased, error) {
 	return leasing(ctx, s, "claim looks", nil, func(ctx context.Context, _ *struct{}, t *tx) ([]store.Leased, error) {
-		if err := t.refuseQuarantined(); err != nil {
+		if err := t.refuseClosed(); err != nil {
 			return nil, err
 		}
 		rows, err := t.q.LeaseLooks(ctx, pgdb.LeaseLooksParams{

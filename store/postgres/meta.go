@@ -36,6 +36,7 @@ func (s *Store) Meta(ctx context.Context) (store.Meta, error) {
 			return store.Meta{}, fmt.Errorf("lag: %w", err)
 		}
 		m := toMeta(row)
+		m.Clock = s.clock.belief.Doubt()
 		if lag != nil {
 			m.EventLag = max(0, *lag)
 		}

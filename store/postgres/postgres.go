@@ -24,7 +24,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fireonce/fireonce/store"
@@ -47,8 +46,11 @@ type Options struct {
 	// StateDir is a folder outside of the database in which the newest state that was
 	// seen of it is noted, so that an older one in its place is noticed. Empty: none.
 	StateDir string
-	// Now replaces the server's clock, for tests; nil means the server's.
+	// Now replaces the server's clock by one that is always right, for tests; nil means
+	// the server's.
 	Now func() time.Time
+	// Clock says how a clock that changes is treated.
+	Clock store.ClockOptions
 	// MaxInFlight is the bound for connections that state none; 0 means 100.
 	MaxInFlight int
 }
@@ -68,7 +70,7 @@ type Store struct {
 	creates *coalescer[store.NewJob, store.Created]
 	work    work
 
-	clock store.Clock
+	clock clock
 	began time.Time
 	// lead is how far the time that counts was ahead of the server's, in microseconds.
 	lead atomic.Int64
@@ -83,7 +85,8 @@ type Store struct {
 	// settleMu keeps sessions from noting at once what the database has become.
 	settleMu sync.Mutex
 
-	growth *watcher
+	growth  *watcher
+	watched *clockWatcher
 
 	closeOnce sync.Once
 	closed    chan struct{}
@@ -109,7 +112,10 @@ func open(ctx context.Context, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{opts: opts, began: time.Now(), closed: make(chan struct{})}
+	s := &Store{opts: opts, closed: make(chan struct{})}
+	if opts.Now != nil {
+		s.began = opts.Now()
+	}
 	if err := s.prepare(ctx, config.ConnConfig); err != nil {
 		return nil, err
 	}
@@ -121,7 +127,7 @@ func open(ctx context.Context, opts Options) (*Store, error) {
 	s.bell = newBell(s, config.ConnConfig)
 	s.creates = newCoalescer(context.Background(), 1, s.createAll, refusedCreate)
 	s.startWork(context.Background())
-	s.growth = s.watchGrowth()
+	s.growth, s.watched = s.watchGrowth(), s.watchClock()
 	if err := s.watchNewest(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -150,6 +156,9 @@ func (s *Store) prepare(ctx context.Context, config *pgx.ConnConfig) error {
 	if err := s.greet(ctx, conn); err != nil {
 		return opening(ctx, err)
 	}
+	if err := s.openClock(ctx, conn); err != nil {
+		return unavailable(ctx, err)
+	}
 	return nil
 }
 
@@ -160,28 +169,6 @@ func (s *Store) greet(ctx context.Context, conn *pgx.Conn) error {
 		return err
 	}
 	return s.settle(ctx, conn)
-}
-
-// present is the time that counts as now where the server's clock says at. It
-// never goes backwards in this process.
-func (s *Store) present(at time.Time) time.Time {
-	mono := time.Since(s.began)
-	if s.opts.Now != nil {
-		at, mono = s.opts.Now(), 0
-	}
-	now := s.clock.At(at.UnixMicro(), mono)
-	s.lead.Store(now - at.UnixMicro())
-	return time.UnixMicro(now).UTC()
-}
-
-// due is what counts as now in statements that are sent before a transaction knows
-// its time: a time, or how far ours was ahead of the server's when it was last asked.
-func (s *Store) due() (at *time.Time, lead pgtype.Interval) {
-	if s.opts.Now != nil {
-		now := s.opts.Now()
-		at = &now
-	}
-	return at, pgtype.Interval{Microseconds: s.lead.Load(), Valid: true}
 }
 
 // give wakes this process's watchers, and the other servers'.
@@ -200,6 +187,7 @@ func (s *Store) Close() error {
 		s.bell.close()
 		s.growth.close()
 		s.endNotes()
+		s.watched.close()
 		s.pool.Close()
 	})
 	return nil

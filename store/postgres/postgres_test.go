@@ -12,6 +12,36 @@ import (
 	"github.com/fireonce/fireonce/store/storetest"
 )
 
+func TestClockConformance(t *testing.T) {
+	open := func(t *testing.T, url string, clock store.ClockOptions) store.Store {
+		t.Helper()
+		s, err := postgres.Open(t.Context(), postgres.Options{URL: url, Migrate: true, Clock: clock})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	urls := make(map[store.Store]string)
+	storetest.RunClock(t, storetest.Clocked{
+		Open: func(t *testing.T, clock store.ClockOptions) store.Store {
+			t.Helper()
+			url := pgtest.New(t)
+			s := open(t, url, clock)
+			urls[s] = url
+			return s
+		},
+		Restart: func(t *testing.T, s store.Store, clock store.ClockOptions) store.Store {
+			t.Helper()
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			next := open(t, urls[s], clock)
+			urls[next] = urls[s]
+			return next
+		},
+	})
+}
+
 func TestConformance(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, now func() time.Time) store.Store {
 		t.Helper()

@@ -51,7 +51,7 @@ type retaining struct {
 
 // step does one part of the pass, and says where the next one is.
 func (r *retaining) step(ctx context.Context) error {
-	if err := r.refuseQuarantined(); err != nil {
+	if err := r.refuseClosed(); err != nil {
 		return err
 	}
 	if err := r.take(ctx); err != nil || r.out.Busy {

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fireonce/fireonce/gen/pgdb"
+	"github.com/fireonce/fireonce/internal/hostclock"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -47,6 +48,8 @@ type tx struct {
 	q    *pgdb.Queries
 	// now counts as the present for all that the transaction does.
 	now time.Time
+	// doubt is what is not believed of it.
+	doubt store.ClockDoubt
 	// quarantined says why claims are off; empty: they are on.
 	quarantined string
 	// base is below every event position of this transaction and not below any of
@@ -85,8 +88,17 @@ func (t *tx) inOrder(position int64) error {
 	return nil
 }
 
-// refuseQuarantined guards the calls that lead to sending. A quarantine that is
-// committed while such a call runs stops the next one.
+// refuseClosed guards the calls that lead to sending, and those that end or remove
+// something because its time is over.
+func (t *tx) refuseClosed() error {
+	if err := t.refuseQuarantined(); err != nil {
+		return err
+	}
+	return t.doubt.Refuse()
+}
+
+// refuseQuarantined refuses what another copy of the database may be doing. A quarantine
+// that is committed while such a call runs stops the next one.
 func (t *tx) refuseQuarantined() error {
 	if t.quarantined != "" {
 		return fmt.Errorf("%w: %s", store.ErrQuarantined, t.quarantined)
@@ -181,6 +193,11 @@ func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 		return nil, errClosed
 	default:
 	}
+	if s.opts.Clock.Read != nil {
+		if err := s.compareClocks(ctx); err != nil {
+			return nil, unavailable(ctx, err)
+		}
+	}
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return nil, unavailable(ctx, err)
@@ -204,18 +221,21 @@ func unavailable(ctx context.Context, err error) error {
 const beginning = `SELECT clock_timestamp(),
 	(pg_current_xact_id()::text::bigint + m.xid_offset) << 20, m.quarantined,
 	m.tableoid::bigint = m.relation_oid
-		AND ($1::bigint <= m.events_from OR EXISTS (SELECT 1 FROM events AS e WHERE e.position = $1))
+		AND ($1::bigint <= m.events_from OR EXISTS (SELECT 1 FROM events AS e WHERE e.position = $1)),
+	m.clock_steps
 FROM meta AS m WHERE m.id = 1`
 
 func (s *Store) begin(ctx context.Context, conn *pgx.Conn, first func(context.Context, *tx)) (*tx, error) {
 	t := &tx{s: s, conn: conn, q: pgdb.New(conn)}
 	var same bool
+	var steps int64
+	begun := hostclock.Boot()
 	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
 		_, err := db.Exec(ctx, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
 		return err
 	})
 	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
-		return db.QueryRow(ctx, beginning, s.mark.Load()).Scan(&t.now, &t.base, &t.quarantined, &same)
+		return db.QueryRow(ctx, beginning, s.mark.Load()).Scan(&t.now, &t.base, &t.quarantined, &same, &steps)
 	})
 	if first != nil {
 		first(ctx, t)
@@ -229,7 +249,8 @@ func (s *Store) begin(ctx context.Context, conn *pgx.Conn, first func(context.Co
 		s.pool.Reset()
 		return nil, fmt.Errorf("%w: another state was put in place of the database", store.ErrUnavailable)
 	}
-	t.now = s.present(t.now)
+	m := s.moment(t.now, begun, steps)
+	t.now, t.doubt = time.UnixMicro(m.Now).UTC(), m.Doubt
 	return t, nil
 }
 
@@ -284,31 +305,37 @@ type view struct {
 	q    *pgdb.Queries
 	conn *pgx.Conn
 	now  time.Time
+	// doubt is what is not believed of the time.
+	doubt store.ClockDoubt
+	// begun is when the call began, on the boot clock.
+	begun time.Duration
 }
 
 // at is the time that counts as now, for a row that was read at a time of the
 // server's clock.
 func (v view) at(server time.Time) time.Time {
 	if v.now.IsZero() {
-		return v.s.present(server)
+		return v.s.present(server, v.begun)
 	}
 	return v.now
 }
 
-func (t *tx) view() view { return view{s: t.s, q: t.q, conn: t.conn, now: t.now} }
+func (t *tx) view() view { return view{s: t.s, q: t.q, conn: t.conn, now: t.now, doubt: t.doubt} }
 
 // read runs fn on one state of the database.
 func read[T any](ctx context.Context, s *Store, name string, fn func(context.Context, view) (T, error)) (T, error) {
 	return reading(ctx, s, name, func(ctx context.Context, conn *pgx.Conn) (T, error) {
 		var zero T
-		v := view{s: s, q: pgdb.New(conn), conn: conn}
+		v := view{s: s, q: pgdb.New(conn), conn: conn, begun: hostclock.Boot()}
+		var steps int64
 		b := &pgx.Batch{}
 		b.Queue("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-		b.Queue("SELECT clock_timestamp()").QueryRow(func(row pgx.Row) error { return row.Scan(&v.now) })
+		b.Queue("SELECT clock_timestamp(), clock_steps FROM meta WHERE id = 1").QueryRow(func(row pgx.Row) error { return row.Scan(&v.now, &steps) })
 		if err := conn.SendBatch(ctx, b).Close(); err != nil {
 			return zero, aborted(ctx, conn, err)
 		}
-		v.now = s.present(v.now)
+		m := s.moment(v.now, v.begun, steps)
+		v.now, v.doubt = time.UnixMicro(m.Now).UTC(), m.Doubt
 		ended := false
 		defer func() {
 			if !ended { // fn panicked
@@ -331,7 +358,7 @@ func read[T any](ctx context.Context, s *Store, name string, fn func(context.Con
 // transaction. The statement itself must ask for the time (see present).
 func readOne[T any](ctx context.Context, s *Store, name string, fn func(context.Context, view) (T, error)) (T, error) {
 	return reading(ctx, s, name, func(ctx context.Context, conn *pgx.Conn) (T, error) {
-		v, err := fn(ctx, view{s: s, q: pgdb.New(conn), conn: conn})
+		v, err := fn(ctx, view{s: s, q: pgdb.New(conn), conn: conn, begun: hostclock.Boot()})
 		if err != nil {
 			return v, aborted(ctx, conn, err)
 		}

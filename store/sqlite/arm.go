@@ -55,6 +55,9 @@ func (t *tx) arm(ctx context.Context, a store.Arm, quarantined string) (store.Ar
 	if quarantined != "" {
 		return store.Armed{}, fmt.Errorf("%w: quarantined: %s", store.ErrHeld, quarantined)
 	}
+	if t.doubt.Stands {
+		return store.Armed{}, fmt.Errorf("%w: %s", store.ErrHeld, t.doubt.Why)
+	}
 	attempt := newAttemptRow(a, st, st.Attempt+1, st.Round, t.now)
 	if a.Rearm {
 		if err := t.sameBytes(ctx, st, a); err != nil {

@@ -72,7 +72,7 @@ var tracked = map[string]bool{
 func (c *cache) wrote(name, table string) {
 	switch table {
 	case "job_keys", "events", "starts", "effects", "open_intents", "observations", "resolutions",
-		"connection_credentials", "projects", "api_keys", "oauth_logins", "oauth_renewals", "project_use":
+		"connection_credentials", "projects", "api_keys", "oauth_logins", "oauth_renewals", "project_use", "clock":
 	case "meta":
 		c.meta = nil
 	case "connections":
@@ -234,7 +234,16 @@ func (t *tx) unsaturate(ctx context.Context, conn []byte) (bool, error) {
 	return freed > 0, nil
 }
 
-// refuseQuarantined guards the calls that lead to sending.
+// refuseClosed guards the calls that lead to sending, and those that end or remove
+// something because its time is over.
+func (t *tx) refuseClosed(ctx context.Context) error {
+	if err := t.refuseQuarantined(ctx); err != nil {
+		return err
+	}
+	return t.doubt.Refuse()
+}
+
+// refuseQuarantined refuses what another copy of the database may be doing.
 func (t *tx) refuseQuarantined(ctx context.Context) error {
 	m, err := t.meta(ctx)
 	if err != nil {

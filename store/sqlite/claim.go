@@ -20,7 +20,7 @@ import (
 // Claim implements store.Store.
 func (s *Store) Claim(ctx context.Context, p store.ClaimParams) ([]store.Leased, error) {
 	return write(ctx, s, "claim", func(ctx context.Context, t *tx) ([]store.Leased, error) {
-		if err := t.refuseQuarantined(ctx); err != nil {
+		if err := t.refuseClosed(ctx); err != nil {
 			return nil, err
 		}
 		c := &claimer{tx: t, p: p, left: page(p.Limit), conns: make(map[job.ID]*claimed)}

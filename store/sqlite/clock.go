@@ -1,41 +1,199 @@
 package sqlite
 
 import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 
-	"github.com/fireonce/fireonce/internal/failpoint"
+	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/internal/hostclock"
+	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
 
-// clock is the process's clock in whole microseconds, as store.Clock has it.
+// Rules of this file:
+//   - all times are those of the process's belief in the machine's wall clock (see
+//     store.Timeline). It is saved with commits that happen anyway, so that the next
+//     process goes on from it;
+//   - a step of the believed time is a transaction of its own, between two groups. No call
+//     sees times of before and rows of after.
+
+const (
+	// saveEvery is how often the belief is saved, where something is written at all.
+	saveEvery = time.Second
+	// clockReadEvery is how often the clock is read when nobody calls.
+	clockReadEvery = time.Second
+)
+
+// clock is the process's belief in the time.
 type clock struct {
-	source func() reading
-
-	mu    sync.Mutex // readings are taken in the order in which they are used
-	clock store.Clock
+	read   func() store.ClockReading
+	belief *store.Clock
+	bootID string
+	// steps is held by readers for as long as they go by one time, and by a step.
+	steps sync.RWMutex
+	saved time.Duration // on the boot clock; the writer's
 }
 
-// reading is one moment on the wall clock, in microseconds, and on a clock that
-// nobody can set.
-type reading struct {
-	wall int64
-	mono time.Duration
+// openClock goes on from what the database's last process believed.
+func (s *Store) openClock(ctx context.Context) error {
+	c := &clock{read: s.opts.Clock.Read, bootID: hostclock.BootID(), saved: -saveEvery}
+	switch {
+	case c.read != nil:
+	case s.opts.Now != nil:
+		c.read, c.bootID = manualClock(s.opts.Now), ""
+	default:
+		c.read = c.machine
+	}
+	row, err := litedb.New(s.db).GetClock(ctx)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return fmt.Errorf("read what is believed of the time: %w", err)
+	}
+	line := store.Timeline{}
+	if s.opts.Now == nil {
+		line = store.Resume(store.SavedClock{
+			BootID: row.BootID, At: row.At, Boot: row.Boot, Since: row.Since, Floor: row.Floor,
+		}, c.bootID, c.read().Boot)
+	}
+	c.belief = store.NewClock(s.opts.Clock, line)
+	s.clock = c
+	return nil
 }
 
-// newClock makes a clock from the wall clock. Times without a monotonic reading
-// give a clock that stands still while it was set back.
-func newClock(now func() time.Time) *clock {
+// manualClock reads a clock that is always right.
+func manualClock(now func() time.Time) func() store.ClockReading {
 	start := now()
-	return &clock{source: func() reading {
+	return func() store.ClockReading {
 		t := now()
-		return reading{wall: t.Add(failpoint.WallShift()).UnixMicro(), mono: t.Sub(start)}
-	}}
+		return store.ClockReading{Wall: t.UnixMicro(), Boot: t.Sub(start)}
+	}
 }
 
-func (c *clock) now() int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	r := c.source()
-	return c.clock.At(r.wall, r.mono)
+// machine reads this machine's clocks. The kernel is asked only in doubt.
+func (c *clock) machine() store.ClockReading {
+	r := store.ClockReading{Boot: hostclock.Boot()}
+	r.Wall = hostclock.Wall().UnixMicro()
+	r.Took = hostclock.Boot() - r.Boot
+	if c.belief != nil && c.belief.Doubt().Why != "" && hostclock.Synchronized() {
+		r.Proof = "the kernel says that its clock is synchronized"
+	}
+	return r
+}
+
+func (c *clock) moment() store.ClockMoment { return c.belief.Read(c.read()) }
+
+// watchClock notices a change while nobody calls, and has the writer follow it.
+func (s *Store) watchClock() {
+	ticker := time.NewTicker(clockReadEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-s.closed:
+			return
+		case <-ticker.C:
+		}
+		if s.clock.moment().Step == nil {
+			continue
+		}
+		// An operation that does nothing: the writer steps before each group.
+		_, _ = write(context.Background(), s, "clock", func(context.Context, *tx) (struct{}, error) { return struct{}{}, nil })
+	}
+}
+
+// stepClock follows the clock before a group, if it is believed to have changed. Where
+// that fails, the belief stays as it was, and the next group tries again.
+func (w *writer) stepClock(ctx context.Context) {
+	m := w.s.clock.moment()
+	if m.Step == nil {
+		return
+	}
+	c := w.s.clock
+	c.steps.Lock()
+	defer c.steps.Unlock()
+	before, err := w.q.GetClock(ctx)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return
+	}
+	if err := w.writeStep(ctx, m); err != nil {
+		w.undo(ctx)
+		// Only a commit leaves open whether it is durable.
+		if after, rerr := w.q.GetClock(ctx); rerr != nil || after.Steps == before.Steps {
+			return
+		}
+	}
+	w.cache = newCache()
+	c.belief.Follow(*m.Step)
+	w.s.hints.Give([2]bool{store.WatchWork: true})
+}
+
+func (w *writer) writeStep(ctx context.Context, m store.ClockMoment) error {
+	if err := w.ses.control(ctx, begin); err != nil {
+		return err
+	}
+	for _, part := range w.stepParts(m) {
+		if err := part(ctx); err != nil {
+			return err
+		}
+	}
+	return w.commit(ctx)
+}
+
+// stepParts are the statements of a step.
+func (w *writer) stepParts(m store.ClockMoment) []func(context.Context) error {
+	step, q := *m.Step, w.q
+	unknown := store.AgeUnknown.UnixMicro()
+	parts := []func(context.Context) error{
+		func(ctx context.Context) error {
+			return q.SaveClock(ctx, w.s.clock.row(store.SavedClock{At: step.To, Boot: m.Boot.Microseconds()}))
+		},
+		q.BeginStep,
+	}
+	if step.By != 0 {
+		parts = append(parts,
+			func(ctx context.Context) error {
+				return q.StepAttempts(ctx, litedb.StepAttemptsParams{By: step.By, Unknown: unknown, Old: step.From})
+			},
+			func(ctx context.Context) error { return q.StepLeases(ctx, step.By) },
+			func(ctx context.Context) error {
+				return q.StepWaits(ctx, litedb.StepWaitsParams{By: step.By, Old: step.From, DefaultWindow: micros(job.DefaultWindow)})
+			},
+			func(ctx context.Context) error { return q.StepEnds(ctx, step.To) },
+			func(ctx context.Context) error {
+				return q.StepHolds(ctx, litedb.StepHoldsParams{By: step.By, Old: step.From, Now: step.To})
+			},
+			func(ctx context.Context) error { return q.StepBuckets(ctx, step.By) },
+			func(ctx context.Context) error {
+				return q.StepRenewals(ctx, litedb.StepRenewalsParams{By: step.By, Old: step.From})
+			},
+		)
+	}
+	if step.AgesUnknown {
+		parts = append(parts, func(ctx context.Context) error {
+			return q.ForgetKeyAges(ctx, litedb.ForgetKeyAgesParams{Unknown: unknown, Keyed: int64(job.Keyed)})
+		})
+	}
+	if step.Stood > 0 {
+		parts = append(parts, func(ctx context.Context) error {
+			return q.StepWindows(ctx, litedb.StepWindowsParams{Stood: micros(step.Stood), Now: step.To})
+		})
+	}
+	return append(parts, q.EndStep)
+}
+
+// saveClock saves the belief now and then, with what a group has written.
+func (w *writer) saveClock(ctx context.Context) error {
+	c := w.s.clock
+	m := c.moment()
+	if w.s.opts.Now != nil || m.Boot-c.saved < saveEvery {
+		return nil
+	}
+	c.saved = m.Boot
+	return w.q.SaveClock(ctx, c.row(c.belief.Save(m)))
+}
+
+func (c *clock) row(saved store.SavedClock) litedb.SaveClockParams {
+	return litedb.SaveClockParams{BootID: c.bootID, At: saved.At, Boot: saved.Boot, Since: saved.Since, Floor: saved.Floor}
 }

@@ -95,7 +95,7 @@ func (t *tx) start(ctx context.Context, st litedb.JobState, p *store.ClaimParams
 		return nil, nil
 	}
 	m, err := t.meta(ctx)
-	if err != nil || m.Quarantined != "" {
+	if err != nil || m.Quarantined != "" || t.doubt.Stands {
 		return nil, err
 	}
 	row, err := t.readyRow(ctx, st.ConnectionID, st.HoldKey)

@@ -18,6 +18,9 @@ func (s *Store) Overdue(ctx context.Context, limit int) ([]job.Snapshot, error) 
 		if err != nil {
 			return nil, err
 		}
+		if v.doubt.Stands {
+			return nil, nil
+		}
 		if m.Quarantined != "" {
 			ids, err := v.q.FencesOverIDs(ctx, litedb.FencesOverIDsParams{Now: someMicros(v.now), MaxRows: most})
 			if err != nil {
@@ -87,7 +90,7 @@ func (s *Store) NextDue(ctx context.Context, limit time.Duration) (time.Duration
 			return 0, err
 		}
 		next := v.now + micros(limit)
-		if m.Quarantined != "" {
+		if m.Quarantined != "" || v.doubt.Stands {
 			return limit, nil // fences are few, and a sweep asks for them anyway
 		}
 		sources := []func(context.Context) (sql.NullInt64, error){

@@ -13,7 +13,7 @@ import (
 // ClaimLooks implements store.Store.
 func (s *Store) ClaimLooks(ctx context.Context, p store.ClaimParams) ([]store.Leased, error) {
 	return write(ctx, s, "claim looks", func(ctx context.Context, t *tx) ([]store.Leased, error) {
-		if err := t.refuseQuarantined(ctx); err != nil {
+		if err := t.refuseClosed(ctx); err != nil {
 			return nil, err
 		}
 		ids, err := t.q.DueLooks(ctx, litedb.DueLooksParams{Now: someMicros(t.now), MaxRows: page(p.Limit)})

@@ -186,7 +186,9 @@ func (s *Store) Meta(ctx context.Context) (store.Meta, error) {
 		if err != nil {
 			return store.Meta{}, err
 		}
-		return metaOf(m), nil
+		meta := metaOf(m)
+		meta.Clock = v.doubt
+		return meta, nil
 	})
 }
 

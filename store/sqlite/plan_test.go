@@ -53,7 +53,9 @@ func TestPlans(t *testing.T) {
 		}
 		plan := planOf(t, db, name, query, args)
 		for _, step := range plan {
-			if walksTable(step, sorts[name]) && !walks[name] {
+			// A step of the clock happens when a machine's time was wrong.
+			rare := walks[name] || strings.HasPrefix(name, "Step") || name == "ForgetKeyAges"
+			if walksTable(step, sorts[name]) && !rare {
 				t.Errorf("%s: %s", name, strings.Join(plan, " | "))
 			}
 		}

@@ -59,7 +59,7 @@ func (r *retaining) over() bool { return time.Now().After(r.end) }
 
 // step does one part of the pass, and says where the next one is.
 func (r *retaining) step(ctx context.Context) (err error) {
-	if err := r.refuseQuarantined(ctx); err != nil {
+	if err := r.refuseClosed(ctx); err != nil {
 		return err
 	}
 	if r.meta, err = r.q.GetMeta(ctx); err != nil {

@@ -7,7 +7,7 @@
 //   - All writes go through one goroutine, which runs many calls in one
 //     transaction and pays one fsync for them (see writer.go). Reads have
 //     connections of their own and never wait for a write.
-//   - Times are the process's, in microseconds, and never go backwards.
+//   - Times are the process's, in microseconds, and go backwards by a step only (clock.go).
 //   - Conversions between rows and values live in convert.go only.
 package sqlite
 
@@ -37,8 +37,10 @@ type Options struct {
 	// StateDir is a folder elsewhere, in which the newest state that was seen is noted as
 	// in PATH.lock, so that an older one in its place is noticed. Empty: none.
 	StateDir string
-	// Now is the clock; nil means time.Now.
+	// Now replaces the machine's clocks by one that is always right, for tests.
 	Now func() time.Time
+	// Clock says how a clock that changes is treated.
+	Clock store.ClockOptions
 	// Host names this machine, to notice a database that was copied to another
 	// one; empty means the machine id, or the host's name.
 	Host string
@@ -92,9 +94,6 @@ type reader struct {
 // another process has it, with ErrLinked when the file has several names, and with
 // ErrSchema when its schema is not the one that this program knows.
 func Open(ctx context.Context, opts Options) (_ *Store, err error) {
-	if opts.Now == nil {
-		opts.Now = time.Now
-	}
 	if opts.MaxInFlight <= 0 {
 		opts.MaxInFlight = defaultMaxInFlight
 	}
@@ -106,7 +105,7 @@ func Open(ctx context.Context, opts Options) (_ *Store, err error) {
 		return nil, fmt.Errorf("open %s: %w", opts.Path, err)
 	}
 	s := &Store{
-		opts: opts, clock: newClock(opts.Now), lock: lock,
+		opts: opts, lock: lock,
 		readers: make(chan *reader, opts.Readers), closed: make(chan struct{}), loss: newLoss(),
 		watched: &watched{lock: lock, log: lock.path + "-wal", epoch: newEpoch()},
 	}
@@ -119,6 +118,9 @@ func Open(ctx context.Context, opts Options) (_ *Store, err error) {
 		return nil, err
 	}
 	if err := s.prepareSchema(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.openClock(ctx); err != nil {
 		return nil, err
 	}
 	if s.writer, err = s.newWriter(ctx); err != nil {
@@ -136,6 +138,9 @@ func Open(ctx context.Context, opts Options) (_ *Store, err error) {
 		return nil, err
 	}
 	s.watches.Go(s.keepWatch)
+	if opts.Now == nil && opts.Clock.Read == nil {
+		s.watches.Go(s.watchClock)
+	}
 	return s, nil
 }
 
@@ -178,6 +183,8 @@ type view struct {
 	q    *litedb.Queries
 	conn litedb.DBTX
 	now  int64
+	// doubt is what is not believed of the time.
+	doubt store.ClockDoubt
 }
 
 // read runs fn on one state of the database. fn's statements are short and
@@ -215,7 +222,10 @@ func read[T any](ctx context.Context, s *Store, name string, fn func(context.Con
 			_, _ = r.conn.ExecContext(ctx, "ROLLBACK")
 		}
 	}()
-	v, err := fn(ctx, view{q: r.q, conn: r.conn, now: s.clock.now()})
+	s.clock.steps.RLock()
+	defer s.clock.steps.RUnlock()
+	m := s.clock.moment()
+	v, err := fn(ctx, view{q: r.q, conn: r.conn, now: m.Now, doubt: m.Doubt})
 	_, cerr := r.commit.ExecContext(ctx)
 	ended = cerr == nil
 	if err == nil {

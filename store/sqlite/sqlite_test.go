@@ -11,6 +11,36 @@ import (
 	"github.com/fireonce/fireonce/store/storetest"
 )
 
+func TestClockConformance(t *testing.T) {
+	open := func(t *testing.T, path string, clock store.ClockOptions) store.Store {
+		t.Helper()
+		s, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, Migrate: true, Clock: clock, Readers: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	paths := make(map[store.Store]string)
+	storetest.RunClock(t, storetest.Clocked{
+		Open: func(t *testing.T, clock store.ClockOptions) store.Store {
+			t.Helper()
+			path := filepath.Join(t.TempDir(), "fireonce.db")
+			s := open(t, path, clock)
+			paths[s] = path
+			return s
+		},
+		Restart: func(t *testing.T, s store.Store, clock store.ClockOptions) store.Store {
+			t.Helper()
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			next := open(t, paths[s], clock)
+			paths[next] = paths[s]
+			return next
+		},
+	})
+}
+
 // TestConformance gives every subtest a copy of one migrated database:
 // migrating takes longer than most of them.
 func TestConformance(t *testing.T) {

@@ -182,6 +182,7 @@ func (w *writer) group(first *op) {
 	if !first.turn.CompareAndSwap(opQueued, opBegun) {
 		return
 	}
+	w.stepClock(ctx)
 	if err := w.ses.control(ctx, begin); err != nil {
 		first.done <- fmt.Errorf("%w: begin: %w", store.ErrUnavailable, err)
 		return
@@ -211,7 +212,8 @@ func (w *writer) group(first *op) {
 // or in a way after which SQLite may have ended the transaction.
 func (w *writer) one(ctx context.Context, t *tx, o *op) (spoiled bool, err error) {
 	hints := t.hint
-	t.now, w.ses.dirty = w.s.clock.now(), false
+	t.setTime()
+	w.ses.dirty = false
 	if err = translate(o.run(ctx, t)); err != nil {
 		t.hint = hints
 	}
@@ -272,7 +274,7 @@ func (w *writer) careful(ctx context.Context, t *tx, o *op) (err, lost error) {
 		return nil, fmt.Errorf("savepoint: %w", err)
 	}
 	hints := t.hint
-	t.now = w.s.clock.now()
+	t.setTime()
 	err = translate(o.run(ctx, t))
 	if err != nil {
 		t.hint, w.cache = hints, newCache()
@@ -308,6 +310,10 @@ func (w *writer) finish(ctx context.Context, t *tx, ops []*op) {
 		w.abandon(ctx, ops, err)
 		return
 	}
+	if err := w.saveClock(ctx); err != nil {
+		w.abandon(ctx, ops, err)
+		return
+	}
 	err := w.commit(ctx)
 	if err != nil {
 		err = fmt.Errorf("%w: %w", store.ErrUnconfirmed, err)
@@ -328,7 +334,9 @@ type tx struct {
 	q    *litedb.Queries
 	conn litedb.DBTX
 	now  int64
-	hint [2]bool
+	// doubt is what is not believed of the time.
+	doubt store.ClockDoubt
+	hint  [2]bool
 	// careful says that operations and items have savepoints.
 	careful bool
 }
@@ -337,7 +345,13 @@ func (w *writer) newTx(careful bool) *tx {
 	return &tx{w: w, q: w.q, conn: w.ses, careful: careful}
 }
 
-func (t *tx) view() view { return view{q: t.q, conn: t.conn, now: t.now} }
+// setTime fixes the time of an operation.
+func (t *tx) setTime() {
+	m := t.w.s.clock.moment()
+	t.now, t.doubt = m.Now, m.Doubt
+}
+
+func (t *tx) view() view { return view{q: t.q, conn: t.conn, now: t.now, doubt: t.doubt} }
 
 // item runs one of n items of a batch and gives its verdict, nothing of it
 // being written then; fatal is trouble that concerns the whole call, or a verdict

@@ -27,8 +27,22 @@ CREATE TABLE meta (
     -- cluster whose transaction ids are behind those of the one before.
     xid_offset     bigint      NOT NULL DEFAULT 0,
     -- Events up to and including this position may have been dropped.
-    events_from    bigint      NOT NULL DEFAULT 0
+    events_from    bigint      NOT NULL DEFAULT 0,
+    -- Rises with each step of the clock.
+    clock_steps    bigint      NOT NULL DEFAULT 0
 );
+
+-- What the servers believe about the database's clock (see store.Timeline). Apart from
+-- meta, which every write reads: a row that changes often grows a tail of versions.
+CREATE TABLE clock (
+    id      smallint    PRIMARY KEY CHECK (id = 1),
+    -- The newest time that some server believed.
+    at      timestamptz NOT NULL DEFAULT 'epoch',
+    -- Some server doubts the clock, and none has believed it since.
+    doubted boolean     NOT NULL DEFAULT false
+);
+
+INSERT INTO clock (id) VALUES (1);
 
 CREATE TABLE projects (
     id           text        PRIMARY KEY CHECK (id <> ''),
@@ -244,10 +258,12 @@ WHEN (
     -- An attempt rises by one, and only at an arm; what is being sent was armed.
     OR NEW.attempt <> OLD.attempt AND (NEW.attempt <> OLD.attempt + 1 OR NEW.state <> 3 OR OLD.state = 3)
     OR NEW.state = 3 AND OLD.state <> 3 AND NEW.attempt <> OLD.attempt + 1
-    -- A fence never comes earlier. It is raised when a quarantine ends, which is
-    -- no change of the job.
-    OR NEW.state = 3 AND OLD.state = 3
-        AND (NEW.next_at < OLD.next_at OR NEW.next_at > OLD.next_at AND NEW.version <> OLD.version)
+    -- A fence never comes earlier, but with the clock. It is raised when a quarantine
+    -- ends, which is no change of the job.
+    OR NEW.state = 3 AND OLD.state = 3 AND (
+        NEW.next_at < OLD.next_at AND current_setting('fireonce.stepping', true) IS DISTINCT FROM 'on'
+        OR NEW.next_at > OLD.next_at AND NEW.version <> OLD.version
+    )
     -- A job keeps its id, its project and its connection.
     OR NEW.job_id <> OLD.job_id OR NEW.connection_id <> OLD.connection_id OR NEW.project <> OLD.project
 )
@@ -346,12 +362,12 @@ CREATE TRIGGER attempts_insert BEFORE INSERT ON attempts FOR EACH ROW
 WHEN (NEW.number > 1 AND NOT may_follow(NEW.job_id, NEW.number, NEW.effect_key))
 EXECUTE FUNCTION refuse('the attempt cannot follow those before it: one is missing, live, or open under another key');
 
--- A confirmed attempt stays confirmed, a fence never comes earlier, and what is
--- known of an attempt is not forgotten.
+-- A confirmed attempt stays confirmed, a fence never comes earlier, but with the clock,
+-- and what is known of an attempt is not forgotten.
 CREATE TRIGGER attempts_update BEFORE UPDATE ON attempts FOR EACH ROW
 WHEN (
     OLD.result = 1 AND NEW.result <> 1
-    OR NEW.fence_at < OLD.fence_at
+    OR NEW.fence_at < OLD.fence_at AND current_setting('fireonce.stepping', true) IS DISTINCT FROM 'on'
     OR OLD.result <> NEW.result AND (NEW.result = 0
         OR NEW.result = 4 AND OLD.result IN (2, 3, 7) AND NEW.handle = '')
 )

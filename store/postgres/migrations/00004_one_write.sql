@@ -33,10 +33,12 @@ WHEN (
     -- An attempt rises by one, and only at an arm; what is being sent was armed.
     OR NEW.attempt <> OLD.attempt AND (NEW.attempt <> OLD.attempt + 1 OR NEW.state <> 3 OR OLD.state = 3)
     OR NEW.state = 3 AND OLD.state <> 3 AND NEW.attempt <> OLD.attempt + 1
-    -- A fence never comes earlier. It is raised when a quarantine ends, which is
-    -- no change of the job.
-    OR NEW.state = 3 AND OLD.state = 3
-        AND (NEW.next_at < OLD.next_at OR NEW.next_at > OLD.next_at AND NEW.version <> OLD.version)
+    -- A fence never comes earlier, but with the clock. It is raised when a quarantine
+    -- ends, which is no change of the job.
+    OR NEW.state = 3 AND OLD.state = 3 AND (
+        NEW.next_at < OLD.next_at AND current_setting('fireonce.stepping', true) IS DISTINCT FROM 'on'
+        OR NEW.next_at > OLD.next_at AND NEW.version <> OLD.version
+    )
     -- A job keeps its id, its project and its connection.
     OR NEW.job_id <> OLD.job_id OR NEW.connection_id <> OLD.connection_id OR NEW.project <> OLD.project
 )

@@ -25,6 +25,24 @@ CREATE TABLE meta (
     events_from   INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 INSERT INTO meta VALUES(1,X'ca626f44972a2d8e962cd8b2dbe8f16b',1893553445678901,'a file on a machine',1,'',3);
+-- What the process believes about the time. See store.Timeline.
+CREATE TABLE clock (
+    id       INTEGER PRIMARY KEY CHECK (id = 1),
+    -- The run of the machine; empty: unknown.
+    boot_id  TEXT    NOT NULL,
+    -- The believed time when the machine's boot clock showed boot.
+    at       INTEGER NOT NULL,
+    boot     INTEGER NOT NULL,
+    -- A doubt under way: since when, on the boot clock, and the time that the clock is
+    -- behind; 0: none.
+    since    INTEGER NOT NULL,
+    floor    INTEGER NOT NULL,
+    -- Rises with each step.
+    steps    INTEGER NOT NULL DEFAULT 0,
+    -- 1 while a step is written, which may move fences back.
+    stepping INTEGER NOT NULL DEFAULT 0 CHECK (stepping IN (0, 1))
+) STRICT;
+
 CREATE TABLE projects (
     id           TEXT    PRIMARY KEY NOT NULL CHECK (id <> ''),
     display_name TEXT    NOT NULL DEFAULT '',

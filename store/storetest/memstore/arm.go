@@ -78,6 +78,8 @@ func (t *tx) mayArm(r *record, a store.Arm) error {
 		return store.ErrHeld
 	case t.meta.Quarantined != "":
 		return fmt.Errorf("%w: quarantined: %s", store.ErrHeld, t.meta.Quarantined)
+	case t.doubt.Stands:
+		return fmt.Errorf("%w: %s", store.ErrHeld, t.doubt.Why)
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 // then the rest to whoever has more.
 func (s *Store) Claim(ctx context.Context, p store.ClaimParams) ([]store.Leased, error) {
 	return call(ctx, s, "claim", func(t *tx) ([]store.Leased, error) {
-		if err := t.refuseQuarantined(); err != nil {
+		if err := t.refuseClosed(); err != nil {
 			return nil, err
 		}
 		var out []store.Leased

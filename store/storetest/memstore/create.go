@@ -64,7 +64,7 @@ func (t *tx) create(n store.NewJob) (store.Created, error) {
 
 // start claims a job that has just been stored, if it is the next of its queue.
 func (t *tx) start(r *record, p *store.ClaimParams) *store.Leased {
-	if p == nil || t.meta.Quarantined != "" {
+	if p == nil || t.meta.Quarantined != "" || t.doubt.Stands {
 		return nil
 	}
 	for _, q := range t.queues() {

@@ -12,6 +12,9 @@ import (
 func (s *Store) Overdue(ctx context.Context, limit int) ([]job.Snapshot, error) {
 	return call(ctx, s, "overdue", func(t *tx) ([]job.Snapshot, error) {
 		var ended, over []*record
+		if t.doubt.Stands {
+			return nil, nil
+		}
 		for _, r := range t.active {
 			j := &r.job
 			shut := t.meta.Quarantined != ""
@@ -69,7 +72,7 @@ func (s *Store) Doubtful(ctx context.Context, since time.Time, limit int) ([]job
 // window, so nothing of these counts.
 func (s *Store) NextDue(ctx context.Context, limit time.Duration) (time.Duration, error) {
 	return call(ctx, s, "next due", func(t *tx) (time.Duration, error) {
-		if t.meta.Quarantined != "" {
+		if t.meta.Quarantined != "" || t.doubt.Stands {
 			return limit, nil
 		}
 		next := limit

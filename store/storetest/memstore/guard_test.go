@@ -148,30 +148,6 @@ func TestSaveHandleStale(t *testing.T) {
 	g.refuses(g.s.SaveHandle(t.Context(), g.id, 1, "late"), store.ErrStale)
 }
 
-// TestClockJumps: forward, the store believes it at once; backward, its time goes on
-// at half its speed until the clock has caught up.
-func TestClockJumps(t *testing.T) {
-	clock, elapsed := start, time.Duration(0)
-	s := memstore.Open(memstore.Options{
-		Now: func() time.Time { return clock }, Elapsed: func() time.Duration { return elapsed },
-	})
-	for _, step := range []struct {
-		jump, pass, want time.Duration
-	}{
-		{0, time.Second, time.Second},
-		{time.Hour, time.Second, time.Hour + 2*time.Second},
-		{-time.Minute, 0, time.Hour + 2*time.Second},
-		{0, 10 * time.Second, time.Hour + 7*time.Second},
-		{0, 200 * time.Second, time.Hour + 152*time.Second},
-	} {
-		clock, elapsed = clock.Add(step.jump+step.pass), elapsed+step.pass
-		got, err := s.Stats(t.Context(), store.StatsQuery{})
-		if err != nil || got.Now.Sub(start) != step.want {
-			t.Fatalf("%+v: now %v after the start, %v", step, got.Now.Sub(start), err)
-		}
-	}
-}
-
 // TestInspect: what changed is named, and what is given is a copy.
 func TestInspect(t *testing.T) {
 	g := newGuarded(t)

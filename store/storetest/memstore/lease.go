@@ -12,7 +12,7 @@ import (
 // ClaimLooks implements store.Store.
 func (s *Store) ClaimLooks(ctx context.Context, p store.ClaimParams) ([]store.Leased, error) {
 	return call(ctx, s, "claim looks", func(t *tx) ([]store.Leased, error) {
-		if err := t.refuseQuarantined(); err != nil {
+		if err := t.refuseClosed(); err != nil {
 			return nil, err
 		}
 		var due []*record

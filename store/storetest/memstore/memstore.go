@@ -14,12 +14,9 @@
 //   - Each guard is one condition in one place: a harness can take it away and must
 //     then see what it guards against.
 //
-// Time is what Options.Now says when a call begins, in whole microseconds, and all
-// that a call does happens at that one time. The clock may jump. Forward, the store
-// believes it at once, as every engine believes its server: leases, fences and
-// windows are over. Backward, it is held to store.Clock: time goes on from the
-// latest that was given, at half its speed if Options.Elapsed tells how fast that
-// is, and stands still otherwise, until the clock has caught up.
+// Time is what store.Clock believes when a call begins, in whole microseconds, and all
+// that a call does happens at that one time. The clock may jump: the believed time goes on
+// by Options.Elapsed, as that of an SQLite file by the machine's boot clock.
 package memstore
 
 import (
@@ -39,8 +36,10 @@ type Options struct {
 	// Now is the clock, which may be set; nil means time.Now.
 	Now func() time.Time
 	// Elapsed is a clock that nobody can set; nil means what passes between two
-	// readings of Now.
+	// readings of Now, which is then always right.
 	Elapsed func() time.Duration
+	// Clock says how a clock that changes is treated. Its Read replaces both.
+	Clock store.ClockOptions
 	// NewID makes the tokens of leases, and the store's id; nil means random ones.
 	NewID func() job.ID
 	// MaxInFlight is the bound for connections that state none; 0 means 100.
@@ -56,7 +55,8 @@ type Store struct {
 
 	mu     sync.Mutex
 	closed bool
-	clock  store.Clock
+	clock  *store.Clock
+	saved  store.SavedClock
 	meta   store.Meta
 
 	jobs map[job.ID]*record
@@ -105,6 +105,11 @@ func Open(opts Options) *Store {
 		start := opts.Now()
 		opts.Elapsed = func() time.Duration { return opts.Now().Sub(start) }
 	}
+	if opts.Clock.Read == nil {
+		opts.Clock.Read = func() store.ClockReading {
+			return store.ClockReading{Wall: opts.Now().UnixMicro(), Boot: opts.Elapsed()}
+		}
+	}
 	if opts.NewID == nil {
 		opts.NewID = randomID
 	}
@@ -120,6 +125,7 @@ func Open(opts Options) *Store {
 		logins: make(map[string]store.Login), renewals: make(map[job.ID]store.RenewalRow),
 		ready: make(map[readyKey]*readyRow), removedKeys: make(map[key]removedKey), removedEffects: make(map[job.ID]*Effect),
 	}
+	s.clock = store.NewClock(opts.Clock, store.Timeline{})
 	s.meta = store.Meta{
 		StoreID: opts.NewID(), Engine: "memory", Created: s.present(), Incarnation: 1, Identity: "this process",
 	}
@@ -134,15 +140,17 @@ func randomID() job.ID {
 
 // present is the time that counts as now.
 func (s *Store) present() time.Time {
-	return time.UnixMicro(s.clock.At(s.opts.Now().UnixMicro(), s.opts.Elapsed())).UTC()
+	return time.UnixMicro(s.moment().Now).UTC()
 }
 
 // tx is one call under way: the store under its lock, and the one time that counts
 // as now for all that the call does.
 type tx struct {
 	*Store
-	now  time.Time
-	hint [2]bool
+	now time.Time
+	// doubt is what is not believed of the time.
+	doubt store.ClockDoubt
+	hint  [2]bool
 }
 
 // call runs fn as one transaction.
@@ -156,7 +164,8 @@ func call[T any](ctx context.Context, s *Store, name string, fn func(*tx) (T, er
 	if s.closed {
 		return zero, fmt.Errorf("%s: %w: closed", name, store.ErrUnavailable)
 	}
-	t := &tx{Store: s, now: s.present()}
+	m := s.moment()
+	t := &tx{Store: s, now: time.UnixMicro(m.Now).UTC(), doubt: m.Doubt}
 	v, err := fn(t)
 	if err != nil {
 		return zero, fmt.Errorf("%s: %w", name, err)

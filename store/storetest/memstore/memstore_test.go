@@ -15,6 +15,19 @@ import (
 	"github.com/fireonce/fireonce/store/storetest/memstore"
 )
 
+func TestClockConformance(t *testing.T) {
+	storetest.RunClock(t, storetest.Clocked{
+		Open: func(_ *testing.T, clock store.ClockOptions) store.Store {
+			return memstore.Open(memstore.Options{Clock: clock})
+		},
+		Restart: func(_ *testing.T, s store.Store, clock store.ClockOptions) store.Store {
+			m, _ := s.(*memstore.Store)
+			m.Restart(clock)
+			return m
+		},
+	})
+}
+
 func TestConformance(t *testing.T) {
 	storetest.Run(t, func(_ *testing.T, now func() time.Time) store.Store {
 		return memstore.Open(memstore.Options{Now: now})

@@ -11,7 +11,11 @@ import (
 
 // Meta implements store.Store.
 func (s *Store) Meta(ctx context.Context) (store.Meta, error) {
-	return call(ctx, s, "meta", func(t *tx) (store.Meta, error) { return t.meta, nil })
+	return call(ctx, s, "meta", func(t *tx) (store.Meta, error) {
+		m := t.meta
+		m.Clock = t.doubt
+		return m, nil
+	})
 }
 
 // Quarantine implements store.Store.
@@ -63,7 +67,16 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// refuseQuarantined guards the calls that lead to sending.
+// refuseClosed guards the calls that lead to sending, and those that end or remove
+// something because its time is over.
+func (t *tx) refuseClosed() error {
+	if err := t.refuseQuarantined(); err != nil {
+		return err
+	}
+	return t.doubt.Refuse()
+}
+
+// refuseQuarantined refuses what another copy of the database may be doing.
 func (t *tx) refuseQuarantined() error {
 	if t.meta.Quarantined != "" {
 		return fmt.Errorf("%w: %s", store.ErrQuarantined, t.meta.Quarantined)

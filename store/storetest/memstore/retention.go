@@ -24,7 +24,7 @@ func (s *Store) Retain(ctx context.Context, p store.RetainParams) (store.Retaine
 			err = p.Check()
 		}
 		if err == nil {
-			err = t.refuseQuarantined()
+			err = t.refuseClosed()
 		}
 		if err != nil {
 			return store.Retained{}, err

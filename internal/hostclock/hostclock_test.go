@@ -1,0 +1,17 @@
+package hostclock
+
+import "testing"
+
+func TestReadings(t *testing.T) {
+	first := Boot()
+	if again := Boot(); first <= 0 || again < first {
+		t.Errorf("the boot clock says %v, then %v", first, again)
+	}
+	if Wall().Year() < 2024 {
+		t.Errorf("the wall clock says %v", Wall())
+	}
+	if BootID() != BootID() {
+		t.Error("one run of the machine has two names")
+	}
+	_ = Synchronized() // either answer is one
+}

@@ -1,0 +1,324 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/fireonce/fireonce/gen/pgdb"
+	"github.com/fireonce/fireonce/internal/hostclock"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file: the database's clock decides, and each server compares it with its
+// own boot clock (see store.Timeline).
+//   - A server that doubts the clock claims, sweeps and removes nothing: its own time may be
+//     the one that is wrong, as that of a virtual machine that was paused. It goes on
+//     storing and reading, by its own line.
+//   - A doubt is over when another server believes the clock; when this machine's clock,
+//     which is another one, agrees with it; at its bound. What the table clock says of it
+//     keeps a server that starts meanwhile from believing the clock as it is.
+//   - A step changes what is stored once, whichever server writes it: its number is in meta,
+//     which every writing transaction reads and so locks. The others then take the clock as
+//     it is.
+
+const (
+	// watchEvery is how often a server notes what it believes, and asks what others do.
+	watchEvery = time.Second
+	// mostApart is how far the database's clock may be from this machine's synchronized one
+	// when a server starts.
+	mostApart = 5 * time.Second
+	// skewTolerance is how far two clocks may drift apart and count as one.
+	skewTolerance = 250 * time.Millisecond
+)
+
+// clock is this server's belief in the database's clock.
+type clock struct {
+	belief *store.Clock
+
+	mu sync.Mutex
+	// steps is the number of the last step that is part of the belief.
+	steps int64
+	// doubted is the database's time at the first reading of a doubt; zero: none.
+	doubted time.Time
+	// skew is how far the database's clock was ahead of this machine's as both were
+	// believed; apart counts the times in a row that it was another one since.
+	skew      time.Duration
+	skewKnown bool
+	apart     int
+}
+
+// reading is a reading of the database's clock, asked for when the boot clock showed begun.
+func (s *Store) reading(server time.Time, begun time.Duration) store.ClockReading {
+	switch {
+	case s.opts.Clock.Read != nil:
+		return s.opts.Clock.Read()
+	case s.opts.Now != nil:
+		now := s.opts.Now()
+		return store.ClockReading{Wall: now.UnixMicro(), Boot: now.Sub(s.began)}
+	default:
+		return store.ClockReading{Wall: server.UnixMicro(), Boot: begun, Took: hostclock.Boot() - begun}
+	}
+}
+
+// real says that the clocks are those of machines, and not a test's.
+func (s *Store) real() bool { return s.opts.Clock.Read == nil && s.opts.Now == nil }
+
+// openClock begins to believe a clock, as far as what other servers believed allows it.
+func (s *Store) openClock(ctx context.Context, conn *pgx.Conn) error {
+	begun := hostclock.Boot()
+	row, err := pgdb.New(conn).GetClock(ctx)
+	if err != nil {
+		return fmt.Errorf("read what is believed of the time: %w", err)
+	}
+	line := store.Standing()
+	if s.opts.Now == nil {
+		line = line.After(max(0, row.At.UnixMicro()))
+	}
+	// What another server has doubted, or this machine knows better, is not believed as it is.
+	if row.Doubted || s.real() && hostclock.Synchronized() && row.Now.Sub(hostclock.Wall()).Abs() > mostApart {
+		line = line.Suspect()
+	}
+	s.clock.belief, s.clock.steps = store.NewClock(s.opts.Clock, line), row.ClockSteps
+	s.moment(row.Now, begun, row.ClockSteps)
+	return nil
+}
+
+// unknownStep stands for the number of the last step where it was not read.
+const unknownStep = -1
+
+// moment judges a reading of the database's clock. steps is what meta said in the same
+// transaction.
+func (s *Store) moment(server time.Time, begun time.Duration, steps int64) store.ClockMoment {
+	return s.judge(s.reading(server, begun), steps)
+}
+
+func (s *Store) judge(r store.ClockReading, steps int64) store.ClockMoment {
+	c := &s.clock
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var m store.ClockMoment
+	if steps > c.steps {
+		c.steps = steps
+		m = c.belief.Adopt(r, "another server has followed the clock")
+	} else {
+		m = c.belief.Read(r)
+	}
+	switch {
+	case m.Doubt.Why == "":
+		c.doubted = time.Time{}
+	case c.doubted.IsZero():
+		c.doubted = time.UnixMicro(r.Wall)
+	}
+	s.lead.Store(m.Now - r.Wall)
+	return m
+}
+
+// present is the time that counts as now where the server's clock says at.
+func (s *Store) present(at time.Time, begun time.Duration) time.Time {
+	return time.UnixMicro(s.moment(at, begun, unknownStep).Now).UTC()
+}
+
+// due is what counts as now in statements that are sent before a transaction knows
+// its time: a time, or how far ours was ahead of the server's when it was last asked.
+func (s *Store) due() (at *time.Time, lead pgtype.Interval) {
+	if !s.real() {
+		now := s.present(time.Time{}, 0)
+		at = &now
+	}
+	return at, pgtype.Interval{Microseconds: s.lead.Load(), Valid: true}
+}
+
+// clockWatcher compares what the servers believe.
+type clockWatcher struct {
+	end  context.CancelFunc
+	done sync.WaitGroup
+}
+
+func (s *Store) watchClock() *clockWatcher {
+	ctx, end := context.WithCancel(context.Background())
+	w := &clockWatcher{end: end}
+	if !s.real() {
+		return w // tests compare as they call
+	}
+	w.done.Go(func() {
+		for sleep(ctx, watchEvery) {
+			// A failure is that of the database, which all else meets too.
+			_ = s.compareClocks(ctx)
+		}
+	})
+	return w
+}
+
+func (w *clockWatcher) close() {
+	w.end()
+	w.done.Wait()
+}
+
+// compareClocks notes what this server believes, or finds out what ends its doubt.
+func (s *Store) compareClocks(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	q := pgdb.New(s.pool)
+	begun := hostclock.Boot()
+	row, err := q.GetClock(ctx)
+	if err != nil {
+		return err
+	}
+	r := s.reading(row.Now, begun)
+	if s.real() {
+		r.Proof = s.proof(row.Now)
+	}
+	m := s.judge(r, row.ClockSteps)
+	switch {
+	case m.Step != nil:
+		return s.stepClock(ctx, *m.Step, row.ClockSteps)
+	case m.Doubt.Why == "":
+		return q.BelieveClock(ctx, pgdb.BelieveClockParams{Now: time.UnixMicro(m.Now), Steps: row.ClockSteps})
+	case s.othersBelieve(row, r):
+		return nil
+	default:
+		return q.DoubtClock(ctx, row.ClockSteps)
+	}
+}
+
+// proof says why the database's clock is right: this machine's agrees with it. If that one
+// is not synchronized, it must have been seen to be another clock: one that was set takes
+// its reader along.
+func (s *Store) proof(server time.Time) string {
+	skew := server.Sub(hostclock.Wall())
+	c := &s.clock
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.belief.Doubt().Why == "" {
+		c.skew, c.skewKnown, c.apart = skew, true, 0
+		return ""
+	}
+	const twice = 2
+	if c.apart < twice {
+		if c.skewKnown && (skew-c.skew).Abs() > skewTolerance {
+			c.apart++
+		} else {
+			c.apart = 0
+		}
+	}
+	switch {
+	case skew.Abs() > store.ClockAgreement:
+		return ""
+	case hostclock.Synchronized():
+		return "this machine's clock, which is synchronized, agrees"
+	case c.apart == twice:
+		return "this machine's clock agrees"
+	default:
+		return ""
+	}
+}
+
+// othersBelieve takes over what another server has believed since this one began to doubt:
+// a time that only the clock as it is now has shown.
+func (s *Store) othersBelieve(row pgdb.GetClockRow, r store.ClockReading) bool {
+	c := &s.clock
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.UnixMicro(r.Wall).Add(r.Took + skewTolerance)
+	if row.Doubted || c.doubted.IsZero() || row.At.Before(c.doubted) || row.At.After(now) {
+		return false
+	}
+	c.belief.Adopt(r, "another server believes the clock")
+	c.doubted = time.Time{}
+	return true
+}
+
+// errStepped says that another server has written the step.
+var errStepped = errors.New("another server was first")
+
+// stepClock writes a step. What is written meanwhile waits, and what is being written is
+// waited for.
+func (s *Store) stepClock(ctx context.Context, step store.ClockStep, steps int64) error {
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "LOCK TABLE meta IN ACCESS EXCLUSIVE MODE"); err != nil {
+			return err
+		}
+		q := pgdb.New(tx)
+		n, err := q.BeginStep(ctx, steps)
+		if err == nil && n == 0 {
+			err = errStepped
+		}
+		if err != nil {
+			return err
+		}
+		for _, part := range stepParts(q, step) {
+			if err := part(ctx); err != nil {
+				return err
+			}
+		}
+		return q.EndStep(ctx, time.UnixMicro(step.To))
+	})
+	if errors.Is(err, errStepped) {
+		return nil
+	}
+	if err != nil { // also of an unanswered COMMIT: the next comparison reads the number
+		return fmt.Errorf("follow the clock: %w", err)
+	}
+	s.stepped(step, steps+1)
+	s.give([2]bool{store.WatchWork: true})
+	return nil
+}
+
+// stepped follows a step that is durable, unless a transaction has met it first.
+func (s *Store) stepped(step store.ClockStep, steps int64) {
+	s.clock.mu.Lock()
+	defer s.clock.mu.Unlock()
+	if s.clock.steps < steps {
+		s.clock.steps, s.clock.doubted = steps, time.Time{}
+		s.clock.belief.Follow(step)
+	}
+}
+
+// stepParts are the statements of a step.
+func stepParts(q *pgdb.Queries, step store.ClockStep) []func(context.Context) error {
+	old, now := time.UnixMicro(step.From), time.UnixMicro(step.To)
+	by := pgtype.Interval{Microseconds: step.By, Valid: true}
+	parts := []func(context.Context) error{q.AllowStep}
+	if step.By != 0 {
+		parts = append(parts,
+			func(ctx context.Context) error {
+				return q.StepAttempts(ctx, pgdb.StepAttemptsParams{By: by, Unknown: store.AgeUnknown, Old: old})
+			},
+			func(ctx context.Context) error { return q.StepLeases(ctx, by) },
+			func(ctx context.Context) error {
+				return q.StepWaits(ctx, pgdb.StepWaitsParams{By: by, Old: old, DefaultWindow: micros(job.DefaultWindow)})
+			},
+			func(ctx context.Context) error { return q.StepEnds(ctx, now) },
+			func(ctx context.Context) error {
+				return q.StepHolds(ctx, pgdb.StepHoldsParams{By: by, Old: old, Now: now})
+			},
+			func(ctx context.Context) error { return q.StepBuckets(ctx, step.By) },
+			func(ctx context.Context) error {
+				return q.StepRenewals(ctx, pgdb.StepRenewalsParams{By: by, Old: old})
+			},
+			func(ctx context.Context) error {
+				return q.StepRetention(ctx, pgdb.StepRetentionParams{By: by, Old: old})
+			},
+		)
+	}
+	if step.AgesUnknown {
+		parts = append(parts, func(ctx context.Context) error {
+			return q.ForgetKeyAges(ctx, pgdb.ForgetKeyAgesParams{Unknown: store.AgeUnknown, Keyed: int16(job.Keyed)})
+		})
+	}
+	if step.Stood > 0 {
+		parts = append(parts, func(ctx context.Context) error {
+			return q.StepWindows(ctx, pgdb.StepWindowsParams{
+				Stood: pgtype.Interval{Microseconds: micros(step.Stood), Valid: true}, Now: now, Since: now.Add(-step.Stood),
+			})
+		})
+	}
+	return parts
+}

@@ -1,0 +1,83 @@
+-- The clock: what servers believe, and what a step changes (see store.ClockStep). The
+-- times of a step are: "old" before it, "now" after it, and "by" between them.
+
+-- name: GetClock :one
+SELECT clock_timestamp()::timestamptz AS now, m.clock_steps, c.at, c.doubted
+FROM clock AS c CROSS JOIN meta AS m WHERE c.id = 1 AND m.id = 1;
+
+-- name: BelieveClock :exec
+-- Whoever believes the clock ends the doubt of others, too.
+UPDATE clock AS c SET at = @now::timestamptz, doubted = false
+FROM meta AS m WHERE c.id = 1 AND m.id = 1 AND m.clock_steps = @steps::bigint AND (c.at <> @now::timestamptz OR c.doubted);
+
+-- name: DoubtClock :exec
+UPDATE clock AS c SET doubted = true
+FROM meta AS m WHERE c.id = 1 AND m.id = 1 AND m.clock_steps = @steps::bigint AND NOT c.doubted;
+
+-- name: BeginStep :execrows
+UPDATE meta SET clock_steps = clock_steps + 1 WHERE id = 1 AND clock_steps = @steps::bigint;
+
+-- name: EndStep :exec
+UPDATE clock SET at = @now::timestamptz, doubted = false WHERE id = 1;
+
+-- name: AllowStep :exec
+-- Lets this transaction move fences back; see the triggers.
+SELECT set_config('fireonce.stepping', 'on', true);
+
+-- name: StepAttempts :exec
+-- Of jobs that have not ended, and what a client's retry would wait for.
+UPDATE attempts AS a SET
+    armed_at = a.armed_at + @by::interval, send_deadline = a.send_deadline + @by::interval,
+    answer_deadline = a.answer_deadline + @by::interval, fence_at = a.fence_at + @by::interval
+WHERE a.armed_at <> @unknown::timestamptz AND (
+    a.fence_at > @old::timestamptz
+    OR EXISTS (SELECT 1 FROM job_state AS s WHERE s.job_id = a.job_id AND s.state IN (2, 3, 4, 5, 6, 7))
+);
+
+-- name: ForgetKeyAges :exec
+UPDATE attempts AS a SET armed_at = @unknown::timestamptz
+FROM job_state AS s WHERE s.job_id = a.job_id AND s.state IN (3, 5) AND s.class = @keyed::smallint;
+
+-- name: StepLeases :exec
+-- Leases, fences, looks and polls. A look under way proves nothing after it.
+UPDATE job_state SET
+    next_at = next_at + @by::interval, claim_token = CASE WHEN state IN (4, 5) THEN NULL ELSE claim_token END
+WHERE state IN (2, 3, 4, 5);
+
+-- name: StepWaits :exec
+-- Waits that a job makes by itself. A time that a client asked for is the beginning of
+-- its start window.
+UPDATE job_state SET next_at = greatest(scheduled_for, next_at + @by::interval)
+WHERE state IN (1, 6) AND next_at > @old::timestamptz AND start_deadline < 'infinity'
+    AND start_deadline - next_at
+        <> CASE start_window WHEN 0 THEN @default_window::bigint ELSE start_window END * interval '1 microsecond';
+
+-- name: StepWindows :exec
+-- Windows that were open while everything stood still.
+UPDATE job_state SET start_deadline = start_deadline + @stood::interval
+WHERE state IN (1, 2, 6) AND scheduled_for <= @now::timestamptz
+    AND start_deadline > @since::timestamptz AND start_deadline < 'infinity';
+
+-- name: StepEnds :exec
+UPDATE job_state SET ended_at = @now::timestamptz WHERE ended_at > @now::timestamptz;
+
+-- name: StepHolds :exec
+UPDATE connection_ready AS r SET
+    rate_limited_until = CASE WHEN r.rate_limited_until > @old::timestamptz THEN r.rate_limited_until + @by::interval ELSE r.rate_limited_until END,
+    paced_until = CASE WHEN r.paced_until > @old::timestamptz THEN r.paced_until + @by::interval ELSE r.paced_until END,
+    served_at = least(r.served_at, @now::timestamptz),
+    next_at = (
+        SELECT s.next_at FROM job_state AS s
+        WHERE s.connection_id = r.connection_id AND s.hold_key = r.hold_key
+            AND s.state IN (1, 6) AND s.waits_for IS NULL
+        ORDER BY s.next_at LIMIT 1
+    );
+
+-- name: StepBuckets :exec
+UPDATE connection_claims SET bucket_at = bucket_at + @by_micros::bigint WHERE bucket_at > 0;
+
+-- name: StepRenewals :exec
+UPDATE oauth_renewals SET until = until + @by::interval WHERE until > @old::timestamptz;
+
+-- name: StepRetention :exec
+UPDATE retention SET lease_until = lease_until + @by::interval WHERE lease_until > @old::timestamptz;

@@ -1,0 +1,269 @@
+package store
+
+import (
+	"fmt"
+	"time"
+)
+
+// Rules of this file. The believed time runs on from an anchor by the boot clock, which
+// nobody can set and which does not stop while the machine sleeps.
+//   - A wall clock that stays close to it is followed, so that it is slewed.
+//   - A wall clock that jumps is doubted. It is believed again when it is back, when
+//     something proves it (ClockReading.Proof), or when the doubt has lasted for the bound.
+//     Believing a changed clock is a step, which changes what is stored (ClockStep).
+//   - Where nobody knows what the boot clock showed at the anchor, the wall clock is
+//     believed if it is not behind the anchor: time passes between two runs of a machine.
+//     If it is behind, the believed time begins at the anchor and is too early by an unknown
+//     amount: nothing may be decided by it.
+
+const (
+	// clockTolerance is what a wall clock may be off without a doubt.
+	clockTolerance = 250 * time.Millisecond
+	// slewShare is the part of the time passed that a wall clock may be slewed by: kernels
+	// slew by half of that.
+	slewShare = 1000
+	// anchorEvery is the least time between two anchors: the tolerance is one for each.
+	anchorEvery = 10 * time.Second
+	// anchorTook is the most that the reading for an anchor may take.
+	anchorTook = 100 * time.Millisecond
+)
+
+// Timeline is the belief in one clock. The zero Timeline believes its first reading. It is
+// a value of readings alone, and for one goroutine.
+type Timeline struct {
+	bound time.Duration
+	// stands says that everything stands still in any doubt, not only in one that leaves
+	// the time unknown.
+	stands bool
+
+	anchored bool
+	// line was the believed time, in microseconds, when the boot clock showed boot, give
+	// or take blur.
+	line int64
+	boot time.Duration
+	blur time.Duration
+	// floor is the anchor of another run of the machine, as long as it is not known what
+	// the time is; 0: it is known.
+	floor int64
+	// suspect says that a clock past the floor is no proof either: another process doubts it.
+	suspect bool
+	last    int64
+
+	doubted bool
+	// since is when the doubt began, or the clock jumped again, on the boot clock; stood
+	// when it began.
+	since, stood time.Duration
+	began, off   int64
+}
+
+// ClockMoment is one reading, judged.
+type ClockMoment struct {
+	// Now is the believed time in microseconds since 1970. It never goes backwards but by
+	// a step.
+	Now  int64
+	Boot time.Duration
+	// Doubt says what is not believed.
+	Doubt ClockDoubt
+	// Step, when set, is to be written, and then followed.
+	Step *ClockStep
+	// Ended says why a doubt is over that needs no step.
+	Ended string
+}
+
+// SavedClock is what one process leaves to the next.
+type SavedClock struct {
+	// BootID names the run of the machine; empty: unknown.
+	BootID string
+	// At was the believed time when the boot clock showed Boot, both in microseconds.
+	At, Boot int64
+	// Since and Floor are those of a doubt under way; 0: none. Both in microseconds, Since
+	// on the boot clock.
+	Since, Floor int64
+}
+
+// Standing returns a timeline on which everything stands still in any doubt.
+func Standing() Timeline { return Timeline{stands: true} }
+
+// After returns the timeline of a process that knows the newest time that an earlier one
+// believed, and no more; 0: none.
+func (t Timeline) After(newest int64) Timeline {
+	t.floor = newest
+	return t
+}
+
+// Suspect returns the timeline of a process that finds a clock that another one doubts.
+func (t Timeline) Suspect() Timeline {
+	t.suspect = t.floor != 0
+	return t
+}
+
+// Resume returns the timeline of a process that goes on where an earlier one stopped.
+func Resume(saved SavedClock, bootID string, boot time.Duration) Timeline {
+	at := fromMicros(saved.Boot)
+	if saved.BootID == "" || saved.BootID != bootID || boot < at {
+		return Timeline{}.After(saved.At)
+	}
+	t := Timeline{anchored: true, line: saved.At, boot: at, last: saved.At, floor: saved.Floor}
+	if saved.Since > 0 {
+		t.doubted, t.began = true, saved.At
+		t.since, t.stood = fromMicros(saved.Since), fromMicros(saved.Since)
+	}
+	return t
+}
+
+func (t *Timeline) save(m ClockMoment) SavedClock {
+	s := SavedClock{At: m.Now, Boot: m.Boot.Microseconds()}
+	if t.doubted {
+		s.Since, s.Floor = max(1, t.since.Microseconds()), t.floor
+	}
+	return s
+}
+
+// Read judges one reading.
+func (t *Timeline) Read(r ClockReading) ClockMoment {
+	if !t.anchored {
+		t.first(r)
+	}
+	off := t.offOf(r)
+	if t.floor == 0 && fromMicros(off).Abs() <= t.tolerance(r) {
+		return t.agree(r)
+	}
+	if !t.doubted {
+		t.doubted, t.since, t.stood, t.began, t.off = true, r.Boot, r.Boot, t.at(r), off
+	} else if apart(fromMicros(off), fromMicros(t.off)) {
+		if t.off != 0 { // another jump: it has not lasted yet
+			t.since = r.Boot
+		}
+		t.off = off
+	}
+	m := ClockMoment{Now: t.forward(t.at(r)), Boot: r.Boot, Doubt: t.doubt(off)}
+	if because := t.convinced(r, off); because != "" {
+		m.Step = t.step(r, off, m.Now, because)
+	}
+	return m
+}
+
+// first anchors the timeline at its first reading.
+func (t *Timeline) first(r ClockReading) {
+	t.anchored, t.line, t.boot, t.blur = true, r.Wall, r.Boot, r.Took
+	if t.suspect || r.Wall+ClockAgreement.Microseconds() < t.floor {
+		t.line, t.blur = t.floor, 0
+		return
+	}
+	t.floor = 0
+}
+
+// at is the believed time of a reading, by the boot clock.
+func (t *Timeline) at(r ClockReading) int64 { return t.line + (r.Boot - t.boot).Microseconds() }
+
+// offOf is how far a reading's wall clock is surely ahead of the believed time; negative:
+// behind; 0: it may be right.
+func (t *Timeline) offOf(r ClockReading) int64 {
+	early, late := t.at(r)-t.blur.Microseconds(), t.at(r)+(r.Took+t.blur).Microseconds()
+	switch {
+	case r.Wall > late:
+		return r.Wall - late
+	case r.Wall < early:
+		return r.Wall - early
+	default:
+		return 0
+	}
+}
+
+func (t *Timeline) tolerance(r ClockReading) time.Duration {
+	return max(clockTolerance, (r.Boot-t.boot).Abs()/slewShare)
+}
+
+// agree follows a wall clock that is where it should be.
+func (t *Timeline) agree(r ClockReading) ClockMoment {
+	m := ClockMoment{Boot: r.Boot}
+	if t.doubted {
+		const because = "the clock is back where it should be"
+		if stood := t.stoodFor(r); stood > 0 {
+			m.Now = t.forward(t.at(r))
+			m.Step = &ClockStep{From: m.Now, To: m.Now, Stood: stood, Because: because}
+			m.Doubt = t.doubt(t.off)
+			return m
+		}
+		t.doubted, t.off, m.Ended = false, 0, because
+	}
+	if r.Boot-t.boot >= anchorEvery && r.Took <= anchorTook {
+		t.line, t.boot, t.blur = r.Wall, r.Boot, r.Took
+	}
+	m.Now = t.forward(r.Wall)
+	return m
+}
+
+// convinced says why a doubted clock is believed from now on; empty: it is not.
+func (t *Timeline) convinced(r ClockReading, off int64) string {
+	unknown := t.floor != 0 && !t.suspect
+	switch {
+	case r.Proof != "":
+		return r.Proof
+	case unknown && off >= 0:
+		return "the clock is past the newest time that was believed"
+	case unknown && r.Wall >= t.floor:
+		return "the clock has passed the newest time that was believed before the start"
+	case r.Boot-t.since >= t.bound:
+		return fmt.Sprintf("the change has lasted for %v", t.bound)
+	default:
+		return ""
+	}
+}
+
+// step is what believing a reading changes. Where it was not known what the time is, a
+// clock that is ahead has run on while nobody looked: that is no change of what is stored.
+func (t *Timeline) step(r ClockReading, off, now int64, because string) *ClockStep {
+	s := &ClockStep{From: now, To: r.Wall, By: r.Wall - t.at(r), Stood: t.stoodFor(r), Because: because}
+	if t.floor != 0 {
+		s.AgesUnknown = off < 0 || t.suspect && r.Proof == ""
+		if off >= 0 {
+			s.By = 0
+		}
+	}
+	return s
+}
+
+// stoodFor is how long everything stood still.
+func (t *Timeline) stoodFor(r ClockReading) time.Duration {
+	if !t.stands && t.floor == 0 {
+		return 0
+	}
+	return (r.Boot - t.stood).Truncate(time.Microsecond)
+}
+
+func (t *Timeline) doubt(off int64) ClockDoubt {
+	d := ClockDoubt{Since: time.UnixMicro(t.began).UTC(), Off: fromMicros(off), Stands: t.stands || t.floor != 0}
+	ahead := "ahead of"
+	if off < 0 {
+		ahead = "behind"
+	}
+	d.Why = fmt.Sprintf("the clock is %v %s the time that is believed", d.Off.Abs().Round(time.Millisecond), ahead)
+	switch {
+	case t.suspect:
+		d.Why = "another server has doubted the clock, and nothing has proved it right since"
+	case t.floor != 0:
+		d.Why = fmt.Sprintf("the clock is behind %s, which was believed before the start",
+			time.UnixMicro(t.floor).UTC().Format(time.RFC3339))
+	}
+	return d
+}
+
+// forward keeps the believed time from going backwards.
+func (t *Timeline) forward(now int64) int64 {
+	t.last = max(t.last, now)
+	return t.last
+}
+
+// Follow takes a step that is durable: the clock is believed.
+func (t *Timeline) Follow(s ClockStep) {
+	t.line, t.last = t.line+s.To-s.From, t.last+s.To-s.From
+	t.floor, t.suspect, t.doubted, t.off = 0, false, false, 0
+}
+
+// Adopt believes a reading as it is.
+func (t *Timeline) Adopt(r ClockReading) ClockMoment {
+	t.anchored, t.doubted, t.floor, t.suspect, t.off = true, false, 0, false, 0
+	t.line, t.boot, t.blur, t.last = r.Wall, r.Boot, r.Took, r.Wall
+	return ClockMoment{Now: r.Wall, Boot: r.Boot}
+}
