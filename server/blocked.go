@@ -19,7 +19,22 @@ const (
 	metaKept = time.Second
 	// quarantineWords are for users: the reason itself names machines.
 	quarantineWords = "Nothing is being sent: the database may be a copy or an old state. An operator must run `fireonce recover`."
+	// clockStands and clockGoesOn say what a doubt of the clock means.
+	clockStands = "Nothing is being sent until the time is believed again"
+	clockGoesOn = "Jobs are sent by the time that was believed before"
 )
+
+// clockWords describe a doubt of the clock; empty: there is none.
+func clockWords(d store.ClockDoubt) string {
+	switch {
+	case d.Why == "":
+		return ""
+	case d.Stands:
+		return clockStands + ": " + d.Why + "."
+	default:
+		return clockGoesOn + ": " + d.Why + "."
+	}
+}
 
 // meta describes the database as it was at most metaKept ago.
 func (s *Server) meta(ctx context.Context) (store.Meta, error) {
@@ -41,13 +56,21 @@ func (s *Server) shown(ctx context.Context, project string) *shown {
 	return &shown{Server: s, project: project, database: database, conns: make(map[job.ID]*store.Connection)}
 }
 
-// quarantined tells whether nothing is being sent.
-func (v *shown) quarantined(ctx context.Context) bool {
+// shut says why nothing at all is being sent; empty: jobs are.
+func (v *shown) shut(ctx context.Context) string {
 	if v.database == nil {
-		return false
+		return ""
 	}
-	meta, err := v.database.wait(ctx)
-	return err == nil && meta.Quarantined != ""
+	switch meta, err := v.database.wait(ctx); {
+	case err != nil:
+		return ""
+	case meta.Quarantined != "":
+		return quarantineWords
+	case meta.Clock.Stands:
+		return clockWords(meta.Clock)
+	default:
+		return ""
+	}
 }
 
 // job converts a job without its payload.
@@ -61,9 +84,10 @@ func (v *shown) job(ctx context.Context, snap job.Snapshot) *fireoncev1.Job {
 
 // blocked says why a job that waits does.
 func (v *shown) blocked(ctx context.Context, snap job.Snapshot) string {
+	shut := v.shut(ctx)
 	switch {
-	case v.quarantined(ctx):
-		return quarantineWords
+	case shut != "":
+		return shut
 	case !snap.WaitsFor.IsZero():
 		return "Waits for job " + snap.WaitsFor.String() + ", which it replies to, to succeed."
 	case snap.Blocked != "":

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"time"
+
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
@@ -9,6 +11,9 @@ import (
 // This file converts what happened to a job: attempts, looks, events.
 
 func attemptToWire(a job.Attempt) *fireoncev1.Attempt {
+	if a.ArmedAt.Equal(store.AgeUnknown) {
+		a.ArmedAt = time.Time{}
+	}
 	return &fireoncev1.Attempt{
 		Number: int32(a.Number), Round: int32(a.Round), Worker: a.Worker,
 		ClaimTime: timeToWire(a.ClaimedAt), IntentTime: timeToWire(a.ArmedAt),

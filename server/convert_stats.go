@@ -15,6 +15,7 @@ func statsToWire(st store.Stats, meta store.Meta) *fireoncev1.GetStatsResponse {
 		OldestDueAge: durationpb.New(st.OldestDue), OldestUnresolvedAge: durationpb.New(st.OldestUnresolved),
 		StartedCount: st.Started, RecoveredCount: st.Recovered,
 		EventLag: durationpb.New(meta.EventLag), QuarantineReason: text(meta.Quarantined), AsOfTime: timeToWire(st.Now),
+		ClockDoubt: text(clockWords(meta.Clock)),
 	}
 	if st.Started > 0 {
 		out.StartLagP50, out.StartLagP99 = durationpb.New(st.StartLagP50), durationpb.New(st.StartLagP99)

@@ -36,6 +36,8 @@ func (s *Server) landing(w http.ResponseWriter, r *http.Request) {
 		notice = "\nThe database cannot be reached.\n"
 	case meta.Quarantined != "":
 		notice = "\nQUARANTINED. " + quarantineWords + "\nJobs are stored and read as ever. GET /status says why.\n"
+	case meta.Clock.Why != "":
+		notice = "\nTHE TIME IS IN DOUBT. GET /status says why.\n"
 	}
 	_, _ = fmt.Fprintf(w, `Fireonce
 %s
@@ -59,6 +61,8 @@ type statusReport struct {
 	Incarnation int64  `json:"incarnation"`
 	// QuarantineReason says why nothing is being sent; empty: all is well.
 	QuarantineReason string `json:"quarantine_reason"`
+	// ClockDoubt says what is not believed of the time; empty: all is well.
+	ClockDoubt string `json:"clock_doubt"`
 	// EventLagSeconds is how far the end of the event log is behind.
 	EventLagSeconds float64 `json:"event_lag_seconds"`
 	Stopping        bool    `json:"stopping"`
@@ -80,7 +84,7 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(statusReport{ // a client that has gone gets no answer
 		Version: s.cfg.Version, Worker: s.cfg.Worker, Engine: meta.Engine, StoreID: meta.StoreID.String(), Incarnation: meta.Incarnation,
-		QuarantineReason: meta.Quarantined, EventLagSeconds: meta.EventLag.Seconds(), Stopping: s.health.stopping.Load(),
+		QuarantineReason: meta.Quarantined, ClockDoubt: clockWords(meta.Clock), EventLagSeconds: meta.EventLag.Seconds(), Stopping: s.health.stopping.Load(),
 	})
 }
 

@@ -11,8 +11,10 @@ import (
 )
 
 const (
-	// quarantinePause is how often a quarantined store is asked for work.
+	// quarantinePause is how often a quarantined store is asked for work, or one that does
+	// not believe its clock.
 	quarantinePause = 5 * time.Second
+	doubtPause      = time.Second
 	// troubleEvery is how often a failure that lasts is told again.
 	troubleEvery = time.Minute
 )
@@ -42,6 +44,7 @@ func (t *trouble) store(ctx context.Context, op string, err error) {
 			t.quarantined = true
 			t.log.Error("the database is quarantined: nothing is sent until an operator releases it", "err", err)
 		}
+	case errors.Is(err, store.ErrClockDoubted): // the store itself tells of its doubts
 	case err != nil:
 		t.failed(op, err)
 		return
@@ -92,8 +95,12 @@ const (
 
 // afterFailure is how long to wait before a failed call is made again.
 func (e *Engine) afterFailure(err error) time.Duration {
-	if errors.Is(err, store.ErrQuarantined) {
+	switch {
+	case errors.Is(err, store.ErrQuarantined):
 		return max(e.Poll, quarantinePause)
+	case errors.Is(err, store.ErrClockDoubted):
+		return max(e.Poll, doubtPause)
+	default:
+		return e.Poll
 	}
-	return e.Poll
 }

@@ -89,8 +89,12 @@ func (v View) mayReplay() bool {
 // KeyKnown reports whether the target remembers the key for as long as a repeat may
 // act: until its own fence. Half of the rest of the window is the margin for the
 // target's clock, which is not ours.
+//
+// A key that seems to have been sent in the future is of unknown age: the clock that said
+// so was wrong. Servers' clocks are a little apart.
 func (v View) KeyKnown() bool {
-	return v.KeyAge < (v.Traits.KeyWindow-v.Retry.Timeout()-v.Traits.Grace)/2
+	const apart = time.Second
+	return v.KeyAge > -apart && v.KeyAge < (v.Traits.KeyWindow-v.Retry.Timeout()-v.Traits.Grace)/2
 }
 
 func (v View) noReplayReason() string {

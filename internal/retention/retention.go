@@ -85,10 +85,10 @@ func (c Config) step(ctx context.Context, p store.RetainParams) (store.Retained,
 	return c.Store.Retain(ctx, p)
 }
 
-// tell logs how a pass ended. Under a quarantine nothing is removed, and the engine
-// has said so.
+// tell logs how a pass ended. Under a quarantine, and while the clock is not believed,
+// nothing is removed, and others have logged why.
 func (c Config) tell(ctx context.Context, sum store.Retained, err error, took, worked time.Duration) {
-	if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrQuarantined) {
+	if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrQuarantined) && !errors.Is(err, store.ErrClockDoubted) {
 		c.Log.Error("what is no longer kept could not be removed; it is tried again", "err", err)
 	}
 	if sum == (store.Retained{}) || sum == (store.Retained{Done: true}) {

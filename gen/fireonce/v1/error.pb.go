@@ -116,6 +116,10 @@ const (
 	// another redirect URL, or from another issuer. The code was sent nowhere. Log in again;
 	// if it stays so, the operator's OAuth apps need another redirect URL or issuer.
 	ErrorReason_ERROR_REASON_OAUTH_MISMATCH ErrorReason = 48
+	// FAILED_PRECONDITION: the clock of the database has changed, and nothing proves the new
+	// time yet, so that nothing is decided by it. The call may be repeated; GetStats says in
+	// clock_doubt what is doubted.
+	ErrorReason_ERROR_REASON_CLOCK_DOUBTED ErrorReason = 49
 	// ABORTED: changed since it was read; read again and decide again.
 	ErrorReason_ERROR_REASON_ETAG_MISMATCH ErrorReason = 50
 	// ABORTED: a login came to no end, and its code is used up. Log in again.
@@ -191,6 +195,7 @@ var (
 		46: "ERROR_REASON_SEALING_KEY_OUTDATED",
 		47: "ERROR_REASON_CREDENTIAL_UNSEALABLE",
 		48: "ERROR_REASON_OAUTH_MISMATCH",
+		49: "ERROR_REASON_CLOCK_DOUBTED",
 		50: "ERROR_REASON_ETAG_MISMATCH",
 		51: "ERROR_REASON_OAUTH_UNFINISHED",
 		60: "ERROR_REASON_CURSOR_EXPIRED",
@@ -240,6 +245,7 @@ var (
 		"ERROR_REASON_SEALING_KEY_OUTDATED":        46,
 		"ERROR_REASON_CREDENTIAL_UNSEALABLE":       47,
 		"ERROR_REASON_OAUTH_MISMATCH":              48,
+		"ERROR_REASON_CLOCK_DOUBTED":               49,
 		"ERROR_REASON_ETAG_MISMATCH":               50,
 		"ERROR_REASON_OAUTH_UNFINISHED":            51,
 		"ERROR_REASON_CURSOR_EXPIRED":              60,
@@ -539,7 +545,7 @@ const file_fireonce_v1_error_proto_rawDesc = "" +
 	"\rconnection_id\x18\x05 \x01(\tR\fconnectionId\"\x89\x01\n" +
 	"\rStateConflict\x12:\n" +
 	"\rcurrent_state\x18\x01 \x01(\x0e2\x15.fireonce.v1.JobStateR\fcurrentState\x12<\n" +
-	"\x0eallowed_states\x18\x02 \x03(\x0e2\x15.fireonce.v1.JobStateR\rallowedStates*\xff\f\n" +
+	"\x0eallowed_states\x18\x02 \x03(\x0e2\x15.fireonce.v1.JobStateR\rallowedStates*\x9f\r\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x1d\n" +
 	"\x19ERROR_REASON_TIME_IN_PAST\x10\x01\x12\x1d\n" +
@@ -576,6 +582,7 @@ const file_fireonce_v1_error_proto_rawDesc = "" +
 	"!ERROR_REASON_SEALING_KEY_OUTDATED\x10.\x12&\n" +
 	"\"ERROR_REASON_CREDENTIAL_UNSEALABLE\x10/\x12\x1f\n" +
 	"\x1bERROR_REASON_OAUTH_MISMATCH\x100\x12\x1e\n" +
+	"\x1aERROR_REASON_CLOCK_DOUBTED\x101\x12\x1e\n" +
 	"\x1aERROR_REASON_ETAG_MISMATCH\x102\x12!\n" +
 	"\x1dERROR_REASON_OAUTH_UNFINISHED\x103\x12\x1f\n" +
 	"\x1bERROR_REASON_CURSOR_EXPIRED\x10<\x12\x1f\n" +

@@ -111,7 +111,10 @@ type GetStatsResponse struct {
 	// When this was measured, by the store's clock.
 	AsOfTime *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=as_of_time,json=asOfTime,proto3" json:"as_of_time,omitempty"`
 	// Every quota of the project. Empty when connection_id is set.
-	Quotas        []*GetStatsResponse_QuotaUse `protobuf:"bytes,11,rep,name=quotas,proto3" json:"quotas,omitempty"`
+	Quotas []*GetStatsResponse_QuotaUse `protobuf:"bytes,11,rep,name=quotas,proto3" json:"quotas,omitempty"`
+	// What the server does not believe of its database's time, and whether nothing is
+	// being sent for that. Empty: all is well.
+	ClockDoubt    string `protobuf:"bytes,12,opt,name=clock_doubt,json=clockDoubt,proto3" json:"clock_doubt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -221,6 +224,13 @@ func (x *GetStatsResponse) GetQuotas() []*GetStatsResponse_QuotaUse {
 		return x.Quotas
 	}
 	return nil
+}
+
+func (x *GetStatsResponse) GetClockDoubt() string {
+	if x != nil {
+		return x.ClockDoubt
+	}
+	return ""
 }
 
 type GetStatsResponse_StateCount struct {
@@ -348,7 +358,7 @@ const file_fireonce_v1_stats_service_proto_rawDesc = "" +
 	"\x1ffireonce/v1/stats_service.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x15fireonce/v1/job.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x87\x01\n" +
 	"\x0fGetStatsRequest\x120\n" +
 	"\rconnection_id\x18\x01 \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\fconnectionId\x12B\n" +
-	"\x06window\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x05\b\x80\xbd\xa3\x01*\x00R\x06window\"\xb5\x06\n" +
+	"\x06window\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x05\b\x80\xbd\xa3\x01*\x00R\x06window\"\xd6\x06\n" +
 	"\x10GetStatsResponse\x12K\n" +
 	"\fstate_counts\x18\x01 \x03(\v2(.fireonce.v1.GetStatsResponse.StateCountR\vstateCounts\x12?\n" +
 	"\x0eoldest_due_age\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\foldestDueAge\x12M\n" +
@@ -362,7 +372,9 @@ const file_fireonce_v1_stats_service_proto_rawDesc = "" +
 	"\n" +
 	"as_of_time\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\basOfTime\x12>\n" +
-	"\x06quotas\x18\v \x03(\v2&.fireonce.v1.GetStatsResponse.QuotaUseR\x06quotas\x1aO\n" +
+	"\x06quotas\x18\v \x03(\v2&.fireonce.v1.GetStatsResponse.QuotaUseR\x06quotas\x12\x1f\n" +
+	"\vclock_doubt\x18\f \x01(\tR\n" +
+	"clockDoubt\x1aO\n" +
 	"\n" +
 	"StateCount\x12+\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x15.fireonce.v1.JobStateR\x05state\x12\x14\n" +

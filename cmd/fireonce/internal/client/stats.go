@@ -45,6 +45,9 @@ func (p *printer) stats(s *fireoncev1.GetStatsResponse) {
 	if why := s.GetQuarantineReason(); why != "" {
 		p.line("QUARANTINED: nothing is sent: %s", plain(why))
 	}
+	if why := s.GetClockDoubt(); why != "" {
+		p.line("THE TIME IS IN DOUBT: %s", plain(why))
+	}
 	var rows [][]string
 	for _, n := range s.GetStateCounts() {
 		if n.GetCount() > 0 {

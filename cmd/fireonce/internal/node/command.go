@@ -17,6 +17,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/server"
+	"github.com/fireonce/fireonce/store"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
@@ -124,6 +125,14 @@ func serveCommand(version string) *cli.Command {
 			&cli.DurationFlag{
 				Name: "lease", Usage: "how long a job is a server's to prepare; after a server's death others take it over then", Value: time.Minute,
 				Sources: cli.EnvVars("FIREONCE_LEASE"),
+			},
+			&cli.DurationFlag{
+				Name: "clock-doubt", Value: store.DefaultClockDoubt, Sources: cli.EnvVars("FIREONCE_CLOCK_DOUBT"),
+				Usage: "how long a clock that has jumped is not believed when nothing proves it right; see docs/operations.md",
+			},
+			&cli.BoolFlag{
+				Name: "trust-clock", Usage: "believe the clock as it is at this start: an operator has looked at it",
+				Sources: cli.EnvVars("FIREONCE_TRUST_CLOCK"),
 			},
 			&cli.DurationFlag{
 				Name: "keep-jobs", Usage: "how long a job is kept after its end, such as 720h; 0: for ever", Value: defaultKeep,
@@ -245,6 +254,9 @@ func configOf(cmd *cli.Command, version string) (Config, error) {
 	if cmd.Duration("lease") < time.Second {
 		return Config{}, exit.Usagef("--lease must be at least 1s")
 	}
+	if cmd.Duration("clock-doubt") < time.Second {
+		return Config{}, exit.Usagef("--clock-doubt must be at least 1s")
+	}
 	remotes, err := remotesOf(cmd.StringSlice("connector"), cmd.StringSlice("connector-token-file"))
 	if err != nil {
 		return Config{}, err
@@ -266,6 +278,7 @@ func configOf(cmd *cli.Command, version string) (Config, error) {
 		StateDir: cmd.String("state-dir"), SynchronousStandby: cmd.Bool("synchronous-standby"), DatabaseWait: cmd.Duration("database-wait"), Quarantined: cmd.Bool("quarantined"),
 		DatabaseInArguments: inArguments(cmd, "database", databaseVariable),
 		Senders:             cmd.Int("senders"), Grace: cmd.Duration("grace"), Lease: cmd.Duration("lease"),
+		ClockDoubt: cmd.Duration("clock-doubt"), TrustClock: cmd.Bool("trust-clock"),
 		KeepJobs: cmd.Duration("keep-jobs"), KeepEvents: cmd.Duration("keep-events"), Log: log, Version: version,
 	}, nil
 }

@@ -76,6 +76,10 @@ type Config struct {
 	// Lease is how long a job is a server's to prepare before others may take it
 	// over, renewed while it lives; 0: the engine's default.
 	Lease time.Duration
+	// ClockDoubt is how long a clock that has changed is doubted when nothing proves it
+	// right; 0: the store's default. TrustClock says that it is right at the start.
+	ClockDoubt time.Duration
+	TrustClock bool
 	// KeepJobs is how long an ended job is kept, and KeepEvents an event of the log;
 	// 0: for ever.
 	KeepJobs, KeepEvents time.Duration

@@ -24,6 +24,8 @@ type Database struct {
 	// stateDir is where the newest state that was seen is noted; empty: nowhere, and for
 	// SQLite in the lock file only.
 	stateDir string
+	// clock says how a clock that changes is treated.
+	clock store.ClockOptions
 }
 
 // ParseDatabase reads "sqlite:PATH" or "postgres://…".
@@ -89,14 +91,14 @@ func (d Database) open(ctx context.Context, migrate bool) (store.Store, error) {
 	if d.url != "" {
 		// It says by itself what failed.
 		s, err := postgres.Open(ctx, postgres.Options{
-			URL: d.url, Migrate: migrate, SynchronousStandby: d.synchronousStandby, StateDir: d.stateDir,
+			URL: d.url, Migrate: migrate, SynchronousStandby: d.synchronousStandby, StateDir: d.stateDir, Clock: d.clock,
 		})
 		if err != nil {
 			return nil, err
 		}
 		return s, nil
 	}
-	s, err := sqlite.Open(ctx, sqlite.Options{Path: d.path, Migrate: migrate, StateDir: d.stateDir})
+	s, err := sqlite.Open(ctx, sqlite.Options{Path: d.path, Migrate: migrate, StateDir: d.stateDir, Clock: d.clock})
 	if err != nil {
 		return nil, fmt.Errorf("open the database: %w", err)
 	}

@@ -80,6 +80,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
+	database.clock = store.ClockOptions{Doubt: cfg.ClockDoubt, Trust: cfg.TrustClock, Tell: cfg.tellClock}
 	n := &Node{cfg: cfg, database: database, failed: make(chan error, 2), drained: make(chan error, 1)}
 	if err := n.start(ctx, listen); err != nil {
 		return nil, errors.Join(err, n.abandon())

@@ -1,0 +1,22 @@
+package node
+
+import (
+	"time"
+
+	"github.com/fireonce/fireonce/store"
+)
+
+// tellClock logs what becomes of the belief in the clock.
+func (c Config) tellClock(n store.ClockNews) {
+	d := n.Doubt
+	switch {
+	case d.Why == "":
+		c.Log.Info("the clock is believed again", "because", n.Because, "time_moved_by", n.Step.String())
+	case d.Stands:
+		c.Log.Error("THE TIME IS IN DOUBT: nothing is sent until it is believed again", "why", d.Why,
+			"then", "set the clock right; or, if it is right, wait for --clock-doubt, or start with --trust-clock")
+	default:
+		c.Log.Warn("the clock has jumped: jobs are sent by the time that was believed before", "why", d.Why,
+			"believed", d.Since.UTC().Format(time.RFC3339), "then", "set the clock right; if it is right, it is believed after --clock-doubt")
+	}
+}
