@@ -63,6 +63,7 @@ var reasonCodes = map[fireoncev1.ErrorReason]connect.Code{
 	fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_IN_USE:           connect.CodeFailedPrecondition,
 	fireoncev1.ErrorReason_ERROR_REASON_IDENTITY_MISMATCH:           connect.CodeFailedPrecondition,
 	fireoncev1.ErrorReason_ERROR_REASON_QUARANTINED:                 connect.CodeFailedPrecondition,
+	fireoncev1.ErrorReason_ERROR_REASON_CLOCK_DOUBTED:               connect.CodeFailedPrecondition,
 	fireoncev1.ErrorReason_ERROR_REASON_ETAG_MISMATCH:               connect.CodeAborted,
 	fireoncev1.ErrorReason_ERROR_REASON_CURSOR_EXPIRED:              connect.CodeOutOfRange,
 	fireoncev1.ErrorReason_ERROR_REASON_QUOTA_EXCEEDED:              connect.CodeResourceExhausted,

@@ -170,14 +170,15 @@ func TestStoreErrors(t *testing.T) {
 		code   connect.Code
 		reason fireoncev1.ErrorReason
 	}{
-		"unavailable": {store.ErrUnavailable, connect.CodeUnavailable, fireoncev1.ErrorReason_ERROR_REASON_STORE_UNAVAILABLE},
-		"unconfirmed": {store.ErrUnconfirmed, connect.CodeUnavailable, fireoncev1.ErrorReason_ERROR_REASON_STORE_UNAVAILABLE},
-		"stale":       {store.ErrStale, connect.CodeAborted, fireoncev1.ErrorReason_ERROR_REASON_ETAG_MISMATCH},
-		"quarantined": {store.ErrQuarantined, connect.CodeFailedPrecondition, fireoncev1.ErrorReason_ERROR_REASON_QUARANTINED},
-		"expired":     {store.ErrCursorExpired, connect.CodeOutOfRange, fireoncev1.ErrorReason_ERROR_REASON_CURSOR_EXPIRED},
-		"illegal":     {store.ErrIllegal, connect.CodeInternal, 0},
-		"other":       {errors.New("disk on fire at /var/secret"), connect.CodeInternal, 0},
-		"late":        {context.DeadlineExceeded, connect.CodeDeadlineExceeded, 0},
+		"unavailable":   {store.ErrUnavailable, connect.CodeUnavailable, fireoncev1.ErrorReason_ERROR_REASON_STORE_UNAVAILABLE},
+		"unconfirmed":   {store.ErrUnconfirmed, connect.CodeUnavailable, fireoncev1.ErrorReason_ERROR_REASON_STORE_UNAVAILABLE},
+		"stale":         {store.ErrStale, connect.CodeAborted, fireoncev1.ErrorReason_ERROR_REASON_ETAG_MISMATCH},
+		"quarantined":   {store.ErrQuarantined, connect.CodeFailedPrecondition, fireoncev1.ErrorReason_ERROR_REASON_QUARANTINED},
+		"clock doubted": {store.ErrClockDoubted, connect.CodeFailedPrecondition, fireoncev1.ErrorReason_ERROR_REASON_CLOCK_DOUBTED},
+		"expired":       {store.ErrCursorExpired, connect.CodeOutOfRange, fireoncev1.ErrorReason_ERROR_REASON_CURSOR_EXPIRED},
+		"illegal":       {store.ErrIllegal, connect.CodeInternal, 0},
+		"other":         {errors.New("disk on fire at /var/secret"), connect.CodeInternal, 0},
+		"late":          {context.DeadlineExceeded, connect.CodeDeadlineExceeded, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := start(t, func(c *server.Config) {

@@ -36,6 +36,8 @@ type Options struct {
 	// Settings are lines of postgresql.conf, by name, beside or instead of the
 	// package's own.
 	Settings map[string]string
+	// Env is added to the environment of the server.
+	Env []string
 }
 
 // Cluster is a PostgreSQL server with its data. Its methods fail the test that
@@ -44,6 +46,7 @@ type Options struct {
 type Cluster struct {
 	bin, dir string
 	owner    owner
+	env      []string
 	watchdog *watchdog
 	names    atomic.Int64 // of databases
 
@@ -127,6 +130,7 @@ func (c *Cluster) initialise(opts Options) error {
 	if err := c.configure(opts.Settings); err != nil {
 		return err
 	}
+	c.env = opts.Env
 	if err := c.up(); err != nil {
 		return err
 	}

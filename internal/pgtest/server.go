@@ -72,6 +72,7 @@ func (c *Cluster) up() error {
 	}
 	ready := c.log.expect("database system is ready to accept")
 	s := &server{cmd: c.owner.command(c.dir, filepath.Join(c.bin, "postgres"), "-D", c.data()), done: make(chan struct{})}
+	s.cmd.Env = append(s.cmd.Env, c.env...)
 	s.cmd.Stdout, s.cmd.Stderr = c.log, c.log
 	s.cmd.WaitDelay = patience
 	if err := s.cmd.Start(); err != nil {

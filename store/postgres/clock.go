@@ -86,7 +86,9 @@ func (s *Store) openClock(ctx context.Context, conn *pgx.Conn) error {
 		line = line.Suspect()
 	}
 	s.clock.belief, s.clock.steps = store.NewClock(s.opts.Clock, line), row.ClockSteps
-	s.moment(row.Now, begun, row.ClockSteps)
+	if m := s.moment(row.Now, begun, row.ClockSteps); s.real() {
+		s.proof(row.Now.Sub(hostclock.Wall()), m.Doubt.Why != "")
+	}
 	return nil
 }
 
@@ -172,10 +174,13 @@ func (s *Store) compareClocks(ctx context.Context) error {
 		return err
 	}
 	r := s.reading(row.Now, begun)
-	if s.real() {
-		r.Proof = s.proof(row.Now)
-	}
 	m := s.judge(r, row.ClockSteps)
+	if s.real() {
+		skew := row.Now.Sub(hostclock.Wall())
+		if r.Proof = s.proof(skew, m.Doubt.Why != ""); r.Proof != "" {
+			m = s.judge(r, row.ClockSteps)
+		}
+	}
 	switch {
 	case m.Step != nil:
 		return s.stepClock(ctx, *m.Step, row.ClockSteps)
@@ -191,12 +196,11 @@ func (s *Store) compareClocks(ctx context.Context) error {
 // proof says why the database's clock is right: this machine's agrees with it. If that one
 // is not synchronized, it must have been seen to be another clock: one that was set takes
 // its reader along.
-func (s *Store) proof(server time.Time) string {
-	skew := server.Sub(hostclock.Wall())
+func (s *Store) proof(skew time.Duration, doubted bool) string {
 	c := &s.clock
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.belief.Doubt().Why == "" {
+	if !doubted {
 		c.skew, c.skewKnown, c.apart = skew, true, 0
 		return ""
 	}
