@@ -23,6 +23,7 @@ const (
 	faultOwners                   // whose the candidates are cannot be asked
 	faultBackJump                 // the database's clock is set back
 	faultAheadJump                // and ahead
+	faultStoreRestart             // every process ends, and the clock may be set meanwhile
 	// Of a node.
 	faultCrash
 	faultStop   // an orderly end
@@ -67,7 +68,7 @@ const (
 
 var faultNames = [faults]string{
 	"store unavailable", "answer of a commit lost", "commit lost, unconfirmed", "commit decided late", "slow store",
-	"late answer of a store", "paused worker", "pause before the send", "late outcome", "owners unread", "database clock back", "database clock ahead", "crash", "stop", "freeze",
+	"late answer of a store", "paused worker", "pause before the send", "late outcome", "owners unread", "database clock back", "database clock ahead", "restart with another time", "crash", "stop", "freeze",
 	"machine asleep", "wall clock set", "dead line", "unreachable", "refused before", "credential refused", "credential refused at the send", "lost request",
 	"late request", "lost answer", "slow answer", "server error", "rejection", "failed processing", "read lag",
 	"blind look", "stale look", "panic before", "panic after the effect", "key again", "cancel", "retry", "resolution",

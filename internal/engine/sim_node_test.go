@@ -141,7 +141,7 @@ func (w *simWorld) trouble() {
 	if w.theme != nil {
 		f = append(w.theme.strokes, faultStop)[w.upTo(max(len(w.theme.strokes), 1))]
 	} else if w.clockJumps && w.upTo(2) == 0 {
-		f = []fault{faultBackJump, faultAheadJump}[w.upTo(2)]
+		f = []fault{faultBackJump, faultAheadJump, faultStoreRestart}[w.upTo(3)]
 	}
 	if w.clockJumps && f == faultSleep {
 		f = faultFreeze
@@ -165,10 +165,13 @@ func (w *simWorld) trouble() {
 		n.shift.Store(int64(w.oneOf(0, -w.pause(), w.pause(), -12*time.Hour, 500*time.Millisecond, -500*time.Millisecond)))
 	case faultBackJump:
 		w.note("", "database clock back", job.ID{}, 0, "")
-		w.dbShift.Add(-int64(w.pause()))
+		w.setClock(-w.pause())
 	case faultAheadJump:
 		w.note("", "database clock ahead", job.ID{}, 0, "")
-		w.dbShift.Add(int64(w.pause()))
+		w.setClock(w.pause())
+	case faultStoreRestart:
+		w.note("", "the store's machine restarts", job.ID{}, 0, "")
+		w.restartStore()
 	default:
 	}
 }

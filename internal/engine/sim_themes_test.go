@@ -81,6 +81,11 @@ var themes = []theme{
 		set:   func(w *simWorld) { w.clockJumps, w.calm = true, 30*time.Second },
 	},
 	{
+		name: "a machine that comes up with another time", class: job.Keyed, strokes: []fault{faultStoreRestart, faultAheadJump, faultBackJump}, nodes: 1,
+		rates: map[fault]int{faultLostAnswer: 600, faultUnreachable: 100, faultPaused: 30},
+		set:   func(w *simWorld) { w.clockJumps, w.brief, w.calm = true, true, time.Minute },
+	},
+	{
 		name: "clocks of nodes", strokes: []fault{faultWall, faultSleep, faultFreeze},
 		rates: map[fault]int{faultNearSend: 400, faultPaused: 50, faultLostAnswer: 200, faultLateRequest: 200},
 		set:   func(w *simWorld) { w.calm = 20 * time.Second },

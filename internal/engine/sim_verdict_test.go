@@ -94,6 +94,7 @@ func (w *simWorld) startIsWanted(j *simJob, r memstore.Record) {
 	case !s.CancelAsked.IsZero():
 		w.broke("UNWANTED", j, "attempt %d armed after a cancel", a.Number)
 	case w.clockJumps:
+		w.isNotEarly(j, r)
 	case !s.StartDeadline.After(a.ArmedAt):
 		w.broke("UNWANTED", j, "attempt %d armed %v after the start window", a.Number, a.ArmedAt.Sub(s.StartDeadline))
 	case !hurried(r.Events) && a.ArmedAt.Before(s.ScheduledFor):

@@ -62,6 +62,10 @@ type simWorld struct {
 	plagued atomic.Bool // faults strike
 	healed  time.Time   // since when none does
 	dbShift atomic.Int64
+	// booted is when the machine of the store came up, and wrong what its clock showed.
+	booted       time.Time
+	wrong        []wrongness
+	synchronized bool // its kernel vouches for its clock where that is right
 	// looks guards what the connector notes from the nodes' goroutines.
 	looks sync.Mutex
 
@@ -131,13 +135,9 @@ func newSimWorld(t *testing.T, seed uint64, liveness bool) *simWorld {
 	w := &simWorld{t: t, seed: seed, liveness: liveness, byID: make(map[job.ID]*simJob), started: time.Now()}
 	w.director = newDirector(w, seed)
 	w.log = newSimTrace(w)
-	start := time.Now()
-	w.store = memstore.Open(memstore.Options{
-		Now:     func() time.Time { return time.Now().Add(time.Duration(w.dbShift.Load())) },
-		Elapsed: func() time.Duration { return time.Since(start) },
-		NewID:   w.newID,
-	})
+	w.openStore()
 	w.clockJumps, w.truthful = w.upTo(6) == 0, w.upTo(4) > 0
+	w.synchronized = w.upTo(3) == 0
 	w.senders, w.lookers = 1+w.upTo(6), 1+w.upTo(4)
 	w.poll = w.oneOf(5*time.Second, 30*time.Second, 2*time.Minute, 10*time.Minute)
 	w.drain = w.oneOf(time.Second, 20*time.Second, 45*time.Second)
@@ -359,6 +359,7 @@ func (w *simWorld) settleAll() {
 		}
 	}
 	if !w.director.over {
+		w.standsTooLong()
 		w.atTheEnd()
 	}
 }

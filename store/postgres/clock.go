@@ -86,10 +86,15 @@ func (s *Store) openClock(ctx context.Context, conn *pgx.Conn) error {
 		line = line.Suspect()
 	}
 	s.clock.belief, s.clock.steps = store.NewClock(s.opts.Clock, line), row.ClockSteps
-	if m := s.moment(row.Now, begun, row.ClockSteps); s.real() {
+	m := s.moment(row.Now, begun, row.ClockSteps)
+	if s.real() {
 		s.proof(row.Now.Sub(hostclock.Wall()), m.Doubt.Why != "")
 	}
-	return nil
+	if s.opts.Now != nil || m.Doubt.Why != "" {
+		return nil
+	}
+	// At once: this process may end before it compares clocks for the first time.
+	return pgdb.New(conn).BelieveClock(ctx, pgdb.BelieveClockParams{Now: time.UnixMicro(m.Now), Steps: row.ClockSteps})
 }
 
 // unknownStep stands for the number of the last step where it was not read.

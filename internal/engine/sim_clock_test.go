@@ -1,0 +1,97 @@
+package engine_test
+
+import (
+	"time"
+
+	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/storetest/memstore"
+)
+
+// Rules of this file: the store's clock is set, and the true time says what must not
+// happen. The oracle knows only what is written: a clock that is wrong is believed once it
+// has been wrong for the bound, or if it is later than before when a machine comes up.
+
+// simSlack is what the believed time may be off without a doubt, and more.
+const simSlack = 2 * time.Second
+
+// wrongness is how far the store's clock is ahead, and since when.
+type wrongness struct {
+	off   time.Duration
+	since time.Time
+}
+
+// openStore makes the store, on a clock that can be set.
+func (w *simWorld) openStore() {
+	w.booted = time.Now().Add(-24 * time.Hour)
+	w.wrong = []wrongness{{0, time.Now()}}
+	w.store = memstore.Open(memstore.Options{
+		NewID: w.newID,
+		Clock: store.ClockOptions{Read: func() store.ClockReading {
+			r := store.ClockReading{Wall: w.dbNow().UnixMicro(), Boot: time.Since(w.booted)}
+			if w.dbShift.Load() == 0 && w.synchronized {
+				r.Proof = "it is synchronized"
+			}
+			return r
+		}},
+	})
+}
+
+// setClock sets the store's clock.
+func (w *simWorld) setClock(by time.Duration) {
+	off := time.Duration(w.dbShift.Add(int64(by)))
+	w.wrong = append(w.wrong, wrongness{off, time.Now()})
+}
+
+// restartStore ends every process; the next one finds a clock that may have been set, and
+// often a machine that has come up anew.
+func (w *simWorld) restartStore() {
+	for _, n := range w.nodes {
+		if n != nil {
+			w.crash(n)
+		}
+	}
+	if w.upTo(3) > 0 {
+		w.setClock(w.oneOf(-w.pause(), w.pause()))
+	}
+	if w.upTo(3) > 0 {
+		w.booted = time.Now().Add(-time.Second)
+		// Nobody can tell a clock that is ahead from time that has passed.
+		last := &w.wrong[len(w.wrong)-1]
+		last.since = last.since.Add(-store.DefaultClockDoubt)
+	}
+	w.store.Restart(store.ClockOptions{})
+}
+
+// ahead is how far the believed time may be ahead of the true one.
+func (w *simWorld) ahead() time.Duration {
+	most := time.Duration(0)
+	for i, is := range w.wrong {
+		until := time.Now()
+		if i+1 < len(w.wrong) {
+			until = w.wrong[i+1].since
+		}
+		if until.Sub(is.since) >= store.DefaultClockDoubt-simSlack {
+			most = max(most, is.off)
+		}
+	}
+	return most + simSlack
+}
+
+// isNotEarly: no clock that is wrong for a moment starts what is due later.
+func (w *simWorld) isNotEarly(j *simJob, r memstore.Record) {
+	early := r.Snapshot.ScheduledFor.Sub(time.Now())
+	if early > w.ahead() && !hurried(r.Events) {
+		w.broke("EARLY", j, "attempt %d armed %v before its time, when the clock could be believed to be %v ahead",
+			len(r.Attempts), early, w.ahead())
+	}
+}
+
+// standsTooLong: once faults are over, the clock is believed within the bound.
+func (w *simWorld) standsTooLong() {
+	if time.Since(w.healed) < store.DefaultClockDoubt+time.Minute {
+		return
+	}
+	if m, err := w.store.Meta(w.t.Context()); err == nil && m.Clock.Why != "" {
+		w.broke("STANDS", w.jobs[0], "the clock is doubted %v after it was set last: %s", time.Since(w.healed), m.Clock.Why)
+	}
+}
