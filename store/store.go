@@ -13,7 +13,9 @@
 //   - The SQL guards the status machine: a write names the version it was
 //     decided on, and a move that job.Transitions does not list is refused by
 //     the database itself, whoever asks.
-//   - Times are the database's. A parameter that says when something is due is a
+//   - Times are the database's, as far as its clock is believed (see Timeline): a clock
+//     that jumps starts, ends and removes nothing, until a step follows it (ClockStep).
+//     A parameter that says when something is due is a
 //     duration, added to the database's clock in the same transaction. Every
 //     time is stored in whole microseconds, in UTC.
 //   - Batches give one verdict per item, in the order of the items; one bad item

@@ -11,19 +11,19 @@ type fault int
 
 const (
 	// Of the store.
-	faultUnavailable fault = iota // the call fails and did nothing
-	faultLostAfter                // done, and the answer lost
-	faultLostBefore               // not done, and nobody knows
-	faultLeftOpen                 // unconfirmed, and decided later
-	faultSlowStore                // the call takes long to arrive
-	faultLateAnswer               // its answer takes long
-	faultPaused                   // the caller stands still for minutes
-	faultNearSend                 // an arm's answer, or who has it, is late by about as long as a send may take
-	faultLateOutcome              // what the platform answered comes late, often after the fence
-	faultOwners                   // whose the candidates are cannot be asked
-	faultBackJump                 // the database's clock is set back
-	faultAheadJump                // and ahead
-	faultStoreRestart             // every process ends, and the clock may be set meanwhile
+	faultUnavailable  fault = iota // the call fails and did nothing
+	faultLostAfter                 // done, and the answer lost
+	faultLostBefore                // not done, and nobody knows
+	faultLeftOpen                  // unconfirmed, and decided later
+	faultSlowStore                 // the call takes long to arrive
+	faultLateAnswer                // its answer takes long
+	faultPaused                    // the caller stands still for minutes
+	faultNearSend                  // an arm's answer, or who has it, is late by about as long as a send may take
+	faultLateOutcome               // what the platform answered comes late, often after the fence
+	faultOwners                    // whose the candidates are cannot be asked
+	faultBackJump                  // the database's clock is set back
+	faultAheadJump                 // and ahead
+	faultStoreRestart              // every process ends, and the clock may be set meanwhile
 	// Of a node.
 	faultCrash
 	faultStop   // an orderly end
