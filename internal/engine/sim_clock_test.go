@@ -18,12 +18,14 @@ const simSlack = 2 * time.Second
 type wrongness struct {
 	off   time.Duration
 	since time.Time
+	// atOnce says that nobody could tell it from a right clock.
+	atOnce bool
 }
 
 // openStore makes the store, on a clock that can be set.
 func (w *simWorld) openStore() {
 	w.booted = time.Now().Add(-24 * time.Hour)
-	w.wrong = []wrongness{{0, time.Now()}}
+	w.wrong = []wrongness{{since: time.Now()}}
 	w.store = memstore.Open(memstore.Options{
 		NewID: w.newID,
 		Clock: store.ClockOptions{Read: func() store.ClockReading {
@@ -39,7 +41,19 @@ func (w *simWorld) openStore() {
 // setClock sets the store's clock.
 func (w *simWorld) setClock(by time.Duration) {
 	off := time.Duration(w.dbShift.Add(int64(by)))
-	w.wrong = append(w.wrong, wrongness{off, time.Now()})
+	is := wrongness{off: off, since: time.Now()}
+	if time.Now().Before(w.comingUp) {
+		is = w.believedAtOnce(is)
+	}
+	w.wrong = append(w.wrong, is)
+}
+
+// believedAtOnce is a clock that nobody can tell from a right one: a machine has come up,
+// and may be set right as long as it does not know the time.
+func (w *simWorld) believedAtOnce(is wrongness) wrongness {
+	w.comingUp = time.Now().Add(store.DefaultClockDoubt + simSlack)
+	is.atOnce = true
+	return is
 }
 
 // restartStore ends every process; the next one finds a clock that may have been set, and
@@ -55,9 +69,8 @@ func (w *simWorld) restartStore() {
 	}
 	if w.upTo(3) > 0 {
 		w.booted = time.Now().Add(-time.Second)
-		// Nobody can tell a clock that is ahead from time that has passed.
 		last := &w.wrong[len(w.wrong)-1]
-		last.since = last.since.Add(-store.DefaultClockDoubt)
+		*last = w.believedAtOnce(*last)
 	}
 	w.store.Restart(store.ClockOptions{})
 }
@@ -70,7 +83,7 @@ func (w *simWorld) ahead() time.Duration {
 		if i+1 < len(w.wrong) {
 			until = w.wrong[i+1].since
 		}
-		if until.Sub(is.since) >= store.DefaultClockDoubt-simSlack {
+		if is.atOnce || until.Sub(is.since) >= store.DefaultClockDoubt-simSlack {
 			most = max(most, is.off)
 		}
 	}
@@ -79,7 +92,7 @@ func (w *simWorld) ahead() time.Duration {
 
 // isNotEarly: no clock that is wrong for a moment starts what is due later.
 func (w *simWorld) isNotEarly(j *simJob, r memstore.Record) {
-	early := r.Snapshot.ScheduledFor.Sub(time.Now())
+	early := time.Until(r.Snapshot.ScheduledFor)
 	if early > w.ahead() && !hurried(r.Events) {
 		w.broke("EARLY", j, "attempt %d armed %v before its time, when the clock could be believed to be %v ahead",
 			len(r.Attempts), early, w.ahead())

@@ -65,7 +65,8 @@ type simWorld struct {
 	// booted is when the machine of the store came up, and wrong what its clock showed.
 	booted       time.Time
 	wrong        []wrongness
-	synchronized bool // its kernel vouches for its clock where that is right
+	comingUp     time.Time // until when it may not know the time
+	synchronized bool      // its kernel vouches for its clock where that is right
 	// looks guards what the connector notes from the nodes' goroutines.
 	looks sync.Mutex
 

@@ -10,7 +10,7 @@ func TestReadings(t *testing.T) {
 	if Wall().Year() < 2024 {
 		t.Errorf("the wall clock says %v", Wall())
 	}
-	if BootID() != BootID() {
+	if id := BootID(); id != BootID() {
 		t.Error("one run of the machine has two names")
 	}
 	_ = Synchronized() // either answer is one
