@@ -94,7 +94,10 @@ func (v View) mayReplay() bool {
 // so was wrong. Servers' clocks are a little apart.
 func (v View) KeyKnown() bool {
 	const apart = time.Second
-	return v.KeyAge > -apart && v.KeyAge < (v.Traits.KeyWindow-v.Retry.Timeout()-v.Traits.Grace)/2
+	if v.KeyAge <= -apart {
+		return false
+	}
+	return v.KeyAge < (v.Traits.KeyWindow-v.Retry.Timeout()-v.Traits.Grace)/2
 }
 
 func (v View) noReplayReason() string {

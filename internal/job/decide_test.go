@@ -482,6 +482,18 @@ func TestLateKeyWaitsForTheFence(t *testing.T) {
 	}
 }
 
+// An age that seems to be negative is unknown: a clock was wrong.
+func TestAKeyFromTheFutureIsNotRepeated(t *testing.T) {
+	v := sending(Keyed, Hold)
+	v.State = Ambiguous
+	for age, want := range map[time.Duration]Action{-500 * time.Millisecond: ActRearm, -time.Minute: ActWrite} {
+		v.KeyAge = age
+		if d := must(t, v, LookDue{}); d.Action != want || want == ActWrite && d.To != NeedsResolution {
+			t.Errorf("%v old: %+v", age, d)
+		}
+	}
+}
+
 // A credential that is refused to looks or polls waits for a person, and uses none of
 // them up.
 func TestRefusedLooksAreNotUsedUp(t *testing.T) {
