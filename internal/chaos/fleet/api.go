@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -25,18 +26,55 @@ const (
 	idleFor    = 10 * time.Second // many servers come and go in a campaign
 )
 
-// Dial makes clients for a server; nothing is sent yet.
-func Dial(server string) (*API, error) {
+// Dial makes clients for a server; nothing is sent yet. Each call carries the API key;
+// empty: none.
+func Dial(server, key string) (*API, error) {
 	if u, err := url.Parse(server); err != nil || u.Host == "" {
 		return nil, errors.New("not a server's URL: " + server)
 	}
 	hc := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: idleLines, IdleConnTimeout: idleFor}}
-	limit := connect.WithReadMaxBytes(maxMessage)
+	return NewAPI(hc, server, key), nil
+}
+
+// NewAPI makes clients that call a server by an HTTP client.
+func NewAPI(hc *http.Client, server, key string) *API {
+	limit, signIn := connect.WithReadMaxBytes(maxMessage), connect.WithInterceptors(bearer(key))
 	return &API{
-		Jobs:        fireoncev1connect.NewJobServiceClient(hc, server, limit),
-		Connections: fireoncev1connect.NewConnectionServiceClient(hc, server, limit),
-		Stats:       fireoncev1connect.NewStatsServiceClient(hc, server, limit),
-	}, nil
+		Jobs:        fireoncev1connect.NewJobServiceClient(hc, server, limit, signIn),
+		Connections: fireoncev1connect.NewConnectionServiceClient(hc, server, limit, signIn),
+		Stats:       fireoncev1connect.NewStatsServiceClient(hc, server, limit, signIn),
+	}
+}
+
+// bearer adds an API key to every call; empty: none.
+type bearer string
+
+// WrapUnary implements connect.Interceptor.
+func (b bearer) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+		b.signs(req.Header())
+		return next(ctx, req)
+	}
+}
+
+// WrapStreamingClient implements connect.Interceptor.
+func (b bearer) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+	return func(ctx context.Context, spec connect.Spec) connect.StreamingClientConn {
+		conn := next(ctx, spec)
+		b.signs(conn.RequestHeader())
+		return conn
+	}
+}
+
+// WrapStreamingHandler implements connect.Interceptor.
+func (b bearer) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+	return next
+}
+
+func (b bearer) signs(h http.Header) {
+	if b != "" {
+		h.Set("Authorization", "Bearer "+string(b))
+	}
 }
 
 // Final tells whether repeating a call is of no use.

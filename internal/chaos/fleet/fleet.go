@@ -33,6 +33,10 @@ type Options struct {
 	Args     []string
 	// Env are variables, NAME=VALUE, beside this process's own.
 	Env []string
+	// Key is the API key of the calls; empty: they need none.
+	Key string
+	// AddressSpace limits the virtual memory of each server, in bytes; 0: no limit.
+	AddressSpace uint64
 	// Died is told of each server that ended by itself: at its failpoint, or for
 	// reasons of its own, which unexpected says. May be nil.
 	Died func(server int, life Life, unexpected error)
@@ -119,7 +123,7 @@ func (f *Fleet) live(ctx context.Context, server int, life Life) error {
 		if ctx.Err() != nil || f.ctx.Err() != nil {
 			return fmt.Errorf("start server %d: %w", server, err)
 		}
-		pause(ctx, restartPause)
+		Pause(ctx, restartPause)
 	}
 }
 
@@ -145,7 +149,7 @@ func (f *Fleet) watch(server int, p *process) {
 	next := life
 	next.Failpoint = ""
 	for f.again(server, next) != nil && f.ctx.Err() == nil {
-		pause(f.ctx, restartPause)
+		Pause(f.ctx, restartPause)
 	}
 }
 
@@ -258,6 +262,19 @@ func (f *Fleet) Life(server int) (Life, bool) {
 	return p.life, true
 }
 
+// Listeners returns the servers that run.
+func (f *Fleet) Listeners() []Listener {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var all []Listener
+	for _, s := range f.slots {
+		if s.process != nil {
+			all = append(all, s.process.at)
+		}
+	}
+	return all
+}
+
 // Ended gives a channel that is closed at the end of the server's present life.
 func (f *Fleet) Ended(server int) <-chan struct{} {
 	if p := f.at(server); p != nil {
@@ -325,7 +342,7 @@ func (f *Fleet) Call(ctx context.Context, first int, do func(context.Context, *A
 		if last == nil || Final(last) {
 			return last
 		}
-		if pause(ctx, clientPause); ctx.Err() != nil {
+		if Pause(ctx, clientPause); ctx.Err() != nil {
 			return errors.Join(ctx.Err(), last)
 		}
 	}
@@ -349,7 +366,8 @@ func (f *Fleet) Log(server, bytes int) string {
 	return string(text[max(0, len(text)-bytes):])
 }
 
-func pause(ctx context.Context, d time.Duration) {
+// Pause waits for d, or until ctx ends.
+func Pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

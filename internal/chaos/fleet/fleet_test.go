@@ -3,6 +3,8 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/signal"
 	"runtime"
@@ -11,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 )
 
 // The servers of these tests are this test's own binary. Such a one says that it is
@@ -28,7 +32,7 @@ func serve() {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGUSR1)
 	fmt.Fprintln(os.Stderr, "offsets", os.Getenv("FIREONCE_CLOCK_OFFSET"))
-	fmt.Println("fake ready: http://127.0.0.1:1, and more")
+	fmt.Println("fake ready: http://127.0.0.1:1, gRPC 127.0.0.1:2, and more")
 	for s := range signals {
 		switch {
 		case s == syscall.SIGTERM:
@@ -199,5 +203,58 @@ func TestCallsGoOnUntilOneAnswers(t *testing.T) {
 	}
 	if slices.Contains(asked, nil) {
 		t.Error("a server without an API was asked")
+	}
+}
+
+func TestListenersAreThoseOfTheServersThatRun(t *testing.T) {
+	f, _ := newFleet(t, 2)
+	if got := f.Listeners(); len(got) != 0 {
+		t.Errorf("none runs: %+v", got)
+	}
+	start(t, f, 1, Life{})
+	got := f.Listeners()
+	if len(got) != 1 || got[0].Server != 1 || got[0].PID == 0 || got[0].URL != "http://127.0.0.1:1" || got[0].GRPC != "127.0.0.1:2" {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestTheAddressSpaceIsLimited(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux limits another process")
+	}
+	const limit = 4 << 30
+	f := New(Options{Binary: os.Args[0], Dir: t.TempDir(), Servers: 1, Database: "none", AddressSpace: limit})
+	t.Cleanup(f.Close)
+	start(t, f, 0, Life{})
+	limits, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", f.Listeners()[0].PID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("Max address space %d", int64(limit)); !strings.Contains(strings.Join(strings.Fields(string(limits)), " "), want) {
+		t.Errorf("%q is not in\n%s", want, limits)
+	}
+}
+
+// TestCallsCarryTheKey: unary ones and streams.
+func TestCallsCarryTheKey(t *testing.T) {
+	for key, want := range map[string]string{"": "", "secret": "Bearer secret"} {
+		got := make(chan string, 2)
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			got <- r.Header.Get("Authorization")
+			http.Error(w, "no", http.StatusForbidden)
+		}))
+		api := NewAPI(s.Client(), s.URL, key)
+		if _, err := api.Jobs.GetJob(t.Context(), &fireoncev1.GetJobRequest{}); err == nil {
+			t.Error("a refusal was no error")
+		}
+		stream, err := api.Jobs.StreamJobEvents(t.Context(), &fireoncev1.StreamJobEventsRequest{})
+		if err == nil {
+			stream.Receive()
+			_ = stream.Close()
+		}
+		if unary, streamed := <-got, <-got; unary != want || streamed != want {
+			t.Errorf("key %q: %q and %q", key, unary, streamed)
+		}
+		s.Close()
 	}
 }

@@ -42,13 +42,22 @@ func (l Life) env() []string {
 // process is one life of a server.
 type process struct {
 	life Life
+	at   Listener
 	api  *API
 	cmd  *exec.Cmd
 	done chan struct{} // closed when it is gone
 	err  error         // how it went, after done
 }
 
-var readyURL = regexp.MustCompile(` ready: (http://[^,]+),`)
+// Listener is a running server: its process, and the addresses that it serves.
+type Listener struct {
+	Server, PID int
+	// URL is the API's. GRPC is the host and port of the listener for gRPC alone; empty:
+	// the server has none.
+	URL, GRPC string
+}
+
+var readyURL = regexp.MustCompile(` ready: (http://[^,]+),(?: gRPC ([^,]+),)?`)
 
 // begin starts a process and waits until it is ready. Its log goes to a file that
 // all lives of a server share.
@@ -77,11 +86,18 @@ func begin(ctx context.Context, o Options, number int, life Life) (*process, err
 		p.err = p.cmd.Wait()
 		close(p.done)
 	}()
-	url, err := p.ready(ctx, read)
+	if o.AddressSpace > 0 {
+		err = limitAddressSpace(p.cmd.Process.Pid, o.AddressSpace)
+	}
+	p.at = Listener{Server: number, PID: p.cmd.Process.Pid}
 	if err == nil {
-		p.api, err = Dial(url)
+		p.at.URL, p.at.GRPC, err = p.ready(ctx, read)
+	}
+	if err == nil {
+		p.api, err = Dial(p.at.URL, o.Key)
 	}
 	if err != nil {
+		_ = read.Close() // ready may have closed it
 		p.kill()
 		return nil, err
 	}
@@ -90,21 +106,21 @@ func begin(ctx context.Context, o Options, number int, life Life) (*process, err
 
 // ready waits for the line that says where it is served. What else comes on the
 // pipe is nobody's business.
-func (p *process) ready(ctx context.Context, out *os.File) (string, error) {
+func (p *process) ready(ctx context.Context, out *os.File) (url, grpc string, err error) {
 	_ = out.SetReadDeadline(time.Now().Add(readyBy)) // pipes have deadlines
 	stop := context.AfterFunc(ctx, func() { _ = out.SetReadDeadline(time.Now()) })
 	line, err := bufio.NewReader(out).ReadString('\n')
 	stop()
 	found := readyURL.FindStringSubmatch(line)
 	if found == nil {
-		return "", errors.Join(fmt.Errorf("the server was not ready: %q: %w", strings.TrimSpace(line), err), out.Close())
+		return "", "", errors.Join(fmt.Errorf("the server was not ready: %q: %w", strings.TrimSpace(line), err), out.Close())
 	}
 	_ = out.SetReadDeadline(time.Time{})
 	go func() {
 		_, _ = io.Copy(io.Discard, out)
 		_ = out.Close()
 	}()
-	return found[1], nil
+	return found[1], found[2], nil
 }
 
 func (p *process) signal(s syscall.Signal) error { return p.cmd.Process.Signal(s) }

@@ -40,6 +40,8 @@ type Nemesis struct {
 	busy []sync.Mutex // by server: one fault at a time
 	db   sync.Mutex
 
+	begun int // faults of the plan; only Run uses it
+
 	mu        sync.Mutex
 	delivered map[string]int
 	offsets   []time.Duration // by server
@@ -56,12 +58,15 @@ func New(opts Options) *Nemesis {
 // its failpoint after that; nobody waits for it any more.
 const dieBy = 8 * time.Second
 
-// Run carries out the plan. It returns when the last fault is over, or ctx is.
+// Run carries out the plan. It returns when the last fault is over, or ctx is. The next
+// Run goes on with the faults that have not begun.
 func (n *Nemesis) Run(ctx context.Context) error {
 	var running sync.WaitGroup
-	for i, f := range n.opts.Plan {
+	for n.begun < len(n.opts.Plan) && ctx.Err() == nil {
+		f := n.opts.Plan[n.begun]
+		n.begun++
 		if n.opts.Next != nil {
-			n.opts.Next(i + 1)
+			n.opts.Next(n.begun)
 		}
 		unlock := n.reserve(f)
 		if ctx.Err() != nil {
@@ -74,7 +79,7 @@ func (n *Nemesis) Run(ctx context.Context) error {
 				n.failed(fmt.Errorf("%s: %w", f.Name(), err))
 			}
 		})
-		pause(ctx, f.Then)
+		fleet.Pause(ctx, f.Then)
 	}
 	running.Wait()
 	n.mu.Lock()
@@ -136,7 +141,7 @@ func (n *Nemesis) deliver(ctx context.Context, f Fault) error {
 		if fl.Kill(f.Server) {
 			n.count(f.Name())
 		}
-		pause(ctx, f.For)
+		fleet.Pause(ctx, f.For)
 		return n.start(ctx, f.Server, "")
 	case KillAll:
 		return n.killAll(ctx, f)
@@ -150,7 +155,7 @@ func (n *Nemesis) deliver(ctx context.Context, f Fault) error {
 		if ran {
 			n.count(f.Name())
 		}
-		pause(ctx, f.For)
+		fleet.Pause(ctx, f.For)
 		return errors.Join(err, n.start(ctx, f.Server, ""))
 	case Clock:
 		return n.setClock(ctx, f)
@@ -175,7 +180,7 @@ func (n *Nemesis) freeze(ctx context.Context, f Fault) {
 		return
 	}
 	begun := time.Now()
-	pause(ctx, f.For)
+	fleet.Pause(ctx, f.For)
 	stood := fl.Frozen(f.Server)
 	lasted := time.Since(begun)
 	if fl.Thaw(f.Server) && stood {
@@ -206,7 +211,7 @@ func (n *Nemesis) killAll(ctx context.Context, f Fault) error {
 	}
 	all.Wait()
 	n.countKills(f, ran)
-	pause(ctx, f.For)
+	fleet.Pause(ctx, f.For)
 	errs := make([]error, fl.Size())
 	for i := range fl.Size() {
 		all.Go(func() { errs[i] = n.start(ctx, i, "") })
@@ -247,7 +252,7 @@ func (n *Nemesis) setClock(ctx context.Context, f Fault) error {
 	if err := fl.Start(context.WithoutCancel(ctx), f.Server, fleet.Life{Offsets: was.String() + "," + f.Offset.String()}); err != nil {
 		return err
 	}
-	pause(ctx, f.Then) // some sends are under way
+	fleet.Pause(ctx, f.Then) // some sends are under way
 	if fl.StepClock(f.Server) {
 		n.count(stepBy(f.Offset - was))
 	}
@@ -262,7 +267,7 @@ func (n *Nemesis) database(ctx context.Context, f Fault) error {
 			return err
 		}
 		n.count(f.Name())
-		pause(ctx, f.For)
+		fleet.Pause(ctx, f.For)
 		return db.Recover()
 	case Cut:
 		if db.Cut() > 0 {
@@ -271,7 +276,7 @@ func (n *Nemesis) database(ctx context.Context, f Fault) error {
 	case LoseCommits:
 		db.Lose(true)
 		n.count(LossWindows)
-		pause(ctx, f.For)
+		fleet.Pause(ctx, f.For)
 		db.Lose(false)
 	default:
 		return fmt.Errorf("nothing is known of %s", f.Kind)
@@ -286,13 +291,4 @@ func placeOf(failpoint string) string {
 		}
 	}
 	return failpoint
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }
