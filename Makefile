@@ -195,6 +195,13 @@ chaos-platforms: need-postgres $(CHAOS_SITES) ## The same for the platforms' con
 chaos-platforms-short: need-postgres $(CHAOS_SITES) ## That in a few minutes, on a fixed seed
 	go run ./internal/chaos -platforms -short
 
+# Hostile clients beside the honest ones and the faults, for MINUTES on each engine after
+# the other; or ENGINE=sqlite. SOAK="-binary PROGRAM" takes a server that is built already.
+.PHONY: soak
+soak: MINUTES := $(if $(filter file,$(origin MINUTES)),15,$(MINUTES))
+soak: need-postgres ## Honest and hostile clients under faults: memory, latency, verdicts; MINUTES=15 for each engine
+	go run ./internal/chaos -soak -minutes $(MINUTES) $(if $(ENGINE),-engine $(ENGINE)) $(if $(SEED),-seed $(SEED)) $(SOAK)
+
 # Rules that are broken in the server's source; each must fail the campaign.
 MUTANTS := inline-retry unknown-is-rejected ttl-reset
 OVERLAYS := .tools/overlays

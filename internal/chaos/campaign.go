@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/chaos/fleet"
@@ -30,6 +31,9 @@ const (
 	aheadShare = 4
 )
 
+// eventsFile is where the event log is written that the judge reads.
+const eventsFile = "events.jsonl"
+
 // settled is how many of some jobs are at rest when a fault waits for them, or the
 // healing: the last ones may be waiting for a person's time.
 func settled(jobs int) int { return jobs * 9 / 10 }
@@ -42,7 +46,7 @@ type campaign struct {
 	say    func(format string, args ...any)
 	load   *load
 	begun  time.Time
-	phase  string
+	phase  atomic.Value // a string
 
 	owner   *owner // of the accounts; nil: there are none
 	planned int    // faults of the plan
@@ -65,6 +69,7 @@ type outcome struct {
 	took    time.Duration
 	asked   int // jobs that were to be submitted
 	owner   *owner
+	soak    *soak // nil: nobody was hostile
 }
 
 // run carries out the campaign of one engine in a folder.
@@ -74,7 +79,8 @@ func run(ctx context.Context, o options, engine, dir, binary string, say func(st
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	c := &campaign{options: o, stage: s, engine: engine, begun: time.Now(), phase: "load"}
+	c := &campaign{options: o, stage: s, engine: engine, begun: time.Now()}
+	c.phase.Store("load")
 	c.say = func(format string, args ...any) {
 		say("%s %4.0fs: "+format, append([]any{engine, time.Since(c.begun).Seconds()}, args...)...)
 	}
@@ -94,7 +100,14 @@ func run(ctx context.Context, o options, engine, dir, binary string, say func(st
 			all.Wait()
 		}()
 	}
-	if out.faults, err = c.underFaults(ctx); err != nil {
+	under := c.underFaults
+	if o.soak {
+		if out.soak, err = newSoak(c); err != nil {
+			return nil, err
+		}
+		under = out.soak.run
+	}
+	if out.faults, err = under(ctx); err != nil {
 		return nil, err
 	}
 	out.lost, out.planned, out.stuck = s.db.lost(), c.planned, c.stuck
@@ -162,9 +175,7 @@ func (c *campaign) underFaults(ctx context.Context) (map[string]int, error) {
 // rest as are its turn, not when they are submitted: sends that are repeated, looks and
 // settlements are to meet faults, too.
 func (c *campaign) nemesis() *nemesis.Nemesis {
-	world := nemesis.World{
-		Servers: c.fleet.Size(), Postgres: c.engine == enginePostgres, Lease: lease, Fence: attemptTimeout + grace,
-	}
+	world := c.world()
 	plan := nemesis.Plan(c.seed, c.share(c.faults, c.engine), world)
 	c.planned = len(plan)
 	ahead := max(1, len(plan)/aheadShare)
@@ -174,6 +185,13 @@ func (c *campaign) nemesis() *nemesis.Nemesis {
 			c.load.reaches(settled(c.load.jobs * (begun - 1) / len(plan)))
 		},
 	})
+}
+
+// world is what faults are planned for.
+func (c *campaign) world() nemesis.World {
+	return nemesis.World{
+		Servers: c.fleet.Size(), Postgres: c.engine == enginePostgres, Lease: lease, Fence: attemptTimeout + grace,
+	}
 }
 
 // watch tells the clients and whoever looks on how far everything is, until ctx ends.
@@ -215,13 +233,13 @@ func (c *campaign) tell(ctx context.Context, n *nemesis.Nemesis) {
 		return
 	}
 	c.say("%s: %d of %d jobs submitted (%d without an answer), %d at rest; platform: %d requests, %d effects; %d process faults",
-		c.phase, taken, c.load.jobs, open, resting, sum(t.Requests), sum(t.Effects), sum(n.Delivered()))
+		c.phase.Load(), taken, c.load.jobs, open, resting, sum(t.Requests), sum(t.Effects), sum(n.Delivered()))
 }
 
 // heal ends all faults: the platform answers as it should, and every server is
 // replaced by one without a failpoint, on the right clock.
 func (c *campaign) heal(ctx context.Context) error {
-	c.phase = "healed"
+	c.phase.Store("healed")
 	if err := c.platform.SetFaults(ctx, platform.Faults{}); err != nil {
 		return err
 	}
@@ -251,11 +269,11 @@ func (c *campaign) rest(ctx context.Context) error {
 		case quiet.IsZero():
 			quiet = time.Now()
 		case time.Since(quiet) > lostAfter:
-			c.say("%s: of %d jobs only %d are there", c.phase, taken, atRest)
+			c.say("%s: of %d jobs only %d are there", c.phase.Load(), taken, atRest)
 			return nil
 		}
 		if n%5 == 4 {
-			c.say("%s: %d jobs are not at rest yet; %s", c.phase, living, oneAlive(limit, c.fleet))
+			c.say("%s: %d jobs are not at rest yet; %s", c.phase.Load(), living, oneAlive(limit, c.fleet))
 		}
 		select {
 		case <-tick.C:
@@ -284,9 +302,14 @@ func (c *campaign) judge(ctx context.Context, out *outcome) (err error) {
 	for _, f := range all {
 		events += f.Sequence
 	}
-	path := filepath.Join(c.dir, "events.jsonl")
-	c.say("%s: judging %d jobs with %d events", c.phase, len(all), events)
-	if err := saveEvents(ctx, c.fleet, path, events); err != nil {
+	path := filepath.Join(c.dir, eventsFile)
+	c.say("%s: judging %d jobs with %d events", c.phase.Load(), len(all), events)
+	if out.soak != nil {
+		err = out.soak.follower.finish(ctx, events)
+	} else {
+		err = saveEvents(ctx, c.fleet, path, events)
+	}
+	if err != nil {
 		return err
 	}
 	if err := c.stopAll(); err != nil {

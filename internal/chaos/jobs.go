@@ -62,9 +62,12 @@ type spec struct {
 	after int   // the job that it replies to; where there is a kind, -1: none
 }
 
+// keyPrefix begins every idempotency key.
+const keyPrefix = "key-"
+
 // specOf gives the i-th job of a seed.
 func specOf(seed uint64, i int) spec {
-	s := spec{key: fmt.Sprintf("key-%d", i), subject: fmt.Sprintf("subject-%d", i), policy: job.Hold, window: startWindow}
+	s := spec{key: fmt.Sprintf("%s%d", keyPrefix, i), subject: fmt.Sprintf("subject-%d", i), policy: job.Hold, window: startWindow}
 	random := rand.New(rand.NewPCG(seed, uint64(i))) //nolint:gosec // repeatable is what it must be
 	if random.IntN(4) == 0 {
 		s.delay = soonest + time.Duration(random.Int64N(int64(latest-soonest)))

@@ -10,6 +10,7 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/chaos/fleet"
 	"github.com/fireonce/fireonce/internal/chaos/judge"
+	"github.com/fireonce/fireonce/internal/chaos/meter"
 )
 
 const (
@@ -19,6 +20,8 @@ const (
 	// mostWaiting bounds the jobs that are submitted and not at rest: clients wait
 	// for the servers, as they would where there are quotas.
 	mostWaiting = 1500
+	// usualRepeats is the repeatShare of a campaign.
+	usualRepeats = 20
 )
 
 // load is the clients: they submit jobs, repeat what was not answered, and
@@ -29,6 +32,13 @@ type load struct {
 	jobs  int
 	fleet *fleet.Fleet
 	to    targets
+	// repeatShare is which part of what was answered is submitted once more, as one in so
+	// many calls.
+	repeatShare int
+	// meter measures the calls; nil: nothing does. answered is called with the first answer
+	// to each submit; nil: not.
+	meter    *meter.Calls
+	answered func(job string)
 
 	mu      sync.Mutex
 	changed *sync.Cond
@@ -51,7 +61,7 @@ type submitted struct {
 }
 
 func newLoad(seed uint64, jobs int, specs func(i int) spec, f *fleet.Fleet, to targets) *load {
-	l := &load{seed: seed, specs: specs, jobs: jobs, fleet: f, to: to, submits: make([]submitted, jobs)}
+	l := &load{seed: seed, specs: specs, jobs: jobs, fleet: f, to: to, repeatShare: usualRepeats, submits: make([]submitted, jobs)}
 	l.changed = sync.NewCond(&l.mu)
 	return l
 }
@@ -140,7 +150,7 @@ func (l *load) client(ctx context.Context, n int) {
 			at = end
 		}
 		l.change(func() { l.open -= to - from })
-		if random.IntN(20) == 0 { // one that is acknowledged, again
+		if random.IntN(l.repeatShare) == 0 { // one that is acknowledged, again
 			if i := random.IntN(to); l.acknowledged(i) {
 				if err := l.submit(ctx, n+1, i, i+1); err != nil {
 					l.change(func() { l.failed = fmt.Errorf("submit %d again: %w", i, err) })
@@ -162,10 +172,28 @@ func (l *load) together(from, to int) int {
 	return to
 }
 
-func (l *load) acknowledged(i int) bool {
+func (l *load) acknowledged(i int) bool { return l.idOf(i) != "" }
+
+// idOf returns the job's id; empty: no answer has told it yet.
+func (l *load) idOf(i int) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.submits[i].acks) > 0
+	if acks := l.submits[i].acks; len(acks) > 0 {
+		return acks[0].JobID
+	}
+	return ""
+}
+
+// kindOf names the call that submits some jobs.
+func (l *load) kindOf(from, to int) string {
+	switch {
+	case to-from > 1:
+		return callBatch
+	case l.acknowledged(from):
+		return callRepeat
+	default:
+		return callSubmit
+	}
 }
 
 // submit submits jobs until they are acknowledged.
@@ -182,7 +210,7 @@ func (l *load) submit(ctx context.Context, server, from, to int) error {
 	}
 	var answers []*fireoncev1.ScheduleJobResponse
 	again := 0
-	err := l.fleet.Call(ctx, server, func(ctx context.Context, api *fleet.API) (err error) {
+	err := timed(ctx, l.meter, l.kindOf(from, to), l.fleet, server, func(ctx context.Context, api *fleet.API) (err error) {
 		l.change(func() { l.calls, l.repeats, again = l.calls+1, l.repeats+again, 1 })
 		answers, err = schedule(ctx, api, reqs)
 		return err
@@ -195,6 +223,9 @@ func (l *load) submit(ctx context.Context, server, from, to int) error {
 	defer l.changed.Broadcast()
 	for i, a := range answers {
 		s := &l.submits[from+i]
+		if len(s.acks) == 0 && l.answered != nil {
+			l.answered(a.GetJob().GetJobId())
+		}
 		s.acks = append(s.acks, judge.Ack{
 			JobID: a.GetJob().GetJobId(), ScheduledFor: a.GetJob().GetScheduledFor().AsTime(), Created: a.GetCreated(),
 		})

@@ -32,6 +32,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/fireonce/fireonce/internal/chaos/attack"
 	"github.com/fireonce/fireonce/internal/chaos/fleet"
 	"github.com/fireonce/fireonce/internal/chaos/platform"
 	"github.com/fireonce/fireonce/internal/chaos/sites"
@@ -44,6 +45,8 @@ func main() {
 	case len(os.Args) > 1 && os.Args[1] == "platform":
 		// It ends with its standard input: a Ctrl-C is for the campaign.
 		err = platform.Command(context.WithoutCancel(ctx), os.Args[2:], os.Stdin, os.Stdout)
+	case len(os.Args) > 1 && os.Args[1] == "attack":
+		err = attack.Command(context.WithoutCancel(ctx), os.Args[2:], os.Stdin, os.Stdout)
 	case len(os.Args) > 2 && os.Args[1] == "platforms":
 		err = hostSites(context.WithoutCancel(ctx), os.Args[2], os.Args[3:])
 	default:
@@ -91,9 +94,12 @@ func command(ctx context.Context, args []string, w io.Writer) (err error) {
 		}
 		err = errors.Join(err, os.RemoveAll(dir))
 	}()
-	binary := filepath.Join(dir, "fireonce")
-	if err := fleet.Build(ctx, binary, o.overlay); err != nil {
-		return err
+	binary := o.binary
+	if binary == "" {
+		binary = filepath.Join(dir, "fireonce")
+		if err := fleet.Build(ctx, binary, o.overlay); err != nil {
+			return err
+		}
 	}
 	say := sayer(w)
 	if o.outside {
@@ -102,7 +108,8 @@ func command(ctx context.Context, args []string, w io.Writer) (err error) {
 	return campaigns(ctx, o, dir, binary, w, say)
 }
 
-// campaigns runs the engines beside each other, and says what all of them showed.
+// campaigns runs the engines beside each other, of a soak one after the other, and says
+// what all of them showed.
 func campaigns(ctx context.Context, o options, dir, binary string, w io.Writer, say func(string, ...any)) error {
 	begun := time.Now()
 	ctx, cancel := context.WithCancel(ctx) // one that cannot go on ends the others
@@ -120,6 +127,9 @@ func campaigns(ctx context.Context, o options, dir, binary string, w io.Writer, 
 				cancel()
 			}
 		})
+		if o.soak {
+			running.Wait() // two would slow each other
+		}
 	}
 	running.Wait()
 	if err := errors.Join(errs...); err != nil {

@@ -59,7 +59,16 @@ type options struct {
 	outside bool
 	// platforms is the campaign of the platforms that have a connector of their own.
 	platforms bool
-	keep      bool
+	// soak runs hostile clients beside the campaign, for minutes on each engine.
+	soak    bool
+	minutes float64
+	// binary is a server that is built already; empty: one is built.
+	binary string
+	// addressSpace limits each server's virtual memory in a soak, and ceiling is the most
+	// that it may have resident; both in bytes.
+	addressSpace uint64
+	ceiling      int64
+	keep         bool
 }
 
 const (
@@ -74,6 +83,8 @@ const (
 	shortPlatformJobs = 1_500
 	mostServers       = 9
 	defaultLimit      = 24 * time.Hour
+	soakMinutes       = 15
+	mebibyte          = 1 << 20
 )
 
 // parse reads the command line.
@@ -81,7 +92,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	var o options
 	var engine string
 	var short bool
-	var minutes float64
+	var addressSpace, ceiling uint
 	set := flag.NewFlagSet("chaos", flag.ContinueOnError)
 	set.SetOutput(out)
 	set.IntVar(&o.jobs, "jobs", 0, "how many jobs, over all engines; 0: 22,000")
@@ -89,11 +100,15 @@ func parse(args []string, out io.Writer) (options, error) {
 	set.StringVar(&engine, "engine", "both", "postgres, sqlite or both")
 	set.IntVar(&o.servers, "servers", 3, "servers on PostgreSQL; SQLite has one")
 	set.Uint64Var(&o.seed, "seed", 1, "what the jobs, the faults and the platform's answers are made of")
-	set.Float64Var(&minutes, "minutes", 0, "end the load of each engine after that; 0: when all jobs are submitted")
+	set.Float64Var(&o.minutes, "minutes", 0, "end the load of each engine after that; 0: when all jobs are submitted, of a soak after 15")
 	set.BoolVar(&short, "short", false, "a few minutes, for CI: 3,000 jobs, 60 faults")
 	set.StringVar(&o.overlay, "overlay", "", "build the server with the files of this `JSON` (go build -overlay): a broken server must fail the campaign")
 	set.BoolVar(&o.outside, "outside", false, "measure what is outside the assumptions, instead")
 	set.BoolVar(&o.platforms, "platforms", false, "jobs for the connectors of platforms, instead of webhooks and feeds")
+	set.BoolVar(&o.soak, "soak", false, "hostile clients beside the honest ones and the faults, on one engine after the other")
+	set.StringVar(&o.binary, "binary", "", "run this `PROGRAM`, which was built with -tags failpoints, instead of building one")
+	set.UintVar(&addressSpace, "memory", 4096, "in a soak, the virtual memory that each server may have, in `MiB`")
+	set.UintVar(&ceiling, "ceiling", 512, "in a soak, the most that a server may have resident, in `MiB`")
 	set.BoolVar(&o.keep, "keep", false, "keep logs and databases also when nothing is wrong")
 	if err := set.Parse(args); err != nil {
 		return o, err
@@ -112,15 +127,19 @@ func parse(args []string, out io.Writer) (options, error) {
 	if o.servers < 1 || o.servers > mostServers {
 		return o, fmt.Errorf("-servers must be 1 to %d", mostServers)
 	}
-	if o.jobs < 0 || o.faults < 0 || minutes < 0 {
+	if o.jobs < 0 || o.faults < 0 || o.minutes < 0 {
 		return o, fmt.Errorf("-jobs, -faults and -minutes must not be negative")
 	}
-	o.fill(short, minutes)
+	o.addressSpace, o.ceiling = uint64(addressSpace)*mebibyte, int64(ceiling)*mebibyte
+	if o.soak {
+		return o, o.fillSoak()
+	}
+	o.fill(short)
 	return o, nil
 }
 
 // fill puts in what was left open.
-func (o *options) fill(short bool, minutes float64) {
+func (o *options) fill(short bool) {
 	switch {
 	case o.jobs > 0:
 	case o.outside:
@@ -141,9 +160,24 @@ func (o *options) fill(short bool, minutes float64) {
 		}
 	}
 	o.limit = defaultLimit
-	if minutes > 0 {
-		o.limit = time.Duration(minutes * float64(time.Minute))
+	if o.minutes > 0 {
+		o.limit = time.Duration(o.minutes * float64(time.Minute))
 	}
+}
+
+// fillSoak does so for a soak. Its jobs and faults follow from how long it lasts.
+func (o *options) fillSoak() error {
+	if o.jobs > 0 || o.faults > 0 || o.outside || o.platforms {
+		return fmt.Errorf("-soak goes with none of -jobs, -faults, -outside and -platforms")
+	}
+	if o.minutes == 0 {
+		o.minutes = soakMinutes
+	}
+	times := soakTimes(o.minutes)
+	o.limit = times.whole() + defaultLimit // its phases end the load
+	o.jobs = len(o.engines) * int(times.whole().Seconds()*honestRate)
+	o.faults = len(o.engines) * int(times.whole()/leastFault)
+	return nil
 }
 
 // specs gives the jobs of the campaign.

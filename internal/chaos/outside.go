@@ -141,7 +141,8 @@ func inTrial(ctx context.Context, o options, dir, binary string, t trial) (r rat
 		return r, err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	c := &campaign{options: o, stage: s, engine: t.name, begun: time.Now(), phase: "outside"}
+	c := &campaign{options: o, stage: s, engine: t.name, begun: time.Now()}
+	c.phase.Store("outside")
 	c.say = func(format string, args ...any) { t.say(t.name+" "+format, args...) }
 	c.load = newLoad(o.seed, t.jobs, t.specs, s.fleet, s.to)
 	if err := s.platform.SetFaults(ctx, t.faults); err != nil {

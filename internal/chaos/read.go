@@ -11,7 +11,6 @@ import (
 	"os"
 	"time"
 
-	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
@@ -20,12 +19,7 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 )
 
-const (
-	pageSize = 500
-	// silence is how long the event log may give nothing before its end counts as
-	// reached; a heartbeat comes every 15 s.
-	silence = 30 * time.Second
-)
+const pageSize = 500
 
 // alive counts the jobs that are not at rest.
 func alive(ctx context.Context, f *fleet.Fleet) (alive, atRest int, err error) {
@@ -133,63 +127,12 @@ func finals(ctx context.Context, f *fleet.Fleet) ([]judge.Final, error) {
 
 // saveEvents reads the event log from its beginning until it has had so many
 // events, or nothing more comes, and writes it to a file, a line each.
-func saveEvents(ctx context.Context, f *fleet.Fleet, path string, events int64) (err error) {
-	file, err := os.Create(path)
+func saveEvents(ctx context.Context, f *fleet.Fleet, path string, events int64) error {
+	follower, err := newFollower(f, path, nil)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	w := bufio.NewWriter(file)
-	out := json.NewEncoder(w)
-	cursor, read := "", int64(0)
-	last := time.Now()
-	for read < events && time.Since(last) < silence {
-		api, err := f.API(ctx)
-		if err != nil {
-			return err
-		}
-		n, at, err := streamEvents(ctx, api, cursor, events-read, out)
-		if read += n; n > 0 {
-			last = time.Now()
-		}
-		if at != "" {
-			cursor = at
-		}
-		if err != nil && fleet.Final(err) {
-			return fmt.Errorf("read the event log: %w", err)
-		}
-	}
-	return w.Flush()
-}
-
-// streamEvents reads one stream, for a while or until it has had so many events.
-func streamEvents(ctx context.Context, api *fleet.API, cursor string, most int64, out *json.Encoder) (n int64, at string, err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	req := &fireoncev1.StreamJobEventsRequest{
-		MaxDuration: durationpb.New(silence), Start: &fireoncev1.StreamJobEventsRequest_FromBeginning{FromBeginning: true},
-	}
-	if cursor != "" {
-		req.Start = &fireoncev1.StreamJobEventsRequest_AfterCursor{AfterCursor: cursor}
-	}
-	stream, err := api.Jobs.StreamJobEvents(ctx, req)
-	if err != nil {
-		return 0, "", err
-	}
-	defer stream.Close() //nolint:errcheck // it has been read
-	for n < most && stream.Receive() {
-		e := stream.Msg().GetEvent()
-		if changed := e.GetJobChanged(); changed != nil {
-			if err := out.Encode(eventOf(changed)); err != nil {
-				return n, at, err
-			}
-			n++
-		}
-		if e.GetCursor() != "" {
-			at = e.GetCursor()
-		}
-	}
-	return n, at, stream.Err()
+	return errors.Join(follower.finish(ctx, events), follower.close())
 }
 
 // readEvents reads what saveEvents has written.

@@ -38,6 +38,11 @@ func tell(w io.Writer, o options, took time.Duration, all []*outcome) (ok bool, 
 	fmt.Fprintln(w)
 	for _, out := range all {
 		out.print(w)
+		if out.soak != nil {
+			if err := out.soak.print(w); err != nil {
+				return false, err
+			}
+		}
 		wrong := out.wrong()
 		for _, why := range wrong {
 			fmt.Fprintf(w, "%s: WRONG: %s\n", out.engine, why)
@@ -47,6 +52,14 @@ func tell(w io.Writer, o options, took time.Duration, all []*outcome) (ok bool, 
 			result.Ends = append(result.Ends, out.engine+": "+err.Error())
 		}
 		result.OK = result.OK && len(wrong) == 0
+		if out.soak == nil {
+			continue
+		}
+		line, err := out.soak.line()
+		if err != nil {
+			return false, err
+		}
+		fmt.Fprintln(w, line)
 	}
 	line, err := judge.Line(result)
 	fmt.Fprintln(w, line)
@@ -80,6 +93,9 @@ func (out *outcome) wrong() []string {
 		if dull := out.owner.bites(); dull != "" {
 			why = append(why, dull)
 		}
+	}
+	if out.soak != nil {
+		why = append(why, out.soak.wrong()...)
 	}
 	if out.stuck != "" {
 		why = append(why, out.stuck)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/fireonce/fireonce/internal/chaos/fleet"
@@ -21,6 +22,7 @@ type stage struct {
 	db       *database
 	fleet    *fleet.Fleet
 	to       targets
+	keys     soakKeys // none: calls need no key
 
 	mu         sync.Mutex
 	nemesis    *nemesis.Nemesis // told of deaths; nil: not yet
@@ -59,12 +61,20 @@ func setUp(ctx context.Context, o options, engine, dir, binary string) (_ *stage
 		}
 	}
 	flags, variables := toSites(dir, places)
-	s.fleet = fleet.New(fleet.Options{
+	servers := fleet.Options{
 		Binary: binary, Dir: dir, Servers: o.size(engine), Database: s.db.url, Died: s.died, Env: variables,
 		Args: append([]string{
 			"--dev", "--key-file", "chaos.key", "--log-level", "warn", "--grace", grace.String(), "--lease", lease.String(),
 		}, flags...),
-	})
+	}
+	if o.soak {
+		if s.keys, err = (operator{binary: binary, dir: dir, database: s.db.url}).makeKeys(ctx); err != nil {
+			return nil, err
+		}
+		servers.Key, servers.AddressSpace = s.keys.honest, o.addressSpace
+		servers.Args = append(servers.Args, "--require-api-key", "--grpc-listen", "127.0.0.1:0")
+	}
+	s.fleet = fleet.New(servers)
 	if err := s.startAll(ctx); err != nil {
 		return nil, err
 	}
@@ -129,10 +139,24 @@ func (s *stage) died(server int, life fleet.Life, unexpected error) {
 	defer s.mu.Unlock()
 	switch {
 	case unexpected != nil:
-		s.unexpected = append(s.unexpected, fmt.Errorf("%w\n%s", unexpected, s.fleet.Log(server, 4<<10)))
+		s.unexpected = append(s.unexpected, fmt.Errorf("%w\n%s", unexpected, lastWords(s.fleet.Log(server, 1<<20))))
 	case s.nemesis != nil:
 		s.nemesis.Died(life)
 	}
+}
+
+// wordsKept is how much of the log of a server that ended by itself is told.
+const wordsKept = 4 << 10
+
+// lastWords returns where a log says why its process ended: the beginning of its last
+// crash, or the end of a log without one. A crash is followed by every stack.
+func lastWords(log string) string {
+	for _, crash := range []string{"fatal error: ", "panic: "} {
+		if at := strings.LastIndex(log, crash); at >= 0 {
+			return log[at:min(len(log), at+wordsKept)]
+		}
+	}
+	return log[max(0, len(log)-wordsKept):]
 }
 
 func (s *stage) watchedBy(n *nemesis.Nemesis) {

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/chaos/attack"
+	"github.com/fireonce/fireonce/internal/chaos/fleet"
+	"github.com/fireonce/fireonce/internal/chaos/meter"
+	"github.com/fireonce/fireonce/internal/chaos/nemesis"
+)
+
+// sampleEach is how often memory is read, and the attackers hear of new listeners.
+const sampleEach = time.Second
+
+// soak is a campaign with hostile clients beside the honest ones: first a quiet phase
+// without them and without faults, to compare with; then cycles of a calm and a storm.
+type soak struct {
+	*campaign
+	times      times
+	calls      *meter.Calls
+	deliveries *deliveries
+	follower   *follower
+	attackers  *attack.Process
+
+	mu     sync.Mutex
+	memory *meter.Memory // of the present phase
+	quiet  *meter.Memory // of the quiet phase
+	acts   attack.Tally
+	errs   []error // what ended an honest client
+}
+
+func newSoak(c *campaign) (*soak, error) {
+	s := &soak{campaign: c, times: soakTimes(c.minutes), calls: meter.NewCalls(time.Now), memory: meter.NewMemory()}
+	s.deliveries = newDeliveries(s.calls)
+	c.load.meter, c.load.answered, c.load.repeatShare = s.calls, s.deliveries.answered, soakRepeats
+	var err error
+	s.follower, err = newFollower(c.fleet, filepath.Join(c.dir, eventsFile), s.deliveries.delivered)
+	return s, err
+}
+
+// ours reports whether an idempotency key is an honest client's.
+func ours(key string) bool { return strings.HasPrefix(key, keyPrefix) }
+
+// run carries out all phases, and returns the faults that were delivered.
+func (s *soak) run(ctx context.Context) (map[string]int, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	// The attackers would have machines of their own: what they do themselves is not to
+	// slow what is measured.
+	if s.attackers, err = attack.Spawn(ctx, []string{"nice", "-n", "10", self, "attack"}, s.keys.hostile); err != nil {
+		return nil, err
+	}
+	n := s.stormNemesis()
+	s.watchedBy(n)
+	running, end := context.WithCancel(ctx)
+	defer end()
+	calling, giveUp := context.WithCancel(ctx)
+	defer giveUp()
+	var all sync.WaitGroup
+	s.honest(running, calling, &all)
+	all.Go(func() { s.watches(running) })
+	all.Go(func() {
+		s.watch(running, n, func() { end(); giveUp() })
+	})
+	phasesErr := s.phases(running, n)
+	s.load.stop()
+	end()
+	all.Wait()
+	acts, stopErr := s.attackers.Stop()
+	s.acts = acts
+	if err := errors.Join(ctx.Err(), phasesErr, stopErr); err != nil {
+		return nil, err
+	}
+	return n.Delivered(), nil
+}
+
+// honest starts the honest clients. What ends one of them early is a finding.
+func (s *soak) honest(running, calling context.Context, all *sync.WaitGroup) {
+	for _, client := range []func(context.Context) error{s.gets, s.lists, s.follower.follow, func(ctx context.Context) error { return s.load.run(calling) }} {
+		all.Go(func() {
+			if err := client(running); err != nil {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				s.errs = append(s.errs, err)
+			}
+		})
+	}
+	all.Go(func() { s.paces(running) })
+	all.Go(func() { beside(running, s.platform.URL, s.load) })
+}
+
+// phases goes through the phases.
+func (s *soak) phases(ctx context.Context, n *nemesis.Nemesis) error {
+	s.begins(meter.Warming)
+	fleet.Pause(ctx, warmUp)
+	s.begins(meter.Quiet)
+	fleet.Pause(ctx, s.times.quiet)
+	s.mu.Lock()
+	s.quiet, s.memory = s.memory, meter.NewMemory()
+	s.mu.Unlock()
+	for range s.times.cycles {
+		s.begins(meter.Calm)
+		fleet.Pause(ctx, s.times.calm)
+		s.begins(meter.Storm)
+		if err := s.storm(ctx, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *soak) begins(p meter.Phase) {
+	s.calls.Enter(p)
+	s.phase.Store(p.String())
+}
+
+// stormNemesis makes what carries out a part of its plan in each storm.
+func (s *soak) stormNemesis() *nemesis.Nemesis {
+	world := s.world()
+	return nemesis.New(nemesis.Options{
+		Fleet: s.fleet, Database: s.db.faults, Plan: nemesis.Plan(s.seed, s.share(s.faults, s.engine), world), World: world,
+	})
+}
+
+// storm delivers faults for a while, and leaves servers behind that will live.
+func (s *soak) storm(ctx context.Context, n *nemesis.Nemesis) error {
+	raging, end := context.WithTimeout(ctx, s.times.storm-settling)
+	defer end()
+	if err := n.Run(raging); err != nil {
+		return err
+	}
+	if err := s.each(func(i int) error { return s.disarm(ctx, i) }); err != nil {
+		return err
+	}
+	fleet.Pause(ctx, settling)
+	return nil
+}
+
+// disarm replaces a server that would kill itself later.
+func (s *soak) disarm(ctx context.Context, server int) error {
+	life, runs := s.fleet.Life(server)
+	if !runs || life.Failpoint == "" {
+		return nil
+	}
+	_, err := s.fleet.Stop(server)
+	life.Failpoint = ""
+	return errors.Join(err, s.fleet.Start(context.WithoutCancel(ctx), server, life))
+}
+
+// watches reads the servers' memory and, in the hostile phases, aims the attackers.
+func (s *soak) watches(ctx context.Context) {
+	err := every(ctx, sampleEach, func() error {
+		s.mu.Lock()
+		memory, hostile := s.memory, s.quiet != nil
+		s.mu.Unlock()
+		var at []attack.Listener
+		for _, l := range s.fleet.Listeners() {
+			if err := memory.Sample(l.Server, l.PID); err != nil {
+				return err
+			}
+			at = append(at, attack.Listener{URL: l.URL, GRPC: l.GRPC})
+		}
+		if !hostile {
+			return nil
+		}
+		return s.attackers.Aim(at)
+	})
+	if err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.errs = append(s.errs, fmt.Errorf("watch the servers: %w", err))
+	}
+}
