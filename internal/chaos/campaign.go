@@ -244,8 +244,8 @@ func (c *campaign) heal(ctx context.Context) error {
 		return err
 	}
 	return c.each(func(i int) error {
-		_, err := c.fleet.Stop(i)
-		return errors.Join(err, c.fleet.Start(ctx, i, fleet.Life{}))
+		c.stop(i)
+		return c.fleet.Start(ctx, i, fleet.Life{})
 	})
 }
 
@@ -312,9 +312,7 @@ func (c *campaign) judge(ctx context.Context, out *outcome) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := c.stopAll(); err != nil {
-		return fmt.Errorf("stop: %w", err)
-	}
+	c.stopAll()
 	log := c.platform.Log
 	if err := c.platform.Stop(); err != nil {
 		return fmt.Errorf("the platform's log is no verdict: %w", err)

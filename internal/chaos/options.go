@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/chaos/platform"
@@ -68,7 +69,9 @@ type options struct {
 	// that it may have resident; both in bytes.
 	addressSpace uint64
 	ceiling      int64
-	keep         bool
+	// quotas are the servers' in a soak; none: their defaults.
+	quotas []string
+	keep   bool
 }
 
 const (
@@ -93,6 +96,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	var engine string
 	var short bool
 	var addressSpace, ceiling uint
+	var quotas string
 	set := flag.NewFlagSet("chaos", flag.ContinueOnError)
 	set.SetOutput(out)
 	set.IntVar(&o.jobs, "jobs", 0, "how many jobs, over all engines; 0: 22,000")
@@ -109,6 +113,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	set.StringVar(&o.binary, "binary", "", "run this `PROGRAM`, which was built with -tags failpoints, instead of building one")
 	set.UintVar(&addressSpace, "memory", 4096, "in a soak, the virtual memory that each server may have, in `MiB`")
 	set.UintVar(&ceiling, "ceiling", 512, "in a soak, the most that a server may have resident, in `MiB`")
+	set.StringVar(&quotas, "quotas", "", "in a soak, the servers' `QUOTA,…`, which the project "+hostileProject+" must be seen to meet")
 	set.BoolVar(&o.keep, "keep", false, "keep logs and databases also when nothing is wrong")
 	if err := set.Parse(args); err != nil {
 		return o, err
@@ -131,6 +136,9 @@ func parse(args []string, out io.Writer) (options, error) {
 		return o, fmt.Errorf("-jobs, -faults and -minutes must not be negative")
 	}
 	o.addressSpace, o.ceiling = uint64(addressSpace)*mebibyte, int64(ceiling)*mebibyte
+	if quotas != "" {
+		o.quotas = strings.Split(quotas, ",")
+	}
 	if o.soak {
 		return o, o.fillSoak()
 	}

@@ -165,7 +165,8 @@ func inTrial(ctx context.Context, o options, dir, binary string, t trial) (r rat
 	if in.Finals, err = finals(ctx, s.fleet); err != nil {
 		return r, err
 	}
-	if err := errors.Join(s.stopAll(), s.platform.Stop()); err != nil {
+	s.stopAll()
+	if err := errors.Join(errors.Join(s.fell()...), s.platform.Stop()); err != nil {
 		return r, err
 	}
 	return r, r.weigh(in)

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -33,11 +32,11 @@ type soak struct {
 	memory *meter.Memory // of the present phase
 	quiet  *meter.Memory // of the quiet phase
 	acts   attack.Tally
-	errs   []error // what ended an honest client
+	errs   map[string]error // by the part of the soak that could not go on
 }
 
 func newSoak(c *campaign) (*soak, error) {
-	s := &soak{campaign: c, times: soakTimes(c.minutes), calls: meter.NewCalls(time.Now), memory: meter.NewMemory()}
+	s := &soak{campaign: c, times: soakTimes(c.minutes), calls: meter.NewCalls(time.Now), memory: meter.NewMemory(), errs: make(map[string]error)}
 	s.deliveries = newDeliveries(s.calls)
 	c.load.meter, c.load.answered, c.load.repeatShare = s.calls, s.deliveries.answered, soakRepeats
 	var err error
@@ -85,17 +84,23 @@ func (s *soak) run(ctx context.Context) (map[string]int, error) {
 
 // honest starts the honest clients. What ends one of them early is a finding.
 func (s *soak) honest(running, calling context.Context, all *sync.WaitGroup) {
-	for _, client := range []func(context.Context) error{s.gets, s.lists, s.follower.follow, func(ctx context.Context) error { return s.load.run(calling) }} {
-		all.Go(func() {
-			if err := client(running); err != nil {
-				s.mu.Lock()
-				defer s.mu.Unlock()
-				s.errs = append(s.errs, err)
-			}
-		})
+	for name, client := range map[string]func(context.Context) error{
+		"reader of jobs": s.gets, "reader of pages": s.lists, "follower of events": s.follower.follow,
+		"submitters": func(context.Context) error { return s.load.run(calling) },
+	} {
+		all.Go(func() { s.found(name, client(running)) })
 	}
 	all.Go(func() { s.paces(running) })
 	all.Go(func() { beside(running, s.platform.URL, s.load) })
+}
+
+// found notes why a part of the soak could not go on; nil: it could.
+func (s *soak) found(part string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		s.errs[part] = err
+	}
 }
 
 // phases goes through the phases.
@@ -136,7 +141,7 @@ func (s *soak) storm(ctx context.Context, n *nemesis.Nemesis) error {
 	raging, end := context.WithTimeout(ctx, s.times.storm-settling)
 	defer end()
 	if err := n.Run(raging); err != nil {
-		return err
+		s.found("faults", err)
 	}
 	if err := s.each(func(i int) error { return s.disarm(ctx, i) }); err != nil {
 		return err
@@ -151,14 +156,14 @@ func (s *soak) disarm(ctx context.Context, server int) error {
 	if !runs || life.Failpoint == "" {
 		return nil
 	}
-	_, err := s.fleet.Stop(server)
+	s.stop(server)
 	life.Failpoint = ""
-	return errors.Join(err, s.fleet.Start(context.WithoutCancel(ctx), server, life))
+	return s.fleet.Start(context.WithoutCancel(ctx), server, life)
 }
 
 // watches reads the servers' memory and, in the hostile phases, aims the attackers.
 func (s *soak) watches(ctx context.Context) {
-	err := every(ctx, sampleEach, func() error {
+	s.found("watch over the servers", every(ctx, sampleEach, func() error {
 		s.mu.Lock()
 		memory, hostile := s.memory, s.quiet != nil
 		s.mu.Unlock()
@@ -173,10 +178,5 @@ func (s *soak) watches(ctx context.Context) {
 			return nil
 		}
 		return s.attackers.Aim(at)
-	})
-	if err != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.errs = append(s.errs, fmt.Errorf("watch the servers: %w", err))
-	}
+	}))
 }

@@ -36,11 +36,14 @@ var honestKinds = []string{callSubmit, callRepeat, callGet, callList, callEvent}
 // wrong returns what a soak found; nothing: all held.
 func (s *soak) wrong() []string {
 	var why []string
-	for _, err := range s.errs {
-		why = append(why, "an honest client could not go on: "+err.Error())
+	for _, part := range slices.Sorted(maps.Keys(s.errs)) {
+		why = append(why, part+": "+s.errs[part].Error())
 	}
 	for _, kind := range s.acts.Silent() {
 		why = append(why, "no attack of the kind "+kind+" was made")
+	}
+	if len(s.quotas) > 0 && s.acts.Refused() == 0 {
+		why = append(why, "the hostile project met none of its quotas")
 	}
 	why = append(why, slowCalls(s.calls)...)
 	return append(why, grown(s.memory.Lives(), s.ceiling)...)

@@ -73,6 +73,9 @@ func setUp(ctx context.Context, o options, engine, dir, binary string) (_ *stage
 		}
 		servers.Key, servers.AddressSpace = s.keys.honest, o.addressSpace
 		servers.Args = append(servers.Args, "--require-api-key", "--grpc-listen", "127.0.0.1:0")
+		for _, q := range o.quotas {
+			servers.Args = append(servers.Args, "--quota", q)
+		}
 	}
 	s.fleet = fleet.New(servers)
 	if err := s.startAll(ctx); err != nil {
@@ -116,11 +119,18 @@ func (s *stage) startAll(ctx context.Context) error {
 }
 
 // stopAll ends every server in order.
-func (s *stage) stopAll() error {
-	return s.each(func(i int) error {
-		_, err := s.fleet.Stop(i)
-		return err
+func (s *stage) stopAll() {
+	_ = s.each(func(i int) error { // it does not fail
+		s.stop(i)
+		return nil
 	})
+}
+
+// stop ends a server in order. One that does not is a finding, and the campaign goes on.
+func (s *stage) stop(server int) {
+	if _, err := s.fleet.Stop(server); err != nil {
+		s.died(server, fleet.Life{}, fmt.Errorf("server %d did not end in order: %w", server, err))
+	}
 }
 
 func (s *stage) each(do func(server int) error) error {
@@ -139,14 +149,18 @@ func (s *stage) died(server int, life fleet.Life, unexpected error) {
 	defer s.mu.Unlock()
 	switch {
 	case unexpected != nil:
-		s.unexpected = append(s.unexpected, fmt.Errorf("%w\n%s", unexpected, lastWords(s.fleet.Log(server, 1<<20))))
+		s.unexpected = append(s.unexpected, fmt.Errorf("%w\n%s", unexpected, lastWords(s.fleet.Log(server, wholeLog))))
 	case s.nemesis != nil:
 		s.nemesis.Died(life)
 	}
 }
 
-// wordsKept is how much of the log of a server that ended by itself is told.
-const wordsKept = 4 << 10
+const (
+	// wholeLog is far more than a server writes, stacks of a crash included.
+	wholeLog = 64 << 20
+	// wordsKept is how much of the log of a server that ended by itself is told.
+	wordsKept = 1 << 10
+)
 
 // lastWords returns where a log says why its process ended: the beginning of its last
 // crash, or the end of a log without one. A crash is followed by every stack.

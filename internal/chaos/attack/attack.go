@@ -15,6 +15,8 @@ import (
 	"sync"
 	"time"
 
+	"connectrpc.com/connect"
+
 	"github.com/fireonce/fireonce/internal/chaos/fleet"
 )
 
@@ -42,6 +44,8 @@ type kind struct {
 	act func(ctx context.Context, w *worker, at Listener) (outcome string)
 }
 
+const floodOfJobs = "flood of jobs"
+
 // kinds lists every kind of attack.
 func kinds() []kind {
 	all := []kind{
@@ -52,7 +56,7 @@ func kinds() []kind {
 		{"slow headers", 20, time.Second, signInSlowly},
 		{"idle connections", 5, time.Second, holdConnections},
 		{"unread streams", 20, time.Second, readNothing},
-		{"flood of jobs", 4, 25 * time.Millisecond, flood},
+		{floodOfJobs, 4, 25 * time.Millisecond, flood},
 		{"flood of connections", 1, 200 * time.Millisecond, connectMany},
 		{"huge batches", 1, 2 * time.Second, sendHugeBatch},
 		{"jobs for a tarpit", 1, time.Second, feedTarpit},
@@ -75,6 +79,9 @@ func (t Tally) Acts() (n int) {
 
 // Kinds lists the kinds of acts, sorted.
 func (t Tally) Kinds() []string { return slices.Sorted(maps.Keys(t)) }
+
+// Refused is how many jobs of floods a quota refused.
+func (t Tally) Refused() int { return t[floodOfJobs][connect.CodeResourceExhausted.String()] }
 
 // Silent lists the kinds of attacks that were never made.
 func (t Tally) Silent() []string {
