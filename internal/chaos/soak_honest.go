@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"connectrpc.com/connect"
+
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/chaos/fleet"
 	"github.com/fireonce/fireonce/internal/chaos/meter"
@@ -37,13 +39,16 @@ const (
 
 // timed makes an honest call as a client does, with repeats, and measures it whole.
 func timed(ctx context.Context, calls *meter.Calls, kind string, f *fleet.Fleet, server int, do func(context.Context, *fleet.API) error) error {
-	end, tries := calls.Begin(kind), 0
+	end := calls.Begin(kind)
 	err := f.Call(ctx, server, func(ctx context.Context, api *fleet.API) error {
-		tries++
-		return do(ctx, api)
+		err := do(ctx, api)
+		if err != nil {
+			calls.Failed(connect.CodeOf(err).String())
+		}
+		return err
 	})
 	if err == nil {
-		end(tries - 1)
+		end()
 	}
 	return err
 }
@@ -133,12 +138,12 @@ type deliveries struct {
 	calls *meter.Calls
 
 	mu      sync.Mutex
-	waiting map[string]func(int) // by job: ends the measurement
-	early   map[string]bool      // whose event came before the answer
+	waiting map[string]func() // by job: ends the measurement
+	early   map[string]bool   // whose event came before the answer
 }
 
 func newDeliveries(calls *meter.Calls) *deliveries {
-	return &deliveries{calls: calls, waiting: make(map[string]func(int)), early: make(map[string]bool)}
+	return &deliveries{calls: calls, waiting: make(map[string]func()), early: make(map[string]bool)}
 }
 
 // answered notes the first answer to the submit of a job.
@@ -147,7 +152,7 @@ func (d *deliveries) answered(job string) {
 	defer d.mu.Unlock()
 	end := d.calls.Begin(callEvent)
 	if d.early[job] {
-		end(0)
+		end()
 		return
 	}
 	d.waiting[job] = end
@@ -158,7 +163,7 @@ func (d *deliveries) delivered(job string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if end := d.waiting[job]; end != nil {
-		end(0)
+		end()
 		delete(d.waiting, job)
 	}
 	d.early[job] = true

@@ -33,6 +33,9 @@ const (
 // jobs it has is chance.
 var honestKinds = []string{callSubmit, callRepeat, callGet, callList, callEvent}
 
+// measuredPhases are those that are reported.
+var measuredPhases = []meter.Phase{meter.Quiet, meter.Calm, meter.Storm}
+
 // wrong returns what a soak found; nothing: all held.
 func (s *soak) wrong() []string {
 	var why []string
@@ -89,11 +92,14 @@ func grown(lives []meter.Life, ceiling int64) (why []string) {
 func (s *soak) print(w io.Writer) error {
 	fmt.Fprintf(w, "  soak: %v; %d hostile acts; %d event streams\n", s.times, s.acts.Acts(), s.follower.streams)
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(out, "  honest calls\tquiet: calls\tp50\tp99\tcalm: calls\tfailed tries\tp50\tp99\tmost\tstorm: calls\tfailed tries\tp50\tp99\tmost")
+	fmt.Fprintln(out, "  honest calls\tquiet: calls\tp50\tp99\tcalm: calls\tp50\tp99\tmost\tstorm: calls\tp50\tp99\tmost")
 	for _, kind := range s.calls.Kinds() {
 		q, c, st := s.calls.Latency(kind, meter.Quiet), s.calls.Latency(kind, meter.Calm), s.calls.Latency(kind, meter.Storm)
-		fmt.Fprintf(out, "  %s\t%d\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", kind, q.Calls, ms(q.P50), ms(q.P99),
-			c.Calls, c.Failed, ms(c.P50), ms(c.P99), ms(c.Max), st.Calls, st.Failed, ms(st.P50), ms(st.P99), ms(st.Max))
+		fmt.Fprintf(out, "  %s\t%d\t%s\t%s\t%d\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", kind, q.Calls, ms(q.P50), ms(q.P99),
+			c.Calls, ms(c.P50), ms(c.P99), ms(c.Max), st.Calls, ms(st.P50), ms(st.P99), ms(st.Max))
+	}
+	for _, p := range measuredPhases {
+		fmt.Fprintf(out, "  tries without an answer, %v\t%s\n", p, outcomes(s.calls.Failures(p)))
 	}
 	fmt.Fprintln(out, "\n  hostile acts\ttimes\tcame to")
 	for _, kind := range s.acts.Kinds() {
@@ -133,6 +139,7 @@ type figures struct {
 	Engine    string                              `json:"engine"`
 	Seconds   float64                             `json:"hostile_seconds"`
 	Latencies map[string]map[string]meter.Latency `json:"latencies"`
+	Failures  map[string]map[string]int           `json:"tries_without_an_answer"`
 	Acts      map[string]map[string]int           `json:"hostile_acts"`
 	Peak      int64                               `json:"peak_bytes"`
 	QuietPeak int64                               `json:"quiet_peak_bytes"`
@@ -143,13 +150,16 @@ type figures struct {
 func (s *soak) line() (string, error) {
 	f := figures{
 		Engine: s.engine, Seconds: s.times.hostile().Seconds(),
-		Latencies: make(map[string]map[string]meter.Latency), Acts: s.acts,
+		Latencies: make(map[string]map[string]meter.Latency), Failures: make(map[string]map[string]int), Acts: s.acts,
 	}
 	for _, kind := range s.calls.Kinds() {
 		f.Latencies[kind] = make(map[string]meter.Latency)
-		for _, p := range []meter.Phase{meter.Quiet, meter.Calm, meter.Storm} {
+		for _, p := range measuredPhases {
 			f.Latencies[kind][p.String()] = s.calls.Latency(kind, p)
 		}
+	}
+	for _, p := range measuredPhases {
+		f.Failures[p.String()] = s.calls.Failures(p)
 	}
 	for _, l := range s.memory.Lives() {
 		f.Peak, f.Lives = max(f.Peak, l.Peak), f.Lives+1

@@ -31,20 +31,15 @@ func (p Phase) String() string {
 type Calls struct {
 	now func() time.Time
 
-	mu    sync.Mutex
-	phase Phase
-	kinds map[string]*[phases]tally
-}
-
-// tally is the calls of one kind in one phase.
-type tally struct {
-	took   []time.Duration
-	failed int
+	mu       sync.Mutex
+	phase    Phase
+	took     map[string]*[phases][]time.Duration
+	failures [phases]map[string]int // tries that were not answered, by what came instead
 }
 
 // NewCalls returns a meter in the phase Warming.
 func NewCalls(now func() time.Time) *Calls {
-	return &Calls{now: now, kinds: make(map[string]*[phases]tally)}
+	return &Calls{now: now, took: make(map[string]*[phases][]time.Duration)}
 }
 
 // Enter begins a phase.
@@ -54,19 +49,19 @@ func (c *Calls) Enter(p Phase) {
 	c.phase = p
 }
 
-// Begin begins a call. The returned function ends it; failed is how many tries of it were
-// not answered. A nil Calls measures nothing.
-func (c *Calls) Begin(kind string) (end func(failed int)) {
+// Begin begins a call. The returned function ends it when it was answered. A nil Calls
+// measures nothing.
+func (c *Calls) Begin(kind string) (end func()) {
 	if c == nil {
-		return func(int) {}
+		return func() {}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	begun, phase := c.now(), c.phase
-	return func(failed int) {
+	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.add(kind, max(phase, c.phase), c.now().Sub(begun), failed)
+		c.add(kind, max(phase, c.phase), c.now().Sub(begun))
 	}
 }
 
@@ -74,22 +69,39 @@ func (c *Calls) Begin(kind string) (end func(failed int)) {
 func (c *Calls) Add(kind string, took time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.add(kind, c.phase, took, 0)
+	c.add(kind, c.phase, took)
 }
 
-func (c *Calls) add(kind string, p Phase, took time.Duration, failed int) {
-	if c.kinds[kind] == nil {
-		c.kinds[kind] = new([phases]tally)
+func (c *Calls) add(kind string, p Phase, took time.Duration) {
+	if c.took[kind] == nil {
+		c.took[kind] = new([phases][]time.Duration)
 	}
-	t := &c.kinds[kind][p]
-	t.took = append(t.took, took)
-	t.failed += failed
+	c.took[kind][p] = append(c.took[kind][p], took)
+}
+
+// Failed counts a try of a call that was not answered, in the present phase.
+func (c *Calls) Failed(why string) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.failures[c.phase] == nil {
+		c.failures[c.phase] = make(map[string]int)
+	}
+	c.failures[c.phase][why]++
+}
+
+// Failures returns how many tries were not answered in a phase, by what came instead.
+func (c *Calls) Failures(p Phase) map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.failures[p])
 }
 
 // Latency is how long the calls of one kind took in one phase.
 type Latency struct {
-	Calls  int `json:"calls"`
-	Failed int `json:"failed_tries"`
+	Calls int `json:"calls"`
 
 	P50 time.Duration `json:"p50_ns"`
 	P99 time.Duration `json:"p99_ns"`
@@ -100,24 +112,18 @@ type Latency struct {
 func (c *Calls) Kinds() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Sorted(maps.Keys(c.kinds))
+	return slices.Sorted(maps.Keys(c.took))
 }
 
 // Latency returns the latency of one kind in one phase.
 func (c *Calls) Latency(kind string, p Phase) Latency {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.kinds[kind] == nil {
+	if c.took[kind] == nil || len(c.took[kind][p]) == 0 {
 		return Latency{}
 	}
-	t := c.kinds[kind][p]
-	if len(t.took) == 0 {
-		return Latency{}
-	}
-	sorted := slices.Sorted(slices.Values(t.took))
-	return Latency{
-		Calls: len(sorted), Failed: t.failed, P50: quantile(sorted, 50), P99: quantile(sorted, 99), Max: sorted[len(sorted)-1],
-	}
+	sorted := slices.Sorted(slices.Values(c.took[kind][p]))
+	return Latency{Calls: len(sorted), P50: quantile(sorted, 50), P99: quantile(sorted, 99), Max: sorted[len(sorted)-1]}
 }
 
 // quantile returns the smallest duration that percent of all do not exceed.

@@ -21,11 +21,11 @@ func TestACallCountsForTheWorsePhase(t *testing.T) {
 		end := c.Begin("get")
 		at.passes(7 * time.Millisecond)
 		c.Enter(tt.ended)
-		end(2)
+		end()
 		for p := range phases {
 			want := Latency{}
 			if p == tt.want {
-				want = Latency{Calls: 1, Failed: 2, P50: 7 * time.Millisecond, P99: 7 * time.Millisecond, Max: 7 * time.Millisecond}
+				want = Latency{Calls: 1, P50: 7 * time.Millisecond, P99: 7 * time.Millisecond, Max: 7 * time.Millisecond}
 			}
 			if got := c.Latency("get", p); got != want {
 				t.Errorf("from %v to %v: %v is %+v", tt.begun, tt.ended, p, got)
@@ -47,4 +47,18 @@ func TestQuantiles(t *testing.T) {
 	if got := c.Latency("none", Quiet); got != (Latency{}) {
 		t.Errorf("of calls that were not made: %+v", got)
 	}
+}
+
+func TestFailuresAreCountedByPhase(t *testing.T) {
+	c := NewCalls(time.Now)
+	for _, p := range []Phase{Calm, Storm, Calm} {
+		c.Enter(p)
+		c.Failed("unavailable")
+	}
+	if calm, storm := c.Failures(Calm)["unavailable"], c.Failures(Storm)["unavailable"]; calm != 2 || storm != 1 || len(c.Failures(Quiet)) != 0 {
+		t.Errorf("%d calm, %d in the storm, %v quiet", calm, storm, c.Failures(Quiet))
+	}
+	var none *Calls
+	none.Failed("unavailable")
+	none.Begin("get")()
 }
