@@ -196,11 +196,16 @@ chaos-platforms-short: need-postgres $(CHAOS_SITES) ## That in a few minutes, on
 	go run ./internal/chaos -platforms -short
 
 # Hostile clients beside the honest ones and the faults, for MINUTES on each engine after
-# the other; or ENGINE=sqlite. SOAK="-binary PROGRAM" takes a server that is built already.
+# the other; or ENGINE=sqlite. Hostile clients have a project of their own, with quotas as
+# an operator sets them who shares a server between projects. SOAK="-binary PROGRAM" takes
+# a server that is built already.
+SOAK_QUOTAS ?= hostile:jobs=2000,hostile:bytes=64MiB,hostile:connections=50,hostile:calls=20
+
 .PHONY: soak
 soak: MINUTES := $(if $(filter file,$(origin MINUTES)),15,$(MINUTES))
 soak: need-postgres ## Honest and hostile clients under faults: memory, latency, verdicts; MINUTES=15 for each engine
-	go run ./internal/chaos -soak -minutes $(MINUTES) $(if $(ENGINE),-engine $(ENGINE)) $(if $(SEED),-seed $(SEED)) $(SOAK)
+	go run ./internal/chaos -soak -minutes $(MINUTES) $(if $(SOAK_QUOTAS),-quotas $(SOAK_QUOTAS)) \
+		$(if $(ENGINE),-engine $(ENGINE)) $(if $(SEED),-seed $(SEED)) $(SOAK)
 
 # Rules that are broken in the server's source; each must fail the campaign.
 MUTANTS := inline-retry unknown-is-rejected ttl-reset
