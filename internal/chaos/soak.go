@@ -74,9 +74,10 @@ func (s *soak) run(ctx context.Context) (map[string]int, error) {
 	s.load.stop()
 	end()
 	all.Wait()
-	acts, stopErr := s.attackers.Stop()
+	acts, err := s.attackers.Stop()
 	s.acts = acts
-	if err := errors.Join(ctx.Err(), phasesErr, stopErr); err != nil {
+	s.found("attackers", err)
+	if err := errors.Join(ctx.Err(), phasesErr); err != nil {
 		return nil, err
 	}
 	return n.Delivered(), nil

@@ -9,6 +9,8 @@ package attack
 
 import (
 	"context"
+	"encoding/json"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -144,6 +146,13 @@ func (c *campaign) count(kind, outcome string) {
 		c.tally[kind] = make(map[string]int)
 	}
 	c.tally[kind][outcome]++
+}
+
+// tell writes the tally.
+func (c *campaign) tell(out io.Writer) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return json.NewEncoder(out).Encode(c.tally)
 }
 
 // run has every worker attack until ctx ends.

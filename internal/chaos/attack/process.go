@@ -11,14 +11,13 @@ import (
 	"net/http"
 	"os/exec"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/loopback"
 )
 
-// lastWords bounds the end of the attackers' process: its tally comes at once.
-const lastWords = 30 * time.Second
+// lastWords bounds the end of the attackers' process, which waits for nothing.
+const lastWords = 2 * time.Minute
 
 // Command runs the attackers as the process that Spawn starts: a program's subcommand
 // hands over its arguments. The first line of in is the keys, each further one the
@@ -47,8 +46,7 @@ func Command(ctx context.Context, args []string, in io.Reader, out io.Writer) er
 		}
 	}))
 	c := newCampaign(keys, tarpit.URL())
-	var working sync.WaitGroup
-	working.Go(func() { c.run(ctx, kinds()) })
+	go c.run(ctx, kinds())
 	for {
 		var at []Listener
 		if err := orders.Decode(&at); err != nil {
@@ -57,8 +55,8 @@ func Command(ctx context.Context, args []string, in io.Reader, out io.Writer) er
 		c.aim(at)
 	}
 	cancel()
-	working.Wait()
-	return errors.Join(tarpit.Close(), json.NewEncoder(out).Encode(c.tally))
+	// Workers may be in the middle of making a large request. They end with the process.
+	return errors.Join(tarpit.Close(), c.tell(out))
 }
 
 // Process is the attackers in a process of their own. It ends with this one.
