@@ -104,6 +104,7 @@ func TestHostCheck(t *testing.T) {
 		"localhost": 200, "LOCALHOST:8080": 200, "localhost.": 200, "127.0.0.1": 200, "127.0.0.1:1": 200, "127.9.9.9": 200,
 		"[::1]": 200, "[::1]:80": 200, "fireonce.internal": 200, "Fireonce.Internal:8080": 200,
 		"evil.example": 421, "evil.example:8080": 421, "localhost.evil.example": 421, "127.0.0.1.evil.example": 421,
+		"127.0.0.1:80.evil.example": 421, "[::1": 421, "]127.0.0.1[": 421, "[127.0.0.1]": 421, "[::1]x": 421, "localhost:": 421, "localhost:x": 421,
 		"10.0.0.1": 421, "[::2]": 421, "0.0.0.0": 421, "fireonce.internal.evil.example": 421,
 	} {
 		for _, path := range []string{"/", jobsPath + "ListJobs"} {
@@ -237,6 +238,70 @@ func TestTooLarge(t *testing.T) {
 	}
 	if n, _ := f.stored(); n != 1 {
 		t.Errorf("%d jobs and connections are stored, want 1", n)
+	}
+}
+
+// TestOtherSites: without a key no page of another site gets an answer by a GET, which
+// needs no preflight.
+func TestOtherSites(t *testing.T) {
+	const list = jobsPath + "ListJobs?connect=v1&encoding=json&message=%7B%7D"
+	for name, tt := range map[string]struct {
+		edit   func(*server.Config)
+		path   string
+		header map[string]string
+		want   int
+	}{
+		"an image":                  {nil, list, map[string]string{"Sec-Fetch-Site": "cross-site"}, http.StatusForbidden},
+		"an image of the same site": {nil, list, map[string]string{"Sec-Fetch-Site": "same-site"}, http.StatusForbidden},
+		"the status":                {nil, "/status", map[string]string{"Sec-Fetch-Site": "cross-site"}, http.StatusForbidden},
+		"our own page":              {nil, list, map[string]string{"Sec-Fetch-Site": "same-origin"}, http.StatusOK},
+		"no browser":                {nil, list, nil, http.StatusOK},
+		"a page that is listed": {
+			func(c *server.Config) { c.AllowedOrigins = []string{"https://app.example.org"} }, list,
+			map[string]string{"Sec-Fetch-Site": "cross-site", "Origin": "https://app.example.org"}, http.StatusOK,
+		},
+		"another page": {
+			func(c *server.Config) { c.AllowedOrigins = []string{"https://app.example.org"} }, list,
+			map[string]string{"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"}, http.StatusForbidden,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			edit := []func(*server.Config){}
+			if tt.edit != nil {
+				edit = append(edit, tt.edit)
+			}
+			res, text := start(t, edit...).do(http.MethodGet, tt.path, "", tt.header)
+			if res.StatusCode != tt.want {
+				t.Errorf("%d %s, want %d", res.StatusCode, text, tt.want)
+			}
+		})
+	}
+	res, _ := start(t).do(http.MethodGet, connsPath+"TestConnection?connect=v1&encoding=json&message=%7B%7D", "", nil)
+	if res.StatusCode != http.StatusMethodNotAllowed {
+		t.Errorf("TestConnection by GET: %d", res.StatusCode)
+	}
+}
+
+// TestAnswersAreData: browsers and caches keep no answer of the API, refused or not.
+func TestAnswersAreData(t *testing.T) {
+	f := start(t, func(c *server.Config) { c.APIKey = "open-sesame-0123456789" })
+	for key, want := range map[string]int{"open-sesame-0123456789": http.StatusOK, "another": http.StatusUnauthorized} {
+		res, _ := f.do(http.MethodGet, jobsPath+"ListJobs?connect=v1&encoding=json&message=%7B%7D", "", map[string]string{"Authorization": "Bearer " + key})
+		if res.StatusCode != want || res.Header.Get("X-Content-Type-Options") != "nosniff" ||
+			res.Header.Get("Cross-Origin-Resource-Policy") != "same-origin" || res.Header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%d %v", res.StatusCode, res.Header)
+		}
+	}
+}
+
+// TestFloodOfHeaders is refused with or without a key.
+func TestFloodOfHeaders(t *testing.T) {
+	header := map[string]string{}
+	for i := range 200 {
+		header[fmt.Sprintf("X-%d", i)] = "x"
+	}
+	if res, text := start(t).do(http.MethodGet, "/", "", header); res.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("%d %s", res.StatusCode, text)
 	}
 }
 

@@ -242,8 +242,11 @@ func (h *handedOver) Read(p []byte) (int, error) {
 		h.left = h.left[n:]
 		return n, nil
 	}
-	if h.message.method.stream { // goes on for long without its message
-		h.message.release()
+	switch m := h.message; {
+	case m.method.stream: // goes on for long without its message
+		m.release()
+	case cap(m.buf) > smallRequest: // has a copy of it now
+		m.buf, h.left = nil, nil
 	}
 	if h.rest == nil {
 		return 0, io.EOF

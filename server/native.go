@@ -35,7 +35,7 @@ const (
 	// nativeStreamWindow and nativeConnWindow bound what one call, and all calls
 	// of a connection, may send ahead of the reader. They are fixed: windows that
 	// grow by themselves grow to 16 MiB each.
-	nativeStreamWindow = 256 << 10
+	nativeStreamWindow = 64 << 10
 	nativeConnWindow   = 1 << 20
 	// pingsAfter is the silence after which a connection is asked for a sign of
 	// life, pingAnswer the time for it, pingsAtMost how often clients may ask.

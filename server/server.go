@@ -102,7 +102,7 @@ type Limits struct {
 	Batch int
 	// SmallWork bounds the bytes of requests up to 64 KiB that are worked on at a time,
 	// LargeWork those of larger ones, of all callers together; defaults 16 MiB and
-	// 64 MiB. One project holds at most half of each.
+	// 32 MiB. One project holds at most half of each.
 	SmallWork, LargeWork int
 	// DefaultDeadline is for calls without one, MaxDeadline for all unary calls;
 	// defaults 30 s and 60 s.
@@ -122,7 +122,7 @@ func (l Limits) withDefaults() Limits {
 	or(&l.Request, 1<<20)
 	or(&l.Batch, 16<<20)
 	or(&l.SmallWork, 16<<20)
-	or(&l.LargeWork, 64<<20)
+	or(&l.LargeWork, 32<<20)
 	or(&l.DefaultDeadline, 30*time.Second)
 	or(&l.MaxDeadline, 60*time.Second)
 	or(&l.StreamDuration, 15*time.Minute)
