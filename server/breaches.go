@@ -81,9 +81,9 @@ func elements(m protoreflect.Message, limit int) (n int) {
 func (b *breaches) wire() *connect.Error {
 	text := b.found.Error()
 	if b.more {
-		text = clipped(text, longestBreaches) + moreBreaches
+		text = clipped(text) + moreBreaches
 	}
-	return withDetails(connect.NewError(connect.CodeInvalidArgument, errors.New(clipped(text, longestBreaches))), b.found.ToProto())
+	return withDetails(connect.NewError(connect.CodeInvalidArgument, errors.New(clipped(text))), b.found.ToProto())
 }
 
 // item is the error of an item of a batch.
@@ -97,15 +97,15 @@ func (b *breaches) item() *fireoncev1.BatchError {
 	}
 	text := strings.Join(words, "; ")
 	if b.more {
-		text = clipped(text, longestBreaches) + moreBreaches
+		text = clipped(text) + moreBreaches
 	}
-	return &fireoncev1.BatchError{Code: int32(connect.CodeInvalidArgument), Message: clipped(text, longestBreaches)}
+	return &fireoncev1.BatchError{Code: int32(connect.CodeInvalidArgument), Message: clipped(text)}
 }
 
-// clipped cuts a text to a number of bytes, between two letters.
-func clipped(text string, most int) string {
-	if len(text) <= most {
+// clipped cuts a text to longestBreaches bytes, between two letters.
+func clipped(text string) string {
+	if len(text) <= longestBreaches {
 		return text
 	}
-	return strings.ToValidUTF8(text[:most-len(moreBreaches)], "")
+	return strings.ToValidUTF8(text[:longestBreaches-len(moreBreaches)], "")
 }

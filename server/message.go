@@ -166,7 +166,7 @@ func (m *message) frameSize(head [frameHeader]byte) (size int64, zipped bool, er
 
 // read reads the message. size is what its sender says, below 0: nothing.
 func (m *message) read(in io.Reader, size int64, zipped bool) error {
-	m.buf = (*buffers.Get().(*[]byte))[:0] //nolint:errcheck,forcetypeassert // nothing else is in there
+	m.buf = (*buffers.Get().(*[]byte))[:0] //nolint:forcetypeassert // nothing else is in there
 	if m.form.framed {
 		m.buf = append(m.buf, 0, 0, 0, 0, 0)
 	}

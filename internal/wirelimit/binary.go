@@ -101,7 +101,7 @@ func (m *message) byNumber(n protowire.Number) *field {
 
 // split takes one value off data.
 func split(typ protowire.Type, data []byte) (value, rest []byte, ok bool) {
-	n := 0
+	var n int
 	switch typ {
 	case protowire.VarintType:
 		_, n = protowire.ConsumeVarint(data)
