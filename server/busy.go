@@ -81,7 +81,8 @@ func (h *holding) growTo(ctx context.Context, size int64, exact bool) error {
 	return nil
 }
 
-// readAll reads from in to its end and appends it to buf, up to the limit. size is what
+// readAll reads from in to its end and appends it to buf, which is of getBuffer, up to the
+// limit. It returns buf or a larger one in its place. size is what
 // in is said to have; below 0: not known. large is called before a large part is read. It
 // fails with errUnlimited for one byte more than the limit.
 func (h *holding) readAll(ctx context.Context, buf []byte, in io.Reader, size int64, large func()) ([]byte, error) {
@@ -100,8 +101,8 @@ func (h *holding) readAll(ctx context.Context, buf []byte, in io.Reader, size in
 			if next > smallRequest {
 				large()
 			}
-			grown := make([]byte, len(buf), next)
-			copy(grown, buf)
+			grown := append(getBuffer(next), buf...)
+			putBuffer(buf)
 			buf = grown
 		}
 		n, err := in.Read(buf[len(buf):cap(buf)])

@@ -73,17 +73,9 @@ func (s *Server) counted(next http.Handler) http.Handler {
 // release gives back what the message holds. It may be called again.
 func (m *message) release() {
 	m.held.Release()
-	if buf := m.buf; cap(buf) >= firstStep && cap(buf) <= smallRequest && !m.method.stream {
-		buffers.Put(&buf)
-	}
+	putBuffer(m.buf)
 	m.buf = nil
 }
-
-// buffers are those of small messages.
-var buffers = sync.Pool{New: func() any {
-	b := make([]byte, 0, firstStep)
-	return &b
-}}
 
 // takeBody reads the message from the body, and puts it in the body's place.
 func (m *message) takeBody() error {
@@ -166,7 +158,7 @@ func (m *message) frameSize(head [frameHeader]byte) (size int64, zipped bool, er
 
 // read reads the message. size is what its sender says, below 0: nothing.
 func (m *message) read(in io.Reader, size int64, zipped bool) error {
-	m.buf = (*buffers.Get().(*[]byte))[:0] //nolint:forcetypeassert // nothing else is in there
+	m.buf = getBuffer(firstStep)
 	if m.form.framed {
 		m.buf = append(m.buf, 0, 0, 0, 0, 0)
 	}
@@ -242,11 +234,10 @@ func (h *handedOver) Read(p []byte) (int, error) {
 		h.left = h.left[n:]
 		return n, nil
 	}
-	switch m := h.message; {
-	case m.method.stream: // goes on for long without its message
-		m.release()
-	case cap(m.buf) > smallRequest: // has a copy of it now
-		m.buf, h.left = nil, nil
+	h.left = nil
+	putBuffer(h.message.buf) // the handler has a copy
+	if h.message.buf = nil; h.message.method.stream {
+		h.message.release() // it goes on for long without its message
 	}
 	if h.rest == nil {
 		return 0, io.EOF

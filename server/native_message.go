@@ -97,10 +97,12 @@ func (*native) unzip(ctx context.Context, procedure string, data mem.BufferSlice
 	if unzip.Reset(in) != nil {
 		return nil, damaged
 	}
-	out, err := held.readAll(ctx, make([]byte, 0, firstStep), unzip, -1, func() {})
+	out, err := held.readAll(ctx, getBuffer(firstStep), unzip, -1, func() {})
+	if err == nil {
+		return mem.NewBuffer(&out, ownBuffers{}), nil
+	}
+	putBuffer(out)
 	switch f := new(fault); {
-	case err == nil:
-		return mem.SliceBuffer(out), nil
 	case errors.As(err, &f):
 		return nil, f
 	case errors.Is(err, errUnlimited):
@@ -111,6 +113,18 @@ func (*native) unzip(ctx context.Context, procedure string, data mem.BufferSlice
 		return nil, damaged
 	}
 }
+
+// ownBuffers takes our own buffers back from grpc-go's.
+type ownBuffers struct{}
+
+// Get implements mem.BufferPool.
+func (ownBuffers) Get(size int) *[]byte {
+	b := getBuffer(size)[:size]
+	return &b
+}
+
+// Put implements mem.BufferPool.
+func (ownBuffers) Put(b *[]byte) { putBuffer(*b) }
 
 // fromTransport is the wire error for a message that did not arrive.
 func fromTransport(err error) error {
