@@ -75,7 +75,7 @@ func (f *fireonce) ready(ctx context.Context, line string) error {
 	}
 	f.address = found[2]
 	var err error
-	if f.api, err = fleet.Dial(found[1]); err != nil || f.submitted {
+	if f.api, err = fleet.Dial(found[1], ""); err != nil || f.submitted {
 		return err
 	}
 	f.submitted = true
