@@ -79,11 +79,7 @@ func elements(m protoreflect.Message, limit int) (n int) {
 
 // wire is the error that a client gets.
 func (b *breaches) wire() *connect.Error {
-	text := b.found.Error()
-	if b.more {
-		text = clipped(text) + moreBreaches
-	}
-	return withDetails(connect.NewError(connect.CodeInvalidArgument, errors.New(clipped(text))), b.found.ToProto())
+	return withDetails(connect.NewError(connect.CodeInvalidArgument, errors.New(b.told(b.found.Error()))), b.found.ToProto())
 }
 
 // item is the error of an item of a batch.
@@ -95,17 +91,21 @@ func (b *breaches) item() *fireoncev1.BatchError {
 			words[i] = field + ": " + words[i]
 		}
 	}
-	text := strings.Join(words, "; ")
-	if b.more {
-		text = clipped(text) + moreBreaches
-	}
-	return &fireoncev1.BatchError{Code: int32(connect.CodeInvalidArgument), Message: clipped(text)}
+	return &fireoncev1.BatchError{Code: int32(connect.CodeInvalidArgument), Message: b.told(strings.Join(words, "; "))}
 }
 
-// clipped cuts a text to longestBreaches bytes, between two letters.
-func clipped(text string) string {
-	if len(text) <= longestBreaches {
-		return text
+// told is what a client reads of the breaches.
+func (b *breaches) told(text string) string {
+	if text = clipped(text); b.more {
+		text += moreBreaches
 	}
-	return strings.ToValidUTF8(text[:longestBreaches-len(moreBreaches)], "")
+	return text
+}
+
+// clipped cuts a text to what is told, between two letters and with room for moreBreaches.
+func clipped(text string) string {
+	if most := longestBreaches - len(moreBreaches); len(text) > most {
+		return strings.ToValidUTF8(text[:most], "")
+	}
+	return text
 }

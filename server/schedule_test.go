@@ -292,7 +292,7 @@ func TestUnknownFieldsAreRefused(t *testing.T) {
 	}
 	body := fmt.Sprintf(`{"idempotencyKey":"k","connectionId":%q,"payload":{"custom":{"schema":"good/v1"}},"scheduledFr":"2027-01-01T00:00:00Z"}`, f.conn)
 	err := postJSON(t.Context(), defaultHTTP(t), "http://"+f.addr+scheduleJob, body, nil)
-	if e := new(wireError); !errors.As(err, &e) || e.code.String() != "invalid_argument" || !strings.Contains(e.msg, "scheduledFr") {
+	if e := new(wireError); !errors.As(err, &e) || e.code.String() != "invalid_argument" || !strings.Contains(e.msg, `did you mean "scheduledFor"?`) {
 		t.Errorf("misspelt JSON: %v", err)
 	}
 	if n, _ := f.stored(); n != 1 {
