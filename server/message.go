@@ -26,8 +26,9 @@ import (
 // counted. What follows gets it whole, not compressed, and alone. Of a body in a form
 // that is not known here nothing is read.
 
-// bodyTime is the time for the small part of a message to arrive, or for all of a small
-// one. A large one has Limits.MaxDeadline.
+// bodyTime is the time for a message that holds more than firstStep to arrive, as long as
+// it is small. A large one has Limits.MaxDeadline, and so has one that holds little: a
+// deadline costs more than its message.
 const bodyTime = 15 * time.Second
 
 // message is the message of one call.
@@ -86,7 +87,6 @@ func (m *message) takeBody() error {
 		}
 	}
 	body := r.Body
-	m.readUntil(bodyTime)
 	in, size, zipped := io.Reader(body), r.ContentLength, m.form.gzip // size below 0: not known
 	if m.form.framed {
 		head, err := readHeader(body)
@@ -102,13 +102,19 @@ func (m *message) takeBody() error {
 		}
 		in = io.LimitReader(body, size)
 	}
+	timed := size < 0 || size > firstStep
+	if timed {
+		m.readUntil(bodyTime)
+	}
 	if err := m.read(in, size, zipped); err != nil {
 		return err
+	}
+	if timed {
+		m.readUntil(m.cfg.Limits.MaxDeadline) // that a client goes away is seen by reading
 	}
 	if err := m.method.count(m.bytes(), m.form.json, requestID(r.Context())); err != nil {
 		return err
 	}
-	m.readUntil(m.cfg.Limits.MaxDeadline) // that a client goes away is seen by reading
 	m.handOver(body)
 	return nil
 }

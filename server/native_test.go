@@ -130,6 +130,39 @@ func TestNativeSurroundings(t *testing.T) {
 	}
 }
 
+// TestProbesAreSmall: what needs no key reads little, compressed or not, on both ports.
+func TestProbesAreSmall(t *testing.T) {
+	f := start(t, func(c *server.Config) { c.APIKey = "open-sesame" })
+	for port, conn := range map[string]*grpc.ClientConn{"native": dialNative(f), "main": dialGRPC(f)} {
+		health := grpc_health_v1.NewHealthClient(conn)
+		for size, want := range map[int]codes.Code{1 << 10: codes.NotFound, 8 << 10: codes.ResourceExhausted, 4 << 20: codes.ResourceExhausted} {
+			ask := &grpc_health_v1.HealthCheckRequest{Service: strings.Repeat("a", size)}
+			if _, err := health.Check(t.Context(), ask); status.Code(err) != want {
+				t.Errorf("%s, %d bytes: %.200v, want %s", port, size, err, want)
+			}
+			if _, err := health.Check(t.Context(), ask, grpc.UseCompressor(gzip.Name)); err == nil || size > 1<<10 && status.Code(err) != want && status.Code(err) != codes.Unimplemented {
+				t.Errorf("%s, %d bytes, compressed: %.200v, want %s", port, size, err, want)
+			}
+		}
+		stream, err := grpc_reflection_v1.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
+		f.must(err)
+		answers := 0
+		for err == nil && answers < 100 {
+			if err = stream.Send(&grpc_reflection_v1.ServerReflectionRequest{
+				MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{},
+			}); err != nil && !errors.Is(err, io.EOF) {
+				t.Fatal(err)
+			}
+			if _, err = stream.Recv(); err == nil {
+				answers++
+			}
+		}
+		if answers != 48 || status.Code(err) != codes.ResourceExhausted {
+			t.Errorf("%s: %d answers on one stream, then %v", port, answers, err)
+		}
+	}
+}
+
 // TestNativeDeadlines are clamped as on the other listener.
 func TestNativeDeadlines(t *testing.T) {
 	left := make(chan time.Duration, 1)
