@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime/metrics"
 	"testing"
+	"time"
 
 	"github.com/fireonce/fireonce/internal/hostile"
 	"github.com/fireonce/fireonce/server"
@@ -27,6 +28,7 @@ const amplifyStride = 17
 func TestNoRequestCostsMore(t *testing.T) {
 	f := start(t, func(c *server.Config) {
 		c.APIKey, c.Limits.Request, c.Limits.Batch = operatorKey, amplifySizes.Request, amplifySizes.Batch
+		c.Limits.StreamDuration = 50 * time.Millisecond // lawful streams end by themselves
 		c.Log = nil
 	})
 	api, operator := overConnect(f), bring(t.Context(), operatorKey)

@@ -17,6 +17,7 @@ import (
 	"iter"
 	"net/http"
 	"strings"
+	"time"
 )
 
 // Listener is the port that a case goes to.
@@ -63,6 +64,8 @@ type Case struct {
 	// Limit is the decoded size that the server may read of the request.
 	Limit int
 
+	// stream says that the answer to a lawful request goes on.
+	stream       bool
 	method, path string
 	header       http.Header
 	body         func() []byte // nil: none
@@ -118,6 +121,9 @@ func Count(sizes Sizes) (n int) {
 	return n
 }
 
+// streamFor is how long a stream is read that the server serves.
+const streamFor = 5 * time.Second
+
 // Sender sends cases.
 type Sender struct {
 	bases        map[Listener]string
@@ -160,6 +166,11 @@ func (s *Sender) Send(ctx context.Context, c Case) (Answer, error) {
 	base, ok := s.bases[c.Listener]
 	if !ok {
 		return Answer{}, nil
+	}
+	if c.stream {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, streamFor)
+		defer cancel()
 	}
 	r, err := c.Request(ctx, base, s.keys[c.Key])
 	if err != nil {

@@ -57,7 +57,7 @@ const longestURL = 24 << 10
 // pack makes the request that carries a message. It reports whether the way can carry it.
 func (w way) pack(r rpc, key Key, message func() []byte) (Case, bool) {
 	c := Case{
-		Key: key, Limit: r.limit, HTTP2: w.http2, method: http.MethodPost, path: r.path,
+		Key: key, Limit: r.limit, HTTP2: w.http2, stream: r.stream, method: http.MethodPost, path: r.path,
 		header: http.Header{"Content-Type": {w.contentType}},
 	}
 	if w.native {
