@@ -1,3 +1,5 @@
+//go:build !race
+
 package main
 
 import (
@@ -28,7 +30,8 @@ const (
 
 // TestThousandHostileRequests sends requests that are made to cost much, a thousand at a
 // time, to a server in a process of its own. Its memory stays below the documented
-// ceiling, and each honest call beside them is answered. FIREONCE_BINARY measures another
+// ceiling, and each honest call beside them is answered. The race detector is left out: it
+// takes memory of its own, and ten times as long. FIREONCE_BINARY measures another
 // build; FIREONCE_HOSTILE=all sends each request there is.
 func TestThousandHostileRequests(t *testing.T) {
 	binary, err := exec.LookPath("fireonce") // this test's binary, see TestMain
