@@ -279,7 +279,7 @@ func TestReceiptOfLogin(t *testing.T) {
 		begin.RedirectUrl = ownURL
 		login, err := askWith[fireoncev1.StartOAuthResponse](ctx, c, connsPath+"StartOAuth", begin)
 		f.must(err)
-		text, err := invoke(ctx, c, connsPath+"CompleteOAuth", &fireoncev1.CompleteOAuthRequest{State: login.GetState(), Code: canary + scope[:1]}, "")
+		text, err := invoke(ctx, c, connsPath+"CompleteOAuth", &fireoncev1.CompleteOAuthRequest{State: login.GetState(), Code: canary + scope[:1], RedirectUrl: ownURL}, "")
 		f.must(err)
 		if got := strings.Contains(text, canary) || strings.Contains(text, "Ann"); got != want {
 			t.Errorf("with %s: %s", scope, text)
