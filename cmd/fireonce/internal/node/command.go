@@ -28,7 +28,7 @@ const defaultKeep = 30 * 24 * time.Hour
 // defaultWait is longer than a PostgreSQL server usually takes to restart or recover.
 const defaultWait = 5 * time.Minute
 
-// What is secret is given in variables, which other users of the machine cannot read.
+// Secrets come in environment variables: other users of the machine can read arguments.
 const (
 	apiKeyVariable     = "FIREONCE_API_KEY"      //nolint:gosec // the name of a variable
 	nextAPIKeyVariable = "FIREONCE_NEXT_API_KEY" //nolint:gosec // the name of a variable
