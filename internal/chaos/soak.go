@@ -18,8 +18,9 @@ import (
 // sampleEach is how often memory is read, and the attackers hear of new listeners.
 const sampleEach = time.Second
 
-// soak is a campaign with hostile clients beside the honest ones: first a quiet phase
-// without them and without faults, to compare with; then cycles of a calm and a storm.
+// soak is a campaign with hostile clients beside the honest ones, in cycles of a calm and a
+// storm of faults. Within a calm they are at work in turns, to compare with the quiet times
+// between.
 type soak struct {
 	*campaign
 	times      times
@@ -28,11 +29,12 @@ type soak struct {
 	follower   *follower
 	attackers  *attack.Process
 
-	mu     sync.Mutex
-	memory *meter.Memory // of the present phase
-	quiet  *meter.Memory // of the quiet phase
-	acts   attack.Tally
-	errs   map[string]error // by the part of the soak that could not go on
+	mu      sync.Mutex
+	hostile bool          // hostile clients are at work
+	memory  *meter.Memory // since they began
+	quiet   *meter.Memory // of the start
+	acts    attack.Tally
+	errs    map[string]error // by the part of the soak that could not go on
 }
 
 func newSoak(c *campaign) (*soak, error) {
@@ -107,21 +109,39 @@ func (s *soak) found(part string, err error) {
 // phases goes through the phases.
 func (s *soak) phases(ctx context.Context, n *nemesis.Nemesis) error {
 	s.begins(meter.Warming)
-	fleet.Pause(ctx, warmUp)
-	s.begins(meter.Quiet)
-	fleet.Pause(ctx, s.times.quiet)
+	fleet.Pause(ctx, warmUp+quietStart)
 	s.mu.Lock()
 	s.quiet, s.memory = s.memory, meter.NewMemory()
 	s.mu.Unlock()
 	for range s.times.cycles {
-		s.begins(meter.Calm)
-		fleet.Pause(ctx, s.times.calm)
+		for range s.times.turns {
+			s.turn(ctx)
+		}
 		s.begins(meter.Storm)
 		if err := s.storm(ctx, n); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// turn measures honest calls without hostile clients, and then beside them.
+func (s *soak) turn(ctx context.Context) {
+	s.attacks(false)
+	s.begins(meter.Warming)
+	fleet.Pause(ctx, lull)
+	s.begins(meter.Quiet)
+	fleet.Pause(ctx, s.times.quiet)
+	s.attacks(true)
+	s.begins(meter.Calm)
+	fleet.Pause(ctx, s.times.calm)
+}
+
+// attacks says whether hostile clients are at work from the next sample on.
+func (s *soak) attacks(hostile bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hostile = hostile
 }
 
 func (s *soak) begins(p meter.Phase) {
@@ -162,21 +182,20 @@ func (s *soak) disarm(ctx context.Context, server int) error {
 	return s.fleet.Start(context.WithoutCancel(ctx), server, life)
 }
 
-// watches reads the servers' memory and, in the hostile phases, aims the attackers.
+// watches reads the servers' memory and aims the attackers, at nothing while it is quiet.
 func (s *soak) watches(ctx context.Context) {
 	s.found("watch over the servers", every(ctx, sampleEach, func() error {
 		s.mu.Lock()
-		memory, hostile := s.memory, s.quiet != nil
+		memory, hostile := s.memory, s.hostile
 		s.mu.Unlock()
 		var at []attack.Listener
 		for _, l := range s.fleet.Listeners() {
 			if err := memory.Sample(l.Server, l.PID); err != nil {
 				return err
 			}
-			at = append(at, attack.Listener{URL: l.URL, GRPC: l.GRPC})
-		}
-		if !hostile {
-			return nil
+			if hostile {
+				at = append(at, attack.Listener{URL: l.URL, GRPC: l.GRPC})
+			}
 		}
 		return s.attackers.Aim(at)
 	}))

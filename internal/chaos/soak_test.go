@@ -11,15 +11,16 @@ import (
 
 func TestSoakTimes(t *testing.T) {
 	for minutes, want := range map[float64]times{
-		0.5: {quiet: leastQuiet, calm: 20 * time.Second, storm: 10 * time.Second, cycles: 1},
-		15:  {quiet: 3 * time.Minute, calm: 2 * time.Minute, storm: time.Minute, cycles: 5},
-		600: {quiet: mostQuiet, calm: 2 * time.Minute, storm: time.Minute, cycles: 200},
+		0.5: {quiet: quietTurn, calm: 20 * time.Second, storm: 10 * time.Second, turns: 1, cycles: 1},
+		15:  {quiet: quietTurn, calm: 30 * time.Second, storm: time.Minute, turns: 4, cycles: 5},
+		600: {quiet: quietTurn, calm: 30 * time.Second, storm: time.Minute, turns: 4, cycles: 200},
 	} {
 		got := soakTimes(minutes)
 		if got != want {
 			t.Errorf("%v minutes: %v, want %v", minutes, got, want)
 		}
-		if sum := time.Duration(minutes * float64(time.Minute)); got.hostile() != sum || got.whole() != warmUp+got.quiet+sum {
+		quiet := warmUp + quietStart + time.Duration(got.cycles*got.turns)*(lull+got.quiet)
+		if sum := time.Duration(minutes * float64(time.Minute)); got.hostile() != sum || got.whole() != quiet+sum {
 			t.Errorf("%v minutes are %v hostile, %v in all", minutes, got.hostile(), got.whole())
 		}
 	}

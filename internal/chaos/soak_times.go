@@ -11,10 +11,13 @@ import (
 const (
 	// warmUp is for servers that have just started; nothing is measured.
 	warmUp = 5 * time.Second
-	// The quiet phase is a fifth of the hostile time, within these bounds.
-	quietShare    = 5
-	leastQuiet    = 30 * time.Second
-	mostQuiet     = 3 * time.Minute
+	// quietStart is for the memory of servers that nobody attacks.
+	quietStart = 30 * time.Second
+	// A calm is cut into turns. Each has its own quiet time before it, so that whatever
+	// else slows the machine slows both alike. The lull before that is for attacks to end.
+	calmTurn      = 30 * time.Second
+	quietTurn     = 12 * time.Second
+	lull          = 3 * time.Second
 	minutesACycle = 3
 	// calmThirds of a cycle's three thirds have no faults, so that servers live long enough
 	// for their memory to be judged.
@@ -26,35 +29,36 @@ const (
 	leastFault = 200 * time.Millisecond
 )
 
-// times are how long the phases of a soak last. After the quiet phase come cycles, each a
-// calm and then a storm.
+// times are how long the phases of a soak last. After the start come cycles, each a calm,
+// in turns with quiet times, and then a storm.
 type times struct {
-	quiet, calm, storm time.Duration
-	cycles             int
+	quiet, calm, storm time.Duration // quiet and calm: of one turn
+	turns, cycles      int
 }
 
 // soakTimes divides so many minutes of hostile clients into cycles.
 func soakTimes(minutes float64) times {
 	hostile := time.Duration(minutes * float64(time.Minute))
-	t := times{
-		quiet:  min(max(hostile/quietShare, leastQuiet), mostQuiet),
-		cycles: max(1, int(math.Round(minutes/minutesACycle))),
-	}
+	t := times{quiet: quietTurn, cycles: max(1, int(math.Round(minutes/minutesACycle)))}
 	cycle := hostile / time.Duration(t.cycles)
-	t.calm = cycle * calmThirds / 3
-	t.storm = cycle - t.calm
+	calm := cycle * calmThirds / 3
+	t.turns = max(1, int(calm/calmTurn))
+	t.calm, t.storm = calm/time.Duration(t.turns), cycle-calm
 	return t
 }
 
 // hostile is how long hostile clients are at work.
-func (t times) hostile() time.Duration { return time.Duration(t.cycles) * (t.calm + t.storm) }
+func (t times) hostile() time.Duration {
+	return time.Duration(t.cycles) * (time.Duration(t.turns)*t.calm + t.storm)
+}
 
 // whole is how long all phases last.
 func (t times) whole() time.Duration {
-	return warmUp + t.quiet + t.hostile()
+	return warmUp + quietStart + time.Duration(t.cycles*t.turns)*(lull+t.quiet) + t.hostile()
 }
 
 // String describes the phases.
 func (t times) String() string {
-	return fmt.Sprintf("%v %v, then %d cycles of %v %v and %v %v", t.quiet, meter.Quiet, t.cycles, t.calm, meter.Calm, t.storm, meter.Storm)
+	return fmt.Sprintf("%d cycles of %d turns of %v %v and %v %v, then %v %v",
+		t.cycles, t.turns, t.quiet, meter.Quiet, t.calm, meter.Calm, t.storm, meter.Storm)
 }

@@ -15,7 +15,7 @@ type Phase int
 // The phases. A call that spans two counts for the later of them in this list, so that a
 // fault never counts as a calm time.
 const (
-	Warming Phase = iota // servers start; not measured
+	Warming Phase = iota // servers start, or attacks end; not measured
 	Quiet                // honest clients alone
 	Calm                 // honest and hostile clients
 	Storm                // honest and hostile clients, and faults
