@@ -152,6 +152,8 @@ SIM := TestSim(Safety|Liveness)
 # Seeds of CI's short runs: the same worlds on every machine.
 SIM_SEEDS := 150
 MINUTES ?= 2
+# Where a longer run begins: elsewhere each time. A world that breaks a rule prints its seed.
+SIM_FIRST ?= $(shell date +%s)000
 
 # make sim SEED=7 replays one world and prints its story.
 .PHONY: sim
@@ -160,7 +162,7 @@ sim: ## Simulate crashes, lost answers and clocks; then break the rules, and see
 	go test ./internal/engine -count=1 -v -run '^$(SIM)$$' -sim.seed=$(SEED)
 else
 sim:
-	go test ./internal/engine -count=1 -timeout 60m -v -run '^($(SIM)|TestSimReplaysExactly)$$' -sim.minutes=$(MINUTES)
+	go test ./internal/engine -count=1 -timeout 60m -v -run '^($(SIM)|TestSimReplaysExactly)$$' -sim.minutes=$(MINUTES) -sim.first=$(SIM_FIRST)
 	go run ./internal/mutant
 endif
 
