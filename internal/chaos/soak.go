@@ -56,8 +56,9 @@ func (s *soak) run(ctx context.Context) (map[string]int, error) {
 		return nil, err
 	}
 	// The attackers would have machines of their own: what they do themselves is not to
-	// slow what is measured.
-	if s.attackers, err = attack.Spawn(ctx, []string{"nice", "-n", "10", self, "attack"}, s.keys.hostile); err != nil {
+	// slow what is measured. A higher nice value still makes servers wait for the end of a
+	// time slice; the idle class does not.
+	if s.attackers, err = attack.Spawn(ctx, []string{"chrt", "--idle", "0", self, "attack"}, s.keys.hostile); err != nil {
 		return nil, err
 	}
 	n := s.stormNemesis()
