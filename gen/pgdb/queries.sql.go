@@ -15,11 +15,12 @@ import (
 const bindKeys = `-- name: BindKeys :many
 WITH u AS (
     SELECT unnest($1::text[]) AS project, unnest($2::text[]) AS idem_key, unnest($3::uuid[]) AS job_id,
-        unnest($4::uuid[]) AS connection_id
+        unnest($4::uuid[]) AS connection_id, generate_subscripts($3::uuid[], 1) AS place
 )
 INSERT INTO job_keys (project, idem_key, job_id)
 SELECT u.project, u.idem_key, u.job_id
 FROM u JOIN connections AS c ON c.id = u.connection_id AND c.project = u.project AND c.deleted_at IS NULL
+ORDER BY u.place
 ON CONFLICT (project, idem_key) DO NOTHING
 RETURNING job_id
 `
@@ -31,8 +32,9 @@ type BindKeysParams struct {
 	Connections []pgtype.UUID
 }
 
-// Waits for whoever is binding one of these keys. The caller sorts them, so that
-// two batches never wait for each other. What has no connection binds nothing.
+// Waits for other transactions that bind one of these keys, in the order of the items
+// whatever the plan of the join: the caller sorts them, so that two batches never wait
+// for each other. What has no connection binds nothing.
 func (q *Queries) BindKeys(ctx context.Context, arg BindKeysParams) ([]pgtype.UUID, error) {
 	rows, err := q.db.Query(ctx, bindKeys,
 		arg.Projects,

@@ -328,6 +328,30 @@ func (q *Queries) InsertResolutions(ctx context.Context, arg InsertResolutionsPa
 	return items, nil
 }
 
+const keepForNewRows = `-- name: KeepForNewRows :exec
+SELECT 1 FROM connections
+WHERE id = ANY (ARRAY(
+    SELECT u.connection_id
+    FROM (SELECT unnest($1::uuid[]) AS connection_id, unnest($2::text[]) AS hold_key) AS u
+    WHERE NOT EXISTS (
+        SELECT 1 FROM connection_ready AS r WHERE r.connection_id = u.connection_id AND r.hold_key = u.hold_key
+    )
+))
+ORDER BY id FOR KEY SHARE
+`
+
+type KeepForNewRowsParams struct {
+	Connections []pgtype.UUID
+	HoldKeys    []string
+}
+
+// Locks the connections that are to get a new ready row, before any ready row is locked
+// (see lock_order.go). Where every row exists, as it nearly always does, it locks nothing.
+func (q *Queries) KeepForNewRows(ctx context.Context, arg KeepForNewRowsParams) error {
+	_, err := q.db.Exec(ctx, keepForNewRows, arg.Connections, arg.HoldKeys)
+	return err
+}
+
 const letGo = `-- name: LetGo :many
 UPDATE job_state SET waits_for = NULL WHERE job_id = ANY ($1::uuid[]) AND waits_for = ANY ($2::uuid[])
 RETURNING job_id, connection_id, hold_key, state, next_at

@@ -496,11 +496,6 @@ WITH u AS (
     SELECT unnest($1::text[]) AS account, unnest($2::bytea[]) AS fingerprint,
         unnest($3::uuid[]) AS job_id, unnest($4::bigint[]) AS attempt
 ),
-kept AS (
-    UPDATE open_intents AS o SET attempt = u.attempt FROM u
-    WHERE o.job_id = u.job_id AND o.account = u.account AND o.fingerprint = u.fingerprint
-    RETURNING o.job_id
-),
 taken AS (
     INSERT INTO open_intents (account, fingerprint, job_id, attempt)
     SELECT u.account, u.fingerprint, u.job_id, u.attempt FROM u
@@ -511,6 +506,12 @@ taken AS (
     ORDER BY u.account, u.fingerprint
     ON CONFLICT (account, fingerprint) DO NOTHING
     RETURNING job_id
+),
+kept AS (
+    UPDATE open_intents AS o SET attempt = u.attempt FROM u
+    WHERE o.job_id = u.job_id AND o.account = u.account AND o.fingerprint = u.fingerprint
+        AND (SELECT count(*) FROM taken) >= 0
+    RETURNING o.job_id
 )
 SELECT job_id FROM kept UNION ALL SELECT job_id FROM taken
 `
@@ -522,7 +523,8 @@ type TakeGatesParams struct {
 	Attempts     []int64
 }
 
-// A gate that the job has already is taken along; one of another job is not.
+// A gate that the job has already is taken along; one of another job is not. New gates
+// come first, because they may be waited for, and others wait for those taken along.
 func (q *Queries) TakeGates(ctx context.Context, arg TakeGatesParams) ([]pgtype.UUID, error) {
 	rows, err := q.db.Query(ctx, takeGates,
 		arg.Accounts,

@@ -13,10 +13,11 @@ import (
 // Rules of this file: a change of a connection meets whoever works on its jobs.
 //   - It takes the connection's turn first, alone: claims, starts and results that
 //     are being written end before it, and what comes then sees what it has written.
-//   - It locks the connection's row, which whoever adds a ready row locks too, and
-//     then all its ready rows: new jobs that are made runnable end before it, or find
-//     their row gone. They add it anew then, and its trigger has them begin anew. A
-//     refusal of a credential locks its ready row before it compares versions.
+//   - It locks the connection's row, which a transaction that adds a ready row locks
+//     before, and then all its ready rows (see lock_order.go): new jobs that are made
+//     runnable end before it, or wait for it, or find their row gone. In the last case
+//     they add it anew, and its trigger has them begin anew. A refusal of a credential
+//     locks its ready row before it compares versions.
 //   - Jobs are counted when all that is locked: nobody who was not seen can add one.
 //     A job that waits for another one has no ready row: who stores or retries one
 //     locks the connection itself (see keep).

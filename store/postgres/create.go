@@ -287,12 +287,6 @@ func (b *submissions) predecessors(ctx context.Context) (map[job.ID]predecessor,
 	return out, nil
 }
 
-// distinct sorts ids and leaves each once.
-func distinct(ids []job.ID) []job.ID {
-	slices.SortFunc(ids, func(a, b job.ID) int { return slices.Compare(a[:], b[:]) })
-	return slices.Compact(ids)
-}
-
 // newSnapshot is a job as it is stored, before anything happened to it. The class
 // is the connection's unless the request knows better.
 func newSnapshot(n *store.NewJob, class job.Class, now time.Time) job.Snapshot {

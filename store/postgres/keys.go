@@ -1,8 +1,11 @@
 package postgres
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fireonce/fireonce/gen/pgdb"
@@ -48,15 +51,16 @@ func (s *Store) CredentialsOfOthers(ctx context.Context, keyID string, after sto
 	})
 }
 
-// Reseal implements store.Store.
+// Reseal implements store.Store. The credentials are locked in their order, whatever
+// order the items have.
 func (s *Store) Reseal(ctx context.Context, items []store.Reseal) ([]bool, error) {
 	if len(items) > store.MaxBatch {
 		return nil, fmt.Errorf("reseal: %w: %d items, at most %d", store.ErrIllegal, len(items), store.MaxBatch)
 	}
 	return write(ctx, s, "reseal", func(ctx context.Context, t *tx) ([]bool, error) {
 		out := make([]bool, len(items))
-		for i, item := range items {
-			n, err := t.q.Reseal(ctx, resealParams(item))
+		for _, i := range inOrder(items) {
+			n, err := t.q.Reseal(ctx, resealParams(items[i]))
 			if err != nil {
 				return nil, err
 			}
@@ -64,6 +68,16 @@ func (s *Store) Reseal(ctx context.Context, items []store.Reseal) ([]bool, error
 		}
 		return out, nil
 	})
+}
+
+// inOrder returns the indexes of items in the order of the credentials' locks.
+func inOrder(items []store.Reseal) []int {
+	out := every(len(items))
+	slices.SortStableFunc(out, func(x, y int) int {
+		a, b := items[x].Old, items[y].Old
+		return cmp.Or(bytes.Compare(a.Connection[:], b.Connection[:]), cmp.Compare(a.Version, b.Version))
+	})
+	return out
 }
 
 // CreateAPIKey implements store.Store.

@@ -96,15 +96,17 @@ SELECT job_id, project, state FROM job_state WHERE job_id = ANY (@ids::uuid[])
 ORDER BY job_id FOR SHARE;
 
 -- name: BindKeys :many
--- Waits for whoever is binding one of these keys. The caller sorts them, so that
--- two batches never wait for each other. What has no connection binds nothing.
+-- Waits for other transactions that bind one of these keys, in the order of the items
+-- whatever the plan of the join: the caller sorts them, so that two batches never wait
+-- for each other. What has no connection binds nothing.
 WITH u AS (
     SELECT unnest(@projects::text[]) AS project, unnest(@idem_keys::text[]) AS idem_key, unnest(@jobs::uuid[]) AS job_id,
-        unnest(@connections::uuid[]) AS connection_id
+        unnest(@connections::uuid[]) AS connection_id, generate_subscripts(@jobs::uuid[], 1) AS place
 )
 INSERT INTO job_keys (project, idem_key, job_id)
 SELECT u.project, u.idem_key, u.job_id
 FROM u JOIN connections AS c ON c.id = u.connection_id AND c.project = u.project AND c.deleted_at IS NULL
+ORDER BY u.place
 ON CONFLICT (project, idem_key) DO NOTHING
 RETURNING job_id;
 

@@ -255,6 +255,19 @@ ORDER BY connection_id FOR KEY SHARE;
 SELECT connection_id, hold_key FROM connection_ready
 WHERE connection_id = ANY (@ids::uuid[]) AND saturated;
 
+-- name: KeepForNewRows :exec
+-- Locks the connections that are to get a new ready row, before any ready row is locked
+-- (see lock_order.go). Where every row exists, as it nearly always does, it locks nothing.
+SELECT 1 FROM connections
+WHERE id = ANY (ARRAY(
+    SELECT u.connection_id
+    FROM (SELECT unnest(@connections::uuid[]) AS connection_id, unnest(@hold_keys::text[]) AS hold_key) AS u
+    WHERE NOT EXISTS (
+        SELECT 1 FROM connection_ready AS r WHERE r.connection_id = u.connection_id AND r.hold_key = u.hold_key
+    )
+))
+ORDER BY id FOR KEY SHARE;
+
 -- name: MakeReady :exec
 -- Locks each row in the order that everybody keeps, lowers its due time (NULL: it
 -- stays as it is), and frees it when its connection has room again.

@@ -15,15 +15,11 @@ FROM u JOIN connection_ready AS r ON r.connection_id = u.connection_id AND r.hol
 WHERE r.paused OR r.auth_hold_at IS NOT NULL OR r.rate_limited_until > 'epoch';
 
 -- name: TakeGates :many
--- A gate that the job has already is taken along; one of another job is not.
+-- A gate that the job has already is taken along; one of another job is not. New gates
+-- come first, because they may be waited for, and others wait for those taken along.
 WITH u AS (
     SELECT unnest(@accounts::text[]) AS account, unnest(@fingerprints::bytea[]) AS fingerprint,
         unnest(@jobs::uuid[]) AS job_id, unnest(@attempts::bigint[]) AS attempt
-),
-kept AS (
-    UPDATE open_intents AS o SET attempt = u.attempt FROM u
-    WHERE o.job_id = u.job_id AND o.account = u.account AND o.fingerprint = u.fingerprint
-    RETURNING o.job_id
 ),
 taken AS (
     INSERT INTO open_intents (account, fingerprint, job_id, attempt)
@@ -35,6 +31,12 @@ taken AS (
     ORDER BY u.account, u.fingerprint
     ON CONFLICT (account, fingerprint) DO NOTHING
     RETURNING job_id
+),
+kept AS (
+    UPDATE open_intents AS o SET attempt = u.attempt FROM u
+    WHERE o.job_id = u.job_id AND o.account = u.account AND o.fingerprint = u.fingerprint
+        AND (SELECT count(*) FROM taken) >= 0
+    RETURNING o.job_id
 )
 SELECT job_id FROM kept UNION ALL SELECT job_id FROM taken;
 

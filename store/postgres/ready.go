@@ -1,8 +1,6 @@
 package postgres
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -19,17 +17,12 @@ import (
 //     commits. A claim that counts anew what a row still has locks the row first
 //     and counts in a later statement: it sees every job whose writer had the
 //     lock before, and every later writer sees, and lowers, what it wrote;
-//   - ready rows are locked by connection and hold key, in one statement, and no
-//     other lock is waited for after them.
+//   - ready rows are locked last, in one statement (see lock_order.go).
 
 // readyKey names a ready row.
 type readyKey struct {
 	conn job.ID
 	hold string
-}
-
-func compareKeys(a, b readyKey) int {
-	return cmp.Or(bytes.Compare(a.conn[:], b.conn[:]), cmp.Compare(a.hold, b.hold))
 }
 
 // readyRows collects what a transaction has to do to ready rows: the earliest
@@ -65,18 +58,16 @@ func (t *tx) makeReady(ctx context.Context, rows readyRows, freed []job.ID) {
 			t.hint[store.WatchWork] = true
 		}
 	}
+	keep := pgdb.KeepForNewRowsParams{Connections: p.Connections, HoldKeys: p.HoldKeys}
+	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
+		return named("connections", pgdb.New(db).KeepForNewRows(ctx, keep))
+	})
 	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
 		if err := pgdb.New(db).MakeReady(ctx, p); err != nil {
 			return fmt.Errorf("ready rows: %w", err)
 		}
 		return nil
 	})
-}
-
-// sortedKeys gives keys in the order of the locks.
-func sortedKeys(keys []readyKey) []readyKey {
-	slices.SortFunc(keys, compareKeys)
-	return slices.Compact(keys)
 }
 
 // openTurns keeps claims from counting the jobs under way of a connection while one of

@@ -3,11 +3,9 @@
 package postgres
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"reflect"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -276,45 +274,5 @@ func TestSuccessesAmongOthers(t *testing.T) {
 	if n != 4 {
 		t.Errorf("%d attempts have succeeded", n)
 	}
-	f.consistent()
-}
-
-// Changes wait for a job with no job locked that comes behind it.
-func TestSuccessesLockInOrder(t *testing.T) {
-	f := newFleet(t, 1)
-	f.submit(2, f.connect())
-	jobs := f.armed(2)
-	slices.SortFunc(jobs, func(x, y job.Snapshot) int { return bytes.Compare(x.ID[:], y.ID[:]) })
-	items := []store.Change{successOf(t, jobs[0]), successOf(t, jobs[1])}
-	items[0].Reason = "to be judged"
-	conn, err := pgx.Connect(t.Context(), f.url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close(context.Background()) }()
-	lock := func(s job.Snapshot) {
-		t.Helper()
-		if _, err := conn.Exec(t.Context(), "SELECT FROM job_state WHERE job_id = $1 FOR NO KEY UPDATE NOWAIT", fromID(s.ID)); err != nil {
-			t.Error(err)
-		}
-	}
-	if _, err := conn.Exec(t.Context(), "BEGIN"); err != nil {
-		t.Fatal(err)
-	}
-	lock(jobs[0])
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		if out, err := f.stores[0].Apply(context.Background(), items); err != nil || out[0].Err != nil || out[1].Err != nil {
-			t.Error(err, out)
-		}
-	})
-	for f.count("SELECT count(*) FROM pg_locks WHERE NOT granted") == 0 && !t.Failed() {
-		continue
-	}
-	lock(jobs[1])
-	if _, err := conn.Exec(t.Context(), "ROLLBACK"); err != nil {
-		t.Fatal(err)
-	}
-	wg.Wait()
 	f.consistent()
 }

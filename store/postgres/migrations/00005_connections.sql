@@ -2,9 +2,9 @@
 
 -- +goose Up
 
--- Whoever adds a ready row has read the connection before. If it was paused, resumed
--- or deleted meanwhile, his transaction runs again. The lock has such a change wait
--- for him: it finds the row then.
+-- A transaction that adds a ready row has locked the connection (KeepForNewRows) and read
+-- it. If the connection was paused, resumed or deleted in between, the transaction runs
+-- again. The lock has a later change wait for the transaction: it finds the row then.
 -- +goose StatementBegin
 CREATE FUNCTION ready_row_fits() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
