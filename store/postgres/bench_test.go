@@ -60,6 +60,24 @@ func BenchmarkSubmit(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "jobs/s")
 }
 
+// BenchmarkSubmitAlone stores jobs one after the other.
+func BenchmarkSubmitAlone(b *testing.B) {
+	f := benchFleet(b)
+	conn, s := f.connect(), f.stores[0]
+	took := make([]time.Duration, b.N)
+	for i := range took {
+		items := []store.NewJob{newSpec(conn)}
+		begun := time.Now()
+		out, err := s.Create(context.Background(), items)
+		if took[i] = time.Since(begun); err != nil || !out[0].Created {
+			b.Fatal(err, out)
+		}
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[b.N/10].Microseconds()), "µs-p10")
+	b.ReportMetric(float64(took[b.N/2].Microseconds()), "µs-p50")
+}
+
 // BenchmarkStart stores jobs one after the other that are sent as they are stored.
 func BenchmarkStart(b *testing.B) {
 	f := benchFleet(b)

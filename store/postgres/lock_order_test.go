@@ -54,10 +54,17 @@ func (r *rival) must(text string, args ...any) {
 // awaitWaiters returns when n sessions of the database wait for locks.
 func (f *fleet) awaitWaiters(n int) {
 	f.Helper()
-	waiters := `SELECT count(DISTINCT l.pid) FROM pg_locks AS l JOIN pg_stat_activity AS a ON a.pid = l.pid
-		WHERE a.datname = current_database() AND NOT l.granted`
-	for f.count(waiters) < n && !f.Failed() {
-		continue
+	conn, err := pgx.Connect(f.Context(), f.url)
+	if err != nil {
+		f.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	for waiting := 0; waiting < n && !f.Failed(); {
+		err := conn.QueryRow(f.Context(), `SELECT count(DISTINCT l.pid) FROM pg_locks AS l JOIN pg_stat_activity AS a ON a.pid = l.pid
+			WHERE a.datname = current_database() AND NOT l.granted`).Scan(&waiting)
+		if err != nil {
+			f.Fatal(err)
+		}
 	}
 }
 
