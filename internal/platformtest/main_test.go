@@ -8,7 +8,7 @@ import (
 
 // together is how many of these tests run at once, where nobody says. They wait for
 // settle times and limits in real time, and need little of a processor.
-const together = "6"
+const together = "16"
 
 func TestMain(m *testing.M) {
 	flag.Parse()

@@ -113,26 +113,25 @@ func TestBlueskyImages(t *testing.T) {
 			}
 		}
 	})
-	t.Run("the file changes after the answer was lost", func(t *testing.T) {
-		t.Parallel()
-		f := hostFiles(t)
-		f.changes.Store(true)
-		w, account := world(t)
-		commits := 0
-		w.Proxy.Plan(func(r faultproxy.Request) faultproxy.Fate {
-			if strings.HasSuffix(r.Path, "/com.atproto.repo.putRecord") {
-				if commits++; commits == 1 {
-					return faultproxy.Fate{Fault: faultproxy.DropAfter}
-				}
+	for name, unread := range map[string]int{
+		"the file changes after the answer was lost":                    0,
+		"the file changes, and the post that is there is read too late": 1,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := hostFiles(t)
+			f.changes.Store(true)
+			w, account := world(t)
+			w.Proxy.Plan(losing(unread))
+			id := w.Submit("one", postOf(&fireoncev1.SocialPost{Text: "once", Media: []*fireoncev1.MediaRef{f.ref("/a.png", "")}}))
+			s := w.UntilState(id, job.Succeeded)
+			// A file for each attempt, and the post of the first.
+			if posts := account.Posts(t); len(posts) != 1 || posts[0].URI != s.Effect.ExternalID ||
+				s.Attempt != 2+unread || int(f.given.Load()) != s.Attempt {
+				t.Errorf("%d posts, %d files\n%s", len(posts), f.given.Load(), w.Story(id))
 			}
-			return faultproxy.Fate{}
 		})
-		id := w.Submit("one", postOf(&fireoncev1.SocialPost{Text: "once", Media: []*fireoncev1.MediaRef{f.ref("/a.png", "")}}))
-		s := w.UntilState(id, job.Succeeded)
-		if posts := account.Posts(t); len(posts) != 1 || posts[0].URI != s.Effect.ExternalID || f.given.Load() != 2 || s.Attempt != 2 {
-			t.Errorf("%d posts, %d files\n%s", len(posts), f.given.Load(), w.Story(id))
-		}
-	})
+	}
 	for path, words := range map[string]string{
 		"/large.png": "too large", "/a.pdf": "is no image", "/gone.png": "not there",
 	} {
@@ -157,6 +156,25 @@ func TestBlueskyImages(t *testing.T) {
 			t.Errorf("%+v", s.LastError)
 		}
 	})
+}
+
+// losing is a plan that loses the first commit's answer and then so many reads of the
+// post that is at the commit's place already.
+func losing(reads int) func(faultproxy.Request) faultproxy.Fate {
+	commits, read := 0, 0
+	return func(r faultproxy.Request) faultproxy.Fate {
+		switch {
+		case strings.HasSuffix(r.Path, "/com.atproto.repo.putRecord"):
+			if commits++; commits == 1 {
+				return faultproxy.Fate{Fault: faultproxy.DropAfter}
+			}
+		case strings.HasSuffix(r.Path, "/com.atproto.repo.getRecord"):
+			if read++; read <= reads {
+				return faultproxy.Fate{Fault: faultproxy.DropBefore}
+			}
+		}
+		return faultproxy.Fate{}
+	}
 }
 
 // Media at simulated servers.

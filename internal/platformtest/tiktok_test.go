@@ -53,7 +53,7 @@ func overTikTok(
 			p.Uploads(base)
 			media := connector.NewMedia(connector.MediaConfig{Egress: connector.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))})
 			return tiktok.New(tiktok.Config{
-				Sender: s, Media: media, BaseURL: base, ReadLag: -1, StepTime: 2 * time.Second, UploadLife: -1,
+				Sender: s, Media: media, BaseURL: base, ReadLag: -1, StepTime: 10 * time.Second, UploadLife: -1,
 			})
 		},
 		Settings: func(string) []byte { return encoded(t, &fireoncev1.TikTokSettings{Source: source}) },
