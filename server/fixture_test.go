@@ -182,7 +182,7 @@ func (f *fixture) serve(listener net.Listener) {
 	done := make(chan error, 1)
 	go func() { done <- f.http.Serve(listener) }()
 	f.tb.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := f.server.Shutdown(ctx); err != nil {
 			f.tb.Errorf("shut down: %v", err)

@@ -85,10 +85,14 @@ func (c *clocked) set() {
 	}
 }
 
+// answerTime is long enough for a busy machine to have all jobs of a test under way
+// before the first of them is repeated.
+const answerTime = 10 * time.Second
+
 // schedule submits a job for a time; zero: now.
 func (c *clocked) schedule(subject string, at time.Time) string {
 	c.Helper()
-	req := hook(c.conn, subject, c.receiver.URL(subject), time.Second)
+	req := hook(c.conn, subject, c.receiver.URL(subject), answerTime)
 	if !at.IsZero() {
 		req.ScheduledFor = timestamppb.New(at)
 	}
@@ -214,7 +218,8 @@ func (c *clocked) repeats() (n int) {
 func TestAnEarlierTimeAtTheStartRepeatsNoKey(t *testing.T) {
 	t.Parallel()
 	c := crashed(t, "")
-	c.start([]string{"FIREONCE_CLOCK_OFFSET=-110s", "FIREONCE_BOOT_ID=another"}, "--clock-doubt", "3s")
+	// The doubt stands for longer than a job takes to be submitted and read.
+	c.start([]string{"FIREONCE_CLOCK_OFFSET=-110s", "FIREONCE_BOOT_ID=another"}, "--clock-doubt", "20s")
 	c.process.says(t, doubtStands)
 	waits := c.schedule("waits", time.Time{})
 	if j := c.job(waits); !strings.Contains(j.GetBlockedReason(), "until the time is believed again") {

@@ -31,8 +31,8 @@ var backups = []backup{
 }
 
 // beforeDue is how far ahead the jobs are that a backup holds unsent: time
-// enough to schedule them and to put the database aside.
-const beforeDue = 10 * time.Second
+// enough to schedule them and to put the database aside, also on a busy machine.
+const beforeDue = 30 * time.Second
 
 // TestRestored: jobs are sent, and then the database is one from before. Nothing
 // is sent until an operator has said what to do with them.

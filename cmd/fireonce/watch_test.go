@@ -43,8 +43,9 @@ func watchOutlives(t *testing.T, d deployment) {
 	}
 	p := start("127.0.0.1:0")
 	api := dial(t, p.url)
-	req := hook(connect(t, api, true), "a", r.URL("a"), time.Second)
-	req.ScheduledFor = timestamppb.New(time.Now().Add(3 * time.Second))
+	req := hook(connect(t, api, true), "a", r.URL("a"), time.Minute)
+	// The watch begins, and the server ends, before it is due.
+	req.ScheduledFor = timestamppb.New(time.Now().Add(15 * time.Second))
 	if _, err := api.Jobs.ScheduleJob(waiting(t), req); err != nil {
 		t.Fatal(err)
 	}

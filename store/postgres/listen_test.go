@@ -61,18 +61,22 @@ func TestHintsSayWhat(t *testing.T) {
 		runtime.Gosched()
 	}
 	b.ring([2]bool{store.WatchEvents: true})
-	ctx, end := context.WithTimeout(t.Context(), 10*ringEvery)
-	defer end()
-	for n := 0; ; n++ {
+	told := func(ctx context.Context) error {
 		got, err := conn.WaitForNotification(ctx)
 		if err != nil {
-			if n == 0 {
-				t.Error("no hint came")
-			}
-			return
+			return err
 		}
 		if _, words, _ := strings.Cut(got.Payload, " "); words == "" {
 			t.Errorf("a hint of nothing: %q", got.Payload)
 		}
+		return nil
+	}
+	if err := told(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// Another one would come soon; a busy machine cannot make this fail.
+	ctx, end := context.WithTimeout(t.Context(), 10*ringEvery)
+	defer end()
+	for told(ctx) == nil {
 	}
 }
