@@ -167,6 +167,10 @@ func (b *bridge) CreateConnection(ctx context.Context, c store.NewConnection) (s
 	return r.conn, r.created, err
 }
 
+func (b *bridge) ChangeConnection(ctx context.Context, c store.ConnectionChange) (store.Connection, error) {
+	return wrote(ctx, b, func(ctx context.Context) (store.Connection, error) { return b.Store.ChangeConnection(ctx, c) })
+}
+
 func (b *bridge) Watch(store.WatchKind) (<-chan struct{}, func()) { return b.watchers.add() }
 
 // Close leaves the store open: it is closed outside.

@@ -42,6 +42,7 @@ func idling(t *testing.T, c *claims, test func(t *testing.T, w *world), opts ...
 			return c
 		}),
 		func(w *world) { w.platform.idle = func() bool { return true } },
+		punctual,
 	}, opts...)
 	in(t, test, opts...)
 }

@@ -57,7 +57,7 @@ func (w *world) read(r *reader) *reader {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.config.Connectors, w.config.Poll = registry, time.Minute // days pass
+	w.config.Connectors = registry
 	w.config.Open = func(_ store.Connection, s store.Sealed) (connector.Credential, error) {
 		return connector.Credential{Version: s.Version, Data: s.Data}, nil
 	}

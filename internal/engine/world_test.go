@@ -31,6 +31,8 @@ type world struct {
 	conn     store.Connection
 	config   engine.Config
 	running  []*running
+	// punctual says that the engine hears what the store hints, and no more.
+	punctual bool
 }
 
 type running struct {
@@ -43,6 +45,9 @@ type option func(*world)
 // class makes the world's connection of the given class.
 func class(c job.Class) option { return func(w *world) { w.platform.class = c } }
 
+// punctual is for tests of when an engine asks its store for work. They take minutes.
+func punctual(w *world) { w.punctual = true }
+
 // through puts a store of the test's own before the real one.
 func through(wrap func(engine.Store) engine.Store) option {
 	return func(w *world) { w.config.Store = wrap(w.config.Store) }
@@ -51,7 +56,7 @@ func through(wrap func(engine.Store) engine.Store) option {
 func newWorld(t *testing.T, opts ...option) *world {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "fireonce.db")
-	s, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, Migrate: true, Now: time.Now})
+	s, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, Migrate: true, Now: time.Now, WatchEvery: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,11 +74,14 @@ func worldOver(t *testing.T, s store.Store, opts ...option) *world {
 	}
 	w := &world{t: t, store: s, platform: p, config: engine.Config{
 		Store: s, Connectors: registry, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Worker: "test", NewID: newID, Clock: wallClock{}, Poll: 5 * time.Second,
+		Worker: "test", NewID: newID, Clock: wallClock{}, Poll: store.HintAhead,
 		Open: func(store.Connection, store.Sealed) (connector.Credential, error) { return connector.Credential{}, nil },
 	}}
 	for _, o := range opts {
 		o(w)
+	}
+	if !w.punctual {
+		w.config.Store = patient{w.config.Store}
 	}
 	w.conn, _, err = w.store.CreateConnection(t.Context(), store.NewConnection{
 		Key: "connection",

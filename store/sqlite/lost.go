@@ -16,9 +16,9 @@ import (
 // sent; every call fails; and the newest state is noted in the lock file, so that
 // the next process does not take an older one for it. The process can only end.
 
-// watchEvery is how often an idle process compares the database with what it
+// defaultWatchEvery is how often an idle process compares the database with what it
 // opened. A busy one does so before every commit.
-const watchEvery = time.Second
+const defaultWatchEvery = time.Second
 
 // loss is how a store learns that its database is lost, once.
 type loss struct {
@@ -71,7 +71,7 @@ func (w *writer) stillOurs() error {
 
 // keepWatch runs until the store is closed or lost.
 func (s *Store) keepWatch() {
-	ticker := time.NewTicker(watchEvery)
+	ticker := time.NewTicker(s.opts.WatchEvery)
 	defer ticker.Stop()
 	for {
 		select {

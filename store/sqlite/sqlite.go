@@ -46,6 +46,9 @@ type Options struct {
 	Host string
 	// MaxInFlight is the bound for connections that state none; 0 means 100.
 	MaxInFlight int
+	// WatchEvery is how often an idle process compares the file with what it noted, to
+	// notice that it was replaced; 0 means a second. Every commit compares them too.
+	WatchEvery time.Duration
 	// Readers is the number of connections for reading; 0 means 4.
 	Readers int
 }
@@ -99,6 +102,9 @@ func Open(ctx context.Context, opts Options) (_ *Store, err error) {
 	}
 	if opts.Readers <= 0 {
 		opts.Readers = defaultReaders
+	}
+	if opts.WatchEvery <= 0 {
+		opts.WatchEvery = defaultWatchEvery
 	}
 	lock, err := takeLock(opts.Path)
 	if err != nil {
