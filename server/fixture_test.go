@@ -196,6 +196,9 @@ func (f *fixture) serve(listener net.Listener) {
 // cannot live in a synctest bubble.
 func prepare(tb testing.TB, edit ...func(*server.Config)) *fixture {
 	tb.Helper()
+	if engine := testEngine(tb); engine != "sqlite" {
+		tb.Skipf("this test is on SQLite, also in a run on %s: the other run has it", engine)
+	}
 	return prepareOn(tb, "sqlite", edit...)
 }
 

@@ -219,7 +219,8 @@ func TestAnEarlierTimeAtTheStartRepeatsNoKey(t *testing.T) {
 	t.Parallel()
 	c := crashed(t, "")
 	// The doubt stands for longer than a job takes to be submitted and read.
-	c.start([]string{"FIREONCE_CLOCK_OFFSET=-110s", "FIREONCE_BOOT_ID=another"}, "--clock-doubt", "20s")
+	// What waits is due when the time comes again at which it was submitted.
+	c.start([]string{"FIREONCE_CLOCK_OFFSET=-40s", "FIREONCE_BOOT_ID=another"}, "--clock-doubt", "15s")
 	c.process.says(t, doubtStands)
 	waits := c.schedule("waits", time.Time{})
 	if j := c.job(waits); !strings.Contains(j.GetBlockedReason(), "until the time is believed again") {
