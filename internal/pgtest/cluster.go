@@ -196,7 +196,12 @@ func (c *Cluster) url(user, database string) string {
 // test ends, if the server runs then.
 func (c *Cluster) NewDatabase(tb testing.TB) string {
 	tb.Helper()
-	name, err := c.CreateDatabase()
+	return c.newDatabase(tb, emptyTemplate)
+}
+
+func (c *Cluster) newDatabase(tb testing.TB, template string) string {
+	tb.Helper()
+	name, err := c.createDatabase(template)
 	if err != nil {
 		tb.Fatal(err)
 	}

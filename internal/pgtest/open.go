@@ -20,9 +20,14 @@ func (c *Cluster) Down(how How) error { return c.down(how) }
 func (c *Cluster) Up() error { return c.up() }
 
 // CreateDatabase makes an empty database and gives its name.
-func (c *Cluster) CreateDatabase() (string, error) {
+func (c *Cluster) CreateDatabase() (string, error) { return c.createDatabase(emptyTemplate) }
+
+// emptyTemplate is PostgreSQL's own.
+const emptyTemplate = "template1"
+
+func (c *Cluster) createDatabase(template string) (string, error) {
 	name := fmt.Sprintf("test_%d", c.names.Add(1))
-	_, err := c.query("postgres", "CREATE DATABASE "+name+" OWNER "+role)
+	_, err := c.query("postgres", "CREATE DATABASE "+name+" OWNER "+role+" TEMPLATE "+template)
 	return name, err
 }
 

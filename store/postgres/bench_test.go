@@ -18,7 +18,7 @@ import (
 
 func openBench(b *testing.B) store.Store {
 	b.Helper()
-	s, err := Open(b.Context(), Options{URL: pgtest.New(b), Migrate: true})
+	s, err := Open(b.Context(), Options{URL: pgtest.NewFrom(b, Migrate), Migrate: true})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -30,7 +30,7 @@ var fleetStart = time.Date(2030, 1, 2, 3, 4, 5, 678_901_000, time.UTC)
 
 func newFleet(tb testing.TB, n int, edit ...func(*Options)) *fleet {
 	tb.Helper()
-	f := &fleet{TB: tb, url: pgtest.New(tb)}
+	f := &fleet{TB: tb, url: pgtest.NewFrom(tb, Migrate)}
 	f.now.Store(fleetStart.UnixMicro())
 	for range n {
 		f.join(f.url, edit...)

@@ -19,6 +19,7 @@ import (
 
 func TestMigrate(t *testing.T) {
 	f := newFleet(t, 0)
+	f.url = pgtest.New(t)
 	if _, err := Open(t.Context(), Options{URL: f.url}); !errors.Is(err, ErrSchema) {
 		t.Fatalf("an empty database: %v", err)
 	}

@@ -25,7 +25,7 @@ func TestClockConformance(t *testing.T) {
 	storetest.RunClock(t, storetest.Clocked{
 		Open: func(t *testing.T, clock store.ClockOptions) store.Store {
 			t.Helper()
-			url := pgtest.New(t)
+			url := pgtest.NewFrom(t, postgres.Migrate)
 			s := open(t, url, clock)
 			urls[s] = url
 			return s
@@ -45,7 +45,7 @@ func TestClockConformance(t *testing.T) {
 func TestConformance(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, now func() time.Time) store.Store {
 		t.Helper()
-		s, err := postgres.Open(t.Context(), postgres.Options{URL: pgtest.New(t), Migrate: true, Now: now})
+		s, err := postgres.Open(t.Context(), postgres.Options{URL: pgtest.NewFrom(t, postgres.Migrate), Migrate: true, Now: now})
 		if err != nil {
 			t.Fatal(err)
 		}
