@@ -14,7 +14,8 @@ import (
 //     event that says so.
 //   - An answer that names the object of another answer is recorded, and owns nothing.
 //     One of the two jobs may have no effect, so the owner gets an event, once: a
-//     platform that always answers with one id must not fill one job's history.
+//     platform that always answers with one id must not fill one job's history. A job
+//     that took the object over has not had that event yet.
 //   - Whatever else names an object of another job is recorded, but does not own it.
 
 // Owner is the job that owns the object which a change brings. The zero Owner is none
@@ -24,8 +25,8 @@ type Owner struct {
 	Proof job.Proof
 	// Removed says that the job is removed, and only its object is kept.
 	Removed bool
-	// Shares says that another job named the object before.
-	Shares bool
+	// Told reports whether the job got its event of cause EFFECT_SHARED before.
+	Told bool
 }
 
 // Claim is what becomes of the object that a change's effect names.
@@ -53,7 +54,7 @@ func (c *Change) Claim(from job.State, owner Owner) Claim {
 	c.Decision.Effect = &e
 	if !e.Proof.Direct() || owner.Proof.Direct() {
 		c.Note(fmt.Sprintf("the object %s is the effect of job %s already", e.ExternalID, owner.Job))
-		return Claim{Tells: e.Proof.Direct() && !owner.Removed && !owner.Shares}
+		return Claim{Tells: e.Proof.Direct() && !owner.Removed && !owner.Told}
 	}
 	note := fmt.Sprintf("the object %s was taken for the effect of job %s", e.ExternalID, owner.Job)
 	if owner.Removed {

@@ -17,13 +17,13 @@ func TestClaim(t *testing.T) {
 		}
 		for _, theirs := range proofs {
 			for _, removed := range []bool{false, true} {
-				for _, shares := range []bool{false, true} {
-					owner := Owner{Job: job.ID{1}, Proof: theirs, Removed: removed, Shares: shares}
+				for _, told := range []bool{false, true} {
+					owner := Owner{Job: job.ID{1}, Proof: theirs, Removed: removed, Told: told}
 					given := &job.Effect{ExternalID: "x", Proof: mine}
 					c := Change{Decision: job.Decision{To: job.Succeeded, Effect: given}}
 					got := c.Claim(job.Sending, owner)
 					takes := mine.Direct() && !theirs.Direct()
-					want := Claim{Owns: takes, Takes: takes, Tells: mine.Direct() && !removed && (takes || !shares)}
+					want := Claim{Owns: takes, Takes: takes, Tells: mine.Direct() && !removed && (takes || !told)}
 					if mine == job.ProofObserved {
 						want = Claim{}
 					}

@@ -123,6 +123,7 @@ type Effect struct {
 	At          int64
 	JobRemoved  int64
 	SharedWith  []byte
+	Told        int64
 }
 
 type Event struct {

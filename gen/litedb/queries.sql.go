@@ -736,7 +736,7 @@ func (q *Queries) DueLooks(ctx context.Context, arg DueLooksParams) ([][]byte, e
 }
 
 const effectOwner = `-- name: EffectOwner :one
-SELECT job_id, account, namespace, external_id, external_url, owns_id, attempt, round, proof, at, job_removed, shared_with FROM effects
+SELECT job_id, account, namespace, external_id, external_url, owns_id, attempt, round, proof, at, job_removed, shared_with, told FROM effects
 WHERE account = ? AND namespace = ? AND external_id = ? AND external_id <> '' AND owns_id = 1
 `
 
@@ -762,6 +762,7 @@ func (q *Queries) EffectOwner(ctx context.Context, arg EffectOwnerParams) (Effec
 		&i.At,
 		&i.JobRemoved,
 		&i.SharedWith,
+		&i.Told,
 	)
 	return i, err
 }
@@ -958,7 +959,7 @@ func (q *Queries) GetConnection(ctx context.Context, id []byte) (Connection, err
 
 const getEffect = `-- name: GetEffect :one
 
-SELECT job_id, account, namespace, external_id, external_url, owns_id, attempt, round, proof, at, job_removed, shared_with FROM effects WHERE job_id = ?
+SELECT job_id, account, namespace, external_id, external_url, owns_id, attempt, round, proof, at, job_removed, shared_with, told FROM effects WHERE job_id = ?
 `
 
 // effects, looks, rulings
@@ -978,6 +979,7 @@ func (q *Queries) GetEffect(ctx context.Context, jobID []byte) (Effect, error) {
 		&i.At,
 		&i.JobRemoved,
 		&i.SharedWith,
+		&i.Told,
 	)
 	return i, err
 }
@@ -2227,7 +2229,8 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (job_id) DO UPDATE SET
     account = excluded.account, namespace = excluded.namespace, external_id = excluded.external_id,
     external_url = excluded.external_url, owns_id = excluded.owns_id, attempt = excluded.attempt,
-    round = excluded.round, proof = excluded.proof, at = excluded.at, shared_with = excluded.shared_with
+    round = excluded.round, proof = excluded.proof, at = excluded.at, shared_with = excluded.shared_with,
+    told = 0
 `
 
 type PutEffectParams struct {
@@ -2646,7 +2649,7 @@ func (q *Queries) SettleAttempt(ctx context.Context, arg SettleAttemptParams) er
 }
 
 const shareEffect = `-- name: ShareEffect :exec
-UPDATE effects SET shared_with = ?1, owns_id = min(owns_id, CAST(?2 AS INTEGER)) WHERE job_id = ?3
+UPDATE effects SET shared_with = ?1, told = 1, owns_id = min(owns_id, CAST(?2 AS INTEGER)) WHERE job_id = ?3
 `
 
 type ShareEffectParams struct {

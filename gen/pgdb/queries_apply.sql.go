@@ -82,7 +82,7 @@ o AS MATERIALIZED (
     LEFT JOIN attempts AS a ON a.job_id = u.job_id AND a.number = coalesce(nullif(u.attempt, 0), s.attempt)
 )
 SELECT o.job_id, o.account, o.namespace, e.job_id AS owner, coalesce(e.proof, 0)::smallint AS proof,
-    coalesce(e.job_removed, false)::boolean AS owner_removed, (e.shared_with IS NOT NULL)::boolean AS owner_shares
+    coalesce(e.job_removed, false)::boolean AS owner_removed, coalesce(e.told, false)::boolean AS owner_told
 FROM o LEFT JOIN effects AS e ON e.account = o.account AND e.namespace = o.namespace
     AND e.external_id = o.external_id AND e.external_id <> '' AND e.owns_id
 `
@@ -100,7 +100,7 @@ type EffectOwnersRow struct {
 	Owner        pgtype.UUID
 	Proof        int16
 	OwnerRemoved bool
-	OwnerShares  bool
+	OwnerTold    bool
 }
 
 // Results, and the ready rows that they change. Arrays are as in queries_claim.sql.
@@ -124,7 +124,7 @@ func (q *Queries) EffectOwners(ctx context.Context, arg EffectOwnersParams) ([]E
 			&i.Owner,
 			&i.Proof,
 			&i.OwnerRemoved,
-			&i.OwnerShares,
+			&i.OwnerTold,
 		); err != nil {
 			return nil, err
 		}
@@ -727,7 +727,7 @@ func (q *Queries) SettleAttempts(ctx context.Context, arg SettleAttemptsParams) 
 }
 
 const shareEffects = `-- name: ShareEffects :exec
-UPDATE effects AS e SET shared_with = u.shared_with, owns_id = e.owns_id AND NOT u.takes
+UPDATE effects AS e SET shared_with = u.shared_with, told = true, owns_id = e.owns_id AND NOT u.takes
 FROM (SELECT unnest($1::uuid[]) AS job_id, unnest($2::uuid[]) AS shared_with, unnest($3::boolean[]) AS takes) AS u
 WHERE e.job_id = u.job_id
 `

@@ -211,7 +211,7 @@ const lockProject = `-- name: LockProject :execrows
 SELECT 1 FROM projects WHERE id = $1 FOR NO KEY UPDATE
 `
 
-// Waits for whoever makes a key of the project, and for nobody else.
+// Waits for other transactions that make a key of the project, and for no others.
 func (q *Queries) LockProject(ctx context.Context, id string) (int64, error) {
 	result, err := q.db.Exec(ctx, lockProject, id)
 	if err != nil {

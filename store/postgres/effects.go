@@ -55,7 +55,7 @@ func (b *applying) owners(ctx context.Context, changes []store.Change) (map[job.
 		id := toID(r.JobID)
 		o := objectOwner{key: objectKey{r.Account, r.Namespace, ids[id]}}
 		if other := toID(r.Owner); other != id {
-			o.Owner = store.Owner{Job: other, Proof: job.Proof(r.Proof), Removed: r.OwnerRemoved, Shares: r.OwnerShares}
+			o.Owner = store.Owner{Job: other, Proof: job.Proof(r.Proof), Removed: r.OwnerRemoved, Told: r.OwnerTold}
 		}
 		out[id] = o
 	}

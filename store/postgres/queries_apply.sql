@@ -19,13 +19,13 @@ o AS MATERIALIZED (
     LEFT JOIN attempts AS a ON a.job_id = u.job_id AND a.number = coalesce(nullif(u.attempt, 0), s.attempt)
 )
 SELECT o.job_id, o.account, o.namespace, e.job_id AS owner, coalesce(e.proof, 0)::smallint AS proof,
-    coalesce(e.job_removed, false)::boolean AS owner_removed, (e.shared_with IS NOT NULL)::boolean AS owner_shares
+    coalesce(e.job_removed, false)::boolean AS owner_removed, coalesce(e.told, false)::boolean AS owner_told
 FROM o LEFT JOIN effects AS e ON e.account = o.account AND e.namespace = o.namespace
     AND e.external_id = o.external_id AND e.external_id <> '' AND e.owns_id;
 
 -- name: ShareEffects :exec
 -- Other jobs name the same objects, and may take them.
-UPDATE effects AS e SET shared_with = u.shared_with, owns_id = e.owns_id AND NOT u.takes
+UPDATE effects AS e SET shared_with = u.shared_with, told = true, owns_id = e.owns_id AND NOT u.takes
 FROM (SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@others::uuid[]) AS shared_with, unnest(@takes::boolean[]) AS takes) AS u
 WHERE e.job_id = u.job_id;
 

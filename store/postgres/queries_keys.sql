@@ -21,7 +21,7 @@ WHERE connection_id = @connection_id AND version = @version AND key_id = @key_id
 INSERT INTO projects (id, created_at) VALUES (@id, @now) ON CONFLICT (id) DO NOTHING;
 
 -- name: LockProject :execrows
--- Waits for whoever makes a key of the project, and for nobody else.
+-- Waits for other transactions that make a key of the project, and for no others.
 SELECT 1 FROM projects WHERE id = @id FOR NO KEY UPDATE;
 
 -- name: NameTaken :one

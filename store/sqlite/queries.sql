@@ -349,7 +349,7 @@ WHERE account = ? AND namespace = ? AND external_id = ? AND external_id <> '' AN
 
 -- name: ShareEffect :exec
 -- Another job names the same object, and may take it.
-UPDATE effects SET shared_with = @shared_with, owns_id = min(owns_id, CAST(@keeps AS INTEGER)) WHERE job_id = @job_id;
+UPDATE effects SET shared_with = @shared_with, told = 1, owns_id = min(owns_id, CAST(@keeps AS INTEGER)) WHERE job_id = @job_id;
 
 -- name: PutEffect :exec
 INSERT INTO effects (job_id, account, namespace, external_id, external_url, owns_id, attempt, round, proof, at, shared_with)
@@ -357,7 +357,8 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (job_id) DO UPDATE SET
     account = excluded.account, namespace = excluded.namespace, external_id = excluded.external_id,
     external_url = excluded.external_url, owns_id = excluded.owns_id, attempt = excluded.attempt,
-    round = excluded.round, proof = excluded.proof, at = excluded.at, shared_with = excluded.shared_with;
+    round = excluded.round, proof = excluded.proof, at = excluded.at, shared_with = excluded.shared_with,
+    told = 0;
 
 -- name: InsertObservation :exec
 INSERT INTO observations (job_id, attempt, verdict, external_id, external_url, handle, detail, begun_at, ended_at)

@@ -19,6 +19,7 @@ var evidenceTests = []test{
 	{"objects of two accounts", evidenceAccounts},
 	{"two answers with one object", evidenceTwoAnswers},
 	{"a word that names another job's object", evidenceWordOfShared},
+	{"one object, named in every order", evidenceOrders},
 	{"a second effect is recorded", evidenceDuplicate},
 }
 

@@ -18,7 +18,7 @@ CREATE TABLE meta (
     database_oid   bigint      NOT NULL,
     relation_oid   bigint      NOT NULL,
     -- When the base backup was made that the cluster was last started from, '' if from
-    -- none; NULL as long as nobody could look.
+    -- none; NULL until a role that may look has looked.
     base_backup    text,
     quarantined    text        NOT NULL DEFAULT '',
     -- Rises whenever the database turns out to be restored or copied.
@@ -397,7 +397,9 @@ CREATE TABLE effects (
     proof        smallint    NOT NULL CHECK (proof BETWEEN 1 AND 5),
     at           timestamptz NOT NULL,
     -- Another job that names the same object.
-    shared_with  uuid
+    shared_with  uuid,
+    -- Whether the job has got its event of cause EFFECT_SHARED.
+    told         boolean     NOT NULL DEFAULT false
 );
 
 -- Effects that a repeat under the same key or a look has confirmed.

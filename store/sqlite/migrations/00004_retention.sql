@@ -22,7 +22,9 @@ CREATE TABLE effects_2 (
     at           INTEGER NOT NULL,
     job_removed  INTEGER NOT NULL DEFAULT 0 CHECK (job_removed IN (0, 1)),
     -- Another job that names the same object.
-    shared_with  BLOB
+    shared_with  BLOB,
+    -- Whether the job has got its event of cause EFFECT_SHARED.
+    told         INTEGER NOT NULL DEFAULT 0 CHECK (told IN (0, 1))
 ) STRICT;
 
 INSERT INTO effects_2 (job_id, account, namespace, external_id, external_url, owns_id, attempt, round, proof, at)

@@ -35,7 +35,7 @@ func (c *change) judgeEffect() taking {
 	if other, taken := c.owner(o, c.old.ID); taken {
 		was := c.effectOf(other)
 		_, there := c.jobs[other]
-		owner = store.Owner{Job: other, Proof: was.Proof, Removed: !there, Shares: !was.SharedWith.IsZero()}
+		owner = store.Owner{Job: other, Proof: was.Proof, Removed: !there, Told: was.Told}
 	}
 	out := taking{Claim: c.Claim(c.old.State, owner), other: owner.Job}
 	if e = c.Decision.Effect; e == nil {
@@ -92,7 +92,7 @@ func (t *tx) unown(r *record) {
 func (c *change) tell(what taking) {
 	other := c.jobs[what.other]
 	effect := *other.effect
-	effect.SharedWith = c.old.ID
+	effect.SharedWith, effect.Told = c.old.ID, true
 	if what.Takes {
 		c.unown(other)
 		effect.Owns = false

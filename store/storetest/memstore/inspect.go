@@ -44,6 +44,8 @@ type Effect struct {
 	Job                job.ID
 	Account, Namespace string
 	Owns               bool
+	// Told says that the job has got its event of cause EFFECT_SHARED.
+	Told bool
 }
 
 func (e *Effect) object() object { return object{e.Account, e.Namespace, e.ExternalID} }

@@ -1,0 +1,88 @@
+package storetest
+
+import (
+	"fmt"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// How a job comes to name an object.
+const (
+	byLook = iota
+	byWord
+	byAnswer
+	waysToName
+)
+
+// evidenceOrders: four jobs name one object, in every order of the ways to do so. The
+// first one owns it, unless the platform's answer for a later one is better evidence.
+// Each owner is told once that the platform answered another job with its object.
+func evidenceOrders(f *fixture) {
+	const jobs = 4
+	conn := f.connect(store.Connection{Class: job.Observable, AccountIdentity: "me"})
+	for order := range waysToName * waysToName * waysToName * waysToName {
+		object := fmt.Sprint("object ", order)
+		var ways [jobs]int
+		for i := range ways {
+			ways[i] = order % waysToName
+			order /= waysToName
+		}
+		f.sharedBy(conn, object, ways[:])
+	}
+}
+
+func (f *fixture) sharedBy(conn store.Connection, object string, ways []int) {
+	f.Helper()
+	all, shared, told := make([]job.ID, len(ways)), make([]job.ID, len(ways)), make([]int, len(ways))
+	owner := -1
+	for i, way := range ways {
+		s := f.observable(conn)
+		all[i] = s.ID
+		got := f.apply(s, naming(way, object))
+		if way == byLook && owner >= 0 {
+			f.is(got.Snapshot.State, job.NeedsResolution, "%v: job %d", ways, i)
+			continue
+		}
+		f.is(got.Snapshot.State, job.Succeeded, "%v: job %d", ways, i)
+		if owner < 0 {
+			owner = i
+			continue
+		}
+		shared[i] = all[owner]
+		takes := way == byAnswer && ways[owner] != byAnswer
+		if way == byAnswer && told[owner] == 0 {
+			told[owner], shared[owner] = 1, s.ID
+		}
+		if takes {
+			owner = i
+		}
+	}
+	for i, id := range all {
+		s, events := f.job(id), 0
+		for _, e := range f.events(id) {
+			if e.Cause == job.CauseEffectShared {
+				events++
+			}
+		}
+		f.is(events, told[i], "%v: events of job %d", ways, i)
+		if s.Effect != nil {
+			f.is(s.Effect.SharedWith, shared[i], "%v: job %d shares with", ways, i)
+		}
+	}
+	owners, err := f.s.Owners(f.ctx, f.observable(conn).ID, 1, []string{object})
+	f.ok(err)
+	f.is(owners[object], all[owner], "%v: owner", ways)
+}
+
+// naming is the evidence by which a job comes to name an object.
+func naming(way int, object string) job.Evidence {
+	switch way {
+	case byLook:
+		return saw(object)
+	case byWord:
+		return job.Resolved{Ruling: job.RuleSent, Actor: "ops", ExternalID: object, Override: true}
+	default:
+		return job.Outcome{Attempt: 1, Result: job.ResultSucceeded, ExternalID: object}
+	}
+}
