@@ -55,8 +55,8 @@ type NewConnection struct {
 	Key         string
 	Fingerprint job.Fingerprint
 	Sealed      *Sealed
-	// Most, when positive, bounds the connections of the project that are not deleted,
-	// whoever else makes one concurrently.
+	// Most, when positive, bounds the connections of the project that are not deleted, also
+	// under concurrent calls.
 	Most int64
 }
 

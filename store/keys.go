@@ -79,7 +79,7 @@ type APIKeys interface {
 	//   - ErrIllegal: the id is taken.
 	//   - ErrNameTaken: a live key of the project has the name. No name is never taken.
 	//     Of concurrent calls with one name, one succeeds.
-	//   - ErrQuota: the project has as many live keys as it may.
+	//   - ErrQuota: the project has as many live keys as it may. It comes before the others.
 	CreateAPIKey(ctx context.Context, k NewAPIKey) (APIKey, error)
 	// APIKey reads one, whatever its state. ErrNotFound.
 	APIKey(ctx context.Context, id string) (APIKey, error)
@@ -109,8 +109,7 @@ type NewAPIKey struct {
 	Scopes []string
 	// Lifetime counts from now; 0: it has no end.
 	Lifetime time.Duration
-	// Most, when positive, bounds the live keys of the project, whoever else makes one
-	// concurrently.
+	// Most, when positive, bounds the live keys of the project, also under concurrent calls.
 	Most int64
 }
 

@@ -13,7 +13,7 @@ import (
 // for theft, and ends the login.
 type OAuth interface {
 	// StartLogin stores a login, which ends by itself after ttl. ErrIllegal: the state
-	// is not new; ErrQuota.
+	// is not new; ErrQuota, which comes first.
 	StartLogin(ctx context.Context, l Login, ttl time.Duration) error
 	// ReadLogin returns a login and leaves it as it is. ErrNotFound, also when its time is
 	// over.
@@ -53,8 +53,8 @@ type Login struct {
 	RedirectURL string
 	ReturnURL   string
 	Expires     time.Time // set by the store
-	// Most, when positive, bounds the logins of the project that may still come back,
-	// whoever else starts one concurrently. It is StartLogin's, and is not stored.
+	// Most, when positive, bounds the logins of the project that may still come back, also
+	// under concurrent calls. It is StartLogin's, and is not stored.
 	Most int64
 }
 

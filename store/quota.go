@@ -45,11 +45,43 @@ func (e *QuotaError) Error() string { return fmt.Sprintf("%v: %d of %d", ErrQuot
 // Is makes the error one of ErrQuota.
 func (e *QuotaError) Is(target error) bool { return target == ErrQuota }
 
-// OneMore returns a *QuotaError unless one may be added to those in use. A limit of 0
-// is none.
-func OneMore(used, limit int64) error {
-	if limit > 0 && used >= limit {
-		return &QuotaError{Used: used, Limit: limit}
+// Count counts the things of one kind that a project has.
+type Count func(ctx context.Context) (int64, error)
+
+// Counts are the counts of Holdings.
+type Counts struct{ Connections, APIKeys, Logins Count }
+
+// Holdings counts all of them.
+func (c Counts) Holdings(ctx context.Context) (out Holdings, err error) {
+	for _, kind := range []struct {
+		name  string
+		count Count
+		to    *int64
+	}{
+		{"connections", c.Connections, &out.Connections},
+		{"API keys", c.APIKeys, &out.APIKeys},
+		{"logins", c.Logins, &out.Logins},
+	} {
+		if *kind.to, err = kind.count(ctx); err != nil {
+			return Holdings{}, fmt.Errorf("%s: %w", kind.name, err)
+		}
+	}
+	return out, nil
+}
+
+// OneMore returns a *QuotaError unless one more may be added to what is counted. A limit
+// of 0 is none, and nothing is counted. The caller makes sure that nothing is added
+// between the count and its own commit.
+func OneMore(ctx context.Context, limit int64, used Count) error {
+	if limit <= 0 {
+		return nil
+	}
+	n, err := used(ctx)
+	if err != nil {
+		return fmt.Errorf("count for a quota: %w", err)
+	}
+	if n >= limit {
+		return &QuotaError{Used: n, Limit: limit}
 	}
 	return nil
 }

@@ -49,9 +49,9 @@ func (t *tx) connectionOf(ctx context.Context, c store.NewConnection) (job.ID, e
 
 // completeConnection writes what belongs to a connection that was inserted.
 func (t *tx) completeConnection(ctx context.Context, c store.NewConnection) error {
-	if err := oneMore(ctx, c.Most, func(ctx context.Context) (int64, error) {
-		n, err := t.q.CountConnections(ctx, c.Connection.Project)
-		return n - 1, named("connections", err) // the one that was inserted
+	if err := store.OneMore(ctx, c.Most, func(ctx context.Context) (int64, error) {
+		n, err := t.view().counts(c.Connection.Project).Connections(ctx)
+		return n - 1, err // without the one that was inserted
 	}); err != nil {
 		return err
 	}

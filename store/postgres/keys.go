@@ -86,9 +86,7 @@ func (s *Store) CreateAPIKey(ctx context.Context, k store.NewAPIKey) (store.APIK
 		if err := t.takeTurn(ctx, countedAPIKeys, k.Project, k.Most); err != nil {
 			return store.APIKey{}, err
 		}
-		if err := oneMore(ctx, k.Most, func(ctx context.Context) (int64, error) {
-			return t.view().apiKeysOf(ctx, k.Project)
-		}); err != nil {
+		if err := store.OneMore(ctx, k.Most, t.view().counts(k.Project).APIKeys); err != nil {
 			return store.APIKey{}, err
 		}
 		if k.NewProject {

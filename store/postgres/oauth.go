@@ -21,9 +21,7 @@ func (s *Store) StartLogin(ctx context.Context, l store.Login, ttl time.Duration
 		if err := t.takeTurn(ctx, countedLogins, l.Project, l.Most); err != nil {
 			return struct{}{}, err
 		}
-		if err := oneMore(ctx, l.Most, func(ctx context.Context) (int64, error) {
-			return t.view().loginsOf(ctx, l.Project)
-		}); err != nil {
+		if err := store.OneMore(ctx, l.Most, t.view().counts(l.Project).Logins); err != nil {
 			return struct{}{}, err
 		}
 		if err := t.q.DropOldLogins(ctx, t.now); err != nil {

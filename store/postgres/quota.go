@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/store"
@@ -11,8 +10,8 @@ import (
 // Rules of this file:
 //   - project_use gets a row from each transaction that stores, removes or changes jobs, in
 //     the statement that does so. No row is ever updated: transactions of one project
-//     wait for nobody;
-//   - many rows are replaced by their sum when somebody reads them;
+//     do not wait for each other;
+//   - many rows are replaced by their sum when they are read;
 //   - what is counted exactly is counted under a lock of the project and the kind, which is
 //     the first lock that its transaction takes.
 
@@ -56,52 +55,30 @@ func (s *Store) foldUse(ctx context.Context, project string) error {
 
 // Holdings implements store.Store.
 func (s *Store) Holdings(ctx context.Context, project string) (store.Holdings, error) {
-	return read(ctx, s, "holdings", func(ctx context.Context, v view) (out store.Holdings, err error) {
-		if out.Connections, err = v.q.CountConnections(ctx, project); err != nil {
-			return out, fmt.Errorf("connections: %w", err)
-		}
-		if out.APIKeys, err = v.apiKeysOf(ctx, project); err != nil {
-			return out, err
-		}
-		out.Logins, err = v.loginsOf(ctx, project)
-		return out, err
+	return read(ctx, s, "holdings", func(ctx context.Context, v view) (store.Holdings, error) {
+		return v.counts(project).Holdings(ctx)
 	})
 }
 
-func (v view) apiKeysOf(ctx context.Context, project string) (int64, error) {
-	n, err := v.q.CountAPIKeys(ctx, pgdb.CountAPIKeysParams{Project: project, Now: v.now})
-	if err != nil {
-		return 0, fmt.Errorf("API keys: %w", err)
+// counts counts what a project has. In a transaction that has its turn, a count stays
+// true until the commit.
+func (v view) counts(project string) store.Counts {
+	return store.Counts{
+		Connections: func(ctx context.Context) (int64, error) { return v.q.CountConnections(ctx, project) },
+		APIKeys: func(ctx context.Context) (int64, error) {
+			return v.q.CountAPIKeys(ctx, pgdb.CountAPIKeysParams{Project: project, Now: v.now})
+		},
+		Logins: func(ctx context.Context) (int64, error) {
+			return v.q.CountLogins(ctx, pgdb.CountLoginsParams{Project: project, Now: v.now})
+		},
 	}
-	return n, nil
 }
 
-func (v view) loginsOf(ctx context.Context, project string) (int64, error) {
-	n, err := v.q.CountLogins(ctx, pgdb.CountLoginsParams{Project: project, Now: v.now})
-	if err != nil {
-		return 0, fmt.Errorf("logins: %w", err)
-	}
-	return n, nil
-}
-
-// takeTurn has the transaction wait for those that add the same kind of thing to the
-// project. Without a limit there is nothing to wait for.
+// takeTurn waits until no other transaction adds the same kind of thing to the project,
+// and keeps others waiting until this one ends. Without a limit it does nothing.
 func (t *tx) takeTurn(ctx context.Context, kind int32, project string, most int64) error {
 	if most <= 0 {
 		return nil
 	}
 	return named("turn", t.q.LockUse(ctx, pgdb.LockUseParams{Kind: kind, Project: project}))
-}
-
-// oneMore refuses what a project has as many of as it may. The transaction has its
-// turn, and has not added anything yet.
-func oneMore(ctx context.Context, most int64, count func(context.Context) (int64, error)) error {
-	if most <= 0 {
-		return nil
-	}
-	used, err := count(ctx)
-	if err != nil {
-		return err
-	}
-	return store.OneMore(used, most)
 }

@@ -29,9 +29,7 @@ func (s *Store) CreateConnection(ctx context.Context, c store.NewConnection) (st
 				return result{}, err
 			}
 		}
-		if err := oneMore(ctx, c.Most, func(ctx context.Context) (int64, error) {
-			return t.q.CountConnections(ctx, c.Connection.Project)
-		}); err != nil {
+		if err := store.OneMore(ctx, c.Most, t.view().counts(c.Connection.Project).Connections); err != nil {
 			return result{}, err
 		}
 		if err := t.q.InsertConnection(ctx, insertConnectionParams(c, t.now)); err != nil {

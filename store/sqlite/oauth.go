@@ -14,9 +14,7 @@ import (
 // StartLogin implements store.Store.
 func (s *Store) StartLogin(ctx context.Context, l store.Login, ttl time.Duration) error {
 	_, err := write(ctx, s, "start login", func(ctx context.Context, t *tx) (struct{}, error) {
-		if err := oneMore(ctx, l.Most, func(ctx context.Context) (int64, error) {
-			return t.view().loginsOf(ctx, l.Project)
-		}); err != nil {
+		if err := store.OneMore(ctx, l.Most, t.view().counts(l.Project).Logins); err != nil {
 			return struct{}{}, err
 		}
 		if err := t.q.DropOldLogins(ctx, t.now); err != nil {

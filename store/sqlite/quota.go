@@ -67,43 +67,20 @@ func (s *Store) StoredJobs(ctx context.Context, project string) (store.StoredJob
 
 // Holdings implements store.Store.
 func (s *Store) Holdings(ctx context.Context, project string) (store.Holdings, error) {
-	return read(ctx, s, "holdings", func(ctx context.Context, v view) (out store.Holdings, err error) {
-		if out.Connections, err = v.q.CountConnections(ctx, project); err != nil {
-			return out, fmt.Errorf("connections: %w", err)
-		}
-		if out.APIKeys, err = v.apiKeysOf(ctx, project); err != nil {
-			return out, err
-		}
-		out.Logins, err = v.loginsOf(ctx, project)
-		return out, err
+	return read(ctx, s, "holdings", func(ctx context.Context, v view) (store.Holdings, error) {
+		return v.counts(project).Holdings(ctx)
 	})
 }
 
-func (v view) apiKeysOf(ctx context.Context, project string) (int64, error) {
-	n, err := v.q.CountAPIKeys(ctx, litedb.CountAPIKeysParams{Project: project, Now: someMicros(v.now)})
-	if err != nil {
-		return 0, fmt.Errorf("API keys: %w", err)
+// counts counts what a project has. In the writer a count stays true until the commit.
+func (v view) counts(project string) store.Counts {
+	return store.Counts{
+		Connections: func(ctx context.Context) (int64, error) { return v.q.CountConnections(ctx, project) },
+		APIKeys: func(ctx context.Context) (int64, error) {
+			return v.q.CountAPIKeys(ctx, litedb.CountAPIKeysParams{Project: project, Now: someMicros(v.now)})
+		},
+		Logins: func(ctx context.Context) (int64, error) {
+			return v.q.CountLogins(ctx, litedb.CountLoginsParams{Project: project, Now: v.now})
+		},
 	}
-	return n, nil
-}
-
-func (v view) loginsOf(ctx context.Context, project string) (int64, error) {
-	n, err := v.q.CountLogins(ctx, litedb.CountLoginsParams{Project: project, Now: v.now})
-	if err != nil {
-		return 0, fmt.Errorf("logins: %w", err)
-	}
-	return n, nil
-}
-
-// oneMore refuses what a project has as many of as it may. The only writer counts, so
-// the count is the one of the commit.
-func oneMore(ctx context.Context, most int64, count func(context.Context) (int64, error)) error {
-	if most <= 0 {
-		return nil
-	}
-	used, err := count(ctx)
-	if err != nil {
-		return err
-	}
-	return store.OneMore(used, most)
 }

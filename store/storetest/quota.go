@@ -114,7 +114,7 @@ func quotaRemoved(f *fixture) {
 	f.stores(project, 1, 12)
 }
 
-// quotaManyWrites: however many transactions wrote, and whoever reads meanwhile.
+// quotaManyWrites: the sums are right after many concurrent writes, and reads beside them.
 func quotaManyWrites(f *fixture) {
 	const writers, each = 8, 40
 	together(writers+2, func(i int) {
@@ -193,8 +193,11 @@ func quotaAPIKeys(f *fixture) {
 		return err
 	}
 	f.ok(add("a", func(k *store.NewAPIKey) { k.Lifetime = time.Hour }))
-	f.ok(add("b"))
+	f.ok(add("b", func(k *store.NewAPIKey) { k.Name = "name" }))
 	f.full(add("c"), 2)
+	// The quota comes first, whatever else is wrong.
+	f.full(add("c", func(k *store.NewAPIKey) { k.Name = "name" }), 2)
+	f.full(add("b"), 2)
 	_, err := f.s.APIKey(f.ctx, "c")
 	f.fails(err, store.ErrNotFound)
 	f.ok(add("d", func(k *store.NewAPIKey) { k.Project, k.NewProject = "other", true }))
@@ -229,6 +232,8 @@ func quotaLogins(f *fixture) {
 	f.ok(err)
 	refused, err := add()
 	f.full(err, 2)
+	_, err = add(func(l *store.Login) { l.State = first.State }) // the quota comes before a state that is taken
+	f.full(err, 2)
 	_, err = f.s.TakeLogin(f.ctx, "", refused.State)
 	f.fails(err, store.ErrNotFound)
 	_, err = add(func(l *store.Login) { l.Project = "other" })
@@ -247,8 +252,7 @@ func quotaLogins(f *fixture) {
 	f.ok(err)
 }
 
-// quotaConcurrent: exactly as many as there is a limit for are added, whoever comes
-// together.
+// quotaConcurrent: of many concurrent additions exactly as many succeed as the limit allows.
 func quotaConcurrent(f *fixture) {
 	const many, most = 16, 5
 	var conns, keys, logins atomic.Int64

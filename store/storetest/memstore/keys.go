@@ -73,6 +73,9 @@ const hashSize = 32
 // CreateAPIKey implements store.Store.
 func (s *Store) CreateAPIKey(ctx context.Context, k store.NewAPIKey) (store.APIKey, error) {
 	return call(ctx, s, "create API key", func(t *tx) (store.APIKey, error) {
+		if err := oneMore(t.holdings(k.Project).APIKeys, k.Most); err != nil {
+			return store.APIKey{}, err
+		}
 		_, taken := t.apiKeys[k.ID]
 		switch {
 		case k.ID == "" || k.Project == "" || taken || len(k.Hash) != hashSize:
@@ -81,9 +84,6 @@ func (s *Store) CreateAPIKey(ctx context.Context, k store.NewAPIKey) (store.APIK
 			return store.APIKey{}, fmt.Errorf("project %s: %w", k.Project, store.ErrNotFound)
 		case k.Name != "" && t.nameTaken(k):
 			return store.APIKey{}, fmt.Errorf("name %q: %w", k.Name, store.ErrNameTaken)
-		}
-		if err := store.OneMore(t.holdings(k.Project).APIKeys, k.Most); err != nil {
-			return store.APIKey{}, err
 		}
 		t.projects[k.Project] = true
 		made := &store.APIKey{

@@ -15,6 +15,9 @@ const stateSize = 32
 // StartLogin implements store.Store.
 func (s *Store) StartLogin(ctx context.Context, l store.Login, ttl time.Duration) error {
 	_, err := call(ctx, s, "start login", func(t *tx) (struct{}, error) {
+		if err := oneMore(t.holdings(l.Project).Logins, l.Most); err != nil {
+			return struct{}{}, err
+		}
 		for state, old := range t.logins {
 			if !old.Expires.After(t.now) {
 				delete(t.logins, state)
@@ -23,9 +26,6 @@ func (s *Store) StartLogin(ctx context.Context, l store.Login, ttl time.Duration
 		state := string(l.State)
 		if _, taken := t.logins[state]; taken || len(state) != stateSize {
 			return struct{}{}, fmt.Errorf("%w: the state is not new", store.ErrIllegal)
-		}
-		if err := store.OneMore(t.holdings(l.Project).Logins, l.Most); err != nil {
-			return struct{}{}, err
 		}
 		kept := l
 		kept.Most = 0
