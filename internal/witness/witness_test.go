@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
@@ -49,6 +50,19 @@ func TestFolders(t *testing.T) {
 	if files, err := os.ReadDir(dir); err != nil || len(files) != 0 {
 		t.Errorf("%d files, %v", len(files), err)
 	}
+}
+
+func TestReporter(t *testing.T) {
+	var got []error
+	r := Reporter{Report: func(err error) { got = append(got, err) }}
+	first, second := errors.New("first"), errors.New("second")
+	for _, err := range []error{nil, nil, first, second, first, nil, nil, second, nil} {
+		r.Noted(err)
+	}
+	if want := []error{first, nil, second, nil}; !slices.Equal(got, want) {
+		t.Errorf("reported %v, want %v", got, want)
+	}
+	new(Reporter).Noted(first) // nobody wants to know
 }
 
 func TestNewer(t *testing.T) {

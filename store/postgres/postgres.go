@@ -46,6 +46,9 @@ type Options struct {
 	// StateDir is a folder outside of the database in which the newest state that was
 	// seen of it is noted, so that an older one in its place is noticed. Empty: none.
 	StateDir string
+	// NoteFailed is called when a note in StateDir fails, and with nil when notes work
+	// again. It must not block. nil: nobody is told.
+	NoteFailed func(error)
 	// Now replaces the server's clock by one that is always right, for tests; nil means
 	// the server's.
 	Now func() time.Time

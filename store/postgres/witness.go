@@ -30,8 +30,9 @@ const noteTime = 10 * time.Second
 type memory struct {
 	path string
 	// mu keeps the notes in order.
-	mu    sync.Mutex
-	saved witness.Seen
+	mu       sync.Mutex
+	saved    witness.Seen
+	reporter witness.Reporter
 
 	end  context.CancelFunc
 	done sync.WaitGroup
@@ -56,7 +57,7 @@ SELECT m.store_id, h.system_id, h.database_oid, m.incarnation FROM here AS h CRO
 	if err != nil {
 		return err
 	}
-	s.memory = &memory{path: path, saved: seen}
+	s.memory = &memory{path: path, saved: seen, reporter: witness.Reporter{Report: s.opts.NoteFailed}}
 	s.known.Store(seen.Era)
 	if seen.Era == incarnation {
 		s.confirmed(seen.Position)
@@ -77,7 +78,8 @@ func (s *Store) watchNewest(ctx context.Context) error {
 	ctx, m.end = context.WithCancel(context.Background())
 	m.done.Go(func() {
 		for sleep(ctx, noteEvery) {
-			// A failure is that of the database, which all else meets too; the next look comes.
+			// A failure of the database meets all other calls too, and one of the folder is
+			// reported. The next look comes.
 			_ = s.note(ctx)
 		}
 	})
@@ -100,7 +102,13 @@ func (s *Store) note(ctx context.Context) error {
 	if !now.Newer(m.saved) {
 		return nil
 	}
-	// Another server of this machine may have noted more.
+	err = m.save(now)
+	m.reporter.Noted(err)
+	return err
+}
+
+// save writes a note, unless another server of this machine has noted more.
+func (m *memory) save(now witness.Seen) (err error) {
 	if m.saved, err = witness.Load(m.path); err != nil {
 		return err
 	}

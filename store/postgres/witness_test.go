@@ -117,6 +117,44 @@ func TestNotesOfOthers(t *testing.T) {
 	}
 }
 
+// TestNotesThatFailAreReported: once, and once more when they work again.
+func TestNotesThatFailAreReported(t *testing.T) {
+	f := newFleet(t, 0)
+	dir := filepath.Join(t.TempDir(), "notes")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	reports := make(chan error, 8)
+	s := f.join(f.url, func(o *Options) { o.StateDir, o.NoteFailed = dir, func(err error) { reports <- err } })
+	f.stores = []*Store{s}
+	conn := f.connect()
+	if err := os.Rename(dir, dir+".away"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		f.submit(1, conn)
+		if err := s.note(t.Context()); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("noted in a folder that is gone: %v", err)
+		}
+	}
+	if err := <-reports; !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("reported %v", err)
+	}
+	if err := os.Rename(dir+".away", dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.note(t.Context()); err != nil {
+		t.Errorf("noted: %v", err)
+	}
+	if err := <-reports; err != nil {
+		t.Errorf("reported %v", err)
+	}
+	end(t, s)
+	if len(reports) > 0 {
+		t.Errorf("reported too much: %v", <-reports)
+	}
+}
+
 // TestNoteOfRemovedEvents: what retention has removed is not missed.
 func TestNoteOfRemovedEvents(t *testing.T) {
 	f := newFleet(t, 0)

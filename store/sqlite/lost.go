@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -85,35 +84,34 @@ func (s *Store) keepWatch() {
 	}
 }
 
-// look is an operation like any other, so its commit compares the files. It also
-// notices a state that SQLite itself put in place (.restore), and keeps the mark
-// in the lock file near the newest event.
+// look is an operation like any other, so its commit compares the files.
 func (s *Store) look() {
-	_, err := write(context.Background(), s, "watch", func(ctx context.Context, t *tx) (struct{}, error) {
-		m, err := t.q.GetMeta(ctx)
-		if err != nil {
-			return struct{}{}, err
-		}
-		if m.Generation != s.noted.generation || toID(m.StoreID) != s.noted.store {
-			return struct{}{}, fmt.Errorf("%w: another state was restored into it", ErrReplaced)
-		}
-		t.w.newest, err = t.q.LastPosition(ctx)
+	_, _ = write(context.Background(), s, "watch", s.compare)
+}
+
+// compare notices a state that SQLite itself put in place (.restore), and keeps the mark
+// in the lock file near the newest event. The loss is set before the operation ends:
+// others of its group must not be committed.
+func (s *Store) compare(ctx context.Context, t *tx) (struct{}, error) {
+	m, err := t.q.GetMeta(ctx)
+	if err != nil {
 		return struct{}{}, err
-	})
-	if errors.Is(err, ErrReplaced) {
-		s.loss.set(err)
 	}
+	if m.Generation != s.noted.generation || toID(m.StoreID) != s.noted.store {
+		s.loss.set(fmt.Errorf("%w: another state was restored into it", ErrReplaced))
+		return struct{}{}, s.loss.err
+	}
+	t.w.newest, err = t.q.LastPosition(ctx)
+	return struct{}{}, err
 }
 
 // note puts the newest position that is committed into the lock file, without
 // waiting for the disk: it is only a help to notice a restore.
 func (w *writer) note() {
-	if w.newest <= w.s.noted.position {
-		return
+	if w.newest > w.s.noted.position {
+		w.s.noted.position = w.newest
+		_ = w.s.lock.setMark(w.s.noted)
 	}
-	w.s.noted.position = w.newest
-	_ = w.s.lock.setMark(w.s.noted)
-	if w.s.memory.due() {
-		_ = w.s.memory.save(w.s.noted)
-	}
+	// Also when nothing is new: the last note may have been too soon for it.
+	w.s.memory.follow(w.s.noted)
 }

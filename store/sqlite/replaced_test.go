@@ -3,11 +3,15 @@
 package sqlite
 
 import (
+	"context"
 	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/fireonce/fireonce/internal/witness"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -126,7 +130,7 @@ func TestLossIsNoted(t *testing.T) {
 	copyFile(t, older, path)
 	copyFile(t, older+".lock", path+".lock")
 	wantErr(t, lossOf(t, s), ErrReplaced)
-	copyFile(t, older+".lock", path+".lock") // whoever copies is not at its end yet
+	copyFile(t, older+".lock", path+".lock") // the copying goes on
 	must(t, s.Close())
 	after, err := os.ReadFile(path + ".lock")
 	must(t, err)
@@ -149,6 +153,92 @@ func TestMarkFollowsTheLog(t *testing.T) {
 	must(t, err)
 	if mark.position != p.Position || mark.store != m.StoreID {
 		t.Errorf("mark %+v, newest position %d", mark, p.Position)
+	}
+}
+
+// TestRestoredStateCommitsNothing: what shares a transaction with the look that finds
+// another state in the file is not committed into it.
+func TestRestoredStateCommitsNothing(t *testing.T) {
+	path := testPath(t)
+	s := mustOpen(t, Options{Path: path})
+	conn := mustConnect(t, s)
+	_, err := s.db.ExecContext(t.Context(), "UPDATE meta SET generation = generation - 1")
+	must(t, err)
+
+	running, release := make(chan struct{}), make(chan struct{})
+	queue := func(run func(context.Context, *tx) error) *op {
+		o := &op{done: make(chan error, 1), run: run}
+		s.writer.queue <- o
+		return o
+	}
+	begun := sync.OnceFunc(func() { close(running) }) // a spoiled group runs twice
+	queue(func(context.Context, *tx) error { begun(); <-release; return nil })
+	<-running
+	queue(func(ctx context.Context, tx *tx) error { _, err := s.compare(ctx, tx); return err })
+	paused := queue(func(ctx context.Context, tx *tx) error {
+		_, err := tx.conn.ExecContext(ctx, "UPDATE connections SET paused_reason = 'by a lost server'")
+		return err
+	})
+	close(release)
+	wantErr(t, <-paused.done, ErrReplaced)
+	var reason string
+	must(t, s.db.QueryRowContext(t.Context(), "SELECT paused_reason FROM connections").Scan(&reason))
+	if reason != "" {
+		t.Errorf("committed into another state of connection %s: %q", conn.ID, reason)
+	}
+}
+
+// newNotes lets the next note be made immediately, and waits for it.
+func newNotes(t *testing.T, s *Store) {
+	t.Helper()
+	_, err := write(t.Context(), s, "test", func(_ context.Context, t *tx) (struct{}, error) {
+		t.w.s.memory.next = time.Time{}
+		return struct{}{}, nil
+	})
+	must(t, err)
+}
+
+// TestLastEventsAreNoted: a note that was too soon for the newest event is made up for,
+// though nothing new happens.
+func TestLastEventsAreNoted(t *testing.T) {
+	s := mustOpen(t, Options{Path: testPath(t), StateDir: t.TempDir()})
+	conn := mustConnect(t, s)
+	mustCreate(t, s, newJob(conn))
+	s.look() // makes a note, so that the next one is too soon
+	mustCreate(t, s, newJob(conn))
+	s.look()
+	newNotes(t, s) // time passes
+	mark, err := s.lock.mark()
+	must(t, err)
+	seen, err := witness.Load(s.memory.path)
+	must(t, err)
+	if seen.Position != mark.position || seen.Era != mark.generation {
+		t.Errorf("noted %+v; the newest is %+v", seen, mark)
+	}
+}
+
+// TestNotesThatFailAreReported: once, and once more when they work again.
+func TestNotesThatFailAreReported(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "notes")
+	must(t, os.Mkdir(dir, 0o700))
+	reports := make(chan error, 8)
+	s := mustOpen(t, Options{Path: testPath(t), StateDir: dir, NoteFailed: func(err error) { reports <- err }})
+	conn := mustConnect(t, s)
+	must(t, os.Rename(dir, dir+".away"))
+	for range 2 {
+		mustCreate(t, s, newJob(conn))
+		s.look()
+		newNotes(t, s)
+	}
+	wantErr(t, <-reports, os.ErrNotExist)
+	must(t, os.Rename(dir+".away", dir))
+	newNotes(t, s)
+	if err := <-reports; err != nil {
+		t.Errorf("reported %v", err)
+	}
+	must(t, s.Close())
+	if len(reports) > 0 {
+		t.Errorf("reported too much: %v", <-reports)
 	}
 }
 

@@ -42,8 +42,8 @@ func (w *watched) check() error {
 	return w.checkContent()
 }
 
-// checkLog compares SQLite's log. What is committed to a log that nobody finds any
-// more is lost with this process.
+// checkLog compares SQLite's log. What is committed to a log that no path leads to
+// any more is lost with this process.
 func (w *watched) checkLog() error {
 	id, _, err := statFile(w.log)
 	if err != nil {

@@ -37,6 +37,9 @@ type Options struct {
 	// StateDir is a folder elsewhere, in which the newest state that was seen is noted as
 	// in PATH.lock, so that an older one in its place is noticed. Empty: none.
 	StateDir string
+	// NoteFailed is called when a note in StateDir fails, and with nil when notes work
+	// again. It must not block. nil: nobody is told.
+	NoteFailed func(error)
 	// Now replaces the machine's clocks by one that is always right, for tests.
 	Now func() time.Time
 	// Clock says how a clock that changes is treated.
@@ -115,6 +118,7 @@ func Open(ctx context.Context, opts Options) (_ *Store, err error) {
 		readers: make(chan *reader, opts.Readers), closed: make(chan struct{}), loss: newLoss(),
 		watched: &watched{lock: lock, log: lock.path + "-wal", epoch: newEpoch()},
 	}
+	s.memory.reporter.Report = opts.NoteFailed
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("open %s: %w", opts.Path, err), s.release())

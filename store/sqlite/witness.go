@@ -10,17 +10,20 @@ import (
 	"github.com/fireonce/fireonce/internal/witness"
 )
 
-// Rules of this file: the lock file is beside the database, and whoever puts all files
-// of a folder back puts it back, too. A server that was told of a folder elsewhere
-// keeps the same mark there.
+// Rules of this file: the lock file is beside the database, and a restore of the whole
+// folder puts it back, too. So a server that is given a folder elsewhere (StateDir) keeps
+// the same mark there, some seconds behind.
 
 // noteEvery is the least time between two notes of new events: each waits for the disk.
 const noteEvery = 5 * time.Second
 
-// memory is the note of one database; its zero value is none.
+// memory is the note of one database; without a path there is none.
 type memory struct {
-	path string
-	next time.Time
+	path  string
+	saved lockMark
+	// next is the earliest time of the next note of new events.
+	next     time.Time
+	reporter witness.Reporter
 }
 
 // recall reads the mark that was noted of a file. A copy is another file, and has
@@ -38,20 +41,26 @@ func (s *Store) recall(id job.ID, identity string) (lockMark, error) {
 	return lockMark{store: id, generation: seen.Era, position: seen.Position}, nil
 }
 
-// save notes a mark.
+// save notes a mark, and waits for the disk.
 func (m *memory) save(mark lockMark) error {
 	if m.path == "" {
 		return nil
 	}
-	return witness.Save(m.path, witness.Seen{Era: mark.generation, Position: mark.position})
+	err := witness.Save(m.path, witness.Seen{Era: mark.generation, Position: mark.position})
+	if err == nil {
+		m.saved = mark
+	}
+	m.reporter.Noted(err)
+	return err
 }
 
-// due reports whether it is time for a note of new events.
-func (m *memory) due() bool {
+// follow notes a mark that is not noted yet, unless it is too soon: then a later call
+// does. A failure is reported, and tried again.
+func (m *memory) follow(mark lockMark) {
 	now := time.Now()
-	if m.path == "" || now.Before(m.next) {
-		return false
+	if m.path == "" || mark == m.saved || now.Before(m.next) {
+		return
 	}
 	m.next = now.Add(noteEvery)
-	return true
+	_ = m.save(mark)
 }

@@ -70,7 +70,7 @@ type writer struct {
 	// commit is a field so that a test can make it fail.
 	commit func(context.Context) error
 	turn   int64
-	// newest is the last event's position when somebody looked (see look).
+	// newest is the last event's position at the last look (see compare).
 	newest int64
 	// logLimit is the length of the log above which it is written back.
 	logLimit int64

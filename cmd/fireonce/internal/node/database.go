@@ -24,6 +24,8 @@ type Database struct {
 	// stateDir is where the newest state that was seen is noted; empty: nowhere, and for
 	// SQLite in the lock file only.
 	stateDir string
+	// noteFailed is called when notes there fail, and when they work again.
+	noteFailed func(error)
 	// clock says how a clock that changes is treated.
 	clock store.ClockOptions
 }
@@ -91,14 +93,15 @@ func (d Database) open(ctx context.Context, migrate bool) (store.Store, error) {
 	if d.url != "" {
 		// It says by itself what failed.
 		s, err := postgres.Open(ctx, postgres.Options{
-			URL: d.url, Migrate: migrate, SynchronousStandby: d.synchronousStandby, StateDir: d.stateDir, Clock: d.clock,
+			URL: d.url, Migrate: migrate, SynchronousStandby: d.synchronousStandby, Clock: d.clock,
+			StateDir: d.stateDir, NoteFailed: d.noteFailed,
 		})
 		if err != nil {
 			return nil, err
 		}
 		return s, nil
 	}
-	s, err := sqlite.Open(ctx, sqlite.Options{Path: d.path, Migrate: migrate, StateDir: d.stateDir, Clock: d.clock})
+	s, err := sqlite.Open(ctx, sqlite.Options{Path: d.path, Migrate: migrate, StateDir: d.stateDir, NoteFailed: d.noteFailed, Clock: d.clock})
 	if err != nil {
 		return nil, fmt.Errorf("open the database: %w", err)
 	}

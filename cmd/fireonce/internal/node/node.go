@@ -94,7 +94,7 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 	if err != nil {
 		return err
 	}
-	n.database.stateDir = n.cfg.StateDir
+	n.database.stateDir, n.database.noteFailed = n.cfg.StateDir, n.cfg.tellNotes
 	if n.cfg.StateDir == "" && n.database.url != "" {
 		n.database.stateDir = source.stateDir()
 	}
