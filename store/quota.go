@@ -69,19 +69,24 @@ func (c Counts) Holdings(ctx context.Context) (out Holdings, err error) {
 	return out, nil
 }
 
-// OneMore returns a *QuotaError unless one more may be added to what is counted. A limit
-// of 0 is none, and nothing is counted. The caller makes sure that nothing is added
-// between the count and its own commit.
-func OneMore(ctx context.Context, limit int64, used Count) error {
+// OneMore returns a *QuotaError unless one may be added to those in use. A limit of 0
+// is none.
+func OneMore(used, limit int64) error {
+	if limit > 0 && used >= limit {
+		return &QuotaError{Used: used, Limit: limit}
+	}
+	return nil
+}
+
+// OneMore is OneMore of what it counts. Without a limit it does not count. The caller
+// makes sure that nothing is added between the count and its own commit.
+func (count Count) OneMore(ctx context.Context, limit int64) error {
 	if limit <= 0 {
 		return nil
 	}
-	n, err := used(ctx)
+	used, err := count(ctx)
 	if err != nil {
 		return fmt.Errorf("count for a quota: %w", err)
 	}
-	if n >= limit {
-		return &QuotaError{Used: n, Limit: limit}
-	}
-	return nil
+	return OneMore(used, limit)
 }

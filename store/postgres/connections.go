@@ -49,10 +49,11 @@ func (t *tx) connectionOf(ctx context.Context, c store.NewConnection) (job.ID, e
 
 // completeConnection writes what belongs to a connection that was inserted.
 func (t *tx) completeConnection(ctx context.Context, c store.NewConnection) error {
-	if err := store.OneMore(ctx, c.Most, func(ctx context.Context) (int64, error) {
+	others := store.Count(func(ctx context.Context) (int64, error) {
 		n, err := t.view().counts(c.Connection.Project).Connections(ctx)
 		return n - 1, err // without the one that was inserted
-	}); err != nil {
+	})
+	if err := others.OneMore(ctx, c.Most); err != nil {
 		return err
 	}
 	if err := t.q.InsertClaimRow(ctx, fromID(c.Connection.ID)); err != nil {

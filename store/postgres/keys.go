@@ -86,7 +86,7 @@ func (s *Store) CreateAPIKey(ctx context.Context, k store.NewAPIKey) (store.APIK
 		if err := t.takeTurn(ctx, countedAPIKeys, k.Project, k.Most); err != nil {
 			return store.APIKey{}, err
 		}
-		if err := store.OneMore(ctx, k.Most, t.view().counts(k.Project).APIKeys); err != nil {
+		if err := t.view().counts(k.Project).APIKeys.OneMore(ctx, k.Most); err != nil {
 			return store.APIKey{}, err
 		}
 		if k.NewProject {

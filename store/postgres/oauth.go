@@ -21,7 +21,7 @@ func (s *Store) StartLogin(ctx context.Context, l store.Login, ttl time.Duration
 		if err := t.takeTurn(ctx, countedLogins, l.Project, l.Most); err != nil {
 			return struct{}{}, err
 		}
-		if err := store.OneMore(ctx, l.Most, t.view().counts(l.Project).Logins); err != nil {
+		if err := t.view().counts(l.Project).Logins.OneMore(ctx, l.Most); err != nil {
 			return struct{}{}, err
 		}
 		if err := t.q.DropOldLogins(ctx, t.now); err != nil {

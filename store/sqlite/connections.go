@@ -29,7 +29,7 @@ func (s *Store) CreateConnection(ctx context.Context, c store.NewConnection) (st
 				return result{}, err
 			}
 		}
-		if err := store.OneMore(ctx, c.Most, t.view().counts(c.Connection.Project).Connections); err != nil {
+		if err := t.view().counts(c.Connection.Project).Connections.OneMore(ctx, c.Most); err != nil {
 			return result{}, err
 		}
 		if err := t.q.InsertConnection(ctx, insertConnectionParams(c, t.now)); err != nil {

@@ -69,7 +69,7 @@ func (s *Store) Reseal(ctx context.Context, items []store.Reseal) ([]bool, error
 // CreateAPIKey implements store.Store.
 func (s *Store) CreateAPIKey(ctx context.Context, k store.NewAPIKey) (store.APIKey, error) {
 	return write(ctx, s, "create API key", func(ctx context.Context, t *tx) (store.APIKey, error) {
-		if err := store.OneMore(ctx, k.Most, t.view().counts(k.Project).APIKeys); err != nil {
+		if err := t.view().counts(k.Project).APIKeys.OneMore(ctx, k.Most); err != nil {
 			return store.APIKey{}, err
 		}
 		if k.NewProject {

@@ -14,7 +14,7 @@ import (
 // StartLogin implements store.Store.
 func (s *Store) StartLogin(ctx context.Context, l store.Login, ttl time.Duration) error {
 	_, err := write(ctx, s, "start login", func(ctx context.Context, t *tx) (struct{}, error) {
-		if err := store.OneMore(ctx, l.Most, t.view().counts(l.Project).Logins); err != nil {
+		if err := t.view().counts(l.Project).Logins.OneMore(ctx, l.Most); err != nil {
 			return struct{}{}, err
 		}
 		if err := t.q.DropOldLogins(ctx, t.now); err != nil {

@@ -35,7 +35,7 @@ func evidenceOrders(f *fixture) {
 func (f *fixture) sharedBy(conn store.Connection, object string, ways []int) {
 	f.Helper()
 	all, shared, told := make([]job.ID, len(ways)), make([]job.ID, len(ways)), make([]int, len(ways))
-	owner := -1
+	owner, owned := -1, byLook // by which way the owner came to it
 	for i, way := range ways {
 		s := f.observable(conn)
 		all[i] = s.ID
@@ -46,16 +46,18 @@ func (f *fixture) sharedBy(conn store.Connection, object string, ways []int) {
 		}
 		f.is(got.Snapshot.State, job.Succeeded, "%v: job %d", ways, i)
 		if owner < 0 {
-			owner = i
+			owner, owned = i, way
 			continue
 		}
 		shared[i] = all[owner]
-		takes := way == byAnswer && ways[owner] != byAnswer
-		if way == byAnswer && told[owner] == 0 {
+		if way != byAnswer {
+			continue
+		}
+		if told[owner] == 0 {
 			told[owner], shared[owner] = 1, s.ID
 		}
-		if takes {
-			owner = i
+		if owned != byAnswer {
+			owner, owned = i, way
 		}
 	}
 	for i, id := range all {

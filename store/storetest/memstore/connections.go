@@ -29,7 +29,7 @@ func (s *Store) CreateConnection(ctx context.Context, n store.NewConnection) (st
 		if c, ok := t.connKeys[bound]; ok && n.Key != "" {
 			return t.public(c), nil
 		}
-		if err := oneMore(t.holdings(n.Connection.Project).Connections, n.Most); err != nil {
+		if err := store.OneMore(t.holdings(n.Connection.Project).Connections, n.Most); err != nil {
 			return store.Connection{}, err
 		}
 		c, err := t.newConnection(n)

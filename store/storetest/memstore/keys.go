@@ -73,7 +73,7 @@ const hashSize = 32
 // CreateAPIKey implements store.Store.
 func (s *Store) CreateAPIKey(ctx context.Context, k store.NewAPIKey) (store.APIKey, error) {
 	return call(ctx, s, "create API key", func(t *tx) (store.APIKey, error) {
-		if err := oneMore(t.holdings(k.Project).APIKeys, k.Most); err != nil {
+		if err := store.OneMore(t.holdings(k.Project).APIKeys, k.Most); err != nil {
 			return store.APIKey{}, err
 		}
 		_, taken := t.apiKeys[k.ID]

@@ -15,7 +15,7 @@ const stateSize = 32
 // StartLogin implements store.Store.
 func (s *Store) StartLogin(ctx context.Context, l store.Login, ttl time.Duration) error {
 	_, err := call(ctx, s, "start login", func(t *tx) (struct{}, error) {
-		if err := oneMore(t.holdings(l.Project).Logins, l.Most); err != nil {
+		if err := store.OneMore(t.holdings(l.Project).Logins, l.Most); err != nil {
 			return struct{}{}, err
 		}
 		for state, old := range t.logins {

@@ -20,11 +20,6 @@ func (s *Store) StoredJobs(ctx context.Context, project string) (store.StoredJob
 	})
 }
 
-// oneMore refuses what a project has as many of as it may.
-func oneMore(used, limit int64) error {
-	return store.OneMore(context.Background(), limit, func(context.Context) (int64, error) { return used, nil })
-}
-
 // Holdings implements store.Store.
 func (s *Store) Holdings(ctx context.Context, project string) (store.Holdings, error) {
 	return call(ctx, s, "holdings", func(t *tx) (store.Holdings, error) { return t.holdings(project), nil })
