@@ -117,6 +117,18 @@ func TestNotesOfOthers(t *testing.T) {
 	}
 }
 
+// reported returns what was reported, which must be there.
+func reported(t *testing.T, reports <-chan error) error {
+	t.Helper()
+	select {
+	case err := <-reports:
+		return err
+	default:
+		t.Fatal("nothing was reported")
+		return nil
+	}
+}
+
 // TestNotesThatFailAreReported: once, and once more when they work again.
 func TestNotesThatFailAreReported(t *testing.T) {
 	f := newFleet(t, 0)
@@ -137,7 +149,7 @@ func TestNotesThatFailAreReported(t *testing.T) {
 			t.Errorf("noted in a folder that is gone: %v", err)
 		}
 	}
-	if err := <-reports; !errors.Is(err, os.ErrNotExist) {
+	if err := reported(t, reports); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("reported %v", err)
 	}
 	if err := os.Rename(dir+".away", dir); err != nil {
@@ -146,7 +158,7 @@ func TestNotesThatFailAreReported(t *testing.T) {
 	if err := s.note(t.Context()); err != nil {
 		t.Errorf("noted: %v", err)
 	}
-	if err := <-reports; err != nil {
+	if err := reported(t, reports); err != nil {
 		t.Errorf("reported %v", err)
 	}
 	end(t, s)

@@ -217,6 +217,18 @@ func TestLastEventsAreNoted(t *testing.T) {
 	}
 }
 
+// reported returns what was reported, which must be there.
+func reported(t *testing.T, reports <-chan error) error {
+	t.Helper()
+	select {
+	case err := <-reports:
+		return err
+	default:
+		t.Fatal("nothing was reported")
+		return nil
+	}
+}
+
 // TestNotesThatFailAreReported: once, and once more when they work again.
 func TestNotesThatFailAreReported(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "notes")
@@ -230,10 +242,10 @@ func TestNotesThatFailAreReported(t *testing.T) {
 		s.look()
 		newNotes(t, s)
 	}
-	wantErr(t, <-reports, os.ErrNotExist)
+	wantErr(t, reported(t, reports), os.ErrNotExist)
 	must(t, os.Rename(dir+".away", dir))
 	newNotes(t, s)
-	if err := <-reports; err != nil {
+	if err := reported(t, reports); err != nil {
 		t.Errorf("reported %v", err)
 	}
 	must(t, s.Close())
