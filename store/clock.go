@@ -67,6 +67,9 @@ type ClockNews struct {
 	Because string
 	// Step is how far the believed time was moved for it.
 	Step time.Duration
+	// Failed is why a step could not be written: the doubt goes on, and the store tries again
+	// after a pause. Nil in all other news.
+	Failed error
 }
 
 // ClockStep is the end of a doubt that changes what is stored. The store writes it in one
@@ -83,6 +86,8 @@ type ClockStep struct {
 	// Stood is how long everything stood still: start windows that were open are that much
 	// longer.
 	Stood time.Duration
+	// Took is how long the reading took: To is the clock's time of a moment in it.
+	Took time.Duration
 	// AgesUnknown says that the believed time was made up, so that nobody knows how old the
 	// keys are that receivers were sent.
 	AgesUnknown bool
@@ -100,7 +105,18 @@ type Clock struct {
 	told ClockDoubt
 	// trusting says that the operator's word still counts: until the clock is believed.
 	trusting bool
+	// failures counts the attempts in a row to write a step that failed; no step is asked for
+	// before retry, on the boot clock.
+	failures int
+	retry    time.Duration
 }
+
+const (
+	// stepPause is the pause after the first attempt to write a step that failed. Each further
+	// one in a row doubles it, up to maxStepPause.
+	stepPause    = time.Second
+	maxStepPause = time.Minute
+)
 
 // NewClock returns a clock that goes on from what saved says of an earlier process, or
 // from its first reading.
@@ -117,12 +133,28 @@ func (c *Clock) Read(r ClockReading) ClockMoment {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.trusting {
-		r.Proof = "an operator said so at the start"
+		r.Proof = "an operator says that it is right"
 	}
 	m := c.line.Read(r)
 	c.trusting = c.trusting && m.Doubt.Why != ""
 	c.tell(m.Doubt, m.Ended, 0)
+	if r.Boot < c.retry {
+		m.Step = nil
+	}
 	return m
+}
+
+// Failed notes that the step of a moment could not be written. No reading asks for one for
+// a while after that, and for no less than the attempt took: it keeps all else waiting.
+func (c *Clock) Failed(m ClockMoment, took time.Duration, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	pause := min(stepPause<<min(c.failures, 10), maxStepPause)
+	c.failures++
+	c.retry = m.Boot + took + max(pause, took)
+	if c.opts.Tell != nil {
+		c.opts.Tell(ClockNews{Doubt: c.told, Failed: err})
+	}
 }
 
 // Follow takes a step that is durable.
@@ -130,7 +162,7 @@ func (c *Clock) Follow(s ClockStep) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.line.Follow(s)
-	c.trusting = false
+	c.trusting, c.failures, c.retry = false, 0, 0
 	c.tell(ClockDoubt{}, s.Because, fromMicros(s.To-s.From))
 }
 
@@ -139,6 +171,7 @@ func (c *Clock) Adopt(r ClockReading, because string) ClockMoment {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m := c.line.Adopt(r)
+	c.trusting, c.failures, c.retry = false, 0, 0
 	c.tell(ClockDoubt{}, because, 0)
 	return m
 }
@@ -150,11 +183,11 @@ func (c *Clock) Doubt() ClockDoubt {
 	return c.told
 }
 
-// Save returns what a later process needs to go on, as of a moment.
-func (c *Clock) Save(m ClockMoment) SavedClock {
+// Save returns what a later process needs to go on, as of the newest reading.
+func (c *Clock) Save() SavedClock {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.line.save(m)
+	return c.line.save()
 }
 
 func (c *Clock) tell(d ClockDoubt, because string, step time.Duration) {

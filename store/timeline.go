@@ -15,6 +15,9 @@ import (
 //     believed if it is not behind the anchor: time passes between two runs of a machine.
 //     If it is behind, the believed time begins at the anchor and is too early by an unknown
 //     amount: nothing may be decided by it.
+//   - Readings of many goroutines are judged in any order. One that began before the end of
+//     another that was judged says nothing new, and changes nothing: judged late, it would
+//     show a clock of before a jump, or of before a step.
 
 const (
 	// clockTolerance is what a wall clock may be off without a doubt.
@@ -47,7 +50,10 @@ type Timeline struct {
 	floor int64
 	// suspect says that a clock past the floor is no proof either: another process doubts it.
 	suspect bool
-	last    int64
+	// last is the newest believed time; it belongs to the newest reading that was judged,
+	// which began at judged on the boot clock and had ended at seen.
+	last         int64
+	judged, seen time.Duration
 
 	doubted bool
 	// since is when the doubt began, or the clock jumped again, on the boot clock; stood
@@ -68,6 +74,8 @@ type ClockMoment struct {
 	Step *ClockStep
 	// Ended says why a doubt is over that needs no step.
 	Ended string
+	// Late reports that a newer reading was judged before. Now and Doubt are those of that one.
+	Late bool
 }
 
 // SavedClock is what one process leaves to the next.
@@ -103,7 +111,7 @@ func Resume(saved SavedClock, bootID string, boot time.Duration) Timeline {
 	if saved.BootID == "" || saved.BootID != bootID || boot < at {
 		return Timeline{}.After(saved.At)
 	}
-	t := Timeline{anchored: true, line: saved.At, boot: at, last: saved.At, floor: saved.Floor}
+	t := Timeline{anchored: true, line: saved.At, boot: at, last: saved.At, floor: saved.Floor, judged: at, seen: at}
 	if saved.Since > 0 {
 		t.doubted, t.began = true, saved.At
 		t.since, t.stood = fromMicros(saved.Since), fromMicros(saved.Since)
@@ -111,8 +119,9 @@ func Resume(saved SavedClock, bootID string, boot time.Duration) Timeline {
 	return t
 }
 
-func (t *Timeline) save(m ClockMoment) SavedClock {
-	s := SavedClock{At: m.Now, Boot: m.Boot.Microseconds()}
+// save returns the newest moment: a time and a reading of the boot clock that belong together.
+func (t *Timeline) save() SavedClock {
+	s := SavedClock{At: t.last, Boot: t.judged.Microseconds()}
 	if t.doubted {
 		s.Since, s.Floor = max(1, t.since.Microseconds()), t.floor
 	}
@@ -123,7 +132,10 @@ func (t *Timeline) save(m ClockMoment) SavedClock {
 func (t *Timeline) Read(r ClockReading) ClockMoment {
 	if !t.anchored {
 		t.first(r)
+	} else if r.Boot < t.seen {
+		return t.late(r)
 	}
+	t.judged, t.seen = r.Boot, r.Boot+r.Took
 	off := t.offOf(r)
 	if t.floor == 0 && fromMicros(off).Abs() <= t.tolerance(r) {
 		return t.agree(r)
@@ -138,7 +150,16 @@ func (t *Timeline) Read(r ClockReading) ClockMoment {
 	}
 	m := ClockMoment{Now: t.forward(t.at(r)), Boot: r.Boot, Doubt: t.doubt(off)}
 	if because := t.convinced(r, off); because != "" {
-		m.Step = t.step(r, off, m.Now, because)
+		m.Step = t.step(r, off, because)
+	}
+	return m
+}
+
+// late answers for a reading that says nothing new.
+func (t *Timeline) late(r ClockReading) ClockMoment {
+	m := ClockMoment{Now: t.last, Boot: r.Boot, Late: true}
+	if t.doubted {
+		m.Doubt = t.doubt(t.off)
 	}
 	return m
 }
@@ -213,8 +234,11 @@ func (t *Timeline) convinced(r ClockReading, off int64) string {
 
 // step is what believing a reading changes. Where it was not known what the time is, a
 // clock that is ahead has run on while nobody looked: that is no change of what is stored.
-func (t *Timeline) step(r ClockReading, off, now int64, because string) *ClockStep {
-	s := &ClockStep{From: now, To: r.Wall, By: r.Wall - t.at(r), Stood: t.stoodFor(r), Because: because}
+// The step begins at the line and not at the newest believed time, which may be ahead of it
+// by what the clock was slewed: the line is what moves to the clock.
+func (t *Timeline) step(r ClockReading, off int64, because string) *ClockStep {
+	from := t.at(r)
+	s := &ClockStep{From: from, To: r.Wall, By: r.Wall - from, Took: r.Took, Stood: t.stoodFor(r), Because: because}
 	if t.floor != 0 {
 		s.AgesUnknown = off < 0 || t.suspect && r.Proof == ""
 		if off >= 0 {
@@ -255,9 +279,10 @@ func (t *Timeline) forward(now int64) int64 {
 	return t.last
 }
 
-// Follow takes a step that is durable: the clock is believed.
+// Follow takes a step that is durable: the clock is believed, as exactly as it was read.
 func (t *Timeline) Follow(s ClockStep) {
 	t.line, t.last = t.line+s.To-s.From, t.last+s.To-s.From
+	t.blur = max(t.blur, s.Took)
 	t.floor, t.suspect, t.doubted, t.off = 0, false, false, 0
 }
 
@@ -265,5 +290,6 @@ func (t *Timeline) Follow(s ClockStep) {
 func (t *Timeline) Adopt(r ClockReading) ClockMoment {
 	t.anchored, t.doubted, t.floor, t.suspect, t.off = true, false, 0, false, 0
 	t.line, t.boot, t.blur, t.last = r.Wall, r.Boot, r.Took, r.Wall
+	t.judged, t.seen = r.Boot, r.Boot+r.Took
 	return ClockMoment{Now: r.Wall, Boot: r.Boot}
 }

@@ -36,7 +36,14 @@ const (
 	mostApart = 5 * time.Second
 	// skewTolerance is how far two clocks may drift apart and count as one.
 	skewTolerance = 250 * time.Millisecond
+	// stepTimeout bounds the transaction of a step, which writes to every open job.
+	stepTimeout = 30 * time.Minute
 )
+
+// stepSettings are those of the transaction of a step. Its statements read whole tables, and
+// take as long as that takes: with the time limit of all others, a step of a large database
+// would never be written.
+const stepSettings = "SET LOCAL statement_timeout = 0; SET LOCAL enable_seqscan = on; SET LOCAL enable_hashjoin = on"
 
 // clock is this server's belief in the database's clock.
 type clock struct {
@@ -123,7 +130,9 @@ func (s *Store) judge(r store.ClockReading, steps int64) store.ClockMoment {
 	case c.doubted.IsZero():
 		c.doubted = time.UnixMicro(r.Wall)
 	}
-	s.lead.Store(m.Now - r.Wall)
+	if !m.Late {
+		s.lead.Store(m.Now - r.Wall)
+	}
 	return m
 }
 
@@ -156,7 +165,8 @@ func (s *Store) watchClock() *clockWatcher {
 	}
 	w.done.Go(func() {
 		for sleep(ctx, watchEvery) {
-			// A failure is that of the database, which all else meets too.
+			// A failure is that of the database, which all else meets too. That of a step is
+			// told of where it is met.
 			_ = s.compareClocks(ctx)
 		}
 	})
@@ -170,6 +180,7 @@ func (w *clockWatcher) close() {
 
 // compareClocks notes what this server believes, or finds out what ends its doubt.
 func (s *Store) compareClocks(ctx context.Context) error {
+	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	q := pgdb.New(s.pool)
@@ -188,7 +199,11 @@ func (s *Store) compareClocks(ctx context.Context) error {
 	}
 	switch {
 	case m.Step != nil:
-		return s.stepClock(ctx, *m.Step, row.ClockSteps)
+		err := s.stepClock(whole, *m.Step, row.ClockSteps)
+		if err != nil {
+			s.clock.belief.Failed(m, hostclock.Boot()-begun, err)
+		}
+		return err
 	case m.Doubt.Why == "":
 		return q.BelieveClock(ctx, pgdb.BelieveClockParams{Now: time.UnixMicro(m.Now), Steps: row.ClockSteps})
 	case s.othersBelieve(row, r):
@@ -250,8 +265,13 @@ var errStepped = errors.New("another server was first")
 // stepClock writes a step. What is written meanwhile waits, and what is being written is
 // waited for.
 func (s *Store) stepClock(ctx context.Context, step store.ClockStep, steps int64) error {
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "LOCK TABLE meta IN ACCESS EXCLUSIVE MODE"); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, stepSettings); err != nil {
 			return err
 		}
 		q := pgdb.New(tx)

@@ -98,35 +98,45 @@ func (s *Store) watchClock() {
 		if s.clock.moment().Step == nil {
 			continue
 		}
-		// An operation that does nothing: the writer steps before each group.
+		// An operation that does nothing: the writer steps before each group. It tells of a
+		// failure itself.
 		_, _ = write(context.Background(), s, "clock", func(context.Context, *tx) (struct{}, error) { return struct{}{}, nil })
 	}
 }
 
 // stepClock follows the clock before a group, if it is believed to have changed. Where
-// that fails, the belief stays as it was, and the next group tries again.
+// that fails, the belief stays as it was, and a later group tries again.
 func (w *writer) stepClock(ctx context.Context) {
-	m := w.s.clock.moment()
+	c := w.s.clock
+	m := c.moment()
 	if m.Step == nil {
 		return
 	}
-	c := w.s.clock
 	c.steps.Lock()
 	defer c.steps.Unlock()
+	if err := w.follow(ctx, m); err != nil {
+		c.belief.Failed(m, c.read().Boot-m.Boot, err)
+		return
+	}
+	w.cache = newCache()
+	c.belief.Follow(*m.Step)
+	w.s.hints.Give([2]bool{store.WatchWork: true})
+}
+
+// follow makes a step durable, or fails with nothing of it written.
+func (w *writer) follow(ctx context.Context, m store.ClockMoment) error {
 	before, err := w.q.GetClock(ctx)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return
+		return fmt.Errorf("read how many steps were written: %w", err)
 	}
 	if err := w.writeStep(ctx, m); err != nil {
 		w.undo(ctx)
 		// Only a commit leaves open whether it is durable.
 		if after, rerr := w.q.GetClock(ctx); rerr != nil || after.Steps == before.Steps {
-			return
+			return errors.Join(err, rerr)
 		}
 	}
-	w.cache = newCache()
-	c.belief.Follow(*m.Step)
-	w.s.hints.Give([2]bool{store.WatchWork: true})
+	return nil
 }
 
 func (w *writer) writeStep(ctx context.Context, m store.ClockMoment) error {
@@ -191,7 +201,7 @@ func (w *writer) saveClock(ctx context.Context) error {
 		return nil
 	}
 	c.saved = m.Boot
-	return w.q.SaveClock(ctx, c.row(c.belief.Save(m)))
+	return w.q.SaveClock(ctx, c.row(c.belief.Save()))
 }
 
 func (c *clock) row(saved store.SavedClock) litedb.SaveClockParams {

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"os"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,8 +36,9 @@ func TestUpgrade(t *testing.T) {
 	path := version1(t)
 	_, err := Open(t.Context(), Options{Path: path})
 	wantErr(t, err, ErrSchema)
-	now := testStart.Add(10 * time.Second)
-	s := mustOpen(t, Options{Path: path, Now: func() time.Time { return now }})
+	var now atomic.Int64 // the writer reads it, also when a call has been answered
+	now.Store(testStart.Add(10 * time.Second).UnixMicro())
+	s := mustOpen(t, Options{Path: path, Now: func() time.Time { return time.UnixMicro(now.Load()).UTC() }})
 	m, err := s.Meta(t.Context())
 	must(t, err)
 	if m.Quarantined == "" || m.Incarnation != 2 {
@@ -70,7 +72,7 @@ func TestUpgrade(t *testing.T) {
 			t.Errorf("order %d: %d jobs", order, len(p.Jobs))
 		}
 	}
-	now = testStart.Add(2 * time.Hour)
+	now.Store(testStart.Add(2 * time.Hour).UnixMicro())
 	got := mustClaim(t, s, 10)
 	if len(got) != 1 || got[0].ID != reply.ID || got[0].ReplyTo != "object-1" {
 		t.Errorf("claimed: %+v", got)

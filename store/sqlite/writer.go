@@ -23,7 +23,9 @@ import (
 //     more, carefully: each operation, and each item of a batch, in a savepoint of
 //     its own, so that a failure undoes itself and fails no other;
 //   - an operation whose caller gave up while it was queued never runs; one that
-//     has begun runs to its end, and its caller waits for the commit.
+//     has begun runs to its end, and its caller waits for the commit;
+//   - no operation begins while the clock asks for a step: it is the first one of the next
+//     group, before which the step is written.
 
 const (
 	// maxQueued bounds the operations that wait; further callers wait outside.
@@ -167,33 +169,40 @@ func (w *writer) run() {
 		case <-w.quit:
 			return
 		case o := <-w.queue:
-			w.group(o)
-			w.shorten()
+			if !o.turn.CompareAndSwap(opQueued, opBegun) {
+				continue
+			}
+			for o != nil {
+				o = w.group(o)
+				w.shorten()
+			}
 		}
 	}
 }
 
 // group runs the first operation and whatever is queued behind it, commits,
-// and answers.
-func (w *writer) group(first *op) {
+// and answers. It returns the operation that begins the next group, if it has met one.
+func (w *writer) group(first *op) (following *op) {
 	// Operations run without their callers' contexts: ending one must not
 	// interrupt the others' transaction.
 	ctx := context.Background()
-	if !first.turn.CompareAndSwap(opQueued, opBegun) {
-		return
-	}
 	w.stepClock(ctx)
 	if err := w.ses.control(ctx, begin); err != nil {
 		first.done <- fmt.Errorf("%w: begin: %w", store.ErrUnavailable, err)
-		return
+		return nil
 	}
 	t := w.newTx(false)
 	var ran []*op
-	for o := first; o != nil; o = w.next(len(ran)) {
+	taken := 0 // refused ones count, too: those that wait for the commit must not wait for ever
+	for o := first; o != nil; o = w.next(taken) {
+		taken++
+		if t.setTime() && o != first {
+			following = o
+			break
+		}
 		spoiled, err := w.one(ctx, t, o)
 		if spoiled {
-			w.again(ctx, append(ran, o))
-			return
+			return w.again(ctx, append(ran, o), taken, nil)
 		}
 		if err != nil {
 			o.done <- err
@@ -202,17 +211,16 @@ func (w *writer) group(first *op) {
 		ran = append(ran, o)
 	}
 	if w.log.flush(ctx, w.ses) != nil || w.usage.flush(ctx, w.q) != nil {
-		w.again(ctx, ran)
-		return
+		return w.again(ctx, ran, taken, following)
 	}
 	w.finish(ctx, t, ran)
+	return following
 }
 
-// one runs an operation. spoiled says that it failed having written something,
+// one runs an operation at the time that was set. spoiled says that it failed having written something,
 // or in a way after which SQLite may have ended the transaction.
 func (w *writer) one(ctx context.Context, t *tx, o *op) (spoiled bool, err error) {
 	hints := t.hint
-	t.setTime()
 	w.ses.dirty = false
 	if err = translate(o.run(ctx, t)); err != nil {
 		t.hint = hints
@@ -220,36 +228,44 @@ func (w *writer) one(ctx context.Context, t *tx, o *op) (spoiled bool, err error
 	return err != nil && (w.ses.dirty || errors.Is(err, store.ErrUnavailable)), err
 }
 
-// again runs a spoiled group anew, and then on, each operation in its savepoint.
-func (w *writer) again(ctx context.Context, ops []*op) {
+// again runs a spoiled group anew, and then on unless the next one has its beginning, each
+// operation in its savepoint. It returns what begins the next group.
+func (w *writer) again(ctx context.Context, ops []*op, taken int, following *op) *op {
 	w.undo(ctx)
 	if err := w.ses.control(ctx, begin); err != nil {
 		w.abandon(ctx, ops, fmt.Errorf("begin: %w", err))
-		return
+		return following
 	}
 	t := w.newTx(true)
 	var ran []*op
+	var fresh *op // it has not run before
 	for len(ops) > 0 {
 		o := ops[0]
+		if t.setTime() && o == fresh {
+			following = o
+			break
+		}
 		err, lost := w.careful(ctx, t, o)
 		if lost != nil {
 			// SQLite ended the transaction by itself, as it does when the disk is
 			// full. What ran before in this group is gone, and surely so.
 			w.abandon(ctx, append(ran, ops...), lost)
-			return
+			return following
 		}
 		if err != nil {
 			o.done <- err
 		} else {
 			ran = append(ran, o)
 		}
-		if ops = ops[1:]; len(ops) == 0 {
-			if o := w.next(len(ran)); o != nil {
-				ops = append(ops, o)
+		if ops = ops[1:]; len(ops) == 0 && following == nil {
+			if fresh = w.next(taken); fresh != nil {
+				taken++
+				ops = append(ops, fresh)
 			}
 		}
 	}
 	w.finish(ctx, t, ran)
+	return following
 }
 
 // next gives the next operation of the group, nil when it is to be committed.
@@ -267,14 +283,13 @@ func (w *writer) next(size int) *op {
 	return nil
 }
 
-// careful runs an operation in its savepoint. lost says that the transaction
-// itself is gone.
+// careful runs an operation in its savepoint, at the time that was set. lost says that the
+// transaction itself is gone.
 func (w *writer) careful(ctx context.Context, t *tx, o *op) (err, lost error) {
 	if err := w.ses.control(ctx, "SAVEPOINT op"); err != nil {
 		return nil, fmt.Errorf("savepoint: %w", err)
 	}
 	hints := t.hint
-	t.setTime()
 	err = translate(o.run(ctx, t))
 	if err != nil {
 		t.hint, w.cache = hints, newCache()
@@ -345,10 +360,11 @@ func (w *writer) newTx(careful bool) *tx {
 	return &tx{w: w, q: w.q, conn: w.ses, careful: careful}
 }
 
-// setTime fixes the time of an operation.
-func (t *tx) setTime() {
+// setTime fixes the time of an operation, and reports whether the clock asks for a step.
+func (t *tx) setTime() (step bool) {
 	m := t.w.s.clock.moment()
 	t.now, t.doubt = m.Now, m.Doubt
+	return m.Step != nil
 }
 
 func (t *tx) view() view { return view{q: t.q, conn: t.conn, now: t.now, doubt: t.doubt} }

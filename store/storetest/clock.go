@@ -46,31 +46,20 @@ func RunClock(t *testing.T, engine Clocked) {
 // clockFixture is a fixture whose clock says the true time, beside the store's.
 type clockFixture struct {
 	*fixture
-	engine Clocked
-	// off is how far the store's clock is ahead of the true time.
-	off   time.Duration
-	proof string
-	// began is when the machine was started.
-	began time.Time
+	engine  Clocked
+	machine *Machine
 }
 
-const longBoot = 24 * time.Hour
-
 func newClockFixture(t *testing.T, engine Clocked) *clockFixture {
-	c := &clockFixture{fixture: &fixture{T: t, ctx: t.Context(), clock: &manual{}}, engine: engine, began: start.Add(-longBoot)}
-	c.fixture.clock.us.Store(start.UnixMicro())
+	c := &clockFixture{fixture: &fixture{T: t, ctx: t.Context()}, engine: engine, machine: NewMachine(start)}
+	c.fixture.clock = c.machine.true
 	c.s = engine.Open(t, c.options())
 	t.Cleanup(func() { _ = c.s.Close() })
 	c.conn = c.connect(store.Connection{Class: job.Keyed, KeyWindow: 24 * time.Hour})
 	return c
 }
 
-func (c *clockFixture) options() store.ClockOptions { return store.ClockOptions{Read: c.read} }
-
-func (c *clockFixture) read() store.ClockReading {
-	now := c.fixture.clock.now()
-	return store.ClockReading{Wall: now.Add(c.off).UnixMicro(), Boot: now.Sub(c.began), Proof: c.proof}
-}
+func (c *clockFixture) options() store.ClockOptions { return store.ClockOptions{Read: c.machine.Read} }
 
 // restart opens the store again. In another run of the machine the boot clock has begun
 // anew.
@@ -81,7 +70,7 @@ func (c *clockFixture) restart(sameRun bool, edit ...func(*store.ClockOptions)) 
 		e(&opts)
 	}
 	if !sameRun {
-		c.began = c.fixture.clock.now().Add(-time.Minute)
+		c.machine.Boot(time.Minute)
 	}
 	c.s = c.engine.Restart(c.T, c.s, opts)
 }
@@ -89,12 +78,12 @@ func (c *clockFixture) restart(sameRun bool, edit ...func(*store.ClockOptions)) 
 // step has the store follow its clock.
 func (c *clockFixture) step() {
 	c.Helper()
-	c.proof = "the test knows it"
+	c.machine.Prove("the test knows it")
 	_, err := c.s.ClaimLooks(c.ctx, store.ClaimParams{Worker: "nobody", Lease: lease, Limit: 0})
 	if err != nil && !errors.Is(err, store.ErrClockDoubted) {
 		c.Fatal(err)
 	}
-	c.proof = ""
+	c.machine.Prove("")
 	c.is(c.meta().Clock.Why, "", "doubt after the step")
 }
 
@@ -129,12 +118,13 @@ func clockJump(c *clockFixture) {
 	c.submit(at(start.Add(10 * time.Minute)))
 	c.submit(at(start.Add(24*time.Hour)), func(n *store.NewJob) { n.Spec.StartWindow = time.Hour })
 	c.is(c.meta().Clock, store.ClockDoubt{}, "doubt before the jump")
-	c.off = 7 * 24 * time.Hour
+	const ahead = 7 * 24 * time.Hour
+	c.machine.Set(ahead)
 	c.quiet("after the jump")
-	c.is(c.meta().Clock.Off, c.off, "how far the clock is off")
+	c.is(c.meta().Clock.Off, ahead, "how far the clock is off")
 	c.is(c.meta().Clock.Since.Sub(start).Abs() < time.Second, true, "since when")
 	c.fixture.clock.advance(2 * time.Second)
-	c.off = 0
+	c.machine.Set(0)
 	c.quiet("after it was set back")
 	c.is(c.meta().Clock, store.ClockDoubt{}, "doubt after it was set back")
 	c.fixture.clock.advance(10*time.Minute - 2*time.Second)
@@ -146,10 +136,10 @@ func clockJump(c *clockFixture) {
 func clockBack(c *clockFixture) {
 	c.submit()
 	c.is(len(c.tried()), 1, "jobs claimed before")
-	c.off = time.Hour
+	c.machine.Set(time.Hour)
 	c.submit()
 	c.tried() // an engine may go on
-	c.off = 0
+	c.machine.Set(0)
 	c.fixture.clock.advance(2 * lease)
 	c.submit()
 	got := c.tried()
@@ -189,7 +179,7 @@ func clockStepForward(c *clockFixture) {
 	left := c.durable()
 	before := left()
 	soon := c.submit(at(start.Add(30 * time.Minute)))
-	c.off = time.Hour
+	c.machine.Set(time.Hour)
 	c.step()
 	c.is(left(), before, "durations after the step")
 	c.is(c.job(soon.ID).Now.Sub(start), time.Hour, "now")
@@ -206,7 +196,7 @@ func clockStepBack(c *clockFixture) {
 	left := c.durable()
 	before := left()
 	soon := c.submit(at(start.Add(-30*time.Minute)), holding("a-fourth-account"))
-	c.off = -time.Hour
+	c.machine.Set(-time.Hour)
 	c.step()
 	c.is(left(), before, "durations after the step")
 	c.is(c.job(soon.ID).Now.Sub(start), -time.Hour, "now")
@@ -230,7 +220,7 @@ func clockOwnTime(c *clockFixture) {
 	wanted := start.Add(30 * time.Minute)
 	again := c.apply(failed.Snapshot, job.RetryAsked{At: wanted})
 	c.is(again.Snapshot.NextAt, wanted, "due before the step")
-	c.off = -10 * time.Minute
+	c.machine.Set(-10 * time.Minute)
 	c.step()
 	c.is(c.job(s.Snapshot.ID).NextAt, wanted, "due after the step")
 }
@@ -241,7 +231,7 @@ func clockLook(c *clockFixture) {
 	c.fixture.clock.advance(2 * fence)
 	l := c.looks()[0]
 	c.is(l.ID, first.ID, "look")
-	c.off = -time.Hour
+	c.machine.Set(-time.Hour)
 	c.step()
 	got := c.job(first.ID)
 	c.is(got.ClaimToken, job.ID{}, "lease of the look")
@@ -250,7 +240,7 @@ func clockLook(c *clockFixture) {
 
 func clockBound(c *clockFixture) {
 	soon := c.submit(at(start.Add(30 * time.Minute)))
-	c.off = time.Hour
+	c.machine.Set(time.Hour)
 	c.quiet("after the jump")
 	c.fixture.clock.advance(store.DefaultClockDoubt - time.Second)
 	c.quiet("before the bound")
@@ -264,13 +254,13 @@ func clockBound(c *clockFixture) {
 func clockRestart(c *clockFixture) {
 	s := c.sending()
 	c.fixture.clock.advance(10 * time.Second)
-	c.off = -time.Hour
+	c.machine.Set(-time.Hour)
 	c.restart(true)
 	c.quiet("after the restart")
 	if got := c.job(s.Snapshot.ID).View(c.traits(s.Snapshot), 0); got.KeyAge < 0 {
 		c.Errorf("the key's age is %v", got.KeyAge)
 	}
-	c.off = 0
+	c.machine.Set(0)
 	c.fixture.clock.advance(fence)
 	c.tried()
 	over, err := c.s.Overdue(c.ctx, 10)
@@ -297,7 +287,7 @@ func clockEarlier(c *clockFixture) {
 	s := c.ambiguous()
 	late := c.submit(holding("another-account"), func(n *store.NewJob) { n.Spec.StartWindow = 5 * time.Second })
 	age := c.job(s.ID).View(c.traits(s), 0).KeyAge
-	c.off = -110 * time.Second
+	c.machine.Set(-110 * time.Second)
 	c.fixture.clock.advance(time.Second)
 	c.restart(false)
 	_, err := c.s.Claim(c.ctx, store.ClaimParams{Worker: "worker", Lease: lease, Limit: 10})
@@ -334,7 +324,7 @@ func clockEarlier(c *clockFixture) {
 
 func clockTrusted(c *clockFixture) {
 	s := c.ambiguous()
-	c.off = -time.Hour
+	c.machine.Set(-time.Hour)
 	c.restart(false, func(o *store.ClockOptions) { o.Trust = true })
 	c.submit(holding("another-account"))
 	c.is(len(c.tried()) > 0, true, "jobs are claimed")
@@ -342,6 +332,6 @@ func clockTrusted(c *clockFixture) {
 	if v := c.job(s.ID).View(c.traits(s), 0); v.KeyAge < v.Traits.KeyWindow {
 		c.Errorf("the key's age is %v", v.KeyAge)
 	}
-	c.off = time.Hour
+	c.machine.Set(time.Hour)
 	c.quiet("after a later jump")
 }

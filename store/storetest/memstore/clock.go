@@ -18,7 +18,7 @@ func (s *Store) moment() store.ClockMoment {
 		s.clock.Follow(*m.Step)
 		m = s.clock.Read(s.opts.Clock.Read())
 	}
-	s.saved = s.clock.Save(m)
+	s.saved = s.clock.Save()
 	return m
 }
 

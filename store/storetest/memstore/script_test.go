@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,13 +20,27 @@ import (
 
 var start = time.Date(2030, 1, 2, 3, 4, 5, 678_901_000, time.UTC)
 
+// manual is a clock that the test moves. An engine's own goroutines may read it meanwhile,
+// also when the call that began them has been answered.
+type manual struct{ us atomic.Int64 }
+
+func newManual() *manual {
+	m := &manual{}
+	m.us.Store(start.UnixMicro())
+	return m
+}
+
+func (m *manual) now() time.Time { return time.UnixMicro(m.us.Load()).UTC() }
+
+func (m *manual) advance(d time.Duration) { m.us.Add(d.Microseconds()) }
+
 // script is a random use of a store. What it does next depends on its seed and on
 // what the store has answered, so two stores that answer alike are used alike.
 type script struct {
 	t     *testing.T
 	rand  *rand.Rand
 	s     store.Store
-	clock time.Time
+	clock *manual
 	ids   uint64
 	conns []store.Connection
 	jobs  []job.ID
@@ -39,8 +54,8 @@ type script struct {
 // run uses a store for a number of steps and gives its answers.
 func (p *script) run(open func(now func() time.Time) store.Store, seed uint64, steps int) []string {
 	p.t.Helper()
-	p.rand, p.clock = rand.New(rand.NewPCG(seed, 0)), start
-	p.s = open(func() time.Time { return p.clock })
+	p.rand, p.clock = rand.New(rand.NewPCG(seed, 0)), newManual()
+	p.s = open(p.clock.now)
 	defer func() { _ = p.s.Close() }()
 	for i, class := range []job.Class{job.Keyed, job.Handle, job.Observable, job.Opaque} {
 		conn, created, err := p.s.CreateConnection(p.ctx(), store.NewConnection{Connection: store.Connection{
@@ -110,7 +125,7 @@ func answered(s job.Snapshot) job.Snapshot {
 
 // current leaves a rate limit out that is over: engines may still name it.
 func (p *script) current(c store.Connection) store.Connection {
-	if !c.RateLimitedUntil.After(p.clock) {
+	if !c.RateLimitedUntil.After(p.clock.now()) {
 		c.RateLimitedUntil = time.Time{}
 	}
 	return c
@@ -143,7 +158,7 @@ func (p *script) create() {
 		Retry: job.RetryPolicy{MaxAttempts: p.rand.IntN(5)},
 	}}
 	if p.rand.IntN(3) == 0 {
-		n.ScheduledFor = p.clock.Add(time.Duration(p.rand.IntN(200)-20) * time.Minute)
+		n.ScheduledFor = p.clock.now().Add(time.Duration(p.rand.IntN(200)-20) * time.Minute)
 	}
 	if p.rand.IntN(4) == 0 {
 		n.Spec.ReplyTo, _ = pick(p, append(p.jobs, n.Spec.ID))
@@ -280,7 +295,7 @@ func (p *script) outcome() {
 	attempt, object := 1+p.rand.IntN(s.Attempt), string(rune('a'+p.rand.IntN(6)))
 	if p.rand.IntN(2) == 0 {
 		p.judge(s, job.Looked{Observation: job.Observation{
-			Attempt: attempt, Verdict: job.Verdict(1 + p.rand.IntN(5)), ExternalID: object, Handle: "h", BegunAt: p.clock, EndedAt: p.clock,
+			Attempt: attempt, Verdict: job.Verdict(1 + p.rand.IntN(5)), ExternalID: object, Handle: "h", BegunAt: p.clock.now(), EndedAt: p.clock.now(),
 		}}, nil)
 		return
 	}
@@ -302,9 +317,9 @@ func (p *script) ask() {
 	case 0:
 		p.judge(s, job.CancelAsked{}, nil)
 	case 1:
-		p.judge(s, job.RetryAsked{At: p.clock.Add(time.Minute)}, nil)
+		p.judge(s, job.RetryAsked{At: p.clock.now().Add(time.Minute)}, nil)
 	case 2:
-		p.judge(s, job.RescheduleAsked{At: p.clock.Add(time.Hour), Window: time.Hour}, nil)
+		p.judge(s, job.RescheduleAsked{At: p.clock.now().Add(time.Hour), Window: time.Hour}, nil)
 	case 3:
 		p.judge(s, job.RunNowAsked{}, nil)
 	case 4:
@@ -371,7 +386,7 @@ func (p *script) pass() {
 		time.Microsecond, time.Second, time.Second, 10 * time.Second, 30 * time.Second, 30 * time.Second, time.Minute, 20 * time.Minute,
 	}
 	step, _ := pick(p, steps)
-	p.clock = p.clock.Add(step)
+	p.clock.advance(step)
 }
 
 func (p *script) sweep() {

@@ -1,0 +1,138 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/storetest"
+)
+
+// newsOf collects the news of the belief in a machine's clock.
+type newsOf struct {
+	mu   sync.Mutex
+	news []store.ClockNews
+}
+
+func (n *newsOf) tell(one store.ClockNews) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.news = append(n.news, one)
+}
+
+// take returns the news since it was called last.
+func (n *newsOf) take() []store.ClockNews {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	news := n.news
+	n.news = nil
+	return news
+}
+
+// An operation that begins once the clock is believed does not see the doubt, also when
+// the writer meets it in a group that began before.
+func TestAGroupEndsWhereTheClockAsksForAStep(t *testing.T) {
+	refused := errors.New("refused")
+	for _, tt := range []struct {
+		name string
+		// before is what the group runs before the clock is believed.
+		before func(context.Context, *tx) error
+	}{
+		{"after one that is refused", func(context.Context, *tx) error { return refused }},
+		{"after one that writes", addProject("before")},
+		{"after one that spoils the group", func(ctx context.Context, t *tx) error {
+			return errors.Join(addProject("never")(ctx, t), refused)
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			clock := storetest.NewMachine(testStart)
+			s := mustOpen(t, Options{Path: testPath(t), Clock: store.ClockOptions{Read: clock.Read}})
+			clock.Set(time.Hour)
+			var before, after store.ClockMoment
+			saw := func(into *store.ClockMoment) func(context.Context, *tx) error {
+				return func(_ context.Context, t *tx) error {
+					*into = store.ClockMoment{Now: t.now, Doubt: t.doubt}
+					return refused
+				}
+			}
+			errs := group(t, s,
+				func(ctx context.Context, t *tx) error {
+					_ = saw(&before)(ctx, t)
+					defer clock.Prove("the test knows it")
+					return tt.before(ctx, t)
+				},
+				saw(&after), addProject("after"),
+			)
+			must(t, errs[2])
+			if before.Doubt.Why == "" || after.Doubt.Why != "" || after.Now-before.Now != time.Hour.Microseconds() {
+				t.Errorf("before: %+v, after: %+v", before, after)
+			}
+			if got := projects(t, s); !got["after"] || got["never"] {
+				t.Errorf("projects: %v", got)
+			}
+		})
+	}
+}
+
+// A group that is refused again and again ends all the same, for those that wait for its commit.
+func TestAGroupOfRefusedOperationsEnds(t *testing.T) {
+	s := mustOpen(t, Options{Path: testPath(t)})
+	refused, turns := errors.New("refused"), 0
+	var commits, committed int
+	inner := s.writer.commit
+	fns := []func(context.Context, *tx) error{func(context.Context, *tx) error {
+		s.writer.commit = func(ctx context.Context) error {
+			if commits++; commits == 1 {
+				committed = turns
+			}
+			return inner(ctx)
+		}
+		return nil
+	}}
+	for range 2 * maxGroup {
+		fns = append(fns, func(context.Context, *tx) error { turns++; return refused })
+	}
+	must(t, group(t, s, fns...)[0])
+	if committed > maxGroup {
+		t.Errorf("%d operations were refused before the commit", committed)
+	}
+}
+
+// A step that cannot be written leaves nothing behind, is told of, and is tried again.
+func TestAStepThatFails(t *testing.T) {
+	clock := storetest.NewMachine(testStart)
+	news := &newsOf{}
+	s := mustOpen(t, Options{Path: testPath(t), Clock: store.ClockOptions{Read: clock.Read, Tell: news.tell}})
+	must(t, group(t, s, addProject("a"))[0])
+	broken, tries := errors.New("disk full"), 0
+	inner := s.writer.commit
+	must(t, group(t, s, func(context.Context, *tx) error {
+		s.writer.commit = func(ctx context.Context) error {
+			if s.clock.belief.Doubt().Why != "" && tries == 0 { // of the step
+				tries++
+				return broken
+			}
+			return inner(ctx)
+		}
+		return nil
+	})[0])
+	clock.Set(time.Hour)
+	clock.Prove("the test knows it")
+	must(t, group(t, s, addProject("b"))[0])
+	if got := news.take(); len(got) != 2 || got[0].Doubt.Why == "" || !errors.Is(got[1].Failed, broken) || got[1].Doubt.Why == "" {
+		t.Fatalf("news: %+v", got)
+	}
+	must(t, group(t, s, addProject("c"))[0])
+	if got := news.take(); len(got) > 0 {
+		t.Errorf("tried again without a pause: %+v", got)
+	}
+	clock.Pass(time.Second)
+	must(t, group(t, s, addProject("d"))[0])
+	if got := news.take(); len(got) != 1 || got[0].Doubt.Why != "" || got[0].Step != time.Hour {
+		t.Errorf("news: %+v", got)
+	}
+	wantProjects(t, s, "a", "b", "c", "d")
+}
