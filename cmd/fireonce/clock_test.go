@@ -4,17 +4,21 @@ package main
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector/feed/feedtest"
 	"github.com/fireonce/fireonce/internal/pgtest"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
@@ -228,8 +232,15 @@ func TestAnEarlierTimeAtTheStartRepeatsNoKey(t *testing.T) {
 	}
 	c.process.says(t, believes)
 	h := c.ends(crashedKeys + 1)
+	c.asksForEachKey(h, waits)
+}
+
+// asksForEachKey fails unless no request of crashed was repeated, each of their jobs asks a
+// person, and a job that was submitted in the doubt has succeeded.
+func (c *clocked) asksForEachKey(h *history, waits string) {
+	c.Helper()
 	if n := c.repeats(); n > 0 {
-		t.Errorf("%d of %d requests were repeated", n, crashedKeys)
+		c.Errorf("%d of %d requests were repeated", n, crashedKeys)
 	}
 	unsure := 0
 	for id := range h.events {
@@ -237,8 +248,9 @@ func TestAnEarlierTimeAtTheStartRepeatsNoKey(t *testing.T) {
 			unsure++
 		}
 	}
-	if unsure != crashedKeys || h.state(waits) != fireoncev1.JobState_JOB_STATE_SUCCEEDED {
-		t.Errorf("%d of %d jobs ask a person, and the other one is %v", unsure, crashedKeys, h.state(waits))
+	if unsure != crashedKeys || h.state(waits) != fireoncev1.JobState_JOB_STATE_SUCCEEDED || c.receiver.Requests("waits") != 1 {
+		c.Errorf("%d of %d jobs ask a person, and the other one is %v after %d requests",
+			unsure, crashedKeys, h.state(waits), c.receiver.Requests("waits"))
 	}
 }
 
@@ -251,6 +263,59 @@ func TestAnEarlierTimeInOneRunOfTheMachineIsSeenThrough(t *testing.T) {
 	c.ends(crashedKeys)
 	if n := c.repeats(); n != crashedKeys {
 		t.Errorf("%d of %d requests were repeated", n, crashedKeys)
+	}
+}
+
+// A post is on its way when its server dies, and the clock is an hour ahead for the next one,
+// which believes it: the look waits until the post can no longer take effect, by the true
+// time, and finds it.
+func TestAStepBringsNoLookForward(t *testing.T) {
+	t.Parallel()
+	const timeout = 20 * time.Second
+	var posted atomic.Int64 // when the post came, in Unix microseconds
+	reached, leave := make(chan struct{}), make(chan struct{})
+	var early atomic.Int64
+	to := startPosts(t, feedtest.Options{Plan: func(r feedtest.Request) feedtest.Answer {
+		switch {
+		case r.Method == http.MethodPost && r.Number == 1:
+			posted.Store(time.Now().UnixMicro())
+			close(reached)
+			<-leave
+			return feedtest.Reset
+		case posted.Load() != 0 && time.Since(time.UnixMicro(posted.Load())) < timeout/2:
+			early.Add(1)
+		}
+		return feedtest.Reply
+	}})
+	let := sync.OnceFunc(func() { close(leave) })
+	t.Cleanup(let)
+	c := newClocked(t, "", receiver.Options{Dedupes: true}, "--clock-doubt", "2s")
+	c.start(nil)
+	made, err := c.api.Connections.CreateConnection(waiting(t), &fireoncev1.CreateConnectionRequest{
+		IdempotencyKey: "posts", Connection: to.connection(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := jobFor(to, made.GetConnection().GetConnectionId(), "post")
+	req.RetryPolicy.AttemptTimeout = durationpb.New(timeout)
+	if _, err := c.api.Jobs.ScheduleJob(waiting(t), req); err != nil {
+		t.Fatal(err)
+	}
+	<-reached
+	c.kill()
+	c.start([]string{"FIREONCE_CLOCK_OFFSET=1h"})
+	c.process.says(t, doubtGoesOn)
+	c.process.says(t, believes)
+	let()
+	h := c.ends(1)
+	if n := early.Load(); n > 0 {
+		t.Errorf("the platform was asked %d times while the post could still take effect", n)
+	}
+	for id := range h.events {
+		if h.state(id) != fireoncev1.JobState_JOB_STATE_SUCCEEDED || to.Effects("post") != 1 || to.Requests("post") != 1 {
+			t.Errorf("the job is %v, with %d posts of %d requests", h.state(id), to.Effects("post"), to.Requests("post"))
+		}
 	}
 }
 
@@ -346,11 +411,9 @@ func TestAnEarlierTimeOfTheDatabaseRepeatsNoKey(t *testing.T) {
 	clock.Set(t, -110*time.Second)
 	c.start(nil, "--clock-doubt", "3s")
 	c.process.says(t, doubtStands)
+	waits := c.schedule("waits", time.Time{})
 	c.process.says(t, believes)
-	c.ends(crashedKeys)
-	if n := c.repeats(); n > 0 {
-		t.Errorf("%d of %d requests were repeated", n, crashedKeys)
-	}
+	c.asksForEachKey(c.ends(crashedKeys+1), waits)
 }
 
 // Two servers on one database whose clock changes follow it once.

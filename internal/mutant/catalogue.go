@@ -30,9 +30,9 @@ type edit struct {
 	old, new string
 }
 
-// catalogue reads every mutant, in the order of their names.
-func catalogue(files fs.FS) ([]mutant, error) {
-	names, err := fs.Glob(files, "mutants/*.diff")
+// catalogue reads every mutant of a folder, in the order of their names.
+func catalogue(files fs.FS, folder string) ([]mutant, error) {
+	names, err := fs.Glob(files, folder+"/*.diff")
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 
 func all(t *testing.T) []mutant {
 	t.Helper()
-	mutants, err := catalogue(mutantFiles)
+	mutants, err := catalogue(mutantFiles, "mutants")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func TestParseRefuses(t *testing.T) {
 }
 
 func TestCatalogueIsNotEmpty(t *testing.T) {
-	if _, err := catalogue(fstest.MapFS{}); err == nil {
+	if _, err := catalogue(fstest.MapFS{}, "mutants"); err == nil {
 		t.Error("an empty catalogue would catch everything")
 	}
 }

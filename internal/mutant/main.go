@@ -59,7 +59,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	all, err := catalogue(mutantFiles)
+	all, err := catalogue(mutantFiles, "mutants")
 	if err != nil {
 		return err
 	}

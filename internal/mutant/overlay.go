@@ -55,14 +55,17 @@ func (m mutant) writeOverlay(root, dir string) (string, error) {
 	return path, os.WriteFile(path, overlay, 0o600)
 }
 
-// otherTests takes the engine's tests that are not the simulator's out of the build:
-// it takes a quarter of the time without them.
+// likeSQLite is the test of the reference store that needs SQLite.
+const likeSQLite = "store/storetest/memstore/like_sqlite_test.go"
+
+// otherTests takes the engine's tests that are not the simulator's out of the build, and the
+// reference store's test that needs SQLite: it takes a quarter of the time without them.
 func otherTests(root string) (map[string]string, error) {
 	files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(enginePackage), "*_test.go"))
 	if err != nil {
 		return nil, err
 	}
-	out := make(map[string]string)
+	out := map[string]string{filepath.Join(root, filepath.FromSlash(likeSQLite)): ""}
 	for _, f := range files {
 		if name := filepath.Base(f); !strings.HasPrefix(name, "sim_") && name != "export_test.go" {
 			out[f] = "" // no such file

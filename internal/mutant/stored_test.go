@@ -1,0 +1,69 @@
+package main
+
+import (
+	"embed"
+	"errors"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Rules of this file: a rule about times that the simulator cannot judge, because its
+// machines are never down, is dropped from the reference store. The conformance suite,
+// which each store passes, must notice.
+
+//go:embed stored/*.diff
+var storedFiles embed.FS
+
+func TestStoredMutantsAreNoticed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it compiles the store once for each mutant")
+	}
+	mutants, err := catalogue(storedFiles, "stored")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := moduleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if output, err := conformance(t, root, dir, mutant{name: "none"}); err != nil {
+		t.Fatalf("the true code fails: %v\n%s", err, output)
+	}
+	for _, m := range mutants {
+		t.Run(m.name, func(t *testing.T) {
+			output, err := conformance(t, root, t.TempDir(), m)
+			if failed := (*exec.ExitError)(nil); !errors.As(err, &failed) {
+				t.Fatalf("%s: it survives, or did not run: %v\n%s", m.rule, err, output)
+			}
+			for _, name := range m.expect {
+				if !strings.Contains(output, "--- FAIL: TestClockConformance/"+name+" ") {
+					t.Errorf("%s: %s does not fail:\n%s", m.rule, name, output)
+				}
+			}
+		})
+	}
+}
+
+// conformance runs the clock's part of the suite over the reference store with a rule
+// dropped.
+func conformance(t *testing.T, root, dir string, m mutant) (output string, err error) {
+	t.Helper()
+	overlay, err := m.writeOverlay(root, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary := filepath.Join(dir, "store.test")
+	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", overlay, "-o", binary, "./store/storetest/memstore")
+	build.Dir = root
+	if text, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, text)
+	}
+	run := exec.CommandContext(t.Context(), binary, "-test.run", "^TestClockConformance$")
+	var text strings.Builder
+	run.Stdout, run.Stderr = &text, &text
+	err = run.Run()
+	return text.String(), err
+}
