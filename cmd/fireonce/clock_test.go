@@ -266,11 +266,21 @@ func TestAnEarlierTimeInOneRunOfTheMachineIsSeenThrough(t *testing.T) {
 	}
 }
 
-// A post is on its way when its server dies, and the clock is an hour ahead for the next one,
+// A post is on its way when its server dies, and the clock is an hour off for the next one,
 // which believes it: the look waits until the post can no longer take effect, by the true
-// time, and finds it.
-func TestAStepBringsNoLookForward(t *testing.T) {
+// time, and no longer than that, and finds it.
+func TestAStepMovesNoLook(t *testing.T) {
 	t.Parallel()
+	for _, offset := range []string{"1h", "-1h"} {
+		t.Run(offset, func(t *testing.T) {
+			t.Parallel()
+			lookAfterAStep(t, offset)
+		})
+	}
+}
+
+func lookAfterAStep(t *testing.T, offset string) {
+	t.Helper()
 	const timeout = 20 * time.Second
 	var posted atomic.Int64 // when the post came, in Unix microseconds
 	reached, leave := make(chan struct{}), make(chan struct{})
@@ -304,7 +314,7 @@ func TestAStepBringsNoLookForward(t *testing.T) {
 	}
 	<-reached
 	c.kill()
-	c.start([]string{"FIREONCE_CLOCK_OFFSET=1h"})
+	c.start([]string{"FIREONCE_CLOCK_OFFSET=" + offset})
 	c.process.says(t, doubtGoesOn)
 	c.process.says(t, believes)
 	let()
