@@ -35,7 +35,7 @@ func (n *newsOf) take() []store.ClockNews {
 // An operation that begins once the clock is believed does not see the doubt, also when
 // the writer meets it in a group that began before.
 func TestAGroupEndsWhereTheClockAsksForAStep(t *testing.T) {
-	refused := errors.New("refused")
+	refused := store.ErrNotFound // any other error than a verdict spoils the group
 	for _, tt := range []struct {
 		name string
 		// before is what the group runs before the clock is believed.
@@ -44,7 +44,7 @@ func TestAGroupEndsWhereTheClockAsksForAStep(t *testing.T) {
 		{"after one that is refused", func(context.Context, *tx) error { return refused }},
 		{"after one that writes", addProject("before")},
 		{"after one that spoils the group", func(ctx context.Context, t *tx) error {
-			return errors.Join(addProject("never")(ctx, t), refused)
+			return errors.Join(addProject("never")(ctx, t), errors.New("broken"))
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -80,7 +80,7 @@ func TestAGroupEndsWhereTheClockAsksForAStep(t *testing.T) {
 // A group that is refused again and again ends all the same, for those that wait for its commit.
 func TestAGroupOfRefusedOperationsEnds(t *testing.T) {
 	s := mustOpen(t, Options{Path: testPath(t)})
-	refused, turns := errors.New("refused"), 0
+	refused, turns := store.ErrNotFound, 0
 	var commits, committed int
 	inner := s.writer.commit
 	fns := []func(context.Context, *tx) error{func(context.Context, *tx) error {
