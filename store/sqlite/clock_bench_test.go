@@ -4,7 +4,6 @@ package sqlite
 
 import (
 	"flag"
-	"os"
 	"testing"
 	"time"
 
@@ -25,8 +24,7 @@ var fillOpen = []string{
 	fillEnded[5],
 }
 
-// BenchmarkClockStep shows how long a step of the clock keeps everything waiting, and how
-// much it writes.
+// BenchmarkClockStep shows how long a step of the clock keeps everything waiting.
 func BenchmarkClockStep(b *testing.B) {
 	path, clock := testPath(b), storetest.NewMachine(testStart)
 	opts := Options{Path: path, Migrate: true, Clock: store.ClockOptions{Read: clock.Read}}
@@ -61,12 +59,4 @@ func BenchmarkClockStep(b *testing.B) {
 		b.Errorf("%d of %d waits were moved", moved, *openJobs)
 	}
 	b.ReportMetric(float64(b.Elapsed().Seconds())/float64(b.N), "s/step")
-	b.ReportMetric(float64(logBytes(b, path))/(1<<20), "MB-log")
-}
-
-func logBytes(b *testing.B, path string) int64 {
-	b.Helper()
-	info, err := os.Stat(path + "-wal")
-	must(b, err)
-	return info.Size()
 }
