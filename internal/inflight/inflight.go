@@ -14,8 +14,9 @@ import (
 // ErrBusy says that there was no room in time, or too many wait already.
 var ErrBusy = errors.New("inflight: too many bytes are being worked on")
 
-// MostWaiting bounds the requests that wait for one Budget.
-const MostWaiting = 256
+// MostWaiting bounds the requests that wait for one Budget. Half of them may be one
+// owner's.
+const MostWaiting = 512
 
 // Budget is a number of bytes that requests share.
 type Budget struct {
@@ -70,31 +71,38 @@ func (b *Budget) Take(ctx context.Context, owner string, size int64) (Hold, erro
 	return h, nil // granted meanwhile
 }
 
-// enter takes the bytes, or queues for them.
+// enter takes the bytes, or queues for them. Whose turn it is, admit alone says.
 func (b *Budget) enter(h Hold) (*waiter, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.fits(h.owner, h.size) && !b.before(h.owner) {
+	if len(b.waiting) == 0 && b.fits(h.owner, h.size) {
 		b.grant(h.owner, h.size)
 		return nil, nil
 	}
-	if len(b.waiting) >= MostWaiting {
-		return nil, ErrBusy
-	}
 	w := &waiter{owner: h.owner, size: h.size, granted: make(chan struct{})}
 	b.waiting = append(b.waiting, w)
+	b.admit() // its turn may come before that of those who wait
+	select {
+	case <-w.granted:
+		return nil, nil
+	default:
+	}
+	if len(b.waiting) > MostWaiting || b.waitingOf(h.owner) > MostWaiting/2 {
+		last := len(b.waiting) - 1 // the newcomer
+		b.waiting[last] = nil
+		b.waiting = b.waiting[:last]
+		return nil, ErrBusy
+	}
 	return w, nil
 }
 
-// before reports whether somebody waits whose turn comes before a newcomer's. One that
-// waits for its owner's own bytes is in the way of that owner only.
-func (b *Budget) before(owner string) bool {
+func (b *Budget) waitingOf(owner string) (n int) {
 	for _, w := range b.waiting {
-		if w.owner == owner || b.held[w.owner]+w.size <= b.share {
-			return true
+		if w.owner == owner {
+			n++
 		}
 	}
-	return false
+	return n
 }
 
 // leave takes a waiter out of the queue. It reports false when its turn has come.

@@ -88,6 +88,43 @@ func TestOrder(t *testing.T) {
 	})
 }
 
+// TestOwnQueueIsInNoOthersWay: what waits behind its owner's own requests keeps nobody
+// else from what is free, whatever its size.
+func TestOwnQueueIsInNoOthersWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := inflight.New(100, wait)
+		must(t, b, "a", 30)
+		large, small := begin(t, b, "a", 40), begin(t, b, "a", 10)
+		if done(large) || done(small) {
+			t.Fatal("more than the share, or out of order")
+		}
+		if other := begin(t, b, "b", 10); !done(other) {
+			t.Error("another owner waits, and there are bytes for it")
+		}
+	})
+}
+
+// TestWaitingPlaces: one owner's requests leave places in which those of others wait.
+func TestWaitingPlaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := inflight.New(100, wait)
+		must(t, b, "a", 50)
+		last := must(t, b, "b", 50)
+		for range inflight.MostWaiting {
+			begin(t, b, "a", 1)
+		}
+		other := begin(t, b, "c", 10)
+		last.Release()
+		synctest.Wait()
+		if !done(other) {
+			t.Fatal("it waits for what is free")
+		}
+		if got := <-other; got.err != nil {
+			t.Errorf("another owner's request found no place: %v", got.err)
+		}
+	})
+}
+
 func TestWaitsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := inflight.New(100, wait)
@@ -102,11 +139,12 @@ func TestWaitsEnd(t *testing.T) {
 			t.Error(err)
 		}
 		waiting := begin(t, b, "a", 10)
-		for range inflight.MostWaiting - 1 {
+		for range inflight.MostWaiting/2 - 1 {
 			begin(t, b, "a", 1)
 		}
-		if _, err := b.Take(t.Context(), "a", 1); !errors.Is(err, inflight.ErrBusy) {
-			t.Errorf("one more than may wait: %v", err)
+		before := time.Now()
+		if _, err := b.Take(t.Context(), "a", 1); !errors.Is(err, inflight.ErrBusy) || time.Since(before) != 0 {
+			t.Errorf("one more than may wait: %v after %s", err, time.Since(before))
 		}
 		must(t, b, "b", 1)
 		h.Release()
