@@ -60,8 +60,11 @@ func Unimplemented(procedure string) bool { return unimplemented[procedure] }
 
 // LogTurnedAway lets tests turn many calls away.
 func (s *Server) LogTurnedAway(ctx context.Context, peer string, reason fireoncev1.ErrorReason) {
-	s.logTurnedAway(withPeer(ctx, remoteAddr(peer)), "/", refuse(reason, "no"))
+	s.logTurnedAway(withPeer(ctx, remoteAddr(peer+":9")), "/", refuse(reason, "no"))
 }
+
+// ConnProbes bounds the calls without a key that one connection has open.
+const ConnProbes = connProbes
 
 // TurnedAwayEvery is the time that one line of the log stands for.
 const TurnedAwayEvery time.Duration = turnedAwayEvery

@@ -172,19 +172,27 @@ const mostHeaders = 128
 // fewHeaders refuses a flood of headers, and lets go of them at the same time.
 func fewHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		lines := 0
-		for _, values := range r.Header {
-			lines += len(values)
-		}
+		lines := linesOf(r.Header)
 		if lines <= mostHeaders {
 			next.ServeHTTP(w, r)
 			return
 		}
 		r.Header = make(http.Header)
 		w.Header().Set("Connection", "close")
-		http.Error(w, fmt.Sprintf("the request has %d headers; at most %d are read", lines, mostHeaders),
-			http.StatusRequestHeaderFieldsTooLarge)
+		http.Error(w, tooManyHeaders(lines), http.StatusRequestHeaderFieldsTooLarge)
 	})
+}
+
+// linesOf counts the header lines of a request, on either listener.
+func linesOf(header map[string][]string) (n int) {
+	for _, values := range header {
+		n += len(values)
+	}
+	return n
+}
+
+func tooManyHeaders(lines int) string {
+	return fmt.Sprintf("the request has %d headers; at most %d are read", lines, mostHeaders)
 }
 
 // unframed keeps answers out of other web pages and out of caches: they belong to the

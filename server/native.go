@@ -26,15 +26,17 @@ import (
 // code. What only this transport needs is here and in native_call.go.
 
 const (
-	// nativeStreams bounds the calls and streams of one connection at a time.
-	nativeStreams = 1000
+	// nativeHeaderBytes bounds the headers of a call. They stay in memory as long as the
+	// call lasts. A key, a request id and what tracing adds need less than 2 KiB.
+	nativeHeaderBytes = 8 << 10
 	// nativeWorkers are goroutines that serve one call after the other, so that a
 	// call finds a stack that has grown already. What finds none of them free gets a
 	// goroutine of its own.
 	nativeWorkers = 64
-	// nativeStreamWindow and nativeConnWindow bound what one call, and all calls
-	// of a connection, may send ahead of the reader. They are fixed: windows that
-	// grow by themselves grow to 16 MiB each.
+	// nativeStreamWindow bounds what one call may send ahead of its reader; grpc-go takes
+	// no smaller one. nativeConnWindow bounds what is on its way: grpc-go gives it back
+	// when the bytes have arrived, read or not. So a connection holds http2Streams times
+	// the first at most. Both are fixed: windows that grow by themselves grow to 16 MiB.
 	nativeStreamWindow = 64 << 10
 	nativeConnWindow   = 1 << 20
 	// pingsAfter is the silence after which a connection is asked for a sign of
@@ -42,7 +44,13 @@ const (
 	pingsAfter  = 2 * time.Minute
 	pingAnswer  = 20 * time.Second
 	pingsAtMost = 10 * time.Second
+	// connProbes bounds the calls of health and reflection that one connection has open at
+	// a time, probeTime the time for one. Neither needs a key.
+	connProbes = 16
+	probeTime  = 10 * time.Second
 )
+
+var errProbes = fmt.Errorf("a connection may have %d calls of health and reflection open at a time", connProbes)
 
 // GRPCServer makes a server that speaks gRPC alone, by grpc-go, with the same
 // methods, checks, limits and errors as Handler. Its end: Shutdown of the
@@ -56,11 +64,11 @@ func (s *Server) GRPCServer() *grpc.Server {
 		// native_message.go, each up to its method's own limit.
 		grpc.MaxRecvMsgSize(maxProbe),
 		grpc.StreamInterceptor(boundQuestions),
-		grpc.MaxConcurrentStreams(nativeStreams),
+		grpc.MaxConcurrentStreams(http2Streams),
 		grpc.NumStreamWorkers(nativeWorkers),
 		grpc.StaticStreamWindowSize(nativeStreamWindow),
 		grpc.StaticConnWindowSize(nativeConnWindow),
-		grpc.MaxHeaderListSize(maxHeaderBytes),
+		grpc.MaxHeaderListSize(nativeHeaderBytes),
 		grpc.ConnectionTimeout(readHeaderTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			MaxConnectionIdle: idleTimeout, Time: pingsAfter, Timeout: pingAnswer,
@@ -131,18 +139,40 @@ func (n *native) tap(ctx context.Context, info *tap.Info) (context.Context, erro
 	if t := first(info.Header, "content-type"); t != "application/grpc" && t != "application/grpc+proto" {
 		return nil, status.Error(codes.Unimplemented, fmt.Sprintf("this port speaks gRPC with protobuf, not %q", t))
 	}
+	if lines := linesOf(info.Header); lines > mostHeaders {
+		return nil, status.Error(codes.ResourceExhausted, tooManyHeaders(lines))
+	}
 	in := &inbound{requestID: first(info.Header, "x-request-id"), authorization: first(info.Header, "authorization")}
 	ctx = context.WithValue(ctx, keyInbound, in)
 	if n.lasting[info.FullMethodName] {
 		return ctx, nil // its pace bounds it
 	}
 	limit := n.cfg.Limits.MaxDeadline
-	if _, set := ctx.Deadline(); !set {
+	if _, contract := n.methods[info.FullMethodName]; !contract {
+		if limit = probeTime; !enterProbe(ctx) {
+			return nil, status.Error(codes.ResourceExhausted, errProbes.Error())
+		}
+	} else if _, set := ctx.Deadline(); !set {
 		limit = n.cfg.Limits.DefaultDeadline
 	}
 	// The end of the stream, however it comes, cancels this context's parent.
 	ctx, in.cancel = context.WithTimeout(ctx, limit) //nolint:gosec // as said: the end of the stream
 	return ctx, nil
+}
+
+// enterProbe counts a call of health or reflection until its context ends. It reports
+// whether its connection may have one more.
+func enterProbe(ctx context.Context) bool {
+	c := connOf(ctx)
+	if c == nil {
+		return true
+	}
+	if c.probes.Add(1) > connProbes {
+		c.probes.Add(-1)
+		return false
+	}
+	context.AfterFunc(ctx, func() { c.probes.Add(-1) })
+	return true
 }
 
 // inbound is what the headers of a call say.

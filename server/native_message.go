@@ -39,6 +39,7 @@ func (n *native) read(ctx context.Context, spec connect.Spec, held *holding, m a
 		return errNoMessage
 	}
 	data, err := n.readMessage(ctx, spec.Procedure, in, held)
+	defer func() { putBuffer(data) }()
 	if f := new(fault); errors.As(err, &f) {
 		n.logTurnedAway(ctx, spec.Procedure, f)
 		return f.wire()
@@ -46,85 +47,90 @@ func (n *native) read(ctx context.Context, spec connect.Spec, held *holding, m a
 	if err != nil {
 		return err
 	}
-	defer data.Free()
-	message := data.ReadOnlyData()
-	if refused := n.methods[spec.Procedure].count(message, false, requestID(ctx)); refused != nil {
+	if refused := n.methods[spec.Procedure].count(data, false, requestID(ctx)); refused != nil {
 		return refused
 	}
-	if err := proto.Unmarshal(message, into); err != nil {
+	if err := proto.Unmarshal(data, into); err != nil {
 		return plain(connect.CodeInvalidArgument, "unmarshal message: "+err.Error(), requestID(ctx))
 	}
 	return nil
 }
 
-// readMessage reads and decompresses one message, up to its method's limit.
-func (n *native) readMessage(ctx context.Context, procedure string, in frames, held *holding) (mem.Buffer, error) {
+// readMessage reads and decompresses one message, up to its method's limit. What it
+// returns is of getBuffer, also when it fails.
+func (n *native) readMessage(ctx context.Context, procedure string, in frames, held *holding) ([]byte, error) {
 	var head [frameHeader]byte
 	if err := in.ReadMessageHeader(head[:]); err != nil {
 		return nil, fromTransport(err)
 	}
-	size, id := int64(binary.BigEndian.Uint32(head[1:])), requestID(ctx)
+	size, zipped, id := int64(binary.BigEndian.Uint32(head[1:])), head[0] == zippedFlag, requestID(ctx)
 	if head[0] > zippedFlag {
 		return nil, plain(connect.CodeInvalidArgument, fmt.Sprintf("a request has no frame of the kind %#x", head[0]), id)
+	}
+	if zipped && in.RecvCompress() != "gzip" {
+		return nil, plain(connect.CodeUnimplemented, "the message is compressed, and not with gzip", id)
 	}
 	if f := n.tooLarge(procedure, size); f != nil {
 		return nil, f
 	}
-	if err := held.growTo(ctx, size, true); err != nil {
-		return nil, err
+	body := io.Reader(&framesBody{in: in, left: int(size)})
+	if zipped {
+		unzip, _ := unzippers.Get().(*gzip.Reader)
+		defer unzippers.Put(unzip)
+		if err := unzip.Reset(body); err != nil {
+			return nil, notRead(ctx, procedure, held, err)
+		}
+		body, size = unzip, -1
 	}
-	data, err := in.Read(int(size))
+	out, err := held.readAll(ctx, getBuffer(firstStep), body, size, func() {})
 	if err != nil {
-		return nil, fromTransport(err)
+		err = notRead(ctx, procedure, held, err)
+	}
+	return out, err
+}
+
+// notRead is the error for a message that could not be read.
+func notRead(ctx context.Context, procedure string, held *holding, err error) error {
+	switch {
+	case errors.As(err, new(*fault)), errors.As(err, new(*connect.Error)):
+		return err
+	case errors.Is(err, errUnlimited):
+		return unzipsTooLarge(procedure, int(held.limit))
+	case ctx.Err() != nil:
+		return ctx.Err()
+	default:
+		return plain(connect.CodeInvalidArgument, "the message is no gzip, or is damaged", requestID(ctx))
+	}
+}
+
+// framesStep is how much of a message is taken from the transport at a time. The
+// transport hands over each DATA frame as an object of its own, so a message that comes
+// byte by byte costs fifty times its size until it is copied.
+const framesStep = 1 << 10
+
+// framesBody reads the rest of one message.
+type framesBody struct {
+	in   frames
+	left int
+}
+
+// Read implements io.Reader.
+func (b *framesBody) Read(p []byte) (int, error) {
+	if b.left == 0 {
+		return 0, io.EOF
+	}
+	data, err := b.in.Read(min(len(p), b.left, framesStep))
+	if err != nil {
+		return 0, fromTransport(err)
 	}
 	defer data.Free()
-	if head[0] != zippedFlag {
-		return data.MaterializeToBuffer(mem.DefaultBufferPool()), nil
+	n := 0
+	for _, part := range data {
+		n += copy(p[n:], part.ReadOnlyData())
 	}
-	if in.RecvCompress() != "gzip" {
-		return nil, plain(connect.CodeUnimplemented, "the message is compressed, and not with gzip", id)
-	}
-	return n.unzip(ctx, procedure, data, held)
+	b.left -= n
+	return n, nil
 }
-
-// unzip decompresses a message.
-func (*native) unzip(ctx context.Context, procedure string, data mem.BufferSlice, held *holding) (mem.Buffer, error) {
-	unzip, _ := unzippers.Get().(*gzip.Reader)
-	defer unzippers.Put(unzip)
-	in := data.Reader()
-	defer func() { _ = in.Close() }()
-	damaged := plain(connect.CodeInvalidArgument, "the message is no gzip, or is damaged", requestID(ctx))
-	if unzip.Reset(in) != nil {
-		return nil, damaged
-	}
-	out, err := held.readAll(ctx, getBuffer(firstStep), unzip, -1, func() {})
-	if err == nil {
-		return mem.NewBuffer(&out, ownBuffers{}), nil
-	}
-	putBuffer(out)
-	switch f := new(fault); {
-	case errors.As(err, &f):
-		return nil, f
-	case errors.Is(err, errUnlimited):
-		return nil, unzipsTooLarge(procedure, int(held.limit))
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	default:
-		return nil, damaged
-	}
-}
-
-// ownBuffers takes our own buffers back from grpc-go's.
-type ownBuffers struct{}
-
-// Get implements mem.BufferPool.
-func (ownBuffers) Get(size int) *[]byte {
-	b := getBuffer(size)[:size]
-	return &b
-}
-
-// Put implements mem.BufferPool.
-func (ownBuffers) Put(b *[]byte) { putBuffer(*b) }
 
 // fromTransport is the wire error for a message that did not arrive.
 func fromTransport(err error) error {

@@ -53,6 +53,18 @@ type plainConn struct {
 	credentials.CommonAuthInfo
 	conn net.Conn
 	cuts atomic.Int32
+	// probes are the calls of health and reflection that are open.
+	probes atomic.Int32
+}
+
+// connOf returns the connection of a call; nil: not known.
+func connOf(ctx context.Context) *plainConn {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return nil
+	}
+	c, _ := p.AuthInfo.(*plainConn)
+	return c
 }
 
 // AuthType implements credentials.AuthInfo.
@@ -82,11 +94,7 @@ func (plainConns) OverrideServerName(string) error { return nil }
 // closeAfterMany closes the connection of a stream that was cut off, if it is
 // one of many.
 func closeAfterMany(ctx context.Context) {
-	p, ok := peer.FromContext(ctx)
-	if !ok {
-		return
-	}
-	if c, ok := p.AuthInfo.(*plainConn); ok && c.cuts.Add(1) >= mostCuts {
+	if c := connOf(ctx); c != nil && c.cuts.Add(1) >= mostCuts {
 		_ = c.conn.Close()
 	}
 }

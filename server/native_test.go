@@ -163,6 +163,55 @@ func TestProbesAreSmall(t *testing.T) {
 	}
 }
 
+// TestNativeHeaderFlood: many header lines are refused, as on the main port, before
+// anything is kept of the call.
+func TestNativeHeaderFlood(t *testing.T) {
+	f := start(t)
+	jobs := fireoncev1.NewJobServiceClient(dialNative(f))
+	for lines, want := range map[int]codes.Code{50: codes.OK, 150: codes.ResourceExhausted, 2000: codes.ResourceExhausted} {
+		ctx := t.Context()
+		for i := range lines {
+			ctx = metadata.AppendToOutgoingContext(ctx, "x-"+strconv.Itoa(i%10), "y")
+		}
+		if _, err := jobs.ListJobs(ctx, &fireoncev1.ListJobsRequest{}); status.Code(err) != want && lines < 1000 || err == nil && lines > 1000 {
+			t.Errorf("%d headers: %v, want %s", lines, err, want)
+		}
+	}
+}
+
+// TestNativeProbes: one connection has few calls open that need no key, and takes none
+// from another one.
+func TestNativeProbes(t *testing.T) {
+	f := start(t, requireKey)
+	conn := dialNative(f)
+	reflect := func(ctx context.Context, conn *grpc.ClientConn) error {
+		stream, err := grpc_reflection_v1.NewServerReflectionClient(conn).ServerReflectionInfo(ctx)
+		f.must(err)
+		f.must(stream.Send(&grpc_reflection_v1.ServerReflectionRequest{MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{}}))
+		_, err = stream.Recv()
+		return err
+	}
+	held, release := context.WithCancel(t.Context())
+	defer release()
+	for range server.ConnProbes {
+		f.must(reflect(held, conn))
+	}
+	if err := reflect(t.Context(), conn); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("one more on the connection: %v", err)
+	}
+	f.must(reflect(held, dialNative(f)))
+	release()
+	for { // until the server has seen it, or the test's time
+		err := reflect(t.Context(), conn)
+		if err == nil {
+			break
+		}
+		if status.Code(err) != codes.ResourceExhausted {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestNativeDeadlines are clamped as on the other listener.
 func TestNativeDeadlines(t *testing.T) {
 	left := make(chan time.Duration, 1)

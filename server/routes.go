@@ -23,8 +23,8 @@ const (
 	maxHeaderBytes = 32 << 10
 	// maxProbe bounds a message of health and reflection, which anybody may send.
 	maxProbe = 4 << 10
-	// http2Streams bounds the calls of one HTTP/2 connection at a time, http2Window what
-	// they may send ahead of the reader, together.
+	// http2Streams bounds the calls of one HTTP/2 connection at a time, on each listener;
+	// http2Window what they may send ahead of the reader, together, on the main one.
 	http2Streams = 250
 	http2Window  = 256 << 10
 	// compressFrom is the size of an answer that is worth compressing. Clients of
