@@ -18,6 +18,8 @@ import (
 // what a peer does wrong takes nothing from an honest caller beside it: a key that was
 // right before on this server, and the operator's, are never refused here. What a peer
 // uses up by failed sign-ins is the looking up of keys that this server does not know.
+// The address is the socket's: behind a proxy it is the proxy's, and a header in which a
+// client names another one counts for nothing.
 
 // maskedBits is the part of an IPv6 address that tells peers apart.
 const maskedBits = 64

@@ -3,8 +3,6 @@ package server
 import (
 	"context"
 	"log/slog"
-	"net"
-	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -15,9 +13,8 @@ import (
 
 // Rules of this file: calls that are turned away cost little, also in the log. Of each
 // reason the first one in a second has a line of its own; the others share one line at
-// the second's end, with their number and the first of their peers. The peer is the
-// address of the socket: behind a proxy it is the proxy's, and what a client says in a
-// header counts for nothing.
+// the second's end, with their number and the first of their peers. A peer has the name
+// that its quotas have (quota_peers.go).
 
 const (
 	// turnedAwayEvery is the time that one line of the log stands for.
@@ -68,7 +65,7 @@ func (t *turnedAway) first(reason fireoncev1.ErrorReason, peer string, end func(
 
 // logTurnedAway writes down that a call was turned away, or counts it.
 func (s *Server) logTurnedAway(ctx context.Context, procedure string, f *fault) {
-	peer := socketOf(ctx)
+	peer := peerIn(ctx)
 	ended := func(more refusals) {
 		s.log.Info("more calls turned away", slog.String("reason", f.reason.String()), slog.Int("count", more.count),
 			slog.String("peers", strings.Join(more.peers, " ")))
@@ -78,17 +75,4 @@ func (s *Server) logTurnedAway(ctx context.Context, procedure string, f *fault) 
 	}
 	s.log.InfoContext(ctx, "call turned away", "request_id", requestID(ctx), "procedure", procedure,
 		"reason", f.reason.String(), "peer", peer)
-}
-
-// socketOf returns the address of the socket that a call came by, without the port,
-// which changes with each connection.
-func socketOf(ctx context.Context) string {
-	addr, _ := ctx.Value(keyPeer).(net.Addr)
-	if addr == nil {
-		return ""
-	}
-	if at, err := netip.ParseAddrPort(addr.String()); err == nil {
-		return at.Addr().Unmap().String()
-	}
-	return addr.String()
 }

@@ -22,9 +22,9 @@ func TestTurnedAwayLog(t *testing.T) {
 		}
 		const wrong, lacking = fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_INVALID, fireoncev1.ErrorReason_ERROR_REASON_SCOPE_MISSING
 		refuse(1001, wrong, "192.0.2.1", "192.0.2.2")
-		refuse(1, lacking, "192.0.2.9")
+		refuse(1, lacking, "[2001:db8::1]")
 		count := func(text string) int { return strings.Count(f.logs.String(), text) }
-		if count(`"msg":"call turned away"`) != 2 || count(`"peer":"192.0.2.1"`) != 1 || count(`"peer":"192.0.2.9"`) != 1 {
+		if count(`"msg":"call turned away"`) != 2 || count(`"peer":"192.0.2.1"`) != 1 || count(`"peer":"2001:db8::/64"`) != 1 {
 			t.Errorf("log: %s", f.logs)
 		}
 		<-time.After(server.TurnedAwayEvery)
