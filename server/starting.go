@@ -1,7 +1,7 @@
 package server
 
 import (
-	"fmt"
+	"io"
 	"net/http"
 	"time"
 
@@ -17,13 +17,13 @@ const startingTime = 10 * time.Second
 // Starting answers for a server that waits for its database: health checks say
 // NOT_SERVING, `GET /` and `GET /status` answer 503, and every call fails with
 // UNAVAILABLE / STORE_UNAVAILABLE, in the protocol of its client. No body is read.
-func Starting(version string) http.Handler {
+func Starting() http.Handler {
 	h := newHealth()
 	h.stop()
 	mux := http.NewServeMux()
-	mux.Handle(grpchealth.NewHandler(h, connect.WithReadMaxBytes(4<<10)))
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { startingPage(w, version) })
-	mux.HandleFunc("GET "+statusPath, func(w http.ResponseWriter, _ *http.Request) { startingPage(w, version) })
+	mux.Handle(grpchealth.NewHandler(h, connect.WithReadMaxBytes(maxProbe)))
+	mux.HandleFunc("GET /{$}", startingPage)
+	mux.HandleFunc("GET "+statusPath, startingPage)
 	mux.HandleFunc("/", refuseStarting)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// Not every transport has deadlines; the connection's own limits hold then.
@@ -34,12 +34,13 @@ func Starting(version string) http.Handler {
 	})
 }
 
-func startingPage(w http.ResponseWriter, version string) {
+// startingPage names no version: no key is asked for yet.
+func startingPage(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(http.StatusServiceUnavailable)
-	_, _ = fmt.Fprintf(w, "Fireonce %s\n\nStarting: the database is not open yet.\n", version) // a client that has gone gets no answer
+	_, _ = io.WriteString(w, "Fireonce\n\nStarting: the database is not open yet.\n") // a client that has gone gets no answer
 }
 
 func refuseStarting(w http.ResponseWriter, r *http.Request) {

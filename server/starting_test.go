@@ -10,7 +10,7 @@ import (
 // TestStartingReadsNoBody: what is sent to a server that starts is turned away unread,
 // in the protocol of its client.
 func TestStartingReadsNoBody(t *testing.T) {
-	h := Starting("test")
+	h := Starting()
 	for _, c := range []struct {
 		method, path, kind string
 		want               int
@@ -32,6 +32,9 @@ func TestStartingReadsNoBody(t *testing.T) {
 		h.ServeHTTP(w, req)
 		if w.Code != c.want || !strings.Contains(w.Body.String(), c.words) {
 			t.Errorf("%s %s as %q: %d %q", c.method, c.path, c.kind, w.Code, w.Body)
+		}
+		if c.method == http.MethodGet && w.Body.String() != "Fireonce\n\nStarting: the database is not open yet.\n" {
+			t.Errorf("%s says more than that it starts: %q", c.path, w.Body)
 		}
 		if c.kind == "application/grpc" && w.Header().Get("Grpc-Status") == "" && w.Result().Trailer.Get("Grpc-Status") != "14" {
 			t.Errorf("gRPC: headers %v, trailers %v", w.Header(), w.Result().Trailer)

@@ -34,7 +34,7 @@ func (n *Node) listen(addr *net.TCPAddr) error {
 		return fmt.Errorf("listen: %w", err)
 	}
 	n.listener = listener
-	n.front.set(server.Starting(n.cfg.Version))
+	n.front.set(server.Starting())
 	n.http = server.NewHTTPServer("", &n.front)
 	n.http.ErrorLog = slog.NewLogLogger(n.cfg.Log.Handler(), slog.LevelWarn)
 	go func() {
