@@ -63,6 +63,7 @@ func (s *Server) counted(next http.Handler) http.Handler {
 			take = in.takeQuery
 		}
 		if err := take(); err != nil {
+			in.release() // the rest of the body may take as long as it likes
 			drain(r, int64(in.limit))
 			s.turnAwayError(w, r, err)
 			return
