@@ -105,7 +105,9 @@ func (s *connectionService) sameAccount(
 	}
 	identity := capability.Identity
 	if found, _, err := s.tested(ctx, code, testOpening(conn, settings, capability.Class, cred)); err != nil {
-		if err := s.notTested(conn, err); err != nil {
+		// What the platform says of the credential that is stored is for those who may read.
+		quote := cred.Version != conn.CredentialVersion || callerOf(ctx).has(ScopeConnectionsRead)
+		if err := s.notTested(conn, err, quote); err != nil {
 			return "", err
 		}
 	} else if found.Identity != "" {
@@ -130,9 +132,12 @@ func (s *connectionService) sameAccount(
 
 // notTested says what it means that a platform did not tell whose account a credential
 // is; nil: nothing. One that the platform refuses is of no use. Where the account is
-// known, nobody may take its place unseen.
-func (s *connectionService) notTested(conn store.Connection, err error) error {
+// known, nobody may take its place unseen. quote allows to repeat the platform's words.
+func (s *connectionService) notTested(conn store.Connection, err error, quote bool) error {
 	kind, msg := failureOf(err)
+	if !quote {
+		msg = "its words are shown with the scope " + ScopeConnectionsRead
+	}
 	switch {
 	case kind == job.FailAuth:
 		return refuse(fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_MISMATCH,

@@ -308,3 +308,34 @@ func TestAccountIsNotTold(t *testing.T) {
 		})
 	}
 }
+
+// TestStoredCredentialIsNotQuoted: what a platform says of a stored credential is told to
+// those who may read connections, also when it makes a change fail.
+func TestStoredCredentialIsNotQuoted(t *testing.T) {
+	for name, dial := range protocols {
+		t.Run(name, func(t *testing.T) {
+			f := start(t, requireKey, withSocial(nil))
+			c := dial(f)
+			change := func(to string, scopes ...string) error {
+				ctx := bring(t.Context(), f.issue(server.DefaultProject, scopes).Reveal())
+				made, err := askWith[fireoncev1.CreateConnectionResponse](ctx, c, connsPath+"CreateConnection", &fireoncev1.CreateConnectionRequest{
+					IdempotencyKey: "refused" + to, Credential: token("refused-1"),
+					Connection: &fireoncev1.Connection{Connector: "social", Settings: &fireoncev1.Connection_Custom{Custom: settingsOf("one")}},
+				})
+				f.must(err)
+				_, err = askWith[fireoncev1.UpdateConnectionResponse](ctx, c, connsPath+"UpdateConnection", &fireoncev1.UpdateConnectionRequest{
+					ConnectionId: made.GetConnection().GetConnectionId(), Settings: &fireoncev1.UpdateConnectionRequest_Custom{Custom: settingsOf(to)}, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"custom"}},
+				})
+				wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_MISMATCH)
+				return err
+			}
+			const words = "Reconnect this account"
+			if err := change("two", server.ScopeConnectionsWrite); strings.Contains(err.Error(), words) {
+				t.Errorf("without the scope to read: %v", err)
+			}
+			if err := change("three", server.ScopeConnectionsWrite, server.ScopeConnectionsRead); !strings.Contains(err.Error(), words) {
+				t.Errorf("with the scope to read: %v", err)
+			}
+		})
+	}
+}
