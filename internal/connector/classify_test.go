@@ -119,6 +119,30 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
+// TestQuote: a secret is hidden that comes with letters in it which cleaning takes out,
+// and none is cut in two before it is looked for.
+func TestQuote(t *testing.T) {
+	s := connector.Secrets{}.With("token-123456", "pass  word 1")
+	for text, want := range map[string]string{
+		"no token-123456 here":           "no [redacted] here",
+		"no tok\x00en-1234\u200b56 here": "no [redacted] here",
+		"no pass  word 1 here":           "no [redacted] here",
+		"a\r\nb":                         "a b",
+	} {
+		if got := s.Quote(text, 100); got != want {
+			t.Errorf("%q is quoted as %q, want %q", text, got, want)
+		}
+	}
+	for before := range 100 {
+		if got := s.Quote(strings.Repeat("x", before)+"token-123456", 50); strings.Contains(got, "token") {
+			t.Errorf("behind %d letters: %q", before, got)
+		}
+		if got := s.Quote(strings.Repeat("x ", connector.MaxExcerpt/2-before)+"token-123456", 2*connector.MaxExcerpt); strings.Contains(got, "token") {
+			t.Errorf("near the end: %q", got)
+		}
+	}
+}
+
 func FuzzClean(f *testing.F) {
 	f.Add("a\r\nb\x00\xff\u202e", 5)
 	f.Fuzz(func(t *testing.T, text string, limit int) {

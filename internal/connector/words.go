@@ -90,6 +90,24 @@ func encodings(text string) []string {
 	return out
 }
 
+// Quote makes a target's words fit for a message: without the secrets, clean, at most
+// limit bytes. It is the one way to quote them. A secret is looked for before the text is
+// cleaned, as it was sent, and after, because a target may put letters into it that
+// cleaning takes out; and in all that is quoted before that is cut, because a part of a
+// secret is not recognized.
+func (s Secrets) Quote(text string, limit int) string { return s.quote(text, false, limit) }
+
+// quote is Quote for a text that may be cut already.
+func (s Secrets) quote(text string, cut bool, limit int) string {
+	if len(text) > MaxExcerpt {
+		text, cut = text[:MaxExcerpt], true
+	}
+	if cut { // a secret may be cut in two at the end
+		text = text[:max(len(text)-s.longest(), 0)]
+	}
+	return Clean(s.Redact(Clean(s.Redact(text), MaxExcerpt)), limit)
+}
+
 // longest is the length of the longest form of a secret. With sorts by length, and
 // hexadecimal doubles it.
 func (s Secrets) longest() int {
@@ -138,13 +156,7 @@ func excerpt(a Answer, secrets Secrets) string {
 	if len(body) == 0 || a.Header.Get("Content-Encoding") != "" {
 		return ""
 	}
-	if len(body) > MaxExcerpt {
-		body, cut = body[:MaxExcerpt], true
-	}
-	if cut { // a secret may be cut in two at the end
-		body = body[:max(len(body)-secrets.longest(), 0)]
-	}
-	text := Clean(secrets.Redact(Clean(secrets.Redact(string(body)), MaxExcerpt)), quoteLen)
+	text := secrets.quote(string(body), cut, quoteLen)
 	if text == "" {
 		return ""
 	}

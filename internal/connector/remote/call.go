@@ -138,7 +138,7 @@ func parse(a connector.Answer, out proto.Message) error {
 func (c *Connector) unread(a connector.Answer, method string, hide connector.Secrets) string {
 	hide = hide.With(c.token)
 	if code, said := rpcError(a); said {
-		return connector.Clean(fmt.Sprintf("%s answered %s with the error %s", c.who, method, hide.Redact(code)), connector.MaxMessage)
+		return connector.Clean(fmt.Sprintf("%s answered %s with the error %s", c.who, method, hide.Quote(code, connector.MaxMessage)), connector.MaxMessage)
 	}
 	if a.Complete && a.Status == 200 {
 		return c.who + " answered " + method + " with something that is not a message of the protocol"

@@ -307,5 +307,5 @@ func (c *Connector) invalid(in *connectorv1.InvalidInput, otherwise connector.In
 
 // words are a service's, fit for a user.
 func words(text string, hide connector.Secrets) string {
-	return connector.Clean(hide.Redact(connector.Clean(hide.Redact(text), connector.MaxMessage)), connector.MaxMessage)
+	return hide.Quote(text, connector.MaxMessage)
 }

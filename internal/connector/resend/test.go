@@ -58,7 +58,7 @@ func (c *Connector) Test(ctx context.Context, o connector.Opening) (connector.Te
 			detail += " Verified domains:" + verified + "."
 		}
 	}
-	return connector.Tested{Detail: connector.Clean(auth.Hidden.Redact(detail), connector.MaxMessage)}, nil
+	return connector.Tested{Detail: auth.Hidden.Quote(detail, connector.MaxMessage)}, nil
 }
 
 // untested says why a test has shown nothing.

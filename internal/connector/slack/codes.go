@@ -72,5 +72,5 @@ func saying(r answered, secrets connector.Secrets) string {
 	if words += " (" + r.Error; r.Needed != "" {
 		words += ", needed: " + r.Needed
 	}
-	return connector.Clean(secrets.Redact(words+")"), connector.MaxMessage)
+	return secrets.Quote(words+")", connector.MaxMessage)
 }

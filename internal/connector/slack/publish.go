@@ -61,7 +61,7 @@ func (s *session) classify(a connector.Answer) job.Outcome {
 		}
 	case said.Error != "":
 		o.Result, o.Kind = job.ResultUnknown, job.FailAmbiguous
-		o.Message = connector.Clean(name+" answered "+s.auth.Hidden.Redact(said.Error)+"; it may have acted", connector.MaxMessage)
+		o.Message = connector.Clean(name+" answered "+s.auth.Hidden.Quote(said.Error, connector.MaxMessage)+"; it may have acted", connector.MaxMessage)
 	default:
 		o.Result, o.Kind = job.ResultUnknown, job.FailAmbiguous
 		o.Message += " without saying where the message is; it may have acted"

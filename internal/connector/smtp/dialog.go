@@ -333,7 +333,7 @@ func parseLine(line string) (code int, text string, last, ok bool) {
 
 // quote gives a reply's words, fit for a user.
 func (d *dialog) quote(r reply) string {
-	text := connector.Clean(d.login.hidden.Redact(connector.Clean(r.text, maxReplyLine)), maxQuote)
+	text := d.login.hidden.Quote(r.text, maxQuote)
 	return strings.TrimSpace(strconv.Itoa(r.code) + " " + text)
 }
 

@@ -17,7 +17,7 @@ type verdict struct {
 
 func (v verdict) message(e envelope, hidden connector.Secrets) string {
 	text := v.words
-	if said := hidden.Redact(connector.Clean(e.Error.Message, quoted)); v.quote && said != "" {
+	if said := hidden.Quote(e.Error.Message, quoted); v.quote && said != "" {
 		text += ": " + said
 	}
 	return connector.Clean(text, connector.MaxMessage)

@@ -89,7 +89,7 @@ func (p problem) quote(ours string, secrets connector.Secrets) string {
 		words = p.Errors[0].Message
 	}
 	const limit = 300
-	if words = connector.Clean(secrets.Redact(connector.Clean(words, connector.MaxExcerpt)), limit); words == "" {
+	if words = secrets.Quote(words, limit); words == "" {
 		return ours
 	}
 	return connector.Clean(ours+" (X says: "+words+")", connector.MaxMessage)
