@@ -152,8 +152,12 @@ func sendCrowd(t *testing.T, send *attack.Sender, p *process, cases []attack.Cas
 	case <-p.done:
 		return false
 	default:
-		return true
 	}
+	if len(cases) > 0 {
+		t.Logf("%d MiB are resident, %d MiB were at most, after %q to %q",
+			memoryOf(t, p, "VmRSS"), memoryOf(t, p, "VmHWM"), cases[0].Name, cases[len(cases)-1].Name)
+	}
+	return true
 }
 
 // honestly calls the server as its owner does, while something else goes on. It returns
