@@ -5,7 +5,9 @@ import (
 	"compress/gzip"
 	"encoding/base64"
 	"errors"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -15,6 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/server"
 )
 
 func manyIDs(n int) *fireoncev1.ListJobsRequest {
@@ -98,4 +101,47 @@ func TestBreachesAreBounded(t *testing.T) {
 			t.Errorf("item %d: %d bytes: %.100q", i, len(msg), msg)
 		}
 	}
+}
+
+// stuckBody sends n bytes and then nothing, until it is let go.
+type stuckBody struct {
+	n           int
+	stuck, free chan struct{}
+}
+
+func (b *stuckBody) Read(p []byte) (int, error) {
+	if b.n == 0 {
+		close(b.stuck)
+		<-b.free
+		return 0, io.EOF
+	}
+	n := min(len(p), b.n)
+	b.n -= n
+	return n, nil
+}
+
+func (*stuckBody) Close() error { return nil }
+
+// TestRefusedBodyHoldsNothing: while the rest of a refused request arrives, its project
+// has its share of what may be worked on.
+func TestRefusedBodyHoldsNothing(t *testing.T) {
+	f := start(t, func(c *server.Config) { c.Limits.Request, c.Limits.LargeWork = 1<<20, 2<<20 })
+	body := &stuckBody{n: 1<<20 + 1, stuck: make(chan struct{}), free: make(chan struct{})}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost"+scheduleJob, body)
+	r.Header.Set("Content-Type", "application/json")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f.server.Handler().ServeHTTP(httptest.NewRecorder(), r)
+	}()
+	<-body.stuck
+	defer func() {
+		close(body.free)
+		<-done
+	}()
+	// All that is left for one project is what the first request held.
+	_, err := ask[fireoncev1.ScheduleJobResponse](t, overConnect(f), scheduleJob, f.request("k", func(r *scheduleRequest) {
+		r.Payload = custom("good/v1", strings.Repeat("x", 100<<10))
+	}))
+	f.must(err)
 }
