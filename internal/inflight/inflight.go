@@ -48,12 +48,15 @@ type Hold struct {
 }
 
 // Take waits for size bytes. A size above an owner's half is taken for that half. It
-// fails with ErrBusy, or with the error of ctx.
+// fails with ErrBusy, or with the error of ctx, and then the Hold holds nothing.
 func (b *Budget) Take(ctx context.Context, owner string, size int64) (Hold, error) {
 	h := Hold{budget: b, owner: owner, size: min(max(size, 1), b.share)}
 	w, err := b.enter(h)
-	if w == nil {
-		return h, err
+	switch {
+	case err != nil:
+		return Hold{}, err
+	case w == nil:
+		return h, nil
 	}
 	timer := time.NewTimer(b.wait)
 	defer timer.Stop()

@@ -125,6 +125,28 @@ func TestWaitingPlaces(t *testing.T) {
 	})
 }
 
+// TestRefusedHoldsNothing: a request that finds no place to wait gives nothing back that
+// it never had.
+func TestRefusedHoldsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := inflight.New(100, wait)
+		must(t, b, "a", 50)
+		first := begin(t, b, "a", 10)
+		for range inflight.MostWaiting/2 - 1 {
+			begin(t, b, "a", 10)
+		}
+		refused, err := b.Take(t.Context(), "a", 50)
+		if !errors.Is(err, inflight.ErrBusy) {
+			t.Fatalf("one more than may wait: %v", err)
+		}
+		refused.Release()
+		synctest.Wait()
+		if done(first) {
+			t.Error("its release let another one in")
+		}
+	})
+}
+
 func TestWaitsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := inflight.New(100, wait)
