@@ -32,7 +32,8 @@ const (
 // time, to a server in a process of its own. Its memory stays below the documented
 // ceiling, and each honest call beside them is answered. The race detector is left out: it
 // takes memory of its own, and ten times as long. FIREONCE_BINARY measures another
-// build; FIREONCE_HOSTILE=all sends each request there is.
+// build; FIREONCE_HOSTILE=all sends each request there is,
+// FIREONCE_HOSTILE=TEXT those whose name has the text.
 func TestThousandHostileRequests(t *testing.T) {
 	binary, err := exec.LookPath("fireonce") // this test's binary, see TestMain
 	if err != nil {
@@ -96,14 +97,17 @@ func hostileKeys(t *testing.T, url, operator string) map[attack.Key]string {
 func sendAll(t *testing.T, send *attack.Sender, p *process) {
 	t.Helper()
 	sizes := attack.Sizes{Request: 1 << 20, Batch: 16 << 20}
-	stride := attack.Count(sizes) / crowd
-	if os.Getenv("FIREONCE_HOSTILE") == "all" {
+	stride, only := attack.Count(sizes)/crowd, os.Getenv("FIREONCE_HOSTILE")
+	if only != "" {
 		stride = 1
+	}
+	if only == "all" {
+		only = ""
 	}
 	var ready []attack.Case
 	n, sent := 0, 0
 	for c := range attack.Cases(sizes) {
-		if n++; n%stride != 0 {
+		if n++; n%stride != 0 || !strings.Contains(c.Name, only) {
 			continue
 		}
 		if ready = append(ready, made(t, c)); len(ready) < crowd {
