@@ -17,7 +17,8 @@ import (
 //     amount: nothing may be decided by it.
 //   - Readings of many goroutines are judged in any order. One that began before the end of
 //     another that was judged says nothing new, and changes nothing: judged late, it would
-//     show a clock of before a jump, or of before a step.
+//     show a clock of before a jump, or of before a step. What proves a doubted clock right
+//     is no less a proof for that: the proof is often found after the reading was judged.
 
 const (
 	// clockTolerance is what a wall clock may be off without a doubt.
@@ -132,10 +133,10 @@ func (t *Timeline) save() SavedClock {
 func (t *Timeline) Read(r ClockReading) ClockMoment {
 	if !t.anchored {
 		t.first(r)
-	} else if r.Boot < t.seen {
+	} else if r.Boot < t.seen && (r.Proof == "" || !t.doubted) {
 		return t.late(r)
 	}
-	t.judged, t.seen = r.Boot, r.Boot+r.Took
+	t.judged, t.seen = max(t.judged, r.Boot), max(t.seen, r.Boot+r.Took)
 	off := t.offOf(r)
 	if t.floor == 0 && fromMicros(off).Abs() <= t.tolerance(r) {
 		return t.agree(r)

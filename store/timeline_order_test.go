@@ -156,6 +156,30 @@ func TestASteadyClockIsBelievedHoweverItIsRead(t *testing.T) {
 	}
 }
 
+// What proves a reading right is found when the reading was judged already, and others were
+// judged since.
+func TestAProofComesAfterItsReading(t *testing.T) {
+	c := NewClock(ClockOptions{}, Standing())
+	wall := time.Date(2030, 1, 2, 13, 0, 0, 0, time.UTC).UnixMicro()
+	c.Read(ClockReading{Wall: wall, Boot: time.Hour})
+	jumped := ClockReading{Wall: wall - time.Hour.Microseconds(), Boot: time.Hour + time.Second, Took: time.Millisecond}
+	if m := c.Read(jumped); m.Doubt.Why == "" || m.Step != nil {
+		t.Fatalf("after the jump: %+v", m)
+	}
+	next := jumped
+	next.Wall, next.Boot = next.Wall+2000, next.Boot+2*time.Millisecond
+	c.Read(next)
+	jumped.Proof = "another clock agrees"
+	m := c.Read(jumped)
+	if m.Step == nil {
+		t.Fatalf("with a proof: %+v", m)
+	}
+	c.Follow(*m.Step)
+	if m := c.Read(ClockReading{Wall: next.Wall + 1000, Boot: next.Boot + time.Millisecond + time.Millisecond}); m.Doubt.Why != "" {
+		t.Errorf("after the step: %+v", m)
+	}
+}
+
 // A reading that was taken before a step and is judged after it is no new jump.
 func TestALateReadingChangesNothing(t *testing.T) {
 	o := observe(t, Timeline{})
