@@ -4,7 +4,11 @@ TOOLS := .tools/bin
 STAGE := .tools/stage
 # Folders that `make gen` owns: wiped and written again, never edited.
 SQL_GEN := gen/litedb gen/pgdb
-GEN := gen/fireonce gen/ts $(SQL_GEN)
+GO_CLIENT_GEN := clients/go/fireoncev1 clients/go/connectorv1
+# gRPC's plugin puts its code beside the messages. It gets a package of its own, as Connect's
+# code has, so that no program builds gRPC that does not use it.
+GRPC_GO_CLIENT_GEN := clients/go/fireoncev1/fireoncev1grpc
+GEN := gen/fireonce gen/ts $(SQL_GEN) $(GO_CLIENT_GEN)
 
 BUF := $(TOOLS)/buf
 PROTO_PLUGINS := $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc $(TOOLS)/protoc-gen-connect-go
@@ -28,9 +32,15 @@ gen: gen-proto gen-sql ## Generate all code under gen/
 gen-proto: $(BUF) $(PROTO_PLUGINS) $(NODE_MODULES)
 	rm -rf $(STAGE)
 	PATH="$(CURDIR)/$(TOOLS):$(CURDIR)/node_modules/.bin:$$PATH" $(BUF) generate --output $(STAGE)
-	rm -rf gen/fireonce gen/ts
+	PATH="$(CURDIR)/$(TOOLS):$$PATH" $(BUF) generate --template clients/buf.gen.yaml --output $(STAGE)
+	mkdir -p $(STAGE)/$(GRPC_GO_CLIENT_GEN)
+	for file in $(STAGE)/grpc/fireonce/v1/*.go; do \
+		awk '/^package / { $$2 = "fireoncev1grpc" } /^\tgrpc "/ { print "\t. \"github.com/fireonce/fireonce/clients/go/fireoncev1\"" } { print }' \
+			$$file >$(STAGE)/$(GRPC_GO_CLIENT_GEN)/$${file##*/} || exit 1; done
+	rm -rf gen/fireonce gen/ts $(GO_CLIENT_GEN)
 	mkdir -p gen
 	mv $(STAGE)/gen/fireonce $(STAGE)/gen/ts gen/
+	mv $(addprefix $(STAGE)/,$(GO_CLIENT_GEN)) clients/go/
 
 .PHONY: gen-sql
 ifneq ($(wildcard sqlc.yaml),)
@@ -49,9 +59,17 @@ gen-check: gen ## Fail if gen/ is not what `make gen` writes, or is not committe
 	if [ -n "$$new" ]; then echo "generated, but not committed:"; echo "$$new"; exit 1; fi
 
 .PHONY: proto-check
-proto-check: $(BUF) ## Lint the contract and check its format
+proto-check: $(BUF) ## Lint the contract, check its format, and that no client of it breaks
 	$(BUF) lint
 	$(BUF) format --diff --exit-code proto
+	$(BUF) breaking proto --against $(FROZEN) || \
+		{ echo "A client that was generated before would break. If that is wanted: make freeze, and CHANGELOG.md."; exit 1; }
+
+# The contract as clients know it. Until v0.1.0 it may break, but in the open.
+FROZEN := proto/frozen.json
+.PHONY: freeze
+freeze: $(BUF) ## Take the contract as it is for what clients know
+	$(BUF) build proto --exclude-source-info -o $(FROZEN)
 
 # ---- Tools ----------------------------------------------------------------
 # Each has a go.mod of its own, so that no tool's dependencies meet another's or
@@ -109,11 +127,14 @@ build: ## Compile everything, with and without failpoints
 	go build ./...
 	go vet -tags failpoints ./...
 	go -C bench vet ./...
+	go -C clients/go vet ./...
+	go -C examples/go vet ./...
+	go -C examples/connector-go vet ./...
 	go -C internal/oauth/live vet ./...
 
 .PHONY: clients
-clients: $(NODE_MODULES) ## Make sure of what the clients in Python and TypeScript need
-	.ci/need-clients python
+clients: $(NODE_MODULES) $(BUF) ## Make sure of what the clients in other languages need
+	@for one in python ruby java browser; do .ci/need-clients $$one || exit 1; done
 
 # PostgreSQL's programs: the tests run clusters of their own, see internal/pgtest.
 .PHONY: need-postgres
@@ -136,6 +157,8 @@ test: need-postgres need-postfix clients $(PDS_MODULES) ## Run all tests with th
 	FIREONCE_TEST_ENGINE=postgres go test -timeout $(TEST_TIMEOUT) ./server
 	go test -tags failpoints -timeout $(TEST_TIMEOUT) $(CRASH_PACKAGES)
 	go -C bench test ./...
+	go -C clients/go test -race ./...
+	go -C examples/connector-go test -race ./...
 	go -C internal/oauth/live test ./...
 
 # More jobs, more places, and how often a post is there twice on a platform that
@@ -221,6 +244,10 @@ chaos-platforms-mutants: $(CHAOS_SITES) ## That with broken rules, which must be
 		grep -a '×' $(OVERLAYS)/$$mutant.log || { tail -n 5 $(OVERLAYS)/$$mutant.log | cut -c1-300; exit 1; }; \
 	done
 
+.PHONY: recovery
+recovery: need-postgres ## Kill a server in mid-send, and print how long its jobs wait after the restart, for each class
+	go run ./internal/chaos/recovery $(if $(JOBS),-jobs $(JOBS))
+
 .PHONY: chaos-outside
 chaos-outside: need-postgres ## Measure duplicates where the assumptions do not hold
 	go run ./internal/chaos -outside $(CHAOS_FLAGS)
@@ -257,6 +284,10 @@ $(BENCH_NODE): bench/speed/node/package.json bench/speed/node/package-lock.json 
 	npm --prefix bench/speed/node ci --ignore-scripts
 	@touch $@
 
+.PHONY: bench-search
+bench-search: need-postgres ## Lists, counts and statistics beside ten million jobs on both engines; JOBS=100000 for a look
+	FIREONCE_SEARCH_JOBS=$(or $(JOBS),10000000) go test -run '^$$' -bench 'Search$$' -benchtime 1x -timeout 3h -v ./store/sqlite ./store/postgres
+
 .PHONY: bench-go
 bench-go: need-postgres ## Go's benchmarks of the parts: submit, claim-to-settle, ScheduleJob-to-arrival
 	go test -run '^$$' -bench . -benchmem -timeout $(TEST_TIMEOUT) ./store/... ./internal/connector/... ./server/... ./cmd/...
@@ -267,6 +298,9 @@ lint: $(TOOLS)/golangci-lint proto-check ## Lint the code and the contract
 	if [ -n "$$unformatted" ]; then echo "gofmt:"; echo "$$unformatted"; exit 1; fi
 	$(TOOLS)/golangci-lint run
 	cd bench && $(CURDIR)/$(TOOLS)/golangci-lint run -c $(CURDIR)/.golangci.yml
+	cd clients/go && $(CURDIR)/$(TOOLS)/golangci-lint run -c $(CURDIR)/.golangci.yml
+	cd examples/go && $(CURDIR)/$(TOOLS)/golangci-lint run -c $(CURDIR)/.golangci.yml
+	cd examples/connector-go && $(CURDIR)/$(TOOLS)/golangci-lint run -c $(CURDIR)/.golangci.yml
 	cd internal/oauth/live && $(CURDIR)/$(TOOLS)/golangci-lint run -c $(CURDIR)/.golangci.yml
 
 .PHONY: verify

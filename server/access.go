@@ -31,8 +31,8 @@ func operatorRequired(what string) *fault {
 	return refuse(fireoncev1.ErrorReason_ERROR_REASON_OPERATOR_REQUIRED, what+" only with the operator's key")
 }
 
-// CreateAPIKey implements the RPC.
-func (s *accessService) CreateAPIKey(ctx context.Context, req *fireoncev1.CreateAPIKeyRequest) (*fireoncev1.CreateAPIKeyResponse, error) {
+// CreateApiKey implements the RPC.
+func (s *accessService) CreateApiKey(ctx context.Context, req *fireoncev1.CreateApiKeyRequest) (*fireoncev1.CreateApiKeyResponse, error) {
 	if err := noUnknown(req); err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func (s *accessService) CreateAPIKey(ctx context.Context, req *fireoncev1.Create
 	made, err := s.store.CreateAPIKey(ctx, n)
 	if errors.Is(err, store.ErrUnconfirmed) {
 		return nil, refuse(fireoncev1.ErrorReason_ERROR_REASON_STORE_UNAVAILABLE,
-			"the store did not confirm the write: if there is a key "+n.ID+" now, nobody has it; revoke it, and make another one", "api_key", n.ID)
+			"the store did not confirm the write: if there is a key "+n.ID+" now, nobody has it; revoke it, and make another one", "api_key_id", n.ID)
 	}
 	if errors.Is(err, store.ErrNameTaken) {
 		return nil, refuse(fireoncev1.ErrorReason_ERROR_REASON_API_KEY_NAME_TAKEN,
@@ -60,11 +60,11 @@ func (s *accessService) CreateAPIKey(ctx context.Context, req *fireoncev1.Create
 			refuse(fireoncev1.ErrorReason_ERROR_REASON_PROJECT_NOT_FOUND, "no project "+n.Project, "project_id", n.Project))
 	}
 	s.noted(ctx, "an API key was made", made)
-	return &fireoncev1.CreateAPIKeyResponse{ApiKey: apiKeyToWire(made), Secret: key.Reveal()}, nil
+	return &fireoncev1.CreateApiKeyResponse{ApiKey: apiKeyToWire(made), Secret: key.Reveal()}, nil
 }
 
 // newKeyFor says what a key is to be, if its maker may make it.
-func newKeyFor(who caller, req *fireoncev1.CreateAPIKeyRequest) (store.NewAPIKey, error) {
+func newKeyFor(who caller, req *fireoncev1.CreateApiKeyRequest) (store.NewAPIKey, error) {
 	n := store.NewAPIKey{
 		Project: req.GetProjectId(), NewProject: req.GetCreateProject(), Name: req.GetName(),
 		Lifetime: durationFromWire(req.GetLifetime()),
@@ -91,8 +91,8 @@ func newKeyFor(who caller, req *fireoncev1.CreateAPIKeyRequest) (store.NewAPIKey
 	return n, nil
 }
 
-// ListAPIKeys implements the RPC.
-func (s *accessService) ListAPIKeys(ctx context.Context, req *fireoncev1.ListAPIKeysRequest) (*fireoncev1.ListAPIKeysResponse, error) {
+// ListApiKeys implements the RPC.
+func (s *accessService) ListApiKeys(ctx context.Context, req *fireoncev1.ListApiKeysRequest) (*fireoncev1.ListApiKeysResponse, error) {
 	who, limit := callerOf(ctx), pageSize(req.GetPageSize())
 	project := req.GetProjectId()
 	switch {
@@ -102,7 +102,7 @@ func (s *accessService) ListAPIKeys(ctx context.Context, req *fireoncev1.ListAPI
 	case project != who.project:
 		return nil, operatorRequired("keys of another project are listed")
 	}
-	owner, err := s.pageOwner(project, &fireoncev1.ListAPIKeysRequest{})
+	owner, err := s.pageOwner(project, &fireoncev1.ListApiKeysRequest{})
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func (s *accessService) ListAPIKeys(ctx context.Context, req *fireoncev1.ListAPI
 	if err != nil {
 		return nil, fmt.Errorf("list API keys: %w", err)
 	}
-	out := &fireoncev1.ListAPIKeysResponse{}
+	out := &fireoncev1.ListApiKeysResponse{}
 	for _, k := range keys {
 		out.ApiKeys = append(out.ApiKeys, apiKeyToWire(k))
 	}
@@ -138,10 +138,10 @@ func keyAfter(at job.ID) string {
 	return string(at[:])
 }
 
-// RevokeAPIKey implements the RPC.
-func (s *accessService) RevokeAPIKey(ctx context.Context, req *fireoncev1.RevokeAPIKeyRequest) (*fireoncev1.RevokeAPIKeyResponse, error) {
+// RevokeApiKey implements the RPC.
+func (s *accessService) RevokeApiKey(ctx context.Context, req *fireoncev1.RevokeApiKeyRequest) (*fireoncev1.RevokeApiKeyResponse, error) {
 	who, id := callerOf(ctx), req.GetApiKeyId()
-	missing := refuse(fireoncev1.ErrorReason_ERROR_REASON_API_KEY_NOT_FOUND, "no API key "+id, "api_key", id)
+	missing := refuse(fireoncev1.ErrorReason_ERROR_REASON_API_KEY_NOT_FOUND, "no API key "+id, "api_key_id", id)
 	k, err := s.store.APIKey(ctx, id) // its project never changes
 	if err != nil {
 		return nil, notFoundAs(fmt.Errorf("read the API key: %w", err), missing)
@@ -154,14 +154,14 @@ func (s *accessService) RevokeAPIKey(ctx context.Context, req *fireoncev1.Revoke
 	}
 	s.keys.forget(id)
 	s.noted(ctx, "an API key was revoked", k)
-	return &fireoncev1.RevokeAPIKeyResponse{ApiKey: apiKeyToWire(k)}, nil
+	return &fireoncev1.RevokeApiKeyResponse{ApiKey: apiKeyToWire(k)}, nil
 }
 
-func apiKeyToWire(k store.APIKey) *fireoncev1.APIKey {
-	return &fireoncev1.APIKey{
+func apiKeyToWire(k store.APIKey) *fireoncev1.ApiKey {
+	return &fireoncev1.ApiKey{
 		ApiKeyId: k.ID, ProjectId: k.Project, Name: k.Name, Scopes: k.Scopes,
 		CreateTime: timeToWire(k.Created), ExpireTime: timeToWire(k.Expires),
-		LastUseTime: timeToWire(k.LastUsed), RevokeTime: timeToWire(k.Revoked), Live: k.Live(),
+		LastUseTime: timeToWire(k.LastUsed), RevokeTime: timeToWire(k.Revoked), Active: k.Live(),
 	}
 }
 
@@ -176,7 +176,7 @@ func (s *accessService) ListSealingKeys(ctx context.Context, _ *fireoncev1.ListS
 	}
 	out := &fireoncev1.ListSealingKeysResponse{NextSealingKeyId: s.cfg.Vault.NextKeyID()}
 	add := func(id string, role fireoncev1.SealingKeyRole) {
-		k := &fireoncev1.SealingKey{KeyId: id, Role: role}
+		k := &fireoncev1.SealingKey{SealingKeyId: id, Role: role}
 		if at := slices.IndexFunc(use, func(u store.KeyUse) bool { return u.KeyID == id }); at >= 0 {
 			k.CredentialCount, k.LoginCount = use[at].Credentials, use[at].Logins
 			use = slices.Delete(use, at, at+1)
@@ -215,7 +215,7 @@ func (s *accessService) RotateSealingKey(ctx context.Context, req *fireoncev1.Ro
 	if next := s.cfg.Vault.NextKeyID(); next != "" {
 		return nil, refuse(fireoncev1.ErrorReason_ERROR_REASON_SEALING_KEY_OUTDATED,
 			fmt.Sprintf("this server seals with key %s until it is restarted; its key file names %s first", key, next),
-			"key", key, "next_key", next)
+			"sealing_key_id", key, "next_sealing_key_id", next)
 	}
 	owner := s.owner("", []byte("seal"), []byte(key))
 	after, err := parsePage(sealPages, owner, req.GetPageToken())
@@ -247,7 +247,7 @@ func (s *accessService) RotateSealingKey(ctx context.Context, req *fireoncev1.Ro
 
 // reseal seals one page with the first key. What does not open fails no other.
 func (s *accessService) reseal(ctx context.Context, page []store.SealedAt) (*fireoncev1.RotateSealingKeyResponse, error) {
-	out := &fireoncev1.RotateSealingKeyResponse{KeyId: s.cfg.Vault.KeyID()}
+	out := &fireoncev1.RotateSealingKeyResponse{SealingKeyId: s.cfg.Vault.KeyID()}
 	items := make([]store.Reseal, 0, len(page))
 	for _, old := range page {
 		data, err := s.cfg.Vault.Rewrap(old.Data, old.KeyID, seal.Place(old.Connection, old.Version, old.For))
@@ -255,7 +255,7 @@ func (s *accessService) reseal(ctx context.Context, page []store.SealedAt) (*fir
 			out.FailedConnectionIds = append(out.FailedConnectionIds, idToWire(old.Connection))
 			continue
 		}
-		items = append(items, store.Reseal{Old: old, KeyID: out.GetKeyId(), Data: data})
+		items = append(items, store.Reseal{Old: old, KeyID: out.GetSealingKeyId(), Data: data})
 	}
 	if len(items) == 0 {
 		return out, nil

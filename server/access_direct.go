@@ -48,19 +48,19 @@ func directly[Req, Res any](ctx context.Context, d *direct, req Req, call func(c
 	return res, err
 }
 
-// CreateAPIKey implements fireoncev1connect.AccessServiceClient.
-func (d *direct) CreateAPIKey(ctx context.Context, req *fireoncev1.CreateAPIKeyRequest) (*fireoncev1.CreateAPIKeyResponse, error) {
-	return directly(ctx, d, req, d.service.CreateAPIKey)
+// CreateApiKey implements fireoncev1connect.AccessServiceClient.
+func (d *direct) CreateApiKey(ctx context.Context, req *fireoncev1.CreateApiKeyRequest) (*fireoncev1.CreateApiKeyResponse, error) {
+	return directly(ctx, d, req, d.service.CreateApiKey)
 }
 
-// ListAPIKeys implements fireoncev1connect.AccessServiceClient.
-func (d *direct) ListAPIKeys(ctx context.Context, req *fireoncev1.ListAPIKeysRequest) (*fireoncev1.ListAPIKeysResponse, error) {
-	return directly(ctx, d, req, d.service.ListAPIKeys)
+// ListApiKeys implements fireoncev1connect.AccessServiceClient.
+func (d *direct) ListApiKeys(ctx context.Context, req *fireoncev1.ListApiKeysRequest) (*fireoncev1.ListApiKeysResponse, error) {
+	return directly(ctx, d, req, d.service.ListApiKeys)
 }
 
-// RevokeAPIKey implements fireoncev1connect.AccessServiceClient.
-func (d *direct) RevokeAPIKey(ctx context.Context, req *fireoncev1.RevokeAPIKeyRequest) (*fireoncev1.RevokeAPIKeyResponse, error) {
-	return directly(ctx, d, req, d.service.RevokeAPIKey)
+// RevokeApiKey implements fireoncev1connect.AccessServiceClient.
+func (d *direct) RevokeApiKey(ctx context.Context, req *fireoncev1.RevokeApiKeyRequest) (*fireoncev1.RevokeApiKeyResponse, error) {
+	return directly(ctx, d, req, d.service.RevokeApiKey)
 }
 
 // ListSealingKeys implements fireoncev1connect.AccessServiceClient.
@@ -71,4 +71,9 @@ func (d *direct) ListSealingKeys(ctx context.Context, req *fireoncev1.ListSealin
 // RotateSealingKey implements fireoncev1connect.AccessServiceClient.
 func (d *direct) RotateSealingKey(ctx context.Context, req *fireoncev1.RotateSealingKeyRequest) (*fireoncev1.RotateSealingKeyResponse, error) {
 	return directly(ctx, d, req, d.service.RotateSealingKey)
+}
+
+// EraseProject implements fireoncev1connect.AccessServiceClient.
+func (d *direct) EraseProject(ctx context.Context, req *fireoncev1.EraseProjectRequest) (*fireoncev1.EraseProjectResponse, error) {
+	return directly(ctx, d, req, d.service.EraseProject)
 }

@@ -26,15 +26,15 @@ const operatorKey = "open-sesame"
 func withOperator(c *server.Config) { c.APIKey = operatorKey }
 
 // makeKey asks for an API key.
-func makeKey(ctx context.Context, c client, project string, scopes []string, edit ...func(*fireoncev1.CreateAPIKeyRequest)) (*fireoncev1.CreateAPIKeyResponse, error) {
-	req := &fireoncev1.CreateAPIKeyRequest{ProjectId: project, Scopes: scopes}
+func makeKey(ctx context.Context, c client, project string, scopes []string, edit ...func(*fireoncev1.CreateApiKeyRequest)) (*fireoncev1.CreateApiKeyResponse, error) {
+	req := &fireoncev1.CreateApiKeyRequest{ProjectId: project, Scopes: scopes}
 	for _, e := range edit {
 		e(req)
 	}
-	return askWith[fireoncev1.CreateAPIKeyResponse](ctx, c, accessPath+"CreateAPIKey", req)
+	return askWith[fireoncev1.CreateApiKeyResponse](ctx, c, accessPath+"CreateApiKey", req)
 }
 
-func newProject(r *fireoncev1.CreateAPIKeyRequest) { r.CreateProject = true }
+func newProject(r *fireoncev1.CreateApiKeyRequest) { r.CreateProject = true }
 
 // TestKeysOverTheAPI: a key is made, is good, is shown without itself, and ends.
 func TestKeysOverTheAPI(t *testing.T) {
@@ -43,13 +43,13 @@ func TestKeysOverTheAPI(t *testing.T) {
 			f := start(t, withOperator)
 			c := dial(f)
 			operator := bring(t.Context(), operatorKey)
-			made, err := makeKey(operator, c, "shop", []string{"jobs:write", "jobs:read"}, newProject, func(r *fireoncev1.CreateAPIKeyRequest) {
+			made, err := makeKey(operator, c, "shop", []string{"jobs:write", "jobs:read"}, newProject, func(r *fireoncev1.CreateApiKeyRequest) {
 				r.Name, r.Lifetime = "billing", durationpb.New(time.Hour)
 			})
 			f.must(err)
 			k, secret := made.GetApiKey(), made.GetSecret()
 			now := f.clock.Now()
-			if !strings.HasPrefix(secret, "fo_"+k.GetApiKeyId()+"_") || k.GetProjectId() != "shop" || k.GetName() != "billing" || !k.GetLive() ||
+			if !strings.HasPrefix(secret, "fo_"+k.GetApiKeyId()+"_") || k.GetProjectId() != "shop" || k.GetName() != "billing" || !k.GetActive() ||
 				!slices.Equal(k.GetScopes(), []string{"jobs:read", "jobs:write"}) || !k.GetExpireTime().AsTime().Equal(now.Add(time.Hour)) {
 				t.Errorf("made %v", k)
 			}
@@ -62,15 +62,15 @@ func TestKeysOverTheAPI(t *testing.T) {
 			}
 			f.must(list(t, c, again.GetSecret()))
 
-			shown, err := askWith[fireoncev1.ListAPIKeysResponse](operator, c, accessPath+"ListAPIKeys", &fireoncev1.ListAPIKeysRequest{ProjectId: "shop"})
+			shown, err := askWith[fireoncev1.ListApiKeysResponse](operator, c, accessPath+"ListApiKeys", &fireoncev1.ListApiKeysRequest{ProjectId: "shop"})
 			f.must(err)
 			if len(shown.GetApiKeys()) != 2 || strings.Contains(shown.String(), secret[20:]) {
 				t.Errorf("listed %v", shown)
 			}
 			for range 2 { // the first time stays
-				res, err := askWith[fireoncev1.RevokeAPIKeyResponse](operator, c, accessPath+"RevokeAPIKey", &fireoncev1.RevokeAPIKeyRequest{ApiKeyId: k.GetApiKeyId()})
+				res, err := askWith[fireoncev1.RevokeApiKeyResponse](operator, c, accessPath+"RevokeApiKey", &fireoncev1.RevokeApiKeyRequest{ApiKeyId: k.GetApiKeyId()})
 				f.must(err)
-				if got := res.GetApiKey(); got.GetLive() || !got.GetRevokeTime().AsTime().Equal(now) {
+				if got := res.GetApiKey(); got.GetActive() || !got.GetRevokeTime().AsTime().Equal(now) {
 					t.Errorf("revoked %v", got)
 				}
 				f.clock.advance(server.KeyKept)
@@ -115,13 +115,13 @@ func TestWhoMakesKeys(t *testing.T) {
 	for _, project := range []string{"there", "nowhere", server.DefaultProject} {
 		_, err = makeKey(admin, c, project, []string{server.ScopeJobsRead})
 		wantReason(t, err, operatorRequired)
-		_, err = askWith[fireoncev1.ListAPIKeysResponse](admin, c, accessPath+"ListAPIKeys", &fireoncev1.ListAPIKeysRequest{ProjectId: project})
+		_, err = askWith[fireoncev1.ListApiKeysResponse](admin, c, accessPath+"ListApiKeys", &fireoncev1.ListApiKeysRequest{ProjectId: project})
 		wantReason(t, err, operatorRequired)
 	}
 	_, err = makeKey(admin, c, "", []string{server.ScopeJobsRead}, newProject)
 	wantReason(t, err, operatorRequired)
 	for _, id := range []string{theirs.ID, strings.Repeat("0", 16)} {
-		_, err = askWith[fireoncev1.RevokeAPIKeyResponse](admin, c, accessPath+"RevokeAPIKey", &fireoncev1.RevokeAPIKeyRequest{ApiKeyId: id})
+		_, err = askWith[fireoncev1.RevokeApiKeyResponse](admin, c, accessPath+"RevokeApiKey", &fireoncev1.RevokeApiKeyRequest{ApiKeyId: id})
 		if e := wantReason(t, err, keyNotFound); e.msg != "no API key "+id {
 			t.Errorf("%v", e)
 		}
@@ -139,17 +139,17 @@ func TestWhoMakesKeys(t *testing.T) {
 	if got := f.pages(operator, c, "", 2); len(got) != 6 {
 		t.Errorf("the operator sees %v", got)
 	}
-	if got := f.pages(admin, c, "", 1); len(got) != 3 || slices.ContainsFunc(got, func(k *fireoncev1.APIKey) bool { return k.GetProjectId() != "shop" }) {
+	if got := f.pages(admin, c, "", 1); len(got) != 3 || slices.ContainsFunc(got, func(k *fireoncev1.ApiKey) bool { return k.GetProjectId() != "shop" }) {
 		t.Errorf("an administrator sees %v", got)
 	}
 }
 
 // pages reads all API keys that a caller sees, some at a time.
-func (f *fixture) pages(ctx context.Context, c client, project string, size int32) (out []*fireoncev1.APIKey) {
+func (f *fixture) pages(ctx context.Context, c client, project string, size int32) (out []*fireoncev1.ApiKey) {
 	f.tb.Helper()
-	req := &fireoncev1.ListAPIKeysRequest{ProjectId: project, PageSize: size}
+	req := &fireoncev1.ListApiKeysRequest{ProjectId: project, PageSize: size}
 	for {
-		page, err := askWith[fireoncev1.ListAPIKeysResponse](ctx, c, accessPath+"ListAPIKeys", req)
+		page, err := askWith[fireoncev1.ListApiKeysResponse](ctx, c, accessPath+"ListApiKeys", req)
 		f.must(err)
 		if len(page.GetApiKeys()) > int(size) {
 			f.tb.Fatalf("a page of %d", len(page.GetApiKeys()))
@@ -168,11 +168,11 @@ func TestKeyPagesApart(t *testing.T) {
 	operator := bring(t.Context(), operatorKey)
 	f.issue("shop", server.Scopes())
 	other := f.issue("other", server.Scopes())
-	page, err := askWith[fireoncev1.ListAPIKeysResponse](operator, c, accessPath+"ListAPIKeys", &fireoncev1.ListAPIKeysRequest{PageSize: 1})
+	page, err := askWith[fireoncev1.ListApiKeysResponse](operator, c, accessPath+"ListApiKeys", &fireoncev1.ListApiKeysRequest{PageSize: 1})
 	f.must(err)
 	for _, ctx := range []context.Context{operator, bring(t.Context(), other.Reveal())} {
-		_, err = askWith[fireoncev1.ListAPIKeysResponse](ctx, c, accessPath+"ListAPIKeys",
-			&fireoncev1.ListAPIKeysRequest{ProjectId: "other", PageToken: page.GetNextPageToken()})
+		_, err = askWith[fireoncev1.ListApiKeysResponse](ctx, c, accessPath+"ListApiKeys",
+			&fireoncev1.ListApiKeysRequest{ProjectId: "other", PageToken: page.GetNextPageToken()})
 		wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_PAGE_TOKEN_INVALID)
 	}
 	_, err = askWith[fireoncev1.RotateSealingKeyResponse](operator, c, accessPath+"RotateSealingKey",
@@ -188,15 +188,15 @@ func TestRulesOfKeys(t *testing.T) {
 		_, err := makeKey(t.Context(), c, "", []string{scope})
 		f.must(err)
 	}
-	for what, spoil := range map[string]func(*fireoncev1.CreateAPIKeyRequest){
-		"no scope":               func(r *fireoncev1.CreateAPIKeyRequest) { r.Scopes = nil },
-		"a scope that is none":   func(r *fireoncev1.CreateAPIKeyRequest) { r.Scopes = []string{"jobs"} },
-		"a scope twice":          func(r *fireoncev1.CreateAPIKeyRequest) { r.Scopes = []string{"admin", "admin"} },
-		"the operator's name":    func(r *fireoncev1.CreateAPIKeyRequest) { r.Name = "key" },
-		"a name in two lines":    func(r *fireoncev1.CreateAPIKeyRequest) { r.Name = "a\nb" },
-		"a project with a space": func(r *fireoncev1.CreateAPIKeyRequest) { r.ProjectId = "a b" },
-		"no time":                func(r *fireoncev1.CreateAPIKeyRequest) { r.Lifetime = durationpb.New(0) },
-		"101 years":              func(r *fireoncev1.CreateAPIKeyRequest) { r.Lifetime = durationpb.New(101 * 366 * 24 * time.Hour) },
+	for what, spoil := range map[string]func(*fireoncev1.CreateApiKeyRequest){
+		"no scope":               func(r *fireoncev1.CreateApiKeyRequest) { r.Scopes = nil },
+		"a scope that is none":   func(r *fireoncev1.CreateApiKeyRequest) { r.Scopes = []string{"jobs"} },
+		"a scope twice":          func(r *fireoncev1.CreateApiKeyRequest) { r.Scopes = []string{"admin", "admin"} },
+		"the operator's name":    func(r *fireoncev1.CreateApiKeyRequest) { r.Name = "key" },
+		"a name in two lines":    func(r *fireoncev1.CreateApiKeyRequest) { r.Name = "a\nb" },
+		"a project with a space": func(r *fireoncev1.CreateApiKeyRequest) { r.ProjectId = "a b" },
+		"no time":                func(r *fireoncev1.CreateApiKeyRequest) { r.Lifetime = durationpb.New(0) },
+		"101 years":              func(r *fireoncev1.CreateApiKeyRequest) { r.Lifetime = durationpb.New(101 * 366 * 24 * time.Hour) },
 	} {
 		_, err := makeKey(t.Context(), c, "", []string{"admin"}, spoil)
 		var e *wireError
@@ -204,7 +204,7 @@ func TestRulesOfKeys(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	_, err := askWith[fireoncev1.RevokeAPIKeyResponse](t.Context(), c, accessPath+"RevokeAPIKey", &fireoncev1.RevokeAPIKeyRequest{ApiKeyId: "fo_"})
+	_, err := askWith[fireoncev1.RevokeApiKeyResponse](t.Context(), c, accessPath+"RevokeApiKey", &fireoncev1.RevokeApiKeyRequest{ApiKeyId: "fo_"})
 	var e *wireError
 	if !errors.As(err, &e) || e.code != connect.CodeInvalidArgument {
 		t.Errorf("%v", err)
@@ -228,7 +228,7 @@ func TestKeyUnconfirmed(t *testing.T) {
 	c := overGRPC(f)
 	_, err := makeKey(t.Context(), c, "", []string{"admin"})
 	e := wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_STORE_UNAVAILABLE)
-	if got := f.pages(t.Context(), c, "", 500); len(got) != 1 || got[0].GetApiKeyId() != e.detail.GetMetadata()["api_key"] {
+	if got := f.pages(t.Context(), c, "", 500); len(got) != 1 || got[0].GetApiKeyId() != e.detail.GetMetadata()["api_key_id"] {
 		t.Errorf("%v, told %v", got, e.detail)
 	}
 }
@@ -306,7 +306,7 @@ func TestSealingKeys(t *testing.T) {
 			for {
 				res, err := rotate(req)
 				f.must(err)
-				if n := int(res.GetResealedCount()) + len(res.GetFailedConnectionIds()); n > 2 || res.GetKeyId() != young || res.GetChangedCount() != 0 {
+				if n := int(res.GetResealedCount()) + len(res.GetFailedConnectionIds()); n > 2 || res.GetSealingKeyId() != young || res.GetChangedCount() != 0 {
 					t.Errorf("page %d: %v", calls, res)
 				}
 				calls, done, failed = calls+1, done+int(res.GetResealedCount()), append(failed, res.GetFailedConnectionIds()...)
@@ -321,7 +321,7 @@ func TestSealingKeys(t *testing.T) {
 			for i, id := range f.sealed[:6] {
 				s, err := f.store.Credential(t.Context(), id)
 				f.must(err)
-				conn, err := f.store.Connection(t.Context(), "", id)
+				conn, err := f.store.Connection(t.Context(), store.Ref{ID: id})
 				f.must(err)
 				if got, err := seal.Open(vaultOf(t, 2), conn, s); err != nil || string(got) != "secret" {
 					t.Errorf("credential %d: %q, %v", i, got, err)
@@ -345,7 +345,7 @@ func (f *fixture) wantKeys(ctx context.Context, c client, after string, want ...
 	var got []string
 	for _, k := range res.GetSealingKeys() {
 		got = append(got, strings.Join([]string{
-			k.GetKeyId(), strings.TrimPrefix(k.GetRole().String(), "SEALING_KEY_ROLE_"), strconv.FormatInt(k.GetCredentialCount(), 10), strconv.FormatInt(k.GetLoginCount(), 10),
+			k.GetSealingKeyId(), strings.TrimPrefix(k.GetRole().String(), "SEALING_KEY_ROLE_"), strconv.FormatInt(k.GetCredentialCount(), 10), strconv.FormatInt(k.GetLoginCount(), 10),
 		}, " "))
 	}
 	if !slices.Equal(got, want) || res.GetNextSealingKeyId() != after {

@@ -9,10 +9,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"connectrpc.com/connect"
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	"google.golang.org/protobuf/types/known/durationpb"
-
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
@@ -145,11 +141,16 @@ func (s *connectionService) notTested(conn store.Connection, err error, quote bo
 	case conn.AccountIdentity == "":
 		return nil
 	default:
-		return withDetails(
-			connect.NewError(connect.CodeUnavailable, fmt.Errorf(
-				"nothing was changed: the platform could not be asked whose account the credential is (%s); try again", msg)),
-			&errdetails.RetryInfo{RetryDelay: durationpb.New(testTime)})
+		return platformUnavailable(conn.ID, msg)
 	}
+}
+
+func platformUnavailable(conn job.ID, why string) *fault {
+	f := refuse(fireoncev1.ErrorReason_ERROR_REASON_PLATFORM_UNAVAILABLE,
+		fmt.Sprintf("connection %s was not changed: the platform could not be asked whose account the credential is (%s); try again", conn, why),
+		"connection_id", conn.String())
+	f.retry = testTime
+	return f
 }
 
 // failureOf gives the kind of a connector's failure, and words for a user.
@@ -166,11 +167,11 @@ func failureOf(err error) (job.FailureKind, string) {
 
 // TestConnection implements the RPC.
 func (s *connectionService) TestConnection(ctx context.Context, req *fireoncev1.TestConnectionRequest) (*fireoncev1.TestConnectionResponse, error) {
-	id, err := idFromWire("connection_id", req.GetConnectionId())
+	ref, err := connectionRef(ctx, req)
 	if err != nil {
 		return nil, err
 	}
-	conn, cred, err := s.opened(ctx, id)
+	conn, cred, err := s.opened(ctx, ref)
 	if unsealable := new(fault); errors.As(err, &unsealable) && unsealable.reason == fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_UNSEALABLE {
 		return failedTest(job.FailPermanent, unsealable.msg, false), nil
 	}
@@ -196,11 +197,11 @@ func (s *connectionService) TestConnection(ctx context.Context, req *fireoncev1.
 }
 
 // opened reads a connection that was not deleted, and opens its credential.
-func (s *connectionService) opened(ctx context.Context, id job.ID) (conn store.Connection, cred connector.Credential, err error) {
+func (s *connectionService) opened(ctx context.Context, ref store.Ref) (conn store.Connection, cred connector.Credential, err error) {
 	for range maxDecisions {
-		conn, err = s.store.Connection(ctx, callerOf(ctx).project, id)
+		conn, err = s.store.Connection(ctx, ref)
 		if err != nil {
-			return conn, cred, notFoundAs(fmt.Errorf("read the connection: %w", err), connectionNotFound(id))
+			return conn, cred, notFoundAs(fmt.Errorf("read the connection: %w", err), connectionNotFound(ref))
 		}
 		if !conn.Deleted.IsZero() {
 			return conn, cred, disabled(&conn, "was deleted")

@@ -225,7 +225,7 @@ func (s *Server) stillAdmitted(ctx context.Context) error {
 // keyOver refuses who had a right key.
 func keyOver(id string) *fault {
 	return refuse(fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_INVALID,
-		"this API key was revoked, or its time is over; the operator gives another one", "api_key", id)
+		"this API key was revoked, or its time is over; the operator gives another one", "api_key_id", id)
 }
 
 // keyUnread answers for a key that could not be looked up.

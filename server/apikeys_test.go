@@ -272,8 +272,8 @@ func TestStreamDeliversNothingAfterRevocation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for where, revoke := range map[string]func(f *fixture, c client, id string) error{
 				"on this server": func(f *fixture, c client, id string) error {
-					return c.call(bring(t.Context(), operatorKey), accessPath+"RevokeAPIKey",
-						&fireoncev1.RevokeAPIKeyRequest{ApiKeyId: id}, &fireoncev1.RevokeAPIKeyResponse{})
+					return c.call(bring(t.Context(), operatorKey), accessPath+"RevokeApiKey",
+						&fireoncev1.RevokeApiKeyRequest{ApiKeyId: id}, &fireoncev1.RevokeApiKeyResponse{})
 				},
 				"on another server": func(f *fixture, _ client, id string) error {
 					_, err := f.store.RevokeAPIKey(t.Context(), id)

@@ -24,7 +24,7 @@ func changedParts(c store.ConnectionChange) (parts []string) {
 		name    string
 		touched bool
 	}{
-		{"display_name", c.DisplayName != nil}, {"settings", c.Target != nil}, {"limits", c.Limits != nil},
+		{"display_name", c.DisplayName != nil}, {"labels", c.Labels != nil}, {"settings", c.Target != nil}, {"limits", c.Limits != nil},
 		{"account_identity", c.Identity != nil}, {"credential", c.Credential != nil}, {"paused", c.Pause != nil},
 		{"resumed", c.Resume}, {"deleted", c.Delete},
 	} {

@@ -32,7 +32,7 @@ func TestConnectionActors(t *testing.T) {
 			id := made.GetConnection().GetConnectionId()
 			want := func(by string) {
 				t.Helper()
-				got, err := askWith[fireoncev1.GetConnectionResponse](annCtx, c, connsPath+"GetConnection", &fireoncev1.GetConnectionRequest{ConnectionId: id})
+				got, err := askWith[fireoncev1.GetConnectionResponse](annCtx, c, connsPath+"GetConnection", &fireoncev1.GetConnectionRequest{Connection: &fireoncev1.GetConnectionRequest_ConnectionId{ConnectionId: id}})
 				f.must(err)
 				if conn := got.GetConnection(); conn.GetCreatedBy() != "api:ann/"+ann.ID || conn.GetUpdatedBy() != by {
 					t.Errorf("created by %q, updated by %q; want %q", conn.GetCreatedBy(), conn.GetUpdatedBy(), by)
@@ -49,18 +49,18 @@ func TestConnectionActors(t *testing.T) {
 					t.Errorf("log: %s", line)
 				}
 			}
-			_, err = askWith[fireoncev1.PauseConnectionResponse](bareCtx, c, connsPath+"PauseConnection", &fireoncev1.PauseConnectionRequest{ConnectionId: id, Reason: "a private reason"})
+			_, err = askWith[fireoncev1.PauseConnectionResponse](bareCtx, c, connsPath+"PauseConnection", &fireoncev1.PauseConnectionRequest{Connection: &fireoncev1.PauseConnectionRequest_ConnectionId{ConnectionId: id}, Reason: "a private reason"})
 			changed("api:"+bare.ID, `"paused"`, err)
-			_, err = askWith[fireoncev1.RotateCredentialResponse](annCtx, c, connsPath+"RotateCredential", &fireoncev1.RotateCredentialRequest{ConnectionId: id, Credential: token("secret-2")})
+			_, err = askWith[fireoncev1.RotateCredentialResponse](annCtx, c, connsPath+"RotateCredential", &fireoncev1.RotateCredentialRequest{Connection: &fireoncev1.RotateCredentialRequest_ConnectionId{ConnectionId: id}, Credential: token("secret-2")})
 			changed("api:ann/"+ann.ID, `"account_identity","credential"`, err)
 			_, err = askWith[fireoncev1.UpdateConnectionResponse](bareCtx, c, connsPath+"UpdateConnection", &fireoncev1.UpdateConnectionRequest{
-				ConnectionId: id, DisplayName: "another private name", UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"display_name"}},
+				Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, DisplayName: "another private name", UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"display_name"}},
 			})
 			changed("api:"+bare.ID, `"display_name"`, err)
 			// A repeat changes nothing, and has no line.
 			lines := strings.Count(f.logs.String(), "a connection was changed")
 			_, err = askWith[fireoncev1.UpdateConnectionResponse](annCtx, c, connsPath+"UpdateConnection", &fireoncev1.UpdateConnectionRequest{
-				ConnectionId: id, DisplayName: "another private name", UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"display_name"}},
+				Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, DisplayName: "another private name", UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"display_name"}},
 			})
 			f.must(err)
 			want("api:" + bare.ID)
@@ -82,8 +82,8 @@ func TestKeyNames(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := start(t, withOperator)
 			c, operator := dial(f), bring(t.Context(), operatorKey)
-			create := func(project, name string) (*fireoncev1.CreateAPIKeyResponse, error) {
-				return askWith[fireoncev1.CreateAPIKeyResponse](operator, c, accessPath+"CreateAPIKey", &fireoncev1.CreateAPIKeyRequest{
+			create := func(project, name string) (*fireoncev1.CreateApiKeyResponse, error) {
+				return askWith[fireoncev1.CreateApiKeyResponse](operator, c, accessPath+"CreateApiKey", &fireoncev1.CreateApiKeyRequest{
 					ProjectId: project, CreateProject: true, Name: name, Scopes: []string{server.ScopeJobsRead},
 				})
 			}
@@ -96,11 +96,11 @@ func TestKeyNames(t *testing.T) {
 			_, err = create("other", "till")
 			f.must(err)
 			for _, bad := range []string{first.GetApiKey().GetApiKeyId(), "0123456789ABCDEF", "key", "a/b", "a b"} {
-				if _, err := create("shop", bad); err == nil || !strings.Contains(err.Error(), "Violations") {
+				if _, err := create("shop", bad); err == nil || !strings.Contains(err.Error(), "ErrorDetail") {
 					t.Errorf("name %q: %v", bad, err)
 				}
 			}
-			_, err = askWith[fireoncev1.RevokeAPIKeyResponse](operator, c, accessPath+"RevokeAPIKey", &fireoncev1.RevokeAPIKeyRequest{ApiKeyId: first.GetApiKey().GetApiKeyId()})
+			_, err = askWith[fireoncev1.RevokeApiKeyResponse](operator, c, accessPath+"RevokeApiKey", &fireoncev1.RevokeApiKeyRequest{ApiKeyId: first.GetApiKey().GetApiKeyId()})
 			f.must(err)
 			_, err = create("shop", "till")
 			f.must(err)

@@ -1,11 +1,9 @@
 package server_test
 
 import (
-	"errors"
+	"slices"
 	"strings"
 	"testing"
-
-	"connectrpc.com/connect"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 )
@@ -24,8 +22,8 @@ func TestConnectorAway(t *testing.T) {
 				Custom: &fireoncev1.CustomSettings{Values: map[string]string{"is": "away"}},
 			}},
 		}, &fireoncev1.CreateConnectionResponse{})
-		var e *wireError
-		if !errors.As(err, &e) || e.code != connect.CodeUnavailable || !strings.Contains(e.msg, "nobody there") {
+		e := wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_CONNECTOR_UNAVAILABLE)
+		if !strings.Contains(e.msg, "nobody there") || !slices.Contains(e.types, "google.rpc.RetryInfo") {
 			t.Errorf("error %v, want UNAVAILABLE with the connector's words", err)
 		}
 	})

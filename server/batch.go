@@ -15,8 +15,8 @@ import (
 )
 
 // Rules of this file: the items of a batch are decided as if they came one
-// after another, each on its own, and all that pass are stored by one write. A
-// request that fails a check, or is only to be validated, is looked up by its
+// after another, each on its own, and all that pass are stored by one write, or by several
+// where one replies to another. A request that fails a check, or is only to be validated, is looked up by its
 // key as in schedule.go; it waits for the write when an earlier item of the
 // batch may bind that key.
 
@@ -78,11 +78,17 @@ func (b *batch) take(ctx context.Context, i int, req *fireoncev1.ScheduleJobRequ
 		}
 		if broken != nil {
 			b.broken++
-			b.results[i] = batchFailure(broken.item())
+			b.results[i] = batchFailure(b.itemError(ctx, broken.fault()))
 			return nil
 		}
 	}
-	sub, err := newSubmission(b.who, req)
+	if b.binds[req.GetReplyToKey()] {
+		// The job that it replies to is an earlier item: that is stored first.
+		if err := b.write(ctx); err != nil {
+			return err
+		}
+	}
+	sub, err := b.submission(ctx, req)
 	if err != nil {
 		return b.answer(ctx, i, nil, err)
 	}
@@ -128,6 +134,9 @@ func (b *batch) write(ctx context.Context) error {
 			return err
 		}
 	}
+	b.passed = b.passed[:0]
+	clear(b.binds)
+	clear(b.beforeByKey) // what named nothing may be stored now
 	return nil
 }
 
@@ -148,7 +157,7 @@ func (b *batch) answer(ctx context.Context, i int, res *fireoncev1.ScheduleJobRe
 	}
 }
 
-func batchFailure(e *fireoncev1.BatchError) *fireoncev1.BatchScheduleJobsResponse_Result {
+func batchFailure(e *fireoncev1.ItemError) *fireoncev1.BatchScheduleJobsResponse_Result {
 	return &fireoncev1.BatchScheduleJobsResponse_Result{
 		Result: &fireoncev1.BatchScheduleJobsResponse_Result_Error{Error: e},
 	}
@@ -161,12 +170,12 @@ func ofItem(err error) bool {
 }
 
 // itemError is what an item's own call would have failed with.
-func (s *jobService) itemError(ctx context.Context, err error) *fireoncev1.BatchError {
+func (s *jobService) itemError(ctx context.Context, err error) *fireoncev1.ItemError {
 	wire, hidden := toWire(err, requestID(ctx))
 	if hidden != nil {
 		s.log.ErrorContext(ctx, "item failed", "request_id", requestID(ctx), "cause", hidden.Error())
 	}
-	out := &fireoncev1.BatchError{Code: int32(wire.Code()), Message: wire.Message()}
+	out := &fireoncev1.ItemError{Code: int32(wire.Code()), Message: wire.Message()}
 	for _, d := range wire.Details() {
 		if v, err := d.Value(); err == nil {
 			if detail, ok := v.(*fireoncev1.ErrorDetail); ok {

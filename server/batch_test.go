@@ -39,7 +39,7 @@ func (f *fixture) batch(c client, requests ...*scheduleRequest) []*batchResult {
 }
 
 // wantItem checks an item's error, which is what its own call would have sent.
-func wantItem(t *testing.T, got *fireoncev1.BatchError, want fireoncev1.ErrorReason) {
+func wantItem(t *testing.T, got *fireoncev1.ItemError, want fireoncev1.ErrorReason) {
 	t.Helper()
 	if got.GetDetail().GetReason() != want || connect.Code(got.GetCode()) != server.ReasonCode(want) || got.GetMessage() == "" {
 		t.Errorf("item error %v, want %s", got, want)
@@ -53,8 +53,8 @@ func TestBatchDecidesEachItem(t *testing.T) {
 		reason fireoncev1.ErrorReason
 		spoil  func(*scheduleRequest)
 	}{
-		{fireoncev1.ErrorReason_ERROR_REASON_TIME_IN_PAST, func(r *scheduleRequest) { r.ScheduledFor = timestamppb.New(time.Unix(1, 0)) }},
-		{fireoncev1.ErrorReason_ERROR_REASON_TIME_TOO_FAR, func(r *scheduleRequest) { r.ScheduledFor = timestamppb.New(time.Unix(1<<33, 0)) }},
+		{fireoncev1.ErrorReason_ERROR_REASON_TIME_IN_PAST, func(r *scheduleRequest) { r.ScheduleTime = timestamppb.New(time.Unix(1, 0)) }},
+		{fireoncev1.ErrorReason_ERROR_REASON_TIME_TOO_FAR, func(r *scheduleRequest) { r.ScheduleTime = timestamppb.New(time.Unix(1<<33, 0)) }},
 		{fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_TOO_LARGE, func(r *scheduleRequest) {
 			r.Payload = &fireoncev1.Payload{Kind: &fireoncev1.Payload_Email{Email: &fireoncev1.Email{
 				From: "a@example.org", To: []string{"b@example.org"},
@@ -67,8 +67,8 @@ func TestBatchDecidesEachItem(t *testing.T) {
 		{fireoncev1.ErrorReason_ERROR_REASON_HEADER_NOT_ALLOWED, func(r *scheduleRequest) { r.Payload = custom("header/v1", "") }},
 		{fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_INVALID, func(r *scheduleRequest) { r.Payload = custom("bad/v1", "") }},
 		{fireoncev1.ErrorReason_ERROR_REASON_KEY_RESERVED, func(r *scheduleRequest) { r.IdempotencyKey = "fireonce:mine" }},
-		{fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND, func(r *scheduleRequest) { r.ConnectionId = absent }},
-		{fireoncev1.ErrorReason_ERROR_REASON_JOB_NOT_FOUND, func(r *scheduleRequest) { r.ReplyToJobId = absent }},
+		{fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND, func(r *scheduleRequest) { r.Connection = onConnection(absent) }},
+		{fireoncev1.ErrorReason_ERROR_REASON_JOB_NOT_FOUND, func(r *scheduleRequest) { r.ReplyTo = replyingTo(absent) }},
 		{fireoncev1.ErrorReason_ERROR_REASON_IDEMPOTENCY_KEY_REUSED, func(r *scheduleRequest) { r.IdempotencyKey, r.Payload = "bound", custom("good/v1", "other") }},
 	}
 	overEach(t, func(t *testing.T, f *fixture, c client) {
@@ -88,10 +88,10 @@ func TestBatchDecidesEachItem(t *testing.T) {
 			t.Errorf("conflict %v", conflict)
 		}
 		rest := results[len(bad)+1:]
-		if e := rest[0].GetError(); e.GetCode() != int32(connect.CodeInvalidArgument) || e.GetDetail() != nil ||
-			!strings.Contains(e.GetMessage(), "payload") || !strings.Contains(e.GetMessage(), "labels") {
+		if e := rest[0].GetError(); len(e.GetDetail().GetViolations()) != 2 || !strings.Contains(e.GetMessage(), "payload") || !strings.Contains(e.GetMessage(), "labels") {
 			t.Errorf("broken rules: %v", e)
 		}
+		wantItem(t, rest[0].GetError(), fireoncev1.ErrorReason_ERROR_REASON_REQUEST_INVALID)
 		if s := rest[1].GetSuccess(); s.GetCreated() || s.GetJob().GetJobId() != bound.GetJobId() {
 			t.Errorf("the repeat: %v", rest[1])
 		}
@@ -172,7 +172,7 @@ func TestBatchLimits(t *testing.T) {
 		requests = append(requests, f.request(strconv.Itoa(i)))
 	}
 	_, err := ask[fireoncev1.BatchScheduleJobsResponse](t, c, batchJobs, batchOf())
-	if e := new(wireError); !asWire(err, &e) || e.code != connect.CodeInvalidArgument || len(e.types) != 1 || e.types[0] != "buf.validate.Violations" {
+	if e := new(wireError); !asWire(err, &e) || e.code != connect.CodeInvalidArgument || e.detail.GetReason() != fireoncev1.ErrorReason_ERROR_REASON_REQUEST_INVALID {
 		t.Errorf("no item: %v", err)
 	}
 	_, err = ask[fireoncev1.BatchScheduleJobsResponse](t, c, batchJobs, batchOf(requests...))
@@ -250,9 +250,9 @@ func (c counting) Create(ctx context.Context, items []store.NewJob) ([]store.Cre
 	return c.Store.Create(ctx, items)
 }
 
-func (c counting) Connection(ctx context.Context, project string, id job.ID) (store.Connection, error) {
+func (c counting) Connection(ctx context.Context, ref store.Ref) (store.Connection, error) {
 	c.count("Connection")
-	return c.Store.Connection(ctx, project, id)
+	return c.Store.Connection(ctx, ref)
 }
 
 func (c counting) Job(ctx context.Context, ref store.Ref) (job.Snapshot, error) {
@@ -269,7 +269,7 @@ func TestBatchIsOneWrite(t *testing.T) {
 	clear(calls)
 	var requests []*scheduleRequest
 	for i := range 100 {
-		requests = append(requests, f.request(strconv.Itoa(i), func(r *scheduleRequest) { r.ReplyToJobId = before.GetJobId() }))
+		requests = append(requests, f.request(strconv.Itoa(i), func(r *scheduleRequest) { r.ReplyTo = replyingTo(before.GetJobId()) }))
 	}
 	f.batch(overGRPC(f), requests...)
 	if calls["Create"] != 1 || calls["Connection"] > 1 || calls["Job"] != 1 {
@@ -300,7 +300,7 @@ func TestBatchEqualsSingles(t *testing.T) {
 	single, many := start(t), start(t)
 	requests := []func(*scheduleRequest){
 		func(*scheduleRequest) {}, func(r *scheduleRequest) { r.Payload = custom("bad/v1", "") },
-		func(r *scheduleRequest) { r.ConnectionId = absent }, func(r *scheduleRequest) { r.ValidateOnly = true },
+		func(r *scheduleRequest) { r.Connection = onConnection(absent) }, func(r *scheduleRequest) { r.ValidateOnly = true },
 		at(single.clock.Now().Add(time.Hour)), at(time.Unix(5, 0)), func(r *scheduleRequest) { r.TimeZone = "Mars/Base" },
 	}
 	var batch []*scheduleRequest
@@ -318,6 +318,7 @@ func TestBatchEqualsSingles(t *testing.T) {
 			continue
 		}
 		want.Job.Payload, want.Job.JobId = nil, got.GetSuccess().GetJob().GetJobId()
+		want.Job.Etag = got.GetSuccess().GetJob().GetEtag() // is of its database
 		if !proto.Equal(got.GetSuccess(), want) {
 			t.Errorf("item %d: %v, want %v", i, got.GetSuccess(), want)
 		}

@@ -24,6 +24,16 @@ const (
 	clockGoesOn = "Jobs are sent by the time that was believed before"
 )
 
+// clockToWire describes a doubt of the clock; nil: there is none.
+func clockToWire(d store.ClockDoubt) *fireoncev1.ClockDoubt {
+	if d.Why == "" {
+		return nil
+	}
+	return &fireoncev1.ClockDoubt{
+		Kind: fireoncev1.ClockDoubt_Kind(d.Kind), Message: text(clockWords(d)), SendingStopped: d.Stands, BeginTime: timeToWire(d.Since),
+	}
+}
+
 // clockWords describe a doubt of the clock; empty: there is none.
 func clockWords(d store.ClockDoubt) string {
 	switch {
@@ -56,64 +66,106 @@ func (s *Server) shown(ctx context.Context, project string) *shown {
 	return &shown{Server: s, project: project, database: database, conns: make(map[job.ID]*store.Connection)}
 }
 
-// shut says why nothing at all is being sent; empty: jobs are.
-func (v *shown) shut(ctx context.Context) string {
+// shut says why nothing at all is being sent; nil: jobs are.
+func (v *shown) shut(ctx context.Context) *fireoncev1.BlockedReason {
 	if v.database == nil {
-		return ""
+		return nil
 	}
 	switch meta, err := v.database.wait(ctx); {
 	case err != nil:
-		return ""
+		return nil
 	case meta.Quarantined != "":
-		return quarantineWords
+		return because(fireoncev1.BlockedReason_KIND_QUARANTINED, quarantineWords)
 	case meta.Clock.Stands:
-		return clockWords(meta.Clock)
+		return because(fireoncev1.BlockedReason_KIND_CLOCK_DOUBTED, clockWords(meta.Clock))
 	default:
-		return ""
+		return nil
 	}
+}
+
+func because(kind fireoncev1.BlockedReason_Kind, message string) *fireoncev1.BlockedReason {
+	return &fireoncev1.BlockedReason{Kind: kind, Message: message}
 }
 
 // job converts a job without its payload.
 func (v *shown) job(ctx context.Context, snap job.Snapshot) *fireoncev1.Job {
 	out := jobToWire(snap.Job)
-	if snap.State.Runnable() {
+	switch {
+	case snap.State.Runnable():
 		out.BlockedReason = v.blocked(ctx, snap)
+	case snap.State == job.Accepted || snap.State == job.Ambiguous:
+		out.BlockedReason = v.ownReason(ctx, snap)
+	}
+	if snap.State == job.NeedsResolution || snap.State == job.Ambiguous {
+		out.ResendAllowedTime = timeToWire(snap.Fence)
+	}
+	if !snap.Ended.IsZero() {
+		conn := v.connection(ctx, snap.Connection)
+		if kept, ends := v.keepKeys.KeepKey(conn.Connector, conn.KeyWindow); ends {
+			out.KeyExpireTime = timeToWire(snap.Ended.Add(kept))
+		}
 	}
 	return out
 }
 
 // blocked says why a job that waits does.
-func (v *shown) blocked(ctx context.Context, snap job.Snapshot) string {
-	shut := v.shut(ctx)
-	switch {
-	case shut != "":
+func (v *shown) blocked(ctx context.Context, snap job.Snapshot) *fireoncev1.BlockedReason {
+	if shut := v.shut(ctx); shut != nil {
 		return shut
-	case !snap.WaitsFor.IsZero():
-		return "Waits for job " + snap.WaitsFor.String() + ", which it replies to, to succeed."
-	case snap.Blocked != "":
-		return snap.Blocked
+	}
+	if !snap.WaitsFor.IsZero() {
+		id := snap.WaitsFor.String()
+		out := because(fireoncev1.BlockedReason_KIND_PREDECESSOR, "Waits for job "+id+", which it replies to, to succeed.")
+		out.JobId = id
+		return out
+	}
+	if own := v.ownReason(ctx, snap); own != nil {
+		return own
+	}
+	conn := v.connection(ctx, snap.Connection)
+	if noCredential(*conn, v.credentialRequired) {
+		return because(fireoncev1.BlockedReason_KIND_CREDENTIAL, noCredentialWords)
+	}
+	return held(conn, snap.NextAt)
+}
+
+// ownReason says why a job's own next step was put off; nil: it was not.
+func (v *shown) ownReason(ctx context.Context, snap job.Snapshot) *fireoncev1.BlockedReason {
+	last := snap.LastError
+	switch {
+	case snap.Blocked == "":
+		return nil
+	case snap.Blocked == job.WaitsForContent:
+		return because(fireoncev1.BlockedReason_KIND_SAME_CONTENT, snap.Blocked)
+	case last != nil && last.Kind == job.FailAuth && last.Message == snap.Blocked,
+		v.connection(ctx, snap.Connection).AuthHoldReason == snap.Blocked:
+		return because(fireoncev1.BlockedReason_KIND_CREDENTIAL, snap.Blocked)
 	default:
-		return held(v.connection(ctx, snap.Connection), snap.NextAt)
+		out := because(fireoncev1.BlockedReason_KIND_PUT_OFF, snap.Blocked)
+		out.EndTime = timeToWire(snap.NextAt)
+		return out
 	}
 }
 
 // held says what keeps a connection's job back that is due at a time. A pause
 // or a refused credential lasts until a person acts. Where a connection is no
 // account, each of its hosts is held alone, and its state is not the job's.
-func held(c *store.Connection, due time.Time) string {
+func held(c *store.Connection, due time.Time) *fireoncev1.BlockedReason {
 	switch {
 	case !c.PausedAt.IsZero() && c.PausedReason != "":
-		return "The connection is paused: " + text(c.PausedReason)
+		return because(fireoncev1.BlockedReason_KIND_CONNECTION_PAUSED, "The connection is paused: "+text(c.PausedReason))
 	case !c.PausedAt.IsZero():
-		return "The connection is paused."
+		return because(fireoncev1.BlockedReason_KIND_CONNECTION_PAUSED, "The connection is paused.")
 	case c.AccountIdentity == "":
-		return ""
+		return nil
 	case !c.AuthHoldAt.IsZero():
-		return text(c.AuthHoldReason)
+		return because(fireoncev1.BlockedReason_KIND_CREDENTIAL, text(c.AuthHoldReason))
 	case c.RateLimitedUntil.After(due):
-		return limitedUntil(c.RateLimitedUntil)
+		out := because(fireoncev1.BlockedReason_KIND_RATE_LIMITED, limitedUntil(c.RateLimitedUntil))
+		out.EndTime = timeToWire(c.RateLimitedUntil)
+		return out
 	default:
-		return ""
+		return nil
 	}
 }
 
@@ -127,7 +179,7 @@ func limitedUntil(until time.Time) string {
 func (v *shown) connection(ctx context.Context, id job.ID) *store.Connection {
 	c, known := v.conns[id]
 	if !known {
-		read, _ := v.store.Connection(ctx, v.project, id)
+		read, _ := v.store.Connection(ctx, store.Ref{Project: v.project, ID: id})
 		c = &read
 		v.conns[id] = c
 	}

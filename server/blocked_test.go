@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/server"
 	"github.com/fireonce/fireonce/store"
@@ -24,8 +25,8 @@ func (w waiting) Job(ctx context.Context, ref store.Ref) (job.Snapshot, error) {
 	return snap, err
 }
 
-func (w waiting) Connection(ctx context.Context, project string, id job.ID) (store.Connection, error) {
-	c, err := w.Store.Connection(ctx, project, id)
+func (w waiting) Connection(ctx context.Context, ref store.Ref) (store.Connection, error) {
+	c, err := w.Store.Connection(ctx, ref)
 	w.conn(&c)
 	return c, err
 }
@@ -38,17 +39,23 @@ func TestBlockedReason(t *testing.T) {
 		status func(*job.Status)
 		conn   func(*store.Connection)
 		want   string
+		kind   fireoncev1.BlockedReason_Kind
+		until  time.Time
 	}{
-		"its time alone":         {},
-		"another job":            {func(s *job.Status) { s.WaitsFor, s.Blocked = other, "x" }, nil, "Waits for job " + other.String()},
-		"its own reason":         {func(s *job.Status) { s.Blocked = "Reconnect this account" }, func(c *store.Connection) { c.PausedAt = now }, "Reconnect this account"},
-		"a pause":                {nil, func(c *store.Connection) { c.PausedAt = now }, "The connection is paused."},
-		"a pause with a reason":  {nil, func(c *store.Connection) { c.PausedAt, c.PausedReason = now, "holiday" }, "The connection is paused: holiday"},
-		"the account":            {nil, func(c *store.Connection) { c.AccountIdentity, c.AuthHoldAt, c.AuthHoldReason = "a", now, "Reconnect" }, "Reconnect"},
-		"a limit":                {nil, func(c *store.Connection) { c.AccountIdentity, c.RateLimitedUntil = "a", now.Add(time.Hour) }, "Nothing starts before 2026-07-01T13:00:00Z: the platform asked to wait, or cannot be asked."},
-		"a limit that ends soon": {func(s *job.Status) { s.NextAt = now.Add(2 * time.Hour) }, func(c *store.Connection) { c.AccountIdentity, c.RateLimitedUntil = "a", now.Add(time.Hour) }, ""},
-		"another host's limit":   {nil, func(c *store.Connection) { c.RateLimitedUntil = now.Add(time.Hour) }, ""},
-		"nothing any more":       {func(s *job.Status) { s.State, s.WaitsFor = job.Canceled, other }, func(c *store.Connection) { c.PausedAt = now }, ""},
+		"its time alone": {},
+		"a refused credential": {func(s *job.Status) {
+			s.Blocked, s.LastError = "Reconnect", &job.Failure{Kind: job.FailAuth, Message: "Reconnect"}
+		}, nil, "Reconnect", fireoncev1.BlockedReason_KIND_CREDENTIAL, time.Time{}},
+		"the same content":       {func(s *job.Status) { s.Blocked = job.WaitsForContent }, nil, job.WaitsForContent, fireoncev1.BlockedReason_KIND_SAME_CONTENT, time.Time{}},
+		"another job":            {func(s *job.Status) { s.WaitsFor, s.Blocked = other, "x" }, nil, "Waits for job " + other.String(), fireoncev1.BlockedReason_KIND_PREDECESSOR, time.Time{}},
+		"its own reason":         {func(s *job.Status) { s.Blocked = "Reconnect this account" }, func(c *store.Connection) { c.PausedAt = now }, "Reconnect this account", fireoncev1.BlockedReason_KIND_PUT_OFF, now},
+		"a pause":                {nil, func(c *store.Connection) { c.PausedAt = now }, "The connection is paused.", fireoncev1.BlockedReason_KIND_CONNECTION_PAUSED, time.Time{}},
+		"a pause with a reason":  {nil, func(c *store.Connection) { c.PausedAt, c.PausedReason = now, "holiday" }, "The connection is paused: holiday", fireoncev1.BlockedReason_KIND_CONNECTION_PAUSED, time.Time{}},
+		"the account":            {nil, func(c *store.Connection) { c.AccountIdentity, c.AuthHoldAt, c.AuthHoldReason = "a", now, "Reconnect" }, "Reconnect", fireoncev1.BlockedReason_KIND_CREDENTIAL, time.Time{}},
+		"a limit":                {nil, func(c *store.Connection) { c.AccountIdentity, c.RateLimitedUntil = "a", now.Add(time.Hour) }, "Nothing starts before 2026-07-01T13:00:00Z: the platform asked to wait, or cannot be asked.", fireoncev1.BlockedReason_KIND_RATE_LIMITED, now.Add(time.Hour)},
+		"a limit that ends soon": {func(s *job.Status) { s.NextAt = now.Add(2 * time.Hour) }, func(c *store.Connection) { c.AccountIdentity, c.RateLimitedUntil = "a", now.Add(time.Hour) }, "", 0, time.Time{}},
+		"another host's limit":   {nil, func(c *store.Connection) { c.RateLimitedUntil = now.Add(time.Hour) }, "", 0, time.Time{}},
+		"nothing any more":       {func(s *job.Status) { s.State, s.WaitsFor = job.Canceled, other }, func(c *store.Connection) { c.PausedAt = now }, "", 0, time.Time{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := waiting{status: func(*job.Status) {}, conn: func(*store.Connection) {}}
@@ -63,8 +70,15 @@ func TestBlockedReason(t *testing.T) {
 				c.Store = w
 			})
 			j := f.schedule(f.request("k"))
-			if got := f.read(overGRPC(f), j.GetJobId()).GetBlockedReason(); got != tt.want && (tt.want == "" || !strings.HasPrefix(got, tt.want)) {
-				t.Errorf("blocked_reason %q, want %q", got, tt.want)
+			got := f.read(overGRPC(f), j.GetJobId()).GetBlockedReason()
+			if msg := got.GetMessage(); msg != tt.want && (tt.want == "" || !strings.HasPrefix(msg, tt.want)) {
+				t.Errorf("blocked_reason %q, want %q", msg, tt.want)
+			}
+			if (got == nil) != (tt.want == "") || got.GetKind() != tt.kind || got.GetEndTime().IsValid() && got.GetEndTime().AsTime() != tt.until || got.GetEndTime() == nil && !tt.until.IsZero() {
+				t.Errorf("blocked_reason %v, want %v until %v", got, tt.kind, tt.until)
+			}
+			if id := got.GetJobId(); (id != "") != (tt.kind == fireoncev1.BlockedReason_KIND_PREDECESSOR) || id != "" && id != other.String() {
+				t.Errorf("blocked by job %q", id)
 			}
 		})
 	}

@@ -2,10 +2,8 @@ package server
 
 import (
 	"errors"
-	"strings"
 
 	"buf.build/go/protovalidate"
-	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
@@ -77,35 +75,11 @@ func elements(m protoreflect.Message, limit int) (n int) {
 	return n
 }
 
-// wire is the error that a client gets.
-func (b *breaches) wire() *connect.Error {
-	return withDetails(connect.NewError(connect.CodeInvalidArgument, errors.New(b.told(b.found.Error()))), b.found.ToProto())
-}
-
-// item is the error of an item of a batch.
-func (b *breaches) item() *fireoncev1.BatchError {
-	words := make([]string, len(b.found.Violations))
+// fault is the error that a client gets.
+func (b *breaches) fault() *fault {
+	found := make([]*fireoncev1.FieldViolation, len(b.found.Violations))
 	for i, v := range b.found.Violations {
-		words[i] = v.Proto.GetMessage()
-		if field := protovalidate.FieldPathString(v.Proto.GetField()); field != "" {
-			words[i] = field + ": " + words[i]
-		}
+		found[i] = violation(v)
 	}
-	return &fireoncev1.BatchError{Code: int32(connect.CodeInvalidArgument), Message: b.told(strings.Join(words, "; "))}
-}
-
-// told is what a client reads of the breaches.
-func (b *breaches) told(text string) string {
-	if text = clipped(text); b.more {
-		text += moreBreaches
-	}
-	return text
-}
-
-// clipped cuts a text to what is told, between two letters and with room for moreBreaches.
-func clipped(text string) string {
-	if most := longestBreaches - len(moreBreaches); len(text) > most {
-		return strings.ToValidUTF8(text[:most], "")
-	}
-	return text
+	return invalid(b.more, found...)
 }

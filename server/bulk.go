@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -15,16 +16,19 @@ import (
 )
 
 // Rules of this file: a call on many jobs reads one page of what its filter
-// selects, decides on each job alone and writes all decisions at once. The
+// selects, decides on each job alone and writes all decisions together. The
 // pages go by the time of creation, which nothing moves, so none is skipped by
-// what the call itself does. A job that moved between read and write is read
+// what the call itself does. Retries go from the oldest job on: a reply comes
+// after the job that it replies to. A job that moved between read and write is read
 // again through the filter: one that is no longer selected is left alone.
 
 // bulk is what a client asks of many jobs.
 type bulk struct {
 	filter *fireoncev1.JobFilter
 	// acts are the states that the call can act on; meant when the filter names none.
-	acts      []job.State
+	acts []job.State
+	// order of the pages: by creation.
+	order     store.Order
 	evidence  job.Evidence
 	reason    string
 	asOf      *timestamppb.Timestamp
@@ -41,9 +45,10 @@ func (s *jobService) BulkCancelJobs(ctx context.Context, req *fireoncev1.BulkCan
 	out, err := s.bulk(ctx, bulk{
 		filter: req.GetFilter(), evidence: job.CancelAsked{}, reason: req.GetReason(),
 		acts: []job.State{
-			job.Scheduled, job.Claimed, job.Sending, job.Accepted, job.Ambiguous, job.Retrying, job.NeedsResolution,
+			job.Scheduled, job.Claimed, job.Sending, job.Accepted, job.Ambiguous, job.Retrying, job.NeedsResolution, job.Canceled,
 		},
-		asOf: req.GetAsOfTime(), dryRun: req.GetDryRun(), pageToken: req.GetPageToken(), request: bound,
+		order: store.ByCreatedDesc,
+		asOf:  req.GetAsOfTime(), dryRun: req.GetDryRun(), pageToken: req.GetPageToken(), request: bound,
 	})
 	return &fireoncev1.BulkCancelJobsResponse{Result: out}, err
 }
@@ -53,8 +58,9 @@ func (s *jobService) BulkRetryJobs(ctx context.Context, req *fireoncev1.BulkRetr
 	bound := proto.CloneOf(req)
 	bound.PageToken = ""
 	out, err := s.bulk(ctx, bulk{
-		filter: req.GetFilter(), evidence: job.RetryAsked{}, acts: []job.State{job.Failed, job.Expired},
-		asOf: req.GetAsOfTime(), dryRun: req.GetDryRun(), pageToken: req.GetPageToken(), request: bound,
+		filter: req.GetFilter(), evidence: job.RetryAsked{}, acts: []job.State{job.Failed, job.Canceled, job.Expired},
+		order: store.ByCreatedAsc,
+		asOf:  req.GetAsOfTime(), dryRun: req.GetDryRun(), pageToken: req.GetPageToken(), request: bound,
 	})
 	return &fireoncev1.BulkRetryJobsResponse{Result: out}, err
 }
@@ -68,7 +74,7 @@ func (s *jobService) BulkResolveJobs(ctx context.Context, req *fireoncev1.BulkRe
 		acts = append(acts, job.Ambiguous)
 	}
 	out, err := s.bulk(ctx, bulk{
-		filter: req.GetFilter(), acts: acts, reason: req.GetNote(),
+		filter: req.GetFilter(), acts: acts, order: store.ByCreatedDesc, reason: req.GetNote(),
 		evidence: job.Resolved{
 			Ruling: job.Ruling(req.GetDecision()), Actor: callerOf(ctx).actor,
 			Note: req.GetNote(), Override: req.GetOverrideReconciler(),
@@ -90,11 +96,10 @@ func (s *jobService) bulk(ctx context.Context, b bulk) (*fireoncev1.BulkResult, 
 	}
 	r.out.AsOfTime = timestamppb.New(job.Micros(s.cfg.Now()))
 	if n := len(page.Jobs); n > 0 {
-		last := page.Jobs[n-1]
-		r.out.AsOfTime = timeToWire(last.Now)
-		if page.More {
-			r.out.NextPageToken = place{kind: bulkPages, owner: owner, id: last.ID, at: last.Created.UnixMicro()}.String()
-		}
+		r.out.AsOfTime = timeToWire(page.Jobs[n-1].Now)
+	}
+	if page.More {
+		r.out.NextPageToken = place{kind: bulkPages, owner: owner, id: page.Next.ID, at: page.Next.At.UnixMicro()}.String()
 	}
 	for _, snap := range page.Jobs {
 		if r.selects(snap) {
@@ -128,26 +133,92 @@ func (s *jobService) newBulkRun(ctx context.Context, b bulk) (*bulkRun, [ownerLe
 		return nil, owner, err
 	}
 	if r.asOf.Sub(s.cfg.Now()) > job.PastSlack {
-		return nil, owner, badField("as_of_time", "is in the future; take it from the answer of a dry run")
+		return nil, owner, badField("as_of_time", "not_in_future", "is in the future; take it from the answer of a dry run")
 	}
-	if r.query, err = filterFromWire(r.who.project, b.filter); err != nil {
+	if r.query, err = s.selection(ctx, r.who.project, b.filter); err != nil {
 		return nil, owner, err
 	}
 	if len(r.query.States) == 0 {
-		r.query.States = b.acts
+		// No client may take up other CANCELED jobs again.
+		r.query.States, r.query.OnlyLeftBehind = b.acts, true
 	}
-	r.query.Order, r.query.Limit = store.ByCreatedDesc, maxPage
+	r.query.Order, r.query.Limit = b.order, maxPage
 	r.query.AfterTime, r.query.AfterID = after.time(), after.id
 	return r, owner, nil
 }
 
-// selects tells whether a job is as it was when the client looked.
+// selects tells whether a job is meant, and is as it was when the client looked.
 func (r *bulkRun) selects(snap job.Snapshot) bool {
 	return r.asOf.IsZero() || !snap.Updated.After(r.asOf)
 }
 
-// run decides and writes, again for those that somebody else moved meanwhile.
+// run takes the jobs of a page, each after the one that it replies to.
 func (r *bulkRun) run(ctx context.Context, jobs []job.Snapshot) error {
+	for first := true; len(jobs) > 0; first = false {
+		now, later := r.inTurn(jobs)
+		if !first {
+			var err error
+			if now, err = r.again(ctx, now); err != nil {
+				return err
+			}
+		}
+		if err := r.runAll(ctx, now); err != nil {
+			return err
+		}
+		jobs = later
+	}
+	return nil
+}
+
+// inTurn parts replies that were left behind by a job that is itself to be taken from
+// the jobs that come before them.
+func (r *bulkRun) inTurn(jobs []job.Snapshot) (now, later []job.Snapshot) {
+	here := make(map[job.ID]bool, len(jobs))
+	for _, s := range jobs {
+		here[s.ID] = r.selects(s)
+	}
+	for _, s := range jobs {
+		if s.PredecessorEnd != 0 && here[s.WaitsFor] {
+			later = append(later, s)
+		} else {
+			now = append(now, s)
+		}
+	}
+	return now, later
+}
+
+// again reads jobs anew, now that those that they reply to were taken. In a dry run
+// nothing was: the replies are as they would be.
+func (r *bulkRun) again(ctx context.Context, jobs []job.Snapshot) ([]job.Snapshot, error) {
+	if r.dryRun {
+		out := slices.Clone(jobs)
+		for i := range out {
+			if slices.Contains(r.out.ChangedJobIds, out[i].WaitsFor.String()) {
+				out[i].PredecessorEnd = 0
+			}
+		}
+		return out, nil
+	}
+	ids := make([]job.ID, len(jobs))
+	for i, s := range jobs {
+		ids[i] = s.ID
+	}
+	return r.reread(ctx, ids)
+}
+
+// reread reads jobs through the filter.
+func (r *bulkRun) reread(ctx context.Context, ids []job.ID) ([]job.Snapshot, error) {
+	again := r.query
+	again.Jobs, again.AfterTime, again.AfterID = ids, time.Time{}, job.ID{}
+	page, err := r.store.List(ctx, again)
+	if err != nil {
+		return nil, fmt.Errorf("select jobs again: %w", err)
+	}
+	return page.Jobs, nil
+}
+
+// runAll decides and writes, again for those that somebody else moved meanwhile.
+func (r *bulkRun) runAll(ctx context.Context, jobs []job.Snapshot) error {
 	for range maxDecisions {
 		changes := r.decide(ctx, jobs)
 		if r.dryRun {
@@ -160,13 +231,9 @@ func (r *bulkRun) run(ctx context.Context, jobs []job.Snapshot) error {
 		if err != nil || len(stale) == 0 {
 			return err
 		}
-		again := r.query
-		again.Jobs, again.AfterTime, again.AfterID = stale, time.Time{}, job.ID{}
-		page, err := r.store.List(ctx, again)
-		if err != nil {
-			return fmt.Errorf("select jobs again: %w", err)
+		if jobs, err = r.reread(ctx, stale); err != nil {
+			return err
 		}
-		jobs = page.Jobs
 	}
 	for _, snap := range jobs {
 		r.refused(ctx, snap.ID, fmt.Errorf("decided %d times: %w", maxDecisions, store.ErrStale))
@@ -211,7 +278,7 @@ func (r *bulkRun) write(ctx context.Context, changes []store.Change) (stale []jo
 		case errors.Is(a.Err, store.ErrStale):
 			stale = append(stale, id)
 		default:
-			r.refused(ctx, id, notFoundAs(fmt.Errorf("write the decision: %w", a.Err), jobNotFound(id.String())))
+			r.refused(ctx, id, notFoundAs(fmt.Errorf("write the decision: %w", a.Err), jobNotFound(store.Ref{ID: id})))
 		}
 	}
 	return stale, nil

@@ -23,7 +23,7 @@ import (
 type jobFilter = fireoncev1.JobFilter
 
 // anyJob selects every job, by a condition that all of them meet.
-func anyJob() *jobFilter { return &jobFilter{ScheduledFrom: timestamppb.New(time.Unix(0, 0))} }
+func anyJob() *jobFilter { return &jobFilter{ScheduleTimeFrom: timestamppb.New(time.Unix(0, 0))} }
 
 func (f *fixture) bulkCancel(c client, req *fireoncev1.BulkCancelJobsRequest) (*fireoncev1.BulkResult, error) {
 	res, err := ask[fireoncev1.BulkCancelJobsResponse](f.tb, c, jobsPath+"BulkCancelJobs", req)
@@ -71,6 +71,9 @@ func TestBulkRefusals(t *testing.T) {
 			{"BulkResolveJobs", &fireoncev1.BulkResolveJobsRequest{Filter: anyJob(), AsOfTime: now, Decision: sent, Note: "n", PageToken: token}, fireoncev1.ErrorReason_ERROR_REASON_PAGE_TOKEN_INVALID},
 			{"BulkCancelJobs", &fireoncev1.BulkCancelJobsRequest{}, 0},
 			{"BulkCancelJobs", &fireoncev1.BulkCancelJobsRequest{Filter: &jobFilter{}}, 0},
+			{"BulkCancelJobs", &fireoncev1.BulkCancelJobsRequest{Filter: &jobFilter{Recipient: " "}}, 0},
+			{"BulkCancelJobs", &fireoncev1.BulkCancelJobsRequest{Filter: &jobFilter{Recipient: "\u00a0"}}, 0},
+			{"BulkCancelJobs", &fireoncev1.BulkCancelJobsRequest{Filter: &jobFilter{ScheduleId: "00000000-0000-0000-0000-000000000000"}}, 0},
 			{"BulkCancelJobs", &fireoncev1.BulkCancelJobsRequest{Filter: anyJob(), AsOfTime: timestamppb.New(f.clock.Now().Add(time.Hour))}, 0},
 			{"BulkRetryJobs", &fireoncev1.BulkRetryJobsRequest{Filter: anyJob()}, 0},
 			{"BulkRetryJobs", &fireoncev1.BulkRetryJobsRequest{AsOfTime: now}, 0},
@@ -89,6 +92,32 @@ func TestBulkRefusals(t *testing.T) {
 			t.Errorf("refused calls wrote something: %d and %d, before %d and %d", n, e, jobs, end)
 		}
 	})
+}
+
+// TestBulkCancelPassesCanceled: canceled jobs fill no pages, however many there are.
+func TestBulkCancelPassesCanceled(t *testing.T) {
+	f := start(t)
+	c := overConnect(f)
+	later := timestamppb.New(f.clock.Now().Add(10 * time.Hour))
+	open := f.schedule(f.request("open", func(r *scheduleRequest) { r.ScheduleTime = later })) // the last in the order
+	items := make([]store.NewJob, store.MaxBatch)
+	for i := range items {
+		items[i] = store.NewJob{Spec: job.Spec{
+			ID: job.ID{1, 15: byte(i), 14: byte(i >> 8)}, Project: server.DefaultProject, Key: fmt.Sprint(i), Connection: f.id(f.conn), HoldKey: "h",
+		}}
+	}
+	f.clock.advance(time.Second)
+	_, err := f.store.Create(t.Context(), items)
+	f.must(err)
+	did, err := f.bulkCancel(c, &fireoncev1.BulkCancelJobsRequest{Filter: &jobFilter{ScheduleTimeBefore: later}})
+	f.must(err)
+	wantCounts(t, did, len(items), len(items), 0)
+	dry, err := f.bulkCancel(c, &fireoncev1.BulkCancelJobsRequest{Filter: anyJob(), DryRun: true})
+	f.must(err)
+	wantCounts(t, dry, 1, 1, 0)
+	if dry.GetNextPageToken() != "" || !slices.Equal(dry.GetChangedJobIds(), []string{open.GetJobId()}) {
+		t.Errorf("a page of canceled jobs: %v", dry)
+	}
 }
 
 // TestBulkCancel: each job by its own state, those that have ended not at all.
@@ -186,7 +215,7 @@ func TestBulkResolve(t *testing.T) {
 		fenced, err := f.bulkResolve(c, req)
 		f.must(err)
 		wantCounts(t, fenced, 1, 0, 1) // it may still be under way
-		wantItem(t, fenced.GetFailures()[0].GetError(), fireoncev1.ErrorReason_ERROR_REASON_JOB_STATE)
+		wantItem(t, fenced.GetFailures()[0].GetError(), fireoncev1.ErrorReason_ERROR_REASON_FENCE_NOT_PASSED)
 		if fenced.GetFailures()[0].GetJobId() != looking.GetJobId() {
 			t.Errorf("failures %v", fenced.GetFailures())
 		}

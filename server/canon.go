@@ -33,7 +33,7 @@ import (
 
 // errUnknownField says that a message has a field that this server does not
 // know. What it asks for cannot be compared, and must not be ignored.
-var errUnknownField = errors.New("a field that this server does not know")
+var errUnknownField = errors.New("has a field that this server does not know")
 
 // canonical encodes a message. It fails with errUnknownField.
 func canonical(m protoreflect.Message) ([]byte, error) {

@@ -16,7 +16,7 @@ const maxDecisions = 8
 
 // wish is what a client asks of a job.
 type wish struct {
-	id     string
+	of     jobNamed
 	etag   string // empty: not compared
 	reason string
 	// ask gives the evidence for the job as it is. It is judged before anything
@@ -44,14 +44,14 @@ func always(e job.Evidence) func(job.Snapshot) job.Evidence {
 // because the client judged by another state; the checks come last.
 func (s *jobService) change(ctx context.Context, w wish) (job.Snapshot, error) {
 	who := callerOf(ctx)
-	id, err := idFromWire("job_id", w.id)
+	ref, err := jobRef(ctx, w.of)
 	if err != nil {
 		return job.Snapshot{}, err
 	}
 	for range maxDecisions {
-		snap, err := s.store.Job(ctx, store.Ref{Project: who.project, ID: id})
+		snap, err := s.store.Job(ctx, ref)
 		if err != nil {
-			return snap, notFoundAs(fmt.Errorf("read the job: %w", err), jobNotFound(id.String()))
+			return snap, notFoundAs(fmt.Errorf("read the job: %w", err), jobNotFound(ref))
 		}
 		c, err := s.decide(ctx, w, snap)
 		if err != nil || c == nil {
@@ -67,6 +67,8 @@ func (s *jobService) change(ctx context.Context, w wish) (job.Snapshot, error) {
 			after := applied[0].Snapshot
 			after.Spec = specAfter(snap.Spec, *c)
 			return after, nil
+		case errors.Is(err, store.ErrEffectKeyTaken):
+			return snap, effectKeyTaken()
 		case !errors.Is(err, store.ErrStale) && !errors.Is(err, store.ErrNotFound):
 			return snap, fmt.Errorf("write the decision: %w", err)
 		}
@@ -81,8 +83,10 @@ func (s *jobService) decide(ctx context.Context, w wish, snap job.Snapshot) (*st
 	switch {
 	case err == nil && d.Action == job.ActNothing:
 		return nil, nil
-	case w.etag != "" && w.etag != etagOf(snap.Version):
+	case w.etag != "" && w.etag != etagOf(snap.ID, snap.Version):
 		return nil, etagMismatch(snap.ID, snap.Version)
+	case errors.Is(err, job.ErrOwnEffectKey):
+		return nil, effectKeyNeeded()
 	case err != nil:
 		return nil, fmt.Errorf("decide: %w", err)
 	}
@@ -115,7 +119,7 @@ func (s *jobService) mayRestart(ctx context.Context, snap job.Snapshot, d job.De
 	if d.Action != job.ActWrite || !snap.State.Terminal() || !d.To.Runnable() {
 		return nil
 	}
-	conn, err := s.store.Connection(ctx, snap.Project, snap.Connection)
+	conn, err := s.store.Connection(ctx, store.Ref{Project: snap.Project, ID: snap.Connection})
 	if err != nil {
 		return fmt.Errorf("read the connection: %w", err)
 	}
@@ -133,25 +137,19 @@ func specAfter(spec job.Spec, c store.Change) job.Spec {
 	if c.Content == nil {
 		return spec
 	}
-	if c.Content.Payload != nil {
-		spec.Payload, spec.HoldKey = c.Content.Payload, c.Content.HoldKey
-	}
-	if c.Content.Labels != nil {
-		spec.Labels = c.Content.Labels
-	}
-	return spec
+	return c.Content.Apply(spec)
 }
 
 func etagMismatch(id job.ID, version int64) *fault {
 	return refuse(fireoncev1.ErrorReason_ERROR_REASON_ETAG_MISMATCH,
-		fmt.Sprintf("job %s has changed since it was read; its etag is now %s", id, etagOf(version)),
-		"job_id", id.String(), "etag", etagOf(version))
+		fmt.Sprintf("job %s has changed since it was read; its etag is now %s", id, etagOf(id, version)),
+		"job_id", id.String(), "etag", etagOf(id, version))
 }
 
 // CancelJob implements the RPC.
 func (s *jobService) CancelJob(ctx context.Context, req *fireoncev1.CancelJobRequest) (*fireoncev1.CancelJobResponse, error) {
 	snap, err := s.change(ctx, wish{
-		id: req.GetJobId(), etag: req.GetEtag(), ask: always(job.CancelAsked{}), reason: req.GetReason(),
+		of: req, etag: req.GetEtag(), ask: always(job.CancelAsked{}), reason: req.GetReason(),
 	})
 	if err != nil {
 		return nil, err
@@ -183,9 +181,15 @@ func (s *jobService) nothingSent(ctx context.Context, snap job.Snapshot) (bool, 
 
 // ResolveJob implements the RPC.
 func (s *jobService) ResolveJob(ctx context.Context, req *fireoncev1.ResolveJobRequest) (*fireoncev1.ResolveJobResponse, error) {
+	who := callerOf(ctx)
+	if err := mayGiveEffectKey(who, req.GetEffectKey()); err != nil {
+		return nil, err
+	}
 	snap, err := s.change(ctx, wish{
-		id: req.GetJobId(), etag: req.GetEtag(), reason: req.GetNote(),
-		ask: always(rulingFromWire(callerOf(ctx).actor, req)),
+		of: req, etag: req.GetEtag(), reason: req.GetNote(), ask: always(rulingFromWire(who.actor, req)),
+		check: func(ctx context.Context, snap job.Snapshot) (checked, error) {
+			return s.checkNewEffectKey(ctx, req, snap)
+		},
 	})
 	if err != nil {
 		return nil, err

@@ -46,7 +46,7 @@ func TestCancelByState(t *testing.T) {
 			j := f.schedule(f.request("k"))
 			tt.bring(f)
 			for range 2 { // a repeat, with an etag that is old by now, is OK
-				res, err := f.cancel(&fireoncev1.CancelJobRequest{JobId: j.GetJobId(), Reason: "changed my mind"})
+				res, err := f.cancel(&fireoncev1.CancelJobRequest{Job: &fireoncev1.CancelJobRequest_JobId{JobId: j.GetJobId()}, Reason: "changed my mind"})
 				if err != nil || res.GetJob().GetState() != fireoncev1.JobState(tt.state) || res.GetPrevented() != tt.prevented {
 					t.Errorf("state %s, prevented %t, %v; want %s, %t", res.GetJob().GetState(), res.GetPrevented(), err, tt.state, tt.prevented)
 				}
@@ -64,15 +64,15 @@ func TestEtags(t *testing.T) {
 	f := start(t)
 	j := f.schedule(f.request("k"))
 	f.claim()
-	old := &fireoncev1.CancelJobRequest{JobId: j.GetJobId(), Etag: j.GetEtag()}
+	old := &fireoncev1.CancelJobRequest{Job: &fireoncev1.CancelJobRequest_JobId{JobId: j.GetJobId()}, Etag: j.GetEtag()}
 	_, err := f.cancel(old)
 	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_ETAG_MISMATCH)
-	_, err = f.cancel(&fireoncev1.CancelJobRequest{JobId: j.GetJobId(), Etag: "no etag of ours"})
+	_, err = f.cancel(&fireoncev1.CancelJobRequest{Job: &fireoncev1.CancelJobRequest_JobId{JobId: j.GetJobId()}, Etag: "no etag of ours"})
 	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_ETAG_MISMATCH)
 	if got := f.snapshot(j.GetJobId()).State; got != job.Claimed {
 		t.Fatalf("state %s after refused cancels", got)
 	}
-	if _, err := f.cancel(&fireoncev1.CancelJobRequest{JobId: j.GetJobId()}); err != nil {
+	if _, err := f.cancel(&fireoncev1.CancelJobRequest{Job: &fireoncev1.CancelJobRequest_JobId{JobId: j.GetJobId()}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.cancel(old); err != nil {
@@ -84,12 +84,12 @@ func TestCancelAfterTheEnd(t *testing.T) {
 	f := start(t)
 	j := f.schedule(f.request("k"))
 	f.learn(f.arm().ID, job.Outcome{Attempt: 1, Result: job.ResultSucceeded, ExternalID: "x"})
-	_, err := f.cancel(&fireoncev1.CancelJobRequest{JobId: j.GetJobId()})
+	_, err := f.cancel(&fireoncev1.CancelJobRequest{Job: &fireoncev1.CancelJobRequest_JobId{JobId: j.GetJobId()}})
 	e := wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_JOB_STATE)
 	if c := e.detail.GetStateConflict(); c.GetCurrentState() != fireoncev1.JobState_JOB_STATE_SUCCEEDED || len(c.GetAllowedStates()) == 0 {
 		t.Errorf("state conflict %v", c)
 	}
-	_, err = f.cancel(&fireoncev1.CancelJobRequest{JobId: j.GetJobId(), Etag: j.GetEtag()})
+	_, err = f.cancel(&fireoncev1.CancelJobRequest{Job: &fireoncev1.CancelJobRequest_JobId{JobId: j.GetJobId()}, Etag: j.GetEtag()})
 	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_ETAG_MISMATCH)
 }
 
@@ -103,7 +103,7 @@ func TestResolve(t *testing.T) {
 		t.Run(decision.String(), func(t *testing.T) {
 			f := start(t)
 			j := f.schedule(f.request("k"))
-			req := &fireoncev1.ResolveJobRequest{JobId: j.GetJobId(), Etag: j.GetEtag(), Decision: decision, Note: "I looked"}
+			req := &fireoncev1.ResolveJobRequest{Job: &fireoncev1.ResolveJobRequest_JobId{JobId: j.GetJobId()}, Etag: j.GetEtag(), Decision: decision, Note: "I looked"}
 			_, err := f.resolve(req)
 			wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_JOB_STATE)
 			f.needResolution()
@@ -128,16 +128,16 @@ func TestResolveWhileLooking(t *testing.T) {
 	f.learn(f.arm().ID, job.Outcome{Attempt: 1, Result: job.ResultUnknown, Kind: job.FailAmbiguous})
 	var now fireoncev1.GetJobResponse
 	f.must(overConnect(f).call(t.Context(), jobsPath+"GetJob", &fireoncev1.GetJobRequest{
-		By: &fireoncev1.GetJobRequest_JobId{JobId: j.GetJobId()},
+		Job: &fireoncev1.GetJobRequest_JobId{JobId: j.GetJobId()},
 	}, &now))
 	req := &fireoncev1.ResolveJobRequest{
-		JobId: j.GetJobId(), Etag: now.GetJob().GetEtag(), Decision: fireoncev1.Resolution_DECISION_RESEND, Note: "now",
+		Job: &fireoncev1.ResolveJobRequest_JobId{JobId: j.GetJobId()}, Etag: now.GetJob().GetEtag(), Decision: fireoncev1.Resolution_DECISION_RESEND, Note: "now",
 	}
 	_, err := f.resolve(req)
 	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_JOB_STATE)
 	req.OverrideReconciler = true
 	_, err = f.resolve(req)
-	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_JOB_STATE) // the fence still stands
+	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_FENCE_NOT_PASSED)
 	f.clock.advance(2 * time.Minute)
 	if got, err := f.resolve(req); err != nil || got.GetRound() != 2 {
 		t.Errorf("job %v, %v; want round 2", got, err)
@@ -153,7 +153,7 @@ func TestCancelAgainstClaims(t *testing.T) {
 		j := f.schedule(f.request(string(rune('a' + i))))
 		wg.Go(func() { f.claimAny() })
 		wg.Go(func() {
-			if _, err := f.cancel(&fireoncev1.CancelJobRequest{JobId: j.GetJobId()}); err != nil {
+			if _, err := f.cancel(&fireoncev1.CancelJobRequest{Job: &fireoncev1.CancelJobRequest_JobId{JobId: j.GetJobId()}}); err != nil {
 				t.Errorf("cancel: %v", err)
 			}
 		})

@@ -44,13 +44,13 @@ func (s *connectionService) CreateConnection(ctx context.Context, req *fireoncev
 	}
 	if differ := want.Diff(stored.Fingerprint); !created && len(differ) > 0 {
 		return nil, keyReused(&fireoncev1.IdempotencyConflict{
-			ConnectionId: idToWire(stored.ID), MismatchedFields: differ,
+			Holder: &fireoncev1.IdempotencyConflict_ConnectionId{ConnectionId: idToWire(stored.ID)}, MismatchedFields: differ,
 		})
 	}
 	if created {
 		s.audited(ctx, "a connection was created", stored)
 	}
-	out, err := connectionToWire(stored, s.cfg.Now())
+	out, err := s.connectionWire(stored)
 	return &fireoncev1.CreateConnectionResponse{Connection: out, Created: created}, err
 }
 
@@ -81,7 +81,7 @@ func (s *connectionService) newConnection(project string, req *fireoncev1.Create
 	conn := store.Connection{
 		ID: s.cfg.NewID(), Project: project, Connector: c.GetConnector(), DisplayName: c.GetDisplayName(),
 		Settings: settings, Class: capability.Class, KeyWindow: capability.KeyWindow,
-		AccountIdentity: capability.Identity, MaxInFlight: int(c.GetLimits().GetMaxInFlight()),
+		Labels: c.GetLabels(), AccountIdentity: capability.Identity, MaxInFlight: int(c.GetLimits().GetMaxInFlight()),
 		MaxPerMinute: int(c.GetLimits().GetMaxPerMinute()), CredentialVersion: cred.Version,
 	}
 	if secret == nil {
@@ -98,23 +98,23 @@ func (s *connectionService) newConnection(project string, req *fireoncev1.Create
 
 // GetConnection implements the RPC.
 func (s *connectionService) GetConnection(ctx context.Context, req *fireoncev1.GetConnectionRequest) (*fireoncev1.GetConnectionResponse, error) {
-	id, err := idFromWire("connection_id", req.GetConnectionId())
+	ref, err := connectionRef(ctx, req)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := s.store.Connection(ctx, callerOf(ctx).project, id)
+	conn, err := s.store.Connection(ctx, ref)
 	if err != nil {
-		return nil, notFoundAs(fmt.Errorf("read the connection: %w", err), connectionNotFound(id))
+		return nil, notFoundAs(fmt.Errorf("read the connection: %w", err), connectionNotFound(ref))
 	}
-	out, err := connectionToWire(conn, s.cfg.Now())
+	out, err := s.connectionWire(conn)
 	return &fireoncev1.GetConnectionResponse{Connection: out}, err
 }
 
 // ListConnections implements the RPC.
 func (s *connectionService) ListConnections(ctx context.Context, req *fireoncev1.ListConnectionsRequest) (*fireoncev1.ListConnectionsResponse, error) {
-	project, limit := callerOf(ctx).project, pageSize(req.GetPageSize())
+	project := callerOf(ctx).project
 	owner, err := s.pageOwner(project, &fireoncev1.ListConnectionsRequest{
-		ShowDeleted: req.GetShowDeleted(), HeldOnly: req.GetHeldOnly(),
+		Filter: req.GetFilter(),
 	})
 	if err != nil {
 		return nil, err
@@ -123,22 +123,26 @@ func (s *connectionService) ListConnections(ctx context.Context, req *fireoncev1
 	if err != nil {
 		return nil, err
 	}
-	conns, err := s.store.ListConnections(ctx, store.ConnectionQuery{
-		Project: project, After: after.id, Deleted: req.GetShowDeleted(), Held: req.GetHeldOnly(), Limit: limit,
-	})
+	q, err := connectionsFromWire(project, req.GetFilter())
+	if err != nil {
+		return nil, err
+	}
+	q.CredentialRequired = s.credentialRequired
+	q.After, q.Deleted, q.Limit = after.id, req.GetFilter().GetShowDeleted(), pageSize(req.GetPageSize())
+	page, err := s.store.ListConnections(ctx, q)
 	if err != nil {
 		return nil, fmt.Errorf("list connections: %w", err)
 	}
 	out := &fireoncev1.ListConnectionsResponse{}
-	for _, c := range conns {
-		wire, err := connectionToWire(c, s.cfg.Now())
+	for _, c := range page.Connections {
+		wire, err := s.connectionWire(c)
 		if err != nil {
 			return nil, err
 		}
 		out.Connections = append(out.Connections, wire)
 	}
-	if len(conns) == limit {
-		out.NextPageToken = place{kind: connPages, owner: owner, id: conns[limit-1].ID}.String()
+	if !page.Next.IsZero() {
+		out.NextPageToken = place{kind: connPages, owner: owner, id: page.Next}.String()
 	}
 	return out, nil
 }

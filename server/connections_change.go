@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
@@ -25,7 +26,8 @@ import (
 
 // amendment is what a client wants of one connection.
 type amendment struct {
-	id, etag string
+	of   connectionNamed
+	etag string
 	// inPlace tells whether a connection is as it is wanted.
 	inPlace func(ctx context.Context, conn store.Connection) (bool, error)
 	// change decides what is to be written.
@@ -38,20 +40,19 @@ func (s *connectionService) amend(ctx context.Context, a amendment) (*fireoncev1
 	if err != nil {
 		return nil, err
 	}
-	return connectionToWire(conn, s.cfg.Now())
+	return s.connectionWire(conn)
 }
 
 func (s *connectionService) amended(ctx context.Context, a amendment) (store.Connection, error) {
-	project := callerOf(ctx).project
 	var conn store.Connection
-	id, err := idFromWire("connection_id", a.id)
+	ref, err := connectionRef(ctx, a.of)
 	if err != nil {
 		return conn, err
 	}
 	for range maxDecisions {
-		conn, err = s.store.Connection(ctx, project, id)
+		conn, err = s.store.Connection(ctx, ref)
 		if err != nil {
-			return conn, notFoundAs(fmt.Errorf("read the connection: %w", err), connectionNotFound(id))
+			return conn, notFoundAs(fmt.Errorf("read the connection: %w", err), connectionNotFound(ref))
 		}
 		done, err := a.inPlace(ctx, conn)
 		if errors.Is(err, store.ErrStale) {
@@ -60,7 +61,7 @@ func (s *connectionService) amended(ctx context.Context, a amendment) (store.Con
 		if err != nil || done {
 			return conn, err
 		}
-		if a.etag != "" && a.etag != etagOf(conn.Version) {
+		if a.etag != "" && a.etag != etagOf(conn.ID, conn.Version) {
 			return conn, connectionChanged(conn)
 		}
 		if !conn.Deleted.IsZero() {
@@ -92,7 +93,7 @@ func (s *connectionService) revise(ctx context.Context, conn store.Connection, c
 			fmt.Sprintf("jobs that have not ended use connection %s; cancel or resolve them first", conn.ID),
 			"connection_id", conn.ID.String())
 	case err != nil:
-		return after, notFoundAs(fmt.Errorf("change the connection: %w", err), connectionNotFound(conn.ID))
+		return after, notFoundAs(fmt.Errorf("change the connection: %w", err), connectionNotFound(store.Ref{ID: conn.ID}))
 	}
 	s.audited(ctx, "a connection was changed", after, "changed", changedParts(c))
 	return after, nil
@@ -100,8 +101,8 @@ func (s *connectionService) revise(ctx context.Context, conn store.Connection, c
 
 func connectionChanged(conn store.Connection) *fault {
 	return refuse(fireoncev1.ErrorReason_ERROR_REASON_ETAG_MISMATCH,
-		fmt.Sprintf("connection %s has changed since it was read; its etag is now %s", conn.ID, etagOf(conn.Version)),
-		"connection_id", conn.ID.String(), "etag", etagOf(conn.Version))
+		fmt.Sprintf("connection %s has changed since it was read; its etag is now %s", conn.ID, etagOf(conn.ID, conn.Version)),
+		"connection_id", conn.ID.String(), "etag", etagOf(conn.ID, conn.Version))
 }
 
 // when makes an amendment's inPlace of a condition.
@@ -118,7 +119,7 @@ func only(c store.ConnectionChange) func(context.Context, store.Connection) (sto
 func (s *connectionService) PauseConnection(ctx context.Context, req *fireoncev1.PauseConnectionRequest) (*fireoncev1.PauseConnectionResponse, error) {
 	reason := req.GetReason()
 	out, err := s.amend(ctx, amendment{
-		id:      req.GetConnectionId(),
+		of:      req,
 		inPlace: when(func(c store.Connection) bool { return !c.PausedAt.IsZero() || !c.Deleted.IsZero() }),
 		change:  only(store.ConnectionChange{Pause: &reason}),
 	})
@@ -130,7 +131,7 @@ func (s *connectionService) PauseConnection(ctx context.Context, req *fireoncev1
 // connection stays paused, and a repeat goes on.
 func (s *connectionService) ResumeConnection(ctx context.Context, req *fireoncev1.ResumeConnectionRequest) (*fireoncev1.ResumeConnectionResponse, error) {
 	out, err := s.amend(ctx, amendment{
-		id:      req.GetConnectionId(),
+		of:      req,
 		inPlace: when(func(c store.Connection) bool { return c.PausedAt.IsZero() }),
 		change: func(ctx context.Context, conn store.Connection) (store.ConnectionChange, error) {
 			if req.GetExpireMissed() {
@@ -181,7 +182,7 @@ func (s *connectionService) expireMissed(ctx context.Context, conn store.Connect
 // DeleteConnection implements the RPC.
 func (s *connectionService) DeleteConnection(ctx context.Context, req *fireoncev1.DeleteConnectionRequest) (*fireoncev1.DeleteConnectionResponse, error) {
 	_, err := s.amended(ctx, amendment{
-		id: req.GetConnectionId(), etag: req.GetEtag(),
+		of: req, etag: req.GetEtag(),
 		inPlace: when(func(c store.Connection) bool { return !c.Deleted.IsZero() }),
 		change:  only(store.ConnectionChange{Delete: true}),
 	})
@@ -199,7 +200,7 @@ func (s *connectionService) RotateCredential(ctx context.Context, req *fireoncev
 		return nil, err
 	}
 	out, err := s.amend(ctx, amendment{
-		id: req.GetConnectionId(), etag: req.GetEtag(),
+		of: req, etag: req.GetEtag(),
 		inPlace: func(ctx context.Context, conn store.Connection) (bool, error) {
 			if !s.cfg.Vault.Recognizes(secret, conn.ID, conn.CredentialFingerprint) || !conn.AuthHoldAt.IsZero() {
 				return false, nil
@@ -249,13 +250,13 @@ func (s *connectionService) UpdateConnection(ctx context.Context, req *fireoncev
 		return nil, err
 	}
 	out, err := s.amend(ctx, amendment{
-		id: req.GetConnectionId(), etag: req.GetEtag(),
+		of: req, etag: req.GetEtag(),
 		inPlace: func(_ context.Context, conn store.Connection) (bool, error) {
 			if !conn.Deleted.IsZero() {
 				return false, nil
 			}
 			c, err := updateOf(req, conn)
-			return err == nil && c == store.ConnectionChange{}, nil
+			return err == nil && c.None(), nil
 		},
 		change: func(ctx context.Context, conn store.Connection) (store.ConnectionChange, error) {
 			c, err := updateOf(req, conn)
@@ -277,6 +278,11 @@ func updateOf(req *fireoncev1.UpdateConnectionRequest, conn store.Connection) (s
 		case "display_name":
 			if name := req.GetDisplayName(); name != conn.DisplayName {
 				c.DisplayName = &name
+			}
+		case "labels":
+			if !maps.Equal(req.GetLabels(), conn.Labels) {
+				c.Labels = map[string]string{}
+				maps.Copy(c.Labels, req.GetLabels())
 			}
 		case "limits":
 			limits := store.ConnectionLimits{

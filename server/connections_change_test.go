@@ -2,14 +2,13 @@ package server_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -38,7 +37,7 @@ func TestConnectionsOverEveryProtocol(t *testing.T) {
 				t.Errorf("rotated: %v", rotated)
 			}
 			named, err := f.amend(c, &fireoncev1.UpdateConnectionRequest{
-				ConnectionId: id, Etag: rotated.GetEtag(), DisplayName: "Bob",
+				Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, Etag: rotated.GetEtag(), DisplayName: "Bob",
 			}, "display_name")
 			if err != nil || named.GetDisplayName() != "Bob" || named.GetEtag() == rotated.GetEtag() {
 				t.Errorf("updated: %v, %v", named, err)
@@ -90,14 +89,14 @@ func TestRotateCredential(t *testing.T) {
 	_, err = f.rotate(c, conn, "bob-1", ann.GetEtag())
 	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_IDENTITY_MISMATCH)
 	_, err = f.rotate(c, conn, "down-1", "")
-	if e := new(wireError); !errors.As(err, &e) || e.code != connect.CodeUnavailable || strings.Contains(err.Error(), "secret") {
+	if e := wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_PLATFORM_UNAVAILABLE); strings.Contains(err.Error(), "secret") || !slices.Contains(e.types, "google.rpc.RetryInfo") {
 		t.Errorf("a platform that is down: %v", err)
 	}
 	if now := f.connection(c, conn.GetConnectionId()); !proto.Equal(now, ann) {
 		t.Errorf("after the refusals: %v, want %v", now, ann)
 	}
 	_, err = ask[fireoncev1.RotateCredentialResponse](t, c, connsPath+"RotateCredential", &fireoncev1.RotateCredentialRequest{
-		ConnectionId: conn.GetConnectionId(), Credential: &fireoncev1.Credential{Kind: &fireoncev1.Credential_Basic{Basic: &fireoncev1.BasicAuth{Username: "ann"}}},
+		Connection: &fireoncev1.RotateCredentialRequest_ConnectionId{ConnectionId: conn.GetConnectionId()}, Credential: &fireoncev1.Credential{Kind: &fireoncev1.Credential_Basic{Basic: &fireoncev1.BasicAuth{Username: "ann"}}},
 	})
 	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_MISMATCH)
 	_, err = f.rotate(c, &fireoncev1.Connection{ConnectionId: absent}, "ann-3", "")
@@ -113,7 +112,7 @@ func TestRotateLiftsHold(t *testing.T) {
 	f := start(t, withSocial(nil))
 	c := overConnect(f)
 	conn := f.connect(c, "c", "ann-1")
-	f.schedule(f.request("k", func(r *fireoncev1.ScheduleJobRequest) { r.ConnectionId = conn.GetConnectionId() }))
+	f.schedule(f.request("k", func(r *fireoncev1.ScheduleJobRequest) { r.Connection = onConnection(conn.GetConnectionId()) }))
 	refuse := func(l store.Leased, version int) {
 		f.learn(l.ID, job.Deferred{Kind: job.FailAuth, Message: "Reconnect this account", CredentialVersion: version})
 	}
@@ -148,14 +147,14 @@ func TestPauseAndResume(t *testing.T) {
 		t.Errorf("paused again: %v, want %v", again, first)
 	}
 	now := f.schedule(f.request("now"))
-	if want := "The connection is paused: holiday"; now.GetBlockedReason() != want {
-		t.Errorf("blocked by %q, want %q", now.GetBlockedReason(), want)
+	if want := "The connection is paused: holiday"; now.GetBlockedReason().GetMessage() != want {
+		t.Errorf("blocked by %q, want %q", now.GetBlockedReason().GetMessage(), want)
 	}
 	f.schedule(f.request("later", at(f.clock.Now().Add(time.Hour))))
 	f.clock.advance(time.Minute)
 	f.claimAny()
 	resumed := f.resume(c, f.conn, true)
-	if resumed.GetState() != fireoncev1.ConnectionState_CONNECTION_STATE_ACTIVE || resumed.GetPausedTime() != nil {
+	if resumed.GetState() != fireoncev1.ConnectionState_CONNECTION_STATE_ACTIVE || resumed.GetPauseTime() != nil {
 		t.Errorf("resumed: %v", resumed)
 	}
 	expired := f.snapshot(now.GetJobId())
@@ -171,8 +170,8 @@ func TestPauseAndResume(t *testing.T) {
 	if got := f.resume(c, f.conn, true); !proto.Equal(got, resumed) {
 		t.Errorf("resumed again: %v", got)
 	}
-	if got := f.schedule(f.request("after")); got.GetBlockedReason() != "" {
-		t.Errorf("blocked by %q after the pause", got.GetBlockedReason())
+	if got := f.schedule(f.request("after")); got.GetBlockedReason() != nil {
+		t.Errorf("blocked by %q after the pause", got.GetBlockedReason().GetMessage())
 	}
 }
 
@@ -206,27 +205,27 @@ func TestUpdateConnection(t *testing.T) {
 	conn := f.connect(c, "c", "ann-1")
 	id := conn.GetConnectionId()
 	type request = fireoncev1.UpdateConnectionRequest
-	// What is in place is no change, whatever the etag.
-	same, err := f.amend(c, &request{ConnectionId: id, Etag: "e1", DisplayName: "Ann", Limits: &fireoncev1.ConnectionLimits{}}, "display_name", "limits")
+	// A value that is in place is no change, whatever the etag.
+	same, err := f.amend(c, &request{Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, Etag: "e1", DisplayName: "Ann", Limits: &fireoncev1.ConnectionLimits{}}, "display_name", "limits")
 	if err != nil || !proto.Equal(same, conn) {
 		t.Errorf("in place: %v, %v", same, err)
 	}
-	_, err = f.amend(c, &request{ConnectionId: id, Etag: "e1", DisplayName: "Bob"}, "display_name")
+	_, err = f.amend(c, &request{Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, Etag: "e1", DisplayName: "Bob"}, "display_name")
 	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_ETAG_MISMATCH)
 	// Only what the mask names, to what is given: nothing clears it.
 	got, err := f.amend(c, &request{
-		ConnectionId: id, Limits: &fireoncev1.ConnectionLimits{MaxInFlight: 2, MaxPerMinute: 60}, DisplayName: "ignored",
+		Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, Limits: &fireoncev1.ConnectionLimits{MaxInFlight: 2, MaxPerMinute: 60}, DisplayName: "ignored",
 	}, "limits")
 	if err != nil || got.GetLimits().GetMaxInFlight() != 2 || got.GetDisplayName() != "Ann" {
 		t.Errorf("limits: %v, %v", got, err)
 	}
-	got, err = f.amend(c, &request{ConnectionId: id}, "limits", "display_name")
+	got, err = f.amend(c, &request{Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}}, "limits", "display_name")
 	if err != nil || got.GetLimits() != nil || got.GetDisplayName() != "" {
 		t.Errorf("cleared: %v, %v", got, err)
 	}
 	// Settings have the class of new jobs follow, at once.
 	old := f.schedule(f.request("old", at(f.clock.Now().Add(time.Hour)), on(id)))
-	got, err = f.amend(c, &request{ConnectionId: id, Settings: &fireoncev1.UpdateConnectionRequest_Custom{Custom: settingsOf("keyed")}}, "custom")
+	got, err = f.amend(c, &request{Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, Settings: &fireoncev1.UpdateConnectionRequest_Custom{Custom: settingsOf("keyed")}}, "custom")
 	if err != nil || got.GetEffectClass() != fireoncev1.EffectClass_EFFECT_CLASS_KEYED {
 		t.Errorf("settings: %v, %v", got, err)
 	}
@@ -241,7 +240,7 @@ func TestUpdateConnection(t *testing.T) {
 		"wrong":             {Settings: &fireoncev1.UpdateConnectionRequest_Custom{Custom: settingsOf("wrong")}},
 		"another connector": {Settings: &fireoncev1.UpdateConnectionRequest_Slack{Slack: &fireoncev1.SlackSettings{Channel: "C1"}}},
 	} {
-		settings.ConnectionId = id
+		settings.Connection = &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}
 		mask := "custom"
 		if settings.GetSlack() != nil {
 			mask = "slack"
@@ -250,19 +249,19 @@ func TestUpdateConnection(t *testing.T) {
 		t.Log(name, wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_SETTINGS_INVALID))
 	}
 	f.test(c, id) // learns the account
-	_, err = f.amend(c, &request{ConnectionId: id, Settings: &fireoncev1.UpdateConnectionRequest_Custom{Custom: settingsOf("elsewhere")}}, "custom")
+	_, err = f.amend(c, &request{Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, Settings: &fireoncev1.UpdateConnectionRequest_Custom{Custom: settingsOf("elsewhere")}}, "custom")
 	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_SETTINGS_INVALID)
-	_, err = f.amend(c, &request{ConnectionId: absent}, "display_name")
+	_, err = f.amend(c, &request{Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: absent}}, "display_name")
 	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND)
 }
 
 func on(conn string) func(*fireoncev1.ScheduleJobRequest) {
-	return func(r *fireoncev1.ScheduleJobRequest) { r.ConnectionId = conn }
+	return func(r *fireoncev1.ScheduleJobRequest) { r.Connection = onConnection(conn) }
 }
 
 func (f *fixture) connectionOf(id string) store.Connection {
 	f.tb.Helper()
-	conn, err := f.store.Connection(f.tb.Context(), server.DefaultProject, f.id(id))
+	conn, err := f.store.Connection(f.tb.Context(), store.Ref{Project: server.DefaultProject, ID: f.id(id)})
 	f.must(err)
 	return conn
 }
@@ -285,7 +284,7 @@ func TestDeleteConnection(t *testing.T) {
 		t.Errorf("deleted: %v", gone)
 	}
 	for shown, want := range map[bool]int{false: 1, true: 2} {
-		list, err := ask[fireoncev1.ListConnectionsResponse](t, c, connsPath+"ListConnections", &fireoncev1.ListConnectionsRequest{ShowDeleted: shown})
+		list, err := ask[fireoncev1.ListConnectionsResponse](t, c, connsPath+"ListConnections", &fireoncev1.ListConnectionsRequest{Filter: &fireoncev1.ConnectionFilter{ShowDeleted: shown}})
 		if err != nil || len(list.GetConnections()) != want {
 			t.Errorf("show_deleted %t: %v, %v", shown, list, err)
 		}
@@ -297,17 +296,17 @@ func TestDeleteConnection(t *testing.T) {
 	if again := f.schedule(f.request("k", on(id))); again.GetJobId() != failed.ID.String() {
 		t.Errorf("the job of a bound key: %v", again)
 	}
-	_, err = f.retry(c, &fireoncev1.RetryJobRequest{JobId: failed.ID.String(), Etag: f.read(c, failed.ID.String()).GetEtag()})
+	_, err = f.retry(c, &fireoncev1.RetryJobRequest{Job: &fireoncev1.RetryJobRequest_JobId{JobId: failed.ID.String()}, Etag: f.read(c, failed.ID.String()).GetEtag()})
 	wantReason(t, err, isGone)
 	bulk, err := f.bulkRetry(c, &fireoncev1.BulkRetryJobsRequest{Filter: anyJob(), AsOfTime: timestamppb.New(f.clock.Now())})
 	f.must(err)
 	wantCounts(t, bulk, 1, 0, 1)
 	// And nothing of it changes any more.
-	_, err = f.amend(c, &fireoncev1.UpdateConnectionRequest{ConnectionId: id, DisplayName: gone.GetDisplayName()}, "display_name")
+	_, err = f.amend(c, &fireoncev1.UpdateConnectionRequest{Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, DisplayName: gone.GetDisplayName()}, "display_name")
 	wantReason(t, err, isGone)
 	_, err = f.rotate(c, conn, "ann-2", "")
 	wantReason(t, err, isGone)
-	_, err = ask[fireoncev1.TestConnectionResponse](t, c, connsPath+"TestConnection", &fireoncev1.TestConnectionRequest{ConnectionId: id})
+	_, err = ask[fireoncev1.TestConnectionResponse](t, c, connsPath+"TestConnection", &fireoncev1.TestConnectionRequest{Connection: &fireoncev1.TestConnectionRequest_ConnectionId{ConnectionId: id}})
 	wantReason(t, err, isGone)
 	for _, got := range []*fireoncev1.Connection{f.pause(c, id, ""), f.resume(c, id, true)} {
 		if !proto.Equal(got, gone) {
@@ -369,7 +368,7 @@ func TestTestConnection(t *testing.T) {
 	if got := f.test(c, id.String()); got.GetOk() || got.GetFailureKind() != fireoncev1.FailureKind_FAILURE_KIND_PERMANENT || got.GetPlatformReached() {
 		t.Errorf("wrong settings: %v", got)
 	}
-	_, err = ask[fireoncev1.TestConnectionResponse](t, c, connsPath+"TestConnection", &fireoncev1.TestConnectionRequest{ConnectionId: absent})
+	_, err = ask[fireoncev1.TestConnectionResponse](t, c, connsPath+"TestConnection", &fireoncev1.TestConnectionRequest{Connection: &fireoncev1.TestConnectionRequest_ConnectionId{ConnectionId: absent}})
 	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND)
 }
 
@@ -396,7 +395,7 @@ func TestUnconfirmedChanges(t *testing.T) {
 	id := f.connect(c, "c", "ann-1").GetConnectionId()
 	for name, call := range map[string]func(etag string) error{
 		"update": func(etag string) error {
-			_, err := f.amend(c, &fireoncev1.UpdateConnectionRequest{ConnectionId: id, Etag: etag, DisplayName: "Bob"}, "display_name")
+			_, err := f.amend(c, &fireoncev1.UpdateConnectionRequest{Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, Etag: etag, DisplayName: "Bob"}, "display_name")
 			return err
 		},
 		"rotate": func(etag string) error {
@@ -404,7 +403,7 @@ func TestUnconfirmedChanges(t *testing.T) {
 			return err
 		},
 		"pause": func(string) error {
-			_, err := ask[fireoncev1.PauseConnectionResponse](t, c, connsPath+"PauseConnection", &fireoncev1.PauseConnectionRequest{ConnectionId: id})
+			_, err := ask[fireoncev1.PauseConnectionResponse](t, c, connsPath+"PauseConnection", &fireoncev1.PauseConnectionRequest{Connection: &fireoncev1.PauseConnectionRequest_ConnectionId{ConnectionId: id}})
 			return err
 		},
 	} {
@@ -471,19 +470,19 @@ func TestSecretsStayWithTheirServer(t *testing.T) {
 	}}, token("ann-3"))
 	address := func(origins ...string) error {
 		_, err := f.amend(c, &fireoncev1.UpdateConnectionRequest{
-			ConnectionId: api, Settings: &fireoncev1.UpdateConnectionRequest_Http{Http: calls(origins...)},
+			Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: api}, Settings: &fireoncev1.UpdateConnectionRequest_Http{Http: calls(origins...)},
 		}, "http")
 		return err
 	}
 
 	move := func(id, base string) error {
-		_, err := f.amend(c, &fireoncev1.UpdateConnectionRequest{ConnectionId: id, Settings: &fireoncev1.UpdateConnectionRequest_Mastodon{
+		_, err := f.amend(c, &fireoncev1.UpdateConnectionRequest{Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, Settings: &fireoncev1.UpdateConnectionRequest_Mastodon{
 			Mastodon: &fireoncev1.MastodonSettings{BaseUrl: base, ServerDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO},
 		}}, "mastodon")
 		return err
 	}
 	post := func(host string, port int32) error {
-		_, err := f.amend(c, &fireoncev1.UpdateConnectionRequest{ConnectionId: mail, Settings: &fireoncev1.UpdateConnectionRequest_Smtp{
+		_, err := f.amend(c, &fireoncev1.UpdateConnectionRequest{Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: mail}, Settings: &fireoncev1.UpdateConnectionRequest_Smtp{
 			Smtp: &fireoncev1.SmtpSettings{Host: host, Port: port},
 		}}, "smtp")
 		return err

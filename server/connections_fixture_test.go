@@ -43,7 +43,7 @@ func (s social) Test(ctx context.Context, o connector.Opening) (connector.Tested
 	if err := proto.Unmarshal(o.Credential.Data, &c); err != nil {
 		return connector.Tested{}, err
 	}
-	name, _, _ := strings.Cut(c.GetBearerToken(), "-")
+	name, _, _ := strings.Cut(c.GetBearerToken().GetToken(), "-")
 	switch {
 	case strings.Contains(string(o.Settings), "elsewhere"):
 		return connector.Tested{Identity: name + " elsewhere"}, nil
@@ -73,7 +73,7 @@ func withSocial(tests func()) func(*server.Config) {
 }
 
 func token(text string) *fireoncev1.Credential {
-	return &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: text}}
+	return &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: text}}}
 }
 
 func settingsOf(values ...string) *fireoncev1.CustomSettings {
@@ -99,7 +99,7 @@ func (f *fixture) connect(c client, key, secret string, settings ...string) *fir
 
 func (f *fixture) rotate(c client, conn *fireoncev1.Connection, secret, etag string) (*fireoncev1.Connection, error) {
 	res, err := ask[fireoncev1.RotateCredentialResponse](f.tb, c, connsPath+"RotateCredential", &fireoncev1.RotateCredentialRequest{
-		ConnectionId: conn.GetConnectionId(), Credential: token(secret), Etag: etag,
+		Connection: &fireoncev1.RotateCredentialRequest_ConnectionId{ConnectionId: conn.GetConnectionId()}, Credential: token(secret), Etag: etag,
 	})
 	return res.GetConnection(), err
 }
@@ -112,33 +112,33 @@ func (f *fixture) amend(c client, req *fireoncev1.UpdateConnectionRequest, mask 
 
 func (f *fixture) pause(c client, id, reason string) *fireoncev1.Connection {
 	f.tb.Helper()
-	res, err := ask[fireoncev1.PauseConnectionResponse](f.tb, c, connsPath+"PauseConnection", &fireoncev1.PauseConnectionRequest{ConnectionId: id, Reason: reason})
+	res, err := ask[fireoncev1.PauseConnectionResponse](f.tb, c, connsPath+"PauseConnection", &fireoncev1.PauseConnectionRequest{Connection: &fireoncev1.PauseConnectionRequest_ConnectionId{ConnectionId: id}, Reason: reason})
 	f.must(err)
 	return res.GetConnection()
 }
 
 func (f *fixture) resume(c client, id string, expire bool) *fireoncev1.Connection {
 	f.tb.Helper()
-	res, err := ask[fireoncev1.ResumeConnectionResponse](f.tb, c, connsPath+"ResumeConnection", &fireoncev1.ResumeConnectionRequest{ConnectionId: id, ExpireMissed: expire})
+	res, err := ask[fireoncev1.ResumeConnectionResponse](f.tb, c, connsPath+"ResumeConnection", &fireoncev1.ResumeConnectionRequest{Connection: &fireoncev1.ResumeConnectionRequest_ConnectionId{ConnectionId: id}, ExpireMissed: expire})
 	f.must(err)
 	return res.GetConnection()
 }
 
 func (f *fixture) remove(c client, id, etag string) error {
-	_, err := ask[fireoncev1.DeleteConnectionResponse](f.tb, c, connsPath+"DeleteConnection", &fireoncev1.DeleteConnectionRequest{ConnectionId: id, Etag: etag})
+	_, err := ask[fireoncev1.DeleteConnectionResponse](f.tb, c, connsPath+"DeleteConnection", &fireoncev1.DeleteConnectionRequest{Connection: &fireoncev1.DeleteConnectionRequest_ConnectionId{ConnectionId: id}, Etag: etag})
 	return err
 }
 
 func (f *fixture) test(c client, id string) *fireoncev1.TestConnectionResponse {
 	f.tb.Helper()
-	res, err := ask[fireoncev1.TestConnectionResponse](f.tb, c, connsPath+"TestConnection", &fireoncev1.TestConnectionRequest{ConnectionId: id})
+	res, err := ask[fireoncev1.TestConnectionResponse](f.tb, c, connsPath+"TestConnection", &fireoncev1.TestConnectionRequest{Connection: &fireoncev1.TestConnectionRequest_ConnectionId{ConnectionId: id}})
 	f.must(err)
 	return res
 }
 
 func (f *fixture) connection(c client, id string) *fireoncev1.Connection {
 	f.tb.Helper()
-	res, err := ask[fireoncev1.GetConnectionResponse](f.tb, c, connsPath+"GetConnection", &fireoncev1.GetConnectionRequest{ConnectionId: id})
+	res, err := ask[fireoncev1.GetConnectionResponse](f.tb, c, connsPath+"GetConnection", &fireoncev1.GetConnectionRequest{Connection: &fireoncev1.GetConnectionRequest_ConnectionId{ConnectionId: id}})
 	f.must(err)
 	return res.GetConnection()
 }

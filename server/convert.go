@@ -1,6 +1,7 @@
 package server
 
 import (
+	"crypto/sha256"
 	"strconv"
 	"strings"
 	"time"
@@ -25,14 +26,19 @@ func policyToWire(p job.Policy) fireoncev1.AmbiguityPolicy {
 }
 
 func failureToWire(k job.FailureKind) fireoncev1.FailureKind {
-	if k > job.FailWindowOver {
+	if k > job.FailPredecessorEnded {
 		return fireoncev1.FailureKind_FAILURE_KIND_UNSPECIFIED // HELD is never stored
 	}
 	return fireoncev1.FailureKind(k)
 }
 
-// etagOf is the text of a version. Opaque to clients.
-func etagOf(version int64) string { return etagPrefix + strconv.FormatInt(version, 36) }
+// etagOf names a version of a job or a connection. It is a digest, so that nobody makes
+// the etag of a version that they have not read by counting on.
+func etagOf(id job.ID, version int64) string {
+	c := job.NewCanon().Field("etag", id[:]).Field("version", canonicalInt(version))
+	sum := sha256.Sum256(c.Bytes())
+	return tokenText.EncodeToString(sum[:etagLen])
+}
 
 // timeToWire gives nil for the zero time.
 func timeToWire(t time.Time) *timestamppb.Timestamp {
@@ -50,7 +56,7 @@ func timeFromWire(field string, t *timestamppb.Timestamp) (time.Time, error) {
 		return time.Time{}, nil
 	}
 	if err := t.CheckValid(); err != nil {
-		return time.Time{}, badField(field, "not a time from year 1 to 9999")
+		return time.Time{}, badField(field, "timestamp.range", "must be a time from year 1 to 9999")
 	}
 	at := job.Micros(t.AsTime())
 	if at.IsZero() {
@@ -83,14 +89,18 @@ func idToWire(id job.ID) string {
 	return id.String()
 }
 
-// idFromWire reads an id that the contract's rules have seen; empty is zero.
+// idFromWire reads an id that the contract's rules have seen; empty is zero. The nil UUID
+// is refused: it would read as none.
 func idFromWire(field, text string) (job.ID, error) {
 	if text == "" {
 		return job.ID{}, nil
 	}
 	id, err := job.ParseID(text)
 	if err != nil {
-		return job.ID{}, badField(field, err.Error())
+		return job.ID{}, badField(field, "string.uuid", err.Error())
+	}
+	if id.IsZero() {
+		return job.ID{}, badField(field, "not_nil_uuid", "is the nil UUID, which names nothing; leave it out, or name one")
 	}
 	return id, nil
 }
@@ -120,44 +130,37 @@ func payloadFromWire(p *fireoncev1.Payload) (kind string, encoded []byte, err er
 
 func retryFromWire(r *fireoncev1.RetryPolicy) job.RetryPolicy {
 	return job.RetryPolicy{
-		MaxAttempts:    int(r.GetMaxAttempts()),
-		MinBackoff:     durationFromWire(r.GetMinBackoff()),
-		MaxBackoff:     durationFromWire(r.GetMaxBackoff()),
-		AttemptTimeout: durationFromWire(r.GetAttemptTimeout()),
+		MaxAttempts: int(r.GetMaxAttempts()),
+		MinBackoff:  durationFromWire(r.GetMinBackoff()),
+		MaxBackoff:  durationFromWire(r.GetMaxBackoff()),
 	}
 }
 
+// retryToWire converts the policy that is in force.
 func retryToWire(r job.RetryPolicy) *fireoncev1.RetryPolicy {
-	if r == (job.RetryPolicy{}) {
-		return nil
-	}
+	r = r.InForce()
 	return &fireoncev1.RetryPolicy{
-		MaxAttempts:    int32(r.MaxAttempts),
-		MinBackoff:     durationToWire(r.MinBackoff),
-		MaxBackoff:     durationToWire(r.MaxBackoff),
-		AttemptTimeout: durationToWire(r.AttemptTimeout),
+		MaxAttempts: int32(r.MaxAttempts),
+		MinBackoff:  durationToWire(r.MinBackoff),
+		MaxBackoff:  durationToWire(r.MaxBackoff),
 	}
 }
 
-// specFromWire makes the frozen request, less what only a connector can say.
+// specFromWire makes the frozen request, less what it names and what only a connector can
+// say.
 func specFromWire(project, key string, r *fireoncev1.ScheduleJobRequest, f job.Fingerprint) (job.Spec, error) {
-	conn, err := idFromWire("connection_id", r.GetConnectionId())
-	if err != nil {
-		return job.Spec{}, err
-	}
-	reply, err := idFromWire("reply_to_job_id", r.GetReplyToJobId())
-	if err != nil {
-		return job.Spec{}, err
-	}
 	kind, payload, err := payloadFromWire(r.GetPayload())
 	if err != nil {
 		return job.Spec{}, err
 	}
+	retry := retryFromWire(r.GetRetryPolicy())
+	retry.AttemptTimeout = durationFromWire(r.GetAttemptTimeout())
 	return job.Spec{
-		Project: project, Key: key, Connection: conn, PayloadKind: kind, Payload: payload,
-		StartWindow: durationFromWire(r.GetStartWindow()), Retry: retryFromWire(r.GetRetryPolicy()),
+		Project: project, Key: key, PayloadKind: kind, Payload: payload,
+		StartWindow: durationFromWire(r.GetStartWindow()), WaitWindow: durationFromWire(r.GetWaitWindow()), Retry: retry,
 		Policy: policyFromWire(r.GetAmbiguityPolicy()), Labels: r.GetLabels(),
-		TimeZone: r.GetTimeZone(), ReplyTo: reply, Fingerprint: f,
+		TimeZone: r.GetTimeZone(), Fingerprint: f,
+		OwnEffectKey: r.GetEffectKey(),
 	}, nil
 }
 
@@ -171,20 +174,21 @@ func policyFromWire(p fireoncev1.AmbiguityPolicy) job.Policy {
 // jobToWire converts what one row has: no payload, no attempt.
 func jobToWire(j job.Job) *fireoncev1.Job {
 	out := &fireoncev1.Job{
-		JobId: idToWire(j.ID), ProjectId: j.Project, IdempotencyKey: j.Key,
-		ConnectionId: idToWire(j.Connection), ScheduledFor: timeToWire(j.ScheduledFor),
-		StartWindow: durationToWire(windowOf(j.Spec)), StartDeadline: timeToWire(j.StartDeadline),
-		TimeZone: j.TimeZone, RetryPolicy: retryToWire(j.Retry), AmbiguityPolicy: policyToWire(j.Policy),
+		JobId: idToWire(j.ID), ProjectId: j.Project, IdempotencyKey: j.Key, EffectKey: j.OwnEffectKey,
+		ConnectionId: idToWire(j.Connection), ScheduleTime: timeToWire(j.ScheduleTime),
+		StartWindow: durationToWire(j.Window()),
+		TimeZone:    j.TimeZone, RetryPolicy: retryToWire(j.Retry), AmbiguityPolicy: policyToWire(j.Policy),
 		Labels: j.Labels, ReplyToJobId: idToWire(j.ReplyTo), ScheduleId: idToWire(j.Schedule),
 		State: stateToWire(j.State), EffectClass: classToWire(j.Class),
 		AttemptCount: int32(j.Attempt), FailureCount: int32(j.Failures), Round: int32(j.Round),
 		LastError: errorToWire(j.LastError), Effect: effectToWire(j.Effect),
-		Resolution: resolutionToWire(j.Resolution), BlockedReason: j.Blocked,
+		Resolution:        resolutionToWire(j.Resolution),
 		CancelRequestTime: timeToWire(j.CancelAsked), CreateTime: timeToWire(j.Created),
 		UpdateTime: timeToWire(j.Updated), EndTime: timeToWire(j.Ended), Sequence: j.Version,
+		AttemptTimeout: durationToWire(j.Retry.Timeout()),
 	}
 	if j.Version > 0 {
-		out.Etag = etagOf(j.Version)
+		out.Etag = etagOf(j.ID, j.Version)
 	}
 	switch j.State {
 	case job.Scheduled, job.Retrying:
@@ -193,17 +197,15 @@ func jobToWire(j job.Job) *fireoncev1.Job {
 		out.NextLookTime = timeToWire(j.NextAt)
 	default: // nothing is due that a user could see
 	}
-	if !j.Ended.IsZero() {
-		out.KeyExpireTime = timeToWire(j.Ended.Add(job.KeyKept))
+	if j.WaitsFor.IsZero() {
+		out.StartDeadline = timeToWire(j.StartDeadline)
+	} else {
+		out.WaitDeadline = timeToWire(j.StartDeadline)
+	}
+	if !j.ReplyTo.IsZero() {
+		out.WaitWindow = durationToWire(j.Wait())
 	}
 	return out
-}
-
-func windowOf(s job.Spec) time.Duration {
-	if s.StartWindow == 0 {
-		return job.DefaultWindow
-	}
-	return s.StartWindow
 }
 
 // withPayload adds the payload to a job that was read with it.
@@ -244,7 +246,7 @@ func resolutionToWire(r *job.Resolution) *fireoncev1.Resolution {
 func rulingFromWire(actor string, r *fireoncev1.ResolveJobRequest) job.Resolved {
 	return job.Resolved{
 		Ruling: job.Ruling(r.GetDecision()), Actor: actor, Note: r.GetNote(),
-		ExternalID: r.GetExternalId(), Override: r.GetOverrideReconciler(),
+		ExternalID: r.GetExternalId(), OwnEffectKey: r.GetEffectKey(), Override: r.GetOverrideReconciler(),
 	}
 }
 
@@ -253,19 +255,13 @@ func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 var orders = map[fireoncev1.JobOrder]store.Order{
 	fireoncev1.JobOrder_JOB_ORDER_UNSPECIFIED:        store.ByScheduledDesc,
-	fireoncev1.JobOrder_JOB_ORDER_SCHEDULED_FOR_DESC: store.ByScheduledDesc,
-	fireoncev1.JobOrder_JOB_ORDER_SCHEDULED_FOR_ASC:  store.ByScheduledAsc,
+	fireoncev1.JobOrder_JOB_ORDER_SCHEDULE_TIME_DESC: store.ByScheduledDesc,
+	fireoncev1.JobOrder_JOB_ORDER_SCHEDULE_TIME_ASC:  store.ByScheduledAsc,
 	fireoncev1.JobOrder_JOB_ORDER_CREATE_TIME_DESC:   store.ByCreatedDesc,
 }
 
-// queryFromWire makes a list's query, less its place.
-func queryFromWire(project string, r *fireoncev1.ListJobsRequest) (store.JobQuery, error) {
-	q, err := filterFromWire(project, r.GetFilter())
-	q.Order, q.Limit = orders[r.GetOrder()], pageSize(r.GetPageSize())
-	return q, err
-}
-
-// filterFromWire makes the query of what a filter selects.
+// filterFromWire makes the query of what a filter selects. In a query an empty value is no
+// condition, so a field that is set and would become one is refused.
 func filterFromWire(project string, f *fireoncev1.JobFilter) (store.JobQuery, error) {
 	q := store.JobQuery{Project: project, Labels: f.GetLabels()}
 	for _, s := range f.GetStates() {
@@ -281,17 +277,34 @@ func filterFromWire(project string, f *fireoncev1.JobFilter) (store.JobQuery, er
 	if q.Schedule, err = idFromWire("filter.schedule_id", f.GetScheduleId()); err != nil {
 		return q, err
 	}
-	if q.ScheduledFrom, err = timeFromWire("filter.scheduled_from", f.GetScheduledFrom()); err != nil {
+	if q.ScheduleTimeFrom, err = timeFromWire("filter.schedule_time_from", f.GetScheduleTimeFrom()); err != nil {
 		return q, err
 	}
-	q.ScheduledBefore, err = timeFromWire("filter.scheduled_before", f.GetScheduledBefore())
-	return q, err
-}
-
-// placeOf is a job's place in a list.
-func placeOf(o store.Order, j job.Job) (time.Time, job.ID) {
-	if o == store.ByCreatedDesc {
-		return j.Created, j.ID
+	for _, t := range []struct {
+		field string
+		from  *timestamppb.Timestamp
+		to    *time.Time
+	}{
+		{"filter.schedule_time_before", f.GetScheduleTimeBefore(), &q.ScheduleTimeBefore},
+		{"filter.create_time_from", f.GetCreateTimeFrom(), &q.CreatedFrom},
+		{"filter.create_time_before", f.GetCreateTimeBefore(), &q.CreatedBefore},
+		{"filter.end_time_from", f.GetEndTimeFrom(), &q.EndedFrom},
+		{"filter.end_time_before", f.GetEndTimeBefore(), &q.EndedBefore},
+	} {
+		if *t.to, err = timeFromWire(t.field, t.from); err != nil {
+			return q, err
+		}
 	}
-	return j.ScheduledFor, j.ID
+	q.KeyPrefix, q.KeyText = f.GetIdempotencyKeyPrefix(), f.GetIdempotencyKeyText()
+	q.ExternalID, q.InState = f.GetExternalId(), durationFromWire(f.GetStateAge())
+	if q.Recipient = normalRecipient(f.GetRecipient()); q.Recipient == "" && f.GetRecipient() != "" {
+		return q, badField("filter.recipient", "not_blank", "is blank; leave it out, or name a recipient")
+	}
+	for _, k := range f.GetErrorKinds() {
+		q.ErrorKinds = append(q.ErrorKinds, job.FailureKind(k))
+	}
+	for _, c := range f.GetEffectClasses() {
+		q.Classes = append(q.Classes, job.Class(c))
+	}
+	return q, nil
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -63,22 +64,32 @@ func credentialFromWire(c *fireoncev1.Credential) (encoded []byte, expires time.
 	return encoded, expires, err
 }
 
-func connectionToWire(c store.Connection, now time.Time) (*fireoncev1.Connection, error) {
+// connectionWire converts a connection as this server sees it now.
+func (s *Server) connectionWire(c store.Connection) (*fireoncev1.Connection, error) {
+	return connectionToWire(c, s.cfg.Now(), s.credentialRequired)
+}
+
+func connectionToWire(c store.Connection, now time.Time, credentialRequired []string) (*fireoncev1.Connection, error) {
 	out := &fireoncev1.Connection{
 		ConnectionId: idToWire(c.ID), ProjectId: c.Project, Connector: c.Connector, DisplayName: c.DisplayName,
-		PausedTime: timeToWire(c.PausedAt), AuthHoldTime: timeToWire(c.AuthHoldAt),
-		RateLimitedUntil: timeToWire(c.RateLimitedUntil), EffectClass: classToWire(c.Class),
+		PauseTime: timeToWire(c.PausedAt), AuthHoldTime: timeToWire(c.AuthHoldAt),
+		RateLimitEndTime: timeToWire(c.RateLimitedUntil), EffectClass: classToWire(c.Class),
 		AccountIdentity: text(c.AccountIdentity), CredentialExpireTime: timeToWire(c.CredentialExpires),
 		CredentialFingerprint: c.CredentialFingerprint, CreateTime: timeToWire(c.Created),
-		UpdateTime: timeToWire(c.Updated), DeleteTime: timeToWire(c.Deleted), Etag: etagOf(c.Version),
-		CreatedBy: c.CreatedBy, UpdatedBy: c.UpdatedBy,
+		UpdateTime: timeToWire(c.Updated), DeleteTime: timeToWire(c.Deleted), Etag: etagOf(c.ID, c.Version),
+		CreatedBy: c.CreatedBy, UpdatedBy: c.UpdatedBy, IdempotencyKey: c.Key, Labels: c.Labels,
 	}
 	if c.MaxInFlight != 0 || c.MaxPerMinute != 0 {
 		out.Limits = &fireoncev1.ConnectionLimits{
 			MaxInFlight: int32(c.MaxInFlight), MaxPerMinute: int32(c.MaxPerMinute),
 		}
 	}
-	out.State, out.StateReason = connectionState(c, now)
+	out.State, out.StateCause, out.StateReason = connectionState(c, now)
+	if noCredential(c, credentialRequired) {
+		out.State = fireoncev1.ConnectionState_CONNECTION_STATE_AUTH_HOLD
+		out.StateCause = fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_CREDENTIAL_MISSING
+		out.StateReason, out.AuthHoldTime = noCredentialWords, timeToWire(c.Created)
+	}
 	if len(c.Settings) == 0 {
 		return out, nil
 	}
@@ -92,9 +103,27 @@ func connectionToWire(c store.Connection, now time.Time) (*fireoncev1.Connection
 	return out, nil
 }
 
+// connectionsFromWire makes a list's query, less its place.
+func connectionsFromWire(project string, f *fireoncev1.ConnectionFilter) (store.ConnectionQuery, error) {
+	q := store.ConnectionQuery{
+		Project: project, Connectors: f.GetConnectors(), Keys: f.GetIdempotencyKeys(), Labels: f.GetLabels(),
+		AccountIdentity: f.GetAccountIdentity(), Text: f.GetText(),
+	}
+	for _, s := range f.GetStates() {
+		q.States = append(q.States, store.ConnectionState(s))
+	}
+	var err error
+	if q.Connections, err = idsFromWire("filter.connection_ids", f.GetConnectionIds()); err != nil {
+		return q, err
+	}
+	q.ExpiresBefore, err = timeFromWire("filter.credential_expire_before", f.GetCredentialExpireBefore())
+	return q, err
+}
+
 func connectorToWire(d connector.Description) *fireoncev1.Connector {
 	out := &fireoncev1.Connector{
 		Name: d.Name, Promise: d.Promise, PayloadKinds: d.Payloads, CredentialKinds: d.Credentials,
+		CredentialRequired: d.CredentialRequired,
 	}
 	if !d.NoSettings {
 		out.SettingsKind = string(settingsFor(d.Name).Name())
@@ -105,18 +134,27 @@ func connectorToWire(d connector.Description) *fireoncev1.Connector {
 	return out
 }
 
+// noCredentialWords are what is missing, and what to do.
+const noCredentialWords = "This connection has no credential: connect the account."
+
+// noCredential reports whether a connection does nothing because it has no credential.
+func noCredential(c store.Connection, required []string) bool {
+	return c.Deleted.IsZero() && c.CredentialVersion == 0 && slices.Contains(required, c.Connector)
+}
+
 // connectionState derives the state from the facts; the gravest is shown.
-func connectionState(c store.Connection, now time.Time) (fireoncev1.ConnectionState, string) {
-	switch {
-	case !c.Deleted.IsZero():
-		return fireoncev1.ConnectionState_CONNECTION_STATE_DELETED, "The connection was deleted."
-	case !c.AuthHoldAt.IsZero():
-		return fireoncev1.ConnectionState_CONNECTION_STATE_AUTH_HOLD, text(c.AuthHoldReason)
-	case !c.PausedAt.IsZero():
-		return fireoncev1.ConnectionState_CONNECTION_STATE_PAUSED, c.PausedReason
-	case c.RateLimitedUntil.After(now):
-		return fireoncev1.ConnectionState_CONNECTION_STATE_RATE_LIMITED, limitedUntil(c.RateLimitedUntil)
+func connectionState(c store.Connection, now time.Time) (fireoncev1.ConnectionState, fireoncev1.ConnectionStateCause, string) {
+	state := fireoncev1.ConnectionState(c.State(now))
+	switch c.State(now) {
+	case store.ConnectionDeleted:
+		return state, fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_DELETED, "The connection was deleted."
+	case store.ConnectionAuthHold:
+		return state, fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_CREDENTIAL_REFUSED, text(c.AuthHoldReason)
+	case store.ConnectionPaused:
+		return state, fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_PAUSED, c.PausedReason
+	case store.ConnectionRateLimited:
+		return state, fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_RATE_LIMITED, limitedUntil(c.RateLimitedUntil)
 	default:
-		return fireoncev1.ConnectionState_CONNECTION_STATE_ACTIVE, ""
+		return state, fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_UNSPECIFIED, ""
 	}
 }

@@ -20,8 +20,25 @@ func attemptToWire(a job.Attempt) *fireoncev1.Attempt {
 		SendDeadline: timeToWire(a.SendDeadline), AnswerDeadline: timeToWire(a.AnswerDeadline),
 		RequestWritten: requestWritten(a), EndTime: timeToWire(a.EndedAt),
 		Outcome: fireoncev1.AttemptOutcome(a.Result), FailureKind: failureToWire(a.Kind),
-		ErrorMessage: text(a.Message), HttpStatus: int32(a.HTTPStatus), Handle: text(a.Handle), EffectKey: a.EffectKey,
+		Detail: text(a.Message), HttpStatus: int32(a.HTTPStatus), Handle: text(a.Handle), EffectKey: a.EffectKey,
 	}
+}
+
+// answeredAttemptToWire is attemptToWire with what is kept of the target's answer: content,
+// as a payload is (content.go). It is the one way to it, for calls that show payloads.
+func answeredAttemptToWire(a job.Attempt) *fireoncev1.Attempt {
+	out := attemptToWire(a)
+	if a.Answer == nil {
+		return out
+	}
+	out.Answer = &fireoncev1.Answer{
+		HttpStatus: int32(a.Answer.Status), Body: text(a.Answer.Body), BodyCut: a.Answer.Cut,
+		BodyOmission: fireoncev1.BodyOmission(a.Answer.Omission),
+	}
+	for _, h := range a.Answer.Headers {
+		out.Answer.Headers = append(out.Answer.Headers, &fireoncev1.AnswerHeader{Name: text(h.Name), Value: text(h.Value)})
+	}
+	return out
 }
 
 // requestWritten tells whether a byte may have left: an outcome that only an
@@ -32,7 +49,7 @@ func requestWritten(a job.Attempt) bool {
 
 func observationToWire(o job.Observation) *fireoncev1.Observation {
 	return &fireoncev1.Observation{
-		Attempt: int32(o.Attempt), Time: timeToWire(o.BegunAt), Verdict: fireoncev1.Observation_Verdict(o.Verdict),
+		Number: int32(o.Number), Attempt: int32(o.Attempt), Time: timeToWire(o.BegunAt), Verdict: fireoncev1.Observation_Verdict(o.Verdict),
 		Complete: o.Verdict != job.SawInconclusive, Detail: text(o.Detail),
 		ExternalId: text(o.ExternalID), ExternalUrl: text(o.ExternalURL),
 	}
@@ -46,9 +63,9 @@ func changeToWire(e job.Event) *fireoncev1.JobChanged {
 	}
 }
 
-// eventsFromWire makes a stream's query, less its place.
+// eventsFromWire makes a stream's query, less its place and jobs that it names by key.
 func eventsFromWire(project string, f *fireoncev1.EventFilter) (store.EventQuery, error) {
-	q := store.EventQuery{Project: project}
+	q := store.EventQuery{Project: project, Labels: f.GetLabels(), Ended: f.GetEndedOnly()}
 	var err error
 	if q.Jobs, err = idsFromWire("filter.job_ids", f.GetJobIds()); err != nil {
 		return q, err

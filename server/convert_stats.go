@@ -1,6 +1,9 @@
 package server
 
 import (
+	"maps"
+	"slices"
+
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
@@ -15,15 +18,131 @@ func statsToWire(st store.Stats, meta store.Meta) *fireoncev1.GetStatsResponse {
 		OldestDueAge: durationpb.New(st.OldestDue), OldestUnresolvedAge: durationpb.New(st.OldestUnresolved),
 		StartedCount: st.Started, RecoveredCount: st.Recovered,
 		EventLag: durationpb.New(meta.EventLag), QuarantineReason: text(meta.Quarantined), AsOfTime: timeToWire(st.Now),
-		ClockDoubt: text(clockWords(meta.Clock)),
+		ClockDoubt: clockToWire(meta.Clock),
 	}
 	if st.Started > 0 {
 		out.StartLagP50, out.StartLagP99 = durationpb.New(st.StartLagP50), durationpb.New(st.StartLagP99)
 	}
 	for _, state := range job.States {
-		out.StateCounts = append(out.StateCounts, &fireoncev1.GetStatsResponse_StateCount{
+		out.StateCounts = append(out.StateCounts, &fireoncev1.StateCount{
 			State: stateToWire(state), Count: st.Counts[state],
 		})
 	}
 	return out
+}
+
+func countsToWire(q store.JobQuery, by store.GroupBy, counts store.JobCounts) *fireoncev1.CountJobsResponse {
+	out := &fireoncev1.CountJobsResponse{AsOfTime: timeToWire(counts.Now)}
+	for _, state := range q.CountedStates() {
+		n := counts.States[state]
+		out.StateCounts = append(out.StateCounts, &fireoncev1.StateCount{State: stateToWire(state), Count: n.Count, Capped: n.Capped})
+		out.Count += n.Count
+		out.Capped = out.Capped || n.Capped
+	}
+	for _, g := range counts.Groups {
+		group := &fireoncev1.CountJobsResponse_Group{Count: g.Count}
+		switch by {
+		case store.ByConnection:
+			group.Value = &fireoncev1.CountJobsResponse_Group_ConnectionId{ConnectionId: g.Connection.String()}
+		case store.ByClass:
+			group.Value = &fireoncev1.CountJobsResponse_Group_EffectClass{EffectClass: fireoncev1.EffectClass(g.Class)}
+		case store.ByErrorKind:
+			group.Value = &fireoncev1.CountJobsResponse_Group_ErrorKind{ErrorKind: fireoncev1.FailureKind(g.ErrorKind)}
+		case store.ByNothing:
+		}
+		out.Groups = append(out.Groups, group)
+	}
+	return out
+}
+
+func seriesToWire(req *fireoncev1.QueryStatsRequest, series store.Series) *fireoncev1.QueryStatsResponse {
+	out := &fireoncev1.QueryStatsResponse{AsOfTime: timeToWire(series.AsOf)}
+	wants := func(m fireoncev1.StatsMeasure) bool {
+		return len(req.GetMeasures()) == 0 || slices.Contains(req.GetMeasures(), m)
+	}
+	for _, r := range series.Rows {
+		row := &fireoncev1.StatsRow{
+			StartTime: timeToWire(r.Start), Connector: r.Connector, EffectClass: fireoncev1.EffectClass(r.Class),
+		}
+		if !r.Connection.IsZero() {
+			row.ConnectionId = r.Connection.String()
+		}
+		if wants(fireoncev1.StatsMeasure_STATS_MEASURE_THROUGHPUT) {
+			row.ScheduledCount, row.StartedCount = r.Counts[store.CountScheduled], r.Counts[store.CountStarted]
+			row.AttemptCount = r.Counts[store.CountAttempts]
+		}
+		if wants(fireoncev1.StatsMeasure_STATS_MEASURE_START_LAG) {
+			row.StartLag = histogramToWire(r.Bins[store.CountStarted], req.GetIncludeBins())
+		}
+		if wants(fireoncev1.StatsMeasure_STATS_MEASURE_OUTCOMES) {
+			row.EndedCounts = endsToWire(r)
+		}
+		if wants(fireoncev1.StatsMeasure_STATS_MEASURE_UNKNOWNS) {
+			unknownsToWire(row, r, req.GetIncludeBins())
+		}
+		out.Rows = append(out.Rows, row)
+	}
+	return out
+}
+
+func endsToWire(r store.SeriesRow) []*fireoncev1.StateCount {
+	var out []*fireoncev1.StateCount
+	for _, state := range job.States {
+		if n := r.Counts[store.CountEnded+store.Measure(state)]; state.Terminal() && n > 0 {
+			out = append(out, &fireoncev1.StateCount{State: stateToWire(state), Count: n})
+		}
+	}
+	return out
+}
+
+func unknownsToWire(row *fireoncev1.StatsRow, r store.SeriesRow, bins bool) {
+	row.UnknownCount = r.Counts[store.CountUnknown]
+	all := make(map[int]int64)
+	for _, how := range store.Knowns {
+		m := store.CountKnown + store.Measure(how)
+		n := r.Counts[m]
+		if n == 0 {
+			continue
+		}
+		row.SettledCounts = append(row.SettledCounts, &fireoncev1.StatsRow_SettledCount{By: fireoncev1.SettledBy(how), Count: n})
+		if how == store.KnownFound || how == store.KnownRepeated {
+			row.RecoveredCount += n
+		}
+		for bin, n := range r.Bins[m] {
+			all[bin] += n
+		}
+	}
+	row.TimeToSettle = histogramToWire(all, bins)
+}
+
+// histogramToWire gives percentiles by the nearest rank, as the upper bounds of their bins.
+func histogramToWire(bins map[int]int64, withBins bool) *fireoncev1.Histogram {
+	out := &fireoncev1.Histogram{}
+	order := slices.Sorted(maps.Keys(bins))
+	for _, bin := range order {
+		out.Count += bins[bin]
+		if withBins {
+			out.Bins = append(out.Bins, &fireoncev1.Histogram_Bin{UpperBound: boundToWire(bin), Count: bins[bin]})
+		}
+	}
+	rank := func(percent int64) *durationpb.Duration {
+		below := (out.Count*percent + 99) / 100
+		for _, bin := range order {
+			if below -= bins[bin]; below <= 0 {
+				return boundToWire(bin)
+			}
+		}
+		return nil
+	}
+	if out.Count > 0 {
+		out.P50, out.P90, out.P99 = rank(50), rank(90), rank(99)
+	}
+	return out
+}
+
+func boundToWire(bin int) *durationpb.Duration {
+	if bin >= store.LastBin {
+		return nil
+	}
+	return durationpb.New(store.BinBound(bin))
 }

@@ -9,7 +9,6 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
-	"google.golang.org/protobuf/types/dynamicpb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/wirelimit"
@@ -51,20 +50,19 @@ func (m method) count(message []byte, inJSON bool, requestID string) *connect.Er
 	} else {
 		err = m.plan.Binary(message)
 	}
-	many, broken := new(wirelimit.TooMany), new(wirelimit.Malformed)
+	many, broken, wrong := new(wirelimit.TooMany), new(wirelimit.Malformed), new(undecodable)
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, &many):
 		return tooMany(many).wire()
 	case inJSON && errors.As(err, &broken):
-		// The decoder knows the line. It gets no more than was counted.
-		err = readJSON(message[:broken.At], dynamicpb.NewMessage(m.input))
+		err = explainMalformed(message, broken.At, m.input)
 	}
-	if err == nil {
-		err = broken
+	if errors.As(err, &wrong) {
+		return invalid(false, wrong.found).wire()
 	}
-	return plain(connect.CodeInvalidArgument, "unmarshal message: "+err.Error(), requestID)
+	return plain(connect.CodeInvalidArgument, errBinary.found.GetMessage(), requestID)
 }
 
 func tooMany(e *wirelimit.TooMany) *fault {

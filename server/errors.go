@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
@@ -23,8 +25,8 @@ import (
 // in neither table is INTERNAL: its cause is logged, and the client gets a
 // request id to ask about.
 
-// errorDomain is google.rpc.ErrorInfo's domain.
-const errorDomain = "fireonce.v1"
+// errorDomain is google.rpc.ErrorInfo's domain: the service's name, whatever its version.
+const errorDomain = "fireonce.github.io"
 
 // reasonCodes is the whole table from reasons to status codes.
 var reasonCodes = map[fireoncev1.ErrorReason]connect.Code{
@@ -44,6 +46,7 @@ var reasonCodes = map[fireoncev1.ErrorReason]connect.Code{
 	fireoncev1.ErrorReason_ERROR_REASON_OAUTH_APP_UNKNOWN:           connect.CodeInvalidArgument,
 	fireoncev1.ErrorReason_ERROR_REASON_REDIRECT_NOT_ALLOWED:        connect.CodeInvalidArgument,
 	fireoncev1.ErrorReason_ERROR_REASON_TOO_MANY_ELEMENTS:           connect.CodeInvalidArgument,
+	fireoncev1.ErrorReason_ERROR_REASON_REQUEST_INVALID:             connect.CodeInvalidArgument,
 	fireoncev1.ErrorReason_ERROR_REASON_OAUTH_LOGIN_NOT_FOUND:       connect.CodeNotFound,
 	fireoncev1.ErrorReason_ERROR_REASON_API_KEY_NOT_FOUND:           connect.CodeNotFound,
 	fireoncev1.ErrorReason_ERROR_REASON_PROJECT_NOT_FOUND:           connect.CodeNotFound,
@@ -55,15 +58,26 @@ var reasonCodes = map[fireoncev1.ErrorReason]connect.Code{
 	fireoncev1.ErrorReason_ERROR_REASON_OAUTH_UNFINISHED:            connect.CodeAborted,
 	fireoncev1.ErrorReason_ERROR_REASON_IDEMPOTENCY_KEY_REUSED:      connect.CodeAlreadyExists,
 	fireoncev1.ErrorReason_ERROR_REASON_API_KEY_NAME_TAKEN:          connect.CodeAlreadyExists,
+	fireoncev1.ErrorReason_ERROR_REASON_EFFECT_KEY_TAKEN:            connect.CodeAlreadyExists,
 	fireoncev1.ErrorReason_ERROR_REASON_JOB_NOT_FOUND:               connect.CodeNotFound,
 	fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_NOT_FOUND:          connect.CodeNotFound,
 	fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND:        connect.CodeNotFound,
 	fireoncev1.ErrorReason_ERROR_REASON_JOB_STATE:                   connect.CodeFailedPrecondition,
+	fireoncev1.ErrorReason_ERROR_REASON_TOO_MANY_REPLIES:            connect.CodeFailedPrecondition,
 	fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_DISABLED:         connect.CodeFailedPrecondition,
 	fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_IN_USE:           connect.CodeFailedPrecondition,
 	fireoncev1.ErrorReason_ERROR_REASON_IDENTITY_MISMATCH:           connect.CodeFailedPrecondition,
 	fireoncev1.ErrorReason_ERROR_REASON_QUARANTINED:                 connect.CodeFailedPrecondition,
 	fireoncev1.ErrorReason_ERROR_REASON_CLOCK_DOUBTED:               connect.CodeFailedPrecondition,
+	fireoncev1.ErrorReason_ERROR_REASON_FENCE_NOT_PASSED:            connect.CodeFailedPrecondition,
+	fireoncev1.ErrorReason_ERROR_REASON_RETENTION_NOT_REACHED:       connect.CodeFailedPrecondition,
+	fireoncev1.ErrorReason_ERROR_REASON_JOB_HAS_REPLIES:             connect.CodeFailedPrecondition,
+	fireoncev1.ErrorReason_ERROR_REASON_PROJECT_IN_USE:              connect.CodeFailedPrecondition,
+	fireoncev1.ErrorReason_ERROR_REASON_PREDECESSOR_ENDED:           connect.CodeFailedPrecondition,
+	fireoncev1.ErrorReason_ERROR_REASON_ATTEMPTS_EXHAUSTED:          connect.CodeFailedPrecondition,
+	fireoncev1.ErrorReason_ERROR_REASON_ATTEMPT_UNDER_WAY:           connect.CodeFailedPrecondition,
+	fireoncev1.ErrorReason_ERROR_REASON_PLATFORM_UNAVAILABLE:        connect.CodeUnavailable,
+	fireoncev1.ErrorReason_ERROR_REASON_CONNECTOR_UNAVAILABLE:       connect.CodeUnavailable,
 	fireoncev1.ErrorReason_ERROR_REASON_ETAG_MISMATCH:               connect.CodeAborted,
 	fireoncev1.ErrorReason_ERROR_REASON_CURSOR_EXPIRED:              connect.CodeOutOfRange,
 	fireoncev1.ErrorReason_ERROR_REASON_QUOTA_EXCEEDED:              connect.CodeResourceExhausted,
@@ -108,15 +122,18 @@ var retryIn = map[fireoncev1.ErrorReason]time.Duration{
 	fireoncev1.ErrorReason_ERROR_REASON_TOO_MANY_STREAMS:  5 * time.Second,
 	fireoncev1.ErrorReason_ERROR_REASON_QUOTA_EXCEEDED:    5 * time.Second,
 	fireoncev1.ErrorReason_ERROR_REASON_SERVER_BUSY:       time.Second,
+
+	fireoncev1.ErrorReason_ERROR_REASON_CONNECTOR_UNAVAILABLE: 5 * time.Second,
 }
 
 // fault is an error that a client gets to see, every word of it.
 type fault struct {
-	reason   fireoncev1.ErrorReason
-	msg      string
-	metadata map[string]string
-	conflict *fireoncev1.IdempotencyConflict
-	state    *fireoncev1.StateConflict
+	reason     fireoncev1.ErrorReason
+	msg        string
+	metadata   map[string]string
+	violations []*fireoncev1.FieldViolation
+	conflict   *fireoncev1.IdempotencyConflict
+	state      *fireoncev1.StateConflict
 	// retry, when set, replaces the reason's time in retryIn.
 	retry time.Duration
 }
@@ -126,10 +143,17 @@ const retryNever time.Duration = -1
 
 func (f *fault) Error() string { return f.msg }
 
-// refuse makes a fault. values are names and values that msg contains.
+// refuse makes a fault. values are names and values that msg contains. "field" is the path
+// of the field that the fault is about, and becomes a violation of it.
 func refuse(reason fireoncev1.ErrorReason, msg string, values ...string) *fault {
 	f := &fault{reason: reason, msg: msg}
 	for i := 0; i+1 < len(values); i += 2 {
+		if values[i] == "field" {
+			f.violations = append(f.violations, &fireoncev1.FieldViolation{
+				Field: values[i+1], Rule: strings.ToLower(shortName(reason)), Message: withoutField(msg, values[i+1]),
+			})
+			continue
+		}
 		if f.metadata == nil {
 			f.metadata = make(map[string]string, len(values)/2)
 		}
@@ -138,18 +162,20 @@ func refuse(reason fireoncev1.ErrorReason, msg string, values ...string) *fault 
 	return f
 }
 
-// badField refuses a value that no rule of the contract could describe.
-func badField(field, msg string) *fault {
-	return refuse(fireoncev1.ErrorReason_ERROR_REASON_UNSPECIFIED, field+": "+msg, "field", field)
+// withoutField is an error's message without the name of its field.
+func withoutField(msg, field string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(msg, field), ":"), " ")
 }
 
-func jobNotFound(what string) *fault {
-	return refuse(fireoncev1.ErrorReason_ERROR_REASON_JOB_NOT_FOUND, "no job "+what, "job", what)
+// shortName is a reason without its prefix.
+func shortName(reason fireoncev1.ErrorReason) string {
+	return strings.TrimPrefix(reason.String(), "ERROR_REASON_")
 }
 
-func connectionNotFound(id job.ID) *fault {
-	return refuse(fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND,
-		"no connection "+id.String(), "connection_id", id.String())
+// badField refuses a value that no rule of the contract could describe. rule is a name for
+// what it must be.
+func badField(field, rule, msg string) *fault {
+	return invalid(false, &fireoncev1.FieldViolation{Field: field, Rule: rule, Message: msg})
 }
 
 // notFoundAs gives the store's ErrNotFound the meaning that it has here.
@@ -177,7 +203,7 @@ func toWire(err error, requestID string) (_ *connect.Error, hidden error) {
 	case errors.As(err, &input):
 		return inputFault(input).wire(), nil
 	case errors.As(err, &away): // a connector of the operator's own, which cannot be asked now
-		return plain(connect.CodeUnavailable, away.Msg, requestID), err
+		return refuse(fireoncev1.ErrorReason_ERROR_REASON_CONNECTOR_UNAVAILABLE, away.Msg).wire(), err
 	case errors.Is(err, context.DeadlineExceeded):
 		return plain(connect.CodeDeadlineExceeded, "the call's time ran out; it may be repeated unchanged", requestID), nil
 	case errors.Is(err, context.Canceled):
@@ -193,11 +219,10 @@ func toWire(err error, requestID string) (_ *connect.Error, hidden error) {
 
 func (f *fault) wire() *connect.Error {
 	code, known := reasonCodes[f.reason]
-	info := strings.TrimPrefix(f.reason.String(), "ERROR_REASON_")
 	if !known {
-		code, info = connect.CodeInvalidArgument, "INVALID_ARGUMENT"
+		code = connect.CodeInvalidArgument
 	}
-	detail := &fireoncev1.ErrorDetail{Reason: f.reason, Metadata: f.metadata}
+	detail := &fireoncev1.ErrorDetail{Reason: f.reason, Metadata: f.metadata, Violations: f.violations}
 	switch {
 	case f.conflict != nil:
 		detail.Context = &fireoncev1.ErrorDetail_IdempotencyConflict{IdempotencyConflict: f.conflict}
@@ -205,7 +230,7 @@ func (f *fault) wire() *connect.Error {
 		detail.Context = &fireoncev1.ErrorDetail_StateConflict{StateConflict: f.state}
 	}
 	details := []proto.Message{
-		detail, &errdetails.ErrorInfo{Reason: info, Domain: errorDomain, Metadata: f.metadata},
+		detail, &errdetails.ErrorInfo{Reason: shortName(f.reason), Domain: errorDomain, Metadata: f.metadata},
 	}
 	wait := retryIn[f.reason]
 	if f.retry != 0 {
@@ -217,8 +242,12 @@ func (f *fault) wire() *connect.Error {
 	return withDetails(connect.NewError(code, errors.New(f.msg)), details...)
 }
 
-// plain makes an error for which the contract has no reason.
+// plain makes an error for which the contract has no reason, or, where the request itself
+// is wrong as a whole, REQUEST_INVALID.
 func plain(code connect.Code, msg, requestID string) *connect.Error {
+	if code == connect.CodeInvalidArgument {
+		return badField("", ruleEncoding, msg).wire()
+	}
 	meta := map[string]string{"request_id": requestID}
 	return withDetails(connect.NewError(code, errors.New(msg)),
 		&fireoncev1.ErrorDetail{Metadata: meta},
@@ -236,6 +265,18 @@ func withDetails(e *connect.Error, details ...proto.Message) *connect.Error {
 }
 
 func stateFault(e *job.StateError) *fault {
+	switch e.Cause {
+	case job.FenceStands:
+		f := refuse(fireoncev1.ErrorReason_ERROR_REASON_FENCE_NOT_PASSED, e.Why)
+		f.retry = e.FenceLeft
+		return f
+	case job.PredecessorStands:
+		return refuse(fireoncev1.ErrorReason_ERROR_REASON_PREDECESSOR_ENDED, e.Why, "job_id", e.Predecessor.String())
+	case job.NoAttemptLeft:
+		return refuse(fireoncev1.ErrorReason_ERROR_REASON_ATTEMPTS_EXHAUSTED, e.Why, "limit", strconv.Itoa(job.MaxAttempts))
+	case job.AttemptStands:
+		return refuse(fireoncev1.ErrorReason_ERROR_REASON_ATTEMPT_UNDER_WAY, e.Why)
+	}
 	f := refuse(fireoncev1.ErrorReason_ERROR_REASON_JOB_STATE, e.Error(), "state", e.Current.String())
 	f.state = &fireoncev1.StateConflict{CurrentState: stateToWire(e.Current)}
 	for _, s := range e.Allowed {
@@ -249,10 +290,34 @@ func inputFault(e *connector.InputError) *fault {
 	if !ok {
 		reason = fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_INVALID
 	}
-	if e.Field == "" {
-		return refuse(reason, e.Msg)
-	}
 	return refuse(reason, e.Error(), "field", e.Field)
+}
+
+// settingsPaths has where the requests of an RPC have a connection's settings, of which a
+// connector speaks as "settings". An RPC that is not here has none.
+var settingsPaths = map[string]string{
+	fireoncev1connect.ConnectionServiceCreateConnectionProcedure: "connection.",
+	fireoncev1connect.ConnectionServiceUpdateConnectionProcedure: "",
+	fireoncev1connect.ConnectionServiceStartOAuthProcedure:       "create.connection.",
+}
+
+// inRequest gives a connector's verdict on settings the path that they have in an RPC's
+// request.
+func inRequest(err error, procedure string) error {
+	wrong := new(connector.InputError)
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	rest, ok := strings.CutPrefix(wrong.Field, "settings")
+	if !ok {
+		return err
+	}
+	at, has := settingsPaths[procedure]
+	moved := *wrong
+	if moved.Field = strings.TrimSuffix(at+strings.TrimPrefix(rest, "."), "."); !has {
+		moved.Field = ""
+	}
+	return &moved
 }
 
 // keyReused says which fields differ, never how.
@@ -270,8 +335,8 @@ func keyReused(c *fireoncev1.IdempotencyConflict) *fault {
 func keyOfRemoved(id job.ID) *fault {
 	f := refuse(fireoncev1.ErrorReason_ERROR_REASON_IDEMPOTENCY_KEY_REUSED,
 		fmt.Sprintf("the idempotency key is bound to job %s, which has ended and was removed; nothing new is scheduled", id),
-		"job", id.String())
-	f.conflict = &fireoncev1.IdempotencyConflict{JobId: idToWire(id)}
+		"job_id", id.String())
+	f.conflict = &fireoncev1.IdempotencyConflict{Holder: &fireoncev1.IdempotencyConflict_JobId{JobId: idToWire(id)}}
 	return f
 }
 

@@ -43,7 +43,7 @@ func wantReason(t *testing.T, err error, want fireoncev1.ErrorReason) *wireError
 		t.Fatalf("error %v, want %s", err, want)
 	}
 	short := strings.TrimPrefix(want.String(), "ERROR_REASON_")
-	if e.detail.GetReason() != want || e.info.GetReason() != short || e.info.GetDomain() != "fireonce.v1" || e.code != server.ReasonCode(want) {
+	if e.detail.GetReason() != want || e.info.GetReason() != short || e.info.GetDomain() != "fireonce.github.io" || e.code != server.ReasonCode(want) {
 		t.Errorf("error %v with detail %v and info %v, want %s with code %s", e, e.detail, e.info, want, server.ReasonCode(want))
 	}
 	return e
@@ -55,8 +55,8 @@ func TestEveryReason(t *testing.T) {
 	type schedule = func(*scheduleRequest)
 	filled := strings.Repeat("x", 200<<10)
 	var scheduleCases = map[fireoncev1.ErrorReason]schedule{
-		fireoncev1.ErrorReason_ERROR_REASON_TIME_IN_PAST: func(r *scheduleRequest) { r.ScheduledFor = timestamppb.New(time.Unix(1, 0)) },
-		fireoncev1.ErrorReason_ERROR_REASON_TIME_TOO_FAR: func(r *scheduleRequest) { r.ScheduledFor = timestamppb.New(time.Unix(1<<33, 0)) },
+		fireoncev1.ErrorReason_ERROR_REASON_TIME_IN_PAST: func(r *scheduleRequest) { r.ScheduleTime = timestamppb.New(time.Unix(1, 0)) },
+		fireoncev1.ErrorReason_ERROR_REASON_TIME_TOO_FAR: func(r *scheduleRequest) { r.ScheduleTime = timestamppb.New(time.Unix(1<<33, 0)) },
 		fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_TOO_LARGE: func(r *scheduleRequest) {
 			r.Payload = &fireoncev1.Payload{Kind: &fireoncev1.Payload_Email{Email: &fireoncev1.Email{
 				From: "a@example.org", To: []string{"b@example.org"}, TextBody: filled, HtmlBody: filled,
@@ -70,8 +70,8 @@ func TestEveryReason(t *testing.T) {
 		fireoncev1.ErrorReason_ERROR_REASON_HEADER_NOT_ALLOWED:   func(r *scheduleRequest) { r.Payload = custom("header/v1", "") },
 		fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_INVALID:      func(r *scheduleRequest) { r.Payload = custom("bad/v1", "") },
 		fireoncev1.ErrorReason_ERROR_REASON_KEY_RESERVED:         func(r *scheduleRequest) { r.IdempotencyKey = "fireonce:mine" },
-		fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND: func(r *scheduleRequest) { r.ConnectionId = absent },
-		fireoncev1.ErrorReason_ERROR_REASON_JOB_NOT_FOUND:        func(r *scheduleRequest) { r.ReplyToJobId = absent },
+		fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND: func(r *scheduleRequest) { r.Connection = onConnection(absent) },
+		fireoncev1.ErrorReason_ERROR_REASON_JOB_NOT_FOUND:        func(r *scheduleRequest) { r.ReplyTo = replyingTo(absent) },
 	}
 	type create = func(*fireoncev1.CreateConnectionRequest)
 	var createCases = map[fireoncev1.ErrorReason]create{
@@ -104,14 +104,14 @@ func TestEveryReason(t *testing.T) {
 				t.Errorf("%s: the error or the log has the secret: %v", reason, e)
 			}
 		}
-		byID := &fireoncev1.GetJobRequest{By: &fireoncev1.GetJobRequest_JobId{JobId: absent}}
-		byKey := &fireoncev1.GetJobRequest{By: &fireoncev1.GetJobRequest_IdempotencyKey{IdempotencyKey: "none"}}
+		byID := &fireoncev1.GetJobRequest{Job: &fireoncev1.GetJobRequest_JobId{JobId: absent}}
+		byKey := &fireoncev1.GetJobRequest{Job: &fireoncev1.GetJobRequest_IdempotencyKey{IdempotencyKey: "none"}}
 		notFound := fireoncev1.ErrorReason_ERROR_REASON_JOB_NOT_FOUND
 		wantReason(t, call(jobsPath+"GetJob", byID, &fireoncev1.GetJobResponse{}), notFound)
 		wantReason(t, call(jobsPath+"GetJob", byKey, &fireoncev1.GetJobResponse{}), notFound)
-		wantReason(t, call(jobsPath+"CancelJob", &fireoncev1.CancelJobRequest{JobId: absent}, &fireoncev1.CancelJobResponse{}), notFound)
-		wantReason(t, call(jobsPath+"ListJobAttempts", &fireoncev1.ListJobAttemptsRequest{JobId: absent}, &fireoncev1.ListJobAttemptsResponse{}), notFound)
-		wantReason(t, call(connsPath+"GetConnection", &fireoncev1.GetConnectionRequest{ConnectionId: absent}, &fireoncev1.GetConnectionResponse{}),
+		wantReason(t, call(jobsPath+"CancelJob", &fireoncev1.CancelJobRequest{Job: &fireoncev1.CancelJobRequest_JobId{JobId: absent}}, &fireoncev1.CancelJobResponse{}), notFound)
+		wantReason(t, call(jobsPath+"ListJobAttempts", &fireoncev1.ListJobAttemptsRequest{Job: &fireoncev1.ListJobAttemptsRequest_JobId{JobId: absent}}, &fireoncev1.ListJobAttemptsResponse{}), notFound)
+		wantReason(t, call(connsPath+"GetConnection", &fireoncev1.GetConnectionRequest{Connection: &fireoncev1.GetConnectionRequest_ConnectionId{ConnectionId: absent}}, &fireoncev1.GetConnectionResponse{}),
 			fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND)
 		if n, e := f.stored(); n != jobs || e != end {
 			t.Errorf("refused calls stored something: %d and %d, before %d and %d", n, e, jobs, end)
@@ -119,7 +119,7 @@ func TestEveryReason(t *testing.T) {
 	})
 }
 
-// TestRulesOfTheContract: what protovalidate refuses carries its violations.
+// TestRulesOfTheContract: what breaks a rule of the contract has its violations.
 func TestRulesOfTheContract(t *testing.T) {
 	requests := map[string]func(*scheduleRequest){
 		"no key":             func(r *scheduleRequest) { r.IdempotencyKey = "" },
@@ -128,8 +128,8 @@ func TestRulesOfTheContract(t *testing.T) {
 		"a space":            func(r *scheduleRequest) { r.IdempotencyKey = "a b" },
 		"key too long":       func(r *scheduleRequest) { r.IdempotencyKey = strings.Repeat("k", 256) },
 		"derived, no time":   func(r *scheduleRequest) { r.IdempotencyKey, r.DeriveKey = "", true },
-		"no connection":      func(r *scheduleRequest) { r.ConnectionId = "" },
-		"no uuid":            func(r *scheduleRequest) { r.ConnectionId = "x" },
+		"no connection":      func(r *scheduleRequest) { r.Connection = onConnection("") },
+		"no uuid":            func(r *scheduleRequest) { r.Connection = onConnection("x") },
 		"no payload":         func(r *scheduleRequest) { r.Payload = nil },
 		"empty payload":      func(r *scheduleRequest) { r.Payload = &fireoncev1.Payload{} },
 		"negative window":    func(r *scheduleRequest) { r.StartWindow = durationpb.New(-time.Second) },
@@ -143,8 +143,18 @@ func TestRulesOfTheContract(t *testing.T) {
 		for name, spoil := range requests {
 			err := c.call(t.Context(), scheduleJob, f.request("k", spoil), &fireoncev1.ScheduleJobResponse{})
 			var e *wireError
-			if !errors.As(err, &e) || e.code != connect.CodeInvalidArgument || len(e.types) != 1 || e.types[0] != "buf.validate.Violations" {
+			if !errors.As(err, &e) {
 				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_REQUEST_INVALID)
+			for _, v := range e.detail.GetViolations() {
+				if v.GetRule() == "" || v.GetMessage() == "" || strings.Contains(v.GetMessage(), "^") {
+					t.Errorf("%s: %v", name, v)
+				}
+			}
+			if len(e.detail.GetViolations()) == 0 {
+				t.Errorf("%s: no violations", name)
 			}
 		}
 		if n, e := f.stored(); n != jobs || e != end {

@@ -4,19 +4,27 @@ import (
 	"context"
 	"iter"
 	"log/slog"
+	"slices"
 	"strconv"
 	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/vault"
 	"github.com/fireonce/fireonce/store"
 )
 
 // ReasonCode lets tests see the table of errors.
 func ReasonCode(r fireoncev1.ErrorReason) connect.Code { return reasonCodes[r] }
+
+// EtagOf lets tests name a version.
+func EtagOf(id job.ID, version int64) string { return etagOf(id, version) }
 
 // Canonical lets tests encode a message.
 func Canonical(m proto.Message) ([]byte, error) { return canonical(m.ProtoReflect()) }
@@ -50,6 +58,29 @@ func misnamed(m protoreflect.MessageDescriptor, keeps kept) (out []string) {
 			out = append(out, string(m.Name())+"."+string(name))
 		case within != nil:
 			out = append(out, misnamed(field.Message(), within)...)
+		}
+	}
+	return out
+}
+
+// IsContent lets tests see which fields are content.
+func IsContent(field protoreflect.FieldDescriptor) bool {
+	return slices.Contains(contentOf[field.ContainingMessage().FullName()], field.Name())
+}
+
+// MisnamedContent lets tests see what the table of content names and the contract does
+// not have.
+func MisnamedContent(known func(protoreflect.FullName) bool) (out []string) {
+	for name, fields := range contentOf {
+		found, err := protoregistry.GlobalTypes.FindMessageByName(name)
+		if err != nil || !known(name) {
+			out = append(out, string(name))
+			continue
+		}
+		for _, field := range append(fields, contentWithheld) {
+			if found.Descriptor().Fields().ByName(field) == nil {
+				out = append(out, string(name)+"."+string(field))
+			}
 		}
 	}
 	return out
@@ -126,3 +157,50 @@ func (a Admission) Wait() { a.a.work.Wait() }
 
 // Close ends it.
 func (a Admission) Close() { a.a.close() }
+
+// PatternSentence lets tests see what a pattern of the contract demands in words.
+func PatternSentence(pattern string) string { return patternSentences[pattern] }
+
+// InRequest lets tests see the path that an error about settings has.
+func InRequest(err error, procedure string) error { return inRequest(err, procedure) }
+
+// Samples are errors whose causes take more than one call to bring about, each as the
+// server makes it.
+func Samples() map[fireoncev1.ErrorReason]error {
+	id := job.ID{15: 9}
+	return map[fireoncev1.ErrorReason]error{
+		fireoncev1.ErrorReason_ERROR_REASON_REDIRECT_NOT_ALLOWED: redirectRefused("redirect_url", "https://evil.example"),
+		fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_NOT_FOUND:   refuse(fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_NOT_FOUND, "no schedule"),
+		fireoncev1.ErrorReason_ERROR_REASON_QUARANTINED:          store.ErrQuarantined,
+		fireoncev1.ErrorReason_ERROR_REASON_PROJECT_IN_USE:       eraseFault("shop", store.ErrProjectLive),
+		fireoncev1.ErrorReason_ERROR_REASON_OAUTH_REFUSED: refuse(fireoncev1.ErrorReason_ERROR_REASON_OAUTH_REFUSED,
+			"X does not accept the login's code; log in again"),
+		fireoncev1.ErrorReason_ERROR_REASON_SEALING_KEY_OUTDATED: refuse(fireoncev1.ErrorReason_ERROR_REASON_SEALING_KEY_OUTDATED,
+			"this server seals with key 01 until it is restarted; its key file names 02 first", "sealing_key_id", "01", "next_sealing_key_id", "02"),
+		fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_UNSEALABLE: unsealable(store.Connection{ID: id}, vault.ErrKeyID),
+		fireoncev1.ErrorReason_ERROR_REASON_OAUTH_MISMATCH: refuse(fireoncev1.ErrorReason_ERROR_REASON_OAUTH_MISMATCH,
+			"the code came to another redirect URL than the login's, so it may be of another platform; it was sent nowhere, log in again"),
+		fireoncev1.ErrorReason_ERROR_REASON_CLOCK_DOUBTED:    store.ErrClockDoubted,
+		fireoncev1.ErrorReason_ERROR_REASON_OAUTH_UNFINISHED: unfinished("X could not be asked for the account's tokens; log in again"),
+		fireoncev1.ErrorReason_ERROR_REASON_PREDECESSOR_ENDED: &job.StateError{
+			Current: job.Canceled, Cause: job.PredecessorStands, Predecessor: id,
+			Why: "job " + id.String() + ", which it replies to, ended as FAILED: retry that one first",
+		},
+		fireoncev1.ErrorReason_ERROR_REASON_ATTEMPTS_EXHAUSTED: &job.StateError{
+			Current: job.Failed, Cause: job.NoAttemptLeft, Why: "the job has used up every attempt it can have",
+		},
+		fireoncev1.ErrorReason_ERROR_REASON_ATTEMPT_UNDER_WAY: &job.StateError{
+			Current: job.Failed, Cause: job.AttemptStands, Why: "an attempt turned out to be under way at the platform after the job had ended",
+		},
+		fireoncev1.ErrorReason_ERROR_REASON_PLATFORM_UNAVAILABLE:  platformUnavailable(id, "it did not answer in 10s"),
+		fireoncev1.ErrorReason_ERROR_REASON_CONNECTOR_UNAVAILABLE: &connector.Refusal{Kind: job.FailHeld, Msg: "waiting for the connector acme: nobody there"},
+		fireoncev1.ErrorReason_ERROR_REASON_TOO_MANY_STREAMS: refuse(fireoncev1.ErrorReason_ERROR_REASON_TOO_MANY_STREAMS,
+			"64 event streams of this project are open, and no more are allowed", "quota", string(QuotaStreams), "limit", "64"),
+		fireoncev1.ErrorReason_ERROR_REASON_SERVER_BUSY: refuse(fireoncev1.ErrorReason_ERROR_REASON_SERVER_BUSY,
+			"the server works on as many bytes of requests as it may, and none became free in 2s; repeat the call unchanged"),
+		fireoncev1.ErrorReason_ERROR_REASON_TOO_MANY_CALLS: tooManyCalls(QuotaCalls, 100, 250*time.Millisecond,
+			"the project makes more than 100 calls a second; the next one may pass in 250ms"),
+		fireoncev1.ErrorReason_ERROR_REASON_STORE_UNAVAILABLE: store.ErrUnavailable,
+		fireoncev1.ErrorReason_ERROR_REASON_SHUTTING_DOWN:     shuttingDown(),
+	}
+}

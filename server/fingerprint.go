@@ -2,7 +2,6 @@ package server
 
 import (
 	"encoding/binary"
-	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -12,13 +11,15 @@ import (
 
 // Rules of this file: a fingerprint is taken from what the client asked for. An
 // unset field is its own value, defaults are not filled in, times are cut to
-// microseconds, ids are in lower case. Names of fields are those of the
-// request, because they are what a conflict tells the client. Stored
-// fingerprints depend on every line.
+// microseconds, ids are in lower case. What the client named by a key is its id, so that a
+// repeat by the other name is the same request; the key is an alias, so that a repeat by
+// the key stays the same whatever becomes of what it names. Names of fields are those of
+// the request, because they are what a conflict tells the client. Stored fingerprints
+// depend on every line.
 
 // jobPrints gives the fingerprint of a request, and the key that is derived
-// from its connection, payload and time.
-func jobPrints(r *fireoncev1.ScheduleJobRequest) (f job.Fingerprint, derived string, err error) {
+// from its connection, payload and time. conn and replyTo are the ids of what it names.
+func jobPrints(r *fireoncev1.ScheduleJobRequest, conn, replyTo job.ID) (f job.Fingerprint, derived string, err error) {
 	if err := noUnknown(r); err != nil {
 		return f, "", err
 	}
@@ -30,26 +31,43 @@ func jobPrints(r *fireoncev1.ScheduleJobRequest) (f job.Fingerprint, derived str
 	if err != nil {
 		return f, "", err
 	}
-	var at, window, reply []byte
-	if t := r.GetScheduledFor(); t != nil {
+	var at, window, timeout, wait, reply []byte
+	if t := r.GetScheduleTime(); t != nil {
 		at = canonicalInt(job.Micros(t.AsTime()).UnixMicro())
 	}
 	if d := r.GetStartWindow(); d != nil {
 		window = canonicalInt(int64(d.AsDuration()))
 	}
-	if id := r.GetReplyToJobId(); id != "" {
-		reply = []byte(strings.ToLower(id))
+	if d := r.GetAttemptTimeout(); d != nil {
+		timeout = canonicalInt(int64(d.AsDuration()))
 	}
-	f.Set("connection_id", []byte(strings.ToLower(r.GetConnectionId())))
+	if d := r.GetWaitWindow(); d != nil {
+		wait = canonicalInt(int64(d.AsDuration()))
+	}
+	if r.GetReplyTo() != nil {
+		reply = []byte(idToWire(replyTo))
+	}
+	f.Set(ofConnection.id, []byte(idToWire(conn)))
 	f.Set("payload", payload)
-	f.Set("scheduled_for", at)
+	f.Set("schedule_time", at)
 	if r.GetDeriveKey() {
 		derived = job.DerivedKey(f)
 	}
 	f.Set("start_window", window)
 	f.Set("retry_policy", retry)
+	f.Set("attempt_timeout", timeout)
 	f.Set("ambiguity_policy", binary.BigEndian.AppendUint32(nil, uint32(r.GetAmbiguityPolicy())))
-	f.Set("reply_to_job_id", reply)
+	f.Set(repliedTo.id, reply)
+	if k := r.GetEffectKey(); k != "" {
+		f.Set("effect_key", []byte(k))
+	}
+	f.Set("wait_window", wait)
+	if key := r.GetConnectionKey(); key != "" {
+		f.Alias(ofConnection.id, []byte(key))
+	}
+	if key := r.GetReplyToKey(); key != "" {
+		f.Alias(repliedTo.id, []byte(key))
+	}
 	return f, derived, nil
 }
 
@@ -87,7 +105,7 @@ func canonicalOrNil(field string, m proto.Message) ([]byte, error) {
 	}
 	enc, err := canonical(r)
 	if err != nil {
-		return nil, badField(field, err.Error())
+		return nil, badField(field, "unknown_field", errUnknownField.Error())
 	}
 	return enc, nil
 }
@@ -97,7 +115,7 @@ func canonicalOrNil(field string, m proto.Message) ([]byte, error) {
 // something that must not be ignored.
 func noUnknown(m proto.Message) error {
 	if len(m.ProtoReflect().GetUnknown()) > 0 {
-		return badField(string(m.ProtoReflect().Descriptor().Name()), errUnknownField.Error())
+		return badField("", "unknown_field", errUnknownField.Error())
 	}
 	return nil
 }

@@ -271,7 +271,7 @@ func prepareOn(tb testing.TB, engine string, edit ...func(*server.Config)) *fixt
 // request is a valid ScheduleJobRequest.
 func (f *fixture) request(key string, edit ...func(*fireoncev1.ScheduleJobRequest)) *fireoncev1.ScheduleJobRequest {
 	r := &fireoncev1.ScheduleJobRequest{
-		IdempotencyKey: key, ConnectionId: f.conn,
+		IdempotencyKey: key, Connection: onConnection(f.conn),
 		Payload: custom("good/v1", "hello"),
 	}
 	for _, e := range edit {
@@ -314,7 +314,7 @@ func (f *fixture) stored() (jobs int, end int64) {
 	f.must(err)
 	conns, err := f.store.ListConnections(f.tb.Context(), store.ConnectionQuery{Project: server.DefaultProject, Limit: store.MaxBatch, Deleted: true})
 	f.must(err)
-	return len(page.Jobs) + len(conns), page.Position
+	return len(page.Jobs) + len(conns.Connections), page.Position
 }
 
 func (f *fixture) id(text string) job.ID {
@@ -348,7 +348,7 @@ func (f *fixture) arm() job.Snapshot {
 	l := f.claim()
 	armed, err := f.store.Arm(f.tb.Context(), []store.Arm{{
 		Job: l.ID, Version: l.Version, Claim: l.ClaimToken, Token: l.ClaimToken, Worker: "worker", Class: job.Opaque,
-		EffectKey: job.EffectKey(l.ID, 1), Digest: bytes.Repeat([]byte{1}, 32), Frozen: []byte("frozen"),
+		EffectKey: l.EffectKey(""), Digest: bytes.Repeat([]byte{1}, 32), Frozen: []byte("frozen"),
 		SendBy: 10 * time.Second, AnswerBy: 30 * time.Second, Fence: time.Minute,
 	}})
 	f.must(err)
@@ -403,4 +403,13 @@ func (f *fixture) history(id string) []job.Event {
 	page, err := f.store.Events(f.tb.Context(), store.EventQuery{Project: server.DefaultProject, Job: f.id(id)})
 	f.must(err)
 	return page.Events
+}
+
+// onConnection and replyingTo name what a job is for by its id.
+func onConnection(id string) *fireoncev1.ScheduleJobRequest_ConnectionId {
+	return &fireoncev1.ScheduleJobRequest_ConnectionId{ConnectionId: id}
+}
+
+func replyingTo(id string) *fireoncev1.ScheduleJobRequest_ReplyToJobId {
+	return &fireoncev1.ScheduleJobRequest_ReplyToJobId{ReplyToJobId: id}
 }

@@ -22,6 +22,7 @@ type intake struct {
 	taken, kept store.StoredJobs
 	conns       map[job.ID]read[*store.Connection]
 	before      map[job.ID]read[job.Snapshot]
+	beforeByKey map[string]read[job.ID]
 }
 
 // read is what a read of the store gave.
@@ -34,19 +35,20 @@ func (s *jobService) intake(ctx context.Context, who caller) *intake {
 	return &intake{
 		jobService: s, who: who, view: s.shown(ctx, who.project),
 		conns: make(map[job.ID]read[*store.Connection]), before: make(map[job.ID]read[job.Snapshot]),
+		beforeByKey: make(map[string]read[job.ID]),
 	}
 }
 
 // pastSubmit is what to do about a submit whose time has passed. It is said only when
 // no job is stored under the key (see lookUp).
 const pastSubmit = "no job is stored under this idempotency key, now or by an earlier try: " +
-	"send the request again under the same key with a later time, or without scheduled_for to start the job now"
+	"send the request again under the same key with a later time, or without schedule_time to start the job now"
 
 // check is everything that a new job must pass and a repeat need not. It
 // completes the submission with what only these checks can tell.
 func (in *intake) check(ctx context.Context, sub *submission) error {
 	var err error
-	if sub.at, err = in.checkTime("scheduled_for", sub.at, pastSubmit); err != nil {
+	if sub.at, err = in.checkTime("schedule_time", sub.at, pastSubmit); err != nil {
 		return err
 	}
 	if err := checkTimeZone(sub.spec.TimeZone); err != nil {
@@ -55,13 +57,19 @@ func (in *intake) check(ctx context.Context, sub *submission) error {
 	if err := checkSize(sub.spec.Payload); err != nil {
 		return err
 	}
-	conn, err := in.connection(ctx, sub.spec.Connection)
+	if sub.unnamed != nil {
+		return sub.unnamed
+	}
+	conn, err := in.connection(ctx, sub.spec.Connection, sub.connection)
 	if err != nil {
 		return err
 	}
 	sub.class = conn.Class
 	sub.spec.ID = in.cfg.NewID()
-	if sub.spec.HoldKey, err = in.prepare(ctx, conn, sub.spec); err != nil {
+	if sub.spec.HoldKey, err = in.prepare(ctx, conn, sub.spec, sub.replyTo); err != nil {
+		return err
+	}
+	if sub.effectKey, err = effectKeyAt(conn, sub.spec); err != nil {
 		return err
 	}
 	return in.count(ctx, sub.spec) // the last check: what passes it counts
@@ -102,24 +110,47 @@ func checkSize(payload []byte) error {
 	return nil
 }
 
-// connection reads the connection that a job is for.
-func (in *intake) connection(ctx context.Context, id job.ID) (*store.Connection, error) {
+// connection reads the connection that a job is for. named is what the request called it.
+func (in *intake) connection(ctx context.Context, id job.ID, named store.Ref) (*store.Connection, error) {
 	r, known := in.conns[id]
 	if !known {
-		r.value, r.err = in.lately.connection(ctx, in.who.project, id)
-		if r.err != nil {
-			r.err = notFoundAs(fmt.Errorf("read the connection: %w", r.err), connectionNotFound(id))
-		} else {
+		if r.value, r.err = in.lately.connection(ctx, in.who.project, id); r.err == nil {
 			in.view.conns[id] = r.value
 		}
 		in.conns[id] = r
 	}
+	if r.err != nil {
+		return nil, notFoundAs(fmt.Errorf("read the connection: %w", r.err), ofConnection.noConnection(named))
+	}
+	return r.value, nil
+}
+
+// replyID resolves what names the job that another one replies to. A job that was removed
+// has its id for as long as its key is kept.
+func (in *intake) replyID(ctx context.Context, ref store.Ref) (job.ID, error) {
+	if ref.Key == "" {
+		return ref.ID, nil
+	}
+	r, known := in.beforeByKey[ref.Key]
+	if !known {
+		snap, err := in.store.Job(ctx, ref)
+		switch removed := new(store.RemovedError); {
+		case err == nil:
+			r.value, in.before[snap.ID] = snap.ID, read[job.Snapshot]{value: snap}
+		case errors.As(err, &removed):
+			r.value = removed.Job
+		default:
+			r.err = notFoundAs(fmt.Errorf("read reply_to_key: %w", err), repliedTo.noJob(ref))
+		}
+		in.beforeByKey[ref.Key] = r
+	}
 	return r.value, r.err
 }
 
-// prepare has the connector check a job's content, and gives its hold key.
-func (in *intake) prepare(ctx context.Context, conn *store.Connection, spec job.Spec) (holdKey string, err error) {
-	replyTo, err := in.predecessor(ctx, spec)
+// prepare has the connector check a job's content, and gives its hold key. named is what
+// the request called the job that it replies to.
+func (in *intake) prepare(ctx context.Context, conn *store.Connection, spec job.Spec, named store.Ref) (holdKey string, err error) {
+	replyTo, err := in.predecessor(ctx, spec, named)
 	if err != nil {
 		return "", err
 	}
@@ -131,11 +162,11 @@ func (in *intake) prepare(ctx context.Context, conn *store.Connection, spec job.
 		return "", disabled(conn, fmt.Sprintf("needs connector %q, which this server does not have", conn.Connector))
 	case !spec.ReplyTo.IsZero() && !code.Describe().Replies:
 		return "", refuse(fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_INVALID,
-			fmt.Sprintf("reply_to_job_id: jobs of connector %q cannot reply to others", conn.Connector),
-			"field", "reply_to_job_id", "connector", conn.Connector)
+			fmt.Sprintf("%s: jobs of connector %q cannot reply to others", repliedTo.field(named), conn.Connector),
+			"field", repliedTo.field(named), "connector", conn.Connector)
 	}
 	prepared, err := code.Prepare(connector.Request{
-		EffectKey: job.EffectKey(spec.ID, 1), Settings: conn.Settings,
+		EffectKey: job.EffectKey(in.cfg.Namespace, spec.Project, spec.Key, 1), Settings: conn.Settings,
 		PayloadKind: spec.PayloadKind, Payload: spec.Payload, ReplyTo: replyTo,
 	})
 	var away *connector.Refusal
@@ -158,7 +189,7 @@ func disabled(conn *store.Connection, why string) *fault {
 // predecessor checks the job that a job replies to, and gives the external id
 // of its effect if there is one yet. It exists before the reply has an id, so a
 // chain of replies never closes to a ring.
-func (in *intake) predecessor(ctx context.Context, spec job.Spec) (externalID string, err error) {
+func (in *intake) predecessor(ctx context.Context, spec job.Spec, named store.Ref) (externalID string, err error) {
 	id := spec.ReplyTo
 	if id.IsZero() {
 		return "", nil
@@ -166,17 +197,14 @@ func (in *intake) predecessor(ctx context.Context, spec job.Spec) (externalID st
 	r, known := in.before[id]
 	if !known {
 		r.value, r.err = in.store.Job(ctx, store.Ref{Project: in.who.project, ID: id})
-		if r.err != nil {
-			r.err = notFoundAs(fmt.Errorf("read reply_to_job_id: %w", r.err), jobNotFound(id.String()))
-		}
 		in.before[id] = r
 	}
-	switch {
+	switch field := repliedTo.field(named); {
 	case r.err != nil:
-		return "", r.err
+		return "", notFoundAs(fmt.Errorf("read %s: %w", field, r.err), repliedTo.noJob(named))
 	case r.value.Connection != spec.Connection:
 		return "", refuse(fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_INVALID,
-			fmt.Sprintf("reply_to_job_id: job %s is of another connection", id), "field", "reply_to_job_id", "job_id", id.String())
+			fmt.Sprintf("%s: job %s is of another connection", field, id), "field", field, "job_id", id.String())
 	case r.value.Effect == nil:
 		return "", nil
 	default:
@@ -206,10 +234,14 @@ func (in *intake) stored(ctx context.Context, sub submission, c store.Created) (
 	switch removed := new(store.RemovedError); {
 	case errors.As(c.Err, &removed):
 		return nil, keyOfRemoved(removed.Job)
+	case errors.Is(c.Err, store.ErrEffectKeyTaken):
+		return nil, effectKeyTaken()
+	case errors.Is(c.Err, store.ErrManyReplies):
+		return nil, manyReplies(sub)
 	case errors.Is(c.Err, store.ErrReplyTo):
-		return nil, jobNotFound(sub.spec.ReplyTo.String())
+		return nil, repliedTo.noJob(sub.replyTo)
 	case c.Err != nil:
-		return nil, notFoundAs(fmt.Errorf("store the job: %w", c.Err), connectionNotFound(sub.spec.Connection))
+		return nil, notFoundAs(fmt.Errorf("store the job: %w", c.Err), ofConnection.noConnection(sub.connection))
 	case !c.Created:
 		return in.repeated(ctx, sub, c.Snapshot)
 	default:
@@ -220,12 +252,27 @@ func (in *intake) stored(ctx context.Context, sub submission, c store.Created) (
 	}
 }
 
+func manyReplies(sub submission) *fault {
+	to := sub.spec.ReplyTo
+	return refuse(fireoncev1.ErrorReason_ERROR_REASON_TOO_MANY_REPLIES,
+		fmt.Sprintf("%d jobs wait for job %s already; nothing was stored. Reply to it when it has SUCCEEDED, or to one of those", store.MaxReplies, to),
+		"field", repliedTo.field(sub.replyTo), "job_id", to.String(), "limit", strconv.Itoa(store.MaxReplies))
+}
+
 // repeated answers a request whose key is bound: with the stored job when it is
 // the same request, else with the fields that differ.
 func (in *intake) repeated(ctx context.Context, sub submission, bound job.Snapshot) (*fireoncev1.ScheduleJobResponse, error) {
 	if differ := sub.spec.Fingerprint.Diff(bound.Fingerprint); len(differ) > 0 {
+		for i, field := range differ {
+			switch field { // the path that the request has
+			case ofConnection.id:
+				differ[i] = ofConnection.field(sub.connection)
+			case repliedTo.id:
+				differ[i] = repliedTo.field(sub.replyTo)
+			}
+		}
 		return nil, keyReused(&fireoncev1.IdempotencyConflict{
-			JobId: idToWire(bound.ID), ScheduledFor: timeToWire(bound.ScheduledFor),
+			Holder: &fireoncev1.IdempotencyConflict_JobId{JobId: idToWire(bound.ID)}, ScheduleTime: timeToWire(bound.ScheduleTime),
 			State: stateToWire(bound.State), MismatchedFields: differ,
 		})
 	}
@@ -235,7 +282,7 @@ func (in *intake) repeated(ctx context.Context, sub submission, bound job.Snapsh
 
 // validated shows the job that would be stored. It has no id and no state.
 func validated(sub submission) (*fireoncev1.ScheduleJobResponse, error) {
-	j := job.Job{Spec: sub.spec, Status: job.Status{ScheduledFor: sub.at, Class: sub.class}}
+	j := job.Job{Spec: sub.spec, Status: job.Status{ScheduleTime: sub.at, Class: sub.class}}
 	j.ID = job.ID{}
 	out, err := withPayload(jobToWire(j), sub.spec.Payload)
 	return &fireoncev1.ScheduleJobResponse{Job: out}, err

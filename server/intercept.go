@@ -133,7 +133,7 @@ func (s *Server) mapErrors() around {
 		if err == nil {
 			return nil
 		}
-		wire, hidden := toWire(err, requestID(ctx))
+		wire, hidden := toWire(inRequest(err, spec.Procedure), requestID(ctx))
 		if hidden != nil && s.outage.worthALine(err, s.cfg.Now()) {
 			s.log.ErrorContext(ctx, "call failed", "request_id", requestID(ctx),
 				"procedure", spec.Procedure, "cause", hidden.Error())
@@ -197,19 +197,22 @@ func (c checkedConn) Receive(m any) error {
 
 // obeys refuses a request that breaks the contract's rules.
 func (s *Server) obeys(req any) error {
-	if r, ok := req.(*fireoncev1.ScheduleJobRequest); ok && plainly(r) {
+	if r, ok := req.(*fireoncev1.ScheduleJobRequest); ok && len(r.ProtoReflect().GetUnknown()) == 0 && plainly(r) {
 		return nil
 	}
 	m, ok := req.(proto.Message)
 	if !ok {
 		return errNoMessage
 	}
+	if f := spoilt(m); f != nil {
+		return f.wire()
+	}
 	broken, err := breachesOf(s.rules, m, true)
 	switch {
 	case err != nil:
 		return connect.NewError(connect.CodeInvalidArgument, err)
 	case broken != nil:
-		return broken.wire()
+		return broken.fault().wire()
 	default:
 		return nil
 	}

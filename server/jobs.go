@@ -16,27 +16,19 @@ type jobService struct {
 	*Server
 }
 
-// maxObservations is how many looks ListJobAttempts shows.
-const maxObservations = 100
-
 // GetJob implements the RPC.
 func (s *jobService) GetJob(ctx context.Context, req *fireoncev1.GetJobRequest) (*fireoncev1.GetJobResponse, error) {
-	project := callerOf(ctx).project
-	id, err := idFromWire("job_id", req.GetJobId())
+	ref, err := jobRef(ctx, req)
 	if err != nil {
 		return nil, err
 	}
-	ref, name := store.Ref{Project: project, ID: id, Key: req.GetIdempotencyKey()}, id.String()
-	if ref.Key != "" {
-		name = "with this idempotency key"
-	}
-	log, err := logEnd(ctx, s.store, project)
+	log, err := logEnd(ctx, s.store, ref.Project)
 	if err != nil {
 		return nil, err
 	}
 	snap, err := s.store.Job(ctx, ref)
 	if err != nil {
-		return nil, notFoundAs(fmt.Errorf("read the job: %w", err), jobNotFound(name))
+		return nil, notFoundAs(fmt.Errorf("read the job: %w", err), jobNotFound(ref))
 	}
 	out, err := s.wholeJob(ctx, snap)
 	if err != nil {
@@ -45,7 +37,7 @@ func (s *jobService) GetJob(ctx context.Context, req *fireoncev1.GetJobRequest) 
 	if req.GetOmitPayload() {
 		out.Payload = nil
 	}
-	return &fireoncev1.GetJobResponse{Job: out, EventsCursor: s.cursor(project, log.Incarnation, log.End)}, nil
+	return &fireoncev1.GetJobResponse{Job: out, EventsCursor: s.cursor(ref.Project, log.Incarnation, log.End)}, nil
 }
 
 // wholeJob converts a job with its payload and its newest attempt.
@@ -59,7 +51,7 @@ func (s *jobService) wholeJob(ctx context.Context, snap job.Snapshot) (*fireonce
 		return nil, fmt.Errorf("read the last attempt: %w", err)
 	}
 	for _, a := range last {
-		out.LastAttempt = attemptToWire(a)
+		out.LastAttempt = answeredAttemptToWire(a)
 	}
 	return out, nil
 }
@@ -67,10 +59,11 @@ func (s *jobService) wholeJob(ctx context.Context, snap job.Snapshot) (*fireonce
 // ListJobs implements the RPC.
 func (s *jobService) ListJobs(ctx context.Context, req *fireoncev1.ListJobsRequest) (*fireoncev1.ListJobsResponse, error) {
 	project := callerOf(ctx).project
-	q, err := queryFromWire(project, req)
+	q, err := s.selection(ctx, project, req.GetFilter())
 	if err != nil {
 		return nil, err
 	}
+	q.Order, q.Limit = orders[req.GetOrder()], pageSize(req.GetPageSize())
 	owner, err := s.pageOwner(project, &fireoncev1.ListJobsRequest{Filter: req.GetFilter(), Order: req.GetOrder()})
 	if err != nil {
 		return nil, err
@@ -89,49 +82,76 @@ func (s *jobService) ListJobs(ctx context.Context, req *fireoncev1.ListJobsReque
 	for _, snap := range page.Jobs {
 		out.Jobs = append(out.Jobs, view.job(ctx, snap))
 	}
-	if n := len(page.Jobs); n > 0 && page.More {
-		at, id := placeOf(q.Order, page.Jobs[n-1].Job)
-		out.NextPageToken = place{kind: jobPages, owner: owner, id: id, at: at.UnixMicro()}.String()
+	if page.More {
+		out.NextPageToken = place{kind: jobPages, owner: owner, id: page.Next.ID, at: page.Next.At.UnixMicro()}.String()
 	}
 	return out, nil
 }
 
+// selection makes the query of what a filter selects.
+func (s *Server) selection(ctx context.Context, project string, f *fireoncev1.JobFilter) (store.JobQuery, error) {
+	if f.GetRecipient() != "" && !callerOf(ctx).has(ScopePayloadsRead) {
+		return store.JobQuery{}, refuse(fireoncev1.ErrorReason_ERROR_REASON_SCOPE_MISSING,
+			"a filter by recipient tells what payloads have; this API key lacks the scope "+ScopePayloadsRead, "scope", ScopePayloadsRead)
+	}
+	q, err := filterFromWire(project, f)
+	if err != nil {
+		return q, err
+	}
+	q.Connections, err = s.andNamed(ctx, project, q.Connections, f.GetConnectionKeys())
+	return q, err
+}
+
 // ListJobAttempts implements the RPC.
 func (s *jobService) ListJobAttempts(ctx context.Context, req *fireoncev1.ListJobAttemptsRequest) (*fireoncev1.ListJobAttemptsResponse, error) {
-	project := callerOf(ctx).project
-	id, err := idFromWire("job_id", req.GetJobId())
+	ref, err := jobRef(ctx, req)
 	if err != nil {
 		return nil, err
 	}
-	owner := s.owner(project, []byte("attempts"), id[:])
+	owner := s.owner(ref.Project, []byte("attempts"), ref.ID[:], []byte(ref.Key))
 	after, err := parsePage(tryPages, owner, req.GetPageToken())
 	if err != nil {
 		return nil, err
 	}
 	// One more than asked for would exceed the store's limit at 500, so the last
 	// page may be an empty one.
-	ref, limit := store.Ref{Project: project, ID: id}, pageSize(req.GetPageSize())
+	limit := pageSize(req.GetPageSize())
 	attempts, err := s.store.Attempts(ctx, ref, int(after.at), limit)
 	if err != nil {
-		return nil, notFoundAs(fmt.Errorf("list attempts: %w", err), jobNotFound(id.String()))
+		return nil, notFoundAs(fmt.Errorf("list attempts: %w", err), jobNotFound(ref))
 	}
 	out := &fireoncev1.ListJobAttemptsResponse{}
 	for _, a := range attempts {
-		out.Attempts = append(out.Attempts, attemptToWire(a))
+		out.Attempts = append(out.Attempts, answeredAttemptToWire(a))
 	}
 	if len(attempts) == limit {
 		last := attempts[limit-1].Number
 		out.NextPageToken = place{kind: tryPages, owner: owner, at: int64(last)}.String()
 	}
-	if req.GetPageToken() != "" {
-		return out, nil
-	}
-	looks, err := s.store.Observations(ctx, ref, maxObservations)
+	return out, nil
+}
+
+// ListJobObservations implements the RPC.
+func (s *jobService) ListJobObservations(ctx context.Context, req *fireoncev1.ListJobObservationsRequest) (*fireoncev1.ListJobObservationsResponse, error) {
+	ref, err := jobRef(ctx, req)
 	if err != nil {
-		return nil, fmt.Errorf("list observations: %w", err)
+		return nil, err
 	}
+	owner := s.owner(ref.Project, []byte("observations"), ref.ID[:], []byte(ref.Key))
+	after, err := parsePage(lookPages, owner, req.GetPageToken())
+	if err != nil {
+		return nil, err
+	}
+	looks, err := s.store.Observations(ctx, ref, int(after.at), pageSize(req.GetPageSize()))
+	if err != nil {
+		return nil, notFoundAs(fmt.Errorf("list observations: %w", err), jobNotFound(ref))
+	}
+	out := &fireoncev1.ListJobObservationsResponse{}
 	for _, o := range looks {
 		out.Observations = append(out.Observations, observationToWire(o))
+	}
+	if n := len(looks); n > 0 && looks[n-1].Number > 1 {
+		out.NextPageToken = place{kind: lookPages, owner: owner, at: int64(looks[n-1].Number)}.String()
 	}
 	return out, nil
 }

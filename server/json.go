@@ -2,12 +2,12 @@ package server
 
 import (
 	"errors"
-	"regexp"
-	"strconv"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 )
 
 // Rules of this file: JSON is read strictly, and an error quotes nothing that a client
@@ -15,7 +15,7 @@ import (
 // error.
 
 // strictJSON refuses fields that the contract does not have. A misspelt
-// scheduled_for that is ignored would send at once.
+// schedule_time that is ignored would send at once.
 type strictJSON struct{ name string }
 
 // Name implements connect.Codec.
@@ -29,8 +29,12 @@ func (strictJSON) Marshal(v any) ([]byte, error) {
 	if !ok {
 		return nil, errNoMessage
 	}
-	return protojson.Marshal(m)
+	return answers.Marshal(m)
 }
+
+// answers writes false, 0 and empty, too: "created" that is missing would be a verdict that
+// nobody reads. A message that is not set stays out.
+var answers = protojson.MarshalOptions{EmitDefaultValues: true}
 
 // Unmarshal implements connect.Codec.
 func (strictJSON) Unmarshal(data []byte, v any) error {
@@ -38,37 +42,23 @@ func (strictJSON) Unmarshal(data []byte, v any) error {
 	if !ok {
 		return errNoMessage
 	}
-	return readJSON(data, m)
+	return spoiled(m, readJSON(data, m))
 }
 
-var errEmptyJSON = errors.New("zero-length payload is not a valid JSON object")
+var errEmptyJSON = &undecodable{&fireoncev1.FieldViolation{
+	Rule: ruleSyntax, Message: "the request is empty; one that sets nothing is {}",
+}}
 
 // readJSON decodes a message.
 func readJSON(text []byte, m proto.Message) error {
 	if len(text) == 0 {
 		return errEmptyJSON
 	}
-	err := protojson.Unmarshal(text, m)
-	if err == nil {
-		return nil
+	if err := protojson.Unmarshal(text, m); err != nil {
+		return explainJSON(err, text, m.ProtoReflect().Descriptor())
 	}
-	words := valueInError.ReplaceAllString(err.Error(), "$1")
-	if at := unknownName.FindStringSubmatchIndex(words); at != nil {
-		name, _ := strconv.Unquote(words[at[2]:at[3]])
-		words = words[:at[2]-1] // with the space before it
-		if meant := nearest(m.ProtoReflect().Descriptor(), name); meant != "" {
-			words += "; did you mean " + strconv.Quote(meant) + "?"
-		}
-	}
-	return errors.New(words)
+	return nil
 }
-
-// valueInError finds where protojson quotes the value that it could not read, and
-// unknownName where it quotes a field's name that it does not know.
-var (
-	valueInError = regexp.MustCompile(`(?s)(unexpected token|invalid value for \S+ (?:type|field \S+?)|invalid \S+|syntax error \(line \d+:\d+\)):? .*`)
-	unknownName  = regexp.MustCompile(`(?s)unknown field ("(?:[^"\\]|\\.)*").*`)
-)
 
 // mostSlips is how far a name may be from the one that was meant.
 const mostSlips = 2

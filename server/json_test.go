@@ -20,7 +20,7 @@ func TestJSONErrorsQuoteNoValue(t *testing.T) {
 		`{"connection": {"webhook": {"keyWindow": "HUSH"}}}`,
 		`{"connection": {"webhook": {"receiverDedupes": "HUSH"}}}`,
 	} {
-		err := strictJSON{}.Unmarshal([]byte(body), &fireoncev1.CreateConnectionRequest{})
+		err := readJSON([]byte(body), &fireoncev1.CreateConnectionRequest{})
 		if err == nil {
 			t.Errorf("%s: read", body)
 			continue
@@ -31,13 +31,13 @@ func TestJSONErrorsQuoteNoValue(t *testing.T) {
 		}
 	}
 	for body, want := range map[string]string{
-		`{"scheduldFor": 1}`:                     `unknown field; did you mean "scheduledFor"?`,
-		`{"payload": {"email": {"subjet": ""}}}`: `unknown field; did you mean "subject"?`,
-		`{"nothing of the kind": 1}`:             `unknown field`,
-		`{"sk-live-\u0061\" 12": 1}`:             `unknown field`,
+		`{"scheduleTme": 1}`:                     `has an unknown field; did you mean "scheduleTime"?`,
+		`{"payload": {"email": {"subjet": ""}}}`: `has an unknown field; did you mean "subject"?`,
+		`{"nothing of the kind": 1}`:             `has a field that this contract does not have (line 1, column 2)`,
+		`{"sk-live-\u0061\" 12": 1}`:             `has a field that this contract does not have`,
 	} {
-		err := strictJSON{}.Unmarshal([]byte(body), &fireoncev1.ScheduleJobRequest{})
-		if err == nil || !strings.HasSuffix(err.Error(), want) {
+		err := readJSON([]byte(body), &fireoncev1.ScheduleJobRequest{})
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "sk-live") {
 			t.Errorf("%s: %v, want %s", body, err, want)
 		}
 	}

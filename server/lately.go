@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -29,6 +30,9 @@ type lately struct {
 
 	mu   sync.Mutex
 	seen map[latelyKey]*latelySeen
+	// ids has the connections that were read by their keys. A key names one connection for
+	// as long as that exists.
+	ids map[namedKey]job.ID
 	// forgot counts the calls of forget: a read that one came into is not kept.
 	forgot int
 }
@@ -38,13 +42,15 @@ type latelyKey struct {
 	id      job.ID
 }
 
+type namedKey struct{ project, key string }
+
 type latelySeen struct {
 	conn *store.Connection
 	at   time.Time
 }
 
 func newLately(s store.Store) *lately {
-	return &lately{store: s, seen: make(map[latelyKey]*latelySeen)}
+	return &lately{store: s, seen: make(map[latelyKey]*latelySeen), ids: make(map[namedKey]job.ID)}
 }
 
 // connection gives a connection as it was at most latelyKept, and the time for
@@ -56,7 +62,7 @@ func (l *lately) connection(ctx context.Context, project string, id job.ID) (*st
 		return kept, nil
 	}
 	at := time.Now()
-	conn, err := l.store.Connection(ctx, project, id)
+	conn, err := l.store.Connection(ctx, store.Ref{Project: project, ID: id})
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err != nil {
@@ -71,6 +77,30 @@ func (l *lately) connection(ctx context.Context, project string, id job.ID) (*st
 	}
 	l.seen[key] = &latelySeen{&conn, at}
 	return &conn, nil
+}
+
+// id gives the id of the connection that a client made under a key.
+func (l *lately) id(ctx context.Context, project, key string) (job.ID, error) {
+	name := namedKey{project, key}
+	l.mu.Lock()
+	id, known := l.ids[name]
+	l.mu.Unlock()
+	if known {
+		if _, err := l.connection(ctx, project, id); !errors.Is(err, store.ErrNotFound) {
+			return id, err
+		}
+	}
+	conn, err := l.store.Connection(ctx, store.Ref{Project: project, Key: key})
+	if err != nil {
+		return job.ID{}, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.ids) >= latelyMost {
+		clear(l.ids)
+	}
+	l.ids[name] = conn.ID
+	return conn.ID, nil
 }
 
 // forget has a connection read again: this server has changed it.

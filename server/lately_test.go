@@ -31,7 +31,7 @@ func TestConnectionsAreReadLately(t *testing.T) {
 		}
 		clear(calls)
 		for n := 1; n <= 2; n++ {
-			err := c.call(t.Context(), scheduleJob, f.request("k", func(r *scheduleRequest) { r.ConnectionId = absent }),
+			err := c.call(t.Context(), scheduleJob, f.request("k", func(r *scheduleRequest) { r.Connection = onConnection(absent) }),
 				&fireoncev1.ScheduleJobResponse{})
 			wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND)
 			if calls["Connection"] != n {

@@ -50,8 +50,8 @@ func (n *native) read(ctx context.Context, spec connect.Spec, held *holding, m a
 	if refused := n.methods[spec.Procedure].count(data, false, requestID(ctx)); refused != nil {
 		return refused
 	}
-	if err := proto.Unmarshal(data, into); err != nil {
-		return plain(connect.CodeInvalidArgument, "unmarshal message: "+err.Error(), requestID(ctx))
+	if readBinary(data, into) != nil {
+		return invalid(false, errBinary.found).wire()
 	}
 	return nil
 }

@@ -82,13 +82,13 @@ func (s *connectionService) loginTarget(ctx context.Context, req *fireoncev1.Sta
 
 // loginConnection reads the connection that is logged in to again.
 func (s *connectionService) loginConnection(ctx context.Context, req *fireoncev1.StartOAuthRequest) (store.Connection, error) {
-	id, err := idFromWire("connection_id", req.GetConnectionId())
+	ref, err := connectionRef(ctx, req)
 	if err != nil {
 		return store.Connection{}, err
 	}
-	conn, err := s.store.Connection(ctx, callerOf(ctx).project, id)
+	conn, err := s.store.Connection(ctx, ref)
 	if err != nil {
-		return conn, notFoundAs(fmt.Errorf("read the connection: %w", err), connectionNotFound(id))
+		return conn, notFoundAs(fmt.Errorf("read the connection: %w", err), connectionNotFound(ref))
 	}
 	if !conn.Deleted.IsZero() {
 		return conn, disabled(&conn, "was deleted")
@@ -106,7 +106,7 @@ func (s *connectionService) newLoginTarget(create *fireoncev1.CreateConnectionRe
 		return "", nil, err
 	}
 	if create.GetCredential() != nil {
-		return "", nil, badField("create.credential", "comes of the login")
+		return "", nil, badField("create.credential", "oauth.credential", "comes of the login")
 	}
 	code, known := s.cfg.Connectors.Get(c.GetConnector())
 	if !known {
@@ -132,13 +132,13 @@ func (s *connectionService) appUnknown(name, connector string) *fault {
 		}
 	}
 	slices.Sort(usable)
-	list := "there is none"
+	list := "it has none, its operator starts fireonce serve with --oauth-apps"
 	if len(usable) > 0 {
-		list = "there are: " + strings.Join(usable, ", ")
+		list = "it has " + strings.Join(usable, ", ")
 	}
 	return refuse(fireoncev1.ErrorReason_ERROR_REASON_OAUTH_APP_UNKNOWN,
-		fmt.Sprintf("this server has no OAuth app %q for this connection of connector %q; of that connector %s", name, connector, list),
-		"app", name, "connector", connector, "apps", strings.Join(usable, ","))
+		fmt.Sprintf("this server has no OAuth app %q for connector %q: %s", name, connector, list),
+		"oauth_app", name, "connector", connector, "oauth_apps", strings.Join(usable, ","))
 }
 
 func redirectRefused(field, to string) *fault {
@@ -184,9 +184,9 @@ func (s *connectionService) CompleteOAuth(ctx context.Context, req *fireoncev1.C
 	case open.Project != project || endsHere(open.req):
 		return nil, loginNotFound()
 	case open.req.GetRedirectUrl() == "" && req.GetRedirectUrl() != "":
-		return nil, badField("redirect_url", "goes with a login that was begun with redirect_url")
+		return nil, badField("redirect_url", "oauth.redirect_url", "goes with a login that was begun with redirect_url")
 	case open.req.GetRedirectUrl() != "" && req.GetRedirectUrl() == "":
-		return nil, badField("redirect_url", "must say where the browser came back, because the login was begun with redirect_url")
+		return nil, badField("redirect_url", "oauth.redirect_url", "must say where the browser came back, because the login was begun with redirect_url")
 	}
 	if err := s.takeLogin(ctx, project, req.GetState()); err != nil {
 		return nil, err
@@ -314,19 +314,24 @@ func (s *connectionService) exchangeFault(ctx context.Context, app oauth.App, er
 
 // useToken stores a credential where the login wanted it.
 func (s *connectionService) useToken(ctx context.Context, req *fireoncev1.StartOAuthRequest, cred *fireoncev1.Credential) (*fireoncev1.CompleteOAuthResponse, error) {
-	id := req.GetConnectionId()
+	rotate := &fireoncev1.RotateCredentialRequest{Credential: cred}
+	if key := req.GetIdempotencyKey(); key != "" {
+		rotate.Connection = &fireoncev1.RotateCredentialRequest_IdempotencyKey{IdempotencyKey: key}
+	} else {
+		rotate.Connection = &fireoncev1.RotateCredentialRequest_ConnectionId{ConnectionId: req.GetConnectionId()}
+	}
 	if create := req.GetCreate(); create != nil {
 		create.Credential = cred
 		made, err := s.CreateConnection(ctx, create)
 		if err != nil {
 			return nil, err
 		}
-		id = made.GetConnection().GetConnectionId()
+		rotate.Connection = &fireoncev1.RotateCredentialRequest_IdempotencyKey{IdempotencyKey: create.GetIdempotencyKey()}
 		if made.GetCreated() {
 			return &fireoncev1.CompleteOAuthResponse{Connection: s.learned(ctx, made.GetConnection()), Created: true}, nil
 		}
 	}
-	rotated, err := s.RotateCredential(ctx, &fireoncev1.RotateCredentialRequest{ConnectionId: id, Credential: cred})
+	rotated, err := s.RotateCredential(ctx, rotate)
 	if err != nil {
 		return nil, err
 	}
@@ -336,11 +341,15 @@ func (s *connectionService) useToken(ctx context.Context, req *fireoncev1.StartO
 // learned asks the platform whose account a new connection is, where it tells, so that
 // nobody else's takes its place later. If that fails, it is learned another time.
 func (s *connectionService) learned(ctx context.Context, made *fireoncev1.Connection) *fireoncev1.Connection {
-	id := made.GetConnectionId()
-	if _, err := s.TestConnection(ctx, &fireoncev1.TestConnectionRequest{ConnectionId: id}); err != nil {
+	key := made.GetIdempotencyKey()
+	if _, err := s.TestConnection(ctx, &fireoncev1.TestConnectionRequest{
+		Connection: &fireoncev1.TestConnectionRequest_IdempotencyKey{IdempotencyKey: key},
+	}); err != nil {
 		return made
 	}
-	now, err := s.GetConnection(ctx, &fireoncev1.GetConnectionRequest{ConnectionId: id})
+	now, err := s.GetConnection(ctx, &fireoncev1.GetConnectionRequest{
+		Connection: &fireoncev1.GetConnectionRequest_IdempotencyKey{IdempotencyKey: key},
+	})
 	if err != nil {
 		return made
 	}

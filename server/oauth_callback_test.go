@@ -166,7 +166,7 @@ func (f *fixture) made() int {
 	f.tb.Helper()
 	all, err := f.store.ListConnections(f.tb.Context(), store.ConnectionQuery{Project: server.DefaultProject})
 	f.must(err)
-	return len(all) - 1
+	return len(all.Connections) - 1
 }
 
 // wants compares a page with what is said on it, and what has come of the login.
@@ -214,7 +214,7 @@ func TestLoginAtOurPage(t *testing.T) {
 		list, err := b.store.ListConnections(t.Context(), store.ConnectionQuery{Project: server.DefaultProject})
 		b.must(err)
 		again := func(r *fireoncev1.StartOAuthRequest) {
-			r.Target = &fireoncev1.StartOAuthRequest_ConnectionId{ConnectionId: list[0].ID.String()}
+			r.Target = &fireoncev1.StartOAuthRequest_ConnectionId{ConnectionId: list.Connections[0].ID.String()}
 		}
 		path := back(b.begin(again), "anns-code-2")
 		b.wants(b.get(path), http.StatusOK, "<strong>anns</strong>", 1)

@@ -269,7 +269,7 @@ func TestStartLoginRefused(t *testing.T) {
 		}, "SETTINGS_INVALID"},
 		"a reserved key": {func(r *fireoncev1.StartOAuthRequest) { r.GetCreate().IdempotencyKey = "fireonce:x" }, "KEY_RESERVED"},
 		"a credential": {func(r *fireoncev1.StartOAuthRequest) {
-			r.GetCreate().Credential = &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: "x"}}
+			r.GetCreate().Credential = &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: "x"}}}
 		}, ""},
 		"no such connection": {func(r *fireoncev1.StartOAuthRequest) {
 			r.Target = &fireoncev1.StartOAuthRequest_ConnectionId{ConnectionId: job.ID{15: 9}.String()}
@@ -339,8 +339,8 @@ func TestLoginFails(t *testing.T) {
 			wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_OAUTH_LOGIN_NOT_FOUND)
 			conns, err := f.store.ListConnections(t.Context(), store.ConnectionQuery{Project: server.DefaultProject})
 			f.must(err)
-			if len(conns) != 1 {
-				t.Errorf("%d connections", len(conns))
+			if len(conns.Connections) != 1 {
+				t.Errorf("%d connections", len(conns.Connections))
 			}
 			f.quiet()
 		})

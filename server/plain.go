@@ -20,14 +20,15 @@ const (
 
 // plainly tells of a request that it surely obeys the contract's rules.
 func plainly(r *fireoncev1.ScheduleJobRequest) bool {
-	if r.GetDeriveKey() || r.GetStartWindow() != nil || r.GetRetryPolicy() != nil || r.GetTimeZone() != "" || r.GetReplyToJobId() != "" ||
+	if r.GetDeriveKey() || r.GetStartWindow() != nil || r.GetRetryPolicy() != nil || r.GetAttemptTimeout() != nil ||
+		r.GetTimeZone() != "" || r.GetReplyTo() != nil || r.GetWaitWindow() != nil ||
 		r.GetAmbiguityPolicy() != fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_UNSPECIFIED {
 		return false
 	}
 	hook := r.GetPayload().GetWebhook()
 	return hook != nil && len(hook.GetHeaders()) == 0 &&
 		within(r.GetIdempotencyKey(), 1, plainKeyMost, printableNoSpace) &&
-		plainUUID(r.GetConnectionId()) && plainLabels(r.GetLabels()) && plainURL(hook.GetUrl()) &&
+		(plainUUID(r.GetConnectionId()) || within(r.GetConnectionKey(), 1, plainKeyMost, printableNoSpace)) && plainLabels(r.GetLabels()) && plainURL(hook.GetUrl()) &&
 		(hook.GetContentType() == "" || hook.GetContentType() == "application/json") &&
 		len(hook.GetBody()) <= plainBodyMost && len(hook.GetBodyText()) <= plainBodyMost
 }

@@ -15,7 +15,7 @@ import (
 // plainRequest is of the usual form.
 func plainRequest() *scheduleRequest {
 	return &scheduleRequest{
-		IdempotencyKey: "k-1", ConnectionId: "0190f3c4-7a1e-7b3c-9d2f-0123456789aB",
+		IdempotencyKey: "k-1", Connection: onConnection("0190f3c4-7a1e-7b3c-9d2f-0123456789aB"),
 		Labels: map[string]string{"team": "a b"},
 		Payload: &fireoncev1.Payload{Kind: &fireoncev1.Payload_Webhook{Webhook: &fireoncev1.Webhook{
 			Url: "https://example.org:8080/a/b-c?d=e", Content: &fireoncev1.Webhook_BodyText{BodyText: "{}"},
@@ -66,7 +66,7 @@ func TestPlainForm(t *testing.T) {
 		"both":         func(r *scheduleRequest) { r.DeriveKey = true },
 		"no window":    func(r *scheduleRequest) { r.StartWindow = &durationpb.Duration{} },
 		"bad policy":   func(r *scheduleRequest) { r.AmbiguityPolicy = 99 },
-		"bad reply":    func(r *scheduleRequest) { r.ReplyToJobId = "x" },
+		"bad reply":    func(r *scheduleRequest) { r.ReplyTo = replyingTo("x") },
 		"bad zone":     func(r *scheduleRequest) { r.TimeZone = "*" },
 		"bad retries":  func(r *scheduleRequest) { r.RetryPolicy = &fireoncev1.RetryPolicy{MaxAttempts: -1} },
 		"large body":   func(r *scheduleRequest) { body(r, strings.Repeat("x", 256<<10+1)) },
@@ -90,7 +90,7 @@ func spoil(dice *rand.Rand, r *scheduleRequest) {
 	case 0:
 		r.IdempotencyKey = mutate(dice, r.GetIdempotencyKey())
 	case 1:
-		r.ConnectionId = mutate(dice, r.GetConnectionId())
+		r.Connection = onConnection(mutate(dice, r.GetConnectionId()))
 	case 2:
 		r.Labels = map[string]string{mutate(dice, "team"): mutate(dice, "a b")}
 	case 3:

@@ -17,8 +17,8 @@ import (
 func TestQuarantineShowsEverywhere(t *testing.T) {
 	overEach(t, func(t *testing.T, f *fixture, c client) {
 		healthy := f.schedule(f.request("before"))
-		if healthy.GetBlockedReason() != "" {
-			t.Errorf("blocked while all is well: %q", healthy.GetBlockedReason())
+		if healthy.GetBlockedReason() != nil {
+			t.Errorf("blocked while all is well: %q", healthy.GetBlockedReason().GetMessage())
 		}
 		f.must(f.store.Quarantine(t.Context(), "restored from last night"))
 		f.clock.advance(time.Minute)
@@ -28,9 +28,9 @@ func TestQuarantineShowsEverywhere(t *testing.T) {
 		f.must(err)
 		changed, _ := c.open(t, fromBeginning, func(r *streamRequest) { r.IncludeJob = true }).changes(t, 2)
 		for name, reason := range map[string]string{
-			"ScheduleJob": j.GetBlockedReason(), "GetJob": f.read(c, j.GetJobId()).GetBlockedReason(),
-			"ListJobs": list.GetJobs()[0].GetBlockedReason(), "event": changed[1].GetJob().GetBlockedReason(),
-			"BatchScheduleJobs": f.batch(c, f.request("batch"))[0].GetSuccess().GetJob().GetBlockedReason(),
+			"ScheduleJob": j.GetBlockedReason().GetMessage(), "GetJob": f.read(c, j.GetJobId()).GetBlockedReason().GetMessage(),
+			"ListJobs": list.GetJobs()[0].GetBlockedReason().GetMessage(), "event": changed[1].GetJob().GetBlockedReason().GetMessage(),
+			"BatchScheduleJobs": f.batch(c, f.request("batch"))[0].GetSuccess().GetJob().GetBlockedReason().GetMessage(),
 		} {
 			if !strings.Contains(reason, words) || strings.Contains(reason, "last night") {
 				t.Errorf("%s: blocked_reason %q", name, reason)
@@ -42,15 +42,15 @@ func TestQuarantineShowsEverywhere(t *testing.T) {
 		if _, text := f.do(http.MethodGet, "/status", "", nil); !strings.Contains(text, "restored from last night") {
 			t.Errorf("status: %s", text)
 		}
-		_, err = f.cancel(&fireoncev1.CancelJobRequest{JobId: j.GetJobId()})
+		_, err = f.cancel(&fireoncev1.CancelJobRequest{Job: &fireoncev1.CancelJobRequest_JobId{JobId: j.GetJobId()}})
 		f.must(err)
-		if got := f.read(c, j.GetJobId()); got.GetBlockedReason() != "" {
-			t.Errorf("a job that has ended waits: %q", got.GetBlockedReason())
+		if got := f.read(c, j.GetJobId()); got.GetBlockedReason() != nil {
+			t.Errorf("a job that has ended waits: %q", got.GetBlockedReason().GetMessage())
 		}
 		f.must(f.store.Release(t.Context()))
 		f.clock.advance(time.Minute)
-		if got := f.read(c, healthy.GetJobId()); got.GetBlockedReason() != "" {
-			t.Errorf("still blocked after the release: %q", got.GetBlockedReason())
+		if got := f.read(c, healthy.GetJobId()); got.GetBlockedReason() != nil {
+			t.Errorf("still blocked after the release: %q", got.GetBlockedReason().GetMessage())
 		}
 	})
 }

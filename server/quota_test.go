@@ -169,7 +169,7 @@ func TestQuotaBatch(t *testing.T) {
 func TestQuotaBytes(t *testing.T) {
 	f := start(t, limitedTo("bytes=1000"))
 	c := overGRPC(f)
-	later := func(r *scheduleRequest) { r.ScheduledFor = timestamppb.New(f.clock.Now().Add(time.Hour)) }
+	later := func(r *scheduleRequest) { r.ScheduleTime = timestamppb.New(f.clock.Now().Add(time.Hour)) }
 	of := func(n int) func(*scheduleRequest) {
 		return func(r *scheduleRequest) { r.Payload = custom("good/v1", strings.Repeat("x", n)) }
 	}
@@ -179,7 +179,7 @@ func TestQuotaBytes(t *testing.T) {
 	f.schedule(f.request("b", of(100)))
 	change := func(n int) error {
 		res, err := ask[fireoncev1.UpdateJobResponse](t, c, jobsPath+"UpdateJob", &fireoncev1.UpdateJobRequest{
-			JobId: j.GetJobId(), Etag: j.GetEtag(), Payload: custom("good/v1", strings.Repeat("y", n)), UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"payload"}},
+			Job: &fireoncev1.UpdateJobRequest_JobId{JobId: j.GetJobId()}, Etag: j.GetEtag(), Payload: custom("good/v1", strings.Repeat("y", n)), UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"payload"}},
 		})
 		if err == nil {
 			j = res.GetJob()
@@ -229,8 +229,8 @@ func TestQuotaHoldings(t *testing.T) {
 			}
 			f.must(create("a"))
 			makeKey := func() error {
-				_, err := ask[fireoncev1.CreateAPIKeyResponse](t, c, accessPath+"CreateAPIKey",
-					&fireoncev1.CreateAPIKeyRequest{Scopes: []string{server.ScopeJobsRead}})
+				_, err := ask[fireoncev1.CreateApiKeyResponse](t, c, accessPath+"CreateApiKey",
+					&fireoncev1.CreateApiKeyRequest{Scopes: []string{server.ScopeJobsRead}})
 				return err
 			}
 			f.must(makeKey())

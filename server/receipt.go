@@ -36,7 +36,8 @@ var whole = receipt{}
 
 // keptOfJob is what a caller without jobs:read sees of a job.
 var keptOfJob = kept{
-	"job_id": nil, "project_id": nil, "state": nil, "effect_class": nil, "scheduled_for": nil, "start_deadline": nil,
+	"job_id": nil, "project_id": nil, "state": nil, "effect_class": nil, "schedule_time": nil, "start_deadline": nil,
+	"wait_deadline": nil, "resend_allowed_time": nil,
 	"next_attempt_time": nil, "next_look_time": nil, "attempt_count": nil, "failure_count": nil, "round": nil,
 	"cancel_request_time": nil, "create_time": nil, "update_time": nil, "end_time": nil, "key_expire_time": nil,
 	"sequence": nil, "etag": nil,
@@ -56,18 +57,22 @@ var keptOfBulk = kept{"result": {
 
 // keptOfConnection is what a caller without connections:read sees of a connection.
 var keptOfConnection = kept{
-	"connection_id": nil, "project_id": nil, "connector": nil, "state": nil, "paused_time": nil,
-	"auth_hold_time": nil, "rate_limited_until": nil, "effect_class": nil, "create_time": nil, "update_time": nil,
+	"connection_id": nil, "project_id": nil, "connector": nil, "state": nil, "state_cause": nil, "pause_time": nil,
+	"auth_hold_time": nil, "rate_limit_end_time": nil, "effect_class": nil, "create_time": nil, "update_time": nil,
 	"delete_time": nil, "etag": nil,
 }
 
 // receiptOf is the whole table. An RPC that it does not name is not served.
 var receiptOf = map[string]receipt{
-	fireoncev1connect.JobServiceGetJobProcedure:          whole,
-	fireoncev1connect.JobServiceListJobsProcedure:        whole,
-	fireoncev1connect.JobServiceListJobAttemptsProcedure: whole,
-	fireoncev1connect.JobServiceStreamJobEventsProcedure: whole,
-	fireoncev1connect.StatsServiceGetStatsProcedure:      whole,
+	fireoncev1connect.JobServiceGetJobProcedure:              whole,
+	fireoncev1connect.JobServiceListJobsProcedure:            whole,
+	fireoncev1connect.JobServiceListJobAttemptsProcedure:     whole,
+	fireoncev1connect.JobServiceListJobObservationsProcedure: whole,
+	fireoncev1connect.JobServiceListJobEventsProcedure:       whole,
+	fireoncev1connect.JobServiceStreamJobEventsProcedure:     whole,
+	fireoncev1connect.StatsServiceGetStatsProcedure:          whole,
+	fireoncev1connect.StatsServiceCountJobsProcedure:         whole,
+	fireoncev1connect.StatsServiceQueryStatsProcedure:        whole,
 
 	fireoncev1connect.JobServiceScheduleJobProcedure: {ScopeJobsRead, keptOfSubmit},
 	fireoncev1connect.JobServiceBatchScheduleJobsProcedure: {ScopeJobsRead, kept{
@@ -83,19 +88,21 @@ var receiptOf = map[string]receipt{
 	fireoncev1connect.JobServiceBulkRetryJobsProcedure:   {ScopeJobsRead, keptOfBulk},
 	fireoncev1connect.JobServiceBulkResolveJobsProcedure: {ScopeJobsRead, keptOfBulk},
 
+	fireoncev1connect.JobServiceDeleteJobProcedure: whole, // names nobody
+
 	fireoncev1connect.ConnectionServiceGetConnectionProcedure:   whole,
 	fireoncev1connect.ConnectionServiceListConnectionsProcedure: whole,
 	fireoncev1connect.ConnectionServiceListConnectorsProcedure:  whole,
 
 	fireoncev1connect.ConnectionServiceCreateConnectionProcedure: {ScopeConnectionsRead, kept{
-		"connection": keptOfConnection, "created": nil,
+		"connection": plus(keptOfConnection, "idempotency_key"), "created": nil,
 	}},
 	fireoncev1connect.ConnectionServiceUpdateConnectionProcedure: {ScopeConnectionsRead, kept{"connection": keptOfConnection}},
 	fireoncev1connect.ConnectionServiceRotateCredentialProcedure: {ScopeConnectionsRead, kept{"connection": keptOfConnection}},
 	fireoncev1connect.ConnectionServicePauseConnectionProcedure:  {ScopeConnectionsRead, kept{"connection": keptOfConnection}},
 	fireoncev1connect.ConnectionServiceResumeConnectionProcedure: {ScopeConnectionsRead, kept{"connection": keptOfConnection}},
 	fireoncev1connect.ConnectionServiceCompleteOAuthProcedure: {ScopeConnectionsRead, kept{
-		"connection": keptOfConnection, "created": nil,
+		"connection": plus(keptOfConnection, "idempotency_key"), "created": nil,
 	}},
 	// The words of a test name the account and quote the platform.
 	fireoncev1connect.ConnectionServiceTestConnectionProcedure: {ScopeConnectionsRead, kept{
@@ -104,11 +111,12 @@ var receiptOf = map[string]receipt{
 	fireoncev1connect.ConnectionServiceDeleteConnectionProcedure: whole, // is empty
 	fireoncev1connect.ConnectionServiceStartOAuthProcedure:       whole, // is the caller's own login
 
-	fireoncev1connect.AccessServiceCreateAPIKeyProcedure:     whole,
-	fireoncev1connect.AccessServiceListAPIKeysProcedure:      whole,
-	fireoncev1connect.AccessServiceRevokeAPIKeyProcedure:     whole,
+	fireoncev1connect.AccessServiceCreateApiKeyProcedure:     whole,
+	fireoncev1connect.AccessServiceListApiKeysProcedure:      whole,
+	fireoncev1connect.AccessServiceRevokeApiKeyProcedure:     whole,
 	fireoncev1connect.AccessServiceListSealingKeysProcedure:  whole,
 	fireoncev1connect.AccessServiceRotateSealingKeyProcedure: whole,
+	fireoncev1connect.AccessServiceEraseProjectProcedure:     whole, // has counts
 }
 
 // plus returns a list with more fields.
@@ -129,12 +137,15 @@ func (c caller) has(scope string) bool { return c.all || slices.Contains(c.scope
 // withhold takes out of an answer what the caller may not read. It is the only place
 // that does, for both listeners.
 func withhold(who caller, procedure string, answer any) {
-	r := receiptOf[procedure]
-	if r.scope == "" || who.has(r.scope) {
+	m, ok := answer.(proto.Message)
+	if !ok || who.all {
 		return
 	}
-	if m, ok := answer.(proto.Message); ok {
+	if r := receiptOf[procedure]; r.scope != "" && !who.has(r.scope) {
 		trim(m.ProtoReflect(), r.keeps)
+	}
+	if !who.has(ScopePayloadsRead) {
+		withholdContent(m.ProtoReflect())
 	}
 }
 
@@ -174,8 +185,8 @@ func (withholding) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	}
 }
 
-// WrapStreamingHandler implements connect.Interceptor. Streams show everything: a test
-// makes sure that each has a receipt that is whole.
+// WrapStreamingHandler implements connect.Interceptor. A test makes sure that each stream
+// has a receipt that is whole; content is withheld as it is sent (feed.send).
 func (withholding) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
 	return next
 }

@@ -106,7 +106,7 @@ func (e *exposure) submit(after time.Duration) *fireoncev1.ScheduleJobRequest {
 	e.n++
 	return e.request(fmt.Sprintf("key-%d", e.n), func(r *scheduleRequest) {
 		r.Payload, r.Labels = custom(canary+"/v1", canary), map[string]string{"label": canary}
-		r.ScheduledFor = timestamppb.New(e.clock.Now().Add(after))
+		r.ScheduleTime = timestamppb.New(e.clock.Now().Add(after))
 	})
 }
 
@@ -139,7 +139,7 @@ func (e *exposure) newAccount() *fireoncev1.CreateConnectionRequest {
 func (e *exposure) paused() string {
 	id := e.account()
 	_, err := askWith[fireoncev1.PauseConnectionResponse](e.all, e.c, connsPath+"PauseConnection",
-		&fireoncev1.PauseConnectionRequest{ConnectionId: id, Reason: canary})
+		&fireoncev1.PauseConnectionRequest{Connection: &fireoncev1.PauseConnectionRequest_ConnectionId{ConnectionId: id}, Reason: canary})
 	e.must(err)
 	return id
 }
@@ -154,35 +154,36 @@ var exposures = map[string]func(e *exposure) (req proto.Message, ids []string){
 		return &fireoncev1.BatchScheduleJobsRequest{Requests: []*scheduleRequest{e.again(), e.submit(time.Hour)}}, nil
 	},
 	jobsPath + "UpdateJob": func(e *exposure) (proto.Message, []string) {
+		waits := e.job(time.Hour)
 		return &fireoncev1.UpdateJobRequest{
-			JobId: e.job(time.Hour), Etag: "v1", UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"labels"}}, Labels: map[string]string{"label": canary},
+			Job: &fireoncev1.UpdateJobRequest_JobId{JobId: waits}, Etag: server.EtagOf(e.id(waits), 1), UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"labels"}}, Labels: map[string]string{"label": canary},
 		}, nil
 	},
 	jobsPath + "CancelJob": func(e *exposure) (proto.Message, []string) {
-		return &fireoncev1.CancelJobRequest{JobId: e.job(time.Hour)}, nil
+		return &fireoncev1.CancelJobRequest{Job: &fireoncev1.CancelJobRequest_JobId{JobId: e.job(time.Hour)}}, nil
 	},
 	jobsPath + "RescheduleJob": func(e *exposure) (proto.Message, []string) {
-		return &fireoncev1.RescheduleJobRequest{JobId: e.job(time.Hour), Etag: "v1", ScheduledFor: timestamppb.New(e.clock.Now().Add(time.Hour))}, nil
+		return &fireoncev1.RescheduleJobRequest{Job: &fireoncev1.RescheduleJobRequest_JobId{JobId: e.job(time.Hour)}, ScheduleTime: timestamppb.New(e.clock.Now().Add(time.Hour))}, nil
 	},
 	jobsPath + "RunJobNow": func(e *exposure) (proto.Message, []string) {
 		id := e.job(0)
 		snap := e.needResolution() // what is over is answered as it is
 		_, err := askWith[fireoncev1.ResolveJobResponse](e.all, e.c, jobsPath+"ResolveJob", &fireoncev1.ResolveJobRequest{
-			JobId: snap.ID.String(), Etag: "v" + fmt.Sprint(snap.Version), Decision: fireoncev1.Resolution_DECISION_SENT, ExternalId: canary, Note: canary,
+			Job: &fireoncev1.ResolveJobRequest_JobId{JobId: snap.ID.String()}, Etag: server.EtagOf(snap.ID, snap.Version), Decision: fireoncev1.Resolution_DECISION_SENT, ExternalId: canary, Note: canary,
 		})
 		e.must(err)
-		return &fireoncev1.RunJobNowRequest{JobId: id}, nil
+		return &fireoncev1.RunJobNowRequest{Job: &fireoncev1.RunJobNowRequest_JobId{JobId: id}}, nil
 	},
 	jobsPath + "RetryJob": func(e *exposure) (proto.Message, []string) {
 		id := e.job(0)
 		snap := e.fail()
-		return &fireoncev1.RetryJobRequest{JobId: id, Etag: "v" + fmt.Sprint(snap.Version)}, nil
+		return &fireoncev1.RetryJobRequest{Job: &fireoncev1.RetryJobRequest_JobId{JobId: id}, Etag: server.EtagOf(snap.ID, snap.Version)}, nil
 	},
 	jobsPath + "ResolveJob": func(e *exposure) (proto.Message, []string) {
 		id := e.job(0)
 		snap := e.needResolution()
 		return &fireoncev1.ResolveJobRequest{
-			JobId: id, Etag: "v" + fmt.Sprint(snap.Version), Decision: fireoncev1.Resolution_DECISION_SENT, ExternalId: canary, Note: canary,
+			Job: &fireoncev1.ResolveJobRequest_JobId{JobId: id}, Etag: server.EtagOf(snap.ID, snap.Version), Decision: fireoncev1.Resolution_DECISION_SENT, ExternalId: canary, Note: canary,
 		}, nil
 	},
 	jobsPath + "BulkCancelJobs": func(e *exposure) (proto.Message, []string) {
@@ -204,19 +205,19 @@ var exposures = map[string]func(e *exposure) (req proto.Message, ids []string){
 
 	connsPath + "CreateConnection": func(e *exposure) (proto.Message, []string) { return e.newAccount(), nil },
 	connsPath + "UpdateConnection": func(e *exposure) (proto.Message, []string) {
-		return &fireoncev1.UpdateConnectionRequest{ConnectionId: e.account(), UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"limits"}}}, nil
+		return &fireoncev1.UpdateConnectionRequest{Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: e.account()}, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"limits"}}}, nil
 	},
 	connsPath + "RotateCredential": func(e *exposure) (proto.Message, []string) {
-		return &fireoncev1.RotateCredentialRequest{ConnectionId: e.account(), Credential: token(canary + "-2")}, nil
+		return &fireoncev1.RotateCredentialRequest{Connection: &fireoncev1.RotateCredentialRequest_ConnectionId{ConnectionId: e.account()}, Credential: token(canary + "-2")}, nil
 	},
 	connsPath + "TestConnection": func(e *exposure) (proto.Message, []string) {
-		return &fireoncev1.TestConnectionRequest{ConnectionId: e.account()}, nil
+		return &fireoncev1.TestConnectionRequest{Connection: &fireoncev1.TestConnectionRequest_ConnectionId{ConnectionId: e.account()}}, nil
 	},
 	connsPath + "PauseConnection": func(e *exposure) (proto.Message, []string) {
-		return &fireoncev1.PauseConnectionRequest{ConnectionId: e.paused()}, nil
+		return &fireoncev1.PauseConnectionRequest{Connection: &fireoncev1.PauseConnectionRequest_ConnectionId{ConnectionId: e.paused()}}, nil
 	},
 	connsPath + "ResumeConnection": func(e *exposure) (proto.Message, []string) {
-		return &fireoncev1.ResumeConnectionRequest{ConnectionId: e.paused()}, nil
+		return &fireoncev1.ResumeConnectionRequest{Connection: &fireoncev1.ResumeConnectionRequest_ConnectionId{ConnectionId: e.paused()}}, nil
 	},
 }
 
@@ -295,11 +296,11 @@ func TestAccountIsNotTold(t *testing.T) {
 			everything := bring(t.Context(), f.issue(server.DefaultProject, server.Scopes()).Reveal())
 			e := &exposure{fixture: f, t: t, all: everything, c: dial(f)}
 			id := e.account()
-			_, err := askWith[fireoncev1.TestConnectionResponse](everything, e.c, connsPath+"TestConnection", &fireoncev1.TestConnectionRequest{ConnectionId: id})
+			_, err := askWith[fireoncev1.TestConnectionResponse](everything, e.c, connsPath+"TestConnection", &fireoncev1.TestConnectionRequest{Connection: &fireoncev1.TestConnectionRequest_ConnectionId{ConnectionId: id}})
 			f.must(err) // the account is known now
 			for scope, want := range map[string]bool{server.ScopeConnectionsRead: true, server.ScopeJobsRead: false} {
 				ctx := bring(t.Context(), f.issue(server.DefaultProject, []string{server.ScopeConnectionsWrite, scope}).Reveal())
-				_, err := invoke(ctx, e.c, connsPath+"RotateCredential", &fireoncev1.RotateCredentialRequest{ConnectionId: id, Credential: token("mallory-1")}, "")
+				_, err := invoke(ctx, e.c, connsPath+"RotateCredential", &fireoncev1.RotateCredentialRequest{Connection: &fireoncev1.RotateCredentialRequest_ConnectionId{ConnectionId: id}, Credential: token("mallory-1")}, "")
 				refused := wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_IDENTITY_MISMATCH)
 				if got := strings.Contains(refused.msg+fmt.Sprint(refused.detail), canary); got != want {
 					t.Errorf("with %s: %v %v", scope, refused, refused.detail)
@@ -324,7 +325,7 @@ func TestStoredCredentialIsNotQuoted(t *testing.T) {
 				})
 				f.must(err)
 				_, err = askWith[fireoncev1.UpdateConnectionResponse](ctx, c, connsPath+"UpdateConnection", &fireoncev1.UpdateConnectionRequest{
-					ConnectionId: made.GetConnection().GetConnectionId(), Settings: &fireoncev1.UpdateConnectionRequest_Custom{Custom: settingsOf(to)}, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"custom"}},
+					Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: made.GetConnection().GetConnectionId()}, Settings: &fireoncev1.UpdateConnectionRequest_Custom{Custom: settingsOf(to)}, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"custom"}},
 				})
 				wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_CREDENTIAL_MISMATCH)
 				return err

@@ -15,7 +15,7 @@ import (
 
 // mostQuestions bounds the questions of one stream. A tool that lists and describes
 // everything asks a dozen.
-const mostQuestions = 48
+const mostQuestions = 30
 
 var errQuestions = fmt.Errorf("a stream answers %d questions; open another one", mostQuestions)
 

@@ -56,7 +56,7 @@ func TestCursorsOfAnEarlierIncarnation(t *testing.T) {
 			j := f.schedule(f.request("k"))
 			page, err := ask[fireoncev1.ListJobsResponse](t, c, jobsPath+"ListJobs", &fireoncev1.ListJobsRequest{})
 			f.must(err)
-			got, err := ask[fireoncev1.GetJobResponse](t, c, jobsPath+"GetJob", &fireoncev1.GetJobRequest{By: &fireoncev1.GetJobRequest_JobId{JobId: j.GetJobId()}})
+			got, err := ask[fireoncev1.GetJobResponse](t, c, jobsPath+"GetJob", &fireoncev1.GetJobRequest{Job: &fireoncev1.GetJobRequest_JobId{JobId: j.GetJobId()}})
 			f.must(err)
 			_, ofEvent := c.open(t, fromBeginning).changes(t, 1)
 			_, ofJob := c.open(t, fromBeginning, onlyJobs(j.GetJobId())).changes(t, 1)

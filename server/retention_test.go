@@ -32,13 +32,13 @@ func TestRepeatAfterRemoval(t *testing.T) {
 	overEach(t, func(t *testing.T, f *fixture, c client) {
 		when := at(f.clock.Now().Add(time.Hour))
 		first := f.schedule(f.request("k", when))
-		if err := c.call(t.Context(), jobsPath+"CancelJob", &fireoncev1.CancelJobRequest{JobId: first.GetJobId()}, &fireoncev1.CancelJobResponse{}); err != nil {
+		if err := c.call(t.Context(), jobsPath+"CancelJob", &fireoncev1.CancelJobRequest{Job: &fireoncev1.CancelJobRequest_JobId{JobId: first.GetJobId()}}, &fireoncev1.CancelJobResponse{}); err != nil {
 			t.Fatal(err)
 		}
 		keep := store.Keep{Jobs: 2 * day, Keys: job.KeyKept}
 		f.clock.advance(2 * day)
 		f.retain(keep)
-		err := c.call(t.Context(), jobsPath+"GetJob", &fireoncev1.GetJobRequest{By: &fireoncev1.GetJobRequest_JobId{JobId: first.GetJobId()}}, &fireoncev1.GetJobResponse{})
+		err := c.call(t.Context(), jobsPath+"GetJob", &fireoncev1.GetJobRequest{Job: &fireoncev1.GetJobRequest_JobId{JobId: first.GetJobId()}}, &fireoncev1.GetJobResponse{})
 		wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_JOB_NOT_FOUND)
 		for name, r := range map[string]*scheduleRequest{
 			"the same, whose time has passed": f.request("k", when),
@@ -69,6 +69,7 @@ func TestStreamAfterRetention(t *testing.T) {
 		f.clock.advance(2 * day)
 		f.schedule(f.request("new"))
 		f.schedule(f.request("newest"))
+		f.roll()
 		f.retain(store.Keep{Events: day})
 		_, err := c.open(t, afterCursor(old)).next()
 		wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_CURSOR_EXPIRED)

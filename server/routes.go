@@ -75,6 +75,7 @@ func (s *Server) routes() http.Handler {
 			return []connect.HandlerOption{connect.WithReadMaxBytes(s.maxRequest(spec.Procedure))}
 		}),
 		connect.WithCompressMinBytes(compressFrom),
+		connect.WithCodec(strictBinary{}),
 		connect.WithCodec(strictJSON{"json"}),
 		connect.WithCodec(strictJSON{"json; charset=utf-8"}),
 	}

@@ -27,14 +27,16 @@ const (
 var served = []string{
 	jobsPath + "ScheduleJob", jobsPath + "GetJob", jobsPath + "ListJobs", jobsPath + "StreamJobEvents",
 	jobsPath + "CancelJob", jobsPath + "ResolveJob", jobsPath + "ListJobAttempts", jobsPath + "BatchScheduleJobs",
+	jobsPath + "ListJobObservations", jobsPath + "ListJobEvents", jobsPath + "DeleteJob",
 	jobsPath + "UpdateJob", jobsPath + "RescheduleJob", jobsPath + "RunJobNow", jobsPath + "RetryJob",
 	jobsPath + "BulkCancelJobs", jobsPath + "BulkRetryJobs", jobsPath + "BulkResolveJobs", statsPath + "GetStats",
+	statsPath + "CountJobs", statsPath + "QueryStats",
 	connsPath + "CreateConnection", connsPath + "GetConnection", connsPath + "ListConnections",
 	connsPath + "UpdateConnection", connsPath + "RotateCredential", connsPath + "TestConnection",
 	connsPath + "PauseConnection", connsPath + "ResumeConnection", connsPath + "DeleteConnection",
 	connsPath + "ListConnectors", connsPath + "StartOAuth", connsPath + "CompleteOAuth",
-	accessPath + "CreateAPIKey", accessPath + "ListAPIKeys", accessPath + "RevokeAPIKey",
-	accessPath + "ListSealingKeys", accessPath + "RotateSealingKey",
+	accessPath + "CreateApiKey", accessPath + "ListApiKeys", accessPath + "RevokeApiKey",
+	accessPath + "ListSealingKeys", accessPath + "RotateSealingKey", accessPath + "EraseProject",
 }
 
 // TestEveryRPCIsServedOrListed calls every RPC of the contract. What is not in
@@ -85,7 +87,7 @@ func TestEveryRPCOverEveryProtocol(t *testing.T) {
 				Connector: "webhook", DisplayName: "Hooks", Settings: webhookSettings(),
 				Limits: &fireoncev1.ConnectionLimits{MaxInFlight: 3, MaxPerMinute: 60},
 			},
-			Credential: &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: "sesame-open"}},
+			Credential: &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: "sesame-open"}}},
 		}, &made)
 		conn := made.GetConnection()
 		if !made.GetCreated() || conn.GetConnector() != "webhook" || conn.GetLimits().GetMaxPerMinute() != 60 ||
@@ -96,7 +98,7 @@ func TestEveryRPCOverEveryProtocol(t *testing.T) {
 		}
 
 		var got fireoncev1.GetConnectionResponse
-		call(connsPath+"GetConnection", &fireoncev1.GetConnectionRequest{ConnectionId: strings.ToUpper(conn.GetConnectionId())}, &got)
+		call(connsPath+"GetConnection", &fireoncev1.GetConnectionRequest{Connection: &fireoncev1.GetConnectionRequest_ConnectionId{ConnectionId: strings.ToUpper(conn.GetConnectionId())}}, &got)
 		if !proto.Equal(got.GetConnection(), conn) {
 			t.Errorf("GetConnection: %v, want %v", got.GetConnection(), conn)
 		}
@@ -108,22 +110,22 @@ func TestEveryRPCOverEveryProtocol(t *testing.T) {
 
 		var scheduled fireoncev1.ScheduleJobResponse
 		call(jobsPath+"ScheduleJob", f.request("k1", func(r *fireoncev1.ScheduleJobRequest) {
-			r.ConnectionId = conn.GetConnectionId()
+			r.Connection = onConnection(conn.GetConnectionId())
 			r.Labels = map[string]string{"user": "ada"}
 			r.TimeZone = "Europe/Vienna"
 		}), &scheduled)
 		j := scheduled.GetJob()
 		if !scheduled.GetCreated() || j.GetState() != fireoncev1.JobState_JOB_STATE_SCHEDULED || j.GetSequence() != 1 ||
-			string(j.GetPayload().GetCustom().GetData()) != "hello" || !j.GetScheduledFor().AsTime().Equal(f.clock.Now()) ||
+			string(j.GetPayload().GetCustom().GetData()) != "hello" || !j.GetScheduleTime().AsTime().Equal(f.clock.Now()) ||
 			j.GetAmbiguityPolicy() != fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_HOLD || j.GetProjectId() != "default" ||
 			j.GetStartWindow().GetSeconds() != 7200 || j.GetLabels()["user"] != "ada" || j.GetTimeZone() != "Europe/Vienna" {
 			t.Errorf("ScheduleJob: %v", &scheduled)
 		}
 
 		var byID, byKey fireoncev1.GetJobResponse
-		call(jobsPath+"GetJob", &fireoncev1.GetJobRequest{By: &fireoncev1.GetJobRequest_JobId{JobId: j.GetJobId()}}, &byID)
+		call(jobsPath+"GetJob", &fireoncev1.GetJobRequest{Job: &fireoncev1.GetJobRequest_JobId{JobId: j.GetJobId()}}, &byID)
 		call(jobsPath+"GetJob", &fireoncev1.GetJobRequest{
-			By: &fireoncev1.GetJobRequest_IdempotencyKey{IdempotencyKey: "k1"}, OmitPayload: true,
+			Job: &fireoncev1.GetJobRequest_IdempotencyKey{IdempotencyKey: "k1"}, OmitPayload: true,
 		}, &byKey)
 		if !proto.Equal(byID.GetJob(), j) || byKey.GetJob().GetJobId() != j.GetJobId() || byKey.GetJob().GetPayload() != nil {
 			t.Errorf("GetJob: %v and %v", &byID, &byKey)
@@ -155,18 +157,18 @@ func TestEveryRPCOverEveryProtocol(t *testing.T) {
 
 		snap := f.needResolution()
 		var tries fireoncev1.ListJobAttemptsResponse
-		call(jobsPath+"ListJobAttempts", &fireoncev1.ListJobAttemptsRequest{JobId: j.GetJobId()}, &tries)
+		call(jobsPath+"ListJobAttempts", &fireoncev1.ListJobAttemptsRequest{Job: &fireoncev1.ListJobAttemptsRequest_JobId{JobId: j.GetJobId()}}, &tries)
 		if len(tries.GetAttempts()) != 1 || tries.GetAttempts()[0].GetOutcome() != fireoncev1.AttemptOutcome_ATTEMPT_OUTCOME_UNKNOWN {
 			t.Errorf("ListJobAttempts: %v", &tries)
 		}
 		var current fireoncev1.GetJobResponse
-		call(jobsPath+"GetJob", &fireoncev1.GetJobRequest{By: &fireoncev1.GetJobRequest_JobId{JobId: j.GetJobId()}}, &current)
+		call(jobsPath+"GetJob", &fireoncev1.GetJobRequest{Job: &fireoncev1.GetJobRequest_JobId{JobId: j.GetJobId()}}, &current)
 		if !proto.Equal(current.GetJob().GetLastAttempt(), tries.GetAttempts()[0]) || current.GetJob().GetSequence() != snap.Version {
 			t.Errorf("GetJob: %v", &current)
 		}
 		var resolved fireoncev1.ResolveJobResponse
 		call(jobsPath+"ResolveJob", &fireoncev1.ResolveJobRequest{
-			JobId: j.GetJobId(), Etag: current.GetJob().GetEtag(), Note: "it is there",
+			Job: &fireoncev1.ResolveJobRequest_JobId{JobId: j.GetJobId()}, Etag: current.GetJob().GetEtag(), Note: "it is there",
 			Decision: fireoncev1.Resolution_DECISION_SENT, ExternalId: "post-1",
 		}, &resolved)
 		if done := resolved.GetJob(); done.GetState() != fireoncev1.JobState_JOB_STATE_SUCCEEDED ||
@@ -176,7 +178,7 @@ func TestEveryRPCOverEveryProtocol(t *testing.T) {
 
 		other := f.schedule(f.request("k2"))
 		var canceled fireoncev1.CancelJobResponse
-		call(jobsPath+"CancelJob", &fireoncev1.CancelJobRequest{JobId: other.GetJobId(), Etag: other.GetEtag(), Reason: "no"}, &canceled)
+		call(jobsPath+"CancelJob", &fireoncev1.CancelJobRequest{Job: &fireoncev1.CancelJobRequest_JobId{JobId: other.GetJobId()}, Etag: other.GetEtag(), Reason: "no"}, &canceled)
 		if canceled.GetJob().GetState() != fireoncev1.JobState_JOB_STATE_CANCELED || !canceled.GetPrevented() {
 			t.Errorf("CancelJob: %v", &canceled)
 		}
@@ -192,23 +194,23 @@ func TestEveryChangeOverEveryProtocol(t *testing.T) {
 		updated, err := f.update(c, a, newPayload(custom("good/v2", "better")))
 		f.must(err)
 		moved, err := f.reschedule(c, &fireoncev1.RescheduleJobRequest{
-			JobId: a.GetJobId(), Etag: updated.GetEtag(), ScheduledFor: timestamppb.New(f.clock.Now().Add(2 * time.Hour)),
+			Job: &fireoncev1.RescheduleJobRequest_JobId{JobId: a.GetJobId()}, Etag: updated.GetEtag(), ScheduleTime: timestamppb.New(f.clock.Now().Add(2 * time.Hour)),
 		})
 		f.must(err)
-		due, err := f.runNow(c, &fireoncev1.RunJobNowRequest{JobId: a.GetJobId(), Etag: moved.GetEtag()})
+		due, err := f.runNow(c, &fireoncev1.RunJobNowRequest{Job: &fireoncev1.RunJobNowRequest_JobId{JobId: a.GetJobId()}, Etag: moved.GetEtag()})
 		f.must(err)
-		if due.GetSequence() != 4 || !proto.Equal(due.GetScheduledFor(), moved.GetScheduledFor()) {
+		if due.GetSequence() != 4 || !proto.Equal(due.GetScheduleTime(), moved.GetScheduleTime()) {
 			t.Errorf("job %v", due)
 		}
 		if failed := f.fail(); failed.ID.String() != a.GetJobId() || !strings.Contains(string(f.snapshot(a.GetJobId()).Payload), "better") {
 			t.Errorf("sent job %s", failed.ID)
 		}
-		again, err := f.retry(c, &fireoncev1.RetryJobRequest{JobId: a.GetJobId(), Etag: f.read(c, a.GetJobId()).GetEtag()})
+		again, err := f.retry(c, &fireoncev1.RetryJobRequest{Job: &fireoncev1.RetryJobRequest_JobId{JobId: a.GetJobId()}, Etag: f.read(c, a.GetJobId()).GetEtag()})
 		if err != nil || again.GetState() != fireoncev1.JobState_JOB_STATE_RETRYING {
 			t.Errorf("retried job %v, %v", again, err)
 		}
 		f.fail()
-		stats, err := ask[fireoncev1.GetStatsResponse](t, c, getStats, &fireoncev1.GetStatsRequest{ConnectionId: f.conn})
+		stats, err := ask[fireoncev1.GetStatsResponse](t, c, getStats, &fireoncev1.GetStatsRequest{Connection: &fireoncev1.GetStatsRequest_ConnectionId{ConnectionId: f.conn}})
 		f.must(err)
 		counts := map[fireoncev1.JobState]int64{}
 		for _, n := range stats.GetStateCounts() {

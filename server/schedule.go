@@ -20,29 +20,36 @@ import (
 
 // submission is a request on its way to the store.
 type submission struct {
-	who      caller
-	spec     job.Spec
-	payload  *fireoncev1.Payload // as it came; spec has it encoded
-	at       time.Time           // requested; zero: now
-	class    job.Class           // the connection's
-	validate bool                // store nothing
+	who  caller
+	spec job.Spec
+	// connection and replyTo are what the request names, unnamed is why one of them
+	// names nothing.
+	connection, replyTo store.Ref
+	unnamed             error
+	payload             *fireoncev1.Payload // as it came; spec has it encoded
+	at                  time.Time           // requested; zero: now
+	class               job.Class           // the connection's
+	// effectKey is the digest of the caller's own effect key; zero: none.
+	effectKey [32]byte
+	validate  bool // store nothing
 }
 
 func (sub submission) item() store.NewJob {
-	return store.NewJob{Spec: sub.spec, ScheduledFor: sub.at, Class: sub.class, Actor: sub.who.actor}
+	return store.NewJob{Spec: sub.spec, ScheduleTime: sub.at, Class: sub.class, EffectKey: sub.effectKey, Actor: sub.who.actor,
+		Recipients: recipientsOf(sub.payload)}
 }
 
 // ScheduleJob implements the RPC.
 func (s *jobService) ScheduleJob(ctx context.Context, req *fireoncev1.ScheduleJobRequest) (*fireoncev1.ScheduleJobResponse, error) {
-	sub, err := newSubmission(callerOf(ctx), req)
+	in := s.intake(ctx, callerOf(ctx))
+	defer in.settle()
+	sub, err := in.submission(ctx, req)
 	if err != nil {
 		return nil, err
 	}
-	in := s.intake(ctx, sub.who)
-	defer in.settle()
 	if refused := in.check(ctx, &sub); refused != nil || sub.validate {
 		found, err := in.lookUp(ctx, sub, refused)
-		return s.warned(ctx, found, err)
+		return in.warned(ctx, sub, found, err)
 	}
 	created, err := in.create(ctx, []store.NewJob{sub.item()})
 	if err != nil {
@@ -50,16 +57,23 @@ func (s *jobService) ScheduleJob(ctx context.Context, req *fireoncev1.ScheduleJo
 	}
 	failpoint.Hit(failpoint.Submitted)
 	stored, err := in.stored(ctx, sub, created[0])
-	return s.warned(ctx, stored, err)
+	return in.warned(ctx, sub, stored, err)
 }
 
-// newSubmission converts a request and settles its key.
-func newSubmission(who caller, req *fireoncev1.ScheduleJobRequest) (submission, error) {
-	at, err := timeFromWire("scheduled_for", req.GetScheduledFor())
+// submission converts a request and settles its key. It fails for what no repeat could
+// have passed either.
+func (in *intake) submission(ctx context.Context, req *fireoncev1.ScheduleJobRequest) (submission, error) {
+	who := in.who
+	at, err := timeFromWire("schedule_time", req.GetScheduleTime())
 	if err != nil {
 		return submission{}, err
 	}
-	fingerprint, derived, err := jobPrints(req)
+	sub := submission{who: who, payload: req.GetPayload(), at: at, validate: req.GetValidateOnly()}
+	conn, replyTo, err := in.resolve(ctx, req, &sub)
+	if err != nil {
+		return submission{}, err
+	}
+	fingerprint, derived, err := jobPrints(req, conn, replyTo)
 	if err != nil {
 		return submission{}, err
 	}
@@ -68,10 +82,43 @@ func newSubmission(who caller, req *fireoncev1.ScheduleJobRequest) (submission, 
 		return submission{}, err
 	}
 	if req.GetDeriveKey() {
-		key = derived
+		if key = derived; conn.IsZero() {
+			return submission{}, sub.unnamed
+		}
 	}
-	spec, err := specFromWire(who.project, key, req, fingerprint)
-	return submission{who: who, spec: spec, payload: req.GetPayload(), at: at, validate: req.GetValidateOnly()}, err
+	if err := checkEffectKey(who, req); err != nil {
+		return submission{}, err
+	}
+	sub.spec, err = specFromWire(who.project, key, req, fingerprint)
+	sub.spec.Connection, sub.spec.ReplyTo = conn, replyTo
+	return sub, err
+}
+
+// resolve finds what a request names. A key that names nothing is noted, and not refused
+// yet: the request may repeat one that was stored when it did.
+func (in *intake) resolve(ctx context.Context, req *fireoncev1.ScheduleJobRequest, sub *submission) (conn, replyTo job.ID, err error) {
+	if sub.connection, err = ownerRef(in.who.project, req); err != nil {
+		return conn, replyTo, err
+	}
+	id, err := idFromWire(repliedTo.id, req.GetReplyToJobId())
+	if err != nil {
+		return conn, replyTo, err
+	}
+	sub.replyTo = store.Ref{Project: in.who.project, ID: id, Key: req.GetReplyToKey()}
+	if conn, err = in.connectionID(ctx, sub.connection); err != nil && !ofItem(err) {
+		return conn, replyTo, err
+	}
+	sub.unnamed = err
+	if replyTo, err = in.replyID(ctx, sub.replyTo); err != nil && !ofItem(err) {
+		return conn, replyTo, err
+	}
+	if req.GetReplyTo() != nil && replyTo.IsZero() && err == nil {
+		err = repliedTo.noJob(sub.replyTo) // the nil UUID is nobody's id, and not "no reply"
+	}
+	if sub.unnamed == nil {
+		sub.unnamed = err
+	}
+	return conn, replyTo, nil
 }
 
 // notReserved keeps clients from squatting on keys that Fireonce makes.
@@ -110,7 +157,7 @@ func checkTimeZone(name string) error {
 		return nil
 	}
 	if _, err := time.LoadLocation(name); err != nil || name == "Local" {
-		return badField("time_zone", `must be an IANA name, such as "Europe/Vienna"`)
+		return badField("time_zone", "time_zone", `must be an IANA name, such as "Europe/Vienna"`)
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ type scheduleRequest = fireoncev1.ScheduleJobRequest
 const scheduleJob = jobsPath + "ScheduleJob"
 
 func at(t time.Time) func(*scheduleRequest) {
-	return func(r *scheduleRequest) { r.ScheduledFor = timestamppb.New(t) }
+	return func(r *scheduleRequest) { r.ScheduleTime = timestamppb.New(t) }
 }
 
 func TestRepeatIsTheStoredJob(t *testing.T) {
@@ -30,7 +30,7 @@ func TestRepeatIsTheStoredJob(t *testing.T) {
 	c := overConnect(f)
 	when := f.clock.Now().Add(time.Hour).Add(1999 * time.Nanosecond)
 	first := f.schedule(f.request("k", at(when)))
-	if got, want := first.GetScheduledFor().AsTime(), when.Truncate(time.Microsecond); !got.Equal(want) {
+	if got, want := first.GetScheduleTime().AsTime(), when.Truncate(time.Microsecond); !got.Equal(want) {
 		t.Errorf("canonical time %s, want %s", got, want)
 	}
 	repeat := func(why string, r *scheduleRequest) {
@@ -40,13 +40,13 @@ func TestRepeatIsTheStoredJob(t *testing.T) {
 			t.Fatalf("%s: %v", why, err)
 		}
 		if res.GetCreated() || res.GetJob().GetJobId() != first.GetJobId() ||
-			!proto.Equal(res.GetJob().GetScheduledFor(), first.GetScheduledFor()) {
+			!proto.Equal(res.GetJob().GetScheduleTime(), first.GetScheduleTime()) {
 			t.Errorf("%s: %v", why, &res)
 		}
 	}
 	repeat("the same", f.request("k", at(when)))
 	repeat("digits below a microsecond", f.request("k", at(when.Add(-900*time.Nanosecond))))
-	repeat("another case of the id", f.request("k", at(when), func(r *scheduleRequest) { r.ConnectionId = strings.ToUpper(r.ConnectionId) }))
+	repeat("another case of the id", f.request("k", at(when), func(r *scheduleRequest) { r.Connection = onConnection(strings.ToUpper(r.GetConnectionId())) }))
 	repeat("other labels and another display zone", f.request("k", at(when), func(r *scheduleRequest) {
 		r.Labels, r.TimeZone = map[string]string{"a": "b"}, "Asia/Tokyo"
 	}))
@@ -74,7 +74,7 @@ func TestLateRepeat(t *testing.T) {
 		} {
 			res, err := ask[fireoncev1.ScheduleJobResponse](t, c, scheduleJob, r)
 			if err != nil || res.GetCreated() || res.GetJob().GetJobId() != stored.GetJobId() ||
-				!proto.Equal(res.GetJob().GetScheduledFor(), stored.GetScheduledFor()) {
+				!proto.Equal(res.GetJob().GetScheduleTime(), stored.GetScheduleTime()) {
 				t.Errorf("%s: %v, %v", name, res, err)
 			}
 		}
@@ -114,7 +114,7 @@ func TestLateRepeat(t *testing.T) {
 // wantAdvice makes sure that a refusal says that nothing is stored, and what to do.
 func wantAdvice(t *testing.T, name, message string) {
 	t.Helper()
-	for _, words := range []string{"more than 1m0s in the past", "no job is stored under this idempotency key", "with a later time", "without scheduled_for"} {
+	for _, words := range []string{"more than 1m0s in the past", "no job is stored under this idempotency key", "with a later time", "without schedule_time"} {
 		if !strings.Contains(message, words) {
 			t.Errorf("%s: %q does not say %q", name, message, words)
 		}
@@ -127,20 +127,20 @@ func TestKeyReused(t *testing.T) {
 	c := overGRPC(f)
 	when := f.clock.Now().Add(time.Hour)
 	full := func(r *scheduleRequest) {
-		r.ScheduledFor, r.StartWindow = timestamppb.New(when), durationpb.New(time.Hour)
+		r.ScheduleTime, r.StartWindow = timestamppb.New(when), durationpb.New(time.Hour)
 		r.RetryPolicy = &fireoncev1.RetryPolicy{MaxAttempts: 3}
 	}
 	stored := f.schedule(f.request("k", full))
 	changes := map[string]func(*scheduleRequest){
-		"connection_id": func(r *scheduleRequest) { r.ConnectionId = "018f0000-0000-7000-8000-000000000000" },
+		"connection_id": func(r *scheduleRequest) { r.Connection = onConnection("018f0000-0000-7000-8000-000000000000") },
 		"payload":       func(r *scheduleRequest) { r.Payload = custom("good/v1", "hello!") },
-		"scheduled_for": func(r *scheduleRequest) { r.ScheduledFor = nil },
+		"schedule_time": func(r *scheduleRequest) { r.ScheduleTime = nil },
 		"start_window":  func(r *scheduleRequest) { r.StartWindow = nil },
 		"retry_policy":  func(r *scheduleRequest) { r.RetryPolicy = &fireoncev1.RetryPolicy{} },
 		"ambiguity_policy": func(r *scheduleRequest) {
 			r.AmbiguityPolicy = fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_HOLD // the default, but said
 		},
-		"reply_to_job_id": func(r *scheduleRequest) { r.ReplyToJobId = stored.GetJobId() },
+		"reply_to_job_id": func(r *scheduleRequest) { r.ReplyTo = replyingTo(stored.GetJobId()) },
 	}
 	for field, change := range changes {
 		t.Run(field, func(t *testing.T) {
@@ -148,7 +148,7 @@ func TestKeyReused(t *testing.T) {
 			e := wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_IDEMPOTENCY_KEY_REUSED)
 			conflict := e.detail.GetIdempotencyConflict()
 			if conflict.GetJobId() != stored.GetJobId() || conflict.GetState() != stored.GetState() ||
-				!proto.Equal(conflict.GetScheduledFor(), stored.GetScheduledFor()) ||
+				!proto.Equal(conflict.GetScheduleTime(), stored.GetScheduleTime()) ||
 				strings.Join(conflict.GetMismatchedFields(), " ") != field {
 				t.Errorf("conflict %v, want field %s of job %s", conflict, field, stored.GetJobId())
 			}
@@ -185,7 +185,7 @@ func TestManyAtOnce(t *testing.T) {
 			created++
 		}
 		ids[r.GetJob().GetJobId()] = true
-		times[r.GetJob().GetScheduledFor().String()] = true
+		times[r.GetJob().GetScheduleTime().String()] = true
 	}
 	if created != 1 || len(ids) != 1 || len(times) != 1 {
 		t.Errorf("created %d times, %d jobs, %d canonical times; want 1 each", created, len(ids), len(times))
@@ -240,7 +240,7 @@ func TestTimes(t *testing.T) {
 				wantReason(t, err, tt.reason)
 				return
 			}
-			if got := res.GetJob().GetScheduledFor().AsTime(); err != nil || !got.Equal(tt.want) {
+			if got := res.GetJob().GetScheduleTime().AsTime(); err != nil || !got.Equal(tt.want) {
 				t.Errorf("canonical time %s, %v; want %s", got, err, tt.want)
 			}
 		})
@@ -290,9 +290,9 @@ func TestUnknownFieldsAreRefused(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	body := fmt.Sprintf(`{"idempotencyKey":"k","connectionId":%q,"payload":{"custom":{"schema":"good/v1"}},"scheduledFr":"2027-01-01T00:00:00Z"}`, f.conn)
+	body := fmt.Sprintf(`{"idempotencyKey":"k","connectionId":%q,"payload":{"custom":{"schema":"good/v1"}},"scheduleTme":"2027-01-01T00:00:00Z"}`, f.conn)
 	err := postJSON(t.Context(), defaultHTTP(t), "http://"+f.addr+scheduleJob, body, nil)
-	if e := new(wireError); !errors.As(err, &e) || e.code.String() != "invalid_argument" || !strings.Contains(e.msg, `did you mean "scheduledFor"?`) {
+	if e := new(wireError); !errors.As(err, &e) || e.code.String() != "invalid_argument" || !strings.Contains(e.msg, `did you mean "scheduleTime"?`) {
 		t.Errorf("misspelt JSON: %v", err)
 	}
 	if n, _ := f.stored(); n != 1 {

@@ -16,17 +16,25 @@ import (
 const (
 	// ScopeJobsRead: look at jobs, their history, their events, and figures.
 	ScopeJobsRead = "jobs:read"
+	// ScopePayloadsRead: see content, beside the scope that shows the message which has it
+	// (content.go).
+	ScopePayloadsRead = "payloads:read"
 	// ScopeJobsWrite: schedule jobs, change and cancel them, and try again what has
 	// failed.
 	ScopeJobsWrite = "jobs:write"
 	// ScopeJobsResolve: decide what became of an attempt that nobody knows about. To
 	// say that it had no effect may send it twice.
 	ScopeJobsResolve = "jobs:resolve"
+	// ScopeJobsDelete: erase jobs that have ended.
+	ScopeJobsDelete = "jobs:delete"
 	// ScopeConnectionsRead: look at connections and connectors, never at credentials.
 	ScopeConnectionsRead = "connections:read"
 	// ScopeConnectionsWrite: make, change, hold and delete connections, and hand over
 	// their credentials.
 	ScopeConnectionsWrite = "connections:write"
+	// ScopeEffectKeysWrite: give jobs effect keys of one's own, beside the scope that the
+	// call needs.
+	ScopeEffectKeysWrite = "effect-keys:write"
 	// ScopeAdmin: make, list and revoke keys of one's project, and look at the server
 	// itself, which all projects share.
 	ScopeAdmin = "admin"
@@ -34,7 +42,10 @@ const (
 
 // Scopes gives all of them.
 func Scopes() []string {
-	return []string{ScopeJobsRead, ScopeJobsWrite, ScopeJobsResolve, ScopeConnectionsRead, ScopeConnectionsWrite, ScopeAdmin}
+	return []string{
+		ScopeJobsRead, ScopePayloadsRead, ScopeJobsWrite, ScopeJobsResolve, ScopeJobsDelete, ScopeEffectKeysWrite,
+		ScopeConnectionsRead, ScopeConnectionsWrite, ScopeAdmin,
+	}
 }
 
 // ParseScopes reads scopes, separated by commas, in the order of Scopes and each
@@ -55,11 +66,15 @@ func ParseScopes(text string) ([]string, error) {
 
 // scopeOf is the whole table from procedures to the scopes that they need.
 var scopeOf = map[string]string{
-	fireoncev1connect.JobServiceGetJobProcedure:          ScopeJobsRead,
-	fireoncev1connect.JobServiceListJobsProcedure:        ScopeJobsRead,
-	fireoncev1connect.JobServiceListJobAttemptsProcedure: ScopeJobsRead,
-	fireoncev1connect.JobServiceStreamJobEventsProcedure: ScopeJobsRead,
-	fireoncev1connect.StatsServiceGetStatsProcedure:      ScopeJobsRead,
+	fireoncev1connect.JobServiceGetJobProcedure:              ScopeJobsRead,
+	fireoncev1connect.JobServiceListJobsProcedure:            ScopeJobsRead,
+	fireoncev1connect.JobServiceListJobAttemptsProcedure:     ScopeJobsRead,
+	fireoncev1connect.JobServiceListJobObservationsProcedure: ScopeJobsRead,
+	fireoncev1connect.JobServiceListJobEventsProcedure:       ScopeJobsRead,
+	fireoncev1connect.JobServiceStreamJobEventsProcedure:     ScopeJobsRead,
+	fireoncev1connect.StatsServiceGetStatsProcedure:          ScopeJobsRead,
+	fireoncev1connect.StatsServiceCountJobsProcedure:         ScopeJobsRead,
+	fireoncev1connect.StatsServiceQueryStatsProcedure:        ScopeJobsRead,
 
 	fireoncev1connect.JobServiceScheduleJobProcedure:       ScopeJobsWrite,
 	fireoncev1connect.JobServiceBatchScheduleJobsProcedure: ScopeJobsWrite,
@@ -73,6 +88,8 @@ var scopeOf = map[string]string{
 
 	fireoncev1connect.JobServiceResolveJobProcedure:      ScopeJobsResolve,
 	fireoncev1connect.JobServiceBulkResolveJobsProcedure: ScopeJobsResolve,
+
+	fireoncev1connect.JobServiceDeleteJobProcedure: ScopeJobsDelete,
 
 	fireoncev1connect.ConnectionServiceGetConnectionProcedure:   ScopeConnectionsRead,
 	fireoncev1connect.ConnectionServiceListConnectionsProcedure: ScopeConnectionsRead,
@@ -88,11 +105,12 @@ var scopeOf = map[string]string{
 	fireoncev1connect.ConnectionServiceStartOAuthProcedure:       ScopeConnectionsWrite,
 	fireoncev1connect.ConnectionServiceCompleteOAuthProcedure:    ScopeConnectionsWrite,
 
-	fireoncev1connect.AccessServiceCreateAPIKeyProcedure:     ScopeAdmin,
-	fireoncev1connect.AccessServiceListAPIKeysProcedure:      ScopeAdmin,
-	fireoncev1connect.AccessServiceRevokeAPIKeyProcedure:     ScopeAdmin,
+	fireoncev1connect.AccessServiceCreateApiKeyProcedure:     ScopeAdmin,
+	fireoncev1connect.AccessServiceListApiKeysProcedure:      ScopeAdmin,
+	fireoncev1connect.AccessServiceRevokeApiKeyProcedure:     ScopeAdmin,
 	fireoncev1connect.AccessServiceListSealingKeysProcedure:  ScopeAdmin,
 	fireoncev1connect.AccessServiceRotateSealingKeyProcedure: ScopeAdmin,
+	fireoncev1connect.AccessServiceEraseProjectProcedure:     ScopeAdmin,
 	statusPath: ScopeAdmin,
 }
 

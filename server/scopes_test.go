@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -86,66 +87,76 @@ func invoke(ctx context.Context, c client, procedure string, req proto.Message, 
 func reaching(project, jobID, connID, apiKey, jobKey string) map[string]proto.Message {
 	byJob := &fireoncev1.JobFilter{JobIds: []string{jobID}}
 	now := timestamppb.Now()
-	schedule := &fireoncev1.ScheduleJobRequest{IdempotencyKey: "reaching", ConnectionId: connID, Payload: custom("good/v1", "x")}
+	schedule := &fireoncev1.ScheduleJobRequest{IdempotencyKey: "reaching", Connection: onConnection(connID), Payload: custom("good/v1", "x")}
 	sent := fireoncev1.Resolution_DECISION_SENT
 	return map[string]proto.Message{
 		jobsPath + "ScheduleJob":       schedule,
 		jobsPath + "BatchScheduleJobs": &fireoncev1.BatchScheduleJobsRequest{Requests: []*fireoncev1.ScheduleJobRequest{schedule}},
-		jobsPath + "GetJob":            &fireoncev1.GetJobRequest{By: &fireoncev1.GetJobRequest_JobId{JobId: jobID}},
+		jobsPath + "GetJob":            &fireoncev1.GetJobRequest{Job: &fireoncev1.GetJobRequest_JobId{JobId: jobID}},
 		jobsPath + "ListJobs":          &fireoncev1.ListJobsRequest{},
 		jobsPath + "StreamJobEvents": &fireoncev1.StreamJobEventsRequest{
 			Start:      &fireoncev1.StreamJobEventsRequest_FromBeginning{FromBeginning: true},
 			IncludeJob: true, MaxDuration: durationpb.New(900e9),
 		},
 		jobsPath + "UpdateJob": &fireoncev1.UpdateJobRequest{
-			JobId: jobID, Etag: "1", UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"labels"}},
+			Job: &fireoncev1.UpdateJobRequest_JobId{JobId: jobID}, Etag: "1", UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"labels"}},
 		},
-		jobsPath + "CancelJob":       &fireoncev1.CancelJobRequest{JobId: jobID},
-		jobsPath + "RescheduleJob":   &fireoncev1.RescheduleJobRequest{JobId: jobID, ScheduledFor: timestamppb.New(now.AsTime().AddDate(1, 0, 0))},
-		jobsPath + "RunJobNow":       &fireoncev1.RunJobNowRequest{JobId: jobID},
-		jobsPath + "RetryJob":        &fireoncev1.RetryJobRequest{JobId: jobID, Etag: "1"},
-		jobsPath + "ResolveJob":      &fireoncev1.ResolveJobRequest{JobId: jobID, Etag: "1", Decision: sent, Note: "n"},
+		jobsPath + "CancelJob":       &fireoncev1.CancelJobRequest{Job: &fireoncev1.CancelJobRequest_JobId{JobId: jobID}},
+		jobsPath + "DeleteJob":       deleteByID(jobID),
+		jobsPath + "RescheduleJob":   &fireoncev1.RescheduleJobRequest{Job: &fireoncev1.RescheduleJobRequest_JobId{JobId: jobID}, ScheduleTime: timestamppb.New(now.AsTime().AddDate(1, 0, 0))},
+		jobsPath + "RunJobNow":       &fireoncev1.RunJobNowRequest{Job: &fireoncev1.RunJobNowRequest_JobId{JobId: jobID}},
+		jobsPath + "RetryJob":        &fireoncev1.RetryJobRequest{Job: &fireoncev1.RetryJobRequest_JobId{JobId: jobID}, Etag: "1"},
+		jobsPath + "ResolveJob":      &fireoncev1.ResolveJobRequest{Job: &fireoncev1.ResolveJobRequest_JobId{JobId: jobID}, Etag: "1", Decision: sent, Note: "n"},
 		jobsPath + "BulkCancelJobs":  &fireoncev1.BulkCancelJobsRequest{Filter: byJob},
 		jobsPath + "BulkRetryJobs":   &fireoncev1.BulkRetryJobsRequest{Filter: byJob, DryRun: true},
 		jobsPath + "BulkResolveJobs": &fireoncev1.BulkResolveJobsRequest{Filter: byJob, DryRun: true, Decision: sent, Note: "n"},
-		jobsPath + "ListJobAttempts": &fireoncev1.ListJobAttemptsRequest{JobId: jobID},
+		jobsPath + "ListJobObservations": &fireoncev1.ListJobObservationsRequest{
+			Job: &fireoncev1.ListJobObservationsRequest_JobId{JobId: jobID},
+		},
+		jobsPath + "ListJobEvents":   &fireoncev1.ListJobEventsRequest{Filter: &fireoncev1.EventFilter{JobIds: []string{jobID}}},
+		jobsPath + "ListJobAttempts": &fireoncev1.ListJobAttemptsRequest{Job: &fireoncev1.ListJobAttemptsRequest_JobId{JobId: jobID}},
 
 		connsPath + "CreateConnection": &fireoncev1.CreateConnectionRequest{
 			IdempotencyKey: jobKey, Connection: &fireoncev1.Connection{Connector: "stub", DisplayName: "reaching"},
 		},
-		connsPath + "GetConnection":   &fireoncev1.GetConnectionRequest{ConnectionId: connID},
-		connsPath + "ListConnections": &fireoncev1.ListConnectionsRequest{ShowDeleted: true},
+		connsPath + "GetConnection":   &fireoncev1.GetConnectionRequest{Connection: &fireoncev1.GetConnectionRequest_ConnectionId{ConnectionId: connID}},
+		connsPath + "ListConnections": &fireoncev1.ListConnectionsRequest{Filter: &fireoncev1.ConnectionFilter{ShowDeleted: true}},
 		connsPath + "UpdateConnection": &fireoncev1.UpdateConnectionRequest{
-			ConnectionId: connID, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"display_name"}}, DisplayName: "reached",
+			Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: connID}, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"display_name"}}, DisplayName: "reached",
 		},
 		connsPath + "RotateCredential": &fireoncev1.RotateCredentialRequest{
-			ConnectionId: connID, Credential: &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: "reaching"}},
+			Connection: &fireoncev1.RotateCredentialRequest_ConnectionId{ConnectionId: connID}, Credential: &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: "reaching"}}},
 		},
-		connsPath + "TestConnection":   &fireoncev1.TestConnectionRequest{ConnectionId: connID},
-		connsPath + "PauseConnection":  &fireoncev1.PauseConnectionRequest{ConnectionId: connID},
-		connsPath + "ResumeConnection": &fireoncev1.ResumeConnectionRequest{ConnectionId: connID},
-		connsPath + "DeleteConnection": &fireoncev1.DeleteConnectionRequest{ConnectionId: connID},
+		connsPath + "TestConnection":   &fireoncev1.TestConnectionRequest{Connection: &fireoncev1.TestConnectionRequest_ConnectionId{ConnectionId: connID}},
+		connsPath + "PauseConnection":  &fireoncev1.PauseConnectionRequest{Connection: &fireoncev1.PauseConnectionRequest_ConnectionId{ConnectionId: connID}},
+		connsPath + "ResumeConnection": &fireoncev1.ResumeConnectionRequest{Connection: &fireoncev1.ResumeConnectionRequest_ConnectionId{ConnectionId: connID}},
+		connsPath + "DeleteConnection": &fireoncev1.DeleteConnectionRequest{Connection: &fireoncev1.DeleteConnectionRequest_ConnectionId{ConnectionId: connID}},
 		connsPath + "ListConnectors":   &fireoncev1.ListConnectorsRequest{},
 		connsPath + "StartOAuth": &fireoncev1.StartOAuthRequest{
 			App: "reaching", Target: &fireoncev1.StartOAuthRequest_ConnectionId{ConnectionId: connID},
 		},
 		connsPath + "CompleteOAuth": &fireoncev1.CompleteOAuthRequest{State: "reaching", Code: "reaching"},
 
-		statsPath + "GetStats": &fireoncev1.GetStatsRequest{ConnectionId: connID},
+		statsPath + "GetStats":  &fireoncev1.GetStatsRequest{Connection: &fireoncev1.GetStatsRequest_ConnectionId{ConnectionId: connID}},
+		statsPath + "CountJobs": &fireoncev1.CountJobsRequest{},
+		statsPath + "QueryStats": &fireoncev1.QueryStatsRequest{
+			Bucket: fireoncev1.StatsBucket_STATS_BUCKET_HOUR, StartTime: now,
+		},
 
-		accessPath + "CreateAPIKey": &fireoncev1.CreateAPIKeyRequest{ProjectId: project, Scopes: []string{server.ScopeAdmin}},
-		accessPath + "ListAPIKeys":  &fireoncev1.ListAPIKeysRequest{ProjectId: project},
-		accessPath + "RevokeAPIKey": &fireoncev1.RevokeAPIKeyRequest{ApiKeyId: apiKey},
+		accessPath + "CreateApiKey": &fireoncev1.CreateApiKeyRequest{ProjectId: project, Scopes: []string{server.ScopeAdmin}},
+		accessPath + "ListApiKeys":  &fireoncev1.ListApiKeysRequest{ProjectId: project},
+		accessPath + "RevokeApiKey": &fireoncev1.RevokeApiKeyRequest{ApiKeyId: apiKey},
 		// Of all projects, and the operator's.
 		accessPath + "ListSealingKeys":  &fireoncev1.ListSealingKeysRequest{},
 		accessPath + "RotateSealingKey": &fireoncev1.RotateSealingKeyRequest{},
+		accessPath + "EraseProject":     &fireoncev1.EraseProjectRequest{ProjectId: cmp.Or(project, "scoped")},
 	}
 }
 
 // listing are RPCs that name no object, and those whose filter just selects nothing.
 var listing = []string{
 	"ListJobs", "StreamJobEvents", "BulkCancelJobs", "BulkRetryJobs", "BulkResolveJobs", "BatchScheduleJobs",
-	"ListConnections", "ListConnectors", "CreateConnection",
+	"ListConnections", "ListConnectors", "CreateConnection", "CountJobs", "QueryStats",
 }
 
 // procedures are those of the contract, each with a request.
@@ -229,11 +240,11 @@ func (f *fixture) otherWays(mine context.Context, t *testing.T, c client, victim
 		want      fireoncev1.ErrorReason
 	}{
 		"a key": {
-			jobsPath + "GetJob", &fireoncev1.GetJobRequest{By: &fireoncev1.GetJobRequest_IdempotencyKey{IdempotencyKey: canary}},
+			jobsPath + "GetJob", &fireoncev1.GetJobRequest{Job: &fireoncev1.GetJobRequest_IdempotencyKey{IdempotencyKey: canary}},
 			fireoncev1.ErrorReason_ERROR_REASON_JOB_NOT_FOUND,
 		},
 		"a reply": {
-			scheduleJob, f.request("reply", func(r *scheduleRequest) { r.ConnectionId, r.ReplyToJobId = ownConn, victim }),
+			scheduleJob, f.request("reply", func(r *scheduleRequest) { r.Connection, r.ReplyTo = onConnection(ownConn), replyingTo(victim) }),
 			fireoncev1.ErrorReason_ERROR_REASON_JOB_NOT_FOUND,
 		},
 		"a cursor": {
@@ -255,7 +266,7 @@ func (f *fixture) otherWays(mine context.Context, t *testing.T, c client, victim
 	}
 	// The same key is free in each project.
 	var res fireoncev1.ScheduleJobResponse
-	f.must(c.call(mine, scheduleJob, f.request(canary, func(r *scheduleRequest) { r.ConnectionId = ownConn }), &res))
+	f.must(c.call(mine, scheduleJob, f.request(canary, func(r *scheduleRequest) { r.Connection = onConnection(ownConn) }), &res))
 	if !res.GetCreated() || res.GetJob().GetJobId() == victim || res.GetJob().GetProjectId() != "other" {
 		t.Errorf("the key gave %v", res.GetJob())
 	}
@@ -282,7 +293,7 @@ func (f *fixture) inProject(ctx context.Context, t *testing.T, project string, c
 	if got := made.GetConnection().GetProjectId(); got != project {
 		t.Errorf("a connection of project %q", got)
 	}
-	res, err := askWith[fireoncev1.ScheduleJobResponse](ctx, c, scheduleJob, f.request("own", func(r *scheduleRequest) { r.ConnectionId = conn }))
+	res, err := askWith[fireoncev1.ScheduleJobResponse](ctx, c, scheduleJob, f.request("own", func(r *scheduleRequest) { r.Connection = onConnection(conn) }))
 	f.must(err)
 	if got := res.GetJob().GetProjectId(); got != project {
 		t.Errorf("a job of project %q", got)
@@ -292,7 +303,7 @@ func (f *fixture) inProject(ctx context.Context, t *testing.T, project string, c
 
 func (f *fixture) asStored(text string) store.Connection {
 	f.tb.Helper()
-	conn, err := f.store.Connection(f.tb.Context(), "", f.id(text))
+	conn, err := f.store.Connection(f.tb.Context(), store.Ref{ID: f.id(text)})
 	f.must(err)
 	return conn
 }

@@ -66,6 +66,10 @@ type Config struct {
 	// NextAPIKey, when set, is as good as APIKey, so that the operator's key can be
 	// replaced while servers run.
 	NextAPIKey string
+	// Keep says how long the keys of erased jobs stay bound; its other times mean nothing.
+	Keep store.Keep
+	// Namespace is the installation's part of every effect key (store.Meta).
+	Namespace string
 	// Worker names the engine beside this server, for GET /status.
 	Worker string
 	// RequireKey makes every call come with a key when there is no APIKey, too.
@@ -147,6 +151,10 @@ type Server struct {
 	store   store.Store
 	log     *slog.Logger
 	storeID job.ID
+	// credentialRequired are the connectors that do nothing without a credential.
+	credentialRequired []string
+	// keepKeys says how long keys of ended jobs are honored.
+	keepKeys store.Keep
 	// keySum and nextKeySum are the hashes of the operator's keys.
 	keySum, nextKeySum [sha256.Size]byte
 	keys               *apiKeys
@@ -207,7 +215,9 @@ func New(cfg Config) (*Server, error) {
 	notes := newQuotaNotes(cfg.Log, cfg.Now)
 	s := &Server{
 		cfg: cfg, store: cfg.Store, log: cfg.Log, storeID: meta.StoreID,
-		keySum: sha256.Sum256([]byte(cfg.APIKey)), nextKeySum: sha256.Sum256([]byte(cfg.NextAPIKey)),
+		credentialRequired: cfg.Connectors.CredentialRequired(),
+		keepKeys:           store.Keep{Keys: job.KeyKept, EndlessKeys: cfg.Connectors.EndlessKeys()},
+		keySum:             sha256.Sum256([]byte(cfg.APIKey)), nextKeySum: sha256.Sum256([]byte(cfg.NextAPIKey)),
 		quotas: cfg.Quotas, streams: newStreams(cfg.Quotas, notes),
 		tail:   newTail(cfg.Store, cfg.Limits.Poll, cfg.Limits.DefaultDeadline),
 		metas:  newMemo[struct{}, store.Meta](cfg.Now, metaKept, cfg.Limits.DefaultDeadline, 1, 1),

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
@@ -99,6 +101,13 @@ func (f *feed) key() string {
 	b = append(b, q.Schedule[:]...)
 	b = binary.BigEndian.AppendUint64(b, uint64(q.After))
 	b = binary.BigEndian.AppendUint64(b, uint64(q.Incarnation))
+	if q.Ended {
+		b[1] |= 2
+	}
+	b = append(b, byte(len(q.Labels)))
+	for _, name := range slices.Sorted(maps.Keys(q.Labels)) {
+		b = appendPrefixed(appendPrefixed(b, []byte(name)), []byte(q.Labels[name]))
+	}
 	for _, ids := range [][]job.ID{q.Jobs, q.Connections} {
 		b = binary.BigEndian.AppendUint64(b, uint64(len(ids)))
 		for _, id := range ids {

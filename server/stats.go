@@ -25,10 +25,12 @@ type statsService struct {
 	fireoncev1connect.UnimplementedStatsServiceHandler
 	*Server
 	kept *memo[store.StatsQuery, *fireoncev1.GetStatsResponse]
+	// asking bounds the counts and series that the database has to bear at one time.
+	asking chan struct{}
 }
 
 func newStatsService(s *Server) *statsService {
-	return &statsService{Server: s, kept: newMemo[store.StatsQuery, *fireoncev1.GetStatsResponse](
+	return &statsService{Server: s, asking: make(chan struct{}, statsAtOnce), kept: newMemo[store.StatsQuery, *fireoncev1.GetStatsResponse](
 		s.cfg.Now, statsKept, s.cfg.Limits.MaxDeadline, statsEntries, statsAtOnce)}
 }
 
@@ -37,7 +39,11 @@ func (s *statsService) GetStats(ctx context.Context, req *fireoncev1.GetStatsReq
 	if err := noUnknown(req); err != nil {
 		return nil, err
 	}
-	conn, err := idFromWire("connection_id", req.GetConnectionId())
+	ref, err := ownerRef(callerOf(ctx).project, req)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := s.connectionID(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
@@ -51,8 +57,8 @@ func (s *statsService) GetStats(ctx context.Context, req *fireoncev1.GetStatsReq
 
 func (s *statsService) measure(ctx context.Context, q store.StatsQuery) (*fireoncev1.GetStatsResponse, error) {
 	if !q.Connection.IsZero() {
-		if _, err := s.store.Connection(ctx, q.Project, q.Connection); err != nil {
-			return nil, notFoundAs(fmt.Errorf("read the connection: %w", err), connectionNotFound(q.Connection))
+		if _, err := s.store.Connection(ctx, store.Ref{Project: q.Project, ID: q.Connection}); err != nil {
+			return nil, notFoundAs(fmt.Errorf("read the connection: %w", err), ofConnection.noConnection(store.Ref{ID: q.Connection}))
 		}
 	}
 	st, err := s.store.Stats(ctx, q)

@@ -90,10 +90,10 @@ func TestStatsOnTheWire(t *testing.T) {
 				!got.GetAsOfTime().AsTime().Equal(f.clock.Now()) {
 				t.Errorf("stats %v", got)
 			}
-			_, err = ask[fireoncev1.GetStatsResponse](t, c, getStats, &fireoncev1.GetStatsRequest{ConnectionId: absent})
+			_, err = ask[fireoncev1.GetStatsResponse](t, c, getStats, &fireoncev1.GetStatsRequest{Connection: &fireoncev1.GetStatsRequest_ConnectionId{ConnectionId: absent}})
 			wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND)
 			for _, bad := range []*fireoncev1.GetStatsRequest{
-				{ConnectionId: "x"}, {Window: durationpb.New(0)}, {Window: durationpb.New(32 * 24 * time.Hour)},
+				{Connection: &fireoncev1.GetStatsRequest_ConnectionId{ConnectionId: "x"}}, {Window: durationpb.New(0)}, {Window: durationpb.New(32 * 24 * time.Hour)},
 			} {
 				_, err := ask[fireoncev1.GetStatsResponse](t, c, getStats, bad)
 				if e := new(wireError); !asWire(err, &e) || e.code != connect.CodeInvalidArgument {
@@ -118,7 +118,7 @@ func TestStatsAreKept(t *testing.T) {
 	for range 5 {
 		f.must(look(&fireoncev1.GetStatsRequest{}))
 		f.must(look(&fireoncev1.GetStatsRequest{Window: durationpb.New(time.Hour)}))
-		f.must(look(&fireoncev1.GetStatsRequest{ConnectionId: strings.ToUpper(f.conn)}))
+		f.must(look(&fireoncev1.GetStatsRequest{Connection: &fireoncev1.GetStatsRequest_ConnectionId{ConnectionId: strings.ToUpper(f.conn)}}))
 	}
 	if m.total() != 3 {
 		t.Errorf("%d measurements for 3 questions", m.total())

@@ -11,6 +11,8 @@ import (
 
 	"connectrpc.com/connect"
 	"connectrpc.com/grpchealth"
+
+	"github.com/fireonce/fireonce/store"
 )
 
 // Rules of this file: what a server says of itself beside the API. A
@@ -61,8 +63,8 @@ type statusReport struct {
 	Incarnation int64  `json:"incarnation"`
 	// QuarantineReason says why nothing is being sent; empty: all is well.
 	QuarantineReason string `json:"quarantine_reason"`
-	// ClockDoubt says what is not believed of the time; empty: all is well.
-	ClockDoubt string `json:"clock_doubt"`
+	// ClockDoubt says what is not believed of the time; null: all is well.
+	ClockDoubt *clockReport `json:"clock_doubt"`
 	// EventLagSeconds is how far the end of the event log is behind.
 	EventLagSeconds float64 `json:"event_lag_seconds"`
 	Stopping        bool    `json:"stopping"`
@@ -84,8 +86,23 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(statusReport{ // a client that has gone gets no answer
 		Version: s.cfg.Version, Worker: s.cfg.Worker, Engine: meta.Engine, StoreID: meta.StoreID.String(), Incarnation: meta.Incarnation,
-		QuarantineReason: meta.Quarantined, ClockDoubt: clockWords(meta.Clock), EventLagSeconds: meta.EventLag.Seconds(), Stopping: s.health.stopping.Load(),
+		QuarantineReason: meta.Quarantined, ClockDoubt: reportClock(meta.Clock), EventLagSeconds: meta.EventLag.Seconds(), Stopping: s.health.stopping.Load(),
 	})
+}
+
+// clockReport is a ClockDoubt of the contract.
+type clockReport struct {
+	Kind           string `json:"kind"`
+	Message        string `json:"message"`
+	SendingStopped bool   `json:"sending_stopped"`
+}
+
+func reportClock(d store.ClockDoubt) *clockReport {
+	w := clockToWire(d)
+	if w == nil {
+		return nil
+	}
+	return &clockReport{strings.TrimPrefix(w.GetKind().String(), "KIND_"), w.GetMessage(), w.GetSendingStopped()}
 }
 
 // health answers gRPC health checks: serving, until Shutdown.

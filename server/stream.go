@@ -39,7 +39,9 @@ type feed struct {
 	job    job.ID // of a jobCursor
 	owner  [ownerLen]byte
 	jobToo bool
-	out    sink
+	// blind says that the reader may see no content.
+	blind bool
+	out   sink
 }
 
 // sink is the way to a stream's reader.
@@ -62,16 +64,20 @@ func (s *jobService) streamJobEvents(ctx context.Context, req *fireoncev1.Stream
 		return err
 	}
 	defer leave()
-	query, err := eventsFromWire(project, req.GetFilter())
+	f, err := s.feed(ctx, req.GetFilter(), eventPage, req.GetIncludeJob())
 	if err != nil {
 		return err
 	}
-	query.Limit = eventPage
-	f := &feed{
-		jobService: s, query: query, kind: logCursor, owner: s.owner(project),
-		jobToo: req.GetIncludeJob(), out: out,
+	f.out = out
+	switch start := req.GetStart().(type) {
+	case *fireoncev1.StreamJobEventsRequest_AfterCursor:
+		err = f.after(start.AfterCursor)
+	case *fireoncev1.StreamJobEventsRequest_FromBeginning:
+		err = f.beginning(ctx)
+	default:
+		err = f.now(ctx)
 	}
-	if err := f.start(ctx, req); err != nil {
+	if err != nil {
 		return err
 	}
 	life := s.cfg.Limits.StreamDuration
@@ -83,47 +89,73 @@ func (s *jobService) streamJobEvents(ctx context.Context, req *fireoncev1.Stream
 	return f.run(ctx, life)
 }
 
-// start finds the place to begin at.
-func (f *feed) start(ctx context.Context, req *fireoncev1.StreamJobEventsRequest) error {
-	only, oneJob := soleJob(req.GetFilter(), f.query)
-	switch start := req.GetStart().(type) {
-	case *fireoncev1.StreamJobEventsRequest_AfterCursor:
-		p, err := f.parseCursor(f.query.Project, start.AfterCursor)
+// feed makes what reads the events that a filter selects.
+func (s *jobService) feed(ctx context.Context, filter *fireoncev1.EventFilter, limit int, jobToo bool) (*feed, error) {
+	project := callerOf(ctx).project
+	query, err := eventsFromWire(project, filter)
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range filter.GetIdempotencyKeys() {
+		ref := store.Ref{Project: project, Key: key}
+		snap, err := s.store.Job(ctx, ref)
 		if err != nil {
-			return err
+			return nil, notFoundAs(fmt.Errorf("read the job: %w", err), jobNotFound(ref))
 		}
-		if p.kind == jobCursor && (!oneJob || only != p.id) {
+		query.Jobs = append(query.Jobs, snap.ID)
+	}
+	if query.Connections, err = s.andNamed(ctx, project, query.Connections, filter.GetConnectionKeys()); err != nil {
+		return nil, err
+	}
+	query.Limit = limit
+	return &feed{jobService: s, query: query, kind: logCursor, owner: s.owner(project), jobToo: jobToo, blind: !callerOf(ctx).has(ScopePayloadsRead)}, nil
+}
+
+// after goes on after a cursor.
+func (f *feed) after(cursor string) error {
+	p, err := f.parseCursor(f.query.Project, cursor)
+	if err != nil {
+		return err
+	}
+	if p.kind == jobCursor {
+		if only, oneJob := f.soleJob(); !oneJob || only != p.id {
 			return refuse(fireoncev1.ErrorReason_ERROR_REASON_CURSOR_INVALID,
 				"after_cursor is of one job's history; filter by that job alone", "field", "after_cursor")
 		}
-		f.kind, f.query.After, f.query.Incarnation = p.kind, p.at, p.incarnation
-	case *fireoncev1.StreamJobEventsRequest_FromBeginning:
-		if oneJob {
-			f.kind = jobCursor
-			break
-		}
-		log, err := logEnd(ctx, f.store, f.query.Project)
-		if err != nil {
-			return err
-		}
-		f.query.After, f.query.Incarnation = log.Begin, log.Incarnation
-	default:
-		log, err := logEnd(ctx, f.store, f.query.Project)
-		if err != nil {
-			return err
-		}
-		f.query.After, f.query.Incarnation = log.End, log.Incarnation
+		f.ofJob()
 	}
-	if f.kind == jobCursor {
-		// One job's history is read by its sequence: no event is ever too old.
-		f.job, f.query.Job, f.query.Jobs = only, only, nil
-	}
+	f.query.After, f.query.Incarnation = p.at, p.incarnation
 	return nil
 }
 
+// beginning begins with the oldest event that is kept.
+func (f *feed) beginning(ctx context.Context) error {
+	if _, oneJob := f.soleJob(); oneJob {
+		f.ofJob()
+		return nil
+	}
+	log, err := logEnd(ctx, f.store, f.query.Project)
+	f.query.After, f.query.Incarnation = log.Begin, log.Incarnation
+	return err
+}
+
+// now begins with what is written from now on.
+func (f *feed) now(ctx context.Context) error {
+	log, err := logEnd(ctx, f.store, f.query.Project)
+	f.query.After, f.query.Incarnation = log.End, log.Incarnation
+	return err
+}
+
+// ofJob has the history of the sole job read by its sequence: no event of it is ever too
+// old.
+func (f *feed) ofJob() {
+	f.kind, f.job, f.query.Job, f.query.Jobs = jobCursor, f.query.Jobs[0], f.query.Jobs[0], nil
+}
+
 // soleJob tells whether a filter selects one job and nothing else.
-func soleJob(f *fireoncev1.EventFilter, q store.EventQuery) (job.ID, bool) {
-	if len(q.Jobs) != 1 || len(f.GetConnectionIds()) > 0 || f.GetScheduleId() != "" {
+func (f *feed) soleJob() (job.ID, bool) {
+	q := f.query
+	if len(q.Jobs) != 1 || len(q.Connections) > 0 || !q.Schedule.IsZero() || len(q.Labels) > 0 || q.Ended {
 		return job.ID{}, false
 	}
 	return q.Jobs[0], true
@@ -144,9 +176,8 @@ func (f *feed) run(ctx context.Context, life time.Duration) error {
 	if b.err != nil {
 		return b.err
 	}
-	if f.kind == logCursor && f.query.After > b.page.End {
-		return refuse(fireoncev1.ErrorReason_ERROR_REASON_CURSOR_INVALID,
-			"after_cursor is of a later state of the database than the present one", "field", "after_cursor")
+	if err := f.known(b.page); err != nil {
+		return err
 	}
 	if err := f.heartbeat(); err != nil {
 		return err
@@ -169,6 +200,15 @@ func (f *feed) run(ctx context.Context, life time.Duration) error {
 			return b.err
 		}
 	}
+}
+
+// known refuses a place that the log has not come to.
+func (f *feed) known(page store.EventPage) error {
+	if f.kind == logCursor && f.query.After > page.End {
+		return refuse(fireoncev1.ErrorReason_ERROR_REASON_CURSOR_INVALID,
+			"after_cursor is of a later state of the database than the present one", "field", "after_cursor")
+	}
+	return nil
 }
 
 // rest waits until the log is to be read again; not at all when more is there.
@@ -221,7 +261,7 @@ func (f *feed) load(ctx context.Context) *eventRun {
 	case errors.Is(err, store.ErrCursorExpired):
 		return &eventRun{err: f.expired(ctx, err)}
 	case err != nil:
-		return &eventRun{err: notFoundAs(fmt.Errorf("read events: %w", err), jobNotFound(f.job.String()))}
+		return &eventRun{err: notFoundAs(fmt.Errorf("read events: %w", err), jobNotFound(store.Ref{ID: f.job}))}
 	}
 	messages, err := f.messages(ctx, page)
 	return &eventRun{page: page, messages: messages, err: err}
@@ -336,6 +376,9 @@ func (f *feed) heartbeat() error {
 }
 
 func (f *feed) send(m *fireoncev1.StreamJobEventsResponse) error {
+	if f.blind {
+		m = withoutContent(m) // other streams send the same message
+	}
 	if err := f.out.send(m); err != nil {
 		return fmt.Errorf("send an event: %w", err)
 	}

@@ -84,7 +84,7 @@ func TestStreamIsGapFree(t *testing.T) {
 				if err := writer.call(t.Context(), scheduleJob, f.request(fmt.Sprint(i)), &res); err != nil {
 					t.Errorf("schedule: %v", err)
 				}
-				err := writer.call(t.Context(), jobsPath+"CancelJob", &fireoncev1.CancelJobRequest{JobId: res.GetJob().GetJobId()},
+				err := writer.call(t.Context(), jobsPath+"CancelJob", &fireoncev1.CancelJobRequest{Job: &fireoncev1.CancelJobRequest_JobId{JobId: res.GetJob().GetJobId()}},
 					&fireoncev1.CancelJobResponse{})
 				if err != nil {
 					t.Errorf("cancel: %v", err)

@@ -26,7 +26,7 @@ func (accepting) Create(_ context.Context, items []store.NewJob) ([]store.Create
 	out := make([]store.Created, len(items))
 	for i, n := range items {
 		out[i] = store.Created{Created: true, Snapshot: job.Snapshot{Job: job.Job{
-			Spec: n.Spec, Status: job.Status{State: job.Scheduled, Version: 1, ScheduledFor: n.ScheduledFor, Class: n.Class},
+			Spec: n.Spec, Status: job.Status{State: job.Scheduled, Version: 1, ScheduleTime: n.ScheduleTime, Class: n.Class},
 		}}}
 	}
 	return out, nil
@@ -44,7 +44,7 @@ func BenchmarkSubmit(b *testing.B) {
 			each(b, callers, func() error {
 				n := next.Add(1)
 				return c.call(b.Context(), scheduleJob, f.request(strconv.FormatInt(n, 10), func(r *scheduleRequest) {
-					r.ScheduledFor = timestamppb.New(f.clock.Now().Add(time.Hour))
+					r.ScheduleTime = timestamppb.New(f.clock.Now().Add(time.Hour))
 				}), &fireoncev1.ScheduleJobResponse{})
 			})
 		})

@@ -69,7 +69,7 @@ func TestConnectionDisabled(t *testing.T) {
 		Key: "gone", Connection: store.Connection{ID: id, Project: server.DefaultProject, Connector: "gone", Class: job.Opaque},
 	})
 	f.must(err)
-	err = overGRPC(f).call(t.Context(), scheduleJob, f.request("k", func(r *scheduleRequest) { r.ConnectionId = id.String() }),
+	err = overGRPC(f).call(t.Context(), scheduleJob, f.request("k", func(r *scheduleRequest) { r.Connection = onConnection(id.String()) }),
 		&fireoncev1.ScheduleJobResponse{})
 	wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_DISABLED)
 }

@@ -12,14 +12,17 @@ import (
 // it was sent first, so that a repeat of a move that is in place succeeds
 // however late it comes; a move that is still to be made has its time checked.
 
-// pastMove is what to do about a new time that has passed.
-const pastMove = "the job was not changed: give a later time, or none to start it now"
+// Choices for a new time that has passed.
+const (
+	pastMove  = "the job was not changed: give a later time, or call RunJobNow"
+	pastRetry = "the job was not changed: give a later time, or none to start it now"
+)
 
 // timed checks a requested time and makes the evidence for it; the zero time,
-// "now", needs no check.
-func (s *jobService) timed(at time.Time, evidence func(time.Time) job.Evidence) func(context.Context, job.Snapshot) (checked, error) {
+// "now", needs no check. instead says what to do when the time has passed.
+func (s *jobService) timed(field string, at time.Time, instead string, evidence func(time.Time) job.Evidence) func(context.Context, job.Snapshot) (checked, error) {
 	return func(context.Context, job.Snapshot) (checked, error) {
-		at, err := s.checkTime("scheduled_for", at, pastMove)
+		at, err := s.checkTime(field, at, instead)
 		if err != nil {
 			return checked{}, err
 		}
@@ -32,14 +35,14 @@ func (s *jobService) RescheduleJob(ctx context.Context, req *fireoncev1.Reschedu
 	if err := noUnknown(req); err != nil {
 		return nil, err
 	}
-	at, err := timeFromWire("scheduled_for", req.GetScheduledFor())
+	at, err := timeFromWire("schedule_time", req.GetScheduleTime())
 	if err != nil {
 		return nil, err
 	}
 	window := durationFromWire(req.GetStartWindow())
 	move := func(at time.Time) job.Evidence { return job.RescheduleAsked{At: at, Window: window} }
 	snap, err := s.change(ctx, wish{
-		id: req.GetJobId(), etag: req.GetEtag(), ask: always(move(at)), check: s.timed(at, move),
+		of: req, etag: req.GetEtag(), ask: always(move(at)), check: s.timed("schedule_time", at, pastMove, move),
 	})
 	if err != nil {
 		return nil, err
@@ -53,7 +56,7 @@ func (s *jobService) RunJobNow(ctx context.Context, req *fireoncev1.RunJobNowReq
 	if err := noUnknown(req); err != nil {
 		return nil, err
 	}
-	snap, err := s.change(ctx, wish{id: req.GetJobId(), etag: req.GetEtag(), ask: always(job.RunNowAsked{})})
+	snap, err := s.change(ctx, wish{of: req, etag: req.GetEtag(), ask: always(job.RunNowAsked{})})
 	if err != nil {
 		return nil, err
 	}
@@ -66,13 +69,13 @@ func (s *jobService) RetryJob(ctx context.Context, req *fireoncev1.RetryJobReque
 	if err := noUnknown(req); err != nil {
 		return nil, err
 	}
-	at, err := timeFromWire("scheduled_for", req.GetScheduledFor())
+	at, err := timeFromWire("next_attempt_time", req.GetNextAttemptTime())
 	if err != nil {
 		return nil, err
 	}
 	again := func(at time.Time) job.Evidence { return job.RetryAsked{At: at} }
 	snap, err := s.change(ctx, wish{
-		id: req.GetJobId(), etag: req.GetEtag(), ask: always(again(at)), check: s.timed(at, again),
+		of: req, etag: req.GetEtag(), ask: always(again(at)), check: s.timed("next_attempt_time", at, pastRetry, again),
 	})
 	if err != nil {
 		return nil, err

@@ -26,21 +26,22 @@ const (
 	tokenVersion = 2
 	ownerLen     = 8
 	sumLen       = 4
+	etagLen      = 12
 	tokenLen     = 2 + ownerLen + 8 + len(job.ID{}) + 8 + sumLen
 )
 
 type tokenKind byte
 
 const (
-	logCursor  tokenKind = 'L' // a position in the project's event log
-	jobCursor  tokenKind = 'J' // a sequence of one job
-	jobPages   tokenKind = 'P'
-	tryPages   tokenKind = 'A' // attempts
-	connPages  tokenKind = 'C'
-	bulkPages  tokenKind = 'B'
-	keyPages   tokenKind = 'K' // API keys
-	sealPages  tokenKind = 'S' // sealed credentials
-	etagPrefix           = "v"
+	logCursor tokenKind = 'L' // a position in the project's event log
+	jobCursor tokenKind = 'J' // a sequence of one job
+	jobPages  tokenKind = 'P'
+	tryPages  tokenKind = 'A' // attempts
+	lookPages tokenKind = 'O' // observations
+	connPages tokenKind = 'C'
+	bulkPages tokenKind = 'B'
+	keyPages  tokenKind = 'K' // API keys
+	sealPages tokenKind = 'S' // sealed credentials
 )
 
 // place is what a token says.
@@ -128,7 +129,7 @@ func (s *Server) pageOwner(project string, query proto.Message) ([ownerLen]byte,
 	name := query.ProtoReflect().Descriptor().FullName()
 	enc, err := canonical(query.ProtoReflect())
 	if err != nil {
-		return [ownerLen]byte{}, badField(string(name.Name()), err.Error())
+		return [ownerLen]byte{}, badField("", "unknown_field", errUnknownField.Error())
 	}
 	return s.owner(project, []byte(name), enc), nil
 }

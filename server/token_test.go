@@ -118,7 +118,7 @@ func TestPageTokens(t *testing.T) {
 	for path, call := range map[string]struct{ req, res proto.Message }{
 		connsPath + "ListConnections": {&fireoncev1.ListConnectionsRequest{PageToken: good}, &fireoncev1.ListConnectionsResponse{}},
 		jobsPath + "ListJobAttempts": {
-			&fireoncev1.ListJobAttemptsRequest{JobId: page.GetJobs()[0].GetJobId(), PageToken: good}, &fireoncev1.ListJobAttemptsResponse{},
+			&fireoncev1.ListJobAttemptsRequest{Job: &fireoncev1.ListJobAttemptsRequest_JobId{JobId: page.GetJobs()[0].GetJobId()}, PageToken: good}, &fireoncev1.ListJobAttemptsResponse{},
 		},
 	} {
 		wantReason(t, c.call(t.Context(), path, call.req, call.res), invalid)
@@ -147,7 +147,7 @@ func TestAttemptPages(t *testing.T) {
 		f.learn(f.arm().ID, job.Outcome{Attempt: n, Result: job.ResultRejected, Kind: job.FailTransient, HTTPStatus: 409})
 		f.clock.advance(15 * time.Minute)
 	}
-	req := &fireoncev1.ListJobAttemptsRequest{JobId: j.GetJobId(), PageSize: 2}
+	req := &fireoncev1.ListJobAttemptsRequest{Job: &fireoncev1.ListJobAttemptsRequest_JobId{JobId: j.GetJobId()}, PageSize: 2}
 	for _, want := range [][]int32{{1, 2}, {3}} {
 		var res fireoncev1.ListJobAttemptsResponse
 		f.must(overConnect(f).call(t.Context(), jobsPath+"ListJobAttempts", req, &res))

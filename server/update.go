@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -20,6 +21,11 @@ type update struct {
 	kind    string
 	payload []byte // the message, encoded
 	labels  map[string]string
+	// terms are the fields of UpdateJobRequest that are named, and are no content.
+	policy   job.Policy
+	retry    *job.RetryPolicy // without the time for an attempt
+	timeout  *time.Duration
+	timeZone *string
 }
 
 // updateFromWire reads what update_mask names.
@@ -45,13 +51,53 @@ func updateFromWire(req *fireoncev1.UpdateJobRequest) (update, error) {
 			u.labels = map[string]string{}
 		}
 	}
+	if slices.Contains(paths, "ambiguity_policy") {
+		u.policy = policyFromWire(req.GetAmbiguityPolicy())
+	}
+	if slices.Contains(paths, "retry_policy") {
+		if _, err := canonicalOrNil("retry_policy", req.GetRetryPolicy()); err != nil {
+			return u, err
+		}
+		retry := retryFromWire(req.GetRetryPolicy())
+		u.retry = &retry
+	}
+	if slices.Contains(paths, "attempt_timeout") {
+		timeout := durationFromWire(req.GetAttemptTimeout())
+		u.timeout = &timeout
+	}
+	if slices.Contains(paths, "time_zone") {
+		zone := req.GetTimeZone()
+		u.timeZone = &zone
+	}
 	return u, nil
+}
+
+// terms returns what of a job's policies and time zone an update changes.
+func (u update) terms(s job.Spec) store.Content {
+	c := store.Content{Policy: u.policy, TimeZone: u.timeZone}
+	if u.retry == nil && u.timeout == nil {
+		return c
+	}
+	retry := s.Retry
+	if u.retry != nil {
+		retry = *u.retry
+		retry.AttemptTimeout = s.Retry.AttemptTimeout
+	}
+	if u.timeout != nil {
+		retry.AttemptTimeout = *u.timeout
+	}
+	c.Retry = &retry
+	return c
 }
 
 // inPlace tells whether a job has the content already. Payloads are compared as
 // messages: their encodings may differ between versions.
 func (u update) inPlace(s job.Spec) bool {
 	if u.labels != nil && !maps.Equal(u.labels, s.Labels) {
+		return false
+	}
+	after := u.terms(s).Apply(s)
+	if after.Policy != s.Policy || after.Retry != s.Retry || after.TimeZone != s.TimeZone {
 		return false
 	}
 	if u.message == nil {
@@ -68,7 +114,7 @@ func (s *jobService) UpdateJob(ctx context.Context, req *fireoncev1.UpdateJobReq
 		return nil, err
 	}
 	snap, err := s.change(ctx, wish{
-		id: req.GetJobId(), etag: req.GetEtag(),
+		of: req, etag: req.GetEtag(),
 		ask:   func(snap job.Snapshot) job.Evidence { return job.UpdateAsked{Same: u.inPlace(snap.Spec)} },
 		check: func(ctx context.Context, snap job.Snapshot) (checked, error) { return s.checkUpdate(ctx, u, snap) },
 	})
@@ -82,7 +128,12 @@ func (s *jobService) UpdateJob(ctx context.Context, req *fireoncev1.UpdateJobReq
 // checkUpdate checks new content as a submit's is, and lets the connector name
 // its hold key anew.
 func (s *jobService) checkUpdate(ctx context.Context, u update, snap job.Snapshot) (checked, error) {
-	content := &store.Content{Labels: u.labels}
+	terms := u.terms(snap.Spec)
+	content := &terms
+	content.Labels = u.labels
+	if snap.OwnEffectKey != "" && u.policy == job.Resend {
+		return checked{}, badField("ambiguity_policy", "effect_key", "RESEND makes new effects, and this job was given its effect key, which is for one")
+	}
 	if u.payload == nil {
 		return checked{content: content}, nil
 	}
@@ -95,13 +146,16 @@ func (s *jobService) checkUpdate(ctx context.Context, u update, snap job.Snapsho
 		return checked{}, err
 	}
 	in := s.intake(ctx, callerOf(ctx))
-	conn, err := in.connection(ctx, snap.Connection)
+	conn, err := in.connection(ctx, snap.Connection, store.Ref{ID: snap.Connection})
 	if err != nil {
 		return checked{}, err
 	}
 	spec := snap.Spec
-	spec.Payload, content.Payload = u.payload, u.payload
-	if content.HoldKey, err = in.prepare(ctx, conn, spec); err != nil {
+	spec.Payload, content.Payload, content.Recipients = u.payload, u.payload, recipientsOf(u.message)
+	if content.HoldKey, err = in.prepare(ctx, conn, spec, store.Ref{ID: snap.ReplyTo}); err != nil {
+		return checked{}, err
+	}
+	if err := sameReceiver(snap, content.HoldKey); err != nil {
 		return checked{}, err
 	}
 	return checked{content: content}, s.countGrowth(ctx, snap.Project, len(u.payload)-len(snap.Payload))

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
 )
 
 // Rules of this file: a job is stored, or would be, before anybody looks at its
@@ -24,23 +26,57 @@ const (
 )
 
 // warned adds warnings to the answer about a job that was new.
-func (s *jobService) warned(ctx context.Context, out *fireoncev1.ScheduleJobResponse, err error) (*fireoncev1.ScheduleJobResponse, error) {
-	if err != nil || s.cfg.Media == nil || !out.GetCreated() && out.GetJob().GetJobId() != "" {
+func (in *intake) warned(ctx context.Context, sub submission, out *fireoncev1.ScheduleJobResponse, err error) (*fireoncev1.ScheduleJobResponse, error) {
+	if err != nil || !out.GetCreated() && out.GetJob().GetJobId() != "" {
 		return out, err
 	}
-	out.Warnings = s.warnings(ctx, out.GetJob().GetPayload())
+	if w := in.waitWarning(sub); w != nil {
+		out.Warnings = append(out.Warnings, w)
+	}
+	if in.cfg.Media != nil {
+		out.Warnings = append(out.Warnings, in.mediaWarnings(ctx, out.GetJob().GetPayload())...)
+	}
 	return out, nil
 }
 
-// warnings looks at the files of a payload.
-func (s *jobService) warnings(ctx context.Context, p *fireoncev1.Payload) []string {
+// waitWarning returns why the wait of a reply cannot end well, as far as the job that
+// it replies to was known when the request was checked; nil: it can.
+func (in *intake) waitWarning(sub submission) *fireoncev1.Warning {
+	before, known := in.before[sub.spec.ReplyTo]
+	if !known || before.err != nil {
+		return nil
+	}
+	own := sub.at
+	if own.IsZero() {
+		own = in.cfg.Now()
+	}
+	prev, ends := before.value, own.Add(sub.spec.Wait())
+	switch {
+	case prev.State.BadEnd() != 0:
+		return &fireoncev1.Warning{
+			Field: repliedTo.field(sub.replyTo), Code: fireoncev1.WarningCode_WARNING_CODE_PREDECESSOR_ENDED,
+			Message: fmt.Sprintf("job %s has ended as %s, so this one will end as CANCELED; retry that one first, then this one", prev.ID, prev.State),
+		}
+	case prev.State.Runnable() && prev.NextAt.After(ends):
+		return &fireoncev1.Warning{
+			Field: "wait_window", Code: fireoncev1.WarningCode_WARNING_CODE_WAIT_TOO_SHORT,
+			Message: fmt.Sprintf("job %s is due at %s, and this one waits for it until %s only", prev.ID,
+				prev.NextAt.Format(time.RFC3339), ends.UTC().Format(time.RFC3339)),
+		}
+	default:
+		return nil
+	}
+}
+
+// mediaWarnings looks at the files of a payload.
+func (s *jobService) mediaWarnings(ctx context.Context, p *fireoncev1.Payload) []*fireoncev1.Warning {
 	field, refs := "payload.social_post.media", p.GetSocialPost().GetMedia()
 	if p.GetEmail() != nil {
 		field, refs = "payload.email.attachments", p.GetEmail().GetAttachments()
 	}
 	ctx, cancel := context.WithTimeout(ctx, warnWithin)
 	defer cancel()
-	found := make([]string, len(refs))
+	found := make([]*fireoncev1.Warning, len(refs))
 	var all sync.WaitGroup
 	for i, ref := range refs {
 		select {
@@ -52,16 +88,18 @@ func (s *jobService) warnings(ctx context.Context, p *fireoncev1.Payload) []stri
 			defer func() { <-s.probes }()
 			var r *connector.Refusal
 			if err := s.cfg.Media.Probe(ctx, ref); errors.As(err, &r) {
-				found[i] = fmt.Sprintf("%s[%d]: %s", field, i, r.Msg)
+				found[i] = &fireoncev1.Warning{Field: fmt.Sprintf("%s[%d]", field, i), Code: mediaWarning(r), Message: r.Msg}
 			}
 		})
 	}
 	all.Wait()
-	var out []string
-	for _, w := range found {
-		if w != "" {
-			out = append(out, w)
-		}
+	return slices.DeleteFunc(found, func(w *fireoncev1.Warning) bool { return w == nil })
+}
+
+// mediaWarning returns the code for a media file that cannot be fetched.
+func mediaWarning(r *connector.Refusal) fireoncev1.WarningCode {
+	if r.Kind == job.FailPermanent {
+		return fireoncev1.WarningCode_WARNING_CODE_MEDIA_UNUSABLE
 	}
-	return out
+	return fireoncev1.WarningCode_WARNING_CODE_MEDIA_UNREACHABLE
 }

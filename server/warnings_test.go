@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
@@ -58,16 +60,19 @@ func TestWarnings(t *testing.T) {
 	t.Parallel()
 	m := &files{}
 	f := start(t, func(c *server.Config) { c.Media = m })
-	want := []string{
-		"payload.social_post.media[1]: the media file at media.example is not there",
-		"payload.social_post.media[2]: the media file at media.example could not be fetched: out of time",
-	}
+	want := []*fireoncev1.Warning{{
+		Field: "payload.social_post.media[1]", Code: fireoncev1.WarningCode_WARNING_CODE_MEDIA_UNUSABLE,
+		Message: "the media file at media.example is not there",
+	}, {
+		Field: "payload.social_post.media[2]", Code: fireoncev1.WarningCode_WARNING_CODE_MEDIA_UNREACHABLE,
+		Message: "the media file at media.example could not be fetched: out of time",
+	}}
 	dry := f.request("one", post("there", "gone", "silent"))
 	dry.ValidateOnly = true
 	for i, r := range []*fireoncev1.ScheduleJobRequest{dry, f.request("one", post("there", "gone", "silent"))} {
 		got := f.scheduled(r)
-		if !slices.Equal(got.GetWarnings(), want) || got.GetCreated() != (i == 1) {
-			t.Errorf("call %d: created %v, warnings %q", i, got.GetCreated(), got.GetWarnings())
+		if !slices.EqualFunc(got.GetWarnings(), want, func(a, b *fireoncev1.Warning) bool { return proto.Equal(a, b) }) || got.GetCreated() != (i == 1) {
+			t.Errorf("call %d: created %v, warnings %v", i, got.GetCreated(), got.GetWarnings())
 		}
 	}
 	if again := f.scheduled(f.request("one", post("there", "gone", "silent"))); len(again.GetWarnings()) != 0 || again.GetCreated() || m.asked != 6 {

@@ -24,7 +24,7 @@ func newPayload(p *fireoncev1.Payload) func(*fireoncev1.UpdateJobRequest) {
 }
 
 func (f *fixture) update(c client, j *fireoncev1.Job, edit ...func(*fireoncev1.UpdateJobRequest)) (*fireoncev1.Job, error) {
-	req := &fireoncev1.UpdateJobRequest{JobId: j.GetJobId(), Etag: j.GetEtag()}
+	req := &fireoncev1.UpdateJobRequest{Job: &fireoncev1.UpdateJobRequest_JobId{JobId: j.GetJobId()}, Etag: j.GetEtag()}
 	for _, e := range edit {
 		e(req)
 	}
@@ -50,7 +50,7 @@ func (f *fixture) retry(c client, req *fireoncev1.RetryJobRequest) (*fireoncev1.
 // read reads a job over the API.
 func (f *fixture) read(c client, id string) *fireoncev1.Job {
 	f.tb.Helper()
-	res, err := ask[fireoncev1.GetJobResponse](f.tb, c, jobsPath+"GetJob", &fireoncev1.GetJobRequest{By: &fireoncev1.GetJobRequest_JobId{JobId: id}})
+	res, err := ask[fireoncev1.GetJobResponse](f.tb, c, jobsPath+"GetJob", &fireoncev1.GetJobRequest{Job: &fireoncev1.GetJobRequest_JobId{JobId: id}})
 	f.must(err)
 	return res.GetJob()
 }
@@ -82,13 +82,13 @@ func TestEveryReasonOfAWish(t *testing.T) {
 		waits := f.schedule(f.request("waits", at(f.clock.Now().Add(time.Hour))))
 		soon := timestamppb.New(f.clock.Now().Add(2 * time.Hour))
 		update := func(j *fireoncev1.Job, etag string, p *fireoncev1.Payload) proto.Message {
-			return &fireoncev1.UpdateJobRequest{JobId: j.GetJobId(), Etag: etag, UpdateMask: mask("payload"), Payload: p}
+			return &fireoncev1.UpdateJobRequest{Job: &fireoncev1.UpdateJobRequest_JobId{JobId: j.GetJobId()}, Etag: etag, UpdateMask: mask("payload"), Payload: p}
 		}
 		move := func(id, etag string, t *timestamppb.Timestamp) proto.Message {
-			return &fireoncev1.RescheduleJobRequest{JobId: id, Etag: etag, ScheduledFor: t}
+			return &fireoncev1.RescheduleJobRequest{Job: &fireoncev1.RescheduleJobRequest_JobId{JobId: id}, Etag: etag, ScheduleTime: t}
 		}
 		again := func(id, etag string, t *timestamppb.Timestamp) proto.Message {
-			return &fireoncev1.RetryJobRequest{JobId: id, Etag: etag, ScheduledFor: t}
+			return &fireoncev1.RetryJobRequest{Job: &fireoncev1.RetryJobRequest_JobId{JobId: id}, Etag: etag, NextAttemptTime: t}
 		}
 		good := custom("good/v1", "new")
 		before, end := f.stored()
@@ -112,8 +112,8 @@ func TestEveryReasonOfAWish(t *testing.T) {
 			{"RescheduleJob", move(waits.GetJobId(), "v0", soon), stale},
 			{"RescheduleJob", move(waits.GetJobId(), "", timestamppb.New(time.Unix(1, 0))), past},
 			{"RescheduleJob", move(waits.GetJobId(), "", timestamppb.New(time.Unix(1<<33, 0))), far},
-			{"RunJobNow", &fireoncev1.RunJobNowRequest{JobId: absent}, notFound},
-			{"RunJobNow", &fireoncev1.RunJobNowRequest{JobId: waits.GetJobId(), Etag: "v0"}, stale},
+			{"RunJobNow", &fireoncev1.RunJobNowRequest{Job: &fireoncev1.RunJobNowRequest_JobId{JobId: absent}}, notFound},
+			{"RunJobNow", &fireoncev1.RunJobNowRequest{Job: &fireoncev1.RunJobNowRequest_JobId{JobId: waits.GetJobId()}, Etag: "v0"}, stale},
 			{"RetryJob", again(absent, "v1", nil), notFound},
 			{"RetryJob", again(waits.GetJobId(), waits.GetEtag(), nil), state},
 			{"RetryJob", again(failedID, "v0", nil), stale},
@@ -124,11 +124,18 @@ func TestEveryReasonOfAWish(t *testing.T) {
 			if tt.want == state && (e.detail.GetStateConflict().GetCurrentState() == 0 || len(e.detail.GetStateConflict().GetAllowedStates()) == 0) {
 				t.Errorf("case %d, %s: state conflict %v", i, tt.procedure, e.detail)
 			}
+			if tt.want == past || tt.want == far {
+				field := map[string]string{"RescheduleJob": "schedule_time", "RetryJob": "next_attempt_time"}[tt.procedure]
+				if v := e.detail.GetViolations(); len(v) != 1 || v[0].GetField() != field {
+					t.Errorf("case %d, %s: violations %v", i, tt.procedure, v)
+				}
+			}
 		}
+		of := &fireoncev1.UpdateJobRequest_JobId{JobId: failedID}
 		for _, req := range []*fireoncev1.UpdateJobRequest{
-			{Etag: "v1", UpdateMask: mask("labels")}, {JobId: failedID, UpdateMask: mask("labels")},
-			{JobId: failedID, Etag: "v1"}, {JobId: failedID, Etag: "v1", UpdateMask: mask("payload")},
-			{JobId: failedID, Etag: "v1", UpdateMask: mask("labels"), Labels: map[string]string{"BAD": ""}},
+			{Etag: "v1", UpdateMask: mask("labels")}, {Job: of, UpdateMask: mask("labels")},
+			{Job: of, Etag: "v1"}, {Job: of, Etag: "v1", UpdateMask: mask("payload")},
+			{Job: of, Etag: "v1", UpdateMask: mask("labels"), Labels: map[string]string{"BAD": ""}},
 		} {
 			err := c.call(t.Context(), jobsPath+"UpdateJob", req, &fireoncev1.UpdateJobResponse{})
 			if e := new(wireError); !asWire(err, &e) || e.code != connect.CodeInvalidArgument {
@@ -147,7 +154,10 @@ func answerOf(procedure string) proto.Message {
 		"UpdateJob": &fireoncev1.UpdateJobResponse{}, "RescheduleJob": &fireoncev1.RescheduleJobResponse{},
 		"RunJobNow": &fireoncev1.RunJobNowResponse{}, "RetryJob": &fireoncev1.RetryJobResponse{},
 		"BulkCancelJobs": &fireoncev1.BulkCancelJobsResponse{}, "BulkRetryJobs": &fireoncev1.BulkRetryJobsResponse{},
-		"BulkResolveJobs": &fireoncev1.BulkResolveJobsResponse{},
+		"BulkResolveJobs": &fireoncev1.BulkResolveJobsResponse{}, "GetJob": &fireoncev1.GetJobResponse{},
+		"ListJobAttempts": &fireoncev1.ListJobAttemptsResponse{}, "ResolveJob": &fireoncev1.ResolveJobResponse{},
+		"CancelJob": &fireoncev1.CancelJobResponse{}, "ListJobs": &fireoncev1.ListJobsResponse{},
+		"ListJobEvents": &fireoncev1.ListJobEventsResponse{}, "GetStats": &fireoncev1.GetStatsResponse{},
 	}[procedure]
 }
 
@@ -157,7 +167,7 @@ func TestUpdate(t *testing.T) {
 		j := f.schedule(request)
 		got, err := f.update(c, j, newPayload(custom("elsewhere/v1", "new words")))
 		if err != nil || string(got.GetPayload().GetCustom().GetData()) != "new words" || got.GetLabels()["a"] != "1" ||
-			got.GetSequence() != 2 || got.GetEtag() == j.GetEtag() || !proto.Equal(got.GetScheduledFor(), j.GetScheduledFor()) {
+			got.GetSequence() != 2 || got.GetEtag() == j.GetEtag() || !proto.Equal(got.GetScheduleTime(), j.GetScheduleTime()) {
 			t.Fatalf("updated job %v, %v", got, err)
 		}
 		snap := f.snapshot(j.GetJobId())
@@ -193,11 +203,11 @@ func TestReschedule(t *testing.T) {
 		j := f.schedule(f.request("k", at(f.clock.Now().Add(time.Hour))))
 		later := f.clock.Now().Add(3 * time.Hour)
 		move := &fireoncev1.RescheduleJobRequest{
-			JobId: j.GetJobId(), Etag: j.GetEtag(), StartWindow: durationpb.New(time.Minute),
-			ScheduledFor: timestamppb.New(later.Add(999 * time.Nanosecond)),
+			Job: &fireoncev1.RescheduleJobRequest_JobId{JobId: j.GetJobId()}, Etag: j.GetEtag(), StartWindow: durationpb.New(time.Minute),
+			ScheduleTime: timestamppb.New(later.Add(999 * time.Nanosecond)),
 		}
 		got, err := f.reschedule(c, move)
-		if err != nil || !got.GetScheduledFor().AsTime().Equal(later) || !got.GetNextAttemptTime().AsTime().Equal(later) ||
+		if err != nil || !got.GetScheduleTime().AsTime().Equal(later) || !got.GetNextAttemptTime().AsTime().Equal(later) ||
 			got.GetStartWindow().AsDuration() != time.Minute || !got.GetStartDeadline().AsTime().Equal(later.Add(time.Minute)) {
 			t.Fatalf("moved job %v, %v", got, err)
 		}
@@ -213,9 +223,9 @@ func TestReschedule(t *testing.T) {
 			}
 			f.clock.advance(3*time.Hour + 30*time.Second)
 		}
-		move.Etag, move.ScheduledFor, move.StartWindow = "", timestamppb.New(f.clock.Now().Add(-time.Minute)), nil
+		move.Etag, move.ScheduleTime, move.StartWindow = "", timestamppb.New(f.clock.Now().Add(-time.Minute)), nil
 		now, err := f.reschedule(c, move)
-		if err != nil || !now.GetScheduledFor().AsTime().Equal(f.clock.Now()) || now.GetStartWindow().AsDuration() != time.Minute {
+		if err != nil || !now.GetScheduleTime().AsTime().Equal(f.clock.Now()) || now.GetStartWindow().AsDuration() != time.Minute {
 			t.Errorf("a minute ago is now: %v, %v", now, err)
 		}
 	})
@@ -224,9 +234,9 @@ func TestReschedule(t *testing.T) {
 func TestRunNow(t *testing.T) {
 	overEach(t, func(t *testing.T, f *fixture, c client) {
 		j := f.schedule(f.request("k", at(f.clock.Now().Add(time.Hour))))
-		req := &fireoncev1.RunJobNowRequest{JobId: j.GetJobId(), Etag: j.GetEtag()}
+		req := &fireoncev1.RunJobNowRequest{Job: &fireoncev1.RunJobNowRequest_JobId{JobId: j.GetJobId()}, Etag: j.GetEtag()}
 		got, err := f.runNow(c, req)
-		if err != nil || !proto.Equal(got.GetScheduledFor(), j.GetScheduledFor()) || got.GetNextAttemptTime().AsTime().After(f.clock.Now()) {
+		if err != nil || !proto.Equal(got.GetScheduleTime(), j.GetScheduleTime()) || got.GetNextAttemptTime().AsTime().After(f.clock.Now()) {
 			t.Fatalf("job %v, %v", got, err)
 		}
 		if e := f.lastEvent(j.GetJobId()); e.Cause != job.CauseRunNow {
@@ -248,10 +258,10 @@ func TestRetry(t *testing.T) {
 		f.fail()
 		failed := f.read(c, j.GetJobId())
 		when := f.clock.Now().Add(time.Hour)
-		req := &fireoncev1.RetryJobRequest{JobId: j.GetJobId(), Etag: failed.GetEtag(), ScheduledFor: timestamppb.New(when)}
+		req := &fireoncev1.RetryJobRequest{Job: &fireoncev1.RetryJobRequest_JobId{JobId: j.GetJobId()}, Etag: failed.GetEtag(), NextAttemptTime: timestamppb.New(when)}
 		got, err := f.retry(c, req)
 		if err != nil || got.GetState() != fireoncev1.JobState_JOB_STATE_RETRYING || got.GetFailureCount() != 0 || got.GetAttemptCount() != 1 ||
-			!got.GetNextAttemptTime().AsTime().Equal(when) || !proto.Equal(got.GetScheduledFor(), j.GetScheduledFor()) ||
+			!got.GetNextAttemptTime().AsTime().Equal(when) || !proto.Equal(got.GetScheduleTime(), j.GetScheduleTime()) ||
 			!got.GetStartDeadline().AsTime().Equal(when.Add(2*time.Hour)) {
 			t.Fatalf("job %v, %v", got, err)
 		}
@@ -273,7 +283,7 @@ func TestUpdateWithoutConnection(t *testing.T) {
 	f.must(err)
 	created, err := f.store.Create(t.Context(), []store.NewJob{{Class: job.Opaque, Spec: job.Spec{
 		ID: job.ID{6, 15: 6}, Project: server.DefaultProject, Key: "k", Connection: id, HoldKey: "h",
-		PayloadKind: "custom", Payload: []byte("z\x10\n\agood/v1\x1a\x05hello"), Policy: job.Hold,
+		PayloadKind: "custom", Payload: []byte("2\x10\n\agood/v1\x1a\x05hello"), Policy: job.Hold,
 	}}})
 	f.must(err)
 	f.must(created[0].Err)

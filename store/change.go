@@ -26,12 +26,28 @@ func (c Change) Check(st job.Status) error {
 		return fmt.Errorf("%w: a decision moves no job to %s", ErrIllegal, to)
 	case d.Effect != nil && to != job.Succeeded:
 		return fmt.Errorf("%w: an effect in state %s", ErrIllegal, to)
-	case c.Content != nil && (d.Cause != job.CauseUpdated || from != job.Scheduled || to != job.Scheduled):
-		return fmt.Errorf("%w: new content, of cause %s, from %s to %s", ErrIllegal, d.Cause, from, to)
+	case d.Cause == job.CausePredecessorEnded && st.PredecessorEnd == 0:
+		return fmt.Errorf("%w: its predecessor goes on", ErrStale)
 	case d.Reschedule && !to.Runnable():
 		return fmt.Errorf("%w: a new time in state %s", ErrIllegal, to)
 	}
-	return nil
+	return c.checkContent(st)
+}
+
+// checkContent refuses new content where a decision brings none: a client's update does,
+// and a person's RESEND, which brings the effect key of the round that it begins.
+func (c Change) checkContent(st job.Status) error {
+	d := c.Decision
+	switch {
+	case c.Content == nil:
+		return nil
+	case c.Content.OwnEffectKey != "" && d.Cause == job.CauseResolved && d.To == job.Retrying && d.Round > st.Round:
+		return nil
+	case c.Content.OwnEffectKey == "" && d.Cause == job.CauseUpdated && st.State == job.Scheduled && d.To == job.Scheduled:
+		return nil
+	default:
+		return fmt.Errorf("%w: new content, of cause %s, from %s to %s", ErrIllegal, d.Cause, st.State, d.To)
+	}
 }
 
 // Absence refuses to count an absence that Decide would not count on the job as

@@ -46,8 +46,24 @@ type ClockReading struct {
 	Proof string
 }
 
+// DoubtKind tells doubts of a clock apart.
+type DoubtKind int
+
+// The kinds of doubt.
+const (
+	_ DoubtKind = iota
+	// DoubtSet: the clock was set, and nothing proves the new time yet.
+	DoubtSet
+	// DoubtBehind: the clock is behind a time that was believed before the start.
+	DoubtBehind
+	// DoubtOther: another server doubts the clock.
+	DoubtOther
+)
+
 // ClockDoubt describes a clock that is not believed.
 type ClockDoubt struct {
+	// Kind is what is doubted; zero: the clock is believed.
+	Kind DoubtKind
 	// Why says what happened, for operators; empty: the clock is believed.
 	Why string
 	// Since is when the doubt began, in the believed time.

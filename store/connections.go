@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
@@ -19,11 +20,13 @@ type Connections interface {
 	// created=false; the caller compares the fingerprints. ErrQuota, but never for a
 	// bound key.
 	CreateConnection(ctx context.Context, c NewConnection) (conn Connection, created bool, err error)
-	// Connection reads one. ErrNotFound.
-	Connection(ctx context.Context, project string, id job.ID) (Connection, error)
-	// ListConnections reads a page, newest first. ErrNotFound when there is no
+	// Connection reads one by id, or by the key under which it was created when Ref.Key
+	// is set. A deleted connection is found, and keeps its key. ErrNotFound.
+	Connection(ctx context.Context, ref Ref) (Connection, error)
+	// ListConnections reads a page, newest first. It looks at MaxConnectionScan
+	// connections at most, whatever the query lets through. ErrNotFound when there is no
 	// connection to read on after.
-	ListConnections(ctx context.Context, q ConnectionQuery) ([]Connection, error)
+	ListConnections(ctx context.Context, q ConnectionQuery) (ConnectionPage, error)
 	// ChangeConnection writes one change. Jobs that it lets go may be claimed at
 	// once, and none that it holds back is leased or armed by a claim any more; an
 	// arm of an earlier lease that is being written at that moment may go on, and
@@ -63,18 +66,6 @@ type NewConnection struct {
 // ErrInUse: jobs that are not terminal use the connection.
 var ErrInUse = errors.New("connection in use")
 
-// ConnectionQuery selects connections of a project.
-type ConnectionQuery struct {
-	Project string
-	// After is the last connection of the page before; zero: from the top.
-	After job.ID
-	// Deleted ones too.
-	Deleted bool
-	// Held: only those that are paused, or whose credential is refused.
-	Held  bool
-	Limit int
-}
-
 // ConnectionChange is one change of a connection, decided on the version that was
 // read. What is nil stays as it is.
 type ConnectionChange struct {
@@ -86,9 +77,11 @@ type ConnectionChange struct {
 	Actor string
 
 	DisplayName *string
-	Target      *ConnectionTarget
-	Limits      *ConnectionLimits
-	Identity    *string
+	// Labels, when not nil, replace all labels.
+	Labels   map[string]string
+	Target   *ConnectionTarget
+	Limits   *ConnectionLimits
+	Identity *string
 	// Pause holds every hold key of the connection, those to come too, until Resume;
 	// the time of a pause that there is already stays.
 	Pause  *string
@@ -130,6 +123,12 @@ func (c ConnectionChange) Changed(conn Connection, now time.Time) (Connection, e
 	if c.DisplayName != nil {
 		conn.DisplayName = *c.DisplayName
 	}
+	if c.Labels != nil {
+		conn.Labels = nil
+		if len(c.Labels) > 0 {
+			conn.Labels = maps.Clone(c.Labels)
+		}
+	}
 	if t := c.Target; t != nil {
 		conn.Settings, conn.Class, conn.KeyWindow = t.Settings, t.Class, t.KeyWindow.Truncate(time.Microsecond)
 	}
@@ -164,6 +163,12 @@ func (c ConnectionChange) Changed(conn Connection, now time.Time) (Connection, e
 		conn.UpdatedBy = c.Actor
 	}
 	return conn, nil
+}
+
+// None reports whether a change changes no part of a connection.
+func (c ConnectionChange) None() bool {
+	return c.DisplayName == nil && c.Labels == nil && c.Target == nil && c.Limits == nil && c.Identity == nil &&
+		c.Pause == nil && !c.Resume && c.Credential == nil && c.Seal == nil && !c.Delete
 }
 
 // check refuses a change that cannot be made of a connection as it is.
@@ -209,11 +214,15 @@ type Connection struct {
 	CredentialVersion     int // 0: no credential
 	CredentialFingerprint string
 	CredentialExpires     time.Time
-	Key                   string
-	Fingerprint           job.Fingerprint
-	Version               int64
-	Created, Updated      time.Time
-	Deleted               time.Time
+	// Key is the key under which the connection was created. It stays bound to the
+	// connection, also after a deletion.
+	Key         string
+	Fingerprint job.Fingerprint
+	// Labels are nil when there are none.
+	Labels           map[string]string
+	Version          int64
+	Created, Updated time.Time
+	Deleted          time.Time
 	// CreatedBy and UpdatedBy are the actors of the connection's creation and of its
 	// last change that had one.
 	CreatedBy, UpdatedBy string

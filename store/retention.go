@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
@@ -16,9 +17,30 @@ type Keep struct {
 	// Events counts from an event. The log begins after those that are older; the
 	// events of a job that is there stay readable by its id.
 	Events time.Duration
-	// Keys counts from the job's end, for keys of jobs that were removed. A job that
-	// is there keeps its key.
+	// Keys counts from the job's end, for digests of the keys of jobs that were removed. A
+	// job that is there keeps its key. Where the connection's key window is longer, that
+	// counts.
 	Keys time.Duration
+	// EndlessKeys are the connectors whose targets never forget a key: nor does the store.
+	EndlessKeys []string
+}
+
+// KeepKey is how long after its job's end a key stays bound, at a connection of a
+// connector with a key window; ends false: for ever.
+func (k Keep) KeepKey(connector string, window time.Duration) (_ time.Duration, ends bool) {
+	if k.Keys == 0 || slices.Contains(k.EndlessKeys, connector) {
+		return 0, false
+	}
+	return max(k.Keys, window), true
+}
+
+// EventOver reports whether the log may begin after an event.
+func (k Keep) EventOver(now, at time.Time, counted bool) bool {
+	keep := k.Events + EventSlack
+	if !counted {
+		keep += UncountedKeep
+	}
+	return !at.After(now.Add(-keep))
 }
 
 // LeastKept is the shortest time for which jobs and events are kept: longer than
@@ -42,6 +64,10 @@ const (
 	// EventSlack is how much longer than said an event may stay. The times of events
 	// follow their positions only roughly, and none may go early.
 	EventSlack = time.Minute
+	// UncountedKeep is how much longer than said the log gives an event that no step of a
+	// roll has counted. After that it goes uncounted, so that a counter that fails does
+	// not keep the log for ever.
+	UncountedKeep = 7 * 24 * time.Hour
 	// LookSlack is how far before the first attempt of a job the objects may be dated
 	// that its looks take for candidates, and more.
 	LookSlack = 24 * time.Hour
@@ -80,7 +106,7 @@ type Retention interface {
 	// long as another one is there that replies to it.
 	//
 	// A removed job is ErrNotFound, its key in Create a RemovedError until the key is
-	// forgotten, and then free. On targets that are looked up its object stays taken
+	// forgotten, and then free: see Keep.KeepKey. On targets that are looked up its object stays taken
 	// for as long as a job is there that was armed before the object was made: Owners
 	// and Apply go on to treat it as the removed job's. A direct answer takes it over
 	// as ever, without an event.

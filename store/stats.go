@@ -28,12 +28,12 @@ type Stats struct {
 	// the job last changed when it has none.
 	OldestUnresolved time.Duration
 	// Started counts first attempts that were armed in the window. StartLagP50 and
-	// P99 are percentiles, by nearest rank, of their arm's time less scheduled_for
+	// P99 are percentiles, by nearest rank, of their arm's time less schedule_time
 	// as it was then.
 	Started                  int64
 	StartLagP50, StartLagP99 time.Duration
 	// Recovered counts the jobs whose effect was confirmed in the window, by a
-	// look or by a repeat under the same key: each is one that a plain retry
-	// would have done twice, or given up.
+	// look or by a repeat under the same key: a retry that does not
+	// look first, and has no key, may do such a job twice.
 	Recovered int64
 }

@@ -35,6 +35,13 @@ import (
 // MaxBatch bounds the items of one batch call and of one page.
 const MaxBatch = 500
 
+// MaxRecipients bounds the recipients of a job by which it is found.
+const MaxRecipients = 100
+
+// MaxReplies bounds the jobs that wait for one other: the transaction in which that job
+// ends tells all of them.
+const MaxReplies = 100
+
 // LostGrace is added to the time for an answer where Release makes up the fence of
 // an attempt that nobody remembers: the grace that a server adds by default, 30 s,
 // and as much for clocks of two databases that differ and for a release that takes
@@ -59,6 +66,10 @@ var (
 	ErrCursorExpired = errors.New("cursor expired")
 	// ErrReplyTo: the job to reply to does not exist in the project.
 	ErrReplyTo = errors.New("no such job to reply to")
+	// ErrManyReplies: MaxReplies jobs wait for the job to reply to.
+	ErrManyReplies = errors.New("too many replies wait for this job")
+	// ErrEffectKeyTaken: another effect at the receiver had the caller's own effect key.
+	ErrEffectKeyTaken = errors.New("the effect key is taken")
 	// ErrQuarantined: the database may be a copy or an old state (see Meta); no
 	// claim is given until an operator releases it.
 	ErrQuarantined = errors.New("quarantined")
@@ -71,7 +82,7 @@ type Store interface {
 	// two items of one batch with one key: the first wins. A job that replies to
 	// another waits for it (Status.WaitsFor): it is in no claim and no NextDue
 	// until that job has SUCCEEDED, at once if it has already; its window runs
-	// meanwhile. Fails whole only for ErrUnavailable and ErrUnconfirmed; repeat
+	// meanwhile. Where MaxReplies wait already, ended ones too, it is ErrManyReplies. Fails whole only for ErrUnavailable and ErrUnconfirmed; repeat
 	// after both.
 	Create(ctx context.Context, items []NewJob) ([]Created, error)
 
@@ -82,13 +93,21 @@ type Store interface {
 	// List reads a page of a project's jobs, payloads left out, in the order and
 	// after the place that the query names. It is a keyset page: jobs added or
 	// moved meanwhile may be missed or seen twice.
+	//
+	// A page may have fewer jobs than Limit, or none, although there are more (see
+	// WalkSteps).
 	List(ctx context.Context, q JobQuery) (JobPage, error)
+
+	// Count counts the jobs that a query selects, by state and in groups; its order,
+	// place and limit mean nothing. The bounds are CountIndexed and CountLooked.
+	Count(ctx context.Context, q JobQuery, by GroupBy) (JobCounts, error)
 
 	// Attempts reads a job's attempts from number After on, oldest first.
 	Attempts(ctx context.Context, ref Ref, after, limit int) ([]job.Attempt, error)
 
-	// Observations reads a job's newest looks, newest first.
-	Observations(ctx context.Context, ref Ref, limit int) ([]job.Observation, error)
+	// Observations reads a job's looks, newest first: those whose number is below before,
+	// or all from the newest on when before is 0.
+	Observations(ctx context.Context, ref Ref, before, limit int) ([]job.Observation, error)
 
 	// Events reads a project's events after a position, in the log's order. An
 	// event that is returned is durable, and no event with a lower position can
@@ -147,6 +166,20 @@ type Store interface {
 	// nobody may say that it expired without an effect.
 	Overdue(ctx context.Context, limit int) ([]job.Snapshot, error)
 
+	// Enlist says that a server works here under a worker's name until this Store is
+	// closed: no attempt of that worker is an orphan then. It returns when every other
+	// server can know; a repeat changes nothing. Fails with ErrUnavailable; the name is
+	// then made known as soon as that is possible.
+	Enlist(ctx context.Context, worker string) error
+
+	// Orphans reads KEYED jobs that are SENDING with no cancel asked, armed by a worker that is not enlisted here and
+	// by no other server that is alive, earliest fence first. It changes and leases
+	// nothing. Where several servers share a database, a worker's absence is a hint and no
+	// proof: its session may be lost while it goes on sending. It counts from the second
+	// call in a row that finds it absent, a second or more after the first. A quarantined database has no orphans, nor has
+	// one whose clock is doubted.
+	Orphans(ctx context.Context, limit int) ([]Leased, error)
+
 	// Owners tells which of these external ids settle another job already, in the
 	// account and namespace of a job's attempt: id by id, the other job. At most
 	// MaxBatch ids.
@@ -176,7 +209,10 @@ type Store interface {
 	APIKeys
 	OAuth
 	Retention
+	Erasure
+	Rollups
 	Quotas
+	Namespaces
 	// Meta describes the database.
 	Meta(ctx context.Context) (Meta, error)
 	// Quarantine turns claims off until Release: an operator's act, before a copy
@@ -210,8 +246,8 @@ const (
 	WatchEvents
 )
 
-// Ref names one job of a project, by Key when it is set. An empty Project
-// matches every project and is for the engine only.
+// Ref names one job or one connection of a project, by Key when it is set. An empty
+// Project matches every project and is for the engine only, without a Key.
 type Ref struct {
 	Project string
 	ID      job.ID
@@ -222,10 +258,16 @@ type Ref struct {
 // job is due at the store's now, and that becomes its canonical time.
 type NewJob struct {
 	Spec job.Spec
-	// ScheduledFor is the requested time; zero means now, by the store's clock.
-	ScheduledFor time.Time
+	// ScheduleTime is the requested time; zero means now, by the store's clock.
+	ScheduleTime time.Time
 	Class        job.Class
 	Actor        string
+	// Recipients are those whom the payload addresses, each once, as Recipient of a query
+	// names them. At most MaxRecipients.
+	Recipients []string
+	// EffectKey is job.EffectKeyDigest of Spec.OwnEffectKey at its receiver; zero: none. A
+	// digest that a job of any project ever had is ErrEffectKeyTaken.
+	EffectKey [32]byte
 	// Start, when set, has the job claimed as it is stored, as Claim would, if it is
 	// due, waits for no other job, is the first that is due under its hold key, and
 	// that key and its connection are free for one more. Its Limit means nothing. A
@@ -258,29 +300,53 @@ const (
 	ByScheduledAsc
 	// ByCreatedDesc: newest job first.
 	ByCreatedDesc
+	// ByCreatedAsc: oldest job first, and so every job before those that reply to it.
+	ByCreatedAsc
 )
+
+// ByCreated reports whether jobs are listed by the time of their creation.
+func (o Order) ByCreated() bool { return o == ByCreatedDesc || o == ByCreatedAsc }
 
 // JobQuery selects jobs; zero fields select all.
 type JobQuery struct {
-	Project         string
-	States          []job.State
-	Connections     []job.ID
-	Jobs            []job.ID
-	Schedule        job.ID
-	ScheduledFrom   time.Time // inclusive
-	ScheduledBefore time.Time // exclusive
-	Labels          map[string]string
-	Order           Order
+	Project            string
+	States             []job.State
+	Connections        []job.ID
+	Jobs               []job.ID
+	Schedule           job.ID
+	ScheduleTimeFrom   time.Time // inclusive
+	ScheduleTimeBefore time.Time // exclusive
+	CreatedFrom        time.Time // inclusive
+	CreatedBefore      time.Time // exclusive
+	EndedFrom          time.Time // inclusive
+	EndedBefore        time.Time // exclusive
+	// InState: the job has been in its state for at least so long.
+	InState time.Duration
+	// KeyPrefix and KeyText are the beginning and a part of the idempotency key.
+	KeyPrefix, KeyText string
+	// ExternalID is that of the effect.
+	ExternalID string
+	// Recipient is one of the job's (see NewJob.Recipients).
+	Recipient  string
+	ErrorKinds []job.FailureKind // of the last error
+	Classes    []job.Class
+	Labels     map[string]string
+	// OnlyLeftBehind: of CANCELED jobs only those that were left behind
+	// (job.Status.LeftBehind).
+	OnlyLeftBehind bool
+	Order          Order
 	// After is the last job of the page before; the zero place is the start.
 	AfterTime time.Time
 	AfterID   job.ID
 	Limit     int
 }
 
-// JobPage is one page. More tells whether a further one may have jobs.
+// JobPage is one page. More tells whether a further one may have jobs; it begins after
+// Next, which may lie behind the last job of this one.
 type JobPage struct {
 	Jobs []job.Snapshot
 	More bool
+	Next Place
 	// Position is the event log's end as it was before the page was read, in
 	// Incarnation.
 	Position    int64
@@ -299,7 +365,12 @@ type EventQuery struct {
 	Jobs        []job.ID
 	Connections []job.ID
 	Schedule    job.ID
-	Limit       int
+	// Labels must all be among those that the job has now. A job that was removed has
+	// none.
+	Labels map[string]string
+	// Ended: only changes to a terminal state from another state.
+	Ended bool
+	Limit int
 }
 
 // EventPage is a run of events. Next is the position to read on from, also when
@@ -429,11 +500,44 @@ type Change struct {
 // Content is the part of a job that may change until it is first claimed. The
 // key and the fingerprint stay bound to the request that made the job.
 type Content struct {
-	// Payload, when not nil, replaces the payload; HoldKey is the new one's.
-	Payload []byte
-	HoldKey string
+	// Payload, when not nil, replaces the payload; HoldKey and Recipients are the new one's.
+	Payload    []byte
+	HoldKey    string
+	Recipients []string
+	// OwnEffectKey, with a decision of cause RESOLVED only, is the effect key of the round
+	// that begins, and EffectKey its digest, as NewJob has them.
+	OwnEffectKey string
+	EffectKey    [32]byte
 	// Labels, when not nil, replace all labels.
 	Labels map[string]string
+	// Policy, when not 0, replaces the ambiguity policy; Retry, when not nil, the retry
+	// policy and the time for an attempt; TimeZone, when not nil, the time zone.
+	Policy   job.Policy
+	Retry    *job.RetryPolicy
+	TimeZone *string
+}
+
+// Apply returns a request with this content.
+func (c Content) Apply(spec job.Spec) job.Spec {
+	if c.Payload != nil {
+		spec.Payload, spec.HoldKey = c.Payload, c.HoldKey
+	}
+	if c.OwnEffectKey != "" {
+		spec.OwnEffectKey = c.OwnEffectKey
+	}
+	if c.Labels != nil {
+		spec.Labels = c.Labels
+	}
+	if c.Policy != 0 {
+		spec.Policy = c.Policy
+	}
+	if c.Retry != nil {
+		spec.Retry = *c.Retry
+	}
+	if c.TimeZone != nil {
+		spec.TimeZone = *c.TimeZone
+	}
+	return spec
 }
 
 // Applied is Apply's verdict.
@@ -461,6 +565,8 @@ type Meta struct {
 	// Incarnation rises, from 1, whenever the database is quarantined. Positions of
 	// an earlier incarnation mean nothing in this one.
 	Incarnation int64
+	// Namespace is the installation's part of every effect key (see job.EffectKey).
+	Namespace string
 	// Identity is what was compared at the start: for people.
 	Identity string
 	// EventLag is how far the end of the log that may be read is behind the

@@ -17,8 +17,8 @@ import (
 //     amount: nothing may be decided by it.
 //   - Readings of many goroutines are judged in any order. One that began before the end of
 //     another that was judged says nothing new, and changes nothing: judged late, it would
-//     show a clock of before a jump, or of before a step. What proves a doubted clock right
-//     is no less a proof for that: the proof is often found after the reading was judged.
+//     show a clock of before a jump, or of before a step. A proof that a doubted
+//     clock is right counts all the same: it is often found after its reading was judged.
 
 const (
 	// clockTolerance is what a wall clock may be off without a doubt.
@@ -85,9 +85,10 @@ type SavedClock struct {
 	BootID string
 	// At was the believed time when the boot clock showed Boot, both in microseconds.
 	At, Boot int64
-	// Since and Floor are those of a doubt under way; 0: none. Both in microseconds, Since
-	// on the boot clock.
-	Since, Floor int64
+	// Since, Off and Floor are those of a doubt under way; 0: none. All in microseconds,
+	// Since on the boot clock. Off is how far the clock was off: if it is off by something else
+	// in the next process, it was set meanwhile, and the doubt begins anew.
+	Since, Off, Floor int64
 }
 
 // Standing returns a timeline on which everything stands still in any doubt.
@@ -114,7 +115,7 @@ func Resume(saved SavedClock, bootID string, boot time.Duration) Timeline {
 	}
 	t := Timeline{anchored: true, line: saved.At, boot: at, last: saved.At, floor: saved.Floor, judged: at, seen: at}
 	if saved.Since > 0 {
-		t.doubted, t.began = true, saved.At
+		t.doubted, t.began, t.off = true, saved.At, saved.Off
 		t.since, t.stood = fromMicros(saved.Since), fromMicros(saved.Since)
 	}
 	return t
@@ -124,7 +125,7 @@ func Resume(saved SavedClock, bootID string, boot time.Duration) Timeline {
 func (t *Timeline) save() SavedClock {
 	s := SavedClock{At: t.last, Boot: t.judged.Microseconds()}
 	if t.doubted {
-		s.Since, s.Floor = max(1, t.since.Microseconds()), t.floor
+		s.Since, s.Off, s.Floor = max(1, t.since.Microseconds()), t.off, t.floor
 	}
 	return s
 }
@@ -144,10 +145,7 @@ func (t *Timeline) Read(r ClockReading) ClockMoment {
 	if !t.doubted {
 		t.doubted, t.since, t.stood, t.began, t.off = true, r.Boot, r.Boot, t.at(r), off
 	} else if apart(fromMicros(off), fromMicros(t.off)) {
-		if t.off != 0 { // another jump: it has not lasted yet
-			t.since = r.Boot
-		}
-		t.off = off
+		t.since, t.off = r.Boot, off // another jump: it has not lasted yet
 	}
 	m := ClockMoment{Now: t.forward(t.at(r)), Boot: r.Boot, Doubt: t.doubt(off)}
 	if because := t.convinced(r, off); because != "" {
@@ -258,7 +256,7 @@ func (t *Timeline) stoodFor(r ClockReading) time.Duration {
 }
 
 func (t *Timeline) doubt(off int64) ClockDoubt {
-	d := ClockDoubt{Since: time.UnixMicro(t.began).UTC(), Off: fromMicros(off), Stands: t.stands || t.floor != 0}
+	d := ClockDoubt{Since: time.UnixMicro(t.began).UTC(), Off: fromMicros(off), Stands: t.stands || t.floor != 0, Kind: DoubtSet}
 	ahead := "ahead of"
 	if off < 0 {
 		ahead = "behind"
@@ -266,9 +264,9 @@ func (t *Timeline) doubt(off int64) ClockDoubt {
 	d.Why = fmt.Sprintf("the clock is %v %s the time that is believed", d.Off.Abs().Round(time.Millisecond), ahead)
 	switch {
 	case t.suspect:
-		d.Why = "another server has doubted the clock, and nothing has proved it right since"
+		d.Kind, d.Why = DoubtOther, "another server has doubted the clock, and nothing has proved it right since"
 	case t.floor != 0:
-		d.Why = fmt.Sprintf("the clock is behind %s, which was believed before the start",
+		d.Kind, d.Why = DoubtBehind, fmt.Sprintf("the clock is behind %s, which was believed before the start",
 			time.UnixMicro(t.floor).UTC().Format(time.RFC3339))
 	}
 	return d

@@ -156,8 +156,8 @@ func TestASteadyClockIsBelievedHoweverItIsRead(t *testing.T) {
 	}
 }
 
-// What proves a reading right is found when the reading was judged already, and others were
-// judged since.
+// The proof that a reading was right may come after the reading was judged, and after others
+// were.
 func TestAProofComesAfterItsReading(t *testing.T) {
 	c := NewClock(ClockOptions{}, Standing())
 	wall := time.Date(2030, 1, 2, 13, 0, 0, 0, time.UTC).UnixMicro()

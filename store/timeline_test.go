@@ -199,6 +199,30 @@ func TestADoubtOutlivesARestart(t *testing.T) {
 	}
 }
 
+// A clock that is set again while nobody looks has not been wrong in this way for long.
+func TestAClockThatWasSetInARestartIsDoubtedAnew(t *testing.T) {
+	o := observe(t, Timeline{})
+	o.believes(0, false)
+	o.wall = o.wall.Add(-time.Minute)
+	o.believes(0, true)
+	o.pass(9 * time.Minute)
+	o.believes(0, true)
+	saved := o.line.save()
+	saved.BootID = "this run"
+	o.wall = o.wall.Add(time.Hour)
+	o.line = Resume(saved, "this run", o.boot)
+	o.line.bound = 10 * time.Minute
+	o.believes(0, true)
+	o.pass(9 * time.Minute)
+	if m := o.believes(0, true); m.Step != nil {
+		t.Errorf("followed after %v: %+v", 9*time.Minute, m.Step)
+	}
+	o.pass(time.Minute)
+	if m := o.believes(0, true); m.Step == nil || m.Step.By != 59*time.Minute.Microseconds() {
+		t.Errorf("not followed: %+v", m.Step)
+	}
+}
+
 // startAfter is a process in another run of the machine, when the earlier one's newest
 // time was newest.
 func startAfter(t *testing.T, wall, newest time.Time) *observed {

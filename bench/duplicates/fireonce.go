@@ -95,10 +95,11 @@ func (f *fireonce) submit(ctx context.Context) error {
 			return err
 		}
 		requests[i] = &fireoncev1.ScheduleJobRequest{
-			IdempotencyKey: s, ConnectionId: connections[i%len(connections)], Payload: payload,
+			IdempotencyKey: s, Connection: &fireoncev1.ScheduleJobRequest_ConnectionId{ConnectionId: connections[i%len(connections)]}, Payload: payload,
+			AttemptTimeout: durationpb.New(f.timeout),
 			RetryPolicy: &fireoncev1.RetryPolicy{
-				AttemptTimeout: durationpb.New(f.timeout), MaxAttempts: maxTries,
-				MinBackoff: durationpb.New(fireonceFirst), MaxBackoff: durationpb.New(fireonceSlow),
+				MaxAttempts: maxTries,
+				MinBackoff:  durationpb.New(fireonceFirst), MaxBackoff: durationpb.New(fireonceSlow),
 			},
 		}
 	}

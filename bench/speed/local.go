@@ -103,7 +103,7 @@ func (l *local) newJob(c store.Connection, body []byte, at time.Time) (store.New
 	}
 	id := newID()
 	prepared, err := l.webhook.Prepare(connector.Request{
-		EffectKey: job.EffectKey(id, 1), Settings: c.Settings, PayloadKind: webhook.Name, Payload: payload,
+		EffectKey: job.EffectKey("", "default", id.String(), 1), Settings: c.Settings, PayloadKind: webhook.Name, Payload: payload,
 	})
 	if err != nil {
 		return store.NewJob{}, err
@@ -116,7 +116,7 @@ func (l *local) newJob(c store.Connection, body []byte, at time.Time) (store.New
 			ID: id, Project: project, Key: id.String(), Connection: c.ID, HoldKey: prepared.HoldKey,
 			PayloadKind: webhook.Name, Payload: payload, Policy: job.Hold, Fingerprint: fingerprint,
 		},
-		ScheduledFor: at, Class: c.Class, Actor: "api",
+		ScheduleTime: at, Class: c.Class, Actor: "api",
 	}, nil
 }
 

@@ -142,13 +142,13 @@ func (s *served) jobs() fireoncev1.JobServiceClient {
 // request is job n's; at zero: due now.
 func (s *served) request(n int, body []byte, at time.Time) *fireoncev1.ScheduleJobRequest {
 	r := &fireoncev1.ScheduleJobRequest{
-		IdempotencyKey: s.Run + "-" + strconv.Itoa(n), ConnectionId: s.connection,
+		IdempotencyKey: s.Run + "-" + strconv.Itoa(n), Connection: &fireoncev1.ScheduleJobRequest_ConnectionId{ConnectionId: s.connection},
 		Payload: &fireoncev1.Payload{Kind: &fireoncev1.Payload_Webhook{Webhook: &fireoncev1.Webhook{
 			Url: s.run().URL(), Content: &fireoncev1.Webhook_BodyText{BodyText: string(body)},
 		}}},
 	}
 	if !at.IsZero() {
-		r.ScheduledFor = timestamppb.New(at)
+		r.ScheduleTime = timestamppb.New(at)
 	}
 	return r
 }

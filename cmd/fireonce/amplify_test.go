@@ -82,7 +82,7 @@ func hostileKeys(t *testing.T, url, operator string) map[attack.Key]string {
 		attack.ReadKey:  {"jobs:read", "connections:read"},
 		attack.WriteKey: {"jobs:read", "jobs:write", "jobs:resolve", "connections:read", "connections:write"},
 	} {
-		made, err := api.Access.CreateAPIKey(waiting(t), &fireoncev1.CreateAPIKeyRequest{
+		made, err := api.Access.CreateApiKey(waiting(t), &fireoncev1.CreateApiKeyRequest{
 			ProjectId: "hostile", CreateProject: true, Scopes: scopes,
 		})
 		if err != nil {

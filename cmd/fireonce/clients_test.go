@@ -32,6 +32,7 @@ const skipClients = "FIREONCE_SKIP_CLIENTS"
 // clientPrograms are the example programs in other languages. prepare builds
 // one and gives the command that runs it.
 var clientPrograms = map[string]func(t *testing.T, root string) program{
+	"go":         goProgram,
 	"python":     pythonProgram,
 	"typescript": typescriptProgram,
 }
@@ -68,7 +69,7 @@ func testLostAnswers(t *testing.T, p program) {
 	}
 	jobs := c.stored(t, len(orders))
 	for _, j := range jobs {
-		if _, err := c.api.Jobs.RunJobNow(waiting(t), &fireoncev1.RunJobNowRequest{JobId: j.GetJobId()}); err != nil {
+		if _, err := c.api.Jobs.RunJobNow(waiting(t), &fireoncev1.RunJobNowRequest{Job: &fireoncev1.RunJobNowRequest_JobId{JobId: j.GetJobId()}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -140,7 +141,7 @@ func prepared(t *testing.T, prepare func(*testing.T, string) program) program {
 	}
 	// What other programs read is opened here too, so that `go test` does not
 	// take a result from its cache when one of these files has changed.
-	for _, dir := range []string{"examples/python", "examples/typescript", "gen/ts", "proto", "third_party"} {
+	for _, dir := range []string{"clients/go", "examples/go", "examples/java", "examples/python", "examples/ruby", "examples/typescript", "gen/ts", "proto", "third_party"} {
 		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, d fs.DirEntry, err error) error {
 			switch {
 			case err != nil:
@@ -165,21 +166,37 @@ func missing(t *testing.T, what string, err error) {
 	t.Fatalf("%v\nThis test needs %s. `make clients` installs it or says how; %s=1 leaves these tests out.", err, what, skipClients)
 }
 
-// pythonProgram generates the code as the example's README says.
-func pythonProgram(t *testing.T, root string) program {
+// goProgram builds the example, whose module imports the client's and nothing of ours
+// else.
+func goProgram(t *testing.T, root string) program {
 	t.Helper()
-	python, err := "", error(nil)
+	binary := filepath.Join(t.TempDir(), "orders")
+	cmd := exec.CommandContext(waiting(t), "go", "-C", filepath.Join(root, "examples", "go"), "build", "-o", binary, ".")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return program{args: []string{binary}}
+}
+
+// findPython returns a Python with gRPC and its generator.
+func findPython(t *testing.T) string {
+	t.Helper()
+	var err error
 	for _, candidate := range []string{"python3", "/usr/bin/python3"} { // as in .ci/need-clients
 		out, failed := exec.CommandContext(waiting(t), candidate, "-c", "import grpc, grpc_tools.protoc").CombinedOutput()
 		if failed == nil {
-			python = candidate
-			break
+			return candidate
 		}
 		err = errors.Join(err, fmt.Errorf("%s: %w\n%s", candidate, failed, out))
 	}
-	if python == "" {
-		missing(t, "Python 3 with grpcio and grpcio-tools", err)
-	}
+	missing(t, "Python 3 with grpcio and grpcio-tools", err)
+	return ""
+}
+
+// pythonProgram generates the code as the example's README says.
+func pythonProgram(t *testing.T, root string) program {
+	t.Helper()
+	python := findPython(t)
 	text, err := os.ReadFile(filepath.Join(root, "examples", "python", "README.md"))
 	if err != nil {
 		t.Fatal(err)

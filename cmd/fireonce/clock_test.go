@@ -98,7 +98,7 @@ func (c *clocked) schedule(subject string, at time.Time) string {
 	c.Helper()
 	req := hook(c.conn, subject, c.receiver.URL(subject), answerTime)
 	if !at.IsZero() {
-		req.ScheduledFor = timestamppb.New(at)
+		req.ScheduleTime = timestamppb.New(at)
 	}
 	resp, err := c.api.Jobs.ScheduleJob(waiting(c), req)
 	if err != nil {
@@ -109,7 +109,7 @@ func (c *clocked) schedule(subject string, at time.Time) string {
 
 func (c *clocked) job(id string) *fireoncev1.Job {
 	c.Helper()
-	resp, err := c.api.Jobs.GetJob(waiting(c), &fireoncev1.GetJobRequest{By: &fireoncev1.GetJobRequest_JobId{JobId: id}})
+	resp, err := c.api.Jobs.GetJob(waiting(c), &fireoncev1.GetJobRequest{Job: &fireoncev1.GetJobRequest_JobId{JobId: id}})
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -227,8 +227,8 @@ func TestAnEarlierTimeAtTheStartRepeatsNoKey(t *testing.T) {
 	c.start([]string{"FIREONCE_CLOCK_OFFSET=-40s", "FIREONCE_BOOT_ID=another"}, "--clock-doubt", "15s")
 	c.process.says(t, doubtStands)
 	waits := c.schedule("waits", time.Time{})
-	if j := c.job(waits); !strings.Contains(j.GetBlockedReason(), "until the time is believed again") {
-		t.Errorf("%v, blocked: %q", j.GetState(), j.GetBlockedReason())
+	if j := c.job(waits); !strings.Contains(j.GetBlockedReason().GetMessage(), "until the time is believed again") {
+		t.Errorf("%v, blocked: %q", j.GetState(), j.GetBlockedReason().GetMessage())
 	}
 	c.process.says(t, believes)
 	h := c.ends(crashedKeys + 1)
@@ -308,7 +308,7 @@ func lookAfterAStep(t *testing.T, offset string) {
 		t.Fatal(err)
 	}
 	req := jobFor(to, made.GetConnection().GetConnectionId(), "post")
-	req.RetryPolicy.AttemptTimeout = durationpb.New(timeout)
+	req.AttemptTimeout = durationpb.New(timeout)
 	if _, err := c.api.Jobs.ScheduleJob(waiting(t), req); err != nil {
 		t.Fatal(err)
 	}

@@ -125,7 +125,7 @@ func TestConnectorOfOnesOwn(t *testing.T) {
 
 	g.away.Store(true)
 	made, err := api.Jobs.ScheduleJob(waiting(t), &fireoncev1.ScheduleJobRequest{
-		IdempotencyKey: "k", ConnectionId: conn.GetConnectionId(),
+		IdempotencyKey: "k", Connection: &fireoncev1.ScheduleJobRequest_ConnectionId{ConnectionId: conn.GetConnectionId()},
 		Payload: &fireoncev1.Payload{Kind: &fireoncev1.Payload_SocialPost{SocialPost: &fireoncev1.SocialPost{Text: "I was here"}}},
 	})
 	if err != nil {
@@ -136,17 +136,17 @@ func TestConnectorOfOnesOwn(t *testing.T) {
 		return c.GetCause() == fireoncev1.EventCause_EVENT_CAUSE_NOT_STARTED && strings.Contains(c.GetDetail(), "waiting for the connector guests")
 	})
 	g.away.Store(false)
-	if _, err := api.Jobs.RunJobNow(waiting(t), &fireoncev1.RunJobNowRequest{JobId: id}); err != nil {
+	if _, err := api.Jobs.RunJobNow(waiting(t), &fireoncev1.RunJobNowRequest{Job: &fireoncev1.RunJobNowRequest_JobId{JobId: id}}); err != nil {
 		t.Fatal(err)
 	}
 	awaits(t, api, id, func(c *fireoncev1.JobChanged) bool { return c.GetNewState() == fireoncev1.JobState_JOB_STATE_SUCCEEDED })
-	read, err := api.Jobs.GetJob(waiting(t), &fireoncev1.GetJobRequest{By: &fireoncev1.GetJobRequest_JobId{JobId: id}})
+	read, err := api.Jobs.GetJob(waiting(t), &fireoncev1.GetJobRequest{Job: &fireoncev1.GetJobRequest_JobId{JobId: id}})
 	if j := read.GetJob(); err != nil || j.GetAttemptCount() != 1 || j.GetFailureCount() != 0 || j.GetEffect().GetExternalId() != "e1" {
 		t.Errorf("%v, %v", j, err)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.keys) != 1 || g.keys[0] != id {
+	if len(g.keys) != 1 || g.keys[0] != read.GetJob().GetLastAttempt().GetEffectKey() {
 		t.Errorf("published %q", g.keys)
 	}
 	if len(g.tokens) != 1 || !g.tokens["Bearer between-us"] {

@@ -52,7 +52,7 @@ func TestGRPCListener(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := made.GetJob().GetJobId()
-	read, err := api.Jobs.GetJob(waiting(t), &fireoncev1.GetJobRequest{By: &fireoncev1.GetJobRequest_JobId{JobId: id}})
+	read, err := api.Jobs.GetJob(waiting(t), &fireoncev1.GetJobRequest{Job: &fireoncev1.GetJobRequest_JobId{JobId: id}})
 	if err != nil || read.GetJob().GetJobId() != id {
 		t.Fatalf("the other listener reads %v, %v", read, err)
 	}

@@ -149,6 +149,21 @@ func (p *process) says(tb testing.TB, words string) {
 	}
 }
 
+// comesToSay waits until the process has said something on standard error, or has ended.
+func (p *process) comesToSay(words *regexp.Regexp) bool {
+	late := time.After(patience)
+	for !words.MatchString(p.logs()) {
+		select {
+		case <-p.said:
+		case <-p.done: // and all that it said is there
+			return words.MatchString(p.logs())
+		case <-late:
+			return false
+		}
+	}
+	return true
+}
+
 func (p *process) logs() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -223,8 +238,8 @@ func connect(tb testing.TB, api *client.API, dedupes bool) string {
 // hook is a request for one webhook, at once.
 func hook(connection, key, url string, timeout time.Duration) *fireoncev1.ScheduleJobRequest {
 	return &fireoncev1.ScheduleJobRequest{
-		IdempotencyKey: key, ConnectionId: connection,
-		RetryPolicy: &fireoncev1.RetryPolicy{AttemptTimeout: durationpb.New(timeout)},
+		IdempotencyKey: key, Connection: &fireoncev1.ScheduleJobRequest_ConnectionId{ConnectionId: connection},
+		AttemptTimeout: durationpb.New(timeout),
 		Payload: &fireoncev1.Payload{Kind: &fireoncev1.Payload_Webhook{Webhook: &fireoncev1.Webhook{
 			Url: url, Content: &fireoncev1.Webhook_BodyText{BodyText: `{"test":true}`},
 		}}},

@@ -220,7 +220,7 @@ func (s *stage) apps() string {
 func (s *stage) redirect(way string) string { return "http://127.0.0.1:1/back/" + way }
 
 func bearerOf(secret string) *fireoncev1.Credential {
-	return &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: secret}}
+	return &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: secret}}}
 }
 
 func basicOf(secret string) *fireoncev1.Credential {
@@ -352,10 +352,10 @@ func (s *stage) change() {
 	ctx := waiting(s.t)
 	for id, of := range s.origin {
 		name, way := of[0], of[1]
-		test, err := s.api.Connections.TestConnection(ctx, &fireoncev1.TestConnectionRequest{ConnectionId: id})
+		test, err := s.api.Connections.TestConnection(ctx, &fireoncev1.TestConnectionRequest{Connection: &fireoncev1.TestConnectionRequest_ConnectionId{ConnectionId: id}})
 		s.answered("TestConnection", test, err)
 		updated, err := s.api.Connections.UpdateConnection(ctx, &fireoncev1.UpdateConnectionRequest{
-			ConnectionId: id, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"display_name"}}, DisplayName: "updated",
+			Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"display_name"}}, DisplayName: "updated",
 		})
 		s.answered("UpdateConnection", updated, err)
 		s.ok(err)
@@ -363,7 +363,7 @@ func (s *stage) change() {
 			for _, cred := range []*fireoncev1.Credential{
 				credentialOf(name, secretOf(name, way)+"rotated"), basicOf(hostileMark + "\n"), {Headers: []*fireoncev1.SecretHeader{{Name: "Host", Value: hostileMark}}},
 			} {
-				rotated, err := s.api.Connections.RotateCredential(ctx, &fireoncev1.RotateCredentialRequest{ConnectionId: id, Credential: cred})
+				rotated, err := s.api.Connections.RotateCredential(ctx, &fireoncev1.RotateCredentialRequest{Connection: &fireoncev1.RotateCredentialRequest_ConnectionId{ConnectionId: id}, Credential: cred})
 				s.answered("RotateCredential", rotated, err)
 			}
 		}
@@ -373,11 +373,12 @@ func (s *stage) change() {
 
 func (s *stage) schedule(id, name string) {
 	resp, err := s.api.Jobs.ScheduleJob(waiting(s.t), &fireoncev1.ScheduleJobRequest{
-		IdempotencyKey: "to-" + id, ConnectionId: id, Payload: s.payloadFor(name), StartWindow: durationpb.New(4 * time.Second),
+		IdempotencyKey: "to-" + id, Connection: &fireoncev1.ScheduleJobRequest_ConnectionId{ConnectionId: id}, Payload: s.payloadFor(name), StartWindow: durationpb.New(4 * time.Second),
 		AmbiguityPolicy: fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_ASSUME_SENT,
+		AttemptTimeout:  durationpb.New(time.Second),
 		RetryPolicy: &fireoncev1.RetryPolicy{
-			AttemptTimeout: durationpb.New(time.Second), MaxAttempts: 2,
-			MinBackoff: durationpb.New(100 * time.Millisecond), MaxBackoff: durationpb.New(time.Second),
+			MaxAttempts: 2,
+			MinBackoff:  durationpb.New(100 * time.Millisecond), MaxBackoff: durationpb.New(time.Second),
 		},
 	})
 	s.answered("ScheduleJob", resp, err)
@@ -407,11 +408,11 @@ func (s *stage) settleJobs() {
 	s.ok(err)
 	ends := make(map[string]int)
 	for _, id := range s.jobs {
-		j, err := s.api.Jobs.GetJob(ctx, &fireoncev1.GetJobRequest{By: &fireoncev1.GetJobRequest_JobId{JobId: id}})
+		j, err := s.api.Jobs.GetJob(ctx, &fireoncev1.GetJobRequest{Job: &fireoncev1.GetJobRequest_JobId{JobId: id}})
 		s.ok(err)
 		s.answered("GetJob", j, nil)
 		ends[s.origin[j.GetJob().GetConnectionId()][0]+" "+strings.TrimPrefix(j.GetJob().GetState().String(), "JOB_STATE_")]++
-		history, err := s.api.Jobs.ListJobAttempts(ctx, &fireoncev1.ListJobAttemptsRequest{JobId: id})
+		history, err := s.api.Jobs.ListJobAttempts(ctx, &fireoncev1.ListJobAttemptsRequest{Job: &fireoncev1.ListJobAttemptsRequest_JobId{JobId: id}})
 		s.ok(err)
 		s.answered("ListJobAttempts", history, nil)
 	}

@@ -24,7 +24,7 @@ import (
 // are in microseconds since 1970.
 type wish struct {
 	text   string        // of the payload
-	at     int64         // scheduled_for; 0: as soon as possible
+	at     int64         // schedule_time; 0: as soon as possible
 	window time.Duration // start_window; 0: the default
 }
 
@@ -35,7 +35,7 @@ func (w wish) differs(from wish) string {
 		fields = append(fields, "payload")
 	}
 	if w.at != from.at {
-		fields = append(fields, "scheduled_for")
+		fields = append(fields, "schedule_time")
 	}
 	if w.window != from.window {
 		fields = append(fields, "start_window")
@@ -353,7 +353,7 @@ func TestSubmitModel(t *testing.T) {
 		}, porcupine.Illegal},
 		"refused for a field that does not differ": {[]step{
 			{1, 2, submit(first), gives(created, "1", at, first)},
-			{3, 4, submit(other), refuses("1", at, "payload scheduled_for")},
+			{3, 4, submit(other), refuses("1", at, "payload schedule_time")},
 		}, porcupine.Illegal},
 		"refused for another job": {[]step{
 			{1, 2, submit(first), gives(created, "1", at, first)},

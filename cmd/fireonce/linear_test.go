@@ -221,17 +221,17 @@ func (l *linear) wish(random *rand.Rand, key string) wish {
 // request says a wish in one of several ways that mean the same.
 func (l *linear) request(random *rand.Rand, a ask) *fireoncev1.ScheduleJobRequest {
 	req := &fireoncev1.ScheduleJobRequest{
-		IdempotencyKey: a.key, ConnectionId: l.connection,
+		IdempotencyKey: a.key, Connection: &fireoncev1.ScheduleJobRequest_ConnectionId{ConnectionId: l.connection},
 		Payload: &fireoncev1.Payload{Kind: &fireoncev1.Payload_Webhook{Webhook: &fireoncev1.Webhook{
 			Url: l.url, Content: &fireoncev1.Webhook_BodyText{BodyText: a.wish.text},
 		}}},
 		Labels: map[string]string{"random": fmt.Sprint(random.IntN(10))},
 	}
 	if random.IntN(2) == 0 {
-		req.ConnectionId = strings.ToUpper(req.ConnectionId)
+		req.Connection = &fireoncev1.ScheduleJobRequest_ConnectionId{ConnectionId: strings.ToUpper(req.GetConnectionId())}
 	}
 	if a.wish.at != 0 {
-		req.ScheduledFor = timestamppb.New(time.UnixMicro(a.wish.at).Add(time.Duration(random.IntN(1000))))
+		req.ScheduleTime = timestamppb.New(time.UnixMicro(a.wish.at).Add(time.Duration(random.IntN(1000))))
 	}
 	if a.wish.window != 0 {
 		req.StartWindow = durationpb.New(a.wish.window)
@@ -286,7 +286,7 @@ func (l *linear) note(op porcupine.Operation) {
 func (l *linear) call(ctx context.Context, p *process, a ask, req *fireoncev1.ScheduleJobRequest) (reply, error) {
 	jobs := fireoncev1connect.NewJobServiceClient(l.http, p.url)
 	if a.read {
-		resp, err := jobs.GetJob(ctx, &fireoncev1.GetJobRequest{By: &fireoncev1.GetJobRequest_IdempotencyKey{IdempotencyKey: a.key}})
+		resp, err := jobs.GetJob(ctx, &fireoncev1.GetJobRequest{Job: &fireoncev1.GetJobRequest_IdempotencyKey{IdempotencyKey: a.key}})
 		if err != nil {
 			return replyOf(err, fireoncev1.ErrorReason_ERROR_REASON_JOB_NOT_FOUND)
 		}
@@ -305,7 +305,7 @@ func (l *linear) call(ctx context.Context, p *process, a ask, req *fireoncev1.Sc
 
 // replyWith is an answer that carries a job.
 func replyWith(v verdict, j *fireoncev1.Job) reply {
-	when := j.GetScheduledFor().AsTime()
+	when := j.GetScheduleTime().AsTime()
 	r := reply{verdict: v, job: j.GetJobId(), when: when.UnixMicro(), holds: wish{
 		text: j.GetPayload().GetWebhook().GetBodyText(), at: when.UnixMicro(), window: j.GetStartWindow().AsDuration(),
 	}}
@@ -337,7 +337,7 @@ func replyOf(err error, may fireoncev1.ErrorReason) (reply, error) {
 		c := detail.GetIdempotencyConflict()
 		fields := slices.Sorted(slices.Values(c.GetMismatchedFields()))
 		return reply{
-			verdict: refused, job: c.GetJobId(), when: c.GetScheduledFor().AsTime().UnixMicro(), fields: strings.Join(fields, " "),
+			verdict: refused, job: c.GetJobId(), when: c.GetScheduleTime().AsTime().UnixMicro(), fields: strings.Join(fields, " "),
 		}, nil
 	}
 	return reply{}, err

@@ -4,6 +4,7 @@
 // wrong usage, or a request that the server calls invalid · 3 conflict: another
 // request has the key, the state does not allow it, the etag is old · 4 not
 // found · 5 the server cannot be reached; the call may be repeated unchanged ·
+// 6 access denied: no API key, a wrong one, or one without the scope ·
 // 128 plus the signal's number: a second signal during a shutdown.
 package main
 

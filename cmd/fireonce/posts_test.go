@@ -71,7 +71,7 @@ func (f *fleet) job(id string) *fireoncev1.Job {
 	if err != nil {
 		f.Fatal(err)
 	}
-	resp, err := api.Jobs.GetJob(waiting(f), &fireoncev1.GetJobRequest{By: &fireoncev1.GetJobRequest_JobId{JobId: id}})
+	resp, err := api.Jobs.GetJob(waiting(f), &fireoncev1.GetJobRequest{Job: &fireoncev1.GetJobRequest_JobId{JobId: id}})
 	if err != nil {
 		f.Fatal(err)
 	}

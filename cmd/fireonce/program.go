@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 
 	"github.com/urfave/cli/v3"
 
@@ -24,11 +25,23 @@ func (p Program) Run(ctx context.Context, args []string) int {
 	if !started {
 		err = exit.AsUsage(err)
 	}
+	if wantsJSON(args) {
+		exit.PrintJSON(p.Stderr, err)
+		return exit.Code(err)
+	}
 	exit.Print(p.Stderr, err)
-	if exit.Code(err) == exit.Usage {
+	if exit.IsUsage(err) {
 		fmt.Fprintln(p.Stderr, "  see --help")
 	}
 	return exit.Code(err)
+}
+
+// wantsJSON reports whether a command line has --json. It may be one that does not parse.
+func wantsJSON(args []string) bool {
+	if i := slices.Index(args, "--"); i >= 0 {
+		args = args[:i]
+	}
+	return slices.Contains(args, "--json") || slices.Contains(args, "-json") || slices.Contains(args, "--json=true")
 }
 
 // command builds the tree of commands. started is set when a command's own code
@@ -39,7 +52,7 @@ func (p Program) command(started *bool) *cli.Command {
 		Usage: "schedule a side effect; it takes effect once",
 		Description: "Client commands call the server at --server (FIREONCE_SERVER) with FIREONCE_API_KEY.\n\n" +
 			"Exit codes: 0 OK, 1 error, 2 usage or invalid request, 3 conflict, 4 not found, 5 unavailable (may be\n" +
-			"repeated unchanged).",
+			"repeated unchanged), 6 access denied. With --json an error is one JSON object, the last line on standard error.",
 		Reader: p.Stdin, Writer: p.Stdout, ErrWriter: p.Stderr,
 		ExitErrHandler: func(context.Context, *cli.Command, error) {},
 		Action: func(_ context.Context, cmd *cli.Command) error {

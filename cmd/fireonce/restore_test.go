@@ -83,7 +83,7 @@ func restored(t *testing.T, b backup, as string) {
 	var cursor string
 	for i := range c.jobs {
 		req := jobFor(to, c.connection, subjectOf(i))
-		req.ScheduledFor = timestamppb.New(time.Now().Add(beforeDue))
+		req.ScheduleTime = timestamppb.New(time.Now().Add(beforeDue))
 		resp, err := c.schedule(i, req)
 		if err != nil {
 			t.Fatal(err)
@@ -160,7 +160,7 @@ func (c *crash) cursor(subject string) string {
 		c.Fatal(err)
 	}
 	resp, err := api.Jobs.GetJob(waiting(c), &fireoncev1.GetJobRequest{
-		By: &fireoncev1.GetJobRequest_JobId{JobId: c.ids[subject]},
+		Job: &fireoncev1.GetJobRequest_JobId{JobId: c.ids[subject]},
 	})
 	if err != nil {
 		c.Fatal(err)

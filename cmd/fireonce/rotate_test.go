@@ -57,7 +57,7 @@ func TestRotateBesideServers(t *testing.T) {
 	}
 	made, err := api.Connections.CreateConnection(waiting(t), &fireoncev1.CreateConnectionRequest{
 		IdempotencyKey: "c", Connection: &fireoncev1.Connection{Connector: "http", Settings: noDedupe(target.URL)},
-		Credential: &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: planted["bearer"]}},
+		Credential: &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: planted["bearer"]}}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func TestRotateBesideServers(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = api.Jobs.ScheduleJob(waiting(t), &fireoncev1.ScheduleJobRequest{
-			IdempotencyKey: name, ConnectionId: made.GetConnection().GetConnectionId(),
+			IdempotencyKey: name, Connection: &fireoncev1.ScheduleJobRequest_ConnectionId{ConnectionId: made.GetConnection().GetConnectionId()},
 			Payload: &fireoncev1.Payload{Kind: &fireoncev1.Payload_HttpRequest{HttpRequest: &fireoncev1.HttpRequest{Url: target.URL}}},
 		})
 		if err != nil {

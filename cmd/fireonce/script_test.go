@@ -79,7 +79,12 @@ func serverCmd(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("the server ended with %s; the log is:\n%s", got, s.server.logs())
 		}
 	case "log":
-		if regexp.MustCompile(args[1]).MatchString(s.server.logs()) == neg {
+		words := regexp.MustCompile(args[1])
+		found := words.MatchString(s.server.logs())
+		if !neg { // what was written may still be on its way
+			found = s.server.comesToSay(words)
+		}
+		if found == neg {
 			ts.Fatalf("the log is:\n%s", s.server.logs())
 		}
 	}

@@ -248,7 +248,7 @@ func (s *spill) connectAll() {
 		connector string
 		cred      *fireoncev1.Credential
 	}{
-		"bearer": {"http", &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: planted["bearer"]}}},
+		"bearer": {"http", &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: planted["bearer"]}}}},
 		"basic": {"http", &fireoncev1.Credential{Kind: &fireoncev1.Credential_Basic{
 			Basic: &fireoncev1.BasicAuth{Username: "user", Password: planted["password"]},
 		}}},
@@ -259,7 +259,7 @@ func (s *spill) connectAll() {
 		"webhook": {"webhook", &fireoncev1.Credential{Headers: headers, Kind: &fireoncev1.Credential_WebhookSecrets{
 			WebhookSecrets: &fireoncev1.WebhookSecrets{Secrets: []string{whsec}},
 		}}},
-		"feed": {"feed", &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: planted["feed"]}}},
+		"feed": {"feed", &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: planted["feed"]}}}},
 	} {
 		conn := &fireoncev1.Connection{Connector: c.connector, DisplayName: name}
 		switch c.connector {
@@ -298,7 +298,7 @@ func (s *spill) refuseAll() {
 	}}}
 	for i, c := range []*fireoncev1.Credential{
 		oauth,
-		{Kind: &fireoncev1.Credential_BearerToken{BearerToken: planted["bearer"] + "\n"}},
+		{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: planted["bearer"] + "\n"}}},
 		{Headers: []*fireoncev1.SecretHeader{{Name: "Host", Value: planted["header"]}}},
 		{Kind: &fireoncev1.Credential_WebhookSecrets{WebhookSecrets: &fireoncev1.WebhookSecrets{Secrets: []string{planted["webhook"]}}}},
 	} {
@@ -370,11 +370,12 @@ func (s *spill) sendAll() {
 				payload = postPayload(inTheOpen)
 			}
 			resp, err := s.api.Jobs.ScheduleJob(waiting(s.t), &fireoncev1.ScheduleJobRequest{
-				IdempotencyKey: strings.ReplaceAll(name+" to "+e.name, " ", "-"), ConnectionId: conn.GetConnectionId(), Payload: payload,
-				StartWindow: durationpb.New(4 * time.Second),
+				IdempotencyKey: strings.ReplaceAll(name+" to "+e.name, " ", "-"), Connection: &fireoncev1.ScheduleJobRequest_ConnectionId{ConnectionId: conn.GetConnectionId()}, Payload: payload,
+				StartWindow:    durationpb.New(4 * time.Second),
+				AttemptTimeout: durationpb.New(time.Second),
 				RetryPolicy: &fireoncev1.RetryPolicy{
-					AttemptTimeout: durationpb.New(time.Second), MaxAttempts: 2,
-					MinBackoff: durationpb.New(100 * time.Millisecond), MaxBackoff: durationpb.New(time.Second),
+					MaxAttempts: 2,
+					MinBackoff:  durationpb.New(100 * time.Millisecond), MaxBackoff: durationpb.New(time.Second),
 				},
 			})
 			if err != nil {
@@ -423,12 +424,12 @@ func (s *spill) sendAll() {
 func (s *spill) readAll() {
 	ctx := waiting(s.t)
 	for _, id := range s.jobs {
-		job, err := s.api.Jobs.GetJob(ctx, &fireoncev1.GetJobRequest{By: &fireoncev1.GetJobRequest_JobId{JobId: id}})
+		job, err := s.api.Jobs.GetJob(ctx, &fireoncev1.GetJobRequest{Job: &fireoncev1.GetJobRequest_JobId{JobId: id}})
 		if err != nil {
 			s.t.Fatal(err)
 		}
 		s.answered("GetJob", job, nil)
-		history, err := s.api.Jobs.ListJobAttempts(ctx, &fireoncev1.ListJobAttemptsRequest{JobId: id})
+		history, err := s.api.Jobs.ListJobAttempts(ctx, &fireoncev1.ListJobAttemptsRequest{Job: &fireoncev1.ListJobAttemptsRequest_JobId{JobId: id}})
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -442,13 +443,13 @@ func (s *spill) readAll() {
 		s.t.Errorf("%d jobs and %d connections", len(jobs.GetJobs()), len(conns.GetConnections()))
 	}
 	for _, c := range s.conns {
-		conn, err := s.api.Connections.GetConnection(ctx, &fireoncev1.GetConnectionRequest{ConnectionId: c.GetConnectionId()})
+		conn, err := s.api.Connections.GetConnection(ctx, &fireoncev1.GetConnectionRequest{Connection: &fireoncev1.GetConnectionRequest_ConnectionId{ConnectionId: c.GetConnectionId()}})
 		s.answered("GetConnection", conn, err)
 		other := proto.Clone(c).(*fireoncev1.Connection)
 		other.DisplayName = "another"
 		again, err := s.api.Connections.CreateConnection(ctx, &fireoncev1.CreateConnectionRequest{
 			IdempotencyKey: "bearer", Connection: other,
-			Credential: &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: planted["bearer"]}},
+			Credential: &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: planted["bearer"]}}},
 		})
 		s.answered("CreateConnection again", again, err)
 	}

@@ -65,7 +65,7 @@ func shutdownSettles(t *testing.T, d deployment) {
 		t.Fatal(err)
 	}
 	p.says(t, "shutting down")
-	get := &fireoncev1.GetJobRequest{By: &fireoncev1.GetJobRequest_IdempotencyKey{IdempotencyKey: "held"}}
+	get := &fireoncev1.GetJobRequest{Job: &fireoncev1.GetJobRequest_IdempotencyKey{IdempotencyKey: "held"}}
 	got, err := dial(t, p.url).Jobs.GetJob(waiting(t), get)
 	if err != nil || got.GetJob().GetState() != fireoncev1.JobState_JOB_STATE_SENDING {
 		t.Errorf("during the shutdown: %v, %v", got.GetJob().GetState(), err)

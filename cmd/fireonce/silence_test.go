@@ -97,7 +97,7 @@ func TestReceiverThatNeverAnswers(t *testing.T) {
 				n := startNode(t, d, time.Second)
 				api := dial(t, n.URL())
 				req := hook(connect(t, api, tt.dedupes), "silent", r.URL("silent"), time.Second)
-				req.AmbiguityPolicy, req.RetryPolicy.MaxAttempts = tt.policy, tt.attempts
+				req.AmbiguityPolicy, req.RetryPolicy = tt.policy, &fireoncev1.RetryPolicy{MaxAttempts: tt.attempts}
 				if tt.window > 0 {
 					req.StartWindow = durationpb.New(tt.window)
 				}
@@ -108,7 +108,7 @@ func TestReceiverThatNeverAnswers(t *testing.T) {
 					t.Fatal(err)
 				}
 				got, err := api.Jobs.GetJob(waiting(t), &fireoncev1.GetJobRequest{
-					By: &fireoncev1.GetJobRequest_IdempotencyKey{IdempotencyKey: "silent"},
+					Job: &fireoncev1.GetJobRequest_IdempotencyKey{IdempotencyKey: "silent"},
 				})
 				if err != nil {
 					t.Fatal(err)

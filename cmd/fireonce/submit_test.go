@@ -68,7 +68,7 @@ func TestIdenticalSubmits(t *testing.T) {
 			created, ids, times := 0, make(map[string]int), make(map[time.Time]int)
 			for _, a := range answers {
 				ids[a.GetJob().GetJobId()]++
-				times[a.GetJob().GetScheduledFor().AsTime()]++
+				times[a.GetJob().GetScheduleTime().AsTime()]++
 				if a.GetCreated() {
 					created++
 				}

@@ -39,10 +39,11 @@ type target interface {
 // jobFor is a request for a subject's effect, at once, under its name as key.
 func jobFor(to target, connection, subject string) *fireoncev1.ScheduleJobRequest {
 	return &fireoncev1.ScheduleJobRequest{
-		IdempotencyKey: subject, ConnectionId: connection, Payload: to.payload(subject),
+		IdempotencyKey: subject, Connection: &fireoncev1.ScheduleJobRequest_ConnectionId{ConnectionId: connection}, Payload: to.payload(subject),
+		AttemptTimeout: durationpb.New(sendTimeout),
 		RetryPolicy: &fireoncev1.RetryPolicy{
-			AttemptTimeout: durationpb.New(sendTimeout), MaxAttempts: mostAttempts,
-			MinBackoff: durationpb.New(firstRetry), MaxBackoff: durationpb.New(lastRetry),
+			MaxAttempts: mostAttempts,
+			MinBackoff:  durationpb.New(firstRetry), MaxBackoff: durationpb.New(lastRetry),
 		},
 	}
 }

@@ -45,7 +45,7 @@ func watchOutlives(t *testing.T, d deployment) {
 	api := dial(t, p.url)
 	req := hook(connect(t, api, true), "a", r.URL("a"), time.Minute)
 	// The watch begins, and the server ends, before it is due.
-	req.ScheduledFor = timestamppb.New(time.Now().Add(15 * time.Second))
+	req.ScheduleTime = timestamppb.New(time.Now().Add(15 * time.Second))
 	if _, err := api.Jobs.ScheduleJob(waiting(t), req); err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,9 @@
 /* The send protocol on a target that dedupes on our key inside its key window
  * (KEYED): an unknown attempt is repeated under the same key, at once, while the
  * round's first arm is younger than half the window. Times are countdowns, but for
- * the key's age. README.md has the words and the runs.
+ * the key's age. With LOST, a sender may be taken for gone at any moment, dead or not.
+ * With LATEKEY, the target looks for the key, acts, and then stores it: it does not
+ * dedupe in flight. README.md has the words and the runs.
  */
 #define A 3             /* attempts */
 #define S 1             /* send window */
@@ -32,6 +34,11 @@
 #else
 #define MEMORY WINDOW
 #endif
+#if defined(LATEKEY) && !defined(EARLY) /* a repeat waits for the fence of the attempt before it */
+#define FENCED (left == 0)
+#else
+#define FENCED true
+#endif
 #ifdef NEWKEY           /* a repeat has a key of its own */
 #define KEY(a) a
 #else
@@ -39,7 +46,7 @@
 #endif
 
 mtype = { SCHEDULED, SENDING, AMBIGUOUS, RETRYING, NEEDS, SUCCEEDED, FAILED }
-mtype = { IDLE, WIRE, ACTED, REFUSED, LOST }
+mtype = { IDLE, WIRE, LOOKED, ACTED, REFUSED, GONE }
 
 mtype st = SCHEDULED;
 byte att = 0;
@@ -53,6 +60,9 @@ byte tm[A+1];           /* IDLE: send window left; WIRE: until it acts */
 byte known[A+1];        /* how long the receiver still knows a key */
 byte effects = 0;
 
+bit unseen[A+1];        /* LATEKEY: the key was not there when the request came */
+#define BUSY(a) (wire[a] == WIRE || wire[a] == LOOKED)
+#define LONE (doubt[1] + doubt[2] + doubt[3] == 1)
 #define MAYBE (doubt[1] || doubt[2] || doubt[3])
 #define AGES (att > 0 && age < OLDEST + BACK - back)
 inline down(x) { if :: x > 0 -> x-- :: else fi }
@@ -84,12 +94,15 @@ end:
   do
   :: if
      :: atomic { (st == SCHEDULED || st == RETRYING) && att < A -> arm() }
-     :: atomic { st == AMBIGUOUS && att < A && YOUNG -> my = att };
+     :: atomic { st == AMBIGUOUS && att < A && YOUNG && FENCED -> my = att };
         atomic {                                        /* prepared, however long it took */
           if
-          :: st == AMBIGUOUS && att == my && STILL_YOUNG ->
+          :: st == AMBIGUOUS && att == my && STILL_YOUNG && FENCED ->
 #ifdef REACH_REPEAT
              assert(false);
+#endif
+#ifdef REACH_BOTH       /* the attempt before may still be written, or is on its way */
+             assert(!(BUSY(my) || tm[my] > 0 && wire[my] == IDLE));
 #endif
              arm()
           :: else -> my = 0; goto end
@@ -116,6 +129,9 @@ active proctype Reconciler() {
 end:
   do
   :: atomic { st == SENDING && left == 0 -> st = AMBIGUOUS }
+#ifdef LOST             /* its server seems to be gone; the fence stays */
+  :: atomic { st == SENDING && LONE -> st = AMBIGUOUS }
+#endif
   :: atomic { st == AMBIGUOUS && (!YOUNG || att == A) -> st = NEEDS }
   od
 }
@@ -130,13 +146,26 @@ end:
        :: wire[2] == WIRE -> a = 2
        :: wire[3] == WIRE -> a = 3
        fi;
+#ifdef LATEKEY
+       wire[a] = LOOKED; unseen[a] = (known[KEY(a)] == 0);
+       a = 0 }
+  :: atomic { wire[1] == LOOKED || wire[2] == LOOKED || wire[3] == LOOKED ->
+       if
+       :: wire[1] == LOOKED -> a = 1
+       :: wire[2] == LOOKED -> a = 2
+       :: wire[3] == LOOKED -> a = 3
+       fi;
+#define NEW(a) (unseen[a])
+#else
+#define NEW(a) (known[KEY(a)] == 0)
+#endif
        tm[a] = 0;
        if
-       :: known[KEY(a)] > 0 -> wire[a] = ACTED          /* known: answered, and nothing done */
+       :: !NEW(a) -> wire[a] = ACTED          /* known: answered, and nothing done */
 #ifdef REACH_DEDUPE
           ; assert(false)
 #endif
-       :: known[KEY(a)] == 0 ->
+       :: NEW(a) ->
           wire[a] = ACTED; known[KEY(a)] = MEMORY; effects++;
 #ifdef REACH_SECOND
           assert(a == 1);
@@ -146,7 +175,7 @@ end:
           assert(!(st == RETRYING || st == FAILED))
 #endif
        :: wire[a] = REFUSED                             /* also a repeat of what was done */
-       :: wire[a] = LOST
+       :: wire[a] = GONE
        fi;
        a = 0 }
   od
@@ -155,13 +184,15 @@ end:
 active proctype Clock() {
 end:
   do
-  :: atomic { !(wire[1] == WIRE && tm[1] == 0) && !(wire[2] == WIRE && tm[2] == 0) && !(wire[3] == WIRE && tm[3] == 0) &&
+  :: atomic { !(BUSY(1) && tm[1] == 0) && !(BUSY(2) && tm[2] == 0) && !(BUSY(3) && tm[3] == 0) &&
        (tm[1] > 0 || tm[2] > 0 || tm[3] > 0 || left > 0 || known[1] > 0 || known[2] > 0 || known[3] > 0 ||
         AGES) ->
        down(tm[1]); down(tm[2]); down(tm[3]); down(left);
        down(known[1]); down(known[2]); down(known[3]);
        if :: AGES -> age++ :: else fi }
   :: atomic { back < BACK && age > 0 -> back++; age-- }
+#ifndef LATEKEY
   :: atomic { left > 0 -> left = 0 }                    /* or forward: an early repeat is harmless */
+#endif
   od
 }

@@ -52,8 +52,8 @@ func (b *book) close() error { return b.file.Close() }
 // errLate says that an entry was not wanted any more when its turn came.
 var errLate = errors.New("the time to write it was over")
 
-// add writes an entry, if it is wanted when its turn has come, and gives its id.
-// written tells whether anything may have reached the file: only if not, a failure
+// add writes an entry, if it is wanted when its turn has come, and returns its id.
+// written reports whether anything may have reached the file: only if not, a failure
 // proves that there is no entry.
 func (b *book) add(e entry, wanted func() bool) (id string, written bool, err error) {
 	line, err := json.Marshal(e)
@@ -86,7 +86,7 @@ func (b *book) mark() (string, error) {
 	return strconv.FormatInt(b.end, 10), b.failed
 }
 
-// find gives the ids of the entries from a mark on that have the key.
+// find returns the ids of the entries from a mark on that have the key.
 func (b *book) find(mark, key string) ([]string, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

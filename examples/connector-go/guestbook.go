@@ -12,9 +12,9 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	connectorv1 "github.com/fireonce/fireonce/gen/fireonce/connector/v1"
-	"github.com/fireonce/fireonce/gen/fireonce/connector/v1/connectorv1connect"
-	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/clients/go/connectorv1"
+	"github.com/fireonce/fireonce/clients/go/connectorv1/connectorv1connect"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
 )
 
 // schema names the content that this connector takes.
@@ -64,9 +64,9 @@ func (g *guestbook) Test(_ context.Context, r *connectorv1.TestRequest) (*connec
 	}}}, nil
 }
 
-// refused tells whether who comes with this credential may not write.
+// refused returns a refusal if the account may not write, or nil.
 func (g *guestbook) refused(a *connectorv1.Account) *connectorv1.Refusal {
-	if len(g.guests) == 0 || slices.Contains(g.guests, a.GetCredential().GetBearerToken()) {
+	if len(g.guests) == 0 || slices.Contains(g.guests, a.GetCredential().GetBearerToken().GetToken()) {
 		return nil
 	}
 	return &connectorv1.Refusal{

@@ -2,8 +2,8 @@
 // it, and it writes entries into a guest book, which is a file. See README.md, and
 // docs/connectors.md for the rules.
 //
-//	connector-go --listen 127.0.0.1:9000 --book guests.jsonl
-//	fireonce serve --connector guestbook=http://127.0.0.1:9000
+//	connector-go --listen 127.0.0.1:9100 --book guests.jsonl
+//	fireonce serve --connector guestbook=http://127.0.0.1:9100
 package main
 
 import (
@@ -24,7 +24,7 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/fireonce/fireonce/gen/fireonce/connector/v1/connectorv1connect"
+	"github.com/fireonce/fireonce/clients/go/connectorv1/connectorv1connect"
 )
 
 func main() {
@@ -38,10 +38,10 @@ func main() {
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("connector-go", flag.ContinueOnError)
-	listen := flags.String("listen", "127.0.0.1:9000", "address to listen on")
+	listen := flags.String("listen", "127.0.0.1:9100", "address to listen on")
 	path := flags.String("book", "guests.jsonl", "the guest book, a file")
-	guests := flags.String("guests", "", "only who has one of these tokens may write, one in a line of this file")
-	token := flags.String("token", os.Getenv("CONNECTOR_TOKEN"), "only who calls with this token is served; else from $CONNECTOR_TOKEN")
+	guests := flags.String("guests", "", "only guests with a token from this file may write; one token on each line")
+	token := flags.String("token", os.Getenv("CONNECTOR_TOKEN"), "serve only callers with this token; default: $CONNECTOR_TOKEN")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return server.Shutdown(over)
 }
 
-// handler serves those who know the token, or everybody if there is none.
+// handler serves callers with the token, or everybody if there is none.
 func (g *guestbook) handler(token string) http.Handler {
 	_, served := connectorv1connect.NewConnectorServiceHandler(g, connect.WithReadMaxBytes(4<<20))
 	if token == "" {
@@ -85,7 +85,7 @@ func (g *guestbook) handler(token string) http.Handler {
 	want := []byte("Bearer " + token)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), want) != 1 {
-			http.Error(w, "who are you?", http.StatusUnauthorized)
+			http.Error(w, "the token is missing or wrong", http.StatusUnauthorized)
 			return
 		}
 		served.ServeHTTP(w, r)

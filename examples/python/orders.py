@@ -50,7 +50,7 @@ def announcement(connection_id: str, receiver: str, order: str, amount: int, at:
         {"order": order, "amount": amount}, separators=(",", ":")
     )
     if at:
-        request.scheduled_for.FromJsonString(at)
+        request.schedule_time.FromJsonString(at)
     return request
 
 

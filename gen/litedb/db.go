@@ -24,14 +24,26 @@ func New(db DBTX) *Queries {
 func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	q := Queries{db: db}
 	var err error
+	if q.addRecipientStmt, err = db.PrepareContext(ctx, addRecipient); err != nil {
+		return nil, fmt.Errorf("error preparing query AddRecipient: %w", err)
+	}
+	if q.addRollupStmt, err = db.PrepareContext(ctx, addRollup); err != nil {
+		return nil, fmt.Errorf("error preparing query AddRollup: %w", err)
+	}
 	if q.addUseStmt, err = db.PrepareContext(ctx, addUse); err != nil {
 		return nil, fmt.Errorf("error preparing query AddUse: %w", err)
+	}
+	if q.answerBytesStmt, err = db.PrepareContext(ctx, answerBytes); err != nil {
+		return nil, fmt.Errorf("error preparing query AnswerBytes: %w", err)
 	}
 	if q.anyWaitingStmt, err = db.PrepareContext(ctx, anyWaiting); err != nil {
 		return nil, fmt.Errorf("error preparing query AnyWaiting: %w", err)
 	}
 	if q.armJobStmt, err = db.PrepareContext(ctx, armJob); err != nil {
 		return nil, fmt.Errorf("error preparing query ArmJob: %w", err)
+	}
+	if q.armedEverStmt, err = db.PrepareContext(ctx, armedEver); err != nil {
+		return nil, fmt.Errorf("error preparing query ArmedEver: %w", err)
 	}
 	if q.attemptByTokenStmt, err = db.PrepareContext(ctx, attemptByToken); err != nil {
 		return nil, fmt.Errorf("error preparing query AttemptByToken: %w", err)
@@ -41,6 +53,15 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.beginStepStmt, err = db.PrepareContext(ctx, beginStep); err != nil {
 		return nil, fmt.Errorf("error preparing query BeginStep: %w", err)
+	}
+	if q.blankConnectionStmt, err = db.PrepareContext(ctx, blankConnection); err != nil {
+		return nil, fmt.Errorf("error preparing query BlankConnection: %w", err)
+	}
+	if q.blankEventStmt, err = db.PrepareContext(ctx, blankEvent); err != nil {
+		return nil, fmt.Errorf("error preparing query BlankEvent: %w", err)
+	}
+	if q.blankEventsStmt, err = db.PrepareContext(ctx, blankEvents); err != nil {
+		return nil, fmt.Errorf("error preparing query BlankEvents: %w", err)
 	}
 	if q.claimArmedStmt, err = db.PrepareContext(ctx, claimArmed); err != nil {
 		return nil, fmt.Errorf("error preparing query ClaimArmed: %w", err)
@@ -60,6 +81,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.connectionInUseStmt, err = db.PrepareContext(ctx, connectionInUse); err != nil {
 		return nil, fmt.Errorf("error preparing query ConnectionInUse: %w", err)
 	}
+	if q.connectionsOfStmt, err = db.PrepareContext(ctx, connectionsOf); err != nil {
+		return nil, fmt.Errorf("error preparing query ConnectionsOf: %w", err)
+	}
 	if q.countAPIKeysStmt, err = db.PrepareContext(ctx, countAPIKeys); err != nil {
 		return nil, fmt.Errorf("error preparing query CountAPIKeys: %w", err)
 	}
@@ -75,6 +99,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.countLoginsStmt, err = db.PrepareContext(ctx, countLogins); err != nil {
 		return nil, fmt.Errorf("error preparing query CountLogins: %w", err)
 	}
+	if q.countObservationsStmt, err = db.PrepareContext(ctx, countObservations); err != nil {
+		return nil, fmt.Errorf("error preparing query CountObservations: %w", err)
+	}
 	if q.countRecoveredStmt, err = db.PrepareContext(ctx, countRecovered); err != nil {
 		return nil, fmt.Errorf("error preparing query CountRecovered: %w", err)
 	}
@@ -83,6 +110,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.countUnderWayStmt, err = db.PrepareContext(ctx, countUnderWay); err != nil {
 		return nil, fmt.Errorf("error preparing query CountUnderWay: %w", err)
+	}
+	if q.countWaitingStmt, err = db.PrepareContext(ctx, countWaiting); err != nil {
+		return nil, fmt.Errorf("error preparing query CountWaiting: %w", err)
 	}
 	if q.createMetaStmt, err = db.PrepareContext(ctx, createMeta); err != nil {
 		return nil, fmt.Errorf("error preparing query CreateMeta: %w", err)
@@ -101,6 +131,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.doubtfulIDsStmt, err = db.PrepareContext(ctx, doubtfulIDs); err != nil {
 		return nil, fmt.Errorf("error preparing query DoubtfulIDs: %w", err)
+	}
+	if q.dropConnectionLabelsStmt, err = db.PrepareContext(ctx, dropConnectionLabels); err != nil {
+		return nil, fmt.Errorf("error preparing query DropConnectionLabels: %w", err)
 	}
 	if q.dropCredentialsStmt, err = db.PrepareContext(ctx, dropCredentials); err != nil {
 		return nil, fmt.Errorf("error preparing query DropCredentials: %w", err)
@@ -123,6 +156,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.dueLooksStmt, err = db.PrepareContext(ctx, dueLooks); err != nil {
 		return nil, fmt.Errorf("error preparing query DueLooks: %w", err)
 	}
+	if q.effectKeyTakenStmt, err = db.PrepareContext(ctx, effectKeyTaken); err != nil {
+		return nil, fmt.Errorf("error preparing query EffectKeyTaken: %w", err)
+	}
 	if q.effectOwnerStmt, err = db.PrepareContext(ctx, effectOwner); err != nil {
 		return nil, fmt.Errorf("error preparing query EffectOwner: %w", err)
 	}
@@ -144,11 +180,20 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.eventsAfterStmt, err = db.PrepareContext(ctx, eventsAfter); err != nil {
 		return nil, fmt.Errorf("error preparing query EventsAfter: %w", err)
 	}
+	if q.eventsAfterPlaceStmt, err = db.PrepareContext(ctx, eventsAfterPlace); err != nil {
+		return nil, fmt.Errorf("error preparing query EventsAfterPlace: %w", err)
+	}
 	if q.eventsUpToStmt, err = db.PrepareContext(ctx, eventsUpTo); err != nil {
 		return nil, fmt.Errorf("error preparing query EventsUpTo: %w", err)
 	}
 	if q.fencesOverIDsStmt, err = db.PrepareContext(ctx, fencesOverIDs); err != nil {
 		return nil, fmt.Errorf("error preparing query FencesOverIDs: %w", err)
+	}
+	if q.firstEndedAfterStmt, err = db.PrepareContext(ctx, firstEndedAfter); err != nil {
+		return nil, fmt.Errorf("error preparing query FirstEndedAfter: %w", err)
+	}
+	if q.firstReplyStmt, err = db.PrepareContext(ctx, firstReply); err != nil {
+		return nil, fmt.Errorf("error preparing query FirstReply: %w", err)
 	}
 	if q.firstStartStmt, err = db.PrepareContext(ctx, firstStart); err != nil {
 		return nil, fmt.Errorf("error preparing query FirstStart: %w", err)
@@ -180,6 +225,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.getEffectStmt, err = db.PrepareContext(ctx, getEffect); err != nil {
 		return nil, fmt.Errorf("error preparing query GetEffect: %w", err)
 	}
+	if q.getErasedJobStmt, err = db.PrepareContext(ctx, getErasedJob); err != nil {
+		return nil, fmt.Errorf("error preparing query GetErasedJob: %w", err)
+	}
 	if q.getJobStmt, err = db.PrepareContext(ctx, getJob); err != nil {
 		return nil, fmt.Errorf("error preparing query GetJob: %w", err)
 	}
@@ -207,6 +255,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.hasRepliesStmt, err = db.PrepareContext(ctx, hasReplies); err != nil {
 		return nil, fmt.Errorf("error preparing query HasReplies: %w", err)
 	}
+	if q.hasRollupsStmt, err = db.PrepareContext(ctx, hasRollups); err != nil {
+		return nil, fmt.Errorf("error preparing query HasRollups: %w", err)
+	}
 	if q.holdAuthStmt, err = db.PrepareContext(ctx, holdAuth); err != nil {
 		return nil, fmt.Errorf("error preparing query HoldAuth: %w", err)
 	}
@@ -225,8 +276,14 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.insertConnectionStmt, err = db.PrepareContext(ctx, insertConnection); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertConnection: %w", err)
 	}
+	if q.insertConnectionLabelsStmt, err = db.PrepareContext(ctx, insertConnectionLabels); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertConnectionLabels: %w", err)
+	}
 	if q.insertCredentialStmt, err = db.PrepareContext(ctx, insertCredential); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertCredential: %w", err)
+	}
+	if q.insertErasedJobStmt, err = db.PrepareContext(ctx, insertErasedJob); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertErasedJob: %w", err)
 	}
 	if q.insertEventStmt, err = db.PrepareContext(ctx, insertEvent); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertEvent: %w", err)
@@ -255,6 +312,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.jobEventsAfterStmt, err = db.PrepareContext(ctx, jobEventsAfter); err != nil {
 		return nil, fmt.Errorf("error preparing query JobEventsAfter: %w", err)
 	}
+	if q.jobLabelsStmt, err = db.PrepareContext(ctx, jobLabels); err != nil {
+		return nil, fmt.Errorf("error preparing query JobLabels: %w", err)
+	}
 	if q.keepKeyStmt, err = db.PrepareContext(ctx, keepKey); err != nil {
 		return nil, fmt.Errorf("error preparing query KeepKey: %w", err)
 	}
@@ -279,8 +339,8 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.leaseLookStmt, err = db.PrepareContext(ctx, leaseLook); err != nil {
 		return nil, fmt.Errorf("error preparing query LeaseLook: %w", err)
 	}
-	if q.letGoStmt, err = db.PrepareContext(ctx, letGo); err != nil {
-		return nil, fmt.Errorf("error preparing query LetGo: %w", err)
+	if q.leftBehindIDsStmt, err = db.PrepareContext(ctx, leftBehindIDs); err != nil {
+		return nil, fmt.Errorf("error preparing query LeftBehindIDs: %w", err)
 	}
 	if q.liftAuthStmt, err = db.PrepareContext(ctx, liftAuth); err != nil {
 		return nil, fmt.Errorf("error preparing query LiftAuth: %w", err)
@@ -291,11 +351,11 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listAttemptsStmt, err = db.PrepareContext(ctx, listAttempts); err != nil {
 		return nil, fmt.Errorf("error preparing query ListAttempts: %w", err)
 	}
-	if q.listConnectionsStmt, err = db.PrepareContext(ctx, listConnections); err != nil {
-		return nil, fmt.Errorf("error preparing query ListConnections: %w", err)
-	}
 	if q.listObservationsStmt, err = db.PrepareContext(ctx, listObservations); err != nil {
 		return nil, fmt.Errorf("error preparing query ListObservations: %w", err)
+	}
+	if q.liveConnectionsStmt, err = db.PrepareContext(ctx, liveConnections); err != nil {
+		return nil, fmt.Errorf("error preparing query LiveConnections: %w", err)
 	}
 	if q.loginKeyUseStmt, err = db.PrepareContext(ctx, loginKeyUse); err != nil {
 		return nil, fmt.Errorf("error preparing query LoginKeyUse: %w", err)
@@ -305,6 +365,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.missedIDsStmt, err = db.PrepareContext(ctx, missedIDs); err != nil {
 		return nil, fmt.Errorf("error preparing query MissedIDs: %w", err)
+	}
+	if q.moveRollStmt, err = db.PrepareContext(ctx, moveRoll); err != nil {
+		return nil, fmt.Errorf("error preparing query MoveRoll: %w", err)
 	}
 	if q.nameTakenStmt, err = db.PrepareContext(ctx, nameTaken); err != nil {
 		return nil, fmt.Errorf("error preparing query NameTaken: %w", err)
@@ -320,6 +383,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.nextFenceStmt, err = db.PrepareContext(ctx, nextFence); err != nil {
 		return nil, fmt.Errorf("error preparing query NextFence: %w", err)
+	}
+	if q.nextLeftBehindStmt, err = db.PrepareContext(ctx, nextLeftBehind); err != nil {
+		return nil, fmt.Errorf("error preparing query NextLeftBehind: %w", err)
 	}
 	if q.nextLookStmt, err = db.PrepareContext(ctx, nextLook); err != nil {
 		return nil, fmt.Errorf("error preparing query NextLook: %w", err)
@@ -341,6 +407,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.oldestUnresolvedStmt, err = db.PrepareContext(ctx, oldestUnresolved); err != nil {
 		return nil, fmt.Errorf("error preparing query OldestUnresolved: %w", err)
+	}
+	if q.orphanIDsStmt, err = db.PrepareContext(ctx, orphanIDs); err != nil {
+		return nil, fmt.Errorf("error preparing query OrphanIDs: %w", err)
 	}
 	if q.overdueIDsStmt, err = db.PrepareContext(ctx, overdueIDs); err != nil {
 		return nil, fmt.Errorf("error preparing query OverdueIDs: %w", err)
@@ -378,8 +447,17 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.releaseGateStmt, err = db.PrepareContext(ctx, releaseGate); err != nil {
 		return nil, fmt.Errorf("error preparing query ReleaseGate: %w", err)
 	}
+	if q.releaseReplyStmt, err = db.PrepareContext(ctx, releaseReply); err != nil {
+		return nil, fmt.Errorf("error preparing query ReleaseReply: %w", err)
+	}
+	if q.removeAPIKeysStmt, err = db.PrepareContext(ctx, removeAPIKeys); err != nil {
+		return nil, fmt.Errorf("error preparing query RemoveAPIKeys: %w", err)
+	}
 	if q.removeAttemptsStmt, err = db.PrepareContext(ctx, removeAttempts); err != nil {
 		return nil, fmt.Errorf("error preparing query RemoveAttempts: %w", err)
+	}
+	if q.removeConnectionLabelsStmt, err = db.PrepareContext(ctx, removeConnectionLabels); err != nil {
+		return nil, fmt.Errorf("error preparing query RemoveConnectionLabels: %w", err)
 	}
 	if q.removeEffectStmt, err = db.PrepareContext(ctx, removeEffect); err != nil {
 		return nil, fmt.Errorf("error preparing query RemoveEffect: %w", err)
@@ -393,11 +471,23 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.removeKeyStmt, err = db.PrepareContext(ctx, removeKey); err != nil {
 		return nil, fmt.Errorf("error preparing query RemoveKey: %w", err)
 	}
+	if q.removeLoginsStmt, err = db.PrepareContext(ctx, removeLogins); err != nil {
+		return nil, fmt.Errorf("error preparing query RemoveLogins: %w", err)
+	}
 	if q.removeObservationsStmt, err = db.PrepareContext(ctx, removeObservations); err != nil {
 		return nil, fmt.Errorf("error preparing query RemoveObservations: %w", err)
 	}
+	if q.removeRecipientsStmt, err = db.PrepareContext(ctx, removeRecipients); err != nil {
+		return nil, fmt.Errorf("error preparing query RemoveRecipients: %w", err)
+	}
+	if q.removeRenewalStmt, err = db.PrepareContext(ctx, removeRenewal); err != nil {
+		return nil, fmt.Errorf("error preparing query RemoveRenewal: %w", err)
+	}
 	if q.removeResolutionsStmt, err = db.PrepareContext(ctx, removeResolutions); err != nil {
 		return nil, fmt.Errorf("error preparing query RemoveResolutions: %w", err)
+	}
+	if q.removeRollupsStmt, err = db.PrepareContext(ctx, removeRollups); err != nil {
+		return nil, fmt.Errorf("error preparing query RemoveRollups: %w", err)
 	}
 	if q.removeStartStmt, err = db.PrepareContext(ctx, removeStart); err != nil {
 		return nil, fmt.Errorf("error preparing query RemoveStart: %w", err)
@@ -413,6 +503,18 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.revokeAPIKeyStmt, err = db.PrepareContext(ctx, revokeAPIKey); err != nil {
 		return nil, fmt.Errorf("error preparing query RevokeAPIKey: %w", err)
+	}
+	if q.rollEventsStmt, err = db.PrepareContext(ctx, rollEvents); err != nil {
+		return nil, fmt.Errorf("error preparing query RollEvents: %w", err)
+	}
+	if q.rollPastStmt, err = db.PrepareContext(ctx, rollPast); err != nil {
+		return nil, fmt.Errorf("error preparing query RollPast: %w", err)
+	}
+	if q.rollPlaceStmt, err = db.PrepareContext(ctx, rollPlace); err != nil {
+		return nil, fmt.Errorf("error preparing query RollPlace: %w", err)
+	}
+	if q.rollupsStmt, err = db.PrepareContext(ctx, rollups); err != nil {
+		return nil, fmt.Errorf("error preparing query Rollups: %w", err)
 	}
 	if q.roundsFirstStmt, err = db.PrepareContext(ctx, roundsFirst); err != nil {
 		return nil, fmt.Errorf("error preparing query RoundsFirst: %w", err)
@@ -441,8 +543,17 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.setDroppedToStmt, err = db.PrepareContext(ctx, setDroppedTo); err != nil {
 		return nil, fmt.Errorf("error preparing query SetDroppedTo: %w", err)
 	}
+	if q.setNamespaceStmt, err = db.PrepareContext(ctx, setNamespace); err != nil {
+		return nil, fmt.Errorf("error preparing query SetNamespace: %w", err)
+	}
 	if q.setOpenedStmt, err = db.PrepareContext(ctx, setOpened); err != nil {
 		return nil, fmt.Errorf("error preparing query SetOpened: %w", err)
+	}
+	if q.setPredecessorEndStmt, err = db.PrepareContext(ctx, setPredecessorEnd); err != nil {
+		return nil, fmt.Errorf("error preparing query SetPredecessorEnd: %w", err)
+	}
+	if q.setProjectErasedStmt, err = db.PrepareContext(ctx, setProjectErased); err != nil {
+		return nil, fmt.Errorf("error preparing query SetProjectErased: %w", err)
 	}
 	if q.setRenewalStmt, err = db.PrepareContext(ctx, setRenewal); err != nil {
 		return nil, fmt.Errorf("error preparing query SetRenewal: %w", err)
@@ -458,6 +569,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.shareEffectStmt, err = db.PrepareContext(ctx, shareEffect); err != nil {
 		return nil, fmt.Errorf("error preparing query ShareEffect: %w", err)
+	}
+	if q.someOfStateStmt, err = db.PrepareContext(ctx, someOfState); err != nil {
+		return nil, fmt.Errorf("error preparing query SomeOfState: %w", err)
 	}
 	if q.startLagStmt, err = db.PrepareContext(ctx, startLag); err != nil {
 		return nil, fmt.Errorf("error preparing query StartLag: %w", err)
@@ -495,6 +609,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.succeedStmt, err = db.PrepareContext(ctx, succeed); err != nil {
 		return nil, fmt.Errorf("error preparing query Succeed: %w", err)
 	}
+	if q.takeEffectKeyStmt, err = db.PrepareContext(ctx, takeEffectKey); err != nil {
+		return nil, fmt.Errorf("error preparing query TakeEffectKey: %w", err)
+	}
 	if q.takeGateStmt, err = db.PrepareContext(ctx, takeGate); err != nil {
 		return nil, fmt.Errorf("error preparing query TakeGate: %w", err)
 	}
@@ -506,6 +623,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.unsaturateStmt, err = db.PrepareContext(ctx, unsaturate); err != nil {
 		return nil, fmt.Errorf("error preparing query Unsaturate: %w", err)
+	}
+	if q.waitingJobsStmt, err = db.PrepareContext(ctx, waitingJobs); err != nil {
+		return nil, fmt.Errorf("error preparing query WaitingJobs: %w", err)
 	}
 	if q.waitingRowsStmt, err = db.PrepareContext(ctx, waitingRows); err != nil {
 		return nil, fmt.Errorf("error preparing query WaitingRows: %w", err)
@@ -521,9 +641,24 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 
 func (q *Queries) Close() error {
 	var err error
+	if q.addRecipientStmt != nil {
+		if cerr := q.addRecipientStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing addRecipientStmt: %w", cerr)
+		}
+	}
+	if q.addRollupStmt != nil {
+		if cerr := q.addRollupStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing addRollupStmt: %w", cerr)
+		}
+	}
 	if q.addUseStmt != nil {
 		if cerr := q.addUseStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing addUseStmt: %w", cerr)
+		}
+	}
+	if q.answerBytesStmt != nil {
+		if cerr := q.answerBytesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing answerBytesStmt: %w", cerr)
 		}
 	}
 	if q.anyWaitingStmt != nil {
@@ -534,6 +669,11 @@ func (q *Queries) Close() error {
 	if q.armJobStmt != nil {
 		if cerr := q.armJobStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing armJobStmt: %w", cerr)
+		}
+	}
+	if q.armedEverStmt != nil {
+		if cerr := q.armedEverStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing armedEverStmt: %w", cerr)
 		}
 	}
 	if q.attemptByTokenStmt != nil {
@@ -549,6 +689,21 @@ func (q *Queries) Close() error {
 	if q.beginStepStmt != nil {
 		if cerr := q.beginStepStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing beginStepStmt: %w", cerr)
+		}
+	}
+	if q.blankConnectionStmt != nil {
+		if cerr := q.blankConnectionStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing blankConnectionStmt: %w", cerr)
+		}
+	}
+	if q.blankEventStmt != nil {
+		if cerr := q.blankEventStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing blankEventStmt: %w", cerr)
+		}
+	}
+	if q.blankEventsStmt != nil {
+		if cerr := q.blankEventsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing blankEventsStmt: %w", cerr)
 		}
 	}
 	if q.claimArmedStmt != nil {
@@ -581,6 +736,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing connectionInUseStmt: %w", cerr)
 		}
 	}
+	if q.connectionsOfStmt != nil {
+		if cerr := q.connectionsOfStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing connectionsOfStmt: %w", cerr)
+		}
+	}
 	if q.countAPIKeysStmt != nil {
 		if cerr := q.countAPIKeysStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing countAPIKeysStmt: %w", cerr)
@@ -606,6 +766,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing countLoginsStmt: %w", cerr)
 		}
 	}
+	if q.countObservationsStmt != nil {
+		if cerr := q.countObservationsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing countObservationsStmt: %w", cerr)
+		}
+	}
 	if q.countRecoveredStmt != nil {
 		if cerr := q.countRecoveredStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing countRecoveredStmt: %w", cerr)
@@ -619,6 +784,11 @@ func (q *Queries) Close() error {
 	if q.countUnderWayStmt != nil {
 		if cerr := q.countUnderWayStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing countUnderWayStmt: %w", cerr)
+		}
+	}
+	if q.countWaitingStmt != nil {
+		if cerr := q.countWaitingStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing countWaitingStmt: %w", cerr)
 		}
 	}
 	if q.createMetaStmt != nil {
@@ -649,6 +819,11 @@ func (q *Queries) Close() error {
 	if q.doubtfulIDsStmt != nil {
 		if cerr := q.doubtfulIDsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing doubtfulIDsStmt: %w", cerr)
+		}
+	}
+	if q.dropConnectionLabelsStmt != nil {
+		if cerr := q.dropConnectionLabelsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing dropConnectionLabelsStmt: %w", cerr)
 		}
 	}
 	if q.dropCredentialsStmt != nil {
@@ -686,6 +861,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing dueLooksStmt: %w", cerr)
 		}
 	}
+	if q.effectKeyTakenStmt != nil {
+		if cerr := q.effectKeyTakenStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing effectKeyTakenStmt: %w", cerr)
+		}
+	}
 	if q.effectOwnerStmt != nil {
 		if cerr := q.effectOwnerStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing effectOwnerStmt: %w", cerr)
@@ -721,6 +901,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing eventsAfterStmt: %w", cerr)
 		}
 	}
+	if q.eventsAfterPlaceStmt != nil {
+		if cerr := q.eventsAfterPlaceStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing eventsAfterPlaceStmt: %w", cerr)
+		}
+	}
 	if q.eventsUpToStmt != nil {
 		if cerr := q.eventsUpToStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing eventsUpToStmt: %w", cerr)
@@ -729,6 +914,16 @@ func (q *Queries) Close() error {
 	if q.fencesOverIDsStmt != nil {
 		if cerr := q.fencesOverIDsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing fencesOverIDsStmt: %w", cerr)
+		}
+	}
+	if q.firstEndedAfterStmt != nil {
+		if cerr := q.firstEndedAfterStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing firstEndedAfterStmt: %w", cerr)
+		}
+	}
+	if q.firstReplyStmt != nil {
+		if cerr := q.firstReplyStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing firstReplyStmt: %w", cerr)
 		}
 	}
 	if q.firstStartStmt != nil {
@@ -781,6 +976,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing getEffectStmt: %w", cerr)
 		}
 	}
+	if q.getErasedJobStmt != nil {
+		if cerr := q.getErasedJobStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getErasedJobStmt: %w", cerr)
+		}
+	}
 	if q.getJobStmt != nil {
 		if cerr := q.getJobStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing getJobStmt: %w", cerr)
@@ -826,6 +1026,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing hasRepliesStmt: %w", cerr)
 		}
 	}
+	if q.hasRollupsStmt != nil {
+		if cerr := q.hasRollupsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing hasRollupsStmt: %w", cerr)
+		}
+	}
 	if q.holdAuthStmt != nil {
 		if cerr := q.holdAuthStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing holdAuthStmt: %w", cerr)
@@ -856,9 +1061,19 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing insertConnectionStmt: %w", cerr)
 		}
 	}
+	if q.insertConnectionLabelsStmt != nil {
+		if cerr := q.insertConnectionLabelsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertConnectionLabelsStmt: %w", cerr)
+		}
+	}
 	if q.insertCredentialStmt != nil {
 		if cerr := q.insertCredentialStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing insertCredentialStmt: %w", cerr)
+		}
+	}
+	if q.insertErasedJobStmt != nil {
+		if cerr := q.insertErasedJobStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertErasedJobStmt: %w", cerr)
 		}
 	}
 	if q.insertEventStmt != nil {
@@ -906,6 +1121,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing jobEventsAfterStmt: %w", cerr)
 		}
 	}
+	if q.jobLabelsStmt != nil {
+		if cerr := q.jobLabelsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing jobLabelsStmt: %w", cerr)
+		}
+	}
 	if q.keepKeyStmt != nil {
 		if cerr := q.keepKeyStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing keepKeyStmt: %w", cerr)
@@ -946,9 +1166,9 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing leaseLookStmt: %w", cerr)
 		}
 	}
-	if q.letGoStmt != nil {
-		if cerr := q.letGoStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing letGoStmt: %w", cerr)
+	if q.leftBehindIDsStmt != nil {
+		if cerr := q.leftBehindIDsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing leftBehindIDsStmt: %w", cerr)
 		}
 	}
 	if q.liftAuthStmt != nil {
@@ -966,14 +1186,14 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listAttemptsStmt: %w", cerr)
 		}
 	}
-	if q.listConnectionsStmt != nil {
-		if cerr := q.listConnectionsStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing listConnectionsStmt: %w", cerr)
-		}
-	}
 	if q.listObservationsStmt != nil {
 		if cerr := q.listObservationsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listObservationsStmt: %w", cerr)
+		}
+	}
+	if q.liveConnectionsStmt != nil {
+		if cerr := q.liveConnectionsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing liveConnectionsStmt: %w", cerr)
 		}
 	}
 	if q.loginKeyUseStmt != nil {
@@ -989,6 +1209,11 @@ func (q *Queries) Close() error {
 	if q.missedIDsStmt != nil {
 		if cerr := q.missedIDsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing missedIDsStmt: %w", cerr)
+		}
+	}
+	if q.moveRollStmt != nil {
+		if cerr := q.moveRollStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing moveRollStmt: %w", cerr)
 		}
 	}
 	if q.nameTakenStmt != nil {
@@ -1014,6 +1239,11 @@ func (q *Queries) Close() error {
 	if q.nextFenceStmt != nil {
 		if cerr := q.nextFenceStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing nextFenceStmt: %w", cerr)
+		}
+	}
+	if q.nextLeftBehindStmt != nil {
+		if cerr := q.nextLeftBehindStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing nextLeftBehindStmt: %w", cerr)
 		}
 	}
 	if q.nextLookStmt != nil {
@@ -1049,6 +1279,11 @@ func (q *Queries) Close() error {
 	if q.oldestUnresolvedStmt != nil {
 		if cerr := q.oldestUnresolvedStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing oldestUnresolvedStmt: %w", cerr)
+		}
+	}
+	if q.orphanIDsStmt != nil {
+		if cerr := q.orphanIDsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing orphanIDsStmt: %w", cerr)
 		}
 	}
 	if q.overdueIDsStmt != nil {
@@ -1111,9 +1346,24 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing releaseGateStmt: %w", cerr)
 		}
 	}
+	if q.releaseReplyStmt != nil {
+		if cerr := q.releaseReplyStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing releaseReplyStmt: %w", cerr)
+		}
+	}
+	if q.removeAPIKeysStmt != nil {
+		if cerr := q.removeAPIKeysStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing removeAPIKeysStmt: %w", cerr)
+		}
+	}
 	if q.removeAttemptsStmt != nil {
 		if cerr := q.removeAttemptsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing removeAttemptsStmt: %w", cerr)
+		}
+	}
+	if q.removeConnectionLabelsStmt != nil {
+		if cerr := q.removeConnectionLabelsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing removeConnectionLabelsStmt: %w", cerr)
 		}
 	}
 	if q.removeEffectStmt != nil {
@@ -1136,14 +1386,34 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing removeKeyStmt: %w", cerr)
 		}
 	}
+	if q.removeLoginsStmt != nil {
+		if cerr := q.removeLoginsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing removeLoginsStmt: %w", cerr)
+		}
+	}
 	if q.removeObservationsStmt != nil {
 		if cerr := q.removeObservationsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing removeObservationsStmt: %w", cerr)
 		}
 	}
+	if q.removeRecipientsStmt != nil {
+		if cerr := q.removeRecipientsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing removeRecipientsStmt: %w", cerr)
+		}
+	}
+	if q.removeRenewalStmt != nil {
+		if cerr := q.removeRenewalStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing removeRenewalStmt: %w", cerr)
+		}
+	}
 	if q.removeResolutionsStmt != nil {
 		if cerr := q.removeResolutionsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing removeResolutionsStmt: %w", cerr)
+		}
+	}
+	if q.removeRollupsStmt != nil {
+		if cerr := q.removeRollupsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing removeRollupsStmt: %w", cerr)
 		}
 	}
 	if q.removeStartStmt != nil {
@@ -1169,6 +1439,26 @@ func (q *Queries) Close() error {
 	if q.revokeAPIKeyStmt != nil {
 		if cerr := q.revokeAPIKeyStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing revokeAPIKeyStmt: %w", cerr)
+		}
+	}
+	if q.rollEventsStmt != nil {
+		if cerr := q.rollEventsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing rollEventsStmt: %w", cerr)
+		}
+	}
+	if q.rollPastStmt != nil {
+		if cerr := q.rollPastStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing rollPastStmt: %w", cerr)
+		}
+	}
+	if q.rollPlaceStmt != nil {
+		if cerr := q.rollPlaceStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing rollPlaceStmt: %w", cerr)
+		}
+	}
+	if q.rollupsStmt != nil {
+		if cerr := q.rollupsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing rollupsStmt: %w", cerr)
 		}
 	}
 	if q.roundsFirstStmt != nil {
@@ -1216,9 +1506,24 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing setDroppedToStmt: %w", cerr)
 		}
 	}
+	if q.setNamespaceStmt != nil {
+		if cerr := q.setNamespaceStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing setNamespaceStmt: %w", cerr)
+		}
+	}
 	if q.setOpenedStmt != nil {
 		if cerr := q.setOpenedStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing setOpenedStmt: %w", cerr)
+		}
+	}
+	if q.setPredecessorEndStmt != nil {
+		if cerr := q.setPredecessorEndStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing setPredecessorEndStmt: %w", cerr)
+		}
+	}
+	if q.setProjectErasedStmt != nil {
+		if cerr := q.setProjectErasedStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing setProjectErasedStmt: %w", cerr)
 		}
 	}
 	if q.setRenewalStmt != nil {
@@ -1244,6 +1549,11 @@ func (q *Queries) Close() error {
 	if q.shareEffectStmt != nil {
 		if cerr := q.shareEffectStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing shareEffectStmt: %w", cerr)
+		}
+	}
+	if q.someOfStateStmt != nil {
+		if cerr := q.someOfStateStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing someOfStateStmt: %w", cerr)
 		}
 	}
 	if q.startLagStmt != nil {
@@ -1306,6 +1616,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing succeedStmt: %w", cerr)
 		}
 	}
+	if q.takeEffectKeyStmt != nil {
+		if cerr := q.takeEffectKeyStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing takeEffectKeyStmt: %w", cerr)
+		}
+	}
 	if q.takeGateStmt != nil {
 		if cerr := q.takeGateStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing takeGateStmt: %w", cerr)
@@ -1324,6 +1639,11 @@ func (q *Queries) Close() error {
 	if q.unsaturateStmt != nil {
 		if cerr := q.unsaturateStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing unsaturateStmt: %w", cerr)
+		}
+	}
+	if q.waitingJobsStmt != nil {
+		if cerr := q.waitingJobsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing waitingJobsStmt: %w", cerr)
 		}
 	}
 	if q.waitingRowsStmt != nil {
@@ -1378,341 +1698,421 @@ func (q *Queries) queryRow(ctx context.Context, stmt *sql.Stmt, query string, ar
 }
 
 type Queries struct {
-	db                      DBTX
-	tx                      *sql.Tx
-	addUseStmt              *sql.Stmt
-	anyWaitingStmt          *sql.Stmt
-	armJobStmt              *sql.Stmt
-	attemptByTokenStmt      *sql.Stmt
-	attemptMarksStmt        *sql.Stmt
-	beginStepStmt           *sql.Stmt
-	claimArmedStmt          *sql.Stmt
-	claimJobStmt            *sql.Stmt
-	closeAttemptStmt        *sql.Stmt
-	connectionByKeyStmt     *sql.Stmt
-	connectionHoldsStmt     *sql.Stmt
-	connectionInUseStmt     *sql.Stmt
-	countAPIKeysStmt        *sql.Stmt
-	countConnectionsStmt    *sql.Stmt
-	countEndedStmt          *sql.Stmt
-	countListedStmt         *sql.Stmt
-	countLoginsStmt         *sql.Stmt
-	countRecoveredStmt      *sql.Stmt
-	countStartsStmt         *sql.Stmt
-	countUnderWayStmt       *sql.Stmt
-	createMetaStmt          *sql.Stmt
-	credentialKeysStmt      *sql.Stmt
-	credentialVersionStmt   *sql.Stmt
-	credentialsOfOthersStmt *sql.Stmt
-	delayLooksStmt          *sql.Stmt
-	doubtfulIDsStmt         *sql.Stmt
-	dropCredentialsStmt     *sql.Stmt
-	dropEventStmt           *sql.Stmt
-	dropLoginStmt           *sql.Stmt
-	dropOldLoginsStmt       *sql.Stmt
-	dropReadyOfStmt         *sql.Stmt
-	dueJobsStmt             *sql.Stmt
-	dueLooksStmt            *sql.Stmt
-	effectOwnerStmt         *sql.Stmt
-	endClaimLeasesStmt      *sql.Stmt
-	endLookLeasesStmt       *sql.Stmt
-	endStepStmt             *sql.Stmt
-	endedJobStmt            *sql.Stmt
-	endedJobsStmt           *sql.Stmt
-	eventsAfterStmt         *sql.Stmt
-	eventsUpToStmt          *sql.Stmt
-	fencesOverIDsStmt       *sql.Stmt
-	firstStartStmt          *sql.Stmt
-	forgetKeyStmt           *sql.Stmt
-	forgetKeyAgesStmt       *sql.Stmt
-	forgetObjectStmt        *sql.Stmt
-	gateOwnerStmt           *sql.Stmt
-	getAPIKeyStmt           *sql.Stmt
-	getAttemptStmt          *sql.Stmt
-	getClockStmt            *sql.Stmt
-	getConnectionStmt       *sql.Stmt
-	getEffectStmt           *sql.Stmt
-	getJobStmt              *sql.Stmt
-	getListedStmt           *sql.Stmt
-	getLoginStmt            *sql.Stmt
-	getMetaStmt             *sql.Stmt
-	getReadyStmt            *sql.Stmt
-	getRenewalStmt          *sql.Stmt
-	getResolutionStmt       *sql.Stmt
-	getStateStmt            *sql.Stmt
-	hasRepliesStmt          *sql.Stmt
-	holdAuthStmt            *sql.Stmt
-	holdRateStmt            *sql.Stmt
-	inFlightStmt            *sql.Stmt
-	insertAPIKeyStmt        *sql.Stmt
-	insertAttemptStmt       *sql.Stmt
-	insertConnectionStmt    *sql.Stmt
-	insertCredentialStmt    *sql.Stmt
-	insertEventStmt         *sql.Stmt
-	insertJobStmt           *sql.Stmt
-	insertKeyStmt           *sql.Stmt
-	insertObservationStmt   *sql.Stmt
-	insertProjectStmt       *sql.Stmt
-	insertResolutionStmt    *sql.Stmt
-	insertStartStmt         *sql.Stmt
-	insertStateStmt         *sql.Stmt
-	jobEventsAfterStmt      *sql.Stmt
-	keepKeyStmt             *sql.Stmt
-	keepObjectStmt          *sql.Stmt
-	keyOwnerStmt            *sql.Stmt
-	keyUseStmt              *sql.Stmt
-	keysOverStmt            *sql.Stmt
-	lastPositionStmt        *sql.Stmt
-	lastTurnStmt            *sql.Stmt
-	leaseLookStmt           *sql.Stmt
-	letGoStmt               *sql.Stmt
-	liftAuthStmt            *sql.Stmt
-	listAPIKeysStmt         *sql.Stmt
-	listAttemptsStmt        *sql.Stmt
-	listConnectionsStmt     *sql.Stmt
-	listObservationsStmt    *sql.Stmt
-	loginKeyUseStmt         *sql.Stmt
-	makeReadyStmt           *sql.Stmt
-	missedIDsStmt           *sql.Stmt
-	nameTakenStmt           *sql.Stmt
-	newestCredentialStmt    *sql.Stmt
-	newestEventStmt         *sql.Stmt
-	nextDeadlineStmt        *sql.Stmt
-	nextFenceStmt           *sql.Stmt
-	nextLookStmt            *sql.Stmt
-	nextProjectStmt         *sql.Stmt
-	nextRunnableStmt        *sql.Stmt
-	nextStartProjectStmt    *sql.Stmt
-	objectsBeforeStmt       *sql.Stmt
-	oldestDueStmt           *sql.Stmt
-	oldestUnresolvedStmt    *sql.Stmt
-	overdueIDsStmt          *sql.Stmt
-	paceStmt                *sql.Stmt
-	pauseReadyStmt          *sql.Stmt
-	projectExistsStmt       *sql.Stmt
-	putEffectStmt           *sql.Stmt
-	quarantineStmt          *sql.Stmt
-	raiseEventsFromStmt     *sql.Stmt
-	raiseFencesStmt         *sql.Stmt
-	readyRowsStmt           *sql.Stmt
-	recountStmt             *sql.Stmt
-	releaseStmt             *sql.Stmt
-	releaseGateStmt         *sql.Stmt
-	removeAttemptsStmt      *sql.Stmt
-	removeEffectStmt        *sql.Stmt
-	removeEventsStmt        *sql.Stmt
-	removeJobStmt           *sql.Stmt
-	removeKeyStmt           *sql.Stmt
-	removeObservationsStmt  *sql.Stmt
-	removeResolutionsStmt   *sql.Stmt
-	removeStartStmt         *sql.Stmt
-	removeStateStmt         *sql.Stmt
-	renewLeaseStmt          *sql.Stmt
-	resealStmt              *sql.Stmt
-	revokeAPIKeyStmt        *sql.Stmt
-	roundsFirstStmt         *sql.Stmt
-	saturateStmt            *sql.Stmt
-	saveClockStmt           *sql.Stmt
-	saveHandleStmt          *sql.Stmt
-	servedStmt              *sql.Stmt
-	setBucketStmt           *sql.Stmt
-	setConnectionStmt       *sql.Stmt
-	setContentStmt          *sql.Stmt
-	setDroppedToStmt        *sql.Stmt
-	setOpenedStmt           *sql.Stmt
-	setRenewalStmt          *sql.Stmt
-	setSealStmt             *sql.Stmt
-	setStateStmt            *sql.Stmt
-	settleAttemptStmt       *sql.Stmt
-	shareEffectStmt         *sql.Stmt
-	startLagStmt            *sql.Stmt
-	startLoginStmt          *sql.Stmt
-	stepAttemptsStmt        *sql.Stmt
-	stepBucketsStmt         *sql.Stmt
-	stepEndsStmt            *sql.Stmt
-	stepHoldsStmt           *sql.Stmt
-	stepLeasesStmt          *sql.Stmt
-	stepRenewalsStmt        *sql.Stmt
-	stepWaitsStmt           *sql.Stmt
-	stepWindowsStmt         *sql.Stmt
-	storedJobsStmt          *sql.Stmt
-	succeedStmt             *sql.Stmt
-	takeGateStmt            *sql.Stmt
-	touchAPIKeyStmt         *sql.Stmt
-	unboundStmt             *sql.Stmt
-	unsaturateStmt          *sql.Stmt
-	waitingRowsStmt         *sql.Stmt
-	wakeLooksStmt           *sql.Stmt
-	windowOverIDsStmt       *sql.Stmt
+	db                         DBTX
+	tx                         *sql.Tx
+	addRecipientStmt           *sql.Stmt
+	addRollupStmt              *sql.Stmt
+	addUseStmt                 *sql.Stmt
+	answerBytesStmt            *sql.Stmt
+	anyWaitingStmt             *sql.Stmt
+	armJobStmt                 *sql.Stmt
+	armedEverStmt              *sql.Stmt
+	attemptByTokenStmt         *sql.Stmt
+	attemptMarksStmt           *sql.Stmt
+	beginStepStmt              *sql.Stmt
+	blankConnectionStmt        *sql.Stmt
+	blankEventStmt             *sql.Stmt
+	blankEventsStmt            *sql.Stmt
+	claimArmedStmt             *sql.Stmt
+	claimJobStmt               *sql.Stmt
+	closeAttemptStmt           *sql.Stmt
+	connectionByKeyStmt        *sql.Stmt
+	connectionHoldsStmt        *sql.Stmt
+	connectionInUseStmt        *sql.Stmt
+	connectionsOfStmt          *sql.Stmt
+	countAPIKeysStmt           *sql.Stmt
+	countConnectionsStmt       *sql.Stmt
+	countEndedStmt             *sql.Stmt
+	countListedStmt            *sql.Stmt
+	countLoginsStmt            *sql.Stmt
+	countObservationsStmt      *sql.Stmt
+	countRecoveredStmt         *sql.Stmt
+	countStartsStmt            *sql.Stmt
+	countUnderWayStmt          *sql.Stmt
+	countWaitingStmt           *sql.Stmt
+	createMetaStmt             *sql.Stmt
+	credentialKeysStmt         *sql.Stmt
+	credentialVersionStmt      *sql.Stmt
+	credentialsOfOthersStmt    *sql.Stmt
+	delayLooksStmt             *sql.Stmt
+	doubtfulIDsStmt            *sql.Stmt
+	dropConnectionLabelsStmt   *sql.Stmt
+	dropCredentialsStmt        *sql.Stmt
+	dropEventStmt              *sql.Stmt
+	dropLoginStmt              *sql.Stmt
+	dropOldLoginsStmt          *sql.Stmt
+	dropReadyOfStmt            *sql.Stmt
+	dueJobsStmt                *sql.Stmt
+	dueLooksStmt               *sql.Stmt
+	effectKeyTakenStmt         *sql.Stmt
+	effectOwnerStmt            *sql.Stmt
+	endClaimLeasesStmt         *sql.Stmt
+	endLookLeasesStmt          *sql.Stmt
+	endStepStmt                *sql.Stmt
+	endedJobStmt               *sql.Stmt
+	endedJobsStmt              *sql.Stmt
+	eventsAfterStmt            *sql.Stmt
+	eventsAfterPlaceStmt       *sql.Stmt
+	eventsUpToStmt             *sql.Stmt
+	fencesOverIDsStmt          *sql.Stmt
+	firstEndedAfterStmt        *sql.Stmt
+	firstReplyStmt             *sql.Stmt
+	firstStartStmt             *sql.Stmt
+	forgetKeyStmt              *sql.Stmt
+	forgetKeyAgesStmt          *sql.Stmt
+	forgetObjectStmt           *sql.Stmt
+	gateOwnerStmt              *sql.Stmt
+	getAPIKeyStmt              *sql.Stmt
+	getAttemptStmt             *sql.Stmt
+	getClockStmt               *sql.Stmt
+	getConnectionStmt          *sql.Stmt
+	getEffectStmt              *sql.Stmt
+	getErasedJobStmt           *sql.Stmt
+	getJobStmt                 *sql.Stmt
+	getListedStmt              *sql.Stmt
+	getLoginStmt               *sql.Stmt
+	getMetaStmt                *sql.Stmt
+	getReadyStmt               *sql.Stmt
+	getRenewalStmt             *sql.Stmt
+	getResolutionStmt          *sql.Stmt
+	getStateStmt               *sql.Stmt
+	hasRepliesStmt             *sql.Stmt
+	hasRollupsStmt             *sql.Stmt
+	holdAuthStmt               *sql.Stmt
+	holdRateStmt               *sql.Stmt
+	inFlightStmt               *sql.Stmt
+	insertAPIKeyStmt           *sql.Stmt
+	insertAttemptStmt          *sql.Stmt
+	insertConnectionStmt       *sql.Stmt
+	insertConnectionLabelsStmt *sql.Stmt
+	insertCredentialStmt       *sql.Stmt
+	insertErasedJobStmt        *sql.Stmt
+	insertEventStmt            *sql.Stmt
+	insertJobStmt              *sql.Stmt
+	insertKeyStmt              *sql.Stmt
+	insertObservationStmt      *sql.Stmt
+	insertProjectStmt          *sql.Stmt
+	insertResolutionStmt       *sql.Stmt
+	insertStartStmt            *sql.Stmt
+	insertStateStmt            *sql.Stmt
+	jobEventsAfterStmt         *sql.Stmt
+	jobLabelsStmt              *sql.Stmt
+	keepKeyStmt                *sql.Stmt
+	keepObjectStmt             *sql.Stmt
+	keyOwnerStmt               *sql.Stmt
+	keyUseStmt                 *sql.Stmt
+	keysOverStmt               *sql.Stmt
+	lastPositionStmt           *sql.Stmt
+	lastTurnStmt               *sql.Stmt
+	leaseLookStmt              *sql.Stmt
+	leftBehindIDsStmt          *sql.Stmt
+	liftAuthStmt               *sql.Stmt
+	listAPIKeysStmt            *sql.Stmt
+	listAttemptsStmt           *sql.Stmt
+	listObservationsStmt       *sql.Stmt
+	liveConnectionsStmt        *sql.Stmt
+	loginKeyUseStmt            *sql.Stmt
+	makeReadyStmt              *sql.Stmt
+	missedIDsStmt              *sql.Stmt
+	moveRollStmt               *sql.Stmt
+	nameTakenStmt              *sql.Stmt
+	newestCredentialStmt       *sql.Stmt
+	newestEventStmt            *sql.Stmt
+	nextDeadlineStmt           *sql.Stmt
+	nextFenceStmt              *sql.Stmt
+	nextLeftBehindStmt         *sql.Stmt
+	nextLookStmt               *sql.Stmt
+	nextProjectStmt            *sql.Stmt
+	nextRunnableStmt           *sql.Stmt
+	nextStartProjectStmt       *sql.Stmt
+	objectsBeforeStmt          *sql.Stmt
+	oldestDueStmt              *sql.Stmt
+	oldestUnresolvedStmt       *sql.Stmt
+	orphanIDsStmt              *sql.Stmt
+	overdueIDsStmt             *sql.Stmt
+	paceStmt                   *sql.Stmt
+	pauseReadyStmt             *sql.Stmt
+	projectExistsStmt          *sql.Stmt
+	putEffectStmt              *sql.Stmt
+	quarantineStmt             *sql.Stmt
+	raiseEventsFromStmt        *sql.Stmt
+	raiseFencesStmt            *sql.Stmt
+	readyRowsStmt              *sql.Stmt
+	recountStmt                *sql.Stmt
+	releaseStmt                *sql.Stmt
+	releaseGateStmt            *sql.Stmt
+	releaseReplyStmt           *sql.Stmt
+	removeAPIKeysStmt          *sql.Stmt
+	removeAttemptsStmt         *sql.Stmt
+	removeConnectionLabelsStmt *sql.Stmt
+	removeEffectStmt           *sql.Stmt
+	removeEventsStmt           *sql.Stmt
+	removeJobStmt              *sql.Stmt
+	removeKeyStmt              *sql.Stmt
+	removeLoginsStmt           *sql.Stmt
+	removeObservationsStmt     *sql.Stmt
+	removeRecipientsStmt       *sql.Stmt
+	removeRenewalStmt          *sql.Stmt
+	removeResolutionsStmt      *sql.Stmt
+	removeRollupsStmt          *sql.Stmt
+	removeStartStmt            *sql.Stmt
+	removeStateStmt            *sql.Stmt
+	renewLeaseStmt             *sql.Stmt
+	resealStmt                 *sql.Stmt
+	revokeAPIKeyStmt           *sql.Stmt
+	rollEventsStmt             *sql.Stmt
+	rollPastStmt               *sql.Stmt
+	rollPlaceStmt              *sql.Stmt
+	rollupsStmt                *sql.Stmt
+	roundsFirstStmt            *sql.Stmt
+	saturateStmt               *sql.Stmt
+	saveClockStmt              *sql.Stmt
+	saveHandleStmt             *sql.Stmt
+	servedStmt                 *sql.Stmt
+	setBucketStmt              *sql.Stmt
+	setConnectionStmt          *sql.Stmt
+	setContentStmt             *sql.Stmt
+	setDroppedToStmt           *sql.Stmt
+	setNamespaceStmt           *sql.Stmt
+	setOpenedStmt              *sql.Stmt
+	setPredecessorEndStmt      *sql.Stmt
+	setProjectErasedStmt       *sql.Stmt
+	setRenewalStmt             *sql.Stmt
+	setSealStmt                *sql.Stmt
+	setStateStmt               *sql.Stmt
+	settleAttemptStmt          *sql.Stmt
+	shareEffectStmt            *sql.Stmt
+	someOfStateStmt            *sql.Stmt
+	startLagStmt               *sql.Stmt
+	startLoginStmt             *sql.Stmt
+	stepAttemptsStmt           *sql.Stmt
+	stepBucketsStmt            *sql.Stmt
+	stepEndsStmt               *sql.Stmt
+	stepHoldsStmt              *sql.Stmt
+	stepLeasesStmt             *sql.Stmt
+	stepRenewalsStmt           *sql.Stmt
+	stepWaitsStmt              *sql.Stmt
+	stepWindowsStmt            *sql.Stmt
+	storedJobsStmt             *sql.Stmt
+	succeedStmt                *sql.Stmt
+	takeEffectKeyStmt          *sql.Stmt
+	takeGateStmt               *sql.Stmt
+	touchAPIKeyStmt            *sql.Stmt
+	unboundStmt                *sql.Stmt
+	unsaturateStmt             *sql.Stmt
+	waitingJobsStmt            *sql.Stmt
+	waitingRowsStmt            *sql.Stmt
+	wakeLooksStmt              *sql.Stmt
+	windowOverIDsStmt          *sql.Stmt
 }
 
 func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 	return &Queries{
-		db:                      tx,
-		tx:                      tx,
-		addUseStmt:              q.addUseStmt,
-		anyWaitingStmt:          q.anyWaitingStmt,
-		armJobStmt:              q.armJobStmt,
-		attemptByTokenStmt:      q.attemptByTokenStmt,
-		attemptMarksStmt:        q.attemptMarksStmt,
-		beginStepStmt:           q.beginStepStmt,
-		claimArmedStmt:          q.claimArmedStmt,
-		claimJobStmt:            q.claimJobStmt,
-		closeAttemptStmt:        q.closeAttemptStmt,
-		connectionByKeyStmt:     q.connectionByKeyStmt,
-		connectionHoldsStmt:     q.connectionHoldsStmt,
-		connectionInUseStmt:     q.connectionInUseStmt,
-		countAPIKeysStmt:        q.countAPIKeysStmt,
-		countConnectionsStmt:    q.countConnectionsStmt,
-		countEndedStmt:          q.countEndedStmt,
-		countListedStmt:         q.countListedStmt,
-		countLoginsStmt:         q.countLoginsStmt,
-		countRecoveredStmt:      q.countRecoveredStmt,
-		countStartsStmt:         q.countStartsStmt,
-		countUnderWayStmt:       q.countUnderWayStmt,
-		createMetaStmt:          q.createMetaStmt,
-		credentialKeysStmt:      q.credentialKeysStmt,
-		credentialVersionStmt:   q.credentialVersionStmt,
-		credentialsOfOthersStmt: q.credentialsOfOthersStmt,
-		delayLooksStmt:          q.delayLooksStmt,
-		doubtfulIDsStmt:         q.doubtfulIDsStmt,
-		dropCredentialsStmt:     q.dropCredentialsStmt,
-		dropEventStmt:           q.dropEventStmt,
-		dropLoginStmt:           q.dropLoginStmt,
-		dropOldLoginsStmt:       q.dropOldLoginsStmt,
-		dropReadyOfStmt:         q.dropReadyOfStmt,
-		dueJobsStmt:             q.dueJobsStmt,
-		dueLooksStmt:            q.dueLooksStmt,
-		effectOwnerStmt:         q.effectOwnerStmt,
-		endClaimLeasesStmt:      q.endClaimLeasesStmt,
-		endLookLeasesStmt:       q.endLookLeasesStmt,
-		endStepStmt:             q.endStepStmt,
-		endedJobStmt:            q.endedJobStmt,
-		endedJobsStmt:           q.endedJobsStmt,
-		eventsAfterStmt:         q.eventsAfterStmt,
-		eventsUpToStmt:          q.eventsUpToStmt,
-		fencesOverIDsStmt:       q.fencesOverIDsStmt,
-		firstStartStmt:          q.firstStartStmt,
-		forgetKeyStmt:           q.forgetKeyStmt,
-		forgetKeyAgesStmt:       q.forgetKeyAgesStmt,
-		forgetObjectStmt:        q.forgetObjectStmt,
-		gateOwnerStmt:           q.gateOwnerStmt,
-		getAPIKeyStmt:           q.getAPIKeyStmt,
-		getAttemptStmt:          q.getAttemptStmt,
-		getClockStmt:            q.getClockStmt,
-		getConnectionStmt:       q.getConnectionStmt,
-		getEffectStmt:           q.getEffectStmt,
-		getJobStmt:              q.getJobStmt,
-		getListedStmt:           q.getListedStmt,
-		getLoginStmt:            q.getLoginStmt,
-		getMetaStmt:             q.getMetaStmt,
-		getReadyStmt:            q.getReadyStmt,
-		getRenewalStmt:          q.getRenewalStmt,
-		getResolutionStmt:       q.getResolutionStmt,
-		getStateStmt:            q.getStateStmt,
-		hasRepliesStmt:          q.hasRepliesStmt,
-		holdAuthStmt:            q.holdAuthStmt,
-		holdRateStmt:            q.holdRateStmt,
-		inFlightStmt:            q.inFlightStmt,
-		insertAPIKeyStmt:        q.insertAPIKeyStmt,
-		insertAttemptStmt:       q.insertAttemptStmt,
-		insertConnectionStmt:    q.insertConnectionStmt,
-		insertCredentialStmt:    q.insertCredentialStmt,
-		insertEventStmt:         q.insertEventStmt,
-		insertJobStmt:           q.insertJobStmt,
-		insertKeyStmt:           q.insertKeyStmt,
-		insertObservationStmt:   q.insertObservationStmt,
-		insertProjectStmt:       q.insertProjectStmt,
-		insertResolutionStmt:    q.insertResolutionStmt,
-		insertStartStmt:         q.insertStartStmt,
-		insertStateStmt:         q.insertStateStmt,
-		jobEventsAfterStmt:      q.jobEventsAfterStmt,
-		keepKeyStmt:             q.keepKeyStmt,
-		keepObjectStmt:          q.keepObjectStmt,
-		keyOwnerStmt:            q.keyOwnerStmt,
-		keyUseStmt:              q.keyUseStmt,
-		keysOverStmt:            q.keysOverStmt,
-		lastPositionStmt:        q.lastPositionStmt,
-		lastTurnStmt:            q.lastTurnStmt,
-		leaseLookStmt:           q.leaseLookStmt,
-		letGoStmt:               q.letGoStmt,
-		liftAuthStmt:            q.liftAuthStmt,
-		listAPIKeysStmt:         q.listAPIKeysStmt,
-		listAttemptsStmt:        q.listAttemptsStmt,
-		listConnectionsStmt:     q.listConnectionsStmt,
-		listObservationsStmt:    q.listObservationsStmt,
-		loginKeyUseStmt:         q.loginKeyUseStmt,
-		makeReadyStmt:           q.makeReadyStmt,
-		missedIDsStmt:           q.missedIDsStmt,
-		nameTakenStmt:           q.nameTakenStmt,
-		newestCredentialStmt:    q.newestCredentialStmt,
-		newestEventStmt:         q.newestEventStmt,
-		nextDeadlineStmt:        q.nextDeadlineStmt,
-		nextFenceStmt:           q.nextFenceStmt,
-		nextLookStmt:            q.nextLookStmt,
-		nextProjectStmt:         q.nextProjectStmt,
-		nextRunnableStmt:        q.nextRunnableStmt,
-		nextStartProjectStmt:    q.nextStartProjectStmt,
-		objectsBeforeStmt:       q.objectsBeforeStmt,
-		oldestDueStmt:           q.oldestDueStmt,
-		oldestUnresolvedStmt:    q.oldestUnresolvedStmt,
-		overdueIDsStmt:          q.overdueIDsStmt,
-		paceStmt:                q.paceStmt,
-		pauseReadyStmt:          q.pauseReadyStmt,
-		projectExistsStmt:       q.projectExistsStmt,
-		putEffectStmt:           q.putEffectStmt,
-		quarantineStmt:          q.quarantineStmt,
-		raiseEventsFromStmt:     q.raiseEventsFromStmt,
-		raiseFencesStmt:         q.raiseFencesStmt,
-		readyRowsStmt:           q.readyRowsStmt,
-		recountStmt:             q.recountStmt,
-		releaseStmt:             q.releaseStmt,
-		releaseGateStmt:         q.releaseGateStmt,
-		removeAttemptsStmt:      q.removeAttemptsStmt,
-		removeEffectStmt:        q.removeEffectStmt,
-		removeEventsStmt:        q.removeEventsStmt,
-		removeJobStmt:           q.removeJobStmt,
-		removeKeyStmt:           q.removeKeyStmt,
-		removeObservationsStmt:  q.removeObservationsStmt,
-		removeResolutionsStmt:   q.removeResolutionsStmt,
-		removeStartStmt:         q.removeStartStmt,
-		removeStateStmt:         q.removeStateStmt,
-		renewLeaseStmt:          q.renewLeaseStmt,
-		resealStmt:              q.resealStmt,
-		revokeAPIKeyStmt:        q.revokeAPIKeyStmt,
-		roundsFirstStmt:         q.roundsFirstStmt,
-		saturateStmt:            q.saturateStmt,
-		saveClockStmt:           q.saveClockStmt,
-		saveHandleStmt:          q.saveHandleStmt,
-		servedStmt:              q.servedStmt,
-		setBucketStmt:           q.setBucketStmt,
-		setConnectionStmt:       q.setConnectionStmt,
-		setContentStmt:          q.setContentStmt,
-		setDroppedToStmt:        q.setDroppedToStmt,
-		setOpenedStmt:           q.setOpenedStmt,
-		setRenewalStmt:          q.setRenewalStmt,
-		setSealStmt:             q.setSealStmt,
-		setStateStmt:            q.setStateStmt,
-		settleAttemptStmt:       q.settleAttemptStmt,
-		shareEffectStmt:         q.shareEffectStmt,
-		startLagStmt:            q.startLagStmt,
-		startLoginStmt:          q.startLoginStmt,
-		stepAttemptsStmt:        q.stepAttemptsStmt,
-		stepBucketsStmt:         q.stepBucketsStmt,
-		stepEndsStmt:            q.stepEndsStmt,
-		stepHoldsStmt:           q.stepHoldsStmt,
-		stepLeasesStmt:          q.stepLeasesStmt,
-		stepRenewalsStmt:        q.stepRenewalsStmt,
-		stepWaitsStmt:           q.stepWaitsStmt,
-		stepWindowsStmt:         q.stepWindowsStmt,
-		storedJobsStmt:          q.storedJobsStmt,
-		succeedStmt:             q.succeedStmt,
-		takeGateStmt:            q.takeGateStmt,
-		touchAPIKeyStmt:         q.touchAPIKeyStmt,
-		unboundStmt:             q.unboundStmt,
-		unsaturateStmt:          q.unsaturateStmt,
-		waitingRowsStmt:         q.waitingRowsStmt,
-		wakeLooksStmt:           q.wakeLooksStmt,
-		windowOverIDsStmt:       q.windowOverIDsStmt,
+		db:                         tx,
+		tx:                         tx,
+		addRecipientStmt:           q.addRecipientStmt,
+		addRollupStmt:              q.addRollupStmt,
+		addUseStmt:                 q.addUseStmt,
+		answerBytesStmt:            q.answerBytesStmt,
+		anyWaitingStmt:             q.anyWaitingStmt,
+		armJobStmt:                 q.armJobStmt,
+		armedEverStmt:              q.armedEverStmt,
+		attemptByTokenStmt:         q.attemptByTokenStmt,
+		attemptMarksStmt:           q.attemptMarksStmt,
+		beginStepStmt:              q.beginStepStmt,
+		blankConnectionStmt:        q.blankConnectionStmt,
+		blankEventStmt:             q.blankEventStmt,
+		blankEventsStmt:            q.blankEventsStmt,
+		claimArmedStmt:             q.claimArmedStmt,
+		claimJobStmt:               q.claimJobStmt,
+		closeAttemptStmt:           q.closeAttemptStmt,
+		connectionByKeyStmt:        q.connectionByKeyStmt,
+		connectionHoldsStmt:        q.connectionHoldsStmt,
+		connectionInUseStmt:        q.connectionInUseStmt,
+		connectionsOfStmt:          q.connectionsOfStmt,
+		countAPIKeysStmt:           q.countAPIKeysStmt,
+		countConnectionsStmt:       q.countConnectionsStmt,
+		countEndedStmt:             q.countEndedStmt,
+		countListedStmt:            q.countListedStmt,
+		countLoginsStmt:            q.countLoginsStmt,
+		countObservationsStmt:      q.countObservationsStmt,
+		countRecoveredStmt:         q.countRecoveredStmt,
+		countStartsStmt:            q.countStartsStmt,
+		countUnderWayStmt:          q.countUnderWayStmt,
+		countWaitingStmt:           q.countWaitingStmt,
+		createMetaStmt:             q.createMetaStmt,
+		credentialKeysStmt:         q.credentialKeysStmt,
+		credentialVersionStmt:      q.credentialVersionStmt,
+		credentialsOfOthersStmt:    q.credentialsOfOthersStmt,
+		delayLooksStmt:             q.delayLooksStmt,
+		doubtfulIDsStmt:            q.doubtfulIDsStmt,
+		dropConnectionLabelsStmt:   q.dropConnectionLabelsStmt,
+		dropCredentialsStmt:        q.dropCredentialsStmt,
+		dropEventStmt:              q.dropEventStmt,
+		dropLoginStmt:              q.dropLoginStmt,
+		dropOldLoginsStmt:          q.dropOldLoginsStmt,
+		dropReadyOfStmt:            q.dropReadyOfStmt,
+		dueJobsStmt:                q.dueJobsStmt,
+		dueLooksStmt:               q.dueLooksStmt,
+		effectKeyTakenStmt:         q.effectKeyTakenStmt,
+		effectOwnerStmt:            q.effectOwnerStmt,
+		endClaimLeasesStmt:         q.endClaimLeasesStmt,
+		endLookLeasesStmt:          q.endLookLeasesStmt,
+		endStepStmt:                q.endStepStmt,
+		endedJobStmt:               q.endedJobStmt,
+		endedJobsStmt:              q.endedJobsStmt,
+		eventsAfterStmt:            q.eventsAfterStmt,
+		eventsAfterPlaceStmt:       q.eventsAfterPlaceStmt,
+		eventsUpToStmt:             q.eventsUpToStmt,
+		fencesOverIDsStmt:          q.fencesOverIDsStmt,
+		firstEndedAfterStmt:        q.firstEndedAfterStmt,
+		firstReplyStmt:             q.firstReplyStmt,
+		firstStartStmt:             q.firstStartStmt,
+		forgetKeyStmt:              q.forgetKeyStmt,
+		forgetKeyAgesStmt:          q.forgetKeyAgesStmt,
+		forgetObjectStmt:           q.forgetObjectStmt,
+		gateOwnerStmt:              q.gateOwnerStmt,
+		getAPIKeyStmt:              q.getAPIKeyStmt,
+		getAttemptStmt:             q.getAttemptStmt,
+		getClockStmt:               q.getClockStmt,
+		getConnectionStmt:          q.getConnectionStmt,
+		getEffectStmt:              q.getEffectStmt,
+		getErasedJobStmt:           q.getErasedJobStmt,
+		getJobStmt:                 q.getJobStmt,
+		getListedStmt:              q.getListedStmt,
+		getLoginStmt:               q.getLoginStmt,
+		getMetaStmt:                q.getMetaStmt,
+		getReadyStmt:               q.getReadyStmt,
+		getRenewalStmt:             q.getRenewalStmt,
+		getResolutionStmt:          q.getResolutionStmt,
+		getStateStmt:               q.getStateStmt,
+		hasRepliesStmt:             q.hasRepliesStmt,
+		hasRollupsStmt:             q.hasRollupsStmt,
+		holdAuthStmt:               q.holdAuthStmt,
+		holdRateStmt:               q.holdRateStmt,
+		inFlightStmt:               q.inFlightStmt,
+		insertAPIKeyStmt:           q.insertAPIKeyStmt,
+		insertAttemptStmt:          q.insertAttemptStmt,
+		insertConnectionStmt:       q.insertConnectionStmt,
+		insertConnectionLabelsStmt: q.insertConnectionLabelsStmt,
+		insertCredentialStmt:       q.insertCredentialStmt,
+		insertErasedJobStmt:        q.insertErasedJobStmt,
+		insertEventStmt:            q.insertEventStmt,
+		insertJobStmt:              q.insertJobStmt,
+		insertKeyStmt:              q.insertKeyStmt,
+		insertObservationStmt:      q.insertObservationStmt,
+		insertProjectStmt:          q.insertProjectStmt,
+		insertResolutionStmt:       q.insertResolutionStmt,
+		insertStartStmt:            q.insertStartStmt,
+		insertStateStmt:            q.insertStateStmt,
+		jobEventsAfterStmt:         q.jobEventsAfterStmt,
+		jobLabelsStmt:              q.jobLabelsStmt,
+		keepKeyStmt:                q.keepKeyStmt,
+		keepObjectStmt:             q.keepObjectStmt,
+		keyOwnerStmt:               q.keyOwnerStmt,
+		keyUseStmt:                 q.keyUseStmt,
+		keysOverStmt:               q.keysOverStmt,
+		lastPositionStmt:           q.lastPositionStmt,
+		lastTurnStmt:               q.lastTurnStmt,
+		leaseLookStmt:              q.leaseLookStmt,
+		leftBehindIDsStmt:          q.leftBehindIDsStmt,
+		liftAuthStmt:               q.liftAuthStmt,
+		listAPIKeysStmt:            q.listAPIKeysStmt,
+		listAttemptsStmt:           q.listAttemptsStmt,
+		listObservationsStmt:       q.listObservationsStmt,
+		liveConnectionsStmt:        q.liveConnectionsStmt,
+		loginKeyUseStmt:            q.loginKeyUseStmt,
+		makeReadyStmt:              q.makeReadyStmt,
+		missedIDsStmt:              q.missedIDsStmt,
+		moveRollStmt:               q.moveRollStmt,
+		nameTakenStmt:              q.nameTakenStmt,
+		newestCredentialStmt:       q.newestCredentialStmt,
+		newestEventStmt:            q.newestEventStmt,
+		nextDeadlineStmt:           q.nextDeadlineStmt,
+		nextFenceStmt:              q.nextFenceStmt,
+		nextLeftBehindStmt:         q.nextLeftBehindStmt,
+		nextLookStmt:               q.nextLookStmt,
+		nextProjectStmt:            q.nextProjectStmt,
+		nextRunnableStmt:           q.nextRunnableStmt,
+		nextStartProjectStmt:       q.nextStartProjectStmt,
+		objectsBeforeStmt:          q.objectsBeforeStmt,
+		oldestDueStmt:              q.oldestDueStmt,
+		oldestUnresolvedStmt:       q.oldestUnresolvedStmt,
+		orphanIDsStmt:              q.orphanIDsStmt,
+		overdueIDsStmt:             q.overdueIDsStmt,
+		paceStmt:                   q.paceStmt,
+		pauseReadyStmt:             q.pauseReadyStmt,
+		projectExistsStmt:          q.projectExistsStmt,
+		putEffectStmt:              q.putEffectStmt,
+		quarantineStmt:             q.quarantineStmt,
+		raiseEventsFromStmt:        q.raiseEventsFromStmt,
+		raiseFencesStmt:            q.raiseFencesStmt,
+		readyRowsStmt:              q.readyRowsStmt,
+		recountStmt:                q.recountStmt,
+		releaseStmt:                q.releaseStmt,
+		releaseGateStmt:            q.releaseGateStmt,
+		releaseReplyStmt:           q.releaseReplyStmt,
+		removeAPIKeysStmt:          q.removeAPIKeysStmt,
+		removeAttemptsStmt:         q.removeAttemptsStmt,
+		removeConnectionLabelsStmt: q.removeConnectionLabelsStmt,
+		removeEffectStmt:           q.removeEffectStmt,
+		removeEventsStmt:           q.removeEventsStmt,
+		removeJobStmt:              q.removeJobStmt,
+		removeKeyStmt:              q.removeKeyStmt,
+		removeLoginsStmt:           q.removeLoginsStmt,
+		removeObservationsStmt:     q.removeObservationsStmt,
+		removeRecipientsStmt:       q.removeRecipientsStmt,
+		removeRenewalStmt:          q.removeRenewalStmt,
+		removeResolutionsStmt:      q.removeResolutionsStmt,
+		removeRollupsStmt:          q.removeRollupsStmt,
+		removeStartStmt:            q.removeStartStmt,
+		removeStateStmt:            q.removeStateStmt,
+		renewLeaseStmt:             q.renewLeaseStmt,
+		resealStmt:                 q.resealStmt,
+		revokeAPIKeyStmt:           q.revokeAPIKeyStmt,
+		rollEventsStmt:             q.rollEventsStmt,
+		rollPastStmt:               q.rollPastStmt,
+		rollPlaceStmt:              q.rollPlaceStmt,
+		rollupsStmt:                q.rollupsStmt,
+		roundsFirstStmt:            q.roundsFirstStmt,
+		saturateStmt:               q.saturateStmt,
+		saveClockStmt:              q.saveClockStmt,
+		saveHandleStmt:             q.saveHandleStmt,
+		servedStmt:                 q.servedStmt,
+		setBucketStmt:              q.setBucketStmt,
+		setConnectionStmt:          q.setConnectionStmt,
+		setContentStmt:             q.setContentStmt,
+		setDroppedToStmt:           q.setDroppedToStmt,
+		setNamespaceStmt:           q.setNamespaceStmt,
+		setOpenedStmt:              q.setOpenedStmt,
+		setPredecessorEndStmt:      q.setPredecessorEndStmt,
+		setProjectErasedStmt:       q.setProjectErasedStmt,
+		setRenewalStmt:             q.setRenewalStmt,
+		setSealStmt:                q.setSealStmt,
+		setStateStmt:               q.setStateStmt,
+		settleAttemptStmt:          q.settleAttemptStmt,
+		shareEffectStmt:            q.shareEffectStmt,
+		someOfStateStmt:            q.someOfStateStmt,
+		startLagStmt:               q.startLagStmt,
+		startLoginStmt:             q.startLoginStmt,
+		stepAttemptsStmt:           q.stepAttemptsStmt,
+		stepBucketsStmt:            q.stepBucketsStmt,
+		stepEndsStmt:               q.stepEndsStmt,
+		stepHoldsStmt:              q.stepHoldsStmt,
+		stepLeasesStmt:             q.stepLeasesStmt,
+		stepRenewalsStmt:           q.stepRenewalsStmt,
+		stepWaitsStmt:              q.stepWaitsStmt,
+		stepWindowsStmt:            q.stepWindowsStmt,
+		storedJobsStmt:             q.storedJobsStmt,
+		succeedStmt:                q.succeedStmt,
+		takeEffectKeyStmt:          q.takeEffectKeyStmt,
+		takeGateStmt:               q.takeGateStmt,
+		touchAPIKeyStmt:            q.touchAPIKeyStmt,
+		unboundStmt:                q.unboundStmt,
+		unsaturateStmt:             q.unsaturateStmt,
+		waitingJobsStmt:            q.waitingJobsStmt,
+		waitingRowsStmt:            q.waitingRowsStmt,
+		wakeLooksStmt:              q.wakeLooksStmt,
+		windowOverIDsStmt:          q.windowOverIDsStmt,
 	}
 }

@@ -44,6 +44,7 @@ type Attempt struct {
 	BytesWritten      int64
 	EndedAt           sql.NullInt64
 	Frozen            []byte
+	Answer            []byte
 }
 
 type Clock struct {
@@ -52,6 +53,7 @@ type Clock struct {
 	At       int64
 	Boot     int64
 	Since    int64
+	Off      int64
 	Floor    int64
 	Steps    int64
 	Stepping int64
@@ -82,6 +84,7 @@ type Connection struct {
 	DeletedAt             sql.NullInt64
 	CreatedBy             string
 	UpdatedBy             string
+	Labels                string
 }
 
 type ConnectionCredential struct {
@@ -126,6 +129,23 @@ type Effect struct {
 	Told        int64
 }
 
+type ErasedJob struct {
+	JobID        []byte
+	Project      string
+	KeyDigest    []byte
+	State        int64
+	Class        int64
+	Attempts     int64
+	Proof        int64
+	EffectAt     sql.NullInt64
+	ObjectDigest []byte
+	ScheduleTime int64
+	CreatedAt    int64
+	EndedAt      int64
+	ErasedAt     int64
+	Actor        string
+}
+
 type Event struct {
 	Position     int64
 	Project      string
@@ -163,42 +183,45 @@ type Job struct {
 	Fingerprint    []byte
 	CreatedAt      int64
 	Payload        []byte
+	OwnEffectKey   string
 }
 
 type JobState struct {
-	JobID         []byte
-	Project       string
-	ConnectionID  []byte
-	HoldKey       string
-	State         int64
-	Listed        int64
-	Version       int64
-	Attempt       int64
-	Round         int64
-	Failures      int64
-	Claims        int64
-	Looks         int64
-	Negatives     int64
-	Misses        int64
-	ScheduledFor  int64
-	StartDeadline int64
-	NextAt        sql.NullInt64
-	ClaimToken    []byte
-	ClaimedAt     sql.NullInt64
-	Worker        string
-	Class         int64
-	CancelAskedAt sql.NullInt64
-	Blocked       string
-	ErrorKind     int64
-	ErrorMessage  string
-	ErrorStatus   int64
-	ErrorAt       sql.NullInt64
-	ResolutionID  sql.NullInt64
-	WaitsFor      []byte
-	CreatedAt     int64
-	UpdatedAt     int64
-	EndedAt       sql.NullInt64
-	EffectAttempt sql.NullInt64
+	JobID          []byte
+	Project        string
+	ConnectionID   []byte
+	HoldKey        string
+	State          int64
+	Listed         int64
+	Version        int64
+	Attempt        int64
+	Round          int64
+	Failures       int64
+	Claims         int64
+	Looks          int64
+	Negatives      int64
+	Misses         int64
+	ScheduleTime   int64
+	StartDeadline  int64
+	NextAt         sql.NullInt64
+	ClaimToken     []byte
+	ClaimedAt      sql.NullInt64
+	Worker         string
+	Class          int64
+	CancelAskedAt  sql.NullInt64
+	Blocked        string
+	ErrorKind      int64
+	ErrorMessage   string
+	ErrorStatus    int64
+	ErrorAt        sql.NullInt64
+	ResolutionID   sql.NullInt64
+	WaitsFor       []byte
+	CreatedAt      int64
+	UpdatedAt      int64
+	EndedAt        sql.NullInt64
+	EffectAttempt  sql.NullInt64
+	WaitWindow     int64
+	PredecessorEnd int64
 }
 
 type Meta struct {
@@ -211,6 +234,8 @@ type Meta struct {
 	EventsFrom   int64
 	Incarnation  int64
 	DroppedTo    int64
+	Namespace    string
+	ArmedBefore  int64
 }
 
 type OauthLogin struct {

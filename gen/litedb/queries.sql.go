@@ -10,6 +10,22 @@ import (
 	"database/sql"
 )
 
+const answerBytes = `-- name: AnswerBytes :one
+SELECT CAST(coalesce(length(answer), 0) AS INTEGER) FROM attempts WHERE job_id = ? AND number = ?
+`
+
+type AnswerBytesParams struct {
+	JobID  []byte
+	Number int64
+}
+
+func (q *Queries) AnswerBytes(ctx context.Context, arg AnswerBytesParams) (int64, error) {
+	row := q.queryRow(ctx, q.answerBytesStmt, answerBytes, arg.JobID, arg.Number)
+	var column_1 int64
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const anyWaiting = `-- name: AnyWaiting :one
 SELECT waits_for FROM job_state WHERE waits_for IS NOT NULL LIMIT 1
 `
@@ -66,8 +82,19 @@ func (q *Queries) ArmJob(ctx context.Context, arg ArmJobParams) (int64, error) {
 	return result.RowsAffected()
 }
 
+const armedEver = `-- name: ArmedEver :one
+SELECT CAST(m.armed_before = 1 OR EXISTS (SELECT 1 FROM attempts) AS INTEGER) FROM meta AS m WHERE m.id = 1
+`
+
+func (q *Queries) ArmedEver(ctx context.Context) (int64, error) {
+	row := q.queryRow(ctx, q.armedEverStmt, armedEver)
+	var column_1 int64
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const attemptByToken = `-- name: AttemptByToken :one
-SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, result, kind, message, http_status, bytes_written, ended_at, frozen FROM attempts WHERE job_id = ? AND arm_token = ?
+SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, result, kind, message, http_status, bytes_written, ended_at, frozen, answer FROM attempts WHERE job_id = ? AND arm_token = ?
 `
 
 type AttemptByTokenParams struct {
@@ -102,22 +129,24 @@ func (q *Queries) AttemptByToken(ctx context.Context, arg AttemptByTokenParams) 
 		&i.BytesWritten,
 		&i.EndedAt,
 		&i.Frozen,
+		&i.Answer,
 	)
 	return i, err
 }
 
 const attemptMarks = `-- name: AttemptMarks :many
-SELECT number, round, armed_at, fence_at, handle, result FROM attempts
+SELECT number, round, armed_at, fence_at, handle, result, effect_key FROM attempts
 WHERE job_id = ? ORDER BY number
 `
 
 type AttemptMarksRow struct {
-	Number  int64
-	Round   int64
-	ArmedAt int64
-	FenceAt int64
-	Handle  string
-	Result  int64
+	Number    int64
+	Round     int64
+	ArmedAt   int64
+	FenceAt   int64
+	Handle    string
+	Result    int64
+	EffectKey string
 }
 
 func (q *Queries) AttemptMarks(ctx context.Context, jobID []byte) ([]AttemptMarksRow, error) {
@@ -136,6 +165,7 @@ func (q *Queries) AttemptMarks(ctx context.Context, jobID []byte) ([]AttemptMark
 			&i.FenceAt,
 			&i.Handle,
 			&i.Result,
+			&i.EffectKey,
 		); err != nil {
 			return nil, err
 		}
@@ -242,7 +272,7 @@ func (q *Queries) CloseAttempt(ctx context.Context, arg CloseAttemptParams) erro
 }
 
 const connectionByKey = `-- name: ConnectionByKey :one
-SELECT id, project, connector, display_name, settings, class, key_window, account_identity, max_in_flight, max_per_minute, bucket_at, paused_at, paused_reason, credential_version, credential_fingerprint, credential_expires_at, idem_key, fingerprint, version, created_at, updated_at, deleted_at, created_by, updated_by FROM connections WHERE project = ? AND idem_key = ?
+SELECT id, project, connector, display_name, settings, class, key_window, account_identity, max_in_flight, max_per_minute, bucket_at, paused_at, paused_reason, credential_version, credential_fingerprint, credential_expires_at, idem_key, fingerprint, version, created_at, updated_at, deleted_at, created_by, updated_by, labels FROM connections WHERE project = ? AND idem_key = ?
 `
 
 type ConnectionByKeyParams struct {
@@ -278,6 +308,7 @@ func (q *Queries) ConnectionByKey(ctx context.Context, arg ConnectionByKeyParams
 		&i.DeletedAt,
 		&i.CreatedBy,
 		&i.UpdatedBy,
+		&i.Labels,
 	)
 	return i, err
 }
@@ -378,6 +409,17 @@ func (q *Queries) CountListed(ctx context.Context, arg CountListedParams) (int64
 	return count, err
 }
 
+const countObservations = `-- name: CountObservations :one
+SELECT count(*) FROM observations WHERE job_id = ?
+`
+
+func (q *Queries) CountObservations(ctx context.Context, jobID []byte) (int64, error) {
+	row := q.queryRow(ctx, q.countObservationsStmt, countObservations, jobID)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const countRecovered = `-- name: CountRecovered :one
 SELECT count(*) FROM effects AS e JOIN job_state AS s ON s.job_id = e.job_id
 WHERE e.proof IN (2, 3) AND e.at >= ?1
@@ -471,19 +513,36 @@ func (q *Queries) CountUnderWay(ctx context.Context, arg CountUnderWayParams) ([
 	return items, nil
 }
 
+const countWaiting = `-- name: CountWaiting :one
+SELECT count(*) FROM job_state WHERE waits_for = ?
+`
+
+func (q *Queries) CountWaiting(ctx context.Context, waitsFor []byte) (int64, error) {
+	row := q.queryRow(ctx, q.countWaitingStmt, countWaiting, waitsFor)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const createMeta = `-- name: CreateMeta :exec
-INSERT INTO meta (id, store_id, created_at, file_identity) VALUES (1, ?, ?, ?)
-ON CONFLICT (id) DO NOTHING
+INSERT INTO meta (id, store_id, created_at, file_identity, namespace) VALUES (1, ?, ?, ?, ?)
+ON CONFLICT (id) DO UPDATE SET namespace = excluded.namespace WHERE meta.namespace = ''
 `
 
 type CreateMetaParams struct {
 	StoreID      []byte
 	CreatedAt    int64
 	FileIdentity string
+	Namespace    string
 }
 
 func (q *Queries) CreateMeta(ctx context.Context, arg CreateMetaParams) error {
-	_, err := q.exec(ctx, q.createMetaStmt, createMeta, arg.StoreID, arg.CreatedAt, arg.FileIdentity)
+	_, err := q.exec(ctx, q.createMetaStmt, createMeta,
+		arg.StoreID,
+		arg.CreatedAt,
+		arg.FileIdentity,
+		arg.Namespace,
+	)
 	return err
 }
 
@@ -568,10 +627,10 @@ SELECT
     jobs.id, jobs.project, jobs.idem_key, jobs.payload_kind, jobs.start_window, jobs.max_attempts,
     jobs.min_backoff, jobs.max_backoff, jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone,
     jobs.reply_to, jobs.schedule_id, jobs.fingerprint, jobs.created_at, jobs.payload,
-    job_state.state, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims,
-    job_state.looks, job_state.negatives, job_state.misses, job_state.scheduled_for, job_state.start_deadline,
+    jobs.own_effect_key, job_state.state, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims,
+    job_state.looks, job_state.negatives, job_state.misses, job_state.schedule_time, job_state.start_deadline,
     job_state.next_at,
-    job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked,
+    job_state.wait_window, job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked,
     job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at,
     job_state.resolution_id, job_state.updated_at
 FROM job_state JOIN jobs ON jobs.id = job_state.job_id
@@ -606,6 +665,7 @@ type DueJobsRow struct {
 	Fingerprint    []byte
 	CreatedAt      int64
 	Payload        []byte
+	OwnEffectKey   string
 	State          int64
 	Version        int64
 	Attempt        int64
@@ -615,9 +675,10 @@ type DueJobsRow struct {
 	Looks          int64
 	Negatives      int64
 	Misses         int64
-	ScheduledFor   int64
+	ScheduleTime   int64
 	StartDeadline  int64
 	NextAt         sql.NullInt64
+	WaitWindow     int64
 	ClaimedAt      sql.NullInt64
 	Worker         string
 	Class          int64
@@ -664,6 +725,7 @@ func (q *Queries) DueJobs(ctx context.Context, arg DueJobsParams) ([]DueJobsRow,
 			&i.Fingerprint,
 			&i.CreatedAt,
 			&i.Payload,
+			&i.OwnEffectKey,
 			&i.State,
 			&i.Version,
 			&i.Attempt,
@@ -673,9 +735,10 @@ func (q *Queries) DueJobs(ctx context.Context, arg DueJobsParams) ([]DueJobsRow,
 			&i.Looks,
 			&i.Negatives,
 			&i.Misses,
-			&i.ScheduledFor,
+			&i.ScheduleTime,
 			&i.StartDeadline,
 			&i.NextAt,
+			&i.WaitWindow,
 			&i.ClaimedAt,
 			&i.Worker,
 			&i.Class,
@@ -733,6 +796,17 @@ func (q *Queries) DueLooks(ctx context.Context, arg DueLooksParams) ([][]byte, e
 		return nil, err
 	}
 	return items, nil
+}
+
+const effectKeyTaken = `-- name: EffectKeyTaken :one
+SELECT CAST(EXISTS (SELECT 1 FROM effect_keys WHERE digest = ?) AS INTEGER)
+`
+
+func (q *Queries) EffectKeyTaken(ctx context.Context, digest []byte) (int64, error) {
+	row := q.queryRow(ctx, q.effectKeyTakenStmt, effectKeyTaken, digest)
+	var column_1 int64
+	err := row.Scan(&column_1)
+	return column_1, err
 }
 
 const effectOwner = `-- name: EffectOwner :one
@@ -882,7 +956,7 @@ func (q *Queries) GateOwner(ctx context.Context, arg GateOwnerParams) ([]byte, e
 }
 
 const getAttempt = `-- name: GetAttempt :one
-SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, result, kind, message, http_status, bytes_written, ended_at, frozen FROM attempts WHERE job_id = ? AND number = ?
+SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, result, kind, message, http_status, bytes_written, ended_at, frozen, answer FROM attempts WHERE job_id = ? AND number = ?
 `
 
 type GetAttemptParams struct {
@@ -917,12 +991,13 @@ func (q *Queries) GetAttempt(ctx context.Context, arg GetAttemptParams) (Attempt
 		&i.BytesWritten,
 		&i.EndedAt,
 		&i.Frozen,
+		&i.Answer,
 	)
 	return i, err
 }
 
 const getConnection = `-- name: GetConnection :one
-SELECT id, project, connector, display_name, settings, class, key_window, account_identity, max_in_flight, max_per_minute, bucket_at, paused_at, paused_reason, credential_version, credential_fingerprint, credential_expires_at, idem_key, fingerprint, version, created_at, updated_at, deleted_at, created_by, updated_by FROM connections WHERE id = ?
+SELECT id, project, connector, display_name, settings, class, key_window, account_identity, max_in_flight, max_per_minute, bucket_at, paused_at, paused_reason, credential_version, credential_fingerprint, credential_expires_at, idem_key, fingerprint, version, created_at, updated_at, deleted_at, created_by, updated_by, labels FROM connections WHERE id = ?
 `
 
 func (q *Queries) GetConnection(ctx context.Context, id []byte) (Connection, error) {
@@ -953,6 +1028,7 @@ func (q *Queries) GetConnection(ctx context.Context, id []byte) (Connection, err
 		&i.DeletedAt,
 		&i.CreatedBy,
 		&i.UpdatedBy,
+		&i.Labels,
 	)
 	return i, err
 }
@@ -985,7 +1061,7 @@ func (q *Queries) GetEffect(ctx context.Context, jobID []byte) (Effect, error) {
 }
 
 const getJob = `-- name: GetJob :one
-SELECT jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind, jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff, jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone, jobs.reply_to, jobs.schedule_id, jobs.fingerprint, jobs.created_at, jobs.payload, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.misses, job_state.scheduled_for, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.waits_for, job_state.created_at, job_state.updated_at, job_state.ended_at, job_state.effect_attempt
+SELECT jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind, jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff, jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone, jobs.reply_to, jobs.schedule_id, jobs.fingerprint, jobs.created_at, jobs.payload, jobs.own_effect_key, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.misses, job_state.schedule_time, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.waits_for, job_state.created_at, job_state.updated_at, job_state.ended_at, job_state.effect_attempt, job_state.wait_window, job_state.predecessor_end
 FROM jobs JOIN job_state ON job_state.job_id = jobs.id
 WHERE jobs.id = ?
 `
@@ -1018,6 +1094,7 @@ func (q *Queries) GetJob(ctx context.Context, id []byte) (GetJobRow, error) {
 		&i.Job.Fingerprint,
 		&i.Job.CreatedAt,
 		&i.Job.Payload,
+		&i.Job.OwnEffectKey,
 		&i.JobState.JobID,
 		&i.JobState.Project,
 		&i.JobState.ConnectionID,
@@ -1032,7 +1109,7 @@ func (q *Queries) GetJob(ctx context.Context, id []byte) (GetJobRow, error) {
 		&i.JobState.Looks,
 		&i.JobState.Negatives,
 		&i.JobState.Misses,
-		&i.JobState.ScheduledFor,
+		&i.JobState.ScheduleTime,
 		&i.JobState.StartDeadline,
 		&i.JobState.NextAt,
 		&i.JobState.ClaimToken,
@@ -1051,6 +1128,8 @@ func (q *Queries) GetJob(ctx context.Context, id []byte) (GetJobRow, error) {
 		&i.JobState.UpdatedAt,
 		&i.JobState.EndedAt,
 		&i.JobState.EffectAttempt,
+		&i.JobState.WaitWindow,
+		&i.JobState.PredecessorEnd,
 	)
 	return i, err
 }
@@ -1060,7 +1139,7 @@ SELECT
     jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind,
     jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff,
     jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone, jobs.reply_to,
-    jobs.schedule_id, jobs.fingerprint, jobs.created_at, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.misses, job_state.scheduled_for, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.waits_for, job_state.created_at, job_state.updated_at, job_state.ended_at, job_state.effect_attempt
+    jobs.schedule_id, jobs.fingerprint, jobs.created_at, jobs.own_effect_key, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.misses, job_state.schedule_time, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.waits_for, job_state.created_at, job_state.updated_at, job_state.ended_at, job_state.effect_attempt, job_state.wait_window, job_state.predecessor_end
 FROM jobs JOIN job_state ON job_state.job_id = jobs.id
 WHERE jobs.id = ?
 `
@@ -1084,6 +1163,7 @@ type GetListedRow struct {
 	ScheduleID     []byte
 	Fingerprint    []byte
 	CreatedAt      int64
+	OwnEffectKey   string
 	JobState       JobState
 }
 
@@ -1110,6 +1190,7 @@ func (q *Queries) GetListed(ctx context.Context, id []byte) (GetListedRow, error
 		&i.ScheduleID,
 		&i.Fingerprint,
 		&i.CreatedAt,
+		&i.OwnEffectKey,
 		&i.JobState.JobID,
 		&i.JobState.Project,
 		&i.JobState.ConnectionID,
@@ -1124,7 +1205,7 @@ func (q *Queries) GetListed(ctx context.Context, id []byte) (GetListedRow, error
 		&i.JobState.Looks,
 		&i.JobState.Negatives,
 		&i.JobState.Misses,
-		&i.JobState.ScheduledFor,
+		&i.JobState.ScheduleTime,
 		&i.JobState.StartDeadline,
 		&i.JobState.NextAt,
 		&i.JobState.ClaimToken,
@@ -1143,13 +1224,15 @@ func (q *Queries) GetListed(ctx context.Context, id []byte) (GetListedRow, error
 		&i.JobState.UpdatedAt,
 		&i.JobState.EndedAt,
 		&i.JobState.EffectAttempt,
+		&i.JobState.WaitWindow,
+		&i.JobState.PredecessorEnd,
 	)
 	return i, err
 }
 
 const getMeta = `-- name: GetMeta :one
 
-SELECT id, store_id, created_at, file_identity, generation, quarantined, events_from, incarnation, dropped_to FROM meta WHERE id = 1
+SELECT id, store_id, created_at, file_identity, generation, quarantined, events_from, incarnation, dropped_to, namespace, armed_before FROM meta WHERE id = 1
 `
 
 // meta
@@ -1166,6 +1249,8 @@ func (q *Queries) GetMeta(ctx context.Context) (Meta, error) {
 		&i.EventsFrom,
 		&i.Incarnation,
 		&i.DroppedTo,
+		&i.Namespace,
+		&i.ArmedBefore,
 	)
 	return i, err
 }
@@ -1219,7 +1304,7 @@ func (q *Queries) GetResolution(ctx context.Context, id int64) (Resolution, erro
 }
 
 const getState = `-- name: GetState :one
-SELECT job_id, project, connection_id, hold_key, state, listed, version, attempt, round, failures, claims, looks, negatives, misses, scheduled_for, start_deadline, next_at, claim_token, claimed_at, worker, class, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, waits_for, created_at, updated_at, ended_at, effect_attempt FROM job_state WHERE job_id = ?
+SELECT job_id, project, connection_id, hold_key, state, listed, version, attempt, round, failures, claims, looks, negatives, misses, schedule_time, start_deadline, next_at, claim_token, claimed_at, worker, class, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, waits_for, created_at, updated_at, ended_at, effect_attempt, wait_window, predecessor_end FROM job_state WHERE job_id = ?
 `
 
 func (q *Queries) GetState(ctx context.Context, jobID []byte) (JobState, error) {
@@ -1240,7 +1325,7 @@ func (q *Queries) GetState(ctx context.Context, jobID []byte) (JobState, error) 
 		&i.Looks,
 		&i.Negatives,
 		&i.Misses,
-		&i.ScheduledFor,
+		&i.ScheduleTime,
 		&i.StartDeadline,
 		&i.NextAt,
 		&i.ClaimToken,
@@ -1259,6 +1344,8 @@ func (q *Queries) GetState(ctx context.Context, jobID []byte) (JobState, error) 
 		&i.UpdatedAt,
 		&i.EndedAt,
 		&i.EffectAttempt,
+		&i.WaitWindow,
+		&i.PredecessorEnd,
 	)
 	return i, err
 }
@@ -1400,8 +1487,8 @@ INSERT INTO connections (
     id, project, connector, display_name, settings, class, key_window, account_identity,
     max_in_flight, max_per_minute, paused_at, paused_reason, credential_version,
     credential_fingerprint, credential_expires_at, idem_key, fingerprint, version,
-    created_at, updated_at, created_by, updated_by
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?)
+    created_at, updated_at, created_by, updated_by, labels
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?)
 `
 
 type InsertConnectionParams struct {
@@ -1426,6 +1513,7 @@ type InsertConnectionParams struct {
 	UpdatedAt             int64
 	CreatedBy             string
 	UpdatedBy             string
+	Labels                string
 }
 
 // connections
@@ -1452,6 +1540,7 @@ func (q *Queries) InsertConnection(ctx context.Context, arg InsertConnectionPara
 		arg.UpdatedAt,
 		arg.CreatedBy,
 		arg.UpdatedBy,
+		arg.Labels,
 	)
 	return err
 }
@@ -1532,8 +1621,8 @@ const insertJob = `-- name: InsertJob :exec
 INSERT INTO jobs (
     id, project, idem_key, connection_id, hold_key, payload_kind, start_window,
     max_attempts, min_backoff, max_backoff, attempt_timeout, policy, labels, time_zone,
-    reply_to, schedule_id, fingerprint, created_at, payload
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    reply_to, schedule_id, fingerprint, created_at, payload, own_effect_key
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 `
 
 type InsertJobParams struct {
@@ -1556,6 +1645,7 @@ type InsertJobParams struct {
 	Fingerprint    []byte
 	CreatedAt      int64
 	Payload        []byte
+	OwnEffectKey   string
 }
 
 func (q *Queries) InsertJob(ctx context.Context, arg InsertJobParams) error {
@@ -1579,24 +1669,24 @@ func (q *Queries) InsertJob(ctx context.Context, arg InsertJobParams) error {
 		arg.Fingerprint,
 		arg.CreatedAt,
 		arg.Payload,
+		arg.OwnEffectKey,
 	)
 	return err
 }
 
 const insertKey = `-- name: InsertKey :execrows
-INSERT INTO job_keys (project, idem_key, job_id) VALUES (?, ?, ?)
-ON CONFLICT (project, idem_key) DO NOTHING
+INSERT INTO job_keys (digest, job_id) VALUES (?, ?)
+ON CONFLICT (digest) DO NOTHING
 `
 
 type InsertKeyParams struct {
-	Project string
-	IdemKey string
-	JobID   []byte
+	Digest []byte
+	JobID  []byte
 }
 
 // None, when the key is bound.
 func (q *Queries) InsertKey(ctx context.Context, arg InsertKeyParams) (int64, error) {
-	result, err := q.exec(ctx, q.insertKeyStmt, insertKey, arg.Project, arg.IdemKey, arg.JobID)
+	result, err := q.exec(ctx, q.insertKeyStmt, insertKey, arg.Digest, arg.JobID)
 	if err != nil {
 		return 0, err
 	}
@@ -1686,22 +1776,24 @@ func (q *Queries) InsertStart(ctx context.Context, arg InsertStartParams) error 
 const insertState = `-- name: InsertState :exec
 INSERT OR FAIL INTO job_state (
     job_id, project, connection_id, hold_key, state, listed, version,
-    scheduled_for, start_deadline, next_at, class, waits_for, created_at, updated_at
-) VALUES (?, ?, ?, ?, 1, 1, 1, ?, ?, ?, ?, ?, ?, ?)
+    schedule_time, start_deadline, next_at, class, waits_for, predecessor_end, wait_window, created_at, updated_at
+) VALUES (?, ?, ?, ?, 1, 1, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 `
 
 type InsertStateParams struct {
-	JobID         []byte
-	Project       string
-	ConnectionID  []byte
-	HoldKey       string
-	ScheduledFor  int64
-	StartDeadline int64
-	NextAt        sql.NullInt64
-	Class         int64
-	WaitsFor      []byte
-	CreatedAt     int64
-	UpdatedAt     int64
+	JobID          []byte
+	Project        string
+	ConnectionID   []byte
+	HoldKey        string
+	ScheduleTime   int64
+	StartDeadline  int64
+	NextAt         sql.NullInt64
+	Class          int64
+	WaitsFor       []byte
+	PredecessorEnd int64
+	WaitWindow     int64
+	CreatedAt      int64
+	UpdatedAt      int64
 }
 
 func (q *Queries) InsertState(ctx context.Context, arg InsertStateParams) error {
@@ -1710,11 +1802,13 @@ func (q *Queries) InsertState(ctx context.Context, arg InsertStateParams) error 
 		arg.Project,
 		arg.ConnectionID,
 		arg.HoldKey,
-		arg.ScheduledFor,
+		arg.ScheduleTime,
 		arg.StartDeadline,
 		arg.NextAt,
 		arg.Class,
 		arg.WaitsFor,
+		arg.PredecessorEnd,
+		arg.WaitWindow,
 		arg.CreatedAt,
 		arg.UpdatedAt,
 	)
@@ -1769,19 +1863,25 @@ func (q *Queries) JobEventsAfter(ctx context.Context, arg JobEventsAfterParams) 
 	return items, nil
 }
 
-const keyOwner = `-- name: KeyOwner :one
-
-SELECT job_id FROM job_keys WHERE project = ? AND idem_key = ?
+const jobLabels = `-- name: JobLabels :one
+SELECT labels FROM jobs WHERE id = ?
 `
 
-type KeyOwnerParams struct {
-	Project string
-	IdemKey string
+func (q *Queries) JobLabels(ctx context.Context, id []byte) (string, error) {
+	row := q.queryRow(ctx, q.jobLabelsStmt, jobLabels, id)
+	var labels string
+	err := row.Scan(&labels)
+	return labels, err
 }
 
+const keyOwner = `-- name: KeyOwner :one
+
+SELECT job_id FROM job_keys WHERE digest = ?
+`
+
 // jobs
-func (q *Queries) KeyOwner(ctx context.Context, arg KeyOwnerParams) ([]byte, error) {
-	row := q.queryRow(ctx, q.keyOwnerStmt, keyOwner, arg.Project, arg.IdemKey)
+func (q *Queries) KeyOwner(ctx context.Context, digest []byte) ([]byte, error) {
+	row := q.queryRow(ctx, q.keyOwnerStmt, keyOwner, digest)
 	var job_id []byte
 	err := row.Scan(&job_id)
 	return job_id, err
@@ -1838,18 +1938,36 @@ func (q *Queries) LeaseLook(ctx context.Context, arg LeaseLookParams) (int64, er
 	return result.RowsAffected()
 }
 
-const letGo = `-- name: LetGo :exec
-UPDATE job_state SET waits_for = NULL WHERE waits_for = ?
+const leftBehindIDs = `-- name: LeftBehindIDs :many
+SELECT job_id FROM job_state
+WHERE predecessor_end > 0 AND state IN (1, 6) ORDER BY updated_at LIMIT ?1
 `
 
-// No change of theirs: no version, no event.
-func (q *Queries) LetGo(ctx context.Context, waitsFor []byte) error {
-	_, err := q.exec(ctx, q.letGoStmt, letGo, waitsFor)
-	return err
+func (q *Queries) LeftBehindIDs(ctx context.Context, maxRows int64) ([][]byte, error) {
+	rows, err := q.query(ctx, q.leftBehindIDsStmt, leftBehindIDs, maxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items [][]byte
+	for rows.Next() {
+		var job_id []byte
+		if err := rows.Scan(&job_id); err != nil {
+			return nil, err
+		}
+		items = append(items, job_id)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const listAttempts = `-- name: ListAttempts :many
-SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, result, kind, message, http_status, bytes_written, ended_at, frozen FROM attempts WHERE job_id = ?1 AND number > ?2 ORDER BY number LIMIT ?3
+SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, result, kind, message, http_status, bytes_written, ended_at, frozen, answer FROM attempts WHERE job_id = ?1 AND number > ?2 ORDER BY number LIMIT ?3
 `
 
 type ListAttemptsParams struct {
@@ -1891,79 +2009,7 @@ func (q *Queries) ListAttempts(ctx context.Context, arg ListAttemptsParams) ([]A
 			&i.BytesWritten,
 			&i.EndedAt,
 			&i.Frozen,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const listConnections = `-- name: ListConnections :many
-SELECT id, project, connector, display_name, settings, class, key_window, account_identity, max_in_flight, max_per_minute, bucket_at, paused_at, paused_reason, credential_version, credential_fingerprint, credential_expires_at, idem_key, fingerprint, version, created_at, updated_at, deleted_at, created_by, updated_by FROM connections
-WHERE project = ?1 AND (deleted_at IS NULL OR CAST(?2 AS INTEGER) = 1)
-    AND (CAST(?3 AS INTEGER) = 0 OR paused_at IS NOT NULL OR EXISTS (
-        SELECT 1 FROM connection_ready AS r WHERE r.connection_id = connections.id AND r.auth_hold_at IS NOT NULL))
-    AND (created_at < ?4 OR (created_at = ?4 AND id < ?5))
-ORDER BY created_at DESC, id DESC LIMIT ?6
-`
-
-type ListConnectionsParams struct {
-	Project   string
-	Deleted   int64
-	Held      int64
-	CreatedAt int64
-	ID        []byte
-	MaxRows   int64
-}
-
-func (q *Queries) ListConnections(ctx context.Context, arg ListConnectionsParams) ([]Connection, error) {
-	rows, err := q.query(ctx, q.listConnectionsStmt, listConnections,
-		arg.Project,
-		arg.Deleted,
-		arg.Held,
-		arg.CreatedAt,
-		arg.ID,
-		arg.MaxRows,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []Connection
-	for rows.Next() {
-		var i Connection
-		if err := rows.Scan(
-			&i.ID,
-			&i.Project,
-			&i.Connector,
-			&i.DisplayName,
-			&i.Settings,
-			&i.Class,
-			&i.KeyWindow,
-			&i.AccountIdentity,
-			&i.MaxInFlight,
-			&i.MaxPerMinute,
-			&i.BucketAt,
-			&i.PausedAt,
-			&i.PausedReason,
-			&i.CredentialVersion,
-			&i.CredentialFingerprint,
-			&i.CredentialExpiresAt,
-			&i.IdemKey,
-			&i.Fingerprint,
-			&i.Version,
-			&i.CreatedAt,
-			&i.UpdatedAt,
-			&i.DeletedAt,
-			&i.CreatedBy,
-			&i.UpdatedBy,
+			&i.Answer,
 		); err != nil {
 			return nil, err
 		}
@@ -1979,16 +2025,18 @@ func (q *Queries) ListConnections(ctx context.Context, arg ListConnectionsParams
 }
 
 const listObservations = `-- name: ListObservations :many
-SELECT id, job_id, attempt, verdict, external_id, external_url, handle, detail, begun_at, ended_at FROM observations WHERE job_id = ? ORDER BY id DESC LIMIT ?
+SELECT id, job_id, attempt, verdict, external_id, external_url, handle, detail, begun_at, ended_at FROM observations WHERE job_id = ?1 ORDER BY id DESC LIMIT ?3 OFFSET ?2
 `
 
 type ListObservationsParams struct {
-	JobID []byte
-	Limit int64
+	JobID   []byte
+	Skip    int64
+	MaxRows int64
 }
 
+// Newest first, without the newest @skip.
 func (q *Queries) ListObservations(ctx context.Context, arg ListObservationsParams) ([]Observation, error) {
-	rows, err := q.query(ctx, q.listObservationsStmt, listObservations, arg.JobID, arg.Limit)
+	rows, err := q.query(ctx, q.listObservationsStmt, listObservations, arg.JobID, arg.Skip, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -2099,6 +2147,18 @@ func (q *Queries) NextFence(ctx context.Context) (sql.NullInt64, error) {
 	return next_at, err
 }
 
+const nextLeftBehind = `-- name: NextLeftBehind :one
+SELECT updated_at FROM job_state WHERE predecessor_end > 0 AND state IN (1, 6) ORDER BY updated_at LIMIT 1
+`
+
+// When the next one was left behind: not later than now.
+func (q *Queries) NextLeftBehind(ctx context.Context) (int64, error) {
+	row := q.queryRow(ctx, q.nextLeftBehindStmt, nextLeftBehind)
+	var updated_at int64
+	err := row.Scan(&updated_at)
+	return updated_at, err
+}
+
 const nextLook = `-- name: NextLook :one
 SELECT next_at FROM job_state WHERE state IN (4, 5) ORDER BY next_at LIMIT 1
 `
@@ -2175,6 +2235,41 @@ func (q *Queries) OldestUnresolved(ctx context.Context, arg OldestUnresolvedPara
 	var column_1 int64
 	err := row.Scan(&column_1)
 	return column_1, err
+}
+
+const orphanIDs = `-- name: OrphanIDs :many
+SELECT job_id FROM job_state
+WHERE state IN (2, 3) AND state = 3 AND class = 1 AND cancel_asked_at IS NULL AND worker NOT IN (SELECT value FROM json_each(?1))
+ORDER BY next_at LIMIT ?2
+`
+
+type OrphanIDsParams struct {
+	Workers interface{}
+	MaxRows int64
+}
+
+// workers is a JSON list of those that are alive. Class 1 is KEYED.
+func (q *Queries) OrphanIDs(ctx context.Context, arg OrphanIDsParams) ([][]byte, error) {
+	rows, err := q.query(ctx, q.orphanIDsStmt, orphanIDs, arg.Workers, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items [][]byte
+	for rows.Next() {
+		var job_id []byte
+		if err := rows.Scan(&job_id); err != nil {
+			return nil, err
+		}
+		items = append(items, job_id)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const overdueIDs = `-- name: OverdueIDs :many
@@ -2371,6 +2466,21 @@ func (q *Queries) ReleaseGate(ctx context.Context, jobID []byte) error {
 	return err
 }
 
+const releaseReply = `-- name: ReleaseReply :exec
+UPDATE job_state SET waits_for = NULL, predecessor_end = 0, start_deadline = ?1 WHERE job_id = ?2
+`
+
+type ReleaseReplyParams struct {
+	StartDeadline int64
+	JobID         []byte
+}
+
+// No change of the reply: no version, no event.
+func (q *Queries) ReleaseReply(ctx context.Context, arg ReleaseReplyParams) error {
+	_, err := q.exec(ctx, q.releaseReplyStmt, releaseReply, arg.StartDeadline, arg.JobID)
+	return err
+}
+
 const renewLease = `-- name: RenewLease :execrows
 UPDATE OR FAIL job_state SET next_at = ?1
 WHERE job_id = ?2 AND claim_token = ?3 AND state IN (2, 4, 5) AND next_at > ?4
@@ -2492,15 +2602,26 @@ func (q *Queries) SetBucket(ctx context.Context, arg SetBucketParams) error {
 }
 
 const setContent = `-- name: SetContent :exec
-UPDATE jobs SET payload = ?, hold_key = ?, labels = ?, start_window = ? WHERE id = ?
+UPDATE jobs SET
+    payload = ?1, hold_key = ?2, labels = ?3, start_window = ?4, own_effect_key = ?5,
+    policy = ?6, max_attempts = ?7, min_backoff = ?8, max_backoff = ?9,
+    attempt_timeout = ?10, time_zone = ?11
+WHERE id = ?12
 `
 
 type SetContentParams struct {
-	Payload     []byte
-	HoldKey     string
-	Labels      string
-	StartWindow int64
-	ID          []byte
+	Payload        []byte
+	HoldKey        string
+	Labels         string
+	StartWindow    int64
+	OwnEffectKey   string
+	Policy         int64
+	MaxAttempts    int64
+	MinBackoff     int64
+	MaxBackoff     int64
+	AttemptTimeout int64
+	TimeZone       string
+	ID             []byte
 }
 
 func (q *Queries) SetContent(ctx context.Context, arg SetContentParams) error {
@@ -2509,8 +2630,24 @@ func (q *Queries) SetContent(ctx context.Context, arg SetContentParams) error {
 		arg.HoldKey,
 		arg.Labels,
 		arg.StartWindow,
+		arg.OwnEffectKey,
+		arg.Policy,
+		arg.MaxAttempts,
+		arg.MinBackoff,
+		arg.MaxBackoff,
+		arg.AttemptTimeout,
+		arg.TimeZone,
 		arg.ID,
 	)
+	return err
+}
+
+const setNamespace = `-- name: SetNamespace :exec
+UPDATE meta SET namespace = ? WHERE id = 1
+`
+
+func (q *Queries) SetNamespace(ctx context.Context, namespace string) error {
+	_, err := q.exec(ctx, q.setNamespaceStmt, setNamespace, namespace)
 	return err
 }
 
@@ -2535,11 +2672,26 @@ func (q *Queries) SetOpened(ctx context.Context, arg SetOpenedParams) error {
 	return err
 }
 
+const setPredecessorEnd = `-- name: SetPredecessorEnd :exec
+UPDATE job_state SET predecessor_end = ?1 WHERE waits_for = ?2
+`
+
+type SetPredecessorEndParams struct {
+	PredecessorEnd int64
+	WaitsFor       []byte
+}
+
+// No change of the replies: no version, no event.
+func (q *Queries) SetPredecessorEnd(ctx context.Context, arg SetPredecessorEndParams) error {
+	_, err := q.exec(ctx, q.setPredecessorEndStmt, setPredecessorEnd, arg.PredecessorEnd, arg.WaitsFor)
+	return err
+}
+
 const setState = `-- name: SetState :execrows
 UPDATE OR FAIL job_state SET
     state = ?1, listed = ?2, version = ?3, round = ?4, failures = ?5,
     claims = ?6, looks = ?7, negatives = ?8, misses = ?9,
-    hold_key = ?10, scheduled_for = ?11,
+    hold_key = ?10, schedule_time = ?11,
     start_deadline = ?12, next_at = ?13, claim_token = ?14,
     cancel_asked_at = ?15, blocked = ?16,
     error_kind = ?17, error_message = ?18,
@@ -2560,7 +2712,7 @@ type SetStateParams struct {
 	Negatives     int64
 	Misses        int64
 	HoldKey       string
-	ScheduledFor  int64
+	ScheduleTime  int64
 	StartDeadline int64
 	NextAt        sql.NullInt64
 	ClaimToken    []byte
@@ -2590,7 +2742,7 @@ func (q *Queries) SetState(ctx context.Context, arg SetStateParams) (int64, erro
 		arg.Negatives,
 		arg.Misses,
 		arg.HoldKey,
-		arg.ScheduledFor,
+		arg.ScheduleTime,
 		arg.StartDeadline,
 		arg.NextAt,
 		arg.ClaimToken,
@@ -2617,8 +2769,8 @@ UPDATE OR FAIL attempts SET
     result = ?1, kind = ?2, message = ?3, http_status = ?4,
     bytes_written = CASE WHEN bytes_written > CAST(?5 AS INTEGER) THEN bytes_written ELSE CAST(?5 AS INTEGER) END,
     handle = CASE WHEN CAST(?6 AS TEXT) = '' THEN handle ELSE CAST(?6 AS TEXT) END,
-    ended_at = coalesce(ended_at, ?7)
-WHERE job_id = ?8 AND number = ?9
+    answer = coalesce(?7, answer), ended_at = coalesce(ended_at, ?8)
+WHERE job_id = ?9 AND number = ?10
 `
 
 type SettleAttemptParams struct {
@@ -2628,6 +2780,7 @@ type SettleAttemptParams struct {
 	HttpStatus   int64
 	BytesWritten int64
 	Handle       string
+	Answer       []byte
 	Now          sql.NullInt64
 	JobID        []byte
 	Number       int64
@@ -2641,6 +2794,7 @@ func (q *Queries) SettleAttempt(ctx context.Context, arg SettleAttemptParams) er
 		arg.HttpStatus,
 		arg.BytesWritten,
 		arg.Handle,
+		arg.Answer,
 		arg.Now,
 		arg.JobID,
 		arg.Number,
@@ -2721,6 +2875,23 @@ func (q *Queries) Succeed(ctx context.Context, arg SucceedParams) (int64, error)
 	return result.RowsAffected()
 }
 
+const takeEffectKey = `-- name: TakeEffectKey :execrows
+INSERT INTO effect_keys (digest, job_id) VALUES (?, ?) ON CONFLICT (digest) DO NOTHING
+`
+
+type TakeEffectKeyParams struct {
+	Digest []byte
+	JobID  []byte
+}
+
+func (q *Queries) TakeEffectKey(ctx context.Context, arg TakeEffectKeyParams) (int64, error) {
+	result, err := q.exec(ctx, q.takeEffectKeyStmt, takeEffectKey, arg.Digest, arg.JobID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
 const takeGate = `-- name: TakeGate :exec
 INSERT INTO open_intents (account, fingerprint, job_id, attempt) VALUES (?, ?, ?, ?)
 ON CONFLICT (account, fingerprint) DO UPDATE SET attempt = excluded.attempt
@@ -2756,6 +2927,51 @@ func (q *Queries) Unsaturate(ctx context.Context, connectionID []byte) (int64, e
 	return result.RowsAffected()
 }
 
+const waitingJobs = `-- name: WaitingJobs :many
+SELECT s.job_id, s.state, s.schedule_time, s.start_deadline, s.next_at, j.start_window
+FROM job_state AS s JOIN jobs AS j ON j.id = s.job_id WHERE s.waits_for = ?
+`
+
+type WaitingJobsRow struct {
+	JobID         []byte
+	State         int64
+	ScheduleTime  int64
+	StartDeadline int64
+	NextAt        sql.NullInt64
+	StartWindow   int64
+}
+
+// The replies to a job that wait for it, ended or not, with what sets the end of their start windows.
+func (q *Queries) WaitingJobs(ctx context.Context, waitsFor []byte) ([]WaitingJobsRow, error) {
+	rows, err := q.query(ctx, q.waitingJobsStmt, waitingJobs, waitsFor)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []WaitingJobsRow
+	for rows.Next() {
+		var i WaitingJobsRow
+		if err := rows.Scan(
+			&i.JobID,
+			&i.State,
+			&i.ScheduleTime,
+			&i.StartDeadline,
+			&i.NextAt,
+			&i.StartWindow,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const waitingRows = `-- name: WaitingRows :many
 
 SELECT connection_id, hold_key, CAST(min(next_at) AS INTEGER) AS next_at FROM job_state
@@ -2770,7 +2986,7 @@ type WaitingRowsRow struct {
 }
 
 // replies
-// The ready rows that get something to do when nobody waits for the job any more.
+// The ready rows that get something to do when the job's replies wait no more.
 func (q *Queries) WaitingRows(ctx context.Context, waitsFor []byte) ([]WaitingRowsRow, error) {
 	rows, err := q.query(ctx, q.waitingRowsStmt, waitingRows, waitsFor)
 	if err != nil {

@@ -44,7 +44,7 @@ func (q *Queries) ForgetKeyAges(ctx context.Context, arg ForgetKeyAgesParams) er
 
 const getClock = `-- name: GetClock :one
 
-SELECT id, boot_id, at, boot, since, floor, steps, stepping FROM clock WHERE id = 1
+SELECT id, boot_id, at, boot, since, off, floor, steps, stepping FROM clock WHERE id = 1
 `
 
 // The clock: what is believed, and what a step changes (see store.ClockStep). The times
@@ -58,6 +58,7 @@ func (q *Queries) GetClock(ctx context.Context) (Clock, error) {
 		&i.At,
 		&i.Boot,
 		&i.Since,
+		&i.Off,
 		&i.Floor,
 		&i.Steps,
 		&i.Stepping,
@@ -66,9 +67,9 @@ func (q *Queries) GetClock(ctx context.Context) (Clock, error) {
 }
 
 const saveClock = `-- name: SaveClock :exec
-INSERT INTO clock (id, boot_id, at, boot, since, floor) VALUES (1, ?, ?, ?, ?, ?)
+INSERT INTO clock (id, boot_id, at, boot, since, off, floor) VALUES (1, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO UPDATE SET
-    boot_id = excluded.boot_id, at = excluded.at, boot = excluded.boot, since = excluded.since, floor = excluded.floor
+    boot_id = excluded.boot_id, at = excluded.at, boot = excluded.boot, since = excluded.since, off = excluded.off, floor = excluded.floor
 `
 
 type SaveClockParams struct {
@@ -76,6 +77,7 @@ type SaveClockParams struct {
 	At     int64
 	Boot   int64
 	Since  int64
+	Off    int64
 	Floor  int64
 }
 
@@ -85,6 +87,7 @@ func (q *Queries) SaveClock(ctx context.Context, arg SaveClockParams) error {
 		arg.At,
 		arg.Boot,
 		arg.Since,
+		arg.Off,
 		arg.Floor,
 	)
 	return err
@@ -178,8 +181,8 @@ func (q *Queries) StepRenewals(ctx context.Context, arg StepRenewalsParams) erro
 }
 
 const stepWaits = `-- name: StepWaits :exec
-UPDATE job_state SET next_at = max(scheduled_for, next_at + CAST(?1 AS INTEGER))
-WHERE state IN (1, 6) AND next_at > CAST(?2 AS INTEGER)
+UPDATE job_state SET next_at = max(schedule_time, next_at + CAST(?1 AS INTEGER))
+WHERE state IN (1, 6) AND waits_for IS NULL AND next_at > CAST(?2 AS INTEGER)
     AND start_deadline - next_at <> (
         SELECT CASE j.start_window WHEN 0 THEN CAST(?3 AS INTEGER) ELSE j.start_window END
         FROM jobs AS j WHERE j.id = job_state.job_id
@@ -193,7 +196,7 @@ type StepWaitsParams struct {
 }
 
 // Waits that a job makes by itself. A time that a client asked for is the beginning of
-// its start window.
+// its start window, or of the wait of a reply, which makes no other waits meanwhile.
 func (q *Queries) StepWaits(ctx context.Context, arg StepWaitsParams) error {
 	_, err := q.exec(ctx, q.stepWaitsStmt, stepWaits, arg.By, arg.Old, arg.DefaultWindow)
 	return err
@@ -201,7 +204,7 @@ func (q *Queries) StepWaits(ctx context.Context, arg StepWaitsParams) error {
 
 const stepWindows = `-- name: StepWindows :exec
 UPDATE job_state SET start_deadline = start_deadline + CAST(?1 AS INTEGER)
-WHERE state IN (1, 2, 6) AND scheduled_for <= CAST(?2 AS INTEGER)
+WHERE state IN (1, 2, 6) AND schedule_time <= CAST(?2 AS INTEGER)
     AND start_deadline > CAST(?2 AS INTEGER) - CAST(?1 AS INTEGER)
 `
 

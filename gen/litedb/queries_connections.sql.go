@@ -32,6 +32,17 @@ func (q *Queries) ConnectionInUse(ctx context.Context, arg ConnectionInUseParams
 	return used, err
 }
 
+const dropConnectionLabels = `-- name: DropConnectionLabels :exec
+DELETE FROM connection_labels
+WHERE (project, name, value, created_at, connection_id) IN (
+    SELECT c.project, l.key, l.value, c.created_at, c.id FROM connections AS c, json_each(c.labels) AS l WHERE c.id = ?1)
+`
+
+func (q *Queries) DropConnectionLabels(ctx context.Context, id []byte) error {
+	_, err := q.exec(ctx, q.dropConnectionLabelsStmt, dropConnectionLabels, id)
+	return err
+}
+
 const dropCredentials = `-- name: DropCredentials :exec
 DELETE FROM connection_credentials WHERE connection_id = ?
 `
@@ -47,6 +58,16 @@ DELETE FROM connection_ready WHERE connection_id = ?
 
 func (q *Queries) DropReadyOf(ctx context.Context, connectionID []byte) error {
 	_, err := q.exec(ctx, q.dropReadyOfStmt, dropReadyOf, connectionID)
+	return err
+}
+
+const insertConnectionLabels = `-- name: InsertConnectionLabels :exec
+INSERT INTO connection_labels (project, name, value, created_at, connection_id)
+SELECT c.project, l.key, l.value, c.created_at, c.id FROM connections AS c, json_each(c.labels) AS l WHERE c.id = ?1
+`
+
+func (q *Queries) InsertConnectionLabels(ctx context.Context, id []byte) error {
+	_, err := q.exec(ctx, q.insertConnectionLabelsStmt, insertConnectionLabels, id)
 	return err
 }
 
@@ -125,17 +146,18 @@ func (q *Queries) PauseReady(ctx context.Context, arg PauseReadyParams) error {
 const setConnection = `-- name: SetConnection :exec
 
 UPDATE connections SET
-    display_name = ?1, settings = ?2, class = ?3, key_window = ?4,
-    account_identity = ?5, max_in_flight = ?6, max_per_minute = ?7,
-    bucket_at = ?8, paused_at = ?9, paused_reason = ?10,
-    credential_version = ?11, credential_fingerprint = ?12,
-    credential_expires_at = ?13, version = ?14, updated_at = ?15,
-    deleted_at = ?16, updated_by = ?17
-WHERE id = ?18
+    display_name = ?1, labels = ?2, settings = ?3, class = ?4, key_window = ?5,
+    account_identity = ?6, max_in_flight = ?7, max_per_minute = ?8,
+    bucket_at = ?9, paused_at = ?10, paused_reason = ?11,
+    credential_version = ?12, credential_fingerprint = ?13,
+    credential_expires_at = ?14, version = ?15, updated_at = ?16,
+    deleted_at = ?17, updated_by = ?18
+WHERE id = ?19
 `
 
 type SetConnectionParams struct {
 	DisplayName           string
+	Labels                string
 	Settings              []byte
 	Class                 int64
 	KeyWindow             int64
@@ -159,6 +181,7 @@ type SetConnectionParams struct {
 func (q *Queries) SetConnection(ctx context.Context, arg SetConnectionParams) error {
 	_, err := q.exec(ctx, q.setConnectionStmt, setConnection,
 		arg.DisplayName,
+		arg.Labels,
 		arg.Settings,
 		arg.Class,
 		arg.KeyWindow,

@@ -21,7 +21,7 @@ func (q *Queries) DropEvent(ctx context.Context, position int64) error {
 
 const endedJob = `-- name: EndedJob :one
 SELECT s.job_id, s.connection_id, s.ended_at, s.class, j.reply_to, j.project, j.idem_key,
-    CAST(length(j.payload) AS INTEGER) AS bytes
+    CAST(length(j.payload) + coalesce((SELECT sum(length(a.answer)) FROM attempts AS a WHERE a.job_id = s.job_id), 0) AS INTEGER) AS bytes
 FROM job_state AS s JOIN jobs AS j ON j.id = s.job_id
 WHERE s.job_id = ?1 AND s.ended_at IS NOT NULL AND s.ended_at <= ?2
 `
@@ -61,7 +61,7 @@ func (q *Queries) EndedJob(ctx context.Context, arg EndedJobParams) (EndedJobRow
 const endedJobs = `-- name: EndedJobs :many
 
 SELECT s.job_id, s.connection_id, s.ended_at, s.class, j.reply_to, j.project, j.idem_key,
-    CAST(length(j.payload) AS INTEGER) AS bytes
+    CAST(length(j.payload) + coalesce((SELECT sum(length(a.answer)) FROM attempts AS a WHERE a.job_id = s.job_id), 0) AS INTEGER) AS bytes
 FROM job_state AS s JOIN jobs AS j ON j.id = s.job_id
 WHERE s.project = ?1 AND s.state = ?2 AND s.ended_at IS NOT NULL
     AND s.ended_at >= ?3 AND s.ended_at <= ?4
@@ -185,16 +185,11 @@ func (q *Queries) FirstStart(ctx context.Context, project string) (int64, error)
 }
 
 const forgetKey = `-- name: ForgetKey :exec
-DELETE FROM job_keys WHERE project = ? AND idem_key = ?
+DELETE FROM job_keys WHERE digest = ?
 `
 
-type ForgetKeyParams struct {
-	Project string
-	IdemKey string
-}
-
-func (q *Queries) ForgetKey(ctx context.Context, arg ForgetKeyParams) error {
-	_, err := q.exec(ctx, q.forgetKeyStmt, forgetKey, arg.Project, arg.IdemKey)
+func (q *Queries) ForgetKey(ctx context.Context, digest []byte) error {
+	_, err := q.exec(ctx, q.forgetKeyStmt, forgetKey, digest)
 	return err
 }
 
@@ -219,28 +214,22 @@ func (q *Queries) HasReplies(ctx context.Context, replyTo []byte) (int64, error)
 }
 
 const keepKey = `-- name: KeepKey :exec
-UPDATE job_keys SET kept_until = ? WHERE project = ? AND idem_key = ? AND job_id = ?
+UPDATE job_keys SET kept_until = ? WHERE digest = ? AND job_id = ?
 `
 
 type KeepKeyParams struct {
 	KeptUntil sql.NullInt64
-	Project   string
-	IdemKey   string
+	Digest    []byte
 	JobID     []byte
 }
 
 func (q *Queries) KeepKey(ctx context.Context, arg KeepKeyParams) error {
-	_, err := q.exec(ctx, q.keepKeyStmt, keepKey,
-		arg.KeptUntil,
-		arg.Project,
-		arg.IdemKey,
-		arg.JobID,
-	)
+	_, err := q.exec(ctx, q.keepKeyStmt, keepKey, arg.KeptUntil, arg.Digest, arg.JobID)
 	return err
 }
 
 const keepObject = `-- name: KeepObject :exec
-UPDATE effects SET job_removed = 1 WHERE job_id = ? AND owns_id = 1 AND external_id <> ''
+UPDATE effects SET job_removed = 1, external_url = '' WHERE job_id = ? AND owns_id = 1 AND external_id <> ''
 `
 
 func (q *Queries) KeepObject(ctx context.Context, jobID []byte) error {
@@ -250,7 +239,7 @@ func (q *Queries) KeepObject(ctx context.Context, jobID []byte) error {
 
 const keysOver = `-- name: KeysOver :many
 
-SELECT project, idem_key FROM job_keys WHERE kept_until <= ?1 ORDER BY kept_until LIMIT ?2
+SELECT digest FROM job_keys WHERE kept_until <= ?1 ORDER BY kept_until LIMIT ?2
 `
 
 type KeysOverParams struct {
@@ -258,25 +247,20 @@ type KeysOverParams struct {
 	MaxRows int64
 }
 
-type KeysOverRow struct {
-	Project string
-	IdemKey string
-}
-
 // what outlives its job
-func (q *Queries) KeysOver(ctx context.Context, arg KeysOverParams) ([]KeysOverRow, error) {
+func (q *Queries) KeysOver(ctx context.Context, arg KeysOverParams) ([][]byte, error) {
 	rows, err := q.query(ctx, q.keysOverStmt, keysOver, arg.Now, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []KeysOverRow
+	var items [][]byte
 	for rows.Next() {
-		var i KeysOverRow
-		if err := rows.Scan(&i.Project, &i.IdemKey); err != nil {
+		var digest []byte
+		if err := rows.Scan(&digest); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, digest)
 	}
 	if err := rows.Close(); err != nil {
 		return nil, err
@@ -421,17 +405,16 @@ func (q *Queries) RemoveJob(ctx context.Context, id []byte) error {
 }
 
 const removeKey = `-- name: RemoveKey :execrows
-DELETE FROM job_keys WHERE project = ? AND idem_key = ? AND job_id = ?
+DELETE FROM job_keys WHERE digest = ? AND job_id = ?
 `
 
 type RemoveKeyParams struct {
-	Project string
-	IdemKey string
-	JobID   []byte
+	Digest []byte
+	JobID  []byte
 }
 
 func (q *Queries) RemoveKey(ctx context.Context, arg RemoveKeyParams) (int64, error) {
-	result, err := q.exec(ctx, q.removeKeyStmt, removeKey, arg.Project, arg.IdemKey, arg.JobID)
+	result, err := q.exec(ctx, q.removeKeyStmt, removeKey, arg.Digest, arg.JobID)
 	if err != nil {
 		return 0, err
 	}

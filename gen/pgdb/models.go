@@ -48,6 +48,7 @@ type Attempt struct {
 	BytesWritten      int64
 	EndedAt           *time.Time
 	Frozen            []byte
+	Answer            []byte
 }
 
 type Connection struct {
@@ -74,6 +75,7 @@ type Connection struct {
 	DeletedAt             *time.Time
 	CreatedBy             string
 	UpdatedBy             string
+	Labels                []byte
 }
 
 type ConnectionClaim struct {
@@ -89,6 +91,23 @@ type ConnectionCredential struct {
 	Fingerprint  string
 	ExpiresAt    *time.Time
 	CreatedAt    time.Time
+}
+
+type ErasedJob struct {
+	JobID        pgtype.UUID
+	Project      string
+	KeyDigest    []byte
+	State        int16
+	Class        int16
+	Attempts     int64
+	Proof        int16
+	EffectAt     *time.Time
+	ObjectDigest []byte
+	ScheduleTime time.Time
+	CreatedAt    time.Time
+	EndedAt      time.Time
+	ErasedAt     time.Time
+	Actor        string
 }
 
 type Event struct {
@@ -109,42 +128,44 @@ type Event struct {
 }
 
 type JobState struct {
-	JobID         pgtype.UUID
-	Project       string
-	ConnectionID  pgtype.UUID
-	ScheduleID    pgtype.UUID
-	HoldKey       string
-	State         int16
-	Version       int64
-	Position      int64
-	Attempt       int64
-	Round         int64
-	Failures      int64
-	Claims        int64
-	Looks         int64
-	Negatives     int64
-	Misses        int64
-	ScheduledFor  time.Time
-	StartWindow   int64
-	StartDeadline time.Time
-	NextAt        *time.Time
-	ClaimToken    pgtype.UUID
-	ClaimedAt     *time.Time
-	Worker        string
-	Class         int16
-	WaitsFor      pgtype.UUID
-	CancelAskedAt *time.Time
-	Blocked       string
-	ErrorKind     int16
-	ErrorMessage  string
-	ErrorStatus   int64
-	ErrorAt       *time.Time
-	ResolutionID  *int64
-	EffectAttempt *int64
-	EffectRound   *int64
-	EffectAt      *time.Time
-	UpdatedAt     time.Time
-	EndedAt       *time.Time
+	JobID          pgtype.UUID
+	Project        string
+	ConnectionID   pgtype.UUID
+	ScheduleID     pgtype.UUID
+	HoldKey        string
+	State          int16
+	Version        int64
+	Position       int64
+	Attempt        int64
+	Round          int64
+	Failures       int64
+	Claims         int64
+	Looks          int64
+	Negatives      int64
+	Misses         int64
+	ScheduleTime   time.Time
+	StartWindow    int64
+	StartDeadline  time.Time
+	NextAt         *time.Time
+	ClaimToken     pgtype.UUID
+	ClaimedAt      *time.Time
+	Worker         string
+	Class          int16
+	WaitsFor       pgtype.UUID
+	CancelAskedAt  *time.Time
+	Blocked        string
+	ErrorKind      int16
+	ErrorMessage   string
+	ErrorStatus    int64
+	ErrorAt        *time.Time
+	ResolutionID   *int64
+	EffectAttempt  *int64
+	EffectRound    *int64
+	EffectAt       *time.Time
+	UpdatedAt      time.Time
+	EndedAt        *time.Time
+	WaitWindow     int64
+	PredecessorEnd int16
 }
 
 type Meta struct {
@@ -161,6 +182,8 @@ type Meta struct {
 	XidOffset   int64
 	EventsFrom  int64
 	ClockSteps  int64
+	Namespace   string
+	ArmedBefore bool
 }
 
 type OauthLogin struct {

@@ -12,22 +12,33 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
+const armedEver = `-- name: ArmedEver :one
+SELECT (m.armed_before OR EXISTS (SELECT 1 FROM attempts))::boolean FROM meta AS m WHERE m.id = 1
+`
+
+func (q *Queries) ArmedEver(ctx context.Context) (bool, error) {
+	row := q.db.QueryRow(ctx, armedEver)
+	var column_1 bool
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const bindKeys = `-- name: BindKeys :many
 WITH u AS (
-    SELECT unnest($1::text[]) AS project, unnest($2::text[]) AS idem_key, unnest($3::uuid[]) AS job_id,
+    SELECT unnest($1::text[]) AS project, unnest($2::bytea[]) AS digest, unnest($3::uuid[]) AS job_id,
         unnest($4::uuid[]) AS connection_id, generate_subscripts($3::uuid[], 1) AS place
 )
-INSERT INTO job_keys (project, idem_key, job_id)
-SELECT u.project, u.idem_key, u.job_id
+INSERT INTO job_keys (digest, job_id)
+SELECT u.digest, u.job_id
 FROM u JOIN connections AS c ON c.id = u.connection_id AND c.project = u.project AND c.deleted_at IS NULL
 ORDER BY u.place
-ON CONFLICT (project, idem_key) DO NOTHING
+ON CONFLICT (digest) DO NOTHING
 RETURNING job_id
 `
 
 type BindKeysParams struct {
 	Projects    []string
-	IdemKeys    []string
+	Digests     [][]byte
 	Jobs        []pgtype.UUID
 	Connections []pgtype.UUID
 }
@@ -38,7 +49,7 @@ type BindKeysParams struct {
 func (q *Queries) BindKeys(ctx context.Context, arg BindKeysParams) ([]pgtype.UUID, error) {
 	rows, err := q.db.Query(ctx, bindKeys,
 		arg.Projects,
-		arg.IdemKeys,
+		arg.Digests,
 		arg.Jobs,
 		arg.Connections,
 	)
@@ -90,7 +101,7 @@ func (q *Queries) ConnectionPlace(ctx context.Context, id pgtype.UUID) (time.Tim
 const connections = `-- name: Connections :many
 
 SELECT
-    clock_timestamp()::timestamptz AS now, c.id, c.project, c.connector, c.display_name, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at, c.created_by, c.updated_by,
+    clock_timestamp()::timestamptz AS now, c.id, c.project, c.connector, c.display_name, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at, c.created_by, c.updated_by, c.labels,
     coalesce(h.auth_hold_at, 'epoch')::timestamptz AS auth_hold_at,
     coalesce(h.auth_hold_reason, '')::text AS auth_hold_reason,
     coalesce(h.limited_until, 'epoch')::timestamptz AS limited_until
@@ -151,6 +162,7 @@ func (q *Queries) Connections(ctx context.Context, ids []pgtype.UUID) ([]Connect
 			&i.Connection.DeletedAt,
 			&i.Connection.CreatedBy,
 			&i.Connection.UpdatedBy,
+			&i.Connection.Labels,
 			&i.AuthHoldAt,
 			&i.AuthHoldReason,
 			&i.LimitedUntil,
@@ -248,6 +260,17 @@ func (q *Queries) CountEnded(ctx context.Context, arg CountEndedParams) ([]Count
 	return items, nil
 }
 
+const countObservations = `-- name: CountObservations :one
+SELECT count(*) FROM observations WHERE job_id = $1
+`
+
+func (q *Queries) CountObservations(ctx context.Context, jobID pgtype.UUID) (int64, error) {
+	row := q.db.QueryRow(ctx, countObservations, jobID)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const countRecovered = `-- name: CountRecovered :one
 SELECT count(*) FROM effects AS e JOIN job_state AS s ON s.job_id = e.job_id
 WHERE e.proof IN (2, 3) AND e.at >= $1 AND s.project = $2
@@ -265,6 +288,36 @@ func (q *Queries) CountRecovered(ctx context.Context, arg CountRecoveredParams) 
 	var count int64
 	err := row.Scan(&count)
 	return count, err
+}
+
+const countWaiting = `-- name: CountWaiting :many
+SELECT waits_for, count(*) AS waiting FROM job_state WHERE waits_for = ANY ($1::uuid[]) GROUP BY waits_for
+`
+
+type CountWaitingRow struct {
+	WaitsFor pgtype.UUID
+	Waiting  int64
+}
+
+// The jobs that wait for these, ended ones too. Asked when these are locked.
+func (q *Queries) CountWaiting(ctx context.Context, ids []pgtype.UUID) ([]CountWaitingRow, error) {
+	rows, err := q.db.Query(ctx, countWaiting, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CountWaitingRow
+	for rows.Next() {
+		var i CountWaitingRow
+		if err := rows.Scan(&i.WaitsFor, &i.Waiting); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const credentialKeys = `-- name: CredentialKeys :many
@@ -360,7 +413,10 @@ wanted AS MATERIALIZED (
         AND (cardinality($4::uuid[]) = 0 OR l.job_id = ANY ($4))
         AND (cardinality($5::uuid[]) = 0 OR l.connection_id = ANY ($5))
         AND ($6::uuid IS NULL OR l.schedule_id = $6)
-    ORDER BY l.position LIMIT $7
+        AND (NOT $7::boolean OR l.to_state BETWEEN 8 AND 11 AND l.to_state <> l.from_state)
+        AND ($8::text = '{}' OR EXISTS (
+            SELECT 1 FROM jobs AS j WHERE j.id = l.job_id AND j.labels @> ($8::text)::jsonb))
+    ORDER BY l.position LIMIT $9
 )
 SELECT
     m.incarnation, m.events_from,
@@ -384,6 +440,8 @@ type EventsAfterParams struct {
 	Jobs        []pgtype.UUID
 	Connections []pgtype.UUID
 	Schedule    pgtype.UUID
+	Ended       bool
+	Labels      string
 	MaxRows     int32
 }
 
@@ -420,6 +478,8 @@ func (q *Queries) EventsAfter(ctx context.Context, arg EventsAfterParams) ([]Eve
 		arg.Jobs,
 		arg.Connections,
 		arg.Schedule,
+		arg.Ended,
+		arg.Labels,
 		arg.MaxRows,
 	)
 	if err != nil {
@@ -462,7 +522,7 @@ func (q *Queries) EventsAfter(ctx context.Context, arg EventsAfterParams) ([]Eve
 
 const getMeta = `-- name: GetMeta :one
 
-SELECT id, store_id, created_at, system_id, timeline, database_oid, relation_oid, base_backup, quarantined, incarnation, xid_offset, events_from, clock_steps FROM meta WHERE id = 1
+SELECT id, store_id, created_at, system_id, timeline, database_oid, relation_oid, base_backup, quarantined, incarnation, xid_offset, events_from, clock_steps, namespace, armed_before FROM meta WHERE id = 1
 `
 
 // meta
@@ -483,8 +543,25 @@ func (q *Queries) GetMeta(ctx context.Context) (Meta, error) {
 		&i.XidOffset,
 		&i.EventsFrom,
 		&i.ClockSteps,
+		&i.Namespace,
+		&i.ArmedBefore,
 	)
 	return i, err
+}
+
+const giveBackEffectKeys = `-- name: GiveBackEffectKeys :exec
+WITH u AS (SELECT unnest($1::bytea[]) AS digest, unnest($2::uuid[]) AS job_id)
+DELETE FROM effect_keys AS k USING u WHERE k.digest = u.digest AND k.job_id = u.job_id
+`
+
+type GiveBackEffectKeysParams struct {
+	Digests [][]byte
+	Jobs    []pgtype.UUID
+}
+
+func (q *Queries) GiveBackEffectKeys(ctx context.Context, arg GiveBackEffectKeysParams) error {
+	_, err := q.db.Exec(ctx, giveBackEffectKeys, arg.Digests, arg.Jobs)
+	return err
 }
 
 const insertClaimRow = `-- name: InsertClaimRow :exec
@@ -501,11 +578,12 @@ INSERT INTO connections (
     id, project, connector, display_name, settings, class, key_window, account_identity,
     max_in_flight, max_per_minute, paused_at, paused_reason, credential_version,
     credential_fingerprint, credential_expires_at, idem_key, fingerprint, version,
-    created_at, updated_at, created_by, updated_by
+    created_at, updated_at, created_by, updated_by, labels
 ) VALUES (
     $1, $2, $3, $4, $5, $6, $7, $8,
     $9, $10, $11, $12, $13,
-    $14, $15, $16, $17, 1, $18, $18, $19, $19
+    $14, $15, $16, $17, 1, $18, $18, $19, $19,
+    ($20::text)::jsonb
 )
 ON CONFLICT (project, idem_key) WHERE idem_key <> '' DO NOTHING
 `
@@ -530,6 +608,7 @@ type InsertConnectionParams struct {
 	Fingerprint           []byte
 	Now                   time.Time
 	CreatedBy             string
+	Labels                string
 }
 
 func (q *Queries) InsertConnection(ctx context.Context, arg InsertConnectionParams) (int64, error) {
@@ -553,6 +632,7 @@ func (q *Queries) InsertConnection(ctx context.Context, arg InsertConnectionPara
 		arg.Fingerprint,
 		arg.Now,
 		arg.CreatedBy,
+		arg.Labels,
 	)
 	if err != nil {
 		return 0, err
@@ -593,28 +673,30 @@ WITH u AS (
     SELECT
         unnest($2::uuid[]) AS id, unnest($3::text[]) AS project, unnest($4::text[]) AS idem_key,
         unnest($5::uuid[]) AS connection_id, unnest($6::text[]) AS payload_kind,
-        unnest($7::bigint[]) AS start_window, unnest($8::bigint[]) AS max_attempts,
-        unnest($9::bigint[]) AS min_backoff, unnest($10::bigint[]) AS max_backoff,
-        unnest($11::bigint[]) AS attempt_timeout, unnest($12::smallint[]) AS policy,
-        unnest($13::text[])::jsonb AS labels, unnest($14::text[]) AS time_zone,
-        unnest($15::uuid[]) AS reply_to, unnest($16::uuid[]) AS schedule_id,
-        unnest($17::bytea[]) AS fingerprint, unnest($18::bytea[]) AS payload,
-        unnest($19::text[]) AS hold_key, unnest($20::bigint[]) AS position,
-        unnest($21::timestamptz[]) AS scheduled_for,
-        unnest($22::timestamptz[]) AS start_deadline,
-        unnest($23::smallint[]) AS class, unnest($24::uuid[]) AS waits_for,
-        unnest($25::text[]) AS actor
+        unnest($7::bigint[]) AS start_window, unnest($8::bigint[]) AS wait_window,
+        unnest($9::bigint[]) AS max_attempts,
+        unnest($10::bigint[]) AS min_backoff, unnest($11::bigint[]) AS max_backoff,
+        unnest($12::bigint[]) AS attempt_timeout, unnest($13::smallint[]) AS policy,
+        unnest($14::text[])::jsonb AS labels, unnest($15::text[]) AS time_zone,
+        unnest($16::uuid[]) AS reply_to, unnest($17::uuid[]) AS schedule_id,
+        unnest($18::bytea[]) AS fingerprint, unnest($19::bytea[]) AS payload,
+        unnest($20::text[]) AS hold_key, unnest($21::bigint[]) AS position,
+        unnest($22::timestamptz[]) AS schedule_time,
+        unnest($23::timestamptz[]) AS start_deadline,
+        unnest($24::smallint[]) AS class, unnest($25::uuid[]) AS waits_for,
+        unnest($26::smallint[]) AS predecessor_end,
+        unnest($27::text[]) AS own_effect_key, unnest($28::text[]) AS actor
 ),
 new_jobs AS (
     INSERT INTO jobs (
         id, project, idem_key, connection_id, payload_kind, max_attempts, min_backoff,
         max_backoff, attempt_timeout, policy, labels, time_zone, reply_to, schedule_id, fingerprint,
-        created_at, payload
+        created_at, payload, own_effect_key
     )
     SELECT
         id, project, idem_key, connection_id, payload_kind, max_attempts, min_backoff,
         max_backoff, attempt_timeout, policy, labels, time_zone, reply_to, schedule_id, fingerprint,
-        $1::timestamptz, payload
+        $1::timestamptz, payload, own_effect_key
     FROM u
 ),
 used AS (
@@ -628,16 +710,17 @@ logged AS (
     )
     SELECT
         position, project, id, connection_id, schedule_id, 1, 0, 1,
-        $26, 0, actor, '', '', $1::timestamptz
+        $29, 0, actor, '', '', $1::timestamptz
     FROM u
 )
 INSERT INTO job_state (
     job_id, project, connection_id, schedule_id, hold_key, state, version, position,
-    scheduled_for, start_window, start_deadline, next_at, class, waits_for, updated_at
+    schedule_time, start_window, start_deadline, next_at, class, waits_for, predecessor_end, wait_window, updated_at
 )
 SELECT
     id, project, connection_id, schedule_id, hold_key, 1, 1, position,
-    scheduled_for, start_window, start_deadline, scheduled_for, class, waits_for, $1::timestamptz
+    schedule_time, start_window, start_deadline, schedule_time, class, waits_for, predecessor_end, wait_window,
+    $1::timestamptz
 FROM u
 `
 
@@ -649,6 +732,7 @@ type InsertJobsParams struct {
 	Connections     []pgtype.UUID
 	PayloadKinds    []string
 	StartWindows    []int64
+	WaitWindows     []int64
 	MaxAttempts     []int64
 	MinBackoffs     []int64
 	MaxBackoffs     []int64
@@ -662,10 +746,12 @@ type InsertJobsParams struct {
 	Payloads        [][]byte
 	HoldKeys        []string
 	Positions       []int64
-	ScheduledFors   []time.Time
+	ScheduleTimes   []time.Time
 	StartDeadlines  []time.Time
 	Classes         []int16
 	WaitsFors       []pgtype.UUID
+	PredecessorEnds []int16
+	OwnEffectKeys   []string
 	Actors          []string
 	Cause           int16
 }
@@ -680,6 +766,7 @@ func (q *Queries) InsertJobs(ctx context.Context, arg InsertJobsParams) error {
 		arg.Connections,
 		arg.PayloadKinds,
 		arg.StartWindows,
+		arg.WaitWindows,
 		arg.MaxAttempts,
 		arg.MinBackoffs,
 		arg.MaxBackoffs,
@@ -693,10 +780,12 @@ func (q *Queries) InsertJobs(ctx context.Context, arg InsertJobsParams) error {
 		arg.Payloads,
 		arg.HoldKeys,
 		arg.Positions,
-		arg.ScheduledFors,
+		arg.ScheduleTimes,
 		arg.StartDeadlines,
 		arg.Classes,
 		arg.WaitsFors,
+		arg.PredecessorEnds,
+		arg.OwnEffectKeys,
 		arg.Actors,
 		arg.Cause,
 	)
@@ -712,7 +801,7 @@ WITH u AS MATERIALIZED (
         $10::bigint AS attempt_timeout, $11::smallint AS policy, $12::text AS labels,
         $13::text AS time_zone, $14::uuid AS schedule_id, $15::bytea AS fingerprint,
         $16::bytea AS payload, $17::text AS hold_key, $18::bigint AS base,
-        $19::timestamptz AS scheduled_for, $20::timestamptz AS start_deadline,
+        $19::timestamptz AS schedule_time, $20::timestamptz AS start_deadline,
         $21::smallint AS class, $22::text AS actor, $23::text AS worker, $24::uuid AS arm_token,
         $25::timestamptz AS send_deadline, $26::timestamptz AS answer_deadline,
         $27::timestamptz AS fence, $28::text AS effect_key, $29::bytea AS request_digest,
@@ -753,18 +842,18 @@ begun AS (
         fence_at, effect_key, request_digest, credential_version, account_identity, watermark, frozen
     )
     SELECT
-        id, 1, 1, arm_token, worker, now, now, (date_part('epoch', now - scheduled_for) * 1000000)::bigint, connection_id,
+        id, 1, 1, arm_token, worker, now, now, (date_part('epoch', now - schedule_time) * 1000000)::bigint, connection_id,
         send_deadline, answer_deadline, fence, effect_key, request_digest, credential_version, account_identity, watermark, frozen
     FROM u
 ),
 sending AS (
     INSERT INTO job_state (
         job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt,
-        scheduled_for, start_window, start_deadline, next_at, claimed_at, worker, class, updated_at
+        schedule_time, start_window, start_deadline, next_at, claimed_at, worker, class, updated_at
     )
     SELECT
         id, project, connection_id, schedule_id, hold_key, 3, 3, base + 3, 1,
-        scheduled_for, start_window, start_deadline, fence, now, worker, class, now
+        schedule_time, start_window, start_deadline, fence, now, worker, class, now
     FROM u
     RETURNING job_id
 )
@@ -790,7 +879,7 @@ type InsertSendingParams struct {
 	Payload           []byte
 	HoldKey           string
 	Base              int64
-	ScheduledFor      time.Time
+	ScheduleTime      time.Time
 	StartDeadline     time.Time
 	Class             int16
 	Actor             string
@@ -832,7 +921,7 @@ func (q *Queries) InsertSending(ctx context.Context, arg InsertSendingParams) er
 		arg.Payload,
 		arg.HoldKey,
 		arg.Base,
-		arg.ScheduledFor,
+		arg.ScheduleTime,
 		arg.StartDeadline,
 		arg.Class,
 		arg.Actor,
@@ -899,40 +988,27 @@ func (q *Queries) JobEventsAfter(ctx context.Context, arg JobEventsAfterParams) 
 }
 
 const keyOwner = `-- name: KeyOwner :one
-SELECT job_id FROM job_keys WHERE project = $1 AND idem_key = $2
+SELECT job_id FROM job_keys WHERE digest = $1
 `
 
-type KeyOwnerParams struct {
-	Project string
-	IdemKey string
-}
-
-func (q *Queries) KeyOwner(ctx context.Context, arg KeyOwnerParams) (pgtype.UUID, error) {
-	row := q.db.QueryRow(ctx, keyOwner, arg.Project, arg.IdemKey)
+func (q *Queries) KeyOwner(ctx context.Context, digest []byte) (pgtype.UUID, error) {
+	row := q.db.QueryRow(ctx, keyOwner, digest)
 	var job_id pgtype.UUID
 	err := row.Scan(&job_id)
 	return job_id, err
 }
 
 const keyOwners = `-- name: KeyOwners :many
-WITH u AS (SELECT unnest($1::text[]) AS project, unnest($2::text[]) AS idem_key)
-SELECT k.project, k.idem_key, k.job_id
-FROM u JOIN job_keys AS k ON k.project = u.project AND k.idem_key = u.idem_key
+SELECT k.digest, k.job_id FROM job_keys AS k WHERE k.digest = ANY ($1::bytea[])
 `
 
-type KeyOwnersParams struct {
-	Projects []string
-	IdemKeys []string
-}
-
 type KeyOwnersRow struct {
-	Project string
-	IdemKey string
-	JobID   pgtype.UUID
+	Digest []byte
+	JobID  pgtype.UUID
 }
 
-func (q *Queries) KeyOwners(ctx context.Context, arg KeyOwnersParams) ([]KeyOwnersRow, error) {
-	rows, err := q.db.Query(ctx, keyOwners, arg.Projects, arg.IdemKeys)
+func (q *Queries) KeyOwners(ctx context.Context, digests [][]byte) ([]KeyOwnersRow, error) {
+	rows, err := q.db.Query(ctx, keyOwners, digests)
 	if err != nil {
 		return nil, err
 	}
@@ -940,7 +1016,7 @@ func (q *Queries) KeyOwners(ctx context.Context, arg KeyOwnersParams) ([]KeyOwne
 	var items []KeyOwnersRow
 	for rows.Next() {
 		var i KeyOwnersRow
-		if err := rows.Scan(&i.Project, &i.IdemKey, &i.JobID); err != nil {
+		if err := rows.Scan(&i.Digest, &i.JobID); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -952,7 +1028,7 @@ func (q *Queries) KeyOwners(ctx context.Context, arg KeyOwnersParams) ([]KeyOwne
 }
 
 const listAttempts = `-- name: ListAttempts :many
-SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, connection_id, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, result, kind, message, http_status, bytes_written, ended_at, frozen FROM attempts WHERE job_id = $1 AND number > $2 ORDER BY number LIMIT $3
+SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, connection_id, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, result, kind, message, http_status, bytes_written, ended_at, frozen, answer FROM attempts WHERE job_id = $1 AND number > $2 ORDER BY number LIMIT $3
 `
 
 type ListAttemptsParams struct {
@@ -996,6 +1072,7 @@ func (q *Queries) ListAttempts(ctx context.Context, arg ListAttemptsParams) ([]A
 			&i.BytesWritten,
 			&i.EndedAt,
 			&i.Frozen,
+			&i.Answer,
 		); err != nil {
 			return nil, err
 		}
@@ -1007,61 +1084,19 @@ func (q *Queries) ListAttempts(ctx context.Context, arg ListAttemptsParams) ([]A
 	return items, nil
 }
 
-const listConnections = `-- name: ListConnections :many
-SELECT id FROM connections
-WHERE project = $1 AND (deleted_at IS NULL OR $2::boolean) AND (created_at, id) < ($3::timestamptz, $4::uuid)
-    AND (NOT $5::boolean OR paused_at IS NOT NULL OR EXISTS (
-        SELECT FROM connection_ready AS r WHERE r.connection_id = connections.id AND r.auth_hold_at IS NOT NULL))
-ORDER BY created_at DESC, id DESC LIMIT $6
-`
-
-type ListConnectionsParams struct {
-	Project   string
-	Deleted   bool
-	CreatedAt time.Time
-	ID        pgtype.UUID
-	Held      bool
-	MaxRows   int32
-}
-
-func (q *Queries) ListConnections(ctx context.Context, arg ListConnectionsParams) ([]pgtype.UUID, error) {
-	rows, err := q.db.Query(ctx, listConnections,
-		arg.Project,
-		arg.Deleted,
-		arg.CreatedAt,
-		arg.ID,
-		arg.Held,
-		arg.MaxRows,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []pgtype.UUID
-	for rows.Next() {
-		var id pgtype.UUID
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		items = append(items, id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const listObservations = `-- name: ListObservations :many
-SELECT id, job_id, attempt, verdict, external_id, external_url, handle, detail, begun_at, ended_at FROM observations WHERE job_id = $1 ORDER BY id DESC LIMIT $2
+SELECT id, job_id, attempt, verdict, external_id, external_url, handle, detail, begun_at, ended_at FROM observations WHERE job_id = $1 ORDER BY id DESC LIMIT $3 OFFSET $2
 `
 
 type ListObservationsParams struct {
 	JobID   pgtype.UUID
+	Skip    int32
 	MaxRows int32
 }
 
+// Newest first, without the newest @skip.
 func (q *Queries) ListObservations(ctx context.Context, arg ListObservationsParams) ([]Observation, error) {
-	rows, err := q.db.Query(ctx, listObservations, arg.JobID, arg.MaxRows)
+	rows, err := q.db.Query(ctx, listObservations, arg.JobID, arg.Skip, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -1120,7 +1155,7 @@ func (q *Queries) LockLooks(ctx context.Context, keyed int16) ([]pgtype.UUID, er
 
 const lockPredecessors = `-- name: LockPredecessors :many
 SELECT job_id, project, state FROM job_state WHERE job_id = ANY ($1::uuid[])
-ORDER BY job_id FOR SHARE
+ORDER BY job_id FOR NO KEY UPDATE
 `
 
 type LockPredecessorsRow struct {
@@ -1130,7 +1165,8 @@ type LockPredecessorsRow struct {
 }
 
 // Waits for results that are being written: whoever replies is either seen by the
-// result that lets it go, or sees it.
+// result that lets it go, or sees it. And for others that reply to the same job, so that
+// their count holds.
 func (q *Queries) LockPredecessors(ctx context.Context, ids []pgtype.UUID) ([]LockPredecessorsRow, error) {
 	rows, err := q.db.Query(ctx, lockPredecessors, ids)
 	if err != nil {
@@ -1390,17 +1426,26 @@ func (q *Queries) Release(ctx context.Context) (int64, error) {
 	return result.RowsAffected(), nil
 }
 
+const setNamespace = `-- name: SetNamespace :exec
+UPDATE meta SET namespace = $1 WHERE id = 1
+`
+
+func (q *Queries) SetNamespace(ctx context.Context, namespace string) error {
+	_, err := q.db.Exec(ctx, setNamespace, namespace)
+	return err
+}
+
 const snapshots = `-- name: Snapshots :many
 
 SELECT
     clock_timestamp()::timestamptz AS now,
     j.idem_key, j.payload_kind, j.max_attempts, j.min_backoff, j.max_backoff,
     j.attempt_timeout, j.policy, j.labels, j.time_zone, j.reply_to, j.schedule_id,
-    j.fingerprint, j.created_at,
+    j.fingerprint, j.created_at, j.own_effect_key,
     (CASE WHEN $1::boolean THEN j.payload ELSE ''::bytea END)::bytea AS payload,
-    s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.state, s.version, s.position, s.attempt, s.round, s.failures, s.claims, s.looks, s.negatives, s.misses, s.scheduled_for, s.start_window, s.start_deadline, s.next_at, s.claim_token, s.claimed_at, s.worker, s.class, s.waits_for, s.cancel_asked_at, s.blocked, s.error_kind, s.error_message, s.error_status, s.error_at, s.resolution_id, s.effect_attempt, s.effect_round, s.effect_at, s.updated_at, s.ended_at,
+    s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.state, s.version, s.position, s.attempt, s.round, s.failures, s.claims, s.looks, s.negatives, s.misses, s.schedule_time, s.start_window, s.start_deadline, s.next_at, s.claim_token, s.claimed_at, s.worker, s.class, s.waits_for, s.cancel_asked_at, s.blocked, s.error_kind, s.error_message, s.error_status, s.error_at, s.resolution_id, s.effect_attempt, s.effect_round, s.effect_at, s.updated_at, s.ended_at, s.wait_window, s.predecessor_end,
     coalesce(m.open, '{}')::bigint[] AS open_attempts,
-    coalesce(m.round_armed_at, 'epoch')::timestamptz AS round_armed_at,
+    coalesce(m.round_armed_at, 'epoch')::timestamptz AS round_armed_at, coalesce(m.round_key, '')::text AS round_key,
     l.fence_at AS fence_at, coalesce(l.handle, '')::text AS handle,
     coalesce(e.attempt, 0)::bigint AS effect_attempt, coalesce(e.round, 0)::bigint AS effect_round,
     coalesce(e.proof, 0)::smallint AS effect_proof, coalesce(e.external_id, '')::text AS effect_id,
@@ -1412,7 +1457,8 @@ JOIN job_state AS s ON s.job_id = j.id
 LEFT JOIN LATERAL (
     SELECT
         array_agg(a.number ORDER BY a.number) FILTER (WHERE a.result IN (0, 4)) AS open,
-        min(a.armed_at) FILTER (WHERE a.round = s.round) AS round_armed_at
+        min(a.armed_at) FILTER (WHERE a.round = s.round) AS round_armed_at,
+        (array_agg(a.effect_key ORDER BY a.number) FILTER (WHERE a.round = s.round))[1] AS round_key
     FROM attempts AS a WHERE a.job_id = s.job_id
 ) AS m ON s.attempt > 0
 LEFT JOIN attempts AS l ON l.job_id = s.job_id AND l.number = s.attempt
@@ -1441,10 +1487,12 @@ type SnapshotsRow struct {
 	ScheduleID       pgtype.UUID
 	Fingerprint      []byte
 	CreatedAt        time.Time
+	OwnEffectKey     string
 	Payload          []byte
 	JobState         JobState
 	OpenAttempts     []int64
 	RoundArmedAt     time.Time
+	RoundKey         string
 	FenceAt          *time.Time
 	Handle           string
 	EffectAttempt    int64
@@ -1487,6 +1535,7 @@ func (q *Queries) Snapshots(ctx context.Context, arg SnapshotsParams) ([]Snapsho
 			&i.ScheduleID,
 			&i.Fingerprint,
 			&i.CreatedAt,
+			&i.OwnEffectKey,
 			&i.Payload,
 			&i.JobState.JobID,
 			&i.JobState.Project,
@@ -1503,7 +1552,7 @@ func (q *Queries) Snapshots(ctx context.Context, arg SnapshotsParams) ([]Snapsho
 			&i.JobState.Looks,
 			&i.JobState.Negatives,
 			&i.JobState.Misses,
-			&i.JobState.ScheduledFor,
+			&i.JobState.ScheduleTime,
 			&i.JobState.StartWindow,
 			&i.JobState.StartDeadline,
 			&i.JobState.NextAt,
@@ -1524,8 +1573,11 @@ func (q *Queries) Snapshots(ctx context.Context, arg SnapshotsParams) ([]Snapsho
 			&i.JobState.EffectAt,
 			&i.JobState.UpdatedAt,
 			&i.JobState.EndedAt,
+			&i.JobState.WaitWindow,
+			&i.JobState.PredecessorEnd,
 			&i.OpenAttempts,
 			&i.RoundArmedAt,
+			&i.RoundKey,
 			&i.FenceAt,
 			&i.Handle,
 			&i.EffectAttempt,
@@ -1553,7 +1605,7 @@ func (q *Queries) Snapshots(ctx context.Context, arg SnapshotsParams) ([]Snapsho
 const starting = `-- name: Starting :many
 WITH u AS (SELECT unnest($1::uuid[]) AS connection_id, unnest($2::text[]) AS hold_key)
 SELECT
-    clock_timestamp()::timestamptz AS now, c.id, c.project, c.connector, c.display_name, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at, c.created_by, c.updated_by,
+    clock_timestamp()::timestamptz AS now, c.id, c.project, c.connector, c.display_name, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at, c.created_by, c.updated_by, c.labels,
     coalesce(h.auth_hold_at, 'epoch')::timestamptz AS auth_hold_at,
     coalesce(h.auth_hold_reason, '')::text AS auth_hold_reason,
     coalesce(h.limited_until, 'epoch')::timestamptz AS limited_until,
@@ -1628,6 +1680,7 @@ func (q *Queries) Starting(ctx context.Context, arg StartingParams) ([]StartingR
 			&i.Connection.DeletedAt,
 			&i.Connection.CreatedBy,
 			&i.Connection.UpdatedBy,
+			&i.Connection.Labels,
 			&i.AuthHoldAt,
 			&i.AuthHoldReason,
 			&i.LimitedUntil,
@@ -1675,4 +1728,37 @@ func (q *Queries) Starts(ctx context.Context, arg StartsParams) (StartsRow, erro
 	var i StartsRow
 	err := row.Scan(&i.Started, &i.P50, &i.P99)
 	return i, err
+}
+
+const takeEffectKeys = `-- name: TakeEffectKeys :many
+WITH u AS (SELECT unnest($1::bytea[]) AS digest, unnest($2::uuid[]) AS job_id)
+INSERT INTO effect_keys (digest, job_id) SELECT u.digest, u.job_id FROM u ORDER BY u.digest
+ON CONFLICT (digest) DO NOTHING
+RETURNING job_id
+`
+
+type TakeEffectKeysParams struct {
+	Digests [][]byte
+	Jobs    []pgtype.UUID
+}
+
+// In the order of the digests, as everybody takes them.
+func (q *Queries) TakeEffectKeys(ctx context.Context, arg TakeEffectKeysParams) ([]pgtype.UUID, error) {
+	rows, err := q.db.Query(ctx, takeEffectKeys, arg.Digests, arg.Jobs)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []pgtype.UUID
+	for rows.Next() {
+		var job_id pgtype.UUID
+		if err := rows.Scan(&job_id); err != nil {
+			return nil, err
+		}
+		items = append(items, job_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

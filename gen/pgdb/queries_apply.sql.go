@@ -57,6 +57,29 @@ func (q *Queries) CloseAttempts(ctx context.Context, arg CloseAttemptsParams) er
 	return err
 }
 
+const countAnswers = `-- name: CountAnswers :exec
+WITH u AS (
+    SELECT unnest($1::uuid[]) AS job_id, unnest($2::bigint[]) AS number, unnest($3::bigint[]) AS bytes
+)
+INSERT INTO project_use (project, jobs, bytes)
+SELECT s.project, 0, sum(u.bytes - coalesce(octet_length(a.answer), 0))::bigint
+FROM u JOIN attempts AS a ON a.job_id = u.job_id AND a.number = u.number JOIN job_state AS s ON s.job_id = u.job_id
+GROUP BY s.project
+`
+
+type CountAnswersParams struct {
+	Jobs    []pgtype.UUID
+	Numbers []int64
+	Bytes   []int64
+}
+
+// Counts the answers that are about to be kept against their projects, less those that
+// they take the place of.
+func (q *Queries) CountAnswers(ctx context.Context, arg CountAnswersParams) error {
+	_, err := q.db.Exec(ctx, countAnswers, arg.Jobs, arg.Numbers, arg.Bytes)
+	return err
+}
+
 const dropEffects = `-- name: DropEffects :exec
 DELETE FROM effects WHERE job_id = ANY ($1::uuid[])
 `
@@ -352,51 +375,6 @@ func (q *Queries) KeepForNewRows(ctx context.Context, arg KeepForNewRowsParams) 
 	return err
 }
 
-const letGo = `-- name: LetGo :many
-UPDATE job_state SET waits_for = NULL WHERE job_id = ANY ($1::uuid[]) AND waits_for = ANY ($2::uuid[])
-RETURNING job_id, connection_id, hold_key, state, next_at
-`
-
-type LetGoParams struct {
-	Locked []pgtype.UUID
-	Done   []pgtype.UUID
-}
-
-type LetGoRow struct {
-	JobID        pgtype.UUID
-	ConnectionID pgtype.UUID
-	HoldKey      string
-	State        int16
-	NextAt       *time.Time
-}
-
-// No change of theirs: no version, no event.
-func (q *Queries) LetGo(ctx context.Context, arg LetGoParams) ([]LetGoRow, error) {
-	rows, err := q.db.Query(ctx, letGo, arg.Locked, arg.Done)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []LetGoRow
-	for rows.Next() {
-		var i LetGoRow
-		if err := rows.Scan(
-			&i.JobID,
-			&i.ConnectionID,
-			&i.HoldKey,
-			&i.State,
-			&i.NextAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const makeReady = `-- name: MakeReady :exec
 INSERT INTO connection_ready AS r (connection_id, hold_key, next_at, paused)
 SELECT u.connection_id, u.hold_key, u.next_at, c.paused_at IS NOT NULL
@@ -500,7 +478,11 @@ func (q *Queries) SaturatedRows(ctx context.Context, ids []pgtype.UUID) ([]Satur
 const setContents = `-- name: SetContents :exec
 WITH u AS (
     SELECT unnest($1::uuid[]) AS job_id, unnest($2::bytea[]) AS payload,
-        unnest($3::text[]) AS labels
+        unnest($3::text[]) AS labels, unnest($4::text[]) AS own_effect_key,
+        unnest($5::smallint[]) AS policy, unnest($6::boolean[]) AS new_retry,
+        unnest($7::bigint[]) AS max_attempts, unnest($8::bigint[]) AS min_backoff,
+        unnest($9::bigint[]) AS max_backoff, unnest($10::bigint[]) AS attempt_timeout,
+        unnest($11::boolean[]) AS new_time_zone, unnest($12::text[]) AS time_zone
 ),
 used AS (
     INSERT INTO project_use (project, jobs, bytes)
@@ -508,19 +490,48 @@ used AS (
     FROM u JOIN jobs AS o ON o.id = u.job_id WHERE u.payload IS NOT NULL GROUP BY o.project
 )
 UPDATE jobs AS j SET
-    payload = coalesce(u.payload, j.payload), labels = coalesce(nullif(u.labels, '')::jsonb, j.labels)
+    payload = coalesce(u.payload, j.payload), labels = coalesce(nullif(u.labels, '')::jsonb, j.labels),
+    own_effect_key = coalesce(nullif(u.own_effect_key, ''), j.own_effect_key),
+    policy = coalesce(nullif(u.policy, 0), j.policy),
+    max_attempts = CASE WHEN u.new_retry THEN u.max_attempts ELSE j.max_attempts END,
+    min_backoff = CASE WHEN u.new_retry THEN u.min_backoff ELSE j.min_backoff END,
+    max_backoff = CASE WHEN u.new_retry THEN u.max_backoff ELSE j.max_backoff END,
+    attempt_timeout = CASE WHEN u.new_retry THEN u.attempt_timeout ELSE j.attempt_timeout END,
+    time_zone = CASE WHEN u.new_time_zone THEN u.time_zone ELSE j.time_zone END
 FROM u WHERE j.id = u.job_id
 `
 
 type SetContentsParams struct {
-	Jobs     []pgtype.UUID
-	Payloads [][]byte
-	Labels   []string
+	Jobs            []pgtype.UUID
+	Payloads        [][]byte
+	Labels          []string
+	OwnEffectKeys   []string
+	Policies        []int16
+	NewRetries      []bool
+	MaxAttempts     []int64
+	MinBackoffs     []int64
+	MaxBackoffs     []int64
+	AttemptTimeouts []int64
+	NewTimeZones    []bool
+	TimeZones       []string
 }
 
-// NULL and an empty text leave a column as it is.
+// NULL, 0 and an empty text leave a column as it is.
 func (q *Queries) SetContents(ctx context.Context, arg SetContentsParams) error {
-	_, err := q.db.Exec(ctx, setContents, arg.Jobs, arg.Payloads, arg.Labels)
+	_, err := q.db.Exec(ctx, setContents,
+		arg.Jobs,
+		arg.Payloads,
+		arg.Labels,
+		arg.OwnEffectKeys,
+		arg.Policies,
+		arg.NewRetries,
+		arg.MaxAttempts,
+		arg.MinBackoffs,
+		arg.MaxBackoffs,
+		arg.AttemptTimeouts,
+		arg.NewTimeZones,
+		arg.TimeZones,
+	)
 	return err
 }
 
@@ -531,7 +542,7 @@ WITH u AS (
         unnest($8::bigint[]) AS round, unnest($9::bigint[]) AS failures,
         unnest($10::bigint[]) AS claims, unnest($11::bigint[]) AS looks,
         unnest($12::bigint[]) AS negatives, unnest($13::bigint[]) AS misses, unnest($14::text[]) AS hold_key,
-        unnest($15::timestamptz[]) AS scheduled_for,
+        unnest($15::timestamptz[]) AS schedule_time,
         unnest($16::bigint[]) AS start_window,
         unnest($17::timestamptz[]) AS start_deadline,
         unnest($18::timestamptz[]) AS next_at, unnest($19::uuid[]) AS claim_token,
@@ -550,7 +561,7 @@ changed AS (
     UPDATE job_state AS s SET
         state = u.state, version = u.version, position = u.position, round = u.round,
         failures = u.failures, claims = u.claims, looks = u.looks, negatives = u.negatives, misses = u.misses,
-        hold_key = u.hold_key, scheduled_for = u.scheduled_for,
+        hold_key = u.hold_key, schedule_time = u.schedule_time,
         start_window = u.start_window, start_deadline = u.start_deadline,
         next_at = nullif(u.next_at, '0001-01-01 00:00:00+00'::timestamptz), claim_token = u.claim_token,
         cancel_asked_at = nullif(u.cancel_asked_at, '0001-01-01 00:00:00+00'::timestamptz),
@@ -587,7 +598,7 @@ FROM changed AS c
 
 type SetStatesParams struct {
 	Jobs           []pgtype.UUID
-	Done           []pgtype.UUID
+	Told           []pgtype.UUID
 	Waiting        []pgtype.UUID
 	Freed          []pgtype.UUID
 	States         []int16
@@ -600,7 +611,7 @@ type SetStatesParams struct {
 	Negatives      []int64
 	Misses         []int64
 	HoldKeys       []string
-	ScheduledFors  []time.Time
+	ScheduleTimes  []time.Time
 	StartWindows   []int64
 	StartDeadlines []time.Time
 	NextAts        []time.Time
@@ -640,7 +651,7 @@ type SetStatesRow struct {
 func (q *Queries) SetStates(ctx context.Context, arg SetStatesParams) (SetStatesRow, error) {
 	row := q.db.QueryRow(ctx, setStates,
 		arg.Jobs,
-		arg.Done,
+		arg.Told,
 		arg.Waiting,
 		arg.Freed,
 		arg.States,
@@ -653,7 +664,7 @@ func (q *Queries) SetStates(ctx context.Context, arg SetStatesParams) (SetStates
 		arg.Negatives,
 		arg.Misses,
 		arg.HoldKeys,
-		arg.ScheduledFors,
+		arg.ScheduleTimes,
 		arg.StartWindows,
 		arg.StartDeadlines,
 		arg.NextAts,
@@ -689,12 +700,13 @@ WITH u AS (
     SELECT unnest($2::uuid[]) AS job_id, unnest($3::bigint[]) AS number,
         unnest($4::smallint[]) AS result, unnest($5::smallint[]) AS kind,
         unnest($6::text[]) AS message, unnest($7::bigint[]) AS status,
-        unnest($8::bigint[]) AS bytes, unnest($9::text[]) AS handle
+        unnest($8::bigint[]) AS bytes, unnest($9::text[]) AS handle, unnest($10::bytea[]) AS answer
 )
 UPDATE attempts AS a SET
     result = u.result, kind = u.kind, message = u.message, http_status = u.status,
     bytes_written = greatest(a.bytes_written, u.bytes),
     handle = CASE WHEN u.handle = '' THEN a.handle ELSE u.handle END,
+    answer = coalesce(u.answer, a.answer),
     ended_at = coalesce(a.ended_at, $1)
 FROM u WHERE a.job_id = u.job_id AND a.number = u.number
 `
@@ -709,6 +721,7 @@ type SettleAttemptsParams struct {
 	Statuses []int64
 	Bytes    []int64
 	Handles  []string
+	Answers  [][]byte
 }
 
 func (q *Queries) SettleAttempts(ctx context.Context, arg SettleAttemptsParams) error {
@@ -722,6 +735,7 @@ func (q *Queries) SettleAttempts(ctx context.Context, arg SettleAttemptsParams) 
 		arg.Statuses,
 		arg.Bytes,
 		arg.Handles,
+		arg.Answers,
 	)
 	return err
 }
@@ -757,7 +771,7 @@ done AS (
     FROM u WHERE s.job_id = u.job_id AND s.version = u.version AND s.state::integer = 3 AND s.attempt = 1
         AND s.round = 1 AND s.failures = 0 AND s.claims = 0 AND s.looks = 0 AND s.negatives = 0 AND s.misses = 0
         AND s.blocked = '' AND s.waits_for IS NULL AND s.resolution_id IS NULL AND s.position < $9
-    RETURNING s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.version, s.scheduled_for, s.start_window,
+    RETURNING s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.version, s.schedule_time, s.start_window,
         s.start_deadline, s.worker, s.class, s.cancel_asked_at, s.error_kind, s.error_message, s.error_status, s.error_at,
         s.attempt, u.position, u.status, u.bytes, u.message, u.actor
 ),
@@ -766,9 +780,9 @@ settled AS (
         result = 1, message = d.message, http_status = d.status, bytes_written = greatest(a.bytes_written, d.bytes),
         ended_at = coalesce(a.ended_at, $8)
     FROM done AS d WHERE a.job_id = d.job_id AND a.number = d.attempt AND a.result = 0
-    RETURNING d.job_id, d.project, d.connection_id, d.schedule_id, d.hold_key, d.version, d.scheduled_for, d.start_window,
+    RETURNING d.job_id, d.project, d.connection_id, d.schedule_id, d.hold_key, d.version, d.schedule_time, d.start_window,
         d.start_deadline, d.worker, d.class, d.cancel_asked_at, d.error_kind, d.error_message, d.error_status, d.error_at,
-        a.armed_at, a.fence_at, a.handle
+        a.armed_at, a.fence_at, a.handle, a.effect_key
 ),
 logged AS (
     INSERT INTO events (
@@ -786,8 +800,8 @@ turns AS MATERIALIZED (
     WHERE $11::boolean AND connection_id = ANY (ARRAY(SELECT d.connection_id FROM done AS d))
     ORDER BY connection_id FOR KEY SHARE
 )
-SELECT job_id, project, connection_id, schedule_id, hold_key, version, scheduled_for, start_window, start_deadline,
-    worker, class, cancel_asked_at, error_kind, error_message, error_status, error_at, armed_at, fence_at, handle,
+SELECT job_id, project, connection_id, schedule_id, hold_key, version, schedule_time, start_window, start_deadline,
+    worker, class, cancel_asked_at, error_kind, error_message, error_status, error_at, armed_at, fence_at, handle, effect_key,
     (SELECT count(*) FROM turns) AS turns
 FROM settled
 `
@@ -813,7 +827,7 @@ type SucceedFirstRow struct {
 	ScheduleID    pgtype.UUID
 	HoldKey       string
 	Version       int64
-	ScheduledFor  time.Time
+	ScheduleTime  time.Time
 	StartWindow   int64
 	StartDeadline time.Time
 	Worker        string
@@ -826,6 +840,7 @@ type SucceedFirstRow struct {
 	ArmedAt       time.Time
 	FenceAt       time.Time
 	Handle        string
+	EffectKey     string
 	Turns         int64
 }
 
@@ -862,7 +877,7 @@ func (q *Queries) SucceedFirst(ctx context.Context, arg SucceedFirstParams) ([]S
 			&i.ScheduleID,
 			&i.HoldKey,
 			&i.Version,
-			&i.ScheduledFor,
+			&i.ScheduleTime,
 			&i.StartWindow,
 			&i.StartDeadline,
 			&i.Worker,
@@ -875,6 +890,7 @@ func (q *Queries) SucceedFirst(ctx context.Context, arg SucceedFirstParams) ([]S
 			&i.ArmedAt,
 			&i.FenceAt,
 			&i.Handle,
+			&i.EffectKey,
 			&i.Turns,
 		); err != nil {
 			return nil, err
@@ -885,4 +901,33 @@ func (q *Queries) SucceedFirst(ctx context.Context, arg SucceedFirstParams) ([]S
 		return nil, err
 	}
 	return items, nil
+}
+
+const tellReplies = `-- name: TellReplies :exec
+WITH u AS (
+    SELECT unnest($1::uuid[]) AS job_id, unnest($2::uuid[]) AS waits_for,
+        unnest($3::smallint[]) AS predecessor_end,
+        unnest($4::timestamptz[]) AS start_deadline
+)
+UPDATE job_state AS s SET
+    waits_for = u.waits_for, predecessor_end = u.predecessor_end, start_deadline = u.start_deadline
+FROM u WHERE s.job_id = u.job_id
+`
+
+type TellRepliesParams struct {
+	Jobs            []pgtype.UUID
+	WaitsFors       []pgtype.UUID
+	PredecessorEnds []int16
+	StartDeadlines  []time.Time
+}
+
+// No change of theirs: no version, no event. They are locked.
+func (q *Queries) TellReplies(ctx context.Context, arg TellRepliesParams) error {
+	_, err := q.db.Exec(ctx, tellReplies,
+		arg.Jobs,
+		arg.WaitsFors,
+		arg.PredecessorEnds,
+		arg.StartDeadlines,
+	)
+	return err
 }

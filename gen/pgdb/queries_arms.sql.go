@@ -36,7 +36,7 @@ armed AS (
             WHERE r.connection_id = s.connection_id AND r.hold_key = s.hold_key
                 AND (r.paused OR r.auth_hold_at IS NOT NULL OR r.rate_limited_until > $17))
     RETURNING s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.version AS sequence, s.round, s.failures,
-        s.looks, s.negatives, s.misses, s.scheduled_for, s.start_window, s.start_deadline, s.claimed_at, s.updated_at AS armed_at,
+        s.looks, s.negatives, s.misses, s.schedule_time, s.start_window, s.start_deadline, s.claimed_at, s.updated_at AS armed_at,
         s.error_kind, s.error_message, s.error_status, s.error_at,
         u.position, u.fence, u.worker, u.arm_token, u.send_deadline, u.answer_deadline, u.effect_key,
         u.request_digest, u.credential_version, u.account_identity, u.watermark, u.frozen
@@ -48,7 +48,7 @@ begun AS (
     )
     SELECT
         job_id, 1, round, arm_token, worker, claimed_at, armed_at,
-        (date_part('epoch', armed_at - scheduled_for) * 1000000)::bigint, connection_id, send_deadline, answer_deadline,
+        (date_part('epoch', armed_at - schedule_time) * 1000000)::bigint, connection_id, send_deadline, answer_deadline,
         fence, effect_key, request_digest, credential_version, account_identity, watermark, frozen
     FROM armed
 ),
@@ -63,7 +63,7 @@ logged AS (
     FROM armed
 )
 SELECT job_id, project, connection_id, schedule_id, hold_key, sequence, round, failures, looks, negatives, misses,
-    scheduled_for, start_window, start_deadline, claimed_at, error_kind, error_message, error_status, error_at
+    schedule_time, start_window, start_deadline, claimed_at, error_kind, error_message, error_status, error_at
 FROM armed
 `
 
@@ -101,7 +101,7 @@ type ArmFirstRow struct {
 	Looks         int64
 	Negatives     int64
 	Misses        int64
-	ScheduledFor  time.Time
+	ScheduleTime  time.Time
 	StartWindow   int64
 	StartDeadline time.Time
 	ClaimedAt     *time.Time
@@ -156,7 +156,7 @@ func (q *Queries) ArmFirst(ctx context.Context, arg ArmFirstParams) ([]ArmFirstR
 			&i.Looks,
 			&i.Negatives,
 			&i.Misses,
-			&i.ScheduledFor,
+			&i.ScheduleTime,
 			&i.StartWindow,
 			&i.StartDeadline,
 			&i.ClaimedAt,
@@ -200,7 +200,7 @@ armed AS (
         AND (u.rearm OR s.attempt = 0
             OR NOT EXISTS (SELECT 1 FROM attempts AS a WHERE a.job_id = s.job_id AND a.result IN (0, 4)))
     RETURNING s.project, s.connection_id, s.schedule_id, s.version AS sequence, s.attempt, s.round, s.claimed_at,
-        s.scheduled_for, s.updated_at AS armed_at, u.job_id, u.position, u.fence, u.worker, u.rearm, u.arm_token, u.send_deadline,
+        s.schedule_time, s.updated_at AS armed_at, u.job_id, u.position, u.fence, u.worker, u.rearm, u.arm_token, u.send_deadline,
         u.answer_deadline, u.effect_key, u.request_digest, u.credential_version, u.account_identity,
         u.watermark, u.handle, u.frozen
 ),
@@ -211,7 +211,7 @@ begun AS (
     )
     SELECT
         job_id, attempt, round, arm_token, worker, claimed_at, armed_at,
-        CASE WHEN attempt = 1 THEN (date_part('epoch', armed_at - scheduled_for) * 1000000)::bigint END,
+        CASE WHEN attempt = 1 THEN (date_part('epoch', armed_at - schedule_time) * 1000000)::bigint END,
         CASE WHEN attempt = 1 THEN connection_id END, send_deadline, answer_deadline,
         fence, effect_key, request_digest, credential_version, account_identity, watermark, handle, frozen
     FROM armed
@@ -284,7 +284,7 @@ func (q *Queries) ArmJobs(ctx context.Context, arg ArmJobsParams) error {
 }
 
 const attemptByToken = `-- name: AttemptByToken :one
-SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, connection_id, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, result, kind, message, http_status, bytes_written, ended_at, frozen FROM attempts WHERE job_id = $1 AND arm_token = $2
+SELECT job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, connection_id, send_deadline, answer_deadline, fence_at, effect_key, request_digest, credential_version, account_identity, watermark, handle, result, kind, message, http_status, bytes_written, ended_at, frozen, answer FROM attempts WHERE job_id = $1 AND arm_token = $2
 `
 
 type AttemptByTokenParams struct {
@@ -321,6 +321,7 @@ func (q *Queries) AttemptByToken(ctx context.Context, arg AttemptByTokenParams) 
 		&i.BytesWritten,
 		&i.EndedAt,
 		&i.Frozen,
+		&i.Answer,
 	)
 	return i, err
 }

@@ -84,7 +84,7 @@ armed AS (
         AND s.cancel_asked_at IS NULL AND s.start_deadline > $17
         AND (s.attempt = 0
             OR NOT EXISTS (SELECT 1 FROM attempts AS a WHERE a.job_id = s.job_id AND a.result IN (0, 4)))
-    RETURNING s.job_id, s.project, s.connection_id, s.schedule_id, s.version, s.attempt, s.round, s.scheduled_for,
+    RETURNING s.job_id, s.project, s.connection_id, s.schedule_id, s.version, s.attempt, s.round, s.schedule_time,
         s.updated_at AS armed_at, u.position, u.was, u.fence, u.worker, u.arm_token, u.send_deadline, u.answer_deadline,
         u.effect_key, u.request_digest, u.credential_version, u.account_identity, u.watermark, u.frozen
 ),
@@ -95,7 +95,7 @@ begun AS (
     )
     SELECT
         job_id, attempt, round, arm_token, worker, armed_at, armed_at,
-        CASE WHEN attempt = 1 THEN (date_part('epoch', armed_at - scheduled_for) * 1000000)::bigint END,
+        CASE WHEN attempt = 1 THEN (date_part('epoch', armed_at - schedule_time) * 1000000)::bigint END,
         CASE WHEN attempt = 1 THEN connection_id END, send_deadline, answer_deadline,
         fence, effect_key, request_digest, credential_version, account_identity, watermark, frozen
     FROM armed
@@ -339,6 +339,30 @@ func (q *Queries) LeaseLooks(ctx context.Context, arg LeaseLooksParams) ([]pgtyp
 	return items, nil
 }
 
+const leftBehindIDs = `-- name: LeftBehindIDs :many
+SELECT job_id FROM job_state WHERE predecessor_end > 0 AND state IN (1, 6) ORDER BY updated_at LIMIT $1
+`
+
+func (q *Queries) LeftBehindIDs(ctx context.Context, maxRows int32) ([]pgtype.UUID, error) {
+	rows, err := q.db.Query(ctx, leftBehindIDs, maxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []pgtype.UUID
+	for rows.Next() {
+		var job_id pgtype.UUID
+		if err := rows.Scan(&job_id); err != nil {
+			return nil, err
+		}
+		items = append(items, job_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const lockDue = `-- name: LockDue :many
 WITH want AS (
     SELECT unnest($3::uuid[]) AS connection_id, unnest($4::text[]) AS hold_key,
@@ -346,14 +370,14 @@ WITH want AS (
 )
 SELECT
     d.job_id, d.project, d.connection_id, d.schedule_id, d.hold_key, d.state, d.version, d.attempt, d.round, d.failures,
-    d.claims, d.looks, d.negatives, d.misses, d.scheduled_for, d.start_window, d.start_deadline, d.class, d.cancel_asked_at,
+    d.claims, d.looks, d.negatives, d.misses, d.schedule_time, d.start_window, d.wait_window, d.start_deadline, d.class, d.cancel_asked_at,
     d.error_kind, d.error_message, d.error_status, d.error_at, d.resolution_id,
     j.idem_key, j.payload_kind, j.max_attempts, j.min_backoff, j.max_backoff, j.attempt_timeout, j.policy, j.labels,
-    j.time_zone, j.reply_to, j.fingerprint, j.created_at, j.payload
+    j.time_zone, j.reply_to, j.fingerprint, j.created_at, j.payload, j.own_effect_key
 FROM want AS w CROSS JOIN LATERAL (
     SELECT
         s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.state, s.version, s.attempt, s.round, s.failures,
-        s.claims, s.looks, s.negatives, s.misses, s.scheduled_for, s.start_window, s.start_deadline, s.class, s.cancel_asked_at,
+        s.claims, s.looks, s.negatives, s.misses, s.schedule_time, s.start_window, s.wait_window, s.start_deadline, s.class, s.cancel_asked_at,
         s.error_kind, s.error_message, s.error_status, s.error_at, s.resolution_id
     FROM job_state AS s
     WHERE s.connection_id = w.connection_id AND s.hold_key = w.hold_key
@@ -387,8 +411,9 @@ type LockDueRow struct {
 	Looks          int64
 	Negatives      int64
 	Misses         int64
-	ScheduledFor   time.Time
+	ScheduleTime   time.Time
 	StartWindow    int64
+	WaitWindow     int64
 	StartDeadline  time.Time
 	Class          int16
 	CancelAskedAt  *time.Time
@@ -410,6 +435,7 @@ type LockDueRow struct {
 	Fingerprint    []byte
 	CreatedAt      time.Time
 	Payload        []byte
+	OwnEffectKey   string
 }
 
 // With their requests: what was armed before is only known to be there. A row is locked
@@ -445,8 +471,9 @@ func (q *Queries) LockDue(ctx context.Context, arg LockDueParams) ([]LockDueRow,
 			&i.Looks,
 			&i.Negatives,
 			&i.Misses,
-			&i.ScheduledFor,
+			&i.ScheduleTime,
 			&i.StartWindow,
+			&i.WaitWindow,
 			&i.StartDeadline,
 			&i.Class,
 			&i.CancelAskedAt,
@@ -468,6 +495,7 @@ func (q *Queries) LockDue(ctx context.Context, arg LockDueParams) ([]LockDueRow,
 			&i.Fingerprint,
 			&i.CreatedAt,
 			&i.Payload,
+			&i.OwnEffectKey,
 		); err != nil {
 			return nil, err
 		}
@@ -480,7 +508,7 @@ func (q *Queries) LockDue(ctx context.Context, arg LockDueParams) ([]LockDueRow,
 }
 
 const lockFree = `-- name: LockFree :many
-SELECT job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt, round, failures, claims, looks, negatives, misses, scheduled_for, start_window, start_deadline, next_at, claim_token, claimed_at, worker, class, waits_for, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, effect_attempt, effect_round, effect_at, updated_at, ended_at FROM job_state WHERE job_id = ANY ($1::uuid[])
+SELECT job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt, round, failures, claims, looks, negatives, misses, schedule_time, start_window, start_deadline, next_at, claim_token, claimed_at, worker, class, waits_for, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, effect_attempt, effect_round, effect_at, updated_at, ended_at, wait_window, predecessor_end FROM job_state WHERE job_id = ANY ($1::uuid[])
 ORDER BY job_id FOR NO KEY UPDATE SKIP LOCKED
 `
 
@@ -510,7 +538,7 @@ func (q *Queries) LockFree(ctx context.Context, ids []pgtype.UUID) ([]JobState, 
 			&i.Looks,
 			&i.Negatives,
 			&i.Misses,
-			&i.ScheduledFor,
+			&i.ScheduleTime,
 			&i.StartWindow,
 			&i.StartDeadline,
 			&i.NextAt,
@@ -531,6 +559,8 @@ func (q *Queries) LockFree(ctx context.Context, ids []pgtype.UUID) ([]JobState, 
 			&i.EffectAt,
 			&i.UpdatedAt,
 			&i.EndedAt,
+			&i.WaitWindow,
+			&i.PredecessorEnd,
 		); err != nil {
 			return nil, err
 		}
@@ -545,14 +575,14 @@ func (q *Queries) LockFree(ctx context.Context, ids []pgtype.UUID) ([]JobState, 
 const lockJobs = `-- name: LockJobs :many
 
 
-SELECT job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt, round, failures, claims, looks, negatives, misses, scheduled_for, start_window, start_deadline, next_at, claim_token, claimed_at, worker, class, waits_for, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, effect_attempt, effect_round, effect_at, updated_at, ended_at FROM job_state
+SELECT job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt, round, failures, claims, looks, negatives, misses, schedule_time, start_window, start_deadline, next_at, claim_token, claimed_at, worker, class, waits_for, cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, effect_attempt, effect_round, effect_at, updated_at, ended_at, wait_window, predecessor_end FROM job_state
 WHERE job_id = ANY ($1::uuid[]) OR waits_for = ANY ($2::uuid[])
 ORDER BY job_id FOR NO KEY UPDATE
 `
 
 type LockJobsParams struct {
 	Ids  []pgtype.UUID
-	Done []pgtype.UUID
+	Told []pgtype.UUID
 }
 
 // Claims, looks and leases, and what is due. Arrays of one query are of one length:
@@ -561,7 +591,7 @@ type LockJobsParams struct {
 // jobs, locked
 // These jobs, and those that wait for some of them. Everybody locks in this order.
 func (q *Queries) LockJobs(ctx context.Context, arg LockJobsParams) ([]JobState, error) {
-	rows, err := q.db.Query(ctx, lockJobs, arg.Ids, arg.Done)
+	rows, err := q.db.Query(ctx, lockJobs, arg.Ids, arg.Told)
 	if err != nil {
 		return nil, err
 	}
@@ -585,7 +615,7 @@ func (q *Queries) LockJobs(ctx context.Context, arg LockJobsParams) ([]JobState,
 			&i.Looks,
 			&i.Negatives,
 			&i.Misses,
-			&i.ScheduledFor,
+			&i.ScheduleTime,
 			&i.StartWindow,
 			&i.StartDeadline,
 			&i.NextAt,
@@ -606,6 +636,8 @@ func (q *Queries) LockJobs(ctx context.Context, arg LockJobsParams) ([]JobState,
 			&i.EffectAt,
 			&i.UpdatedAt,
 			&i.EndedAt,
+			&i.WaitWindow,
+			&i.PredecessorEnd,
 		); err != nil {
 			return nil, err
 		}
@@ -691,7 +723,9 @@ SELECT clock_timestamp()::timestamptz AS now, least(
         (SELECT s.start_deadline FROM job_state AS s WHERE s.state IN (1, 6) AND s.start_deadline < 'infinity'
             ORDER BY s.start_deadline LIMIT 1),
         (SELECT r.runnable_at FROM connection_ready AS r WHERE r.runnable_at IS NOT NULL ORDER BY r.runnable_at LIMIT 1),
-        (SELECT s.next_at FROM job_state AS s WHERE s.state IN (4, 5) ORDER BY s.next_at LIMIT 1)
+        (SELECT s.next_at FROM job_state AS s WHERE s.state IN (4, 5) ORDER BY s.next_at LIMIT 1),
+        (SELECT s.updated_at FROM job_state AS s WHERE s.predecessor_end > 0 AND s.state IN (1, 6)
+            ORDER BY s.updated_at LIMIT 1)
     ) END
 )::timestamptz AS at
 FROM meta AS m WHERE m.id = 1
@@ -707,6 +741,38 @@ func (q *Queries) NextDue(ctx context.Context, latest time.Time) (NextDueRow, er
 	var i NextDueRow
 	err := row.Scan(&i.Now, &i.At)
 	return i, err
+}
+
+const orphanIDs = `-- name: OrphanIDs :many
+SELECT job_id FROM job_state
+WHERE state IN (2, 3) AND state = 3 AND class = 1 AND cancel_asked_at IS NULL AND worker = ANY ($1::text[])
+ORDER BY CASE WHEN state = 2 THEN least(next_at, start_deadline) ELSE next_at END LIMIT $2
+`
+
+type OrphanIDsParams struct {
+	Workers []string
+	MaxRows int32
+}
+
+// Class 1 is KEYED.
+func (q *Queries) OrphanIDs(ctx context.Context, arg OrphanIDsParams) ([]pgtype.UUID, error) {
+	rows, err := q.db.Query(ctx, orphanIDs, arg.Workers, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []pgtype.UUID
+	for rows.Next() {
+		var job_id pgtype.UUID
+		if err := rows.Scan(&job_id); err != nil {
+			return nil, err
+		}
+		items = append(items, job_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const overdueIDs = `-- name: OverdueIDs :many
@@ -745,7 +811,7 @@ func (q *Queries) OverdueIDs(ctx context.Context, arg OverdueIDsParams) ([]pgtyp
 
 const readyConnections = `-- name: ReadyConnections :many
 SELECT
-    clock_timestamp()::timestamptz AS now, c.id, c.project, c.connector, c.display_name, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at, c.created_by, c.updated_by,
+    clock_timestamp()::timestamptz AS now, c.id, c.project, c.connector, c.display_name, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at, c.created_by, c.updated_by, c.labels,
     coalesce(h.auth_hold_at, 'epoch')::timestamptz AS auth_hold_at,
     coalesce(h.auth_hold_reason, '')::text AS auth_hold_reason,
     coalesce(h.limited_until, 'epoch')::timestamptz AS limited_until,
@@ -817,6 +883,7 @@ func (q *Queries) ReadyConnections(ctx context.Context, arg ReadyConnectionsPara
 			&i.Connection.DeletedAt,
 			&i.Connection.CreatedBy,
 			&i.Connection.UpdatedBy,
+			&i.Connection.Labels,
 			&i.AuthHoldAt,
 			&i.AuthHoldReason,
 			&i.LimitedUntil,
@@ -982,6 +1049,31 @@ func (q *Queries) RunnableRows(ctx context.Context, arg RunnableRowsParams) ([]R
 			return nil, err
 		}
 		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const sendingWorkers = `-- name: SendingWorkers :many
+SELECT DISTINCT worker FROM job_state WHERE state IN (2, 3) AND state = 3 AND NOT worker = ANY ($1::text[])
+`
+
+// Who has armed what is being sent, but for these.
+func (q *Queries) SendingWorkers(ctx context.Context, enlisted []string) ([]string, error) {
+	rows, err := q.db.Query(ctx, sendingWorkers, enlisted)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var worker string
+		if err := rows.Scan(&worker); err != nil {
+			return nil, err
+		}
+		items = append(items, worker)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

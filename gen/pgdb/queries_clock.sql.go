@@ -215,9 +215,23 @@ func (q *Queries) StepRetention(ctx context.Context, arg StepRetentionParams) er
 	return err
 }
 
+const stepRoll = `-- name: StepRoll :exec
+UPDATE rollup_place SET lease_until = lease_until + $1::interval WHERE lease_until > $2::timestamptz
+`
+
+type StepRollParams struct {
+	By  pgtype.Interval
+	Old time.Time
+}
+
+func (q *Queries) StepRoll(ctx context.Context, arg StepRollParams) error {
+	_, err := q.db.Exec(ctx, stepRoll, arg.By, arg.Old)
+	return err
+}
+
 const stepWaits = `-- name: StepWaits :exec
-UPDATE job_state SET next_at = greatest(scheduled_for, next_at + $1::interval)
-WHERE state IN (1, 6) AND next_at > $2::timestamptz AND start_deadline < 'infinity'
+UPDATE job_state SET next_at = greatest(schedule_time, next_at + $1::interval)
+WHERE state IN (1, 6) AND waits_for IS NULL AND next_at > $2::timestamptz AND start_deadline < 'infinity'
     AND start_deadline - next_at
         <> CASE start_window WHEN 0 THEN $3::bigint ELSE start_window END * interval '1 microsecond'
 `
@@ -229,7 +243,7 @@ type StepWaitsParams struct {
 }
 
 // Waits that a job makes by itself. A time that a client asked for is the beginning of
-// its start window.
+// its start window, or of the wait of a reply, which makes no other waits meanwhile.
 func (q *Queries) StepWaits(ctx context.Context, arg StepWaitsParams) error {
 	_, err := q.db.Exec(ctx, stepWaits, arg.By, arg.Old, arg.DefaultWindow)
 	return err
@@ -237,7 +251,7 @@ func (q *Queries) StepWaits(ctx context.Context, arg StepWaitsParams) error {
 
 const stepWindows = `-- name: StepWindows :exec
 UPDATE job_state SET start_deadline = start_deadline + $1::interval
-WHERE state IN (1, 2, 6) AND scheduled_for <= $2::timestamptz
+WHERE state IN (1, 2, 6) AND schedule_time <= $2::timestamptz
     AND start_deadline > $3::timestamptz AND start_deadline < 'infinity'
 `
 

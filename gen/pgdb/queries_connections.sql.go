@@ -183,16 +183,17 @@ func (q *Queries) SetBucket(ctx context.Context, arg SetBucketParams) error {
 
 const setConnection = `-- name: SetConnection :exec
 UPDATE connections SET
-    display_name = $1, settings = $2, class = $3, key_window = $4,
-    account_identity = $5, max_in_flight = $6, max_per_minute = $7,
-    paused_at = $8, paused_reason = $9, credential_version = $10,
-    credential_fingerprint = $11, credential_expires_at = $12,
-    version = $13, updated_at = $14, deleted_at = $15, updated_by = $16
-WHERE id = $17
+    display_name = $1, labels = ($2::text)::jsonb, settings = $3, class = $4, key_window = $5,
+    account_identity = $6, max_in_flight = $7, max_per_minute = $8,
+    paused_at = $9, paused_reason = $10, credential_version = $11,
+    credential_fingerprint = $12, credential_expires_at = $13,
+    version = $14, updated_at = $15, deleted_at = $16, updated_by = $17
+WHERE id = $18
 `
 
 type SetConnectionParams struct {
 	DisplayName           string
+	Labels                string
 	Settings              []byte
 	Class                 int16
 	KeyWindow             int64
@@ -214,6 +215,7 @@ type SetConnectionParams struct {
 func (q *Queries) SetConnection(ctx context.Context, arg SetConnectionParams) error {
 	_, err := q.db.Exec(ctx, setConnection,
 		arg.DisplayName,
+		arg.Labels,
 		arg.Settings,
 		arg.Class,
 		arg.KeyWindow,

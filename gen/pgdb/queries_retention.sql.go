@@ -62,10 +62,10 @@ func (q *Queries) FirstStart(ctx context.Context, now time.Time) (time.Time, err
 const forgetKeys = `-- name: ForgetKeys :execrows
 
 DELETE FROM job_keys AS k USING (
-    SELECT o.project, o.idem_key FROM job_keys AS o
+    SELECT o.digest FROM job_keys AS o
     WHERE o.kept_until <= $1 ORDER BY o.kept_until LIMIT $2
 ) AS u
-WHERE k.project = u.project AND k.idem_key = u.idem_key
+WHERE k.digest = u.digest
 `
 
 type ForgetKeysParams struct {
@@ -104,23 +104,25 @@ func (q *Queries) ForgetObjects(ctx context.Context, arg ForgetObjectsParams) (i
 }
 
 const keepKeys = `-- name: KeepKeys :exec
-WITH u AS (SELECT unnest($1::uuid[]) AS id, unnest($2::timestamptz[]) AS until)
-UPDATE job_keys AS k SET kept_until = u.until FROM u JOIN jobs AS j ON j.id = u.id
-WHERE k.project = j.project AND k.idem_key = j.idem_key AND k.job_id = j.id
+WITH u AS (
+    SELECT unnest($1::bytea[]) AS digest, unnest($2::uuid[]) AS id, unnest($3::timestamptz[]) AS until
+)
+UPDATE job_keys AS k SET kept_until = u.until FROM u WHERE k.digest = u.digest AND k.job_id = u.id
 `
 
 type KeepKeysParams struct {
-	Ids    []pgtype.UUID
-	Untils []time.Time
+	Digests [][]byte
+	Ids     []pgtype.UUID
+	Untils  []time.Time
 }
 
 func (q *Queries) KeepKeys(ctx context.Context, arg KeepKeysParams) error {
-	_, err := q.db.Exec(ctx, keepKeys, arg.Ids, arg.Untils)
+	_, err := q.db.Exec(ctx, keepKeys, arg.Digests, arg.Ids, arg.Untils)
 	return err
 }
 
 const keepObjects = `-- name: KeepObjects :exec
-UPDATE effects AS e SET job_removed = true FROM job_state AS s
+UPDATE effects AS e SET job_removed = true, external_url = '' FROM job_state AS s
 WHERE s.job_id = ANY ($1::uuid[]) AND s.class IN (2, 3) AND e.job_id = s.job_id
     AND e.owns_id AND e.external_id <> ''
 `
@@ -129,6 +131,46 @@ WHERE s.job_id = ANY ($1::uuid[]) AND s.class IN (2, 3) AND e.job_id = s.job_id
 func (q *Queries) KeepObjects(ctx context.Context, ids []pgtype.UUID) error {
 	_, err := q.db.Exec(ctx, keepObjects, ids)
 	return err
+}
+
+const keysOf = `-- name: KeysOf :many
+SELECT j.id, j.project, j.idem_key, c.connector, c.key_window
+FROM jobs AS j JOIN connections AS c ON c.id = j.connection_id WHERE j.id = ANY ($1::uuid[])
+`
+
+type KeysOfRow struct {
+	ID        pgtype.UUID
+	Project   string
+	IdemKey   string
+	Connector string
+	KeyWindow int64
+}
+
+// What decides how long the keys of jobs are kept.
+func (q *Queries) KeysOf(ctx context.Context, ids []pgtype.UUID) ([]KeysOfRow, error) {
+	rows, err := q.db.Query(ctx, keysOf, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []KeysOfRow
+	for rows.Next() {
+		var i KeysOfRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Project,
+			&i.IdemKey,
+			&i.Connector,
+			&i.KeyWindow,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const leaseRetention = `-- name: LeaseRetention :exec
@@ -195,19 +237,20 @@ func (q *Queries) LockEnded(ctx context.Context, arg LockEndedParams) ([]LockEnd
 }
 
 const logBounds = `-- name: LogBounds :one
-SELECT m.events_from, coalesce((SELECT max(e.position) FROM events AS e), 0)::bigint AS last
-FROM meta AS m WHERE m.id = 1
+SELECT m.events_from, coalesce((SELECT max(e.position) FROM events AS e), 0)::bigint AS last, p.position AS counted
+FROM meta AS m JOIN rollup_place AS p ON p.id = 1 WHERE m.id = 1
 `
 
 type LogBoundsRow struct {
 	EventsFrom int64
 	Last       int64
+	Counted    int64
 }
 
 func (q *Queries) LogBounds(ctx context.Context) (LogBoundsRow, error) {
 	row := q.db.QueryRow(ctx, logBounds)
 	var i LogBoundsRow
-	err := row.Scan(&i.EventsFrom, &i.Last)
+	err := row.Scan(&i.EventsFrom, &i.Last, &i.Counted)
 	return i, err
 }
 
@@ -255,6 +298,12 @@ func (q *Queries) RaiseEventsFrom(ctx context.Context, eventsFrom int64) error {
 }
 
 const removeAttempts = `-- name: RemoveAttempts :exec
+WITH used AS (
+    INSERT INTO project_use (project, jobs, bytes)
+    SELECT s.project, 0, -sum(octet_length(a.answer))
+    FROM attempts AS a JOIN job_state AS s ON s.job_id = a.job_id
+    WHERE a.job_id = ANY ($1::uuid[]) AND a.answer IS NOT NULL GROUP BY s.project
+)
 DELETE FROM attempts WHERE job_id = ANY ($1::uuid[])
 `
 
@@ -307,12 +356,17 @@ func (q *Queries) RemoveJobs(ctx context.Context, ids []pgtype.UUID) (int64, err
 }
 
 const removeKeys = `-- name: RemoveKeys :execrows
-DELETE FROM job_keys AS k USING jobs AS j
-WHERE j.id = ANY ($1::uuid[]) AND k.project = j.project AND k.idem_key = j.idem_key AND k.job_id = j.id
+WITH u AS (SELECT unnest($1::bytea[]) AS digest, unnest($2::uuid[]) AS id)
+DELETE FROM job_keys AS k USING u WHERE k.digest = u.digest AND k.job_id = u.id
 `
 
-func (q *Queries) RemoveKeys(ctx context.Context, ids []pgtype.UUID) (int64, error) {
-	result, err := q.db.Exec(ctx, removeKeys, ids)
+type RemoveKeysParams struct {
+	Digests [][]byte
+	Ids     []pgtype.UUID
+}
+
+func (q *Queries) RemoveKeys(ctx context.Context, arg RemoveKeysParams) (int64, error) {
+	result, err := q.db.Exec(ctx, removeKeys, arg.Digests, arg.Ids)
 	if err != nil {
 		return 0, err
 	}

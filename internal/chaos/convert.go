@@ -37,7 +37,7 @@ func named[V ~uint8](contract map[int32]string, prefix string, name func(V) stri
 func finalOf(j *fireoncev1.Job) judge.Final {
 	return judge.Final{
 		JobID: j.GetJobId(), Key: j.GetIdempotencyKey(), State: states[int32(j.GetState())], Sequence: j.GetSequence(),
-		Attempts: int(j.GetAttemptCount()), ExternalID: j.GetEffect().GetExternalId(),
+		Attempts: int(j.GetAttemptCount()), Round: int(j.GetRound()), ExternalID: j.GetEffect().GetExternalId(),
 		Proof: proofs[int32(j.GetEffect().GetProof())], Error: j.GetLastError().GetMessage(),
 	}
 }
@@ -46,11 +46,11 @@ func eventOf(e *fireoncev1.JobChanged) judge.Event {
 	return judge.Event{
 		JobID: e.GetJobId(), Sequence: e.GetSequence(), From: states[int32(e.GetOldState())], To: states[int32(e.GetNewState())],
 		Cause: strings.TrimPrefix(e.GetCause().String(), "EVENT_CAUSE_"), Actor: e.GetActor(),
-		Attempt: int(e.GetAttempt().GetNumber()), Detail: e.GetDetail(),
+		Attempt: int(e.GetAttempt().GetNumber()), EffectKey: e.GetAttempt().GetEffectKey(), Detail: e.GetDetail(),
 	}
 }
 
 // itemError is the error that the item's own call would have had.
-func itemError(e *fireoncev1.BatchError, key string) error {
+func itemError(e *fireoncev1.ItemError, key string) error {
 	return connect.NewError(connect.Code(e.GetCode()), errors.New(key+": "+e.GetMessage()))
 }

@@ -100,23 +100,24 @@ func specOf(seed uint64, i int) spec {
 // for; the same in every repeat.
 func (s spec) request(to targets, at time.Time) *fireoncev1.ScheduleJobRequest {
 	req := &fireoncev1.ScheduleJobRequest{
-		IdempotencyKey: s.key, ConnectionId: to.connection(s),
+		IdempotencyKey: s.key, Connection: &fireoncev1.ScheduleJobRequest_ConnectionId{ConnectionId: to.connection(s)},
+		AttemptTimeout: durationpb.New(attemptTimeout),
 		RetryPolicy: &fireoncev1.RetryPolicy{
-			AttemptTimeout: durationpb.New(attemptTimeout), MaxAttempts: mostAttempts,
-			MinBackoff: durationpb.New(firstRetry), MaxBackoff: durationpb.New(lastRetry),
+			MaxAttempts: mostAttempts,
+			MinBackoff:  durationpb.New(firstRetry), MaxBackoff: durationpb.New(lastRetry),
 		},
 		AmbiguityPolicy: policies[s.policy], StartWindow: durationpb.New(s.window),
 	}
 	if s.kind != nil {
 		req.Payload = s.kind.payload(s.subject, to)
 		if s.kind.timeout > 0 {
-			req.RetryPolicy.AttemptTimeout = durationpb.New(s.kind.timeout)
+			req.AttemptTimeout = durationpb.New(s.kind.timeout)
 		}
 	} else {
 		req.Payload = s.payload(to.url)
 	}
 	if s.delay > 0 {
-		req.ScheduledFor = timestamppb.New(at.Add(s.delay))
+		req.ScheduleTime = timestamppb.New(at.Add(s.delay))
 	}
 	return req
 }

@@ -58,7 +58,7 @@ func TestRepeatsAskForTheSame(t *testing.T) {
 		if a.String() != b.String() {
 			t.Errorf("job %d: %v, then %v", i, a, b)
 		}
-		if got := a.GetScheduledFor(); got != nil {
+		if got := a.GetScheduleTime(); got != nil {
 			timed++
 			if !got.AsTime().Equal(at.Add(s.delay)) {
 				t.Errorf("job %d is for %v", i, got.AsTime())

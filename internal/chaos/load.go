@@ -227,7 +227,7 @@ func (l *load) submit(ctx context.Context, server, from, to int) error {
 			l.answered(a.GetJob().GetJobId())
 		}
 		s.acks = append(s.acks, judge.Ack{
-			JobID: a.GetJob().GetJobId(), ScheduledFor: a.GetJob().GetScheduledFor().AsTime(), Created: a.GetCreated(),
+			JobID: a.GetJob().GetJobId(), ScheduleTime: a.GetJob().GetScheduleTime().AsTime(), Created: a.GetCreated(),
 		})
 	}
 	return nil
@@ -247,10 +247,10 @@ func (l *load) thread(ctx context.Context, from int, reqs []*fireoncev1.Schedule
 			l.changed.Wait()
 		}
 		if acks := l.submits[s.after].acks; len(acks) > 0 {
-			req.ReplyToJobId = acks[0].JobID
+			req.ReplyTo = &fireoncev1.ScheduleJobRequest_ReplyToJobId{ReplyToJobId: acks[0].JobID}
 		}
 		l.mu.Unlock()
-		if req.ReplyToJobId == "" {
+		if req.GetReplyToJobId() == "" {
 			return fmt.Errorf("job %d, which job %d replies to, has no id: %w", s.after, from+i, ctx.Err())
 		}
 	}

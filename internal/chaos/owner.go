@@ -105,7 +105,7 @@ func (o *owner) mend(ctx context.Context, conn, id string) {
 	defer cancel()
 	var now *fireoncev1.Connection
 	err := o.campaign.fleet.Call(asking, 0, func(ctx context.Context, api *fleet.API) error {
-		resp, err := api.Connections.GetConnection(ctx, &fireoncev1.GetConnectionRequest{ConnectionId: id})
+		resp, err := api.Connections.GetConnection(ctx, &fireoncev1.GetConnectionRequest{Connection: &fireoncev1.GetConnectionRequest_ConnectionId{ConnectionId: id}})
 		now = resp.GetConnection()
 		return err
 	})
@@ -118,7 +118,7 @@ func (o *owner) mend(ctx context.Context, conn, id string) {
 		return
 	}
 	err = o.campaign.fleet.Call(asking, 0, func(ctx context.Context, api *fleet.API) error {
-		_, err := api.Connections.RotateCredential(ctx, &fireoncev1.RotateCredentialRequest{ConnectionId: id, Credential: credentialOf(next)})
+		_, err := api.Connections.RotateCredential(ctx, &fireoncev1.RotateCredentialRequest{Connection: &fireoncev1.RotateCredentialRequest_ConnectionId{ConnectionId: id}, Credential: credentialOf(next)})
 		return err
 	})
 	o.mu.Lock()

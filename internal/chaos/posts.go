@@ -188,7 +188,7 @@ func tiktok(source fireoncev1.TikTokSettings_Source) *fireoncev1.Connection {
 
 func credentialOf(c platform.Credential) *fireoncev1.Credential {
 	if c.Token != "" {
-		return &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: c.Token}}
+		return &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: c.Token}}}
 	}
 	return &fireoncev1.Credential{Kind: &fireoncev1.Credential_Basic{
 		Basic: &fireoncev1.BasicAuth{Username: c.User, Password: c.Password},

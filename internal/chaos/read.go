@@ -87,7 +87,7 @@ func oneAlive(ctx context.Context, f *fleet.Fleet) (story string) {
 		resp, err := api.Jobs.ListJobs(ctx, &fireoncev1.ListJobsRequest{Filter: filter, PageSize: 1})
 		for _, j := range resp.GetJobs() {
 			story = fmt.Sprintf("%s is %s, attempt %d: %s%s", j.GetIdempotencyKey(), states[int32(j.GetState())], j.GetAttemptCount(),
-				j.GetBlockedReason(), j.GetLastError().GetMessage())
+				j.GetBlockedReason().GetMessage(), j.GetLastError().GetMessage())
 			for what, at := range map[string]*timestamppb.Timestamp{"next attempt": j.GetNextAttemptTime(), "next look": j.GetNextLookTime()} {
 				if at != nil {
 					story += fmt.Sprintf("; %s in %v", what, time.Until(at.AsTime()).Round(time.Second))

@@ -96,7 +96,7 @@ func (s *soak) gets(ctx context.Context) error {
 		}
 		var got *fireoncev1.GetJobResponse
 		err := timed(ctx, s.calls, callGet, s.fleet, random.IntN(s.fleet.Size()), func(ctx context.Context, api *fleet.API) (err error) {
-			got, err = api.Jobs.GetJob(ctx, &fireoncev1.GetJobRequest{By: &fireoncev1.GetJobRequest_IdempotencyKey{IdempotencyKey: s.load.specs(i).key}})
+			got, err = api.Jobs.GetJob(ctx, &fireoncev1.GetJobRequest{Job: &fireoncev1.GetJobRequest_IdempotencyKey{IdempotencyKey: s.load.specs(i).key}})
 			return err
 		})
 		if err != nil {

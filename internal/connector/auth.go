@@ -83,8 +83,8 @@ func openKind(pb *fireoncev1.Credential, kinds AuthKind) (out []Header, hide []s
 		if kinds&AuthBearer == 0 {
 			return nil, nil, wrongKind(kinds)
 		}
-		hide = append(hide, kind.BearerToken)
-		out = append(out, Header{Name: "Authorization", Value: "Bearer " + kind.BearerToken})
+		hide = append(hide, kind.BearerToken.GetToken())
+		out = append(out, Header{Name: "Authorization", Value: "Bearer " + kind.BearerToken.GetToken()})
 	case *fireoncev1.Credential_Oauth2:
 		if kinds&AuthOAuth2 == 0 {
 			return nil, nil, wrongKind(kinds)

@@ -22,7 +22,7 @@ func credential(t *testing.T, pb *fireoncev1.Credential) connector.Credential {
 }
 
 func bearer(token string) *fireoncev1.Credential {
-	return &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: token}}
+	return &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: token}}}
 }
 
 const allAuth = connector.AuthBearer | connector.AuthBasic | connector.AuthAPIKey | connector.AuthHeaders | connector.AuthOAuth2

@@ -100,8 +100,10 @@ func byStatus(o *job.Outcome, a Answer, who string, secrets func() Secrets) {
 //     POST that they *have* acted on (RFC 9110, section 15.4.4).
 //   - 401 is no hold: another URL behind the same host and port may take another
 //     secret. It is permanent for the job.
-//   - 409 to a KEYED request may mean "the same key is in progress" (IETF draft
-//     idempotency-key-header, section 2.7): unknown, and asked again later.
+//   - 409 to a KEYED request may mean "the same key is in progress", and 422 "the same
+//     key with other bytes" (IETF draft idempotency-key-header, section 2.7): unknown, and
+//     asked again later. So it is to a first attempt: the key follows from the client's,
+//     and a database that was lost may have sent it before.
 //
 // secrets is called only if the answer is quoted; with nil it never is. No list of
 // secrets is complete for a target that is asked to repeat them: it may write them in
@@ -126,10 +128,16 @@ func ClassifyNamed(a Answer, who string, secrets func() Secrets, keyed bool) job
 			o.RetryAfter = DefaultRetryAfter
 		}
 		o.Message += "; an earlier request with the same key may be in progress"
+	case a.Status == http.StatusUnprocessableEntity && keyed:
+		o.Result, o.Kind = job.ResultUnknown, job.FailAmbiguous
+		o.Message += KeySeenBefore
 	}
 	o.Message = Clean(o.Message, MaxMessage)
 	return o
 }
+
+// KeySeenBefore ends the words about a refusal that may be about the key.
+const KeySeenBefore = "; a request with this key may have been there before, and may have acted"
 
 // Unread says, fit for a user, why an answer to a read is none.
 func Unread(a Answer, who string, secrets Secrets) string {

@@ -173,10 +173,16 @@ type Description struct {
 	// Credentials are the kinds of credential it takes, as the members of the
 	// contract's Credential.kind are named, and "headers". Empty: none.
 	Credentials []string
+	// CredentialRequired reports whether a connection of it does nothing without a
+	// credential.
+	CredentialRequired bool
 	// NoSettings says that a connection of it has none.
 	NoSettings bool
 	// Promise says in a sentence what a user can rely on.
 	Promise string
+	// EndlessKeys says that its targets never forget a key: the same key is the same
+	// effect for ever, also after its job was removed.
+	EndlessKeys bool
 	// Replies says that its jobs may answer other jobs (Request.ReplyTo).
 	Replies bool
 }
@@ -343,6 +349,28 @@ func NewRegistry(connectors ...Connector) (*Registry, error) {
 func (r *Registry) Get(name string) (Connector, bool) {
 	c, ok := r.byName[name]
 	return c, ok
+}
+
+// EndlessKeys lists the connectors whose targets never forget a key.
+func (r *Registry) EndlessKeys() []string {
+	var names []string
+	for _, n := range r.Names() {
+		if r.byName[n].Describe().EndlessKeys {
+			names = append(names, n)
+		}
+	}
+	return names
+}
+
+// CredentialRequired lists the connectors that do nothing without a credential.
+func (r *Registry) CredentialRequired() []string {
+	var names []string
+	for _, n := range r.Names() {
+		if r.byName[n].Describe().CredentialRequired {
+			names = append(names, n)
+		}
+	}
+	return names
 }
 
 // Names lists the connectors' names in order.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -25,7 +26,9 @@ import (
 
 // ready is a job that can be armed.
 type ready struct {
-	session  *line
+	session *line
+	// key is the effect key: the one that the round's first attempt went under, if it has one.
+	key      string
 	prepared connector.Prepared
 	traits   job.Traits
 	identity string
@@ -124,27 +127,30 @@ func (e *Engine) prepare(ctx context.Context, l store.Leased, first *job.Attempt
 				"without a proof, or the platform gave none; nothing was sent",
 		}
 	}
-	key := job.EffectKey(l.ID, l.Round)
-	if first != nil {
-		key = first.EffectKey
+	before := first
+	if before == nil {
+		if before, refused = e.roundBefore(ctx, l); refused != nil {
+			return ready{}, refused
+		}
 	}
+	key := e.effectKey(l)
 	prepared, err := c.Prepare(connector.Request{
 		EffectKey: key, Settings: l.Connection.Settings, PayloadKind: l.PayloadKind, Payload: l.Payload,
-		ReplyTo: l.ReplyTo, Due: l.ScheduledFor,
+		ReplyTo: l.ReplyTo, Due: l.ScheduleTime,
 	})
 	if err != nil {
 		return ready{}, refusal(err, job.FailPermanent, opening.Credential)
 	}
 	if first != nil {
 		prepared.Frozen = first.Frozen
-	} else if refused = e.sameAsBefore(ctx, l, prepared); refused != nil {
+	} else if refused = sameAsBefore(l, before, prepared); refused != nil {
 		return ready{}, refused
 	}
 	if cp.Class != job.Observable {
 		prepared.Gate = nil // the target was found to dedupe
 	}
 	opening.Prepared = prepared
-	r = ready{prepared: prepared, traits: cp.Traits, identity: cp.Identity, credVer: opening.Credential.Version}
+	r = ready{key: key, prepared: prepared, traits: cp.Traits, identity: cp.Identity, credVer: opening.Credential.Version}
 	if content := contentOf(l, cp.Identity, prepared); content != "" {
 		if holder := e.gates.reserve(content, l.ID); holder != l.ID {
 			r.behind = holder
@@ -212,18 +218,31 @@ func sameAccount(l store.Leased, first *job.Attempt, r ready) *job.Deferred {
 	}
 }
 
-// sameAsBefore refuses to arm an OBSERVABLE job with other bytes than its round's
-// first attempt: looks look for those, and would not see what is sent now. A reply
-// has others when what it replies to turned out to be another object.
-func (e *Engine) sameAsBefore(ctx context.Context, l store.Leased, p connector.Prepared) *job.Deferred {
-	if l.Attempt == 0 || l.Class != job.Observable || l.RoundArmed.IsZero() {
-		return nil
+// effectKey is the key of the job's round: that of its first attempt, also where the
+// namespace is another one by now.
+func (e *Engine) effectKey(l store.Leased) string {
+	return cmp.Or(l.RoundKey, l.EffectKey(e.Namespace))
+}
+
+// roundBefore gives the first attempt of an OBSERVABLE job's round; nil: the round has
+// none yet, or its bytes do not matter.
+func (e *Engine) roundBefore(ctx context.Context, l store.Leased) (*job.Attempt, *job.Deferred) {
+	if l.Class != job.Observable || l.Attempt == 0 || l.RoundArmed.IsZero() {
+		return nil, nil
 	}
 	attempts, err := e.Store.Attempts(ctx, store.Ref{ID: l.ID}, 0, job.MaxAttempts)
 	if err != nil || len(attempts) == 0 {
-		return &job.Deferred{Kind: job.FailHeld, RetryAfter: time.Second, Message: "the attempts could not be read"}
+		return nil, &job.Deferred{Kind: job.FailHeld, RetryAfter: time.Second, Message: "the attempts could not be read"}
 	}
-	if bytes.Equal(roundFirst(attempts, l.Round).Frozen, p.Frozen) {
+	first := roundFirst(attempts, l.Round)
+	return &first, nil
+}
+
+// sameAsBefore refuses to arm an OBSERVABLE job with other bytes than its round's
+// first attempt: looks look for those, and would not see what is sent now. A reply
+// has others when what it replies to turned out to be another object.
+func sameAsBefore(l store.Leased, before *job.Attempt, p connector.Prepared) *job.Deferred {
+	if before == nil || l.Class != job.Observable || bytes.Equal(before.Frozen, p.Frozen) {
 		return nil
 	}
 	return &job.Deferred{
@@ -261,13 +280,18 @@ func (e *Engine) armAndSend(l store.Leased, r ready, rearm bool, s *seat) {
 // intent is what is written before a job is sent.
 func (e *Engine) intent(l store.Leased, r ready, rearm bool) store.Arm {
 	sendBy, answerBy := sendTimes(l, r)
+	fence := answerBy + e.Grace
+	if rearm {
+		// An attempt before this one may act for longer than it, and its sender may be alive.
+		fence = max(fence, l.Fence.Sub(l.Now))
+	}
 	digest := sha256.Sum256(r.prepared.Frozen)
 	return store.Arm{
 		Job: l.ID, Version: l.Version, Claim: l.ClaimToken, Token: e.NewID(), Worker: e.Worker,
-		Class: r.traits.Class, Rearm: rearm, EffectKey: job.EffectKey(l.ID, l.Round),
+		Class: r.traits.Class, Rearm: rearm, EffectKey: r.key,
 		Digest: digest[:], Frozen: r.prepared.Frozen,
 		CredentialVersion: r.credVer, AccountIdentity: r.identity, Watermark: r.mark, Gate: r.prepared.Gate,
-		SendBy: sendBy, AnswerBy: answerBy, Fence: answerBy + e.Grace,
+		SendBy: sendBy, AnswerBy: answerBy, Fence: fence,
 	}
 }
 

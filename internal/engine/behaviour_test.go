@@ -47,7 +47,7 @@ func TestAScheduledJobFiresAtItsTime(t *testing.T) {
 			t.Fatalf("%s after %d requests, a second before its time", s.State, w.platform.sent())
 		}
 		s := w.until(id, job.Succeeded, 2*time.Second)
-		if late := w.attempts(id)[0].ArmedAt.Sub(s.ScheduledFor); late < 0 || late > time.Second {
+		if late := w.attempts(id)[0].ArmedAt.Sub(s.ScheduleTime); late < 0 || late > time.Second {
 			t.Errorf("armed %v after its time", late)
 		}
 	})
@@ -196,7 +196,7 @@ func TestAWorkerThatDiesAfterTheArmIsReconciled(t *testing.T) {
 		w.platform.commit(armed.Attempt.EffectKey) // its request arrived
 		w.start()
 		w.pass(59 * time.Second)
-		if s := w.job(id); s.State != job.Sending || w.platform.sent() != 0 {
+		if s := w.job(id); s.State != job.Sending || w.count(id, job.CauseSenderLost) != 0 || w.platform.sent() != 0 {
 			t.Fatalf("%s with %d requests before the fence", s.State, w.platform.sent())
 		}
 		s := w.until(id, job.Succeeded, 5*time.Minute)
@@ -285,19 +285,25 @@ func TestAReceiverThatNeverAnswersEndsByThePolicy(t *testing.T) {
 // armAsTheDead claims and arms the one due job as a worker that then dies.
 func (w *world) armAsTheDead() store.Armed {
 	w.t.Helper()
+	return w.armAsTheDeadFor(time.Minute)
+}
+
+// armAsTheDeadFor is armAsTheDead with a fence of one's own.
+func (w *world) armAsTheDeadFor(fence time.Duration) store.Armed {
+	w.t.Helper()
 	leased, err := w.store.Claim(w.t.Context(), store.ClaimParams{Worker: "dead", Lease: time.Minute, Limit: 1})
 	if err != nil || len(leased) != 1 {
 		w.t.Fatalf("claim: %d, %v", len(leased), err)
 	}
 	l := leased[0]
-	p, err := w.platform.Prepare(connector.Request{EffectKey: job.EffectKey(l.ID, 1), Payload: l.Payload})
+	p, err := w.platform.Prepare(connector.Request{EffectKey: l.EffectKey(""), Payload: l.Payload})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	armed, err := w.store.Arm(w.t.Context(), []store.Arm{{
 		Job: l.ID, Version: l.Version, Claim: l.ClaimToken, Token: newID(), Worker: "dead", Class: w.conn.Class,
-		EffectKey: job.EffectKey(l.ID, 1), Digest: digest(p.Frozen), Frozen: p.Frozen, AccountIdentity: "me",
-		SendBy: 10 * time.Second, AnswerBy: 30 * time.Second, Fence: time.Minute,
+		EffectKey: l.EffectKey(""), Digest: digest(p.Frozen), Frozen: p.Frozen, AccountIdentity: "me",
+		SendBy: 10 * time.Second, AnswerBy: 30 * time.Second, Fence: fence,
 	}})
 	if err != nil || armed[0].Err != nil {
 		w.t.Fatalf("arm: %v, %v", err, armed)

@@ -161,7 +161,7 @@ func benchJobs(b *testing.B, class job.Class, n int) []store.Leased {
 				Payload: payload, Policy: job.Hold,
 			},
 			Status: job.Status{
-				State: job.Claimed, Version: 2, Class: class, Round: 1, ScheduledFor: now,
+				State: job.Claimed, Version: 2, Class: class, Round: 1, ScheduleTime: now,
 				StartDeadline: now.Add(2 * time.Hour), NextAt: now.Add(time.Minute), ClaimToken: newID(),
 			},
 		}}}
@@ -220,6 +220,10 @@ func (s *instant) Apply(_ context.Context, items []store.Change) ([]store.Applie
 func (*instant) ClaimLooks(context.Context, store.ClaimParams) ([]store.Leased, error) {
 	return nil, nil
 }
+func (*instant) Enlist(context.Context, string) error { return nil }
+
+func (*instant) Orphans(context.Context, int) ([]store.Leased, error) { return nil, nil }
+
 func (*instant) Overdue(context.Context, int) ([]job.Snapshot, error) { return nil, nil }
 func (*instant) NextDue(_ context.Context, limit time.Duration) (time.Duration, error) {
 	return limit, nil

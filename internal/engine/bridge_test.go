@@ -96,12 +96,18 @@ func (b *bridge) Job(ctx context.Context, ref store.Ref) (job.Snapshot, error) {
 	return over(ctx, b, func(ctx context.Context) (job.Snapshot, error) { return b.Store.Job(ctx, ref) })
 }
 
+func (b *bridge) Connection(ctx context.Context, ref store.Ref) (store.Connection, error) {
+	return over(ctx, b, func(ctx context.Context) (store.Connection, error) { return b.Store.Connection(ctx, ref) })
+}
+
 func (b *bridge) Attempts(ctx context.Context, ref store.Ref, after, limit int) ([]job.Attempt, error) {
 	return over(ctx, b, func(ctx context.Context) ([]job.Attempt, error) { return b.Store.Attempts(ctx, ref, after, limit) })
 }
 
-func (b *bridge) Observations(ctx context.Context, ref store.Ref, limit int) ([]job.Observation, error) {
-	return over(ctx, b, func(ctx context.Context) ([]job.Observation, error) { return b.Store.Observations(ctx, ref, limit) })
+func (b *bridge) Observations(ctx context.Context, ref store.Ref, before, limit int) ([]job.Observation, error) {
+	return over(ctx, b, func(ctx context.Context) ([]job.Observation, error) {
+		return b.Store.Observations(ctx, ref, before, limit)
+	})
 }
 
 func (b *bridge) Events(ctx context.Context, q store.EventQuery) (store.EventPage, error) {
@@ -137,6 +143,15 @@ func (b *bridge) SaveHandle(ctx context.Context, id job.ID, attempt int, handle 
 
 func (b *bridge) Apply(ctx context.Context, items []store.Change) ([]store.Applied, error) {
 	return wrote(ctx, b, func(ctx context.Context) ([]store.Applied, error) { return b.Store.Apply(ctx, items) })
+}
+
+func (b *bridge) Enlist(ctx context.Context, worker string) error {
+	_, err := over(ctx, b, func(ctx context.Context) (struct{}, error) { return struct{}{}, b.Store.Enlist(ctx, worker) })
+	return err
+}
+
+func (b *bridge) Orphans(ctx context.Context, limit int) ([]store.Leased, error) {
+	return over(ctx, b, func(ctx context.Context) ([]store.Leased, error) { return b.Store.Orphans(ctx, limit) })
 }
 
 func (b *bridge) Overdue(ctx context.Context, limit int) ([]job.Snapshot, error) {

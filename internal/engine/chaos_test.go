@@ -255,9 +255,7 @@ func (w *world) cancel(id job.ID) {
 func (w *world) isTrue(id job.ID) {
 	w.t.Helper()
 	s := w.job(id)
-	w.platform.mu.Lock()
-	n := w.platform.effects[job.EffectKey(id, 1)]
-	w.platform.mu.Unlock()
+	n := w.effectsOf(id)
 	ok := n <= 1
 	switch s.State {
 	case job.Succeeded:

@@ -34,6 +34,8 @@ type Store interface {
 	SaveHandle(ctx context.Context, id job.ID, attempt int, handle string) error
 	Apply(ctx context.Context, items []store.Change) ([]store.Applied, error)
 	Overdue(ctx context.Context, limit int) ([]job.Snapshot, error)
+	Enlist(ctx context.Context, worker string) error
+	Orphans(ctx context.Context, limit int) ([]store.Leased, error)
 	NextDue(ctx context.Context, limit time.Duration) (time.Duration, error)
 	Watch(kind store.WatchKind) (<-chan struct{}, func())
 	Credential(ctx context.Context, connection job.ID) (store.Sealed, error)
@@ -66,6 +68,8 @@ type Config struct {
 	Log        *slog.Logger
 	// Refresh renews credentials; nil: they are used until they are refused.
 	Refresh Refresher
+	// Namespace is the installation's (store.Meta): a part of every effect key.
+	Namespace string
 	// Worker names this process in attempts and logs.
 	Worker string
 	// Clock is the clock of deadlines; nil: this machine's.
@@ -177,10 +181,12 @@ func setDefault[T int | time.Duration](v *T, d T) {
 // It returns nil after a complete drain.
 func (e *Engine) Run(ctx context.Context) error {
 	defer e.kill()
+	e.enlist(ctx)
 	e.open(ctx)
 	var loops sync.WaitGroup
 	loops.Go(func() { e.dispatch(ctx) })
 	loops.Go(func() { e.sweeps(ctx) })
+	loops.Go(func() { e.takeUps(ctx) })
 	loops.Go(func() { e.looks(ctx) })
 	loops.Go(func() { e.keepGates(ctx) })
 	loops.Wait()

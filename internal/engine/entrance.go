@@ -21,7 +21,7 @@ type entrance struct {
 
 // Create implements store.Store.
 func (d entrance) Create(ctx context.Context, items []store.NewJob) ([]store.Created, error) {
-	if len(items) != 1 || !items[0].ScheduledFor.IsZero() || items[0].Start != nil {
+	if len(items) != 1 || !items[0].ScheduleTime.IsZero() || items[0].Start != nil {
 		return d.Store.Create(ctx, items)
 	}
 	run, s := d.e.enter()

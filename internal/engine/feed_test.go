@@ -44,7 +44,7 @@ func overFeed(t *testing.T, plan func(feedtest.Request) feedtest.Answer) (*world
 	if err != nil {
 		t.Fatal(err)
 	}
-	credential, err := proto.Marshal(&fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: "token"}})
+	credential, err := proto.Marshal(&fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: "token"}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,8 @@ import (
 
 // Rules of this file: a job whose send needs nothing but what is at hand is armed
 // in the transaction that claims it, which saves a commit.
-//   - Only a job of a KEYED target, whose credential is known, whose request waits
+//   - Only the first attempt of a round, whose effect key is derived and not read, of
+//     a job of a KEYED target, whose credential is known, whose request waits
 //     for no other job, and for which an idle line is taken before the intent is
 //     given. Every other goes the usual way: claimed, prepared, armed.
 //   - The start time is taken before the claim is asked for, so that the local
@@ -127,15 +128,16 @@ func (e *Engine) atHand(l store.Leased) (r ready, ok bool) {
 	if cp.Class != job.Keyed {
 		return ready{}, false
 	}
+	key := e.effectKey(l)
 	prepared, err := c.Prepare(connector.Request{
-		EffectKey: job.EffectKey(l.ID, l.Round), Settings: l.Connection.Settings, PayloadKind: l.PayloadKind,
-		Payload: l.Payload, ReplyTo: l.ReplyTo, Due: l.ScheduledFor,
+		EffectKey: key, Settings: l.Connection.Settings, PayloadKind: l.PayloadKind,
+		Payload: l.Payload, ReplyTo: l.ReplyTo, Due: l.ScheduleTime,
 	})
 	if err != nil || len(prepared.Gate) > 0 {
 		return ready{}, false
 	}
 	opening.Prepared = prepared
-	r = ready{prepared: prepared, traits: cp.Traits, identity: cp.Identity, credVer: cred.Version}
+	r = ready{key: key, prepared: prepared, traits: cp.Traits, identity: cp.Identity, credVer: cred.Version}
 	session := idler.OpenIdle(opening)
 	if session == nil {
 		return ready{}, false

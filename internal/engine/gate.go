@@ -220,7 +220,7 @@ func (e *Engine) wake(ctx context.Context, id job.ID) bool {
 func (e *Engine) waitBehind(ctx context.Context, l store.Leased, holder job.ID) {
 	e.giveBack(ctx, l, job.Deferred{
 		Kind: job.FailHeld, RetryAfter: patience(l, gateLeast, gateMost),
-		Message: "waits for another job with the same content",
+		Message: job.WaitsForContent,
 	})
 	if !holder.IsZero() {
 		e.gates.add(holder, l)

@@ -28,7 +28,7 @@ func (w *world) bound(id job.ID) job.Snapshot {
 		return s
 	}
 	p := w.platform.postOf(s.Effect.ExternalID)
-	if p == nil || !strings.HasPrefix(p.key, id.String()) {
+	if p == nil || p.key != w.firstKey(id) {
 		w.t.Errorf("bound to %q, which is %+v\n%s", s.Effect.ExternalID, p, w.story(id))
 	}
 	return s
@@ -66,7 +66,7 @@ func TestARequestLostBeforeTheCommitIsProvenAbsentAndSentOnceMore(t *testing.T) 
 		if len(a) != 2 || a[0].Result != job.ResultAbsent || w.platform.total() != 1 {
 			t.Errorf("%d attempts, %d effects\n%s", len(a), w.platform.total(), w.story(id))
 		}
-		looks, err := w.store.Observations(t.Context(), store.Ref{Project: "default", ID: id}, 10)
+		looks, err := w.store.Observations(t.Context(), store.Ref{Project: "default", ID: id}, 0, 10)
 		if err != nil || len(looks) != 3 { // two negatives, and one before the second arm
 			t.Errorf("%d looks on record, %v", len(looks), err)
 		}

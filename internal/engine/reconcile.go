@@ -96,6 +96,8 @@ func overdueEvidence(s job.Snapshot) job.Evidence {
 	switch {
 	case s.State == job.Sending:
 		return job.FenceOver{}
+	case s.State.Runnable() && s.PredecessorEnd != 0:
+		return job.PredecessorEnded{}
 	case s.State == job.Claimed && s.StartDeadline.After(s.Now):
 		return job.LeaseOver{}
 	default:

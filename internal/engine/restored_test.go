@@ -15,7 +15,8 @@ import (
 
 // lostAttempt lets the request of the lost attempt act after a while.
 func (w *world) lostAttempt(id job.ID, after time.Duration) {
-	time.AfterFunc(after, func() { w.platform.commit(job.EffectKey(id, 1)) })
+	key := w.firstKey(id)
+	time.AfterFunc(after, func() { w.platform.commit(key) })
 }
 
 // release quarantines the database, as an operator or its next open would, and
@@ -55,6 +56,9 @@ func TestALookAfterARestoreWaitsForWhatTheLostStateArmed(t *testing.T) {
 			observable(t, func(t *testing.T, w *world) {
 				id := w.submit("restored")
 				w.armAsTheDead()
+				if err := w.store.Enlist(t.Context(), "dead"); err != nil { // it lives in the state that is lost
+					t.Fatal(err)
+				}
 				w.start()
 				w.pass(saved.after)
 				w.stop()

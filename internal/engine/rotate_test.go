@@ -74,7 +74,7 @@ func (w *world) rotate() {
 
 func (w *world) connection() store.Connection {
 	w.t.Helper()
-	conn, err := w.store.Connection(w.t.Context(), "", w.conn.ID)
+	conn, err := w.store.Connection(w.t.Context(), store.Ref{ID: w.conn.ID})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -53,7 +53,7 @@ func secondPosts(t *testing.T, seed uint64, jobs int, lag func(*rand.Rand) time.
 		w.start()
 		for _, id := range ids {
 			w.until(id, job.Succeeded, time.Hour)
-			if n := w.platform.effectsOf(id); n > 1 {
+			if n := w.effectsOf(id); n > 1 {
 				second += n - 1
 			}
 		}
@@ -61,10 +61,11 @@ func secondPosts(t *testing.T, seed uint64, jobs int, lag func(*rand.Rand) time.
 	return second
 }
 
-func (p *platform) effectsOf(id job.ID) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.effects[job.EffectKey(id, 1)]
+func (w *world) effectsOf(id job.ID) int {
+	key := w.firstKey(id)
+	w.platform.mu.Lock()
+	defer w.platform.mu.Unlock()
+	return w.platform.effects[key]
 }
 
 func TestAWriteSeenInsideTheSettleTimeIsNeverMadeTwice(t *testing.T) {
@@ -172,7 +173,7 @@ func TestNoLookWhileTheRequestIsUnderWayWhenTheStoresClockLeaps(t *testing.T) {
 			if first.IsZero() {
 				first = time.Now()
 			}
-			if w.platform.effectsOf(id) == 0 {
+			if w.effectsOf(id) == 0 {
 				return job.Observation{Verdict: job.SawAbsent}
 			}
 			return job.Observation{Verdict: job.SawPresent, ExternalID: "post"}
@@ -183,7 +184,7 @@ func TestNoLookWhileTheRequestIsUnderWayWhenTheStoresClockLeaps(t *testing.T) {
 		if after := first.Sub(armed); after < 70*time.Second {
 			t.Errorf("first look %v after the arm\n%s", after, w.story(id))
 		}
-		if n := w.platform.effectsOf(id); n != 1 {
+		if n := w.effectsOf(id); n != 1 {
 			t.Errorf("%d effects", n)
 		}
 	}, clocked(clock.now))
@@ -234,14 +235,15 @@ func TestNoLookSoonAfterAStartWhenTheStoresClockLeapt(t *testing.T) {
 	observable(t, func(t *testing.T, w *world) {
 		id := w.submit("leap", window(12*time.Hour))
 		w.armAsTheDead()
-		time.AfterFunc(50*time.Second, func() { w.platform.commit(job.EffectKey(id, 1)) })
+		key := w.firstKey(id)
+		time.AfterFunc(50*time.Second, func() { w.platform.commit(key) })
 		clock.by.Add(int64(time.Hour))
 		var first time.Time
 		w.platform.observe = func(connector.Look) job.Observation {
 			if first.IsZero() {
 				first = time.Now()
 			}
-			if w.platform.effectsOf(id) == 0 {
+			if w.effectsOf(id) == 0 {
 				return job.Observation{Verdict: job.SawAbsent}
 			}
 			return job.Observation{Verdict: job.SawPresent, ExternalID: "post"}

@@ -55,7 +55,7 @@ func TestABlackHoleDelaysNobodyElsesLooks(t *testing.T) {
 		for i := range 20 {
 			id := w.submit(fmt.Sprint("healthy ", i), says(fmt.Sprint("healthy ", i)))
 			s := w.until(id, job.Succeeded, 2*time.Minute)
-			if took := s.Ended.Sub(s.ScheduledFor); took > 80*time.Second { // fence and read lag are 70 s
+			if took := s.Ended.Sub(s.ScheduleTime); took > 80*time.Second { // fence and read lag are 70 s
 				t.Errorf("found after %v\n%s", took, w.story(id))
 			}
 		}

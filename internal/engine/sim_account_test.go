@@ -28,10 +28,10 @@ type account struct {
 	// paused and limits are what people have made of the connection.
 	paused time.Time
 	limits store.ConnectionLimits
-	// starts are its jobs' claims since the limits were set, by the store's clock, and
-	// limited the end of the longest wait that the platform has asked for.
-	starts  []time.Time
-	limited time.Time
+	// starts are its jobs' claims since the limits were set, and limited the end of the
+	// longest wait that the platform has asked for.
+	starts  []moment
+	limited moment
 }
 
 // credential is one version.
@@ -118,7 +118,7 @@ func (w *simWorld) change(t *target, c store.ConnectionChange) {
 }
 
 func (w *simWorld) connection(t *target) store.Connection {
-	conn, err := w.store.Connection(context.Background(), "", t.account.conn)
+	conn, err := w.store.Connection(context.Background(), store.Ref{ID: t.account.conn})
 	if err != nil {
 		w.t.Error(err)
 	}

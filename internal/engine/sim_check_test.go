@@ -74,9 +74,13 @@ func (w *simWorld) check() {
 	for _, id := range changed {
 		if j := w.byID[id]; j != nil {
 			w.objectIsOnes(j)
+			w.waitsAsLong(j)
 			w.oneOfAContent(j)
 			w.fewInFlight(j)
 		}
+	}
+	for _, j := range w.jobs { // also those that should have changed, and have not
+		w.knowsItsPredecessor(j)
 	}
 }
 
@@ -142,6 +146,7 @@ func (w *simWorld) history(j *simJob, r memstore.Record) {
 			w.stats.alarms++
 		}
 		w.connectionRules(j, e, r)
+		w.senderIsLost(j, e, r)
 		if e.To == job.NeedsResolution || e.Cause == job.CauseResolved {
 			j.doubted = true
 		}
@@ -171,6 +176,7 @@ func (w *simWorld) newIntent(j *simJob, r memstore.Record, i int) {
 	is.fence = is.answerBy.Add(simGrace)
 	w.startIsWanted(j, r)
 	w.armIsFitting(j, r, i)
+	w.countEarly(j, r)
 	for _, m := range r.Attempts[:i] {
 		if why := w.mayFollow(j, is, m); why != "" {
 			w.broke("I3", j, "attempt %d armed while attempt %d is %s: %s", a.Number, m.Number, m.Result, why)
@@ -323,6 +329,9 @@ func (w *simWorld) lookIsSound(n *node, j *simJob, l connector.Look) {
 	if l.First.Number > first {
 		w.broke("I8", j, "a look reads back to attempt %d only; the round's first is %d", l.First.Number, first)
 	}
+	if n.leased[j.id] != w.store.Steps() {
+		return // a step has ended the lease, and moved the fences
+	}
 	var latest time.Time
 	for _, a := range r.Attempts[first-1:] {
 		if a.Result != job.ResultRejected && a.Result != job.ResultNotSent && l.Fence.Before(a.Fence) {
@@ -414,13 +423,13 @@ func (w *simWorld) effectIsOne(s *simSession, p *simPost) {
 
 // boundOnce: I7.
 func (w *simWorld) boundOnce(j *simJob, c store.Created) {
-	if c.Created == !j.scheduledFor.IsZero() || c.Snapshot.ID != j.id {
+	if c.Created == !j.scheduleTime.IsZero() || c.Snapshot.ID != j.id {
 		w.broke("I7", j, "the key gave job %s, created %t", c.Snapshot.ID, c.Created)
 	}
 	if c.Created {
-		j.scheduledFor = c.Snapshot.ScheduledFor
-	} else if !j.moved && !c.Snapshot.ScheduledFor.Equal(j.scheduledFor) {
-		w.broke("I7", j, "the key's time was %v and is %v", j.scheduledFor, c.Snapshot.ScheduledFor)
+		j.scheduleTime = c.Snapshot.ScheduleTime
+	} else if !j.moved && !c.Snapshot.ScheduleTime.Equal(j.scheduleTime) {
+		w.broke("I7", j, "the key's time was %v and is %v", j.scheduleTime, c.Snapshot.ScheduleTime)
 	}
 }
 

@@ -14,6 +14,10 @@ import (
 // simSlack is what the believed time may be off without a doubt, and more.
 const simSlack = 2 * time.Second
 
+// simSlewed is the part of the time passed that a clock may be slewed by: as much is
+// believed without a doubt.
+const simSlewed = 1000
+
 // wrongness is how far the store's clock is ahead, and since when.
 type wrongness struct {
 	off   time.Duration
@@ -21,6 +25,22 @@ type wrongness struct {
 	// atOnce says that nobody could tell it from a right clock.
 	atOnce bool
 }
+
+// moment is a time by the store's clock and by the true one. A step of the store's clock
+// moves what is stored, but not what a rule has noted of it before: a span is too short if
+// it is by both.
+type moment struct{ stored, true time.Time }
+
+// written is now, when a time of the store's was written.
+func written(stored time.Time) moment { return moment{stored, time.Now()} }
+
+func (m moment) add(d time.Duration) moment { return moment{m.stored.Add(d), m.true.Add(d)} }
+
+// after reports whether m is after n by both clocks.
+func (m moment) after(n moment) bool { return m.stored.After(n.stored) && m.true.After(n.true) }
+
+// laterOf returns the later of each.
+func laterOf(m, n moment) moment { return moment{later(m.stored, n.stored), later(m.true, n.true)} }
 
 // openStore makes the store, on a clock that can be set.
 func (w *simWorld) openStore() {
@@ -87,16 +107,24 @@ func (w *simWorld) ahead() time.Duration {
 			most = max(most, is.off)
 		}
 	}
-	return most + simSlack
+	return most + simSlack + time.Since(w.started)/simSlewed
 }
 
 // isNotEarly: no clock that is wrong for a moment starts what is due later.
 func (w *simWorld) isNotEarly(j *simJob, r memstore.Record) {
-	early := time.Until(r.Snapshot.ScheduledFor)
+	early := time.Until(r.Snapshot.ScheduleTime)
 	if early > w.ahead() && !hurried(r.Events) {
 		w.broke("EARLY", j, "attempt %d armed %v before its time, when the clock could be believed to be %v ahead",
 			len(r.Attempts), early, w.ahead())
 	}
+}
+
+// probe reads the store's clock each minute, as whoever asks a server for its health does:
+// a change counts from when it was seen, and a simulated node that has nothing to do may not
+// look for ten minutes.
+func (w *simWorld) probe() {
+	_, _ = w.store.Meta(w.t.Context()) // standsTooLong asks again
+	w.director.plan(time.Minute, "probe", w.probe)
 }
 
 // standsTooLong: once faults are over, the clock is believed within the bound.

@@ -30,6 +30,7 @@ const (
 	faultFreeze // the whole process stands still
 	faultSleep  // so does its monotonic clock
 	faultWall   // somebody sets its wall clock
+	faultHidden // the others cannot see that it is alive
 	// Of the platform.
 	faultDeadLine      // the line is dead before the first byte
 	faultUnreachable   // nothing can be opened
@@ -69,7 +70,7 @@ const (
 var faultNames = [faults]string{
 	"store unavailable", "answer of a commit lost", "commit lost, unconfirmed", "commit decided late", "slow store",
 	"late answer of a store", "paused worker", "pause before the send", "late outcome", "owners unread", "database clock back", "database clock ahead", "restart with another time", "crash", "stop", "freeze",
-	"machine asleep", "wall clock set", "dead line", "unreachable", "refused before", "credential refused", "credential refused at the send", "lost request",
+	"machine asleep", "wall clock set", "session lost", "dead line", "unreachable", "refused before", "credential refused", "credential refused at the send", "lost request",
 	"late request", "lost answer", "slow answer", "server error", "rejection", "failed processing", "read lag",
 	"blind look", "stale look", "panic before", "panic after the effect", "key again", "cancel", "retry", "resolution",
 	"reschedule", "update", "login revoked", "credential replaced", "pause", "resume", "limits", "renewal failed", "login ended",

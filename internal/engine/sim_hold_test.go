@@ -28,8 +28,8 @@ func (w *simWorld) connectionRules(j *simJob, e job.Event, r memstore.Record) {
 	w.holdIsTrue(j.target, j)
 }
 
-// startIsFree: HELD, for claims and arms alike. at is the store's time of the write.
-func (w *simWorld) startIsFree(j *simJob, what string, at time.Time) {
+// startIsFree: HELD, for claims and arms alike.
+func (w *simWorld) startIsFree(j *simJob, what string, is moment) {
 	a := &j.target.account
 	why := ""
 	switch conn := w.connection(j.target); {
@@ -37,7 +37,7 @@ func (w *simWorld) startIsFree(j *simJob, what string, at time.Time) {
 		why = "in a pause"
 	case !conn.AuthHoldAt.IsZero():
 		why = "while its credential is refused"
-	case at.Before(a.limited):
+	case a.limited.after(is.add(time.Microsecond)): // the store's times are cut to whole ones
 		why = "before the platform wants to hear again"
 	}
 	if why != "" {
@@ -48,19 +48,20 @@ func (w *simWorld) startIsFree(j *simJob, what string, at time.Time) {
 // takes notes a claim: HELD, PACE, and what the job may be sent with.
 func (w *simWorld) takes(j *simJob, e job.Event) {
 	a := &j.target.account
-	w.startIsFree(j, "claimed", e.At)
+	now := written(e.At)
+	w.startIsFree(j, "claimed", now)
 	j.leased, j.claimed = a.present().version, true
 	most := a.limits.MaxPerMinute
 	if most == 0 {
 		return
 	}
-	a.starts = append(a.starts, e.At)
+	a.starts = append(a.starts, now)
 	minute, once := 0, 0
-	for _, at := range a.starts {
-		if at.After(e.At.Add(-time.Minute)) {
+	for _, start := range a.starts {
+		if start.after(now.add(-time.Minute)) {
 			minute++
 		}
-		if at.Equal(e.At) {
+		if start.stored.Equal(now.stored) {
 			once++
 		}
 	}
@@ -90,7 +91,7 @@ func (w *simWorld) fewInFlight(j *simJob) {
 // armIsFitting: HELD, CREDENTIAL, CLASS and CONTENT, of a new intent.
 func (w *simWorld) armIsFitting(j *simJob, r memstore.Record, i int) {
 	a, t := r.Attempts[i], j.target
-	w.startIsFree(j, "armed", a.ArmedAt)
+	w.startIsFree(j, "armed", written(a.ArmedAt))
 	first := j.last.State != job.Ambiguous
 	switch present := t.account.present().version; {
 	case a.CredentialVersion > present:
@@ -142,7 +143,7 @@ func (w *simWorld) answerHolds(j *simJob, e job.Event) {
 	}
 	t := j.target
 	if a.refusedVersion == nil {
-		t.account.limited = later(t.account.limited, e.At.Add(a.wait))
+		t.account.limited = laterOf(t.account.limited, written(e.At).add(a.wait))
 		return
 	}
 	if t.account.renewable || a.refusedVersion != t.account.present() {
@@ -192,7 +193,7 @@ func (w *simWorld) hadNoStart(j *simJob, before job.Snapshot) {
 	case j.missed: // it fell due in a pause, and was not wanted any more when the pause ended
 	case before.State != job.Scheduled || before.Failures > 0 || !before.WaitsFor.IsZero():
 	case !t.account.paused.IsZero(), !conn.AuthHoldAt.IsZero(), conn.MaxPerMinute > 0:
-	case before.StartDeadline.Sub(later(may, t.account.limited)) > simPatience:
+	case before.StartDeadline.Sub(later(may, t.account.limited.stored)) > simPatience:
 		w.broke("STARVED", j, "it could have started for %v", before.StartDeadline.Sub(may))
 	}
 }

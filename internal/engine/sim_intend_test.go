@@ -58,7 +58,7 @@ func (in *intending) rehearse() (tokens []job.ID) {
 		if !s.State.Runnable() || s.NextAt.After(w.dbNow()) || !s.WaitsFor.IsZero() {
 			continue
 		}
-		conn, err := w.store.Connection(context.Background(), s.Project, s.Connection)
+		conn, err := w.store.Connection(context.Background(), store.Ref{Project: s.Project, ID: s.Connection})
 		if err != nil {
 			w.t.Error(err)
 			continue

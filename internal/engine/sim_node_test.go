@@ -32,6 +32,7 @@ type node struct {
 	tokens      atomic.Uint64
 	asking      atomic.Bool    // its claim asks for an intent
 	read        map[job.ID]int // how many attempts it has read of each job, last
+	leased      map[job.ID]int // after how many steps of the clock it leased each job's look, last
 	// slept is what the monotonic clock missed; shift how far the wall clock is off.
 	slept, shift atomic.Int64
 }
@@ -61,7 +62,7 @@ func (n *node) jitter() float64 {
 // start begins a new life in a slot.
 func (w *simWorld) start(slot int) {
 	w.lives++
-	n := &node{w: w, name: fmt.Sprintf("n%d.%d", slot, w.lives), slot: slot, born: time.Now(), read: make(map[job.ID]int), done: make(chan struct{}), deaf: w.upTo(3) == 0}
+	n := &node{w: w, name: fmt.Sprintf("n%d.%d", slot, w.lives), slot: slot, born: time.Now(), read: make(map[job.ID]int), leased: make(map[job.ID]int), done: make(chan struct{}), deaf: w.upTo(3) == 0}
 	registry, err := connector.NewRegistry(simConnector{n})
 	if err != nil {
 		w.t.Fatal(err)
@@ -96,7 +97,19 @@ func (n *node) die() {
 		return
 	}
 	n.stop()
+	n.w.store.Dismiss(n.name)
 	n.w.director.bury(n)
+}
+
+// hide lets the others take a node for gone that is alive, for a while.
+func (w *simWorld) hide(n *node) {
+	w.note(n.name, "session lost", job.ID{}, 0, "")
+	w.store.Dismiss(n.name)
+	w.director.plan(w.pause(), "session again", func() {
+		if !n.dead.Load() {
+			_ = w.store.Enlist(context.Background(), n.name)
+		}
+	})
 }
 
 // crash ends a node at once; another life may follow.
@@ -137,7 +150,7 @@ func (w *simWorld) trouble() {
 	if n == nil {
 		return
 	}
-	f := []fault{faultCrash, faultCrash, faultStop, faultFreeze, faultSleep, faultWall}[w.upTo(6)]
+	f := []fault{faultCrash, faultCrash, faultStop, faultFreeze, faultSleep, faultWall, faultHidden}[w.upTo(7)]
 	if w.theme != nil {
 		f = append(w.theme.strokes, faultStop)[w.upTo(max(len(w.theme.strokes), 1))]
 	} else if w.clockJumps && w.upTo(2) == 0 {
@@ -163,6 +176,8 @@ func (w *simWorld) trouble() {
 	case faultWall:
 		w.note(n.name, "wall clock set", job.ID{}, 0, "")
 		n.shift.Store(int64(w.oneOf(0, -w.pause(), w.pause(), -12*time.Hour, 500*time.Millisecond, -500*time.Millisecond)))
+	case faultHidden:
+		w.hide(n)
 	case faultBackJump:
 		w.note("", "database clock back", job.ID{}, 0, "")
 		w.setClock(-w.pause())

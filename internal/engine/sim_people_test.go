@@ -57,6 +57,8 @@ func (w *simWorld) people() {
 	switch f {
 	case faultResolve:
 		j.ruled, j.ruling = s.Attempt, d.Ruling.Ruling
+	case faultRetry:
+		j.retried = true
 	case faultReschedule:
 		j.moved = true
 	case faultCancel:
@@ -75,6 +77,10 @@ func (w *simWorld) deed(j *simJob, s job.Snapshot) (fault, job.Evidence, *store.
 	switch s.State {
 	case job.Failed, job.Expired:
 		return faultRetry, job.RetryAsked{}, nil
+	case job.Canceled:
+		if s.LeftBehind() {
+			return faultRetry, job.RetryAsked{}, nil
+		}
 	case job.NeedsResolution, job.Ambiguous:
 		if s.State == job.Ambiguous && w.upTo(4) > 0 {
 			break

@@ -127,10 +127,9 @@ func (c simConnector) Prepare(r connector.Request) (connector.Prepared, error) {
 	if t.stated().Class == job.Observable {
 		out.Gate = simDigest(text)
 	}
-	owner, _, _ := strings.Cut(r.EffectKey, ".")
-	id, err := job.ParseID(owner)
-	if err != nil {
-		return out, fmt.Errorf("effect key: %w", err)
+	id, known := c.w.byEffect[r.EffectKey]
+	if !known {
+		return out, fmt.Errorf("the effect key %q is of no job", r.EffectKey)
 	}
 	act := func() error {
 		if c.w.hit(faultPanicBefore) {

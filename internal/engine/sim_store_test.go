@@ -57,7 +57,13 @@ func (s nodeStore) Claim(ctx context.Context, p store.ClaimParams) ([]store.Leas
 
 func (s nodeStore) ClaimLooks(ctx context.Context, p store.ClaimParams) ([]store.Leased, error) {
 	return parkCall(s.node, call{op: "ClaimLooks", ctx: ctx, writes: true},
-		func(ctx context.Context) ([]store.Leased, error) { return s.w.store.ClaimLooks(ctx, p) })
+		func(ctx context.Context) ([]store.Leased, error) {
+			out, err := s.w.store.ClaimLooks(ctx, p)
+			for _, l := range out {
+				s.leased[l.ID] = s.w.store.Steps()
+			}
+			return out, err
+		})
 }
 
 func (s nodeStore) Renew(ctx context.Context, lease time.Duration, refs []store.LeaseRef) ([]bool, error) {
@@ -102,6 +108,17 @@ func (s nodeStore) Apply(ctx context.Context, items []store.Change) ([]store.App
 func (s nodeStore) Overdue(ctx context.Context, limit int) ([]job.Snapshot, error) {
 	return parkCall(s.node, call{op: "Overdue", ctx: ctx},
 		func(ctx context.Context) ([]job.Snapshot, error) { return s.w.store.Overdue(ctx, limit) })
+}
+
+func (s nodeStore) Enlist(ctx context.Context, worker string) error {
+	_, err := parkCall(s.node, call{op: "Enlist", ctx: ctx, writes: true},
+		func(ctx context.Context) (struct{}, error) { return struct{}{}, s.w.store.Enlist(ctx, worker) })
+	return err
+}
+
+func (s nodeStore) Orphans(ctx context.Context, limit int) ([]store.Leased, error) {
+	return parkCall(s.node, call{op: "Orphans", ctx: ctx},
+		func(ctx context.Context) ([]store.Leased, error) { return s.w.store.Orphans(ctx, limit) })
 }
 
 func (s nodeStore) Owners(ctx context.Context, id job.ID, n int, ids []string) (map[string]job.ID, error) {

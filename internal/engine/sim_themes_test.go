@@ -76,6 +76,15 @@ var themes = []theme{
 		set:   func(w *simWorld) { w.brief = true },
 	},
 	{
+		name: "senders that are gone, or seem to be", class: job.Keyed, strokes: []fault{faultCrash, faultCrash, faultHidden, faultStop}, nodes: 2,
+		rates: map[fault]int{faultLateRequest: 300, faultLostAnswer: 200, faultSlowAnswer: 600, faultLateOutcome: 200, faultRejected: 100, faultNearSend: 200},
+		// Windows that end, and keys that are forgotten, before the fence.
+		set: func(w *simWorld) {
+			w.calm, w.close, w.poll = 10*time.Second, true, time.Second
+			w.narrow, w.brief = w.upTo(2) == 0, w.upTo(2) == 0
+		},
+	},
+	{
 		name: "the database's clock", class: job.Observable, strokes: []fault{faultAheadJump, faultBackJump}, nodes: 1,
 		rates: map[fault]int{faultLostAnswer: 300, faultSlowAnswer: 500, faultLostRequest: 300, faultLateOutcome: 200},
 		set:   func(w *simWorld) { w.clockJumps, w.calm = true, 30*time.Second },

@@ -84,7 +84,7 @@ func quiet(r traceRow) bool {
 		return false
 	}
 	switch r.what {
-	case "Claim", "ClaimLooks", "Overdue", "Renew", "Exit":
+	case "Claim", "ClaimLooks", "Overdue", "Enlist", "Orphans", "Renew", "Exit":
 		return true
 	default:
 		return strings.HasPrefix(r.what, "plan: ") || strings.HasPrefix(r.what, "fault: ")

@@ -97,8 +97,8 @@ func (w *simWorld) startIsWanted(j *simJob, r memstore.Record) {
 		w.isNotEarly(j, r)
 	case !s.StartDeadline.After(a.ArmedAt):
 		w.broke("UNWANTED", j, "attempt %d armed %v after the start window", a.Number, a.ArmedAt.Sub(s.StartDeadline))
-	case !hurried(r.Events) && a.ArmedAt.Before(s.ScheduledFor):
-		w.broke("UNWANTED", j, "attempt %d armed %v before its time", a.Number, s.ScheduledFor.Sub(a.ArmedAt))
+	case !hurried(r.Events) && a.ArmedAt.Before(s.ScheduleTime):
+		w.broke("UNWANTED", j, "attempt %d armed %v before its time", a.Number, s.ScheduleTime.Sub(a.ArmedAt))
 	}
 }
 
@@ -124,12 +124,18 @@ func (w *simWorld) endHasAReason(j *simJob, before job.Snapshot, r memstore.Reco
 	why := ""
 	switch s.State {
 	case job.Canceled:
-		if !j.canceled && j.ruling != job.RuleCancel {
+		left := r.Events[len(r.Events)-1].Cause == job.CausePredecessorEnded
+		switch parent := w.byID[s.ReplyTo]; {
+		case left && (parent == nil || parent.last.State.BadEnd() == 0):
+			why = "the job that it replies to goes on"
+		case !left && !j.canceled && j.ruling != job.RuleCancel:
 			why = "nobody has asked for it"
 		}
 	case job.Expired:
 		if !w.clockJumps && !j.missed && w.dbNow().Before(s.StartDeadline) {
 			why = "its start window is open"
+		} else {
+			why = w.leftInTime(j, before)
 		}
 		w.hadNoStart(j, before)
 	case job.Failed:

@@ -51,7 +51,13 @@ func (s *simSession) wire(c connector.Commit, handle string, out *job.Outcome) e
 	if w.hit(faultSlowAnswer) {
 		slow = time.Duration(w.upTo(int(answer)))
 	}
-	commit := func() job.Outcome { return s.commit(c, handle) }
+	arrived := s.target.keys[c.EffectKey]
+	commit := func() job.Outcome {
+		if s.target.traits.Class == job.Keyed && s.target.traits.Repeat != job.RepeatInFlight && arrived == nil {
+			return s.postUnder(c) // it looks for the key as a request arrives, and stores it with the effect
+		}
+		return s.commit(c, handle)
+	}
 	w.answerIn(slow)
 	switch {
 	case w.refuses(s.target, s.version, faultAuthLate):
@@ -60,8 +66,12 @@ func (s *simSession) wire(c connector.Commit, handle string, out *job.Outcome) e
 		w.answerIn(w.oneOf(0, answer))
 		*out = simUnknown("connection reset")
 	case w.hit(faultLateRequest) && latest > 0:
+		gone := w.oneOf(0, answer)
+		if s.target.traits.Class == job.Keyed && s.target.traits.Repeat == job.RepeatEnded {
+			latest, gone = answer, answer // it ends its work on a request as we end ours
+		}
 		s.commitLater(w.near(latest), commit, a)
-		w.answerIn(w.oneOf(0, answer))
+		w.answerIn(gone)
 		*out = simUnknown("no answer")
 	case w.hit(faultLostAnswer):
 		commit()
@@ -110,9 +120,7 @@ func (s *simSession) commit(c connector.Commit, handle string) job.Outcome {
 			w.stats.deduped++
 			return job.Outcome{Result: job.ResultSucceeded, HTTPStatus: 200, ExternalID: first.id}
 		}
-		p := s.post(c)
-		t.keys[c.EffectKey] = p
-		return job.Outcome{Result: job.ResultSucceeded, HTTPStatus: 200, ExternalID: p.id}
+		return s.postUnder(c)
 	case job.Handle:
 		return s.publishContainer(c, handle)
 	default:
@@ -123,6 +131,13 @@ func (s *simSession) commit(c connector.Commit, handle string) job.Outcome {
 		}
 		return out
 	}
+}
+
+// postUnder makes an effect and remembers its key.
+func (s *simSession) postUnder(c connector.Commit) job.Outcome {
+	p := s.post(c)
+	s.target.keys[c.EffectKey] = p
+	return job.Outcome{Result: job.ResultSucceeded, HTTPStatus: 200, ExternalID: p.id}
 }
 
 // publishContainer is the commit of a HANDLE target: at once, or after processing.

@@ -36,6 +36,8 @@ type simWorld struct {
 	ids      uint64
 	jobs     []*simJob
 	byID     map[job.ID]*simJob
+	// byEffect has the jobs by the effect keys of all rounds that they may come to.
+	byEffect map[string]job.ID
 	started  time.Time
 
 	// What the seed chose.
@@ -73,6 +75,8 @@ type simWorld struct {
 	stats  simStats
 	log    *simTrace
 	broken *violation
+	// paced are the times of early repeats, by connection and write.
+	paced map[string][]time.Time
 }
 
 // simJob is what is known of a job from outside.
@@ -86,7 +90,7 @@ type simJob struct {
 	posts    []*simPost
 	// last is the job as it was checked last.
 	last         job.Snapshot
-	scheduledFor time.Time
+	scheduleTime time.Time
 	events       int
 	// ruled is the last attempt that a person has ruled on; wronged, that he may
 	// have been wrong.
@@ -94,6 +98,7 @@ type simJob struct {
 	wronged  bool
 	moved    bool       // rescheduled
 	canceled bool       // a client asked for that
+	retried  bool       // a client had it start again after an end
 	ruling   job.Ruling // the last one
 	// permanent: the platform has refused it for good at some time.
 	permanent bool
@@ -113,6 +118,8 @@ type simJob struct {
 	leased  int
 	claimed bool
 	met     map[string]int // by worker, what it met before an arm that costs a try
+	// lost are the attempts whose sender was taken for gone.
+	lost map[int]bool
 }
 
 // simAttempt is one armed attempt, in true time.
@@ -133,7 +140,7 @@ type simAttempt struct {
 }
 
 func newSimWorld(t *testing.T, seed uint64, liveness bool) *simWorld {
-	w := &simWorld{t: t, seed: seed, liveness: liveness, byID: make(map[job.ID]*simJob), started: time.Now()}
+	w := &simWorld{t: t, seed: seed, liveness: liveness, byID: make(map[job.ID]*simJob), byEffect: make(map[string]job.ID), started: time.Now(), paced: make(map[string][]time.Time)}
 	w.director = newDirector(w, seed)
 	w.log = newSimTrace(w)
 	w.openStore()
@@ -192,6 +199,9 @@ func (w *simWorld) connect() {
 		}
 		t.twins = (w.alike || w.upTo(3) == 0) && !w.clockJumps
 	}
+	if t.traits.Class == job.Keyed {
+		t.traits.Repeat = []job.Repeat{job.RepeatInFlight, job.RepeatInFlight, job.RepeatEnded, job.RepeatFenced}[w.upTo(4)]
+	}
 	t.unsure = t.traits.KeyWindow >= 24*time.Hour && w.upTo(3) == 0 || t.traits.Class == job.Observable && w.upTo(8) == 0
 	if w.unsure {
 		t.unsure = t.traits.Class == job.Keyed || t.traits.Class == job.Observable
@@ -248,18 +258,21 @@ func (w *simWorld) populate() {
 			},
 		}}
 		if i > 0 && w.upTo(6) == 0 {
-			n.Spec.ReplyTo = w.jobs[w.upTo(i)].id
+			n.Spec.ReplyTo, n.Spec.WaitWindow = w.jobs[w.upTo(i)].id, waitOf(i)
 		}
 		if w.upTo(4) > 0 {
-			n.ScheduledFor = job.Micros(w.dbNow().Add(time.Duration(w.upTo(int(20 * time.Minute)))))
+			n.ScheduleTime = job.Micros(w.dbNow().Add(time.Duration(w.upTo(int(20 * time.Minute)))))
 		}
-		j := &simJob{id: n.Spec.ID, index: i, text: text, spec: n, target: t, attempts: make(map[int]*simAttempt), met: make(map[string]int)}
+		j := &simJob{id: n.Spec.ID, index: i, text: text, spec: n, target: t, attempts: make(map[int]*simAttempt), met: make(map[string]int), lost: make(map[int]bool)}
 		w.jobs = append(w.jobs, j)
 		w.byID[j.id] = j
+		for round := range mostRounds {
+			w.byEffect[job.EffectKey("", n.Spec.Project, n.Spec.Key, 1+round)] = j.id
+		}
 		in := time.Duration(w.upTo(int(10 * time.Minute)))
 		if w.close {
-			in, n.ScheduledFor = in/10, time.Time{}
-			j.spec.ScheduledFor = n.ScheduledFor
+			in, n.ScheduleTime = in/10, time.Time{}
+			j.spec.ScheduleTime = n.ScheduleTime
 		}
 		if !n.Spec.ReplyTo.IsZero() || w.upTo(2) == 0 && !w.few {
 			in += 10 * time.Minute * time.Duration(w.upTo(2)) // after what it replies to
@@ -267,6 +280,9 @@ func (w *simWorld) populate() {
 		w.director.plan(in, "submit", func() { w.submit(j) })
 	}
 }
+
+// mostRounds is more than a job of a world ever comes to.
+const mostRounds = 100
 
 func (w *simWorld) dbNow() time.Time { return time.Now().Add(time.Duration(w.dbShift.Load())) }
 
@@ -304,6 +320,7 @@ func (w *simWorld) heal() {
 	w.note("", "heal", job.ID{}, 0, "")
 	w.plagued.Store(false)
 	w.director.healed, w.healed = true, time.Now()
+	w.probe()
 	for _, n := range w.nodes {
 		if n != nil {
 			n.shift.Store(0)

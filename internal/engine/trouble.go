@@ -89,6 +89,7 @@ const (
 	opClaim      = "claim"
 	opClaimLooks = "claim looks"
 	opSweep      = "sweep"
+	opOrphans    = "orphans"
 	opApply      = "apply"
 	opNextDue    = "next due"
 )

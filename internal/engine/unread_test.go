@@ -130,7 +130,7 @@ func TestAPublishedVideoIsFoundSoonAlthoughPollsFail(t *testing.T) {
 				for i := range 100 { // one after the other: each draws by its number
 					id := w.submit(fmt.Sprint("video ", i))
 					s := w.until(id, job.Succeeded, 2*time.Hour)
-					late = append(late, s.Ended.Sub(accepted[job.EffectKey(id, 1)].Add(takes)))
+					late = append(late, s.Ended.Sub(accepted[w.firstKey(id)].Add(takes)))
 				}
 				late.report(t)
 			}, class(job.Handle))

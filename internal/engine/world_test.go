@@ -153,7 +153,7 @@ func (w *world) stop() []error {
 type change func(*store.NewJob)
 
 func at(d time.Duration) change {
-	return func(n *store.NewJob) { n.ScheduledFor = job.Micros(time.Now().Add(d)) }
+	return func(n *store.NewJob) { n.ScheduleTime = job.Micros(time.Now().Add(d)) }
 }
 func policy(p job.Policy) change { return func(n *store.NewJob) { n.Spec.Policy = p } }
 func window(d time.Duration) change {
@@ -178,6 +178,13 @@ func (w *world) submit(key string, changes ...change) job.ID {
 		w.t.Fatal(created[0].Err)
 	}
 	return created[0].Snapshot.ID
+}
+
+// firstKey is the effect key of a job's first round.
+func (w *world) firstKey(id job.ID) string {
+	w.t.Helper()
+	s := w.job(id)
+	return job.EffectKey("", s.Project, s.Key, 1)
 }
 
 func (w *world) job(id job.ID) job.Snapshot {

@@ -75,8 +75,8 @@ type Case struct {
 // the API key that goes with it; empty: none.
 func (c Case) Request(ctx context.Context, base, key string) (*http.Request, error) {
 	var body io.Reader
-	if c.body != nil {
-		body = bytes.NewReader(c.body())
+	if made := c.Body(); made != nil {
+		body = bytes.NewReader(made)
 	}
 	r, err := http.NewRequestWithContext(ctx, c.method, base+c.path, body)
 	if err != nil {
@@ -89,6 +89,14 @@ func (c Case) Request(ctx context.Context, base, key string) (*http.Request, err
 		r.Header.Set("Authorization", "Bearer "+key)
 	}
 	return r, nil
+}
+
+// Body makes the body; nil: the request has none.
+func (c Case) Body() []byte {
+	if c.body == nil {
+		return nil
+	}
+	return c.body()
 }
 
 // Made returns the case with a body that is made already, so that sending it

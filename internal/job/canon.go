@@ -1,13 +1,11 @@
 package job
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/binary"
 	"errors"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 )
@@ -87,6 +85,14 @@ func (f *Fingerprint) Set(name string, value []byte) {
 	f.fields = append(f.fields, field)
 }
 
+// aliasMark ends the name of an alias. No field of a request has it in its name.
+const aliasMark = "="
+
+// Alias adds another name of a field's value: the key by which a client named the object
+// whose id the value is. Two fingerprints with the same alias of a field agree in it,
+// whatever the name stands for since; an alias that one of them lacks counts for nothing.
+func (f *Fingerprint) Alias(name string, value []byte) { f.Set(name+aliasMark, value) }
+
 const (
 	// usualFields is how many fields most fingerprints have.
 	usualFields = 8
@@ -131,24 +137,31 @@ func ParseFingerprint(b []byte) (Fingerprint, error) {
 }
 
 // Equal tells whether both are of the same request.
-func (f Fingerprint) Equal(g Fingerprint) bool { return bytes.Equal(f.Bytes(), g.Bytes()) }
+func (f Fingerprint) Equal(g Fingerprint) bool { return len(f.Diff(g)) == 0 }
 
 // Diff names the fields in which the two differ, in f's order, then those
-// that only g has. A field that one side lacks differs.
+// that only g has. A field that one side lacks differs; an alias never does.
 func (f Fingerprint) Diff(g Fingerprint) []string {
 	other := make(map[string][fieldDigest]byte, len(g.fields))
 	for _, field := range g.fields {
 		other[field.name] = field.digest
 	}
+	same := make(map[string]bool) // by an alias
+	for _, field := range f.fields {
+		if of, alias := strings.CutSuffix(field.name, aliasMark); alias && other[field.name] == field.digest {
+			same[of] = true
+		}
+	}
 	var names []string
 	for _, field := range f.fields {
-		if d, ok := other[field.name]; !ok || d != field.digest {
-			names = append(names, field.name)
+		d, ok := other[field.name]
+		if delete(other, field.name); ok && d == field.digest || same[field.name] || strings.HasSuffix(field.name, aliasMark) {
+			continue
 		}
-		delete(other, field.name)
+		names = append(names, field.name)
 	}
 	for _, field := range g.fields {
-		if _, only := other[field.name]; only {
+		if _, only := other[field.name]; only && !same[field.name] && !strings.HasSuffix(field.name, aliasMark) {
 			names = append(names, field.name)
 		}
 	}
@@ -164,13 +177,4 @@ func DerivedKey(f Fingerprint) string {
 	sum := sha256.Sum256(f.Bytes())
 	enc := base32.StdEncoding.WithPadding(base32.NoPadding)
 	return derivedPrefix + strings.ToLower(enc.EncodeToString(sum[:]))
-}
-
-// EffectKey is what a KEYED target dedupes on: the job's id, and from the
-// second round on the round too, because a new round wants a new effect.
-func EffectKey(id ID, round int) string {
-	if round <= 1 {
-		return id.String()
-	}
-	return id.String() + "." + strconv.Itoa(round)
 }

@@ -106,11 +106,6 @@ func TestKeys(t *testing.T) {
 	if err != nil || id.String() != "0197f5c0-0000-7000-8000-00000000abcd" || id.IsZero() {
 		t.Fatalf("%s, %v", id, err)
 	}
-	for round, want := range map[int]string{0: id.String(), 1: id.String(), 2: id.String() + ".2", 12: id.String() + ".12"} {
-		if got := EffectKey(id, round); got != want {
-			t.Errorf("round %d: %s", round, got)
-		}
-	}
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678_901_999, time.FixedZone("x", 3600))
 	if got := Micros(at); got.Nanosecond() != 678_901_000 || got.Location() != time.UTC || got.Hour() != 2 {
 		t.Errorf("Micros gave %v", got)
@@ -198,5 +193,42 @@ func TestNames(t *testing.T) {
 	}
 	if Class(0).String() != "UNSPECIFIED" || Cause(200).String() != "UNSPECIFIED" || State(99).String() != "NONE" {
 		t.Error("values without a name must say so")
+	}
+}
+
+// TestFingerprintAliases: an alias that both have makes a field equal, one that one side
+// lacks says nothing, and none is ever named as a difference.
+func TestFingerprintAliases(t *testing.T) {
+	of := func(value, alias string) (f Fingerprint) {
+		f.Set("a", []byte(value))
+		f.Set("b", []byte("same"))
+		if alias != "" {
+			f.Alias("a", []byte(alias))
+		}
+		return f
+	}
+	for name, tt := range map[string]struct {
+		f, g Fingerprint
+		same bool
+	}{
+		"another value under the same alias":   {of("1", "x"), of("2", "x"), true},
+		"the same value under another alias":   {of("1", "x"), of("1", "y"), true},
+		"the same value, one without an alias": {of("1", "x"), of("1", ""), true},
+		"another value and alias":              {of("1", "x"), of("2", "y"), false},
+		"another value, one without an alias":  {of("1", "x"), of("2", ""), false},
+	} {
+		for _, pair := range [][2]Fingerprint{{tt.f, tt.g}, {tt.g, tt.f}} {
+			stored, err := ParseFingerprint(pair[1].Bytes())
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := []string{"a"}
+			if tt.same {
+				want = nil
+			}
+			if got := pair[0].Diff(stored); !slices.Equal(got, want) || pair[0].Equal(stored) != tt.same {
+				t.Errorf("%s: differ in %v", name, got)
+			}
+		}
 	}
 }

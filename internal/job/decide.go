@@ -45,9 +45,8 @@ type Traits struct {
 	Class Class
 	// KeyWindow is how long a KEYED target remembers a key.
 	KeyWindow time.Duration
-	// LateKey says that a KEYED target stores the key after the effect: a repeat while
-	// the request before it may still be under way is a second effect.
-	LateKey bool
+	// Repeat says from when on a KEYED target may be sent the same key again.
+	Repeat Repeat
 	// ReadLag is how long after a write a look may still miss it.
 	ReadLag time.Duration
 	// Negatives complete absences, Spacing apart, prove an absence. Zero means 1.
@@ -57,6 +56,22 @@ type Traits struct {
 	// target's, but the engine's own.
 	Grace time.Duration
 }
+
+// Repeat says from when on a KEYED target drops a second request with the same key.
+type Repeat uint8
+
+const (
+	// RepeatEnded: once the request before it has ended on our side, with an answer or
+	// without one. The zero value.
+	RepeatEnded Repeat = iota
+	// RepeatFenced: once the request before it can no longer act, because the target
+	// stores the key after the effect.
+	RepeatFenced
+	// RepeatInFlight: at any time, because the target stores the key together with the
+	// effect, or holds it from the request's first byte on. Two requests with one key that
+	// are processed concurrently have one effect.
+	RepeatInFlight
+)
 
 // Looks and polls have budgets of their own; past them the policy decides.
 const (
@@ -95,6 +110,8 @@ type Settled struct {
 	HTTPStatus   int
 	BytesWritten int64
 	Handle       string
+	// Answer replaces what is kept of the target's answer; nil leaves it.
+	Answer *Answer
 }
 
 // HoldUntil asks for a hold on the job's hold key.
@@ -152,13 +169,35 @@ var ErrNoSuchAttempt = errors.New("evidence for an attempt that was never armed"
 type StateError struct {
 	Current State
 	Allowed []State
+	// Cause is what is in the way; zero: the state itself.
+	Cause StateCause
 	// Why adds what the states alone do not say.
 	Why string
+	// FenceLeft is how long the last attempt may still act, with FenceStands.
+	FenceLeft time.Duration
+	// Predecessor is the job to retry first, with PredecessorStands.
+	Predecessor ID
 }
+
+// StateCause is what keeps a job in its state.
+type StateCause int
+
+// The causes. With each of them the state alone would allow the request.
+const (
+	_ StateCause = iota
+	// FenceStands: the last attempt may still act.
+	FenceStands
+	// PredecessorStands: the job that it replies to ended without success.
+	PredecessorStands
+	// NoAttemptLeft: the job has had MaxAttempts.
+	NoAttemptLeft
+	// AttemptStands: an attempt is under way after the job's end.
+	AttemptStands
+)
 
 func (e *StateError) Error() string {
 	msg := fmt.Sprintf("the job is %s", e.Current)
-	if !slices.Contains(e.Allowed, e.Current) { // else it is not the state that is in the way
+	if e.Cause == 0 {
 		msg += fmt.Sprintf("; allowed: %v", e.Allowed)
 	}
 	if e.Why != "" {
@@ -182,8 +221,12 @@ func Decide(v View, e Evidence) (Decision, error) {
 		d = decideLeaseOver(v)
 	case FenceOver:
 		d = decideFenceOver(v)
+	case SenderLost:
+		d = decideSenderLost(v, e)
 	case WindowOver:
 		d = decideWindowOver(v)
+	case PredecessorEnded:
+		d = decidePredecessorEnded(v)
 	case Missed:
 		d = decideMissed(v, e)
 	case LookDue:
@@ -274,9 +317,23 @@ func decideWindowOver(v View) Decision {
 	msg := "the start window passed before the job could start"
 	if waits := !v.WaitsFor.IsZero(); waits || v.LastError == nil {
 		if waits {
-			msg = "the start window passed while it waited for job " + v.WaitsFor.String()
+			msg = "the wait window passed while it waited for job " + v.WaitsFor.String()
 		}
 		d.LastError = &Failure{Kind: FailWindowOver, Message: msg}
+	}
+	return d
+}
+
+// decidePredecessorEnded ends a reply that nothing is left to wait for. RetryJob takes
+// it up again, once its predecessor goes on.
+func decidePredecessorEnded(v View) Decision {
+	if !v.State.Runnable() || v.WaitsFor.IsZero() || v.PredecessorEnd == 0 {
+		return nothing
+	}
+	d := keep(v, Canceled, CausePredecessorEnded)
+	d.Detail = fmt.Sprintf("job %s, which it replies to, ended as %s", v.WaitsFor, v.PredecessorEnd)
+	d.LastError = &Failure{
+		Kind: FailPredecessorEnded, Message: d.Detail + "; retry that one first, and then this one",
 	}
 	return d
 }
@@ -314,13 +371,49 @@ func decideFenceOver(v View) Decision {
 	if v.State != Sending || v.FenceLeft > 0 {
 		return nothing // no attempt under way, or a newer one that may still act
 	}
-	msg := "no outcome was recorded before the fence; the worker may have died in mid-send"
-	d := keep(v, Ambiguous, CauseFencePassed)
+	d := givenUp(v, CauseFencePassed, "no outcome was recorded before the fence; the worker may have died in mid-send")
+	d.Delay = firstLook(v)
+	return d
+}
+
+// givenUp takes an attempt without an outcome for unknown.
+func givenUp(v View, cause Cause, msg string) Decision {
+	d := keep(v, Ambiguous, cause)
 	d.Settle = []Settled{{Attempt: v.Attempt, Result: ResultUnknown, Kind: FailAmbiguous, Message: msg}}
 	d.LastError = &Failure{Kind: FailAmbiguous, Message: msg}
 	d.Looks, d.Negatives = 0, 0
-	d.Delay = firstLook(v)
 	return d
+}
+
+// senderLost is the error of an attempt that was taken up before its fence. lastLost knows
+// it by this text, which is stored.
+const senderLost = "the server that was sending this job is gone; whether the request had an effect is unknown"
+
+// lastLost reports whether the last attempt's sender seemed gone, and may send for all that is known.
+func (v View) lastLost() bool { return v.LastError != nil && v.LastError.Message == senderLost }
+
+// decideSenderLost takes up a job before its fence, if it is to be repeated before it.
+// The sender may be alive all the same, so nothing else may follow from its absence: only
+// a repeat under the same key, at a target that takes two requests of one key for one,
+// needs no fence. Any other job stays SENDING until its fence: its sender may still save
+// its handle, and the request counts as one in flight.
+func decideSenderLost(v View, e SenderLost) Decision {
+	if v.State != Sending || v.FenceLeft <= 0 {
+		return nothing // its outcome came, or its fence has passed
+	}
+	if !v.repeatsInFlight() || !v.CancelAsked.IsZero() || !v.mayReplay() {
+		return nothing
+	}
+	d := givenUp(v, CauseSenderLost, senderLost)
+	d.Delay = min(e.Wait, v.FenceLeft)
+	return d
+}
+
+// repeatsInFlight reports whether a repeat under the same key is safe, and fit to be
+// made, while the sender of the present attempt may still be sending. If an earlier
+// attempt is unknown, too, the job may be what ends the servers: it waits for its fence.
+func (v View) repeatsInFlight() bool {
+	return v.Class == Keyed && v.Traits.Repeat == RepeatInFlight && len(v.Open) == 1
 }
 
 // decideDeferred judges a lease that ended before its arm. A CLAIMED job has no

@@ -4,14 +4,14 @@ import "time"
 
 // firstLook is the wait from AMBIGUOUS to the first look. A KEYED target may be
 // asked again soon, because a repeat under the same key is harmless, unless the key
-// is stored after the effect. Everybody else waits for the fence: a look begun before
+// is stored after the effect (RepeatFenced). Everybody else waits for the fence: a look begun before
 // it may miss a write that is still under way, and a new intent would race it.
 func firstLook(v View) time.Duration {
 	fence := max(v.FenceLeft, 0)
 	switch v.Class {
 	case Keyed:
 		wait := v.Retry.Replay(len(v.Open), v.Jitter)
-		if v.Traits.LateKey {
+		if v.Traits.Repeat == RepeatFenced {
 			wait = max(wait, fence)
 		}
 		return wait
@@ -35,7 +35,7 @@ func (v View) replayWait(n int) time.Duration {
 }
 
 // decideLookDue says what the reconciler must do now.
-func decideLookDue(v View) Decision {
+func decideLookDue(v View) Decision { //nolint:cyclop // one table, read from top to bottom
 	switch v.State {
 	case Accepted:
 		return pollDue(v)
@@ -45,12 +45,17 @@ func decideLookDue(v View) Decision {
 	}
 	d := keep(v, Ambiguous, CausePolicy)
 	switch {
-	case v.Class == Keyed && v.CancelAsked.IsZero() && v.mayReplay() && v.Traits.LateKey && v.FenceLeft > 0:
+	case v.Class == Keyed && v.CancelAsked.IsZero() && v.mayReplay() && v.repeatsFenced() && v.FenceLeft > 0:
 		d.Cause, d.Delay = CauseLooked, v.FenceLeft
 		d.Detail = "too early to repeat"
 		return d
 	case v.Class == Keyed && v.CancelAsked.IsZero() && v.mayReplay():
 		return Decision{Action: ActRearm}
+	case v.Class == Keyed && v.FenceLeft > 0:
+		// The sender of an attempt that seemed lost may have its answer yet.
+		d.Cause, d.Delay = CauseLooked, v.FenceLeft
+		d.Detail = "too early to give up: a request may still act"
+		return d
 	case v.Class == Keyed:
 		return unresolved(v, d, v.noReplayReason())
 	case v.Class != Observable && v.Class != Handle:
@@ -98,6 +103,12 @@ func (v View) KeyKnown() bool {
 		return false
 	}
 	return v.KeyAge < (v.Traits.KeyWindow-v.Retry.Timeout()-v.Traits.Grace)/2
+}
+
+// repeatsFenced reports whether a repeat waits for the fence. A connection may have been
+// changed since its job was taken up to be repeated early.
+func (v View) repeatsFenced() bool {
+	return v.Traits.Repeat == RepeatFenced || v.Traits.Repeat != RepeatInFlight && v.lastLost()
 }
 
 func (v View) noReplayReason() string {
@@ -274,6 +285,12 @@ func sawAbsent(v View, d Decision) Decision {
 		d.Delay = v.Traits.Spacing
 		return d
 	}
+	if d.Observed.Contradicted {
+		// A policy that sends again would be refused again, and one that assumes the
+		// effect would take a refusal for it.
+		d.To = NeedsResolution
+		return d
+	}
 	d.CloseOpen = ResultAbsent
 	d.Looks, d.Negatives = 0, 0
 	switch {
@@ -344,7 +361,8 @@ func unresolved(v View, d Decision, why string) Decision {
 }
 
 // mayResend bounds policy RESEND: every arm counts against the attempts, and
-// the window and a cancel are kept.
+// the window and a cancel are kept. A new round of a job with a caller's own effect key
+// needs another one, which only a person can give.
 func (v View) mayResend() bool {
-	return v.State == Ambiguous && v.CancelAsked.IsZero() && v.WindowLeft > 0 && v.Attempt < v.Retry.Attempts()
+	return v.OwnEffectKey == "" && v.State == Ambiguous && v.CancelAsked.IsZero() && v.WindowLeft > 0 && v.Attempt < v.Retry.Attempts()
 }

@@ -44,7 +44,7 @@ func outcomeCause(v View, o Outcome) Cause {
 func settledBy(o Outcome) Settled {
 	return Settled{
 		Attempt: o.Attempt, Result: o.Result, Kind: o.Kind, Message: o.Message,
-		HTTPStatus: o.HTTPStatus, BytesWritten: o.BytesWritten, Handle: o.Handle,
+		HTTPStatus: o.HTTPStatus, BytesWritten: o.BytesWritten, Handle: o.Handle, Answer: o.Answer,
 	}
 }
 

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"errors"
 	"fmt"
 	"time"
 )
@@ -41,7 +42,12 @@ func decideCancel(v View) (Decision, error) {
 		d.Cancel = true
 		return d, nil
 	case Canceled:
-		return nothing, nil
+		if !v.LeftBehind() {
+			return nothing, nil
+		}
+		d := same(v, CauseCancelRequested)
+		d.Cancel = true // RetryJob does not take it up again
+		return d, nil
 	default:
 		return Decision{}, &StateError{Current: v.State, Allowed: []State{
 			Scheduled, Retrying, Claimed, Sending, Accepted, Ambiguous, NeedsResolution,
@@ -50,16 +56,20 @@ func decideCancel(v View) (Decision, error) {
 }
 
 func decideRetry(v View, r RetryAsked) (Decision, error) {
-	if v.State != Failed && v.State != Expired {
+	if v.State != Failed && v.State != Expired && !v.LeftBehind() {
 		return Decision{}, &StateError{Current: v.State, Allowed: []State{Failed, Expired}}
 	}
-	e := &StateError{Current: v.State, Allowed: []State{Failed, Expired}}
+	e := &StateError{Current: v.State}
 	switch {
+	case v.PredecessorEnd != 0:
+		e.Cause, e.Predecessor = PredecessorStands, v.WaitsFor
+		e.Why = fmt.Sprintf("job %s, which it replies to, ended as %s: retry that one first", v.WaitsFor, v.PredecessorEnd)
+		return Decision{}, e
 	case len(v.Open) > 0:
-		e.Why = "an attempt turned out to be under way at the platform after the job had ended"
+		e.Cause, e.Why = AttemptStands, "an attempt turned out to be under way at the platform after the job had ended"
 		return Decision{}, e
 	case v.Attempt >= MaxAttempts:
-		e.Why = "the job has used up every attempt it can have"
+		e.Cause, e.Why = NoAttemptLeft, "the job has used up every attempt it can have"
 		return Decision{}, e
 	}
 	d := keep(v, Retrying, CauseRetryRequested)
@@ -67,6 +77,13 @@ func decideRetry(v View, r RetryAsked) (Decision, error) {
 	d.Failures, d.Claims, d.Looks, d.Negatives = 0, 0, 0, 0
 	d.NewWindow, d.Uncancel, d.StartAt = true, true, r.At
 	return d, nil
+}
+
+// LeftBehind reports whether a job ended because the one that it replies to had ended
+// without success, so that RetryJob may take it up again. One that its client canceled,
+// before or after that end, is not.
+func (s Status) LeftBehind() bool {
+	return s.State == Canceled && s.CancelAsked.IsZero() && s.LastError != nil && s.LastError.Kind == FailPredecessorEnded
 }
 
 // wordLeft is the time until a job may start again that only a person's word says
@@ -84,7 +101,7 @@ func decideReschedule(v View, r RescheduleAsked) (Decision, error) {
 	if v.State != Scheduled && v.State != Retrying {
 		return Decision{}, &StateError{Current: v.State, Allowed: []State{Scheduled, Retrying}}
 	}
-	sameTime := !r.At.IsZero() && v.ScheduledFor.Equal(r.At) && v.NextAt.Equal(r.At)
+	sameTime := !r.At.IsZero() && v.ScheduleTime.Equal(r.At) && v.NextAt.Equal(r.At)
 	if sameTime && (r.Window == 0 || r.Window == v.StartWindow) {
 		return nothing, nil
 	}
@@ -134,6 +151,10 @@ func decideRestored(v View, r Restored) Decision {
 	return d
 }
 
+// ErrOwnEffectKey refuses a RESEND: the job was given its effect key, and a new effect needs
+// another one.
+var ErrOwnEffectKey = errors.New("a new effect of this job needs an effect key of its own")
+
 func decideResolved(v View, r Resolved) (Decision, error) {
 	if v.Resolution != nil && v.Resolution.Ruling == r.Ruling && v.ruledInPlace(r.Ruling) {
 		return nothing, nil
@@ -158,14 +179,15 @@ func decideResolved(v View, r Resolved) (Decision, error) {
 	case RuleCancel:
 		d.To = Canceled
 	case RuleResend:
-		e := &StateError{Current: v.State, Allowed: []State{NeedsResolution}}
+		e := &StateError{Current: v.State}
 		switch {
 		case v.FenceLeft > 0:
 			left := (v.FenceLeft + time.Second - 1).Truncate(time.Second)
+			e.Cause, e.FenceLeft = FenceStands, left
 			e.Why = fmt.Sprintf("the last attempt may still be under way; try again in %v", left)
 			return Decision{}, e
 		case v.Attempt >= MaxAttempts:
-			e.Why = "the job has used up every attempt it can have"
+			e.Cause, e.Why = NoAttemptLeft, "the job has used up every attempt it can have"
 			return Decision{}, e
 		}
 		d.To = Retrying
@@ -174,6 +196,9 @@ func decideResolved(v View, r Resolved) (Decision, error) {
 			// was never used as far as is known. If it was, by a state that got
 			// lost, a target that dedupes knows it and does nothing twice.
 			d.Round++
+			if v.OwnEffectKey != "" && r.OwnEffectKey == "" {
+				return Decision{}, ErrOwnEffectKey
+			}
 		}
 		d.Failures, d.Claims = 0, 0
 		d.NewWindow, d.Uncancel = true, true

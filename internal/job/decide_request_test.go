@@ -16,7 +16,7 @@ func waiting(s State) View {
 		v.Attempt, v.FenceLeft = 0, 0
 	}
 	v.StartWindow = 2 * time.Hour
-	v.DueLeft, v.NextAt, v.ScheduledFor = time.Hour, viewNow.Add(time.Hour), viewNow.Add(time.Hour)
+	v.DueLeft, v.NextAt, v.ScheduleTime = time.Hour, viewNow.Add(time.Hour), viewNow.Add(time.Hour)
 	return v
 }
 
@@ -59,7 +59,7 @@ func TestRequestStates(t *testing.T) {
 
 func TestRescheduleInPlace(t *testing.T) {
 	v := waiting(Scheduled)
-	at := v.ScheduledFor
+	at := v.ScheduleTime
 	for _, tt := range []struct {
 		name  string
 		asked RescheduleAsked
@@ -165,8 +165,8 @@ func TestWindowOverNamesTheJobWaitedFor(t *testing.T) {
 	}{
 		{ID{}, nil, "the start window passed before the job could start"},
 		{ID{}, &Failure{Kind: FailTransient, Message: "earlier"}, ""},
-		{other, nil, "the start window passed while it waited for job " + other.String()},
-		{other, &Failure{Kind: FailTransient, Message: "earlier"}, "the start window passed while it waited for job " + other.String()},
+		{other, nil, "the wait window passed while it waited for job " + other.String()},
+		{other, &Failure{Kind: FailTransient, Message: "earlier"}, "the wait window passed while it waited for job " + other.String()},
 	} {
 		v.WaitsFor, v.LastError = tt.waits, tt.was
 		_, d := step(t, v, WindowOver{})
@@ -179,6 +179,54 @@ func TestWindowOverNamesTheJobWaitedFor(t *testing.T) {
 		if d.LastError == nil || d.LastError.Kind != FailWindowOver || d.LastError.Message != tt.want {
 			t.Errorf("waits for %s: %+v", tt.waits, d.LastError)
 		}
+	}
+}
+
+// TestPredecessorEnded: a reply that nothing is left to wait for ends, and RetryJob
+// takes it up again once its predecessor goes on.
+func TestPredecessorEnded(t *testing.T) {
+	other := ID{15: 7}
+	for _, s := range States {
+		for _, end := range []State{0, Failed, Canceled, Expired} {
+			v := waiting(s)
+			v.WaitsFor, v.PredecessorEnd = other, end
+			d, err := Decide(v, PredecessorEnded{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if wrote, want := d.Action == ActWrite, s.Runnable() && end != 0; wrote != want {
+				t.Errorf("%s, its predecessor %s: %+v", s, end, d)
+			} else if wrote && (d.To != Canceled || d.Cause != CausePredecessorEnded || d.LastError.Kind != FailPredecessorEnded) {
+				t.Errorf("%s, its predecessor %s: %+v", s, end, d)
+			}
+		}
+	}
+	v := waiting(Scheduled)
+	v.WaitsFor, v.PredecessorEnd = other, Failed
+	left, ended := step(t, v, PredecessorEnded{})
+	left.LastError = ended.LastError
+	var state *StateError
+	if _, err := Decide(left, RetryAsked{}); !errors.As(err, &state) || !strings.Contains(state.Why, other.String()) {
+		t.Errorf("retried before its predecessor: %v", err)
+	}
+	left.PredecessorEnd = 0
+	again, d := step(t, left, RetryAsked{})
+	if again.State != Retrying || !d.NewWindow || !d.Uncancel {
+		t.Errorf("retried after its predecessor: %s, %+v", again.State, d)
+	}
+	for name, from := range map[string]View{"left behind": left, "taken up again": again} {
+		from.LastError = ended.LastError
+		canceled, d := step(t, from, CancelAsked{})
+		if canceled.State != Canceled || !d.Cancel || d.Cause != CauseCancelRequested {
+			t.Errorf("%s, and canceled: %s, %+v", name, canceled.State, d)
+		}
+		if _, err := Decide(canceled, RetryAsked{}); canceled.LeftBehind() || !errors.As(err, &state) || slices.Contains(state.Allowed, Canceled) {
+			t.Errorf("%s, canceled, and retried: %v", name, err)
+		}
+	}
+	left.LastError = &Failure{Kind: FailTransient}
+	if _, err := Decide(left, RetryAsked{}); !errors.As(err, &state) || slices.Contains(state.Allowed, Canceled) {
+		t.Errorf("a job that its client cancelled was retried: %v", err)
 	}
 }
 

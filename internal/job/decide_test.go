@@ -467,7 +467,9 @@ func TestLateKeyWaitsForTheFence(t *testing.T) {
 	unknown := Outcome{Attempt: 1, Result: ResultUnknown, Message: "reset"}
 	for _, late := range []bool{false, true} {
 		v := sending(Keyed, Hold)
-		v.Traits.LateKey = late
+		if late {
+			v.Traits.Repeat = RepeatFenced
+		}
 		v, d := step(t, v, unknown)
 		if (d.Delay >= time.Minute) != late {
 			t.Errorf("late %v: repeated after %v", late, d.Delay)
@@ -485,7 +487,7 @@ func TestLateKeyWaitsForTheFence(t *testing.T) {
 // An age that seems to be negative is unknown: a clock was wrong.
 func TestAKeyFromTheFutureIsNotRepeated(t *testing.T) {
 	v := sending(Keyed, Hold)
-	v.State = Ambiguous
+	v.State, v.FenceLeft = Ambiguous, 0
 	for age, want := range map[time.Duration]Action{-500 * time.Millisecond: ActRearm, -time.Minute: ActWrite} {
 		v.KeyAge = age
 		if d := must(t, v, LookDue{}); d.Action != want || want == ActWrite && d.To != NeedsResolution {

@@ -1,6 +1,10 @@
 package job
 
-import "time"
+import (
+	"cmp"
+	"slices"
+	"time"
+)
 
 // Decided gives the job as a decision leaves it when it is written at now, by the
 // store's clock: what every store writes. Whether the decision may be written is
@@ -51,20 +55,41 @@ func (j *Job) moveDue(from State, d Decision, now time.Time) {
 		j.NextAt, j.ClaimToken = due, ID{}
 	}
 	if d.Reschedule {
-		j.ScheduledFor = j.NextAt
+		j.ScheduleTime = j.NextAt
 		if d.Window > 0 {
 			j.StartWindow = d.Window
 		}
 	}
 	if d.NewWindow {
-		j.StartDeadline = due.Add(j.Window())
+		j.StartDeadline = j.Deadline(due)
 	}
 }
 
-// Window is how late the job may start.
-func (s Spec) Window() time.Duration {
-	if s.StartWindow == 0 {
-		return DefaultWindow
+// Deadline is when the job ends as EXPIRED if it is due at a time and has not started
+// by then: a reply that waits for its predecessor has its wait window.
+func (j Job) Deadline(due time.Time) time.Time {
+	if j.WaitsFor.IsZero() {
+		return due.Add(j.Window())
 	}
-	return s.StartWindow
+	return due.Add(j.Wait())
 }
+
+// Released gives a reply as it is from now on, when its predecessor has SUCCEEDED. Its
+// start window counts from then, or from its own time if that is later. One whose wait is
+// over by then keeps its deadline and ends as EXPIRED: a sweep may have decided that
+// already, and this brings no new version.
+func (j Job) Released(now time.Time) Job {
+	j.WaitsFor, j.PredecessorEnd = ID{}, 0
+	if j.State.Runnable() && j.StartDeadline.After(now) {
+		j.StartDeadline = j.Deadline(latest(now, j.ScheduleTime, j.NextAt))
+	}
+	return j
+}
+
+func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
+
+// Window is how late the job may start.
+func (s Spec) Window() time.Duration { return cmp.Or(s.StartWindow, DefaultWindow) }
+
+// Wait is how long a reply waits for its predecessor, from its own time on.
+func (s Spec) Wait() time.Duration { return cmp.Or(s.WaitWindow, DefaultWaitWindow) }

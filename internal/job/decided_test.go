@@ -11,7 +11,7 @@ func TestDecidedTimes(t *testing.T) {
 	const hour = time.Hour
 	at := func(d time.Duration) time.Time { return viewNow.Add(d) }
 	base := Job{Spec: Spec{StartWindow: 2 * hour}, Status: Status{
-		State: Scheduled, Version: 3, ScheduledFor: at(-hour), StartDeadline: at(hour), NextAt: at(-hour),
+		State: Scheduled, Version: 3, ScheduleTime: at(-hour), StartDeadline: at(hour), NextAt: at(-hour),
 	}}
 	for _, tt := range []struct {
 		name           string
@@ -38,7 +38,7 @@ func TestDecidedTimes(t *testing.T) {
 		was.State = tt.from
 		got := was.Decided(tt.d, viewNow)
 		for what, pair := range map[string][2]time.Time{
-			"due": {got.NextAt, tt.due}, "scheduled for": {got.ScheduledFor, tt.scheduled}, "deadline": {got.StartDeadline, tt.deadline},
+			"due": {got.NextAt, tt.due}, "scheduled for": {got.ScheduleTime, tt.scheduled}, "deadline": {got.StartDeadline, tt.deadline},
 		} {
 			if !pair[0].Equal(pair[1]) {
 				t.Errorf("%s: %s %v, want %v", tt.name, what, pair[0], pair[1])

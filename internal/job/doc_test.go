@@ -110,7 +110,7 @@ func TestTerminalExits(t *testing.T) {
 		Succeeded: nil,
 		Failed:    {Retrying, Succeeded},
 		Expired:   {Retrying, Succeeded},
-		Canceled:  {Succeeded},
+		Canceled:  {Retrying, Succeeded},
 	}
 	for _, from := range States {
 		exits, terminal := want[from]

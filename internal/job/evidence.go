@@ -20,15 +20,17 @@ type (
 	}
 	// Outcome is how one attempt ended, as its connector classified it.
 	Outcome struct {
-		Attempt           int
-		Result            Result // Succeeded, Accepted, Rejected, NotSent or Unknown
-		Kind              FailureKind
-		Message           string
-		HTTPStatus        int
-		BytesWritten      int64
-		RetryAfter        time.Duration
-		ExternalID        string
-		ExternalURL       string
+		Attempt      int
+		Result       Result // Succeeded, Accepted, Rejected, NotSent or Unknown
+		Kind         FailureKind
+		Message      string
+		HTTPStatus   int
+		BytesWritten int64
+		RetryAfter   time.Duration
+		ExternalID   string
+		ExternalURL  string
+		// Answer is what the connection keeps of the target's answer, if anything.
+		Answer            *Answer
 		Handle            string
 		CredentialVersion int
 		// Polled marks the platform's word on a handle.
@@ -38,8 +40,13 @@ type (
 	LeaseOver struct{}
 	// FenceOver says that an armed attempt has no outcome and its fence passed.
 	FenceOver struct{}
+	// SenderLost says that the server that armed the present attempt is gone, or seems
+	// to be. Wait is how long a repeat waits for those of other jobs of its connection.
+	SenderLost struct{ Wait time.Duration }
 	// WindowOver says that the start deadline passed.
 	WindowOver struct{}
+	// PredecessorEnded says that the job that this one replies to ended without success.
+	PredecessorEnded struct{}
 	// Missed says that the job's connection was paused at Since, and that what fell
 	// due in the pause is not wanted any more.
 	Missed struct{ Since time.Time }
@@ -59,7 +66,8 @@ type (
 	// CancelAsked is a client's wish to stop.
 	CancelAsked struct{}
 	// RetryAsked is a client's wish to start again after an end: at At, or now
-	// when At is zero.
+	// when At is zero. Of a reply that ended because its predecessor had, once that
+	// one is no longer ended.
 	RetryAsked struct{ At time.Time }
 	// RescheduleAsked is a client's wish to move a job that waits: to At, or to
 	// now when At is zero. A zero Window keeps the start window's length.
@@ -83,6 +91,9 @@ type (
 		Actor      string
 		Note       string
 		ExternalID string
+		// OwnEffectKey, with RESEND, is the next round's effect key of a job that was given
+		// its own; otherwise empty.
+		OwnEffectKey string
 		// Override allows a ruling while the reconciler is still looking.
 		Override bool
 	}
@@ -92,6 +103,7 @@ func (Deferred) evidence()    {}
 func (Outcome) evidence()     {}
 func (LeaseOver) evidence()   {}
 func (FenceOver) evidence()   {}
+func (SenderLost) evidence()  {}
 func (WindowOver) evidence()  {}
 func (Missed) evidence()      {}
 func (LookDue) evidence()     {}
@@ -103,5 +115,11 @@ func (Resolved) evidence()    {}
 func (RescheduleAsked) evidence() {}
 func (RunNowAsked) evidence()     {}
 func (UpdateAsked) evidence()     {}
-func (Restored) evidence()        {}
-func (Freed) evidence()           {}
+
+func (PredecessorEnded) evidence() {}
+func (Restored) evidence()         {}
+func (Freed) evidence()            {}
+
+// WaitsForContent is the message of a Deferred job that waits for another with the same
+// content.
+const WaitsForContent = "waits for another job with the same content"

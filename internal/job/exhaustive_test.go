@@ -84,7 +84,7 @@ func exhaustiveView(s State, open []int, class Class, policy Policy, cancel, win
 		}
 	}
 	if s.Runnable() {
-		v.ScheduledFor, v.NextAt = viewNow, viewNow
+		v.ScheduleTime, v.NextAt = viewNow, viewNow
 		if !worn {
 			v.DueLeft, v.NextAt = time.Hour, viewNow.Add(time.Hour)
 		}
@@ -110,7 +110,7 @@ var (
 
 // allEvidence lists every kind with every value that Decide tells apart.
 func allEvidence() []Evidence {
-	ev := []Evidence{LeaseOver{}, FenceOver{}, WindowOver{}, LookDue{}, CancelAsked{}, RetryAsked{}, Freed{}}
+	ev := []Evidence{LeaseOver{}, FenceOver{}, SenderLost{}, SenderLost{Wait: time.Second}, WindowOver{}, LookDue{}, CancelAsked{}, RetryAsked{}, Freed{}}
 	ev = append(ev,
 		RetryAsked{At: tomorrow}, RescheduleAsked{}, RescheduleAsked{At: tomorrow}, RescheduleAsked{At: viewNow},
 		RescheduleAsked{At: tomorrow, Window: time.Minute}, RescheduleAsked{Window: time.Minute}, RunNowAsked{},
@@ -190,6 +190,11 @@ func TestDecideExhaustively(t *testing.T) {
 
 func checkError(v View, e Evidence, err error) string {
 	var state *StateError
+	// A state is in the way, or something else is: never a state that is allowed.
+	if errors.As(err, &state) && (slices.Contains(state.Allowed, v.State) || (state.Cause == 0) != (len(state.Allowed) > 0)) {
+		return fmt.Sprintf("contradiction: %+v", state)
+	}
+	state = nil
 	switch e := e.(type) {
 	case Outcome:
 		missing := e.Attempt < 1 || e.Attempt > v.Attempt
@@ -264,7 +269,7 @@ func checkAction(v View, e Evidence, d Decision) string {
 			return "a waiting job was not made due"
 		}
 	case RescheduleAsked:
-		if e.At.IsZero() || !v.ScheduledFor.Equal(e.At) || !v.NextAt.Equal(e.At) || e.Window != 0 {
+		if e.At.IsZero() || !v.ScheduleTime.Equal(e.At) || !v.NextAt.Equal(e.At) || e.Window != 0 {
 			return "a wish was dropped that is not in place"
 		}
 	case UpdateAsked:
@@ -508,7 +513,7 @@ func applied(v View, d Decision) View {
 		v.CancelAsked = time.Time{}
 	}
 	if d.Reschedule {
-		v.ScheduledFor, v.NextAt = d.StartAt, d.StartAt
+		v.ScheduleTime, v.NextAt = d.StartAt, d.StartAt
 		if d.Window > 0 {
 			v.StartWindow = d.Window
 		}

@@ -16,6 +16,9 @@ const (
 	KeyKept = 30 * 24 * time.Hour
 	// DefaultWindow is how late a job may start when nothing else is said.
 	DefaultWindow = 2 * time.Hour
+	// DefaultWaitWindow is how long a reply waits for its predecessor, from its own
+	// time on, when nothing else is said: a weekend, and a day more.
+	DefaultWaitWindow = 72 * time.Hour
 	// MaxErrorMessage is the length of a stored error message, in bytes.
 	MaxErrorMessage = 2000
 	// ReservedKeyPrefix starts keys that only Fireonce itself makes.
@@ -31,10 +34,16 @@ type Spec struct {
 	Connection ID
 	// HoldKey names what a rate limit or a refused credential holds: the account,
 	// or scheme, host and port for webhooks.
-	HoldKey     string
-	PayloadKind string // the payload's oneof member, e.g. "webhook"
-	Payload     []byte // the contract's Payload message, encoded
-	StartWindow time.Duration
+	HoldKey string
+	// OwnEffectKey is the effect key that the caller gave for the job's present round, for
+	// an effect that other code has begun; empty: it is derived (see EffectKey). A person's
+	// RESEND replaces it.
+	OwnEffectKey string
+	PayloadKind  string // the payload's oneof member, e.g. "webhook"
+	Payload      []byte // the contract's Payload message, encoded
+	StartWindow  time.Duration
+	// WaitWindow is how long a reply waits for its predecessor, from its own time on.
+	WaitWindow  time.Duration
 	Retry       RetryPolicy
 	Policy      Policy
 	Labels      map[string]string
@@ -60,8 +69,10 @@ type Status struct {
 	// Looks counts looks of the present chain, Negatives its complete absences, and
 	// Misses its looks and polls that could not be completed, in a row.
 	Looks, Negatives, Misses int
-	ScheduledFor             time.Time
-	StartDeadline            time.Time
+	ScheduleTime             time.Time
+	// StartDeadline is when a job that has not started ends as EXPIRED: the end of its
+	// wait window as long as WaitsFor is set, of its start window from then on.
+	StartDeadline time.Time
 	// NextAt is when something is due: the start, the lease's end, the fence, the
 	// next look. Zero in states that wait for nobody.
 	NextAt     time.Time
@@ -74,12 +85,15 @@ type Status struct {
 	Blocked string
 	// WaitsFor is the job that this one replies to, until that one has SUCCEEDED.
 	// As long as it is set, the job cannot start.
-	WaitsFor   ID
-	LastError  *Failure
-	Effect     *Effect
-	Resolution *Resolution
-	Updated    time.Time
-	Ended      time.Time // zero: not terminal
+	WaitsFor ID
+	// PredecessorEnd is the state in which that job ended without success; zero: it
+	// has not, or it goes on.
+	PredecessorEnd State
+	LastError      *Failure
+	Effect         *Effect
+	Resolution     *Resolution
+	Updated        time.Time
+	Ended          time.Time // zero: not terminal
 }
 
 // Job is a stored job.
@@ -141,7 +155,9 @@ type Attempt struct {
 	Message           string
 	HTTPStatus        int
 	BytesWritten      int64
-	EndedAt           time.Time
+	// Answer is what the target answered, if its connection keeps that.
+	Answer  *Answer
+	EndedAt time.Time
 }
 
 // Event is one write to a job. Sequence counts from 1 without gaps.
@@ -187,12 +203,17 @@ var verdictNames = [...]string{
 
 // Observation is one look.
 type Observation struct {
+	// Number is its place among the job's looks, from 1 without gaps. Reads set it.
+	Number      int
 	Attempt     int
 	Verdict     Verdict
 	ExternalID  string
 	ExternalURL string
 	Handle      string
 	Detail      string
+	// Contradicted says of an absence that the platform's own word speaks against it. As
+	// many of them as would prove it lead to a person. It is not stored.
+	Contradicted bool
 	// Kind says of an inconclusive look that the credential was refused (FailAuth);
 	// otherwise it is zero. It is not stored: such a look is none.
 	Kind FailureKind

@@ -59,6 +59,8 @@ const (
 	FailWorkerCrash
 	// FailWindowOver: the start window passed.
 	FailWindowOver
+	// FailPredecessorEnded: the job that it replies to ended without success.
+	FailPredecessorEnded
 	// FailHeld: the start must wait (a hold, a gate, a shutdown). Costs nothing
 	// and is never stored as a job's error.
 	FailHeld
@@ -71,7 +73,7 @@ var kindNames = [...]string{
 	FailAuth: "AUTH", FailPermanent: "PERMANENT", FailRateLimited: "RATE_LIMITED",
 	FailTransient: "TRANSIENT", FailAmbiguous: "AMBIGUOUS", FailEgressDenied: "EGRESS_DENIED",
 	FailExhausted: "ATTEMPTS_EXHAUSTED", FailWorkerCrash: "WORKER_CRASH",
-	FailWindowOver: "WINDOW_OVER", FailHeld: "HELD",
+	FailWindowOver: "WINDOW_OVER", FailPredecessorEnded: "PREDECESSOR_ENDED", FailHeld: "HELD",
 }
 
 // Result is how an attempt ended. The zero Result is an attempt still open.
@@ -160,27 +162,29 @@ var rulingNames = [...]string{RuleSent: "SENT", RuleNotSent: "NOT_SENT", RuleRes
 type Cause uint8
 
 const (
-	CauseSubmitted       Cause = iota + 1 // a client's ScheduleJob
-	CauseClaimed                          // a worker took the job
-	CauseArmed                            // the intent became durable
-	CauseAnswered                         // the send's own outcome
-	CauseNotStarted                       // not armed: failed, held or deferred before the intent
-	CauseLeaseExpired                     // the worker's lease ran out before the intent
-	CauseFencePassed                      // no outcome until the fence
-	CauseWindowOver                       // the start window passed
-	CauseLooked                           // a look at the platform
-	CausePolled                           // the platform's word on a handle
-	CausePolicy                           // the job's ambiguity policy
-	CauseLateEvidence                     // an outcome that came after its attempt was given up
-	CauseCancelRequested                  // a client's CancelJob
-	CauseResolved                         // a person's ResolveJob
-	CauseRetryRequested                   // a client's RetryJob
-	CauseRescheduled                      // a client's RescheduleJob
-	CauseRunNow                           // a client's RunJobNow
-	CauseUpdated                          // a client's UpdateJob
-	CauseDuplicateEffect                  // a second effect was seen: an alarm
-	CauseRestored                         // the database was restored, and what happened since is unknown
-	CauseEffectShared                     // another job names the same object as its effect: an alarm
+	CauseSubmitted        Cause = iota + 1 // a client's ScheduleJob
+	CauseClaimed                           // a worker took the job
+	CauseArmed                             // the intent became durable
+	CauseAnswered                          // the send's own outcome
+	CauseNotStarted                        // not armed: failed, held or deferred before the intent
+	CauseLeaseExpired                      // the worker's lease ran out before the intent
+	CauseFencePassed                       // no outcome until the fence
+	CauseWindowOver                        // the start window passed
+	CauseLooked                            // a look at the platform
+	CausePolled                            // the platform's word on a handle
+	CausePolicy                            // the job's ambiguity policy
+	CauseLateEvidence                      // an outcome that came after its attempt was given up
+	CauseCancelRequested                   // a client's CancelJob
+	CauseResolved                          // a person's ResolveJob
+	CauseRetryRequested                    // a client's RetryJob
+	CauseRescheduled                       // a client's RescheduleJob
+	CauseRunNow                            // a client's RunJobNow
+	CauseUpdated                           // a client's UpdateJob
+	CauseDuplicateEffect                   // a second effect was seen: an alarm
+	CauseRestored                          // the database was restored, and what happened since is unknown
+	CauseEffectShared                      // another job names the same object as its effect: an alarm
+	CausePredecessorEnded                  // the job that it replies to ended without success
+	CauseSenderLost                        // the server that was sending it is gone, or seems to be
 )
 
 // String gives the contract's name of the cause.
@@ -195,6 +199,7 @@ var causeNames = [...]string{
 	CauseRetryRequested: "RETRY_REQUESTED", CauseRescheduled: "RESCHEDULED",
 	CauseRunNow: "RUN_NOW", CauseUpdated: "UPDATED", CauseDuplicateEffect: "DUPLICATE_EFFECT_SEEN",
 	CauseRestored: "RESTORED", CauseEffectShared: "EFFECT_SHARED",
+	CausePredecessorEnded: "PREDECESSOR_ENDED", CauseSenderLost: "SENDER_LOST",
 }
 
 func name(names []string, n uint8) string {

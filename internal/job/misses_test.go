@@ -62,6 +62,31 @@ func TestAnUnreadableLookIsRepeatedSoon(t *testing.T) {
 	}
 }
 
+// Absences that the platform's own word speaks against prove nothing, and no policy
+// decides: a person does, after as many of them as would prove it.
+func TestAContradictedAbsenceIsAPersons(t *testing.T) {
+	for _, policy := range []Policy{Hold, AssumeSent, Resend} {
+		v := sending(Observable, policy)
+		v.State, v.FenceLeft = Ambiguous, -time.Hour
+		v.Traits.Negatives, v.Traits.Spacing = 3, 450*time.Second
+		absent := Looked{Observation: Observation{Attempt: 1, Verdict: SawAbsent, Contradicted: true}}
+		for range 2 {
+			var d Decision
+			if v, d = step(t, v, absent); d.To != Ambiguous || d.Delay != v.Traits.Spacing {
+				t.Errorf("%v: %s after %v", policy, d.To, d.Delay)
+			}
+		}
+		if d := must(t, v, absent); d.To != NeedsResolution || d.CloseOpen != 0 || d.Effect != nil {
+			t.Errorf("%v: %+v, want a person to decide", policy, d)
+		}
+		// One that something explains after all is a proof.
+		absent.Contradicted = false
+		if d := must(t, v, absent); d.CloseOpen != ResultAbsent {
+			t.Errorf("%v: %+v, want the absence proven", policy, d)
+		}
+	}
+}
+
 // A platform that wants to be left alone for longer is.
 func TestALimitedLookWaitsAsThePlatformSays(t *testing.T) {
 	limited := Observation{Attempt: 1, Verdict: SawInconclusive, RetryAfter: 2 * time.Minute}

@@ -62,6 +62,19 @@ func (p RetryPolicy) Attempts() int {
 	return p.MaxAttempts
 }
 
+// InForce returns the policy with its defaults filled in. It makes the same waits.
+func (p RetryPolicy) InForce() RetryPolicy {
+	out := RetryPolicy{MaxAttempts: p.Attempts(), MinBackoff: p.MinBackoff, MaxBackoff: MaxBackoff, AttemptTimeout: p.Timeout()}
+	if p.MaxBackoff > 0 {
+		out.MaxBackoff = min(p.MaxBackoff, MaxBackoff)
+	}
+	if out.MinBackoff <= 0 {
+		out.MinBackoff = retryWaits[0]
+	}
+	out.MinBackoff = min(out.MinBackoff, out.MaxBackoff)
+	return out
+}
+
 // Timeout gives the time for one request's answer.
 func (p RetryPolicy) Timeout() time.Duration {
 	if p.AttemptTimeout <= 0 {

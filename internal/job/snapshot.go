@@ -16,6 +16,8 @@ type Snapshot struct {
 	// RoundArmed is when the first attempt of the present round was armed. Zero
 	// when none was.
 	RoundArmed time.Time
+	// RoundKey is that attempt's effect key, which the round keeps. Empty when none was.
+	RoundKey string
 	// Handle is the last attempt's saved handle, if any.
 	Handle string
 }

@@ -58,6 +58,18 @@ func (s State) Valid() bool { return s >= Scheduled && s <= Expired }
 // late evidence of a success.
 func (s State) Terminal() bool { return s >= Succeeded && s <= Expired }
 
+// BadEnd gives the state if it is an end without success, and zero otherwise.
+func (s State) BadEnd() State {
+	if !s.Terminal() || s == Succeeded {
+		return 0
+	}
+	return s
+}
+
+// TellsReplies reports whether a move concerns the jobs that wait for this one: it
+// ends, or goes on after an end.
+func (s State) TellsReplies(to State) bool { return s != to && (s.Terminal() || to.Terminal()) }
+
 // Runnable tells whether a claim may take a job in s.
 func (s State) Runnable() bool { return s == Scheduled || s == Retrying }
 
@@ -78,7 +90,7 @@ var Transitions = []Transition{
 	{0, Scheduled},
 
 	{Scheduled, Claimed},         // claim
-	{Scheduled, Canceled},        // cancel
+	{Scheduled, Canceled},        // cancel; the predecessor of a reply ended
 	{Scheduled, Expired},         // window over
 	{Scheduled, NeedsResolution}, // the database was restored: it may have been sent since
 
@@ -100,7 +112,7 @@ var Transitions = []Transition{
 	{Sending, Ambiguous}, // no proof
 
 	{Retrying, Claimed},         // claim
-	{Retrying, Canceled},        // cancel
+	{Retrying, Canceled},        // cancel; the predecessor of a reply ended
 	{Retrying, Expired},         // window over
 	{Retrying, Accepted},        // late evidence
 	{Retrying, Succeeded},       // late evidence
@@ -131,6 +143,7 @@ var Transitions = []Transition{
 	{Failed, Succeeded},  // late evidence
 	{Expired, Retrying},  // RetryJob
 	{Expired, Succeeded}, // late evidence
+	{Canceled, Retrying}, // RetryJob, of a reply whose predecessor had ended
 	{Canceled, Succeeded},
 }
 

@@ -55,7 +55,7 @@ func (r *Renewer) keep(ctx context.Context, conn store.Connection, old connector
 func (r *Renewer) store(ctx context.Context, conn store.Connection, cred connector.Credential, expires time.Time) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
-	now, err := r.Store.Connection(ctx, conn.Project, conn.ID)
+	now, err := r.Store.Connection(ctx, store.Ref{Project: conn.Project, ID: conn.ID})
 	if errors.Is(err, store.ErrNotFound) {
 		return false, nil
 	}

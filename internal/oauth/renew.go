@@ -60,7 +60,7 @@ const (
 
 // Store is what a Renewer needs of a store.Store.
 type Store interface {
-	Connection(ctx context.Context, project string, id job.ID) (store.Connection, error)
+	Connection(ctx context.Context, ref store.Ref) (store.Connection, error)
 	Credential(ctx context.Context, id job.ID) (store.Sealed, error)
 	ChangeConnection(ctx context.Context, c store.ConnectionChange) (store.Connection, error)
 	BeginRenewal(ctx context.Context, p store.RenewalParams) (store.Renewal, error)

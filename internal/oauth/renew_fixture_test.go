@@ -256,7 +256,7 @@ func (j *journal) String() string {
 
 func (f *fixture) conn() store.Connection {
 	f.Helper()
-	c, err := f.store.Connection(f.Context(), "default", f.id)
+	c, err := f.store.Connection(f.Context(), store.Ref{Project: "default", ID: f.id})
 	f.ok(err)
 	return c
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/platformtest"
 	"github.com/fireonce/fireonce/internal/platformtest/pds"
+	"github.com/fireonce/fireonce/store"
 )
 
 // A real personal data server.
@@ -128,8 +129,8 @@ func testBlueskyRecord(t *testing.T, server *pds.Server) {
 			got = p.Record
 		}
 	}
-	if got["text"] != text || got["createdAt"] != s.ScheduledFor.UTC().Truncate(time.Millisecond).Format("2006-01-02T15:04:05.000Z") {
-		t.Errorf("text %q, created %v; scheduled for %v", got["text"], got["createdAt"], s.ScheduledFor)
+	if got["text"] != text || got["createdAt"] != s.ScheduleTime.UTC().Truncate(time.Millisecond).Format("2006-01-02T15:04:05.000Z") {
+		t.Errorf("text %q, created %v; scheduled for %v", got["text"], got["createdAt"], s.ScheduleTime)
 	}
 	if facets, _ := got["facets"].([]any); len(facets) != 2 {
 		t.Errorf("facets %v", got["facets"])
@@ -221,7 +222,7 @@ func testBlueskySessionOver(t *testing.T, server *pds.Server) {
 	})
 	id := w.Submit("after", postOf(&fireoncev1.SocialPost{Text: "after"}))
 	s := w.UntilState(id, job.Succeeded)
-	conn, err := w.Store.Connection(t.Context(), w.Connection.Project, w.Connection.ID)
+	conn, err := w.Store.Connection(t.Context(), store.Ref{Project: w.Connection.Project, ID: w.Connection.ID})
 	if err != nil || !conn.AuthHoldAt.IsZero() {
 		t.Errorf("the connection is held: %+v, %v", conn, err)
 	}

@@ -53,7 +53,7 @@ func TestFeed(t *testing.T) {
 }
 
 func bearer(token string) *fireoncev1.Credential {
-	return &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: token}}
+	return &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: token}}}
 }
 
 func status(code int, body string) faultproxy.Fate {

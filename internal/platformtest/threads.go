@@ -41,8 +41,8 @@ func testThread(t *testing.T, p Platform) {
 	}
 }
 
-// What an answer is to go to never comes to be: the answer waits for its window's end,
-// and the platform never hears of it.
+// What an answer is to go to never comes to be: the answer ends, and the platform never
+// hears of it.
 func testThreadRefused(t *testing.T, p Platform) {
 	if p.Parent == nil {
 		t.Skip("nothing can be answered here")
@@ -50,13 +50,10 @@ func testThreadRefused(t *testing.T, p Platform) {
 	w := NewWorld(t, p)
 	w.commit(p.Refused)
 	first := w.Submit("one", p.Payload("bad words"))
-	second := w.Submit("two", p.Payload("second words"), ReplyTo(first), Window(5*time.Second))
+	second := w.Submit("two", p.Payload("second words"), ReplyTo(first))
 	w.UntilState(first, job.Failed)
-	if s := w.Job(second); s.State != job.Scheduled || s.WaitsFor != first {
-		t.Errorf("%s, waits for %s\n%s", s.State, s.WaitsFor, w.Story(second))
-	}
-	s := w.UntilState(second, job.Expired)
-	if s.Attempt != 0 || s.LastError == nil || s.LastError.Kind != job.FailWindowOver || len(p.Effects("second words")) != 0 {
+	s := w.UntilState(second, job.Canceled)
+	if s.Attempt != 0 || s.LastError == nil || s.LastError.Kind != job.FailPredecessorEnded || len(p.Effects("second words")) != 0 {
 		t.Errorf("%d attempts, error %+v, %d effects\n%s", s.Attempt, s.LastError, len(p.Effects("second words")), w.Story(second))
 	}
 }

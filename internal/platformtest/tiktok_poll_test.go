@@ -12,6 +12,7 @@ import (
 	"github.com/fireonce/fireonce/internal/faultproxy"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/platformtest"
+	"github.com/fireonce/fireonce/store"
 )
 
 // sources are the two ways of a video to TikTok.
@@ -32,7 +33,7 @@ func TestTikTokTokenEndsMidPoll(t *testing.T) {
 			w.UntilState(id, job.Accepted)
 			p.Set(func(o *tiktoktest.Options) { o.Token = "second" })
 			s := w.Until(id, "held", func(s job.Snapshot) bool { return s.Blocked != "" })
-			conn, err := w.Store.Connection(t.Context(), w.Connection.Project, w.Connection.ID)
+			conn, err := w.Store.Connection(t.Context(), store.Ref{Project: w.Connection.Project, ID: w.Connection.ID})
 			if err != nil {
 				t.Fatal(err)
 			}

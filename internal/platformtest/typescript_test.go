@@ -53,7 +53,7 @@ var compiled = sync.OnceValues(func() (main string, err error) {
 	return filepath.Join(dist, "examples", "connector-typescript", "src", "main.js"), nil
 })
 
-// startTypeScript runs the example on a book, and gives its URL.
+// startTypeScript runs the example on a book, and returns its URL.
 func startTypeScript(t testing.TB, args ...string) string {
 	t.Helper()
 	main, err := compiled()
@@ -61,7 +61,13 @@ func startTypeScript(t testing.TB, args ...string) string {
 		t.Fatalf("%v\nThis test needs Node, and node_modules as package-lock.json has it: `make clients` installs it or says how; "+
 			"FIREONCE_SKIP_CLIENTS=1 leaves it out.", err)
 	}
-	cmd := exec.Command("node", append([]string{main, "--listen", "127.0.0.1:0", "--token", remotetest.Token}, args...)...)
+	return startExample(t, append([]string{"node", main}, args...)...)
+}
+
+// startExample runs a connector in a process of its own, and returns its URL.
+func startExample(t testing.TB, command ...string) string {
+	t.Helper()
+	cmd := exec.Command(command[0], append(command[1:], "--listen", "127.0.0.1:0", "--token", remotetest.Token)...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -97,11 +103,17 @@ func TestTypeScriptConformance(t *testing.T) {
 	remotetest.Run(t, remotetest.Service{
 		Class: job.Keyed, Payload: post("I was here"),
 		Dial: func(tb testing.TB) *remote.Connector {
-			s := connector.NewSender(connector.Config{Egress: connector.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))})
-			tb.Cleanup(s.Close)
-			return dialGuests(tb, s, url)
+			tb.Helper()
+			return dialGuests(tb, loopbackSender(tb), url)
 		},
 	}, false)
+}
+
+func loopbackSender(t testing.TB) *connector.Sender {
+	t.Helper()
+	s := connector.NewSender(connector.Config{Egress: connector.NewEgress(netip.MustParsePrefix("127.0.0.0/8"))})
+	t.Cleanup(s.Close)
+	return s
 }
 
 // The connector in TypeScript, of class KEYED.

@@ -157,7 +157,7 @@ func (w *World) Rotate(credential *fireoncev1.Credential) {
 // connection reads the connection as it is now.
 func (w *World) connection() store.Connection {
 	w.t.Helper()
-	conn, err := w.Store.Connection(w.t.Context(), project, w.Connection.ID)
+	conn, err := w.Store.Connection(w.t.Context(), store.Ref{Project: project, ID: w.Connection.ID})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -45,12 +45,9 @@ const (
 	stepTimeout = 30 * time.Second
 )
 
-// Run removes what is no longer kept, until ctx ends. It returns at once when all
-// is kept for ever.
+// Run removes what is no longer kept, until ctx ends. Where jobs and events are kept for
+// ever, it still forgets the keys and objects of jobs that were erased.
 func Run(ctx context.Context, c Config) {
-	if c.Keep.Jobs == 0 && c.Keep.Events == 0 {
-		return
-	}
 	for sleep(ctx, every) {
 		c.pass(ctx)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -67,7 +68,7 @@ func TestStepsWithPauses(t *testing.T) {
 		}
 		for i, after := range []string{"", "a", "b"} {
 			c := s.calls[i]
-			if c.p.After != after || c.p.Keep != keeping || c.p.Owner != (job.ID{1}) || c.p.Lease != lease || c.p.Limit != batch {
+			if c.p.After != after || !reflect.DeepEqual(c.p.Keep, keeping) || c.p.Owner != (job.ID{1}) || c.p.Lease != lease || c.p.Limit != batch {
 				t.Errorf("step %d: %+v", i, c.p)
 			}
 			if i > 0 && c.at.Sub(s.calls[i-1].at) != (1+rest)*s.takes {
@@ -119,46 +120,77 @@ func TestPassesEnd(t *testing.T) {
 	}
 }
 
+// TestForEver: where jobs and events are kept for ever, the key of an erased job is still
+// free after its time, and a job that is there stays.
 func TestForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &scripted{}
-		runFor(t, s, store.Keep{Keys: time.Hour}, time.Hour)
-		if len(s.calls) != 0 {
-			t.Errorf("%d steps", len(s.calls))
+		s := memstore.Open(memstore.Options{})
+		erased, kept := canceledJob(t, s, 2), canceledJob(t, s, 3)
+		keep := store.Keep{Keys: 24 * time.Hour}
+		runFor(t, s, keep, store.LeastKept)
+		snap, err := s.Job(t.Context(), store.Ref{ID: erased})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.EraseJob(t.Context(), store.EraseParams{Project: snap.Project, Job: erased, Version: snap.Version, Keep: keep, Actor: "a"}); err != nil {
+			t.Fatal(err)
+		}
+		bound := func() bool {
+			_, err := s.Job(t.Context(), store.Ref{Project: snap.Project, Key: snap.Key})
+			var removed *store.RemovedError
+			return errors.As(err, &removed)
+		}
+		runFor(t, s, keep, keep.Keys-time.Second)
+		if !bound() {
+			t.Error("the key is free before its time")
+		}
+		runFor(t, s, keep, 2*every)
+		if bound() {
+			t.Error("the key is bound after its time")
+		}
+		if _, err := s.Job(t.Context(), store.Ref{ID: kept}); err != nil {
+			t.Errorf("a job that is kept for ever: %v", err)
 		}
 	})
+}
+
+// canceledJob stores a job that has ended.
+func canceledJob(t *testing.T, s *memstore.Store, n byte) job.ID {
+	t.Helper()
+	conn, _, err := s.CreateConnection(t.Context(), store.NewConnection{
+		Connection: store.Connection{ID: job.ID{1, n}, Project: "default", Connector: "fake", Class: job.Keyed},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := s.Create(t.Context(), []store.NewJob{{Spec: job.Spec{
+		ID: job.ID{2, n}, Project: "default", Key: string('a' + rune(n)), Connection: conn.ID, Policy: job.Hold, StartWindow: time.Minute,
+	}}})
+	if err != nil || out[0].Err != nil {
+		t.Fatal(err, out)
+	}
+	snap := out[0].Snapshot
+	d, err := job.Decide(snap.View(job.Traits{}, 0), job.CancelAsked{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, err := s.Apply(t.Context(), []store.Change{{Job: snap.ID, Version: snap.Version, Decision: d}}); err != nil || a[0].Err != nil {
+		t.Fatal(err, a)
+	}
+	return snap.ID
 }
 
 // TestOnAStore: what is over goes, in one pass.
 func TestOnAStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memstore.Open(memstore.Options{})
-		conn, _, err := s.CreateConnection(t.Context(), store.NewConnection{
-			Connection: store.Connection{ID: job.ID{1}, Project: "default", Connector: "fake", Class: job.Keyed},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		out, err := s.Create(t.Context(), []store.NewJob{{Spec: job.Spec{
-			ID: job.ID{2}, Project: "default", Key: "k", Connection: conn.ID, Policy: job.Hold, StartWindow: time.Minute,
-		}}})
-		if err != nil || out[0].Err != nil {
-			t.Fatal(err, out)
-		}
-		snap := out[0].Snapshot
-		d, err := job.Decide(snap.View(job.Traits{}, 0), job.CancelAsked{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if a, err := s.Apply(t.Context(), []store.Change{{Job: snap.ID, Version: snap.Version, Decision: d}}); err != nil || a[0].Err != nil {
-			t.Fatal(err, a)
-		}
+		id := canceledJob(t, s, 2)
 		runFor(t, s, keeping, keeping.Jobs-time.Second)
-		if _, err := s.Job(t.Context(), store.Ref{ID: snap.ID}); err != nil {
+		if _, err := s.Job(t.Context(), store.Ref{ID: id}); err != nil {
 			t.Errorf("before its time: %v", err)
 		}
 		runFor(t, s, keeping, 2*every)
-		if _, err := s.Job(t.Context(), store.Ref{ID: snap.ID}); !errors.Is(err, store.ErrNotFound) {
+		if _, err := s.Job(t.Context(), store.Ref{ID: id}); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("after its time: %v", err)
 		}
 	})

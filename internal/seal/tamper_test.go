@@ -180,7 +180,7 @@ func TestTampering(t *testing.T) {
 // refusesAll: nothing of the API takes the changed row for the truth.
 func (w *world) refusesAll(conn jobID) {
 	w.Helper()
-	tested, err := w.api.TestConnection(w.Context(), &fireoncev1.TestConnectionRequest{ConnectionId: conn.String()})
+	tested, err := w.api.TestConnection(w.Context(), &fireoncev1.TestConnectionRequest{Connection: &fireoncev1.TestConnectionRequest_ConnectionId{ConnectionId: conn.String()}})
 	must(w.T, err)
 	if tested.GetOk() || tested.GetPlatformReached() || tested.GetDetail() != seal.Explain(vault.ErrSealed) {
 		w.Errorf("tested: %v", tested)
@@ -188,13 +188,13 @@ func (w *world) refusesAll(conn jobID) {
 	for name, call := range map[string]func() error{
 		"rotate": func() error {
 			_, err := w.api.RotateCredential(w.Context(), &fireoncev1.RotateCredentialRequest{
-				ConnectionId: conn.String(), Credential: tokenOf("eve-secret"),
+				Connection: &fireoncev1.RotateCredentialRequest_ConnectionId{ConnectionId: conn.String()}, Credential: tokenOf("eve-secret"),
 			})
 			return err
 		},
 		"rotate to the same": func() error {
 			_, err := w.api.RotateCredential(w.Context(), &fireoncev1.RotateCredentialRequest{
-				ConnectionId: conn.String(), Credential: tokenOf("ann-secret"),
+				Connection: &fireoncev1.RotateCredentialRequest_ConnectionId{ConnectionId: conn.String()}, Credential: tokenOf("ann-secret"),
 			})
 			return err
 		},
@@ -217,7 +217,7 @@ func TestChangesThroughTheAPI(t *testing.T) {
 		w := start(t, d)
 		ann := w.connect("ann", "home")
 		// The account becomes known.
-		tested, err := w.api.TestConnection(t.Context(), &fireoncev1.TestConnectionRequest{ConnectionId: ann.String()})
+		tested, err := w.api.TestConnection(t.Context(), &fireoncev1.TestConnectionRequest{Connection: &fireoncev1.TestConnectionRequest_ConnectionId{ConnectionId: ann.String()}})
 		must(t, err)
 		if !tested.GetOk() || tested.GetAccountIdentity() != "ann" {
 			t.Fatalf("tested: %v", tested)
@@ -240,7 +240,7 @@ func TestChangesThroughTheAPI(t *testing.T) {
 		w.delivered(w.schedule(ann, "turned"), "ann@new home ann-secret")
 		// The credential is replaced, with the settings as they are.
 		_, err = w.api.RotateCredential(t.Context(), &fireoncev1.RotateCredentialRequest{
-			ConnectionId: ann.String(), Credential: tokenOf("ann-second"),
+			Connection: &fireoncev1.RotateCredentialRequest_ConnectionId{ConnectionId: ann.String()}, Credential: tokenOf("ann-second"),
 		})
 		must(t, err)
 		w.delivered(w.schedule(ann, "rotated"), "ann@new home ann-second")
@@ -252,7 +252,7 @@ func TestChangesThroughTheAPI(t *testing.T) {
 			t.Errorf("attempt %d, blocked: %q", s.Attempt, s.Blocked)
 		}
 		_, err = w.api.RotateCredential(t.Context(), &fireoncev1.RotateCredentialRequest{
-			ConnectionId: ann.String(), Credential: tokenOf("ann-third"),
+			Connection: &fireoncev1.RotateCredentialRequest_ConnectionId{ConnectionId: ann.String()}, Credential: tokenOf("ann-third"),
 		})
 		must(t, err)
 		w.delivered(w.schedule(ann, "found"), "ann@new home ann-third")

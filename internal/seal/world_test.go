@@ -83,8 +83,8 @@ func given(o connector.Opening) (place, account, secret string) {
 	if err := proto.Unmarshal(o.Credential.Data, &cred); err != nil {
 		return "", "", ""
 	}
-	account, _, _ = strings.Cut(cred.GetBearerToken(), "-")
-	return settings.GetValues()["to"], account, cred.GetBearerToken()
+	account, _, _ = strings.Cut(cred.GetBearerToken().GetToken(), "-")
+	return settings.GetValues()["to"], account, cred.GetBearerToken().GetToken()
 }
 
 type delivery struct {
@@ -172,7 +172,7 @@ func start(t *testing.T, d database, keys ...byte) *world {
 }
 
 func tokenOf(secret string) *fireoncev1.Credential {
-	return &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: secret}}
+	return &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: secret}}}
 }
 
 func at(place string) *fireoncev1.CustomSettings {
@@ -181,7 +181,7 @@ func at(place string) *fireoncev1.CustomSettings {
 
 func updateTo(conn jobID, place string) *fireoncev1.UpdateConnectionRequest {
 	return &fireoncev1.UpdateConnectionRequest{
-		ConnectionId: conn.String(), Settings: &fireoncev1.UpdateConnectionRequest_Custom{Custom: at(place)},
+		Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: conn.String()}, Settings: &fireoncev1.UpdateConnectionRequest_Custom{Custom: at(place)},
 		UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"custom"}},
 	}
 }
@@ -212,7 +212,7 @@ func (w *world) scheduleIn(project string, conn jobID, key string) jobID {
 	payload, err := proto.Marshal(&fireoncev1.Payload{Kind: &fireoncev1.Payload_Custom{Custom: &fireoncev1.CustomPayload{Schema: "s/v1", Data: []byte(key)}}})
 	must(w.T, err)
 	created, err := w.store.Create(w.Context(), []store.NewJob{{
-		Class: job.Opaque, Actor: "test", ScheduledFor: job.Micros(time.Now()), Spec: job.Spec{
+		Class: job.Opaque, Actor: "test", ScheduleTime: job.Micros(time.Now()), Spec: job.Spec{
 			ID: id, Project: project, Key: key, Connection: conn, HoldKey: "account", PayloadKind: "custom",
 			Payload: payload, StartWindow: job.DefaultWindow, Policy: job.Hold,
 		},

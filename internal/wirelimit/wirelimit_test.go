@@ -121,7 +121,8 @@ func TestPartsCountTogether(t *testing.T) {
 	if err := p.Binary(append(whole, part...)); !errors.As(err, new(*wirelimit.TooMany)) {
 		t.Errorf("60 elements in three parts: %v", err)
 	}
-	empty := protowire.AppendBytes(protowire.AppendTag(nil, 4, protowire.BytesType), nil)
+	number := m.ProtoReflect().Descriptor().Fields().ByName("payload").Number()
+	empty := protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), nil)
 	if err := p.Binary([]byte(strings.Repeat(string(empty), wirelimit.Merged))); err != nil {
 		t.Errorf("a payload in %d parts: %v", wirelimit.Merged, err)
 	}
@@ -314,7 +315,7 @@ func FuzzJSON(f *testing.F) {
 			f.Add(uint(i+j), string(data))
 		}
 	}
-	f.Add(uint(0), ` { "p\u0061yload" : null , "labels":{} , "validateOnly":true,"scheduledFor":"2020-01-01T00:00:00Z"} `)
+	f.Add(uint(0), ` { "p\u0061yload" : null , "labels":{} , "validateOnly":true,"scheduleTime":"2020-01-01T00:00:00Z"} `)
 	types, plans := contract(f)
 	f.Fuzz(func(t *testing.T, kind uint, text string) {
 		md, p := types[kind%uint(len(types))], plans[kind%uint(len(types))]
@@ -355,11 +356,11 @@ func contract(tb testing.TB) (types []protoreflect.MessageDescriptor, plans []*w
 
 func BenchmarkUsualJob(b *testing.B) {
 	m := &fireoncev1.ScheduleJobRequest{
-		IdempotencyKey: "order-1234/receipt", ConnectionId: "0198c8a2-7c1e-7000-8000-000000000000",
+		IdempotencyKey: "order-1234/receipt", Connection: &fireoncev1.ScheduleJobRequest_ConnectionId{ConnectionId: "0198c8a2-7c1e-7000-8000-000000000000"},
 		Payload: &fireoncev1.Payload{Kind: &fireoncev1.Payload_Webhook{Webhook: &fireoncev1.Webhook{
 			Url: "https://example.org/hook", Content: &fireoncev1.Webhook_BodyText{BodyText: `{"order": 1234, "state": "paid"}`},
 		}}},
-		ScheduledFor: timestamppb.Now(), Labels: map[string]string{"shop": "vienna", "order": "1234"},
+		ScheduleTime: timestamppb.Now(), Labels: map[string]string{"shop": "vienna", "order": "1234"},
 	}
 	p := compile(b, m)
 	binary, err := proto.Marshal(m)

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"maps"
@@ -20,8 +21,8 @@ import (
 //   - changes that have to do with each other, by a job or by an object, are written
 //     one after the other, in the order of the batch: of two changes of one version
 //     of a job the second is stale;
-//   - a job that SUCCEEDED lets the jobs go that wait for it. They are locked with the
-//     others; one that came meanwhile has the transaction run again;
+//   - a job that ends, or goes on after an end, tells the jobs that wait for it. They are
+//     locked with the others; one that came meanwhile has the transaction run again;
 //   - ready rows are written last, once for the whole batch (see ready.go).
 
 // Apply implements store.Store.
@@ -33,7 +34,7 @@ func (s *Store) Apply(ctx context.Context, items []store.Change) ([]store.Applie
 // judge (see succeed.go), unless something turns out otherwise.
 func (s *Store) applyBatch(ctx context.Context, items []store.Change) ([]store.Applied, error) {
 	var l *locking
-	jobs, done := touched(items)
+	jobs, told := touched(items)
 	// Who owns an object is only known in the transaction, and has to be locked with
 	// the others.
 	named := slices.ContainsFunc(items, namesObject)
@@ -43,7 +44,7 @@ func (s *Store) applyBatch(ctx context.Context, items []store.Change) ([]store.A
 	}
 	return writeAfter(ctx, s, "apply", func(ctx context.Context, t *tx) {
 		if l = new(locking); !named && len(plain) == 0 {
-			t.queueLocks(ctx, l, jobs, done)
+			t.queueLocks(ctx, l, jobs, told)
 		}
 	}, func(ctx context.Context, t *tx) ([]store.Applied, error) {
 		b := &applying{
@@ -65,7 +66,7 @@ func (s *Store) applyBatch(ctx context.Context, items []store.Change) ([]store.A
 			}
 		}
 		if named {
-			t.queueLocks(ctx, l, ids, done)
+			t.queueLocks(ctx, l, ids, told)
 			if err := t.flush(ctx); err != nil {
 				return nil, err
 			}
@@ -129,15 +130,15 @@ func namesObject(c store.Change) bool {
 	return c.Decision.Effect != nil && c.Decision.Effect.ExternalID != ""
 }
 
-// touched gives the jobs of a batch, and those that it may let SUCCEED.
-func touched(items []store.Change) (ids, done []job.ID) {
+// touched gives the jobs of a batch, and those that may tell others of a move.
+func touched(items []store.Change) (ids, told []job.ID) {
 	for _, c := range items {
 		ids = append(ids, c.Job)
-		if c.Decision.To == job.Succeeded {
-			done = append(done, c.Job)
+		if c.Decision.To.Terminal() || c.Decision.Cause == job.CauseRetryRequested {
+			told = append(told, c.Job)
 		}
 	}
-	return ids, done
+	return ids, told
 }
 
 // planned is a change that will be written: the job as it was and as it becomes.
@@ -174,6 +175,9 @@ func (b *applying) wave(ctx context.Context, wave []int) error {
 			plans = append(plans, p)
 		}
 	}
+	if plans, err = b.takeEffectKeys(ctx, plans); err != nil {
+		return err
+	}
 	if len(plans) == 0 {
 		return nil
 	}
@@ -192,6 +196,31 @@ func (b *applying) wave(ctx context.Context, wave []int) error {
 		return err
 	}
 	return b.answer(ctx, plans)
+}
+
+// takeEffectKeys takes the effect keys that changes bring, and leaves out the changes whose
+// effect key is taken.
+func (b *applying) takeEffectKeys(ctx context.Context, plans []*planned) ([]*planned, error) {
+	var p pgdb.TakeEffectKeysParams
+	for _, c := range plans {
+		if c.Content != nil && c.Content.OwnEffectKey != "" {
+			p.Digests, p.Jobs = append(p.Digests, c.Content.EffectKey[:]), append(p.Jobs, fromID(c.Job))
+		}
+	}
+	if len(p.Jobs) == 0 {
+		return plans, nil
+	}
+	rows, err := b.q.TakeEffectKeys(ctx, p)
+	if err != nil {
+		return nil, fmt.Errorf("effect keys: %w", err)
+	}
+	return slices.DeleteFunc(plans, func(c *planned) bool {
+		taken := c.Content != nil && c.Content.OwnEffectKey != "" && !slices.Contains(rows, fromID(c.Job))
+		if taken {
+			b.out[c.index].Err = store.ErrEffectKeyTaken
+		}
+		return taken
+	}), nil
 }
 
 // plan judges one change.
@@ -233,16 +262,20 @@ func (b *applying) plan(c store.Change, owners map[job.ID]objectOwner) (*planned
 // settle writes what became of the attempts.
 func (b *applying) settle(ctx context.Context, plans []*planned) {
 	settled := pgdb.SettleAttemptsParams{Now: &b.now}
+	var kept pgdb.CountAnswersParams
 	closed := pgdb.CloseAttemptsParams{Now: &b.now}
 	for _, p := range plans {
 		for _, s := range p.Settle {
-			addSettled(&settled, p.Job, s)
+			addSettled(&settled, &kept, p.Job, s)
 		}
 		for _, n := range p.Close {
 			closed.Jobs = append(closed.Jobs, fromID(p.Job))
 			closed.Numbers = append(closed.Numbers, int64(n))
 			closed.Results = append(closed.Results, int16(p.Decision.CloseOpen))
 		}
+	}
+	if len(kept.Jobs) > 0 {
+		b.exec(ctx, "kept answers", func(ctx context.Context, q *pgdb.Queries) error { return q.CountAnswers(ctx, kept) })
 	}
 	if len(settled.Jobs) > 0 {
 		b.exec(ctx, "settle", func(ctx context.Context, q *pgdb.Queries) error { return q.SettleAttempts(ctx, settled) })
@@ -295,6 +328,7 @@ func (b *applying) writeContent(ctx context.Context, plans []*planned) error {
 	}
 	if len(params.Jobs) > 0 {
 		b.exec(ctx, "content", func(ctx context.Context, q *pgdb.Queries) error { return q.SetContents(ctx, params) })
+		b.writeRecipients(ctx, plans)
 	}
 	return nil
 }
@@ -344,33 +378,33 @@ func (b *applying) writeStates(ctx context.Context, plans []*planned) error {
 		b.saturated = b.saturated || r.Saturated
 		return nil
 	})
-	b.letGo(ctx, states.Done, states.Waiting)
+	b.tellReplies(ctx, plans)
 	return nil
 }
 
-// ends adds the jobs whose gates open, those that are done with those that wait for
-// them, and the connections that have room again.
+// ends adds the jobs whose gates open, those that tell others of a move with those that
+// wait for them, and the connections that have room again.
 func (b *applying) ends(states *pgdb.SetStatesParams, plans []*planned) {
-	var gates, done, waiting, freed []job.ID
+	var gates, told, waiting, freed []job.ID
 	for _, p := range plans {
 		from, to := p.old.State, p.job.State
 		if from.Gated() && !to.Gated() {
 			gates = append(gates, p.Job)
 		}
-		if to == job.Succeeded && from != job.Succeeded {
-			done = append(done, p.Job)
+		if from.TellsReplies(to) {
+			told = append(told, p.Job)
 		}
 		if from.InFlight() && !to.InFlight() {
 			freed = append(freed, p.job.Connection)
 		}
 	}
 	for id, j := range b.locked {
-		if !j.WaitsFor.IsZero() && slices.Contains(done, j.WaitsFor) {
+		if !j.WaitsFor.IsZero() && slices.Contains(told, j.WaitsFor) {
 			waiting = append(waiting, id)
 		}
 	}
 	b.freed = append(b.freed, freed...)
-	states.Gates, states.Done, states.Waiting = fromIDs(gates), fromIDs(done), fromIDs(waiting)
+	states.Gates, states.Told, states.Waiting = fromIDs(gates), fromIDs(told), fromIDs(waiting)
 	states.Freed = fromIDs(distinct(freed))
 }
 
@@ -412,25 +446,43 @@ func (b *applying) noteReady(p *planned) {
 	}
 }
 
-// letGo lets those start that waited for a job that has SUCCEEDED. The states are
-// written, so that whoever submits a reply from now on waits for this
-// transaction, and whoever has done so before was seen.
-func (b *applying) letGo(ctx context.Context, done, waiting []pgtype.UUID) {
-	if len(waiting) == 0 {
+// tellReplies tells the jobs that wait for a job of its end, or that it goes on after
+// one; those of one that has SUCCEEDED may start. The states are written, so that
+// whoever submits a reply from now on waits for this transaction, and whoever has done
+// so before was seen.
+func (b *applying) tellReplies(ctx context.Context, plans []*planned) {
+	moved := make(map[job.ID]*planned, len(plans))
+	for _, p := range plans {
+		moved[p.Job] = p
+	}
+	var replies pgdb.TellRepliesParams
+	for _, id := range slices.SortedFunc(maps.Keys(b.locked), func(x, y job.ID) int { return bytes.Compare(x[:], y[:]) }) {
+		reply := b.locked[id].Job
+		if p, ok := moved[id]; ok {
+			reply = p.job
+		}
+		p, ok := moved[reply.WaitsFor]
+		if !ok || !p.old.State.TellsReplies(p.job.State) {
+			continue
+		}
+		if p.job.State == job.Succeeded {
+			reply = reply.Released(b.now)
+		} else {
+			reply.PredecessorEnd = p.job.State.BadEnd()
+		}
+		addTold(&replies, reply)
+		switch {
+		case !reply.State.Runnable():
+		case reply.WaitsFor.IsZero():
+			b.ready.due(readyKey{reply.Connection, reply.HoldKey}, reply.NextAt)
+		case reply.PredecessorEnd != 0:
+			b.hint[store.WatchWork] = true
+		}
+	}
+	if len(replies.Jobs) == 0 {
 		return
 	}
-	b.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
-		rows, err := pgdb.New(db).LetGo(ctx, pgdb.LetGoParams{Done: done, Locked: waiting})
-		if err != nil {
-			return fmt.Errorf("waiting jobs: %w", err)
-		}
-		for _, r := range rows {
-			if job.State(r.State).Runnable() {
-				b.ready.due(readyKey{toID(r.ConnectionID), r.HoldKey}, toTime(r.NextAt))
-			}
-		}
-		return nil
-	})
+	b.exec(ctx, "replies", func(ctx context.Context, q *pgdb.Queries) error { return q.TellReplies(ctx, replies) })
 }
 
 // answer notes the jobs as they are after their changes. The effects and the rulings
@@ -465,4 +517,26 @@ func (b *applying) exec(ctx context.Context, what string, run func(context.Conte
 		}
 		return nil
 	})
+}
+
+// writeRecipients notes whom new payloads address.
+func (b *applying) writeRecipients(ctx context.Context, plans []*planned) {
+	var old []pgtype.UUID
+	var p pgdb.AddRecipientsParams
+	for _, c := range plans {
+		if c.Content == nil || c.Content.Payload == nil {
+			continue
+		}
+		old = append(old, fromID(c.Job))
+		for _, who := range c.Content.Recipients {
+			p.Ids, p.Projects, p.Recipients = append(p.Ids, fromID(c.Job)), append(p.Projects, c.job.Project), append(p.Recipients, who)
+		}
+	}
+	if len(old) == 0 {
+		return
+	}
+	b.exec(ctx, "recipients", func(ctx context.Context, q *pgdb.Queries) error { return q.RemoveRecipients(ctx, old) })
+	if len(p.Ids) > 0 {
+		b.exec(ctx, "recipients", func(ctx context.Context, q *pgdb.Queries) error { return q.AddRecipients(ctx, p) })
+	}
 }

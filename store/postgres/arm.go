@@ -337,7 +337,11 @@ func (s *Store) ArmedBy(ctx context.Context, id, token job.ID) (store.Armed, err
 			return store.Armed{}, orNotFound(err)
 		}
 		snap, err := t.view().snapshot(ctx, id)
-		return store.Armed{Snapshot: snap, Attempt: toAttempt(row)}, err
+		if err != nil {
+			return store.Armed{}, err
+		}
+		attempt, err := toAttempt(row)
+		return store.Armed{Snapshot: snap, Attempt: attempt}, err
 	})
 }
 

@@ -352,7 +352,8 @@ func (c *claimer) leased(ctx context.Context, due []pgdb.LockDueRow) ([]store.Le
 		l := &out[i]
 		l.ReplyTo = answered[l.Snapshot.ReplyTo]
 		if s, ok := snaps[l.ID]; ok {
-			l.Open, l.Fence, l.RoundArmed, l.Handle, l.Resolution = s.Open, s.Fence, s.RoundArmed, s.Handle, s.Resolution
+			l.Open, l.Fence, l.RoundArmed, l.RoundKey = s.Open, s.Fence, s.RoundArmed, s.RoundKey
+			l.Handle, l.Resolution = s.Handle, s.Resolution
 		}
 	}
 	return out, nil

@@ -335,6 +335,7 @@ func stepParts(q *pgdb.Queries, step store.ClockStep) []func(context.Context) er
 			func(ctx context.Context) error {
 				return q.StepRetention(ctx, pgdb.StepRetentionParams{By: by, Old: old})
 			},
+			func(ctx context.Context) error { return q.StepRoll(ctx, pgdb.StepRollParams{By: by, Old: old}) },
 		)
 	}
 	if step.AgesUnknown {

@@ -19,7 +19,7 @@ var openJobs = flag.Int("step.jobs", 20_000, "open jobs that BenchmarkClockStep 
 var openFilled = []string{
 	"ALTER TABLE job_state DISABLE TRIGGER USER",
 	`UPDATE job_state SET state = 6, next_at = now() + interval '1 day', start_deadline = now() + interval '30 days',
-		scheduled_for = now(), effect_attempt = 0, effect_round = 0, effect_at = NULL, ended_at = NULL WHERE state = 8`,
+		schedule_time = now(), effect_attempt = 0, effect_round = 0, effect_at = NULL, ended_at = NULL WHERE state = 8`,
 	"ALTER TABLE job_state ENABLE TRIGGER USER",
 	"VACUUM FULL ANALYZE job_state",
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
@@ -22,7 +21,11 @@ func (s *Store) CreateConnection(ctx context.Context, c store.NewConnection) (st
 		if err := t.takeTurn(ctx, countedConnections, c.Connection.Project, c.Most); err != nil {
 			return result{}, err
 		}
-		n, err := t.q.InsertConnection(ctx, insertConnectionParams(c, t.now))
+		p, err := insertConnectionParams(c, t.now)
+		if err != nil {
+			return result{}, err
+		}
+		n, err := t.q.InsertConnection(ctx, p)
 		if err != nil {
 			return result{}, err
 		}
@@ -71,10 +74,18 @@ func (t *tx) completeConnection(ctx context.Context, c store.NewConnection) erro
 }
 
 // Connection implements store.Store.
-func (s *Store) Connection(ctx context.Context, project string, id job.ID) (store.Connection, error) {
+func (s *Store) Connection(ctx context.Context, ref store.Ref) (store.Connection, error) {
 	return readOne(ctx, s, "connection", func(ctx context.Context, v view) (store.Connection, error) {
+		id := ref.ID
+		if ref.Key != "" { // a key is never bound anew, so two statements agree
+			bound, err := v.q.ConnectionByKey(ctx, pgdb.ConnectionByKeyParams{Project: ref.Project, IdemKey: ref.Key})
+			if err != nil {
+				return store.Connection{}, err
+			}
+			id = toID(bound)
+		}
 		conn, err := v.connection(ctx, id)
-		if err == nil && project != "" && conn.Project != project {
+		if err == nil && ref.Project != "" && conn.Project != ref.Project {
 			return store.Connection{}, store.ErrNotFound
 		}
 		return conn, err
@@ -116,37 +127,6 @@ func (v view) whatConnections(rows []pgdb.ConnectionsRow) (map[job.ID]store.Conn
 		out[conn.ID] = conn
 	}
 	return out, nil
-}
-
-// afterAll is later than anything was created.
-var afterAll = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
-
-// ListConnections implements store.Store.
-func (s *Store) ListConnections(ctx context.Context, q store.ConnectionQuery) ([]store.Connection, error) {
-	return read(ctx, s, "list connections", func(ctx context.Context, v view) ([]store.Connection, error) {
-		p := pgdb.ListConnectionsParams{
-			Project: q.Project, Deleted: q.Deleted, Held: q.Held, CreatedAt: afterAll, ID: fromID(q.After), MaxRows: int32(page(q.Limit)),
-		}
-		if !q.After.IsZero() {
-			var err error
-			if p.CreatedAt, err = v.q.ConnectionPlace(ctx, p.ID); err != nil {
-				return nil, err
-			}
-		}
-		rows, err := v.q.ListConnections(ctx, p)
-		if err != nil {
-			return nil, err
-		}
-		all, err := v.connections(ctx, toIDs(rows))
-		if err != nil {
-			return nil, err
-		}
-		out := make([]store.Connection, len(rows))
-		for i, id := range rows {
-			out[i] = all[toID(id)]
-		}
-		return out, nil
-	})
 }
 
 // Credential implements store.Store.

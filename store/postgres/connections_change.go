@@ -32,7 +32,11 @@ func (s *Store) ChangeConnection(ctx context.Context, c store.ConnectionChange) 
 		if err := r.refuseInUse(ctx); err != nil {
 			return store.Connection{}, err
 		}
-		if err := t.q.SetConnection(ctx, setConnectionParams(r.next)); err != nil {
+		p, err := setConnectionParams(r.next)
+		if err != nil {
+			return store.Connection{}, err
+		}
+		if err := t.q.SetConnection(ctx, p); err != nil {
 			return store.Connection{}, fmt.Errorf("connection: %w", err)
 		}
 		if err := r.credential(ctx); err != nil {

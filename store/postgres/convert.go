@@ -90,7 +90,7 @@ func toSnapshot(r pgdb.SnapshotsRow, now time.Time) (job.Snapshot, error) {
 	}
 	s := job.Snapshot{
 		Job: job.Job{Spec: spec, Status: toStatus(r.JobState)}, Now: now.UTC(),
-		RoundArmed: sinceEpoch(r.RoundArmedAt), Fence: toTime(r.FenceAt), Handle: r.Handle,
+		RoundArmed: sinceEpoch(r.RoundArmedAt), RoundKey: r.RoundKey, Fence: toTime(r.FenceAt), Handle: r.Handle,
 	}
 	for _, n := range r.OpenAttempts {
 		s.Open = append(s.Open, int(n))
@@ -139,7 +139,8 @@ func toSpec(r pgdb.SnapshotsRow) (job.Spec, error) {
 	return job.Spec{
 		ID: toID(r.JobState.JobID), Project: r.JobState.Project, Key: r.IdemKey,
 		Connection: toID(r.JobState.ConnectionID), HoldKey: r.JobState.HoldKey,
-		PayloadKind: r.PayloadKind, Payload: toBytes(r.Payload), StartWindow: fromMicros(r.JobState.StartWindow),
+		PayloadKind: r.PayloadKind, Payload: toBytes(r.Payload), OwnEffectKey: r.OwnEffectKey, StartWindow: fromMicros(r.JobState.StartWindow),
+		WaitWindow: fromMicros(r.JobState.WaitWindow),
 		Retry: job.RetryPolicy{
 			MaxAttempts: int(r.MaxAttempts), MinBackoff: fromMicros(r.MinBackoff),
 			MaxBackoff: fromMicros(r.MaxBackoff), AttemptTimeout: fromMicros(r.AttemptTimeout),
@@ -171,10 +172,11 @@ func toStatus(st pgdb.JobState) job.Status {
 	s := job.Status{
 		State: job.State(st.State), Version: st.Version, Attempt: int(st.Attempt), Round: int(st.Round),
 		Failures: int(st.Failures), Claims: int(st.Claims), Looks: int(st.Looks), Negatives: int(st.Negatives),
-		Misses: int(st.Misses), ScheduledFor: st.ScheduledFor.UTC(), StartDeadline: st.StartDeadline.UTC(),
+		Misses: int(st.Misses), ScheduleTime: st.ScheduleTime.UTC(), StartDeadline: st.StartDeadline.UTC(),
 		NextAt: toTime(st.NextAt), ClaimToken: toID(st.ClaimToken), Worker: st.Worker,
 		Class: job.Class(st.Class), CancelAsked: toTime(st.CancelAskedAt), Blocked: st.Blocked,
-		WaitsFor: toID(st.WaitsFor), Updated: st.UpdatedAt.UTC(), Ended: toTime(st.EndedAt),
+		WaitsFor: toID(st.WaitsFor), PredecessorEnd: job.State(st.PredecessorEnd),
+		Updated: st.UpdatedAt.UTC(), Ended: toTime(st.EndedAt),
 	}
 	if st.ErrorKind != 0 {
 		s.LastError = &job.Failure{
@@ -189,11 +191,12 @@ func toMeta(m pgdb.Meta) store.Meta {
 	is := identity{system: m.SystemID, timeline: m.Timeline, database: m.DatabaseOid, relation: m.RelationOid}
 	return store.Meta{
 		StoreID: toID(m.StoreID), Engine: "postgres", Created: m.CreatedAt.UTC(), Quarantined: m.Quarantined,
-		Incarnation: m.Incarnation, Identity: is.String(),
+		Incarnation: m.Incarnation, Namespace: m.Namespace, Identity: is.String(),
 	}
 }
 
-func toAttempt(a pgdb.Attempt) job.Attempt {
+func toAttempt(a pgdb.Attempt) (job.Attempt, error) {
+	answer, err := job.DecodeAnswer(a.Answer)
 	return job.Attempt{
 		Number: int(a.Number), Round: int(a.Round), ArmToken: toID(a.ArmToken), Worker: a.Worker,
 		ClaimedAt: toTime(a.ClaimedAt), ArmedAt: a.ArmedAt.UTC(),
@@ -202,8 +205,8 @@ func toAttempt(a pgdb.Attempt) job.Attempt {
 		CredentialVersion: int(a.CredentialVersion), AccountIdentity: a.AccountIdentity,
 		Watermark: a.Watermark, Handle: a.Handle, Result: job.Result(a.Result),
 		Kind: job.FailureKind(a.Kind), Message: a.Message, HTTPStatus: int(a.HttpStatus),
-		BytesWritten: a.BytesWritten, EndedAt: toTime(a.EndedAt),
-	}
+		BytesWritten: a.BytesWritten, Answer: answer, EndedAt: toTime(a.EndedAt),
+	}, err
 }
 
 func toObservation(o pgdb.Observation) job.Observation {
@@ -223,31 +226,34 @@ func toEvent(e pgdb.Event) job.Event {
 	}
 }
 
-func insertConnectionParams(n store.NewConnection, now time.Time) pgdb.InsertConnectionParams {
+func insertConnectionParams(n store.NewConnection, now time.Time) (pgdb.InsertConnectionParams, error) {
 	c := n.Connection
+	labels, err := fromLabels(c.Labels)
 	p := pgdb.InsertConnectionParams{
 		ID: fromID(c.ID), Project: c.Project, Connector: c.Connector, DisplayName: c.DisplayName,
 		Settings: fromBytes(c.Settings), Class: int16(c.Class), KeyWindow: micros(c.KeyWindow),
 		AccountIdentity: c.AccountIdentity, MaxInFlight: int64(c.MaxInFlight),
 		MaxPerMinute: int64(c.MaxPerMinute), PausedAt: fromTime(c.PausedAt), PausedReason: c.PausedReason,
 		IdemKey: n.Key, Fingerprint: n.Fingerprint.Bytes(), Now: now, CreatedBy: c.CreatedBy,
+		Labels: labels,
 	}
 	if s := n.Sealed; s != nil {
 		p.CredentialVersion, p.CredentialFingerprint = 1, s.Fingerprint
 		p.CredentialExpiresAt = fromTime(s.Expires)
 	}
-	return p
+	return p, err
 }
 
-func setConnectionParams(c store.Connection) pgdb.SetConnectionParams {
+func setConnectionParams(c store.Connection) (pgdb.SetConnectionParams, error) {
+	labels, err := fromLabels(c.Labels)
 	return pgdb.SetConnectionParams{
 		ID: fromID(c.ID), DisplayName: c.DisplayName, Settings: fromBytes(c.Settings), Class: int16(c.Class),
 		KeyWindow: micros(c.KeyWindow), AccountIdentity: c.AccountIdentity, MaxInFlight: int64(c.MaxInFlight),
 		MaxPerMinute: int64(c.MaxPerMinute), PausedAt: fromTime(c.PausedAt), PausedReason: c.PausedReason,
 		CredentialVersion: int64(c.CredentialVersion), CredentialFingerprint: c.CredentialFingerprint,
 		CredentialExpiresAt: fromTime(c.CredentialExpires), Version: c.Version, UpdatedAt: c.Updated,
-		DeletedAt: fromTime(c.Deleted), UpdatedBy: c.UpdatedBy,
-	}
+		DeletedAt: fromTime(c.Deleted), UpdatedBy: c.UpdatedBy, Labels: labels,
+	}, err
 }
 
 func insertCredentialParams(id job.ID, s store.Sealed, now time.Time) pgdb.InsertCredentialParams {
@@ -272,6 +278,10 @@ func toConnection(r pgdb.ConnectionsRow, now time.Time) (store.Connection, error
 	if err != nil {
 		return store.Connection{}, fmt.Errorf("connection %s: %w", toID(c.ID), err)
 	}
+	labels, err := toLabels(c.Labels)
+	if err != nil {
+		return store.Connection{}, fmt.Errorf("connection %s: labels: %w", toID(c.ID), err)
+	}
 	conn := store.Connection{
 		ID: toID(c.ID), Project: c.Project, Connector: c.Connector, DisplayName: c.DisplayName,
 		Settings: toBytes(c.Settings), Class: job.Class(c.Class), KeyWindow: fromMicros(c.KeyWindow),
@@ -281,7 +291,7 @@ func toConnection(r pgdb.ConnectionsRow, now time.Time) (store.Connection, error
 		CredentialVersion: int(c.CredentialVersion), CredentialFingerprint: c.CredentialFingerprint,
 		CredentialExpires: toTime(c.CredentialExpiresAt), Key: c.IdemKey, Fingerprint: fp,
 		Version: c.Version, Created: c.CreatedAt.UTC(), Updated: c.UpdatedAt.UTC(), Deleted: toTime(c.DeletedAt),
-		CreatedBy: c.CreatedBy, UpdatedBy: c.UpdatedBy,
+		CreatedBy: c.CreatedBy, UpdatedBy: c.UpdatedBy, Labels: labels,
 	}
 	if r.LimitedUntil.After(now) {
 		conn.RateLimitedUntil = r.LimitedUntil.UTC()
@@ -293,11 +303,11 @@ func toConnection(r pgdb.ConnectionsRow, now time.Time) (store.Connection, error
 func jobColumns(jobs []submission, items []store.NewJob, now time.Time) (pgdb.InsertJobsParams, error) {
 	p := pgdb.InsertJobsParams{Now: now, Cause: int16(job.CauseSubmitted)}
 	columns(len(jobs), &p.Ids, &p.Connections, &p.ReplyTos, &p.Schedules, &p.WaitsFors)
-	columns(len(jobs), &p.Projects, &p.IdemKeys, &p.PayloadKinds, &p.Labels, &p.TimeZones, &p.HoldKeys, &p.Actors)
-	columns(len(jobs), &p.StartWindows, &p.MaxAttempts, &p.MinBackoffs, &p.MaxBackoffs, &p.AttemptTimeouts, &p.Positions)
-	columns(len(jobs), &p.Policies, &p.Classes)
+	columns(len(jobs), &p.Projects, &p.IdemKeys, &p.PayloadKinds, &p.Labels, &p.TimeZones, &p.HoldKeys, &p.Actors, &p.OwnEffectKeys)
+	columns(len(jobs), &p.StartWindows, &p.WaitWindows, &p.MaxAttempts, &p.MinBackoffs, &p.MaxBackoffs, &p.AttemptTimeouts, &p.Positions)
+	columns(len(jobs), &p.Policies, &p.Classes, &p.PredecessorEnds)
 	columns(len(jobs), &p.Fingerprints, &p.Payloads)
-	columns(len(jobs), &p.ScheduledFors, &p.StartDeadlines)
+	columns(len(jobs), &p.ScheduleTimes, &p.StartDeadlines)
 	for i := range jobs {
 		n := &jobs[i]
 		s := &n.snapshot
@@ -311,6 +321,7 @@ func jobColumns(jobs []submission, items []store.NewJob, now time.Time) (pgdb.In
 		p.Connections = append(p.Connections, fromID(s.Connection))
 		p.PayloadKinds = append(p.PayloadKinds, s.PayloadKind)
 		p.StartWindows = append(p.StartWindows, micros(s.StartWindow))
+		p.WaitWindows = append(p.WaitWindows, micros(s.WaitWindow))
 		p.MaxAttempts = append(p.MaxAttempts, int64(s.Retry.MaxAttempts))
 		p.MinBackoffs = append(p.MinBackoffs, micros(s.Retry.MinBackoff))
 		p.MaxBackoffs = append(p.MaxBackoffs, micros(s.Retry.MaxBackoff))
@@ -323,11 +334,13 @@ func jobColumns(jobs []submission, items []store.NewJob, now time.Time) (pgdb.In
 		p.Fingerprints = append(p.Fingerprints, s.Fingerprint.Bytes())
 		p.Payloads = append(p.Payloads, fromBytes(s.Payload))
 		p.HoldKeys = append(p.HoldKeys, s.HoldKey)
+		p.OwnEffectKeys = append(p.OwnEffectKeys, s.OwnEffectKey)
 		p.Positions = append(p.Positions, n.position)
-		p.ScheduledFors = append(p.ScheduledFors, s.ScheduledFor)
+		p.ScheduleTimes = append(p.ScheduleTimes, s.ScheduleTime)
 		p.StartDeadlines = append(p.StartDeadlines, s.StartDeadline)
 		p.Classes = append(p.Classes, int16(s.Class))
 		p.WaitsFors = append(p.WaitsFors, optionalID(s.WaitsFor))
+		p.PredecessorEnds = append(p.PredecessorEnds, int16(s.PredecessorEnd))
 		p.Actors = append(p.Actors, items[n.item].Actor)
 	}
 	return p, nil

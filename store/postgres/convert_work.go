@@ -30,7 +30,7 @@ func toLockedJob(st pgdb.JobState) *lockedJob {
 		Job: job.Job{
 			Spec: job.Spec{
 				ID: toID(st.JobID), Project: st.Project, Connection: toID(st.ConnectionID), HoldKey: st.HoldKey,
-				Schedule: toID(st.ScheduleID), StartWindow: fromMicros(st.StartWindow),
+				Schedule: toID(st.ScheduleID), StartWindow: fromMicros(st.StartWindow), WaitWindow: fromMicros(st.WaitWindow),
 			},
 			Status: toStatus(st),
 		},
@@ -47,7 +47,8 @@ func toDueJob(d pgdb.LockDueRow) (job.Job, error) {
 	st := pgdb.JobState{
 		JobID: d.JobID, Project: d.Project, ConnectionID: d.ConnectionID, HoldKey: d.HoldKey, State: d.State,
 		Version: d.Version, Attempt: d.Attempt, Round: d.Round, Failures: d.Failures, Claims: d.Claims, Looks: d.Looks,
-		Negatives: d.Negatives, Misses: d.Misses, ScheduledFor: d.ScheduledFor, StartWindow: d.StartWindow, StartDeadline: d.StartDeadline,
+		Negatives: d.Negatives, Misses: d.Misses, ScheduleTime: d.ScheduleTime, StartWindow: d.StartWindow,
+		WaitWindow: d.WaitWindow, StartDeadline: d.StartDeadline,
 		Class: d.Class, CancelAskedAt: d.CancelAskedAt, ErrorKind: d.ErrorKind, ErrorMessage: d.ErrorMessage,
 		ErrorStatus: d.ErrorStatus, ErrorAt: d.ErrorAt,
 	}
@@ -55,7 +56,7 @@ func toDueJob(d pgdb.LockDueRow) (job.Job, error) {
 		JobState: st, IdemKey: d.IdemKey, PayloadKind: d.PayloadKind, MaxAttempts: d.MaxAttempts, MinBackoff: d.MinBackoff,
 		MaxBackoff: d.MaxBackoff, AttemptTimeout: d.AttemptTimeout, Policy: d.Policy, Labels: d.Labels,
 		TimeZone: d.TimeZone, ReplyTo: d.ReplyTo, ScheduleID: d.ScheduleID, Fingerprint: d.Fingerprint,
-		CreatedAt: d.CreatedAt, Payload: d.Payload,
+		CreatedAt: d.CreatedAt, Payload: d.Payload, OwnEffectKey: d.OwnEffectKey,
 	})
 	if err != nil {
 		return job.Job{}, fmt.Errorf("job %s: %w", toID(d.JobID), err)
@@ -156,7 +157,7 @@ func toFirstArmed(r pgdb.ArmFirstRow, in *intent, now time.Time) *lockedJob {
 	return toLockedJob(pgdb.JobState{
 		JobID: r.JobID, Project: r.Project, ConnectionID: r.ConnectionID, ScheduleID: r.ScheduleID, HoldKey: r.HoldKey,
 		State: int16(job.Claimed), Version: r.Sequence - 1, Round: r.Round, Failures: r.Failures, Looks: r.Looks,
-		Negatives: r.Negatives, Misses: r.Misses, ScheduledFor: r.ScheduledFor, StartWindow: r.StartWindow, StartDeadline: r.StartDeadline,
+		Negatives: r.Negatives, Misses: r.Misses, ScheduleTime: r.ScheduleTime, StartWindow: r.StartWindow, StartDeadline: r.StartDeadline,
 		ClaimedAt: r.ClaimedAt, Class: int16(in.Class), ErrorKind: r.ErrorKind, ErrorMessage: r.ErrorMessage,
 		ErrorStatus: r.ErrorStatus, ErrorAt: r.ErrorAt, UpdatedAt: now,
 	})
@@ -180,7 +181,7 @@ func addState(p *pgdb.SetStatesParams, j job.Job, resolution int64, effect *job.
 	p.Negatives = append(p.Negatives, int64(j.Negatives))
 	p.Misses = append(p.Misses, int64(j.Misses))
 	p.HoldKeys = append(p.HoldKeys, j.HoldKey)
-	p.ScheduledFors = append(p.ScheduledFors, j.ScheduledFor)
+	p.ScheduleTimes = append(p.ScheduleTimes, j.ScheduleTime)
 	p.StartWindows = append(p.StartWindows, micros(j.StartWindow))
 	p.StartDeadlines = append(p.StartDeadlines, j.StartDeadline)
 	p.NextAts = append(p.NextAts, j.NextAt)
@@ -208,6 +209,14 @@ func addState(p *pgdb.SetStatesParams, j job.Job, resolution int64, effect *job.
 	p.Details = append(p.Details, e.Detail)
 }
 
+// addTold adds what a reply learns of its predecessor.
+func addTold(p *pgdb.TellRepliesParams, j job.Job) {
+	p.Jobs = append(p.Jobs, fromID(j.ID))
+	p.WaitsFors = append(p.WaitsFors, optionalID(j.WaitsFor))
+	p.PredecessorEnds = append(p.PredecessorEnds, int16(j.PredecessorEnd))
+	p.StartDeadlines = append(p.StartDeadlines, j.StartDeadline)
+}
+
 func addPlain(p *pgdb.SucceedFirstParams, c *store.Change, position int64) {
 	settled := c.Decision.Settle[0]
 	p.Jobs = append(p.Jobs, fromID(c.Job))
@@ -223,16 +232,21 @@ func addPlain(p *pgdb.SucceedFirstParams, c *store.Change, position int64) {
 func toSending(r pgdb.SucceedFirstRow) *lockedJob {
 	j := toLockedJob(pgdb.JobState{
 		JobID: r.JobID, Project: r.Project, ConnectionID: r.ConnectionID, ScheduleID: r.ScheduleID, HoldKey: r.HoldKey,
-		State: int16(job.Sending), Version: r.Version - 1, Attempt: 1, Round: 1, ScheduledFor: r.ScheduledFor,
+		State: int16(job.Sending), Version: r.Version - 1, Attempt: 1, Round: 1, ScheduleTime: r.ScheduleTime,
 		StartWindow: r.StartWindow, StartDeadline: r.StartDeadline, Worker: r.Worker, Class: r.Class,
 		CancelAskedAt: r.CancelAskedAt, ErrorKind: r.ErrorKind, ErrorMessage: r.ErrorMessage,
 		ErrorStatus: r.ErrorStatus, ErrorAt: r.ErrorAt,
 	})
-	j.marks = []pgdb.MarksRow{{Number: 1, Round: 1, ArmedAt: r.ArmedAt, FenceAt: r.FenceAt, Handle: r.Handle}}
+	j.marks = []pgdb.MarksRow{{Number: 1, Round: 1, ArmedAt: r.ArmedAt, FenceAt: r.FenceAt, Handle: r.Handle, EffectKey: r.EffectKey}}
 	return j
 }
 
-func addSettled(p *pgdb.SettleAttemptsParams, id job.ID, s job.Settled) {
+func addSettled(p *pgdb.SettleAttemptsParams, kept *pgdb.CountAnswersParams, id job.ID, s job.Settled) {
+	answer := s.Answer.Encode()
+	if len(answer) > 0 {
+		kept.Jobs, kept.Numbers = append(kept.Jobs, fromID(id)), append(kept.Numbers, int64(s.Attempt))
+		kept.Bytes = append(kept.Bytes, int64(len(answer)))
+	}
 	p.Jobs = append(p.Jobs, fromID(id))
 	p.Numbers = append(p.Numbers, int64(s.Attempt))
 	p.Results = append(p.Results, int16(s.Result))
@@ -241,6 +255,7 @@ func addSettled(p *pgdb.SettleAttemptsParams, id job.ID, s job.Settled) {
 	p.Statuses = append(p.Statuses, int64(s.HTTPStatus))
 	p.Bytes = append(p.Bytes, s.BytesWritten)
 	p.Handles = append(p.Handles, s.Handle)
+	p.Answers = append(p.Answers, answer)
 }
 
 func addObservation(p *pgdb.InsertObservationsParams, id job.ID, o job.Observation) {
@@ -287,5 +302,22 @@ func addContent(p *pgdb.SetContentsParams, id job.ID, c store.Content) error {
 	p.Jobs = append(p.Jobs, fromID(id))
 	p.Payloads = append(p.Payloads, c.Payload)
 	p.Labels = append(p.Labels, labels)
+	p.OwnEffectKeys = append(p.OwnEffectKeys, c.OwnEffectKey)
+	p.Policies = append(p.Policies, int16(c.Policy))
+	var retry job.RetryPolicy
+	if c.Retry != nil {
+		retry = *c.Retry
+	}
+	p.NewRetries = append(p.NewRetries, c.Retry != nil)
+	p.MaxAttempts = append(p.MaxAttempts, int64(retry.MaxAttempts))
+	p.MinBackoffs = append(p.MinBackoffs, micros(retry.MinBackoff))
+	p.MaxBackoffs = append(p.MaxBackoffs, micros(retry.MaxBackoff))
+	p.AttemptTimeouts = append(p.AttemptTimeouts, micros(retry.AttemptTimeout))
+	zone := ""
+	if c.TimeZone != nil {
+		zone = *c.TimeZone
+	}
+	p.NewTimeZones = append(p.NewTimeZones, c.TimeZone != nil)
+	p.TimeZones = append(p.TimeZones, zone)
 	return nil
 }

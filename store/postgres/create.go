@@ -21,7 +21,7 @@ import (
 //   - who loses the race for a key waits for the winner's commit and then reads
 //     what it bound, in a second statement: the first one cannot see it;
 //   - predecessors are locked, in the order of their ids, before the keys, which
-//     are sorted too; ready rows come last.
+//     are sorted too; callers' effect keys follow, by digest; ready rows come last.
 
 // Create implements store.Store. Concurrent calls share a transaction.
 func (s *Store) Create(ctx context.Context, items []store.NewJob) ([]store.Created, error) {
@@ -49,7 +49,7 @@ func (s *Store) createAll(ctx context.Context, items []store.NewJob) ([]store.Cr
 // createOnce stores a batch. Where nothing replies, the keys are bound on the way of
 // the BEGIN: two round trips and the COMMIT.
 func (s *Store) createOnce(ctx context.Context, items []store.NewJob) ([]store.Created, error) {
-	plain := !slices.ContainsFunc(items, func(n store.NewJob) bool { return !n.Spec.ReplyTo.IsZero() })
+	plain := !slices.ContainsFunc(items, func(n store.NewJob) bool { return !n.Spec.ReplyTo.IsZero() || n.Spec.OwnEffectKey != "" })
 	var asked *asking
 	return writeAfter(ctx, s, "create", func(ctx context.Context, t *tx) {
 		asked = new(asking)
@@ -83,14 +83,24 @@ func (b *submissions) take(ctx context.Context, plain bool) error {
 	if err := b.look(ctx); err != nil {
 		return err
 	}
-	if !plain {
-		b.asked.queueKeys(ctx, b.tx, b.bindings())
-		b.asked.queueTurns(ctx, b.tx, b.items)
-		if err := b.flush(ctx); err != nil {
-			return err
-		}
+	if plain {
+		return b.bind()
 	}
-	return b.bind()
+	b.asked.queueKeys(ctx, b.tx, b.bindings())
+	if err := b.flush(ctx); err != nil {
+		return err
+	}
+	if err := b.bind(); err != nil {
+		return err
+	}
+	if err := b.boundReplies(ctx); err != nil {
+		return err
+	}
+	if err := b.takeEffectKeys(ctx); err != nil {
+		return err
+	}
+	b.asked.queueTurns(ctx, b.tx, b.items)
+	return b.flush(ctx)
 }
 
 // asking is what a batch asks of the connections and the keys, and where jobs are to
@@ -121,7 +131,8 @@ func (a *asking) prospects() map[job.ID]pgdb.ProspectsRow {
 	return out
 }
 
-// queueTurns comes after the keys: who has a turn waits for nobody.
+// queueTurns comes after the keys and the callers' effect keys: a transaction that has
+// a turn of a connection, which others need, waits for nobody.
 func (a *asking) queueTurns(ctx context.Context, t *tx, items []store.NewJob) {
 	var keys []readyKey
 	for i := range items {
@@ -182,12 +193,12 @@ func bindings(items []store.NewJob) pgdb.BindKeysParams {
 		return cmp.Or(cmp.Compare(x.Project, y.Project), cmp.Compare(x.Key, y.Key))
 	})
 	p := pgdb.BindKeysParams{
-		Projects: make([]string, 0, len(items)), IdemKeys: make([]string, 0, len(items)),
+		Projects: make([]string, 0, len(items)), Digests: make([][]byte, 0, len(items)),
 		Jobs: make([]pgtype.UUID, 0, len(items)), Connections: make([]pgtype.UUID, 0, len(items)),
 	}
 	for _, n := range sorted {
 		p.Projects = append(p.Projects, n.Project)
-		p.IdemKeys = append(p.IdemKeys, n.Key)
+		p.Digests = append(p.Digests, digestOf(n.Project, n.Key))
 		p.Jobs = append(p.Jobs, fromID(n.ID))
 		p.Connections = append(p.Connections, fromID(n.Connection))
 	}
@@ -247,7 +258,8 @@ func (b *submissions) look(ctx context.Context) error {
 				continue
 			}
 			if other.state != job.Succeeded {
-				snap.WaitsFor = n.Spec.ReplyTo
+				snap.WaitsFor, snap.PredecessorEnd = n.Spec.ReplyTo, other.state.BadEnd()
+				snap.StartDeadline = snap.Deadline(snap.NextAt)
 			}
 		}
 		keys[key] = true
@@ -294,6 +306,7 @@ func newSnapshot(n *store.NewJob, class job.Class, now time.Time) job.Snapshot {
 	s.Spec = n.Spec
 	s.Spec.Created = now
 	s.StartWindow = fromMicros(micros(s.StartWindow))
+	s.WaitWindow = fromMicros(micros(s.WaitWindow))
 	s.Retry.MinBackoff = fromMicros(micros(s.Retry.MinBackoff))
 	s.Retry.MaxBackoff = fromMicros(micros(s.Retry.MaxBackoff))
 	s.Retry.AttemptTimeout = fromMicros(micros(s.Retry.AttemptTimeout))
@@ -303,11 +316,11 @@ func newSnapshot(n *store.NewJob, class job.Class, now time.Time) job.Snapshot {
 		s.Labels = nil
 	}
 	due := now
-	if !n.ScheduledFor.IsZero() {
-		due = job.Micros(n.ScheduledFor)
+	if !n.ScheduleTime.IsZero() {
+		due = job.Micros(n.ScheduleTime)
 	}
 	s.Status = job.Status{
-		State: job.Scheduled, Version: 1, Round: 1, ScheduledFor: due, NextAt: due,
+		State: job.Scheduled, Version: 1, Round: 1, ScheduleTime: due, NextAt: due,
 		StartDeadline: due.Add(cmp.Or(s.StartWindow, job.DefaultWindow)),
 		Class:         cmp.Or(n.Class, class), Updated: now,
 	}
@@ -340,6 +353,105 @@ func (b *submissions) bind() error {
 	return nil
 }
 
+// takeEffectKeys takes the callers' own effect keys for the jobs that got their keys, and
+// gives the keys of those back whose effect key is taken.
+func (b *submissions) takeEffectKeys(ctx context.Context) error {
+	var p pgdb.TakeEffectKeysParams
+	for _, n := range b.jobs {
+		if item := &b.items[n.item]; item.Spec.OwnEffectKey != "" {
+			p.Digests, p.Jobs = append(p.Digests, item.EffectKey[:]), append(p.Jobs, fromID(item.Spec.ID))
+		}
+	}
+	if len(p.Jobs) == 0 {
+		return nil
+	}
+	rows, err := b.q.TakeEffectKeys(ctx, p)
+	if err != nil {
+		return fmt.Errorf("effect keys: %w", err)
+	}
+	took := make(map[job.ID]bool, len(rows))
+	for _, id := range rows {
+		took[toID(id)] = true
+	}
+	return b.giveBack(ctx, func(n submission) error {
+		if s := &b.items[n.item].Spec; s.OwnEffectKey != "" && !took[s.ID] {
+			return store.ErrEffectKeyTaken
+		}
+		return nil
+	})
+}
+
+// boundReplies refuses jobs that would wait for one that store.MaxReplies wait for.
+func (b *submissions) boundReplies(ctx context.Context) error {
+	var ids []job.ID
+	for _, n := range b.jobs {
+		if to := n.snapshot.WaitsFor; !to.IsZero() {
+			ids = append(ids, to)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	rows, err := b.q.CountWaiting(ctx, fromIDs(distinct(ids)))
+	if err != nil {
+		return fmt.Errorf("waiting jobs: %w", err)
+	}
+	waiting := make(map[job.ID]int64, len(rows))
+	for _, r := range rows {
+		waiting[toID(r.WaitsFor)] = r.Waiting
+	}
+	return b.giveBack(ctx, func(n submission) error {
+		to := n.snapshot.WaitsFor
+		if to.IsZero() {
+			return nil
+		}
+		if waiting[to]++; waiting[to] > store.MaxReplies {
+			return fmt.Errorf("%w: %s", store.ErrManyReplies, to)
+		}
+		return nil
+	})
+}
+
+// giveBack leaves out the jobs that are refused, with those of the batch that reply to
+// them, and frees their keys.
+func (b *submissions) giveBack(ctx context.Context, refuse func(submission) error) error {
+	var back pgdb.RemoveKeysParams
+	var effects pgdb.GiveBackEffectKeysParams
+	failed := make(map[keyOf]error)
+	gone := make(map[job.ID]bool)
+	b.jobs = slices.DeleteFunc(b.jobs, func(n submission) bool {
+		s := &b.items[n.item].Spec
+		err := refuse(n)
+		if gone[s.ReplyTo] {
+			err = fmt.Errorf("%w: %s", store.ErrReplyTo, s.ReplyTo)
+		}
+		if err == nil {
+			return false
+		}
+		failed[keyOf{s.Project, s.Key}], gone[s.ID] = err, true
+		back.Digests, back.Ids = append(back.Digests, digestOf(s.Project, s.Key)), append(back.Ids, fromID(s.ID))
+		if s.OwnEffectKey != "" {
+			effects.Digests, effects.Jobs = append(effects.Digests, b.items[n.item].EffectKey[:]), append(effects.Jobs, fromID(s.ID))
+		}
+		return true
+	})
+	for i := range b.items { // those that repeat one in the same batch, too
+		if s := &b.items[i].Spec; failed[keyOf{s.Project, s.Key}] != nil {
+			b.out[i].Err = failed[keyOf{s.Project, s.Key}]
+		}
+	}
+	if len(back.Ids) == 0 {
+		return nil
+	}
+	if _, err := b.q.RemoveKeys(ctx, back); err != nil {
+		return fmt.Errorf("keys: %w", err)
+	}
+	if len(effects.Jobs) == 0 {
+		return nil
+	}
+	return named("effect keys", b.q.GiveBackEffectKeys(ctx, effects))
+}
+
 // insert writes the jobs, their first events, and their ready rows.
 func (b *submissions) insert(ctx context.Context) error {
 	if len(b.jobs) == 0 {
@@ -368,6 +480,7 @@ func (b *submissions) insert(ctx context.Context) error {
 		}
 		return nil
 	})
+	b.addRecipients(ctx)
 	b.makeReady(ctx, ready, nil)
 	if b.starts() != nil {
 		return nil // goes with what start asks
@@ -375,17 +488,33 @@ func (b *submissions) insert(ctx context.Context) error {
 	return b.flush(ctx)
 }
 
+// addRecipients notes whom the payloads of the jobs address, behind what stores them.
+func (b *submissions) addRecipients(ctx context.Context) {
+	var p pgdb.AddRecipientsParams
+	for i := range b.jobs {
+		n := &b.jobs[i]
+		for _, who := range b.items[n.item].Recipients {
+			p.Ids, p.Projects = append(p.Ids, fromID(n.snapshot.ID)), append(p.Projects, n.snapshot.Project)
+			p.Recipients = append(p.Recipients, who)
+		}
+	}
+	if len(p.Ids) > 0 {
+		b.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
+			return named("recipients", pgdb.New(db).AddRecipients(ctx, p))
+		})
+	}
+}
+
 // answer completes the items that were not stored: those whose key was bound
 // before them get the job that it is bound to.
 func (b *submissions) answer(ctx context.Context) error {
-	var p pgdb.KeyOwnersParams
+	var digests [][]byte
 	for i := range b.items {
 		if n := &b.items[i]; !b.out[i].Created {
-			p.Projects = append(p.Projects, n.Spec.Project)
-			p.IdemKeys = append(p.IdemKeys, n.Spec.Key)
+			digests = append(digests, digestOf(n.Spec.Project, n.Spec.Key))
 		}
 	}
-	if len(p.Projects) == 0 {
+	if len(digests) == 0 {
 		return nil
 	}
 	here := make(map[keyOf]int, len(b.jobs))
@@ -393,14 +522,14 @@ func (b *submissions) answer(ctx context.Context) error {
 		n := &b.jobs[i]
 		here[keyOf{n.snapshot.Project, n.snapshot.Key}] = n.item
 	}
-	rows, err := b.q.KeyOwners(ctx, p)
+	rows, err := b.q.KeyOwners(ctx, digests)
 	if err != nil {
 		return fmt.Errorf("bound keys: %w", err)
 	}
-	owners := make(map[keyOf]job.ID, len(rows))
+	owners := make(map[string]job.ID, len(rows))
 	var ids []job.ID
 	for _, r := range rows {
-		owners[keyOf{r.Project, r.IdemKey}] = toID(r.JobID)
+		owners[string(r.Digest)] = toID(r.JobID)
 		ids = append(ids, toID(r.JobID))
 	}
 	bound, err := b.view().snapshots(ctx, distinct(ids), true)
@@ -409,15 +538,16 @@ func (b *submissions) answer(ctx context.Context) error {
 	}
 	for i, n := range b.items {
 		key := keyOf{n.Spec.Project, n.Spec.Key}
-		snap, ok := bound[owners[key]]
+		owner := owners[string(digestOf(n.Spec.Project, n.Spec.Key))]
+		snap, ok := bound[owner]
 		by, now := here[key]
 		later := now && by > i // bound by an item after this one
 		switch {
 		case b.out[i].Created:
 		case ok && !later:
 			b.out[i] = store.Created{Snapshot: snap}
-		case !owners[key].IsZero() && !later:
-			b.out[i].Err = &store.RemovedError{Job: owners[key]}
+		case !owner.IsZero() && !later:
+			b.out[i].Err = &store.RemovedError{Job: owner}
 		case b.out[i].Err == nil:
 			return errRestart // the key was freed in this moment
 		}

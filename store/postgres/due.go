@@ -36,7 +36,11 @@ func (s *Store) Overdue(ctx context.Context, limit int) ([]job.Snapshot, error) 
 		if err != nil {
 			return nil, err
 		}
-		return v.inTurn(ctx, most, late, over)
+		left, err := v.q.LeftBehindIDs(ctx, int32(most))
+		if err != nil {
+			return nil, err
+		}
+		return v.inTurn(ctx, most, late, over, left)
 	})
 }
 

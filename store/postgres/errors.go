@@ -25,8 +25,9 @@ var errRestart = errors.New("transaction overtaken")
 
 // verdicts are the errors that concern one item of a batch.
 var verdicts = []error{
-	store.ErrNotFound, store.ErrStale, store.ErrIllegal, store.ErrReplyTo,
+	store.ErrNotFound, store.ErrStale, store.ErrIllegal, store.ErrReplyTo, store.ErrManyReplies, store.ErrEffectKeyTaken,
 	store.ErrWindowOver, store.ErrHeld, store.ErrGated, store.ErrInUse, store.ErrNameTaken, store.ErrQuota,
+	store.ErrKept, store.ErrProjectLive,
 }
 
 // isVerdict tells an item's refusal from trouble with the database.

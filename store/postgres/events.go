@@ -80,12 +80,16 @@ func (v view) end(ctx context.Context) (store.EventPage, error) {
 
 func (v view) events(ctx context.Context, q store.EventQuery) (store.EventPage, error) {
 	most, scan := page(q.Limit), maxScan
-	if len(q.Jobs) == 0 && len(q.Connections) == 0 && q.Schedule.IsZero() {
+	if len(q.Jobs) == 0 && len(q.Connections) == 0 && q.Schedule.IsZero() && len(q.Labels) == 0 && !q.Ended {
 		scan = most // nearly all pass
+	}
+	labels, err := fromLabels(q.Labels)
+	if err != nil {
+		return store.EventPage{}, fmt.Errorf("labels: %w", err)
 	}
 	rows, err := v.q.EventsAfter(ctx, pgdb.EventsAfterParams{
 		After: q.After, Scan: int32(scan), Project: q.Project, Jobs: fromIDs(q.Jobs),
-		Connections: fromIDs(q.Connections), Schedule: optionalID(q.Schedule), MaxRows: int32(most),
+		Connections: fromIDs(q.Connections), Schedule: optionalID(q.Schedule), Ended: q.Ended, Labels: labels, MaxRows: int32(most),
 	})
 	if err != nil {
 		return store.EventPage{}, err

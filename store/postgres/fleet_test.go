@@ -146,7 +146,7 @@ func (f *fleet) claim(n int) []store.Leased {
 func intentOf(l store.Leased, edit ...func(*store.Arm)) store.Arm {
 	a := store.Arm{
 		Job: l.ID, Version: l.Version, Claim: l.ClaimToken, Token: randomID(), Worker: "w", Class: l.Class,
-		Rearm: l.State == job.Ambiguous, EffectKey: job.EffectKey(l.ID, l.Round), Digest: []byte("digest"),
+		Rearm: l.State == job.Ambiguous, EffectKey: l.EffectKey(""), Digest: []byte("digest"),
 		SendBy: 10 * time.Second, AnswerBy: 30 * time.Second, Fence: time.Minute,
 	}
 	for _, e := range edit {
@@ -242,6 +242,9 @@ func (f *fleet) consistent() {
 			WHERE s.attempt <> (SELECT count(*) FROM attempts AS a WHERE a.job_id = s.job_id)`,
 		"jobs that have succeeded, and have not one effect": `SELECT count(*) FROM job_state AS s WHERE s.state = 8
 			AND (s.effect_at IS NOT NULL)::integer + (SELECT count(*) FROM effects AS e WHERE e.job_id = s.job_id) <> 1`,
+		"replies that do not know how their predecessor ended": `SELECT count(*) FROM job_state AS s
+			JOIN job_state AS o ON o.job_id = s.waits_for
+			WHERE s.predecessor_end <> CASE WHEN o.state > 8 THEN o.state ELSE 0 END`,
 		"jobs that wait for one that has succeeded": `SELECT count(*) FROM job_state AS s JOIN job_state AS o ON o.job_id = s.waits_for
 			WHERE o.state = 8`,
 	} {

@@ -1,12 +1,14 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -78,10 +80,19 @@ func (s *Store) createMeta(ctx context.Context, conn *pgx.Conn) error {
 		created = time.UnixMicro(s.reading(created, 0).Wall)
 	}
 	_, err := conn.Exec(ctx, here+`
-INSERT INTO meta (id, store_id, created_at, system_id, timeline, database_oid, relation_oid)
-SELECT 1, $1, $2, h.system_id, h.timeline, h.database_oid, h.relation_oid FROM here AS h
-ON CONFLICT (id) DO NOTHING`, fromID(randomID()), created)
-	return err
+INSERT INTO meta (id, store_id, created_at, system_id, timeline, database_oid, relation_oid, namespace)
+SELECT 1, $1, $2, h.system_id, h.timeline, h.database_oid, h.relation_oid, $3 FROM here AS h
+ON CONFLICT (id) DO UPDATE SET namespace = excluded.namespace WHERE meta.namespace = ''`,
+		fromID(randomID()), created, cmp.Or(s.opts.Namespace, job.NewNamespace()))
+	if err != nil {
+		return err
+	}
+	var namespace string
+	if err := conn.QueryRow(ctx, "SELECT namespace FROM meta WHERE id = 1").Scan(&namespace); err != nil {
+		return err
+	}
+	s.namespace.Store(&namespace)
+	return nil
 }
 
 func (s *Store) sight(ctx context.Context, conn *pgx.Conn, lock string) (sighting, error) {
@@ -166,7 +177,7 @@ func (s *Store) settle(ctx context.Context, conn *pgx.Conn) error {
 	defer s.settleMu.Unlock()
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		// Once more under the lock: another session may have written it down.
-		g, err := s.sight(ctx, conn, " FOR UPDATE OF m")
+		g, err := s.sight(ctx, conn, " FOR NO KEY UPDATE OF m")
 		if err != nil {
 			return err
 		}

@@ -52,7 +52,7 @@ func (c *claimer) intend(ctx context.Context, leased []store.Leased, due []pgdb.
 		l.Armed = &store.Armed{Snapshot: j.armed(in, c.now), Attempt: in.attempt}
 		l.Armed.Snapshot.Resolution = l.Resolution
 		if !l.RoundArmed.IsZero() {
-			l.Armed.Snapshot.RoundArmed = l.RoundArmed
+			l.Armed.Snapshot.RoundArmed, l.Armed.Snapshot.RoundKey = l.RoundArmed, l.RoundKey
 		}
 		addClaimArmed(&p, in, due[i], position)
 	}

@@ -17,7 +17,8 @@ import (
 // a hint; whoever misses one finds out by polling. Commits with a NOTIFY wait for
 // each other in the whole cluster, so none is sent inside a writing transaction:
 // one goroutine sends what has gathered, a few times a second at most. Another
-// one listens, on a connection beside the pool.
+// one listens, on a connection beside the pool, which also holds the locks of this
+// process's workers (orphans.go).
 
 const (
 	channel = "fireonce"
@@ -27,8 +28,9 @@ const (
 	ringAfter = 2 * time.Millisecond
 	// quiet is how long a listening connection may be silent before it is tried.
 	quiet = time.Minute
-	// Back-off of the listening connection.
-	firstRetry, lastRetry = 100 * time.Millisecond, 10 * time.Second
+	// Back-off of the listening connection. It is short because the others wait as long
+	// before they take this process for gone (settled).
+	firstRetry, lastRetry = 100 * time.Millisecond, time.Second
 )
 
 // The payload of a notification: the kinds, and who sent it.
@@ -159,6 +161,12 @@ func (b *bell) session(ctx context.Context, first bool) (heard bool) {
 		return false
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	workers, err := b.s.roll.take(ctx, conn, 0)
+	if err != nil {
+		return false
+	}
+	b.s.roll.began()
+	defer b.s.roll.ended()
 	if _, err := conn.Exec(ctx, "LISTEN "+channel); err != nil {
 		return false
 	}
@@ -168,9 +176,10 @@ func (b *bell) session(ctx context.Context, first bool) (heard bool) {
 		b.s.hints.Give([2]bool{true, true})
 	}
 	for {
-		wait, cancel := context.WithTimeout(ctx, quiet)
-		err := conn.PgConn().WaitForNotification(wait)
-		cancel()
+		if workers, err = b.s.roll.take(ctx, conn, workers); err != nil {
+			return true
+		}
+		err := b.wait(ctx, conn)
 		if ctx.Err() != nil {
 			return true
 		}
@@ -184,6 +193,32 @@ func (b *bell) session(ctx context.Context, first bool) (heard bool) {
 		if err != nil {
 			return true
 		}
+	}
+}
+
+// wait waits for a notification, for a worker to be enlisted, or until it has been quiet
+// for long, which is an error.
+func (b *bell) wait(ctx context.Context, conn *pgx.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, quiet)
+	defer cancel()
+	enlisted := make(chan bool, 1)
+	var ends sync.WaitGroup
+	ends.Go(func() {
+		select {
+		case <-b.s.roll.news:
+			enlisted <- true
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	err := conn.PgConn().WaitForNotification(ctx)
+	cancel()
+	ends.Wait()
+	select {
+	case <-enlisted:
+		return nil
+	default:
+		return err
 	}
 }
 

@@ -15,7 +15,8 @@ import (
 //  2. jobs, the rows of job_state, by id;
 //  3. turns, the rows of connection_claims, by connection;
 //  4. connections to be kept, FOR KEY SHARE, by id (KeepConnections);
-//  5. keys by project and key, gates by account and fingerprint, effects by their object;
+//  5. keys by project and key, then callers' effect keys by digest, gates by account and
+//     fingerprint, effects by their object;
 //  6. connections that get a new ready row, FOR KEY SHARE, by id (KeepForNewRows);
 //  7. ready rows, the rows of connection_ready, by connection and hold key.
 //
@@ -48,8 +49,8 @@ import (
 // loops (config.go), and every plan of theirs follows the items or the primary key.
 //
 // The order is not kept in two rare cases. A batch that names one job, one gate or one
-// object twice is written in waves, and a later wave may take gates and objects that come
-// before those of an earlier one. An object of a job that was removed can be taken with
+// object twice is written in waves, and a later wave may take effect keys, gates and objects that
+// come before those of an earlier one. An object of a job that was removed can be taken with
 // no lock of a job. If transactions wait for each other in a circle all the same, the
 // server ends one of them with 40P01. It runs again, as after a serialization failure
 // (see repeatable), and after maxTries its caller has store.ErrUnavailable. Nothing is

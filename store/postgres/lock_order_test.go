@@ -5,9 +5,12 @@ package postgres
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -131,14 +134,93 @@ func TestKeysAreBoundInOrder(t *testing.T) {
 	items := []store.NewJob{
 		newSpec(conns[0], func(s *job.Spec) { s.Key = "b" }), newSpec(conns[1], func(s *job.Spec) { s.Key = "a" }),
 	}
-	bind := "INSERT INTO job_keys (project, idem_key, job_id) VALUES ('default', $1, gen_random_uuid()) ON CONFLICT DO NOTHING"
+	bind := "INSERT INTO job_keys (digest, job_id) VALUES ($1, gen_random_uuid()) ON CONFLICT DO NOTHING"
 	r := f.rival()
-	r.must(bind, "a")
-	f.waitsFirst(r, bind, []any{"b"}, func() {
+	r.must(bind, digestOf("default", "a"))
+	f.waitsFirst(r, bind, []any{digestOf("default", "b")}, func() {
 		if out, err := f.stores[0].Create(context.Background(), items); err != nil || !out[0].Created || !out[1].Created {
 			t.Error(err, out)
 		}
 	})
+}
+
+// A job waits for its effect key before it has the turn of its connection, which results
+// and other jobs need.
+func TestEffectKeysComeBeforeTurns(t *testing.T) {
+	f := newFleet(t, 1)
+	conn := f.connect(func(c *store.Connection) { c.Class = job.Keyed })
+	f.submit(1, conn) // so that its turn is there
+	n := newSpec(conn, func(s *job.Spec) { s.OwnEffectKey, s.HoldKey = "ch_1", "another" })
+	n.EffectKey, n.Start = job.EffectKeyDigest("https://api.example", "ch_1"), &store.ClaimParams{Worker: "w", Lease: time.Minute, Limit: 1}
+	take := "INSERT INTO effect_keys (digest, job_id) VALUES ($1, gen_random_uuid())"
+	r := f.rival()
+	r.must(take, n.EffectKey[:])
+	f.waitsFirst(r, "SELECT FROM connection_claims WHERE connection_id = $1 FOR UPDATE", []any{fromID(conn.ID)}, func() {
+		out, err := f.stores[0].Create(context.Background(), []store.NewJob{n})
+		if err != nil || !out[0].Created || out[0].Started == nil {
+			t.Error(err, out)
+		}
+	})
+}
+
+// The keys of one batch are taken in the order of their digests, after its bindings.
+func TestEffectKeysAreTakenInOrder(t *testing.T) {
+	f := newFleet(t, 1)
+	conn := f.connect(func(c *store.Connection) { c.Class = job.Keyed })
+	items := []store.NewJob{newSpec(conn), newSpec(conn)}
+	for i := range items {
+		items[i].Spec.OwnEffectKey = fmt.Sprint("ch_", i)
+		items[i].EffectKey = job.EffectKeyDigest("https://api.example", items[i].Spec.OwnEffectKey)
+	}
+	slices.SortFunc(items, func(x, y store.NewJob) int { return bytes.Compare(y.EffectKey[:], x.EffectKey[:]) })
+	take := "INSERT INTO effect_keys (digest, job_id) VALUES ($1, gen_random_uuid())"
+	r := f.rival()
+	r.must(take, items[1].EffectKey[:])
+	f.waitsFirst(r, take, []any{items[0].EffectKey[:]}, func() {
+		if out, err := f.stores[0].Create(context.Background(), items); err != nil || !out[0].Created || !out[1].Created {
+			t.Error(err, out)
+		}
+	})
+}
+
+// A key of a job comes before anybody's effect key.
+func TestKeysComeBeforeEffectKeys(t *testing.T) {
+	f := newFleet(t, 1)
+	conn := f.connect(func(c *store.Connection) { c.Class = job.Keyed })
+	n := newSpec(conn, func(s *job.Spec) { s.Key, s.OwnEffectKey = "a", "ch_1" })
+	n.EffectKey = job.EffectKeyDigest("https://api.example", "ch_1")
+	r := f.rival()
+	r.must("INSERT INTO job_keys (digest, job_id) VALUES ($1, gen_random_uuid())", digestOf("default", "a"))
+	f.waitsFirst(r, "INSERT INTO effect_keys (digest, job_id) VALUES ($1, gen_random_uuid())", []any{n.EffectKey[:]}, func() {
+		if out, err := f.stores[0].Create(context.Background(), []store.NewJob{n}); err != nil || !out[0].Created {
+			t.Error(err, out)
+		}
+	})
+}
+
+// An attempt that is the database's first goes out under the namespace that stays.
+func TestTheFirstArmKeepsTheNamespace(t *testing.T) {
+	f := newFleet(t, 2)
+	f.submit(1, f.connect())
+	claimed := f.claim(1)[0]
+	intent := intentOf(claimed, func(a *store.Arm) { a.Gate = []byte("content") })
+	r := f.rival()
+	r.must("SELECT FROM job_state WHERE job_id = $1 FOR UPDATE", fromID(claimed.Job.ID))
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if a, err := armOne(f.stores[0], intent); err != nil || a.Err != nil {
+			t.Error(err, a.Err)
+		}
+	})
+	f.awaitWaiters(1)
+	wg.Go(func() {
+		if err := f.stores[1].SetNamespace(context.Background(), "another", false); !errors.Is(err, store.ErrNamespaceFixed) {
+			t.Errorf("the namespace is set: %v", err)
+		}
+	})
+	f.awaitWaiters(2)
+	r.must("ROLLBACK")
+	wg.Wait()
 }
 
 // A gate that the job has is taken along only when the new ones of the batch are taken:

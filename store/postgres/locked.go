@@ -26,7 +26,7 @@ type lockedJob struct {
 
 // armed is the job as an arm leaves it, without its ruling.
 func (j *lockedJob) armed(in *intent, now time.Time) job.Snapshot {
-	s := job.Snapshot{Job: j.Job, Now: now, Fence: in.fence, Handle: in.attempt.Handle, RoundArmed: now}
+	s := job.Snapshot{Job: j.Job, Now: now, Fence: in.fence, Handle: in.attempt.Handle, RoundArmed: now, RoundKey: in.EffectKey}
 	if s.Attempt == 0 {
 		s.Class = in.Class
 	}
@@ -35,7 +35,7 @@ func (j *lockedJob) armed(in *intent, now time.Time) job.Snapshot {
 	s.Claims, s.Blocked, s.Updated = 0, "", now
 	for i := len(j.marks) - 1; i >= 0; i-- {
 		if m := j.marks[i]; int(m.Round) == j.Round {
-			s.RoundArmed = m.ArmedAt.UTC()
+			s.RoundArmed, s.RoundKey = m.ArmedAt.UTC(), m.EffectKey
 		}
 	}
 	for _, m := range j.marks {
@@ -52,7 +52,7 @@ func (j *lockedJob) changed(p *planned, now time.Time) job.Snapshot {
 	s := job.Snapshot{Job: p.job, Now: now, Open: p.Open}
 	for i, m := range j.marks {
 		if int(m.Round) == s.Round && s.RoundArmed.IsZero() {
-			s.RoundArmed = m.ArmedAt.UTC()
+			s.RoundArmed, s.RoundKey = m.ArmedAt.UTC(), m.EffectKey
 		}
 		if i == len(j.marks)-1 {
 			s.Fence, s.Handle = m.FenceAt.UTC(), m.Handle
@@ -73,12 +73,12 @@ type locking struct {
 	holds []pgdb.HoldsRow
 }
 
-// queueLocks has jobs locked by id, with those that wait for the jobs in done, and
+// queueLocks has jobs locked by id, with those that wait for the jobs in told, and
 // the attempts of the jobs read.
-func (t *tx) queueLocks(ctx context.Context, l *locking, ids, done []job.ID) {
+func (t *tx) queueLocks(ctx context.Context, l *locking, ids, told []job.ID) {
 	of := fromIDs(ids)
 	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
-		if l.rows, err = pgdb.New(db).LockJobs(ctx, pgdb.LockJobsParams{Ids: of, Done: fromIDs(done)}); err != nil {
+		if l.rows, err = pgdb.New(db).LockJobs(ctx, pgdb.LockJobsParams{Ids: of, Told: fromIDs(told)}); err != nil {
 			return fmt.Errorf("jobs: %w", err)
 		}
 		return nil

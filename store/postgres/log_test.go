@@ -39,6 +39,51 @@ func (f *fleet) hold(s *Store) held {
 	}}
 }
 
+// TestAsOfBehindTheHorizon: an event that may not be counted yet, because a transaction
+// with a lower id is open, keeps the counts from being those of now.
+func TestAsOfBehindTheHorizon(t *testing.T) {
+	f := newFleet(t, 2)
+	conn := f.connect()
+	f.submit(1, conn)
+	roll := func() store.Rolled {
+		t.Helper()
+		r, err := f.stores[0].Roll(t.Context(), store.RollParams{Owner: job.ID{1}, Lease: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	series := func() store.Series {
+		t.Helper()
+		s, err := f.stores[0].Series(t.Context(), store.SeriesQuery{Project: "default", Width: store.Day})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	roll()
+	if s := series(); !s.AsOf.Equal(s.Now) {
+		t.Fatalf("all is counted: as of %v at %v", s.AsOf, s.Now)
+	}
+	var counted time.Time
+	f.sql("SELECT at FROM rollup_place", nil, &counted)
+	slow := f.hold(f.stores[1])
+	f.submit(1, conn)
+	if r := roll(); r.Events != 0 {
+		t.Fatalf("%+v while the slow one is open", r)
+	}
+	if s := series(); !s.AsOf.Equal(counted) {
+		t.Errorf("as of %v while the slow one is open, want the last event that is counted, %v", s.AsOf, counted)
+	}
+	slow.end(nil)
+	if r := roll(); r.Events != 1 {
+		t.Fatalf("%+v after it", r)
+	}
+	if s := series(); !s.AsOf.Equal(s.Now) {
+		t.Errorf("all is counted again: as of %v at %v", s.AsOf, s.Now)
+	}
+}
+
 // TestHorizon: a transaction with a lower id commits after others have written
 // and been read. Nothing of it is lost, and nothing is given out of order.
 func TestHorizon(t *testing.T) {

@@ -85,3 +85,32 @@ func (t *tx) raiseFences(ctx context.Context) error {
 	}
 	return nil
 }
+
+// SetNamespace implements store.Store.
+func (s *Store) SetNamespace(ctx context.Context, namespace string, copied bool) error {
+	if err := job.CheckNamespace(namespace); err != nil {
+		return fmt.Errorf("set namespace: %w", err)
+	}
+	_, err := write(ctx, s, "set namespace", func(ctx context.Context, t *tx) (struct{}, error) {
+		// Waits for transactions that may arm first, and keeps others from it (see keepNamespace).
+		if _, err := t.conn.Exec(ctx, "SELECT FROM meta WHERE id = 1 FOR UPDATE"); err != nil {
+			return struct{}{}, fmt.Errorf("lock: %w", err)
+		}
+		m, err := t.q.GetMeta(ctx)
+		if err != nil || m.Namespace == namespace {
+			return struct{}{}, err
+		}
+		armed, err := t.q.ArmedEver(ctx)
+		if err != nil {
+			return struct{}{}, err
+		}
+		if armed && !(copied && m.Quarantined != "") {
+			return struct{}{}, &store.NamespaceError{Have: m.Namespace}
+		}
+		return struct{}{}, t.q.SetNamespace(ctx, namespace)
+	})
+	if err == nil {
+		s.namespace.Store(&namespace)
+	}
+	return err
+}

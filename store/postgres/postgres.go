@@ -43,6 +43,8 @@ type Options struct {
 	// had every confirmed commit: a new timeline of the same cluster is then
 	// accepted. Without it, one quarantines the database.
 	SynchronousStandby bool
+	// Namespace is what a database is given that has none yet. Empty: a new one.
+	Namespace string
 	// StateDir is a folder outside of the database in which the newest state that was
 	// seen of it is noted, so that an older one in its place is noticed. Empty: none.
 	StateDir string
@@ -68,6 +70,7 @@ type Store struct {
 	readers chan struct{}
 	hints   store.Hints
 	bell    *bell
+	roll    *roll
 
 	// Calls that share transactions, kind by kind.
 	creates *coalescer[store.NewJob, store.Created]
@@ -78,6 +81,10 @@ type Store struct {
 	// lead is how far the time that counts was ahead of the server's, in microseconds.
 	lead atomic.Int64
 
+	// namespace is what the keys of this process's attempts are made with.
+	namespace atomic.Pointer[string]
+	// armed says that an attempt was committed, ever: the namespace is fixed.
+	armed atomic.Bool
 	// mark is the position of an event that is known to be durable.
 	mark atomic.Int64
 	// known is the newest incarnation that was noted outside of the database; 0: none.
@@ -115,8 +122,9 @@ func open(ctx context.Context, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{opts: opts, closed: make(chan struct{})}
+	s := &Store{opts: opts, closed: make(chan struct{}), roll: newRoll()}
 	if opts.Now != nil {
+		s.roll.now = opts.Now
 		s.began = opts.Now()
 	}
 	if err := s.prepare(ctx, config.ConnConfig); err != nil {

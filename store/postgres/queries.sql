@@ -3,6 +3,12 @@
 -- name: GetMeta :one
 SELECT * FROM meta WHERE id = 1;
 
+-- name: ArmedEver :one
+SELECT (m.armed_before OR EXISTS (SELECT 1 FROM attempts))::boolean FROM meta AS m WHERE m.id = 1;
+
+-- name: SetNamespace :exec
+UPDATE meta SET namespace = @namespace WHERE id = 1;
+
 -- name: Quarantine :exec
 UPDATE meta SET quarantined = @reason, incarnation = incarnation + 1 WHERE id = 1;
 
@@ -36,11 +42,11 @@ SELECT
     clock_timestamp()::timestamptz AS now,
     j.idem_key, j.payload_kind, j.max_attempts, j.min_backoff, j.max_backoff,
     j.attempt_timeout, j.policy, j.labels, j.time_zone, j.reply_to, j.schedule_id,
-    j.fingerprint, j.created_at,
+    j.fingerprint, j.created_at, j.own_effect_key,
     (CASE WHEN @with_payload::boolean THEN j.payload ELSE ''::bytea END)::bytea AS payload,
     sqlc.embed(s),
     coalesce(m.open, '{}')::bigint[] AS open_attempts,
-    coalesce(m.round_armed_at, 'epoch')::timestamptz AS round_armed_at,
+    coalesce(m.round_armed_at, 'epoch')::timestamptz AS round_armed_at, coalesce(m.round_key, '')::text AS round_key,
     l.fence_at AS fence_at, coalesce(l.handle, '')::text AS handle,
     coalesce(e.attempt, 0)::bigint AS effect_attempt, coalesce(e.round, 0)::bigint AS effect_round,
     coalesce(e.proof, 0)::smallint AS effect_proof, coalesce(e.external_id, '')::text AS effect_id,
@@ -52,7 +58,8 @@ JOIN job_state AS s ON s.job_id = j.id
 LEFT JOIN LATERAL (
     SELECT
         array_agg(a.number ORDER BY a.number) FILTER (WHERE a.result IN (0, 4)) AS open,
-        min(a.armed_at) FILTER (WHERE a.round = s.round) AS round_armed_at
+        min(a.armed_at) FILTER (WHERE a.round = s.round) AS round_armed_at,
+        (array_agg(a.effect_key ORDER BY a.number) FILTER (WHERE a.round = s.round))[1] AS round_key
     FROM attempts AS a WHERE a.job_id = s.job_id
 ) AS m ON s.attempt > 0
 LEFT JOIN attempts AS l ON l.job_id = s.job_id AND l.number = s.attempt
@@ -61,7 +68,7 @@ LEFT JOIN resolutions AS r ON r.id = s.resolution_id
 WHERE j.id = ANY (@ids::uuid[]);
 
 -- name: KeyOwner :one
-SELECT job_id FROM job_keys WHERE project = @project AND idem_key = @idem_key;
+SELECT job_id FROM job_keys WHERE digest = @digest;
 
 -- name: ProjectOf :one
 SELECT project FROM job_state WHERE job_id = @id;
@@ -69,8 +76,12 @@ SELECT project FROM job_state WHERE job_id = @id;
 -- name: ListAttempts :many
 SELECT * FROM attempts WHERE job_id = @job_id AND number > @after ORDER BY number LIMIT @max_rows;
 
+-- name: CountObservations :one
+SELECT count(*) FROM observations WHERE job_id = @job_id;
+
 -- name: ListObservations :many
-SELECT * FROM observations WHERE job_id = @job_id ORDER BY id DESC LIMIT @max_rows;
+-- Newest first, without the newest @skip.
+SELECT * FROM observations WHERE job_id = @job_id ORDER BY id DESC LIMIT @max_rows OFFSET @skip;
 
 -- name: DoubtfulIDs :many
 SELECT d.job_id FROM (
@@ -91,29 +102,43 @@ SELECT id, project, class, (deleted_at IS NOT NULL)::boolean AS deleted FROM con
 
 -- name: LockPredecessors :many
 -- Waits for results that are being written: whoever replies is either seen by the
--- result that lets it go, or sees it.
+-- result that lets it go, or sees it. And for others that reply to the same job, so that
+-- their count holds.
 SELECT job_id, project, state FROM job_state WHERE job_id = ANY (@ids::uuid[])
-ORDER BY job_id FOR SHARE;
+ORDER BY job_id FOR NO KEY UPDATE;
+
+-- name: CountWaiting :many
+-- The jobs that wait for these, ended ones too. Asked when these are locked.
+SELECT waits_for, count(*) AS waiting FROM job_state WHERE waits_for = ANY (@ids::uuid[]) GROUP BY waits_for;
 
 -- name: BindKeys :many
 -- Waits for other transactions that bind one of these keys, in the order of the items
 -- whatever the plan of the join: the caller sorts them, so that two batches never wait
 -- for each other. What has no connection binds nothing.
 WITH u AS (
-    SELECT unnest(@projects::text[]) AS project, unnest(@idem_keys::text[]) AS idem_key, unnest(@jobs::uuid[]) AS job_id,
+    SELECT unnest(@projects::text[]) AS project, unnest(@digests::bytea[]) AS digest, unnest(@jobs::uuid[]) AS job_id,
         unnest(@connections::uuid[]) AS connection_id, generate_subscripts(@jobs::uuid[], 1) AS place
 )
-INSERT INTO job_keys (project, idem_key, job_id)
-SELECT u.project, u.idem_key, u.job_id
+INSERT INTO job_keys (digest, job_id)
+SELECT u.digest, u.job_id
 FROM u JOIN connections AS c ON c.id = u.connection_id AND c.project = u.project AND c.deleted_at IS NULL
 ORDER BY u.place
-ON CONFLICT (project, idem_key) DO NOTHING
+ON CONFLICT (digest) DO NOTHING
 RETURNING job_id;
 
 -- name: KeyOwners :many
-WITH u AS (SELECT unnest(@projects::text[]) AS project, unnest(@idem_keys::text[]) AS idem_key)
-SELECT k.project, k.idem_key, k.job_id
-FROM u JOIN job_keys AS k ON k.project = u.project AND k.idem_key = u.idem_key;
+SELECT k.digest, k.job_id FROM job_keys AS k WHERE k.digest = ANY (@digests::bytea[]);
+
+-- name: TakeEffectKeys :many
+-- In the order of the digests, as everybody takes them.
+WITH u AS (SELECT unnest(@digests::bytea[]) AS digest, unnest(@jobs::uuid[]) AS job_id)
+INSERT INTO effect_keys (digest, job_id) SELECT u.digest, u.job_id FROM u ORDER BY u.digest
+ON CONFLICT (digest) DO NOTHING
+RETURNING job_id;
+
+-- name: GiveBackEffectKeys :exec
+WITH u AS (SELECT unnest(@digests::bytea[]) AS digest, unnest(@jobs::uuid[]) AS job_id)
+DELETE FROM effect_keys AS k USING u WHERE k.digest = u.digest AND k.job_id = u.job_id;
 
 -- name: InsertJobs :exec
 -- With their states and their first events.
@@ -121,28 +146,30 @@ WITH u AS (
     SELECT
         unnest(@ids::uuid[]) AS id, unnest(@projects::text[]) AS project, unnest(@idem_keys::text[]) AS idem_key,
         unnest(@connections::uuid[]) AS connection_id, unnest(@payload_kinds::text[]) AS payload_kind,
-        unnest(@start_windows::bigint[]) AS start_window, unnest(@max_attempts::bigint[]) AS max_attempts,
+        unnest(@start_windows::bigint[]) AS start_window, unnest(@wait_windows::bigint[]) AS wait_window,
+        unnest(@max_attempts::bigint[]) AS max_attempts,
         unnest(@min_backoffs::bigint[]) AS min_backoff, unnest(@max_backoffs::bigint[]) AS max_backoff,
         unnest(@attempt_timeouts::bigint[]) AS attempt_timeout, unnest(@policies::smallint[]) AS policy,
         unnest(@labels::text[])::jsonb AS labels, unnest(@time_zones::text[]) AS time_zone,
         unnest(@reply_tos::uuid[]) AS reply_to, unnest(@schedules::uuid[]) AS schedule_id,
         unnest(@fingerprints::bytea[]) AS fingerprint, unnest(@payloads::bytea[]) AS payload,
         unnest(@hold_keys::text[]) AS hold_key, unnest(@positions::bigint[]) AS position,
-        unnest(@scheduled_fors::timestamptz[]) AS scheduled_for,
+        unnest(@schedule_times::timestamptz[]) AS schedule_time,
         unnest(@start_deadlines::timestamptz[]) AS start_deadline,
         unnest(@classes::smallint[]) AS class, unnest(@waits_fors::uuid[]) AS waits_for,
-        unnest(@actors::text[]) AS actor
+        unnest(@predecessor_ends::smallint[]) AS predecessor_end,
+        unnest(@own_effect_keys::text[]) AS own_effect_key, unnest(@actors::text[]) AS actor
 ),
 new_jobs AS (
     INSERT INTO jobs (
         id, project, idem_key, connection_id, payload_kind, max_attempts, min_backoff,
         max_backoff, attempt_timeout, policy, labels, time_zone, reply_to, schedule_id, fingerprint,
-        created_at, payload
+        created_at, payload, own_effect_key
     )
     SELECT
         id, project, idem_key, connection_id, payload_kind, max_attempts, min_backoff,
         max_backoff, attempt_timeout, policy, labels, time_zone, reply_to, schedule_id, fingerprint,
-        @now::timestamptz, payload
+        @now::timestamptz, payload, own_effect_key
     FROM u
 ),
 used AS (
@@ -161,11 +188,12 @@ logged AS (
 )
 INSERT INTO job_state (
     job_id, project, connection_id, schedule_id, hold_key, state, version, position,
-    scheduled_for, start_window, start_deadline, next_at, class, waits_for, updated_at
+    schedule_time, start_window, start_deadline, next_at, class, waits_for, predecessor_end, wait_window, updated_at
 )
 SELECT
     id, project, connection_id, schedule_id, hold_key, 1, 1, position,
-    scheduled_for, start_window, start_deadline, scheduled_for, class, waits_for, @now::timestamptz
+    schedule_time, start_window, start_deadline, schedule_time, class, waits_for, predecessor_end, wait_window,
+    @now::timestamptz
 FROM u;
 
 -- name: Starting :many
@@ -205,7 +233,7 @@ WITH u AS MATERIALIZED (
         @attempt_timeout::bigint AS attempt_timeout, @policy::smallint AS policy, @labels::text AS labels,
         @time_zone::text AS time_zone, sqlc.narg('schedule_id')::uuid AS schedule_id, @fingerprint::bytea AS fingerprint,
         @payload::bytea AS payload, @hold_key::text AS hold_key, @base::bigint AS base,
-        @scheduled_for::timestamptz AS scheduled_for, @start_deadline::timestamptz AS start_deadline,
+        @schedule_time::timestamptz AS schedule_time, @start_deadline::timestamptz AS start_deadline,
         @class::smallint AS class, @actor::text AS actor, @worker::text AS worker, @arm_token::uuid AS arm_token,
         @send_deadline::timestamptz AS send_deadline, @answer_deadline::timestamptz AS answer_deadline,
         @fence::timestamptz AS fence, @effect_key::text AS effect_key, @request_digest::bytea AS request_digest,
@@ -246,18 +274,18 @@ begun AS (
         fence_at, effect_key, request_digest, credential_version, account_identity, watermark, frozen
     )
     SELECT
-        id, 1, 1, arm_token, worker, now, now, (date_part('epoch', now - scheduled_for) * 1000000)::bigint, connection_id,
+        id, 1, 1, arm_token, worker, now, now, (date_part('epoch', now - schedule_time) * 1000000)::bigint, connection_id,
         send_deadline, answer_deadline, fence, effect_key, request_digest, credential_version, account_identity, watermark, frozen
     FROM u
 ),
 sending AS (
     INSERT INTO job_state (
         job_id, project, connection_id, schedule_id, hold_key, state, version, position, attempt,
-        scheduled_for, start_window, start_deadline, next_at, claimed_at, worker, class, updated_at
+        schedule_time, start_window, start_deadline, next_at, claimed_at, worker, class, updated_at
     )
     SELECT
         id, project, connection_id, schedule_id, hold_key, 3, 3, base + 3, 1,
-        scheduled_for, start_window, start_deadline, fence, now, worker, class, now
+        schedule_time, start_window, start_deadline, fence, now, worker, class, now
     FROM u
     RETURNING job_id
 )
@@ -278,6 +306,9 @@ wanted AS MATERIALIZED (
         AND (cardinality(@jobs::uuid[]) = 0 OR l.job_id = ANY (@jobs))
         AND (cardinality(@connections::uuid[]) = 0 OR l.connection_id = ANY (@connections))
         AND (sqlc.narg('schedule')::uuid IS NULL OR l.schedule_id = sqlc.narg('schedule'))
+        AND (NOT @ended::boolean OR l.to_state BETWEEN 8 AND 11 AND l.to_state <> l.from_state)
+        AND (@labels::text = '{}' OR EXISTS (
+            SELECT 1 FROM jobs AS j WHERE j.id = l.job_id AND j.labels @> (@labels::text)::jsonb))
     ORDER BY l.position LIMIT @max_rows
 )
 SELECT
@@ -401,11 +432,12 @@ INSERT INTO connections (
     id, project, connector, display_name, settings, class, key_window, account_identity,
     max_in_flight, max_per_minute, paused_at, paused_reason, credential_version,
     credential_fingerprint, credential_expires_at, idem_key, fingerprint, version,
-    created_at, updated_at, created_by, updated_by
+    created_at, updated_at, created_by, updated_by, labels
 ) VALUES (
     @id, @project, @connector, @display_name, @settings, @class, @key_window, @account_identity,
     @max_in_flight, @max_per_minute, @paused_at, @paused_reason, @credential_version,
-    @credential_fingerprint, @credential_expires_at, @idem_key, @fingerprint, 1, @now, @now, @created_by, @created_by
+    @credential_fingerprint, @credential_expires_at, @idem_key, @fingerprint, 1, @now, @now, @created_by, @created_by,
+    (@labels::text)::jsonb
 )
 ON CONFLICT (project, idem_key) WHERE idem_key <> '' DO NOTHING;
 
@@ -417,13 +449,6 @@ SELECT id FROM connections WHERE project = @project AND idem_key = @idem_key AND
 
 -- name: ConnectionPlace :one
 SELECT created_at FROM connections WHERE id = @id;
-
--- name: ListConnections :many
-SELECT id FROM connections
-WHERE project = @project AND (deleted_at IS NULL OR @deleted::boolean) AND (created_at, id) < (@created_at::timestamptz, @id::uuid)
-    AND (NOT @held::boolean OR paused_at IS NOT NULL OR EXISTS (
-        SELECT FROM connection_ready AS r WHERE r.connection_id = connections.id AND r.auth_hold_at IS NOT NULL))
-ORDER BY created_at DESC, id DESC LIMIT @max_rows;
 
 -- name: InsertCredential :exec
 INSERT INTO connection_credentials (connection_id, version, key_id, data, fingerprint, expires_at, created_at)

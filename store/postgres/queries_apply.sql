@@ -62,17 +62,29 @@ made AS (
 )
 SELECT none_overtaken(count(job_id), cardinality(@jobs::uuid[])) FROM made;
 
+-- name: CountAnswers :exec
+-- Counts the answers that are about to be kept against their projects, less those that
+-- they take the place of.
+WITH u AS (
+    SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@numbers::bigint[]) AS number, unnest(@bytes::bigint[]) AS bytes
+)
+INSERT INTO project_use (project, jobs, bytes)
+SELECT s.project, 0, sum(u.bytes - coalesce(octet_length(a.answer), 0))::bigint
+FROM u JOIN attempts AS a ON a.job_id = u.job_id AND a.number = u.number JOIN job_state AS s ON s.job_id = u.job_id
+GROUP BY s.project;
+
 -- name: SettleAttempts :exec
 WITH u AS (
     SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@numbers::bigint[]) AS number,
         unnest(@results::smallint[]) AS result, unnest(@kinds::smallint[]) AS kind,
         unnest(@messages::text[]) AS message, unnest(@statuses::bigint[]) AS status,
-        unnest(@bytes::bigint[]) AS bytes, unnest(@handles::text[]) AS handle
+        unnest(@bytes::bigint[]) AS bytes, unnest(@handles::text[]) AS handle, unnest(@answers::bytea[]) AS answer
 )
 UPDATE attempts AS a SET
     result = u.result, kind = u.kind, message = u.message, http_status = u.status,
     bytes_written = greatest(a.bytes_written, u.bytes),
     handle = CASE WHEN u.handle = '' THEN a.handle ELSE u.handle END,
+    answer = coalesce(u.answer, a.answer),
     ended_at = coalesce(a.ended_at, @now)
 FROM u WHERE a.job_id = u.job_id AND a.number = u.number;
 
@@ -102,10 +114,14 @@ FROM (
 RETURNING id, job_id;
 
 -- name: SetContents :exec
--- NULL and an empty text leave a column as it is.
+-- NULL, 0 and an empty text leave a column as it is.
 WITH u AS (
     SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@payloads::bytea[]) AS payload,
-        unnest(@labels::text[]) AS labels
+        unnest(@labels::text[]) AS labels, unnest(@own_effect_keys::text[]) AS own_effect_key,
+        unnest(@policies::smallint[]) AS policy, unnest(@new_retries::boolean[]) AS new_retry,
+        unnest(@max_attempts::bigint[]) AS max_attempts, unnest(@min_backoffs::bigint[]) AS min_backoff,
+        unnest(@max_backoffs::bigint[]) AS max_backoff, unnest(@attempt_timeouts::bigint[]) AS attempt_timeout,
+        unnest(@new_time_zones::boolean[]) AS new_time_zone, unnest(@time_zones::text[]) AS time_zone
 ),
 used AS (
     INSERT INTO project_use (project, jobs, bytes)
@@ -113,7 +129,14 @@ used AS (
     FROM u JOIN jobs AS o ON o.id = u.job_id WHERE u.payload IS NOT NULL GROUP BY o.project
 )
 UPDATE jobs AS j SET
-    payload = coalesce(u.payload, j.payload), labels = coalesce(nullif(u.labels, '')::jsonb, j.labels)
+    payload = coalesce(u.payload, j.payload), labels = coalesce(nullif(u.labels, '')::jsonb, j.labels),
+    own_effect_key = coalesce(nullif(u.own_effect_key, ''), j.own_effect_key),
+    policy = coalesce(nullif(u.policy, 0), j.policy),
+    max_attempts = CASE WHEN u.new_retry THEN u.max_attempts ELSE j.max_attempts END,
+    min_backoff = CASE WHEN u.new_retry THEN u.min_backoff ELSE j.min_backoff END,
+    max_backoff = CASE WHEN u.new_retry THEN u.max_backoff ELSE j.max_backoff END,
+    attempt_timeout = CASE WHEN u.new_retry THEN u.attempt_timeout ELSE j.attempt_timeout END,
+    time_zone = CASE WHEN u.new_time_zone THEN u.time_zone ELSE j.time_zone END
 FROM u WHERE j.id = u.job_id;
 
 -- name: SucceedFirst :many
@@ -134,7 +157,7 @@ done AS (
     FROM u WHERE s.job_id = u.job_id AND s.version = u.version AND s.state::integer = 3 AND s.attempt = 1
         AND s.round = 1 AND s.failures = 0 AND s.claims = 0 AND s.looks = 0 AND s.negatives = 0 AND s.misses = 0
         AND s.blocked = '' AND s.waits_for IS NULL AND s.resolution_id IS NULL AND s.position < @base
-    RETURNING s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.version, s.scheduled_for, s.start_window,
+    RETURNING s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.version, s.schedule_time, s.start_window,
         s.start_deadline, s.worker, s.class, s.cancel_asked_at, s.error_kind, s.error_message, s.error_status, s.error_at,
         s.attempt, u.position, u.status, u.bytes, u.message, u.actor
 ),
@@ -143,9 +166,9 @@ settled AS (
         result = 1, message = d.message, http_status = d.status, bytes_written = greatest(a.bytes_written, d.bytes),
         ended_at = coalesce(a.ended_at, @now)
     FROM done AS d WHERE a.job_id = d.job_id AND a.number = d.attempt AND a.result = 0
-    RETURNING d.job_id, d.project, d.connection_id, d.schedule_id, d.hold_key, d.version, d.scheduled_for, d.start_window,
+    RETURNING d.job_id, d.project, d.connection_id, d.schedule_id, d.hold_key, d.version, d.schedule_time, d.start_window,
         d.start_deadline, d.worker, d.class, d.cancel_asked_at, d.error_kind, d.error_message, d.error_status, d.error_at,
-        a.armed_at, a.fence_at, a.handle
+        a.armed_at, a.fence_at, a.handle, a.effect_key
 ),
 logged AS (
     INSERT INTO events (
@@ -163,8 +186,8 @@ turns AS MATERIALIZED (
     WHERE @alone::boolean AND connection_id = ANY (ARRAY(SELECT d.connection_id FROM done AS d))
     ORDER BY connection_id FOR KEY SHARE
 )
-SELECT job_id, project, connection_id, schedule_id, hold_key, version, scheduled_for, start_window, start_deadline,
-    worker, class, cancel_asked_at, error_kind, error_message, error_status, error_at, armed_at, fence_at, handle,
+SELECT job_id, project, connection_id, schedule_id, hold_key, version, schedule_time, start_window, start_deadline,
+    worker, class, cancel_asked_at, error_kind, error_message, error_status, error_at, armed_at, fence_at, handle, effect_key,
     (SELECT count(*) FROM turns) AS turns
 FROM settled;
 
@@ -185,7 +208,7 @@ WITH u AS (
         unnest(@rounds::bigint[]) AS round, unnest(@failures::bigint[]) AS failures,
         unnest(@claims::bigint[]) AS claims, unnest(@looks::bigint[]) AS looks,
         unnest(@negatives::bigint[]) AS negatives, unnest(@misses::bigint[]) AS misses, unnest(@hold_keys::text[]) AS hold_key,
-        unnest(@scheduled_fors::timestamptz[]) AS scheduled_for,
+        unnest(@schedule_times::timestamptz[]) AS schedule_time,
         unnest(@start_windows::bigint[]) AS start_window,
         unnest(@start_deadlines::timestamptz[]) AS start_deadline,
         unnest(@next_ats::timestamptz[]) AS next_at, unnest(@claim_tokens::uuid[]) AS claim_token,
@@ -204,7 +227,7 @@ changed AS (
     UPDATE job_state AS s SET
         state = u.state, version = u.version, position = u.position, round = u.round,
         failures = u.failures, claims = u.claims, looks = u.looks, negatives = u.negatives, misses = u.misses,
-        hold_key = u.hold_key, scheduled_for = u.scheduled_for,
+        hold_key = u.hold_key, schedule_time = u.schedule_time,
         start_window = u.start_window, start_deadline = u.start_deadline,
         next_at = nullif(u.next_at, '0001-01-01 00:00:00+00'::timestamptz), claim_token = u.claim_token,
         cancel_asked_at = nullif(u.cancel_asked_at, '0001-01-01 00:00:00+00'::timestamptz),
@@ -233,15 +256,21 @@ opened AS (
 )
 SELECT all_written(count(c.job_id), cardinality(@jobs::uuid[])) AS written,
     EXISTS (SELECT 1 FROM job_state AS w
-        WHERE w.waits_for = ANY (@done::uuid[]) AND w.job_id <> ALL (@waiting::uuid[]))::boolean AS newcomers,
+        WHERE w.waits_for = ANY (@told::uuid[]) AND w.job_id <> ALL (@waiting::uuid[]))::boolean AS newcomers,
     EXISTS (SELECT 1 FROM connection_ready AS r
         WHERE r.connection_id = ANY (@freed::uuid[]) AND r.saturated)::boolean AS saturated
 FROM changed AS c;
 
--- name: LetGo :many
--- No change of theirs: no version, no event.
-UPDATE job_state SET waits_for = NULL WHERE job_id = ANY (@locked::uuid[]) AND waits_for = ANY (@done::uuid[])
-RETURNING job_id, connection_id, hold_key, state, next_at;
+-- name: TellReplies :exec
+-- No change of theirs: no version, no event. They are locked.
+WITH u AS (
+    SELECT unnest(@jobs::uuid[]) AS job_id, unnest(@waits_fors::uuid[]) AS waits_for,
+        unnest(@predecessor_ends::smallint[]) AS predecessor_end,
+        unnest(@start_deadlines::timestamptz[]) AS start_deadline
+)
+UPDATE job_state AS s SET
+    waits_for = u.waits_for, predecessor_end = u.predecessor_end, start_deadline = u.start_deadline
+FROM u WHERE s.job_id = u.job_id;
 
 -- ready rows
 

@@ -7,7 +7,7 @@
 -- name: LockJobs :many
 -- These jobs, and those that wait for some of them. Everybody locks in this order.
 SELECT * FROM job_state
-WHERE job_id = ANY (@ids::uuid[]) OR waits_for = ANY (@done::uuid[])
+WHERE job_id = ANY (@ids::uuid[]) OR waits_for = ANY (@told::uuid[])
 ORDER BY job_id FOR NO KEY UPDATE;
 
 -- name: LockFree :many
@@ -97,14 +97,14 @@ WITH want AS (
 )
 SELECT
     d.job_id, d.project, d.connection_id, d.schedule_id, d.hold_key, d.state, d.version, d.attempt, d.round, d.failures,
-    d.claims, d.looks, d.negatives, d.misses, d.scheduled_for, d.start_window, d.start_deadline, d.class, d.cancel_asked_at,
+    d.claims, d.looks, d.negatives, d.misses, d.schedule_time, d.start_window, d.wait_window, d.start_deadline, d.class, d.cancel_asked_at,
     d.error_kind, d.error_message, d.error_status, d.error_at, d.resolution_id,
     j.idem_key, j.payload_kind, j.max_attempts, j.min_backoff, j.max_backoff, j.attempt_timeout, j.policy, j.labels,
-    j.time_zone, j.reply_to, j.fingerprint, j.created_at, j.payload
+    j.time_zone, j.reply_to, j.fingerprint, j.created_at, j.payload, j.own_effect_key
 FROM want AS w CROSS JOIN LATERAL (
     SELECT
         s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.state, s.version, s.attempt, s.round, s.failures,
-        s.claims, s.looks, s.negatives, s.misses, s.scheduled_for, s.start_window, s.start_deadline, s.class, s.cancel_asked_at,
+        s.claims, s.looks, s.negatives, s.misses, s.schedule_time, s.start_window, s.wait_window, s.start_deadline, s.class, s.cancel_asked_at,
         s.error_kind, s.error_message, s.error_status, s.error_at, s.resolution_id
     FROM job_state AS s
     WHERE s.connection_id = w.connection_id AND s.hold_key = w.hold_key
@@ -166,7 +166,7 @@ armed AS (
         AND s.cancel_asked_at IS NULL AND s.start_deadline > @now
         AND (s.attempt = 0
             OR NOT EXISTS (SELECT 1 FROM attempts AS a WHERE a.job_id = s.job_id AND a.result IN (0, 4)))
-    RETURNING s.job_id, s.project, s.connection_id, s.schedule_id, s.version, s.attempt, s.round, s.scheduled_for,
+    RETURNING s.job_id, s.project, s.connection_id, s.schedule_id, s.version, s.attempt, s.round, s.schedule_time,
         s.updated_at AS armed_at, u.position, u.was, u.fence, u.worker, u.arm_token, u.send_deadline, u.answer_deadline,
         u.effect_key, u.request_digest, u.credential_version, u.account_identity, u.watermark, u.frozen
 ),
@@ -177,7 +177,7 @@ begun AS (
     )
     SELECT
         job_id, attempt, round, arm_token, worker, armed_at, armed_at,
-        CASE WHEN attempt = 1 THEN (date_part('epoch', armed_at - scheduled_for) * 1000000)::bigint END,
+        CASE WHEN attempt = 1 THEN (date_part('epoch', armed_at - schedule_time) * 1000000)::bigint END,
         CASE WHEN attempt = 1 THEN connection_id END, send_deadline, answer_deadline,
         fence, effect_key, request_digest, credential_version, account_identity, watermark, frozen
     FROM armed
@@ -274,9 +274,22 @@ WHERE state IN (2, 3) AND state = 3
     AND CASE WHEN state = 2 THEN least(next_at, start_deadline) ELSE next_at END <= @now::timestamptz
 ORDER BY CASE WHEN state = 2 THEN least(next_at, start_deadline) ELSE next_at END LIMIT @max_rows;
 
+-- name: SendingWorkers :many
+-- Who has armed what is being sent, but for these.
+SELECT DISTINCT worker FROM job_state WHERE state IN (2, 3) AND state = 3 AND NOT worker = ANY (@enlisted::text[]);
+
+-- name: OrphanIDs :many
+-- Class 1 is KEYED.
+SELECT job_id FROM job_state
+WHERE state IN (2, 3) AND state = 3 AND class = 1 AND cancel_asked_at IS NULL AND worker = ANY (@workers::text[])
+ORDER BY CASE WHEN state = 2 THEN least(next_at, start_deadline) ELSE next_at END LIMIT @max_rows;
+
 -- name: WindowOverIDs :many
 SELECT job_id FROM job_state WHERE state IN (1, 6) AND start_deadline <= @now AND start_deadline < 'infinity'
 ORDER BY start_deadline LIMIT @max_rows;
+
+-- name: LeftBehindIDs :many
+SELECT job_id FROM job_state WHERE predecessor_end > 0 AND state IN (1, 6) ORDER BY updated_at LIMIT @max_rows;
 
 -- name: NextDue :one
 SELECT clock_timestamp()::timestamptz AS now, least(
@@ -288,7 +301,9 @@ SELECT clock_timestamp()::timestamptz AS now, least(
         (SELECT s.start_deadline FROM job_state AS s WHERE s.state IN (1, 6) AND s.start_deadline < 'infinity'
             ORDER BY s.start_deadline LIMIT 1),
         (SELECT r.runnable_at FROM connection_ready AS r WHERE r.runnable_at IS NOT NULL ORDER BY r.runnable_at LIMIT 1),
-        (SELECT s.next_at FROM job_state AS s WHERE s.state IN (4, 5) ORDER BY s.next_at LIMIT 1)
+        (SELECT s.next_at FROM job_state AS s WHERE s.state IN (4, 5) ORDER BY s.next_at LIMIT 1),
+        (SELECT s.updated_at FROM job_state AS s WHERE s.predecessor_end > 0 AND s.state IN (1, 6)
+            ORDER BY s.updated_at LIMIT 1)
     ) END
 )::timestamptz AS at
 FROM meta AS m WHERE m.id = 1;

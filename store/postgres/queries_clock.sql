@@ -46,16 +46,16 @@ WHERE state IN (2, 3, 4, 5);
 
 -- name: StepWaits :exec
 -- Waits that a job makes by itself. A time that a client asked for is the beginning of
--- its start window.
-UPDATE job_state SET next_at = greatest(scheduled_for, next_at + @by::interval)
-WHERE state IN (1, 6) AND next_at > @old::timestamptz AND start_deadline < 'infinity'
+-- its start window, or of the wait of a reply, which makes no other waits meanwhile.
+UPDATE job_state SET next_at = greatest(schedule_time, next_at + @by::interval)
+WHERE state IN (1, 6) AND waits_for IS NULL AND next_at > @old::timestamptz AND start_deadline < 'infinity'
     AND start_deadline - next_at
         <> CASE start_window WHEN 0 THEN @default_window::bigint ELSE start_window END * interval '1 microsecond';
 
 -- name: StepWindows :exec
 -- Windows that were open while everything stood still.
 UPDATE job_state SET start_deadline = start_deadline + @stood::interval
-WHERE state IN (1, 2, 6) AND scheduled_for <= @now::timestamptz
+WHERE state IN (1, 2, 6) AND schedule_time <= @now::timestamptz
     AND start_deadline > @since::timestamptz AND start_deadline < 'infinity';
 
 -- name: StepEnds :exec
@@ -81,3 +81,6 @@ UPDATE oauth_renewals SET until = until + @by::interval WHERE until > @old::time
 
 -- name: StepRetention :exec
 UPDATE retention SET lease_until = lease_until + @by::interval WHERE lease_until > @old::timestamptz;
+
+-- name: StepRoll :exec
+UPDATE rollup_place SET lease_until = lease_until + @by::interval WHERE lease_until > @old::timestamptz;

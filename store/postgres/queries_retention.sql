@@ -19,8 +19,8 @@ WHERE e.position <= @at AND e.position <= event_horizon()
 ORDER BY e.position DESC LIMIT 1;
 
 -- name: LogBounds :one
-SELECT m.events_from, coalesce((SELECT max(e.position) FROM events AS e), 0)::bigint AS last
-FROM meta AS m WHERE m.id = 1;
+SELECT m.events_from, coalesce((SELECT max(e.position) FROM events AS e), 0)::bigint AS last, p.position AS counted
+FROM meta AS m JOIN rollup_place AS p ON p.id = 1 WHERE m.id = 1;
 
 -- name: RaiseEventsFrom :exec
 UPDATE meta SET events_from = @events_from WHERE id = 1 AND events_from < @events_from;
@@ -60,6 +60,12 @@ SELECT project FROM job_state WHERE ended_at IS NOT NULL AND project > @project 
 SELECT id, reply_to FROM jobs WHERE reply_to = ANY (@ids::uuid[]);
 
 -- name: RemoveAttempts :exec
+WITH used AS (
+    INSERT INTO project_use (project, jobs, bytes)
+    SELECT s.project, 0, -sum(octet_length(a.answer))
+    FROM attempts AS a JOIN job_state AS s ON s.job_id = a.job_id
+    WHERE a.job_id = ANY (@ids::uuid[]) AND a.answer IS NOT NULL GROUP BY s.project
+)
 DELETE FROM attempts WHERE job_id = ANY (@ids::uuid[]);
 
 -- name: RemoveObservations :exec
@@ -70,7 +76,7 @@ DELETE FROM resolutions WHERE job_id = ANY (@ids::uuid[]);
 
 -- name: KeepObjects :exec
 -- Those that a look of another job may meet: of targets that are looked up.
-UPDATE effects AS e SET job_removed = true FROM job_state AS s
+UPDATE effects AS e SET job_removed = true, external_url = '' FROM job_state AS s
 WHERE s.job_id = ANY (@ids::uuid[]) AND s.class IN (2, 3) AND e.job_id = s.job_id
     AND e.owns_id AND e.external_id <> '';
 
@@ -81,14 +87,20 @@ DELETE FROM effects WHERE job_id = ANY (@ids::uuid[]) AND NOT job_removed;
 -- What comes later is dropped with the log.
 DELETE FROM events WHERE job_id = ANY (@ids::uuid[]) AND position <= @dropped_to;
 
+-- name: KeysOf :many
+-- What decides how long the keys of jobs are kept.
+SELECT j.id, j.project, j.idem_key, c.connector, c.key_window
+FROM jobs AS j JOIN connections AS c ON c.id = j.connection_id WHERE j.id = ANY (@ids::uuid[]);
+
 -- name: RemoveKeys :execrows
-DELETE FROM job_keys AS k USING jobs AS j
-WHERE j.id = ANY (@ids::uuid[]) AND k.project = j.project AND k.idem_key = j.idem_key AND k.job_id = j.id;
+WITH u AS (SELECT unnest(@digests::bytea[]) AS digest, unnest(@ids::uuid[]) AS id)
+DELETE FROM job_keys AS k USING u WHERE k.digest = u.digest AND k.job_id = u.id;
 
 -- name: KeepKeys :exec
-WITH u AS (SELECT unnest(@ids::uuid[]) AS id, unnest(@untils::timestamptz[]) AS until)
-UPDATE job_keys AS k SET kept_until = u.until FROM u JOIN jobs AS j ON j.id = u.id
-WHERE k.project = j.project AND k.idem_key = j.idem_key AND k.job_id = j.id;
+WITH u AS (
+    SELECT unnest(@digests::bytea[]) AS digest, unnest(@ids::uuid[]) AS id, unnest(@untils::timestamptz[]) AS until
+)
+UPDATE job_keys AS k SET kept_until = u.until FROM u WHERE k.digest = u.digest AND k.job_id = u.id;
 
 -- name: RemoveStates :execrows
 DELETE FROM job_state WHERE job_id = ANY (@ids::uuid[]);
@@ -104,10 +116,10 @@ DELETE FROM jobs WHERE id = ANY (@ids::uuid[]);
 
 -- name: ForgetKeys :execrows
 DELETE FROM job_keys AS k USING (
-    SELECT o.project, o.idem_key FROM job_keys AS o
+    SELECT o.digest FROM job_keys AS o
     WHERE o.kept_until <= @now ORDER BY o.kept_until LIMIT @max_rows
 ) AS u
-WHERE k.project = u.project AND k.idem_key = u.idem_key;
+WHERE k.digest = u.digest;
 
 -- name: FirstStart :one
 -- The oldest first attempt of all jobs that are there.

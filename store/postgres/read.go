@@ -36,7 +36,7 @@ func (v view) resolve(ctx context.Context, ref store.Ref) (job.ID, error) {
 	if ref.Key == "" {
 		return ref.ID, nil
 	}
-	id, err := v.q.KeyOwner(ctx, pgdb.KeyOwnerParams{Project: ref.Project, IdemKey: ref.Key})
+	id, err := v.q.KeyOwner(ctx, digestOf(ref.Project, ref.Key))
 	return toID(id), err
 }
 
@@ -69,26 +69,39 @@ func (s *Store) Attempts(ctx context.Context, ref store.Ref, after, limit int) (
 		}
 		out := make([]job.Attempt, len(rows))
 		for i, a := range rows {
-			out[i] = toAttempt(a)
+			if out[i], err = toAttempt(a); err != nil {
+				return nil, err
+			}
 		}
 		return out, nil
 	})
 }
 
 // Observations implements store.Store.
-func (s *Store) Observations(ctx context.Context, ref store.Ref, limit int) ([]job.Observation, error) {
-	return readOne(ctx, s, "observations", func(ctx context.Context, v view) ([]job.Observation, error) {
+func (s *Store) Observations(ctx context.Context, ref store.Ref, before, limit int) ([]job.Observation, error) {
+	return read(ctx, s, "observations", func(ctx context.Context, v view) ([]job.Observation, error) {
 		id, err := v.own(ctx, ref)
 		if err != nil {
 			return nil, err
 		}
-		rows, err := v.q.ListObservations(ctx, pgdb.ListObservationsParams{JobID: fromID(id), MaxRows: int32(page(limit))})
+		count, err := v.q.CountObservations(ctx, fromID(id))
+		if err != nil {
+			return nil, err
+		}
+		newest := count
+		if before > 0 {
+			newest = min(newest, int64(before)-1)
+		}
+		rows, err := v.q.ListObservations(ctx, pgdb.ListObservationsParams{
+			JobID: fromID(id), MaxRows: int32(page(limit)), Skip: int32(count - newest),
+		})
 		if err != nil {
 			return nil, err
 		}
 		out := make([]job.Observation, len(rows))
 		for i, o := range rows {
 			out[i] = toObservation(o)
+			out[i].Number = int(newest) - i
 		}
 		return out, nil
 	})

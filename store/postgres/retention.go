@@ -47,6 +47,8 @@ type retaining struct {
 	most      int32
 	droppedTo int64
 	out       store.Retained
+	// erasing is set when somebody asked for it.
+	erasing *erasing
 }
 
 // step does one part of the pass, and says where the next one is.
@@ -133,15 +135,14 @@ func (r *retaining) events(ctx context.Context) (more bool, err error) {
 	return more, nil
 }
 
-// raise moves the log's beginning behind what is older than is kept.
+// raise moves the log's beginning behind the events that are over.
 func (r *retaining) raise(ctx context.Context, log pgdb.LogBoundsRow) (int64, error) {
-	cutoff := r.now.Add(-r.Keep.Events - store.EventSlack)
 	from, err := store.Newest(log.EventsFrom, log.Last, func(at int64) (int64, bool, error) {
 		e, err := r.q.NewestEvent(ctx, at)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return 0, false, nil
 		}
-		return e.Position, !e.At.After(cutoff), err
+		return e.Position, r.EventOver(r.now, e.At, e.Position <= log.Counted), err
 	})
 	if err != nil {
 		return 0, fmt.Errorf("log: %w", err)
@@ -183,7 +184,11 @@ func (r *retaining) jobs(ctx context.Context) (more bool, err error) {
 	return true, nil
 }
 
+// nextProject goes on with the next project. An erasure has one.
 func (r *retaining) nextProject(ctx context.Context) (more bool, err error) {
+	if r.erasing != nil {
+		return false, nil
+	}
 	project, err := r.q.NextProject(ctx, r.place.Project)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, nil
@@ -214,6 +219,9 @@ func (r *retaining) remove(ctx context.Context, rows []pgdb.LockEndedRow) error 
 	if len(ids) == 0 {
 		return nil
 	}
+	if err := r.leaveErased(ctx, ids); err != nil {
+		return fmt.Errorf("erased jobs: %w", err)
+	}
 	if err := r.removeKeys(ctx, ids, ended); err != nil {
 		return err
 	}
@@ -222,20 +230,32 @@ func (r *retaining) remove(ctx context.Context, rows []pgdb.LockEndedRow) error 
 
 // removeKeys lets the keys outlive their jobs for as long as they are kept.
 func (r *retaining) removeKeys(ctx context.Context, ids []job.ID, ended map[job.ID]time.Time) error {
-	var over []job.ID
+	rows, err := r.q.KeysOf(ctx, fromIDs(ids))
+	if err != nil {
+		return fmt.Errorf("keys: %w", err)
+	}
+	var over pgdb.RemoveKeysParams
 	var kept pgdb.KeepKeysParams
-	for _, id := range ids {
-		if until := ended[id].Add(r.Keep.Keys); r.Keep.Keys == 0 || until.After(r.now) {
-			if r.Keep.Keys == 0 {
-				until = endOfTime
-			}
-			kept.Ids, kept.Untils = append(kept.Ids, fromID(id)), append(kept.Untils, job.Micros(until))
+	for _, row := range rows {
+		keep, ends := r.KeepKey(row.Connector, fromMicros(row.KeyWindow))
+		from := ended[toID(row.ID)]
+		if r.erasing != nil {
+			from = r.now
+		}
+		until := from.Add(keep)
+		if !ends {
+			until = endOfTime
+		}
+		digest := digestOf(row.Project, row.IdemKey)
+		if until.After(r.now) {
+			kept.Ids, kept.Digests = append(kept.Ids, row.ID), append(kept.Digests, digest)
+			kept.Untils = append(kept.Untils, job.Micros(until))
 			continue
 		}
-		over = append(over, id)
+		over.Ids, over.Digests = append(over.Ids, row.ID), append(over.Digests, digest)
 	}
-	if len(over) > 0 {
-		n, err := r.q.RemoveKeys(ctx, fromIDs(over))
+	if len(over.Ids) > 0 {
+		n, err := r.q.RemoveKeys(ctx, over)
 		if err != nil {
 			return fmt.Errorf("keys: %w", err)
 		}
@@ -247,6 +267,12 @@ func (r *retaining) removeKeys(ctx context.Context, ids []job.ID, ended map[job.
 		}
 	}
 	return nil
+}
+
+// digestOf is the digest under which a key is bound.
+func digestOf(project, key string) []byte {
+	sum := job.KeyDigest(project, key)
+	return sum[:]
 }
 
 // removeRows removes all that is kept of jobs but their keys.

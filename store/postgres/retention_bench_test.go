@@ -27,8 +27,8 @@ FROM generate_series($1::bigint, $2::bigint) AS i;
 
 var fillTables = []string{
 	`INSERT INTO jobs SELECT id, 'default', 'old-' || i, $1, 'webhook', 0, 0, 0, 0, 1, '{}', '', NULL, NULL, '\x01', at, decode(repeat('61', 600), 'hex') FROM filled`,
-	`INSERT INTO job_keys SELECT 'default', 'old-' || i, id, NULL FROM filled WHERE $1::uuid IS NOT NULL`,
-	`INSERT INTO job_state (job_id, project, connection_id, hold_key, state, version, position, attempt, scheduled_for,
+	`INSERT INTO job_keys (digest, job_id) SELECT sha256(int4send(26) || 'fireonce idempotency key 1' || int4send(7) || 'default' || int4send(octet_length('old-' || i)) || convert_to('old-' || i, 'UTF8')), id FROM filled WHERE $1::uuid IS NOT NULL`,
+	`INSERT INTO job_state (job_id, project, connection_id, hold_key, state, version, position, attempt, schedule_time,
 		start_window, start_deadline, worker, class, effect_attempt, effect_round, effect_at, updated_at, ended_at)
 	SELECT id, 'default', $1, 'account', 8, 4, 4 * i, 1, at, 0, at + interval '2 hours', 'w', 1, 1, 1, at, at, at FROM filled`,
 	`INSERT INTO attempts (job_id, number, round, arm_token, worker, claimed_at, armed_at, lag, connection_id, send_deadline, answer_deadline,

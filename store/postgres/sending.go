@@ -16,7 +16,8 @@ import (
 //   - It must not go before others: its ready row, which is there already, has nothing
 //     due, and is served. What is read of the row is no lock: a job that becomes due
 //     in this moment may be overtaken. A hold may not, and the statement asks for it.
-//   - What it replies to is read by the usual way alone.
+//   - What it replies to is read by the usual way alone, and so is an effect key of the
+//     caller's own written: the statement has no place for it.
 //   - It is never runnable. So nobody is woken for it, and its ready row is not written.
 
 // send stores the batch, if it is one job that is sent at once.
@@ -25,7 +26,7 @@ func (b *submissions) send(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	n := &b.jobs[0]
-	if !n.snapshot.ReplyTo.IsZero() {
+	if !n.snapshot.ReplyTo.IsZero() || n.snapshot.WaitWindow != 0 || n.snapshot.OwnEffectKey != "" {
 		return false, nil
 	}
 	c, err := b.starter()
@@ -76,7 +77,7 @@ func (b *submissions) writeSending(ctx context.Context, s job.Snapshot, in *inte
 		StartWindow: micros(s.StartWindow), MaxAttempts: int64(s.Retry.MaxAttempts), MinBackoff: micros(s.Retry.MinBackoff),
 		MaxBackoff: micros(s.Retry.MaxBackoff), AttemptTimeout: micros(s.Retry.AttemptTimeout), Policy: int16(s.Policy),
 		Labels: labels, TimeZone: s.TimeZone, ScheduleID: optionalID(s.Schedule), Fingerprint: s.Fingerprint.Bytes(),
-		Payload: fromBytes(s.Payload), HoldKey: s.HoldKey, Base: before, ScheduledFor: s.ScheduledFor,
+		Payload: fromBytes(s.Payload), HoldKey: s.HoldKey, Base: before, ScheduleTime: s.ScheduleTime,
 		StartDeadline: s.StartDeadline, Class: int16(in.Class), Actor: b.items[0].Actor, Worker: in.Worker,
 		ArmToken: fromID(a.ArmToken), SendDeadline: a.SendDeadline, AnswerDeadline: a.AnswerDeadline, Fence: in.fence,
 		EffectKey: a.EffectKey, RequestDigest: fromBytes(a.RequestDigest), CredentialVersion: int64(a.CredentialVersion),
@@ -86,5 +87,6 @@ func (b *submissions) writeSending(ctx context.Context, s job.Snapshot, in *inte
 	b.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
 		return named("a job that is sent", pgdb.New(db).InsertSending(ctx, p))
 	})
+	b.addRecipients(ctx)
 	return nil
 }

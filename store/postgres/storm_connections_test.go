@@ -120,7 +120,7 @@ func (w *reviser) step() error {
 
 // revise changes a connection as it was a moment ago.
 func (w *reviser) revise(c store.Connection) error {
-	conn, err := w.s.Connection(context.Background(), c.Project, c.ID)
+	conn, err := w.s.Connection(context.Background(), store.Ref{Project: c.Project, ID: c.ID})
 	if err != nil {
 		return fmt.Errorf("read the connection: %w", err)
 	}
@@ -241,11 +241,11 @@ func (f *fleet) connectionsConsistent() {
 // calm ends pauses and holds.
 func (f *fleet) calm() {
 	f.Helper()
-	list, err := f.stores[0].ListConnections(f.Context(), store.ConnectionQuery{Project: "default"})
+	page, err := f.stores[0].ListConnections(f.Context(), store.ConnectionQuery{Project: "default"})
 	if err != nil {
 		f.Fatal(err)
 	}
-	for _, conn := range list {
+	for _, conn := range page.Connections {
 		_, err := f.stores[0].ChangeConnection(f.Context(), store.ConnectionChange{
 			Project: conn.Project, ID: conn.ID, Version: conn.Version, Resume: true,
 			Credential: &store.Sealed{Version: conn.CredentialVersion + 1, KeyID: "k", Data: []byte("sealed")},

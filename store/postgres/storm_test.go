@@ -173,7 +173,7 @@ func (w *storm) create() error {
 			}
 		})
 		if w.r.IntN(3) == 0 {
-			items[i].ScheduledFor = time.UnixMicro(w.now.Load()).Add(time.Duration(w.r.IntN(5)) * time.Second)
+			items[i].ScheduleTime = time.UnixMicro(w.now.Load()).Add(time.Duration(w.r.IntN(5)) * time.Second)
 		}
 		if w.r.IntN(2) == 0 {
 			items[i].Start = &store.ClaimParams{Worker: "w", Lease: time.Minute, Intend: w.intend}
@@ -382,8 +382,11 @@ func (f *fleet) drain() {
 		}
 		for _, snap := range late {
 			var e job.Evidence = job.LeaseOver{}
-			if snap.State == job.Sending {
+			switch {
+			case snap.State == job.Sending:
 				e = job.FenceOver{}
+			case snap.State.Runnable() && snap.PredecessorEnd != 0:
+				e = job.PredecessorEnded{}
 			}
 			if _, err := apply(s, snap, e); err != nil {
 				f.Fatal(err)

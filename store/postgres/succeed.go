@@ -55,7 +55,7 @@ func plainEffect(d *job.Decision) bool {
 		return false
 	}
 	s, e := d.Settle[0], *d.Effect
-	return s.Attempt == 1 && s.Result == job.ResultSucceeded && s.Kind == 0 && s.Handle == "" &&
+	return s.Attempt == 1 && s.Result == job.ResultSucceeded && s.Kind == 0 && s.Handle == "" && s.Answer == nil &&
 		d.CloseOpen == job.ResultSuperseded && unnamed(e) && e.Attempt == 1 && e.Round == 1
 }
 

@@ -222,20 +222,30 @@ const beginning = `SELECT clock_timestamp(),
 	(pg_current_xact_id()::text::bigint + m.xid_offset) << 20, m.quarantined,
 	m.tableoid::bigint = m.relation_oid
 		AND ($1::bigint <= m.events_from OR EXISTS (SELECT 1 FROM events AS e WHERE e.position = $1)),
-	m.clock_steps
+	m.clock_steps, m.namespace, m.armed_before OR EXISTS (SELECT 1 FROM attempts)
 FROM meta AS m WHERE m.id = 1`
+
+// keepNamespace goes with beginning until something was armed: the namespace, which the
+// first attempt fixes, does not change between the keys that the transaction makes and
+// their commit. Only SetNamespace locks the row against it.
+const keepNamespace = ` FOR KEY SHARE OF m`
 
 func (s *Store) begin(ctx context.Context, conn *pgx.Conn, first func(context.Context, *tx)) (*tx, error) {
 	t := &tx{s: s, conn: conn, q: pgdb.New(conn)}
-	var same bool
+	var same, armed bool
 	var steps int64
+	var namespace string
+	ask := beginning
+	if !s.armed.Load() {
+		ask += keepNamespace
+	}
 	begun := hostclock.Boot()
 	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
 		_, err := db.Exec(ctx, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
 		return err
 	})
 	t.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
-		return db.QueryRow(ctx, beginning, s.mark.Load()).Scan(&t.now, &t.base, &t.quarantined, &same, &steps)
+		return db.QueryRow(ctx, ask, s.mark.Load()).Scan(&t.now, &t.base, &t.quarantined, &same, &steps, &namespace, &armed)
 	})
 	if first != nil {
 		first(ctx, t)
@@ -243,11 +253,16 @@ func (s *Store) begin(ctx context.Context, conn *pgx.Conn, first func(context.Co
 	if err := t.flush(ctx); err != nil {
 		return nil, err
 	}
+	s.armed.Store(same && armed)
 	if !same {
 		// The next session looks at what the database has become (see settle). What
 		// was decided on its state of before is not written.
 		s.pool.Reset()
 		return nil, fmt.Errorf("%w: another state was put in place of the database", store.ErrUnavailable)
+	}
+	if mine := *s.namespace.Load(); t.quarantined == "" && namespace != mine {
+		// The keys that this process makes would be another installation's.
+		t.quarantined = "the namespace was changed from " + mine + " to " + namespace + " under this server: start it again"
 	}
 	m := s.moment(t.now, begun, steps)
 	t.now, t.doubt = time.UnixMicro(m.Now).UTC(), m.Doubt

@@ -62,6 +62,11 @@ func (t *tx) apply(ctx context.Context, in store.Change) (store.Applied, error) 
 		return store.Applied{}, err
 	}
 	// What may refuse it comes before anything is written.
+	if c.Content != nil {
+		if err := t.freeEffectKey(ctx, c.Content.EffectKey); err != nil {
+			return store.Applied{}, err
+		}
+	}
 	object, err := c.judgeEffect(ctx)
 	if err != nil {
 		return store.Applied{}, err
@@ -127,9 +132,25 @@ func (c *change) settlement() (store.Settlement, error) {
 	return c.Settlement(job.State(c.old.State), results)
 }
 
+// countAnswer counts an answer that is about to be kept against the project, less the one
+// that it takes the place of.
+func (c *change) countAnswer(ctx context.Context, s job.Settled) error {
+	if s.Answer == nil {
+		return nil
+	}
+	before, err := c.q.AnswerBytes(ctx, litedb.AnswerBytesParams{JobID: c.st.JobID, Number: int64(s.Attempt)})
+	if err != nil {
+		return fmt.Errorf("kept answer: %w", err)
+	}
+	return c.w.usage.add(ctx, c.tx, c.st.Project, 0, int64(len(s.Answer.Encode()))-before)
+}
+
 // settle writes what became of the attempts.
 func (c *change) settle(ctx context.Context, what store.Settlement) error {
 	for _, s := range what.Settle {
+		if err := c.countAnswer(ctx, s); err != nil {
+			return err
+		}
 		if err := c.q.SettleAttempt(ctx, settleParams(c.st.JobID, s, c.now)); err != nil {
 			return fmt.Errorf("settle: %w", err)
 		}
@@ -170,7 +191,8 @@ func (c *change) record(ctx context.Context) error {
 
 // move makes the new rows.
 func (c *change) move() {
-	was := job.Job{Spec: job.Spec{StartWindow: fromDuration(c.job.StartWindow)}, Status: toStatus(c.old)}
+	spec := job.Spec{StartWindow: fromDuration(c.job.StartWindow), WaitWindow: fromDuration(c.old.WaitWindow)}
+	was := job.Job{Spec: spec, Status: toStatus(c.old)}
 	is := was.Decided(c.Decision, fromMicros(c.now))
 	c.job.StartWindow = micros(is.StartWindow)
 	setStatus(&c.st, is.Status)
@@ -202,8 +224,8 @@ func (c *change) write(ctx context.Context) error {
 	if err := c.hold(ctx); err != nil {
 		return err
 	}
-	if to == job.Succeeded && from != to {
-		if err := c.letGo(ctx, c.st.JobID); err != nil {
+	if from.TellsReplies(to) {
+		if err := c.tellReplies(ctx, c.st.JobID, to); err != nil {
 			return err
 		}
 	}

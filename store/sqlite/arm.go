@@ -87,6 +87,7 @@ func (t *tx) armed(ctx context.Context, h *held, a store.Arm, attempt litedb.Att
 	h.account = attempt.AccountIdentity
 	h.marks = append(h.marks, litedb.AttemptMarksRow{
 		Number: attempt.Number, Round: attempt.Round, ArmedAt: attempt.ArmedAt, FenceAt: attempt.FenceAt, Handle: attempt.Handle,
+		EffectKey: attempt.EffectKey,
 	})
 	t.w.cache.keep(h)
 	err := t.event(ctx, h.job.ScheduleID, h.st, litedb.InsertEventParams{
@@ -96,7 +97,11 @@ func (t *tx) armed(ctx context.Context, h *held, a store.Arm, attempt litedb.Att
 		return store.Armed{}, err
 	}
 	snap, err := t.view().completed(ctx, h, nil)
-	return store.Armed{Snapshot: snap, Attempt: toAttempt(attempt)}, err
+	if err != nil {
+		return store.Armed{}, err
+	}
+	armed, err := toAttempt(attempt)
+	return store.Armed{Snapshot: snap, Attempt: armed}, err
 }
 
 // mayArm checks what the job's own row and its hold key say.
@@ -209,7 +214,11 @@ func (s *Store) ArmedBy(ctx context.Context, id, token job.ID) (store.Armed, err
 			return store.Armed{}, orNotFound(err)
 		}
 		snap, err := t.view().snapshot(ctx, fromID(id))
-		return store.Armed{Snapshot: snap, Attempt: toAttempt(a)}, err
+		if err != nil {
+			return store.Armed{}, err
+		}
+		attempt, err := toAttempt(a)
+		return store.Armed{Snapshot: snap, Attempt: attempt}, err
 	})
 }
 

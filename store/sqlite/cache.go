@@ -72,7 +72,8 @@ var tracked = map[string]bool{
 func (c *cache) wrote(name, table string) {
 	switch table {
 	case "job_keys", "events", "starts", "effects", "open_intents", "observations", "resolutions",
-		"connection_credentials", "projects", "api_keys", "oauth_logins", "oauth_renewals", "project_use", "clock":
+		"connection_credentials", "projects", "api_keys", "oauth_logins", "oauth_renewals", "project_use", "clock",
+		"erased_jobs", "connection_labels":
 	case "meta":
 		c.meta = nil
 	case "connections":

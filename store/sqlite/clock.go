@@ -55,7 +55,7 @@ func (s *Store) openClock(ctx context.Context) error {
 	line := store.Timeline{}
 	if s.opts.Now == nil {
 		line = store.Resume(store.SavedClock{
-			BootID: row.BootID, At: row.At, Boot: row.Boot, Since: row.Since, Floor: row.Floor,
+			BootID: row.BootID, At: row.At, Boot: row.Boot, Since: row.Since, Off: row.Off, Floor: row.Floor,
 		}, c.bootID, c.read().Boot)
 	}
 	c.belief = store.NewClock(s.opts.Clock, line)
@@ -205,5 +205,5 @@ func (w *writer) saveClock(ctx context.Context) error {
 }
 
 func (c *clock) row(saved store.SavedClock) litedb.SaveClockParams {
-	return litedb.SaveClockParams{BootID: c.bootID, At: saved.At, Boot: saved.Boot, Since: saved.Since, Floor: saved.Floor}
+	return litedb.SaveClockParams{BootID: c.bootID, At: saved.At, Boot: saved.Boot, Since: saved.Since, Off: saved.Off, Floor: saved.Floor}
 }

@@ -18,7 +18,7 @@ var openJobs = flag.Int("step.jobs", 20_000, "open jobs that BenchmarkClockStep 
 // writes to both rows of each.
 var fillOpen = []string{
 	fillEnded[0], fillEnded[1], fillEnded[2], fillEnded[3],
-	`INSERT INTO job_state (job_id, project, connection_id, hold_key, state, listed, version, attempt, scheduled_for, start_deadline,
+	`INSERT INTO job_state (job_id, project, connection_id, hold_key, state, listed, version, attempt, schedule_time, start_deadline,
 		next_at, class, updated_at, created_at)
 	SELECT id, 'default', conn, 'account', 6, 6, 4, 1, at, at + 90000000000, at + 80000000000, 1, at, at FROM filled`,
 	fillEnded[5],

@@ -136,3 +136,27 @@ func TestAStepThatFails(t *testing.T) {
 	}
 	wantProjects(t, s, "a", "b", "c", "d")
 }
+
+// A doubt goes on in the next process, and begins anew if the clock was set between.
+func TestADoubtIsSaved(t *testing.T) {
+	for set, want := range map[time.Duration]bool{0: true, time.Hour: false} {
+		clock := storetest.NewMachine(testStart)
+		opts := Options{Path: testPath(t), Clock: store.ClockOptions{Read: clock.Read, Doubt: 10 * time.Minute}}
+		s := mustOpen(t, opts)
+		must(t, group(t, s, addProject("a"))[0])
+		clock.Set(-time.Minute)
+		must(t, group(t, s, addProject("b"))[0])
+		clock.Pass(9 * time.Minute) // long enough for the clock to be saved
+		must(t, group(t, s, addProject("c"))[0])
+		must(t, s.Close())
+		clock.Set(set)
+		s = mustOpen(t, opts)
+		clock.Pass(time.Minute)
+		must(t, group(t, s, addProject("d"))[0])
+		clock.Pass(time.Second)
+		must(t, group(t, s, addProject("e"))[0])
+		if believed := s.clock.belief.Doubt().Why == ""; believed != want {
+			t.Errorf("set by %v between: believed: %v", set, believed)
+		}
+	}
+}

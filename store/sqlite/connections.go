@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/fireonce/fireonce/gen/litedb"
 	"github.com/fireonce/fireonce/internal/job"
@@ -32,8 +31,17 @@ func (s *Store) CreateConnection(ctx context.Context, c store.NewConnection) (st
 		if err := t.view().counts(c.Connection.Project).Connections.OneMore(ctx, c.Most); err != nil {
 			return result{}, err
 		}
-		if err := t.q.InsertConnection(ctx, insertConnectionParams(c, t.now)); err != nil {
+		p, err := insertConnectionParams(c, t.now)
+		if err != nil {
 			return result{}, err
+		}
+		if err := t.q.InsertConnection(ctx, p); err != nil {
+			return result{}, err
+		}
+		if len(c.Connection.Labels) > 0 {
+			if err := t.q.InsertConnectionLabels(ctx, fromID(c.Connection.ID)); err != nil {
+				return result{}, fmt.Errorf("labels: %w", err)
+			}
 		}
 		if c.Sealed != nil {
 			sealed := *c.Sealed
@@ -49,10 +57,17 @@ func (s *Store) CreateConnection(ctx context.Context, c store.NewConnection) (st
 }
 
 // Connection implements store.Store.
-func (s *Store) Connection(ctx context.Context, project string, id job.ID) (store.Connection, error) {
+func (s *Store) Connection(ctx context.Context, ref store.Ref) (store.Connection, error) {
 	return read(ctx, s, "connection", func(ctx context.Context, v view) (store.Connection, error) {
-		conn, err := v.connection(ctx, fromID(id))
-		if err == nil && project != "" && conn.Project != project {
+		if ref.Key != "" {
+			row, err := v.q.ConnectionByKey(ctx, litedb.ConnectionByKeyParams{Project: ref.Project, IdemKey: ref.Key})
+			if err != nil {
+				return store.Connection{}, orNotFound(err)
+			}
+			return v.withHolds(ctx, row)
+		}
+		conn, err := v.connection(ctx, fromID(ref.ID))
+		if err == nil && ref.Project != "" && conn.Project != ref.Project {
 			return store.Connection{}, store.ErrNotFound
 		}
 		return conn, err
@@ -61,6 +76,9 @@ func (s *Store) Connection(ctx context.Context, project string, id job.ID) (stor
 
 func (v view) connection(ctx context.Context, id []byte) (store.Connection, error) {
 	row, err := v.q.GetConnection(ctx, id)
+	if err == nil && row.Project == "" { // erased
+		err = store.ErrNotFound
+	}
 	if err != nil {
 		return store.Connection{}, orNotFound(err)
 	}
@@ -75,34 +93,6 @@ func (v view) withHolds(ctx context.Context, row litedb.Connection) (store.Conne
 		return store.Connection{}, fmt.Errorf("holds: %w", err)
 	}
 	return toConnection(row, holds)
-}
-
-// ListConnections implements store.Store.
-func (s *Store) ListConnections(ctx context.Context, q store.ConnectionQuery) ([]store.Connection, error) {
-	return read(ctx, s, "list connections", func(ctx context.Context, v view) ([]store.Connection, error) {
-		p := litedb.ListConnectionsParams{
-			Project: q.Project, Deleted: toBool(q.Deleted), Held: toBool(q.Held),
-			CreatedAt: math.MaxInt64, ID: []byte{}, MaxRows: page(q.Limit),
-		}
-		if !q.After.IsZero() {
-			last, err := v.q.GetConnection(ctx, fromID(q.After))
-			if err != nil {
-				return nil, orNotFound(err)
-			}
-			p.CreatedAt, p.ID = last.CreatedAt, last.ID
-		}
-		rows, err := v.q.ListConnections(ctx, p)
-		if err != nil {
-			return nil, err
-		}
-		out := make([]store.Connection, len(rows))
-		for i, row := range rows {
-			if out[i], err = v.withHolds(ctx, row); err != nil {
-				return nil, err
-			}
-		}
-		return out, nil
-	})
 }
 
 // Credential implements store.Store.

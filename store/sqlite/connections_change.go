@@ -18,14 +18,26 @@ func (s *Store) ChangeConnection(ctx context.Context, c store.ConnectionChange) 
 		if err := r.judge(ctx); err != nil {
 			return store.Connection{}, err
 		}
-		if err := t.q.SetConnection(ctx, setConnectionParams(r.next, r.bucket.At)); err != nil {
-			return store.Connection{}, fmt.Errorf("connection: %w", err)
+		writeAll := func() error {
+			if err := r.write(ctx); err != nil {
+				return err
+			}
+			if err := r.credential(ctx); err != nil {
+				return err
+			}
+			if err := r.ready(ctx); err != nil {
+				return fmt.Errorf("ready rows: %w", err)
+			}
+			return nil
 		}
-		if err := r.credential(ctx); err != nil {
+		var err error
+		if c.Delete || c.Credential != nil { // an old credential is not left in the file
+			err = t.overwriting(ctx, writeAll)
+		} else {
+			err = writeAll()
+		}
+		if err != nil {
 			return store.Connection{}, err
-		}
-		if err := r.ready(ctx); err != nil {
-			return store.Connection{}, fmt.Errorf("ready rows: %w", err)
 		}
 		return t.view().connection(ctx, fromID(c.ID))
 	})
@@ -67,6 +79,25 @@ func (r *revision) judge(ctx context.Context) error {
 		return store.ErrInUse
 	}
 	return err
+}
+
+// write writes the connection's row, and the rows by which its labels are found.
+func (r *revision) write(ctx context.Context) error {
+	id := fromID(r.ID)
+	p, err := setConnectionParams(r.next, r.bucket.At)
+	if err == nil && r.Labels != nil {
+		err = r.q.DropConnectionLabels(ctx, id)
+	}
+	if err == nil {
+		err = r.q.SetConnection(ctx, p)
+	}
+	if err == nil && r.Labels != nil {
+		err = r.q.InsertConnectionLabels(ctx, id)
+	}
+	if err != nil {
+		return fmt.Errorf("connection: %w", err)
+	}
+	return nil
 }
 
 func (r *revision) credential(ctx context.Context) error {

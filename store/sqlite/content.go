@@ -23,6 +23,9 @@ func (c *change) content(ctx context.Context) error {
 		}
 		c.job.Labels = labels
 	}
+	if to != nil {
+		c.terms(*to)
+	}
 	if to != nil && to.Payload != nil {
 		before := len(c.job.Payload)
 		c.job.Payload = fromBytes(to.Payload)
@@ -30,15 +33,59 @@ func (c *change) content(ctx context.Context) error {
 			return err
 		}
 		c.job.HoldKey, c.st.HoldKey = to.HoldKey, to.HoldKey
+		if err := c.q.RemoveRecipients(ctx, c.job.ID); err != nil {
+			return fmt.Errorf("recipients: %w", err)
+		}
+		if err := c.addRecipients(ctx, c.job, to.Recipients); err != nil {
+			return err
+		}
+	}
+	if to != nil && to.OwnEffectKey != "" {
+		took, err := c.q.TakeEffectKey(ctx, litedb.TakeEffectKeyParams{Digest: to.EffectKey[:], JobID: c.job.ID})
+		if err != nil {
+			return fmt.Errorf("effect key: %w", err)
+		}
+		if took == 0 {
+			return fmt.Errorf("job %s: %w", toID(c.job.ID), store.ErrEffectKeyTaken) // judged before
+		}
+		c.job.OwnEffectKey = to.OwnEffectKey
 	}
 	err := c.q.SetContent(ctx, litedb.SetContentParams{
 		Payload: c.job.Payload, HoldKey: c.job.HoldKey, Labels: c.job.Labels,
-		StartWindow: c.job.StartWindow, ID: c.job.ID,
+		StartWindow: c.job.StartWindow, OwnEffectKey: c.job.OwnEffectKey, ID: c.job.ID,
+		Policy: c.job.Policy, MaxAttempts: c.job.MaxAttempts, MinBackoff: c.job.MinBackoff, MaxBackoff: c.job.MaxBackoff,
+		AttemptTimeout: c.job.AttemptTimeout, TimeZone: c.job.TimeZone,
 	})
 	if err != nil {
 		return fmt.Errorf("content: %w", err)
 	}
 	return nil
+}
+
+// terms changes policies and the time zone of the row.
+func (c *change) terms(to store.Content) {
+	if to.Policy != 0 {
+		c.job.Policy = int64(to.Policy)
+	}
+	if r := to.Retry; r != nil {
+		c.job.MaxAttempts, c.job.AttemptTimeout = int64(r.MaxAttempts), micros(r.AttemptTimeout)
+		c.job.MinBackoff, c.job.MaxBackoff = micros(r.MinBackoff), micros(r.MaxBackoff)
+	}
+	if to.TimeZone != nil {
+		c.job.TimeZone = *to.TimeZone
+	}
+}
+
+// freeEffectKey refuses an effect key that is taken, before anything is written.
+func (t *tx) freeEffectKey(ctx context.Context, digest [32]byte) error {
+	if digest == ([32]byte{}) {
+		return nil
+	}
+	taken, err := t.q.EffectKeyTaken(ctx, digest[:])
+	if err == nil && taken == 1 {
+		err = store.ErrEffectKeyTaken
+	}
+	return err
 }
 
 // leaveRow makes the old ready row forget a job that has moved to another one.

@@ -16,7 +16,7 @@ func TestNewHoldKeyLeavesTheOldRow(t *testing.T) {
 	mustCreate(t, s, newJob(conn))
 	// The new hold key is held: its credential was refused.
 	held := newJob(conn)
-	held.Spec.HoldKey, held.ScheduledFor = "held", testStart.Add(-time.Second)
+	held.Spec.HoldKey, held.ScheduleTime = "held", testStart.Add(-time.Second)
 	mustCreate(t, s, held)
 	var other job.Snapshot
 	for _, l := range mustClaim(t, s, 2) {

@@ -74,8 +74,8 @@ func toBool(b bool) int64 {
 	return 0
 }
 
-func newMetaParams(id job.ID, now int64, identity string) litedb.CreateMetaParams {
-	return litedb.CreateMetaParams{StoreID: fromID(id), CreatedAt: now, FileIdentity: identity}
+func newMetaParams(id job.ID, now int64, identity, namespace string) litedb.CreateMetaParams {
+	return litedb.CreateMetaParams{StoreID: fromID(id), CreatedAt: now, FileIdentity: identity, Namespace: namespace}
 }
 
 func openedParams(identity string, generation int64, reason string, incarnation int64) litedb.SetOpenedParams {
@@ -87,7 +87,7 @@ func openedParams(identity string, generation int64, reason string, incarnation 
 func metaOf(m litedb.Meta) store.Meta {
 	return store.Meta{
 		StoreID: toID(m.StoreID), Engine: "sqlite", Created: fromMicros(m.CreatedAt), Quarantined: m.Quarantined,
-		Incarnation: m.Incarnation, Identity: m.FileIdentity,
+		Incarnation: m.Incarnation, Namespace: m.Namespace, Identity: m.FileIdentity,
 	}
 }
 
@@ -103,14 +103,14 @@ func newRows(n store.NewJob, class int64, now int64) (litedb.Job, litedb.JobStat
 		policy = job.Hold
 	}
 	due := now
-	if !n.ScheduledFor.IsZero() {
-		due = n.ScheduledFor.UnixMicro()
+	if !n.ScheduleTime.IsZero() {
+		due = n.ScheduleTime.UnixMicro()
 	}
 	if n.Class != 0 {
 		class = int64(n.Class)
 	}
 	j := litedb.Job{
-		ID: fromID(s.ID), Project: s.Project, IdemKey: s.Key, ConnectionID: fromID(s.Connection),
+		ID: fromID(s.ID), Project: s.Project, IdemKey: s.Key, OwnEffectKey: s.OwnEffectKey, ConnectionID: fromID(s.Connection),
 		HoldKey: s.HoldKey, PayloadKind: s.PayloadKind, StartWindow: micros(s.StartWindow),
 		MaxAttempts: int64(s.Retry.MaxAttempts), MinBackoff: micros(s.Retry.MinBackoff),
 		MaxBackoff: micros(s.Retry.MaxBackoff), AttemptTimeout: micros(s.Retry.AttemptTimeout),
@@ -120,8 +120,9 @@ func newRows(n store.NewJob, class int64, now int64) (litedb.Job, litedb.JobStat
 	}
 	st := litedb.JobState{
 		JobID: j.ID, Project: j.Project, ConnectionID: j.ConnectionID, HoldKey: j.HoldKey,
-		State: int64(job.Scheduled), Listed: int64(job.Scheduled), Version: 1, Round: 1, ScheduledFor: due,
-		StartDeadline: due + micros(s.Window()), NextAt: someMicros(due), Class: class, CreatedAt: now, UpdatedAt: now,
+		State: int64(job.Scheduled), Listed: int64(job.Scheduled), Version: 1, Round: 1, ScheduleTime: due,
+		StartDeadline: due + micros(s.Window()), WaitWindow: micros(s.WaitWindow), NextAt: someMicros(due), Class: class,
+		CreatedAt: now, UpdatedAt: now,
 	}
 	return j, st, nil
 }
@@ -129,8 +130,9 @@ func newRows(n store.NewJob, class int64, now int64) (litedb.Job, litedb.JobStat
 func insertStateParams(st litedb.JobState) litedb.InsertStateParams {
 	return litedb.InsertStateParams{
 		JobID: st.JobID, Project: st.Project, ConnectionID: st.ConnectionID, HoldKey: st.HoldKey,
-		ScheduledFor: st.ScheduledFor, StartDeadline: st.StartDeadline, NextAt: st.NextAt,
-		Class: st.Class, WaitsFor: st.WaitsFor, CreatedAt: st.CreatedAt, UpdatedAt: st.UpdatedAt,
+		ScheduleTime: st.ScheduleTime, StartDeadline: st.StartDeadline, NextAt: st.NextAt,
+		Class: st.Class, WaitsFor: st.WaitsFor, PredecessorEnd: st.PredecessorEnd, WaitWindow: st.WaitWindow,
+		CreatedAt: st.CreatedAt, UpdatedAt: st.UpdatedAt,
 	}
 }
 
@@ -138,7 +140,7 @@ func setStateParams(st litedb.JobState) litedb.SetStateParams {
 	return litedb.SetStateParams{
 		JobID: st.JobID, State: st.State, Listed: st.Listed, Version: st.Version, Round: st.Round, Failures: st.Failures,
 		Claims: st.Claims, Looks: st.Looks, Negatives: st.Negatives, Misses: st.Misses, HoldKey: st.HoldKey,
-		ScheduledFor: st.ScheduledFor, StartDeadline: st.StartDeadline,
+		ScheduleTime: st.ScheduleTime, StartDeadline: st.StartDeadline,
 		NextAt: st.NextAt, ClaimToken: st.ClaimToken, CancelAskedAt: st.CancelAskedAt, Blocked: st.Blocked,
 		ErrorKind: st.ErrorKind, ErrorMessage: st.ErrorMessage, ErrorStatus: st.ErrorStatus,
 		ErrorAt: st.ErrorAt, ResolutionID: st.ResolutionID, UpdatedAt: st.UpdatedAt, EndedAt: st.EndedAt,
@@ -153,7 +155,7 @@ func fromListed(r litedb.GetListedRow) litedb.Job {
 		PayloadKind: r.PayloadKind, StartWindow: r.StartWindow, MaxAttempts: r.MaxAttempts,
 		MinBackoff: r.MinBackoff, MaxBackoff: r.MaxBackoff, AttemptTimeout: r.AttemptTimeout,
 		Policy: r.Policy, Labels: r.Labels, TimeZone: r.TimeZone, ReplyTo: r.ReplyTo,
-		ScheduleID: r.ScheduleID, Fingerprint: r.Fingerprint, CreatedAt: r.CreatedAt,
+		ScheduleID: r.ScheduleID, Fingerprint: r.Fingerprint, CreatedAt: r.CreatedAt, OwnEffectKey: r.OwnEffectKey,
 	}
 }
 
@@ -166,19 +168,20 @@ func fromDue(r litedb.DueJobsRow, ready litedb.ReadyRowsRow) (litedb.Job, litedb
 		MinBackoff: r.MinBackoff, MaxBackoff: r.MaxBackoff, AttemptTimeout: r.AttemptTimeout,
 		Policy: r.Policy, Labels: r.Labels, TimeZone: r.TimeZone, ReplyTo: r.ReplyTo,
 		ScheduleID: r.ScheduleID, Fingerprint: r.Fingerprint, CreatedAt: r.CreatedAt, Payload: r.Payload,
+		OwnEffectKey: r.OwnEffectKey,
 	}
 	return j, litedb.JobState{
 		JobID: r.ID, Project: r.Project, ConnectionID: ready.ConnectionID, HoldKey: ready.HoldKey,
 		State: r.State, Listed: r.State, Version: r.Version, Attempt: r.Attempt, Round: r.Round, Failures: r.Failures,
-		Claims: r.Claims, Looks: r.Looks, Negatives: r.Negatives, Misses: r.Misses, ScheduledFor: r.ScheduledFor,
-		StartDeadline: r.StartDeadline, NextAt: r.NextAt, ClaimedAt: r.ClaimedAt, Worker: r.Worker, Class: r.Class,
+		Claims: r.Claims, Looks: r.Looks, Negatives: r.Negatives, Misses: r.Misses, ScheduleTime: r.ScheduleTime,
+		StartDeadline: r.StartDeadline, WaitWindow: r.WaitWindow, NextAt: r.NextAt, ClaimedAt: r.ClaimedAt, Worker: r.Worker, Class: r.Class,
 		CancelAskedAt: r.CancelAskedAt, Blocked: r.Blocked, ErrorKind: r.ErrorKind, ErrorMessage: r.ErrorMessage,
 		ErrorStatus: r.ErrorStatus, ErrorAt: r.ErrorAt, ResolutionID: r.ResolutionID,
 		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 	}
 }
 
-func toSpec(j litedb.Job) (job.Spec, error) {
+func toSpec(j litedb.Job, st litedb.JobState) (job.Spec, error) {
 	fp, err := toFingerprint(j.Fingerprint)
 	if err != nil {
 		return job.Spec{}, fmt.Errorf("job %s: %w", toID(j.ID), err)
@@ -189,8 +192,8 @@ func toSpec(j litedb.Job) (job.Spec, error) {
 	}
 	return job.Spec{
 		ID: toID(j.ID), Project: j.Project, Key: j.IdemKey, Connection: toID(j.ConnectionID),
-		HoldKey: j.HoldKey, PayloadKind: j.PayloadKind, Payload: toBytes(j.Payload),
-		StartWindow: fromDuration(j.StartWindow),
+		HoldKey: j.HoldKey, OwnEffectKey: j.OwnEffectKey, PayloadKind: j.PayloadKind, Payload: toBytes(j.Payload),
+		StartWindow: fromDuration(j.StartWindow), WaitWindow: fromDuration(st.WaitWindow),
 		Retry: job.RetryPolicy{
 			MaxAttempts: int(j.MaxAttempts), MinBackoff: fromDuration(j.MinBackoff),
 			MaxBackoff: fromDuration(j.MaxBackoff), AttemptTimeout: fromDuration(j.AttemptTimeout),
@@ -234,10 +237,11 @@ func toStatus(st litedb.JobState) job.Status {
 	s := job.Status{
 		State: job.State(st.State), Version: st.Version, Attempt: int(st.Attempt), Round: int(st.Round),
 		Failures: int(st.Failures), Claims: int(st.Claims), Looks: int(st.Looks), Negatives: int(st.Negatives),
-		Misses: int(st.Misses), ScheduledFor: fromMicros(st.ScheduledFor), StartDeadline: fromMicros(st.StartDeadline),
+		Misses: int(st.Misses), ScheduleTime: fromMicros(st.ScheduleTime), StartDeadline: fromMicros(st.StartDeadline),
 		NextAt: fromNullMicros(st.NextAt), ClaimToken: toID(st.ClaimToken), Worker: st.Worker,
 		Class: job.Class(st.Class), CancelAsked: fromNullMicros(st.CancelAskedAt), Blocked: st.Blocked,
-		WaitsFor: toID(st.WaitsFor), Updated: fromMicros(st.UpdatedAt), Ended: fromNullMicros(st.EndedAt),
+		WaitsFor: toID(st.WaitsFor), PredecessorEnd: job.State(st.PredecessorEnd),
+		Updated: fromMicros(st.UpdatedAt), Ended: fromNullMicros(st.EndedAt),
 	}
 	if st.ErrorKind != 0 {
 		s.LastError = &job.Failure{
@@ -248,6 +252,17 @@ func toStatus(st litedb.JobState) job.Status {
 	return s
 }
 
+// toReply gives of a reply that waits what its release depends on.
+func toReply(r litedb.WaitingJobsRow) job.Job {
+	return job.Job{
+		Spec: job.Spec{StartWindow: fromDuration(r.StartWindow)},
+		Status: job.Status{
+			State: job.State(r.State), ScheduleTime: fromMicros(r.ScheduleTime),
+			StartDeadline: fromMicros(r.StartDeadline), NextAt: fromNullMicros(r.NextAt),
+		},
+	}
+}
+
 // setStatus writes what a decision may change of a job.
 func setStatus(st *litedb.JobState, s job.Status) {
 	st.State, st.Version = int64(s.State), s.Version
@@ -256,7 +271,7 @@ func setStatus(st *litedb.JobState, s job.Status) {
 	}
 	st.Round, st.Failures, st.Claims = int64(s.Round), int64(s.Failures), int64(s.Claims)
 	st.Looks, st.Negatives, st.Misses, st.Blocked = int64(s.Looks), int64(s.Negatives), int64(s.Misses), s.Blocked
-	st.ScheduledFor, st.StartDeadline = s.ScheduledFor.UnixMicro(), s.StartDeadline.UnixMicro()
+	st.ScheduleTime, st.StartDeadline = s.ScheduleTime.UnixMicro(), s.StartDeadline.UnixMicro()
 	st.NextAt, st.ClaimToken = toMicros(s.NextAt), fromOptionalID(s.ClaimToken)
 	st.CancelAskedAt, st.UpdatedAt, st.EndedAt = toMicros(s.CancelAsked), s.Updated.UnixMicro(), toMicros(s.Ended)
 	if f := s.LastError; f != nil {
@@ -293,7 +308,8 @@ func toResolution(r litedb.Resolution) *job.Resolution {
 	return &job.Resolution{Ruling: job.Ruling(r.Ruling), Actor: r.Actor, Note: r.Note, At: fromMicros(r.At)}
 }
 
-func toAttempt(a litedb.Attempt) job.Attempt {
+func toAttempt(a litedb.Attempt) (job.Attempt, error) {
+	answer, err := job.DecodeAnswer(a.Answer)
 	return job.Attempt{
 		Number: int(a.Number), Round: int(a.Round), ArmToken: toID(a.ArmToken), Worker: a.Worker,
 		ClaimedAt: fromNullMicros(a.ClaimedAt), ArmedAt: fromMicros(a.ArmedAt),
@@ -302,8 +318,8 @@ func toAttempt(a litedb.Attempt) job.Attempt {
 		CredentialVersion: int(a.CredentialVersion), AccountIdentity: a.AccountIdentity,
 		Watermark: a.Watermark, Handle: a.Handle, Result: job.Result(a.Result),
 		Kind: job.FailureKind(a.Kind), Message: a.Message, HTTPStatus: int(a.HttpStatus),
-		BytesWritten: a.BytesWritten, EndedAt: fromNullMicros(a.EndedAt),
-	}
+		BytesWritten: a.BytesWritten, Answer: answer, EndedAt: fromNullMicros(a.EndedAt),
+	}, err
 }
 
 func newAttemptRow(a store.Arm, st litedb.JobState, number, round, now int64) litedb.Attempt {
@@ -329,7 +345,7 @@ func insertAttemptParams(a litedb.Attempt) litedb.InsertAttemptParams {
 func startParams(st litedb.JobState, first litedb.Attempt) litedb.InsertStartParams {
 	return litedb.InsertStartParams{
 		Project: st.Project, ArmedAt: first.ArmedAt, JobID: st.JobID, ConnectionID: st.ConnectionID,
-		Lag: first.ArmedAt - st.ScheduledFor,
+		Lag: first.ArmedAt - st.ScheduleTime,
 	}
 }
 
@@ -364,7 +380,7 @@ func onlySucceeded(st, old litedb.JobState) bool {
 	texts := func(s litedb.JobState) [3]string { return [...]string{s.HoldKey, s.Blocked, s.ErrorMessage} }
 	numbers := func(s litedb.JobState) [10]int64 {
 		return [...]int64{
-			s.Round, s.Failures, s.Claims, s.Looks, s.Negatives, s.Misses, s.ScheduledFor, s.StartDeadline, s.ErrorKind, s.ErrorStatus,
+			s.Round, s.Failures, s.Claims, s.Looks, s.Negatives, s.Misses, s.ScheduleTime, s.StartDeadline, s.ErrorKind, s.ErrorStatus,
 		}
 	}
 	times := func(s litedb.JobState) [3]sql.NullInt64 {
@@ -374,24 +390,26 @@ func onlySucceeded(st, old litedb.JobState) bool {
 		texts(st) == texts(old) && numbers(st) == numbers(old) && times(st) == times(old)
 }
 
-func insertConnectionParams(n store.NewConnection, now int64) litedb.InsertConnectionParams {
+func insertConnectionParams(n store.NewConnection, now int64) (litedb.InsertConnectionParams, error) {
 	c := n.Connection
+	labels, err := fromLabels(c.Labels)
 	p := litedb.InsertConnectionParams{
 		ID: fromID(c.ID), Project: c.Project, Connector: c.Connector, DisplayName: c.DisplayName,
 		Settings: fromBytes(c.Settings), Class: int64(c.Class), KeyWindow: micros(c.KeyWindow),
 		AccountIdentity: c.AccountIdentity, MaxInFlight: int64(c.MaxInFlight),
 		MaxPerMinute: int64(c.MaxPerMinute), PausedAt: toMicros(c.PausedAt), PausedReason: c.PausedReason,
 		IdemKey: n.Key, Fingerprint: n.Fingerprint.Bytes(), CreatedAt: now, UpdatedAt: now,
-		CreatedBy: c.CreatedBy, UpdatedBy: c.CreatedBy,
+		CreatedBy: c.CreatedBy, UpdatedBy: c.CreatedBy, Labels: labels,
 	}
 	if s := n.Sealed; s != nil {
 		p.CredentialVersion, p.CredentialFingerprint = 1, s.Fingerprint
 		p.CredentialExpiresAt = toMicros(s.Expires)
 	}
-	return p
+	return p, err
 }
 
-func setConnectionParams(c store.Connection, bucketAt int64) litedb.SetConnectionParams {
+func setConnectionParams(c store.Connection, bucketAt int64) (litedb.SetConnectionParams, error) {
+	labels, err := fromLabels(c.Labels)
 	return litedb.SetConnectionParams{
 		ID: fromID(c.ID), DisplayName: c.DisplayName, Settings: fromBytes(c.Settings), Class: int64(c.Class),
 		KeyWindow: micros(c.KeyWindow), AccountIdentity: c.AccountIdentity, MaxInFlight: int64(c.MaxInFlight),
@@ -399,7 +417,8 @@ func setConnectionParams(c store.Connection, bucketAt int64) litedb.SetConnectio
 		PausedReason: c.PausedReason, CredentialVersion: int64(c.CredentialVersion),
 		CredentialFingerprint: c.CredentialFingerprint, CredentialExpiresAt: toMicros(c.CredentialExpires),
 		Version: c.Version, UpdatedAt: c.Updated.UnixMicro(), DeletedAt: toMicros(c.Deleted), UpdatedBy: c.UpdatedBy,
-	}
+		Labels: labels,
+	}, err
 }
 
 func insertCredentialParams(id job.ID, s store.Sealed, now int64) litedb.InsertCredentialParams {
@@ -425,6 +444,10 @@ func toConnection(c litedb.Connection, holds []litedb.ConnectionHoldsRow) (store
 	if err != nil {
 		return store.Connection{}, fmt.Errorf("connection %s: %w", toID(c.ID), err)
 	}
+	labels, err := toLabels(c.Labels)
+	if err != nil {
+		return store.Connection{}, fmt.Errorf("connection %s: labels: %w", toID(c.ID), err)
+	}
 	conn := store.Connection{
 		ID: toID(c.ID), Project: c.Project, Connector: c.Connector, DisplayName: c.DisplayName,
 		Settings: toBytes(c.Settings), Class: job.Class(c.Class), KeyWindow: fromDuration(c.KeyWindow),
@@ -434,6 +457,7 @@ func toConnection(c litedb.Connection, holds []litedb.ConnectionHoldsRow) (store
 		CredentialExpires: fromNullMicros(c.CredentialExpiresAt), Key: c.IdemKey, Fingerprint: fp,
 		Version: c.Version, Created: fromMicros(c.CreatedAt), Updated: fromMicros(c.UpdatedAt),
 		Deleted: fromNullMicros(c.DeletedAt), CreatedBy: c.CreatedBy, UpdatedBy: c.UpdatedBy,
+		Labels: labels,
 	}
 	var limited int64
 	for _, h := range holds {
@@ -466,7 +490,7 @@ func newEffectRow(id []byte, account, namespace string, e job.Effect, now int64)
 func settleParams(id []byte, s job.Settled, now int64) litedb.SettleAttemptParams {
 	return litedb.SettleAttemptParams{
 		Result: int64(s.Result), Kind: int64(s.Kind), Message: s.Message, HttpStatus: int64(s.HTTPStatus),
-		BytesWritten: s.BytesWritten, Handle: s.Handle, Now: someMicros(now), JobID: id, Number: int64(s.Attempt),
+		BytesWritten: s.BytesWritten, Handle: s.Handle, Answer: s.Answer.Encode(), Now: someMicros(now), JobID: id, Number: int64(s.Attempt),
 	}
 }
 

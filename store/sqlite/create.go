@@ -49,7 +49,7 @@ func (t *tx) create(ctx context.Context, n store.NewJob) (store.Created, error) 
 	if err != nil && !unfit {
 		return store.Created{}, err
 	}
-	if unfit || !n.Spec.ReplyTo.IsZero() {
+	if unfit || !n.Spec.ReplyTo.IsZero() || n.Spec.OwnEffectKey != "" {
 		// It may have to be refused: a key that is bound comes first, and nothing may
 		// be written yet.
 		if bound, ok, err := t.bound(ctx, n.Spec); ok || err != nil {
@@ -59,6 +59,9 @@ func (t *tx) create(ctx context.Context, n store.NewJob) (store.Created, error) 
 	if unfit {
 		return store.Created{}, fmt.Errorf("connection %s: %w", n.Spec.Connection, store.ErrNotFound)
 	}
+	if err := t.freeEffectKey(ctx, n.EffectKey); err != nil {
+		return store.Created{}, err
+	}
 	j, st, err := newRows(n, conn.Class, t.now)
 	if err != nil {
 		return store.Created{}, fmt.Errorf("%w: %w", store.ErrIllegal, err)
@@ -66,16 +69,16 @@ func (t *tx) create(ctx context.Context, n store.NewJob) (store.Created, error) 
 	if err := t.awaitReply(ctx, j, &st); err != nil {
 		return store.Created{}, err
 	}
-	took, err := t.q.InsertKey(ctx, litedb.InsertKeyParams{Project: j.Project, IdemKey: j.IdemKey, JobID: j.ID})
+	took, err := t.bind(ctx, j, n)
 	if err != nil {
-		return store.Created{}, fmt.Errorf("key: %w", err)
+		return store.Created{}, err
 	}
-	if took == 0 {
+	if !took {
 		bound, _, err := t.bound(ctx, n.Spec)
 		return bound, err
 	}
 	woken := t.hint[store.WatchWork]
-	if err := t.insertJob(ctx, j, st, n.Actor); err != nil {
+	if err := t.insertJob(ctx, j, st, n); err != nil {
 		return store.Created{}, err
 	}
 	snap, err := newSnapshot(j, st, t.now)
@@ -87,6 +90,21 @@ func (t *tx) create(ctx context.Context, n store.NewJob) (store.Created, error) 
 		t.hint[store.WatchWork] = woken // nobody else has to come for it
 	}
 	return store.Created{Snapshot: snap, Started: started, Created: true}, err
+}
+
+// bind binds a job's key, and its own effect key if it has one; false: the key is bound.
+func (t *tx) bind(ctx context.Context, j litedb.Job, n store.NewJob) (took bool, err error) {
+	rows, err := t.q.InsertKey(ctx, litedb.InsertKeyParams{Digest: digestOf(j.Project, j.IdemKey), JobID: j.ID})
+	if err != nil {
+		return false, fmt.Errorf("key: %w", err)
+	}
+	if rows == 0 || n.Spec.OwnEffectKey == "" {
+		return rows > 0, nil
+	}
+	if _, err := t.q.TakeEffectKey(ctx, litedb.TakeEffectKeyParams{Digest: n.EffectKey[:], JobID: j.ID}); err != nil {
+		return false, fmt.Errorf("effect key: %w", err)
+	}
+	return true, nil
 }
 
 // start claims a job that has just been stored, if it is the next of its ready row.
@@ -123,7 +141,7 @@ func (t *tx) start(ctx context.Context, st litedb.JobState, p *store.ClaimParams
 
 // bound gives the job to which the key is bound, if it is.
 func (t *tx) bound(ctx context.Context, s job.Spec) (store.Created, bool, error) {
-	owner, err := t.q.KeyOwner(ctx, litedb.KeyOwnerParams{Project: s.Project, IdemKey: s.Key})
+	owner, err := t.q.KeyOwner(ctx, digestOf(s.Project, s.Key))
 	if errors.Is(err, sql.ErrNoRows) {
 		return store.Created{}, false, nil
 	}
@@ -137,7 +155,7 @@ func (t *tx) bound(ctx context.Context, s job.Spec) (store.Created, bool, error)
 	return store.Created{Snapshot: snap}, true, err
 }
 
-func (t *tx) insertJob(ctx context.Context, j litedb.Job, st litedb.JobState, actor string) error {
+func (t *tx) insertJob(ctx context.Context, j litedb.Job, st litedb.JobState, n store.NewJob) error {
 	if err := t.q.InsertJob(ctx, litedb.InsertJobParams(j)); err != nil {
 		return fmt.Errorf("job: %w", err)
 	}
@@ -147,13 +165,16 @@ func (t *tx) insertJob(ctx context.Context, j litedb.Job, st litedb.JobState, ac
 	if err := t.w.usage.add(ctx, t, j.Project, 1, int64(len(j.Payload))); err != nil {
 		return err
 	}
+	if err := t.addRecipients(ctx, j, n.Recipients); err != nil {
+		return err
+	}
 	if st.WaitsFor != nil {
 		t.w.cache.waiting = nil
 	}
 	if err := t.makeReady(ctx, st); err != nil {
 		return err
 	}
-	return t.event(ctx, j.ScheduleID, st, litedb.InsertEventParams{Cause: int64(job.CauseSubmitted), Actor: actor})
+	return t.event(ctx, j.ScheduleID, st, litedb.InsertEventParams{Cause: int64(job.CauseSubmitted), Actor: n.Actor})
 }
 
 // makeReady lowers the ready row's due time to a job that has become runnable,
@@ -189,6 +210,16 @@ func (t *tx) event(ctx context.Context, schedule []byte, st litedb.JobState, e l
 	e.Sequence, e.ToState, e.At = st.Version, st.State, t.now
 	if err := t.w.log.add(ctx, t, e); err != nil {
 		return fmt.Errorf("event: %w", err)
+	}
+	return nil
+}
+
+// addRecipients notes whom a job's payload addresses.
+func (t *tx) addRecipients(ctx context.Context, j litedb.Job, recipients []string) error {
+	for _, who := range recipients {
+		if err := t.q.AddRecipient(ctx, litedb.AddRecipientParams{JobID: j.ID, Project: j.Project, Recipient: who}); err != nil {
+			return fmt.Errorf("recipients: %w", err)
+		}
 	}
 	return nil
 }

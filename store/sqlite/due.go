@@ -36,24 +36,32 @@ func (s *Store) Overdue(ctx context.Context, limit int) ([]job.Snapshot, error) 
 		if err != nil {
 			return nil, err
 		}
-		seen := make(map[job.ID]bool, len(ids)+len(over))
-		var out []job.Snapshot
-		// Neither kind may keep the other waiting: they take turns.
-		for i := range max(len(ids), len(over)) {
-			for _, list := range [][][]byte{ids, over} {
-				if i >= len(list) || int64(len(out)) >= most || seen[toID(list[i])] {
-					continue
-				}
-				seen[toID(list[i])] = true
-				snap, err := v.snapshot(ctx, list[i])
-				if err != nil {
-					return nil, err
-				}
-				out = append(out, snap)
+		left, err := v.q.LeftBehindIDs(ctx, most)
+		if err != nil {
+			return nil, err
+		}
+		return v.snapshots(ctx, takeTurns(most, ids, over, left))
+	})
+}
+
+// takeTurns merges lists, each id once, so that none keeps another waiting.
+func takeTurns(most int64, lists ...[][]byte) [][]byte {
+	var out [][]byte
+	seen := make(map[job.ID]bool)
+	for i, more := 0, true; more; i++ {
+		more = false
+		for _, list := range lists {
+			if i >= len(list) || int64(len(out)) >= most {
+				continue
+			}
+			more = true
+			if id := toID(list[i]); !seen[id] {
+				seen[id] = true
+				out = append(out, list[i])
 			}
 		}
-		return out, nil
-	})
+	}
+	return out
 }
 
 // Doubtful implements store.Store.
@@ -94,7 +102,7 @@ func (s *Store) NextDue(ctx context.Context, limit time.Duration) (time.Duration
 			return limit, nil // fences are few, and a sweep asks for them anyway
 		}
 		sources := []func(context.Context) (sql.NullInt64, error){
-			v.q.NextFence, v.nextDeadline, v.q.NextRunnable, v.q.NextLook,
+			v.q.NextFence, v.nextDeadline, v.q.NextRunnable, v.q.NextLook, v.nextLeftBehind,
 		}
 		for _, source := range sources {
 			at, err := source(ctx)
@@ -111,5 +119,10 @@ func (s *Store) NextDue(ctx context.Context, limit time.Duration) (time.Duration
 
 func (v view) nextDeadline(ctx context.Context) (sql.NullInt64, error) {
 	at, err := v.q.NextDeadline(ctx)
+	return someMicros(at), err
+}
+
+func (v view) nextLeftBehind(ctx context.Context) (sql.NullInt64, error) {
+	at, err := v.q.NextLeftBehind(ctx)
 	return someMicros(at), err
 }

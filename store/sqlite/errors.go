@@ -25,7 +25,8 @@ var ErrSchema = errors.New("schema version")
 // verdicts are the errors that concern one item of a batch.
 var verdicts = []error{
 	store.ErrNotFound, store.ErrStale, store.ErrIllegal,
-	store.ErrWindowOver, store.ErrHeld, store.ErrGated, store.ErrReplyTo, store.ErrInUse, store.ErrNameTaken, store.ErrQuota,
+	store.ErrWindowOver, store.ErrHeld, store.ErrGated, store.ErrReplyTo, store.ErrManyReplies, store.ErrEffectKeyTaken, store.ErrInUse, store.ErrNameTaken, store.ErrQuota,
+	store.ErrKept, store.ErrProjectLive,
 }
 
 // isVerdict tells an item's refusal from trouble with the database.

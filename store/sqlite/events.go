@@ -2,6 +2,8 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -59,7 +61,7 @@ func (v view) jobEvents(ctx context.Context, q store.EventQuery, p store.EventPa
 }
 
 func (v view) events(ctx context.Context, q store.EventQuery, p store.EventPage) (store.EventPage, error) {
-	most := int(page(q.Limit))
+	most, jobs := int(page(q.Limit)), labeled{view: v, known: make(map[job.ID]bool)}
 	for scanned := 0; scanned < maxScan; {
 		rows, err := v.q.EventsAfter(ctx, litedb.EventsAfterParams{After: p.Next, MaxRows: store.MaxBatch})
 		if err != nil {
@@ -67,7 +69,15 @@ func (v view) events(ctx context.Context, q store.EventQuery, p store.EventPage)
 		}
 		for _, r := range rows {
 			p.Next = r.Position
-			if e := toEvent(r); wanted(q, e) {
+			e := toEvent(r)
+			ok, err := wanted(q, e), error(nil)
+			if ok && len(q.Labels) > 0 {
+				ok, err = jobs.have(ctx, q.Labels, e.Job)
+			}
+			if err != nil {
+				return p, err
+			}
+			if ok {
 				p.Events = append(p.Events, e)
 			}
 			if len(p.Events) == most {
@@ -91,12 +101,45 @@ func (v view) end(ctx context.Context, m litedb.Meta) (int64, error) {
 	return max(last, m.EventsFrom), err
 }
 
+// labeled finds out which jobs have the labels of one query.
+type labeled struct {
+	view
+	known map[job.ID]bool
+}
+
+// have reports whether a job has all these labels now.
+func (l labeled) have(ctx context.Context, labels map[string]string, id job.ID) (bool, error) {
+	if ok, known := l.known[id]; known {
+		return ok, nil
+	}
+	text, err := l.q.JobLabels(ctx, fromID(id))
+	if errors.Is(err, sql.ErrNoRows) {
+		l.known[id] = false
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	has, err := toLabels(text)
+	if err != nil {
+		return false, fmt.Errorf("job %s: labels: %w", id, err)
+	}
+	ok := true
+	for name, value := range labels {
+		got, there := has[name]
+		ok = ok && there && got == value
+	}
+	l.known[id] = ok
+	return ok, nil
+}
+
 func wanted(q store.EventQuery, e job.Event) bool {
 	switch {
 	case q.Project != "" && e.Project != q.Project,
 		len(q.Jobs) > 0 && !slices.Contains(q.Jobs, e.Job),
 		len(q.Connections) > 0 && !slices.Contains(q.Connections, e.Connection),
-		!q.Schedule.IsZero() && e.Schedule != q.Schedule:
+		!q.Schedule.IsZero() && e.Schedule != q.Schedule,
+		q.Ended && (!e.To.Terminal() || e.To == e.From):
 		return false
 	default:
 		return true

@@ -86,7 +86,7 @@ func mustClaim(t testing.TB, s *Store, n int) []store.Leased {
 func armOf(l store.Leased) store.Arm {
 	return store.Arm{
 		Job: l.ID, Version: l.Version, Claim: l.ClaimToken, Token: randomID(), Worker: "w", Class: l.Class,
-		EffectKey: job.EffectKey(l.ID, l.Round), Digest: []byte("digest"),
+		EffectKey: l.EffectKey(""), Digest: []byte("digest"),
 		SendBy: 10 * time.Second, AnswerBy: 30 * time.Second, Fence: time.Minute,
 	}
 }

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -66,6 +67,19 @@ func (w *writer) stillOurs() error {
 	}
 	w.s.loss.set(err)
 	return w.s.loss.err
+}
+
+// because returns why an operation failed. A database that was replaced under the process
+// may show as a damaged one before the files are compared, and the caller's next call may
+// come before the group ends.
+func (w *writer) because(err error) error {
+	if !errors.Is(err, store.ErrUnavailable) {
+		return err
+	}
+	if lost := w.stillOurs(); lost != nil {
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, lost)
+	}
+	return err
 }
 
 // keepWatch runs until the store is closed or lost.

@@ -62,7 +62,7 @@ func (s *Store) takeOver(ctx context.Context) error {
 	}
 	mark, err := write(ctx, s, "take over", func(ctx context.Context, t *tx) (lockMark, error) {
 		var none lockMark
-		if err := t.q.CreateMeta(ctx, newMetaParams(randomID(), t.now, identity)); err != nil {
+		if err := t.q.CreateMeta(ctx, newMetaParams(randomID(), t.now, identity, cmp.Or(s.opts.Namespace, job.NewNamespace()))); err != nil {
 			return none, err
 		}
 		m, err := t.q.GetMeta(ctx)
@@ -242,6 +242,28 @@ func (s *Store) Quarantine(ctx context.Context, reason string) error {
 	}
 	_, err := write(ctx, s, "quarantine", func(ctx context.Context, t *tx) (struct{}, error) {
 		return struct{}{}, t.q.Quarantine(ctx, reason)
+	})
+	return err
+}
+
+// SetNamespace implements store.Store.
+func (s *Store) SetNamespace(ctx context.Context, namespace string, copied bool) error {
+	if err := job.CheckNamespace(namespace); err != nil {
+		return fmt.Errorf("set namespace: %w", err)
+	}
+	_, err := write(ctx, s, "set namespace", func(ctx context.Context, t *tx) (struct{}, error) {
+		m, err := t.q.GetMeta(ctx)
+		if err != nil || m.Namespace == namespace {
+			return struct{}{}, err
+		}
+		armed, err := t.q.ArmedEver(ctx)
+		if err != nil {
+			return struct{}{}, err
+		}
+		if armed == 1 && !(copied && m.Quarantined != "") {
+			return struct{}{}, &store.NamespaceError{Have: m.Namespace}
+		}
+		return struct{}{}, t.q.SetNamespace(ctx, namespace)
 	})
 	return err
 }

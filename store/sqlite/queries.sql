@@ -4,8 +4,14 @@
 SELECT * FROM meta WHERE id = 1;
 
 -- name: CreateMeta :exec
-INSERT INTO meta (id, store_id, created_at, file_identity) VALUES (1, ?, ?, ?)
-ON CONFLICT (id) DO NOTHING;
+INSERT INTO meta (id, store_id, created_at, file_identity, namespace) VALUES (1, ?, ?, ?, ?)
+ON CONFLICT (id) DO UPDATE SET namespace = excluded.namespace WHERE meta.namespace = '';
+
+-- name: ArmedEver :one
+SELECT CAST(m.armed_before = 1 OR EXISTS (SELECT 1 FROM attempts) AS INTEGER) FROM meta AS m WHERE m.id = 1;
+
+-- name: SetNamespace :exec
+UPDATE meta SET namespace = ? WHERE id = 1;
 
 -- name: SetOpened :exec
 UPDATE meta SET file_identity = ?, generation = ?, quarantined = ?, incarnation = ? WHERE id = 1;
@@ -43,25 +49,25 @@ WHERE state IN (4, 5) AND claim_token IS NOT NULL AND next_at > @now;
 -- jobs
 
 -- name: KeyOwner :one
-SELECT job_id FROM job_keys WHERE project = ? AND idem_key = ?;
+SELECT job_id FROM job_keys WHERE digest = ?;
 
 -- name: InsertKey :execrows
 -- None, when the key is bound.
-INSERT INTO job_keys (project, idem_key, job_id) VALUES (?, ?, ?)
-ON CONFLICT (project, idem_key) DO NOTHING;
+INSERT INTO job_keys (digest, job_id) VALUES (?, ?)
+ON CONFLICT (digest) DO NOTHING;
 
 -- name: InsertJob :exec
 INSERT INTO jobs (
     id, project, idem_key, connection_id, hold_key, payload_kind, start_window,
     max_attempts, min_backoff, max_backoff, attempt_timeout, policy, labels, time_zone,
-    reply_to, schedule_id, fingerprint, created_at, payload
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+    reply_to, schedule_id, fingerprint, created_at, payload, own_effect_key
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: InsertState :exec
 INSERT OR FAIL INTO job_state (
     job_id, project, connection_id, hold_key, state, listed, version,
-    scheduled_for, start_deadline, next_at, class, waits_for, created_at, updated_at
-) VALUES (?, ?, ?, ?, 1, 1, 1, ?, ?, ?, ?, ?, ?, ?);
+    schedule_time, start_deadline, next_at, class, waits_for, predecessor_end, wait_window, created_at, updated_at
+) VALUES (?, ?, ?, ?, 1, 1, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: GetJob :one
 SELECT sqlc.embed(jobs), sqlc.embed(job_state)
@@ -74,7 +80,7 @@ SELECT
     jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind,
     jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff,
     jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone, jobs.reply_to,
-    jobs.schedule_id, jobs.fingerprint, jobs.created_at, sqlc.embed(job_state)
+    jobs.schedule_id, jobs.fingerprint, jobs.created_at, jobs.own_effect_key, sqlc.embed(job_state)
 FROM jobs JOIN job_state ON job_state.job_id = jobs.id
 WHERE jobs.id = ?;
 
@@ -86,7 +92,7 @@ SELECT * FROM job_state WHERE job_id = ?;
 UPDATE OR FAIL job_state SET
     state = @state, listed = @listed, version = @version, round = @round, failures = @failures,
     claims = @claims, looks = @looks, negatives = @negatives, misses = @misses,
-    hold_key = @hold_key, scheduled_for = @scheduled_for,
+    hold_key = @hold_key, schedule_time = @schedule_time,
     start_deadline = @start_deadline, next_at = @next_at, claim_token = @claim_token,
     cancel_asked_at = @cancel_asked_at, blocked = @blocked,
     error_kind = @error_kind, error_message = @error_message,
@@ -103,12 +109,22 @@ UPDATE OR FAIL job_state SET
 WHERE job_id = @job_id AND version = @version AND state = 3;
 
 -- name: SetContent :exec
-UPDATE jobs SET payload = ?, hold_key = ?, labels = ?, start_window = ? WHERE id = ?;
+UPDATE jobs SET
+    payload = @payload, hold_key = @hold_key, labels = @labels, start_window = @start_window, own_effect_key = @own_effect_key,
+    policy = @policy, max_attempts = @max_attempts, min_backoff = @min_backoff, max_backoff = @max_backoff,
+    attempt_timeout = @attempt_timeout, time_zone = @time_zone
+WHERE id = @id;
+
+-- name: TakeEffectKey :execrows
+INSERT INTO effect_keys (digest, job_id) VALUES (?, ?) ON CONFLICT (digest) DO NOTHING;
+
+-- name: EffectKeyTaken :one
+SELECT CAST(EXISTS (SELECT 1 FROM effect_keys WHERE digest = ?) AS INTEGER);
 
 -- replies
 
 -- name: WaitingRows :many
--- The ready rows that get something to do when nobody waits for the job any more.
+-- The ready rows that get something to do when the job's replies wait no more.
 SELECT connection_id, hold_key, CAST(min(next_at) AS INTEGER) AS next_at FROM job_state
 WHERE waits_for = ? AND state IN (1, 6)
 GROUP BY connection_id, hold_key;
@@ -116,9 +132,21 @@ GROUP BY connection_id, hold_key;
 -- name: AnyWaiting :one
 SELECT waits_for FROM job_state WHERE waits_for IS NOT NULL LIMIT 1;
 
--- name: LetGo :exec
--- No change of theirs: no version, no event.
-UPDATE job_state SET waits_for = NULL WHERE waits_for = ?;
+-- name: WaitingJobs :many
+-- The replies to a job that wait for it, ended or not, with what sets the end of their start windows.
+SELECT s.job_id, s.state, s.schedule_time, s.start_deadline, s.next_at, j.start_window
+FROM job_state AS s JOIN jobs AS j ON j.id = s.job_id WHERE s.waits_for = ?;
+
+-- name: CountWaiting :one
+SELECT count(*) FROM job_state WHERE waits_for = ?;
+
+-- name: ReleaseReply :exec
+-- No change of the reply: no version, no event.
+UPDATE job_state SET waits_for = NULL, predecessor_end = 0, start_deadline = @start_deadline WHERE job_id = @job_id;
+
+-- name: SetPredecessorEnd :exec
+-- No change of the replies: no version, no event.
+UPDATE job_state SET predecessor_end = @predecessor_end WHERE waits_for = @waits_for;
 
 -- leases
 
@@ -133,10 +161,10 @@ SELECT
     jobs.id, jobs.project, jobs.idem_key, jobs.payload_kind, jobs.start_window, jobs.max_attempts,
     jobs.min_backoff, jobs.max_backoff, jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone,
     jobs.reply_to, jobs.schedule_id, jobs.fingerprint, jobs.created_at, jobs.payload,
-    job_state.state, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims,
-    job_state.looks, job_state.negatives, job_state.misses, job_state.scheduled_for, job_state.start_deadline,
+    jobs.own_effect_key, job_state.state, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims,
+    job_state.looks, job_state.negatives, job_state.misses, job_state.schedule_time, job_state.start_deadline,
     job_state.next_at,
-    job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked,
+    job_state.wait_window, job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked,
     job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at,
     job_state.resolution_id, job_state.updated_at
 FROM job_state JOIN jobs ON jobs.id = job_state.job_id
@@ -187,9 +215,23 @@ SELECT job_id FROM job_state WHERE state IN (2, 3) AND next_at <= @now ORDER BY 
 -- name: FencesOverIDs :many
 SELECT job_id FROM job_state WHERE state IN (2, 3) AND state = 3 AND next_at <= @now ORDER BY next_at LIMIT @max_rows;
 
+-- name: OrphanIDs :many
+-- workers is a JSON list of those that are alive. Class 1 is KEYED.
+SELECT job_id FROM job_state
+WHERE state IN (2, 3) AND state = 3 AND class = 1 AND cancel_asked_at IS NULL AND worker NOT IN (SELECT value FROM json_each(@workers))
+ORDER BY next_at LIMIT @max_rows;
+
 -- name: WindowOverIDs :many
 SELECT job_id FROM job_state
 WHERE listed IN (1, 6) AND state IN (1, 2, 6) AND start_deadline <= @now ORDER BY start_deadline LIMIT @max_rows;
+
+-- name: LeftBehindIDs :many
+SELECT job_id FROM job_state
+WHERE predecessor_end > 0 AND state IN (1, 6) ORDER BY updated_at LIMIT @max_rows;
+
+-- name: NextLeftBehind :one
+-- When the next one was left behind: not later than now.
+SELECT updated_at FROM job_state WHERE predecessor_end > 0 AND state IN (1, 6) ORDER BY updated_at LIMIT 1;
 
 -- name: DoubtfulIDs :many
 -- A claimed job was due when it was claimed.
@@ -294,7 +336,7 @@ WHERE job_state.job_id = @job_id AND version = @version
 INSERT INTO starts (project, armed_at, job_id, connection_id, lag) VALUES (?, ?, ?, ?, ?);
 
 -- name: AttemptMarks :many
-SELECT number, round, armed_at, fence_at, handle, result FROM attempts
+SELECT number, round, armed_at, fence_at, handle, result, effect_key FROM attempts
 WHERE job_id = ? ORDER BY number;
 
 -- name: ListAttempts :many
@@ -315,12 +357,15 @@ UPDATE OR FAIL attempts SET handle = @handle
 WHERE attempts.job_id = @job_id AND number = @number AND result = 0
     AND EXISTS (SELECT 1 FROM job_state AS s WHERE s.job_id = @job_id AND s.state = 3 AND s.attempt = @number);
 
+-- name: AnswerBytes :one
+SELECT CAST(coalesce(length(answer), 0) AS INTEGER) FROM attempts WHERE job_id = ? AND number = ?;
+
 -- name: SettleAttempt :exec
 UPDATE OR FAIL attempts SET
     result = @result, kind = @kind, message = @message, http_status = @http_status,
     bytes_written = CASE WHEN bytes_written > CAST(@bytes_written AS INTEGER) THEN bytes_written ELSE CAST(@bytes_written AS INTEGER) END,
     handle = CASE WHEN CAST(@handle AS TEXT) = '' THEN handle ELSE CAST(@handle AS TEXT) END,
-    ended_at = coalesce(ended_at, @now)
+    answer = coalesce(@answer, answer), ended_at = coalesce(ended_at, @now)
 WHERE job_id = @job_id AND number = @number;
 
 -- name: CloseAttempt :exec
@@ -364,8 +409,15 @@ ON CONFLICT (job_id) DO UPDATE SET
 INSERT INTO observations (job_id, attempt, verdict, external_id, external_url, handle, detail, begun_at, ended_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
 
+-- name: CountObservations :one
+SELECT count(*) FROM observations WHERE job_id = ?;
+
 -- name: ListObservations :many
-SELECT * FROM observations WHERE job_id = ? ORDER BY id DESC LIMIT ?;
+-- Newest first, without the newest @skip.
+SELECT * FROM observations WHERE job_id = @job_id ORDER BY id DESC LIMIT @max_rows OFFSET @skip;
+
+-- name: JobLabels :one
+SELECT labels FROM jobs WHERE id = ?;
 
 -- name: InsertResolution :one
 INSERT INTO resolutions (job_id, ruling, actor, note, at) VALUES (?, ?, ?, ?, ?) RETURNING id;
@@ -456,8 +508,8 @@ INSERT INTO connections (
     id, project, connector, display_name, settings, class, key_window, account_identity,
     max_in_flight, max_per_minute, paused_at, paused_reason, credential_version,
     credential_fingerprint, credential_expires_at, idem_key, fingerprint, version,
-    created_at, updated_at, created_by, updated_by
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?);
+    created_at, updated_at, created_by, updated_by, labels
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?);
 
 -- name: GetConnection :one
 SELECT * FROM connections WHERE id = ?;
@@ -469,14 +521,6 @@ ORDER BY auth_hold_at LIMIT @max_rows;
 
 -- name: ConnectionByKey :one
 SELECT * FROM connections WHERE project = ? AND idem_key = ?;
-
--- name: ListConnections :many
-SELECT * FROM connections
-WHERE project = @project AND (deleted_at IS NULL OR CAST(@deleted AS INTEGER) = 1)
-    AND (CAST(@held AS INTEGER) = 0 OR paused_at IS NOT NULL OR EXISTS (
-        SELECT 1 FROM connection_ready AS r WHERE r.connection_id = connections.id AND r.auth_hold_at IS NOT NULL))
-    AND (created_at < @created_at OR (created_at = @created_at AND id < @id))
-ORDER BY created_at DESC, id DESC LIMIT @max_rows;
 
 -- name: InsertCredential :exec
 INSERT INTO connection_credentials (connection_id, version, key_id, data, fingerprint, expires_at, created_at)

@@ -5,9 +5,9 @@
 SELECT * FROM clock WHERE id = 1;
 
 -- name: SaveClock :exec
-INSERT INTO clock (id, boot_id, at, boot, since, floor) VALUES (1, ?, ?, ?, ?, ?)
+INSERT INTO clock (id, boot_id, at, boot, since, off, floor) VALUES (1, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO UPDATE SET
-    boot_id = excluded.boot_id, at = excluded.at, boot = excluded.boot, since = excluded.since, floor = excluded.floor;
+    boot_id = excluded.boot_id, at = excluded.at, boot = excluded.boot, since = excluded.since, off = excluded.off, floor = excluded.floor;
 
 -- name: BeginStep :exec
 UPDATE clock SET stepping = 1, steps = steps + 1 WHERE id = 1;
@@ -35,9 +35,9 @@ WHERE state IN (2, 3, 4, 5);
 
 -- name: StepWaits :exec
 -- Waits that a job makes by itself. A time that a client asked for is the beginning of
--- its start window.
-UPDATE job_state SET next_at = max(scheduled_for, next_at + CAST(@by AS INTEGER))
-WHERE state IN (1, 6) AND next_at > CAST(@old AS INTEGER)
+-- its start window, or of the wait of a reply, which makes no other waits meanwhile.
+UPDATE job_state SET next_at = max(schedule_time, next_at + CAST(@by AS INTEGER))
+WHERE state IN (1, 6) AND waits_for IS NULL AND next_at > CAST(@old AS INTEGER)
     AND start_deadline - next_at <> (
         SELECT CASE j.start_window WHEN 0 THEN CAST(@default_window AS INTEGER) ELSE j.start_window END
         FROM jobs AS j WHERE j.id = job_state.job_id
@@ -46,7 +46,7 @@ WHERE state IN (1, 6) AND next_at > CAST(@old AS INTEGER)
 -- name: StepWindows :exec
 -- Windows that were open while everything stood still.
 UPDATE job_state SET start_deadline = start_deadline + CAST(@stood AS INTEGER)
-WHERE state IN (1, 2, 6) AND scheduled_for <= CAST(@now AS INTEGER)
+WHERE state IN (1, 2, 6) AND schedule_time <= CAST(@now AS INTEGER)
     AND start_deadline > CAST(@now AS INTEGER) - CAST(@stood AS INTEGER);
 
 -- name: StepEnds :exec

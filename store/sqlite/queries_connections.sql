@@ -2,7 +2,7 @@
 
 -- name: SetConnection :exec
 UPDATE connections SET
-    display_name = @display_name, settings = @settings, class = @class, key_window = @key_window,
+    display_name = @display_name, labels = @labels, settings = @settings, class = @class, key_window = @key_window,
     account_identity = @account_identity, max_in_flight = @max_in_flight, max_per_minute = @max_per_minute,
     bucket_at = @bucket_at, paused_at = @paused_at, paused_reason = @paused_reason,
     credential_version = @credential_version, credential_fingerprint = @credential_fingerprint,
@@ -54,3 +54,12 @@ JOIN job_state AS s ON s.connection_id = r.connection_id AND s.hold_key = r.hold
     AND s.state IN (1, 6) AND s.waits_for IS NULL AND s.next_at >= c.paused_at
 WHERE c.id = @id AND c.project = @project AND s.next_at <= @now AND s.start_deadline > @now
 LIMIT @max_rows;
+
+-- name: InsertConnectionLabels :exec
+INSERT INTO connection_labels (project, name, value, created_at, connection_id)
+SELECT c.project, l.key, l.value, c.created_at, c.id FROM connections AS c, json_each(c.labels) AS l WHERE c.id = @id;
+
+-- name: DropConnectionLabels :exec
+DELETE FROM connection_labels
+WHERE (project, name, value, created_at, connection_id) IN (
+    SELECT c.project, l.key, l.value, c.created_at, c.id FROM connections AS c, json_each(c.labels) AS l WHERE c.id = @id);

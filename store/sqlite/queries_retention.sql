@@ -29,7 +29,7 @@ UPDATE meta SET dropped_to = @dropped_to WHERE id = 1;
 -- name: EndedJobs :many
 -- The next jobs of a project and a state that ended by then.
 SELECT s.job_id, s.connection_id, s.ended_at, s.class, j.reply_to, j.project, j.idem_key,
-    CAST(length(j.payload) AS INTEGER) AS bytes
+    CAST(length(j.payload) + coalesce((SELECT sum(length(a.answer)) FROM attempts AS a WHERE a.job_id = s.job_id), 0) AS INTEGER) AS bytes
 FROM job_state AS s JOIN jobs AS j ON j.id = s.job_id
 WHERE s.project = @project AND s.state = @state AND s.ended_at IS NOT NULL
     AND s.ended_at >= @after AND s.ended_at <= @until
@@ -39,7 +39,7 @@ ORDER BY s.ended_at, s.connection_id, s.job_id LIMIT @max_rows;
 
 -- name: EndedJob :one
 SELECT s.job_id, s.connection_id, s.ended_at, s.class, j.reply_to, j.project, j.idem_key,
-    CAST(length(j.payload) AS INTEGER) AS bytes
+    CAST(length(j.payload) + coalesce((SELECT sum(length(a.answer)) FROM attempts AS a WHERE a.job_id = s.job_id), 0) AS INTEGER) AS bytes
 FROM job_state AS s JOIN jobs AS j ON j.id = s.job_id
 WHERE s.job_id = @job_id AND s.ended_at IS NOT NULL AND s.ended_at <= @until;
 
@@ -63,7 +63,7 @@ DELETE FROM observations WHERE job_id = ?;
 DELETE FROM resolutions WHERE job_id = ?;
 
 -- name: KeepObject :exec
-UPDATE effects SET job_removed = 1 WHERE job_id = ? AND owns_id = 1 AND external_id <> '';
+UPDATE effects SET job_removed = 1, external_url = '' WHERE job_id = ? AND owns_id = 1 AND external_id <> '';
 
 -- name: RemoveEffect :exec
 DELETE FROM effects WHERE job_id = ? AND job_removed = 0;
@@ -73,10 +73,10 @@ DELETE FROM effects WHERE job_id = ? AND job_removed = 0;
 DELETE FROM events WHERE job_id = @job_id AND position <= @dropped_to;
 
 -- name: RemoveKey :execrows
-DELETE FROM job_keys WHERE project = ? AND idem_key = ? AND job_id = ?;
+DELETE FROM job_keys WHERE digest = ? AND job_id = ?;
 
 -- name: KeepKey :exec
-UPDATE job_keys SET kept_until = ? WHERE project = ? AND idem_key = ? AND job_id = ?;
+UPDATE job_keys SET kept_until = ? WHERE digest = ? AND job_id = ?;
 
 -- name: RemoveState :exec
 DELETE FROM job_state WHERE job_id = ?;
@@ -87,10 +87,10 @@ DELETE FROM jobs WHERE id = ?;
 -- what outlives its job
 
 -- name: KeysOver :many
-SELECT project, idem_key FROM job_keys WHERE kept_until <= @now ORDER BY kept_until LIMIT @max_rows;
+SELECT digest FROM job_keys WHERE kept_until <= @now ORDER BY kept_until LIMIT @max_rows;
 
 -- name: ForgetKey :exec
-DELETE FROM job_keys WHERE project = ? AND idem_key = ?;
+DELETE FROM job_keys WHERE digest = ?;
 
 -- name: NextStartProject :one
 SELECT project FROM starts WHERE project > ? ORDER BY project LIMIT 1;

@@ -34,7 +34,7 @@ func (v view) resolve(ctx context.Context, ref store.Ref) ([]byte, error) {
 	if ref.Key == "" {
 		return fromID(ref.ID), nil
 	}
-	id, err := v.q.KeyOwner(ctx, litedb.KeyOwnerParams{Project: ref.Project, IdemKey: ref.Key})
+	id, err := v.q.KeyOwner(ctx, digestOf(ref.Project, ref.Key))
 	return id, orNotFound(err)
 }
 
@@ -72,7 +72,7 @@ func (v view) snapshot(ctx context.Context, id []byte) (job.Snapshot, error) {
 
 // newSnapshot is a job without attempts and proofs.
 func newSnapshot(j litedb.Job, st litedb.JobState, now int64) (job.Snapshot, error) {
-	spec, err := toSpec(j)
+	spec, err := toSpec(j, st)
 	if err != nil {
 		return job.Snapshot{}, err
 	}
@@ -130,7 +130,7 @@ func addMarks(snap *job.Snapshot, marks []litedb.AttemptMarksRow) {
 			snap.Open = append(snap.Open, int(m.Number))
 		}
 		if int(m.Round) == snap.Round && snap.RoundArmed.IsZero() {
-			snap.RoundArmed = fromMicros(m.ArmedAt)
+			snap.RoundArmed, snap.RoundKey = fromMicros(m.ArmedAt), m.EffectKey
 		}
 		snap.Fence, snap.Handle = fromMicros(m.FenceAt), m.Handle
 	}
@@ -149,26 +149,37 @@ func (s *Store) Attempts(ctx context.Context, ref store.Ref, after, limit int) (
 		}
 		out := make([]job.Attempt, len(rows))
 		for i, a := range rows {
-			out[i] = toAttempt(a)
+			if out[i], err = toAttempt(a); err != nil {
+				return nil, err
+			}
 		}
 		return out, nil
 	})
 }
 
 // Observations implements store.Store.
-func (s *Store) Observations(ctx context.Context, ref store.Ref, limit int) ([]job.Observation, error) {
+func (s *Store) Observations(ctx context.Context, ref store.Ref, before, limit int) ([]job.Observation, error) {
 	return read(ctx, s, "observations", func(ctx context.Context, v view) ([]job.Observation, error) {
 		id, err := v.own(ctx, ref)
 		if err != nil {
 			return nil, err
 		}
-		rows, err := v.q.ListObservations(ctx, litedb.ListObservationsParams{JobID: id, Limit: page(limit)})
+		count, err := v.q.CountObservations(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		newest := count
+		if before > 0 {
+			newest = min(newest, int64(before)-1)
+		}
+		rows, err := v.q.ListObservations(ctx, litedb.ListObservationsParams{JobID: id, MaxRows: page(limit), Skip: count - newest})
 		if err != nil {
 			return nil, err
 		}
 		out := make([]job.Observation, len(rows))
 		for i, o := range rows {
 			out[i] = toObservation(o)
+			out[i].Number = int(newest) - i
 		}
 		return out, nil
 	})

@@ -108,9 +108,10 @@ func TestReplacedBeforeACommit(t *testing.T) {
 			mustCreate(t, s, newJob(conn))
 			replace(t, s, path, older)
 			out, err := s.Arm(t.Context(), []store.Arm{armOf(leases[0])})
-			if err == nil && out[0].Err == nil {
-				t.Error("armed in a database that was replaced")
+			if err == nil {
+				err = out[0].Err
 			}
+			wantErr(t, err, ErrReplaced)
 			got, err := s.Claim(t.Context(), store.ClaimParams{Worker: "w", Lease: time.Minute, Limit: 1})
 			wantErr(t, err, ErrReplaced)
 			if len(got) > 0 {

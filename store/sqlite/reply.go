@@ -12,8 +12,9 @@ import (
 )
 
 // Rules of this file: a job that replies has waits_for set until the job that it
-// replies to has SUCCEEDED, whatever becomes of either meanwhile. Who waits is
-// in no ready row and in no index that a claim reads.
+// replies to has SUCCEEDED, whatever becomes of either meanwhile. If that job ends
+// otherwise, predecessor_end is its state until it goes on. Who waits is in no ready
+// row and in no index that a claim reads.
 
 // awaitReply lets a new job wait for the one that it replies to.
 func (t *tx) awaitReply(ctx context.Context, j litedb.Job, st *litedb.JobState) error {
@@ -27,23 +28,55 @@ func (t *tx) awaitReply(ctx context.Context, j litedb.Job, st *litedb.JobState) 
 	if err != nil {
 		return fmt.Errorf("job to reply to: %w", err)
 	}
-	if job.State(other.State) != job.Succeeded {
-		st.WaitsFor = j.ReplyTo
+	if state := job.State(other.State); state != job.Succeeded {
+		waiting, err := t.q.CountWaiting(ctx, j.ReplyTo)
+		if err != nil {
+			return fmt.Errorf("waiting jobs: %w", err)
+		}
+		if waiting >= store.MaxReplies {
+			return fmt.Errorf("%w: %s", store.ErrManyReplies, toID(j.ReplyTo))
+		}
+		st.WaitsFor, st.PredecessorEnd = j.ReplyTo, int64(state.BadEnd())
+		waits := job.Job{Spec: job.Spec{WaitWindow: fromDuration(st.WaitWindow)}, Status: job.Status{WaitsFor: toID(st.WaitsFor)}}
+		st.StartDeadline = waits.Deadline(fromMicros(st.NextAt.Int64)).UnixMicro()
 	}
 	return nil
 }
 
-// letGo lets those start that waited for a job.
-func (t *tx) letGo(ctx context.Context, id []byte) error {
-	if some, err := t.anyWaits(ctx); err != nil || !some {
+// tellReplies tells the jobs that wait for a job of its end, or that it goes on after
+// one. It is no change of theirs: no version, no event.
+func (t *tx) tellReplies(ctx context.Context, id []byte, state job.State) error {
+	some, err := t.anyWaits(ctx)
+	switch {
+	case err != nil || !some:
 		return err
+	case state == job.Succeeded:
+		return t.releaseReplies(ctx, id)
 	}
+	err = t.q.SetPredecessorEnd(ctx, litedb.SetPredecessorEndParams{PredecessorEnd: int64(state.BadEnd()), WaitsFor: id})
+	if err != nil {
+		return fmt.Errorf("waiting jobs: %w", err)
+	}
+	t.hint[store.WatchWork] = t.hint[store.WatchWork] || state.BadEnd() != 0
+	return nil
+}
+
+// releaseReplies lets those start that waited for a job.
+func (t *tx) releaseReplies(ctx context.Context, id []byte) error {
 	rows, err := t.q.WaitingRows(ctx, id)
 	if err != nil {
 		return fmt.Errorf("waiting jobs: %w", err)
 	}
-	if err := t.q.LetGo(ctx, id); err != nil {
+	replies, err := t.q.WaitingJobs(ctx, id)
+	if err != nil {
 		return fmt.Errorf("waiting jobs: %w", err)
+	}
+	for _, r := range replies {
+		free := toReply(r).Released(fromMicros(t.now))
+		err := t.q.ReleaseReply(ctx, litedb.ReleaseReplyParams{JobID: r.JobID, StartDeadline: free.StartDeadline.UnixMicro()})
+		if err != nil {
+			return fmt.Errorf("waiting jobs: %w", err)
+		}
 	}
 	for _, r := range rows {
 		err := t.makeReady(ctx, litedb.JobState{ConnectionID: r.ConnectionID, HoldKey: r.HoldKey, NextAt: someMicros(r.NextAt)})

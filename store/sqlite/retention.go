@@ -53,6 +53,8 @@ type retaining struct {
 	end  time.Time
 	meta litedb.Meta
 	out  store.Retained
+	// erasing is set when somebody asked for it.
+	erasing *erasing
 }
 
 func (r *retaining) over() bool { return time.Now().After(r.end) }
@@ -120,19 +122,22 @@ func (r *retaining) events(ctx context.Context) (more bool, err error) {
 	return more, nil
 }
 
-// raise moves the log's beginning behind what is older than is kept.
+// raise moves the log's beginning behind the events that are over.
 func (r *retaining) raise(ctx context.Context) (int64, error) {
 	last, err := r.q.LastPosition(ctx)
 	if err != nil {
 		return 0, err
 	}
-	cutoff := r.now - micros(r.Keep.Events+store.EventSlack)
+	rolled, err := r.q.RollPlace(ctx)
+	if err != nil {
+		return 0, err
+	}
 	from, err := store.Newest(r.meta.EventsFrom, last, func(at int64) (int64, bool, error) {
 		e, err := r.q.NewestEvent(ctx, at)
 		if errors.Is(err, sql.ErrNoRows) {
 			return 0, false, nil
 		}
-		return e.Position, e.At <= cutoff, err
+		return e.Position, r.EventOver(fromMicros(r.now), fromMicros(e.At), e.Position <= rolled.Position), err
 	})
 	if err != nil || from == r.meta.EventsFrom {
 		return from, err
@@ -140,7 +145,8 @@ func (r *retaining) raise(ctx context.Context) (int64, error) {
 	return from, r.q.RaiseEventsFrom(ctx, from)
 }
 
-// jobs removes some ended jobs of one project and state: the order of the index.
+// jobs removes some ended jobs of one project and state: the order of the index. An
+// erasure has one project.
 func (r *retaining) jobs(ctx context.Context) (more bool, err error) {
 	if r.Keep.Jobs == 0 {
 		return false, nil
@@ -184,6 +190,9 @@ func (r *retaining) nextJobs(ctx context.Context) (more bool, err error) {
 			return true, nil
 		}
 	}
+	if r.erasing != nil {
+		return false, nil
+	}
 	r.place.Project, err = r.q.NextProject(ctx, r.place.Project)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
@@ -224,6 +233,9 @@ func (r *retaining) thread(ctx context.Context, row litedb.EndedJobRow) error {
 // remove removes all that is kept of a job. Its key may outlive it.
 func (r *retaining) remove(ctx context.Context, row litedb.EndedJobRow) error {
 	id := row.JobID
+	if err := r.leaveErased(ctx, id); err != nil {
+		return fmt.Errorf("erased job: %w", err)
+	}
 	if err := r.removeKey(ctx, row); err != nil {
 		return fmt.Errorf("key: %w", err)
 	}
@@ -261,16 +273,24 @@ func (r *retaining) remove(ctx context.Context, row litedb.EndedJobRow) error {
 }
 
 func (r *retaining) removeKey(ctx context.Context, row litedb.EndedJobRow) error {
-	until := row.EndedAt.Int64 + micros(r.Keep.Keys)
-	if r.Keep.Keys == 0 {
+	conn, err := r.getConnection(ctx, row.ConnectionID)
+	if err != nil {
+		return fmt.Errorf("connection: %w", err)
+	}
+	keep, ends := r.KeepKey(conn.Connector, fromDuration(conn.KeyWindow))
+	from := row.EndedAt.Int64
+	if r.erasing != nil {
+		from = r.now
+	}
+	until := from + micros(keep)
+	if !ends {
 		until = math.MaxInt64
 	}
+	digest := digestOf(row.Project, row.IdemKey)
 	if until > r.now {
-		return r.q.KeepKey(ctx, litedb.KeepKeyParams{
-			KeptUntil: someMicros(until), Project: row.Project, IdemKey: row.IdemKey, JobID: row.JobID,
-		})
+		return r.q.KeepKey(ctx, litedb.KeepKeyParams{KeptUntil: someMicros(until), Digest: digest, JobID: row.JobID})
 	}
-	n, err := r.q.RemoveKey(ctx, litedb.RemoveKeyParams{Project: row.Project, IdemKey: row.IdemKey, JobID: row.JobID})
+	n, err := r.q.RemoveKey(ctx, litedb.RemoveKeyParams{Digest: digest, JobID: row.JobID})
 	r.out.Keys += int(n)
 	return err
 }
@@ -282,7 +302,7 @@ func (r *retaining) keys(ctx context.Context) (more bool, err error) {
 		return false, fmt.Errorf("keys: %w", err)
 	}
 	for _, row := range rows {
-		if err := r.q.ForgetKey(ctx, litedb.ForgetKeyParams(row)); err != nil {
+		if err := r.q.ForgetKey(ctx, row); err != nil {
 			return false, fmt.Errorf("keys: %w", err)
 		}
 		if r.out.Keys++; r.over() {

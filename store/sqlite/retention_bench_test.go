@@ -25,8 +25,8 @@ var fillEnded = []string{
 	`INSERT INTO jobs (id, project, idem_key, connection_id, hold_key, payload_kind, start_window, max_attempts, min_backoff,
 		max_backoff, attempt_timeout, policy, labels, time_zone, fingerprint, created_at, payload)
 	SELECT id, 'default', 'old-' || i, conn, 'account', 'webhook', 0, 0, 0, 0, 0, 1, '{}', '', x'01', at, randomblob(600) FROM filled`,
-	`INSERT INTO job_keys (project, idem_key, job_id) SELECT 'default', 'old-' || i, id FROM filled`,
-	`INSERT INTO job_state (job_id, project, connection_id, hold_key, state, version, attempt, scheduled_for, start_deadline,
+	`INSERT INTO job_keys (digest, job_id) SELECT fireonce_key_digest('default', 'old-' || i), id FROM filled`,
+	`INSERT INTO job_state (job_id, project, connection_id, hold_key, state, version, attempt, schedule_time, start_deadline,
 		class, updated_at, ended_at, created_at)
 	SELECT id, 'default', conn, 'account', 8, 4, 1, at, at, 1, at, at, at FROM filled`,
 	`INSERT INTO attempts (job_id, number, round, arm_token, worker, armed_at, send_deadline, answer_deadline, fence_at,

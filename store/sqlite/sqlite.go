@@ -34,6 +34,8 @@ type Options struct {
 	// Migrate brings an older schema up to date first. Without it, Open refuses
 	// a schema that is not the present one.
 	Migrate bool
+	// Namespace is what a database is given that has none yet. Empty: a new one.
+	Namespace string
 	// StateDir is a folder elsewhere, in which the newest state that was seen is noted as
 	// in PATH.lock, so that an older one in its place is noticed. Empty: none.
 	StateDir string
@@ -73,6 +75,8 @@ type Store struct {
 	// readers holds the idle reading connections.
 	readers chan *reader
 	hints   store.Hints
+	// enlisted are the workers that are alive: those of this process.
+	enlisted enlisted
 
 	// noted is what the lock file remembers, and watched what must not change under
 	// this process; the writer alone uses both while it runs.

@@ -207,7 +207,7 @@ func TestTriggerAttempts(t *testing.T) {
 	db := raw(t, path)
 	insert := `INSERT INTO attempts SELECT job_id, ?1, round, randomblob(16), worker, claimed_at, armed_at,
 		send_deadline, answer_deadline, fence_at, ?2, request_digest, credential_version, account_identity,
-		watermark, handle, 0, kind, message, http_status, bytes_written, ended_at, frozen FROM attempts WHERE number = 1`
+		watermark, handle, 0, kind, message, http_status, bytes_written, ended_at, frozen, answer FROM attempts WHERE number = 1`
 	refused := func(what, text string, args ...any) {
 		t.Helper()
 		_, err := db.Exec(text, args...)
@@ -236,9 +236,9 @@ func TestTriggerInsert(t *testing.T) {
 		must(t, err)
 		sqlExec(t, g.DB, "DROP TRIGGER IF EXISTS job_state_delete")
 		sqlExec(t, g.DB, "DELETE FROM job_state")
-		_, err = g.Exec(`INSERT INTO job_state (job_id, project, connection_id, hold_key, state, version, scheduled_for,
+		_, err = g.Exec(`INSERT INTO job_state (job_id, project, connection_id, hold_key, state, version, schedule_time,
 			start_deadline, next_at, claim_token, class, updated_at)
-			SELECT job_id, project, connection_id, hold_key, ` + change + `, scheduled_for,
+			SELECT job_id, project, connection_id, hold_key, ` + change + `, schedule_time,
 			start_deadline, next_at, zeroblob(16), class, updated_at FROM copy`)
 		if err == nil {
 			t.Errorf("a job was born with %s", change)

@@ -188,7 +188,7 @@ func (w *writer) group(first *op) (following *op) {
 	ctx := context.Background()
 	w.stepClock(ctx)
 	if err := w.ses.control(ctx, begin); err != nil {
-		first.done <- fmt.Errorf("%w: begin: %w", store.ErrUnavailable, err)
+		first.done <- w.because(fmt.Errorf("%w: begin: %w", store.ErrUnavailable, err))
 		return nil
 	}
 	t := w.newTx(false)
@@ -253,7 +253,7 @@ func (w *writer) again(ctx context.Context, ops []*op, taken int, following *op)
 			return following
 		}
 		if err != nil {
-			o.done <- err
+			o.done <- w.because(err)
 		} else {
 			ran = append(ran, o)
 		}
@@ -316,7 +316,7 @@ func (w *writer) undo(ctx context.Context) {
 func (w *writer) abandon(ctx context.Context, ops []*op, cause error) {
 	w.undo(ctx)
 	for _, o := range ops {
-		o.done <- fmt.Errorf("%w: %w", store.ErrUnavailable, cause)
+		o.done <- w.because(fmt.Errorf("%w: %w", store.ErrUnavailable, cause))
 	}
 }
 

@@ -232,7 +232,7 @@ func applyNewWindow(f *fixture) {
 	got := f.apply(s, job.RetryAsked{}).Snapshot
 	now := start.Add(24 * time.Hour)
 	f.is(got.StartDeadline, now.Add(12*time.Hour), "deadline: a whole window from now")
-	f.is(got.ScheduledFor, s.ScheduledFor, "canonical time")
+	f.is(got.ScheduleTime, s.ScheduleTime, "canonical time")
 	f.is(got.NextAt, now, "due")
 	f.is(f.claim().ID, s.ID, "claimed")
 }

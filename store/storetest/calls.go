@@ -20,11 +20,20 @@ func calls(f *fixture, n store.NewJob) map[string]func(context.Context) error {
 	p := store.ClaimParams{Lease: lease, Limit: 1}
 	ref := store.Ref{ID: n.Spec.ID}
 	return map[string]func(context.Context) error{
-		"Create":       func(c context.Context) error { _, err := f.s.Create(c, []store.NewJob{n}); return err },
-		"Job":          func(c context.Context) error { _, err := f.s.Job(c, ref); return err },
-		"List":         func(c context.Context) error { _, err := f.s.List(c, store.JobQuery{Project: project}); return err },
+		"Create": func(c context.Context) error { _, err := f.s.Create(c, []store.NewJob{n}); return err },
+		"Job":    func(c context.Context) error { _, err := f.s.Job(c, ref); return err },
+		"List":   func(c context.Context) error { _, err := f.s.List(c, store.JobQuery{Project: project}); return err },
+		"Count": func(c context.Context) error {
+			_, err := f.s.Count(c, store.JobQuery{Project: project}, store.ByNothing)
+			return err
+		},
+		"Roll": func(c context.Context) error { _, err := f.s.Roll(c, store.RollParams{Owner: ref.ID}); return err },
+		"Series": func(c context.Context) error {
+			_, err := f.s.Series(c, store.SeriesQuery{Project: project, Width: store.Day})
+			return err
+		},
 		"Attempts":     func(c context.Context) error { _, err := f.s.Attempts(c, ref, 0, 1); return err },
-		"Observations": func(c context.Context) error { _, err := f.s.Observations(c, ref, 1); return err },
+		"Observations": func(c context.Context) error { _, err := f.s.Observations(c, ref, 0, 1); return err },
 		"Events":       func(c context.Context) error { _, err := f.s.Events(c, store.EventQuery{}); return err },
 		"Claim":        func(c context.Context) error { _, err := f.s.Claim(c, p); return err },
 		"ClaimLooks":   func(c context.Context) error { _, err := f.s.ClaimLooks(c, p); return err },
@@ -42,10 +51,14 @@ func calls(f *fixture, n store.NewJob) map[string]func(context.Context) error {
 		"Meta":         func(c context.Context) error { _, err := f.s.Meta(c); return err },
 		"Quarantine":   func(c context.Context) error { return f.s.Quarantine(c, "why") },
 		"Release":      func(c context.Context) error { return f.s.Release(c) },
-		"Connection":   func(c context.Context) error { _, err := f.s.Connection(c, project, f.conn.ID); return err },
-		"Credential":   func(c context.Context) error { _, err := f.s.Credential(c, f.conn.ID); return err },
-		"ReadLogin":    func(c context.Context) error { _, err := f.s.ReadLogin(c, make([]byte, 32)); return err },
-		"KeyUse":       func(c context.Context) error { _, err := f.s.KeyUse(c); return err },
+		"SetNamespace": func(c context.Context) error { return f.s.SetNamespace(c, "mine", false) },
+		"Connection": func(c context.Context) error {
+			_, err := f.s.Connection(c, store.Ref{Project: project, ID: f.conn.ID})
+			return err
+		},
+		"Credential": func(c context.Context) error { _, err := f.s.Credential(c, f.conn.ID); return err },
+		"ReadLogin":  func(c context.Context) error { _, err := f.s.ReadLogin(c, make([]byte, 32)); return err },
+		"KeyUse":     func(c context.Context) error { _, err := f.s.KeyUse(c); return err },
 		"CredentialsOfOthers": func(c context.Context) error {
 			_, err := f.s.CredentialsOfOthers(c, "k", store.SealedPlace{}, 1)
 			return err

@@ -179,8 +179,12 @@ func clockStepForward(c *clockFixture) {
 	left := c.durable()
 	before := left()
 	soon := c.submit(at(start.Add(30 * time.Minute)))
+	// The time of a reply is its client's, also while it waits.
+	reply := c.submit(replying(soon.ID), at(start.Add(5*time.Hour)))
 	c.machine.Set(time.Hour)
 	c.step()
+	stepped := c.job(reply.ID)
+	c.is([]time.Time{stepped.NextAt, stepped.StartDeadline}, []time.Time{reply.NextAt, reply.StartDeadline}, "times of a reply that waits")
 	c.is(left(), before, "durations after the step")
 	c.is(c.job(soon.ID).Now.Sub(start), time.Hour, "now")
 	got := c.tried()

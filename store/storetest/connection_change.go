@@ -48,7 +48,7 @@ func (f *fixture) revise(conn store.Connection, c store.ConnectionChange) store.
 
 func (f *fixture) connection(id job.ID) store.Connection {
 	f.Helper()
-	c, err := f.s.Connection(f.ctx, "", id)
+	c, err := f.s.Connection(f.ctx, store.Ref{ID: id})
 	f.ok(err)
 	return c
 }
@@ -74,6 +74,10 @@ func changeParts(f *fixture) {
 	}{
 		"nothing": {store.ConnectionChange{}, func(*store.Connection) {}},
 		"name":    {store.ConnectionChange{DisplayName: ptr("Bob")}, func(c *store.Connection) { c.DisplayName = "Bob" }},
+		"labels": {store.ConnectionChange{Labels: map[string]string{"user": "7", "plan": "free"}}, func(c *store.Connection) {
+			c.Labels = map[string]string{"user": "7", "plan": "free"}
+		}},
+		"no labels": {store.ConnectionChange{Labels: map[string]string{}}, func(c *store.Connection) { c.Labels = nil }},
 		"target": {store.ConnectionChange{Target: &target}, func(c *store.Connection) {
 			c.Settings, c.Class, c.KeyWindow = []byte("other"), job.Observable, time.Minute
 		}},
@@ -90,7 +94,7 @@ func changeParts(f *fixture) {
 		}},
 		"delete": {store.ConnectionChange{Delete: true}, func(c *store.Connection) { c.Deleted = now }},
 	} {
-		want := f.connect(store.Connection{DisplayName: "Ann", Settings: []byte("settings"), KeyWindow: time.Hour, MaxInFlight: 9})
+		want := f.connect(store.Connection{DisplayName: "Ann", Settings: []byte("settings"), KeyWindow: time.Hour, MaxInFlight: 9, Labels: map[string]string{"user": "42"}})
 		got := f.revise(want, tt.change)
 		tt.edit(&want)
 		want.Version, want.Updated = 2, now
@@ -346,7 +350,7 @@ func changeDeleted(f *fixture) {
 		list, err := f.s.ListConnections(f.ctx, store.ConnectionQuery{Project: project, Deleted: deleted})
 		f.ok(err)
 		var ids []job.ID
-		for _, c := range list {
+		for _, c := range list.Connections {
 			ids = append(ids, c.ID)
 		}
 		f.is(ids, want, "list with deleted ones: %v", deleted)

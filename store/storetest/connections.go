@@ -14,7 +14,6 @@ var connectionTests = []test{
 	{"credentials", connectionCredential},
 	{"pages", connectionPages},
 	{"not found", connectionNotFound},
-	{"held only", connectionHeld},
 	{"the database describes itself", connectionMeta},
 }
 
@@ -25,6 +24,7 @@ func connectionStores(f *fixture) {
 		ID: f.id(), Project: project, Connector: "mastodon", DisplayName: "Ann", Settings: []byte("settings"),
 		Class: job.Observable, KeyWindow: time.Hour, AccountIdentity: "ann@example", MaxInFlight: 3, MaxPerMinute: 7,
 		PausedAt: start, PausedReason: "holiday", CreatedBy: "api:ann/1",
+		Labels: map[string]string{"user": "42", "plan": ""},
 	}
 	got, created, err := f.s.CreateConnection(f.ctx, store.NewConnection{Connection: want, Key: "k", Fingerprint: fp})
 	f.ok(err)
@@ -32,7 +32,7 @@ func connectionStores(f *fixture) {
 	want.Key, want.Fingerprint, want.Version, want.Created, want.Updated = "k", fp, 1, start, start
 	want.UpdatedBy = want.CreatedBy
 	f.is(got, want, "connection")
-	got, err = f.s.Connection(f.ctx, project, want.ID)
+	got, err = f.s.Connection(f.ctx, store.Ref{Project: project, ID: want.ID})
 	f.ok(err)
 	f.is(got, want, "connection read back")
 }
@@ -63,6 +63,16 @@ func connectionKey(f *fixture) {
 	_, created, err = f.s.CreateConnection(f.ctx, again)
 	f.ok(err)
 	f.is(created, true, "created in another project")
+	byKey, err := f.s.Connection(f.ctx, store.Ref{Project: project, Key: "k"})
+	f.ok(err)
+	f.is(byKey, first, "connection by its key")
+	f.revise(first, store.ConnectionChange{Delete: true})
+	byKey, err = f.s.Connection(f.ctx, store.Ref{Project: project, Key: "k"})
+	f.ok(err)
+	f.is(byKey.ID, first.ID, "a deleted connection by its key")
+	got, created, err = f.s.CreateConnection(f.ctx, n)
+	f.ok(err)
+	f.is([]any{got.ID, created}, []any{first.ID, false}, "the key of a deleted connection stays bound")
 	// No key binds nothing.
 	for range 2 {
 		f.connect(store.Connection{})
@@ -102,46 +112,25 @@ func connectionPages(f *fixture) {
 		for {
 			page, err := f.s.ListConnections(f.ctx, store.ConnectionQuery{Project: project, After: after, Limit: size})
 			f.ok(err)
-			if len(page) == 0 {
-				break
-			}
-			for _, c := range page {
+			for _, c := range page.Connections {
 				got = append(got, c.ID)
 			}
-			after = got[len(got)-1]
+			if page.Next.IsZero() {
+				break
+			}
+			f.is(page.Next, got[len(got)-1], "where a page of %d ends", size)
+			after = page.Next
 		}
 		f.is(got, want, "pages of %d", size)
 	}
 }
 
-func connectionHeld(f *fixture) {
-	paused, limited := f.connect(store.Connection{}), f.connect(store.Connection{})
-	f.revise(paused, store.ConnectionChange{Pause: ptr("")})
-	f.submit(on(limited))
-	f.holdIt(job.FailRateLimited, 0)
-	// More than one hold of a connection lists it once.
-	for _, account := range []string{"a", "b"} {
-		f.submit(holding(account))
-		f.holdIt(job.FailAuth, 0)
-	}
-	for _, c := range []struct {
-		after job.ID
-		want  []job.ID
-	}{{job.ID{}, []job.ID{paused.ID}}, {paused.ID, []job.ID{f.conn.ID}}, {f.conn.ID, nil}} {
-		page, err := f.s.ListConnections(f.ctx, store.ConnectionQuery{Project: project, Held: true, After: c.after, Limit: 1})
-		f.ok(err)
-		var got []job.ID
-		for _, conn := range page {
-			got = append(got, conn.ID)
-		}
-		f.is(got, c.want, "held, after %s", c.after)
-	}
-}
-
 func connectionNotFound(f *fixture) {
-	_, err := f.s.Connection(f.ctx, project, f.id())
+	_, err := f.s.Connection(f.ctx, store.Ref{Project: project, ID: f.id()})
 	f.fails(err, store.ErrNotFound)
-	got, err := f.s.Connection(f.ctx, "", f.conn.ID)
+	_, err = f.s.Connection(f.ctx, store.Ref{Project: project, Key: "none"})
+	f.fails(err, store.ErrNotFound)
+	got, err := f.s.Connection(f.ctx, store.Ref{ID: f.conn.ID})
 	f.ok(err)
 	f.is(got, f.conn, "any project")
 }

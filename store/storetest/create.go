@@ -31,6 +31,7 @@ func createStores(f *fixture) {
 	n.Spec.Labels = map[string]string{"team": "red", "quo\"te": "ä'"}
 	n.Spec.Retry = job.RetryPolicy{MaxAttempts: 7, MinBackoff: time.Second, MaxBackoff: time.Minute, AttemptTimeout: 9 * time.Second}
 	n.Spec.Policy, n.Spec.TimeZone = job.Resend, "Europe/Vienna"
+	n.Spec.WaitWindow = 5 * time.Hour
 	n.Spec.ReplyTo, n.Spec.Schedule, n.Spec.Fingerprint = f.submit().ID, f.id(), fp
 	got := f.create(n)[0]
 	f.is(got.Created, true, "created")
@@ -38,8 +39,8 @@ func createStores(f *fixture) {
 	want.Created = start
 	f.is(got.Snapshot.Spec, want, "spec")
 	f.is(got.Snapshot.Status, job.Status{
-		State: job.Scheduled, Version: 1, Round: 1, ScheduledFor: start.Add(time.Hour),
-		StartDeadline: start.Add(3 * time.Hour), NextAt: start.Add(time.Hour), Class: job.Keyed, Updated: start,
+		State: job.Scheduled, Version: 1, Round: 1, ScheduleTime: start.Add(time.Hour),
+		StartDeadline: start.Add(6 * time.Hour), NextAt: start.Add(time.Hour), Class: job.Keyed, Updated: start,
 		WaitsFor: n.Spec.ReplyTo,
 	}, "status")
 	f.is(got.Snapshot.Now, start, "now")
@@ -50,14 +51,14 @@ func createNow(f *fixture) {
 	n := f.new()
 	n.Spec.StartWindow = 0
 	got := f.create(n)[0].Snapshot
-	f.is(got.ScheduledFor, start, "canonical time")
+	f.is(got.ScheduleTime, start, "canonical time")
 	f.is(got.StartDeadline, start.Add(job.DefaultWindow), "deadline of the default window")
 	f.is(f.claim().ID, n.Spec.ID, "claimed at once")
 }
 
 func createMicros(f *fixture) {
 	got := f.submit(at(start.Add(time.Hour + 1999*time.Nanosecond)))
-	f.is(got.ScheduledFor, start.Add(time.Hour+time.Microsecond), "canonical time")
+	f.is(got.ScheduleTime, start.Add(time.Hour+time.Microsecond), "canonical time")
 }
 
 func createOnce(f *fixture) {
@@ -67,11 +68,11 @@ func createOnce(f *fixture) {
 	again := n
 	again.Spec.ID = f.id()
 	again.Spec.Payload = []byte("other")
-	again.ScheduledFor = start.Add(2 * time.Hour)
+	again.ScheduleTime = start.Add(2 * time.Hour)
 	got := f.create(again)[0]
 	f.is(got.Created, false, "created again")
 	f.is(got.Snapshot.ID, n.Spec.ID, "bound job")
-	f.is(got.Snapshot.ScheduledFor, first.Snapshot.ScheduledFor, "canonical time")
+	f.is(got.Snapshot.ScheduleTime, first.Snapshot.ScheduleTime, "canonical time")
 	f.is(got.Snapshot.Payload, n.Spec.Payload, "payload")
 	_, err := f.s.Job(f.ctx, store.Ref{Project: project, ID: again.Spec.ID})
 	f.fails(err, store.ErrNotFound)

@@ -139,7 +139,7 @@ func dueWatch(f *fixture) {
 	f.ok(err)
 	f.is(token(events), false, "hint of a read")
 	in := func(d time.Duration) func(*store.NewJob) {
-		return func(n *store.NewJob) { n.ScheduledFor = f.clock.now().Add(d) }
+		return func(n *store.NewJob) { n.ScheduleTime = f.clock.now().Add(d) }
 	}
 	token(work)
 	f.submit(in(store.HintAhead - time.Microsecond))

@@ -10,6 +10,7 @@ import (
 var eventTests = []test{
 	{"one per write, without gaps", eventsOfLife},
 	{"filters", eventFilters},
+	{"ends and labels", eventEnds},
 	{"pages", eventPages},
 	{"a filter that lets nothing through still moves on", eventMoves},
 	{"versions and sequences under concurrent writers", eventsConcurrent},
@@ -72,6 +73,47 @@ func eventFilters(f *fixture) {
 		f.is(got, tt.want, "%s", tt.name)
 		f.is(p.More, false, "%s: more", tt.name)
 		f.is(p.Next, p.End, "%s: next", tt.name)
+	}
+}
+
+func eventEnds(f *fixture) {
+	labeled := func(labels map[string]string) func(*store.NewJob) {
+		return func(n *store.NewJob) { n.Spec.Labels = labels }
+	}
+	a := f.submit(labeled(map[string]string{"user": "42", "plan": "free"}))
+	b := f.submit(labeled(map[string]string{"user": "42"}))
+	c := f.submit(labeled(map[string]string{"user": ""}))
+	f.apply(c, job.CancelAsked{})
+	s := f.apply(a, job.CancelAsked{}).Snapshot
+	f.is(s.State, job.Canceled, "state")
+	free := map[string]string{"user": "42", "plan": "free"}
+	for _, tt := range []struct {
+		name string
+		q    store.EventQuery
+		want []job.ID
+	}{
+		{"ended", store.EventQuery{Ended: true}, []job.ID{c.ID, a.ID}},
+		{"a label", store.EventQuery{Labels: map[string]string{"user": "42"}}, []job.ID{a.ID, b.ID, a.ID}},
+		{"labels", store.EventQuery{Labels: free}, []job.ID{a.ID, a.ID}},
+		{"an empty label", store.EventQuery{Labels: map[string]string{"user": ""}, Ended: true}, []job.ID{c.ID}},
+		{"no such label", store.EventQuery{Labels: map[string]string{"plan": ""}}, nil},
+		{"ended, a label and jobs", store.EventQuery{Ended: true, Labels: free, Jobs: []job.ID{a.ID, b.ID}}, []job.ID{a.ID}},
+	} {
+		tt.q.Project = project
+		for _, limit := range []int{0, 1} {
+			var got []job.ID
+			q := tt.q
+			q.Limit = limit
+			for more := true; more; {
+				p, err := f.s.Events(f.ctx, q)
+				f.ok(err)
+				for _, e := range p.Events {
+					got = append(got, e.Job)
+				}
+				q.After, more = p.Next, p.More
+			}
+			f.is(got, tt.want, "%s, limit %d", tt.name, limit)
+		}
 	}
 }
 

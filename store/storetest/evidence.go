@@ -175,7 +175,7 @@ func evidenceObservedTaken(f *fixture) {
 	f.is(got.Snapshot.Effect == nil, true, "no effect")
 	f.is(got.Snapshot.Open, []int{1}, "open attempts")
 	f.is(f.last(b.ID).To, job.NeedsResolution, "event")
-	seen, err := f.s.Observations(f.ctx, store.Ref{ID: b.ID}, 1)
+	seen, err := f.s.Observations(f.ctx, store.Ref{ID: b.ID}, 0, 1)
 	f.ok(err)
 	f.is(seen[0].ExternalID, "x", "recorded look")
 	// The same look again on the first job is no conflict.

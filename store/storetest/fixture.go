@@ -97,7 +97,7 @@ func on(c store.Connection) func(*store.NewJob) {
 }
 
 // at sets a job's requested time.
-func at(t time.Time) func(*store.NewJob) { return func(n *store.NewJob) { n.ScheduledFor = t } }
+func at(t time.Time) func(*store.NewJob) { return func(n *store.NewJob) { n.ScheduleTime = t } }
 
 // holding sets a job's hold key.
 func holding(key string) func(*store.NewJob) {
@@ -140,7 +140,7 @@ func (f *fixture) claim() store.Leased {
 func (f *fixture) intent(l store.Leased, edit ...func(*store.Arm)) store.Arm {
 	a := store.Arm{
 		Job: l.ID, Version: l.Version, Claim: l.ClaimToken, Token: f.id(), Worker: "worker", Class: l.Class,
-		EffectKey: job.EffectKey(l.ID, l.Round), Digest: []byte("digest"), Frozen: []byte("frozen"),
+		EffectKey: l.EffectKey(""), Digest: []byte("digest"), Frozen: []byte("frozen"),
 		CredentialVersion: 1, Watermark: "watermark",
 		SendBy: 10 * time.Second, AnswerBy: 30 * time.Second, Fence: fence,
 	}
@@ -206,7 +206,7 @@ func (f *fixture) decide(s job.Snapshot, e job.Evidence) job.Decision {
 }
 
 func (f *fixture) traits(s job.Snapshot) job.Traits {
-	return job.Traits{Class: s.Class, KeyWindow: 24 * time.Hour, ReadLag: time.Second, Negatives: 1}
+	return job.Traits{Class: s.Class, KeyWindow: 24 * time.Hour, Repeat: job.RepeatInFlight, ReadLag: time.Second, Negatives: 1}
 }
 
 func (f *fixture) change(s job.Snapshot, d job.Decision) store.Applied {

@@ -37,15 +37,24 @@ func (w *world) check() {
 }
 
 // checkReply: a job waits for the one that it replies to exactly until that one
-// has SUCCEEDED, and is not under way meanwhile.
+// has SUCCEEDED, is not under way meanwhile, and knows if that one has ended otherwise.
 func (w *world) checkReply(s job.Snapshot) {
 	if s.ReplyTo.IsZero() {
 		return
 	}
-	done := w.read(s.ReplyTo).State == job.Succeeded
+	before := w.read(s.ReplyTo)
+	done := before.State == job.Succeeded
 	underWay := s.State == job.Claimed || s.State == job.Sending
 	if done != s.WaitsFor.IsZero() || !done && (underWay || s.WaitsFor != s.ReplyTo) {
 		w.t.Fatalf("job %s, %v, waits for %s; job %s has succeeded: %t", s.ID, s.State, s.WaitsFor, s.ReplyTo, done)
+	}
+	if end := before.State.BadEnd(); s.PredecessorEnd != end {
+		w.t.Fatalf("job %s, %v: its predecessor ended as %v, known: %v", s.ID, s.State, end, s.PredecessorEnd)
+	}
+	// One whose wait was over by then keeps its deadline, and a sweep ends it (job.Released).
+	kept := s.StartDeadline.Equal(s.NextAt.Add(s.Wait()))
+	if s.State.Runnable() && done && s.StartDeadline.Before(before.Ended) && !kept {
+		w.t.Fatalf("job %s, %v: its window was over at %v, before its predecessor ended at %v", s.ID, s.State, s.StartDeadline, before.Ended)
 	}
 }
 

@@ -118,7 +118,7 @@ func keyOthers(f *fixture) {
 
 func keyReseal(f *fixture) {
 	conn := f.sealedWith("old", "sealed")
-	before, err := f.s.Connection(f.ctx, project, conn.ID)
+	before, err := f.s.Connection(f.ctx, store.Ref{Project: project, ID: conn.ID})
 	f.ok(err)
 	old, err := f.s.CredentialsOfOthers(f.ctx, "new", store.SealedPlace{}, 10)
 	f.ok(err)
@@ -129,7 +129,7 @@ func keyReseal(f *fixture) {
 	got, err := f.s.Credential(f.ctx, conn.ID)
 	f.ok(err)
 	f.is(got, store.Sealed{Version: 1, KeyID: "new", Data: []byte("sealed anew"), Fingerprint: "abcd", For: got.For}, "credential")
-	after, err := f.s.Connection(f.ctx, project, conn.ID)
+	after, err := f.s.Connection(f.ctx, store.Ref{Project: project, ID: conn.ID})
 	f.ok(err)
 	f.is(after, before, "connection")
 	keys, err := f.s.CredentialKeys(f.ctx)

@@ -24,9 +24,10 @@ var listed = []struct {
 	place func(job.Snapshot) time.Time
 	desc  bool
 }{
-	{"scheduled, latest first", store.ByScheduledDesc, func(s job.Snapshot) time.Time { return s.ScheduledFor }, true},
-	{"scheduled, earliest first", store.ByScheduledAsc, func(s job.Snapshot) time.Time { return s.ScheduledFor }, false},
+	{"scheduled, latest first", store.ByScheduledDesc, func(s job.Snapshot) time.Time { return s.ScheduleTime }, true},
+	{"scheduled, earliest first", store.ByScheduledAsc, func(s job.Snapshot) time.Time { return s.ScheduleTime }, false},
 	{"created, newest first", store.ByCreatedDesc, func(s job.Snapshot) time.Time { return s.Created }, true},
+	{"created, oldest first", store.ByCreatedAsc, func(s job.Snapshot) time.Time { return s.Created }, false},
 }
 
 func listOrders(f *fixture) {
@@ -114,9 +115,9 @@ func listFilters(f *fixture) {
 		{"connections", store.JobQuery{Connections: []job.ID{other.ID, f.conn.ID}}, []job.Snapshot{a, b, c, d}},
 		{"jobs", store.JobQuery{Jobs: []job.ID{d.ID, a.ID, f.id()}}, []job.Snapshot{a, d}},
 		{"schedule", store.JobQuery{Schedule: schedule}, []job.Snapshot{c}},
-		{"from", store.JobQuery{ScheduledFrom: b.ScheduledFor}, []job.Snapshot{b, c, d}},
-		{"before", store.JobQuery{ScheduledBefore: b.ScheduledFor}, []job.Snapshot{a}},
-		{"from and before", store.JobQuery{ScheduledFrom: b.ScheduledFor, ScheduledBefore: d.ScheduledFor}, []job.Snapshot{b, c}},
+		{"from", store.JobQuery{ScheduleTimeFrom: b.ScheduleTime}, []job.Snapshot{b, c, d}},
+		{"before", store.JobQuery{ScheduleTimeBefore: b.ScheduleTime}, []job.Snapshot{a}},
+		{"from and before", store.JobQuery{ScheduleTimeFrom: b.ScheduleTime, ScheduleTimeBefore: d.ScheduleTime}, []job.Snapshot{b, c}},
 		{"label", store.JobQuery{Labels: map[string]string{"team": "red"}}, []job.Snapshot{a, b}},
 		{"labels", store.JobQuery{Labels: map[string]string{"team": "red", "size": "1"}}, []job.Snapshot{b}},
 		{"odd label", store.JobQuery{Labels: map[string]string{"we\"ird.$": "x"}}, []job.Snapshot{a}},

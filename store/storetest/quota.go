@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"errors"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -15,6 +16,7 @@ var quotaTests = []test{
 	{"jobs that are refused in a batch", quotaRefusedItems},
 	{"jobs that are started as they are stored", quotaStarted},
 	{"a payload that changes", quotaUpdate},
+	{"answers that are kept", quotaAnswers},
 	{"removed jobs", quotaRemoved},
 	{"many writes", quotaManyWrites},
 	{"connections", quotaConnections},
@@ -101,6 +103,25 @@ func quotaUpdate(f *fixture) {
 	f.stores(project, 2, 2)
 	f.fails(f.changeContent(s, f.decide(s, job.UpdateAsked{}), store.Content{Payload: make([]byte, 9)}).Err, store.ErrStale)
 	f.stores(project, 2, 2)
+}
+
+func quotaAnswers(f *fixture) {
+	other := f.submit(paying(7), at(start.Add(1000*time.Hour)))
+	s := f.sending(paying(10)).Snapshot
+	f.stores(project, 2, 17)
+	size := func(a job.Answer) int64 { return int64(len(a.Encode())) }
+	unknown := job.Answer{Status: 500, Headers: []job.AnswerHeader{{Name: "Request-Id", Value: "<1>"}}, Body: strings.Repeat("<\n", 1000)}
+	s = f.apply(s, job.Outcome{Attempt: 1, Result: job.ResultUnknown, Kind: job.FailAmbiguous, Answer: &unknown}).Snapshot
+	f.stores(project, 2, 17+size(unknown))
+	known := job.Answer{Status: 200, Body: "ok"}
+	f.apply(s, job.Outcome{Attempt: 1, Result: job.ResultSucceeded, Answer: &known})
+	f.is(*f.attempts(s.ID)[0].Answer, known, "the answer that is kept")
+	f.stores(project, 2, 17+size(known))
+	f.clock.advance(20 * day)
+	f.is(f.retain(keeping).Jobs, 1, "removed")
+	f.stores(project, 1, 7)
+	f.apply(other, job.CancelAsked{})
+	f.stores(project, 1, 7)
 }
 
 func quotaRemoved(f *fixture) {

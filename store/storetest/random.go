@@ -37,6 +37,7 @@ func randomOperations(f *fixture) {
 			n.Spec.StartWindow = time.Duration(rapid.IntRange(1, 6).Draw(t, "window")) * time.Hour
 			if len(w.ids) > 0 && rapid.Bool().Draw(t, "replies") {
 				n.Spec.ReplyTo = rapid.SampledFrom(w.ids).Draw(t, "to")
+				n.Spec.WaitWindow = time.Duration(rapid.IntRange(1, 6).Draw(t, "wait")) * time.Hour
 			}
 			w.jobs[n.Spec.ID] = &known{asked: n, first: f.create(n)[0].Snapshot}
 			w.ids = append(w.ids, n.Spec.ID)
@@ -269,6 +270,8 @@ func (w *world) sweep() {
 		switch {
 		case s.State == job.Sending:
 			w.judge(s, job.FenceOver{})
+		case s.State.Runnable() && s.PredecessorEnd != 0:
+			w.judge(s, job.PredecessorEnded{})
 		case !s.StartDeadline.After(s.Now):
 			w.judge(s, job.WindowOver{})
 		default:
@@ -298,7 +301,7 @@ func (w *world) resubmit() {
 	n := k.asked
 	n.Spec.ID = w.id()
 	got := w.create(n)[0]
-	sameTime := k.moved || got.Snapshot.ScheduledFor.Equal(k.first.ScheduledFor)
+	sameTime := k.moved || got.Snapshot.ScheduleTime.Equal(k.first.ScheduleTime)
 	if got.Created || got.Snapshot.ID != k.first.ID || !sameTime {
 		w.t.Fatalf("one key, two jobs or two times: %+v", got)
 	}
@@ -326,7 +329,7 @@ func (w *world) move() {
 	}
 	w.judge(s, asked)
 	got := w.read(s.ID)
-	if got.State != s.State || !got.StartDeadline.Equal(got.ScheduledFor.Add(got.StartWindow)) || got.NextAt.Before(asked.At) {
+	if got.State != s.State || !got.StartDeadline.Equal(got.Deadline(got.ScheduleTime)) || got.NextAt.Before(asked.At) {
 		w.t.Fatalf("rescheduled to %v: %+v", asked.At, got.Status)
 	}
 	w.jobs[s.ID].moved = true

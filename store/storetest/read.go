@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"strings"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
@@ -11,6 +12,7 @@ var readTests = []test{
 	{"a job by id and by key", readJob},
 	{"what is known of attempts", readSnapshot},
 	{"attempts", readAttempts},
+	{"answers of attempts", readAnswers},
 	{"observations", readObservations},
 	{"another project's job is not found", readOtherProject},
 }
@@ -38,6 +40,7 @@ func readSnapshot(f *fixture) {
 	f.is(got.Open, []int{1}, "open attempts")
 	f.is(got.Fence, start.Add(fence), "fence")
 	f.is(got.RoundArmed, start, "first arm of the round")
+	f.is(got.RoundKey, f.attempts(got.ID)[0].EffectKey, "effect key of the round")
 	f.is(got.Handle, "handle", "handle")
 	done := f.apply(got, answer(got, job.ResultSucceeded)).Snapshot
 	f.is(len(done.Open), 0, "open attempts after the end")
@@ -77,6 +80,30 @@ func readAttempts(f *fixture) {
 	f.is(len(got), 0, "attempts after the last")
 }
 
+// readAnswers: what is kept of an answer stays with its attempt, whatever follows.
+// Evidence without one leaves it.
+func readAnswers(f *fixture) {
+	kept := &job.Answer{
+		Status: 500, Headers: []job.AnswerHeader{{Name: "Request-Id", Value: "req \"1\""}, {Name: "X", Value: ""}},
+		Body: strings.Repeat("é\n\U0001F600", 2<<10), Cut: true,
+	}
+	s := f.sending().Snapshot
+	none := f.sending().Snapshot
+	s = f.apply(s, job.Outcome{Attempt: 1, Result: job.ResultUnknown, Kind: job.FailAmbiguous, Answer: kept}).Snapshot
+	f.is(f.attempts(s.ID)[0].Answer, kept, "answer with an unknown outcome")
+	s = f.apply(s, job.Outcome{Attempt: 1, Result: job.ResultUnknown, Kind: job.FailAmbiguous, Handle: "h", Message: "more"}).Snapshot
+	f.is(f.attempts(s.ID)[0].Answer, kept, "answer after evidence without one")
+	late := &job.Answer{Status: 201, Omission: job.BodyBinary}
+	s = f.apply(s, job.Outcome{Attempt: 1, Result: job.ResultSucceeded, Answer: late}).Snapshot
+	f.is(f.attempts(s.ID)[0].Answer, late, "answer after a later one")
+	got, err := f.s.Attempts(f.ctx, store.Ref{Project: project, Key: s.Key}, 0, 10)
+	f.ok(err)
+	f.is(got[0].Answer, late, "answer by the job's key")
+	plain := &job.Answer{Status: 200, Body: "ok"}
+	none = f.apply(none, job.Outcome{Attempt: 1, Result: job.ResultSucceeded, HTTPStatus: 200, Answer: plain}).Snapshot
+	f.is(f.attempts(none.ID)[0].Answer, plain, "answer with a first success")
+}
+
 func readObservations(f *fixture) {
 	a := f.sending(on(f.connect(store.Connection{Class: job.Observable})))
 	s := f.apply(a.Snapshot, answer(a.Snapshot, job.ResultUnknown)).Snapshot
@@ -87,14 +114,20 @@ func readObservations(f *fixture) {
 			BegunAt: start.Add(time.Duration(i) * time.Minute), EndedAt: start.Add(time.Duration(i) * time.Hour),
 		}
 		s = f.apply(s, job.Looked{Observation: o}).Snapshot
+		o.Number = i + 1
 		want = append([]job.Observation{o}, want...)
 	}
-	got, err := f.s.Observations(f.ctx, store.Ref{Project: project, ID: s.ID}, 0)
+	got, err := f.s.Observations(f.ctx, store.Ref{Project: project, ID: s.ID}, 0, 0)
 	f.ok(err)
 	f.is(got, want, "observations, newest first")
-	got, err = f.s.Observations(f.ctx, store.Ref{Project: project, ID: s.ID}, 2)
+	got, err = f.s.Observations(f.ctx, store.Ref{Project: project, ID: s.ID}, 0, 2)
 	f.ok(err)
 	f.is(got, want[:2], "the newest two")
+	for before, rest := range map[int][]job.Observation{9: want, 3: want[1:], 2: want[2:], 1: nil} {
+		got, err = f.s.Observations(f.ctx, store.Ref{Project: project, Key: s.Key}, before, 5)
+		f.ok(err)
+		f.is(append([]job.Observation(nil), got...), rest, "before number %d", before)
+	}
 }
 
 func readOtherProject(f *fixture) {
@@ -106,10 +139,10 @@ func readOtherProject(f *fixture) {
 	f.fails(err, store.ErrNotFound)
 	_, err = f.s.Attempts(f.ctx, ref, 0, 10)
 	f.fails(err, store.ErrNotFound)
-	_, err = f.s.Observations(f.ctx, ref, 10)
+	_, err = f.s.Observations(f.ctx, ref, 0, 10)
 	f.fails(err, store.ErrNotFound)
 	_, err = f.s.Events(f.ctx, store.EventQuery{Project: "other", Job: s.ID})
 	f.fails(err, store.ErrNotFound)
-	_, err = f.s.Connection(f.ctx, "other", f.conn.ID)
+	_, err = f.s.Connection(f.ctx, store.Ref{Project: "other", ID: f.conn.ID})
 	f.fails(err, store.ErrNotFound)
 }

@@ -22,7 +22,7 @@ func rescheduleLater(f *fixture) {
 	s := f.submit()
 	when := start.Add(5*time.Hour + 7*time.Microsecond)
 	got := f.apply(s, job.RescheduleAsked{At: when.Add(999 * time.Nanosecond)}).Snapshot
-	f.is([]time.Time{got.ScheduledFor, got.NextAt}, []time.Time{when, when}, "scheduled for and due, in whole microseconds")
+	f.is([]time.Time{got.ScheduleTime, got.NextAt}, []time.Time{when, when}, "scheduled for and due, in whole microseconds")
 	f.is(got.StartDeadline, when.Add(2*time.Hour), "deadline: the window from its time")
 	f.is([]any{got.StartWindow, got.Version, got.State}, []any{s.StartWindow, s.Version + 1, job.Scheduled}, "window, version, state")
 	f.is(f.last(s.ID).Cause, job.CauseRescheduled, "cause")
@@ -33,7 +33,7 @@ func rescheduleLater(f *fixture) {
 	f.clock.advance(7 * time.Microsecond)
 	f.claimed(s.ID)
 	// The key still gives the job, with the time that is its own now.
-	p, err := f.s.List(f.ctx, store.JobQuery{Project: project, ScheduledFrom: when})
+	p, err := f.s.List(f.ctx, store.JobQuery{Project: project, ScheduleTimeFrom: when})
 	f.ok(err)
 	f.is(ids(p.Jobs), []job.ID{s.ID}, "listed by the new time")
 }
@@ -43,7 +43,7 @@ func rescheduleNow(f *fixture) {
 	f.clock.advance(time.Minute)
 	now := start.Add(time.Minute)
 	got := f.apply(s, job.RescheduleAsked{}).Snapshot
-	f.is([]time.Time{got.ScheduledFor, got.NextAt, got.StartDeadline}, []time.Time{now, now, now.Add(2 * time.Hour)}, "times")
+	f.is([]time.Time{got.ScheduleTime, got.NextAt, got.StartDeadline}, []time.Time{now, now, now.Add(2 * time.Hour)}, "times")
 	f.claimed(s.ID)
 }
 
@@ -65,7 +65,7 @@ func rescheduleRetrying(f *fixture) {
 	s := f.inState(job.Retrying)
 	when := start.Add(time.Hour)
 	got := f.apply(s, job.RescheduleAsked{At: when}).Snapshot
-	f.is([]any{got.State, got.ScheduledFor, got.NextAt}, []any{job.Retrying, when, when}, "state, scheduled for, due")
+	f.is([]any{got.State, got.ScheduleTime, got.NextAt}, []any{job.Retrying, when, when}, "state, scheduled for, due")
 	f.is([]int{got.Attempt, got.Failures}, []int{s.Attempt, s.Failures}, "counters")
 	f.clock.advance(time.Hour)
 	f.claimed(s.ID)
@@ -97,7 +97,7 @@ func rescheduleDelay(f *fixture) {
 				scheduled = due
 			}
 			g := got.Snapshot
-			f.is([]time.Time{g.NextAt, g.StartDeadline, g.ScheduledFor}, []time.Time{due, due.Add(2 * time.Hour), scheduled},
+			f.is([]time.Time{g.NextAt, g.StartDeadline, g.ScheduleTime}, []time.Time{due, due.Add(2 * time.Hour), scheduled},
 				"at %v, delay %v: due, deadline, scheduled for", tt.at, tt.delay)
 		}
 	}
@@ -107,7 +107,7 @@ func runNow(f *fixture) {
 	for _, s := range []job.Snapshot{f.submit(at(start.Add(time.Hour))), f.inState(job.Retrying)} {
 		got := f.apply(s, job.RunNowAsked{}).Snapshot
 		f.is(got.NextAt, start, "due")
-		f.is([]any{got.State, got.ScheduledFor, got.StartDeadline}, []any{s.State, s.ScheduledFor, s.StartDeadline}, "all else")
+		f.is([]any{got.State, got.ScheduleTime, got.StartDeadline}, []any{s.State, s.ScheduleTime, s.StartDeadline}, "all else")
 		f.is(f.last(s.ID).Cause, job.CauseRunNow, "cause")
 		f.claimed(s.ID)
 	}
@@ -129,7 +129,7 @@ func retryAt(f *fixture) {
 	when := start.Add(3 * time.Hour)
 	got := f.apply(s, job.RetryAsked{At: when}).Snapshot
 	f.is([]any{got.State, got.NextAt, got.StartDeadline}, []any{job.Retrying, when, when.Add(12 * time.Hour)}, "state, due, deadline")
-	f.is(got.ScheduledFor, s.ScheduledFor, "canonical time")
+	f.is(got.ScheduleTime, s.ScheduleTime, "canonical time")
 	f.clock.advance(3*time.Hour - time.Microsecond)
 	f.claimed()
 	f.clock.advance(time.Microsecond)

@@ -14,7 +14,10 @@ var retentionTests = []test{
 	{"the time counts from the end", retainFromEnd},
 	{"keys outlive their jobs", retainKeys},
 	{"keys that are kept for ever", retainKeysForEver},
+	{"keys outlive their jobs by the key window", retainKeyWindow},
+	{"keys that targets never forget", retainEndlessKeys},
 	{"the log's beginning", retainLog},
+	{"events that are not counted", retainUncounted},
 	{"events of removed jobs", retainEvents},
 	{"the newest event stays", retainNewest},
 	{"threads", retainThreads},
@@ -55,7 +58,7 @@ func (f *fixture) gone(id job.ID) {
 	f.Helper()
 	f.fails(second(f.s.Job(f.ctx, store.Ref{ID: id})), store.ErrNotFound)
 	f.fails(second(f.s.Attempts(f.ctx, store.Ref{ID: id}, 0, 0)), store.ErrNotFound)
-	f.fails(second(f.s.Observations(f.ctx, store.Ref{ID: id}, 0)), store.ErrNotFound)
+	f.fails(second(f.s.Observations(f.ctx, store.Ref{ID: id}, 0, 0)), store.ErrNotFound)
 	f.fails(second(f.s.Events(f.ctx, store.EventQuery{Job: id})), store.ErrNotFound)
 }
 
@@ -202,6 +205,48 @@ func retainKeysForEver(f *fixture) {
 	f.is(errors.As(out[0].Err, &r), true, "the key is bound: %v", out[0].Err)
 }
 
+// removedAt is a job that ended and was removed after ten days, at a connection.
+func (f *fixture) removedAt(c store.Connection) store.NewJob {
+	f.Helper()
+	n := f.new(func(n *store.NewJob) { n.Spec.Connection = c.ID })
+	f.apply(f.create(n)[0].Snapshot, job.CancelAsked{})
+	f.clock.advance(10 * day)
+	f.is(f.retain(keeping).Jobs, 1, "jobs removed")
+	return n
+}
+
+// bound reports whether a removed job's key is still bound.
+func (f *fixture) bound(n store.NewJob) bool {
+	f.Helper()
+	var r *store.RemovedError
+	err := second(f.s.Job(f.ctx, store.Ref{Project: project, Key: n.Spec.Key}))
+	f.fails(err, store.ErrNotFound)
+	return errors.As(err, &r) && r.Job == n.Spec.ID
+}
+
+func retainKeyWindow(f *fixture) {
+	n := f.removedAt(f.connect(store.Connection{Class: job.Keyed, KeyWindow: 40 * day}))
+	f.clock.advance(30*day - time.Microsecond)
+	f.is(f.retain(keeping).Keys, 0, "keys forgotten inside the key window")
+	f.is(f.bound(n), true, "bound inside the key window")
+	f.clock.advance(time.Microsecond)
+	f.is(f.retain(keeping).Keys, 1, "keys forgotten")
+	f.is(f.bound(n), false, "bound after the key window")
+}
+
+func retainEndlessKeys(f *fixture) {
+	conn := f.connect(store.Connection{Class: job.Keyed, KeyWindow: day, Connector: "endless"})
+	k := keeping
+	k.EndlessKeys = []string{"another", conn.Connector}
+	n := f.new(func(n *store.NewJob) { n.Spec.Connection = conn.ID })
+	f.apply(f.create(n)[0].Snapshot, job.CancelAsked{})
+	f.clock.advance(10_000 * day)
+	f.is(f.retain(k).Jobs, 1, "jobs removed")
+	f.clock.advance(10_000 * day)
+	f.is(f.retain(k).Keys, 0, "keys forgotten")
+	f.is(f.bound(n), true, "bound for ever")
+}
+
 func retainLog(f *fixture) {
 	a := f.submit(func(n *store.NewJob) { n.Spec.StartWindow = 100 * day })
 	f.clock.advance(5 * day)
@@ -210,6 +255,7 @@ func retainLog(f *fixture) {
 	all, err := f.s.Events(f.ctx, store.EventQuery{Project: project})
 	f.ok(err)
 	f.is(len(all.Events), 3, "events")
+	f.is(f.roll(), 3, "events counted")
 	f.clock.advance(5 * day)
 	f.retain(keeping)
 	p, err := f.s.Events(f.ctx, store.EventQuery{Project: project})
@@ -236,6 +282,35 @@ func retainLog(f *fixture) {
 	f.is([]any{len(p.Events), p.Events[0].Job}, []any{1, a.ID}, "events after it")
 }
 
+// retainUncounted: the log keeps what is not counted yet, but not for ever.
+func retainUncounted(f *fixture) {
+	one := func() job.Snapshot { return f.submit(func(n *store.NewJob) { n.Spec.StartWindow = 100 * day }) }
+	whole := func() error {
+		return second(f.s.Events(f.ctx, store.EventQuery{Project: project}))
+	}
+	one()
+	one()
+	f.clock.advance(keeping.Events + store.EventSlack + store.UncountedKeep - time.Microsecond)
+	f.retain(keeping)
+	f.ok(whole())
+	f.is(f.roll(), 2, "events counted")
+	f.retain(keeping)
+	f.fails(whole(), store.ErrCursorExpired)
+
+	last := one()
+	f.clock.advance(keeping.Events + store.EventSlack)
+	newest := f.last(one().ID).Position
+	begin := func() int64 {
+		f.retain(keeping)
+		p, err := f.s.Events(f.ctx, store.EventQuery{Project: project, After: newest})
+		f.ok(err)
+		return p.Begin
+	}
+	f.is(begin() < f.last(last.ID).Position, true, "the log begins before what is not counted")
+	f.clock.advance(store.UncountedKeep)
+	f.is(begin(), f.last(last.ID).Position, "the log's beginning where the counter fails")
+}
+
 // retainEvents: events outlive their job in the log, or the log's beginning, as
 // long as either wants them, and no longer.
 func retainEvents(f *fixture) {
@@ -249,6 +324,7 @@ func retainEvents(f *fixture) {
 	f.is(int64(len(p.Events)), s.Version+1, "events in the log")
 	f.clock.advance(20 * day)
 	f.apply(other, job.CancelAsked{})
+	f.roll()
 	f.is(int64(f.retain(store.Keep{Events: 30 * day}).Events), s.Version, "events dropped with the log")
 	f.is(len(f.events(other.ID)), 2, "events of the job that is there")
 	f.clock.advance(20 * day)
@@ -333,7 +409,7 @@ func retainObjects(f *fixture) {
 	f.is(f.owners(f.sending(on(f.connect(store.Connection{AccountIdentity: "me"}))).Snapshot, "x"),
 		map[string]job.ID{"x": a}, "owner after an answer that names it, too")
 	f.is(b.Effect.ExternalID, "x", "effect")
-	seen, err := f.s.Observations(f.ctx, store.Ref{ID: b.ID}, 0)
+	seen, err := f.s.Observations(f.ctx, store.Ref{ID: b.ID}, 0, 0)
 	f.ok(err)
 	f.is(len(seen), 1, "looks")
 	f.clock.advance(20 * day)

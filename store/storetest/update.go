@@ -10,6 +10,7 @@ import (
 var updateTests = []test{
 	{"payload, hold key and labels", updateContent},
 	{"what is not given stays", updateParts},
+	{"policies and time zone", updateTerms},
 	{"only while SCHEDULED, by an update", updateRefused},
 	{"into a hold and out of it", updateHold},
 	{"before its time", updateEarly},
@@ -67,6 +68,31 @@ func updateParts(f *fixture) {
 	f.is(len(got.Labels), 0, "labels taken away")
 	f.is(f.job(s.ID), got, "stored job")
 	f.is(got.Version, s.Version+3, "version")
+}
+
+func updateTerms(f *fixture) {
+	retry := job.RetryPolicy{MaxAttempts: 3, MinBackoff: time.Second, MaxBackoff: time.Minute, AttemptTimeout: 2 * time.Minute}
+	s := f.submit(func(n *store.NewJob) { n.Spec.TimeZone, n.Spec.Retry = "Europe/Vienna", retry })
+	want := s
+	step := func(c store.Content, edit func(*job.Spec)) {
+		f.Helper()
+		want = f.update(want, c)
+		expected := want
+		expected.Spec = s.Spec
+		edit(&s.Spec)
+		expected.Spec = s.Spec
+		f.is(want, expected, "after a change")
+		f.is(f.job(s.ID), want, "stored job")
+	}
+	step(store.Content{Policy: job.AssumeSent}, func(s *job.Spec) { s.Policy = job.AssumeSent })
+	other := job.RetryPolicy{MaxAttempts: 9, MinBackoff: 2 * time.Second, MaxBackoff: time.Hour, AttemptTimeout: time.Second}
+	step(store.Content{Retry: &other}, func(s *job.Spec) { s.Retry = other })
+	step(store.Content{TimeZone: ptr("Asia/Tokyo")}, func(s *job.Spec) { s.TimeZone = "Asia/Tokyo" })
+	step(store.Content{TimeZone: ptr("")}, func(s *job.Spec) { s.TimeZone = "" })
+	step(store.Content{Retry: &job.RetryPolicy{}}, func(s *job.Spec) { s.Retry = job.RetryPolicy{} })
+	step(store.Content{Labels: map[string]string{"a": "b"}}, func(s *job.Spec) { s.Labels = map[string]string{"a": "b"} })
+	l := f.claimed(s.ID)[0]
+	f.is([]any{l.Policy, l.Retry, l.TimeZone}, []any{job.AssumeSent, job.RetryPolicy{}, ""}, "claimed")
 }
 
 func updateRefused(f *fixture) {

@@ -75,7 +75,7 @@ export function guestbook(book: Book, guests: string[]) {
 
 function refusal(account: Account | undefined, guests: string[]): MessageInitShape<typeof RefusalSchema> | undefined {
   const kind = account?.credential?.kind;
-  if (guests.length === 0 || (kind?.case === "bearerToken" && guests.includes(kind.value))) return undefined;
+  if (guests.length === 0 || (kind?.case === "bearerToken" && guests.includes(kind.value.token))) return undefined;
   return { kind: Refusal_Kind.AUTH, message: "The guest book does not know this guest. Replace the connection's token." };
 }
 

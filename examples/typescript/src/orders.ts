@@ -46,7 +46,7 @@ async function connect(client: Fireonce, secret: string): Promise<string> {
 function announcement(connectionId: string, receiver: string, order: string, amount: number, at?: string): ScheduleJobRequest {
   return create(ScheduleJobRequestSchema, {
     idempotencyKey: `order-${order}-paid`,
-    connectionId,
+    connection: { case: "connectionId", value: connectionId },
     payload: {
       kind: {
         case: "webhook",
@@ -56,7 +56,7 @@ function announcement(connectionId: string, receiver: string, order: string, amo
         },
       },
     },
-    scheduledFor: at ? timestampFromDate(new Date(at)) : undefined,
+    scheduleTime: at ? timestampFromDate(new Date(at)) : undefined,
   });
 }
 
@@ -116,7 +116,7 @@ function explain(error: ConnectError): number {
     // Never retry this, and never go on with another key: the order is announced,
     // or will be, by the job that holds the key.
     const conflict = detail.context.value;
-    console.error(`${reason}: job ${conflict.jobId} differs in ${conflict.mismatchedFields.join(", ")}`);
+    console.error(`${reason}: job ${conflict.holder.value} differs in ${conflict.mismatchedFields.join(", ")}`);
     return 3;
   }
   console.error(`${reason}: ${error.rawMessage}`);
@@ -150,7 +150,7 @@ async function main(): Promise<number> {
     if (ids.length < requests.length || !(await watch(client, ids))) return 1;
     for (const { idempotencyKey } of requests) {
       const { job } = await client.call(client.jobs.getJob, {
-        by: { case: "idempotencyKey", value: idempotencyKey },
+        job: { case: "idempotencyKey", value: idempotencyKey },
         omitPayload: true,
       });
       console.log("stored", job!.idempotencyKey, job!.jobId, name(JobState, job!.state));

@@ -24,7 +24,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// What a server does with a key that seals credentials. New values may be added.
+// Role of a sealing key in a server. New values may be added.
 type SealingKeyRole int32
 
 const (
@@ -81,16 +81,16 @@ func (SealingKeyRole) EnumDescriptor() ([]byte, []int) {
 	return file_fireonce_v1_access_service_proto_rawDescGZIP(), []int{0}
 }
 
-// What is known of an API key.
-type APIKey struct {
+// An API key, without the key itself.
+type ApiKey struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// 16 hexadecimal digits. The key itself begins with "fo_" and them.
 	ApiKeyId string `protobuf:"bytes,1,opt,name=api_key_id,json=apiKeyId,proto3" json:"api_key_id,omitempty"`
-	// Whatever the holder makes is this project's, and it sees nothing else.
+	// The project in which the holder works; it sees no other.
 	ProjectId string `protobuf:"bytes,2,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
-	// What events call the holder: "api:NAME/ID". Empty: "api:ID".
+	// The holder's name in events: "api:NAME/ID". Empty: "api:ID".
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	// What the holder may do. None includes another one.
+	// Permissions of the holder. None includes another one.
 	Scopes     []string               `protobuf:"bytes,4,rep,name=scopes,proto3" json:"scopes,omitempty"`
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	// Unset: it has no end.
@@ -99,26 +99,26 @@ type APIKey struct {
 	LastUseTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=last_use_time,json=lastUseTime,proto3" json:"last_use_time,omitempty"`
 	// Unset: it was not revoked.
 	RevokeTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=revoke_time,json=revokeTime,proto3" json:"revoke_time,omitempty"`
-	// Neither revoked nor over, by the store's clock.
-	Live          bool `protobuf:"varint,9,opt,name=live,proto3" json:"live,omitempty"`
+	// Neither revoked nor expired, by the store's clock.
+	Active        bool `protobuf:"varint,9,opt,name=active,proto3" json:"active,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *APIKey) Reset() {
-	*x = APIKey{}
+func (x *ApiKey) Reset() {
+	*x = ApiKey{}
 	mi := &file_fireonce_v1_access_service_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *APIKey) String() string {
+func (x *ApiKey) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*APIKey) ProtoMessage() {}
+func (*ApiKey) ProtoMessage() {}
 
-func (x *APIKey) ProtoReflect() protoreflect.Message {
+func (x *ApiKey) ProtoReflect() protoreflect.Message {
 	mi := &file_fireonce_v1_access_service_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -130,85 +130,86 @@ func (x *APIKey) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use APIKey.ProtoReflect.Descriptor instead.
-func (*APIKey) Descriptor() ([]byte, []int) {
+// Deprecated: Use ApiKey.ProtoReflect.Descriptor instead.
+func (*ApiKey) Descriptor() ([]byte, []int) {
 	return file_fireonce_v1_access_service_proto_rawDescGZIP(), []int{0}
 }
 
-func (x *APIKey) GetApiKeyId() string {
+func (x *ApiKey) GetApiKeyId() string {
 	if x != nil {
 		return x.ApiKeyId
 	}
 	return ""
 }
 
-func (x *APIKey) GetProjectId() string {
+func (x *ApiKey) GetProjectId() string {
 	if x != nil {
 		return x.ProjectId
 	}
 	return ""
 }
 
-func (x *APIKey) GetName() string {
+func (x *ApiKey) GetName() string {
 	if x != nil {
 		return x.Name
 	}
 	return ""
 }
 
-func (x *APIKey) GetScopes() []string {
+func (x *ApiKey) GetScopes() []string {
 	if x != nil {
 		return x.Scopes
 	}
 	return nil
 }
 
-func (x *APIKey) GetCreateTime() *timestamppb.Timestamp {
+func (x *ApiKey) GetCreateTime() *timestamppb.Timestamp {
 	if x != nil {
 		return x.CreateTime
 	}
 	return nil
 }
 
-func (x *APIKey) GetExpireTime() *timestamppb.Timestamp {
+func (x *ApiKey) GetExpireTime() *timestamppb.Timestamp {
 	if x != nil {
 		return x.ExpireTime
 	}
 	return nil
 }
 
-func (x *APIKey) GetLastUseTime() *timestamppb.Timestamp {
+func (x *ApiKey) GetLastUseTime() *timestamppb.Timestamp {
 	if x != nil {
 		return x.LastUseTime
 	}
 	return nil
 }
 
-func (x *APIKey) GetRevokeTime() *timestamppb.Timestamp {
+func (x *ApiKey) GetRevokeTime() *timestamppb.Timestamp {
 	if x != nil {
 		return x.RevokeTime
 	}
 	return nil
 }
 
-func (x *APIKey) GetLive() bool {
+func (x *ApiKey) GetActive() bool {
 	if x != nil {
-		return x.Live
+		return x.Active
 	}
 	return false
 }
 
-type CreateAPIKeyRequest struct {
+type CreateApiKeyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Empty: the caller's own.
 	ProjectId string `protobuf:"bytes,1,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
 	// Make the project if it does not exist. A project is made in no other way.
 	CreateProject bool `protobuf:"varint,2,opt,name=create_project,json=createProject,proto3" json:"create_project,omitempty"`
-	// What events are to call the holder: "api:NAME/ID". Unique among the project's live
+	// The holder's name in events: "api:NAME/ID". Unique among the project's live
 	// keys. It cannot look like a key's id, nor be "key", which is the operator's.
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	// What the holder may do: "jobs:read", "jobs:write", "jobs:resolve",
-	// "connections:read", "connections:write", "admin". New ones may be added.
+	// Permissions of the holder: "jobs:read", "payloads:read", "jobs:write", "jobs:resolve", "jobs:delete",
+	// "effect-keys:write", "connections:read", "connections:write", "admin". New ones
+	// may be added.
 	Scopes []string `protobuf:"bytes,4,rep,name=scopes,proto3" json:"scopes,omitempty"`
 	// For how long the key is good. Unset: until it is revoked. 1 s to 100 years.
 	Lifetime      *durationpb.Duration `protobuf:"bytes,5,opt,name=lifetime,proto3" json:"lifetime,omitempty"`
@@ -216,20 +217,20 @@ type CreateAPIKeyRequest struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *CreateAPIKeyRequest) Reset() {
-	*x = CreateAPIKeyRequest{}
+func (x *CreateApiKeyRequest) Reset() {
+	*x = CreateApiKeyRequest{}
 	mi := &file_fireonce_v1_access_service_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *CreateAPIKeyRequest) String() string {
+func (x *CreateApiKeyRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*CreateAPIKeyRequest) ProtoMessage() {}
+func (*CreateApiKeyRequest) ProtoMessage() {}
 
-func (x *CreateAPIKeyRequest) ProtoReflect() protoreflect.Message {
+func (x *CreateApiKeyRequest) ProtoReflect() protoreflect.Message {
 	mi := &file_fireonce_v1_access_service_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -241,49 +242,49 @@ func (x *CreateAPIKeyRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use CreateAPIKeyRequest.ProtoReflect.Descriptor instead.
-func (*CreateAPIKeyRequest) Descriptor() ([]byte, []int) {
+// Deprecated: Use CreateApiKeyRequest.ProtoReflect.Descriptor instead.
+func (*CreateApiKeyRequest) Descriptor() ([]byte, []int) {
 	return file_fireonce_v1_access_service_proto_rawDescGZIP(), []int{1}
 }
 
-func (x *CreateAPIKeyRequest) GetProjectId() string {
+func (x *CreateApiKeyRequest) GetProjectId() string {
 	if x != nil {
 		return x.ProjectId
 	}
 	return ""
 }
 
-func (x *CreateAPIKeyRequest) GetCreateProject() bool {
+func (x *CreateApiKeyRequest) GetCreateProject() bool {
 	if x != nil {
 		return x.CreateProject
 	}
 	return false
 }
 
-func (x *CreateAPIKeyRequest) GetName() string {
+func (x *CreateApiKeyRequest) GetName() string {
 	if x != nil {
 		return x.Name
 	}
 	return ""
 }
 
-func (x *CreateAPIKeyRequest) GetScopes() []string {
+func (x *CreateApiKeyRequest) GetScopes() []string {
 	if x != nil {
 		return x.Scopes
 	}
 	return nil
 }
 
-func (x *CreateAPIKeyRequest) GetLifetime() *durationpb.Duration {
+func (x *CreateApiKeyRequest) GetLifetime() *durationpb.Duration {
 	if x != nil {
 		return x.Lifetime
 	}
 	return nil
 }
 
-type CreateAPIKeyResponse struct {
+type CreateApiKeyResponse struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
-	ApiKey *APIKey                `protobuf:"bytes,1,opt,name=api_key,json=apiKey,proto3" json:"api_key,omitempty"`
+	ApiKey *ApiKey                `protobuf:"bytes,1,opt,name=api_key,json=apiKey,proto3" json:"api_key,omitempty"`
 	// The key itself: what its holder sends as "Authorization: Bearer …". It is in no
 	// other answer.
 	Secret        string `protobuf:"bytes,2,opt,name=secret,proto3" json:"secret,omitempty"`
@@ -291,20 +292,20 @@ type CreateAPIKeyResponse struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *CreateAPIKeyResponse) Reset() {
-	*x = CreateAPIKeyResponse{}
+func (x *CreateApiKeyResponse) Reset() {
+	*x = CreateApiKeyResponse{}
 	mi := &file_fireonce_v1_access_service_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *CreateAPIKeyResponse) String() string {
+func (x *CreateApiKeyResponse) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*CreateAPIKeyResponse) ProtoMessage() {}
+func (*CreateApiKeyResponse) ProtoMessage() {}
 
-func (x *CreateAPIKeyResponse) ProtoReflect() protoreflect.Message {
+func (x *CreateApiKeyResponse) ProtoReflect() protoreflect.Message {
 	mi := &file_fireonce_v1_access_service_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -316,30 +317,30 @@ func (x *CreateAPIKeyResponse) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use CreateAPIKeyResponse.ProtoReflect.Descriptor instead.
-func (*CreateAPIKeyResponse) Descriptor() ([]byte, []int) {
+// Deprecated: Use CreateApiKeyResponse.ProtoReflect.Descriptor instead.
+func (*CreateApiKeyResponse) Descriptor() ([]byte, []int) {
 	return file_fireonce_v1_access_service_proto_rawDescGZIP(), []int{2}
 }
 
-func (x *CreateAPIKeyResponse) GetApiKey() *APIKey {
+func (x *CreateApiKeyResponse) GetApiKey() *ApiKey {
 	if x != nil {
 		return x.ApiKey
 	}
 	return nil
 }
 
-func (x *CreateAPIKeyResponse) GetSecret() string {
+func (x *CreateApiKeyResponse) GetSecret() string {
 	if x != nil {
 		return x.Secret
 	}
 	return ""
 }
 
-type ListAPIKeysRequest struct {
+type ListApiKeysRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Empty: the caller's own; for the operator every project.
 	ProjectId string `protobuf:"bytes,1,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
-	// Unset: 50. At most 500.
+	// 0 means 50; above 500 means 500.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// From the answer before, with everything else unchanged.
 	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
@@ -347,20 +348,20 @@ type ListAPIKeysRequest struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *ListAPIKeysRequest) Reset() {
-	*x = ListAPIKeysRequest{}
+func (x *ListApiKeysRequest) Reset() {
+	*x = ListApiKeysRequest{}
 	mi := &file_fireonce_v1_access_service_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *ListAPIKeysRequest) String() string {
+func (x *ListApiKeysRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*ListAPIKeysRequest) ProtoMessage() {}
+func (*ListApiKeysRequest) ProtoMessage() {}
 
-func (x *ListAPIKeysRequest) ProtoReflect() protoreflect.Message {
+func (x *ListApiKeysRequest) ProtoReflect() protoreflect.Message {
 	mi := &file_fireonce_v1_access_service_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -372,55 +373,55 @@ func (x *ListAPIKeysRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use ListAPIKeysRequest.ProtoReflect.Descriptor instead.
-func (*ListAPIKeysRequest) Descriptor() ([]byte, []int) {
+// Deprecated: Use ListApiKeysRequest.ProtoReflect.Descriptor instead.
+func (*ListApiKeysRequest) Descriptor() ([]byte, []int) {
 	return file_fireonce_v1_access_service_proto_rawDescGZIP(), []int{3}
 }
 
-func (x *ListAPIKeysRequest) GetProjectId() string {
+func (x *ListApiKeysRequest) GetProjectId() string {
 	if x != nil {
 		return x.ProjectId
 	}
 	return ""
 }
 
-func (x *ListAPIKeysRequest) GetPageSize() int32 {
+func (x *ListApiKeysRequest) GetPageSize() int32 {
 	if x != nil {
 		return x.PageSize
 	}
 	return 0
 }
 
-func (x *ListAPIKeysRequest) GetPageToken() string {
+func (x *ListApiKeysRequest) GetPageToken() string {
 	if x != nil {
 		return x.PageToken
 	}
 	return ""
 }
 
-type ListAPIKeysResponse struct {
+type ListApiKeysResponse struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
-	ApiKeys []*APIKey              `protobuf:"bytes,1,rep,name=api_keys,json=apiKeys,proto3" json:"api_keys,omitempty"`
+	ApiKeys []*ApiKey              `protobuf:"bytes,1,rep,name=api_keys,json=apiKeys,proto3" json:"api_keys,omitempty"`
 	// Empty: there are no more.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *ListAPIKeysResponse) Reset() {
-	*x = ListAPIKeysResponse{}
+func (x *ListApiKeysResponse) Reset() {
+	*x = ListApiKeysResponse{}
 	mi := &file_fireonce_v1_access_service_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *ListAPIKeysResponse) String() string {
+func (x *ListApiKeysResponse) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*ListAPIKeysResponse) ProtoMessage() {}
+func (*ListApiKeysResponse) ProtoMessage() {}
 
-func (x *ListAPIKeysResponse) ProtoReflect() protoreflect.Message {
+func (x *ListApiKeysResponse) ProtoReflect() protoreflect.Message {
 	mi := &file_fireonce_v1_access_service_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -432,46 +433,46 @@ func (x *ListAPIKeysResponse) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use ListAPIKeysResponse.ProtoReflect.Descriptor instead.
-func (*ListAPIKeysResponse) Descriptor() ([]byte, []int) {
+// Deprecated: Use ListApiKeysResponse.ProtoReflect.Descriptor instead.
+func (*ListApiKeysResponse) Descriptor() ([]byte, []int) {
 	return file_fireonce_v1_access_service_proto_rawDescGZIP(), []int{4}
 }
 
-func (x *ListAPIKeysResponse) GetApiKeys() []*APIKey {
+func (x *ListApiKeysResponse) GetApiKeys() []*ApiKey {
 	if x != nil {
 		return x.ApiKeys
 	}
 	return nil
 }
 
-func (x *ListAPIKeysResponse) GetNextPageToken() string {
+func (x *ListApiKeysResponse) GetNextPageToken() string {
 	if x != nil {
 		return x.NextPageToken
 	}
 	return ""
 }
 
-type RevokeAPIKeyRequest struct {
+type RevokeApiKeyRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ApiKeyId      string                 `protobuf:"bytes,1,opt,name=api_key_id,json=apiKeyId,proto3" json:"api_key_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *RevokeAPIKeyRequest) Reset() {
-	*x = RevokeAPIKeyRequest{}
+func (x *RevokeApiKeyRequest) Reset() {
+	*x = RevokeApiKeyRequest{}
 	mi := &file_fireonce_v1_access_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *RevokeAPIKeyRequest) String() string {
+func (x *RevokeApiKeyRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*RevokeAPIKeyRequest) ProtoMessage() {}
+func (*RevokeApiKeyRequest) ProtoMessage() {}
 
-func (x *RevokeAPIKeyRequest) ProtoReflect() protoreflect.Message {
+func (x *RevokeApiKeyRequest) ProtoReflect() protoreflect.Message {
 	mi := &file_fireonce_v1_access_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -483,39 +484,39 @@ func (x *RevokeAPIKeyRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use RevokeAPIKeyRequest.ProtoReflect.Descriptor instead.
-func (*RevokeAPIKeyRequest) Descriptor() ([]byte, []int) {
+// Deprecated: Use RevokeApiKeyRequest.ProtoReflect.Descriptor instead.
+func (*RevokeApiKeyRequest) Descriptor() ([]byte, []int) {
 	return file_fireonce_v1_access_service_proto_rawDescGZIP(), []int{5}
 }
 
-func (x *RevokeAPIKeyRequest) GetApiKeyId() string {
+func (x *RevokeApiKeyRequest) GetApiKeyId() string {
 	if x != nil {
 		return x.ApiKeyId
 	}
 	return ""
 }
 
-type RevokeAPIKeyResponse struct {
+type RevokeApiKeyResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	ApiKey        *APIKey                `protobuf:"bytes,1,opt,name=api_key,json=apiKey,proto3" json:"api_key,omitempty"`
+	ApiKey        *ApiKey                `protobuf:"bytes,1,opt,name=api_key,json=apiKey,proto3" json:"api_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *RevokeAPIKeyResponse) Reset() {
-	*x = RevokeAPIKeyResponse{}
+func (x *RevokeApiKeyResponse) Reset() {
+	*x = RevokeApiKeyResponse{}
 	mi := &file_fireonce_v1_access_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *RevokeAPIKeyResponse) String() string {
+func (x *RevokeApiKeyResponse) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*RevokeAPIKeyResponse) ProtoMessage() {}
+func (*RevokeApiKeyResponse) ProtoMessage() {}
 
-func (x *RevokeAPIKeyResponse) ProtoReflect() protoreflect.Message {
+func (x *RevokeApiKeyResponse) ProtoReflect() protoreflect.Message {
 	mi := &file_fireonce_v1_access_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -527,12 +528,12 @@ func (x *RevokeAPIKeyResponse) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use RevokeAPIKeyResponse.ProtoReflect.Descriptor instead.
-func (*RevokeAPIKeyResponse) Descriptor() ([]byte, []int) {
+// Deprecated: Use RevokeApiKeyResponse.ProtoReflect.Descriptor instead.
+func (*RevokeApiKeyResponse) Descriptor() ([]byte, []int) {
 	return file_fireonce_v1_access_service_proto_rawDescGZIP(), []int{6}
 }
 
-func (x *RevokeAPIKeyResponse) GetApiKey() *APIKey {
+func (x *RevokeApiKeyResponse) GetApiKey() *ApiKey {
 	if x != nil {
 		return x.ApiKey
 	}
@@ -542,7 +543,7 @@ func (x *RevokeAPIKeyResponse) GetApiKey() *APIKey {
 type SealingKey struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Derived from the key, and says nothing about it.
-	KeyId string `protobuf:"bytes,1,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
+	SealingKeyId string `protobuf:"bytes,1,opt,name=sealing_key_id,json=sealingKeyId,proto3" json:"sealing_key_id,omitempty"`
 	// With the server that answers.
 	Role SealingKeyRole `protobuf:"varint,2,opt,name=role,proto3,enum=fireonce.v1.SealingKeyRole" json:"role,omitempty"`
 	// How many credentials it seals.
@@ -584,9 +585,9 @@ func (*SealingKey) Descriptor() ([]byte, []int) {
 	return file_fireonce_v1_access_service_proto_rawDescGZIP(), []int{7}
 }
 
-func (x *SealingKey) GetKeyId() string {
+func (x *SealingKey) GetSealingKeyId() string {
 	if x != nil {
-		return x.KeyId
+		return x.SealingKeyId
 	}
 	return ""
 }
@@ -706,7 +707,7 @@ func (x *ListSealingKeysResponse) GetNextSealingKeyId() string {
 
 type RotateSealingKeyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How many credentials are looked at. Unset: 100. At most 500.
+	// How many credentials are looked at. 0 means 100; above 500 means 500.
 	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// From the answer before.
 	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
@@ -761,7 +762,7 @@ func (x *RotateSealingKeyRequest) GetPageToken() string {
 type RotateSealingKeyResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The key that the server seals with.
-	KeyId string `protobuf:"bytes,1,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
+	SealingKeyId string `protobuf:"bytes,1,opt,name=sealing_key_id,json=sealingKeyId,proto3" json:"sealing_key_id,omitempty"`
 	// How many credentials were sealed anew.
 	ResealedCount int32 `protobuf:"varint,2,opt,name=resealed_count,json=resealedCount,proto3" json:"resealed_count,omitempty"`
 	// How many were changed by others meanwhile. Begin anew for those, from the first
@@ -806,9 +807,9 @@ func (*RotateSealingKeyResponse) Descriptor() ([]byte, []int) {
 	return file_fireonce_v1_access_service_proto_rawDescGZIP(), []int{11}
 }
 
-func (x *RotateSealingKeyResponse) GetKeyId() string {
+func (x *RotateSealingKeyResponse) GetSealingKeyId() string {
 	if x != nil {
-		return x.KeyId
+		return x.SealingKeyId
 	}
 	return ""
 }
@@ -841,12 +842,192 @@ func (x *RotateSealingKeyResponse) GetNextPageToken() string {
 	return ""
 }
 
+type EraseProjectRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	ProjectId string                 `protobuf:"bytes,1,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
+	// From the answer before.
+	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EraseProjectRequest) Reset() {
+	*x = EraseProjectRequest{}
+	mi := &file_fireonce_v1_access_service_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EraseProjectRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EraseProjectRequest) ProtoMessage() {}
+
+func (x *EraseProjectRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_access_service_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EraseProjectRequest.ProtoReflect.Descriptor instead.
+func (*EraseProjectRequest) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_access_service_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *EraseProjectRequest) GetProjectId() string {
+	if x != nil {
+		return x.ProjectId
+	}
+	return ""
+}
+
+func (x *EraseProjectRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// The counts are those of this call.
+type EraseProjectResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Jobs that are gone now.
+	ErasedJobCount int32 `protobuf:"varint,1,opt,name=erased_job_count,json=erasedJobCount,proto3" json:"erased_job_count,omitempty"`
+	// Events that have lost their words and actors.
+	BlankedEventCount     int32 `protobuf:"varint,2,opt,name=blanked_event_count,json=blankedEventCount,proto3" json:"blanked_event_count,omitempty"`
+	ErasedConnectionCount int32 `protobuf:"varint,3,opt,name=erased_connection_count,json=erasedConnectionCount,proto3" json:"erased_connection_count,omitempty"`
+	ErasedLoginCount      int32 `protobuf:"varint,4,opt,name=erased_login_count,json=erasedLoginCount,proto3" json:"erased_login_count,omitempty"`
+	ErasedApiKeyCount     int32 `protobuf:"varint,5,opt,name=erased_api_key_count,json=erasedApiKeyCount,proto3" json:"erased_api_key_count,omitempty"`
+	// Everything is erased.
+	Done bool `protobuf:"varint,6,opt,name=done,proto3" json:"done,omitempty"`
+	// Call again with it. Empty: done, or jobs are left that cannot be erased yet. Then end
+	// the open ones, and call again without a token at retry_time.
+	NextPageToken string `protobuf:"bytes,7,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// Jobs that have not ended. 10,000 means that many or more. Only where jobs are left.
+	OpenJobCount int32 `protobuf:"varint,8,opt,name=open_job_count,json=openJobCount,proto3" json:"open_job_count,omitempty"`
+	// Jobs that have ended, and cannot be erased yet: less than an hour ago, or a job is there
+	// that replies to them. 10,000 means that many or more.
+	KeptJobCount int32 `protobuf:"varint,9,opt,name=kept_job_count,json=keptJobCount,proto3" json:"kept_job_count,omitempty"`
+	// When the first of the ended jobs can be erased. Unset: when a job that replies to them is
+	// gone, or no ended job is left.
+	RetryTime     *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=retry_time,json=retryTime,proto3" json:"retry_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EraseProjectResponse) Reset() {
+	*x = EraseProjectResponse{}
+	mi := &file_fireonce_v1_access_service_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EraseProjectResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EraseProjectResponse) ProtoMessage() {}
+
+func (x *EraseProjectResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_access_service_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EraseProjectResponse.ProtoReflect.Descriptor instead.
+func (*EraseProjectResponse) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_access_service_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *EraseProjectResponse) GetErasedJobCount() int32 {
+	if x != nil {
+		return x.ErasedJobCount
+	}
+	return 0
+}
+
+func (x *EraseProjectResponse) GetBlankedEventCount() int32 {
+	if x != nil {
+		return x.BlankedEventCount
+	}
+	return 0
+}
+
+func (x *EraseProjectResponse) GetErasedConnectionCount() int32 {
+	if x != nil {
+		return x.ErasedConnectionCount
+	}
+	return 0
+}
+
+func (x *EraseProjectResponse) GetErasedLoginCount() int32 {
+	if x != nil {
+		return x.ErasedLoginCount
+	}
+	return 0
+}
+
+func (x *EraseProjectResponse) GetErasedApiKeyCount() int32 {
+	if x != nil {
+		return x.ErasedApiKeyCount
+	}
+	return 0
+}
+
+func (x *EraseProjectResponse) GetDone() bool {
+	if x != nil {
+		return x.Done
+	}
+	return false
+}
+
+func (x *EraseProjectResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *EraseProjectResponse) GetOpenJobCount() int32 {
+	if x != nil {
+		return x.OpenJobCount
+	}
+	return 0
+}
+
+func (x *EraseProjectResponse) GetKeptJobCount() int32 {
+	if x != nil {
+		return x.KeptJobCount
+	}
+	return 0
+}
+
+func (x *EraseProjectResponse) GetRetryTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RetryTime
+	}
+	return nil
+}
+
 var File_fireonce_v1_access_service_proto protoreflect.FileDescriptor
 
 const file_fireonce_v1_access_service_proto_rawDesc = "" +
 	"\n" +
-	" fireonce/v1/access_service.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfc\x02\n" +
-	"\x06APIKey\x12\x1c\n" +
+	" fireonce/v1/access_service.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x80\x03\n" +
+	"\x06ApiKey\x12\x1c\n" +
 	"\n" +
 	"api_key_id\x18\x01 \x01(\tR\bapiKeyId\x12\x1d\n" +
 	"\n" +
@@ -859,38 +1040,37 @@ const file_fireonce_v1_access_service_proto_rawDesc = "" +
 	"expireTime\x12>\n" +
 	"\rlast_use_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\vlastUseTime\x12;\n" +
 	"\vrevoke_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"revokeTime\x12\x12\n" +
-	"\x04live\x18\t \x01(\bR\x04live\"\xf5\x03\n" +
-	"\x13CreateAPIKeyRequest\x12C\n" +
+	"revokeTime\x12\x16\n" +
+	"\x06active\x18\t \x01(\bR\x06active\"\xaa\x04\n" +
+	"\x13CreateApiKeyRequest\x12C\n" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tB$\xbaH!\xd8\x01\x01r\x1c2\x1a^[a-z0-9][a-z0-9_-]{0,62}$R\tprojectId\x12%\n" +
 	"\x0ecreate_project\x18\x02 \x01(\bR\rcreateProject\x12\xab\x01\n" +
 	"\x04name\x18\x03 \x01(\tB\x96\x01\xbaH\x92\x01\xba\x01b\n" +
-	"\x13create_api_key.name\x12'name must not look like the id of a key\x1a\"!this.matches('^[0-9A-Fa-f]{16}$')\xd8\x01\x01r(2!^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$Z\x03keyR\x04name\x12y\n" +
-	"\x06scopes\x18\x04 \x03(\tBa\xbaH^\x92\x01[\b\x01\x10\x10\x18\x01\"SrQR\tjobs:readR\n" +
-	"jobs:writeR\fjobs:resolveR\x10connections:readR\x11connections:writeR\x05adminR\x06scopes\x12I\n" +
+	"\x13create_api_key.name\x12'name must not look like the id of a key\x1a\"!this.matches('^[0-9A-Fa-f]{16}$')\xd8\x01\x01r(2!^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$Z\x03keyR\x04name\x12\xad\x01\n" +
+	"\x06scopes\x18\x04 \x03(\tB\x94\x01\xbaH\x90\x01\x92\x01\x8c\x01\b\x01\x10\x10\x18\x01\"\x83\x01r\x80\x01R\tjobs:readR\rpayloads:readR\n" +
+	"jobs:writeR\fjobs:resolveR\vjobs:deleteR\x11effect-keys:writeR\x10connections:readR\x11connections:writeR\x05adminR\x06scopes\x12I\n" +
 	"\blifetime\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\f\"\x06\b\x80\xbc\xe0\xdf\v2\x02\b\x01R\blifetime\"\\\n" +
-	"\x14CreateAPIKeyResponse\x12,\n" +
-	"\aapi_key\x18\x01 \x01(\v2\x13.fireonce.v1.APIKeyR\x06apiKey\x12\x16\n" +
-	"\x06secret\x18\x02 \x01(\tR\x06secret\"\xab\x01\n" +
-	"\x12ListAPIKeysRequest\x12C\n" +
+	"\x14CreateApiKeyResponse\x12,\n" +
+	"\aapi_key\x18\x01 \x01(\v2\x13.fireonce.v1.ApiKeyR\x06apiKey\x12\x16\n" +
+	"\x06secret\x18\x02 \x01(\tR\x06secret\"\xa8\x01\n" +
+	"\x12ListApiKeysRequest\x12C\n" +
 	"\n" +
-	"project_id\x18\x01 \x01(\tB$\xbaH!\xd8\x01\x01r\x1c2\x1a^[a-z0-9][a-z0-9_-]{0,62}$R\tprojectId\x12'\n" +
-	"\tpage_size\x18\x02 \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\xf4\x03(\x00R\bpageSize\x12'\n" +
+	"project_id\x18\x01 \x01(\tB$\xbaH!\xd8\x01\x01r\x1c2\x1a^[a-z0-9][a-z0-9_-]{0,62}$R\tprojectId\x12$\n" +
+	"\tpage_size\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12'\n" +
 	"\n" +
 	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\"m\n" +
-	"\x13ListAPIKeysResponse\x12.\n" +
-	"\bapi_keys\x18\x01 \x03(\v2\x13.fireonce.v1.APIKeyR\aapiKeys\x12&\n" +
+	"\x13ListApiKeysResponse\x12.\n" +
+	"\bapi_keys\x18\x01 \x03(\v2\x13.fireonce.v1.ApiKeyR\aapiKeys\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"J\n" +
-	"\x13RevokeAPIKeyRequest\x123\n" +
+	"\x13RevokeApiKeyRequest\x123\n" +
 	"\n" +
 	"api_key_id\x18\x01 \x01(\tB\x15\xbaH\x12r\x102\x0e^[0-9a-f]{16}$R\bapiKeyId\"D\n" +
-	"\x14RevokeAPIKeyResponse\x12,\n" +
-	"\aapi_key\x18\x01 \x01(\v2\x13.fireonce.v1.APIKeyR\x06apiKey\"\xa0\x01\n" +
+	"\x14RevokeApiKeyResponse\x12,\n" +
+	"\aapi_key\x18\x01 \x01(\v2\x13.fireonce.v1.ApiKeyR\x06apiKey\"\xaf\x01\n" +
 	"\n" +
-	"SealingKey\x12\x15\n" +
-	"\x06key_id\x18\x01 \x01(\tR\x05keyId\x12/\n" +
+	"SealingKey\x12$\n" +
+	"\x0esealing_key_id\x18\x01 \x01(\tR\fsealingKeyId\x12/\n" +
 	"\x04role\x18\x02 \x01(\x0e2\x1b.fireonce.v1.SealingKeyRoleR\x04role\x12)\n" +
 	"\x10credential_count\x18\x03 \x01(\x03R\x0fcredentialCount\x12\x1f\n" +
 	"\vlogin_count\x18\x04 \x01(\x03R\n" +
@@ -898,30 +1078,48 @@ const file_fireonce_v1_access_service_proto_rawDesc = "" +
 	"\x16ListSealingKeysRequest\"\x84\x01\n" +
 	"\x17ListSealingKeysResponse\x12:\n" +
 	"\fsealing_keys\x18\x01 \x03(\v2\x17.fireonce.v1.SealingKeyR\vsealingKeys\x12-\n" +
-	"\x13next_sealing_key_id\x18\x02 \x01(\tR\x10nextSealingKeyId\"k\n" +
-	"\x17RotateSealingKeyRequest\x12'\n" +
-	"\tpage_size\x18\x01 \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\xf4\x03(\x00R\bpageSize\x12'\n" +
+	"\x13next_sealing_key_id\x18\x02 \x01(\tR\x10nextSealingKeyId\"h\n" +
+	"\x17RotateSealingKeyRequest\x12$\n" +
+	"\tpage_size\x18\x01 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12'\n" +
 	"\n" +
-	"page_token\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\"\xd9\x01\n" +
-	"\x18RotateSealingKeyResponse\x12\x15\n" +
-	"\x06key_id\x18\x01 \x01(\tR\x05keyId\x12%\n" +
+	"page_token\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\"\xe8\x01\n" +
+	"\x18RotateSealingKeyResponse\x12$\n" +
+	"\x0esealing_key_id\x18\x01 \x01(\tR\fsealingKeyId\x12%\n" +
 	"\x0eresealed_count\x18\x02 \x01(\x05R\rresealedCount\x12#\n" +
 	"\rchanged_count\x18\x03 \x01(\x05R\fchangedCount\x122\n" +
 	"\x15failed_connection_ids\x18\x04 \x03(\tR\x13failedConnectionIds\x12&\n" +
-	"\x0fnext_page_token\x18\x05 \x01(\tR\rnextPageToken*\x88\x01\n" +
+	"\x0fnext_page_token\x18\x05 \x01(\tR\rnextPageToken\"\x80\x01\n" +
+	"\x13EraseProjectRequest\x12@\n" +
+	"\n" +
+	"project_id\x18\x01 \x01(\tB!\xbaH\x1er\x1c2\x1a^[a-z0-9][a-z0-9_-]{0,62}$R\tprojectId\x12'\n" +
+	"\n" +
+	"page_token\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\"\xca\x03\n" +
+	"\x14EraseProjectResponse\x12(\n" +
+	"\x10erased_job_count\x18\x01 \x01(\x05R\x0eerasedJobCount\x12.\n" +
+	"\x13blanked_event_count\x18\x02 \x01(\x05R\x11blankedEventCount\x126\n" +
+	"\x17erased_connection_count\x18\x03 \x01(\x05R\x15erasedConnectionCount\x12,\n" +
+	"\x12erased_login_count\x18\x04 \x01(\x05R\x10erasedLoginCount\x12/\n" +
+	"\x14erased_api_key_count\x18\x05 \x01(\x05R\x11erasedApiKeyCount\x12\x12\n" +
+	"\x04done\x18\x06 \x01(\bR\x04done\x12&\n" +
+	"\x0fnext_page_token\x18\a \x01(\tR\rnextPageToken\x12$\n" +
+	"\x0eopen_job_count\x18\b \x01(\x05R\fopenJobCount\x12$\n" +
+	"\x0ekept_job_count\x18\t \x01(\x05R\fkeptJobCount\x129\n" +
+	"\n" +
+	"retry_time\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\tretryTime*\x88\x01\n" +
 	"\x0eSealingKeyRole\x12 \n" +
 	"\x1cSEALING_KEY_ROLE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16SEALING_KEY_ROLE_SEALS\x10\x01\x12\x1a\n" +
 	"\x16SEALING_KEY_ROLE_OPENS\x10\x02\x12\x1c\n" +
-	"\x18SEALING_KEY_ROLE_MISSING\x10\x032\xde\x03\n" +
+	"\x18SEALING_KEY_ROLE_MISSING\x10\x032\xb8\x04\n" +
 	"\rAccessService\x12S\n" +
-	"\fCreateAPIKey\x12 .fireonce.v1.CreateAPIKeyRequest\x1a!.fireonce.v1.CreateAPIKeyResponse\x12U\n" +
-	"\vListAPIKeys\x12\x1f.fireonce.v1.ListAPIKeysRequest\x1a .fireonce.v1.ListAPIKeysResponse\"\x03\x90\x02\x01\x12X\n" +
-	"\fRevokeAPIKey\x12 .fireonce.v1.RevokeAPIKeyRequest\x1a!.fireonce.v1.RevokeAPIKeyResponse\"\x03\x90\x02\x02\x12a\n" +
+	"\fCreateApiKey\x12 .fireonce.v1.CreateApiKeyRequest\x1a!.fireonce.v1.CreateApiKeyResponse\x12U\n" +
+	"\vListApiKeys\x12\x1f.fireonce.v1.ListApiKeysRequest\x1a .fireonce.v1.ListApiKeysResponse\"\x03\x90\x02\x01\x12X\n" +
+	"\fRevokeApiKey\x12 .fireonce.v1.RevokeApiKeyRequest\x1a!.fireonce.v1.RevokeApiKeyResponse\"\x03\x90\x02\x02\x12a\n" +
 	"\x0fListSealingKeys\x12#.fireonce.v1.ListSealingKeysRequest\x1a$.fireonce.v1.ListSealingKeysResponse\"\x03\x90\x02\x01\x12d\n" +
-	"\x10RotateSealingKey\x12$.fireonce.v1.RotateSealingKeyRequest\x1a%.fireonce.v1.RotateSealingKeyResponse\"\x03\x90\x02\x02B\xab\x01\n" +
-	"\x0fcom.fireonce.v1B\x12AccessServiceProtoP\x01Z7github.com/fireonce/fireonce/gen/fireonce/v1;fireoncev1\xa2\x02\x03FXX\xaa\x02\vFireonce.V1\xca\x02\vFireonce\\V1\xe2\x02\x17Fireonce\\V1\\GPBMetadata\xea\x02\fFireonce::V1b\x06proto3"
+	"\x10RotateSealingKey\x12$.fireonce.v1.RotateSealingKeyRequest\x1a%.fireonce.v1.RotateSealingKeyResponse\"\x03\x90\x02\x02\x12X\n" +
+	"\fEraseProject\x12 .fireonce.v1.EraseProjectRequest\x1a!.fireonce.v1.EraseProjectResponse\"\x03\x90\x02\x02B\x92\x01\n" +
+	"\x15io.github.fireonce.v1B\x12AccessServiceProtoP\x01Z2github.com/fireonce/fireonce/clients/go/fireoncev1\xa2\x02\x03FOX\xaa\x02\vFireonce.V1\xca\x02\vFireonce\\V1\xea\x02\fFireonce::V1b\x06proto3"
 
 var (
 	file_fireonce_v1_access_service_proto_rawDescOnce sync.Once
@@ -936,50 +1134,55 @@ func file_fireonce_v1_access_service_proto_rawDescGZIP() []byte {
 }
 
 var file_fireonce_v1_access_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_fireonce_v1_access_service_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_fireonce_v1_access_service_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_fireonce_v1_access_service_proto_goTypes = []any{
 	(SealingKeyRole)(0),              // 0: fireonce.v1.SealingKeyRole
-	(*APIKey)(nil),                   // 1: fireonce.v1.APIKey
-	(*CreateAPIKeyRequest)(nil),      // 2: fireonce.v1.CreateAPIKeyRequest
-	(*CreateAPIKeyResponse)(nil),     // 3: fireonce.v1.CreateAPIKeyResponse
-	(*ListAPIKeysRequest)(nil),       // 4: fireonce.v1.ListAPIKeysRequest
-	(*ListAPIKeysResponse)(nil),      // 5: fireonce.v1.ListAPIKeysResponse
-	(*RevokeAPIKeyRequest)(nil),      // 6: fireonce.v1.RevokeAPIKeyRequest
-	(*RevokeAPIKeyResponse)(nil),     // 7: fireonce.v1.RevokeAPIKeyResponse
+	(*ApiKey)(nil),                   // 1: fireonce.v1.ApiKey
+	(*CreateApiKeyRequest)(nil),      // 2: fireonce.v1.CreateApiKeyRequest
+	(*CreateApiKeyResponse)(nil),     // 3: fireonce.v1.CreateApiKeyResponse
+	(*ListApiKeysRequest)(nil),       // 4: fireonce.v1.ListApiKeysRequest
+	(*ListApiKeysResponse)(nil),      // 5: fireonce.v1.ListApiKeysResponse
+	(*RevokeApiKeyRequest)(nil),      // 6: fireonce.v1.RevokeApiKeyRequest
+	(*RevokeApiKeyResponse)(nil),     // 7: fireonce.v1.RevokeApiKeyResponse
 	(*SealingKey)(nil),               // 8: fireonce.v1.SealingKey
 	(*ListSealingKeysRequest)(nil),   // 9: fireonce.v1.ListSealingKeysRequest
 	(*ListSealingKeysResponse)(nil),  // 10: fireonce.v1.ListSealingKeysResponse
 	(*RotateSealingKeyRequest)(nil),  // 11: fireonce.v1.RotateSealingKeyRequest
 	(*RotateSealingKeyResponse)(nil), // 12: fireonce.v1.RotateSealingKeyResponse
-	(*timestamppb.Timestamp)(nil),    // 13: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),      // 14: google.protobuf.Duration
+	(*EraseProjectRequest)(nil),      // 13: fireonce.v1.EraseProjectRequest
+	(*EraseProjectResponse)(nil),     // 14: fireonce.v1.EraseProjectResponse
+	(*timestamppb.Timestamp)(nil),    // 15: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),      // 16: google.protobuf.Duration
 }
 var file_fireonce_v1_access_service_proto_depIdxs = []int32{
-	13, // 0: fireonce.v1.APIKey.create_time:type_name -> google.protobuf.Timestamp
-	13, // 1: fireonce.v1.APIKey.expire_time:type_name -> google.protobuf.Timestamp
-	13, // 2: fireonce.v1.APIKey.last_use_time:type_name -> google.protobuf.Timestamp
-	13, // 3: fireonce.v1.APIKey.revoke_time:type_name -> google.protobuf.Timestamp
-	14, // 4: fireonce.v1.CreateAPIKeyRequest.lifetime:type_name -> google.protobuf.Duration
-	1,  // 5: fireonce.v1.CreateAPIKeyResponse.api_key:type_name -> fireonce.v1.APIKey
-	1,  // 6: fireonce.v1.ListAPIKeysResponse.api_keys:type_name -> fireonce.v1.APIKey
-	1,  // 7: fireonce.v1.RevokeAPIKeyResponse.api_key:type_name -> fireonce.v1.APIKey
+	15, // 0: fireonce.v1.ApiKey.create_time:type_name -> google.protobuf.Timestamp
+	15, // 1: fireonce.v1.ApiKey.expire_time:type_name -> google.protobuf.Timestamp
+	15, // 2: fireonce.v1.ApiKey.last_use_time:type_name -> google.protobuf.Timestamp
+	15, // 3: fireonce.v1.ApiKey.revoke_time:type_name -> google.protobuf.Timestamp
+	16, // 4: fireonce.v1.CreateApiKeyRequest.lifetime:type_name -> google.protobuf.Duration
+	1,  // 5: fireonce.v1.CreateApiKeyResponse.api_key:type_name -> fireonce.v1.ApiKey
+	1,  // 6: fireonce.v1.ListApiKeysResponse.api_keys:type_name -> fireonce.v1.ApiKey
+	1,  // 7: fireonce.v1.RevokeApiKeyResponse.api_key:type_name -> fireonce.v1.ApiKey
 	0,  // 8: fireonce.v1.SealingKey.role:type_name -> fireonce.v1.SealingKeyRole
 	8,  // 9: fireonce.v1.ListSealingKeysResponse.sealing_keys:type_name -> fireonce.v1.SealingKey
-	2,  // 10: fireonce.v1.AccessService.CreateAPIKey:input_type -> fireonce.v1.CreateAPIKeyRequest
-	4,  // 11: fireonce.v1.AccessService.ListAPIKeys:input_type -> fireonce.v1.ListAPIKeysRequest
-	6,  // 12: fireonce.v1.AccessService.RevokeAPIKey:input_type -> fireonce.v1.RevokeAPIKeyRequest
-	9,  // 13: fireonce.v1.AccessService.ListSealingKeys:input_type -> fireonce.v1.ListSealingKeysRequest
-	11, // 14: fireonce.v1.AccessService.RotateSealingKey:input_type -> fireonce.v1.RotateSealingKeyRequest
-	3,  // 15: fireonce.v1.AccessService.CreateAPIKey:output_type -> fireonce.v1.CreateAPIKeyResponse
-	5,  // 16: fireonce.v1.AccessService.ListAPIKeys:output_type -> fireonce.v1.ListAPIKeysResponse
-	7,  // 17: fireonce.v1.AccessService.RevokeAPIKey:output_type -> fireonce.v1.RevokeAPIKeyResponse
-	10, // 18: fireonce.v1.AccessService.ListSealingKeys:output_type -> fireonce.v1.ListSealingKeysResponse
-	12, // 19: fireonce.v1.AccessService.RotateSealingKey:output_type -> fireonce.v1.RotateSealingKeyResponse
-	15, // [15:20] is the sub-list for method output_type
-	10, // [10:15] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	15, // 10: fireonce.v1.EraseProjectResponse.retry_time:type_name -> google.protobuf.Timestamp
+	2,  // 11: fireonce.v1.AccessService.CreateApiKey:input_type -> fireonce.v1.CreateApiKeyRequest
+	4,  // 12: fireonce.v1.AccessService.ListApiKeys:input_type -> fireonce.v1.ListApiKeysRequest
+	6,  // 13: fireonce.v1.AccessService.RevokeApiKey:input_type -> fireonce.v1.RevokeApiKeyRequest
+	9,  // 14: fireonce.v1.AccessService.ListSealingKeys:input_type -> fireonce.v1.ListSealingKeysRequest
+	11, // 15: fireonce.v1.AccessService.RotateSealingKey:input_type -> fireonce.v1.RotateSealingKeyRequest
+	13, // 16: fireonce.v1.AccessService.EraseProject:input_type -> fireonce.v1.EraseProjectRequest
+	3,  // 17: fireonce.v1.AccessService.CreateApiKey:output_type -> fireonce.v1.CreateApiKeyResponse
+	5,  // 18: fireonce.v1.AccessService.ListApiKeys:output_type -> fireonce.v1.ListApiKeysResponse
+	7,  // 19: fireonce.v1.AccessService.RevokeApiKey:output_type -> fireonce.v1.RevokeApiKeyResponse
+	10, // 20: fireonce.v1.AccessService.ListSealingKeys:output_type -> fireonce.v1.ListSealingKeysResponse
+	12, // 21: fireonce.v1.AccessService.RotateSealingKey:output_type -> fireonce.v1.RotateSealingKeyResponse
+	14, // 22: fireonce.v1.AccessService.EraseProject:output_type -> fireonce.v1.EraseProjectResponse
+	17, // [17:23] is the sub-list for method output_type
+	11, // [11:17] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_fireonce_v1_access_service_proto_init() }
@@ -993,7 +1196,7 @@ func file_fireonce_v1_access_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fireonce_v1_access_service_proto_rawDesc), len(file_fireonce_v1_access_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   12,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,23 +19,24 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	AccessService_CreateAPIKey_FullMethodName     = "/fireonce.v1.AccessService/CreateAPIKey"
-	AccessService_ListAPIKeys_FullMethodName      = "/fireonce.v1.AccessService/ListAPIKeys"
-	AccessService_RevokeAPIKey_FullMethodName     = "/fireonce.v1.AccessService/RevokeAPIKey"
+	AccessService_CreateApiKey_FullMethodName     = "/fireonce.v1.AccessService/CreateApiKey"
+	AccessService_ListApiKeys_FullMethodName      = "/fireonce.v1.AccessService/ListApiKeys"
+	AccessService_RevokeApiKey_FullMethodName     = "/fireonce.v1.AccessService/RevokeApiKey"
 	AccessService_ListSealingKeys_FullMethodName  = "/fireonce.v1.AccessService/ListSealingKeys"
 	AccessService_RotateSealingKey_FullMethodName = "/fireonce.v1.AccessService/RotateSealingKey"
+	AccessService_EraseProject_FullMethodName     = "/fireonce.v1.AccessService/EraseProject"
 )
 
 // AccessServiceClient is the client API for AccessService service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Who may call, and what the server's secrets are sealed with.
+// API keys, and the keys that seal the server's secrets.
 //
 // Every RPC here needs the scope "admin". A key with it works in its own project:
 // it makes, lists and revokes that project's keys. The operator, who holds the key
 // that the server was started with, works in all of them; where no key is required
-// everybody is the operator. What only he may do fails for others with
+// everybody is the operator. A call that is the operator's alone fails for others with
 // PERMISSION_DENIED / OPERATOR_REQUIRED, whether there is such a project or not.
 //
 // Errors that any RPC may return are those of JobService.
@@ -43,7 +44,7 @@ type AccessServiceClient interface {
 	// Makes an API key, and gives it once: only a hash of it is kept.
 	//
 	// Not idempotent: a repeat makes another key, so that a key is in one answer only.
-	// When that is lost, the key that nobody has is in ListAPIKeys, never used: revoke it.
+	// When that answer is lost, ListApiKeys has the key, never used: revoke it.
 	//
 	// Two keys of one client may live at the same time, under different names, so that
 	// one replaces the other: make the second, hand it over, see in last_use_time that the first is used no
@@ -56,18 +57,18 @@ type AccessServiceClient interface {
 	//   - NOT_FOUND / PROJECT_NOT_FOUND: and create_project is not set.
 	//   - ALREADY_EXISTS / API_KEY_NAME_TAKEN: a live key of the project has the name.
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "api-keys".
-	CreateAPIKey(ctx context.Context, in *CreateAPIKeyRequest, opts ...grpc.CallOption) (*CreateAPIKeyResponse, error)
-	// What is known of the keys, which is never a key itself; those that were revoked
-	// or are over, too. In the order of their ids, which says nothing.
+	CreateApiKey(ctx context.Context, in *CreateApiKeyRequest, opts ...grpc.CallOption) (*CreateApiKeyResponse, error)
+	// The keys' descriptions, never a key itself, including revoked and expired keys. In no
+	// meaningful order.
 	//
 	// * PERMISSION_DENIED / OPERATOR_REQUIRED: another project than the caller's own.
 	// * INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
-	ListAPIKeys(ctx context.Context, in *ListAPIKeysRequest, opts ...grpc.CallOption) (*ListAPIKeysResponse, error)
+	ListApiKeys(ctx context.Context, in *ListApiKeysRequest, opts ...grpc.CallOption) (*ListApiKeysResponse, error)
 	// Ends a key, for ever. Every server refuses it within 5 s, and its open streams
 	// deliver nothing from then on. A key may revoke itself. OK when it is
-	// revoked already; the first time stays. What a key has made stays, other keys
+	// revoked already; the first time stays. Everything made with the key stays, other keys
 	// included. NOT_FOUND / API_KEY_NOT_FOUND.
-	RevokeAPIKey(ctx context.Context, in *RevokeAPIKeyRequest, opts ...grpc.CallOption) (*RevokeAPIKeyResponse, error)
+	RevokeApiKey(ctx context.Context, in *RevokeApiKeyRequest, opts ...grpc.CallOption) (*RevokeApiKeyResponse, error)
 	// The keys that seal credentials: their ids, and how much each seals, in all
 	// projects. Never a key itself. PERMISSION_DENIED / OPERATOR_REQUIRED.
 	ListSealingKeys(ctx context.Context, in *ListSealingKeysRequest, opts ...grpc.CallOption) (*ListSealingKeysResponse, error)
@@ -75,7 +76,7 @@ type AccessServiceClient interface {
 	// at most 500 in a call: call again with next_page_token until it is empty. The
 	// credentials themselves are neither decrypted nor changed, and jobs go on meanwhile.
 	// Each is sealed anew only if it is still as it was read. May be stopped and
-	// begun again at any time, also by several at once: what is done stays done.
+	// begun again at any time, also by several concurrently: what is done stays done.
 	//
 	// Every other server on the database must have that key already, or its jobs wait
 	// until it has.
@@ -86,6 +87,20 @@ type AccessServiceClient interface {
 	//   - INVALID_ARGUMENT / PAGE_TOKEN_INVALID: also when the server seals with another
 	//     key by now. Begin anew.
 	RotateSealingKey(ctx context.Context, in *RotateSealingKeyRequest, opts ...grpc.CallOption) (*RotateSealingKeyResponse, error)
+	// Erases what a project has, a bounded part in each call: call again with next_page_token
+	// until done is true. Ended jobs go as by DeleteJob, under the same rules. Once none is
+	// left, the words and actors in the project's events, its connections with their
+	// credentials, its logins and its API keys go. Digests of keys stay, so that nothing is
+	// sent twice, and so does one ErasedJob for each job. Nothing is canceled: end the open
+	// jobs first. Other projects are not touched.
+	//
+	//   - PERMISSION_DENIED / OPERATOR_REQUIRED.
+	//   - NOT_FOUND / PROJECT_NOT_FOUND.
+	//   - FAILED_PRECONDITION / PROJECT_IN_USE: an API key of the project is live. Revoke all of
+	//     them first, so that nobody schedules anything meanwhile.
+	//   - FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED as for DeleteJob.
+	//   - INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
+	EraseProject(ctx context.Context, in *EraseProjectRequest, opts ...grpc.CallOption) (*EraseProjectResponse, error)
 }
 
 type accessServiceClient struct {
@@ -96,30 +111,30 @@ func NewAccessServiceClient(cc grpc.ClientConnInterface) AccessServiceClient {
 	return &accessServiceClient{cc}
 }
 
-func (c *accessServiceClient) CreateAPIKey(ctx context.Context, in *CreateAPIKeyRequest, opts ...grpc.CallOption) (*CreateAPIKeyResponse, error) {
+func (c *accessServiceClient) CreateApiKey(ctx context.Context, in *CreateApiKeyRequest, opts ...grpc.CallOption) (*CreateApiKeyResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(CreateAPIKeyResponse)
-	err := c.cc.Invoke(ctx, AccessService_CreateAPIKey_FullMethodName, in, out, cOpts...)
+	out := new(CreateApiKeyResponse)
+	err := c.cc.Invoke(ctx, AccessService_CreateApiKey_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
 	return out, nil
 }
 
-func (c *accessServiceClient) ListAPIKeys(ctx context.Context, in *ListAPIKeysRequest, opts ...grpc.CallOption) (*ListAPIKeysResponse, error) {
+func (c *accessServiceClient) ListApiKeys(ctx context.Context, in *ListApiKeysRequest, opts ...grpc.CallOption) (*ListApiKeysResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(ListAPIKeysResponse)
-	err := c.cc.Invoke(ctx, AccessService_ListAPIKeys_FullMethodName, in, out, cOpts...)
+	out := new(ListApiKeysResponse)
+	err := c.cc.Invoke(ctx, AccessService_ListApiKeys_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
 	return out, nil
 }
 
-func (c *accessServiceClient) RevokeAPIKey(ctx context.Context, in *RevokeAPIKeyRequest, opts ...grpc.CallOption) (*RevokeAPIKeyResponse, error) {
+func (c *accessServiceClient) RevokeApiKey(ctx context.Context, in *RevokeApiKeyRequest, opts ...grpc.CallOption) (*RevokeApiKeyResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(RevokeAPIKeyResponse)
-	err := c.cc.Invoke(ctx, AccessService_RevokeAPIKey_FullMethodName, in, out, cOpts...)
+	out := new(RevokeApiKeyResponse)
+	err := c.cc.Invoke(ctx, AccessService_RevokeApiKey_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -146,16 +161,26 @@ func (c *accessServiceClient) RotateSealingKey(ctx context.Context, in *RotateSe
 	return out, nil
 }
 
+func (c *accessServiceClient) EraseProject(ctx context.Context, in *EraseProjectRequest, opts ...grpc.CallOption) (*EraseProjectResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(EraseProjectResponse)
+	err := c.cc.Invoke(ctx, AccessService_EraseProject_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AccessServiceServer is the server API for AccessService service.
 // All implementations must embed UnimplementedAccessServiceServer
 // for forward compatibility.
 //
-// Who may call, and what the server's secrets are sealed with.
+// API keys, and the keys that seal the server's secrets.
 //
 // Every RPC here needs the scope "admin". A key with it works in its own project:
 // it makes, lists and revokes that project's keys. The operator, who holds the key
 // that the server was started with, works in all of them; where no key is required
-// everybody is the operator. What only he may do fails for others with
+// everybody is the operator. A call that is the operator's alone fails for others with
 // PERMISSION_DENIED / OPERATOR_REQUIRED, whether there is such a project or not.
 //
 // Errors that any RPC may return are those of JobService.
@@ -163,7 +188,7 @@ type AccessServiceServer interface {
 	// Makes an API key, and gives it once: only a hash of it is kept.
 	//
 	// Not idempotent: a repeat makes another key, so that a key is in one answer only.
-	// When that is lost, the key that nobody has is in ListAPIKeys, never used: revoke it.
+	// When that answer is lost, ListApiKeys has the key, never used: revoke it.
 	//
 	// Two keys of one client may live at the same time, under different names, so that
 	// one replaces the other: make the second, hand it over, see in last_use_time that the first is used no
@@ -176,18 +201,18 @@ type AccessServiceServer interface {
 	//   - NOT_FOUND / PROJECT_NOT_FOUND: and create_project is not set.
 	//   - ALREADY_EXISTS / API_KEY_NAME_TAKEN: a live key of the project has the name.
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "api-keys".
-	CreateAPIKey(context.Context, *CreateAPIKeyRequest) (*CreateAPIKeyResponse, error)
-	// What is known of the keys, which is never a key itself; those that were revoked
-	// or are over, too. In the order of their ids, which says nothing.
+	CreateApiKey(context.Context, *CreateApiKeyRequest) (*CreateApiKeyResponse, error)
+	// The keys' descriptions, never a key itself, including revoked and expired keys. In no
+	// meaningful order.
 	//
 	// * PERMISSION_DENIED / OPERATOR_REQUIRED: another project than the caller's own.
 	// * INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
-	ListAPIKeys(context.Context, *ListAPIKeysRequest) (*ListAPIKeysResponse, error)
+	ListApiKeys(context.Context, *ListApiKeysRequest) (*ListApiKeysResponse, error)
 	// Ends a key, for ever. Every server refuses it within 5 s, and its open streams
 	// deliver nothing from then on. A key may revoke itself. OK when it is
-	// revoked already; the first time stays. What a key has made stays, other keys
+	// revoked already; the first time stays. Everything made with the key stays, other keys
 	// included. NOT_FOUND / API_KEY_NOT_FOUND.
-	RevokeAPIKey(context.Context, *RevokeAPIKeyRequest) (*RevokeAPIKeyResponse, error)
+	RevokeApiKey(context.Context, *RevokeApiKeyRequest) (*RevokeApiKeyResponse, error)
 	// The keys that seal credentials: their ids, and how much each seals, in all
 	// projects. Never a key itself. PERMISSION_DENIED / OPERATOR_REQUIRED.
 	ListSealingKeys(context.Context, *ListSealingKeysRequest) (*ListSealingKeysResponse, error)
@@ -195,7 +220,7 @@ type AccessServiceServer interface {
 	// at most 500 in a call: call again with next_page_token until it is empty. The
 	// credentials themselves are neither decrypted nor changed, and jobs go on meanwhile.
 	// Each is sealed anew only if it is still as it was read. May be stopped and
-	// begun again at any time, also by several at once: what is done stays done.
+	// begun again at any time, also by several concurrently: what is done stays done.
 	//
 	// Every other server on the database must have that key already, or its jobs wait
 	// until it has.
@@ -206,6 +231,20 @@ type AccessServiceServer interface {
 	//   - INVALID_ARGUMENT / PAGE_TOKEN_INVALID: also when the server seals with another
 	//     key by now. Begin anew.
 	RotateSealingKey(context.Context, *RotateSealingKeyRequest) (*RotateSealingKeyResponse, error)
+	// Erases what a project has, a bounded part in each call: call again with next_page_token
+	// until done is true. Ended jobs go as by DeleteJob, under the same rules. Once none is
+	// left, the words and actors in the project's events, its connections with their
+	// credentials, its logins and its API keys go. Digests of keys stay, so that nothing is
+	// sent twice, and so does one ErasedJob for each job. Nothing is canceled: end the open
+	// jobs first. Other projects are not touched.
+	//
+	//   - PERMISSION_DENIED / OPERATOR_REQUIRED.
+	//   - NOT_FOUND / PROJECT_NOT_FOUND.
+	//   - FAILED_PRECONDITION / PROJECT_IN_USE: an API key of the project is live. Revoke all of
+	//     them first, so that nobody schedules anything meanwhile.
+	//   - FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED as for DeleteJob.
+	//   - INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
+	EraseProject(context.Context, *EraseProjectRequest) (*EraseProjectResponse, error)
 	mustEmbedUnimplementedAccessServiceServer()
 }
 
@@ -216,20 +255,23 @@ type AccessServiceServer interface {
 // pointer dereference when methods are called.
 type UnimplementedAccessServiceServer struct{}
 
-func (UnimplementedAccessServiceServer) CreateAPIKey(context.Context, *CreateAPIKeyRequest) (*CreateAPIKeyResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method CreateAPIKey not implemented")
+func (UnimplementedAccessServiceServer) CreateApiKey(context.Context, *CreateApiKeyRequest) (*CreateApiKeyResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CreateApiKey not implemented")
 }
-func (UnimplementedAccessServiceServer) ListAPIKeys(context.Context, *ListAPIKeysRequest) (*ListAPIKeysResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method ListAPIKeys not implemented")
+func (UnimplementedAccessServiceServer) ListApiKeys(context.Context, *ListApiKeysRequest) (*ListApiKeysResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListApiKeys not implemented")
 }
-func (UnimplementedAccessServiceServer) RevokeAPIKey(context.Context, *RevokeAPIKeyRequest) (*RevokeAPIKeyResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method RevokeAPIKey not implemented")
+func (UnimplementedAccessServiceServer) RevokeApiKey(context.Context, *RevokeApiKeyRequest) (*RevokeApiKeyResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RevokeApiKey not implemented")
 }
 func (UnimplementedAccessServiceServer) ListSealingKeys(context.Context, *ListSealingKeysRequest) (*ListSealingKeysResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListSealingKeys not implemented")
 }
 func (UnimplementedAccessServiceServer) RotateSealingKey(context.Context, *RotateSealingKeyRequest) (*RotateSealingKeyResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RotateSealingKey not implemented")
+}
+func (UnimplementedAccessServiceServer) EraseProject(context.Context, *EraseProjectRequest) (*EraseProjectResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method EraseProject not implemented")
 }
 func (UnimplementedAccessServiceServer) mustEmbedUnimplementedAccessServiceServer() {}
 func (UnimplementedAccessServiceServer) testEmbeddedByValue()                       {}
@@ -252,56 +294,56 @@ func RegisterAccessServiceServer(s grpc.ServiceRegistrar, srv AccessServiceServe
 	s.RegisterService(&AccessService_ServiceDesc, srv)
 }
 
-func _AccessService_CreateAPIKey_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(CreateAPIKeyRequest)
+func _AccessService_CreateApiKey_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CreateApiKeyRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
 	if interceptor == nil {
-		return srv.(AccessServiceServer).CreateAPIKey(ctx, in)
+		return srv.(AccessServiceServer).CreateApiKey(ctx, in)
 	}
 	info := &grpc.UnaryServerInfo{
 		Server:     srv,
-		FullMethod: AccessService_CreateAPIKey_FullMethodName,
+		FullMethod: AccessService_CreateApiKey_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(AccessServiceServer).CreateAPIKey(ctx, req.(*CreateAPIKeyRequest))
+		return srv.(AccessServiceServer).CreateApiKey(ctx, req.(*CreateApiKeyRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
-func _AccessService_ListAPIKeys_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(ListAPIKeysRequest)
+func _AccessService_ListApiKeys_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListApiKeysRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
 	if interceptor == nil {
-		return srv.(AccessServiceServer).ListAPIKeys(ctx, in)
+		return srv.(AccessServiceServer).ListApiKeys(ctx, in)
 	}
 	info := &grpc.UnaryServerInfo{
 		Server:     srv,
-		FullMethod: AccessService_ListAPIKeys_FullMethodName,
+		FullMethod: AccessService_ListApiKeys_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(AccessServiceServer).ListAPIKeys(ctx, req.(*ListAPIKeysRequest))
+		return srv.(AccessServiceServer).ListApiKeys(ctx, req.(*ListApiKeysRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
 
-func _AccessService_RevokeAPIKey_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(RevokeAPIKeyRequest)
+func _AccessService_RevokeApiKey_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RevokeApiKeyRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
 	if interceptor == nil {
-		return srv.(AccessServiceServer).RevokeAPIKey(ctx, in)
+		return srv.(AccessServiceServer).RevokeApiKey(ctx, in)
 	}
 	info := &grpc.UnaryServerInfo{
 		Server:     srv,
-		FullMethod: AccessService_RevokeAPIKey_FullMethodName,
+		FullMethod: AccessService_RevokeApiKey_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(AccessServiceServer).RevokeAPIKey(ctx, req.(*RevokeAPIKeyRequest))
+		return srv.(AccessServiceServer).RevokeApiKey(ctx, req.(*RevokeApiKeyRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -342,6 +384,24 @@ func _AccessService_RotateSealingKey_Handler(srv interface{}, ctx context.Contex
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AccessService_EraseProject_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(EraseProjectRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AccessServiceServer).EraseProject(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AccessService_EraseProject_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AccessServiceServer).EraseProject(ctx, req.(*EraseProjectRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // AccessService_ServiceDesc is the grpc.ServiceDesc for AccessService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -350,16 +410,16 @@ var AccessService_ServiceDesc = grpc.ServiceDesc{
 	HandlerType: (*AccessServiceServer)(nil),
 	Methods: []grpc.MethodDesc{
 		{
-			MethodName: "CreateAPIKey",
-			Handler:    _AccessService_CreateAPIKey_Handler,
+			MethodName: "CreateApiKey",
+			Handler:    _AccessService_CreateApiKey_Handler,
 		},
 		{
-			MethodName: "ListAPIKeys",
-			Handler:    _AccessService_ListAPIKeys_Handler,
+			MethodName: "ListApiKeys",
+			Handler:    _AccessService_ListApiKeys_Handler,
 		},
 		{
-			MethodName: "RevokeAPIKey",
-			Handler:    _AccessService_RevokeAPIKey_Handler,
+			MethodName: "RevokeApiKey",
+			Handler:    _AccessService_RevokeApiKey_Handler,
 		},
 		{
 			MethodName: "ListSealingKeys",
@@ -368,6 +428,10 @@ var AccessService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RotateSealingKey",
 			Handler:    _AccessService_RotateSealingKey_Handler,
+		},
+		{
+			MethodName: "EraseProject",
+			Handler:    _AccessService_EraseProject_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -32,13 +32,13 @@ type ConnectionState int32
 const (
 	ConnectionState_CONNECTION_STATE_UNSPECIFIED ConnectionState = 0
 	ConnectionState_CONNECTION_STATE_ACTIVE      ConnectionState = 1
-	// A person paused it (paused_time).
+	// A person paused it (pause_time).
 	ConnectionState_CONNECTION_STATE_PAUSED ConnectionState = 2
-	// The platform refused the credential (auth_hold_time); RotateCredential
-	// lifts it.
+	// The platform refused the credential, or the connection has none and its connector
+	// needs one (auth_hold_time); RotateCredential or a login lifts it.
 	ConnectionState_CONNECTION_STATE_AUTH_HOLD ConnectionState = 3
 	// The platform asked to wait, or a connector of the operator's does not answer
-	// (rate_limited_until); lifts by itself.
+	// (rate_limit_end_time); lifts by itself.
 	ConnectionState_CONNECTION_STATE_RATE_LIMITED ConnectionState = 4
 	ConnectionState_CONNECTION_STATE_DELETED      ConnectionState = 5
 )
@@ -90,6 +90,72 @@ func (ConnectionState) EnumDescriptor() ([]byte, []int) {
 	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{0}
 }
 
+// Why a connection is in its state. New values may be added.
+type ConnectionStateCause int32
+
+const (
+	// ACTIVE: nothing is in the way.
+	ConnectionStateCause_CONNECTION_STATE_CAUSE_UNSPECIFIED ConnectionStateCause = 0
+	// PAUSED: by PauseConnection.
+	ConnectionStateCause_CONNECTION_STATE_CAUSE_PAUSED ConnectionStateCause = 1
+	// AUTH_HOLD: the connector needs a credential, and the connection has none yet.
+	ConnectionStateCause_CONNECTION_STATE_CAUSE_CREDENTIAL_MISSING ConnectionStateCause = 2
+	// AUTH_HOLD: the platform refused the credential, it leads to another account, or it
+	// does not open; state_reason says which.
+	ConnectionStateCause_CONNECTION_STATE_CAUSE_CREDENTIAL_REFUSED ConnectionStateCause = 3
+	// RATE_LIMITED: the platform asked to wait, or cannot be asked.
+	ConnectionStateCause_CONNECTION_STATE_CAUSE_RATE_LIMITED ConnectionStateCause = 4
+	// DELETED: by DeleteConnection.
+	ConnectionStateCause_CONNECTION_STATE_CAUSE_DELETED ConnectionStateCause = 5
+)
+
+// Enum value maps for ConnectionStateCause.
+var (
+	ConnectionStateCause_name = map[int32]string{
+		0: "CONNECTION_STATE_CAUSE_UNSPECIFIED",
+		1: "CONNECTION_STATE_CAUSE_PAUSED",
+		2: "CONNECTION_STATE_CAUSE_CREDENTIAL_MISSING",
+		3: "CONNECTION_STATE_CAUSE_CREDENTIAL_REFUSED",
+		4: "CONNECTION_STATE_CAUSE_RATE_LIMITED",
+		5: "CONNECTION_STATE_CAUSE_DELETED",
+	}
+	ConnectionStateCause_value = map[string]int32{
+		"CONNECTION_STATE_CAUSE_UNSPECIFIED":        0,
+		"CONNECTION_STATE_CAUSE_PAUSED":             1,
+		"CONNECTION_STATE_CAUSE_CREDENTIAL_MISSING": 2,
+		"CONNECTION_STATE_CAUSE_CREDENTIAL_REFUSED": 3,
+		"CONNECTION_STATE_CAUSE_RATE_LIMITED":       4,
+		"CONNECTION_STATE_CAUSE_DELETED":            5,
+	}
+)
+
+func (x ConnectionStateCause) Enum() *ConnectionStateCause {
+	p := new(ConnectionStateCause)
+	*p = x
+	return p
+}
+
+func (x ConnectionStateCause) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ConnectionStateCause) Descriptor() protoreflect.EnumDescriptor {
+	return file_fireonce_v1_connection_service_proto_enumTypes[1].Descriptor()
+}
+
+func (ConnectionStateCause) Type() protoreflect.EnumType {
+	return &file_fireonce_v1_connection_service_proto_enumTypes[1]
+}
+
+func (x ConnectionStateCause) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ConnectionStateCause.Descriptor instead.
+func (ConnectionStateCause) EnumDescriptor() ([]byte, []int) {
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{1}
+}
+
 // Whether a receiver drops a request that carries a key it has seen before.
 // Only its owner knows, and everything that can be promised depends on it.
 type ReceiverDedupes int32
@@ -129,11 +195,11 @@ func (x ReceiverDedupes) String() string {
 }
 
 func (ReceiverDedupes) Descriptor() protoreflect.EnumDescriptor {
-	return file_fireonce_v1_connection_service_proto_enumTypes[1].Descriptor()
+	return file_fireonce_v1_connection_service_proto_enumTypes[2].Descriptor()
 }
 
 func (ReceiverDedupes) Type() protoreflect.EnumType {
-	return &file_fireonce_v1_connection_service_proto_enumTypes[1]
+	return &file_fireonce_v1_connection_service_proto_enumTypes[2]
 }
 
 func (x ReceiverDedupes) Number() protoreflect.EnumNumber {
@@ -142,7 +208,7 @@ func (x ReceiverDedupes) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ReceiverDedupes.Descriptor instead.
 func (ReceiverDedupes) EnumDescriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{1}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{2}
 }
 
 // How the video gets to TikTok.
@@ -182,11 +248,11 @@ func (x TikTokSettings_Source) String() string {
 }
 
 func (TikTokSettings_Source) Descriptor() protoreflect.EnumDescriptor {
-	return file_fireonce_v1_connection_service_proto_enumTypes[2].Descriptor()
+	return file_fireonce_v1_connection_service_proto_enumTypes[3].Descriptor()
 }
 
 func (TikTokSettings_Source) Type() protoreflect.EnumType {
-	return &file_fireonce_v1_connection_service_proto_enumTypes[2]
+	return &file_fireonce_v1_connection_service_proto_enumTypes[3]
 }
 
 func (x TikTokSettings_Source) Number() protoreflect.EnumNumber {
@@ -195,7 +261,7 @@ func (x TikTokSettings_Source) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TikTokSettings_Source.Descriptor instead.
 func (TikTokSettings_Source) EnumDescriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{7, 0}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{8, 0}
 }
 
 // How the connection is made private.
@@ -239,11 +305,11 @@ func (x SmtpSettings_Security) String() string {
 }
 
 func (SmtpSettings_Security) Descriptor() protoreflect.EnumDescriptor {
-	return file_fireonce_v1_connection_service_proto_enumTypes[3].Descriptor()
+	return file_fireonce_v1_connection_service_proto_enumTypes[4].Descriptor()
 }
 
 func (SmtpSettings_Security) Type() protoreflect.EnumType {
-	return &file_fireonce_v1_connection_service_proto_enumTypes[3]
+	return &file_fireonce_v1_connection_service_proto_enumTypes[4]
 }
 
 func (x SmtpSettings_Security) Number() protoreflect.EnumNumber {
@@ -252,7 +318,7 @@ func (x SmtpSettings_Security) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SmtpSettings_Security.Descriptor instead.
 func (SmtpSettings_Security) EnumDescriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{9, 0}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{10, 0}
 }
 
 // One account on one platform, one SMTP relay, or one webhook signer.
@@ -282,41 +348,49 @@ type Connection struct {
 	//	*Connection_Slack
 	//	*Connection_Smtp
 	Settings isConnection_Settings `protobuf_oneof:"settings"`
-	Limits   *ConnectionLimits     `protobuf:"bytes,9,opt,name=limits,proto3" json:"limits,omitempty"`
-	State    ConnectionState       `protobuf:"varint,10,opt,name=state,proto3,enum=fireonce.v1.ConnectionState" json:"state,omitempty"`
+	Limits   *ConnectionLimits     `protobuf:"bytes,15,opt,name=limits,proto3" json:"limits,omitempty"`
+	// For the client's own use, as a job's labels: ConnectionFilter finds connections by
+	// them. At most 32.
+	Labels map[string]string `protobuf:"bytes,16,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	State  ConnectionState   `protobuf:"varint,17,opt,name=state,proto3,enum=fireonce.v1.ConnectionState" json:"state,omitempty"`
 	// Why, and what to do about it, in a user's words.
-	StateReason string `protobuf:"bytes,11,opt,name=state_reason,json=stateReason,proto3" json:"state_reason,omitempty"`
+	StateReason string `protobuf:"bytes,18,opt,name=state_reason,json=stateReason,proto3" json:"state_reason,omitempty"`
+	// Why it is in this state, for programs.
+	StateCause ConnectionStateCause `protobuf:"varint,19,opt,name=state_cause,json=stateCause,proto3,enum=fireonce.v1.ConnectionStateCause" json:"state_cause,omitempty"`
 	// When a person paused it. Unset: not paused.
-	PausedTime *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=paused_time,json=pausedTime,proto3" json:"paused_time,omitempty"`
-	// When the platform refused the credential. Unset: it did not.
-	AuthHoldTime *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=auth_hold_time,json=authHoldTime,proto3" json:"auth_hold_time,omitempty"`
+	PauseTime *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=pause_time,json=pauseTime,proto3" json:"pause_time,omitempty"`
+	// Since when the connection is on hold for its credential (state_cause). Unset: it is not.
+	AuthHoldTime *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=auth_hold_time,json=authHoldTime,proto3" json:"auth_hold_time,omitempty"`
 	// Until when nothing starts: the platform wants no requests, or a connector of the
 	// operator's does not answer. Unset or past: nothing is known of that.
-	RateLimitedUntil *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=rate_limited_until,json=rateLimitedUntil,proto3" json:"rate_limited_until,omitempty"`
+	RateLimitEndTime *timestamppb.Timestamp `protobuf:"bytes,22,opt,name=rate_limit_end_time,json=rateLimitEndTime,proto3" json:"rate_limit_end_time,omitempty"`
 	// How duplicates are prevented for new jobs.
-	EffectClass EffectClass `protobuf:"varint,15,opt,name=effect_class,json=effectClass,proto3,enum=fireonce.v1.EffectClass" json:"effect_class,omitempty"`
+	EffectClass EffectClass `protobuf:"varint,23,opt,name=effect_class,json=effectClass,proto3,enum=fireonce.v1.EffectClass" json:"effect_class,omitempty"`
 	// The account that the credential belongs to, where the platform tells.
-	AccountIdentity      string                 `protobuf:"bytes,16,opt,name=account_identity,json=accountIdentity,proto3" json:"account_identity,omitempty"`
-	CredentialExpireTime *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=credential_expire_time,json=credentialExpireTime,proto3" json:"credential_expire_time,omitempty"`
+	AccountIdentity      string                 `protobuf:"bytes,24,opt,name=account_identity,json=accountIdentity,proto3" json:"account_identity,omitempty"`
+	CredentialExpireTime *timestamppb.Timestamp `protobuf:"bytes,25,opt,name=credential_expire_time,json=credentialExpireTime,proto3" json:"credential_expire_time,omitempty"`
 	// First 8 hex digits of HMAC-SHA-256 of connection and credential under the server's
 	// key: tells two credentials of this connection apart, and reveals neither. The same
 	// credential has another fingerprint on another connection. Empty: there is no
 	// credential.
-	CredentialFingerprint string                 `protobuf:"bytes,18,opt,name=credential_fingerprint,json=credentialFingerprint,proto3" json:"credential_fingerprint,omitempty"`
-	CreateTime            *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
-	UpdateTime            *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
-	DeleteTime            *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=delete_time,json=deleteTime,proto3" json:"delete_time,omitempty"`
+	CredentialFingerprint string                 `protobuf:"bytes,26,opt,name=credential_fingerprint,json=credentialFingerprint,proto3" json:"credential_fingerprint,omitempty"`
+	CreateTime            *timestamppb.Timestamp `protobuf:"bytes,27,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
+	UpdateTime            *timestamppb.Timestamp `protobuf:"bytes,28,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
+	DeleteTime            *timestamppb.Timestamp `protobuf:"bytes,29,opt,name=delete_time,json=deleteTime,proto3" json:"delete_time,omitempty"`
 	// Changes with every change of the connection. Opaque.
-	Etag string `protobuf:"bytes,22,opt,name=etag,proto3" json:"etag,omitempty"`
+	Etag string `protobuf:"bytes,30,opt,name=etag,proto3" json:"etag,omitempty"`
 	// The caller that made the connection, as JobChanged.actor names it. Empty: it was
 	// not recorded.
-	CreatedBy string `protobuf:"bytes,29,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`
+	CreatedBy string `protobuf:"bytes,31,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`
 	// The caller that changed it last, by any call that changes it: UpdateConnection,
 	// RotateCredential, PauseConnection, a login, a TestConnection that learned the
 	// account. The server's own renewals of tokens do not count.
-	UpdatedBy     string `protobuf:"bytes,30,opt,name=updated_by,json=updatedBy,proto3" json:"updated_by,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	UpdatedBy string `protobuf:"bytes,32,opt,name=updated_by,json=updatedBy,proto3" json:"updated_by,omitempty"`
+	// The key under which the connection was created. It stays bound to the connection for
+	// ever, also after DeleteConnection.
+	IdempotencyKey string `protobuf:"bytes,33,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Connection) Reset() {
@@ -481,6 +555,13 @@ func (x *Connection) GetLimits() *ConnectionLimits {
 	return nil
 }
 
+func (x *Connection) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
 func (x *Connection) GetState() ConnectionState {
 	if x != nil {
 		return x.State
@@ -495,9 +576,16 @@ func (x *Connection) GetStateReason() string {
 	return ""
 }
 
-func (x *Connection) GetPausedTime() *timestamppb.Timestamp {
+func (x *Connection) GetStateCause() ConnectionStateCause {
 	if x != nil {
-		return x.PausedTime
+		return x.StateCause
+	}
+	return ConnectionStateCause_CONNECTION_STATE_CAUSE_UNSPECIFIED
+}
+
+func (x *Connection) GetPauseTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.PauseTime
 	}
 	return nil
 }
@@ -509,9 +597,9 @@ func (x *Connection) GetAuthHoldTime() *timestamppb.Timestamp {
 	return nil
 }
 
-func (x *Connection) GetRateLimitedUntil() *timestamppb.Timestamp {
+func (x *Connection) GetRateLimitEndTime() *timestamppb.Timestamp {
 	if x != nil {
-		return x.RateLimitedUntil
+		return x.RateLimitEndTime
 	}
 	return nil
 }
@@ -586,6 +674,13 @@ func (x *Connection) GetUpdatedBy() string {
 	return ""
 }
 
+func (x *Connection) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
+	}
+	return ""
+}
+
 type isConnection_Settings interface {
 	isConnection_Settings()
 }
@@ -607,27 +702,27 @@ type Connection_Custom struct {
 }
 
 type Connection_Mastodon struct {
-	Mastodon *MastodonSettings `protobuf:"bytes,23,opt,name=mastodon,proto3,oneof"`
+	Mastodon *MastodonSettings `protobuf:"bytes,9,opt,name=mastodon,proto3,oneof"`
 }
 
 type Connection_Bluesky struct {
-	Bluesky *BlueskySettings `protobuf:"bytes,24,opt,name=bluesky,proto3,oneof"`
+	Bluesky *BlueskySettings `protobuf:"bytes,10,opt,name=bluesky,proto3,oneof"`
 }
 
 type Connection_X struct {
-	X *XSettings `protobuf:"bytes,25,opt,name=x,proto3,oneof"`
+	X *XSettings `protobuf:"bytes,11,opt,name=x,proto3,oneof"`
 }
 
 type Connection_Tiktok struct {
-	Tiktok *TikTokSettings `protobuf:"bytes,26,opt,name=tiktok,proto3,oneof"`
+	Tiktok *TikTokSettings `protobuf:"bytes,12,opt,name=tiktok,proto3,oneof"`
 }
 
 type Connection_Slack struct {
-	Slack *SlackSettings `protobuf:"bytes,27,opt,name=slack,proto3,oneof"`
+	Slack *SlackSettings `protobuf:"bytes,13,opt,name=slack,proto3,oneof"`
 }
 
 type Connection_Smtp struct {
-	Smtp *SmtpSettings `protobuf:"bytes,28,opt,name=smtp,proto3,oneof"`
+	Smtp *SmtpSettings `protobuf:"bytes,14,opt,name=smtp,proto3,oneof"`
 }
 
 func (*Connection_Webhook) isConnection_Settings() {}
@@ -661,15 +756,27 @@ type WebhookSettings struct {
 	KeyWindow *durationpb.Duration `protobuf:"bytes,2,opt,name=key_window,json=keyWindow,proto3" json:"key_window,omitempty"`
 	// The origins that jobs may address, "https://api.example.org" or with a port;
 	// without path, at most 20. Empty: any. Needed when the credential has headers,
-	// which whoever may schedule jobs could otherwise have sent to himself.
+	// which anybody who may schedule jobs could otherwise send to a server of their own.
 	Origins []string `protobuf:"bytes,3,rep,name=origins,proto3" json:"origins,omitempty"`
 	// Whether errors quote what the receiver answers to a request that carried secret
 	// headers. jobs:read shows the quotes, and a receiver that repeats a secret in a form
 	// that is not recognized would show it, too. Without secret headers answers are always
 	// quoted.
-	QuoteAnswers  bool `protobuf:"varint,4,opt,name=quote_answers,json=quoteAnswers,proto3" json:"quote_answers,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	QuoteAnswers bool `protobuf:"varint,4,opt,name=quote_answers,json=quoteAnswers,proto3" json:"quote_answers,omitempty"`
+	// The part of the receiver's answers that is kept, for callers that may read the jobs. Unset:
+	// nothing but the status.
+	KeepAnswer *KeepAnswer `protobuf:"bytes,5,opt,name=keep_answer,json=keepAnswer,proto3" json:"keep_answer,omitempty"`
+	// Do two requests with one webhook-id that the receiver processes concurrently have one
+	// effect? They do if it stores the key in the transaction of the effect, under a unique
+	// index, or refuses the second with 409 while it is at work on the first. They do not
+	// if it looks for the key, acts, and then stores it. Only with YES. If set, the job of
+	// a server that died in mid-send is repeated within seconds; if not, once the first
+	// request can no longer act: after its answer timeout and the grace, a minute by
+	// default. Unset is the safe answer: a YES that is not true can make a second effect when
+	// a server dies, or loses its database session while it goes on sending.
+	DedupesInFlight bool `protobuf:"varint,6,opt,name=dedupes_in_flight,json=dedupesInFlight,proto3" json:"dedupes_in_flight,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *WebhookSettings) Reset() {
@@ -730,6 +837,78 @@ func (x *WebhookSettings) GetQuoteAnswers() bool {
 	return false
 }
 
+func (x *WebhookSettings) GetKeepAnswer() *KeepAnswer {
+	if x != nil {
+		return x.KeepAnswer
+	}
+	return nil
+}
+
+func (x *WebhookSettings) GetDedupesInFlight() bool {
+	if x != nil {
+		return x.DedupesInFlight
+	}
+	return false
+}
+
+// The part of its receiver's answers that a connection keeps, with each attempt
+// (Attempt.answer). Secrets of the connection and of the request are taken out of it, but
+// a receiver that repeats one in a form that is not recognized would show it.
+type KeepAnswer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Names of headers, case-insensitive. At most 20. Set-Cookie is refused.
+	Headers []string `protobuf:"bytes,1,rep,name=headers,proto3" json:"headers,omitempty"`
+	// How much of the body, in bytes. 0: none. At most 16384. Only text is kept, and only
+	// without a Content-Encoding.
+	MaxBodyBytes  int32 `protobuf:"varint,2,opt,name=max_body_bytes,json=maxBodyBytes,proto3" json:"max_body_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeepAnswer) Reset() {
+	*x = KeepAnswer{}
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeepAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeepAnswer) ProtoMessage() {}
+
+func (x *KeepAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeepAnswer.ProtoReflect.Descriptor instead.
+func (*KeepAnswer) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *KeepAnswer) GetHeaders() []string {
+	if x != nil {
+		return x.Headers
+	}
+	return nil
+}
+
+func (x *KeepAnswer) GetMaxBodyBytes() int32 {
+	if x != nil {
+		return x.MaxBodyBytes
+	}
+	return 0
+}
+
 // Settings of connector "http" (plain HTTP requests).
 type HttpSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -742,9 +921,9 @@ type HttpSettings struct {
 	KeyWindow *durationpb.Duration `protobuf:"bytes,2,opt,name=key_window,json=keyWindow,proto3" json:"key_window,omitempty"`
 	// The origins that jobs may address, "https://api.example.org" or with a port;
 	// without path, at most 20. Empty: any. Needed with a credential, which
-	// whoever may schedule jobs could otherwise have sent to himself.
+	// anybody who may schedule jobs could otherwise send to a server of their own.
 	Origins []string `protobuf:"bytes,3,rep,name=origins,proto3" json:"origins,omitempty"`
-	// What jobs may do at the origins, so that a key that may schedule jobs does not have
+	// The requests that jobs may make at the origins, so that a key that may schedule jobs does not have
 	// all that the credential may do. Both are checked when a job is scheduled and again
 	// before it is sent. Empty: any.
 	//
@@ -760,14 +939,26 @@ type HttpSettings struct {
 	// credential. jobs:read shows the quotes, and a receiver that repeats the credential in
 	// a form that is not recognized would show it, too. Without a credential answers
 	// are always quoted.
-	QuoteAnswers  bool `protobuf:"varint,7,opt,name=quote_answers,json=quoteAnswers,proto3" json:"quote_answers,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	QuoteAnswers bool `protobuf:"varint,7,opt,name=quote_answers,json=quoteAnswers,proto3" json:"quote_answers,omitempty"`
+	// The part of the receiver's answers that is kept, for callers that may read the jobs. Unset:
+	// nothing but the status.
+	KeepAnswer *KeepAnswer `protobuf:"bytes,8,opt,name=keep_answer,json=keepAnswer,proto3" json:"keep_answer,omitempty"`
+	// Do two requests with one Idempotency-Key that the receiver processes concurrently have one
+	// effect? They do if it stores the key in the transaction of the effect, under a unique
+	// index, or refuses the second with 409 while it is at work on the first. They do not
+	// if it looks for the key, acts, and then stores it. Only with YES. If set, the job of
+	// a server that died in mid-send is repeated within seconds; if not, once the first
+	// request can no longer act: after its answer timeout and the grace, a minute by
+	// default. Unset is the safe answer: a YES that is not true can make a second effect when
+	// a server dies, or loses its database session while it goes on sending.
+	DedupesInFlight bool `protobuf:"varint,9,opt,name=dedupes_in_flight,json=dedupesInFlight,proto3" json:"dedupes_in_flight,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *HttpSettings) Reset() {
 	*x = HttpSettings{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[2]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -779,7 +970,7 @@ func (x *HttpSettings) String() string {
 func (*HttpSettings) ProtoMessage() {}
 
 func (x *HttpSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[2]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -792,7 +983,7 @@ func (x *HttpSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HttpSettings.ProtoReflect.Descriptor instead.
 func (*HttpSettings) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{2}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *HttpSettings) GetReceiverDedupes() ReceiverDedupes {
@@ -844,6 +1035,20 @@ func (x *HttpSettings) GetQuoteAnswers() bool {
 	return false
 }
 
+func (x *HttpSettings) GetKeepAnswer() *KeepAnswer {
+	if x != nil {
+		return x.KeepAnswer
+	}
+	return nil
+}
+
+func (x *HttpSettings) GetDedupesInFlight() bool {
+	if x != nil {
+		return x.DedupesInFlight
+	}
+	return false
+}
+
 // Settings of connector "feed": a platform that takes posts without a key and
 // lists an account's recent posts, so that an effect can be looked up
 // (class OBSERVABLE).
@@ -860,7 +1065,7 @@ type FeedSettings struct {
 
 func (x *FeedSettings) Reset() {
 	*x = FeedSettings{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[3]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -872,7 +1077,7 @@ func (x *FeedSettings) String() string {
 func (*FeedSettings) ProtoMessage() {}
 
 func (x *FeedSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[3]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -885,7 +1090,7 @@ func (x *FeedSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedSettings.ProtoReflect.Descriptor instead.
 func (*FeedSettings) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{3}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *FeedSettings) GetBaseUrl() string {
@@ -919,7 +1124,7 @@ type MastodonSettings struct {
 
 func (x *MastodonSettings) Reset() {
 	*x = MastodonSettings{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[4]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -931,7 +1136,7 @@ func (x *MastodonSettings) String() string {
 func (*MastodonSettings) ProtoMessage() {}
 
 func (x *MastodonSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[4]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -944,7 +1149,7 @@ func (x *MastodonSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MastodonSettings.ProtoReflect.Descriptor instead.
 func (*MastodonSettings) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{4}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *MastodonSettings) GetBaseUrl() string {
@@ -972,7 +1177,7 @@ type BlueskySettings struct {
 
 func (x *BlueskySettings) Reset() {
 	*x = BlueskySettings{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[5]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -984,7 +1189,7 @@ func (x *BlueskySettings) String() string {
 func (*BlueskySettings) ProtoMessage() {}
 
 func (x *BlueskySettings) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[5]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -997,7 +1202,7 @@ func (x *BlueskySettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlueskySettings.ProtoReflect.Descriptor instead.
 func (*BlueskySettings) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{5}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *BlueskySettings) GetBaseUrl() string {
@@ -1018,7 +1223,7 @@ type XSettings struct {
 
 func (x *XSettings) Reset() {
 	*x = XSettings{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[6]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1030,7 +1235,7 @@ func (x *XSettings) String() string {
 func (*XSettings) ProtoMessage() {}
 
 func (x *XSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[6]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1043,7 +1248,7 @@ func (x *XSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use XSettings.ProtoReflect.Descriptor instead.
 func (*XSettings) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{6}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *XSettings) GetLongPosts() bool {
@@ -1063,7 +1268,7 @@ type TikTokSettings struct {
 
 func (x *TikTokSettings) Reset() {
 	*x = TikTokSettings{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[7]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1075,7 +1280,7 @@ func (x *TikTokSettings) String() string {
 func (*TikTokSettings) ProtoMessage() {}
 
 func (x *TikTokSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[7]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1088,7 +1293,7 @@ func (x *TikTokSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TikTokSettings.ProtoReflect.Descriptor instead.
 func (*TikTokSettings) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{7}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *TikTokSettings) GetSource() TikTokSettings_Source {
@@ -1110,7 +1315,7 @@ type SlackSettings struct {
 
 func (x *SlackSettings) Reset() {
 	*x = SlackSettings{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[8]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1122,7 +1327,7 @@ func (x *SlackSettings) String() string {
 func (*SlackSettings) ProtoMessage() {}
 
 func (x *SlackSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[8]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1135,7 +1340,7 @@ func (x *SlackSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackSettings.ProtoReflect.Descriptor instead.
 func (*SlackSettings) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{8}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *SlackSettings) GetChannel() string {
@@ -1153,7 +1358,7 @@ type SmtpSettings struct {
 	// 0 means 587, with SECURITY_TLS 465.
 	Port     int32                 `protobuf:"varint,2,opt,name=port,proto3" json:"port,omitempty"`
 	Security SmtpSettings_Security `protobuf:"varint,3,opt,name=security,proto3,enum=fireonce.v1.SmtpSettings_Security" json:"security,omitempty"`
-	// What EHLO says. Empty: the sending host's name.
+	// The name in EHLO. Empty: the sending host's name.
 	HeloName      string `protobuf:"bytes,4,opt,name=helo_name,json=heloName,proto3" json:"helo_name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1161,7 +1366,7 @@ type SmtpSettings struct {
 
 func (x *SmtpSettings) Reset() {
 	*x = SmtpSettings{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[9]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1173,7 +1378,7 @@ func (x *SmtpSettings) String() string {
 func (*SmtpSettings) ProtoMessage() {}
 
 func (x *SmtpSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[9]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1186,7 +1391,7 @@ func (x *SmtpSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SmtpSettings.ProtoReflect.Descriptor instead.
 func (*SmtpSettings) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{9}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SmtpSettings) GetHost() string {
@@ -1228,7 +1433,7 @@ type CustomSettings struct {
 
 func (x *CustomSettings) Reset() {
 	*x = CustomSettings{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[10]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1240,7 +1445,7 @@ func (x *CustomSettings) String() string {
 func (*CustomSettings) ProtoMessage() {}
 
 func (x *CustomSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[10]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1253,7 +1458,7 @@ func (x *CustomSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CustomSettings.ProtoReflect.Descriptor instead.
 func (*CustomSettings) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{10}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CustomSettings) GetValues() map[string]string {
@@ -1263,7 +1468,7 @@ func (x *CustomSettings) GetValues() map[string]string {
 	return nil
 }
 
-// What one connection may use.
+// Limits of one connection.
 type ConnectionLimits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Jobs being prepared or sent at one time, on all servers. 0 means 100.
@@ -1276,7 +1481,7 @@ type ConnectionLimits struct {
 
 func (x *ConnectionLimits) Reset() {
 	*x = ConnectionLimits{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[11]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1288,7 +1493,7 @@ func (x *ConnectionLimits) String() string {
 func (*ConnectionLimits) ProtoMessage() {}
 
 func (x *ConnectionLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[11]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1301,7 +1506,7 @@ func (x *ConnectionLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConnectionLimits.ProtoReflect.Descriptor instead.
 func (*ConnectionLimits) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{11}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ConnectionLimits) GetMaxInFlight() int32 {
@@ -1335,14 +1540,14 @@ type Credential struct {
 	// For "webhook" and "http" only. Authorization and Cookie are allowed here;
 	// the other names that Webhook.headers refuses are refused here too:
 	// INVALID_ARGUMENT / HEADER_NOT_ALLOWED.
-	Headers       []*SecretHeader `protobuf:"bytes,15,rep,name=headers,proto3" json:"headers,omitempty"`
+	Headers       []*SecretHeader `protobuf:"bytes,6,rep,name=headers,proto3" json:"headers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Credential) Reset() {
 	*x = Credential{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[12]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1354,7 +1559,7 @@ func (x *Credential) String() string {
 func (*Credential) ProtoMessage() {}
 
 func (x *Credential) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[12]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1367,7 +1572,7 @@ func (x *Credential) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credential.ProtoReflect.Descriptor instead.
 func (*Credential) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{12}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Credential) GetKind() isCredential_Kind {
@@ -1377,13 +1582,13 @@ func (x *Credential) GetKind() isCredential_Kind {
 	return nil
 }
 
-func (x *Credential) GetBearerToken() string {
+func (x *Credential) GetBearerToken() *BearerToken {
 	if x != nil {
 		if x, ok := x.Kind.(*Credential_BearerToken); ok {
 			return x.BearerToken
 		}
 	}
-	return ""
+	return nil
 }
 
 func (x *Credential) GetBasic() *BasicAuth {
@@ -1434,8 +1639,7 @@ type isCredential_Kind interface {
 }
 
 type Credential_BearerToken struct {
-	// Sent as "Authorization: Bearer …".
-	BearerToken string `protobuf:"bytes,1,opt,name=bearer_token,json=bearerToken,proto3,oneof"`
+	BearerToken *BearerToken `protobuf:"bytes,1,opt,name=bearer_token,json=bearerToken,proto3,oneof"`
 }
 
 type Credential_Basic struct {
@@ -1464,6 +1668,52 @@ func (*Credential_WebhookSecrets) isCredential_Kind() {}
 
 func (*Credential_ApiKeyHeader) isCredential_Kind() {}
 
+// Sent as "Authorization: Bearer …".
+type BearerToken struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 1 to 8,192 printable ASCII characters without space.
+	Token         string `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BearerToken) Reset() {
+	*x = BearerToken{}
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BearerToken) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BearerToken) ProtoMessage() {}
+
+func (x *BearerToken) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BearerToken.ProtoReflect.Descriptor instead.
+func (*BearerToken) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *BearerToken) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
 // HTTP basic authentication, or a login to an SMTP relay.
 type BasicAuth struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1476,7 +1726,7 @@ type BasicAuth struct {
 
 func (x *BasicAuth) Reset() {
 	*x = BasicAuth{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[13]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1488,7 +1738,7 @@ func (x *BasicAuth) String() string {
 func (*BasicAuth) ProtoMessage() {}
 
 func (x *BasicAuth) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[13]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1501,7 +1751,7 @@ func (x *BasicAuth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BasicAuth.ProtoReflect.Descriptor instead.
 func (*BasicAuth) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{13}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *BasicAuth) GetUsername() string {
@@ -1540,7 +1790,7 @@ type OAuth2Token struct {
 
 func (x *OAuth2Token) Reset() {
 	*x = OAuth2Token{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[14]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1552,7 +1802,7 @@ func (x *OAuth2Token) String() string {
 func (*OAuth2Token) ProtoMessage() {}
 
 func (x *OAuth2Token) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[14]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1565,7 +1815,7 @@ func (x *OAuth2Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OAuth2Token.ProtoReflect.Descriptor instead.
 func (*OAuth2Token) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{14}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *OAuth2Token) GetAccessToken() string {
@@ -1615,7 +1865,7 @@ type WebhookSecrets struct {
 
 func (x *WebhookSecrets) Reset() {
 	*x = WebhookSecrets{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[15]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1627,7 +1877,7 @@ func (x *WebhookSecrets) String() string {
 func (*WebhookSecrets) ProtoMessage() {}
 
 func (x *WebhookSecrets) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[15]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1640,7 +1890,7 @@ func (x *WebhookSecrets) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebhookSecrets.ProtoReflect.Descriptor instead.
 func (*WebhookSecrets) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{15}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *WebhookSecrets) GetSecrets() []string {
@@ -1663,7 +1913,7 @@ type ApiKeyHeader struct {
 
 func (x *ApiKeyHeader) Reset() {
 	*x = ApiKeyHeader{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[16]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1675,7 +1925,7 @@ func (x *ApiKeyHeader) String() string {
 func (*ApiKeyHeader) ProtoMessage() {}
 
 func (x *ApiKeyHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[16]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1688,7 +1938,7 @@ func (x *ApiKeyHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApiKeyHeader.ProtoReflect.Descriptor instead.
 func (*ApiKeyHeader) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{16}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ApiKeyHeader) GetName() string {
@@ -1716,7 +1966,7 @@ type SecretHeader struct {
 
 func (x *SecretHeader) Reset() {
 	*x = SecretHeader{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[17]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1728,7 +1978,7 @@ func (x *SecretHeader) String() string {
 func (*SecretHeader) ProtoMessage() {}
 
 func (x *SecretHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[17]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1741,7 +1991,7 @@ func (x *SecretHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SecretHeader.ProtoReflect.Descriptor instead.
 func (*SecretHeader) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{17}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SecretHeader) GetName() string {
@@ -1760,10 +2010,13 @@ func (x *SecretHeader) GetValue() string {
 
 type CreateConnectionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Names the connection to be made, unique among the project's connections;
-	// rules as for ScheduleJobRequest.idempotency_key.
+	// Names the connection to be made, unique among the project's connections, deleted ones
+	// included; rules as for ScheduleJobRequest.idempotency_key. Calls of
+	// ConnectionService take this key instead of a connection_id. Make it from the thing that the connection
+	// belongs to ("user-42:mastodon"), and GetConnection answers whether it came about.
 	IdempotencyKey string `protobuf:"bytes,1,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
-	// connector, display_name, settings and limits are read; the rest is ignored.
+	// connector, display_name, settings, limits and labels are read; the rest is ignored.
+	// Labels are not part of the comparison of repeats.
 	Connection *Connection `protobuf:"bytes,2,opt,name=connection,proto3" json:"connection,omitempty"`
 	// Unset: the target wants none, or it comes later by RotateCredential.
 	Credential    *Credential `protobuf:"bytes,3,opt,name=credential,proto3" json:"credential,omitempty"`
@@ -1773,7 +2026,7 @@ type CreateConnectionRequest struct {
 
 func (x *CreateConnectionRequest) Reset() {
 	*x = CreateConnectionRequest{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[18]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1785,7 +2038,7 @@ func (x *CreateConnectionRequest) String() string {
 func (*CreateConnectionRequest) ProtoMessage() {}
 
 func (x *CreateConnectionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[18]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1798,7 +2051,7 @@ func (x *CreateConnectionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateConnectionRequest.ProtoReflect.Descriptor instead.
 func (*CreateConnectionRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{18}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CreateConnectionRequest) GetIdempotencyKey() string {
@@ -1833,7 +2086,7 @@ type CreateConnectionResponse struct {
 
 func (x *CreateConnectionResponse) Reset() {
 	*x = CreateConnectionResponse{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[19]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1845,7 +2098,7 @@ func (x *CreateConnectionResponse) String() string {
 func (*CreateConnectionResponse) ProtoMessage() {}
 
 func (x *CreateConnectionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[19]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1858,7 +2111,7 @@ func (x *CreateConnectionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateConnectionResponse.ProtoReflect.Descriptor instead.
 func (*CreateConnectionResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{19}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CreateConnectionResponse) GetConnection() *Connection {
@@ -1876,15 +2129,19 @@ func (x *CreateConnectionResponse) GetCreated() bool {
 }
 
 type GetConnectionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ConnectionId  string                 `protobuf:"bytes,1,opt,name=connection_id,json=connectionId,proto3" json:"connection_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Connection:
+	//
+	//	*GetConnectionRequest_ConnectionId
+	//	*GetConnectionRequest_IdempotencyKey
+	Connection    isGetConnectionRequest_Connection `protobuf_oneof:"connection"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetConnectionRequest) Reset() {
 	*x = GetConnectionRequest{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[20]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1896,7 +2153,7 @@ func (x *GetConnectionRequest) String() string {
 func (*GetConnectionRequest) ProtoMessage() {}
 
 func (x *GetConnectionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[20]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1909,15 +2166,50 @@ func (x *GetConnectionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConnectionRequest.ProtoReflect.Descriptor instead.
 func (*GetConnectionRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{20}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *GetConnectionRequest) GetConnection() isGetConnectionRequest_Connection {
+	if x != nil {
+		return x.Connection
+	}
+	return nil
 }
 
 func (x *GetConnectionRequest) GetConnectionId() string {
 	if x != nil {
-		return x.ConnectionId
+		if x, ok := x.Connection.(*GetConnectionRequest_ConnectionId); ok {
+			return x.ConnectionId
+		}
 	}
 	return ""
 }
+
+func (x *GetConnectionRequest) GetIdempotencyKey() string {
+	if x != nil {
+		if x, ok := x.Connection.(*GetConnectionRequest_IdempotencyKey); ok {
+			return x.IdempotencyKey
+		}
+	}
+	return ""
+}
+
+type isGetConnectionRequest_Connection interface {
+	isGetConnectionRequest_Connection()
+}
+
+type GetConnectionRequest_ConnectionId struct {
+	ConnectionId string `protobuf:"bytes,1,opt,name=connection_id,json=connectionId,proto3,oneof"`
+}
+
+type GetConnectionRequest_IdempotencyKey struct {
+	// The key under which the connection was created.
+	IdempotencyKey string `protobuf:"bytes,2,opt,name=idempotency_key,json=idempotencyKey,proto3,oneof"`
+}
+
+func (*GetConnectionRequest_ConnectionId) isGetConnectionRequest_Connection() {}
+
+func (*GetConnectionRequest_IdempotencyKey) isGetConnectionRequest_Connection() {}
 
 type GetConnectionResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1928,7 +2220,7 @@ type GetConnectionResponse struct {
 
 func (x *GetConnectionResponse) Reset() {
 	*x = GetConnectionResponse{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[21]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1940,7 +2232,7 @@ func (x *GetConnectionResponse) String() string {
 func (*GetConnectionResponse) ProtoMessage() {}
 
 func (x *GetConnectionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[21]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1953,7 +2245,7 @@ func (x *GetConnectionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConnectionResponse.ProtoReflect.Descriptor instead.
 func (*GetConnectionResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{21}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GetConnectionResponse) GetConnection() *Connection {
@@ -1963,22 +2255,141 @@ func (x *GetConnectionResponse) GetConnection() *Connection {
 	return nil
 }
 
+// Selects connections: all fields that are set must match; a list matches when one of its
+// values does. AUTH_HOLD and PAUSED are the states in which jobs wait for a person.
+type ConnectionFilter struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty: all states, DELETED only with show_deleted.
+	States []ConnectionState `protobuf:"varint,1,rep,packed,name=states,proto3,enum=fireonce.v1.ConnectionState" json:"states,omitempty"`
+	// At most 20.
+	Connectors []string `protobuf:"bytes,2,rep,name=connectors,proto3" json:"connectors,omitempty"`
+	// All must match. At most 8.
+	Labels map[string]string `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// As Connection.account_identity, exactly.
+	AccountIdentity string `protobuf:"bytes,4,opt,name=account_identity,json=accountIdentity,proto3" json:"account_identity,omitempty"`
+	// At most 100.
+	ConnectionIds []string `protobuf:"bytes,5,rep,name=connection_ids,json=connectionIds,proto3" json:"connection_ids,omitempty"`
+	// At most 100.
+	IdempotencyKeys []string `protobuf:"bytes,6,rep,name=idempotency_keys,json=idempotencyKeys,proto3" json:"idempotency_keys,omitempty"`
+	// Contained in display_name, account_identity or idempotency_key. The letters A to Z
+	// match in either case. At most 120 characters.
+	Text string `protobuf:"bytes,7,opt,name=text,proto3" json:"text,omitempty"`
+	// The credential is known to end before this: a login that is not renewed in time has
+	// to be repeated by a person.
+	CredentialExpireBefore *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=credential_expire_before,json=credentialExpireBefore,proto3" json:"credential_expire_before,omitempty"`
+	// Deleted connections too. Without effect where states is set.
+	ShowDeleted   bool `protobuf:"varint,9,opt,name=show_deleted,json=showDeleted,proto3" json:"show_deleted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConnectionFilter) Reset() {
+	*x = ConnectionFilter{}
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConnectionFilter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConnectionFilter) ProtoMessage() {}
+
+func (x *ConnectionFilter) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConnectionFilter.ProtoReflect.Descriptor instead.
+func (*ConnectionFilter) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *ConnectionFilter) GetStates() []ConnectionState {
+	if x != nil {
+		return x.States
+	}
+	return nil
+}
+
+func (x *ConnectionFilter) GetConnectors() []string {
+	if x != nil {
+		return x.Connectors
+	}
+	return nil
+}
+
+func (x *ConnectionFilter) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *ConnectionFilter) GetAccountIdentity() string {
+	if x != nil {
+		return x.AccountIdentity
+	}
+	return ""
+}
+
+func (x *ConnectionFilter) GetConnectionIds() []string {
+	if x != nil {
+		return x.ConnectionIds
+	}
+	return nil
+}
+
+func (x *ConnectionFilter) GetIdempotencyKeys() []string {
+	if x != nil {
+		return x.IdempotencyKeys
+	}
+	return nil
+}
+
+func (x *ConnectionFilter) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *ConnectionFilter) GetCredentialExpireBefore() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CredentialExpireBefore
+	}
+	return nil
+}
+
+func (x *ConnectionFilter) GetShowDeleted() bool {
+	if x != nil {
+		return x.ShowDeleted
+	}
+	return false
+}
+
 type ListConnectionsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// 0 means 50; above 500 means 500.
 	PageSize  int32  `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	PageToken string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// Deleted connections too.
-	ShowDeleted bool `protobuf:"varint,3,opt,name=show_deleted,json=showDeleted,proto3" json:"show_deleted,omitempty"`
-	// Only those on which jobs wait for a person: AUTH_HOLD and PAUSED.
-	HeldOnly      bool `protobuf:"varint,4,opt,name=held_only,json=heldOnly,proto3" json:"held_only,omitempty"`
+	// Unset: all connections of the project but deleted ones.
+	Filter        *ConnectionFilter `protobuf:"bytes,3,opt,name=filter,proto3" json:"filter,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListConnectionsRequest) Reset() {
 	*x = ListConnectionsRequest{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[22]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1990,7 +2401,7 @@ func (x *ListConnectionsRequest) String() string {
 func (*ListConnectionsRequest) ProtoMessage() {}
 
 func (x *ListConnectionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[22]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2003,7 +2414,7 @@ func (x *ListConnectionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConnectionsRequest.ProtoReflect.Descriptor instead.
 func (*ListConnectionsRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{22}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListConnectionsRequest) GetPageSize() int32 {
@@ -2020,23 +2431,18 @@ func (x *ListConnectionsRequest) GetPageToken() string {
 	return ""
 }
 
-func (x *ListConnectionsRequest) GetShowDeleted() bool {
+func (x *ListConnectionsRequest) GetFilter() *ConnectionFilter {
 	if x != nil {
-		return x.ShowDeleted
+		return x.Filter
 	}
-	return false
-}
-
-func (x *ListConnectionsRequest) GetHeldOnly() bool {
-	if x != nil {
-		return x.HeldOnly
-	}
-	return false
+	return nil
 }
 
 type ListConnectionsResponse struct {
-	state       protoimpl.MessageState `protogen:"open.v1"`
-	Connections []*Connection          `protobuf:"bytes,1,rep,name=connections,proto3" json:"connections,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A call looks at 10,000 connections at most. So a page may have fewer than page_size,
+	// or none, although next_page_token is set: go on with that.
+	Connections []*Connection `protobuf:"bytes,1,rep,name=connections,proto3" json:"connections,omitempty"`
 	// Empty: this was the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2045,7 +2451,7 @@ type ListConnectionsResponse struct {
 
 func (x *ListConnectionsResponse) Reset() {
 	*x = ListConnectionsResponse{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[23]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2057,7 +2463,7 @@ func (x *ListConnectionsResponse) String() string {
 func (*ListConnectionsResponse) ProtoMessage() {}
 
 func (x *ListConnectionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[23]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2070,7 +2476,7 @@ func (x *ListConnectionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConnectionsResponse.ProtoReflect.Descriptor instead.
 func (*ListConnectionsResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{23}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListConnectionsResponse) GetConnections() []*Connection {
@@ -2088,15 +2494,21 @@ func (x *ListConnectionsResponse) GetNextPageToken() string {
 }
 
 type UpdateConnectionRequest struct {
-	state        protoimpl.MessageState `protogen:"open.v1"`
-	ConnectionId string                 `protobuf:"bytes,1,opt,name=connection_id,json=connectionId,proto3" json:"connection_id,omitempty"`
-	Etag         string                 `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Connection:
+	//
+	//	*UpdateConnectionRequest_ConnectionId
+	//	*UpdateConnectionRequest_IdempotencyKey
+	Connection isUpdateConnectionRequest_Connection `protobuf_oneof:"connection"`
+	Etag       string                               `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Which of the fields below to change. For settings name the member, e.g.
 	// "webhook".
-	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,3,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
+	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,4,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
 	// As Connection.display_name.
-	DisplayName string            `protobuf:"bytes,4,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
-	Limits      *ConnectionLimits `protobuf:"bytes,5,opt,name=limits,proto3" json:"limits,omitempty"`
+	DisplayName string            `protobuf:"bytes,5,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
+	Limits      *ConnectionLimits `protobuf:"bytes,6,opt,name=limits,proto3" json:"limits,omitempty"`
+	// Replaces all labels.
+	Labels map[string]string `protobuf:"bytes,7,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Replaced whole. Of the same kind as the connection has.
 	//
 	// Types that are valid to be assigned to Settings:
@@ -2118,7 +2530,7 @@ type UpdateConnectionRequest struct {
 
 func (x *UpdateConnectionRequest) Reset() {
 	*x = UpdateConnectionRequest{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[24]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2130,7 +2542,7 @@ func (x *UpdateConnectionRequest) String() string {
 func (*UpdateConnectionRequest) ProtoMessage() {}
 
 func (x *UpdateConnectionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[24]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2143,12 +2555,30 @@ func (x *UpdateConnectionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateConnectionRequest.ProtoReflect.Descriptor instead.
 func (*UpdateConnectionRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{24}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *UpdateConnectionRequest) GetConnection() isUpdateConnectionRequest_Connection {
+	if x != nil {
+		return x.Connection
+	}
+	return nil
 }
 
 func (x *UpdateConnectionRequest) GetConnectionId() string {
 	if x != nil {
-		return x.ConnectionId
+		if x, ok := x.Connection.(*UpdateConnectionRequest_ConnectionId); ok {
+			return x.ConnectionId
+		}
+	}
+	return ""
+}
+
+func (x *UpdateConnectionRequest) GetIdempotencyKey() string {
+	if x != nil {
+		if x, ok := x.Connection.(*UpdateConnectionRequest_IdempotencyKey); ok {
+			return x.IdempotencyKey
+		}
 	}
 	return ""
 }
@@ -2177,6 +2607,13 @@ func (x *UpdateConnectionRequest) GetDisplayName() string {
 func (x *UpdateConnectionRequest) GetLimits() *ConnectionLimits {
 	if x != nil {
 		return x.Limits
+	}
+	return nil
+}
+
+func (x *UpdateConnectionRequest) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
 	}
 	return nil
 }
@@ -2278,48 +2715,65 @@ func (x *UpdateConnectionRequest) GetSmtp() *SmtpSettings {
 	return nil
 }
 
+type isUpdateConnectionRequest_Connection interface {
+	isUpdateConnectionRequest_Connection()
+}
+
+type UpdateConnectionRequest_ConnectionId struct {
+	ConnectionId string `protobuf:"bytes,1,opt,name=connection_id,json=connectionId,proto3,oneof"`
+}
+
+type UpdateConnectionRequest_IdempotencyKey struct {
+	// The key under which the connection was created.
+	IdempotencyKey string `protobuf:"bytes,2,opt,name=idempotency_key,json=idempotencyKey,proto3,oneof"`
+}
+
+func (*UpdateConnectionRequest_ConnectionId) isUpdateConnectionRequest_Connection() {}
+
+func (*UpdateConnectionRequest_IdempotencyKey) isUpdateConnectionRequest_Connection() {}
+
 type isUpdateConnectionRequest_Settings interface {
 	isUpdateConnectionRequest_Settings()
 }
 
 type UpdateConnectionRequest_Webhook struct {
-	Webhook *WebhookSettings `protobuf:"bytes,6,opt,name=webhook,proto3,oneof"`
+	Webhook *WebhookSettings `protobuf:"bytes,8,opt,name=webhook,proto3,oneof"`
 }
 
 type UpdateConnectionRequest_Http struct {
-	Http *HttpSettings `protobuf:"bytes,7,opt,name=http,proto3,oneof"`
+	Http *HttpSettings `protobuf:"bytes,9,opt,name=http,proto3,oneof"`
 }
 
 type UpdateConnectionRequest_Feed struct {
-	Feed *FeedSettings `protobuf:"bytes,8,opt,name=feed,proto3,oneof"`
+	Feed *FeedSettings `protobuf:"bytes,10,opt,name=feed,proto3,oneof"`
 }
 
 type UpdateConnectionRequest_Custom struct {
-	Custom *CustomSettings `protobuf:"bytes,9,opt,name=custom,proto3,oneof"`
+	Custom *CustomSettings `protobuf:"bytes,11,opt,name=custom,proto3,oneof"`
 }
 
 type UpdateConnectionRequest_Mastodon struct {
-	Mastodon *MastodonSettings `protobuf:"bytes,10,opt,name=mastodon,proto3,oneof"`
+	Mastodon *MastodonSettings `protobuf:"bytes,12,opt,name=mastodon,proto3,oneof"`
 }
 
 type UpdateConnectionRequest_Bluesky struct {
-	Bluesky *BlueskySettings `protobuf:"bytes,11,opt,name=bluesky,proto3,oneof"`
+	Bluesky *BlueskySettings `protobuf:"bytes,13,opt,name=bluesky,proto3,oneof"`
 }
 
 type UpdateConnectionRequest_X struct {
-	X *XSettings `protobuf:"bytes,12,opt,name=x,proto3,oneof"`
+	X *XSettings `protobuf:"bytes,14,opt,name=x,proto3,oneof"`
 }
 
 type UpdateConnectionRequest_Tiktok struct {
-	Tiktok *TikTokSettings `protobuf:"bytes,13,opt,name=tiktok,proto3,oneof"`
+	Tiktok *TikTokSettings `protobuf:"bytes,15,opt,name=tiktok,proto3,oneof"`
 }
 
 type UpdateConnectionRequest_Slack struct {
-	Slack *SlackSettings `protobuf:"bytes,14,opt,name=slack,proto3,oneof"`
+	Slack *SlackSettings `protobuf:"bytes,16,opt,name=slack,proto3,oneof"`
 }
 
 type UpdateConnectionRequest_Smtp struct {
-	Smtp *SmtpSettings `protobuf:"bytes,15,opt,name=smtp,proto3,oneof"`
+	Smtp *SmtpSettings `protobuf:"bytes,17,opt,name=smtp,proto3,oneof"`
 }
 
 func (*UpdateConnectionRequest_Webhook) isUpdateConnectionRequest_Settings() {}
@@ -2351,7 +2805,7 @@ type UpdateConnectionResponse struct {
 
 func (x *UpdateConnectionResponse) Reset() {
 	*x = UpdateConnectionResponse{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[25]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2363,7 +2817,7 @@ func (x *UpdateConnectionResponse) String() string {
 func (*UpdateConnectionResponse) ProtoMessage() {}
 
 func (x *UpdateConnectionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[25]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2376,7 +2830,7 @@ func (x *UpdateConnectionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateConnectionResponse.ProtoReflect.Descriptor instead.
 func (*UpdateConnectionResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{25}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *UpdateConnectionResponse) GetConnection() *Connection {
@@ -2387,17 +2841,21 @@ func (x *UpdateConnectionResponse) GetConnection() *Connection {
 }
 
 type RotateCredentialRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ConnectionId  string                 `protobuf:"bytes,1,opt,name=connection_id,json=connectionId,proto3" json:"connection_id,omitempty"`
-	Credential    *Credential            `protobuf:"bytes,2,opt,name=credential,proto3" json:"credential,omitempty"`
-	Etag          string                 `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Connection:
+	//
+	//	*RotateCredentialRequest_ConnectionId
+	//	*RotateCredentialRequest_IdempotencyKey
+	Connection    isRotateCredentialRequest_Connection `protobuf_oneof:"connection"`
+	Credential    *Credential                          `protobuf:"bytes,3,opt,name=credential,proto3" json:"credential,omitempty"`
+	Etag          string                               `protobuf:"bytes,4,opt,name=etag,proto3" json:"etag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RotateCredentialRequest) Reset() {
 	*x = RotateCredentialRequest{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[26]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2409,7 +2867,7 @@ func (x *RotateCredentialRequest) String() string {
 func (*RotateCredentialRequest) ProtoMessage() {}
 
 func (x *RotateCredentialRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[26]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2422,12 +2880,30 @@ func (x *RotateCredentialRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateCredentialRequest.ProtoReflect.Descriptor instead.
 func (*RotateCredentialRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{26}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *RotateCredentialRequest) GetConnection() isRotateCredentialRequest_Connection {
+	if x != nil {
+		return x.Connection
+	}
+	return nil
 }
 
 func (x *RotateCredentialRequest) GetConnectionId() string {
 	if x != nil {
-		return x.ConnectionId
+		if x, ok := x.Connection.(*RotateCredentialRequest_ConnectionId); ok {
+			return x.ConnectionId
+		}
+	}
+	return ""
+}
+
+func (x *RotateCredentialRequest) GetIdempotencyKey() string {
+	if x != nil {
+		if x, ok := x.Connection.(*RotateCredentialRequest_IdempotencyKey); ok {
+			return x.IdempotencyKey
+		}
 	}
 	return ""
 }
@@ -2446,6 +2922,23 @@ func (x *RotateCredentialRequest) GetEtag() string {
 	return ""
 }
 
+type isRotateCredentialRequest_Connection interface {
+	isRotateCredentialRequest_Connection()
+}
+
+type RotateCredentialRequest_ConnectionId struct {
+	ConnectionId string `protobuf:"bytes,1,opt,name=connection_id,json=connectionId,proto3,oneof"`
+}
+
+type RotateCredentialRequest_IdempotencyKey struct {
+	// The key under which the connection was created.
+	IdempotencyKey string `protobuf:"bytes,2,opt,name=idempotency_key,json=idempotencyKey,proto3,oneof"`
+}
+
+func (*RotateCredentialRequest_ConnectionId) isRotateCredentialRequest_Connection() {}
+
+func (*RotateCredentialRequest_IdempotencyKey) isRotateCredentialRequest_Connection() {}
+
 type RotateCredentialResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Connection    *Connection            `protobuf:"bytes,1,opt,name=connection,proto3" json:"connection,omitempty"`
@@ -2455,7 +2948,7 @@ type RotateCredentialResponse struct {
 
 func (x *RotateCredentialResponse) Reset() {
 	*x = RotateCredentialResponse{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[27]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2467,7 +2960,7 @@ func (x *RotateCredentialResponse) String() string {
 func (*RotateCredentialResponse) ProtoMessage() {}
 
 func (x *RotateCredentialResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[27]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2480,7 +2973,7 @@ func (x *RotateCredentialResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateCredentialResponse.ProtoReflect.Descriptor instead.
 func (*RotateCredentialResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{27}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *RotateCredentialResponse) GetConnection() *Connection {
@@ -2491,15 +2984,19 @@ func (x *RotateCredentialResponse) GetConnection() *Connection {
 }
 
 type TestConnectionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ConnectionId  string                 `protobuf:"bytes,1,opt,name=connection_id,json=connectionId,proto3" json:"connection_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Connection:
+	//
+	//	*TestConnectionRequest_ConnectionId
+	//	*TestConnectionRequest_IdempotencyKey
+	Connection    isTestConnectionRequest_Connection `protobuf_oneof:"connection"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TestConnectionRequest) Reset() {
 	*x = TestConnectionRequest{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[28]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2511,7 +3008,7 @@ func (x *TestConnectionRequest) String() string {
 func (*TestConnectionRequest) ProtoMessage() {}
 
 func (x *TestConnectionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[28]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2524,21 +3021,56 @@ func (x *TestConnectionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestConnectionRequest.ProtoReflect.Descriptor instead.
 func (*TestConnectionRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{28}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *TestConnectionRequest) GetConnection() isTestConnectionRequest_Connection {
+	if x != nil {
+		return x.Connection
+	}
+	return nil
 }
 
 func (x *TestConnectionRequest) GetConnectionId() string {
 	if x != nil {
-		return x.ConnectionId
+		if x, ok := x.Connection.(*TestConnectionRequest_ConnectionId); ok {
+			return x.ConnectionId
+		}
 	}
 	return ""
 }
+
+func (x *TestConnectionRequest) GetIdempotencyKey() string {
+	if x != nil {
+		if x, ok := x.Connection.(*TestConnectionRequest_IdempotencyKey); ok {
+			return x.IdempotencyKey
+		}
+	}
+	return ""
+}
+
+type isTestConnectionRequest_Connection interface {
+	isTestConnectionRequest_Connection()
+}
+
+type TestConnectionRequest_ConnectionId struct {
+	ConnectionId string `protobuf:"bytes,1,opt,name=connection_id,json=connectionId,proto3,oneof"`
+}
+
+type TestConnectionRequest_IdempotencyKey struct {
+	// The key under which the connection was created.
+	IdempotencyKey string `protobuf:"bytes,2,opt,name=idempotency_key,json=idempotencyKey,proto3,oneof"`
+}
+
+func (*TestConnectionRequest_ConnectionId) isTestConnectionRequest_Connection() {}
+
+func (*TestConnectionRequest_IdempotencyKey) isTestConnectionRequest_Connection() {}
 
 type TestConnectionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// True if everything that can be checked without an effect is in order.
 	Ok bool `protobuf:"varint,1,opt,name=ok,proto3" json:"ok,omitempty"`
-	// What was checked, and what is wrong, in a user's words.
+	// The checks and their result, in a user's words.
 	Detail string `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"`
 	// When ok is false.
 	FailureKind FailureKind `protobuf:"varint,3,opt,name=failure_kind,json=failureKind,proto3,enum=fireonce.v1.FailureKind" json:"failure_kind,omitempty"`
@@ -2553,7 +3085,7 @@ type TestConnectionResponse struct {
 
 func (x *TestConnectionResponse) Reset() {
 	*x = TestConnectionResponse{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[29]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2565,7 +3097,7 @@ func (x *TestConnectionResponse) String() string {
 func (*TestConnectionResponse) ProtoMessage() {}
 
 func (x *TestConnectionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[29]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2578,7 +3110,7 @@ func (x *TestConnectionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestConnectionResponse.ProtoReflect.Descriptor instead.
 func (*TestConnectionResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{29}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *TestConnectionResponse) GetOk() bool {
@@ -2617,17 +3149,21 @@ func (x *TestConnectionResponse) GetPlatformReached() bool {
 }
 
 type PauseConnectionRequest struct {
-	state        protoimpl.MessageState `protogen:"open.v1"`
-	ConnectionId string                 `protobuf:"bytes,1,opt,name=connection_id,json=connectionId,proto3" json:"connection_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Connection:
+	//
+	//	*PauseConnectionRequest_ConnectionId
+	//	*PauseConnectionRequest_IdempotencyKey
+	Connection isPauseConnectionRequest_Connection `protobuf_oneof:"connection"`
 	// One line, at most 500 characters; shown as state_reason.
-	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PauseConnectionRequest) Reset() {
 	*x = PauseConnectionRequest{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[30]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2639,7 +3175,7 @@ func (x *PauseConnectionRequest) String() string {
 func (*PauseConnectionRequest) ProtoMessage() {}
 
 func (x *PauseConnectionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[30]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2652,12 +3188,30 @@ func (x *PauseConnectionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseConnectionRequest.ProtoReflect.Descriptor instead.
 func (*PauseConnectionRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{30}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *PauseConnectionRequest) GetConnection() isPauseConnectionRequest_Connection {
+	if x != nil {
+		return x.Connection
+	}
+	return nil
 }
 
 func (x *PauseConnectionRequest) GetConnectionId() string {
 	if x != nil {
-		return x.ConnectionId
+		if x, ok := x.Connection.(*PauseConnectionRequest_ConnectionId); ok {
+			return x.ConnectionId
+		}
+	}
+	return ""
+}
+
+func (x *PauseConnectionRequest) GetIdempotencyKey() string {
+	if x != nil {
+		if x, ok := x.Connection.(*PauseConnectionRequest_IdempotencyKey); ok {
+			return x.IdempotencyKey
+		}
 	}
 	return ""
 }
@@ -2669,6 +3223,23 @@ func (x *PauseConnectionRequest) GetReason() string {
 	return ""
 }
 
+type isPauseConnectionRequest_Connection interface {
+	isPauseConnectionRequest_Connection()
+}
+
+type PauseConnectionRequest_ConnectionId struct {
+	ConnectionId string `protobuf:"bytes,1,opt,name=connection_id,json=connectionId,proto3,oneof"`
+}
+
+type PauseConnectionRequest_IdempotencyKey struct {
+	// The key under which the connection was created.
+	IdempotencyKey string `protobuf:"bytes,2,opt,name=idempotency_key,json=idempotencyKey,proto3,oneof"`
+}
+
+func (*PauseConnectionRequest_ConnectionId) isPauseConnectionRequest_Connection() {}
+
+func (*PauseConnectionRequest_IdempotencyKey) isPauseConnectionRequest_Connection() {}
+
 type PauseConnectionResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Connection    *Connection            `protobuf:"bytes,1,opt,name=connection,proto3" json:"connection,omitempty"`
@@ -2678,7 +3249,7 @@ type PauseConnectionResponse struct {
 
 func (x *PauseConnectionResponse) Reset() {
 	*x = PauseConnectionResponse{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[31]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2690,7 +3261,7 @@ func (x *PauseConnectionResponse) String() string {
 func (*PauseConnectionResponse) ProtoMessage() {}
 
 func (x *PauseConnectionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[31]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2703,7 +3274,7 @@ func (x *PauseConnectionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseConnectionResponse.ProtoReflect.Descriptor instead.
 func (*PauseConnectionResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{31}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *PauseConnectionResponse) GetConnection() *Connection {
@@ -2714,19 +3285,23 @@ func (x *PauseConnectionResponse) GetConnection() *Connection {
 }
 
 type ResumeConnectionRequest struct {
-	state        protoimpl.MessageState `protogen:"open.v1"`
-	ConnectionId string                 `protobuf:"bytes,1,opt,name=connection_id,json=connectionId,proto3" json:"connection_id,omitempty"`
-	// What becomes of jobs that fell due during the pause but whose
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Connection:
+	//
+	//	*ResumeConnectionRequest_ConnectionId
+	//	*ResumeConnectionRequest_IdempotencyKey
+	Connection isResumeConnectionRequest_Connection `protobuf_oneof:"connection"`
+	// The fate of jobs that fell due during the pause but whose
 	// start_deadline has not passed: false, they run now at the connection's
 	// rate limit; true, they become EXPIRED.
-	ExpireMissed  bool `protobuf:"varint,2,opt,name=expire_missed,json=expireMissed,proto3" json:"expire_missed,omitempty"`
+	ExpireMissed  bool `protobuf:"varint,3,opt,name=expire_missed,json=expireMissed,proto3" json:"expire_missed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ResumeConnectionRequest) Reset() {
 	*x = ResumeConnectionRequest{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[32]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2738,7 +3313,7 @@ func (x *ResumeConnectionRequest) String() string {
 func (*ResumeConnectionRequest) ProtoMessage() {}
 
 func (x *ResumeConnectionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[32]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2751,12 +3326,30 @@ func (x *ResumeConnectionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeConnectionRequest.ProtoReflect.Descriptor instead.
 func (*ResumeConnectionRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{32}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *ResumeConnectionRequest) GetConnection() isResumeConnectionRequest_Connection {
+	if x != nil {
+		return x.Connection
+	}
+	return nil
 }
 
 func (x *ResumeConnectionRequest) GetConnectionId() string {
 	if x != nil {
-		return x.ConnectionId
+		if x, ok := x.Connection.(*ResumeConnectionRequest_ConnectionId); ok {
+			return x.ConnectionId
+		}
+	}
+	return ""
+}
+
+func (x *ResumeConnectionRequest) GetIdempotencyKey() string {
+	if x != nil {
+		if x, ok := x.Connection.(*ResumeConnectionRequest_IdempotencyKey); ok {
+			return x.IdempotencyKey
+		}
 	}
 	return ""
 }
@@ -2768,6 +3361,23 @@ func (x *ResumeConnectionRequest) GetExpireMissed() bool {
 	return false
 }
 
+type isResumeConnectionRequest_Connection interface {
+	isResumeConnectionRequest_Connection()
+}
+
+type ResumeConnectionRequest_ConnectionId struct {
+	ConnectionId string `protobuf:"bytes,1,opt,name=connection_id,json=connectionId,proto3,oneof"`
+}
+
+type ResumeConnectionRequest_IdempotencyKey struct {
+	// The key under which the connection was created.
+	IdempotencyKey string `protobuf:"bytes,2,opt,name=idempotency_key,json=idempotencyKey,proto3,oneof"`
+}
+
+func (*ResumeConnectionRequest_ConnectionId) isResumeConnectionRequest_Connection() {}
+
+func (*ResumeConnectionRequest_IdempotencyKey) isResumeConnectionRequest_Connection() {}
+
 type ResumeConnectionResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Connection    *Connection            `protobuf:"bytes,1,opt,name=connection,proto3" json:"connection,omitempty"`
@@ -2777,7 +3387,7 @@ type ResumeConnectionResponse struct {
 
 func (x *ResumeConnectionResponse) Reset() {
 	*x = ResumeConnectionResponse{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[33]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2789,7 +3399,7 @@ func (x *ResumeConnectionResponse) String() string {
 func (*ResumeConnectionResponse) ProtoMessage() {}
 
 func (x *ResumeConnectionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[33]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2802,7 +3412,7 @@ func (x *ResumeConnectionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeConnectionResponse.ProtoReflect.Descriptor instead.
 func (*ResumeConnectionResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{33}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ResumeConnectionResponse) GetConnection() *Connection {
@@ -2813,16 +3423,20 @@ func (x *ResumeConnectionResponse) GetConnection() *Connection {
 }
 
 type DeleteConnectionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ConnectionId  string                 `protobuf:"bytes,1,opt,name=connection_id,json=connectionId,proto3" json:"connection_id,omitempty"`
-	Etag          string                 `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Connection:
+	//
+	//	*DeleteConnectionRequest_ConnectionId
+	//	*DeleteConnectionRequest_IdempotencyKey
+	Connection    isDeleteConnectionRequest_Connection `protobuf_oneof:"connection"`
+	Etag          string                               `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DeleteConnectionRequest) Reset() {
 	*x = DeleteConnectionRequest{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[34]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2834,7 +3448,7 @@ func (x *DeleteConnectionRequest) String() string {
 func (*DeleteConnectionRequest) ProtoMessage() {}
 
 func (x *DeleteConnectionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[34]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2847,12 +3461,30 @@ func (x *DeleteConnectionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteConnectionRequest.ProtoReflect.Descriptor instead.
 func (*DeleteConnectionRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{34}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *DeleteConnectionRequest) GetConnection() isDeleteConnectionRequest_Connection {
+	if x != nil {
+		return x.Connection
+	}
+	return nil
 }
 
 func (x *DeleteConnectionRequest) GetConnectionId() string {
 	if x != nil {
-		return x.ConnectionId
+		if x, ok := x.Connection.(*DeleteConnectionRequest_ConnectionId); ok {
+			return x.ConnectionId
+		}
+	}
+	return ""
+}
+
+func (x *DeleteConnectionRequest) GetIdempotencyKey() string {
+	if x != nil {
+		if x, ok := x.Connection.(*DeleteConnectionRequest_IdempotencyKey); ok {
+			return x.IdempotencyKey
+		}
 	}
 	return ""
 }
@@ -2864,6 +3496,23 @@ func (x *DeleteConnectionRequest) GetEtag() string {
 	return ""
 }
 
+type isDeleteConnectionRequest_Connection interface {
+	isDeleteConnectionRequest_Connection()
+}
+
+type DeleteConnectionRequest_ConnectionId struct {
+	ConnectionId string `protobuf:"bytes,1,opt,name=connection_id,json=connectionId,proto3,oneof"`
+}
+
+type DeleteConnectionRequest_IdempotencyKey struct {
+	// The key under which the connection was created.
+	IdempotencyKey string `protobuf:"bytes,2,opt,name=idempotency_key,json=idempotencyKey,proto3,oneof"`
+}
+
+func (*DeleteConnectionRequest_ConnectionId) isDeleteConnectionRequest_Connection() {}
+
+func (*DeleteConnectionRequest_IdempotencyKey) isDeleteConnectionRequest_Connection() {}
+
 type DeleteConnectionResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2872,7 +3521,7 @@ type DeleteConnectionResponse struct {
 
 func (x *DeleteConnectionResponse) Reset() {
 	*x = DeleteConnectionResponse{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[35]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2884,7 +3533,7 @@ func (x *DeleteConnectionResponse) String() string {
 func (*DeleteConnectionResponse) ProtoMessage() {}
 
 func (x *DeleteConnectionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[35]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2897,35 +3546,36 @@ func (x *DeleteConnectionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteConnectionResponse.ProtoReflect.Descriptor instead.
 func (*DeleteConnectionResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{35}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{38}
 }
 
 type StartOAuthRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The name under which the operator has configured the client id and secret.
 	App string `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
-	// What becomes of the tokens.
+	// The use of the tokens.
 	//
 	// Types that are valid to be assigned to Target:
 	//
 	//	*StartOAuthRequest_Create
 	//	*StartOAuthRequest_ConnectionId
+	//	*StartOAuthRequest_IdempotencyKey
 	Target isStartOAuthRequest_Target `protobuf_oneof:"target"`
 	// Where the platform sends the browser: one of the app's redirect URLs, as the
 	// operator has listed them. Empty: this server, at /oauth/callback/APP.
-	RedirectUrl string `protobuf:"bytes,4,opt,name=redirect_url,json=redirectUrl,proto3" json:"redirect_url,omitempty"`
+	RedirectUrl string `protobuf:"bytes,5,opt,name=redirect_url,json=redirectUrl,proto3" json:"redirect_url,omitempty"`
 	// Where this server sends the browser on with what the platform said: the parameters
 	// state and code, or error, and iss where the platform named itself. The application
 	// there calls CompleteOAuth. Must be below a URL that the operator has listed. Not with
 	// redirect_url. Empty: this server's own page ends the login.
-	ReturnUrl     string `protobuf:"bytes,5,opt,name=return_url,json=returnUrl,proto3" json:"return_url,omitempty"`
+	ReturnUrl     string `protobuf:"bytes,6,opt,name=return_url,json=returnUrl,proto3" json:"return_url,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StartOAuthRequest) Reset() {
 	*x = StartOAuthRequest{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[36]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2937,7 +3587,7 @@ func (x *StartOAuthRequest) String() string {
 func (*StartOAuthRequest) ProtoMessage() {}
 
 func (x *StartOAuthRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[36]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2950,7 +3600,7 @@ func (x *StartOAuthRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartOAuthRequest.ProtoReflect.Descriptor instead.
 func (*StartOAuthRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{36}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *StartOAuthRequest) GetApp() string {
@@ -2985,6 +3635,15 @@ func (x *StartOAuthRequest) GetConnectionId() string {
 	return ""
 }
 
+func (x *StartOAuthRequest) GetIdempotencyKey() string {
+	if x != nil {
+		if x, ok := x.Target.(*StartOAuthRequest_IdempotencyKey); ok {
+			return x.IdempotencyKey
+		}
+	}
+	return ""
+}
+
 func (x *StartOAuthRequest) GetRedirectUrl() string {
 	if x != nil {
 		return x.RedirectUrl
@@ -3013,16 +3672,23 @@ type StartOAuthRequest_ConnectionId struct {
 	ConnectionId string `protobuf:"bytes,3,opt,name=connection_id,json=connectionId,proto3,oneof"`
 }
 
+type StartOAuthRequest_IdempotencyKey struct {
+	// The same, of the connection that was created under this key.
+	IdempotencyKey string `protobuf:"bytes,4,opt,name=idempotency_key,json=idempotencyKey,proto3,oneof"`
+}
+
 func (*StartOAuthRequest_Create) isStartOAuthRequest_Target() {}
 
 func (*StartOAuthRequest_ConnectionId) isStartOAuthRequest_Target() {}
+
+func (*StartOAuthRequest_IdempotencyKey) isStartOAuthRequest_Target() {}
 
 type StartOAuthResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Where to send the person's browser: the platform, or, where this server's own page
 	// ends the login, that page's beginning.
 	AuthorizationUrl string `protobuf:"bytes,1,opt,name=authorization_url,json=authorizationUrl,proto3" json:"authorization_url,omitempty"`
-	// What comes back with the code: keep it with the person's session, and accept no other
+	// Comes back with the code: keep it with the person's session, and accept no other
 	// one from that browser. Empty where this server's own page ends the login.
 	State string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
 	// Until when the login has to come back.
@@ -3033,7 +3699,7 @@ type StartOAuthResponse struct {
 
 func (x *StartOAuthResponse) Reset() {
 	*x = StartOAuthResponse{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[37]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3045,7 +3711,7 @@ func (x *StartOAuthResponse) String() string {
 func (*StartOAuthResponse) ProtoMessage() {}
 
 func (x *StartOAuthResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[37]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3058,7 +3724,7 @@ func (x *StartOAuthResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartOAuthResponse.ProtoReflect.Descriptor instead.
 func (*StartOAuthResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{37}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *StartOAuthResponse) GetAuthorizationUrl() string {
@@ -3101,7 +3767,7 @@ type CompleteOAuthRequest struct {
 
 func (x *CompleteOAuthRequest) Reset() {
 	*x = CompleteOAuthRequest{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[38]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3113,7 +3779,7 @@ func (x *CompleteOAuthRequest) String() string {
 func (*CompleteOAuthRequest) ProtoMessage() {}
 
 func (x *CompleteOAuthRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[38]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3126,7 +3792,7 @@ func (x *CompleteOAuthRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteOAuthRequest.ProtoReflect.Descriptor instead.
 func (*CompleteOAuthRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{38}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *CompleteOAuthRequest) GetState() string {
@@ -3168,7 +3834,7 @@ type CompleteOAuthResponse struct {
 
 func (x *CompleteOAuthResponse) Reset() {
 	*x = CompleteOAuthResponse{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[39]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3180,7 +3846,7 @@ func (x *CompleteOAuthResponse) String() string {
 func (*CompleteOAuthResponse) ProtoMessage() {}
 
 func (x *CompleteOAuthResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[39]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3193,7 +3859,7 @@ func (x *CompleteOAuthResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteOAuthResponse.ProtoReflect.Descriptor instead.
 func (*CompleteOAuthResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{39}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *CompleteOAuthResponse) GetConnection() *Connection {
@@ -3218,7 +3884,7 @@ type ListConnectorsRequest struct {
 
 func (x *ListConnectorsRequest) Reset() {
 	*x = ListConnectorsRequest{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[40]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3230,7 +3896,7 @@ func (x *ListConnectorsRequest) String() string {
 func (*ListConnectorsRequest) ProtoMessage() {}
 
 func (x *ListConnectorsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[40]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3243,7 +3909,7 @@ func (x *ListConnectorsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConnectorsRequest.ProtoReflect.Descriptor instead.
 func (*ListConnectorsRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{40}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{43}
 }
 
 type ListConnectorsResponse struct {
@@ -3256,7 +3922,7 @@ type ListConnectorsResponse struct {
 
 func (x *ListConnectorsResponse) Reset() {
 	*x = ListConnectorsResponse{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[41]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3268,7 +3934,7 @@ func (x *ListConnectorsResponse) String() string {
 func (*ListConnectorsResponse) ProtoMessage() {}
 
 func (x *ListConnectorsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[41]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3281,7 +3947,7 @@ func (x *ListConnectorsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConnectorsResponse.ProtoReflect.Descriptor instead.
 func (*ListConnectorsResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{41}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ListConnectorsResponse) GetConnectors() []*Connector {
@@ -3294,9 +3960,9 @@ func (x *ListConnectorsResponse) GetConnectors() []*Connector {
 // The code for one platform, as this server has it.
 type Connector struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What Connection.connector says.
+	// As in Connection.connector.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// What a user can rely on, in a sentence.
+	// The promise to a user, in a sentence.
 	Promise string `protobuf:"bytes,2,opt,name=promise,proto3" json:"promise,omitempty"`
 	// The effect classes that a connection of it can have.
 	EffectClasses []EffectClass `protobuf:"varint,3,rep,packed,name=effect_classes,json=effectClasses,proto3,enum=fireonce.v1.EffectClass" json:"effect_classes,omitempty"`
@@ -3307,14 +3973,16 @@ type Connector struct {
 	CredentialKinds []string `protobuf:"bytes,5,rep,name=credential_kinds,json=credentialKinds,proto3" json:"credential_kinds,omitempty"`
 	// The settings it takes, as the member of Connection.settings is named.
 	// Empty: none.
-	SettingsKind  string `protobuf:"bytes,6,opt,name=settings_kind,json=settingsKind,proto3" json:"settings_kind,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	SettingsKind string `protobuf:"bytes,6,opt,name=settings_kind,json=settingsKind,proto3" json:"settings_kind,omitempty"`
+	// A connection of it is AUTH_HOLD until it has a credential.
+	CredentialRequired bool `protobuf:"varint,7,opt,name=credential_required,json=credentialRequired,proto3" json:"credential_required,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *Connector) Reset() {
 	*x = Connector{}
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[42]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3326,7 +3994,7 @@ func (x *Connector) String() string {
 func (*Connector) ProtoMessage() {}
 
 func (x *Connector) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_connection_service_proto_msgTypes[42]
+	mi := &file_fireonce_v1_connection_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3339,7 +4007,7 @@ func (x *Connector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Connector.ProtoReflect.Descriptor instead.
 func (*Connector) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{42}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Connector) GetName() string {
@@ -3384,11 +4052,18 @@ func (x *Connector) GetSettingsKind() string {
 	return ""
 }
 
+func (x *Connector) GetCredentialRequired() bool {
+	if x != nil {
+		return x.CredentialRequired
+	}
+	return false
+}
+
 var File_fireonce_v1_connection_service_proto protoreflect.FileDescriptor
 
 const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"\n" +
-	"$fireonce/v1/connection_service.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x15fireonce/v1/job.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xba\f\n" +
+	"$fireonce/v1/connection_service.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x15fireonce/v1/job.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe2\x0e\n" +
 	"\n" +
 	"Connection\x12#\n" +
 	"\rconnection_id\x18\x01 \x01(\tR\fconnectionId\x12\x1d\n" +
@@ -3400,45 +4075,60 @@ const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"\x04http\x18\x06 \x01(\v2\x19.fireonce.v1.HttpSettingsH\x00R\x04http\x12/\n" +
 	"\x04feed\x18\a \x01(\v2\x19.fireonce.v1.FeedSettingsH\x00R\x04feed\x125\n" +
 	"\x06custom\x18\b \x01(\v2\x1b.fireonce.v1.CustomSettingsH\x00R\x06custom\x12;\n" +
-	"\bmastodon\x18\x17 \x01(\v2\x1d.fireonce.v1.MastodonSettingsH\x00R\bmastodon\x128\n" +
-	"\abluesky\x18\x18 \x01(\v2\x1c.fireonce.v1.BlueskySettingsH\x00R\abluesky\x12&\n" +
-	"\x01x\x18\x19 \x01(\v2\x16.fireonce.v1.XSettingsH\x00R\x01x\x125\n" +
-	"\x06tiktok\x18\x1a \x01(\v2\x1b.fireonce.v1.TikTokSettingsH\x00R\x06tiktok\x122\n" +
-	"\x05slack\x18\x1b \x01(\v2\x1a.fireonce.v1.SlackSettingsH\x00R\x05slack\x12/\n" +
-	"\x04smtp\x18\x1c \x01(\v2\x19.fireonce.v1.SmtpSettingsH\x00R\x04smtp\x125\n" +
-	"\x06limits\x18\t \x01(\v2\x1d.fireonce.v1.ConnectionLimitsR\x06limits\x122\n" +
-	"\x05state\x18\n" +
-	" \x01(\x0e2\x1c.fireonce.v1.ConnectionStateR\x05state\x12!\n" +
-	"\fstate_reason\x18\v \x01(\tR\vstateReason\x12;\n" +
-	"\vpaused_time\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"pausedTime\x12@\n" +
-	"\x0eauth_hold_time\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\fauthHoldTime\x12H\n" +
-	"\x12rate_limited_until\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\x10rateLimitedUntil\x12;\n" +
-	"\feffect_class\x18\x0f \x01(\x0e2\x18.fireonce.v1.EffectClassR\veffectClass\x12)\n" +
-	"\x10account_identity\x18\x10 \x01(\tR\x0faccountIdentity\x12P\n" +
-	"\x16credential_expire_time\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\x14credentialExpireTime\x125\n" +
-	"\x16credential_fingerprint\x18\x12 \x01(\tR\x15credentialFingerprint\x12;\n" +
-	"\vcreate_time\x18\x13 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"\bmastodon\x18\t \x01(\v2\x1d.fireonce.v1.MastodonSettingsH\x00R\bmastodon\x128\n" +
+	"\abluesky\x18\n" +
+	" \x01(\v2\x1c.fireonce.v1.BlueskySettingsH\x00R\abluesky\x12&\n" +
+	"\x01x\x18\v \x01(\v2\x16.fireonce.v1.XSettingsH\x00R\x01x\x125\n" +
+	"\x06tiktok\x18\f \x01(\v2\x1b.fireonce.v1.TikTokSettingsH\x00R\x06tiktok\x122\n" +
+	"\x05slack\x18\r \x01(\v2\x1a.fireonce.v1.SlackSettingsH\x00R\x05slack\x12/\n" +
+	"\x04smtp\x18\x0e \x01(\v2\x19.fireonce.v1.SmtpSettingsH\x00R\x04smtp\x125\n" +
+	"\x06limits\x18\x0f \x01(\v2\x1d.fireonce.v1.ConnectionLimitsR\x06limits\x12\x7f\n" +
+	"\x06labels\x18\x10 \x03(\v2#.fireonce.v1.Connection.LabelsEntryBB\xbaH?\x9a\x01<\x10 \"\x1cr\x1a2\x18^[a-z][a-z0-9_.-]{0,62}$*\x1ar\x18\x18\xff\x012\x13^[^\\x00-\\x1f\\x7f]*$R\x06labels\x122\n" +
+	"\x05state\x18\x11 \x01(\x0e2\x1c.fireonce.v1.ConnectionStateR\x05state\x12!\n" +
+	"\fstate_reason\x18\x12 \x01(\tR\vstateReason\x12B\n" +
+	"\vstate_cause\x18\x13 \x01(\x0e2!.fireonce.v1.ConnectionStateCauseR\n" +
+	"stateCause\x129\n" +
+	"\n" +
+	"pause_time\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\tpauseTime\x12@\n" +
+	"\x0eauth_hold_time\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\fauthHoldTime\x12I\n" +
+	"\x13rate_limit_end_time\x18\x16 \x01(\v2\x1a.google.protobuf.TimestampR\x10rateLimitEndTime\x12;\n" +
+	"\feffect_class\x18\x17 \x01(\x0e2\x18.fireonce.v1.EffectClassR\veffectClass\x12)\n" +
+	"\x10account_identity\x18\x18 \x01(\tR\x0faccountIdentity\x12P\n" +
+	"\x16credential_expire_time\x18\x19 \x01(\v2\x1a.google.protobuf.TimestampR\x14credentialExpireTime\x125\n" +
+	"\x16credential_fingerprint\x18\x1a \x01(\tR\x15credentialFingerprint\x12;\n" +
+	"\vcreate_time\x18\x1b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"createTime\x12;\n" +
-	"\vupdate_time\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"\vupdate_time\x18\x1c \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"updateTime\x12;\n" +
-	"\vdelete_time\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"\vdelete_time\x18\x1d \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"deleteTime\x12\x12\n" +
-	"\x04etag\x18\x16 \x01(\tR\x04etag\x12\x1d\n" +
+	"\x04etag\x18\x1e \x01(\tR\x04etag\x12\x1d\n" +
 	"\n" +
-	"created_by\x18\x1d \x01(\tR\tcreatedBy\x12\x1d\n" +
+	"created_by\x18\x1f \x01(\tR\tcreatedBy\x12\x1d\n" +
 	"\n" +
-	"updated_by\x18\x1e \x01(\tR\tupdatedByB\n" +
+	"updated_by\x18  \x01(\tR\tupdatedBy\x12'\n" +
+	"\x0fidempotency_key\x18! \x01(\tR\x0eidempotencyKey\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\n" +
 	"\n" +
-	"\bsettings\"\xc8\x03\n" +
+	"\bsettings\"\xc8\x05\n" +
 	"\x0fWebhookSettings\x12S\n" +
 	"\x10receiver_dedupes\x18\x01 \x01(\x0e2\x1c.fireonce.v1.ReceiverDedupesB\n" +
 	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\x0freceiverDedupes\x12K\n" +
 	"\n" +
 	"key_window\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b<R\tkeyWindow\x12O\n" +
 	"\aorigins\x18\x03 \x03(\tB5\xbaH2\x92\x01/\x10\x14\x18\x01\")r'\x18\xac\x022\"^https?://[^@/?#\\x00-\\x20\\x7f]+/?$R\aorigins\x12#\n" +
-	"\rquote_answers\x18\x04 \x01(\bR\fquoteAnswers:\x9c\x01\xbaH\x98\x01\x1a\x95\x01\n" +
-	"\x1bwebhook_settings.key_window\x12;key_window goes with receiver_dedupes YES, and only with it\x1a9(int(this.receiver_dedupes) == 1) == has(this.key_window)\"\xa6\x05\n" +
+	"\rquote_answers\x18\x04 \x01(\bR\fquoteAnswers\x128\n" +
+	"\vkeep_answer\x18\x05 \x01(\v2\x17.fireonce.v1.KeepAnswerR\n" +
+	"keepAnswer\x12*\n" +
+	"\x11dedupes_in_flight\x18\x06 \x01(\bR\x0fdedupesInFlight:\xb6\x02\xbaH\xb2\x02\x1a\x95\x01\n" +
+	"\x1bwebhook_settings.key_window\x12;key_window goes with receiver_dedupes YES, and only with it\x1a9(int(this.receiver_dedupes) == 1) == has(this.key_window)\x1a\x97\x01\n" +
+	"\"webhook_settings.dedupes_in_flight\x125dedupes_in_flight goes only with receiver_dedupes YES\x1a:!this.dedupes_in_flight || int(this.receiver_dedupes) == 1\"\x8a\x01\n" +
+	"\n" +
+	"KeepAnswer\x12I\n" +
+	"\aheaders\x18\x01 \x03(\tB/\xbaH,\x92\x01)\x10\x14\x18\x01\"#r!\x18@2\x1d^[!#$%&'*+.^_`|~0-9A-Za-z-]+$R\aheaders\x121\n" +
+	"\x0emax_body_bytes\x18\x02 \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80\x01(\x00R\fmaxBodyBytes\"\xa3\a\n" +
 	"\fHttpSettings\x12S\n" +
 	"\x10receiver_dedupes\x18\x01 \x01(\x0e2\x1c.fireonce.v1.ReceiverDedupesB\n" +
 	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\x0freceiverDedupes\x12K\n" +
@@ -3448,8 +4138,12 @@ const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"\x05paths\x18\x04 \x03(\tB\"\xbaH\x1f\x92\x01\x1c\x102\x18\x01\"\x16r\x14\x18\x80\x042\x0f^/[!-\"$->@-~]*$R\x05paths\x12F\n" +
 	"\amethods\x18\x05 \x03(\x0e2\x17.fireonce.v1.HttpMethodB\x13\xbaH\x10\x92\x01\r\x10\x05\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\amethods\x12`\n" +
 	"\x10id_json_pointers\x18\x06 \x03(\tB6\xbaH3\x92\x010\x10\x14\x18\x01\"*r(\x10\x01\x18\x80\x022!^(/([^~/\\x00-\\x1f\\x7f]|~[01])*)*$R\x0eidJsonPointers\x12#\n" +
-	"\rquote_answers\x18\a \x01(\bR\fquoteAnswers:\x99\x01\xbaH\x95\x01\x1a\x92\x01\n" +
-	"\x18http_settings.key_window\x12;key_window goes with receiver_dedupes YES, and only with it\x1a9(int(this.receiver_dedupes) == 1) == has(this.key_window)\"\xd7\x02\n" +
+	"\rquote_answers\x18\a \x01(\bR\fquoteAnswers\x128\n" +
+	"\vkeep_answer\x18\b \x01(\v2\x17.fireonce.v1.KeepAnswerR\n" +
+	"keepAnswer\x12*\n" +
+	"\x11dedupes_in_flight\x18\t \x01(\bR\x0fdedupesInFlight:\xb0\x02\xbaH\xac\x02\x1a\x92\x01\n" +
+	"\x18http_settings.key_window\x12;key_window goes with receiver_dedupes YES, and only with it\x1a9(int(this.receiver_dedupes) == 1) == has(this.key_window)\x1a\x94\x01\n" +
+	"\x1fhttp_settings.dedupes_in_flight\x125dedupes_in_flight goes only with receiver_dedupes YES\x1a:!this.dedupes_in_flight || int(this.receiver_dedupes) == 1\"\xd7\x02\n" +
 	"\fFeedSettings\x12\x81\x02\n" +
 	"\bbase_url\x18\x01 \x01(\tB\xe5\x01\xbaH\xe1\x01\xba\x01\xd2\x01\n" +
 	"\x16feed_settings.base_url\x12ebase_url must be http or https, without user info, query, fragment, white space or control characters\x1aQthis.matches('^https?://[^@/?#\\\\\\\\\\\\x00-\\\\x20\\\\x7f]+(/[^?#\\\\x00-\\\\x20\\\\x7f]*)?$')\xc8\x01\x01r\x06\x18\x80\x10\x88\x01\x01R\abaseUrl\x12C\n" +
@@ -3491,17 +4185,19 @@ const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"\x10ConnectionLimits\x12.\n" +
 	"\rmax_in_flight\x18\x01 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\vmaxInFlight\x121\n" +
-	"\x0emax_per_minute\x18\x02 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xc0\x84=(\x00R\fmaxPerMinute\"\xdd\x04\n" +
+	"\x0emax_per_minute\x18\x02 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xc0\x84=(\x00R\fmaxPerMinute\"\xe1\x04\n" +
 	"\n" +
-	"Credential\x129\n" +
-	"\fbearer_token\x18\x01 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01(\x80@2\b^[!-~]+$H\x00R\vbearerToken\x12.\n" +
+	"Credential\x12=\n" +
+	"\fbearer_token\x18\x01 \x01(\v2\x18.fireonce.v1.BearerTokenH\x00R\vbearerToken\x12.\n" +
 	"\x05basic\x18\x02 \x01(\v2\x16.fireonce.v1.BasicAuthH\x00R\x05basic\x122\n" +
 	"\x06oauth2\x18\x03 \x01(\v2\x18.fireonce.v1.OAuth2TokenH\x00R\x06oauth2\x12F\n" +
 	"\x0fwebhook_secrets\x18\x04 \x01(\v2\x1b.fireonce.v1.WebhookSecretsH\x00R\x0ewebhookSecrets\x12A\n" +
 	"\x0eapi_key_header\x18\x05 \x01(\v2\x19.fireonce.v1.ApiKeyHeaderH\x00R\fapiKeyHeader\x12=\n" +
-	"\aheaders\x18\x0f \x03(\v2\x19.fireonce.v1.SecretHeaderB\b\xbaH\x05\x92\x01\x02\x10\x10R\aheaders:\xdd\x01\xbaH\xd9\x01\x1a\xd6\x01\n" +
+	"\aheaders\x18\x06 \x03(\v2\x19.fireonce.v1.SecretHeaderB\b\xbaH\x05\x92\x01\x02\x10\x10R\aheaders:\xdd\x01\xbaH\xd9\x01\x1a\xd6\x01\n" +
 	"\x14credential.not_empty\x12+a kind of credential or headers must be set\x1a\x90\x01has(this.bearer_token) || has(this.basic) || has(this.oauth2) || has(this.webhook_secrets) || has(this.api_key_header) || size(this.headers) > 0B\x06\n" +
-	"\x04kind\"\x84\x01\n" +
+	"\x04kind\"9\n" +
+	"\vBearerToken\x12*\n" +
+	"\x05token\x18\x01 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01(\x80@2\b^[!-~]+$R\x05token\"\x84\x01\n" +
 	"\tBasicAuth\x12<\n" +
 	"\busername\x18\x01 \x01(\tB \xbaH\x1dr\x1b\x10\x01\x18\xc0\x022\x14^[^:\\x00-\\x1f\\x7f]*$R\busername\x129\n" +
 	"\bpassword\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x18(\x80\b2\x13^[^\\x00-\\x1f\\x7f]*$R\bpassword\"\x8a\x03\n" +
@@ -3534,91 +4230,131 @@ const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"\n" +
 	"connection\x18\x01 \x01(\v2\x17.fireonce.v1.ConnectionR\n" +
 	"connection\x12\x18\n" +
-	"\acreated\x18\x02 \x01(\bR\acreated\"E\n" +
-	"\x14GetConnectionRequest\x12-\n" +
-	"\rconnection_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\fconnectionId\"P\n" +
+	"\acreated\x18\x02 \x01(\bR\acreated\"\x9d\x01\n" +
+	"\x14GetConnectionRequest\x12/\n" +
+	"\rconnection_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\fconnectionId\x12?\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKeyB\x13\n" +
+	"\n" +
+	"connection\x12\x05\xbaH\x02\b\x01\"P\n" +
 	"\x15GetConnectionResponse\x127\n" +
 	"\n" +
 	"connection\x18\x01 \x01(\v2\x17.fireonce.v1.ConnectionR\n" +
-	"connection\"\xa7\x01\n" +
+	"connection\"\xc7\x05\n" +
+	"\x10ConnectionFilter\x12I\n" +
+	"\x06states\x18\x01 \x03(\x0e2\x1c.fireonce.v1.ConnectionStateB\x13\xbaH\x10\x92\x01\r\x10\x05\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\x06states\x12E\n" +
+	"\n" +
+	"connectors\x18\x02 \x03(\tB%\xbaH\"\x92\x01\x1f\x10\x14\"\x1br\x192\x17^[a-z][a-z0-9_-]{0,62}$R\n" +
+	"connectors\x12\x85\x01\n" +
+	"\x06labels\x18\x03 \x03(\v2).fireonce.v1.ConnectionFilter.LabelsEntryBB\xbaH?\x9a\x01<\x10\b\"\x1cr\x1a2\x18^[a-z][a-z0-9_.-]{0,62}$*\x1ar\x18\x18\xff\x012\x13^[^\\x00-\\x1f\\x7f]*$R\x06labels\x123\n" +
+	"\x10account_identity\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x0faccountIdentity\x126\n" +
+	"\x0econnection_ids\x18\x05 \x03(\tB\x0f\xbaH\f\x92\x01\t\x10d\"\x05r\x03\xb0\x01\x01R\rconnectionIds\x12F\n" +
+	"\x10idempotency_keys\x18\x06 \x03(\tB\x1b\xbaH\x18\x92\x01\x15\x10d\"\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$R\x0fidempotencyKeys\x120\n" +
+	"\x04text\x18\a \x01(\tB\x1c\xbaH\x19r\x17\x18x2\x13^[^\\x00-\\x1f\\x7f]*$R\x04text\x12T\n" +
+	"\x18credential_expire_before\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x16credentialExpireBefore\x12!\n" +
+	"\fshow_deleted\x18\t \x01(\bR\vshowDeleted\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x9e\x01\n" +
 	"\x16ListConnectionsRequest\x12$\n" +
 	"\tpage_size\x18\x01 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12'\n" +
 	"\n" +
-	"page_token\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\x12!\n" +
-	"\fshow_deleted\x18\x03 \x01(\bR\vshowDeleted\x12\x1b\n" +
-	"\theld_only\x18\x04 \x01(\bR\bheldOnly\"|\n" +
+	"page_token\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\x125\n" +
+	"\x06filter\x18\x03 \x01(\v2\x1d.fireonce.v1.ConnectionFilterR\x06filter\"|\n" +
 	"\x17ListConnectionsResponse\x129\n" +
 	"\vconnections\x18\x01 \x03(\v2\x17.fireonce.v1.ConnectionR\vconnections\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xbc\r\n" +
-	"\x17UpdateConnectionRequest\x12-\n" +
-	"\rconnection_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\fconnectionId\x12\x1b\n" +
-	"\x04etag\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x18@R\x04etag\x12\xa4\x01\n" +
-	"\vupdate_mask\x18\x03 \x01(\v2\x1a.google.protobuf.FieldMaskBg\xbaHd\xc8\x01\x01\xe2\x01^\x12\fdisplay_name\x12\x06limits\x12\awebhook\x12\x04http\x12\x04feed\x12\x06custom\x12\bmastodon\x12\abluesky\x12\x01x\x12\x06tiktok\x12\x05slack\x12\x04smtpR\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xe6\x0f\n" +
+	"\x17UpdateConnectionRequest\x12/\n" +
+	"\rconnection_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\fconnectionId\x12?\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x12\x1b\n" +
+	"\x04etag\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x18@R\x04etag\x12\xac\x01\n" +
+	"\vupdate_mask\x18\x04 \x01(\v2\x1a.google.protobuf.FieldMaskBo\xbaHl\xc8\x01\x01\xe2\x01f\x12\fdisplay_name\x12\x06labels\x12\x06limits\x12\awebhook\x12\x04http\x12\x04feed\x12\x06custom\x12\bmastodon\x12\abluesky\x12\x01x\x12\x06tiktok\x12\x05slack\x12\x04smtpR\n" +
 	"updateMask\x12?\n" +
-	"\fdisplay_name\x18\x04 \x01(\tB\x1c\xbaH\x19r\x17\x18x2\x13^[^\\x00-\\x1f\\x7f]*$R\vdisplayName\x125\n" +
-	"\x06limits\x18\x05 \x01(\v2\x1d.fireonce.v1.ConnectionLimitsR\x06limits\x128\n" +
-	"\awebhook\x18\x06 \x01(\v2\x1c.fireonce.v1.WebhookSettingsH\x00R\awebhook\x12/\n" +
-	"\x04http\x18\a \x01(\v2\x19.fireonce.v1.HttpSettingsH\x00R\x04http\x12/\n" +
-	"\x04feed\x18\b \x01(\v2\x19.fireonce.v1.FeedSettingsH\x00R\x04feed\x125\n" +
-	"\x06custom\x18\t \x01(\v2\x1b.fireonce.v1.CustomSettingsH\x00R\x06custom\x12;\n" +
-	"\bmastodon\x18\n" +
-	" \x01(\v2\x1d.fireonce.v1.MastodonSettingsH\x00R\bmastodon\x128\n" +
-	"\abluesky\x18\v \x01(\v2\x1c.fireonce.v1.BlueskySettingsH\x00R\abluesky\x12&\n" +
-	"\x01x\x18\f \x01(\v2\x16.fireonce.v1.XSettingsH\x00R\x01x\x125\n" +
-	"\x06tiktok\x18\r \x01(\v2\x1b.fireonce.v1.TikTokSettingsH\x00R\x06tiktok\x122\n" +
-	"\x05slack\x18\x0e \x01(\v2\x1a.fireonce.v1.SlackSettingsH\x00R\x05slack\x12/\n" +
-	"\x04smtp\x18\x0f \x01(\v2\x19.fireonce.v1.SmtpSettingsH\x00R\x04smtp:\x9b\x06\xbaH\x97\x06\x1ad\n" +
+	"\fdisplay_name\x18\x05 \x01(\tB\x1c\xbaH\x19r\x17\x18x2\x13^[^\\x00-\\x1f\\x7f]*$R\vdisplayName\x125\n" +
+	"\x06limits\x18\x06 \x01(\v2\x1d.fireonce.v1.ConnectionLimitsR\x06limits\x12\x8c\x01\n" +
+	"\x06labels\x18\a \x03(\v20.fireonce.v1.UpdateConnectionRequest.LabelsEntryBB\xbaH?\x9a\x01<\x10 \"\x1cr\x1a2\x18^[a-z][a-z0-9_.-]{0,62}$*\x1ar\x18\x18\xff\x012\x13^[^\\x00-\\x1f\\x7f]*$R\x06labels\x128\n" +
+	"\awebhook\x18\b \x01(\v2\x1c.fireonce.v1.WebhookSettingsH\x01R\awebhook\x12/\n" +
+	"\x04http\x18\t \x01(\v2\x19.fireonce.v1.HttpSettingsH\x01R\x04http\x12/\n" +
+	"\x04feed\x18\n" +
+	" \x01(\v2\x19.fireonce.v1.FeedSettingsH\x01R\x04feed\x125\n" +
+	"\x06custom\x18\v \x01(\v2\x1b.fireonce.v1.CustomSettingsH\x01R\x06custom\x12;\n" +
+	"\bmastodon\x18\f \x01(\v2\x1d.fireonce.v1.MastodonSettingsH\x01R\bmastodon\x128\n" +
+	"\abluesky\x18\r \x01(\v2\x1c.fireonce.v1.BlueskySettingsH\x01R\abluesky\x12&\n" +
+	"\x01x\x18\x0e \x01(\v2\x16.fireonce.v1.XSettingsH\x01R\x01x\x125\n" +
+	"\x06tiktok\x18\x0f \x01(\v2\x1b.fireonce.v1.TikTokSettingsH\x01R\x06tiktok\x122\n" +
+	"\x05slack\x18\x10 \x01(\v2\x1a.fireonce.v1.SlackSettingsH\x01R\x05slack\x12/\n" +
+	"\x04smtp\x18\x11 \x01(\v2\x19.fireonce.v1.SmtpSettingsH\x01R\x04smtp\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\x9b\x06\xbaH\x97\x06\x1ad\n" +
 	"\x16update_connection.mask\x12(update_mask must name at least one field\x1a size(this.update_mask.paths) > 0\x1a\xae\x05\n" +
-	"\x1aupdate_connection.settings\x12+settings that update_mask names must be set\x1a\xe2\x04(!('webhook' in this.update_mask.paths) || has(this.webhook)) && (!('http' in this.update_mask.paths) || has(this.http)) && (!('feed' in this.update_mask.paths) || has(this.feed)) && (!('custom' in this.update_mask.paths) || has(this.custom)) && (!('mastodon' in this.update_mask.paths) || has(this.mastodon)) && (!('bluesky' in this.update_mask.paths) || has(this.bluesky)) && (!('x' in this.update_mask.paths) || has(this.x)) && (!('tiktok' in this.update_mask.paths) || has(this.tiktok)) && (!('slack' in this.update_mask.paths) || has(this.slack)) && (!('smtp' in this.update_mask.paths) || has(this.smtp))B\n" +
+	"\x1aupdate_connection.settings\x12+settings that update_mask names must be set\x1a\xe2\x04(!('webhook' in this.update_mask.paths) || has(this.webhook)) && (!('http' in this.update_mask.paths) || has(this.http)) && (!('feed' in this.update_mask.paths) || has(this.feed)) && (!('custom' in this.update_mask.paths) || has(this.custom)) && (!('mastodon' in this.update_mask.paths) || has(this.mastodon)) && (!('bluesky' in this.update_mask.paths) || has(this.bluesky)) && (!('x' in this.update_mask.paths) || has(this.x)) && (!('tiktok' in this.update_mask.paths) || has(this.tiktok)) && (!('slack' in this.update_mask.paths) || has(this.slack)) && (!('smtp' in this.update_mask.paths) || has(this.smtp))B\x13\n" +
+	"\n" +
+	"connection\x12\x05\xbaH\x02\b\x01B\n" +
 	"\n" +
 	"\bsettings\"S\n" +
 	"\x18UpdateConnectionResponse\x127\n" +
 	"\n" +
 	"connection\x18\x01 \x01(\v2\x17.fireonce.v1.ConnectionR\n" +
-	"connection\"\xa6\x01\n" +
-	"\x17RotateCredentialRequest\x12-\n" +
-	"\rconnection_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\fconnectionId\x12?\n" +
+	"connection\"\xfe\x01\n" +
+	"\x17RotateCredentialRequest\x12/\n" +
+	"\rconnection_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\fconnectionId\x12?\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x12?\n" +
 	"\n" +
-	"credential\x18\x02 \x01(\v2\x17.fireonce.v1.CredentialB\x06\xbaH\x03\xc8\x01\x01R\n" +
+	"credential\x18\x03 \x01(\v2\x17.fireonce.v1.CredentialB\x06\xbaH\x03\xc8\x01\x01R\n" +
 	"credential\x12\x1b\n" +
-	"\x04etag\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x18@R\x04etag\"S\n" +
+	"\x04etag\x18\x04 \x01(\tB\a\xbaH\x04r\x02\x18@R\x04etagB\x13\n" +
+	"\n" +
+	"connection\x12\x05\xbaH\x02\b\x01\"S\n" +
 	"\x18RotateCredentialResponse\x127\n" +
 	"\n" +
 	"connection\x18\x01 \x01(\v2\x17.fireonce.v1.ConnectionR\n" +
-	"connection\"F\n" +
-	"\x15TestConnectionRequest\x12-\n" +
-	"\rconnection_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\fconnectionId\"\xd3\x01\n" +
+	"connection\"\x9e\x01\n" +
+	"\x15TestConnectionRequest\x12/\n" +
+	"\rconnection_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\fconnectionId\x12?\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKeyB\x13\n" +
+	"\n" +
+	"connection\x12\x05\xbaH\x02\b\x01\"\xd3\x01\n" +
 	"\x16TestConnectionResponse\x12\x0e\n" +
 	"\x02ok\x18\x01 \x01(\bR\x02ok\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\x12;\n" +
 	"\ffailure_kind\x18\x03 \x01(\x0e2\x18.fireonce.v1.FailureKindR\vfailureKind\x12)\n" +
 	"\x10account_identity\x18\x04 \x01(\tR\x0faccountIdentity\x12)\n" +
-	"\x10platform_reached\x18\x05 \x01(\bR\x0fplatformReached\"~\n" +
-	"\x16PauseConnectionRequest\x12-\n" +
-	"\rconnection_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\fconnectionId\x125\n" +
-	"\x06reason\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xf4\x032\x13^[^\\x00-\\x1f\\x7f]*$R\x06reason\"R\n" +
+	"\x10platform_reached\x18\x05 \x01(\bR\x0fplatformReached\"\xd6\x01\n" +
+	"\x16PauseConnectionRequest\x12/\n" +
+	"\rconnection_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\fconnectionId\x12?\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x125\n" +
+	"\x06reason\x18\x03 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xf4\x032\x13^[^\\x00-\\x1f\\x7f]*$R\x06reasonB\x13\n" +
+	"\n" +
+	"connection\x12\x05\xbaH\x02\b\x01\"R\n" +
 	"\x17PauseConnectionResponse\x127\n" +
 	"\n" +
 	"connection\x18\x01 \x01(\v2\x17.fireonce.v1.ConnectionR\n" +
-	"connection\"m\n" +
-	"\x17ResumeConnectionRequest\x12-\n" +
-	"\rconnection_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\fconnectionId\x12#\n" +
-	"\rexpire_missed\x18\x02 \x01(\bR\fexpireMissed\"S\n" +
+	"connection\"\xc5\x01\n" +
+	"\x17ResumeConnectionRequest\x12/\n" +
+	"\rconnection_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\fconnectionId\x12?\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x12#\n" +
+	"\rexpire_missed\x18\x03 \x01(\bR\fexpireMissedB\x13\n" +
+	"\n" +
+	"connection\x12\x05\xbaH\x02\b\x01\"S\n" +
 	"\x18ResumeConnectionResponse\x127\n" +
 	"\n" +
 	"connection\x18\x01 \x01(\v2\x17.fireonce.v1.ConnectionR\n" +
-	"connection\"e\n" +
-	"\x17DeleteConnectionRequest\x12-\n" +
-	"\rconnection_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\fconnectionId\x12\x1b\n" +
-	"\x04etag\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x18@R\x04etag\"\x1a\n" +
-	"\x18DeleteConnectionResponse\"\xb1\x02\n" +
+	"connection\"\xbd\x01\n" +
+	"\x17DeleteConnectionRequest\x12/\n" +
+	"\rconnection_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\fconnectionId\x12?\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x12\x1b\n" +
+	"\x04etag\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x18@R\x04etagB\x13\n" +
+	"\n" +
+	"connection\x12\x05\xbaH\x02\b\x01\"\x1a\n" +
+	"\x18DeleteConnectionResponse\"\xf2\x02\n" +
 	"\x11StartOAuthRequest\x120\n" +
 	"\x03app\x18\x01 \x01(\tB\x1e\xbaH\x1br\x192\x17^[a-z][a-z0-9_-]{0,62}$R\x03app\x12>\n" +
 	"\x06create\x18\x02 \x01(\v2$.fireonce.v1.CreateConnectionRequestH\x00R\x06create\x12/\n" +
-	"\rconnection_id\x18\x03 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\fconnectionId\x125\n" +
-	"\fredirect_url\x18\x04 \x01(\tB\x12\xbaH\x0fr\r\x18\x80\x102\b^[!-~]*$R\vredirectUrl\x121\n" +
+	"\rconnection_id\x18\x03 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\fconnectionId\x12?\n" +
+	"\x0fidempotency_key\x18\x04 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x125\n" +
+	"\fredirect_url\x18\x05 \x01(\tB\x12\xbaH\x0fr\r\x18\x80\x102\b^[!-~]*$R\vredirectUrl\x121\n" +
 	"\n" +
-	"return_url\x18\x05 \x01(\tB\x12\xbaH\x0fr\r\x18\x80\x102\b^[!-~]*$R\treturnUrlB\x0f\n" +
+	"return_url\x18\x06 \x01(\tB\x12\xbaH\x0fr\r\x18\x80\x102\b^[!-~]*$R\treturnUrlB\x0f\n" +
 	"\x06target\x12\x05\xbaH\x02\b\x01\"\x94\x01\n" +
 	"\x12StartOAuthResponse\x12+\n" +
 	"\x11authorization_url\x18\x01 \x01(\tR\x10authorizationUrl\x12\x14\n" +
@@ -3639,21 +4375,29 @@ const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"\x16ListConnectorsResponse\x126\n" +
 	"\n" +
 	"connectors\x18\x01 \x03(\v2\x16.fireonce.v1.ConnectorR\n" +
-	"connectors\"\xef\x01\n" +
+	"connectors\"\xa0\x02\n" +
 	"\tConnector\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\apromise\x18\x02 \x01(\tR\apromise\x12?\n" +
 	"\x0eeffect_classes\x18\x03 \x03(\x0e2\x18.fireonce.v1.EffectClassR\reffectClasses\x12#\n" +
 	"\rpayload_kinds\x18\x04 \x03(\tR\fpayloadKinds\x12)\n" +
 	"\x10credential_kinds\x18\x05 \x03(\tR\x0fcredentialKinds\x12#\n" +
-	"\rsettings_kind\x18\x06 \x01(\tR\fsettingsKind*\xce\x01\n" +
+	"\rsettings_kind\x18\x06 \x01(\tR\fsettingsKind\x12/\n" +
+	"\x13credential_required\x18\a \x01(\bR\x12credentialRequired*\xce\x01\n" +
 	"\x0fConnectionState\x12 \n" +
 	"\x1cCONNECTION_STATE_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17CONNECTION_STATE_ACTIVE\x10\x01\x12\x1b\n" +
 	"\x17CONNECTION_STATE_PAUSED\x10\x02\x12\x1e\n" +
 	"\x1aCONNECTION_STATE_AUTH_HOLD\x10\x03\x12!\n" +
 	"\x1dCONNECTION_STATE_RATE_LIMITED\x10\x04\x12\x1c\n" +
-	"\x18CONNECTION_STATE_DELETED\x10\x05*f\n" +
+	"\x18CONNECTION_STATE_DELETED\x10\x05*\x8c\x02\n" +
+	"\x14ConnectionStateCause\x12&\n" +
+	"\"CONNECTION_STATE_CAUSE_UNSPECIFIED\x10\x00\x12!\n" +
+	"\x1dCONNECTION_STATE_CAUSE_PAUSED\x10\x01\x12-\n" +
+	")CONNECTION_STATE_CAUSE_CREDENTIAL_MISSING\x10\x02\x12-\n" +
+	")CONNECTION_STATE_CAUSE_CREDENTIAL_REFUSED\x10\x03\x12'\n" +
+	"#CONNECTION_STATE_CAUSE_RATE_LIMITED\x10\x04\x12\"\n" +
+	"\x1eCONNECTION_STATE_CAUSE_DELETED\x10\x05*f\n" +
 	"\x0fReceiverDedupes\x12 \n" +
 	"\x1cRECEIVER_DEDUPES_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14RECEIVER_DEDUPES_YES\x10\x01\x12\x17\n" +
@@ -3671,8 +4415,8 @@ const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"\n" +
 	"StartOAuth\x12\x1e.fireonce.v1.StartOAuthRequest\x1a\x1f.fireonce.v1.StartOAuthResponse\x12V\n" +
 	"\rCompleteOAuth\x12!.fireonce.v1.CompleteOAuthRequest\x1a\".fireonce.v1.CompleteOAuthResponse\x12^\n" +
-	"\x0eListConnectors\x12\".fireonce.v1.ListConnectorsRequest\x1a#.fireonce.v1.ListConnectorsResponse\"\x03\x90\x02\x01B\xaf\x01\n" +
-	"\x0fcom.fireonce.v1B\x16ConnectionServiceProtoP\x01Z7github.com/fireonce/fireonce/gen/fireonce/v1;fireoncev1\xa2\x02\x03FXX\xaa\x02\vFireonce.V1\xca\x02\vFireonce\\V1\xe2\x02\x17Fireonce\\V1\\GPBMetadata\xea\x02\fFireonce::V1b\x06proto3"
+	"\x0eListConnectors\x12\".fireonce.v1.ListConnectorsRequest\x1a#.fireonce.v1.ListConnectorsResponse\"\x03\x90\x02\x01B\x96\x01\n" +
+	"\x15io.github.fireonce.v1B\x16ConnectionServiceProtoP\x01Z2github.com/fireonce/fireonce/clients/go/fireoncev1\xa2\x02\x03FOX\xaa\x02\vFireonce.V1\xca\x02\vFireonce\\V1\xea\x02\fFireonce::V1b\x06proto3"
 
 var (
 	file_fireonce_v1_connection_service_proto_rawDescOnce sync.Once
@@ -3686,159 +4430,176 @@ func file_fireonce_v1_connection_service_proto_rawDescGZIP() []byte {
 	return file_fireonce_v1_connection_service_proto_rawDescData
 }
 
-var file_fireonce_v1_connection_service_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_fireonce_v1_connection_service_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
+var file_fireonce_v1_connection_service_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_fireonce_v1_connection_service_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
 var file_fireonce_v1_connection_service_proto_goTypes = []any{
 	(ConnectionState)(0),             // 0: fireonce.v1.ConnectionState
-	(ReceiverDedupes)(0),             // 1: fireonce.v1.ReceiverDedupes
-	(TikTokSettings_Source)(0),       // 2: fireonce.v1.TikTokSettings.Source
-	(SmtpSettings_Security)(0),       // 3: fireonce.v1.SmtpSettings.Security
-	(*Connection)(nil),               // 4: fireonce.v1.Connection
-	(*WebhookSettings)(nil),          // 5: fireonce.v1.WebhookSettings
-	(*HttpSettings)(nil),             // 6: fireonce.v1.HttpSettings
-	(*FeedSettings)(nil),             // 7: fireonce.v1.FeedSettings
-	(*MastodonSettings)(nil),         // 8: fireonce.v1.MastodonSettings
-	(*BlueskySettings)(nil),          // 9: fireonce.v1.BlueskySettings
-	(*XSettings)(nil),                // 10: fireonce.v1.XSettings
-	(*TikTokSettings)(nil),           // 11: fireonce.v1.TikTokSettings
-	(*SlackSettings)(nil),            // 12: fireonce.v1.SlackSettings
-	(*SmtpSettings)(nil),             // 13: fireonce.v1.SmtpSettings
-	(*CustomSettings)(nil),           // 14: fireonce.v1.CustomSettings
-	(*ConnectionLimits)(nil),         // 15: fireonce.v1.ConnectionLimits
-	(*Credential)(nil),               // 16: fireonce.v1.Credential
-	(*BasicAuth)(nil),                // 17: fireonce.v1.BasicAuth
-	(*OAuth2Token)(nil),              // 18: fireonce.v1.OAuth2Token
-	(*WebhookSecrets)(nil),           // 19: fireonce.v1.WebhookSecrets
-	(*ApiKeyHeader)(nil),             // 20: fireonce.v1.ApiKeyHeader
-	(*SecretHeader)(nil),             // 21: fireonce.v1.SecretHeader
-	(*CreateConnectionRequest)(nil),  // 22: fireonce.v1.CreateConnectionRequest
-	(*CreateConnectionResponse)(nil), // 23: fireonce.v1.CreateConnectionResponse
-	(*GetConnectionRequest)(nil),     // 24: fireonce.v1.GetConnectionRequest
-	(*GetConnectionResponse)(nil),    // 25: fireonce.v1.GetConnectionResponse
-	(*ListConnectionsRequest)(nil),   // 26: fireonce.v1.ListConnectionsRequest
-	(*ListConnectionsResponse)(nil),  // 27: fireonce.v1.ListConnectionsResponse
-	(*UpdateConnectionRequest)(nil),  // 28: fireonce.v1.UpdateConnectionRequest
-	(*UpdateConnectionResponse)(nil), // 29: fireonce.v1.UpdateConnectionResponse
-	(*RotateCredentialRequest)(nil),  // 30: fireonce.v1.RotateCredentialRequest
-	(*RotateCredentialResponse)(nil), // 31: fireonce.v1.RotateCredentialResponse
-	(*TestConnectionRequest)(nil),    // 32: fireonce.v1.TestConnectionRequest
-	(*TestConnectionResponse)(nil),   // 33: fireonce.v1.TestConnectionResponse
-	(*PauseConnectionRequest)(nil),   // 34: fireonce.v1.PauseConnectionRequest
-	(*PauseConnectionResponse)(nil),  // 35: fireonce.v1.PauseConnectionResponse
-	(*ResumeConnectionRequest)(nil),  // 36: fireonce.v1.ResumeConnectionRequest
-	(*ResumeConnectionResponse)(nil), // 37: fireonce.v1.ResumeConnectionResponse
-	(*DeleteConnectionRequest)(nil),  // 38: fireonce.v1.DeleteConnectionRequest
-	(*DeleteConnectionResponse)(nil), // 39: fireonce.v1.DeleteConnectionResponse
-	(*StartOAuthRequest)(nil),        // 40: fireonce.v1.StartOAuthRequest
-	(*StartOAuthResponse)(nil),       // 41: fireonce.v1.StartOAuthResponse
-	(*CompleteOAuthRequest)(nil),     // 42: fireonce.v1.CompleteOAuthRequest
-	(*CompleteOAuthResponse)(nil),    // 43: fireonce.v1.CompleteOAuthResponse
-	(*ListConnectorsRequest)(nil),    // 44: fireonce.v1.ListConnectorsRequest
-	(*ListConnectorsResponse)(nil),   // 45: fireonce.v1.ListConnectorsResponse
-	(*Connector)(nil),                // 46: fireonce.v1.Connector
-	nil,                              // 47: fireonce.v1.CustomSettings.ValuesEntry
-	(*timestamppb.Timestamp)(nil),    // 48: google.protobuf.Timestamp
-	(EffectClass)(0),                 // 49: fireonce.v1.EffectClass
-	(*durationpb.Duration)(nil),      // 50: google.protobuf.Duration
-	(HttpMethod)(0),                  // 51: fireonce.v1.HttpMethod
-	(*fieldmaskpb.FieldMask)(nil),    // 52: google.protobuf.FieldMask
-	(FailureKind)(0),                 // 53: fireonce.v1.FailureKind
+	(ConnectionStateCause)(0),        // 1: fireonce.v1.ConnectionStateCause
+	(ReceiverDedupes)(0),             // 2: fireonce.v1.ReceiverDedupes
+	(TikTokSettings_Source)(0),       // 3: fireonce.v1.TikTokSettings.Source
+	(SmtpSettings_Security)(0),       // 4: fireonce.v1.SmtpSettings.Security
+	(*Connection)(nil),               // 5: fireonce.v1.Connection
+	(*WebhookSettings)(nil),          // 6: fireonce.v1.WebhookSettings
+	(*KeepAnswer)(nil),               // 7: fireonce.v1.KeepAnswer
+	(*HttpSettings)(nil),             // 8: fireonce.v1.HttpSettings
+	(*FeedSettings)(nil),             // 9: fireonce.v1.FeedSettings
+	(*MastodonSettings)(nil),         // 10: fireonce.v1.MastodonSettings
+	(*BlueskySettings)(nil),          // 11: fireonce.v1.BlueskySettings
+	(*XSettings)(nil),                // 12: fireonce.v1.XSettings
+	(*TikTokSettings)(nil),           // 13: fireonce.v1.TikTokSettings
+	(*SlackSettings)(nil),            // 14: fireonce.v1.SlackSettings
+	(*SmtpSettings)(nil),             // 15: fireonce.v1.SmtpSettings
+	(*CustomSettings)(nil),           // 16: fireonce.v1.CustomSettings
+	(*ConnectionLimits)(nil),         // 17: fireonce.v1.ConnectionLimits
+	(*Credential)(nil),               // 18: fireonce.v1.Credential
+	(*BearerToken)(nil),              // 19: fireonce.v1.BearerToken
+	(*BasicAuth)(nil),                // 20: fireonce.v1.BasicAuth
+	(*OAuth2Token)(nil),              // 21: fireonce.v1.OAuth2Token
+	(*WebhookSecrets)(nil),           // 22: fireonce.v1.WebhookSecrets
+	(*ApiKeyHeader)(nil),             // 23: fireonce.v1.ApiKeyHeader
+	(*SecretHeader)(nil),             // 24: fireonce.v1.SecretHeader
+	(*CreateConnectionRequest)(nil),  // 25: fireonce.v1.CreateConnectionRequest
+	(*CreateConnectionResponse)(nil), // 26: fireonce.v1.CreateConnectionResponse
+	(*GetConnectionRequest)(nil),     // 27: fireonce.v1.GetConnectionRequest
+	(*GetConnectionResponse)(nil),    // 28: fireonce.v1.GetConnectionResponse
+	(*ConnectionFilter)(nil),         // 29: fireonce.v1.ConnectionFilter
+	(*ListConnectionsRequest)(nil),   // 30: fireonce.v1.ListConnectionsRequest
+	(*ListConnectionsResponse)(nil),  // 31: fireonce.v1.ListConnectionsResponse
+	(*UpdateConnectionRequest)(nil),  // 32: fireonce.v1.UpdateConnectionRequest
+	(*UpdateConnectionResponse)(nil), // 33: fireonce.v1.UpdateConnectionResponse
+	(*RotateCredentialRequest)(nil),  // 34: fireonce.v1.RotateCredentialRequest
+	(*RotateCredentialResponse)(nil), // 35: fireonce.v1.RotateCredentialResponse
+	(*TestConnectionRequest)(nil),    // 36: fireonce.v1.TestConnectionRequest
+	(*TestConnectionResponse)(nil),   // 37: fireonce.v1.TestConnectionResponse
+	(*PauseConnectionRequest)(nil),   // 38: fireonce.v1.PauseConnectionRequest
+	(*PauseConnectionResponse)(nil),  // 39: fireonce.v1.PauseConnectionResponse
+	(*ResumeConnectionRequest)(nil),  // 40: fireonce.v1.ResumeConnectionRequest
+	(*ResumeConnectionResponse)(nil), // 41: fireonce.v1.ResumeConnectionResponse
+	(*DeleteConnectionRequest)(nil),  // 42: fireonce.v1.DeleteConnectionRequest
+	(*DeleteConnectionResponse)(nil), // 43: fireonce.v1.DeleteConnectionResponse
+	(*StartOAuthRequest)(nil),        // 44: fireonce.v1.StartOAuthRequest
+	(*StartOAuthResponse)(nil),       // 45: fireonce.v1.StartOAuthResponse
+	(*CompleteOAuthRequest)(nil),     // 46: fireonce.v1.CompleteOAuthRequest
+	(*CompleteOAuthResponse)(nil),    // 47: fireonce.v1.CompleteOAuthResponse
+	(*ListConnectorsRequest)(nil),    // 48: fireonce.v1.ListConnectorsRequest
+	(*ListConnectorsResponse)(nil),   // 49: fireonce.v1.ListConnectorsResponse
+	(*Connector)(nil),                // 50: fireonce.v1.Connector
+	nil,                              // 51: fireonce.v1.Connection.LabelsEntry
+	nil,                              // 52: fireonce.v1.CustomSettings.ValuesEntry
+	nil,                              // 53: fireonce.v1.ConnectionFilter.LabelsEntry
+	nil,                              // 54: fireonce.v1.UpdateConnectionRequest.LabelsEntry
+	(*timestamppb.Timestamp)(nil),    // 55: google.protobuf.Timestamp
+	(EffectClass)(0),                 // 56: fireonce.v1.EffectClass
+	(*durationpb.Duration)(nil),      // 57: google.protobuf.Duration
+	(HttpMethod)(0),                  // 58: fireonce.v1.HttpMethod
+	(*fieldmaskpb.FieldMask)(nil),    // 59: google.protobuf.FieldMask
+	(FailureKind)(0),                 // 60: fireonce.v1.FailureKind
 }
 var file_fireonce_v1_connection_service_proto_depIdxs = []int32{
-	5,  // 0: fireonce.v1.Connection.webhook:type_name -> fireonce.v1.WebhookSettings
-	6,  // 1: fireonce.v1.Connection.http:type_name -> fireonce.v1.HttpSettings
-	7,  // 2: fireonce.v1.Connection.feed:type_name -> fireonce.v1.FeedSettings
-	14, // 3: fireonce.v1.Connection.custom:type_name -> fireonce.v1.CustomSettings
-	8,  // 4: fireonce.v1.Connection.mastodon:type_name -> fireonce.v1.MastodonSettings
-	9,  // 5: fireonce.v1.Connection.bluesky:type_name -> fireonce.v1.BlueskySettings
-	10, // 6: fireonce.v1.Connection.x:type_name -> fireonce.v1.XSettings
-	11, // 7: fireonce.v1.Connection.tiktok:type_name -> fireonce.v1.TikTokSettings
-	12, // 8: fireonce.v1.Connection.slack:type_name -> fireonce.v1.SlackSettings
-	13, // 9: fireonce.v1.Connection.smtp:type_name -> fireonce.v1.SmtpSettings
-	15, // 10: fireonce.v1.Connection.limits:type_name -> fireonce.v1.ConnectionLimits
-	0,  // 11: fireonce.v1.Connection.state:type_name -> fireonce.v1.ConnectionState
-	48, // 12: fireonce.v1.Connection.paused_time:type_name -> google.protobuf.Timestamp
-	48, // 13: fireonce.v1.Connection.auth_hold_time:type_name -> google.protobuf.Timestamp
-	48, // 14: fireonce.v1.Connection.rate_limited_until:type_name -> google.protobuf.Timestamp
-	49, // 15: fireonce.v1.Connection.effect_class:type_name -> fireonce.v1.EffectClass
-	48, // 16: fireonce.v1.Connection.credential_expire_time:type_name -> google.protobuf.Timestamp
-	48, // 17: fireonce.v1.Connection.create_time:type_name -> google.protobuf.Timestamp
-	48, // 18: fireonce.v1.Connection.update_time:type_name -> google.protobuf.Timestamp
-	48, // 19: fireonce.v1.Connection.delete_time:type_name -> google.protobuf.Timestamp
-	1,  // 20: fireonce.v1.WebhookSettings.receiver_dedupes:type_name -> fireonce.v1.ReceiverDedupes
-	50, // 21: fireonce.v1.WebhookSettings.key_window:type_name -> google.protobuf.Duration
-	1,  // 22: fireonce.v1.HttpSettings.receiver_dedupes:type_name -> fireonce.v1.ReceiverDedupes
-	50, // 23: fireonce.v1.HttpSettings.key_window:type_name -> google.protobuf.Duration
-	51, // 24: fireonce.v1.HttpSettings.methods:type_name -> fireonce.v1.HttpMethod
-	50, // 25: fireonce.v1.FeedSettings.read_lag:type_name -> google.protobuf.Duration
-	1,  // 26: fireonce.v1.MastodonSettings.server_dedupes:type_name -> fireonce.v1.ReceiverDedupes
-	2,  // 27: fireonce.v1.TikTokSettings.source:type_name -> fireonce.v1.TikTokSettings.Source
-	3,  // 28: fireonce.v1.SmtpSettings.security:type_name -> fireonce.v1.SmtpSettings.Security
-	47, // 29: fireonce.v1.CustomSettings.values:type_name -> fireonce.v1.CustomSettings.ValuesEntry
-	17, // 30: fireonce.v1.Credential.basic:type_name -> fireonce.v1.BasicAuth
-	18, // 31: fireonce.v1.Credential.oauth2:type_name -> fireonce.v1.OAuth2Token
-	19, // 32: fireonce.v1.Credential.webhook_secrets:type_name -> fireonce.v1.WebhookSecrets
-	20, // 33: fireonce.v1.Credential.api_key_header:type_name -> fireonce.v1.ApiKeyHeader
-	21, // 34: fireonce.v1.Credential.headers:type_name -> fireonce.v1.SecretHeader
-	48, // 35: fireonce.v1.OAuth2Token.expire_time:type_name -> google.protobuf.Timestamp
-	48, // 36: fireonce.v1.OAuth2Token.issue_time:type_name -> google.protobuf.Timestamp
-	4,  // 37: fireonce.v1.CreateConnectionRequest.connection:type_name -> fireonce.v1.Connection
-	16, // 38: fireonce.v1.CreateConnectionRequest.credential:type_name -> fireonce.v1.Credential
-	4,  // 39: fireonce.v1.CreateConnectionResponse.connection:type_name -> fireonce.v1.Connection
-	4,  // 40: fireonce.v1.GetConnectionResponse.connection:type_name -> fireonce.v1.Connection
-	4,  // 41: fireonce.v1.ListConnectionsResponse.connections:type_name -> fireonce.v1.Connection
-	52, // 42: fireonce.v1.UpdateConnectionRequest.update_mask:type_name -> google.protobuf.FieldMask
-	15, // 43: fireonce.v1.UpdateConnectionRequest.limits:type_name -> fireonce.v1.ConnectionLimits
-	5,  // 44: fireonce.v1.UpdateConnectionRequest.webhook:type_name -> fireonce.v1.WebhookSettings
-	6,  // 45: fireonce.v1.UpdateConnectionRequest.http:type_name -> fireonce.v1.HttpSettings
-	7,  // 46: fireonce.v1.UpdateConnectionRequest.feed:type_name -> fireonce.v1.FeedSettings
-	14, // 47: fireonce.v1.UpdateConnectionRequest.custom:type_name -> fireonce.v1.CustomSettings
-	8,  // 48: fireonce.v1.UpdateConnectionRequest.mastodon:type_name -> fireonce.v1.MastodonSettings
-	9,  // 49: fireonce.v1.UpdateConnectionRequest.bluesky:type_name -> fireonce.v1.BlueskySettings
-	10, // 50: fireonce.v1.UpdateConnectionRequest.x:type_name -> fireonce.v1.XSettings
-	11, // 51: fireonce.v1.UpdateConnectionRequest.tiktok:type_name -> fireonce.v1.TikTokSettings
-	12, // 52: fireonce.v1.UpdateConnectionRequest.slack:type_name -> fireonce.v1.SlackSettings
-	13, // 53: fireonce.v1.UpdateConnectionRequest.smtp:type_name -> fireonce.v1.SmtpSettings
-	4,  // 54: fireonce.v1.UpdateConnectionResponse.connection:type_name -> fireonce.v1.Connection
-	16, // 55: fireonce.v1.RotateCredentialRequest.credential:type_name -> fireonce.v1.Credential
-	4,  // 56: fireonce.v1.RotateCredentialResponse.connection:type_name -> fireonce.v1.Connection
-	53, // 57: fireonce.v1.TestConnectionResponse.failure_kind:type_name -> fireonce.v1.FailureKind
-	4,  // 58: fireonce.v1.PauseConnectionResponse.connection:type_name -> fireonce.v1.Connection
-	4,  // 59: fireonce.v1.ResumeConnectionResponse.connection:type_name -> fireonce.v1.Connection
-	22, // 60: fireonce.v1.StartOAuthRequest.create:type_name -> fireonce.v1.CreateConnectionRequest
-	48, // 61: fireonce.v1.StartOAuthResponse.expire_time:type_name -> google.protobuf.Timestamp
-	4,  // 62: fireonce.v1.CompleteOAuthResponse.connection:type_name -> fireonce.v1.Connection
-	46, // 63: fireonce.v1.ListConnectorsResponse.connectors:type_name -> fireonce.v1.Connector
-	49, // 64: fireonce.v1.Connector.effect_classes:type_name -> fireonce.v1.EffectClass
-	22, // 65: fireonce.v1.ConnectionService.CreateConnection:input_type -> fireonce.v1.CreateConnectionRequest
-	24, // 66: fireonce.v1.ConnectionService.GetConnection:input_type -> fireonce.v1.GetConnectionRequest
-	26, // 67: fireonce.v1.ConnectionService.ListConnections:input_type -> fireonce.v1.ListConnectionsRequest
-	28, // 68: fireonce.v1.ConnectionService.UpdateConnection:input_type -> fireonce.v1.UpdateConnectionRequest
-	30, // 69: fireonce.v1.ConnectionService.RotateCredential:input_type -> fireonce.v1.RotateCredentialRequest
-	32, // 70: fireonce.v1.ConnectionService.TestConnection:input_type -> fireonce.v1.TestConnectionRequest
-	34, // 71: fireonce.v1.ConnectionService.PauseConnection:input_type -> fireonce.v1.PauseConnectionRequest
-	36, // 72: fireonce.v1.ConnectionService.ResumeConnection:input_type -> fireonce.v1.ResumeConnectionRequest
-	38, // 73: fireonce.v1.ConnectionService.DeleteConnection:input_type -> fireonce.v1.DeleteConnectionRequest
-	40, // 74: fireonce.v1.ConnectionService.StartOAuth:input_type -> fireonce.v1.StartOAuthRequest
-	42, // 75: fireonce.v1.ConnectionService.CompleteOAuth:input_type -> fireonce.v1.CompleteOAuthRequest
-	44, // 76: fireonce.v1.ConnectionService.ListConnectors:input_type -> fireonce.v1.ListConnectorsRequest
-	23, // 77: fireonce.v1.ConnectionService.CreateConnection:output_type -> fireonce.v1.CreateConnectionResponse
-	25, // 78: fireonce.v1.ConnectionService.GetConnection:output_type -> fireonce.v1.GetConnectionResponse
-	27, // 79: fireonce.v1.ConnectionService.ListConnections:output_type -> fireonce.v1.ListConnectionsResponse
-	29, // 80: fireonce.v1.ConnectionService.UpdateConnection:output_type -> fireonce.v1.UpdateConnectionResponse
-	31, // 81: fireonce.v1.ConnectionService.RotateCredential:output_type -> fireonce.v1.RotateCredentialResponse
-	33, // 82: fireonce.v1.ConnectionService.TestConnection:output_type -> fireonce.v1.TestConnectionResponse
-	35, // 83: fireonce.v1.ConnectionService.PauseConnection:output_type -> fireonce.v1.PauseConnectionResponse
-	37, // 84: fireonce.v1.ConnectionService.ResumeConnection:output_type -> fireonce.v1.ResumeConnectionResponse
-	39, // 85: fireonce.v1.ConnectionService.DeleteConnection:output_type -> fireonce.v1.DeleteConnectionResponse
-	41, // 86: fireonce.v1.ConnectionService.StartOAuth:output_type -> fireonce.v1.StartOAuthResponse
-	43, // 87: fireonce.v1.ConnectionService.CompleteOAuth:output_type -> fireonce.v1.CompleteOAuthResponse
-	45, // 88: fireonce.v1.ConnectionService.ListConnectors:output_type -> fireonce.v1.ListConnectorsResponse
-	77, // [77:89] is the sub-list for method output_type
-	65, // [65:77] is the sub-list for method input_type
-	65, // [65:65] is the sub-list for extension type_name
-	65, // [65:65] is the sub-list for extension extendee
-	0,  // [0:65] is the sub-list for field type_name
+	6,  // 0: fireonce.v1.Connection.webhook:type_name -> fireonce.v1.WebhookSettings
+	8,  // 1: fireonce.v1.Connection.http:type_name -> fireonce.v1.HttpSettings
+	9,  // 2: fireonce.v1.Connection.feed:type_name -> fireonce.v1.FeedSettings
+	16, // 3: fireonce.v1.Connection.custom:type_name -> fireonce.v1.CustomSettings
+	10, // 4: fireonce.v1.Connection.mastodon:type_name -> fireonce.v1.MastodonSettings
+	11, // 5: fireonce.v1.Connection.bluesky:type_name -> fireonce.v1.BlueskySettings
+	12, // 6: fireonce.v1.Connection.x:type_name -> fireonce.v1.XSettings
+	13, // 7: fireonce.v1.Connection.tiktok:type_name -> fireonce.v1.TikTokSettings
+	14, // 8: fireonce.v1.Connection.slack:type_name -> fireonce.v1.SlackSettings
+	15, // 9: fireonce.v1.Connection.smtp:type_name -> fireonce.v1.SmtpSettings
+	17, // 10: fireonce.v1.Connection.limits:type_name -> fireonce.v1.ConnectionLimits
+	51, // 11: fireonce.v1.Connection.labels:type_name -> fireonce.v1.Connection.LabelsEntry
+	0,  // 12: fireonce.v1.Connection.state:type_name -> fireonce.v1.ConnectionState
+	1,  // 13: fireonce.v1.Connection.state_cause:type_name -> fireonce.v1.ConnectionStateCause
+	55, // 14: fireonce.v1.Connection.pause_time:type_name -> google.protobuf.Timestamp
+	55, // 15: fireonce.v1.Connection.auth_hold_time:type_name -> google.protobuf.Timestamp
+	55, // 16: fireonce.v1.Connection.rate_limit_end_time:type_name -> google.protobuf.Timestamp
+	56, // 17: fireonce.v1.Connection.effect_class:type_name -> fireonce.v1.EffectClass
+	55, // 18: fireonce.v1.Connection.credential_expire_time:type_name -> google.protobuf.Timestamp
+	55, // 19: fireonce.v1.Connection.create_time:type_name -> google.protobuf.Timestamp
+	55, // 20: fireonce.v1.Connection.update_time:type_name -> google.protobuf.Timestamp
+	55, // 21: fireonce.v1.Connection.delete_time:type_name -> google.protobuf.Timestamp
+	2,  // 22: fireonce.v1.WebhookSettings.receiver_dedupes:type_name -> fireonce.v1.ReceiverDedupes
+	57, // 23: fireonce.v1.WebhookSettings.key_window:type_name -> google.protobuf.Duration
+	7,  // 24: fireonce.v1.WebhookSettings.keep_answer:type_name -> fireonce.v1.KeepAnswer
+	2,  // 25: fireonce.v1.HttpSettings.receiver_dedupes:type_name -> fireonce.v1.ReceiverDedupes
+	57, // 26: fireonce.v1.HttpSettings.key_window:type_name -> google.protobuf.Duration
+	58, // 27: fireonce.v1.HttpSettings.methods:type_name -> fireonce.v1.HttpMethod
+	7,  // 28: fireonce.v1.HttpSettings.keep_answer:type_name -> fireonce.v1.KeepAnswer
+	57, // 29: fireonce.v1.FeedSettings.read_lag:type_name -> google.protobuf.Duration
+	2,  // 30: fireonce.v1.MastodonSettings.server_dedupes:type_name -> fireonce.v1.ReceiverDedupes
+	3,  // 31: fireonce.v1.TikTokSettings.source:type_name -> fireonce.v1.TikTokSettings.Source
+	4,  // 32: fireonce.v1.SmtpSettings.security:type_name -> fireonce.v1.SmtpSettings.Security
+	52, // 33: fireonce.v1.CustomSettings.values:type_name -> fireonce.v1.CustomSettings.ValuesEntry
+	19, // 34: fireonce.v1.Credential.bearer_token:type_name -> fireonce.v1.BearerToken
+	20, // 35: fireonce.v1.Credential.basic:type_name -> fireonce.v1.BasicAuth
+	21, // 36: fireonce.v1.Credential.oauth2:type_name -> fireonce.v1.OAuth2Token
+	22, // 37: fireonce.v1.Credential.webhook_secrets:type_name -> fireonce.v1.WebhookSecrets
+	23, // 38: fireonce.v1.Credential.api_key_header:type_name -> fireonce.v1.ApiKeyHeader
+	24, // 39: fireonce.v1.Credential.headers:type_name -> fireonce.v1.SecretHeader
+	55, // 40: fireonce.v1.OAuth2Token.expire_time:type_name -> google.protobuf.Timestamp
+	55, // 41: fireonce.v1.OAuth2Token.issue_time:type_name -> google.protobuf.Timestamp
+	5,  // 42: fireonce.v1.CreateConnectionRequest.connection:type_name -> fireonce.v1.Connection
+	18, // 43: fireonce.v1.CreateConnectionRequest.credential:type_name -> fireonce.v1.Credential
+	5,  // 44: fireonce.v1.CreateConnectionResponse.connection:type_name -> fireonce.v1.Connection
+	5,  // 45: fireonce.v1.GetConnectionResponse.connection:type_name -> fireonce.v1.Connection
+	0,  // 46: fireonce.v1.ConnectionFilter.states:type_name -> fireonce.v1.ConnectionState
+	53, // 47: fireonce.v1.ConnectionFilter.labels:type_name -> fireonce.v1.ConnectionFilter.LabelsEntry
+	55, // 48: fireonce.v1.ConnectionFilter.credential_expire_before:type_name -> google.protobuf.Timestamp
+	29, // 49: fireonce.v1.ListConnectionsRequest.filter:type_name -> fireonce.v1.ConnectionFilter
+	5,  // 50: fireonce.v1.ListConnectionsResponse.connections:type_name -> fireonce.v1.Connection
+	59, // 51: fireonce.v1.UpdateConnectionRequest.update_mask:type_name -> google.protobuf.FieldMask
+	17, // 52: fireonce.v1.UpdateConnectionRequest.limits:type_name -> fireonce.v1.ConnectionLimits
+	54, // 53: fireonce.v1.UpdateConnectionRequest.labels:type_name -> fireonce.v1.UpdateConnectionRequest.LabelsEntry
+	6,  // 54: fireonce.v1.UpdateConnectionRequest.webhook:type_name -> fireonce.v1.WebhookSettings
+	8,  // 55: fireonce.v1.UpdateConnectionRequest.http:type_name -> fireonce.v1.HttpSettings
+	9,  // 56: fireonce.v1.UpdateConnectionRequest.feed:type_name -> fireonce.v1.FeedSettings
+	16, // 57: fireonce.v1.UpdateConnectionRequest.custom:type_name -> fireonce.v1.CustomSettings
+	10, // 58: fireonce.v1.UpdateConnectionRequest.mastodon:type_name -> fireonce.v1.MastodonSettings
+	11, // 59: fireonce.v1.UpdateConnectionRequest.bluesky:type_name -> fireonce.v1.BlueskySettings
+	12, // 60: fireonce.v1.UpdateConnectionRequest.x:type_name -> fireonce.v1.XSettings
+	13, // 61: fireonce.v1.UpdateConnectionRequest.tiktok:type_name -> fireonce.v1.TikTokSettings
+	14, // 62: fireonce.v1.UpdateConnectionRequest.slack:type_name -> fireonce.v1.SlackSettings
+	15, // 63: fireonce.v1.UpdateConnectionRequest.smtp:type_name -> fireonce.v1.SmtpSettings
+	5,  // 64: fireonce.v1.UpdateConnectionResponse.connection:type_name -> fireonce.v1.Connection
+	18, // 65: fireonce.v1.RotateCredentialRequest.credential:type_name -> fireonce.v1.Credential
+	5,  // 66: fireonce.v1.RotateCredentialResponse.connection:type_name -> fireonce.v1.Connection
+	60, // 67: fireonce.v1.TestConnectionResponse.failure_kind:type_name -> fireonce.v1.FailureKind
+	5,  // 68: fireonce.v1.PauseConnectionResponse.connection:type_name -> fireonce.v1.Connection
+	5,  // 69: fireonce.v1.ResumeConnectionResponse.connection:type_name -> fireonce.v1.Connection
+	25, // 70: fireonce.v1.StartOAuthRequest.create:type_name -> fireonce.v1.CreateConnectionRequest
+	55, // 71: fireonce.v1.StartOAuthResponse.expire_time:type_name -> google.protobuf.Timestamp
+	5,  // 72: fireonce.v1.CompleteOAuthResponse.connection:type_name -> fireonce.v1.Connection
+	50, // 73: fireonce.v1.ListConnectorsResponse.connectors:type_name -> fireonce.v1.Connector
+	56, // 74: fireonce.v1.Connector.effect_classes:type_name -> fireonce.v1.EffectClass
+	25, // 75: fireonce.v1.ConnectionService.CreateConnection:input_type -> fireonce.v1.CreateConnectionRequest
+	27, // 76: fireonce.v1.ConnectionService.GetConnection:input_type -> fireonce.v1.GetConnectionRequest
+	30, // 77: fireonce.v1.ConnectionService.ListConnections:input_type -> fireonce.v1.ListConnectionsRequest
+	32, // 78: fireonce.v1.ConnectionService.UpdateConnection:input_type -> fireonce.v1.UpdateConnectionRequest
+	34, // 79: fireonce.v1.ConnectionService.RotateCredential:input_type -> fireonce.v1.RotateCredentialRequest
+	36, // 80: fireonce.v1.ConnectionService.TestConnection:input_type -> fireonce.v1.TestConnectionRequest
+	38, // 81: fireonce.v1.ConnectionService.PauseConnection:input_type -> fireonce.v1.PauseConnectionRequest
+	40, // 82: fireonce.v1.ConnectionService.ResumeConnection:input_type -> fireonce.v1.ResumeConnectionRequest
+	42, // 83: fireonce.v1.ConnectionService.DeleteConnection:input_type -> fireonce.v1.DeleteConnectionRequest
+	44, // 84: fireonce.v1.ConnectionService.StartOAuth:input_type -> fireonce.v1.StartOAuthRequest
+	46, // 85: fireonce.v1.ConnectionService.CompleteOAuth:input_type -> fireonce.v1.CompleteOAuthRequest
+	48, // 86: fireonce.v1.ConnectionService.ListConnectors:input_type -> fireonce.v1.ListConnectorsRequest
+	26, // 87: fireonce.v1.ConnectionService.CreateConnection:output_type -> fireonce.v1.CreateConnectionResponse
+	28, // 88: fireonce.v1.ConnectionService.GetConnection:output_type -> fireonce.v1.GetConnectionResponse
+	31, // 89: fireonce.v1.ConnectionService.ListConnections:output_type -> fireonce.v1.ListConnectionsResponse
+	33, // 90: fireonce.v1.ConnectionService.UpdateConnection:output_type -> fireonce.v1.UpdateConnectionResponse
+	35, // 91: fireonce.v1.ConnectionService.RotateCredential:output_type -> fireonce.v1.RotateCredentialResponse
+	37, // 92: fireonce.v1.ConnectionService.TestConnection:output_type -> fireonce.v1.TestConnectionResponse
+	39, // 93: fireonce.v1.ConnectionService.PauseConnection:output_type -> fireonce.v1.PauseConnectionResponse
+	41, // 94: fireonce.v1.ConnectionService.ResumeConnection:output_type -> fireonce.v1.ResumeConnectionResponse
+	43, // 95: fireonce.v1.ConnectionService.DeleteConnection:output_type -> fireonce.v1.DeleteConnectionResponse
+	45, // 96: fireonce.v1.ConnectionService.StartOAuth:output_type -> fireonce.v1.StartOAuthResponse
+	47, // 97: fireonce.v1.ConnectionService.CompleteOAuth:output_type -> fireonce.v1.CompleteOAuthResponse
+	49, // 98: fireonce.v1.ConnectionService.ListConnectors:output_type -> fireonce.v1.ListConnectorsResponse
+	87, // [87:99] is the sub-list for method output_type
+	75, // [75:87] is the sub-list for method input_type
+	75, // [75:75] is the sub-list for extension type_name
+	75, // [75:75] is the sub-list for extension extendee
+	0,  // [0:75] is the sub-list for field type_name
 }
 
 func init() { file_fireonce_v1_connection_service_proto_init() }
@@ -3860,14 +4621,20 @@ func file_fireonce_v1_connection_service_proto_init() {
 		(*Connection_Slack)(nil),
 		(*Connection_Smtp)(nil),
 	}
-	file_fireonce_v1_connection_service_proto_msgTypes[12].OneofWrappers = []any{
+	file_fireonce_v1_connection_service_proto_msgTypes[13].OneofWrappers = []any{
 		(*Credential_BearerToken)(nil),
 		(*Credential_Basic)(nil),
 		(*Credential_Oauth2)(nil),
 		(*Credential_WebhookSecrets)(nil),
 		(*Credential_ApiKeyHeader)(nil),
 	}
-	file_fireonce_v1_connection_service_proto_msgTypes[24].OneofWrappers = []any{
+	file_fireonce_v1_connection_service_proto_msgTypes[22].OneofWrappers = []any{
+		(*GetConnectionRequest_ConnectionId)(nil),
+		(*GetConnectionRequest_IdempotencyKey)(nil),
+	}
+	file_fireonce_v1_connection_service_proto_msgTypes[27].OneofWrappers = []any{
+		(*UpdateConnectionRequest_ConnectionId)(nil),
+		(*UpdateConnectionRequest_IdempotencyKey)(nil),
 		(*UpdateConnectionRequest_Webhook)(nil),
 		(*UpdateConnectionRequest_Http)(nil),
 		(*UpdateConnectionRequest_Feed)(nil),
@@ -3879,17 +4646,38 @@ func file_fireonce_v1_connection_service_proto_init() {
 		(*UpdateConnectionRequest_Slack)(nil),
 		(*UpdateConnectionRequest_Smtp)(nil),
 	}
-	file_fireonce_v1_connection_service_proto_msgTypes[36].OneofWrappers = []any{
+	file_fireonce_v1_connection_service_proto_msgTypes[29].OneofWrappers = []any{
+		(*RotateCredentialRequest_ConnectionId)(nil),
+		(*RotateCredentialRequest_IdempotencyKey)(nil),
+	}
+	file_fireonce_v1_connection_service_proto_msgTypes[31].OneofWrappers = []any{
+		(*TestConnectionRequest_ConnectionId)(nil),
+		(*TestConnectionRequest_IdempotencyKey)(nil),
+	}
+	file_fireonce_v1_connection_service_proto_msgTypes[33].OneofWrappers = []any{
+		(*PauseConnectionRequest_ConnectionId)(nil),
+		(*PauseConnectionRequest_IdempotencyKey)(nil),
+	}
+	file_fireonce_v1_connection_service_proto_msgTypes[35].OneofWrappers = []any{
+		(*ResumeConnectionRequest_ConnectionId)(nil),
+		(*ResumeConnectionRequest_IdempotencyKey)(nil),
+	}
+	file_fireonce_v1_connection_service_proto_msgTypes[37].OneofWrappers = []any{
+		(*DeleteConnectionRequest_ConnectionId)(nil),
+		(*DeleteConnectionRequest_IdempotencyKey)(nil),
+	}
+	file_fireonce_v1_connection_service_proto_msgTypes[39].OneofWrappers = []any{
 		(*StartOAuthRequest_Create)(nil),
 		(*StartOAuthRequest_ConnectionId)(nil),
+		(*StartOAuthRequest_IdempotencyKey)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fireonce_v1_connection_service_proto_rawDesc), len(file_fireonce_v1_connection_service_proto_rawDesc)),
-			NumEnums:      4,
-			NumMessages:   44,
+			NumEnums:      5,
+			NumMessages:   50,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

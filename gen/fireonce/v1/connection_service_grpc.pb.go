@@ -45,14 +45,16 @@ const (
 //
 // Calls that change a connection answer with it. A caller without the scope
 // "connections:read" gets a receipt of it: connection_id, project_id, connector, state
-// (without its reason), effect_class, times and etag. TestConnection then says ok,
+// and its cause (without the reason in words), effect_class, times and etag. TestConnection then says ok,
 // failure_kind and platform_reached.
 //
 // An etag in a request is checked when it is set: ABORTED / ETAG_MISMATCH if the
 // connection has changed since. A repeat whose result is already in place
 // answers OK before the etag is compared.
 type ConnectionServiceClient interface {
-	// Stores a connection and its credential, encrypted.
+	// Stores a connection and its credential, encrypted. The key is bound to it for ever: a
+	// repeat after DeleteConnection returns the deleted connection. To connect an account
+	// anew, use another key.
 	//
 	//   - ALREADY_EXISTS / IDEMPOTENCY_KEY_REUSED as for ScheduleJob. The credential
 	//     is not part of the comparison: a repeat does not replace it.
@@ -60,12 +62,15 @@ type ConnectionServiceClient interface {
 	//     CREDENTIAL_MISMATCH, HEADER_NOT_ALLOWED, KEY_RESERVED.
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "connections", and the key is not bound.
 	CreateConnection(ctx context.Context, in *CreateConnectionRequest, opts ...grpc.CallOption) (*CreateConnectionResponse, error)
+	// By id or key. With the key it answers "did the connection come about?" when the
+	// answer of CreateConnection, or the way back from a login, was lost.
 	// NOT_FOUND / CONNECTION_NOT_FOUND. A deleted connection is still found.
 	GetConnection(ctx context.Context, in *GetConnectionRequest, opts ...grpc.CallOption) (*GetConnectionResponse, error)
-	// Newest first, without deleted ones unless asked for.
+	// Newest first, without deleted ones unless asked for. A page may be short, also an
+	// empty one, although more follow.
 	// INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	ListConnections(ctx context.Context, in *ListConnectionsRequest, opts ...grpc.CallOption) (*ListConnectionsResponse, error)
-	// Changes name, limits or settings: the fields that update_mask names, to the
+	// Changes name, labels, limits or settings: the fields that update_mask names, to the
 	// values given (unset: cleared). Jobs with an attempt keep the effect class
 	// they have.
 	//
@@ -128,7 +133,7 @@ type ConnectionServiceClient interface {
 	//     URLs.
 	//   - With create: INVALID_ARGUMENT / CONNECTOR_UNKNOWN, SETTINGS_INVALID,
 	//     KEY_RESERVED.
-	//   - With connection_id: NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION /
+	//   - With connection_id or idempotency_key: NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION /
 	//     CONNECTION_DISABLED.
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "logins".
 	StartOAuth(ctx context.Context, in *StartOAuthRequest, opts ...grpc.CallOption) (*StartOAuthResponse, error)
@@ -292,14 +297,16 @@ func (c *connectionServiceClient) ListConnectors(ctx context.Context, in *ListCo
 //
 // Calls that change a connection answer with it. A caller without the scope
 // "connections:read" gets a receipt of it: connection_id, project_id, connector, state
-// (without its reason), effect_class, times and etag. TestConnection then says ok,
+// and its cause (without the reason in words), effect_class, times and etag. TestConnection then says ok,
 // failure_kind and platform_reached.
 //
 // An etag in a request is checked when it is set: ABORTED / ETAG_MISMATCH if the
 // connection has changed since. A repeat whose result is already in place
 // answers OK before the etag is compared.
 type ConnectionServiceServer interface {
-	// Stores a connection and its credential, encrypted.
+	// Stores a connection and its credential, encrypted. The key is bound to it for ever: a
+	// repeat after DeleteConnection returns the deleted connection. To connect an account
+	// anew, use another key.
 	//
 	//   - ALREADY_EXISTS / IDEMPOTENCY_KEY_REUSED as for ScheduleJob. The credential
 	//     is not part of the comparison: a repeat does not replace it.
@@ -307,12 +314,15 @@ type ConnectionServiceServer interface {
 	//     CREDENTIAL_MISMATCH, HEADER_NOT_ALLOWED, KEY_RESERVED.
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "connections", and the key is not bound.
 	CreateConnection(context.Context, *CreateConnectionRequest) (*CreateConnectionResponse, error)
+	// By id or key. With the key it answers "did the connection come about?" when the
+	// answer of CreateConnection, or the way back from a login, was lost.
 	// NOT_FOUND / CONNECTION_NOT_FOUND. A deleted connection is still found.
 	GetConnection(context.Context, *GetConnectionRequest) (*GetConnectionResponse, error)
-	// Newest first, without deleted ones unless asked for.
+	// Newest first, without deleted ones unless asked for. A page may be short, also an
+	// empty one, although more follow.
 	// INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	ListConnections(context.Context, *ListConnectionsRequest) (*ListConnectionsResponse, error)
-	// Changes name, limits or settings: the fields that update_mask names, to the
+	// Changes name, labels, limits or settings: the fields that update_mask names, to the
 	// values given (unset: cleared). Jobs with an attempt keep the effect class
 	// they have.
 	//
@@ -375,7 +385,7 @@ type ConnectionServiceServer interface {
 	//     URLs.
 	//   - With create: INVALID_ARGUMENT / CONNECTOR_UNKNOWN, SETTINGS_INVALID,
 	//     KEY_RESERVED.
-	//   - With connection_id: NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION /
+	//   - With connection_id or idempotency_key: NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION /
 	//     CONNECTION_DISABLED.
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "logins".
 	StartOAuth(context.Context, *StartOAuthRequest) (*StartOAuthResponse, error)

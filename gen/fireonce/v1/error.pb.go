@@ -23,21 +23,21 @@ const (
 )
 
 // Machine-readable cause. Sent as an ErrorDetail with every error this API
-// raises (transport and protobuf-validation errors excepted: the latter carry
-// buf.validate.Violations). The same name, without the prefix ERROR_REASON_,
-// goes into google.rpc.ErrorInfo.reason. New values may be added: decide on the
-// status code when a reason is unknown.
+// raises, and described one by one in docs/errors.md. The same name, without the
+// prefix ERROR_REASON_, goes into google.rpc.ErrorInfo.reason, whose domain is
+// "fireonce.github.io". New values may be added: decide on the status code when a reason is
+// unknown.
 type ErrorReason int32
 
 const (
 	ErrorReason_ERROR_REASON_UNSPECIFIED ErrorReason = 0
-	// INVALID_ARGUMENT: scheduled_for is more than 60 s in the past, and nothing was
+	// INVALID_ARGUMENT: schedule_time is more than 60 s in the past, and nothing was
 	// stored or changed. A submit gets this only while no job is stored under its key: a
 	// repeat of one that is stored returns its job, however late it comes. So a client
 	// that had no answer to its first try, and gets this, knows that the job does not
 	// exist. It sends a later time under the same key, or none to start the job now.
 	ErrorReason_ERROR_REASON_TIME_IN_PAST ErrorReason = 1
-	// INVALID_ARGUMENT: scheduled_for is more than 5 years ahead.
+	// INVALID_ARGUMENT: schedule_time is more than 5 years ahead.
 	ErrorReason_ERROR_REASON_TIME_TOO_FAR ErrorReason = 2
 	// INVALID_ARGUMENT: the encoded payload exceeds 256 KiB.
 	ErrorReason_ERROR_REASON_PAYLOAD_TOO_LARGE ErrorReason = 3
@@ -55,7 +55,7 @@ const (
 	// are TOO_MANY_ELEMENTS.)
 	ErrorReason_ERROR_REASON_BATCH_TOO_LARGE ErrorReason = 9
 	// INVALID_ARGUMENT: the connector cannot send this content, or not as a reply
-	// to that job; metadata "field" says where.
+	// to that job; violations say where.
 	ErrorReason_ERROR_REASON_PAYLOAD_INVALID ErrorReason = 10
 	// INVALID_ARGUMENT: no connector of this name; see ListConnectors.
 	ErrorReason_ERROR_REASON_CONNECTOR_UNKNOWN ErrorReason = 11
@@ -70,92 +70,130 @@ const (
 	ErrorReason_ERROR_REASON_REDIRECT_NOT_ALLOWED ErrorReason = 15
 	// INVALID_ARGUMENT: a list or a map has more elements than this contract allows,
 	// or a message has more than 1,000 unknown fields. Counted before the request is
-	// decoded; metadata "field" is the path of the list, "limit" the number.
+	// decoded; violations have the path of the list, metadata "limit" the number.
 	ErrorReason_ERROR_REASON_TOO_MANY_ELEMENTS ErrorReason = 16
+	// INVALID_ARGUMENT: the request is not one of this contract: it breaks a rule of a
+	// field, or cannot be decoded. ErrorDetail.violations has each of them.
+	ErrorReason_ERROR_REASON_REQUEST_INVALID ErrorReason = 17
 	// ALREADY_EXISTS: the key is bound to another request.
-	ErrorReason_ERROR_REASON_IDEMPOTENCY_KEY_REUSED ErrorReason = 20
+	ErrorReason_ERROR_REASON_IDEMPOTENCY_KEY_REUSED ErrorReason = 18
 	// ALREADY_EXISTS: a live API key of the project has this name. Revoke that key, or
 	// take another name.
-	ErrorReason_ERROR_REASON_API_KEY_NAME_TAKEN ErrorReason = 21
+	ErrorReason_ERROR_REASON_API_KEY_NAME_TAKEN ErrorReason = 19
+	// ALREADY_EXISTS: another effect at the receiver had this effect_key, perhaps in
+	// another project. Nothing was stored.
+	ErrorReason_ERROR_REASON_EFFECT_KEY_TAKEN ErrorReason = 20
 	// NOT_FOUND.
-	ErrorReason_ERROR_REASON_JOB_NOT_FOUND ErrorReason = 30
+	ErrorReason_ERROR_REASON_JOB_NOT_FOUND ErrorReason = 21
 	// NOT_FOUND.
-	ErrorReason_ERROR_REASON_SCHEDULE_NOT_FOUND ErrorReason = 31
+	ErrorReason_ERROR_REASON_SCHEDULE_NOT_FOUND ErrorReason = 22
 	// NOT_FOUND.
-	ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND ErrorReason = 32
+	ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND ErrorReason = 23
 	// NOT_FOUND: no such login, its time is over, or it has ended. Log in again.
-	ErrorReason_ERROR_REASON_OAUTH_LOGIN_NOT_FOUND ErrorReason = 33
+	ErrorReason_ERROR_REASON_OAUTH_LOGIN_NOT_FOUND ErrorReason = 24
 	// NOT_FOUND: no such API key in a project that the caller may work in.
-	ErrorReason_ERROR_REASON_API_KEY_NOT_FOUND ErrorReason = 34
+	ErrorReason_ERROR_REASON_API_KEY_NOT_FOUND ErrorReason = 25
 	// NOT_FOUND.
-	ErrorReason_ERROR_REASON_PROJECT_NOT_FOUND ErrorReason = 35
-	// FAILED_PRECONDITION: not possible in the job's present state.
-	ErrorReason_ERROR_REASON_JOB_STATE ErrorReason = 40
-	// FAILED_PRECONDITION: the connection was deleted, or has no credential.
-	ErrorReason_ERROR_REASON_CONNECTION_DISABLED ErrorReason = 41
+	ErrorReason_ERROR_REASON_PROJECT_NOT_FOUND ErrorReason = 26
+	// FAILED_PRECONDITION: not possible in the job's present state. state_conflict has the
+	// states in which it is, never the present one.
+	ErrorReason_ERROR_REASON_JOB_STATE ErrorReason = 27
+	// FAILED_PRECONDITION: the connection was deleted, or this server does not have its
+	// connector. One that has no credential takes jobs, which wait for it.
+	ErrorReason_ERROR_REASON_CONNECTION_DISABLED ErrorReason = 28
 	// FAILED_PRECONDITION: jobs that have not ended use the connection.
-	ErrorReason_ERROR_REASON_CONNECTION_IN_USE ErrorReason = 42
+	ErrorReason_ERROR_REASON_CONNECTION_IN_USE ErrorReason = 29
 	// FAILED_PRECONDITION: the new credential belongs to another account.
-	ErrorReason_ERROR_REASON_IDENTITY_MISMATCH ErrorReason = 43
+	ErrorReason_ERROR_REASON_IDENTITY_MISMATCH ErrorReason = 30
 	// FAILED_PRECONDITION: the database may be a copy or an old state; nothing is
-	// sent until an operator has released it. No RPC of this version fails with
-	// it: jobs are stored, read and changed as ever.
-	ErrorReason_ERROR_REASON_QUARANTINED ErrorReason = 44
+	// sent or erased until an operator has released it. DeleteJob and EraseProject alone
+	// fail with it: jobs are stored, read and changed as ever.
+	ErrorReason_ERROR_REASON_QUARANTINED ErrorReason = 31
 	// FAILED_PRECONDITION: the platform refused the login. Log in again.
-	ErrorReason_ERROR_REASON_OAUTH_REFUSED ErrorReason = 45
+	ErrorReason_ERROR_REASON_OAUTH_REFUSED ErrorReason = 32
 	// FAILED_PRECONDITION: the server seals with a key that its key file no longer names
 	// first; restart it.
-	ErrorReason_ERROR_REASON_SEALING_KEY_OUTDATED ErrorReason = 46
+	ErrorReason_ERROR_REASON_SEALING_KEY_OUTDATED ErrorReason = 33
 	// FAILED_PRECONDITION: the connection's stored credential does not open. Either the
 	// server lacks the key that seals it, or the connection's project, connector, settings,
 	// account or credential were changed in the database: then nothing is sent, and no
 	// credential is stored on the connection. The operator has to restore the row, or make a
 	// new connection.
-	ErrorReason_ERROR_REASON_CREDENTIAL_UNSEALABLE ErrorReason = 47
+	ErrorReason_ERROR_REASON_CREDENTIAL_UNSEALABLE ErrorReason = 34
 	// FAILED_PRECONDITION: what came back from a login is not the login's: it came to
 	// another redirect URL, or from another issuer. The code was sent nowhere. Log in again;
 	// if it stays so, the operator's OAuth apps need another redirect URL or issuer.
-	ErrorReason_ERROR_REASON_OAUTH_MISMATCH ErrorReason = 48
+	ErrorReason_ERROR_REASON_OAUTH_MISMATCH ErrorReason = 35
 	// FAILED_PRECONDITION: the clock of the database has changed, and nothing proves the new
-	// time yet, so that nothing is decided by it. The call may be repeated; GetStats says in
-	// clock_doubt what is doubted.
-	ErrorReason_ERROR_REASON_CLOCK_DOUBTED ErrorReason = 49
+	// time yet. Only a call that removes something because its time is over fails with it;
+	// repeat it later. GetStats says in clock_doubt what is doubted.
+	ErrorReason_ERROR_REASON_CLOCK_DOUBTED ErrorReason = 36
+	// FAILED_PRECONDITION: DECISION_RESEND while the last attempt may still act. RetryInfo
+	// says for how long; Job.resend_allowed_time has the time.
+	ErrorReason_ERROR_REASON_FENCE_NOT_PASSED ErrorReason = 37
+	// FAILED_PRECONDITION: RetryJob of a reply whose predecessor (metadata "job_id") ended
+	// without success. Retry that one first.
+	ErrorReason_ERROR_REASON_PREDECESSOR_ENDED ErrorReason = 38
+	// FAILED_PRECONDITION: the job has used up every attempt that it can have (metadata
+	// "limit"). Schedule a new one.
+	ErrorReason_ERROR_REASON_ATTEMPTS_EXHAUSTED ErrorReason = 39
+	// FAILED_PRECONDITION: RetryJob of a job of which an attempt turned out to be under way at
+	// the platform after its end. Wait until that is settled.
+	ErrorReason_ERROR_REASON_ATTEMPT_UNDER_WAY ErrorReason = 40
+	// FAILED_PRECONDITION: as many jobs as may (metadata "limit") wait for the job that is
+	// replied to. Nothing was stored.
+	ErrorReason_ERROR_REASON_TOO_MANY_REPLIES ErrorReason = 41
+	// FAILED_PRECONDITION: the job ended less than an hour ago, and cannot be erased yet.
+	// RetryInfo says for how long; metadata "delete_allowed_time" has the time.
+	ErrorReason_ERROR_REASON_RETENTION_NOT_REACHED ErrorReason = 42
+	// FAILED_PRECONDITION: a job that replies to this one is there (metadata
+	// "reply_job_id"), and needs it. Erase that one first.
+	ErrorReason_ERROR_REASON_JOB_HAS_REPLIES ErrorReason = 43
+	// FAILED_PRECONDITION: an API key of the project is live, so that its holder may go on.
+	// Revoke it first.
+	ErrorReason_ERROR_REASON_PROJECT_IN_USE ErrorReason = 44
 	// ABORTED: changed since it was read; read again and decide again.
-	ErrorReason_ERROR_REASON_ETAG_MISMATCH ErrorReason = 50
-	// ABORTED: a login came to no end, and its code is used up. Log in again.
-	ErrorReason_ERROR_REASON_OAUTH_UNFINISHED ErrorReason = 51
+	ErrorReason_ERROR_REASON_ETAG_MISMATCH ErrorReason = 45
+	// ABORTED: a login did not complete, and its code is used up. Log in again.
+	ErrorReason_ERROR_REASON_OAUTH_UNFINISHED ErrorReason = 46
 	// OUT_OF_RANGE: the cursor is older than the events that are kept, or was given
 	// before the database was restored.
-	ErrorReason_ERROR_REASON_CURSOR_EXPIRED ErrorReason = 60
+	ErrorReason_ERROR_REASON_CURSOR_EXPIRED ErrorReason = 47
 	// RESOURCE_EXHAUSTED: a quota of the project is used up; metadata "quota" names it,
 	// "used" and "limit" have the figures. Nothing was stored. A request whose
 	// idempotency key is bound already is answered as ever. RetryInfo is there where
 	// time helps. Without "quota": too many measurements are asked for concurrently.
-	ErrorReason_ERROR_REASON_QUOTA_EXCEEDED ErrorReason = 70
+	ErrorReason_ERROR_REASON_QUOTA_EXCEEDED ErrorReason = 48
 	// RESOURCE_EXHAUSTED: too many open streams of this project.
-	ErrorReason_ERROR_REASON_TOO_MANY_STREAMS ErrorReason = 71
+	ErrorReason_ERROR_REASON_TOO_MANY_STREAMS ErrorReason = 49
 	// RESOURCE_EXHAUSTED: the request has more bytes than the server reads.
-	ErrorReason_ERROR_REASON_REQUEST_TOO_LARGE ErrorReason = 72
+	ErrorReason_ERROR_REASON_REQUEST_TOO_LARGE ErrorReason = 50
 	// RESOURCE_EXHAUSTED: the server works on as many bytes of requests as it may,
 	// and none became free in time. Nothing of the request was handled: repeat it
 	// unchanged, with back-off.
-	ErrorReason_ERROR_REASON_SERVER_BUSY ErrorReason = 73
+	ErrorReason_ERROR_REASON_SERVER_BUSY ErrorReason = 51
 	// RESOURCE_EXHAUSTED: calls come faster than allowed; RetryInfo says when the next
 	// one may pass. Metadata "quota" is "calls", for the calls of the project, or
 	// "peer-sign-ins": too many wrong API keys came from the caller's address, and this
 	// server has not seen the present key before; a right one passes if it is repeated.
 	// Nothing was done.
-	ErrorReason_ERROR_REASON_TOO_MANY_CALLS ErrorReason = 74
+	ErrorReason_ERROR_REASON_TOO_MANY_CALLS ErrorReason = 52
 	// UNAVAILABLE: repeat with back-off.
-	ErrorReason_ERROR_REASON_STORE_UNAVAILABLE ErrorReason = 80
+	ErrorReason_ERROR_REASON_STORE_UNAVAILABLE ErrorReason = 53
 	// UNAVAILABLE: repeat, on another server if there is one.
-	ErrorReason_ERROR_REASON_SHUTTING_DOWN ErrorReason = 81
+	ErrorReason_ERROR_REASON_SHUTTING_DOWN ErrorReason = 54
+	// UNAVAILABLE: the platform could not be asked whose account a credential is (metadata
+	// "connection_id"). Nothing was changed; RetryInfo says when to repeat the call.
+	ErrorReason_ERROR_REASON_PLATFORM_UNAVAILABLE ErrorReason = 55
+	// UNAVAILABLE: a connector of the operator's own cannot be asked now. Nothing was
+	// changed; RetryInfo says when to repeat the call.
+	ErrorReason_ERROR_REASON_CONNECTOR_UNAVAILABLE ErrorReason = 56
 	// PERMISSION_DENIED: the API key lacks the scope that metadata "scope" names.
-	ErrorReason_ERROR_REASON_SCOPE_MISSING ErrorReason = 90
-	// UNAUTHENTICATED: no API key, or one that is not known.
-	ErrorReason_ERROR_REASON_CREDENTIAL_INVALID ErrorReason = 91
+	ErrorReason_ERROR_REASON_SCOPE_MISSING ErrorReason = 57
 	// PERMISSION_DENIED: only the operator may do this.
-	ErrorReason_ERROR_REASON_OPERATOR_REQUIRED ErrorReason = 92
+	ErrorReason_ERROR_REASON_OPERATOR_REQUIRED ErrorReason = 58
+	// UNAUTHENTICATED: no API key, or one that is not known.
+	ErrorReason_ERROR_REASON_CREDENTIAL_INVALID ErrorReason = 59
 )
 
 // Enum value maps for ErrorReason.
@@ -178,37 +216,49 @@ var (
 		14: "ERROR_REASON_OAUTH_APP_UNKNOWN",
 		15: "ERROR_REASON_REDIRECT_NOT_ALLOWED",
 		16: "ERROR_REASON_TOO_MANY_ELEMENTS",
-		20: "ERROR_REASON_IDEMPOTENCY_KEY_REUSED",
-		21: "ERROR_REASON_API_KEY_NAME_TAKEN",
-		30: "ERROR_REASON_JOB_NOT_FOUND",
-		31: "ERROR_REASON_SCHEDULE_NOT_FOUND",
-		32: "ERROR_REASON_CONNECTION_NOT_FOUND",
-		33: "ERROR_REASON_OAUTH_LOGIN_NOT_FOUND",
-		34: "ERROR_REASON_API_KEY_NOT_FOUND",
-		35: "ERROR_REASON_PROJECT_NOT_FOUND",
-		40: "ERROR_REASON_JOB_STATE",
-		41: "ERROR_REASON_CONNECTION_DISABLED",
-		42: "ERROR_REASON_CONNECTION_IN_USE",
-		43: "ERROR_REASON_IDENTITY_MISMATCH",
-		44: "ERROR_REASON_QUARANTINED",
-		45: "ERROR_REASON_OAUTH_REFUSED",
-		46: "ERROR_REASON_SEALING_KEY_OUTDATED",
-		47: "ERROR_REASON_CREDENTIAL_UNSEALABLE",
-		48: "ERROR_REASON_OAUTH_MISMATCH",
-		49: "ERROR_REASON_CLOCK_DOUBTED",
-		50: "ERROR_REASON_ETAG_MISMATCH",
-		51: "ERROR_REASON_OAUTH_UNFINISHED",
-		60: "ERROR_REASON_CURSOR_EXPIRED",
-		70: "ERROR_REASON_QUOTA_EXCEEDED",
-		71: "ERROR_REASON_TOO_MANY_STREAMS",
-		72: "ERROR_REASON_REQUEST_TOO_LARGE",
-		73: "ERROR_REASON_SERVER_BUSY",
-		74: "ERROR_REASON_TOO_MANY_CALLS",
-		80: "ERROR_REASON_STORE_UNAVAILABLE",
-		81: "ERROR_REASON_SHUTTING_DOWN",
-		90: "ERROR_REASON_SCOPE_MISSING",
-		91: "ERROR_REASON_CREDENTIAL_INVALID",
-		92: "ERROR_REASON_OPERATOR_REQUIRED",
+		17: "ERROR_REASON_REQUEST_INVALID",
+		18: "ERROR_REASON_IDEMPOTENCY_KEY_REUSED",
+		19: "ERROR_REASON_API_KEY_NAME_TAKEN",
+		20: "ERROR_REASON_EFFECT_KEY_TAKEN",
+		21: "ERROR_REASON_JOB_NOT_FOUND",
+		22: "ERROR_REASON_SCHEDULE_NOT_FOUND",
+		23: "ERROR_REASON_CONNECTION_NOT_FOUND",
+		24: "ERROR_REASON_OAUTH_LOGIN_NOT_FOUND",
+		25: "ERROR_REASON_API_KEY_NOT_FOUND",
+		26: "ERROR_REASON_PROJECT_NOT_FOUND",
+		27: "ERROR_REASON_JOB_STATE",
+		28: "ERROR_REASON_CONNECTION_DISABLED",
+		29: "ERROR_REASON_CONNECTION_IN_USE",
+		30: "ERROR_REASON_IDENTITY_MISMATCH",
+		31: "ERROR_REASON_QUARANTINED",
+		32: "ERROR_REASON_OAUTH_REFUSED",
+		33: "ERROR_REASON_SEALING_KEY_OUTDATED",
+		34: "ERROR_REASON_CREDENTIAL_UNSEALABLE",
+		35: "ERROR_REASON_OAUTH_MISMATCH",
+		36: "ERROR_REASON_CLOCK_DOUBTED",
+		37: "ERROR_REASON_FENCE_NOT_PASSED",
+		38: "ERROR_REASON_PREDECESSOR_ENDED",
+		39: "ERROR_REASON_ATTEMPTS_EXHAUSTED",
+		40: "ERROR_REASON_ATTEMPT_UNDER_WAY",
+		41: "ERROR_REASON_TOO_MANY_REPLIES",
+		42: "ERROR_REASON_RETENTION_NOT_REACHED",
+		43: "ERROR_REASON_JOB_HAS_REPLIES",
+		44: "ERROR_REASON_PROJECT_IN_USE",
+		45: "ERROR_REASON_ETAG_MISMATCH",
+		46: "ERROR_REASON_OAUTH_UNFINISHED",
+		47: "ERROR_REASON_CURSOR_EXPIRED",
+		48: "ERROR_REASON_QUOTA_EXCEEDED",
+		49: "ERROR_REASON_TOO_MANY_STREAMS",
+		50: "ERROR_REASON_REQUEST_TOO_LARGE",
+		51: "ERROR_REASON_SERVER_BUSY",
+		52: "ERROR_REASON_TOO_MANY_CALLS",
+		53: "ERROR_REASON_STORE_UNAVAILABLE",
+		54: "ERROR_REASON_SHUTTING_DOWN",
+		55: "ERROR_REASON_PLATFORM_UNAVAILABLE",
+		56: "ERROR_REASON_CONNECTOR_UNAVAILABLE",
+		57: "ERROR_REASON_SCOPE_MISSING",
+		58: "ERROR_REASON_OPERATOR_REQUIRED",
+		59: "ERROR_REASON_CREDENTIAL_INVALID",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED":                 0,
@@ -228,37 +278,49 @@ var (
 		"ERROR_REASON_OAUTH_APP_UNKNOWN":           14,
 		"ERROR_REASON_REDIRECT_NOT_ALLOWED":        15,
 		"ERROR_REASON_TOO_MANY_ELEMENTS":           16,
-		"ERROR_REASON_IDEMPOTENCY_KEY_REUSED":      20,
-		"ERROR_REASON_API_KEY_NAME_TAKEN":          21,
-		"ERROR_REASON_JOB_NOT_FOUND":               30,
-		"ERROR_REASON_SCHEDULE_NOT_FOUND":          31,
-		"ERROR_REASON_CONNECTION_NOT_FOUND":        32,
-		"ERROR_REASON_OAUTH_LOGIN_NOT_FOUND":       33,
-		"ERROR_REASON_API_KEY_NOT_FOUND":           34,
-		"ERROR_REASON_PROJECT_NOT_FOUND":           35,
-		"ERROR_REASON_JOB_STATE":                   40,
-		"ERROR_REASON_CONNECTION_DISABLED":         41,
-		"ERROR_REASON_CONNECTION_IN_USE":           42,
-		"ERROR_REASON_IDENTITY_MISMATCH":           43,
-		"ERROR_REASON_QUARANTINED":                 44,
-		"ERROR_REASON_OAUTH_REFUSED":               45,
-		"ERROR_REASON_SEALING_KEY_OUTDATED":        46,
-		"ERROR_REASON_CREDENTIAL_UNSEALABLE":       47,
-		"ERROR_REASON_OAUTH_MISMATCH":              48,
-		"ERROR_REASON_CLOCK_DOUBTED":               49,
-		"ERROR_REASON_ETAG_MISMATCH":               50,
-		"ERROR_REASON_OAUTH_UNFINISHED":            51,
-		"ERROR_REASON_CURSOR_EXPIRED":              60,
-		"ERROR_REASON_QUOTA_EXCEEDED":              70,
-		"ERROR_REASON_TOO_MANY_STREAMS":            71,
-		"ERROR_REASON_REQUEST_TOO_LARGE":           72,
-		"ERROR_REASON_SERVER_BUSY":                 73,
-		"ERROR_REASON_TOO_MANY_CALLS":              74,
-		"ERROR_REASON_STORE_UNAVAILABLE":           80,
-		"ERROR_REASON_SHUTTING_DOWN":               81,
-		"ERROR_REASON_SCOPE_MISSING":               90,
-		"ERROR_REASON_CREDENTIAL_INVALID":          91,
-		"ERROR_REASON_OPERATOR_REQUIRED":           92,
+		"ERROR_REASON_REQUEST_INVALID":             17,
+		"ERROR_REASON_IDEMPOTENCY_KEY_REUSED":      18,
+		"ERROR_REASON_API_KEY_NAME_TAKEN":          19,
+		"ERROR_REASON_EFFECT_KEY_TAKEN":            20,
+		"ERROR_REASON_JOB_NOT_FOUND":               21,
+		"ERROR_REASON_SCHEDULE_NOT_FOUND":          22,
+		"ERROR_REASON_CONNECTION_NOT_FOUND":        23,
+		"ERROR_REASON_OAUTH_LOGIN_NOT_FOUND":       24,
+		"ERROR_REASON_API_KEY_NOT_FOUND":           25,
+		"ERROR_REASON_PROJECT_NOT_FOUND":           26,
+		"ERROR_REASON_JOB_STATE":                   27,
+		"ERROR_REASON_CONNECTION_DISABLED":         28,
+		"ERROR_REASON_CONNECTION_IN_USE":           29,
+		"ERROR_REASON_IDENTITY_MISMATCH":           30,
+		"ERROR_REASON_QUARANTINED":                 31,
+		"ERROR_REASON_OAUTH_REFUSED":               32,
+		"ERROR_REASON_SEALING_KEY_OUTDATED":        33,
+		"ERROR_REASON_CREDENTIAL_UNSEALABLE":       34,
+		"ERROR_REASON_OAUTH_MISMATCH":              35,
+		"ERROR_REASON_CLOCK_DOUBTED":               36,
+		"ERROR_REASON_FENCE_NOT_PASSED":            37,
+		"ERROR_REASON_PREDECESSOR_ENDED":           38,
+		"ERROR_REASON_ATTEMPTS_EXHAUSTED":          39,
+		"ERROR_REASON_ATTEMPT_UNDER_WAY":           40,
+		"ERROR_REASON_TOO_MANY_REPLIES":            41,
+		"ERROR_REASON_RETENTION_NOT_REACHED":       42,
+		"ERROR_REASON_JOB_HAS_REPLIES":             43,
+		"ERROR_REASON_PROJECT_IN_USE":              44,
+		"ERROR_REASON_ETAG_MISMATCH":               45,
+		"ERROR_REASON_OAUTH_UNFINISHED":            46,
+		"ERROR_REASON_CURSOR_EXPIRED":              47,
+		"ERROR_REASON_QUOTA_EXCEEDED":              48,
+		"ERROR_REASON_TOO_MANY_STREAMS":            49,
+		"ERROR_REASON_REQUEST_TOO_LARGE":           50,
+		"ERROR_REASON_SERVER_BUSY":                 51,
+		"ERROR_REASON_TOO_MANY_CALLS":              52,
+		"ERROR_REASON_STORE_UNAVAILABLE":           53,
+		"ERROR_REASON_SHUTTING_DOWN":               54,
+		"ERROR_REASON_PLATFORM_UNAVAILABLE":        55,
+		"ERROR_REASON_CONNECTOR_UNAVAILABLE":       56,
+		"ERROR_REASON_SCOPE_MISSING":               57,
+		"ERROR_REASON_OPERATOR_REQUIRED":           58,
+		"ERROR_REASON_CREDENTIAL_INVALID":          59,
 	}
 )
 
@@ -293,13 +355,18 @@ func (ErrorReason) EnumDescriptor() ([]byte, []int) {
 type ErrorDetail struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Reason ErrorReason            `protobuf:"varint,1,opt,name=reason,proto3,enum=fireonce.v1.ErrorReason" json:"reason,omitempty"`
-	// Every value that also appears in the message. Never a secret.
+	// Values that the message has, by name, e.g. "job_id". Never a secret. What is wrong
+	// with a field is in violations.
 	Metadata map[string]string `protobuf:"bytes,2,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Types that are valid to be assigned to Context:
 	//
 	//	*ErrorDetail_IdempotencyConflict
 	//	*ErrorDetail_StateConflict
-	Context       isErrorDetail_Context `protobuf_oneof:"context"`
+	Context isErrorDetail_Context `protobuf_oneof:"context"`
+	// The faults of the request, by field. At most 20, and 4 KiB in all: the
+	// message ends with "there may be more" when there may. Set for every reason that
+	// is about a field.
+	Violations    []*FieldViolation `protobuf:"bytes,5,rep,name=violations,proto3" json:"violations,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -373,6 +440,13 @@ func (x *ErrorDetail) GetStateConflict() *StateConflict {
 	return nil
 }
 
+func (x *ErrorDetail) GetViolations() []*FieldViolation {
+	if x != nil {
+		return x.Violations
+	}
+	return nil
+}
+
 type isErrorDetail_Context interface {
 	isErrorDetail_Context()
 }
@@ -389,25 +463,98 @@ func (*ErrorDetail_IdempotencyConflict) isErrorDetail_Context() {}
 
 func (*ErrorDetail_StateConflict) isErrorDetail_Context() {}
 
-// The key is bound to another request. One of job_id and connection_id is set.
-type IdempotencyConflict struct {
+// One thing that is wrong with a request.
+type FieldViolation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The job that holds the key.
-	JobId        string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
-	ScheduledFor *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=scheduled_for,json=scheduledFor,proto3" json:"scheduled_for,omitempty"`
-	State        JobState               `protobuf:"varint,3,opt,name=state,proto3,enum=fireonce.v1.JobState" json:"state,omitempty"`
-	// Paths of the request that differ from the stored one, e.g. "payload",
-	// "scheduled_for". Names only, never values.
-	MismatchedFields []string `protobuf:"bytes,4,rep,name=mismatched_fields,json=mismatchedFields,proto3" json:"mismatched_fields,omitempty"`
-	// The connection that holds the key, for CreateConnection.
-	ConnectionId  string `protobuf:"bytes,5,opt,name=connection_id,json=connectionId,proto3" json:"connection_id,omitempty"`
+	// The path of the field in the request message, in the contract's names, e.g.
+	// "payload.webhook.headers[2].name" or "labels[\"team\"]". Empty: the request as a
+	// whole. Paths of a batch's item begin in the item.
+	Field string `protobuf:"bytes,1,opt,name=field,proto3" json:"field,omitempty"`
+	// The name of the rule that is broken, e.g. "required", "string.max_len",
+	// "json.unknown_field", or the reason in lower case where one rule is the whole
+	// reason. New ones may be added.
+	Rule string `protobuf:"bytes,2,opt,name=rule,proto3" json:"rule,omitempty"`
+	// The demand, in words fit for a user, without the field's name: "must not be
+	// empty". Never a value of the request.
+	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
+func (x *FieldViolation) Reset() {
+	*x = FieldViolation{}
+	mi := &file_fireonce_v1_error_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FieldViolation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FieldViolation) ProtoMessage() {}
+
+func (x *FieldViolation) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_error_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FieldViolation.ProtoReflect.Descriptor instead.
+func (*FieldViolation) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_error_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *FieldViolation) GetField() string {
+	if x != nil {
+		return x.Field
+	}
+	return ""
+}
+
+func (x *FieldViolation) GetRule() string {
+	if x != nil {
+		return x.Rule
+	}
+	return ""
+}
+
+func (x *FieldViolation) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+// The key is bound to another request.
+type IdempotencyConflict struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The holder of the key: a job for ScheduleJob, a connection for CreateConnection.
+	//
+	// Types that are valid to be assigned to Holder:
+	//
+	//	*IdempotencyConflict_JobId
+	//	*IdempotencyConflict_ConnectionId
+	Holder isIdempotencyConflict_Holder `protobuf_oneof:"holder"`
+	// Of the job that holds the key.
+	ScheduleTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=schedule_time,json=scheduleTime,proto3" json:"schedule_time,omitempty"`
+	State        JobState               `protobuf:"varint,4,opt,name=state,proto3,enum=fireonce.v1.JobState" json:"state,omitempty"`
+	// Paths of the request that differ from the stored one, e.g. "payload",
+	// "schedule_time". Names only, never values.
+	MismatchedFields []string `protobuf:"bytes,5,rep,name=mismatched_fields,json=mismatchedFields,proto3" json:"mismatched_fields,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
 func (x *IdempotencyConflict) Reset() {
 	*x = IdempotencyConflict{}
-	mi := &file_fireonce_v1_error_proto_msgTypes[1]
+	mi := &file_fireonce_v1_error_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -419,7 +566,7 @@ func (x *IdempotencyConflict) String() string {
 func (*IdempotencyConflict) ProtoMessage() {}
 
 func (x *IdempotencyConflict) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_error_proto_msgTypes[1]
+	mi := &file_fireonce_v1_error_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -432,19 +579,37 @@ func (x *IdempotencyConflict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IdempotencyConflict.ProtoReflect.Descriptor instead.
 func (*IdempotencyConflict) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_error_proto_rawDescGZIP(), []int{1}
+	return file_fireonce_v1_error_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *IdempotencyConflict) GetHolder() isIdempotencyConflict_Holder {
+	if x != nil {
+		return x.Holder
+	}
+	return nil
 }
 
 func (x *IdempotencyConflict) GetJobId() string {
 	if x != nil {
-		return x.JobId
+		if x, ok := x.Holder.(*IdempotencyConflict_JobId); ok {
+			return x.JobId
+		}
 	}
 	return ""
 }
 
-func (x *IdempotencyConflict) GetScheduledFor() *timestamppb.Timestamp {
+func (x *IdempotencyConflict) GetConnectionId() string {
 	if x != nil {
-		return x.ScheduledFor
+		if x, ok := x.Holder.(*IdempotencyConflict_ConnectionId); ok {
+			return x.ConnectionId
+		}
+	}
+	return ""
+}
+
+func (x *IdempotencyConflict) GetScheduleTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ScheduleTime
 	}
 	return nil
 }
@@ -463,12 +628,21 @@ func (x *IdempotencyConflict) GetMismatchedFields() []string {
 	return nil
 }
 
-func (x *IdempotencyConflict) GetConnectionId() string {
-	if x != nil {
-		return x.ConnectionId
-	}
-	return ""
+type isIdempotencyConflict_Holder interface {
+	isIdempotencyConflict_Holder()
 }
+
+type IdempotencyConflict_JobId struct {
+	JobId string `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3,oneof"`
+}
+
+type IdempotencyConflict_ConnectionId struct {
+	ConnectionId string `protobuf:"bytes,2,opt,name=connection_id,json=connectionId,proto3,oneof"`
+}
+
+func (*IdempotencyConflict_JobId) isIdempotencyConflict_Holder() {}
+
+func (*IdempotencyConflict_ConnectionId) isIdempotencyConflict_Holder() {}
 
 // The job's state does not allow the call.
 type StateConflict struct {
@@ -481,7 +655,7 @@ type StateConflict struct {
 
 func (x *StateConflict) Reset() {
 	*x = StateConflict{}
-	mi := &file_fireonce_v1_error_proto_msgTypes[2]
+	mi := &file_fireonce_v1_error_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -493,7 +667,7 @@ func (x *StateConflict) String() string {
 func (*StateConflict) ProtoMessage() {}
 
 func (x *StateConflict) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_error_proto_msgTypes[2]
+	mi := &file_fireonce_v1_error_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -506,7 +680,7 @@ func (x *StateConflict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateConflict.ProtoReflect.Descriptor instead.
 func (*StateConflict) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_error_proto_rawDescGZIP(), []int{2}
+	return file_fireonce_v1_error_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *StateConflict) GetCurrentState() JobState {
@@ -527,25 +701,33 @@ var File_fireonce_v1_error_proto protoreflect.FileDescriptor
 
 const file_fireonce_v1_error_proto_rawDesc = "" +
 	"\n" +
-	"\x17fireonce/v1/error.proto\x12\vfireonce.v1\x1a\x15fireonce/v1/job.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe7\x02\n" +
+	"\x17fireonce/v1/error.proto\x12\vfireonce.v1\x1a\x15fireonce/v1/job.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa4\x03\n" +
 	"\vErrorDetail\x120\n" +
 	"\x06reason\x18\x01 \x01(\x0e2\x18.fireonce.v1.ErrorReasonR\x06reason\x12B\n" +
 	"\bmetadata\x18\x02 \x03(\v2&.fireonce.v1.ErrorDetail.MetadataEntryR\bmetadata\x12U\n" +
 	"\x14idempotency_conflict\x18\x03 \x01(\v2 .fireonce.v1.IdempotencyConflictH\x00R\x13idempotencyConflict\x12C\n" +
-	"\x0estate_conflict\x18\x04 \x01(\v2\x1a.fireonce.v1.StateConflictH\x00R\rstateConflict\x1a;\n" +
+	"\x0estate_conflict\x18\x04 \x01(\v2\x1a.fireonce.v1.StateConflictH\x00R\rstateConflict\x12;\n" +
+	"\n" +
+	"violations\x18\x05 \x03(\v2\x1b.fireonce.v1.FieldViolationR\n" +
+	"violations\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\t\n" +
-	"\acontext\"\xec\x01\n" +
-	"\x13IdempotencyConflict\x12\x15\n" +
-	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12?\n" +
-	"\rscheduled_for\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\fscheduledFor\x12+\n" +
-	"\x05state\x18\x03 \x01(\x0e2\x15.fireonce.v1.JobStateR\x05state\x12+\n" +
-	"\x11mismatched_fields\x18\x04 \x03(\tR\x10mismatchedFields\x12#\n" +
-	"\rconnection_id\x18\x05 \x01(\tR\fconnectionId\"\x89\x01\n" +
+	"\acontext\"T\n" +
+	"\x0eFieldViolation\x12\x14\n" +
+	"\x05field\x18\x01 \x01(\tR\x05field\x12\x12\n" +
+	"\x04rule\x18\x02 \x01(\tR\x04rule\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"\xfa\x01\n" +
+	"\x13IdempotencyConflict\x12\x17\n" +
+	"\x06job_id\x18\x01 \x01(\tH\x00R\x05jobId\x12%\n" +
+	"\rconnection_id\x18\x02 \x01(\tH\x00R\fconnectionId\x12?\n" +
+	"\rschedule_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\fscheduleTime\x12+\n" +
+	"\x05state\x18\x04 \x01(\x0e2\x15.fireonce.v1.JobStateR\x05state\x12+\n" +
+	"\x11mismatched_fields\x18\x05 \x03(\tR\x10mismatchedFieldsB\b\n" +
+	"\x06holder\"\x89\x01\n" +
 	"\rStateConflict\x12:\n" +
 	"\rcurrent_state\x18\x01 \x01(\x0e2\x15.fireonce.v1.JobStateR\fcurrentState\x12<\n" +
-	"\x0eallowed_states\x18\x02 \x03(\x0e2\x15.fireonce.v1.JobStateR\rallowedStates*\x9f\r\n" +
+	"\x0eallowed_states\x18\x02 \x03(\x0e2\x15.fireonce.v1.JobStateR\rallowedStates*\xd1\x10\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x1d\n" +
 	"\x19ERROR_REASON_TIME_IN_PAST\x10\x01\x12\x1d\n" +
@@ -564,40 +746,52 @@ const file_fireonce_v1_error_proto_rawDesc = "" +
 	" ERROR_REASON_CREDENTIAL_MISMATCH\x10\r\x12\"\n" +
 	"\x1eERROR_REASON_OAUTH_APP_UNKNOWN\x10\x0e\x12%\n" +
 	"!ERROR_REASON_REDIRECT_NOT_ALLOWED\x10\x0f\x12\"\n" +
-	"\x1eERROR_REASON_TOO_MANY_ELEMENTS\x10\x10\x12'\n" +
-	"#ERROR_REASON_IDEMPOTENCY_KEY_REUSED\x10\x14\x12#\n" +
-	"\x1fERROR_REASON_API_KEY_NAME_TAKEN\x10\x15\x12\x1e\n" +
-	"\x1aERROR_REASON_JOB_NOT_FOUND\x10\x1e\x12#\n" +
-	"\x1fERROR_REASON_SCHEDULE_NOT_FOUND\x10\x1f\x12%\n" +
-	"!ERROR_REASON_CONNECTION_NOT_FOUND\x10 \x12&\n" +
-	"\"ERROR_REASON_OAUTH_LOGIN_NOT_FOUND\x10!\x12\"\n" +
-	"\x1eERROR_REASON_API_KEY_NOT_FOUND\x10\"\x12\"\n" +
-	"\x1eERROR_REASON_PROJECT_NOT_FOUND\x10#\x12\x1a\n" +
-	"\x16ERROR_REASON_JOB_STATE\x10(\x12$\n" +
-	" ERROR_REASON_CONNECTION_DISABLED\x10)\x12\"\n" +
-	"\x1eERROR_REASON_CONNECTION_IN_USE\x10*\x12\"\n" +
-	"\x1eERROR_REASON_IDENTITY_MISMATCH\x10+\x12\x1c\n" +
-	"\x18ERROR_REASON_QUARANTINED\x10,\x12\x1e\n" +
-	"\x1aERROR_REASON_OAUTH_REFUSED\x10-\x12%\n" +
-	"!ERROR_REASON_SEALING_KEY_OUTDATED\x10.\x12&\n" +
-	"\"ERROR_REASON_CREDENTIAL_UNSEALABLE\x10/\x12\x1f\n" +
-	"\x1bERROR_REASON_OAUTH_MISMATCH\x100\x12\x1e\n" +
-	"\x1aERROR_REASON_CLOCK_DOUBTED\x101\x12\x1e\n" +
-	"\x1aERROR_REASON_ETAG_MISMATCH\x102\x12!\n" +
-	"\x1dERROR_REASON_OAUTH_UNFINISHED\x103\x12\x1f\n" +
-	"\x1bERROR_REASON_CURSOR_EXPIRED\x10<\x12\x1f\n" +
-	"\x1bERROR_REASON_QUOTA_EXCEEDED\x10F\x12!\n" +
-	"\x1dERROR_REASON_TOO_MANY_STREAMS\x10G\x12\"\n" +
-	"\x1eERROR_REASON_REQUEST_TOO_LARGE\x10H\x12\x1c\n" +
-	"\x18ERROR_REASON_SERVER_BUSY\x10I\x12\x1f\n" +
-	"\x1bERROR_REASON_TOO_MANY_CALLS\x10J\x12\"\n" +
-	"\x1eERROR_REASON_STORE_UNAVAILABLE\x10P\x12\x1e\n" +
-	"\x1aERROR_REASON_SHUTTING_DOWN\x10Q\x12\x1e\n" +
-	"\x1aERROR_REASON_SCOPE_MISSING\x10Z\x12#\n" +
-	"\x1fERROR_REASON_CREDENTIAL_INVALID\x10[\x12\"\n" +
-	"\x1eERROR_REASON_OPERATOR_REQUIRED\x10\\B\xa3\x01\n" +
-	"\x0fcom.fireonce.v1B\n" +
-	"ErrorProtoP\x01Z7github.com/fireonce/fireonce/gen/fireonce/v1;fireoncev1\xa2\x02\x03FXX\xaa\x02\vFireonce.V1\xca\x02\vFireonce\\V1\xe2\x02\x17Fireonce\\V1\\GPBMetadata\xea\x02\fFireonce::V1b\x06proto3"
+	"\x1eERROR_REASON_TOO_MANY_ELEMENTS\x10\x10\x12 \n" +
+	"\x1cERROR_REASON_REQUEST_INVALID\x10\x11\x12'\n" +
+	"#ERROR_REASON_IDEMPOTENCY_KEY_REUSED\x10\x12\x12#\n" +
+	"\x1fERROR_REASON_API_KEY_NAME_TAKEN\x10\x13\x12!\n" +
+	"\x1dERROR_REASON_EFFECT_KEY_TAKEN\x10\x14\x12\x1e\n" +
+	"\x1aERROR_REASON_JOB_NOT_FOUND\x10\x15\x12#\n" +
+	"\x1fERROR_REASON_SCHEDULE_NOT_FOUND\x10\x16\x12%\n" +
+	"!ERROR_REASON_CONNECTION_NOT_FOUND\x10\x17\x12&\n" +
+	"\"ERROR_REASON_OAUTH_LOGIN_NOT_FOUND\x10\x18\x12\"\n" +
+	"\x1eERROR_REASON_API_KEY_NOT_FOUND\x10\x19\x12\"\n" +
+	"\x1eERROR_REASON_PROJECT_NOT_FOUND\x10\x1a\x12\x1a\n" +
+	"\x16ERROR_REASON_JOB_STATE\x10\x1b\x12$\n" +
+	" ERROR_REASON_CONNECTION_DISABLED\x10\x1c\x12\"\n" +
+	"\x1eERROR_REASON_CONNECTION_IN_USE\x10\x1d\x12\"\n" +
+	"\x1eERROR_REASON_IDENTITY_MISMATCH\x10\x1e\x12\x1c\n" +
+	"\x18ERROR_REASON_QUARANTINED\x10\x1f\x12\x1e\n" +
+	"\x1aERROR_REASON_OAUTH_REFUSED\x10 \x12%\n" +
+	"!ERROR_REASON_SEALING_KEY_OUTDATED\x10!\x12&\n" +
+	"\"ERROR_REASON_CREDENTIAL_UNSEALABLE\x10\"\x12\x1f\n" +
+	"\x1bERROR_REASON_OAUTH_MISMATCH\x10#\x12\x1e\n" +
+	"\x1aERROR_REASON_CLOCK_DOUBTED\x10$\x12!\n" +
+	"\x1dERROR_REASON_FENCE_NOT_PASSED\x10%\x12\"\n" +
+	"\x1eERROR_REASON_PREDECESSOR_ENDED\x10&\x12#\n" +
+	"\x1fERROR_REASON_ATTEMPTS_EXHAUSTED\x10'\x12\"\n" +
+	"\x1eERROR_REASON_ATTEMPT_UNDER_WAY\x10(\x12!\n" +
+	"\x1dERROR_REASON_TOO_MANY_REPLIES\x10)\x12&\n" +
+	"\"ERROR_REASON_RETENTION_NOT_REACHED\x10*\x12 \n" +
+	"\x1cERROR_REASON_JOB_HAS_REPLIES\x10+\x12\x1f\n" +
+	"\x1bERROR_REASON_PROJECT_IN_USE\x10,\x12\x1e\n" +
+	"\x1aERROR_REASON_ETAG_MISMATCH\x10-\x12!\n" +
+	"\x1dERROR_REASON_OAUTH_UNFINISHED\x10.\x12\x1f\n" +
+	"\x1bERROR_REASON_CURSOR_EXPIRED\x10/\x12\x1f\n" +
+	"\x1bERROR_REASON_QUOTA_EXCEEDED\x100\x12!\n" +
+	"\x1dERROR_REASON_TOO_MANY_STREAMS\x101\x12\"\n" +
+	"\x1eERROR_REASON_REQUEST_TOO_LARGE\x102\x12\x1c\n" +
+	"\x18ERROR_REASON_SERVER_BUSY\x103\x12\x1f\n" +
+	"\x1bERROR_REASON_TOO_MANY_CALLS\x104\x12\"\n" +
+	"\x1eERROR_REASON_STORE_UNAVAILABLE\x105\x12\x1e\n" +
+	"\x1aERROR_REASON_SHUTTING_DOWN\x106\x12%\n" +
+	"!ERROR_REASON_PLATFORM_UNAVAILABLE\x107\x12&\n" +
+	"\"ERROR_REASON_CONNECTOR_UNAVAILABLE\x108\x12\x1e\n" +
+	"\x1aERROR_REASON_SCOPE_MISSING\x109\x12\"\n" +
+	"\x1eERROR_REASON_OPERATOR_REQUIRED\x10:\x12#\n" +
+	"\x1fERROR_REASON_CREDENTIAL_INVALID\x10;B\x8a\x01\n" +
+	"\x15io.github.fireonce.v1B\n" +
+	"ErrorProtoP\x01Z2github.com/fireonce/fireonce/clients/go/fireoncev1\xa2\x02\x03FOX\xaa\x02\vFireonce.V1\xca\x02\vFireonce\\V1\xea\x02\fFireonce::V1b\x06proto3"
 
 var (
 	file_fireonce_v1_error_proto_rawDescOnce sync.Once
@@ -612,30 +806,32 @@ func file_fireonce_v1_error_proto_rawDescGZIP() []byte {
 }
 
 var file_fireonce_v1_error_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_fireonce_v1_error_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_fireonce_v1_error_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_fireonce_v1_error_proto_goTypes = []any{
 	(ErrorReason)(0),              // 0: fireonce.v1.ErrorReason
 	(*ErrorDetail)(nil),           // 1: fireonce.v1.ErrorDetail
-	(*IdempotencyConflict)(nil),   // 2: fireonce.v1.IdempotencyConflict
-	(*StateConflict)(nil),         // 3: fireonce.v1.StateConflict
-	nil,                           // 4: fireonce.v1.ErrorDetail.MetadataEntry
-	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
-	(JobState)(0),                 // 6: fireonce.v1.JobState
+	(*FieldViolation)(nil),        // 2: fireonce.v1.FieldViolation
+	(*IdempotencyConflict)(nil),   // 3: fireonce.v1.IdempotencyConflict
+	(*StateConflict)(nil),         // 4: fireonce.v1.StateConflict
+	nil,                           // 5: fireonce.v1.ErrorDetail.MetadataEntry
+	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
+	(JobState)(0),                 // 7: fireonce.v1.JobState
 }
 var file_fireonce_v1_error_proto_depIdxs = []int32{
 	0, // 0: fireonce.v1.ErrorDetail.reason:type_name -> fireonce.v1.ErrorReason
-	4, // 1: fireonce.v1.ErrorDetail.metadata:type_name -> fireonce.v1.ErrorDetail.MetadataEntry
-	2, // 2: fireonce.v1.ErrorDetail.idempotency_conflict:type_name -> fireonce.v1.IdempotencyConflict
-	3, // 3: fireonce.v1.ErrorDetail.state_conflict:type_name -> fireonce.v1.StateConflict
-	5, // 4: fireonce.v1.IdempotencyConflict.scheduled_for:type_name -> google.protobuf.Timestamp
-	6, // 5: fireonce.v1.IdempotencyConflict.state:type_name -> fireonce.v1.JobState
-	6, // 6: fireonce.v1.StateConflict.current_state:type_name -> fireonce.v1.JobState
-	6, // 7: fireonce.v1.StateConflict.allowed_states:type_name -> fireonce.v1.JobState
-	8, // [8:8] is the sub-list for method output_type
-	8, // [8:8] is the sub-list for method input_type
-	8, // [8:8] is the sub-list for extension type_name
-	8, // [8:8] is the sub-list for extension extendee
-	0, // [0:8] is the sub-list for field type_name
+	5, // 1: fireonce.v1.ErrorDetail.metadata:type_name -> fireonce.v1.ErrorDetail.MetadataEntry
+	3, // 2: fireonce.v1.ErrorDetail.idempotency_conflict:type_name -> fireonce.v1.IdempotencyConflict
+	4, // 3: fireonce.v1.ErrorDetail.state_conflict:type_name -> fireonce.v1.StateConflict
+	2, // 4: fireonce.v1.ErrorDetail.violations:type_name -> fireonce.v1.FieldViolation
+	6, // 5: fireonce.v1.IdempotencyConflict.schedule_time:type_name -> google.protobuf.Timestamp
+	7, // 6: fireonce.v1.IdempotencyConflict.state:type_name -> fireonce.v1.JobState
+	7, // 7: fireonce.v1.StateConflict.current_state:type_name -> fireonce.v1.JobState
+	7, // 8: fireonce.v1.StateConflict.allowed_states:type_name -> fireonce.v1.JobState
+	9, // [9:9] is the sub-list for method output_type
+	9, // [9:9] is the sub-list for method input_type
+	9, // [9:9] is the sub-list for extension type_name
+	9, // [9:9] is the sub-list for extension extendee
+	0, // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_fireonce_v1_error_proto_init() }
@@ -648,13 +844,17 @@ func file_fireonce_v1_error_proto_init() {
 		(*ErrorDetail_IdempotencyConflict)(nil),
 		(*ErrorDetail_StateConflict)(nil),
 	}
+	file_fireonce_v1_error_proto_msgTypes[2].OneofWrappers = []any{
+		(*IdempotencyConflict_JobId)(nil),
+		(*IdempotencyConflict_ConnectionId)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fireonce_v1_error_proto_rawDesc), len(file_fireonce_v1_error_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   4,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -73,6 +73,13 @@ const (
 	// names the other job. An effect that a look, a person or an assumption had taken for
 	// this job's is the other job's from then on.
 	EventCause_EVENT_CAUSE_EFFECT_SHARED EventCause = 21
+	// The job that this one replies to ended without success (FAILED, CANCELED or
+	// EXPIRED): this one is CANCELED. RetryJob takes it up again once that job goes on.
+	EventCause_EVENT_CAUSE_PREDECESSOR_ENDED EventCause = 22
+	// The server that was sending the job is gone, or has lost its session with the
+	// database: SENDING became AMBIGUOUS before the attempt's fence, which stays as it
+	// was. A server that is alive all the same still settles its attempt.
+	EventCause_EVENT_CAUSE_SENDER_LOST EventCause = 23
 )
 
 // Enum value maps for EventCause.
@@ -100,6 +107,8 @@ var (
 		19: "EVENT_CAUSE_DUPLICATE_EFFECT_SEEN",
 		20: "EVENT_CAUSE_RESTORED",
 		21: "EVENT_CAUSE_EFFECT_SHARED",
+		22: "EVENT_CAUSE_PREDECESSOR_ENDED",
+		23: "EVENT_CAUSE_SENDER_LOST",
 	}
 	EventCause_value = map[string]int32{
 		"EVENT_CAUSE_UNSPECIFIED":           0,
@@ -124,6 +133,8 @@ var (
 		"EVENT_CAUSE_DUPLICATE_EFFECT_SEEN": 19,
 		"EVENT_CAUSE_RESTORED":              20,
 		"EVENT_CAUSE_EFFECT_SHARED":         21,
+		"EVENT_CAUSE_PREDECESSOR_ENDED":     22,
+		"EVENT_CAUSE_SENDER_LOST":           23,
 	}
 )
 
@@ -249,7 +260,7 @@ type JobEvent_JobChanged struct {
 }
 
 type JobEvent_Heartbeat struct {
-	// Sent at once when the stream opens and then at least every 15 s, so that
+	// Sent immediately when the stream opens and then at least every 15 s, so that
 	// proxies keep the connection and the client can tell silence from death.
 	// Its cursor may be stored like any other.
 	Heartbeat *Heartbeat `protobuf:"bytes,4,opt,name=heartbeat,proto3,oneof"`
@@ -279,15 +290,18 @@ type JobChanged struct {
 	// The words that the caller gave: a cancel's reason, a resolution's note.
 	Reason string `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
 	// What happened, in a sentence fit for a person. Not for programs: its wording
-	// may change.
+	// may change. Left out without the scope payloads:read.
 	Detail string `protobuf:"bytes,8,opt,name=detail,proto3" json:"detail,omitempty"`
 	// The attempt concerned, as read now. Unset when none is.
 	Attempt *Attempt `protobuf:"bytes,9,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// The job, without payload, *as read now*, not as it was after this change:
 	// compare Job.sequence with sequence. Set when the request asked for it.
-	Job           *Job `protobuf:"bytes,10,opt,name=job,proto3" json:"job,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Job *Job `protobuf:"bytes,10,opt,name=job,proto3" json:"job,omitempty"`
+	// True: fields of this message that need the scope payloads:read were left out, because
+	// the caller lacks it.
+	ContentWithheld bool `protobuf:"varint,11,opt,name=content_withheld,json=contentWithheld,proto3" json:"content_withheld,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *JobChanged) Reset() {
@@ -390,6 +404,13 @@ func (x *JobChanged) GetJob() *Job {
 	return nil
 }
 
+func (x *JobChanged) GetContentWithheld() bool {
+	if x != nil {
+		return x.ContentWithheld
+	}
+	return false
+}
+
 // Says that the stream is alive.
 type Heartbeat struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -448,7 +469,7 @@ const file_fireonce_v1_event_proto_rawDesc = "" +
 	"\vjob_changed\x18\x03 \x01(\v2\x17.fireonce.v1.JobChangedH\x00R\n" +
 	"jobChanged\x126\n" +
 	"\theartbeat\x18\x04 \x01(\v2\x16.fireonce.v1.HeartbeatH\x00R\theartbeatB\a\n" +
-	"\x05event\"\xf0\x02\n" +
+	"\x05event\"\x9b\x03\n" +
 	"\n" +
 	"JobChanged\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x1a\n" +
@@ -461,10 +482,11 @@ const file_fireonce_v1_event_proto_rawDesc = "" +
 	"\x06detail\x18\b \x01(\tR\x06detail\x12.\n" +
 	"\aattempt\x18\t \x01(\v2\x14.fireonce.v1.AttemptR\aattempt\x12\"\n" +
 	"\x03job\x18\n" +
-	" \x01(\v2\x10.fireonce.v1.JobR\x03job\"H\n" +
+	" \x01(\v2\x10.fireonce.v1.JobR\x03job\x12)\n" +
+	"\x10content_withheld\x18\v \x01(\bR\x0fcontentWithheld\"H\n" +
 	"\tHeartbeat\x12;\n" +
 	"\vserver_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"serverTime*\xf8\x04\n" +
+	"serverTime*\xb8\x05\n" +
 	"\n" +
 	"EventCause\x12\x1b\n" +
 	"\x17EVENT_CAUSE_UNSPECIFIED\x10\x00\x12\x19\n" +
@@ -489,9 +511,11 @@ const file_fireonce_v1_event_proto_rawDesc = "" +
 	"\x13EVENT_CAUSE_UPDATED\x10\x12\x12%\n" +
 	"!EVENT_CAUSE_DUPLICATE_EFFECT_SEEN\x10\x13\x12\x18\n" +
 	"\x14EVENT_CAUSE_RESTORED\x10\x14\x12\x1d\n" +
-	"\x19EVENT_CAUSE_EFFECT_SHARED\x10\x15B\xa3\x01\n" +
-	"\x0fcom.fireonce.v1B\n" +
-	"EventProtoP\x01Z7github.com/fireonce/fireonce/gen/fireonce/v1;fireoncev1\xa2\x02\x03FXX\xaa\x02\vFireonce.V1\xca\x02\vFireonce\\V1\xe2\x02\x17Fireonce\\V1\\GPBMetadata\xea\x02\fFireonce::V1b\x06proto3"
+	"\x19EVENT_CAUSE_EFFECT_SHARED\x10\x15\x12!\n" +
+	"\x1dEVENT_CAUSE_PREDECESSOR_ENDED\x10\x16\x12\x1b\n" +
+	"\x17EVENT_CAUSE_SENDER_LOST\x10\x17B\x8a\x01\n" +
+	"\x15io.github.fireonce.v1B\n" +
+	"EventProtoP\x01Z2github.com/fireonce/fireonce/clients/go/fireoncev1\xa2\x02\x03FOX\xaa\x02\vFireonce.V1\xca\x02\vFireonce\\V1\xea\x02\fFireonce::V1b\x06proto3"
 
 var (
 	file_fireonce_v1_event_proto_rawDescOnce sync.Once

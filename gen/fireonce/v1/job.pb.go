@@ -30,7 +30,7 @@ type JobState int32
 
 const (
 	JobState_JOB_STATE_UNSPECIFIED JobState = 0
-	// Waiting for scheduled_for. Nothing was ever sent.
+	// Waiting for schedule_time. Nothing was ever sent.
 	JobState_JOB_STATE_SCHEDULED JobState = 1
 	// A worker holds a lease and has written no intent to send. Nothing was sent
 	// under this claim.
@@ -54,9 +54,11 @@ const (
 	JobState_JOB_STATE_SUCCEEDED JobState = 8
 	// Terminal: no effect, no further attempt (see last_error).
 	JobState_JOB_STATE_FAILED JobState = 9
-	// Terminal: cancelled, with no effect.
+	// Terminal: canceled by a client, or because the job that it replies to ended
+	// without success (last_error.kind is then PREDECESSOR_ENDED). No effect.
 	JobState_JOB_STATE_CANCELED JobState = 10
-	// Terminal: start_deadline passed with no effect.
+	// Terminal: start_deadline passed with no effect; for a reply that still waited,
+	// wait_deadline.
 	JobState_JOB_STATE_EXPIRED JobState = 11
 )
 
@@ -119,7 +121,7 @@ func (JobState) EnumDescriptor() ([]byte, []int) {
 	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{0}
 }
 
-// What went wrong. New values may be added.
+// Kind of a failure. New values may be added.
 type FailureKind int32
 
 const (
@@ -145,23 +147,26 @@ const (
 	// Workers lost their lease on this job again and again before they sent
 	// anything.
 	FailureKind_FAILURE_KIND_WORKER_CRASH FailureKind = 8
-	// The start window passed.
+	// The start window passed, or the wait window of a reply that still waited.
 	FailureKind_FAILURE_KIND_EXPIRED FailureKind = 9
+	// The job that this one replies to ended without success.
+	FailureKind_FAILURE_KIND_PREDECESSOR_ENDED FailureKind = 10
 )
 
 // Enum value maps for FailureKind.
 var (
 	FailureKind_name = map[int32]string{
-		0: "FAILURE_KIND_UNSPECIFIED",
-		1: "FAILURE_KIND_AUTH",
-		2: "FAILURE_KIND_PERMANENT",
-		3: "FAILURE_KIND_RATE_LIMITED",
-		4: "FAILURE_KIND_TRANSIENT",
-		5: "FAILURE_KIND_AMBIGUOUS",
-		6: "FAILURE_KIND_EGRESS_DENIED",
-		7: "FAILURE_KIND_ATTEMPTS_EXHAUSTED",
-		8: "FAILURE_KIND_WORKER_CRASH",
-		9: "FAILURE_KIND_EXPIRED",
+		0:  "FAILURE_KIND_UNSPECIFIED",
+		1:  "FAILURE_KIND_AUTH",
+		2:  "FAILURE_KIND_PERMANENT",
+		3:  "FAILURE_KIND_RATE_LIMITED",
+		4:  "FAILURE_KIND_TRANSIENT",
+		5:  "FAILURE_KIND_AMBIGUOUS",
+		6:  "FAILURE_KIND_EGRESS_DENIED",
+		7:  "FAILURE_KIND_ATTEMPTS_EXHAUSTED",
+		8:  "FAILURE_KIND_WORKER_CRASH",
+		9:  "FAILURE_KIND_EXPIRED",
+		10: "FAILURE_KIND_PREDECESSOR_ENDED",
 	}
 	FailureKind_value = map[string]int32{
 		"FAILURE_KIND_UNSPECIFIED":        0,
@@ -174,6 +179,7 @@ var (
 		"FAILURE_KIND_ATTEMPTS_EXHAUSTED": 7,
 		"FAILURE_KIND_WORKER_CRASH":       8,
 		"FAILURE_KIND_EXPIRED":            9,
+		"FAILURE_KIND_PREDECESSOR_ENDED":  10,
 	}
 )
 
@@ -399,7 +405,139 @@ func (AttemptOutcome) EnumDescriptor() ([]byte, []int) {
 	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{4}
 }
 
-// What the look saw.
+// Why a body is not kept. New values may be added.
+type BodyOmission int32
+
+const (
+	BodyOmission_BODY_OMISSION_UNSPECIFIED BodyOmission = 0
+	// It is no UTF-8 text.
+	BodyOmission_BODY_OMISSION_BINARY BodyOmission = 1
+	// It has a Content-Encoding, so that no secret can be recognized in it.
+	BodyOmission_BODY_OMISSION_ENCODED BodyOmission = 2
+)
+
+// Enum value maps for BodyOmission.
+var (
+	BodyOmission_name = map[int32]string{
+		0: "BODY_OMISSION_UNSPECIFIED",
+		1: "BODY_OMISSION_BINARY",
+		2: "BODY_OMISSION_ENCODED",
+	}
+	BodyOmission_value = map[string]int32{
+		"BODY_OMISSION_UNSPECIFIED": 0,
+		"BODY_OMISSION_BINARY":      1,
+		"BODY_OMISSION_ENCODED":     2,
+	}
+)
+
+func (x BodyOmission) Enum() *BodyOmission {
+	p := new(BodyOmission)
+	*p = x
+	return p
+}
+
+func (x BodyOmission) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (BodyOmission) Descriptor() protoreflect.EnumDescriptor {
+	return file_fireonce_v1_job_proto_enumTypes[5].Descriptor()
+}
+
+func (BodyOmission) Type() protoreflect.EnumType {
+	return &file_fireonce_v1_job_proto_enumTypes[5]
+}
+
+func (x BodyOmission) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use BodyOmission.Descriptor instead.
+func (BodyOmission) EnumDescriptor() ([]byte, []int) {
+	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{5}
+}
+
+// What the job waits for. New values may be added.
+type BlockedReason_Kind int32
+
+const (
+	BlockedReason_KIND_UNSPECIFIED BlockedReason_Kind = 0
+	// Nothing is sent: the database may be a copy or an old state. An operator runs
+	// `fireonce recover`.
+	BlockedReason_KIND_QUARANTINED BlockedReason_Kind = 1
+	// Nothing is sent until the time of the database is believed again.
+	BlockedReason_KIND_CLOCK_DOUBTED BlockedReason_Kind = 2
+	// The job that it replies to (job_id) has not succeeded yet.
+	BlockedReason_KIND_PREDECESSOR BlockedReason_Kind = 3
+	// A person paused the connection; ResumeConnection lifts it.
+	BlockedReason_KIND_CONNECTION_PAUSED BlockedReason_Kind = 4
+	// The connection has no credential, or one that the platform refuses or that is of
+	// another account. RotateCredential or a login lifts it.
+	BlockedReason_KIND_CREDENTIAL BlockedReason_Kind = 5
+	// The platform asked to wait, or cannot be asked, for every job of the connection.
+	// Lifts by itself (end_time).
+	BlockedReason_KIND_RATE_LIMITED BlockedReason_Kind = 6
+	// Another job with the same content is under way to the same account, and the two
+	// could not be told apart. Lifts by itself.
+	BlockedReason_KIND_SAME_CONTENT BlockedReason_Kind = 7
+	// This job's own next step was put off; message says why. Goes on by itself (end_time).
+	BlockedReason_KIND_PUT_OFF BlockedReason_Kind = 8
+)
+
+// Enum value maps for BlockedReason_Kind.
+var (
+	BlockedReason_Kind_name = map[int32]string{
+		0: "KIND_UNSPECIFIED",
+		1: "KIND_QUARANTINED",
+		2: "KIND_CLOCK_DOUBTED",
+		3: "KIND_PREDECESSOR",
+		4: "KIND_CONNECTION_PAUSED",
+		5: "KIND_CREDENTIAL",
+		6: "KIND_RATE_LIMITED",
+		7: "KIND_SAME_CONTENT",
+		8: "KIND_PUT_OFF",
+	}
+	BlockedReason_Kind_value = map[string]int32{
+		"KIND_UNSPECIFIED":       0,
+		"KIND_QUARANTINED":       1,
+		"KIND_CLOCK_DOUBTED":     2,
+		"KIND_PREDECESSOR":       3,
+		"KIND_CONNECTION_PAUSED": 4,
+		"KIND_CREDENTIAL":        5,
+		"KIND_RATE_LIMITED":      6,
+		"KIND_SAME_CONTENT":      7,
+		"KIND_PUT_OFF":           8,
+	}
+)
+
+func (x BlockedReason_Kind) Enum() *BlockedReason_Kind {
+	p := new(BlockedReason_Kind)
+	*p = x
+	return p
+}
+
+func (x BlockedReason_Kind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (BlockedReason_Kind) Descriptor() protoreflect.EnumDescriptor {
+	return file_fireonce_v1_job_proto_enumTypes[6].Descriptor()
+}
+
+func (BlockedReason_Kind) Type() protoreflect.EnumType {
+	return &file_fireonce_v1_job_proto_enumTypes[6]
+}
+
+func (x BlockedReason_Kind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use BlockedReason_Kind.Descriptor instead.
+func (BlockedReason_Kind) EnumDescriptor() ([]byte, []int) {
+	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{1, 0}
+}
+
+// Result of the look.
 type Observation_Verdict int32
 
 const (
@@ -448,11 +586,11 @@ func (x Observation_Verdict) String() string {
 }
 
 func (Observation_Verdict) Descriptor() protoreflect.EnumDescriptor {
-	return file_fireonce_v1_job_proto_enumTypes[5].Descriptor()
+	return file_fireonce_v1_job_proto_enumTypes[7].Descriptor()
 }
 
 func (Observation_Verdict) Type() protoreflect.EnumType {
-	return &file_fireonce_v1_job_proto_enumTypes[5]
+	return &file_fireonce_v1_job_proto_enumTypes[7]
 }
 
 func (x Observation_Verdict) Number() protoreflect.EnumNumber {
@@ -461,7 +599,7 @@ func (x Observation_Verdict) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Observation_Verdict.Descriptor instead.
 func (Observation_Verdict) EnumDescriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{4, 0}
+	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{7, 0}
 }
 
 // Why it is believed.
@@ -513,11 +651,11 @@ func (x Effect_Proof) String() string {
 }
 
 func (Effect_Proof) Descriptor() protoreflect.EnumDescriptor {
-	return file_fireonce_v1_job_proto_enumTypes[6].Descriptor()
+	return file_fireonce_v1_job_proto_enumTypes[8].Descriptor()
 }
 
 func (Effect_Proof) Type() protoreflect.EnumType {
-	return &file_fireonce_v1_job_proto_enumTypes[6]
+	return &file_fireonce_v1_job_proto_enumTypes[8]
 }
 
 func (x Effect_Proof) Number() protoreflect.EnumNumber {
@@ -526,7 +664,7 @@ func (x Effect_Proof) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Effect_Proof.Descriptor instead.
 func (Effect_Proof) EnumDescriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{5, 0}
+	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{8, 0}
 }
 
 type Resolution_Decision int32
@@ -573,11 +711,11 @@ func (x Resolution_Decision) String() string {
 }
 
 func (Resolution_Decision) Descriptor() protoreflect.EnumDescriptor {
-	return file_fireonce_v1_job_proto_enumTypes[7].Descriptor()
+	return file_fireonce_v1_job_proto_enumTypes[9].Descriptor()
 }
 
 func (Resolution_Decision) Type() protoreflect.EnumType {
-	return &file_fireonce_v1_job_proto_enumTypes[7]
+	return &file_fireonce_v1_job_proto_enumTypes[9]
 }
 
 func (x Resolution_Decision) Number() protoreflect.EnumNumber {
@@ -586,7 +724,7 @@ func (x Resolution_Decision) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Resolution_Decision.Descriptor instead.
 func (Resolution_Decision) EnumDescriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{6, 0}
+	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{9, 0}
 }
 
 // One side effect at one time. All times have microseconds and come from the
@@ -600,17 +738,20 @@ type Job struct {
 	// The key the job is stored under, supplied or derived.
 	IdempotencyKey string `protobuf:"bytes,3,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	ConnectionId   string `protobuf:"bytes,4,opt,name=connection_id,json=connectionId,proto3" json:"connection_id,omitempty"`
-	// Left out of lists and events.
+	// Left out of lists and events, and without the scope payloads:read.
 	Payload *Payload `protobuf:"bytes,5,opt,name=payload,proto3" json:"payload,omitempty"`
 	// Canonical time: UTC, truncated to microseconds. Use this value, never a
 	// recomputed one, in later calls. Never changed by RunJobNow or a retry.
-	ScheduledFor *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=scheduled_for,json=scheduledFor,proto3" json:"scheduled_for,omitempty"`
+	ScheduleTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=schedule_time,json=scheduleTime,proto3" json:"schedule_time,omitempty"`
 	// How late the job may start.
 	StartWindow *durationpb.Duration `protobuf:"bytes,7,opt,name=start_window,json=startWindow,proto3" json:"start_window,omitempty"`
-	// The job is not started after this; it becomes EXPIRED.
+	// The job is not started after this; it becomes EXPIRED. Unset until the job that it
+	// replies to has succeeded: the start window counts from the end of that job, or from
+	// this job's own time if that is later.
 	StartDeadline *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=start_deadline,json=startDeadline,proto3" json:"start_deadline,omitempty"`
-	// IANA name in which to show scheduled_for. Display only.
-	TimeZone        string            `protobuf:"bytes,9,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
+	// IANA name in which to show schedule_time. Display only.
+	TimeZone string `protobuf:"bytes,9,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
+	// As it is in force: defaults are filled in.
 	RetryPolicy     *RetryPolicy      `protobuf:"bytes,10,opt,name=retry_policy,json=retryPolicy,proto3" json:"retry_policy,omitempty"`
 	AmbiguityPolicy AmbiguityPolicy   `protobuf:"varint,11,opt,name=ambiguity_policy,json=ambiguityPolicy,proto3,enum=fireonce.v1.AmbiguityPolicy" json:"ambiguity_policy,omitempty"`
 	Labels          map[string]string `protobuf:"bytes,12,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -638,25 +779,43 @@ type Job struct {
 	Effect *Effect `protobuf:"bytes,24,opt,name=effect,proto3" json:"effect,omitempty"`
 	// The last decision of a person, if any.
 	Resolution *Resolution `protobuf:"bytes,25,opt,name=resolution,proto3" json:"resolution,omitempty"`
-	// Why the job waits, in a user's words ("Reconnect this account"). Empty: it
-	// does not wait for anything but its time.
-	BlockedReason string `protobuf:"bytes,26,opt,name=blocked_reason,json=blockedReason,proto3" json:"blocked_reason,omitempty"`
 	// When a cancel was asked for, if it was.
-	CancelRequestTime *timestamppb.Timestamp `protobuf:"bytes,27,opt,name=cancel_request_time,json=cancelRequestTime,proto3" json:"cancel_request_time,omitempty"`
-	CreateTime        *timestamppb.Timestamp `protobuf:"bytes,28,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
+	CancelRequestTime *timestamppb.Timestamp `protobuf:"bytes,26,opt,name=cancel_request_time,json=cancelRequestTime,proto3" json:"cancel_request_time,omitempty"`
+	CreateTime        *timestamppb.Timestamp `protobuf:"bytes,27,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	// When the job last changed.
-	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,29,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
+	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,28,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
 	// When the job ended. Unset while it has not.
-	EndTime *timestamppb.Timestamp `protobuf:"bytes,30,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
-	// The idempotency key is honoured at least until then: 30 days after the end.
-	// Unset while the job has not ended: a living job keeps its key.
-	KeyExpireTime *timestamppb.Timestamp `protobuf:"bytes,31,opt,name=key_expire_time,json=keyExpireTime,proto3" json:"key_expire_time,omitempty"`
+	EndTime *timestamppb.Timestamp `protobuf:"bytes,29,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
+	// The idempotency key is honored until then, and for as long as the job itself is kept:
+	// 30 days after the end, or the connection's key window where that is longer. Unset while
+	// the job has not ended, and for ever where the platform never forgets a key.
+	KeyExpireTime *timestamppb.Timestamp `protobuf:"bytes,30,opt,name=key_expire_time,json=keyExpireTime,proto3" json:"key_expire_time,omitempty"`
 	// The sequence of the job's newest event. Compare with JobChanged.sequence.
-	Sequence int64 `protobuf:"varint,32,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	Sequence int64 `protobuf:"varint,31,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	// Changes with every change of the job. Opaque.
-	Etag          string `protobuf:"bytes,33,opt,name=etag,proto3" json:"etag,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Etag string `protobuf:"bytes,32,opt,name=etag,proto3" json:"etag,omitempty"`
+	// How long a reply waits for the job that it replies to, from its own time on (see
+	// wait_deadline). Unset for a job that replies to none.
+	WaitWindow *durationpb.Duration `protobuf:"bytes,33,opt,name=wait_window,json=waitWindow,proto3" json:"wait_window,omitempty"`
+	// When a reply that still waits for the job that it replies to becomes EXPIRED: its
+	// own time plus wait_window. Unset once that job has succeeded.
+	WaitDeadline *timestamppb.Timestamp `protobuf:"bytes,34,opt,name=wait_deadline,json=waitDeadline,proto3" json:"wait_deadline,omitempty"`
+	// The effect key that the caller gave, of the job's present round. Unset: it is
+	// derived; attempts have theirs in Attempt.effect_key.
+	EffectKey string `protobuf:"bytes,35,opt,name=effect_key,json=effectKey,proto3" json:"effect_key,omitempty"`
+	// The time that one request to the platform is allowed.
+	AttemptTimeout *durationpb.Duration `protobuf:"bytes,36,opt,name=attempt_timeout,json=attemptTimeout,proto3" json:"attempt_timeout,omitempty"`
+	// Why the job waits for something beside its time. Unset: it does not.
+	BlockedReason *BlockedReason `protobuf:"bytes,37,opt,name=blocked_reason,json=blockedReason,proto3" json:"blocked_reason,omitempty"`
+	// From when a person may choose DECISION_RESEND: until then the last attempt may still
+	// act. Set in NEEDS_RESOLUTION and, for override_reconciler, in AMBIGUOUS, where
+	// something was sent. An earlier RESEND fails with FENCE_NOT_PASSED.
+	ResendAllowedTime *timestamppb.Timestamp `protobuf:"bytes,38,opt,name=resend_allowed_time,json=resendAllowedTime,proto3" json:"resend_allowed_time,omitempty"`
+	// True: fields of this message that need the scope payloads:read were left out, because
+	// the caller lacks it.
+	ContentWithheld bool `protobuf:"varint,39,opt,name=content_withheld,json=contentWithheld,proto3" json:"content_withheld,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Job) Reset() {
@@ -724,9 +883,9 @@ func (x *Job) GetPayload() *Payload {
 	return nil
 }
 
-func (x *Job) GetScheduledFor() *timestamppb.Timestamp {
+func (x *Job) GetScheduleTime() *timestamppb.Timestamp {
 	if x != nil {
-		return x.ScheduledFor
+		return x.ScheduleTime
 	}
 	return nil
 }
@@ -864,13 +1023,6 @@ func (x *Job) GetResolution() *Resolution {
 	return nil
 }
 
-func (x *Job) GetBlockedReason() string {
-	if x != nil {
-		return x.BlockedReason
-	}
-	return ""
-}
-
 func (x *Job) GetCancelRequestTime() *timestamppb.Timestamp {
 	if x != nil {
 		return x.CancelRequestTime
@@ -920,6 +1072,139 @@ func (x *Job) GetEtag() string {
 	return ""
 }
 
+func (x *Job) GetWaitWindow() *durationpb.Duration {
+	if x != nil {
+		return x.WaitWindow
+	}
+	return nil
+}
+
+func (x *Job) GetWaitDeadline() *timestamppb.Timestamp {
+	if x != nil {
+		return x.WaitDeadline
+	}
+	return nil
+}
+
+func (x *Job) GetEffectKey() string {
+	if x != nil {
+		return x.EffectKey
+	}
+	return ""
+}
+
+func (x *Job) GetAttemptTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.AttemptTimeout
+	}
+	return nil
+}
+
+func (x *Job) GetBlockedReason() *BlockedReason {
+	if x != nil {
+		return x.BlockedReason
+	}
+	return nil
+}
+
+func (x *Job) GetResendAllowedTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ResendAllowedTime
+	}
+	return nil
+}
+
+func (x *Job) GetContentWithheld() bool {
+	if x != nil {
+		return x.ContentWithheld
+	}
+	return false
+}
+
+// Why a job waits for something beside its time. The widest cause is named.
+type BlockedReason struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Kind  BlockedReason_Kind     `protobuf:"varint,1,opt,name=kind,proto3,enum=fireonce.v1.BlockedReason_Kind" json:"kind,omitempty"`
+	// For a person ("Reconnect this account"). Redacted. With KIND_CREDENTIAL and
+	// KIND_PUT_OFF it may quote the platform, and with it the payload: without the scope
+	// payloads:read it is a fixed text for each of the two.
+	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	// With KIND_PREDECESSOR: that job.
+	JobId string `protobuf:"bytes,3,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	// When the job goes on or is tried again, where that is known. It may be put off again.
+	EndTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
+	// True: message is a fixed text in place of one that needs the scope payloads:read,
+	// because the caller lacks it.
+	ContentWithheld bool `protobuf:"varint,5,opt,name=content_withheld,json=contentWithheld,proto3" json:"content_withheld,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *BlockedReason) Reset() {
+	*x = BlockedReason{}
+	mi := &file_fireonce_v1_job_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BlockedReason) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BlockedReason) ProtoMessage() {}
+
+func (x *BlockedReason) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_job_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BlockedReason.ProtoReflect.Descriptor instead.
+func (*BlockedReason) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *BlockedReason) GetKind() BlockedReason_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return BlockedReason_KIND_UNSPECIFIED
+}
+
+func (x *BlockedReason) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *BlockedReason) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *BlockedReason) GetEndTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndTime
+	}
+	return nil
+}
+
+func (x *BlockedReason) GetContentWithheld() bool {
+	if x != nil {
+		return x.ContentWithheld
+	}
+	return false
+}
+
 // How often and how soon an attempt that is proven to have had no effect is
 // repeated. Unknown outcomes are no matter of this policy.
 type RetryPolicy struct {
@@ -927,20 +1212,19 @@ type RetryPolicy struct {
 	// Counts attempts that were proven to have no effect. 0 means the server's
 	// default (5); 1 means no retry. At most 50.
 	MaxAttempts int32 `protobuf:"varint,1,opt,name=max_attempts,json=maxAttempts,proto3" json:"max_attempts,omitempty"`
-	// The first wait. Unset: 30 s, then 2 min, 10 min, 30 min, 1 h. At most 1 h.
+	// The first wait. Those after it are 4, 20, 60 and 120 times as long, up to
+	// max_backoff; a random part of up to a fifth is taken off each. Unset: 30 s, so 30 s,
+	// 2 min, 10 min, 30 min, 1 h. At most 1 h.
 	MinBackoff *durationpb.Duration `protobuf:"bytes,2,opt,name=min_backoff,json=minBackoff,proto3" json:"min_backoff,omitempty"`
 	// No wait is longer. Unset: 1 h. At most 1 h.
-	MaxBackoff *durationpb.Duration `protobuf:"bytes,3,opt,name=max_backoff,json=maxBackoff,proto3" json:"max_backoff,omitempty"`
-	// Time allowed for one request to the platform. Unset or 0 means 30 s. At most
-	// 10 min.
-	AttemptTimeout *durationpb.Duration `protobuf:"bytes,4,opt,name=attempt_timeout,json=attemptTimeout,proto3" json:"attempt_timeout,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	MaxBackoff    *durationpb.Duration `protobuf:"bytes,3,opt,name=max_backoff,json=maxBackoff,proto3" json:"max_backoff,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RetryPolicy) Reset() {
 	*x = RetryPolicy{}
-	mi := &file_fireonce_v1_job_proto_msgTypes[1]
+	mi := &file_fireonce_v1_job_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -952,7 +1236,7 @@ func (x *RetryPolicy) String() string {
 func (*RetryPolicy) ProtoMessage() {}
 
 func (x *RetryPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_proto_msgTypes[1]
+	mi := &file_fireonce_v1_job_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -965,7 +1249,7 @@ func (x *RetryPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryPolicy.ProtoReflect.Descriptor instead.
 func (*RetryPolicy) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{1}
+	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *RetryPolicy) GetMaxAttempts() int32 {
@@ -989,29 +1273,26 @@ func (x *RetryPolicy) GetMaxBackoff() *durationpb.Duration {
 	return nil
 }
 
-func (x *RetryPolicy) GetAttemptTimeout() *durationpb.Duration {
-	if x != nil {
-		return x.AttemptTimeout
-	}
-	return nil
-}
-
 // Something that went wrong with a job, in words fit for a user.
 type JobError struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Kind  FailureKind            `protobuf:"varint,1,opt,name=kind,proto3,enum=fireonce.v1.FailureKind" json:"kind,omitempty"`
-	// Redacted; at most 2,000 bytes.
+	// Redacted; at most 2,000 bytes. It may quote the platform, and with it the payload:
+	// left out without the scope payloads:read.
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	// 0: there was no HTTP answer.
-	HttpStatus    int32                  `protobuf:"varint,3,opt,name=http_status,json=httpStatus,proto3" json:"http_status,omitempty"`
-	Time          *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=time,proto3" json:"time,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	HttpStatus int32                  `protobuf:"varint,3,opt,name=http_status,json=httpStatus,proto3" json:"http_status,omitempty"`
+	Time       *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=time,proto3" json:"time,omitempty"`
+	// True: fields of this message that need the scope payloads:read were left out, because
+	// the caller lacks it.
+	ContentWithheld bool `protobuf:"varint,5,opt,name=content_withheld,json=contentWithheld,proto3" json:"content_withheld,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *JobError) Reset() {
 	*x = JobError{}
-	mi := &file_fireonce_v1_job_proto_msgTypes[2]
+	mi := &file_fireonce_v1_job_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1023,7 +1304,7 @@ func (x *JobError) String() string {
 func (*JobError) ProtoMessage() {}
 
 func (x *JobError) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_proto_msgTypes[2]
+	mi := &file_fireonce_v1_job_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1036,7 +1317,7 @@ func (x *JobError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobError.ProtoReflect.Descriptor instead.
 func (*JobError) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{2}
+	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *JobError) GetKind() FailureKind {
@@ -1067,6 +1348,13 @@ func (x *JobError) GetTime() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *JobError) GetContentWithheld() bool {
+	if x != nil {
+		return x.ContentWithheld
+	}
+	return false
+}
+
 // One armed try: an intent to send that was made durable before the first byte.
 // A claim that ended before its intent is no attempt; it shows in the events.
 type Attempt struct {
@@ -1091,22 +1379,32 @@ type Attempt struct {
 	EndTime        *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
 	Outcome        AttemptOutcome         `protobuf:"varint,10,opt,name=outcome,proto3,enum=fireonce.v1.AttemptOutcome" json:"outcome,omitempty"`
 	FailureKind    FailureKind            `protobuf:"varint,11,opt,name=failure_kind,json=failureKind,proto3,enum=fireonce.v1.FailureKind" json:"failure_kind,omitempty"`
-	// Redacted; at most 2,000 bytes.
-	ErrorMessage string `protobuf:"bytes,12,opt,name=error_message,json=errorMessage,proto3" json:"error_message,omitempty"`
+	// The platform's answer, or the failure. Redacted; at most 2,000 bytes. Left out without
+	// the scope payloads:read.
+	Detail string `protobuf:"bytes,12,opt,name=detail,proto3" json:"detail,omitempty"`
 	// 0: there was no HTTP answer.
 	HttpStatus int32 `protobuf:"varint,13,opt,name=http_status,json=httpStatus,proto3" json:"http_status,omitempty"`
 	// The durable handle that the platform gave, if any.
 	Handle string `protobuf:"bytes,14,opt,name=handle,proto3" json:"handle,omitempty"`
-	// What a KEYED target dedupes on: the job id, from the second round on with
-	// ".round" appended. A webhook sends it as webhook-id.
-	EffectKey     string `protobuf:"bytes,15,opt,name=effect_key,json=effectKey,proto3" json:"effect_key,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// The key that a KEYED target dedupes on: "fo1_" and 52 characters, a digest of the
+	// installation's namespace, the project, the job's idempotency key and the
+	// round. A webhook sends it as webhook-id, an HTTP request as Idempotency-Key.
+	EffectKey string `protobuf:"bytes,15,opt,name=effect_key,json=effectKey,proto3" json:"effect_key,omitempty"`
+	// The target's answer, as far as the connection keeps it (keep_answer). Also
+	// of an attempt whose outcome is unknown, if an answer came. In GetJob and
+	// ListJobAttempts alone, never in lists and events, and not without the scope
+	// payloads:read. Goes with the job.
+	Answer *Answer `protobuf:"bytes,16,opt,name=answer,proto3" json:"answer,omitempty"`
+	// True: fields of this message that need the scope payloads:read were left out, because
+	// the caller lacks it.
+	ContentWithheld bool `protobuf:"varint,17,opt,name=content_withheld,json=contentWithheld,proto3" json:"content_withheld,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Attempt) Reset() {
 	*x = Attempt{}
-	mi := &file_fireonce_v1_job_proto_msgTypes[3]
+	mi := &file_fireonce_v1_job_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1118,7 +1416,7 @@ func (x *Attempt) String() string {
 func (*Attempt) ProtoMessage() {}
 
 func (x *Attempt) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_proto_msgTypes[3]
+	mi := &file_fireonce_v1_job_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1131,7 +1429,7 @@ func (x *Attempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attempt.ProtoReflect.Descriptor instead.
 func (*Attempt) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{3}
+	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Attempt) GetNumber() int32 {
@@ -1211,9 +1509,9 @@ func (x *Attempt) GetFailureKind() FailureKind {
 	return FailureKind_FAILURE_KIND_UNSPECIFIED
 }
 
-func (x *Attempt) GetErrorMessage() string {
+func (x *Attempt) GetDetail() string {
 	if x != nil {
-		return x.ErrorMessage
+		return x.Detail
 	}
 	return ""
 }
@@ -1239,6 +1537,156 @@ func (x *Attempt) GetEffectKey() string {
 	return ""
 }
 
+func (x *Attempt) GetAnswer() *Answer {
+	if x != nil {
+		return x.Answer
+	}
+	return nil
+}
+
+func (x *Attempt) GetContentWithheld() bool {
+	if x != nil {
+		return x.ContentWithheld
+	}
+	return false
+}
+
+// The answer of a target to one request. The connection's secrets, and those of the
+// request, are taken out of it before it is cut.
+type Answer struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	HttpStatus int32                  `protobuf:"varint,1,opt,name=http_status,json=httpStatus,proto3" json:"http_status,omitempty"`
+	// Those that keep_answer names, in its order. At most 20, each value at most 1 KiB.
+	Headers []*AnswerHeader `protobuf:"bytes,2,rep,name=headers,proto3" json:"headers,omitempty"`
+	// The beginning of the body, as text. At most keep_answer.max_body_bytes.
+	Body string `protobuf:"bytes,3,opt,name=body,proto3" json:"body,omitempty"`
+	// True if the body was longer, or broke off.
+	BodyCut bool `protobuf:"varint,4,opt,name=body_cut,json=bodyCut,proto3" json:"body_cut,omitempty"`
+	// Why there is no body, if there was one.
+	BodyOmission  BodyOmission `protobuf:"varint,5,opt,name=body_omission,json=bodyOmission,proto3,enum=fireonce.v1.BodyOmission" json:"body_omission,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Answer) Reset() {
+	*x = Answer{}
+	mi := &file_fireonce_v1_job_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Answer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Answer) ProtoMessage() {}
+
+func (x *Answer) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_job_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Answer.ProtoReflect.Descriptor instead.
+func (*Answer) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Answer) GetHttpStatus() int32 {
+	if x != nil {
+		return x.HttpStatus
+	}
+	return 0
+}
+
+func (x *Answer) GetHeaders() []*AnswerHeader {
+	if x != nil {
+		return x.Headers
+	}
+	return nil
+}
+
+func (x *Answer) GetBody() string {
+	if x != nil {
+		return x.Body
+	}
+	return ""
+}
+
+func (x *Answer) GetBodyCut() bool {
+	if x != nil {
+		return x.BodyCut
+	}
+	return false
+}
+
+func (x *Answer) GetBodyOmission() BodyOmission {
+	if x != nil {
+		return x.BodyOmission
+	}
+	return BodyOmission_BODY_OMISSION_UNSPECIFIED
+}
+
+// One header of an answer.
+type AnswerHeader struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Redacted.
+	Value         string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AnswerHeader) Reset() {
+	*x = AnswerHeader{}
+	mi := &file_fireonce_v1_job_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AnswerHeader) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AnswerHeader) ProtoMessage() {}
+
+func (x *AnswerHeader) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_job_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AnswerHeader.ProtoReflect.Descriptor instead.
+func (*AnswerHeader) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *AnswerHeader) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *AnswerHeader) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
 // One look at the platform for an effect whose outcome is unknown.
 type Observation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1249,18 +1697,23 @@ type Observation struct {
 	Verdict Observation_Verdict    `protobuf:"varint,3,opt,name=verdict,proto3,enum=fireonce.v1.Observation_Verdict" json:"verdict,omitempty"`
 	// True if the read reached back far enough to count.
 	Complete bool `protobuf:"varint,4,opt,name=complete,proto3" json:"complete,omitempty"`
-	// What was seen, for a person.
+	// The finding, for a person. Left out without the scope payloads:read.
 	Detail string `protobuf:"bytes,5,opt,name=detail,proto3" json:"detail,omitempty"`
 	// With PRESENT: the object found.
-	ExternalId    string `protobuf:"bytes,6,opt,name=external_id,json=externalId,proto3" json:"external_id,omitempty"`
-	ExternalUrl   string `protobuf:"bytes,7,opt,name=external_url,json=externalUrl,proto3" json:"external_url,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	ExternalId  string `protobuf:"bytes,6,opt,name=external_id,json=externalId,proto3" json:"external_id,omitempty"`
+	ExternalUrl string `protobuf:"bytes,7,opt,name=external_url,json=externalUrl,proto3" json:"external_url,omitempty"`
+	// From 1, without gaps, in the order of the looks.
+	Number int32 `protobuf:"varint,8,opt,name=number,proto3" json:"number,omitempty"`
+	// True: fields of this message that need the scope payloads:read were left out, because
+	// the caller lacks it.
+	ContentWithheld bool `protobuf:"varint,9,opt,name=content_withheld,json=contentWithheld,proto3" json:"content_withheld,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Observation) Reset() {
 	*x = Observation{}
-	mi := &file_fireonce_v1_job_proto_msgTypes[4]
+	mi := &file_fireonce_v1_job_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1272,7 +1725,7 @@ func (x *Observation) String() string {
 func (*Observation) ProtoMessage() {}
 
 func (x *Observation) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_proto_msgTypes[4]
+	mi := &file_fireonce_v1_job_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1285,7 +1738,7 @@ func (x *Observation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Observation.ProtoReflect.Descriptor instead.
 func (*Observation) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{4}
+	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Observation) GetAttempt() int32 {
@@ -1337,6 +1790,20 @@ func (x *Observation) GetExternalUrl() string {
 	return ""
 }
 
+func (x *Observation) GetNumber() int32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Observation) GetContentWithheld() bool {
+	if x != nil {
+		return x.ContentWithheld
+	}
+	return false
+}
+
 // The proof that the effect exists.
 type Effect struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1359,7 +1826,7 @@ type Effect struct {
 
 func (x *Effect) Reset() {
 	*x = Effect{}
-	mi := &file_fireonce_v1_job_proto_msgTypes[5]
+	mi := &file_fireonce_v1_job_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1371,7 +1838,7 @@ func (x *Effect) String() string {
 func (*Effect) ProtoMessage() {}
 
 func (x *Effect) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_proto_msgTypes[5]
+	mi := &file_fireonce_v1_job_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1384,7 +1851,7 @@ func (x *Effect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Effect.ProtoReflect.Descriptor instead.
 func (*Effect) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{5}
+	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Effect) GetExternalId() string {
@@ -1443,7 +1910,7 @@ type Resolution struct {
 
 func (x *Resolution) Reset() {
 	*x = Resolution{}
-	mi := &file_fireonce_v1_job_proto_msgTypes[6]
+	mi := &file_fireonce_v1_job_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1455,7 +1922,7 @@ func (x *Resolution) String() string {
 func (*Resolution) ProtoMessage() {}
 
 func (x *Resolution) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_proto_msgTypes[6]
+	mi := &file_fireonce_v1_job_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1468,7 +1935,7 @@ func (x *Resolution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resolution.ProtoReflect.Descriptor instead.
 func (*Resolution) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{6}
+	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Resolution) GetDecision() Resolution_Decision {
@@ -1499,11 +1966,170 @@ func (x *Resolution) GetResolveTime() *timestamppb.Timestamp {
 	return nil
 }
 
+// Remains of a job that DeleteJob or EraseProject has erased: a proof of what was done,
+// which names nobody.
+type ErasedJob struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	JobId     string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	ProjectId string                 `protobuf:"bytes,2,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
+	// SHA-256 over a domain, the project and the idempotency key (docs/operations.md): who has
+	// the key can compare.
+	IdempotencyKeyDigest []byte `protobuf:"bytes,3,opt,name=idempotency_key_digest,json=idempotencyKeyDigest,proto3" json:"idempotency_key_digest,omitempty"`
+	// How the job ended.
+	State        JobState               `protobuf:"varint,4,opt,name=state,proto3,enum=fireonce.v1.JobState" json:"state,omitempty"`
+	EffectClass  EffectClass            `protobuf:"varint,5,opt,name=effect_class,json=effectClass,proto3,enum=fireonce.v1.EffectClass" json:"effect_class,omitempty"`
+	AttemptCount int32                  `protobuf:"varint,6,opt,name=attempt_count,json=attemptCount,proto3" json:"attempt_count,omitempty"`
+	ScheduleTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=schedule_time,json=scheduleTime,proto3" json:"schedule_time,omitempty"`
+	CreateTime   *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
+	EndTime      *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
+	// Why the effect was believed. Unspecified: there was none.
+	Proof Effect_Proof `protobuf:"varint,10,opt,name=proof,proto3,enum=fireonce.v1.Effect_Proof" json:"proof,omitempty"`
+	// When the effect became known. Unset: there was none.
+	EffectTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=effect_time,json=effectTime,proto3" json:"effect_time,omitempty"`
+	// SHA-256 over a domain, the job's id and the platform's id of the effect. Empty: the
+	// platform gave no id.
+	ExternalIdDigest []byte                 `protobuf:"bytes,12,opt,name=external_id_digest,json=externalIdDigest,proto3" json:"external_id_digest,omitempty"`
+	EraseTime        *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=erase_time,json=eraseTime,proto3" json:"erase_time,omitempty"`
+	// Who asked for it: "api:ID" with the id of the API key, "api:key" for the operator's key,
+	// "api" where no key is required. Never the name of a key.
+	Actor         string `protobuf:"bytes,14,opt,name=actor,proto3" json:"actor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ErasedJob) Reset() {
+	*x = ErasedJob{}
+	mi := &file_fireonce_v1_job_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ErasedJob) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ErasedJob) ProtoMessage() {}
+
+func (x *ErasedJob) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_job_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ErasedJob.ProtoReflect.Descriptor instead.
+func (*ErasedJob) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ErasedJob) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *ErasedJob) GetProjectId() string {
+	if x != nil {
+		return x.ProjectId
+	}
+	return ""
+}
+
+func (x *ErasedJob) GetIdempotencyKeyDigest() []byte {
+	if x != nil {
+		return x.IdempotencyKeyDigest
+	}
+	return nil
+}
+
+func (x *ErasedJob) GetState() JobState {
+	if x != nil {
+		return x.State
+	}
+	return JobState_JOB_STATE_UNSPECIFIED
+}
+
+func (x *ErasedJob) GetEffectClass() EffectClass {
+	if x != nil {
+		return x.EffectClass
+	}
+	return EffectClass_EFFECT_CLASS_UNSPECIFIED
+}
+
+func (x *ErasedJob) GetAttemptCount() int32 {
+	if x != nil {
+		return x.AttemptCount
+	}
+	return 0
+}
+
+func (x *ErasedJob) GetScheduleTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ScheduleTime
+	}
+	return nil
+}
+
+func (x *ErasedJob) GetCreateTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreateTime
+	}
+	return nil
+}
+
+func (x *ErasedJob) GetEndTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndTime
+	}
+	return nil
+}
+
+func (x *ErasedJob) GetProof() Effect_Proof {
+	if x != nil {
+		return x.Proof
+	}
+	return Effect_PROOF_UNSPECIFIED
+}
+
+func (x *ErasedJob) GetEffectTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EffectTime
+	}
+	return nil
+}
+
+func (x *ErasedJob) GetExternalIdDigest() []byte {
+	if x != nil {
+		return x.ExternalIdDigest
+	}
+	return nil
+}
+
+func (x *ErasedJob) GetEraseTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EraseTime
+	}
+	return nil
+}
+
+func (x *ErasedJob) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
+}
+
 var File_fireonce_v1_job_proto protoreflect.FileDescriptor
 
 const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\n" +
-	"\x15fireonce/v1/job.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x98\r\n" +
+	"\x15fireonce/v1/job.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8b\x10\n" +
 	"\x03Job\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x1d\n" +
 	"\n" +
@@ -1511,7 +2137,7 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\x0fidempotency_key\x18\x03 \x01(\tR\x0eidempotencyKey\x12#\n" +
 	"\rconnection_id\x18\x04 \x01(\tR\fconnectionId\x12.\n" +
 	"\apayload\x18\x05 \x01(\v2\x14.fireonce.v1.PayloadR\apayload\x12?\n" +
-	"\rscheduled_for\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\fscheduledFor\x12<\n" +
+	"\rschedule_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\fscheduleTime\x12<\n" +
 	"\fstart_window\x18\a \x01(\v2\x19.google.protobuf.DurationR\vstartWindow\x12A\n" +
 	"\x0estart_deadline\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\rstartDeadline\x12\x1b\n" +
 	"\ttime_zone\x18\t \x01(\tR\btimeZone\x12;\n" +
@@ -1535,20 +2161,44 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\x06effect\x18\x18 \x01(\v2\x13.fireonce.v1.EffectR\x06effect\x127\n" +
 	"\n" +
 	"resolution\x18\x19 \x01(\v2\x17.fireonce.v1.ResolutionR\n" +
-	"resolution\x12%\n" +
-	"\x0eblocked_reason\x18\x1a \x01(\tR\rblockedReason\x12J\n" +
-	"\x13cancel_request_time\x18\x1b \x01(\v2\x1a.google.protobuf.TimestampR\x11cancelRequestTime\x12;\n" +
-	"\vcreate_time\x18\x1c \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"resolution\x12J\n" +
+	"\x13cancel_request_time\x18\x1a \x01(\v2\x1a.google.protobuf.TimestampR\x11cancelRequestTime\x12;\n" +
+	"\vcreate_time\x18\x1b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"createTime\x12;\n" +
-	"\vupdate_time\x18\x1d \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"\vupdate_time\x18\x1c \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"updateTime\x125\n" +
-	"\bend_time\x18\x1e \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x12B\n" +
-	"\x0fkey_expire_time\x18\x1f \x01(\v2\x1a.google.protobuf.TimestampR\rkeyExpireTime\x12\x1a\n" +
-	"\bsequence\x18  \x01(\x03R\bsequence\x12\x12\n" +
-	"\x04etag\x18! \x01(\tR\x04etag\x1a9\n" +
+	"\bend_time\x18\x1d \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x12B\n" +
+	"\x0fkey_expire_time\x18\x1e \x01(\v2\x1a.google.protobuf.TimestampR\rkeyExpireTime\x12\x1a\n" +
+	"\bsequence\x18\x1f \x01(\x03R\bsequence\x12\x12\n" +
+	"\x04etag\x18  \x01(\tR\x04etag\x12:\n" +
+	"\vwait_window\x18! \x01(\v2\x19.google.protobuf.DurationR\n" +
+	"waitWindow\x12?\n" +
+	"\rwait_deadline\x18\" \x01(\v2\x1a.google.protobuf.TimestampR\fwaitDeadline\x12\x1d\n" +
+	"\n" +
+	"effect_key\x18# \x01(\tR\teffectKey\x12B\n" +
+	"\x0fattempt_timeout\x18$ \x01(\v2\x19.google.protobuf.DurationR\x0eattemptTimeout\x12A\n" +
+	"\x0eblocked_reason\x18% \x01(\v2\x1a.fireonce.v1.BlockedReasonR\rblockedReason\x12J\n" +
+	"\x13resend_allowed_time\x18& \x01(\v2\x1a.google.protobuf.TimestampR\x11resendAllowedTime\x12)\n" +
+	"\x10content_withheld\x18' \x01(\bR\x0fcontentWithheld\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xcd\x03\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xab\x03\n" +
+	"\rBlockedReason\x123\n" +
+	"\x04kind\x18\x01 \x01(\x0e2\x1f.fireonce.v1.BlockedReason.KindR\x04kind\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\x12\x15\n" +
+	"\x06job_id\x18\x03 \x01(\tR\x05jobId\x125\n" +
+	"\bend_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x12)\n" +
+	"\x10content_withheld\x18\x05 \x01(\bR\x0fcontentWithheld\"\xd1\x01\n" +
+	"\x04Kind\x12\x14\n" +
+	"\x10KIND_UNSPECIFIED\x10\x00\x12\x14\n" +
+	"\x10KIND_QUARANTINED\x10\x01\x12\x16\n" +
+	"\x12KIND_CLOCK_DOUBTED\x10\x02\x12\x14\n" +
+	"\x10KIND_PREDECESSOR\x10\x03\x12\x1a\n" +
+	"\x16KIND_CONNECTION_PAUSED\x10\x04\x12\x13\n" +
+	"\x0fKIND_CREDENTIAL\x10\x05\x12\x15\n" +
+	"\x11KIND_RATE_LIMITED\x10\x06\x12\x15\n" +
+	"\x11KIND_SAME_CONTENT\x10\a\x12\x10\n" +
+	"\fKIND_PUT_OFF\x10\b\"\xfa\x02\n" +
 	"\vRetryPolicy\x12,\n" +
 	"\fmax_attempts\x18\x01 \x01(\x05B\t\xbaH\x06\x1a\x04\x182(\x00R\vmaxAttempts\x12I\n" +
 	"\vmin_backoff\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
@@ -1556,16 +2206,15 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"minBackoff\x12I\n" +
 	"\vmax_backoff\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
 	"\xaa\x01\a\"\x03\b\x90\x1c2\x00R\n" +
-	"maxBackoff\x12Q\n" +
-	"\x0fattempt_timeout\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
-	"\xaa\x01\a\"\x03\b\xd8\x042\x00R\x0eattemptTimeout:\xa6\x01\xbaH\xa2\x01\x1a\x9f\x01\n" +
-	"\x1aretry_policy.backoff_order\x12'min_backoff must not exceed max_backoff\x1aX!has(this.min_backoff) || !has(this.max_backoff) || this.min_backoff <= this.max_backoff\"\xa3\x01\n" +
+	"maxBackoff:\xa6\x01\xbaH\xa2\x01\x1a\x9f\x01\n" +
+	"\x1aretry_policy.backoff_order\x12'min_backoff must not exceed max_backoff\x1aX!has(this.min_backoff) || !has(this.max_backoff) || this.min_backoff <= this.max_backoff\"\xce\x01\n" +
 	"\bJobError\x12,\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x18.fireonce.v1.FailureKindR\x04kind\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x1f\n" +
 	"\vhttp_status\x18\x03 \x01(\x05R\n" +
 	"httpStatus\x12.\n" +
-	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\x9e\x05\n" +
+	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12)\n" +
+	"\x10content_withheld\x18\x05 \x01(\bR\x0fcontentWithheld\"\xe9\x05\n" +
 	"\aAttempt\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x05R\x06number\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x05R\x05round\x12\x16\n" +
@@ -1580,13 +2229,25 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\bend_time\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x125\n" +
 	"\aoutcome\x18\n" +
 	" \x01(\x0e2\x1b.fireonce.v1.AttemptOutcomeR\aoutcome\x12;\n" +
-	"\ffailure_kind\x18\v \x01(\x0e2\x18.fireonce.v1.FailureKindR\vfailureKind\x12#\n" +
-	"\rerror_message\x18\f \x01(\tR\ferrorMessage\x12\x1f\n" +
+	"\ffailure_kind\x18\v \x01(\x0e2\x18.fireonce.v1.FailureKindR\vfailureKind\x12\x16\n" +
+	"\x06detail\x18\f \x01(\tR\x06detail\x12\x1f\n" +
 	"\vhttp_status\x18\r \x01(\x05R\n" +
 	"httpStatus\x12\x16\n" +
 	"\x06handle\x18\x0e \x01(\tR\x06handle\x12\x1d\n" +
 	"\n" +
-	"effect_key\x18\x0f \x01(\tR\teffectKey\"\x9f\x03\n" +
+	"effect_key\x18\x0f \x01(\tR\teffectKey\x12+\n" +
+	"\x06answer\x18\x10 \x01(\v2\x13.fireonce.v1.AnswerR\x06answer\x12)\n" +
+	"\x10content_withheld\x18\x11 \x01(\bR\x0fcontentWithheld\"\xcd\x01\n" +
+	"\x06Answer\x12\x1f\n" +
+	"\vhttp_status\x18\x01 \x01(\x05R\n" +
+	"httpStatus\x123\n" +
+	"\aheaders\x18\x02 \x03(\v2\x19.fireonce.v1.AnswerHeaderR\aheaders\x12\x12\n" +
+	"\x04body\x18\x03 \x01(\tR\x04body\x12\x19\n" +
+	"\bbody_cut\x18\x04 \x01(\bR\abodyCut\x12>\n" +
+	"\rbody_omission\x18\x05 \x01(\x0e2\x19.fireonce.v1.BodyOmissionR\fbodyOmission\"8\n" +
+	"\fAnswerHeader\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\xe2\x03\n" +
 	"\vObservation\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\x05R\aattempt\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12:\n" +
@@ -1595,7 +2256,9 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\x06detail\x18\x05 \x01(\tR\x06detail\x12\x1f\n" +
 	"\vexternal_id\x18\x06 \x01(\tR\n" +
 	"externalId\x12!\n" +
-	"\fexternal_url\x18\a \x01(\tR\vexternalUrl\"\x91\x01\n" +
+	"\fexternal_url\x18\a \x01(\tR\vexternalUrl\x12\x16\n" +
+	"\x06number\x18\b \x01(\x05R\x06number\x12)\n" +
+	"\x10content_withheld\x18\t \x01(\bR\x0fcontentWithheld\"\x91\x01\n" +
 	"\aVerdict\x12\x17\n" +
 	"\x13VERDICT_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fVERDICT_PRESENT\x10\x01\x12\x12\n" +
@@ -1630,7 +2293,27 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\rDECISION_SENT\x10\x01\x12\x15\n" +
 	"\x11DECISION_NOT_SENT\x10\x02\x12\x13\n" +
 	"\x0fDECISION_RESEND\x10\x03\x12\x13\n" +
-	"\x0fDECISION_CANCEL\x10\x04*\xb3\x02\n" +
+	"\x0fDECISION_CANCEL\x10\x04\"\xa8\x05\n" +
+	"\tErasedJob\x12\x15\n" +
+	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x1d\n" +
+	"\n" +
+	"project_id\x18\x02 \x01(\tR\tprojectId\x124\n" +
+	"\x16idempotency_key_digest\x18\x03 \x01(\fR\x14idempotencyKeyDigest\x12+\n" +
+	"\x05state\x18\x04 \x01(\x0e2\x15.fireonce.v1.JobStateR\x05state\x12;\n" +
+	"\feffect_class\x18\x05 \x01(\x0e2\x18.fireonce.v1.EffectClassR\veffectClass\x12#\n" +
+	"\rattempt_count\x18\x06 \x01(\x05R\fattemptCount\x12?\n" +
+	"\rschedule_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\fscheduleTime\x12;\n" +
+	"\vcreate_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"createTime\x125\n" +
+	"\bend_time\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x12/\n" +
+	"\x05proof\x18\n" +
+	" \x01(\x0e2\x19.fireonce.v1.Effect.ProofR\x05proof\x12;\n" +
+	"\veffect_time\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"effectTime\x12,\n" +
+	"\x12external_id_digest\x18\f \x01(\fR\x10externalIdDigest\x129\n" +
+	"\n" +
+	"erase_time\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\teraseTime\x12\x14\n" +
+	"\x05actor\x18\x0e \x01(\tR\x05actor*\xb3\x02\n" +
 	"\bJobState\x12\x19\n" +
 	"\x15JOB_STATE_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13JOB_STATE_SCHEDULED\x10\x01\x12\x15\n" +
@@ -1644,7 +2327,7 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\x10JOB_STATE_FAILED\x10\t\x12\x16\n" +
 	"\x12JOB_STATE_CANCELED\x10\n" +
 	"\x12\x15\n" +
-	"\x11JOB_STATE_EXPIRED\x10\v*\xb3\x02\n" +
+	"\x11JOB_STATE_EXPIRED\x10\v*\xd7\x02\n" +
 	"\vFailureKind\x12\x1c\n" +
 	"\x18FAILURE_KIND_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11FAILURE_KIND_AUTH\x10\x01\x12\x1a\n" +
@@ -1655,7 +2338,9 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\x1aFAILURE_KIND_EGRESS_DENIED\x10\x06\x12#\n" +
 	"\x1fFAILURE_KIND_ATTEMPTS_EXHAUSTED\x10\a\x12\x1d\n" +
 	"\x19FAILURE_KIND_WORKER_CRASH\x10\b\x12\x18\n" +
-	"\x14FAILURE_KIND_EXPIRED\x10\t*\x92\x01\n" +
+	"\x14FAILURE_KIND_EXPIRED\x10\t\x12\"\n" +
+	"\x1eFAILURE_KIND_PREDECESSOR_ENDED\x10\n" +
+	"*\x92\x01\n" +
 	"\vEffectClass\x12\x1c\n" +
 	"\x18EFFECT_CLASS_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12EFFECT_CLASS_KEYED\x10\x01\x12\x17\n" +
@@ -1675,8 +2360,12 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\x17ATTEMPT_OUTCOME_UNKNOWN\x10\x04\x12\x1c\n" +
 	"\x18ATTEMPT_OUTCOME_ACCEPTED\x10\x05\x12\x1e\n" +
 	"\x1aATTEMPT_OUTCOME_SUPERSEDED\x10\x06\x12\x1a\n" +
-	"\x16ATTEMPT_OUTCOME_ABSENT\x10\aB\xa1\x01\n" +
-	"\x0fcom.fireonce.v1B\bJobProtoP\x01Z7github.com/fireonce/fireonce/gen/fireonce/v1;fireoncev1\xa2\x02\x03FXX\xaa\x02\vFireonce.V1\xca\x02\vFireonce\\V1\xe2\x02\x17Fireonce\\V1\\GPBMetadata\xea\x02\fFireonce::V1b\x06proto3"
+	"\x16ATTEMPT_OUTCOME_ABSENT\x10\a*b\n" +
+	"\fBodyOmission\x12\x1d\n" +
+	"\x19BODY_OMISSION_UNSPECIFIED\x10\x00\x12\x18\n" +
+	"\x14BODY_OMISSION_BINARY\x10\x01\x12\x19\n" +
+	"\x15BODY_OMISSION_ENCODED\x10\x02B\x88\x01\n" +
+	"\x15io.github.fireonce.v1B\bJobProtoP\x01Z2github.com/fireonce/fireonce/clients/go/fireoncev1\xa2\x02\x03FOX\xaa\x02\vFireonce.V1\xca\x02\vFireonce\\V1\xea\x02\fFireonce::V1b\x06proto3"
 
 var (
 	file_fireonce_v1_job_proto_rawDescOnce sync.Once
@@ -1690,73 +2379,96 @@ func file_fireonce_v1_job_proto_rawDescGZIP() []byte {
 	return file_fireonce_v1_job_proto_rawDescData
 }
 
-var file_fireonce_v1_job_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_fireonce_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_fireonce_v1_job_proto_enumTypes = make([]protoimpl.EnumInfo, 10)
+var file_fireonce_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_fireonce_v1_job_proto_goTypes = []any{
 	(JobState)(0),                 // 0: fireonce.v1.JobState
 	(FailureKind)(0),              // 1: fireonce.v1.FailureKind
 	(EffectClass)(0),              // 2: fireonce.v1.EffectClass
 	(AmbiguityPolicy)(0),          // 3: fireonce.v1.AmbiguityPolicy
 	(AttemptOutcome)(0),           // 4: fireonce.v1.AttemptOutcome
-	(Observation_Verdict)(0),      // 5: fireonce.v1.Observation.Verdict
-	(Effect_Proof)(0),             // 6: fireonce.v1.Effect.Proof
-	(Resolution_Decision)(0),      // 7: fireonce.v1.Resolution.Decision
-	(*Job)(nil),                   // 8: fireonce.v1.Job
-	(*RetryPolicy)(nil),           // 9: fireonce.v1.RetryPolicy
-	(*JobError)(nil),              // 10: fireonce.v1.JobError
-	(*Attempt)(nil),               // 11: fireonce.v1.Attempt
-	(*Observation)(nil),           // 12: fireonce.v1.Observation
-	(*Effect)(nil),                // 13: fireonce.v1.Effect
-	(*Resolution)(nil),            // 14: fireonce.v1.Resolution
-	nil,                           // 15: fireonce.v1.Job.LabelsEntry
-	(*Payload)(nil),               // 16: fireonce.v1.Payload
-	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 18: google.protobuf.Duration
+	(BodyOmission)(0),             // 5: fireonce.v1.BodyOmission
+	(BlockedReason_Kind)(0),       // 6: fireonce.v1.BlockedReason.Kind
+	(Observation_Verdict)(0),      // 7: fireonce.v1.Observation.Verdict
+	(Effect_Proof)(0),             // 8: fireonce.v1.Effect.Proof
+	(Resolution_Decision)(0),      // 9: fireonce.v1.Resolution.Decision
+	(*Job)(nil),                   // 10: fireonce.v1.Job
+	(*BlockedReason)(nil),         // 11: fireonce.v1.BlockedReason
+	(*RetryPolicy)(nil),           // 12: fireonce.v1.RetryPolicy
+	(*JobError)(nil),              // 13: fireonce.v1.JobError
+	(*Attempt)(nil),               // 14: fireonce.v1.Attempt
+	(*Answer)(nil),                // 15: fireonce.v1.Answer
+	(*AnswerHeader)(nil),          // 16: fireonce.v1.AnswerHeader
+	(*Observation)(nil),           // 17: fireonce.v1.Observation
+	(*Effect)(nil),                // 18: fireonce.v1.Effect
+	(*Resolution)(nil),            // 19: fireonce.v1.Resolution
+	(*ErasedJob)(nil),             // 20: fireonce.v1.ErasedJob
+	nil,                           // 21: fireonce.v1.Job.LabelsEntry
+	(*Payload)(nil),               // 22: fireonce.v1.Payload
+	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 24: google.protobuf.Duration
 }
 var file_fireonce_v1_job_proto_depIdxs = []int32{
-	16, // 0: fireonce.v1.Job.payload:type_name -> fireonce.v1.Payload
-	17, // 1: fireonce.v1.Job.scheduled_for:type_name -> google.protobuf.Timestamp
-	18, // 2: fireonce.v1.Job.start_window:type_name -> google.protobuf.Duration
-	17, // 3: fireonce.v1.Job.start_deadline:type_name -> google.protobuf.Timestamp
-	9,  // 4: fireonce.v1.Job.retry_policy:type_name -> fireonce.v1.RetryPolicy
+	22, // 0: fireonce.v1.Job.payload:type_name -> fireonce.v1.Payload
+	23, // 1: fireonce.v1.Job.schedule_time:type_name -> google.protobuf.Timestamp
+	24, // 2: fireonce.v1.Job.start_window:type_name -> google.protobuf.Duration
+	23, // 3: fireonce.v1.Job.start_deadline:type_name -> google.protobuf.Timestamp
+	12, // 4: fireonce.v1.Job.retry_policy:type_name -> fireonce.v1.RetryPolicy
 	3,  // 5: fireonce.v1.Job.ambiguity_policy:type_name -> fireonce.v1.AmbiguityPolicy
-	15, // 6: fireonce.v1.Job.labels:type_name -> fireonce.v1.Job.LabelsEntry
+	21, // 6: fireonce.v1.Job.labels:type_name -> fireonce.v1.Job.LabelsEntry
 	0,  // 7: fireonce.v1.Job.state:type_name -> fireonce.v1.JobState
 	2,  // 8: fireonce.v1.Job.effect_class:type_name -> fireonce.v1.EffectClass
-	17, // 9: fireonce.v1.Job.next_attempt_time:type_name -> google.protobuf.Timestamp
-	17, // 10: fireonce.v1.Job.next_look_time:type_name -> google.protobuf.Timestamp
-	11, // 11: fireonce.v1.Job.last_attempt:type_name -> fireonce.v1.Attempt
-	10, // 12: fireonce.v1.Job.last_error:type_name -> fireonce.v1.JobError
-	13, // 13: fireonce.v1.Job.effect:type_name -> fireonce.v1.Effect
-	14, // 14: fireonce.v1.Job.resolution:type_name -> fireonce.v1.Resolution
-	17, // 15: fireonce.v1.Job.cancel_request_time:type_name -> google.protobuf.Timestamp
-	17, // 16: fireonce.v1.Job.create_time:type_name -> google.protobuf.Timestamp
-	17, // 17: fireonce.v1.Job.update_time:type_name -> google.protobuf.Timestamp
-	17, // 18: fireonce.v1.Job.end_time:type_name -> google.protobuf.Timestamp
-	17, // 19: fireonce.v1.Job.key_expire_time:type_name -> google.protobuf.Timestamp
-	18, // 20: fireonce.v1.RetryPolicy.min_backoff:type_name -> google.protobuf.Duration
-	18, // 21: fireonce.v1.RetryPolicy.max_backoff:type_name -> google.protobuf.Duration
-	18, // 22: fireonce.v1.RetryPolicy.attempt_timeout:type_name -> google.protobuf.Duration
-	1,  // 23: fireonce.v1.JobError.kind:type_name -> fireonce.v1.FailureKind
-	17, // 24: fireonce.v1.JobError.time:type_name -> google.protobuf.Timestamp
-	17, // 25: fireonce.v1.Attempt.claim_time:type_name -> google.protobuf.Timestamp
-	17, // 26: fireonce.v1.Attempt.intent_time:type_name -> google.protobuf.Timestamp
-	17, // 27: fireonce.v1.Attempt.send_deadline:type_name -> google.protobuf.Timestamp
-	17, // 28: fireonce.v1.Attempt.answer_deadline:type_name -> google.protobuf.Timestamp
-	17, // 29: fireonce.v1.Attempt.end_time:type_name -> google.protobuf.Timestamp
-	4,  // 30: fireonce.v1.Attempt.outcome:type_name -> fireonce.v1.AttemptOutcome
-	1,  // 31: fireonce.v1.Attempt.failure_kind:type_name -> fireonce.v1.FailureKind
-	17, // 32: fireonce.v1.Observation.time:type_name -> google.protobuf.Timestamp
-	5,  // 33: fireonce.v1.Observation.verdict:type_name -> fireonce.v1.Observation.Verdict
-	17, // 34: fireonce.v1.Effect.effect_time:type_name -> google.protobuf.Timestamp
-	6,  // 35: fireonce.v1.Effect.proof:type_name -> fireonce.v1.Effect.Proof
-	7,  // 36: fireonce.v1.Resolution.decision:type_name -> fireonce.v1.Resolution.Decision
-	17, // 37: fireonce.v1.Resolution.resolve_time:type_name -> google.protobuf.Timestamp
-	38, // [38:38] is the sub-list for method output_type
-	38, // [38:38] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	23, // 9: fireonce.v1.Job.next_attempt_time:type_name -> google.protobuf.Timestamp
+	23, // 10: fireonce.v1.Job.next_look_time:type_name -> google.protobuf.Timestamp
+	14, // 11: fireonce.v1.Job.last_attempt:type_name -> fireonce.v1.Attempt
+	13, // 12: fireonce.v1.Job.last_error:type_name -> fireonce.v1.JobError
+	18, // 13: fireonce.v1.Job.effect:type_name -> fireonce.v1.Effect
+	19, // 14: fireonce.v1.Job.resolution:type_name -> fireonce.v1.Resolution
+	23, // 15: fireonce.v1.Job.cancel_request_time:type_name -> google.protobuf.Timestamp
+	23, // 16: fireonce.v1.Job.create_time:type_name -> google.protobuf.Timestamp
+	23, // 17: fireonce.v1.Job.update_time:type_name -> google.protobuf.Timestamp
+	23, // 18: fireonce.v1.Job.end_time:type_name -> google.protobuf.Timestamp
+	23, // 19: fireonce.v1.Job.key_expire_time:type_name -> google.protobuf.Timestamp
+	24, // 20: fireonce.v1.Job.wait_window:type_name -> google.protobuf.Duration
+	23, // 21: fireonce.v1.Job.wait_deadline:type_name -> google.protobuf.Timestamp
+	24, // 22: fireonce.v1.Job.attempt_timeout:type_name -> google.protobuf.Duration
+	11, // 23: fireonce.v1.Job.blocked_reason:type_name -> fireonce.v1.BlockedReason
+	23, // 24: fireonce.v1.Job.resend_allowed_time:type_name -> google.protobuf.Timestamp
+	6,  // 25: fireonce.v1.BlockedReason.kind:type_name -> fireonce.v1.BlockedReason.Kind
+	23, // 26: fireonce.v1.BlockedReason.end_time:type_name -> google.protobuf.Timestamp
+	24, // 27: fireonce.v1.RetryPolicy.min_backoff:type_name -> google.protobuf.Duration
+	24, // 28: fireonce.v1.RetryPolicy.max_backoff:type_name -> google.protobuf.Duration
+	1,  // 29: fireonce.v1.JobError.kind:type_name -> fireonce.v1.FailureKind
+	23, // 30: fireonce.v1.JobError.time:type_name -> google.protobuf.Timestamp
+	23, // 31: fireonce.v1.Attempt.claim_time:type_name -> google.protobuf.Timestamp
+	23, // 32: fireonce.v1.Attempt.intent_time:type_name -> google.protobuf.Timestamp
+	23, // 33: fireonce.v1.Attempt.send_deadline:type_name -> google.protobuf.Timestamp
+	23, // 34: fireonce.v1.Attempt.answer_deadline:type_name -> google.protobuf.Timestamp
+	23, // 35: fireonce.v1.Attempt.end_time:type_name -> google.protobuf.Timestamp
+	4,  // 36: fireonce.v1.Attempt.outcome:type_name -> fireonce.v1.AttemptOutcome
+	1,  // 37: fireonce.v1.Attempt.failure_kind:type_name -> fireonce.v1.FailureKind
+	15, // 38: fireonce.v1.Attempt.answer:type_name -> fireonce.v1.Answer
+	16, // 39: fireonce.v1.Answer.headers:type_name -> fireonce.v1.AnswerHeader
+	5,  // 40: fireonce.v1.Answer.body_omission:type_name -> fireonce.v1.BodyOmission
+	23, // 41: fireonce.v1.Observation.time:type_name -> google.protobuf.Timestamp
+	7,  // 42: fireonce.v1.Observation.verdict:type_name -> fireonce.v1.Observation.Verdict
+	23, // 43: fireonce.v1.Effect.effect_time:type_name -> google.protobuf.Timestamp
+	8,  // 44: fireonce.v1.Effect.proof:type_name -> fireonce.v1.Effect.Proof
+	9,  // 45: fireonce.v1.Resolution.decision:type_name -> fireonce.v1.Resolution.Decision
+	23, // 46: fireonce.v1.Resolution.resolve_time:type_name -> google.protobuf.Timestamp
+	0,  // 47: fireonce.v1.ErasedJob.state:type_name -> fireonce.v1.JobState
+	2,  // 48: fireonce.v1.ErasedJob.effect_class:type_name -> fireonce.v1.EffectClass
+	23, // 49: fireonce.v1.ErasedJob.schedule_time:type_name -> google.protobuf.Timestamp
+	23, // 50: fireonce.v1.ErasedJob.create_time:type_name -> google.protobuf.Timestamp
+	23, // 51: fireonce.v1.ErasedJob.end_time:type_name -> google.protobuf.Timestamp
+	8,  // 52: fireonce.v1.ErasedJob.proof:type_name -> fireonce.v1.Effect.Proof
+	23, // 53: fireonce.v1.ErasedJob.effect_time:type_name -> google.protobuf.Timestamp
+	23, // 54: fireonce.v1.ErasedJob.erase_time:type_name -> google.protobuf.Timestamp
+	55, // [55:55] is the sub-list for method output_type
+	55, // [55:55] is the sub-list for method input_type
+	55, // [55:55] is the sub-list for extension type_name
+	55, // [55:55] is the sub-list for extension extendee
+	0,  // [0:55] is the sub-list for field type_name
 }
 
 func init() { file_fireonce_v1_job_proto_init() }
@@ -1770,8 +2482,8 @@ func file_fireonce_v1_job_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fireonce_v1_job_proto_rawDesc), len(file_fireonce_v1_job_proto_rawDesc)),
-			NumEnums:      8,
-			NumMessages:   8,
+			NumEnums:      10,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -25,14 +25,76 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Subject of a warning. New values may be added.
+type WarningCode int32
+
+const (
+	WarningCode_WARNING_CODE_UNSPECIFIED WarningCode = 0
+	// The media file cannot be used as it is: it does not exist, has another type, or is
+	// too large or empty.
+	WarningCode_WARNING_CODE_MEDIA_UNUSABLE WarningCode = 1
+	// The media file could not be looked at now. It may be there when the job is sent.
+	WarningCode_WARNING_CODE_MEDIA_UNREACHABLE WarningCode = 2
+	// The job that this one replies to has ended without success: this one will be
+	// CANCELED unless that one is retried first.
+	WarningCode_WARNING_CODE_PREDECESSOR_ENDED WarningCode = 3
+	// The job that this one replies to is due after this one's wait is over.
+	WarningCode_WARNING_CODE_WAIT_TOO_SHORT WarningCode = 4
+)
+
+// Enum value maps for WarningCode.
+var (
+	WarningCode_name = map[int32]string{
+		0: "WARNING_CODE_UNSPECIFIED",
+		1: "WARNING_CODE_MEDIA_UNUSABLE",
+		2: "WARNING_CODE_MEDIA_UNREACHABLE",
+		3: "WARNING_CODE_PREDECESSOR_ENDED",
+		4: "WARNING_CODE_WAIT_TOO_SHORT",
+	}
+	WarningCode_value = map[string]int32{
+		"WARNING_CODE_UNSPECIFIED":       0,
+		"WARNING_CODE_MEDIA_UNUSABLE":    1,
+		"WARNING_CODE_MEDIA_UNREACHABLE": 2,
+		"WARNING_CODE_PREDECESSOR_ENDED": 3,
+		"WARNING_CODE_WAIT_TOO_SHORT":    4,
+	}
+)
+
+func (x WarningCode) Enum() *WarningCode {
+	p := new(WarningCode)
+	*p = x
+	return p
+}
+
+func (x WarningCode) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (WarningCode) Descriptor() protoreflect.EnumDescriptor {
+	return file_fireonce_v1_job_service_proto_enumTypes[0].Descriptor()
+}
+
+func (WarningCode) Type() protoreflect.EnumType {
+	return &file_fireonce_v1_job_service_proto_enumTypes[0]
+}
+
+func (x WarningCode) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use WarningCode.Descriptor instead.
+func (WarningCode) EnumDescriptor() ([]byte, []int) {
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{0}
+}
+
 // Order of a list of jobs.
 type JobOrder int32
 
 const (
-	// Same as SCHEDULED_FOR_DESC.
+	// Same as SCHEDULE_TIME_DESC.
 	JobOrder_JOB_ORDER_UNSPECIFIED        JobOrder = 0
-	JobOrder_JOB_ORDER_SCHEDULED_FOR_DESC JobOrder = 1
-	JobOrder_JOB_ORDER_SCHEDULED_FOR_ASC  JobOrder = 2
+	JobOrder_JOB_ORDER_SCHEDULE_TIME_DESC JobOrder = 1
+	JobOrder_JOB_ORDER_SCHEDULE_TIME_ASC  JobOrder = 2
 	JobOrder_JOB_ORDER_CREATE_TIME_DESC   JobOrder = 3
 )
 
@@ -40,14 +102,14 @@ const (
 var (
 	JobOrder_name = map[int32]string{
 		0: "JOB_ORDER_UNSPECIFIED",
-		1: "JOB_ORDER_SCHEDULED_FOR_DESC",
-		2: "JOB_ORDER_SCHEDULED_FOR_ASC",
+		1: "JOB_ORDER_SCHEDULE_TIME_DESC",
+		2: "JOB_ORDER_SCHEDULE_TIME_ASC",
 		3: "JOB_ORDER_CREATE_TIME_DESC",
 	}
 	JobOrder_value = map[string]int32{
 		"JOB_ORDER_UNSPECIFIED":        0,
-		"JOB_ORDER_SCHEDULED_FOR_DESC": 1,
-		"JOB_ORDER_SCHEDULED_FOR_ASC":  2,
+		"JOB_ORDER_SCHEDULE_TIME_DESC": 1,
+		"JOB_ORDER_SCHEDULE_TIME_ASC":  2,
 		"JOB_ORDER_CREATE_TIME_DESC":   3,
 	}
 )
@@ -63,11 +125,11 @@ func (x JobOrder) String() string {
 }
 
 func (JobOrder) Descriptor() protoreflect.EnumDescriptor {
-	return file_fireonce_v1_job_service_proto_enumTypes[0].Descriptor()
+	return file_fireonce_v1_job_service_proto_enumTypes[1].Descriptor()
 }
 
 func (JobOrder) Type() protoreflect.EnumType {
-	return &file_fireonce_v1_job_service_proto_enumTypes[0]
+	return &file_fireonce_v1_job_service_proto_enumTypes[1]
 }
 
 func (x JobOrder) Number() protoreflect.EnumNumber {
@@ -76,7 +138,7 @@ func (x JobOrder) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use JobOrder.Descriptor instead.
 func (JobOrder) EnumDescriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{0}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{1}
 }
 
 type ScheduleJobRequest struct {
@@ -84,31 +146,68 @@ type ScheduleJobRequest struct {
 	// Names the intended effect, unique in the project. Make it from the thing
 	// that is to happen ("welcome-email:user-42"), or make a UUID once and keep
 	// it across retries. 1 to 255 printable ASCII characters without space,
-	// compared byte for byte. The prefix "fireonce:" is reserved.
+	// compared byte for byte. The prefix "fireonce:" is reserved. Never use a key for
+	// a second thing: receivers that dedupe know the effect by it.
 	IdempotencyKey string `protobuf:"bytes,1,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	// Instead of a key: the server derives one from connection, payload and
-	// scheduled_for, so that two identical requests are one job. Two intended
-	// identical jobs then need keys. Requires scheduled_for.
-	DeriveKey    bool     `protobuf:"varint,2,opt,name=derive_key,json=deriveKey,proto3" json:"derive_key,omitempty"`
-	ConnectionId string   `protobuf:"bytes,3,opt,name=connection_id,json=connectionId,proto3" json:"connection_id,omitempty"`
-	Payload      *Payload `protobuf:"bytes,4,opt,name=payload,proto3" json:"payload,omitempty"`
+	// schedule_time, so that two identical requests are one job. Two intended
+	// identical jobs then need keys. Requires schedule_time.
+	DeriveKey bool `protobuf:"varint,2,opt,name=derive_key,json=deriveKey,proto3" json:"derive_key,omitempty"`
+	// The connection that sends it. One that is not the project's is NOT_FOUND /
+	// CONNECTION_NOT_FOUND. Id and key of one connection are the same to the comparison of
+	// repeats.
+	//
+	// Types that are valid to be assigned to Connection:
+	//
+	//	*ScheduleJobRequest_ConnectionId
+	//	*ScheduleJobRequest_ConnectionKey
+	Connection isScheduleJobRequest_Connection `protobuf_oneof:"connection"`
+	Payload    *Payload                        `protobuf:"bytes,5,opt,name=payload,proto3" json:"payload,omitempty"`
 	// Unset: as soon as possible. Truncated to microseconds. Up to 60 s in the
 	// past is taken as now; at most 5 years ahead.
-	ScheduledFor *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=scheduled_for,json=scheduledFor,proto3" json:"scheduled_for,omitempty"`
-	// How late the job may start, from scheduled_for. Unset: 2 h. At most 30 days.
-	StartWindow     *durationpb.Duration `protobuf:"bytes,6,opt,name=start_window,json=startWindow,proto3" json:"start_window,omitempty"`
-	RetryPolicy     *RetryPolicy         `protobuf:"bytes,7,opt,name=retry_policy,json=retryPolicy,proto3" json:"retry_policy,omitempty"`
-	AmbiguityPolicy AmbiguityPolicy      `protobuf:"varint,8,opt,name=ambiguity_policy,json=ambiguityPolicy,proto3,enum=fireonce.v1.AmbiguityPolicy" json:"ambiguity_policy,omitempty"`
+	ScheduleTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=schedule_time,json=scheduleTime,proto3" json:"schedule_time,omitempty"`
+	// How late the job may start, from schedule_time. Unset: 2 h. At most 30 days.
+	StartWindow     *durationpb.Duration `protobuf:"bytes,7,opt,name=start_window,json=startWindow,proto3" json:"start_window,omitempty"`
+	RetryPolicy     *RetryPolicy         `protobuf:"bytes,8,opt,name=retry_policy,json=retryPolicy,proto3" json:"retry_policy,omitempty"`
+	AmbiguityPolicy AmbiguityPolicy      `protobuf:"varint,9,opt,name=ambiguity_policy,json=ambiguityPolicy,proto3,enum=fireonce.v1.AmbiguityPolicy" json:"ambiguity_policy,omitempty"`
 	// Not part of the comparison of repeats. At most 32.
-	Labels map[string]string `protobuf:"bytes,9,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// IANA name in which to show scheduled_for, e.g. "Europe/Vienna". Display
+	Labels map[string]string `protobuf:"bytes,10,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// IANA name in which to show schedule_time, e.g. "Europe/Vienna". Display
 	// only: it moves nothing. Not part of the comparison of repeats.
-	TimeZone string `protobuf:"bytes,10,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
+	TimeZone string `protobuf:"bytes,11,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
 	// A job of the same connection that this one replies to (a thread). This one
-	// waits until that one has succeeded and takes its external id.
-	ReplyToJobId string `protobuf:"bytes,11,opt,name=reply_to_job_id,json=replyToJobId,proto3" json:"reply_to_job_id,omitempty"`
-	// Check everything, store nothing. The answer's job has no id.
-	ValidateOnly  bool `protobuf:"varint,12,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	// waits until that one has succeeded and takes its external id. If that one ends
+	// otherwise, this one is CANCELED. At most 100 jobs wait for one; those that have ended
+	// while they waited count until they are removed. Unset: it replies to none. Id and key of one job are
+	// the same to the comparison of repeats.
+	//
+	// Types that are valid to be assigned to ReplyTo:
+	//
+	//	*ScheduleJobRequest_ReplyToJobId
+	//	*ScheduleJobRequest_ReplyToKey
+	ReplyTo isScheduleJobRequest_ReplyTo `protobuf_oneof:"reply_to"`
+	// Check as a submit does, store nothing: the request, its limits, what the connector
+	// can send with the connection's settings, and the quotas. Media files are looked
+	// for, and missing ones are warnings. The platform is not called, so the credential,
+	// the recipient, and limits that only the platform knows stay unchecked. The
+	// answer's job has no id.
+	ValidateOnly bool `protobuf:"varint,14,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	// Time allowed for one request to the platform. Unset or 0 means 30 s. At most
+	// 10 min.
+	AttemptTimeout *durationpb.Duration `protobuf:"bytes,15,opt,name=attempt_timeout,json=attemptTimeout,proto3" json:"attempt_timeout,omitempty"`
+	// How long a reply waits for the job that it replies to, from its own schedule_time.
+	// Past that it becomes EXPIRED. The start window counts only from the end of that job,
+	// or from this job's own time if that is later. Unset: 72 h. At most 5 years. Only
+	// with reply_to.
+	WaitWindow *durationpb.Duration `protobuf:"bytes,16,opt,name=wait_window,json=waitWindow,proto3" json:"wait_window,omitempty"`
+	// The effect key, for an effect that other code has begun under it, such as a
+	// charge: Fireonce takes it over, and the receiver drops what it did already.
+	// Needs the scope "effect-keys:write". Only where the connection is KEYED, and not
+	// with ambiguity_policy RESEND. An effect key is used once at a receiver, in all
+	// projects together, for ever: otherwise EFFECT_KEY_TAKEN. A receiver is a host and
+	// port, where http and https at their usual ports are one, or a whole platform. Derived keys start with "fo1_": what starts with "fo", digits
+	// and "_" is refused (KEY_RESERVED). Unset: derived. Compared by repeats.
+	EffectKey     string `protobuf:"bytes,17,opt,name=effect_key,json=effectKey,proto3" json:"effect_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -157,9 +256,27 @@ func (x *ScheduleJobRequest) GetDeriveKey() bool {
 	return false
 }
 
+func (x *ScheduleJobRequest) GetConnection() isScheduleJobRequest_Connection {
+	if x != nil {
+		return x.Connection
+	}
+	return nil
+}
+
 func (x *ScheduleJobRequest) GetConnectionId() string {
 	if x != nil {
-		return x.ConnectionId
+		if x, ok := x.Connection.(*ScheduleJobRequest_ConnectionId); ok {
+			return x.ConnectionId
+		}
+	}
+	return ""
+}
+
+func (x *ScheduleJobRequest) GetConnectionKey() string {
+	if x != nil {
+		if x, ok := x.Connection.(*ScheduleJobRequest_ConnectionKey); ok {
+			return x.ConnectionKey
+		}
 	}
 	return ""
 }
@@ -171,9 +288,9 @@ func (x *ScheduleJobRequest) GetPayload() *Payload {
 	return nil
 }
 
-func (x *ScheduleJobRequest) GetScheduledFor() *timestamppb.Timestamp {
+func (x *ScheduleJobRequest) GetScheduleTime() *timestamppb.Timestamp {
 	if x != nil {
-		return x.ScheduledFor
+		return x.ScheduleTime
 	}
 	return nil
 }
@@ -213,9 +330,27 @@ func (x *ScheduleJobRequest) GetTimeZone() string {
 	return ""
 }
 
+func (x *ScheduleJobRequest) GetReplyTo() isScheduleJobRequest_ReplyTo {
+	if x != nil {
+		return x.ReplyTo
+	}
+	return nil
+}
+
 func (x *ScheduleJobRequest) GetReplyToJobId() string {
 	if x != nil {
-		return x.ReplyToJobId
+		if x, ok := x.ReplyTo.(*ScheduleJobRequest_ReplyToJobId); ok {
+			return x.ReplyToJobId
+		}
+	}
+	return ""
+}
+
+func (x *ScheduleJobRequest) GetReplyToKey() string {
+	if x != nil {
+		if x, ok := x.ReplyTo.(*ScheduleJobRequest_ReplyToKey); ok {
+			return x.ReplyToKey
+		}
 	}
 	return ""
 }
@@ -227,17 +362,71 @@ func (x *ScheduleJobRequest) GetValidateOnly() bool {
 	return false
 }
 
+func (x *ScheduleJobRequest) GetAttemptTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.AttemptTimeout
+	}
+	return nil
+}
+
+func (x *ScheduleJobRequest) GetWaitWindow() *durationpb.Duration {
+	if x != nil {
+		return x.WaitWindow
+	}
+	return nil
+}
+
+func (x *ScheduleJobRequest) GetEffectKey() string {
+	if x != nil {
+		return x.EffectKey
+	}
+	return ""
+}
+
+type isScheduleJobRequest_Connection interface {
+	isScheduleJobRequest_Connection()
+}
+
+type ScheduleJobRequest_ConnectionId struct {
+	ConnectionId string `protobuf:"bytes,3,opt,name=connection_id,json=connectionId,proto3,oneof"`
+}
+
+type ScheduleJobRequest_ConnectionKey struct {
+	// The key under which the connection was created.
+	ConnectionKey string `protobuf:"bytes,4,opt,name=connection_key,json=connectionKey,proto3,oneof"`
+}
+
+func (*ScheduleJobRequest_ConnectionId) isScheduleJobRequest_Connection() {}
+
+func (*ScheduleJobRequest_ConnectionKey) isScheduleJobRequest_Connection() {}
+
+type isScheduleJobRequest_ReplyTo interface {
+	isScheduleJobRequest_ReplyTo()
+}
+
+type ScheduleJobRequest_ReplyToJobId struct {
+	ReplyToJobId string `protobuf:"bytes,12,opt,name=reply_to_job_id,json=replyToJobId,proto3,oneof"`
+}
+
+type ScheduleJobRequest_ReplyToKey struct {
+	// The key under which that job was scheduled; in a batch, also by an earlier item.
+	ReplyToKey string `protobuf:"bytes,13,opt,name=reply_to_key,json=replyToKey,proto3,oneof"`
+}
+
+func (*ScheduleJobRequest_ReplyToJobId) isScheduleJobRequest_ReplyTo() {}
+
+func (*ScheduleJobRequest_ReplyToKey) isScheduleJobRequest_ReplyTo() {}
+
 type ScheduleJobResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As stored now; on a repeat, its current state, not the state at creation.
 	Job *Job `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
 	// True if this call stored it, false for a repeat.
 	Created bool `protobuf:"varint,2,opt,name=created,proto3" json:"created,omitempty"`
-	// What may keep the job from having its effect, in a user's words: a media file
-	// that is not there now, say. Each begins with the field that it is about. It is
-	// looked for when a job is stored or with validate_only, in 2 s at most, and not
-	// by every server. None of it is sure, and none refuses the job.
-	Warnings      []string `protobuf:"bytes,3,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	// Reasons for which the job may not have its effect. Looked for when a job is stored or
+	// with validate_only, in 2 s at most, not for items of a batch, and not by every
+	// server. None of it is sure, and none refuses the job.
+	Warnings      []*Warning `protobuf:"bytes,3,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -286,11 +475,74 @@ func (x *ScheduleJobResponse) GetCreated() bool {
 	return false
 }
 
-func (x *ScheduleJobResponse) GetWarnings() []string {
+func (x *ScheduleJobResponse) GetWarnings() []*Warning {
 	if x != nil {
 		return x.Warnings
 	}
 	return nil
+}
+
+// Something that may keep a job from having its effect.
+type Warning struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The path of the field in the request, e.g. "payload.social_post.media[1]".
+	Field string      `protobuf:"bytes,1,opt,name=field,proto3" json:"field,omitempty"`
+	Code  WarningCode `protobuf:"varint,2,opt,name=code,proto3,enum=fireonce.v1.WarningCode" json:"code,omitempty"`
+	// For a person. Redacted.
+	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Warning) Reset() {
+	*x = Warning{}
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Warning) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Warning) ProtoMessage() {}
+
+func (x *Warning) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Warning.ProtoReflect.Descriptor instead.
+func (*Warning) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Warning) GetField() string {
+	if x != nil {
+		return x.Field
+	}
+	return ""
+}
+
+func (x *Warning) GetCode() WarningCode {
+	if x != nil {
+		return x.Code
+	}
+	return WarningCode_WARNING_CODE_UNSPECIFIED
+}
+
+func (x *Warning) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
 }
 
 type BatchScheduleJobsRequest struct {
@@ -303,7 +555,7 @@ type BatchScheduleJobsRequest struct {
 
 func (x *BatchScheduleJobsRequest) Reset() {
 	*x = BatchScheduleJobsRequest{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[2]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -315,7 +567,7 @@ func (x *BatchScheduleJobsRequest) String() string {
 func (*BatchScheduleJobsRequest) ProtoMessage() {}
 
 func (x *BatchScheduleJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[2]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -328,7 +580,7 @@ func (x *BatchScheduleJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BatchScheduleJobsRequest.ProtoReflect.Descriptor instead.
 func (*BatchScheduleJobsRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{2}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *BatchScheduleJobsRequest) GetRequests() []*ScheduleJobRequest {
@@ -348,7 +600,7 @@ type BatchScheduleJobsResponse struct {
 
 func (x *BatchScheduleJobsResponse) Reset() {
 	*x = BatchScheduleJobsResponse{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[3]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -360,7 +612,7 @@ func (x *BatchScheduleJobsResponse) String() string {
 func (*BatchScheduleJobsResponse) ProtoMessage() {}
 
 func (x *BatchScheduleJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[3]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -373,7 +625,7 @@ func (x *BatchScheduleJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BatchScheduleJobsResponse.ProtoReflect.Descriptor instead.
 func (*BatchScheduleJobsResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{3}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *BatchScheduleJobsResponse) GetResults() []*BatchScheduleJobsResponse_Result {
@@ -383,34 +635,33 @@ func (x *BatchScheduleJobsResponse) GetResults() []*BatchScheduleJobsResponse_Re
 	return nil
 }
 
-// Why one item of a batch failed.
-type BatchError struct {
+// Why one of the items or jobs of a call failed.
+type ItemError struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// google.rpc.Code.
 	Code    int32  `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
-	// What the item's own RPC would have sent with its error. Unset for an item
-	// that breaks the rules of this contract; message then names the fields.
+	// The detail that the item's own RPC would have sent. Always set.
 	Detail        *ErrorDetail `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *BatchError) Reset() {
-	*x = BatchError{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[4]
+func (x *ItemError) Reset() {
+	*x = ItemError{}
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *BatchError) String() string {
+func (x *ItemError) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*BatchError) ProtoMessage() {}
+func (*ItemError) ProtoMessage() {}
 
-func (x *BatchError) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[4]
+func (x *ItemError) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -421,26 +672,26 @@ func (x *BatchError) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use BatchError.ProtoReflect.Descriptor instead.
-func (*BatchError) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{4}
+// Deprecated: Use ItemError.ProtoReflect.Descriptor instead.
+func (*ItemError) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{5}
 }
 
-func (x *BatchError) GetCode() int32 {
+func (x *ItemError) GetCode() int32 {
 	if x != nil {
 		return x.Code
 	}
 	return 0
 }
 
-func (x *BatchError) GetMessage() string {
+func (x *ItemError) GetMessage() string {
 	if x != nil {
 		return x.Message
 	}
 	return ""
 }
 
-func (x *BatchError) GetDetail() *ErrorDetail {
+func (x *ItemError) GetDetail() *ErrorDetail {
 	if x != nil {
 		return x.Detail
 	}
@@ -449,11 +700,11 @@ func (x *BatchError) GetDetail() *ErrorDetail {
 
 type GetJobRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Types that are valid to be assigned to By:
+	// Types that are valid to be assigned to Job:
 	//
 	//	*GetJobRequest_JobId
 	//	*GetJobRequest_IdempotencyKey
-	By isGetJobRequest_By `protobuf_oneof:"by"`
+	Job isGetJobRequest_Job `protobuf_oneof:"job"`
 	// Leave the payload out of the answer.
 	OmitPayload   bool `protobuf:"varint,3,opt,name=omit_payload,json=omitPayload,proto3" json:"omit_payload,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -462,7 +713,7 @@ type GetJobRequest struct {
 
 func (x *GetJobRequest) Reset() {
 	*x = GetJobRequest{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[5]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -474,7 +725,7 @@ func (x *GetJobRequest) String() string {
 func (*GetJobRequest) ProtoMessage() {}
 
 func (x *GetJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[5]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -487,19 +738,19 @@ func (x *GetJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobRequest.ProtoReflect.Descriptor instead.
 func (*GetJobRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{5}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{6}
 }
 
-func (x *GetJobRequest) GetBy() isGetJobRequest_By {
+func (x *GetJobRequest) GetJob() isGetJobRequest_Job {
 	if x != nil {
-		return x.By
+		return x.Job
 	}
 	return nil
 }
 
 func (x *GetJobRequest) GetJobId() string {
 	if x != nil {
-		if x, ok := x.By.(*GetJobRequest_JobId); ok {
+		if x, ok := x.Job.(*GetJobRequest_JobId); ok {
 			return x.JobId
 		}
 	}
@@ -508,7 +759,7 @@ func (x *GetJobRequest) GetJobId() string {
 
 func (x *GetJobRequest) GetIdempotencyKey() string {
 	if x != nil {
-		if x, ok := x.By.(*GetJobRequest_IdempotencyKey); ok {
+		if x, ok := x.Job.(*GetJobRequest_IdempotencyKey); ok {
 			return x.IdempotencyKey
 		}
 	}
@@ -522,8 +773,8 @@ func (x *GetJobRequest) GetOmitPayload() bool {
 	return false
 }
 
-type isGetJobRequest_By interface {
-	isGetJobRequest_By()
+type isGetJobRequest_Job interface {
+	isGetJobRequest_Job()
 }
 
 type GetJobRequest_JobId struct {
@@ -535,9 +786,9 @@ type GetJobRequest_IdempotencyKey struct {
 	IdempotencyKey string `protobuf:"bytes,2,opt,name=idempotency_key,json=idempotencyKey,proto3,oneof"`
 }
 
-func (*GetJobRequest_JobId) isGetJobRequest_By() {}
+func (*GetJobRequest_JobId) isGetJobRequest_Job() {}
 
-func (*GetJobRequest_IdempotencyKey) isGetJobRequest_By() {}
+func (*GetJobRequest_IdempotencyKey) isGetJobRequest_Job() {}
 
 type GetJobResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -550,7 +801,7 @@ type GetJobResponse struct {
 
 func (x *GetJobResponse) Reset() {
 	*x = GetJobResponse{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[6]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -562,7 +813,7 @@ func (x *GetJobResponse) String() string {
 func (*GetJobResponse) ProtoMessage() {}
 
 func (x *GetJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[6]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -575,7 +826,7 @@ func (x *GetJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobResponse.ProtoReflect.Descriptor instead.
 func (*GetJobResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{6}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetJobResponse) GetJob() *Job {
@@ -600,21 +851,50 @@ type JobFilter struct {
 	// At most 50.
 	ConnectionIds []string `protobuf:"bytes,2,rep,name=connection_ids,json=connectionIds,proto3" json:"connection_ids,omitempty"`
 	ScheduleId    string   `protobuf:"bytes,3,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
-	// scheduled_for at or after this.
-	ScheduledFrom *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=scheduled_from,json=scheduledFrom,proto3" json:"scheduled_from,omitempty"`
-	// scheduled_for before this.
-	ScheduledBefore *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=scheduled_before,json=scheduledBefore,proto3" json:"scheduled_before,omitempty"`
+	// schedule_time at or after this.
+	ScheduleTimeFrom *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=schedule_time_from,json=scheduleTimeFrom,proto3" json:"schedule_time_from,omitempty"`
+	// schedule_time before this.
+	ScheduleTimeBefore *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=schedule_time_before,json=scheduleTimeBefore,proto3" json:"schedule_time_before,omitempty"`
 	// All must match. At most 8.
 	Labels map[string]string `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// At most 100.
-	JobIds        []string `protobuf:"bytes,7,rep,name=job_ids,json=jobIds,proto3" json:"job_ids,omitempty"`
+	JobIds []string `protobuf:"bytes,7,rep,name=job_ids,json=jobIds,proto3" json:"job_ids,omitempty"`
+	// Connections by their keys: one list with connection_ids. A key of no connection is
+	// NOT_FOUND / CONNECTION_NOT_FOUND. At most 50.
+	ConnectionKeys []string `protobuf:"bytes,8,rep,name=connection_keys,json=connectionKeys,proto3" json:"connection_keys,omitempty"`
+	// Beginning of the idempotency key, byte for byte; a whole key, too. Served by an index.
+	IdempotencyKeyPrefix string `protobuf:"bytes,9,opt,name=idempotency_key_prefix,json=idempotencyKeyPrefix,proto3" json:"idempotency_key_prefix,omitempty"`
+	// A part of the idempotency key, byte for byte, at least 3 characters. There is no index
+	// for it: pages may be empty before the last one, so set other fields, too.
+	IdempotencyKeyText string `protobuf:"bytes,10,opt,name=idempotency_key_text,json=idempotencyKeyText,proto3" json:"idempotency_key_text,omitempty"`
+	// Effect.external_id, the whole of it: only jobs that have SUCCEEDED.
+	ExternalId string `protobuf:"bytes,11,opt,name=external_id,json=externalId,proto3" json:"external_id,omitempty"`
+	// Whom the payload addresses: an address in to, cc or bcc of an e-mail, whatever its
+	// case and without the name beside it, or the recipient_id of a direct message. The
+	// first 100 of a job are known. Needs the scope "payloads:read": an answer tells what a
+	// payload has.
+	Recipient string `protobuf:"bytes,12,opt,name=recipient,proto3" json:"recipient,omitempty"`
+	// Kind of Job.last_error.
+	ErrorKinds    []FailureKind `protobuf:"varint,13,rep,packed,name=error_kinds,json=errorKinds,proto3,enum=fireonce.v1.FailureKind" json:"error_kinds,omitempty"`
+	EffectClasses []EffectClass `protobuf:"varint,14,rep,packed,name=effect_classes,json=effectClasses,proto3,enum=fireonce.v1.EffectClass" json:"effect_classes,omitempty"`
+	// create_time at or after this.
+	CreateTimeFrom *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=create_time_from,json=createTimeFrom,proto3" json:"create_time_from,omitempty"`
+	// create_time before this.
+	CreateTimeBefore *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=create_time_before,json=createTimeBefore,proto3" json:"create_time_before,omitempty"`
+	// end_time at or after this: only jobs that have ended.
+	EndTimeFrom *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=end_time_from,json=endTimeFrom,proto3" json:"end_time_from,omitempty"`
+	// end_time before this: only jobs that have ended.
+	EndTimeBefore *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=end_time_before,json=endTimeBefore,proto3" json:"end_time_before,omitempty"`
+	// The job has been in its state for at least so long, by the store's clock. At most 5
+	// years.
+	StateAge      *durationpb.Duration `protobuf:"bytes,19,opt,name=state_age,json=stateAge,proto3" json:"state_age,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JobFilter) Reset() {
 	*x = JobFilter{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[7]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -626,7 +906,7 @@ func (x *JobFilter) String() string {
 func (*JobFilter) ProtoMessage() {}
 
 func (x *JobFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[7]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -639,7 +919,7 @@ func (x *JobFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobFilter.ProtoReflect.Descriptor instead.
 func (*JobFilter) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{7}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *JobFilter) GetStates() []JobState {
@@ -663,16 +943,16 @@ func (x *JobFilter) GetScheduleId() string {
 	return ""
 }
 
-func (x *JobFilter) GetScheduledFrom() *timestamppb.Timestamp {
+func (x *JobFilter) GetScheduleTimeFrom() *timestamppb.Timestamp {
 	if x != nil {
-		return x.ScheduledFrom
+		return x.ScheduleTimeFrom
 	}
 	return nil
 }
 
-func (x *JobFilter) GetScheduledBefore() *timestamppb.Timestamp {
+func (x *JobFilter) GetScheduleTimeBefore() *timestamppb.Timestamp {
 	if x != nil {
-		return x.ScheduledBefore
+		return x.ScheduleTimeBefore
 	}
 	return nil
 }
@@ -691,6 +971,90 @@ func (x *JobFilter) GetJobIds() []string {
 	return nil
 }
 
+func (x *JobFilter) GetConnectionKeys() []string {
+	if x != nil {
+		return x.ConnectionKeys
+	}
+	return nil
+}
+
+func (x *JobFilter) GetIdempotencyKeyPrefix() string {
+	if x != nil {
+		return x.IdempotencyKeyPrefix
+	}
+	return ""
+}
+
+func (x *JobFilter) GetIdempotencyKeyText() string {
+	if x != nil {
+		return x.IdempotencyKeyText
+	}
+	return ""
+}
+
+func (x *JobFilter) GetExternalId() string {
+	if x != nil {
+		return x.ExternalId
+	}
+	return ""
+}
+
+func (x *JobFilter) GetRecipient() string {
+	if x != nil {
+		return x.Recipient
+	}
+	return ""
+}
+
+func (x *JobFilter) GetErrorKinds() []FailureKind {
+	if x != nil {
+		return x.ErrorKinds
+	}
+	return nil
+}
+
+func (x *JobFilter) GetEffectClasses() []EffectClass {
+	if x != nil {
+		return x.EffectClasses
+	}
+	return nil
+}
+
+func (x *JobFilter) GetCreateTimeFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreateTimeFrom
+	}
+	return nil
+}
+
+func (x *JobFilter) GetCreateTimeBefore() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreateTimeBefore
+	}
+	return nil
+}
+
+func (x *JobFilter) GetEndTimeFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndTimeFrom
+	}
+	return nil
+}
+
+func (x *JobFilter) GetEndTimeBefore() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndTimeBefore
+	}
+	return nil
+}
+
+func (x *JobFilter) GetStateAge() *durationpb.Duration {
+	if x != nil {
+		return x.StateAge
+	}
+	return nil
+}
+
 type ListJobsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Unset: all jobs of the project.
@@ -705,7 +1069,7 @@ type ListJobsRequest struct {
 
 func (x *ListJobsRequest) Reset() {
 	*x = ListJobsRequest{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[8]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -717,7 +1081,7 @@ func (x *ListJobsRequest) String() string {
 func (*ListJobsRequest) ProtoMessage() {}
 
 func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[8]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -730,7 +1094,7 @@ func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsRequest.ProtoReflect.Descriptor instead.
 func (*ListJobsRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{8}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListJobsRequest) GetFilter() *JobFilter {
@@ -775,7 +1139,7 @@ type ListJobsResponse struct {
 
 func (x *ListJobsResponse) Reset() {
 	*x = ListJobsResponse{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[9]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -787,7 +1151,7 @@ func (x *ListJobsResponse) String() string {
 func (*ListJobsResponse) ProtoMessage() {}
 
 func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[9]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -800,7 +1164,7 @@ func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsResponse.ProtoReflect.Descriptor instead.
 func (*ListJobsResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{9}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListJobsResponse) GetJobs() []*Job {
@@ -825,7 +1189,7 @@ func (x *ListJobsResponse) GetEventsCursor() string {
 }
 
 // Selects events: all fields that are set must match; a list matches when one
-// of its values does. There is no filter by state: a client could not see a job
+// of its values does. job_ids and idempotency_keys are one list together. There is no filter by state: a client could not see a job
 // leave it.
 type EventFilter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -834,13 +1198,23 @@ type EventFilter struct {
 	// At most 50.
 	ConnectionIds []string `protobuf:"bytes,2,rep,name=connection_ids,json=connectionIds,proto3" json:"connection_ids,omitempty"`
 	ScheduleId    string   `protobuf:"bytes,3,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// All must be among the labels that the job has now. At most 8.
+	Labels map[string]string `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Only changes by which a job ended: new_state is terminal, and old_state is another.
+	EndedOnly bool `protobuf:"varint,5,opt,name=ended_only,json=endedOnly,proto3" json:"ended_only,omitempty"`
+	// Jobs by their keys, beside job_ids: each is looked up when the call begins. At most
+	// 100.
+	IdempotencyKeys []string `protobuf:"bytes,6,rep,name=idempotency_keys,json=idempotencyKeys,proto3" json:"idempotency_keys,omitempty"`
+	// Connections by their keys: one list with connection_ids. A key of no connection is
+	// NOT_FOUND / CONNECTION_NOT_FOUND. At most 50.
+	ConnectionKeys []string `protobuf:"bytes,7,rep,name=connection_keys,json=connectionKeys,proto3" json:"connection_keys,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *EventFilter) Reset() {
 	*x = EventFilter{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[10]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -852,7 +1226,7 @@ func (x *EventFilter) String() string {
 func (*EventFilter) ProtoMessage() {}
 
 func (x *EventFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[10]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -865,7 +1239,7 @@ func (x *EventFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventFilter.ProtoReflect.Descriptor instead.
 func (*EventFilter) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{10}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *EventFilter) GetJobIds() []string {
@@ -887,6 +1261,34 @@ func (x *EventFilter) GetScheduleId() string {
 		return x.ScheduleId
 	}
 	return ""
+}
+
+func (x *EventFilter) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *EventFilter) GetEndedOnly() bool {
+	if x != nil {
+		return x.EndedOnly
+	}
+	return false
+}
+
+func (x *EventFilter) GetIdempotencyKeys() []string {
+	if x != nil {
+		return x.IdempotencyKeys
+	}
+	return nil
+}
+
+func (x *EventFilter) GetConnectionKeys() []string {
+	if x != nil {
+		return x.ConnectionKeys
+	}
+	return nil
 }
 
 type StreamJobEventsRequest struct {
@@ -911,7 +1313,7 @@ type StreamJobEventsRequest struct {
 
 func (x *StreamJobEventsRequest) Reset() {
 	*x = StreamJobEventsRequest{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[11]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -923,7 +1325,7 @@ func (x *StreamJobEventsRequest) String() string {
 func (*StreamJobEventsRequest) ProtoMessage() {}
 
 func (x *StreamJobEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[11]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -936,7 +1338,7 @@ func (x *StreamJobEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamJobEventsRequest.ProtoReflect.Descriptor instead.
 func (*StreamJobEventsRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{11}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *StreamJobEventsRequest) GetFilter() *EventFilter {
@@ -1028,7 +1430,7 @@ type StreamJobEventsResponse struct {
 
 func (x *StreamJobEventsResponse) Reset() {
 	*x = StreamJobEventsResponse{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[12]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1040,7 +1442,7 @@ func (x *StreamJobEventsResponse) String() string {
 func (*StreamJobEventsResponse) ProtoMessage() {}
 
 func (x *StreamJobEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[12]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1053,7 +1455,7 @@ func (x *StreamJobEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamJobEventsResponse.ProtoReflect.Descriptor instead.
 func (*StreamJobEventsResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{12}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *StreamJobEventsResponse) GetEvent() *JobEvent {
@@ -1063,24 +1465,175 @@ func (x *StreamJobEventsResponse) GetEvent() *JobEvent {
 	return nil
 }
 
+type ListJobEventsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Unset: all events of the project.
+	Filter *EventFilter `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
+	// From JobEvent.cursor, an events_cursor or next_cursor. Empty: from the beginning of
+	// what is kept.
+	AfterCursor string `protobuf:"bytes,2,opt,name=after_cursor,json=afterCursor,proto3" json:"after_cursor,omitempty"`
+	// 0 means 50; above 500 means 500.
+	PageSize int32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// Set JobChanged.job.
+	IncludeJob    bool `protobuf:"varint,4,opt,name=include_job,json=includeJob,proto3" json:"include_job,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListJobEventsRequest) Reset() {
+	*x = ListJobEventsRequest{}
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListJobEventsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListJobEventsRequest) ProtoMessage() {}
+
+func (x *ListJobEventsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListJobEventsRequest.ProtoReflect.Descriptor instead.
+func (*ListJobEventsRequest) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ListJobEventsRequest) GetFilter() *EventFilter {
+	if x != nil {
+		return x.Filter
+	}
+	return nil
+}
+
+func (x *ListJobEventsRequest) GetAfterCursor() string {
+	if x != nil {
+		return x.AfterCursor
+	}
+	return ""
+}
+
+func (x *ListJobEventsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListJobEventsRequest) GetIncludeJob() bool {
+	if x != nil {
+		return x.IncludeJob
+	}
+	return false
+}
+
+type ListJobEventsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Oldest first. Never heartbeats.
+	Events []*JobEvent `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
+	// Where to go on, also with StreamJobEvents. Always set: at the end of the log, a later
+	// call with it returns what has come since.
+	NextCursor string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	// There may be more events now. A call looks at a bounded part of the log, so a page may
+	// be short, or empty, although more follow.
+	HasMore       bool `protobuf:"varint,3,opt,name=has_more,json=hasMore,proto3" json:"has_more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListJobEventsResponse) Reset() {
+	*x = ListJobEventsResponse{}
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListJobEventsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListJobEventsResponse) ProtoMessage() {}
+
+func (x *ListJobEventsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListJobEventsResponse.ProtoReflect.Descriptor instead.
+func (*ListJobEventsResponse) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ListJobEventsResponse) GetEvents() []*JobEvent {
+	if x != nil {
+		return x.Events
+	}
+	return nil
+}
+
+func (x *ListJobEventsResponse) GetNextCursor() string {
+	if x != nil {
+		return x.NextCursor
+	}
+	return ""
+}
+
+func (x *ListJobEventsResponse) GetHasMore() bool {
+	if x != nil {
+		return x.HasMore
+	}
+	return false
+}
+
 type UpdateJobRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	JobId string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	// Types that are valid to be assigned to Job:
+	//
+	//	*UpdateJobRequest_JobId
+	//	*UpdateJobRequest_IdempotencyKey
+	Job isUpdateJobRequest_Job `protobuf_oneof:"job"`
 	// Required: the job as it was read.
-	Etag string `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
-	// Which of the fields below to change: "payload", "labels".
-	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,3,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
+	Etag string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
+	// Which of the fields below to change.
+	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,4,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
 	// Replaces the content whole; of the same kind as it was.
-	Payload *Payload `protobuf:"bytes,4,opt,name=payload,proto3" json:"payload,omitempty"`
+	Payload *Payload `protobuf:"bytes,5,opt,name=payload,proto3" json:"payload,omitempty"`
 	// Replaces all labels.
-	Labels        map[string]string `protobuf:"bytes,5,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Labels map[string]string `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// What to do when an outcome stays unknown. Unspecified: HOLD.
+	AmbiguityPolicy AmbiguityPolicy `protobuf:"varint,7,opt,name=ambiguity_policy,json=ambiguityPolicy,proto3,enum=fireonce.v1.AmbiguityPolicy" json:"ambiguity_policy,omitempty"`
+	// Replaced whole. Unset: the defaults.
+	RetryPolicy *RetryPolicy `protobuf:"bytes,8,opt,name=retry_policy,json=retryPolicy,proto3" json:"retry_policy,omitempty"`
+	// Time allowed for one request to the platform. Unset or 0 means 30 s. At most
+	// 10 min.
+	AttemptTimeout *durationpb.Duration `protobuf:"bytes,9,opt,name=attempt_timeout,json=attemptTimeout,proto3" json:"attempt_timeout,omitempty"`
+	// IANA name in which to show schedule_time. Empty: none.
+	TimeZone      string `protobuf:"bytes,10,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *UpdateJobRequest) Reset() {
 	*x = UpdateJobRequest{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[13]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1092,7 +1645,7 @@ func (x *UpdateJobRequest) String() string {
 func (*UpdateJobRequest) ProtoMessage() {}
 
 func (x *UpdateJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[13]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1105,12 +1658,30 @@ func (x *UpdateJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateJobRequest.ProtoReflect.Descriptor instead.
 func (*UpdateJobRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{13}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *UpdateJobRequest) GetJob() isUpdateJobRequest_Job {
+	if x != nil {
+		return x.Job
+	}
+	return nil
 }
 
 func (x *UpdateJobRequest) GetJobId() string {
 	if x != nil {
-		return x.JobId
+		if x, ok := x.Job.(*UpdateJobRequest_JobId); ok {
+			return x.JobId
+		}
+	}
+	return ""
+}
+
+func (x *UpdateJobRequest) GetIdempotencyKey() string {
+	if x != nil {
+		if x, ok := x.Job.(*UpdateJobRequest_IdempotencyKey); ok {
+			return x.IdempotencyKey
+		}
 	}
 	return ""
 }
@@ -1143,6 +1714,51 @@ func (x *UpdateJobRequest) GetLabels() map[string]string {
 	return nil
 }
 
+func (x *UpdateJobRequest) GetAmbiguityPolicy() AmbiguityPolicy {
+	if x != nil {
+		return x.AmbiguityPolicy
+	}
+	return AmbiguityPolicy_AMBIGUITY_POLICY_UNSPECIFIED
+}
+
+func (x *UpdateJobRequest) GetRetryPolicy() *RetryPolicy {
+	if x != nil {
+		return x.RetryPolicy
+	}
+	return nil
+}
+
+func (x *UpdateJobRequest) GetAttemptTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.AttemptTimeout
+	}
+	return nil
+}
+
+func (x *UpdateJobRequest) GetTimeZone() string {
+	if x != nil {
+		return x.TimeZone
+	}
+	return ""
+}
+
+type isUpdateJobRequest_Job interface {
+	isUpdateJobRequest_Job()
+}
+
+type UpdateJobRequest_JobId struct {
+	JobId string `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3,oneof"`
+}
+
+type UpdateJobRequest_IdempotencyKey struct {
+	// The key under which the job was scheduled.
+	IdempotencyKey string `protobuf:"bytes,2,opt,name=idempotency_key,json=idempotencyKey,proto3,oneof"`
+}
+
+func (*UpdateJobRequest_JobId) isUpdateJobRequest_Job() {}
+
+func (*UpdateJobRequest_IdempotencyKey) isUpdateJobRequest_Job() {}
+
 type UpdateJobResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           *Job                   `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
@@ -1152,7 +1768,7 @@ type UpdateJobResponse struct {
 
 func (x *UpdateJobResponse) Reset() {
 	*x = UpdateJobResponse{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[14]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1164,7 +1780,7 @@ func (x *UpdateJobResponse) String() string {
 func (*UpdateJobResponse) ProtoMessage() {}
 
 func (x *UpdateJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[14]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1177,7 +1793,7 @@ func (x *UpdateJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateJobResponse.ProtoReflect.Descriptor instead.
 func (*UpdateJobResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{14}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *UpdateJobResponse) GetJob() *Job {
@@ -1189,17 +1805,21 @@ func (x *UpdateJobResponse) GetJob() *Job {
 
 type CancelJobRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	JobId string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
-	Etag  string                 `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
+	// Types that are valid to be assigned to Job:
+	//
+	//	*CancelJobRequest_JobId
+	//	*CancelJobRequest_IdempotencyKey
+	Job  isCancelJobRequest_Job `protobuf_oneof:"job"`
+	Etag string                 `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
 	// One line, at most 500 characters. Shown in the events.
-	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CancelJobRequest) Reset() {
 	*x = CancelJobRequest{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[15]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1211,7 +1831,7 @@ func (x *CancelJobRequest) String() string {
 func (*CancelJobRequest) ProtoMessage() {}
 
 func (x *CancelJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[15]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1224,12 +1844,30 @@ func (x *CancelJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelJobRequest.ProtoReflect.Descriptor instead.
 func (*CancelJobRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{15}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *CancelJobRequest) GetJob() isCancelJobRequest_Job {
+	if x != nil {
+		return x.Job
+	}
+	return nil
 }
 
 func (x *CancelJobRequest) GetJobId() string {
 	if x != nil {
-		return x.JobId
+		if x, ok := x.Job.(*CancelJobRequest_JobId); ok {
+			return x.JobId
+		}
+	}
+	return ""
+}
+
+func (x *CancelJobRequest) GetIdempotencyKey() string {
+	if x != nil {
+		if x, ok := x.Job.(*CancelJobRequest_IdempotencyKey); ok {
+			return x.IdempotencyKey
+		}
 	}
 	return ""
 }
@@ -1248,6 +1886,23 @@ func (x *CancelJobRequest) GetReason() string {
 	return ""
 }
 
+type isCancelJobRequest_Job interface {
+	isCancelJobRequest_Job()
+}
+
+type CancelJobRequest_JobId struct {
+	JobId string `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3,oneof"`
+}
+
+type CancelJobRequest_IdempotencyKey struct {
+	// The key under which the job was scheduled.
+	IdempotencyKey string `protobuf:"bytes,2,opt,name=idempotency_key,json=idempotencyKey,proto3,oneof"`
+}
+
+func (*CancelJobRequest_JobId) isCancelJobRequest_Job() {}
+
+func (*CancelJobRequest_IdempotencyKey) isCancelJobRequest_Job() {}
+
 type CancelJobResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Job   *Job                   `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
@@ -1260,7 +1915,7 @@ type CancelJobResponse struct {
 
 func (x *CancelJobResponse) Reset() {
 	*x = CancelJobResponse{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[16]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1272,7 +1927,7 @@ func (x *CancelJobResponse) String() string {
 func (*CancelJobResponse) ProtoMessage() {}
 
 func (x *CancelJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[16]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1285,7 +1940,7 @@ func (x *CancelJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelJobResponse.ProtoReflect.Descriptor instead.
 func (*CancelJobResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{16}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CancelJobResponse) GetJob() *Job {
@@ -1302,21 +1957,161 @@ func (x *CancelJobResponse) GetPrevented() bool {
 	return false
 }
 
+type DeleteJobRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Job:
+	//
+	//	*DeleteJobRequest_JobId
+	//	*DeleteJobRequest_IdempotencyKey
+	Job           isDeleteJobRequest_Job `protobuf_oneof:"job"`
+	Etag          string                 `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteJobRequest) Reset() {
+	*x = DeleteJobRequest{}
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteJobRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteJobRequest) ProtoMessage() {}
+
+func (x *DeleteJobRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteJobRequest.ProtoReflect.Descriptor instead.
+func (*DeleteJobRequest) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *DeleteJobRequest) GetJob() isDeleteJobRequest_Job {
+	if x != nil {
+		return x.Job
+	}
+	return nil
+}
+
+func (x *DeleteJobRequest) GetJobId() string {
+	if x != nil {
+		if x, ok := x.Job.(*DeleteJobRequest_JobId); ok {
+			return x.JobId
+		}
+	}
+	return ""
+}
+
+func (x *DeleteJobRequest) GetIdempotencyKey() string {
+	if x != nil {
+		if x, ok := x.Job.(*DeleteJobRequest_IdempotencyKey); ok {
+			return x.IdempotencyKey
+		}
+	}
+	return ""
+}
+
+func (x *DeleteJobRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
+type isDeleteJobRequest_Job interface {
+	isDeleteJobRequest_Job()
+}
+
+type DeleteJobRequest_JobId struct {
+	JobId string `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3,oneof"`
+}
+
+type DeleteJobRequest_IdempotencyKey struct {
+	// The key under which the job was scheduled.
+	IdempotencyKey string `protobuf:"bytes,2,opt,name=idempotency_key,json=idempotencyKey,proto3,oneof"`
+}
+
+func (*DeleteJobRequest_JobId) isDeleteJobRequest_Job() {}
+
+func (*DeleteJobRequest_IdempotencyKey) isDeleteJobRequest_Job() {}
+
+type DeleteJobResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           *ErasedJob             `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteJobResponse) Reset() {
+	*x = DeleteJobResponse{}
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteJobResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteJobResponse) ProtoMessage() {}
+
+func (x *DeleteJobResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteJobResponse.ProtoReflect.Descriptor instead.
+func (*DeleteJobResponse) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *DeleteJobResponse) GetJob() *ErasedJob {
+	if x != nil {
+		return x.Job
+	}
+	return nil
+}
+
 type RescheduleJobRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	JobId string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	// Types that are valid to be assigned to Job:
+	//
+	//	*RescheduleJobRequest_JobId
+	//	*RescheduleJobRequest_IdempotencyKey
+	Job isRescheduleJobRequest_Job `protobuf_oneof:"job"`
 	// Up to 60 s in the past is taken as now; at most 5 years ahead.
-	ScheduledFor *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=scheduled_for,json=scheduledFor,proto3" json:"scheduled_for,omitempty"`
-	// Unset: as it was. At most 30 days.
-	StartWindow   *durationpb.Duration `protobuf:"bytes,3,opt,name=start_window,json=startWindow,proto3" json:"start_window,omitempty"`
-	Etag          string               `protobuf:"bytes,4,opt,name=etag,proto3" json:"etag,omitempty"`
+	ScheduleTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=schedule_time,json=scheduleTime,proto3" json:"schedule_time,omitempty"`
+	// Unset: as it was. At most 30 days. The wait window of a reply stays as it was, and
+	// counts from the new time.
+	StartWindow   *durationpb.Duration `protobuf:"bytes,4,opt,name=start_window,json=startWindow,proto3" json:"start_window,omitempty"`
+	Etag          string               `protobuf:"bytes,5,opt,name=etag,proto3" json:"etag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RescheduleJobRequest) Reset() {
 	*x = RescheduleJobRequest{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[17]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1328,7 +2123,7 @@ func (x *RescheduleJobRequest) String() string {
 func (*RescheduleJobRequest) ProtoMessage() {}
 
 func (x *RescheduleJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[17]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1341,19 +2136,37 @@ func (x *RescheduleJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RescheduleJobRequest.ProtoReflect.Descriptor instead.
 func (*RescheduleJobRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{17}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *RescheduleJobRequest) GetJob() isRescheduleJobRequest_Job {
+	if x != nil {
+		return x.Job
+	}
+	return nil
 }
 
 func (x *RescheduleJobRequest) GetJobId() string {
 	if x != nil {
-		return x.JobId
+		if x, ok := x.Job.(*RescheduleJobRequest_JobId); ok {
+			return x.JobId
+		}
 	}
 	return ""
 }
 
-func (x *RescheduleJobRequest) GetScheduledFor() *timestamppb.Timestamp {
+func (x *RescheduleJobRequest) GetIdempotencyKey() string {
 	if x != nil {
-		return x.ScheduledFor
+		if x, ok := x.Job.(*RescheduleJobRequest_IdempotencyKey); ok {
+			return x.IdempotencyKey
+		}
+	}
+	return ""
+}
+
+func (x *RescheduleJobRequest) GetScheduleTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ScheduleTime
 	}
 	return nil
 }
@@ -1372,6 +2185,23 @@ func (x *RescheduleJobRequest) GetEtag() string {
 	return ""
 }
 
+type isRescheduleJobRequest_Job interface {
+	isRescheduleJobRequest_Job()
+}
+
+type RescheduleJobRequest_JobId struct {
+	JobId string `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3,oneof"`
+}
+
+type RescheduleJobRequest_IdempotencyKey struct {
+	// The key under which the job was scheduled.
+	IdempotencyKey string `protobuf:"bytes,2,opt,name=idempotency_key,json=idempotencyKey,proto3,oneof"`
+}
+
+func (*RescheduleJobRequest_JobId) isRescheduleJobRequest_Job() {}
+
+func (*RescheduleJobRequest_IdempotencyKey) isRescheduleJobRequest_Job() {}
+
 type RescheduleJobResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           *Job                   `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
@@ -1381,7 +2211,7 @@ type RescheduleJobResponse struct {
 
 func (x *RescheduleJobResponse) Reset() {
 	*x = RescheduleJobResponse{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[18]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1393,7 +2223,7 @@ func (x *RescheduleJobResponse) String() string {
 func (*RescheduleJobResponse) ProtoMessage() {}
 
 func (x *RescheduleJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[18]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1406,7 +2236,7 @@ func (x *RescheduleJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RescheduleJobResponse.ProtoReflect.Descriptor instead.
 func (*RescheduleJobResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{18}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RescheduleJobResponse) GetJob() *Job {
@@ -1417,16 +2247,20 @@ func (x *RescheduleJobResponse) GetJob() *Job {
 }
 
 type RunJobNowRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
-	Etag          string                 `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Job:
+	//
+	//	*RunJobNowRequest_JobId
+	//	*RunJobNowRequest_IdempotencyKey
+	Job           isRunJobNowRequest_Job `protobuf_oneof:"job"`
+	Etag          string                 `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RunJobNowRequest) Reset() {
 	*x = RunJobNowRequest{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[19]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1438,7 +2272,7 @@ func (x *RunJobNowRequest) String() string {
 func (*RunJobNowRequest) ProtoMessage() {}
 
 func (x *RunJobNowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[19]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1451,12 +2285,30 @@ func (x *RunJobNowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunJobNowRequest.ProtoReflect.Descriptor instead.
 func (*RunJobNowRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{19}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *RunJobNowRequest) GetJob() isRunJobNowRequest_Job {
+	if x != nil {
+		return x.Job
+	}
+	return nil
 }
 
 func (x *RunJobNowRequest) GetJobId() string {
 	if x != nil {
-		return x.JobId
+		if x, ok := x.Job.(*RunJobNowRequest_JobId); ok {
+			return x.JobId
+		}
+	}
+	return ""
+}
+
+func (x *RunJobNowRequest) GetIdempotencyKey() string {
+	if x != nil {
+		if x, ok := x.Job.(*RunJobNowRequest_IdempotencyKey); ok {
+			return x.IdempotencyKey
+		}
 	}
 	return ""
 }
@@ -1468,6 +2320,23 @@ func (x *RunJobNowRequest) GetEtag() string {
 	return ""
 }
 
+type isRunJobNowRequest_Job interface {
+	isRunJobNowRequest_Job()
+}
+
+type RunJobNowRequest_JobId struct {
+	JobId string `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3,oneof"`
+}
+
+type RunJobNowRequest_IdempotencyKey struct {
+	// The key under which the job was scheduled.
+	IdempotencyKey string `protobuf:"bytes,2,opt,name=idempotency_key,json=idempotencyKey,proto3,oneof"`
+}
+
+func (*RunJobNowRequest_JobId) isRunJobNowRequest_Job() {}
+
+func (*RunJobNowRequest_IdempotencyKey) isRunJobNowRequest_Job() {}
+
 type RunJobNowResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           *Job                   `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
@@ -1477,7 +2346,7 @@ type RunJobNowResponse struct {
 
 func (x *RunJobNowResponse) Reset() {
 	*x = RunJobNowResponse{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[20]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1489,7 +2358,7 @@ func (x *RunJobNowResponse) String() string {
 func (*RunJobNowResponse) ProtoMessage() {}
 
 func (x *RunJobNowResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[20]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1502,7 +2371,7 @@ func (x *RunJobNowResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunJobNowResponse.ProtoReflect.Descriptor instead.
 func (*RunJobNowResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{20}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RunJobNowResponse) GetJob() *Job {
@@ -1514,18 +2383,22 @@ func (x *RunJobNowResponse) GetJob() *Job {
 
 type RetryJobRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	JobId string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	// Types that are valid to be assigned to Job:
+	//
+	//	*RetryJobRequest_JobId
+	//	*RetryJobRequest_IdempotencyKey
+	Job isRetryJobRequest_Job `protobuf_oneof:"job"`
 	// Required: the job as it was read.
-	Etag string `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
-	// When the next attempt is due. Unset: now. Job.scheduled_for stays as it is.
-	ScheduledFor  *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=scheduled_for,json=scheduledFor,proto3" json:"scheduled_for,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Etag string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
+	// When the next attempt is due. Unset: now. Job.schedule_time stays as it is.
+	NextAttemptTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=next_attempt_time,json=nextAttemptTime,proto3" json:"next_attempt_time,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *RetryJobRequest) Reset() {
 	*x = RetryJobRequest{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[21]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1537,7 +2410,7 @@ func (x *RetryJobRequest) String() string {
 func (*RetryJobRequest) ProtoMessage() {}
 
 func (x *RetryJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[21]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1550,12 +2423,30 @@ func (x *RetryJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryJobRequest.ProtoReflect.Descriptor instead.
 func (*RetryJobRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{21}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *RetryJobRequest) GetJob() isRetryJobRequest_Job {
+	if x != nil {
+		return x.Job
+	}
+	return nil
 }
 
 func (x *RetryJobRequest) GetJobId() string {
 	if x != nil {
-		return x.JobId
+		if x, ok := x.Job.(*RetryJobRequest_JobId); ok {
+			return x.JobId
+		}
+	}
+	return ""
+}
+
+func (x *RetryJobRequest) GetIdempotencyKey() string {
+	if x != nil {
+		if x, ok := x.Job.(*RetryJobRequest_IdempotencyKey); ok {
+			return x.IdempotencyKey
+		}
 	}
 	return ""
 }
@@ -1567,12 +2458,29 @@ func (x *RetryJobRequest) GetEtag() string {
 	return ""
 }
 
-func (x *RetryJobRequest) GetScheduledFor() *timestamppb.Timestamp {
+func (x *RetryJobRequest) GetNextAttemptTime() *timestamppb.Timestamp {
 	if x != nil {
-		return x.ScheduledFor
+		return x.NextAttemptTime
 	}
 	return nil
 }
+
+type isRetryJobRequest_Job interface {
+	isRetryJobRequest_Job()
+}
+
+type RetryJobRequest_JobId struct {
+	JobId string `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3,oneof"`
+}
+
+type RetryJobRequest_IdempotencyKey struct {
+	// The key under which the job was scheduled.
+	IdempotencyKey string `protobuf:"bytes,2,opt,name=idempotency_key,json=idempotencyKey,proto3,oneof"`
+}
+
+func (*RetryJobRequest_JobId) isRetryJobRequest_Job() {}
+
+func (*RetryJobRequest_IdempotencyKey) isRetryJobRequest_Job() {}
 
 type RetryJobResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1583,7 +2491,7 @@ type RetryJobResponse struct {
 
 func (x *RetryJobResponse) Reset() {
 	*x = RetryJobResponse{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[22]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1595,7 +2503,7 @@ func (x *RetryJobResponse) String() string {
 func (*RetryJobResponse) ProtoMessage() {}
 
 func (x *RetryJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[22]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1608,7 +2516,7 @@ func (x *RetryJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryJobResponse.ProtoReflect.Descriptor instead.
 func (*RetryJobResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{22}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *RetryJobResponse) GetJob() *Job {
@@ -1620,23 +2528,31 @@ func (x *RetryJobResponse) GetJob() *Job {
 
 type ResolveJobRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	JobId string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	// Types that are valid to be assigned to Job:
+	//
+	//	*ResolveJobRequest_JobId
+	//	*ResolveJobRequest_IdempotencyKey
+	Job isResolveJobRequest_Job `protobuf_oneof:"job"`
 	// Required: the job as the person saw it.
-	Etag     string              `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
-	Decision Resolution_Decision `protobuf:"varint,3,opt,name=decision,proto3,enum=fireonce.v1.Resolution_Decision" json:"decision,omitempty"`
+	Etag     string              `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
+	Decision Resolution_Decision `protobuf:"varint,4,opt,name=decision,proto3,enum=fireonce.v1.Resolution_Decision" json:"decision,omitempty"`
 	// Why, for the record. 1 to 1,000 characters, may have several lines.
-	Note string `protobuf:"bytes,4,opt,name=note,proto3" json:"note,omitempty"`
+	Note string `protobuf:"bytes,5,opt,name=note,proto3" json:"note,omitempty"`
 	// With DECISION_SENT: the platform's id of the effect, if known.
-	ExternalId string `protobuf:"bytes,5,opt,name=external_id,json=externalId,proto3" json:"external_id,omitempty"`
+	ExternalId string `protobuf:"bytes,6,opt,name=external_id,json=externalId,proto3" json:"external_id,omitempty"`
 	// Decide although the reconciler is still looking.
-	OverrideReconciler bool `protobuf:"varint,6,opt,name=override_reconciler,json=overrideReconciler,proto3" json:"override_reconciler,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	OverrideReconciler bool `protobuf:"varint,7,opt,name=override_reconciler,json=overrideReconciler,proto3" json:"override_reconciler,omitempty"`
+	// With DECISION_RESEND of a job that was given its effect_key: the one of the new
+	// effect, under the rules of ScheduleJobRequest.effect_key. Required then, if the
+	// job's present round has had an attempt; otherwise not allowed.
+	EffectKey     string `protobuf:"bytes,8,opt,name=effect_key,json=effectKey,proto3" json:"effect_key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ResolveJobRequest) Reset() {
 	*x = ResolveJobRequest{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[23]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1648,7 +2564,7 @@ func (x *ResolveJobRequest) String() string {
 func (*ResolveJobRequest) ProtoMessage() {}
 
 func (x *ResolveJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[23]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1661,12 +2577,30 @@ func (x *ResolveJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveJobRequest.ProtoReflect.Descriptor instead.
 func (*ResolveJobRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{23}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *ResolveJobRequest) GetJob() isResolveJobRequest_Job {
+	if x != nil {
+		return x.Job
+	}
+	return nil
 }
 
 func (x *ResolveJobRequest) GetJobId() string {
 	if x != nil {
-		return x.JobId
+		if x, ok := x.Job.(*ResolveJobRequest_JobId); ok {
+			return x.JobId
+		}
+	}
+	return ""
+}
+
+func (x *ResolveJobRequest) GetIdempotencyKey() string {
+	if x != nil {
+		if x, ok := x.Job.(*ResolveJobRequest_IdempotencyKey); ok {
+			return x.IdempotencyKey
+		}
 	}
 	return ""
 }
@@ -1706,6 +2640,30 @@ func (x *ResolveJobRequest) GetOverrideReconciler() bool {
 	return false
 }
 
+func (x *ResolveJobRequest) GetEffectKey() string {
+	if x != nil {
+		return x.EffectKey
+	}
+	return ""
+}
+
+type isResolveJobRequest_Job interface {
+	isResolveJobRequest_Job()
+}
+
+type ResolveJobRequest_JobId struct {
+	JobId string `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3,oneof"`
+}
+
+type ResolveJobRequest_IdempotencyKey struct {
+	// The key under which the job was scheduled.
+	IdempotencyKey string `protobuf:"bytes,2,opt,name=idempotency_key,json=idempotencyKey,proto3,oneof"`
+}
+
+func (*ResolveJobRequest_JobId) isResolveJobRequest_Job() {}
+
+func (*ResolveJobRequest_IdempotencyKey) isResolveJobRequest_Job() {}
+
 type ResolveJobResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           *Job                   `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
@@ -1715,7 +2673,7 @@ type ResolveJobResponse struct {
 
 func (x *ResolveJobResponse) Reset() {
 	*x = ResolveJobResponse{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[24]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1727,7 +2685,7 @@ func (x *ResolveJobResponse) String() string {
 func (*ResolveJobResponse) ProtoMessage() {}
 
 func (x *ResolveJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[24]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1740,7 +2698,7 @@ func (x *ResolveJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveJobResponse.ProtoReflect.Descriptor instead.
 func (*ResolveJobResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{24}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ResolveJobResponse) GetJob() *Job {
@@ -1769,7 +2727,7 @@ type BulkCancelJobsRequest struct {
 
 func (x *BulkCancelJobsRequest) Reset() {
 	*x = BulkCancelJobsRequest{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[25]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1781,7 +2739,7 @@ func (x *BulkCancelJobsRequest) String() string {
 func (*BulkCancelJobsRequest) ProtoMessage() {}
 
 func (x *BulkCancelJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[25]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1794,7 +2752,7 @@ func (x *BulkCancelJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BulkCancelJobsRequest.ProtoReflect.Descriptor instead.
 func (*BulkCancelJobsRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{25}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *BulkCancelJobsRequest) GetFilter() *JobFilter {
@@ -1841,7 +2799,7 @@ type BulkCancelJobsResponse struct {
 
 func (x *BulkCancelJobsResponse) Reset() {
 	*x = BulkCancelJobsResponse{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[26]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1853,7 +2811,7 @@ func (x *BulkCancelJobsResponse) String() string {
 func (*BulkCancelJobsResponse) ProtoMessage() {}
 
 func (x *BulkCancelJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[26]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1866,7 +2824,7 @@ func (x *BulkCancelJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BulkCancelJobsResponse.ProtoReflect.Descriptor instead.
 func (*BulkCancelJobsResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{26}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *BulkCancelJobsResponse) GetResult() *BulkResult {
@@ -1895,7 +2853,7 @@ type BulkRetryJobsRequest struct {
 
 func (x *BulkRetryJobsRequest) Reset() {
 	*x = BulkRetryJobsRequest{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[27]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1907,7 +2865,7 @@ func (x *BulkRetryJobsRequest) String() string {
 func (*BulkRetryJobsRequest) ProtoMessage() {}
 
 func (x *BulkRetryJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[27]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1920,7 +2878,7 @@ func (x *BulkRetryJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BulkRetryJobsRequest.ProtoReflect.Descriptor instead.
 func (*BulkRetryJobsRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{27}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *BulkRetryJobsRequest) GetFilter() *JobFilter {
@@ -1960,7 +2918,7 @@ type BulkRetryJobsResponse struct {
 
 func (x *BulkRetryJobsResponse) Reset() {
 	*x = BulkRetryJobsResponse{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[28]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1972,7 +2930,7 @@ func (x *BulkRetryJobsResponse) String() string {
 func (*BulkRetryJobsResponse) ProtoMessage() {}
 
 func (x *BulkRetryJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[28]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1985,7 +2943,7 @@ func (x *BulkRetryJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BulkRetryJobsResponse.ProtoReflect.Descriptor instead.
 func (*BulkRetryJobsResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{28}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *BulkRetryJobsResponse) GetResult() *BulkResult {
@@ -2019,7 +2977,7 @@ type BulkResolveJobsRequest struct {
 
 func (x *BulkResolveJobsRequest) Reset() {
 	*x = BulkResolveJobsRequest{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[29]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2031,7 +2989,7 @@ func (x *BulkResolveJobsRequest) String() string {
 func (*BulkResolveJobsRequest) ProtoMessage() {}
 
 func (x *BulkResolveJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[29]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2044,7 +3002,7 @@ func (x *BulkResolveJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BulkResolveJobsRequest.ProtoReflect.Descriptor instead.
 func (*BulkResolveJobsRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{29}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *BulkResolveJobsRequest) GetFilter() *JobFilter {
@@ -2105,7 +3063,7 @@ type BulkResolveJobsResponse struct {
 
 func (x *BulkResolveJobsResponse) Reset() {
 	*x = BulkResolveJobsResponse{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[30]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2117,7 +3075,7 @@ func (x *BulkResolveJobsResponse) String() string {
 func (*BulkResolveJobsResponse) ProtoMessage() {}
 
 func (x *BulkResolveJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[30]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2130,7 +3088,7 @@ func (x *BulkResolveJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BulkResolveJobsResponse.ProtoReflect.Descriptor instead.
 func (*BulkResolveJobsResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{30}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *BulkResolveJobsResponse) GetResult() *BulkResult {
@@ -2140,7 +3098,7 @@ func (x *BulkResolveJobsResponse) GetResult() *BulkResult {
 	return nil
 }
 
-// What a call on many jobs did, or with dry_run would do.
+// The result of a call on many jobs, or with dry_run what it would be.
 type BulkResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Jobs that the filter selects and that were looked at by this call, less
@@ -2164,7 +3122,7 @@ type BulkResult struct {
 
 func (x *BulkResult) Reset() {
 	*x = BulkResult{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[31]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2176,7 +3134,7 @@ func (x *BulkResult) String() string {
 func (*BulkResult) ProtoMessage() {}
 
 func (x *BulkResult) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[31]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2189,7 +3147,7 @@ func (x *BulkResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BulkResult.ProtoReflect.Descriptor instead.
 func (*BulkResult) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{31}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *BulkResult) GetMatched() int32 {
@@ -2238,14 +3196,14 @@ func (x *BulkResult) GetAsOfTime() *timestamppb.Timestamp {
 type BulkFailure struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
-	Error         *BatchError            `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
+	Error         *ItemError             `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *BulkFailure) Reset() {
 	*x = BulkFailure{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[32]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2257,7 +3215,7 @@ func (x *BulkFailure) String() string {
 func (*BulkFailure) ProtoMessage() {}
 
 func (x *BulkFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[32]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2270,7 +3228,7 @@ func (x *BulkFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BulkFailure.ProtoReflect.Descriptor instead.
 func (*BulkFailure) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{32}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *BulkFailure) GetJobId() string {
@@ -2280,7 +3238,7 @@ func (x *BulkFailure) GetJobId() string {
 	return ""
 }
 
-func (x *BulkFailure) GetError() *BatchError {
+func (x *BulkFailure) GetError() *ItemError {
 	if x != nil {
 		return x.Error
 	}
@@ -2289,17 +3247,21 @@ func (x *BulkFailure) GetError() *BatchError {
 
 type ListJobAttemptsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	JobId string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	// Types that are valid to be assigned to Job:
+	//
+	//	*ListJobAttemptsRequest_JobId
+	//	*ListJobAttemptsRequest_IdempotencyKey
+	Job isListJobAttemptsRequest_Job `protobuf_oneof:"job"`
 	// 0 means 50; above 500 means 500.
-	PageSize      int32  `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageSize      int32  `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListJobAttemptsRequest) Reset() {
 	*x = ListJobAttemptsRequest{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[33]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2311,7 +3273,7 @@ func (x *ListJobAttemptsRequest) String() string {
 func (*ListJobAttemptsRequest) ProtoMessage() {}
 
 func (x *ListJobAttemptsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[33]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2324,12 +3286,30 @@ func (x *ListJobAttemptsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobAttemptsRequest.ProtoReflect.Descriptor instead.
 func (*ListJobAttemptsRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{33}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *ListJobAttemptsRequest) GetJob() isListJobAttemptsRequest_Job {
+	if x != nil {
+		return x.Job
+	}
+	return nil
 }
 
 func (x *ListJobAttemptsRequest) GetJobId() string {
 	if x != nil {
-		return x.JobId
+		if x, ok := x.Job.(*ListJobAttemptsRequest_JobId); ok {
+			return x.JobId
+		}
+	}
+	return ""
+}
+
+func (x *ListJobAttemptsRequest) GetIdempotencyKey() string {
+	if x != nil {
+		if x, ok := x.Job.(*ListJobAttemptsRequest_IdempotencyKey); ok {
+			return x.IdempotencyKey
+		}
 	}
 	return ""
 }
@@ -2348,21 +3328,36 @@ func (x *ListJobAttemptsRequest) GetPageToken() string {
 	return ""
 }
 
+type isListJobAttemptsRequest_Job interface {
+	isListJobAttemptsRequest_Job()
+}
+
+type ListJobAttemptsRequest_JobId struct {
+	JobId string `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3,oneof"`
+}
+
+type ListJobAttemptsRequest_IdempotencyKey struct {
+	// The key under which the job was scheduled.
+	IdempotencyKey string `protobuf:"bytes,2,opt,name=idempotency_key,json=idempotencyKey,proto3,oneof"`
+}
+
+func (*ListJobAttemptsRequest_JobId) isListJobAttemptsRequest_Job() {}
+
+func (*ListJobAttemptsRequest_IdempotencyKey) isListJobAttemptsRequest_Job() {}
+
 type ListJobAttemptsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Oldest first.
 	Attempts []*Attempt `protobuf:"bytes,1,rep,name=attempts,proto3" json:"attempts,omitempty"`
 	// Empty: this was the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// Looks at the platform, newest first, at most 100. On the first page only.
-	Observations  []*Observation `protobuf:"bytes,3,rep,name=observations,proto3" json:"observations,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListJobAttemptsResponse) Reset() {
 	*x = ListJobAttemptsResponse{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[34]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2374,7 +3369,7 @@ func (x *ListJobAttemptsResponse) String() string {
 func (*ListJobAttemptsResponse) ProtoMessage() {}
 
 func (x *ListJobAttemptsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[34]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2387,7 +3382,7 @@ func (x *ListJobAttemptsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobAttemptsResponse.ProtoReflect.Descriptor instead.
 func (*ListJobAttemptsResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{34}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListJobAttemptsResponse) GetAttempts() []*Attempt {
@@ -2404,11 +3399,158 @@ func (x *ListJobAttemptsResponse) GetNextPageToken() string {
 	return ""
 }
 
-func (x *ListJobAttemptsResponse) GetObservations() []*Observation {
+type ListJobObservationsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Job:
+	//
+	//	*ListJobObservationsRequest_JobId
+	//	*ListJobObservationsRequest_IdempotencyKey
+	Job isListJobObservationsRequest_Job `protobuf_oneof:"job"`
+	// 0 means 50; above 500 means 500.
+	PageSize      int32  `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListJobObservationsRequest) Reset() {
+	*x = ListJobObservationsRequest{}
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListJobObservationsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListJobObservationsRequest) ProtoMessage() {}
+
+func (x *ListJobObservationsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListJobObservationsRequest.ProtoReflect.Descriptor instead.
+func (*ListJobObservationsRequest) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *ListJobObservationsRequest) GetJob() isListJobObservationsRequest_Job {
+	if x != nil {
+		return x.Job
+	}
+	return nil
+}
+
+func (x *ListJobObservationsRequest) GetJobId() string {
+	if x != nil {
+		if x, ok := x.Job.(*ListJobObservationsRequest_JobId); ok {
+			return x.JobId
+		}
+	}
+	return ""
+}
+
+func (x *ListJobObservationsRequest) GetIdempotencyKey() string {
+	if x != nil {
+		if x, ok := x.Job.(*ListJobObservationsRequest_IdempotencyKey); ok {
+			return x.IdempotencyKey
+		}
+	}
+	return ""
+}
+
+func (x *ListJobObservationsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListJobObservationsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type isListJobObservationsRequest_Job interface {
+	isListJobObservationsRequest_Job()
+}
+
+type ListJobObservationsRequest_JobId struct {
+	JobId string `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3,oneof"`
+}
+
+type ListJobObservationsRequest_IdempotencyKey struct {
+	// The key under which the job was scheduled.
+	IdempotencyKey string `protobuf:"bytes,2,opt,name=idempotency_key,json=idempotencyKey,proto3,oneof"`
+}
+
+func (*ListJobObservationsRequest_JobId) isListJobObservationsRequest_Job() {}
+
+func (*ListJobObservationsRequest_IdempotencyKey) isListJobObservationsRequest_Job() {}
+
+type ListJobObservationsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Newest first.
+	Observations []*Observation `protobuf:"bytes,1,rep,name=observations,proto3" json:"observations,omitempty"`
+	// Empty: this was the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListJobObservationsResponse) Reset() {
+	*x = ListJobObservationsResponse{}
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListJobObservationsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListJobObservationsResponse) ProtoMessage() {}
+
+func (x *ListJobObservationsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListJobObservationsResponse.ProtoReflect.Descriptor instead.
+func (*ListJobObservationsResponse) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *ListJobObservationsResponse) GetObservations() []*Observation {
 	if x != nil {
 		return x.Observations
 	}
 	return nil
+}
+
+func (x *ListJobObservationsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
 }
 
 type BatchScheduleJobsResponse_Result struct {
@@ -2424,7 +3566,7 @@ type BatchScheduleJobsResponse_Result struct {
 
 func (x *BatchScheduleJobsResponse_Result) Reset() {
 	*x = BatchScheduleJobsResponse_Result{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[36]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2436,7 +3578,7 @@ func (x *BatchScheduleJobsResponse_Result) String() string {
 func (*BatchScheduleJobsResponse_Result) ProtoMessage() {}
 
 func (x *BatchScheduleJobsResponse_Result) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[36]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2449,7 +3591,7 @@ func (x *BatchScheduleJobsResponse_Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BatchScheduleJobsResponse_Result.ProtoReflect.Descriptor instead.
 func (*BatchScheduleJobsResponse_Result) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{3, 0}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{4, 0}
 }
 
 func (x *BatchScheduleJobsResponse_Result) GetResult() isBatchScheduleJobsResponse_Result_Result {
@@ -2468,7 +3610,7 @@ func (x *BatchScheduleJobsResponse_Result) GetSuccess() *ScheduleJobResponse {
 	return nil
 }
 
-func (x *BatchScheduleJobsResponse_Result) GetError() *BatchError {
+func (x *BatchScheduleJobsResponse_Result) GetError() *ItemError {
 	if x != nil {
 		if x, ok := x.Result.(*BatchScheduleJobsResponse_Result_Error); ok {
 			return x.Error
@@ -2487,7 +3629,7 @@ type BatchScheduleJobsResponse_Result_Success struct {
 }
 
 type BatchScheduleJobsResponse_Result_Error struct {
-	Error *BatchError `protobuf:"bytes,2,opt,name=error,proto3,oneof"`
+	Error *ItemError `protobuf:"bytes,2,opt,name=error,proto3,oneof"`
 }
 
 func (*BatchScheduleJobsResponse_Result_Success) isBatchScheduleJobsResponse_Result_Result() {}
@@ -2498,62 +3640,94 @@ var File_fireonce_v1_job_service_proto protoreflect.FileDescriptor
 
 const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1dfireonce/v1/job_service.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17fireonce/v1/error.proto\x1a\x17fireonce/v1/event.proto\x1a\x15fireonce/v1/job.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc2\b\n" +
+	"\x1dfireonce/v1/job_service.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17fireonce/v1/error.proto\x1a\x17fireonce/v1/event.proto\x1a\x15fireonce/v1/job.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd4\f\n" +
 	"\x12ScheduleJobRequest\x12@\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\x17\xbaH\x14\xd8\x01\x01r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$R\x0eidempotencyKey\x12\x1d\n" +
 	"\n" +
-	"derive_key\x18\x02 \x01(\bR\tderiveKey\x12-\n" +
-	"\rconnection_id\x18\x03 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\fconnectionId\x126\n" +
-	"\apayload\x18\x04 \x01(\v2\x14.fireonce.v1.PayloadB\x06\xbaH\x03\xc8\x01\x01R\apayload\x12?\n" +
-	"\rscheduled_for\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\fscheduledFor\x12M\n" +
-	"\fstart_window\x18\x06 \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x05\b\x80\x9a\x9e\x01*\x00R\vstartWindow\x12;\n" +
-	"\fretry_policy\x18\a \x01(\v2\x18.fireonce.v1.RetryPolicyR\vretryPolicy\x12Q\n" +
-	"\x10ambiguity_policy\x18\b \x01(\x0e2\x1c.fireonce.v1.AmbiguityPolicyB\b\xbaH\x05\x82\x01\x02\x10\x01R\x0fambiguityPolicy\x12\x87\x01\n" +
-	"\x06labels\x18\t \x03(\v2+.fireonce.v1.ScheduleJobRequest.LabelsEntryBB\xbaH?\x9a\x01<\x10 \"\x1cr\x1a2\x18^[a-z][a-z0-9_.-]{0,62}$*\x1ar\x18\x18\xff\x012\x13^[^\\x00-\\x1f\\x7f]*$R\x06labels\x128\n" +
-	"\ttime_zone\x18\n" +
-	" \x01(\tB\x1b\xbaH\x18r\x16\x18@2\x12^[A-Za-z0-9_+/-]*$R\btimeZone\x122\n" +
-	"\x0freply_to_job_id\x18\v \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\freplyToJobId\x12#\n" +
-	"\rvalidate_only\x18\f \x01(\bR\fvalidateOnly\x1a9\n" +
+	"derive_key\x18\x02 \x01(\bR\tderiveKey\x12/\n" +
+	"\rconnection_id\x18\x03 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\fconnectionId\x12=\n" +
+	"\x0econnection_key\x18\x04 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\rconnectionKey\x126\n" +
+	"\apayload\x18\x05 \x01(\v2\x14.fireonce.v1.PayloadB\x06\xbaH\x03\xc8\x01\x01R\apayload\x12?\n" +
+	"\rschedule_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\fscheduleTime\x12M\n" +
+	"\fstart_window\x18\a \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x05\b\x80\x9a\x9e\x01*\x00R\vstartWindow\x12;\n" +
+	"\fretry_policy\x18\b \x01(\v2\x18.fireonce.v1.RetryPolicyR\vretryPolicy\x12Q\n" +
+	"\x10ambiguity_policy\x18\t \x01(\x0e2\x1c.fireonce.v1.AmbiguityPolicyB\b\xbaH\x05\x82\x01\x02\x10\x01R\x0fambiguityPolicy\x12\x87\x01\n" +
+	"\x06labels\x18\n" +
+	" \x03(\v2+.fireonce.v1.ScheduleJobRequest.LabelsEntryBB\xbaH?\x9a\x01<\x10 \"\x1cr\x1a2\x18^[a-z][a-z0-9_.-]{0,62}$*\x1ar\x18\x18\xff\x012\x13^[^\\x00-\\x1f\\x7f]*$R\x06labels\x128\n" +
+	"\ttime_zone\x18\v \x01(\tB\x1b\xbaH\x18r\x16\x18@2\x12^[A-Za-z0-9_+/-]*$R\btimeZone\x121\n" +
+	"\x0freply_to_job_id\x18\f \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x01R\freplyToJobId\x128\n" +
+	"\freply_to_key\x18\r \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x01R\n" +
+	"replyToKey\x12#\n" +
+	"\rvalidate_only\x18\x0e \x01(\bR\fvalidateOnly\x12Q\n" +
+	"\x0fattempt_timeout\x18\x0f \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
+	"\xaa\x01\a\"\x03\b\xd8\x042\x00R\x0eattemptTimeout\x12K\n" +
+	"\vwait_window\x18\x10 \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x05\b\x80\x83\x98K*\x00R\n" +
+	"waitWindow\x121\n" +
+	"\n" +
+	"effect_key\x18\x11 \x01(\tB\x12\xbaH\x0fr\r\x18\xff\x012\b^[!-~]*$R\teffectKey\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\xeb\x01\xbaH\xe7\x01\x1av\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\x8f\x03\xbaH\x8b\x03\x1a\xa1\x01\n" +
+	"\x1dschedule_job.wait_needs_reply\x121wait_window needs reply_to_job_id or reply_to_key\x1aM!has(this.wait_window) || has(this.reply_to_job_id) || has(this.reply_to_key)\x1av\n" +
 	"\x10schedule_job.key\x121set exactly one of idempotency_key and derive_key\x1a/(this.idempotency_key != '') != this.derive_key\x1am\n" +
-	"\x1eschedule_job.derive_needs_time\x12\x1ederive_key needs scheduled_for\x1a+!this.derive_key || has(this.scheduled_for)\"o\n" +
+	"\x1eschedule_job.derive_needs_time\x12\x1ederive_key needs schedule_time\x1a+!this.derive_key || has(this.schedule_time)B\x13\n" +
+	"\n" +
+	"connection\x12\x05\xbaH\x02\b\x01B\n" +
+	"\n" +
+	"\breply_to\"\x85\x01\n" +
 	"\x13ScheduleJobResponse\x12\"\n" +
 	"\x03job\x18\x01 \x01(\v2\x10.fireonce.v1.JobR\x03job\x12\x18\n" +
-	"\acreated\x18\x02 \x01(\bR\acreated\x12\x1a\n" +
-	"\bwarnings\x18\x03 \x03(\tR\bwarnings\"i\n" +
+	"\acreated\x18\x02 \x01(\bR\acreated\x120\n" +
+	"\bwarnings\x18\x03 \x03(\v2\x14.fireonce.v1.WarningR\bwarnings\"g\n" +
+	"\aWarning\x12\x14\n" +
+	"\x05field\x18\x01 \x01(\tR\x05field\x12,\n" +
+	"\x04code\x18\x02 \x01(\x0e2\x18.fireonce.v1.WarningCodeR\x04code\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"i\n" +
 	"\x18BatchScheduleJobsRequest\x12M\n" +
 	"\brequests\x18\x01 \x03(\v2\x1f.fireonce.v1.ScheduleJobRequestB\x10\xbaH\r\x92\x01\n" +
-	"\b\x01\x10\xf4\x03\"\x03\xd8\x01\x03R\brequests\"\xe8\x01\n" +
+	"\b\x01\x10\xf4\x03\"\x03\xd8\x01\x03R\brequests\"\xe7\x01\n" +
 	"\x19BatchScheduleJobsResponse\x12G\n" +
-	"\aresults\x18\x01 \x03(\v2-.fireonce.v1.BatchScheduleJobsResponse.ResultR\aresults\x1a\x81\x01\n" +
+	"\aresults\x18\x01 \x03(\v2-.fireonce.v1.BatchScheduleJobsResponse.ResultR\aresults\x1a\x80\x01\n" +
 	"\x06Result\x12<\n" +
-	"\asuccess\x18\x01 \x01(\v2 .fireonce.v1.ScheduleJobResponseH\x00R\asuccess\x12/\n" +
-	"\x05error\x18\x02 \x01(\v2\x17.fireonce.v1.BatchErrorH\x00R\x05errorB\b\n" +
-	"\x06result\"l\n" +
-	"\n" +
-	"BatchError\x12\x12\n" +
+	"\asuccess\x18\x01 \x01(\v2 .fireonce.v1.ScheduleJobResponseH\x00R\asuccess\x12.\n" +
+	"\x05error\x18\x02 \x01(\v2\x16.fireonce.v1.ItemErrorH\x00R\x05errorB\b\n" +
+	"\x06result\"k\n" +
+	"\tItemError\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x120\n" +
-	"\x06detail\x18\x03 \x01(\v2\x18.fireonce.v1.ErrorDetailR\x06detail\"\xa3\x01\n" +
+	"\x06detail\x18\x03 \x01(\v2\x18.fireonce.v1.ErrorDetailR\x06detail\"\xa4\x01\n" +
 	"\rGetJobRequest\x12!\n" +
 	"\x06job_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\x05jobId\x12?\n" +
 	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x12!\n" +
-	"\fomit_payload\x18\x03 \x01(\bR\vomitPayloadB\v\n" +
-	"\x02by\x12\x05\xbaH\x02\b\x01\"Y\n" +
+	"\fomit_payload\x18\x03 \x01(\bR\vomitPayloadB\f\n" +
+	"\x03job\x12\x05\xbaH\x02\b\x01\"Y\n" +
 	"\x0eGetJobResponse\x12\"\n" +
 	"\x03job\x18\x01 \x01(\v2\x10.fireonce.v1.JobR\x03job\x12#\n" +
-	"\revents_cursor\x18\x02 \x01(\tR\feventsCursor\"\xa4\x04\n" +
+	"\revents_cursor\x18\x02 \x01(\tR\feventsCursor\"\x8d\v\n" +
 	"\tJobFilter\x12B\n" +
 	"\x06states\x18\x01 \x03(\x0e2\x15.fireonce.v1.JobStateB\x13\xbaH\x10\x92\x01\r\x10\v\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\x06states\x126\n" +
 	"\x0econnection_ids\x18\x02 \x03(\tB\x0f\xbaH\f\x92\x01\t\x102\"\x05r\x03\xb0\x01\x01R\rconnectionIds\x12,\n" +
 	"\vschedule_id\x18\x03 \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\n" +
-	"scheduleId\x12A\n" +
-	"\x0escheduled_from\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\rscheduledFrom\x12E\n" +
-	"\x10scheduled_before\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x0fscheduledBefore\x12~\n" +
+	"scheduleId\x12H\n" +
+	"\x12schedule_time_from\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x10scheduleTimeFrom\x12L\n" +
+	"\x14schedule_time_before\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x12scheduleTimeBefore\x12~\n" +
 	"\x06labels\x18\x06 \x03(\v2\".fireonce.v1.JobFilter.LabelsEntryBB\xbaH?\x9a\x01<\x10\b\"\x1cr\x1a2\x18^[a-z][a-z0-9_.-]{0,62}$*\x1ar\x18\x18\xff\x012\x13^[^\\x00-\\x1f\\x7f]*$R\x06labels\x12(\n" +
-	"\ajob_ids\x18\a \x03(\tB\x0f\xbaH\f\x92\x01\t\x10d\"\x05r\x03\xb0\x01\x01R\x06jobIds\x1a9\n" +
+	"\ajob_ids\x18\a \x03(\tB\x0f\xbaH\f\x92\x01\t\x10d\"\x05r\x03\xb0\x01\x01R\x06jobIds\x12D\n" +
+	"\x0fconnection_keys\x18\b \x03(\tB\x1b\xbaH\x18\x92\x01\x15\x102\"\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$R\x0econnectionKeys\x12H\n" +
+	"\x16idempotency_key_prefix\x18\t \x01(\tB\x12\xbaH\x0fr\r\x18\xff\x012\b^[!-~]*$R\x14idempotencyKeyPrefix\x12I\n" +
+	"\x14idempotency_key_text\x18\n" +
+	" \x01(\tB\x17\xbaH\x14\xd8\x01\x01r\x0f\x10\x03\x18\xff\x012\b^[!-~]*$R\x12idempotencyKeyText\x12>\n" +
+	"\vexternal_id\x18\v \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\x042\x13^[^\\x00-\\x1f\\x7f]*$R\n" +
+	"externalId\x12;\n" +
+	"\trecipient\x18\f \x01(\tB\x1d\xbaH\x1ar\x18\x18\xc0\x022\x13^[^\\x00-\\x1f\\x7f]*$R\trecipient\x12N\n" +
+	"\verror_kinds\x18\r \x03(\x0e2\x18.fireonce.v1.FailureKindB\x13\xbaH\x10\x92\x01\r\x10\x14\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\n" +
+	"errorKinds\x12T\n" +
+	"\x0eeffect_classes\x18\x0e \x03(\x0e2\x18.fireonce.v1.EffectClassB\x13\xbaH\x10\x92\x01\r\x10\x04\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\reffectClasses\x12D\n" +
+	"\x10create_time_from\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\x0ecreateTimeFrom\x12H\n" +
+	"\x12create_time_before\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\x10createTimeBefore\x12>\n" +
+	"\rend_time_from\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\vendTimeFrom\x12B\n" +
+	"\x0fend_time_before\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\rendTimeBefore\x12G\n" +
+	"\tstate_age\x18\x13 \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x05\b\x80\x83\x98K*\x00R\bstateAge\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc7\x01\n" +
@@ -2566,12 +3740,20 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\x10ListJobsResponse\x12$\n" +
 	"\x04jobs\x18\x01 \x03(\v2\x10.fireonce.v1.JobR\x04jobs\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12#\n" +
-	"\revents_cursor\x18\x03 \x01(\tR\feventsCursor\"\x9d\x01\n" +
+	"\revents_cursor\x18\x03 \x01(\tR\feventsCursor\"\x88\x04\n" +
 	"\vEventFilter\x12(\n" +
 	"\ajob_ids\x18\x01 \x03(\tB\x0f\xbaH\f\x92\x01\t\x10d\"\x05r\x03\xb0\x01\x01R\x06jobIds\x126\n" +
 	"\x0econnection_ids\x18\x02 \x03(\tB\x0f\xbaH\f\x92\x01\t\x102\"\x05r\x03\xb0\x01\x01R\rconnectionIds\x12,\n" +
 	"\vschedule_id\x18\x03 \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\n" +
-	"scheduleId\"\xcc\x02\n" +
+	"scheduleId\x12\x80\x01\n" +
+	"\x06labels\x18\x04 \x03(\v2$.fireonce.v1.EventFilter.LabelsEntryBB\xbaH?\x9a\x01<\x10\b\"\x1cr\x1a2\x18^[a-z][a-z0-9_.-]{0,62}$*\x1ar\x18\x18\xff\x012\x13^[^\\x00-\\x1f\\x7f]*$R\x06labels\x12\x1d\n" +
+	"\n" +
+	"ended_only\x18\x05 \x01(\bR\tendedOnly\x12F\n" +
+	"\x10idempotency_keys\x18\x06 \x03(\tB\x1b\xbaH\x18\x92\x01\x15\x10d\"\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$R\x0fidempotencyKeys\x12D\n" +
+	"\x0fconnection_keys\x18\a \x03(\tB\x1b\xbaH\x18\x92\x01\x15\x102\"\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$R\x0econnectionKeys\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xcc\x02\n" +
 	"\x16StreamJobEventsRequest\x120\n" +
 	"\x06filter\x18\x01 \x01(\v2\x18.fireonce.v1.EventFilterR\x06filter\x12/\n" +
 	"\fafter_cursor\x18\x02 \x01(\tB\n" +
@@ -2583,58 +3765,96 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\fmax_duration\x18\x06 \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x03\b\x84\a2\x02\b\x01R\vmaxDurationB\a\n" +
 	"\x05start\"F\n" +
 	"\x17StreamJobEventsResponse\x12+\n" +
-	"\x05event\x18\x01 \x01(\v2\x15.fireonce.v1.JobEventR\x05event\"\x87\x05\n" +
-	"\x10UpdateJobRequest\x12\x1f\n" +
-	"\x06job_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x05jobId\x12\x1d\n" +
-	"\x04etag\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x04etag\x12W\n" +
-	"\vupdate_mask\x18\x03 \x01(\v2\x1a.google.protobuf.FieldMaskB\x1a\xbaH\x17\xc8\x01\x01\xe2\x01\x11\x12\apayload\x12\x06labelsR\n" +
+	"\x05event\x18\x01 \x01(\v2\x15.fireonce.v1.JobEventR\x05event\"\xbc\x01\n" +
+	"\x14ListJobEventsRequest\x120\n" +
+	"\x06filter\x18\x01 \x01(\v2\x18.fireonce.v1.EventFilterR\x06filter\x12+\n" +
+	"\fafter_cursor\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x02R\vafterCursor\x12$\n" +
+	"\tpage_size\x18\x03 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12\x1f\n" +
+	"\vinclude_job\x18\x04 \x01(\bR\n" +
+	"includeJob\"\x82\x01\n" +
+	"\x15ListJobEventsResponse\x12-\n" +
+	"\x06events\x18\x01 \x03(\v2\x15.fireonce.v1.JobEventR\x06events\x12\x1f\n" +
+	"\vnext_cursor\x18\x02 \x01(\tR\n" +
+	"nextCursor\x12\x19\n" +
+	"\bhas_more\x18\x03 \x01(\bR\ahasMore\"\xb2\b\n" +
+	"\x10UpdateJobRequest\x12!\n" +
+	"\x06job_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\x05jobId\x12?\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x12\x1d\n" +
+	"\x04etag\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x04etag\x12\x93\x01\n" +
+	"\vupdate_mask\x18\x04 \x01(\v2\x1a.google.protobuf.FieldMaskBV\xbaHS\xc8\x01\x01\xe2\x01M\x12\apayload\x12\x06labels\x12\x10ambiguity_policy\x12\fretry_policy\x12\x0fattempt_timeout\x12\ttime_zoneR\n" +
 	"updateMask\x12.\n" +
-	"\apayload\x18\x04 \x01(\v2\x14.fireonce.v1.PayloadR\apayload\x12\x85\x01\n" +
-	"\x06labels\x18\x05 \x03(\v2).fireonce.v1.UpdateJobRequest.LabelsEntryBB\xbaH?\x9a\x01<\x10 \"\x1cr\x1a2\x18^[a-z][a-z0-9_.-]{0,62}$*\x1ar\x18\x18\xff\x012\x13^[^\\x00-\\x1f\\x7f]*$R\x06labels\x1a9\n" +
+	"\apayload\x18\x05 \x01(\v2\x14.fireonce.v1.PayloadR\apayload\x12\x85\x01\n" +
+	"\x06labels\x18\x06 \x03(\v2).fireonce.v1.UpdateJobRequest.LabelsEntryBB\xbaH?\x9a\x01<\x10 \"\x1cr\x1a2\x18^[a-z][a-z0-9_.-]{0,62}$*\x1ar\x18\x18\xff\x012\x13^[^\\x00-\\x1f\\x7f]*$R\x06labels\x12Q\n" +
+	"\x10ambiguity_policy\x18\a \x01(\x0e2\x1c.fireonce.v1.AmbiguityPolicyB\b\xbaH\x05\x82\x01\x02\x10\x01R\x0fambiguityPolicy\x12;\n" +
+	"\fretry_policy\x18\b \x01(\v2\x18.fireonce.v1.RetryPolicyR\vretryPolicy\x12Q\n" +
+	"\x0fattempt_timeout\x18\t \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
+	"\xaa\x01\a\"\x03\b\xd8\x042\x00R\x0eattemptTimeout\x128\n" +
+	"\ttime_zone\x18\n" +
+	" \x01(\tB\x1b\xbaH\x18r\x16\x18@2\x12^[A-Za-z0-9_+/-]*$R\btimeZone\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\xe6\x01\xbaH\xe2\x01\x1a]\n" +
 	"\x0fupdate_job.mask\x12(update_mask must name at least one field\x1a size(this.update_mask.paths) > 0\x1a\x80\x01\n" +
-	"\x12update_job.payload\x12-payload must be set when update_mask names it\x1a;!('payload' in this.update_mask.paths) || has(this.payload)\"7\n" +
+	"\x12update_job.payload\x12-payload must be set when update_mask names it\x1a;!('payload' in this.update_mask.paths) || has(this.payload)B\f\n" +
+	"\x03job\x12\x05\xbaH\x02\b\x01\"7\n" +
 	"\x11UpdateJobResponse\x12\"\n" +
-	"\x03job\x18\x01 \x01(\v2\x10.fireonce.v1.JobR\x03job\"\x87\x01\n" +
-	"\x10CancelJobRequest\x12\x1f\n" +
-	"\x06job_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x05jobId\x12\x1b\n" +
-	"\x04etag\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x18@R\x04etag\x125\n" +
-	"\x06reason\x18\x03 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xf4\x032\x13^[^\\x00-\\x1f\\x7f]*$R\x06reason\"U\n" +
+	"\x03job\x18\x01 \x01(\v2\x10.fireonce.v1.JobR\x03job\"\xd8\x01\n" +
+	"\x10CancelJobRequest\x12!\n" +
+	"\x06job_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\x05jobId\x12?\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x12\x1b\n" +
+	"\x04etag\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x18@R\x04etag\x125\n" +
+	"\x06reason\x18\x04 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xf4\x032\x13^[^\\x00-\\x1f\\x7f]*$R\x06reasonB\f\n" +
+	"\x03job\x12\x05\xbaH\x02\b\x01\"U\n" +
 	"\x11CancelJobResponse\x12\"\n" +
 	"\x03job\x18\x01 \x01(\v2\x10.fireonce.v1.JobR\x03job\x12\x1c\n" +
-	"\tprevented\x18\x02 \x01(\bR\tprevented\"\xec\x01\n" +
-	"\x14RescheduleJobRequest\x12\x1f\n" +
-	"\x06job_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x05jobId\x12G\n" +
-	"\rscheduled_for\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\fscheduledFor\x12M\n" +
-	"\fstart_window\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x05\b\x80\x9a\x9e\x01*\x00R\vstartWindow\x12\x1b\n" +
-	"\x04etag\x18\x04 \x01(\tB\a\xbaH\x04r\x02\x18@R\x04etag\";\n" +
+	"\tprevented\x18\x02 \x01(\bR\tprevented\"\xa1\x01\n" +
+	"\x10DeleteJobRequest\x12!\n" +
+	"\x06job_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\x05jobId\x12?\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x12\x1b\n" +
+	"\x04etag\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x18@R\x04etagB\f\n" +
+	"\x03job\x12\x05\xbaH\x02\b\x01\"=\n" +
+	"\x11DeleteJobResponse\x12(\n" +
+	"\x03job\x18\x01 \x01(\v2\x16.fireonce.v1.ErasedJobR\x03job\"\xbd\x02\n" +
+	"\x14RescheduleJobRequest\x12!\n" +
+	"\x06job_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\x05jobId\x12?\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x12G\n" +
+	"\rschedule_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\fscheduleTime\x12M\n" +
+	"\fstart_window\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x05\b\x80\x9a\x9e\x01*\x00R\vstartWindow\x12\x1b\n" +
+	"\x04etag\x18\x05 \x01(\tB\a\xbaH\x04r\x02\x18@R\x04etagB\f\n" +
+	"\x03job\x12\x05\xbaH\x02\b\x01\";\n" +
 	"\x15RescheduleJobResponse\x12\"\n" +
-	"\x03job\x18\x01 \x01(\v2\x10.fireonce.v1.JobR\x03job\"P\n" +
-	"\x10RunJobNowRequest\x12\x1f\n" +
-	"\x06job_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x05jobId\x12\x1b\n" +
-	"\x04etag\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x18@R\x04etag\"7\n" +
+	"\x03job\x18\x01 \x01(\v2\x10.fireonce.v1.JobR\x03job\"\xa1\x01\n" +
+	"\x10RunJobNowRequest\x12!\n" +
+	"\x06job_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\x05jobId\x12?\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x12\x1b\n" +
+	"\x04etag\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x18@R\x04etagB\f\n" +
+	"\x03job\x12\x05\xbaH\x02\b\x01\"7\n" +
 	"\x11RunJobNowResponse\x12\"\n" +
-	"\x03job\x18\x01 \x01(\v2\x10.fireonce.v1.JobR\x03job\"\x92\x01\n" +
-	"\x0fRetryJobRequest\x12\x1f\n" +
-	"\x06job_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x05jobId\x12\x1d\n" +
-	"\x04etag\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x04etag\x12?\n" +
-	"\rscheduled_for\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\fscheduledFor\"6\n" +
+	"\x03job\x18\x01 \x01(\v2\x10.fireonce.v1.JobR\x03job\"\xea\x01\n" +
+	"\x0fRetryJobRequest\x12!\n" +
+	"\x06job_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\x05jobId\x12?\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x12\x1d\n" +
+	"\x04etag\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x04etag\x12F\n" +
+	"\x11next_attempt_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x0fnextAttemptTimeB\f\n" +
+	"\x03job\x12\x05\xbaH\x02\b\x01\"6\n" +
 	"\x10RetryJobResponse\x12\"\n" +
-	"\x03job\x18\x01 \x01(\v2\x10.fireonce.v1.JobR\x03job\"\xd1\x03\n" +
-	"\x11ResolveJobRequest\x12\x1f\n" +
-	"\x06job_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x05jobId\x12\x1d\n" +
-	"\x04etag\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x04etag\x12H\n" +
-	"\bdecision\x18\x03 \x01(\x0e2 .fireonce.v1.Resolution.DecisionB\n" +
+	"\x03job\x18\x01 \x01(\v2\x10.fireonce.v1.JobR\x03job\"\xd5\x04\n" +
+	"\x11ResolveJobRequest\x12!\n" +
+	"\x06job_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\x05jobId\x12?\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x12\x1d\n" +
+	"\x04etag\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x04etag\x12H\n" +
+	"\bdecision\x18\x04 \x01(\x0e2 .fireonce.v1.Resolution.DecisionB\n" +
 	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\bdecision\x12D\n" +
-	"\x04note\x18\x04 \x01(\tB0\xbaH-r+\x10\x01\x18\xe8\a2$^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]*$R\x04note\x12>\n" +
-	"\vexternal_id\x18\x05 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\x042\x13^[^\\x00-\\x1f\\x7f]*$R\n" +
+	"\x04note\x18\x05 \x01(\tB0\xbaH-r+\x10\x01\x18\xe8\a2$^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]*$R\x04note\x12>\n" +
+	"\vexternal_id\x18\x06 \x01(\tB\x1d\xbaH\x1ar\x18\x18\x80\x042\x13^[^\\x00-\\x1f\\x7f]*$R\n" +
 	"externalId\x12/\n" +
-	"\x13override_reconciler\x18\x06 \x01(\bR\x12overrideReconciler:{\xbaHx\x1av\n" +
-	"\x17resolve_job.external_id\x12(external_id goes only with DECISION_SENT\x1a1this.external_id == '' || int(this.decision) == 1\"8\n" +
+	"\x13override_reconciler\x18\a \x01(\bR\x12overrideReconciler\x121\n" +
+	"\n" +
+	"effect_key\x18\b \x01(\tB\x12\xbaH\x0fr\r\x18\xff\x012\b^[!-~]*$R\teffectKey:{\xbaHx\x1av\n" +
+	"\x17resolve_job.external_id\x12(external_id goes only with DECISION_SENT\x1a1this.external_id == '' || int(this.decision) == 1B\f\n" +
+	"\x03job\x12\x05\xbaH\x02\b\x01\"8\n" +
 	"\x12ResolveJobResponse\x12\"\n" +
-	"\x03job\x18\x01 \x01(\v2\x10.fireonce.v1.JobR\x03job\"\xf2\x04\n" +
+	"\x03job\x18\x01 \x01(\v2\x10.fireonce.v1.JobR\x03job\"\xb6\b\n" +
 	"\x15BulkCancelJobsRequest\x126\n" +
 	"\x06filter\x18\x01 \x01(\v2\x16.fireonce.v1.JobFilterB\x06\xbaH\x03\xc8\x01\x01R\x06filter\x128\n" +
 	"\n" +
@@ -2642,21 +3862,22 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12'\n" +
 	"\n" +
 	"page_token\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\x125\n" +
-	"\x06reason\x18\x05 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xf4\x032\x13^[^\\x00-\\x1f\\x7f]*$R\x06reason:\xed\x02\xbaH\xe9\x02\x1a\xe6\x02\n" +
-	"\x17bulk_cancel_jobs.filter\x12Efilter must select by something; an empty filter would take every job\x1a\x83\x02!has(this.filter) || size(this.filter.states) > 0 || size(this.filter.connection_ids) > 0 || this.filter.schedule_id != '' || has(this.filter.scheduled_from) || has(this.filter.scheduled_before) || size(this.filter.labels) > 0 || size(this.filter.job_ids) > 0\"I\n" +
+	"\x06reason\x18\x05 \x01(\tB\x1d\xbaH\x1ar\x18\x18\xf4\x032\x13^[^\\x00-\\x1f\\x7f]*$R\x06reason:\xb1\x06\xbaH\xad\x06\x1a\xaa\x06\n" +
+	"\x17bulk_cancel_jobs.filter\x12Efilter must select by something; an empty filter would take every job\x1a\xc7\x05!has(this.filter) || size(this.filter.states) > 0 || size(this.filter.connection_ids) > 0 || size(this.filter.connection_keys) > 0 || this.filter.schedule_id != '' || has(this.filter.schedule_time_from) || has(this.filter.schedule_time_before) || size(this.filter.labels) > 0 || size(this.filter.job_ids) > 0 || this.filter.idempotency_key_prefix != '' || this.filter.idempotency_key_text != '' || this.filter.external_id != '' || this.filter.recipient != '' || size(this.filter.error_kinds) > 0 || size(this.filter.effect_classes) > 0 || has(this.filter.create_time_from) || has(this.filter.create_time_before) || has(this.filter.end_time_from) || has(this.filter.end_time_before) || has(this.filter.state_age)\"I\n" +
 	"\x16BulkCancelJobsResponse\x12/\n" +
-	"\x06result\x18\x01 \x01(\v2\x17.fireonce.v1.BulkResultR\x06result\"\xab\x05\n" +
+	"\x06result\x18\x01 \x01(\v2\x17.fireonce.v1.BulkResultR\x06result\"\xef\b\n" +
 	"\x14BulkRetryJobsRequest\x126\n" +
 	"\x06filter\x18\x01 \x01(\v2\x16.fireonce.v1.JobFilterB\x06\xbaH\x03\xc8\x01\x01R\x06filter\x128\n" +
 	"\n" +
 	"as_of_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\basOfTime\x12\x17\n" +
 	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12'\n" +
 	"\n" +
-	"page_token\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken:\xde\x03\xbaH\xda\x03\x1a\xe5\x02\n" +
-	"\x16bulk_retry_jobs.filter\x12Efilter must select by something; an empty filter would take every job\x1a\x83\x02!has(this.filter) || size(this.filter.states) > 0 || size(this.filter.connection_ids) > 0 || this.filter.schedule_id != '' || has(this.filter.scheduled_from) || has(this.filter.scheduled_before) || size(this.filter.labels) > 0 || size(this.filter.job_ids) > 0\x1ap\n" +
+	"page_token\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken:\xa2\a\xbaH\x9e\a\x1a\xa9\x06\n" +
+	"\x16bulk_retry_jobs.filter\x12Efilter must select by something; an empty filter would take every job\x1a\xc7\x05!has(this.filter) || size(this.filter.states) > 0 || size(this.filter.connection_ids) > 0 || size(this.filter.connection_keys) > 0 || this.filter.schedule_id != '' || has(this.filter.schedule_time_from) || has(this.filter.schedule_time_before) || size(this.filter.labels) > 0 || size(this.filter.job_ids) > 0 || this.filter.idempotency_key_prefix != '' || this.filter.idempotency_key_text != '' || this.filter.external_id != '' || this.filter.recipient != '' || size(this.filter.error_kinds) > 0 || size(this.filter.effect_classes) > 0 || has(this.filter.create_time_from) || has(this.filter.create_time_before) || has(this.filter.end_time_from) || has(this.filter.end_time_before) || has(this.filter.state_age)\x1ap\n" +
 	"\x1abulk_retry_jobs.as_of_time\x12,as_of_time is required unless dry_run is set\x1a$this.dry_run || has(this.as_of_time)\"H\n" +
 	"\x15BulkRetryJobsResponse\x12/\n" +
-	"\x06result\x18\x01 \x01(\v2\x17.fireonce.v1.BulkResultR\x06result\"\xf2\x06\n" +
+	"\x06result\x18\x01 \x01(\v2\x17.fireonce.v1.BulkResultR\x06result\"\xb6\n" +
+	"\n" +
 	"\x16BulkResolveJobsRequest\x126\n" +
 	"\x06filter\x18\x01 \x01(\v2\x16.fireonce.v1.JobFilterB\x06\xbaH\x03\xc8\x01\x01R\x06filter\x128\n" +
 	"\n" +
@@ -2667,8 +3888,8 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\bdecision\x18\x05 \x01(\x0e2 .fireonce.v1.Resolution.DecisionB\n" +
 	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\bdecision\x12D\n" +
 	"\x04note\x18\x06 \x01(\tB0\xbaH-r+\x10\x01\x18\xe8\a2$^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]*$R\x04note\x12/\n" +
-	"\x13override_reconciler\x18\a \x01(\bR\x12overrideReconciler:\xe2\x03\xbaH\xde\x03\x1a\xe7\x02\n" +
-	"\x18bulk_resolve_jobs.filter\x12Efilter must select by something; an empty filter would take every job\x1a\x83\x02!has(this.filter) || size(this.filter.states) > 0 || size(this.filter.connection_ids) > 0 || this.filter.schedule_id != '' || has(this.filter.scheduled_from) || has(this.filter.scheduled_before) || size(this.filter.labels) > 0 || size(this.filter.job_ids) > 0\x1ar\n" +
+	"\x13override_reconciler\x18\a \x01(\bR\x12overrideReconciler:\xa6\a\xbaH\xa2\a\x1a\xab\x06\n" +
+	"\x18bulk_resolve_jobs.filter\x12Efilter must select by something; an empty filter would take every job\x1a\xc7\x05!has(this.filter) || size(this.filter.states) > 0 || size(this.filter.connection_ids) > 0 || size(this.filter.connection_keys) > 0 || this.filter.schedule_id != '' || has(this.filter.schedule_time_from) || has(this.filter.schedule_time_before) || size(this.filter.labels) > 0 || size(this.filter.job_ids) > 0 || this.filter.idempotency_key_prefix != '' || this.filter.idempotency_key_text != '' || this.filter.external_id != '' || this.filter.recipient != '' || size(this.filter.error_kinds) > 0 || size(this.filter.effect_classes) > 0 || has(this.filter.create_time_from) || has(this.filter.create_time_before) || has(this.filter.end_time_from) || has(this.filter.end_time_before) || has(this.filter.state_age)\x1ar\n" +
 	"\x1cbulk_resolve_jobs.as_of_time\x12,as_of_time is required unless dry_run is set\x1a$this.dry_run || has(this.as_of_time)\"J\n" +
 	"\x17BulkResolveJobsResponse\x12/\n" +
 	"\x06result\x18\x01 \x01(\v2\x17.fireonce.v1.BulkResultR\x06result\"\x80\x02\n" +
@@ -2680,25 +3901,41 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\bfailures\x18\x04 \x03(\v2\x18.fireonce.v1.BulkFailureR\bfailures\x12&\n" +
 	"\x0fnext_page_token\x18\x05 \x01(\tR\rnextPageToken\x128\n" +
 	"\n" +
-	"as_of_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\basOfTime\"S\n" +
+	"as_of_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\basOfTime\"R\n" +
 	"\vBulkFailure\x12\x15\n" +
-	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12-\n" +
-	"\x05error\x18\x02 \x01(\v2\x17.fireonce.v1.BatchErrorR\x05error\"\x88\x01\n" +
-	"\x16ListJobAttemptsRequest\x12\x1f\n" +
-	"\x06job_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x05jobId\x12$\n" +
-	"\tpage_size\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12'\n" +
+	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12,\n" +
+	"\x05error\x18\x02 \x01(\v2\x16.fireonce.v1.ItemErrorR\x05error\"\xd9\x01\n" +
+	"\x16ListJobAttemptsRequest\x12!\n" +
+	"\x06job_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\x05jobId\x12?\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x12$\n" +
+	"\tpage_size\x18\x03 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12'\n" +
 	"\n" +
-	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\"\xb1\x01\n" +
+	"page_token\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageTokenB\f\n" +
+	"\x03job\x12\x05\xbaH\x02\b\x01\"s\n" +
 	"\x17ListJobAttemptsResponse\x120\n" +
 	"\battempts\x18\x01 \x03(\v2\x14.fireonce.v1.AttemptR\battempts\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12<\n" +
-	"\fobservations\x18\x03 \x03(\v2\x18.fireonce.v1.ObservationR\fobservations*\x88\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xdd\x01\n" +
+	"\x1aListJobObservationsRequest\x12!\n" +
+	"\x06job_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\x05jobId\x12?\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x12$\n" +
+	"\tpage_size\x18\x03 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12'\n" +
+	"\n" +
+	"page_token\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageTokenB\f\n" +
+	"\x03job\x12\x05\xbaH\x02\b\x01\"\x83\x01\n" +
+	"\x1bListJobObservationsResponse\x12<\n" +
+	"\fobservations\x18\x01 \x03(\v2\x18.fireonce.v1.ObservationR\fobservations\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken*\xb5\x01\n" +
+	"\vWarningCode\x12\x1c\n" +
+	"\x18WARNING_CODE_UNSPECIFIED\x10\x00\x12\x1f\n" +
+	"\x1bWARNING_CODE_MEDIA_UNUSABLE\x10\x01\x12\"\n" +
+	"\x1eWARNING_CODE_MEDIA_UNREACHABLE\x10\x02\x12\"\n" +
+	"\x1eWARNING_CODE_PREDECESSOR_ENDED\x10\x03\x12\x1f\n" +
+	"\x1bWARNING_CODE_WAIT_TOO_SHORT\x10\x04*\x88\x01\n" +
 	"\bJobOrder\x12\x19\n" +
 	"\x15JOB_ORDER_UNSPECIFIED\x10\x00\x12 \n" +
-	"\x1cJOB_ORDER_SCHEDULED_FOR_DESC\x10\x01\x12\x1f\n" +
-	"\x1bJOB_ORDER_SCHEDULED_FOR_ASC\x10\x02\x12\x1e\n" +
-	"\x1aJOB_ORDER_CREATE_TIME_DESC\x10\x032\xb7\n" +
-	"\n" +
+	"\x1cJOB_ORDER_SCHEDULE_TIME_DESC\x10\x01\x12\x1f\n" +
+	"\x1bJOB_ORDER_SCHEDULE_TIME_ASC\x10\x02\x12\x1e\n" +
+	"\x1aJOB_ORDER_CREATE_TIME_DESC\x10\x032\xd4\f\n" +
 	"\n" +
 	"JobService\x12U\n" +
 	"\vScheduleJob\x12\x1f.fireonce.v1.ScheduleJobRequest\x1a .fireonce.v1.ScheduleJobResponse\"\x03\x90\x02\x02\x12g\n" +
@@ -2715,9 +3952,12 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"ResolveJob\x12\x1e.fireonce.v1.ResolveJobRequest\x1a\x1f.fireonce.v1.ResolveJobResponse\"\x03\x90\x02\x02\x12^\n" +
 	"\x0eBulkCancelJobs\x12\".fireonce.v1.BulkCancelJobsRequest\x1a#.fireonce.v1.BulkCancelJobsResponse\"\x03\x90\x02\x02\x12[\n" +
 	"\rBulkRetryJobs\x12!.fireonce.v1.BulkRetryJobsRequest\x1a\".fireonce.v1.BulkRetryJobsResponse\"\x03\x90\x02\x02\x12a\n" +
-	"\x0fBulkResolveJobs\x12#.fireonce.v1.BulkResolveJobsRequest\x1a$.fireonce.v1.BulkResolveJobsResponse\"\x03\x90\x02\x02\x12a\n" +
-	"\x0fListJobAttempts\x12#.fireonce.v1.ListJobAttemptsRequest\x1a$.fireonce.v1.ListJobAttemptsResponse\"\x03\x90\x02\x01B\xa8\x01\n" +
-	"\x0fcom.fireonce.v1B\x0fJobServiceProtoP\x01Z7github.com/fireonce/fireonce/gen/fireonce/v1;fireoncev1\xa2\x02\x03FXX\xaa\x02\vFireonce.V1\xca\x02\vFireonce\\V1\xe2\x02\x17Fireonce\\V1\\GPBMetadata\xea\x02\fFireonce::V1b\x06proto3"
+	"\x0fBulkResolveJobs\x12#.fireonce.v1.BulkResolveJobsRequest\x1a$.fireonce.v1.BulkResolveJobsResponse\"\x03\x90\x02\x02\x12O\n" +
+	"\tDeleteJob\x12\x1d.fireonce.v1.DeleteJobRequest\x1a\x1e.fireonce.v1.DeleteJobResponse\"\x03\x90\x02\x02\x12a\n" +
+	"\x0fListJobAttempts\x12#.fireonce.v1.ListJobAttemptsRequest\x1a$.fireonce.v1.ListJobAttemptsResponse\"\x03\x90\x02\x01\x12m\n" +
+	"\x13ListJobObservations\x12'.fireonce.v1.ListJobObservationsRequest\x1a(.fireonce.v1.ListJobObservationsResponse\"\x03\x90\x02\x01\x12[\n" +
+	"\rListJobEvents\x12!.fireonce.v1.ListJobEventsRequest\x1a\".fireonce.v1.ListJobEventsResponse\"\x03\x90\x02\x01B\x8f\x01\n" +
+	"\x15io.github.fireonce.v1B\x0fJobServiceProtoP\x01Z2github.com/fireonce/fireonce/clients/go/fireoncev1\xa2\x02\x03FOX\xaa\x02\vFireonce.V1\xca\x02\vFireonce\\V1\xea\x02\fFireonce::V1b\x06proto3"
 
 var (
 	file_fireonce_v1_job_service_proto_rawDescOnce sync.Once
@@ -2731,150 +3971,186 @@ func file_fireonce_v1_job_service_proto_rawDescGZIP() []byte {
 	return file_fireonce_v1_job_service_proto_rawDescData
 }
 
-var file_fireonce_v1_job_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_fireonce_v1_job_service_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_fireonce_v1_job_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_fireonce_v1_job_service_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
 var file_fireonce_v1_job_service_proto_goTypes = []any{
-	(JobOrder)(0),                            // 0: fireonce.v1.JobOrder
-	(*ScheduleJobRequest)(nil),               // 1: fireonce.v1.ScheduleJobRequest
-	(*ScheduleJobResponse)(nil),              // 2: fireonce.v1.ScheduleJobResponse
-	(*BatchScheduleJobsRequest)(nil),         // 3: fireonce.v1.BatchScheduleJobsRequest
-	(*BatchScheduleJobsResponse)(nil),        // 4: fireonce.v1.BatchScheduleJobsResponse
-	(*BatchError)(nil),                       // 5: fireonce.v1.BatchError
-	(*GetJobRequest)(nil),                    // 6: fireonce.v1.GetJobRequest
-	(*GetJobResponse)(nil),                   // 7: fireonce.v1.GetJobResponse
-	(*JobFilter)(nil),                        // 8: fireonce.v1.JobFilter
-	(*ListJobsRequest)(nil),                  // 9: fireonce.v1.ListJobsRequest
-	(*ListJobsResponse)(nil),                 // 10: fireonce.v1.ListJobsResponse
-	(*EventFilter)(nil),                      // 11: fireonce.v1.EventFilter
-	(*StreamJobEventsRequest)(nil),           // 12: fireonce.v1.StreamJobEventsRequest
-	(*StreamJobEventsResponse)(nil),          // 13: fireonce.v1.StreamJobEventsResponse
-	(*UpdateJobRequest)(nil),                 // 14: fireonce.v1.UpdateJobRequest
-	(*UpdateJobResponse)(nil),                // 15: fireonce.v1.UpdateJobResponse
-	(*CancelJobRequest)(nil),                 // 16: fireonce.v1.CancelJobRequest
-	(*CancelJobResponse)(nil),                // 17: fireonce.v1.CancelJobResponse
-	(*RescheduleJobRequest)(nil),             // 18: fireonce.v1.RescheduleJobRequest
-	(*RescheduleJobResponse)(nil),            // 19: fireonce.v1.RescheduleJobResponse
-	(*RunJobNowRequest)(nil),                 // 20: fireonce.v1.RunJobNowRequest
-	(*RunJobNowResponse)(nil),                // 21: fireonce.v1.RunJobNowResponse
-	(*RetryJobRequest)(nil),                  // 22: fireonce.v1.RetryJobRequest
-	(*RetryJobResponse)(nil),                 // 23: fireonce.v1.RetryJobResponse
-	(*ResolveJobRequest)(nil),                // 24: fireonce.v1.ResolveJobRequest
-	(*ResolveJobResponse)(nil),               // 25: fireonce.v1.ResolveJobResponse
-	(*BulkCancelJobsRequest)(nil),            // 26: fireonce.v1.BulkCancelJobsRequest
-	(*BulkCancelJobsResponse)(nil),           // 27: fireonce.v1.BulkCancelJobsResponse
-	(*BulkRetryJobsRequest)(nil),             // 28: fireonce.v1.BulkRetryJobsRequest
-	(*BulkRetryJobsResponse)(nil),            // 29: fireonce.v1.BulkRetryJobsResponse
-	(*BulkResolveJobsRequest)(nil),           // 30: fireonce.v1.BulkResolveJobsRequest
-	(*BulkResolveJobsResponse)(nil),          // 31: fireonce.v1.BulkResolveJobsResponse
-	(*BulkResult)(nil),                       // 32: fireonce.v1.BulkResult
-	(*BulkFailure)(nil),                      // 33: fireonce.v1.BulkFailure
-	(*ListJobAttemptsRequest)(nil),           // 34: fireonce.v1.ListJobAttemptsRequest
-	(*ListJobAttemptsResponse)(nil),          // 35: fireonce.v1.ListJobAttemptsResponse
-	nil,                                      // 36: fireonce.v1.ScheduleJobRequest.LabelsEntry
-	(*BatchScheduleJobsResponse_Result)(nil), // 37: fireonce.v1.BatchScheduleJobsResponse.Result
-	nil,                                      // 38: fireonce.v1.JobFilter.LabelsEntry
-	nil,                                      // 39: fireonce.v1.UpdateJobRequest.LabelsEntry
-	(*Payload)(nil),                          // 40: fireonce.v1.Payload
-	(*timestamppb.Timestamp)(nil),            // 41: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),              // 42: google.protobuf.Duration
-	(*RetryPolicy)(nil),                      // 43: fireonce.v1.RetryPolicy
-	(AmbiguityPolicy)(0),                     // 44: fireonce.v1.AmbiguityPolicy
-	(*Job)(nil),                              // 45: fireonce.v1.Job
-	(*ErrorDetail)(nil),                      // 46: fireonce.v1.ErrorDetail
-	(JobState)(0),                            // 47: fireonce.v1.JobState
-	(*JobEvent)(nil),                         // 48: fireonce.v1.JobEvent
-	(*fieldmaskpb.FieldMask)(nil),            // 49: google.protobuf.FieldMask
-	(Resolution_Decision)(0),                 // 50: fireonce.v1.Resolution.Decision
-	(*Attempt)(nil),                          // 51: fireonce.v1.Attempt
-	(*Observation)(nil),                      // 52: fireonce.v1.Observation
+	(WarningCode)(0),                         // 0: fireonce.v1.WarningCode
+	(JobOrder)(0),                            // 1: fireonce.v1.JobOrder
+	(*ScheduleJobRequest)(nil),               // 2: fireonce.v1.ScheduleJobRequest
+	(*ScheduleJobResponse)(nil),              // 3: fireonce.v1.ScheduleJobResponse
+	(*Warning)(nil),                          // 4: fireonce.v1.Warning
+	(*BatchScheduleJobsRequest)(nil),         // 5: fireonce.v1.BatchScheduleJobsRequest
+	(*BatchScheduleJobsResponse)(nil),        // 6: fireonce.v1.BatchScheduleJobsResponse
+	(*ItemError)(nil),                        // 7: fireonce.v1.ItemError
+	(*GetJobRequest)(nil),                    // 8: fireonce.v1.GetJobRequest
+	(*GetJobResponse)(nil),                   // 9: fireonce.v1.GetJobResponse
+	(*JobFilter)(nil),                        // 10: fireonce.v1.JobFilter
+	(*ListJobsRequest)(nil),                  // 11: fireonce.v1.ListJobsRequest
+	(*ListJobsResponse)(nil),                 // 12: fireonce.v1.ListJobsResponse
+	(*EventFilter)(nil),                      // 13: fireonce.v1.EventFilter
+	(*StreamJobEventsRequest)(nil),           // 14: fireonce.v1.StreamJobEventsRequest
+	(*StreamJobEventsResponse)(nil),          // 15: fireonce.v1.StreamJobEventsResponse
+	(*ListJobEventsRequest)(nil),             // 16: fireonce.v1.ListJobEventsRequest
+	(*ListJobEventsResponse)(nil),            // 17: fireonce.v1.ListJobEventsResponse
+	(*UpdateJobRequest)(nil),                 // 18: fireonce.v1.UpdateJobRequest
+	(*UpdateJobResponse)(nil),                // 19: fireonce.v1.UpdateJobResponse
+	(*CancelJobRequest)(nil),                 // 20: fireonce.v1.CancelJobRequest
+	(*CancelJobResponse)(nil),                // 21: fireonce.v1.CancelJobResponse
+	(*DeleteJobRequest)(nil),                 // 22: fireonce.v1.DeleteJobRequest
+	(*DeleteJobResponse)(nil),                // 23: fireonce.v1.DeleteJobResponse
+	(*RescheduleJobRequest)(nil),             // 24: fireonce.v1.RescheduleJobRequest
+	(*RescheduleJobResponse)(nil),            // 25: fireonce.v1.RescheduleJobResponse
+	(*RunJobNowRequest)(nil),                 // 26: fireonce.v1.RunJobNowRequest
+	(*RunJobNowResponse)(nil),                // 27: fireonce.v1.RunJobNowResponse
+	(*RetryJobRequest)(nil),                  // 28: fireonce.v1.RetryJobRequest
+	(*RetryJobResponse)(nil),                 // 29: fireonce.v1.RetryJobResponse
+	(*ResolveJobRequest)(nil),                // 30: fireonce.v1.ResolveJobRequest
+	(*ResolveJobResponse)(nil),               // 31: fireonce.v1.ResolveJobResponse
+	(*BulkCancelJobsRequest)(nil),            // 32: fireonce.v1.BulkCancelJobsRequest
+	(*BulkCancelJobsResponse)(nil),           // 33: fireonce.v1.BulkCancelJobsResponse
+	(*BulkRetryJobsRequest)(nil),             // 34: fireonce.v1.BulkRetryJobsRequest
+	(*BulkRetryJobsResponse)(nil),            // 35: fireonce.v1.BulkRetryJobsResponse
+	(*BulkResolveJobsRequest)(nil),           // 36: fireonce.v1.BulkResolveJobsRequest
+	(*BulkResolveJobsResponse)(nil),          // 37: fireonce.v1.BulkResolveJobsResponse
+	(*BulkResult)(nil),                       // 38: fireonce.v1.BulkResult
+	(*BulkFailure)(nil),                      // 39: fireonce.v1.BulkFailure
+	(*ListJobAttemptsRequest)(nil),           // 40: fireonce.v1.ListJobAttemptsRequest
+	(*ListJobAttemptsResponse)(nil),          // 41: fireonce.v1.ListJobAttemptsResponse
+	(*ListJobObservationsRequest)(nil),       // 42: fireonce.v1.ListJobObservationsRequest
+	(*ListJobObservationsResponse)(nil),      // 43: fireonce.v1.ListJobObservationsResponse
+	nil,                                      // 44: fireonce.v1.ScheduleJobRequest.LabelsEntry
+	(*BatchScheduleJobsResponse_Result)(nil), // 45: fireonce.v1.BatchScheduleJobsResponse.Result
+	nil,                                      // 46: fireonce.v1.JobFilter.LabelsEntry
+	nil,                                      // 47: fireonce.v1.EventFilter.LabelsEntry
+	nil,                                      // 48: fireonce.v1.UpdateJobRequest.LabelsEntry
+	(*Payload)(nil),                          // 49: fireonce.v1.Payload
+	(*timestamppb.Timestamp)(nil),            // 50: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),              // 51: google.protobuf.Duration
+	(*RetryPolicy)(nil),                      // 52: fireonce.v1.RetryPolicy
+	(AmbiguityPolicy)(0),                     // 53: fireonce.v1.AmbiguityPolicy
+	(*Job)(nil),                              // 54: fireonce.v1.Job
+	(*ErrorDetail)(nil),                      // 55: fireonce.v1.ErrorDetail
+	(JobState)(0),                            // 56: fireonce.v1.JobState
+	(FailureKind)(0),                         // 57: fireonce.v1.FailureKind
+	(EffectClass)(0),                         // 58: fireonce.v1.EffectClass
+	(*JobEvent)(nil),                         // 59: fireonce.v1.JobEvent
+	(*fieldmaskpb.FieldMask)(nil),            // 60: google.protobuf.FieldMask
+	(*ErasedJob)(nil),                        // 61: fireonce.v1.ErasedJob
+	(Resolution_Decision)(0),                 // 62: fireonce.v1.Resolution.Decision
+	(*Attempt)(nil),                          // 63: fireonce.v1.Attempt
+	(*Observation)(nil),                      // 64: fireonce.v1.Observation
 }
 var file_fireonce_v1_job_service_proto_depIdxs = []int32{
-	40, // 0: fireonce.v1.ScheduleJobRequest.payload:type_name -> fireonce.v1.Payload
-	41, // 1: fireonce.v1.ScheduleJobRequest.scheduled_for:type_name -> google.protobuf.Timestamp
-	42, // 2: fireonce.v1.ScheduleJobRequest.start_window:type_name -> google.protobuf.Duration
-	43, // 3: fireonce.v1.ScheduleJobRequest.retry_policy:type_name -> fireonce.v1.RetryPolicy
-	44, // 4: fireonce.v1.ScheduleJobRequest.ambiguity_policy:type_name -> fireonce.v1.AmbiguityPolicy
-	36, // 5: fireonce.v1.ScheduleJobRequest.labels:type_name -> fireonce.v1.ScheduleJobRequest.LabelsEntry
-	45, // 6: fireonce.v1.ScheduleJobResponse.job:type_name -> fireonce.v1.Job
-	1,  // 7: fireonce.v1.BatchScheduleJobsRequest.requests:type_name -> fireonce.v1.ScheduleJobRequest
-	37, // 8: fireonce.v1.BatchScheduleJobsResponse.results:type_name -> fireonce.v1.BatchScheduleJobsResponse.Result
-	46, // 9: fireonce.v1.BatchError.detail:type_name -> fireonce.v1.ErrorDetail
-	45, // 10: fireonce.v1.GetJobResponse.job:type_name -> fireonce.v1.Job
-	47, // 11: fireonce.v1.JobFilter.states:type_name -> fireonce.v1.JobState
-	41, // 12: fireonce.v1.JobFilter.scheduled_from:type_name -> google.protobuf.Timestamp
-	41, // 13: fireonce.v1.JobFilter.scheduled_before:type_name -> google.protobuf.Timestamp
-	38, // 14: fireonce.v1.JobFilter.labels:type_name -> fireonce.v1.JobFilter.LabelsEntry
-	8,  // 15: fireonce.v1.ListJobsRequest.filter:type_name -> fireonce.v1.JobFilter
-	0,  // 16: fireonce.v1.ListJobsRequest.order:type_name -> fireonce.v1.JobOrder
-	45, // 17: fireonce.v1.ListJobsResponse.jobs:type_name -> fireonce.v1.Job
-	11, // 18: fireonce.v1.StreamJobEventsRequest.filter:type_name -> fireonce.v1.EventFilter
-	42, // 19: fireonce.v1.StreamJobEventsRequest.max_duration:type_name -> google.protobuf.Duration
-	48, // 20: fireonce.v1.StreamJobEventsResponse.event:type_name -> fireonce.v1.JobEvent
-	49, // 21: fireonce.v1.UpdateJobRequest.update_mask:type_name -> google.protobuf.FieldMask
-	40, // 22: fireonce.v1.UpdateJobRequest.payload:type_name -> fireonce.v1.Payload
-	39, // 23: fireonce.v1.UpdateJobRequest.labels:type_name -> fireonce.v1.UpdateJobRequest.LabelsEntry
-	45, // 24: fireonce.v1.UpdateJobResponse.job:type_name -> fireonce.v1.Job
-	45, // 25: fireonce.v1.CancelJobResponse.job:type_name -> fireonce.v1.Job
-	41, // 26: fireonce.v1.RescheduleJobRequest.scheduled_for:type_name -> google.protobuf.Timestamp
-	42, // 27: fireonce.v1.RescheduleJobRequest.start_window:type_name -> google.protobuf.Duration
-	45, // 28: fireonce.v1.RescheduleJobResponse.job:type_name -> fireonce.v1.Job
-	45, // 29: fireonce.v1.RunJobNowResponse.job:type_name -> fireonce.v1.Job
-	41, // 30: fireonce.v1.RetryJobRequest.scheduled_for:type_name -> google.protobuf.Timestamp
-	45, // 31: fireonce.v1.RetryJobResponse.job:type_name -> fireonce.v1.Job
-	50, // 32: fireonce.v1.ResolveJobRequest.decision:type_name -> fireonce.v1.Resolution.Decision
-	45, // 33: fireonce.v1.ResolveJobResponse.job:type_name -> fireonce.v1.Job
-	8,  // 34: fireonce.v1.BulkCancelJobsRequest.filter:type_name -> fireonce.v1.JobFilter
-	41, // 35: fireonce.v1.BulkCancelJobsRequest.as_of_time:type_name -> google.protobuf.Timestamp
-	32, // 36: fireonce.v1.BulkCancelJobsResponse.result:type_name -> fireonce.v1.BulkResult
-	8,  // 37: fireonce.v1.BulkRetryJobsRequest.filter:type_name -> fireonce.v1.JobFilter
-	41, // 38: fireonce.v1.BulkRetryJobsRequest.as_of_time:type_name -> google.protobuf.Timestamp
-	32, // 39: fireonce.v1.BulkRetryJobsResponse.result:type_name -> fireonce.v1.BulkResult
-	8,  // 40: fireonce.v1.BulkResolveJobsRequest.filter:type_name -> fireonce.v1.JobFilter
-	41, // 41: fireonce.v1.BulkResolveJobsRequest.as_of_time:type_name -> google.protobuf.Timestamp
-	50, // 42: fireonce.v1.BulkResolveJobsRequest.decision:type_name -> fireonce.v1.Resolution.Decision
-	32, // 43: fireonce.v1.BulkResolveJobsResponse.result:type_name -> fireonce.v1.BulkResult
-	33, // 44: fireonce.v1.BulkResult.failures:type_name -> fireonce.v1.BulkFailure
-	41, // 45: fireonce.v1.BulkResult.as_of_time:type_name -> google.protobuf.Timestamp
-	5,  // 46: fireonce.v1.BulkFailure.error:type_name -> fireonce.v1.BatchError
-	51, // 47: fireonce.v1.ListJobAttemptsResponse.attempts:type_name -> fireonce.v1.Attempt
-	52, // 48: fireonce.v1.ListJobAttemptsResponse.observations:type_name -> fireonce.v1.Observation
-	2,  // 49: fireonce.v1.BatchScheduleJobsResponse.Result.success:type_name -> fireonce.v1.ScheduleJobResponse
-	5,  // 50: fireonce.v1.BatchScheduleJobsResponse.Result.error:type_name -> fireonce.v1.BatchError
-	1,  // 51: fireonce.v1.JobService.ScheduleJob:input_type -> fireonce.v1.ScheduleJobRequest
-	3,  // 52: fireonce.v1.JobService.BatchScheduleJobs:input_type -> fireonce.v1.BatchScheduleJobsRequest
-	6,  // 53: fireonce.v1.JobService.GetJob:input_type -> fireonce.v1.GetJobRequest
-	9,  // 54: fireonce.v1.JobService.ListJobs:input_type -> fireonce.v1.ListJobsRequest
-	12, // 55: fireonce.v1.JobService.StreamJobEvents:input_type -> fireonce.v1.StreamJobEventsRequest
-	14, // 56: fireonce.v1.JobService.UpdateJob:input_type -> fireonce.v1.UpdateJobRequest
-	16, // 57: fireonce.v1.JobService.CancelJob:input_type -> fireonce.v1.CancelJobRequest
-	18, // 58: fireonce.v1.JobService.RescheduleJob:input_type -> fireonce.v1.RescheduleJobRequest
-	20, // 59: fireonce.v1.JobService.RunJobNow:input_type -> fireonce.v1.RunJobNowRequest
-	22, // 60: fireonce.v1.JobService.RetryJob:input_type -> fireonce.v1.RetryJobRequest
-	24, // 61: fireonce.v1.JobService.ResolveJob:input_type -> fireonce.v1.ResolveJobRequest
-	26, // 62: fireonce.v1.JobService.BulkCancelJobs:input_type -> fireonce.v1.BulkCancelJobsRequest
-	28, // 63: fireonce.v1.JobService.BulkRetryJobs:input_type -> fireonce.v1.BulkRetryJobsRequest
-	30, // 64: fireonce.v1.JobService.BulkResolveJobs:input_type -> fireonce.v1.BulkResolveJobsRequest
-	34, // 65: fireonce.v1.JobService.ListJobAttempts:input_type -> fireonce.v1.ListJobAttemptsRequest
-	2,  // 66: fireonce.v1.JobService.ScheduleJob:output_type -> fireonce.v1.ScheduleJobResponse
-	4,  // 67: fireonce.v1.JobService.BatchScheduleJobs:output_type -> fireonce.v1.BatchScheduleJobsResponse
-	7,  // 68: fireonce.v1.JobService.GetJob:output_type -> fireonce.v1.GetJobResponse
-	10, // 69: fireonce.v1.JobService.ListJobs:output_type -> fireonce.v1.ListJobsResponse
-	13, // 70: fireonce.v1.JobService.StreamJobEvents:output_type -> fireonce.v1.StreamJobEventsResponse
-	15, // 71: fireonce.v1.JobService.UpdateJob:output_type -> fireonce.v1.UpdateJobResponse
-	17, // 72: fireonce.v1.JobService.CancelJob:output_type -> fireonce.v1.CancelJobResponse
-	19, // 73: fireonce.v1.JobService.RescheduleJob:output_type -> fireonce.v1.RescheduleJobResponse
-	21, // 74: fireonce.v1.JobService.RunJobNow:output_type -> fireonce.v1.RunJobNowResponse
-	23, // 75: fireonce.v1.JobService.RetryJob:output_type -> fireonce.v1.RetryJobResponse
-	25, // 76: fireonce.v1.JobService.ResolveJob:output_type -> fireonce.v1.ResolveJobResponse
-	27, // 77: fireonce.v1.JobService.BulkCancelJobs:output_type -> fireonce.v1.BulkCancelJobsResponse
-	29, // 78: fireonce.v1.JobService.BulkRetryJobs:output_type -> fireonce.v1.BulkRetryJobsResponse
-	31, // 79: fireonce.v1.JobService.BulkResolveJobs:output_type -> fireonce.v1.BulkResolveJobsResponse
-	35, // 80: fireonce.v1.JobService.ListJobAttempts:output_type -> fireonce.v1.ListJobAttemptsResponse
-	66, // [66:81] is the sub-list for method output_type
-	51, // [51:66] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	49, // 0: fireonce.v1.ScheduleJobRequest.payload:type_name -> fireonce.v1.Payload
+	50, // 1: fireonce.v1.ScheduleJobRequest.schedule_time:type_name -> google.protobuf.Timestamp
+	51, // 2: fireonce.v1.ScheduleJobRequest.start_window:type_name -> google.protobuf.Duration
+	52, // 3: fireonce.v1.ScheduleJobRequest.retry_policy:type_name -> fireonce.v1.RetryPolicy
+	53, // 4: fireonce.v1.ScheduleJobRequest.ambiguity_policy:type_name -> fireonce.v1.AmbiguityPolicy
+	44, // 5: fireonce.v1.ScheduleJobRequest.labels:type_name -> fireonce.v1.ScheduleJobRequest.LabelsEntry
+	51, // 6: fireonce.v1.ScheduleJobRequest.attempt_timeout:type_name -> google.protobuf.Duration
+	51, // 7: fireonce.v1.ScheduleJobRequest.wait_window:type_name -> google.protobuf.Duration
+	54, // 8: fireonce.v1.ScheduleJobResponse.job:type_name -> fireonce.v1.Job
+	4,  // 9: fireonce.v1.ScheduleJobResponse.warnings:type_name -> fireonce.v1.Warning
+	0,  // 10: fireonce.v1.Warning.code:type_name -> fireonce.v1.WarningCode
+	2,  // 11: fireonce.v1.BatchScheduleJobsRequest.requests:type_name -> fireonce.v1.ScheduleJobRequest
+	45, // 12: fireonce.v1.BatchScheduleJobsResponse.results:type_name -> fireonce.v1.BatchScheduleJobsResponse.Result
+	55, // 13: fireonce.v1.ItemError.detail:type_name -> fireonce.v1.ErrorDetail
+	54, // 14: fireonce.v1.GetJobResponse.job:type_name -> fireonce.v1.Job
+	56, // 15: fireonce.v1.JobFilter.states:type_name -> fireonce.v1.JobState
+	50, // 16: fireonce.v1.JobFilter.schedule_time_from:type_name -> google.protobuf.Timestamp
+	50, // 17: fireonce.v1.JobFilter.schedule_time_before:type_name -> google.protobuf.Timestamp
+	46, // 18: fireonce.v1.JobFilter.labels:type_name -> fireonce.v1.JobFilter.LabelsEntry
+	57, // 19: fireonce.v1.JobFilter.error_kinds:type_name -> fireonce.v1.FailureKind
+	58, // 20: fireonce.v1.JobFilter.effect_classes:type_name -> fireonce.v1.EffectClass
+	50, // 21: fireonce.v1.JobFilter.create_time_from:type_name -> google.protobuf.Timestamp
+	50, // 22: fireonce.v1.JobFilter.create_time_before:type_name -> google.protobuf.Timestamp
+	50, // 23: fireonce.v1.JobFilter.end_time_from:type_name -> google.protobuf.Timestamp
+	50, // 24: fireonce.v1.JobFilter.end_time_before:type_name -> google.protobuf.Timestamp
+	51, // 25: fireonce.v1.JobFilter.state_age:type_name -> google.protobuf.Duration
+	10, // 26: fireonce.v1.ListJobsRequest.filter:type_name -> fireonce.v1.JobFilter
+	1,  // 27: fireonce.v1.ListJobsRequest.order:type_name -> fireonce.v1.JobOrder
+	54, // 28: fireonce.v1.ListJobsResponse.jobs:type_name -> fireonce.v1.Job
+	47, // 29: fireonce.v1.EventFilter.labels:type_name -> fireonce.v1.EventFilter.LabelsEntry
+	13, // 30: fireonce.v1.StreamJobEventsRequest.filter:type_name -> fireonce.v1.EventFilter
+	51, // 31: fireonce.v1.StreamJobEventsRequest.max_duration:type_name -> google.protobuf.Duration
+	59, // 32: fireonce.v1.StreamJobEventsResponse.event:type_name -> fireonce.v1.JobEvent
+	13, // 33: fireonce.v1.ListJobEventsRequest.filter:type_name -> fireonce.v1.EventFilter
+	59, // 34: fireonce.v1.ListJobEventsResponse.events:type_name -> fireonce.v1.JobEvent
+	60, // 35: fireonce.v1.UpdateJobRequest.update_mask:type_name -> google.protobuf.FieldMask
+	49, // 36: fireonce.v1.UpdateJobRequest.payload:type_name -> fireonce.v1.Payload
+	48, // 37: fireonce.v1.UpdateJobRequest.labels:type_name -> fireonce.v1.UpdateJobRequest.LabelsEntry
+	53, // 38: fireonce.v1.UpdateJobRequest.ambiguity_policy:type_name -> fireonce.v1.AmbiguityPolicy
+	52, // 39: fireonce.v1.UpdateJobRequest.retry_policy:type_name -> fireonce.v1.RetryPolicy
+	51, // 40: fireonce.v1.UpdateJobRequest.attempt_timeout:type_name -> google.protobuf.Duration
+	54, // 41: fireonce.v1.UpdateJobResponse.job:type_name -> fireonce.v1.Job
+	54, // 42: fireonce.v1.CancelJobResponse.job:type_name -> fireonce.v1.Job
+	61, // 43: fireonce.v1.DeleteJobResponse.job:type_name -> fireonce.v1.ErasedJob
+	50, // 44: fireonce.v1.RescheduleJobRequest.schedule_time:type_name -> google.protobuf.Timestamp
+	51, // 45: fireonce.v1.RescheduleJobRequest.start_window:type_name -> google.protobuf.Duration
+	54, // 46: fireonce.v1.RescheduleJobResponse.job:type_name -> fireonce.v1.Job
+	54, // 47: fireonce.v1.RunJobNowResponse.job:type_name -> fireonce.v1.Job
+	50, // 48: fireonce.v1.RetryJobRequest.next_attempt_time:type_name -> google.protobuf.Timestamp
+	54, // 49: fireonce.v1.RetryJobResponse.job:type_name -> fireonce.v1.Job
+	62, // 50: fireonce.v1.ResolveJobRequest.decision:type_name -> fireonce.v1.Resolution.Decision
+	54, // 51: fireonce.v1.ResolveJobResponse.job:type_name -> fireonce.v1.Job
+	10, // 52: fireonce.v1.BulkCancelJobsRequest.filter:type_name -> fireonce.v1.JobFilter
+	50, // 53: fireonce.v1.BulkCancelJobsRequest.as_of_time:type_name -> google.protobuf.Timestamp
+	38, // 54: fireonce.v1.BulkCancelJobsResponse.result:type_name -> fireonce.v1.BulkResult
+	10, // 55: fireonce.v1.BulkRetryJobsRequest.filter:type_name -> fireonce.v1.JobFilter
+	50, // 56: fireonce.v1.BulkRetryJobsRequest.as_of_time:type_name -> google.protobuf.Timestamp
+	38, // 57: fireonce.v1.BulkRetryJobsResponse.result:type_name -> fireonce.v1.BulkResult
+	10, // 58: fireonce.v1.BulkResolveJobsRequest.filter:type_name -> fireonce.v1.JobFilter
+	50, // 59: fireonce.v1.BulkResolveJobsRequest.as_of_time:type_name -> google.protobuf.Timestamp
+	62, // 60: fireonce.v1.BulkResolveJobsRequest.decision:type_name -> fireonce.v1.Resolution.Decision
+	38, // 61: fireonce.v1.BulkResolveJobsResponse.result:type_name -> fireonce.v1.BulkResult
+	39, // 62: fireonce.v1.BulkResult.failures:type_name -> fireonce.v1.BulkFailure
+	50, // 63: fireonce.v1.BulkResult.as_of_time:type_name -> google.protobuf.Timestamp
+	7,  // 64: fireonce.v1.BulkFailure.error:type_name -> fireonce.v1.ItemError
+	63, // 65: fireonce.v1.ListJobAttemptsResponse.attempts:type_name -> fireonce.v1.Attempt
+	64, // 66: fireonce.v1.ListJobObservationsResponse.observations:type_name -> fireonce.v1.Observation
+	3,  // 67: fireonce.v1.BatchScheduleJobsResponse.Result.success:type_name -> fireonce.v1.ScheduleJobResponse
+	7,  // 68: fireonce.v1.BatchScheduleJobsResponse.Result.error:type_name -> fireonce.v1.ItemError
+	2,  // 69: fireonce.v1.JobService.ScheduleJob:input_type -> fireonce.v1.ScheduleJobRequest
+	5,  // 70: fireonce.v1.JobService.BatchScheduleJobs:input_type -> fireonce.v1.BatchScheduleJobsRequest
+	8,  // 71: fireonce.v1.JobService.GetJob:input_type -> fireonce.v1.GetJobRequest
+	11, // 72: fireonce.v1.JobService.ListJobs:input_type -> fireonce.v1.ListJobsRequest
+	14, // 73: fireonce.v1.JobService.StreamJobEvents:input_type -> fireonce.v1.StreamJobEventsRequest
+	18, // 74: fireonce.v1.JobService.UpdateJob:input_type -> fireonce.v1.UpdateJobRequest
+	20, // 75: fireonce.v1.JobService.CancelJob:input_type -> fireonce.v1.CancelJobRequest
+	24, // 76: fireonce.v1.JobService.RescheduleJob:input_type -> fireonce.v1.RescheduleJobRequest
+	26, // 77: fireonce.v1.JobService.RunJobNow:input_type -> fireonce.v1.RunJobNowRequest
+	28, // 78: fireonce.v1.JobService.RetryJob:input_type -> fireonce.v1.RetryJobRequest
+	30, // 79: fireonce.v1.JobService.ResolveJob:input_type -> fireonce.v1.ResolveJobRequest
+	32, // 80: fireonce.v1.JobService.BulkCancelJobs:input_type -> fireonce.v1.BulkCancelJobsRequest
+	34, // 81: fireonce.v1.JobService.BulkRetryJobs:input_type -> fireonce.v1.BulkRetryJobsRequest
+	36, // 82: fireonce.v1.JobService.BulkResolveJobs:input_type -> fireonce.v1.BulkResolveJobsRequest
+	22, // 83: fireonce.v1.JobService.DeleteJob:input_type -> fireonce.v1.DeleteJobRequest
+	40, // 84: fireonce.v1.JobService.ListJobAttempts:input_type -> fireonce.v1.ListJobAttemptsRequest
+	42, // 85: fireonce.v1.JobService.ListJobObservations:input_type -> fireonce.v1.ListJobObservationsRequest
+	16, // 86: fireonce.v1.JobService.ListJobEvents:input_type -> fireonce.v1.ListJobEventsRequest
+	3,  // 87: fireonce.v1.JobService.ScheduleJob:output_type -> fireonce.v1.ScheduleJobResponse
+	6,  // 88: fireonce.v1.JobService.BatchScheduleJobs:output_type -> fireonce.v1.BatchScheduleJobsResponse
+	9,  // 89: fireonce.v1.JobService.GetJob:output_type -> fireonce.v1.GetJobResponse
+	12, // 90: fireonce.v1.JobService.ListJobs:output_type -> fireonce.v1.ListJobsResponse
+	15, // 91: fireonce.v1.JobService.StreamJobEvents:output_type -> fireonce.v1.StreamJobEventsResponse
+	19, // 92: fireonce.v1.JobService.UpdateJob:output_type -> fireonce.v1.UpdateJobResponse
+	21, // 93: fireonce.v1.JobService.CancelJob:output_type -> fireonce.v1.CancelJobResponse
+	25, // 94: fireonce.v1.JobService.RescheduleJob:output_type -> fireonce.v1.RescheduleJobResponse
+	27, // 95: fireonce.v1.JobService.RunJobNow:output_type -> fireonce.v1.RunJobNowResponse
+	29, // 96: fireonce.v1.JobService.RetryJob:output_type -> fireonce.v1.RetryJobResponse
+	31, // 97: fireonce.v1.JobService.ResolveJob:output_type -> fireonce.v1.ResolveJobResponse
+	33, // 98: fireonce.v1.JobService.BulkCancelJobs:output_type -> fireonce.v1.BulkCancelJobsResponse
+	35, // 99: fireonce.v1.JobService.BulkRetryJobs:output_type -> fireonce.v1.BulkRetryJobsResponse
+	37, // 100: fireonce.v1.JobService.BulkResolveJobs:output_type -> fireonce.v1.BulkResolveJobsResponse
+	23, // 101: fireonce.v1.JobService.DeleteJob:output_type -> fireonce.v1.DeleteJobResponse
+	41, // 102: fireonce.v1.JobService.ListJobAttempts:output_type -> fireonce.v1.ListJobAttemptsResponse
+	43, // 103: fireonce.v1.JobService.ListJobObservations:output_type -> fireonce.v1.ListJobObservationsResponse
+	17, // 104: fireonce.v1.JobService.ListJobEvents:output_type -> fireonce.v1.ListJobEventsResponse
+	87, // [87:105] is the sub-list for method output_type
+	69, // [69:87] is the sub-list for method input_type
+	69, // [69:69] is the sub-list for extension type_name
+	69, // [69:69] is the sub-list for extension extendee
+	0,  // [0:69] is the sub-list for field type_name
 }
 
 func init() { file_fireonce_v1_job_service_proto_init() }
@@ -2886,16 +4162,58 @@ func file_fireonce_v1_job_service_proto_init() {
 	file_fireonce_v1_event_proto_init()
 	file_fireonce_v1_job_proto_init()
 	file_fireonce_v1_payload_proto_init()
-	file_fireonce_v1_job_service_proto_msgTypes[5].OneofWrappers = []any{
+	file_fireonce_v1_job_service_proto_msgTypes[0].OneofWrappers = []any{
+		(*ScheduleJobRequest_ConnectionId)(nil),
+		(*ScheduleJobRequest_ConnectionKey)(nil),
+		(*ScheduleJobRequest_ReplyToJobId)(nil),
+		(*ScheduleJobRequest_ReplyToKey)(nil),
+	}
+	file_fireonce_v1_job_service_proto_msgTypes[6].OneofWrappers = []any{
 		(*GetJobRequest_JobId)(nil),
 		(*GetJobRequest_IdempotencyKey)(nil),
 	}
-	file_fireonce_v1_job_service_proto_msgTypes[11].OneofWrappers = []any{
+	file_fireonce_v1_job_service_proto_msgTypes[12].OneofWrappers = []any{
 		(*StreamJobEventsRequest_AfterCursor)(nil),
 		(*StreamJobEventsRequest_FromNow)(nil),
 		(*StreamJobEventsRequest_FromBeginning)(nil),
 	}
-	file_fireonce_v1_job_service_proto_msgTypes[36].OneofWrappers = []any{
+	file_fireonce_v1_job_service_proto_msgTypes[16].OneofWrappers = []any{
+		(*UpdateJobRequest_JobId)(nil),
+		(*UpdateJobRequest_IdempotencyKey)(nil),
+	}
+	file_fireonce_v1_job_service_proto_msgTypes[18].OneofWrappers = []any{
+		(*CancelJobRequest_JobId)(nil),
+		(*CancelJobRequest_IdempotencyKey)(nil),
+	}
+	file_fireonce_v1_job_service_proto_msgTypes[20].OneofWrappers = []any{
+		(*DeleteJobRequest_JobId)(nil),
+		(*DeleteJobRequest_IdempotencyKey)(nil),
+	}
+	file_fireonce_v1_job_service_proto_msgTypes[22].OneofWrappers = []any{
+		(*RescheduleJobRequest_JobId)(nil),
+		(*RescheduleJobRequest_IdempotencyKey)(nil),
+	}
+	file_fireonce_v1_job_service_proto_msgTypes[24].OneofWrappers = []any{
+		(*RunJobNowRequest_JobId)(nil),
+		(*RunJobNowRequest_IdempotencyKey)(nil),
+	}
+	file_fireonce_v1_job_service_proto_msgTypes[26].OneofWrappers = []any{
+		(*RetryJobRequest_JobId)(nil),
+		(*RetryJobRequest_IdempotencyKey)(nil),
+	}
+	file_fireonce_v1_job_service_proto_msgTypes[28].OneofWrappers = []any{
+		(*ResolveJobRequest_JobId)(nil),
+		(*ResolveJobRequest_IdempotencyKey)(nil),
+	}
+	file_fireonce_v1_job_service_proto_msgTypes[38].OneofWrappers = []any{
+		(*ListJobAttemptsRequest_JobId)(nil),
+		(*ListJobAttemptsRequest_IdempotencyKey)(nil),
+	}
+	file_fireonce_v1_job_service_proto_msgTypes[40].OneofWrappers = []any{
+		(*ListJobObservationsRequest_JobId)(nil),
+		(*ListJobObservationsRequest_IdempotencyKey)(nil),
+	}
+	file_fireonce_v1_job_service_proto_msgTypes[43].OneofWrappers = []any{
 		(*BatchScheduleJobsResponse_Result_Success)(nil),
 		(*BatchScheduleJobsResponse_Result_Error)(nil),
 	}
@@ -2904,8 +4222,8 @@ func file_fireonce_v1_job_service_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fireonce_v1_job_service_proto_rawDesc), len(file_fireonce_v1_job_service_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   39,
+			NumEnums:      2,
+			NumMessages:   47,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

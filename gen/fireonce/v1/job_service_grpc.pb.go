@@ -19,21 +19,24 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	JobService_ScheduleJob_FullMethodName       = "/fireonce.v1.JobService/ScheduleJob"
-	JobService_BatchScheduleJobs_FullMethodName = "/fireonce.v1.JobService/BatchScheduleJobs"
-	JobService_GetJob_FullMethodName            = "/fireonce.v1.JobService/GetJob"
-	JobService_ListJobs_FullMethodName          = "/fireonce.v1.JobService/ListJobs"
-	JobService_StreamJobEvents_FullMethodName   = "/fireonce.v1.JobService/StreamJobEvents"
-	JobService_UpdateJob_FullMethodName         = "/fireonce.v1.JobService/UpdateJob"
-	JobService_CancelJob_FullMethodName         = "/fireonce.v1.JobService/CancelJob"
-	JobService_RescheduleJob_FullMethodName     = "/fireonce.v1.JobService/RescheduleJob"
-	JobService_RunJobNow_FullMethodName         = "/fireonce.v1.JobService/RunJobNow"
-	JobService_RetryJob_FullMethodName          = "/fireonce.v1.JobService/RetryJob"
-	JobService_ResolveJob_FullMethodName        = "/fireonce.v1.JobService/ResolveJob"
-	JobService_BulkCancelJobs_FullMethodName    = "/fireonce.v1.JobService/BulkCancelJobs"
-	JobService_BulkRetryJobs_FullMethodName     = "/fireonce.v1.JobService/BulkRetryJobs"
-	JobService_BulkResolveJobs_FullMethodName   = "/fireonce.v1.JobService/BulkResolveJobs"
-	JobService_ListJobAttempts_FullMethodName   = "/fireonce.v1.JobService/ListJobAttempts"
+	JobService_ScheduleJob_FullMethodName         = "/fireonce.v1.JobService/ScheduleJob"
+	JobService_BatchScheduleJobs_FullMethodName   = "/fireonce.v1.JobService/BatchScheduleJobs"
+	JobService_GetJob_FullMethodName              = "/fireonce.v1.JobService/GetJob"
+	JobService_ListJobs_FullMethodName            = "/fireonce.v1.JobService/ListJobs"
+	JobService_StreamJobEvents_FullMethodName     = "/fireonce.v1.JobService/StreamJobEvents"
+	JobService_UpdateJob_FullMethodName           = "/fireonce.v1.JobService/UpdateJob"
+	JobService_CancelJob_FullMethodName           = "/fireonce.v1.JobService/CancelJob"
+	JobService_RescheduleJob_FullMethodName       = "/fireonce.v1.JobService/RescheduleJob"
+	JobService_RunJobNow_FullMethodName           = "/fireonce.v1.JobService/RunJobNow"
+	JobService_RetryJob_FullMethodName            = "/fireonce.v1.JobService/RetryJob"
+	JobService_ResolveJob_FullMethodName          = "/fireonce.v1.JobService/ResolveJob"
+	JobService_BulkCancelJobs_FullMethodName      = "/fireonce.v1.JobService/BulkCancelJobs"
+	JobService_BulkRetryJobs_FullMethodName       = "/fireonce.v1.JobService/BulkRetryJobs"
+	JobService_BulkResolveJobs_FullMethodName     = "/fireonce.v1.JobService/BulkResolveJobs"
+	JobService_DeleteJob_FullMethodName           = "/fireonce.v1.JobService/DeleteJob"
+	JobService_ListJobAttempts_FullMethodName     = "/fireonce.v1.JobService/ListJobAttempts"
+	JobService_ListJobObservations_FullMethodName = "/fireonce.v1.JobService/ListJobObservations"
+	JobService_ListJobEvents_FullMethodName       = "/fireonce.v1.JobService/ListJobEvents"
 )
 
 // JobServiceClient is the client API for JobService service.
@@ -44,12 +47,13 @@ const (
 //
 // Errors that any RPC may return, not repeated below: UNAUTHENTICATED /
 // CREDENTIAL_INVALID, PERMISSION_DENIED / SCOPE_MISSING (checked before
-// existence), INVALID_ARGUMENT (with buf.validate.Violations),
-// RESOURCE_EXHAUSTED / QUOTA_EXCEEDED, TOO_MANY_CALLS (both with
-// google.rpc.RetryInfo where time helps) and REQUEST_TOO_LARGE, UNAVAILABLE / STORE_UNAVAILABLE, SHUTTING_DOWN (retry with
+// existence), INVALID_ARGUMENT / REQUEST_INVALID
+// and TOO_MANY_ELEMENTS, RESOURCE_EXHAUSTED / QUOTA_EXCEEDED, TOO_MANY_CALLS,
+// SERVER_BUSY (these three with google.rpc.RetryInfo where time helps) and
+// REQUEST_TOO_LARGE, UNAVAILABLE / STORE_UNAVAILABLE, SHUTTING_DOWN (retry with
 // back-off), DEADLINE_EXCEEDED, INTERNAL.
 //
-// After UNAVAILABLE, DEADLINE_EXCEEDED, CANCELLED, UNKNOWN or a lost connection
+// After UNAVAILABLE, DEADLINE_EXCEEDED, CANCELED, UNKNOWN or a lost connection
 // every mutating RPC here may be repeated unchanged: all of them are idempotent.
 // A repeat whose result is already in place answers OK before its etag is
 // compared.
@@ -62,7 +66,11 @@ const (
 // receipt of it: job_id, project_id, state, effect_class, times, counts, sequence and
 // etag; from ScheduleJob and BatchScheduleJobs idempotency_key and connection_id, too.
 // Payload, labels, errors, attempts and effects stay out, also of a job that this call
-// stored. BulkResult then has counts, but no ids, and the failures' reasons alone.
+// stored: in JSON they show as empty, which says nothing of the job. BulkResult then has counts, but no ids, and the failures' reasons alone.
+//
+// Content needs the scope "payloads:read", in every answer and event: payloads, what targets
+// answered, and texts that may quote either. Without it those fields are left out, and
+// content_withheld is true in each message that had one.
 //
 // While the database is quarantined (it was restored or copied, and waits for
 // `fireonce recover`) nothing is sent. Every RPC is served as ever, and
@@ -76,13 +84,14 @@ type JobServiceClient interface {
 	//     under the key of a job that has ended and was removed, while the key is
 	//     kept.
 	//   - INVALID_ARGUMENT / KEY_RESERVED.
+	//   - ALREADY_EXISTS / EFFECT_KEY_TAKEN: another job has the effect_key.
 	//   - INVALID_ARGUMENT / TIME_IN_PAST, TIME_TOO_FAR, PAYLOAD_TOO_LARGE,
 	//     PAYLOAD_INVALID, PAYLOAD_CONNECTION_MISMATCH, HEADER_NOT_ALLOWED. Checked
 	//     *after* the key: a late repeat of an accepted request still returns its job.
 	//     TIME_IN_PAST says that no job is stored under the key: send a later time under
 	//     it, or none to start the job now.
-	//   - NOT_FOUND / CONNECTION_NOT_FOUND, JOB_NOT_FOUND (reply_to_job_id);
-	//     FAILED_PRECONDITION / CONNECTION_DISABLED. A reply to a job of another
+	//   - NOT_FOUND / CONNECTION_NOT_FOUND, JOB_NOT_FOUND (reply_to);
+	//     FAILED_PRECONDITION / CONNECTION_DISABLED, TOO_MANY_REPLIES. A reply to a job of another
 	//     connection, or of a connector that sends no replies, is PAYLOAD_INVALID.
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "jobs" or "bytes". Checked after the key,
 	//     too.
@@ -93,19 +102,24 @@ type JobServiceClient interface {
 	// the response has one result per request in the same order. An invalid item
 	// fails alone: it has an error with code INVALID_ARGUMENT. Of two items with
 	// one key the first wins; the second is a repeat (created = false) when it is
-	// equal, a conflict when not. Items that pass are stored by one write.
+	// equal, a conflict when not. Items that pass are stored by one write; one that
+	// replies to another item, by its key, follows in a further write.
 	// The RPC itself fails only for whole-request reasons, among them
 	// INVALID_ARGUMENT / BATCH_TOO_LARGE above 16 MiB; repeat it whole then. Items that
 	// no quota has space for fail alone, with RESOURCE_EXHAUSTED.
 	BatchScheduleJobs(ctx context.Context, in *BatchScheduleJobsRequest, opts ...grpc.CallOption) (*BatchScheduleJobsResponse, error)
 	// NOT_FOUND / JOB_NOT_FOUND.
 	GetJob(ctx context.Context, in *GetJobRequest, opts ...grpc.CallOption) (*GetJobResponse, error)
-	// Latest scheduled_for first unless order says otherwise. Keyset paging: jobs
+	// Latest schedule_time first unless order says otherwise. A page may have fewer jobs than
+	// page_size, or none, and still a next_page_token: the server looks at a bounded number of
+	// jobs for one page, and goes on where it ended. Keyset paging: jobs
 	// added or moved while paging may be missed or seen twice; use
 	// StreamJobEvents from events_cursor to close the gap.
-	// INVALID_ARGUMENT / PAGE_TOKEN_INVALID when a token meets another query.
+	// INVALID_ARGUMENT / PAGE_TOKEN_INVALID when a token meets another query. NOT_FOUND /
+	// CONNECTION_NOT_FOUND: filter.connection_keys. PERMISSION_DENIED / SCOPE_MISSING:
+	// filter.recipient.
 	ListJobs(ctx context.Context, in *ListJobsRequest, opts ...grpc.CallOption) (*ListJobsResponse, error)
-	// Changes as they commit. The first message comes at once, a heartbeat at
+	// Changes as they commit. The first message comes immediately, a heartbeat at
 	// least every 15 s. Ends with OK after max_duration (15 min at most, with
 	// jitter): reconnect with the last cursor. A slow reader is cut off
 	// (RESOURCE_EXHAUSTED) and resumes the same way.
@@ -116,9 +130,12 @@ type JobServiceClient interface {
 	//     or the database was restored or copied since it was given, so that
 	//     positions mean something else; call ListJobs and stream from its
 	//     events_cursor. Also ends a stream under way.
+	//   - NOT_FOUND / JOB_NOT_FOUND, CONNECTION_NOT_FOUND: the filter names a key of no job
+	//     or no connection.
 	//   - RESOURCE_EXHAUSTED / TOO_MANY_STREAMS.
 	StreamJobEvents(ctx context.Context, in *StreamJobEventsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamJobEventsResponse], error)
-	// Changes content or labels of a SCHEDULED job. The idempotency key stays bound
+	// Changes content, labels or terms (policies, attempt_timeout, time_zone) of a SCHEDULED
+	// job: no attempt has used any of it. The idempotency key stays bound
 	// to the request that made the job: a repeat of that request gets the job with
 	// its new content.
 	//
@@ -130,10 +147,12 @@ type JobServiceClient interface {
 	//     payload grows.
 	UpdateJob(ctx context.Context, in *UpdateJobRequest, opts ...grpc.CallOption) (*UpdateJobResponse, error)
 	// Stops further sends. A job that is SCHEDULED, RETRYING or CLAIMED becomes
-	// CANCELED at once. One that is SENDING, ACCEPTED, AMBIGUOUS or
+	// CANCELED immediately. One that is SENDING, ACCEPTED, AMBIGUOUS or
 	// NEEDS_RESOLUTION cannot be recalled: cancel_request_time is set, it is not
 	// sent again, and it ends SUCCEEDED if the effect is found, CANCELED if it is
-	// proven absent. Cancelling a cancelled job is OK.
+	// proven absent. Canceling a canceled job is OK. One that is CANCELED because
+	// the job that it replies to had ended gets cancel_request_time, and RetryJob
+	// does not take it up again.
 	//
 	//   - NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE in another
 	//     terminal state; ABORTED / ETAG_MISMATCH.
@@ -142,43 +161,75 @@ type JobServiceClient interface {
 	// NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE otherwise; ABORTED
 	// / ETAG_MISMATCH; INVALID_ARGUMENT / TIME_IN_PAST, TIME_TOO_FAR.
 	RescheduleJob(ctx context.Context, in *RescheduleJobRequest, opts ...grpc.CallOption) (*RescheduleJobResponse, error)
-	// Makes a SCHEDULED or RETRYING job due now; scheduled_for stays as it is.
-	// Never bypasses a pause, a hold or a rate limit. Returns at once; it does not
+	// Makes a SCHEDULED or RETRYING job due now; schedule_time stays as it is.
+	// Never bypasses a pause, a hold or a rate limit. Returns immediately; it does not
 	// wait for the send. OK without change when the job is already claimed,
 	// sending or done: the answer shows the state. One that replies to another job
 	// still waits for that.
 	// NOT_FOUND / JOB_NOT_FOUND; ABORTED / ETAG_MISMATCH.
 	RunJobNow(ctx context.Context, in *RunJobNowRequest, opts ...grpc.CallOption) (*RunJobNowResponse, error)
-	// Gives a FAILED or EXPIRED job a new retry budget and a new start window.
-	// Refused (FAILED_PRECONDITION / JOB_STATE) in every other state, AMBIGUOUS and
-	// NEEDS_RESOLUTION above all: those go through ResolveJob. etag is required,
-	// which makes a repeat of this call harmless (ABORTED / ETAG_MISMATCH once the
-	// job has moved on). NOT_FOUND / JOB_NOT_FOUND; INVALID_ARGUMENT /
-	// TIME_IN_PAST, TIME_TOO_FAR.
+	// Gives a FAILED or EXPIRED job a new retry budget and a new start window, and a reply
+	// that is CANCELED because the job that it replies to had ended a new wait window,
+	// once that job goes on or has succeeded. Replies to the job stay as they are until
+	// they are retried themselves. Refused (FAILED_PRECONDITION / JOB_STATE) in every other
+	// state, AMBIGUOUS and NEEDS_RESOLUTION above all: those go through ResolveJob. etag is
+	// required, which makes a repeat of this call harmless (ABORTED / ETAG_MISMATCH once the
+	// job has moved on). NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION /
+	// PREDECESSOR_ENDED, ATTEMPTS_EXHAUSTED, ATTEMPT_UNDER_WAY, CONNECTION_DISABLED; INVALID_ARGUMENT / TIME_IN_PAST, TIME_TOO_FAR.
 	RetryJob(ctx context.Context, in *RetryJobRequest, opts ...grpc.CallOption) (*RetryJobResponse, error)
 	// A person's decision on a job in NEEDS_RESOLUTION, or in AMBIGUOUS when
 	// override_reconciler is set. Recorded with the caller's identity. etag is
 	// required. DECISION_RESEND can duplicate the effect if the person is wrong;
-	// it is refused (FAILED_PRECONDITION / JOB_STATE) until the fence of the last
-	// attempt has passed. Repeating the same decision is OK.
-	// NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE; ABORTED /
-	// ETAG_MISMATCH.
+	// it is refused (FAILED_PRECONDITION / FENCE_NOT_PASSED) until the fence of the last
+	// attempt has passed, at Job.resend_allowed_time. Repeating the same decision is OK.
+	// NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE, ATTEMPTS_EXHAUSTED
+	// (DECISION_RESEND); ABORTED / ETAG_MISMATCH.
 	ResolveJob(ctx context.Context, in *ResolveJobRequest, opts ...grpc.CallOption) (*ResolveJobResponse, error)
 	// CancelJob for every job that a filter selects, at most 500 in a call: call
 	// again with next_page_token until it is empty. Each job is decided on its own;
 	// one that changes meanwhile is judged as it is then, and left alone if the
-	// filter selects it no more. Newest job first. An as_of_time in the future is
-	// refused. INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
+	// filter selects it no more. Newest job first. Without states in the filter these are
+	// the jobs that have not ended, and the replies that are CANCELED because the job that
+	// they reply to had ended: BulkRetryJobs takes none of those up again. An as_of_time in
+	// the future is refused. INVALID_ARGUMENT / PAGE_TOKEN_INVALID. NOT_FOUND /
+	// CONNECTION_NOT_FOUND: filter.connection_keys.
 	BulkCancelJobs(ctx context.Context, in *BulkCancelJobsRequest, opts ...grpc.CallOption) (*BulkCancelJobsResponse, error)
-	// RetryJob for every FAILED or EXPIRED job that a filter selects, in the same
-	// way.
+	// RetryJob for every FAILED or EXPIRED job that a filter selects, and for every reply
+	// that is CANCELED because the job that it replies to had ended, in the same way, but
+	// oldest job first: a reply follows the job that it replies to, also across pages. A
+	// dry run, which changes nothing, lists a reply among the failures if that job is in an
+	// earlier page.
 	BulkRetryJobs(ctx context.Context, in *BulkRetryJobsRequest, opts ...grpc.CallOption) (*BulkRetryJobsResponse, error)
 	// ResolveJob with one decision for every job that a filter selects, in the
 	// same way.
 	BulkResolveJobs(ctx context.Context, in *BulkResolveJobsRequest, opts ...grpc.CallOption) (*BulkResolveJobsResponse, error)
-	// The attempts, oldest first, and the newest looks at the platform.
+	// Erases a job that has ended: payload, labels, key, answers, texts and history go for
+	// good; what stays is in the answer. Repeats are answered equally. The idempotency key
+	// stays bound by its digest, as that of a job that retention has removed, and events stay
+	// in the log without words. Needs the scope "jobs:delete".
+	//
+	//   - NOT_FOUND / JOB_NOT_FOUND: also when retention has removed the job, or, by key, when
+	//     the key of an erased job is forgotten. ABORTED / ETAG_MISMATCH.
+	//   - FAILED_PRECONDITION / JOB_STATE: it has not ended. RETENTION_NOT_REACHED: it ended
+	//     less than an hour ago; RetryInfo says for how long to wait. JOB_HAS_REPLIES: a job
+	//     that replies to it is there; erase that one first.
+	//   - FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED: an old state, and a time that is not
+	//     believed, erase nothing.
+	DeleteJob(ctx context.Context, in *DeleteJobRequest, opts ...grpc.CallOption) (*DeleteJobResponse, error)
+	// The attempts, oldest first.
 	// NOT_FOUND / JOB_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	ListJobAttempts(ctx context.Context, in *ListJobAttemptsRequest, opts ...grpc.CallOption) (*ListJobAttemptsResponse, error)
+	// The looks at the platform for effects whose outcome is unknown, newest first.
+	// NOT_FOUND / JOB_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
+	ListJobObservations(ctx context.Context, in *ListJobObservationsRequest, opts ...grpc.CallOption) (*ListJobObservationsResponse, error)
+	// A page of the events that StreamJobEvents sends, oldest first, for callers that do
+	// not stream. Cursors are the stream's: a list goes on where a stream ended, and a
+	// stream where a list ended.
+	//
+	//   - INVALID_ARGUMENT / CURSOR_INVALID, OUT_OF_RANGE / CURSOR_EXPIRED as for
+	//     StreamJobEvents. NOT_FOUND / JOB_NOT_FOUND, CONNECTION_NOT_FOUND: the filter names a
+	//     key of no job or no connection, or one job alone, and there is no such job.
+	ListJobEvents(ctx context.Context, in *ListJobEventsRequest, opts ...grpc.CallOption) (*ListJobEventsResponse, error)
 }
 
 type jobServiceClient struct {
@@ -338,10 +389,40 @@ func (c *jobServiceClient) BulkResolveJobs(ctx context.Context, in *BulkResolveJ
 	return out, nil
 }
 
+func (c *jobServiceClient) DeleteJob(ctx context.Context, in *DeleteJobRequest, opts ...grpc.CallOption) (*DeleteJobResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DeleteJobResponse)
+	err := c.cc.Invoke(ctx, JobService_DeleteJob_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *jobServiceClient) ListJobAttempts(ctx context.Context, in *ListJobAttemptsRequest, opts ...grpc.CallOption) (*ListJobAttemptsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListJobAttemptsResponse)
 	err := c.cc.Invoke(ctx, JobService_ListJobAttempts_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *jobServiceClient) ListJobObservations(ctx context.Context, in *ListJobObservationsRequest, opts ...grpc.CallOption) (*ListJobObservationsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListJobObservationsResponse)
+	err := c.cc.Invoke(ctx, JobService_ListJobObservations_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *jobServiceClient) ListJobEvents(ctx context.Context, in *ListJobEventsRequest, opts ...grpc.CallOption) (*ListJobEventsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListJobEventsResponse)
+	err := c.cc.Invoke(ctx, JobService_ListJobEvents_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -356,12 +437,13 @@ func (c *jobServiceClient) ListJobAttempts(ctx context.Context, in *ListJobAttem
 //
 // Errors that any RPC may return, not repeated below: UNAUTHENTICATED /
 // CREDENTIAL_INVALID, PERMISSION_DENIED / SCOPE_MISSING (checked before
-// existence), INVALID_ARGUMENT (with buf.validate.Violations),
-// RESOURCE_EXHAUSTED / QUOTA_EXCEEDED, TOO_MANY_CALLS (both with
-// google.rpc.RetryInfo where time helps) and REQUEST_TOO_LARGE, UNAVAILABLE / STORE_UNAVAILABLE, SHUTTING_DOWN (retry with
+// existence), INVALID_ARGUMENT / REQUEST_INVALID
+// and TOO_MANY_ELEMENTS, RESOURCE_EXHAUSTED / QUOTA_EXCEEDED, TOO_MANY_CALLS,
+// SERVER_BUSY (these three with google.rpc.RetryInfo where time helps) and
+// REQUEST_TOO_LARGE, UNAVAILABLE / STORE_UNAVAILABLE, SHUTTING_DOWN (retry with
 // back-off), DEADLINE_EXCEEDED, INTERNAL.
 //
-// After UNAVAILABLE, DEADLINE_EXCEEDED, CANCELLED, UNKNOWN or a lost connection
+// After UNAVAILABLE, DEADLINE_EXCEEDED, CANCELED, UNKNOWN or a lost connection
 // every mutating RPC here may be repeated unchanged: all of them are idempotent.
 // A repeat whose result is already in place answers OK before its etag is
 // compared.
@@ -374,7 +456,11 @@ func (c *jobServiceClient) ListJobAttempts(ctx context.Context, in *ListJobAttem
 // receipt of it: job_id, project_id, state, effect_class, times, counts, sequence and
 // etag; from ScheduleJob and BatchScheduleJobs idempotency_key and connection_id, too.
 // Payload, labels, errors, attempts and effects stay out, also of a job that this call
-// stored. BulkResult then has counts, but no ids, and the failures' reasons alone.
+// stored: in JSON they show as empty, which says nothing of the job. BulkResult then has counts, but no ids, and the failures' reasons alone.
+//
+// Content needs the scope "payloads:read", in every answer and event: payloads, what targets
+// answered, and texts that may quote either. Without it those fields are left out, and
+// content_withheld is true in each message that had one.
 //
 // While the database is quarantined (it was restored or copied, and waits for
 // `fireonce recover`) nothing is sent. Every RPC is served as ever, and
@@ -388,13 +474,14 @@ type JobServiceServer interface {
 	//     under the key of a job that has ended and was removed, while the key is
 	//     kept.
 	//   - INVALID_ARGUMENT / KEY_RESERVED.
+	//   - ALREADY_EXISTS / EFFECT_KEY_TAKEN: another job has the effect_key.
 	//   - INVALID_ARGUMENT / TIME_IN_PAST, TIME_TOO_FAR, PAYLOAD_TOO_LARGE,
 	//     PAYLOAD_INVALID, PAYLOAD_CONNECTION_MISMATCH, HEADER_NOT_ALLOWED. Checked
 	//     *after* the key: a late repeat of an accepted request still returns its job.
 	//     TIME_IN_PAST says that no job is stored under the key: send a later time under
 	//     it, or none to start the job now.
-	//   - NOT_FOUND / CONNECTION_NOT_FOUND, JOB_NOT_FOUND (reply_to_job_id);
-	//     FAILED_PRECONDITION / CONNECTION_DISABLED. A reply to a job of another
+	//   - NOT_FOUND / CONNECTION_NOT_FOUND, JOB_NOT_FOUND (reply_to);
+	//     FAILED_PRECONDITION / CONNECTION_DISABLED, TOO_MANY_REPLIES. A reply to a job of another
 	//     connection, or of a connector that sends no replies, is PAYLOAD_INVALID.
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "jobs" or "bytes". Checked after the key,
 	//     too.
@@ -405,19 +492,24 @@ type JobServiceServer interface {
 	// the response has one result per request in the same order. An invalid item
 	// fails alone: it has an error with code INVALID_ARGUMENT. Of two items with
 	// one key the first wins; the second is a repeat (created = false) when it is
-	// equal, a conflict when not. Items that pass are stored by one write.
+	// equal, a conflict when not. Items that pass are stored by one write; one that
+	// replies to another item, by its key, follows in a further write.
 	// The RPC itself fails only for whole-request reasons, among them
 	// INVALID_ARGUMENT / BATCH_TOO_LARGE above 16 MiB; repeat it whole then. Items that
 	// no quota has space for fail alone, with RESOURCE_EXHAUSTED.
 	BatchScheduleJobs(context.Context, *BatchScheduleJobsRequest) (*BatchScheduleJobsResponse, error)
 	// NOT_FOUND / JOB_NOT_FOUND.
 	GetJob(context.Context, *GetJobRequest) (*GetJobResponse, error)
-	// Latest scheduled_for first unless order says otherwise. Keyset paging: jobs
+	// Latest schedule_time first unless order says otherwise. A page may have fewer jobs than
+	// page_size, or none, and still a next_page_token: the server looks at a bounded number of
+	// jobs for one page, and goes on where it ended. Keyset paging: jobs
 	// added or moved while paging may be missed or seen twice; use
 	// StreamJobEvents from events_cursor to close the gap.
-	// INVALID_ARGUMENT / PAGE_TOKEN_INVALID when a token meets another query.
+	// INVALID_ARGUMENT / PAGE_TOKEN_INVALID when a token meets another query. NOT_FOUND /
+	// CONNECTION_NOT_FOUND: filter.connection_keys. PERMISSION_DENIED / SCOPE_MISSING:
+	// filter.recipient.
 	ListJobs(context.Context, *ListJobsRequest) (*ListJobsResponse, error)
-	// Changes as they commit. The first message comes at once, a heartbeat at
+	// Changes as they commit. The first message comes immediately, a heartbeat at
 	// least every 15 s. Ends with OK after max_duration (15 min at most, with
 	// jitter): reconnect with the last cursor. A slow reader is cut off
 	// (RESOURCE_EXHAUSTED) and resumes the same way.
@@ -428,9 +520,12 @@ type JobServiceServer interface {
 	//     or the database was restored or copied since it was given, so that
 	//     positions mean something else; call ListJobs and stream from its
 	//     events_cursor. Also ends a stream under way.
+	//   - NOT_FOUND / JOB_NOT_FOUND, CONNECTION_NOT_FOUND: the filter names a key of no job
+	//     or no connection.
 	//   - RESOURCE_EXHAUSTED / TOO_MANY_STREAMS.
 	StreamJobEvents(*StreamJobEventsRequest, grpc.ServerStreamingServer[StreamJobEventsResponse]) error
-	// Changes content or labels of a SCHEDULED job. The idempotency key stays bound
+	// Changes content, labels or terms (policies, attempt_timeout, time_zone) of a SCHEDULED
+	// job: no attempt has used any of it. The idempotency key stays bound
 	// to the request that made the job: a repeat of that request gets the job with
 	// its new content.
 	//
@@ -442,10 +537,12 @@ type JobServiceServer interface {
 	//     payload grows.
 	UpdateJob(context.Context, *UpdateJobRequest) (*UpdateJobResponse, error)
 	// Stops further sends. A job that is SCHEDULED, RETRYING or CLAIMED becomes
-	// CANCELED at once. One that is SENDING, ACCEPTED, AMBIGUOUS or
+	// CANCELED immediately. One that is SENDING, ACCEPTED, AMBIGUOUS or
 	// NEEDS_RESOLUTION cannot be recalled: cancel_request_time is set, it is not
 	// sent again, and it ends SUCCEEDED if the effect is found, CANCELED if it is
-	// proven absent. Cancelling a cancelled job is OK.
+	// proven absent. Canceling a canceled job is OK. One that is CANCELED because
+	// the job that it replies to had ended gets cancel_request_time, and RetryJob
+	// does not take it up again.
 	//
 	//   - NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE in another
 	//     terminal state; ABORTED / ETAG_MISMATCH.
@@ -454,43 +551,75 @@ type JobServiceServer interface {
 	// NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE otherwise; ABORTED
 	// / ETAG_MISMATCH; INVALID_ARGUMENT / TIME_IN_PAST, TIME_TOO_FAR.
 	RescheduleJob(context.Context, *RescheduleJobRequest) (*RescheduleJobResponse, error)
-	// Makes a SCHEDULED or RETRYING job due now; scheduled_for stays as it is.
-	// Never bypasses a pause, a hold or a rate limit. Returns at once; it does not
+	// Makes a SCHEDULED or RETRYING job due now; schedule_time stays as it is.
+	// Never bypasses a pause, a hold or a rate limit. Returns immediately; it does not
 	// wait for the send. OK without change when the job is already claimed,
 	// sending or done: the answer shows the state. One that replies to another job
 	// still waits for that.
 	// NOT_FOUND / JOB_NOT_FOUND; ABORTED / ETAG_MISMATCH.
 	RunJobNow(context.Context, *RunJobNowRequest) (*RunJobNowResponse, error)
-	// Gives a FAILED or EXPIRED job a new retry budget and a new start window.
-	// Refused (FAILED_PRECONDITION / JOB_STATE) in every other state, AMBIGUOUS and
-	// NEEDS_RESOLUTION above all: those go through ResolveJob. etag is required,
-	// which makes a repeat of this call harmless (ABORTED / ETAG_MISMATCH once the
-	// job has moved on). NOT_FOUND / JOB_NOT_FOUND; INVALID_ARGUMENT /
-	// TIME_IN_PAST, TIME_TOO_FAR.
+	// Gives a FAILED or EXPIRED job a new retry budget and a new start window, and a reply
+	// that is CANCELED because the job that it replies to had ended a new wait window,
+	// once that job goes on or has succeeded. Replies to the job stay as they are until
+	// they are retried themselves. Refused (FAILED_PRECONDITION / JOB_STATE) in every other
+	// state, AMBIGUOUS and NEEDS_RESOLUTION above all: those go through ResolveJob. etag is
+	// required, which makes a repeat of this call harmless (ABORTED / ETAG_MISMATCH once the
+	// job has moved on). NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION /
+	// PREDECESSOR_ENDED, ATTEMPTS_EXHAUSTED, ATTEMPT_UNDER_WAY, CONNECTION_DISABLED; INVALID_ARGUMENT / TIME_IN_PAST, TIME_TOO_FAR.
 	RetryJob(context.Context, *RetryJobRequest) (*RetryJobResponse, error)
 	// A person's decision on a job in NEEDS_RESOLUTION, or in AMBIGUOUS when
 	// override_reconciler is set. Recorded with the caller's identity. etag is
 	// required. DECISION_RESEND can duplicate the effect if the person is wrong;
-	// it is refused (FAILED_PRECONDITION / JOB_STATE) until the fence of the last
-	// attempt has passed. Repeating the same decision is OK.
-	// NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE; ABORTED /
-	// ETAG_MISMATCH.
+	// it is refused (FAILED_PRECONDITION / FENCE_NOT_PASSED) until the fence of the last
+	// attempt has passed, at Job.resend_allowed_time. Repeating the same decision is OK.
+	// NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE, ATTEMPTS_EXHAUSTED
+	// (DECISION_RESEND); ABORTED / ETAG_MISMATCH.
 	ResolveJob(context.Context, *ResolveJobRequest) (*ResolveJobResponse, error)
 	// CancelJob for every job that a filter selects, at most 500 in a call: call
 	// again with next_page_token until it is empty. Each job is decided on its own;
 	// one that changes meanwhile is judged as it is then, and left alone if the
-	// filter selects it no more. Newest job first. An as_of_time in the future is
-	// refused. INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
+	// filter selects it no more. Newest job first. Without states in the filter these are
+	// the jobs that have not ended, and the replies that are CANCELED because the job that
+	// they reply to had ended: BulkRetryJobs takes none of those up again. An as_of_time in
+	// the future is refused. INVALID_ARGUMENT / PAGE_TOKEN_INVALID. NOT_FOUND /
+	// CONNECTION_NOT_FOUND: filter.connection_keys.
 	BulkCancelJobs(context.Context, *BulkCancelJobsRequest) (*BulkCancelJobsResponse, error)
-	// RetryJob for every FAILED or EXPIRED job that a filter selects, in the same
-	// way.
+	// RetryJob for every FAILED or EXPIRED job that a filter selects, and for every reply
+	// that is CANCELED because the job that it replies to had ended, in the same way, but
+	// oldest job first: a reply follows the job that it replies to, also across pages. A
+	// dry run, which changes nothing, lists a reply among the failures if that job is in an
+	// earlier page.
 	BulkRetryJobs(context.Context, *BulkRetryJobsRequest) (*BulkRetryJobsResponse, error)
 	// ResolveJob with one decision for every job that a filter selects, in the
 	// same way.
 	BulkResolveJobs(context.Context, *BulkResolveJobsRequest) (*BulkResolveJobsResponse, error)
-	// The attempts, oldest first, and the newest looks at the platform.
+	// Erases a job that has ended: payload, labels, key, answers, texts and history go for
+	// good; what stays is in the answer. Repeats are answered equally. The idempotency key
+	// stays bound by its digest, as that of a job that retention has removed, and events stay
+	// in the log without words. Needs the scope "jobs:delete".
+	//
+	//   - NOT_FOUND / JOB_NOT_FOUND: also when retention has removed the job, or, by key, when
+	//     the key of an erased job is forgotten. ABORTED / ETAG_MISMATCH.
+	//   - FAILED_PRECONDITION / JOB_STATE: it has not ended. RETENTION_NOT_REACHED: it ended
+	//     less than an hour ago; RetryInfo says for how long to wait. JOB_HAS_REPLIES: a job
+	//     that replies to it is there; erase that one first.
+	//   - FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED: an old state, and a time that is not
+	//     believed, erase nothing.
+	DeleteJob(context.Context, *DeleteJobRequest) (*DeleteJobResponse, error)
+	// The attempts, oldest first.
 	// NOT_FOUND / JOB_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	ListJobAttempts(context.Context, *ListJobAttemptsRequest) (*ListJobAttemptsResponse, error)
+	// The looks at the platform for effects whose outcome is unknown, newest first.
+	// NOT_FOUND / JOB_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
+	ListJobObservations(context.Context, *ListJobObservationsRequest) (*ListJobObservationsResponse, error)
+	// A page of the events that StreamJobEvents sends, oldest first, for callers that do
+	// not stream. Cursors are the stream's: a list goes on where a stream ended, and a
+	// stream where a list ended.
+	//
+	//   - INVALID_ARGUMENT / CURSOR_INVALID, OUT_OF_RANGE / CURSOR_EXPIRED as for
+	//     StreamJobEvents. NOT_FOUND / JOB_NOT_FOUND, CONNECTION_NOT_FOUND: the filter names a
+	//     key of no job or no connection, or one job alone, and there is no such job.
+	ListJobEvents(context.Context, *ListJobEventsRequest) (*ListJobEventsResponse, error)
 	mustEmbedUnimplementedJobServiceServer()
 }
 
@@ -543,8 +672,17 @@ func (UnimplementedJobServiceServer) BulkRetryJobs(context.Context, *BulkRetryJo
 func (UnimplementedJobServiceServer) BulkResolveJobs(context.Context, *BulkResolveJobsRequest) (*BulkResolveJobsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method BulkResolveJobs not implemented")
 }
+func (UnimplementedJobServiceServer) DeleteJob(context.Context, *DeleteJobRequest) (*DeleteJobResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DeleteJob not implemented")
+}
 func (UnimplementedJobServiceServer) ListJobAttempts(context.Context, *ListJobAttemptsRequest) (*ListJobAttemptsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListJobAttempts not implemented")
+}
+func (UnimplementedJobServiceServer) ListJobObservations(context.Context, *ListJobObservationsRequest) (*ListJobObservationsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListJobObservations not implemented")
+}
+func (UnimplementedJobServiceServer) ListJobEvents(context.Context, *ListJobEventsRequest) (*ListJobEventsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListJobEvents not implemented")
 }
 func (UnimplementedJobServiceServer) mustEmbedUnimplementedJobServiceServer() {}
 func (UnimplementedJobServiceServer) testEmbeddedByValue()                    {}
@@ -812,6 +950,24 @@ func _JobService_BulkResolveJobs_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _JobService_DeleteJob_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeleteJobRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(JobServiceServer).DeleteJob(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: JobService_DeleteJob_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(JobServiceServer).DeleteJob(ctx, req.(*DeleteJobRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _JobService_ListJobAttempts_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListJobAttemptsRequest)
 	if err := dec(in); err != nil {
@@ -826,6 +982,42 @@ func _JobService_ListJobAttempts_Handler(srv interface{}, ctx context.Context, d
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(JobServiceServer).ListJobAttempts(ctx, req.(*ListJobAttemptsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _JobService_ListJobObservations_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListJobObservationsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(JobServiceServer).ListJobObservations(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: JobService_ListJobObservations_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(JobServiceServer).ListJobObservations(ctx, req.(*ListJobObservationsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _JobService_ListJobEvents_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListJobEventsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(JobServiceServer).ListJobEvents(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: JobService_ListJobEvents_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(JobServiceServer).ListJobEvents(ctx, req.(*ListJobEventsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -890,8 +1082,20 @@ var JobService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _JobService_BulkResolveJobs_Handler,
 		},
 		{
+			MethodName: "DeleteJob",
+			Handler:    _JobService_DeleteJob_Handler,
+		},
+		{
 			MethodName: "ListJobAttempts",
 			Handler:    _JobService_ListJobAttempts_Handler,
+		},
+		{
+			MethodName: "ListJobObservations",
+			Handler:    _JobService_ListJobObservations_Handler,
+		},
+		{
+			MethodName: "ListJobEvents",
+			Handler:    _JobService_ListJobEvents_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -142,8 +142,8 @@ func (MastodonOptions_Visibility) EnumDescriptor() ([]byte, []int) {
 	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{2, 0}
 }
 
-// Who sees the post. The platform wants it said by the account's owner, so it
-// has no default.
+// The audience of the post. The platform wants the account's owner to choose, so it has
+// no default.
 type TikTokOptions_Privacy int32
 
 const (
@@ -256,7 +256,7 @@ func (XOptions_ReplySettings) EnumDescriptor() ([]byte, []int) {
 	return file_fireonce_v1_payload_proto_rawDescGZIP(), []int{4, 0}
 }
 
-// What a job does when it fires. Exactly one kind is set. Adding a kind is a
+// The content of a job. Exactly one kind is set. Adding a kind is a
 // compatible change: clients must treat an unset oneof as "a kind newer than
 // this client".
 //
@@ -402,7 +402,7 @@ type Payload_HttpRequest struct {
 type Payload_Custom struct {
 	// For connectors that are not part of this API (plugins). Opaque to the
 	// server: stored, fingerprinted and handed over byte for byte.
-	Custom *CustomPayload `protobuf:"bytes,15,opt,name=custom,proto3,oneof"`
+	Custom *CustomPayload `protobuf:"bytes,6,opt,name=custom,proto3,oneof"`
 }
 
 func (*Payload_SocialPost) isPayload_Kind() {}
@@ -430,7 +430,7 @@ type SocialPost struct {
 	ReplyToId string `protobuf:"bytes,3,opt,name=reply_to_id,json=replyToId,proto3" json:"reply_to_id,omitempty"`
 	// BCP 47, e.g. "en" or "pt-BR".
 	Language string `protobuf:"bytes,4,opt,name=language,proto3" json:"language,omitempty"`
-	// What only one platform knows. Options of another platform than the
+	// Options that only one platform knows. Options of another platform than the
 	// connection's are refused: INVALID_ARGUMENT / PAYLOAD_CONNECTION_MISMATCH.
 	//
 	// Types that are valid to be assigned to PlatformOptions:
@@ -589,7 +589,7 @@ func (*SocialPost_Bluesky) isSocialPost_PlatformOptions() {}
 
 func (*SocialPost_Slack) isSocialPost_PlatformOptions() {}
 
-// What a post on Mastodon and its relatives can say beyond text and media.
+// Options of a post on Mastodon and its relatives.
 type MastodonOptions struct {
 	state      protoimpl.MessageState     `protogen:"open.v1"`
 	Visibility MastodonOptions_Visibility `protobuf:"varint,1,opt,name=visibility,proto3,enum=fireonce.v1.MastodonOptions_Visibility" json:"visibility,omitempty"`
@@ -652,16 +652,16 @@ func (x *MastodonOptions) GetSensitive() bool {
 	return false
 }
 
-// What a post on TikTok can say beyond text and media.
+// Options of a post on TikTok.
 type TikTokOptions struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Privacy        TikTokOptions_Privacy  `protobuf:"varint,1,opt,name=privacy,proto3,enum=fireonce.v1.TikTokOptions_Privacy" json:"privacy,omitempty"`
 	DisableComment bool                   `protobuf:"varint,2,opt,name=disable_comment,json=disableComment,proto3" json:"disable_comment,omitempty"`
 	DisableDuet    bool                   `protobuf:"varint,3,opt,name=disable_duet,json=disableDuet,proto3" json:"disable_duet,omitempty"`
 	DisableStitch  bool                   `protobuf:"varint,4,opt,name=disable_stitch,json=disableStitch,proto3" json:"disable_stitch,omitempty"`
-	// It advertises somebody else's product; TikTok wants it disclosed.
+	// It advertises somebody else's product; TikTok requires that this is disclosed.
 	BrandedContent bool `protobuf:"varint,5,opt,name=branded_content,json=brandedContent,proto3" json:"branded_content,omitempty"`
-	// It advertises the account's own business; TikTok wants it disclosed.
+	// It advertises the account's own business; TikTok requires that this is disclosed.
 	OwnBrand bool `protobuf:"varint,6,opt,name=own_brand,json=ownBrand,proto3" json:"own_brand,omitempty"`
 	// The frame that is shown as the cover, milliseconds from the start. 0: the
 	// platform's choice.
@@ -749,7 +749,7 @@ func (x *TikTokOptions) GetCoverTimestampMs() int32 {
 	return 0
 }
 
-// What a post on X can say beyond text and media.
+// Options of a post on X.
 type XOptions struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ReplySettings XOptions_ReplySettings `protobuf:"varint,1,opt,name=reply_settings,json=replySettings,proto3,enum=fireonce.v1.XOptions_ReplySettings" json:"reply_settings,omitempty"`
@@ -803,7 +803,7 @@ func (x *XOptions) GetQuotePostId() string {
 	return ""
 }
 
-// What a post on Bluesky can say beyond text and media.
+// Options of a post on Bluesky.
 type BlueskyOptions struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The post that this one quotes: its AT URI and its CID. Both or none.
@@ -866,7 +866,7 @@ func (x *BlueskyOptions) GetSelfLabels() []string {
 	return nil
 }
 
-// What a post on Slack can say beyond its text.
+// Options of a post on Slack.
 type SlackOptions struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The conversation, by its id. Empty: the connection's.
@@ -996,7 +996,7 @@ type MediaRef struct {
 	Sha256 []byte `protobuf:"bytes,2,opt,name=sha256,proto3" json:"sha256,omitempty"`
 	// E.g. "image/png". Empty: as the host of the file says.
 	MediaType string `protobuf:"bytes,3,opt,name=media_type,json=mediaType,proto3" json:"media_type,omitempty"`
-	// For those who cannot see it. At most 2,000 characters.
+	// Alternative text, for readers who cannot see it. At most 2,000 characters.
 	AltText string `protobuf:"bytes,4,opt,name=alt_text,json=altText,proto3" json:"alt_text,omitempty"`
 	// The name shown to the reader of an e-mail. Empty: the last part of the URL.
 	FileName      string `protobuf:"bytes,5,opt,name=file_name,json=fileName,proto3" json:"file_name,omitempty"`
@@ -1182,7 +1182,7 @@ func (x *Email) GetAttachments() []*MediaRef {
 	return nil
 }
 
-// A signed POST (Standard Webhooks): the headers webhook-id (the job id),
+// A signed POST (Standard Webhooks): the headers webhook-id (the effect key),
 // webhook-timestamp and webhook-signature are added when it is sent. Redirects
 // are not followed.
 type Webhook struct {
@@ -1201,9 +1201,9 @@ type Webhook struct {
 	// Empty: application/json.
 	ContentType string `protobuf:"bytes,4,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
 	// Added to the request. Never secrets: they are stored with the job and
-	// returned; secret headers belong into Credential.headers.
+	// returned; secret headers belong in Credential.headers.
 	//
-	// Refused with INVALID_ARGUMENT / HEADER_NOT_ALLOWED, in any case of letters:
+	// Refused with INVALID_ARGUMENT / HEADER_NOT_ALLOWED, case-insensitively:
 	// Authorization, Cookie, Proxy-*, Host, Connection, Keep-Alive, TE, Trailer,
 	// Transfer-Encoding, Upgrade, Expect, Content-Length, Content-Type (use
 	// content_type), User-Agent, Idempotency-Key, X-Idempotency-Key and webhook-*.
@@ -1570,7 +1570,7 @@ const file_fireonce_v1_payload_proto_rawDesc = "" +
 	"\awebhook\x18\x03 \x01(\v2\x14.fireonce.v1.WebhookH\x00R\awebhook\x12C\n" +
 	"\x0edirect_message\x18\x04 \x01(\v2\x1a.fireonce.v1.DirectMessageH\x00R\rdirectMessage\x12=\n" +
 	"\fhttp_request\x18\x05 \x01(\v2\x18.fireonce.v1.HttpRequestH\x00R\vhttpRequest\x124\n" +
-	"\x06custom\x18\x0f \x01(\v2\x1a.fireonce.v1.CustomPayloadH\x00R\x06customB\r\n" +
+	"\x06custom\x18\x06 \x01(\v2\x1a.fireonce.v1.CustomPayloadH\x00R\x06customB\r\n" +
 	"\x04kind\x12\x05\xbaH\x02\b\x01\"\xf8\x04\n" +
 	"\n" +
 	"SocialPost\x12C\n" +
@@ -1690,8 +1690,8 @@ const file_fireonce_v1_payload_proto_rawDesc = "" +
 	"\x0fHTTP_METHOD_PUT\x10\x02\x12\x15\n" +
 	"\x11HTTP_METHOD_PATCH\x10\x03\x12\x16\n" +
 	"\x12HTTP_METHOD_DELETE\x10\x04\x12\x13\n" +
-	"\x0fHTTP_METHOD_GET\x10\x05B\xa5\x01\n" +
-	"\x0fcom.fireonce.v1B\fPayloadProtoP\x01Z7github.com/fireonce/fireonce/gen/fireonce/v1;fireoncev1\xa2\x02\x03FXX\xaa\x02\vFireonce.V1\xca\x02\vFireonce\\V1\xe2\x02\x17Fireonce\\V1\\GPBMetadata\xea\x02\fFireonce::V1b\x06proto3"
+	"\x0fHTTP_METHOD_GET\x10\x05B\x8c\x01\n" +
+	"\x15io.github.fireonce.v1B\fPayloadProtoP\x01Z2github.com/fireonce/fireonce/clients/go/fireoncev1\xa2\x02\x03FOX\xaa\x02\vFireonce.V1\xca\x02\vFireonce\\V1\xea\x02\fFireonce::V1b\x06proto3"
 
 var (
 	file_fireonce_v1_payload_proto_rawDescOnce sync.Once

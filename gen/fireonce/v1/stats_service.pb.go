@@ -24,13 +24,364 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Grouping of the jobs of a state.
+type CountDimension int32
+
+const (
+	CountDimension_COUNT_DIMENSION_UNSPECIFIED  CountDimension = 0
+	CountDimension_COUNT_DIMENSION_CONNECTION   CountDimension = 1
+	CountDimension_COUNT_DIMENSION_EFFECT_CLASS CountDimension = 2
+	// Kind of the job's last error.
+	CountDimension_COUNT_DIMENSION_ERROR_KIND CountDimension = 3
+)
+
+// Enum value maps for CountDimension.
+var (
+	CountDimension_name = map[int32]string{
+		0: "COUNT_DIMENSION_UNSPECIFIED",
+		1: "COUNT_DIMENSION_CONNECTION",
+		2: "COUNT_DIMENSION_EFFECT_CLASS",
+		3: "COUNT_DIMENSION_ERROR_KIND",
+	}
+	CountDimension_value = map[string]int32{
+		"COUNT_DIMENSION_UNSPECIFIED":  0,
+		"COUNT_DIMENSION_CONNECTION":   1,
+		"COUNT_DIMENSION_EFFECT_CLASS": 2,
+		"COUNT_DIMENSION_ERROR_KIND":   3,
+	}
+)
+
+func (x CountDimension) Enum() *CountDimension {
+	p := new(CountDimension)
+	*p = x
+	return p
+}
+
+func (x CountDimension) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (CountDimension) Descriptor() protoreflect.EnumDescriptor {
+	return file_fireonce_v1_stats_service_proto_enumTypes[0].Descriptor()
+}
+
+func (CountDimension) Type() protoreflect.EnumType {
+	return &file_fireonce_v1_stats_service_proto_enumTypes[0]
+}
+
+func (x CountDimension) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use CountDimension.Descriptor instead.
+func (CountDimension) EnumDescriptor() ([]byte, []int) {
+	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{0}
+}
+
+// Length of a bucket of time.
+type StatsBucket int32
+
+const (
+	StatsBucket_STATS_BUCKET_UNSPECIFIED StatsBucket = 0
+	StatsBucket_STATS_BUCKET_MINUTE      StatsBucket = 1
+	StatsBucket_STATS_BUCKET_HOUR        StatsBucket = 2
+	// From midnight to midnight in UTC. There are no other time zones: take hours.
+	StatsBucket_STATS_BUCKET_DAY StatsBucket = 3
+)
+
+// Enum value maps for StatsBucket.
+var (
+	StatsBucket_name = map[int32]string{
+		0: "STATS_BUCKET_UNSPECIFIED",
+		1: "STATS_BUCKET_MINUTE",
+		2: "STATS_BUCKET_HOUR",
+		3: "STATS_BUCKET_DAY",
+	}
+	StatsBucket_value = map[string]int32{
+		"STATS_BUCKET_UNSPECIFIED": 0,
+		"STATS_BUCKET_MINUTE":      1,
+		"STATS_BUCKET_HOUR":        2,
+		"STATS_BUCKET_DAY":         3,
+	}
+)
+
+func (x StatsBucket) Enum() *StatsBucket {
+	p := new(StatsBucket)
+	*p = x
+	return p
+}
+
+func (x StatsBucket) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (StatsBucket) Descriptor() protoreflect.EnumDescriptor {
+	return file_fireonce_v1_stats_service_proto_enumTypes[1].Descriptor()
+}
+
+func (StatsBucket) Type() protoreflect.EnumType {
+	return &file_fireonce_v1_stats_service_proto_enumTypes[1]
+}
+
+func (x StatsBucket) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use StatsBucket.Descriptor instead.
+func (StatsBucket) EnumDescriptor() ([]byte, []int) {
+	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{1}
+}
+
+// A measure of QueryStats. New values may be added.
+type StatsMeasure int32
+
+const (
+	StatsMeasure_STATS_MEASURE_UNSPECIFIED StatsMeasure = 0
+	// scheduled_count, started_count and attempt_count.
+	StatsMeasure_STATS_MEASURE_THROUGHPUT StatsMeasure = 1
+	// start_lag.
+	StatsMeasure_STATS_MEASURE_START_LAG StatsMeasure = 2
+	// ended_counts.
+	StatsMeasure_STATS_MEASURE_OUTCOMES StatsMeasure = 3
+	// unknown_count, settled_counts, recovered_count and time_to_settle.
+	StatsMeasure_STATS_MEASURE_UNKNOWNS StatsMeasure = 4
+)
+
+// Enum value maps for StatsMeasure.
+var (
+	StatsMeasure_name = map[int32]string{
+		0: "STATS_MEASURE_UNSPECIFIED",
+		1: "STATS_MEASURE_THROUGHPUT",
+		2: "STATS_MEASURE_START_LAG",
+		3: "STATS_MEASURE_OUTCOMES",
+		4: "STATS_MEASURE_UNKNOWNS",
+	}
+	StatsMeasure_value = map[string]int32{
+		"STATS_MEASURE_UNSPECIFIED": 0,
+		"STATS_MEASURE_THROUGHPUT":  1,
+		"STATS_MEASURE_START_LAG":   2,
+		"STATS_MEASURE_OUTCOMES":    3,
+		"STATS_MEASURE_UNKNOWNS":    4,
+	}
+)
+
+func (x StatsMeasure) Enum() *StatsMeasure {
+	p := new(StatsMeasure)
+	*p = x
+	return p
+}
+
+func (x StatsMeasure) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (StatsMeasure) Descriptor() protoreflect.EnumDescriptor {
+	return file_fireonce_v1_stats_service_proto_enumTypes[2].Descriptor()
+}
+
+func (StatsMeasure) Type() protoreflect.EnumType {
+	return &file_fireonce_v1_stats_service_proto_enumTypes[2]
+}
+
+func (x StatsMeasure) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use StatsMeasure.Descriptor instead.
+func (StatsMeasure) EnumDescriptor() ([]byte, []int) {
+	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{2}
+}
+
+// Grouping of the rows of one bucket. New values may be added.
+type StatsDimension int32
+
+const (
+	StatsDimension_STATS_DIMENSION_UNSPECIFIED StatsDimension = 0
+	// Needs connection_ids or connection_keys in the filter.
+	StatsDimension_STATS_DIMENSION_CONNECTION   StatsDimension = 1
+	StatsDimension_STATS_DIMENSION_CONNECTOR    StatsDimension = 2
+	StatsDimension_STATS_DIMENSION_EFFECT_CLASS StatsDimension = 3
+)
+
+// Enum value maps for StatsDimension.
+var (
+	StatsDimension_name = map[int32]string{
+		0: "STATS_DIMENSION_UNSPECIFIED",
+		1: "STATS_DIMENSION_CONNECTION",
+		2: "STATS_DIMENSION_CONNECTOR",
+		3: "STATS_DIMENSION_EFFECT_CLASS",
+	}
+	StatsDimension_value = map[string]int32{
+		"STATS_DIMENSION_UNSPECIFIED":  0,
+		"STATS_DIMENSION_CONNECTION":   1,
+		"STATS_DIMENSION_CONNECTOR":    2,
+		"STATS_DIMENSION_EFFECT_CLASS": 3,
+	}
+)
+
+func (x StatsDimension) Enum() *StatsDimension {
+	p := new(StatsDimension)
+	*p = x
+	return p
+}
+
+func (x StatsDimension) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (StatsDimension) Descriptor() protoreflect.EnumDescriptor {
+	return file_fireonce_v1_stats_service_proto_enumTypes[3].Descriptor()
+}
+
+func (StatsDimension) Type() protoreflect.EnumType {
+	return &file_fireonce_v1_stats_service_proto_enumTypes[3]
+}
+
+func (x StatsDimension) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use StatsDimension.Descriptor instead.
+func (StatsDimension) EnumDescriptor() ([]byte, []int) {
+	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{3}
+}
+
+// How an unknown outcome was settled. New values may be added.
+type SettledBy int32
+
+const (
+	SettledBy_SETTLED_BY_UNSPECIFIED SettledBy = 0
+	// The effect, or its durable handle, was found on the platform.
+	SettledBy_SETTLED_BY_FOUND SettledBy = 1
+	// A repeat under the same key was confirmed.
+	SettledBy_SETTLED_BY_REPEAT SettledBy = 2
+	// An answer that came late confirmed the effect.
+	SettledBy_SETTLED_BY_LATE_ANSWER SettledBy = 3
+	// It was proven that there is no effect.
+	SettledBy_SETTLED_BY_ABSENCE SettledBy = 4
+	// A person decided.
+	SettledBy_SETTLED_BY_PERSON SettledBy = 5
+	// The job's ambiguity policy decided.
+	SettledBy_SETTLED_BY_POLICY SettledBy = 6
+)
+
+// Enum value maps for SettledBy.
+var (
+	SettledBy_name = map[int32]string{
+		0: "SETTLED_BY_UNSPECIFIED",
+		1: "SETTLED_BY_FOUND",
+		2: "SETTLED_BY_REPEAT",
+		3: "SETTLED_BY_LATE_ANSWER",
+		4: "SETTLED_BY_ABSENCE",
+		5: "SETTLED_BY_PERSON",
+		6: "SETTLED_BY_POLICY",
+	}
+	SettledBy_value = map[string]int32{
+		"SETTLED_BY_UNSPECIFIED": 0,
+		"SETTLED_BY_FOUND":       1,
+		"SETTLED_BY_REPEAT":      2,
+		"SETTLED_BY_LATE_ANSWER": 3,
+		"SETTLED_BY_ABSENCE":     4,
+		"SETTLED_BY_PERSON":      5,
+		"SETTLED_BY_POLICY":      6,
+	}
+)
+
+func (x SettledBy) Enum() *SettledBy {
+	p := new(SettledBy)
+	*p = x
+	return p
+}
+
+func (x SettledBy) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (SettledBy) Descriptor() protoreflect.EnumDescriptor {
+	return file_fireonce_v1_stats_service_proto_enumTypes[4].Descriptor()
+}
+
+func (SettledBy) Type() protoreflect.EnumType {
+	return &file_fireonce_v1_stats_service_proto_enumTypes[4]
+}
+
+func (x SettledBy) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use SettledBy.Descriptor instead.
+func (SettledBy) EnumDescriptor() ([]byte, []int) {
+	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{4}
+}
+
+// New values may be added.
+type ClockDoubt_Kind int32
+
+const (
+	ClockDoubt_KIND_UNSPECIFIED ClockDoubt_Kind = 0
+	// The clock was set, ahead or back, and nothing proves the new time yet.
+	ClockDoubt_KIND_CLOCK_SET ClockDoubt_Kind = 1
+	// The clock is behind a time that was believed before the server started.
+	ClockDoubt_KIND_BEHIND_START ClockDoubt_Kind = 2
+	// Another server on the database has doubted the clock.
+	ClockDoubt_KIND_OTHER_SERVER ClockDoubt_Kind = 3
+)
+
+// Enum value maps for ClockDoubt_Kind.
+var (
+	ClockDoubt_Kind_name = map[int32]string{
+		0: "KIND_UNSPECIFIED",
+		1: "KIND_CLOCK_SET",
+		2: "KIND_BEHIND_START",
+		3: "KIND_OTHER_SERVER",
+	}
+	ClockDoubt_Kind_value = map[string]int32{
+		"KIND_UNSPECIFIED":  0,
+		"KIND_CLOCK_SET":    1,
+		"KIND_BEHIND_START": 2,
+		"KIND_OTHER_SERVER": 3,
+	}
+)
+
+func (x ClockDoubt_Kind) Enum() *ClockDoubt_Kind {
+	p := new(ClockDoubt_Kind)
+	*p = x
+	return p
+}
+
+func (x ClockDoubt_Kind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ClockDoubt_Kind) Descriptor() protoreflect.EnumDescriptor {
+	return file_fireonce_v1_stats_service_proto_enumTypes[5].Descriptor()
+}
+
+func (ClockDoubt_Kind) Type() protoreflect.EnumType {
+	return &file_fireonce_v1_stats_service_proto_enumTypes[5]
+}
+
+func (x ClockDoubt_Kind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ClockDoubt_Kind.Descriptor instead.
+func (ClockDoubt_Kind) EnumDescriptor() ([]byte, []int) {
+	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{3, 0}
+}
+
 type GetStatsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Empty: the whole project.
-	ConnectionId string `protobuf:"bytes,1,opt,name=connection_id,json=connectionId,proto3" json:"connection_id,omitempty"`
+	// Unset: the whole project.
+	//
+	// Types that are valid to be assigned to Connection:
+	//
+	//	*GetStatsRequest_ConnectionId
+	//	*GetStatsRequest_ConnectionKey
+	Connection isGetStatsRequest_Connection `protobuf_oneof:"connection"`
 	// How far back ends, starts and recoveries are counted. Unset: 24 h. At most
 	// 31 days.
-	Window        *durationpb.Duration `protobuf:"bytes,2,opt,name=window,proto3" json:"window,omitempty"`
+	Window        *durationpb.Duration `protobuf:"bytes,3,opt,name=window,proto3" json:"window,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -65,9 +416,27 @@ func (*GetStatsRequest) Descriptor() ([]byte, []int) {
 	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{0}
 }
 
+func (x *GetStatsRequest) GetConnection() isGetStatsRequest_Connection {
+	if x != nil {
+		return x.Connection
+	}
+	return nil
+}
+
 func (x *GetStatsRequest) GetConnectionId() string {
 	if x != nil {
-		return x.ConnectionId
+		if x, ok := x.Connection.(*GetStatsRequest_ConnectionId); ok {
+			return x.ConnectionId
+		}
+	}
+	return ""
+}
+
+func (x *GetStatsRequest) GetConnectionKey() string {
+	if x != nil {
+		if x, ok := x.Connection.(*GetStatsRequest_ConnectionKey); ok {
+			return x.ConnectionKey
+		}
 	}
 	return ""
 }
@@ -79,11 +448,90 @@ func (x *GetStatsRequest) GetWindow() *durationpb.Duration {
 	return nil
 }
 
+type isGetStatsRequest_Connection interface {
+	isGetStatsRequest_Connection()
+}
+
+type GetStatsRequest_ConnectionId struct {
+	ConnectionId string `protobuf:"bytes,1,opt,name=connection_id,json=connectionId,proto3,oneof"`
+}
+
+type GetStatsRequest_ConnectionKey struct {
+	// The key under which the connection was created.
+	ConnectionKey string `protobuf:"bytes,2,opt,name=connection_key,json=connectionKey,proto3,oneof"`
+}
+
+func (*GetStatsRequest_ConnectionId) isGetStatsRequest_Connection() {}
+
+func (*GetStatsRequest_ConnectionKey) isGetStatsRequest_Connection() {}
+
+// Jobs in one state.
+type StateCount struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	State JobState               `protobuf:"varint,1,opt,name=state,proto3,enum=fireonce.v1.JobState" json:"state,omitempty"`
+	Count int64                  `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	// There are at least so many. GetStats never sets it.
+	Capped        bool `protobuf:"varint,3,opt,name=capped,proto3" json:"capped,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StateCount) Reset() {
+	*x = StateCount{}
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StateCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StateCount) ProtoMessage() {}
+
+func (x *StateCount) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StateCount.ProtoReflect.Descriptor instead.
+func (*StateCount) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *StateCount) GetState() JobState {
+	if x != nil {
+		return x.State
+	}
+	return JobState_JOB_STATE_UNSPECIFIED
+}
+
+func (x *StateCount) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *StateCount) GetCapped() bool {
+	if x != nil {
+		return x.Capped
+	}
+	return false
+}
+
 type GetStatsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Every state, in the order of its number: all jobs that are alive, and those
 	// that ended inside the window.
-	StateCounts []*GetStatsResponse_StateCount `protobuf:"bytes,1,rep,name=state_counts,json=stateCounts,proto3" json:"state_counts,omitempty"`
+	StateCounts []*StateCount `protobuf:"bytes,1,rep,name=state_counts,json=stateCounts,proto3" json:"state_counts,omitempty"`
 	// How long the job that waits longest has been due, among those that no pause,
 	// hold or limit keeps back: how far behind the workers are. 0: none waits.
 	OldestDueAge *durationpb.Duration `protobuf:"bytes,2,opt,name=oldest_due_age,json=oldestDueAge,proto3" json:"oldest_due_age,omitempty"`
@@ -93,13 +541,13 @@ type GetStatsResponse struct {
 	OldestUnresolvedAge *durationpb.Duration `protobuf:"bytes,3,opt,name=oldest_unresolved_age,json=oldestUnresolvedAge,proto3" json:"oldest_unresolved_age,omitempty"`
 	// Jobs whose first attempt was armed inside the window.
 	StartedCount int64 `protobuf:"varint,4,opt,name=started_count,json=startedCount,proto3" json:"started_count,omitempty"`
-	// Of those, the time from scheduled_for to the arm, by rank: half of the jobs
+	// Of those, the time from schedule_time to the arm, by rank: half of the jobs
 	// (99 of 100) started at most this late. Unset: none started.
 	StartLagP50 *durationpb.Duration `protobuf:"bytes,5,opt,name=start_lag_p50,json=startLagP50,proto3" json:"start_lag_p50,omitempty"`
 	StartLagP99 *durationpb.Duration `protobuf:"bytes,6,opt,name=start_lag_p99,json=startLagP99,proto3" json:"start_lag_p99,omitempty"`
 	// Jobs of the window whose outcome was unknown and whose effect was then found,
-	// or confirmed by a repeat under the same key: a plain retry would have done
-	// each of them twice.
+	// or confirmed by a repeat under the same key. A retry that does not look first, and
+	// has no key, may do such a job twice.
 	RecoveredCount int64 `protobuf:"varint,7,opt,name=recovered_count,json=recoveredCount,proto3" json:"recovered_count,omitempty"`
 	// How far the end of the event log is behind: streams of the whole project lag
 	// by as much. Above a few seconds, a transaction has been left open in the
@@ -110,18 +558,17 @@ type GetStatsResponse struct {
 	QuarantineReason string `protobuf:"bytes,9,opt,name=quarantine_reason,json=quarantineReason,proto3" json:"quarantine_reason,omitempty"`
 	// When this was measured, by the store's clock.
 	AsOfTime *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=as_of_time,json=asOfTime,proto3" json:"as_of_time,omitempty"`
-	// Every quota of the project. Empty when connection_id is set.
+	// Every quota of the project. Empty when a connection is named.
 	Quotas []*GetStatsResponse_QuotaUse `protobuf:"bytes,11,rep,name=quotas,proto3" json:"quotas,omitempty"`
-	// What the server does not believe of its database's time, and whether nothing is
-	// being sent for that. Empty: all is well.
-	ClockDoubt    string `protobuf:"bytes,12,opt,name=clock_doubt,json=clockDoubt,proto3" json:"clock_doubt,omitempty"`
+	// The server does not believe its database's time. Unset: all is well.
+	ClockDoubt    *ClockDoubt `protobuf:"bytes,12,opt,name=clock_doubt,json=clockDoubt,proto3" json:"clock_doubt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetStatsResponse) Reset() {
 	*x = GetStatsResponse{}
-	mi := &file_fireonce_v1_stats_service_proto_msgTypes[1]
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -133,7 +580,7 @@ func (x *GetStatsResponse) String() string {
 func (*GetStatsResponse) ProtoMessage() {}
 
 func (x *GetStatsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_stats_service_proto_msgTypes[1]
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -146,10 +593,10 @@ func (x *GetStatsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatsResponse.ProtoReflect.Descriptor instead.
 func (*GetStatsResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{1}
+	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{2}
 }
 
-func (x *GetStatsResponse) GetStateCounts() []*GetStatsResponse_StateCount {
+func (x *GetStatsResponse) GetStateCounts() []*StateCount {
 	if x != nil {
 		return x.StateCounts
 	}
@@ -226,36 +673,42 @@ func (x *GetStatsResponse) GetQuotas() []*GetStatsResponse_QuotaUse {
 	return nil
 }
 
-func (x *GetStatsResponse) GetClockDoubt() string {
+func (x *GetStatsResponse) GetClockDoubt() *ClockDoubt {
 	if x != nil {
 		return x.ClockDoubt
 	}
-	return ""
+	return nil
 }
 
-type GetStatsResponse_StateCount struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	State         JobState               `protobuf:"varint,1,opt,name=state,proto3,enum=fireonce.v1.JobState" json:"state,omitempty"`
-	Count         int64                  `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+// Why a server does not believe the time of its database.
+type ClockDoubt struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Kind  ClockDoubt_Kind        `protobuf:"varint,1,opt,name=kind,proto3,enum=fireonce.v1.ClockDoubt_Kind" json:"kind,omitempty"`
+	// For a person: what is doubted, and what happens meanwhile.
+	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	// Nothing is sent meanwhile. False: jobs are sent by the time that was believed before.
+	SendingStopped bool `protobuf:"varint,3,opt,name=sending_stopped,json=sendingStopped,proto3" json:"sending_stopped,omitempty"`
+	// When the doubt began, by the believed time.
+	BeginTime     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=begin_time,json=beginTime,proto3" json:"begin_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *GetStatsResponse_StateCount) Reset() {
-	*x = GetStatsResponse_StateCount{}
-	mi := &file_fireonce_v1_stats_service_proto_msgTypes[2]
+func (x *ClockDoubt) Reset() {
+	*x = ClockDoubt{}
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *GetStatsResponse_StateCount) String() string {
+func (x *ClockDoubt) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*GetStatsResponse_StateCount) ProtoMessage() {}
+func (*ClockDoubt) ProtoMessage() {}
 
-func (x *GetStatsResponse_StateCount) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_stats_service_proto_msgTypes[2]
+func (x *ClockDoubt) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -266,23 +719,638 @@ func (x *GetStatsResponse_StateCount) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use GetStatsResponse_StateCount.ProtoReflect.Descriptor instead.
-func (*GetStatsResponse_StateCount) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{1, 0}
+// Deprecated: Use ClockDoubt.ProtoReflect.Descriptor instead.
+func (*ClockDoubt) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{3}
 }
 
-func (x *GetStatsResponse_StateCount) GetState() JobState {
+func (x *ClockDoubt) GetKind() ClockDoubt_Kind {
 	if x != nil {
-		return x.State
+		return x.Kind
 	}
-	return JobState_JOB_STATE_UNSPECIFIED
+	return ClockDoubt_KIND_UNSPECIFIED
 }
 
-func (x *GetStatsResponse_StateCount) GetCount() int64 {
+func (x *ClockDoubt) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *ClockDoubt) GetSendingStopped() bool {
+	if x != nil {
+		return x.SendingStopped
+	}
+	return false
+}
+
+func (x *ClockDoubt) GetBeginTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.BeginTime
+	}
+	return nil
+}
+
+type CountJobsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Unset: all jobs of the project.
+	Filter *JobFilter `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
+	// Unset: none, so that groups stays empty.
+	GroupBy       CountDimension `protobuf:"varint,2,opt,name=group_by,json=groupBy,proto3,enum=fireonce.v1.CountDimension" json:"group_by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CountJobsRequest) Reset() {
+	*x = CountJobsRequest{}
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CountJobsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CountJobsRequest) ProtoMessage() {}
+
+func (x *CountJobsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CountJobsRequest.ProtoReflect.Descriptor instead.
+func (*CountJobsRequest) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *CountJobsRequest) GetFilter() *JobFilter {
+	if x != nil {
+		return x.Filter
+	}
+	return nil
+}
+
+func (x *CountJobsRequest) GetGroupBy() CountDimension {
+	if x != nil {
+		return x.GroupBy
+	}
+	return CountDimension_COUNT_DIMENSION_UNSPECIFIED
+}
+
+type CountJobsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Every state that the filter allows, in the order of its number.
+	StateCounts []*StateCount `protobuf:"bytes,1,rep,name=state_counts,json=stateCounts,proto3" json:"state_counts,omitempty"`
+	// Sum of state_counts.
+	Count int64 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	// A state's count is capped: there are at least so many.
+	Capped bool `protobuf:"varint,3,opt,name=capped,proto3" json:"capped,omitempty"`
+	// With group_by, the jobs of state_counts in groups, the largest first. At most
+	// 1,000; the jobs of further ones are in count alone.
+	Groups []*CountJobsResponse_Group `protobuf:"bytes,4,rep,name=groups,proto3" json:"groups,omitempty"`
+	// When this was counted, by the store's clock.
+	AsOfTime      *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=as_of_time,json=asOfTime,proto3" json:"as_of_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CountJobsResponse) Reset() {
+	*x = CountJobsResponse{}
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CountJobsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CountJobsResponse) ProtoMessage() {}
+
+func (x *CountJobsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CountJobsResponse.ProtoReflect.Descriptor instead.
+func (*CountJobsResponse) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *CountJobsResponse) GetStateCounts() []*StateCount {
+	if x != nil {
+		return x.StateCounts
+	}
+	return nil
+}
+
+func (x *CountJobsResponse) GetCount() int64 {
 	if x != nil {
 		return x.Count
 	}
 	return 0
+}
+
+func (x *CountJobsResponse) GetCapped() bool {
+	if x != nil {
+		return x.Capped
+	}
+	return false
+}
+
+func (x *CountJobsResponse) GetGroups() []*CountJobsResponse_Group {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *CountJobsResponse) GetAsOfTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.AsOfTime
+	}
+	return nil
+}
+
+// Selects what is counted: all fields that are set must match; a list matches when one
+// of its values does.
+type StatsFilter struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most 50. Connections that were deleted count, too.
+	ConnectionIds []string `protobuf:"bytes,1,rep,name=connection_ids,json=connectionIds,proto3" json:"connection_ids,omitempty"`
+	// Names of connectors, as of ListConnectors. At most 50.
+	Connectors    []string      `protobuf:"bytes,2,rep,name=connectors,proto3" json:"connectors,omitempty"`
+	EffectClasses []EffectClass `protobuf:"varint,3,rep,packed,name=effect_classes,json=effectClasses,proto3,enum=fireonce.v1.EffectClass" json:"effect_classes,omitempty"`
+	// Connections by their keys: one list with connection_ids. A key of no connection is
+	// NOT_FOUND / CONNECTION_NOT_FOUND. At most 50.
+	ConnectionKeys []string `protobuf:"bytes,4,rep,name=connection_keys,json=connectionKeys,proto3" json:"connection_keys,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *StatsFilter) Reset() {
+	*x = StatsFilter{}
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StatsFilter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StatsFilter) ProtoMessage() {}
+
+func (x *StatsFilter) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StatsFilter.ProtoReflect.Descriptor instead.
+func (*StatsFilter) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *StatsFilter) GetConnectionIds() []string {
+	if x != nil {
+		return x.ConnectionIds
+	}
+	return nil
+}
+
+func (x *StatsFilter) GetConnectors() []string {
+	if x != nil {
+		return x.Connectors
+	}
+	return nil
+}
+
+func (x *StatsFilter) GetEffectClasses() []EffectClass {
+	if x != nil {
+		return x.EffectClasses
+	}
+	return nil
+}
+
+func (x *StatsFilter) GetConnectionKeys() []string {
+	if x != nil {
+		return x.ConnectionKeys
+	}
+	return nil
+}
+
+type QueryStatsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What to measure. Empty: everything.
+	Measures []StatsMeasure `protobuf:"varint,1,rep,packed,name=measures,proto3,enum=fireonce.v1.StatsMeasure" json:"measures,omitempty"`
+	// Empty: one row for each bucket.
+	Dimensions []StatsDimension `protobuf:"varint,2,rep,packed,name=dimensions,proto3,enum=fireonce.v1.StatsDimension" json:"dimensions,omitempty"`
+	Bucket     StatsBucket      `protobuf:"varint,3,opt,name=bucket,proto3,enum=fireonce.v1.StatsBucket" json:"bucket,omitempty"`
+	// The first bucket is the one with this moment.
+	StartTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	// The last bucket is the one before this moment. Unset: the present one.
+	EndTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
+	// Unset: the whole project.
+	Filter *StatsFilter `protobuf:"bytes,6,opt,name=filter,proto3" json:"filter,omitempty"`
+	// Also the bins of histograms, from which percentiles of several rows can be made.
+	IncludeBins   bool `protobuf:"varint,7,opt,name=include_bins,json=includeBins,proto3" json:"include_bins,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueryStatsRequest) Reset() {
+	*x = QueryStatsRequest{}
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueryStatsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueryStatsRequest) ProtoMessage() {}
+
+func (x *QueryStatsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueryStatsRequest.ProtoReflect.Descriptor instead.
+func (*QueryStatsRequest) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *QueryStatsRequest) GetMeasures() []StatsMeasure {
+	if x != nil {
+		return x.Measures
+	}
+	return nil
+}
+
+func (x *QueryStatsRequest) GetDimensions() []StatsDimension {
+	if x != nil {
+		return x.Dimensions
+	}
+	return nil
+}
+
+func (x *QueryStatsRequest) GetBucket() StatsBucket {
+	if x != nil {
+		return x.Bucket
+	}
+	return StatsBucket_STATS_BUCKET_UNSPECIFIED
+}
+
+func (x *QueryStatsRequest) GetStartTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartTime
+	}
+	return nil
+}
+
+func (x *QueryStatsRequest) GetEndTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndTime
+	}
+	return nil
+}
+
+func (x *QueryStatsRequest) GetFilter() *StatsFilter {
+	if x != nil {
+		return x.Filter
+	}
+	return nil
+}
+
+func (x *QueryStatsRequest) GetIncludeBins() bool {
+	if x != nil {
+		return x.IncludeBins
+	}
+	return false
+}
+
+type QueryStatsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In the order of start_time, then of the dimensions. A row in which nothing happened
+	// is missing.
+	Rows []*StatsRow `protobuf:"bytes,1,rep,name=rows,proto3" json:"rows,omitempty"`
+	// Events up to this moment are counted. Later ones are still missing.
+	AsOfTime      *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=as_of_time,json=asOfTime,proto3" json:"as_of_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueryStatsResponse) Reset() {
+	*x = QueryStatsResponse{}
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueryStatsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueryStatsResponse) ProtoMessage() {}
+
+func (x *QueryStatsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueryStatsResponse.ProtoReflect.Descriptor instead.
+func (*QueryStatsResponse) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *QueryStatsResponse) GetRows() []*StatsRow {
+	if x != nil {
+		return x.Rows
+	}
+	return nil
+}
+
+func (x *QueryStatsResponse) GetAsOfTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.AsOfTime
+	}
+	return nil
+}
+
+// Figures of one bucket, or in the part of it that the dimensions name.
+type StatsRow struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Start of the bucket.
+	StartTime *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	// Set if it is a dimension.
+	ConnectionId string `protobuf:"bytes,2,opt,name=connection_id,json=connectionId,proto3" json:"connection_id,omitempty"`
+	// Set if it is a dimension.
+	Connector string `protobuf:"bytes,3,opt,name=connector,proto3" json:"connector,omitempty"`
+	// Set if it is a dimension. The class of the job, which its first attempt fixes.
+	EffectClass EffectClass `protobuf:"varint,4,opt,name=effect_class,json=effectClass,proto3,enum=fireonce.v1.EffectClass" json:"effect_class,omitempty"`
+	// Jobs that were stored.
+	ScheduledCount int64 `protobuf:"varint,5,opt,name=scheduled_count,json=scheduledCount,proto3" json:"scheduled_count,omitempty"`
+	// Jobs whose first attempt was armed.
+	StartedCount int64 `protobuf:"varint,6,opt,name=started_count,json=startedCount,proto3" json:"started_count,omitempty"`
+	// Attempts that were armed, first ones and later ones.
+	AttemptCount int64 `protobuf:"varint,7,opt,name=attempt_count,json=attemptCount,proto3" json:"attempt_count,omitempty"`
+	// How long after its time, as it was then, each started job was armed.
+	StartLag *Histogram `protobuf:"bytes,8,opt,name=start_lag,json=startLag,proto3" json:"start_lag,omitempty"`
+	// Jobs that ended, by the state in which they did, in the order of its number. A job that goes on
+	// after its end (RetryJob, an answer that came late) counts for each end.
+	EndedCounts []*StateCount `protobuf:"bytes,9,rep,name=ended_counts,json=endedCounts,proto3" json:"ended_counts,omitempty"`
+	// Outcomes that became unknown: attempts that ended without an answer that proves the
+	// effect or its absence. Repeats under the same key do not count again.
+	UnknownCount int64 `protobuf:"varint,10,opt,name=unknown_count,json=unknownCount,proto3" json:"unknown_count,omitempty"`
+	// Unknown outcomes that were settled, by the way in which they were, in the order of
+	// its number.
+	SettledCounts []*StatsRow_SettledCount `protobuf:"bytes,11,rep,name=settled_counts,json=settledCounts,proto3" json:"settled_counts,omitempty"`
+	// Of those, the effects that were found, or confirmed by a repeat under the same key. A
+	// retry that does not look first, and has no key, may do such a job twice.
+	RecoveredCount int64 `protobuf:"varint,12,opt,name=recovered_count,json=recoveredCount,proto3" json:"recovered_count,omitempty"`
+	// How long settled outcomes were unknown.
+	TimeToSettle  *Histogram `protobuf:"bytes,13,opt,name=time_to_settle,json=timeToSettle,proto3" json:"time_to_settle,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StatsRow) Reset() {
+	*x = StatsRow{}
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StatsRow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StatsRow) ProtoMessage() {}
+
+func (x *StatsRow) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StatsRow.ProtoReflect.Descriptor instead.
+func (*StatsRow) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *StatsRow) GetStartTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartTime
+	}
+	return nil
+}
+
+func (x *StatsRow) GetConnectionId() string {
+	if x != nil {
+		return x.ConnectionId
+	}
+	return ""
+}
+
+func (x *StatsRow) GetConnector() string {
+	if x != nil {
+		return x.Connector
+	}
+	return ""
+}
+
+func (x *StatsRow) GetEffectClass() EffectClass {
+	if x != nil {
+		return x.EffectClass
+	}
+	return EffectClass_EFFECT_CLASS_UNSPECIFIED
+}
+
+func (x *StatsRow) GetScheduledCount() int64 {
+	if x != nil {
+		return x.ScheduledCount
+	}
+	return 0
+}
+
+func (x *StatsRow) GetStartedCount() int64 {
+	if x != nil {
+		return x.StartedCount
+	}
+	return 0
+}
+
+func (x *StatsRow) GetAttemptCount() int64 {
+	if x != nil {
+		return x.AttemptCount
+	}
+	return 0
+}
+
+func (x *StatsRow) GetStartLag() *Histogram {
+	if x != nil {
+		return x.StartLag
+	}
+	return nil
+}
+
+func (x *StatsRow) GetEndedCounts() []*StateCount {
+	if x != nil {
+		return x.EndedCounts
+	}
+	return nil
+}
+
+func (x *StatsRow) GetUnknownCount() int64 {
+	if x != nil {
+		return x.UnknownCount
+	}
+	return 0
+}
+
+func (x *StatsRow) GetSettledCounts() []*StatsRow_SettledCount {
+	if x != nil {
+		return x.SettledCounts
+	}
+	return nil
+}
+
+func (x *StatsRow) GetRecoveredCount() int64 {
+	if x != nil {
+		return x.RecoveredCount
+	}
+	return 0
+}
+
+func (x *StatsRow) GetTimeToSettle() *Histogram {
+	if x != nil {
+		return x.TimeToSettle
+	}
+	return nil
+}
+
+// Durations by bins whose bounds are always the same, four for each doubling. A
+// percentile is the upper bound of its bin, at most 19 % above the true value.
+type Histogram struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Count int64                  `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
+	// Unset: count is 0, or the duration is longer than 41 days.
+	P50 *durationpb.Duration `protobuf:"bytes,2,opt,name=p50,proto3" json:"p50,omitempty"`
+	P90 *durationpb.Duration `protobuf:"bytes,3,opt,name=p90,proto3" json:"p90,omitempty"`
+	P99 *durationpb.Duration `protobuf:"bytes,4,opt,name=p99,proto3" json:"p99,omitempty"`
+	// Bins that have any, the shortest durations first. Only with include_bins.
+	Bins          []*Histogram_Bin `protobuf:"bytes,5,rep,name=bins,proto3" json:"bins,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Histogram) Reset() {
+	*x = Histogram{}
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Histogram) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Histogram) ProtoMessage() {}
+
+func (x *Histogram) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Histogram.ProtoReflect.Descriptor instead.
+func (*Histogram) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Histogram) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Histogram) GetP50() *durationpb.Duration {
+	if x != nil {
+		return x.P50
+	}
+	return nil
+}
+
+func (x *Histogram) GetP90() *durationpb.Duration {
+	if x != nil {
+		return x.P90
+	}
+	return nil
+}
+
+func (x *Histogram) GetP99() *durationpb.Duration {
+	if x != nil {
+		return x.P99
+	}
+	return nil
+}
+
+func (x *Histogram) GetBins() []*Histogram_Bin {
+	if x != nil {
+		return x.Bins
+	}
+	return nil
 }
 
 // A limit of the project, and how much of it is used.
@@ -302,7 +1370,7 @@ type GetStatsResponse_QuotaUse struct {
 
 func (x *GetStatsResponse_QuotaUse) Reset() {
 	*x = GetStatsResponse_QuotaUse{}
-	mi := &file_fireonce_v1_stats_service_proto_msgTypes[3]
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -314,7 +1382,7 @@ func (x *GetStatsResponse_QuotaUse) String() string {
 func (*GetStatsResponse_QuotaUse) ProtoMessage() {}
 
 func (x *GetStatsResponse_QuotaUse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_stats_service_proto_msgTypes[3]
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -327,7 +1395,7 @@ func (x *GetStatsResponse_QuotaUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatsResponse_QuotaUse.ProtoReflect.Descriptor instead.
 func (*GetStatsResponse_QuotaUse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{1, 1}
+	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{2, 0}
 }
 
 func (x *GetStatsResponse_QuotaUse) GetName() string {
@@ -351,16 +1419,237 @@ func (x *GetStatsResponse_QuotaUse) GetUsed() int64 {
 	return 0
 }
 
+type CountJobsResponse_Group struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Value:
+	//
+	//	*CountJobsResponse_Group_ConnectionId
+	//	*CountJobsResponse_Group_EffectClass
+	//	*CountJobsResponse_Group_ErrorKind
+	Value         isCountJobsResponse_Group_Value `protobuf_oneof:"value"`
+	Count         int64                           `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CountJobsResponse_Group) Reset() {
+	*x = CountJobsResponse_Group{}
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CountJobsResponse_Group) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CountJobsResponse_Group) ProtoMessage() {}
+
+func (x *CountJobsResponse_Group) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CountJobsResponse_Group.ProtoReflect.Descriptor instead.
+func (*CountJobsResponse_Group) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{5, 0}
+}
+
+func (x *CountJobsResponse_Group) GetValue() isCountJobsResponse_Group_Value {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+func (x *CountJobsResponse_Group) GetConnectionId() string {
+	if x != nil {
+		if x, ok := x.Value.(*CountJobsResponse_Group_ConnectionId); ok {
+			return x.ConnectionId
+		}
+	}
+	return ""
+}
+
+func (x *CountJobsResponse_Group) GetEffectClass() EffectClass {
+	if x != nil {
+		if x, ok := x.Value.(*CountJobsResponse_Group_EffectClass); ok {
+			return x.EffectClass
+		}
+	}
+	return EffectClass_EFFECT_CLASS_UNSPECIFIED
+}
+
+func (x *CountJobsResponse_Group) GetErrorKind() FailureKind {
+	if x != nil {
+		if x, ok := x.Value.(*CountJobsResponse_Group_ErrorKind); ok {
+			return x.ErrorKind
+		}
+	}
+	return FailureKind_FAILURE_KIND_UNSPECIFIED
+}
+
+func (x *CountJobsResponse_Group) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+type isCountJobsResponse_Group_Value interface {
+	isCountJobsResponse_Group_Value()
+}
+
+type CountJobsResponse_Group_ConnectionId struct {
+	ConnectionId string `protobuf:"bytes,1,opt,name=connection_id,json=connectionId,proto3,oneof"`
+}
+
+type CountJobsResponse_Group_EffectClass struct {
+	EffectClass EffectClass `protobuf:"varint,2,opt,name=effect_class,json=effectClass,proto3,enum=fireonce.v1.EffectClass,oneof"`
+}
+
+type CountJobsResponse_Group_ErrorKind struct {
+	// Unspecified: the jobs without an error.
+	ErrorKind FailureKind `protobuf:"varint,3,opt,name=error_kind,json=errorKind,proto3,enum=fireonce.v1.FailureKind,oneof"`
+}
+
+func (*CountJobsResponse_Group_ConnectionId) isCountJobsResponse_Group_Value() {}
+
+func (*CountJobsResponse_Group_EffectClass) isCountJobsResponse_Group_Value() {}
+
+func (*CountJobsResponse_Group_ErrorKind) isCountJobsResponse_Group_Value() {}
+
+type StatsRow_SettledCount struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	By            SettledBy              `protobuf:"varint,1,opt,name=by,proto3,enum=fireonce.v1.SettledBy" json:"by,omitempty"`
+	Count         int64                  `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StatsRow_SettledCount) Reset() {
+	*x = StatsRow_SettledCount{}
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StatsRow_SettledCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StatsRow_SettledCount) ProtoMessage() {}
+
+func (x *StatsRow_SettledCount) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StatsRow_SettledCount.ProtoReflect.Descriptor instead.
+func (*StatsRow_SettledCount) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{9, 0}
+}
+
+func (x *StatsRow_SettledCount) GetBy() SettledBy {
+	if x != nil {
+		return x.By
+	}
+	return SettledBy_SETTLED_BY_UNSPECIFIED
+}
+
+func (x *StatsRow_SettledCount) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+type Histogram_Bin struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The longest duration of the bin; that of the bin before is the bound below. Unset: all
+	// that is longer than 41 days.
+	UpperBound    *durationpb.Duration `protobuf:"bytes,1,opt,name=upper_bound,json=upperBound,proto3" json:"upper_bound,omitempty"`
+	Count         int64                `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Histogram_Bin) Reset() {
+	*x = Histogram_Bin{}
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Histogram_Bin) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Histogram_Bin) ProtoMessage() {}
+
+func (x *Histogram_Bin) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_stats_service_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Histogram_Bin.ProtoReflect.Descriptor instead.
+func (*Histogram_Bin) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_stats_service_proto_rawDescGZIP(), []int{10, 0}
+}
+
+func (x *Histogram_Bin) GetUpperBound() *durationpb.Duration {
+	if x != nil {
+		return x.UpperBound
+	}
+	return nil
+}
+
+func (x *Histogram_Bin) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
 var File_fireonce_v1_stats_service_proto protoreflect.FileDescriptor
 
 const file_fireonce_v1_stats_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1ffireonce/v1/stats_service.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x15fireonce/v1/job.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x87\x01\n" +
-	"\x0fGetStatsRequest\x120\n" +
-	"\rconnection_id\x18\x01 \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\fconnectionId\x12B\n" +
-	"\x06window\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x05\b\x80\xbd\xa3\x01*\x00R\x06window\"\xd6\x06\n" +
-	"\x10GetStatsResponse\x12K\n" +
-	"\fstate_counts\x18\x01 \x03(\v2(.fireonce.v1.GetStatsResponse.StateCountR\vstateCounts\x12?\n" +
+	"\x1ffireonce/v1/stats_service.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x15fireonce/v1/job.proto\x1a\x1dfireonce/v1/job_service.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd3\x01\n" +
+	"\x0fGetStatsRequest\x12/\n" +
+	"\rconnection_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\fconnectionId\x12=\n" +
+	"\x0econnection_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\rconnectionKey\x12B\n" +
+	"\x06window\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x05\b\x80\xbd\xa3\x01*\x00R\x06windowB\f\n" +
+	"\n" +
+	"connection\"g\n" +
+	"\n" +
+	"StateCount\x12+\n" +
+	"\x05state\x18\x01 \x01(\x0e2\x15.fireonce.v1.JobStateR\x05state\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\x03R\x05count\x12\x16\n" +
+	"\x06capped\x18\x03 \x01(\bR\x06capped\"\x8d\x06\n" +
+	"\x10GetStatsResponse\x12:\n" +
+	"\fstate_counts\x18\x01 \x03(\v2\x17.fireonce.v1.StateCountR\vstateCounts\x12?\n" +
 	"\x0eoldest_due_age\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\foldestDueAge\x12M\n" +
 	"\x15oldest_unresolved_age\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x13oldestUnresolvedAge\x12#\n" +
 	"\rstarted_count\x18\x04 \x01(\x03R\fstartedCount\x12=\n" +
@@ -372,20 +1661,130 @@ const file_fireonce_v1_stats_service_proto_rawDesc = "" +
 	"\n" +
 	"as_of_time\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\basOfTime\x12>\n" +
-	"\x06quotas\x18\v \x03(\v2&.fireonce.v1.GetStatsResponse.QuotaUseR\x06quotas\x12\x1f\n" +
-	"\vclock_doubt\x18\f \x01(\tR\n" +
-	"clockDoubt\x1aO\n" +
-	"\n" +
-	"StateCount\x12+\n" +
-	"\x05state\x18\x01 \x01(\x0e2\x15.fireonce.v1.JobStateR\x05state\x12\x14\n" +
-	"\x05count\x18\x02 \x01(\x03R\x05count\x1aH\n" +
+	"\x06quotas\x18\v \x03(\v2&.fireonce.v1.GetStatsResponse.QuotaUseR\x06quotas\x128\n" +
+	"\vclock_doubt\x18\f \x01(\v2\x17.fireonce.v1.ClockDoubtR\n" +
+	"clockDoubt\x1aH\n" +
 	"\bQuotaUse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\x03R\x05limit\x12\x12\n" +
-	"\x04used\x18\x03 \x01(\x03R\x04used2\\\n" +
+	"\x04used\x18\x03 \x01(\x03R\x04used\"\x9c\x02\n" +
+	"\n" +
+	"ClockDoubt\x120\n" +
+	"\x04kind\x18\x01 \x01(\x0e2\x1c.fireonce.v1.ClockDoubt.KindR\x04kind\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\x12'\n" +
+	"\x0fsending_stopped\x18\x03 \x01(\bR\x0esendingStopped\x129\n" +
+	"\n" +
+	"begin_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tbeginTime\"^\n" +
+	"\x04Kind\x12\x14\n" +
+	"\x10KIND_UNSPECIFIED\x10\x00\x12\x12\n" +
+	"\x0eKIND_CLOCK_SET\x10\x01\x12\x15\n" +
+	"\x11KIND_BEHIND_START\x10\x02\x12\x15\n" +
+	"\x11KIND_OTHER_SERVER\x10\x03\"\x84\x01\n" +
+	"\x10CountJobsRequest\x12.\n" +
+	"\x06filter\x18\x01 \x01(\v2\x16.fireonce.v1.JobFilterR\x06filter\x12@\n" +
+	"\bgroup_by\x18\x02 \x01(\x0e2\x1b.fireonce.v1.CountDimensionB\b\xbaH\x05\x82\x01\x02\x10\x01R\agroupBy\"\xbf\x03\n" +
+	"\x11CountJobsResponse\x12:\n" +
+	"\fstate_counts\x18\x01 \x03(\v2\x17.fireonce.v1.StateCountR\vstateCounts\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\x03R\x05count\x12\x16\n" +
+	"\x06capped\x18\x03 \x01(\bR\x06capped\x12<\n" +
+	"\x06groups\x18\x04 \x03(\v2$.fireonce.v1.CountJobsResponse.GroupR\x06groups\x128\n" +
+	"\n" +
+	"as_of_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\basOfTime\x1a\xc7\x01\n" +
+	"\x05Group\x12%\n" +
+	"\rconnection_id\x18\x01 \x01(\tH\x00R\fconnectionId\x12=\n" +
+	"\feffect_class\x18\x02 \x01(\x0e2\x18.fireonce.v1.EffectClassH\x00R\veffectClass\x129\n" +
+	"\n" +
+	"error_kind\x18\x03 \x01(\x0e2\x18.fireonce.v1.FailureKindH\x00R\terrorKind\x12\x14\n" +
+	"\x05count\x18\x04 \x01(\x03R\x05countB\a\n" +
+	"\x05value\"\xa3\x02\n" +
+	"\vStatsFilter\x128\n" +
+	"\x0econnection_ids\x18\x01 \x03(\tB\x11\xbaH\x0e\x92\x01\v\x102\x18\x01\"\x05r\x03\xb0\x01\x01R\rconnectionIds\x12<\n" +
+	"\n" +
+	"connectors\x18\x02 \x03(\tB\x1c\xbaH\x19\x92\x01\x16\x102\x18\x01\"\x10r\x0e\x10\x01\x18@2\b^[!-~]+$R\n" +
+	"connectors\x12T\n" +
+	"\x0eeffect_classes\x18\x03 \x03(\x0e2\x18.fireonce.v1.EffectClassB\x13\xbaH\x10\x92\x01\r\x10\x04\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\reffectClasses\x12F\n" +
+	"\x0fconnection_keys\x18\x04 \x03(\tB\x1d\xbaH\x1a\x92\x01\x17\x102\x18\x01\"\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$R\x0econnectionKeys\"\xbf\x05\n" +
+	"\x11QueryStatsRequest\x12J\n" +
+	"\bmeasures\x18\x01 \x03(\x0e2\x19.fireonce.v1.StatsMeasureB\x13\xbaH\x10\x92\x01\r\x10\x04\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\bmeasures\x12P\n" +
+	"\n" +
+	"dimensions\x18\x02 \x03(\x0e2\x1b.fireonce.v1.StatsDimensionB\x13\xbaH\x10\x92\x01\r\x10\x03\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\n" +
+	"dimensions\x12<\n" +
+	"\x06bucket\x18\x03 \x01(\x0e2\x18.fireonce.v1.StatsBucketB\n" +
+	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\x06bucket\x12A\n" +
+	"\n" +
+	"start_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\tstartTime\x125\n" +
+	"\bend_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x120\n" +
+	"\x06filter\x18\x06 \x01(\v2\x18.fireonce.v1.StatsFilterR\x06filter\x12!\n" +
+	"\finclude_bins\x18\a \x01(\bR\vincludeBins:\xfe\x01\xbaH\xfa\x01\x1a\xf7\x01\n" +
+	"\x17query_stats.connections\x12PSTATS_DIMENSION_CONNECTION needs connection_ids or connection_keys in the filter\x1a\x89\x01!this.dimensions.exists(d, int(d) == 1) || (has(this.filter) && size(this.filter.connection_ids) + size(this.filter.connection_keys) > 0)\"y\n" +
+	"\x12QueryStatsResponse\x12)\n" +
+	"\x04rows\x18\x01 \x03(\v2\x15.fireonce.v1.StatsRowR\x04rows\x128\n" +
+	"\n" +
+	"as_of_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\basOfTime\"\xce\x05\n" +
+	"\bStatsRow\x129\n" +
+	"\n" +
+	"start_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x12#\n" +
+	"\rconnection_id\x18\x02 \x01(\tR\fconnectionId\x12\x1c\n" +
+	"\tconnector\x18\x03 \x01(\tR\tconnector\x12;\n" +
+	"\feffect_class\x18\x04 \x01(\x0e2\x18.fireonce.v1.EffectClassR\veffectClass\x12'\n" +
+	"\x0fscheduled_count\x18\x05 \x01(\x03R\x0escheduledCount\x12#\n" +
+	"\rstarted_count\x18\x06 \x01(\x03R\fstartedCount\x12#\n" +
+	"\rattempt_count\x18\a \x01(\x03R\fattemptCount\x123\n" +
+	"\tstart_lag\x18\b \x01(\v2\x16.fireonce.v1.HistogramR\bstartLag\x12:\n" +
+	"\fended_counts\x18\t \x03(\v2\x17.fireonce.v1.StateCountR\vendedCounts\x12#\n" +
+	"\runknown_count\x18\n" +
+	" \x01(\x03R\funknownCount\x12I\n" +
+	"\x0esettled_counts\x18\v \x03(\v2\".fireonce.v1.StatsRow.SettledCountR\rsettledCounts\x12'\n" +
+	"\x0frecovered_count\x18\f \x01(\x03R\x0erecoveredCount\x12<\n" +
+	"\x0etime_to_settle\x18\r \x01(\v2\x16.fireonce.v1.HistogramR\ftimeToSettle\x1aL\n" +
+	"\fSettledCount\x12&\n" +
+	"\x02by\x18\x01 \x01(\x0e2\x16.fireonce.v1.SettledByR\x02by\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\x03R\x05count\"\xb1\x02\n" +
+	"\tHistogram\x12\x14\n" +
+	"\x05count\x18\x01 \x01(\x03R\x05count\x12+\n" +
+	"\x03p50\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x03p50\x12+\n" +
+	"\x03p90\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x03p90\x12+\n" +
+	"\x03p99\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x03p99\x12.\n" +
+	"\x04bins\x18\x05 \x03(\v2\x1a.fireonce.v1.Histogram.BinR\x04bins\x1aW\n" +
+	"\x03Bin\x12:\n" +
+	"\vupper_bound\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\n" +
+	"upperBound\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\x03R\x05count*\x93\x01\n" +
+	"\x0eCountDimension\x12\x1f\n" +
+	"\x1bCOUNT_DIMENSION_UNSPECIFIED\x10\x00\x12\x1e\n" +
+	"\x1aCOUNT_DIMENSION_CONNECTION\x10\x01\x12 \n" +
+	"\x1cCOUNT_DIMENSION_EFFECT_CLASS\x10\x02\x12\x1e\n" +
+	"\x1aCOUNT_DIMENSION_ERROR_KIND\x10\x03*q\n" +
+	"\vStatsBucket\x12\x1c\n" +
+	"\x18STATS_BUCKET_UNSPECIFIED\x10\x00\x12\x17\n" +
+	"\x13STATS_BUCKET_MINUTE\x10\x01\x12\x15\n" +
+	"\x11STATS_BUCKET_HOUR\x10\x02\x12\x14\n" +
+	"\x10STATS_BUCKET_DAY\x10\x03*\xa0\x01\n" +
+	"\fStatsMeasure\x12\x1d\n" +
+	"\x19STATS_MEASURE_UNSPECIFIED\x10\x00\x12\x1c\n" +
+	"\x18STATS_MEASURE_THROUGHPUT\x10\x01\x12\x1b\n" +
+	"\x17STATS_MEASURE_START_LAG\x10\x02\x12\x1a\n" +
+	"\x16STATS_MEASURE_OUTCOMES\x10\x03\x12\x1a\n" +
+	"\x16STATS_MEASURE_UNKNOWNS\x10\x04*\x92\x01\n" +
+	"\x0eStatsDimension\x12\x1f\n" +
+	"\x1bSTATS_DIMENSION_UNSPECIFIED\x10\x00\x12\x1e\n" +
+	"\x1aSTATS_DIMENSION_CONNECTION\x10\x01\x12\x1d\n" +
+	"\x19STATS_DIMENSION_CONNECTOR\x10\x02\x12 \n" +
+	"\x1cSTATS_DIMENSION_EFFECT_CLASS\x10\x03*\xb6\x01\n" +
+	"\tSettledBy\x12\x1a\n" +
+	"\x16SETTLED_BY_UNSPECIFIED\x10\x00\x12\x14\n" +
+	"\x10SETTLED_BY_FOUND\x10\x01\x12\x15\n" +
+	"\x11SETTLED_BY_REPEAT\x10\x02\x12\x1a\n" +
+	"\x16SETTLED_BY_LATE_ANSWER\x10\x03\x12\x16\n" +
+	"\x12SETTLED_BY_ABSENCE\x10\x04\x12\x15\n" +
+	"\x11SETTLED_BY_PERSON\x10\x05\x12\x15\n" +
+	"\x11SETTLED_BY_POLICY\x10\x062\x81\x02\n" +
 	"\fStatsService\x12L\n" +
-	"\bGetStats\x12\x1c.fireonce.v1.GetStatsRequest\x1a\x1d.fireonce.v1.GetStatsResponse\"\x03\x90\x02\x01B\xaa\x01\n" +
-	"\x0fcom.fireonce.v1B\x11StatsServiceProtoP\x01Z7github.com/fireonce/fireonce/gen/fireonce/v1;fireoncev1\xa2\x02\x03FXX\xaa\x02\vFireonce.V1\xca\x02\vFireonce\\V1\xe2\x02\x17Fireonce\\V1\\GPBMetadata\xea\x02\fFireonce::V1b\x06proto3"
+	"\bGetStats\x12\x1c.fireonce.v1.GetStatsRequest\x1a\x1d.fireonce.v1.GetStatsResponse\"\x03\x90\x02\x01\x12O\n" +
+	"\tCountJobs\x12\x1d.fireonce.v1.CountJobsRequest\x1a\x1e.fireonce.v1.CountJobsResponse\"\x03\x90\x02\x01\x12R\n" +
+	"\n" +
+	"QueryStats\x12\x1e.fireonce.v1.QueryStatsRequest\x1a\x1f.fireonce.v1.QueryStatsResponse\"\x03\x90\x02\x01B\x91\x01\n" +
+	"\x15io.github.fireonce.v1B\x11StatsServiceProtoP\x01Z2github.com/fireonce/fireonce/clients/go/fireoncev1\xa2\x02\x03FOX\xaa\x02\vFireonce.V1\xca\x02\vFireonce\\V1\xea\x02\fFireonce::V1b\x06proto3"
 
 var (
 	file_fireonce_v1_stats_service_proto_rawDescOnce sync.Once
@@ -399,34 +1798,90 @@ func file_fireonce_v1_stats_service_proto_rawDescGZIP() []byte {
 	return file_fireonce_v1_stats_service_proto_rawDescData
 }
 
-var file_fireonce_v1_stats_service_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_fireonce_v1_stats_service_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
+var file_fireonce_v1_stats_service_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_fireonce_v1_stats_service_proto_goTypes = []any{
-	(*GetStatsRequest)(nil),             // 0: fireonce.v1.GetStatsRequest
-	(*GetStatsResponse)(nil),            // 1: fireonce.v1.GetStatsResponse
-	(*GetStatsResponse_StateCount)(nil), // 2: fireonce.v1.GetStatsResponse.StateCount
-	(*GetStatsResponse_QuotaUse)(nil),   // 3: fireonce.v1.GetStatsResponse.QuotaUse
-	(*durationpb.Duration)(nil),         // 4: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),       // 5: google.protobuf.Timestamp
-	(JobState)(0),                       // 6: fireonce.v1.JobState
+	(CountDimension)(0),               // 0: fireonce.v1.CountDimension
+	(StatsBucket)(0),                  // 1: fireonce.v1.StatsBucket
+	(StatsMeasure)(0),                 // 2: fireonce.v1.StatsMeasure
+	(StatsDimension)(0),               // 3: fireonce.v1.StatsDimension
+	(SettledBy)(0),                    // 4: fireonce.v1.SettledBy
+	(ClockDoubt_Kind)(0),              // 5: fireonce.v1.ClockDoubt.Kind
+	(*GetStatsRequest)(nil),           // 6: fireonce.v1.GetStatsRequest
+	(*StateCount)(nil),                // 7: fireonce.v1.StateCount
+	(*GetStatsResponse)(nil),          // 8: fireonce.v1.GetStatsResponse
+	(*ClockDoubt)(nil),                // 9: fireonce.v1.ClockDoubt
+	(*CountJobsRequest)(nil),          // 10: fireonce.v1.CountJobsRequest
+	(*CountJobsResponse)(nil),         // 11: fireonce.v1.CountJobsResponse
+	(*StatsFilter)(nil),               // 12: fireonce.v1.StatsFilter
+	(*QueryStatsRequest)(nil),         // 13: fireonce.v1.QueryStatsRequest
+	(*QueryStatsResponse)(nil),        // 14: fireonce.v1.QueryStatsResponse
+	(*StatsRow)(nil),                  // 15: fireonce.v1.StatsRow
+	(*Histogram)(nil),                 // 16: fireonce.v1.Histogram
+	(*GetStatsResponse_QuotaUse)(nil), // 17: fireonce.v1.GetStatsResponse.QuotaUse
+	(*CountJobsResponse_Group)(nil),   // 18: fireonce.v1.CountJobsResponse.Group
+	(*StatsRow_SettledCount)(nil),     // 19: fireonce.v1.StatsRow.SettledCount
+	(*Histogram_Bin)(nil),             // 20: fireonce.v1.Histogram.Bin
+	(*durationpb.Duration)(nil),       // 21: google.protobuf.Duration
+	(JobState)(0),                     // 22: fireonce.v1.JobState
+	(*timestamppb.Timestamp)(nil),     // 23: google.protobuf.Timestamp
+	(*JobFilter)(nil),                 // 24: fireonce.v1.JobFilter
+	(EffectClass)(0),                  // 25: fireonce.v1.EffectClass
+	(FailureKind)(0),                  // 26: fireonce.v1.FailureKind
 }
 var file_fireonce_v1_stats_service_proto_depIdxs = []int32{
-	4,  // 0: fireonce.v1.GetStatsRequest.window:type_name -> google.protobuf.Duration
-	2,  // 1: fireonce.v1.GetStatsResponse.state_counts:type_name -> fireonce.v1.GetStatsResponse.StateCount
-	4,  // 2: fireonce.v1.GetStatsResponse.oldest_due_age:type_name -> google.protobuf.Duration
-	4,  // 3: fireonce.v1.GetStatsResponse.oldest_unresolved_age:type_name -> google.protobuf.Duration
-	4,  // 4: fireonce.v1.GetStatsResponse.start_lag_p50:type_name -> google.protobuf.Duration
-	4,  // 5: fireonce.v1.GetStatsResponse.start_lag_p99:type_name -> google.protobuf.Duration
-	4,  // 6: fireonce.v1.GetStatsResponse.event_lag:type_name -> google.protobuf.Duration
-	5,  // 7: fireonce.v1.GetStatsResponse.as_of_time:type_name -> google.protobuf.Timestamp
-	3,  // 8: fireonce.v1.GetStatsResponse.quotas:type_name -> fireonce.v1.GetStatsResponse.QuotaUse
-	6,  // 9: fireonce.v1.GetStatsResponse.StateCount.state:type_name -> fireonce.v1.JobState
-	0,  // 10: fireonce.v1.StatsService.GetStats:input_type -> fireonce.v1.GetStatsRequest
-	1,  // 11: fireonce.v1.StatsService.GetStats:output_type -> fireonce.v1.GetStatsResponse
-	11, // [11:12] is the sub-list for method output_type
-	10, // [10:11] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	21, // 0: fireonce.v1.GetStatsRequest.window:type_name -> google.protobuf.Duration
+	22, // 1: fireonce.v1.StateCount.state:type_name -> fireonce.v1.JobState
+	7,  // 2: fireonce.v1.GetStatsResponse.state_counts:type_name -> fireonce.v1.StateCount
+	21, // 3: fireonce.v1.GetStatsResponse.oldest_due_age:type_name -> google.protobuf.Duration
+	21, // 4: fireonce.v1.GetStatsResponse.oldest_unresolved_age:type_name -> google.protobuf.Duration
+	21, // 5: fireonce.v1.GetStatsResponse.start_lag_p50:type_name -> google.protobuf.Duration
+	21, // 6: fireonce.v1.GetStatsResponse.start_lag_p99:type_name -> google.protobuf.Duration
+	21, // 7: fireonce.v1.GetStatsResponse.event_lag:type_name -> google.protobuf.Duration
+	23, // 8: fireonce.v1.GetStatsResponse.as_of_time:type_name -> google.protobuf.Timestamp
+	17, // 9: fireonce.v1.GetStatsResponse.quotas:type_name -> fireonce.v1.GetStatsResponse.QuotaUse
+	9,  // 10: fireonce.v1.GetStatsResponse.clock_doubt:type_name -> fireonce.v1.ClockDoubt
+	5,  // 11: fireonce.v1.ClockDoubt.kind:type_name -> fireonce.v1.ClockDoubt.Kind
+	23, // 12: fireonce.v1.ClockDoubt.begin_time:type_name -> google.protobuf.Timestamp
+	24, // 13: fireonce.v1.CountJobsRequest.filter:type_name -> fireonce.v1.JobFilter
+	0,  // 14: fireonce.v1.CountJobsRequest.group_by:type_name -> fireonce.v1.CountDimension
+	7,  // 15: fireonce.v1.CountJobsResponse.state_counts:type_name -> fireonce.v1.StateCount
+	18, // 16: fireonce.v1.CountJobsResponse.groups:type_name -> fireonce.v1.CountJobsResponse.Group
+	23, // 17: fireonce.v1.CountJobsResponse.as_of_time:type_name -> google.protobuf.Timestamp
+	25, // 18: fireonce.v1.StatsFilter.effect_classes:type_name -> fireonce.v1.EffectClass
+	2,  // 19: fireonce.v1.QueryStatsRequest.measures:type_name -> fireonce.v1.StatsMeasure
+	3,  // 20: fireonce.v1.QueryStatsRequest.dimensions:type_name -> fireonce.v1.StatsDimension
+	1,  // 21: fireonce.v1.QueryStatsRequest.bucket:type_name -> fireonce.v1.StatsBucket
+	23, // 22: fireonce.v1.QueryStatsRequest.start_time:type_name -> google.protobuf.Timestamp
+	23, // 23: fireonce.v1.QueryStatsRequest.end_time:type_name -> google.protobuf.Timestamp
+	12, // 24: fireonce.v1.QueryStatsRequest.filter:type_name -> fireonce.v1.StatsFilter
+	15, // 25: fireonce.v1.QueryStatsResponse.rows:type_name -> fireonce.v1.StatsRow
+	23, // 26: fireonce.v1.QueryStatsResponse.as_of_time:type_name -> google.protobuf.Timestamp
+	23, // 27: fireonce.v1.StatsRow.start_time:type_name -> google.protobuf.Timestamp
+	25, // 28: fireonce.v1.StatsRow.effect_class:type_name -> fireonce.v1.EffectClass
+	16, // 29: fireonce.v1.StatsRow.start_lag:type_name -> fireonce.v1.Histogram
+	7,  // 30: fireonce.v1.StatsRow.ended_counts:type_name -> fireonce.v1.StateCount
+	19, // 31: fireonce.v1.StatsRow.settled_counts:type_name -> fireonce.v1.StatsRow.SettledCount
+	16, // 32: fireonce.v1.StatsRow.time_to_settle:type_name -> fireonce.v1.Histogram
+	21, // 33: fireonce.v1.Histogram.p50:type_name -> google.protobuf.Duration
+	21, // 34: fireonce.v1.Histogram.p90:type_name -> google.protobuf.Duration
+	21, // 35: fireonce.v1.Histogram.p99:type_name -> google.protobuf.Duration
+	20, // 36: fireonce.v1.Histogram.bins:type_name -> fireonce.v1.Histogram.Bin
+	25, // 37: fireonce.v1.CountJobsResponse.Group.effect_class:type_name -> fireonce.v1.EffectClass
+	26, // 38: fireonce.v1.CountJobsResponse.Group.error_kind:type_name -> fireonce.v1.FailureKind
+	4,  // 39: fireonce.v1.StatsRow.SettledCount.by:type_name -> fireonce.v1.SettledBy
+	21, // 40: fireonce.v1.Histogram.Bin.upper_bound:type_name -> google.protobuf.Duration
+	6,  // 41: fireonce.v1.StatsService.GetStats:input_type -> fireonce.v1.GetStatsRequest
+	10, // 42: fireonce.v1.StatsService.CountJobs:input_type -> fireonce.v1.CountJobsRequest
+	13, // 43: fireonce.v1.StatsService.QueryStats:input_type -> fireonce.v1.QueryStatsRequest
+	8,  // 44: fireonce.v1.StatsService.GetStats:output_type -> fireonce.v1.GetStatsResponse
+	11, // 45: fireonce.v1.StatsService.CountJobs:output_type -> fireonce.v1.CountJobsResponse
+	14, // 46: fireonce.v1.StatsService.QueryStats:output_type -> fireonce.v1.QueryStatsResponse
+	44, // [44:47] is the sub-list for method output_type
+	41, // [41:44] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_fireonce_v1_stats_service_proto_init() }
@@ -435,18 +1890,29 @@ func file_fireonce_v1_stats_service_proto_init() {
 		return
 	}
 	file_fireonce_v1_job_proto_init()
+	file_fireonce_v1_job_service_proto_init()
+	file_fireonce_v1_stats_service_proto_msgTypes[0].OneofWrappers = []any{
+		(*GetStatsRequest_ConnectionId)(nil),
+		(*GetStatsRequest_ConnectionKey)(nil),
+	}
+	file_fireonce_v1_stats_service_proto_msgTypes[12].OneofWrappers = []any{
+		(*CountJobsResponse_Group_ConnectionId)(nil),
+		(*CountJobsResponse_Group_EffectClass)(nil),
+		(*CountJobsResponse_Group_ErrorKind)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fireonce_v1_stats_service_proto_rawDesc), len(file_fireonce_v1_stats_service_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   4,
+			NumEnums:      6,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_fireonce_v1_stats_service_proto_goTypes,
 		DependencyIndexes: file_fireonce_v1_stats_service_proto_depIdxs,
+		EnumInfos:         file_fireonce_v1_stats_service_proto_enumTypes,
 		MessageInfos:      file_fireonce_v1_stats_service_proto_msgTypes,
 	}.Build()
 	File_fireonce_v1_stats_service_proto = out.File

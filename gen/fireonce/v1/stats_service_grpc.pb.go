@@ -19,21 +19,40 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	StatsService_GetStats_FullMethodName = "/fireonce.v1.StatsService/GetStats"
+	StatsService_GetStats_FullMethodName   = "/fireonce.v1.StatsService/GetStats"
+	StatsService_CountJobs_FullMethodName  = "/fireonce.v1.StatsService/CountJobs"
+	StatsService_QueryStats_FullMethodName = "/fireonce.v1.StatsService/QueryStats"
 )
 
 // StatsServiceClient is the client API for StatsService service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Counts and delays of a project, measured on its jobs and not estimated.
+// Counts and delays of a project: GetStats and CountJobs as they are now, measured on
+// the jobs themselves, and QueryStats over time, counted from the event log.
 //
 // Errors that any RPC may return are those of JobService.
 type StatsServiceClient interface {
-	// For a dashboard, and for an operator who is called. An answer may be up to
+	// For a dashboard, and for an operator who is paged. An answer may be up to
 	// 5 s old: as_of_time says when it was measured. NOT_FOUND /
 	// CONNECTION_NOT_FOUND.
 	GetStats(ctx context.Context, in *GetStatsRequest, opts ...grpc.CallOption) (*GetStatsResponse, error)
+	// How many jobs a filter selects, by state. Exact up to a limit of work, and a lower
+	// bound above it: StateCount.capped says which. The limit is 100,000 jobs of a state
+	// where the filter has nothing but states and schedule times and group_by is unset, and
+	// 10,000 jobs looked at in each state otherwise. Where the filter itself
+	// names at most 10,000 jobs by an index, the count is exact. NOT_FOUND /
+	// CONNECTION_NOT_FOUND: filter.connection_keys.
+	CountJobs(ctx context.Context, in *CountJobsRequest, opts ...grpc.CallOption) (*CountJobsResponse, error)
+	// What happened, in buckets of time: jobs scheduled, started and ended, how late they
+	// started, and what became of unknown outcomes. Each event of the log counts once, in
+	// the bucket of its own time, also when it comes after its job's end; a job that is
+	// removed stays counted. The log is counted some seconds behind: as_of_time says how
+	// far. Buckets of a minute are kept for 3 days, of an hour for 93 days, of a day for
+	// 3 years of 366 days.
+	// INVALID_ARGUMENT / REQUEST_INVALID for more than 1,500 buckets, more than 15,000
+	// buckets times connections, or an answer of more than 3 MiB, which bins can make. NOT_FOUND / CONNECTION_NOT_FOUND: filter.connection_keys.
+	QueryStats(ctx context.Context, in *QueryStatsRequest, opts ...grpc.CallOption) (*QueryStatsResponse, error)
 }
 
 type statsServiceClient struct {
@@ -54,18 +73,55 @@ func (c *statsServiceClient) GetStats(ctx context.Context, in *GetStatsRequest, 
 	return out, nil
 }
 
+func (c *statsServiceClient) CountJobs(ctx context.Context, in *CountJobsRequest, opts ...grpc.CallOption) (*CountJobsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CountJobsResponse)
+	err := c.cc.Invoke(ctx, StatsService_CountJobs_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *statsServiceClient) QueryStats(ctx context.Context, in *QueryStatsRequest, opts ...grpc.CallOption) (*QueryStatsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(QueryStatsResponse)
+	err := c.cc.Invoke(ctx, StatsService_QueryStats_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // StatsServiceServer is the server API for StatsService service.
 // All implementations must embed UnimplementedStatsServiceServer
 // for forward compatibility.
 //
-// Counts and delays of a project, measured on its jobs and not estimated.
+// Counts and delays of a project: GetStats and CountJobs as they are now, measured on
+// the jobs themselves, and QueryStats over time, counted from the event log.
 //
 // Errors that any RPC may return are those of JobService.
 type StatsServiceServer interface {
-	// For a dashboard, and for an operator who is called. An answer may be up to
+	// For a dashboard, and for an operator who is paged. An answer may be up to
 	// 5 s old: as_of_time says when it was measured. NOT_FOUND /
 	// CONNECTION_NOT_FOUND.
 	GetStats(context.Context, *GetStatsRequest) (*GetStatsResponse, error)
+	// How many jobs a filter selects, by state. Exact up to a limit of work, and a lower
+	// bound above it: StateCount.capped says which. The limit is 100,000 jobs of a state
+	// where the filter has nothing but states and schedule times and group_by is unset, and
+	// 10,000 jobs looked at in each state otherwise. Where the filter itself
+	// names at most 10,000 jobs by an index, the count is exact. NOT_FOUND /
+	// CONNECTION_NOT_FOUND: filter.connection_keys.
+	CountJobs(context.Context, *CountJobsRequest) (*CountJobsResponse, error)
+	// What happened, in buckets of time: jobs scheduled, started and ended, how late they
+	// started, and what became of unknown outcomes. Each event of the log counts once, in
+	// the bucket of its own time, also when it comes after its job's end; a job that is
+	// removed stays counted. The log is counted some seconds behind: as_of_time says how
+	// far. Buckets of a minute are kept for 3 days, of an hour for 93 days, of a day for
+	// 3 years of 366 days.
+	// INVALID_ARGUMENT / REQUEST_INVALID for more than 1,500 buckets, more than 15,000
+	// buckets times connections, or an answer of more than 3 MiB, which bins can make. NOT_FOUND / CONNECTION_NOT_FOUND: filter.connection_keys.
+	QueryStats(context.Context, *QueryStatsRequest) (*QueryStatsResponse, error)
 	mustEmbedUnimplementedStatsServiceServer()
 }
 
@@ -78,6 +134,12 @@ type UnimplementedStatsServiceServer struct{}
 
 func (UnimplementedStatsServiceServer) GetStats(context.Context, *GetStatsRequest) (*GetStatsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetStats not implemented")
+}
+func (UnimplementedStatsServiceServer) CountJobs(context.Context, *CountJobsRequest) (*CountJobsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CountJobs not implemented")
+}
+func (UnimplementedStatsServiceServer) QueryStats(context.Context, *QueryStatsRequest) (*QueryStatsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method QueryStats not implemented")
 }
 func (UnimplementedStatsServiceServer) mustEmbedUnimplementedStatsServiceServer() {}
 func (UnimplementedStatsServiceServer) testEmbeddedByValue()                      {}
@@ -118,6 +180,42 @@ func _StatsService_GetStats_Handler(srv interface{}, ctx context.Context, dec fu
 	return interceptor(ctx, in, info, handler)
 }
 
+func _StatsService_CountJobs_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CountJobsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(StatsServiceServer).CountJobs(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: StatsService_CountJobs_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(StatsServiceServer).CountJobs(ctx, req.(*CountJobsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _StatsService_QueryStats_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(QueryStatsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(StatsServiceServer).QueryStats(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: StatsService_QueryStats_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(StatsServiceServer).QueryStats(ctx, req.(*QueryStatsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // StatsService_ServiceDesc is the grpc.ServiceDesc for StatsService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -128,6 +226,14 @@ var StatsService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetStats",
 			Handler:    _StatsService_GetStats_Handler,
+		},
+		{
+			MethodName: "CountJobs",
+			Handler:    _StatsService_CountJobs_Handler,
+		},
+		{
+			MethodName: "QueryStats",
+			Handler:    _StatsService_QueryStats_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

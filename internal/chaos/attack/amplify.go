@@ -2,6 +2,7 @@ package attack
 
 import (
 	"context"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"sync"
@@ -20,30 +21,44 @@ const (
 	amplifiedEach = 100 * time.Millisecond
 	// amplifyBy bounds one request; some open streams that would last.
 	amplifyBy = 5 * time.Second
+	// sampled is how many requests of each kind of key one attack sends, over and over.
+	// They are made before it begins: making one takes more of the machine than most of
+	// them take of a server, and the machine is the servers', too.
+	sampled = 200
 )
 
 // amplifying are the requests that cost a server more than their sender, by their key.
 func amplifying() []kind {
 	var all []kind
 	for _, key := range []hostile.Key{hostile.NoKey, hostile.WrongKey, hostile.ReadKey, hostile.WriteKey} {
-		cases := sync.OnceValue(func() []hostile.Case { return casesWith(key) })
-		all = append(all, kind{"amplifying, " + key.String(), amplifiers, amplifiedEach, func(ctx context.Context, w *worker, at Listener) string {
-			c := cases()[w.random.IntN(len(cases()))]
-			return w.amplify(ctx, c, at)
-		}})
+		cases := sync.OnceValue(func() []hostile.Case { return sample(key) })
+		all = append(all, kind{
+			name: "amplifying, " + key.String(), workers: amplifiers, pause: amplifiedEach,
+			prepare: func() { cases() },
+			act: func(ctx context.Context, w *worker, at Listener) string {
+				return w.amplify(ctx, cases()[w.random.IntN(len(cases()))], at)
+			},
+		})
 	}
 	return all
 }
 
-// casesWith lists the requests that come with one kind of key.
-func casesWith(key hostile.Key) []hostile.Case {
-	return slices.Collect(func(yield func(hostile.Case) bool) {
+// sample makes some of the requests that come with one kind of key, evenly chosen from all.
+func sample(key hostile.Key) []hostile.Case {
+	all := slices.Collect(func(yield func(hostile.Case) bool) {
 		for c := range hostile.Cases(hostile.Sizes{Request: requestLimit, Batch: batchLimit}) {
 			if c.Key == key && !yield(c) {
 				return
 			}
 		}
 	})
+	random := rand.New(rand.NewPCG(uint64(key), 0)) //nolint:gosec // no secret is made of it
+	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	some := all[:min(sampled, len(all))]
+	for i, c := range some {
+		some[i] = c.Made(c.Body())
+	}
+	return slices.Clone(some)
 }
 
 // unencrypted speaks HTTP/2 without TLS, as gRPC does.

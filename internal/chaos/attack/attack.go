@@ -41,6 +41,9 @@ type kind struct {
 	workers int
 	// pause is a worker's between two acts.
 	pause time.Duration
+	// prepare makes what act sends. Each worker calls it before it attacks; nil: nothing
+	// is to be made.
+	prepare func()
 	// act attacks one server, and says what came of it in a few words, of which there
 	// are few different ones. It ends with ctx.
 	act func(ctx context.Context, w *worker, at Listener) (outcome string)
@@ -51,17 +54,17 @@ const floodOfJobs = "flood of jobs"
 // kinds lists every kind of attack.
 func kinds() []kind {
 	all := []kind{
-		{"guessed keys", 4, 20 * time.Millisecond, guess},
-		{"revoked key", 1, 50 * time.Millisecond, useRevoked},
-		{"scope that is missing", 1, 50 * time.Millisecond, exceedScope},
-		{"slow bodies", 40, time.Second, sendSlowly},
-		{"slow headers", 20, time.Second, signInSlowly},
-		{"idle connections", 5, time.Second, holdConnections},
-		{"unread streams", 20, time.Second, readNothing},
-		{floodOfJobs, 4, 25 * time.Millisecond, flood},
-		{"flood of connections", 1, 200 * time.Millisecond, connectMany},
-		{"huge batches", 1, 2 * time.Second, sendHugeBatch},
-		{"jobs for a tarpit", 1, time.Second, feedTarpit},
+		{name: "guessed keys", workers: 4, pause: 20 * time.Millisecond, act: guess},
+		{name: "revoked key", workers: 1, pause: 50 * time.Millisecond, act: useRevoked},
+		{name: "scope that is missing", workers: 1, pause: 50 * time.Millisecond, act: exceedScope},
+		{name: "slow bodies", workers: 40, pause: time.Second, act: sendSlowly},
+		{name: "slow headers", workers: 20, pause: time.Second, act: signInSlowly},
+		{name: "idle connections", workers: 5, pause: time.Second, act: holdConnections},
+		{name: "unread streams", workers: 20, pause: time.Second, act: readNothing},
+		{name: floodOfJobs, workers: 4, pause: 25 * time.Millisecond, act: flood},
+		{name: "flood of connections", workers: 1, pause: 200 * time.Millisecond, act: connectMany},
+		{name: "huge batches", workers: 1, pause: 2 * time.Second, act: sendHugeBatch},
+		{name: "jobs for a tarpit", workers: 1, pause: time.Second, act: feedTarpit},
 	}
 	return append(all, amplifying()...)
 }
@@ -175,6 +178,9 @@ type worker struct {
 }
 
 func (w *worker) works(ctx context.Context, k kind) {
+	if k.prepare != nil {
+		k.prepare()
+	}
 	for {
 		// Workers of one kind do not march in step.
 		fleet.Pause(ctx, time.Duration(w.random.Int64N(int64(2*k.pause))))

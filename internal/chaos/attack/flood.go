@@ -23,6 +23,9 @@ const (
 	tarpitTimeout = 10 * time.Second
 )
 
+// hugeBody is the body of each job of a huge batch.
+var hugeBody = strings.Repeat("b", batchBody)
+
 // flood stores jobs that nobody wants, as fast as it is let.
 func flood(ctx context.Context, w *worker, at Listener) string {
 	return call(ctx, at, w.keys.Write, func(ctx context.Context, api *fleet.API) error {
@@ -50,9 +53,9 @@ func sendHugeBatch(ctx context.Context, w *worker, at Listener) string {
 		if err != nil {
 			return err
 		}
-		req, body, due := &fireoncev1.BatchScheduleJobsRequest{}, strings.Repeat("b", batchBody), w.begun.Add(farAway)
+		req, due := &fireoncev1.BatchScheduleJobsRequest{}, w.begun.Add(farAway)
 		for n := range batchJobs {
-			req.Requests = append(req.Requests, job(fmt.Sprintf("batch-%d", n), conn, w.tarpit, due, body))
+			req.Requests = append(req.Requests, job(fmt.Sprintf("batch-%d", n), conn, w.tarpit, due, hugeBody))
 		}
 		_, err = api.Jobs.BatchScheduleJobs(ctx, req)
 		return err
@@ -79,14 +82,14 @@ func (w *worker) name(of string) string {
 // job is a webhook; due zero: now.
 func job(key, conn, url string, due time.Time, body string) *fireoncev1.ScheduleJobRequest {
 	req := &fireoncev1.ScheduleJobRequest{
-		IdempotencyKey: key, ConnectionId: conn,
+		IdempotencyKey: key, Connection: &fireoncev1.ScheduleJobRequest_ConnectionId{ConnectionId: conn},
 		Payload: &fireoncev1.Payload{Kind: &fireoncev1.Payload_Webhook{Webhook: &fireoncev1.Webhook{
 			Url: url + "/" + key, Content: &fireoncev1.Webhook_BodyText{BodyText: body},
 		}}},
-		RetryPolicy: &fireoncev1.RetryPolicy{AttemptTimeout: durationpb.New(tarpitTimeout)},
+		AttemptTimeout: durationpb.New(tarpitTimeout),
 	}
 	if !due.IsZero() {
-		req.ScheduledFor = timestamppb.New(due)
+		req.ScheduleTime = timestamppb.New(due)
 	}
 	return req
 }

@@ -39,6 +39,9 @@ func (t *trial) readEvents() error {
 				t.blame(Stranger, at.subject, "the service tells of job %s in its events and nowhere else", e.JobID)
 			}
 		}
+		if e.EffectKey != "" {
+			at.subject.armed = once(at.subject.armed, e.EffectKey)
+		}
 		if k, why := at.add(e); why != "" {
 			t.blame(k, at.subject, "job %s: %s", e.JobID, why)
 		}

@@ -33,8 +33,8 @@ type Submit struct {
 // Ack is one answer to a submit.
 type Ack struct {
 	JobID string
-	// ScheduledFor is the time that the service chose, the same in every answer.
-	ScheduledFor time.Time
+	// ScheduleTime is the time that the service chose, the same in every answer.
+	ScheduleTime time.Time
 	// Created says that this call stored the job.
 	Created bool
 }
@@ -45,8 +45,9 @@ type Final struct {
 	State      job.State
 	// Sequence is that of the job's last event; 0: not known.
 	Sequence int64
-	// Attempts is how many were armed, over all rounds.
-	Attempts int
+	// Attempts is how many were armed, over all rounds, and Round the newest round. A round
+	// has one effect key. 0: it has had one.
+	Attempts, Round int
 	// ExternalID is the effect's, and Proof why it is believed; zero: there is none.
 	ExternalID string
 	Proof      job.Proof
@@ -63,7 +64,9 @@ type Event struct {
 	Cause    string
 	Actor    string
 	Attempt  int
-	Detail   string
+	// EffectKey is the attempt's. Empty: the event concerns none.
+	EffectKey string
+	Detail    string
 }
 
 // Input is all that is known of a run.
@@ -110,7 +113,8 @@ const (
 	FalseFailed Kind = "false FAILED"
 	// Unarmed: the platform got more requests than were armed.
 	Unarmed Kind = "request without intent"
-	// ForeignKey: a request came under a key that is not its job's.
+	// ForeignKey: a request came under a key of none of its subject's attempts, or of another
+	// subject's, or under more keys than its jobs had rounds.
 	ForeignKey Kind = "foreign key"
 	// ChangedBody: two requests for one subject have different bodies.
 	ChangedBody Kind = "changed body"

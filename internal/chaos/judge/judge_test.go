@@ -61,7 +61,7 @@ func (r *run) submit(name string, class job.Class, policy job.Policy) *judge.Fin
 	id := "id-of-" + name
 	r.submits = append(r.submits, judge.Submit{
 		Key: "key of " + name, Subject: name, Class: class, Policy: policy,
-		Acks: []judge.Ack{{JobID: id, ScheduledFor: noon, Created: true}},
+		Acks: []judge.Ack{{JobID: id, ScheduleTime: noon, Created: true}},
 	})
 	r.finals = append(r.finals, judge.Final{JobID: id, Key: "key of " + name})
 	f := &r.finals[len(r.finals)-1]
@@ -76,6 +76,7 @@ func (r *run) to(f *judge.Final, states ...job.State) {
 		r.events = append(r.events, judge.Event{JobID: f.JobID, Sequence: f.Sequence, Time: noon, From: f.State, To: s, Cause: "TEST"})
 		f.State = s
 		if s == job.Sending {
+			r.events[len(r.events)-1].EffectKey = f.JobID
 			f.Attempts++
 		}
 	}
@@ -173,7 +174,7 @@ func TestViolations(t *testing.T) {
 		"a repeat that is told another job": {
 			class: job.Keyed, want: []judge.Kind{judge.CreatedTwice},
 			falsify: func(r *run) {
-				r.submits[0].Acks = append(r.submits[0].Acks, judge.Ack{JobID: "another", ScheduledFor: noon})
+				r.submits[0].Acks = append(r.submits[0].Acks, judge.Ack{JobID: "another", ScheduleTime: noon})
 			},
 		},
 		"a repeat that is told to be the first": {
@@ -184,7 +185,7 @@ func TestViolations(t *testing.T) {
 			class: job.Keyed, want: []judge.Kind{judge.MovedTime},
 			falsify: func(r *run) {
 				a := r.submits[0].Acks[0]
-				a.Created, a.ScheduledFor = false, noon.Add(time.Microsecond)
+				a.Created, a.ScheduleTime = false, noon.Add(time.Microsecond)
 				r.submits[0].Acks = append(r.submits[0].Acks, a)
 			},
 		},
@@ -216,9 +217,25 @@ func TestViolations(t *testing.T) {
 			class: job.Keyed, want: []judge.Kind{judge.Unarmed},
 			falsify: func(r *run) { r.log = append(r.log, r.log[0]) },
 		},
-		"a request under a foreign key": {
+		"a request under a key that nothing was armed with": {
 			class: job.Keyed, want: []judge.Kind{judge.ForeignKey},
 			falsify: func(r *run) { r.log[0].Key = "id-of-another" },
+		},
+		"a request under a key too many": {
+			class: job.Keyed, want: []judge.Kind{judge.ForeignKey},
+			falsify: func(r *run) {
+				r.finals[0].Attempts = 2
+				r.log = append(r.log, r.log[0])
+				r.log[len(r.log)-1].Key = "of-another"
+				r.events = append(r.events, judge.Event{JobID: "id-of-s", Sequence: 1, EffectKey: "of-another"}) // a repeat
+			},
+		},
+		"a request under the key of another subject": {
+			class: job.Keyed, want: []judge.Kind{judge.ForeignKey, judge.Stranger},
+			falsify: func(r *run) {
+				r.log = append([]platform.Record{r.log[0]}, r.log...)
+				r.log[0].Subject = "other"
+			},
 		},
 		"an effect that nobody asked for": {
 			class: job.Keyed, want: []judge.Kind{judge.Stranger},
@@ -359,9 +376,10 @@ func TestNotViolations(t *testing.T) {
 		t.Errorf("assumed: %+v", got)
 	}
 	resent := done(job.Opaque)
-	resent.submits[0].Policy, resent.finals[0].Attempts = job.Resend, 2
+	resent.submits[0].Policy, resent.finals[0].Attempts, resent.finals[0].Round = job.Resend, 2, 2
 	resent.log = append(resent.log, resent.log...)
 	resent.log[2].Key = "id-of-s.2"
+	resent.events = append(resent.events, judge.Event{JobID: "id-of-s", Sequence: 1, EffectKey: "id-of-s.2"}) // a repeat
 	if got := resent.judge(t); !got.OK() || got.Total.Resent != 1 || got.Total.Duplicates != 0 {
 		t.Errorf("resent: %+v", got)
 	}
@@ -376,7 +394,7 @@ func TestNotViolations(t *testing.T) {
 	}
 	repeated := done(job.Keyed)
 	repeated.events = append(repeated.events, repeated.events[1:]...)
-	repeated.submits[0].Acks = append(repeated.submits[0].Acks, judge.Ack{JobID: "id-of-s", ScheduledFor: noon})
+	repeated.submits[0].Acks = append(repeated.submits[0].Acks, judge.Ack{JobID: "id-of-s", ScheduleTime: noon})
 	if got := repeated.judge(t); !got.OK() {
 		t.Errorf("repeated: %+v", got)
 	}

@@ -66,7 +66,7 @@ func correct(rng *rand.Rand) (r *run, jobs int) {
 		f := &r.finals[i]
 		submit := &r.submits[i]
 		for range rng.IntN(3) { // answers that were lost, and repeats
-			submit.Acks = append(submit.Acks, judge.Ack{JobID: f.JobID, ScheduledFor: noon})
+			submit.Acks = append(submit.Acks, judge.Ack{JobID: f.JobID, ScheduleTime: noon})
 		}
 		if rng.IntN(5) == 0 {
 			submit.Acks[0].Created = false // the answer that said so was lost

@@ -49,7 +49,7 @@ func (s *subject) said() (lines []string) {
 	for _, submit := range s.submits {
 		lines = append(lines, fmt.Sprintf("submitted under key %s: %v, %v", submit.Key, submit.Class, s.policy()))
 		for _, a := range submit.Acks {
-			lines = append(lines, fmt.Sprintf("  acknowledged as job %s for %s, created: %v", a.JobID, clock(a.ScheduledFor), a.Created))
+			lines = append(lines, fmt.Sprintf("  acknowledged as job %s for %s, created: %v", a.JobID, clock(a.ScheduleTime), a.Created))
 		}
 	}
 	for _, f := range s.finals {

@@ -26,6 +26,7 @@ type subject struct {
 	effects  []made
 	keys     []string // of requests, each once
 	bodies   []string // the same, by digest
+	armed    []string // the keys of the attempts that events tell of, each once
 }
 
 // trial is a judgement under way.
@@ -34,7 +35,8 @@ type trial struct {
 	subjects []*subject // in the order in which they came up
 	byName   map[string]*subject
 	byKey    map[string]*subject
-	tracks   map[string]*track // by job
+	keyOf    map[string]*subject // by the key of a request, the first that came under it
+	tracks   map[string]*track   // by job
 	findings []finding
 	report   *Report
 	rows     map[string]*Row
@@ -51,7 +53,7 @@ type finding struct {
 // them cannot be read.
 func Judge(in Input) (*Report, error) {
 	t := &trial{
-		in: in, byName: make(map[string]*subject), byKey: make(map[string]*subject), tracks: make(map[string]*track),
+		in: in, byName: make(map[string]*subject), byKey: make(map[string]*subject), keyOf: make(map[string]*subject), tracks: make(map[string]*track),
 		report: &Report{Name: in.Name, Kinds: make(map[Kind]int), Faults: make(map[platform.Fault]int)}, rows: make(map[string]*Row),
 	}
 	t.gather()
@@ -118,6 +120,9 @@ func (t *trial) readLog() error {
 		case platform.TypeRequest:
 			s.requests++
 			s.keys, s.bodies = once(s.keys, r.Key), once(s.bodies, r.Body)
+			if t.keyOf[r.Key] == nil {
+				t.keyOf[r.Key] = s
+			}
 			if r.Fault != platform.None {
 				s.faulted++
 				t.report.Faults[r.Fault]++
@@ -226,8 +231,8 @@ func (t *trial) weighSubmits(s *subject, row *Row) (jobs int) {
 			if a.Created {
 				created++
 			}
-			if !a.ScheduledFor.Equal(submit.Acks[0].ScheduledFor) {
-				t.blame(MovedTime, s, "key %s was told %v and %v", submit.Key, submit.Acks[0].ScheduledFor, a.ScheduledFor)
+			if !a.ScheduleTime.Equal(submit.Acks[0].ScheduleTime) {
+				t.blame(MovedTime, s, "key %s was told %v and %v", submit.Key, submit.Acks[0].ScheduleTime, a.ScheduleTime)
 			}
 		}
 		if len(ids) > 1 || created > 1 {
@@ -341,14 +346,26 @@ func (t *trial) weighRequests(s *subject, jobs int) {
 		t.blame(Unarmed, s, "%d requests of %d arms", s.requests, arms)
 	}
 	for _, key := range s.keys {
-		id, _, _ := strings.Cut(key, ".") // the round
-		if !s.owns(id) {
-			t.blame(ForeignKey, s, "a request came under the key %s", key)
+		if other := t.keyOf[key]; key != "" && other != s {
+			t.blame(ForeignKey, s, "a request came under the key %s of %s", key, other.name)
+		} else if key != "" && len(s.armed) > 0 && !slices.Contains(s.armed, key) {
+			t.blame(ForeignKey, s, "a request came under the key %s, and no attempt did", key)
 		}
+	}
+	if rounds := s.rounds(); len(s.keys) > rounds && len(s.finals) >= jobs {
+		t.blame(ForeignKey, s, "requests came under the keys %s in %d rounds", strings.Join(s.keys, ", "), rounds)
 	}
 	if len(s.bodies) > 1 {
 		t.blame(ChangedBody, s, "requests came with the bodies %s", strings.Join(s.bodies, ", "))
 	}
+}
+
+// rounds counts those of a subject's jobs.
+func (s *subject) rounds() (n int) {
+	for _, f := range s.finals {
+		n += max(1, f.Round)
+	}
+	return n
 }
 
 // arms counts the intents of a subject's jobs.
@@ -359,7 +376,7 @@ func (s *subject) arms() (n int) {
 	return n
 }
 
-// owns tells whether a job is known, by anybody, to be this subject's.
+// owns reports whether a job is known, by anybody, to be this subject's.
 func (s *subject) owns(id string) bool {
 	return slices.ContainsFunc(s.finals, func(f *Final) bool { return f.JobID == id }) ||
 		slices.ContainsFunc(s.submits, func(u *Submit) bool {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -270,6 +271,26 @@ func TestActsWithoutItsClient(t *testing.T) {
 			if w.effects(f.name) != 1 {
 				t.Errorf("%s/%s: %d effects", fault, f.name, w.effects(f.name))
 			}
+		}
+	}
+}
+
+// TestSettledIsInTheLog: once nothing is pending, all effects can be read, also
+// those that nobody was answered about.
+func TestSettledIsInTheLog(t *testing.T) {
+	opts := always(platform.Late)
+	opts.Faults.LateBy = platform.Duration(time.Millisecond)
+	w := start(t, opts)
+	for i := range 10 {
+		subject := fmt.Sprint("s", i)
+		if _, _, err := w.ask(faces[1], subject); err == nil {
+			t.Fatal("an answer")
+		}
+		for w.Totals().Pending != 0 {
+			runtime.Gosched()
+		}
+		if n := w.effects(subject); n != 1 {
+			t.Fatalf("%s: %d effects", subject, n)
 		}
 	}
 }

@@ -44,7 +44,8 @@ func (p *Platform) carryOut(w http.ResponseWriter, r *http.Request, c call, act 
 		p.late.Go(func() {
 			defer p.acted()
 			if p.pause(time.Duration(c.faults.LateBy)) {
-				act()
+				_, ticket := act()
+				p.inLog(ticket)
 			}
 		})
 		loopback.Reset(w)
@@ -55,9 +56,15 @@ func (p *Platform) carryOut(w http.ResponseWriter, r *http.Request, c call, act 
 		return
 	}
 	a, ticket := act()
+	p.inLog(ticket)
 	p.acted()
 	p.tell(w, r, c, a, ticket)
 }
+
+// inLog waits until what a request did can be read in the log, so that whoever is
+// told that nothing is pending finds all of it there. A log that is broken is told
+// of by tell and by Close.
+func (p *Platform) inLog(ticket uint64) { _ = p.log.wait(ticket) }
 
 // hook serves a receiver of webhooks.
 func (p *Platform) hook(face string) http.HandlerFunc {

@@ -64,7 +64,7 @@ type Request struct {
 type Purpose struct {
 	// Subject is what the request makes happen; empty: it makes nothing happen.
 	Subject string
-	// Key is the idempotency key that it has, the job's id at its beginning.
+	// Key is the idempotency key that it has.
 	Key string
 	// Prepares says that it begins something that nobody sees yet. Such a request has
 	// the rates of those that make something happen.

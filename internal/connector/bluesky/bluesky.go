@@ -75,13 +75,14 @@ func New(c Config) *Connector {
 // Describe implements connector.Connector.
 func (*Connector) Describe() connector.Description {
 	return connector.Description{
-		Name:        Name,
-		Payloads:    []string{PayloadKind},
-		Credentials: []string{"basic"},
-		Classes:     []job.Class{job.Keyed},
+		Name:               Name,
+		Payloads:           []string{PayloadKind},
+		Credentials:        []string{"basic"},
+		CredentialRequired: true,
+		Classes:            []job.Class{job.Keyed},
 		Promise: "Posts with images, replies and quotes on Bluesky. Each job's post has one key in the account's repository; an unknown " +
 			"outcome is settled by putting the same post there again, which changes nothing if it is there.",
-		Replies: true,
+		Replies: true, EndlessKeys: true,
 	}
 }
 
@@ -153,8 +154,14 @@ func (c *Connector) Check(encoded []byte, cred connector.Credential) (connector.
 	if _, err := connector.Opened(cred, openSecret); err != nil {
 		return connector.Capability{}, err
 	}
-	return connector.Capability{Traits: job.Traits{Class: job.Keyed, KeyWindow: KeyWindow}}, nil
+	return connector.Capability{Traits: traits}, nil
 }
+
+// traits: its server writes a record under its key in one transaction (docs/platforms/bluesky.md).
+var traits = job.Traits{Class: job.Keyed, KeyWindow: KeyWindow, Repeat: job.RepeatInFlight}
+
+// Traits implements connector.Settler.
+func (c *Connector) Traits([]byte) (job.Traits, error) { return traits, nil }
 
 // Prepare implements connector.Connector.
 func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {

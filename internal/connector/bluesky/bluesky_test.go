@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	effectKey = "0199c0de-0000-7000-8000-000000000001"
+	effectKey = "fo1_243qfgxysh2dxqo6sbmovnblm522e7udjad4jht3qtpngqbivaqa"
 	// postKey is the record key of effectKey.
-	postKey  = "3m2n6mkmrdp3n"
+	postKey  = "3jtuke3tv2xz4"
 	did      = "did:plc:ewvi7nxzyoun6zhxrhs64oiz"
 	handle   = "ada.example"
 	password = "abcd-efgh-ijkl-mnop"

@@ -114,7 +114,7 @@ var postURI = regexp.MustCompile(`^at://[a-zA-Z0-9.:%_-]{3,253}/app\.bsky\.feed\
 func created(r connector.Request) string {
 	at := r.Due
 	if at.IsZero() {
-		at, _ = keyTime(r.EffectKey)
+		at = time.UnixMicro(rangeStart) // a request that is only checked has no time yet
 	}
 	return at.UTC().Truncate(time.Millisecond).Format("2006-01-02T15:04:05.000Z")
 }
@@ -201,9 +201,10 @@ func (q post) uri(did string) string { return "at://" + did + "/" + collection +
 // page is where a person sees it.
 func (q post) page(did string) string { return "https://bsky.app/profile/" + did + "/post/" + q.key }
 
-// same tells whether a stored record is this post. It is at our key, which nobody
-// else derives; what the network adds to it between two attempts (another CID of
-// what is answered) does not count.
+// same reports whether a stored record is this post. It is at our key, which follows from
+// the client's own and which nobody else derives. What the network adds to it between two
+// attempts (another CID of what is answered) does not count, nor does its time: a job that
+// was submitted without one and again after the database was lost has another.
 func (q post) same(stored kept) bool {
-	return stored.Text == q.record.Text && stored.Created == q.record.Created && (stored.Reply != nil) == (q.replyTo != "")
+	return stored.Text == q.record.Text && (stored.Reply != nil) == (q.replyTo != "")
 }

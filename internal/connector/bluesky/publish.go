@@ -88,8 +88,9 @@ func (s *session) created(a connector.Answer) bool {
 
 // occupied settles InvalidSwap: this request changed nothing, because a record is at
 // our key already. If it is our post, an earlier attempt has put it there, and what
-// differs is what the network added. If it is not, nothing can be said of earlier
-// attempts: somebody may have edited it.
+// differs is what the network added. If it is not, nothing can be said, at no attempt:
+// the first one of this job may follow others that a lost database knew, and somebody
+// may have edited what they made.
 func (s *session) occupied(c connector.Commit, o job.Outcome) job.Outcome {
 	unknown := func(words string) job.Outcome {
 		o.Result, o.Kind, o.RetryAfter = job.ResultUnknown, job.FailAmbiguous, 0
@@ -117,11 +118,7 @@ func (s *session) occupied(c connector.Commit, o job.Outcome) job.Outcome {
 		o.ExternalID, o.ExternalURL = at.URI, s.post.page(s.in.did)
 		o.Message = who + " has this post already, from an earlier attempt"
 		return o
-	case c.Attempt > 1:
-		return unknown("it has another content: it may be this post, edited")
 	default:
-		o.Kind, o.RetryAfter = job.FailPermanent, 0
-		o.Message = "another record is at this post's key; schedule the post again"
-		return o
+		return unknown("it has another content: it may be this post, edited")
 	}
 }

@@ -36,7 +36,7 @@ func TestCheckRefuses(t *testing.T) {
 	}
 	for name, cred := range map[string]*fireoncev1.Credential{
 		"none":        {},
-		"a token":     {Kind: &fireoncev1.Credential_BearerToken{BearerToken: "secret-token"}},
+		"a token":     {Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: "secret-token"}}},
 		"no password": {Kind: &fireoncev1.Credential_Basic{Basic: &fireoncev1.BasicAuth{Username: handle}}},
 		"no name":     {Kind: &fireoncev1.Credential_Basic{Basic: &fireoncev1.BasicAuth{Username: " @", Password: "secret-word"}}},
 		"headers": {
@@ -271,7 +271,7 @@ func TestOccupied(t *testing.T) {
 			`{"uri":%q,"cid":"bafyreia","value":{"$type":"app.bsky.feed.post","text":%q,"createdAt":%q,"embed":{"$type":"app.bsky.embed.images","images":[]}}}`,
 			uriOf(key), text, created))
 	}
-	const created = "2025-10-07T22:49:58.528Z" // of effectKey
+	const created = "2023-01-01T00:00:00.000Z" // of a request without a time
 	for name, c := range map[string]struct {
 		there   string
 		attempt int
@@ -281,8 +281,8 @@ func TestOccupied(t *testing.T) {
 		"ours":                   {at(postKey, text, created), 2, job.ResultSucceeded, 0},
 		"ours, to a first":       {at(postKey, text, created), 1, job.ResultSucceeded, 0},
 		"another text":           {at(postKey, "edited", created), 2, job.ResultUnknown, job.FailAmbiguous},
-		"another time":           {at(postKey, text, "2025-10-07T22:49:58.529Z"), 2, job.ResultUnknown, job.FailAmbiguous},
-		"another text, first":    {at(postKey, "another job's", created), 1, job.ResultRejected, job.FailPermanent},
+		"another time":           {at(postKey, text, "2025-10-07T22:49:58.529Z"), 1, job.ResultSucceeded, 0},
+		"another text, first":    {at(postKey, "edited", created), 1, job.ResultUnknown, job.FailAmbiguous},
 		"another key":            {at("3kabcdefghijk", text, created), 2, job.ResultUnknown, job.FailAmbiguous},
 		"gone":                   {failure(400, "RecordNotFound"), 2, job.ResultUnknown, job.FailAmbiguous},
 		"cannot be read":         {failure(500, "InternalServerError"), 2, job.ResultUnknown, job.FailAmbiguous},

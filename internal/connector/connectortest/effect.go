@@ -54,8 +54,7 @@ type Effect struct {
 	Taken map[string]bool
 	// Uploads is how long uploads between the watermark and the arm take.
 	Uploads  time.Duration
-	first    job.Attempt
-	attempts int
+	attempts []job.Attempt
 	fence    time.Time
 }
 
@@ -67,10 +66,10 @@ func (e *Effect) Send(t *testing.T) job.Outcome {
 		t.Fatal(err)
 	}
 	e.Pass(e.Uploads)
-	e.attempts++
-	if e.attempts == 1 {
-		e.first = job.Attempt{Number: 1, Round: 1, ArmedAt: e.Now(), Frozen: e.Opening.Prepared.Frozen, Watermark: mark}
-	}
+	number := len(e.attempts) + 1
+	e.attempts = append(e.attempts, job.Attempt{
+		Number: number, Round: 1, ArmedAt: e.Now(), Frozen: e.Opening.Prepared.Frozen, Watermark: mark,
+	})
 	e.fence = e.Now().Add(FenceTime)
 	e.Pass(50 * time.Millisecond)
 	s, err := e.Connector.Open(t.Context(), e.Opening)
@@ -79,7 +78,10 @@ func (e *Effect) Send(t *testing.T) job.Outcome {
 	}
 	defer s.Close()
 	at := time.Now().Add(30 * time.Second)
-	return s.Publish(connector.Commit{Attempt: e.attempts, EffectKey: e.Key, SendBy: at, AnswerBy: at})
+	o := s.Publish(connector.Commit{Attempt: number, EffectKey: e.Key, SendBy: at, AnswerBy: at})
+	made := &e.attempts[number-1]
+	made.Result, made.Kind, made.HTTPStatus, made.Message = o.Result, o.Kind, o.HTTPStatus, o.Message
+	return o
 }
 
 // Settle lets the fence and the read lag pass.
@@ -89,7 +91,7 @@ func (e *Effect) Settle() { e.Pass(e.fence.Sub(e.Now()) + e.ReadLag) }
 func (e *Effect) Look(t *testing.T) job.Observation {
 	t.Helper()
 	return e.Connector.Observe(t.Context(), e.Opening, connector.Look{
-		First: e.first, Fence: e.fence, Now: e.Now(),
+		First: e.attempts[0], Attempts: e.attempts, Fence: e.fence, Now: e.Now(),
 		Taken: func(context.Context, []string) (map[string]bool, error) { return e.Taken, nil },
 	})
 }

@@ -37,7 +37,7 @@ func settingsOf(tb testing.TB, base string, lag time.Duration) []byte {
 }
 
 func bearer(tb testing.TB, token string) connector.Credential {
-	return connector.Credential{Version: 3, Data: encode(tb, &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: token}})}
+	return connector.Credential{Version: 3, Data: encode(tb, &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: token}}})}
 }
 
 func apiKey(tb testing.TB, name, value string) connector.Credential {

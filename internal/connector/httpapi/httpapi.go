@@ -66,8 +66,21 @@ func (*Connector) Check(settings []byte, cred connector.Credential) (connector.C
 	if err != nil {
 		return none, err
 	}
-	traits, err := connector.ReceiverTraits("settings.http", "Idempotency-Key", s.GetReceiverDedupes(), s.KeyWindow)
+	traits, err := traitsOf(s)
 	return connector.Capability{Traits: traits}, err
+}
+
+// Traits implements connector.Settler.
+func (c *Connector) Traits(settings []byte) (job.Traits, error) {
+	s, _, err := readSettings(settings, false)
+	if err != nil {
+		return job.Traits{}, err
+	}
+	return traitsOf(s)
+}
+
+func traitsOf(s *fireoncev1.HttpSettings) (job.Traits, error) {
+	return connector.ReceiverTraits("settings.http", "Idempotency-Key", s)
 }
 
 // readSettings reads what a connection lets its jobs do; secret says that there is a
@@ -161,5 +174,6 @@ func (c *Connector) session(o connector.Opening) (*session, error) {
 	}
 	return &session{
 		request: q, auth: auth, version: o.Credential.Version, keyed: o.Class == job.Keyed, quote: may.quote || len(auth.Headers) == 0,
+		keep: may.keep,
 	}, nil
 }

@@ -58,7 +58,7 @@ func suite(t *testing.T, class job.Class, secure bool, method fireoncev1.HttpMet
 	keyHeader := ""
 	if class == job.Keyed {
 		keyHeader = "Idempotency-Key"
-		table[http.StatusConflict] = unknown
+		table[http.StatusConflict], table[http.StatusUnprocessableEntity] = unknown, unknown
 		table[http.StatusUnprocessableEntity] = unknown // not to a first attempt
 	}
 	requestTo := func(base string) *fireoncev1.HttpRequest {

@@ -32,6 +32,7 @@ type permit struct {
 	methods []string // empty: any
 	ids     []string // empty: none
 	quote   bool     // answers may be quoted although the request carries a credential
+	keep    *connector.Keep
 }
 
 // newPermit checks the settings. secret says that the connection has a credential. It
@@ -49,6 +50,9 @@ func newPermit(s *fireoncev1.HttpSettings, secret bool) (permit, error) {
 		if !strings.HasPrefix(path, "/") || len(path) > maxPath || strings.ContainsAny(path, "?#") || !plainPath(path) {
 			return p, badSettings(fmt.Sprintf("paths[%d]", i), `must be a path, such as "/v1/charges", or "/v1/" for what is below it, without empty, "." or ".." parts`)
 		}
+	}
+	if p.keep, err = connector.ParseKeep("settings.http", s.GetKeepAnswer()); err != nil {
+		return p, err
 	}
 	for i, m := range s.GetMethods() {
 		name, known := methods[m]

@@ -131,7 +131,7 @@ func TestPermitBeforeSending(t *testing.T) {
 // its words are quoted only if nothing secret was sent, or the owner wants it.
 func TestQuotes(t *testing.T) {
 	const said = "terces-reraeb is B E A R E R - S E C R E T is &#98;earer-secret, card declined"
-	cred := credentialOf(t, &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: "bearer-secret"}})
+	cred := credentialOf(t, &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: "bearer-secret"}}})
 	for name, tt := range map[string]struct {
 		cred  connector.Credential
 		quote bool

@@ -20,6 +20,7 @@ type session struct {
 	version int
 	keyed   bool
 	quote   bool // answers may be quoted
+	keep    *connector.Keep
 }
 
 // Close implements connector.Session.
@@ -28,10 +29,14 @@ func (s *session) Close() { s.line.Close() }
 // Publish implements connector.Session.
 func (s *session) Publish(c connector.Commit) job.Outcome {
 	answer := s.line.Exchange(s.call(c), connector.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend})
-	o := s.classify(answer, c.Attempt > 1)
+	o := s.classify(answer)
 	o.Attempt, o.CredentialVersion = c.Attempt, s.version
+	o.Answer = s.keep.Of(answer, s.hidden)
 	return o
 }
+
+// hidden are the secrets that the receiver may repeat.
+func (s *session) hidden() connector.Secrets { return s.request.message.Hide(s.auth.Hidden) }
 
 func (s *session) call(c connector.Commit) connector.Call {
 	m := s.request.message
@@ -50,23 +55,18 @@ func (s *session) call(c connector.Commit) connector.Call {
 	}
 }
 
-// classify narrows the rules of connector.ClassifyNamed for KEYED targets, and
-// only these:
-//
-//   - 422 is also "this key was used for another request" (IETF draft, section
-//     2.7). To a first attempt it is a refusal like others. Later it says that an
-//     earlier request under our key may have got there: unknown.
-//   - An answer that says in its body that the key was used for another request
-//     (idempotencyErrors) is unknown whenever it comes: a database that was restored
-//     may not know of the request that used it.
+// classify narrows the rules of connector.ClassifyNamed for KEYED targets, and only this:
+// an answer that says in its body that the key was used for another request
+// (idempotencyErrors) is unknown at every attempt, also the first. A database that was lost
+// or restored does not know of the request that used it.
 //
 // A 5xx is unknown as everywhere. Stripe stores it and answers it to every
 // repeat; the repeats are bounded by the key window and the job's start window,
 // and end with a person.
-func (s *session) classify(a connector.Answer, later bool) job.Outcome {
+func (s *session) classify(a connector.Answer) job.Outcome {
 	var hide func() connector.Secrets
 	if s.quote {
-		hide = func() connector.Secrets { return s.request.message.Hide(s.auth.Hidden) }
+		hide = s.hidden
 	}
 	o := connector.ClassifyNamed(a, who, hide, s.keyed)
 	switch {
@@ -78,9 +78,9 @@ func (s *session) classify(a connector.Answer, later bool) job.Outcome {
 		} else {
 			o.Message += "; it has no id at " + connector.Clean(s.request.id.String(), maxPointer)
 		}
-	case o.Result == job.ResultRejected && s.keyed && (later && a.Status == 422 || keyConflict(a)):
+	case o.Result == job.ResultRejected && s.keyed && keyConflict(a):
 		o.Result, o.Kind, o.RetryAfter = job.ResultUnknown, job.FailAmbiguous, 0
-		o.Message = connector.Clean(o.Message+"; a request with this key may have been there before, and may have acted", connector.MaxMessage)
+		o.Message = connector.Clean(o.Message+connector.KeySeenBefore, connector.MaxMessage)
 	}
 	return o
 }

@@ -158,12 +158,13 @@ func TestStoredServerError(t *testing.T) {
 	}
 }
 
-// TestUnprocessable: 422 refuses a first attempt. To a later one it may say that
-// an earlier request used the key.
+// TestUnprocessable: 422 may say that an earlier request used the key, also to a first
+// attempt: a database that was lost may have sent it.
 func TestUnprocessable(t *testing.T) {
 	b := newBench(t, job.Keyed, apitest.Options{Plan: func(apitest.Request) apitest.Answer { return apitest.Invalid }})
-	want(t, b.send(t, long), job.ResultRejected, job.FailPermanent, "not valid")
-	want(t, b.send(t, long), job.ResultUnknown, job.FailAmbiguous, "this key may have been there before")
+	for range 2 {
+		want(t, b.send(t, long), job.ResultUnknown, job.FailAmbiguous, "this key may have been there before")
+	}
 	b = newBench(t, job.Opaque, apitest.Options{Plan: func(apitest.Request) apitest.Answer { return apitest.Invalid }})
 	b.attempt = 4
 	want(t, b.send(t, long), job.ResultRejected, job.FailPermanent, "not valid")
@@ -258,7 +259,7 @@ func TestOnTheWire(t *testing.T) {
 	}{
 		{
 			"unset method, bearer", job.Keyed,
-			&fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: "tok"}},
+			&fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: "tok"}}},
 			&fireoncev1.HttpRequest{Content: body}, "POST /x HTTP/1.1",
 			map[string]string{"Authorization": "Bearer tok", "Content-Type": "application/json", "Idempotency-Key": effectKey},
 		},
@@ -345,7 +346,7 @@ func TestMissingID(t *testing.T) {
 // TestEchoIsNoID: whoever may schedule jobs says where an id is to be found, and does
 // not get the connection's secret by that from a target that repeats what it was sent.
 func TestEchoIsNoID(t *testing.T) {
-	token := &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: "bearer-secret"}}
+	token := &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: "bearer-secret"}}}
 	cookie := &fireoncev1.Credential{Headers: []*fireoncev1.SecretHeader{{Name: "Cookie", Value: "a=b; session=cookie-secret"}}}
 	for said, cred := range map[string]*fireoncev1.Credential{
 		"Bearer bearer-secret": token, "bearer-secret": token, "YmVhcmVyLXNlY3JldA==": token,
@@ -427,7 +428,7 @@ func TestFrozenVector(t *testing.T) {
 // names some.
 func TestOrigins(t *testing.T) {
 	c := httpapi.New(httpapi.Config{})
-	secret := credentialOf(t, &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: "a-secret"}})
+	secret := credentialOf(t, &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: "a-secret"}}})
 	_, err := c.Check(settingsOf(t, job.Opaque), secret)
 	var input *connector.InputError
 	if !errors.As(err, &input) || input.Field != "settings.http.origins" {

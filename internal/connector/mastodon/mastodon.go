@@ -91,10 +91,11 @@ func New(c Config) *Connector {
 // Describe implements connector.Connector.
 func (*Connector) Describe() connector.Description {
 	return connector.Description{
-		Name:        Name,
-		Payloads:    []string{PayloadKind},
-		Credentials: []string{"bearer_token", "oauth2"},
-		Classes:     []job.Class{job.Keyed, job.Observable},
+		Name:               Name,
+		Payloads:           []string{PayloadKind},
+		Credentials:        []string{"bearer_token", "oauth2"},
+		CredentialRequired: true,
+		Classes:            []job.Class{job.Keyed, job.Observable},
 		Promise: "Posts with media and replies on Mastodon and on servers that speak its API. Mastodon drops a repeat under the same key for an " +
 			"hour; on a server that does not, an unknown outcome is looked up in the account's own posts, and sent again only " +
 			"when it is proven not to be there.",
@@ -182,14 +183,14 @@ const (
 func (c *Connector) stated(s settings) job.Traits {
 	t := c.traits(s.dedupes == dedupes)
 	if s.dedupes == unstated {
-		t.KeyWindow, t.LateKey = KeyWindow, true
+		t.KeyWindow, t.Repeat = KeyWindow, job.RepeatFenced
 	}
 	return t
 }
 
 func (c *Connector) traits(keyed bool) job.Traits {
 	if keyed {
-		return job.Traits{Class: job.Keyed, KeyWindow: KeyWindow, LateKey: true}
+		return job.Traits{Class: job.Keyed, KeyWindow: KeyWindow, Repeat: job.RepeatFenced}
 	}
 	return job.Traits{
 		Class: job.Observable, ReadLag: c.settle.ReadLag, Negatives: c.settle.Negatives, Spacing: c.settle.Spacing,

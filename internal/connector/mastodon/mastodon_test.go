@@ -43,7 +43,7 @@ func settingsOf(tb testing.TB, base string, dedupes fireoncev1.ReceiverDedupes) 
 }
 
 func bearer(tb testing.TB, token string) connector.Credential {
-	return connector.Credential{Version: 3, Data: encode(tb, &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: token}})}
+	return connector.Credential{Version: 3, Data: encode(tb, &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: token}}})}
 }
 
 func oauth(tb testing.TB, token string) connector.Credential {

@@ -17,10 +17,10 @@ import (
 
 func TestTraits(t *testing.T) {
 	c := mastodon.New(mastodon.Config{})
-	keyed := job.Traits{Class: job.Keyed, KeyWindow: time.Hour, LateKey: true}
+	keyed := job.Traits{Class: job.Keyed, KeyWindow: time.Hour, Repeat: job.RepeatFenced}
 	looked := job.Traits{Class: job.Observable, ReadLag: time.Minute, Negatives: 2, Spacing: 5 * time.Minute}
 	either := looked
-	either.KeyWindow, either.LateKey = time.Hour, true // of jobs that were sent to a server that was found to dedupe
+	either.KeyWindow, either.Repeat = time.Hour, job.RepeatFenced // of jobs that were sent to a server that was found to dedupe
 	for dedupes, want := range map[fireoncev1.ReceiverDedupes]job.Traits{yes: keyed, no: looked, unset: either} {
 		settings := settingsOf(t, "https://social.example", dedupes)
 		got, err := c.Check(settings, bearer(t, token))
@@ -47,7 +47,7 @@ func TestCheckRefuses(t *testing.T) {
 	for name, cred := range map[string]*fireoncev1.Credential{
 		"none":      {},
 		"basic":     {Kind: &fireoncev1.Credential_Basic{Basic: &fireoncev1.BasicAuth{Username: "ada", Password: "secret-word"}}},
-		"bad token": {Kind: &fireoncev1.Credential_BearerToken{BearerToken: "secret\nsecret"}},
+		"bad token": {Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: "secret\nsecret"}}},
 		"headers":   {Headers: []*fireoncev1.SecretHeader{{Name: "X-A", Value: "secret-header"}}},
 	} {
 		_, err := c.Check(settingsOf(t, "https://social.example", yes), connector.Credential{Data: encode(t, cred)})

@@ -150,6 +150,9 @@ func (c *Connector) learn(encoded []byte, t job.Traits) {
 	at := sha256.Sum256(encoded)
 	if before, known := c.known[at]; known && before.Class == t.Class {
 		t.KeyWindow = min(t.KeyWindow, before.KeyWindow)
+		if before.Repeat != job.RepeatInFlight {
+			t.Repeat = before.Repeat
+		}
 		t.ReadLag, t.Spacing = max(t.ReadLag, before.ReadLag), max(t.Spacing, before.Spacing)
 		t.Negatives = max(t.Negatives, before.Negatives)
 	} else if len(c.known) >= maxKnown {
@@ -172,6 +175,9 @@ func traitsOf(in *connectorv1.Traits) (job.Traits, error) {
 			return job.Traits{}, errors.New("a key window that is not 1 minute to 30 days")
 		}
 		t.KeyWindow = window
+		if in.GetDedupesInFlight() {
+			t.Repeat = job.RepeatInFlight
+		}
 	case job.Observable:
 		return settles(t, in)
 	default:

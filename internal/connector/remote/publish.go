@@ -173,14 +173,28 @@ func (s *session) classify(a connector.Answer) job.Outcome {
 		return unknown
 	}
 	o = s.typed(&out)
+	kept := s.kept(out.GetAnswer())
 	if o.Result == 0 {
+		unknown.Answer = kept
 		unknown.Message = s.c.who + " answered with no result that this version can use; it may have acted"
 		return unknown
 	}
 	if o.Result != job.ResultNotSent {
-		o.BytesWritten = a.Written
+		o.BytesWritten, o.Answer = a.Written, kept
 	}
 	return o
+}
+
+// kept gives what is kept of the platform's answer; nil: the service told none.
+func (s *session) kept(in *connectorv1.Answer) *job.Answer {
+	if in == nil {
+		return nil
+	}
+	told := job.Answer{Status: status(in.GetHttpStatus()), Body: in.GetBody()}
+	for _, h := range in.GetHeaders() {
+		told.Headers = append(told.Headers, job.AnswerHeader{Name: h.GetName(), Value: h.GetValue()})
+	}
+	return connector.KeepTold(told, s.secret.hide.With(s.c.token))
 }
 
 // typed reads a result that the service has set; a zero Result: it cannot be used.

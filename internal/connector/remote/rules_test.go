@@ -3,6 +3,7 @@ package remote_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -140,6 +141,50 @@ func TestResults(t *testing.T) {
 
 // TestNothingIsNamedAfterASecret: neither an object nor its page nor an account, and a
 // page is one that a browser can be sent to.
+// TestAnswerIsKept: what the service tells of the platform's answer is kept with every
+// result but not_sent, within limits and without secrets.
+func TestAnswerIsKept(t *testing.T) {
+	type answer = connectorv1.PublishResponse
+	told := &connectorv1.Answer{HttpStatus: 418, Body: "<short> & stout, " + secret + strings.Repeat("\n", 20<<10)}
+	for i := range 30 {
+		told.Headers = append(told.Headers, &connectorv1.AnswerHeader{Name: fmt.Sprint("x-", i), Value: secret + strings.Repeat("v", 2<<10)})
+	}
+	told.Headers = slices.Insert(told.Headers, 0, &connectorv1.AnswerHeader{Name: "set-cookie", Value: "a=b"}, &connectorv1.AnswerHeader{Name: "no name", Value: "v"})
+	unknown := &connectorv1.PublishResponse_Unknown{Unknown: &connectorv1.Unknown{Message: "the line broke"}}
+	for name, result := range map[string]*answer{
+		"published": remotetest.Published("e1"),
+		"rejected":  {Result: &connectorv1.PublishResponse_Rejected{Rejected: refusal(connectorv1.Refusal_KIND_PERMANENT, 0)}},
+		"unknown":   {Result: unknown},
+		"nothing":   {},
+	} {
+		result.Answer = told
+		s := &service{class: job.Opaque, publish: func(*connectorv1.PublishRequest) (*answer, error) { return result, nil }}
+		got := send(t, s.start(t), job.Opaque, nil).Answer
+		if got == nil || got.Status != 418 || len(got.Headers) != 20 || got.Headers[0].Name != "X-0" || len(got.Headers[0].Value) > 1<<10+8 {
+			t.Errorf("%s: kept %.300v", name, got)
+			continue
+		}
+		if !strings.HasPrefix(got.Body, "<short> & stout, [redacted]") || len(got.Body) != 16<<10 || !got.Cut || strings.Contains(fmt.Sprint(got), secret) {
+			t.Errorf("%s: kept %d bytes, cut %t: %.100q", name, len(got.Body), got.Cut, got.Body)
+		}
+	}
+	for name, result := range map[string]*answer{
+		"not sent": {Answer: told, Result: &connectorv1.PublishResponse_NotSent{NotSent: &connectorv1.NotSent{}}},
+		"untold":   remotetest.Published("e1"),
+	} {
+		s := &service{class: job.Opaque, publish: func(*connectorv1.PublishRequest) (*answer, error) { return result, nil }}
+		if got := send(t, s.start(t), job.Opaque, nil).Answer; got != nil {
+			t.Errorf("%s: kept %v", name, got)
+		}
+	}
+	binary := remotetest.Published("e1")
+	binary.Answer = &connectorv1.Answer{Body: "a\x00b"}
+	s := &service{class: job.Opaque, publish: func(*connectorv1.PublishRequest) (*answer, error) { return binary, nil }}
+	if got := send(t, s.start(t), job.Opaque, nil).Answer; got == nil || got.Body != "" || got.Omission != job.BodyBinary {
+		t.Errorf("a body that is no text: %v", got)
+	}
+}
+
 func TestNothingIsNamedAfterASecret(t *testing.T) {
 	s := &service{class: job.Observable}
 	c := s.start(t)
@@ -189,7 +234,7 @@ func checkRequest(t *testing.T, r *connectorv1.PublishRequest, class job.Class) 
 	t.Helper()
 	if r.GetEffectKey() != effectKey || r.GetAttempt() != 2 || r.GetEffectClass() != wireClass[class] ||
 		r.GetJobId() != (job.ID{1}).String() || r.GetAccount().GetConnectionId() != (job.ID{2}).String() ||
-		r.GetAccount().GetCredential().GetBearerToken() != secret || r.GetAccount().GetSettings().GetValues()["base_url"] == "" ||
+		r.GetAccount().GetCredential().GetBearerToken().GetToken() != secret || r.GetAccount().GetSettings().GetValues()["base_url"] == "" ||
 		string(r.GetContent().GetPayload().GetCustom().GetData()) != "Grüße" {
 		t.Errorf("the call has %v", r)
 	}

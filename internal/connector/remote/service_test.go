@@ -183,7 +183,7 @@ func settingsOf(tb testing.TB, base string) []byte {
 
 func credential(tb testing.TB) connector.Credential {
 	return connector.Credential{Version: 3, Data: encode(tb, &fireoncev1.Credential{
-		Kind: &fireoncev1.Credential_BearerToken{BearerToken: secret},
+		Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: secret}},
 	})}
 }
 

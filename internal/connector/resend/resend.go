@@ -79,11 +79,12 @@ func New(c Config) (*Connector, error) {
 // Describe implements connector.Connector.
 func (*Connector) Describe() connector.Description {
 	return connector.Description{
-		Name:        Name,
-		Payloads:    []string{PayloadKind},
-		Credentials: []string{"bearer_token"},
-		NoSettings:  true,
-		Classes:     []job.Class{job.Keyed},
+		Name:               Name,
+		Payloads:           []string{PayloadKind},
+		Credentials:        []string{"bearer_token"},
+		CredentialRequired: true,
+		NoSettings:         true,
+		Classes:            []job.Class{job.Keyed},
 		Promise: "One e-mail through Resend, with attachments. Idempotency-Key is the same for every attempt, and an unknown outcome is settled by sending the " +
 			"same bytes again while Resend surely remembers the key.",
 	}
@@ -99,8 +100,14 @@ func (*Connector) Check(settings []byte, cred connector.Credential) (connector.C
 	if _, err := connector.Opened(cred, openAuth); err != nil {
 		return connector.Capability{}, err
 	}
-	return connector.Capability{Traits: job.Traits{Class: job.Keyed, KeyWindow: KeyWindow}}, nil
+	return connector.Capability{Traits: traits}, nil
 }
+
+// traits: its API refuses the second of two requests under way with one key (docs/platforms/resend.md).
+var traits = job.Traits{Class: job.Keyed, KeyWindow: KeyWindow, Repeat: job.RepeatInFlight}
+
+// Traits implements connector.Settler.
+func (c *Connector) Traits([]byte) (job.Traits, error) { return traits, nil }
 
 func openAuth(c connector.Credential) (connector.Auth, error) {
 	return connector.OpenAuth(c, connector.AuthBearer)

@@ -92,10 +92,11 @@ func New(c Config) *Connector {
 // Describe implements connector.Connector.
 func (*Connector) Describe() connector.Description {
 	return connector.Description{
-		Name:        Name,
-		Payloads:    []string{KindPost, KindMessage},
-		Credentials: []string{"bearer_token", "oauth2"},
-		Classes:     []job.Class{job.Observable},
+		Name:               Name,
+		Payloads:           []string{KindPost, KindMessage},
+		Credentials:        []string{"bearer_token", "oauth2"},
+		CredentialRequired: true,
+		Classes:            []job.Class{job.Observable},
 		Promise: "Messages to channels, threads and people. Slack does not dedupe; each message carries its job's mark, and an " +
 			"outcome that stays unknown is looked up by it and sent again only when complete looks, spaced in time, have proven " +
 			"that it is not there.",

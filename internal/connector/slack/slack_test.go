@@ -34,7 +34,7 @@ func encode(tb testing.TB, m proto.Message) []byte {
 func settings(tb testing.TB) []byte { return encode(tb, &fireoncev1.SlackSettings{Channel: channel}) }
 
 func bearer(tb testing.TB, token string) connector.Credential {
-	return connector.Credential{Version: 3, Data: encode(tb, &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: token}})}
+	return connector.Credential{Version: 3, Data: encode(tb, &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: token}}})}
 }
 
 func oauth(tb testing.TB, token string) connector.Credential {

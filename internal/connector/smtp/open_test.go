@@ -54,7 +54,7 @@ func TestCheck(t *testing.T) {
 		"another security":            {&settings{Host: "mail", Security: 9}, none, open, connector.BadSettings},
 		"a name with a command in it": {&settings{Host: "mail", HeloName: "a\r\nRSET"}, none, open, connector.BadSettings},
 		"another kind of credential": {&settings{Host: "mail"}, connector.Credential{Data: encode(t, &fireoncev1.Credential{
-			Kind: &fireoncev1.Credential_BearerToken{BearerToken: password},
+			Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: password}},
 		})}, open, connector.BadCredential},
 		"headers": {&settings{Host: "mail"}, connector.Credential{Data: encode(t, &fireoncev1.Credential{
 			Headers: []*fireoncev1.SecretHeader{{Name: "X", Value: password}},

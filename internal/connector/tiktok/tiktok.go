@@ -104,10 +104,11 @@ func or(d, otherwise time.Duration) time.Duration {
 // Describe implements connector.Connector.
 func (*Connector) Describe() connector.Description {
 	return connector.Description{
-		Name:        Name,
-		Payloads:    []string{PayloadKind},
-		Credentials: []string{"oauth2", "bearer_token"},
-		Classes:     []job.Class{job.Handle},
+		Name:               Name,
+		Payloads:           []string{PayloadKind},
+		Credentials:        []string{"oauth2", "bearer_token"},
+		CredentialRequired: true,
+		Classes:            []job.Class{job.Handle},
 		Promise: "Videos and photos. A file that is uploaded here is posted once: each upload has a name, which is kept before the " +
 			"first byte and asked about until TikTok has posted it or said why not. If TikTok is to fetch the file itself and its " +
 			"answer gets lost, nobody can tell whether it will, and the job's policy decides.",

@@ -100,7 +100,7 @@ func TestConformance(t *testing.T) {
 	t.Run("http", func(t *testing.T) { connectortest.Run(t, suite(t, false, oauth(t, token))) })
 	t.Run("https", func(t *testing.T) {
 		cred := connector.Credential{Version: 3, Data: encode(t, &fireoncev1.Credential{
-			Kind: &fireoncev1.Credential_BearerToken{BearerToken: token},
+			Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: token}},
 		})}
 		connectortest.Run(t, suite(t, true, cred))
 	})

@@ -17,6 +17,7 @@ type session struct {
 	version int
 	keyed   bool
 	quote   bool // answers may be quoted
+	keep    *connector.Keep
 	now     func() time.Time
 }
 
@@ -29,8 +30,12 @@ func (s *session) Publish(c connector.Commit) job.Outcome {
 	o := s.classify(answer)
 	o.Attempt = c.Attempt
 	o.CredentialVersion = s.version
+	o.Answer = s.keep.Of(answer, s.hidden)
 	return o
 }
+
+// hidden are the secrets that the receiver may repeat.
+func (s *session) hidden() connector.Secrets { return s.message.Hide(s.cred.hidden) }
 
 func (s *session) call(c connector.Commit) connector.Call {
 	m := s.message
@@ -48,9 +53,13 @@ func (s *session) call(c connector.Commit) connector.Call {
 		// cannot send again, whatever the headers say.
 		headers = append(headers, connector.Header{Name: "Idempotency-Key", Value: c.EffectKey})
 	}
-	return connector.Call{
+	call := connector.Call{
 		Method: "POST", URL: m.URL, Headers: m.Under(headers, s.cred.headers), Body: bytes.NewReader(m.Body), Length: int64(len(m.Body)),
 	}
+	if s.keep != nil {
+		call.Keep = s.keep.Room(connector.MaxExcerpt, s.hidden())
+	}
+	return call
 }
 
 // classify narrows the rules of connector.ClassifyNamed, and only this: 410 says
@@ -58,7 +67,7 @@ func (s *session) call(c connector.Commit) connector.Call {
 func (s *session) classify(a connector.Answer) job.Outcome {
 	var hide func() connector.Secrets
 	if s.quote {
-		hide = func() connector.Secrets { return s.message.Hide(s.cred.hidden) }
+		hide = s.hidden
 	}
 	o := connector.ClassifyNamed(a, "the receiver", hide, s.keyed)
 	if a.Complete && a.Written > 0 && a.Status == 410 {

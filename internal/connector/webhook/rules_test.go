@@ -241,7 +241,7 @@ func TestCheckRefuses(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	bearer := encode(t, &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: "x"}})
+	bearer := encode(t, &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: "x"}}})
 	if _, err := c.Check(good, connector.Credential{Data: bearer}); err == nil {
 		t.Error("a bearer token signs webhooks")
 	}

@@ -71,22 +71,39 @@ func (*Connector) Check(settings []byte, cred connector.Credential) (connector.C
 		return none, err
 	}
 	// A signature tells nothing of its secret; headers are sent as they are.
-	s, _, err := readSettings(settings, len(secret.headers) > 0)
+	s, _, _, err := readSettings(settings, len(secret.headers) > 0)
 	if err != nil {
 		return none, err
 	}
-	traits, err := connector.ReceiverTraits("settings.webhook", "webhook-id", s.GetReceiverDedupes(), s.KeyWindow)
+	traits, err := traitsOf(s)
 	return connector.Capability{Traits: traits}, err
 }
 
+// Traits implements connector.Settler.
+func (c *Connector) Traits(settings []byte) (job.Traits, error) {
+	s, _, _, err := readSettings(settings, false)
+	if err != nil {
+		return job.Traits{}, err
+	}
+	return traitsOf(s)
+}
+
+func traitsOf(s *fireoncev1.WebhookSettings) (job.Traits, error) {
+	return connector.ReceiverTraits("settings.webhook", "webhook-id", s)
+}
+
 // readSettings checks the origins; secret says that secrets are sent as they are.
-func readSettings(encoded []byte, secret bool) (*fireoncev1.WebhookSettings, connector.Origins, error) {
+func readSettings(encoded []byte, secret bool) (*fireoncev1.WebhookSettings, connector.Origins, *connector.Keep, error) {
 	var s fireoncev1.WebhookSettings
 	if err := proto.Unmarshal(encoded, &s); err != nil {
-		return nil, nil, &connector.InputError{Reason: connector.BadSettings, Field: "settings.webhook", Msg: "not readable"}
+		return nil, nil, nil, &connector.InputError{Reason: connector.BadSettings, Field: "settings.webhook", Msg: "not readable"}
 	}
 	origins, err := connector.ParseOrigins("settings.webhook", s.GetOrigins(), secret)
-	return &s, origins, err
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	keep, err := connector.ParseKeep("settings.webhook", s.GetKeepAnswer())
+	return &s, origins, keep, err
 }
 
 // Prepare implements connector.Connector.
@@ -107,7 +124,7 @@ func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 	if err != nil {
 		return connector.Prepared{}, err
 	}
-	_, origins, err := readSettings(r.Settings, false)
+	_, origins, _, err := readSettings(r.Settings, false)
 	if err != nil {
 		return connector.Prepared{}, err
 	}
@@ -163,12 +180,12 @@ func (c *Connector) session(o connector.Opening) (*session, error) {
 		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's credential cannot sign webhooks", Err: err}
 	}
 	out := &session{message: m, cred: cred, version: o.Credential.Version, keyed: o.Class == job.Keyed, now: c.now, quote: true}
-	if len(cred.headers) == 0 {
-		return out, nil // nothing secret is sent
-	}
-	s, origins, err := readSettings(o.Settings, true)
+	s, origins, keep, err := readSettings(o.Settings, len(cred.headers) > 0)
 	if err != nil {
 		return nil, &connector.Refusal{Kind: job.FailPermanent, Msg: "the connection's settings are not usable", Err: err}
+	}
+	if out.keep = keep; len(cred.headers) == 0 {
+		return out, nil // nothing secret is sent
 	}
 	// The request may have been frozen before the owner limited the connection.
 	if !origins.Allow(m.URL) {

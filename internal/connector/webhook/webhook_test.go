@@ -71,7 +71,7 @@ func suite(t *testing.T, class job.Class, secure bool) connectortest.Suite {
 		http.StatusUnauthorized:      permanent,
 	}
 	if class == job.Keyed {
-		table[http.StatusConflict] = unknown
+		table[http.StatusConflict], table[http.StatusUnprocessableEntity] = unknown, unknown
 	}
 	return connectortest.Suite{
 		Secure: secure,

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
 )
 
 // Rules of this file, which is pure: given the pages, what do they prove?
@@ -20,12 +21,20 @@ import (
 //   - What has the content and was made a little before or after that, what is alike
 //     but not the same, and what was edited since, may be ours: a person decides. What
 //     differs in marks is not, if another one is ours for sure.
+//   - X's refusal of a duplicate says that the content is there: what has it and is older,
+//     back to duplicateReach, may be ours, of a job that a lost database knew. If nothing
+//     explains the refusal, not even another job's object, nothing is proven: a person
+//     decides, after as many complete reads as prove an absence. What was refused has
+//     made no object, whenever one was made.
 
 const (
 	// slack is how far clocks may be apart.
 	slack = time.Minute
 	// rounding is what whole seconds take off, here and at the watermark.
 	rounding = 2 * time.Second
+	// duplicateReach is how far before the watermark a duplicate is looked for. X says
+	// not for how long it refuses them.
+	duplicateReach = 72 * time.Hour
 	// mostListed is how many posts of an account X lists.
 	mostListed = 3200
 )
@@ -53,16 +62,34 @@ type search struct {
 	oldest          uint64
 	sure, uncertain []object
 	// alike are those that are like ours but for marks. If X changed marks it would
-	// change ours, too: beside one that is sure they count for nothing.
+	// change ours, too: beside one that is sure they count for nothing. So do those that
+	// a refused duplicate may have met.
 	alike []object
+	// duplicate says that X has refused an attempt as a duplicate, everyOne that it has
+	// refused each.
+	duplicate, everyOne bool
+	// unexplained says that the last attempt was, and nothing is known of it but that.
+	unexplained bool
 }
 
 func newSearch(m mark, want content, l connector.Look) *search {
-	return &search{mark: m, want: want, look: l, until: l.Until(m.At, m.At), ids: make(map[string]bool)}
+	s := &search{mark: m, want: want, look: l, until: l.Until(m.At, m.At), ids: make(map[string]bool)}
+	s.duplicate = slices.ContainsFunc(l.Attempts, asDuplicate)
+	s.everyOne = s.duplicate && !slices.ContainsFunc(l.Attempts, func(a job.Attempt) bool { return !asDuplicate(a) })
+	s.unexplained = slices.ContainsFunc(l.Attempts, func(a job.Attempt) bool { return asDuplicate(a) && a.Result == job.ResultUnknown })
+	return s
+}
+
+// from is the time from which on objects are read.
+func (s *search) from() time.Time {
+	if s.duplicate {
+		return s.mark.At.Add(-duplicateReach)
+	}
+	return s.mark.At.Add(-slack)
 }
 
 // floor is the id from which on objects are read.
-func (s *search) floor() uint64 { return idAt(s.mark.At.Add(-slack)) }
+func (s *search) floor() uint64 { return idAt(s.from()) }
 
 // steady holds X's clock, read at local by ours, against the watermark's.
 func (s *search) steady(now, local time.Time) error {
@@ -97,7 +124,7 @@ func (s *search) add(l listing) (done bool, err error) {
 			return false, errCutShort
 		}
 		return true, nil
-	case s.want.Recipient != "" && s.oldest != 0 && s.oldest < idAt(s.mark.At.Add(-2*slack)):
+	case s.want.Recipient != "" && s.oldest != 0 && s.oldest < idAt(s.from().Add(-slack)):
 		return true, nil // what follows is at most slack newer
 	default:
 		return false, nil
@@ -116,9 +143,9 @@ func (s *search) match(o object) {
 	}
 	switch fit := s.fits(o); {
 	case fit == differs:
-	case fit == near:
+	case fit == near || o.at.Before(s.mark.At.Add(-slack)):
 		s.alike = append(s.alike, o)
-	case fit == same && !o.at.Before(s.mark.At) && !o.at.After(s.until):
+	case fit == same && !s.everyOne && !o.at.Before(s.mark.At) && !o.at.After(s.until):
 		s.sure = append(s.sure, o)
 	default:
 		s.uncertain = append(s.uncertain, o)
@@ -178,6 +205,9 @@ func (s *search) late() bool { return !s.began.Before(s.until.Add(-rounding)) }
 // drop takes out objects that are other jobs'.
 func (s *search) drop(taken map[string]bool) {
 	gone := func(o object) bool { return taken[s.external(o)] }
+	if slices.ContainsFunc(slices.Concat(s.sure, s.uncertain, s.alike), gone) {
+		s.unexplained = false // another job's object is what X meant
+	}
 	s.sure = slices.DeleteFunc(s.sure, gone)
 	s.uncertain = slices.DeleteFunc(s.uncertain, gone)
 	s.alike = slices.DeleteFunc(s.alike, gone)

@@ -140,6 +140,10 @@ func (c *Connector) Observe(ctx context.Context, o connector.Opening, l connecto
 	switch ids := s.found(); {
 	case len(ids) == 0 && !s.late():
 		return saw(job.SawInconclusive, "X answered with a list from before the end of the send")
+	case len(ids) == 0 && s.unexplained:
+		out := saw(job.SawAbsent, "X says that this account has the same content already, and lists none that has it")
+		out.Contradicted = true
+		return out
 	case len(ids) == 0:
 		return saw(job.SawAbsent, fmt.Sprintf("%d %ss read, back to before the send; none has this content", len(s.ids), what))
 	case len(ids) == 1 && len(s.sure) == 1:

@@ -32,9 +32,19 @@ func (s *session) Publish(c connector.Commit) job.Outcome {
 		Method: "POST", URL: s.to, Body: bytes.NewReader(s.body), Length: int64(len(s.body)), Keep: connector.MaxBody,
 		Headers: headers(s.auth, connector.Header{Name: "Content-Type", Value: "application/json"}),
 	}, connector.Bounds{SendBy: c.SendBy, AnswerBy: c.AnswerBy, MaySend: c.MaySend})
-	o := classify(answer, s.message, c.Attempt, s.auth.Hidden)
+	o := classify(answer, s.message, s.auth.Hidden)
 	o.Attempt, o.CredentialVersion = c.Attempt, s.version
 	return o
+}
+
+// statusDuplicate is how X refuses a duplicate. An attempt whose outcome was unknown with
+// this status was refused as one, or in words that were lost: any other is a refusal.
+const statusDuplicate = 403
+
+// asDuplicate reports whether an attempt was refused as a duplicate, also if looks have
+// proven its absence since.
+func asDuplicate(a job.Attempt) bool {
+	return a.HTTPStatus == statusDuplicate && (a.Result == job.ResultUnknown || a.Result == job.ResultAbsent)
 }
 
 // classify narrows the default rules, and only these:
@@ -42,12 +52,12 @@ func (s *session) Publish(c connector.Commit) job.Outcome {
 //   - a success is 200 or 201 with the object's id. Without one, or with another
 //     2xx, it may be there or still to come: unknown, and looked up.
 //   - 403 for duplicate content says that the account has this content, and not
-//     whose job made it. On a first attempt nothing of ours can have: refused. On a
-//     later one an earlier try may have had its effect after all: unknown, and looked
+//     whose job made it. It may be an earlier try's, also to the first attempt that is
+//     known: a database that was lost may have known of another. Unknown, and looked
 //     up (docs/platforms/x.md).
 //   - 403 that bars the account or its app holds it, as 401 does.
 //   - 402 for credits that are used up, and 429, hold until the reset that X names.
-func classify(a connector.Answer, message bool, attempt int, secrets connector.Secrets) job.Outcome {
+func classify(a connector.Answer, message bool, secrets connector.Secrets) job.Outcome {
 	o := connector.Classify(a, who, secrets)
 	if o.Result == job.ResultSucceeded {
 		id, ok := parseCreated(a.Excerpt, message)
@@ -72,11 +82,9 @@ func classify(a connector.Answer, message bool, attempt int, secrets connector.S
 	case a.Status == 402 && p.credits():
 		o.Kind, o.RetryAfter = job.FailRateLimited, p.wait(a)
 		o.Message = p.quote("the credits for the API of X are used up: buy some, or wait", secrets)
-	case a.Status == 403 && p.duplicate() && attempt > 1:
+	case a.Status == statusDuplicate && p.duplicate():
 		o.Result, o.Kind = job.ResultUnknown, job.FailAmbiguous
 		o.Message = "X says that this account has the same content already; it may be from an earlier try, and is looked for"
-	case a.Status == 403 && p.duplicate():
-		o.Message = "this account has the same content on X already, and X takes it again only after a while: change the text"
 	case a.Status == 403 && p.barred():
 		o.Kind = job.FailAuth
 		o.Message = p.quote("X does not let this account post: see to it at X, then reconnect this X account", secrets)

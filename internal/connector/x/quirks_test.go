@@ -228,17 +228,46 @@ func TestTwinsOnPurpose(t *testing.T) {
 	}
 }
 
-// TestDuplicateRefused: X takes the same content again only after a while. On a first
-// attempt the user is told; on a later one it may be our own earlier effect, which is
-// looked for, and never sent again.
+// TestDuplicateRefused: X takes the same content again only after a while. It may be our
+// own earlier effect, also on the attempt that counts as the first, and is looked for.
 func TestDuplicateRefused(t *testing.T) {
-	w := newWorld(t, xtest.Options{Duplicates: time.Hour})
-	w.Post(xtest.Object{Text: "hello"})
-	w.Pass(10 * time.Minute)
-	o := w.effect(t, hello()).Send(t)
-	if o.Result != job.ResultRejected || o.Kind != job.FailPermanent || !strings.Contains(o.Message, "has the same content on X already") {
-		t.Errorf("first attempt: %s %s (%s)", o.Result, o.Kind, o.Message)
+	for name, tt := range map[string]struct {
+		before time.Duration // how long before the send the other was posted
+		taken  bool          // it is another job's
+		gone   bool          // it was deleted
+		want   job.Verdict
+		words  string
+	}{
+		"by hand, or by a job that was lost": {10 * time.Minute, false, false, job.SawCandidates, "is it this one?"},
+		"long ago":                           {71 * time.Hour, false, false, job.SawCandidates, "is it this one?"},
+		"by another job":                     {10 * time.Minute, true, false, job.SawAbsent, "none has this content"},
+		"and deleted since":                  {10 * time.Minute, false, true, job.SawAbsent, "lists none that has it"},
+	} {
+		w := newWorld(t, xtest.Options{Duplicates: 80 * time.Hour})
+		w.Post(xtest.Object{Text: "hello"})
+		w.Post(xtest.Object{Text: "something else"})
+		w.Pass(tt.before)
+		e := w.effect(t, hello())
+		o := e.Send(t)
+		if o.Result != job.ResultUnknown || o.Kind != job.FailAmbiguous || !strings.Contains(o.Message, "has the same content already") {
+			t.Errorf("%s: %s %s (%s)", name, o.Result, o.Kind, o.Message)
+		}
+		if tt.taken {
+			e.Taken[w.Objects()[0].ID] = true
+		}
+		if tt.gone {
+			w.Delete(w.Objects()[0].ID)
+		}
+		if o := e.Sees(t, tt.want, tt.words); o.Contradicted != tt.gone {
+			t.Errorf("%s: contradicted: %t", name, o.Contradicted)
+		}
 	}
+
+	w := newWorld(t, xtest.Options{Duplicates: time.Hour})
+	e := w.effect(t, hello())
+	w.Post(xtest.Object{Text: "hello"}) // in the second of the watermark: what was refused is not there
+	e.Send(t)
+	e.Sees(t, job.SawCandidates, "is it this one?")
 
 	w = newWorld(t, xtest.Options{Duplicates: time.Hour, ReadLag: time.Hour, Plan: func(r xtest.Request) xtest.Answer {
 		if r.Method == http.MethodPost && r.Number == 1 {
@@ -246,10 +275,10 @@ func TestDuplicateRefused(t *testing.T) {
 		}
 		return xtest.Reply
 	}})
-	e := w.effect(t, hello())
+	e = w.effect(t, hello())
 	e.Send(t)
 	e.Sees(t, job.SawAbsent, "") // X is slower than it is thought to be: the residual risk
-	o = e.Send(t)
+	o := e.Send(t)
 	if o.Result != job.ResultUnknown || o.Kind != job.FailAmbiguous {
 		t.Errorf("later attempt: %s %s (%s)", o.Result, o.Kind, o.Message)
 	}

@@ -185,7 +185,7 @@ func TestProblems(t *testing.T) {
 		kind    job.FailureKind
 		min     time.Duration
 	}{
-		"a duplicate, first":       {403, `{"detail":"You are not allowed to create a Tweet with duplicate content.","type":"about:blank","title":"Forbidden","status":403}`, nil, 1, job.ResultRejected, job.FailPermanent, 0},
+		"a duplicate, first":       {403, `{"detail":"You are not allowed to create a Tweet with duplicate content.","type":"about:blank","title":"Forbidden","status":403}`, nil, 1, job.ResultUnknown, job.FailAmbiguous, 0},
 		"a duplicate, later":       {403, `{"detail":"You are not allowed to create a Tweet with duplicate content."}`, nil, 2, job.ResultUnknown, job.FailAmbiguous, 0},
 		"a duplicate by code":      {403, `{"errors":[{"code":187,"message":"Status is a duplicate."}]}`, nil, 3, job.ResultUnknown, job.FailAmbiguous, 0},
 		"a duplicate, but not 403": {400, `{"detail":"duplicate content"}`, nil, 2, job.ResultRejected, job.FailPermanent, 0},

@@ -96,10 +96,11 @@ func New(c Config) *Connector {
 // Describe implements connector.Connector.
 func (*Connector) Describe() connector.Description {
 	return connector.Description{
-		Name:        Name,
-		Payloads:    []string{KindPost, KindMessage},
-		Credentials: []string{"oauth2", "bearer_token"},
-		Classes:     []job.Class{job.Observable},
+		Name:               Name,
+		Payloads:           []string{KindPost, KindMessage},
+		Credentials:        []string{"oauth2", "bearer_token"},
+		CredentialRequired: true,
+		Classes:            []job.Class{job.Observable},
 		Promise: "Posts with pictures, replies, quotes and direct messages. X does not dedupe; an outcome that stays unknown is looked up " +
 			"in the account's own posts, or in the conversation, and sent again only when complete looks, spaced in time, have " +
 			"proven that it is not there.",

@@ -88,7 +88,7 @@ func TestLogin(t *testing.T) {
 	if status := ann.confirm(ann.open(back)); status != http.StatusOK {
 		t.Fatalf("confirmed: %d", status)
 	}
-	got, err := api.GetConnection(t.Context(), &fireoncev1.GetConnectionRequest{ConnectionId: made.GetConnectionId()})
+	got, err := api.GetConnection(t.Context(), &fireoncev1.GetConnectionRequest{Connection: &fireoncev1.GetConnectionRequest_ConnectionId{ConnectionId: made.GetConnectionId()}})
 	must(t, err)
 	if got.GetConnection().GetCredentialFingerprint() == made.GetCredentialFingerprint() {
 		t.Error("the tokens are the old ones")
@@ -140,7 +140,7 @@ func TestTwoServers(t *testing.T) {
 	if c.posts != jobs || c.twice != 0 || c.refused != 0 || c.refreshed < 2 || c.refreshed > 5 {
 		t.Errorf("%+v", c)
 	}
-	after, err := nodes[1].store.Connection(t.Context(), "", conn.ID)
+	after, err := nodes[1].store.Connection(t.Context(), store.Ref{ID: conn.ID})
 	must(t, err)
 	if after.CredentialVersion != 1+c.refreshed || !after.AuthHoldAt.IsZero() {
 		t.Errorf("version %d after %d renewals, held at %v", after.CredentialVersion, c.refreshed, after.AuthHoldAt)
@@ -181,7 +181,7 @@ func TestLostRenewal(t *testing.T) {
 			t.Parallel()
 			p, proxy, n, conn, id := begin(t, fault)
 			s := n.until(t, id, "held", func(s job.Snapshot) bool { return s.Blocked != "" && !s.State.InFlight() })
-			held, err := n.store.Connection(t.Context(), "", conn.ID)
+			held, err := n.store.Connection(t.Context(), store.Ref{ID: conn.ID})
 			must(t, err)
 			if s.Failures != 0 || s.Attempt != 0 || !strings.HasPrefix(held.AuthHoldReason, "Reconnect this poster account: its login was being renewed") {
 				t.Errorf("%d failures, held for %q", s.Failures, held.AuthHoldReason)

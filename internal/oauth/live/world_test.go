@@ -205,7 +205,7 @@ func (n *node) submit(t *testing.T, conn store.Connection, key string, after tim
 	payload, err := proto.Marshal(&fireoncev1.Payload{Kind: &fireoncev1.Payload_Custom{Custom: &fireoncev1.CustomPayload{Schema: "s/v1", Data: []byte(key)}}})
 	must(t, err)
 	created, err := n.store.Create(t.Context(), []store.NewJob{{
-		Class: job.Opaque, Actor: "test", ScheduledFor: job.Micros(time.Now().Add(after)), Spec: job.Spec{
+		Class: job.Opaque, Actor: "test", ScheduleTime: job.Micros(time.Now().Add(after)), Spec: job.Spec{
 			ID: newID(), Project: server.DefaultProject, Key: key, Connection: conn.ID, HoldKey: "account", PayloadKind: "custom",
 			Payload: payload, StartWindow: job.DefaultWindow, Policy: job.Hold,
 		},

@@ -164,7 +164,7 @@ CREATE TABLE job_state (
     looks           bigint      NOT NULL DEFAULT 0,
     negatives       bigint      NOT NULL DEFAULT 0,
     misses          bigint      NOT NULL DEFAULT 0,
-    scheduled_for   timestamptz NOT NULL,
+    schedule_time   timestamptz NOT NULL,
     -- Microseconds.
     start_window    bigint      NOT NULL,
     start_deadline  timestamptz NOT NULL,
@@ -221,7 +221,7 @@ CREATE INDEX job_state_in_flight ON job_state (connection_id) WHERE state IN (2,
 -- Looks and polls: ACCEPTED and AMBIGUOUS.
 CREATE INDEX job_state_look ON job_state (next_at) WHERE state IN (4, 5);
 -- Lists, state by state, and counts; those under way are few.
-CREATE INDEX job_state_by_state ON job_state (project, state, scheduled_for, job_id)
+CREATE INDEX job_state_by_state ON job_state (project, state, schedule_time, job_id)
     WHERE state IN (1, 4, 5, 6, 7, 8, 9, 10, 11);
 CREATE INDEX job_state_ended ON job_state (project, ended_at, state) WHERE ended_at IS NOT NULL;
 

@@ -27,9 +27,10 @@ CREATE TABLE clock (
     -- The believed time when the machine's boot clock showed boot.
     at       INTEGER NOT NULL,
     boot     INTEGER NOT NULL,
-    -- A doubt under way: since when, on the boot clock, and the time that the clock is
-    -- behind; 0: none.
+    -- A doubt under way: since when, on the boot clock, how far the clock was off, and
+    -- the time that it is behind; 0: none.
     since    INTEGER NOT NULL,
+    off      INTEGER NOT NULL,
     floor    INTEGER NOT NULL,
     -- Rises with each step.
     steps    INTEGER NOT NULL DEFAULT 0,
@@ -142,7 +143,7 @@ CREATE TABLE job_state (
     claims          INTEGER NOT NULL DEFAULT 0 CHECK (claims >= 0),
     looks           INTEGER NOT NULL DEFAULT 0 CHECK (looks >= 0),
     negatives       INTEGER NOT NULL DEFAULT 0 CHECK (negatives >= 0),
-    scheduled_for   INTEGER NOT NULL,
+    schedule_time   INTEGER NOT NULL,
     start_deadline  INTEGER NOT NULL,
     -- The start, the lease's end, the fence, or the next look.
     next_at         INTEGER,
@@ -175,7 +176,7 @@ CREATE INDEX job_state_fence ON job_state (next_at) WHERE state IN (2, 3);
 CREATE INDEX job_state_look ON job_state (next_at) WHERE state IN (4, 5);
 CREATE INDEX job_state_deadline ON job_state (start_deadline) WHERE state IN (1, 2, 6);
 CREATE INDEX job_state_in_flight ON job_state (connection_id) WHERE state IN (2, 3);
-CREATE INDEX job_state_list ON job_state (project, scheduled_for, job_id);
+CREATE INDEX job_state_list ON job_state (project, schedule_time, job_id);
 
 -- A copy of job.Transitions, which a test compares with it.
 CREATE TABLE transitions (

@@ -29,7 +29,7 @@ CREATE INDEX job_state_waiting ON job_state (waits_for, connection_id, hold_key,
 WHERE waits_for IS NOT NULL;
 
 -- Lists and counts by state.
-CREATE INDEX job_state_by_time ON job_state (project, state, scheduled_for, job_id, connection_id);
+CREATE INDEX job_state_by_time ON job_state (project, state, schedule_time, job_id, connection_id);
 CREATE INDEX job_state_by_creation ON job_state (project, state, created_at, job_id);
 CREATE INDEX job_state_ended ON job_state (project, state, ended_at, connection_id) WHERE ended_at IS NOT NULL;
 
@@ -77,7 +77,7 @@ CREATE TABLE starts (
 ) STRICT, WITHOUT ROWID;
 
 INSERT INTO starts (project, armed_at, job_id, connection_id, lag)
-SELECT s.project, a.armed_at, a.job_id, s.connection_id, a.armed_at - s.scheduled_for
+SELECT s.project, a.armed_at, a.job_id, s.connection_id, a.armed_at - s.schedule_time
 FROM attempts AS a JOIN job_state AS s ON s.job_id = a.job_id WHERE a.number = 1;
 
 -- Effects that a repeat under the same key or a look has confirmed.

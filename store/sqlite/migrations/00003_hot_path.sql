@@ -29,7 +29,7 @@ CREATE TABLE job_state_3 (
     looks           INTEGER NOT NULL DEFAULT 0 CHECK (looks >= 0),
     negatives       INTEGER NOT NULL DEFAULT 0 CHECK (negatives >= 0),
     misses          INTEGER NOT NULL DEFAULT 0 CHECK (misses >= 0),
-    scheduled_for   INTEGER NOT NULL,
+    schedule_time   INTEGER NOT NULL,
     start_deadline  INTEGER NOT NULL,
     -- The start, the lease's end, the fence, or the next look.
     next_at         INTEGER,
@@ -64,14 +64,14 @@ CREATE TABLE job_state_3 (
 
 INSERT INTO job_state_3 (
     job_id, project, connection_id, hold_key, state, listed, version, attempt, round, failures, claims,
-    looks, negatives, scheduled_for, start_deadline, next_at, claim_token, claimed_at, worker, class,
+    looks, negatives, schedule_time, start_deadline, next_at, claim_token, claimed_at, worker, class,
     cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, waits_for,
     created_at, updated_at, ended_at
 )
 SELECT
     job_id, project, connection_id, hold_key, state, CASE WHEN state IN (2, 3) THEN 1 ELSE state END,
     version, attempt, round, failures, claims,
-    looks, negatives, scheduled_for, start_deadline, next_at, claim_token, claimed_at, worker, class,
+    looks, negatives, schedule_time, start_deadline, next_at, claim_token, claimed_at, worker, class,
     cancel_asked_at, blocked, error_kind, error_message, error_status, error_at, resolution_id, waits_for,
     created_at, updated_at, ended_at
 FROM job_state;
@@ -92,7 +92,7 @@ CREATE INDEX job_state_look ON job_state (next_at) WHERE state IN (4, 5);
 -- Windows: SCHEDULED, RETRYING, and who came from there.
 CREATE INDEX job_state_deadline ON job_state (start_deadline) WHERE listed IN (1, 6);
 -- Lists and counts.
-CREATE INDEX job_state_by_time ON job_state (project, listed, scheduled_for, job_id, connection_id);
+CREATE INDEX job_state_by_time ON job_state (project, listed, schedule_time, job_id, connection_id);
 CREATE INDEX job_state_by_creation ON job_state (project, listed, created_at, job_id);
 CREATE INDEX job_state_ended ON job_state (project, state, ended_at, connection_id) WHERE ended_at IS NOT NULL;
 DROP INDEX jobs_created;

@@ -33,9 +33,10 @@ CREATE TABLE clock (
     -- The believed time when the machine's boot clock showed boot.
     at       INTEGER NOT NULL,
     boot     INTEGER NOT NULL,
-    -- A doubt under way: since when, on the boot clock, and the time that the clock is
-    -- behind; 0: none.
+    -- A doubt under way: since when, on the boot clock, how far the clock was off, and
+    -- the time that it is behind; 0: none.
     since    INTEGER NOT NULL,
+    off      INTEGER NOT NULL,
     floor    INTEGER NOT NULL,
     -- Rises with each step.
     steps    INTEGER NOT NULL DEFAULT 0,
@@ -139,7 +140,7 @@ CREATE TABLE job_state (
     claims          INTEGER NOT NULL DEFAULT 0 CHECK (claims >= 0),
     looks           INTEGER NOT NULL DEFAULT 0 CHECK (looks >= 0),
     negatives       INTEGER NOT NULL DEFAULT 0 CHECK (negatives >= 0),
-    scheduled_for   INTEGER NOT NULL,
+    schedule_time   INTEGER NOT NULL,
     start_deadline  INTEGER NOT NULL,
     -- The start, the lease's end, the fence, or the next look.
     next_at         INTEGER,
@@ -354,7 +355,7 @@ CREATE INDEX job_state_fence ON job_state (next_at) WHERE state IN (2, 3);
 CREATE INDEX job_state_look ON job_state (next_at) WHERE state IN (4, 5);
 CREATE INDEX job_state_deadline ON job_state (start_deadline) WHERE state IN (1, 2, 6);
 CREATE INDEX job_state_in_flight ON job_state (connection_id) WHERE state IN (2, 3);
-CREATE INDEX job_state_list ON job_state (project, scheduled_for, job_id);
+CREATE INDEX job_state_list ON job_state (project, schedule_time, job_id);
 CREATE TRIGGER job_state_insert BEFORE INSERT ON job_state
 WHEN NEW.version <> 1 OR NEW.attempt <> 0
     OR NOT EXISTS (SELECT 1 FROM transitions WHERE from_state = 0 AND to_state = NEW.state)

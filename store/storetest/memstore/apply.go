@@ -3,6 +3,7 @@ package memstore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
@@ -61,6 +62,12 @@ func (t *tx) apply(in store.Change) (store.Applied, error) {
 	if err := c.sound(next); err != nil {
 		return store.Applied{}, err
 	}
+	if to := c.Content; to != nil && to.OwnEffectKey != "" {
+		if t.effectKeys[to.EffectKey] {
+			return store.Applied{}, store.ErrEffectKeyTaken
+		}
+		t.effectKeys[to.EffectKey] = true
+	}
 	c.takeEffect(take)
 	c.settle(what)
 	if o := c.Decision.Observed; o != nil {
@@ -94,11 +101,12 @@ func (c *change) next() job.Job {
 	if to == nil {
 		return next
 	}
+	next.Spec = to.Apply(next.Spec)
 	if to.Labels != nil {
 		next.Labels = someLabels(to.Labels)
 	}
 	if to.Payload != nil {
-		next.Payload, next.HoldKey = some(to.Payload), to.HoldKey
+		next.Payload = some(to.Payload)
 	}
 	return next
 }
@@ -110,9 +118,9 @@ func (c *change) sound(next job.Job) error {
 	switch {
 	case next.Round < 1 || least < 0:
 		return fmt.Errorf("%w: a counter is below its least value", store.ErrIllegal)
-	case d.Cause < job.CauseSubmitted || d.Cause > job.CauseEffectShared:
+	case d.Cause < job.CauseSubmitted || d.Cause > job.CauseSenderLost:
 		return fmt.Errorf("%w: cause %d", store.ErrIllegal, d.Cause)
-	case d.LastError != nil && d.LastError.Kind > job.FailHeld:
+	case d.LastError != nil && d.LastError.Kind > job.FailPredecessorEnded:
 		return fmt.Errorf("%w: failure kind %d", store.ErrIllegal, d.LastError.Kind)
 	case d.Observed != nil && (d.Observed.Verdict < job.SawPresent || d.Observed.Verdict > job.SawHandle):
 		return fmt.Errorf("%w: verdict %d", store.ErrIllegal, d.Observed.Verdict)
@@ -130,6 +138,9 @@ func (c *change) settle(what store.Settlement) {
 		a.BytesWritten = max(a.BytesWritten, s.BytesWritten)
 		if s.Handle != "" {
 			a.Handle = s.Handle
+		}
+		if s.Answer != nil {
+			a.Answer = s.Answer
 		}
 		c.end(a)
 	}
@@ -153,6 +164,9 @@ func (c *change) write(next job.Job) {
 	from, to := c.old.State, next.State
 	conn := c.conns[next.Connection]
 	full := conn.busy >= c.maxInFlight(conn)
+	if c.Content != nil && c.Content.Payload != nil {
+		c.record.recipients = slices.Clone(c.Content.Recipients)
+	}
 	c.put(c.record, next)
 	if from.Gated() && !to.Gated() {
 		c.releaseGate(c.record)
@@ -161,8 +175,8 @@ func (c *change) write(next job.Job) {
 		c.hint[store.WatchWork] = true
 	}
 	c.hold(next, c.Decision.Hold)
-	if to == job.Succeeded && from != to {
-		c.letGo(next.ID)
+	if from.TellsReplies(to) {
+		c.tellReplies(next.ID, to)
 	}
 	c.runnable(next)
 	if !to.Runnable() && !next.NextAt.IsZero() && !next.NextAt.Equal(c.old.NextAt) {
@@ -170,13 +184,22 @@ func (c *change) write(next job.Job) {
 	}
 }
 
-// letGo lets those start that waited for a job. It is no change of theirs: no
+// tellReplies tells the jobs that wait for a job of its end, or that it goes on after
+// one; those of one that has SUCCEEDED may start. It is no change of theirs: no
 // version, no event.
-func (t *tx) letGo(id job.ID) {
+func (t *tx) tellReplies(id job.ID, state job.State) {
 	for _, r := range t.waiting[id] {
-		r.job.WaitsFor = job.ID{}
-		t.runnable(r.job)
+		if state == job.Succeeded {
+			r.job = r.job.Released(t.now)
+			r.job.StartDeadline = micros(r.job.StartDeadline)
+			t.runnable(r.job)
+		} else {
+			r.job.PredecessorEnd = state.BadEnd()
+			t.hint[store.WatchWork] = t.hint[store.WatchWork] || leftBehind(r.job)
+		}
 		t.touch(r)
 	}
-	delete(t.waiting, id)
+	if state == job.Succeeded {
+		delete(t.waiting, id)
+	}
 }

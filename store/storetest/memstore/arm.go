@@ -38,7 +38,7 @@ func (t *tx) arm(a store.Arm) (store.Armed, error) {
 	next, from := r.job, r.job.State
 	if next.Attempt == 0 {
 		next.Class = a.Class
-		r.lag = t.now.Sub(next.ScheduledFor)
+		r.lag = t.now.Sub(next.ScheduleTime)
 	}
 	next.State, next.Version, next.Attempt = job.Sending, next.Version+1, attempt.Number
 	next.NextAt, next.ClaimToken, next.Worker = attempt.Fence, job.ID{}, a.Worker

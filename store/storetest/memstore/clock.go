@@ -15,11 +15,19 @@ func (s *Store) moment() store.ClockMoment {
 	m := s.clock.Read(s.opts.Clock.Read())
 	if m.Step != nil {
 		s.step(*m.Step)
+		s.steps++
 		s.clock.Follow(*m.Step)
 		m = s.clock.Read(s.opts.Clock.Read())
 	}
 	s.saved = s.clock.Save()
 	return m
+}
+
+// Steps is how many steps the clock has made.
+func (s *Store) Steps() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.steps
 }
 
 // Restart makes the store go on as the next process would. Whether that is in the same run
@@ -49,7 +57,7 @@ func (s *Store) step(step store.ClockStep) {
 			}
 		}
 		j := &r.job
-		if windowed(j.State) && !j.ScheduledFor.After(to) && j.StartDeadline.After(to.Add(-step.Stood)) {
+		if windowed(j.State) && !j.ScheduleTime.After(to) && j.StartDeadline.After(to.Add(-step.Stood)) {
 			j.StartDeadline = j.StartDeadline.Add(step.Stood)
 		}
 	}
@@ -98,9 +106,10 @@ func stepJob(r *record, from, to time.Time, by time.Duration) {
 		j.NextAt = j.NextAt.Add(by)
 	case j.State == job.Ambiguous || j.State == job.Accepted:
 		j.NextAt, j.ClaimToken = j.NextAt.Add(by), job.ID{} // a look under way proves nothing after it
-	case j.State.Runnable() && j.NextAt.After(from) && !j.NextAt.Add(j.Window()).Equal(j.StartDeadline):
-		// Its own wait. A time that a client asked for is the beginning of its window.
-		j.NextAt = later(j.ScheduledFor, j.NextAt.Add(by))
+	case j.State.Runnable() && j.WaitsFor.IsZero() && j.NextAt.After(from) && !j.NextAt.Add(j.Window()).Equal(j.StartDeadline):
+		// Its own wait. A time that a client asked for is the beginning of its window, or
+		// of its wait, and who waits for a predecessor makes no other one.
+		j.NextAt = later(j.ScheduleTime, j.NextAt.Add(by))
 	}
 	if j.Ended.After(to) {
 		j.Ended = to

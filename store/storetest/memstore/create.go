@@ -3,6 +3,7 @@ package memstore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
@@ -42,13 +43,23 @@ func (t *tx) create(n store.NewJob) (store.Created, error) {
 			return store.Created{}, fmt.Errorf("%w: %s", store.ErrReplyTo, j.ReplyTo)
 		}
 		if other.job.State != job.Succeeded {
-			j.WaitsFor = j.ReplyTo
+			if t.waitingFor(j.ReplyTo) >= store.MaxReplies {
+				return store.Created{}, fmt.Errorf("%w: %s", store.ErrManyReplies, j.ReplyTo)
+			}
+			j.WaitsFor, j.PredecessorEnd = j.ReplyTo, other.job.State.BadEnd()
+			j.StartDeadline = j.Deadline(j.NextAt)
 		}
 	}
 	if _, taken := t.jobs[j.ID]; taken {
 		return store.Created{}, fmt.Errorf("%w: the id %s is taken", store.ErrIllegal, j.ID)
 	}
-	r := &record{}
+	if j.OwnEffectKey != "" {
+		if t.effectKeys[n.EffectKey] {
+			return store.Created{}, store.ErrEffectKeyTaken
+		}
+		t.effectKeys[n.EffectKey] = true
+	}
+	r := &record{recipients: slices.Clone(n.Recipients)}
 	t.jobs[j.ID], t.keys[bound], t.all = r, r, append(t.all, r)
 	if !j.WaitsFor.IsZero() {
 		t.waiting[j.WaitsFor] = append(t.waiting[j.WaitsFor], r)
@@ -60,6 +71,16 @@ func (t *tx) create(n store.NewJob) (store.Created, error) {
 		t.runnable(j)
 	}
 	return out, nil
+}
+
+// waitingFor counts the jobs that wait for a job, ended ones too.
+func (t *tx) waitingFor(id job.ID) (n int) {
+	for _, r := range t.waiting[id] {
+		if t.jobs[r.job.ID] == r && r.job.WaitsFor == id {
+			n++
+		}
+	}
+	return n
 }
 
 // start claims a job that has just been stored, if it is the next of its queue.
@@ -106,16 +127,16 @@ func (t *tx) newJob(n store.NewJob, class job.Class) (job.Job, error) {
 	}
 	j.Fingerprint, j.Payload, j.Labels, j.Created = fp, some(j.Payload), someLabels(j.Labels), t.now
 	for _, d := range []*time.Duration{
-		&j.StartWindow, &j.Retry.MinBackoff, &j.Retry.MaxBackoff, &j.Retry.AttemptTimeout,
+		&j.StartWindow, &j.WaitWindow, &j.Retry.MinBackoff, &j.Retry.MaxBackoff, &j.Retry.AttemptTimeout,
 	} {
 		*d = d.Truncate(time.Microsecond)
 	}
 	due := t.now
-	if !n.ScheduledFor.IsZero() {
-		due = micros(n.ScheduledFor)
+	if !n.ScheduleTime.IsZero() {
+		due = micros(n.ScheduleTime)
 	}
 	j.Status = job.Status{
-		State: job.Scheduled, Version: 1, Round: 1, ScheduledFor: due, StartDeadline: due.Add(j.Window()),
+		State: job.Scheduled, Version: 1, Round: 1, ScheduleTime: due, StartDeadline: due.Add(j.Window()),
 		NextAt: due, Class: class, Updated: t.now,
 	}
 	return j, nil

@@ -11,7 +11,7 @@ import (
 // Overdue implements store.Store.
 func (s *Store) Overdue(ctx context.Context, limit int) ([]job.Snapshot, error) {
 	return call(ctx, s, "overdue", func(t *tx) ([]job.Snapshot, error) {
-		var ended, over []*record
+		var ended, over, left []*record
 		if t.doubt.Stands {
 			return nil, nil
 		}
@@ -24,14 +24,18 @@ func (s *Store) Overdue(ctx context.Context, limit int) ([]job.Snapshot, error) 
 			if windowed(j.State) && !j.StartDeadline.After(t.now) && !shut {
 				over = append(over, r)
 			}
+			if leftBehind(*j) && !shut {
+				left = append(left, r)
+			}
 		}
 		slices.SortStableFunc(ended, byDue)
 		slices.SortStableFunc(over, byDeadline)
+		slices.SortStableFunc(left, func(a, b *record) int { return a.job.Updated.Compare(b.job.Updated) })
 		seen := make(map[job.ID]bool)
 		var out []job.Snapshot
 		// Neither kind may keep the other waiting: they take turns.
-		for i := range max(len(ended), len(over)) {
-			for _, list := range [][]*record{ended, over} {
+		for i := range max(len(ended), len(over), len(left)) {
+			for _, list := range [][]*record{ended, over, left} {
 				if i >= len(list) || len(out) == page(limit) || seen[list[i].job.ID] {
 					continue
 				}
@@ -42,6 +46,9 @@ func (s *Store) Overdue(ctx context.Context, limit int) ([]job.Snapshot, error) 
 		return out, nil
 	})
 }
+
+// leftBehind tells whether nothing is left to wait for of what a job waits for.
+func leftBehind(j job.Job) bool { return j.State.Runnable() && j.PredecessorEnd != 0 }
 
 // windowed tells whether a job in a state may still miss its window.
 func windowed(s job.State) bool { return s.Runnable() || s == job.Claimed }
@@ -83,6 +90,9 @@ func (s *Store) NextDue(ctx context.Context, limit time.Duration) (time.Duration
 			}
 			if windowed(r.job.State) {
 				at(r.job.StartDeadline)
+			}
+			if leftBehind(r.job) {
+				at(t.now)
 			}
 		}
 		for _, q := range t.queues() {

@@ -52,7 +52,7 @@ func (t *tx) events(q store.EventQuery, p store.EventPage) store.EventPage {
 			break
 		}
 		p.Next = e.Position
-		if wanted(q, e) {
+		if wanted(q, e) && t.labeled(q.Labels, e.Job) {
 			p.Events = append(p.Events, e)
 		}
 	}
@@ -65,9 +65,27 @@ func wanted(q store.EventQuery, e job.Event) bool {
 	case q.Project != "" && e.Project != q.Project,
 		len(q.Jobs) > 0 && !slices.Contains(q.Jobs, e.Job),
 		len(q.Connections) > 0 && !slices.Contains(q.Connections, e.Connection),
-		!q.Schedule.IsZero() && e.Schedule != q.Schedule:
+		!q.Schedule.IsZero() && e.Schedule != q.Schedule,
+		q.Ended && (!e.To.Terminal() || e.To == e.From):
 		return false
 	default:
 		return true
 	}
+}
+
+// labeled reports whether a job has all these labels now.
+func (t *tx) labeled(labels map[string]string, id job.ID) bool {
+	if len(labels) == 0 {
+		return true
+	}
+	r, err := t.find(store.Ref{ID: id})
+	if err != nil {
+		return false
+	}
+	for name, value := range labels {
+		if got, ok := r.job.Labels[name]; !ok || got != value {
+			return false
+		}
+	}
+	return true
 }

@@ -57,6 +57,7 @@ type Store struct {
 	closed bool
 	clock  *store.Clock
 	saved  store.SavedClock
+	steps  int
 	meta   store.Meta
 
 	jobs map[job.ID]*record
@@ -70,13 +71,22 @@ type Store struct {
 	// tokens are those of all arms.
 	tokens map[job.ID]bool
 	gates  map[gate]job.ID
-	owners map[object]job.ID
-	log    []job.Event
+	// effectKeys are the digests of callers' own effect keys.
+	effectKeys map[[32]byte]bool
+	owners     map[object]job.ID
+	log        []job.Event
 	// logFrom is where the log begins: events up to there are no longer given.
 	logFrom int64
+	// rolled is how far the log is counted in rollups, and rolledAt the time of the last
+	// event that is.
+	rolled   int64
+	rolledAt time.Time
+	rollups  map[store.RollKey]int64
 	// What outlives removed jobs.
 	removedKeys    map[key]removedKey
 	removedEffects map[job.ID]*Effect
+	// erased are what stays of jobs that somebody asked to have erased.
+	erased map[job.ID]store.ErasedJob
 	// journal names the job of each write.
 	journal []job.ID
 
@@ -88,7 +98,9 @@ type Store struct {
 	ready     map[readyKey]*readyRow
 	logins    map[string]store.Login
 	renewals  map[job.ID]store.RenewalRow
-	turn      int64
+	// enlisted are the workers that are alive.
+	enlisted map[string]bool
+	turn     int64
 }
 
 var _ store.Store = (*Store)(nil)
@@ -119,15 +131,18 @@ func Open(opts Options) *Store {
 	s := &Store{
 		opts: opts, jobs: make(map[job.ID]*record), keys: make(map[key]*record),
 		waiting: make(map[job.ID][]*record), tokens: make(map[job.ID]bool),
-		gates: make(map[gate]job.ID), owners: make(map[object]job.ID),
+		gates: make(map[gate]job.ID), effectKeys: make(map[[32]byte]bool), owners: make(map[object]job.ID),
 		conns: make(map[job.ID]*connection), connKeys: make(map[key]*connection),
 		projects: map[string]bool{"default": true}, apiKeys: make(map[string]*store.APIKey),
-		logins: make(map[string]store.Login), renewals: make(map[job.ID]store.RenewalRow),
+		enlisted: make(map[string]bool), logins: make(map[string]store.Login), renewals: make(map[job.ID]store.RenewalRow),
 		ready: make(map[readyKey]*readyRow), removedKeys: make(map[key]removedKey), removedEffects: make(map[job.ID]*Effect),
+		erased:  make(map[job.ID]store.ErasedJob),
+		rollups: make(map[store.RollKey]int64),
 	}
 	s.clock = store.NewClock(opts.Clock, store.Timeline{})
 	s.meta = store.Meta{
 		StoreID: opts.NewID(), Engine: "memory", Created: s.present(), Incarnation: 1, Identity: "this process",
+		Namespace: "memory",
 	}
 	return s
 }

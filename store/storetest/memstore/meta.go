@@ -83,3 +83,18 @@ func (t *tx) refuseQuarantined() error {
 	}
 	return nil
 }
+
+// SetNamespace implements store.Store.
+func (s *Store) SetNamespace(ctx context.Context, namespace string, copied bool) error {
+	_, err := call(ctx, s, "set namespace", func(t *tx) (struct{}, error) {
+		if err := job.CheckNamespace(namespace); err != nil {
+			return struct{}{}, err
+		}
+		if len(t.tokens) > 0 && t.meta.Namespace != namespace && !(copied && t.meta.Quarantined != "") {
+			return struct{}{}, &store.NamespaceError{Have: t.meta.Namespace}
+		}
+		t.meta.Namespace = namespace
+		return struct{}{}, nil
+	})
+	return err
+}

@@ -14,6 +14,9 @@ func (s *Store) StoredJobs(ctx context.Context, project string) (store.StoredJob
 			if r.job.Project == project {
 				out.Jobs++
 				out.Bytes += int64(len(r.job.Payload))
+				for _, a := range r.attempts {
+					out.Bytes += int64(len(a.Answer.Encode()))
+				}
 			}
 		}
 		return out, nil

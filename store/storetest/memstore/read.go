@@ -52,13 +52,19 @@ func (s *Store) Attempts(ctx context.Context, ref store.Ref, after, limit int) (
 }
 
 // Observations implements store.Store.
-func (s *Store) Observations(ctx context.Context, ref store.Ref, limit int) ([]job.Observation, error) {
+func (s *Store) Observations(ctx context.Context, ref store.Ref, before, limit int) ([]job.Observation, error) {
 	return call(ctx, s, "observations", func(t *tx) ([]job.Observation, error) {
 		r, err := t.find(ref)
 		if err != nil {
 			return nil, err
 		}
 		out := slices.Clone(r.looks)
+		for i := range out {
+			out[i].Number = i + 1
+		}
+		if before > 0 {
+			out = out[:min(len(out), before-1)]
+		}
 		slices.Reverse(out)
 		return out[:min(len(out), page(limit))], nil
 	})

@@ -18,7 +18,9 @@ type record struct {
 	attempts  []Attempt
 	events    []job.Event
 	looks     []job.Observation
-	effect    *Effect
+	// recipients are NewJob.Recipients, or those of the content since.
+	recipients []string
+	effect     *Effect
 	// intent is the open intent with the job's content.
 	intent *Intent
 	// lag is how long after its time, as it was then, the first attempt was armed.
@@ -33,7 +35,7 @@ func (r *record) view(now time.Time) job.Snapshot {
 			s.Open = append(s.Open, a.Number)
 		}
 		if a.Round == r.job.Round && s.RoundArmed.IsZero() {
-			s.RoundArmed = a.ArmedAt
+			s.RoundArmed, s.RoundKey = a.ArmedAt, a.EffectKey
 		}
 		s.Fence, s.Handle = a.Fence, a.Handle
 	}

@@ -54,7 +54,7 @@ func (s *Store) Retain(ctx context.Context, p store.RetainParams) (store.Retaine
 // those before it whose jobs are gone: nobody can read them any more.
 func (t *tx) dropEvents(p store.RetainParams) (dropped int) {
 	last := int64(len(t.log))
-	for p.Keep.Events > 0 && t.logFrom+1 < last && !t.log[t.logFrom].At.After(t.now.Add(-p.Keep.Events-store.EventSlack)) {
+	for p.Keep.Events > 0 && t.logFrom+1 < last && p.EventOver(t.now, t.log[t.logFrom].At, t.logFrom < t.rolled) {
 		if _, there := t.jobs[t.log[t.logFrom].Job]; !there {
 			dropped++
 		}
@@ -80,15 +80,18 @@ func (t *tx) removeJobs(p store.RetainParams, out *store.Retained) {
 		}
 	}
 	for _, id := range store.Unanswered(ids, replies) {
-		t.remove(t.jobs[id], p, out)
+		t.remove(t.jobs[id], p.Keep, t.jobs[id].job.Ended, out)
 	}
 }
 
-func (t *tx) remove(r *record, p store.RetainParams, out *store.Retained) {
+// remove removes a job. Its key is kept from a time on.
+func (t *tx) remove(r *record, p store.Keep, from time.Time, out *store.Retained) {
 	bound := key{r.job.Project, r.job.Key}
 	delete(t.keys, bound)
-	switch until := r.job.Ended.Add(p.Keep.Keys); {
-	case p.Keep.Keys == 0:
+	conn := t.conns[r.job.Connection]
+	keep, ends := p.KeepKey(conn.Connector, conn.KeyWindow)
+	switch until := from.Add(keep); {
+	case !ends:
 		t.removedKeys[bound] = removedKey{job: r.job.ID}
 	case until.After(t.now):
 		t.removedKeys[bound] = removedKey{r.job.ID, until}
@@ -97,6 +100,7 @@ func (t *tx) remove(r *record, p store.RetainParams, out *store.Retained) {
 	}
 	looked := r.job.Class == job.Handle || r.job.Class == job.Observable
 	if owns := r.effect != nil && t.owners[r.effect.object()] == r.job.ID; owns && looked {
+		r.effect.ExternalURL = ""
 		t.removedEffects[r.job.ID] = r.effect
 	} else {
 		t.unown(r)

@@ -158,7 +158,7 @@ func (p *script) create() {
 		Retry: job.RetryPolicy{MaxAttempts: p.rand.IntN(5)},
 	}}
 	if p.rand.IntN(3) == 0 {
-		n.ScheduledFor = p.clock.now().Add(time.Duration(p.rand.IntN(200)-20) * time.Minute)
+		n.ScheduleTime = p.clock.now().Add(time.Duration(p.rand.IntN(200)-20) * time.Minute)
 	}
 	if p.rand.IntN(4) == 0 {
 		n.Spec.ReplyTo, _ = pick(p, append(p.jobs, n.Spec.ID))
@@ -176,7 +176,7 @@ func (p *script) create() {
 // revise changes a connection, mostly as it is, and asks what its pause has missed.
 func (p *script) revise() {
 	old, _ := pick(p, p.conns)
-	conn, err := p.s.Connection(p.ctx(), "", old.ID)
+	conn, err := p.s.Connection(p.ctx(), store.Ref{ID: old.ID})
 	p.note("connection", err, p.current(conn))
 	c := store.ConnectionChange{Project: "default", ID: conn.ID, Version: conn.Version}
 	word := fmt.Sprint(p.rand.IntN(100))
@@ -242,7 +242,7 @@ func (p *script) arm() {
 	}
 	a := store.Arm{
 		Job: l.ID, Version: l.Version, Claim: l.ClaimToken, Token: p.id(), Worker: "w", Class: l.Class,
-		Rearm: l.State == job.Ambiguous, EffectKey: job.EffectKey(l.ID, l.Round), Digest: []byte("d"), Frozen: []byte("f"),
+		Rearm: l.State == job.Ambiguous, EffectKey: l.EffectKey(""), Digest: []byte("d"), Frozen: []byte("f"),
 		SendBy: 10 * time.Second, AnswerBy: 30 * time.Second, Fence: time.Minute,
 	}
 	switch p.rand.IntN(16) {
@@ -423,7 +423,7 @@ func (p *script) readAll() {
 		p.note("job", err, plain(s))
 		attempts, err := p.s.Attempts(p.ctx(), ref, 0, 0)
 		p.note("attempts", err, attempts)
-		looks, err := p.s.Observations(p.ctx(), ref, 0)
+		looks, err := p.s.Observations(p.ctx(), ref, 0, 0)
 		p.note("observations", err, len(looks))
 		for _, o := range looks {
 			p.note("observation", nil, o)
@@ -433,7 +433,7 @@ func (p *script) readAll() {
 		own, err := p.s.Events(p.ctx(), store.EventQuery{Project: "default", Job: id, After: 1, Limit: 3})
 		p.note("job's events", err, own.Next, own.More, own.End, placeless(own.Events))
 	}
-	for _, order := range []store.Order{store.ByScheduledDesc, store.ByScheduledAsc, store.ByCreatedDesc} {
+	for _, order := range []store.Order{store.ByScheduledDesc, store.ByScheduledAsc, store.ByCreatedDesc, store.ByCreatedAsc} {
 		list, err := p.s.List(p.ctx(), store.JobQuery{Project: "default", Order: order})
 		for i := range list.Jobs {
 			list.Jobs[i] = plain(list.Jobs[i])
@@ -450,8 +450,8 @@ func (p *script) readAll() {
 	}
 	p.note("doubtful", err, doubtful)
 	conns, err := p.s.ListConnections(p.ctx(), store.ConnectionQuery{Project: "default", Deleted: true})
-	for i, c := range conns {
-		conns[i] = p.current(c)
+	for i, c := range conns.Connections {
+		conns.Connections[i] = p.current(c)
 	}
 	p.note("connections", err, conns)
 }

@@ -45,7 +45,7 @@ type Options struct {
 }
 
 // Due are the columns that say when a job is due.
-var Due = []string{"scheduled_for", "next_at", "start_deadline"}
+var Due = []string{"schedule_time", "next_at", "start_deadline"}
 
 // Execer is a connection as the superuser: triggers and references are left out
 // for this session.
@@ -181,6 +181,8 @@ func (t table) expression(c column, o Options, from int) string {
 		return copyID
 	case c.name == "idem_key":
 		return own + " || '-' || i"
+	case c.name == "digest": // another one for each copy; nobody asks for a copy under its key
+		return "sha256(" + own + " || convert_to(i::text, 'UTF8'))"
 	case c.name == "arm_token":
 		return "md5('arm' || i || " + own + ")::uuid"
 	case c.name == "position":

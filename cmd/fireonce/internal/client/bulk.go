@@ -93,7 +93,7 @@ func (c *call) bulk(ctx context.Context, page bulkPage) error {
 	if err := c.noArgs(); err != nil {
 		return err
 	}
-	filter, err := jobFilter(c.cmd)
+	filter, err := c.jobFilter()
 	if err != nil {
 		return err
 	}

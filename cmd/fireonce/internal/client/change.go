@@ -13,18 +13,21 @@ import (
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
-// Rules of this file: a change names the job as it was read. Where the contract
-// wants an etag and none is given, the job is read first, so that two people at
-// two terminals do not undo each other's work unseen.
+// Rules of this file: where the contract wants an etag and none is given, it is the one
+// that the job has now.
 
 func updateCommand() *cli.Command {
 	return &cli.Command{
-		Name: "update", Usage: "change content or labels of a job that is SCHEDULED", ArgsUsage: "[JOB_ID]",
+		Name: "update", Usage: "change content, labels or policies of a job that is SCHEDULED", ArgsUsage: "[JOB]",
 		Description: "The key stays bound to the request that made the job: repeating that request gives the changed job.",
 		Flags: flags(append([]cli.Flag{
 			keyFlag(), etagFlag(),
 			&cli.StringSliceFlag{Name: "label", Usage: "`NAME=VALUE` of the labels that replace all others; may be repeated"},
 			&cli.BoolFlag{Name: "no-labels", Usage: "take all labels away"},
+			&cli.StringFlag{Name: "policy", Usage: "what to do when the outcome stays unknown: `hold`, assume-sent or resend"},
+			&cli.IntFlag{Name: "max-attempts", Usage: "attempts in all; the waits between them are the defaults then", HideDefault: true},
+			&cli.DurationFlag{Name: "attempt-timeout", Usage: "how long one request to the target may take, as a `DURATION`", HideDefault: true},
+			&cli.StringFlag{Name: "time-zone", Usage: "the IANA `NAME` in which to show the time"},
 		}, payloadFlags()...)...),
 		Action: action(update),
 	}
@@ -48,14 +51,18 @@ func update(ctx context.Context, c *call) error {
 		}
 		req.UpdateMask.Paths = append(req.UpdateMask.Paths, "labels")
 	}
-	if len(req.GetUpdateMask().GetPaths()) == 0 {
-		return exit.Usagef("name what to change: new content, --label or --no-labels")
-	}
-	j, err := c.read(ctx)
-	if err != nil {
+	if err := setTerms(c.cmd, req); err != nil {
 		return err
 	}
-	req.JobId, req.Etag = j.GetJobId(), c.etag(j)
+	if len(req.GetUpdateMask().GetPaths()) == 0 {
+		return exit.Usagef("name what to change: new content, --label, --no-labels, --policy, --max-attempts, --attempt-timeout or --time-zone")
+	}
+	if req, err = ofJob(c, req); err != nil {
+		return err
+	}
+	if req.Etag, err = c.etag(ctx); err != nil {
+		return err
+	}
 	ctx, done := unary(ctx)
 	defer done()
 	resp, err := c.Jobs.UpdateJob(ctx, req)
@@ -65,9 +72,34 @@ func update(ctx context.Context, c *call) error {
 	return c.changed(resp, resp.GetJob())
 }
 
+// setTerms names the policies and the time zone that the flags change.
+func setTerms(cmd *cli.Command, req *fireoncev1.UpdateJobRequest) error {
+	mask := req.GetUpdateMask()
+	if cmd.IsSet("policy") {
+		var err error
+		if req.AmbiguityPolicy, err = policy(cmd.String("policy")); err != nil {
+			return err
+		}
+		mask.Paths = append(mask.Paths, "ambiguity_policy")
+	}
+	if cmd.IsSet("max-attempts") {
+		req.RetryPolicy = &fireoncev1.RetryPolicy{MaxAttempts: int32(cmd.Int("max-attempts"))}
+		mask.Paths = append(mask.Paths, "retry_policy")
+	}
+	if cmd.IsSet("attempt-timeout") {
+		req.AttemptTimeout = durationpb.New(cmd.Duration("attempt-timeout"))
+		mask.Paths = append(mask.Paths, "attempt_timeout")
+	}
+	if cmd.IsSet("time-zone") {
+		req.TimeZone = cmd.String("time-zone")
+		mask.Paths = append(mask.Paths, "time_zone")
+	}
+	return nil
+}
+
 func rescheduleCommand() *cli.Command {
 	return &cli.Command{
-		Name: "reschedule", Usage: "move a job that waits for its time", ArgsUsage: "[JOB_ID]",
+		Name: "reschedule", Usage: "move a job that waits for its time", ArgsUsage: "[JOB]",
 		Flags: flags(append(whenFlags(),
 			keyFlag(), etagFlag(),
 			&cli.DurationFlag{Name: "window", Usage: "how late it may start, as a `DURATION`", DefaultText: "as it was"},
@@ -84,11 +116,10 @@ func reschedule(ctx context.Context, c *call) error {
 	if at == nil {
 		return exit.Usagef("say when, with --at or --in")
 	}
-	j, err := c.read(ctx)
+	req, err := ofJob(c, &fireoncev1.RescheduleJobRequest{ScheduleTime: at, Etag: c.cmd.String("etag")})
 	if err != nil {
 		return err
 	}
-	req := &fireoncev1.RescheduleJobRequest{JobId: j.GetJobId(), ScheduledFor: at, Etag: c.etag(j)}
 	if c.cmd.IsSet("window") {
 		req.StartWindow = durationpb.New(c.cmd.Duration("window"))
 	}
@@ -103,22 +134,22 @@ func reschedule(ctx context.Context, c *call) error {
 
 func runNowCommand() *cli.Command {
 	return &cli.Command{
-		Name: "run-now", Usage: "make a waiting job due at once", ArgsUsage: "[JOB_ID]",
-		Description: "It does not pass a pause, a hold or a rate limit, and scheduled_for stays as it is.",
+		Name: "run-now", Usage: "make a waiting job due at once", ArgsUsage: "[JOB]",
+		Description: "It does not pass a pause, a hold or a rate limit, and schedule_time stays as it is.",
 		Flags:       flags(keyFlag(), etagFlag()),
 		Action:      action(runNow),
 	}
 }
 
 func runNow(ctx context.Context, c *call) error {
-	j, err := c.read(ctx)
+	req, err := ofJob(c, &fireoncev1.RunJobNowRequest{Etag: c.cmd.String("etag")})
 	if err != nil {
 		return err
 	}
 	ctx, done := unary(ctx)
 	defer done()
 	// Without --etag it holds whatever the job has come to meanwhile.
-	resp, err := c.Jobs.RunJobNow(ctx, &fireoncev1.RunJobNowRequest{JobId: j.GetJobId(), Etag: c.cmd.String("etag")})
+	resp, err := c.Jobs.RunJobNow(ctx, req)
 	if err != nil {
 		return err
 	}
@@ -127,7 +158,7 @@ func runNow(ctx context.Context, c *call) error {
 
 func retryCommand() *cli.Command {
 	return &cli.Command{
-		Name: "retry", Usage: "give a job that FAILED or EXPIRED another chance", ArgsUsage: "[JOB_ID]",
+		Name: "retry", Usage: "give a job that FAILED or EXPIRED another chance", ArgsUsage: "[JOB]",
 		Flags:  flags(append(whenFlags(), keyFlag(), etagFlag())...),
 		Action: action(retry),
 	}
@@ -138,31 +169,29 @@ func retry(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	j, err := c.read(ctx)
+	req, err := ofJob(c, &fireoncev1.RetryJobRequest{NextAttemptTime: at})
 	if err != nil {
+		return err
+	}
+	if req.Etag, err = c.etag(ctx); err != nil {
 		return err
 	}
 	ctx, done := unary(ctx)
 	defer done()
-	resp, err := c.Jobs.RetryJob(ctx, &fireoncev1.RetryJobRequest{JobId: j.GetJobId(), Etag: c.etag(j), ScheduledFor: at})
+	resp, err := c.Jobs.RetryJob(ctx, req)
 	if err != nil {
 		return err
 	}
 	return c.changed(resp, resp.GetJob())
 }
 
-// read gives the job that the arguments name, without its content.
-func (c *call) read(ctx context.Context) (*fireoncev1.Job, error) {
-	resp, err := c.job(ctx, true)
-	return resp.GetJob(), err
-}
-
-// etag gives --etag, or else the job's as it was read.
-func (c *call) etag(j *fireoncev1.Job) string {
+// etag gives --etag, or else the one that the job has now.
+func (c *call) etag(ctx context.Context) (string, error) {
 	if etag := c.cmd.String("etag"); etag != "" {
-		return etag
+		return etag, nil
 	}
-	return j.GetEtag()
+	resp, err := c.job(ctx, true)
+	return resp.GetJob().GetEtag(), err
 }
 
 // changed prints the answer of a call that changed one job.

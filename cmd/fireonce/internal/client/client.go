@@ -34,8 +34,8 @@ const (
 func Commands() []*cli.Command {
 	return []*cli.Command{
 		scheduleCommand(), batchCommand(), getCommand(), listCommand(), watchCommand(),
-		updateCommand(), rescheduleCommand(), runNowCommand(), cancelCommand(), retryCommand(), resolveCommand(),
-		bulkCommand(), statsCommand(), changeable(connectionsCommand()), connectorsCommand(),
+		updateCommand(), rescheduleCommand(), runNowCommand(), cancelCommand(), deleteCommand(), retryCommand(), resolveCommand(),
+		bulkCommand(), countCommand(), statsCommand(), changeable(connectionsCommand()), connectorsCommand(),
 	}
 }
 
@@ -142,11 +142,6 @@ func flags(own ...cli.Flag) []cli.Flag {
 	)
 }
 
-// keyFlag names a job by its key instead of its id.
-func keyFlag() cli.Flag {
-	return &cli.StringFlag{Name: "key", Usage: "the job's idempotency `KEY`, instead of its id"}
-}
-
 // noArgs refuses arguments that nobody reads.
 func (c *call) noArgs() error {
 	if c.cmd.Args().Present() {
@@ -155,17 +150,11 @@ func (c *call) noArgs() error {
 	return nil
 }
 
-// job reads the job that the arguments name, by id or --key.
+// job reads the job that the arguments name.
 func (c *call) job(ctx context.Context, omitPayload bool) (*fireoncev1.GetJobResponse, error) {
-	key, args := c.cmd.String("key"), c.cmd.Args()
-	req := &fireoncev1.GetJobRequest{OmitPayload: omitPayload}
-	switch {
-	case key != "" && args.Len() == 0:
-		req.By = &fireoncev1.GetJobRequest_IdempotencyKey{IdempotencyKey: key}
-	case key == "" && args.Len() == 1:
-		req.By = &fireoncev1.GetJobRequest_JobId{JobId: args.First()}
-	default:
-		return nil, exit.Usagef("name one job, by its id or with --key")
+	req, err := ofJob(c, &fireoncev1.GetJobRequest{OmitPayload: omitPayload})
+	if err != nil {
+		return nil, err
 	}
 	ctx, cancel := unary(ctx)
 	defer cancel()

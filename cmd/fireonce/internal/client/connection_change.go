@@ -20,7 +20,7 @@ import (
 // one or the other: a credential is a file, and the user whose password is in it.
 
 // commonFlags are those of `create` that say neither settings nor a credential.
-var commonFlags = []string{"connector", "name", "key", "max-in-flight", "max-per-minute", "server", "json"}
+var commonFlags = []string{"connector", "name", "label", "key", "max-in-flight", "max-per-minute", "server", "json"}
 
 // changeable adds to the commands on connections those that change one.
 func changeable(connections *cli.Command) *cli.Command {
@@ -45,17 +45,19 @@ func changeable(connections *cli.Command) *cli.Command {
 }
 
 func changeCommands(settings, secrets []cli.Flag) []*cli.Command {
-	const one = "CONNECTION_ID"
+	const one = "CONNECTION"
 	etag := func() cli.Flag {
 		return &cli.StringFlag{Name: "etag", Usage: "the connection as you saw it; default: as it is now"}
 	}
 	return []*cli.Command{
 		{
-			Name: "update", Usage: "change name, limits or settings", ArgsUsage: one,
+			Name: "update", Usage: "change name, labels, limits or settings", ArgsUsage: one,
 			Description: "Settings are replaced whole: give all of them, as for a new connection. Jobs with an attempt keep their class.",
 			Flags: flags(append([]cli.Flag{
-				etag(),
+				etag(), connectionKeyFlag(),
 				&cli.StringFlag{Name: "name", Usage: "what people call it"},
+				&cli.StringSliceFlag{Name: "label", Usage: "all its labels: `NAME=VALUE`; may be repeated"},
+				&cli.BoolFlag{Name: "no-labels", Usage: "take all its labels away"},
 				&cli.IntFlag{Name: "max-in-flight", Usage: "jobs that are sent at one time; 0: 100", HideDefault: true},
 				&cli.IntFlag{Name: "max-per-minute", Usage: "starts in a minute; 0: no limit", HideDefault: true},
 			}, settings...)...),
@@ -65,47 +67,39 @@ func changeCommands(settings, secrets []cli.Flag) []*cli.Command {
 			Name: "rotate", Usage: "replace the credential, and let waiting jobs go on", ArgsUsage: one,
 			Description: "Of the same account: the platform is asked where it tells. The old credential is erased. To try one again that\n" +
 				"the platform refused, give it again.",
-			Flags:  flags(append([]cli.Flag{etag(), &cli.StringFlag{Name: "connector", Hidden: true}}, secrets...)...),
+			Flags:  flags(append([]cli.Flag{etag(), connectionKeyFlag(), &cli.StringFlag{Name: "connector", Hidden: true}}, secrets...)...),
 			Action: action(rotateCredential),
 		},
 		{
 			Name: "test", Usage: "check settings and credential without any effect", ArgsUsage: one,
-			Flags: flags(), Action: action(testConnection),
+			Flags: flags(connectionKeyFlag()), Action: action(testConnection),
 		},
 		{
 			Name: "pause", Usage: "start no job of it until it is resumed", ArgsUsage: one,
-			Flags:  flags(&cli.StringFlag{Name: "reason", Usage: "why, in a line that is shown"}),
+			Flags:  flags(connectionKeyFlag(), &cli.StringFlag{Name: "reason", Usage: "why, in a line that is shown"}),
 			Action: action(pauseConnection),
 		},
 		{
 			Name: "resume", Usage: "end a pause", ArgsUsage: one,
-			Flags:  flags(&cli.BoolFlag{Name: "expire-missed", Usage: "what fell due in the pause expires instead of running now"}),
+			Flags:  flags(connectionKeyFlag(), &cli.BoolFlag{Name: "expire-missed", Usage: "what fell due in the pause expires instead of running now"}),
 			Action: action(resumeConnection),
 		},
 		{
 			Name: "delete", Usage: "erase the credential; the history of its jobs stays", ArgsUsage: one,
-			Flags: flags(etag()), Action: action(deleteConnection),
+			Flags: flags(etag(), connectionKeyFlag()), Action: action(deleteConnection),
 		},
 	}
 }
 
-// connectionID is the one argument.
-func (c *call) connectionID() (string, error) {
-	if c.cmd.Args().Len() != 1 {
-		return "", exit.Usagef("name one connection by its id")
-	}
-	return c.cmd.Args().First(), nil
-}
-
 // readConnection gives the connection that the argument names.
 func (c *call) readConnection(ctx context.Context) (*fireoncev1.Connection, error) {
-	id, err := c.connectionID()
+	req, err := ofConnection(c, &fireoncev1.GetConnectionRequest{})
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := unary(ctx)
 	defer cancel()
-	resp, err := c.Connections.GetConnection(ctx, &fireoncev1.GetConnectionRequest{ConnectionId: id})
+	resp, err := c.Connections.GetConnection(ctx, req)
 	return resp.GetConnection(), err
 }
 
@@ -125,7 +119,7 @@ func updateConnection(settings []cli.Flag) func(context.Context, *call) error {
 			return err
 		}
 		req := &fireoncev1.UpdateConnectionRequest{
-			ConnectionId: conn.GetConnectionId(), Etag: conn.GetEtag(), UpdateMask: &fieldmaskpb.FieldMask{},
+			Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: conn.GetConnectionId()}, Etag: conn.GetEtag(), UpdateMask: &fieldmaskpb.FieldMask{},
 		}
 		if etag := c.cmd.String("etag"); etag != "" {
 			req.Etag = etag
@@ -148,6 +142,16 @@ func setUpdate(cmd *cli.Command, req *fireoncev1.UpdateConnectionRequest, conn *
 	mask := req.GetUpdateMask()
 	if cmd.IsSet("name") {
 		req.DisplayName, mask.Paths = cmd.String("name"), append(mask.Paths, "display_name")
+	}
+	if cmd.IsSet("label") || cmd.Bool("no-labels") {
+		var err error
+		if req.Labels, err = labels(cmd); err != nil {
+			return err
+		}
+		if cmd.Bool("no-labels") && len(req.GetLabels()) > 0 {
+			return exit.Usagef("give --label or --no-labels, not both")
+		}
+		mask.Paths = append(mask.Paths, "labels")
 	}
 	if cmd.IsSet("max-in-flight") || cmd.IsSet("max-per-minute") {
 		// The one that is not given stays.
@@ -173,7 +177,7 @@ func setUpdate(cmd *cli.Command, req *fireoncev1.UpdateConnectionRequest, conn *
 		mask.Paths = append(mask.Paths, string(member.Name()))
 	}
 	if len(mask.GetPaths()) == 0 {
-		return exit.Usagef("name what to change: --name, limits or settings")
+		return exit.Usagef("name what to change: --name, --label, limits or settings")
 	}
 	return nil
 }
@@ -201,7 +205,7 @@ func rotateCredential(ctx context.Context, c *call) error {
 	defer cancel()
 	// Without --etag it replaces whatever credential there is by now.
 	resp, err := c.Connections.RotateCredential(ctx, &fireoncev1.RotateCredentialRequest{
-		ConnectionId: conn.GetConnectionId(), Credential: secret, Etag: c.cmd.String("etag"),
+		Connection: &fireoncev1.RotateCredentialRequest_ConnectionId{ConnectionId: conn.GetConnectionId()}, Credential: secret, Etag: c.cmd.String("etag"),
 	})
 	if err != nil {
 		return err
@@ -210,13 +214,13 @@ func rotateCredential(ctx context.Context, c *call) error {
 }
 
 func testConnection(ctx context.Context, c *call) error {
-	id, err := c.connectionID()
+	req, err := ofConnection(c, &fireoncev1.TestConnectionRequest{})
 	if err != nil {
 		return err
 	}
 	ctx, cancel := unary(ctx)
 	defer cancel()
-	resp, err := c.Connections.TestConnection(ctx, &fireoncev1.TestConnectionRequest{ConnectionId: id})
+	resp, err := c.Connections.TestConnection(ctx, req)
 	if err != nil {
 		return err
 	}
@@ -236,13 +240,13 @@ func testConnection(ctx context.Context, c *call) error {
 }
 
 func pauseConnection(ctx context.Context, c *call) error {
-	id, err := c.connectionID()
+	req, err := ofConnection(c, &fireoncev1.PauseConnectionRequest{Reason: c.cmd.String("reason")})
 	if err != nil {
 		return err
 	}
 	ctx, cancel := unary(ctx)
 	defer cancel()
-	resp, err := c.Connections.PauseConnection(ctx, &fireoncev1.PauseConnectionRequest{ConnectionId: id, Reason: c.cmd.String("reason")})
+	resp, err := c.Connections.PauseConnection(ctx, req)
 	if err != nil {
 		return err
 	}
@@ -250,15 +254,13 @@ func pauseConnection(ctx context.Context, c *call) error {
 }
 
 func resumeConnection(ctx context.Context, c *call) error {
-	id, err := c.connectionID()
+	req, err := ofConnection(c, &fireoncev1.ResumeConnectionRequest{ExpireMissed: c.cmd.Bool("expire-missed")})
 	if err != nil {
 		return err
 	}
 	ctx, cancel := unary(ctx)
 	defer cancel()
-	resp, err := c.Connections.ResumeConnection(ctx, &fireoncev1.ResumeConnectionRequest{
-		ConnectionId: id, ExpireMissed: c.cmd.Bool("expire-missed"),
-	})
+	resp, err := c.Connections.ResumeConnection(ctx, req)
 	if err != nil {
 		return err
 	}
@@ -266,13 +268,13 @@ func resumeConnection(ctx context.Context, c *call) error {
 }
 
 func deleteConnection(ctx context.Context, c *call) error {
-	id, err := c.connectionID()
+	req, err := ofConnection(c, &fireoncev1.DeleteConnectionRequest{Etag: c.cmd.String("etag")})
 	if err != nil {
 		return err
 	}
 	ctx, cancel := unary(ctx)
 	defer cancel()
-	resp, err := c.Connections.DeleteConnection(ctx, &fireoncev1.DeleteConnectionRequest{ConnectionId: id, Etag: c.cmd.String("etag")})
+	resp, err := c.Connections.DeleteConnection(ctx, req)
 	if err != nil {
 		return err
 	}

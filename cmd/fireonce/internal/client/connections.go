@@ -30,12 +30,15 @@ func connectionsCommand() *cli.Command {
 					&cli.StringFlag{Name: "connector", Usage: "`NAME`: webhook, http, feed, mastodon, bluesky, x, tiktok, slack, smtp, resend or one of the server's own", Value: "webhook"},
 					&cli.StringFlag{Name: "name", Usage: "what people call it"},
 					&cli.StringFlag{Name: "receiver-dedupes", Usage: "webhook and http: `yes` or no; mastodon: unless the server is to be asked"},
+					&cli.BoolFlag{Name: "dedupes-in-flight", Usage: "with yes: two requests with one key that it processes concurrently have one effect"},
 					&cli.DurationFlag{Name: "key-window", Usage: "with yes: for how long it remembers a key, as a `DURATION`", HideDefault: true},
 					&cli.StringSliceFlag{Name: "origin", Usage: "webhook and http: a `URL` without path that jobs may address; may be repeated; needed where secrets are sent as they are"},
 					&cli.StringSliceFlag{Name: "path", Usage: "http: a `PATH` that jobs may address, with a slash at its end for what is below it; may be repeated; default any"},
 					&cli.StringSliceFlag{Name: "method", Usage: "http: a `METHOD` that jobs may use; may be repeated; default any"},
 					&cli.StringSliceFlag{Name: "id-json-pointer", Usage: "http: a `POINTER` at which jobs may find an id in an answer, such as /id; may be repeated; default none"},
 					&cli.BoolFlag{Name: "quote-answers", Usage: "webhook and http: quote answers in errors although requests carry a credential, which a receiver may repeat"},
+					&cli.StringSliceFlag{Name: "keep-header", Usage: "webhook and http: a header of answers, by `NAME`, that is kept with each attempt; may be repeated"},
+					&cli.IntFlag{Name: "keep-body", Usage: "webhook and http: how many `BYTES` of each answer's body are kept with the attempt; at most 16384", DefaultText: "none"},
 					&cli.StringFlag{Name: "base-url", Usage: "feed, mastodon and bluesky: where its API lives, a `URL`"},
 					&cli.DurationFlag{Name: "read-lag", Usage: "feed: how long after a write a read may still miss it, as a `DURATION`", DefaultText: "the connector's"},
 					&cli.StringFlag{Name: "source", Usage: "tiktok: `upload`, or pull to have TikTok fetch files from their URLs", DefaultText: "upload"},
@@ -51,15 +54,17 @@ func connectionsCommand() *cli.Command {
 					&cli.StringFlag{Name: "secret-file", Usage: "signing secrets, from a `FILE`; - reads standard input"},
 					&cli.StringFlag{Name: "token-file", Usage: "a bearer token, from a `FILE`; - reads standard input"},
 					&cli.StringFlag{Name: "credential-file", Usage: "a credential of any kind as JSON, from a `FILE`; - reads standard input"},
-					&cli.StringFlag{Name: "key", Usage: "the idempotency `KEY` of this call; default: a new one"},
+					&cli.StringFlag{Name: "key", Usage: "the `KEY` by which you find the connection again, and by which a repeat of this call finds it; default: a new one"},
+					&cli.StringSliceFlag{Name: "label", Usage: "`NAME=VALUE`, to find it by; may be repeated"},
 					&cli.IntFlag{Name: "max-in-flight", Usage: "jobs that are sent at one time", DefaultText: "100"},
 					&cli.IntFlag{Name: "max-per-minute", Usage: "starts in a minute", DefaultText: "no limit"},
 				),
 				Action: action(createConnection),
 			},
 			{
-				Name: "get", Usage: "show a connection", ArgsUsage: "CONNECTION_ID",
-				Flags: flags(), Action: action(getConnection),
+				Name: "get", Usage: "show a connection", ArgsUsage: "CONNECTION",
+				Description: "CONNECTION is its id, or the key under which it was created, also by a login.",
+				Flags:       flags(connectionKeyFlag()), Action: action(getConnection),
 			},
 			{
 				Name: "list", Usage: "list connections, newest first",
@@ -68,6 +73,12 @@ func connectionsCommand() *cli.Command {
 					&cli.StringFlag{Name: "page-token", Usage: "go on where a page ended"},
 					&cli.BoolFlag{Name: "show-deleted", Usage: "deleted ones too"},
 					&cli.BoolFlag{Name: "held", Usage: "only those on which jobs wait for a person: paused, or the credential refused"},
+					&cli.StringSliceFlag{Name: "state", Usage: "only those in this `STATE`, e.g. auth-hold; may be repeated"},
+					&cli.StringSliceFlag{Name: "connector", Usage: "only those of the connector with this `NAME`; may be repeated"},
+					&cli.StringSliceFlag{Name: "label", Usage: "only those with `NAME=VALUE`; may be repeated, all must match"},
+					&cli.StringFlag{Name: "account", Usage: "only those of this account, as the platform `NAMES` it"},
+					&cli.StringFlag{Name: "text", Usage: "only those with this `TEXT` in their name, account or key"},
+					&cli.StringFlag{Name: "expires-before", Usage: "only those whose credential ends before this RFC 3339 `TIME`"},
 				),
 				Action: action(listConnections),
 			},
@@ -127,6 +138,10 @@ func newConnection(cmd *cli.Command) (*fireoncev1.CreateConnectionRequest, error
 	if err := setSettings(cmd, conn); err != nil {
 		return nil, err
 	}
+	var err error
+	if conn.Labels, err = labels(cmd); err != nil {
+		return nil, err
+	}
 	key := cmd.String("key")
 	if key == "" {
 		id, err := uuid.NewV7()
@@ -139,12 +154,13 @@ func newConnection(cmd *cli.Command) (*fireoncev1.CreateConnectionRequest, error
 }
 
 func getConnection(ctx context.Context, c *call) error {
-	if c.cmd.Args().Len() != 1 {
-		return exit.Usagef("name one connection by its id")
+	req, err := ofConnection(c, &fireoncev1.GetConnectionRequest{})
+	if err != nil {
+		return err
 	}
 	ctx, cancel := unary(ctx)
 	defer cancel()
-	resp, err := c.Connections.GetConnection(ctx, &fireoncev1.GetConnectionRequest{ConnectionId: c.cmd.Args().First()})
+	resp, err := c.Connections.GetConnection(ctx, req)
 	if err != nil {
 		return err
 	}
@@ -159,11 +175,16 @@ func listConnections(ctx context.Context, c *call) error {
 	if err := c.noArgs(); err != nil {
 		return err
 	}
+	filter, err := connectionFilter(c.cmd)
+	if err != nil {
+		return err
+	}
+	filter.ShowDeleted = c.cmd.Bool("show-deleted")
 	ctx, cancel := unary(ctx)
 	defer cancel()
 	resp, err := c.Connections.ListConnections(ctx, &fireoncev1.ListConnectionsRequest{
 		PageSize: int32(c.cmd.Int("page-size")), PageToken: c.cmd.String("page-token"),
-		ShowDeleted: c.cmd.Bool("show-deleted"), HeldOnly: c.cmd.Bool("held"),
+		Filter: filter,
 	})
 	if err != nil {
 		return err

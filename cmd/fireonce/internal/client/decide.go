@@ -16,7 +16,7 @@ func etagFlag() cli.Flag {
 
 func cancelCommand() *cli.Command {
 	return &cli.Command{
-		Name: "cancel", Usage: "stop further sends of a job", ArgsUsage: "[JOB_ID]",
+		Name: "cancel", Usage: "stop further sends of a job", ArgsUsage: "[JOB]",
 		Flags: flags(
 			keyFlag(), etagFlag(),
 			&cli.StringFlag{Name: "reason", Usage: "why, for the record"},
@@ -26,16 +26,14 @@ func cancelCommand() *cli.Command {
 }
 
 func cancel(ctx context.Context, c *call) error {
-	found, err := c.job(ctx, true)
+	req, err := ofJob(c, &fireoncev1.CancelJobRequest{Etag: c.cmd.String("etag"), Reason: c.cmd.String("reason")})
 	if err != nil {
 		return err
 	}
 	ctx, done := unary(ctx)
 	defer done()
 	// Without --etag a cancel holds whatever the job has come to meanwhile.
-	resp, err := c.Jobs.CancelJob(ctx, &fireoncev1.CancelJobRequest{
-		JobId: found.GetJob().GetJobId(), Etag: c.cmd.String("etag"), Reason: c.cmd.String("reason"),
-	})
+	resp, err := c.Jobs.CancelJob(ctx, req)
 	if err != nil {
 		return err
 	}
@@ -53,12 +51,13 @@ func cancel(ctx context.Context, c *call) error {
 
 func resolveCommand() *cli.Command {
 	return &cli.Command{
-		Name: "resolve", Usage: "decide about a job whose outcome is unknown", ArgsUsage: "[JOB_ID]",
+		Name: "resolve", Usage: "decide about a job whose outcome is unknown", ArgsUsage: "[JOB]",
 		Description: "sent: the effect exists. not-sent: it does not, and is given up. resend: it does not, send again;\n" +
 			"this DUPLICATES the effect if you are wrong. cancel: it does not, and is no longer wanted.",
 		Flags: flags(append(resolveFlags(),
-			keyFlag(), etagFlag(),
+			keyFlag(), &cli.StringFlag{Name: "etag", Usage: "the job as you saw it, by the `ETAG` that get and watch print; required"},
 			&cli.StringFlag{Name: "external-id", Usage: "with sent: the target's `ID` of the effect"},
+			&cli.StringFlag{Name: "effect-key", Usage: "with resend, of a job that was given its effect key: the `KEY` of the new effect"},
 		)...),
 		Action: action(resolve),
 	}
@@ -69,20 +68,36 @@ func resolve(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	j, err := c.read(ctx)
-	if err != nil {
-		return err
-	}
-	ctx, done := unary(ctx)
-	defer done()
-	resp, err := c.Jobs.ResolveJob(ctx, &fireoncev1.ResolveJobRequest{
-		JobId: j.GetJobId(), Etag: c.etag(j), Decision: decision, Note: c.cmd.String("note"),
-		ExternalId: c.cmd.String("external-id"), OverrideReconciler: c.cmd.Bool("override-reconciler"),
+	req, err := ofJob(c, &fireoncev1.ResolveJobRequest{
+		Decision: decision, Note: c.cmd.String("note"),
+		ExternalId: c.cmd.String("external-id"), EffectKey: c.cmd.String("effect-key"), OverrideReconciler: c.cmd.Bool("override-reconciler"),
 	})
 	if err != nil {
 		return err
 	}
+	if req.Etag = c.cmd.String("etag"); req.GetEtag() == "" {
+		return c.showToDecide(ctx)
+	}
+	ctx, done := unary(ctx)
+	defer done()
+	resp, err := c.Jobs.ResolveJob(ctx, req)
+	if err != nil {
+		return err
+	}
 	return c.changed(resp, resp.GetJob())
+}
+
+// showToDecide shows a job to a person who decides without saying which state of it they
+// have seen.
+func (c *call) showToDecide(ctx context.Context) error {
+	resp, err := c.job(ctx, true)
+	if err != nil {
+		return err
+	}
+	if !c.out.json {
+		c.out.job(resp.GetJob())
+	}
+	return exit.Usagef("name the state of the job that you decide on: if it is the present one, repeat with --etag %s", resp.GetJob().GetEtag())
 }
 
 func decisionOf(cmd *cli.Command) (fireoncev1.Resolution_Decision, error) {

@@ -35,12 +35,13 @@ var loginSettings = []string{"base-url", "receiver-dedupes", "source", "channel"
 func loginCommand(settings []cli.Flag) *cli.Command {
 	own := []cli.Flag{
 		&cli.StringFlag{Name: "connector", Usage: "`NAME` of a new connection's connector: mastodon, x, tiktok, slack or one of the server's own"},
-		&cli.StringFlag{Name: "connection", Usage: "instead: log in again for the connection with this `ID`"},
+		&cli.StringFlag{Name: "connection", Usage: "instead: log in again for the connection with this `ID` or key"},
 		&cli.StringFlag{Name: "app", Usage: "the operator's OAuth app, by its `NAME`", DefaultText: "called as the connector"},
 		&cli.StringFlag{Name: "redirect-url", Usage: "the login comes back to this `URL` of the app's, and you paste it here; default: to the server"},
 		&cli.DurationFlag{Name: "wait", Usage: "how long to wait for the login, as a `DURATION`", DefaultText: "as long as it is good, 10m"},
 		&cli.StringFlag{Name: "name", Usage: "what people call the new connection"},
-		&cli.StringFlag{Name: "key", Usage: "the idempotency `KEY` of the new connection; default: a new one"},
+		&cli.StringFlag{Name: "key", Usage: "the `KEY` of the new connection, by which `connections get` finds it after the login; default: a new one"},
+		&cli.StringSliceFlag{Name: "label", Usage: "`NAME=VALUE`, to find the new connection by; may be repeated"},
 		&cli.IntFlag{Name: "max-in-flight", Usage: "jobs that are sent at one time", DefaultText: "100"},
 		&cli.IntFlag{Name: "max-per-minute", Usage: "starts in a minute", DefaultText: "no limit"},
 	}
@@ -67,8 +68,9 @@ type loginOf struct {
 	begun *fireoncev1.StartOAuthResponse
 	// before is the connection that is logged in to again; nil: a new one is made.
 	before *fireoncev1.Connection
-	// newest is the newest connection there was before; empty: there was none.
-	newest string
+	// had is the credential that the key's connection had before; existed: there was one.
+	had     string
+	existed bool
 }
 
 func loginConnection(ctx context.Context, c *call) error {
@@ -97,13 +99,13 @@ func loginConnection(ctx context.Context, c *call) error {
 
 // target says what the login is for.
 func (l *loginOf) target(ctx context.Context) error {
-	id, cmd := l.cmd.String("connection"), l.cmd
+	name, cmd := l.cmd.String("connection"), l.cmd
 	switch {
-	case id == "" && cmd.String("connector") == "":
+	case name == "" && cmd.String("connector") == "":
 		return exit.Usagef("give --connector for a new connection, or --connection to log in again")
 	case cmd.IsSet("wait") && cmd.Duration("wait") <= 0:
 		return exit.Usagef("--wait must be more than 0")
-	case id == "":
+	case name == "":
 		create, err := newConnection(cmd)
 		if err != nil {
 			return err
@@ -112,34 +114,39 @@ func (l *loginOf) target(ctx context.Context) error {
 		if l.req.GetApp() == "" {
 			l.req.App = create.GetConnection().GetConnector()
 		}
-		return l.readNewest(ctx)
+		return l.readPresent(ctx)
 	}
-	for _, name := range append([]string{"connector", "name", "key", "max-in-flight", "max-per-minute"}, loginSettings...) {
+	for _, name := range append([]string{"connector", "name", "label", "key", "max-in-flight", "max-per-minute"}, loginSettings...) {
 		if cmd.IsSet(name) {
 			return exit.Usagef("--%s does not go with --connection", name)
 		}
 	}
 	ctx, cancel := unary(ctx)
 	defer cancel()
-	resp, err := l.Connections.GetConnection(ctx, &fireoncev1.GetConnectionRequest{ConnectionId: id})
+	id, key := idOrKey(name)
+	resp, err := l.Connections.GetConnection(ctx, named(&fireoncev1.GetConnectionRequest{}, "connection_id", id, key))
 	if err != nil {
 		return err
 	}
 	l.before = resp.GetConnection()
-	l.req.Target = &fireoncev1.StartOAuthRequest_ConnectionId{ConnectionId: id}
+	l.req.Target = &fireoncev1.StartOAuthRequest_ConnectionId{ConnectionId: l.before.GetConnectionId()}
 	if l.req.GetApp() == "" {
 		l.req.App = l.before.GetConnector()
 	}
 	return nil
 }
 
-func (l *loginOf) readNewest(ctx context.Context) error {
+// readPresent reads what credential the connection has that the key is bound to already,
+// if there is one: the login replaces that.
+func (l *loginOf) readPresent(ctx context.Context) error {
 	ctx, cancel := unary(ctx)
 	defer cancel()
-	resp, err := l.Connections.ListConnections(ctx, &fireoncev1.ListConnectionsRequest{PageSize: 1, ShowDeleted: true})
-	if err == nil && len(resp.GetConnections()) > 0 {
-		l.newest = resp.GetConnections()[0].GetConnectionId()
+	key := l.req.GetCreate().GetIdempotencyKey()
+	resp, err := l.Connections.GetConnection(ctx, named(&fireoncev1.GetConnectionRequest{}, "connection_id", "", key))
+	if exit.Code(err) == exit.NotFound {
+		return nil
 	}
+	l.had, l.existed = resp.GetConnection().GetCredentialFingerprint(), true
 	return err
 }
 
@@ -180,7 +187,7 @@ func (l *loginOf) wait(ctx context.Context) (*fireoncev1.CompleteOAuthResponse, 
 		conn, err := l.look(ctx)
 		switch code := exit.Code(err); {
 		case conn != nil:
-			return &fireoncev1.CompleteOAuthResponse{Connection: conn, Created: l.before == nil}, nil
+			return &fireoncev1.CompleteOAuthResponse{Connection: conn, Created: l.before == nil && !l.existed}, nil
 		case err != nil && code != exit.Unavailable:
 			return nil, err
 		}
@@ -193,33 +200,21 @@ func (l *loginOf) look(ctx context.Context) (*fireoncev1.Connection, error) {
 	ctx, cancel := unary(ctx)
 	defer cancel()
 	if l.before != nil {
-		resp, err := l.Connections.GetConnection(ctx, &fireoncev1.GetConnectionRequest{ConnectionId: l.before.GetConnectionId()})
+		resp, err := l.Connections.GetConnection(ctx, &fireoncev1.GetConnectionRequest{Connection: &fireoncev1.GetConnectionRequest_ConnectionId{ConnectionId: l.before.GetConnectionId()}})
 		if err != nil || resp.GetConnection().GetCredentialFingerprint() == l.before.GetCredentialFingerprint() {
 			return nil, err
 		}
 		return resp.GetConnection(), nil
 	}
-	resp, err := l.Connections.ListConnections(ctx, &fireoncev1.ListConnectionsRequest{PageSize: 500})
-	if err != nil {
-		return nil, err
-	}
-	want := l.req.GetCreate().GetConnection()
-	var found []*fireoncev1.Connection
-	for _, c := range resp.GetConnections() {
-		if c.GetConnectionId() <= l.newest {
-			break // ids rise with time
-		}
-		if c.GetConnector() == want.GetConnector() && c.GetDisplayName() == want.GetDisplayName() {
-			found = append(found, c)
-		}
-	}
-	switch len(found) {
-	case 0:
+	key := l.req.GetCreate().GetIdempotencyKey()
+	resp, err := l.Connections.GetConnection(ctx, named(&fireoncev1.GetConnectionRequest{}, "connection_id", "", key))
+	switch now := resp.GetConnection(); {
+	case exit.Code(err) == exit.NotFound:
 		return nil, nil
-	case 1:
-		return found[0], nil
+	case err != nil || now.GetDeleteTime() != nil || now.GetCredentialFingerprint() == l.had:
+		return nil, err
 	default:
-		return nil, errors.New("several such connections have just been made: see `fireonce connections list` for yours")
+		return now, nil
 	}
 }
 

@@ -47,9 +47,10 @@ func (p *printer) messages(list []message) error {
 	return nil
 }
 
-// writeJSON formats by itself: protojson varies its spaces on purpose.
+// writeJSON formats by itself: protojson varies its spaces on purpose. Like the server it
+// writes false and 0.
 func (p *printer) writeJSON(m message, format func(*bytes.Buffer, []byte) error) error {
-	raw, err := protojson.Marshal(m)
+	raw, err := protojson.MarshalOptions{EmitDefaultValues: true}.Marshal(m)
 	if err != nil {
 		return fmt.Errorf("print: %w", err)
 	}
@@ -60,14 +61,6 @@ func (p *printer) writeJSON(m message, format func(*bytes.Buffer, []byte) error)
 	out.WriteByte('\n')
 	_, err = p.w.Write(out.Bytes())
 	return err
-}
-
-func asMessages[M message](list []M) []message {
-	out := make([]message, len(list))
-	for i, m := range list {
-		out[i] = m
-	}
-	return out
 }
 
 func (p *printer) line(format string, args ...any) { fmt.Fprintf(p.w, format+"\n", args...) }

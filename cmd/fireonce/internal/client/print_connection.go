@@ -16,7 +16,9 @@ func (p *printer) connection(c *fireoncev1.Connection) {
 	p.fields(
 		"Connection", c.GetConnectionId(),
 		"Name", c.GetDisplayName(),
+		"Key", c.GetIdempotencyKey(),
 		"Connector", c.GetConnector(),
+		"Labels", labelsLine(c.GetLabels()),
 		"State", words(c.GetState().String(), "CONNECTION_STATE_"),
 		"Because", c.GetStateReason(),
 		"Class", words(c.GetEffectClass().String(), "EFFECT_CLASS_"),
@@ -37,9 +39,13 @@ func (p *printer) connection(c *fireoncev1.Connection) {
 
 func keyWindow(c *fireoncev1.Connection) string {
 	for _, w := range []*durationpb.Duration{c.GetWebhook().GetKeyWindow(), c.GetHttp().GetKeyWindow()} {
-		if w != nil {
-			return w.AsDuration().String()
+		if w == nil {
+			continue
 		}
+		if c.GetWebhook().GetDedupesInFlight() || c.GetHttp().GetDedupesInFlight() {
+			return w.AsDuration().String() + ", also of requests under way"
+		}
+		return w.AsDuration().String()
 	}
 	return ""
 }

@@ -1,19 +1,20 @@
 package client
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
-	"github.com/fireonce/fireonce/internal/job"
 )
 
 func (p *printer) scheduled(resp *fireoncev1.ScheduleJobResponse, validated bool) {
 	switch {
 	case validated:
-		p.line("Valid. Nothing was stored.")
+		p.line("Valid. Nothing was stored; the platform and the credential were not asked.")
 		return
 	case resp.GetCreated():
 		p.line("Scheduled.")
@@ -28,8 +29,8 @@ func (p *printer) brief(j *fireoncev1.Job) {
 		"Job", j.GetJobId(),
 		"Key", j.GetIdempotencyKey(),
 		"State", stateName(j.GetState()),
-		"Scheduled for", stamp(j.GetScheduledFor())+away(j.GetScheduledFor()),
-		"Waits", j.GetBlockedReason(),
+		"Scheduled for", stamp(j.GetScheduleTime())+away(j.GetScheduleTime()),
+		"Blocked", j.GetBlockedReason().GetMessage(),
 	)
 }
 
@@ -37,24 +38,28 @@ func (p *printer) job(j *fireoncev1.Job) {
 	p.fields(
 		"Job", j.GetJobId(),
 		"State", stateLine(j),
-		"Waits", j.GetBlockedReason(),
+		"Blocked", j.GetBlockedReason().GetMessage(),
 		"Key", j.GetIdempotencyKey(),
 		"Connection", j.GetConnectionId(),
 		"Class", words(j.GetEffectClass().String(), "EFFECT_CLASS_"),
-		"Scheduled for", stamp(j.GetScheduledFor()),
+		"Scheduled for", stamp(j.GetScheduleTime()),
+		"Replies to", j.GetReplyToJobId(),
+		"Waits until", stamp(j.GetWaitDeadline()),
 		"Start before", stamp(j.GetStartDeadline()),
 		"Next attempt", stamp(j.GetNextAttemptTime()),
 		"Next look", stamp(j.GetNextLookTime()),
+		"RESEND from", resendLine(j),
 		"Policy", words(j.GetAmbiguityPolicy().String(), "AMBIGUITY_POLICY_"),
 		"Attempts", attemptsLine(j),
 		"Effect", effectLine(j.GetEffect()),
+		"Answer", strings.Join(answerLines(j.GetLastAttempt().GetAnswer()), "; "),
 		"Last error", errorLine(j.GetLastError()),
 		"Resolution", resolutionLine(j.GetResolution()),
 		"Cancel asked", stamp(j.GetCancelRequestTime()),
 		"Labels", labelsLine(j.GetLabels()),
 		"Created", stamp(j.GetCreateTime()),
 		"Ended", stamp(j.GetEndTime()),
-		"Content", payloadLine(j.GetPayload()),
+		"Content", contentLine(j),
 		"Etag", j.GetEtag(),
 	)
 }
@@ -70,11 +75,18 @@ func stateLine(j *fireoncev1.Job) string {
 	}
 }
 
+// resendLine says from when a person may choose RESEND, as long as it is not yet.
+func resendLine(j *fireoncev1.Job) string {
+	if t := j.GetResendAllowedTime(); t != nil && t.AsTime().After(time.Now()) {
+		return stamp(t) + away(t)
+	}
+	return ""
+}
+
 func attemptsLine(j *fireoncev1.Job) string {
 	line := strconv.Itoa(int(j.GetAttemptCount()))
 	if j.GetFailureCount() > 0 {
-		budget := job.RetryPolicy{MaxAttempts: int(j.GetRetryPolicy().GetMaxAttempts())}.Attempts()
-		line += fmt.Sprintf(", %d of %d failures used", j.GetFailureCount(), budget)
+		line += fmt.Sprintf(", %d of %d failures used", j.GetFailureCount(), j.GetRetryPolicy().GetMaxAttempts())
 	}
 	if j.GetRound() > 1 {
 		line += fmt.Sprintf(", round %d", j.GetRound())
@@ -129,6 +141,14 @@ func labelsLine(labels map[string]string) string {
 	return strings.Join(pairs, " ")
 }
 
+// contentLine is payloadLine, or says why there is none.
+func contentLine(j *fireoncev1.Job) string {
+	if j.GetContentWithheld() {
+		return "withheld: this API key lacks the scope payloads:read"
+	}
+	return payloadLine(j.GetPayload())
+}
+
 func payloadLine(p *fireoncev1.Payload) string {
 	const shown = 60
 	switch kind := p.GetKind().(type) {
@@ -148,7 +168,7 @@ func payloadLine(p *fireoncev1.Payload) string {
 	case *fireoncev1.Payload_SocialPost:
 		return "post: " + short(kind.SocialPost.GetText(), shown)
 	case *fireoncev1.Payload_HttpRequest:
-		return words(kind.HttpRequest.GetMethod().String(), "HTTP_METHOD_") + " " + kind.HttpRequest.GetUrl()
+		return cmp.Or(words(kind.HttpRequest.GetMethod().String(), "HTTP_METHOD_"), "POST") + " " + kind.HttpRequest.GetUrl()
 	case *fireoncev1.Payload_Email:
 		to := slices.Concat(kind.Email.GetTo(), kind.Email.GetCc(), kind.Email.GetBcc())
 		return "e-mail to " + short(strings.Join(to, ", "), shown) + ": " + short(kind.Email.GetSubject(), shown)
@@ -165,12 +185,12 @@ func (p *printer) jobs(jobs []*fireoncev1.Job) {
 	const shown = 48
 	rows := [][]string{{"JOB", "STATE", "SCHEDULED FOR", "ATTEMPTS", "KEY", "NOTE"}}
 	for _, j := range jobs {
-		note := j.GetBlockedReason()
+		note := j.GetBlockedReason().GetMessage()
 		if note == "" && j.GetEffect() == nil {
 			note = errorLine(j.GetLastError())
 		}
 		rows = append(rows, []string{
-			j.GetJobId(), stateName(j.GetState()), stamp(j.GetScheduledFor()),
+			j.GetJobId(), stateName(j.GetState()), stamp(j.GetScheduleTime()),
 			strconv.Itoa(int(j.GetAttemptCount())), short(j.GetIdempotencyKey(), shown), short(note, shown),
 		})
 	}
@@ -178,13 +198,7 @@ func (p *printer) jobs(jobs []*fireoncev1.Job) {
 }
 
 // tries prints attempts, and the looks at the target, oldest first.
-func (p *printer) tries(pages []*fireoncev1.ListJobAttemptsResponse) {
-	var attempts []*fireoncev1.Attempt
-	var looks []*fireoncev1.Observation
-	for _, page := range pages {
-		attempts = append(attempts, page.GetAttempts()...)
-		looks = append(looks, page.GetObservations()...)
-	}
+func (p *printer) tries(attempts []*fireoncev1.Attempt, looks []*fireoncev1.Observation) {
 	p.line("")
 	if len(attempts) == 0 {
 		p.line("No attempt: nothing was sent.")
@@ -225,10 +239,34 @@ func (p *printer) attempt(a *fireoncev1.Attempt) {
 	if a.GetRequestWritten() {
 		line += ", request written"
 	}
-	if a.GetErrorMessage() != "" {
-		line += ": " + plain(a.GetErrorMessage())
+	if a.GetDetail() != "" {
+		line += ": " + plain(a.GetDetail())
 	}
 	p.line("%s", line)
+	for _, line := range answerLines(a.GetAnswer()) {
+		p.line("     %s", line)
+	}
+}
+
+// answerLines are what is kept of an answer: its status, its headers and its body.
+func answerLines(a *fireoncev1.Answer) []string {
+	if a == nil {
+		return nil
+	}
+	out := []string{"answered HTTP " + strconv.Itoa(int(a.GetHttpStatus()))}
+	for _, h := range a.GetHeaders() {
+		out = append(out, plain(h.GetName())+": "+plain(h.GetValue()))
+	}
+	for line := range strings.Lines(a.GetBody()) {
+		out = append(out, plain(strings.TrimRight(line, "\r\n")))
+	}
+	if a.GetBodyCut() {
+		out = append(out, "(the body went on)")
+	}
+	if why := words(a.GetBodyOmission().String(), "BODY_OMISSION_"); why != "" {
+		out = append(out, "(a body that is not kept: "+why+")")
+	}
+	return out
 }
 
 // event prints one line of a history.

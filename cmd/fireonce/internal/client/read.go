@@ -7,15 +7,13 @@ import (
 	"github.com/urfave/cli/v3"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
-	"github.com/fireonce/fireonce/internal/job"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
-	"github.com/fireonce/fireonce/cmd/fireonce/internal/follow"
 )
 
 func getCommand() *cli.Command {
 	return &cli.Command{
-		Name: "get", Usage: "show one job", ArgsUsage: "[JOB_ID]",
+		Name: "get", Usage: "show one job", ArgsUsage: "[JOB]",
 		Flags: flags(
 			keyFlag(),
 			&cli.BoolFlag{Name: "history", Usage: "also every attempt and every event"},
@@ -37,69 +35,75 @@ func get(ctx context.Context, c *call) error {
 		c.out.job(resp.GetJob())
 		return nil
 	}
-	events, err := c.history(ctx, resp.GetJob())
-	if err != nil {
-		return err
-	}
-	tries, err := c.tries(ctx, resp.GetJob())
+	h, err := c.history(ctx, resp.GetJob().GetJobId())
 	if err != nil {
 		return err
 	}
 	if c.out.json {
-		return c.out.messages(append(append([]message{resp}, asMessages(tries)...), asMessages(events)...))
+		return c.out.messages(append([]message{resp}, h.pages...))
 	}
 	c.out.job(resp.GetJob())
-	c.out.tries(tries)
+	c.out.tries(h.attempts, h.looks)
 	c.out.line("")
 	c.out.heading("Events")
-	for _, e := range events {
+	for _, e := range h.events {
 		c.out.event(e, false)
 	}
 	return nil
 }
 
-// tries reads a job's attempts, page by page, and the newest looks.
-func (c *call) tries(ctx context.Context, j *fireoncev1.Job) ([]*fireoncev1.ListJobAttemptsResponse, error) {
-	var pages []*fireoncev1.ListJobAttemptsResponse
+// historyPage is what one call of a history reads at most.
+const historyPage = 500
+
+// jobHistory is everything that happened to a job.
+type jobHistory struct {
+	attempts []*fireoncev1.Attempt
+	looks    []*fireoncev1.Observation // newest first
+	events   []*fireoncev1.JobEvent
+	// pages are the answers that it came in.
+	pages []message
+}
+
+// history reads a job's attempts, looks and events, page by page.
+func (c *call) history(ctx context.Context, id string) (*jobHistory, error) {
 	ctx, cancel := unary(ctx)
 	defer cancel()
-	req := &fireoncev1.ListJobAttemptsRequest{JobId: j.GetJobId(), PageSize: job.MaxAttempts}
-	for {
-		page, err := c.Jobs.ListJobAttempts(ctx, req)
+	h := &jobHistory{}
+	tries := &fireoncev1.ListJobAttemptsRequest{Job: &fireoncev1.ListJobAttemptsRequest_JobId{JobId: id}, PageSize: historyPage}
+	for more := true; more; more = tries.GetPageToken() != "" {
+		page, err := c.Jobs.ListJobAttempts(ctx, tries)
 		if err != nil {
 			return nil, err
 		}
-		pages = append(pages, page)
-		if req.PageToken = page.GetNextPageToken(); req.GetPageToken() == "" {
-			return pages, nil
-		}
+		h.attempts, h.pages = append(h.attempts, page.GetAttempts()...), append(h.pages, page)
+		tries.PageToken = page.GetNextPageToken()
 	}
-}
-
-// history reads a job's events up to the one that the job was read with.
-func (c *call) history(ctx context.Context, j *fireoncev1.Job) ([]*fireoncev1.JobEvent, error) {
-	var events []*fireoncev1.JobEvent
-	ctx, cancel := unary(ctx)
-	defer cancel()
-	o := follow.Options{Filter: &fireoncev1.EventFilter{JobIds: []string{j.GetJobId()}}, Beginning: true}
-	err := follow.Events(ctx, c.Jobs, o, func(e *fireoncev1.JobEvent) error {
-		if n := len(events); n > 0 && e.GetJobChanged().GetSequence() <= events[n-1].GetJobChanged().GetSequence() {
-			return nil // delivered again
+	looks := &fireoncev1.ListJobObservationsRequest{Job: &fireoncev1.ListJobObservationsRequest_JobId{JobId: id}, PageSize: historyPage}
+	for more := true; more; more = looks.GetPageToken() != "" {
+		page, err := c.Jobs.ListJobObservations(ctx, looks)
+		if err != nil {
+			return nil, err
 		}
-		events = append(events, e)
-		if e.GetJobChanged().GetSequence() >= j.GetSequence() {
-			return follow.ErrStop
+		h.looks, h.pages = append(h.looks, page.GetObservations()...), append(h.pages, page)
+		looks.PageToken = page.GetNextPageToken()
+	}
+	events := &fireoncev1.ListJobEventsRequest{Filter: &fireoncev1.EventFilter{JobIds: []string{id}}, PageSize: historyPage}
+	for more := true; more; {
+		page, err := c.Jobs.ListJobEvents(ctx, events)
+		if err != nil {
+			return nil, err
 		}
-		return nil
-	})
-	return events, err
+		h.events, h.pages = append(h.events, page.GetEvents()...), append(h.pages, page)
+		events.AfterCursor, more = page.GetNextCursor(), page.GetHasMore()
+	}
+	return h, nil
 }
 
 func listCommand() *cli.Command {
 	return &cli.Command{
 		Name: "list", Usage: "list jobs, latest time first",
 		Flags: flags(append(filterFlags(),
-			&cli.StringFlag{Name: "order", Usage: "`scheduled-for-desc`, scheduled-for-asc or create-time-desc"},
+			&cli.StringFlag{Name: "order", Usage: "`schedule-time-desc`, schedule-time-asc or create-time-desc"},
 			&cli.IntFlag{Name: "page-size", Usage: "jobs in one page, up to 500", Value: 50},
 			&cli.StringFlag{Name: "page-token", Usage: "go on where a page with the same filter ended"},
 		)...),
@@ -111,7 +115,7 @@ func list(ctx context.Context, c *call) error {
 	if err := c.noArgs(); err != nil {
 		return err
 	}
-	req, err := listRequest(c.cmd)
+	req, err := c.listRequest()
 	if err != nil {
 		return err
 	}
@@ -131,8 +135,9 @@ func list(ctx context.Context, c *call) error {
 	return nil
 }
 
-func listRequest(cmd *cli.Command) (*fireoncev1.ListJobsRequest, error) {
-	filter, err := jobFilter(cmd)
+func (c *call) listRequest() (*fireoncev1.ListJobsRequest, error) {
+	cmd := c.cmd
+	filter, err := c.jobFilter()
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +147,7 @@ func listRequest(cmd *cli.Command) (*fireoncev1.ListJobsRequest, error) {
 	if text := cmd.String("order"); text != "" {
 		order, ok := fireoncev1.JobOrder_value["JOB_ORDER_"+enumName(text)]
 		if !ok || order == 0 {
-			return nil, exit.Usagef("--order %q: must be scheduled-for-desc, scheduled-for-asc or create-time-desc", text)
+			return nil, exit.Usagef("--order %q: must be schedule-time-desc, schedule-time-asc or create-time-desc", text)
 		}
 		req.Order = fireoncev1.JobOrder(order)
 	}

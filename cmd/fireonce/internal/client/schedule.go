@@ -2,12 +2,15 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
+	"connectrpc.com/connect"
 	"github.com/google/uuid"
 	"github.com/urfave/cli/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -29,16 +32,18 @@ func scheduleCommand() *cli.Command {
 			"or at once. The key names the intended effect: the same call with the same key is the same job.\n" +
 			"Without --key one is made and printed; keep it to repeat the call.",
 		Flags: flags(append(append(payloadFlags(), whenFlags()...),
-			&cli.StringFlag{Name: "connection", Usage: "the connection's `ID`", Required: true},
+			&cli.StringFlag{Name: "connection", Usage: "the connection's `ID`, or the key under which it was created", Required: true},
 			&cli.StringFlag{Name: "key", Usage: "the idempotency `KEY`, e.g. welcome-email:user-42"},
+			&cli.StringFlag{Name: "effect-key", Usage: "the `KEY` under which other code has begun the effect; the connection must be KEYED; default: derived"},
 			&cli.BoolFlag{Name: "derive-key", Usage: "let the server derive the key from connection, content and time; needs --at"},
-			&cli.StringFlag{Name: "reply-to", Usage: "the `JOB_ID` that this one answers: it waits for it"},
+			&cli.StringFlag{Name: "reply-to", Usage: "the `JOB`, by id or key, that this one answers: it waits for it"},
 			&cli.DurationFlag{Name: "window", Usage: "how late it may start, as a `DURATION`", DefaultText: "2h"},
+			&cli.DurationFlag{Name: "wait-window", Usage: "how long a reply waits for its job, as a `DURATION` from its own time", DefaultText: "72h"},
 			&cli.StringFlag{Name: "policy", Usage: "if the outcome stays unknown: `hold`, assume-sent or resend"},
 			&cli.StringSliceFlag{Name: "label", Usage: "a `NAME=VALUE` to find it by; may be repeated"},
 			&cli.IntFlag{Name: "max-attempts", Usage: "attempts proven to have had no effect before it fails", DefaultText: "5"},
 			&cli.DurationFlag{Name: "attempt-timeout", Usage: "how long one request may take", DefaultText: "30s"},
-			&cli.BoolFlag{Name: "validate-only", Usage: "check everything, store nothing"},
+			&cli.BoolFlag{Name: "validate-only", Usage: "check the request, the connection and its media files, store nothing; the platform is not asked"},
 			&cli.BoolFlag{Name: "watch", Usage: "follow the job until it ends or needs a person; exit 1 unless it succeeded"},
 		)...),
 		Action: action(schedule),
@@ -56,6 +61,13 @@ func schedule(ctx context.Context, c *call) error {
 	short, cancel := unary(ctx)
 	defer cancel()
 	resp, err := c.Jobs.ScheduleJob(short, req)
+	if at := timeOnly(err); at != nil && c.cmd.IsSet("in") {
+		// --in is another time in each call, and no other request for that.
+		req.ScheduleTime = at
+		if again, other := c.Jobs.ScheduleJob(short, req); other == nil {
+			resp, err = again, nil
+		}
+	}
 	if err != nil {
 		if exit.Code(err) == exit.Unavailable && req.GetIdempotencyKey() != "" {
 			fmt.Fprintf(c.cmd.Root().ErrWriter, "fireonce: the job may or may not be stored; repeat the call with --key %s\n",
@@ -69,6 +81,7 @@ func schedule(ctx context.Context, c *call) error {
 		}
 	} else {
 		c.out.scheduled(resp, req.GetValidateOnly())
+		c.warn(resp.GetWarnings())
 	}
 	if !c.cmd.Bool("watch") || req.GetValidateOnly() {
 		return nil
@@ -76,13 +89,44 @@ func schedule(ctx context.Context, c *call) error {
 	return c.watchJob(ctx, resp.GetJob().GetJobId())
 }
 
+// timeOnly returns the time of the job that holds a key, if nothing but the time keeps the
+// request from being a repeat of it.
+func timeOnly(err error) *timestamppb.Timestamp {
+	wire := new(connect.Error)
+	if !errors.As(err, &wire) {
+		return nil
+	}
+	for _, d := range wire.Details() {
+		v, err := d.Value()
+		if err != nil {
+			continue // a detail newer than this program
+		}
+		detail, _ := v.(*fireoncev1.ErrorDetail)
+		if c := detail.GetIdempotencyConflict(); len(c.GetMismatchedFields()) == 1 && c.GetMismatchedFields()[0] == "schedule_time" {
+			return c.GetScheduleTime()
+		}
+	}
+	return nil
+}
+
+// warn prints the server's warnings to standard error. With --json they are in the answer.
+func (c *call) warn(warnings []*fireoncev1.Warning) {
+	for _, w := range warnings {
+		fmt.Fprintf(c.cmd.Root().ErrWriter, "fireonce: warning: %s: %s\n", plain(w.GetField()), plain(w.GetMessage()))
+	}
+}
+
 func scheduleRequest(cmd *cli.Command) (*fireoncev1.ScheduleJobRequest, error) {
 	req := &fireoncev1.ScheduleJobRequest{
 		IdempotencyKey: cmd.String("key"),
 		DeriveKey:      cmd.Bool("derive-key"),
-		ConnectionId:   cmd.String("connection"),
-		ReplyToJobId:   cmd.String("reply-to"),
+		EffectKey:      cmd.String("effect-key"),
 		ValidateOnly:   cmd.Bool("validate-only"),
+	}
+	setConnection(req, cmd.String("connection"))
+	if cmd.IsSet("reply-to") {
+		id, key := idOrKey(cmd.String("reply-to"))
+		setName(req, "reply_to_job_id", "reply_to_key", id, key)
 	}
 	if cmd.IsSet("key") && (req.IdempotencyKey == "" || req.DeriveKey) {
 		return nil, exit.Usagef("--key must not be empty, and does not go with --derive-key")
@@ -95,7 +139,7 @@ func scheduleRequest(cmd *cli.Command) (*fireoncev1.ScheduleJobRequest, error) {
 		req.IdempotencyKey = id.String()
 	}
 	var err error
-	if req.ScheduledFor, err = when(cmd, time.Now()); err != nil {
+	if req.ScheduleTime, err = when(cmd, time.Now()); err != nil {
 		return nil, err
 	}
 	if req.DeriveKey && !cmd.IsSet("at") {
@@ -110,11 +154,14 @@ func scheduleRequest(cmd *cli.Command) (*fireoncev1.ScheduleJobRequest, error) {
 	if cmd.IsSet("window") {
 		req.StartWindow = durationpb.New(cmd.Duration("window"))
 	}
-	if cmd.IsSet("attempt-timeout") || cmd.IsSet("max-attempts") {
+	if cmd.IsSet("wait-window") {
+		req.WaitWindow = durationpb.New(cmd.Duration("wait-window"))
+	}
+	if cmd.IsSet("attempt-timeout") {
+		req.AttemptTimeout = durationpb.New(cmd.Duration("attempt-timeout"))
+	}
+	if cmd.IsSet("max-attempts") {
 		req.RetryPolicy = &fireoncev1.RetryPolicy{MaxAttempts: int32(cmd.Int("max-attempts"))}
-		if cmd.IsSet("attempt-timeout") {
-			req.RetryPolicy.AttemptTimeout = durationpb.New(cmd.Duration("attempt-timeout"))
-		}
 	}
 	req.Payload, err = payload(cmd)
 	return req, err
@@ -123,7 +170,7 @@ func scheduleRequest(cmd *cli.Command) (*fireoncev1.ScheduleJobRequest, error) {
 func whenFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "at", Usage: "when, as RFC 3339 `TIME`, e.g. 2030-01-31T09:00:00+01:00"},
-		&cli.DurationFlag{Name: "in", Usage: "when, as a `DURATION` from now, e.g. 5s", HideDefault: true},
+		&cli.StringFlag{Name: "in", Usage: "when, as a `DURATION` from now, e.g. 5s or 2d; a job that is stored under --key keeps its time"},
 	}
 }
 
@@ -135,13 +182,34 @@ func when(cmd *cli.Command, now time.Time) (*timestamppb.Timestamp, error) {
 	case cmd.IsSet("at"):
 		return parseTime("at", cmd.String("at"))
 	case cmd.IsSet("in"):
-		if cmd.Duration("in") < 0 {
-			return nil, exit.Usagef("--in must not be negative")
+		d, err := fromNow(cmd.String("in"))
+		if err != nil {
+			return nil, err
 		}
-		return timestamppb.New(now.Add(cmd.Duration("in"))), nil
+		return timestamppb.New(now.Add(d)), nil
 	default:
 		return nil, nil //nolint:nilnil // unset is a value of its own: at once
 	}
+}
+
+// maxDays is more than the server takes.
+const maxDays = 36500
+
+// fromNow reads --in: days, or what time.ParseDuration knows.
+func fromNow(text string) (time.Duration, error) {
+	if days, found := strings.CutSuffix(text, "d"); found {
+		if n, err := strconv.Atoi(days); err == nil && n >= 0 && n <= maxDays {
+			return time.Duration(n) * 24 * time.Hour, nil
+		}
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, exit.Usagef("--in %q: must be a time such as 5s, 1h30m or 2d", text)
+	}
+	if d < 0 {
+		return 0, exit.Usagef("--in must not be negative")
+	}
+	return d, nil
 }
 
 func parseTime(flag, text string) (*timestamppb.Timestamp, error) {

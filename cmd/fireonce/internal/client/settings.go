@@ -26,8 +26,9 @@ const (
 
 // flagsOf says which connectors a flag goes with.
 var flagsOf = []struct{ flag, connectors string }{
-	{"receiver-dedupes", "webhook http mastodon"}, {"key-window", "webhook http"}, {"origin", "webhook http"},
+	{"receiver-dedupes", "webhook http mastodon"}, {"key-window", "webhook http"}, {"dedupes-in-flight", "webhook http"}, {"origin", "webhook http"},
 	{"path", "http"}, {"method", "http"}, {"id-json-pointer", "http"}, {"quote-answers", "webhook http"},
+	{"keep-header", "webhook http"}, {"keep-body", "webhook http"},
 	{"base-url", "feed mastodon bluesky"}, {"read-lag", "feed"}, {"source", "tiktok"}, {"channel", "slack"}, {"long-posts", "x"},
 	{"host", "smtp"}, {"port", "smtp"}, {"security", "smtp"}, {"helo-name", "smtp"}, {"user", "smtp"},
 	{"secret-file", "webhook"}, {"token-file", "http feed mastodon tiktok slack x resend"}, {"password-file", "smtp"},
@@ -83,12 +84,21 @@ func setCustom(cmd *cli.Command, conn *fireoncev1.Connection) error {
 	return nil
 }
 
+// keepAnswer reads what is kept of answers; nil: nothing but the status.
+func keepAnswer(cmd *cli.Command) *fireoncev1.KeepAnswer {
+	if !cmd.IsSet("keep-header") && !cmd.IsSet("keep-body") {
+		return nil
+	}
+	return &fireoncev1.KeepAnswer{Headers: cmd.StringSlice("keep-header"), MaxBodyBytes: int32(cmd.Int("keep-body"))}
+}
+
 // settingsOf reads the settings that each connector takes.
 var settingsOf = map[string]func(*cli.Command, *fireoncev1.Connection) error{
 	"webhook": func(cmd *cli.Command, conn *fireoncev1.Connection) error {
 		dedupes, window, err := dedupe(cmd)
 		conn.Settings = &fireoncev1.Connection_Webhook{Webhook: &fireoncev1.WebhookSettings{
-			ReceiverDedupes: dedupes, KeyWindow: window, Origins: cmd.StringSlice("origin"), QuoteAnswers: cmd.Bool("quote-answers"),
+			ReceiverDedupes: dedupes, KeyWindow: window, DedupesInFlight: cmd.Bool("dedupes-in-flight"), Origins: cmd.StringSlice("origin"), QuoteAnswers: cmd.Bool("quote-answers"),
+			KeepAnswer: keepAnswer(cmd),
 		}}
 		return err
 	},
@@ -99,8 +109,9 @@ var settingsOf = map[string]func(*cli.Command, *fireoncev1.Connection) error{
 		}
 		methods, err := methodsOf(cmd)
 		conn.Settings = &fireoncev1.Connection_Http{Http: &fireoncev1.HttpSettings{
-			ReceiverDedupes: dedupes, KeyWindow: window, Origins: cmd.StringSlice("origin"), Paths: cmd.StringSlice("path"),
+			ReceiverDedupes: dedupes, KeyWindow: window, DedupesInFlight: cmd.Bool("dedupes-in-flight"), Origins: cmd.StringSlice("origin"), Paths: cmd.StringSlice("path"),
 			Methods: methods, IdJsonPointers: cmd.StringSlice("id-json-pointer"), QuoteAnswers: cmd.Bool("quote-answers"),
+			KeepAnswer: keepAnswer(cmd),
 		}}
 		return err
 	},
@@ -219,6 +230,9 @@ func dedupe(cmd *cli.Command) (fireoncev1.ReceiverDedupes, *durationpb.Duration,
 		if cmd.IsSet("key-window") {
 			return 0, nil, exit.Usagef("--key-window goes only with --receiver-dedupes yes")
 		}
+		if cmd.Bool("dedupes-in-flight") {
+			return 0, nil, exit.Usagef("--dedupes-in-flight goes only with --receiver-dedupes yes")
+		}
 		return fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO, nil, nil
 	default:
 		return 0, nil, exit.Usagef("--receiver-dedupes must be yes or no; if you do not know, it is no")
@@ -251,7 +265,7 @@ func credential(cmd *cli.Command) (*fireoncev1.Credential, error) {
 	if err != nil || strings.TrimSpace(text) == "" {
 		return nil, err
 	}
-	return &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: strings.TrimSpace(text)}}, nil
+	return &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: strings.TrimSpace(text)}}}, nil
 }
 
 // login reads a user name and a password; nil: there is none.

@@ -13,10 +13,11 @@ import (
 
 func statsCommand() *cli.Command {
 	return &cli.Command{
-		Name: "stats", Usage: "count jobs by state, and say how late they start",
+		Name: "stats", Usage: "count jobs by state and say how late they start, now or over time",
 		Flags: flags(
-			&cli.StringFlag{Name: "connection", Usage: "only jobs of the connection with this `ID`"},
+			&cli.StringFlag{Name: "connection", Usage: "only jobs of the connection with this `ID` or key"},
 			&cli.DurationFlag{Name: "window", Usage: "how far back ends and starts are counted, as a `DURATION`", Value: 24 * time.Hour},
+			&cli.StringFlag{Name: "by", Usage: "what happened in each `minute`, hour or day of the window, in UTC"},
 		),
 		Action: action(stats),
 	}
@@ -26,11 +27,16 @@ func stats(ctx context.Context, c *call) error {
 	if err := c.noArgs(); err != nil {
 		return err
 	}
+	if c.cmd.IsSet("by") {
+		return series(ctx, c)
+	}
+	req := &fireoncev1.GetStatsRequest{Window: durationpb.New(c.cmd.Duration("window"))}
+	if name := c.cmd.String("connection"); name != "" {
+		setConnection(req, name)
+	}
 	ctx, cancel := unary(ctx)
 	defer cancel()
-	resp, err := c.Stats.GetStats(ctx, &fireoncev1.GetStatsRequest{
-		ConnectionId: c.cmd.String("connection"), Window: durationpb.New(c.cmd.Duration("window")),
-	})
+	resp, err := c.Stats.GetStats(ctx, req)
 	if err != nil {
 		return err
 	}
@@ -45,7 +51,7 @@ func (p *printer) stats(s *fireoncev1.GetStatsResponse) {
 	if why := s.GetQuarantineReason(); why != "" {
 		p.line("QUARANTINED: nothing is sent: %s", plain(why))
 	}
-	if why := s.GetClockDoubt(); why != "" {
+	if why := s.GetClockDoubt().GetMessage(); why != "" {
 		p.line("THE TIME IS IN DOUBT: %s", plain(why))
 	}
 	var rows [][]string

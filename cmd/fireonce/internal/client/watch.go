@@ -16,7 +16,7 @@ import (
 
 func watchCommand() *cli.Command {
 	return &cli.Command{
-		Name: "watch", Usage: "follow one job, or all jobs of the project", ArgsUsage: "[JOB_ID]",
+		Name: "watch", Usage: "follow one job, or all jobs of the project", ArgsUsage: "[JOB]",
 		Description: "With a job: its whole history, then what happens, until it ends or needs a person; exit code 1\n" +
 			"unless it succeeded. Without: what happens in the project from now on, until interrupted. A lost\n" +
 			"connection is taken up again where it broke.",
@@ -24,7 +24,7 @@ func watchCommand() *cli.Command {
 			keyFlag(),
 			&cli.BoolFlag{Name: "from-beginning", Usage: "without a job: start with everything that is kept"},
 			&cli.StringFlag{Name: "after", Usage: "without a job: start after this `CURSOR` (from --json)"},
-			&cli.StringSliceFlag{Name: "connection", Usage: "without a job: only the connection with this `ID`; may be repeated"},
+			&cli.StringSliceFlag{Name: "connection", Usage: "without a job: only the connection with this `ID` or key; may be repeated"},
 		),
 		Action: action(watch),
 	}
@@ -44,8 +44,9 @@ func watch(ctx context.Context, c *call) error {
 	if c.cmd.Bool("from-beginning") && c.cmd.IsSet("after") {
 		return exit.Usagef("give --from-beginning or --after, not both")
 	}
+	ids, keys := idsAndKeys(c.cmd.StringSlice("connection"))
 	o := follow.Options{
-		Filter:    &fireoncev1.EventFilter{ConnectionIds: c.cmd.StringSlice("connection")},
+		Filter:    &fireoncev1.EventFilter{ConnectionIds: ids, ConnectionKeys: keys},
 		After:     c.cmd.String("after"),
 		Beginning: c.cmd.Bool("from-beginning"),
 		Lost:      c.lost,
@@ -99,7 +100,7 @@ func (c *call) verdict(j *fireoncev1.Job) error {
 	}
 	if j.GetState() == fireoncev1.JobState_JOB_STATE_NEEDS_RESOLUTION {
 		msg += "\n  find out whether the effect took place, then: fireonce resolve " + j.GetJobId() +
-			" --decision sent|not-sent|resend|cancel --note WHY"
+			" --etag " + j.GetEtag() + " --decision sent|not-sent|resend|cancel --note WHY"
 	}
 	return errors.New(msg)
 }

@@ -109,9 +109,9 @@ func (l *lane) submit(ctx context.Context, api *client.API, jobs int) error {
 	defer tick.Stop()
 	for i := range jobs {
 		req := &fireoncev1.ScheduleJobRequest{
-			IdempotencyKey: l.name + ":" + subject(i), ConnectionId: l.connection,
-			ScheduledFor: timestamppb.New(time.Now().Add(lead)),
-			RetryPolicy:  &fireoncev1.RetryPolicy{AttemptTimeout: durationpb.New(attemptTimeout)},
+			IdempotencyKey: l.name + ":" + subject(i), Connection: &fireoncev1.ScheduleJobRequest_ConnectionId{ConnectionId: l.connection},
+			ScheduleTime:   timestamppb.New(time.Now().Add(lead)),
+			AttemptTimeout: durationpb.New(attemptTimeout),
 			Payload: &fireoncev1.Payload{Kind: &fireoncev1.Payload_Webhook{Webhook: &fireoncev1.Webhook{
 				Url:     l.receiver.URL(subject(i)),
 				Content: &fireoncev1.Webhook_BodyText{BodyText: `{"order":"` + subject(i) + `"}`},

@@ -26,6 +26,8 @@ const (
 	// Unavailable: the server cannot be reached or did not answer in time. Every
 	// call of this program may be repeated unchanged.
 	Unavailable = 5
+	// Denied: no API key, a wrong one, or one that lacks the scope.
+	Denied = 6
 	// Signal plus its number: a second signal during a shutdown.
 	Signal = 128
 )
@@ -49,13 +51,19 @@ func Usagef(format string, args ...any) error {
 	return &usageError{fmt.Errorf(format, args...)}
 }
 
-// Code gives the exit code of an error.
+// IsUsage reports whether an error is a mistake on the command line, which --help
+// explains. What a server calls invalid is none.
+func IsUsage(err error) bool {
+	var usage *usageError
+	return errors.As(err, &usage)
+}
+
+// Code returns the exit code of an error.
 func Code(err error) int {
 	if err == nil {
 		return OK
 	}
-	var usage *usageError
-	if errors.As(err, &usage) {
+	if IsUsage(err) {
 		return Usage
 	}
 	var wire *connect.Error
@@ -78,6 +86,8 @@ func wireCode(c connect.Code) int {
 		return NotFound
 	case connect.CodeUnavailable, connect.CodeDeadlineExceeded:
 		return Unavailable
+	case connect.CodeUnauthenticated, connect.CodePermissionDenied:
+		return Denied
 	default:
 		return Error
 	}

@@ -6,9 +6,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"syscall"
 
-	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
-	"buf.build/go/protovalidate"
 	"connectrpc.com/connect"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 
@@ -22,14 +21,8 @@ func Print(w io.Writer, err error) {
 		fmt.Fprintf(w, "fireonce: %v\n", err)
 		return
 	}
-	details := wire.Details()
-	if slices.ContainsFunc(details, isViolations) {
-		// The message only says what the violations below say too.
-		fmt.Fprintf(w, "fireonce: %s\n", wire.Code())
-	} else {
-		fmt.Fprintf(w, "fireonce: %s: %s\n", wire.Code(), wire.Message())
-	}
-	for _, d := range details {
+	fmt.Fprintf(w, "fireonce: %s: %s\n", wire.Code(), summary(wire))
+	for _, d := range wire.Details() {
 		value, err := d.Value()
 		if err != nil {
 			continue // a detail newer than this program
@@ -37,30 +30,42 @@ func Print(w io.Writer, err error) {
 		switch v := value.(type) {
 		case *fireoncev1.ErrorDetail:
 			printDetail(w, v)
-		case *validate.Violations:
-			for _, violation := range v.GetViolations() {
-				field := ""
-				if path := protovalidate.FieldPathString(violation.GetField()); path != "" { // else it is about the whole
-					field = path + ": "
-				}
-				fmt.Fprintf(w, "  %s%s\n", field, violation.GetMessage())
-			}
 		case *errdetails.RetryInfo:
 			fmt.Fprintf(w, "  repeat in %v\n", v.GetRetryDelay().AsDuration())
 		}
+	}
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		fmt.Fprintln(w, "  is `fireonce serve` running there? --server or FIREONCE_SERVER names another address")
 	}
 	if wire.Code() == connect.CodeUnauthenticated {
 		fmt.Fprintln(w, "  set FIREONCE_API_KEY to a key that this server knows")
 	}
 }
 
-func isViolations(d *connect.ErrorDetail) bool {
-	return d.Type() == string((*validate.Violations)(nil).ProtoReflect().Descriptor().FullName())
+// summary is the message, or less where the violations below have all of it.
+func summary(wire *connect.Error) string {
+	for _, d := range wire.Details() {
+		if v, err := d.Value(); err == nil {
+			if detail, ok := v.(*fireoncev1.ErrorDetail); ok && len(detail.GetViolations()) > 1 {
+				return "the request is not valid"
+			}
+		}
+	}
+	return wire.Message()
 }
 
 func printDetail(w io.Writer, d *fireoncev1.ErrorDetail) {
 	if d.GetReason() != fireoncev1.ErrorReason_ERROR_REASON_UNSPECIFIED {
 		fmt.Fprintf(w, "  reason: %s\n", strings.TrimPrefix(d.GetReason().String(), "ERROR_REASON_"))
+	}
+	if found := d.GetViolations(); len(found) > 1 {
+		for _, v := range found {
+			field := v.GetField()
+			if field != "" { // else it is about the whole
+				field += ": "
+			}
+			fmt.Fprintf(w, "  %s%s\n", field, v.GetMessage())
+		}
 	}
 	if c := d.GetIdempotencyConflict(); c != nil {
 		fmt.Fprintf(w, "  fields that differ: %s\n", strings.Join(c.GetMismatchedFields(), ", "))

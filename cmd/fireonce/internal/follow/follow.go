@@ -96,8 +96,12 @@ func Events(ctx context.Context, jobs fireoncev1connect.JobServiceClient, o Opti
 	}
 }
 
-// final tells whether a repeat cannot help.
+// final reports whether a repeat cannot help. Only the server can know: of a stream that
+// breaks off in the middle of a message, connect-go makes an INVALID_ARGUMENT of its own.
 func final(err error) bool {
+	if !connect.IsWireError(err) {
+		return false
+	}
 	switch connect.CodeOf(err) {
 	case connect.CodeUnavailable, connect.CodeUnknown, connect.CodeInternal, connect.CodeAborted,
 		connect.CodeDeadlineExceeded, connect.CodeCanceled, connect.CodeResourceExhausted:

@@ -75,7 +75,7 @@ func createAPIKey(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	return withAccess(ctx, cmd, nil, func(a access) error {
-		made, err := asking(ctx, a.CreateAPIKey, req)
+		made, err := asking(ctx, a.CreateApiKey, req)
 		if connect.CodeOf(err) == connect.CodeNotFound && !req.GetCreateProject() {
 			fmt.Fprintln(cmd.Root().ErrWriter, "fireonce: --new-project makes a project")
 		}
@@ -100,12 +100,12 @@ func createAPIKey(ctx context.Context, cmd *cli.Command) error {
 }
 
 // newAPIKey reads what a key is to be.
-func newAPIKey(cmd *cli.Command) (*fireoncev1.CreateAPIKeyRequest, error) {
+func newAPIKey(cmd *cli.Command) (*fireoncev1.CreateApiKeyRequest, error) {
 	scopes, err := server.ParseScopes(cmd.String("scopes"))
 	if err != nil {
 		return nil, exit.Usagef("--scopes: %w", err)
 	}
-	req := &fireoncev1.CreateAPIKeyRequest{
+	req := &fireoncev1.CreateApiKeyRequest{
 		ProjectId: cmd.String("project"), CreateProject: cmd.Bool("new-project"), Name: cmd.String("name"), Scopes: scopes,
 	}
 	if text := cmd.String("expires"); text != "" {
@@ -139,10 +139,10 @@ func listAPIKeys(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	return withAccess(ctx, cmd, nil, func(a access) error {
-		all := &fireoncev1.ListAPIKeysResponse{}
-		req := &fireoncev1.ListAPIKeysRequest{ProjectId: cmd.String("project"), PageSize: store.MaxBatch}
+		all := &fireoncev1.ListApiKeysResponse{}
+		req := &fireoncev1.ListApiKeysRequest{ProjectId: cmd.String("project"), PageSize: store.MaxBatch}
 		for {
-			page, err := asking(ctx, a.ListAPIKeys, req)
+			page, err := asking(ctx, a.ListApiKeys, req)
 			if err != nil {
 				return err
 			}
@@ -151,7 +151,7 @@ func listAPIKeys(ctx context.Context, cmd *cli.Command) error {
 				break
 			}
 		}
-		slices.SortFunc(all.GetApiKeys(), func(a, b *fireoncev1.APIKey) int {
+		slices.SortFunc(all.GetApiKeys(), func(a, b *fireoncev1.ApiKey) int {
 			return cmp.Or(cmp.Compare(a.GetProjectId(), b.GetProjectId()),
 				a.GetCreateTime().AsTime().Compare(b.GetCreateTime().AsTime()), cmp.Compare(a.GetApiKeyId(), b.GetApiKeyId()))
 		})
@@ -168,11 +168,11 @@ func listAPIKeys(ctx context.Context, cmd *cli.Command) error {
 	})
 }
 
-func stateOf(k *fireoncev1.APIKey) string {
+func stateOf(k *fireoncev1.ApiKey) string {
 	switch {
 	case k.GetRevokeTime() != nil:
 		return "revoked"
-	case !k.GetLive():
+	case !k.GetActive():
 		return "over"
 	default:
 		return "live"
@@ -195,7 +195,7 @@ func revokeAPIKey(ctx context.Context, cmd *cli.Command) error {
 		return exit.Usagef("name the key by its id: the 16 digits after fo_")
 	}
 	return withAccess(ctx, cmd, nil, func(a access) error {
-		res, err := asking(ctx, a.RevokeAPIKey, &fireoncev1.RevokeAPIKeyRequest{ApiKeyId: id})
+		res, err := asking(ctx, a.RevokeApiKey, &fireoncev1.RevokeApiKeyRequest{ApiKeyId: id})
 		if err != nil {
 			return err
 		}

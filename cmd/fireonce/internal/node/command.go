@@ -40,7 +40,7 @@ const DefaultDatabase = "sqlite:fireonce.db"
 
 // Commands gives the subcommands that open a database.
 func Commands(version string) []*cli.Command {
-	return []*cli.Command{serveCommand(version), migrateCommand(), recoverCommand(), keysCommand(), apiKeysCommand()}
+	return []*cli.Command{serveCommand(version), migrateCommand(), recoverCommand(), namespaceCommand(), keysCommand(), apiKeysCommand(), projectsCommand()}
 }
 
 func databaseFlag() cli.Flag {
@@ -86,6 +86,7 @@ func serveCommand(version string) *cli.Command {
 			},
 			databaseFlag(),
 			keyFileFlag("the `FILE` with the keys that seal credentials; created if missing; default PATH.key beside an SQLite file"),
+			namespaceFlag(),
 			&cli.BoolFlag{
 				Name: "require-api-key", Usage: "refuse calls without an API key when there is no FIREONCE_API_KEY, too",
 				Sources: cli.EnvVars("FIREONCE_REQUIRE_API_KEY"),
@@ -257,6 +258,9 @@ func configOf(cmd *cli.Command, version string) (Config, error) {
 	if cmd.Duration("clock-doubt") < time.Second {
 		return Config{}, exit.Usagef("--clock-doubt must be at least 1s")
 	}
+	if err := checkNamespace(cmd.String("namespace")); err != nil {
+		return Config{}, err
+	}
 	remotes, err := remotesOf(cmd.StringSlice("connector"), cmd.StringSlice("connector-token-file"))
 	if err != nil {
 		return Config{}, err
@@ -271,7 +275,7 @@ func configOf(cmd *cli.Command, version string) (Config, error) {
 	}
 	return Config{
 		Connectors: remotes, Quotas: quotas, PlatformURLs: platforms, OAuthApps: cmd.String("oauth-apps"),
-		Listen: cmd.String("listen"), GRPCListen: cmd.String("grpc-listen"), Database: cmd.String("database"), KeyFile: cmd.String("key-file"),
+		Listen: cmd.String("listen"), GRPCListen: cmd.String("grpc-listen"), Database: cmd.String("database"), Namespace: cmd.String("namespace"), KeyFile: cmd.String("key-file"),
 		Keys: os.Getenv(keysVariable), APIKey: os.Getenv(apiKeyVariable), NextAPIKey: os.Getenv(nextAPIKeyVariable), RequireAPIKey: cmd.Bool("require-api-key"), AllowEgress: egress,
 		AllowHTTP: cmd.Bool("allow-http"), Dev: cmd.Bool("dev"),
 		AllowOrigins: splitList(cmd.String("allow-origin")), AllowHosts: splitList(cmd.String("allow-host")),

@@ -29,6 +29,9 @@ type Config struct {
 	GRPCListen string
 	// Database is "sqlite:PATH" or a PostgreSQL URL.
 	Database string
+	// Namespace is the installation's part of every effect key. Empty: the one that the
+	// database has, or a new one.
+	Namespace string
 	// DatabaseWait bounds the wait for PostgreSQL at the start; 0: no wait.
 	DatabaseWait time.Duration
 	// Quarantined starts without sending, until `fireonce recover`.

@@ -26,6 +26,8 @@ type Database struct {
 	stateDir string
 	// noteFailed is called when notes there fail, and when they work again.
 	noteFailed func(error)
+	// namespace is for a database that has none yet; empty: a new one.
+	namespace string
 	// clock says how a clock that changes is treated.
 	clock store.ClockOptions
 }
@@ -94,14 +96,14 @@ func (d Database) open(ctx context.Context, migrate bool) (store.Store, error) {
 		// It says by itself what failed.
 		s, err := postgres.Open(ctx, postgres.Options{
 			URL: d.url, Migrate: migrate, SynchronousStandby: d.synchronousStandby, Clock: d.clock,
-			StateDir: d.stateDir, NoteFailed: d.noteFailed,
+			StateDir: d.stateDir, NoteFailed: d.noteFailed, Namespace: d.namespace,
 		})
 		if err != nil {
 			return nil, err
 		}
 		return s, nil
 	}
-	s, err := sqlite.Open(ctx, sqlite.Options{Path: d.path, Migrate: migrate, StateDir: d.stateDir, NoteFailed: d.noteFailed, Clock: d.clock})
+	s, err := sqlite.Open(ctx, sqlite.Options{Path: d.path, Migrate: migrate, StateDir: d.stateDir, NoteFailed: d.noteFailed, Clock: d.clock, Namespace: d.namespace})
 	if err != nil {
 		return nil, fmt.Errorf("open the database: %w", err)
 	}

@@ -146,7 +146,7 @@ func removeKey(ctx context.Context, cmd *cli.Command) error {
 			return err
 		}
 		for _, k := range known.GetSealingKeys() {
-			if k.GetKeyId() != id {
+			if k.GetSealingKeyId() != id {
 				continue
 			}
 			if err := removable(k); err != nil {
@@ -165,12 +165,12 @@ func removeKey(ctx context.Context, cmd *cli.Command) error {
 func removable(k *fireoncev1.SealingKey) error {
 	switch {
 	case k.GetCredentialCount() > 0:
-		return exit.Usagef("key %s still seals %d credentials: run `fireonce keys rotate` first", k.GetKeyId(), k.GetCredentialCount())
+		return exit.Usagef("key %s still seals %d credentials: run `fireonce keys rotate` first", k.GetSealingKeyId(), k.GetCredentialCount())
 	case k.GetRole() == fireoncev1.SealingKeyRole_SEALING_KEY_ROLE_SEALS:
-		return exit.Usagef("key %s is the one that seals: let another one seal first, and restart the servers", k.GetKeyId())
+		return exit.Usagef("key %s is the one that seals: let another one seal first, and restart the servers", k.GetSealingKeyId())
 	case k.GetLoginCount() > 0:
 		return exit.Usagef("key %s still seals %d logins under way, which could not be completed without it: they end within 10 minutes",
-			k.GetKeyId(), k.GetLoginCount())
+			k.GetSealingKeyId(), k.GetLoginCount())
 	}
 	return nil
 }
@@ -210,7 +210,7 @@ func printKeys(ctx context.Context, out io.Writer, a access, asJSON bool) error 
 			role = strings.ToUpper(role)
 			missing++
 		}
-		fmt.Fprintf(w, "%s\t%d\t%s\t%d\n", k.GetKeyId(), k.GetCredentialCount(), role, k.GetLoginCount())
+		fmt.Fprintf(w, "%s\t%d\t%s\t%d\n", k.GetSealingKeyId(), k.GetCredentialCount(), role, k.GetLoginCount())
 	}
 	if asJSON {
 		if err := client.PrintJSON(out, known); err != nil {
@@ -279,7 +279,7 @@ func reseal(ctx context.Context, a access) (resealed, error) {
 			if err != nil {
 				return r, err
 			}
-			r.key = cmp.Or(page.GetKeyId(), r.key)
+			r.key = cmp.Or(page.GetSealingKeyId(), r.key)
 			r.done += int(page.GetResealedCount())
 			r.changed += int(page.GetChangedCount())
 			r.failed = append(r.failed, page.GetFailedConnectionIds()...)

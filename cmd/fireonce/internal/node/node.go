@@ -30,6 +30,7 @@ import (
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/oauth"
 	"github.com/fireonce/fireonce/internal/retention"
+	"github.com/fireonce/fireonce/internal/rollup"
 	"github.com/fireonce/fireonce/internal/seal"
 	"github.com/fireonce/fireonce/internal/vault"
 	"github.com/fireonce/fireonce/server"
@@ -94,7 +95,7 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 	if err != nil {
 		return err
 	}
-	n.database.stateDir, n.database.noteFailed = n.cfg.StateDir, n.cfg.tellNotes
+	n.database.stateDir, n.database.noteFailed, n.database.namespace = n.cfg.StateDir, n.cfg.tellNotes, n.cfg.Namespace
 	if n.cfg.StateDir == "" && n.database.url != "" {
 		n.database.stateDir = source.stateDir()
 	}
@@ -106,6 +107,9 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 		return err
 	}
 	if err := n.openDatabase(ctx); err != nil {
+		return err
+	}
+	if err := n.takeNamespace(ctx); err != nil {
 		return err
 	}
 	if n.cfg.Quarantined {
@@ -136,7 +140,7 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 	n.cfg.Log.Info("what attempts and events call this process", "worker", worker, "host", hostname(), "pid", os.Getpid())
 	eng, err := engine.New(engine.Config{
 		Store: n.store, Connectors: registry, Open: opener(keys), Refresh: n.renewer, Log: n.cfg.Log,
-		Worker: worker, NewID: newID, Senders: n.cfg.Senders, Grace: n.cfg.Grace, Lease: n.cfg.Lease,
+		Worker: worker, Namespace: n.meta.Namespace, NewID: newID, Senders: n.cfg.Senders, Grace: n.cfg.Grace, Lease: n.cfg.Lease,
 	})
 	if err != nil {
 		return err
@@ -144,8 +148,8 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 	if n.server, err = server.New(server.Config{
 		Store: eng.Entrance(n.store), Connectors: registry, Vault: keys, Media: media,
 		OAuthApps: apps, OAuthClient: tokens, Refresher: n.renewer, Log: n.cfg.Log, Version: n.cfg.Version,
-		APIKey: n.cfg.APIKey, NextAPIKey: n.cfg.NextAPIKey, Worker: worker, RequireKey: n.cfg.RequireAPIKey, AllowedOrigins: n.cfg.AllowOrigins, AllowedHosts: n.cfg.AllowHosts,
-		NewID: newID, Quotas: n.cfg.Quotas,
+		APIKey: n.cfg.APIKey, NextAPIKey: n.cfg.NextAPIKey, Worker: worker, Namespace: n.meta.Namespace, RequireKey: n.cfg.RequireAPIKey, AllowedOrigins: n.cfg.AllowOrigins, AllowedHosts: n.cfg.AllowHosts,
+		NewID: newID, Quotas: n.cfg.Quotas, Keep: n.keep(registry),
 	}); err != nil {
 		return err
 	}
@@ -158,7 +162,7 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 	for _, w := range n.cfg.warnings() {
 		n.cfg.Log.Warn(w)
 	}
-	n.run(eng)
+	n.run(eng, n.keep(registry))
 	return nil
 }
 
@@ -214,9 +218,16 @@ func (n *Node) warnOfKeys(ctx context.Context) error {
 	return nil
 }
 
+// keep is what is kept, and for how long.
+func (n *Node) keep(registry *connector.Registry) store.Keep {
+	keep := n.cfg.keep()
+	keep.EndlessKeys = registry.EndlessKeys()
+	return keep
+}
+
 // run starts the parts. A quarantined database is served, but gives the engine
 // nothing to do until an operator has released it.
-func (n *Node) run(eng *engine.Engine) {
+func (n *Node) run(eng *engine.Engine, keep store.Keep) {
 	n.front.set(n.server.Handler())
 	if n.grpc != nil {
 		go func() {
@@ -233,8 +244,9 @@ func (n *Node) run(eng *engine.Engine) {
 	}
 	var beside sync.WaitGroup
 	beside.Go(func() {
-		retention.Run(ctx, retention.Config{Store: n.store, Keep: n.cfg.keep(), Owner: newID(), Log: n.cfg.Log})
+		retention.Run(ctx, retention.Config{Store: n.store, Keep: keep, Owner: newID(), Log: n.cfg.Log})
 	})
+	beside.Go(func() { rollup.Run(ctx, rollup.Config{Store: n.store, Owner: newID(), Log: n.cfg.Log}) })
 	beside.Go(func() { n.askRemotes(ctx) })
 	go func() {
 		err := eng.Run(ctx)

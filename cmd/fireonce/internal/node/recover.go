@@ -31,6 +31,8 @@ func recoverCommand() *cli.Command {
 			"lets them start, which is safe where the receiver dedupes and still remembers, and may DUPLICATE\n" +
 			"elsewhere. Jobs that were submitted since the backup are lost: clients that repeat them with their keys\n" +
 			"schedule them anew.\n\n" +
+			"The namespace of effect keys stays what it was, so receivers that dedupe go on to know what was sent. A copy that\n" +
+			"becomes another installation needs --new-namespace: or the two would swallow each other's effects.\n\n" +
 			"A state that was put back with everything beside it (a disk's image) is not always noticed. After such a restore\n" +
 			"run this before the servers start, or start one with `serve --quarantined`: --as hold works on a database that\n" +
 			"is not quarantined, too.\n\n" +
@@ -42,6 +44,10 @@ func recoverCommand() *cli.Command {
 			stateDirFlag("default: none"),
 			&cli.StringFlag{Name: "since", Usage: "the time of the restored state, as RFC 3339 `TIME`"},
 			&cli.StringFlag{Name: "as", Usage: "`hold` or retry"},
+			&cli.BoolFlag{
+				Name:  "new-namespace",
+				Usage: "the copy becomes an installation of its own, such as staging: its effect keys are new ones; stop its servers first",
+			},
 		},
 		Action: recoverDatabase,
 	}
@@ -87,6 +93,11 @@ func recoverDatabase(ctx context.Context, cmd *cli.Command) (err error) {
 		fmt.Fprintf(out, "%s is quarantined: %s\n", d, meta.Quarantined)
 		return errors.New("nothing was changed; release it with --since TIME --as hold or --as retry")
 	}
+	if cmd.Bool("new-namespace") {
+		if err := s.SetNamespace(ctx, job.NewNamespace(), true); err != nil {
+			return err
+		}
+	}
 	held := 0
 	if as == asHold {
 		if held, err = holdDoubtful(ctx, s, since); err != nil {
@@ -99,13 +110,18 @@ func recoverDatabase(ctx context.Context, cmd *cli.Command) (err error) {
 	if as == asHold {
 		fmt.Fprintf(out, "%d jobs need a person's decision; see `fireonce list --state needs-resolution`\n", held)
 	}
-	fmt.Fprintf(out, "%s is released; what is due is sent again\n", d)
+	if meta, err = s.Meta(ctx); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%s is released, in namespace %s; what is due is sent again\n", d, meta.Namespace)
 	return nil
 }
 
 func recoverFlags(cmd *cli.Command, now time.Time) (since time.Time, as string, err error) {
 	as = cmd.String("as")
 	switch {
+	case as == "" && cmd.Bool("new-namespace"):
+		return since, as, exit.Usagef("--new-namespace needs --since and --as")
 	case as == "" && !cmd.IsSet("since"):
 		return since, as, nil
 	case as != asHold && as != asRetry:

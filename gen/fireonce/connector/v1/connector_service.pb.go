@@ -263,7 +263,7 @@ func (x *Content) GetReplyToExternalId() string {
 	return ""
 }
 
-// What can be promised about a target, and how long one must wait for the truth. It
+// Guarantees of a target, and how long one must wait for the truth. It
 // depends on the settings alone: of two answers for the same settings Fireonce
 // believes the more careful one, until it is restarted.
 type Traits struct {
@@ -280,9 +280,16 @@ type Traits struct {
 	Negatives int32 `protobuf:"varint,4,opt,name=negatives,proto3" json:"negatives,omitempty"`
 	// OBSERVABLE: the time between two of them, at most 1 h. Unset: five read lags,
 	// at most 15 minutes.
-	Spacing       *durationpb.Duration `protobuf:"bytes,5,opt,name=spacing,proto3" json:"spacing,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Spacing *durationpb.Duration `protobuf:"bytes,5,opt,name=spacing,proto3" json:"spacing,omitempty"`
+	// KEYED: two requests with one effect key that are processed concurrently have one
+	// effect, because the key is stored together with the effect, or held from the
+	// request's begin on. Fireonce may then call Publish again while an earlier call is under
+	// way, when the server that made it is gone or seems to be. Unset is the safe answer:
+	// such a repeat waits until the earlier call can no longer act. If it is set and not true,
+	// a server that dies or loses its database session can make a second effect.
+	DedupesInFlight bool `protobuf:"varint,6,opt,name=dedupes_in_flight,json=dedupesInFlight,proto3" json:"dedupes_in_flight,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Traits) Reset() {
@@ -350,7 +357,14 @@ func (x *Traits) GetSpacing() *durationpb.Duration {
 	return nil
 }
 
-// What is wrong with what a user gave.
+func (x *Traits) GetDedupesInFlight() bool {
+	if x != nil {
+		return x.DedupesInFlight
+	}
+	return false
+}
+
+// A fault in the input of a user.
 type InvalidInput struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Kind  InvalidInput_Kind      `protobuf:"varint,1,opt,name=kind,proto3,enum=fireonce.connector.v1.InvalidInput_Kind" json:"kind,omitempty"`
@@ -1734,7 +1748,11 @@ type PublishResponse struct {
 	//	*PublishResponse_Rejected
 	//	*PublishResponse_NotSent
 	//	*PublishResponse_Unknown
-	Result        isPublishResponse_Result `protobuf_oneof:"result"`
+	Result isPublishResponse_Result `protobuf_oneof:"result"`
+	// The platform's answer, for people and programs that need more of it than its id:
+	// kept with the attempt (Attempt.answer), whatever the result but not_sent. Unset:
+	// nothing is kept. Fireonce takes the credential's secrets out of it first.
+	Answer        *Answer `protobuf:"bytes,6,opt,name=answer,proto3" json:"answer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1821,6 +1839,13 @@ func (x *PublishResponse) GetUnknown() *Unknown {
 	return nil
 }
 
+func (x *PublishResponse) GetAnswer() *Answer {
+	if x != nil {
+		return x.Answer
+	}
+	return nil
+}
+
 type isPublishResponse_Result interface {
 	isPublishResponse_Result()
 }
@@ -1862,6 +1887,125 @@ func (*PublishResponse_NotSent) isPublishResponse_Result() {}
 
 func (*PublishResponse_Unknown) isPublishResponse_Result() {}
 
+// A platform's answer. Anything over a limit is cut off.
+type Answer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The platform's HTTP status. 0: none.
+	HttpStatus int32 `protobuf:"varint,1,opt,name=http_status,json=httpStatus,proto3" json:"http_status,omitempty"`
+	// Those that are worth keeping, at most 20. Cookies are left out.
+	Headers []*AnswerHeader `protobuf:"bytes,2,rep,name=headers,proto3" json:"headers,omitempty"`
+	// Text, at most 16 KiB. What is no text is left out.
+	Body          string `protobuf:"bytes,3,opt,name=body,proto3" json:"body,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Answer) Reset() {
+	*x = Answer{}
+	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Answer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Answer) ProtoMessage() {}
+
+func (x *Answer) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Answer.ProtoReflect.Descriptor instead.
+func (*Answer) Descriptor() ([]byte, []int) {
+	return file_fireonce_connector_v1_connector_service_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *Answer) GetHttpStatus() int32 {
+	if x != nil {
+		return x.HttpStatus
+	}
+	return 0
+}
+
+func (x *Answer) GetHeaders() []*AnswerHeader {
+	if x != nil {
+		return x.Headers
+	}
+	return nil
+}
+
+func (x *Answer) GetBody() string {
+	if x != nil {
+		return x.Body
+	}
+	return ""
+}
+
+// One header of an answer.
+type AnswerHeader struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most 64 bytes; a longer one is left out.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// At most 1 KiB.
+	Value         string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AnswerHeader) Reset() {
+	*x = AnswerHeader{}
+	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AnswerHeader) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AnswerHeader) ProtoMessage() {}
+
+func (x *AnswerHeader) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AnswerHeader.ProtoReflect.Descriptor instead.
+func (*AnswerHeader) Descriptor() ([]byte, []int) {
+	return file_fireonce_connector_v1_connector_service_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *AnswerHeader) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *AnswerHeader) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
 type Published struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The platform's name for what was made, at most 512 bytes. OBSERVABLE: required,
@@ -1877,7 +2021,7 @@ type Published struct {
 
 func (x *Published) Reset() {
 	*x = Published{}
-	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[24]
+	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1889,7 +2033,7 @@ func (x *Published) String() string {
 func (*Published) ProtoMessage() {}
 
 func (x *Published) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[24]
+	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1902,7 +2046,7 @@ func (x *Published) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Published.ProtoReflect.Descriptor instead.
 func (*Published) Descriptor() ([]byte, []int) {
-	return file_fireonce_connector_v1_connector_service_proto_rawDescGZIP(), []int{24}
+	return file_fireonce_connector_v1_connector_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Published) GetExternalId() string {
@@ -1934,7 +2078,7 @@ type Accepted struct {
 
 func (x *Accepted) Reset() {
 	*x = Accepted{}
-	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[25]
+	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1946,7 +2090,7 @@ func (x *Accepted) String() string {
 func (*Accepted) ProtoMessage() {}
 
 func (x *Accepted) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[25]
+	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1959,7 +2103,7 @@ func (x *Accepted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Accepted.ProtoReflect.Descriptor instead.
 func (*Accepted) Descriptor() ([]byte, []int) {
-	return file_fireonce_connector_v1_connector_service_proto_rawDescGZIP(), []int{25}
+	return file_fireonce_connector_v1_connector_service_proto_rawDescGZIP(), []int{27}
 }
 
 type NotSent struct {
@@ -1972,7 +2116,7 @@ type NotSent struct {
 
 func (x *NotSent) Reset() {
 	*x = NotSent{}
-	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[26]
+	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1984,7 +2128,7 @@ func (x *NotSent) String() string {
 func (*NotSent) ProtoMessage() {}
 
 func (x *NotSent) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[26]
+	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1997,7 +2141,7 @@ func (x *NotSent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotSent.ProtoReflect.Descriptor instead.
 func (*NotSent) Descriptor() ([]byte, []int) {
-	return file_fireonce_connector_v1_connector_service_proto_rawDescGZIP(), []int{26}
+	return file_fireonce_connector_v1_connector_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *NotSent) GetMessage() string {
@@ -2021,7 +2165,7 @@ type Unknown struct {
 
 func (x *Unknown) Reset() {
 	*x = Unknown{}
-	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[27]
+	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2033,7 +2177,7 @@ func (x *Unknown) String() string {
 func (*Unknown) ProtoMessage() {}
 
 func (x *Unknown) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[27]
+	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2046,7 +2190,7 @@ func (x *Unknown) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unknown.ProtoReflect.Descriptor instead.
 func (*Unknown) Descriptor() ([]byte, []int) {
-	return file_fireonce_connector_v1_connector_service_proto_rawDescGZIP(), []int{27}
+	return file_fireonce_connector_v1_connector_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Unknown) GetMessage() string {
@@ -2081,7 +2225,7 @@ type PollRequest struct {
 
 func (x *PollRequest) Reset() {
 	*x = PollRequest{}
-	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[28]
+	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2093,7 +2237,7 @@ func (x *PollRequest) String() string {
 func (*PollRequest) ProtoMessage() {}
 
 func (x *PollRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[28]
+	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2106,7 +2250,7 @@ func (x *PollRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PollRequest.ProtoReflect.Descriptor instead.
 func (*PollRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_connector_v1_connector_service_proto_rawDescGZIP(), []int{28}
+	return file_fireonce_connector_v1_connector_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *PollRequest) GetAccount() *Account {
@@ -2146,7 +2290,7 @@ type PollResponse struct {
 
 func (x *PollResponse) Reset() {
 	*x = PollResponse{}
-	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[29]
+	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2158,7 +2302,7 @@ func (x *PollResponse) String() string {
 func (*PollResponse) ProtoMessage() {}
 
 func (x *PollResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[29]
+	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2171,7 +2315,7 @@ func (x *PollResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PollResponse.ProtoReflect.Descriptor instead.
 func (*PollResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_connector_v1_connector_service_proto_rawDescGZIP(), []int{29}
+	return file_fireonce_connector_v1_connector_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PollResponse) GetResult() isPollResponse_Result {
@@ -2270,7 +2414,7 @@ func (*PollResponse_Refused) isPollResponse_Result() {}
 
 type Pending struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What the platform says about it. Empty: nothing.
+	// The platform's words about it. Empty: none.
 	Message       string `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2278,7 +2422,7 @@ type Pending struct {
 
 func (x *Pending) Reset() {
 	*x = Pending{}
-	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[30]
+	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2290,7 +2434,7 @@ func (x *Pending) String() string {
 func (*Pending) ProtoMessage() {}
 
 func (x *Pending) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[30]
+	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2303,7 +2447,7 @@ func (x *Pending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pending.ProtoReflect.Descriptor instead.
 func (*Pending) Descriptor() ([]byte, []int) {
-	return file_fireonce_connector_v1_connector_service_proto_rawDescGZIP(), []int{30}
+	return file_fireonce_connector_v1_connector_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Pending) GetMessage() string {
@@ -2322,7 +2466,7 @@ type ObserveRequest struct {
 	EffectKey string   `protobuf:"bytes,3,opt,name=effect_key,json=effectKey,proto3" json:"effect_key,omitempty"`
 	Content   *Content `protobuf:"bytes,4,opt,name=content,proto3" json:"content,omitempty"`
 	Frozen    []byte   `protobuf:"bytes,5,opt,name=frozen,proto3" json:"frozen,omitempty"`
-	// What Watermark gave before it.
+	// The value that Watermark returned before it.
 	Watermark string `protobuf:"bytes,6,opt,name=watermark,proto3" json:"watermark,omitempty"`
 	// The time in which the effect may have been made, by the clock of Fireonce's
 	// database: it was armed at not_before, and nothing of it can act after not_after.
@@ -2334,7 +2478,7 @@ type ObserveRequest struct {
 
 func (x *ObserveRequest) Reset() {
 	*x = ObserveRequest{}
-	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[31]
+	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2346,7 +2490,7 @@ func (x *ObserveRequest) String() string {
 func (*ObserveRequest) ProtoMessage() {}
 
 func (x *ObserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[31]
+	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2359,7 +2503,7 @@ func (x *ObserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObserveRequest.ProtoReflect.Descriptor instead.
 func (*ObserveRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_connector_v1_connector_service_proto_rawDescGZIP(), []int{31}
+	return file_fireonce_connector_v1_connector_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ObserveRequest) GetAccount() *Account {
@@ -2432,7 +2576,7 @@ type ObserveResponse struct {
 
 func (x *ObserveResponse) Reset() {
 	*x = ObserveResponse{}
-	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[32]
+	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2444,7 +2588,7 @@ func (x *ObserveResponse) String() string {
 func (*ObserveResponse) ProtoMessage() {}
 
 func (x *ObserveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[32]
+	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2457,7 +2601,7 @@ func (x *ObserveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObserveResponse.ProtoReflect.Descriptor instead.
 func (*ObserveResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_connector_v1_connector_service_proto_rawDescGZIP(), []int{32}
+	return file_fireonce_connector_v1_connector_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ObserveResponse) GetResult() isObserveResponse_Result {
@@ -2503,7 +2647,7 @@ type ObserveResponse_Seen struct {
 }
 
 type ObserveResponse_Unread struct {
-	// What could not be read, and why. Asked again later.
+	// The part that could not be read, and why. Asked again later.
 	Unread *Unread `protobuf:"bytes,2,opt,name=unread,proto3,oneof"`
 }
 
@@ -2533,7 +2677,7 @@ type Seen struct {
 
 func (x *Seen) Reset() {
 	*x = Seen{}
-	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[33]
+	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2545,7 +2689,7 @@ func (x *Seen) String() string {
 func (*Seen) ProtoMessage() {}
 
 func (x *Seen) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[33]
+	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2558,7 +2702,7 @@ func (x *Seen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Seen.ProtoReflect.Descriptor instead.
 func (*Seen) Descriptor() ([]byte, []int) {
-	return file_fireonce_connector_v1_connector_service_proto_rawDescGZIP(), []int{33}
+	return file_fireonce_connector_v1_connector_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Seen) GetCandidates() []*Candidate {
@@ -2588,7 +2732,7 @@ type Candidate struct {
 
 func (x *Candidate) Reset() {
 	*x = Candidate{}
-	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[34]
+	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2600,7 +2744,7 @@ func (x *Candidate) String() string {
 func (*Candidate) ProtoMessage() {}
 
 func (x *Candidate) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[34]
+	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2613,7 +2757,7 @@ func (x *Candidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidate.ProtoReflect.Descriptor instead.
 func (*Candidate) Descriptor() ([]byte, []int) {
-	return file_fireonce_connector_v1_connector_service_proto_rawDescGZIP(), []int{34}
+	return file_fireonce_connector_v1_connector_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Candidate) GetExternalId() string {
@@ -2647,7 +2791,7 @@ type Unread struct {
 
 func (x *Unread) Reset() {
 	*x = Unread{}
-	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[35]
+	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2659,7 +2803,7 @@ func (x *Unread) String() string {
 func (*Unread) ProtoMessage() {}
 
 func (x *Unread) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[35]
+	mi := &file_fireonce_connector_v1_connector_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2672,7 +2816,7 @@ func (x *Unread) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unread.ProtoReflect.Descriptor instead.
 func (*Unread) Descriptor() ([]byte, []int) {
-	return file_fireonce_connector_v1_connector_service_proto_rawDescGZIP(), []int{35}
+	return file_fireonce_connector_v1_connector_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Unread) GetMessage() string {
@@ -2695,14 +2839,15 @@ const file_fireonce_connector_v1_connector_service_proto_rawDesc = "" +
 	"credential\"j\n" +
 	"\aContent\x12.\n" +
 	"\apayload\x18\x01 \x01(\v2\x14.fireonce.v1.PayloadR\apayload\x12/\n" +
-	"\x14reply_to_external_id\x18\x02 \x01(\tR\x11replyToExternalId\"\x88\x02\n" +
+	"\x14reply_to_external_id\x18\x02 \x01(\tR\x11replyToExternalId\"\xb4\x02\n" +
 	"\x06Traits\x12;\n" +
 	"\feffect_class\x18\x01 \x01(\x0e2\x18.fireonce.v1.EffectClassR\veffectClass\x128\n" +
 	"\n" +
 	"key_window\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\tkeyWindow\x124\n" +
 	"\bread_lag\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\areadLag\x12\x1c\n" +
 	"\tnegatives\x18\x04 \x01(\x05R\tnegatives\x123\n" +
-	"\aspacing\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\aspacing\"\xeb\x01\n" +
+	"\aspacing\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\aspacing\x12*\n" +
+	"\x11dedupes_in_flight\x18\x06 \x01(\bR\x0fdedupesInFlight\"\xeb\x01\n" +
 	"\fInvalidInput\x12<\n" +
 	"\x04kind\x18\x01 \x01(\x0e2(.fireonce.connector.v1.InvalidInput.KindR\x04kind\x12\x14\n" +
 	"\x05field\x18\x02 \x01(\tR\x05field\x12\x18\n" +
@@ -2805,14 +2950,23 @@ const file_fireonce_connector_v1_connector_service_proto_rawDesc = "" +
 	"\vsend_within\x18\t \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"sendWithin\x12>\n" +
 	"\ranswer_within\x18\n" +
-	" \x01(\v2\x19.google.protobuf.DurationR\fanswerWithin\"\xd3\x02\n" +
+	" \x01(\v2\x19.google.protobuf.DurationR\fanswerWithin\"\x8a\x03\n" +
 	"\x0fPublishResponse\x12@\n" +
 	"\tpublished\x18\x01 \x01(\v2 .fireonce.connector.v1.PublishedH\x00R\tpublished\x12=\n" +
 	"\baccepted\x18\x02 \x01(\v2\x1f.fireonce.connector.v1.AcceptedH\x00R\baccepted\x12<\n" +
 	"\brejected\x18\x03 \x01(\v2\x1e.fireonce.connector.v1.RefusalH\x00R\brejected\x12;\n" +
 	"\bnot_sent\x18\x04 \x01(\v2\x1e.fireonce.connector.v1.NotSentH\x00R\anotSent\x12:\n" +
-	"\aunknown\x18\x05 \x01(\v2\x1e.fireonce.connector.v1.UnknownH\x00R\aunknownB\b\n" +
-	"\x06result\"p\n" +
+	"\aunknown\x18\x05 \x01(\v2\x1e.fireonce.connector.v1.UnknownH\x00R\aunknown\x125\n" +
+	"\x06answer\x18\x06 \x01(\v2\x1d.fireonce.connector.v1.AnswerR\x06answerB\b\n" +
+	"\x06result\"|\n" +
+	"\x06Answer\x12\x1f\n" +
+	"\vhttp_status\x18\x01 \x01(\x05R\n" +
+	"httpStatus\x12=\n" +
+	"\aheaders\x18\x02 \x03(\v2#.fireonce.connector.v1.AnswerHeaderR\aheaders\x12\x12\n" +
+	"\x04body\x18\x03 \x01(\tR\x04body\"8\n" +
+	"\fAnswerHeader\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"p\n" +
 	"\tPublished\x12\x1f\n" +
 	"\vexternal_id\x18\x01 \x01(\tR\n" +
 	"externalId\x12!\n" +
@@ -2879,8 +3033,8 @@ const file_fireonce_connector_v1_connector_service_proto_rawDesc = "" +
 	"\x05Stage\x12#.fireonce.connector.v1.StageRequest\x1a$.fireonce.connector.v1.StageResponse\x12X\n" +
 	"\aPublish\x12%.fireonce.connector.v1.PublishRequest\x1a&.fireonce.connector.v1.PublishResponse\x12T\n" +
 	"\x04Poll\x12\".fireonce.connector.v1.PollRequest\x1a#.fireonce.connector.v1.PollResponse\"\x03\x90\x02\x01\x12]\n" +
-	"\aObserve\x12%.fireonce.connector.v1.ObserveRequest\x1a&.fireonce.connector.v1.ObserveResponse\"\x03\x90\x02\x01B\xec\x01\n" +
-	"\x19com.fireonce.connector.v1B\x15ConnectorServiceProtoP\x01ZBgithub.com/fireonce/fireonce/gen/fireonce/connector/v1;connectorv1\xa2\x02\x03FCX\xaa\x02\x15Fireonce.Connector.V1\xca\x02\x15Fireonce\\Connector\\V1\xe2\x02!Fireonce\\Connector\\V1\\GPBMetadata\xea\x02\x17Fireonce::Connector::V1b\x06proto3"
+	"\aObserve\x12%.fireonce.connector.v1.ObserveRequest\x1a&.fireonce.connector.v1.ObserveResponse\"\x03\x90\x02\x01B\xbf\x01\n" +
+	"\x1fio.github.fireonce.connector.v1B\x15ConnectorServiceProtoP\x01Z3github.com/fireonce/fireonce/clients/go/connectorv1\xa2\x02\x03FOC\xaa\x02\x15Fireonce.Connector.V1\xca\x02\x15Fireonce\\Connector\\V1\xea\x02\x17Fireonce::Connector::V1b\x06proto3"
 
 var (
 	file_fireonce_connector_v1_connector_service_proto_rawDescOnce sync.Once
@@ -2895,7 +3049,7 @@ func file_fireonce_connector_v1_connector_service_proto_rawDescGZIP() []byte {
 }
 
 var file_fireonce_connector_v1_connector_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_fireonce_connector_v1_connector_service_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_fireonce_connector_v1_connector_service_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_fireonce_connector_v1_connector_service_proto_goTypes = []any{
 	(InvalidInput_Kind)(0),        // 0: fireonce.connector.v1.InvalidInput.Kind
 	(Refusal_Kind)(0),             // 1: fireonce.connector.v1.Refusal.Kind
@@ -2923,37 +3077,39 @@ var file_fireonce_connector_v1_connector_service_proto_goTypes = []any{
 	(*Staged)(nil),                // 23: fireonce.connector.v1.Staged
 	(*PublishRequest)(nil),        // 24: fireonce.connector.v1.PublishRequest
 	(*PublishResponse)(nil),       // 25: fireonce.connector.v1.PublishResponse
-	(*Published)(nil),             // 26: fireonce.connector.v1.Published
-	(*Accepted)(nil),              // 27: fireonce.connector.v1.Accepted
-	(*NotSent)(nil),               // 28: fireonce.connector.v1.NotSent
-	(*Unknown)(nil),               // 29: fireonce.connector.v1.Unknown
-	(*PollRequest)(nil),           // 30: fireonce.connector.v1.PollRequest
-	(*PollResponse)(nil),          // 31: fireonce.connector.v1.PollResponse
-	(*Pending)(nil),               // 32: fireonce.connector.v1.Pending
-	(*ObserveRequest)(nil),        // 33: fireonce.connector.v1.ObserveRequest
-	(*ObserveResponse)(nil),       // 34: fireonce.connector.v1.ObserveResponse
-	(*Seen)(nil),                  // 35: fireonce.connector.v1.Seen
-	(*Candidate)(nil),             // 36: fireonce.connector.v1.Candidate
-	(*Unread)(nil),                // 37: fireonce.connector.v1.Unread
-	(*v1.CustomSettings)(nil),     // 38: fireonce.v1.CustomSettings
-	(*v1.Credential)(nil),         // 39: fireonce.v1.Credential
-	(*v1.Payload)(nil),            // 40: fireonce.v1.Payload
-	(v1.EffectClass)(0),           // 41: fireonce.v1.EffectClass
-	(*durationpb.Duration)(nil),   // 42: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 43: google.protobuf.Timestamp
+	(*Answer)(nil),                // 26: fireonce.connector.v1.Answer
+	(*AnswerHeader)(nil),          // 27: fireonce.connector.v1.AnswerHeader
+	(*Published)(nil),             // 28: fireonce.connector.v1.Published
+	(*Accepted)(nil),              // 29: fireonce.connector.v1.Accepted
+	(*NotSent)(nil),               // 30: fireonce.connector.v1.NotSent
+	(*Unknown)(nil),               // 31: fireonce.connector.v1.Unknown
+	(*PollRequest)(nil),           // 32: fireonce.connector.v1.PollRequest
+	(*PollResponse)(nil),          // 33: fireonce.connector.v1.PollResponse
+	(*Pending)(nil),               // 34: fireonce.connector.v1.Pending
+	(*ObserveRequest)(nil),        // 35: fireonce.connector.v1.ObserveRequest
+	(*ObserveResponse)(nil),       // 36: fireonce.connector.v1.ObserveResponse
+	(*Seen)(nil),                  // 37: fireonce.connector.v1.Seen
+	(*Candidate)(nil),             // 38: fireonce.connector.v1.Candidate
+	(*Unread)(nil),                // 39: fireonce.connector.v1.Unread
+	(*v1.CustomSettings)(nil),     // 40: fireonce.v1.CustomSettings
+	(*v1.Credential)(nil),         // 41: fireonce.v1.Credential
+	(*v1.Payload)(nil),            // 42: fireonce.v1.Payload
+	(v1.EffectClass)(0),           // 43: fireonce.v1.EffectClass
+	(*durationpb.Duration)(nil),   // 44: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 45: google.protobuf.Timestamp
 }
 var file_fireonce_connector_v1_connector_service_proto_depIdxs = []int32{
-	38, // 0: fireonce.connector.v1.Account.settings:type_name -> fireonce.v1.CustomSettings
-	39, // 1: fireonce.connector.v1.Account.credential:type_name -> fireonce.v1.Credential
-	40, // 2: fireonce.connector.v1.Content.payload:type_name -> fireonce.v1.Payload
-	41, // 3: fireonce.connector.v1.Traits.effect_class:type_name -> fireonce.v1.EffectClass
-	42, // 4: fireonce.connector.v1.Traits.key_window:type_name -> google.protobuf.Duration
-	42, // 5: fireonce.connector.v1.Traits.read_lag:type_name -> google.protobuf.Duration
-	42, // 6: fireonce.connector.v1.Traits.spacing:type_name -> google.protobuf.Duration
+	40, // 0: fireonce.connector.v1.Account.settings:type_name -> fireonce.v1.CustomSettings
+	41, // 1: fireonce.connector.v1.Account.credential:type_name -> fireonce.v1.Credential
+	42, // 2: fireonce.connector.v1.Content.payload:type_name -> fireonce.v1.Payload
+	43, // 3: fireonce.connector.v1.Traits.effect_class:type_name -> fireonce.v1.EffectClass
+	44, // 4: fireonce.connector.v1.Traits.key_window:type_name -> google.protobuf.Duration
+	44, // 5: fireonce.connector.v1.Traits.read_lag:type_name -> google.protobuf.Duration
+	44, // 6: fireonce.connector.v1.Traits.spacing:type_name -> google.protobuf.Duration
 	0,  // 7: fireonce.connector.v1.InvalidInput.kind:type_name -> fireonce.connector.v1.InvalidInput.Kind
 	1,  // 8: fireonce.connector.v1.Refusal.kind:type_name -> fireonce.connector.v1.Refusal.Kind
-	42, // 9: fireonce.connector.v1.Refusal.retry_after:type_name -> google.protobuf.Duration
-	41, // 10: fireonce.connector.v1.DescribeResponse.effect_classes:type_name -> fireonce.v1.EffectClass
+	44, // 9: fireonce.connector.v1.Refusal.retry_after:type_name -> google.protobuf.Duration
+	43, // 10: fireonce.connector.v1.DescribeResponse.effect_classes:type_name -> fireonce.v1.EffectClass
 	2,  // 11: fireonce.connector.v1.CheckRequest.account:type_name -> fireonce.connector.v1.Account
 	11, // 12: fireonce.connector.v1.CheckResponse.checked:type_name -> fireonce.connector.v1.Checked
 	5,  // 13: fireonce.connector.v1.CheckResponse.invalid:type_name -> fireonce.connector.v1.InvalidInput
@@ -2971,57 +3127,59 @@ var file_fireonce_connector_v1_connector_service_proto_depIdxs = []int32{
 	6,  // 25: fireonce.connector.v1.WatermarkResponse.refused:type_name -> fireonce.connector.v1.Refusal
 	2,  // 26: fireonce.connector.v1.StageRequest.account:type_name -> fireonce.connector.v1.Account
 	3,  // 27: fireonce.connector.v1.StageRequest.content:type_name -> fireonce.connector.v1.Content
-	42, // 28: fireonce.connector.v1.StageRequest.within:type_name -> google.protobuf.Duration
+	44, // 28: fireonce.connector.v1.StageRequest.within:type_name -> google.protobuf.Duration
 	23, // 29: fireonce.connector.v1.StageResponse.staged:type_name -> fireonce.connector.v1.Staged
 	6,  // 30: fireonce.connector.v1.StageResponse.refused:type_name -> fireonce.connector.v1.Refusal
 	2,  // 31: fireonce.connector.v1.PublishRequest.account:type_name -> fireonce.connector.v1.Account
-	41, // 32: fireonce.connector.v1.PublishRequest.effect_class:type_name -> fireonce.v1.EffectClass
+	43, // 32: fireonce.connector.v1.PublishRequest.effect_class:type_name -> fireonce.v1.EffectClass
 	3,  // 33: fireonce.connector.v1.PublishRequest.content:type_name -> fireonce.connector.v1.Content
-	42, // 34: fireonce.connector.v1.PublishRequest.send_within:type_name -> google.protobuf.Duration
-	42, // 35: fireonce.connector.v1.PublishRequest.answer_within:type_name -> google.protobuf.Duration
-	26, // 36: fireonce.connector.v1.PublishResponse.published:type_name -> fireonce.connector.v1.Published
-	27, // 37: fireonce.connector.v1.PublishResponse.accepted:type_name -> fireonce.connector.v1.Accepted
+	44, // 34: fireonce.connector.v1.PublishRequest.send_within:type_name -> google.protobuf.Duration
+	44, // 35: fireonce.connector.v1.PublishRequest.answer_within:type_name -> google.protobuf.Duration
+	28, // 36: fireonce.connector.v1.PublishResponse.published:type_name -> fireonce.connector.v1.Published
+	29, // 37: fireonce.connector.v1.PublishResponse.accepted:type_name -> fireonce.connector.v1.Accepted
 	6,  // 38: fireonce.connector.v1.PublishResponse.rejected:type_name -> fireonce.connector.v1.Refusal
-	28, // 39: fireonce.connector.v1.PublishResponse.not_sent:type_name -> fireonce.connector.v1.NotSent
-	29, // 40: fireonce.connector.v1.PublishResponse.unknown:type_name -> fireonce.connector.v1.Unknown
-	42, // 41: fireonce.connector.v1.Unknown.retry_after:type_name -> google.protobuf.Duration
-	2,  // 42: fireonce.connector.v1.PollRequest.account:type_name -> fireonce.connector.v1.Account
-	26, // 43: fireonce.connector.v1.PollResponse.published:type_name -> fireonce.connector.v1.Published
-	32, // 44: fireonce.connector.v1.PollResponse.pending:type_name -> fireonce.connector.v1.Pending
-	6,  // 45: fireonce.connector.v1.PollResponse.rejected:type_name -> fireonce.connector.v1.Refusal
-	37, // 46: fireonce.connector.v1.PollResponse.unread:type_name -> fireonce.connector.v1.Unread
-	6,  // 47: fireonce.connector.v1.PollResponse.refused:type_name -> fireonce.connector.v1.Refusal
-	2,  // 48: fireonce.connector.v1.ObserveRequest.account:type_name -> fireonce.connector.v1.Account
-	3,  // 49: fireonce.connector.v1.ObserveRequest.content:type_name -> fireonce.connector.v1.Content
-	43, // 50: fireonce.connector.v1.ObserveRequest.not_before:type_name -> google.protobuf.Timestamp
-	43, // 51: fireonce.connector.v1.ObserveRequest.not_after:type_name -> google.protobuf.Timestamp
-	35, // 52: fireonce.connector.v1.ObserveResponse.seen:type_name -> fireonce.connector.v1.Seen
-	37, // 53: fireonce.connector.v1.ObserveResponse.unread:type_name -> fireonce.connector.v1.Unread
-	6,  // 54: fireonce.connector.v1.ObserveResponse.refused:type_name -> fireonce.connector.v1.Refusal
-	36, // 55: fireonce.connector.v1.Seen.candidates:type_name -> fireonce.connector.v1.Candidate
-	7,  // 56: fireonce.connector.v1.ConnectorService.Describe:input_type -> fireonce.connector.v1.DescribeRequest
-	9,  // 57: fireonce.connector.v1.ConnectorService.Check:input_type -> fireonce.connector.v1.CheckRequest
-	12, // 58: fireonce.connector.v1.ConnectorService.Test:input_type -> fireonce.connector.v1.TestRequest
-	15, // 59: fireonce.connector.v1.ConnectorService.Prepare:input_type -> fireonce.connector.v1.PrepareRequest
-	18, // 60: fireonce.connector.v1.ConnectorService.Watermark:input_type -> fireonce.connector.v1.WatermarkRequest
-	21, // 61: fireonce.connector.v1.ConnectorService.Stage:input_type -> fireonce.connector.v1.StageRequest
-	24, // 62: fireonce.connector.v1.ConnectorService.Publish:input_type -> fireonce.connector.v1.PublishRequest
-	30, // 63: fireonce.connector.v1.ConnectorService.Poll:input_type -> fireonce.connector.v1.PollRequest
-	33, // 64: fireonce.connector.v1.ConnectorService.Observe:input_type -> fireonce.connector.v1.ObserveRequest
-	8,  // 65: fireonce.connector.v1.ConnectorService.Describe:output_type -> fireonce.connector.v1.DescribeResponse
-	10, // 66: fireonce.connector.v1.ConnectorService.Check:output_type -> fireonce.connector.v1.CheckResponse
-	13, // 67: fireonce.connector.v1.ConnectorService.Test:output_type -> fireonce.connector.v1.TestResponse
-	16, // 68: fireonce.connector.v1.ConnectorService.Prepare:output_type -> fireonce.connector.v1.PrepareResponse
-	19, // 69: fireonce.connector.v1.ConnectorService.Watermark:output_type -> fireonce.connector.v1.WatermarkResponse
-	22, // 70: fireonce.connector.v1.ConnectorService.Stage:output_type -> fireonce.connector.v1.StageResponse
-	25, // 71: fireonce.connector.v1.ConnectorService.Publish:output_type -> fireonce.connector.v1.PublishResponse
-	31, // 72: fireonce.connector.v1.ConnectorService.Poll:output_type -> fireonce.connector.v1.PollResponse
-	34, // 73: fireonce.connector.v1.ConnectorService.Observe:output_type -> fireonce.connector.v1.ObserveResponse
-	65, // [65:74] is the sub-list for method output_type
-	56, // [56:65] is the sub-list for method input_type
-	56, // [56:56] is the sub-list for extension type_name
-	56, // [56:56] is the sub-list for extension extendee
-	0,  // [0:56] is the sub-list for field type_name
+	30, // 39: fireonce.connector.v1.PublishResponse.not_sent:type_name -> fireonce.connector.v1.NotSent
+	31, // 40: fireonce.connector.v1.PublishResponse.unknown:type_name -> fireonce.connector.v1.Unknown
+	26, // 41: fireonce.connector.v1.PublishResponse.answer:type_name -> fireonce.connector.v1.Answer
+	27, // 42: fireonce.connector.v1.Answer.headers:type_name -> fireonce.connector.v1.AnswerHeader
+	44, // 43: fireonce.connector.v1.Unknown.retry_after:type_name -> google.protobuf.Duration
+	2,  // 44: fireonce.connector.v1.PollRequest.account:type_name -> fireonce.connector.v1.Account
+	28, // 45: fireonce.connector.v1.PollResponse.published:type_name -> fireonce.connector.v1.Published
+	34, // 46: fireonce.connector.v1.PollResponse.pending:type_name -> fireonce.connector.v1.Pending
+	6,  // 47: fireonce.connector.v1.PollResponse.rejected:type_name -> fireonce.connector.v1.Refusal
+	39, // 48: fireonce.connector.v1.PollResponse.unread:type_name -> fireonce.connector.v1.Unread
+	6,  // 49: fireonce.connector.v1.PollResponse.refused:type_name -> fireonce.connector.v1.Refusal
+	2,  // 50: fireonce.connector.v1.ObserveRequest.account:type_name -> fireonce.connector.v1.Account
+	3,  // 51: fireonce.connector.v1.ObserveRequest.content:type_name -> fireonce.connector.v1.Content
+	45, // 52: fireonce.connector.v1.ObserveRequest.not_before:type_name -> google.protobuf.Timestamp
+	45, // 53: fireonce.connector.v1.ObserveRequest.not_after:type_name -> google.protobuf.Timestamp
+	37, // 54: fireonce.connector.v1.ObserveResponse.seen:type_name -> fireonce.connector.v1.Seen
+	39, // 55: fireonce.connector.v1.ObserveResponse.unread:type_name -> fireonce.connector.v1.Unread
+	6,  // 56: fireonce.connector.v1.ObserveResponse.refused:type_name -> fireonce.connector.v1.Refusal
+	38, // 57: fireonce.connector.v1.Seen.candidates:type_name -> fireonce.connector.v1.Candidate
+	7,  // 58: fireonce.connector.v1.ConnectorService.Describe:input_type -> fireonce.connector.v1.DescribeRequest
+	9,  // 59: fireonce.connector.v1.ConnectorService.Check:input_type -> fireonce.connector.v1.CheckRequest
+	12, // 60: fireonce.connector.v1.ConnectorService.Test:input_type -> fireonce.connector.v1.TestRequest
+	15, // 61: fireonce.connector.v1.ConnectorService.Prepare:input_type -> fireonce.connector.v1.PrepareRequest
+	18, // 62: fireonce.connector.v1.ConnectorService.Watermark:input_type -> fireonce.connector.v1.WatermarkRequest
+	21, // 63: fireonce.connector.v1.ConnectorService.Stage:input_type -> fireonce.connector.v1.StageRequest
+	24, // 64: fireonce.connector.v1.ConnectorService.Publish:input_type -> fireonce.connector.v1.PublishRequest
+	32, // 65: fireonce.connector.v1.ConnectorService.Poll:input_type -> fireonce.connector.v1.PollRequest
+	35, // 66: fireonce.connector.v1.ConnectorService.Observe:input_type -> fireonce.connector.v1.ObserveRequest
+	8,  // 67: fireonce.connector.v1.ConnectorService.Describe:output_type -> fireonce.connector.v1.DescribeResponse
+	10, // 68: fireonce.connector.v1.ConnectorService.Check:output_type -> fireonce.connector.v1.CheckResponse
+	13, // 69: fireonce.connector.v1.ConnectorService.Test:output_type -> fireonce.connector.v1.TestResponse
+	16, // 70: fireonce.connector.v1.ConnectorService.Prepare:output_type -> fireonce.connector.v1.PrepareResponse
+	19, // 71: fireonce.connector.v1.ConnectorService.Watermark:output_type -> fireonce.connector.v1.WatermarkResponse
+	22, // 72: fireonce.connector.v1.ConnectorService.Stage:output_type -> fireonce.connector.v1.StageResponse
+	25, // 73: fireonce.connector.v1.ConnectorService.Publish:output_type -> fireonce.connector.v1.PublishResponse
+	33, // 74: fireonce.connector.v1.ConnectorService.Poll:output_type -> fireonce.connector.v1.PollResponse
+	36, // 75: fireonce.connector.v1.ConnectorService.Observe:output_type -> fireonce.connector.v1.ObserveResponse
+	67, // [67:76] is the sub-list for method output_type
+	58, // [58:67] is the sub-list for method input_type
+	58, // [58:58] is the sub-list for extension type_name
+	58, // [58:58] is the sub-list for extension extendee
+	0,  // [0:58] is the sub-list for field type_name
 }
 
 func init() { file_fireonce_connector_v1_connector_service_proto_init() }
@@ -3056,14 +3214,14 @@ func file_fireonce_connector_v1_connector_service_proto_init() {
 		(*PublishResponse_NotSent)(nil),
 		(*PublishResponse_Unknown)(nil),
 	}
-	file_fireonce_connector_v1_connector_service_proto_msgTypes[29].OneofWrappers = []any{
+	file_fireonce_connector_v1_connector_service_proto_msgTypes[31].OneofWrappers = []any{
 		(*PollResponse_Published)(nil),
 		(*PollResponse_Pending)(nil),
 		(*PollResponse_Rejected)(nil),
 		(*PollResponse_Unread)(nil),
 		(*PollResponse_Refused)(nil),
 	}
-	file_fireonce_connector_v1_connector_service_proto_msgTypes[32].OneofWrappers = []any{
+	file_fireonce_connector_v1_connector_service_proto_msgTypes[34].OneofWrappers = []any{
 		(*ObserveResponse_Seen)(nil),
 		(*ObserveResponse_Unread)(nil),
 		(*ObserveResponse_Refused)(nil),
@@ -3074,7 +3232,7 @@ func file_fireonce_connector_v1_connector_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fireonce_connector_v1_connector_service_proto_rawDesc), len(file_fireonce_connector_v1_connector_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   36,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -33,21 +33,24 @@ const (
 // reflection-formatted method names, remove the leading slash and convert the remaining slash to a
 // period.
 const (
-	// AccessServiceCreateAPIKeyProcedure is the fully-qualified name of the AccessService's
-	// CreateAPIKey RPC.
-	AccessServiceCreateAPIKeyProcedure = "/fireonce.v1.AccessService/CreateAPIKey"
-	// AccessServiceListAPIKeysProcedure is the fully-qualified name of the AccessService's ListAPIKeys
+	// AccessServiceCreateApiKeyProcedure is the fully-qualified name of the AccessService's
+	// CreateApiKey RPC.
+	AccessServiceCreateApiKeyProcedure = "/fireonce.v1.AccessService/CreateApiKey"
+	// AccessServiceListApiKeysProcedure is the fully-qualified name of the AccessService's ListApiKeys
 	// RPC.
-	AccessServiceListAPIKeysProcedure = "/fireonce.v1.AccessService/ListAPIKeys"
-	// AccessServiceRevokeAPIKeyProcedure is the fully-qualified name of the AccessService's
-	// RevokeAPIKey RPC.
-	AccessServiceRevokeAPIKeyProcedure = "/fireonce.v1.AccessService/RevokeAPIKey"
+	AccessServiceListApiKeysProcedure = "/fireonce.v1.AccessService/ListApiKeys"
+	// AccessServiceRevokeApiKeyProcedure is the fully-qualified name of the AccessService's
+	// RevokeApiKey RPC.
+	AccessServiceRevokeApiKeyProcedure = "/fireonce.v1.AccessService/RevokeApiKey"
 	// AccessServiceListSealingKeysProcedure is the fully-qualified name of the AccessService's
 	// ListSealingKeys RPC.
 	AccessServiceListSealingKeysProcedure = "/fireonce.v1.AccessService/ListSealingKeys"
 	// AccessServiceRotateSealingKeyProcedure is the fully-qualified name of the AccessService's
 	// RotateSealingKey RPC.
 	AccessServiceRotateSealingKeyProcedure = "/fireonce.v1.AccessService/RotateSealingKey"
+	// AccessServiceEraseProjectProcedure is the fully-qualified name of the AccessService's
+	// EraseProject RPC.
+	AccessServiceEraseProjectProcedure = "/fireonce.v1.AccessService/EraseProject"
 )
 
 // AccessServiceClient is a client for the fireonce.v1.AccessService service.
@@ -55,7 +58,7 @@ type AccessServiceClient interface {
 	// Makes an API key, and gives it once: only a hash of it is kept.
 	//
 	// Not idempotent: a repeat makes another key, so that a key is in one answer only.
-	// When that is lost, the key that nobody has is in ListAPIKeys, never used: revoke it.
+	// When that answer is lost, ListApiKeys has the key, never used: revoke it.
 	//
 	// Two keys of one client may live at the same time, under different names, so that
 	// one replaces the other: make the second, hand it over, see in last_use_time that the first is used no
@@ -68,18 +71,18 @@ type AccessServiceClient interface {
 	//   - NOT_FOUND / PROJECT_NOT_FOUND: and create_project is not set.
 	//   - ALREADY_EXISTS / API_KEY_NAME_TAKEN: a live key of the project has the name.
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "api-keys".
-	CreateAPIKey(context.Context, *v1.CreateAPIKeyRequest) (*v1.CreateAPIKeyResponse, error)
-	// What is known of the keys, which is never a key itself; those that were revoked
-	// or are over, too. In the order of their ids, which says nothing.
+	CreateApiKey(context.Context, *v1.CreateApiKeyRequest) (*v1.CreateApiKeyResponse, error)
+	// The keys' descriptions, never a key itself, including revoked and expired keys. In no
+	// meaningful order.
 	//
 	// * PERMISSION_DENIED / OPERATOR_REQUIRED: another project than the caller's own.
 	// * INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
-	ListAPIKeys(context.Context, *v1.ListAPIKeysRequest) (*v1.ListAPIKeysResponse, error)
+	ListApiKeys(context.Context, *v1.ListApiKeysRequest) (*v1.ListApiKeysResponse, error)
 	// Ends a key, for ever. Every server refuses it within 5 s, and its open streams
 	// deliver nothing from then on. A key may revoke itself. OK when it is
-	// revoked already; the first time stays. What a key has made stays, other keys
+	// revoked already; the first time stays. Everything made with the key stays, other keys
 	// included. NOT_FOUND / API_KEY_NOT_FOUND.
-	RevokeAPIKey(context.Context, *v1.RevokeAPIKeyRequest) (*v1.RevokeAPIKeyResponse, error)
+	RevokeApiKey(context.Context, *v1.RevokeApiKeyRequest) (*v1.RevokeApiKeyResponse, error)
 	// The keys that seal credentials: their ids, and how much each seals, in all
 	// projects. Never a key itself. PERMISSION_DENIED / OPERATOR_REQUIRED.
 	ListSealingKeys(context.Context, *v1.ListSealingKeysRequest) (*v1.ListSealingKeysResponse, error)
@@ -87,7 +90,7 @@ type AccessServiceClient interface {
 	// at most 500 in a call: call again with next_page_token until it is empty. The
 	// credentials themselves are neither decrypted nor changed, and jobs go on meanwhile.
 	// Each is sealed anew only if it is still as it was read. May be stopped and
-	// begun again at any time, also by several at once: what is done stays done.
+	// begun again at any time, also by several concurrently: what is done stays done.
 	//
 	// Every other server on the database must have that key already, or its jobs wait
 	// until it has.
@@ -98,6 +101,20 @@ type AccessServiceClient interface {
 	//   - INVALID_ARGUMENT / PAGE_TOKEN_INVALID: also when the server seals with another
 	//     key by now. Begin anew.
 	RotateSealingKey(context.Context, *v1.RotateSealingKeyRequest) (*v1.RotateSealingKeyResponse, error)
+	// Erases what a project has, a bounded part in each call: call again with next_page_token
+	// until done is true. Ended jobs go as by DeleteJob, under the same rules. Once none is
+	// left, the words and actors in the project's events, its connections with their
+	// credentials, its logins and its API keys go. Digests of keys stay, so that nothing is
+	// sent twice, and so does one ErasedJob for each job. Nothing is canceled: end the open
+	// jobs first. Other projects are not touched.
+	//
+	//   - PERMISSION_DENIED / OPERATOR_REQUIRED.
+	//   - NOT_FOUND / PROJECT_NOT_FOUND.
+	//   - FAILED_PRECONDITION / PROJECT_IN_USE: an API key of the project is live. Revoke all of
+	//     them first, so that nobody schedules anything meanwhile.
+	//   - FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED as for DeleteJob.
+	//   - INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
+	EraseProject(context.Context, *v1.EraseProjectRequest) (*v1.EraseProjectResponse, error)
 }
 
 // NewAccessServiceClient constructs a client for the fireonce.v1.AccessService service. By default,
@@ -111,23 +128,23 @@ func NewAccessServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 	baseURL = strings.TrimRight(baseURL, "/")
 	accessServiceMethods := v1.File_fireonce_v1_access_service_proto.Services().ByName("AccessService").Methods()
 	return &accessServiceClient{
-		createAPIKey: connect.NewClient[v1.CreateAPIKeyRequest, v1.CreateAPIKeyResponse](
+		createApiKey: connect.NewClient[v1.CreateApiKeyRequest, v1.CreateApiKeyResponse](
 			httpClient,
-			baseURL+AccessServiceCreateAPIKeyProcedure,
-			connect.WithSchema(accessServiceMethods.ByName("CreateAPIKey")),
+			baseURL+AccessServiceCreateApiKeyProcedure,
+			connect.WithSchema(accessServiceMethods.ByName("CreateApiKey")),
 			connect.WithClientOptions(opts...),
 		),
-		listAPIKeys: connect.NewClient[v1.ListAPIKeysRequest, v1.ListAPIKeysResponse](
+		listApiKeys: connect.NewClient[v1.ListApiKeysRequest, v1.ListApiKeysResponse](
 			httpClient,
-			baseURL+AccessServiceListAPIKeysProcedure,
-			connect.WithSchema(accessServiceMethods.ByName("ListAPIKeys")),
+			baseURL+AccessServiceListApiKeysProcedure,
+			connect.WithSchema(accessServiceMethods.ByName("ListApiKeys")),
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
-		revokeAPIKey: connect.NewClient[v1.RevokeAPIKeyRequest, v1.RevokeAPIKeyResponse](
+		revokeApiKey: connect.NewClient[v1.RevokeApiKeyRequest, v1.RevokeApiKeyResponse](
 			httpClient,
-			baseURL+AccessServiceRevokeAPIKeyProcedure,
-			connect.WithSchema(accessServiceMethods.ByName("RevokeAPIKey")),
+			baseURL+AccessServiceRevokeApiKeyProcedure,
+			connect.WithSchema(accessServiceMethods.ByName("RevokeApiKey")),
 			connect.WithIdempotency(connect.IdempotencyIdempotent),
 			connect.WithClientOptions(opts...),
 		),
@@ -145,39 +162,47 @@ func NewAccessServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 			connect.WithIdempotency(connect.IdempotencyIdempotent),
 			connect.WithClientOptions(opts...),
 		),
+		eraseProject: connect.NewClient[v1.EraseProjectRequest, v1.EraseProjectResponse](
+			httpClient,
+			baseURL+AccessServiceEraseProjectProcedure,
+			connect.WithSchema(accessServiceMethods.ByName("EraseProject")),
+			connect.WithIdempotency(connect.IdempotencyIdempotent),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // accessServiceClient implements AccessServiceClient.
 type accessServiceClient struct {
-	createAPIKey     *connect.Client[v1.CreateAPIKeyRequest, v1.CreateAPIKeyResponse]
-	listAPIKeys      *connect.Client[v1.ListAPIKeysRequest, v1.ListAPIKeysResponse]
-	revokeAPIKey     *connect.Client[v1.RevokeAPIKeyRequest, v1.RevokeAPIKeyResponse]
+	createApiKey     *connect.Client[v1.CreateApiKeyRequest, v1.CreateApiKeyResponse]
+	listApiKeys      *connect.Client[v1.ListApiKeysRequest, v1.ListApiKeysResponse]
+	revokeApiKey     *connect.Client[v1.RevokeApiKeyRequest, v1.RevokeApiKeyResponse]
 	listSealingKeys  *connect.Client[v1.ListSealingKeysRequest, v1.ListSealingKeysResponse]
 	rotateSealingKey *connect.Client[v1.RotateSealingKeyRequest, v1.RotateSealingKeyResponse]
+	eraseProject     *connect.Client[v1.EraseProjectRequest, v1.EraseProjectResponse]
 }
 
-// CreateAPIKey calls fireonce.v1.AccessService.CreateAPIKey.
-func (c *accessServiceClient) CreateAPIKey(ctx context.Context, req *v1.CreateAPIKeyRequest) (*v1.CreateAPIKeyResponse, error) {
-	response, err := c.createAPIKey.CallUnary(ctx, connect.NewRequest(req))
+// CreateApiKey calls fireonce.v1.AccessService.CreateApiKey.
+func (c *accessServiceClient) CreateApiKey(ctx context.Context, req *v1.CreateApiKeyRequest) (*v1.CreateApiKeyResponse, error) {
+	response, err := c.createApiKey.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
 	return nil, err
 }
 
-// ListAPIKeys calls fireonce.v1.AccessService.ListAPIKeys.
-func (c *accessServiceClient) ListAPIKeys(ctx context.Context, req *v1.ListAPIKeysRequest) (*v1.ListAPIKeysResponse, error) {
-	response, err := c.listAPIKeys.CallUnary(ctx, connect.NewRequest(req))
+// ListApiKeys calls fireonce.v1.AccessService.ListApiKeys.
+func (c *accessServiceClient) ListApiKeys(ctx context.Context, req *v1.ListApiKeysRequest) (*v1.ListApiKeysResponse, error) {
+	response, err := c.listApiKeys.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
 	return nil, err
 }
 
-// RevokeAPIKey calls fireonce.v1.AccessService.RevokeAPIKey.
-func (c *accessServiceClient) RevokeAPIKey(ctx context.Context, req *v1.RevokeAPIKeyRequest) (*v1.RevokeAPIKeyResponse, error) {
-	response, err := c.revokeAPIKey.CallUnary(ctx, connect.NewRequest(req))
+// RevokeApiKey calls fireonce.v1.AccessService.RevokeApiKey.
+func (c *accessServiceClient) RevokeApiKey(ctx context.Context, req *v1.RevokeApiKeyRequest) (*v1.RevokeApiKeyResponse, error) {
+	response, err := c.revokeApiKey.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -202,12 +227,21 @@ func (c *accessServiceClient) RotateSealingKey(ctx context.Context, req *v1.Rota
 	return nil, err
 }
 
+// EraseProject calls fireonce.v1.AccessService.EraseProject.
+func (c *accessServiceClient) EraseProject(ctx context.Context, req *v1.EraseProjectRequest) (*v1.EraseProjectResponse, error) {
+	response, err := c.eraseProject.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // AccessServiceHandler is an implementation of the fireonce.v1.AccessService service.
 type AccessServiceHandler interface {
 	// Makes an API key, and gives it once: only a hash of it is kept.
 	//
 	// Not idempotent: a repeat makes another key, so that a key is in one answer only.
-	// When that is lost, the key that nobody has is in ListAPIKeys, never used: revoke it.
+	// When that answer is lost, ListApiKeys has the key, never used: revoke it.
 	//
 	// Two keys of one client may live at the same time, under different names, so that
 	// one replaces the other: make the second, hand it over, see in last_use_time that the first is used no
@@ -220,18 +254,18 @@ type AccessServiceHandler interface {
 	//   - NOT_FOUND / PROJECT_NOT_FOUND: and create_project is not set.
 	//   - ALREADY_EXISTS / API_KEY_NAME_TAKEN: a live key of the project has the name.
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "api-keys".
-	CreateAPIKey(context.Context, *v1.CreateAPIKeyRequest) (*v1.CreateAPIKeyResponse, error)
-	// What is known of the keys, which is never a key itself; those that were revoked
-	// or are over, too. In the order of their ids, which says nothing.
+	CreateApiKey(context.Context, *v1.CreateApiKeyRequest) (*v1.CreateApiKeyResponse, error)
+	// The keys' descriptions, never a key itself, including revoked and expired keys. In no
+	// meaningful order.
 	//
 	// * PERMISSION_DENIED / OPERATOR_REQUIRED: another project than the caller's own.
 	// * INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
-	ListAPIKeys(context.Context, *v1.ListAPIKeysRequest) (*v1.ListAPIKeysResponse, error)
+	ListApiKeys(context.Context, *v1.ListApiKeysRequest) (*v1.ListApiKeysResponse, error)
 	// Ends a key, for ever. Every server refuses it within 5 s, and its open streams
 	// deliver nothing from then on. A key may revoke itself. OK when it is
-	// revoked already; the first time stays. What a key has made stays, other keys
+	// revoked already; the first time stays. Everything made with the key stays, other keys
 	// included. NOT_FOUND / API_KEY_NOT_FOUND.
-	RevokeAPIKey(context.Context, *v1.RevokeAPIKeyRequest) (*v1.RevokeAPIKeyResponse, error)
+	RevokeApiKey(context.Context, *v1.RevokeApiKeyRequest) (*v1.RevokeApiKeyResponse, error)
 	// The keys that seal credentials: their ids, and how much each seals, in all
 	// projects. Never a key itself. PERMISSION_DENIED / OPERATOR_REQUIRED.
 	ListSealingKeys(context.Context, *v1.ListSealingKeysRequest) (*v1.ListSealingKeysResponse, error)
@@ -239,7 +273,7 @@ type AccessServiceHandler interface {
 	// at most 500 in a call: call again with next_page_token until it is empty. The
 	// credentials themselves are neither decrypted nor changed, and jobs go on meanwhile.
 	// Each is sealed anew only if it is still as it was read. May be stopped and
-	// begun again at any time, also by several at once: what is done stays done.
+	// begun again at any time, also by several concurrently: what is done stays done.
 	//
 	// Every other server on the database must have that key already, or its jobs wait
 	// until it has.
@@ -250,6 +284,20 @@ type AccessServiceHandler interface {
 	//   - INVALID_ARGUMENT / PAGE_TOKEN_INVALID: also when the server seals with another
 	//     key by now. Begin anew.
 	RotateSealingKey(context.Context, *v1.RotateSealingKeyRequest) (*v1.RotateSealingKeyResponse, error)
+	// Erases what a project has, a bounded part in each call: call again with next_page_token
+	// until done is true. Ended jobs go as by DeleteJob, under the same rules. Once none is
+	// left, the words and actors in the project's events, its connections with their
+	// credentials, its logins and its API keys go. Digests of keys stay, so that nothing is
+	// sent twice, and so does one ErasedJob for each job. Nothing is canceled: end the open
+	// jobs first. Other projects are not touched.
+	//
+	//   - PERMISSION_DENIED / OPERATOR_REQUIRED.
+	//   - NOT_FOUND / PROJECT_NOT_FOUND.
+	//   - FAILED_PRECONDITION / PROJECT_IN_USE: an API key of the project is live. Revoke all of
+	//     them first, so that nobody schedules anything meanwhile.
+	//   - FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED as for DeleteJob.
+	//   - INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
+	EraseProject(context.Context, *v1.EraseProjectRequest) (*v1.EraseProjectResponse, error)
 }
 
 // NewAccessServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -259,23 +307,23 @@ type AccessServiceHandler interface {
 // and JSON codecs. They also support gzip compression.
 func NewAccessServiceHandler(svc AccessServiceHandler, opts ...connect.HandlerOption) (string, http.Handler) {
 	accessServiceMethods := v1.File_fireonce_v1_access_service_proto.Services().ByName("AccessService").Methods()
-	accessServiceCreateAPIKeyHandler := connect.NewUnaryHandlerSimple(
-		AccessServiceCreateAPIKeyProcedure,
-		svc.CreateAPIKey,
-		connect.WithSchema(accessServiceMethods.ByName("CreateAPIKey")),
+	accessServiceCreateApiKeyHandler := connect.NewUnaryHandlerSimple(
+		AccessServiceCreateApiKeyProcedure,
+		svc.CreateApiKey,
+		connect.WithSchema(accessServiceMethods.ByName("CreateApiKey")),
 		connect.WithHandlerOptions(opts...),
 	)
-	accessServiceListAPIKeysHandler := connect.NewUnaryHandlerSimple(
-		AccessServiceListAPIKeysProcedure,
-		svc.ListAPIKeys,
-		connect.WithSchema(accessServiceMethods.ByName("ListAPIKeys")),
+	accessServiceListApiKeysHandler := connect.NewUnaryHandlerSimple(
+		AccessServiceListApiKeysProcedure,
+		svc.ListApiKeys,
+		connect.WithSchema(accessServiceMethods.ByName("ListApiKeys")),
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
-	accessServiceRevokeAPIKeyHandler := connect.NewUnaryHandlerSimple(
-		AccessServiceRevokeAPIKeyProcedure,
-		svc.RevokeAPIKey,
-		connect.WithSchema(accessServiceMethods.ByName("RevokeAPIKey")),
+	accessServiceRevokeApiKeyHandler := connect.NewUnaryHandlerSimple(
+		AccessServiceRevokeApiKeyProcedure,
+		svc.RevokeApiKey,
+		connect.WithSchema(accessServiceMethods.ByName("RevokeApiKey")),
 		connect.WithIdempotency(connect.IdempotencyIdempotent),
 		connect.WithHandlerOptions(opts...),
 	)
@@ -293,18 +341,27 @@ func NewAccessServiceHandler(svc AccessServiceHandler, opts ...connect.HandlerOp
 		connect.WithIdempotency(connect.IdempotencyIdempotent),
 		connect.WithHandlerOptions(opts...),
 	)
+	accessServiceEraseProjectHandler := connect.NewUnaryHandlerSimple(
+		AccessServiceEraseProjectProcedure,
+		svc.EraseProject,
+		connect.WithSchema(accessServiceMethods.ByName("EraseProject")),
+		connect.WithIdempotency(connect.IdempotencyIdempotent),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/fireonce.v1.AccessService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
-		case AccessServiceCreateAPIKeyProcedure:
-			accessServiceCreateAPIKeyHandler.ServeHTTP(w, r)
-		case AccessServiceListAPIKeysProcedure:
-			accessServiceListAPIKeysHandler.ServeHTTP(w, r)
-		case AccessServiceRevokeAPIKeyProcedure:
-			accessServiceRevokeAPIKeyHandler.ServeHTTP(w, r)
+		case AccessServiceCreateApiKeyProcedure:
+			accessServiceCreateApiKeyHandler.ServeHTTP(w, r)
+		case AccessServiceListApiKeysProcedure:
+			accessServiceListApiKeysHandler.ServeHTTP(w, r)
+		case AccessServiceRevokeApiKeyProcedure:
+			accessServiceRevokeApiKeyHandler.ServeHTTP(w, r)
 		case AccessServiceListSealingKeysProcedure:
 			accessServiceListSealingKeysHandler.ServeHTTP(w, r)
 		case AccessServiceRotateSealingKeyProcedure:
 			accessServiceRotateSealingKeyHandler.ServeHTTP(w, r)
+		case AccessServiceEraseProjectProcedure:
+			accessServiceEraseProjectHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -314,16 +371,16 @@ func NewAccessServiceHandler(svc AccessServiceHandler, opts ...connect.HandlerOp
 // UnimplementedAccessServiceHandler returns CodeUnimplemented from all methods.
 type UnimplementedAccessServiceHandler struct{}
 
-func (UnimplementedAccessServiceHandler) CreateAPIKey(context.Context, *v1.CreateAPIKeyRequest) (*v1.CreateAPIKeyResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fireonce.v1.AccessService.CreateAPIKey is not implemented"))
+func (UnimplementedAccessServiceHandler) CreateApiKey(context.Context, *v1.CreateApiKeyRequest) (*v1.CreateApiKeyResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fireonce.v1.AccessService.CreateApiKey is not implemented"))
 }
 
-func (UnimplementedAccessServiceHandler) ListAPIKeys(context.Context, *v1.ListAPIKeysRequest) (*v1.ListAPIKeysResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fireonce.v1.AccessService.ListAPIKeys is not implemented"))
+func (UnimplementedAccessServiceHandler) ListApiKeys(context.Context, *v1.ListApiKeysRequest) (*v1.ListApiKeysResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fireonce.v1.AccessService.ListApiKeys is not implemented"))
 }
 
-func (UnimplementedAccessServiceHandler) RevokeAPIKey(context.Context, *v1.RevokeAPIKeyRequest) (*v1.RevokeAPIKeyResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fireonce.v1.AccessService.RevokeAPIKey is not implemented"))
+func (UnimplementedAccessServiceHandler) RevokeApiKey(context.Context, *v1.RevokeApiKeyRequest) (*v1.RevokeApiKeyResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fireonce.v1.AccessService.RevokeApiKey is not implemented"))
 }
 
 func (UnimplementedAccessServiceHandler) ListSealingKeys(context.Context, *v1.ListSealingKeysRequest) (*v1.ListSealingKeysResponse, error) {
@@ -332,4 +389,8 @@ func (UnimplementedAccessServiceHandler) ListSealingKeys(context.Context, *v1.Li
 
 func (UnimplementedAccessServiceHandler) RotateSealingKey(context.Context, *v1.RotateSealingKeyRequest) (*v1.RotateSealingKeyResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fireonce.v1.AccessService.RotateSealingKey is not implemented"))
+}
+
+func (UnimplementedAccessServiceHandler) EraseProject(context.Context, *v1.EraseProjectRequest) (*v1.EraseProjectResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fireonce.v1.AccessService.EraseProject is not implemented"))
 }

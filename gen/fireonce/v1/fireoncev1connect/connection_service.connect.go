@@ -73,7 +73,9 @@ const (
 
 // ConnectionServiceClient is a client for the fireonce.v1.ConnectionService service.
 type ConnectionServiceClient interface {
-	// Stores a connection and its credential, encrypted.
+	// Stores a connection and its credential, encrypted. The key is bound to it for ever: a
+	// repeat after DeleteConnection returns the deleted connection. To connect an account
+	// anew, use another key.
 	//
 	//   - ALREADY_EXISTS / IDEMPOTENCY_KEY_REUSED as for ScheduleJob. The credential
 	//     is not part of the comparison: a repeat does not replace it.
@@ -81,12 +83,15 @@ type ConnectionServiceClient interface {
 	//     CREDENTIAL_MISMATCH, HEADER_NOT_ALLOWED, KEY_RESERVED.
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "connections", and the key is not bound.
 	CreateConnection(context.Context, *v1.CreateConnectionRequest) (*v1.CreateConnectionResponse, error)
+	// By id or key. With the key it answers "did the connection come about?" when the
+	// answer of CreateConnection, or the way back from a login, was lost.
 	// NOT_FOUND / CONNECTION_NOT_FOUND. A deleted connection is still found.
 	GetConnection(context.Context, *v1.GetConnectionRequest) (*v1.GetConnectionResponse, error)
-	// Newest first, without deleted ones unless asked for.
+	// Newest first, without deleted ones unless asked for. A page may be short, also an
+	// empty one, although more follow.
 	// INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	ListConnections(context.Context, *v1.ListConnectionsRequest) (*v1.ListConnectionsResponse, error)
-	// Changes name, limits or settings: the fields that update_mask names, to the
+	// Changes name, labels, limits or settings: the fields that update_mask names, to the
 	// values given (unset: cleared). Jobs with an attempt keep the effect class
 	// they have.
 	//
@@ -149,7 +154,7 @@ type ConnectionServiceClient interface {
 	//     URLs.
 	//   - With create: INVALID_ARGUMENT / CONNECTOR_UNKNOWN, SETTINGS_INVALID,
 	//     KEY_RESERVED.
-	//   - With connection_id: NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION /
+	//   - With connection_id or idempotency_key: NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION /
 	//     CONNECTION_DISABLED.
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "logins".
 	StartOAuth(context.Context, *v1.StartOAuthRequest) (*v1.StartOAuthResponse, error)
@@ -395,7 +400,9 @@ func (c *connectionServiceClient) ListConnectors(ctx context.Context, req *v1.Li
 
 // ConnectionServiceHandler is an implementation of the fireonce.v1.ConnectionService service.
 type ConnectionServiceHandler interface {
-	// Stores a connection and its credential, encrypted.
+	// Stores a connection and its credential, encrypted. The key is bound to it for ever: a
+	// repeat after DeleteConnection returns the deleted connection. To connect an account
+	// anew, use another key.
 	//
 	//   - ALREADY_EXISTS / IDEMPOTENCY_KEY_REUSED as for ScheduleJob. The credential
 	//     is not part of the comparison: a repeat does not replace it.
@@ -403,12 +410,15 @@ type ConnectionServiceHandler interface {
 	//     CREDENTIAL_MISMATCH, HEADER_NOT_ALLOWED, KEY_RESERVED.
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "connections", and the key is not bound.
 	CreateConnection(context.Context, *v1.CreateConnectionRequest) (*v1.CreateConnectionResponse, error)
+	// By id or key. With the key it answers "did the connection come about?" when the
+	// answer of CreateConnection, or the way back from a login, was lost.
 	// NOT_FOUND / CONNECTION_NOT_FOUND. A deleted connection is still found.
 	GetConnection(context.Context, *v1.GetConnectionRequest) (*v1.GetConnectionResponse, error)
-	// Newest first, without deleted ones unless asked for.
+	// Newest first, without deleted ones unless asked for. A page may be short, also an
+	// empty one, although more follow.
 	// INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	ListConnections(context.Context, *v1.ListConnectionsRequest) (*v1.ListConnectionsResponse, error)
-	// Changes name, limits or settings: the fields that update_mask names, to the
+	// Changes name, labels, limits or settings: the fields that update_mask names, to the
 	// values given (unset: cleared). Jobs with an attempt keep the effect class
 	// they have.
 	//
@@ -471,7 +481,7 @@ type ConnectionServiceHandler interface {
 	//     URLs.
 	//   - With create: INVALID_ARGUMENT / CONNECTOR_UNKNOWN, SETTINGS_INVALID,
 	//     KEY_RESERVED.
-	//   - With connection_id: NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION /
+	//   - With connection_id or idempotency_key: NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION /
 	//     CONNECTION_DISABLED.
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "logins".
 	StartOAuth(context.Context, *v1.StartOAuthRequest) (*v1.StartOAuthResponse, error)

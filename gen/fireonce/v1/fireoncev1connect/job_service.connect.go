@@ -67,9 +67,17 @@ const (
 	// JobServiceBulkResolveJobsProcedure is the fully-qualified name of the JobService's
 	// BulkResolveJobs RPC.
 	JobServiceBulkResolveJobsProcedure = "/fireonce.v1.JobService/BulkResolveJobs"
+	// JobServiceDeleteJobProcedure is the fully-qualified name of the JobService's DeleteJob RPC.
+	JobServiceDeleteJobProcedure = "/fireonce.v1.JobService/DeleteJob"
 	// JobServiceListJobAttemptsProcedure is the fully-qualified name of the JobService's
 	// ListJobAttempts RPC.
 	JobServiceListJobAttemptsProcedure = "/fireonce.v1.JobService/ListJobAttempts"
+	// JobServiceListJobObservationsProcedure is the fully-qualified name of the JobService's
+	// ListJobObservations RPC.
+	JobServiceListJobObservationsProcedure = "/fireonce.v1.JobService/ListJobObservations"
+	// JobServiceListJobEventsProcedure is the fully-qualified name of the JobService's ListJobEvents
+	// RPC.
+	JobServiceListJobEventsProcedure = "/fireonce.v1.JobService/ListJobEvents"
 )
 
 // JobServiceClient is a client for the fireonce.v1.JobService service.
@@ -82,13 +90,14 @@ type JobServiceClient interface {
 	//     under the key of a job that has ended and was removed, while the key is
 	//     kept.
 	//   - INVALID_ARGUMENT / KEY_RESERVED.
+	//   - ALREADY_EXISTS / EFFECT_KEY_TAKEN: another job has the effect_key.
 	//   - INVALID_ARGUMENT / TIME_IN_PAST, TIME_TOO_FAR, PAYLOAD_TOO_LARGE,
 	//     PAYLOAD_INVALID, PAYLOAD_CONNECTION_MISMATCH, HEADER_NOT_ALLOWED. Checked
 	//     *after* the key: a late repeat of an accepted request still returns its job.
 	//     TIME_IN_PAST says that no job is stored under the key: send a later time under
 	//     it, or none to start the job now.
-	//   - NOT_FOUND / CONNECTION_NOT_FOUND, JOB_NOT_FOUND (reply_to_job_id);
-	//     FAILED_PRECONDITION / CONNECTION_DISABLED. A reply to a job of another
+	//   - NOT_FOUND / CONNECTION_NOT_FOUND, JOB_NOT_FOUND (reply_to);
+	//     FAILED_PRECONDITION / CONNECTION_DISABLED, TOO_MANY_REPLIES. A reply to a job of another
 	//     connection, or of a connector that sends no replies, is PAYLOAD_INVALID.
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "jobs" or "bytes". Checked after the key,
 	//     too.
@@ -99,19 +108,24 @@ type JobServiceClient interface {
 	// the response has one result per request in the same order. An invalid item
 	// fails alone: it has an error with code INVALID_ARGUMENT. Of two items with
 	// one key the first wins; the second is a repeat (created = false) when it is
-	// equal, a conflict when not. Items that pass are stored by one write.
+	// equal, a conflict when not. Items that pass are stored by one write; one that
+	// replies to another item, by its key, follows in a further write.
 	// The RPC itself fails only for whole-request reasons, among them
 	// INVALID_ARGUMENT / BATCH_TOO_LARGE above 16 MiB; repeat it whole then. Items that
 	// no quota has space for fail alone, with RESOURCE_EXHAUSTED.
 	BatchScheduleJobs(context.Context, *v1.BatchScheduleJobsRequest) (*v1.BatchScheduleJobsResponse, error)
 	// NOT_FOUND / JOB_NOT_FOUND.
 	GetJob(context.Context, *v1.GetJobRequest) (*v1.GetJobResponse, error)
-	// Latest scheduled_for first unless order says otherwise. Keyset paging: jobs
+	// Latest schedule_time first unless order says otherwise. A page may have fewer jobs than
+	// page_size, or none, and still a next_page_token: the server looks at a bounded number of
+	// jobs for one page, and goes on where it ended. Keyset paging: jobs
 	// added or moved while paging may be missed or seen twice; use
 	// StreamJobEvents from events_cursor to close the gap.
-	// INVALID_ARGUMENT / PAGE_TOKEN_INVALID when a token meets another query.
+	// INVALID_ARGUMENT / PAGE_TOKEN_INVALID when a token meets another query. NOT_FOUND /
+	// CONNECTION_NOT_FOUND: filter.connection_keys. PERMISSION_DENIED / SCOPE_MISSING:
+	// filter.recipient.
 	ListJobs(context.Context, *v1.ListJobsRequest) (*v1.ListJobsResponse, error)
-	// Changes as they commit. The first message comes at once, a heartbeat at
+	// Changes as they commit. The first message comes immediately, a heartbeat at
 	// least every 15 s. Ends with OK after max_duration (15 min at most, with
 	// jitter): reconnect with the last cursor. A slow reader is cut off
 	// (RESOURCE_EXHAUSTED) and resumes the same way.
@@ -122,9 +136,12 @@ type JobServiceClient interface {
 	//     or the database was restored or copied since it was given, so that
 	//     positions mean something else; call ListJobs and stream from its
 	//     events_cursor. Also ends a stream under way.
+	//   - NOT_FOUND / JOB_NOT_FOUND, CONNECTION_NOT_FOUND: the filter names a key of no job
+	//     or no connection.
 	//   - RESOURCE_EXHAUSTED / TOO_MANY_STREAMS.
 	StreamJobEvents(context.Context, *v1.StreamJobEventsRequest) (*connect.ServerStreamForClient[v1.StreamJobEventsResponse], error)
-	// Changes content or labels of a SCHEDULED job. The idempotency key stays bound
+	// Changes content, labels or terms (policies, attempt_timeout, time_zone) of a SCHEDULED
+	// job: no attempt has used any of it. The idempotency key stays bound
 	// to the request that made the job: a repeat of that request gets the job with
 	// its new content.
 	//
@@ -136,10 +153,12 @@ type JobServiceClient interface {
 	//     payload grows.
 	UpdateJob(context.Context, *v1.UpdateJobRequest) (*v1.UpdateJobResponse, error)
 	// Stops further sends. A job that is SCHEDULED, RETRYING or CLAIMED becomes
-	// CANCELED at once. One that is SENDING, ACCEPTED, AMBIGUOUS or
+	// CANCELED immediately. One that is SENDING, ACCEPTED, AMBIGUOUS or
 	// NEEDS_RESOLUTION cannot be recalled: cancel_request_time is set, it is not
 	// sent again, and it ends SUCCEEDED if the effect is found, CANCELED if it is
-	// proven absent. Cancelling a cancelled job is OK.
+	// proven absent. Canceling a canceled job is OK. One that is CANCELED because
+	// the job that it replies to had ended gets cancel_request_time, and RetryJob
+	// does not take it up again.
 	//
 	//   - NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE in another
 	//     terminal state; ABORTED / ETAG_MISMATCH.
@@ -148,43 +167,75 @@ type JobServiceClient interface {
 	// NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE otherwise; ABORTED
 	// / ETAG_MISMATCH; INVALID_ARGUMENT / TIME_IN_PAST, TIME_TOO_FAR.
 	RescheduleJob(context.Context, *v1.RescheduleJobRequest) (*v1.RescheduleJobResponse, error)
-	// Makes a SCHEDULED or RETRYING job due now; scheduled_for stays as it is.
-	// Never bypasses a pause, a hold or a rate limit. Returns at once; it does not
+	// Makes a SCHEDULED or RETRYING job due now; schedule_time stays as it is.
+	// Never bypasses a pause, a hold or a rate limit. Returns immediately; it does not
 	// wait for the send. OK without change when the job is already claimed,
 	// sending or done: the answer shows the state. One that replies to another job
 	// still waits for that.
 	// NOT_FOUND / JOB_NOT_FOUND; ABORTED / ETAG_MISMATCH.
 	RunJobNow(context.Context, *v1.RunJobNowRequest) (*v1.RunJobNowResponse, error)
-	// Gives a FAILED or EXPIRED job a new retry budget and a new start window.
-	// Refused (FAILED_PRECONDITION / JOB_STATE) in every other state, AMBIGUOUS and
-	// NEEDS_RESOLUTION above all: those go through ResolveJob. etag is required,
-	// which makes a repeat of this call harmless (ABORTED / ETAG_MISMATCH once the
-	// job has moved on). NOT_FOUND / JOB_NOT_FOUND; INVALID_ARGUMENT /
-	// TIME_IN_PAST, TIME_TOO_FAR.
+	// Gives a FAILED or EXPIRED job a new retry budget and a new start window, and a reply
+	// that is CANCELED because the job that it replies to had ended a new wait window,
+	// once that job goes on or has succeeded. Replies to the job stay as they are until
+	// they are retried themselves. Refused (FAILED_PRECONDITION / JOB_STATE) in every other
+	// state, AMBIGUOUS and NEEDS_RESOLUTION above all: those go through ResolveJob. etag is
+	// required, which makes a repeat of this call harmless (ABORTED / ETAG_MISMATCH once the
+	// job has moved on). NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION /
+	// PREDECESSOR_ENDED, ATTEMPTS_EXHAUSTED, ATTEMPT_UNDER_WAY, CONNECTION_DISABLED; INVALID_ARGUMENT / TIME_IN_PAST, TIME_TOO_FAR.
 	RetryJob(context.Context, *v1.RetryJobRequest) (*v1.RetryJobResponse, error)
 	// A person's decision on a job in NEEDS_RESOLUTION, or in AMBIGUOUS when
 	// override_reconciler is set. Recorded with the caller's identity. etag is
 	// required. DECISION_RESEND can duplicate the effect if the person is wrong;
-	// it is refused (FAILED_PRECONDITION / JOB_STATE) until the fence of the last
-	// attempt has passed. Repeating the same decision is OK.
-	// NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE; ABORTED /
-	// ETAG_MISMATCH.
+	// it is refused (FAILED_PRECONDITION / FENCE_NOT_PASSED) until the fence of the last
+	// attempt has passed, at Job.resend_allowed_time. Repeating the same decision is OK.
+	// NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE, ATTEMPTS_EXHAUSTED
+	// (DECISION_RESEND); ABORTED / ETAG_MISMATCH.
 	ResolveJob(context.Context, *v1.ResolveJobRequest) (*v1.ResolveJobResponse, error)
 	// CancelJob for every job that a filter selects, at most 500 in a call: call
 	// again with next_page_token until it is empty. Each job is decided on its own;
 	// one that changes meanwhile is judged as it is then, and left alone if the
-	// filter selects it no more. Newest job first. An as_of_time in the future is
-	// refused. INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
+	// filter selects it no more. Newest job first. Without states in the filter these are
+	// the jobs that have not ended, and the replies that are CANCELED because the job that
+	// they reply to had ended: BulkRetryJobs takes none of those up again. An as_of_time in
+	// the future is refused. INVALID_ARGUMENT / PAGE_TOKEN_INVALID. NOT_FOUND /
+	// CONNECTION_NOT_FOUND: filter.connection_keys.
 	BulkCancelJobs(context.Context, *v1.BulkCancelJobsRequest) (*v1.BulkCancelJobsResponse, error)
-	// RetryJob for every FAILED or EXPIRED job that a filter selects, in the same
-	// way.
+	// RetryJob for every FAILED or EXPIRED job that a filter selects, and for every reply
+	// that is CANCELED because the job that it replies to had ended, in the same way, but
+	// oldest job first: a reply follows the job that it replies to, also across pages. A
+	// dry run, which changes nothing, lists a reply among the failures if that job is in an
+	// earlier page.
 	BulkRetryJobs(context.Context, *v1.BulkRetryJobsRequest) (*v1.BulkRetryJobsResponse, error)
 	// ResolveJob with one decision for every job that a filter selects, in the
 	// same way.
 	BulkResolveJobs(context.Context, *v1.BulkResolveJobsRequest) (*v1.BulkResolveJobsResponse, error)
-	// The attempts, oldest first, and the newest looks at the platform.
+	// Erases a job that has ended: payload, labels, key, answers, texts and history go for
+	// good; what stays is in the answer. Repeats are answered equally. The idempotency key
+	// stays bound by its digest, as that of a job that retention has removed, and events stay
+	// in the log without words. Needs the scope "jobs:delete".
+	//
+	//   - NOT_FOUND / JOB_NOT_FOUND: also when retention has removed the job, or, by key, when
+	//     the key of an erased job is forgotten. ABORTED / ETAG_MISMATCH.
+	//   - FAILED_PRECONDITION / JOB_STATE: it has not ended. RETENTION_NOT_REACHED: it ended
+	//     less than an hour ago; RetryInfo says for how long to wait. JOB_HAS_REPLIES: a job
+	//     that replies to it is there; erase that one first.
+	//   - FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED: an old state, and a time that is not
+	//     believed, erase nothing.
+	DeleteJob(context.Context, *v1.DeleteJobRequest) (*v1.DeleteJobResponse, error)
+	// The attempts, oldest first.
 	// NOT_FOUND / JOB_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	ListJobAttempts(context.Context, *v1.ListJobAttemptsRequest) (*v1.ListJobAttemptsResponse, error)
+	// The looks at the platform for effects whose outcome is unknown, newest first.
+	// NOT_FOUND / JOB_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
+	ListJobObservations(context.Context, *v1.ListJobObservationsRequest) (*v1.ListJobObservationsResponse, error)
+	// A page of the events that StreamJobEvents sends, oldest first, for callers that do
+	// not stream. Cursors are the stream's: a list goes on where a stream ended, and a
+	// stream where a list ended.
+	//
+	//   - INVALID_ARGUMENT / CURSOR_INVALID, OUT_OF_RANGE / CURSOR_EXPIRED as for
+	//     StreamJobEvents. NOT_FOUND / JOB_NOT_FOUND, CONNECTION_NOT_FOUND: the filter names a
+	//     key of no job or no connection, or one job alone, and there is no such job.
+	ListJobEvents(context.Context, *v1.ListJobEventsRequest) (*v1.ListJobEventsResponse, error)
 }
 
 // NewJobServiceClient constructs a client for the fireonce.v1.JobService service. By default, it
@@ -295,10 +346,31 @@ func NewJobServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...
 			connect.WithIdempotency(connect.IdempotencyIdempotent),
 			connect.WithClientOptions(opts...),
 		),
+		deleteJob: connect.NewClient[v1.DeleteJobRequest, v1.DeleteJobResponse](
+			httpClient,
+			baseURL+JobServiceDeleteJobProcedure,
+			connect.WithSchema(jobServiceMethods.ByName("DeleteJob")),
+			connect.WithIdempotency(connect.IdempotencyIdempotent),
+			connect.WithClientOptions(opts...),
+		),
 		listJobAttempts: connect.NewClient[v1.ListJobAttemptsRequest, v1.ListJobAttemptsResponse](
 			httpClient,
 			baseURL+JobServiceListJobAttemptsProcedure,
 			connect.WithSchema(jobServiceMethods.ByName("ListJobAttempts")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		listJobObservations: connect.NewClient[v1.ListJobObservationsRequest, v1.ListJobObservationsResponse](
+			httpClient,
+			baseURL+JobServiceListJobObservationsProcedure,
+			connect.WithSchema(jobServiceMethods.ByName("ListJobObservations")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		listJobEvents: connect.NewClient[v1.ListJobEventsRequest, v1.ListJobEventsResponse](
+			httpClient,
+			baseURL+JobServiceListJobEventsProcedure,
+			connect.WithSchema(jobServiceMethods.ByName("ListJobEvents")),
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
@@ -307,21 +379,24 @@ func NewJobServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...
 
 // jobServiceClient implements JobServiceClient.
 type jobServiceClient struct {
-	scheduleJob       *connect.Client[v1.ScheduleJobRequest, v1.ScheduleJobResponse]
-	batchScheduleJobs *connect.Client[v1.BatchScheduleJobsRequest, v1.BatchScheduleJobsResponse]
-	getJob            *connect.Client[v1.GetJobRequest, v1.GetJobResponse]
-	listJobs          *connect.Client[v1.ListJobsRequest, v1.ListJobsResponse]
-	streamJobEvents   *connect.Client[v1.StreamJobEventsRequest, v1.StreamJobEventsResponse]
-	updateJob         *connect.Client[v1.UpdateJobRequest, v1.UpdateJobResponse]
-	cancelJob         *connect.Client[v1.CancelJobRequest, v1.CancelJobResponse]
-	rescheduleJob     *connect.Client[v1.RescheduleJobRequest, v1.RescheduleJobResponse]
-	runJobNow         *connect.Client[v1.RunJobNowRequest, v1.RunJobNowResponse]
-	retryJob          *connect.Client[v1.RetryJobRequest, v1.RetryJobResponse]
-	resolveJob        *connect.Client[v1.ResolveJobRequest, v1.ResolveJobResponse]
-	bulkCancelJobs    *connect.Client[v1.BulkCancelJobsRequest, v1.BulkCancelJobsResponse]
-	bulkRetryJobs     *connect.Client[v1.BulkRetryJobsRequest, v1.BulkRetryJobsResponse]
-	bulkResolveJobs   *connect.Client[v1.BulkResolveJobsRequest, v1.BulkResolveJobsResponse]
-	listJobAttempts   *connect.Client[v1.ListJobAttemptsRequest, v1.ListJobAttemptsResponse]
+	scheduleJob         *connect.Client[v1.ScheduleJobRequest, v1.ScheduleJobResponse]
+	batchScheduleJobs   *connect.Client[v1.BatchScheduleJobsRequest, v1.BatchScheduleJobsResponse]
+	getJob              *connect.Client[v1.GetJobRequest, v1.GetJobResponse]
+	listJobs            *connect.Client[v1.ListJobsRequest, v1.ListJobsResponse]
+	streamJobEvents     *connect.Client[v1.StreamJobEventsRequest, v1.StreamJobEventsResponse]
+	updateJob           *connect.Client[v1.UpdateJobRequest, v1.UpdateJobResponse]
+	cancelJob           *connect.Client[v1.CancelJobRequest, v1.CancelJobResponse]
+	rescheduleJob       *connect.Client[v1.RescheduleJobRequest, v1.RescheduleJobResponse]
+	runJobNow           *connect.Client[v1.RunJobNowRequest, v1.RunJobNowResponse]
+	retryJob            *connect.Client[v1.RetryJobRequest, v1.RetryJobResponse]
+	resolveJob          *connect.Client[v1.ResolveJobRequest, v1.ResolveJobResponse]
+	bulkCancelJobs      *connect.Client[v1.BulkCancelJobsRequest, v1.BulkCancelJobsResponse]
+	bulkRetryJobs       *connect.Client[v1.BulkRetryJobsRequest, v1.BulkRetryJobsResponse]
+	bulkResolveJobs     *connect.Client[v1.BulkResolveJobsRequest, v1.BulkResolveJobsResponse]
+	deleteJob           *connect.Client[v1.DeleteJobRequest, v1.DeleteJobResponse]
+	listJobAttempts     *connect.Client[v1.ListJobAttemptsRequest, v1.ListJobAttemptsResponse]
+	listJobObservations *connect.Client[v1.ListJobObservationsRequest, v1.ListJobObservationsResponse]
+	listJobEvents       *connect.Client[v1.ListJobEventsRequest, v1.ListJobEventsResponse]
 }
 
 // ScheduleJob calls fireonce.v1.JobService.ScheduleJob.
@@ -446,9 +521,36 @@ func (c *jobServiceClient) BulkResolveJobs(ctx context.Context, req *v1.BulkReso
 	return nil, err
 }
 
+// DeleteJob calls fireonce.v1.JobService.DeleteJob.
+func (c *jobServiceClient) DeleteJob(ctx context.Context, req *v1.DeleteJobRequest) (*v1.DeleteJobResponse, error) {
+	response, err := c.deleteJob.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // ListJobAttempts calls fireonce.v1.JobService.ListJobAttempts.
 func (c *jobServiceClient) ListJobAttempts(ctx context.Context, req *v1.ListJobAttemptsRequest) (*v1.ListJobAttemptsResponse, error) {
 	response, err := c.listJobAttempts.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ListJobObservations calls fireonce.v1.JobService.ListJobObservations.
+func (c *jobServiceClient) ListJobObservations(ctx context.Context, req *v1.ListJobObservationsRequest) (*v1.ListJobObservationsResponse, error) {
+	response, err := c.listJobObservations.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ListJobEvents calls fireonce.v1.JobService.ListJobEvents.
+func (c *jobServiceClient) ListJobEvents(ctx context.Context, req *v1.ListJobEventsRequest) (*v1.ListJobEventsResponse, error) {
+	response, err := c.listJobEvents.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -465,13 +567,14 @@ type JobServiceHandler interface {
 	//     under the key of a job that has ended and was removed, while the key is
 	//     kept.
 	//   - INVALID_ARGUMENT / KEY_RESERVED.
+	//   - ALREADY_EXISTS / EFFECT_KEY_TAKEN: another job has the effect_key.
 	//   - INVALID_ARGUMENT / TIME_IN_PAST, TIME_TOO_FAR, PAYLOAD_TOO_LARGE,
 	//     PAYLOAD_INVALID, PAYLOAD_CONNECTION_MISMATCH, HEADER_NOT_ALLOWED. Checked
 	//     *after* the key: a late repeat of an accepted request still returns its job.
 	//     TIME_IN_PAST says that no job is stored under the key: send a later time under
 	//     it, or none to start the job now.
-	//   - NOT_FOUND / CONNECTION_NOT_FOUND, JOB_NOT_FOUND (reply_to_job_id);
-	//     FAILED_PRECONDITION / CONNECTION_DISABLED. A reply to a job of another
+	//   - NOT_FOUND / CONNECTION_NOT_FOUND, JOB_NOT_FOUND (reply_to);
+	//     FAILED_PRECONDITION / CONNECTION_DISABLED, TOO_MANY_REPLIES. A reply to a job of another
 	//     connection, or of a connector that sends no replies, is PAYLOAD_INVALID.
 	//   - RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "jobs" or "bytes". Checked after the key,
 	//     too.
@@ -482,19 +585,24 @@ type JobServiceHandler interface {
 	// the response has one result per request in the same order. An invalid item
 	// fails alone: it has an error with code INVALID_ARGUMENT. Of two items with
 	// one key the first wins; the second is a repeat (created = false) when it is
-	// equal, a conflict when not. Items that pass are stored by one write.
+	// equal, a conflict when not. Items that pass are stored by one write; one that
+	// replies to another item, by its key, follows in a further write.
 	// The RPC itself fails only for whole-request reasons, among them
 	// INVALID_ARGUMENT / BATCH_TOO_LARGE above 16 MiB; repeat it whole then. Items that
 	// no quota has space for fail alone, with RESOURCE_EXHAUSTED.
 	BatchScheduleJobs(context.Context, *v1.BatchScheduleJobsRequest) (*v1.BatchScheduleJobsResponse, error)
 	// NOT_FOUND / JOB_NOT_FOUND.
 	GetJob(context.Context, *v1.GetJobRequest) (*v1.GetJobResponse, error)
-	// Latest scheduled_for first unless order says otherwise. Keyset paging: jobs
+	// Latest schedule_time first unless order says otherwise. A page may have fewer jobs than
+	// page_size, or none, and still a next_page_token: the server looks at a bounded number of
+	// jobs for one page, and goes on where it ended. Keyset paging: jobs
 	// added or moved while paging may be missed or seen twice; use
 	// StreamJobEvents from events_cursor to close the gap.
-	// INVALID_ARGUMENT / PAGE_TOKEN_INVALID when a token meets another query.
+	// INVALID_ARGUMENT / PAGE_TOKEN_INVALID when a token meets another query. NOT_FOUND /
+	// CONNECTION_NOT_FOUND: filter.connection_keys. PERMISSION_DENIED / SCOPE_MISSING:
+	// filter.recipient.
 	ListJobs(context.Context, *v1.ListJobsRequest) (*v1.ListJobsResponse, error)
-	// Changes as they commit. The first message comes at once, a heartbeat at
+	// Changes as they commit. The first message comes immediately, a heartbeat at
 	// least every 15 s. Ends with OK after max_duration (15 min at most, with
 	// jitter): reconnect with the last cursor. A slow reader is cut off
 	// (RESOURCE_EXHAUSTED) and resumes the same way.
@@ -505,9 +613,12 @@ type JobServiceHandler interface {
 	//     or the database was restored or copied since it was given, so that
 	//     positions mean something else; call ListJobs and stream from its
 	//     events_cursor. Also ends a stream under way.
+	//   - NOT_FOUND / JOB_NOT_FOUND, CONNECTION_NOT_FOUND: the filter names a key of no job
+	//     or no connection.
 	//   - RESOURCE_EXHAUSTED / TOO_MANY_STREAMS.
 	StreamJobEvents(context.Context, *v1.StreamJobEventsRequest, *connect.ServerStream[v1.StreamJobEventsResponse]) error
-	// Changes content or labels of a SCHEDULED job. The idempotency key stays bound
+	// Changes content, labels or terms (policies, attempt_timeout, time_zone) of a SCHEDULED
+	// job: no attempt has used any of it. The idempotency key stays bound
 	// to the request that made the job: a repeat of that request gets the job with
 	// its new content.
 	//
@@ -519,10 +630,12 @@ type JobServiceHandler interface {
 	//     payload grows.
 	UpdateJob(context.Context, *v1.UpdateJobRequest) (*v1.UpdateJobResponse, error)
 	// Stops further sends. A job that is SCHEDULED, RETRYING or CLAIMED becomes
-	// CANCELED at once. One that is SENDING, ACCEPTED, AMBIGUOUS or
+	// CANCELED immediately. One that is SENDING, ACCEPTED, AMBIGUOUS or
 	// NEEDS_RESOLUTION cannot be recalled: cancel_request_time is set, it is not
 	// sent again, and it ends SUCCEEDED if the effect is found, CANCELED if it is
-	// proven absent. Cancelling a cancelled job is OK.
+	// proven absent. Canceling a canceled job is OK. One that is CANCELED because
+	// the job that it replies to had ended gets cancel_request_time, and RetryJob
+	// does not take it up again.
 	//
 	//   - NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE in another
 	//     terminal state; ABORTED / ETAG_MISMATCH.
@@ -531,43 +644,75 @@ type JobServiceHandler interface {
 	// NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE otherwise; ABORTED
 	// / ETAG_MISMATCH; INVALID_ARGUMENT / TIME_IN_PAST, TIME_TOO_FAR.
 	RescheduleJob(context.Context, *v1.RescheduleJobRequest) (*v1.RescheduleJobResponse, error)
-	// Makes a SCHEDULED or RETRYING job due now; scheduled_for stays as it is.
-	// Never bypasses a pause, a hold or a rate limit. Returns at once; it does not
+	// Makes a SCHEDULED or RETRYING job due now; schedule_time stays as it is.
+	// Never bypasses a pause, a hold or a rate limit. Returns immediately; it does not
 	// wait for the send. OK without change when the job is already claimed,
 	// sending or done: the answer shows the state. One that replies to another job
 	// still waits for that.
 	// NOT_FOUND / JOB_NOT_FOUND; ABORTED / ETAG_MISMATCH.
 	RunJobNow(context.Context, *v1.RunJobNowRequest) (*v1.RunJobNowResponse, error)
-	// Gives a FAILED or EXPIRED job a new retry budget and a new start window.
-	// Refused (FAILED_PRECONDITION / JOB_STATE) in every other state, AMBIGUOUS and
-	// NEEDS_RESOLUTION above all: those go through ResolveJob. etag is required,
-	// which makes a repeat of this call harmless (ABORTED / ETAG_MISMATCH once the
-	// job has moved on). NOT_FOUND / JOB_NOT_FOUND; INVALID_ARGUMENT /
-	// TIME_IN_PAST, TIME_TOO_FAR.
+	// Gives a FAILED or EXPIRED job a new retry budget and a new start window, and a reply
+	// that is CANCELED because the job that it replies to had ended a new wait window,
+	// once that job goes on or has succeeded. Replies to the job stay as they are until
+	// they are retried themselves. Refused (FAILED_PRECONDITION / JOB_STATE) in every other
+	// state, AMBIGUOUS and NEEDS_RESOLUTION above all: those go through ResolveJob. etag is
+	// required, which makes a repeat of this call harmless (ABORTED / ETAG_MISMATCH once the
+	// job has moved on). NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION /
+	// PREDECESSOR_ENDED, ATTEMPTS_EXHAUSTED, ATTEMPT_UNDER_WAY, CONNECTION_DISABLED; INVALID_ARGUMENT / TIME_IN_PAST, TIME_TOO_FAR.
 	RetryJob(context.Context, *v1.RetryJobRequest) (*v1.RetryJobResponse, error)
 	// A person's decision on a job in NEEDS_RESOLUTION, or in AMBIGUOUS when
 	// override_reconciler is set. Recorded with the caller's identity. etag is
 	// required. DECISION_RESEND can duplicate the effect if the person is wrong;
-	// it is refused (FAILED_PRECONDITION / JOB_STATE) until the fence of the last
-	// attempt has passed. Repeating the same decision is OK.
-	// NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE; ABORTED /
-	// ETAG_MISMATCH.
+	// it is refused (FAILED_PRECONDITION / FENCE_NOT_PASSED) until the fence of the last
+	// attempt has passed, at Job.resend_allowed_time. Repeating the same decision is OK.
+	// NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE, ATTEMPTS_EXHAUSTED
+	// (DECISION_RESEND); ABORTED / ETAG_MISMATCH.
 	ResolveJob(context.Context, *v1.ResolveJobRequest) (*v1.ResolveJobResponse, error)
 	// CancelJob for every job that a filter selects, at most 500 in a call: call
 	// again with next_page_token until it is empty. Each job is decided on its own;
 	// one that changes meanwhile is judged as it is then, and left alone if the
-	// filter selects it no more. Newest job first. An as_of_time in the future is
-	// refused. INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
+	// filter selects it no more. Newest job first. Without states in the filter these are
+	// the jobs that have not ended, and the replies that are CANCELED because the job that
+	// they reply to had ended: BulkRetryJobs takes none of those up again. An as_of_time in
+	// the future is refused. INVALID_ARGUMENT / PAGE_TOKEN_INVALID. NOT_FOUND /
+	// CONNECTION_NOT_FOUND: filter.connection_keys.
 	BulkCancelJobs(context.Context, *v1.BulkCancelJobsRequest) (*v1.BulkCancelJobsResponse, error)
-	// RetryJob for every FAILED or EXPIRED job that a filter selects, in the same
-	// way.
+	// RetryJob for every FAILED or EXPIRED job that a filter selects, and for every reply
+	// that is CANCELED because the job that it replies to had ended, in the same way, but
+	// oldest job first: a reply follows the job that it replies to, also across pages. A
+	// dry run, which changes nothing, lists a reply among the failures if that job is in an
+	// earlier page.
 	BulkRetryJobs(context.Context, *v1.BulkRetryJobsRequest) (*v1.BulkRetryJobsResponse, error)
 	// ResolveJob with one decision for every job that a filter selects, in the
 	// same way.
 	BulkResolveJobs(context.Context, *v1.BulkResolveJobsRequest) (*v1.BulkResolveJobsResponse, error)
-	// The attempts, oldest first, and the newest looks at the platform.
+	// Erases a job that has ended: payload, labels, key, answers, texts and history go for
+	// good; what stays is in the answer. Repeats are answered equally. The idempotency key
+	// stays bound by its digest, as that of a job that retention has removed, and events stay
+	// in the log without words. Needs the scope "jobs:delete".
+	//
+	//   - NOT_FOUND / JOB_NOT_FOUND: also when retention has removed the job, or, by key, when
+	//     the key of an erased job is forgotten. ABORTED / ETAG_MISMATCH.
+	//   - FAILED_PRECONDITION / JOB_STATE: it has not ended. RETENTION_NOT_REACHED: it ended
+	//     less than an hour ago; RetryInfo says for how long to wait. JOB_HAS_REPLIES: a job
+	//     that replies to it is there; erase that one first.
+	//   - FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED: an old state, and a time that is not
+	//     believed, erase nothing.
+	DeleteJob(context.Context, *v1.DeleteJobRequest) (*v1.DeleteJobResponse, error)
+	// The attempts, oldest first.
 	// NOT_FOUND / JOB_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	ListJobAttempts(context.Context, *v1.ListJobAttemptsRequest) (*v1.ListJobAttemptsResponse, error)
+	// The looks at the platform for effects whose outcome is unknown, newest first.
+	// NOT_FOUND / JOB_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
+	ListJobObservations(context.Context, *v1.ListJobObservationsRequest) (*v1.ListJobObservationsResponse, error)
+	// A page of the events that StreamJobEvents sends, oldest first, for callers that do
+	// not stream. Cursors are the stream's: a list goes on where a stream ended, and a
+	// stream where a list ended.
+	//
+	//   - INVALID_ARGUMENT / CURSOR_INVALID, OUT_OF_RANGE / CURSOR_EXPIRED as for
+	//     StreamJobEvents. NOT_FOUND / JOB_NOT_FOUND, CONNECTION_NOT_FOUND: the filter names a
+	//     key of no job or no connection, or one job alone, and there is no such job.
+	ListJobEvents(context.Context, *v1.ListJobEventsRequest) (*v1.ListJobEventsResponse, error)
 }
 
 // NewJobServiceHandler builds an HTTP handler from the service implementation. It returns the path
@@ -674,10 +819,31 @@ func NewJobServiceHandler(svc JobServiceHandler, opts ...connect.HandlerOption) 
 		connect.WithIdempotency(connect.IdempotencyIdempotent),
 		connect.WithHandlerOptions(opts...),
 	)
+	jobServiceDeleteJobHandler := connect.NewUnaryHandlerSimple(
+		JobServiceDeleteJobProcedure,
+		svc.DeleteJob,
+		connect.WithSchema(jobServiceMethods.ByName("DeleteJob")),
+		connect.WithIdempotency(connect.IdempotencyIdempotent),
+		connect.WithHandlerOptions(opts...),
+	)
 	jobServiceListJobAttemptsHandler := connect.NewUnaryHandlerSimple(
 		JobServiceListJobAttemptsProcedure,
 		svc.ListJobAttempts,
 		connect.WithSchema(jobServiceMethods.ByName("ListJobAttempts")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	jobServiceListJobObservationsHandler := connect.NewUnaryHandlerSimple(
+		JobServiceListJobObservationsProcedure,
+		svc.ListJobObservations,
+		connect.WithSchema(jobServiceMethods.ByName("ListJobObservations")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	jobServiceListJobEventsHandler := connect.NewUnaryHandlerSimple(
+		JobServiceListJobEventsProcedure,
+		svc.ListJobEvents,
+		connect.WithSchema(jobServiceMethods.ByName("ListJobEvents")),
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
@@ -711,8 +877,14 @@ func NewJobServiceHandler(svc JobServiceHandler, opts ...connect.HandlerOption) 
 			jobServiceBulkRetryJobsHandler.ServeHTTP(w, r)
 		case JobServiceBulkResolveJobsProcedure:
 			jobServiceBulkResolveJobsHandler.ServeHTTP(w, r)
+		case JobServiceDeleteJobProcedure:
+			jobServiceDeleteJobHandler.ServeHTTP(w, r)
 		case JobServiceListJobAttemptsProcedure:
 			jobServiceListJobAttemptsHandler.ServeHTTP(w, r)
+		case JobServiceListJobObservationsProcedure:
+			jobServiceListJobObservationsHandler.ServeHTTP(w, r)
+		case JobServiceListJobEventsProcedure:
+			jobServiceListJobEventsHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -778,6 +950,18 @@ func (UnimplementedJobServiceHandler) BulkResolveJobs(context.Context, *v1.BulkR
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fireonce.v1.JobService.BulkResolveJobs is not implemented"))
 }
 
+func (UnimplementedJobServiceHandler) DeleteJob(context.Context, *v1.DeleteJobRequest) (*v1.DeleteJobResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fireonce.v1.JobService.DeleteJob is not implemented"))
+}
+
 func (UnimplementedJobServiceHandler) ListJobAttempts(context.Context, *v1.ListJobAttemptsRequest) (*v1.ListJobAttemptsResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fireonce.v1.JobService.ListJobAttempts is not implemented"))
+}
+
+func (UnimplementedJobServiceHandler) ListJobObservations(context.Context, *v1.ListJobObservationsRequest) (*v1.ListJobObservationsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fireonce.v1.JobService.ListJobObservations is not implemented"))
+}
+
+func (UnimplementedJobServiceHandler) ListJobEvents(context.Context, *v1.ListJobEventsRequest) (*v1.ListJobEventsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fireonce.v1.JobService.ListJobEvents is not implemented"))
 }

@@ -35,14 +35,34 @@ const (
 const (
 	// StatsServiceGetStatsProcedure is the fully-qualified name of the StatsService's GetStats RPC.
 	StatsServiceGetStatsProcedure = "/fireonce.v1.StatsService/GetStats"
+	// StatsServiceCountJobsProcedure is the fully-qualified name of the StatsService's CountJobs RPC.
+	StatsServiceCountJobsProcedure = "/fireonce.v1.StatsService/CountJobs"
+	// StatsServiceQueryStatsProcedure is the fully-qualified name of the StatsService's QueryStats RPC.
+	StatsServiceQueryStatsProcedure = "/fireonce.v1.StatsService/QueryStats"
 )
 
 // StatsServiceClient is a client for the fireonce.v1.StatsService service.
 type StatsServiceClient interface {
-	// For a dashboard, and for an operator who is called. An answer may be up to
+	// For a dashboard, and for an operator who is paged. An answer may be up to
 	// 5 s old: as_of_time says when it was measured. NOT_FOUND /
 	// CONNECTION_NOT_FOUND.
 	GetStats(context.Context, *v1.GetStatsRequest) (*v1.GetStatsResponse, error)
+	// How many jobs a filter selects, by state. Exact up to a limit of work, and a lower
+	// bound above it: StateCount.capped says which. The limit is 100,000 jobs of a state
+	// where the filter has nothing but states and schedule times and group_by is unset, and
+	// 10,000 jobs looked at in each state otherwise. Where the filter itself
+	// names at most 10,000 jobs by an index, the count is exact. NOT_FOUND /
+	// CONNECTION_NOT_FOUND: filter.connection_keys.
+	CountJobs(context.Context, *v1.CountJobsRequest) (*v1.CountJobsResponse, error)
+	// What happened, in buckets of time: jobs scheduled, started and ended, how late they
+	// started, and what became of unknown outcomes. Each event of the log counts once, in
+	// the bucket of its own time, also when it comes after its job's end; a job that is
+	// removed stays counted. The log is counted some seconds behind: as_of_time says how
+	// far. Buckets of a minute are kept for 3 days, of an hour for 93 days, of a day for
+	// 3 years of 366 days.
+	// INVALID_ARGUMENT / REQUEST_INVALID for more than 1,500 buckets, more than 15,000
+	// buckets times connections, or an answer of more than 3 MiB, which bins can make. NOT_FOUND / CONNECTION_NOT_FOUND: filter.connection_keys.
+	QueryStats(context.Context, *v1.QueryStatsRequest) (*v1.QueryStatsResponse, error)
 }
 
 // NewStatsServiceClient constructs a client for the fireonce.v1.StatsService service. By default,
@@ -63,12 +83,28 @@ func NewStatsServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		countJobs: connect.NewClient[v1.CountJobsRequest, v1.CountJobsResponse](
+			httpClient,
+			baseURL+StatsServiceCountJobsProcedure,
+			connect.WithSchema(statsServiceMethods.ByName("CountJobs")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		queryStats: connect.NewClient[v1.QueryStatsRequest, v1.QueryStatsResponse](
+			httpClient,
+			baseURL+StatsServiceQueryStatsProcedure,
+			connect.WithSchema(statsServiceMethods.ByName("QueryStats")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // statsServiceClient implements StatsServiceClient.
 type statsServiceClient struct {
-	getStats *connect.Client[v1.GetStatsRequest, v1.GetStatsResponse]
+	getStats   *connect.Client[v1.GetStatsRequest, v1.GetStatsResponse]
+	countJobs  *connect.Client[v1.CountJobsRequest, v1.CountJobsResponse]
+	queryStats *connect.Client[v1.QueryStatsRequest, v1.QueryStatsResponse]
 }
 
 // GetStats calls fireonce.v1.StatsService.GetStats.
@@ -80,12 +116,46 @@ func (c *statsServiceClient) GetStats(ctx context.Context, req *v1.GetStatsReque
 	return nil, err
 }
 
+// CountJobs calls fireonce.v1.StatsService.CountJobs.
+func (c *statsServiceClient) CountJobs(ctx context.Context, req *v1.CountJobsRequest) (*v1.CountJobsResponse, error) {
+	response, err := c.countJobs.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// QueryStats calls fireonce.v1.StatsService.QueryStats.
+func (c *statsServiceClient) QueryStats(ctx context.Context, req *v1.QueryStatsRequest) (*v1.QueryStatsResponse, error) {
+	response, err := c.queryStats.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // StatsServiceHandler is an implementation of the fireonce.v1.StatsService service.
 type StatsServiceHandler interface {
-	// For a dashboard, and for an operator who is called. An answer may be up to
+	// For a dashboard, and for an operator who is paged. An answer may be up to
 	// 5 s old: as_of_time says when it was measured. NOT_FOUND /
 	// CONNECTION_NOT_FOUND.
 	GetStats(context.Context, *v1.GetStatsRequest) (*v1.GetStatsResponse, error)
+	// How many jobs a filter selects, by state. Exact up to a limit of work, and a lower
+	// bound above it: StateCount.capped says which. The limit is 100,000 jobs of a state
+	// where the filter has nothing but states and schedule times and group_by is unset, and
+	// 10,000 jobs looked at in each state otherwise. Where the filter itself
+	// names at most 10,000 jobs by an index, the count is exact. NOT_FOUND /
+	// CONNECTION_NOT_FOUND: filter.connection_keys.
+	CountJobs(context.Context, *v1.CountJobsRequest) (*v1.CountJobsResponse, error)
+	// What happened, in buckets of time: jobs scheduled, started and ended, how late they
+	// started, and what became of unknown outcomes. Each event of the log counts once, in
+	// the bucket of its own time, also when it comes after its job's end; a job that is
+	// removed stays counted. The log is counted some seconds behind: as_of_time says how
+	// far. Buckets of a minute are kept for 3 days, of an hour for 93 days, of a day for
+	// 3 years of 366 days.
+	// INVALID_ARGUMENT / REQUEST_INVALID for more than 1,500 buckets, more than 15,000
+	// buckets times connections, or an answer of more than 3 MiB, which bins can make. NOT_FOUND / CONNECTION_NOT_FOUND: filter.connection_keys.
+	QueryStats(context.Context, *v1.QueryStatsRequest) (*v1.QueryStatsResponse, error)
 }
 
 // NewStatsServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -102,10 +172,28 @@ func NewStatsServiceHandler(svc StatsServiceHandler, opts ...connect.HandlerOpti
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	statsServiceCountJobsHandler := connect.NewUnaryHandlerSimple(
+		StatsServiceCountJobsProcedure,
+		svc.CountJobs,
+		connect.WithSchema(statsServiceMethods.ByName("CountJobs")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	statsServiceQueryStatsHandler := connect.NewUnaryHandlerSimple(
+		StatsServiceQueryStatsProcedure,
+		svc.QueryStats,
+		connect.WithSchema(statsServiceMethods.ByName("QueryStats")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/fireonce.v1.StatsService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case StatsServiceGetStatsProcedure:
 			statsServiceGetStatsHandler.ServeHTTP(w, r)
+		case StatsServiceCountJobsProcedure:
+			statsServiceCountJobsHandler.ServeHTTP(w, r)
+		case StatsServiceQueryStatsProcedure:
+			statsServiceQueryStatsHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -117,4 +205,12 @@ type UnimplementedStatsServiceHandler struct{}
 
 func (UnimplementedStatsServiceHandler) GetStats(context.Context, *v1.GetStatsRequest) (*v1.GetStatsResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fireonce.v1.StatsService.GetStats is not implemented"))
+}
+
+func (UnimplementedStatsServiceHandler) CountJobs(context.Context, *v1.CountJobsRequest) (*v1.CountJobsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fireonce.v1.StatsService.CountJobs is not implemented"))
+}
+
+func (UnimplementedStatsServiceHandler) QueryStats(context.Context, *v1.QueryStatsRequest) (*v1.QueryStatsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fireonce.v1.StatsService.QueryStats is not implemented"))
 }

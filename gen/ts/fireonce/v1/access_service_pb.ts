@@ -12,14 +12,14 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file fireonce/v1/access_service.proto.
  */
 export const file_fireonce_v1_access_service: GenFile = /*@__PURE__*/
-  fileDesc("CiBmaXJlb25jZS92MS9hY2Nlc3Nfc2VydmljZS5wcm90bxILZmlyZW9uY2UudjEiogIKBkFQSUtleRISCgphcGlfa2V5X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSDAoEbmFtZRgDIAEoCRIOCgZzY29wZXMYBCADKAkSLwoLY3JlYXRlX3RpbWUYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2V4cGlyZV90aW1lGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIxCg1sYXN0X3VzZV90aW1lGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgtyZXZva2VfdGltZRgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDAoEbGl2ZRgJIAEoCCKMAQoTQ3JlYXRlQVBJS2V5UmVxdWVzdBISCgpwcm9qZWN0X2lkGAEgASgJEhYKDmNyZWF0ZV9wcm9qZWN0GAIgASgIEgwKBG5hbWUYAyABKAkSDgoGc2NvcGVzGAQgAygJEisKCGxpZmV0aW1lGAUgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIkwKFENyZWF0ZUFQSUtleVJlc3BvbnNlEiQKB2FwaV9rZXkYASABKAsyEy5maXJlb25jZS52MS5BUElLZXkSDgoGc2VjcmV0GAIgASgJIk8KEkxpc3RBUElLZXlzUmVxdWVzdBISCgpwcm9qZWN0X2lkGAEgASgJEhEKCXBhZ2Vfc2l6ZRgCIAEoBRISCgpwYWdlX3Rva2VuGAMgASgJIlUKE0xpc3RBUElLZXlzUmVzcG9uc2USJQoIYXBpX2tleXMYASADKAsyEy5maXJlb25jZS52MS5BUElLZXkSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIikKE1Jldm9rZUFQSUtleVJlcXVlc3QSEgoKYXBpX2tleV9pZBgBIAEoCSI8ChRSZXZva2VBUElLZXlSZXNwb25zZRIkCgdhcGlfa2V5GAEgASgLMhMuZmlyZW9uY2UudjEuQVBJS2V5InYKClNlYWxpbmdLZXkSDgoGa2V5X2lkGAEgASgJEikKBHJvbGUYAiABKA4yGy5maXJlb25jZS52MS5TZWFsaW5nS2V5Um9sZRIYChBjcmVkZW50aWFsX2NvdW50GAMgASgDEhMKC2xvZ2luX2NvdW50GAQgASgDIhgKFkxpc3RTZWFsaW5nS2V5c1JlcXVlc3QiZQoXTGlzdFNlYWxpbmdLZXlzUmVzcG9uc2USLQoMc2VhbGluZ19rZXlzGAEgAygLMhcuZmlyZW9uY2UudjEuU2VhbGluZ0tleRIbChNuZXh0X3NlYWxpbmdfa2V5X2lkGAIgASgJIkAKF1JvdGF0ZVNlYWxpbmdLZXlSZXF1ZXN0EhEKCXBhZ2Vfc2l6ZRgBIAEoBRISCgpwYWdlX3Rva2VuGAIgASgJIpEBChhSb3RhdGVTZWFsaW5nS2V5UmVzcG9uc2USDgoGa2V5X2lkGAEgASgJEhYKDnJlc2VhbGVkX2NvdW50GAIgASgFEhUKDWNoYW5nZWRfY291bnQYAyABKAUSHQoVZmFpbGVkX2Nvbm5lY3Rpb25faWRzGAQgAygJEhcKD25leHRfcGFnZV90b2tlbhgFIAEoCSqIAQoOU2VhbGluZ0tleVJvbGUSIAocU0VBTElOR19LRVlfUk9MRV9VTlNQRUNJRklFRBAAEhoKFlNFQUxJTkdfS0VZX1JPTEVfU0VBTFMQARIaChZTRUFMSU5HX0tFWV9ST0xFX09QRU5TEAISHAoYU0VBTElOR19LRVlfUk9MRV9NSVNTSU5HEAMy3gMKDUFjY2Vzc1NlcnZpY2USUwoMQ3JlYXRlQVBJS2V5EiAuZmlyZW9uY2UudjEuQ3JlYXRlQVBJS2V5UmVxdWVzdBohLmZpcmVvbmNlLnYxLkNyZWF0ZUFQSUtleVJlc3BvbnNlElUKC0xpc3RBUElLZXlzEh8uZmlyZW9uY2UudjEuTGlzdEFQSUtleXNSZXF1ZXN0GiAuZmlyZW9uY2UudjEuTGlzdEFQSUtleXNSZXNwb25zZSIDkAIBElgKDFJldm9rZUFQSUtleRIgLmZpcmVvbmNlLnYxLlJldm9rZUFQSUtleVJlcXVlc3QaIS5maXJlb25jZS52MS5SZXZva2VBUElLZXlSZXNwb25zZSIDkAICEmEKD0xpc3RTZWFsaW5nS2V5cxIjLmZpcmVvbmNlLnYxLkxpc3RTZWFsaW5nS2V5c1JlcXVlc3QaJC5maXJlb25jZS52MS5MaXN0U2VhbGluZ0tleXNSZXNwb25zZSIDkAIBEmQKEFJvdGF0ZVNlYWxpbmdLZXkSJC5maXJlb25jZS52MS5Sb3RhdGVTZWFsaW5nS2V5UmVxdWVzdBolLmZpcmVvbmNlLnYxLlJvdGF0ZVNlYWxpbmdLZXlSZXNwb25zZSIDkAICQqsBCg9jb20uZmlyZW9uY2UudjFCEkFjY2Vzc1NlcnZpY2VQcm90b1ABWjdnaXRodWIuY29tL2ZpcmVvbmNlL2ZpcmVvbmNlL2dlbi9maXJlb25jZS92MTtmaXJlb25jZXYxogIDRlhYqgILRmlyZW9uY2UuVjHKAgtGaXJlb25jZVxWMeICF0ZpcmVvbmNlXFYxXEdQQk1ldGFkYXRh6gIMRmlyZW9uY2U6OlYxYgZwcm90bzM", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
+  fileDesc("CiBmaXJlb25jZS92MS9hY2Nlc3Nfc2VydmljZS5wcm90bxILZmlyZW9uY2UudjEipAIKBkFwaUtleRISCgphcGlfa2V5X2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSDAoEbmFtZRgDIAEoCRIOCgZzY29wZXMYBCADKAkSLwoLY3JlYXRlX3RpbWUYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2V4cGlyZV90aW1lGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIxCg1sYXN0X3VzZV90aW1lGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgtyZXZva2VfdGltZRgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGYWN0aXZlGAkgASgIIowBChNDcmVhdGVBcGlLZXlSZXF1ZXN0EhIKCnByb2plY3RfaWQYASABKAkSFgoOY3JlYXRlX3Byb2plY3QYAiABKAgSDAoEbmFtZRgDIAEoCRIOCgZzY29wZXMYBCADKAkSKwoIbGlmZXRpbWUYBSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24iTAoUQ3JlYXRlQXBpS2V5UmVzcG9uc2USJAoHYXBpX2tleRgBIAEoCzITLmZpcmVvbmNlLnYxLkFwaUtleRIOCgZzZWNyZXQYAiABKAkiTwoSTGlzdEFwaUtleXNSZXF1ZXN0EhIKCnByb2plY3RfaWQYASABKAkSEQoJcGFnZV9zaXplGAIgASgFEhIKCnBhZ2VfdG9rZW4YAyABKAkiVQoTTGlzdEFwaUtleXNSZXNwb25zZRIlCghhcGlfa2V5cxgBIAMoCzITLmZpcmVvbmNlLnYxLkFwaUtleRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiKQoTUmV2b2tlQXBpS2V5UmVxdWVzdBISCgphcGlfa2V5X2lkGAEgASgJIjwKFFJldm9rZUFwaUtleVJlc3BvbnNlEiQKB2FwaV9rZXkYASABKAsyEy5maXJlb25jZS52MS5BcGlLZXkifgoKU2VhbGluZ0tleRIWCg5zZWFsaW5nX2tleV9pZBgBIAEoCRIpCgRyb2xlGAIgASgOMhsuZmlyZW9uY2UudjEuU2VhbGluZ0tleVJvbGUSGAoQY3JlZGVudGlhbF9jb3VudBgDIAEoAxITCgtsb2dpbl9jb3VudBgEIAEoAyIYChZMaXN0U2VhbGluZ0tleXNSZXF1ZXN0ImUKF0xpc3RTZWFsaW5nS2V5c1Jlc3BvbnNlEi0KDHNlYWxpbmdfa2V5cxgBIAMoCzIXLmZpcmVvbmNlLnYxLlNlYWxpbmdLZXkSGwoTbmV4dF9zZWFsaW5nX2tleV9pZBgCIAEoCSJAChdSb3RhdGVTZWFsaW5nS2V5UmVxdWVzdBIRCglwYWdlX3NpemUYASABKAUSEgoKcGFnZV90b2tlbhgCIAEoCSKZAQoYUm90YXRlU2VhbGluZ0tleVJlc3BvbnNlEhYKDnNlYWxpbmdfa2V5X2lkGAEgASgJEhYKDnJlc2VhbGVkX2NvdW50GAIgASgFEhUKDWNoYW5nZWRfY291bnQYAyABKAUSHQoVZmFpbGVkX2Nvbm5lY3Rpb25faWRzGAQgAygJEhcKD25leHRfcGFnZV90b2tlbhgFIAEoCSI9ChNFcmFzZVByb2plY3RSZXF1ZXN0EhIKCnByb2plY3RfaWQYASABKAkSEgoKcGFnZV90b2tlbhgCIAEoCSKvAgoURXJhc2VQcm9qZWN0UmVzcG9uc2USGAoQZXJhc2VkX2pvYl9jb3VudBgBIAEoBRIbChNibGFua2VkX2V2ZW50X2NvdW50GAIgASgFEh8KF2VyYXNlZF9jb25uZWN0aW9uX2NvdW50GAMgASgFEhoKEmVyYXNlZF9sb2dpbl9jb3VudBgEIAEoBRIcChRlcmFzZWRfYXBpX2tleV9jb3VudBgFIAEoBRIMCgRkb25lGAYgASgIEhcKD25leHRfcGFnZV90b2tlbhgHIAEoCRIWCg5vcGVuX2pvYl9jb3VudBgIIAEoBRIWCg5rZXB0X2pvYl9jb3VudBgJIAEoBRIuCgpyZXRyeV90aW1lGAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCqIAQoOU2VhbGluZ0tleVJvbGUSIAocU0VBTElOR19LRVlfUk9MRV9VTlNQRUNJRklFRBAAEhoKFlNFQUxJTkdfS0VZX1JPTEVfU0VBTFMQARIaChZTRUFMSU5HX0tFWV9ST0xFX09QRU5TEAISHAoYU0VBTElOR19LRVlfUk9MRV9NSVNTSU5HEAMyuAQKDUFjY2Vzc1NlcnZpY2USUwoMQ3JlYXRlQXBpS2V5EiAuZmlyZW9uY2UudjEuQ3JlYXRlQXBpS2V5UmVxdWVzdBohLmZpcmVvbmNlLnYxLkNyZWF0ZUFwaUtleVJlc3BvbnNlElUKC0xpc3RBcGlLZXlzEh8uZmlyZW9uY2UudjEuTGlzdEFwaUtleXNSZXF1ZXN0GiAuZmlyZW9uY2UudjEuTGlzdEFwaUtleXNSZXNwb25zZSIDkAIBElgKDFJldm9rZUFwaUtleRIgLmZpcmVvbmNlLnYxLlJldm9rZUFwaUtleVJlcXVlc3QaIS5maXJlb25jZS52MS5SZXZva2VBcGlLZXlSZXNwb25zZSIDkAICEmEKD0xpc3RTZWFsaW5nS2V5cxIjLmZpcmVvbmNlLnYxLkxpc3RTZWFsaW5nS2V5c1JlcXVlc3QaJC5maXJlb25jZS52MS5MaXN0U2VhbGluZ0tleXNSZXNwb25zZSIDkAIBEmQKEFJvdGF0ZVNlYWxpbmdLZXkSJC5maXJlb25jZS52MS5Sb3RhdGVTZWFsaW5nS2V5UmVxdWVzdBolLmZpcmVvbmNlLnYxLlJvdGF0ZVNlYWxpbmdLZXlSZXNwb25zZSIDkAICElgKDEVyYXNlUHJvamVjdBIgLmZpcmVvbmNlLnYxLkVyYXNlUHJvamVjdFJlcXVlc3QaIS5maXJlb25jZS52MS5FcmFzZVByb2plY3RSZXNwb25zZSIDkAICQpIBChVpby5naXRodWIuZmlyZW9uY2UudjFCEkFjY2Vzc1NlcnZpY2VQcm90b1ABWjJnaXRodWIuY29tL2ZpcmVvbmNlL2ZpcmVvbmNlL2NsaWVudHMvZ28vZmlyZW9uY2V2MaICA0ZPWKoCC0ZpcmVvbmNlLlYxygILRmlyZW9uY2VcVjHqAgxGaXJlb25jZTo6VjFiBnByb3RvMw", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
 
 /**
- * What is known of an API key.
+ * An API key, without the key itself.
  *
- * @generated from message fireonce.v1.APIKey
+ * @generated from message fireonce.v1.ApiKey
  */
-export type APIKey = Message<"fireonce.v1.APIKey"> & {
+export type ApiKey = Message<"fireonce.v1.ApiKey"> & {
   /**
    * 16 hexadecimal digits. The key itself begins with "fo_" and them.
    *
@@ -28,21 +28,21 @@ export type APIKey = Message<"fireonce.v1.APIKey"> & {
   apiKeyId: string;
 
   /**
-   * Whatever the holder makes is this project's, and it sees nothing else.
+   * The project in which the holder works; it sees no other.
    *
    * @generated from field: string project_id = 2;
    */
   projectId: string;
 
   /**
-   * What events call the holder: "api:NAME/ID". Empty: "api:ID".
+   * The holder's name in events: "api:NAME/ID". Empty: "api:ID".
    *
    * @generated from field: string name = 3;
    */
   name: string;
 
   /**
-   * What the holder may do. None includes another one.
+   * Permissions of the holder. None includes another one.
    *
    * @generated from field: repeated string scopes = 4;
    */
@@ -75,24 +75,24 @@ export type APIKey = Message<"fireonce.v1.APIKey"> & {
   revokeTime?: Timestamp;
 
   /**
-   * Neither revoked nor over, by the store's clock.
+   * Neither revoked nor expired, by the store's clock.
    *
-   * @generated from field: bool live = 9;
+   * @generated from field: bool active = 9;
    */
-  live: boolean;
+  active: boolean;
 };
 
 /**
- * Describes the message fireonce.v1.APIKey.
- * Use `create(APIKeySchema)` to create a new message.
+ * Describes the message fireonce.v1.ApiKey.
+ * Use `create(ApiKeySchema)` to create a new message.
  */
-export const APIKeySchema: GenMessage<APIKey> = /*@__PURE__*/
+export const ApiKeySchema: GenMessage<ApiKey> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_access_service, 0);
 
 /**
- * @generated from message fireonce.v1.CreateAPIKeyRequest
+ * @generated from message fireonce.v1.CreateApiKeyRequest
  */
-export type CreateAPIKeyRequest = Message<"fireonce.v1.CreateAPIKeyRequest"> & {
+export type CreateApiKeyRequest = Message<"fireonce.v1.CreateApiKeyRequest"> & {
   /**
    * Empty: the caller's own.
    *
@@ -108,7 +108,7 @@ export type CreateAPIKeyRequest = Message<"fireonce.v1.CreateAPIKeyRequest"> & {
   createProject: boolean;
 
   /**
-   * What events are to call the holder: "api:NAME/ID". Unique among the project's live
+   * The holder's name in events: "api:NAME/ID". Unique among the project's live
    * keys. It cannot look like a key's id, nor be "key", which is the operator's.
    *
    * @generated from field: string name = 3;
@@ -116,8 +116,9 @@ export type CreateAPIKeyRequest = Message<"fireonce.v1.CreateAPIKeyRequest"> & {
   name: string;
 
   /**
-   * What the holder may do: "jobs:read", "jobs:write", "jobs:resolve",
-   * "connections:read", "connections:write", "admin". New ones may be added.
+   * Permissions of the holder: "jobs:read", "payloads:read", "jobs:write", "jobs:resolve", "jobs:delete",
+   * "effect-keys:write", "connections:read", "connections:write", "admin". New ones
+   * may be added.
    *
    * @generated from field: repeated string scopes = 4;
    */
@@ -132,20 +133,20 @@ export type CreateAPIKeyRequest = Message<"fireonce.v1.CreateAPIKeyRequest"> & {
 };
 
 /**
- * Describes the message fireonce.v1.CreateAPIKeyRequest.
- * Use `create(CreateAPIKeyRequestSchema)` to create a new message.
+ * Describes the message fireonce.v1.CreateApiKeyRequest.
+ * Use `create(CreateApiKeyRequestSchema)` to create a new message.
  */
-export const CreateAPIKeyRequestSchema: GenMessage<CreateAPIKeyRequest> = /*@__PURE__*/
+export const CreateApiKeyRequestSchema: GenMessage<CreateApiKeyRequest> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_access_service, 1);
 
 /**
- * @generated from message fireonce.v1.CreateAPIKeyResponse
+ * @generated from message fireonce.v1.CreateApiKeyResponse
  */
-export type CreateAPIKeyResponse = Message<"fireonce.v1.CreateAPIKeyResponse"> & {
+export type CreateApiKeyResponse = Message<"fireonce.v1.CreateApiKeyResponse"> & {
   /**
-   * @generated from field: fireonce.v1.APIKey api_key = 1;
+   * @generated from field: fireonce.v1.ApiKey api_key = 1;
    */
-  apiKey?: APIKey;
+  apiKey?: ApiKey;
 
   /**
    * The key itself: what its holder sends as "Authorization: Bearer …". It is in no
@@ -157,16 +158,16 @@ export type CreateAPIKeyResponse = Message<"fireonce.v1.CreateAPIKeyResponse"> &
 };
 
 /**
- * Describes the message fireonce.v1.CreateAPIKeyResponse.
- * Use `create(CreateAPIKeyResponseSchema)` to create a new message.
+ * Describes the message fireonce.v1.CreateApiKeyResponse.
+ * Use `create(CreateApiKeyResponseSchema)` to create a new message.
  */
-export const CreateAPIKeyResponseSchema: GenMessage<CreateAPIKeyResponse> = /*@__PURE__*/
+export const CreateApiKeyResponseSchema: GenMessage<CreateApiKeyResponse> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_access_service, 2);
 
 /**
- * @generated from message fireonce.v1.ListAPIKeysRequest
+ * @generated from message fireonce.v1.ListApiKeysRequest
  */
-export type ListAPIKeysRequest = Message<"fireonce.v1.ListAPIKeysRequest"> & {
+export type ListApiKeysRequest = Message<"fireonce.v1.ListApiKeysRequest"> & {
   /**
    * Empty: the caller's own; for the operator every project.
    *
@@ -175,7 +176,7 @@ export type ListAPIKeysRequest = Message<"fireonce.v1.ListAPIKeysRequest"> & {
   projectId: string;
 
   /**
-   * Unset: 50. At most 500.
+   * 0 means 50; above 500 means 500.
    *
    * @generated from field: int32 page_size = 2;
    */
@@ -190,20 +191,20 @@ export type ListAPIKeysRequest = Message<"fireonce.v1.ListAPIKeysRequest"> & {
 };
 
 /**
- * Describes the message fireonce.v1.ListAPIKeysRequest.
- * Use `create(ListAPIKeysRequestSchema)` to create a new message.
+ * Describes the message fireonce.v1.ListApiKeysRequest.
+ * Use `create(ListApiKeysRequestSchema)` to create a new message.
  */
-export const ListAPIKeysRequestSchema: GenMessage<ListAPIKeysRequest> = /*@__PURE__*/
+export const ListApiKeysRequestSchema: GenMessage<ListApiKeysRequest> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_access_service, 3);
 
 /**
- * @generated from message fireonce.v1.ListAPIKeysResponse
+ * @generated from message fireonce.v1.ListApiKeysResponse
  */
-export type ListAPIKeysResponse = Message<"fireonce.v1.ListAPIKeysResponse"> & {
+export type ListApiKeysResponse = Message<"fireonce.v1.ListApiKeysResponse"> & {
   /**
-   * @generated from field: repeated fireonce.v1.APIKey api_keys = 1;
+   * @generated from field: repeated fireonce.v1.ApiKey api_keys = 1;
    */
-  apiKeys: APIKey[];
+  apiKeys: ApiKey[];
 
   /**
    * Empty: there are no more.
@@ -214,16 +215,16 @@ export type ListAPIKeysResponse = Message<"fireonce.v1.ListAPIKeysResponse"> & {
 };
 
 /**
- * Describes the message fireonce.v1.ListAPIKeysResponse.
- * Use `create(ListAPIKeysResponseSchema)` to create a new message.
+ * Describes the message fireonce.v1.ListApiKeysResponse.
+ * Use `create(ListApiKeysResponseSchema)` to create a new message.
  */
-export const ListAPIKeysResponseSchema: GenMessage<ListAPIKeysResponse> = /*@__PURE__*/
+export const ListApiKeysResponseSchema: GenMessage<ListApiKeysResponse> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_access_service, 4);
 
 /**
- * @generated from message fireonce.v1.RevokeAPIKeyRequest
+ * @generated from message fireonce.v1.RevokeApiKeyRequest
  */
-export type RevokeAPIKeyRequest = Message<"fireonce.v1.RevokeAPIKeyRequest"> & {
+export type RevokeApiKeyRequest = Message<"fireonce.v1.RevokeApiKeyRequest"> & {
   /**
    * @generated from field: string api_key_id = 1;
    */
@@ -231,27 +232,27 @@ export type RevokeAPIKeyRequest = Message<"fireonce.v1.RevokeAPIKeyRequest"> & {
 };
 
 /**
- * Describes the message fireonce.v1.RevokeAPIKeyRequest.
- * Use `create(RevokeAPIKeyRequestSchema)` to create a new message.
+ * Describes the message fireonce.v1.RevokeApiKeyRequest.
+ * Use `create(RevokeApiKeyRequestSchema)` to create a new message.
  */
-export const RevokeAPIKeyRequestSchema: GenMessage<RevokeAPIKeyRequest> = /*@__PURE__*/
+export const RevokeApiKeyRequestSchema: GenMessage<RevokeApiKeyRequest> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_access_service, 5);
 
 /**
- * @generated from message fireonce.v1.RevokeAPIKeyResponse
+ * @generated from message fireonce.v1.RevokeApiKeyResponse
  */
-export type RevokeAPIKeyResponse = Message<"fireonce.v1.RevokeAPIKeyResponse"> & {
+export type RevokeApiKeyResponse = Message<"fireonce.v1.RevokeApiKeyResponse"> & {
   /**
-   * @generated from field: fireonce.v1.APIKey api_key = 1;
+   * @generated from field: fireonce.v1.ApiKey api_key = 1;
    */
-  apiKey?: APIKey;
+  apiKey?: ApiKey;
 };
 
 /**
- * Describes the message fireonce.v1.RevokeAPIKeyResponse.
- * Use `create(RevokeAPIKeyResponseSchema)` to create a new message.
+ * Describes the message fireonce.v1.RevokeApiKeyResponse.
+ * Use `create(RevokeApiKeyResponseSchema)` to create a new message.
  */
-export const RevokeAPIKeyResponseSchema: GenMessage<RevokeAPIKeyResponse> = /*@__PURE__*/
+export const RevokeApiKeyResponseSchema: GenMessage<RevokeApiKeyResponse> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_access_service, 6);
 
 /**
@@ -261,9 +262,9 @@ export type SealingKey = Message<"fireonce.v1.SealingKey"> & {
   /**
    * Derived from the key, and says nothing about it.
    *
-   * @generated from field: string key_id = 1;
+   * @generated from field: string sealing_key_id = 1;
    */
-  keyId: string;
+  sealingKeyId: string;
 
   /**
    * With the server that answers.
@@ -341,7 +342,7 @@ export const ListSealingKeysResponseSchema: GenMessage<ListSealingKeysResponse> 
  */
 export type RotateSealingKeyRequest = Message<"fireonce.v1.RotateSealingKeyRequest"> & {
   /**
-   * How many credentials are looked at. Unset: 100. At most 500.
+   * How many credentials are looked at. 0 means 100; above 500 means 500.
    *
    * @generated from field: int32 page_size = 1;
    */
@@ -369,9 +370,9 @@ export type RotateSealingKeyResponse = Message<"fireonce.v1.RotateSealingKeyResp
   /**
    * The key that the server seals with.
    *
-   * @generated from field: string key_id = 1;
+   * @generated from field: string sealing_key_id = 1;
    */
-  keyId: string;
+  sealingKeyId: string;
 
   /**
    * How many credentials were sealed anew.
@@ -412,7 +413,112 @@ export const RotateSealingKeyResponseSchema: GenMessage<RotateSealingKeyResponse
   messageDesc(file_fireonce_v1_access_service, 11);
 
 /**
- * What a server does with a key that seals credentials. New values may be added.
+ * @generated from message fireonce.v1.EraseProjectRequest
+ */
+export type EraseProjectRequest = Message<"fireonce.v1.EraseProjectRequest"> & {
+  /**
+   * @generated from field: string project_id = 1;
+   */
+  projectId: string;
+
+  /**
+   * From the answer before.
+   *
+   * @generated from field: string page_token = 2;
+   */
+  pageToken: string;
+};
+
+/**
+ * Describes the message fireonce.v1.EraseProjectRequest.
+ * Use `create(EraseProjectRequestSchema)` to create a new message.
+ */
+export const EraseProjectRequestSchema: GenMessage<EraseProjectRequest> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_access_service, 12);
+
+/**
+ * The counts are those of this call.
+ *
+ * @generated from message fireonce.v1.EraseProjectResponse
+ */
+export type EraseProjectResponse = Message<"fireonce.v1.EraseProjectResponse"> & {
+  /**
+   * Jobs that are gone now.
+   *
+   * @generated from field: int32 erased_job_count = 1;
+   */
+  erasedJobCount: number;
+
+  /**
+   * Events that have lost their words and actors.
+   *
+   * @generated from field: int32 blanked_event_count = 2;
+   */
+  blankedEventCount: number;
+
+  /**
+   * @generated from field: int32 erased_connection_count = 3;
+   */
+  erasedConnectionCount: number;
+
+  /**
+   * @generated from field: int32 erased_login_count = 4;
+   */
+  erasedLoginCount: number;
+
+  /**
+   * @generated from field: int32 erased_api_key_count = 5;
+   */
+  erasedApiKeyCount: number;
+
+  /**
+   * Everything is erased.
+   *
+   * @generated from field: bool done = 6;
+   */
+  done: boolean;
+
+  /**
+   * Call again with it. Empty: done, or jobs are left that cannot be erased yet. Then end
+   * the open ones, and call again without a token at retry_time.
+   *
+   * @generated from field: string next_page_token = 7;
+   */
+  nextPageToken: string;
+
+  /**
+   * Jobs that have not ended. 10,000 means that many or more. Only where jobs are left.
+   *
+   * @generated from field: int32 open_job_count = 8;
+   */
+  openJobCount: number;
+
+  /**
+   * Jobs that have ended, and cannot be erased yet: less than an hour ago, or a job is there
+   * that replies to them. 10,000 means that many or more.
+   *
+   * @generated from field: int32 kept_job_count = 9;
+   */
+  keptJobCount: number;
+
+  /**
+   * When the first of the ended jobs can be erased. Unset: when a job that replies to them is
+   * gone, or no ended job is left.
+   *
+   * @generated from field: google.protobuf.Timestamp retry_time = 10;
+   */
+  retryTime?: Timestamp;
+};
+
+/**
+ * Describes the message fireonce.v1.EraseProjectResponse.
+ * Use `create(EraseProjectResponseSchema)` to create a new message.
+ */
+export const EraseProjectResponseSchema: GenMessage<EraseProjectResponse> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_access_service, 13);
+
+/**
+ * Role of a sealing key in a server. New values may be added.
  *
  * @generated from enum fireonce.v1.SealingKeyRole
  */
@@ -452,12 +558,12 @@ export const SealingKeyRoleSchema: GenEnum<SealingKeyRole> = /*@__PURE__*/
   enumDesc(file_fireonce_v1_access_service, 0);
 
 /**
- * Who may call, and what the server's secrets are sealed with.
+ * API keys, and the keys that seal the server's secrets.
  *
  * Every RPC here needs the scope "admin". A key with it works in its own project:
  * it makes, lists and revokes that project's keys. The operator, who holds the key
  * that the server was started with, works in all of them; where no key is required
- * everybody is the operator. What only he may do fails for others with
+ * everybody is the operator. A call that is the operator's alone fails for others with
  * PERMISSION_DENIED / OPERATOR_REQUIRED, whether there is such a project or not.
  *
  * Errors that any RPC may return are those of JobService.
@@ -469,7 +575,7 @@ export const AccessService: GenService<{
    * Makes an API key, and gives it once: only a hash of it is kept.
    *
    * Not idempotent: a repeat makes another key, so that a key is in one answer only.
-   * When that is lost, the key that nobody has is in ListAPIKeys, never used: revoke it.
+   * When that answer is lost, ListApiKeys has the key, never used: revoke it.
    *
    * Two keys of one client may live at the same time, under different names, so that
    * one replaces the other: make the second, hand it over, see in last_use_time that the first is used no
@@ -483,39 +589,39 @@ export const AccessService: GenService<{
    * * ALREADY_EXISTS / API_KEY_NAME_TAKEN: a live key of the project has the name.
    * * RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "api-keys".
    *
-   * @generated from rpc fireonce.v1.AccessService.CreateAPIKey
+   * @generated from rpc fireonce.v1.AccessService.CreateApiKey
    */
-  createAPIKey: {
+  createApiKey: {
     methodKind: "unary";
-    input: typeof CreateAPIKeyRequestSchema;
-    output: typeof CreateAPIKeyResponseSchema;
+    input: typeof CreateApiKeyRequestSchema;
+    output: typeof CreateApiKeyResponseSchema;
   },
   /**
-   * What is known of the keys, which is never a key itself; those that were revoked
-   * or are over, too. In the order of their ids, which says nothing.
+   * The keys' descriptions, never a key itself, including revoked and expired keys. In no
+   * meaningful order.
    *
    * * PERMISSION_DENIED / OPERATOR_REQUIRED: another project than the caller's own.
    * * INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
    *
-   * @generated from rpc fireonce.v1.AccessService.ListAPIKeys
+   * @generated from rpc fireonce.v1.AccessService.ListApiKeys
    */
-  listAPIKeys: {
+  listApiKeys: {
     methodKind: "unary";
-    input: typeof ListAPIKeysRequestSchema;
-    output: typeof ListAPIKeysResponseSchema;
+    input: typeof ListApiKeysRequestSchema;
+    output: typeof ListApiKeysResponseSchema;
   },
   /**
    * Ends a key, for ever. Every server refuses it within 5 s, and its open streams
    * deliver nothing from then on. A key may revoke itself. OK when it is
-   * revoked already; the first time stays. What a key has made stays, other keys
+   * revoked already; the first time stays. Everything made with the key stays, other keys
    * included. NOT_FOUND / API_KEY_NOT_FOUND.
    *
-   * @generated from rpc fireonce.v1.AccessService.RevokeAPIKey
+   * @generated from rpc fireonce.v1.AccessService.RevokeApiKey
    */
-  revokeAPIKey: {
+  revokeApiKey: {
     methodKind: "unary";
-    input: typeof RevokeAPIKeyRequestSchema;
-    output: typeof RevokeAPIKeyResponseSchema;
+    input: typeof RevokeApiKeyRequestSchema;
+    output: typeof RevokeApiKeyResponseSchema;
   },
   /**
    * The keys that seal credentials: their ids, and how much each seals, in all
@@ -533,7 +639,7 @@ export const AccessService: GenService<{
    * at most 500 in a call: call again with next_page_token until it is empty. The
    * credentials themselves are neither decrypted nor changed, and jobs go on meanwhile.
    * Each is sealed anew only if it is still as it was read. May be stopped and
-   * begun again at any time, also by several at once: what is done stays done.
+   * begun again at any time, also by several concurrently: what is done stays done.
    *
    * Every other server on the database must have that key already, or its jobs wait
    * until it has.
@@ -550,6 +656,28 @@ export const AccessService: GenService<{
     methodKind: "unary";
     input: typeof RotateSealingKeyRequestSchema;
     output: typeof RotateSealingKeyResponseSchema;
+  },
+  /**
+   * Erases what a project has, a bounded part in each call: call again with next_page_token
+   * until done is true. Ended jobs go as by DeleteJob, under the same rules. Once none is
+   * left, the words and actors in the project's events, its connections with their
+   * credentials, its logins and its API keys go. Digests of keys stay, so that nothing is
+   * sent twice, and so does one ErasedJob for each job. Nothing is canceled: end the open
+   * jobs first. Other projects are not touched.
+   *
+   * * PERMISSION_DENIED / OPERATOR_REQUIRED.
+   * * NOT_FOUND / PROJECT_NOT_FOUND.
+   * * FAILED_PRECONDITION / PROJECT_IN_USE: an API key of the project is live. Revoke all of
+   *   them first, so that nobody schedules anything meanwhile.
+   * * FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED as for DeleteJob.
+   * * INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
+   *
+   * @generated from rpc fireonce.v1.AccessService.EraseProject
+   */
+  eraseProject: {
+    methodKind: "unary";
+    input: typeof EraseProjectRequestSchema;
+    output: typeof EraseProjectResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_fireonce_v1_access_service, 0);

@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file fireonce/v1/connection_service.proto.
  */
 export const file_fireonce_v1_connection_service: GenFile = /*@__PURE__*/
-  fileDesc("CiRmaXJlb25jZS92MS9jb25uZWN0aW9uX3NlcnZpY2UucHJvdG8SC2ZpcmVvbmNlLnYxIrAJCgpDb25uZWN0aW9uEhUKDWNvbm5lY3Rpb25faWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCRIRCgljb25uZWN0b3IYAyABKAkSFAoMZGlzcGxheV9uYW1lGAQgASgJEi8KB3dlYmhvb2sYBSABKAsyHC5maXJlb25jZS52MS5XZWJob29rU2V0dGluZ3NIABIpCgRodHRwGAYgASgLMhkuZmlyZW9uY2UudjEuSHR0cFNldHRpbmdzSAASKQoEZmVlZBgHIAEoCzIZLmZpcmVvbmNlLnYxLkZlZWRTZXR0aW5nc0gAEi0KBmN1c3RvbRgIIAEoCzIbLmZpcmVvbmNlLnYxLkN1c3RvbVNldHRpbmdzSAASMQoIbWFzdG9kb24YFyABKAsyHS5maXJlb25jZS52MS5NYXN0b2RvblNldHRpbmdzSAASLwoHYmx1ZXNreRgYIAEoCzIcLmZpcmVvbmNlLnYxLkJsdWVza3lTZXR0aW5nc0gAEiMKAXgYGSABKAsyFi5maXJlb25jZS52MS5YU2V0dGluZ3NIABItCgZ0aWt0b2sYGiABKAsyGy5maXJlb25jZS52MS5UaWtUb2tTZXR0aW5nc0gAEisKBXNsYWNrGBsgASgLMhouZmlyZW9uY2UudjEuU2xhY2tTZXR0aW5nc0gAEikKBHNtdHAYHCABKAsyGS5maXJlb25jZS52MS5TbXRwU2V0dGluZ3NIABItCgZsaW1pdHMYCSABKAsyHS5maXJlb25jZS52MS5Db25uZWN0aW9uTGltaXRzEisKBXN0YXRlGAogASgOMhwuZmlyZW9uY2UudjEuQ29ubmVjdGlvblN0YXRlEhQKDHN0YXRlX3JlYXNvbhgLIAEoCRIvCgtwYXVzZWRfdGltZRgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMgoOYXV0aF9ob2xkX3RpbWUYDSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjYKEnJhdGVfbGltaXRlZF91bnRpbBgOIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoMZWZmZWN0X2NsYXNzGA8gASgOMhguZmlyZW9uY2UudjEuRWZmZWN0Q2xhc3MSGAoQYWNjb3VudF9pZGVudGl0eRgQIAEoCRI6ChZjcmVkZW50aWFsX2V4cGlyZV90aW1lGBEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIeChZjcmVkZW50aWFsX2ZpbmdlcnByaW50GBIgASgJEi8KC2NyZWF0ZV90aW1lGBMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgt1cGRhdGVfdGltZRgUIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLZGVsZXRlX3RpbWUYFSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBGV0YWcYFiABKAkSEgoKY3JlYXRlZF9ieRgdIAEoCRISCgp1cGRhdGVkX2J5GB4gASgJQgoKCHNldHRpbmdzIqABCg9XZWJob29rU2V0dGluZ3MSNgoQcmVjZWl2ZXJfZGVkdXBlcxgBIAEoDjIcLmZpcmVvbmNlLnYxLlJlY2VpdmVyRGVkdXBlcxItCgprZXlfd2luZG93GAIgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEg8KB29yaWdpbnMYAyADKAkSFQoNcXVvdGVfYW5zd2VycxgEIAEoCCLwAQoMSHR0cFNldHRpbmdzEjYKEHJlY2VpdmVyX2RlZHVwZXMYASABKA4yHC5maXJlb25jZS52MS5SZWNlaXZlckRlZHVwZXMSLQoKa2V5X3dpbmRvdxgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIPCgdvcmlnaW5zGAMgAygJEg0KBXBhdGhzGAQgAygJEigKB21ldGhvZHMYBSADKA4yFy5maXJlb25jZS52MS5IdHRwTWV0aG9kEhgKEGlkX2pzb25fcG9pbnRlcnMYBiADKAkSFQoNcXVvdGVfYW5zd2VycxgHIAEoCCJNCgxGZWVkU2V0dGluZ3MSEAoIYmFzZV91cmwYASABKAkSKwoIcmVhZF9sYWcYAiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24iWgoQTWFzdG9kb25TZXR0aW5ncxIQCghiYXNlX3VybBgBIAEoCRI0Cg5zZXJ2ZXJfZGVkdXBlcxgCIAEoDjIcLmZpcmVvbmNlLnYxLlJlY2VpdmVyRGVkdXBlcyIjCg9CbHVlc2t5U2V0dGluZ3MSEAoIYmFzZV91cmwYASABKAkiHwoJWFNldHRpbmdzEhIKCmxvbmdfcG9zdHMYASABKAgimAEKDlRpa1Rva1NldHRpbmdzEjIKBnNvdXJjZRgBIAEoDjIiLmZpcmVvbmNlLnYxLlRpa1Rva1NldHRpbmdzLlNvdXJjZSJSCgZTb3VyY2USFgoSU09VUkNFX1VOU1BFQ0lGSUVEEAASFgoSU09VUkNFX0ZJTEVfVVBMT0FEEAESGAoUU09VUkNFX1BVTExfRlJPTV9VUkwQAiIgCg1TbGFja1NldHRpbmdzEg8KB2NoYW5uZWwYASABKAki1QEKDFNtdHBTZXR0aW5ncxIMCgRob3N0GAEgASgJEgwKBHBvcnQYAiABKAUSNAoIc2VjdXJpdHkYAyABKA4yIi5maXJlb25jZS52MS5TbXRwU2V0dGluZ3MuU2VjdXJpdHkSEQoJaGVsb19uYW1lGAQgASgJImAKCFNlY3VyaXR5EhgKFFNFQ1VSSVRZX1VOU1BFQ0lGSUVEEAASFQoRU0VDVVJJVFlfU1RBUlRUTFMQARIQCgxTRUNVUklUWV9UTFMQAhIRCg1TRUNVUklUWV9OT05FEAMieAoOQ3VzdG9tU2V0dGluZ3MSNwoGdmFsdWVzGAEgAygLMicuZmlyZW9uY2UudjEuQ3VzdG9tU2V0dGluZ3MuVmFsdWVzRW50cnkaLQoLVmFsdWVzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASJBChBDb25uZWN0aW9uTGltaXRzEhUKDW1heF9pbl9mbGlnaHQYASABKAUSFgoObWF4X3Blcl9taW51dGUYAiABKAUimgIKCkNyZWRlbnRpYWwSFgoMYmVhcmVyX3Rva2VuGAEgASgJSAASJwoFYmFzaWMYAiABKAsyFi5maXJlb25jZS52MS5CYXNpY0F1dGhIABIqCgZvYXV0aDIYAyABKAsyGC5maXJlb25jZS52MS5PQXV0aDJUb2tlbkgAEjYKD3dlYmhvb2tfc2VjcmV0cxgEIAEoCzIbLmZpcmVvbmNlLnYxLldlYmhvb2tTZWNyZXRzSAASMwoOYXBpX2tleV9oZWFkZXIYBSABKAsyGS5maXJlb25jZS52MS5BcGlLZXlIZWFkZXJIABIqCgdoZWFkZXJzGA8gAygLMhkuZmlyZW9uY2UudjEuU2VjcmV0SGVhZGVyQgYKBGtpbmQiLwoJQmFzaWNBdXRoEhAKCHVzZXJuYW1lGAEgASgJEhAKCHBhc3N3b3JkGAIgASgJIqgBCgtPQXV0aDJUb2tlbhIUCgxhY2Nlc3NfdG9rZW4YASABKAkSFQoNcmVmcmVzaF90b2tlbhgCIAEoCRIvCgtleHBpcmVfdGltZRgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASCwoDYXBwGAQgASgJEi4KCmlzc3VlX3RpbWUYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIiEKDldlYmhvb2tTZWNyZXRzEg8KB3NlY3JldHMYASADKAkiKwoMQXBpS2V5SGVhZGVyEgwKBG5hbWUYASABKAkSDQoFdmFsdWUYAiABKAkiKwoMU2VjcmV0SGVhZGVyEgwKBG5hbWUYASABKAkSDQoFdmFsdWUYAiABKAkijAEKF0NyZWF0ZUNvbm5lY3Rpb25SZXF1ZXN0EhcKD2lkZW1wb3RlbmN5X2tleRgBIAEoCRIrCgpjb25uZWN0aW9uGAIgASgLMhcuZmlyZW9uY2UudjEuQ29ubmVjdGlvbhIrCgpjcmVkZW50aWFsGAMgASgLMhcuZmlyZW9uY2UudjEuQ3JlZGVudGlhbCJYChhDcmVhdGVDb25uZWN0aW9uUmVzcG9uc2USKwoKY29ubmVjdGlvbhgBIAEoCzIXLmZpcmVvbmNlLnYxLkNvbm5lY3Rpb24SDwoHY3JlYXRlZBgCIAEoCCItChRHZXRDb25uZWN0aW9uUmVxdWVzdBIVCg1jb25uZWN0aW9uX2lkGAEgASgJIkQKFUdldENvbm5lY3Rpb25SZXNwb25zZRIrCgpjb25uZWN0aW9uGAEgASgLMhcuZmlyZW9uY2UudjEuQ29ubmVjdGlvbiJoChZMaXN0Q29ubmVjdGlvbnNSZXF1ZXN0EhEKCXBhZ2Vfc2l6ZRgBIAEoBRISCgpwYWdlX3Rva2VuGAIgASgJEhQKDHNob3dfZGVsZXRlZBgDIAEoCBIRCgloZWxkX29ubHkYBCABKAgiYAoXTGlzdENvbm5lY3Rpb25zUmVzcG9uc2USLAoLY29ubmVjdGlvbnMYASADKAsyFy5maXJlb25jZS52MS5Db25uZWN0aW9uEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSKGBQoXVXBkYXRlQ29ubmVjdGlvblJlcXVlc3QSFQoNY29ubmVjdGlvbl9pZBgBIAEoCRIMCgRldGFnGAIgASgJEi8KC3VwZGF0ZV9tYXNrGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLkZpZWxkTWFzaxIUCgxkaXNwbGF5X25hbWUYBCABKAkSLQoGbGltaXRzGAUgASgLMh0uZmlyZW9uY2UudjEuQ29ubmVjdGlvbkxpbWl0cxIvCgd3ZWJob29rGAYgASgLMhwuZmlyZW9uY2UudjEuV2ViaG9va1NldHRpbmdzSAASKQoEaHR0cBgHIAEoCzIZLmZpcmVvbmNlLnYxLkh0dHBTZXR0aW5nc0gAEikKBGZlZWQYCCABKAsyGS5maXJlb25jZS52MS5GZWVkU2V0dGluZ3NIABItCgZjdXN0b20YCSABKAsyGy5maXJlb25jZS52MS5DdXN0b21TZXR0aW5nc0gAEjEKCG1hc3RvZG9uGAogASgLMh0uZmlyZW9uY2UudjEuTWFzdG9kb25TZXR0aW5nc0gAEi8KB2JsdWVza3kYCyABKAsyHC5maXJlb25jZS52MS5CbHVlc2t5U2V0dGluZ3NIABIjCgF4GAwgASgLMhYuZmlyZW9uY2UudjEuWFNldHRpbmdzSAASLQoGdGlrdG9rGA0gASgLMhsuZmlyZW9uY2UudjEuVGlrVG9rU2V0dGluZ3NIABIrCgVzbGFjaxgOIAEoCzIaLmZpcmVvbmNlLnYxLlNsYWNrU2V0dGluZ3NIABIpCgRzbXRwGA8gASgLMhkuZmlyZW9uY2UudjEuU210cFNldHRpbmdzSABCCgoIc2V0dGluZ3MiRwoYVXBkYXRlQ29ubmVjdGlvblJlc3BvbnNlEisKCmNvbm5lY3Rpb24YASABKAsyFy5maXJlb25jZS52MS5Db25uZWN0aW9uImsKF1JvdGF0ZUNyZWRlbnRpYWxSZXF1ZXN0EhUKDWNvbm5lY3Rpb25faWQYASABKAkSKwoKY3JlZGVudGlhbBgCIAEoCzIXLmZpcmVvbmNlLnYxLkNyZWRlbnRpYWwSDAoEZXRhZxgDIAEoCSJHChhSb3RhdGVDcmVkZW50aWFsUmVzcG9uc2USKwoKY29ubmVjdGlvbhgBIAEoCzIXLmZpcmVvbmNlLnYxLkNvbm5lY3Rpb24iLgoVVGVzdENvbm5lY3Rpb25SZXF1ZXN0EhUKDWNvbm5lY3Rpb25faWQYASABKAkimAEKFlRlc3RDb25uZWN0aW9uUmVzcG9uc2USCgoCb2sYASABKAgSDgoGZGV0YWlsGAIgASgJEi4KDGZhaWx1cmVfa2luZBgDIAEoDjIYLmZpcmVvbmNlLnYxLkZhaWx1cmVLaW5kEhgKEGFjY291bnRfaWRlbnRpdHkYBCABKAkSGAoQcGxhdGZvcm1fcmVhY2hlZBgFIAEoCCI/ChZQYXVzZUNvbm5lY3Rpb25SZXF1ZXN0EhUKDWNvbm5lY3Rpb25faWQYASABKAkSDgoGcmVhc29uGAIgASgJIkYKF1BhdXNlQ29ubmVjdGlvblJlc3BvbnNlEisKCmNvbm5lY3Rpb24YASABKAsyFy5maXJlb25jZS52MS5Db25uZWN0aW9uIkcKF1Jlc3VtZUNvbm5lY3Rpb25SZXF1ZXN0EhUKDWNvbm5lY3Rpb25faWQYASABKAkSFQoNZXhwaXJlX21pc3NlZBgCIAEoCCJHChhSZXN1bWVDb25uZWN0aW9uUmVzcG9uc2USKwoKY29ubmVjdGlvbhgBIAEoCzIXLmZpcmVvbmNlLnYxLkNvbm5lY3Rpb24iPgoXRGVsZXRlQ29ubmVjdGlvblJlcXVlc3QSFQoNY29ubmVjdGlvbl9pZBgBIAEoCRIMCgRldGFnGAIgASgJIhoKGERlbGV0ZUNvbm5lY3Rpb25SZXNwb25zZSKlAQoRU3RhcnRPQXV0aFJlcXVlc3QSCwoDYXBwGAEgASgJEjYKBmNyZWF0ZRgCIAEoCzIkLmZpcmVvbmNlLnYxLkNyZWF0ZUNvbm5lY3Rpb25SZXF1ZXN0SAASFwoNY29ubmVjdGlvbl9pZBgDIAEoCUgAEhQKDHJlZGlyZWN0X3VybBgEIAEoCRISCgpyZXR1cm5fdXJsGAUgASgJQggKBnRhcmdldCJvChJTdGFydE9BdXRoUmVzcG9uc2USGQoRYXV0aG9yaXphdGlvbl91cmwYASABKAkSDQoFc3RhdGUYAiABKAkSLwoLZXhwaXJlX3RpbWUYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIlkKFENvbXBsZXRlT0F1dGhSZXF1ZXN0Eg0KBXN0YXRlGAEgASgJEgwKBGNvZGUYAiABKAkSFAoMcmVkaXJlY3RfdXJsGAMgASgJEg4KBmlzc3VlchgEIAEoCSJVChVDb21wbGV0ZU9BdXRoUmVzcG9uc2USKwoKY29ubmVjdGlvbhgBIAEoCzIXLmZpcmVvbmNlLnYxLkNvbm5lY3Rpb24SDwoHY3JlYXRlZBgCIAEoCCIXChVMaXN0Q29ubmVjdG9yc1JlcXVlc3QiRAoWTGlzdENvbm5lY3RvcnNSZXNwb25zZRIqCgpjb25uZWN0b3JzGAEgAygLMhYuZmlyZW9uY2UudjEuQ29ubmVjdG9yIqQBCglDb25uZWN0b3ISDAoEbmFtZRgBIAEoCRIPCgdwcm9taXNlGAIgASgJEjAKDmVmZmVjdF9jbGFzc2VzGAMgAygOMhguZmlyZW9uY2UudjEuRWZmZWN0Q2xhc3MSFQoNcGF5bG9hZF9raW5kcxgEIAMoCRIYChBjcmVkZW50aWFsX2tpbmRzGAUgAygJEhUKDXNldHRpbmdzX2tpbmQYBiABKAkqzgEKD0Nvbm5lY3Rpb25TdGF0ZRIgChxDT05ORUNUSU9OX1NUQVRFX1VOU1BFQ0lGSUVEEAASGwoXQ09OTkVDVElPTl9TVEFURV9BQ1RJVkUQARIbChdDT05ORUNUSU9OX1NUQVRFX1BBVVNFRBACEh4KGkNPTk5FQ1RJT05fU1RBVEVfQVVUSF9IT0xEEAMSIQodQ09OTkVDVElPTl9TVEFURV9SQVRFX0xJTUlURUQQBBIcChhDT05ORUNUSU9OX1NUQVRFX0RFTEVURUQQBSpmCg9SZWNlaXZlckRlZHVwZXMSIAocUkVDRUlWRVJfREVEVVBFU19VTlNQRUNJRklFRBAAEhgKFFJFQ0VJVkVSX0RFRFVQRVNfWUVTEAESFwoTUkVDRUlWRVJfREVEVVBFU19OTxACMpsJChFDb25uZWN0aW9uU2VydmljZRJkChBDcmVhdGVDb25uZWN0aW9uEiQuZmlyZW9uY2UudjEuQ3JlYXRlQ29ubmVjdGlvblJlcXVlc3QaJS5maXJlb25jZS52MS5DcmVhdGVDb25uZWN0aW9uUmVzcG9uc2UiA5ACAhJbCg1HZXRDb25uZWN0aW9uEiEuZmlyZW9uY2UudjEuR2V0Q29ubmVjdGlvblJlcXVlc3QaIi5maXJlb25jZS52MS5HZXRDb25uZWN0aW9uUmVzcG9uc2UiA5ACARJhCg9MaXN0Q29ubmVjdGlvbnMSIy5maXJlb25jZS52MS5MaXN0Q29ubmVjdGlvbnNSZXF1ZXN0GiQuZmlyZW9uY2UudjEuTGlzdENvbm5lY3Rpb25zUmVzcG9uc2UiA5ACARJkChBVcGRhdGVDb25uZWN0aW9uEiQuZmlyZW9uY2UudjEuVXBkYXRlQ29ubmVjdGlvblJlcXVlc3QaJS5maXJlb25jZS52MS5VcGRhdGVDb25uZWN0aW9uUmVzcG9uc2UiA5ACAhJkChBSb3RhdGVDcmVkZW50aWFsEiQuZmlyZW9uY2UudjEuUm90YXRlQ3JlZGVudGlhbFJlcXVlc3QaJS5maXJlb25jZS52MS5Sb3RhdGVDcmVkZW50aWFsUmVzcG9uc2UiA5ACAhJeCg5UZXN0Q29ubmVjdGlvbhIiLmZpcmVvbmNlLnYxLlRlc3RDb25uZWN0aW9uUmVxdWVzdBojLmZpcmVvbmNlLnYxLlRlc3RDb25uZWN0aW9uUmVzcG9uc2UiA5ACAhJhCg9QYXVzZUNvbm5lY3Rpb24SIy5maXJlb25jZS52MS5QYXVzZUNvbm5lY3Rpb25SZXF1ZXN0GiQuZmlyZW9uY2UudjEuUGF1c2VDb25uZWN0aW9uUmVzcG9uc2UiA5ACAhJkChBSZXN1bWVDb25uZWN0aW9uEiQuZmlyZW9uY2UudjEuUmVzdW1lQ29ubmVjdGlvblJlcXVlc3QaJS5maXJlb25jZS52MS5SZXN1bWVDb25uZWN0aW9uUmVzcG9uc2UiA5ACAhJkChBEZWxldGVDb25uZWN0aW9uEiQuZmlyZW9uY2UudjEuRGVsZXRlQ29ubmVjdGlvblJlcXVlc3QaJS5maXJlb25jZS52MS5EZWxldGVDb25uZWN0aW9uUmVzcG9uc2UiA5ACAhJNCgpTdGFydE9BdXRoEh4uZmlyZW9uY2UudjEuU3RhcnRPQXV0aFJlcXVlc3QaHy5maXJlb25jZS52MS5TdGFydE9BdXRoUmVzcG9uc2USVgoNQ29tcGxldGVPQXV0aBIhLmZpcmVvbmNlLnYxLkNvbXBsZXRlT0F1dGhSZXF1ZXN0GiIuZmlyZW9uY2UudjEuQ29tcGxldGVPQXV0aFJlc3BvbnNlEl4KDkxpc3RDb25uZWN0b3JzEiIuZmlyZW9uY2UudjEuTGlzdENvbm5lY3RvcnNSZXF1ZXN0GiMuZmlyZW9uY2UudjEuTGlzdENvbm5lY3RvcnNSZXNwb25zZSIDkAIBQq8BCg9jb20uZmlyZW9uY2UudjFCFkNvbm5lY3Rpb25TZXJ2aWNlUHJvdG9QAVo3Z2l0aHViLmNvbS9maXJlb25jZS9maXJlb25jZS9nZW4vZmlyZW9uY2UvdjE7ZmlyZW9uY2V2MaICA0ZYWKoCC0ZpcmVvbmNlLlYxygILRmlyZW9uY2VcVjHiAhdGaXJlb25jZVxWMVxHUEJNZXRhZGF0YeoCDEZpcmVvbmNlOjpWMWIGcHJvdG8z", [file_fireonce_v1_job, file_fireonce_v1_payload, file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_timestamp]);
+  fileDesc("CiRmaXJlb25jZS92MS9jb25uZWN0aW9uX3NlcnZpY2UucHJvdG8SC2ZpcmVvbmNlLnYxIuUKCgpDb25uZWN0aW9uEhUKDWNvbm5lY3Rpb25faWQYASABKAkSEgoKcHJvamVjdF9pZBgCIAEoCRIRCgljb25uZWN0b3IYAyABKAkSFAoMZGlzcGxheV9uYW1lGAQgASgJEi8KB3dlYmhvb2sYBSABKAsyHC5maXJlb25jZS52MS5XZWJob29rU2V0dGluZ3NIABIpCgRodHRwGAYgASgLMhkuZmlyZW9uY2UudjEuSHR0cFNldHRpbmdzSAASKQoEZmVlZBgHIAEoCzIZLmZpcmVvbmNlLnYxLkZlZWRTZXR0aW5nc0gAEi0KBmN1c3RvbRgIIAEoCzIbLmZpcmVvbmNlLnYxLkN1c3RvbVNldHRpbmdzSAASMQoIbWFzdG9kb24YCSABKAsyHS5maXJlb25jZS52MS5NYXN0b2RvblNldHRpbmdzSAASLwoHYmx1ZXNreRgKIAEoCzIcLmZpcmVvbmNlLnYxLkJsdWVza3lTZXR0aW5nc0gAEiMKAXgYCyABKAsyFi5maXJlb25jZS52MS5YU2V0dGluZ3NIABItCgZ0aWt0b2sYDCABKAsyGy5maXJlb25jZS52MS5UaWtUb2tTZXR0aW5nc0gAEisKBXNsYWNrGA0gASgLMhouZmlyZW9uY2UudjEuU2xhY2tTZXR0aW5nc0gAEikKBHNtdHAYDiABKAsyGS5maXJlb25jZS52MS5TbXRwU2V0dGluZ3NIABItCgZsaW1pdHMYDyABKAsyHS5maXJlb25jZS52MS5Db25uZWN0aW9uTGltaXRzEjMKBmxhYmVscxgQIAMoCzIjLmZpcmVvbmNlLnYxLkNvbm5lY3Rpb24uTGFiZWxzRW50cnkSKwoFc3RhdGUYESABKA4yHC5maXJlb25jZS52MS5Db25uZWN0aW9uU3RhdGUSFAoMc3RhdGVfcmVhc29uGBIgASgJEjYKC3N0YXRlX2NhdXNlGBMgASgOMiEuZmlyZW9uY2UudjEuQ29ubmVjdGlvblN0YXRlQ2F1c2USLgoKcGF1c2VfdGltZRgUIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMgoOYXV0aF9ob2xkX3RpbWUYFSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjcKE3JhdGVfbGltaXRfZW5kX3RpbWUYFiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KDGVmZmVjdF9jbGFzcxgXIAEoDjIYLmZpcmVvbmNlLnYxLkVmZmVjdENsYXNzEhgKEGFjY291bnRfaWRlbnRpdHkYGCABKAkSOgoWY3JlZGVudGlhbF9leHBpcmVfdGltZRgZIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASHgoWY3JlZGVudGlhbF9maW5nZXJwcmludBgaIAEoCRIvCgtjcmVhdGVfdGltZRgbIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLdXBkYXRlX3RpbWUYHCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2RlbGV0ZV90aW1lGB0gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgRldGFnGB4gASgJEhIKCmNyZWF0ZWRfYnkYHyABKAkSEgoKdXBkYXRlZF9ieRggIAEoCRIXCg9pZGVtcG90ZW5jeV9rZXkYISABKAkaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4AUIKCghzZXR0aW5ncyLpAQoPV2ViaG9va1NldHRpbmdzEjYKEHJlY2VpdmVyX2RlZHVwZXMYASABKA4yHC5maXJlb25jZS52MS5SZWNlaXZlckRlZHVwZXMSLQoKa2V5X3dpbmRvdxgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIPCgdvcmlnaW5zGAMgAygJEhUKDXF1b3RlX2Fuc3dlcnMYBCABKAgSLAoLa2VlcF9hbnN3ZXIYBSABKAsyFy5maXJlb25jZS52MS5LZWVwQW5zd2VyEhkKEWRlZHVwZXNfaW5fZmxpZ2h0GAYgASgIIjUKCktlZXBBbnN3ZXISDwoHaGVhZGVycxgBIAMoCRIWCg5tYXhfYm9keV9ieXRlcxgCIAEoBSK5AgoMSHR0cFNldHRpbmdzEjYKEHJlY2VpdmVyX2RlZHVwZXMYASABKA4yHC5maXJlb25jZS52MS5SZWNlaXZlckRlZHVwZXMSLQoKa2V5X3dpbmRvdxgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIPCgdvcmlnaW5zGAMgAygJEg0KBXBhdGhzGAQgAygJEigKB21ldGhvZHMYBSADKA4yFy5maXJlb25jZS52MS5IdHRwTWV0aG9kEhgKEGlkX2pzb25fcG9pbnRlcnMYBiADKAkSFQoNcXVvdGVfYW5zd2VycxgHIAEoCBIsCgtrZWVwX2Fuc3dlchgIIAEoCzIXLmZpcmVvbmNlLnYxLktlZXBBbnN3ZXISGQoRZGVkdXBlc19pbl9mbGlnaHQYCSABKAgiTQoMRmVlZFNldHRpbmdzEhAKCGJhc2VfdXJsGAEgASgJEisKCHJlYWRfbGFnGAIgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIloKEE1hc3RvZG9uU2V0dGluZ3MSEAoIYmFzZV91cmwYASABKAkSNAoOc2VydmVyX2RlZHVwZXMYAiABKA4yHC5maXJlb25jZS52MS5SZWNlaXZlckRlZHVwZXMiIwoPQmx1ZXNreVNldHRpbmdzEhAKCGJhc2VfdXJsGAEgASgJIh8KCVhTZXR0aW5ncxISCgpsb25nX3Bvc3RzGAEgASgIIpgBCg5UaWtUb2tTZXR0aW5ncxIyCgZzb3VyY2UYASABKA4yIi5maXJlb25jZS52MS5UaWtUb2tTZXR0aW5ncy5Tb3VyY2UiUgoGU291cmNlEhYKElNPVVJDRV9VTlNQRUNJRklFRBAAEhYKElNPVVJDRV9GSUxFX1VQTE9BRBABEhgKFFNPVVJDRV9QVUxMX0ZST01fVVJMEAIiIAoNU2xhY2tTZXR0aW5ncxIPCgdjaGFubmVsGAEgASgJItUBCgxTbXRwU2V0dGluZ3MSDAoEaG9zdBgBIAEoCRIMCgRwb3J0GAIgASgFEjQKCHNlY3VyaXR5GAMgASgOMiIuZmlyZW9uY2UudjEuU210cFNldHRpbmdzLlNlY3VyaXR5EhEKCWhlbG9fbmFtZRgEIAEoCSJgCghTZWN1cml0eRIYChRTRUNVUklUWV9VTlNQRUNJRklFRBAAEhUKEVNFQ1VSSVRZX1NUQVJUVExTEAESEAoMU0VDVVJJVFlfVExTEAISEQoNU0VDVVJJVFlfTk9ORRADIngKDkN1c3RvbVNldHRpbmdzEjcKBnZhbHVlcxgBIAMoCzInLmZpcmVvbmNlLnYxLkN1c3RvbVNldHRpbmdzLlZhbHVlc0VudHJ5Gi0KC1ZhbHVlc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiQQoQQ29ubmVjdGlvbkxpbWl0cxIVCg1tYXhfaW5fZmxpZ2h0GAEgASgFEhYKDm1heF9wZXJfbWludXRlGAIgASgFIrQCCgpDcmVkZW50aWFsEjAKDGJlYXJlcl90b2tlbhgBIAEoCzIYLmZpcmVvbmNlLnYxLkJlYXJlclRva2VuSAASJwoFYmFzaWMYAiABKAsyFi5maXJlb25jZS52MS5CYXNpY0F1dGhIABIqCgZvYXV0aDIYAyABKAsyGC5maXJlb25jZS52MS5PQXV0aDJUb2tlbkgAEjYKD3dlYmhvb2tfc2VjcmV0cxgEIAEoCzIbLmZpcmVvbmNlLnYxLldlYmhvb2tTZWNyZXRzSAASMwoOYXBpX2tleV9oZWFkZXIYBSABKAsyGS5maXJlb25jZS52MS5BcGlLZXlIZWFkZXJIABIqCgdoZWFkZXJzGAYgAygLMhkuZmlyZW9uY2UudjEuU2VjcmV0SGVhZGVyQgYKBGtpbmQiHAoLQmVhcmVyVG9rZW4SDQoFdG9rZW4YASABKAkiLwoJQmFzaWNBdXRoEhAKCHVzZXJuYW1lGAEgASgJEhAKCHBhc3N3b3JkGAIgASgJIqgBCgtPQXV0aDJUb2tlbhIUCgxhY2Nlc3NfdG9rZW4YASABKAkSFQoNcmVmcmVzaF90b2tlbhgCIAEoCRIvCgtleHBpcmVfdGltZRgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASCwoDYXBwGAQgASgJEi4KCmlzc3VlX3RpbWUYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIiEKDldlYmhvb2tTZWNyZXRzEg8KB3NlY3JldHMYASADKAkiKwoMQXBpS2V5SGVhZGVyEgwKBG5hbWUYASABKAkSDQoFdmFsdWUYAiABKAkiKwoMU2VjcmV0SGVhZGVyEgwKBG5hbWUYASABKAkSDQoFdmFsdWUYAiABKAkijAEKF0NyZWF0ZUNvbm5lY3Rpb25SZXF1ZXN0EhcKD2lkZW1wb3RlbmN5X2tleRgBIAEoCRIrCgpjb25uZWN0aW9uGAIgASgLMhcuZmlyZW9uY2UudjEuQ29ubmVjdGlvbhIrCgpjcmVkZW50aWFsGAMgASgLMhcuZmlyZW9uY2UudjEuQ3JlZGVudGlhbCJYChhDcmVhdGVDb25uZWN0aW9uUmVzcG9uc2USKwoKY29ubmVjdGlvbhgBIAEoCzIXLmZpcmVvbmNlLnYxLkNvbm5lY3Rpb24SDwoHY3JlYXRlZBgCIAEoCCJYChRHZXRDb25uZWN0aW9uUmVxdWVzdBIXCg1jb25uZWN0aW9uX2lkGAEgASgJSAASGQoPaWRlbXBvdGVuY3lfa2V5GAIgASgJSABCDAoKY29ubmVjdGlvbiJEChVHZXRDb25uZWN0aW9uUmVzcG9uc2USKwoKY29ubmVjdGlvbhgBIAEoCzIXLmZpcmVvbmNlLnYxLkNvbm5lY3Rpb24i7AIKEENvbm5lY3Rpb25GaWx0ZXISLAoGc3RhdGVzGAEgAygOMhwuZmlyZW9uY2UudjEuQ29ubmVjdGlvblN0YXRlEhIKCmNvbm5lY3RvcnMYAiADKAkSOQoGbGFiZWxzGAMgAygLMikuZmlyZW9uY2UudjEuQ29ubmVjdGlvbkZpbHRlci5MYWJlbHNFbnRyeRIYChBhY2NvdW50X2lkZW50aXR5GAQgASgJEhYKDmNvbm5lY3Rpb25faWRzGAUgAygJEhgKEGlkZW1wb3RlbmN5X2tleXMYBiADKAkSDAoEdGV4dBgHIAEoCRI8ChhjcmVkZW50aWFsX2V4cGlyZV9iZWZvcmUYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhQKDHNob3dfZGVsZXRlZBgJIAEoCBotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIm4KFkxpc3RDb25uZWN0aW9uc1JlcXVlc3QSEQoJcGFnZV9zaXplGAEgASgFEhIKCnBhZ2VfdG9rZW4YAiABKAkSLQoGZmlsdGVyGAMgASgLMh0uZmlyZW9uY2UudjEuQ29ubmVjdGlvbkZpbHRlciJgChdMaXN0Q29ubmVjdGlvbnNSZXNwb25zZRIsCgtjb25uZWN0aW9ucxgBIAMoCzIXLmZpcmVvbmNlLnYxLkNvbm5lY3Rpb24SFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIqIGChdVcGRhdGVDb25uZWN0aW9uUmVxdWVzdBIXCg1jb25uZWN0aW9uX2lkGAEgASgJSAASGQoPaWRlbXBvdGVuY3lfa2V5GAIgASgJSAASDAoEZXRhZxgDIAEoCRIvCgt1cGRhdGVfbWFzaxgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5GaWVsZE1hc2sSFAoMZGlzcGxheV9uYW1lGAUgASgJEi0KBmxpbWl0cxgGIAEoCzIdLmZpcmVvbmNlLnYxLkNvbm5lY3Rpb25MaW1pdHMSQAoGbGFiZWxzGAcgAygLMjAuZmlyZW9uY2UudjEuVXBkYXRlQ29ubmVjdGlvblJlcXVlc3QuTGFiZWxzRW50cnkSLwoHd2ViaG9vaxgIIAEoCzIcLmZpcmVvbmNlLnYxLldlYmhvb2tTZXR0aW5nc0gBEikKBGh0dHAYCSABKAsyGS5maXJlb25jZS52MS5IdHRwU2V0dGluZ3NIARIpCgRmZWVkGAogASgLMhkuZmlyZW9uY2UudjEuRmVlZFNldHRpbmdzSAESLQoGY3VzdG9tGAsgASgLMhsuZmlyZW9uY2UudjEuQ3VzdG9tU2V0dGluZ3NIARIxCghtYXN0b2RvbhgMIAEoCzIdLmZpcmVvbmNlLnYxLk1hc3RvZG9uU2V0dGluZ3NIARIvCgdibHVlc2t5GA0gASgLMhwuZmlyZW9uY2UudjEuQmx1ZXNreVNldHRpbmdzSAESIwoBeBgOIAEoCzIWLmZpcmVvbmNlLnYxLlhTZXR0aW5nc0gBEi0KBnRpa3RvaxgPIAEoCzIbLmZpcmVvbmNlLnYxLlRpa1Rva1NldHRpbmdzSAESKwoFc2xhY2sYECABKAsyGi5maXJlb25jZS52MS5TbGFja1NldHRpbmdzSAESKQoEc210cBgRIAEoCzIZLmZpcmVvbmNlLnYxLlNtdHBTZXR0aW5nc0gBGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFCDAoKY29ubmVjdGlvbkIKCghzZXR0aW5ncyJHChhVcGRhdGVDb25uZWN0aW9uUmVzcG9uc2USKwoKY29ubmVjdGlvbhgBIAEoCzIXLmZpcmVvbmNlLnYxLkNvbm5lY3Rpb24ilgEKF1JvdGF0ZUNyZWRlbnRpYWxSZXF1ZXN0EhcKDWNvbm5lY3Rpb25faWQYASABKAlIABIZCg9pZGVtcG90ZW5jeV9rZXkYAiABKAlIABIrCgpjcmVkZW50aWFsGAMgASgLMhcuZmlyZW9uY2UudjEuQ3JlZGVudGlhbBIMCgRldGFnGAQgASgJQgwKCmNvbm5lY3Rpb24iRwoYUm90YXRlQ3JlZGVudGlhbFJlc3BvbnNlEisKCmNvbm5lY3Rpb24YASABKAsyFy5maXJlb25jZS52MS5Db25uZWN0aW9uIlkKFVRlc3RDb25uZWN0aW9uUmVxdWVzdBIXCg1jb25uZWN0aW9uX2lkGAEgASgJSAASGQoPaWRlbXBvdGVuY3lfa2V5GAIgASgJSABCDAoKY29ubmVjdGlvbiKYAQoWVGVzdENvbm5lY3Rpb25SZXNwb25zZRIKCgJvaxgBIAEoCBIOCgZkZXRhaWwYAiABKAkSLgoMZmFpbHVyZV9raW5kGAMgASgOMhguZmlyZW9uY2UudjEuRmFpbHVyZUtpbmQSGAoQYWNjb3VudF9pZGVudGl0eRgEIAEoCRIYChBwbGF0Zm9ybV9yZWFjaGVkGAUgASgIImoKFlBhdXNlQ29ubmVjdGlvblJlcXVlc3QSFwoNY29ubmVjdGlvbl9pZBgBIAEoCUgAEhkKD2lkZW1wb3RlbmN5X2tleRgCIAEoCUgAEg4KBnJlYXNvbhgDIAEoCUIMCgpjb25uZWN0aW9uIkYKF1BhdXNlQ29ubmVjdGlvblJlc3BvbnNlEisKCmNvbm5lY3Rpb24YASABKAsyFy5maXJlb25jZS52MS5Db25uZWN0aW9uInIKF1Jlc3VtZUNvbm5lY3Rpb25SZXF1ZXN0EhcKDWNvbm5lY3Rpb25faWQYASABKAlIABIZCg9pZGVtcG90ZW5jeV9rZXkYAiABKAlIABIVCg1leHBpcmVfbWlzc2VkGAMgASgIQgwKCmNvbm5lY3Rpb24iRwoYUmVzdW1lQ29ubmVjdGlvblJlc3BvbnNlEisKCmNvbm5lY3Rpb24YASABKAsyFy5maXJlb25jZS52MS5Db25uZWN0aW9uImkKF0RlbGV0ZUNvbm5lY3Rpb25SZXF1ZXN0EhcKDWNvbm5lY3Rpb25faWQYASABKAlIABIZCg9pZGVtcG90ZW5jeV9rZXkYAiABKAlIABIMCgRldGFnGAMgASgJQgwKCmNvbm5lY3Rpb24iGgoYRGVsZXRlQ29ubmVjdGlvblJlc3BvbnNlIsABChFTdGFydE9BdXRoUmVxdWVzdBILCgNhcHAYASABKAkSNgoGY3JlYXRlGAIgASgLMiQuZmlyZW9uY2UudjEuQ3JlYXRlQ29ubmVjdGlvblJlcXVlc3RIABIXCg1jb25uZWN0aW9uX2lkGAMgASgJSAASGQoPaWRlbXBvdGVuY3lfa2V5GAQgASgJSAASFAoMcmVkaXJlY3RfdXJsGAUgASgJEhIKCnJldHVybl91cmwYBiABKAlCCAoGdGFyZ2V0Im8KElN0YXJ0T0F1dGhSZXNwb25zZRIZChFhdXRob3JpemF0aW9uX3VybBgBIAEoCRINCgVzdGF0ZRgCIAEoCRIvCgtleHBpcmVfdGltZRgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiWQoUQ29tcGxldGVPQXV0aFJlcXVlc3QSDQoFc3RhdGUYASABKAkSDAoEY29kZRgCIAEoCRIUCgxyZWRpcmVjdF91cmwYAyABKAkSDgoGaXNzdWVyGAQgASgJIlUKFUNvbXBsZXRlT0F1dGhSZXNwb25zZRIrCgpjb25uZWN0aW9uGAEgASgLMhcuZmlyZW9uY2UudjEuQ29ubmVjdGlvbhIPCgdjcmVhdGVkGAIgASgIIhcKFUxpc3RDb25uZWN0b3JzUmVxdWVzdCJEChZMaXN0Q29ubmVjdG9yc1Jlc3BvbnNlEioKCmNvbm5lY3RvcnMYASADKAsyFi5maXJlb25jZS52MS5Db25uZWN0b3IiwQEKCUNvbm5lY3RvchIMCgRuYW1lGAEgASgJEg8KB3Byb21pc2UYAiABKAkSMAoOZWZmZWN0X2NsYXNzZXMYAyADKA4yGC5maXJlb25jZS52MS5FZmZlY3RDbGFzcxIVCg1wYXlsb2FkX2tpbmRzGAQgAygJEhgKEGNyZWRlbnRpYWxfa2luZHMYBSADKAkSFQoNc2V0dGluZ3Nfa2luZBgGIAEoCRIbChNjcmVkZW50aWFsX3JlcXVpcmVkGAcgASgIKs4BCg9Db25uZWN0aW9uU3RhdGUSIAocQ09OTkVDVElPTl9TVEFURV9VTlNQRUNJRklFRBAAEhsKF0NPTk5FQ1RJT05fU1RBVEVfQUNUSVZFEAESGwoXQ09OTkVDVElPTl9TVEFURV9QQVVTRUQQAhIeChpDT05ORUNUSU9OX1NUQVRFX0FVVEhfSE9MRBADEiEKHUNPTk5FQ1RJT05fU1RBVEVfUkFURV9MSU1JVEVEEAQSHAoYQ09OTkVDVElPTl9TVEFURV9ERUxFVEVEEAUqjAIKFENvbm5lY3Rpb25TdGF0ZUNhdXNlEiYKIkNPTk5FQ1RJT05fU1RBVEVfQ0FVU0VfVU5TUEVDSUZJRUQQABIhCh1DT05ORUNUSU9OX1NUQVRFX0NBVVNFX1BBVVNFRBABEi0KKUNPTk5FQ1RJT05fU1RBVEVfQ0FVU0VfQ1JFREVOVElBTF9NSVNTSU5HEAISLQopQ09OTkVDVElPTl9TVEFURV9DQVVTRV9DUkVERU5USUFMX1JFRlVTRUQQAxInCiNDT05ORUNUSU9OX1NUQVRFX0NBVVNFX1JBVEVfTElNSVRFRBAEEiIKHkNPTk5FQ1RJT05fU1RBVEVfQ0FVU0VfREVMRVRFRBAFKmYKD1JlY2VpdmVyRGVkdXBlcxIgChxSRUNFSVZFUl9ERURVUEVTX1VOU1BFQ0lGSUVEEAASGAoUUkVDRUlWRVJfREVEVVBFU19ZRVMQARIXChNSRUNFSVZFUl9ERURVUEVTX05PEAIymwkKEUNvbm5lY3Rpb25TZXJ2aWNlEmQKEENyZWF0ZUNvbm5lY3Rpb24SJC5maXJlb25jZS52MS5DcmVhdGVDb25uZWN0aW9uUmVxdWVzdBolLmZpcmVvbmNlLnYxLkNyZWF0ZUNvbm5lY3Rpb25SZXNwb25zZSIDkAICElsKDUdldENvbm5lY3Rpb24SIS5maXJlb25jZS52MS5HZXRDb25uZWN0aW9uUmVxdWVzdBoiLmZpcmVvbmNlLnYxLkdldENvbm5lY3Rpb25SZXNwb25zZSIDkAIBEmEKD0xpc3RDb25uZWN0aW9ucxIjLmZpcmVvbmNlLnYxLkxpc3RDb25uZWN0aW9uc1JlcXVlc3QaJC5maXJlb25jZS52MS5MaXN0Q29ubmVjdGlvbnNSZXNwb25zZSIDkAIBEmQKEFVwZGF0ZUNvbm5lY3Rpb24SJC5maXJlb25jZS52MS5VcGRhdGVDb25uZWN0aW9uUmVxdWVzdBolLmZpcmVvbmNlLnYxLlVwZGF0ZUNvbm5lY3Rpb25SZXNwb25zZSIDkAICEmQKEFJvdGF0ZUNyZWRlbnRpYWwSJC5maXJlb25jZS52MS5Sb3RhdGVDcmVkZW50aWFsUmVxdWVzdBolLmZpcmVvbmNlLnYxLlJvdGF0ZUNyZWRlbnRpYWxSZXNwb25zZSIDkAICEl4KDlRlc3RDb25uZWN0aW9uEiIuZmlyZW9uY2UudjEuVGVzdENvbm5lY3Rpb25SZXF1ZXN0GiMuZmlyZW9uY2UudjEuVGVzdENvbm5lY3Rpb25SZXNwb25zZSIDkAICEmEKD1BhdXNlQ29ubmVjdGlvbhIjLmZpcmVvbmNlLnYxLlBhdXNlQ29ubmVjdGlvblJlcXVlc3QaJC5maXJlb25jZS52MS5QYXVzZUNvbm5lY3Rpb25SZXNwb25zZSIDkAICEmQKEFJlc3VtZUNvbm5lY3Rpb24SJC5maXJlb25jZS52MS5SZXN1bWVDb25uZWN0aW9uUmVxdWVzdBolLmZpcmVvbmNlLnYxLlJlc3VtZUNvbm5lY3Rpb25SZXNwb25zZSIDkAICEmQKEERlbGV0ZUNvbm5lY3Rpb24SJC5maXJlb25jZS52MS5EZWxldGVDb25uZWN0aW9uUmVxdWVzdBolLmZpcmVvbmNlLnYxLkRlbGV0ZUNvbm5lY3Rpb25SZXNwb25zZSIDkAICEk0KClN0YXJ0T0F1dGgSHi5maXJlb25jZS52MS5TdGFydE9BdXRoUmVxdWVzdBofLmZpcmVvbmNlLnYxLlN0YXJ0T0F1dGhSZXNwb25zZRJWCg1Db21wbGV0ZU9BdXRoEiEuZmlyZW9uY2UudjEuQ29tcGxldGVPQXV0aFJlcXVlc3QaIi5maXJlb25jZS52MS5Db21wbGV0ZU9BdXRoUmVzcG9uc2USXgoOTGlzdENvbm5lY3RvcnMSIi5maXJlb25jZS52MS5MaXN0Q29ubmVjdG9yc1JlcXVlc3QaIy5maXJlb25jZS52MS5MaXN0Q29ubmVjdG9yc1Jlc3BvbnNlIgOQAgFClgEKFWlvLmdpdGh1Yi5maXJlb25jZS52MUIWQ29ubmVjdGlvblNlcnZpY2VQcm90b1ABWjJnaXRodWIuY29tL2ZpcmVvbmNlL2ZpcmVvbmNlL2NsaWVudHMvZ28vZmlyZW9uY2V2MaICA0ZPWKoCC0ZpcmVvbmNlLlYxygILRmlyZW9uY2VcVjHqAgxGaXJlb25jZTo6VjFiBnByb3RvMw", [file_fireonce_v1_job, file_fireonce_v1_payload, file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_timestamp]);
 
 /**
  * One account on one platform, one SMTP relay, or one webhook signer.
@@ -84,70 +84,85 @@ export type Connection = Message<"fireonce.v1.Connection"> & {
     case: "custom";
   } | {
     /**
-     * @generated from field: fireonce.v1.MastodonSettings mastodon = 23;
+     * @generated from field: fireonce.v1.MastodonSettings mastodon = 9;
      */
     value: MastodonSettings;
     case: "mastodon";
   } | {
     /**
-     * @generated from field: fireonce.v1.BlueskySettings bluesky = 24;
+     * @generated from field: fireonce.v1.BlueskySettings bluesky = 10;
      */
     value: BlueskySettings;
     case: "bluesky";
   } | {
     /**
-     * @generated from field: fireonce.v1.XSettings x = 25;
+     * @generated from field: fireonce.v1.XSettings x = 11;
      */
     value: XSettings;
     case: "x";
   } | {
     /**
-     * @generated from field: fireonce.v1.TikTokSettings tiktok = 26;
+     * @generated from field: fireonce.v1.TikTokSettings tiktok = 12;
      */
     value: TikTokSettings;
     case: "tiktok";
   } | {
     /**
-     * @generated from field: fireonce.v1.SlackSettings slack = 27;
+     * @generated from field: fireonce.v1.SlackSettings slack = 13;
      */
     value: SlackSettings;
     case: "slack";
   } | {
     /**
-     * @generated from field: fireonce.v1.SmtpSettings smtp = 28;
+     * @generated from field: fireonce.v1.SmtpSettings smtp = 14;
      */
     value: SmtpSettings;
     case: "smtp";
   } | { case: undefined; value?: undefined };
 
   /**
-   * @generated from field: fireonce.v1.ConnectionLimits limits = 9;
+   * @generated from field: fireonce.v1.ConnectionLimits limits = 15;
    */
   limits?: ConnectionLimits;
 
   /**
-   * @generated from field: fireonce.v1.ConnectionState state = 10;
+   * For the client's own use, as a job's labels: ConnectionFilter finds connections by
+   * them. At most 32.
+   *
+   * @generated from field: map<string, string> labels = 16;
+   */
+  labels: { [key: string]: string };
+
+  /**
+   * @generated from field: fireonce.v1.ConnectionState state = 17;
    */
   state: ConnectionState;
 
   /**
    * Why, and what to do about it, in a user's words.
    *
-   * @generated from field: string state_reason = 11;
+   * @generated from field: string state_reason = 18;
    */
   stateReason: string;
 
   /**
-   * When a person paused it. Unset: not paused.
+   * Why it is in this state, for programs.
    *
-   * @generated from field: google.protobuf.Timestamp paused_time = 12;
+   * @generated from field: fireonce.v1.ConnectionStateCause state_cause = 19;
    */
-  pausedTime?: Timestamp;
+  stateCause: ConnectionStateCause;
 
   /**
-   * When the platform refused the credential. Unset: it did not.
+   * When a person paused it. Unset: not paused.
    *
-   * @generated from field: google.protobuf.Timestamp auth_hold_time = 13;
+   * @generated from field: google.protobuf.Timestamp pause_time = 20;
+   */
+  pauseTime?: Timestamp;
+
+  /**
+   * Since when the connection is on hold for its credential (state_cause). Unset: it is not.
+   *
+   * @generated from field: google.protobuf.Timestamp auth_hold_time = 21;
    */
   authHoldTime?: Timestamp;
 
@@ -155,26 +170,26 @@ export type Connection = Message<"fireonce.v1.Connection"> & {
    * Until when nothing starts: the platform wants no requests, or a connector of the
    * operator's does not answer. Unset or past: nothing is known of that.
    *
-   * @generated from field: google.protobuf.Timestamp rate_limited_until = 14;
+   * @generated from field: google.protobuf.Timestamp rate_limit_end_time = 22;
    */
-  rateLimitedUntil?: Timestamp;
+  rateLimitEndTime?: Timestamp;
 
   /**
    * How duplicates are prevented for new jobs.
    *
-   * @generated from field: fireonce.v1.EffectClass effect_class = 15;
+   * @generated from field: fireonce.v1.EffectClass effect_class = 23;
    */
   effectClass: EffectClass;
 
   /**
    * The account that the credential belongs to, where the platform tells.
    *
-   * @generated from field: string account_identity = 16;
+   * @generated from field: string account_identity = 24;
    */
   accountIdentity: string;
 
   /**
-   * @generated from field: google.protobuf.Timestamp credential_expire_time = 17;
+   * @generated from field: google.protobuf.Timestamp credential_expire_time = 25;
    */
   credentialExpireTime?: Timestamp;
 
@@ -184,29 +199,29 @@ export type Connection = Message<"fireonce.v1.Connection"> & {
    * credential has another fingerprint on another connection. Empty: there is no
    * credential.
    *
-   * @generated from field: string credential_fingerprint = 18;
+   * @generated from field: string credential_fingerprint = 26;
    */
   credentialFingerprint: string;
 
   /**
-   * @generated from field: google.protobuf.Timestamp create_time = 19;
+   * @generated from field: google.protobuf.Timestamp create_time = 27;
    */
   createTime?: Timestamp;
 
   /**
-   * @generated from field: google.protobuf.Timestamp update_time = 20;
+   * @generated from field: google.protobuf.Timestamp update_time = 28;
    */
   updateTime?: Timestamp;
 
   /**
-   * @generated from field: google.protobuf.Timestamp delete_time = 21;
+   * @generated from field: google.protobuf.Timestamp delete_time = 29;
    */
   deleteTime?: Timestamp;
 
   /**
    * Changes with every change of the connection. Opaque.
    *
-   * @generated from field: string etag = 22;
+   * @generated from field: string etag = 30;
    */
   etag: string;
 
@@ -214,7 +229,7 @@ export type Connection = Message<"fireonce.v1.Connection"> & {
    * The caller that made the connection, as JobChanged.actor names it. Empty: it was
    * not recorded.
    *
-   * @generated from field: string created_by = 29;
+   * @generated from field: string created_by = 31;
    */
   createdBy: string;
 
@@ -223,9 +238,17 @@ export type Connection = Message<"fireonce.v1.Connection"> & {
    * RotateCredential, PauseConnection, a login, a TestConnection that learned the
    * account. The server's own renewals of tokens do not count.
    *
-   * @generated from field: string updated_by = 30;
+   * @generated from field: string updated_by = 32;
    */
   updatedBy: string;
+
+  /**
+   * The key under which the connection was created. It stays bound to the connection for
+   * ever, also after DeleteConnection.
+   *
+   * @generated from field: string idempotency_key = 33;
+   */
+  idempotencyKey: string;
 };
 
 /**
@@ -260,7 +283,7 @@ export type WebhookSettings = Message<"fireonce.v1.WebhookSettings"> & {
   /**
    * The origins that jobs may address, "https://api.example.org" or with a port;
    * without path, at most 20. Empty: any. Needed when the credential has headers,
-   * which whoever may schedule jobs could otherwise have sent to himself.
+   * which anybody who may schedule jobs could otherwise send to a server of their own.
    *
    * @generated from field: repeated string origins = 3;
    */
@@ -275,6 +298,28 @@ export type WebhookSettings = Message<"fireonce.v1.WebhookSettings"> & {
    * @generated from field: bool quote_answers = 4;
    */
   quoteAnswers: boolean;
+
+  /**
+   * The part of the receiver's answers that is kept, for callers that may read the jobs. Unset:
+   * nothing but the status.
+   *
+   * @generated from field: fireonce.v1.KeepAnswer keep_answer = 5;
+   */
+  keepAnswer?: KeepAnswer;
+
+  /**
+   * Do two requests with one webhook-id that the receiver processes concurrently have one
+   * effect? They do if it stores the key in the transaction of the effect, under a unique
+   * index, or refuses the second with 409 while it is at work on the first. They do not
+   * if it looks for the key, acts, and then stores it. Only with YES. If set, the job of
+   * a server that died in mid-send is repeated within seconds; if not, once the first
+   * request can no longer act: after its answer timeout and the grace, a minute by
+   * default. Unset is the safe answer: a YES that is not true can make a second effect when
+   * a server dies, or loses its database session while it goes on sending.
+   *
+   * @generated from field: bool dedupes_in_flight = 6;
+   */
+  dedupesInFlight: boolean;
 };
 
 /**
@@ -283,6 +328,37 @@ export type WebhookSettings = Message<"fireonce.v1.WebhookSettings"> & {
  */
 export const WebhookSettingsSchema: GenMessage<WebhookSettings> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_connection_service, 1);
+
+/**
+ * The part of its receiver's answers that a connection keeps, with each attempt
+ * (Attempt.answer). Secrets of the connection and of the request are taken out of it, but
+ * a receiver that repeats one in a form that is not recognized would show it.
+ *
+ * @generated from message fireonce.v1.KeepAnswer
+ */
+export type KeepAnswer = Message<"fireonce.v1.KeepAnswer"> & {
+  /**
+   * Names of headers, case-insensitive. At most 20. Set-Cookie is refused.
+   *
+   * @generated from field: repeated string headers = 1;
+   */
+  headers: string[];
+
+  /**
+   * How much of the body, in bytes. 0: none. At most 16384. Only text is kept, and only
+   * without a Content-Encoding.
+   *
+   * @generated from field: int32 max_body_bytes = 2;
+   */
+  maxBodyBytes: number;
+};
+
+/**
+ * Describes the message fireonce.v1.KeepAnswer.
+ * Use `create(KeepAnswerSchema)` to create a new message.
+ */
+export const KeepAnswerSchema: GenMessage<KeepAnswer> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_connection_service, 2);
 
 /**
  * Settings of connector "http" (plain HTTP requests).
@@ -310,14 +386,14 @@ export type HttpSettings = Message<"fireonce.v1.HttpSettings"> & {
   /**
    * The origins that jobs may address, "https://api.example.org" or with a port;
    * without path, at most 20. Empty: any. Needed with a credential, which
-   * whoever may schedule jobs could otherwise have sent to himself.
+   * anybody who may schedule jobs could otherwise send to a server of their own.
    *
    * @generated from field: repeated string origins = 3;
    */
   origins: string[];
 
   /**
-   * What jobs may do at the origins, so that a key that may schedule jobs does not have
+   * The requests that jobs may make at the origins, so that a key that may schedule jobs does not have
    * all that the credential may do. Both are checked when a job is scheduled and again
    * before it is sent. Empty: any.
    *
@@ -351,6 +427,28 @@ export type HttpSettings = Message<"fireonce.v1.HttpSettings"> & {
    * @generated from field: bool quote_answers = 7;
    */
   quoteAnswers: boolean;
+
+  /**
+   * The part of the receiver's answers that is kept, for callers that may read the jobs. Unset:
+   * nothing but the status.
+   *
+   * @generated from field: fireonce.v1.KeepAnswer keep_answer = 8;
+   */
+  keepAnswer?: KeepAnswer;
+
+  /**
+   * Do two requests with one Idempotency-Key that the receiver processes concurrently have one
+   * effect? They do if it stores the key in the transaction of the effect, under a unique
+   * index, or refuses the second with 409 while it is at work on the first. They do not
+   * if it looks for the key, acts, and then stores it. Only with YES. If set, the job of
+   * a server that died in mid-send is repeated within seconds; if not, once the first
+   * request can no longer act: after its answer timeout and the grace, a minute by
+   * default. Unset is the safe answer: a YES that is not true can make a second effect when
+   * a server dies, or loses its database session while it goes on sending.
+   *
+   * @generated from field: bool dedupes_in_flight = 9;
+   */
+  dedupesInFlight: boolean;
 };
 
 /**
@@ -358,7 +456,7 @@ export type HttpSettings = Message<"fireonce.v1.HttpSettings"> & {
  * Use `create(HttpSettingsSchema)` to create a new message.
  */
 export const HttpSettingsSchema: GenMessage<HttpSettings> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 2);
+  messageDesc(file_fireonce_v1_connection_service, 3);
 
 /**
  * Settings of connector "feed": a platform that takes posts without a key and
@@ -389,7 +487,7 @@ export type FeedSettings = Message<"fireonce.v1.FeedSettings"> & {
  * Use `create(FeedSettingsSchema)` to create a new message.
  */
 export const FeedSettingsSchema: GenMessage<FeedSettings> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 3);
+  messageDesc(file_fireonce_v1_connection_service, 4);
 
 /**
  * Settings of connector "mastodon": Mastodon, and servers that speak its API.
@@ -421,7 +519,7 @@ export type MastodonSettings = Message<"fireonce.v1.MastodonSettings"> & {
  * Use `create(MastodonSettingsSchema)` to create a new message.
  */
 export const MastodonSettingsSchema: GenMessage<MastodonSettings> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 4);
+  messageDesc(file_fireonce_v1_connection_service, 5);
 
 /**
  * Settings of connector "bluesky" (AT Protocol).
@@ -442,7 +540,7 @@ export type BlueskySettings = Message<"fireonce.v1.BlueskySettings"> & {
  * Use `create(BlueskySettingsSchema)` to create a new message.
  */
 export const BlueskySettingsSchema: GenMessage<BlueskySettings> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 5);
+  messageDesc(file_fireonce_v1_connection_service, 6);
 
 /**
  * Settings of connector "x" (API v2).
@@ -463,7 +561,7 @@ export type XSettings = Message<"fireonce.v1.XSettings"> & {
  * Use `create(XSettingsSchema)` to create a new message.
  */
 export const XSettingsSchema: GenMessage<XSettings> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 6);
+  messageDesc(file_fireonce_v1_connection_service, 7);
 
 /**
  * Settings of connector "tiktok" (Content Posting API).
@@ -482,7 +580,7 @@ export type TikTokSettings = Message<"fireonce.v1.TikTokSettings"> & {
  * Use `create(TikTokSettingsSchema)` to create a new message.
  */
 export const TikTokSettingsSchema: GenMessage<TikTokSettings> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 7);
+  messageDesc(file_fireonce_v1_connection_service, 8);
 
 /**
  * How the video gets to TikTok.
@@ -516,7 +614,7 @@ export enum TikTokSettings_Source {
  * Describes the enum fireonce.v1.TikTokSettings.Source.
  */
 export const TikTokSettings_SourceSchema: GenEnum<TikTokSettings_Source> = /*@__PURE__*/
-  enumDesc(file_fireonce_v1_connection_service, 7, 0);
+  enumDesc(file_fireonce_v1_connection_service, 8, 0);
 
 /**
  * Settings of connector "slack" (Web API).
@@ -538,7 +636,7 @@ export type SlackSettings = Message<"fireonce.v1.SlackSettings"> & {
  * Use `create(SlackSettingsSchema)` to create a new message.
  */
 export const SlackSettingsSchema: GenMessage<SlackSettings> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 8);
+  messageDesc(file_fireonce_v1_connection_service, 9);
 
 /**
  * Settings of connector "smtp": a relay that takes mail.
@@ -566,7 +664,7 @@ export type SmtpSettings = Message<"fireonce.v1.SmtpSettings"> & {
   security: SmtpSettings_Security;
 
   /**
-   * What EHLO says. Empty: the sending host's name.
+   * The name in EHLO. Empty: the sending host's name.
    *
    * @generated from field: string helo_name = 4;
    */
@@ -578,7 +676,7 @@ export type SmtpSettings = Message<"fireonce.v1.SmtpSettings"> & {
  * Use `create(SmtpSettingsSchema)` to create a new message.
  */
 export const SmtpSettingsSchema: GenMessage<SmtpSettings> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 9);
+  messageDesc(file_fireonce_v1_connection_service, 10);
 
 /**
  * How the connection is made private.
@@ -619,7 +717,7 @@ export enum SmtpSettings_Security {
  * Describes the enum fireonce.v1.SmtpSettings.Security.
  */
 export const SmtpSettings_SecuritySchema: GenEnum<SmtpSettings_Security> = /*@__PURE__*/
-  enumDesc(file_fireonce_v1_connection_service, 9, 0);
+  enumDesc(file_fireonce_v1_connection_service, 10, 0);
 
 /**
  * Settings of a connector that is not part of this API (a plugin).
@@ -640,10 +738,10 @@ export type CustomSettings = Message<"fireonce.v1.CustomSettings"> & {
  * Use `create(CustomSettingsSchema)` to create a new message.
  */
 export const CustomSettingsSchema: GenMessage<CustomSettings> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 10);
+  messageDesc(file_fireonce_v1_connection_service, 11);
 
 /**
- * What one connection may use.
+ * Limits of one connection.
  *
  * @generated from message fireonce.v1.ConnectionLimits
  */
@@ -668,7 +766,7 @@ export type ConnectionLimits = Message<"fireonce.v1.ConnectionLimits"> & {
  * Use `create(ConnectionLimitsSchema)` to create a new message.
  */
 export const ConnectionLimitsSchema: GenMessage<ConnectionLimits> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 11);
+  messageDesc(file_fireonce_v1_connection_service, 12);
 
 /**
  * Secrets. Write-only: no RPC returns any of it. Which kinds a connector takes
@@ -683,11 +781,9 @@ export type Credential = Message<"fireonce.v1.Credential"> & {
    */
   kind: {
     /**
-     * Sent as "Authorization: Bearer …".
-     *
-     * @generated from field: string bearer_token = 1;
+     * @generated from field: fireonce.v1.BearerToken bearer_token = 1;
      */
-    value: string;
+    value: BearerToken;
     case: "bearerToken";
   } | {
     /**
@@ -721,7 +817,7 @@ export type Credential = Message<"fireonce.v1.Credential"> & {
    * the other names that Webhook.headers refuses are refused here too:
    * INVALID_ARGUMENT / HEADER_NOT_ALLOWED.
    *
-   * @generated from field: repeated fireonce.v1.SecretHeader headers = 15;
+   * @generated from field: repeated fireonce.v1.SecretHeader headers = 6;
    */
   headers: SecretHeader[];
 };
@@ -731,7 +827,28 @@ export type Credential = Message<"fireonce.v1.Credential"> & {
  * Use `create(CredentialSchema)` to create a new message.
  */
 export const CredentialSchema: GenMessage<Credential> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 12);
+  messageDesc(file_fireonce_v1_connection_service, 13);
+
+/**
+ * Sent as "Authorization: Bearer …".
+ *
+ * @generated from message fireonce.v1.BearerToken
+ */
+export type BearerToken = Message<"fireonce.v1.BearerToken"> & {
+  /**
+   * 1 to 8,192 printable ASCII characters without space.
+   *
+   * @generated from field: string token = 1;
+   */
+  token: string;
+};
+
+/**
+ * Describes the message fireonce.v1.BearerToken.
+ * Use `create(BearerTokenSchema)` to create a new message.
+ */
+export const BearerTokenSchema: GenMessage<BearerToken> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_connection_service, 14);
 
 /**
  * HTTP basic authentication, or a login to an SMTP relay.
@@ -757,7 +874,7 @@ export type BasicAuth = Message<"fireonce.v1.BasicAuth"> & {
  * Use `create(BasicAuthSchema)` to create a new message.
  */
 export const BasicAuthSchema: GenMessage<BasicAuth> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 13);
+  messageDesc(file_fireonce_v1_connection_service, 15);
 
 /**
  * Tokens of an OAuth 2 login. With a refresh token the server renews them before they
@@ -808,7 +925,7 @@ export type OAuth2Token = Message<"fireonce.v1.OAuth2Token"> & {
  * Use `create(OAuth2TokenSchema)` to create a new message.
  */
 export const OAuth2TokenSchema: GenMessage<OAuth2Token> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 14);
+  messageDesc(file_fireonce_v1_connection_service, 16);
 
 /**
  * Signing secrets of Standard Webhooks.
@@ -830,7 +947,7 @@ export type WebhookSecrets = Message<"fireonce.v1.WebhookSecrets"> & {
  * Use `create(WebhookSecretsSchema)` to create a new message.
  */
 export const WebhookSecretsSchema: GenMessage<WebhookSecrets> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 15);
+  messageDesc(file_fireonce_v1_connection_service, 17);
 
 /**
  * An API key that goes in a header of its own.
@@ -857,7 +974,7 @@ export type ApiKeyHeader = Message<"fireonce.v1.ApiKeyHeader"> & {
  * Use `create(ApiKeyHeaderSchema)` to create a new message.
  */
 export const ApiKeyHeaderSchema: GenMessage<ApiKeyHeader> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 16);
+  messageDesc(file_fireonce_v1_connection_service, 18);
 
 /**
  * A header whose value is secret.
@@ -881,22 +998,25 @@ export type SecretHeader = Message<"fireonce.v1.SecretHeader"> & {
  * Use `create(SecretHeaderSchema)` to create a new message.
  */
 export const SecretHeaderSchema: GenMessage<SecretHeader> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 17);
+  messageDesc(file_fireonce_v1_connection_service, 19);
 
 /**
  * @generated from message fireonce.v1.CreateConnectionRequest
  */
 export type CreateConnectionRequest = Message<"fireonce.v1.CreateConnectionRequest"> & {
   /**
-   * Names the connection to be made, unique among the project's connections;
-   * rules as for ScheduleJobRequest.idempotency_key.
+   * Names the connection to be made, unique among the project's connections, deleted ones
+   * included; rules as for ScheduleJobRequest.idempotency_key. Calls of
+   * ConnectionService take this key instead of a connection_id. Make it from the thing that the connection
+   * belongs to ("user-42:mastodon"), and GetConnection answers whether it came about.
    *
    * @generated from field: string idempotency_key = 1;
    */
   idempotencyKey: string;
 
   /**
-   * connector, display_name, settings and limits are read; the rest is ignored.
+   * connector, display_name, settings, limits and labels are read; the rest is ignored.
+   * Labels are not part of the comparison of repeats.
    *
    * @generated from field: fireonce.v1.Connection connection = 2;
    */
@@ -915,7 +1035,7 @@ export type CreateConnectionRequest = Message<"fireonce.v1.CreateConnectionReque
  * Use `create(CreateConnectionRequestSchema)` to create a new message.
  */
 export const CreateConnectionRequestSchema: GenMessage<CreateConnectionRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 18);
+  messageDesc(file_fireonce_v1_connection_service, 20);
 
 /**
  * @generated from message fireonce.v1.CreateConnectionResponse
@@ -939,16 +1059,30 @@ export type CreateConnectionResponse = Message<"fireonce.v1.CreateConnectionResp
  * Use `create(CreateConnectionResponseSchema)` to create a new message.
  */
 export const CreateConnectionResponseSchema: GenMessage<CreateConnectionResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 19);
+  messageDesc(file_fireonce_v1_connection_service, 21);
 
 /**
  * @generated from message fireonce.v1.GetConnectionRequest
  */
 export type GetConnectionRequest = Message<"fireonce.v1.GetConnectionRequest"> & {
   /**
-   * @generated from field: string connection_id = 1;
+   * @generated from oneof fireonce.v1.GetConnectionRequest.connection
    */
-  connectionId: string;
+  connection: {
+    /**
+     * @generated from field: string connection_id = 1;
+     */
+    value: string;
+    case: "connectionId";
+  } | {
+    /**
+     * The key under which the connection was created.
+     *
+     * @generated from field: string idempotency_key = 2;
+     */
+    value: string;
+    case: "idempotencyKey";
+  } | { case: undefined; value?: undefined };
 };
 
 /**
@@ -956,7 +1090,7 @@ export type GetConnectionRequest = Message<"fireonce.v1.GetConnectionRequest"> &
  * Use `create(GetConnectionRequestSchema)` to create a new message.
  */
 export const GetConnectionRequestSchema: GenMessage<GetConnectionRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 20);
+  messageDesc(file_fireonce_v1_connection_service, 22);
 
 /**
  * @generated from message fireonce.v1.GetConnectionResponse
@@ -973,7 +1107,87 @@ export type GetConnectionResponse = Message<"fireonce.v1.GetConnectionResponse">
  * Use `create(GetConnectionResponseSchema)` to create a new message.
  */
 export const GetConnectionResponseSchema: GenMessage<GetConnectionResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 21);
+  messageDesc(file_fireonce_v1_connection_service, 23);
+
+/**
+ * Selects connections: all fields that are set must match; a list matches when one of its
+ * values does. AUTH_HOLD and PAUSED are the states in which jobs wait for a person.
+ *
+ * @generated from message fireonce.v1.ConnectionFilter
+ */
+export type ConnectionFilter = Message<"fireonce.v1.ConnectionFilter"> & {
+  /**
+   * Empty: all states, DELETED only with show_deleted.
+   *
+   * @generated from field: repeated fireonce.v1.ConnectionState states = 1;
+   */
+  states: ConnectionState[];
+
+  /**
+   * At most 20.
+   *
+   * @generated from field: repeated string connectors = 2;
+   */
+  connectors: string[];
+
+  /**
+   * All must match. At most 8.
+   *
+   * @generated from field: map<string, string> labels = 3;
+   */
+  labels: { [key: string]: string };
+
+  /**
+   * As Connection.account_identity, exactly.
+   *
+   * @generated from field: string account_identity = 4;
+   */
+  accountIdentity: string;
+
+  /**
+   * At most 100.
+   *
+   * @generated from field: repeated string connection_ids = 5;
+   */
+  connectionIds: string[];
+
+  /**
+   * At most 100.
+   *
+   * @generated from field: repeated string idempotency_keys = 6;
+   */
+  idempotencyKeys: string[];
+
+  /**
+   * Contained in display_name, account_identity or idempotency_key. The letters A to Z
+   * match in either case. At most 120 characters.
+   *
+   * @generated from field: string text = 7;
+   */
+  text: string;
+
+  /**
+   * The credential is known to end before this: a login that is not renewed in time has
+   * to be repeated by a person.
+   *
+   * @generated from field: google.protobuf.Timestamp credential_expire_before = 8;
+   */
+  credentialExpireBefore?: Timestamp;
+
+  /**
+   * Deleted connections too. Without effect where states is set.
+   *
+   * @generated from field: bool show_deleted = 9;
+   */
+  showDeleted: boolean;
+};
+
+/**
+ * Describes the message fireonce.v1.ConnectionFilter.
+ * Use `create(ConnectionFilterSchema)` to create a new message.
+ */
+export const ConnectionFilterSchema: GenMessage<ConnectionFilter> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_connection_service, 24);
 
 /**
  * @generated from message fireonce.v1.ListConnectionsRequest
@@ -992,18 +1206,11 @@ export type ListConnectionsRequest = Message<"fireonce.v1.ListConnectionsRequest
   pageToken: string;
 
   /**
-   * Deleted connections too.
+   * Unset: all connections of the project but deleted ones.
    *
-   * @generated from field: bool show_deleted = 3;
+   * @generated from field: fireonce.v1.ConnectionFilter filter = 3;
    */
-  showDeleted: boolean;
-
-  /**
-   * Only those on which jobs wait for a person: AUTH_HOLD and PAUSED.
-   *
-   * @generated from field: bool held_only = 4;
-   */
-  heldOnly: boolean;
+  filter?: ConnectionFilter;
 };
 
 /**
@@ -1011,13 +1218,16 @@ export type ListConnectionsRequest = Message<"fireonce.v1.ListConnectionsRequest
  * Use `create(ListConnectionsRequestSchema)` to create a new message.
  */
 export const ListConnectionsRequestSchema: GenMessage<ListConnectionsRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 22);
+  messageDesc(file_fireonce_v1_connection_service, 25);
 
 /**
  * @generated from message fireonce.v1.ListConnectionsResponse
  */
 export type ListConnectionsResponse = Message<"fireonce.v1.ListConnectionsResponse"> & {
   /**
+   * A call looks at 10,000 connections at most. So a page may have fewer than page_size,
+   * or none, although next_page_token is set: go on with that.
+   *
    * @generated from field: repeated fireonce.v1.Connection connections = 1;
    */
   connections: Connection[];
@@ -1035,19 +1245,33 @@ export type ListConnectionsResponse = Message<"fireonce.v1.ListConnectionsRespon
  * Use `create(ListConnectionsResponseSchema)` to create a new message.
  */
 export const ListConnectionsResponseSchema: GenMessage<ListConnectionsResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 23);
+  messageDesc(file_fireonce_v1_connection_service, 26);
 
 /**
  * @generated from message fireonce.v1.UpdateConnectionRequest
  */
 export type UpdateConnectionRequest = Message<"fireonce.v1.UpdateConnectionRequest"> & {
   /**
-   * @generated from field: string connection_id = 1;
+   * @generated from oneof fireonce.v1.UpdateConnectionRequest.connection
    */
-  connectionId: string;
+  connection: {
+    /**
+     * @generated from field: string connection_id = 1;
+     */
+    value: string;
+    case: "connectionId";
+  } | {
+    /**
+     * The key under which the connection was created.
+     *
+     * @generated from field: string idempotency_key = 2;
+     */
+    value: string;
+    case: "idempotencyKey";
+  } | { case: undefined; value?: undefined };
 
   /**
-   * @generated from field: string etag = 2;
+   * @generated from field: string etag = 3;
    */
   etag: string;
 
@@ -1055,21 +1279,28 @@ export type UpdateConnectionRequest = Message<"fireonce.v1.UpdateConnectionReque
    * Which of the fields below to change. For settings name the member, e.g.
    * "webhook".
    *
-   * @generated from field: google.protobuf.FieldMask update_mask = 3;
+   * @generated from field: google.protobuf.FieldMask update_mask = 4;
    */
   updateMask?: FieldMask;
 
   /**
    * As Connection.display_name.
    *
-   * @generated from field: string display_name = 4;
+   * @generated from field: string display_name = 5;
    */
   displayName: string;
 
   /**
-   * @generated from field: fireonce.v1.ConnectionLimits limits = 5;
+   * @generated from field: fireonce.v1.ConnectionLimits limits = 6;
    */
   limits?: ConnectionLimits;
+
+  /**
+   * Replaces all labels.
+   *
+   * @generated from field: map<string, string> labels = 7;
+   */
+  labels: { [key: string]: string };
 
   /**
    * Replaced whole. Of the same kind as the connection has.
@@ -1078,61 +1309,61 @@ export type UpdateConnectionRequest = Message<"fireonce.v1.UpdateConnectionReque
    */
   settings: {
     /**
-     * @generated from field: fireonce.v1.WebhookSettings webhook = 6;
+     * @generated from field: fireonce.v1.WebhookSettings webhook = 8;
      */
     value: WebhookSettings;
     case: "webhook";
   } | {
     /**
-     * @generated from field: fireonce.v1.HttpSettings http = 7;
+     * @generated from field: fireonce.v1.HttpSettings http = 9;
      */
     value: HttpSettings;
     case: "http";
   } | {
     /**
-     * @generated from field: fireonce.v1.FeedSettings feed = 8;
+     * @generated from field: fireonce.v1.FeedSettings feed = 10;
      */
     value: FeedSettings;
     case: "feed";
   } | {
     /**
-     * @generated from field: fireonce.v1.CustomSettings custom = 9;
+     * @generated from field: fireonce.v1.CustomSettings custom = 11;
      */
     value: CustomSettings;
     case: "custom";
   } | {
     /**
-     * @generated from field: fireonce.v1.MastodonSettings mastodon = 10;
+     * @generated from field: fireonce.v1.MastodonSettings mastodon = 12;
      */
     value: MastodonSettings;
     case: "mastodon";
   } | {
     /**
-     * @generated from field: fireonce.v1.BlueskySettings bluesky = 11;
+     * @generated from field: fireonce.v1.BlueskySettings bluesky = 13;
      */
     value: BlueskySettings;
     case: "bluesky";
   } | {
     /**
-     * @generated from field: fireonce.v1.XSettings x = 12;
+     * @generated from field: fireonce.v1.XSettings x = 14;
      */
     value: XSettings;
     case: "x";
   } | {
     /**
-     * @generated from field: fireonce.v1.TikTokSettings tiktok = 13;
+     * @generated from field: fireonce.v1.TikTokSettings tiktok = 15;
      */
     value: TikTokSettings;
     case: "tiktok";
   } | {
     /**
-     * @generated from field: fireonce.v1.SlackSettings slack = 14;
+     * @generated from field: fireonce.v1.SlackSettings slack = 16;
      */
     value: SlackSettings;
     case: "slack";
   } | {
     /**
-     * @generated from field: fireonce.v1.SmtpSettings smtp = 15;
+     * @generated from field: fireonce.v1.SmtpSettings smtp = 17;
      */
     value: SmtpSettings;
     case: "smtp";
@@ -1144,7 +1375,7 @@ export type UpdateConnectionRequest = Message<"fireonce.v1.UpdateConnectionReque
  * Use `create(UpdateConnectionRequestSchema)` to create a new message.
  */
 export const UpdateConnectionRequestSchema: GenMessage<UpdateConnectionRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 24);
+  messageDesc(file_fireonce_v1_connection_service, 27);
 
 /**
  * @generated from message fireonce.v1.UpdateConnectionResponse
@@ -1161,24 +1392,38 @@ export type UpdateConnectionResponse = Message<"fireonce.v1.UpdateConnectionResp
  * Use `create(UpdateConnectionResponseSchema)` to create a new message.
  */
 export const UpdateConnectionResponseSchema: GenMessage<UpdateConnectionResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 25);
+  messageDesc(file_fireonce_v1_connection_service, 28);
 
 /**
  * @generated from message fireonce.v1.RotateCredentialRequest
  */
 export type RotateCredentialRequest = Message<"fireonce.v1.RotateCredentialRequest"> & {
   /**
-   * @generated from field: string connection_id = 1;
+   * @generated from oneof fireonce.v1.RotateCredentialRequest.connection
    */
-  connectionId: string;
+  connection: {
+    /**
+     * @generated from field: string connection_id = 1;
+     */
+    value: string;
+    case: "connectionId";
+  } | {
+    /**
+     * The key under which the connection was created.
+     *
+     * @generated from field: string idempotency_key = 2;
+     */
+    value: string;
+    case: "idempotencyKey";
+  } | { case: undefined; value?: undefined };
 
   /**
-   * @generated from field: fireonce.v1.Credential credential = 2;
+   * @generated from field: fireonce.v1.Credential credential = 3;
    */
   credential?: Credential;
 
   /**
-   * @generated from field: string etag = 3;
+   * @generated from field: string etag = 4;
    */
   etag: string;
 };
@@ -1188,7 +1433,7 @@ export type RotateCredentialRequest = Message<"fireonce.v1.RotateCredentialReque
  * Use `create(RotateCredentialRequestSchema)` to create a new message.
  */
 export const RotateCredentialRequestSchema: GenMessage<RotateCredentialRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 26);
+  messageDesc(file_fireonce_v1_connection_service, 29);
 
 /**
  * @generated from message fireonce.v1.RotateCredentialResponse
@@ -1205,16 +1450,30 @@ export type RotateCredentialResponse = Message<"fireonce.v1.RotateCredentialResp
  * Use `create(RotateCredentialResponseSchema)` to create a new message.
  */
 export const RotateCredentialResponseSchema: GenMessage<RotateCredentialResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 27);
+  messageDesc(file_fireonce_v1_connection_service, 30);
 
 /**
  * @generated from message fireonce.v1.TestConnectionRequest
  */
 export type TestConnectionRequest = Message<"fireonce.v1.TestConnectionRequest"> & {
   /**
-   * @generated from field: string connection_id = 1;
+   * @generated from oneof fireonce.v1.TestConnectionRequest.connection
    */
-  connectionId: string;
+  connection: {
+    /**
+     * @generated from field: string connection_id = 1;
+     */
+    value: string;
+    case: "connectionId";
+  } | {
+    /**
+     * The key under which the connection was created.
+     *
+     * @generated from field: string idempotency_key = 2;
+     */
+    value: string;
+    case: "idempotencyKey";
+  } | { case: undefined; value?: undefined };
 };
 
 /**
@@ -1222,7 +1481,7 @@ export type TestConnectionRequest = Message<"fireonce.v1.TestConnectionRequest">
  * Use `create(TestConnectionRequestSchema)` to create a new message.
  */
 export const TestConnectionRequestSchema: GenMessage<TestConnectionRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 28);
+  messageDesc(file_fireonce_v1_connection_service, 31);
 
 /**
  * @generated from message fireonce.v1.TestConnectionResponse
@@ -1236,7 +1495,7 @@ export type TestConnectionResponse = Message<"fireonce.v1.TestConnectionResponse
   ok: boolean;
 
   /**
-   * What was checked, and what is wrong, in a user's words.
+   * The checks and their result, in a user's words.
    *
    * @generated from field: string detail = 2;
    */
@@ -1270,21 +1529,35 @@ export type TestConnectionResponse = Message<"fireonce.v1.TestConnectionResponse
  * Use `create(TestConnectionResponseSchema)` to create a new message.
  */
 export const TestConnectionResponseSchema: GenMessage<TestConnectionResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 29);
+  messageDesc(file_fireonce_v1_connection_service, 32);
 
 /**
  * @generated from message fireonce.v1.PauseConnectionRequest
  */
 export type PauseConnectionRequest = Message<"fireonce.v1.PauseConnectionRequest"> & {
   /**
-   * @generated from field: string connection_id = 1;
+   * @generated from oneof fireonce.v1.PauseConnectionRequest.connection
    */
-  connectionId: string;
+  connection: {
+    /**
+     * @generated from field: string connection_id = 1;
+     */
+    value: string;
+    case: "connectionId";
+  } | {
+    /**
+     * The key under which the connection was created.
+     *
+     * @generated from field: string idempotency_key = 2;
+     */
+    value: string;
+    case: "idempotencyKey";
+  } | { case: undefined; value?: undefined };
 
   /**
    * One line, at most 500 characters; shown as state_reason.
    *
-   * @generated from field: string reason = 2;
+   * @generated from field: string reason = 3;
    */
   reason: string;
 };
@@ -1294,7 +1567,7 @@ export type PauseConnectionRequest = Message<"fireonce.v1.PauseConnectionRequest
  * Use `create(PauseConnectionRequestSchema)` to create a new message.
  */
 export const PauseConnectionRequestSchema: GenMessage<PauseConnectionRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 30);
+  messageDesc(file_fireonce_v1_connection_service, 33);
 
 /**
  * @generated from message fireonce.v1.PauseConnectionResponse
@@ -1311,23 +1584,37 @@ export type PauseConnectionResponse = Message<"fireonce.v1.PauseConnectionRespon
  * Use `create(PauseConnectionResponseSchema)` to create a new message.
  */
 export const PauseConnectionResponseSchema: GenMessage<PauseConnectionResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 31);
+  messageDesc(file_fireonce_v1_connection_service, 34);
 
 /**
  * @generated from message fireonce.v1.ResumeConnectionRequest
  */
 export type ResumeConnectionRequest = Message<"fireonce.v1.ResumeConnectionRequest"> & {
   /**
-   * @generated from field: string connection_id = 1;
+   * @generated from oneof fireonce.v1.ResumeConnectionRequest.connection
    */
-  connectionId: string;
+  connection: {
+    /**
+     * @generated from field: string connection_id = 1;
+     */
+    value: string;
+    case: "connectionId";
+  } | {
+    /**
+     * The key under which the connection was created.
+     *
+     * @generated from field: string idempotency_key = 2;
+     */
+    value: string;
+    case: "idempotencyKey";
+  } | { case: undefined; value?: undefined };
 
   /**
-   * What becomes of jobs that fell due during the pause but whose
+   * The fate of jobs that fell due during the pause but whose
    * start_deadline has not passed: false, they run now at the connection's
    * rate limit; true, they become EXPIRED.
    *
-   * @generated from field: bool expire_missed = 2;
+   * @generated from field: bool expire_missed = 3;
    */
   expireMissed: boolean;
 };
@@ -1337,7 +1624,7 @@ export type ResumeConnectionRequest = Message<"fireonce.v1.ResumeConnectionReque
  * Use `create(ResumeConnectionRequestSchema)` to create a new message.
  */
 export const ResumeConnectionRequestSchema: GenMessage<ResumeConnectionRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 32);
+  messageDesc(file_fireonce_v1_connection_service, 35);
 
 /**
  * @generated from message fireonce.v1.ResumeConnectionResponse
@@ -1354,19 +1641,33 @@ export type ResumeConnectionResponse = Message<"fireonce.v1.ResumeConnectionResp
  * Use `create(ResumeConnectionResponseSchema)` to create a new message.
  */
 export const ResumeConnectionResponseSchema: GenMessage<ResumeConnectionResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 33);
+  messageDesc(file_fireonce_v1_connection_service, 36);
 
 /**
  * @generated from message fireonce.v1.DeleteConnectionRequest
  */
 export type DeleteConnectionRequest = Message<"fireonce.v1.DeleteConnectionRequest"> & {
   /**
-   * @generated from field: string connection_id = 1;
+   * @generated from oneof fireonce.v1.DeleteConnectionRequest.connection
    */
-  connectionId: string;
+  connection: {
+    /**
+     * @generated from field: string connection_id = 1;
+     */
+    value: string;
+    case: "connectionId";
+  } | {
+    /**
+     * The key under which the connection was created.
+     *
+     * @generated from field: string idempotency_key = 2;
+     */
+    value: string;
+    case: "idempotencyKey";
+  } | { case: undefined; value?: undefined };
 
   /**
-   * @generated from field: string etag = 2;
+   * @generated from field: string etag = 3;
    */
   etag: string;
 };
@@ -1376,7 +1677,7 @@ export type DeleteConnectionRequest = Message<"fireonce.v1.DeleteConnectionReque
  * Use `create(DeleteConnectionRequestSchema)` to create a new message.
  */
 export const DeleteConnectionRequestSchema: GenMessage<DeleteConnectionRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 34);
+  messageDesc(file_fireonce_v1_connection_service, 37);
 
 /**
  * @generated from message fireonce.v1.DeleteConnectionResponse
@@ -1389,7 +1690,7 @@ export type DeleteConnectionResponse = Message<"fireonce.v1.DeleteConnectionResp
  * Use `create(DeleteConnectionResponseSchema)` to create a new message.
  */
 export const DeleteConnectionResponseSchema: GenMessage<DeleteConnectionResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 35);
+  messageDesc(file_fireonce_v1_connection_service, 38);
 
 /**
  * @generated from message fireonce.v1.StartOAuthRequest
@@ -1403,7 +1704,7 @@ export type StartOAuthRequest = Message<"fireonce.v1.StartOAuthRequest"> & {
   app: string;
 
   /**
-   * What becomes of the tokens.
+   * The use of the tokens.
    *
    * @generated from oneof fireonce.v1.StartOAuthRequest.target
    */
@@ -1423,13 +1724,21 @@ export type StartOAuthRequest = Message<"fireonce.v1.StartOAuthRequest"> & {
      */
     value: string;
     case: "connectionId";
+  } | {
+    /**
+     * The same, of the connection that was created under this key.
+     *
+     * @generated from field: string idempotency_key = 4;
+     */
+    value: string;
+    case: "idempotencyKey";
   } | { case: undefined; value?: undefined };
 
   /**
    * Where the platform sends the browser: one of the app's redirect URLs, as the
    * operator has listed them. Empty: this server, at /oauth/callback/APP.
    *
-   * @generated from field: string redirect_url = 4;
+   * @generated from field: string redirect_url = 5;
    */
   redirectUrl: string;
 
@@ -1439,7 +1748,7 @@ export type StartOAuthRequest = Message<"fireonce.v1.StartOAuthRequest"> & {
    * there calls CompleteOAuth. Must be below a URL that the operator has listed. Not with
    * redirect_url. Empty: this server's own page ends the login.
    *
-   * @generated from field: string return_url = 5;
+   * @generated from field: string return_url = 6;
    */
   returnUrl: string;
 };
@@ -1449,7 +1758,7 @@ export type StartOAuthRequest = Message<"fireonce.v1.StartOAuthRequest"> & {
  * Use `create(StartOAuthRequestSchema)` to create a new message.
  */
 export const StartOAuthRequestSchema: GenMessage<StartOAuthRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 36);
+  messageDesc(file_fireonce_v1_connection_service, 39);
 
 /**
  * @generated from message fireonce.v1.StartOAuthResponse
@@ -1464,7 +1773,7 @@ export type StartOAuthResponse = Message<"fireonce.v1.StartOAuthResponse"> & {
   authorizationUrl: string;
 
   /**
-   * What comes back with the code: keep it with the person's session, and accept no other
+   * Comes back with the code: keep it with the person's session, and accept no other
    * one from that browser. Empty where this server's own page ends the login.
    *
    * @generated from field: string state = 2;
@@ -1484,7 +1793,7 @@ export type StartOAuthResponse = Message<"fireonce.v1.StartOAuthResponse"> & {
  * Use `create(StartOAuthResponseSchema)` to create a new message.
  */
 export const StartOAuthResponseSchema: GenMessage<StartOAuthResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 37);
+  messageDesc(file_fireonce_v1_connection_service, 40);
 
 /**
  * @generated from message fireonce.v1.CompleteOAuthRequest
@@ -1527,7 +1836,7 @@ export type CompleteOAuthRequest = Message<"fireonce.v1.CompleteOAuthRequest"> &
  * Use `create(CompleteOAuthRequestSchema)` to create a new message.
  */
 export const CompleteOAuthRequestSchema: GenMessage<CompleteOAuthRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 38);
+  messageDesc(file_fireonce_v1_connection_service, 41);
 
 /**
  * @generated from message fireonce.v1.CompleteOAuthResponse
@@ -1551,7 +1860,7 @@ export type CompleteOAuthResponse = Message<"fireonce.v1.CompleteOAuthResponse">
  * Use `create(CompleteOAuthResponseSchema)` to create a new message.
  */
 export const CompleteOAuthResponseSchema: GenMessage<CompleteOAuthResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 39);
+  messageDesc(file_fireonce_v1_connection_service, 42);
 
 /**
  * @generated from message fireonce.v1.ListConnectorsRequest
@@ -1564,7 +1873,7 @@ export type ListConnectorsRequest = Message<"fireonce.v1.ListConnectorsRequest">
  * Use `create(ListConnectorsRequestSchema)` to create a new message.
  */
 export const ListConnectorsRequestSchema: GenMessage<ListConnectorsRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 40);
+  messageDesc(file_fireonce_v1_connection_service, 43);
 
 /**
  * @generated from message fireonce.v1.ListConnectorsResponse
@@ -1583,7 +1892,7 @@ export type ListConnectorsResponse = Message<"fireonce.v1.ListConnectorsResponse
  * Use `create(ListConnectorsResponseSchema)` to create a new message.
  */
 export const ListConnectorsResponseSchema: GenMessage<ListConnectorsResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 41);
+  messageDesc(file_fireonce_v1_connection_service, 44);
 
 /**
  * The code for one platform, as this server has it.
@@ -1592,14 +1901,14 @@ export const ListConnectorsResponseSchema: GenMessage<ListConnectorsResponse> = 
  */
 export type Connector = Message<"fireonce.v1.Connector"> & {
   /**
-   * What Connection.connector says.
+   * As in Connection.connector.
    *
    * @generated from field: string name = 1;
    */
   name: string;
 
   /**
-   * What a user can rely on, in a sentence.
+   * The promise to a user, in a sentence.
    *
    * @generated from field: string promise = 2;
    */
@@ -1634,6 +1943,13 @@ export type Connector = Message<"fireonce.v1.Connector"> & {
    * @generated from field: string settings_kind = 6;
    */
   settingsKind: string;
+
+  /**
+   * A connection of it is AUTH_HOLD until it has a credential.
+   *
+   * @generated from field: bool credential_required = 7;
+   */
+  credentialRequired: boolean;
 };
 
 /**
@@ -1641,7 +1957,7 @@ export type Connector = Message<"fireonce.v1.Connector"> & {
  * Use `create(ConnectorSchema)` to create a new message.
  */
 export const ConnectorSchema: GenMessage<Connector> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_connection_service, 42);
+  messageDesc(file_fireonce_v1_connection_service, 45);
 
 /**
  * Derived from the facts in Connection; where several hold, the first of
@@ -1661,15 +1977,15 @@ export enum ConnectionState {
   ACTIVE = 1,
 
   /**
-   * A person paused it (paused_time).
+   * A person paused it (pause_time).
    *
    * @generated from enum value: CONNECTION_STATE_PAUSED = 2;
    */
   PAUSED = 2,
 
   /**
-   * The platform refused the credential (auth_hold_time); RotateCredential
-   * lifts it.
+   * The platform refused the credential, or the connection has none and its connector
+   * needs one (auth_hold_time); RotateCredential or a login lifts it.
    *
    * @generated from enum value: CONNECTION_STATE_AUTH_HOLD = 3;
    */
@@ -1677,7 +1993,7 @@ export enum ConnectionState {
 
   /**
    * The platform asked to wait, or a connector of the operator's does not answer
-   * (rate_limited_until); lifts by itself.
+   * (rate_limit_end_time); lifts by itself.
    *
    * @generated from enum value: CONNECTION_STATE_RATE_LIMITED = 4;
    */
@@ -1694,6 +2010,62 @@ export enum ConnectionState {
  */
 export const ConnectionStateSchema: GenEnum<ConnectionState> = /*@__PURE__*/
   enumDesc(file_fireonce_v1_connection_service, 0);
+
+/**
+ * Why a connection is in its state. New values may be added.
+ *
+ * @generated from enum fireonce.v1.ConnectionStateCause
+ */
+export enum ConnectionStateCause {
+  /**
+   * ACTIVE: nothing is in the way.
+   *
+   * @generated from enum value: CONNECTION_STATE_CAUSE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * PAUSED: by PauseConnection.
+   *
+   * @generated from enum value: CONNECTION_STATE_CAUSE_PAUSED = 1;
+   */
+  PAUSED = 1,
+
+  /**
+   * AUTH_HOLD: the connector needs a credential, and the connection has none yet.
+   *
+   * @generated from enum value: CONNECTION_STATE_CAUSE_CREDENTIAL_MISSING = 2;
+   */
+  CREDENTIAL_MISSING = 2,
+
+  /**
+   * AUTH_HOLD: the platform refused the credential, it leads to another account, or it
+   * does not open; state_reason says which.
+   *
+   * @generated from enum value: CONNECTION_STATE_CAUSE_CREDENTIAL_REFUSED = 3;
+   */
+  CREDENTIAL_REFUSED = 3,
+
+  /**
+   * RATE_LIMITED: the platform asked to wait, or cannot be asked.
+   *
+   * @generated from enum value: CONNECTION_STATE_CAUSE_RATE_LIMITED = 4;
+   */
+  RATE_LIMITED = 4,
+
+  /**
+   * DELETED: by DeleteConnection.
+   *
+   * @generated from enum value: CONNECTION_STATE_CAUSE_DELETED = 5;
+   */
+  DELETED = 5,
+}
+
+/**
+ * Describes the enum fireonce.v1.ConnectionStateCause.
+ */
+export const ConnectionStateCauseSchema: GenEnum<ConnectionStateCause> = /*@__PURE__*/
+  enumDesc(file_fireonce_v1_connection_service, 1);
 
 /**
  * Whether a receiver drops a request that carries a key it has seen before.
@@ -1728,7 +2100,7 @@ export enum ReceiverDedupes {
  * Describes the enum fireonce.v1.ReceiverDedupes.
  */
 export const ReceiverDedupesSchema: GenEnum<ReceiverDedupes> = /*@__PURE__*/
-  enumDesc(file_fireonce_v1_connection_service, 1);
+  enumDesc(file_fireonce_v1_connection_service, 2);
 
 /**
  * Connections: an account on a platform, an SMTP relay, a webhook signer.
@@ -1739,7 +2111,7 @@ export const ReceiverDedupesSchema: GenEnum<ReceiverDedupes> = /*@__PURE__*/
  *
  * Calls that change a connection answer with it. A caller without the scope
  * "connections:read" gets a receipt of it: connection_id, project_id, connector, state
- * (without its reason), effect_class, times and etag. TestConnection then says ok,
+ * and its cause (without the reason in words), effect_class, times and etag. TestConnection then says ok,
  * failure_kind and platform_reached.
  *
  * An etag in a request is checked when it is set: ABORTED / ETAG_MISMATCH if the
@@ -1750,7 +2122,9 @@ export const ReceiverDedupesSchema: GenEnum<ReceiverDedupes> = /*@__PURE__*/
  */
 export const ConnectionService: GenService<{
   /**
-   * Stores a connection and its credential, encrypted.
+   * Stores a connection and its credential, encrypted. The key is bound to it for ever: a
+   * repeat after DeleteConnection returns the deleted connection. To connect an account
+   * anew, use another key.
    *
    * * ALREADY_EXISTS / IDEMPOTENCY_KEY_REUSED as for ScheduleJob. The credential
    *   is not part of the comparison: a repeat does not replace it.
@@ -1766,6 +2140,8 @@ export const ConnectionService: GenService<{
     output: typeof CreateConnectionResponseSchema;
   },
   /**
+   * By id or key. With the key it answers "did the connection come about?" when the
+   * answer of CreateConnection, or the way back from a login, was lost.
    * NOT_FOUND / CONNECTION_NOT_FOUND. A deleted connection is still found.
    *
    * @generated from rpc fireonce.v1.ConnectionService.GetConnection
@@ -1776,7 +2152,8 @@ export const ConnectionService: GenService<{
     output: typeof GetConnectionResponseSchema;
   },
   /**
-   * Newest first, without deleted ones unless asked for.
+   * Newest first, without deleted ones unless asked for. A page may be short, also an
+   * empty one, although more follow.
    * INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
    *
    * @generated from rpc fireonce.v1.ConnectionService.ListConnections
@@ -1787,7 +2164,7 @@ export const ConnectionService: GenService<{
     output: typeof ListConnectionsResponseSchema;
   },
   /**
-   * Changes name, limits or settings: the fields that update_mask names, to the
+   * Changes name, labels, limits or settings: the fields that update_mask names, to the
    * values given (unset: cleared). Jobs with an attempt keep the effect class
    * they have.
    *
@@ -1898,7 +2275,7 @@ export const ConnectionService: GenService<{
    *   URLs.
    * * With create: INVALID_ARGUMENT / CONNECTOR_UNKNOWN, SETTINGS_INVALID,
    *   KEY_RESERVED.
-   * * With connection_id: NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION /
+   * * With connection_id or idempotency_key: NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION /
    *   CONNECTION_DISABLED.
    * * RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "logins".
    *

@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file fireonce/v1/error.proto.
  */
 export const file_fireonce_v1_error: GenFile = /*@__PURE__*/
-  fileDesc("ChdmaXJlb25jZS92MS9lcnJvci5wcm90bxILZmlyZW9uY2UudjEipQIKC0Vycm9yRGV0YWlsEigKBnJlYXNvbhgBIAEoDjIYLmZpcmVvbmNlLnYxLkVycm9yUmVhc29uEjgKCG1ldGFkYXRhGAIgAygLMiYuZmlyZW9uY2UudjEuRXJyb3JEZXRhaWwuTWV0YWRhdGFFbnRyeRJAChRpZGVtcG90ZW5jeV9jb25mbGljdBgDIAEoCzIgLmZpcmVvbmNlLnYxLklkZW1wb3RlbmN5Q29uZmxpY3RIABI0Cg5zdGF0ZV9jb25mbGljdBgEIAEoCzIaLmZpcmVvbmNlLnYxLlN0YXRlQ29uZmxpY3RIABovCg1NZXRhZGF0YUVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFCCQoHY29udGV4dCKwAQoTSWRlbXBvdGVuY3lDb25mbGljdBIOCgZqb2JfaWQYASABKAkSMQoNc2NoZWR1bGVkX2ZvchgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJAoFc3RhdGUYAyABKA4yFS5maXJlb25jZS52MS5Kb2JTdGF0ZRIZChFtaXNtYXRjaGVkX2ZpZWxkcxgEIAMoCRIVCg1jb25uZWN0aW9uX2lkGAUgASgJImwKDVN0YXRlQ29uZmxpY3QSLAoNY3VycmVudF9zdGF0ZRgBIAEoDjIVLmZpcmVvbmNlLnYxLkpvYlN0YXRlEi0KDmFsbG93ZWRfc3RhdGVzGAIgAygOMhUuZmlyZW9uY2UudjEuSm9iU3RhdGUqnw0KC0Vycm9yUmVhc29uEhwKGEVSUk9SX1JFQVNPTl9VTlNQRUNJRklFRBAAEh0KGUVSUk9SX1JFQVNPTl9USU1FX0lOX1BBU1QQARIdChlFUlJPUl9SRUFTT05fVElNRV9UT09fRkFSEAISIgoeRVJST1JfUkVBU09OX1BBWUxPQURfVE9PX0xBUkdFEAMSLAooRVJST1JfUkVBU09OX1BBWUxPQURfQ09OTkVDVElPTl9NSVNNQVRDSBAEEiMKH0VSUk9SX1JFQVNPTl9IRUFERVJfTk9UX0FMTE9XRUQQBRIjCh9FUlJPUl9SRUFTT05fUEFHRV9UT0tFTl9JTlZBTElEEAYSHwobRVJST1JfUkVBU09OX0NVUlNPUl9JTlZBTElEEAcSHQoZRVJST1JfUkVBU09OX0tFWV9SRVNFUlZFRBAIEiAKHEVSUk9SX1JFQVNPTl9CQVRDSF9UT09fTEFSR0UQCRIgChxFUlJPUl9SRUFTT05fUEFZTE9BRF9JTlZBTElEEAoSIgoeRVJST1JfUkVBU09OX0NPTk5FQ1RPUl9VTktOT1dOEAsSIQodRVJST1JfUkVBU09OX1NFVFRJTkdTX0lOVkFMSUQQDBIkCiBFUlJPUl9SRUFTT05fQ1JFREVOVElBTF9NSVNNQVRDSBANEiIKHkVSUk9SX1JFQVNPTl9PQVVUSF9BUFBfVU5LTk9XThAOEiUKIUVSUk9SX1JFQVNPTl9SRURJUkVDVF9OT1RfQUxMT1dFRBAPEiIKHkVSUk9SX1JFQVNPTl9UT09fTUFOWV9FTEVNRU5UUxAQEicKI0VSUk9SX1JFQVNPTl9JREVNUE9URU5DWV9LRVlfUkVVU0VEEBQSIwofRVJST1JfUkVBU09OX0FQSV9LRVlfTkFNRV9UQUtFThAVEh4KGkVSUk9SX1JFQVNPTl9KT0JfTk9UX0ZPVU5EEB4SIwofRVJST1JfUkVBU09OX1NDSEVEVUxFX05PVF9GT1VORBAfEiUKIUVSUk9SX1JFQVNPTl9DT05ORUNUSU9OX05PVF9GT1VORBAgEiYKIkVSUk9SX1JFQVNPTl9PQVVUSF9MT0dJTl9OT1RfRk9VTkQQIRIiCh5FUlJPUl9SRUFTT05fQVBJX0tFWV9OT1RfRk9VTkQQIhIiCh5FUlJPUl9SRUFTT05fUFJPSkVDVF9OT1RfRk9VTkQQIxIaChZFUlJPUl9SRUFTT05fSk9CX1NUQVRFECgSJAogRVJST1JfUkVBU09OX0NPTk5FQ1RJT05fRElTQUJMRUQQKRIiCh5FUlJPUl9SRUFTT05fQ09OTkVDVElPTl9JTl9VU0UQKhIiCh5FUlJPUl9SRUFTT05fSURFTlRJVFlfTUlTTUFUQ0gQKxIcChhFUlJPUl9SRUFTT05fUVVBUkFOVElORUQQLBIeChpFUlJPUl9SRUFTT05fT0FVVEhfUkVGVVNFRBAtEiUKIUVSUk9SX1JFQVNPTl9TRUFMSU5HX0tFWV9PVVREQVRFRBAuEiYKIkVSUk9SX1JFQVNPTl9DUkVERU5USUFMX1VOU0VBTEFCTEUQLxIfChtFUlJPUl9SRUFTT05fT0FVVEhfTUlTTUFUQ0gQMBIeChpFUlJPUl9SRUFTT05fQ0xPQ0tfRE9VQlRFRBAxEh4KGkVSUk9SX1JFQVNPTl9FVEFHX01JU01BVENIEDISIQodRVJST1JfUkVBU09OX09BVVRIX1VORklOSVNIRUQQMxIfChtFUlJPUl9SRUFTT05fQ1VSU09SX0VYUElSRUQQPBIfChtFUlJPUl9SRUFTT05fUVVPVEFfRVhDRUVERUQQRhIhCh1FUlJPUl9SRUFTT05fVE9PX01BTllfU1RSRUFNUxBHEiIKHkVSUk9SX1JFQVNPTl9SRVFVRVNUX1RPT19MQVJHRRBIEhwKGEVSUk9SX1JFQVNPTl9TRVJWRVJfQlVTWRBJEh8KG0VSUk9SX1JFQVNPTl9UT09fTUFOWV9DQUxMUxBKEiIKHkVSUk9SX1JFQVNPTl9TVE9SRV9VTkFWQUlMQUJMRRBQEh4KGkVSUk9SX1JFQVNPTl9TSFVUVElOR19ET1dOEFESHgoaRVJST1JfUkVBU09OX1NDT1BFX01JU1NJTkcQWhIjCh9FUlJPUl9SRUFTT05fQ1JFREVOVElBTF9JTlZBTElEEFsSIgoeRVJST1JfUkVBU09OX09QRVJBVE9SX1JFUVVJUkVEEFxCowEKD2NvbS5maXJlb25jZS52MUIKRXJyb3JQcm90b1ABWjdnaXRodWIuY29tL2ZpcmVvbmNlL2ZpcmVvbmNlL2dlbi9maXJlb25jZS92MTtmaXJlb25jZXYxogIDRlhYqgILRmlyZW9uY2UuVjHKAgtGaXJlb25jZVxWMeICF0ZpcmVvbmNlXFYxXEdQQk1ldGFkYXRh6gIMRmlyZW9uY2U6OlYxYgZwcm90bzM", [file_fireonce_v1_job, file_google_protobuf_timestamp]);
+  fileDesc("ChdmaXJlb25jZS92MS9lcnJvci5wcm90bxILZmlyZW9uY2UudjEi1gIKC0Vycm9yRGV0YWlsEigKBnJlYXNvbhgBIAEoDjIYLmZpcmVvbmNlLnYxLkVycm9yUmVhc29uEjgKCG1ldGFkYXRhGAIgAygLMiYuZmlyZW9uY2UudjEuRXJyb3JEZXRhaWwuTWV0YWRhdGFFbnRyeRJAChRpZGVtcG90ZW5jeV9jb25mbGljdBgDIAEoCzIgLmZpcmVvbmNlLnYxLklkZW1wb3RlbmN5Q29uZmxpY3RIABI0Cg5zdGF0ZV9jb25mbGljdBgEIAEoCzIaLmZpcmVvbmNlLnYxLlN0YXRlQ29uZmxpY3RIABIvCgp2aW9sYXRpb25zGAUgAygLMhsuZmlyZW9uY2UudjEuRmllbGRWaW9sYXRpb24aLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBQgkKB2NvbnRleHQiPgoORmllbGRWaW9sYXRpb24SDQoFZmllbGQYASABKAkSDAoEcnVsZRgCIAEoCRIPCgdtZXNzYWdlGAMgASgJIr4BChNJZGVtcG90ZW5jeUNvbmZsaWN0EhAKBmpvYl9pZBgBIAEoCUgAEhcKDWNvbm5lY3Rpb25faWQYAiABKAlIABIxCg1zY2hlZHVsZV90aW1lGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIkCgVzdGF0ZRgEIAEoDjIVLmZpcmVvbmNlLnYxLkpvYlN0YXRlEhkKEW1pc21hdGNoZWRfZmllbGRzGAUgAygJQggKBmhvbGRlciJsCg1TdGF0ZUNvbmZsaWN0EiwKDWN1cnJlbnRfc3RhdGUYASABKA4yFS5maXJlb25jZS52MS5Kb2JTdGF0ZRItCg5hbGxvd2VkX3N0YXRlcxgCIAMoDjIVLmZpcmVvbmNlLnYxLkpvYlN0YXRlKtEQCgtFcnJvclJlYXNvbhIcChhFUlJPUl9SRUFTT05fVU5TUEVDSUZJRUQQABIdChlFUlJPUl9SRUFTT05fVElNRV9JTl9QQVNUEAESHQoZRVJST1JfUkVBU09OX1RJTUVfVE9PX0ZBUhACEiIKHkVSUk9SX1JFQVNPTl9QQVlMT0FEX1RPT19MQVJHRRADEiwKKEVSUk9SX1JFQVNPTl9QQVlMT0FEX0NPTk5FQ1RJT05fTUlTTUFUQ0gQBBIjCh9FUlJPUl9SRUFTT05fSEVBREVSX05PVF9BTExPV0VEEAUSIwofRVJST1JfUkVBU09OX1BBR0VfVE9LRU5fSU5WQUxJRBAGEh8KG0VSUk9SX1JFQVNPTl9DVVJTT1JfSU5WQUxJRBAHEh0KGUVSUk9SX1JFQVNPTl9LRVlfUkVTRVJWRUQQCBIgChxFUlJPUl9SRUFTT05fQkFUQ0hfVE9PX0xBUkdFEAkSIAocRVJST1JfUkVBU09OX1BBWUxPQURfSU5WQUxJRBAKEiIKHkVSUk9SX1JFQVNPTl9DT05ORUNUT1JfVU5LTk9XThALEiEKHUVSUk9SX1JFQVNPTl9TRVRUSU5HU19JTlZBTElEEAwSJAogRVJST1JfUkVBU09OX0NSRURFTlRJQUxfTUlTTUFUQ0gQDRIiCh5FUlJPUl9SRUFTT05fT0FVVEhfQVBQX1VOS05PV04QDhIlCiFFUlJPUl9SRUFTT05fUkVESVJFQ1RfTk9UX0FMTE9XRUQQDxIiCh5FUlJPUl9SRUFTT05fVE9PX01BTllfRUxFTUVOVFMQEBIgChxFUlJPUl9SRUFTT05fUkVRVUVTVF9JTlZBTElEEBESJwojRVJST1JfUkVBU09OX0lERU1QT1RFTkNZX0tFWV9SRVVTRUQQEhIjCh9FUlJPUl9SRUFTT05fQVBJX0tFWV9OQU1FX1RBS0VOEBMSIQodRVJST1JfUkVBU09OX0VGRkVDVF9LRVlfVEFLRU4QFBIeChpFUlJPUl9SRUFTT05fSk9CX05PVF9GT1VORBAVEiMKH0VSUk9SX1JFQVNPTl9TQ0hFRFVMRV9OT1RfRk9VTkQQFhIlCiFFUlJPUl9SRUFTT05fQ09OTkVDVElPTl9OT1RfRk9VTkQQFxImCiJFUlJPUl9SRUFTT05fT0FVVEhfTE9HSU5fTk9UX0ZPVU5EEBgSIgoeRVJST1JfUkVBU09OX0FQSV9LRVlfTk9UX0ZPVU5EEBkSIgoeRVJST1JfUkVBU09OX1BST0pFQ1RfTk9UX0ZPVU5EEBoSGgoWRVJST1JfUkVBU09OX0pPQl9TVEFURRAbEiQKIEVSUk9SX1JFQVNPTl9DT05ORUNUSU9OX0RJU0FCTEVEEBwSIgoeRVJST1JfUkVBU09OX0NPTk5FQ1RJT05fSU5fVVNFEB0SIgoeRVJST1JfUkVBU09OX0lERU5USVRZX01JU01BVENIEB4SHAoYRVJST1JfUkVBU09OX1FVQVJBTlRJTkVEEB8SHgoaRVJST1JfUkVBU09OX09BVVRIX1JFRlVTRUQQIBIlCiFFUlJPUl9SRUFTT05fU0VBTElOR19LRVlfT1VUREFURUQQIRImCiJFUlJPUl9SRUFTT05fQ1JFREVOVElBTF9VTlNFQUxBQkxFECISHwobRVJST1JfUkVBU09OX09BVVRIX01JU01BVENIECMSHgoaRVJST1JfUkVBU09OX0NMT0NLX0RPVUJURUQQJBIhCh1FUlJPUl9SRUFTT05fRkVOQ0VfTk9UX1BBU1NFRBAlEiIKHkVSUk9SX1JFQVNPTl9QUkVERUNFU1NPUl9FTkRFRBAmEiMKH0VSUk9SX1JFQVNPTl9BVFRFTVBUU19FWEhBVVNURUQQJxIiCh5FUlJPUl9SRUFTT05fQVRURU1QVF9VTkRFUl9XQVkQKBIhCh1FUlJPUl9SRUFTT05fVE9PX01BTllfUkVQTElFUxApEiYKIkVSUk9SX1JFQVNPTl9SRVRFTlRJT05fTk9UX1JFQUNIRUQQKhIgChxFUlJPUl9SRUFTT05fSk9CX0hBU19SRVBMSUVTECsSHwobRVJST1JfUkVBU09OX1BST0pFQ1RfSU5fVVNFECwSHgoaRVJST1JfUkVBU09OX0VUQUdfTUlTTUFUQ0gQLRIhCh1FUlJPUl9SRUFTT05fT0FVVEhfVU5GSU5JU0hFRBAuEh8KG0VSUk9SX1JFQVNPTl9DVVJTT1JfRVhQSVJFRBAvEh8KG0VSUk9SX1JFQVNPTl9RVU9UQV9FWENFRURFRBAwEiEKHUVSUk9SX1JFQVNPTl9UT09fTUFOWV9TVFJFQU1TEDESIgoeRVJST1JfUkVBU09OX1JFUVVFU1RfVE9PX0xBUkdFEDISHAoYRVJST1JfUkVBU09OX1NFUlZFUl9CVVNZEDMSHwobRVJST1JfUkVBU09OX1RPT19NQU5ZX0NBTExTEDQSIgoeRVJST1JfUkVBU09OX1NUT1JFX1VOQVZBSUxBQkxFEDUSHgoaRVJST1JfUkVBU09OX1NIVVRUSU5HX0RPV04QNhIlCiFFUlJPUl9SRUFTT05fUExBVEZPUk1fVU5BVkFJTEFCTEUQNxImCiJFUlJPUl9SRUFTT05fQ09OTkVDVE9SX1VOQVZBSUxBQkxFEDgSHgoaRVJST1JfUkVBU09OX1NDT1BFX01JU1NJTkcQORIiCh5FUlJPUl9SRUFTT05fT1BFUkFUT1JfUkVRVUlSRUQQOhIjCh9FUlJPUl9SRUFTT05fQ1JFREVOVElBTF9JTlZBTElEEDtCigEKFWlvLmdpdGh1Yi5maXJlb25jZS52MUIKRXJyb3JQcm90b1ABWjJnaXRodWIuY29tL2ZpcmVvbmNlL2ZpcmVvbmNlL2NsaWVudHMvZ28vZmlyZW9uY2V2MaICA0ZPWKoCC0ZpcmVvbmNlLlYxygILRmlyZW9uY2VcVjHqAgxGaXJlb25jZTo6VjFiBnByb3RvMw", [file_fireonce_v1_job, file_google_protobuf_timestamp]);
 
 /**
  * Travels in the details of an error.
@@ -28,7 +28,8 @@ export type ErrorDetail = Message<"fireonce.v1.ErrorDetail"> & {
   reason: ErrorReason;
 
   /**
-   * Every value that also appears in the message. Never a secret.
+   * Values that the message has, by name, e.g. "job_id". Never a secret. What is wrong
+   * with a field is in violations.
    *
    * @generated from field: map<string, string> metadata = 2;
    */
@@ -50,6 +51,15 @@ export type ErrorDetail = Message<"fireonce.v1.ErrorDetail"> & {
     value: StateConflict;
     case: "stateConflict";
   } | { case: undefined; value?: undefined };
+
+  /**
+   * The faults of the request, by field. At most 20, and 4 KiB in all: the
+   * message ends with "there may be more" when there may. Set for every reason that
+   * is about a field.
+   *
+   * @generated from field: repeated fireonce.v1.FieldViolation violations = 5;
+   */
+  violations: FieldViolation[];
 };
 
 /**
@@ -60,42 +70,89 @@ export const ErrorDetailSchema: GenMessage<ErrorDetail> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_error, 0);
 
 /**
- * The key is bound to another request. One of job_id and connection_id is set.
+ * One thing that is wrong with a request.
+ *
+ * @generated from message fireonce.v1.FieldViolation
+ */
+export type FieldViolation = Message<"fireonce.v1.FieldViolation"> & {
+  /**
+   * The path of the field in the request message, in the contract's names, e.g.
+   * "payload.webhook.headers[2].name" or "labels[\"team\"]". Empty: the request as a
+   * whole. Paths of a batch's item begin in the item.
+   *
+   * @generated from field: string field = 1;
+   */
+  field: string;
+
+  /**
+   * The name of the rule that is broken, e.g. "required", "string.max_len",
+   * "json.unknown_field", or the reason in lower case where one rule is the whole
+   * reason. New ones may be added.
+   *
+   * @generated from field: string rule = 2;
+   */
+  rule: string;
+
+  /**
+   * The demand, in words fit for a user, without the field's name: "must not be
+   * empty". Never a value of the request.
+   *
+   * @generated from field: string message = 3;
+   */
+  message: string;
+};
+
+/**
+ * Describes the message fireonce.v1.FieldViolation.
+ * Use `create(FieldViolationSchema)` to create a new message.
+ */
+export const FieldViolationSchema: GenMessage<FieldViolation> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_error, 1);
+
+/**
+ * The key is bound to another request.
  *
  * @generated from message fireonce.v1.IdempotencyConflict
  */
 export type IdempotencyConflict = Message<"fireonce.v1.IdempotencyConflict"> & {
   /**
-   * The job that holds the key.
+   * The holder of the key: a job for ScheduleJob, a connection for CreateConnection.
    *
-   * @generated from field: string job_id = 1;
+   * @generated from oneof fireonce.v1.IdempotencyConflict.holder
    */
-  jobId: string;
+  holder: {
+    /**
+     * @generated from field: string job_id = 1;
+     */
+    value: string;
+    case: "jobId";
+  } | {
+    /**
+     * @generated from field: string connection_id = 2;
+     */
+    value: string;
+    case: "connectionId";
+  } | { case: undefined; value?: undefined };
 
   /**
-   * @generated from field: google.protobuf.Timestamp scheduled_for = 2;
+   * Of the job that holds the key.
+   *
+   * @generated from field: google.protobuf.Timestamp schedule_time = 3;
    */
-  scheduledFor?: Timestamp;
+  scheduleTime?: Timestamp;
 
   /**
-   * @generated from field: fireonce.v1.JobState state = 3;
+   * @generated from field: fireonce.v1.JobState state = 4;
    */
   state: JobState;
 
   /**
    * Paths of the request that differ from the stored one, e.g. "payload",
-   * "scheduled_for". Names only, never values.
+   * "schedule_time". Names only, never values.
    *
-   * @generated from field: repeated string mismatched_fields = 4;
+   * @generated from field: repeated string mismatched_fields = 5;
    */
   mismatchedFields: string[];
-
-  /**
-   * The connection that holds the key, for CreateConnection.
-   *
-   * @generated from field: string connection_id = 5;
-   */
-  connectionId: string;
 };
 
 /**
@@ -103,7 +160,7 @@ export type IdempotencyConflict = Message<"fireonce.v1.IdempotencyConflict"> & {
  * Use `create(IdempotencyConflictSchema)` to create a new message.
  */
 export const IdempotencyConflictSchema: GenMessage<IdempotencyConflict> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_error, 1);
+  messageDesc(file_fireonce_v1_error, 2);
 
 /**
  * The job's state does not allow the call.
@@ -127,14 +184,14 @@ export type StateConflict = Message<"fireonce.v1.StateConflict"> & {
  * Use `create(StateConflictSchema)` to create a new message.
  */
 export const StateConflictSchema: GenMessage<StateConflict> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_error, 2);
+  messageDesc(file_fireonce_v1_error, 3);
 
 /**
  * Machine-readable cause. Sent as an ErrorDetail with every error this API
- * raises (transport and protobuf-validation errors excepted: the latter carry
- * buf.validate.Violations). The same name, without the prefix ERROR_REASON_,
- * goes into google.rpc.ErrorInfo.reason. New values may be added: decide on the
- * status code when a reason is unknown.
+ * raises, and described one by one in docs/errors.md. The same name, without the
+ * prefix ERROR_REASON_, goes into google.rpc.ErrorInfo.reason, whose domain is
+ * "fireonce.github.io". New values may be added: decide on the status code when a reason is
+ * unknown.
  *
  * @generated from enum fireonce.v1.ErrorReason
  */
@@ -145,7 +202,7 @@ export enum ErrorReason {
   UNSPECIFIED = 0,
 
   /**
-   * INVALID_ARGUMENT: scheduled_for is more than 60 s in the past, and nothing was
+   * INVALID_ARGUMENT: schedule_time is more than 60 s in the past, and nothing was
    * stored or changed. A submit gets this only while no job is stored under its key: a
    * repeat of one that is stored returns its job, however late it comes. So a client
    * that had no answer to its first try, and gets this, knows that the job does not
@@ -156,7 +213,7 @@ export enum ErrorReason {
   TIME_IN_PAST = 1,
 
   /**
-   * INVALID_ARGUMENT: scheduled_for is more than 5 years ahead.
+   * INVALID_ARGUMENT: schedule_time is more than 5 years ahead.
    *
    * @generated from enum value: ERROR_REASON_TIME_TOO_FAR = 2;
    */
@@ -214,7 +271,7 @@ export enum ErrorReason {
 
   /**
    * INVALID_ARGUMENT: the connector cannot send this content, or not as a reply
-   * to that job; metadata "field" says where.
+   * to that job; violations say where.
    *
    * @generated from enum value: ERROR_REASON_PAYLOAD_INVALID = 10;
    */
@@ -259,120 +316,138 @@ export enum ErrorReason {
   /**
    * INVALID_ARGUMENT: a list or a map has more elements than this contract allows,
    * or a message has more than 1,000 unknown fields. Counted before the request is
-   * decoded; metadata "field" is the path of the list, "limit" the number.
+   * decoded; violations have the path of the list, metadata "limit" the number.
    *
    * @generated from enum value: ERROR_REASON_TOO_MANY_ELEMENTS = 16;
    */
   TOO_MANY_ELEMENTS = 16,
 
   /**
+   * INVALID_ARGUMENT: the request is not one of this contract: it breaks a rule of a
+   * field, or cannot be decoded. ErrorDetail.violations has each of them.
+   *
+   * @generated from enum value: ERROR_REASON_REQUEST_INVALID = 17;
+   */
+  REQUEST_INVALID = 17,
+
+  /**
    * ALREADY_EXISTS: the key is bound to another request.
    *
-   * @generated from enum value: ERROR_REASON_IDEMPOTENCY_KEY_REUSED = 20;
+   * @generated from enum value: ERROR_REASON_IDEMPOTENCY_KEY_REUSED = 18;
    */
-  IDEMPOTENCY_KEY_REUSED = 20,
+  IDEMPOTENCY_KEY_REUSED = 18,
 
   /**
    * ALREADY_EXISTS: a live API key of the project has this name. Revoke that key, or
    * take another name.
    *
-   * @generated from enum value: ERROR_REASON_API_KEY_NAME_TAKEN = 21;
+   * @generated from enum value: ERROR_REASON_API_KEY_NAME_TAKEN = 19;
    */
-  API_KEY_NAME_TAKEN = 21,
+  API_KEY_NAME_TAKEN = 19,
+
+  /**
+   * ALREADY_EXISTS: another effect at the receiver had this effect_key, perhaps in
+   * another project. Nothing was stored.
+   *
+   * @generated from enum value: ERROR_REASON_EFFECT_KEY_TAKEN = 20;
+   */
+  EFFECT_KEY_TAKEN = 20,
 
   /**
    * NOT_FOUND.
    *
-   * @generated from enum value: ERROR_REASON_JOB_NOT_FOUND = 30;
+   * @generated from enum value: ERROR_REASON_JOB_NOT_FOUND = 21;
    */
-  JOB_NOT_FOUND = 30,
+  JOB_NOT_FOUND = 21,
 
   /**
    * NOT_FOUND.
    *
-   * @generated from enum value: ERROR_REASON_SCHEDULE_NOT_FOUND = 31;
+   * @generated from enum value: ERROR_REASON_SCHEDULE_NOT_FOUND = 22;
    */
-  SCHEDULE_NOT_FOUND = 31,
+  SCHEDULE_NOT_FOUND = 22,
 
   /**
    * NOT_FOUND.
    *
-   * @generated from enum value: ERROR_REASON_CONNECTION_NOT_FOUND = 32;
+   * @generated from enum value: ERROR_REASON_CONNECTION_NOT_FOUND = 23;
    */
-  CONNECTION_NOT_FOUND = 32,
+  CONNECTION_NOT_FOUND = 23,
 
   /**
    * NOT_FOUND: no such login, its time is over, or it has ended. Log in again.
    *
-   * @generated from enum value: ERROR_REASON_OAUTH_LOGIN_NOT_FOUND = 33;
+   * @generated from enum value: ERROR_REASON_OAUTH_LOGIN_NOT_FOUND = 24;
    */
-  OAUTH_LOGIN_NOT_FOUND = 33,
+  OAUTH_LOGIN_NOT_FOUND = 24,
 
   /**
    * NOT_FOUND: no such API key in a project that the caller may work in.
    *
-   * @generated from enum value: ERROR_REASON_API_KEY_NOT_FOUND = 34;
+   * @generated from enum value: ERROR_REASON_API_KEY_NOT_FOUND = 25;
    */
-  API_KEY_NOT_FOUND = 34,
+  API_KEY_NOT_FOUND = 25,
 
   /**
    * NOT_FOUND.
    *
-   * @generated from enum value: ERROR_REASON_PROJECT_NOT_FOUND = 35;
+   * @generated from enum value: ERROR_REASON_PROJECT_NOT_FOUND = 26;
    */
-  PROJECT_NOT_FOUND = 35,
+  PROJECT_NOT_FOUND = 26,
 
   /**
-   * FAILED_PRECONDITION: not possible in the job's present state.
+   * FAILED_PRECONDITION: not possible in the job's present state. state_conflict has the
+   * states in which it is, never the present one.
    *
-   * @generated from enum value: ERROR_REASON_JOB_STATE = 40;
+   * @generated from enum value: ERROR_REASON_JOB_STATE = 27;
    */
-  JOB_STATE = 40,
+  JOB_STATE = 27,
 
   /**
-   * FAILED_PRECONDITION: the connection was deleted, or has no credential.
+   * FAILED_PRECONDITION: the connection was deleted, or this server does not have its
+   * connector. One that has no credential takes jobs, which wait for it.
    *
-   * @generated from enum value: ERROR_REASON_CONNECTION_DISABLED = 41;
+   * @generated from enum value: ERROR_REASON_CONNECTION_DISABLED = 28;
    */
-  CONNECTION_DISABLED = 41,
+  CONNECTION_DISABLED = 28,
 
   /**
    * FAILED_PRECONDITION: jobs that have not ended use the connection.
    *
-   * @generated from enum value: ERROR_REASON_CONNECTION_IN_USE = 42;
+   * @generated from enum value: ERROR_REASON_CONNECTION_IN_USE = 29;
    */
-  CONNECTION_IN_USE = 42,
+  CONNECTION_IN_USE = 29,
 
   /**
    * FAILED_PRECONDITION: the new credential belongs to another account.
    *
-   * @generated from enum value: ERROR_REASON_IDENTITY_MISMATCH = 43;
+   * @generated from enum value: ERROR_REASON_IDENTITY_MISMATCH = 30;
    */
-  IDENTITY_MISMATCH = 43,
+  IDENTITY_MISMATCH = 30,
 
   /**
    * FAILED_PRECONDITION: the database may be a copy or an old state; nothing is
-   * sent until an operator has released it. No RPC of this version fails with
-   * it: jobs are stored, read and changed as ever.
+   * sent or erased until an operator has released it. DeleteJob and EraseProject alone
+   * fail with it: jobs are stored, read and changed as ever.
    *
-   * @generated from enum value: ERROR_REASON_QUARANTINED = 44;
+   * @generated from enum value: ERROR_REASON_QUARANTINED = 31;
    */
-  QUARANTINED = 44,
+  QUARANTINED = 31,
 
   /**
    * FAILED_PRECONDITION: the platform refused the login. Log in again.
    *
-   * @generated from enum value: ERROR_REASON_OAUTH_REFUSED = 45;
+   * @generated from enum value: ERROR_REASON_OAUTH_REFUSED = 32;
    */
-  OAUTH_REFUSED = 45,
+  OAUTH_REFUSED = 32,
 
   /**
    * FAILED_PRECONDITION: the server seals with a key that its key file no longer names
    * first; restart it.
    *
-   * @generated from enum value: ERROR_REASON_SEALING_KEY_OUTDATED = 46;
+   * @generated from enum value: ERROR_REASON_SEALING_KEY_OUTDATED = 33;
    */
-  SEALING_KEY_OUTDATED = 46,
+  SEALING_KEY_OUTDATED = 33,
 
   /**
    * FAILED_PRECONDITION: the connection's stored credential does not open. Either the
@@ -381,49 +456,113 @@ export enum ErrorReason {
    * credential is stored on the connection. The operator has to restore the row, or make a
    * new connection.
    *
-   * @generated from enum value: ERROR_REASON_CREDENTIAL_UNSEALABLE = 47;
+   * @generated from enum value: ERROR_REASON_CREDENTIAL_UNSEALABLE = 34;
    */
-  CREDENTIAL_UNSEALABLE = 47,
+  CREDENTIAL_UNSEALABLE = 34,
 
   /**
    * FAILED_PRECONDITION: what came back from a login is not the login's: it came to
    * another redirect URL, or from another issuer. The code was sent nowhere. Log in again;
    * if it stays so, the operator's OAuth apps need another redirect URL or issuer.
    *
-   * @generated from enum value: ERROR_REASON_OAUTH_MISMATCH = 48;
+   * @generated from enum value: ERROR_REASON_OAUTH_MISMATCH = 35;
    */
-  OAUTH_MISMATCH = 48,
+  OAUTH_MISMATCH = 35,
 
   /**
    * FAILED_PRECONDITION: the clock of the database has changed, and nothing proves the new
-   * time yet, so that nothing is decided by it. The call may be repeated; GetStats says in
-   * clock_doubt what is doubted.
+   * time yet. Only a call that removes something because its time is over fails with it;
+   * repeat it later. GetStats says in clock_doubt what is doubted.
    *
-   * @generated from enum value: ERROR_REASON_CLOCK_DOUBTED = 49;
+   * @generated from enum value: ERROR_REASON_CLOCK_DOUBTED = 36;
    */
-  CLOCK_DOUBTED = 49,
+  CLOCK_DOUBTED = 36,
+
+  /**
+   * FAILED_PRECONDITION: DECISION_RESEND while the last attempt may still act. RetryInfo
+   * says for how long; Job.resend_allowed_time has the time.
+   *
+   * @generated from enum value: ERROR_REASON_FENCE_NOT_PASSED = 37;
+   */
+  FENCE_NOT_PASSED = 37,
+
+  /**
+   * FAILED_PRECONDITION: RetryJob of a reply whose predecessor (metadata "job_id") ended
+   * without success. Retry that one first.
+   *
+   * @generated from enum value: ERROR_REASON_PREDECESSOR_ENDED = 38;
+   */
+  PREDECESSOR_ENDED = 38,
+
+  /**
+   * FAILED_PRECONDITION: the job has used up every attempt that it can have (metadata
+   * "limit"). Schedule a new one.
+   *
+   * @generated from enum value: ERROR_REASON_ATTEMPTS_EXHAUSTED = 39;
+   */
+  ATTEMPTS_EXHAUSTED = 39,
+
+  /**
+   * FAILED_PRECONDITION: RetryJob of a job of which an attempt turned out to be under way at
+   * the platform after its end. Wait until that is settled.
+   *
+   * @generated from enum value: ERROR_REASON_ATTEMPT_UNDER_WAY = 40;
+   */
+  ATTEMPT_UNDER_WAY = 40,
+
+  /**
+   * FAILED_PRECONDITION: as many jobs as may (metadata "limit") wait for the job that is
+   * replied to. Nothing was stored.
+   *
+   * @generated from enum value: ERROR_REASON_TOO_MANY_REPLIES = 41;
+   */
+  TOO_MANY_REPLIES = 41,
+
+  /**
+   * FAILED_PRECONDITION: the job ended less than an hour ago, and cannot be erased yet.
+   * RetryInfo says for how long; metadata "delete_allowed_time" has the time.
+   *
+   * @generated from enum value: ERROR_REASON_RETENTION_NOT_REACHED = 42;
+   */
+  RETENTION_NOT_REACHED = 42,
+
+  /**
+   * FAILED_PRECONDITION: a job that replies to this one is there (metadata
+   * "reply_job_id"), and needs it. Erase that one first.
+   *
+   * @generated from enum value: ERROR_REASON_JOB_HAS_REPLIES = 43;
+   */
+  JOB_HAS_REPLIES = 43,
+
+  /**
+   * FAILED_PRECONDITION: an API key of the project is live, so that its holder may go on.
+   * Revoke it first.
+   *
+   * @generated from enum value: ERROR_REASON_PROJECT_IN_USE = 44;
+   */
+  PROJECT_IN_USE = 44,
 
   /**
    * ABORTED: changed since it was read; read again and decide again.
    *
-   * @generated from enum value: ERROR_REASON_ETAG_MISMATCH = 50;
+   * @generated from enum value: ERROR_REASON_ETAG_MISMATCH = 45;
    */
-  ETAG_MISMATCH = 50,
+  ETAG_MISMATCH = 45,
 
   /**
-   * ABORTED: a login came to no end, and its code is used up. Log in again.
+   * ABORTED: a login did not complete, and its code is used up. Log in again.
    *
-   * @generated from enum value: ERROR_REASON_OAUTH_UNFINISHED = 51;
+   * @generated from enum value: ERROR_REASON_OAUTH_UNFINISHED = 46;
    */
-  OAUTH_UNFINISHED = 51,
+  OAUTH_UNFINISHED = 46,
 
   /**
    * OUT_OF_RANGE: the cursor is older than the events that are kept, or was given
    * before the database was restored.
    *
-   * @generated from enum value: ERROR_REASON_CURSOR_EXPIRED = 60;
+   * @generated from enum value: ERROR_REASON_CURSOR_EXPIRED = 47;
    */
-  CURSOR_EXPIRED = 60,
+  CURSOR_EXPIRED = 47,
 
   /**
    * RESOURCE_EXHAUSTED: a quota of the project is used up; metadata "quota" names it,
@@ -431,32 +570,32 @@ export enum ErrorReason {
    * idempotency key is bound already is answered as ever. RetryInfo is there where
    * time helps. Without "quota": too many measurements are asked for concurrently.
    *
-   * @generated from enum value: ERROR_REASON_QUOTA_EXCEEDED = 70;
+   * @generated from enum value: ERROR_REASON_QUOTA_EXCEEDED = 48;
    */
-  QUOTA_EXCEEDED = 70,
+  QUOTA_EXCEEDED = 48,
 
   /**
    * RESOURCE_EXHAUSTED: too many open streams of this project.
    *
-   * @generated from enum value: ERROR_REASON_TOO_MANY_STREAMS = 71;
+   * @generated from enum value: ERROR_REASON_TOO_MANY_STREAMS = 49;
    */
-  TOO_MANY_STREAMS = 71,
+  TOO_MANY_STREAMS = 49,
 
   /**
    * RESOURCE_EXHAUSTED: the request has more bytes than the server reads.
    *
-   * @generated from enum value: ERROR_REASON_REQUEST_TOO_LARGE = 72;
+   * @generated from enum value: ERROR_REASON_REQUEST_TOO_LARGE = 50;
    */
-  REQUEST_TOO_LARGE = 72,
+  REQUEST_TOO_LARGE = 50,
 
   /**
    * RESOURCE_EXHAUSTED: the server works on as many bytes of requests as it may,
    * and none became free in time. Nothing of the request was handled: repeat it
    * unchanged, with back-off.
    *
-   * @generated from enum value: ERROR_REASON_SERVER_BUSY = 73;
+   * @generated from enum value: ERROR_REASON_SERVER_BUSY = 51;
    */
-  SERVER_BUSY = 73,
+  SERVER_BUSY = 51,
 
   /**
    * RESOURCE_EXHAUSTED: calls come faster than allowed; RetryInfo says when the next
@@ -465,44 +604,60 @@ export enum ErrorReason {
    * server has not seen the present key before; a right one passes if it is repeated.
    * Nothing was done.
    *
-   * @generated from enum value: ERROR_REASON_TOO_MANY_CALLS = 74;
+   * @generated from enum value: ERROR_REASON_TOO_MANY_CALLS = 52;
    */
-  TOO_MANY_CALLS = 74,
+  TOO_MANY_CALLS = 52,
 
   /**
    * UNAVAILABLE: repeat with back-off.
    *
-   * @generated from enum value: ERROR_REASON_STORE_UNAVAILABLE = 80;
+   * @generated from enum value: ERROR_REASON_STORE_UNAVAILABLE = 53;
    */
-  STORE_UNAVAILABLE = 80,
+  STORE_UNAVAILABLE = 53,
 
   /**
    * UNAVAILABLE: repeat, on another server if there is one.
    *
-   * @generated from enum value: ERROR_REASON_SHUTTING_DOWN = 81;
+   * @generated from enum value: ERROR_REASON_SHUTTING_DOWN = 54;
    */
-  SHUTTING_DOWN = 81,
+  SHUTTING_DOWN = 54,
+
+  /**
+   * UNAVAILABLE: the platform could not be asked whose account a credential is (metadata
+   * "connection_id"). Nothing was changed; RetryInfo says when to repeat the call.
+   *
+   * @generated from enum value: ERROR_REASON_PLATFORM_UNAVAILABLE = 55;
+   */
+  PLATFORM_UNAVAILABLE = 55,
+
+  /**
+   * UNAVAILABLE: a connector of the operator's own cannot be asked now. Nothing was
+   * changed; RetryInfo says when to repeat the call.
+   *
+   * @generated from enum value: ERROR_REASON_CONNECTOR_UNAVAILABLE = 56;
+   */
+  CONNECTOR_UNAVAILABLE = 56,
 
   /**
    * PERMISSION_DENIED: the API key lacks the scope that metadata "scope" names.
    *
-   * @generated from enum value: ERROR_REASON_SCOPE_MISSING = 90;
+   * @generated from enum value: ERROR_REASON_SCOPE_MISSING = 57;
    */
-  SCOPE_MISSING = 90,
-
-  /**
-   * UNAUTHENTICATED: no API key, or one that is not known.
-   *
-   * @generated from enum value: ERROR_REASON_CREDENTIAL_INVALID = 91;
-   */
-  CREDENTIAL_INVALID = 91,
+  SCOPE_MISSING = 57,
 
   /**
    * PERMISSION_DENIED: only the operator may do this.
    *
-   * @generated from enum value: ERROR_REASON_OPERATOR_REQUIRED = 92;
+   * @generated from enum value: ERROR_REASON_OPERATOR_REQUIRED = 58;
    */
-  OPERATOR_REQUIRED = 92,
+  OPERATOR_REQUIRED = 58,
+
+  /**
+   * UNAUTHENTICATED: no API key, or one that is not known.
+   *
+   * @generated from enum value: ERROR_REASON_CREDENTIAL_INVALID = 59;
+   */
+  CREDENTIAL_INVALID = 59,
 }
 
 /**

@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file fireonce/v1/event.proto.
  */
 export const file_fireonce_v1_event: GenFile = /*@__PURE__*/
-  fileDesc("ChdmaXJlb25jZS92MS9ldmVudC5wcm90bxILZmlyZW9uY2UudjEisAEKCEpvYkV2ZW50Eg4KBmN1cnNvchgBIAEoCRIuCgpldmVudF90aW1lGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgtqb2JfY2hhbmdlZBgDIAEoCzIXLmZpcmVvbmNlLnYxLkpvYkNoYW5nZWRIABIrCgloZWFydGJlYXQYBCABKAsyFi5maXJlb25jZS52MS5IZWFydGJlYXRIAEIHCgVldmVudCKfAgoKSm9iQ2hhbmdlZBIOCgZqb2JfaWQYASABKAkSEAoIc2VxdWVuY2UYAiABKAMSKAoJb2xkX3N0YXRlGAMgASgOMhUuZmlyZW9uY2UudjEuSm9iU3RhdGUSKAoJbmV3X3N0YXRlGAQgASgOMhUuZmlyZW9uY2UudjEuSm9iU3RhdGUSJgoFY2F1c2UYBSABKA4yFy5maXJlb25jZS52MS5FdmVudENhdXNlEg0KBWFjdG9yGAYgASgJEg4KBnJlYXNvbhgHIAEoCRIOCgZkZXRhaWwYCCABKAkSJQoHYXR0ZW1wdBgJIAEoCzIULmZpcmVvbmNlLnYxLkF0dGVtcHQSHQoDam9iGAogASgLMhAuZmlyZW9uY2UudjEuSm9iIjwKCUhlYXJ0YmVhdBIvCgtzZXJ2ZXJfdGltZRgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAq+AQKCkV2ZW50Q2F1c2USGwoXRVZFTlRfQ0FVU0VfVU5TUEVDSUZJRUQQABIZChVFVkVOVF9DQVVTRV9TVUJNSVRURUQQARIXChNFVkVOVF9DQVVTRV9DTEFJTUVEEAISFQoRRVZFTlRfQ0FVU0VfQVJNRUQQAxIYChRFVkVOVF9DQVVTRV9BTlNXRVJFRBAEEhsKF0VWRU5UX0NBVVNFX05PVF9TVEFSVEVEEAUSHQoZRVZFTlRfQ0FVU0VfTEVBU0VfRVhQSVJFRBAGEhwKGEVWRU5UX0NBVVNFX0ZFTkNFX1BBU1NFRBAHEhsKF0VWRU5UX0NBVVNFX1dJTkRPV19PVkVSEAgSFgoSRVZFTlRfQ0FVU0VfTE9PS0VEEAkSFgoSRVZFTlRfQ0FVU0VfUE9MTEVEEAoSFgoSRVZFTlRfQ0FVU0VfUE9MSUNZEAsSHQoZRVZFTlRfQ0FVU0VfTEFURV9FVklERU5DRRAMEiAKHEVWRU5UX0NBVVNFX0NBTkNFTF9SRVFVRVNURUQQDRIYChRFVkVOVF9DQVVTRV9SRVNPTFZFRBAOEh8KG0VWRU5UX0NBVVNFX1JFVFJZX1JFUVVFU1RFRBAPEhsKF0VWRU5UX0NBVVNFX1JFU0NIRURVTEVEEBASFwoTRVZFTlRfQ0FVU0VfUlVOX05PVxAREhcKE0VWRU5UX0NBVVNFX1VQREFURUQQEhIlCiFFVkVOVF9DQVVTRV9EVVBMSUNBVEVfRUZGRUNUX1NFRU4QExIYChRFVkVOVF9DQVVTRV9SRVNUT1JFRBAUEh0KGUVWRU5UX0NBVVNFX0VGRkVDVF9TSEFSRUQQFUKjAQoPY29tLmZpcmVvbmNlLnYxQgpFdmVudFByb3RvUAFaN2dpdGh1Yi5jb20vZmlyZW9uY2UvZmlyZW9uY2UvZ2VuL2ZpcmVvbmNlL3YxO2ZpcmVvbmNldjGiAgNGWFiqAgtGaXJlb25jZS5WMcoCC0ZpcmVvbmNlXFYx4gIXRmlyZW9uY2VcVjFcR1BCTWV0YWRhdGHqAgxGaXJlb25jZTo6VjFiBnByb3RvMw", [file_fireonce_v1_job, file_google_protobuf_timestamp]);
+  fileDesc("ChdmaXJlb25jZS92MS9ldmVudC5wcm90bxILZmlyZW9uY2UudjEisAEKCEpvYkV2ZW50Eg4KBmN1cnNvchgBIAEoCRIuCgpldmVudF90aW1lGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgtqb2JfY2hhbmdlZBgDIAEoCzIXLmZpcmVvbmNlLnYxLkpvYkNoYW5nZWRIABIrCgloZWFydGJlYXQYBCABKAsyFi5maXJlb25jZS52MS5IZWFydGJlYXRIAEIHCgVldmVudCK5AgoKSm9iQ2hhbmdlZBIOCgZqb2JfaWQYASABKAkSEAoIc2VxdWVuY2UYAiABKAMSKAoJb2xkX3N0YXRlGAMgASgOMhUuZmlyZW9uY2UudjEuSm9iU3RhdGUSKAoJbmV3X3N0YXRlGAQgASgOMhUuZmlyZW9uY2UudjEuSm9iU3RhdGUSJgoFY2F1c2UYBSABKA4yFy5maXJlb25jZS52MS5FdmVudENhdXNlEg0KBWFjdG9yGAYgASgJEg4KBnJlYXNvbhgHIAEoCRIOCgZkZXRhaWwYCCABKAkSJQoHYXR0ZW1wdBgJIAEoCzIULmZpcmVvbmNlLnYxLkF0dGVtcHQSHQoDam9iGAogASgLMhAuZmlyZW9uY2UudjEuSm9iEhgKEGNvbnRlbnRfd2l0aGhlbGQYCyABKAgiPAoJSGVhcnRiZWF0Ei8KC3NlcnZlcl90aW1lGAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCq4BQoKRXZlbnRDYXVzZRIbChdFVkVOVF9DQVVTRV9VTlNQRUNJRklFRBAAEhkKFUVWRU5UX0NBVVNFX1NVQk1JVFRFRBABEhcKE0VWRU5UX0NBVVNFX0NMQUlNRUQQAhIVChFFVkVOVF9DQVVTRV9BUk1FRBADEhgKFEVWRU5UX0NBVVNFX0FOU1dFUkVEEAQSGwoXRVZFTlRfQ0FVU0VfTk9UX1NUQVJURUQQBRIdChlFVkVOVF9DQVVTRV9MRUFTRV9FWFBJUkVEEAYSHAoYRVZFTlRfQ0FVU0VfRkVOQ0VfUEFTU0VEEAcSGwoXRVZFTlRfQ0FVU0VfV0lORE9XX09WRVIQCBIWChJFVkVOVF9DQVVTRV9MT09LRUQQCRIWChJFVkVOVF9DQVVTRV9QT0xMRUQQChIWChJFVkVOVF9DQVVTRV9QT0xJQ1kQCxIdChlFVkVOVF9DQVVTRV9MQVRFX0VWSURFTkNFEAwSIAocRVZFTlRfQ0FVU0VfQ0FOQ0VMX1JFUVVFU1RFRBANEhgKFEVWRU5UX0NBVVNFX1JFU09MVkVEEA4SHwobRVZFTlRfQ0FVU0VfUkVUUllfUkVRVUVTVEVEEA8SGwoXRVZFTlRfQ0FVU0VfUkVTQ0hFRFVMRUQQEBIXChNFVkVOVF9DQVVTRV9SVU5fTk9XEBESFwoTRVZFTlRfQ0FVU0VfVVBEQVRFRBASEiUKIUVWRU5UX0NBVVNFX0RVUExJQ0FURV9FRkZFQ1RfU0VFThATEhgKFEVWRU5UX0NBVVNFX1JFU1RPUkVEEBQSHQoZRVZFTlRfQ0FVU0VfRUZGRUNUX1NIQVJFRBAVEiEKHUVWRU5UX0NBVVNFX1BSRURFQ0VTU09SX0VOREVEEBYSGwoXRVZFTlRfQ0FVU0VfU0VOREVSX0xPU1QQF0KKAQoVaW8uZ2l0aHViLmZpcmVvbmNlLnYxQgpFdmVudFByb3RvUAFaMmdpdGh1Yi5jb20vZmlyZW9uY2UvZmlyZW9uY2UvY2xpZW50cy9nby9maXJlb25jZXYxogIDRk9YqgILRmlyZW9uY2UuVjHKAgtGaXJlb25jZVxWMeoCDEZpcmVvbmNlOjpWMWIGcHJvdG8z", [file_fireonce_v1_job, file_google_protobuf_timestamp]);
 
 /**
  * One entry of a project's event log.
@@ -48,7 +48,7 @@ export type JobEvent = Message<"fireonce.v1.JobEvent"> & {
     case: "jobChanged";
   } | {
     /**
-     * Sent at once when the stream opens and then at least every 15 s, so that
+     * Sent immediately when the stream opens and then at least every 15 s, so that
      * proxies keep the connection and the client can tell silence from death.
      * Its cursor may be stored like any other.
      *
@@ -122,7 +122,7 @@ export type JobChanged = Message<"fireonce.v1.JobChanged"> & {
 
   /**
    * What happened, in a sentence fit for a person. Not for programs: its wording
-   * may change.
+   * may change. Left out without the scope payloads:read.
    *
    * @generated from field: string detail = 8;
    */
@@ -142,6 +142,14 @@ export type JobChanged = Message<"fireonce.v1.JobChanged"> & {
    * @generated from field: fireonce.v1.Job job = 10;
    */
   job?: Job;
+
+  /**
+   * True: fields of this message that need the scope payloads:read were left out, because
+   * the caller lacks it.
+   *
+   * @generated from field: bool content_withheld = 11;
+   */
+  contentWithheld: boolean;
 };
 
 /**
@@ -333,6 +341,23 @@ export enum EventCause {
    * @generated from enum value: EVENT_CAUSE_EFFECT_SHARED = 21;
    */
   EFFECT_SHARED = 21,
+
+  /**
+   * The job that this one replies to ended without success (FAILED, CANCELED or
+   * EXPIRED): this one is CANCELED. RetryJob takes it up again once that job goes on.
+   *
+   * @generated from enum value: EVENT_CAUSE_PREDECESSOR_ENDED = 22;
+   */
+  PREDECESSOR_ENDED = 22,
+
+  /**
+   * The server that was sending the job is gone, or has lost its session with the
+   * database: SENDING became AMBIGUOUS before the attempt's fence, which stays as it
+   * was. A server that is alive all the same still settles its attempt.
+   *
+   * @generated from enum value: EVENT_CAUSE_SENDER_LOST = 23;
+   */
+  SENDER_LOST = 23,
 }
 
 /**

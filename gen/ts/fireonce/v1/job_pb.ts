@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file fireonce/v1/job.proto.
  */
 export const file_fireonce_v1_job: GenFile = /*@__PURE__*/
-  fileDesc("ChVmaXJlb25jZS92MS9qb2IucHJvdG8SC2ZpcmVvbmNlLnYxIvsJCgNKb2ISDgoGam9iX2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSFwoPaWRlbXBvdGVuY3lfa2V5GAMgASgJEhUKDWNvbm5lY3Rpb25faWQYBCABKAkSJQoHcGF5bG9hZBgFIAEoCzIULmZpcmVvbmNlLnYxLlBheWxvYWQSMQoNc2NoZWR1bGVkX2ZvchgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoMc3RhcnRfd2luZG93GAcgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEjIKDnN0YXJ0X2RlYWRsaW5lGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIRCgl0aW1lX3pvbmUYCSABKAkSLgoMcmV0cnlfcG9saWN5GAogASgLMhguZmlyZW9uY2UudjEuUmV0cnlQb2xpY3kSNgoQYW1iaWd1aXR5X3BvbGljeRgLIAEoDjIcLmZpcmVvbmNlLnYxLkFtYmlndWl0eVBvbGljeRIsCgZsYWJlbHMYDCADKAsyHC5maXJlb25jZS52MS5Kb2IuTGFiZWxzRW50cnkSFwoPcmVwbHlfdG9fam9iX2lkGA0gASgJEhMKC3NjaGVkdWxlX2lkGA4gASgJEiQKBXN0YXRlGA8gASgOMhUuZmlyZW9uY2UudjEuSm9iU3RhdGUSLgoMZWZmZWN0X2NsYXNzGBAgASgOMhguZmlyZW9uY2UudjEuRWZmZWN0Q2xhc3MSNQoRbmV4dF9hdHRlbXB0X3RpbWUYESABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjIKDm5leHRfbG9va190aW1lGBIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIVCg1hdHRlbXB0X2NvdW50GBMgASgFEhUKDWZhaWx1cmVfY291bnQYFCABKAUSDQoFcm91bmQYFSABKAUSKgoMbGFzdF9hdHRlbXB0GBYgASgLMhQuZmlyZW9uY2UudjEuQXR0ZW1wdBIpCgpsYXN0X2Vycm9yGBcgASgLMhUuZmlyZW9uY2UudjEuSm9iRXJyb3ISIwoGZWZmZWN0GBggASgLMhMuZmlyZW9uY2UudjEuRWZmZWN0EisKCnJlc29sdXRpb24YGSABKAsyFy5maXJlb25jZS52MS5SZXNvbHV0aW9uEhYKDmJsb2NrZWRfcmVhc29uGBogASgJEjcKE2NhbmNlbF9yZXF1ZXN0X3RpbWUYGyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2NyZWF0ZV90aW1lGBwgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgt1cGRhdGVfdGltZRgdIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLAoIZW5kX3RpbWUYHiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjMKD2tleV9leHBpcmVfdGltZRgfIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIc2VxdWVuY2UYICABKAMSDAoEZXRhZxghIAEoCRotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIrcBCgtSZXRyeVBvbGljeRIUCgxtYXhfYXR0ZW1wdHMYASABKAUSLgoLbWluX2JhY2tvZmYYAiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SLgoLbWF4X2JhY2tvZmYYAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SMgoPYXR0ZW1wdF90aW1lb3V0GAQgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIoIBCghKb2JFcnJvchImCgRraW5kGAEgASgOMhguZmlyZW9uY2UudjEuRmFpbHVyZUtpbmQSDwoHbWVzc2FnZRgCIAEoCRITCgtodHRwX3N0YXR1cxgDIAEoBRIoCgR0aW1lGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCL2AwoHQXR0ZW1wdBIOCgZudW1iZXIYASABKAUSDQoFcm91bmQYAiABKAUSDgoGd29ya2VyGAMgASgJEi4KCmNsYWltX3RpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2ludGVudF90aW1lGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIxCg1zZW5kX2RlYWRsaW5lGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIzCg9hbnN3ZXJfZGVhZGxpbmUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhcKD3JlcXVlc3Rfd3JpdHRlbhgIIAEoCBIsCghlbmRfdGltZRgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLAoHb3V0Y29tZRgKIAEoDjIbLmZpcmVvbmNlLnYxLkF0dGVtcHRPdXRjb21lEi4KDGZhaWx1cmVfa2luZBgLIAEoDjIYLmZpcmVvbmNlLnYxLkZhaWx1cmVLaW5kEhUKDWVycm9yX21lc3NhZ2UYDCABKAkSEwoLaHR0cF9zdGF0dXMYDSABKAUSDgoGaGFuZGxlGA4gASgJEhIKCmVmZmVjdF9rZXkYDyABKAki3AIKC09ic2VydmF0aW9uEg8KB2F0dGVtcHQYASABKAUSKAoEdGltZRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMQoHdmVyZGljdBgDIAEoDjIgLmZpcmVvbmNlLnYxLk9ic2VydmF0aW9uLlZlcmRpY3QSEAoIY29tcGxldGUYBCABKAgSDgoGZGV0YWlsGAUgASgJEhMKC2V4dGVybmFsX2lkGAYgASgJEhQKDGV4dGVybmFsX3VybBgHIAEoCSKRAQoHVmVyZGljdBIXChNWRVJESUNUX1VOU1BFQ0lGSUVEEAASEwoPVkVSRElDVF9QUkVTRU5UEAESEgoOVkVSRElDVF9BQlNFTlQQAhIYChRWRVJESUNUX0lOQ09OQ0xVU0lWRRADEhYKElZFUkRJQ1RfQ0FORElEQVRFUxAEEhIKDlZFUkRJQ1RfSEFORExFEAUiwQIKBkVmZmVjdBITCgtleHRlcm5hbF9pZBgBIAEoCRIUCgxleHRlcm5hbF91cmwYAiABKAkSLwoLZWZmZWN0X3RpbWUYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEigKBXByb29mGAQgASgOMhkuZmlyZW9uY2UudjEuRWZmZWN0LlByb29mEg8KB2F0dGVtcHQYBSABKAUSGgoSc2hhcmVkX3dpdGhfam9iX2lkGAYgASgJIoMBCgVQcm9vZhIVChFQUk9PRl9VTlNQRUNJRklFRBAAEhIKDlBST09GX1JFU1BPTlNFEAESEgoOUFJPT0ZfT0JTRVJWRUQQAhIUChBQUk9PRl9LRVlfUkVQTEFZEAMSEgoOUFJPT0ZfT1BFUkFUT1IQBBIRCg1QUk9PRl9BU1NVTUVEEAUiiQIKClJlc29sdXRpb24SMgoIZGVjaXNpb24YASABKA4yIC5maXJlb25jZS52MS5SZXNvbHV0aW9uLkRlY2lzaW9uEg0KBWFjdG9yGAIgASgJEgwKBG5vdGUYAyABKAkSMAoMcmVzb2x2ZV90aW1lGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJ4CghEZWNpc2lvbhIYChRERUNJU0lPTl9VTlNQRUNJRklFRBAAEhEKDURFQ0lTSU9OX1NFTlQQARIVChFERUNJU0lPTl9OT1RfU0VOVBACEhMKD0RFQ0lTSU9OX1JFU0VORBADEhMKD0RFQ0lTSU9OX0NBTkNFTBAEKrMCCghKb2JTdGF0ZRIZChVKT0JfU1RBVEVfVU5TUEVDSUZJRUQQABIXChNKT0JfU1RBVEVfU0NIRURVTEVEEAESFQoRSk9CX1NUQVRFX0NMQUlNRUQQAhIVChFKT0JfU1RBVEVfU0VORElORxADEhYKEkpPQl9TVEFURV9BQ0NFUFRFRBAEEhcKE0pPQl9TVEFURV9BTUJJR1VPVVMQBRIWChJKT0JfU1RBVEVfUkVUUllJTkcQBhIeChpKT0JfU1RBVEVfTkVFRFNfUkVTT0xVVElPThAHEhcKE0pPQl9TVEFURV9TVUNDRUVERUQQCBIUChBKT0JfU1RBVEVfRkFJTEVEEAkSFgoSSk9CX1NUQVRFX0NBTkNFTEVEEAoSFQoRSk9CX1NUQVRFX0VYUElSRUQQCyqzAgoLRmFpbHVyZUtpbmQSHAoYRkFJTFVSRV9LSU5EX1VOU1BFQ0lGSUVEEAASFQoRRkFJTFVSRV9LSU5EX0FVVEgQARIaChZGQUlMVVJFX0tJTkRfUEVSTUFORU5UEAISHQoZRkFJTFVSRV9LSU5EX1JBVEVfTElNSVRFRBADEhoKFkZBSUxVUkVfS0lORF9UUkFOU0lFTlQQBBIaChZGQUlMVVJFX0tJTkRfQU1CSUdVT1VTEAUSHgoaRkFJTFVSRV9LSU5EX0VHUkVTU19ERU5JRUQQBhIjCh9GQUlMVVJFX0tJTkRfQVRURU1QVFNfRVhIQVVTVEVEEAcSHQoZRkFJTFVSRV9LSU5EX1dPUktFUl9DUkFTSBAIEhgKFEZBSUxVUkVfS0lORF9FWFBJUkVEEAkqkgEKC0VmZmVjdENsYXNzEhwKGEVGRkVDVF9DTEFTU19VTlNQRUNJRklFRBAAEhYKEkVGRkVDVF9DTEFTU19LRVlFRBABEhcKE0VGRkVDVF9DTEFTU19IQU5ETEUQAhIbChdFRkZFQ1RfQ0xBU1NfT0JTRVJWQUJMRRADEhcKE0VGRkVDVF9DTEFTU19PUEFRVUUQBCqNAQoPQW1iaWd1aXR5UG9saWN5EiAKHEFNQklHVUlUWV9QT0xJQ1lfVU5TUEVDSUZJRUQQABIZChVBTUJJR1VJVFlfUE9MSUNZX0hPTEQQARIgChxBTUJJR1VJVFlfUE9MSUNZX0FTU1VNRV9TRU5UEAISGwoXQU1CSUdVSVRZX1BPTElDWV9SRVNFTkQQAyqDAgoOQXR0ZW1wdE91dGNvbWUSHwobQVRURU1QVF9PVVRDT01FX1VOU1BFQ0lGSUVEEAASHQoZQVRURU1QVF9PVVRDT01FX1NVQ0NFRURFRBABEhwKGEFUVEVNUFRfT1VUQ09NRV9SRUpFQ1RFRBACEhwKGEFUVEVNUFRfT1VUQ09NRV9OT1RfU0VOVBADEhsKF0FUVEVNUFRfT1VUQ09NRV9VTktOT1dOEAQSHAoYQVRURU1QVF9PVVRDT01FX0FDQ0VQVEVEEAUSHgoaQVRURU1QVF9PVVRDT01FX1NVUEVSU0VERUQQBhIaChZBVFRFTVBUX09VVENPTUVfQUJTRU5UEAdCoQEKD2NvbS5maXJlb25jZS52MUIISm9iUHJvdG9QAVo3Z2l0aHViLmNvbS9maXJlb25jZS9maXJlb25jZS9nZW4vZmlyZW9uY2UvdjE7ZmlyZW9uY2V2MaICA0ZYWKoCC0ZpcmVvbmNlLlYxygILRmlyZW9uY2VcVjHiAhdGaXJlb25jZVxWMVxHUEJNZXRhZGF0YeoCDEZpcmVvbmNlOjpWMWIGcHJvdG8z", [file_fireonce_v1_payload, file_google_protobuf_duration, file_google_protobuf_timestamp]);
+  fileDesc("ChVmaXJlb25jZS92MS9qb2IucHJvdG8SC2ZpcmVvbmNlLnYxIpUMCgNKb2ISDgoGam9iX2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSFwoPaWRlbXBvdGVuY3lfa2V5GAMgASgJEhUKDWNvbm5lY3Rpb25faWQYBCABKAkSJQoHcGF5bG9hZBgFIAEoCzIULmZpcmVvbmNlLnYxLlBheWxvYWQSMQoNc2NoZWR1bGVfdGltZRgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoMc3RhcnRfd2luZG93GAcgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEjIKDnN0YXJ0X2RlYWRsaW5lGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIRCgl0aW1lX3pvbmUYCSABKAkSLgoMcmV0cnlfcG9saWN5GAogASgLMhguZmlyZW9uY2UudjEuUmV0cnlQb2xpY3kSNgoQYW1iaWd1aXR5X3BvbGljeRgLIAEoDjIcLmZpcmVvbmNlLnYxLkFtYmlndWl0eVBvbGljeRIsCgZsYWJlbHMYDCADKAsyHC5maXJlb25jZS52MS5Kb2IuTGFiZWxzRW50cnkSFwoPcmVwbHlfdG9fam9iX2lkGA0gASgJEhMKC3NjaGVkdWxlX2lkGA4gASgJEiQKBXN0YXRlGA8gASgOMhUuZmlyZW9uY2UudjEuSm9iU3RhdGUSLgoMZWZmZWN0X2NsYXNzGBAgASgOMhguZmlyZW9uY2UudjEuRWZmZWN0Q2xhc3MSNQoRbmV4dF9hdHRlbXB0X3RpbWUYESABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjIKDm5leHRfbG9va190aW1lGBIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIVCg1hdHRlbXB0X2NvdW50GBMgASgFEhUKDWZhaWx1cmVfY291bnQYFCABKAUSDQoFcm91bmQYFSABKAUSKgoMbGFzdF9hdHRlbXB0GBYgASgLMhQuZmlyZW9uY2UudjEuQXR0ZW1wdBIpCgpsYXN0X2Vycm9yGBcgASgLMhUuZmlyZW9uY2UudjEuSm9iRXJyb3ISIwoGZWZmZWN0GBggASgLMhMuZmlyZW9uY2UudjEuRWZmZWN0EisKCnJlc29sdXRpb24YGSABKAsyFy5maXJlb25jZS52MS5SZXNvbHV0aW9uEjcKE2NhbmNlbF9yZXF1ZXN0X3RpbWUYGiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2NyZWF0ZV90aW1lGBsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgt1cGRhdGVfdGltZRgcIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLAoIZW5kX3RpbWUYHSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjMKD2tleV9leHBpcmVfdGltZRgeIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIc2VxdWVuY2UYHyABKAMSDAoEZXRhZxggIAEoCRIuCgt3YWl0X3dpbmRvdxghIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIxCg13YWl0X2RlYWRsaW5lGCIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgplZmZlY3Rfa2V5GCMgASgJEjIKD2F0dGVtcHRfdGltZW91dBgkIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIyCg5ibG9ja2VkX3JlYXNvbhglIAEoCzIaLmZpcmVvbmNlLnYxLkJsb2NrZWRSZWFzb24SNwoTcmVzZW5kX2FsbG93ZWRfdGltZRgmIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASGAoQY29udGVudF93aXRoaGVsZBgnIAEoCBotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIvsCCg1CbG9ja2VkUmVhc29uEi0KBGtpbmQYASABKA4yHy5maXJlb25jZS52MS5CbG9ja2VkUmVhc29uLktpbmQSDwoHbWVzc2FnZRgCIAEoCRIOCgZqb2JfaWQYAyABKAkSLAoIZW5kX3RpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhgKEGNvbnRlbnRfd2l0aGhlbGQYBSABKAgi0QEKBEtpbmQSFAoQS0lORF9VTlNQRUNJRklFRBAAEhQKEEtJTkRfUVVBUkFOVElORUQQARIWChJLSU5EX0NMT0NLX0RPVUJURUQQAhIUChBLSU5EX1BSRURFQ0VTU09SEAMSGgoWS0lORF9DT05ORUNUSU9OX1BBVVNFRBAEEhMKD0tJTkRfQ1JFREVOVElBTBAFEhUKEUtJTkRfUkFURV9MSU1JVEVEEAYSFQoRS0lORF9TQU1FX0NPTlRFTlQQBxIQCgxLSU5EX1BVVF9PRkYQCCKDAQoLUmV0cnlQb2xpY3kSFAoMbWF4X2F0dGVtcHRzGAEgASgFEi4KC21pbl9iYWNrb2ZmGAIgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEi4KC21heF9iYWNrb2ZmGAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIpwBCghKb2JFcnJvchImCgRraW5kGAEgASgOMhguZmlyZW9uY2UudjEuRmFpbHVyZUtpbmQSDwoHbWVzc2FnZRgCIAEoCRITCgtodHRwX3N0YXR1cxgDIAEoBRIoCgR0aW1lGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIYChBjb250ZW50X3dpdGhoZWxkGAUgASgIIq4ECgdBdHRlbXB0Eg4KBm51bWJlchgBIAEoBRINCgVyb3VuZBgCIAEoBRIOCgZ3b3JrZXIYAyABKAkSLgoKY2xhaW1fdGltZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLaW50ZW50X3RpbWUYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjEKDXNlbmRfZGVhZGxpbmUYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjMKD2Fuc3dlcl9kZWFkbGluZRgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFwoPcmVxdWVzdF93cml0dGVuGAggASgIEiwKCGVuZF90aW1lGAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIsCgdvdXRjb21lGAogASgOMhsuZmlyZW9uY2UudjEuQXR0ZW1wdE91dGNvbWUSLgoMZmFpbHVyZV9raW5kGAsgASgOMhguZmlyZW9uY2UudjEuRmFpbHVyZUtpbmQSDgoGZGV0YWlsGAwgASgJEhMKC2h0dHBfc3RhdHVzGA0gASgFEg4KBmhhbmRsZRgOIAEoCRISCgplZmZlY3Rfa2V5GA8gASgJEiMKBmFuc3dlchgQIAEoCzITLmZpcmVvbmNlLnYxLkFuc3dlchIYChBjb250ZW50X3dpdGhoZWxkGBEgASgIIpsBCgZBbnN3ZXISEwoLaHR0cF9zdGF0dXMYASABKAUSKgoHaGVhZGVycxgCIAMoCzIZLmZpcmVvbmNlLnYxLkFuc3dlckhlYWRlchIMCgRib2R5GAMgASgJEhAKCGJvZHlfY3V0GAQgASgIEjAKDWJvZHlfb21pc3Npb24YBSABKA4yGS5maXJlb25jZS52MS5Cb2R5T21pc3Npb24iKwoMQW5zd2VySGVhZGVyEgwKBG5hbWUYASABKAkSDQoFdmFsdWUYAiABKAkihgMKC09ic2VydmF0aW9uEg8KB2F0dGVtcHQYASABKAUSKAoEdGltZRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMQoHdmVyZGljdBgDIAEoDjIgLmZpcmVvbmNlLnYxLk9ic2VydmF0aW9uLlZlcmRpY3QSEAoIY29tcGxldGUYBCABKAgSDgoGZGV0YWlsGAUgASgJEhMKC2V4dGVybmFsX2lkGAYgASgJEhQKDGV4dGVybmFsX3VybBgHIAEoCRIOCgZudW1iZXIYCCABKAUSGAoQY29udGVudF93aXRoaGVsZBgJIAEoCCKRAQoHVmVyZGljdBIXChNWRVJESUNUX1VOU1BFQ0lGSUVEEAASEwoPVkVSRElDVF9QUkVTRU5UEAESEgoOVkVSRElDVF9BQlNFTlQQAhIYChRWRVJESUNUX0lOQ09OQ0xVU0lWRRADEhYKElZFUkRJQ1RfQ0FORElEQVRFUxAEEhIKDlZFUkRJQ1RfSEFORExFEAUiwQIKBkVmZmVjdBITCgtleHRlcm5hbF9pZBgBIAEoCRIUCgxleHRlcm5hbF91cmwYAiABKAkSLwoLZWZmZWN0X3RpbWUYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEigKBXByb29mGAQgASgOMhkuZmlyZW9uY2UudjEuRWZmZWN0LlByb29mEg8KB2F0dGVtcHQYBSABKAUSGgoSc2hhcmVkX3dpdGhfam9iX2lkGAYgASgJIoMBCgVQcm9vZhIVChFQUk9PRl9VTlNQRUNJRklFRBAAEhIKDlBST09GX1JFU1BPTlNFEAESEgoOUFJPT0ZfT0JTRVJWRUQQAhIUChBQUk9PRl9LRVlfUkVQTEFZEAMSEgoOUFJPT0ZfT1BFUkFUT1IQBBIRCg1QUk9PRl9BU1NVTUVEEAUiiQIKClJlc29sdXRpb24SMgoIZGVjaXNpb24YASABKA4yIC5maXJlb25jZS52MS5SZXNvbHV0aW9uLkRlY2lzaW9uEg0KBWFjdG9yGAIgASgJEgwKBG5vdGUYAyABKAkSMAoMcmVzb2x2ZV90aW1lGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJ4CghEZWNpc2lvbhIYChRERUNJU0lPTl9VTlNQRUNJRklFRBAAEhEKDURFQ0lTSU9OX1NFTlQQARIVChFERUNJU0lPTl9OT1RfU0VOVBACEhMKD0RFQ0lTSU9OX1JFU0VORBADEhMKD0RFQ0lTSU9OX0NBTkNFTBAEIoQECglFcmFzZWRKb2ISDgoGam9iX2lkGAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSHgoWaWRlbXBvdGVuY3lfa2V5X2RpZ2VzdBgDIAEoDBIkCgVzdGF0ZRgEIAEoDjIVLmZpcmVvbmNlLnYxLkpvYlN0YXRlEi4KDGVmZmVjdF9jbGFzcxgFIAEoDjIYLmZpcmVvbmNlLnYxLkVmZmVjdENsYXNzEhUKDWF0dGVtcHRfY291bnQYBiABKAUSMQoNc2NoZWR1bGVfdGltZRgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLY3JlYXRlX3RpbWUYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKCGVuZF90aW1lGAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIoCgVwcm9vZhgKIAEoDjIZLmZpcmVvbmNlLnYxLkVmZmVjdC5Qcm9vZhIvCgtlZmZlY3RfdGltZRgLIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASGgoSZXh0ZXJuYWxfaWRfZGlnZXN0GAwgASgMEi4KCmVyYXNlX3RpbWUYDSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg0KBWFjdG9yGA4gASgJKrMCCghKb2JTdGF0ZRIZChVKT0JfU1RBVEVfVU5TUEVDSUZJRUQQABIXChNKT0JfU1RBVEVfU0NIRURVTEVEEAESFQoRSk9CX1NUQVRFX0NMQUlNRUQQAhIVChFKT0JfU1RBVEVfU0VORElORxADEhYKEkpPQl9TVEFURV9BQ0NFUFRFRBAEEhcKE0pPQl9TVEFURV9BTUJJR1VPVVMQBRIWChJKT0JfU1RBVEVfUkVUUllJTkcQBhIeChpKT0JfU1RBVEVfTkVFRFNfUkVTT0xVVElPThAHEhcKE0pPQl9TVEFURV9TVUNDRUVERUQQCBIUChBKT0JfU1RBVEVfRkFJTEVEEAkSFgoSSk9CX1NUQVRFX0NBTkNFTEVEEAoSFQoRSk9CX1NUQVRFX0VYUElSRUQQCyrXAgoLRmFpbHVyZUtpbmQSHAoYRkFJTFVSRV9LSU5EX1VOU1BFQ0lGSUVEEAASFQoRRkFJTFVSRV9LSU5EX0FVVEgQARIaChZGQUlMVVJFX0tJTkRfUEVSTUFORU5UEAISHQoZRkFJTFVSRV9LSU5EX1JBVEVfTElNSVRFRBADEhoKFkZBSUxVUkVfS0lORF9UUkFOU0lFTlQQBBIaChZGQUlMVVJFX0tJTkRfQU1CSUdVT1VTEAUSHgoaRkFJTFVSRV9LSU5EX0VHUkVTU19ERU5JRUQQBhIjCh9GQUlMVVJFX0tJTkRfQVRURU1QVFNfRVhIQVVTVEVEEAcSHQoZRkFJTFVSRV9LSU5EX1dPUktFUl9DUkFTSBAIEhgKFEZBSUxVUkVfS0lORF9FWFBJUkVEEAkSIgoeRkFJTFVSRV9LSU5EX1BSRURFQ0VTU09SX0VOREVEEAoqkgEKC0VmZmVjdENsYXNzEhwKGEVGRkVDVF9DTEFTU19VTlNQRUNJRklFRBAAEhYKEkVGRkVDVF9DTEFTU19LRVlFRBABEhcKE0VGRkVDVF9DTEFTU19IQU5ETEUQAhIbChdFRkZFQ1RfQ0xBU1NfT0JTRVJWQUJMRRADEhcKE0VGRkVDVF9DTEFTU19PUEFRVUUQBCqNAQoPQW1iaWd1aXR5UG9saWN5EiAKHEFNQklHVUlUWV9QT0xJQ1lfVU5TUEVDSUZJRUQQABIZChVBTUJJR1VJVFlfUE9MSUNZX0hPTEQQARIgChxBTUJJR1VJVFlfUE9MSUNZX0FTU1VNRV9TRU5UEAISGwoXQU1CSUdVSVRZX1BPTElDWV9SRVNFTkQQAyqDAgoOQXR0ZW1wdE91dGNvbWUSHwobQVRURU1QVF9PVVRDT01FX1VOU1BFQ0lGSUVEEAASHQoZQVRURU1QVF9PVVRDT01FX1NVQ0NFRURFRBABEhwKGEFUVEVNUFRfT1VUQ09NRV9SRUpFQ1RFRBACEhwKGEFUVEVNUFRfT1VUQ09NRV9OT1RfU0VOVBADEhsKF0FUVEVNUFRfT1VUQ09NRV9VTktOT1dOEAQSHAoYQVRURU1QVF9PVVRDT01FX0FDQ0VQVEVEEAUSHgoaQVRURU1QVF9PVVRDT01FX1NVUEVSU0VERUQQBhIaChZBVFRFTVBUX09VVENPTUVfQUJTRU5UEAcqYgoMQm9keU9taXNzaW9uEh0KGUJPRFlfT01JU1NJT05fVU5TUEVDSUZJRUQQABIYChRCT0RZX09NSVNTSU9OX0JJTkFSWRABEhkKFUJPRFlfT01JU1NJT05fRU5DT0RFRBACQogBChVpby5naXRodWIuZmlyZW9uY2UudjFCCEpvYlByb3RvUAFaMmdpdGh1Yi5jb20vZmlyZW9uY2UvZmlyZW9uY2UvY2xpZW50cy9nby9maXJlb25jZXYxogIDRk9YqgILRmlyZW9uY2UuVjHKAgtGaXJlb25jZVxWMeoCDEZpcmVvbmNlOjpWMWIGcHJvdG8z", [file_fireonce_v1_payload, file_google_protobuf_duration, file_google_protobuf_timestamp]);
 
 /**
  * One side effect at one time. All times have microseconds and come from the
@@ -50,7 +50,7 @@ export type Job = Message<"fireonce.v1.Job"> & {
   connectionId: string;
 
   /**
-   * Left out of lists and events.
+   * Left out of lists and events, and without the scope payloads:read.
    *
    * @generated from field: fireonce.v1.Payload payload = 5;
    */
@@ -60,9 +60,9 @@ export type Job = Message<"fireonce.v1.Job"> & {
    * Canonical time: UTC, truncated to microseconds. Use this value, never a
    * recomputed one, in later calls. Never changed by RunJobNow or a retry.
    *
-   * @generated from field: google.protobuf.Timestamp scheduled_for = 6;
+   * @generated from field: google.protobuf.Timestamp schedule_time = 6;
    */
-  scheduledFor?: Timestamp;
+  scheduleTime?: Timestamp;
 
   /**
    * How late the job may start.
@@ -72,20 +72,24 @@ export type Job = Message<"fireonce.v1.Job"> & {
   startWindow?: Duration;
 
   /**
-   * The job is not started after this; it becomes EXPIRED.
+   * The job is not started after this; it becomes EXPIRED. Unset until the job that it
+   * replies to has succeeded: the start window counts from the end of that job, or from
+   * this job's own time if that is later.
    *
    * @generated from field: google.protobuf.Timestamp start_deadline = 8;
    */
   startDeadline?: Timestamp;
 
   /**
-   * IANA name in which to show scheduled_for. Display only.
+   * IANA name in which to show schedule_time. Display only.
    *
    * @generated from field: string time_zone = 9;
    */
   timeZone: string;
 
   /**
+   * As it is in force: defaults are filled in.
+   *
    * @generated from field: fireonce.v1.RetryPolicy retry_policy = 10;
    */
   retryPolicy?: RetryPolicy;
@@ -188,60 +192,108 @@ export type Job = Message<"fireonce.v1.Job"> & {
   resolution?: Resolution;
 
   /**
-   * Why the job waits, in a user's words ("Reconnect this account"). Empty: it
-   * does not wait for anything but its time.
-   *
-   * @generated from field: string blocked_reason = 26;
-   */
-  blockedReason: string;
-
-  /**
    * When a cancel was asked for, if it was.
    *
-   * @generated from field: google.protobuf.Timestamp cancel_request_time = 27;
+   * @generated from field: google.protobuf.Timestamp cancel_request_time = 26;
    */
   cancelRequestTime?: Timestamp;
 
   /**
-   * @generated from field: google.protobuf.Timestamp create_time = 28;
+   * @generated from field: google.protobuf.Timestamp create_time = 27;
    */
   createTime?: Timestamp;
 
   /**
    * When the job last changed.
    *
-   * @generated from field: google.protobuf.Timestamp update_time = 29;
+   * @generated from field: google.protobuf.Timestamp update_time = 28;
    */
   updateTime?: Timestamp;
 
   /**
    * When the job ended. Unset while it has not.
    *
-   * @generated from field: google.protobuf.Timestamp end_time = 30;
+   * @generated from field: google.protobuf.Timestamp end_time = 29;
    */
   endTime?: Timestamp;
 
   /**
-   * The idempotency key is honoured at least until then: 30 days after the end.
-   * Unset while the job has not ended: a living job keeps its key.
+   * The idempotency key is honored until then, and for as long as the job itself is kept:
+   * 30 days after the end, or the connection's key window where that is longer. Unset while
+   * the job has not ended, and for ever where the platform never forgets a key.
    *
-   * @generated from field: google.protobuf.Timestamp key_expire_time = 31;
+   * @generated from field: google.protobuf.Timestamp key_expire_time = 30;
    */
   keyExpireTime?: Timestamp;
 
   /**
    * The sequence of the job's newest event. Compare with JobChanged.sequence.
    *
-   * @generated from field: int64 sequence = 32;
+   * @generated from field: int64 sequence = 31;
    */
   sequence: bigint;
 
   /**
    * Changes with every change of the job. Opaque.
    *
-   * @generated from field: string etag = 33;
+   * @generated from field: string etag = 32;
    */
   etag: string;
+
+  /**
+   * How long a reply waits for the job that it replies to, from its own time on (see
+   * wait_deadline). Unset for a job that replies to none.
+   *
+   * @generated from field: google.protobuf.Duration wait_window = 33;
+   */
+  waitWindow?: Duration;
+
+  /**
+   * When a reply that still waits for the job that it replies to becomes EXPIRED: its
+   * own time plus wait_window. Unset once that job has succeeded.
+   *
+   * @generated from field: google.protobuf.Timestamp wait_deadline = 34;
+   */
+  waitDeadline?: Timestamp;
+
+  /**
+   * The effect key that the caller gave, of the job's present round. Unset: it is
+   * derived; attempts have theirs in Attempt.effect_key.
+   *
+   * @generated from field: string effect_key = 35;
+   */
+  effectKey: string;
+
+  /**
+   * The time that one request to the platform is allowed.
+   *
+   * @generated from field: google.protobuf.Duration attempt_timeout = 36;
+   */
+  attemptTimeout?: Duration;
+
+  /**
+   * Why the job waits for something beside its time. Unset: it does not.
+   *
+   * @generated from field: fireonce.v1.BlockedReason blocked_reason = 37;
+   */
+  blockedReason?: BlockedReason;
+
+  /**
+   * From when a person may choose DECISION_RESEND: until then the last attempt may still
+   * act. Set in NEEDS_RESOLUTION and, for override_reconciler, in AMBIGUOUS, where
+   * something was sent. An earlier RESEND fails with FENCE_NOT_PASSED.
+   *
+   * @generated from field: google.protobuf.Timestamp resend_allowed_time = 38;
+   */
+  resendAllowedTime?: Timestamp;
+
+  /**
+   * True: fields of this message that need the scope payloads:read were left out, because
+   * the caller lacks it.
+   *
+   * @generated from field: bool content_withheld = 39;
+   */
+  contentWithheld: boolean;
 };
 
 /**
@@ -250,6 +302,134 @@ export type Job = Message<"fireonce.v1.Job"> & {
  */
 export const JobSchema: GenMessage<Job> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_job, 0);
+
+/**
+ * Why a job waits for something beside its time. The widest cause is named.
+ *
+ * @generated from message fireonce.v1.BlockedReason
+ */
+export type BlockedReason = Message<"fireonce.v1.BlockedReason"> & {
+  /**
+   * @generated from field: fireonce.v1.BlockedReason.Kind kind = 1;
+   */
+  kind: BlockedReason_Kind;
+
+  /**
+   * For a person ("Reconnect this account"). Redacted. With KIND_CREDENTIAL and
+   * KIND_PUT_OFF it may quote the platform, and with it the payload: without the scope
+   * payloads:read it is a fixed text for each of the two.
+   *
+   * @generated from field: string message = 2;
+   */
+  message: string;
+
+  /**
+   * With KIND_PREDECESSOR: that job.
+   *
+   * @generated from field: string job_id = 3;
+   */
+  jobId: string;
+
+  /**
+   * When the job goes on or is tried again, where that is known. It may be put off again.
+   *
+   * @generated from field: google.protobuf.Timestamp end_time = 4;
+   */
+  endTime?: Timestamp;
+
+  /**
+   * True: message is a fixed text in place of one that needs the scope payloads:read,
+   * because the caller lacks it.
+   *
+   * @generated from field: bool content_withheld = 5;
+   */
+  contentWithheld: boolean;
+};
+
+/**
+ * Describes the message fireonce.v1.BlockedReason.
+ * Use `create(BlockedReasonSchema)` to create a new message.
+ */
+export const BlockedReasonSchema: GenMessage<BlockedReason> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_job, 1);
+
+/**
+ * What the job waits for. New values may be added.
+ *
+ * @generated from enum fireonce.v1.BlockedReason.Kind
+ */
+export enum BlockedReason_Kind {
+  /**
+   * @generated from enum value: KIND_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * Nothing is sent: the database may be a copy or an old state. An operator runs
+   * `fireonce recover`.
+   *
+   * @generated from enum value: KIND_QUARANTINED = 1;
+   */
+  QUARANTINED = 1,
+
+  /**
+   * Nothing is sent until the time of the database is believed again.
+   *
+   * @generated from enum value: KIND_CLOCK_DOUBTED = 2;
+   */
+  CLOCK_DOUBTED = 2,
+
+  /**
+   * The job that it replies to (job_id) has not succeeded yet.
+   *
+   * @generated from enum value: KIND_PREDECESSOR = 3;
+   */
+  PREDECESSOR = 3,
+
+  /**
+   * A person paused the connection; ResumeConnection lifts it.
+   *
+   * @generated from enum value: KIND_CONNECTION_PAUSED = 4;
+   */
+  CONNECTION_PAUSED = 4,
+
+  /**
+   * The connection has no credential, or one that the platform refuses or that is of
+   * another account. RotateCredential or a login lifts it.
+   *
+   * @generated from enum value: KIND_CREDENTIAL = 5;
+   */
+  CREDENTIAL = 5,
+
+  /**
+   * The platform asked to wait, or cannot be asked, for every job of the connection.
+   * Lifts by itself (end_time).
+   *
+   * @generated from enum value: KIND_RATE_LIMITED = 6;
+   */
+  RATE_LIMITED = 6,
+
+  /**
+   * Another job with the same content is under way to the same account, and the two
+   * could not be told apart. Lifts by itself.
+   *
+   * @generated from enum value: KIND_SAME_CONTENT = 7;
+   */
+  SAME_CONTENT = 7,
+
+  /**
+   * This job's own next step was put off; message says why. Goes on by itself (end_time).
+   *
+   * @generated from enum value: KIND_PUT_OFF = 8;
+   */
+  PUT_OFF = 8,
+}
+
+/**
+ * Describes the enum fireonce.v1.BlockedReason.Kind.
+ */
+export const BlockedReason_KindSchema: GenEnum<BlockedReason_Kind> = /*@__PURE__*/
+  enumDesc(file_fireonce_v1_job, 1, 0);
 
 /**
  * How often and how soon an attempt that is proven to have had no effect is
@@ -267,7 +447,9 @@ export type RetryPolicy = Message<"fireonce.v1.RetryPolicy"> & {
   maxAttempts: number;
 
   /**
-   * The first wait. Unset: 30 s, then 2 min, 10 min, 30 min, 1 h. At most 1 h.
+   * The first wait. Those after it are 4, 20, 60 and 120 times as long, up to
+   * max_backoff; a random part of up to a fifth is taken off each. Unset: 30 s, so 30 s,
+   * 2 min, 10 min, 30 min, 1 h. At most 1 h.
    *
    * @generated from field: google.protobuf.Duration min_backoff = 2;
    */
@@ -279,14 +461,6 @@ export type RetryPolicy = Message<"fireonce.v1.RetryPolicy"> & {
    * @generated from field: google.protobuf.Duration max_backoff = 3;
    */
   maxBackoff?: Duration;
-
-  /**
-   * Time allowed for one request to the platform. Unset or 0 means 30 s. At most
-   * 10 min.
-   *
-   * @generated from field: google.protobuf.Duration attempt_timeout = 4;
-   */
-  attemptTimeout?: Duration;
 };
 
 /**
@@ -294,7 +468,7 @@ export type RetryPolicy = Message<"fireonce.v1.RetryPolicy"> & {
  * Use `create(RetryPolicySchema)` to create a new message.
  */
 export const RetryPolicySchema: GenMessage<RetryPolicy> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job, 1);
+  messageDesc(file_fireonce_v1_job, 2);
 
 /**
  * Something that went wrong with a job, in words fit for a user.
@@ -308,7 +482,8 @@ export type JobError = Message<"fireonce.v1.JobError"> & {
   kind: FailureKind;
 
   /**
-   * Redacted; at most 2,000 bytes.
+   * Redacted; at most 2,000 bytes. It may quote the platform, and with it the payload:
+   * left out without the scope payloads:read.
    *
    * @generated from field: string message = 2;
    */
@@ -325,6 +500,14 @@ export type JobError = Message<"fireonce.v1.JobError"> & {
    * @generated from field: google.protobuf.Timestamp time = 4;
    */
   time?: Timestamp;
+
+  /**
+   * True: fields of this message that need the scope payloads:read were left out, because
+   * the caller lacks it.
+   *
+   * @generated from field: bool content_withheld = 5;
+   */
+  contentWithheld: boolean;
 };
 
 /**
@@ -332,7 +515,7 @@ export type JobError = Message<"fireonce.v1.JobError"> & {
  * Use `create(JobErrorSchema)` to create a new message.
  */
 export const JobErrorSchema: GenMessage<JobError> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job, 2);
+  messageDesc(file_fireonce_v1_job, 3);
 
 /**
  * One armed try: an intent to send that was made durable before the first byte.
@@ -413,11 +596,12 @@ export type Attempt = Message<"fireonce.v1.Attempt"> & {
   failureKind: FailureKind;
 
   /**
-   * Redacted; at most 2,000 bytes.
+   * The platform's answer, or the failure. Redacted; at most 2,000 bytes. Left out without
+   * the scope payloads:read.
    *
-   * @generated from field: string error_message = 12;
+   * @generated from field: string detail = 12;
    */
-  errorMessage: string;
+  detail: string;
 
   /**
    * 0: there was no HTTP answer.
@@ -434,12 +618,31 @@ export type Attempt = Message<"fireonce.v1.Attempt"> & {
   handle: string;
 
   /**
-   * What a KEYED target dedupes on: the job id, from the second round on with
-   * ".round" appended. A webhook sends it as webhook-id.
+   * The key that a KEYED target dedupes on: "fo1_" and 52 characters, a digest of the
+   * installation's namespace, the project, the job's idempotency key and the
+   * round. A webhook sends it as webhook-id, an HTTP request as Idempotency-Key.
    *
    * @generated from field: string effect_key = 15;
    */
   effectKey: string;
+
+  /**
+   * The target's answer, as far as the connection keeps it (keep_answer). Also
+   * of an attempt whose outcome is unknown, if an answer came. In GetJob and
+   * ListJobAttempts alone, never in lists and events, and not without the scope
+   * payloads:read. Goes with the job.
+   *
+   * @generated from field: fireonce.v1.Answer answer = 16;
+   */
+  answer?: Answer;
+
+  /**
+   * True: fields of this message that need the scope payloads:read were left out, because
+   * the caller lacks it.
+   *
+   * @generated from field: bool content_withheld = 17;
+   */
+  contentWithheld: boolean;
 };
 
 /**
@@ -447,7 +650,81 @@ export type Attempt = Message<"fireonce.v1.Attempt"> & {
  * Use `create(AttemptSchema)` to create a new message.
  */
 export const AttemptSchema: GenMessage<Attempt> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job, 3);
+  messageDesc(file_fireonce_v1_job, 4);
+
+/**
+ * The answer of a target to one request. The connection's secrets, and those of the
+ * request, are taken out of it before it is cut.
+ *
+ * @generated from message fireonce.v1.Answer
+ */
+export type Answer = Message<"fireonce.v1.Answer"> & {
+  /**
+   * @generated from field: int32 http_status = 1;
+   */
+  httpStatus: number;
+
+  /**
+   * Those that keep_answer names, in its order. At most 20, each value at most 1 KiB.
+   *
+   * @generated from field: repeated fireonce.v1.AnswerHeader headers = 2;
+   */
+  headers: AnswerHeader[];
+
+  /**
+   * The beginning of the body, as text. At most keep_answer.max_body_bytes.
+   *
+   * @generated from field: string body = 3;
+   */
+  body: string;
+
+  /**
+   * True if the body was longer, or broke off.
+   *
+   * @generated from field: bool body_cut = 4;
+   */
+  bodyCut: boolean;
+
+  /**
+   * Why there is no body, if there was one.
+   *
+   * @generated from field: fireonce.v1.BodyOmission body_omission = 5;
+   */
+  bodyOmission: BodyOmission;
+};
+
+/**
+ * Describes the message fireonce.v1.Answer.
+ * Use `create(AnswerSchema)` to create a new message.
+ */
+export const AnswerSchema: GenMessage<Answer> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_job, 5);
+
+/**
+ * One header of an answer.
+ *
+ * @generated from message fireonce.v1.AnswerHeader
+ */
+export type AnswerHeader = Message<"fireonce.v1.AnswerHeader"> & {
+  /**
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * Redacted.
+   *
+   * @generated from field: string value = 2;
+   */
+  value: string;
+};
+
+/**
+ * Describes the message fireonce.v1.AnswerHeader.
+ * Use `create(AnswerHeaderSchema)` to create a new message.
+ */
+export const AnswerHeaderSchema: GenMessage<AnswerHeader> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_job, 6);
 
 /**
  * One look at the platform for an effect whose outcome is unknown.
@@ -482,7 +759,7 @@ export type Observation = Message<"fireonce.v1.Observation"> & {
   complete: boolean;
 
   /**
-   * What was seen, for a person.
+   * The finding, for a person. Left out without the scope payloads:read.
    *
    * @generated from field: string detail = 5;
    */
@@ -499,6 +776,21 @@ export type Observation = Message<"fireonce.v1.Observation"> & {
    * @generated from field: string external_url = 7;
    */
   externalUrl: string;
+
+  /**
+   * From 1, without gaps, in the order of the looks.
+   *
+   * @generated from field: int32 number = 8;
+   */
+  number: number;
+
+  /**
+   * True: fields of this message that need the scope payloads:read were left out, because
+   * the caller lacks it.
+   *
+   * @generated from field: bool content_withheld = 9;
+   */
+  contentWithheld: boolean;
 };
 
 /**
@@ -506,10 +798,10 @@ export type Observation = Message<"fireonce.v1.Observation"> & {
  * Use `create(ObservationSchema)` to create a new message.
  */
 export const ObservationSchema: GenMessage<Observation> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job, 4);
+  messageDesc(file_fireonce_v1_job, 7);
 
 /**
- * What the look saw.
+ * Result of the look.
  *
  * @generated from enum fireonce.v1.Observation.Verdict
  */
@@ -560,7 +852,7 @@ export enum Observation_Verdict {
  * Describes the enum fireonce.v1.Observation.Verdict.
  */
 export const Observation_VerdictSchema: GenEnum<Observation_Verdict> = /*@__PURE__*/
-  enumDesc(file_fireonce_v1_job, 4, 0);
+  enumDesc(file_fireonce_v1_job, 7, 0);
 
 /**
  * The proof that the effect exists.
@@ -615,7 +907,7 @@ export type Effect = Message<"fireonce.v1.Effect"> & {
  * Use `create(EffectSchema)` to create a new message.
  */
 export const EffectSchema: GenMessage<Effect> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job, 5);
+  messageDesc(file_fireonce_v1_job, 8);
 
 /**
  * Why it is believed.
@@ -669,7 +961,7 @@ export enum Effect_Proof {
  * Describes the enum fireonce.v1.Effect.Proof.
  */
 export const Effect_ProofSchema: GenEnum<Effect_Proof> = /*@__PURE__*/
-  enumDesc(file_fireonce_v1_job, 5, 0);
+  enumDesc(file_fireonce_v1_job, 8, 0);
 
 /**
  * A person's decision on a job whose outcome was unknown.
@@ -705,7 +997,7 @@ export type Resolution = Message<"fireonce.v1.Resolution"> & {
  * Use `create(ResolutionSchema)` to create a new message.
  */
 export const ResolutionSchema: GenMessage<Resolution> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job, 6);
+  messageDesc(file_fireonce_v1_job, 9);
 
 /**
  * @generated from enum fireonce.v1.Resolution.Decision
@@ -750,7 +1042,107 @@ export enum Resolution_Decision {
  * Describes the enum fireonce.v1.Resolution.Decision.
  */
 export const Resolution_DecisionSchema: GenEnum<Resolution_Decision> = /*@__PURE__*/
-  enumDesc(file_fireonce_v1_job, 6, 0);
+  enumDesc(file_fireonce_v1_job, 9, 0);
+
+/**
+ * Remains of a job that DeleteJob or EraseProject has erased: a proof of what was done,
+ * which names nobody.
+ *
+ * @generated from message fireonce.v1.ErasedJob
+ */
+export type ErasedJob = Message<"fireonce.v1.ErasedJob"> & {
+  /**
+   * @generated from field: string job_id = 1;
+   */
+  jobId: string;
+
+  /**
+   * @generated from field: string project_id = 2;
+   */
+  projectId: string;
+
+  /**
+   * SHA-256 over a domain, the project and the idempotency key (docs/operations.md): who has
+   * the key can compare.
+   *
+   * @generated from field: bytes idempotency_key_digest = 3;
+   */
+  idempotencyKeyDigest: Uint8Array;
+
+  /**
+   * How the job ended.
+   *
+   * @generated from field: fireonce.v1.JobState state = 4;
+   */
+  state: JobState;
+
+  /**
+   * @generated from field: fireonce.v1.EffectClass effect_class = 5;
+   */
+  effectClass: EffectClass;
+
+  /**
+   * @generated from field: int32 attempt_count = 6;
+   */
+  attemptCount: number;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp schedule_time = 7;
+   */
+  scheduleTime?: Timestamp;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp create_time = 8;
+   */
+  createTime?: Timestamp;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp end_time = 9;
+   */
+  endTime?: Timestamp;
+
+  /**
+   * Why the effect was believed. Unspecified: there was none.
+   *
+   * @generated from field: fireonce.v1.Effect.Proof proof = 10;
+   */
+  proof: Effect_Proof;
+
+  /**
+   * When the effect became known. Unset: there was none.
+   *
+   * @generated from field: google.protobuf.Timestamp effect_time = 11;
+   */
+  effectTime?: Timestamp;
+
+  /**
+   * SHA-256 over a domain, the job's id and the platform's id of the effect. Empty: the
+   * platform gave no id.
+   *
+   * @generated from field: bytes external_id_digest = 12;
+   */
+  externalIdDigest: Uint8Array;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp erase_time = 13;
+   */
+  eraseTime?: Timestamp;
+
+  /**
+   * Who asked for it: "api:ID" with the id of the API key, "api:key" for the operator's key,
+   * "api" where no key is required. Never the name of a key.
+   *
+   * @generated from field: string actor = 14;
+   */
+  actor: string;
+};
+
+/**
+ * Describes the message fireonce.v1.ErasedJob.
+ * Use `create(ErasedJobSchema)` to create a new message.
+ */
+export const ErasedJobSchema: GenMessage<ErasedJob> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_job, 10);
 
 /**
  * Where a job stands. New values may be added; treat an unknown value as "not
@@ -765,7 +1157,7 @@ export enum JobState {
   UNSPECIFIED = 0,
 
   /**
-   * Waiting for scheduled_for. Nothing was ever sent.
+   * Waiting for schedule_time. Nothing was ever sent.
    *
    * @generated from enum value: JOB_STATE_SCHEDULED = 1;
    */
@@ -834,14 +1226,16 @@ export enum JobState {
   FAILED = 9,
 
   /**
-   * Terminal: cancelled, with no effect.
+   * Terminal: canceled by a client, or because the job that it replies to ended
+   * without success (last_error.kind is then PREDECESSOR_ENDED). No effect.
    *
    * @generated from enum value: JOB_STATE_CANCELED = 10;
    */
   CANCELED = 10,
 
   /**
-   * Terminal: start_deadline passed with no effect.
+   * Terminal: start_deadline passed with no effect; for a reply that still waited,
+   * wait_deadline.
    *
    * @generated from enum value: JOB_STATE_EXPIRED = 11;
    */
@@ -855,7 +1249,7 @@ export const JobStateSchema: GenEnum<JobState> = /*@__PURE__*/
   enumDesc(file_fireonce_v1_job, 0);
 
 /**
- * What went wrong. New values may be added.
+ * Kind of a failure. New values may be added.
  *
  * @generated from enum fireonce.v1.FailureKind
  */
@@ -927,11 +1321,18 @@ export enum FailureKind {
   WORKER_CRASH = 8,
 
   /**
-   * The start window passed.
+   * The start window passed, or the wait window of a reply that still waited.
    *
    * @generated from enum value: FAILURE_KIND_EXPIRED = 9;
    */
   EXPIRED = 9,
+
+  /**
+   * The job that this one replies to ended without success.
+   *
+   * @generated from enum value: FAILURE_KIND_PREDECESSOR_ENDED = 10;
+   */
+  PREDECESSOR_ENDED = 10,
 }
 
 /**
@@ -1099,4 +1500,36 @@ export enum AttemptOutcome {
  */
 export const AttemptOutcomeSchema: GenEnum<AttemptOutcome> = /*@__PURE__*/
   enumDesc(file_fireonce_v1_job, 4);
+
+/**
+ * Why a body is not kept. New values may be added.
+ *
+ * @generated from enum fireonce.v1.BodyOmission
+ */
+export enum BodyOmission {
+  /**
+   * @generated from enum value: BODY_OMISSION_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * It is no UTF-8 text.
+   *
+   * @generated from enum value: BODY_OMISSION_BINARY = 1;
+   */
+  BINARY = 1,
+
+  /**
+   * It has a Content-Encoding, so that no secret can be recognized in it.
+   *
+   * @generated from enum value: BODY_OMISSION_ENCODED = 2;
+   */
+  ENCODED = 2,
+}
+
+/**
+ * Describes the enum fireonce.v1.BodyOmission.
+ */
+export const BodyOmissionSchema: GenEnum<BodyOmission> = /*@__PURE__*/
+  enumDesc(file_fireonce_v1_job, 5);
 

@@ -8,7 +8,7 @@ import type { ErrorDetail } from "./error_pb.js";
 import { file_fireonce_v1_error } from "./error_pb.js";
 import type { JobEvent } from "./event_pb.js";
 import { file_fireonce_v1_event } from "./event_pb.js";
-import type { AmbiguityPolicy, Attempt, Job, JobState, Observation, Resolution_Decision, RetryPolicy } from "./job_pb.js";
+import type { AmbiguityPolicy, Attempt, EffectClass, ErasedJob, FailureKind, Job, JobState, Observation, Resolution_Decision, RetryPolicy } from "./job_pb.js";
 import { file_fireonce_v1_job } from "./job_pb.js";
 import type { Payload } from "./payload_pb.js";
 import { file_fireonce_v1_payload } from "./payload_pb.js";
@@ -20,7 +20,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file fireonce/v1/job_service.proto.
  */
 export const file_fireonce_v1_job_service: GenFile = /*@__PURE__*/
-  fileDesc("Ch1maXJlb25jZS92MS9qb2Jfc2VydmljZS5wcm90bxILZmlyZW9uY2UudjEi+gMKElNjaGVkdWxlSm9iUmVxdWVzdBIXCg9pZGVtcG90ZW5jeV9rZXkYASABKAkSEgoKZGVyaXZlX2tleRgCIAEoCBIVCg1jb25uZWN0aW9uX2lkGAMgASgJEiUKB3BheWxvYWQYBCABKAsyFC5maXJlb25jZS52MS5QYXlsb2FkEjEKDXNjaGVkdWxlZF9mb3IYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KDHN0YXJ0X3dpbmRvdxgGIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIuCgxyZXRyeV9wb2xpY3kYByABKAsyGC5maXJlb25jZS52MS5SZXRyeVBvbGljeRI2ChBhbWJpZ3VpdHlfcG9saWN5GAggASgOMhwuZmlyZW9uY2UudjEuQW1iaWd1aXR5UG9saWN5EjsKBmxhYmVscxgJIAMoCzIrLmZpcmVvbmNlLnYxLlNjaGVkdWxlSm9iUmVxdWVzdC5MYWJlbHNFbnRyeRIRCgl0aW1lX3pvbmUYCiABKAkSFwoPcmVwbHlfdG9fam9iX2lkGAsgASgJEhUKDXZhbGlkYXRlX29ubHkYDCABKAgaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASJXChNTY2hlZHVsZUpvYlJlc3BvbnNlEh0KA2pvYhgBIAEoCzIQLmZpcmVvbmNlLnYxLkpvYhIPCgdjcmVhdGVkGAIgASgIEhAKCHdhcm5pbmdzGAMgAygJIk0KGEJhdGNoU2NoZWR1bGVKb2JzUmVxdWVzdBIxCghyZXF1ZXN0cxgBIAMoCzIfLmZpcmVvbmNlLnYxLlNjaGVkdWxlSm9iUmVxdWVzdCLOAQoZQmF0Y2hTY2hlZHVsZUpvYnNSZXNwb25zZRI+CgdyZXN1bHRzGAEgAygLMi0uZmlyZW9uY2UudjEuQmF0Y2hTY2hlZHVsZUpvYnNSZXNwb25zZS5SZXN1bHQacQoGUmVzdWx0EjMKB3N1Y2Nlc3MYASABKAsyIC5maXJlb25jZS52MS5TY2hlZHVsZUpvYlJlc3BvbnNlSAASKAoFZXJyb3IYAiABKAsyFy5maXJlb25jZS52MS5CYXRjaEVycm9ySABCCAoGcmVzdWx0IlUKCkJhdGNoRXJyb3ISDAoEY29kZRgBIAEoBRIPCgdtZXNzYWdlGAIgASgJEigKBmRldGFpbBgDIAEoCzIYLmZpcmVvbmNlLnYxLkVycm9yRGV0YWlsIlgKDUdldEpvYlJlcXVlc3QSEAoGam9iX2lkGAEgASgJSAASGQoPaWRlbXBvdGVuY3lfa2V5GAIgASgJSAASFAoMb21pdF9wYXlsb2FkGAMgASgIQgQKAmJ5IkYKDkdldEpvYlJlc3BvbnNlEh0KA2pvYhgBIAEoCzIQLmZpcmVvbmNlLnYxLkpvYhIVCg1ldmVudHNfY3Vyc29yGAIgASgJIr0CCglKb2JGaWx0ZXISJQoGc3RhdGVzGAEgAygOMhUuZmlyZW9uY2UudjEuSm9iU3RhdGUSFgoOY29ubmVjdGlvbl9pZHMYAiADKAkSEwoLc2NoZWR1bGVfaWQYAyABKAkSMgoOc2NoZWR1bGVkX2Zyb20YBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjQKEHNjaGVkdWxlZF9iZWZvcmUYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjIKBmxhYmVscxgGIAMoCzIiLmZpcmVvbmNlLnYxLkpvYkZpbHRlci5MYWJlbHNFbnRyeRIPCgdqb2JfaWRzGAcgAygJGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEihgEKD0xpc3RKb2JzUmVxdWVzdBImCgZmaWx0ZXIYASABKAsyFi5maXJlb25jZS52MS5Kb2JGaWx0ZXISJAoFb3JkZXIYAiABKA4yFS5maXJlb25jZS52MS5Kb2JPcmRlchIRCglwYWdlX3NpemUYAyABKAUSEgoKcGFnZV90b2tlbhgEIAEoCSJiChBMaXN0Sm9ic1Jlc3BvbnNlEh4KBGpvYnMYASADKAsyEC5maXJlb25jZS52MS5Kb2ISFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJEhUKDWV2ZW50c19jdXJzb3IYAyABKAkiSwoLRXZlbnRGaWx0ZXISDwoHam9iX2lkcxgBIAMoCRIWCg5jb25uZWN0aW9uX2lkcxgCIAMoCRITCgtzY2hlZHVsZV9pZBgDIAEoCSLXAQoWU3RyZWFtSm9iRXZlbnRzUmVxdWVzdBIoCgZmaWx0ZXIYASABKAsyGC5maXJlb25jZS52MS5FdmVudEZpbHRlchIWCgxhZnRlcl9jdXJzb3IYAiABKAlIABISCghmcm9tX25vdxgDIAEoCEgAEhgKDmZyb21fYmVnaW5uaW5nGAQgASgISAASEwoLaW5jbHVkZV9qb2IYBSABKAgSLwoMbWF4X2R1cmF0aW9uGAYgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uQgcKBXN0YXJ0Ij8KF1N0cmVhbUpvYkV2ZW50c1Jlc3BvbnNlEiQKBWV2ZW50GAEgASgLMhUuZmlyZW9uY2UudjEuSm9iRXZlbnQi8gEKEFVwZGF0ZUpvYlJlcXVlc3QSDgoGam9iX2lkGAEgASgJEgwKBGV0YWcYAiABKAkSLwoLdXBkYXRlX21hc2sYAyABKAsyGi5nb29nbGUucHJvdG9idWYuRmllbGRNYXNrEiUKB3BheWxvYWQYBCABKAsyFC5maXJlb25jZS52MS5QYXlsb2FkEjkKBmxhYmVscxgFIAMoCzIpLmZpcmVvbmNlLnYxLlVwZGF0ZUpvYlJlcXVlc3QuTGFiZWxzRW50cnkaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASIyChFVcGRhdGVKb2JSZXNwb25zZRIdCgNqb2IYASABKAsyEC5maXJlb25jZS52MS5Kb2IiQAoQQ2FuY2VsSm9iUmVxdWVzdBIOCgZqb2JfaWQYASABKAkSDAoEZXRhZxgCIAEoCRIOCgZyZWFzb24YAyABKAkiRQoRQ2FuY2VsSm9iUmVzcG9uc2USHQoDam9iGAEgASgLMhAuZmlyZW9uY2UudjEuSm9iEhEKCXByZXZlbnRlZBgCIAEoCCKYAQoUUmVzY2hlZHVsZUpvYlJlcXVlc3QSDgoGam9iX2lkGAEgASgJEjEKDXNjaGVkdWxlZF9mb3IYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KDHN0YXJ0X3dpbmRvdxgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIMCgRldGFnGAQgASgJIjYKFVJlc2NoZWR1bGVKb2JSZXNwb25zZRIdCgNqb2IYASABKAsyEC5maXJlb25jZS52MS5Kb2IiMAoQUnVuSm9iTm93UmVxdWVzdBIOCgZqb2JfaWQYASABKAkSDAoEZXRhZxgCIAEoCSIyChFSdW5Kb2JOb3dSZXNwb25zZRIdCgNqb2IYASABKAsyEC5maXJlb25jZS52MS5Kb2IiYgoPUmV0cnlKb2JSZXF1ZXN0Eg4KBmpvYl9pZBgBIAEoCRIMCgRldGFnGAIgASgJEjEKDXNjaGVkdWxlZF9mb3IYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIjEKEFJldHJ5Sm9iUmVzcG9uc2USHQoDam9iGAEgASgLMhAuZmlyZW9uY2UudjEuSm9iIqUBChFSZXNvbHZlSm9iUmVxdWVzdBIOCgZqb2JfaWQYASABKAkSDAoEZXRhZxgCIAEoCRIyCghkZWNpc2lvbhgDIAEoDjIgLmZpcmVvbmNlLnYxLlJlc29sdXRpb24uRGVjaXNpb24SDAoEbm90ZRgEIAEoCRITCgtleHRlcm5hbF9pZBgFIAEoCRIbChNvdmVycmlkZV9yZWNvbmNpbGVyGAYgASgIIjMKElJlc29sdmVKb2JSZXNwb25zZRIdCgNqb2IYASABKAsyEC5maXJlb25jZS52MS5Kb2IipAEKFUJ1bGtDYW5jZWxKb2JzUmVxdWVzdBImCgZmaWx0ZXIYASABKAsyFi5maXJlb25jZS52MS5Kb2JGaWx0ZXISLgoKYXNfb2ZfdGltZRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHZHJ5X3J1bhgDIAEoCBISCgpwYWdlX3Rva2VuGAQgASgJEg4KBnJlYXNvbhgFIAEoCSJBChZCdWxrQ2FuY2VsSm9ic1Jlc3BvbnNlEicKBnJlc3VsdBgBIAEoCzIXLmZpcmVvbmNlLnYxLkJ1bGtSZXN1bHQikwEKFEJ1bGtSZXRyeUpvYnNSZXF1ZXN0EiYKBmZpbHRlchgBIAEoCzIWLmZpcmVvbmNlLnYxLkpvYkZpbHRlchIuCgphc19vZl90aW1lGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIPCgdkcnlfcnVuGAMgASgIEhIKCnBhZ2VfdG9rZW4YBCABKAkiQAoVQnVsa1JldHJ5Sm9ic1Jlc3BvbnNlEicKBnJlc3VsdBgBIAEoCzIXLmZpcmVvbmNlLnYxLkJ1bGtSZXN1bHQi9AEKFkJ1bGtSZXNvbHZlSm9ic1JlcXVlc3QSJgoGZmlsdGVyGAEgASgLMhYuZmlyZW9uY2UudjEuSm9iRmlsdGVyEi4KCmFzX29mX3RpbWUYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB2RyeV9ydW4YAyABKAgSEgoKcGFnZV90b2tlbhgEIAEoCRIyCghkZWNpc2lvbhgFIAEoDjIgLmZpcmVvbmNlLnYxLlJlc29sdXRpb24uRGVjaXNpb24SDAoEbm90ZRgGIAEoCRIbChNvdmVycmlkZV9yZWNvbmNpbGVyGAcgASgIIkIKF0J1bGtSZXNvbHZlSm9ic1Jlc3BvbnNlEicKBnJlc3VsdBgBIAEoCzIXLmZpcmVvbmNlLnYxLkJ1bGtSZXN1bHQivAEKCkJ1bGtSZXN1bHQSDwoHbWF0Y2hlZBgBIAEoBRIPCgdjaGFuZ2VkGAIgASgFEhcKD2NoYW5nZWRfam9iX2lkcxgDIAMoCRIqCghmYWlsdXJlcxgEIAMoCzIYLmZpcmVvbmNlLnYxLkJ1bGtGYWlsdXJlEhcKD25leHRfcGFnZV90b2tlbhgFIAEoCRIuCgphc19vZl90aW1lGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJFCgtCdWxrRmFpbHVyZRIOCgZqb2JfaWQYASABKAkSJgoFZXJyb3IYAiABKAsyFy5maXJlb25jZS52MS5CYXRjaEVycm9yIk8KFkxpc3RKb2JBdHRlbXB0c1JlcXVlc3QSDgoGam9iX2lkGAEgASgJEhEKCXBhZ2Vfc2l6ZRgCIAEoBRISCgpwYWdlX3Rva2VuGAMgASgJIooBChdMaXN0Sm9iQXR0ZW1wdHNSZXNwb25zZRImCghhdHRlbXB0cxgBIAMoCzIULmZpcmVvbmNlLnYxLkF0dGVtcHQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJEi4KDG9ic2VydmF0aW9ucxgDIAMoCzIYLmZpcmVvbmNlLnYxLk9ic2VydmF0aW9uKogBCghKb2JPcmRlchIZChVKT0JfT1JERVJfVU5TUEVDSUZJRUQQABIgChxKT0JfT1JERVJfU0NIRURVTEVEX0ZPUl9ERVNDEAESHwobSk9CX09SREVSX1NDSEVEVUxFRF9GT1JfQVNDEAISHgoaSk9CX09SREVSX0NSRUFURV9USU1FX0RFU0MQAzK3CgoKSm9iU2VydmljZRJVCgtTY2hlZHVsZUpvYhIfLmZpcmVvbmNlLnYxLlNjaGVkdWxlSm9iUmVxdWVzdBogLmZpcmVvbmNlLnYxLlNjaGVkdWxlSm9iUmVzcG9uc2UiA5ACAhJnChFCYXRjaFNjaGVkdWxlSm9icxIlLmZpcmVvbmNlLnYxLkJhdGNoU2NoZWR1bGVKb2JzUmVxdWVzdBomLmZpcmVvbmNlLnYxLkJhdGNoU2NoZWR1bGVKb2JzUmVzcG9uc2UiA5ACAhJGCgZHZXRKb2ISGi5maXJlb25jZS52MS5HZXRKb2JSZXF1ZXN0GhsuZmlyZW9uY2UudjEuR2V0Sm9iUmVzcG9uc2UiA5ACARJMCghMaXN0Sm9icxIcLmZpcmVvbmNlLnYxLkxpc3RKb2JzUmVxdWVzdBodLmZpcmVvbmNlLnYxLkxpc3RKb2JzUmVzcG9uc2UiA5ACARJeCg9TdHJlYW1Kb2JFdmVudHMSIy5maXJlb25jZS52MS5TdHJlYW1Kb2JFdmVudHNSZXF1ZXN0GiQuZmlyZW9uY2UudjEuU3RyZWFtSm9iRXZlbnRzUmVzcG9uc2UwARJPCglVcGRhdGVKb2ISHS5maXJlb25jZS52MS5VcGRhdGVKb2JSZXF1ZXN0Gh4uZmlyZW9uY2UudjEuVXBkYXRlSm9iUmVzcG9uc2UiA5ACAhJPCglDYW5jZWxKb2ISHS5maXJlb25jZS52MS5DYW5jZWxKb2JSZXF1ZXN0Gh4uZmlyZW9uY2UudjEuQ2FuY2VsSm9iUmVzcG9uc2UiA5ACAhJbCg1SZXNjaGVkdWxlSm9iEiEuZmlyZW9uY2UudjEuUmVzY2hlZHVsZUpvYlJlcXVlc3QaIi5maXJlb25jZS52MS5SZXNjaGVkdWxlSm9iUmVzcG9uc2UiA5ACAhJPCglSdW5Kb2JOb3cSHS5maXJlb25jZS52MS5SdW5Kb2JOb3dSZXF1ZXN0Gh4uZmlyZW9uY2UudjEuUnVuSm9iTm93UmVzcG9uc2UiA5ACAhJMCghSZXRyeUpvYhIcLmZpcmVvbmNlLnYxLlJldHJ5Sm9iUmVxdWVzdBodLmZpcmVvbmNlLnYxLlJldHJ5Sm9iUmVzcG9uc2UiA5ACAhJSCgpSZXNvbHZlSm9iEh4uZmlyZW9uY2UudjEuUmVzb2x2ZUpvYlJlcXVlc3QaHy5maXJlb25jZS52MS5SZXNvbHZlSm9iUmVzcG9uc2UiA5ACAhJeCg5CdWxrQ2FuY2VsSm9icxIiLmZpcmVvbmNlLnYxLkJ1bGtDYW5jZWxKb2JzUmVxdWVzdBojLmZpcmVvbmNlLnYxLkJ1bGtDYW5jZWxKb2JzUmVzcG9uc2UiA5ACAhJbCg1CdWxrUmV0cnlKb2JzEiEuZmlyZW9uY2UudjEuQnVsa1JldHJ5Sm9ic1JlcXVlc3QaIi5maXJlb25jZS52MS5CdWxrUmV0cnlKb2JzUmVzcG9uc2UiA5ACAhJhCg9CdWxrUmVzb2x2ZUpvYnMSIy5maXJlb25jZS52MS5CdWxrUmVzb2x2ZUpvYnNSZXF1ZXN0GiQuZmlyZW9uY2UudjEuQnVsa1Jlc29sdmVKb2JzUmVzcG9uc2UiA5ACAhJhCg9MaXN0Sm9iQXR0ZW1wdHMSIy5maXJlb25jZS52MS5MaXN0Sm9iQXR0ZW1wdHNSZXF1ZXN0GiQuZmlyZW9uY2UudjEuTGlzdEpvYkF0dGVtcHRzUmVzcG9uc2UiA5ACAUKoAQoPY29tLmZpcmVvbmNlLnYxQg9Kb2JTZXJ2aWNlUHJvdG9QAVo3Z2l0aHViLmNvbS9maXJlb25jZS9maXJlb25jZS9nZW4vZmlyZW9uY2UvdjE7ZmlyZW9uY2V2MaICA0ZYWKoCC0ZpcmVvbmNlLlYxygILRmlyZW9uY2VcVjHiAhdGaXJlb25jZVxWMVxHUEJNZXRhZGF0YeoCDEZpcmVvbmNlOjpWMWIGcHJvdG8z", [file_fireonce_v1_error, file_fireonce_v1_event, file_fireonce_v1_job, file_fireonce_v1_payload, file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_timestamp]);
+  fileDesc("Ch1maXJlb25jZS92MS9qb2Jfc2VydmljZS5wcm90bxILZmlyZW9uY2UudjEiwgUKElNjaGVkdWxlSm9iUmVxdWVzdBIXCg9pZGVtcG90ZW5jeV9rZXkYASABKAkSEgoKZGVyaXZlX2tleRgCIAEoCBIXCg1jb25uZWN0aW9uX2lkGAMgASgJSAASGAoOY29ubmVjdGlvbl9rZXkYBCABKAlIABIlCgdwYXlsb2FkGAUgASgLMhQuZmlyZW9uY2UudjEuUGF5bG9hZBIxCg1zY2hlZHVsZV90aW1lGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgxzdGFydF93aW5kb3cYByABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SLgoMcmV0cnlfcG9saWN5GAggASgLMhguZmlyZW9uY2UudjEuUmV0cnlQb2xpY3kSNgoQYW1iaWd1aXR5X3BvbGljeRgJIAEoDjIcLmZpcmVvbmNlLnYxLkFtYmlndWl0eVBvbGljeRI7CgZsYWJlbHMYCiADKAsyKy5maXJlb25jZS52MS5TY2hlZHVsZUpvYlJlcXVlc3QuTGFiZWxzRW50cnkSEQoJdGltZV96b25lGAsgASgJEhkKD3JlcGx5X3RvX2pvYl9pZBgMIAEoCUgBEhYKDHJlcGx5X3RvX2tleRgNIAEoCUgBEhUKDXZhbGlkYXRlX29ubHkYDiABKAgSMgoPYXR0ZW1wdF90aW1lb3V0GA8gASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEi4KC3dhaXRfd2luZG93GBAgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhIKCmVmZmVjdF9rZXkYESABKAkaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4AUIMCgpjb25uZWN0aW9uQgoKCHJlcGx5X3RvIm0KE1NjaGVkdWxlSm9iUmVzcG9uc2USHQoDam9iGAEgASgLMhAuZmlyZW9uY2UudjEuSm9iEg8KB2NyZWF0ZWQYAiABKAgSJgoId2FybmluZ3MYAyADKAsyFC5maXJlb25jZS52MS5XYXJuaW5nIlEKB1dhcm5pbmcSDQoFZmllbGQYASABKAkSJgoEY29kZRgCIAEoDjIYLmZpcmVvbmNlLnYxLldhcm5pbmdDb2RlEg8KB21lc3NhZ2UYAyABKAkiTQoYQmF0Y2hTY2hlZHVsZUpvYnNSZXF1ZXN0EjEKCHJlcXVlc3RzGAEgAygLMh8uZmlyZW9uY2UudjEuU2NoZWR1bGVKb2JSZXF1ZXN0Is0BChlCYXRjaFNjaGVkdWxlSm9ic1Jlc3BvbnNlEj4KB3Jlc3VsdHMYASADKAsyLS5maXJlb25jZS52MS5CYXRjaFNjaGVkdWxlSm9ic1Jlc3BvbnNlLlJlc3VsdBpwCgZSZXN1bHQSMwoHc3VjY2VzcxgBIAEoCzIgLmZpcmVvbmNlLnYxLlNjaGVkdWxlSm9iUmVzcG9uc2VIABInCgVlcnJvchgCIAEoCzIWLmZpcmVvbmNlLnYxLkl0ZW1FcnJvckgAQggKBnJlc3VsdCJUCglJdGVtRXJyb3ISDAoEY29kZRgBIAEoBRIPCgdtZXNzYWdlGAIgASgJEigKBmRldGFpbBgDIAEoCzIYLmZpcmVvbmNlLnYxLkVycm9yRGV0YWlsIlkKDUdldEpvYlJlcXVlc3QSEAoGam9iX2lkGAEgASgJSAASGQoPaWRlbXBvdGVuY3lfa2V5GAIgASgJSAASFAoMb21pdF9wYXlsb2FkGAMgASgIQgUKA2pvYiJGCg5HZXRKb2JSZXNwb25zZRIdCgNqb2IYASABKAsyEC5maXJlb25jZS52MS5Kb2ISFQoNZXZlbnRzX2N1cnNvchgCIAEoCSKpBgoJSm9iRmlsdGVyEiUKBnN0YXRlcxgBIAMoDjIVLmZpcmVvbmNlLnYxLkpvYlN0YXRlEhYKDmNvbm5lY3Rpb25faWRzGAIgAygJEhMKC3NjaGVkdWxlX2lkGAMgASgJEjYKEnNjaGVkdWxlX3RpbWVfZnJvbRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASOAoUc2NoZWR1bGVfdGltZV9iZWZvcmUYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjIKBmxhYmVscxgGIAMoCzIiLmZpcmVvbmNlLnYxLkpvYkZpbHRlci5MYWJlbHNFbnRyeRIPCgdqb2JfaWRzGAcgAygJEhcKD2Nvbm5lY3Rpb25fa2V5cxgIIAMoCRIeChZpZGVtcG90ZW5jeV9rZXlfcHJlZml4GAkgASgJEhwKFGlkZW1wb3RlbmN5X2tleV90ZXh0GAogASgJEhMKC2V4dGVybmFsX2lkGAsgASgJEhEKCXJlY2lwaWVudBgMIAEoCRItCgtlcnJvcl9raW5kcxgNIAMoDjIYLmZpcmVvbmNlLnYxLkZhaWx1cmVLaW5kEjAKDmVmZmVjdF9jbGFzc2VzGA4gAygOMhguZmlyZW9uY2UudjEuRWZmZWN0Q2xhc3MSNAoQY3JlYXRlX3RpbWVfZnJvbRgPIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASNgoSY3JlYXRlX3RpbWVfYmVmb3JlGBAgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIxCg1lbmRfdGltZV9mcm9tGBEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIzCg9lbmRfdGltZV9iZWZvcmUYEiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKCXN0YXRlX2FnZRgTIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIoYBCg9MaXN0Sm9ic1JlcXVlc3QSJgoGZmlsdGVyGAEgASgLMhYuZmlyZW9uY2UudjEuSm9iRmlsdGVyEiQKBW9yZGVyGAIgASgOMhUuZmlyZW9uY2UudjEuSm9iT3JkZXISEQoJcGFnZV9zaXplGAMgASgFEhIKCnBhZ2VfdG9rZW4YBCABKAkiYgoQTGlzdEpvYnNSZXNwb25zZRIeCgRqb2JzGAEgAygLMhAuZmlyZW9uY2UudjEuSm9iEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCRIVCg1ldmVudHNfY3Vyc29yGAMgASgJIvcBCgtFdmVudEZpbHRlchIPCgdqb2JfaWRzGAEgAygJEhYKDmNvbm5lY3Rpb25faWRzGAIgAygJEhMKC3NjaGVkdWxlX2lkGAMgASgJEjQKBmxhYmVscxgEIAMoCzIkLmZpcmVvbmNlLnYxLkV2ZW50RmlsdGVyLkxhYmVsc0VudHJ5EhIKCmVuZGVkX29ubHkYBSABKAgSGAoQaWRlbXBvdGVuY3lfa2V5cxgGIAMoCRIXCg9jb25uZWN0aW9uX2tleXMYByADKAkaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASLXAQoWU3RyZWFtSm9iRXZlbnRzUmVxdWVzdBIoCgZmaWx0ZXIYASABKAsyGC5maXJlb25jZS52MS5FdmVudEZpbHRlchIWCgxhZnRlcl9jdXJzb3IYAiABKAlIABISCghmcm9tX25vdxgDIAEoCEgAEhgKDmZyb21fYmVnaW5uaW5nGAQgASgISAASEwoLaW5jbHVkZV9qb2IYBSABKAgSLwoMbWF4X2R1cmF0aW9uGAYgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uQgcKBXN0YXJ0Ij8KF1N0cmVhbUpvYkV2ZW50c1Jlc3BvbnNlEiQKBWV2ZW50GAEgASgLMhUuZmlyZW9uY2UudjEuSm9iRXZlbnQifgoUTGlzdEpvYkV2ZW50c1JlcXVlc3QSKAoGZmlsdGVyGAEgASgLMhguZmlyZW9uY2UudjEuRXZlbnRGaWx0ZXISFAoMYWZ0ZXJfY3Vyc29yGAIgASgJEhEKCXBhZ2Vfc2l6ZRgDIAEoBRITCgtpbmNsdWRlX2pvYhgEIAEoCCJlChVMaXN0Sm9iRXZlbnRzUmVzcG9uc2USJQoGZXZlbnRzGAEgAygLMhUuZmlyZW9uY2UudjEuSm9iRXZlbnQSEwoLbmV4dF9jdXJzb3IYAiABKAkSEAoIaGFzX21vcmUYAyABKAgixQMKEFVwZGF0ZUpvYlJlcXVlc3QSEAoGam9iX2lkGAEgASgJSAASGQoPaWRlbXBvdGVuY3lfa2V5GAIgASgJSAASDAoEZXRhZxgDIAEoCRIvCgt1cGRhdGVfbWFzaxgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5GaWVsZE1hc2sSJQoHcGF5bG9hZBgFIAEoCzIULmZpcmVvbmNlLnYxLlBheWxvYWQSOQoGbGFiZWxzGAYgAygLMikuZmlyZW9uY2UudjEuVXBkYXRlSm9iUmVxdWVzdC5MYWJlbHNFbnRyeRI2ChBhbWJpZ3VpdHlfcG9saWN5GAcgASgOMhwuZmlyZW9uY2UudjEuQW1iaWd1aXR5UG9saWN5Ei4KDHJldHJ5X3BvbGljeRgIIAEoCzIYLmZpcmVvbmNlLnYxLlJldHJ5UG9saWN5EjIKD2F0dGVtcHRfdGltZW91dBgJIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIRCgl0aW1lX3pvbmUYCiABKAkaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4AUIFCgNqb2IiMgoRVXBkYXRlSm9iUmVzcG9uc2USHQoDam9iGAEgASgLMhAuZmlyZW9uY2UudjEuSm9iImQKEENhbmNlbEpvYlJlcXVlc3QSEAoGam9iX2lkGAEgASgJSAASGQoPaWRlbXBvdGVuY3lfa2V5GAIgASgJSAASDAoEZXRhZxgDIAEoCRIOCgZyZWFzb24YBCABKAlCBQoDam9iIkUKEUNhbmNlbEpvYlJlc3BvbnNlEh0KA2pvYhgBIAEoCzIQLmZpcmVvbmNlLnYxLkpvYhIRCglwcmV2ZW50ZWQYAiABKAgiVAoQRGVsZXRlSm9iUmVxdWVzdBIQCgZqb2JfaWQYASABKAlIABIZCg9pZGVtcG90ZW5jeV9rZXkYAiABKAlIABIMCgRldGFnGAMgASgJQgUKA2pvYiI4ChFEZWxldGVKb2JSZXNwb25zZRIjCgNqb2IYASABKAsyFi5maXJlb25jZS52MS5FcmFzZWRKb2IivAEKFFJlc2NoZWR1bGVKb2JSZXF1ZXN0EhAKBmpvYl9pZBgBIAEoCUgAEhkKD2lkZW1wb3RlbmN5X2tleRgCIAEoCUgAEjEKDXNjaGVkdWxlX3RpbWUYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KDHN0YXJ0X3dpbmRvdxgEIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIMCgRldGFnGAUgASgJQgUKA2pvYiI2ChVSZXNjaGVkdWxlSm9iUmVzcG9uc2USHQoDam9iGAEgASgLMhAuZmlyZW9uY2UudjEuSm9iIlQKEFJ1bkpvYk5vd1JlcXVlc3QSEAoGam9iX2lkGAEgASgJSAASGQoPaWRlbXBvdGVuY3lfa2V5GAIgASgJSAASDAoEZXRhZxgDIAEoCUIFCgNqb2IiMgoRUnVuSm9iTm93UmVzcG9uc2USHQoDam9iGAEgASgLMhAuZmlyZW9uY2UudjEuSm9iIooBCg9SZXRyeUpvYlJlcXVlc3QSEAoGam9iX2lkGAEgASgJSAASGQoPaWRlbXBvdGVuY3lfa2V5GAIgASgJSAASDAoEZXRhZxgDIAEoCRI1ChFuZXh0X2F0dGVtcHRfdGltZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCBQoDam9iIjEKEFJldHJ5Sm9iUmVzcG9uc2USHQoDam9iGAEgASgLMhAuZmlyZW9uY2UudjEuSm9iIt0BChFSZXNvbHZlSm9iUmVxdWVzdBIQCgZqb2JfaWQYASABKAlIABIZCg9pZGVtcG90ZW5jeV9rZXkYAiABKAlIABIMCgRldGFnGAMgASgJEjIKCGRlY2lzaW9uGAQgASgOMiAuZmlyZW9uY2UudjEuUmVzb2x1dGlvbi5EZWNpc2lvbhIMCgRub3RlGAUgASgJEhMKC2V4dGVybmFsX2lkGAYgASgJEhsKE292ZXJyaWRlX3JlY29uY2lsZXIYByABKAgSEgoKZWZmZWN0X2tleRgIIAEoCUIFCgNqb2IiMwoSUmVzb2x2ZUpvYlJlc3BvbnNlEh0KA2pvYhgBIAEoCzIQLmZpcmVvbmNlLnYxLkpvYiKkAQoVQnVsa0NhbmNlbEpvYnNSZXF1ZXN0EiYKBmZpbHRlchgBIAEoCzIWLmZpcmVvbmNlLnYxLkpvYkZpbHRlchIuCgphc19vZl90aW1lGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIPCgdkcnlfcnVuGAMgASgIEhIKCnBhZ2VfdG9rZW4YBCABKAkSDgoGcmVhc29uGAUgASgJIkEKFkJ1bGtDYW5jZWxKb2JzUmVzcG9uc2USJwoGcmVzdWx0GAEgASgLMhcuZmlyZW9uY2UudjEuQnVsa1Jlc3VsdCKTAQoUQnVsa1JldHJ5Sm9ic1JlcXVlc3QSJgoGZmlsdGVyGAEgASgLMhYuZmlyZW9uY2UudjEuSm9iRmlsdGVyEi4KCmFzX29mX3RpbWUYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB2RyeV9ydW4YAyABKAgSEgoKcGFnZV90b2tlbhgEIAEoCSJAChVCdWxrUmV0cnlKb2JzUmVzcG9uc2USJwoGcmVzdWx0GAEgASgLMhcuZmlyZW9uY2UudjEuQnVsa1Jlc3VsdCL0AQoWQnVsa1Jlc29sdmVKb2JzUmVxdWVzdBImCgZmaWx0ZXIYASABKAsyFi5maXJlb25jZS52MS5Kb2JGaWx0ZXISLgoKYXNfb2ZfdGltZRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHZHJ5X3J1bhgDIAEoCBISCgpwYWdlX3Rva2VuGAQgASgJEjIKCGRlY2lzaW9uGAUgASgOMiAuZmlyZW9uY2UudjEuUmVzb2x1dGlvbi5EZWNpc2lvbhIMCgRub3RlGAYgASgJEhsKE292ZXJyaWRlX3JlY29uY2lsZXIYByABKAgiQgoXQnVsa1Jlc29sdmVKb2JzUmVzcG9uc2USJwoGcmVzdWx0GAEgASgLMhcuZmlyZW9uY2UudjEuQnVsa1Jlc3VsdCK8AQoKQnVsa1Jlc3VsdBIPCgdtYXRjaGVkGAEgASgFEg8KB2NoYW5nZWQYAiABKAUSFwoPY2hhbmdlZF9qb2JfaWRzGAMgAygJEioKCGZhaWx1cmVzGAQgAygLMhguZmlyZW9uY2UudjEuQnVsa0ZhaWx1cmUSFwoPbmV4dF9wYWdlX3Rva2VuGAUgASgJEi4KCmFzX29mX3RpbWUYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIkQKC0J1bGtGYWlsdXJlEg4KBmpvYl9pZBgBIAEoCRIlCgVlcnJvchgCIAEoCzIWLmZpcmVvbmNlLnYxLkl0ZW1FcnJvciJzChZMaXN0Sm9iQXR0ZW1wdHNSZXF1ZXN0EhAKBmpvYl9pZBgBIAEoCUgAEhkKD2lkZW1wb3RlbmN5X2tleRgCIAEoCUgAEhEKCXBhZ2Vfc2l6ZRgDIAEoBRISCgpwYWdlX3Rva2VuGAQgASgJQgUKA2pvYiJaChdMaXN0Sm9iQXR0ZW1wdHNSZXNwb25zZRImCghhdHRlbXB0cxgBIAMoCzIULmZpcmVvbmNlLnYxLkF0dGVtcHQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIncKGkxpc3RKb2JPYnNlcnZhdGlvbnNSZXF1ZXN0EhAKBmpvYl9pZBgBIAEoCUgAEhkKD2lkZW1wb3RlbmN5X2tleRgCIAEoCUgAEhEKCXBhZ2Vfc2l6ZRgDIAEoBRISCgpwYWdlX3Rva2VuGAQgASgJQgUKA2pvYiJmChtMaXN0Sm9iT2JzZXJ2YXRpb25zUmVzcG9uc2USLgoMb2JzZXJ2YXRpb25zGAEgAygLMhguZmlyZW9uY2UudjEuT2JzZXJ2YXRpb24SFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJKrUBCgtXYXJuaW5nQ29kZRIcChhXQVJOSU5HX0NPREVfVU5TUEVDSUZJRUQQABIfChtXQVJOSU5HX0NPREVfTUVESUFfVU5VU0FCTEUQARIiCh5XQVJOSU5HX0NPREVfTUVESUFfVU5SRUFDSEFCTEUQAhIiCh5XQVJOSU5HX0NPREVfUFJFREVDRVNTT1JfRU5ERUQQAxIfChtXQVJOSU5HX0NPREVfV0FJVF9UT09fU0hPUlQQBCqIAQoISm9iT3JkZXISGQoVSk9CX09SREVSX1VOU1BFQ0lGSUVEEAASIAocSk9CX09SREVSX1NDSEVEVUxFX1RJTUVfREVTQxABEh8KG0pPQl9PUkRFUl9TQ0hFRFVMRV9USU1FX0FTQxACEh4KGkpPQl9PUkRFUl9DUkVBVEVfVElNRV9ERVNDEAMy1AwKCkpvYlNlcnZpY2USVQoLU2NoZWR1bGVKb2ISHy5maXJlb25jZS52MS5TY2hlZHVsZUpvYlJlcXVlc3QaIC5maXJlb25jZS52MS5TY2hlZHVsZUpvYlJlc3BvbnNlIgOQAgISZwoRQmF0Y2hTY2hlZHVsZUpvYnMSJS5maXJlb25jZS52MS5CYXRjaFNjaGVkdWxlSm9ic1JlcXVlc3QaJi5maXJlb25jZS52MS5CYXRjaFNjaGVkdWxlSm9ic1Jlc3BvbnNlIgOQAgISRgoGR2V0Sm9iEhouZmlyZW9uY2UudjEuR2V0Sm9iUmVxdWVzdBobLmZpcmVvbmNlLnYxLkdldEpvYlJlc3BvbnNlIgOQAgESTAoITGlzdEpvYnMSHC5maXJlb25jZS52MS5MaXN0Sm9ic1JlcXVlc3QaHS5maXJlb25jZS52MS5MaXN0Sm9ic1Jlc3BvbnNlIgOQAgESXgoPU3RyZWFtSm9iRXZlbnRzEiMuZmlyZW9uY2UudjEuU3RyZWFtSm9iRXZlbnRzUmVxdWVzdBokLmZpcmVvbmNlLnYxLlN0cmVhbUpvYkV2ZW50c1Jlc3BvbnNlMAESTwoJVXBkYXRlSm9iEh0uZmlyZW9uY2UudjEuVXBkYXRlSm9iUmVxdWVzdBoeLmZpcmVvbmNlLnYxLlVwZGF0ZUpvYlJlc3BvbnNlIgOQAgISTwoJQ2FuY2VsSm9iEh0uZmlyZW9uY2UudjEuQ2FuY2VsSm9iUmVxdWVzdBoeLmZpcmVvbmNlLnYxLkNhbmNlbEpvYlJlc3BvbnNlIgOQAgISWwoNUmVzY2hlZHVsZUpvYhIhLmZpcmVvbmNlLnYxLlJlc2NoZWR1bGVKb2JSZXF1ZXN0GiIuZmlyZW9uY2UudjEuUmVzY2hlZHVsZUpvYlJlc3BvbnNlIgOQAgISTwoJUnVuSm9iTm93Eh0uZmlyZW9uY2UudjEuUnVuSm9iTm93UmVxdWVzdBoeLmZpcmVvbmNlLnYxLlJ1bkpvYk5vd1Jlc3BvbnNlIgOQAgISTAoIUmV0cnlKb2ISHC5maXJlb25jZS52MS5SZXRyeUpvYlJlcXVlc3QaHS5maXJlb25jZS52MS5SZXRyeUpvYlJlc3BvbnNlIgOQAgISUgoKUmVzb2x2ZUpvYhIeLmZpcmVvbmNlLnYxLlJlc29sdmVKb2JSZXF1ZXN0Gh8uZmlyZW9uY2UudjEuUmVzb2x2ZUpvYlJlc3BvbnNlIgOQAgISXgoOQnVsa0NhbmNlbEpvYnMSIi5maXJlb25jZS52MS5CdWxrQ2FuY2VsSm9ic1JlcXVlc3QaIy5maXJlb25jZS52MS5CdWxrQ2FuY2VsSm9ic1Jlc3BvbnNlIgOQAgISWwoNQnVsa1JldHJ5Sm9icxIhLmZpcmVvbmNlLnYxLkJ1bGtSZXRyeUpvYnNSZXF1ZXN0GiIuZmlyZW9uY2UudjEuQnVsa1JldHJ5Sm9ic1Jlc3BvbnNlIgOQAgISYQoPQnVsa1Jlc29sdmVKb2JzEiMuZmlyZW9uY2UudjEuQnVsa1Jlc29sdmVKb2JzUmVxdWVzdBokLmZpcmVvbmNlLnYxLkJ1bGtSZXNvbHZlSm9ic1Jlc3BvbnNlIgOQAgISTwoJRGVsZXRlSm9iEh0uZmlyZW9uY2UudjEuRGVsZXRlSm9iUmVxdWVzdBoeLmZpcmVvbmNlLnYxLkRlbGV0ZUpvYlJlc3BvbnNlIgOQAgISYQoPTGlzdEpvYkF0dGVtcHRzEiMuZmlyZW9uY2UudjEuTGlzdEpvYkF0dGVtcHRzUmVxdWVzdBokLmZpcmVvbmNlLnYxLkxpc3RKb2JBdHRlbXB0c1Jlc3BvbnNlIgOQAgESbQoTTGlzdEpvYk9ic2VydmF0aW9ucxInLmZpcmVvbmNlLnYxLkxpc3RKb2JPYnNlcnZhdGlvbnNSZXF1ZXN0GiguZmlyZW9uY2UudjEuTGlzdEpvYk9ic2VydmF0aW9uc1Jlc3BvbnNlIgOQAgESWwoNTGlzdEpvYkV2ZW50cxIhLmZpcmVvbmNlLnYxLkxpc3RKb2JFdmVudHNSZXF1ZXN0GiIuZmlyZW9uY2UudjEuTGlzdEpvYkV2ZW50c1Jlc3BvbnNlIgOQAgFCjwEKFWlvLmdpdGh1Yi5maXJlb25jZS52MUIPSm9iU2VydmljZVByb3RvUAFaMmdpdGh1Yi5jb20vZmlyZW9uY2UvZmlyZW9uY2UvY2xpZW50cy9nby9maXJlb25jZXYxogIDRk9YqgILRmlyZW9uY2UuVjHKAgtGaXJlb25jZVxWMeoCDEZpcmVvbmNlOjpWMWIGcHJvdG8z", [file_fireonce_v1_error, file_fireonce_v1_event, file_fireonce_v1_job, file_fireonce_v1_payload, file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_timestamp]);
 
 /**
  * @generated from message fireonce.v1.ScheduleJobRequest
@@ -30,7 +30,8 @@ export type ScheduleJobRequest = Message<"fireonce.v1.ScheduleJobRequest"> & {
    * Names the intended effect, unique in the project. Make it from the thing
    * that is to happen ("welcome-email:user-42"), or make a UUID once and keep
    * it across retries. 1 to 255 printable ASCII characters without space,
-   * compared byte for byte. The prefix "fireonce:" is reserved.
+   * compared byte for byte. The prefix "fireonce:" is reserved. Never use a key for
+   * a second thing: receivers that dedupe know the effect by it.
    *
    * @generated from field: string idempotency_key = 1;
    */
@@ -38,20 +39,38 @@ export type ScheduleJobRequest = Message<"fireonce.v1.ScheduleJobRequest"> & {
 
   /**
    * Instead of a key: the server derives one from connection, payload and
-   * scheduled_for, so that two identical requests are one job. Two intended
-   * identical jobs then need keys. Requires scheduled_for.
+   * schedule_time, so that two identical requests are one job. Two intended
+   * identical jobs then need keys. Requires schedule_time.
    *
    * @generated from field: bool derive_key = 2;
    */
   deriveKey: boolean;
 
   /**
-   * @generated from field: string connection_id = 3;
+   * The connection that sends it. One that is not the project's is NOT_FOUND /
+   * CONNECTION_NOT_FOUND. Id and key of one connection are the same to the comparison of
+   * repeats.
+   *
+   * @generated from oneof fireonce.v1.ScheduleJobRequest.connection
    */
-  connectionId: string;
+  connection: {
+    /**
+     * @generated from field: string connection_id = 3;
+     */
+    value: string;
+    case: "connectionId";
+  } | {
+    /**
+     * The key under which the connection was created.
+     *
+     * @generated from field: string connection_key = 4;
+     */
+    value: string;
+    case: "connectionKey";
+  } | { case: undefined; value?: undefined };
 
   /**
-   * @generated from field: fireonce.v1.Payload payload = 4;
+   * @generated from field: fireonce.v1.Payload payload = 5;
    */
   payload?: Payload;
 
@@ -59,56 +78,108 @@ export type ScheduleJobRequest = Message<"fireonce.v1.ScheduleJobRequest"> & {
    * Unset: as soon as possible. Truncated to microseconds. Up to 60 s in the
    * past is taken as now; at most 5 years ahead.
    *
-   * @generated from field: google.protobuf.Timestamp scheduled_for = 5;
+   * @generated from field: google.protobuf.Timestamp schedule_time = 6;
    */
-  scheduledFor?: Timestamp;
+  scheduleTime?: Timestamp;
 
   /**
-   * How late the job may start, from scheduled_for. Unset: 2 h. At most 30 days.
+   * How late the job may start, from schedule_time. Unset: 2 h. At most 30 days.
    *
-   * @generated from field: google.protobuf.Duration start_window = 6;
+   * @generated from field: google.protobuf.Duration start_window = 7;
    */
   startWindow?: Duration;
 
   /**
-   * @generated from field: fireonce.v1.RetryPolicy retry_policy = 7;
+   * @generated from field: fireonce.v1.RetryPolicy retry_policy = 8;
    */
   retryPolicy?: RetryPolicy;
 
   /**
-   * @generated from field: fireonce.v1.AmbiguityPolicy ambiguity_policy = 8;
+   * @generated from field: fireonce.v1.AmbiguityPolicy ambiguity_policy = 9;
    */
   ambiguityPolicy: AmbiguityPolicy;
 
   /**
    * Not part of the comparison of repeats. At most 32.
    *
-   * @generated from field: map<string, string> labels = 9;
+   * @generated from field: map<string, string> labels = 10;
    */
   labels: { [key: string]: string };
 
   /**
-   * IANA name in which to show scheduled_for, e.g. "Europe/Vienna". Display
+   * IANA name in which to show schedule_time, e.g. "Europe/Vienna". Display
    * only: it moves nothing. Not part of the comparison of repeats.
    *
-   * @generated from field: string time_zone = 10;
+   * @generated from field: string time_zone = 11;
    */
   timeZone: string;
 
   /**
    * A job of the same connection that this one replies to (a thread). This one
-   * waits until that one has succeeded and takes its external id.
+   * waits until that one has succeeded and takes its external id. If that one ends
+   * otherwise, this one is CANCELED. At most 100 jobs wait for one; those that have ended
+   * while they waited count until they are removed. Unset: it replies to none. Id and key of one job are
+   * the same to the comparison of repeats.
    *
-   * @generated from field: string reply_to_job_id = 11;
+   * @generated from oneof fireonce.v1.ScheduleJobRequest.reply_to
    */
-  replyToJobId: string;
+  replyTo: {
+    /**
+     * @generated from field: string reply_to_job_id = 12;
+     */
+    value: string;
+    case: "replyToJobId";
+  } | {
+    /**
+     * The key under which that job was scheduled; in a batch, also by an earlier item.
+     *
+     * @generated from field: string reply_to_key = 13;
+     */
+    value: string;
+    case: "replyToKey";
+  } | { case: undefined; value?: undefined };
 
   /**
-   * Check everything, store nothing. The answer's job has no id.
+   * Check as a submit does, store nothing: the request, its limits, what the connector
+   * can send with the connection's settings, and the quotas. Media files are looked
+   * for, and missing ones are warnings. The platform is not called, so the credential,
+   * the recipient, and limits that only the platform knows stay unchecked. The
+   * answer's job has no id.
    *
-   * @generated from field: bool validate_only = 12;
+   * @generated from field: bool validate_only = 14;
    */
   validateOnly: boolean;
+
+  /**
+   * Time allowed for one request to the platform. Unset or 0 means 30 s. At most
+   * 10 min.
+   *
+   * @generated from field: google.protobuf.Duration attempt_timeout = 15;
+   */
+  attemptTimeout?: Duration;
+
+  /**
+   * How long a reply waits for the job that it replies to, from its own schedule_time.
+   * Past that it becomes EXPIRED. The start window counts only from the end of that job,
+   * or from this job's own time if that is later. Unset: 72 h. At most 5 years. Only
+   * with reply_to.
+   *
+   * @generated from field: google.protobuf.Duration wait_window = 16;
+   */
+  waitWindow?: Duration;
+
+  /**
+   * The effect key, for an effect that other code has begun under it, such as a
+   * charge: Fireonce takes it over, and the receiver drops what it did already.
+   * Needs the scope "effect-keys:write". Only where the connection is KEYED, and not
+   * with ambiguity_policy RESEND. An effect key is used once at a receiver, in all
+   * projects together, for ever: otherwise EFFECT_KEY_TAKEN. A receiver is a host and
+   * port, where http and https at their usual ports are one, or a whole platform. Derived keys start with "fo1_": what starts with "fo", digits
+   * and "_" is refused (KEY_RESERVED). Unset: derived. Compared by repeats.
+   *
+   * @generated from field: string effect_key = 17;
+   */
+  effectKey: string;
 };
 
 /**
@@ -137,14 +208,13 @@ export type ScheduleJobResponse = Message<"fireonce.v1.ScheduleJobResponse"> & {
   created: boolean;
 
   /**
-   * What may keep the job from having its effect, in a user's words: a media file
-   * that is not there now, say. Each begins with the field that it is about. It is
-   * looked for when a job is stored or with validate_only, in 2 s at most, and not
-   * by every server. None of it is sure, and none refuses the job.
+   * Reasons for which the job may not have its effect. Looked for when a job is stored or
+   * with validate_only, in 2 s at most, not for items of a batch, and not by every
+   * server. None of it is sure, and none refuses the job.
    *
-   * @generated from field: repeated string warnings = 3;
+   * @generated from field: repeated fireonce.v1.Warning warnings = 3;
    */
-  warnings: string[];
+  warnings: Warning[];
 };
 
 /**
@@ -153,6 +223,39 @@ export type ScheduleJobResponse = Message<"fireonce.v1.ScheduleJobResponse"> & {
  */
 export const ScheduleJobResponseSchema: GenMessage<ScheduleJobResponse> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_job_service, 1);
+
+/**
+ * Something that may keep a job from having its effect.
+ *
+ * @generated from message fireonce.v1.Warning
+ */
+export type Warning = Message<"fireonce.v1.Warning"> & {
+  /**
+   * The path of the field in the request, e.g. "payload.social_post.media[1]".
+   *
+   * @generated from field: string field = 1;
+   */
+  field: string;
+
+  /**
+   * @generated from field: fireonce.v1.WarningCode code = 2;
+   */
+  code: WarningCode;
+
+  /**
+   * For a person. Redacted.
+   *
+   * @generated from field: string message = 3;
+   */
+  message: string;
+};
+
+/**
+ * Describes the message fireonce.v1.Warning.
+ * Use `create(WarningSchema)` to create a new message.
+ */
+export const WarningSchema: GenMessage<Warning> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_job_service, 2);
 
 /**
  * @generated from message fireonce.v1.BatchScheduleJobsRequest
@@ -171,7 +274,7 @@ export type BatchScheduleJobsRequest = Message<"fireonce.v1.BatchScheduleJobsReq
  * Use `create(BatchScheduleJobsRequestSchema)` to create a new message.
  */
 export const BatchScheduleJobsRequestSchema: GenMessage<BatchScheduleJobsRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 2);
+  messageDesc(file_fireonce_v1_job_service, 3);
 
 /**
  * @generated from message fireonce.v1.BatchScheduleJobsResponse
@@ -190,7 +293,7 @@ export type BatchScheduleJobsResponse = Message<"fireonce.v1.BatchScheduleJobsRe
  * Use `create(BatchScheduleJobsResponseSchema)` to create a new message.
  */
 export const BatchScheduleJobsResponseSchema: GenMessage<BatchScheduleJobsResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 3);
+  messageDesc(file_fireonce_v1_job_service, 4);
 
 /**
  * @generated from message fireonce.v1.BatchScheduleJobsResponse.Result
@@ -209,9 +312,9 @@ export type BatchScheduleJobsResponse_Result = Message<"fireonce.v1.BatchSchedul
     case: "success";
   } | {
     /**
-     * @generated from field: fireonce.v1.BatchError error = 2;
+     * @generated from field: fireonce.v1.ItemError error = 2;
      */
-    value: BatchError;
+    value: ItemError;
     case: "error";
   } | { case: undefined; value?: undefined };
 };
@@ -221,14 +324,14 @@ export type BatchScheduleJobsResponse_Result = Message<"fireonce.v1.BatchSchedul
  * Use `create(BatchScheduleJobsResponse_ResultSchema)` to create a new message.
  */
 export const BatchScheduleJobsResponse_ResultSchema: GenMessage<BatchScheduleJobsResponse_Result> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 3, 0);
+  messageDesc(file_fireonce_v1_job_service, 4, 0);
 
 /**
- * Why one item of a batch failed.
+ * Why one of the items or jobs of a call failed.
  *
- * @generated from message fireonce.v1.BatchError
+ * @generated from message fireonce.v1.ItemError
  */
-export type BatchError = Message<"fireonce.v1.BatchError"> & {
+export type ItemError = Message<"fireonce.v1.ItemError"> & {
   /**
    * google.rpc.Code.
    *
@@ -242,8 +345,7 @@ export type BatchError = Message<"fireonce.v1.BatchError"> & {
   message: string;
 
   /**
-   * What the item's own RPC would have sent with its error. Unset for an item
-   * that breaks the rules of this contract; message then names the fields.
+   * The detail that the item's own RPC would have sent. Always set.
    *
    * @generated from field: fireonce.v1.ErrorDetail detail = 3;
    */
@@ -251,20 +353,20 @@ export type BatchError = Message<"fireonce.v1.BatchError"> & {
 };
 
 /**
- * Describes the message fireonce.v1.BatchError.
- * Use `create(BatchErrorSchema)` to create a new message.
+ * Describes the message fireonce.v1.ItemError.
+ * Use `create(ItemErrorSchema)` to create a new message.
  */
-export const BatchErrorSchema: GenMessage<BatchError> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 4);
+export const ItemErrorSchema: GenMessage<ItemError> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_job_service, 5);
 
 /**
  * @generated from message fireonce.v1.GetJobRequest
  */
 export type GetJobRequest = Message<"fireonce.v1.GetJobRequest"> & {
   /**
-   * @generated from oneof fireonce.v1.GetJobRequest.by
+   * @generated from oneof fireonce.v1.GetJobRequest.job
    */
-  by: {
+  job: {
     /**
      * @generated from field: string job_id = 1;
      */
@@ -293,7 +395,7 @@ export type GetJobRequest = Message<"fireonce.v1.GetJobRequest"> & {
  * Use `create(GetJobRequestSchema)` to create a new message.
  */
 export const GetJobRequestSchema: GenMessage<GetJobRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 5);
+  messageDesc(file_fireonce_v1_job_service, 6);
 
 /**
  * @generated from message fireonce.v1.GetJobResponse
@@ -317,7 +419,7 @@ export type GetJobResponse = Message<"fireonce.v1.GetJobResponse"> & {
  * Use `create(GetJobResponseSchema)` to create a new message.
  */
 export const GetJobResponseSchema: GenMessage<GetJobResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 6);
+  messageDesc(file_fireonce_v1_job_service, 7);
 
 /**
  * Selects jobs: all fields that are set must match; a list matches when one of
@@ -344,18 +446,18 @@ export type JobFilter = Message<"fireonce.v1.JobFilter"> & {
   scheduleId: string;
 
   /**
-   * scheduled_for at or after this.
+   * schedule_time at or after this.
    *
-   * @generated from field: google.protobuf.Timestamp scheduled_from = 4;
+   * @generated from field: google.protobuf.Timestamp schedule_time_from = 4;
    */
-  scheduledFrom?: Timestamp;
+  scheduleTimeFrom?: Timestamp;
 
   /**
-   * scheduled_for before this.
+   * schedule_time before this.
    *
-   * @generated from field: google.protobuf.Timestamp scheduled_before = 5;
+   * @generated from field: google.protobuf.Timestamp schedule_time_before = 5;
    */
-  scheduledBefore?: Timestamp;
+  scheduleTimeBefore?: Timestamp;
 
   /**
    * All must match. At most 8.
@@ -370,6 +472,94 @@ export type JobFilter = Message<"fireonce.v1.JobFilter"> & {
    * @generated from field: repeated string job_ids = 7;
    */
   jobIds: string[];
+
+  /**
+   * Connections by their keys: one list with connection_ids. A key of no connection is
+   * NOT_FOUND / CONNECTION_NOT_FOUND. At most 50.
+   *
+   * @generated from field: repeated string connection_keys = 8;
+   */
+  connectionKeys: string[];
+
+  /**
+   * Beginning of the idempotency key, byte for byte; a whole key, too. Served by an index.
+   *
+   * @generated from field: string idempotency_key_prefix = 9;
+   */
+  idempotencyKeyPrefix: string;
+
+  /**
+   * A part of the idempotency key, byte for byte, at least 3 characters. There is no index
+   * for it: pages may be empty before the last one, so set other fields, too.
+   *
+   * @generated from field: string idempotency_key_text = 10;
+   */
+  idempotencyKeyText: string;
+
+  /**
+   * Effect.external_id, the whole of it: only jobs that have SUCCEEDED.
+   *
+   * @generated from field: string external_id = 11;
+   */
+  externalId: string;
+
+  /**
+   * Whom the payload addresses: an address in to, cc or bcc of an e-mail, whatever its
+   * case and without the name beside it, or the recipient_id of a direct message. The
+   * first 100 of a job are known. Needs the scope "payloads:read": an answer tells what a
+   * payload has.
+   *
+   * @generated from field: string recipient = 12;
+   */
+  recipient: string;
+
+  /**
+   * Kind of Job.last_error.
+   *
+   * @generated from field: repeated fireonce.v1.FailureKind error_kinds = 13;
+   */
+  errorKinds: FailureKind[];
+
+  /**
+   * @generated from field: repeated fireonce.v1.EffectClass effect_classes = 14;
+   */
+  effectClasses: EffectClass[];
+
+  /**
+   * create_time at or after this.
+   *
+   * @generated from field: google.protobuf.Timestamp create_time_from = 15;
+   */
+  createTimeFrom?: Timestamp;
+
+  /**
+   * create_time before this.
+   *
+   * @generated from field: google.protobuf.Timestamp create_time_before = 16;
+   */
+  createTimeBefore?: Timestamp;
+
+  /**
+   * end_time at or after this: only jobs that have ended.
+   *
+   * @generated from field: google.protobuf.Timestamp end_time_from = 17;
+   */
+  endTimeFrom?: Timestamp;
+
+  /**
+   * end_time before this: only jobs that have ended.
+   *
+   * @generated from field: google.protobuf.Timestamp end_time_before = 18;
+   */
+  endTimeBefore?: Timestamp;
+
+  /**
+   * The job has been in its state for at least so long, by the store's clock. At most 5
+   * years.
+   *
+   * @generated from field: google.protobuf.Duration state_age = 19;
+   */
+  stateAge?: Duration;
 };
 
 /**
@@ -377,7 +567,7 @@ export type JobFilter = Message<"fireonce.v1.JobFilter"> & {
  * Use `create(JobFilterSchema)` to create a new message.
  */
 export const JobFilterSchema: GenMessage<JobFilter> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 7);
+  messageDesc(file_fireonce_v1_job_service, 8);
 
 /**
  * @generated from message fireonce.v1.ListJobsRequest
@@ -413,7 +603,7 @@ export type ListJobsRequest = Message<"fireonce.v1.ListJobsRequest"> & {
  * Use `create(ListJobsRequestSchema)` to create a new message.
  */
 export const ListJobsRequestSchema: GenMessage<ListJobsRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 8);
+  messageDesc(file_fireonce_v1_job_service, 9);
 
 /**
  * @generated from message fireonce.v1.ListJobsResponse
@@ -446,11 +636,11 @@ export type ListJobsResponse = Message<"fireonce.v1.ListJobsResponse"> & {
  * Use `create(ListJobsResponseSchema)` to create a new message.
  */
 export const ListJobsResponseSchema: GenMessage<ListJobsResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 9);
+  messageDesc(file_fireonce_v1_job_service, 10);
 
 /**
  * Selects events: all fields that are set must match; a list matches when one
- * of its values does. There is no filter by state: a client could not see a job
+ * of its values does. job_ids and idempotency_keys are one list together. There is no filter by state: a client could not see a job
  * leave it.
  *
  * @generated from message fireonce.v1.EventFilter
@@ -474,6 +664,36 @@ export type EventFilter = Message<"fireonce.v1.EventFilter"> & {
    * @generated from field: string schedule_id = 3;
    */
   scheduleId: string;
+
+  /**
+   * All must be among the labels that the job has now. At most 8.
+   *
+   * @generated from field: map<string, string> labels = 4;
+   */
+  labels: { [key: string]: string };
+
+  /**
+   * Only changes by which a job ended: new_state is terminal, and old_state is another.
+   *
+   * @generated from field: bool ended_only = 5;
+   */
+  endedOnly: boolean;
+
+  /**
+   * Jobs by their keys, beside job_ids: each is looked up when the call begins. At most
+   * 100.
+   *
+   * @generated from field: repeated string idempotency_keys = 6;
+   */
+  idempotencyKeys: string[];
+
+  /**
+   * Connections by their keys: one list with connection_ids. A key of no connection is
+   * NOT_FOUND / CONNECTION_NOT_FOUND. At most 50.
+   *
+   * @generated from field: repeated string connection_keys = 7;
+   */
+  connectionKeys: string[];
 };
 
 /**
@@ -481,7 +701,7 @@ export type EventFilter = Message<"fireonce.v1.EventFilter"> & {
  * Use `create(EventFilterSchema)` to create a new message.
  */
 export const EventFilterSchema: GenMessage<EventFilter> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 10);
+  messageDesc(file_fireonce_v1_job_service, 11);
 
 /**
  * @generated from message fireonce.v1.StreamJobEventsRequest
@@ -545,7 +765,7 @@ export type StreamJobEventsRequest = Message<"fireonce.v1.StreamJobEventsRequest
  * Use `create(StreamJobEventsRequestSchema)` to create a new message.
  */
 export const StreamJobEventsRequestSchema: GenMessage<StreamJobEventsRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 11);
+  messageDesc(file_fireonce_v1_job_service, 12);
 
 /**
  * @generated from message fireonce.v1.StreamJobEventsResponse
@@ -562,44 +782,163 @@ export type StreamJobEventsResponse = Message<"fireonce.v1.StreamJobEventsRespon
  * Use `create(StreamJobEventsResponseSchema)` to create a new message.
  */
 export const StreamJobEventsResponseSchema: GenMessage<StreamJobEventsResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 12);
+  messageDesc(file_fireonce_v1_job_service, 13);
+
+/**
+ * @generated from message fireonce.v1.ListJobEventsRequest
+ */
+export type ListJobEventsRequest = Message<"fireonce.v1.ListJobEventsRequest"> & {
+  /**
+   * Unset: all events of the project.
+   *
+   * @generated from field: fireonce.v1.EventFilter filter = 1;
+   */
+  filter?: EventFilter;
+
+  /**
+   * From JobEvent.cursor, an events_cursor or next_cursor. Empty: from the beginning of
+   * what is kept.
+   *
+   * @generated from field: string after_cursor = 2;
+   */
+  afterCursor: string;
+
+  /**
+   * 0 means 50; above 500 means 500.
+   *
+   * @generated from field: int32 page_size = 3;
+   */
+  pageSize: number;
+
+  /**
+   * Set JobChanged.job.
+   *
+   * @generated from field: bool include_job = 4;
+   */
+  includeJob: boolean;
+};
+
+/**
+ * Describes the message fireonce.v1.ListJobEventsRequest.
+ * Use `create(ListJobEventsRequestSchema)` to create a new message.
+ */
+export const ListJobEventsRequestSchema: GenMessage<ListJobEventsRequest> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_job_service, 14);
+
+/**
+ * @generated from message fireonce.v1.ListJobEventsResponse
+ */
+export type ListJobEventsResponse = Message<"fireonce.v1.ListJobEventsResponse"> & {
+  /**
+   * Oldest first. Never heartbeats.
+   *
+   * @generated from field: repeated fireonce.v1.JobEvent events = 1;
+   */
+  events: JobEvent[];
+
+  /**
+   * Where to go on, also with StreamJobEvents. Always set: at the end of the log, a later
+   * call with it returns what has come since.
+   *
+   * @generated from field: string next_cursor = 2;
+   */
+  nextCursor: string;
+
+  /**
+   * There may be more events now. A call looks at a bounded part of the log, so a page may
+   * be short, or empty, although more follow.
+   *
+   * @generated from field: bool has_more = 3;
+   */
+  hasMore: boolean;
+};
+
+/**
+ * Describes the message fireonce.v1.ListJobEventsResponse.
+ * Use `create(ListJobEventsResponseSchema)` to create a new message.
+ */
+export const ListJobEventsResponseSchema: GenMessage<ListJobEventsResponse> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_job_service, 15);
 
 /**
  * @generated from message fireonce.v1.UpdateJobRequest
  */
 export type UpdateJobRequest = Message<"fireonce.v1.UpdateJobRequest"> & {
   /**
-   * @generated from field: string job_id = 1;
+   * @generated from oneof fireonce.v1.UpdateJobRequest.job
    */
-  jobId: string;
+  job: {
+    /**
+     * @generated from field: string job_id = 1;
+     */
+    value: string;
+    case: "jobId";
+  } | {
+    /**
+     * The key under which the job was scheduled.
+     *
+     * @generated from field: string idempotency_key = 2;
+     */
+    value: string;
+    case: "idempotencyKey";
+  } | { case: undefined; value?: undefined };
 
   /**
    * Required: the job as it was read.
    *
-   * @generated from field: string etag = 2;
+   * @generated from field: string etag = 3;
    */
   etag: string;
 
   /**
-   * Which of the fields below to change: "payload", "labels".
+   * Which of the fields below to change.
    *
-   * @generated from field: google.protobuf.FieldMask update_mask = 3;
+   * @generated from field: google.protobuf.FieldMask update_mask = 4;
    */
   updateMask?: FieldMask;
 
   /**
    * Replaces the content whole; of the same kind as it was.
    *
-   * @generated from field: fireonce.v1.Payload payload = 4;
+   * @generated from field: fireonce.v1.Payload payload = 5;
    */
   payload?: Payload;
 
   /**
    * Replaces all labels.
    *
-   * @generated from field: map<string, string> labels = 5;
+   * @generated from field: map<string, string> labels = 6;
    */
   labels: { [key: string]: string };
+
+  /**
+   * What to do when an outcome stays unknown. Unspecified: HOLD.
+   *
+   * @generated from field: fireonce.v1.AmbiguityPolicy ambiguity_policy = 7;
+   */
+  ambiguityPolicy: AmbiguityPolicy;
+
+  /**
+   * Replaced whole. Unset: the defaults.
+   *
+   * @generated from field: fireonce.v1.RetryPolicy retry_policy = 8;
+   */
+  retryPolicy?: RetryPolicy;
+
+  /**
+   * Time allowed for one request to the platform. Unset or 0 means 30 s. At most
+   * 10 min.
+   *
+   * @generated from field: google.protobuf.Duration attempt_timeout = 9;
+   */
+  attemptTimeout?: Duration;
+
+  /**
+   * IANA name in which to show schedule_time. Empty: none.
+   *
+   * @generated from field: string time_zone = 10;
+   */
+  timeZone: string;
 };
 
 /**
@@ -607,7 +946,7 @@ export type UpdateJobRequest = Message<"fireonce.v1.UpdateJobRequest"> & {
  * Use `create(UpdateJobRequestSchema)` to create a new message.
  */
 export const UpdateJobRequestSchema: GenMessage<UpdateJobRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 13);
+  messageDesc(file_fireonce_v1_job_service, 16);
 
 /**
  * @generated from message fireonce.v1.UpdateJobResponse
@@ -624,26 +963,40 @@ export type UpdateJobResponse = Message<"fireonce.v1.UpdateJobResponse"> & {
  * Use `create(UpdateJobResponseSchema)` to create a new message.
  */
 export const UpdateJobResponseSchema: GenMessage<UpdateJobResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 14);
+  messageDesc(file_fireonce_v1_job_service, 17);
 
 /**
  * @generated from message fireonce.v1.CancelJobRequest
  */
 export type CancelJobRequest = Message<"fireonce.v1.CancelJobRequest"> & {
   /**
-   * @generated from field: string job_id = 1;
+   * @generated from oneof fireonce.v1.CancelJobRequest.job
    */
-  jobId: string;
+  job: {
+    /**
+     * @generated from field: string job_id = 1;
+     */
+    value: string;
+    case: "jobId";
+  } | {
+    /**
+     * The key under which the job was scheduled.
+     *
+     * @generated from field: string idempotency_key = 2;
+     */
+    value: string;
+    case: "idempotencyKey";
+  } | { case: undefined; value?: undefined };
 
   /**
-   * @generated from field: string etag = 2;
+   * @generated from field: string etag = 3;
    */
   etag: string;
 
   /**
    * One line, at most 500 characters. Shown in the events.
    *
-   * @generated from field: string reason = 3;
+   * @generated from field: string reason = 4;
    */
   reason: string;
 };
@@ -653,7 +1006,7 @@ export type CancelJobRequest = Message<"fireonce.v1.CancelJobRequest"> & {
  * Use `create(CancelJobRequestSchema)` to create a new message.
  */
 export const CancelJobRequestSchema: GenMessage<CancelJobRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 15);
+  messageDesc(file_fireonce_v1_job_service, 18);
 
 /**
  * @generated from message fireonce.v1.CancelJobResponse
@@ -678,33 +1031,101 @@ export type CancelJobResponse = Message<"fireonce.v1.CancelJobResponse"> & {
  * Use `create(CancelJobResponseSchema)` to create a new message.
  */
 export const CancelJobResponseSchema: GenMessage<CancelJobResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 16);
+  messageDesc(file_fireonce_v1_job_service, 19);
+
+/**
+ * @generated from message fireonce.v1.DeleteJobRequest
+ */
+export type DeleteJobRequest = Message<"fireonce.v1.DeleteJobRequest"> & {
+  /**
+   * @generated from oneof fireonce.v1.DeleteJobRequest.job
+   */
+  job: {
+    /**
+     * @generated from field: string job_id = 1;
+     */
+    value: string;
+    case: "jobId";
+  } | {
+    /**
+     * The key under which the job was scheduled.
+     *
+     * @generated from field: string idempotency_key = 2;
+     */
+    value: string;
+    case: "idempotencyKey";
+  } | { case: undefined; value?: undefined };
+
+  /**
+   * @generated from field: string etag = 3;
+   */
+  etag: string;
+};
+
+/**
+ * Describes the message fireonce.v1.DeleteJobRequest.
+ * Use `create(DeleteJobRequestSchema)` to create a new message.
+ */
+export const DeleteJobRequestSchema: GenMessage<DeleteJobRequest> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_job_service, 20);
+
+/**
+ * @generated from message fireonce.v1.DeleteJobResponse
+ */
+export type DeleteJobResponse = Message<"fireonce.v1.DeleteJobResponse"> & {
+  /**
+   * @generated from field: fireonce.v1.ErasedJob job = 1;
+   */
+  job?: ErasedJob;
+};
+
+/**
+ * Describes the message fireonce.v1.DeleteJobResponse.
+ * Use `create(DeleteJobResponseSchema)` to create a new message.
+ */
+export const DeleteJobResponseSchema: GenMessage<DeleteJobResponse> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_job_service, 21);
 
 /**
  * @generated from message fireonce.v1.RescheduleJobRequest
  */
 export type RescheduleJobRequest = Message<"fireonce.v1.RescheduleJobRequest"> & {
   /**
-   * @generated from field: string job_id = 1;
+   * @generated from oneof fireonce.v1.RescheduleJobRequest.job
    */
-  jobId: string;
+  job: {
+    /**
+     * @generated from field: string job_id = 1;
+     */
+    value: string;
+    case: "jobId";
+  } | {
+    /**
+     * The key under which the job was scheduled.
+     *
+     * @generated from field: string idempotency_key = 2;
+     */
+    value: string;
+    case: "idempotencyKey";
+  } | { case: undefined; value?: undefined };
 
   /**
    * Up to 60 s in the past is taken as now; at most 5 years ahead.
    *
-   * @generated from field: google.protobuf.Timestamp scheduled_for = 2;
+   * @generated from field: google.protobuf.Timestamp schedule_time = 3;
    */
-  scheduledFor?: Timestamp;
+  scheduleTime?: Timestamp;
 
   /**
-   * Unset: as it was. At most 30 days.
+   * Unset: as it was. At most 30 days. The wait window of a reply stays as it was, and
+   * counts from the new time.
    *
-   * @generated from field: google.protobuf.Duration start_window = 3;
+   * @generated from field: google.protobuf.Duration start_window = 4;
    */
   startWindow?: Duration;
 
   /**
-   * @generated from field: string etag = 4;
+   * @generated from field: string etag = 5;
    */
   etag: string;
 };
@@ -714,7 +1135,7 @@ export type RescheduleJobRequest = Message<"fireonce.v1.RescheduleJobRequest"> &
  * Use `create(RescheduleJobRequestSchema)` to create a new message.
  */
 export const RescheduleJobRequestSchema: GenMessage<RescheduleJobRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 17);
+  messageDesc(file_fireonce_v1_job_service, 22);
 
 /**
  * @generated from message fireonce.v1.RescheduleJobResponse
@@ -731,19 +1152,33 @@ export type RescheduleJobResponse = Message<"fireonce.v1.RescheduleJobResponse">
  * Use `create(RescheduleJobResponseSchema)` to create a new message.
  */
 export const RescheduleJobResponseSchema: GenMessage<RescheduleJobResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 18);
+  messageDesc(file_fireonce_v1_job_service, 23);
 
 /**
  * @generated from message fireonce.v1.RunJobNowRequest
  */
 export type RunJobNowRequest = Message<"fireonce.v1.RunJobNowRequest"> & {
   /**
-   * @generated from field: string job_id = 1;
+   * @generated from oneof fireonce.v1.RunJobNowRequest.job
    */
-  jobId: string;
+  job: {
+    /**
+     * @generated from field: string job_id = 1;
+     */
+    value: string;
+    case: "jobId";
+  } | {
+    /**
+     * The key under which the job was scheduled.
+     *
+     * @generated from field: string idempotency_key = 2;
+     */
+    value: string;
+    case: "idempotencyKey";
+  } | { case: undefined; value?: undefined };
 
   /**
-   * @generated from field: string etag = 2;
+   * @generated from field: string etag = 3;
    */
   etag: string;
 };
@@ -753,7 +1188,7 @@ export type RunJobNowRequest = Message<"fireonce.v1.RunJobNowRequest"> & {
  * Use `create(RunJobNowRequestSchema)` to create a new message.
  */
 export const RunJobNowRequestSchema: GenMessage<RunJobNowRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 19);
+  messageDesc(file_fireonce_v1_job_service, 24);
 
 /**
  * @generated from message fireonce.v1.RunJobNowResponse
@@ -770,30 +1205,44 @@ export type RunJobNowResponse = Message<"fireonce.v1.RunJobNowResponse"> & {
  * Use `create(RunJobNowResponseSchema)` to create a new message.
  */
 export const RunJobNowResponseSchema: GenMessage<RunJobNowResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 20);
+  messageDesc(file_fireonce_v1_job_service, 25);
 
 /**
  * @generated from message fireonce.v1.RetryJobRequest
  */
 export type RetryJobRequest = Message<"fireonce.v1.RetryJobRequest"> & {
   /**
-   * @generated from field: string job_id = 1;
+   * @generated from oneof fireonce.v1.RetryJobRequest.job
    */
-  jobId: string;
+  job: {
+    /**
+     * @generated from field: string job_id = 1;
+     */
+    value: string;
+    case: "jobId";
+  } | {
+    /**
+     * The key under which the job was scheduled.
+     *
+     * @generated from field: string idempotency_key = 2;
+     */
+    value: string;
+    case: "idempotencyKey";
+  } | { case: undefined; value?: undefined };
 
   /**
    * Required: the job as it was read.
    *
-   * @generated from field: string etag = 2;
+   * @generated from field: string etag = 3;
    */
   etag: string;
 
   /**
-   * When the next attempt is due. Unset: now. Job.scheduled_for stays as it is.
+   * When the next attempt is due. Unset: now. Job.schedule_time stays as it is.
    *
-   * @generated from field: google.protobuf.Timestamp scheduled_for = 3;
+   * @generated from field: google.protobuf.Timestamp next_attempt_time = 4;
    */
-  scheduledFor?: Timestamp;
+  nextAttemptTime?: Timestamp;
 };
 
 /**
@@ -801,7 +1250,7 @@ export type RetryJobRequest = Message<"fireonce.v1.RetryJobRequest"> & {
  * Use `create(RetryJobRequestSchema)` to create a new message.
  */
 export const RetryJobRequestSchema: GenMessage<RetryJobRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 21);
+  messageDesc(file_fireonce_v1_job_service, 26);
 
 /**
  * @generated from message fireonce.v1.RetryJobResponse
@@ -818,49 +1267,72 @@ export type RetryJobResponse = Message<"fireonce.v1.RetryJobResponse"> & {
  * Use `create(RetryJobResponseSchema)` to create a new message.
  */
 export const RetryJobResponseSchema: GenMessage<RetryJobResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 22);
+  messageDesc(file_fireonce_v1_job_service, 27);
 
 /**
  * @generated from message fireonce.v1.ResolveJobRequest
  */
 export type ResolveJobRequest = Message<"fireonce.v1.ResolveJobRequest"> & {
   /**
-   * @generated from field: string job_id = 1;
+   * @generated from oneof fireonce.v1.ResolveJobRequest.job
    */
-  jobId: string;
+  job: {
+    /**
+     * @generated from field: string job_id = 1;
+     */
+    value: string;
+    case: "jobId";
+  } | {
+    /**
+     * The key under which the job was scheduled.
+     *
+     * @generated from field: string idempotency_key = 2;
+     */
+    value: string;
+    case: "idempotencyKey";
+  } | { case: undefined; value?: undefined };
 
   /**
    * Required: the job as the person saw it.
    *
-   * @generated from field: string etag = 2;
+   * @generated from field: string etag = 3;
    */
   etag: string;
 
   /**
-   * @generated from field: fireonce.v1.Resolution.Decision decision = 3;
+   * @generated from field: fireonce.v1.Resolution.Decision decision = 4;
    */
   decision: Resolution_Decision;
 
   /**
    * Why, for the record. 1 to 1,000 characters, may have several lines.
    *
-   * @generated from field: string note = 4;
+   * @generated from field: string note = 5;
    */
   note: string;
 
   /**
    * With DECISION_SENT: the platform's id of the effect, if known.
    *
-   * @generated from field: string external_id = 5;
+   * @generated from field: string external_id = 6;
    */
   externalId: string;
 
   /**
    * Decide although the reconciler is still looking.
    *
-   * @generated from field: bool override_reconciler = 6;
+   * @generated from field: bool override_reconciler = 7;
    */
   overrideReconciler: boolean;
+
+  /**
+   * With DECISION_RESEND of a job that was given its effect_key: the one of the new
+   * effect, under the rules of ScheduleJobRequest.effect_key. Required then, if the
+   * job's present round has had an attempt; otherwise not allowed.
+   *
+   * @generated from field: string effect_key = 8;
+   */
+  effectKey: string;
 };
 
 /**
@@ -868,7 +1340,7 @@ export type ResolveJobRequest = Message<"fireonce.v1.ResolveJobRequest"> & {
  * Use `create(ResolveJobRequestSchema)` to create a new message.
  */
 export const ResolveJobRequestSchema: GenMessage<ResolveJobRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 23);
+  messageDesc(file_fireonce_v1_job_service, 28);
 
 /**
  * @generated from message fireonce.v1.ResolveJobResponse
@@ -885,7 +1357,7 @@ export type ResolveJobResponse = Message<"fireonce.v1.ResolveJobResponse"> & {
  * Use `create(ResolveJobResponseSchema)` to create a new message.
  */
 export const ResolveJobResponseSchema: GenMessage<ResolveJobResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 24);
+  messageDesc(file_fireonce_v1_job_service, 29);
 
 /**
  * @generated from message fireonce.v1.BulkCancelJobsRequest
@@ -933,7 +1405,7 @@ export type BulkCancelJobsRequest = Message<"fireonce.v1.BulkCancelJobsRequest">
  * Use `create(BulkCancelJobsRequestSchema)` to create a new message.
  */
 export const BulkCancelJobsRequestSchema: GenMessage<BulkCancelJobsRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 25);
+  messageDesc(file_fireonce_v1_job_service, 30);
 
 /**
  * @generated from message fireonce.v1.BulkCancelJobsResponse
@@ -950,7 +1422,7 @@ export type BulkCancelJobsResponse = Message<"fireonce.v1.BulkCancelJobsResponse
  * Use `create(BulkCancelJobsResponseSchema)` to create a new message.
  */
 export const BulkCancelJobsResponseSchema: GenMessage<BulkCancelJobsResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 26);
+  messageDesc(file_fireonce_v1_job_service, 31);
 
 /**
  * @generated from message fireonce.v1.BulkRetryJobsRequest
@@ -993,7 +1465,7 @@ export type BulkRetryJobsRequest = Message<"fireonce.v1.BulkRetryJobsRequest"> &
  * Use `create(BulkRetryJobsRequestSchema)` to create a new message.
  */
 export const BulkRetryJobsRequestSchema: GenMessage<BulkRetryJobsRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 27);
+  messageDesc(file_fireonce_v1_job_service, 32);
 
 /**
  * @generated from message fireonce.v1.BulkRetryJobsResponse
@@ -1010,7 +1482,7 @@ export type BulkRetryJobsResponse = Message<"fireonce.v1.BulkRetryJobsResponse">
  * Use `create(BulkRetryJobsResponseSchema)` to create a new message.
  */
 export const BulkRetryJobsResponseSchema: GenMessage<BulkRetryJobsResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 28);
+  messageDesc(file_fireonce_v1_job_service, 33);
 
 /**
  * @generated from message fireonce.v1.BulkResolveJobsRequest
@@ -1072,7 +1544,7 @@ export type BulkResolveJobsRequest = Message<"fireonce.v1.BulkResolveJobsRequest
  * Use `create(BulkResolveJobsRequestSchema)` to create a new message.
  */
 export const BulkResolveJobsRequestSchema: GenMessage<BulkResolveJobsRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 29);
+  messageDesc(file_fireonce_v1_job_service, 34);
 
 /**
  * @generated from message fireonce.v1.BulkResolveJobsResponse
@@ -1089,10 +1561,10 @@ export type BulkResolveJobsResponse = Message<"fireonce.v1.BulkResolveJobsRespon
  * Use `create(BulkResolveJobsResponseSchema)` to create a new message.
  */
 export const BulkResolveJobsResponseSchema: GenMessage<BulkResolveJobsResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 30);
+  messageDesc(file_fireonce_v1_job_service, 35);
 
 /**
- * What a call on many jobs did, or with dry_run would do.
+ * The result of a call on many jobs, or with dry_run what it would be.
  *
  * @generated from message fireonce.v1.BulkResult
  */
@@ -1148,7 +1620,7 @@ export type BulkResult = Message<"fireonce.v1.BulkResult"> & {
  * Use `create(BulkResultSchema)` to create a new message.
  */
 export const BulkResultSchema: GenMessage<BulkResult> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 31);
+  messageDesc(file_fireonce_v1_job_service, 36);
 
 /**
  * One job that a call on many could not change.
@@ -1162,9 +1634,9 @@ export type BulkFailure = Message<"fireonce.v1.BulkFailure"> & {
   jobId: string;
 
   /**
-   * @generated from field: fireonce.v1.BatchError error = 2;
+   * @generated from field: fireonce.v1.ItemError error = 2;
    */
-  error?: BatchError;
+  error?: ItemError;
 };
 
 /**
@@ -1172,26 +1644,40 @@ export type BulkFailure = Message<"fireonce.v1.BulkFailure"> & {
  * Use `create(BulkFailureSchema)` to create a new message.
  */
 export const BulkFailureSchema: GenMessage<BulkFailure> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 32);
+  messageDesc(file_fireonce_v1_job_service, 37);
 
 /**
  * @generated from message fireonce.v1.ListJobAttemptsRequest
  */
 export type ListJobAttemptsRequest = Message<"fireonce.v1.ListJobAttemptsRequest"> & {
   /**
-   * @generated from field: string job_id = 1;
+   * @generated from oneof fireonce.v1.ListJobAttemptsRequest.job
    */
-  jobId: string;
+  job: {
+    /**
+     * @generated from field: string job_id = 1;
+     */
+    value: string;
+    case: "jobId";
+  } | {
+    /**
+     * The key under which the job was scheduled.
+     *
+     * @generated from field: string idempotency_key = 2;
+     */
+    value: string;
+    case: "idempotencyKey";
+  } | { case: undefined; value?: undefined };
 
   /**
    * 0 means 50; above 500 means 500.
    *
-   * @generated from field: int32 page_size = 2;
+   * @generated from field: int32 page_size = 3;
    */
   pageSize: number;
 
   /**
-   * @generated from field: string page_token = 3;
+   * @generated from field: string page_token = 4;
    */
   pageToken: string;
 };
@@ -1201,7 +1687,7 @@ export type ListJobAttemptsRequest = Message<"fireonce.v1.ListJobAttemptsRequest
  * Use `create(ListJobAttemptsRequestSchema)` to create a new message.
  */
 export const ListJobAttemptsRequestSchema: GenMessage<ListJobAttemptsRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 33);
+  messageDesc(file_fireonce_v1_job_service, 38);
 
 /**
  * @generated from message fireonce.v1.ListJobAttemptsResponse
@@ -1220,13 +1706,6 @@ export type ListJobAttemptsResponse = Message<"fireonce.v1.ListJobAttemptsRespon
    * @generated from field: string next_page_token = 2;
    */
   nextPageToken: string;
-
-  /**
-   * Looks at the platform, newest first, at most 100. On the first page only.
-   *
-   * @generated from field: repeated fireonce.v1.Observation observations = 3;
-   */
-  observations: Observation[];
 };
 
 /**
@@ -1234,7 +1713,124 @@ export type ListJobAttemptsResponse = Message<"fireonce.v1.ListJobAttemptsRespon
  * Use `create(ListJobAttemptsResponseSchema)` to create a new message.
  */
 export const ListJobAttemptsResponseSchema: GenMessage<ListJobAttemptsResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_job_service, 34);
+  messageDesc(file_fireonce_v1_job_service, 39);
+
+/**
+ * @generated from message fireonce.v1.ListJobObservationsRequest
+ */
+export type ListJobObservationsRequest = Message<"fireonce.v1.ListJobObservationsRequest"> & {
+  /**
+   * @generated from oneof fireonce.v1.ListJobObservationsRequest.job
+   */
+  job: {
+    /**
+     * @generated from field: string job_id = 1;
+     */
+    value: string;
+    case: "jobId";
+  } | {
+    /**
+     * The key under which the job was scheduled.
+     *
+     * @generated from field: string idempotency_key = 2;
+     */
+    value: string;
+    case: "idempotencyKey";
+  } | { case: undefined; value?: undefined };
+
+  /**
+   * 0 means 50; above 500 means 500.
+   *
+   * @generated from field: int32 page_size = 3;
+   */
+  pageSize: number;
+
+  /**
+   * @generated from field: string page_token = 4;
+   */
+  pageToken: string;
+};
+
+/**
+ * Describes the message fireonce.v1.ListJobObservationsRequest.
+ * Use `create(ListJobObservationsRequestSchema)` to create a new message.
+ */
+export const ListJobObservationsRequestSchema: GenMessage<ListJobObservationsRequest> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_job_service, 40);
+
+/**
+ * @generated from message fireonce.v1.ListJobObservationsResponse
+ */
+export type ListJobObservationsResponse = Message<"fireonce.v1.ListJobObservationsResponse"> & {
+  /**
+   * Newest first.
+   *
+   * @generated from field: repeated fireonce.v1.Observation observations = 1;
+   */
+  observations: Observation[];
+
+  /**
+   * Empty: this was the last page.
+   *
+   * @generated from field: string next_page_token = 2;
+   */
+  nextPageToken: string;
+};
+
+/**
+ * Describes the message fireonce.v1.ListJobObservationsResponse.
+ * Use `create(ListJobObservationsResponseSchema)` to create a new message.
+ */
+export const ListJobObservationsResponseSchema: GenMessage<ListJobObservationsResponse> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_job_service, 41);
+
+/**
+ * Subject of a warning. New values may be added.
+ *
+ * @generated from enum fireonce.v1.WarningCode
+ */
+export enum WarningCode {
+  /**
+   * @generated from enum value: WARNING_CODE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * The media file cannot be used as it is: it does not exist, has another type, or is
+   * too large or empty.
+   *
+   * @generated from enum value: WARNING_CODE_MEDIA_UNUSABLE = 1;
+   */
+  MEDIA_UNUSABLE = 1,
+
+  /**
+   * The media file could not be looked at now. It may be there when the job is sent.
+   *
+   * @generated from enum value: WARNING_CODE_MEDIA_UNREACHABLE = 2;
+   */
+  MEDIA_UNREACHABLE = 2,
+
+  /**
+   * The job that this one replies to has ended without success: this one will be
+   * CANCELED unless that one is retried first.
+   *
+   * @generated from enum value: WARNING_CODE_PREDECESSOR_ENDED = 3;
+   */
+  PREDECESSOR_ENDED = 3,
+
+  /**
+   * The job that this one replies to is due after this one's wait is over.
+   *
+   * @generated from enum value: WARNING_CODE_WAIT_TOO_SHORT = 4;
+   */
+  WAIT_TOO_SHORT = 4,
+}
+
+/**
+ * Describes the enum fireonce.v1.WarningCode.
+ */
+export const WarningCodeSchema: GenEnum<WarningCode> = /*@__PURE__*/
+  enumDesc(file_fireonce_v1_job_service, 0);
 
 /**
  * Order of a list of jobs.
@@ -1243,21 +1839,21 @@ export const ListJobAttemptsResponseSchema: GenMessage<ListJobAttemptsResponse> 
  */
 export enum JobOrder {
   /**
-   * Same as SCHEDULED_FOR_DESC.
+   * Same as SCHEDULE_TIME_DESC.
    *
    * @generated from enum value: JOB_ORDER_UNSPECIFIED = 0;
    */
   UNSPECIFIED = 0,
 
   /**
-   * @generated from enum value: JOB_ORDER_SCHEDULED_FOR_DESC = 1;
+   * @generated from enum value: JOB_ORDER_SCHEDULE_TIME_DESC = 1;
    */
-  SCHEDULED_FOR_DESC = 1,
+  SCHEDULE_TIME_DESC = 1,
 
   /**
-   * @generated from enum value: JOB_ORDER_SCHEDULED_FOR_ASC = 2;
+   * @generated from enum value: JOB_ORDER_SCHEDULE_TIME_ASC = 2;
    */
-  SCHEDULED_FOR_ASC = 2,
+  SCHEDULE_TIME_ASC = 2,
 
   /**
    * @generated from enum value: JOB_ORDER_CREATE_TIME_DESC = 3;
@@ -1269,19 +1865,20 @@ export enum JobOrder {
  * Describes the enum fireonce.v1.JobOrder.
  */
 export const JobOrderSchema: GenEnum<JobOrder> = /*@__PURE__*/
-  enumDesc(file_fireonce_v1_job_service, 0);
+  enumDesc(file_fireonce_v1_job_service, 1);
 
 /**
  * Jobs: one side effect each, at one time.
  *
  * Errors that any RPC may return, not repeated below: UNAUTHENTICATED /
  * CREDENTIAL_INVALID, PERMISSION_DENIED / SCOPE_MISSING (checked before
- * existence), INVALID_ARGUMENT (with buf.validate.Violations),
- * RESOURCE_EXHAUSTED / QUOTA_EXCEEDED, TOO_MANY_CALLS (both with
- * google.rpc.RetryInfo where time helps) and REQUEST_TOO_LARGE, UNAVAILABLE / STORE_UNAVAILABLE, SHUTTING_DOWN (retry with
+ * existence), INVALID_ARGUMENT / REQUEST_INVALID
+ * and TOO_MANY_ELEMENTS, RESOURCE_EXHAUSTED / QUOTA_EXCEEDED, TOO_MANY_CALLS,
+ * SERVER_BUSY (these three with google.rpc.RetryInfo where time helps) and
+ * REQUEST_TOO_LARGE, UNAVAILABLE / STORE_UNAVAILABLE, SHUTTING_DOWN (retry with
  * back-off), DEADLINE_EXCEEDED, INTERNAL.
  *
- * After UNAVAILABLE, DEADLINE_EXCEEDED, CANCELLED, UNKNOWN or a lost connection
+ * After UNAVAILABLE, DEADLINE_EXCEEDED, CANCELED, UNKNOWN or a lost connection
  * every mutating RPC here may be repeated unchanged: all of them are idempotent.
  * A repeat whose result is already in place answers OK before its etag is
  * compared.
@@ -1294,7 +1891,11 @@ export const JobOrderSchema: GenEnum<JobOrder> = /*@__PURE__*/
  * receipt of it: job_id, project_id, state, effect_class, times, counts, sequence and
  * etag; from ScheduleJob and BatchScheduleJobs idempotency_key and connection_id, too.
  * Payload, labels, errors, attempts and effects stay out, also of a job that this call
- * stored. BulkResult then has counts, but no ids, and the failures' reasons alone.
+ * stored: in JSON they show as empty, which says nothing of the job. BulkResult then has counts, but no ids, and the failures' reasons alone.
+ *
+ * Content needs the scope "payloads:read", in every answer and event: payloads, what targets
+ * answered, and texts that may quote either. Without it those fields are left out, and
+ * content_withheld is true in each message that had one.
  *
  * While the database is quarantined (it was restored or copied, and waits for
  * `fireonce recover`) nothing is sent. Every RPC is served as ever, and
@@ -1312,13 +1913,14 @@ export const JobService: GenService<{
    *   under the key of a job that has ended and was removed, while the key is
    *   kept.
    * * INVALID_ARGUMENT / KEY_RESERVED.
+   * * ALREADY_EXISTS / EFFECT_KEY_TAKEN: another job has the effect_key.
    * * INVALID_ARGUMENT / TIME_IN_PAST, TIME_TOO_FAR, PAYLOAD_TOO_LARGE,
    *   PAYLOAD_INVALID, PAYLOAD_CONNECTION_MISMATCH, HEADER_NOT_ALLOWED. Checked
    *   *after* the key: a late repeat of an accepted request still returns its job.
    *   TIME_IN_PAST says that no job is stored under the key: send a later time under
    *   it, or none to start the job now.
-   * * NOT_FOUND / CONNECTION_NOT_FOUND, JOB_NOT_FOUND (reply_to_job_id);
-   *   FAILED_PRECONDITION / CONNECTION_DISABLED. A reply to a job of another
+   * * NOT_FOUND / CONNECTION_NOT_FOUND, JOB_NOT_FOUND (reply_to);
+   *   FAILED_PRECONDITION / CONNECTION_DISABLED, TOO_MANY_REPLIES. A reply to a job of another
    *   connection, or of a connector that sends no replies, is PAYLOAD_INVALID.
    * * RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "jobs" or "bytes". Checked after the key,
    *   too.
@@ -1337,7 +1939,8 @@ export const JobService: GenService<{
    * the response has one result per request in the same order. An invalid item
    * fails alone: it has an error with code INVALID_ARGUMENT. Of two items with
    * one key the first wins; the second is a repeat (created = false) when it is
-   * equal, a conflict when not. Items that pass are stored by one write.
+   * equal, a conflict when not. Items that pass are stored by one write; one that
+   * replies to another item, by its key, follows in a further write.
    * The RPC itself fails only for whole-request reasons, among them
    * INVALID_ARGUMENT / BATCH_TOO_LARGE above 16 MiB; repeat it whole then. Items that
    * no quota has space for fail alone, with RESOURCE_EXHAUSTED.
@@ -1360,10 +1963,14 @@ export const JobService: GenService<{
     output: typeof GetJobResponseSchema;
   },
   /**
-   * Latest scheduled_for first unless order says otherwise. Keyset paging: jobs
+   * Latest schedule_time first unless order says otherwise. A page may have fewer jobs than
+   * page_size, or none, and still a next_page_token: the server looks at a bounded number of
+   * jobs for one page, and goes on where it ended. Keyset paging: jobs
    * added or moved while paging may be missed or seen twice; use
    * StreamJobEvents from events_cursor to close the gap.
-   * INVALID_ARGUMENT / PAGE_TOKEN_INVALID when a token meets another query.
+   * INVALID_ARGUMENT / PAGE_TOKEN_INVALID when a token meets another query. NOT_FOUND /
+   * CONNECTION_NOT_FOUND: filter.connection_keys. PERMISSION_DENIED / SCOPE_MISSING:
+   * filter.recipient.
    *
    * @generated from rpc fireonce.v1.JobService.ListJobs
    */
@@ -1373,7 +1980,7 @@ export const JobService: GenService<{
     output: typeof ListJobsResponseSchema;
   },
   /**
-   * Changes as they commit. The first message comes at once, a heartbeat at
+   * Changes as they commit. The first message comes immediately, a heartbeat at
    * least every 15 s. Ends with OK after max_duration (15 min at most, with
    * jitter): reconnect with the last cursor. A slow reader is cut off
    * (RESOURCE_EXHAUSTED) and resumes the same way.
@@ -1384,6 +1991,8 @@ export const JobService: GenService<{
    *   or the database was restored or copied since it was given, so that
    *   positions mean something else; call ListJobs and stream from its
    *   events_cursor. Also ends a stream under way.
+   * * NOT_FOUND / JOB_NOT_FOUND, CONNECTION_NOT_FOUND: the filter names a key of no job
+   *   or no connection.
    * * RESOURCE_EXHAUSTED / TOO_MANY_STREAMS.
    *
    * @generated from rpc fireonce.v1.JobService.StreamJobEvents
@@ -1394,7 +2003,8 @@ export const JobService: GenService<{
     output: typeof StreamJobEventsResponseSchema;
   },
   /**
-   * Changes content or labels of a SCHEDULED job. The idempotency key stays bound
+   * Changes content, labels or terms (policies, attempt_timeout, time_zone) of a SCHEDULED
+   * job: no attempt has used any of it. The idempotency key stays bound
    * to the request that made the job: a repeat of that request gets the job with
    * its new content.
    *
@@ -1414,10 +2024,12 @@ export const JobService: GenService<{
   },
   /**
    * Stops further sends. A job that is SCHEDULED, RETRYING or CLAIMED becomes
-   * CANCELED at once. One that is SENDING, ACCEPTED, AMBIGUOUS or
+   * CANCELED immediately. One that is SENDING, ACCEPTED, AMBIGUOUS or
    * NEEDS_RESOLUTION cannot be recalled: cancel_request_time is set, it is not
    * sent again, and it ends SUCCEEDED if the effect is found, CANCELED if it is
-   * proven absent. Cancelling a cancelled job is OK.
+   * proven absent. Canceling a canceled job is OK. One that is CANCELED because
+   * the job that it replies to had ended gets cancel_request_time, and RetryJob
+   * does not take it up again.
    *
    * * NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE in another
    *   terminal state; ABORTED / ETAG_MISMATCH.
@@ -1442,8 +2054,8 @@ export const JobService: GenService<{
     output: typeof RescheduleJobResponseSchema;
   },
   /**
-   * Makes a SCHEDULED or RETRYING job due now; scheduled_for stays as it is.
-   * Never bypasses a pause, a hold or a rate limit. Returns at once; it does not
+   * Makes a SCHEDULED or RETRYING job due now; schedule_time stays as it is.
+   * Never bypasses a pause, a hold or a rate limit. Returns immediately; it does not
    * wait for the send. OK without change when the job is already claimed,
    * sending or done: the answer shows the state. One that replies to another job
    * still waits for that.
@@ -1457,12 +2069,14 @@ export const JobService: GenService<{
     output: typeof RunJobNowResponseSchema;
   },
   /**
-   * Gives a FAILED or EXPIRED job a new retry budget and a new start window.
-   * Refused (FAILED_PRECONDITION / JOB_STATE) in every other state, AMBIGUOUS and
-   * NEEDS_RESOLUTION above all: those go through ResolveJob. etag is required,
-   * which makes a repeat of this call harmless (ABORTED / ETAG_MISMATCH once the
-   * job has moved on). NOT_FOUND / JOB_NOT_FOUND; INVALID_ARGUMENT /
-   * TIME_IN_PAST, TIME_TOO_FAR.
+   * Gives a FAILED or EXPIRED job a new retry budget and a new start window, and a reply
+   * that is CANCELED because the job that it replies to had ended a new wait window,
+   * once that job goes on or has succeeded. Replies to the job stay as they are until
+   * they are retried themselves. Refused (FAILED_PRECONDITION / JOB_STATE) in every other
+   * state, AMBIGUOUS and NEEDS_RESOLUTION above all: those go through ResolveJob. etag is
+   * required, which makes a repeat of this call harmless (ABORTED / ETAG_MISMATCH once the
+   * job has moved on). NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION /
+   * PREDECESSOR_ENDED, ATTEMPTS_EXHAUSTED, ATTEMPT_UNDER_WAY, CONNECTION_DISABLED; INVALID_ARGUMENT / TIME_IN_PAST, TIME_TOO_FAR.
    *
    * @generated from rpc fireonce.v1.JobService.RetryJob
    */
@@ -1475,10 +2089,10 @@ export const JobService: GenService<{
    * A person's decision on a job in NEEDS_RESOLUTION, or in AMBIGUOUS when
    * override_reconciler is set. Recorded with the caller's identity. etag is
    * required. DECISION_RESEND can duplicate the effect if the person is wrong;
-   * it is refused (FAILED_PRECONDITION / JOB_STATE) until the fence of the last
-   * attempt has passed. Repeating the same decision is OK.
-   * NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE; ABORTED /
-   * ETAG_MISMATCH.
+   * it is refused (FAILED_PRECONDITION / FENCE_NOT_PASSED) until the fence of the last
+   * attempt has passed, at Job.resend_allowed_time. Repeating the same decision is OK.
+   * NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE, ATTEMPTS_EXHAUSTED
+   * (DECISION_RESEND); ABORTED / ETAG_MISMATCH.
    *
    * @generated from rpc fireonce.v1.JobService.ResolveJob
    */
@@ -1491,8 +2105,11 @@ export const JobService: GenService<{
    * CancelJob for every job that a filter selects, at most 500 in a call: call
    * again with next_page_token until it is empty. Each job is decided on its own;
    * one that changes meanwhile is judged as it is then, and left alone if the
-   * filter selects it no more. Newest job first. An as_of_time in the future is
-   * refused. INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
+   * filter selects it no more. Newest job first. Without states in the filter these are
+   * the jobs that have not ended, and the replies that are CANCELED because the job that
+   * they reply to had ended: BulkRetryJobs takes none of those up again. An as_of_time in
+   * the future is refused. INVALID_ARGUMENT / PAGE_TOKEN_INVALID. NOT_FOUND /
+   * CONNECTION_NOT_FOUND: filter.connection_keys.
    *
    * @generated from rpc fireonce.v1.JobService.BulkCancelJobs
    */
@@ -1502,8 +2119,11 @@ export const JobService: GenService<{
     output: typeof BulkCancelJobsResponseSchema;
   },
   /**
-   * RetryJob for every FAILED or EXPIRED job that a filter selects, in the same
-   * way.
+   * RetryJob for every FAILED or EXPIRED job that a filter selects, and for every reply
+   * that is CANCELED because the job that it replies to had ended, in the same way, but
+   * oldest job first: a reply follows the job that it replies to, also across pages. A
+   * dry run, which changes nothing, lists a reply among the failures if that job is in an
+   * earlier page.
    *
    * @generated from rpc fireonce.v1.JobService.BulkRetryJobs
    */
@@ -1524,7 +2144,28 @@ export const JobService: GenService<{
     output: typeof BulkResolveJobsResponseSchema;
   },
   /**
-   * The attempts, oldest first, and the newest looks at the platform.
+   * Erases a job that has ended: payload, labels, key, answers, texts and history go for
+   * good; what stays is in the answer. Repeats are answered equally. The idempotency key
+   * stays bound by its digest, as that of a job that retention has removed, and events stay
+   * in the log without words. Needs the scope "jobs:delete".
+   *
+   * * NOT_FOUND / JOB_NOT_FOUND: also when retention has removed the job, or, by key, when
+   *   the key of an erased job is forgotten. ABORTED / ETAG_MISMATCH.
+   * * FAILED_PRECONDITION / JOB_STATE: it has not ended. RETENTION_NOT_REACHED: it ended
+   *   less than an hour ago; RetryInfo says for how long to wait. JOB_HAS_REPLIES: a job
+   *   that replies to it is there; erase that one first.
+   * * FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED: an old state, and a time that is not
+   *   believed, erase nothing.
+   *
+   * @generated from rpc fireonce.v1.JobService.DeleteJob
+   */
+  deleteJob: {
+    methodKind: "unary";
+    input: typeof DeleteJobRequestSchema;
+    output: typeof DeleteJobResponseSchema;
+  },
+  /**
+   * The attempts, oldest first.
    * NOT_FOUND / JOB_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
    *
    * @generated from rpc fireonce.v1.JobService.ListJobAttempts
@@ -1533,6 +2174,33 @@ export const JobService: GenService<{
     methodKind: "unary";
     input: typeof ListJobAttemptsRequestSchema;
     output: typeof ListJobAttemptsResponseSchema;
+  },
+  /**
+   * The looks at the platform for effects whose outcome is unknown, newest first.
+   * NOT_FOUND / JOB_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
+   *
+   * @generated from rpc fireonce.v1.JobService.ListJobObservations
+   */
+  listJobObservations: {
+    methodKind: "unary";
+    input: typeof ListJobObservationsRequestSchema;
+    output: typeof ListJobObservationsResponseSchema;
+  },
+  /**
+   * A page of the events that StreamJobEvents sends, oldest first, for callers that do
+   * not stream. Cursors are the stream's: a list goes on where a stream ended, and a
+   * stream where a list ended.
+   *
+   * * INVALID_ARGUMENT / CURSOR_INVALID, OUT_OF_RANGE / CURSOR_EXPIRED as for
+   *   StreamJobEvents. NOT_FOUND / JOB_NOT_FOUND, CONNECTION_NOT_FOUND: the filter names a
+   *   key of no job or no connection, or one job alone, and there is no such job.
+   *
+   * @generated from rpc fireonce.v1.JobService.ListJobEvents
+   */
+  listJobEvents: {
+    methodKind: "unary";
+    input: typeof ListJobEventsRequestSchema;
+    output: typeof ListJobEventsResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_fireonce_v1_job_service, 0);

@@ -10,10 +10,10 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file fireonce/v1/payload.proto.
  */
 export const file_fireonce_v1_payload: GenFile = /*@__PURE__*/
-  fileDesc("ChlmaXJlb25jZS92MS9wYXlsb2FkLnByb3RvEgtmaXJlb25jZS52MSKlAgoHUGF5bG9hZBIuCgtzb2NpYWxfcG9zdBgBIAEoCzIXLmZpcmVvbmNlLnYxLlNvY2lhbFBvc3RIABIjCgVlbWFpbBgCIAEoCzISLmZpcmVvbmNlLnYxLkVtYWlsSAASJwoHd2ViaG9vaxgDIAEoCzIULmZpcmVvbmNlLnYxLldlYmhvb2tIABI0Cg5kaXJlY3RfbWVzc2FnZRgEIAEoCzIaLmZpcmVvbmNlLnYxLkRpcmVjdE1lc3NhZ2VIABIwCgxodHRwX3JlcXVlc3QYBSABKAsyGC5maXJlb25jZS52MS5IdHRwUmVxdWVzdEgAEiwKBmN1c3RvbRgPIAEoCzIaLmZpcmVvbmNlLnYxLkN1c3RvbVBheWxvYWRIAEIGCgRraW5kItsCCgpTb2NpYWxQb3N0EgwKBHRleHQYASABKAkSJAoFbWVkaWEYAiADKAsyFS5maXJlb25jZS52MS5NZWRpYVJlZhITCgtyZXBseV90b19pZBgDIAEoCRIQCghsYW5ndWFnZRgEIAEoCRIwCghtYXN0b2RvbhgFIAEoCzIcLmZpcmVvbmNlLnYxLk1hc3RvZG9uT3B0aW9uc0gAEiwKBnRpa3RvaxgGIAEoCzIaLmZpcmVvbmNlLnYxLlRpa1Rva09wdGlvbnNIABIiCgF4GAcgASgLMhUuZmlyZW9uY2UudjEuWE9wdGlvbnNIABIuCgdibHVlc2t5GAggASgLMhsuZmlyZW9uY2UudjEuQmx1ZXNreU9wdGlvbnNIABIqCgVzbGFjaxgJIAEoCzIZLmZpcmVvbmNlLnYxLlNsYWNrT3B0aW9uc0gAQhIKEHBsYXRmb3JtX29wdGlvbnMihAIKD01hc3RvZG9uT3B0aW9ucxI7Cgp2aXNpYmlsaXR5GAEgASgOMicuZmlyZW9uY2UudjEuTWFzdG9kb25PcHRpb25zLlZpc2liaWxpdHkSFwoPY29udGVudF93YXJuaW5nGAIgASgJEhEKCXNlbnNpdGl2ZRgDIAEoCCKHAQoKVmlzaWJpbGl0eRIaChZWSVNJQklMSVRZX1VOU1BFQ0lGSUVEEAASFQoRVklTSUJJTElUWV9QVUJMSUMQARIXChNWSVNJQklMSVRZX1VOTElTVEVEEAISFgoSVklTSUJJTElUWV9QUklWQVRFEAMSFQoRVklTSUJJTElUWV9ESVJFQ1QQBCLzAgoNVGlrVG9rT3B0aW9ucxIzCgdwcml2YWN5GAEgASgOMiIuZmlyZW9uY2UudjEuVGlrVG9rT3B0aW9ucy5Qcml2YWN5EhcKD2Rpc2FibGVfY29tbWVudBgCIAEoCBIUCgxkaXNhYmxlX2R1ZXQYAyABKAgSFgoOZGlzYWJsZV9zdGl0Y2gYBCABKAgSFwoPYnJhbmRlZF9jb250ZW50GAUgASgIEhEKCW93bl9icmFuZBgGIAEoCBIaChJjb3Zlcl90aW1lc3RhbXBfbXMYByABKAUinQEKB1ByaXZhY3kSFwoTUFJJVkFDWV9VTlNQRUNJRklFRBAAEh4KGlBSSVZBQ1lfUFVCTElDX1RPX0VWRVJZT05FEAESIQodUFJJVkFDWV9NVVRVQUxfRk9MTE9XX0ZSSUVORFMQAhIfChtQUklWQUNZX0ZPTExPV0VSX09GX0NSRUFUT1IQAxIVChFQUklWQUNZX1NFTEZfT05MWRAEIo8CCghYT3B0aW9ucxI7Cg5yZXBseV9zZXR0aW5ncxgBIAEoDjIjLmZpcmVvbmNlLnYxLlhPcHRpb25zLlJlcGx5U2V0dGluZ3MSFQoNcXVvdGVfcG9zdF9pZBgCIAEoCSKuAQoNUmVwbHlTZXR0aW5ncxIeChpSRVBMWV9TRVRUSU5HU19VTlNQRUNJRklFRBAAEhwKGFJFUExZX1NFVFRJTkdTX0ZPTExPV0lORxABEiIKHlJFUExZX1NFVFRJTkdTX01FTlRJT05FRF9VU0VSUxACEh4KGlJFUExZX1NFVFRJTkdTX1NVQlNDUklCRVJTEAMSGwoXUkVQTFlfU0VUVElOR1NfVkVSSUZJRUQQBCJLCg5CbHVlc2t5T3B0aW9ucxIRCglxdW90ZV91cmkYASABKAkSEQoJcXVvdGVfY2lkGAIgASgJEhMKC3NlbGZfbGFiZWxzGAMgAygJIkgKDFNsYWNrT3B0aW9ucxIPCgdjaGFubmVsGAEgASgJEhcKD3JlcGx5X2Jyb2FkY2FzdBgCIAEoCBIOCgZ1bmZ1cmwYAyABKAgiMwoNRGlyZWN0TWVzc2FnZRIUCgxyZWNpcGllbnRfaWQYASABKAkSDAoEdGV4dBgCIAEoCSJgCghNZWRpYVJlZhILCgN1cmwYASABKAkSDgoGc2hhMjU2GAIgASgMEhIKCm1lZGlhX3R5cGUYAyABKAkSEAoIYWx0X3RleHQYBCABKAkSEQoJZmlsZV9uYW1lGAUgASgJIq8BCgVFbWFpbBIMCgRmcm9tGAEgASgJEgoKAnRvGAIgAygJEgoKAmNjGAMgAygJEgsKA2JjYxgEIAMoCRIQCghyZXBseV90bxgFIAMoCRIPCgdzdWJqZWN0GAYgASgJEhEKCXRleHRfYm9keRgHIAEoCRIRCglodG1sX2JvZHkYCCABKAkSKgoLYXR0YWNobWVudHMYCSADKAsyFS5maXJlb25jZS52MS5NZWRpYVJlZiKGAQoHV2ViaG9vaxILCgN1cmwYASABKAkSDgoEYm9keRgCIAEoDEgAEhMKCWJvZHlfdGV4dBgDIAEoCUgAEhQKDGNvbnRlbnRfdHlwZRgEIAEoCRIoCgdoZWFkZXJzGAUgAygLMhcuZmlyZW9uY2UudjEuSHR0cEhlYWRlckIJCgdjb250ZW50IswBCgtIdHRwUmVxdWVzdBInCgZtZXRob2QYASABKA4yFy5maXJlb25jZS52MS5IdHRwTWV0aG9kEgsKA3VybBgCIAEoCRIoCgdoZWFkZXJzGAMgAygLMhcuZmlyZW9uY2UudjEuSHR0cEhlYWRlchIOCgRib2R5GAQgASgMSAASEwoJYm9keV90ZXh0GAUgASgJSAASFAoMY29udGVudF90eXBlGAYgASgJEhcKD2lkX2pzb25fcG9pbnRlchgHIAEoCUIJCgdjb250ZW50IikKCkh0dHBIZWFkZXISDAoEbmFtZRgBIAEoCRINCgV2YWx1ZRgCIAEoCSJDCg1DdXN0b21QYXlsb2FkEg4KBnNjaGVtYRgBIAEoCRIUCgxjb250ZW50X3R5cGUYAiABKAkSDAoEZGF0YRgDIAEoDCqYAQoKSHR0cE1ldGhvZBIbChdIVFRQX01FVEhPRF9VTlNQRUNJRklFRBAAEhQKEEhUVFBfTUVUSE9EX1BPU1QQARITCg9IVFRQX01FVEhPRF9QVVQQAhIVChFIVFRQX01FVEhPRF9QQVRDSBADEhYKEkhUVFBfTUVUSE9EX0RFTEVURRAEEhMKD0hUVFBfTUVUSE9EX0dFVBAFQqUBCg9jb20uZmlyZW9uY2UudjFCDFBheWxvYWRQcm90b1ABWjdnaXRodWIuY29tL2ZpcmVvbmNlL2ZpcmVvbmNlL2dlbi9maXJlb25jZS92MTtmaXJlb25jZXYxogIDRlhYqgILRmlyZW9uY2UuVjHKAgtGaXJlb25jZVxWMeICF0ZpcmVvbmNlXFYxXEdQQk1ldGFkYXRh6gIMRmlyZW9uY2U6OlYxYgZwcm90bzM");
+  fileDesc("ChlmaXJlb25jZS92MS9wYXlsb2FkLnByb3RvEgtmaXJlb25jZS52MSKlAgoHUGF5bG9hZBIuCgtzb2NpYWxfcG9zdBgBIAEoCzIXLmZpcmVvbmNlLnYxLlNvY2lhbFBvc3RIABIjCgVlbWFpbBgCIAEoCzISLmZpcmVvbmNlLnYxLkVtYWlsSAASJwoHd2ViaG9vaxgDIAEoCzIULmZpcmVvbmNlLnYxLldlYmhvb2tIABI0Cg5kaXJlY3RfbWVzc2FnZRgEIAEoCzIaLmZpcmVvbmNlLnYxLkRpcmVjdE1lc3NhZ2VIABIwCgxodHRwX3JlcXVlc3QYBSABKAsyGC5maXJlb25jZS52MS5IdHRwUmVxdWVzdEgAEiwKBmN1c3RvbRgGIAEoCzIaLmZpcmVvbmNlLnYxLkN1c3RvbVBheWxvYWRIAEIGCgRraW5kItsCCgpTb2NpYWxQb3N0EgwKBHRleHQYASABKAkSJAoFbWVkaWEYAiADKAsyFS5maXJlb25jZS52MS5NZWRpYVJlZhITCgtyZXBseV90b19pZBgDIAEoCRIQCghsYW5ndWFnZRgEIAEoCRIwCghtYXN0b2RvbhgFIAEoCzIcLmZpcmVvbmNlLnYxLk1hc3RvZG9uT3B0aW9uc0gAEiwKBnRpa3RvaxgGIAEoCzIaLmZpcmVvbmNlLnYxLlRpa1Rva09wdGlvbnNIABIiCgF4GAcgASgLMhUuZmlyZW9uY2UudjEuWE9wdGlvbnNIABIuCgdibHVlc2t5GAggASgLMhsuZmlyZW9uY2UudjEuQmx1ZXNreU9wdGlvbnNIABIqCgVzbGFjaxgJIAEoCzIZLmZpcmVvbmNlLnYxLlNsYWNrT3B0aW9uc0gAQhIKEHBsYXRmb3JtX29wdGlvbnMihAIKD01hc3RvZG9uT3B0aW9ucxI7Cgp2aXNpYmlsaXR5GAEgASgOMicuZmlyZW9uY2UudjEuTWFzdG9kb25PcHRpb25zLlZpc2liaWxpdHkSFwoPY29udGVudF93YXJuaW5nGAIgASgJEhEKCXNlbnNpdGl2ZRgDIAEoCCKHAQoKVmlzaWJpbGl0eRIaChZWSVNJQklMSVRZX1VOU1BFQ0lGSUVEEAASFQoRVklTSUJJTElUWV9QVUJMSUMQARIXChNWSVNJQklMSVRZX1VOTElTVEVEEAISFgoSVklTSUJJTElUWV9QUklWQVRFEAMSFQoRVklTSUJJTElUWV9ESVJFQ1QQBCLzAgoNVGlrVG9rT3B0aW9ucxIzCgdwcml2YWN5GAEgASgOMiIuZmlyZW9uY2UudjEuVGlrVG9rT3B0aW9ucy5Qcml2YWN5EhcKD2Rpc2FibGVfY29tbWVudBgCIAEoCBIUCgxkaXNhYmxlX2R1ZXQYAyABKAgSFgoOZGlzYWJsZV9zdGl0Y2gYBCABKAgSFwoPYnJhbmRlZF9jb250ZW50GAUgASgIEhEKCW93bl9icmFuZBgGIAEoCBIaChJjb3Zlcl90aW1lc3RhbXBfbXMYByABKAUinQEKB1ByaXZhY3kSFwoTUFJJVkFDWV9VTlNQRUNJRklFRBAAEh4KGlBSSVZBQ1lfUFVCTElDX1RPX0VWRVJZT05FEAESIQodUFJJVkFDWV9NVVRVQUxfRk9MTE9XX0ZSSUVORFMQAhIfChtQUklWQUNZX0ZPTExPV0VSX09GX0NSRUFUT1IQAxIVChFQUklWQUNZX1NFTEZfT05MWRAEIo8CCghYT3B0aW9ucxI7Cg5yZXBseV9zZXR0aW5ncxgBIAEoDjIjLmZpcmVvbmNlLnYxLlhPcHRpb25zLlJlcGx5U2V0dGluZ3MSFQoNcXVvdGVfcG9zdF9pZBgCIAEoCSKuAQoNUmVwbHlTZXR0aW5ncxIeChpSRVBMWV9TRVRUSU5HU19VTlNQRUNJRklFRBAAEhwKGFJFUExZX1NFVFRJTkdTX0ZPTExPV0lORxABEiIKHlJFUExZX1NFVFRJTkdTX01FTlRJT05FRF9VU0VSUxACEh4KGlJFUExZX1NFVFRJTkdTX1NVQlNDUklCRVJTEAMSGwoXUkVQTFlfU0VUVElOR1NfVkVSSUZJRUQQBCJLCg5CbHVlc2t5T3B0aW9ucxIRCglxdW90ZV91cmkYASABKAkSEQoJcXVvdGVfY2lkGAIgASgJEhMKC3NlbGZfbGFiZWxzGAMgAygJIkgKDFNsYWNrT3B0aW9ucxIPCgdjaGFubmVsGAEgASgJEhcKD3JlcGx5X2Jyb2FkY2FzdBgCIAEoCBIOCgZ1bmZ1cmwYAyABKAgiMwoNRGlyZWN0TWVzc2FnZRIUCgxyZWNpcGllbnRfaWQYASABKAkSDAoEdGV4dBgCIAEoCSJgCghNZWRpYVJlZhILCgN1cmwYASABKAkSDgoGc2hhMjU2GAIgASgMEhIKCm1lZGlhX3R5cGUYAyABKAkSEAoIYWx0X3RleHQYBCABKAkSEQoJZmlsZV9uYW1lGAUgASgJIq8BCgVFbWFpbBIMCgRmcm9tGAEgASgJEgoKAnRvGAIgAygJEgoKAmNjGAMgAygJEgsKA2JjYxgEIAMoCRIQCghyZXBseV90bxgFIAMoCRIPCgdzdWJqZWN0GAYgASgJEhEKCXRleHRfYm9keRgHIAEoCRIRCglodG1sX2JvZHkYCCABKAkSKgoLYXR0YWNobWVudHMYCSADKAsyFS5maXJlb25jZS52MS5NZWRpYVJlZiKGAQoHV2ViaG9vaxILCgN1cmwYASABKAkSDgoEYm9keRgCIAEoDEgAEhMKCWJvZHlfdGV4dBgDIAEoCUgAEhQKDGNvbnRlbnRfdHlwZRgEIAEoCRIoCgdoZWFkZXJzGAUgAygLMhcuZmlyZW9uY2UudjEuSHR0cEhlYWRlckIJCgdjb250ZW50IswBCgtIdHRwUmVxdWVzdBInCgZtZXRob2QYASABKA4yFy5maXJlb25jZS52MS5IdHRwTWV0aG9kEgsKA3VybBgCIAEoCRIoCgdoZWFkZXJzGAMgAygLMhcuZmlyZW9uY2UudjEuSHR0cEhlYWRlchIOCgRib2R5GAQgASgMSAASEwoJYm9keV90ZXh0GAUgASgJSAASFAoMY29udGVudF90eXBlGAYgASgJEhcKD2lkX2pzb25fcG9pbnRlchgHIAEoCUIJCgdjb250ZW50IikKCkh0dHBIZWFkZXISDAoEbmFtZRgBIAEoCRINCgV2YWx1ZRgCIAEoCSJDCg1DdXN0b21QYXlsb2FkEg4KBnNjaGVtYRgBIAEoCRIUCgxjb250ZW50X3R5cGUYAiABKAkSDAoEZGF0YRgDIAEoDCqYAQoKSHR0cE1ldGhvZBIbChdIVFRQX01FVEhPRF9VTlNQRUNJRklFRBAAEhQKEEhUVFBfTUVUSE9EX1BPU1QQARITCg9IVFRQX01FVEhPRF9QVVQQAhIVChFIVFRQX01FVEhPRF9QQVRDSBADEhYKEkhUVFBfTUVUSE9EX0RFTEVURRAEEhMKD0hUVFBfTUVUSE9EX0dFVBAFQowBChVpby5naXRodWIuZmlyZW9uY2UudjFCDFBheWxvYWRQcm90b1ABWjJnaXRodWIuY29tL2ZpcmVvbmNlL2ZpcmVvbmNlL2NsaWVudHMvZ28vZmlyZW9uY2V2MaICA0ZPWKoCC0ZpcmVvbmNlLlYxygILRmlyZW9uY2VcVjHqAgxGaXJlb25jZTo6VjFiBnByb3RvMw");
 
 /**
- * What a job does when it fires. Exactly one kind is set. Adding a kind is a
+ * The content of a job. Exactly one kind is set. Adding a kind is a
  * compatible change: clients must treat an unset oneof as "a kind newer than
  * this client".
  *
@@ -68,7 +68,7 @@ export type Payload = Message<"fireonce.v1.Payload"> & {
      * For connectors that are not part of this API (plugins). Opaque to the
      * server: stored, fingerprinted and handed over byte for byte.
      *
-     * @generated from field: fireonce.v1.CustomPayload custom = 15;
+     * @generated from field: fireonce.v1.CustomPayload custom = 6;
      */
     value: CustomPayload;
     case: "custom";
@@ -119,7 +119,7 @@ export type SocialPost = Message<"fireonce.v1.SocialPost"> & {
   language: string;
 
   /**
-   * What only one platform knows. Options of another platform than the
+   * Options that only one platform knows. Options of another platform than the
    * connection's are refused: INVALID_ARGUMENT / PAYLOAD_CONNECTION_MISMATCH.
    *
    * @generated from oneof fireonce.v1.SocialPost.platform_options
@@ -165,7 +165,7 @@ export const SocialPostSchema: GenMessage<SocialPost> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_payload, 1);
 
 /**
- * What a post on Mastodon and its relatives can say beyond text and media.
+ * Options of a post on Mastodon and its relatives.
  *
  * @generated from message fireonce.v1.MastodonOptions
  */
@@ -244,7 +244,7 @@ export const MastodonOptions_VisibilitySchema: GenEnum<MastodonOptions_Visibilit
   enumDesc(file_fireonce_v1_payload, 2, 0);
 
 /**
- * What a post on TikTok can say beyond text and media.
+ * Options of a post on TikTok.
  *
  * @generated from message fireonce.v1.TikTokOptions
  */
@@ -270,14 +270,14 @@ export type TikTokOptions = Message<"fireonce.v1.TikTokOptions"> & {
   disableStitch: boolean;
 
   /**
-   * It advertises somebody else's product; TikTok wants it disclosed.
+   * It advertises somebody else's product; TikTok requires that this is disclosed.
    *
    * @generated from field: bool branded_content = 5;
    */
   brandedContent: boolean;
 
   /**
-   * It advertises the account's own business; TikTok wants it disclosed.
+   * It advertises the account's own business; TikTok requires that this is disclosed.
    *
    * @generated from field: bool own_brand = 6;
    */
@@ -300,8 +300,8 @@ export const TikTokOptionsSchema: GenMessage<TikTokOptions> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_payload, 3);
 
 /**
- * Who sees the post. The platform wants it said by the account's owner, so it
- * has no default.
+ * The audience of the post. The platform wants the account's owner to choose, so it has
+ * no default.
  *
  * @generated from enum fireonce.v1.TikTokOptions.Privacy
  */
@@ -339,7 +339,7 @@ export const TikTokOptions_PrivacySchema: GenEnum<TikTokOptions_Privacy> = /*@__
   enumDesc(file_fireonce_v1_payload, 3, 0);
 
 /**
- * What a post on X can say beyond text and media.
+ * Options of a post on X.
  *
  * @generated from message fireonce.v1.XOptions
  */
@@ -405,7 +405,7 @@ export const XOptions_ReplySettingsSchema: GenEnum<XOptions_ReplySettings> = /*@
   enumDesc(file_fireonce_v1_payload, 4, 0);
 
 /**
- * What a post on Bluesky can say beyond text and media.
+ * Options of a post on Bluesky.
  *
  * @generated from message fireonce.v1.BlueskyOptions
  */
@@ -438,7 +438,7 @@ export const BlueskyOptionsSchema: GenMessage<BlueskyOptions> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_payload, 5);
 
 /**
- * What a post on Slack can say beyond its text.
+ * Options of a post on Slack.
  *
  * @generated from message fireonce.v1.SlackOptions
  */
@@ -530,7 +530,7 @@ export type MediaRef = Message<"fireonce.v1.MediaRef"> & {
   mediaType: string;
 
   /**
-   * For those who cannot see it. At most 2,000 characters.
+   * Alternative text, for readers who cannot see it. At most 2,000 characters.
    *
    * @generated from field: string alt_text = 4;
    */
@@ -618,7 +618,7 @@ export const EmailSchema: GenMessage<Email> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_payload, 9);
 
 /**
- * A signed POST (Standard Webhooks): the headers webhook-id (the job id),
+ * A signed POST (Standard Webhooks): the headers webhook-id (the effect key),
  * webhook-timestamp and webhook-signature are added when it is sent. Redirects
  * are not followed.
  *
@@ -666,9 +666,9 @@ export type Webhook = Message<"fireonce.v1.Webhook"> & {
 
   /**
    * Added to the request. Never secrets: they are stored with the job and
-   * returned; secret headers belong into Credential.headers.
+   * returned; secret headers belong in Credential.headers.
    *
-   * Refused with INVALID_ARGUMENT / HEADER_NOT_ALLOWED, in any case of letters:
+   * Refused with INVALID_ARGUMENT / HEADER_NOT_ALLOWED, case-insensitively:
    * Authorization, Cookie, Proxy-*, Host, Connection, Keep-Alive, TE, Trailer,
    * Transfer-Encoding, Upgrade, Expect, Content-Length, Content-Type (use
    * content_type), User-Agent, Idempotency-Key, X-Idempotency-Key and webhook-*.

@@ -2,10 +2,12 @@
 // @generated from file fireonce/v1/stats_service.proto (package fireonce.v1, syntax proto3)
 /* eslint-disable */
 
-import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
-import type { JobState } from "./job_pb.js";
+import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import type { EffectClass, FailureKind, JobState } from "./job_pb.js";
 import { file_fireonce_v1_job } from "./job_pb.js";
+import type { JobFilter } from "./job_service_pb.js";
+import { file_fireonce_v1_job_service } from "./job_service_pb.js";
 import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_duration, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { Message } from "@bufbuild/protobuf";
@@ -14,24 +16,38 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file fireonce/v1/stats_service.proto.
  */
 export const file_fireonce_v1_stats_service: GenFile = /*@__PURE__*/
-  fileDesc("Ch9maXJlb25jZS92MS9zdGF0c19zZXJ2aWNlLnByb3RvEgtmaXJlb25jZS52MSJTCg9HZXRTdGF0c1JlcXVlc3QSFQoNY29ubmVjdGlvbl9pZBgBIAEoCRIpCgZ3aW5kb3cYAiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24ikwUKEEdldFN0YXRzUmVzcG9uc2USPgoMc3RhdGVfY291bnRzGAEgAygLMiguZmlyZW9uY2UudjEuR2V0U3RhdHNSZXNwb25zZS5TdGF0ZUNvdW50EjEKDm9sZGVzdF9kdWVfYWdlGAIgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEjgKFW9sZGVzdF91bnJlc29sdmVkX2FnZRgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIVCg1zdGFydGVkX2NvdW50GAQgASgDEjAKDXN0YXJ0X2xhZ19wNTAYBSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SMAoNc3RhcnRfbGFnX3A5ORgGIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIXCg9yZWNvdmVyZWRfY291bnQYByABKAMSLAoJZXZlbnRfbGFnGAggASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhkKEXF1YXJhbnRpbmVfcmVhc29uGAkgASgJEi4KCmFzX29mX3RpbWUYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjYKBnF1b3RhcxgLIAMoCzImLmZpcmVvbmNlLnYxLkdldFN0YXRzUmVzcG9uc2UuUXVvdGFVc2USEwoLY2xvY2tfZG91YnQYDCABKAkaQQoKU3RhdGVDb3VudBIkCgVzdGF0ZRgBIAEoDjIVLmZpcmVvbmNlLnYxLkpvYlN0YXRlEg0KBWNvdW50GAIgASgDGjUKCFF1b3RhVXNlEgwKBG5hbWUYASABKAkSDQoFbGltaXQYAiABKAMSDAoEdXNlZBgDIAEoAzJcCgxTdGF0c1NlcnZpY2USTAoIR2V0U3RhdHMSHC5maXJlb25jZS52MS5HZXRTdGF0c1JlcXVlc3QaHS5maXJlb25jZS52MS5HZXRTdGF0c1Jlc3BvbnNlIgOQAgFCqgEKD2NvbS5maXJlb25jZS52MUIRU3RhdHNTZXJ2aWNlUHJvdG9QAVo3Z2l0aHViLmNvbS9maXJlb25jZS9maXJlb25jZS9nZW4vZmlyZW9uY2UvdjE7ZmlyZW9uY2V2MaICA0ZYWKoCC0ZpcmVvbmNlLlYxygILRmlyZW9uY2VcVjHiAhdGaXJlb25jZVxWMVxHUEJNZXRhZGF0YeoCDEZpcmVvbmNlOjpWMWIGcHJvdG8z", [file_fireonce_v1_job, file_google_protobuf_duration, file_google_protobuf_timestamp]);
+  fileDesc("Ch9maXJlb25jZS92MS9zdGF0c19zZXJ2aWNlLnByb3RvEgtmaXJlb25jZS52MSJ9Cg9HZXRTdGF0c1JlcXVlc3QSFwoNY29ubmVjdGlvbl9pZBgBIAEoCUgAEhgKDmNvbm5lY3Rpb25fa2V5GAIgASgJSAASKQoGd2luZG93GAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uQgwKCmNvbm5lY3Rpb24iUQoKU3RhdGVDb3VudBIkCgVzdGF0ZRgBIAEoDjIVLmZpcmVvbmNlLnYxLkpvYlN0YXRlEg0KBWNvdW50GAIgASgDEg4KBmNhcHBlZBgDIAEoCCLYBAoQR2V0U3RhdHNSZXNwb25zZRItCgxzdGF0ZV9jb3VudHMYASADKAsyFy5maXJlb25jZS52MS5TdGF0ZUNvdW50EjEKDm9sZGVzdF9kdWVfYWdlGAIgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEjgKFW9sZGVzdF91bnJlc29sdmVkX2FnZRgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIVCg1zdGFydGVkX2NvdW50GAQgASgDEjAKDXN0YXJ0X2xhZ19wNTAYBSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SMAoNc3RhcnRfbGFnX3A5ORgGIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIXCg9yZWNvdmVyZWRfY291bnQYByABKAMSLAoJZXZlbnRfbGFnGAggASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhkKEXF1YXJhbnRpbmVfcmVhc29uGAkgASgJEi4KCmFzX29mX3RpbWUYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjYKBnF1b3RhcxgLIAMoCzImLmZpcmVvbmNlLnYxLkdldFN0YXRzUmVzcG9uc2UuUXVvdGFVc2USLAoLY2xvY2tfZG91YnQYDCABKAsyFy5maXJlb25jZS52MS5DbG9ja0RvdWJ0GjUKCFF1b3RhVXNlEgwKBG5hbWUYASABKAkSDQoFbGltaXQYAiABKAMSDAoEdXNlZBgDIAEoAyLyAQoKQ2xvY2tEb3VidBIqCgRraW5kGAEgASgOMhwuZmlyZW9uY2UudjEuQ2xvY2tEb3VidC5LaW5kEg8KB21lc3NhZ2UYAiABKAkSFwoPc2VuZGluZ19zdG9wcGVkGAMgASgIEi4KCmJlZ2luX3RpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIl4KBEtpbmQSFAoQS0lORF9VTlNQRUNJRklFRBAAEhIKDktJTkRfQ0xPQ0tfU0VUEAESFQoRS0lORF9CRUhJTkRfU1RBUlQQAhIVChFLSU5EX09USEVSX1NFUlZFUhADImkKEENvdW50Sm9ic1JlcXVlc3QSJgoGZmlsdGVyGAEgASgLMhYuZmlyZW9uY2UudjEuSm9iRmlsdGVyEi0KCGdyb3VwX2J5GAIgASgOMhsuZmlyZW9uY2UudjEuQ291bnREaW1lbnNpb24i5AIKEUNvdW50Sm9ic1Jlc3BvbnNlEi0KDHN0YXRlX2NvdW50cxgBIAMoCzIXLmZpcmVvbmNlLnYxLlN0YXRlQ291bnQSDQoFY291bnQYAiABKAMSDgoGY2FwcGVkGAMgASgIEjQKBmdyb3VwcxgEIAMoCzIkLmZpcmVvbmNlLnYxLkNvdW50Sm9ic1Jlc3BvbnNlLkdyb3VwEi4KCmFzX29mX3RpbWUYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wGpoBCgVHcm91cBIXCg1jb25uZWN0aW9uX2lkGAEgASgJSAASMAoMZWZmZWN0X2NsYXNzGAIgASgOMhguZmlyZW9uY2UudjEuRWZmZWN0Q2xhc3NIABIuCgplcnJvcl9raW5kGAMgASgOMhguZmlyZW9uY2UudjEuRmFpbHVyZUtpbmRIABINCgVjb3VudBgEIAEoA0IHCgV2YWx1ZSKEAQoLU3RhdHNGaWx0ZXISFgoOY29ubmVjdGlvbl9pZHMYASADKAkSEgoKY29ubmVjdG9ycxgCIAMoCRIwCg5lZmZlY3RfY2xhc3NlcxgDIAMoDjIYLmZpcmVvbmNlLnYxLkVmZmVjdENsYXNzEhcKD2Nvbm5lY3Rpb25fa2V5cxgEIAMoCSK5AgoRUXVlcnlTdGF0c1JlcXVlc3QSKwoIbWVhc3VyZXMYASADKA4yGS5maXJlb25jZS52MS5TdGF0c01lYXN1cmUSLwoKZGltZW5zaW9ucxgCIAMoDjIbLmZpcmVvbmNlLnYxLlN0YXRzRGltZW5zaW9uEigKBmJ1Y2tldBgDIAEoDjIYLmZpcmVvbmNlLnYxLlN0YXRzQnVja2V0Ei4KCnN0YXJ0X3RpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKCGVuZF90aW1lGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIoCgZmaWx0ZXIYBiABKAsyGC5maXJlb25jZS52MS5TdGF0c0ZpbHRlchIUCgxpbmNsdWRlX2JpbnMYByABKAgiaQoSUXVlcnlTdGF0c1Jlc3BvbnNlEiMKBHJvd3MYASADKAsyFS5maXJlb25jZS52MS5TdGF0c1JvdxIuCgphc19vZl90aW1lGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKUBAoIU3RhdHNSb3cSLgoKc3RhcnRfdGltZRgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFQoNY29ubmVjdGlvbl9pZBgCIAEoCRIRCgljb25uZWN0b3IYAyABKAkSLgoMZWZmZWN0X2NsYXNzGAQgASgOMhguZmlyZW9uY2UudjEuRWZmZWN0Q2xhc3MSFwoPc2NoZWR1bGVkX2NvdW50GAUgASgDEhUKDXN0YXJ0ZWRfY291bnQYBiABKAMSFQoNYXR0ZW1wdF9jb3VudBgHIAEoAxIpCglzdGFydF9sYWcYCCABKAsyFi5maXJlb25jZS52MS5IaXN0b2dyYW0SLQoMZW5kZWRfY291bnRzGAkgAygLMhcuZmlyZW9uY2UudjEuU3RhdGVDb3VudBIVCg11bmtub3duX2NvdW50GAogASgDEjoKDnNldHRsZWRfY291bnRzGAsgAygLMiIuZmlyZW9uY2UudjEuU3RhdHNSb3cuU2V0dGxlZENvdW50EhcKD3JlY292ZXJlZF9jb3VudBgMIAEoAxIuCg50aW1lX3RvX3NldHRsZRgNIAEoCzIWLmZpcmVvbmNlLnYxLkhpc3RvZ3JhbRpBCgxTZXR0bGVkQ291bnQSIgoCYnkYASABKA4yFi5maXJlb25jZS52MS5TZXR0bGVkQnkSDQoFY291bnQYAiABKAMiggIKCUhpc3RvZ3JhbRINCgVjb3VudBgBIAEoAxImCgNwNTAYAiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SJgoDcDkwGAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEiYKA3A5ORgEIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIoCgRiaW5zGAUgAygLMhouZmlyZW9uY2UudjEuSGlzdG9ncmFtLkJpbhpECgNCaW4SLgoLdXBwZXJfYm91bmQYASABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SDQoFY291bnQYAiABKAMqkwEKDkNvdW50RGltZW5zaW9uEh8KG0NPVU5UX0RJTUVOU0lPTl9VTlNQRUNJRklFRBAAEh4KGkNPVU5UX0RJTUVOU0lPTl9DT05ORUNUSU9OEAESIAocQ09VTlRfRElNRU5TSU9OX0VGRkVDVF9DTEFTUxACEh4KGkNPVU5UX0RJTUVOU0lPTl9FUlJPUl9LSU5EEAMqcQoLU3RhdHNCdWNrZXQSHAoYU1RBVFNfQlVDS0VUX1VOU1BFQ0lGSUVEEAASFwoTU1RBVFNfQlVDS0VUX01JTlVURRABEhUKEVNUQVRTX0JVQ0tFVF9IT1VSEAISFAoQU1RBVFNfQlVDS0VUX0RBWRADKqABCgxTdGF0c01lYXN1cmUSHQoZU1RBVFNfTUVBU1VSRV9VTlNQRUNJRklFRBAAEhwKGFNUQVRTX01FQVNVUkVfVEhST1VHSFBVVBABEhsKF1NUQVRTX01FQVNVUkVfU1RBUlRfTEFHEAISGgoWU1RBVFNfTUVBU1VSRV9PVVRDT01FUxADEhoKFlNUQVRTX01FQVNVUkVfVU5LTk9XTlMQBCqSAQoOU3RhdHNEaW1lbnNpb24SHwobU1RBVFNfRElNRU5TSU9OX1VOU1BFQ0lGSUVEEAASHgoaU1RBVFNfRElNRU5TSU9OX0NPTk5FQ1RJT04QARIdChlTVEFUU19ESU1FTlNJT05fQ09OTkVDVE9SEAISIAocU1RBVFNfRElNRU5TSU9OX0VGRkVDVF9DTEFTUxADKrYBCglTZXR0bGVkQnkSGgoWU0VUVExFRF9CWV9VTlNQRUNJRklFRBAAEhQKEFNFVFRMRURfQllfRk9VTkQQARIVChFTRVRUTEVEX0JZX1JFUEVBVBACEhoKFlNFVFRMRURfQllfTEFURV9BTlNXRVIQAxIWChJTRVRUTEVEX0JZX0FCU0VOQ0UQBBIVChFTRVRUTEVEX0JZX1BFUlNPThAFEhUKEVNFVFRMRURfQllfUE9MSUNZEAYygQIKDFN0YXRzU2VydmljZRJMCghHZXRTdGF0cxIcLmZpcmVvbmNlLnYxLkdldFN0YXRzUmVxdWVzdBodLmZpcmVvbmNlLnYxLkdldFN0YXRzUmVzcG9uc2UiA5ACARJPCglDb3VudEpvYnMSHS5maXJlb25jZS52MS5Db3VudEpvYnNSZXF1ZXN0Gh4uZmlyZW9uY2UudjEuQ291bnRKb2JzUmVzcG9uc2UiA5ACARJSCgpRdWVyeVN0YXRzEh4uZmlyZW9uY2UudjEuUXVlcnlTdGF0c1JlcXVlc3QaHy5maXJlb25jZS52MS5RdWVyeVN0YXRzUmVzcG9uc2UiA5ACAUKRAQoVaW8uZ2l0aHViLmZpcmVvbmNlLnYxQhFTdGF0c1NlcnZpY2VQcm90b1ABWjJnaXRodWIuY29tL2ZpcmVvbmNlL2ZpcmVvbmNlL2NsaWVudHMvZ28vZmlyZW9uY2V2MaICA0ZPWKoCC0ZpcmVvbmNlLlYxygILRmlyZW9uY2VcVjHqAgxGaXJlb25jZTo6VjFiBnByb3RvMw", [file_fireonce_v1_job, file_fireonce_v1_job_service, file_google_protobuf_duration, file_google_protobuf_timestamp]);
 
 /**
  * @generated from message fireonce.v1.GetStatsRequest
  */
 export type GetStatsRequest = Message<"fireonce.v1.GetStatsRequest"> & {
   /**
-   * Empty: the whole project.
+   * Unset: the whole project.
    *
-   * @generated from field: string connection_id = 1;
+   * @generated from oneof fireonce.v1.GetStatsRequest.connection
    */
-  connectionId: string;
+  connection: {
+    /**
+     * @generated from field: string connection_id = 1;
+     */
+    value: string;
+    case: "connectionId";
+  } | {
+    /**
+     * The key under which the connection was created.
+     *
+     * @generated from field: string connection_key = 2;
+     */
+    value: string;
+    case: "connectionKey";
+  } | { case: undefined; value?: undefined };
 
   /**
    * How far back ends, starts and recoveries are counted. Unset: 24 h. At most
    * 31 days.
    *
-   * @generated from field: google.protobuf.Duration window = 2;
+   * @generated from field: google.protobuf.Duration window = 3;
    */
   window?: Duration;
 };
@@ -44,6 +60,37 @@ export const GetStatsRequestSchema: GenMessage<GetStatsRequest> = /*@__PURE__*/
   messageDesc(file_fireonce_v1_stats_service, 0);
 
 /**
+ * Jobs in one state.
+ *
+ * @generated from message fireonce.v1.StateCount
+ */
+export type StateCount = Message<"fireonce.v1.StateCount"> & {
+  /**
+   * @generated from field: fireonce.v1.JobState state = 1;
+   */
+  state: JobState;
+
+  /**
+   * @generated from field: int64 count = 2;
+   */
+  count: bigint;
+
+  /**
+   * There are at least so many. GetStats never sets it.
+   *
+   * @generated from field: bool capped = 3;
+   */
+  capped: boolean;
+};
+
+/**
+ * Describes the message fireonce.v1.StateCount.
+ * Use `create(StateCountSchema)` to create a new message.
+ */
+export const StateCountSchema: GenMessage<StateCount> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_stats_service, 1);
+
+/**
  * @generated from message fireonce.v1.GetStatsResponse
  */
 export type GetStatsResponse = Message<"fireonce.v1.GetStatsResponse"> & {
@@ -51,9 +98,9 @@ export type GetStatsResponse = Message<"fireonce.v1.GetStatsResponse"> & {
    * Every state, in the order of its number: all jobs that are alive, and those
    * that ended inside the window.
    *
-   * @generated from field: repeated fireonce.v1.GetStatsResponse.StateCount state_counts = 1;
+   * @generated from field: repeated fireonce.v1.StateCount state_counts = 1;
    */
-  stateCounts: GetStatsResponse_StateCount[];
+  stateCounts: StateCount[];
 
   /**
    * How long the job that waits longest has been due, among those that no pause,
@@ -80,7 +127,7 @@ export type GetStatsResponse = Message<"fireonce.v1.GetStatsResponse"> & {
   startedCount: bigint;
 
   /**
-   * Of those, the time from scheduled_for to the arm, by rank: half of the jobs
+   * Of those, the time from schedule_time to the arm, by rank: half of the jobs
    * (99 of 100) started at most this late. Unset: none started.
    *
    * @generated from field: google.protobuf.Duration start_lag_p50 = 5;
@@ -94,8 +141,8 @@ export type GetStatsResponse = Message<"fireonce.v1.GetStatsResponse"> & {
 
   /**
    * Jobs of the window whose outcome was unknown and whose effect was then found,
-   * or confirmed by a repeat under the same key: a plain retry would have done
-   * each of them twice.
+   * or confirmed by a repeat under the same key. A retry that does not look first, and
+   * has no key, may do such a job twice.
    *
    * @generated from field: int64 recovered_count = 7;
    */
@@ -126,19 +173,18 @@ export type GetStatsResponse = Message<"fireonce.v1.GetStatsResponse"> & {
   asOfTime?: Timestamp;
 
   /**
-   * Every quota of the project. Empty when connection_id is set.
+   * Every quota of the project. Empty when a connection is named.
    *
    * @generated from field: repeated fireonce.v1.GetStatsResponse.QuotaUse quotas = 11;
    */
   quotas: GetStatsResponse_QuotaUse[];
 
   /**
-   * What the server does not believe of its database's time, and whether nothing is
-   * being sent for that. Empty: all is well.
+   * The server does not believe its database's time. Unset: all is well.
    *
-   * @generated from field: string clock_doubt = 12;
+   * @generated from field: fireonce.v1.ClockDoubt clock_doubt = 12;
    */
-  clockDoubt: string;
+  clockDoubt?: ClockDoubt;
 };
 
 /**
@@ -146,29 +192,7 @@ export type GetStatsResponse = Message<"fireonce.v1.GetStatsResponse"> & {
  * Use `create(GetStatsResponseSchema)` to create a new message.
  */
 export const GetStatsResponseSchema: GenMessage<GetStatsResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_stats_service, 1);
-
-/**
- * @generated from message fireonce.v1.GetStatsResponse.StateCount
- */
-export type GetStatsResponse_StateCount = Message<"fireonce.v1.GetStatsResponse.StateCount"> & {
-  /**
-   * @generated from field: fireonce.v1.JobState state = 1;
-   */
-  state: JobState;
-
-  /**
-   * @generated from field: int64 count = 2;
-   */
-  count: bigint;
-};
-
-/**
- * Describes the message fireonce.v1.GetStatsResponse.StateCount.
- * Use `create(GetStatsResponse_StateCountSchema)` to create a new message.
- */
-export const GetStatsResponse_StateCountSchema: GenMessage<GetStatsResponse_StateCount> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_stats_service, 1, 0);
+  messageDesc(file_fireonce_v1_stats_service, 2);
 
 /**
  * A limit of the project, and how much of it is used.
@@ -205,10 +229,745 @@ export type GetStatsResponse_QuotaUse = Message<"fireonce.v1.GetStatsResponse.Qu
  * Use `create(GetStatsResponse_QuotaUseSchema)` to create a new message.
  */
 export const GetStatsResponse_QuotaUseSchema: GenMessage<GetStatsResponse_QuotaUse> = /*@__PURE__*/
-  messageDesc(file_fireonce_v1_stats_service, 1, 1);
+  messageDesc(file_fireonce_v1_stats_service, 2, 0);
 
 /**
- * Counts and delays of a project, measured on its jobs and not estimated.
+ * Why a server does not believe the time of its database.
+ *
+ * @generated from message fireonce.v1.ClockDoubt
+ */
+export type ClockDoubt = Message<"fireonce.v1.ClockDoubt"> & {
+  /**
+   * @generated from field: fireonce.v1.ClockDoubt.Kind kind = 1;
+   */
+  kind: ClockDoubt_Kind;
+
+  /**
+   * For a person: what is doubted, and what happens meanwhile.
+   *
+   * @generated from field: string message = 2;
+   */
+  message: string;
+
+  /**
+   * Nothing is sent meanwhile. False: jobs are sent by the time that was believed before.
+   *
+   * @generated from field: bool sending_stopped = 3;
+   */
+  sendingStopped: boolean;
+
+  /**
+   * When the doubt began, by the believed time.
+   *
+   * @generated from field: google.protobuf.Timestamp begin_time = 4;
+   */
+  beginTime?: Timestamp;
+};
+
+/**
+ * Describes the message fireonce.v1.ClockDoubt.
+ * Use `create(ClockDoubtSchema)` to create a new message.
+ */
+export const ClockDoubtSchema: GenMessage<ClockDoubt> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_stats_service, 3);
+
+/**
+ * New values may be added.
+ *
+ * @generated from enum fireonce.v1.ClockDoubt.Kind
+ */
+export enum ClockDoubt_Kind {
+  /**
+   * @generated from enum value: KIND_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * The clock was set, ahead or back, and nothing proves the new time yet.
+   *
+   * @generated from enum value: KIND_CLOCK_SET = 1;
+   */
+  CLOCK_SET = 1,
+
+  /**
+   * The clock is behind a time that was believed before the server started.
+   *
+   * @generated from enum value: KIND_BEHIND_START = 2;
+   */
+  BEHIND_START = 2,
+
+  /**
+   * Another server on the database has doubted the clock.
+   *
+   * @generated from enum value: KIND_OTHER_SERVER = 3;
+   */
+  OTHER_SERVER = 3,
+}
+
+/**
+ * Describes the enum fireonce.v1.ClockDoubt.Kind.
+ */
+export const ClockDoubt_KindSchema: GenEnum<ClockDoubt_Kind> = /*@__PURE__*/
+  enumDesc(file_fireonce_v1_stats_service, 3, 0);
+
+/**
+ * @generated from message fireonce.v1.CountJobsRequest
+ */
+export type CountJobsRequest = Message<"fireonce.v1.CountJobsRequest"> & {
+  /**
+   * Unset: all jobs of the project.
+   *
+   * @generated from field: fireonce.v1.JobFilter filter = 1;
+   */
+  filter?: JobFilter;
+
+  /**
+   * Unset: none, so that groups stays empty.
+   *
+   * @generated from field: fireonce.v1.CountDimension group_by = 2;
+   */
+  groupBy: CountDimension;
+};
+
+/**
+ * Describes the message fireonce.v1.CountJobsRequest.
+ * Use `create(CountJobsRequestSchema)` to create a new message.
+ */
+export const CountJobsRequestSchema: GenMessage<CountJobsRequest> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_stats_service, 4);
+
+/**
+ * @generated from message fireonce.v1.CountJobsResponse
+ */
+export type CountJobsResponse = Message<"fireonce.v1.CountJobsResponse"> & {
+  /**
+   * Every state that the filter allows, in the order of its number.
+   *
+   * @generated from field: repeated fireonce.v1.StateCount state_counts = 1;
+   */
+  stateCounts: StateCount[];
+
+  /**
+   * Sum of state_counts.
+   *
+   * @generated from field: int64 count = 2;
+   */
+  count: bigint;
+
+  /**
+   * A state's count is capped: there are at least so many.
+   *
+   * @generated from field: bool capped = 3;
+   */
+  capped: boolean;
+
+  /**
+   * With group_by, the jobs of state_counts in groups, the largest first. At most
+   * 1,000; the jobs of further ones are in count alone.
+   *
+   * @generated from field: repeated fireonce.v1.CountJobsResponse.Group groups = 4;
+   */
+  groups: CountJobsResponse_Group[];
+
+  /**
+   * When this was counted, by the store's clock.
+   *
+   * @generated from field: google.protobuf.Timestamp as_of_time = 5;
+   */
+  asOfTime?: Timestamp;
+};
+
+/**
+ * Describes the message fireonce.v1.CountJobsResponse.
+ * Use `create(CountJobsResponseSchema)` to create a new message.
+ */
+export const CountJobsResponseSchema: GenMessage<CountJobsResponse> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_stats_service, 5);
+
+/**
+ * @generated from message fireonce.v1.CountJobsResponse.Group
+ */
+export type CountJobsResponse_Group = Message<"fireonce.v1.CountJobsResponse.Group"> & {
+  /**
+   * @generated from oneof fireonce.v1.CountJobsResponse.Group.value
+   */
+  value: {
+    /**
+     * @generated from field: string connection_id = 1;
+     */
+    value: string;
+    case: "connectionId";
+  } | {
+    /**
+     * @generated from field: fireonce.v1.EffectClass effect_class = 2;
+     */
+    value: EffectClass;
+    case: "effectClass";
+  } | {
+    /**
+     * Unspecified: the jobs without an error.
+     *
+     * @generated from field: fireonce.v1.FailureKind error_kind = 3;
+     */
+    value: FailureKind;
+    case: "errorKind";
+  } | { case: undefined; value?: undefined };
+
+  /**
+   * @generated from field: int64 count = 4;
+   */
+  count: bigint;
+};
+
+/**
+ * Describes the message fireonce.v1.CountJobsResponse.Group.
+ * Use `create(CountJobsResponse_GroupSchema)` to create a new message.
+ */
+export const CountJobsResponse_GroupSchema: GenMessage<CountJobsResponse_Group> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_stats_service, 5, 0);
+
+/**
+ * Selects what is counted: all fields that are set must match; a list matches when one
+ * of its values does.
+ *
+ * @generated from message fireonce.v1.StatsFilter
+ */
+export type StatsFilter = Message<"fireonce.v1.StatsFilter"> & {
+  /**
+   * At most 50. Connections that were deleted count, too.
+   *
+   * @generated from field: repeated string connection_ids = 1;
+   */
+  connectionIds: string[];
+
+  /**
+   * Names of connectors, as of ListConnectors. At most 50.
+   *
+   * @generated from field: repeated string connectors = 2;
+   */
+  connectors: string[];
+
+  /**
+   * @generated from field: repeated fireonce.v1.EffectClass effect_classes = 3;
+   */
+  effectClasses: EffectClass[];
+
+  /**
+   * Connections by their keys: one list with connection_ids. A key of no connection is
+   * NOT_FOUND / CONNECTION_NOT_FOUND. At most 50.
+   *
+   * @generated from field: repeated string connection_keys = 4;
+   */
+  connectionKeys: string[];
+};
+
+/**
+ * Describes the message fireonce.v1.StatsFilter.
+ * Use `create(StatsFilterSchema)` to create a new message.
+ */
+export const StatsFilterSchema: GenMessage<StatsFilter> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_stats_service, 6);
+
+/**
+ * @generated from message fireonce.v1.QueryStatsRequest
+ */
+export type QueryStatsRequest = Message<"fireonce.v1.QueryStatsRequest"> & {
+  /**
+   * What to measure. Empty: everything.
+   *
+   * @generated from field: repeated fireonce.v1.StatsMeasure measures = 1;
+   */
+  measures: StatsMeasure[];
+
+  /**
+   * Empty: one row for each bucket.
+   *
+   * @generated from field: repeated fireonce.v1.StatsDimension dimensions = 2;
+   */
+  dimensions: StatsDimension[];
+
+  /**
+   * @generated from field: fireonce.v1.StatsBucket bucket = 3;
+   */
+  bucket: StatsBucket;
+
+  /**
+   * The first bucket is the one with this moment.
+   *
+   * @generated from field: google.protobuf.Timestamp start_time = 4;
+   */
+  startTime?: Timestamp;
+
+  /**
+   * The last bucket is the one before this moment. Unset: the present one.
+   *
+   * @generated from field: google.protobuf.Timestamp end_time = 5;
+   */
+  endTime?: Timestamp;
+
+  /**
+   * Unset: the whole project.
+   *
+   * @generated from field: fireonce.v1.StatsFilter filter = 6;
+   */
+  filter?: StatsFilter;
+
+  /**
+   * Also the bins of histograms, from which percentiles of several rows can be made.
+   *
+   * @generated from field: bool include_bins = 7;
+   */
+  includeBins: boolean;
+};
+
+/**
+ * Describes the message fireonce.v1.QueryStatsRequest.
+ * Use `create(QueryStatsRequestSchema)` to create a new message.
+ */
+export const QueryStatsRequestSchema: GenMessage<QueryStatsRequest> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_stats_service, 7);
+
+/**
+ * @generated from message fireonce.v1.QueryStatsResponse
+ */
+export type QueryStatsResponse = Message<"fireonce.v1.QueryStatsResponse"> & {
+  /**
+   * In the order of start_time, then of the dimensions. A row in which nothing happened
+   * is missing.
+   *
+   * @generated from field: repeated fireonce.v1.StatsRow rows = 1;
+   */
+  rows: StatsRow[];
+
+  /**
+   * Events up to this moment are counted. Later ones are still missing.
+   *
+   * @generated from field: google.protobuf.Timestamp as_of_time = 2;
+   */
+  asOfTime?: Timestamp;
+};
+
+/**
+ * Describes the message fireonce.v1.QueryStatsResponse.
+ * Use `create(QueryStatsResponseSchema)` to create a new message.
+ */
+export const QueryStatsResponseSchema: GenMessage<QueryStatsResponse> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_stats_service, 8);
+
+/**
+ * Figures of one bucket, or in the part of it that the dimensions name.
+ *
+ * @generated from message fireonce.v1.StatsRow
+ */
+export type StatsRow = Message<"fireonce.v1.StatsRow"> & {
+  /**
+   * Start of the bucket.
+   *
+   * @generated from field: google.protobuf.Timestamp start_time = 1;
+   */
+  startTime?: Timestamp;
+
+  /**
+   * Set if it is a dimension.
+   *
+   * @generated from field: string connection_id = 2;
+   */
+  connectionId: string;
+
+  /**
+   * Set if it is a dimension.
+   *
+   * @generated from field: string connector = 3;
+   */
+  connector: string;
+
+  /**
+   * Set if it is a dimension. The class of the job, which its first attempt fixes.
+   *
+   * @generated from field: fireonce.v1.EffectClass effect_class = 4;
+   */
+  effectClass: EffectClass;
+
+  /**
+   * Jobs that were stored.
+   *
+   * @generated from field: int64 scheduled_count = 5;
+   */
+  scheduledCount: bigint;
+
+  /**
+   * Jobs whose first attempt was armed.
+   *
+   * @generated from field: int64 started_count = 6;
+   */
+  startedCount: bigint;
+
+  /**
+   * Attempts that were armed, first ones and later ones.
+   *
+   * @generated from field: int64 attempt_count = 7;
+   */
+  attemptCount: bigint;
+
+  /**
+   * How long after its time, as it was then, each started job was armed.
+   *
+   * @generated from field: fireonce.v1.Histogram start_lag = 8;
+   */
+  startLag?: Histogram;
+
+  /**
+   * Jobs that ended, by the state in which they did, in the order of its number. A job that goes on
+   * after its end (RetryJob, an answer that came late) counts for each end.
+   *
+   * @generated from field: repeated fireonce.v1.StateCount ended_counts = 9;
+   */
+  endedCounts: StateCount[];
+
+  /**
+   * Outcomes that became unknown: attempts that ended without an answer that proves the
+   * effect or its absence. Repeats under the same key do not count again.
+   *
+   * @generated from field: int64 unknown_count = 10;
+   */
+  unknownCount: bigint;
+
+  /**
+   * Unknown outcomes that were settled, by the way in which they were, in the order of
+   * its number.
+   *
+   * @generated from field: repeated fireonce.v1.StatsRow.SettledCount settled_counts = 11;
+   */
+  settledCounts: StatsRow_SettledCount[];
+
+  /**
+   * Of those, the effects that were found, or confirmed by a repeat under the same key. A
+   * retry that does not look first, and has no key, may do such a job twice.
+   *
+   * @generated from field: int64 recovered_count = 12;
+   */
+  recoveredCount: bigint;
+
+  /**
+   * How long settled outcomes were unknown.
+   *
+   * @generated from field: fireonce.v1.Histogram time_to_settle = 13;
+   */
+  timeToSettle?: Histogram;
+};
+
+/**
+ * Describes the message fireonce.v1.StatsRow.
+ * Use `create(StatsRowSchema)` to create a new message.
+ */
+export const StatsRowSchema: GenMessage<StatsRow> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_stats_service, 9);
+
+/**
+ * @generated from message fireonce.v1.StatsRow.SettledCount
+ */
+export type StatsRow_SettledCount = Message<"fireonce.v1.StatsRow.SettledCount"> & {
+  /**
+   * @generated from field: fireonce.v1.SettledBy by = 1;
+   */
+  by: SettledBy;
+
+  /**
+   * @generated from field: int64 count = 2;
+   */
+  count: bigint;
+};
+
+/**
+ * Describes the message fireonce.v1.StatsRow.SettledCount.
+ * Use `create(StatsRow_SettledCountSchema)` to create a new message.
+ */
+export const StatsRow_SettledCountSchema: GenMessage<StatsRow_SettledCount> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_stats_service, 9, 0);
+
+/**
+ * Durations by bins whose bounds are always the same, four for each doubling. A
+ * percentile is the upper bound of its bin, at most 19 % above the true value.
+ *
+ * @generated from message fireonce.v1.Histogram
+ */
+export type Histogram = Message<"fireonce.v1.Histogram"> & {
+  /**
+   * @generated from field: int64 count = 1;
+   */
+  count: bigint;
+
+  /**
+   * Unset: count is 0, or the duration is longer than 41 days.
+   *
+   * @generated from field: google.protobuf.Duration p50 = 2;
+   */
+  p50?: Duration;
+
+  /**
+   * @generated from field: google.protobuf.Duration p90 = 3;
+   */
+  p90?: Duration;
+
+  /**
+   * @generated from field: google.protobuf.Duration p99 = 4;
+   */
+  p99?: Duration;
+
+  /**
+   * Bins that have any, the shortest durations first. Only with include_bins.
+   *
+   * @generated from field: repeated fireonce.v1.Histogram.Bin bins = 5;
+   */
+  bins: Histogram_Bin[];
+};
+
+/**
+ * Describes the message fireonce.v1.Histogram.
+ * Use `create(HistogramSchema)` to create a new message.
+ */
+export const HistogramSchema: GenMessage<Histogram> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_stats_service, 10);
+
+/**
+ * @generated from message fireonce.v1.Histogram.Bin
+ */
+export type Histogram_Bin = Message<"fireonce.v1.Histogram.Bin"> & {
+  /**
+   * The longest duration of the bin; that of the bin before is the bound below. Unset: all
+   * that is longer than 41 days.
+   *
+   * @generated from field: google.protobuf.Duration upper_bound = 1;
+   */
+  upperBound?: Duration;
+
+  /**
+   * @generated from field: int64 count = 2;
+   */
+  count: bigint;
+};
+
+/**
+ * Describes the message fireonce.v1.Histogram.Bin.
+ * Use `create(Histogram_BinSchema)` to create a new message.
+ */
+export const Histogram_BinSchema: GenMessage<Histogram_Bin> = /*@__PURE__*/
+  messageDesc(file_fireonce_v1_stats_service, 10, 0);
+
+/**
+ * Grouping of the jobs of a state.
+ *
+ * @generated from enum fireonce.v1.CountDimension
+ */
+export enum CountDimension {
+  /**
+   * @generated from enum value: COUNT_DIMENSION_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * @generated from enum value: COUNT_DIMENSION_CONNECTION = 1;
+   */
+  CONNECTION = 1,
+
+  /**
+   * @generated from enum value: COUNT_DIMENSION_EFFECT_CLASS = 2;
+   */
+  EFFECT_CLASS = 2,
+
+  /**
+   * Kind of the job's last error.
+   *
+   * @generated from enum value: COUNT_DIMENSION_ERROR_KIND = 3;
+   */
+  ERROR_KIND = 3,
+}
+
+/**
+ * Describes the enum fireonce.v1.CountDimension.
+ */
+export const CountDimensionSchema: GenEnum<CountDimension> = /*@__PURE__*/
+  enumDesc(file_fireonce_v1_stats_service, 0);
+
+/**
+ * Length of a bucket of time.
+ *
+ * @generated from enum fireonce.v1.StatsBucket
+ */
+export enum StatsBucket {
+  /**
+   * @generated from enum value: STATS_BUCKET_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * @generated from enum value: STATS_BUCKET_MINUTE = 1;
+   */
+  MINUTE = 1,
+
+  /**
+   * @generated from enum value: STATS_BUCKET_HOUR = 2;
+   */
+  HOUR = 2,
+
+  /**
+   * From midnight to midnight in UTC. There are no other time zones: take hours.
+   *
+   * @generated from enum value: STATS_BUCKET_DAY = 3;
+   */
+  DAY = 3,
+}
+
+/**
+ * Describes the enum fireonce.v1.StatsBucket.
+ */
+export const StatsBucketSchema: GenEnum<StatsBucket> = /*@__PURE__*/
+  enumDesc(file_fireonce_v1_stats_service, 1);
+
+/**
+ * A measure of QueryStats. New values may be added.
+ *
+ * @generated from enum fireonce.v1.StatsMeasure
+ */
+export enum StatsMeasure {
+  /**
+   * @generated from enum value: STATS_MEASURE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * scheduled_count, started_count and attempt_count.
+   *
+   * @generated from enum value: STATS_MEASURE_THROUGHPUT = 1;
+   */
+  THROUGHPUT = 1,
+
+  /**
+   * start_lag.
+   *
+   * @generated from enum value: STATS_MEASURE_START_LAG = 2;
+   */
+  START_LAG = 2,
+
+  /**
+   * ended_counts.
+   *
+   * @generated from enum value: STATS_MEASURE_OUTCOMES = 3;
+   */
+  OUTCOMES = 3,
+
+  /**
+   * unknown_count, settled_counts, recovered_count and time_to_settle.
+   *
+   * @generated from enum value: STATS_MEASURE_UNKNOWNS = 4;
+   */
+  UNKNOWNS = 4,
+}
+
+/**
+ * Describes the enum fireonce.v1.StatsMeasure.
+ */
+export const StatsMeasureSchema: GenEnum<StatsMeasure> = /*@__PURE__*/
+  enumDesc(file_fireonce_v1_stats_service, 2);
+
+/**
+ * Grouping of the rows of one bucket. New values may be added.
+ *
+ * @generated from enum fireonce.v1.StatsDimension
+ */
+export enum StatsDimension {
+  /**
+   * @generated from enum value: STATS_DIMENSION_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * Needs connection_ids or connection_keys in the filter.
+   *
+   * @generated from enum value: STATS_DIMENSION_CONNECTION = 1;
+   */
+  CONNECTION = 1,
+
+  /**
+   * @generated from enum value: STATS_DIMENSION_CONNECTOR = 2;
+   */
+  CONNECTOR = 2,
+
+  /**
+   * @generated from enum value: STATS_DIMENSION_EFFECT_CLASS = 3;
+   */
+  EFFECT_CLASS = 3,
+}
+
+/**
+ * Describes the enum fireonce.v1.StatsDimension.
+ */
+export const StatsDimensionSchema: GenEnum<StatsDimension> = /*@__PURE__*/
+  enumDesc(file_fireonce_v1_stats_service, 3);
+
+/**
+ * How an unknown outcome was settled. New values may be added.
+ *
+ * @generated from enum fireonce.v1.SettledBy
+ */
+export enum SettledBy {
+  /**
+   * @generated from enum value: SETTLED_BY_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * The effect, or its durable handle, was found on the platform.
+   *
+   * @generated from enum value: SETTLED_BY_FOUND = 1;
+   */
+  FOUND = 1,
+
+  /**
+   * A repeat under the same key was confirmed.
+   *
+   * @generated from enum value: SETTLED_BY_REPEAT = 2;
+   */
+  REPEAT = 2,
+
+  /**
+   * An answer that came late confirmed the effect.
+   *
+   * @generated from enum value: SETTLED_BY_LATE_ANSWER = 3;
+   */
+  LATE_ANSWER = 3,
+
+  /**
+   * It was proven that there is no effect.
+   *
+   * @generated from enum value: SETTLED_BY_ABSENCE = 4;
+   */
+  ABSENCE = 4,
+
+  /**
+   * A person decided.
+   *
+   * @generated from enum value: SETTLED_BY_PERSON = 5;
+   */
+  PERSON = 5,
+
+  /**
+   * The job's ambiguity policy decided.
+   *
+   * @generated from enum value: SETTLED_BY_POLICY = 6;
+   */
+  POLICY = 6,
+}
+
+/**
+ * Describes the enum fireonce.v1.SettledBy.
+ */
+export const SettledBySchema: GenEnum<SettledBy> = /*@__PURE__*/
+  enumDesc(file_fireonce_v1_stats_service, 4);
+
+/**
+ * Counts and delays of a project: GetStats and CountJobs as they are now, measured on
+ * the jobs themselves, and QueryStats over time, counted from the event log.
  *
  * Errors that any RPC may return are those of JobService.
  *
@@ -216,7 +975,7 @@ export const GetStatsResponse_QuotaUseSchema: GenMessage<GetStatsResponse_QuotaU
  */
 export const StatsService: GenService<{
   /**
-   * For a dashboard, and for an operator who is called. An answer may be up to
+   * For a dashboard, and for an operator who is paged. An answer may be up to
    * 5 s old: as_of_time says when it was measured. NOT_FOUND /
    * CONNECTION_NOT_FOUND.
    *
@@ -226,6 +985,38 @@ export const StatsService: GenService<{
     methodKind: "unary";
     input: typeof GetStatsRequestSchema;
     output: typeof GetStatsResponseSchema;
+  },
+  /**
+   * How many jobs a filter selects, by state. Exact up to a limit of work, and a lower
+   * bound above it: StateCount.capped says which. The limit is 100,000 jobs of a state
+   * where the filter has nothing but states and schedule times and group_by is unset, and
+   * 10,000 jobs looked at in each state otherwise. Where the filter itself
+   * names at most 10,000 jobs by an index, the count is exact. NOT_FOUND /
+   * CONNECTION_NOT_FOUND: filter.connection_keys.
+   *
+   * @generated from rpc fireonce.v1.StatsService.CountJobs
+   */
+  countJobs: {
+    methodKind: "unary";
+    input: typeof CountJobsRequestSchema;
+    output: typeof CountJobsResponseSchema;
+  },
+  /**
+   * What happened, in buckets of time: jobs scheduled, started and ended, how late they
+   * started, and what became of unknown outcomes. Each event of the log counts once, in
+   * the bucket of its own time, also when it comes after its job's end; a job that is
+   * removed stays counted. The log is counted some seconds behind: as_of_time says how
+   * far. Buckets of a minute are kept for 3 days, of an hour for 93 days, of a day for
+   * 3 years of 366 days.
+   * INVALID_ARGUMENT / REQUEST_INVALID for more than 1,500 buckets, more than 15,000
+   * buckets times connections, or an answer of more than 3 MiB, which bins can make. NOT_FOUND / CONNECTION_NOT_FOUND: filter.connection_keys.
+   *
+   * @generated from rpc fireonce.v1.StatsService.QueryStats
+   */
+  queryStats: {
+    methodKind: "unary";
+    input: typeof QueryStatsRequestSchema;
+    output: typeof QueryStatsResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_fireonce_v1_stats_service, 0);

@@ -54,7 +54,7 @@ func (s Service) suite(t *testing.T, secure bool) connectortest.Suite {
 	return connectortest.Suite{
 		Secure: secure, Class: s.Class, Secrets: []string{Secret, Token}, Table: table,
 		Credential: connector.Credential{Version: 3, Data: Encode(t, &fireoncev1.Credential{
-			Kind: &fireoncev1.Credential_BearerToken{BearerToken: Secret},
+			Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: Secret}},
 		})},
 		New: func(tb testing.TB, sender *connector.Sender) connector.Connector {
 			return split{Connector: s.Dial(tb), tb: tb, sender: sender}

@@ -222,6 +222,15 @@ func (p *Platform) Receive(from, text string) Object {
 	return p.commit(Object{Text: text, Recipient: from, sender: from})
 }
 
+// Delete takes an object off every list. X refuses its content for as long as before.
+func (p *Platform) Delete(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range p.objects {
+		p.objects[i].deleted = p.objects[i].deleted || p.objects[i].ID == id
+	}
+}
+
 // Edit gives a post another text and, as X does, another id.
 func (p *Platform) Edit(id, text string) Object {
 	p.mu.Lock()

@@ -60,7 +60,7 @@ const (
 
 // ConnectorServiceClient is a client for the fireonce.connector.v1.ConnectorService service.
 type ConnectorServiceClient interface {
-	// What the connector is. Called at the start of a server, and now and then.
+	// Describes the connector. Called at the start of a server, and now and then.
 	Describe(context.Context, *v1.DescribeRequest) (*v1.DescribeResponse, error)
 	// Checks a connection's settings and credential by themselves, and says what can
 	// be promised about its target. The platform need not be asked; Test is for that.
@@ -259,7 +259,7 @@ func (c *connectorServiceClient) Observe(ctx context.Context, req *v1.ObserveReq
 // ConnectorServiceHandler is an implementation of the fireonce.connector.v1.ConnectorService
 // service.
 type ConnectorServiceHandler interface {
-	// What the connector is. Called at the start of a server, and now and then.
+	// Describes the connector. Called at the start of a server, and now and then.
 	Describe(context.Context, *v1.DescribeRequest) (*v1.DescribeResponse, error)
 	// Checks a connection's settings and credential by themselves, and says what can
 	// be promised about its target. The platform need not be asked; Test is for that.

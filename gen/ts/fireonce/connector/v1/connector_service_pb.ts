@@ -18,7 +18,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file fireonce/connector/v1/connector_service.proto.
  */
 export const file_fireonce_connector_v1_connector_service: GenFile = /*@__PURE__*/
-  fileDesc("Ci1maXJlb25jZS9jb25uZWN0b3IvdjEvY29ubmVjdG9yX3NlcnZpY2UucHJvdG8SFWZpcmVvbmNlLmNvbm5lY3Rvci52MSJ8CgdBY2NvdW50EhUKDWNvbm5lY3Rpb25faWQYASABKAkSLQoIc2V0dGluZ3MYAiABKAsyGy5maXJlb25jZS52MS5DdXN0b21TZXR0aW5ncxIrCgpjcmVkZW50aWFsGAMgASgLMhcuZmlyZW9uY2UudjEuQ3JlZGVudGlhbCJOCgdDb250ZW50EiUKB3BheWxvYWQYASABKAsyFC5maXJlb25jZS52MS5QYXlsb2FkEhwKFHJlcGx5X3RvX2V4dGVybmFsX2lkGAIgASgJItMBCgZUcmFpdHMSLgoMZWZmZWN0X2NsYXNzGAEgASgOMhguZmlyZW9uY2UudjEuRWZmZWN0Q2xhc3MSLQoKa2V5X3dpbmRvdxgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIrCghyZWFkX2xhZxgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIRCgluZWdhdGl2ZXMYBCABKAUSKgoHc3BhY2luZxgFIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiLVAQoMSW52YWxpZElucHV0EjYKBGtpbmQYASABKA4yKC5maXJlb25jZS5jb25uZWN0b3IudjEuSW52YWxpZElucHV0LktpbmQSDQoFZmllbGQYAiABKAkSDwoHbWVzc2FnZRgDIAEoCSJtCgRLaW5kEhQKEEtJTkRfVU5TUEVDSUZJRUQQABIRCg1LSU5EX1NFVFRJTkdTEAESEwoPS0lORF9DUkVERU5USUFMEAISEAoMS0lORF9QQVlMT0FEEAMSFQoRS0lORF9QQVlMT0FEX0tJTkQQBCL+AQoHUmVmdXNhbBIxCgRraW5kGAEgASgOMiMuZmlyZW9uY2UuY29ubmVjdG9yLnYxLlJlZnVzYWwuS2luZBIPCgdtZXNzYWdlGAIgASgJEi4KC3JldHJ5X2FmdGVyGAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhMKC2h0dHBfc3RhdHVzGAQgASgFImoKBEtpbmQSFAoQS0lORF9VTlNQRUNJRklFRBAAEg0KCUtJTkRfQVVUSBABEhIKDktJTkRfUEVSTUFORU5UEAISFQoRS0lORF9SQVRFX0xJTUlURUQQAxISCg5LSU5EX1RSQU5TSUVOVBAEIhEKD0Rlc2NyaWJlUmVxdWVzdCKXAQoQRGVzY3JpYmVSZXNwb25zZRIVCg1wYXlsb2FkX2tpbmRzGAEgAygJEjAKDmVmZmVjdF9jbGFzc2VzGAIgAygOMhguZmlyZW9uY2UudjEuRWZmZWN0Q2xhc3MSGAoQY3JlZGVudGlhbF9raW5kcxgDIAMoCRIPCgdwcm9taXNlGAQgASgJEg8KB3JlcGxpZXMYBSABKAgiVAoMQ2hlY2tSZXF1ZXN0Ei8KB2FjY291bnQYASABKAsyHi5maXJlb25jZS5jb25uZWN0b3IudjEuQWNjb3VudBITCgt0cmFpdHNfb25seRgCIAEoCCKEAQoNQ2hlY2tSZXNwb25zZRIxCgdjaGVja2VkGAEgASgLMh4uZmlyZW9uY2UuY29ubmVjdG9yLnYxLkNoZWNrZWRIABI2CgdpbnZhbGlkGAIgASgLMiMuZmlyZW9uY2UuY29ubmVjdG9yLnYxLkludmFsaWRJbnB1dEgAQggKBnJlc3VsdCJSCgdDaGVja2VkEi0KBnRyYWl0cxgBIAEoCzIdLmZpcmVvbmNlLmNvbm5lY3Rvci52MS5UcmFpdHMSGAoQYWNjb3VudF9pZGVudGl0eRgCIAEoCSI+CgtUZXN0UmVxdWVzdBIvCgdhY2NvdW50GAEgASgLMh4uZmlyZW9uY2UuY29ubmVjdG9yLnYxLkFjY291bnQifAoMVGVzdFJlc3BvbnNlEi8KBnRlc3RlZBgBIAEoCzIdLmZpcmVvbmNlLmNvbm5lY3Rvci52MS5UZXN0ZWRIABIxCgdyZWZ1c2VkGAIgASgLMh4uZmlyZW9uY2UuY29ubmVjdG9yLnYxLlJlZnVzYWxIAEIICgZyZXN1bHQiMgoGVGVzdGVkEhgKEGFjY291bnRfaWRlbnRpdHkYASABKAkSDgoGZGV0YWlsGAIgASgJIoYBCg5QcmVwYXJlUmVxdWVzdBIvCgdhY2NvdW50GAEgASgLMh4uZmlyZW9uY2UuY29ubmVjdG9yLnYxLkFjY291bnQSLwoHY29udGVudBgCIAEoCzIeLmZpcmVvbmNlLmNvbm5lY3Rvci52MS5Db250ZW50EhIKCmVmZmVjdF9rZXkYAyABKAkiiAEKD1ByZXBhcmVSZXNwb25zZRIzCghwcmVwYXJlZBgBIAEoCzIfLmZpcmVvbmNlLmNvbm5lY3Rvci52MS5QcmVwYXJlZEgAEjYKB2ludmFsaWQYAiABKAsyIy5maXJlb25jZS5jb25uZWN0b3IudjEuSW52YWxpZElucHV0SABCCAoGcmVzdWx0Ii8KCFByZXBhcmVkEg4KBmZyb3plbhgBIAEoDBITCgtmaW5nZXJwcmludBgCIAEoDCKUAQoQV2F0ZXJtYXJrUmVxdWVzdBIvCgdhY2NvdW50GAEgASgLMh4uZmlyZW9uY2UuY29ubmVjdG9yLnYxLkFjY291bnQSDgoGam9iX2lkGAIgASgJEi8KB2NvbnRlbnQYAyABKAsyHi5maXJlb25jZS5jb25uZWN0b3IudjEuQ29udGVudBIOCgZmcm96ZW4YBCABKAwihgEKEVdhdGVybWFya1Jlc3BvbnNlEjQKBHJlYWQYASABKAsyJC5maXJlb25jZS5jb25uZWN0b3IudjEuV2F0ZXJtYXJrUmVhZEgAEjEKB3JlZnVzZWQYAiABKAsyHi5maXJlb25jZS5jb25uZWN0b3IudjEuUmVmdXNhbEgAQggKBnJlc3VsdCI8Cg1XYXRlcm1hcmtSZWFkEhEKCXdhdGVybWFyaxgBIAEoCRIYChBhY2NvdW50X2lkZW50aXR5GAIgASgJIuABCgxTdGFnZVJlcXVlc3QSLwoHYWNjb3VudBgBIAEoCzIeLmZpcmVvbmNlLmNvbm5lY3Rvci52MS5BY2NvdW50Eg4KBmpvYl9pZBgCIAEoCRISCgplZmZlY3Rfa2V5GAMgASgJEg8KB2F0dGVtcHQYBCABKAUSLwoHY29udGVudBgFIAEoCzIeLmZpcmVvbmNlLmNvbm5lY3Rvci52MS5Db250ZW50Eg4KBmZyb3plbhgGIAEoDBIpCgZ3aXRoaW4YByABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24ifQoNU3RhZ2VSZXNwb25zZRIvCgZzdGFnZWQYASABKAsyHS5maXJlb25jZS5jb25uZWN0b3IudjEuU3RhZ2VkSAASMQoHcmVmdXNlZBgCIAEoCzIeLmZpcmVvbmNlLmNvbm5lY3Rvci52MS5SZWZ1c2FsSABCCAoGcmVzdWx0IhgKBlN0YWdlZBIOCgZoYW5kbGUYASABKAki2QIKDlB1Ymxpc2hSZXF1ZXN0Ei8KB2FjY291bnQYASABKAsyHi5maXJlb25jZS5jb25uZWN0b3IudjEuQWNjb3VudBIOCgZqb2JfaWQYAiABKAkSEgoKZWZmZWN0X2tleRgDIAEoCRIPCgdhdHRlbXB0GAQgASgFEi4KDGVmZmVjdF9jbGFzcxgFIAEoDjIYLmZpcmVvbmNlLnYxLkVmZmVjdENsYXNzEi8KB2NvbnRlbnQYBiABKAsyHi5maXJlb25jZS5jb25uZWN0b3IudjEuQ29udGVudBIOCgZmcm96ZW4YByABKAwSDgoGaGFuZGxlGAggASgJEi4KC3NlbmRfd2l0aGluGAkgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEjAKDWFuc3dlcl93aXRoaW4YCiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24iogIKD1B1Ymxpc2hSZXNwb25zZRI1CglwdWJsaXNoZWQYASABKAsyIC5maXJlb25jZS5jb25uZWN0b3IudjEuUHVibGlzaGVkSAASMwoIYWNjZXB0ZWQYAiABKAsyHy5maXJlb25jZS5jb25uZWN0b3IudjEuQWNjZXB0ZWRIABIyCghyZWplY3RlZBgDIAEoCzIeLmZpcmVvbmNlLmNvbm5lY3Rvci52MS5SZWZ1c2FsSAASMgoIbm90X3NlbnQYBCABKAsyHi5maXJlb25jZS5jb25uZWN0b3IudjEuTm90U2VudEgAEjEKB3Vua25vd24YBSABKAsyHi5maXJlb25jZS5jb25uZWN0b3IudjEuVW5rbm93bkgAQggKBnJlc3VsdCJLCglQdWJsaXNoZWQSEwoLZXh0ZXJuYWxfaWQYASABKAkSFAoMZXh0ZXJuYWxfdXJsGAIgASgJEhMKC2h0dHBfc3RhdHVzGAMgASgFIgoKCEFjY2VwdGVkIhoKB05vdFNlbnQSDwoHbWVzc2FnZRgBIAEoCSJfCgdVbmtub3duEg8KB21lc3NhZ2UYASABKAkSLgoLcmV0cnlfYWZ0ZXIYAiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SEwoLaHR0cF9zdGF0dXMYAyABKAUiXgoLUG9sbFJlcXVlc3QSLwoHYWNjb3VudBgBIAEoCzIeLmZpcmVvbmNlLmNvbm5lY3Rvci52MS5BY2NvdW50Eg4KBmpvYl9pZBgCIAEoCRIOCgZoYW5kbGUYAyABKAkimgIKDFBvbGxSZXNwb25zZRI1CglwdWJsaXNoZWQYASABKAsyIC5maXJlb25jZS5jb25uZWN0b3IudjEuUHVibGlzaGVkSAASMQoHcGVuZGluZxgCIAEoCzIeLmZpcmVvbmNlLmNvbm5lY3Rvci52MS5QZW5kaW5nSAASMgoIcmVqZWN0ZWQYAyABKAsyHi5maXJlb25jZS5jb25uZWN0b3IudjEuUmVmdXNhbEgAEi8KBnVucmVhZBgEIAEoCzIdLmZpcmVvbmNlLmNvbm5lY3Rvci52MS5VbnJlYWRIABIxCgdyZWZ1c2VkGAUgASgLMh4uZmlyZW9uY2UuY29ubmVjdG9yLnYxLlJlZnVzYWxIAEIICgZyZXN1bHQiGgoHUGVuZGluZxIPCgdtZXNzYWdlGAEgASgJIpgCCg5PYnNlcnZlUmVxdWVzdBIvCgdhY2NvdW50GAEgASgLMh4uZmlyZW9uY2UuY29ubmVjdG9yLnYxLkFjY291bnQSDgoGam9iX2lkGAIgASgJEhIKCmVmZmVjdF9rZXkYAyABKAkSLwoHY29udGVudBgEIAEoCzIeLmZpcmVvbmNlLmNvbm5lY3Rvci52MS5Db250ZW50Eg4KBmZyb3plbhgFIAEoDBIRCgl3YXRlcm1hcmsYBiABKAkSLgoKbm90X2JlZm9yZRgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLQoJbm90X2FmdGVyGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKsAQoPT2JzZXJ2ZVJlc3BvbnNlEisKBHNlZW4YASABKAsyGy5maXJlb25jZS5jb25uZWN0b3IudjEuU2VlbkgAEi8KBnVucmVhZBgCIAEoCzIdLmZpcmVvbmNlLmNvbm5lY3Rvci52MS5VbnJlYWRIABIxCgdyZWZ1c2VkGAMgASgLMh4uZmlyZW9uY2UuY29ubmVjdG9yLnYxLlJlZnVzYWxIAEIICgZyZXN1bHQiTgoEU2VlbhI0CgpjYW5kaWRhdGVzGAEgAygLMiAuZmlyZW9uY2UuY29ubmVjdG9yLnYxLkNhbmRpZGF0ZRIQCghjb21wbGV0ZRgCIAEoCCJECglDYW5kaWRhdGUSEwoLZXh0ZXJuYWxfaWQYASABKAkSFAoMZXh0ZXJuYWxfdXJsGAIgASgJEgwKBHN1cmUYAyABKAgiGQoGVW5yZWFkEg8KB21lc3NhZ2UYASABKAkyygYKEENvbm5lY3RvclNlcnZpY2USYAoIRGVzY3JpYmUSJi5maXJlb25jZS5jb25uZWN0b3IudjEuRGVzY3JpYmVSZXF1ZXN0GicuZmlyZW9uY2UuY29ubmVjdG9yLnYxLkRlc2NyaWJlUmVzcG9uc2UiA5ACARJXCgVDaGVjaxIjLmZpcmVvbmNlLmNvbm5lY3Rvci52MS5DaGVja1JlcXVlc3QaJC5maXJlb25jZS5jb25uZWN0b3IudjEuQ2hlY2tSZXNwb25zZSIDkAIBElQKBFRlc3QSIi5maXJlb25jZS5jb25uZWN0b3IudjEuVGVzdFJlcXVlc3QaIy5maXJlb25jZS5jb25uZWN0b3IudjEuVGVzdFJlc3BvbnNlIgOQAgESXQoHUHJlcGFyZRIlLmZpcmVvbmNlLmNvbm5lY3Rvci52MS5QcmVwYXJlUmVxdWVzdBomLmZpcmVvbmNlLmNvbm5lY3Rvci52MS5QcmVwYXJlUmVzcG9uc2UiA5ACARJjCglXYXRlcm1hcmsSJy5maXJlb25jZS5jb25uZWN0b3IudjEuV2F0ZXJtYXJrUmVxdWVzdBooLmZpcmVvbmNlLmNvbm5lY3Rvci52MS5XYXRlcm1hcmtSZXNwb25zZSIDkAIBElIKBVN0YWdlEiMuZmlyZW9uY2UuY29ubmVjdG9yLnYxLlN0YWdlUmVxdWVzdBokLmZpcmVvbmNlLmNvbm5lY3Rvci52MS5TdGFnZVJlc3BvbnNlElgKB1B1Ymxpc2gSJS5maXJlb25jZS5jb25uZWN0b3IudjEuUHVibGlzaFJlcXVlc3QaJi5maXJlb25jZS5jb25uZWN0b3IudjEuUHVibGlzaFJlc3BvbnNlElQKBFBvbGwSIi5maXJlb25jZS5jb25uZWN0b3IudjEuUG9sbFJlcXVlc3QaIy5maXJlb25jZS5jb25uZWN0b3IudjEuUG9sbFJlc3BvbnNlIgOQAgESXQoHT2JzZXJ2ZRIlLmZpcmVvbmNlLmNvbm5lY3Rvci52MS5PYnNlcnZlUmVxdWVzdBomLmZpcmVvbmNlLmNvbm5lY3Rvci52MS5PYnNlcnZlUmVzcG9uc2UiA5ACAULsAQoZY29tLmZpcmVvbmNlLmNvbm5lY3Rvci52MUIVQ29ubmVjdG9yU2VydmljZVByb3RvUAFaQmdpdGh1Yi5jb20vZmlyZW9uY2UvZmlyZW9uY2UvZ2VuL2ZpcmVvbmNlL2Nvbm5lY3Rvci92MTtjb25uZWN0b3J2MaICA0ZDWKoCFUZpcmVvbmNlLkNvbm5lY3Rvci5WMcoCFUZpcmVvbmNlXENvbm5lY3RvclxWMeICIUZpcmVvbmNlXENvbm5lY3RvclxWMVxHUEJNZXRhZGF0YeoCF0ZpcmVvbmNlOjpDb25uZWN0b3I6OlYxYgZwcm90bzM", [file_fireonce_v1_connection_service, file_fireonce_v1_job, file_fireonce_v1_payload, file_google_protobuf_duration, file_google_protobuf_timestamp]);
+  fileDesc("Ci1maXJlb25jZS9jb25uZWN0b3IvdjEvY29ubmVjdG9yX3NlcnZpY2UucHJvdG8SFWZpcmVvbmNlLmNvbm5lY3Rvci52MSJ8CgdBY2NvdW50EhUKDWNvbm5lY3Rpb25faWQYASABKAkSLQoIc2V0dGluZ3MYAiABKAsyGy5maXJlb25jZS52MS5DdXN0b21TZXR0aW5ncxIrCgpjcmVkZW50aWFsGAMgASgLMhcuZmlyZW9uY2UudjEuQ3JlZGVudGlhbCJOCgdDb250ZW50EiUKB3BheWxvYWQYASABKAsyFC5maXJlb25jZS52MS5QYXlsb2FkEhwKFHJlcGx5X3RvX2V4dGVybmFsX2lkGAIgASgJIu4BCgZUcmFpdHMSLgoMZWZmZWN0X2NsYXNzGAEgASgOMhguZmlyZW9uY2UudjEuRWZmZWN0Q2xhc3MSLQoKa2V5X3dpbmRvdxgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIrCghyZWFkX2xhZxgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIRCgluZWdhdGl2ZXMYBCABKAUSKgoHc3BhY2luZxgFIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIZChFkZWR1cGVzX2luX2ZsaWdodBgGIAEoCCLVAQoMSW52YWxpZElucHV0EjYKBGtpbmQYASABKA4yKC5maXJlb25jZS5jb25uZWN0b3IudjEuSW52YWxpZElucHV0LktpbmQSDQoFZmllbGQYAiABKAkSDwoHbWVzc2FnZRgDIAEoCSJtCgRLaW5kEhQKEEtJTkRfVU5TUEVDSUZJRUQQABIRCg1LSU5EX1NFVFRJTkdTEAESEwoPS0lORF9DUkVERU5USUFMEAISEAoMS0lORF9QQVlMT0FEEAMSFQoRS0lORF9QQVlMT0FEX0tJTkQQBCL+AQoHUmVmdXNhbBIxCgRraW5kGAEgASgOMiMuZmlyZW9uY2UuY29ubmVjdG9yLnYxLlJlZnVzYWwuS2luZBIPCgdtZXNzYWdlGAIgASgJEi4KC3JldHJ5X2FmdGVyGAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhMKC2h0dHBfc3RhdHVzGAQgASgFImoKBEtpbmQSFAoQS0lORF9VTlNQRUNJRklFRBAAEg0KCUtJTkRfQVVUSBABEhIKDktJTkRfUEVSTUFORU5UEAISFQoRS0lORF9SQVRFX0xJTUlURUQQAxISCg5LSU5EX1RSQU5TSUVOVBAEIhEKD0Rlc2NyaWJlUmVxdWVzdCKXAQoQRGVzY3JpYmVSZXNwb25zZRIVCg1wYXlsb2FkX2tpbmRzGAEgAygJEjAKDmVmZmVjdF9jbGFzc2VzGAIgAygOMhguZmlyZW9uY2UudjEuRWZmZWN0Q2xhc3MSGAoQY3JlZGVudGlhbF9raW5kcxgDIAMoCRIPCgdwcm9taXNlGAQgASgJEg8KB3JlcGxpZXMYBSABKAgiVAoMQ2hlY2tSZXF1ZXN0Ei8KB2FjY291bnQYASABKAsyHi5maXJlb25jZS5jb25uZWN0b3IudjEuQWNjb3VudBITCgt0cmFpdHNfb25seRgCIAEoCCKEAQoNQ2hlY2tSZXNwb25zZRIxCgdjaGVja2VkGAEgASgLMh4uZmlyZW9uY2UuY29ubmVjdG9yLnYxLkNoZWNrZWRIABI2CgdpbnZhbGlkGAIgASgLMiMuZmlyZW9uY2UuY29ubmVjdG9yLnYxLkludmFsaWRJbnB1dEgAQggKBnJlc3VsdCJSCgdDaGVja2VkEi0KBnRyYWl0cxgBIAEoCzIdLmZpcmVvbmNlLmNvbm5lY3Rvci52MS5UcmFpdHMSGAoQYWNjb3VudF9pZGVudGl0eRgCIAEoCSI+CgtUZXN0UmVxdWVzdBIvCgdhY2NvdW50GAEgASgLMh4uZmlyZW9uY2UuY29ubmVjdG9yLnYxLkFjY291bnQifAoMVGVzdFJlc3BvbnNlEi8KBnRlc3RlZBgBIAEoCzIdLmZpcmVvbmNlLmNvbm5lY3Rvci52MS5UZXN0ZWRIABIxCgdyZWZ1c2VkGAIgASgLMh4uZmlyZW9uY2UuY29ubmVjdG9yLnYxLlJlZnVzYWxIAEIICgZyZXN1bHQiMgoGVGVzdGVkEhgKEGFjY291bnRfaWRlbnRpdHkYASABKAkSDgoGZGV0YWlsGAIgASgJIoYBCg5QcmVwYXJlUmVxdWVzdBIvCgdhY2NvdW50GAEgASgLMh4uZmlyZW9uY2UuY29ubmVjdG9yLnYxLkFjY291bnQSLwoHY29udGVudBgCIAEoCzIeLmZpcmVvbmNlLmNvbm5lY3Rvci52MS5Db250ZW50EhIKCmVmZmVjdF9rZXkYAyABKAkiiAEKD1ByZXBhcmVSZXNwb25zZRIzCghwcmVwYXJlZBgBIAEoCzIfLmZpcmVvbmNlLmNvbm5lY3Rvci52MS5QcmVwYXJlZEgAEjYKB2ludmFsaWQYAiABKAsyIy5maXJlb25jZS5jb25uZWN0b3IudjEuSW52YWxpZElucHV0SABCCAoGcmVzdWx0Ii8KCFByZXBhcmVkEg4KBmZyb3plbhgBIAEoDBITCgtmaW5nZXJwcmludBgCIAEoDCKUAQoQV2F0ZXJtYXJrUmVxdWVzdBIvCgdhY2NvdW50GAEgASgLMh4uZmlyZW9uY2UuY29ubmVjdG9yLnYxLkFjY291bnQSDgoGam9iX2lkGAIgASgJEi8KB2NvbnRlbnQYAyABKAsyHi5maXJlb25jZS5jb25uZWN0b3IudjEuQ29udGVudBIOCgZmcm96ZW4YBCABKAwihgEKEVdhdGVybWFya1Jlc3BvbnNlEjQKBHJlYWQYASABKAsyJC5maXJlb25jZS5jb25uZWN0b3IudjEuV2F0ZXJtYXJrUmVhZEgAEjEKB3JlZnVzZWQYAiABKAsyHi5maXJlb25jZS5jb25uZWN0b3IudjEuUmVmdXNhbEgAQggKBnJlc3VsdCI8Cg1XYXRlcm1hcmtSZWFkEhEKCXdhdGVybWFyaxgBIAEoCRIYChBhY2NvdW50X2lkZW50aXR5GAIgASgJIuABCgxTdGFnZVJlcXVlc3QSLwoHYWNjb3VudBgBIAEoCzIeLmZpcmVvbmNlLmNvbm5lY3Rvci52MS5BY2NvdW50Eg4KBmpvYl9pZBgCIAEoCRISCgplZmZlY3Rfa2V5GAMgASgJEg8KB2F0dGVtcHQYBCABKAUSLwoHY29udGVudBgFIAEoCzIeLmZpcmVvbmNlLmNvbm5lY3Rvci52MS5Db250ZW50Eg4KBmZyb3plbhgGIAEoDBIpCgZ3aXRoaW4YByABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24ifQoNU3RhZ2VSZXNwb25zZRIvCgZzdGFnZWQYASABKAsyHS5maXJlb25jZS5jb25uZWN0b3IudjEuU3RhZ2VkSAASMQoHcmVmdXNlZBgCIAEoCzIeLmZpcmVvbmNlLmNvbm5lY3Rvci52MS5SZWZ1c2FsSABCCAoGcmVzdWx0IhgKBlN0YWdlZBIOCgZoYW5kbGUYASABKAki2QIKDlB1Ymxpc2hSZXF1ZXN0Ei8KB2FjY291bnQYASABKAsyHi5maXJlb25jZS5jb25uZWN0b3IudjEuQWNjb3VudBIOCgZqb2JfaWQYAiABKAkSEgoKZWZmZWN0X2tleRgDIAEoCRIPCgdhdHRlbXB0GAQgASgFEi4KDGVmZmVjdF9jbGFzcxgFIAEoDjIYLmZpcmVvbmNlLnYxLkVmZmVjdENsYXNzEi8KB2NvbnRlbnQYBiABKAsyHi5maXJlb25jZS5jb25uZWN0b3IudjEuQ29udGVudBIOCgZmcm96ZW4YByABKAwSDgoGaGFuZGxlGAggASgJEi4KC3NlbmRfd2l0aGluGAkgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEjAKDWFuc3dlcl93aXRoaW4YCiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24i0QIKD1B1Ymxpc2hSZXNwb25zZRI1CglwdWJsaXNoZWQYASABKAsyIC5maXJlb25jZS5jb25uZWN0b3IudjEuUHVibGlzaGVkSAASMwoIYWNjZXB0ZWQYAiABKAsyHy5maXJlb25jZS5jb25uZWN0b3IudjEuQWNjZXB0ZWRIABIyCghyZWplY3RlZBgDIAEoCzIeLmZpcmVvbmNlLmNvbm5lY3Rvci52MS5SZWZ1c2FsSAASMgoIbm90X3NlbnQYBCABKAsyHi5maXJlb25jZS5jb25uZWN0b3IudjEuTm90U2VudEgAEjEKB3Vua25vd24YBSABKAsyHi5maXJlb25jZS5jb25uZWN0b3IudjEuVW5rbm93bkgAEi0KBmFuc3dlchgGIAEoCzIdLmZpcmVvbmNlLmNvbm5lY3Rvci52MS5BbnN3ZXJCCAoGcmVzdWx0ImEKBkFuc3dlchITCgtodHRwX3N0YXR1cxgBIAEoBRI0CgdoZWFkZXJzGAIgAygLMiMuZmlyZW9uY2UuY29ubmVjdG9yLnYxLkFuc3dlckhlYWRlchIMCgRib2R5GAMgASgJIisKDEFuc3dlckhlYWRlchIMCgRuYW1lGAEgASgJEg0KBXZhbHVlGAIgASgJIksKCVB1Ymxpc2hlZBITCgtleHRlcm5hbF9pZBgBIAEoCRIUCgxleHRlcm5hbF91cmwYAiABKAkSEwoLaHR0cF9zdGF0dXMYAyABKAUiCgoIQWNjZXB0ZWQiGgoHTm90U2VudBIPCgdtZXNzYWdlGAEgASgJIl8KB1Vua25vd24SDwoHbWVzc2FnZRgBIAEoCRIuCgtyZXRyeV9hZnRlchgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhITCgtodHRwX3N0YXR1cxgDIAEoBSJeCgtQb2xsUmVxdWVzdBIvCgdhY2NvdW50GAEgASgLMh4uZmlyZW9uY2UuY29ubmVjdG9yLnYxLkFjY291bnQSDgoGam9iX2lkGAIgASgJEg4KBmhhbmRsZRgDIAEoCSKaAgoMUG9sbFJlc3BvbnNlEjUKCXB1Ymxpc2hlZBgBIAEoCzIgLmZpcmVvbmNlLmNvbm5lY3Rvci52MS5QdWJsaXNoZWRIABIxCgdwZW5kaW5nGAIgASgLMh4uZmlyZW9uY2UuY29ubmVjdG9yLnYxLlBlbmRpbmdIABIyCghyZWplY3RlZBgDIAEoCzIeLmZpcmVvbmNlLmNvbm5lY3Rvci52MS5SZWZ1c2FsSAASLwoGdW5yZWFkGAQgASgLMh0uZmlyZW9uY2UuY29ubmVjdG9yLnYxLlVucmVhZEgAEjEKB3JlZnVzZWQYBSABKAsyHi5maXJlb25jZS5jb25uZWN0b3IudjEuUmVmdXNhbEgAQggKBnJlc3VsdCIaCgdQZW5kaW5nEg8KB21lc3NhZ2UYASABKAkimAIKDk9ic2VydmVSZXF1ZXN0Ei8KB2FjY291bnQYASABKAsyHi5maXJlb25jZS5jb25uZWN0b3IudjEuQWNjb3VudBIOCgZqb2JfaWQYAiABKAkSEgoKZWZmZWN0X2tleRgDIAEoCRIvCgdjb250ZW50GAQgASgLMh4uZmlyZW9uY2UuY29ubmVjdG9yLnYxLkNvbnRlbnQSDgoGZnJvemVuGAUgASgMEhEKCXdhdGVybWFyaxgGIAEoCRIuCgpub3RfYmVmb3JlGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBItCglub3RfYWZ0ZXIYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIqwBCg9PYnNlcnZlUmVzcG9uc2USKwoEc2VlbhgBIAEoCzIbLmZpcmVvbmNlLmNvbm5lY3Rvci52MS5TZWVuSAASLwoGdW5yZWFkGAIgASgLMh0uZmlyZW9uY2UuY29ubmVjdG9yLnYxLlVucmVhZEgAEjEKB3JlZnVzZWQYAyABKAsyHi5maXJlb25jZS5jb25uZWN0b3IudjEuUmVmdXNhbEgAQggKBnJlc3VsdCJOCgRTZWVuEjQKCmNhbmRpZGF0ZXMYASADKAsyIC5maXJlb25jZS5jb25uZWN0b3IudjEuQ2FuZGlkYXRlEhAKCGNvbXBsZXRlGAIgASgIIkQKCUNhbmRpZGF0ZRITCgtleHRlcm5hbF9pZBgBIAEoCRIUCgxleHRlcm5hbF91cmwYAiABKAkSDAoEc3VyZRgDIAEoCCIZCgZVbnJlYWQSDwoHbWVzc2FnZRgBIAEoCTLKBgoQQ29ubmVjdG9yU2VydmljZRJgCghEZXNjcmliZRImLmZpcmVvbmNlLmNvbm5lY3Rvci52MS5EZXNjcmliZVJlcXVlc3QaJy5maXJlb25jZS5jb25uZWN0b3IudjEuRGVzY3JpYmVSZXNwb25zZSIDkAIBElcKBUNoZWNrEiMuZmlyZW9uY2UuY29ubmVjdG9yLnYxLkNoZWNrUmVxdWVzdBokLmZpcmVvbmNlLmNvbm5lY3Rvci52MS5DaGVja1Jlc3BvbnNlIgOQAgESVAoEVGVzdBIiLmZpcmVvbmNlLmNvbm5lY3Rvci52MS5UZXN0UmVxdWVzdBojLmZpcmVvbmNlLmNvbm5lY3Rvci52MS5UZXN0UmVzcG9uc2UiA5ACARJdCgdQcmVwYXJlEiUuZmlyZW9uY2UuY29ubmVjdG9yLnYxLlByZXBhcmVSZXF1ZXN0GiYuZmlyZW9uY2UuY29ubmVjdG9yLnYxLlByZXBhcmVSZXNwb25zZSIDkAIBEmMKCVdhdGVybWFyaxInLmZpcmVvbmNlLmNvbm5lY3Rvci52MS5XYXRlcm1hcmtSZXF1ZXN0GiguZmlyZW9uY2UuY29ubmVjdG9yLnYxLldhdGVybWFya1Jlc3BvbnNlIgOQAgESUgoFU3RhZ2USIy5maXJlb25jZS5jb25uZWN0b3IudjEuU3RhZ2VSZXF1ZXN0GiQuZmlyZW9uY2UuY29ubmVjdG9yLnYxLlN0YWdlUmVzcG9uc2USWAoHUHVibGlzaBIlLmZpcmVvbmNlLmNvbm5lY3Rvci52MS5QdWJsaXNoUmVxdWVzdBomLmZpcmVvbmNlLmNvbm5lY3Rvci52MS5QdWJsaXNoUmVzcG9uc2USVAoEUG9sbBIiLmZpcmVvbmNlLmNvbm5lY3Rvci52MS5Qb2xsUmVxdWVzdBojLmZpcmVvbmNlLmNvbm5lY3Rvci52MS5Qb2xsUmVzcG9uc2UiA5ACARJdCgdPYnNlcnZlEiUuZmlyZW9uY2UuY29ubmVjdG9yLnYxLk9ic2VydmVSZXF1ZXN0GiYuZmlyZW9uY2UuY29ubmVjdG9yLnYxLk9ic2VydmVSZXNwb25zZSIDkAIBQr8BCh9pby5naXRodWIuZmlyZW9uY2UuY29ubmVjdG9yLnYxQhVDb25uZWN0b3JTZXJ2aWNlUHJvdG9QAVozZ2l0aHViLmNvbS9maXJlb25jZS9maXJlb25jZS9jbGllbnRzL2dvL2Nvbm5lY3RvcnYxogIDRk9DqgIVRmlyZW9uY2UuQ29ubmVjdG9yLlYxygIVRmlyZW9uY2VcQ29ubmVjdG9yXFYx6gIXRmlyZW9uY2U6OkNvbm5lY3Rvcjo6VjFiBnByb3RvMw", [file_fireonce_v1_connection_service, file_fireonce_v1_job, file_fireonce_v1_payload, file_google_protobuf_duration, file_google_protobuf_timestamp]);
 
 /**
  * The connection that a call is about.
@@ -85,7 +85,7 @@ export const ContentSchema: GenMessage<Content> = /*@__PURE__*/
   messageDesc(file_fireonce_connector_v1_connector_service, 1);
 
 /**
- * What can be promised about a target, and how long one must wait for the truth. It
+ * Guarantees of a target, and how long one must wait for the truth. It
  * depends on the settings alone: of two answers for the same settings Fireonce
  * believes the more careful one, until it is restarted.
  *
@@ -128,6 +128,18 @@ export type Traits = Message<"fireonce.connector.v1.Traits"> & {
    * @generated from field: google.protobuf.Duration spacing = 5;
    */
   spacing?: Duration;
+
+  /**
+   * KEYED: two requests with one effect key that are processed concurrently have one
+   * effect, because the key is stored together with the effect, or held from the
+   * request's begin on. Fireonce may then call Publish again while an earlier call is under
+   * way, when the server that made it is gone or seems to be. Unset is the safe answer:
+   * such a repeat waits until the earlier call can no longer act. If it is set and not true,
+   * a server that dies or loses its database session can make a second effect.
+   *
+   * @generated from field: bool dedupes_in_flight = 6;
+   */
+  dedupesInFlight: boolean;
 };
 
 /**
@@ -138,7 +150,7 @@ export const TraitsSchema: GenMessage<Traits> = /*@__PURE__*/
   messageDesc(file_fireonce_connector_v1_connector_service, 2);
 
 /**
- * What is wrong with what a user gave.
+ * A fault in the input of a user.
  *
  * @generated from message fireonce.connector.v1.InvalidInput
  */
@@ -912,6 +924,15 @@ export type PublishResponse = Message<"fireonce.connector.v1.PublishResponse"> &
     value: Unknown;
     case: "unknown";
   } | { case: undefined; value?: undefined };
+
+  /**
+   * The platform's answer, for people and programs that need more of it than its id:
+   * kept with the attempt (Attempt.answer), whatever the result but not_sent. Unset:
+   * nothing is kept. Fireonce takes the credential's secrets out of it first.
+   *
+   * @generated from field: fireonce.connector.v1.Answer answer = 6;
+   */
+  answer?: Answer;
 };
 
 /**
@@ -920,6 +941,69 @@ export type PublishResponse = Message<"fireonce.connector.v1.PublishResponse"> &
  */
 export const PublishResponseSchema: GenMessage<PublishResponse> = /*@__PURE__*/
   messageDesc(file_fireonce_connector_v1_connector_service, 23);
+
+/**
+ * A platform's answer. Anything over a limit is cut off.
+ *
+ * @generated from message fireonce.connector.v1.Answer
+ */
+export type Answer = Message<"fireonce.connector.v1.Answer"> & {
+  /**
+   * The platform's HTTP status. 0: none.
+   *
+   * @generated from field: int32 http_status = 1;
+   */
+  httpStatus: number;
+
+  /**
+   * Those that are worth keeping, at most 20. Cookies are left out.
+   *
+   * @generated from field: repeated fireonce.connector.v1.AnswerHeader headers = 2;
+   */
+  headers: AnswerHeader[];
+
+  /**
+   * Text, at most 16 KiB. What is no text is left out.
+   *
+   * @generated from field: string body = 3;
+   */
+  body: string;
+};
+
+/**
+ * Describes the message fireonce.connector.v1.Answer.
+ * Use `create(AnswerSchema)` to create a new message.
+ */
+export const AnswerSchema: GenMessage<Answer> = /*@__PURE__*/
+  messageDesc(file_fireonce_connector_v1_connector_service, 24);
+
+/**
+ * One header of an answer.
+ *
+ * @generated from message fireonce.connector.v1.AnswerHeader
+ */
+export type AnswerHeader = Message<"fireonce.connector.v1.AnswerHeader"> & {
+  /**
+   * At most 64 bytes; a longer one is left out.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * At most 1 KiB.
+   *
+   * @generated from field: string value = 2;
+   */
+  value: string;
+};
+
+/**
+ * Describes the message fireonce.connector.v1.AnswerHeader.
+ * Use `create(AnswerHeaderSchema)` to create a new message.
+ */
+export const AnswerHeaderSchema: GenMessage<AnswerHeader> = /*@__PURE__*/
+  messageDesc(file_fireonce_connector_v1_connector_service, 25);
 
 /**
  * @generated from message fireonce.connector.v1.Published
@@ -953,7 +1037,7 @@ export type Published = Message<"fireonce.connector.v1.Published"> & {
  * Use `create(PublishedSchema)` to create a new message.
  */
 export const PublishedSchema: GenMessage<Published> = /*@__PURE__*/
-  messageDesc(file_fireonce_connector_v1_connector_service, 24);
+  messageDesc(file_fireonce_connector_v1_connector_service, 26);
 
 /**
  * @generated from message fireonce.connector.v1.Accepted
@@ -966,7 +1050,7 @@ export type Accepted = Message<"fireonce.connector.v1.Accepted"> & {
  * Use `create(AcceptedSchema)` to create a new message.
  */
 export const AcceptedSchema: GenMessage<Accepted> = /*@__PURE__*/
-  messageDesc(file_fireonce_connector_v1_connector_service, 25);
+  messageDesc(file_fireonce_connector_v1_connector_service, 27);
 
 /**
  * @generated from message fireonce.connector.v1.NotSent
@@ -985,7 +1069,7 @@ export type NotSent = Message<"fireonce.connector.v1.NotSent"> & {
  * Use `create(NotSentSchema)` to create a new message.
  */
 export const NotSentSchema: GenMessage<NotSent> = /*@__PURE__*/
-  messageDesc(file_fireonce_connector_v1_connector_service, 26);
+  messageDesc(file_fireonce_connector_v1_connector_service, 28);
 
 /**
  * @generated from message fireonce.connector.v1.Unknown
@@ -1018,7 +1102,7 @@ export type Unknown = Message<"fireonce.connector.v1.Unknown"> & {
  * Use `create(UnknownSchema)` to create a new message.
  */
 export const UnknownSchema: GenMessage<Unknown> = /*@__PURE__*/
-  messageDesc(file_fireonce_connector_v1_connector_service, 27);
+  messageDesc(file_fireonce_connector_v1_connector_service, 29);
 
 /**
  * @generated from message fireonce.connector.v1.PollRequest
@@ -1045,7 +1129,7 @@ export type PollRequest = Message<"fireonce.connector.v1.PollRequest"> & {
  * Use `create(PollRequestSchema)` to create a new message.
  */
 export const PollRequestSchema: GenMessage<PollRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_connector_v1_connector_service, 28);
+  messageDesc(file_fireonce_connector_v1_connector_service, 30);
 
 /**
  * @generated from message fireonce.connector.v1.PollResponse
@@ -1104,14 +1188,14 @@ export type PollResponse = Message<"fireonce.connector.v1.PollResponse"> & {
  * Use `create(PollResponseSchema)` to create a new message.
  */
 export const PollResponseSchema: GenMessage<PollResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_connector_v1_connector_service, 29);
+  messageDesc(file_fireonce_connector_v1_connector_service, 31);
 
 /**
  * @generated from message fireonce.connector.v1.Pending
  */
 export type Pending = Message<"fireonce.connector.v1.Pending"> & {
   /**
-   * What the platform says about it. Empty: nothing.
+   * The platform's words about it. Empty: none.
    *
    * @generated from field: string message = 1;
    */
@@ -1123,7 +1207,7 @@ export type Pending = Message<"fireonce.connector.v1.Pending"> & {
  * Use `create(PendingSchema)` to create a new message.
  */
 export const PendingSchema: GenMessage<Pending> = /*@__PURE__*/
-  messageDesc(file_fireonce_connector_v1_connector_service, 30);
+  messageDesc(file_fireonce_connector_v1_connector_service, 32);
 
 /**
  * @generated from message fireonce.connector.v1.ObserveRequest
@@ -1158,7 +1242,7 @@ export type ObserveRequest = Message<"fireonce.connector.v1.ObserveRequest"> & {
   frozen: Uint8Array;
 
   /**
-   * What Watermark gave before it.
+   * The value that Watermark returned before it.
    *
    * @generated from field: string watermark = 6;
    */
@@ -1183,7 +1267,7 @@ export type ObserveRequest = Message<"fireonce.connector.v1.ObserveRequest"> & {
  * Use `create(ObserveRequestSchema)` to create a new message.
  */
 export const ObserveRequestSchema: GenMessage<ObserveRequest> = /*@__PURE__*/
-  messageDesc(file_fireonce_connector_v1_connector_service, 31);
+  messageDesc(file_fireonce_connector_v1_connector_service, 33);
 
 /**
  * @generated from message fireonce.connector.v1.ObserveResponse
@@ -1200,7 +1284,7 @@ export type ObserveResponse = Message<"fireonce.connector.v1.ObserveResponse"> &
     case: "seen";
   } | {
     /**
-     * What could not be read, and why. Asked again later.
+     * The part that could not be read, and why. Asked again later.
      *
      * @generated from field: fireonce.connector.v1.Unread unread = 2;
      */
@@ -1223,7 +1307,7 @@ export type ObserveResponse = Message<"fireonce.connector.v1.ObserveResponse"> &
  * Use `create(ObserveResponseSchema)` to create a new message.
  */
 export const ObserveResponseSchema: GenMessage<ObserveResponse> = /*@__PURE__*/
-  messageDesc(file_fireonce_connector_v1_connector_service, 32);
+  messageDesc(file_fireonce_connector_v1_connector_service, 34);
 
 /**
  * @generated from message fireonce.connector.v1.Seen
@@ -1251,7 +1335,7 @@ export type Seen = Message<"fireonce.connector.v1.Seen"> & {
  * Use `create(SeenSchema)` to create a new message.
  */
 export const SeenSchema: GenMessage<Seen> = /*@__PURE__*/
-  messageDesc(file_fireonce_connector_v1_connector_service, 33);
+  messageDesc(file_fireonce_connector_v1_connector_service, 35);
 
 /**
  * @generated from message fireonce.connector.v1.Candidate
@@ -1281,7 +1365,7 @@ export type Candidate = Message<"fireonce.connector.v1.Candidate"> & {
  * Use `create(CandidateSchema)` to create a new message.
  */
 export const CandidateSchema: GenMessage<Candidate> = /*@__PURE__*/
-  messageDesc(file_fireonce_connector_v1_connector_service, 34);
+  messageDesc(file_fireonce_connector_v1_connector_service, 36);
 
 /**
  * @generated from message fireonce.connector.v1.Unread
@@ -1300,7 +1384,7 @@ export type Unread = Message<"fireonce.connector.v1.Unread"> & {
  * Use `create(UnreadSchema)` to create a new message.
  */
 export const UnreadSchema: GenMessage<Unread> = /*@__PURE__*/
-  messageDesc(file_fireonce_connector_v1_connector_service, 35);
+  messageDesc(file_fireonce_connector_v1_connector_service, 37);
 
 /**
  * A connector of your own: a service that you write, in any language, and that
@@ -1310,6 +1394,10 @@ export const UnreadSchema: GenMessage<Unread> = /*@__PURE__*/
  * Calls are unary, in the Connect protocol with binary messages, over HTTP/1.1: a
  * POST to /fireonce.connector.v1.ConnectorService/METHOD. With a token file every
  * call carries "Authorization: Bearer TOKEN". Calls may come at the same time.
+ *
+ * Payload, settings and credential are the messages of fireonce.v1, as the client sent
+ * them. Both packages only grow: no field or value is changed or removed in v1. A kind that
+ * a connector does not know is a oneof that is not set.
  *
  * What counts as evidence:
  *
@@ -1326,7 +1414,7 @@ export const UnreadSchema: GenMessage<Unread> = /*@__PURE__*/
  */
 export const ConnectorService: GenService<{
   /**
-   * What the connector is. Called at the start of a server, and now and then.
+   * Describes the connector. Called at the start of a server, and now and then.
    *
    * @generated from rpc fireonce.connector.v1.ConnectorService.Describe
    */

@@ -1,0 +1,112 @@
+// Package fireonce is a client of the scheduling service Fireonce.
+//
+//	client, err := fireonce.New("http://127.0.0.1:8080", fireonce.Options{APIKey: key})
+//	...
+//	made, err := client.Jobs.ScheduleJob(ctx, &fireoncev1.ScheduleJobRequest{
+//		IdempotencyKey: "order-42-paid", // from what is to happen, never made anew for a retry
+//		Connection:     &fireoncev1.ScheduleJobRequest_ConnectionKey{ConnectionKey: "orders"},
+//		Payload:        payload,
+//	})
+//
+// It adds three things to the generated code in fireoncev1: a call is repeated while nobody
+// knows whether it arrived, [Detail] reads the typed cause of an error, and [Client.Events]
+// follows a project's events across lost connections.
+//
+// The module has all generated Go code of the contract: fireoncev1 for clients, with gRPC's
+// own stubs in fireoncev1grpc, and connectorv1 for connectors. One program may use all of
+// them. It must not import github.com/fireonce/fireonce/gen or server, which have the
+// server's own copy: both copies register the same protobuf files, and protobuf-go panics
+// at start.
+package fireonce
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1/fireoncev1connect"
+)
+
+const (
+	defaultTimeout  = 10 * time.Second
+	defaultPatience = time.Minute
+)
+
+// Options configure a [Client]. The zero value calls a server without API keys.
+type Options struct {
+	// APIKey is sent with every call, streams too. Empty: none.
+	APIKey string
+	// Timeout is how long one try of a call may take. 0: 10 s. Streams have none.
+	Timeout time.Duration
+	// Patience is how long a call is repeated, and a lost stream opened again. 0: 1 min;
+	// negative: no call is repeated.
+	Patience time.Duration
+	// HTTPClient makes the requests. Nil: http.DefaultClient.
+	HTTPClient connect.HTTPClient
+	// Connect is added to the options of the generated clients, for example
+	// connect.WithGRPC(). Nil: the Connect protocol with binary messages.
+	Connect []connect.ClientOption
+}
+
+// Client calls one server. All its methods may be called concurrently.
+type Client struct {
+	Jobs        fireoncev1connect.JobServiceClient
+	Connections fireoncev1connect.ConnectionServiceClient
+	Stats       fireoncev1connect.StatsServiceClient
+	Access      fireoncev1connect.AccessServiceClient
+
+	patience time.Duration
+}
+
+// New returns a client of the server at an http or https URL. It makes no call.
+func New(server string, o Options) (*Client, error) {
+	at, err := url.Parse(server)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("fireonce: the server's address: %w", err)
+	case at.Scheme != "http" && at.Scheme != "https" || at.Host == "":
+		return nil, fmt.Errorf("fireonce: %q: must be like https://fireonce.example.org", server)
+	}
+	if o.Timeout == 0 {
+		o.Timeout = defaultTimeout
+	}
+	if o.Patience == 0 {
+		o.Patience = defaultPatience
+	}
+	if o.HTTPClient == nil {
+		o.HTTPClient = http.DefaultClient
+	}
+	options := append([]connect.ClientOption{connect.WithInterceptors(
+		repeater{timeout: o.Timeout, patience: o.Patience}, authorizer(o.APIKey),
+	)}, o.Connect...)
+	return &Client{
+		Jobs:        fireoncev1connect.NewJobServiceClient(o.HTTPClient, server, options...),
+		Connections: fireoncev1connect.NewConnectionServiceClient(o.HTTPClient, server, options...),
+		Stats:       fireoncev1connect.NewStatsServiceClient(o.HTTPClient, server, options...),
+		Access:      fireoncev1connect.NewAccessServiceClient(o.HTTPClient, server, options...),
+		patience:    o.Patience,
+	}, nil
+}
+
+// Detail returns the typed cause of an error: a reason to switch on, values by name, and
+// what is wrong with which field. It returns nil for an error that did not come from the
+// service, such as a lost connection.
+func Detail(err error) *fireoncev1.ErrorDetail {
+	var ce *connect.Error
+	if !errors.As(err, &ce) {
+		return nil
+	}
+	for _, d := range ce.Details() {
+		if v, err := d.Value(); err == nil {
+			if detail, ok := v.(*fireoncev1.ErrorDetail); ok {
+				return detail
+			}
+		}
+	}
+	return nil
+}

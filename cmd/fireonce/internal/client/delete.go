@@ -1,0 +1,43 @@
+package client
+
+import (
+	"context"
+	"encoding/hex"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+)
+
+func deleteCommand() *cli.Command {
+	return &cli.Command{
+		Name: "delete", Usage: "erase a job that ended an hour ago or earlier, for good", ArgsUsage: "[JOB]",
+		Description: "Payload, labels, key, answers, texts and history go. What stays proves when the job had its effect, and names\n" +
+			"nobody; it is printed, also by a repeat. The key stays bound for as long as that of a job that retention removed.\n" +
+			"Needs the scope jobs:delete.",
+		Flags:  flags(keyFlag(), etagFlag()),
+		Action: action(deleteJob),
+	}
+}
+
+func deleteJob(ctx context.Context, c *call) error {
+	req, err := ofJob(c, &fireoncev1.DeleteJobRequest{Etag: c.cmd.String("etag")})
+	if err != nil {
+		return err
+	}
+	ctx, done := unary(ctx)
+	defer done()
+	resp, err := c.Jobs.DeleteJob(ctx, req)
+	if err != nil {
+		return err
+	}
+	if c.out.json {
+		return c.out.message(resp)
+	}
+	j := resp.GetJob()
+	c.out.line("Job %s was erased at %s by %s. It ended as %s at %s.", j.GetJobId(), j.GetEraseTime().AsTime().Format(time.RFC3339),
+		j.GetActor(), stateName(j.GetState()), j.GetEndTime().AsTime().Format(time.RFC3339))
+	c.out.line("SHA-256 of its key: %s", hex.EncodeToString(j.GetIdempotencyKeyDigest()))
+	return nil
+}

@@ -1,0 +1,87 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
+)
+
+// Rules of this file: the namespace is a part of every effect key, so it is what lets a
+// database that is made anew go on where a lost one ended. It is the installation's, made
+// once, and kept apart from the database.
+
+func namespaceFlag() cli.Flag {
+	return &cli.StringFlag{
+		Name: "namespace", Sources: cli.EnvVars("FIREONCE_NAMESPACE"),
+		Usage: "the installation's `NAME` in effect keys; a new database makes one by itself; give the old one after a database was lost",
+	}
+}
+
+func namespaceCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "namespace",
+		Usage: "print the installation's namespace, a part of every effect key",
+		Description: "Keep it apart from the database. If the database is lost, start the new one with `serve --namespace NAME`: a client\n" +
+			"that repeats a request with its key then reaches a receiver that dedupes under the same effect key, and one effect\n" +
+			"stands. Give no two installations the same one: they would swallow each other's effects. `serve` logs it, too.\n\n" +
+			"An SQLite file must not be in use.",
+		Flags: []cli.Flag{databaseFlag()},
+		Action: func(ctx context.Context, cmd *cli.Command) (err error) {
+			d, err := databaseOf(cmd)
+			if err != nil {
+				return err
+			}
+			if err := d.exists(); err != nil {
+				return err
+			}
+			s, err := d.open(ctx, false)
+			if err != nil {
+				return stopFirst(err)
+			}
+			defer func() { err = errors.Join(err, s.Close()) }()
+			meta, err := s.Meta(ctx)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(cmd.Root().Writer, meta.Namespace)
+			return nil
+		},
+	}
+}
+
+// checkNamespace refuses a flag's value that is no namespace. Empty: none was given.
+func checkNamespace(text string) error {
+	if text == "" {
+		return nil
+	}
+	if err := job.CheckNamespace(text); err != nil {
+		return exit.Usagef("--namespace %q: %w", text, err)
+	}
+	return nil
+}
+
+// takeNamespace gives the database the namespace that the operator named, and logs the one
+// that it has.
+func (n *Node) takeNamespace(ctx context.Context) error {
+	if want := n.cfg.Namespace; want != "" && want != n.meta.Namespace {
+		err := n.store.SetNamespace(ctx, want, false)
+		if errors.Is(err, store.ErrNamespaceFixed) {
+			return fmt.Errorf("--namespace %s: the database has the namespace %s, and has sent under it: changing it would let a repeat "+
+				"take effect twice; leave the flag out, or name another --database: %w", want, n.meta.Namespace, err)
+		}
+		if err != nil {
+			return err
+		}
+		n.meta.Namespace = want
+	}
+	n.cfg.Log.Info("effect keys are made in this namespace: keep it apart from the database, and name no other installation so",
+		"namespace", n.meta.Namespace)
+	return nil
+}

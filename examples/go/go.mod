@@ -1,0 +1,12 @@
+module github.com/fireonce/fireonce/examples/go
+
+go 1.24.0
+
+require (
+	connectrpc.com/connect v1.19.1
+	github.com/fireonce/fireonce/clients/go v0.0.0
+	google.golang.org/protobuf v1.36.12
+)
+
+// In a project of your own: `go get github.com/fireonce/fireonce/clients/go`.
+replace github.com/fireonce/fireonce/clients/go => ../../clients/go

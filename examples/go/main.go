@@ -1,0 +1,221 @@
+// Orders announces orders by webhook, each once.
+//
+// Run it twice, or kill it and run it again: no order is announced twice, because the
+// idempotency key is made from the order and not from the try.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	fireonce "github.com/fireonce/fireonce/clients/go"
+	"github.com/fireonce/fireonce/clients/go/fireoncev1"
+)
+
+func main() {
+	var o orders
+	server := flag.String("server", "http://127.0.0.1:8080", "where Fireonce listens")
+	timeout := flag.Float64("timeout", 10, "seconds for one try of a call")
+	at := flag.String("at", "", "when to announce, in RFC 3339; now if not given")
+	flag.StringVar(&o.receiver, "receiver", "http://127.0.0.1:9000/", "where the announcements go")
+	flag.IntVar(&o.amount, "amount", 100, "what each order costs")
+	flag.Parse()
+	if flag.NArg() == 0 {
+		fmt.Fprintln(os.Stderr, "usage: orders [--server URL] [--receiver URL] [--amount N] [--at TIME] [--timeout SECONDS] ORDER...")
+		os.Exit(2)
+	}
+	if *at != "" {
+		due, err := time.Parse(time.RFC3339, *at)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(2)
+		}
+		o.due = timestamppb.New(due)
+	}
+	var err error
+	o.client, err = fireonce.New(*server, fireonce.Options{
+		APIKey: os.Getenv("FIREONCE_API_KEY"), Timeout: time.Duration(*timeout * float64(time.Second)),
+	})
+	if err == nil {
+		err = o.announce(context.Background(), flag.Args())
+	}
+	os.Exit(explain(err))
+}
+
+type orders struct {
+	client   *fireonce.Client
+	receiver string
+	amount   int
+	due      *timestamppb.Timestamp
+}
+
+// errUnannounced says that an order was refused, or its announcement has not taken effect.
+var errUnannounced = errors.New("not all orders were announced")
+
+func (o *orders) announce(ctx context.Context, names []string) error {
+	connection, err := o.connect(ctx)
+	if err != nil {
+		return err
+	}
+	requests := make([]*fireoncev1.ScheduleJobRequest, 0, len(names))
+	for _, name := range names {
+		r, err := o.request(connection, name)
+		if err != nil {
+			return err
+		}
+		requests = append(requests, r)
+	}
+	ids, err := o.schedule(ctx, requests)
+	if err != nil {
+		return err
+	}
+	if err := o.watch(ctx, ids); err != nil {
+		return err
+	}
+	for _, r := range requests {
+		got, err := o.client.Jobs.GetJob(ctx, &fireoncev1.GetJobRequest{
+			Job: &fireoncev1.GetJobRequest_IdempotencyKey{IdempotencyKey: r.GetIdempotencyKey()}, OmitPayload: true,
+		})
+		if err != nil {
+			return err
+		}
+		fmt.Println("stored", got.GetJob().GetIdempotencyKey(), got.GetJob().GetJobId(), got.GetJob().GetState())
+	}
+	if len(ids) < len(requests) {
+		return errUnannounced
+	}
+	return nil
+}
+
+// connect makes the connection to the receiver, or finds the one that was made before.
+func (o *orders) connect(ctx context.Context) (string, error) {
+	req := &fireoncev1.CreateConnectionRequest{
+		IdempotencyKey: "orders",
+		Connection: &fireoncev1.Connection{
+			Connector: "webhook", DisplayName: "orders",
+			// The receiver drops a webhook-id that it has seen in the last 24 hours, so an
+			// unknown outcome can be settled by sending again.
+			Settings: &fireoncev1.Connection_Webhook{Webhook: &fireoncev1.WebhookSettings{
+				ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_YES, KeyWindow: durationpb.New(24 * time.Hour),
+			}},
+		},
+	}
+	if secret := os.Getenv("WEBHOOK_SECRET"); secret != "" {
+		req.Credential = &fireoncev1.Credential{Kind: &fireoncev1.Credential_WebhookSecrets{
+			WebhookSecrets: &fireoncev1.WebhookSecrets{Secrets: []string{secret}},
+		}}
+	}
+	made, err := o.client.Connections.CreateConnection(ctx, req)
+	return made.GetConnection().GetConnectionId(), err
+}
+
+// request is what is to happen for one order. The same order gives the same request: its
+// time, too, is the order's own and not "in an hour from now".
+func (o *orders) request(connection, name string) (*fireoncev1.ScheduleJobRequest, error) {
+	body, err := json.Marshal(map[string]any{"order": name, "amount": o.amount})
+	return &fireoncev1.ScheduleJobRequest{
+		IdempotencyKey: "order-" + name + "-paid", Connection: &fireoncev1.ScheduleJobRequest_ConnectionId{ConnectionId: connection}, ScheduleTime: o.due,
+		Payload: &fireoncev1.Payload{Kind: &fireoncev1.Payload_Webhook{Webhook: &fireoncev1.Webhook{
+			Url:     strings.TrimSuffix(o.receiver, "/") + "/orders/" + name,
+			Content: &fireoncev1.Webhook_BodyText{BodyText: string(body)},
+		}}},
+	}, err
+}
+
+// schedule stores the jobs and returns their ids.
+func (o *orders) schedule(ctx context.Context, requests []*fireoncev1.ScheduleJobRequest) ([]string, error) {
+	first, err := o.client.Jobs.ScheduleJob(ctx, requests[0])
+	if err != nil {
+		return nil, err
+	}
+	scheduled(first)
+	// All of them in one call, for the sake of the example with the first among them: a
+	// repeat is no second job. Each item is decided on its own.
+	batch, err := o.client.Jobs.BatchScheduleJobs(ctx, &fireoncev1.BatchScheduleJobsRequest{Requests: requests})
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	for i, r := range batch.GetResults() {
+		if failed := r.GetError(); failed != nil {
+			fmt.Println("refused", requests[i].GetIdempotencyKey(), failed.GetDetail().GetReason(), failed.GetMessage())
+			continue
+		}
+		scheduled(r.GetSuccess())
+		ids = append(ids, r.GetSuccess().GetJob().GetJobId())
+	}
+	return ids, nil
+}
+
+func scheduled(r *fireoncev1.ScheduleJobResponse) {
+	word := "known"
+	if r.GetCreated() {
+		word = "new"
+	}
+	fmt.Println("scheduled", r.GetJob().GetIdempotencyKey(), word)
+}
+
+// watch prints each change until every job has taken effect.
+func (o *orders) watch(ctx context.Context, ids []string) error {
+	left := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		left[id] = true
+	}
+	for event, err := range o.client.Events(ctx, fireonce.EventOptions{Filter: &fireoncev1.EventFilter{JobIds: ids}}) {
+		if err != nil {
+			return err
+		}
+		change := event.GetJobChanged()
+		fmt.Println("changed", change.GetJobId(), change.GetSequence(), change.GetNewState())
+		switch change.GetNewState() {
+		case fireoncev1.JobState_JOB_STATE_SUCCEEDED:
+			delete(left, change.GetJobId())
+		case fireoncev1.JobState_JOB_STATE_NEEDS_RESOLUTION:
+			fmt.Println("undecided", change.GetJobId(), "see `fireonce resolve`")
+			return errUnannounced
+		case fireoncev1.JobState_JOB_STATE_FAILED, fireoncev1.JobState_JOB_STATE_CANCELED, fireoncev1.JobState_JOB_STATE_EXPIRED:
+			return errUnannounced
+		default: // it has not ended
+		}
+		if len(left) == 0 {
+			break
+		}
+	}
+	return nil
+}
+
+// explain says what went wrong, by the typed detail and not by the text, and returns the
+// exit code.
+func explain(err error) int {
+	detail := fireonce.Detail(err)
+	switch {
+	case err == nil:
+		return 0
+	case detail == nil:
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	case detail.GetReason() == fireoncev1.ErrorReason_ERROR_REASON_IDEMPOTENCY_KEY_REUSED:
+		// Never retry this, and never go on with another key: the order is announced, or
+		// will be, by the job that holds the key.
+		conflict := detail.GetIdempotencyConflict()
+		fmt.Fprintf(os.Stderr, "%v: job %s differs in %s\n", detail.GetReason(), conflict.GetJobId(), strings.Join(conflict.GetMismatchedFields(), ", "))
+		return 3
+	}
+	message := err.Error()
+	var ce *connect.Error
+	if errors.As(err, &ce) {
+		message = ce.Message()
+	}
+	fmt.Fprintf(os.Stderr, "%v: %s\n", detail.GetReason(), message)
+	return 1
+}

@@ -1,0 +1,129 @@
+package contract
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	_ "github.com/fireonce/fireonce/gen/fireonce/connector/v1"
+	_ "github.com/fireonce/fireonce/gen/fireonce/v1"
+)
+
+func files(t *testing.T) []protoreflect.FileDescriptor {
+	t.Helper()
+	var out []protoreflect.FileDescriptor
+	protoregistry.GlobalFiles.RangeFiles(func(f protoreflect.FileDescriptor) bool {
+		if strings.HasPrefix(f.Path(), "fireonce/") {
+			out = append(out, f)
+		}
+		return true
+	})
+	if len(out) < 9 {
+		t.Fatalf("%d files", len(out))
+	}
+	return out
+}
+
+// messages calls visit for every message of a file, nested ones too.
+func messages(in protoreflect.MessageDescriptors, visit func(protoreflect.MessageDescriptor)) {
+	for i := range in.Len() {
+		visit(in.Get(i))
+		messages(in.Get(i).Messages(), visit)
+	}
+}
+
+// fields calls visit for every field of the contract.
+func fields(t *testing.T, visit func(protoreflect.FieldDescriptor)) {
+	t.Helper()
+	for _, f := range files(t) {
+		messages(f.Messages(), func(m protoreflect.MessageDescriptor) {
+			for i := range m.Fields().Len() {
+				visit(m.Fields().Get(i))
+			}
+		})
+	}
+}
+
+// Every language gets a namespace with the version in it. Without the options, Java would
+// get a class fireonce.v1.Error that hides java.lang.Error, and protoc no Go path. The Go
+// path is that of the client's module; TestGoPackages there checks that it is true.
+func TestFileOptions(t *testing.T) {
+	for _, f := range files(t) {
+		o, ok := f.Options().(*descriptorpb.FileOptions)
+		if !ok {
+			t.Fatalf("%s: no options", f.Path())
+		}
+		pkg := string(f.Package())
+		parts := strings.Split(pkg, ".")
+		for i, p := range parts {
+			parts[i] = strings.ToUpper(p[:1]) + p[1:]
+		}
+		short := strings.Join(strings.Split(pkg, ".")[len(parts)-2:], "")
+		want := &descriptorpb.FileOptions{
+			GoPackage:          proto.String("github.com/fireonce/fireonce/clients/go/" + short),
+			JavaPackage:        proto.String("io.github." + pkg),
+			JavaMultipleFiles:  proto.Bool(true),
+			JavaOuterClassname: proto.String(o.GetJavaOuterClassname()),
+			CsharpNamespace:    proto.String(strings.Join(parts, ".")),
+			PhpNamespace:       proto.String(strings.Join(parts, `\`)),
+			RubyPackage:        proto.String(strings.Join(parts, "::")),
+			ObjcClassPrefix:    proto.String(map[bool]string{true: "FOC", false: "FOX"}[strings.Contains(pkg, "connector")]),
+		}
+		if !proto.Equal(o, want) {
+			t.Errorf("%s: options\n%v\nwant\n%v", f.Path(), o, want)
+		}
+		if !strings.HasSuffix(o.GetJavaOuterClassname(), "Proto") {
+			t.Errorf("%s: java_outer_classname %q", f.Path(), o.GetJavaOuterClassname())
+		}
+	}
+}
+
+// Times are named as AIP-142 has it, and words as AIP-190: ApiKey, not APIKey.
+func TestNames(t *testing.T) {
+	timeName := regexp.MustCompile(`^(.*_)?(time|deadline)$`)
+	// A filter's bounds say which end they are; a connector's are those of RFC 5280.
+	bounds := regexp.MustCompile(`_(from|before)$|^not_(before|after)$`)
+	initials := regexp.MustCompile(`[A-Z]{2}`)
+	fields(t, func(f protoreflect.FieldDescriptor) {
+		switch m := f.Message(); {
+		case m == nil:
+		case m.FullName() == "google.protobuf.Timestamp":
+			if n := string(f.Name()); !timeName.MatchString(n) && !bounds.MatchString(n) {
+				t.Errorf("%s: a time that is not named one", f.FullName())
+			}
+		case initials.MatchString(string(m.Name())) && !strings.HasPrefix(string(m.Name()), "X") && m.Name() != "OAuth2Token":
+			t.Errorf("%s: two capital letters in a row", m.FullName())
+		}
+	})
+}
+
+// A page size is a wish: too large a one is cut, never refused.
+func TestPageSizes(t *testing.T) {
+	pages := 0
+	fields(t, func(f protoreflect.FieldDescriptor) {
+		if f.Name() != "page_size" {
+			return
+		}
+		pages++
+		rules, _ := proto.GetExtension(f.Options(), validate.E_Field).(*validate.FieldRules)
+		want := &validate.FieldRules{Type: &validate.FieldRules_Int32{Int32: &validate.Int32Rules{
+			GreaterThan: &validate.Int32Rules_Gte{Gte: 0},
+		}}}
+		if !proto.Equal(rules, want) {
+			t.Errorf("%s: %v", f.FullName(), rules)
+		}
+		in := f.ContainingMessage().Fields() // the event log is read on by cursors
+		if in.ByName("page_token") == nil && in.ByName("after_cursor") == nil {
+			t.Errorf("%s: no page_token beside it", f.FullName())
+		}
+	})
+	if pages < 5 {
+		t.Errorf("%d requests for pages", pages)
+	}
+}

@@ -1,0 +1,199 @@
+package engine_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// repeats says from when on the platform may be sent the same key again.
+func repeats(r job.Repeat) option {
+	return func(w *world) {
+		w.platform.told = func() job.Traits {
+			return job.Traits{Class: job.Keyed, KeyWindow: 24 * time.Hour, Repeat: r}
+		}
+	}
+}
+
+// A job of a server that is gone is repeated long before its fence, where the target
+// takes two requests of one key for one.
+func TestAnOrphanIsRepeatedBeforeItsFence(t *testing.T) {
+	onBoth(t, func(t *testing.T, w *world) {
+		id := w.submit("orphan")
+		armed := w.armAsTheDead()
+		w.platform.commit(armed.Attempt.EffectKey) // its request arrived
+		w.start()
+		s := w.until(id, job.Succeeded, 30*time.Second)
+		attempts := w.attempts(id)
+		if s.Effect.Proof != job.ProofKeyReplay || w.platform.total() != 1 || len(attempts) != 2 {
+			t.Fatalf("proof %s, %d effects\n%s", s.Effect.Proof, w.platform.total(), w.story(id))
+		}
+		first, again := attempts[0], attempts[1]
+		if first.EffectKey != again.EffectKey || !slices.Equal(first.Frozen, again.Frozen) || w.count(id, job.CauseSenderLost) != 1 {
+			t.Errorf("%+v, then %+v\n%s", first, again, w.story(id))
+		}
+	}, repeats(job.RepeatInFlight))
+}
+
+// Any other KEYED target is not asked again before the fence.
+func TestAnOrphanWaitsForItsFenceElsewhere(t *testing.T) {
+	for _, r := range []job.Repeat{job.RepeatEnded, job.RepeatFenced} {
+		onBoth(t, func(t *testing.T, w *world) {
+			id := w.submit("orphan")
+			armed := w.armAsTheDead()
+			w.start()
+			w.pass(time.Until(armed.Snapshot.Fence) - time.Second)
+			if n := w.platform.sent(); n != 0 || w.job(id).State != job.Sending {
+				t.Errorf("repeat %d: %d requests before the fence\n%s", r, n, w.story(id))
+			}
+			w.until(id, job.Succeeded, time.Minute)
+		}, repeats(r))
+	}
+}
+
+// A job whose repeat is an orphan too waits for the fence: it may be what ends servers.
+func TestASecondOrphanWaitsForItsFence(t *testing.T) {
+	onBoth(t, func(t *testing.T, w *world) {
+		id := w.submit("poison")
+		first := w.armAsTheDead()
+		again := w.armAgainAsTheDead(first, time.Minute)
+		w.start()
+		w.pass(time.Until(again.Snapshot.Fence) - time.Second)
+		if n := w.platform.sent(); n != 0 || w.job(id).State != job.Sending {
+			t.Errorf("%d requests before the second fence\n%s", n, w.story(id))
+		}
+		w.until(id, job.Succeeded, time.Minute)
+	}, repeats(job.RepeatInFlight))
+}
+
+// armAgainAsTheDead has a sender seem lost, and arms the repeat of its job as another
+// worker that dies.
+func (w *world) armAgainAsTheDead(armed store.Armed, fence time.Duration) store.Armed {
+	w.t.Helper()
+	s := w.job(armed.Snapshot.ID)
+	d, err := job.Decide(s.View(w.platform.traits(), 0), job.SenderLost{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.apply(s, d)
+	looks, err := w.store.ClaimLooks(w.t.Context(), store.ClaimParams{Worker: "dead too", Lease: time.Minute, Limit: 1})
+	if err != nil || len(looks) != 1 {
+		w.t.Fatalf("looks: %d, %v", len(looks), err)
+	}
+	l, a := looks[0], armed.Attempt
+	out, err := w.store.Arm(w.t.Context(), []store.Arm{{
+		Job: l.ID, Version: l.Version, Claim: l.ClaimToken, Token: newID(), Worker: "dead too", Class: job.Keyed, Rearm: true,
+		EffectKey: a.EffectKey, Digest: digest(a.Frozen), Frozen: a.Frozen, AccountIdentity: a.AccountIdentity,
+		SendBy: 10 * time.Second, AnswerBy: 30 * time.Second, Fence: fence,
+	}})
+	if err != nil || out[0].Err != nil {
+		w.t.Fatalf("arm: %v, %v", err, out)
+	}
+	return out[0]
+}
+
+// A sender that lives on behind a lost session is believed: its success ends the job,
+// and its doubt takes nothing back.
+func TestASenderThatLivesOnIsBelieved(t *testing.T) {
+	for _, result := range []job.Result{job.ResultSucceeded, job.ResultUnknown} {
+		onBoth(t, func(t *testing.T, w *world) {
+			id := w.submit("hidden")
+			armed := w.armAsTheDead()
+			w.platform.commit(armed.Attempt.EffectKey)
+			release := make(chan struct{})
+			w.platform.publish = func(_ int, c connector.Commit) job.Outcome {
+				<-release
+				w.platform.commit(c.EffectKey)
+				return job.Outcome{Result: job.ResultSucceeded, ExternalID: "the effect"}
+			}
+			w.start()
+			w.pass(20 * time.Second)
+			s := w.job(id)
+			if s.State != job.Sending || s.Attempt != 2 {
+				t.Fatalf("%s, attempt %d\n%s", s.State, s.Attempt, w.story(id))
+			}
+			out := job.Outcome{Attempt: 1, Result: result}
+			if result == job.ResultSucceeded {
+				out.ExternalID = "the effect"
+			}
+			d, err := job.Decide(s.View(w.platform.traits(), 0), out)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.apply(s, d)
+			if got, want := w.job(id).State, map[job.Result]job.State{job.ResultSucceeded: job.Succeeded, job.ResultUnknown: job.Sending}[result]; got != want {
+				t.Errorf("%s: %s, want %s\n%s", result, got, want, w.story(id))
+			}
+			close(release)
+			w.until(id, job.Succeeded, time.Minute)
+			if w.platform.total() != 1 || w.count(id, job.CauseDuplicateEffect) != 0 {
+				t.Errorf("%s: %d effects\n%s", result, w.platform.total(), w.story(id))
+			}
+		}, repeats(job.RepeatInFlight))
+	}
+}
+
+// A repeat may act no shorter than what it repeats: the job's fence is the latest of both.
+func TestARepeatShortensNoFence(t *testing.T) {
+	onBoth(t, func(t *testing.T, w *world) {
+		id := w.submit("orphan")
+		leased := w.armAsTheDeadFor(time.Hour)
+		w.platform.publish = func(_ int, c connector.Commit) job.Outcome {
+			time.Sleep(time.Until(c.AnswerBy))
+			return unknown("no answer")
+		}
+		w.start()
+		w.pass(20 * time.Second)
+		s := w.job(id)
+		if s.Attempt != 2 || s.Fence.Before(leased.Snapshot.Fence) {
+			t.Errorf("attempt %d, its fence %v before the first one's\n%s", s.Attempt, leased.Snapshot.Fence.Sub(s.Fence), w.story(id))
+		}
+	}, repeats(job.RepeatInFlight))
+}
+
+// The repeats of one connection go one after the other, in the order of their fences, at
+// a bounded rate.
+func TestOrphansOfAConnectionArePaced(t *testing.T) {
+	onBoth(t, func(t *testing.T, w *world) {
+		const jobs = 5
+		var ids []job.ID
+		for i := range jobs {
+			ids = append(ids, w.submit(string(rune('a'+i))))
+			w.armAsTheDead()
+		}
+		w.start()
+		for _, id := range ids {
+			w.until(id, job.Succeeded, 30*time.Second)
+		}
+		var due []time.Duration
+		for _, id := range ids {
+			for _, e := range w.events(id) {
+				if e.Cause == job.CauseArmed && e.Attempt == 2 {
+					due = append(due, e.At.Sub(w.lostAt(id)))
+				}
+			}
+		}
+		if len(due) != jobs {
+			t.Fatalf("%d repeats", len(due))
+		}
+		for i, d := range due {
+			if least := time.Duration(i) * 20 * time.Millisecond; d < least {
+				t.Errorf("repeat %d after %v, not before %v", i, d, least)
+			}
+		}
+	}, repeats(job.RepeatInFlight))
+}
+
+// lostAt is when a job's sender was taken for lost.
+func (w *world) lostAt(id job.ID) time.Time {
+	for _, e := range w.events(id) {
+		if e.Cause == job.CauseSenderLost {
+			return e.At
+		}
+	}
+	return time.Time{}
+}

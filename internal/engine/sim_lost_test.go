@@ -1,0 +1,97 @@
+package engine_test
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store/storetest/memstore"
+)
+
+// Rules of this file: what follows from a sender that seems to be gone is held against
+// the fences of the attempts, as docs/protocol.md has them.
+
+// senderIsLost notes an attempt that was taken up before its fence: EARLY, if that moved
+// the fence, or said more of the attempt than that nobody knows.
+func (w *simWorld) senderIsLost(j *simJob, e job.Event, r memstore.Record) {
+	if e.Cause == job.CausePolicy {
+		w.policyIsNotEarly(j, r)
+	}
+	if e.Cause != job.CauseSenderLost {
+		return
+	}
+	w.stats.lost++
+	s := r.Snapshot
+	switch {
+	case e.From != job.Sending || e.To != job.Ambiguous || r.Attempts[e.Attempt-1].Result != job.ResultUnknown:
+		w.broke("EARLY", j, "attempt %d lost its sender: %s -> %s, and it is %s", e.Attempt, e.From, e.To, r.Attempts[e.Attempt-1].Result)
+	case !s.Fence.Equal(j.last.Fence):
+		w.broke("EARLY", j, "attempt %d lost its sender, and its fence moved by %v", e.Attempt, s.Fence.Sub(j.last.Fence))
+	case j.target.traits.Repeat != job.RepeatInFlight || len(s.Open) != 1:
+		w.broke("EARLY", j, "attempt %d lost its sender before its fence, and may not be repeated before it", e.Attempt)
+	case !s.CancelAsked.IsZero() || !e.At.Before(s.StartDeadline):
+		w.broke("EARLY", j, "attempt %d lost its sender before its fence, and the job is not to be repeated any more", e.Attempt)
+	}
+	j.lost[e.Attempt] = true
+	if s.NextAt.Before(s.Fence) {
+		w.repeatsArePaced(j, e, s)
+	}
+}
+
+// repeatsArePaced: PACED, when one write lets repeats of one connection be due together.
+func (w *simWorld) repeatsArePaced(j *simJob, e job.Event, s job.Snapshot) {
+	write := fmt.Sprint(e.Actor, j.target.name, e.At.UnixMicro())
+	for _, due := range w.paced[write] {
+		if apart := s.NextAt.Sub(due).Abs(); apart < 20*time.Millisecond {
+			w.broke("PACED", j, "two repeats of a connection are due within %v", apart)
+		}
+	}
+	w.paced[write] = append(w.paced[write], s.NextAt)
+}
+
+// unfenced gives the attempts whose senders were lost, and which may still act for
+// all that is known.
+func (w *simWorld) unfenced(j *simJob, r memstore.Record) (open []int) {
+	for n := range j.lost {
+		switch r.Attempts[n-1].Result {
+		case job.ResultRejected, job.ResultNotSent, job.ResultAbsent:
+			continue
+		default:
+		}
+		if time.Until(j.attempts[n].fence) > 0 && n > j.ruled && !w.clockJumps {
+			open = append(open, n)
+		}
+	}
+	slices.Sort(open)
+	return open
+}
+
+// countEarly counts the repeats before the fence of an attempt whose sender was lost.
+func (w *simWorld) countEarly(j *simJob, r memstore.Record) {
+	for _, n := range w.unfenced(j, r) {
+		w.stats.early++
+		if w.sends(n, j) {
+			w.stats.both++
+		}
+	}
+}
+
+// sends reports whether a living process is still sending the attempt.
+func (w *simWorld) sends(attempt int, j *simJob) bool {
+	for _, g := range w.director.parked {
+		if c := g[0]; c.op == "Publish" && c.job == j.id && c.n == int64(attempt) {
+			return true
+		}
+	}
+	return false
+}
+
+// policyIsNotEarly: EARLY, when a policy is applied before the fence of an attempt whose
+// sender was lost: it may have its answer yet.
+func (w *simWorld) policyIsNotEarly(j *simJob, r memstore.Record) {
+	for _, n := range w.unfenced(j, r) {
+		w.broke("EARLY", j, "the policy was applied %v before the fence of attempt %d, whose sender was lost", time.Until(j.attempts[n].fence), n)
+		return
+	}
+}

@@ -1,0 +1,102 @@
+package job
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/binary"
+	"errors"
+	"regexp"
+	"strings"
+)
+
+// Rules of this file:
+//   - an effect key follows from what the client said, and from nothing that a database
+//     made up. A client that repeats its request after the database was lost reaches the
+//     receiver under the same key, and the receiver drops the second request;
+//   - two effects never share a key: the encoding below is injective, and SHA-256 keeps
+//     its inputs apart;
+//   - no safety rests on a key being secret. Anybody who knows the four inputs can
+//     compute it;
+//   - the encoding never changes. A change would need another domain and another prefix,
+//     and would cut every client off from what was sent before.
+
+const (
+	// effectKeyDomain separates these digests from any other use of SHA-256.
+	effectKeyDomain = "fireonce effect key 1"
+	// effectKeyPrefix starts every derived key. With the digest it is 56 characters of
+	// a-z, 0-9 and "_", which fits webhook-id, Idempotency-Key, a Message-ID and a URL.
+	effectKeyPrefix = "fo1_"
+	// EffectKeyLen is the length of a derived effect key.
+	EffectKeyLen = len(effectKeyPrefix) + 52
+)
+
+// EffectKey is what a KEYED target dedupes on: a digest of the installation's namespace,
+// the project, the client's idempotency key, and the round. A new round wants a new
+// effect, so it has another key.
+func EffectKey(namespace, project, key string, round int) string {
+	sum := sha256.Sum256(effectKeyInput(namespace, project, key, round))
+	return effectKeyPrefix + lowerBase32.EncodeToString(sum[:])
+}
+
+// EffectKey is the key of the job's present round: the caller's own, or the derived one.
+// See the function EffectKey.
+func (j Job) EffectKey(namespace string) string {
+	if j.OwnEffectKey != "" {
+		return j.OwnEffectKey
+	}
+	return EffectKey(namespace, j.Project, j.Key, max(j.Round, 1))
+}
+
+// effectKeyInput is what is digested: the domain, then each text after its length in
+// four bytes, then the round in eight bytes, all big-endian.
+func effectKeyInput(namespace, project, key string, round int) []byte {
+	texts := [...]string{effectKeyDomain, namespace, project, key}
+	size := 8
+	for _, t := range texts {
+		size += 4 + len(t)
+	}
+	out := make([]byte, 0, size)
+	for _, t := range texts {
+		out = binary.BigEndian.AppendUint32(out, uint32(len(t)))
+		out = append(out, t...)
+	}
+	return binary.BigEndian.AppendUint64(out, uint64(round))
+}
+
+// reservedEffectKey is the form of derived keys, of this encoding and of later ones.
+var reservedEffectKey = regexp.MustCompile(`^(?i:fo)[0-9]+_`)
+
+// ReservedEffectKey reports whether a caller may not give an effect key because it has the
+// form of derived ones: it could be another job's.
+func ReservedEffectKey(key string) bool { return reservedEffectKey.MatchString(key) }
+
+// EffectKeyDigest names a caller's own effect key at a receiver. Each is used once.
+func EffectKeyDigest(receiver, effectKey string) [sha256.Size]byte {
+	return keyDigest("fireonce own effect key 1", receiver, effectKey)
+}
+
+// lowerBase32 is RFC 4648's base32 in lower case, without padding.
+var lowerBase32 = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+
+// MaxNamespace is the length of a namespace, in bytes.
+const MaxNamespace = 64
+
+// ErrBadNamespace is returned for a text that is no namespace.
+var ErrBadNamespace = errors.New("a namespace has 1 to 64 characters: a to z, 0 to 9 and hyphens, and no hyphen at its ends")
+
+// NewNamespace makes a namespace that no other installation has: 128 random bits.
+func NewNamespace() string {
+	var b [16]byte
+	rand.Read(b[:])
+	return lowerBase32.EncodeToString(b[:])
+}
+
+// CheckNamespace refuses what is no namespace with ErrBadNamespace.
+func CheckNamespace(text string) error {
+	if text == "" || len(text) > MaxNamespace || strings.HasPrefix(text, "-") || strings.HasSuffix(text, "-") ||
+		strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+		return ErrBadNamespace
+	}
+	return nil
+}

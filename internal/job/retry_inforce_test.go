@@ -1,0 +1,29 @@
+package job
+
+import (
+	"testing"
+	"time"
+)
+
+// TestPolicyInForce: a policy with its defaults filled in makes the waits that it made
+// without them.
+func TestPolicyInForce(t *testing.T) {
+	t.Parallel()
+	for _, p := range []RetryPolicy{
+		{}, {MaxAttempts: 3}, {MinBackoff: time.Second}, {MaxBackoff: 10 * time.Second}, {MinBackoff: time.Minute, MaxBackoff: 2 * time.Minute},
+		{MaxBackoff: 2 * time.Hour}, {AttemptTimeout: time.Minute},
+	} {
+		q := p.InForce()
+		if q.MaxAttempts == 0 || q.MinBackoff == 0 || q.MaxBackoff == 0 || q.AttemptTimeout == 0 || q.MinBackoff > q.MaxBackoff {
+			t.Errorf("%+v is %+v in force", p, q)
+		}
+		if p.Attempts() != q.Attempts() || p.Timeout() != q.Timeout() {
+			t.Errorf("%+v: %+v", p, q)
+		}
+		for n := 1; n < 10; n++ {
+			if p.Backoff(n, 0.5) != q.Backoff(n, 0.5) || p.Replay(n, 0.5) != q.Replay(n, 0.5) {
+				t.Errorf("%+v: wait %d is %v and %v", p, n, p.Backoff(n, 0.5), q.Backoff(n, 0.5))
+			}
+		}
+	}
+}

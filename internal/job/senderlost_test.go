@@ -1,0 +1,124 @@
+package job
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// A sender that is gone, or seems to be, changes nothing that needs the fence: only a
+// KEYED job that is to be repeated before it is taken up, and no other leaves SENDING.
+func TestASenderLostShortensNoFence(t *testing.T) {
+	for _, class := range []Class{Keyed, Handle, Observable, Opaque} {
+		for _, policy := range []Policy{Hold, AssumeSent, Resend} {
+			for _, repeat := range []Repeat{RepeatEnded, RepeatFenced, RepeatInFlight} {
+				for _, open := range [][]int{{lastAttempt}, {earlyAttempt, lastAttempt}} {
+					for _, not := range []string{"", "canceled", "too late", "key too old"} {
+						v := exhaustiveView(Sending, open, class, policy, not == "canceled", not != "too late", false, not == "key too old")
+						v.Traits.Repeat = repeat
+						name := fmt.Sprint(class, " ", policy, ", repeat ", repeat, ", open ", open, " ", not)
+						d := must(t, v, SenderLost{Wait: 3 * time.Second})
+						if class != Keyed || repeat != RepeatInFlight || len(open) != 1 || not != "" {
+							if d.Action != ActNothing {
+								t.Errorf("%s: %+v", name, d)
+							}
+							continue
+						}
+						if d.Action != ActWrite || d.To != Ambiguous || d.Cause != CauseSenderLost || d.Round != v.Round || d.Delay != 3*time.Second {
+							t.Fatalf("%s: %+v", name, d)
+						}
+						if len(d.Settle) != 1 || d.Settle[0].Attempt != lastAttempt || d.Settle[0].Result != ResultUnknown || d.CloseOpen != 0 {
+							t.Errorf("%s: settled %+v, the rest %v", name, d.Settle, d.CloseOpen)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// A KEYED job that may not be repeated any more waits for its fence, whatever its policy:
+// the sender of an attempt that seemed lost may have its answer yet.
+func TestNoPolicyDecidesBeforeTheFence(t *testing.T) {
+	for _, policy := range []Policy{Hold, AssumeSent, Resend} {
+		for _, not := range []string{"canceled", "too late", "key too old"} {
+			for _, fenced := range []bool{false, true} {
+				v := exhaustiveView(Ambiguous, []int{earlyAttempt, lastAttempt}, Keyed, policy, not == "canceled", not != "too late", fenced, not == "key too old")
+				v.Traits.Repeat = RepeatInFlight
+				d := must(t, v, LookDue{})
+				if waits := d.Action == ActWrite && d.To == Ambiguous && d.CloseOpen == 0 && d.Delay == v.FenceLeft; waits == fenced {
+					t.Errorf("%s, %s, fence in %v: %+v", policy, not, v.FenceLeft, d)
+				}
+			}
+		}
+	}
+}
+
+// A repeat that is paced never waits longer than the fence would have it.
+func TestAPacedRepeatWaitsNoLongerThanTheFence(t *testing.T) {
+	v := sending(Keyed, Hold)
+	v.Traits.Repeat = RepeatInFlight
+	if d := must(t, v, SenderLost{Wait: time.Hour}); d.Delay != v.FenceLeft {
+		t.Errorf("due after %v", d.Delay)
+	}
+}
+
+// A job that is not being sent any more, or whose fence has passed, has lost no sender.
+func TestASenderIsLostOnlyInMidSend(t *testing.T) {
+	eachView(func(v View) {
+		if v.State == Sending && v.FenceLeft > 0 {
+			return
+		}
+		if d, err := Decide(v, SenderLost{}); err != nil || d.Action != ActNothing {
+			t.Errorf("%s, fence in %v: %+v, %v", v.State, v.FenceLeft, d, err)
+		}
+	})
+}
+
+// The word of a sender that was thought lost, about its own attempt, counts as ever, also while
+// another server repeats it.
+func TestALostSendersWordIsEvidence(t *testing.T) {
+	lost := func() View {
+		v := sending(Keyed, Hold)
+		v.Traits.Repeat = RepeatInFlight
+		v, _ = step(t, v, SenderLost{})
+		return v
+	}
+	v, d := step(t, lost(), Outcome{Attempt: 1, Result: ResultSucceeded})
+	if v.State != Succeeded || d.Cause != CauseLateEvidence {
+		t.Errorf("confirmed: %s, %s", v.State, d.Cause)
+	}
+	if v, _ := step(t, lost(), Outcome{Attempt: 1, Result: ResultRejected, Kind: FailPermanent}); v.State != Failed {
+		t.Errorf("refused: %s", v.State)
+	}
+	if v, _ := step(t, lost(), Outcome{Attempt: 1, Result: ResultUnknown}); v.State != Ambiguous {
+		t.Errorf("unknown: %s", v.State)
+	}
+	repeating := lost()
+	repeating.State, repeating.Attempt, repeating.Open = Sending, 2, []int{1, 2}
+	if d := must(t, repeating, Outcome{Attempt: 1, Result: ResultRejected, Kind: FailPermanent}); d.To != Sending || len(d.Settle) != 1 {
+		t.Errorf("refused while it is repeated: %+v", d)
+	}
+	if d := must(t, repeating, Outcome{Attempt: 1, Result: ResultSucceeded}); d.To != Succeeded {
+		t.Errorf("confirmed while it is repeated: %+v", d)
+	}
+}
+
+// A connection that says no longer that its target dedupes in flight has the repeat of a
+// lost attempt wait for its fence.
+func TestALostAttemptIsRepeatedAsTheConnectionSaysNow(t *testing.T) {
+	for _, repeat := range []Repeat{RepeatEnded, RepeatFenced, RepeatInFlight} {
+		v := sending(Keyed, Hold)
+		v.Traits.Repeat = RepeatInFlight
+		v, lost := step(t, v, SenderLost{})
+		v.LastError, v.Traits.Repeat = lost.LastError, repeat
+		d := must(t, v, LookDue{})
+		if early := d.Action == ActRearm; early != (repeat == RepeatInFlight) || !early && (d.To != Ambiguous || d.Delay != v.FenceLeft) {
+			t.Errorf("repeat %d: %+v", repeat, d)
+		}
+		v.FenceLeft = 0
+		if d := must(t, v, LookDue{}); d.Action != ActRearm {
+			t.Errorf("repeat %d, past the fence: %+v", repeat, d)
+		}
+	}
+}

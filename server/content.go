@@ -1,0 +1,79 @@
+package server
+
+import (
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+)
+
+// Rules of this file:
+//   - content is what a caller gave to be sent, what a target answered, and texts that may
+//     quote either. It needs ScopePayloadsRead, whatever other scope shows its message;
+//   - the table says which fields are content. A message that had one, and has it no more,
+//     says so in contentWithheld. A BlockedReason has other words instead (blockedWords);
+//   - one walk takes content out of every answer and event, so no handler has to think of it;
+//   - a filter that finds jobs by their content tells of it, and needs the scope, too
+//     (jobs.go).
+
+// contentWithheld is the field by which a message says that content was taken out of it.
+const contentWithheld protoreflect.Name = "content_withheld"
+
+// contentOf is the whole table of fields that are content, by their messages.
+var contentOf = map[protoreflect.FullName][]protoreflect.Name{
+	"fireonce.v1.Job":         {"payload"},
+	"fireonce.v1.JobError":    {"message"},
+	"fireonce.v1.Attempt":     {"answer", "detail"},
+	"fireonce.v1.Observation": {"detail"},
+	"fireonce.v1.JobChanged":  {"detail"},
+}
+
+// withholdContent takes the content out of a message and of all that is in it.
+func withholdContent(m protoreflect.Message) {
+	withheld := false
+	if b, ok := m.Interface().(*fireoncev1.BlockedReason); ok {
+		withholdQuote(b)
+	}
+	for _, name := range contentOf[m.Descriptor().FullName()] {
+		if field := m.Descriptor().Fields().ByName(name); m.Has(field) {
+			m.Clear(field)
+			withheld = true
+		}
+	}
+	if withheld {
+		m.Set(m.Descriptor().Fields().ByName(contentWithheld), protoreflect.ValueOfBool(true))
+	}
+	m.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		switch {
+		case field.Message() == nil || field.IsMap(): // maps of the contract have texts
+		case field.IsList():
+			for i := range value.List().Len() {
+				withholdContent(value.List().Get(i).Message())
+			}
+		default:
+			withholdContent(value.Message())
+		}
+		return true
+	})
+}
+
+// blockedWords stand for the message of a BlockedReason of a kind that may quote a platform.
+var blockedWords = map[fireoncev1.BlockedReason_Kind]string{
+	fireoncev1.BlockedReason_KIND_CREDENTIAL: "The platform refuses the credential, or it is of another account: reconnect the account.",
+	fireoncev1.BlockedReason_KIND_PUT_OFF:    "The job's next step was put off.",
+}
+
+// withholdQuote puts the kind's words in the place of a message that may quote a platform.
+func withholdQuote(b *fireoncev1.BlockedReason) {
+	words, quotes := blockedWords[b.GetKind()]
+	if quotes && b.GetMessage() != noCredentialWords {
+		b.Message, b.ContentWithheld = words, true
+	}
+}
+
+// withoutContent is a copy of a message that others read, too, without content.
+func withoutContent(m *fireoncev1.StreamJobEventsResponse) *fireoncev1.StreamJobEventsResponse {
+	out := proto.CloneOf(m)
+	withholdContent(out.ProtoReflect())
+	return out
+}

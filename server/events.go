@@ -1,0 +1,38 @@
+package server
+
+import (
+	"context"
+	"fmt"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+)
+
+// ListJobEvents implements the RPC: one page of what a stream would send.
+func (s *jobService) ListJobEvents(ctx context.Context, req *fireoncev1.ListJobEventsRequest) (*fireoncev1.ListJobEventsResponse, error) {
+	f, err := s.feed(ctx, req.GetFilter(), pageSize(req.GetPageSize()), req.GetIncludeJob())
+	if err != nil {
+		return nil, err
+	}
+	if cursor := req.GetAfterCursor(); cursor != "" {
+		err = f.after(cursor)
+	} else {
+		err = f.beginning(ctx)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list events: %w", err)
+	}
+	b := f.load(ctx)
+	if b.err != nil {
+		return nil, b.err
+	}
+	if err := f.known(b.page); err != nil {
+		return nil, err
+	}
+	out := &fireoncev1.ListJobEventsResponse{
+		NextCursor: f.cursorAt(b.page.Incarnation, b.page.Next), HasMore: b.page.More,
+	}
+	for _, m := range b.messages {
+		out.Events = append(out.Events, m.GetEvent())
+	}
+	return out, nil
+}

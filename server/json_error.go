@@ -1,0 +1,251 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+)
+
+// Rules of this file: an error of protojson becomes a violation of the field that the
+// decoder was at. It knows a line and a column; the field is found by reading the text up
+// to there. Nothing that a client sent is quoted, and no key of a map.
+
+// The rules that JSON can break.
+const (
+	ruleSyntax  = "json.syntax"
+	ruleUnknown = "json.unknown_field"
+	ruleTwice   = "json.set_twice"
+	ruleValue   = "json.value"
+)
+
+var (
+	jsonPlace = regexp.MustCompile(`\(line (\d+):(\d+)\)`)
+	// unknownName is where protojson quotes the name of a field that it does not know.
+	unknownName = regexp.MustCompile(`(?s)unknown field ("(?:[^"\\]|\\.)*")`)
+)
+
+// undecodable is a request that cannot be decoded as a message of the contract. Its words
+// are fit for a client.
+type undecodable struct{ found *fireoncev1.FieldViolation }
+
+func (e *undecodable) Error() string { return said(e.found) }
+
+// explainJSON makes a violation of what protojson says about a text.
+func explainJSON(err error, text []byte, md protoreflect.MessageDescriptor) *undecodable {
+	words := err.Error()
+	at, where := positionOf(words, text)
+	found := func(path, rule, msg string) *undecodable {
+		return &undecodable{&fireoncev1.FieldViolation{Field: path, Rule: rule, Message: msg + where}}
+	}
+	spot := spotAt(text, at, md)
+	switch quoted := unknownName.FindStringSubmatch(words); {
+	case quoted != nil:
+		name, _ := strconv.Unquote(quoted[1])
+		msg := "has a field that this contract does not have"
+		if meant := nearest(md, name); meant != "" {
+			msg = "has an unknown field; did you mean " + strconv.Quote(meant) + "?"
+		}
+		return found(spot.parent, ruleUnknown, msg)
+	case strings.Contains(words, "duplicate field"):
+		return found(spot.path, ruleTwice, "is set twice")
+	case strings.Contains(words, "is already set"):
+		return found(spot.parent, ruleTwice, "sets two fields of which only one may be set")
+	case strings.Contains(words, "syntax error"), strings.Contains(words, "unexpected EOF"), spot.field == nil && spot.path == "":
+		return found("", ruleSyntax, "the request is not a JSON object of this contract")
+	default:
+		return found(spot.path, ruleValue, spot.wants())
+	}
+}
+
+// explainMalformed makes a violation of a text whose structure is not that of its
+// message, from the offset at on. The decoder, which knows the line, gets no more than
+// was counted: cut off there, it calls every text a syntax error.
+func explainMalformed(text []byte, at int, md protoreflect.MessageDescriptor) error {
+	err := readJSON(text[:at], dynamicpb.NewMessage(md))
+	wrong := new(undecodable)
+	if !errors.As(err, &wrong) || wrong.found.GetRule() != ruleSyntax || !json.Valid(text) {
+		return err
+	}
+	spot := spotAt(text, at-1, md)
+	if spot.field == nil {
+		return err
+	}
+	return &undecodable{&fireoncev1.FieldViolation{Field: spot.path, Rule: ruleValue, Message: spot.wants()}}
+}
+
+// positionOf reads where the decoder was: an offset in the text, and words for a person.
+func positionOf(words string, text []byte) (at int, where string) {
+	found := jsonPlace.FindStringSubmatch(words)
+	if found == nil {
+		return len(text), ""
+	}
+	line, _ := strconv.Atoi(found[1])
+	column, _ := strconv.Atoi(found[2])
+	for range line - 1 {
+		at += bytes.IndexByte(text[at:], '\n') + 1
+	}
+	for range column - 1 {
+		_, size := utf8.DecodeRune(text[at:])
+		at += size
+	}
+	return min(at, len(text)), fmt.Sprintf(" (line %d, column %d)", line, column)
+}
+
+// spot is a place in a JSON text of the contract.
+type spot struct {
+	path   string
+	parent string                       // the path of the object that it is in
+	field  protoreflect.FieldDescriptor // nil: not known
+	single bool                         // one element of a list
+}
+
+// frame is an object or a list that is open.
+type frame struct {
+	md    protoreflect.MessageDescriptor // of an object; nil: of no message of the contract
+	fd    protoreflect.FieldDescriptor   // whose value it is
+	path  string
+	list  bool
+	index int
+	named bool // the next token of an object is its value
+	next  spot // of that value
+}
+
+// spotAt returns the place of the token at an offset. What it cannot follow it leaves
+// out: the path is then that of the object around it.
+func spotAt(text []byte, at int, root protoreflect.MessageDescriptor) spot {
+	in := json.NewDecoder(bytes.NewReader(text))
+	in.UseNumber()
+	var open []*frame
+	now := spot{}
+	for {
+		token, err := in.Token()
+		if err != nil {
+			return now
+		}
+		done := int(in.InputOffset()) > at
+		if delim, ok := token.(json.Delim); ok && (delim == '}' || delim == ']') {
+			open = open[:len(open)-1]
+			if len(open) == 0 || done {
+				return now
+			}
+			continue
+		}
+		var top *frame
+		if len(open) > 0 {
+			top = open[len(open)-1]
+		}
+		if name, ok := token.(string); ok && top != nil && !top.list && !top.named {
+			top.enter(name)
+			if now = top.next; done {
+				return now
+			}
+			continue
+		}
+		now = valueSpot(top)
+		if done {
+			return now
+		}
+		if delim, ok := token.(json.Delim); ok {
+			open = append(open, opened(now, delim, top == nil, root))
+		}
+	}
+}
+
+// enter takes the name of an object's member.
+func (f *frame) enter(name string) {
+	f.named = true
+	f.next = spot{path: f.path, parent: f.path}
+	if f.md == nil {
+		return
+	}
+	fd := f.md.Fields().ByJSONName(name)
+	if fd == nil {
+		fd = f.md.Fields().ByTextName(name)
+	}
+	if fd == nil {
+		return
+	}
+	f.next.field, f.next.path = fd, string(fd.Name())
+	if f.path != "" {
+		f.next.path = f.path + "." + f.next.path
+	}
+}
+
+// valueSpot is the place of a value.
+func valueSpot(top *frame) spot {
+	switch {
+	case top == nil:
+		return spot{}
+	case top.list:
+		path := top.path + "[" + strconv.Itoa(top.index) + "]"
+		top.index++
+		return spot{path: path, parent: top.path, field: top.fd, single: true}
+	default:
+		top.named = false
+		return top.next
+	}
+}
+
+// opened is the object or the list that begins at a place.
+func opened(at spot, delim json.Delim, outermost bool, root protoreflect.MessageDescriptor) *frame {
+	f := &frame{path: at.path, fd: at.field, list: delim == '['}
+	switch {
+	case outermost:
+		f.md = root
+	case at.field != nil && !f.list && !at.field.IsMap() && (at.single || !at.field.IsList()):
+		f.md = at.field.Message()
+	}
+	return f
+}
+
+// wants says what a field's value must be.
+func (s spot) wants() string {
+	fd := s.field
+	switch {
+	case fd == nil:
+		return "has a value that this contract does not have"
+	case fd.IsMap():
+		return "must be an object of names and values"
+	case fd.IsList() && !s.single:
+		return "must be a list"
+	}
+	switch fd.Kind() {
+	case protoreflect.EnumKind:
+		return oneOfValues(fd.Enum())
+	case protoreflect.BoolKind:
+		return "must be true or false"
+	case protoreflect.StringKind:
+		return "must be a string of UTF-8"
+	case protoreflect.BytesKind:
+		return "must be a string of base64"
+	case protoreflect.FloatKind, protoreflect.DoubleKind:
+		return "must be a number"
+	case protoreflect.MessageKind, protoreflect.GroupKind:
+		return messageWanted(fd.Message())
+	default:
+		return "must be a whole number that fits into " + fd.Kind().String()
+	}
+}
+
+func messageWanted(md protoreflect.MessageDescriptor) string {
+	switch md.FullName() {
+	case "google.protobuf.Timestamp":
+		return `must be a time in RFC 3339, such as "2030-01-31T09:00:00Z"`
+	case "google.protobuf.Duration":
+		return `must be a duration in seconds, such as "90s" or "0.5s"`
+	case "google.protobuf.FieldMask":
+		return `must be the names of fields in one string, such as "payload,labels"`
+	default:
+		return "must be an object"
+	}
+}

@@ -1,0 +1,121 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file: a request names a job or a connection of the caller's project, by
+// its id or by the key under which the client made it. The store resolves a key; an error
+// names what the request named.
+
+// connectionNamed is a request with a oneof of a connection's names.
+type connectionNamed interface {
+	GetConnectionId() string
+	GetIdempotencyKey() string
+}
+
+// jobNamed is a request with a oneof of a job's names.
+type jobNamed interface {
+	GetJobId() string
+	GetIdempotencyKey() string
+}
+
+// jobRef reads which job a request is about.
+func jobRef(ctx context.Context, req jobNamed) (store.Ref, error) {
+	id, err := idFromWire("job_id", req.GetJobId())
+	return store.Ref{Project: callerOf(ctx).project, ID: id, Key: req.GetIdempotencyKey()}, err
+}
+
+// connectionRef reads which connection a request is about.
+func connectionRef(ctx context.Context, req connectionNamed) (store.Ref, error) {
+	id, err := idFromWire("connection_id", req.GetConnectionId())
+	return store.Ref{Project: callerOf(ctx).project, ID: id, Key: req.GetIdempotencyKey()}, err
+}
+
+// names are the fields by which a request names a job or a connection.
+type names struct{ id, key string }
+
+var (
+	// subjectJob and subjectConnection are what a request is about.
+	subjectJob        = names{"job_id", "idempotency_key"}
+	subjectConnection = names{"connection_id", "idempotency_key"}
+	// ofConnection is a connection that something else belongs to.
+	ofConnection = names{"connection_id", "connection_key"}
+	// repliedTo is the job that another one replies to.
+	repliedTo = names{"reply_to_job_id", "reply_to_key"}
+)
+
+// field is the field of a request that named what ref does.
+func (n names) field(ref store.Ref) string {
+	if ref.Key != "" {
+		return n.key
+	}
+	return n.id
+}
+
+// notFound refuses a request that names nothing.
+func (n names) notFound(reason fireoncev1.ErrorReason, what string, ref store.Ref) *fault {
+	words, value := idToWire(ref.ID), idToWire(ref.ID)
+	if ref.Key != "" {
+		words, value = "with idempotency key "+strconv.Quote(ref.Key), ref.Key
+	}
+	return refuse(reason, "no "+what+" "+words, n.field(ref), value)
+}
+
+func (n names) noJob(ref store.Ref) *fault {
+	return n.notFound(fireoncev1.ErrorReason_ERROR_REASON_JOB_NOT_FOUND, "job", ref)
+}
+
+func (n names) noConnection(ref store.Ref) *fault {
+	return n.notFound(fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND, "connection", ref)
+}
+
+func jobNotFound(ref store.Ref) *fault        { return subjectJob.noJob(ref) }
+func connectionNotFound(ref store.Ref) *fault { return subjectConnection.noConnection(ref) }
+
+// connectionOwned is a request with a oneof of the names of a connection that something
+// else belongs to.
+type connectionOwned interface {
+	GetConnectionId() string
+	GetConnectionKey() string
+}
+
+// ownerRef reads which connection a request names; zero: none.
+func ownerRef(project string, req connectionOwned) (store.Ref, error) {
+	id, err := idFromWire(ofConnection.id, req.GetConnectionId())
+	return store.Ref{Project: project, ID: id, Key: req.GetConnectionKey()}, err
+}
+
+// connectionID resolves what names a connection.
+func (s *Server) connectionID(ctx context.Context, ref store.Ref) (job.ID, error) {
+	if ref.Key == "" {
+		return ref.ID, nil
+	}
+	id, err := s.lately.id(ctx, ref.Project, ref.Key)
+	if err != nil {
+		return id, notFoundAs(fmt.Errorf("read the connection: %w", err), ofConnection.noConnection(ref))
+	}
+	return id, nil
+}
+
+// andNamed adds the connections of a filter that are named by their keys to those that
+// are named by their ids.
+func (s *Server) andNamed(ctx context.Context, project string, ids []job.ID, keys []string) ([]job.ID, error) {
+	for _, key := range keys {
+		id, err := s.connectionID(ctx, store.Ref{Project: project, Key: key})
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}

@@ -1,0 +1,314 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/fireonce/fireonce/gen/pgdb"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file:
+//   - an erasure removes jobs as retention does (retention.go), and then what retention
+//     leaves to time;
+//   - it shares the row of retention: no step of retention is under way meanwhile, which
+//     would drop events by the jobs that it still sees;
+//   - a connection is removed once it was deleted, and no job of its project is left: no
+//     transaction stores a job on a deleted one.
+
+// erasing is what an erasure adds to a removal.
+type erasing struct{ actor string }
+
+// erasure is a removal that somebody asked for.
+func (t *tx) erasure(ctx context.Context, keep store.Keep, actor string, limit int) (*retaining, error) {
+	if err := t.refuseClosed(); err != nil {
+		return nil, err
+	}
+	r := &retaining{tx: t, most: int32(page(limit)), erasing: &erasing{actor}}
+	r.Keep = store.Keep{Jobs: store.LeastKept, Keys: keep.Keys, EndlessKeys: keep.EndlessKeys}
+	var err error
+	r.droppedTo, err = t.q.ShareRetention(ctx)
+	return r, err
+}
+
+// EraseJob implements store.Store.
+func (s *Store) EraseJob(ctx context.Context, p store.EraseParams) (store.ErasedJob, error) {
+	return write(ctx, s, "erase job", func(ctx context.Context, t *tx) (store.ErasedJob, error) {
+		r, err := t.erasure(ctx, p.Keep, p.Actor, 1)
+		if err != nil {
+			return store.ErasedJob{}, err
+		}
+		row, err := r.judge(ctx, p)
+		if err == nil {
+			err = r.remove(ctx, []pgdb.LockEndedRow{row})
+		}
+		if err != nil {
+			return store.ErasedJob{}, err
+		}
+		return t.view().erasedJob(ctx, p.Project, p.Job)
+	})
+}
+
+// judge locks the job to erase, if it may be erased.
+func (r *retaining) judge(ctx context.Context, p store.EraseParams) (pgdb.LockEndedRow, error) {
+	var none pgdb.LockEndedRow
+	st, err := r.q.LockToErase(ctx, fromID(p.Job))
+	switch {
+	case errors.Is(err, pgx.ErrNoRows) || err == nil && st.Project != p.Project:
+		return none, store.ErrNotFound
+	case err != nil:
+		return none, err
+	case st.Version != p.Version:
+		return none, store.ErrStale
+	case st.EndedAt == nil:
+		return none, fmt.Errorf("%w: the job has not ended", store.ErrIllegal)
+	}
+	if err := store.KeptFor(toTime(st.EndedAt), r.now); err != nil {
+		return none, err
+	}
+	replies, err := r.q.Replies(ctx, fromIDs([]job.ID{p.Job}))
+	if err != nil {
+		return none, fmt.Errorf("replies: %w", err)
+	}
+	if len(replies) > 0 {
+		return none, &store.KeptError{Reply: toID(replies[0].ID)}
+	}
+	return pgdb.LockEndedRow{JobID: st.JobID, EndedAt: st.EndedAt}, nil
+}
+
+// leaveErased writes what stays of erased jobs. Retention leaves nothing.
+func (r *retaining) leaveErased(ctx context.Context, jobs []job.ID) error {
+	if r.erasing == nil {
+		return nil
+	}
+	snaps, err := r.view().snapshots(ctx, jobs, false)
+	if err != nil {
+		return err
+	}
+	for _, id := range jobs {
+		p := insertErasedJobParams(store.EraseOf(snaps[id], r.now, r.erasing.actor))
+		r.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error { return pgdb.New(db).InsertErasedJob(ctx, p) })
+	}
+	if err := r.flush(ctx); err != nil {
+		return err
+	}
+	return r.q.BlankEvents(ctx, fromIDs(jobs))
+}
+
+// ErasedJob implements store.Store.
+func (s *Store) ErasedJob(ctx context.Context, project string, id job.ID) (store.ErasedJob, error) {
+	return readOne(ctx, s, "erased job", func(ctx context.Context, v view) (store.ErasedJob, error) {
+		return v.erasedJob(ctx, project, id)
+	})
+}
+
+func (v view) erasedJob(ctx context.Context, project string, id job.ID) (store.ErasedJob, error) {
+	row, err := v.q.GetErasedJob(ctx, fromID(id))
+	if err == nil && row.Project != project {
+		err = store.ErrNotFound
+	}
+	if err != nil {
+		return store.ErasedJob{}, err
+	}
+	return toErasedJob(row), nil
+}
+
+func insertErasedJobParams(e store.ErasedJob) pgdb.InsertErasedJobParams {
+	return pgdb.InsertErasedJobParams{
+		JobID: fromID(e.ID), Project: e.Project, KeyDigest: e.KeyDigest[:], State: int16(e.State), Class: int16(e.Class),
+		Attempts: int64(e.Attempts), Proof: int16(e.Proof), EffectAt: fromTime(e.EffectAt), ObjectDigest: e.ObjectDigest,
+		ScheduleTime: e.ScheduleTime, CreatedAt: e.Created, EndedAt: e.Ended, ErasedAt: e.Erased, Actor: e.Actor,
+	}
+}
+
+func toErasedJob(r pgdb.ErasedJob) store.ErasedJob {
+	out := store.ErasedJob{
+		ID: toID(r.JobID), Project: r.Project, State: job.State(r.State), Class: job.Class(r.Class), Attempts: int(r.Attempts),
+		Proof: job.Proof(r.Proof), EffectAt: toTime(r.EffectAt), ObjectDigest: toBytes(r.ObjectDigest),
+		ScheduleTime: r.ScheduleTime.UTC(), Created: r.CreatedAt.UTC(), Ended: r.EndedAt.UTC(), Erased: r.ErasedAt.UTC(),
+		Actor: r.Actor,
+	}
+	copy(out.KeyDigest[:], r.KeyDigest)
+	return out
+}
+
+// EraseProject implements store.Store.
+func (s *Store) EraseProject(ctx context.Context, p store.EraseProjectParams) (store.ProjectErasure, error) {
+	place, err := store.ParseErasePlace(p.Project, p.After)
+	if err != nil {
+		return store.ProjectErasure{}, fmt.Errorf("erase project: %w", err)
+	}
+	return write(ctx, s, "erase project", func(ctx context.Context, t *tx) (store.ProjectErasure, error) {
+		r, err := t.erasure(ctx, p.Keep, p.Actor, p.Limit)
+		if err != nil {
+			return store.ProjectErasure{}, err
+		}
+		e := &projectErasure{retaining: r, place: place, project: p.Project}
+		if err := e.refuse(ctx); err != nil {
+			return store.ProjectErasure{}, err
+		}
+		err = e.step(ctx)
+		return e.out, err
+	})
+}
+
+// projectErasure is one step of a pass over a project under way.
+type projectErasure struct {
+	*retaining
+	place   store.ErasePlace
+	project string
+	out     store.ProjectErasure
+}
+
+// refuse refuses a project that does not exist, or that somebody works in. It has the
+// project's row, so that nobody makes a key meanwhile.
+func (e *projectErasure) refuse(ctx context.Context) error {
+	n, err := e.q.LockProject(ctx, e.project)
+	if err != nil {
+		return fmt.Errorf("project: %w", err)
+	}
+	if n == 0 {
+		return store.ErrNotFound
+	}
+	live, err := e.view().counts(e.project).APIKeys(ctx)
+	if err == nil && live > 0 {
+		return store.ErrProjectLive
+	}
+	return err
+}
+
+// step does one part of the pass, and says where the next one is.
+func (e *projectErasure) step(ctx context.Context) error {
+	parts := [store.EraseDone]func(context.Context) (more bool, err error){
+		store.EraseJobs: e.jobs, store.EraseRest: e.rest, store.EraseLog: e.log, store.EraseHoldings: e.holdings,
+	}
+	more, err := parts[e.place.Phase](ctx)
+	if err != nil || e.out.Done {
+		return err
+	}
+	if !more {
+		e.place = store.ErasePlace{Project: e.project, Phase: e.place.Phase + 1}
+	}
+	if e.place.Phase == store.EraseDone {
+		e.out.Done = true
+		return nil
+	}
+	e.out.Next = e.place.String()
+	return nil
+}
+
+func (e *projectErasure) jobs(ctx context.Context) (more bool, err error) {
+	e.retaining.place = e.place.Jobs
+	if at := &e.retaining.place; at.Project != e.project {
+		*at = store.RetainPlace{Phase: store.PhaseJobs, Project: e.project}
+	}
+	more, err = e.retaining.jobs(ctx)
+	e.out.Jobs, e.place.Jobs = e.retaining.out.Jobs, e.retaining.place
+	return more, err
+}
+
+// rest ends the pass if jobs are left.
+func (e *projectErasure) rest(ctx context.Context) (more bool, err error) {
+	rest := &e.out.Rest
+	if rest.Open, err = e.q.CountOpen(ctx, pgdb.CountOpenParams{Project: e.project, MaxRows: store.MaxRest}); err != nil {
+		return false, fmt.Errorf("open jobs: %w", err)
+	}
+	rest.Open = min(rest.Open, store.MaxRest)
+	if rest.Kept, err = e.q.CountKept(ctx, pgdb.CountKeptParams{Project: e.project, MaxRows: store.MaxRest}); err != nil {
+		return false, fmt.Errorf("ended jobs: %w", err)
+	}
+	if e.out.Done = rest.Open+rest.Kept > 0; !e.out.Done {
+		return false, nil
+	}
+	after := e.now.Add(-store.LeastKept)
+	first, err := e.q.FirstEndedAfter(ctx, pgdb.FirstEndedAfterParams{Project: e.project, After: &after})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("ended jobs: %w", err)
+	}
+	rest.Wait = toTime(first).Sub(after)
+	return false, nil
+}
+
+// log takes the words from the events that are left.
+func (e *projectErasure) log(ctx context.Context) (more bool, err error) {
+	most := 4 * e.most
+	b, err := e.q.BlankLog(ctx, pgdb.BlankLogParams{After: e.place.Position, MaxRows: most, Project: e.project})
+	if err != nil {
+		return false, fmt.Errorf("log: %w", err)
+	}
+	e.out.Events, e.place.Position = int(b.Blanked), max(b.Last, e.place.Position)
+	return b.Looked == int64(most), nil
+}
+
+// holdings removes what the project has beside jobs, unless a job came meanwhile.
+func (e *projectErasure) holdings(ctx context.Context) (more bool, err error) {
+	if _, err := e.rest(ctx); err != nil || e.out.Done {
+		return false, err
+	}
+	live, err := e.q.LiveConnections(ctx, pgdb.LiveConnectionsParams{Project: e.project, MaxRows: e.most})
+	if err != nil {
+		return false, fmt.Errorf("connections: %w", err)
+	}
+	if e.out.Live = toIDs(live); len(live) > 0 {
+		return true, nil
+	}
+	rows, err := e.q.ConnectionsOf(ctx, pgdb.ConnectionsOfParams{Project: e.project, MaxRows: e.most})
+	if err != nil {
+		return false, fmt.Errorf("connections: %w", err)
+	}
+	ids := toIDs(rows)
+	if err := e.connections(ctx, ids); err != nil {
+		return false, fmt.Errorf("connections: %w", err)
+	}
+	if e.out.Connections = len(ids); len(ids) == int(e.most) {
+		return true, nil
+	}
+	logins, err := e.q.RemoveLogins(ctx, e.project)
+	if err != nil {
+		return false, fmt.Errorf("logins: %w", err)
+	}
+	keys, err := e.q.RemoveAPIKeys(ctx, e.project)
+	if err != nil {
+		return false, fmt.Errorf("API keys: %w", err)
+	}
+	e.out.Logins, e.out.APIKeys = int(logins), int(keys)
+	return false, e.q.SetProjectErased(ctx, pgdb.SetProjectErasedParams{
+		ErasedAt: someTime(e.now), ErasedBy: e.erasing.actor, ID: e.project,
+	})
+}
+
+// connections removes all that is kept of deleted connections.
+func (e *projectErasure) connections(ctx context.Context, jobs []job.ID) error {
+	if len(jobs) == 0 {
+		return nil
+	}
+	ids := fromIDs(distinct(jobs))
+	if err := e.q.RemoveLabelsOf(ctx, pgdb.RemoveLabelsOfParams{Project: e.project, Ids: ids}); err != nil {
+		return fmt.Errorf("labels: %w", err)
+	}
+	n := int64(0)
+	for _, remove := range []func(context.Context) error{
+		func(ctx context.Context) error { return e.q.LockTurnRows(ctx, ids) },
+		func(ctx context.Context) error { return e.q.LockConnectionRows(ctx, ids) },
+		func(ctx context.Context) error { return e.q.RemoveReadyOf(ctx, ids) },
+		func(ctx context.Context) error { return e.q.RemoveCredentialsOf(ctx, ids) },
+		func(ctx context.Context) error { return e.q.RemoveRenewalsOf(ctx, ids) },
+		func(ctx context.Context) error { return e.q.RemoveTurnsOf(ctx, ids) },
+		func(ctx context.Context) (err error) { n, err = e.q.RemoveConnections(ctx, ids); return err },
+	} {
+		if err := remove(ctx); err != nil {
+			return err
+		}
+	}
+	if n != int64(len(ids)) {
+		return fmt.Errorf("%w: %d of %d deleted connections were removed", store.ErrUnavailable, n, len(ids))
+	}
+	return nil
+}

@@ -1,0 +1,221 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/fireonce/fireonce/gen/pgdb"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file: a server holds a lock for each of its workers on the connection
+// that listens, and PostgreSQL lets it go when that session ends. A lock that nobody
+// holds is a hint that the server is gone, and no proof: its session may be lost alone,
+// while it goes on sending.
+
+// workerLock is what the locks of workers are hashed with, apart from others' locks.
+const workerLock = 0x66697265
+
+const (
+	// settled is how long this process's session must have lasted before another's absence
+	// counts: the longest back-off of the others' listening connections, and a margin in
+	// which they connect.
+	settled = lastRetry + time.Second
+	// missedFor is how long a worker is absent before it counts as gone.
+	missedFor = time.Second
+)
+
+const (
+	holdLock = "SELECT pg_advisory_lock_shared(hashtextextended($1, $2))"
+	// absentSQL is in no query file because sqlc knows no pg_locks.
+	absentSQL = `SELECT w.worker FROM unnest($1::text[]) AS w (worker) WHERE NOT EXISTS (
+		SELECT 1 FROM pg_locks AS l
+		WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
+			AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
+			AND ((l.classid::bigint << 32) | l.objid::bigint) = hashtextextended(w.worker, $2)
+	)`
+)
+
+// roll has the workers that are alive as far as this process knows.
+type roll struct {
+	mu sync.Mutex
+	// enlisted are this process's own, and held is closed once the lock of one is held.
+	enlisted []string
+	held     map[string]chan struct{}
+	// news ends the wait of the connection that is to hold the locks.
+	news chan struct{}
+	now  func() time.Time
+	// since is when the session that holds this process's locks began; zero: none does.
+	since time.Time
+	// missing has when those were first missed whom the last call of Orphans found no lock of.
+	missing map[string]time.Time
+}
+
+func newRoll() *roll {
+	return &roll{held: make(map[string]chan struct{}), news: make(chan struct{}, 1), now: time.Now}
+}
+
+// began and ended note the session that holds the locks.
+func (r *roll) began() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.since = r.now()
+}
+
+func (r *roll) ended() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.since = time.Time{}
+}
+
+// add enlists a worker, and gives what is closed when its lock is held.
+func (r *roll) add(worker string) <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	held, known := r.held[worker]
+	if !known {
+		held = make(chan struct{})
+		r.held[worker] = held
+		r.enlisted = append(r.enlisted, worker)
+		select {
+		case r.news <- struct{}{}:
+		default:
+		}
+	}
+	return held
+}
+
+// names are the workers of this process.
+func (r *roll) names() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]string{}, r.enlisted...) // never nil: SQL takes that for NULL
+}
+
+// take takes the locks on a connection that has those of the first n workers already, and
+// tells how many it has then.
+func (r *roll) take(ctx context.Context, conn *pgx.Conn, n int) (int, error) {
+	for _, worker := range r.names()[n:] {
+		if _, err := conn.Exec(ctx, holdLock, worker, workerLock); err != nil {
+			return n, err
+		}
+		n++
+		r.mu.Lock()
+		select {
+		case <-r.held[worker]:
+		default:
+			close(r.held[worker])
+		}
+		r.mu.Unlock()
+	}
+	return n, nil
+}
+
+// missed gives those that were absent for long enough. When PostgreSQL restarts or fails
+// over, all servers lose their sessions together, and nobody's absence says anything until
+// all had the time to come back. This process's own locks tell when that was.
+func (r *roll) missed(absent []string) (gone []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.now()
+	own := slices.ContainsFunc(r.enlisted, func(w string) bool { return slices.Contains(absent, w) })
+	if own || r.since.IsZero() || now.Sub(r.since) < settled {
+		r.missing = nil
+		return nil
+	}
+	missing := make(map[string]time.Time)
+	for _, w := range absent {
+		first, known := r.missing[w]
+		if !known {
+			first = now
+		}
+		missing[w] = first
+		if now.Sub(first) >= missedFor {
+			gone = append(gone, w)
+		}
+	}
+	r.missing = missing
+	return gone
+}
+
+// Enlist implements store.Store.
+func (s *Store) Enlist(ctx context.Context, worker string) error {
+	select {
+	case <-s.roll.add(worker):
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("enlist: %w: %w", store.ErrUnavailable, ctx.Err())
+	case <-s.closed:
+		return fmt.Errorf("enlist: %w: closed", store.ErrUnavailable)
+	}
+}
+
+// Orphans implements store.Store.
+func (s *Store) Orphans(ctx context.Context, limit int) ([]store.Leased, error) {
+	return read(ctx, s, "orphans", func(ctx context.Context, v view) ([]store.Leased, error) {
+		m, err := v.q.GetMeta(ctx)
+		if err != nil || m.Quarantined != "" || v.doubt.Stands {
+			return nil, err
+		}
+		others, err := v.q.SendingWorkers(ctx, s.roll.names())
+		if err != nil {
+			return nil, fmt.Errorf("workers: %w", err)
+		}
+		gone, err := s.gone(ctx, v, others)
+		if err != nil || len(gone) == 0 {
+			return nil, err
+		}
+		rows, err := v.q.OrphanIDs(ctx, pgdb.OrphanIDsParams{Workers: gone, MaxRows: int32(page(limit))})
+		if err != nil {
+			return nil, fmt.Errorf("jobs: %w", err)
+		}
+		ids := make([]job.ID, len(rows))
+		for i, id := range rows {
+			ids[i] = toID(id)
+		}
+		return v.withConnections(ctx, ids)
+	})
+}
+
+// gone gives the workers that count as gone.
+func (s *Store) gone(ctx context.Context, v view, others []string) ([]string, error) {
+	if len(others) == 0 {
+		return s.roll.missed(nil), nil
+	}
+	rows, err := v.conn.Query(ctx, absentSQL, append(others, s.roll.names()...), workerLock)
+	if err != nil {
+		return nil, fmt.Errorf("locks: %w", err)
+	}
+	absent, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("locks: %w", err)
+	}
+	return s.roll.missed(absent), nil
+}
+
+// withConnections reads jobs and their connections.
+func (v view) withConnections(ctx context.Context, ids []job.ID) ([]store.Leased, error) {
+	snaps, err := v.snapshots(ctx, ids, true)
+	if err != nil {
+		return nil, err
+	}
+	var conns []job.ID
+	for _, s := range snaps {
+		conns = append(conns, s.Connection)
+	}
+	connections, err := v.connections(ctx, conns)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]store.Leased, len(ids))
+	for i, id := range ids {
+		out[i] = store.Leased{Snapshot: snaps[id], Connection: connections[snaps[id].Connection]}
+	}
+	return out, nil
+}

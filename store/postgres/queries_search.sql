@@ -1,0 +1,8 @@
+-- What jobs are searched by.
+
+-- name: AddRecipients :exec
+INSERT INTO job_recipients (job_id, project, recipient)
+SELECT unnest(@ids::uuid[]), unnest(@projects::text[]), unnest(@recipients::text[]);
+
+-- name: RemoveRecipients :exec
+DELETE FROM job_recipients WHERE job_id = ANY (@ids::uuid[]);

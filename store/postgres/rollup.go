@@ -1,0 +1,208 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/fireonce/fireonce/gen/pgdb"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file:
+//   - the log is read in a transaction that has no id, so that nobody's horizon waits for
+//     it, and what was added up is written by another one, if the place is still the same;
+//   - one server rolls at a time: the one that wrote last, as long as its lease lasts. A
+//     second one that tries all the same writes nothing, because the place has moved.
+
+// Roll implements store.Store.
+func (s *Store) Roll(ctx context.Context, p store.RollParams) (store.Rolled, error) {
+	next, err := read(ctx, s, "roll", func(ctx context.Context, v view) (*rolling, error) { return v.roll(ctx, p) })
+	if err != nil {
+		return store.Rolled{}, err
+	}
+	if next.busy {
+		return store.Rolled{Busy: true}, nil
+	}
+	if next.to == next.from && len(next.old) == 0 {
+		return store.Rolled{}, nil
+	}
+	return write(ctx, s, "roll", func(ctx context.Context, t *tx) (store.Rolled, error) { return t.roll(ctx, p, next) })
+}
+
+// rolling is the part of the log that one step counts, and what it removes.
+type rolling struct {
+	busy     bool
+	roll     *store.Roll
+	from, to int64
+	at       time.Time
+	events   int
+	more     bool
+	old      []pgdb.RemoveRollupsParams
+}
+
+func (v view) roll(ctx context.Context, p store.RollParams) (*rolling, error) {
+	place, err := v.q.RollPlace(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("place: %w", err)
+	}
+	r := &rolling{roll: store.NewRoll(), from: place.Position, to: place.Position, at: place.At}
+	if place.Owner.Valid && toID(place.Owner) != p.Owner && place.LeaseUntil.After(v.now) {
+		r.busy = true
+		return r, nil
+	}
+	if err := v.oldRollups(ctx, r); err != nil {
+		return nil, err
+	}
+	if place.Last <= place.Position {
+		return r, nil
+	}
+	rows, err := v.q.RollEvents(ctx, pgdb.RollEventsParams{After: r.from, MaxRows: store.RollEvents})
+	if err != nil {
+		return nil, fmt.Errorf("events: %w", err)
+	}
+	past, err := v.past(ctx, rows)
+	if err != nil {
+		return nil, err
+	}
+	for i, row := range rows {
+		r.roll.Add(toRollEvent(row), past[i])
+		r.to, r.at, r.events = row.Position, row.At, i+1
+		if r.roll.Len() >= store.RollCounts {
+			break
+		}
+	}
+	r.more = r.events < len(rows) || len(rows) == store.RollEvents
+	return r, nil
+}
+
+// past reads the earlier events of the jobs of those events that ask for them.
+func (v view) past(ctx context.Context, rows []pgdb.RollEventsRow) (map[int][]store.PastEvent, error) {
+	type asked struct {
+		job    job.ID
+		before int64
+	}
+	at := make(map[asked]int)
+	params := pgdb.RollPastParams{MaxRows: store.MaxPast}
+	for i, row := range rows {
+		if e := toRollEvent(row); e.AsksPast() {
+			at[asked{e.Job, e.Sequence}] = i
+			params.Ids, params.Befores = append(params.Ids, row.JobID), append(params.Befores, row.Sequence)
+		}
+	}
+	if len(at) == 0 {
+		return nil, nil
+	}
+	found, err := v.q.RollPast(ctx, params)
+	if err != nil {
+		return nil, fmt.Errorf("earlier events: %w", err)
+	}
+	past := make(map[int][]store.PastEvent)
+	for _, f := range found {
+		i := at[asked{toID(f.ID), f.Before}]
+		past[i] = append(past[i], store.PastEvent{Job: toID(f.ID), Sequence: f.Sequence, To: job.State(f.ToState), At: f.At.UTC()})
+	}
+	return past, nil
+}
+
+// oldRollups finds the widths that have buckets to remove.
+func (v view) oldRollups(ctx context.Context, r *rolling) error {
+	if v.doubt.Stands {
+		return nil
+	}
+	for _, w := range store.Widths {
+		before := w.Start(v.now.Add(-w.Keep()))
+		has, err := v.q.HasRollups(ctx, pgdb.HasRollupsParams{Width: int16(w), Before: before})
+		if err != nil {
+			return fmt.Errorf("old counts: %w", err)
+		}
+		if has {
+			r.old = append(r.old, pgdb.RemoveRollupsParams{Width: int16(w), Before: before, MaxRows: store.RollRemoves})
+		}
+	}
+	return nil
+}
+
+func (t *tx) roll(ctx context.Context, p store.RollParams, next *rolling) (store.Rolled, error) {
+	n, err := t.q.MoveRoll(ctx, pgdb.MoveRollParams{
+		Position: next.to, At: next.at, Owner: fromID(p.Owner), LeaseUntil: soon(t.now, p.Lease), Was: next.from, Now: t.now,
+	})
+	if err != nil {
+		return store.Rolled{}, fmt.Errorf("place: %w", err)
+	}
+	if n == 0 {
+		return store.Rolled{Busy: true}, nil
+	}
+	out := store.Rolled{Events: next.events, More: next.more}
+	if len(next.old) > 0 {
+		n, err := t.q.RemoveRollups(ctx, next.old[0])
+		if err != nil {
+			return store.Rolled{}, fmt.Errorf("old counts: %w", err)
+		}
+		out.Removed, out.More = int(n), out.More || n == store.RollRemoves || len(next.old) > 1
+	}
+	var add pgdb.AddRollupsParams
+	for _, c := range next.roll.Counts() {
+		add.Projects, add.Connections = append(add.Projects, c.Project), append(add.Connections, fromID(c.Connection))
+		add.Widths, add.Starts = append(add.Widths, int16(c.Width)), append(add.Starts, time.UnixMicro(c.Start))
+		add.Connectors, add.Classes = append(add.Connectors, c.Connector), append(add.Classes, int16(c.Class))
+		add.Measures, add.Bins = append(add.Measures, int16(c.Measure)), append(add.Bins, int16(c.Bin))
+		add.Counts = append(add.Counts, c.Count)
+	}
+	if len(add.Counts) > 0 {
+		if err := t.q.AddRollups(ctx, add); err != nil {
+			return store.Rolled{}, fmt.Errorf("counts: %w", err)
+		}
+	}
+	return out, nil
+}
+
+// Series implements store.Store.
+func (s *Store) Series(ctx context.Context, q store.SeriesQuery) (store.Series, error) {
+	if err := q.Check(); err != nil {
+		return store.Series{}, fmt.Errorf("series: %w", err)
+	}
+	return read(ctx, s, "series", func(ctx context.Context, v view) (store.Series, error) {
+		place, err := v.q.RollPlace(ctx)
+		if err != nil {
+			return store.Series{}, fmt.Errorf("place: %w", err)
+		}
+		out := store.Series{Now: v.now, AsOf: v.now}
+		if place.Position < place.Newest {
+			out.AsOf = place.At.UTC()
+		}
+		conns := fromIDs(q.Connections)
+		if len(conns) == 0 {
+			conns = []pgtype.UUID{fromID(job.ID{})}
+		}
+		rows, err := v.q.Rollups(ctx, pgdb.RollupsParams{
+			Project: q.Project, Connections: conns, Width: int16(q.Width), Since: q.From, Before: q.Before,
+		})
+		if err != nil {
+			return out, err
+		}
+		sum := store.NewSeriesSum(q)
+		for _, row := range rows {
+			sum.Add(store.RollCount{Count: row.Count, RollKey: store.RollKey{
+				Project: q.Project, Connection: toID(row.ConnectionID), Width: q.Width, Start: row.StartAt.UnixMicro(),
+				Connector: row.Connector, Class: job.Class(row.Class), Measure: store.Measure(row.Measure), Bin: int(row.Bin),
+			}})
+		}
+		out.Rows = sum.Rows()
+		return out, nil
+	})
+}
+
+func toRollEvent(r pgdb.RollEventsRow) store.RollEvent {
+	return store.RollEvent{
+		Event: job.Event{
+			Position: r.Position, Project: r.Project, Job: toID(r.JobID), Connection: toID(r.ConnectionID), Sequence: r.Sequence,
+			From: job.State(r.FromState), To: job.State(r.ToState), Cause: job.Cause(r.Cause), Attempt: int(r.Attempt),
+			At: r.At.UTC(),
+		},
+		Connector: r.Connector, Class: job.Class(r.Class), Lag: fromMicros(r.StartLag),
+	}
+}

@@ -1,0 +1,337 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file:
+//   - an erasure removes a job as retention does (retention.go), and then what retention
+//     leaves to time;
+//   - SQLite overwrites what an erasure removes with zeros: a deleted row is not read from
+//     the file afterwards. It costs writes, so nothing else does it.
+
+// erasing is what an erasure adds to a removal.
+type erasing struct{ actor string }
+
+// overwriting runs fn while SQLite overwrites what is deleted.
+func (t *tx) overwriting(ctx context.Context, fn func() error) (err error) {
+	if err := t.pragma(ctx, "secure_delete = ON"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.pragma(ctx, "secure_delete = OFF")) }()
+	return fn()
+}
+
+func (t *tx) pragma(ctx context.Context, text string) error {
+	if _, err := t.w.conn.ExecContext(ctx, "PRAGMA "+text); err != nil {
+		return fmt.Errorf("pragma %s: %w", text, err)
+	}
+	return nil
+}
+
+// erasure is a removal that somebody asked for.
+func (t *tx) erasure(ctx context.Context, keep store.Keep, actor string, limit int) (*retaining, error) {
+	if err := t.refuseClosed(ctx); err != nil {
+		return nil, err
+	}
+	r := &retaining{tx: t, most: page(limit), end: time.Now().Add(stepTime), erasing: &erasing{actor}}
+	r.Keep = store.Keep{Jobs: store.LeastKept, Keys: keep.Keys, EndlessKeys: keep.EndlessKeys}
+	var err error
+	r.meta, err = t.q.GetMeta(ctx)
+	return r, err
+}
+
+// EraseJob implements store.Store.
+func (s *Store) EraseJob(ctx context.Context, p store.EraseParams) (store.ErasedJob, error) {
+	return write(ctx, s, "erase job", func(ctx context.Context, t *tx) (store.ErasedJob, error) {
+		r, err := t.erasure(ctx, p.Keep, p.Actor, 1)
+		if err != nil {
+			return store.ErasedJob{}, err
+		}
+		row, err := r.judge(ctx, p)
+		if err == nil {
+			err = t.overwriting(ctx, func() error { return r.remove(ctx, row) })
+		}
+		if err != nil {
+			return store.ErasedJob{}, err
+		}
+		return t.view().erasedJob(ctx, p.Project, p.Job)
+	})
+}
+
+// judge finds the job to erase, if it may be.
+func (r *retaining) judge(ctx context.Context, p store.EraseParams) (litedb.EndedJobRow, error) {
+	id := fromID(p.Job)
+	var none litedb.EndedJobRow
+	st, err := r.q.GetState(ctx, id)
+	switch {
+	case err != nil:
+		return none, orNotFound(err)
+	case st.Project != p.Project:
+		return none, store.ErrNotFound
+	case st.Version != p.Version:
+		return none, store.ErrStale
+	case !st.EndedAt.Valid:
+		return none, fmt.Errorf("%w: the job has not ended", store.ErrIllegal)
+	}
+	if err := store.KeptFor(fromNullMicros(st.EndedAt), fromMicros(r.now)); err != nil {
+		return none, err
+	}
+	switch reply, err := r.q.FirstReply(ctx, id); {
+	case err == nil:
+		return none, &store.KeptError{Reply: toID(reply)}
+	case !errors.Is(err, sql.ErrNoRows):
+		return none, fmt.Errorf("replies: %w", err)
+	}
+	return r.q.EndedJob(ctx, litedb.EndedJobParams{JobID: id, Until: someMicros(r.now)})
+}
+
+// leaveErased writes what stays of an erased job. Retention leaves nothing.
+func (r *retaining) leaveErased(ctx context.Context, id []byte) error {
+	if r.erasing == nil {
+		return nil
+	}
+	snap, err := r.view().snapshot(ctx, id)
+	if err != nil {
+		return err
+	}
+	e := store.EraseOf(snap, fromMicros(r.now), r.erasing.actor)
+	if err := r.q.InsertErasedJob(ctx, insertErasedJobParams(e)); err != nil {
+		return err
+	}
+	return r.q.BlankEvents(ctx, id)
+}
+
+// ErasedJob implements store.Store.
+func (s *Store) ErasedJob(ctx context.Context, project string, id job.ID) (store.ErasedJob, error) {
+	return read(ctx, s, "erased job", func(ctx context.Context, v view) (store.ErasedJob, error) {
+		return v.erasedJob(ctx, project, id)
+	})
+}
+
+func (v view) erasedJob(ctx context.Context, project string, id job.ID) (store.ErasedJob, error) {
+	row, err := v.q.GetErasedJob(ctx, fromID(id))
+	if err == nil && row.Project != project {
+		err = store.ErrNotFound
+	}
+	if err != nil {
+		return store.ErasedJob{}, orNotFound(err)
+	}
+	return toErasedJob(row), nil
+}
+
+func insertErasedJobParams(e store.ErasedJob) litedb.InsertErasedJobParams {
+	return litedb.InsertErasedJobParams{
+		JobID: fromID(e.ID), Project: e.Project, KeyDigest: e.KeyDigest[:], State: int64(e.State), Class: int64(e.Class),
+		Attempts: int64(e.Attempts), Proof: int64(e.Proof), EffectAt: toMicros(e.EffectAt), ObjectDigest: e.ObjectDigest,
+		ScheduleTime: e.ScheduleTime.UnixMicro(), CreatedAt: e.Created.UnixMicro(), EndedAt: e.Ended.UnixMicro(),
+		ErasedAt: e.Erased.UnixMicro(), Actor: e.Actor,
+	}
+}
+
+func toErasedJob(r litedb.ErasedJob) store.ErasedJob {
+	out := store.ErasedJob{
+		ID: toID(r.JobID), Project: r.Project, State: job.State(r.State), Class: job.Class(r.Class), Attempts: int(r.Attempts),
+		Proof: job.Proof(r.Proof), EffectAt: fromNullMicros(r.EffectAt), ObjectDigest: toBytes(r.ObjectDigest),
+		ScheduleTime: fromMicros(r.ScheduleTime), Created: fromMicros(r.CreatedAt), Ended: fromMicros(r.EndedAt),
+		Erased: fromMicros(r.ErasedAt), Actor: r.Actor,
+	}
+	copy(out.KeyDigest[:], r.KeyDigest)
+	return out
+}
+
+// EraseProject implements store.Store.
+func (s *Store) EraseProject(ctx context.Context, p store.EraseProjectParams) (store.ProjectErasure, error) {
+	place, err := store.ParseErasePlace(p.Project, p.After)
+	if err != nil {
+		return store.ProjectErasure{}, fmt.Errorf("erase project: %w", err)
+	}
+	return write(ctx, s, "erase project", func(ctx context.Context, t *tx) (store.ProjectErasure, error) {
+		r, err := t.erasure(ctx, p.Keep, p.Actor, p.Limit)
+		if err != nil {
+			return store.ProjectErasure{}, err
+		}
+		e := &projectErasure{retaining: r, place: place, project: p.Project}
+		if err := e.refuse(ctx); err != nil {
+			return store.ProjectErasure{}, err
+		}
+		err = t.overwriting(ctx, func() error { return e.step(ctx) })
+		return e.out, err
+	})
+}
+
+// projectErasure is one step of a pass over a project under way.
+type projectErasure struct {
+	*retaining
+	place   store.ErasePlace
+	project string
+	out     store.ProjectErasure
+}
+
+// refuse refuses a project that does not exist, or that somebody works in.
+func (e *projectErasure) refuse(ctx context.Context) error {
+	there, err := e.q.ProjectExists(ctx, e.project)
+	if err != nil {
+		return fmt.Errorf("project: %w", err)
+	}
+	if there == 0 {
+		return store.ErrNotFound
+	}
+	live, err := e.view().counts(e.project).APIKeys(ctx)
+	if err == nil && live > 0 {
+		return store.ErrProjectLive
+	}
+	return err
+}
+
+// step does one part of the pass, and says where the next one is.
+func (e *projectErasure) step(ctx context.Context) error {
+	parts := [store.EraseDone]func(context.Context) (more bool, err error){
+		store.EraseJobs: e.jobs, store.EraseRest: e.rest, store.EraseLog: e.log, store.EraseHoldings: e.holdings,
+	}
+	more, err := parts[e.place.Phase](ctx)
+	if err != nil || e.out.Done {
+		return err
+	}
+	if !more {
+		e.place = store.ErasePlace{Project: e.project, Phase: e.place.Phase + 1}
+	}
+	if e.place.Phase == store.EraseDone {
+		e.out.Done = true
+		return nil
+	}
+	e.out.Next = e.place.String()
+	return nil
+}
+
+func (e *projectErasure) jobs(ctx context.Context) (more bool, err error) {
+	e.retaining.place = e.place.Jobs
+	if at := &e.retaining.place; at.Project != e.project || !slices.Contains(terminal, at.State) {
+		*at = store.RetainPlace{Phase: store.PhaseJobs, Project: e.project, State: terminal[0]}
+	}
+	more, err = e.retaining.jobs(ctx)
+	e.out.Jobs, e.place.Jobs = e.retaining.out.Jobs, e.retaining.place
+	return more, err
+}
+
+// rest ends the pass if jobs are left.
+func (e *projectErasure) rest(ctx context.Context) (more bool, err error) {
+	rest := &e.out.Rest
+	for _, state := range job.States {
+		some, err := e.q.SomeOfState(ctx, litedb.SomeOfStateParams{Project: e.project, State: int64(state), MaxRows: store.MaxRest})
+		if err != nil {
+			return false, fmt.Errorf("jobs: %w", err)
+		}
+		sum := &rest.Open
+		if state.Terminal() {
+			sum = &rest.Kept
+		}
+		*sum = min(*sum+int64(len(some)), store.MaxRest)
+	}
+	if e.out.Done = rest.Open+rest.Kept > 0; !e.out.Done {
+		return false, nil
+	}
+	after := e.now - micros(store.LeastKept)
+	for _, state := range terminal {
+		first, err := e.q.FirstEndedAfter(ctx, litedb.FirstEndedAfterParams{
+			Project: e.project, State: int64(state), After: someMicros(after),
+		})
+		if errors.Is(err, sql.ErrNoRows) {
+			continue
+		}
+		if err != nil {
+			return false, fmt.Errorf("ended jobs: %w", err)
+		}
+		if wait := fromDuration(first.Int64 - after); rest.Wait == 0 || wait < rest.Wait {
+			rest.Wait = wait
+		}
+	}
+	return false, nil
+}
+
+// log takes the words from the events that are left.
+func (e *projectErasure) log(ctx context.Context) (more bool, err error) {
+	rows, err := e.q.EventsAfterPlace(ctx, litedb.EventsAfterPlaceParams{After: e.place.Position, MaxRows: e.most})
+	if err != nil {
+		return false, fmt.Errorf("log: %w", err)
+	}
+	for i, row := range rows {
+		e.place.Position = row.Position
+		if row.Project != e.project {
+			continue
+		}
+		n, err := e.q.BlankEvent(ctx, row.Position)
+		if err != nil {
+			return false, fmt.Errorf("log: %w", err)
+		}
+		if e.out.Events += int(n); e.over() && i+1 < len(rows) {
+			return true, nil
+		}
+	}
+	return int64(len(rows)) == e.most, nil
+}
+
+// holdings removes what the project has beside jobs, unless a job came meanwhile.
+func (e *projectErasure) holdings(ctx context.Context) (more bool, err error) {
+	if _, err := e.rest(ctx); err != nil || e.out.Done {
+		return false, err
+	}
+	live, err := e.q.LiveConnections(ctx, litedb.LiveConnectionsParams{Project: e.project, MaxRows: e.most})
+	if err != nil {
+		return false, fmt.Errorf("connections: %w", err)
+	}
+	for _, id := range live {
+		e.out.Live = append(e.out.Live, toID(id))
+	}
+	if len(live) > 0 {
+		return true, nil
+	}
+	ids, err := e.q.ConnectionsOf(ctx, litedb.ConnectionsOfParams{Project: e.project, MaxRows: e.most})
+	if err != nil {
+		return false, fmt.Errorf("connections: %w", err)
+	}
+	for _, id := range ids {
+		if err := e.connection(ctx, id); err != nil {
+			return false, fmt.Errorf("connection: %w", err)
+		}
+	}
+	if e.out.Connections = len(ids); int64(len(ids)) == e.most {
+		return true, nil
+	}
+	logins, err := e.q.RemoveLogins(ctx, e.project)
+	if err != nil {
+		return false, fmt.Errorf("logins: %w", err)
+	}
+	keys, err := e.q.RemoveAPIKeys(ctx, e.project)
+	if err != nil {
+		return false, fmt.Errorf("API keys: %w", err)
+	}
+	e.out.Logins, e.out.APIKeys = int(logins), int(keys)
+	return false, e.q.SetProjectErased(ctx, litedb.SetProjectErasedParams{
+		ErasedAt: someMicros(e.now), ErasedBy: e.erasing.actor, ID: e.project,
+	})
+}
+
+// connection removes all that is kept of a deleted connection.
+func (e *projectErasure) connection(ctx context.Context, id []byte) error {
+	if err := e.q.RemoveConnectionLabels(ctx, litedb.RemoveConnectionLabelsParams{ConnectionID: id, Project: e.project}); err != nil {
+		return fmt.Errorf("labels: %w", err)
+	}
+	for _, remove := range []func(context.Context, []byte) error{
+		e.q.DropReadyOf, e.q.DropCredentials, e.q.RemoveRenewal, e.q.BlankConnection,
+	} {
+		if err := remove(ctx, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}

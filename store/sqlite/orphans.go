@@ -1,0 +1,82 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file: this process has the file for itself, by a lock that ends with
+// it. So whatever else has armed a job that is still SENDING is dead.
+
+// enlisted are the workers of this process.
+type enlisted struct {
+	mu    sync.Mutex
+	names []string
+}
+
+// Enlist implements store.Store.
+func (s *Store) Enlist(_ context.Context, worker string) error {
+	select {
+	case <-s.closed:
+		return fmt.Errorf("enlist: %w: closed", store.ErrUnavailable)
+	default:
+	}
+	s.enlisted.mu.Lock()
+	defer s.enlisted.mu.Unlock()
+	for _, name := range s.enlisted.names {
+		if name == worker {
+			return nil
+		}
+	}
+	s.enlisted.names = append(s.enlisted.names, worker)
+	return nil
+}
+
+// list gives the names as a JSON list.
+func (e *enlisted) list() (string, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.names) == 0 {
+		return "[]", nil
+	}
+	text, err := json.Marshal(e.names)
+	return string(text), err
+}
+
+// Orphans implements store.Store.
+func (s *Store) Orphans(ctx context.Context, limit int) ([]store.Leased, error) {
+	return read(ctx, s, "orphans", func(ctx context.Context, v view) ([]store.Leased, error) {
+		m, err := v.q.GetMeta(ctx)
+		if err != nil || m.Quarantined != "" || v.doubt.Stands {
+			return nil, err
+		}
+		workers, err := s.enlisted.list()
+		if err != nil {
+			return nil, err
+		}
+		ids, err := v.q.OrphanIDs(ctx, litedb.OrphanIDsParams{Workers: workers, MaxRows: page(limit)})
+		if err != nil {
+			return nil, err
+		}
+		snaps, err := v.snapshots(ctx, ids)
+		if err != nil {
+			return nil, err
+		}
+		out := make([]store.Leased, len(snaps))
+		for i, snap := range snaps {
+			conn, err := v.connection(ctx, fromID(snap.Connection))
+			if err != nil {
+				return nil, err
+			}
+			if out[i], err = v.leased(ctx, snap, conn); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	})
+}

@@ -1,0 +1,7 @@
+-- What jobs are searched by.
+
+-- name: AddRecipient :exec
+INSERT INTO job_recipients (job_id, project, recipient) VALUES (?, ?, ?);
+
+-- name: RemoveRecipients :exec
+DELETE FROM job_recipients WHERE job_id = ?;

@@ -1,0 +1,46 @@
+package memstore
+
+import (
+	"context"
+	"slices"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Enlist implements store.Store.
+func (s *Store) Enlist(ctx context.Context, worker string) error {
+	_, err := call(ctx, s, "enlist", func(t *tx) (struct{}, error) {
+		t.enlisted[worker] = true
+		return struct{}{}, nil
+	})
+	return err
+}
+
+// Dismiss takes a worker for gone, as the end of its process does, or of its session.
+func (s *Store) Dismiss(worker string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.enlisted, worker)
+}
+
+// Orphans implements store.Store.
+func (s *Store) Orphans(ctx context.Context, limit int) ([]store.Leased, error) {
+	return call(ctx, s, "orphans", func(t *tx) ([]store.Leased, error) {
+		if t.doubt.Stands || t.meta.Quarantined != "" {
+			return nil, nil
+		}
+		var list []*record
+		for _, r := range t.active {
+			if r.job.State == job.Sending && r.job.Class == job.Keyed && r.job.CancelAsked.IsZero() && !t.enlisted[r.job.Worker] {
+				list = append(list, r)
+			}
+		}
+		slices.SortStableFunc(list, byDue)
+		var out []store.Leased
+		for _, r := range list[:min(len(list), page(limit))] {
+			out = append(out, t.leased(r))
+		}
+		return out, nil
+	})
+}

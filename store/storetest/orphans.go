@@ -1,0 +1,105 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+var orphanTests = []test{
+	{"what a worker that is not enlisted is sending", orphansOfTheLost},
+	{"only what is being sent", orphansSending},
+	{"only KEYED ones, with no cancel asked", orphansKeyed},
+	{"earliest fence first, bounded", orphansBounded},
+	{"none in quarantine", orphansQuarantined},
+	{"the fence stays as it was", orphansFence},
+}
+
+// orphans asks as often as a worker may be absent by accident.
+func (f *fixture) orphans() []store.Leased {
+	f.Helper()
+	f.clock.advance(2 * time.Second) // and later than after a start
+	_, err := f.s.Orphans(f.ctx, 0)
+	f.ok(err)
+	f.clock.advance(time.Second)
+	got, err := f.s.Orphans(f.ctx, 0)
+	f.ok(err)
+	return got
+}
+
+func orphansOfTheLost(f *fixture) {
+	f.ok(f.s.Enlist(f.ctx, "another"))
+	s := f.sending().Snapshot
+	got := f.orphans()
+	f.is(len(got), 1, "orphans")
+	f.is(got[0].Snapshot, f.job(s.ID), "the job")
+	f.is([]any{got[0].Connection.ID, got[0].Connection.KeyWindow, got[0].ClaimToken}, []any{f.conn.ID, f.conn.KeyWindow, job.ID{}}, "its connection, and no lease")
+	f.unchanged(s)
+	f.ok(f.s.Enlist(f.ctx, "worker"))
+	f.ok(f.s.Enlist(f.ctx, "worker"))
+	f.is(len(f.orphans()), 0, "orphans of an enlisted worker")
+	f.sending()
+	f.is(len(f.orphans()), 0, "what it arms later")
+}
+
+func orphansSending(f *fixture) {
+	for _, state := range job.States {
+		f := newFixture(f.T, f.open)
+		f.inState(state)
+		want := 0
+		if state == job.Sending {
+			want = 1
+		}
+		f.is(len(f.orphans()), want, "orphans in %s", state)
+	}
+	s := f.sending().Snapshot
+	after := f.apply(s, job.SenderLost{}).Snapshot
+	f.is([]any{after.State, after.Fence, after.Open, after.Attempt}, []any{job.Ambiguous, s.Fence, []int{1}, 1}, "a lost sender")
+	attempts, err := f.s.Attempts(f.ctx, store.Ref{ID: s.ID}, 0, 10)
+	f.ok(err)
+	f.is([]any{len(attempts), attempts[0].Result}, []any{1, job.ResultUnknown}, "its attempt")
+	events := f.events(s.ID)
+	f.is(events[len(events)-1].Cause, job.CauseSenderLost, "cause")
+	f.is(len(f.orphans()), 0, "orphans that were taken up")
+}
+
+func orphansKeyed(f *fixture) {
+	for _, class := range []job.Class{job.Keyed, job.Handle, job.Observable, job.Opaque} {
+		f := newFixture(f.T, f.open)
+		f.conn = f.connect(store.Connection{Class: class, KeyWindow: 24 * time.Hour})
+		s := f.sending().Snapshot
+		f.is(len(f.orphans()) == 1, class == job.Keyed, "%s: an orphan", class)
+		f.apply(s, job.CancelAsked{})
+		f.is(len(f.orphans()), 0, "%s: orphans of which a cancel was asked", class)
+	}
+}
+
+func orphansBounded(f *fixture) {
+	var want []job.ID
+	for i := range 3 {
+		s := f.sending(func(n *store.NewJob) { n.Spec.HoldKey = string(rune('a' + i)) }).Snapshot
+		want = append(want, s.ID)
+		f.clock.advance(time.Second)
+	}
+	f.orphans()
+	got, err := f.s.Orphans(f.ctx, 2)
+	f.ok(err)
+	f.is([]any{len(got), got[0].ID, got[1].ID}, []any{2, want[0], want[1]}, "orphans")
+}
+
+func orphansQuarantined(f *fixture) {
+	f.sending()
+	f.ok(f.s.Quarantine(f.ctx, "a copy"))
+	f.is(len(f.orphans()), 0, "orphans of what may be a copy")
+	f.ok(f.s.Release(f.ctx))
+	f.is(len(f.orphans()), 1, "orphans after it")
+}
+
+func orphansFence(f *fixture) {
+	s := f.sending().Snapshot
+	f.apply(s, job.SenderLost{})
+	looks := f.looks()
+	f.is(len(looks), 1, "looks before the fence")
+	f.is(looks[0].Fence, s.Fence, "fence")
+}
