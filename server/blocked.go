@@ -6,6 +6,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/seal"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -51,7 +52,14 @@ func (s *Server) meta(ctx context.Context) (store.Meta, error) {
 	return s.metas.get(ctx, struct{}{}, s.store.Meta)
 }
 
-// shown converts the jobs of one call. It reads each connection once.
+// holdOf names a hold key of a connection.
+type holdOf struct {
+	connection job.ID
+	key        string
+}
+
+// shown converts the jobs of one call. It reads each connection, and each of its hold
+// keys that may be held, once.
 type shown struct {
 	*Server
 	project string
@@ -59,11 +67,12 @@ type shown struct {
 	// for the answer before it is stored. nil: not known.
 	database *measured[store.Meta]
 	conns    map[job.ID]*store.Connection
+	holds    map[holdOf]store.Hold
 }
 
 func (s *Server) shown(ctx context.Context, project string) *shown {
 	database, _ := s.metas.entry(ctx, struct{}{}, s.store.Meta)
-	return &shown{Server: s, project: project, database: database, conns: make(map[job.ID]*store.Connection)}
+	return &shown{Server: s, project: project, database: database, conns: make(map[job.ID]*store.Connection), holds: make(map[holdOf]store.Hold)}
 }
 
 // shut says why nothing at all is being sent; nil: jobs are.
@@ -124,49 +133,80 @@ func (v *shown) blocked(ctx context.Context, snap job.Snapshot) *fireoncev1.Bloc
 	}
 	conn := v.connection(ctx, snap.Connection)
 	if noCredential(*conn, v.credentialRequired) {
-		return because(fireoncev1.BlockedReason_KIND_CREDENTIAL, noCredentialWords)
+		out := because(fireoncev1.BlockedReason_KIND_CREDENTIAL, noCredentialWords)
+		out.ConnectionCause = fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_CREDENTIAL_MISSING
+		return out
 	}
-	return held(conn, snap.NextAt)
+	return held(conn, v.hold(ctx, snap), snap.NextAt)
 }
 
 // ownReason says why a job's own next step was put off; nil: it was not.
 func (v *shown) ownReason(ctx context.Context, snap job.Snapshot) *fireoncev1.BlockedReason {
-	last := snap.LastError
-	switch {
-	case snap.Blocked == "":
+	switch snap.Blocked {
+	case "":
 		return nil
-	case snap.Blocked == job.WaitsForContent:
+	case job.WaitsForContent:
 		return because(fireoncev1.BlockedReason_KIND_SAME_CONTENT, snap.Blocked)
-	case last != nil && last.Kind == job.FailAuth && last.Message == snap.Blocked,
-		v.connection(ctx, snap.Connection).AuthHoldReason == snap.Blocked:
-		return because(fireoncev1.BlockedReason_KIND_CREDENTIAL, snap.Blocked)
-	default:
-		out := because(fireoncev1.BlockedReason_KIND_PUT_OFF, snap.Blocked)
-		out.EndTime = timeToWire(snap.NextAt)
+	case seal.KeyMissing:
+		return because(fireoncev1.BlockedReason_KIND_SEALING_KEY_MISSING, snap.Blocked)
+	case seal.Broken:
+		return because(fireoncev1.BlockedReason_KIND_SEAL_BROKEN, snap.Blocked)
+	}
+	if held := refused(v.hold(ctx, snap)); held != nil {
+		return held
+	}
+	out := because(fireoncev1.BlockedReason_KIND_PUT_OFF, snap.Blocked)
+	out.EndTime = timeToWire(snap.NextAt)
+	return out
+}
+
+// refused says why a credential holds; nil: it does not.
+func refused(h store.Hold) *fireoncev1.BlockedReason {
+	if h.AuthAt.IsZero() {
+		return nil
+	}
+	out := because(fireoncev1.BlockedReason_KIND_CREDENTIAL, text(h.Reason))
+	out.ConnectionCause = authCauseToWire(h.Auth)
+	return out
+}
+
+// held says what keeps a job back whose hold key has a hold. A refused credential or a
+// pause lasts until a person acts.
+func held(c *store.Connection, h store.Hold, due time.Time) *fireoncev1.BlockedReason {
+	switch {
+	case !h.AuthAt.IsZero():
+		return refused(h)
+	case !c.PausedAt.IsZero():
+		words := "The connection is paused."
+		if c.PausedReason != "" {
+			words = "The connection is paused: " + text(c.PausedReason)
+		}
+		out := because(fireoncev1.BlockedReason_KIND_CONNECTION_PAUSED, words)
+		out.ConnectionCause = fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_PAUSED
 		return out
+	case h.LimitedUntil.After(due):
+		out := because(fireoncev1.BlockedReason_KIND_RATE_LIMITED, limitedUntil(h.LimitedUntil))
+		out.ConnectionCause = fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_RATE_LIMITED
+		out.EndTime = timeToWire(h.LimitedUntil)
+		return out
+	default:
+		return nil
 	}
 }
 
-// held says what keeps a connection's job back that is due at a time. A pause
-// or a refused credential lasts until a person acts. Where a connection is no
-// account, each of its hosts is held alone, and its state is not the job's.
-func held(c *store.Connection, due time.Time) *fireoncev1.BlockedReason {
-	switch {
-	case !c.PausedAt.IsZero() && c.PausedReason != "":
-		return because(fireoncev1.BlockedReason_KIND_CONNECTION_PAUSED, "The connection is paused: "+text(c.PausedReason))
-	case !c.PausedAt.IsZero():
-		return because(fireoncev1.BlockedReason_KIND_CONNECTION_PAUSED, "The connection is paused.")
-	case c.AccountIdentity == "":
-		return nil
-	case !c.AuthHoldAt.IsZero():
-		return because(fireoncev1.BlockedReason_KIND_CREDENTIAL, text(c.AuthHoldReason))
-	case c.RateLimitedUntil.After(due):
-		out := because(fireoncev1.BlockedReason_KIND_RATE_LIMITED, limitedUntil(c.RateLimitedUntil))
-		out.EndTime = timeToWire(c.RateLimitedUntil)
-		return out
-	default:
-		return nil
+// hold reads what holds a job's hold key. A connection that has no hold at all saves the
+// question; a hold that cannot be read holds nothing.
+func (v *shown) hold(ctx context.Context, snap job.Snapshot) store.Hold {
+	if c := v.connection(ctx, snap.Connection); c.AuthHoldAt.IsZero() && c.RateLimitedUntil.IsZero() {
+		return store.Hold{}
 	}
+	at := holdOf{snap.Connection, snap.HoldKey}
+	h, known := v.holds[at]
+	if !known {
+		h, _ = v.store.Hold(ctx, at.connection, at.key)
+		v.holds[at] = h
+	}
+	return h
 }
 
 // limitedUntil says why nothing of a connection starts for a while. Which of the two it

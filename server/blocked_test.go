@@ -8,6 +8,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/seal"
 	"github.com/fireonce/fireonce/server"
 	"github.com/fireonce/fireonce/store"
 )
@@ -17,6 +18,7 @@ type waiting struct {
 	store.Store
 	status func(*job.Status)
 	conn   func(*store.Connection)
+	hold   store.Hold
 }
 
 func (w waiting) Job(ctx context.Context, ref store.Ref) (job.Snapshot, error) {
@@ -25,10 +27,19 @@ func (w waiting) Job(ctx context.Context, ref store.Ref) (job.Snapshot, error) {
 	return snap, err
 }
 
+func (w waiting) Hold(context.Context, job.ID, string) (store.Hold, error) { return w.hold, nil }
+
 func (w waiting) Connection(ctx context.Context, ref store.Ref) (store.Connection, error) {
 	c, err := w.Store.Connection(ctx, ref)
 	w.conn(&c)
 	return c, err
+}
+
+// causesOf are what the kinds of TestBlockedReason say of the connection.
+var causesOf = map[fireoncev1.BlockedReason_Kind]fireoncev1.ConnectionStateCause{
+	fireoncev1.BlockedReason_KIND_CREDENTIAL:        fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_LOGIN_ENDED,
+	fireoncev1.BlockedReason_KIND_CONNECTION_PAUSED: fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_PAUSED,
+	fireoncev1.BlockedReason_KIND_RATE_LIMITED:      fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_RATE_LIMITED,
 }
 
 // TestBlockedReason: the widest cause is named, and none where none is known.
@@ -42,23 +53,31 @@ func TestBlockedReason(t *testing.T) {
 		kind   fireoncev1.BlockedReason_Kind
 		until  time.Time
 	}{
-		"its time alone": {},
-		"a refused credential": {func(s *job.Status) {
-			s.Blocked, s.LastError = "Reconnect", &job.Failure{Kind: job.FailAuth, Message: "Reconnect"}
-		}, nil, "Reconnect", fireoncev1.BlockedReason_KIND_CREDENTIAL, time.Time{}},
+		"its time alone":         {},
+		"a refused credential":   {func(s *job.Status) { s.Blocked = "Reconnect" }, func(c *store.Connection) { c.AuthHoldAt, c.PausedAt = now, now }, "Reconnect", fireoncev1.BlockedReason_KIND_CREDENTIAL, time.Time{}},
+		"one that was replaced":  {func(s *job.Status) { s.Blocked = "Reconnect" }, nil, "Reconnect", fireoncev1.BlockedReason_KIND_PUT_OFF, now},
+		"a missing sealing key":  {func(s *job.Status) { s.Blocked = seal.KeyMissing }, nil, "This server does not have the key", fireoncev1.BlockedReason_KIND_SEALING_KEY_MISSING, time.Time{}},
+		"a broken seal":          {func(s *job.Status) { s.Blocked = seal.Broken }, nil, "The seal of this connection", fireoncev1.BlockedReason_KIND_SEAL_BROKEN, time.Time{}},
 		"the same content":       {func(s *job.Status) { s.Blocked = job.WaitsForContent }, nil, job.WaitsForContent, fireoncev1.BlockedReason_KIND_SAME_CONTENT, time.Time{}},
 		"another job":            {func(s *job.Status) { s.WaitsFor, s.Blocked = other, "x" }, nil, "Waits for job " + other.String(), fireoncev1.BlockedReason_KIND_PREDECESSOR, time.Time{}},
 		"its own reason":         {func(s *job.Status) { s.Blocked = "Reconnect this account" }, func(c *store.Connection) { c.PausedAt = now }, "Reconnect this account", fireoncev1.BlockedReason_KIND_PUT_OFF, now},
 		"a pause":                {nil, func(c *store.Connection) { c.PausedAt = now }, "The connection is paused.", fireoncev1.BlockedReason_KIND_CONNECTION_PAUSED, time.Time{}},
 		"a pause with a reason":  {nil, func(c *store.Connection) { c.PausedAt, c.PausedReason = now, "holiday" }, "The connection is paused: holiday", fireoncev1.BlockedReason_KIND_CONNECTION_PAUSED, time.Time{}},
-		"the account":            {nil, func(c *store.Connection) { c.AccountIdentity, c.AuthHoldAt, c.AuthHoldReason = "a", now, "Reconnect" }, "Reconnect", fireoncev1.BlockedReason_KIND_CREDENTIAL, time.Time{}},
-		"a limit":                {nil, func(c *store.Connection) { c.AccountIdentity, c.RateLimitedUntil = "a", now.Add(time.Hour) }, "Nothing starts before 2026-07-01T13:00:00Z: the platform asked to wait, or cannot be asked.", fireoncev1.BlockedReason_KIND_RATE_LIMITED, now.Add(time.Hour)},
-		"a limit that ends soon": {func(s *job.Status) { s.NextAt = now.Add(2 * time.Hour) }, func(c *store.Connection) { c.AccountIdentity, c.RateLimitedUntil = "a", now.Add(time.Hour) }, "", 0, time.Time{}},
+		"its target":             {nil, func(c *store.Connection) { c.AuthHoldAt = now }, "Reconnect", fireoncev1.BlockedReason_KIND_CREDENTIAL, time.Time{}},
+		"a limit":                {nil, func(c *store.Connection) { c.RateLimitedUntil = now.Add(time.Hour) }, "Nothing starts before 2026-07-01T13:00:00Z: the platform asked to wait, or cannot be asked.", fireoncev1.BlockedReason_KIND_RATE_LIMITED, now.Add(time.Hour)},
+		"a limit that ends soon": {func(s *job.Status) { s.NextAt = now.Add(2 * time.Hour) }, func(c *store.Connection) { c.RateLimitedUntil = now.Add(time.Hour) }, "", 0, time.Time{}},
+		"another host's hold":    {nil, func(c *store.Connection) { c.AuthHoldAt = now }, "", 0, time.Time{}},
 		"another host's limit":   {nil, func(c *store.Connection) { c.RateLimitedUntil = now.Add(time.Hour) }, "", 0, time.Time{}},
 		"nothing any more":       {func(s *job.Status) { s.State, s.WaitsFor = job.Canceled, other }, func(c *store.Connection) { c.PausedAt = now }, "", 0, time.Time{}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			// What holds the connection holds the job, but for another host's.
 			w := waiting{status: func(*job.Status) {}, conn: func(*store.Connection) {}}
+			if tt.conn != nil && !strings.HasPrefix(name, "another host") {
+				var c store.Connection
+				tt.conn(&c)
+				w.hold = store.Hold{AuthAt: c.AuthHoldAt, Auth: job.AuthLoginEnded, Reason: "Reconnect", LimitedUntil: c.RateLimitedUntil}
+			}
 			if tt.status != nil {
 				w.status = tt.status
 			}
@@ -77,9 +96,36 @@ func TestBlockedReason(t *testing.T) {
 			if (got == nil) != (tt.want == "") || got.GetKind() != tt.kind || got.GetEndTime().IsValid() && got.GetEndTime().AsTime() != tt.until || got.GetEndTime() == nil && !tt.until.IsZero() {
 				t.Errorf("blocked_reason %v, want %v until %v", got, tt.kind, tt.until)
 			}
+			if cause := causesOf[got.GetKind()]; got.GetConnectionCause() != cause {
+				t.Errorf("cause %v, want %v", got.GetConnectionCause(), cause)
+			}
 			if id := got.GetJobId(); (id != "") != (tt.kind == fireoncev1.BlockedReason_KIND_PREDECESSOR) || id != "" && id != other.String() {
 				t.Errorf("blocked by job %q", id)
 			}
 		})
+	}
+}
+
+// TestConnectionSaysWhyItHolds: a refusal of each cause, written as the engine writes it,
+// is read as its own cause, by the connection and by the jobs of its target alone.
+func TestConnectionSaysWhyItHolds(t *testing.T) {
+	seen := make(map[fireoncev1.ConnectionStateCause]bool)
+	for auth := job.AuthRefused; auth.String() != "UNSPECIFIED"; auth++ {
+		f := start(t)
+		id := f.schedule(f.request("held")).GetJobId()
+		f.learn(f.claim().ID, job.Deferred{Kind: job.FailAuth, Message: "Reconnect", Auth: auth})
+		c := overGRPC(f)
+		conn, blocked := f.connection(c, f.conn), f.read(c, id).GetBlockedReason()
+		want := "CONNECTION_STATE_CAUSE_" + auth.String()
+		if conn.GetState() != fireoncev1.ConnectionState_CONNECTION_STATE_AUTH_HOLD || conn.GetStateCause().String() != want {
+			t.Errorf("%s: the connection is %s for %s", auth, conn.GetState(), conn.GetStateCause())
+		}
+		if blocked.GetKind() != fireoncev1.BlockedReason_KIND_CREDENTIAL || blocked.GetConnectionCause().String() != want {
+			t.Errorf("%s: the job is blocked by %v", auth, blocked)
+		}
+		seen[conn.GetStateCause()] = true
+	}
+	if len(seen) != 7 {
+		t.Errorf("%d causes", len(seen))
 	}
 }

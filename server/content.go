@@ -59,14 +59,14 @@ func withholdContent(m protoreflect.Message) {
 
 // blockedWords stand for the message of a BlockedReason of a kind that may quote a platform.
 var blockedWords = map[fireoncev1.BlockedReason_Kind]string{
-	fireoncev1.BlockedReason_KIND_CREDENTIAL: "The platform refuses the credential, or it is of another account: reconnect the account.",
+	fireoncev1.BlockedReason_KIND_CREDENTIAL: "The credential cannot be used: reconnect the account.",
 	fireoncev1.BlockedReason_KIND_PUT_OFF:    "The job's next step was put off.",
 }
 
 // withholdQuote puts the kind's words in the place of a message that may quote a platform.
 func withholdQuote(b *fireoncev1.BlockedReason) {
 	words, quotes := blockedWords[b.GetKind()]
-	if quotes && b.GetMessage() != noCredentialWords {
+	if quotes && b.GetConnectionCause() != fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_CREDENTIAL_MISSING {
 		b.Message, b.ContentWithheld = words, true
 	}
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -142,6 +144,22 @@ func noCredential(c store.Connection, required []string) bool {
 	return c.Deleted.IsZero() && c.CredentialVersion == 0 && slices.Contains(required, c.Connector)
 }
 
+// authCauses are the contract's names of why a credential holds.
+var authCauses = map[job.AuthCause]fireoncev1.ConnectionStateCause{
+	job.AuthRefused:       fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_CREDENTIAL_REFUSED,
+	job.AuthExpired:       fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_CREDENTIAL_EXPIRED,
+	job.AuthLoginEnded:    fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_LOGIN_ENDED,
+	job.AuthRenewalLost:   fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_RENEWAL_LOST,
+	job.AuthPermission:    fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_PERMISSION_MISSING,
+	job.AuthAccountBarred: fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_ACCOUNT_BARRED,
+	job.AuthOtherAccount:  fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_ACCOUNT_MISMATCH,
+}
+
+// authCauseToWire converts why a credential holds. One of a newer server is a refusal.
+func authCauseToWire(c job.AuthCause) fireoncev1.ConnectionStateCause {
+	return cmp.Or(authCauses[c], fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_CREDENTIAL_REFUSED)
+}
+
 // connectionState derives the state from the facts; the gravest is shown.
 func connectionState(c store.Connection, now time.Time) (fireoncev1.ConnectionState, fireoncev1.ConnectionStateCause, string) {
 	state := fireoncev1.ConnectionState(c.State(now))
@@ -149,7 +167,7 @@ func connectionState(c store.Connection, now time.Time) (fireoncev1.ConnectionSt
 	case store.ConnectionDeleted:
 		return state, fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_DELETED, "The connection was deleted."
 	case store.ConnectionAuthHold:
-		return state, fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_CREDENTIAL_REFUSED, text(c.AuthHoldReason)
+		return state, authCauseToWire(c.AuthHoldCause), text(c.AuthHoldReason)
 	case store.ConnectionPaused:
 		return state, fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_PAUSED, c.PausedReason
 	case store.ConnectionRateLimited:

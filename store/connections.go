@@ -23,6 +23,10 @@ type Connections interface {
 	// Connection reads one by id, or by the key under which it was created when Ref.Key
 	// is set. A deleted connection is found, and keeps its key. ErrNotFound.
 	Connection(ctx context.Context, ref Ref) (Connection, error)
+	// Hold reads what holds one hold key of a connection; the connection itself says
+	// the oldest AuthHoldAt and the longest RateLimitedUntil of them all. A hold key that
+	// nothing holds, or that nobody knows, has a zero Hold.
+	Hold(ctx context.Context, connection job.ID, holdKey string) (Hold, error)
 	// ListConnections reads a page, newest first. It looks at MaxConnectionScan
 	// connections at most, whatever the query lets through. ErrNotFound when there is no
 	// connection to read on after.
@@ -190,6 +194,17 @@ func (c ConnectionChange) check(conn Connection) error {
 // seals reports whether a change leaves no credential under the present seal.
 func (c ConnectionChange) seals() bool { return c.Credential != nil || c.Seal != nil || c.Delete }
 
+// Hold is what holds one hold key of a connection.
+type Hold struct {
+	// AuthAt is since when a credential holds it; zero: none does.
+	AuthAt time.Time
+	// Auth is why, and Reason the same in a user's words.
+	Auth   job.AuthCause
+	Reason string
+	// LimitedUntil is the end of its last rate limit, which may be past.
+	LimitedUntil time.Time
+}
+
 // Connection is an account on a platform, without its credential.
 type Connection struct {
 	ID          job.ID
@@ -210,6 +225,7 @@ type Connection struct {
 	PausedReason          string
 	AuthHoldAt            time.Time
 	AuthHoldReason        string
+	AuthHoldCause         job.AuthCause // 0: no hold
 	RateLimitedUntil      time.Time
 	CredentialVersion     int // 0: no credential
 	CredentialFingerprint string

@@ -261,6 +261,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.holdAuthStmt, err = db.PrepareContext(ctx, holdAuth); err != nil {
 		return nil, fmt.Errorf("error preparing query HoldAuth: %w", err)
 	}
+	if q.holdOfStmt, err = db.PrepareContext(ctx, holdOf); err != nil {
+		return nil, fmt.Errorf("error preparing query HoldOf: %w", err)
+	}
 	if q.holdRateStmt, err = db.PrepareContext(ctx, holdRate); err != nil {
 		return nil, fmt.Errorf("error preparing query HoldRate: %w", err)
 	}
@@ -1036,6 +1039,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing holdAuthStmt: %w", cerr)
 		}
 	}
+	if q.holdOfStmt != nil {
+		if cerr := q.holdOfStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing holdOfStmt: %w", cerr)
+		}
+	}
 	if q.holdRateStmt != nil {
 		if cerr := q.holdRateStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing holdRateStmt: %w", cerr)
@@ -1779,6 +1787,7 @@ type Queries struct {
 	hasRepliesStmt             *sql.Stmt
 	hasRollupsStmt             *sql.Stmt
 	holdAuthStmt               *sql.Stmt
+	holdOfStmt                 *sql.Stmt
 	holdRateStmt               *sql.Stmt
 	inFlightStmt               *sql.Stmt
 	insertAPIKeyStmt           *sql.Stmt
@@ -1989,6 +1998,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		hasRepliesStmt:             q.hasRepliesStmt,
 		hasRollupsStmt:             q.hasRollupsStmt,
 		holdAuthStmt:               q.holdAuthStmt,
+		holdOfStmt:                 q.holdOfStmt,
 		holdRateStmt:               q.holdRateStmt,
 		inFlightStmt:               q.inFlightStmt,
 		insertAPIKeyStmt:           q.insertAPIKeyStmt,

@@ -111,6 +111,7 @@ type ConnectionReady struct {
 	ServedAt         int64
 	ServedTurn       int64
 	RunnableAt       sql.NullInt64
+	AuthHoldCause    int64
 }
 
 type Effect struct {

@@ -314,7 +314,7 @@ func (q *Queries) ConnectionByKey(ctx context.Context, arg ConnectionByKeyParams
 }
 
 const connectionHolds = `-- name: ConnectionHolds :many
-SELECT auth_hold_at, auth_hold_reason, rate_limited_until FROM connection_ready
+SELECT auth_hold_at, auth_hold_reason, auth_hold_cause, rate_limited_until FROM connection_ready
 WHERE connection_id = ?1 AND (auth_hold_at IS NOT NULL OR rate_limited_until > ?2)
 ORDER BY auth_hold_at LIMIT ?3
 `
@@ -328,6 +328,7 @@ type ConnectionHoldsParams struct {
 type ConnectionHoldsRow struct {
 	AuthHoldAt       sql.NullInt64
 	AuthHoldReason   string
+	AuthHoldCause    int64
 	RateLimitedUntil int64
 }
 
@@ -340,7 +341,12 @@ func (q *Queries) ConnectionHolds(ctx context.Context, arg ConnectionHoldsParams
 	var items []ConnectionHoldsRow
 	for rows.Next() {
 		var i ConnectionHoldsRow
-		if err := rows.Scan(&i.AuthHoldAt, &i.AuthHoldReason, &i.RateLimitedUntil); err != nil {
+		if err := rows.Scan(
+			&i.AuthHoldAt,
+			&i.AuthHoldReason,
+			&i.AuthHoldCause,
+			&i.RateLimitedUntil,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -1256,7 +1262,7 @@ func (q *Queries) GetMeta(ctx context.Context) (Meta, error) {
 }
 
 const getReady = `-- name: GetReady :one
-SELECT connection_id, hold_key, next_at, paused, auth_hold_at, auth_hold_reason, rate_limited_until, rate_limit_reason, saturated, paced_until, served_at, served_turn, runnable_at FROM connection_ready WHERE connection_id = ? AND hold_key = ?
+SELECT connection_id, hold_key, next_at, paused, auth_hold_at, auth_hold_reason, rate_limited_until, rate_limit_reason, saturated, paced_until, served_at, served_turn, runnable_at, auth_hold_cause FROM connection_ready WHERE connection_id = ? AND hold_key = ?
 `
 
 type GetReadyParams struct {
@@ -1281,6 +1287,7 @@ func (q *Queries) GetReady(ctx context.Context, arg GetReadyParams) (ConnectionR
 		&i.ServedAt,
 		&i.ServedTurn,
 		&i.RunnableAt,
+		&i.AuthHoldCause,
 	)
 	return i, err
 }
@@ -1351,14 +1358,16 @@ func (q *Queries) GetState(ctx context.Context, jobID []byte) (JobState, error) 
 }
 
 const holdAuth = `-- name: HoldAuth :execrows
-UPDATE connection_ready SET auth_hold_at = coalesce(auth_hold_at, ?1), auth_hold_reason = ?2
-WHERE connection_ready.connection_id = ?3 AND hold_key = ?4
-    AND EXISTS (SELECT 1 FROM connections AS c WHERE c.id = ?3 AND c.credential_version = ?5)
+UPDATE connection_ready
+SET auth_hold_at = coalesce(auth_hold_at, ?1), auth_hold_reason = ?2, auth_hold_cause = ?3
+WHERE connection_ready.connection_id = ?4 AND hold_key = ?5
+    AND EXISTS (SELECT 1 FROM connections AS c WHERE c.id = ?4 AND c.credential_version = ?6)
 `
 
 type HoldAuthParams struct {
 	Now               sql.NullInt64
 	Reason            string
+	Cause             int64
 	ConnectionID      []byte
 	HoldKey           string
 	CredentialVersion int64
@@ -1368,6 +1377,7 @@ func (q *Queries) HoldAuth(ctx context.Context, arg HoldAuthParams) (int64, erro
 	result, err := q.exec(ctx, q.holdAuthStmt, holdAuth,
 		arg.Now,
 		arg.Reason,
+		arg.Cause,
 		arg.ConnectionID,
 		arg.HoldKey,
 		arg.CredentialVersion,
@@ -1376,6 +1386,35 @@ func (q *Queries) HoldAuth(ctx context.Context, arg HoldAuthParams) (int64, erro
 		return 0, err
 	}
 	return result.RowsAffected()
+}
+
+const holdOf = `-- name: HoldOf :one
+SELECT auth_hold_at, auth_hold_reason, auth_hold_cause, rate_limited_until FROM connection_ready
+WHERE connection_id = ? AND hold_key = ?
+`
+
+type HoldOfParams struct {
+	ConnectionID []byte
+	HoldKey      string
+}
+
+type HoldOfRow struct {
+	AuthHoldAt       sql.NullInt64
+	AuthHoldReason   string
+	AuthHoldCause    int64
+	RateLimitedUntil int64
+}
+
+func (q *Queries) HoldOf(ctx context.Context, arg HoldOfParams) (HoldOfRow, error) {
+	row := q.queryRow(ctx, q.holdOfStmt, holdOf, arg.ConnectionID, arg.HoldKey)
+	var i HoldOfRow
+	err := row.Scan(
+		&i.AuthHoldAt,
+		&i.AuthHoldReason,
+		&i.AuthHoldCause,
+		&i.RateLimitedUntil,
+	)
+	return i, err
 }
 
 const holdRate = `-- name: HoldRate :exec

@@ -72,7 +72,7 @@ func (q *Queries) InsertConnectionLabels(ctx context.Context, id []byte) error {
 }
 
 const liftAuth = `-- name: LiftAuth :execrows
-UPDATE connection_ready SET auth_hold_at = NULL, auth_hold_reason = ''
+UPDATE connection_ready SET auth_hold_at = NULL, auth_hold_reason = '', auth_hold_cause = 0
 WHERE connection_id = ? AND auth_hold_at IS NOT NULL
 `
 

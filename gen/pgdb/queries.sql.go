@@ -104,12 +104,14 @@ SELECT
     clock_timestamp()::timestamptz AS now, c.id, c.project, c.connector, c.display_name, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at, c.created_by, c.updated_by, c.labels,
     coalesce(h.auth_hold_at, 'epoch')::timestamptz AS auth_hold_at,
     coalesce(h.auth_hold_reason, '')::text AS auth_hold_reason,
+    coalesce(h.auth_hold_cause, 0)::smallint AS auth_hold_cause,
     coalesce(h.limited_until, 'epoch')::timestamptz AS limited_until
 FROM connections AS c
 LEFT JOIN LATERAL (
     SELECT
         min(r.auth_hold_at) AS auth_hold_at,
-        (array_agg(r.auth_hold_reason ORDER BY r.auth_hold_at) FILTER (WHERE r.auth_hold_at IS NOT NULL))[1] AS auth_hold_reason,
+        (array_agg(r.auth_hold_reason ORDER BY r.auth_hold_at, r.hold_key) FILTER (WHERE r.auth_hold_at IS NOT NULL))[1] AS auth_hold_reason,
+        (array_agg(r.auth_hold_cause ORDER BY r.auth_hold_at, r.hold_key) FILTER (WHERE r.auth_hold_at IS NOT NULL))[1] AS auth_hold_cause,
         max(r.rate_limited_until) AS limited_until
     FROM connection_ready AS r
     WHERE r.connection_id = c.id AND (r.auth_hold_at IS NOT NULL OR r.rate_limited_until > 'epoch')
@@ -122,6 +124,7 @@ type ConnectionsRow struct {
 	Connection     Connection
 	AuthHoldAt     time.Time
 	AuthHoldReason string
+	AuthHoldCause  int16
 	LimitedUntil   time.Time
 }
 
@@ -165,6 +168,7 @@ func (q *Queries) Connections(ctx context.Context, ids []pgtype.UUID) ([]Connect
 			&i.Connection.Labels,
 			&i.AuthHoldAt,
 			&i.AuthHoldReason,
+			&i.AuthHoldCause,
 			&i.LimitedUntil,
 		); err != nil {
 			return nil, err
@@ -562,6 +566,35 @@ type GiveBackEffectKeysParams struct {
 func (q *Queries) GiveBackEffectKeys(ctx context.Context, arg GiveBackEffectKeysParams) error {
 	_, err := q.db.Exec(ctx, giveBackEffectKeys, arg.Digests, arg.Jobs)
 	return err
+}
+
+const holdOf = `-- name: HoldOf :one
+SELECT auth_hold_at, auth_hold_reason, auth_hold_cause, rate_limited_until FROM connection_ready
+WHERE connection_id = $1 AND hold_key = $2
+`
+
+type HoldOfParams struct {
+	ConnectionID pgtype.UUID
+	HoldKey      string
+}
+
+type HoldOfRow struct {
+	AuthHoldAt       *time.Time
+	AuthHoldReason   string
+	AuthHoldCause    int16
+	RateLimitedUntil time.Time
+}
+
+func (q *Queries) HoldOf(ctx context.Context, arg HoldOfParams) (HoldOfRow, error) {
+	row := q.db.QueryRow(ctx, holdOf, arg.ConnectionID, arg.HoldKey)
+	var i HoldOfRow
+	err := row.Scan(
+		&i.AuthHoldAt,
+		&i.AuthHoldReason,
+		&i.AuthHoldCause,
+		&i.RateLimitedUntil,
+	)
+	return i, err
 }
 
 const insertClaimRow = `-- name: InsertClaimRow :exec
@@ -1608,6 +1641,7 @@ SELECT
     clock_timestamp()::timestamptz AS now, c.id, c.project, c.connector, c.display_name, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at, c.created_by, c.updated_by, c.labels,
     coalesce(h.auth_hold_at, 'epoch')::timestamptz AS auth_hold_at,
     coalesce(h.auth_hold_reason, '')::text AS auth_hold_reason,
+    coalesce(h.auth_hold_cause, 0)::smallint AS auth_hold_cause,
     coalesce(h.limited_until, 'epoch')::timestamptz AS limited_until,
     (SELECT count(*) FROM job_state AS s WHERE s.connection_id = c.id AND s.state IN (2, 3)) AS busy,
     u.hold_key::text AS hold_key,
@@ -1619,7 +1653,8 @@ LEFT JOIN connection_ready AS r ON r.connection_id = u.connection_id AND r.hold_
 LEFT JOIN LATERAL (
     SELECT
         min(o.auth_hold_at) AS auth_hold_at,
-        (array_agg(o.auth_hold_reason ORDER BY o.auth_hold_at) FILTER (WHERE o.auth_hold_at IS NOT NULL))[1] AS auth_hold_reason,
+        (array_agg(o.auth_hold_reason ORDER BY o.auth_hold_at, o.hold_key) FILTER (WHERE o.auth_hold_at IS NOT NULL))[1] AS auth_hold_reason,
+        (array_agg(o.auth_hold_cause ORDER BY o.auth_hold_at, o.hold_key) FILTER (WHERE o.auth_hold_at IS NOT NULL))[1] AS auth_hold_cause,
         max(o.rate_limited_until) AS limited_until
     FROM connection_ready AS o
     WHERE o.connection_id = c.id AND (o.auth_hold_at IS NOT NULL OR o.rate_limited_until > 'epoch')
@@ -1636,6 +1671,7 @@ type StartingRow struct {
 	Connection     Connection
 	AuthHoldAt     time.Time
 	AuthHoldReason string
+	AuthHoldCause  int16
 	LimitedUntil   time.Time
 	Busy           int64
 	HoldKey        string
@@ -1683,6 +1719,7 @@ func (q *Queries) Starting(ctx context.Context, arg StartingParams) ([]StartingR
 			&i.Connection.Labels,
 			&i.AuthHoldAt,
 			&i.AuthHoldReason,
+			&i.AuthHoldCause,
 			&i.LimitedUntil,
 			&i.Busy,
 			&i.HoldKey,

@@ -160,15 +160,17 @@ func (q *Queries) EffectOwners(ctx context.Context, arg EffectOwnersParams) ([]E
 }
 
 const holdAuth = `-- name: HoldAuth :exec
-UPDATE connection_ready AS r SET auth_hold_at = coalesce(r.auth_hold_at, $1), auth_hold_reason = $2
+UPDATE connection_ready AS r
+SET auth_hold_at = coalesce(r.auth_hold_at, $1), auth_hold_reason = $2, auth_hold_cause = $3
 FROM connections AS c
-WHERE r.connection_id = $3 AND r.hold_key = $4
-    AND c.id = $3 AND c.credential_version = $5
+WHERE r.connection_id = $4 AND r.hold_key = $5
+    AND c.id = $4 AND c.credential_version = $6
 `
 
 type HoldAuthParams struct {
 	Now               *time.Time
 	Reason            string
+	Cause             int16
 	ConnectionID      pgtype.UUID
 	HoldKey           string
 	CredentialVersion int64
@@ -179,6 +181,7 @@ func (q *Queries) HoldAuth(ctx context.Context, arg HoldAuthParams) error {
 	_, err := q.db.Exec(ctx, holdAuth,
 		arg.Now,
 		arg.Reason,
+		arg.Cause,
 		arg.ConnectionID,
 		arg.HoldKey,
 		arg.CredentialVersion,

@@ -814,13 +814,15 @@ SELECT
     clock_timestamp()::timestamptz AS now, c.id, c.project, c.connector, c.display_name, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at, c.created_by, c.updated_by, c.labels,
     coalesce(h.auth_hold_at, 'epoch')::timestamptz AS auth_hold_at,
     coalesce(h.auth_hold_reason, '')::text AS auth_hold_reason,
+    coalesce(h.auth_hold_cause, 0)::smallint AS auth_hold_cause,
     coalesce(h.limited_until, 'epoch')::timestamptz AS limited_until,
     (SELECT count(*) FROM job_state AS s WHERE s.connection_id = c.id AND s.state IN (2, 3)) AS busy
 FROM connections AS c
 LEFT JOIN LATERAL (
     SELECT
         min(r.auth_hold_at) AS auth_hold_at,
-        (array_agg(r.auth_hold_reason ORDER BY r.auth_hold_at) FILTER (WHERE r.auth_hold_at IS NOT NULL))[1] AS auth_hold_reason,
+        (array_agg(r.auth_hold_reason ORDER BY r.auth_hold_at, r.hold_key) FILTER (WHERE r.auth_hold_at IS NOT NULL))[1] AS auth_hold_reason,
+        (array_agg(r.auth_hold_cause ORDER BY r.auth_hold_at, r.hold_key) FILTER (WHERE r.auth_hold_at IS NOT NULL))[1] AS auth_hold_cause,
         max(r.rate_limited_until) AS limited_until
     FROM connection_ready AS r
     WHERE r.connection_id = c.id AND (r.auth_hold_at IS NOT NULL OR r.rate_limited_until > 'epoch')
@@ -843,6 +845,7 @@ type ReadyConnectionsRow struct {
 	Connection     Connection
 	AuthHoldAt     time.Time
 	AuthHoldReason string
+	AuthHoldCause  int16
 	LimitedUntil   time.Time
 	Busy           int64
 }
@@ -886,6 +889,7 @@ func (q *Queries) ReadyConnections(ctx context.Context, arg ReadyConnectionsPara
 			&i.Connection.Labels,
 			&i.AuthHoldAt,
 			&i.AuthHoldReason,
+			&i.AuthHoldCause,
 			&i.LimitedUntil,
 			&i.Busy,
 		); err != nil {

@@ -241,6 +241,7 @@ UPDATE connection_ready SET
     paused = $1,
     auth_hold_at = CASE WHEN $2::boolean THEN NULL ELSE auth_hold_at END,
     auth_hold_reason = CASE WHEN $2::boolean THEN '' ELSE auth_hold_reason END,
+    auth_hold_cause = CASE WHEN $2::boolean THEN 0 ELSE auth_hold_cause END,
     saturated = saturated AND NOT $3::boolean,
     paced_until = CASE WHEN $3::boolean THEN least(paced_until, $4) ELSE paced_until END
 WHERE connection_id = $5

@@ -166,7 +166,7 @@ func Unseen(err error) job.Observation {
 	if errors.As(err, &r) {
 		out.Detail = r.Msg
 		if r.Kind == job.FailAuth && !errors.Is(err, ErrNotAllowed) {
-			out.Kind = job.FailAuth
+			out.Kind, out.Auth = job.FailAuth, r.Cause()
 		}
 		if r.Kind == job.FailRateLimited {
 			out.RetryAfter = r.RetryAfter

@@ -9,6 +9,7 @@ package connector
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -308,6 +309,9 @@ type Refusal struct {
 	Msg        string
 	RetryAfter time.Duration
 	Err        error
+	// Auth is why, for FailAuth; zero: job.AuthRefused, or job.AuthPermission with
+	// ErrNotAllowed.
+	Auth job.AuthCause
 	// Shared says of a HELD refusal that it is in the way of every job of the
 	// connection, and not of this one alone.
 	Shared bool
@@ -321,6 +325,20 @@ func (e *Refusal) Error() string {
 }
 
 func (e *Refusal) Unwrap() error { return e.Err }
+
+// Cause gives why a refusal of kind FailAuth is one.
+func (e *Refusal) Cause() job.AuthCause {
+	switch {
+	case e.Kind != job.FailAuth:
+		return 0
+	case e.Auth != 0:
+		return e.Auth
+	case errors.Is(e.Err, ErrNotAllowed):
+		return job.AuthPermission
+	default:
+		return job.AuthRefused
+	}
+}
 
 // Registry is the set of connectors of a process.
 type Registry struct{ byName map[string]Connector }

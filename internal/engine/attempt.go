@@ -213,7 +213,7 @@ func sameAccount(l store.Leased, first *job.Attempt, r ready) *job.Deferred {
 		return nil
 	}
 	return &job.Deferred{
-		Kind: job.FailAuth, CredentialVersion: r.credVer,
+		Kind: job.FailAuth, Auth: job.AuthOtherAccount, CredentialVersion: r.credVer,
 		Message: "the credential leads to another account than this connection's: reconnect the account " + known,
 	}
 }

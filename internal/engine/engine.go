@@ -55,8 +55,8 @@ type Refresher interface {
 	// has ended.
 	Fresh(ctx context.Context, conn store.Connection, cred connector.Credential) (connector.Credential, error)
 	// Refused is told that the platform has refused a version. True: a newer one is
-	// durable. It fails with *connector.Refusal when there may be one later. Neither:
-	// the refusal stands.
+	// durable. It fails with *connector.Refusal: of kind job.FailAuth when the login has
+	// ended, otherwise when there may be a newer one later. Neither: the refusal stands.
 	Refused(ctx context.Context, conn store.Connection, version int) (renewed bool, err error)
 }
 

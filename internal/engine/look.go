@@ -108,7 +108,7 @@ func (e *Engine) ask(ctx context.Context, l store.Leased, what job.Action) (ev j
 		out := poller.Poll(ctx, opening, l.Handle)
 		if out.Result == job.ResultUnknown && out.Kind == job.FailAuth {
 			// It says nothing of the handle, and the account's other jobs need not find out.
-			return job.Deferred{Kind: job.FailAuth, Message: out.Message, CredentialVersion: opening.Credential.Version}
+			return job.Deferred{Kind: job.FailAuth, Auth: out.Auth, Message: out.Message, CredentialVersion: opening.Credential.Version}
 		}
 		out.Attempt, out.Polled, out.CredentialVersion = l.Attempt, true, opening.Credential.Version
 		return out
@@ -128,7 +128,7 @@ func (e *Engine) ask(ctx context.Context, l store.Leased, what job.Action) (ev j
 		return observer.Observe(ctx, opening, look)
 	})
 	if looked.Verdict == job.SawInconclusive && looked.Kind == job.FailAuth && !looked.Sighted {
-		return job.Deferred{Kind: job.FailAuth, Message: looked.Detail, CredentialVersion: opening.Credential.Version}
+		return job.Deferred{Kind: job.FailAuth, Auth: looked.Auth, Message: looked.Detail, CredentialVersion: opening.Credential.Version}
 	}
 	looked.Refused = allRefused(attempts[first.Number-1:])
 	return looked

@@ -156,6 +156,7 @@ func refusal(err error, otherwise job.FailureKind, cred connector.Credential) *j
 	case errors.As(err, &r):
 		return &job.Deferred{
 			Kind: r.Kind, Message: r.Msg, RetryAfter: r.RetryAfter, HoldFor: holdShared(r), CredentialVersion: cred.Version,
+			Auth: r.Cause(),
 		}
 	case errors.As(err, &in):
 		return &job.Deferred{Kind: job.FailPermanent, Message: in.Error()}

@@ -100,7 +100,7 @@ func TestAConnectionIsOneAccount(t *testing.T) {
 				w.start()
 				id := w.submit("one")
 				w.pass(time.Minute)
-				if s := w.job(id); s.State.Terminal() || s.Attempt != 0 || !strings.Contains(s.Blocked, "another account") || w.connection().AuthHoldAt.IsZero() {
+				if s := w.job(id); s.State.Terminal() || s.Attempt != 0 || !strings.Contains(s.Blocked, "another account") || w.connection().AuthHoldCause != job.AuthOtherAccount {
 					t.Fatalf("%s, blocked %q\n%s", s.State, s.Blocked, w.story(id))
 				}
 				o.account = "ada"

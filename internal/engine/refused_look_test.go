@@ -24,7 +24,7 @@ func (r *reader) Watermark(ctx context.Context, o connector.Opening) (string, er
 	r.marks[o.Credential.Version]++
 	r.mu.Unlock()
 	if r.atMark != nil && r.atMark(o.Credential.Version) {
-		return "", &connector.Refusal{Kind: job.FailAuth, Msg: "Reconnect this account"}
+		return "", &connector.Refusal{Kind: job.FailAuth, Auth: job.AuthAccountBarred, Msg: "Reconnect this account"}
 	}
 	return r.platform.Watermark(ctx, o)
 }
@@ -34,7 +34,7 @@ func (r *reader) Observe(ctx context.Context, o connector.Opening, l connector.L
 	r.looks[o.Credential.Version]++
 	r.mu.Unlock()
 	if r.atLook != nil && r.atLook(o.Credential.Version) {
-		return connector.Unseen(&connector.Refusal{Kind: job.FailAuth, Msg: "Reconnect this account"})
+		return connector.Unseen(&connector.Refusal{Kind: job.FailAuth, Auth: job.AuthAccountBarred, Msg: "Reconnect this account"})
 	}
 	return r.platform.Observe(ctx, o, l)
 }
@@ -44,7 +44,7 @@ func (r *reader) Poll(ctx context.Context, o connector.Opening, handle string) j
 	r.polls[o.Credential.Version]++
 	r.mu.Unlock()
 	if r.atPoll != nil && r.atPoll(o.Credential.Version) {
-		return job.Outcome{Result: job.ResultUnknown, Kind: job.FailAuth, Message: "Reconnect this account"}
+		return job.Outcome{Result: job.ResultUnknown, Kind: job.FailAuth, Auth: job.AuthAccountBarred, Message: "Reconnect this account"}
 	}
 	return r.platform.Poll(ctx, o, handle)
 }
@@ -84,7 +84,7 @@ func isFirst(version int) bool { return version == 1 }
 func (w *world) held(id job.ID, state job.State) {
 	w.t.Helper()
 	conn, s := w.connection(), w.job(id)
-	if conn.AuthHoldAt.IsZero() || conn.AuthHoldReason != "Reconnect this account" {
+	if conn.AuthHoldAt.IsZero() || conn.AuthHoldReason != "Reconnect this account" || conn.AuthHoldCause != job.AuthAccountBarred {
 		w.t.Fatalf("connection %+v\n%s", conn, w.story(id))
 	}
 	if s.State != state || s.Blocked != "Reconnect this account" || s.Attempt != 1 || s.Looks != 0 || s.Negatives != 0 || s.Failures != 0 {

@@ -45,13 +45,13 @@ func (e *Engine) renewDeferred(ctx context.Context, conn store.Connection, d job
 	if d.Kind != job.FailAuth || d.CredentialVersion == 0 {
 		return d
 	}
-	renewed, after, msg := e.renewRefused(ctx, conn, d.CredentialVersion)
-	switch {
-	case renewed:
+	switch r := e.renewRefused(ctx, conn, d.CredentialVersion); {
+	case r.done:
 		return job.Deferred{Kind: job.FailHeld, Message: "the login was renewed"}
-	case msg != "":
-		return job.Deferred{Kind: job.FailHeld, RetryAfter: after, HoldFor: min(after, sharedMost), Message: msg}
+	case r.later != "":
+		return job.Deferred{Kind: job.FailHeld, RetryAfter: r.after, HoldFor: min(r.after, sharedMost), Message: r.later}
 	default:
+		d.Auth = moreExact(d.Auth, r.ended)
 		return d
 	}
 }
@@ -62,11 +62,12 @@ func (e *Engine) renewOutcome(conn store.Connection, out job.Outcome) job.Outcom
 	if out.Kind != job.FailAuth || out.CredentialVersion == 0 {
 		return out
 	}
-	_, after, msg := e.renewRefused(e.hard, conn, out.CredentialVersion)
-	if msg == "" {
+	r := e.renewRefused(e.hard, conn, out.CredentialVersion)
+	if r.later == "" {
+		out.Auth = moreExact(out.Auth, r.ended)
 		return out
 	}
-	out.Message, out.RetryAfter = msg, after
+	out.Message, out.RetryAfter = r.later, r.after
 	out.Kind = job.FailAmbiguous
 	if out.Result == job.ResultRejected || out.Result == job.ResultNotSent {
 		out.Kind = job.FailRateLimited // waits, and costs no try
@@ -74,11 +75,29 @@ func (e *Engine) renewOutcome(conn store.Connection, out job.Outcome) job.Outcom
 	return out
 }
 
-// renewRefused asks for a newer version than the one that was refused. A message says
-// why there is none yet, and after when there may be one.
-func (e *Engine) renewRefused(ctx context.Context, conn store.Connection, version int) (renewed bool, after time.Duration, msg string) {
+// moreExact gives why a credential was refused, when another one knows more than who
+// was refused: that one word of the platform may have any cause.
+func moreExact(said, known job.AuthCause) job.AuthCause {
+	if known != 0 && said <= job.AuthRefused {
+		return known
+	}
+	return said
+}
+
+// renewal is what came of asking for a newer credential. The zero renewal is nothing:
+// the refusal stands.
+type renewal struct {
+	done bool // a newer one is durable
+	// later says why there is none yet, and after when there may be one.
+	later string
+	after time.Duration
+	ended job.AuthCause // the login has ended, and why
+}
+
+// renewRefused asks for a newer version than the one that was refused.
+func (e *Engine) renewRefused(ctx context.Context, conn store.Connection, version int) renewal {
 	if e.Refresh == nil {
-		return false, 0, ""
+		return renewal{}
 	}
 	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 	defer cancel()
@@ -86,10 +105,12 @@ func (e *Engine) renewRefused(ctx context.Context, conn store.Connection, versio
 	var r *connector.Refusal
 	switch {
 	case err == nil:
-		return renewed, 0, ""
+		return renewal{done: renewed}
+	case errors.As(err, &r) && r.Kind == job.FailAuth:
+		return renewal{ended: r.Cause()}
 	case errors.As(err, &r):
-		return false, max(r.RetryAfter, time.Second), r.Msg
+		return renewal{later: r.Msg, after: max(r.RetryAfter, time.Second)}
 	default:
-		return false, time.Second, "the login could not be renewed"
+		return renewal{later: "the login could not be renewed", after: time.Second}
 	}
 }

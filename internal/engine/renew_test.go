@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -39,12 +38,7 @@ func (r *refresher) Fresh(_ context.Context, _ store.Connection, cred connector.
 }
 
 func (r *refresher) Refused(_ context.Context, _ store.Connection, version int) (bool, error) {
-	renewed, err := r.renew(version)
-	var refusal *connector.Refusal
-	if errors.As(err, &refusal) && refusal.Kind == job.FailAuth {
-		return false, nil // the refusal stands
-	}
-	return renewed, err
+	return r.renew(version)
 }
 
 func (r *refresher) renew(version int) (bool, error) {

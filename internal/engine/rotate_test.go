@@ -15,11 +15,12 @@ import (
 type guarded struct {
 	*platform
 	atOpen, atSend func(version int) bool
+	why            job.AuthCause // what the platform says beside its no
 }
 
 func (g *guarded) Open(ctx context.Context, o connector.Opening) (connector.Session, error) {
 	if v := o.Credential.Version; g.atOpen != nil && g.atOpen(v) {
-		return nil, &connector.Refusal{Kind: job.FailAuth, Msg: "Reconnect this account"}
+		return nil, &connector.Refusal{Kind: job.FailAuth, Auth: g.why, Msg: "Reconnect this account"}
 	}
 	s, err := g.platform.Open(ctx, o)
 	return &guardedSession{s, g, o.Credential.Version}, err
@@ -39,7 +40,7 @@ func (s *guardedSession) Publish(c connector.Commit) job.Outcome {
 	s.g.requests++
 	s.g.mu.Unlock()
 	return job.Outcome{
-		Result: job.ResultRejected, Kind: job.FailAuth, HTTPStatus: 401, Message: "Reconnect this account",
+		Result: job.ResultRejected, Kind: job.FailAuth, Auth: s.g.why, HTTPStatus: 401, Message: "Reconnect this account",
 		CredentialVersion: s.version,
 	}
 }

@@ -28,6 +28,7 @@ const (
 // changes nothing, and whether the evidence is settled.
 func (e *Engine) settle(s job.Snapshot, conn store.Connection, ev job.Evidence, token job.ID) (job.Snapshot, bool) {
 	traits := e.traits(conn, s.Class)
+	ev = e.expired(conn, ev)
 	pause := settlePause
 	for {
 		after, stale, err := e.settleOnce(s, traits, ev)
@@ -57,6 +58,28 @@ func (e *Engine) settle(s job.Snapshot, conn store.Connection, ev job.Evidence, 
 			return fresh, false
 		}
 		s = fresh
+	}
+}
+
+// expired adds why a credential was refused that is past its end, where nobody has said
+// more.
+func (e *Engine) expired(conn store.Connection, ev job.Evidence) job.Evidence {
+	if conn.CredentialExpires.IsZero() || conn.CredentialExpires.After(e.Clock.Read().Time) {
+		return ev
+	}
+	switch v := ev.(type) {
+	case job.Deferred:
+		if v.Kind == job.FailAuth {
+			v.Auth = moreExact(v.Auth, job.AuthExpired)
+		}
+		return v
+	case job.Outcome:
+		if v.Kind == job.FailAuth {
+			v.Auth = moreExact(v.Auth, job.AuthExpired)
+		}
+		return v
+	default:
+		return ev
 	}
 }
 

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -116,9 +117,9 @@ type Settled struct {
 
 // HoldUntil asks for a hold on the job's hold key.
 type HoldUntil struct {
-	// Auth holds until the credential is replaced, if CredentialVersion is still
-	// the present one; otherwise the hold is a rate limit of length For.
-	Auth              bool
+	// Auth, when not zero, holds until the credential is replaced, if CredentialVersion
+	// is still the present one; otherwise the hold is a rate limit of length For.
+	Auth              AuthCause
 	CredentialVersion int
 	For               time.Duration
 	Reason            string
@@ -435,7 +436,7 @@ func decideDeferred(v View, e Deferred) Decision {
 		return d
 	}
 	d.LastError = &Failure{Kind: e.Kind, Message: e.Message}
-	d.Hold = holdFor(e.Kind, e.RetryAfter, e.CredentialVersion, e.Message)
+	d.Hold = e.hold()
 	switch e.Kind {
 	case FailAuth:
 		d.Blocked = e.Message
@@ -460,11 +461,19 @@ func decideFreed(v View, f Freed) Decision {
 	return d
 }
 
+func (e Deferred) hold() *HoldUntil {
+	return holdFor(e.Kind, e.RetryAfter, e.CredentialVersion, e.Auth, e.Message)
+}
+
+func (o Outcome) hold() *HoldUntil {
+	return holdFor(o.Kind, o.RetryAfter, o.CredentialVersion, o.Auth, o.Message)
+}
+
 // holdFor gives the hold that a refusal asks for, nil for kinds that ask for none.
-func holdFor(kind FailureKind, after time.Duration, credential int, why string) *HoldUntil {
+func holdFor(kind FailureKind, after time.Duration, credential int, auth AuthCause, why string) *HoldUntil {
 	switch kind {
 	case FailAuth:
-		return &HoldUntil{Auth: true, CredentialVersion: credential, Reason: why}
+		return &HoldUntil{Auth: cmp.Or(auth, AuthRefused), CredentialVersion: credential, Reason: why}
 	case FailRateLimited:
 		return &HoldUntil{For: max(after, time.Second), Reason: why}
 	default:

@@ -313,7 +313,7 @@ func lookDeferred(v View, e Deferred) Decision {
 	d := same(v, CauseNotStarted)
 	d.Detail, d.Blocked = e.Message, e.Message
 	d.Delay = max(e.RetryAfter, at(lookWaits, v.Misses))
-	d.Hold = holdFor(e.Kind, e.RetryAfter, e.CredentialVersion, e.Message)
+	d.Hold = e.hold()
 	switch e.Kind {
 	case FailHeld:
 		d.Delay, d.Hold = max(e.RetryAfter, time.Second), sharedHold(e)

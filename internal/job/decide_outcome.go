@@ -267,7 +267,7 @@ func othersOpen(v View, o Outcome) Decision {
 	}
 	d.Attempt, d.Settle, d.Detail = o.Attempt, []Settled{settledBy(o)}, o.Message
 	d.LastError = &Failure{Kind: o.Kind, Message: o.Message, HTTPStatus: o.HTTPStatus}
-	d.Hold = holdFor(o.Kind, o.RetryAfter, o.CredentialVersion, o.Message)
+	d.Hold = o.hold()
 	return d
 }
 
@@ -275,7 +275,7 @@ func othersOpen(v View, o Outcome) Decision {
 // had no effect, by the kind of the last refusal.
 func provenWithout(v View, d Decision, o Outcome) Decision {
 	// A refusal is about the account, whatever becomes of this job.
-	d.Hold = holdFor(o.Kind, o.RetryAfter, o.CredentialVersion, o.Message)
+	d.Hold = o.hold()
 	if !v.CancelAsked.IsZero() {
 		d.To = Canceled
 		return d

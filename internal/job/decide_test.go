@@ -514,7 +514,7 @@ func TestRefusedLooksAreNotUsedUp(t *testing.T) {
 		for range MaxPolls + 10 {
 			var d Decision
 			v, d = step(t, v, refused)
-			if v.State != state || d.Hold == nil || !d.Hold.Auth || d.Blocked != refused.Message || d.Delay > 5*time.Minute {
+			if v.State != state || d.Hold == nil || d.Hold.Auth != AuthRefused || d.Blocked != refused.Message || d.Delay > 5*time.Minute {
 				t.Fatalf("%s after %d looks: %+v", v.State, v.Looks, d)
 			}
 			if d := must(t, v, LookDue{}); d.Action != ActObserve && d.Action != ActPoll {

@@ -29,7 +29,7 @@ func TestLookNotMade(t *testing.T) {
 				if d.To != state || d.Looks != v.Looks+tt.looks || d.Negatives != 1 || d.Blocked != tt.blocked || d.Delay <= 0 {
 					t.Errorf("%s, %s, %s: %+v", tt.name, state, policy, d)
 				}
-				if tt.auth != (d.Hold != nil && d.Hold.Auth && d.Hold.CredentialVersion == 3 && d.Hold.Reason == "why") {
+				if tt.auth != (d.Hold != nil && d.Hold.Auth == AuthRefused && d.Hold.CredentialVersion == 3 && d.Hold.Reason == "why") {
 					t.Errorf("%s, %s, %s: hold %+v", tt.name, state, policy, d.Hold)
 				}
 			}

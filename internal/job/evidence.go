@@ -17,6 +17,8 @@ type (
 		HoldFor time.Duration
 		// CredentialVersion is the refused credential's, for FailAuth.
 		CredentialVersion int
+		// Auth is why, for FailAuth; zero: AuthRefused.
+		Auth AuthCause
 	}
 	// Outcome is how one attempt ended, as its connector classified it.
 	Outcome struct {
@@ -33,6 +35,8 @@ type (
 		Answer            *Answer
 		Handle            string
 		CredentialVersion int
+		// Auth is why, for FailAuth; zero: AuthRefused.
+		Auth AuthCause
 		// Polled marks the platform's word on a handle.
 		Polled bool
 	}

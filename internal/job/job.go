@@ -217,6 +217,8 @@ type Observation struct {
 	// Kind says of an inconclusive look that the credential was refused (FailAuth);
 	// otherwise it is zero. It is not stored: such a look is none.
 	Kind FailureKind
+	// Auth is why, for FailAuth; zero: AuthRefused. It is not stored.
+	Auth AuthCause
 	// RetryAfter is when, after an inconclusive look, the platform wants to be asked
 	// again; zero: it did not say. It is not stored.
 	RetryAfter time.Duration

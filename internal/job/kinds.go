@@ -76,6 +76,36 @@ var kindNames = [...]string{
 	FailWindowOver: "WINDOW_OVER", FailPredecessorEnded: "PREDECESSOR_ENDED", FailHeld: "HELD",
 }
 
+// AuthCause says why a credential holds its hold key. It is stored: values never change.
+type AuthCause uint8
+
+const (
+	// AuthRefused: the platform refused the credential, and said no more.
+	AuthRefused AuthCause = iota + 1
+	// AuthExpired: the credential is past its end, and nothing here can renew it.
+	AuthExpired
+	// AuthLoginEnded: the platform does not renew the login any more.
+	AuthLoginEnded
+	// AuthRenewalLost: an answer to a renewal was lost, and the platform does not accept
+	// the old login any more.
+	AuthRenewalLost
+	// AuthPermission: the credential is good, but lacks a permission.
+	AuthPermission
+	// AuthAccountBarred: the platform has suspended, locked or closed the account.
+	AuthAccountBarred
+	// AuthOtherAccount: the credential belongs to another account than the connection.
+	AuthOtherAccount
+)
+
+// String gives the contract's name of the cause.
+func (c AuthCause) String() string { return name(authNames[:], uint8(c)) }
+
+var authNames = [...]string{
+	AuthRefused: "CREDENTIAL_REFUSED", AuthExpired: "CREDENTIAL_EXPIRED", AuthLoginEnded: "LOGIN_ENDED",
+	AuthRenewalLost: "RENEWAL_LOST", AuthPermission: "PERMISSION_MISSING", AuthAccountBarred: "ACCOUNT_BARRED",
+	AuthOtherAccount: "ACCOUNT_MISMATCH",
+}
+
 // Result is how an attempt ended. The zero Result is an attempt still open.
 type Result uint8
 

@@ -174,8 +174,9 @@ func (r *Renewer) Fresh(ctx context.Context, conn store.Connection, cred connect
 }
 
 // Refused is told that a platform has refused a version of a connection's credential.
-// True: a newer one is stored. It fails with *connector.Refusal when there may be one
-// later. Otherwise the refusal stands.
+// True: a newer one is stored. It fails with *connector.Refusal: of kind job.FailAuth
+// when the login has ended, otherwise when there may be a newer one later. Else the
+// refusal stands.
 func (r *Renewer) Refused(ctx context.Context, conn store.Connection, version int) (renewed bool, err error) {
 	cred, err := r.present(ctx, conn)
 	switch {
@@ -196,10 +197,6 @@ func (r *Renewer) Refused(ctx context.Context, conn store.Connection, version in
 		notWithin = 0 // it has just ended: that is what it was refused for
 	}
 	_, err = r.renewed(ctx, conn, version, notWithin)
-	var refusal *connector.Refusal
-	if errors.As(err, &refusal) && refusal.Kind == job.FailAuth {
-		return false, nil
-	}
 	return err == nil, err
 }
 
@@ -434,11 +431,13 @@ func unreached(conn store.Connection) string {
 func (r *Renewer) dead(conn store.Connection, version int, lost bool) *connector.Refusal {
 	name := PlatformName(conn.Connector)
 	msg := fmt.Sprintf("Reconnect this %s account: %s does not accept its login any more.", name, name)
+	why := job.AuthLoginEnded
 	if lost {
+		why = job.AuthRenewalLost
 		msg = fmt.Sprintf("Reconnect this %s account: its login was being renewed when an answer of %s was lost, "+
 			"and %s does not accept the old login any more.", name, name, name)
 	}
-	dead := &connector.Refusal{Kind: job.FailAuth, Msg: msg}
+	dead := &connector.Refusal{Kind: job.FailAuth, Auth: why, Msg: msg}
 	r.refuse(conn.ID, version, dead)
 	return dead
 }

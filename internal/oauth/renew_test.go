@@ -157,11 +157,19 @@ func TestRenewDeathBeforeStored(t *testing.T) {
 					return
 				}
 				f.refuses(next, job.FailAuth, lost, 2)
-				if stood, err := next.Refused(f.Context(), f.conn(), 1); stood || err != nil || f.p.asked() != 2 {
-					t.Errorf("%t, %v, %d requests", stood, err, f.p.asked())
-				}
+				f.ended(next, job.AuthRenewalLost)
 			})
 		})
+	}
+}
+
+// ended expects that version 1 is refused for good, and why, after two requests.
+func (f *fixture) ended(r *Renewer, why job.AuthCause) {
+	f.Helper()
+	var refusal *connector.Refusal
+	renewed, err := r.Refused(f.Context(), f.conn(), 1)
+	if renewed || !errors.As(err, &refusal) || refusal.Kind != job.FailAuth || refusal.Cause() != why || f.p.asked() != 2 {
+		f.Errorf("%t, %v, %d requests; want %s", renewed, err, f.p.asked(), why)
 	}
 }
 
@@ -188,9 +196,7 @@ func TestRenewLostAnswer(t *testing.T) {
 			f.refuses(r, job.FailAuth, lost, 2)
 			time.Sleep(time.Hour)
 			f.refuses(r, job.FailAuth, lost, 2)
-			if stood, err := r.Refused(f.Context(), f.conn(), 1); stood || err != nil || f.p.asked() != 2 {
-				t.Errorf("%t, %v, %d requests", stood, err, f.p.asked())
-			}
+			f.ended(r, job.AuthRenewalLost)
 		})
 	})
 	t.Run("twice, and then refused", func(t *testing.T) {
@@ -313,7 +319,7 @@ func TestRefused(t *testing.T) {
 		refused := func(version int, want bool, requests int) {
 			t.Helper()
 			got, err := r.Refused(f.Context(), f.conn(), version)
-			if got != want || err != nil || f.p.asked() != requests {
+			if got != want || want != (err == nil) || f.p.asked() != requests {
 				t.Errorf("version %d: %t, %v, %d requests; want %t, %d", version, got, err, f.p.asked(), want, requests)
 			}
 		}

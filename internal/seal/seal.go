@@ -76,15 +76,22 @@ func Open(v Vault, conn store.Connection, s store.Sealed) ([]byte, error) {
 	return secret, nil
 }
 
+// What Explain says of a credential whose sealing key this server does not have, and of
+// one that does not fit its connection. A job that waits for either stores the words.
+const (
+	KeyMissing = "This server does not have the key that seals this connection's credential. Its operator has to add it to the key file."
+	Broken     = "The seal of this connection's credential does not fit the connection: its project, connector, settings, account or " +
+		"credential were changed in the database. Nothing is sent. Its operator has to restore the row, or make a new connection."
+)
+
 // Explain returns what people are told of a credential that does not open, and what to
 // do about it.
 func Explain(err error) string {
 	switch {
 	case errors.Is(err, vault.ErrKeyID):
-		return "This server does not have the key that seals this connection's credential. Its operator has to add it to the key file."
+		return KeyMissing
 	case errors.Is(err, vault.ErrSealed):
-		return "The seal of this connection's credential does not fit the connection: its project, connector, settings, account or " +
-			"credential were changed in the database. Nothing is sent. Its operator has to restore the row, or make a new connection."
+		return Broken
 	default:
 		return "This server cannot open this connection's credential. Its operator finds the cause in the log."
 	}

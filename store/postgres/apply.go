@@ -429,9 +429,9 @@ func (b *applying) noteReady(p *planned) {
 		return
 	}
 	b.ready.touch(is)
-	if h.Auth {
+	if h.Auth != 0 {
 		b.auth = append(b.auth, pgdb.HoldAuthParams{
-			Now: &b.now, Reason: h.Reason, ConnectionID: fromID(is.conn), HoldKey: is.hold,
+			Now: &b.now, Reason: h.Reason, Cause: int16(h.Auth), ConnectionID: fromID(is.conn), HoldKey: is.hold,
 			CredentialVersion: int64(h.CredentialVersion),
 		})
 		return

@@ -180,7 +180,7 @@ func (c *claimer) measure(d *dueRows) error {
 	for _, r := range d.conns {
 		conn, err := toConnection(pgdb.ConnectionsRow{
 			Now: r.Now, Connection: r.Connection, AuthHoldAt: r.AuthHoldAt, AuthHoldReason: r.AuthHoldReason,
-			LimitedUntil: r.LimitedUntil,
+			AuthHoldCause: r.AuthHoldCause, LimitedUntil: r.LimitedUntil,
 		}, c.now)
 		if err != nil {
 			return err

@@ -2,8 +2,11 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/job"
@@ -89,6 +92,20 @@ func (s *Store) Connection(ctx context.Context, ref store.Ref) (store.Connection
 			return store.Connection{}, store.ErrNotFound
 		}
 		return conn, err
+	})
+}
+
+// Hold implements store.Store.
+func (s *Store) Hold(ctx context.Context, connection job.ID, holdKey string) (store.Hold, error) {
+	return readOne(ctx, s, "hold", func(ctx context.Context, v view) (store.Hold, error) {
+		h, err := v.q.HoldOf(ctx, pgdb.HoldOfParams{ConnectionID: fromID(connection), HoldKey: holdKey})
+		if errors.Is(err, pgx.ErrNoRows) {
+			return store.Hold{}, nil
+		}
+		return store.Hold{
+			AuthAt: toTime(h.AuthHoldAt), Auth: job.AuthCause(h.AuthHoldCause), Reason: h.AuthHoldReason,
+			LimitedUntil: sinceEpoch(h.RateLimitedUntil),
+		}, err
 	})
 }
 

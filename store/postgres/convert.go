@@ -287,7 +287,7 @@ func toConnection(r pgdb.ConnectionsRow, now time.Time) (store.Connection, error
 		Settings: toBytes(c.Settings), Class: job.Class(c.Class), KeyWindow: fromMicros(c.KeyWindow),
 		AccountIdentity: c.AccountIdentity, MaxInFlight: int(c.MaxInFlight), MaxPerMinute: int(c.MaxPerMinute),
 		PausedAt: toTime(c.PausedAt), PausedReason: c.PausedReason,
-		AuthHoldAt: sinceEpoch(r.AuthHoldAt), AuthHoldReason: r.AuthHoldReason,
+		AuthHoldAt: sinceEpoch(r.AuthHoldAt), AuthHoldReason: r.AuthHoldReason, AuthHoldCause: job.AuthCause(r.AuthHoldCause),
 		CredentialVersion: int(c.CredentialVersion), CredentialFingerprint: c.CredentialFingerprint,
 		CredentialExpires: toTime(c.CredentialExpiresAt), Key: c.IdemKey, Fingerprint: fp,
 		Version: c.Version, Created: c.CreatedAt.UTC(), Updated: c.UpdatedAt.UTC(), Deleted: toTime(c.DeletedAt),

@@ -204,6 +204,7 @@ SELECT
     clock_timestamp()::timestamptz AS now, sqlc.embed(c),
     coalesce(h.auth_hold_at, 'epoch')::timestamptz AS auth_hold_at,
     coalesce(h.auth_hold_reason, '')::text AS auth_hold_reason,
+    coalesce(h.auth_hold_cause, 0)::smallint AS auth_hold_cause,
     coalesce(h.limited_until, 'epoch')::timestamptz AS limited_until,
     (SELECT count(*) FROM job_state AS s WHERE s.connection_id = c.id AND s.state IN (2, 3)) AS busy,
     u.hold_key::text AS hold_key,
@@ -215,7 +216,8 @@ LEFT JOIN connection_ready AS r ON r.connection_id = u.connection_id AND r.hold_
 LEFT JOIN LATERAL (
     SELECT
         min(o.auth_hold_at) AS auth_hold_at,
-        (array_agg(o.auth_hold_reason ORDER BY o.auth_hold_at) FILTER (WHERE o.auth_hold_at IS NOT NULL))[1] AS auth_hold_reason,
+        (array_agg(o.auth_hold_reason ORDER BY o.auth_hold_at, o.hold_key) FILTER (WHERE o.auth_hold_at IS NOT NULL))[1] AS auth_hold_reason,
+        (array_agg(o.auth_hold_cause ORDER BY o.auth_hold_at, o.hold_key) FILTER (WHERE o.auth_hold_at IS NOT NULL))[1] AS auth_hold_cause,
         max(o.rate_limited_until) AS limited_until
     FROM connection_ready AS o
     WHERE o.connection_id = c.id AND (o.auth_hold_at IS NOT NULL OR o.rate_limited_until > 'epoch')
@@ -415,17 +417,23 @@ SELECT
     clock_timestamp()::timestamptz AS now, sqlc.embed(c),
     coalesce(h.auth_hold_at, 'epoch')::timestamptz AS auth_hold_at,
     coalesce(h.auth_hold_reason, '')::text AS auth_hold_reason,
+    coalesce(h.auth_hold_cause, 0)::smallint AS auth_hold_cause,
     coalesce(h.limited_until, 'epoch')::timestamptz AS limited_until
 FROM connections AS c
 LEFT JOIN LATERAL (
     SELECT
         min(r.auth_hold_at) AS auth_hold_at,
-        (array_agg(r.auth_hold_reason ORDER BY r.auth_hold_at) FILTER (WHERE r.auth_hold_at IS NOT NULL))[1] AS auth_hold_reason,
+        (array_agg(r.auth_hold_reason ORDER BY r.auth_hold_at, r.hold_key) FILTER (WHERE r.auth_hold_at IS NOT NULL))[1] AS auth_hold_reason,
+        (array_agg(r.auth_hold_cause ORDER BY r.auth_hold_at, r.hold_key) FILTER (WHERE r.auth_hold_at IS NOT NULL))[1] AS auth_hold_cause,
         max(r.rate_limited_until) AS limited_until
     FROM connection_ready AS r
     WHERE r.connection_id = c.id AND (r.auth_hold_at IS NOT NULL OR r.rate_limited_until > 'epoch')
 ) AS h ON true
 WHERE c.id = ANY (@ids::uuid[]);
+
+-- name: HoldOf :one
+SELECT auth_hold_at, auth_hold_reason, auth_hold_cause, rate_limited_until FROM connection_ready
+WHERE connection_id = $1 AND hold_key = $2;
 
 -- name: InsertConnection :execrows
 INSERT INTO connections (

@@ -326,7 +326,8 @@ FROM u WHERE u.connection_id = r.connection_id AND u.hold_key = r.hold_key;
 
 -- name: HoldAuth :exec
 -- A refusal of a credential that was replaced meanwhile holds nothing.
-UPDATE connection_ready AS r SET auth_hold_at = coalesce(r.auth_hold_at, @now), auth_hold_reason = @reason
+UPDATE connection_ready AS r
+SET auth_hold_at = coalesce(r.auth_hold_at, @now), auth_hold_reason = @reason, auth_hold_cause = @cause
 FROM connections AS c
 WHERE r.connection_id = @connection_id AND r.hold_key = @hold_key
     AND c.id = @connection_id AND c.credential_version = @credential_version;

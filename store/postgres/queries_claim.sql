@@ -48,13 +48,15 @@ SELECT
     clock_timestamp()::timestamptz AS now, sqlc.embed(c),
     coalesce(h.auth_hold_at, 'epoch')::timestamptz AS auth_hold_at,
     coalesce(h.auth_hold_reason, '')::text AS auth_hold_reason,
+    coalesce(h.auth_hold_cause, 0)::smallint AS auth_hold_cause,
     coalesce(h.limited_until, 'epoch')::timestamptz AS limited_until,
     (SELECT count(*) FROM job_state AS s WHERE s.connection_id = c.id AND s.state IN (2, 3)) AS busy
 FROM connections AS c
 LEFT JOIN LATERAL (
     SELECT
         min(r.auth_hold_at) AS auth_hold_at,
-        (array_agg(r.auth_hold_reason ORDER BY r.auth_hold_at) FILTER (WHERE r.auth_hold_at IS NOT NULL))[1] AS auth_hold_reason,
+        (array_agg(r.auth_hold_reason ORDER BY r.auth_hold_at, r.hold_key) FILTER (WHERE r.auth_hold_at IS NOT NULL))[1] AS auth_hold_reason,
+        (array_agg(r.auth_hold_cause ORDER BY r.auth_hold_at, r.hold_key) FILTER (WHERE r.auth_hold_at IS NOT NULL))[1] AS auth_hold_cause,
         max(r.rate_limited_until) AS limited_until
     FROM connection_ready AS r
     WHERE r.connection_id = c.id AND (r.auth_hold_at IS NOT NULL OR r.rate_limited_until > 'epoch')

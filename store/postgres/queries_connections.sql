@@ -41,6 +41,7 @@ UPDATE connection_ready SET
     paused = @paused,
     auth_hold_at = CASE WHEN @rotated::boolean THEN NULL ELSE auth_hold_at END,
     auth_hold_reason = CASE WHEN @rotated::boolean THEN '' ELSE auth_hold_reason END,
+    auth_hold_cause = CASE WHEN @rotated::boolean THEN 0 ELSE auth_hold_cause END,
     saturated = saturated AND NOT @bounded::boolean,
     paced_until = CASE WHEN @bounded::boolean THEN least(paced_until, @paced_until) ELSE paced_until END
 WHERE connection_id = @connection_id;

@@ -93,7 +93,7 @@ func (b *submissions) starter() (*claimer, error) {
 	for _, r := range b.asked.start {
 		conn, err := toConnection(pgdb.ConnectionsRow{
 			Now: r.Now, Connection: r.Connection, AuthHoldAt: r.AuthHoldAt, AuthHoldReason: r.AuthHoldReason,
-			LimitedUntil: r.LimitedUntil,
+			AuthHoldCause: r.AuthHoldCause, LimitedUntil: r.LimitedUntil,
 		}, b.now)
 		if err != nil {
 			return nil, err

@@ -257,9 +257,9 @@ func (c *change) hold(ctx context.Context) error {
 	switch {
 	case h == nil:
 		return nil
-	case h.Auth:
+	case h.Auth != 0:
 		_, err := c.q.HoldAuth(ctx, litedb.HoldAuthParams{
-			Now: someMicros(c.now), Reason: h.Reason, ConnectionID: c.st.ConnectionID,
+			Now: someMicros(c.now), Reason: h.Reason, Cause: int64(h.Auth), ConnectionID: c.st.ConnectionID,
 			HoldKey: c.st.HoldKey, CredentialVersion: int64(h.CredentialVersion),
 		})
 		if err != nil {

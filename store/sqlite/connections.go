@@ -85,6 +85,21 @@ func (v view) connection(ctx context.Context, id []byte) (store.Connection, erro
 	return v.withHolds(ctx, row)
 }
 
+// Hold implements store.Store.
+func (s *Store) Hold(ctx context.Context, connection job.ID, holdKey string) (store.Hold, error) {
+	return read(ctx, s, "hold", func(ctx context.Context, v view) (store.Hold, error) {
+		h, err := v.q.HoldOf(ctx, litedb.HoldOfParams{ConnectionID: fromID(connection), HoldKey: holdKey})
+		if errors.Is(err, sql.ErrNoRows) {
+			return store.Hold{}, nil
+		}
+		hold := store.Hold{AuthAt: fromNullMicros(h.AuthHoldAt), Auth: job.AuthCause(h.AuthHoldCause), Reason: h.AuthHoldReason}
+		if h.RateLimitedUntil > 0 {
+			hold.LimitedUntil = fromMicros(h.RateLimitedUntil)
+		}
+		return hold, err
+	})
+}
+
 func (v view) withHolds(ctx context.Context, row litedb.Connection) (store.Connection, error) {
 	holds, err := v.q.ConnectionHolds(ctx, litedb.ConnectionHoldsParams{
 		ConnectionID: row.ID, Now: v.now, MaxRows: store.MaxBatch,

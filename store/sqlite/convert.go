@@ -462,7 +462,7 @@ func toConnection(c litedb.Connection, holds []litedb.ConnectionHoldsRow) (store
 	var limited int64
 	for _, h := range holds {
 		if at := fromNullMicros(h.AuthHoldAt); !at.IsZero() && (conn.AuthHoldAt.IsZero() || at.Before(conn.AuthHoldAt)) {
-			conn.AuthHoldAt, conn.AuthHoldReason = at, h.AuthHoldReason
+			conn.AuthHoldAt, conn.AuthHoldReason, conn.AuthHoldCause = at, h.AuthHoldReason, job.AuthCause(h.AuthHoldCause)
 		}
 		limited = max(limited, h.RateLimitedUntil)
 	}

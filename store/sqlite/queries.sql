@@ -299,7 +299,8 @@ UPDATE connection_ready SET paced_until = @paced_until WHERE connection_id = @co
 UPDATE connections SET bucket_at = ? WHERE id = ?;
 
 -- name: HoldAuth :execrows
-UPDATE connection_ready SET auth_hold_at = coalesce(auth_hold_at, @now), auth_hold_reason = @reason
+UPDATE connection_ready
+SET auth_hold_at = coalesce(auth_hold_at, @now), auth_hold_reason = @reason, auth_hold_cause = @cause
 WHERE connection_ready.connection_id = @connection_id AND hold_key = @hold_key
     AND EXISTS (SELECT 1 FROM connections AS c WHERE c.id = @connection_id AND c.credential_version = @credential_version);
 
@@ -515,9 +516,13 @@ INSERT INTO connections (
 SELECT * FROM connections WHERE id = ?;
 
 -- name: ConnectionHolds :many
-SELECT auth_hold_at, auth_hold_reason, rate_limited_until FROM connection_ready
+SELECT auth_hold_at, auth_hold_reason, auth_hold_cause, rate_limited_until FROM connection_ready
 WHERE connection_id = @connection_id AND (auth_hold_at IS NOT NULL OR rate_limited_until > @now)
 ORDER BY auth_hold_at LIMIT @max_rows;
+
+-- name: HoldOf :one
+SELECT auth_hold_at, auth_hold_reason, auth_hold_cause, rate_limited_until FROM connection_ready
+WHERE connection_id = ? AND hold_key = ?;
 
 -- name: ConnectionByKey :one
 SELECT * FROM connections WHERE project = ? AND idem_key = ?;

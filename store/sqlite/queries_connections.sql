@@ -21,7 +21,7 @@ DELETE FROM connection_credentials WHERE connection_id = ?;
 UPDATE connection_ready SET paused = @paused WHERE connection_id = @connection_id AND paused <> @paused;
 
 -- name: LiftAuth :execrows
-UPDATE connection_ready SET auth_hold_at = NULL, auth_hold_reason = ''
+UPDATE connection_ready SET auth_hold_at = NULL, auth_hold_reason = '', auth_hold_cause = 0
 WHERE connection_id = ? AND auth_hold_at IS NOT NULL;
 
 -- name: WakeLooks :exec

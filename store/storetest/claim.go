@@ -18,6 +18,8 @@ var claimTests = []test{
 	{"fair shares", claimFair},
 	{"turns for small claims", claimTurns},
 	{"a hold costs nothing and hides nobody", claimHold},
+	{"each hold key says why a credential holds it", claimHoldCauses},
+	{"a refusal that does not say why holds as a refusal", claimHoldWithoutCause},
 	{"a rate limit ends by itself", claimRateLimit},
 	{"a refused credential that was replaced holds nothing", claimStaleAuth},
 	{"jobs under way are bounded", claimInFlight},
@@ -172,8 +174,49 @@ func claimTurns(f *fixture) {
 // holdIt claims a job and gives it back with a hold.
 func (f *fixture) holdIt(kind job.FailureKind, credential int) {
 	f.Helper()
+	f.holdFor(kind, credential, 0)
+}
+
+func (f *fixture) holdFor(kind job.FailureKind, credential int, auth job.AuthCause) {
+	f.Helper()
 	l := f.claimN(1)[0]
-	f.apply(l.Snapshot, job.Deferred{Kind: kind, Message: "held", RetryAfter: time.Minute, CredentialVersion: credential})
+	f.apply(l.Snapshot, job.Deferred{
+		Kind: kind, Message: "held", RetryAfter: time.Minute, CredentialVersion: credential, Auth: auth,
+	})
+}
+
+func (f *fixture) hold(key string) store.Hold {
+	f.Helper()
+	h, err := f.s.Hold(f.ctx, f.conn.ID, key)
+	f.ok(err)
+	return h
+}
+
+// claimHoldCauses: each hold key has its own cause, and the connection says the oldest's.
+func claimHoldCauses(f *fixture) {
+	at := start
+	for cause := job.AuthRefused; cause <= job.AuthOtherAccount; cause++ {
+		key := cause.String()
+		f.submit(holding(key))
+		f.holdFor(job.FailAuth, 0, cause)
+		f.is(f.hold(key), store.Hold{AuthAt: at, Auth: cause, Reason: "held"}, "hold of %s", key)
+		f.is(f.connection(f.conn.ID).AuthHoldCause, job.AuthRefused, "the connection's cause beside %s", key)
+		f.clock.advance(time.Second)
+		at = at.Add(time.Second)
+	}
+	f.is(f.hold("nobody knows it"), store.Hold{}, "hold of a key without jobs")
+	f.submit(holding("slow"))
+	f.holdIt(job.FailRateLimited, 0)
+	f.is(f.hold("slow"), store.Hold{LimitedUntil: at.Add(time.Minute)}, "a limit")
+}
+
+// claimHoldWithoutCause: what holds says why, and nothing else does.
+func claimHoldWithoutCause(f *fixture) {
+	f.submit()
+	f.holdIt(job.FailAuth, 0)
+	f.is(f.hold(holdKey), store.Hold{AuthAt: start, Auth: job.AuthRefused, Reason: "held"}, "hold")
+	f.submit(holding("free"))
+	f.is(f.hold("free"), store.Hold{}, "hold of a key beside it")
 }
 
 func claimHold(f *fixture) {

@@ -157,7 +157,9 @@ func changeCredential(f *fixture) {
 	f.claimed()
 	second := sealedNext(first, "b")
 	got := f.revise(f.conn, store.ConnectionChange{Credential: second})
-	f.is([]any{got.AuthHoldAt, got.AuthHoldReason, got.CredentialVersion}, []any{time.Time{}, "", 2}, "hold and version")
+	f.is([]any{got.AuthHoldAt, got.AuthHoldReason, got.AuthHoldCause, got.CredentialVersion},
+		[]any{time.Time{}, "", job.AuthCause(0), 2}, "hold and version")
+	f.is(f.hold("x"), store.Hold{}, "hold of one key")
 	stored, err := f.s.Credential(f.ctx, f.conn.ID)
 	f.ok(err)
 	second.For = got.SealedFor()

@@ -33,8 +33,9 @@ const (
 	ConnectionState_CONNECTION_STATE_ACTIVE      ConnectionState = 1
 	// A person paused it (pause_time).
 	ConnectionState_CONNECTION_STATE_PAUSED ConnectionState = 2
-	// The platform refused the credential, or the connection has none and its connector
-	// needs one (auth_hold_time); RotateCredential or a login lifts it.
+	// The credential cannot be used, or the connection has none and its connector needs
+	// one (auth_hold_time). state_cause says which, and what to do; RotateCredential or a
+	// login lifts it.
 	ConnectionState_CONNECTION_STATE_AUTH_HOLD ConnectionState = 3
 	// The platform asked to wait, or a connector of the operator's does not answer
 	// (rate_limit_end_time); lifts by itself.
@@ -89,72 +90,6 @@ func (ConnectionState) EnumDescriptor() ([]byte, []int) {
 	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{0}
 }
 
-// Why a connection is in its state. New values may be added.
-type ConnectionStateCause int32
-
-const (
-	// ACTIVE: nothing is in the way.
-	ConnectionStateCause_CONNECTION_STATE_CAUSE_UNSPECIFIED ConnectionStateCause = 0
-	// PAUSED: by PauseConnection.
-	ConnectionStateCause_CONNECTION_STATE_CAUSE_PAUSED ConnectionStateCause = 1
-	// AUTH_HOLD: the connector needs a credential, and the connection has none yet.
-	ConnectionStateCause_CONNECTION_STATE_CAUSE_CREDENTIAL_MISSING ConnectionStateCause = 2
-	// AUTH_HOLD: the platform refused the credential, it leads to another account, or it
-	// does not open; state_reason says which.
-	ConnectionStateCause_CONNECTION_STATE_CAUSE_CREDENTIAL_REFUSED ConnectionStateCause = 3
-	// RATE_LIMITED: the platform asked to wait, or cannot be asked.
-	ConnectionStateCause_CONNECTION_STATE_CAUSE_RATE_LIMITED ConnectionStateCause = 4
-	// DELETED: by DeleteConnection.
-	ConnectionStateCause_CONNECTION_STATE_CAUSE_DELETED ConnectionStateCause = 5
-)
-
-// Enum value maps for ConnectionStateCause.
-var (
-	ConnectionStateCause_name = map[int32]string{
-		0: "CONNECTION_STATE_CAUSE_UNSPECIFIED",
-		1: "CONNECTION_STATE_CAUSE_PAUSED",
-		2: "CONNECTION_STATE_CAUSE_CREDENTIAL_MISSING",
-		3: "CONNECTION_STATE_CAUSE_CREDENTIAL_REFUSED",
-		4: "CONNECTION_STATE_CAUSE_RATE_LIMITED",
-		5: "CONNECTION_STATE_CAUSE_DELETED",
-	}
-	ConnectionStateCause_value = map[string]int32{
-		"CONNECTION_STATE_CAUSE_UNSPECIFIED":        0,
-		"CONNECTION_STATE_CAUSE_PAUSED":             1,
-		"CONNECTION_STATE_CAUSE_CREDENTIAL_MISSING": 2,
-		"CONNECTION_STATE_CAUSE_CREDENTIAL_REFUSED": 3,
-		"CONNECTION_STATE_CAUSE_RATE_LIMITED":       4,
-		"CONNECTION_STATE_CAUSE_DELETED":            5,
-	}
-)
-
-func (x ConnectionStateCause) Enum() *ConnectionStateCause {
-	p := new(ConnectionStateCause)
-	*p = x
-	return p
-}
-
-func (x ConnectionStateCause) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (ConnectionStateCause) Descriptor() protoreflect.EnumDescriptor {
-	return file_fireonce_v1_connection_service_proto_enumTypes[1].Descriptor()
-}
-
-func (ConnectionStateCause) Type() protoreflect.EnumType {
-	return &file_fireonce_v1_connection_service_proto_enumTypes[1]
-}
-
-func (x ConnectionStateCause) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use ConnectionStateCause.Descriptor instead.
-func (ConnectionStateCause) EnumDescriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{1}
-}
-
 // Whether a receiver drops a request that carries a key it has seen before.
 // Only its owner knows, and everything that can be promised depends on it.
 type ReceiverDedupes int32
@@ -194,11 +129,11 @@ func (x ReceiverDedupes) String() string {
 }
 
 func (ReceiverDedupes) Descriptor() protoreflect.EnumDescriptor {
-	return file_fireonce_v1_connection_service_proto_enumTypes[2].Descriptor()
+	return file_fireonce_v1_connection_service_proto_enumTypes[1].Descriptor()
 }
 
 func (ReceiverDedupes) Type() protoreflect.EnumType {
-	return &file_fireonce_v1_connection_service_proto_enumTypes[2]
+	return &file_fireonce_v1_connection_service_proto_enumTypes[1]
 }
 
 func (x ReceiverDedupes) Number() protoreflect.EnumNumber {
@@ -207,7 +142,7 @@ func (x ReceiverDedupes) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ReceiverDedupes.Descriptor instead.
 func (ReceiverDedupes) EnumDescriptor() ([]byte, []int) {
-	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{2}
+	return file_fireonce_v1_connection_service_proto_rawDescGZIP(), []int{1}
 }
 
 // How the video gets to TikTok.
@@ -247,11 +182,11 @@ func (x TikTokSettings_Source) String() string {
 }
 
 func (TikTokSettings_Source) Descriptor() protoreflect.EnumDescriptor {
-	return file_fireonce_v1_connection_service_proto_enumTypes[3].Descriptor()
+	return file_fireonce_v1_connection_service_proto_enumTypes[2].Descriptor()
 }
 
 func (TikTokSettings_Source) Type() protoreflect.EnumType {
-	return &file_fireonce_v1_connection_service_proto_enumTypes[3]
+	return &file_fireonce_v1_connection_service_proto_enumTypes[2]
 }
 
 func (x TikTokSettings_Source) Number() protoreflect.EnumNumber {
@@ -304,11 +239,11 @@ func (x SmtpSettings_Security) String() string {
 }
 
 func (SmtpSettings_Security) Descriptor() protoreflect.EnumDescriptor {
-	return file_fireonce_v1_connection_service_proto_enumTypes[4].Descriptor()
+	return file_fireonce_v1_connection_service_proto_enumTypes[3].Descriptor()
 }
 
 func (SmtpSettings_Security) Type() protoreflect.EnumType {
-	return &file_fireonce_v1_connection_service_proto_enumTypes[4]
+	return &file_fireonce_v1_connection_service_proto_enumTypes[3]
 }
 
 func (x SmtpSettings_Security) Number() protoreflect.EnumNumber {
@@ -354,7 +289,9 @@ type Connection struct {
 	State  ConnectionState   `protobuf:"varint,17,opt,name=state,proto3,enum=fireonce.v1.ConnectionState" json:"state,omitempty"`
 	// Why, and what to do about it, in a user's words.
 	StateReason string `protobuf:"bytes,18,opt,name=state_reason,json=stateReason,proto3" json:"state_reason,omitempty"`
-	// Why it is in this state, for programs.
+	// Why it is in this state, for programs: never parse state_reason. Where jobs of the
+	// connection are held alone by the hosts that they address, the cause of the oldest
+	// hold; each job says its own in BlockedReason.connection_cause.
 	StateCause ConnectionStateCause `protobuf:"varint,19,opt,name=state_cause,json=stateCause,proto3,enum=fireonce.v1.ConnectionStateCause" json:"state_cause,omitempty"`
 	// When a person paused it. Unset: not paused.
 	PauseTime *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=pause_time,json=pauseTime,proto3" json:"pause_time,omitempty"`
@@ -4374,14 +4311,7 @@ const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"\x17CONNECTION_STATE_PAUSED\x10\x02\x12\x1e\n" +
 	"\x1aCONNECTION_STATE_AUTH_HOLD\x10\x03\x12!\n" +
 	"\x1dCONNECTION_STATE_RATE_LIMITED\x10\x04\x12\x1c\n" +
-	"\x18CONNECTION_STATE_DELETED\x10\x05*\x8c\x02\n" +
-	"\x14ConnectionStateCause\x12&\n" +
-	"\"CONNECTION_STATE_CAUSE_UNSPECIFIED\x10\x00\x12!\n" +
-	"\x1dCONNECTION_STATE_CAUSE_PAUSED\x10\x01\x12-\n" +
-	")CONNECTION_STATE_CAUSE_CREDENTIAL_MISSING\x10\x02\x12-\n" +
-	")CONNECTION_STATE_CAUSE_CREDENTIAL_REFUSED\x10\x03\x12'\n" +
-	"#CONNECTION_STATE_CAUSE_RATE_LIMITED\x10\x04\x12\"\n" +
-	"\x1eCONNECTION_STATE_CAUSE_DELETED\x10\x05*f\n" +
+	"\x18CONNECTION_STATE_DELETED\x10\x05*f\n" +
 	"\x0fReceiverDedupes\x12 \n" +
 	"\x1cRECEIVER_DEDUPES_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14RECEIVER_DEDUPES_YES\x10\x01\x12\x17\n" +
@@ -4414,64 +4344,64 @@ func file_fireonce_v1_connection_service_proto_rawDescGZIP() []byte {
 	return file_fireonce_v1_connection_service_proto_rawDescData
 }
 
-var file_fireonce_v1_connection_service_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_fireonce_v1_connection_service_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
 var file_fireonce_v1_connection_service_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
 var file_fireonce_v1_connection_service_proto_goTypes = []any{
 	(ConnectionState)(0),             // 0: fireonce.v1.ConnectionState
-	(ConnectionStateCause)(0),        // 1: fireonce.v1.ConnectionStateCause
-	(ReceiverDedupes)(0),             // 2: fireonce.v1.ReceiverDedupes
-	(TikTokSettings_Source)(0),       // 3: fireonce.v1.TikTokSettings.Source
-	(SmtpSettings_Security)(0),       // 4: fireonce.v1.SmtpSettings.Security
-	(*Connection)(nil),               // 5: fireonce.v1.Connection
-	(*WebhookSettings)(nil),          // 6: fireonce.v1.WebhookSettings
-	(*KeepAnswer)(nil),               // 7: fireonce.v1.KeepAnswer
-	(*HttpSettings)(nil),             // 8: fireonce.v1.HttpSettings
-	(*FeedSettings)(nil),             // 9: fireonce.v1.FeedSettings
-	(*MastodonSettings)(nil),         // 10: fireonce.v1.MastodonSettings
-	(*BlueskySettings)(nil),          // 11: fireonce.v1.BlueskySettings
-	(*XSettings)(nil),                // 12: fireonce.v1.XSettings
-	(*TikTokSettings)(nil),           // 13: fireonce.v1.TikTokSettings
-	(*SlackSettings)(nil),            // 14: fireonce.v1.SlackSettings
-	(*SmtpSettings)(nil),             // 15: fireonce.v1.SmtpSettings
-	(*CustomSettings)(nil),           // 16: fireonce.v1.CustomSettings
-	(*ConnectionLimits)(nil),         // 17: fireonce.v1.ConnectionLimits
-	(*Credential)(nil),               // 18: fireonce.v1.Credential
-	(*BearerToken)(nil),              // 19: fireonce.v1.BearerToken
-	(*BasicAuth)(nil),                // 20: fireonce.v1.BasicAuth
-	(*OAuth2Token)(nil),              // 21: fireonce.v1.OAuth2Token
-	(*WebhookSecrets)(nil),           // 22: fireonce.v1.WebhookSecrets
-	(*ApiKeyHeader)(nil),             // 23: fireonce.v1.ApiKeyHeader
-	(*SecretHeader)(nil),             // 24: fireonce.v1.SecretHeader
-	(*CreateConnectionRequest)(nil),  // 25: fireonce.v1.CreateConnectionRequest
-	(*CreateConnectionResponse)(nil), // 26: fireonce.v1.CreateConnectionResponse
-	(*GetConnectionRequest)(nil),     // 27: fireonce.v1.GetConnectionRequest
-	(*GetConnectionResponse)(nil),    // 28: fireonce.v1.GetConnectionResponse
-	(*ConnectionFilter)(nil),         // 29: fireonce.v1.ConnectionFilter
-	(*ListConnectionsRequest)(nil),   // 30: fireonce.v1.ListConnectionsRequest
-	(*ListConnectionsResponse)(nil),  // 31: fireonce.v1.ListConnectionsResponse
-	(*UpdateConnectionRequest)(nil),  // 32: fireonce.v1.UpdateConnectionRequest
-	(*UpdateConnectionResponse)(nil), // 33: fireonce.v1.UpdateConnectionResponse
-	(*RotateCredentialRequest)(nil),  // 34: fireonce.v1.RotateCredentialRequest
-	(*RotateCredentialResponse)(nil), // 35: fireonce.v1.RotateCredentialResponse
-	(*TestConnectionRequest)(nil),    // 36: fireonce.v1.TestConnectionRequest
-	(*TestConnectionResponse)(nil),   // 37: fireonce.v1.TestConnectionResponse
-	(*PauseConnectionRequest)(nil),   // 38: fireonce.v1.PauseConnectionRequest
-	(*PauseConnectionResponse)(nil),  // 39: fireonce.v1.PauseConnectionResponse
-	(*ResumeConnectionRequest)(nil),  // 40: fireonce.v1.ResumeConnectionRequest
-	(*ResumeConnectionResponse)(nil), // 41: fireonce.v1.ResumeConnectionResponse
-	(*DeleteConnectionRequest)(nil),  // 42: fireonce.v1.DeleteConnectionRequest
-	(*DeleteConnectionResponse)(nil), // 43: fireonce.v1.DeleteConnectionResponse
-	(*StartOAuthRequest)(nil),        // 44: fireonce.v1.StartOAuthRequest
-	(*StartOAuthResponse)(nil),       // 45: fireonce.v1.StartOAuthResponse
-	(*CompleteOAuthRequest)(nil),     // 46: fireonce.v1.CompleteOAuthRequest
-	(*CompleteOAuthResponse)(nil),    // 47: fireonce.v1.CompleteOAuthResponse
-	(*ListConnectorsRequest)(nil),    // 48: fireonce.v1.ListConnectorsRequest
-	(*ListConnectorsResponse)(nil),   // 49: fireonce.v1.ListConnectorsResponse
-	(*Connector)(nil),                // 50: fireonce.v1.Connector
-	nil,                              // 51: fireonce.v1.Connection.LabelsEntry
-	nil,                              // 52: fireonce.v1.CustomSettings.ValuesEntry
-	nil,                              // 53: fireonce.v1.ConnectionFilter.LabelsEntry
-	nil,                              // 54: fireonce.v1.UpdateConnectionRequest.LabelsEntry
+	(ReceiverDedupes)(0),             // 1: fireonce.v1.ReceiverDedupes
+	(TikTokSettings_Source)(0),       // 2: fireonce.v1.TikTokSettings.Source
+	(SmtpSettings_Security)(0),       // 3: fireonce.v1.SmtpSettings.Security
+	(*Connection)(nil),               // 4: fireonce.v1.Connection
+	(*WebhookSettings)(nil),          // 5: fireonce.v1.WebhookSettings
+	(*KeepAnswer)(nil),               // 6: fireonce.v1.KeepAnswer
+	(*HttpSettings)(nil),             // 7: fireonce.v1.HttpSettings
+	(*FeedSettings)(nil),             // 8: fireonce.v1.FeedSettings
+	(*MastodonSettings)(nil),         // 9: fireonce.v1.MastodonSettings
+	(*BlueskySettings)(nil),          // 10: fireonce.v1.BlueskySettings
+	(*XSettings)(nil),                // 11: fireonce.v1.XSettings
+	(*TikTokSettings)(nil),           // 12: fireonce.v1.TikTokSettings
+	(*SlackSettings)(nil),            // 13: fireonce.v1.SlackSettings
+	(*SmtpSettings)(nil),             // 14: fireonce.v1.SmtpSettings
+	(*CustomSettings)(nil),           // 15: fireonce.v1.CustomSettings
+	(*ConnectionLimits)(nil),         // 16: fireonce.v1.ConnectionLimits
+	(*Credential)(nil),               // 17: fireonce.v1.Credential
+	(*BearerToken)(nil),              // 18: fireonce.v1.BearerToken
+	(*BasicAuth)(nil),                // 19: fireonce.v1.BasicAuth
+	(*OAuth2Token)(nil),              // 20: fireonce.v1.OAuth2Token
+	(*WebhookSecrets)(nil),           // 21: fireonce.v1.WebhookSecrets
+	(*ApiKeyHeader)(nil),             // 22: fireonce.v1.ApiKeyHeader
+	(*SecretHeader)(nil),             // 23: fireonce.v1.SecretHeader
+	(*CreateConnectionRequest)(nil),  // 24: fireonce.v1.CreateConnectionRequest
+	(*CreateConnectionResponse)(nil), // 25: fireonce.v1.CreateConnectionResponse
+	(*GetConnectionRequest)(nil),     // 26: fireonce.v1.GetConnectionRequest
+	(*GetConnectionResponse)(nil),    // 27: fireonce.v1.GetConnectionResponse
+	(*ConnectionFilter)(nil),         // 28: fireonce.v1.ConnectionFilter
+	(*ListConnectionsRequest)(nil),   // 29: fireonce.v1.ListConnectionsRequest
+	(*ListConnectionsResponse)(nil),  // 30: fireonce.v1.ListConnectionsResponse
+	(*UpdateConnectionRequest)(nil),  // 31: fireonce.v1.UpdateConnectionRequest
+	(*UpdateConnectionResponse)(nil), // 32: fireonce.v1.UpdateConnectionResponse
+	(*RotateCredentialRequest)(nil),  // 33: fireonce.v1.RotateCredentialRequest
+	(*RotateCredentialResponse)(nil), // 34: fireonce.v1.RotateCredentialResponse
+	(*TestConnectionRequest)(nil),    // 35: fireonce.v1.TestConnectionRequest
+	(*TestConnectionResponse)(nil),   // 36: fireonce.v1.TestConnectionResponse
+	(*PauseConnectionRequest)(nil),   // 37: fireonce.v1.PauseConnectionRequest
+	(*PauseConnectionResponse)(nil),  // 38: fireonce.v1.PauseConnectionResponse
+	(*ResumeConnectionRequest)(nil),  // 39: fireonce.v1.ResumeConnectionRequest
+	(*ResumeConnectionResponse)(nil), // 40: fireonce.v1.ResumeConnectionResponse
+	(*DeleteConnectionRequest)(nil),  // 41: fireonce.v1.DeleteConnectionRequest
+	(*DeleteConnectionResponse)(nil), // 42: fireonce.v1.DeleteConnectionResponse
+	(*StartOAuthRequest)(nil),        // 43: fireonce.v1.StartOAuthRequest
+	(*StartOAuthResponse)(nil),       // 44: fireonce.v1.StartOAuthResponse
+	(*CompleteOAuthRequest)(nil),     // 45: fireonce.v1.CompleteOAuthRequest
+	(*CompleteOAuthResponse)(nil),    // 46: fireonce.v1.CompleteOAuthResponse
+	(*ListConnectorsRequest)(nil),    // 47: fireonce.v1.ListConnectorsRequest
+	(*ListConnectorsResponse)(nil),   // 48: fireonce.v1.ListConnectorsResponse
+	(*Connector)(nil),                // 49: fireonce.v1.Connector
+	nil,                              // 50: fireonce.v1.Connection.LabelsEntry
+	nil,                              // 51: fireonce.v1.CustomSettings.ValuesEntry
+	nil,                              // 52: fireonce.v1.ConnectionFilter.LabelsEntry
+	nil,                              // 53: fireonce.v1.UpdateConnectionRequest.LabelsEntry
+	(ConnectionStateCause)(0),        // 54: fireonce.v1.ConnectionStateCause
 	(*timestamppb.Timestamp)(nil),    // 55: google.protobuf.Timestamp
 	(EffectClass)(0),                 // 56: fireonce.v1.EffectClass
 	(*durationpb.Duration)(nil),      // 57: google.protobuf.Duration
@@ -4480,20 +4410,20 @@ var file_fireonce_v1_connection_service_proto_goTypes = []any{
 	(FailureKind)(0),                 // 60: fireonce.v1.FailureKind
 }
 var file_fireonce_v1_connection_service_proto_depIdxs = []int32{
-	6,  // 0: fireonce.v1.Connection.webhook:type_name -> fireonce.v1.WebhookSettings
-	8,  // 1: fireonce.v1.Connection.http:type_name -> fireonce.v1.HttpSettings
-	9,  // 2: fireonce.v1.Connection.feed:type_name -> fireonce.v1.FeedSettings
-	16, // 3: fireonce.v1.Connection.custom:type_name -> fireonce.v1.CustomSettings
-	10, // 4: fireonce.v1.Connection.mastodon:type_name -> fireonce.v1.MastodonSettings
-	11, // 5: fireonce.v1.Connection.bluesky:type_name -> fireonce.v1.BlueskySettings
-	12, // 6: fireonce.v1.Connection.x:type_name -> fireonce.v1.XSettings
-	13, // 7: fireonce.v1.Connection.tiktok:type_name -> fireonce.v1.TikTokSettings
-	14, // 8: fireonce.v1.Connection.slack:type_name -> fireonce.v1.SlackSettings
-	15, // 9: fireonce.v1.Connection.smtp:type_name -> fireonce.v1.SmtpSettings
-	17, // 10: fireonce.v1.Connection.limits:type_name -> fireonce.v1.ConnectionLimits
-	51, // 11: fireonce.v1.Connection.labels:type_name -> fireonce.v1.Connection.LabelsEntry
+	5,  // 0: fireonce.v1.Connection.webhook:type_name -> fireonce.v1.WebhookSettings
+	7,  // 1: fireonce.v1.Connection.http:type_name -> fireonce.v1.HttpSettings
+	8,  // 2: fireonce.v1.Connection.feed:type_name -> fireonce.v1.FeedSettings
+	15, // 3: fireonce.v1.Connection.custom:type_name -> fireonce.v1.CustomSettings
+	9,  // 4: fireonce.v1.Connection.mastodon:type_name -> fireonce.v1.MastodonSettings
+	10, // 5: fireonce.v1.Connection.bluesky:type_name -> fireonce.v1.BlueskySettings
+	11, // 6: fireonce.v1.Connection.x:type_name -> fireonce.v1.XSettings
+	12, // 7: fireonce.v1.Connection.tiktok:type_name -> fireonce.v1.TikTokSettings
+	13, // 8: fireonce.v1.Connection.slack:type_name -> fireonce.v1.SlackSettings
+	14, // 9: fireonce.v1.Connection.smtp:type_name -> fireonce.v1.SmtpSettings
+	16, // 10: fireonce.v1.Connection.limits:type_name -> fireonce.v1.ConnectionLimits
+	50, // 11: fireonce.v1.Connection.labels:type_name -> fireonce.v1.Connection.LabelsEntry
 	0,  // 12: fireonce.v1.Connection.state:type_name -> fireonce.v1.ConnectionState
-	1,  // 13: fireonce.v1.Connection.state_cause:type_name -> fireonce.v1.ConnectionStateCause
+	54, // 13: fireonce.v1.Connection.state_cause:type_name -> fireonce.v1.ConnectionStateCause
 	55, // 14: fireonce.v1.Connection.pause_time:type_name -> google.protobuf.Timestamp
 	55, // 15: fireonce.v1.Connection.auth_hold_time:type_name -> google.protobuf.Timestamp
 	55, // 16: fireonce.v1.Connection.rate_limit_end_time:type_name -> google.protobuf.Timestamp
@@ -4502,83 +4432,83 @@ var file_fireonce_v1_connection_service_proto_depIdxs = []int32{
 	55, // 19: fireonce.v1.Connection.create_time:type_name -> google.protobuf.Timestamp
 	55, // 20: fireonce.v1.Connection.update_time:type_name -> google.protobuf.Timestamp
 	55, // 21: fireonce.v1.Connection.delete_time:type_name -> google.protobuf.Timestamp
-	2,  // 22: fireonce.v1.WebhookSettings.receiver_dedupes:type_name -> fireonce.v1.ReceiverDedupes
+	1,  // 22: fireonce.v1.WebhookSettings.receiver_dedupes:type_name -> fireonce.v1.ReceiverDedupes
 	57, // 23: fireonce.v1.WebhookSettings.key_window:type_name -> google.protobuf.Duration
-	7,  // 24: fireonce.v1.WebhookSettings.keep_answer:type_name -> fireonce.v1.KeepAnswer
-	2,  // 25: fireonce.v1.HttpSettings.receiver_dedupes:type_name -> fireonce.v1.ReceiverDedupes
+	6,  // 24: fireonce.v1.WebhookSettings.keep_answer:type_name -> fireonce.v1.KeepAnswer
+	1,  // 25: fireonce.v1.HttpSettings.receiver_dedupes:type_name -> fireonce.v1.ReceiverDedupes
 	57, // 26: fireonce.v1.HttpSettings.key_window:type_name -> google.protobuf.Duration
 	58, // 27: fireonce.v1.HttpSettings.methods:type_name -> fireonce.v1.HttpMethod
-	7,  // 28: fireonce.v1.HttpSettings.keep_answer:type_name -> fireonce.v1.KeepAnswer
+	6,  // 28: fireonce.v1.HttpSettings.keep_answer:type_name -> fireonce.v1.KeepAnswer
 	57, // 29: fireonce.v1.FeedSettings.read_lag:type_name -> google.protobuf.Duration
-	2,  // 30: fireonce.v1.MastodonSettings.server_dedupes:type_name -> fireonce.v1.ReceiverDedupes
-	3,  // 31: fireonce.v1.TikTokSettings.source:type_name -> fireonce.v1.TikTokSettings.Source
-	4,  // 32: fireonce.v1.SmtpSettings.security:type_name -> fireonce.v1.SmtpSettings.Security
-	52, // 33: fireonce.v1.CustomSettings.values:type_name -> fireonce.v1.CustomSettings.ValuesEntry
-	19, // 34: fireonce.v1.Credential.bearer_token:type_name -> fireonce.v1.BearerToken
-	20, // 35: fireonce.v1.Credential.basic:type_name -> fireonce.v1.BasicAuth
-	21, // 36: fireonce.v1.Credential.oauth2:type_name -> fireonce.v1.OAuth2Token
-	22, // 37: fireonce.v1.Credential.webhook_secrets:type_name -> fireonce.v1.WebhookSecrets
-	23, // 38: fireonce.v1.Credential.api_key_header:type_name -> fireonce.v1.ApiKeyHeader
-	24, // 39: fireonce.v1.Credential.headers:type_name -> fireonce.v1.SecretHeader
+	1,  // 30: fireonce.v1.MastodonSettings.server_dedupes:type_name -> fireonce.v1.ReceiverDedupes
+	2,  // 31: fireonce.v1.TikTokSettings.source:type_name -> fireonce.v1.TikTokSettings.Source
+	3,  // 32: fireonce.v1.SmtpSettings.security:type_name -> fireonce.v1.SmtpSettings.Security
+	51, // 33: fireonce.v1.CustomSettings.values:type_name -> fireonce.v1.CustomSettings.ValuesEntry
+	18, // 34: fireonce.v1.Credential.bearer_token:type_name -> fireonce.v1.BearerToken
+	19, // 35: fireonce.v1.Credential.basic:type_name -> fireonce.v1.BasicAuth
+	20, // 36: fireonce.v1.Credential.oauth2:type_name -> fireonce.v1.OAuth2Token
+	21, // 37: fireonce.v1.Credential.webhook_secrets:type_name -> fireonce.v1.WebhookSecrets
+	22, // 38: fireonce.v1.Credential.api_key_header:type_name -> fireonce.v1.ApiKeyHeader
+	23, // 39: fireonce.v1.Credential.headers:type_name -> fireonce.v1.SecretHeader
 	55, // 40: fireonce.v1.OAuth2Token.expire_time:type_name -> google.protobuf.Timestamp
 	55, // 41: fireonce.v1.OAuth2Token.issue_time:type_name -> google.protobuf.Timestamp
-	5,  // 42: fireonce.v1.CreateConnectionRequest.connection:type_name -> fireonce.v1.Connection
-	18, // 43: fireonce.v1.CreateConnectionRequest.credential:type_name -> fireonce.v1.Credential
-	5,  // 44: fireonce.v1.CreateConnectionResponse.connection:type_name -> fireonce.v1.Connection
-	5,  // 45: fireonce.v1.GetConnectionResponse.connection:type_name -> fireonce.v1.Connection
+	4,  // 42: fireonce.v1.CreateConnectionRequest.connection:type_name -> fireonce.v1.Connection
+	17, // 43: fireonce.v1.CreateConnectionRequest.credential:type_name -> fireonce.v1.Credential
+	4,  // 44: fireonce.v1.CreateConnectionResponse.connection:type_name -> fireonce.v1.Connection
+	4,  // 45: fireonce.v1.GetConnectionResponse.connection:type_name -> fireonce.v1.Connection
 	0,  // 46: fireonce.v1.ConnectionFilter.states:type_name -> fireonce.v1.ConnectionState
-	53, // 47: fireonce.v1.ConnectionFilter.labels:type_name -> fireonce.v1.ConnectionFilter.LabelsEntry
+	52, // 47: fireonce.v1.ConnectionFilter.labels:type_name -> fireonce.v1.ConnectionFilter.LabelsEntry
 	55, // 48: fireonce.v1.ConnectionFilter.credential_expire_before:type_name -> google.protobuf.Timestamp
-	29, // 49: fireonce.v1.ListConnectionsRequest.filter:type_name -> fireonce.v1.ConnectionFilter
-	5,  // 50: fireonce.v1.ListConnectionsResponse.connections:type_name -> fireonce.v1.Connection
+	28, // 49: fireonce.v1.ListConnectionsRequest.filter:type_name -> fireonce.v1.ConnectionFilter
+	4,  // 50: fireonce.v1.ListConnectionsResponse.connections:type_name -> fireonce.v1.Connection
 	59, // 51: fireonce.v1.UpdateConnectionRequest.update_mask:type_name -> google.protobuf.FieldMask
-	17, // 52: fireonce.v1.UpdateConnectionRequest.limits:type_name -> fireonce.v1.ConnectionLimits
-	54, // 53: fireonce.v1.UpdateConnectionRequest.labels:type_name -> fireonce.v1.UpdateConnectionRequest.LabelsEntry
-	6,  // 54: fireonce.v1.UpdateConnectionRequest.webhook:type_name -> fireonce.v1.WebhookSettings
-	8,  // 55: fireonce.v1.UpdateConnectionRequest.http:type_name -> fireonce.v1.HttpSettings
-	9,  // 56: fireonce.v1.UpdateConnectionRequest.feed:type_name -> fireonce.v1.FeedSettings
-	16, // 57: fireonce.v1.UpdateConnectionRequest.custom:type_name -> fireonce.v1.CustomSettings
-	10, // 58: fireonce.v1.UpdateConnectionRequest.mastodon:type_name -> fireonce.v1.MastodonSettings
-	11, // 59: fireonce.v1.UpdateConnectionRequest.bluesky:type_name -> fireonce.v1.BlueskySettings
-	12, // 60: fireonce.v1.UpdateConnectionRequest.x:type_name -> fireonce.v1.XSettings
-	13, // 61: fireonce.v1.UpdateConnectionRequest.tiktok:type_name -> fireonce.v1.TikTokSettings
-	14, // 62: fireonce.v1.UpdateConnectionRequest.slack:type_name -> fireonce.v1.SlackSettings
-	15, // 63: fireonce.v1.UpdateConnectionRequest.smtp:type_name -> fireonce.v1.SmtpSettings
-	5,  // 64: fireonce.v1.UpdateConnectionResponse.connection:type_name -> fireonce.v1.Connection
-	18, // 65: fireonce.v1.RotateCredentialRequest.credential:type_name -> fireonce.v1.Credential
-	5,  // 66: fireonce.v1.RotateCredentialResponse.connection:type_name -> fireonce.v1.Connection
+	16, // 52: fireonce.v1.UpdateConnectionRequest.limits:type_name -> fireonce.v1.ConnectionLimits
+	53, // 53: fireonce.v1.UpdateConnectionRequest.labels:type_name -> fireonce.v1.UpdateConnectionRequest.LabelsEntry
+	5,  // 54: fireonce.v1.UpdateConnectionRequest.webhook:type_name -> fireonce.v1.WebhookSettings
+	7,  // 55: fireonce.v1.UpdateConnectionRequest.http:type_name -> fireonce.v1.HttpSettings
+	8,  // 56: fireonce.v1.UpdateConnectionRequest.feed:type_name -> fireonce.v1.FeedSettings
+	15, // 57: fireonce.v1.UpdateConnectionRequest.custom:type_name -> fireonce.v1.CustomSettings
+	9,  // 58: fireonce.v1.UpdateConnectionRequest.mastodon:type_name -> fireonce.v1.MastodonSettings
+	10, // 59: fireonce.v1.UpdateConnectionRequest.bluesky:type_name -> fireonce.v1.BlueskySettings
+	11, // 60: fireonce.v1.UpdateConnectionRequest.x:type_name -> fireonce.v1.XSettings
+	12, // 61: fireonce.v1.UpdateConnectionRequest.tiktok:type_name -> fireonce.v1.TikTokSettings
+	13, // 62: fireonce.v1.UpdateConnectionRequest.slack:type_name -> fireonce.v1.SlackSettings
+	14, // 63: fireonce.v1.UpdateConnectionRequest.smtp:type_name -> fireonce.v1.SmtpSettings
+	4,  // 64: fireonce.v1.UpdateConnectionResponse.connection:type_name -> fireonce.v1.Connection
+	17, // 65: fireonce.v1.RotateCredentialRequest.credential:type_name -> fireonce.v1.Credential
+	4,  // 66: fireonce.v1.RotateCredentialResponse.connection:type_name -> fireonce.v1.Connection
 	60, // 67: fireonce.v1.TestConnectionResponse.failure_kind:type_name -> fireonce.v1.FailureKind
-	5,  // 68: fireonce.v1.PauseConnectionResponse.connection:type_name -> fireonce.v1.Connection
-	5,  // 69: fireonce.v1.ResumeConnectionResponse.connection:type_name -> fireonce.v1.Connection
-	25, // 70: fireonce.v1.StartOAuthRequest.create:type_name -> fireonce.v1.CreateConnectionRequest
+	4,  // 68: fireonce.v1.PauseConnectionResponse.connection:type_name -> fireonce.v1.Connection
+	4,  // 69: fireonce.v1.ResumeConnectionResponse.connection:type_name -> fireonce.v1.Connection
+	24, // 70: fireonce.v1.StartOAuthRequest.create:type_name -> fireonce.v1.CreateConnectionRequest
 	55, // 71: fireonce.v1.StartOAuthResponse.expire_time:type_name -> google.protobuf.Timestamp
-	5,  // 72: fireonce.v1.CompleteOAuthResponse.connection:type_name -> fireonce.v1.Connection
-	50, // 73: fireonce.v1.ListConnectorsResponse.connectors:type_name -> fireonce.v1.Connector
+	4,  // 72: fireonce.v1.CompleteOAuthResponse.connection:type_name -> fireonce.v1.Connection
+	49, // 73: fireonce.v1.ListConnectorsResponse.connectors:type_name -> fireonce.v1.Connector
 	56, // 74: fireonce.v1.Connector.effect_classes:type_name -> fireonce.v1.EffectClass
-	25, // 75: fireonce.v1.ConnectionService.CreateConnection:input_type -> fireonce.v1.CreateConnectionRequest
-	27, // 76: fireonce.v1.ConnectionService.GetConnection:input_type -> fireonce.v1.GetConnectionRequest
-	30, // 77: fireonce.v1.ConnectionService.ListConnections:input_type -> fireonce.v1.ListConnectionsRequest
-	32, // 78: fireonce.v1.ConnectionService.UpdateConnection:input_type -> fireonce.v1.UpdateConnectionRequest
-	34, // 79: fireonce.v1.ConnectionService.RotateCredential:input_type -> fireonce.v1.RotateCredentialRequest
-	36, // 80: fireonce.v1.ConnectionService.TestConnection:input_type -> fireonce.v1.TestConnectionRequest
-	38, // 81: fireonce.v1.ConnectionService.PauseConnection:input_type -> fireonce.v1.PauseConnectionRequest
-	40, // 82: fireonce.v1.ConnectionService.ResumeConnection:input_type -> fireonce.v1.ResumeConnectionRequest
-	42, // 83: fireonce.v1.ConnectionService.DeleteConnection:input_type -> fireonce.v1.DeleteConnectionRequest
-	44, // 84: fireonce.v1.ConnectionService.StartOAuth:input_type -> fireonce.v1.StartOAuthRequest
-	46, // 85: fireonce.v1.ConnectionService.CompleteOAuth:input_type -> fireonce.v1.CompleteOAuthRequest
-	48, // 86: fireonce.v1.ConnectionService.ListConnectors:input_type -> fireonce.v1.ListConnectorsRequest
-	26, // 87: fireonce.v1.ConnectionService.CreateConnection:output_type -> fireonce.v1.CreateConnectionResponse
-	28, // 88: fireonce.v1.ConnectionService.GetConnection:output_type -> fireonce.v1.GetConnectionResponse
-	31, // 89: fireonce.v1.ConnectionService.ListConnections:output_type -> fireonce.v1.ListConnectionsResponse
-	33, // 90: fireonce.v1.ConnectionService.UpdateConnection:output_type -> fireonce.v1.UpdateConnectionResponse
-	35, // 91: fireonce.v1.ConnectionService.RotateCredential:output_type -> fireonce.v1.RotateCredentialResponse
-	37, // 92: fireonce.v1.ConnectionService.TestConnection:output_type -> fireonce.v1.TestConnectionResponse
-	39, // 93: fireonce.v1.ConnectionService.PauseConnection:output_type -> fireonce.v1.PauseConnectionResponse
-	41, // 94: fireonce.v1.ConnectionService.ResumeConnection:output_type -> fireonce.v1.ResumeConnectionResponse
-	43, // 95: fireonce.v1.ConnectionService.DeleteConnection:output_type -> fireonce.v1.DeleteConnectionResponse
-	45, // 96: fireonce.v1.ConnectionService.StartOAuth:output_type -> fireonce.v1.StartOAuthResponse
-	47, // 97: fireonce.v1.ConnectionService.CompleteOAuth:output_type -> fireonce.v1.CompleteOAuthResponse
-	49, // 98: fireonce.v1.ConnectionService.ListConnectors:output_type -> fireonce.v1.ListConnectorsResponse
+	24, // 75: fireonce.v1.ConnectionService.CreateConnection:input_type -> fireonce.v1.CreateConnectionRequest
+	26, // 76: fireonce.v1.ConnectionService.GetConnection:input_type -> fireonce.v1.GetConnectionRequest
+	29, // 77: fireonce.v1.ConnectionService.ListConnections:input_type -> fireonce.v1.ListConnectionsRequest
+	31, // 78: fireonce.v1.ConnectionService.UpdateConnection:input_type -> fireonce.v1.UpdateConnectionRequest
+	33, // 79: fireonce.v1.ConnectionService.RotateCredential:input_type -> fireonce.v1.RotateCredentialRequest
+	35, // 80: fireonce.v1.ConnectionService.TestConnection:input_type -> fireonce.v1.TestConnectionRequest
+	37, // 81: fireonce.v1.ConnectionService.PauseConnection:input_type -> fireonce.v1.PauseConnectionRequest
+	39, // 82: fireonce.v1.ConnectionService.ResumeConnection:input_type -> fireonce.v1.ResumeConnectionRequest
+	41, // 83: fireonce.v1.ConnectionService.DeleteConnection:input_type -> fireonce.v1.DeleteConnectionRequest
+	43, // 84: fireonce.v1.ConnectionService.StartOAuth:input_type -> fireonce.v1.StartOAuthRequest
+	45, // 85: fireonce.v1.ConnectionService.CompleteOAuth:input_type -> fireonce.v1.CompleteOAuthRequest
+	47, // 86: fireonce.v1.ConnectionService.ListConnectors:input_type -> fireonce.v1.ListConnectorsRequest
+	25, // 87: fireonce.v1.ConnectionService.CreateConnection:output_type -> fireonce.v1.CreateConnectionResponse
+	27, // 88: fireonce.v1.ConnectionService.GetConnection:output_type -> fireonce.v1.GetConnectionResponse
+	30, // 89: fireonce.v1.ConnectionService.ListConnections:output_type -> fireonce.v1.ListConnectionsResponse
+	32, // 90: fireonce.v1.ConnectionService.UpdateConnection:output_type -> fireonce.v1.UpdateConnectionResponse
+	34, // 91: fireonce.v1.ConnectionService.RotateCredential:output_type -> fireonce.v1.RotateCredentialResponse
+	36, // 92: fireonce.v1.ConnectionService.TestConnection:output_type -> fireonce.v1.TestConnectionResponse
+	38, // 93: fireonce.v1.ConnectionService.PauseConnection:output_type -> fireonce.v1.PauseConnectionResponse
+	40, // 94: fireonce.v1.ConnectionService.ResumeConnection:output_type -> fireonce.v1.ResumeConnectionResponse
+	42, // 95: fireonce.v1.ConnectionService.DeleteConnection:output_type -> fireonce.v1.DeleteConnectionResponse
+	44, // 96: fireonce.v1.ConnectionService.StartOAuth:output_type -> fireonce.v1.StartOAuthResponse
+	46, // 97: fireonce.v1.ConnectionService.CompleteOAuth:output_type -> fireonce.v1.CompleteOAuthResponse
+	48, // 98: fireonce.v1.ConnectionService.ListConnectors:output_type -> fireonce.v1.ListConnectorsResponse
 	87, // [87:99] is the sub-list for method output_type
 	75, // [75:87] is the sub-list for method input_type
 	75, // [75:75] is the sub-list for extension type_name
@@ -4660,7 +4590,7 @@ func file_fireonce_v1_connection_service_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fireonce_v1_connection_service_proto_rawDesc), len(file_fireonce_v1_connection_service_proto_rawDesc)),
-			NumEnums:      5,
+			NumEnums:      4,
 			NumMessages:   50,
 			NumExtensions: 0,
 			NumServices:   1,

@@ -332,6 +332,109 @@ func (AmbiguityPolicy) EnumDescriptor() ([]byte, []int) {
 	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{3}
 }
 
+// Why a connection is in its state, and what to do about it. New values may be added:
+// take one that you do not know, in the state AUTH_HOLD, for CREDENTIAL_REFUSED. All but
+// PAUSED, RATE_LIMITED and DELETED are causes of AUTH_HOLD.
+type ConnectionStateCause int32
+
+const (
+	// ACTIVE: nothing is in the way.
+	ConnectionStateCause_CONNECTION_STATE_CAUSE_UNSPECIFIED ConnectionStateCause = 0
+	// The connection has no credential yet, and its connector needs one. Connect the
+	// account: RotateCredential or a login.
+	ConnectionStateCause_CONNECTION_STATE_CAUSE_CREDENTIAL_MISSING ConnectionStateCause = 1
+	// The platform refused the credential and did not say why; it may be revoked or
+	// mistyped. Give a new one: RotateCredential or a login.
+	ConnectionStateCause_CONNECTION_STATE_CAUSE_CREDENTIAL_REFUSED ConnectionStateCause = 2
+	// The credential was refused after its end (credential_expire_time), or the platform
+	// said that it has expired, and Fireonce could not renew it. Give a new one; a login by
+	// OAuth with a refresh token is renewed by itself.
+	ConnectionStateCause_CONNECTION_STATE_CAUSE_CREDENTIAL_EXPIRED ConnectionStateCause = 3
+	// The login was revoked, or the platform does not renew it any more. The person logs
+	// in again: StartOAuth with this connection.
+	ConnectionStateCause_CONNECTION_STATE_CAUSE_LOGIN_ENDED ConnectionStateCause = 4
+	// An answer of the platform was lost while the login was renewed, and the platform does
+	// not accept the old one any more. Nobody revoked anything; the person logs in again:
+	// StartOAuth with this connection.
+	ConnectionStateCause_CONNECTION_STATE_CAUSE_RENEWAL_LOST ConnectionStateCause = 5
+	// The credential is good, but the platform does not allow it what the connection does:
+	// a scope or a right is missing. Log in again with all the rights that are asked for,
+	// or widen the rights of the app at the platform and replace the credential.
+	ConnectionStateCause_CONNECTION_STATE_CAUSE_PERMISSION_MISSING ConnectionStateCause = 6
+	// The platform has suspended, locked or closed the account. Its owner puts that right
+	// at the platform; then replace the credential, the same one will do.
+	ConnectionStateCause_CONNECTION_STATE_CAUSE_ACCOUNT_BARRED ConnectionStateCause = 7
+	// The credential belongs to another account than the connection (account_identity);
+	// nothing was sent with it. Give one of the right account, or make a new connection for
+	// the other one.
+	ConnectionStateCause_CONNECTION_STATE_CAUSE_ACCOUNT_MISMATCH ConnectionStateCause = 8
+	// A person paused it. ResumeConnection.
+	ConnectionStateCause_CONNECTION_STATE_CAUSE_PAUSED ConnectionStateCause = 9
+	// The platform asked to wait, or cannot be asked. Ends by itself (rate_limit_end_time).
+	ConnectionStateCause_CONNECTION_STATE_CAUSE_RATE_LIMITED ConnectionStateCause = 10
+	// It was deleted, for good.
+	ConnectionStateCause_CONNECTION_STATE_CAUSE_DELETED ConnectionStateCause = 11
+)
+
+// Enum value maps for ConnectionStateCause.
+var (
+	ConnectionStateCause_name = map[int32]string{
+		0:  "CONNECTION_STATE_CAUSE_UNSPECIFIED",
+		1:  "CONNECTION_STATE_CAUSE_CREDENTIAL_MISSING",
+		2:  "CONNECTION_STATE_CAUSE_CREDENTIAL_REFUSED",
+		3:  "CONNECTION_STATE_CAUSE_CREDENTIAL_EXPIRED",
+		4:  "CONNECTION_STATE_CAUSE_LOGIN_ENDED",
+		5:  "CONNECTION_STATE_CAUSE_RENEWAL_LOST",
+		6:  "CONNECTION_STATE_CAUSE_PERMISSION_MISSING",
+		7:  "CONNECTION_STATE_CAUSE_ACCOUNT_BARRED",
+		8:  "CONNECTION_STATE_CAUSE_ACCOUNT_MISMATCH",
+		9:  "CONNECTION_STATE_CAUSE_PAUSED",
+		10: "CONNECTION_STATE_CAUSE_RATE_LIMITED",
+		11: "CONNECTION_STATE_CAUSE_DELETED",
+	}
+	ConnectionStateCause_value = map[string]int32{
+		"CONNECTION_STATE_CAUSE_UNSPECIFIED":        0,
+		"CONNECTION_STATE_CAUSE_CREDENTIAL_MISSING": 1,
+		"CONNECTION_STATE_CAUSE_CREDENTIAL_REFUSED": 2,
+		"CONNECTION_STATE_CAUSE_CREDENTIAL_EXPIRED": 3,
+		"CONNECTION_STATE_CAUSE_LOGIN_ENDED":        4,
+		"CONNECTION_STATE_CAUSE_RENEWAL_LOST":       5,
+		"CONNECTION_STATE_CAUSE_PERMISSION_MISSING": 6,
+		"CONNECTION_STATE_CAUSE_ACCOUNT_BARRED":     7,
+		"CONNECTION_STATE_CAUSE_ACCOUNT_MISMATCH":   8,
+		"CONNECTION_STATE_CAUSE_PAUSED":             9,
+		"CONNECTION_STATE_CAUSE_RATE_LIMITED":       10,
+		"CONNECTION_STATE_CAUSE_DELETED":            11,
+	}
+)
+
+func (x ConnectionStateCause) Enum() *ConnectionStateCause {
+	p := new(ConnectionStateCause)
+	*p = x
+	return p
+}
+
+func (x ConnectionStateCause) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ConnectionStateCause) Descriptor() protoreflect.EnumDescriptor {
+	return file_fireonce_v1_job_proto_enumTypes[4].Descriptor()
+}
+
+func (ConnectionStateCause) Type() protoreflect.EnumType {
+	return &file_fireonce_v1_job_proto_enumTypes[4]
+}
+
+func (x ConnectionStateCause) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ConnectionStateCause.Descriptor instead.
+func (ConnectionStateCause) EnumDescriptor() ([]byte, []int) {
+	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{4}
+}
+
 // How an attempt ended. Unspecified: it has not ended.
 type AttemptOutcome int32
 
@@ -389,11 +492,11 @@ func (x AttemptOutcome) String() string {
 }
 
 func (AttemptOutcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_fireonce_v1_job_proto_enumTypes[4].Descriptor()
+	return file_fireonce_v1_job_proto_enumTypes[5].Descriptor()
 }
 
 func (AttemptOutcome) Type() protoreflect.EnumType {
-	return &file_fireonce_v1_job_proto_enumTypes[4]
+	return &file_fireonce_v1_job_proto_enumTypes[5]
 }
 
 func (x AttemptOutcome) Number() protoreflect.EnumNumber {
@@ -402,7 +505,7 @@ func (x AttemptOutcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AttemptOutcome.Descriptor instead.
 func (AttemptOutcome) EnumDescriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{4}
+	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{5}
 }
 
 // Why a body is not kept. New values may be added.
@@ -441,11 +544,11 @@ func (x BodyOmission) String() string {
 }
 
 func (BodyOmission) Descriptor() protoreflect.EnumDescriptor {
-	return file_fireonce_v1_job_proto_enumTypes[5].Descriptor()
+	return file_fireonce_v1_job_proto_enumTypes[6].Descriptor()
 }
 
 func (BodyOmission) Type() protoreflect.EnumType {
-	return &file_fireonce_v1_job_proto_enumTypes[5]
+	return &file_fireonce_v1_job_proto_enumTypes[6]
 }
 
 func (x BodyOmission) Number() protoreflect.EnumNumber {
@@ -454,7 +557,7 @@ func (x BodyOmission) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use BodyOmission.Descriptor instead.
 func (BodyOmission) EnumDescriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{5}
+	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{6}
 }
 
 // What the job waits for. New values may be added.
@@ -471,42 +574,53 @@ const (
 	BlockedReason_KIND_PREDECESSOR BlockedReason_Kind = 3
 	// A person paused the connection; ResumeConnection lifts it.
 	BlockedReason_KIND_CONNECTION_PAUSED BlockedReason_Kind = 4
-	// The connection has no credential, or one that the platform refuses or that is of
-	// another account. RotateCredential or a login lifts it.
+	// The connection has no credential, or one that cannot be used; connection_cause says
+	// why, and what to do. RotateCredential or a login lifts it.
 	BlockedReason_KIND_CREDENTIAL BlockedReason_Kind = 5
+	// No server that took up the job has the key that seals the connection's credential.
+	// The operator adds it to the key file; the job then goes on by itself.
+	BlockedReason_KIND_SEALING_KEY_MISSING BlockedReason_Kind = 6
+	// The connection's seal does not fit it: it was changed in the database. Nothing is
+	// sent. The operator restores the row, or makes a new connection; the job then goes on
+	// by itself.
+	BlockedReason_KIND_SEAL_BROKEN BlockedReason_Kind = 7
 	// The platform asked to wait, or cannot be asked, for every job of the connection.
 	// Lifts by itself (end_time).
-	BlockedReason_KIND_RATE_LIMITED BlockedReason_Kind = 6
+	BlockedReason_KIND_RATE_LIMITED BlockedReason_Kind = 8
 	// Another job with the same content is under way to the same account, and the two
 	// could not be told apart. Lifts by itself.
-	BlockedReason_KIND_SAME_CONTENT BlockedReason_Kind = 7
+	BlockedReason_KIND_SAME_CONTENT BlockedReason_Kind = 9
 	// This job's own next step was put off; message says why. Goes on by itself (end_time).
-	BlockedReason_KIND_PUT_OFF BlockedReason_Kind = 8
+	BlockedReason_KIND_PUT_OFF BlockedReason_Kind = 10
 )
 
 // Enum value maps for BlockedReason_Kind.
 var (
 	BlockedReason_Kind_name = map[int32]string{
-		0: "KIND_UNSPECIFIED",
-		1: "KIND_QUARANTINED",
-		2: "KIND_CLOCK_DOUBTED",
-		3: "KIND_PREDECESSOR",
-		4: "KIND_CONNECTION_PAUSED",
-		5: "KIND_CREDENTIAL",
-		6: "KIND_RATE_LIMITED",
-		7: "KIND_SAME_CONTENT",
-		8: "KIND_PUT_OFF",
+		0:  "KIND_UNSPECIFIED",
+		1:  "KIND_QUARANTINED",
+		2:  "KIND_CLOCK_DOUBTED",
+		3:  "KIND_PREDECESSOR",
+		4:  "KIND_CONNECTION_PAUSED",
+		5:  "KIND_CREDENTIAL",
+		6:  "KIND_SEALING_KEY_MISSING",
+		7:  "KIND_SEAL_BROKEN",
+		8:  "KIND_RATE_LIMITED",
+		9:  "KIND_SAME_CONTENT",
+		10: "KIND_PUT_OFF",
 	}
 	BlockedReason_Kind_value = map[string]int32{
-		"KIND_UNSPECIFIED":       0,
-		"KIND_QUARANTINED":       1,
-		"KIND_CLOCK_DOUBTED":     2,
-		"KIND_PREDECESSOR":       3,
-		"KIND_CONNECTION_PAUSED": 4,
-		"KIND_CREDENTIAL":        5,
-		"KIND_RATE_LIMITED":      6,
-		"KIND_SAME_CONTENT":      7,
-		"KIND_PUT_OFF":           8,
+		"KIND_UNSPECIFIED":         0,
+		"KIND_QUARANTINED":         1,
+		"KIND_CLOCK_DOUBTED":       2,
+		"KIND_PREDECESSOR":         3,
+		"KIND_CONNECTION_PAUSED":   4,
+		"KIND_CREDENTIAL":          5,
+		"KIND_SEALING_KEY_MISSING": 6,
+		"KIND_SEAL_BROKEN":         7,
+		"KIND_RATE_LIMITED":        8,
+		"KIND_SAME_CONTENT":        9,
+		"KIND_PUT_OFF":             10,
 	}
 )
 
@@ -521,11 +635,11 @@ func (x BlockedReason_Kind) String() string {
 }
 
 func (BlockedReason_Kind) Descriptor() protoreflect.EnumDescriptor {
-	return file_fireonce_v1_job_proto_enumTypes[6].Descriptor()
+	return file_fireonce_v1_job_proto_enumTypes[7].Descriptor()
 }
 
 func (BlockedReason_Kind) Type() protoreflect.EnumType {
-	return &file_fireonce_v1_job_proto_enumTypes[6]
+	return &file_fireonce_v1_job_proto_enumTypes[7]
 }
 
 func (x BlockedReason_Kind) Number() protoreflect.EnumNumber {
@@ -586,11 +700,11 @@ func (x Observation_Verdict) String() string {
 }
 
 func (Observation_Verdict) Descriptor() protoreflect.EnumDescriptor {
-	return file_fireonce_v1_job_proto_enumTypes[7].Descriptor()
+	return file_fireonce_v1_job_proto_enumTypes[8].Descriptor()
 }
 
 func (Observation_Verdict) Type() protoreflect.EnumType {
-	return &file_fireonce_v1_job_proto_enumTypes[7]
+	return &file_fireonce_v1_job_proto_enumTypes[8]
 }
 
 func (x Observation_Verdict) Number() protoreflect.EnumNumber {
@@ -651,11 +765,11 @@ func (x Effect_Proof) String() string {
 }
 
 func (Effect_Proof) Descriptor() protoreflect.EnumDescriptor {
-	return file_fireonce_v1_job_proto_enumTypes[8].Descriptor()
+	return file_fireonce_v1_job_proto_enumTypes[9].Descriptor()
 }
 
 func (Effect_Proof) Type() protoreflect.EnumType {
-	return &file_fireonce_v1_job_proto_enumTypes[8]
+	return &file_fireonce_v1_job_proto_enumTypes[9]
 }
 
 func (x Effect_Proof) Number() protoreflect.EnumNumber {
@@ -711,11 +825,11 @@ func (x Resolution_Decision) String() string {
 }
 
 func (Resolution_Decision) Descriptor() protoreflect.EnumDescriptor {
-	return file_fireonce_v1_job_proto_enumTypes[9].Descriptor()
+	return file_fireonce_v1_job_proto_enumTypes[10].Descriptor()
 }
 
 func (Resolution_Decision) Type() protoreflect.EnumType {
-	return &file_fireonce_v1_job_proto_enumTypes[9]
+	return &file_fireonce_v1_job_proto_enumTypes[10]
 }
 
 func (x Resolution_Decision) Number() protoreflect.EnumNumber {
@@ -1133,9 +1247,13 @@ type BlockedReason struct {
 	JobId string `protobuf:"bytes,3,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
 	// When the job goes on or is tried again, where that is known. It may be put off again.
 	EndTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
+	// With KIND_CREDENTIAL, KIND_CONNECTION_PAUSED and KIND_RATE_LIMITED: why, as
+	// Connection.state_cause says it. It is about what this job addresses: where a connection
+	// is no account, each host is held alone.
+	ConnectionCause ConnectionStateCause `protobuf:"varint,5,opt,name=connection_cause,json=connectionCause,proto3,enum=fireonce.v1.ConnectionStateCause" json:"connection_cause,omitempty"`
 	// True: message is a fixed text in place of one that needs the scope payloads:read,
 	// because the caller lacks it.
-	ContentWithheld bool `protobuf:"varint,5,opt,name=content_withheld,json=contentWithheld,proto3" json:"content_withheld,omitempty"`
+	ContentWithheld bool `protobuf:"varint,6,opt,name=content_withheld,json=contentWithheld,proto3" json:"content_withheld,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1196,6 +1314,13 @@ func (x *BlockedReason) GetEndTime() *timestamppb.Timestamp {
 		return x.EndTime
 	}
 	return nil
+}
+
+func (x *BlockedReason) GetConnectionCause() ConnectionStateCause {
+	if x != nil {
+		return x.ConnectionCause
+	}
+	return ConnectionStateCause_CONNECTION_STATE_CAUSE_UNSPECIFIED
 }
 
 func (x *BlockedReason) GetContentWithheld() bool {
@@ -2182,23 +2307,27 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\x10content_withheld\x18' \x01(\bR\x0fcontentWithheld\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xab\x03\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xad\x04\n" +
 	"\rBlockedReason\x123\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1f.fireonce.v1.BlockedReason.KindR\x04kind\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x15\n" +
 	"\x06job_id\x18\x03 \x01(\tR\x05jobId\x125\n" +
-	"\bend_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x12)\n" +
-	"\x10content_withheld\x18\x05 \x01(\bR\x0fcontentWithheld\"\xd1\x01\n" +
+	"\bend_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x12L\n" +
+	"\x10connection_cause\x18\x05 \x01(\x0e2!.fireonce.v1.ConnectionStateCauseR\x0fconnectionCause\x12)\n" +
+	"\x10content_withheld\x18\x06 \x01(\bR\x0fcontentWithheld\"\x85\x02\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10KIND_QUARANTINED\x10\x01\x12\x16\n" +
 	"\x12KIND_CLOCK_DOUBTED\x10\x02\x12\x14\n" +
 	"\x10KIND_PREDECESSOR\x10\x03\x12\x1a\n" +
 	"\x16KIND_CONNECTION_PAUSED\x10\x04\x12\x13\n" +
-	"\x0fKIND_CREDENTIAL\x10\x05\x12\x15\n" +
-	"\x11KIND_RATE_LIMITED\x10\x06\x12\x15\n" +
-	"\x11KIND_SAME_CONTENT\x10\a\x12\x10\n" +
-	"\fKIND_PUT_OFF\x10\b\"\xfa\x02\n" +
+	"\x0fKIND_CREDENTIAL\x10\x05\x12\x1c\n" +
+	"\x18KIND_SEALING_KEY_MISSING\x10\x06\x12\x14\n" +
+	"\x10KIND_SEAL_BROKEN\x10\a\x12\x15\n" +
+	"\x11KIND_RATE_LIMITED\x10\b\x12\x15\n" +
+	"\x11KIND_SAME_CONTENT\x10\t\x12\x10\n" +
+	"\fKIND_PUT_OFF\x10\n" +
+	"\"\xfa\x02\n" +
 	"\vRetryPolicy\x12,\n" +
 	"\fmax_attempts\x18\x01 \x01(\x05B\t\xbaH\x06\x1a\x04\x182(\x00R\vmaxAttempts\x12I\n" +
 	"\vmin_backoff\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
@@ -2351,7 +2480,21 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\x1cAMBIGUITY_POLICY_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15AMBIGUITY_POLICY_HOLD\x10\x01\x12 \n" +
 	"\x1cAMBIGUITY_POLICY_ASSUME_SENT\x10\x02\x12\x1b\n" +
-	"\x17AMBIGUITY_POLICY_RESEND\x10\x03*\x83\x02\n" +
+	"\x17AMBIGUITY_POLICY_RESEND\x10\x03*\x93\x04\n" +
+	"\x14ConnectionStateCause\x12&\n" +
+	"\"CONNECTION_STATE_CAUSE_UNSPECIFIED\x10\x00\x12-\n" +
+	")CONNECTION_STATE_CAUSE_CREDENTIAL_MISSING\x10\x01\x12-\n" +
+	")CONNECTION_STATE_CAUSE_CREDENTIAL_REFUSED\x10\x02\x12-\n" +
+	")CONNECTION_STATE_CAUSE_CREDENTIAL_EXPIRED\x10\x03\x12&\n" +
+	"\"CONNECTION_STATE_CAUSE_LOGIN_ENDED\x10\x04\x12'\n" +
+	"#CONNECTION_STATE_CAUSE_RENEWAL_LOST\x10\x05\x12-\n" +
+	")CONNECTION_STATE_CAUSE_PERMISSION_MISSING\x10\x06\x12)\n" +
+	"%CONNECTION_STATE_CAUSE_ACCOUNT_BARRED\x10\a\x12+\n" +
+	"'CONNECTION_STATE_CAUSE_ACCOUNT_MISMATCH\x10\b\x12!\n" +
+	"\x1dCONNECTION_STATE_CAUSE_PAUSED\x10\t\x12'\n" +
+	"#CONNECTION_STATE_CAUSE_RATE_LIMITED\x10\n" +
+	"\x12\"\n" +
+	"\x1eCONNECTION_STATE_CAUSE_DELETED\x10\v*\x83\x02\n" +
 	"\x0eAttemptOutcome\x12\x1f\n" +
 	"\x1bATTEMPT_OUTCOME_UNSPECIFIED\x10\x00\x12\x1d\n" +
 	"\x19ATTEMPT_OUTCOME_SUCCEEDED\x10\x01\x12\x1c\n" +
@@ -2379,96 +2522,98 @@ func file_fireonce_v1_job_proto_rawDescGZIP() []byte {
 	return file_fireonce_v1_job_proto_rawDescData
 }
 
-var file_fireonce_v1_job_proto_enumTypes = make([]protoimpl.EnumInfo, 10)
+var file_fireonce_v1_job_proto_enumTypes = make([]protoimpl.EnumInfo, 11)
 var file_fireonce_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_fireonce_v1_job_proto_goTypes = []any{
 	(JobState)(0),                 // 0: fireonce.v1.JobState
 	(FailureKind)(0),              // 1: fireonce.v1.FailureKind
 	(EffectClass)(0),              // 2: fireonce.v1.EffectClass
 	(AmbiguityPolicy)(0),          // 3: fireonce.v1.AmbiguityPolicy
-	(AttemptOutcome)(0),           // 4: fireonce.v1.AttemptOutcome
-	(BodyOmission)(0),             // 5: fireonce.v1.BodyOmission
-	(BlockedReason_Kind)(0),       // 6: fireonce.v1.BlockedReason.Kind
-	(Observation_Verdict)(0),      // 7: fireonce.v1.Observation.Verdict
-	(Effect_Proof)(0),             // 8: fireonce.v1.Effect.Proof
-	(Resolution_Decision)(0),      // 9: fireonce.v1.Resolution.Decision
-	(*Job)(nil),                   // 10: fireonce.v1.Job
-	(*BlockedReason)(nil),         // 11: fireonce.v1.BlockedReason
-	(*RetryPolicy)(nil),           // 12: fireonce.v1.RetryPolicy
-	(*JobError)(nil),              // 13: fireonce.v1.JobError
-	(*Attempt)(nil),               // 14: fireonce.v1.Attempt
-	(*Answer)(nil),                // 15: fireonce.v1.Answer
-	(*AnswerHeader)(nil),          // 16: fireonce.v1.AnswerHeader
-	(*Observation)(nil),           // 17: fireonce.v1.Observation
-	(*Effect)(nil),                // 18: fireonce.v1.Effect
-	(*Resolution)(nil),            // 19: fireonce.v1.Resolution
-	(*ErasedJob)(nil),             // 20: fireonce.v1.ErasedJob
-	nil,                           // 21: fireonce.v1.Job.LabelsEntry
-	(*Payload)(nil),               // 22: fireonce.v1.Payload
-	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 24: google.protobuf.Duration
+	(ConnectionStateCause)(0),     // 4: fireonce.v1.ConnectionStateCause
+	(AttemptOutcome)(0),           // 5: fireonce.v1.AttemptOutcome
+	(BodyOmission)(0),             // 6: fireonce.v1.BodyOmission
+	(BlockedReason_Kind)(0),       // 7: fireonce.v1.BlockedReason.Kind
+	(Observation_Verdict)(0),      // 8: fireonce.v1.Observation.Verdict
+	(Effect_Proof)(0),             // 9: fireonce.v1.Effect.Proof
+	(Resolution_Decision)(0),      // 10: fireonce.v1.Resolution.Decision
+	(*Job)(nil),                   // 11: fireonce.v1.Job
+	(*BlockedReason)(nil),         // 12: fireonce.v1.BlockedReason
+	(*RetryPolicy)(nil),           // 13: fireonce.v1.RetryPolicy
+	(*JobError)(nil),              // 14: fireonce.v1.JobError
+	(*Attempt)(nil),               // 15: fireonce.v1.Attempt
+	(*Answer)(nil),                // 16: fireonce.v1.Answer
+	(*AnswerHeader)(nil),          // 17: fireonce.v1.AnswerHeader
+	(*Observation)(nil),           // 18: fireonce.v1.Observation
+	(*Effect)(nil),                // 19: fireonce.v1.Effect
+	(*Resolution)(nil),            // 20: fireonce.v1.Resolution
+	(*ErasedJob)(nil),             // 21: fireonce.v1.ErasedJob
+	nil,                           // 22: fireonce.v1.Job.LabelsEntry
+	(*Payload)(nil),               // 23: fireonce.v1.Payload
+	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 25: google.protobuf.Duration
 }
 var file_fireonce_v1_job_proto_depIdxs = []int32{
-	22, // 0: fireonce.v1.Job.payload:type_name -> fireonce.v1.Payload
-	23, // 1: fireonce.v1.Job.schedule_time:type_name -> google.protobuf.Timestamp
-	24, // 2: fireonce.v1.Job.start_window:type_name -> google.protobuf.Duration
-	23, // 3: fireonce.v1.Job.start_deadline:type_name -> google.protobuf.Timestamp
-	12, // 4: fireonce.v1.Job.retry_policy:type_name -> fireonce.v1.RetryPolicy
+	23, // 0: fireonce.v1.Job.payload:type_name -> fireonce.v1.Payload
+	24, // 1: fireonce.v1.Job.schedule_time:type_name -> google.protobuf.Timestamp
+	25, // 2: fireonce.v1.Job.start_window:type_name -> google.protobuf.Duration
+	24, // 3: fireonce.v1.Job.start_deadline:type_name -> google.protobuf.Timestamp
+	13, // 4: fireonce.v1.Job.retry_policy:type_name -> fireonce.v1.RetryPolicy
 	3,  // 5: fireonce.v1.Job.ambiguity_policy:type_name -> fireonce.v1.AmbiguityPolicy
-	21, // 6: fireonce.v1.Job.labels:type_name -> fireonce.v1.Job.LabelsEntry
+	22, // 6: fireonce.v1.Job.labels:type_name -> fireonce.v1.Job.LabelsEntry
 	0,  // 7: fireonce.v1.Job.state:type_name -> fireonce.v1.JobState
 	2,  // 8: fireonce.v1.Job.effect_class:type_name -> fireonce.v1.EffectClass
-	23, // 9: fireonce.v1.Job.next_attempt_time:type_name -> google.protobuf.Timestamp
-	23, // 10: fireonce.v1.Job.next_look_time:type_name -> google.protobuf.Timestamp
-	14, // 11: fireonce.v1.Job.last_attempt:type_name -> fireonce.v1.Attempt
-	13, // 12: fireonce.v1.Job.last_error:type_name -> fireonce.v1.JobError
-	18, // 13: fireonce.v1.Job.effect:type_name -> fireonce.v1.Effect
-	19, // 14: fireonce.v1.Job.resolution:type_name -> fireonce.v1.Resolution
-	23, // 15: fireonce.v1.Job.cancel_request_time:type_name -> google.protobuf.Timestamp
-	23, // 16: fireonce.v1.Job.create_time:type_name -> google.protobuf.Timestamp
-	23, // 17: fireonce.v1.Job.update_time:type_name -> google.protobuf.Timestamp
-	23, // 18: fireonce.v1.Job.end_time:type_name -> google.protobuf.Timestamp
-	23, // 19: fireonce.v1.Job.key_expire_time:type_name -> google.protobuf.Timestamp
-	24, // 20: fireonce.v1.Job.wait_window:type_name -> google.protobuf.Duration
-	23, // 21: fireonce.v1.Job.wait_deadline:type_name -> google.protobuf.Timestamp
-	24, // 22: fireonce.v1.Job.attempt_timeout:type_name -> google.protobuf.Duration
-	11, // 23: fireonce.v1.Job.blocked_reason:type_name -> fireonce.v1.BlockedReason
-	23, // 24: fireonce.v1.Job.resend_allowed_time:type_name -> google.protobuf.Timestamp
-	6,  // 25: fireonce.v1.BlockedReason.kind:type_name -> fireonce.v1.BlockedReason.Kind
-	23, // 26: fireonce.v1.BlockedReason.end_time:type_name -> google.protobuf.Timestamp
-	24, // 27: fireonce.v1.RetryPolicy.min_backoff:type_name -> google.protobuf.Duration
-	24, // 28: fireonce.v1.RetryPolicy.max_backoff:type_name -> google.protobuf.Duration
-	1,  // 29: fireonce.v1.JobError.kind:type_name -> fireonce.v1.FailureKind
-	23, // 30: fireonce.v1.JobError.time:type_name -> google.protobuf.Timestamp
-	23, // 31: fireonce.v1.Attempt.claim_time:type_name -> google.protobuf.Timestamp
-	23, // 32: fireonce.v1.Attempt.intent_time:type_name -> google.protobuf.Timestamp
-	23, // 33: fireonce.v1.Attempt.send_deadline:type_name -> google.protobuf.Timestamp
-	23, // 34: fireonce.v1.Attempt.answer_deadline:type_name -> google.protobuf.Timestamp
-	23, // 35: fireonce.v1.Attempt.end_time:type_name -> google.protobuf.Timestamp
-	4,  // 36: fireonce.v1.Attempt.outcome:type_name -> fireonce.v1.AttemptOutcome
-	1,  // 37: fireonce.v1.Attempt.failure_kind:type_name -> fireonce.v1.FailureKind
-	15, // 38: fireonce.v1.Attempt.answer:type_name -> fireonce.v1.Answer
-	16, // 39: fireonce.v1.Answer.headers:type_name -> fireonce.v1.AnswerHeader
-	5,  // 40: fireonce.v1.Answer.body_omission:type_name -> fireonce.v1.BodyOmission
-	23, // 41: fireonce.v1.Observation.time:type_name -> google.protobuf.Timestamp
-	7,  // 42: fireonce.v1.Observation.verdict:type_name -> fireonce.v1.Observation.Verdict
-	23, // 43: fireonce.v1.Effect.effect_time:type_name -> google.protobuf.Timestamp
-	8,  // 44: fireonce.v1.Effect.proof:type_name -> fireonce.v1.Effect.Proof
-	9,  // 45: fireonce.v1.Resolution.decision:type_name -> fireonce.v1.Resolution.Decision
-	23, // 46: fireonce.v1.Resolution.resolve_time:type_name -> google.protobuf.Timestamp
-	0,  // 47: fireonce.v1.ErasedJob.state:type_name -> fireonce.v1.JobState
-	2,  // 48: fireonce.v1.ErasedJob.effect_class:type_name -> fireonce.v1.EffectClass
-	23, // 49: fireonce.v1.ErasedJob.schedule_time:type_name -> google.protobuf.Timestamp
-	23, // 50: fireonce.v1.ErasedJob.create_time:type_name -> google.protobuf.Timestamp
-	23, // 51: fireonce.v1.ErasedJob.end_time:type_name -> google.protobuf.Timestamp
-	8,  // 52: fireonce.v1.ErasedJob.proof:type_name -> fireonce.v1.Effect.Proof
-	23, // 53: fireonce.v1.ErasedJob.effect_time:type_name -> google.protobuf.Timestamp
-	23, // 54: fireonce.v1.ErasedJob.erase_time:type_name -> google.protobuf.Timestamp
-	55, // [55:55] is the sub-list for method output_type
-	55, // [55:55] is the sub-list for method input_type
-	55, // [55:55] is the sub-list for extension type_name
-	55, // [55:55] is the sub-list for extension extendee
-	0,  // [0:55] is the sub-list for field type_name
+	24, // 9: fireonce.v1.Job.next_attempt_time:type_name -> google.protobuf.Timestamp
+	24, // 10: fireonce.v1.Job.next_look_time:type_name -> google.protobuf.Timestamp
+	15, // 11: fireonce.v1.Job.last_attempt:type_name -> fireonce.v1.Attempt
+	14, // 12: fireonce.v1.Job.last_error:type_name -> fireonce.v1.JobError
+	19, // 13: fireonce.v1.Job.effect:type_name -> fireonce.v1.Effect
+	20, // 14: fireonce.v1.Job.resolution:type_name -> fireonce.v1.Resolution
+	24, // 15: fireonce.v1.Job.cancel_request_time:type_name -> google.protobuf.Timestamp
+	24, // 16: fireonce.v1.Job.create_time:type_name -> google.protobuf.Timestamp
+	24, // 17: fireonce.v1.Job.update_time:type_name -> google.protobuf.Timestamp
+	24, // 18: fireonce.v1.Job.end_time:type_name -> google.protobuf.Timestamp
+	24, // 19: fireonce.v1.Job.key_expire_time:type_name -> google.protobuf.Timestamp
+	25, // 20: fireonce.v1.Job.wait_window:type_name -> google.protobuf.Duration
+	24, // 21: fireonce.v1.Job.wait_deadline:type_name -> google.protobuf.Timestamp
+	25, // 22: fireonce.v1.Job.attempt_timeout:type_name -> google.protobuf.Duration
+	12, // 23: fireonce.v1.Job.blocked_reason:type_name -> fireonce.v1.BlockedReason
+	24, // 24: fireonce.v1.Job.resend_allowed_time:type_name -> google.protobuf.Timestamp
+	7,  // 25: fireonce.v1.BlockedReason.kind:type_name -> fireonce.v1.BlockedReason.Kind
+	24, // 26: fireonce.v1.BlockedReason.end_time:type_name -> google.protobuf.Timestamp
+	4,  // 27: fireonce.v1.BlockedReason.connection_cause:type_name -> fireonce.v1.ConnectionStateCause
+	25, // 28: fireonce.v1.RetryPolicy.min_backoff:type_name -> google.protobuf.Duration
+	25, // 29: fireonce.v1.RetryPolicy.max_backoff:type_name -> google.protobuf.Duration
+	1,  // 30: fireonce.v1.JobError.kind:type_name -> fireonce.v1.FailureKind
+	24, // 31: fireonce.v1.JobError.time:type_name -> google.protobuf.Timestamp
+	24, // 32: fireonce.v1.Attempt.claim_time:type_name -> google.protobuf.Timestamp
+	24, // 33: fireonce.v1.Attempt.intent_time:type_name -> google.protobuf.Timestamp
+	24, // 34: fireonce.v1.Attempt.send_deadline:type_name -> google.protobuf.Timestamp
+	24, // 35: fireonce.v1.Attempt.answer_deadline:type_name -> google.protobuf.Timestamp
+	24, // 36: fireonce.v1.Attempt.end_time:type_name -> google.protobuf.Timestamp
+	5,  // 37: fireonce.v1.Attempt.outcome:type_name -> fireonce.v1.AttemptOutcome
+	1,  // 38: fireonce.v1.Attempt.failure_kind:type_name -> fireonce.v1.FailureKind
+	16, // 39: fireonce.v1.Attempt.answer:type_name -> fireonce.v1.Answer
+	17, // 40: fireonce.v1.Answer.headers:type_name -> fireonce.v1.AnswerHeader
+	6,  // 41: fireonce.v1.Answer.body_omission:type_name -> fireonce.v1.BodyOmission
+	24, // 42: fireonce.v1.Observation.time:type_name -> google.protobuf.Timestamp
+	8,  // 43: fireonce.v1.Observation.verdict:type_name -> fireonce.v1.Observation.Verdict
+	24, // 44: fireonce.v1.Effect.effect_time:type_name -> google.protobuf.Timestamp
+	9,  // 45: fireonce.v1.Effect.proof:type_name -> fireonce.v1.Effect.Proof
+	10, // 46: fireonce.v1.Resolution.decision:type_name -> fireonce.v1.Resolution.Decision
+	24, // 47: fireonce.v1.Resolution.resolve_time:type_name -> google.protobuf.Timestamp
+	0,  // 48: fireonce.v1.ErasedJob.state:type_name -> fireonce.v1.JobState
+	2,  // 49: fireonce.v1.ErasedJob.effect_class:type_name -> fireonce.v1.EffectClass
+	24, // 50: fireonce.v1.ErasedJob.schedule_time:type_name -> google.protobuf.Timestamp
+	24, // 51: fireonce.v1.ErasedJob.create_time:type_name -> google.protobuf.Timestamp
+	24, // 52: fireonce.v1.ErasedJob.end_time:type_name -> google.protobuf.Timestamp
+	9,  // 53: fireonce.v1.ErasedJob.proof:type_name -> fireonce.v1.Effect.Proof
+	24, // 54: fireonce.v1.ErasedJob.effect_time:type_name -> google.protobuf.Timestamp
+	24, // 55: fireonce.v1.ErasedJob.erase_time:type_name -> google.protobuf.Timestamp
+	56, // [56:56] is the sub-list for method output_type
+	56, // [56:56] is the sub-list for method input_type
+	56, // [56:56] is the sub-list for extension type_name
+	56, // [56:56] is the sub-list for extension extendee
+	0,  // [0:56] is the sub-list for field type_name
 }
 
 func init() { file_fireonce_v1_job_proto_init() }
@@ -2482,7 +2627,7 @@ func file_fireonce_v1_job_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fireonce_v1_job_proto_rawDesc), len(file_fireonce_v1_job_proto_rawDesc)),
-			NumEnums:      10,
+			NumEnums:      11,
 			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,

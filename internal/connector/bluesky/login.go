@@ -227,7 +227,9 @@ func (c *Connector) session(a account, body []byte) (login, error) {
 		return login{}, &connector.Refusal{Kind: job.FailTransient, Msg: who + " answered the sign-in with something that is no session"}
 	}
 	if got.Active != nil && !*got.Active {
-		return login{}, &connector.Refusal{Kind: job.FailAuth, Msg: "this Bluesky account is not active; activate it, then reconnect it"}
+		return login{}, &connector.Refusal{
+			Kind: job.FailAuth, Auth: job.AuthAccountBarred, Msg: "this Bluesky account is not active; activate it, then reconnect it",
+		}
 	}
 	in := login{
 		base: a.base, key: a.key(), did: got.DID, handle: got.Handle, access: got.Access, refresh: got.Refresh,

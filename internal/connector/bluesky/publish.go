@@ -74,7 +74,7 @@ func (s *session) classify(a connector.Answer) job.Outcome {
 		}
 	case a.Status == 401, refused[name]:
 		s.c.logins.forget(s.in, errAuthRequired)
-		o.Kind = job.FailAuth
+		o.Kind, o.Auth = job.FailAuth, causeOf(name)
 		o.Message = connector.Clean(o.Message+"; "+reconnectAccount, connector.MaxMessage)
 	}
 	return o

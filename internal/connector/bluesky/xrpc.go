@@ -53,6 +53,16 @@ var refused = map[string]bool{
 	errAuthMissing: true, errAuthRequired: true, errSecondFactor: true, errTakedown: true, errDeactivated: true, errSuspended: true,
 }
 
+// causeOf gives why a credential was refused, by the name of the error.
+func causeOf(name string) job.AuthCause {
+	switch name {
+	case errTakedown, errDeactivated, errSuspended:
+		return job.AuthAccountBarred
+	default:
+		return job.AuthRefused
+	}
+}
+
 // errorName reads what an answer calls its error.
 func errorName(a connector.Answer) string {
 	var body struct {
@@ -143,7 +153,7 @@ func unanswered(a connector.Answer, secrets connector.Secrets) error {
 	case a.Status == 429, name == errRateLimit:
 		r.Kind, r.RetryAfter = job.FailRateLimited, resetAfter(a)
 	case a.Status == 401, refused[name]:
-		r.Kind = job.FailAuth
+		r.Kind, r.Auth = job.FailAuth, causeOf(name)
 		if name == errSecondFactor {
 			r.Msg = who + " wants a code by e-mail for this password"
 		}

@@ -54,7 +54,9 @@ func classify(a connector.Answer, secrets connector.Secrets) job.Outcome {
 		o.Message += " without the id of a post; it may have acted"
 	case o.Result != job.ResultRejected:
 	case a.Status == 401, a.Status == 403:
-		o.Kind = job.FailAuth
+		if o.Kind = job.FailAuth; a.Status == 403 {
+			o.Auth = job.AuthPermission
+		}
 		o.Message = connector.Clean(o.Message+"; "+reconnect, connector.MaxMessage)
 	case a.Status == 429:
 		o.RetryAfter = resetAfter(a)

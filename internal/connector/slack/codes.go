@@ -1,6 +1,7 @@
 package slack
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/fireonce/fireonce/internal/connector"
@@ -39,6 +40,23 @@ var kinds = func() map[string]job.FailureKind {
 var rights = map[string]bool{
 	"missing_scope": true, "no_permission": true, "access_denied": true, "ekm_access_denied": true,
 	"not_allowed_token_type": true, "team_access_not_granted": true,
+}
+
+// causes are why, for the codes of FailAuth that say it.
+var causes = map[string]job.AuthCause{
+	"token_expired": job.AuthExpired, "token_revoked": job.AuthLoginEnded, "account_inactive": job.AuthAccountBarred,
+}
+
+// causeOf gives why a credential was refused; zero: a code of another kind.
+func causeOf(code string) job.AuthCause {
+	switch {
+	case kinds[code] != job.FailAuth:
+		return 0
+	case rights[code]:
+		return job.AuthPermission
+	default:
+		return cmp.Or(causes[code], job.AuthRefused)
+	}
 }
 
 // sayings are what a user can do about a code.

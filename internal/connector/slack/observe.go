@@ -344,7 +344,7 @@ func unread(a connector.Answer, secrets connector.Secrets) error {
 func refused(a connector.Answer, said answered, secrets connector.Secrets) *connector.Refusal {
 	r := &connector.Refusal{Kind: job.FailTransient, Msg: saying(said, secrets)}
 	if kind, known := kinds[said.Error]; known {
-		r.Kind = kind
+		r.Kind, r.Auth = kind, causeOf(said.Error)
 	}
 	switch {
 	case r.Kind == job.FailRateLimited:

@@ -55,7 +55,7 @@ func (s *session) classify(a connector.Answer) job.Outcome {
 	case posted && a.Status == 200:
 		o.ExternalID, o.ExternalURL = externalID(channel, ts, s.thread), link(s.site, channel, ts, s.thread)
 	case definite && a.Status == 200 && said.OK != nil && !*said.OK:
-		o.Result, o.Kind, o.Message = job.ResultRejected, kind, saying(said, s.auth.Hidden)
+		o.Result, o.Kind, o.Auth, o.Message = job.ResultRejected, kind, causeOf(said.Error), saying(said, s.auth.Hidden)
 		if kind == job.FailRateLimited {
 			o.RetryAfter = wait(a)
 		}

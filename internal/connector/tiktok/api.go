@@ -108,7 +108,7 @@ func refuse(a connector.Answer, e envelope, ok bool, hidden connector.Secrets) *
 		return r
 	}
 	if said, known := judge(a.Status, e, ok); known {
-		r.Kind = said.kind
+		r.Kind, r.Auth = said.kind, said.auth
 		if said.words != "" {
 			r.Msg = said.message(e, hidden)
 		}
@@ -160,7 +160,7 @@ func accept(a connector.Answer, hidden connector.Secrets) (begun, job.Outcome) {
 		}
 		unknown(" without a name for the post; it may have acted")
 	case known:
-		o.Result, o.Kind, o.RetryAfter = job.ResultRejected, said.kind, 0
+		o.Result, o.Kind, o.Auth, o.RetryAfter = job.ResultRejected, said.kind, said.auth, 0
 		if said.words != "" {
 			o.Message = said.message(env, hidden)
 		}

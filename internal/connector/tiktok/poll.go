@@ -91,7 +91,7 @@ func (c *Connector) Poll(ctx context.Context, o connector.Opening, text string) 
 		out.Message = "TikTok has posted it"
 	case "FAILED":
 		v := failure(st.Reason)
-		out.Result, out.Kind, out.Message = job.ResultRejected, v.kind, v.words
+		out.Result, out.Kind, out.Auth, out.Message = job.ResultRejected, v.kind, v.auth, v.words
 	default:
 		return unread("TikTok says of the post what is not known here: " + st.Status)
 	}
@@ -152,7 +152,7 @@ func unreadable(err error) job.Outcome {
 	if errors.As(err, &r) {
 		o.Message, o.RetryAfter = r.Msg, r.RetryAfter
 		if r.Kind == job.FailAuth {
-			o.Kind = job.FailAuth
+			o.Kind, o.Auth = job.FailAuth, r.Cause()
 		}
 	}
 	return o

@@ -10,6 +10,7 @@ import (
 // verdict is what a code of TikTok's means. Empty words: the default rule's.
 type verdict struct {
 	kind  job.FailureKind
+	auth  job.AuthCause // why, for job.FailAuth; zero: refused
 	words string
 	// quote adds TikTok's own message.
 	quote bool
@@ -33,8 +34,8 @@ const reconnect = "Reconnect this TikTok account: "
 // (API v2 "Error Handling" and the error tables of the Content Posting API).
 var refusals = map[string]verdict{
 	"access_token_invalid":    {kind: job.FailAuth, words: reconnect + "TikTok takes its access token no more"},
-	"scope_not_authorized":    {kind: job.FailAuth, words: reconnect + "its owner has not allowed what this needs", quote: true},
-	"scope_permission_missed": {kind: job.FailAuth, words: reconnect + "its owner has not allowed what this needs", quote: true},
+	"scope_not_authorized":    {kind: job.FailAuth, auth: job.AuthPermission, words: reconnect + "its owner has not allowed what this needs", quote: true},
+	"scope_permission_missed": {kind: job.FailAuth, auth: job.AuthPermission, words: reconnect + "its owner has not allowed what this needs", quote: true},
 	"rate_limit_exceeded":     {kind: job.FailRateLimited, words: "TikTok asks to wait: too many requests for this account in a minute"},
 
 	"spam_risk":                          {kind: job.FailPermanent, words: "TikTok takes this post for spam"},
@@ -94,7 +95,7 @@ var failures = map[string]verdict{
 	"video_pull_failed":         {kind: job.FailTransient, words: "TikTok could not fetch the video from its URL"},
 	"photo_pull_failed":         {kind: job.FailTransient, words: "TikTok could not fetch a photo from its URL"},
 	"publish_cancelled":         {kind: job.FailPermanent, words: "the post was cancelled at TikTok"},
-	"auth_removed":              {kind: job.FailAuth, words: reconnect + "its owner took the permission back while TikTok worked on the post"},
+	"auth_removed":              {kind: job.FailAuth, auth: job.AuthLoginEnded, words: reconnect + "its owner took the permission back while TikTok worked on the post"},
 	"internal":                  {kind: job.FailTransient, words: "TikTok failed while it worked on the post"},
 }
 

@@ -2,6 +2,7 @@ package x
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -60,16 +61,20 @@ func (p problem) duplicate() bool {
 // request: client-forbidden and the like (problems' types), suspended (code 64),
 // locked (326), without the right to write (261).
 func (p problem) barred() bool {
-	text := p.text()
-	for _, word := range []string{
+	return p.suspended() || p.code(261) || p.says(
 		"/problems/client-forbidden", "/problems/unsupported-authentication", "/problems/oauth1-permissions", "client-not-enrolled",
-		"your account is suspended", "your account is temporarily locked", "your account has been locked", "not configured with the appropriate",
-	} {
-		if strings.Contains(text, word) {
-			return true
-		}
-	}
-	return p.code(64, 326, 261)
+		"not configured with the appropriate")
+}
+
+// suspended tells that the account is suspended (code 64) or locked (326).
+func (p problem) suspended() bool {
+	return p.code(64, 326) || p.says(
+		"your account is suspended", "your account is temporarily locked", "your account has been locked")
+}
+
+func (p problem) says(words ...string) bool {
+	text := p.text()
+	return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(text, word) })
 }
 
 // credits tells that what was paid for is used up.

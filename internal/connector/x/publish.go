@@ -86,7 +86,10 @@ func classify(a connector.Answer, message bool, secrets connector.Secrets) job.O
 		o.Result, o.Kind = job.ResultUnknown, job.FailAmbiguous
 		o.Message = "X says that this account has the same content already; it may be from an earlier try, and is looked for"
 	case a.Status == 403 && p.barred():
-		o.Kind = job.FailAuth
+		o.Kind, o.Auth = job.FailAuth, job.AuthPermission
+		if p.suspended() {
+			o.Auth = job.AuthAccountBarred
+		}
 		o.Message = p.quote("X does not let this account post: see to it at X, then reconnect this X account", secrets)
 	}
 	return o

@@ -95,7 +95,7 @@ func (t *tx) public(c *connection) store.Connection {
 			// Of two at one time, the lower hold key's.
 			older := at.Compare(out.AuthHoldAt)
 			if out.AuthHoldAt.IsZero() || cmp.Or(older, cmp.Compare(k.hold, oldest.hold)) < 0 {
-				oldest, out.AuthHoldAt, out.AuthHoldReason = k, at, row.authHoldReason
+				oldest, out.AuthHoldAt, out.AuthHoldReason, out.AuthHoldCause = k, at, row.authHoldReason, row.authHoldCause
 			}
 		}
 		if until := row.rateLimitedUntil; until.After(t.now) && until.After(out.RateLimitedUntil) {
@@ -103,6 +103,19 @@ func (t *tx) public(c *connection) store.Connection {
 		}
 	}
 	return out
+}
+
+// Hold implements store.Store.
+func (s *Store) Hold(ctx context.Context, connection job.ID, holdKey string) (store.Hold, error) {
+	return call(ctx, s, "hold", func(t *tx) (store.Hold, error) {
+		row, ok := t.ready[readyKey{connection, holdKey}]
+		if !ok {
+			return store.Hold{}, nil
+		}
+		return store.Hold{
+			AuthAt: row.authHoldAt, Auth: row.authHoldCause, Reason: row.authHoldReason, LimitedUntil: row.rateLimitedUntil,
+		}, nil
+	})
 }
 
 // Connection implements store.Store.

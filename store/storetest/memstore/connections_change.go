@@ -58,7 +58,7 @@ func (t *tx) unhold(conn job.ID, change store.ConnectionChange) {
 		for k, row := range t.ready {
 			if k.conn == conn {
 				held = held || !row.authHoldAt.IsZero()
-				row.authHoldAt, row.authHoldReason = time.Time{}, ""
+				row.authHoldAt, row.authHoldReason, row.authHoldCause = time.Time{}, "", 0
 			}
 		}
 		if held {

@@ -20,6 +20,7 @@ type readyKey struct {
 type readyRow struct {
 	authHoldAt       time.Time
 	authHoldReason   string
+	authHoldCause    job.AuthCause
 	rateLimitedUntil time.Time
 	// When, and as the how-many-th in all, the row was last served: rows that wait
 	// longer go first.
@@ -145,7 +146,7 @@ func (t *tx) hold(j job.Job, h *job.HoldUntil) {
 		return
 	}
 	row := t.row(readyKey{j.Connection, j.HoldKey})
-	if !h.Auth {
+	if h.Auth == 0 {
 		if until := t.now.Add(h.For.Truncate(time.Microsecond)); until.After(row.rateLimitedUntil) {
 			row.rateLimitedUntil = until
 		}
@@ -157,7 +158,7 @@ func (t *tx) hold(j job.Job, h *job.HoldUntil) {
 	if row.authHoldAt.IsZero() {
 		row.authHoldAt = t.now
 	}
-	row.authHoldReason = h.Reason
+	row.authHoldReason, row.authHoldCause = h.Reason, h.Auth
 }
 
 // bucket is the connection's token bucket.

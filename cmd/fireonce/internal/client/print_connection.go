@@ -20,6 +20,7 @@ func (p *printer) connection(c *fireoncev1.Connection) {
 		"Connector", c.GetConnector(),
 		"Labels", labelsLine(c.GetLabels()),
 		"State", words(c.GetState().String(), "CONNECTION_STATE_"),
+		"Cause", causeName(c.GetStateCause()),
 		"Because", c.GetStateReason(),
 		"Class", words(c.GetEffectClass().String(), "EFFECT_CLASS_"),
 		"Key window", keyWindow(c),
@@ -35,6 +36,14 @@ func (p *printer) connection(c *fireoncev1.Connection) {
 		"Created", stamp(c.GetCreateTime()),
 		"Etag", c.GetEtag(),
 	)
+}
+
+// causeName is why a connection is in its state; empty: nothing is in the way.
+func causeName(c fireoncev1.ConnectionStateCause) string {
+	if c == fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_UNSPECIFIED {
+		return ""
+	}
+	return words(c.String(), "CONNECTION_STATE_CAUSE_")
 }
 
 func keyWindow(c *fireoncev1.Connection) string {
@@ -93,12 +102,12 @@ func limit(n int32) string {
 
 func (p *printer) connections(list []*fireoncev1.Connection) {
 	const shown = 60
-	rows := [][]string{{"CONNECTION", "NAME", "CONNECTOR", "CLASS", "STATE", "NOTE"}}
+	rows := [][]string{{"CONNECTION", "NAME", "CONNECTOR", "CLASS", "STATE", "CAUSE", "NOTE"}}
 	for _, c := range list {
 		rows = append(rows, []string{
 			c.GetConnectionId(), short(c.GetDisplayName(), 40), c.GetConnector(),
 			words(c.GetEffectClass().String(), "EFFECT_CLASS_"), words(c.GetState().String(), "CONNECTION_STATE_"),
-			short(c.GetStateReason(), shown),
+			causeName(c.GetStateCause()), short(c.GetStateReason(), shown),
 		})
 	}
 	p.table(rows)

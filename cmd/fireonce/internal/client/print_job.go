@@ -30,15 +30,27 @@ func (p *printer) brief(j *fireoncev1.Job) {
 		"Key", j.GetIdempotencyKey(),
 		"State", stateName(j.GetState()),
 		"Scheduled for", stamp(j.GetScheduleTime())+away(j.GetScheduleTime()),
-		"Blocked", j.GetBlockedReason().GetMessage(),
+		"Blocked", blockedLine(j.GetBlockedReason()),
 	)
+}
+
+// blockedLine is why a job waits, in words and as programs read it.
+func blockedLine(b *fireoncev1.BlockedReason) string {
+	if b == nil {
+		return ""
+	}
+	name := words(b.GetKind().String(), "KIND_")
+	if cause := causeName(b.GetConnectionCause()); b.GetKind() == fireoncev1.BlockedReason_KIND_CREDENTIAL && cause != "" {
+		name = cause
+	}
+	return b.GetMessage() + " (" + name + ")"
 }
 
 func (p *printer) job(j *fireoncev1.Job) {
 	p.fields(
 		"Job", j.GetJobId(),
 		"State", stateLine(j),
-		"Blocked", j.GetBlockedReason().GetMessage(),
+		"Blocked", blockedLine(j.GetBlockedReason()),
 		"Key", j.GetIdempotencyKey(),
 		"Connection", j.GetConnectionId(),
 		"Class", words(j.GetEffectClass().String(), "EFFECT_CLASS_"),
