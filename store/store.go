@@ -167,13 +167,15 @@ type Store interface {
 	Overdue(ctx context.Context, limit int) ([]job.Snapshot, error)
 
 	// Enlist says that a server works here under a worker's name until this Store is
-	// closed: no attempt of that worker is an orphan then. It returns when every other
+	// closed: no claim or attempt of that worker is an orphan then. It returns when every other
 	// server can know; a repeat changes nothing. Fails with ErrUnavailable; the name is
 	// then made known as soon as that is possible.
 	Enlist(ctx context.Context, worker string) error
 
-	// Orphans reads KEYED jobs that are SENDING with no cancel asked, armed by a worker that is not enlisted here and
-	// by no other server that is alive, earliest fence first. It changes and leases
+	// Orphans reads jobs of workers that are enlisted neither here nor by any other server
+	// that is alive: those that are CLAIMED, no claim of theirs having died before, and
+	// KEYED ones that are SENDING with no cancel asked. The earliest end of a lease or a
+	// fence comes first. It changes and leases
 	// nothing. Where several servers share a database, a worker's absence is a hint and no
 	// proof: its session may be lost while it goes on sending. It counts from the second
 	// call in a row that finds it absent, a second or more after the first. A quarantined database has no orphans, nor has

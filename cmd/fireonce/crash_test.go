@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector/feed/feedtest"
@@ -169,6 +170,40 @@ func TestCrashTwice(t *testing.T) {
 				c.finish(places...) // not every pair is met in every run: the second kill is a bonus
 				if c.kills(places[0]) == 0 {
 					t.Errorf("no server was killed at %s", places[0])
+				}
+			})
+		})
+	}
+}
+
+// TestKilledUnderAClaim kills a server that has claimed a job and sent nothing. The claim is
+// released long before its lease ends, which would be after the test.
+func TestKilledUnderAClaim(t *testing.T) {
+	t.Parallel()
+	for _, place := range []string{failpoint.Claimed, failpoint.Prepared} {
+		t.Run(place, func(t *testing.T) {
+			t.Parallel()
+			eachOf(t, func(t *testing.T, d deployment, class fireoncev1.EffectClass) {
+				c := newCrash(t, d, "", class, startTarget(t, class, nil))
+				c.args = append(c.args, "--lease", time.Hour.String())
+				c.jobs = 1
+				c.startFirst(1, place)
+				c.finish(place)
+				if c.kills(place) != 1 {
+					t.Fatalf("killed %d times", c.kills(place))
+				}
+				released := 0
+				c.startFirst(1)
+				for _, e := range c.settle(c.jobs).events[c.ids[subjectOf(0)]] {
+					// On SQLite every lease ends as the database is opened, so either may come first.
+					lost := e.GetCause() == fireoncev1.EventCause_EVENT_CAUSE_SENDER_LOST ||
+						d == onSQLite && e.GetCause() == fireoncev1.EventCause_EVENT_CAUSE_LEASE_EXPIRED
+					if lost && e.GetOldState() == fireoncev1.JobState_JOB_STATE_CLAIMED {
+						released++
+					}
+				}
+				if released != 1 {
+					t.Errorf("%d claims were released", released)
 				}
 			})
 		})

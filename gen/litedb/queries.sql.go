@@ -2278,7 +2278,8 @@ func (q *Queries) OldestUnresolved(ctx context.Context, arg OldestUnresolvedPara
 
 const orphanIDs = `-- name: OrphanIDs :many
 SELECT job_id FROM job_state
-WHERE state IN (2, 3) AND state = 3 AND class = 1 AND cancel_asked_at IS NULL AND worker NOT IN (SELECT value FROM json_each(?1))
+WHERE state IN (2, 3) AND worker NOT IN (SELECT value FROM json_each(?1))
+    AND CASE WHEN state = 2 THEN claims = 0 ELSE class = 1 AND cancel_asked_at IS NULL END
 ORDER BY next_at LIMIT ?2
 `
 

@@ -745,8 +745,9 @@ func (q *Queries) NextDue(ctx context.Context, latest time.Time) (NextDueRow, er
 
 const orphanIDs = `-- name: OrphanIDs :many
 SELECT job_id FROM job_state
-WHERE state IN (2, 3) AND state = 3 AND class = 1 AND cancel_asked_at IS NULL AND worker = ANY ($1::text[])
-ORDER BY CASE WHEN state = 2 THEN least(next_at, start_deadline) ELSE next_at END LIMIT $2
+WHERE state IN (2, 3) AND worker = ANY ($1::text[])
+    AND CASE WHEN state = 2 THEN claims = 0 ELSE class = 1 AND cancel_asked_at IS NULL END
+ORDER BY next_at LIMIT $2
 `
 
 type OrphanIDsParams struct {
@@ -768,6 +769,31 @@ func (q *Queries) OrphanIDs(ctx context.Context, arg OrphanIDsParams) ([]pgtype.
 			return nil, err
 		}
 		items = append(items, job_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const otherWorkers = `-- name: OtherWorkers :many
+SELECT DISTINCT worker FROM job_state WHERE state IN (2, 3) AND NOT worker = ANY ($1::text[])
+`
+
+// Who has claimed or armed what is under way, but for these.
+func (q *Queries) OtherWorkers(ctx context.Context, enlisted []string) ([]string, error) {
+	rows, err := q.db.Query(ctx, otherWorkers, enlisted)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var worker string
+		if err := rows.Scan(&worker); err != nil {
+			return nil, err
+		}
+		items = append(items, worker)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -1053,31 +1079,6 @@ func (q *Queries) RunnableRows(ctx context.Context, arg RunnableRowsParams) ([]R
 			return nil, err
 		}
 		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const sendingWorkers = `-- name: SendingWorkers :many
-SELECT DISTINCT worker FROM job_state WHERE state IN (2, 3) AND state = 3 AND NOT worker = ANY ($1::text[])
-`
-
-// Who has armed what is being sent, but for these.
-func (q *Queries) SendingWorkers(ctx context.Context, enlisted []string) ([]string, error) {
-	rows, err := q.db.Query(ctx, sendingWorkers, enlisted)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []string
-	for rows.Next() {
-		var worker string
-		if err := rows.Scan(&worker); err != nil {
-			return nil, err
-		}
-		items = append(items, worker)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

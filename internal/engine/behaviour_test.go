@@ -173,7 +173,10 @@ func TestAbsenceIsProvenOnlyByEnoughSpacedLooksAfterTheFence(t *testing.T) {
 func TestAWorkerThatDiesBeforeTheArmIsReplaced(t *testing.T) {
 	inEach(t, func(t *testing.T, w *world) {
 		id := w.submit("orphan")
-		// A worker that claims and is never seen again.
+		// A worker that claims, stands still, and is never seen again.
+		if err := w.store.Enlist(t.Context(), "dead"); err != nil {
+			t.Fatal(err)
+		}
 		if _, err := w.store.Claim(t.Context(), store.ClaimParams{Worker: "dead", Lease: time.Minute, Limit: 1}); err != nil {
 			t.Fatal(err)
 		}
@@ -291,11 +294,28 @@ func (w *world) armAsTheDead() store.Armed {
 // armAsTheDeadFor is armAsTheDead with a fence of one's own.
 func (w *world) armAsTheDeadFor(fence time.Duration) store.Armed {
 	w.t.Helper()
+	armed := w.armedFor(w.claimAsTheDead(), fence)
+	if armed.Err != nil {
+		w.t.Fatalf("arm: %v", armed.Err)
+	}
+	return armed
+}
+
+// claimAsTheDead claims the next job as a worker that does nothing more.
+func (w *world) claimAsTheDead() store.Leased {
+	w.t.Helper()
 	leased, err := w.store.Claim(w.t.Context(), store.ClaimParams{Worker: "dead", Lease: time.Minute, Limit: 1})
 	if err != nil || len(leased) != 1 {
 		w.t.Fatalf("claim: %d, %v", len(leased), err)
 	}
-	l := leased[0]
+	return leased[0]
+}
+
+// armed arms a job as that worker, if it may.
+func (w *world) armed(l store.Leased) store.Armed { return w.armedFor(l, time.Minute) }
+
+func (w *world) armedFor(l store.Leased, fence time.Duration) store.Armed {
+	w.t.Helper()
 	p, err := w.platform.Prepare(connector.Request{EffectKey: l.EffectKey(""), Payload: l.Payload})
 	if err != nil {
 		w.t.Fatal(err)
@@ -305,8 +325,8 @@ func (w *world) armAsTheDeadFor(fence time.Duration) store.Armed {
 		EffectKey: l.EffectKey(""), Digest: digest(p.Frozen), Frozen: p.Frozen, AccountIdentity: "me",
 		SendBy: 10 * time.Second, AnswerBy: 30 * time.Second, Fence: fence,
 	}})
-	if err != nil || armed[0].Err != nil {
-		w.t.Fatalf("arm: %v, %v", err, armed)
+	if err != nil {
+		w.t.Fatalf("arm: %v", err)
 	}
 	return armed[0]
 }

@@ -310,7 +310,7 @@ func TestWhatMayHaveKilledItsWorkerIsLeasedFirst(t *testing.T) {
 		id := w.submit("job")
 		w.start()
 		w.wantOne(id, 1)
-		if c.arms.Load() != 1 || w.count(id, job.CauseLeaseExpired) != 1 {
+		if c.arms.Load() != 1 || w.count(id, job.CauseLeaseExpired)+w.count(id, job.CauseSenderLost) != 1 {
 			t.Errorf("%d arms\n%s", c.arms.Load(), w.story(id))
 		}
 	})

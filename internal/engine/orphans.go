@@ -11,14 +11,14 @@ import (
 )
 
 // Rules of this file:
-//   - a job whose sender seems to be gone is taken up as if the sender were still
-//     sending: its attempt is unknown, and its fence stays;
+//   - a job whose server seems to be gone is taken up as if that were still at work: a
+//     claim ends, and a late arm is refused; an attempt is unknown, and its fence stays;
 //   - the repeats that follow are paced for each connection: a server that died left many
 //     jobs, and their target may be what it died of.
 
 const (
 	// enlistTimeout is how long a start waits until the other servers can know of it. If
-	// they cannot, they may repeat early what it sends, which is safe and a waste.
+	// they cannot, they may take up its claims, and repeat early what it sends, which is safe and a waste.
 	enlistTimeout = 5 * time.Second
 	// repeatPace is the time between the early repeats of two jobs of one connection.
 	repeatPace = 20 * time.Millisecond
@@ -31,11 +31,11 @@ func (e *Engine) enlist(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, enlistTimeout)
 	defer cancel()
 	if err := e.Store.Enlist(ctx, e.Worker); err != nil {
-		e.Log.Warn("the other servers cannot see that this one is alive, and may repeat early what it sends", "err", err)
+		e.Log.Warn("the other servers cannot see that this one is alive, and may take up its jobs early", "err", err)
 	}
 }
 
-// takeUps takes up what servers that are gone were sending, until ctx ends.
+// takeUps takes up what servers that are gone had claimed or were sending, until ctx ends.
 func (e *Engine) takeUps(ctx context.Context) {
 	paces := make(paces)
 	for ctx.Err() == nil {
@@ -57,7 +57,7 @@ func (e *Engine) takeUp(ctx context.Context, paces paces) int {
 	changes := make([]store.Change, 0, len(orphans))
 	for _, l := range orphans {
 		lost := job.SenderLost{}
-		if l.Class == job.Keyed {
+		if l.State == job.Sending && l.Class == job.Keyed {
 			lost.Wait = paces.turn(l.Connection.ID, now)
 		}
 		d, err := job.Decide(l.View(e.traits(l.Connection, l.Class), e.Jitter()), lost)

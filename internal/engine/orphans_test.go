@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -53,6 +54,69 @@ func TestAnOrphanWaitsForItsFenceElsewhere(t *testing.T) {
 			w.until(id, job.Succeeded, time.Minute)
 		}, repeats(r))
 	}
+}
+
+// A claim of a server that is gone is released long before its lease ends, whatever the
+// class: nothing was sent.
+func TestAnOrphansClaimIsReleased(t *testing.T) {
+	inEach(t, func(t *testing.T, w *world) {
+		id := w.submit("claimed")
+		l := w.claimAsTheDead()
+		w.start()
+		w.until(id, job.Succeeded, 30*time.Second)
+		if n := w.count(id, job.CauseSenderLost); n != 1 || w.count(id, job.CauseLeaseExpired) != 0 || w.platform.total() != 1 {
+			t.Errorf("released %d times, %d effects\n%s", n, w.platform.total(), w.story(id))
+		}
+		if late := w.armed(l); late.Err == nil {
+			t.Errorf("the late arm was taken\n%s", w.story(id))
+		}
+	})
+}
+
+// A job that was claimed as a worker died before waits for its lease: it may be what
+// ends servers.
+func TestASecondOrphansClaimWaitsForItsLease(t *testing.T) {
+	inEach(t, func(t *testing.T, w *world) {
+		id := w.submit("poison")
+		w.claimAsTheDead()
+		s := w.job(id)
+		d, err := job.Decide(s.View(w.platform.traits(), 0), job.SenderLost{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.apply(s, d)
+		l := w.claimAsTheDead()
+		w.start()
+		w.pass(time.Until(l.NextAt) - time.Second)
+		if w.platform.sent() != 0 || w.job(id).State != job.Claimed {
+			t.Fatalf("%d requests before the lease ended\n%s", w.platform.sent(), w.story(id))
+		}
+		w.until(id, job.Succeeded, time.Minute)
+		if n := w.count(id, job.CauseLeaseExpired); n != 1 {
+			t.Errorf("%d leases ran out\n%s", n, w.story(id))
+		}
+	})
+}
+
+// A worker that lives on behind a lost session has its arm refused: one request is sent.
+func TestAReleasedClaimIsNotArmed(t *testing.T) {
+	inEach(t, func(t *testing.T, w *world) {
+		id := w.submit("hidden")
+		l := w.claimAsTheDead()
+		s := w.job(id)
+		d, err := job.Decide(s.View(w.platform.traits(), 0), job.SenderLost{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.apply(s, d)
+		if late := w.armed(l); !errors.Is(late.Err, store.ErrStale) {
+			t.Errorf("armed after the release: %v", late.Err)
+		}
+		w.claimAsTheDead()
+		if late := w.armed(l); !errors.Is(late.Err, store.ErrStale) {
+			t.Errorf("armed under another's claim: %v", late.Err)
+		}
+	})
 }
 
 // A job whose repeat is an orphan too waits for the fence: it may be what ends servers.

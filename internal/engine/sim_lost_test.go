@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/storetest/memstore"
 )
 
@@ -19,6 +20,10 @@ func (w *simWorld) senderIsLost(j *simJob, e job.Event, r memstore.Record) {
 		w.policyIsNotEarly(j, r)
 	}
 	if e.Cause != job.CauseSenderLost {
+		return
+	}
+	if e.From == job.Claimed {
+		w.claimIsLost(j, e)
 		return
 	}
 	w.stats.lost++
@@ -36,6 +41,21 @@ func (w *simWorld) senderIsLost(j *simJob, e job.Event, r memstore.Record) {
 	j.lost[e.Attempt] = true
 	if s.NextAt.Before(s.Fence) {
 		w.repeatsArePaced(j, e, s)
+	}
+}
+
+// claimIsLost: EARLY, when a claim was taken up that may not be before its lease ends.
+func (w *simWorld) claimIsLost(j *simJob, e job.Event) {
+	w.stats.released++
+	if was := j.last; was.State != job.Claimed || was.Claims > 0 || e.To != job.Scheduled && e.To != job.Retrying {
+		w.broke("EARLY", j, "a claim lost its server: %s -> %s, after %d claims that died", e.From, e.To, was.Claims)
+	}
+}
+
+// isUnderItsLease: LEASE, when an intent was written under another claim than the job had.
+func (w *simWorld) isUnderItsLease(before job.Snapshot, a store.Arm) {
+	if before.ClaimToken != a.Claim || a.Claim.IsZero() {
+		w.broke("LEASE", w.byID[a.Job], "armed by %s under a claim that the job, %s, does not have", a.Worker, before.State)
 	}
 }
 

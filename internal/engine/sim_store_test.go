@@ -76,7 +76,14 @@ func (s nodeStore) Renew(ctx context.Context, lease time.Duration, refs []store.
 
 func (s nodeStore) Arm(ctx context.Context, items []store.Arm) ([]store.Armed, error) {
 	c := call{op: "Arm", job: items[0].Job, n: items[0].Version, ctx: ctx, writes: true, armToken: items[0].Token}
-	return parkCall(s.node, c, func(ctx context.Context) ([]store.Armed, error) { return s.w.store.Arm(ctx, items) })
+	return parkCall(s.node, c, func(ctx context.Context) ([]store.Armed, error) {
+		before := s.w.store.Inspect(items[0].Job).Snapshot
+		out, err := s.w.store.Arm(ctx, items)
+		if err == nil && out[0].Err == nil {
+			s.w.isUnderItsLease(before, items[0])
+		}
+		return out, err
+	})
 }
 
 func (s nodeStore) ArmedBy(ctx context.Context, id, token job.ID) (store.Armed, error) {

@@ -134,6 +134,7 @@ type simStats struct {
 	outside, breaches                              int // runs that leave the assumptions, and what broke there
 	alarms, swapped, renewals                      int
 	lost, early, both                              int // senders that were taken for gone, repeats before their fence, and while they still send
+	released                                       int // claims of servers that were taken for gone
 	simulated                                      time.Duration
 	faults                                         [faults]int
 	ends                                           [job.Expired + 1]int
@@ -161,6 +162,7 @@ func (s *simStats) add(o simStats) {
 	s.lost += o.lost
 	s.early += o.early
 	s.both += o.both
+	s.released += o.released
 	s.simulated += o.simulated
 	for i, n := range o.faults {
 		s.faults[i] += n
@@ -173,8 +175,8 @@ func (s *simStats) add(o simStats) {
 // line tells what was tried, in one line.
 func (s *simStats) line(took time.Duration) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "SIM worlds %d, simulated hours %.0f, jobs %d, steps %d, arms %d (%d by their claim, of %d intents), requests %d, effects %d, looks %d, replays deduped %d, sends stopped %d, second effects %d, twins' objects swapped %d, alarms %d, logins renewed %d, senders lost %d, repeats before the fence %d, while the first still sends %d",
-		s.worlds, s.simulated.Hours(), s.jobs, s.steps, s.arms, s.fused, s.intents, s.requests, s.effects, s.looks, s.deduped, s.stopped, s.second, s.swapped, s.alarms, s.renewals, s.lost, s.early, s.both)
+	fmt.Fprintf(&b, "SIM worlds %d, simulated hours %.0f, jobs %d, steps %d, arms %d (%d by their claim, of %d intents), requests %d, effects %d, looks %d, replays deduped %d, sends stopped %d, second effects %d, twins' objects swapped %d, alarms %d, logins renewed %d, claims released %d, senders lost %d, repeats before the fence %d, while the first still sends %d",
+		s.worlds, s.simulated.Hours(), s.jobs, s.steps, s.arms, s.fused, s.intents, s.requests, s.effects, s.looks, s.deduped, s.stopped, s.second, s.swapped, s.alarms, s.renewals, s.released, s.lost, s.early, s.both)
 	if s.outside > 0 {
 		fmt.Fprintf(&b, ", outside the assumptions %d times, %d checks broken", s.outside, s.breaches)
 	}
@@ -199,6 +201,9 @@ func (s *simStats) wholeSpace(t *testing.T) {
 	const long = 400 // worlds
 	if s.worlds < long {
 		return
+	}
+	if s.released == 0 {
+		t.Errorf("no claim of a server that was gone was released in %d worlds", s.worlds)
 	}
 	if s.early == 0 || s.both == 0 && s.worlds > 5*long {
 		t.Errorf("%d repeats before a fence, %d of them while the first still sends, in %d worlds", s.early, s.both, s.worlds)

@@ -182,6 +182,10 @@ func (w *simWorld) spent(j *simJob, r memstore.Record) bool {
 			tries, leases = 0, 0
 		case job.CauseLeaseExpired:
 			leases++
+		case job.CauseSenderLost:
+			if e.From == job.Claimed {
+				leases++
+			}
 		case job.CauseAnswered, job.CauseNotStarted, job.CauseLooked, job.CausePolled, job.CauseLateEvidence:
 			if e.From != e.To {
 				tries++

@@ -357,7 +357,13 @@ func decideLeaseOver(v View) Decision {
 	if v.State != Claimed || v.DueLeft > 0 {
 		return nothing // no lease, or a newer one
 	}
-	d := keep(v, origin(v), CauseLeaseExpired)
+	return claimDied(v, CauseLeaseExpired)
+}
+
+// claimDied ends a claim whose holder died, as far as anybody knows, before it stored an
+// intent.
+func claimDied(v View, cause Cause) Decision {
+	d := keep(v, origin(v), cause)
 	d.Claims++
 	if d.Claims >= MaxClaims {
 		d.To = Failed
@@ -393,12 +399,31 @@ const senderLost = "the server that was sending this job is gone; whether the re
 // lastLost reports whether the last attempt's sender seemed gone, and may send for all that is known.
 func (v View) lastLost() bool { return v.LastError != nil && v.LastError.Message == senderLost }
 
-// decideSenderLost takes up a job before its fence, if it is to be repeated before it.
+// decideSenderLost takes up a job before its lease or its fence ends.
+func decideSenderLost(v View, e SenderLost) Decision {
+	if v.State == Claimed {
+		return claimantLost(v)
+	}
+	return attemptLost(v, e)
+}
+
+// claimantLost ends a claim before its lease does. The holder may be alive, and that
+// does no harm: it has sent nothing, and its arm names a claim that is no longer there.
+// If a claim of the job died before, the job may be what ends the servers: it waits for
+// its lease.
+func claimantLost(v View) Decision {
+	if v.DueLeft <= 0 || v.Claims > 0 {
+		return nothing
+	}
+	return claimDied(v, CauseSenderLost)
+}
+
+// attemptLost takes up a job before its fence, if it is to be repeated before it.
 // The sender may be alive all the same, so nothing else may follow from its absence: only
 // a repeat under the same key, at a target that takes two requests of one key for one,
 // needs no fence. Any other job stays SENDING until its fence: its sender may still save
 // its handle, and the request counts as one in flight.
-func decideSenderLost(v View, e SenderLost) Decision {
+func attemptLost(v View, e SenderLost) Decision {
 	if v.State != Sending || v.FenceLeft <= 0 {
 		return nothing // its outcome came, or its fence has passed
 	}

@@ -44,8 +44,9 @@ type (
 	LeaseOver struct{}
 	// FenceOver says that an armed attempt has no outcome and its fence passed.
 	FenceOver struct{}
-	// SenderLost says that the server that armed the present attempt is gone, or seems
-	// to be. Wait is how long a repeat waits for those of other jobs of its connection.
+	// SenderLost says that the server that holds the claim, or armed the present attempt,
+	// is gone, or seems to be. Wait is how long a repeat waits for those of other jobs of
+	// its connection.
 	SenderLost struct{ Wait time.Duration }
 	// WindowOver says that the start deadline passed.
 	WindowOver struct{}

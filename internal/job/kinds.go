@@ -214,7 +214,7 @@ const (
 	CauseRestored                          // the database was restored, and what happened since is unknown
 	CauseEffectShared                      // another job names the same object as its effect: an alarm
 	CausePredecessorEnded                  // the job that it replies to ended without success
-	CauseSenderLost                        // the server that was sending it is gone, or seems to be
+	CauseSenderLost                        // the server that had claimed it, or was sending it, is gone, or seems to be
 )
 
 // String gives the contract's name of the cause.

@@ -63,10 +63,38 @@ func TestAPacedRepeatWaitsNoLongerThanTheFence(t *testing.T) {
 	}
 }
 
-// A job that is not being sent any more, or whose fence has passed, has lost no sender.
-func TestASenderIsLostOnlyInMidSend(t *testing.T) {
+// A claim whose holder is gone goes back, whatever the class, and that counts as a death of
+// its worker. After another such death the job may be what ends the servers: it waits.
+func TestAClaimOfALostServerGoesBack(t *testing.T) {
+	for _, class := range []Class{Keyed, Handle, Observable, Opaque} {
+		for _, from := range []State{Scheduled, Retrying} {
+			v := sending(class, Hold)
+			v.State, v.Attempt, v.Open, v.DueLeft = Claimed, 0, nil, time.Minute
+			if from == Retrying {
+				v.Attempt, v.Failures = 1, 1
+			}
+			d := must(t, v, SenderLost{Wait: time.Hour})
+			if d.Action != ActWrite || d.To != from || d.Cause != CauseSenderLost || d.Claims != 1 || d.Delay != 0 || d.Failures != v.Failures || len(d.Settle) != 0 {
+				t.Errorf("%s from %s: %+v", class, from, d)
+			}
+			again := v
+			again.Claims = 1
+			over := v
+			over.DueLeft = 0
+			for _, v := range []View{again, over} {
+				if d := must(t, v, SenderLost{}); d.Action != ActNothing {
+					t.Errorf("%s, %d claims died, lease for %v: %+v", class, v.Claims, v.DueLeft, d)
+				}
+			}
+		}
+	}
+}
+
+// A job that is neither claimed nor being sent any more, or whose lease or fence has
+// passed, has lost no server.
+func TestASenderIsLostOnlyAtWork(t *testing.T) {
 	eachView(func(v View) {
-		if v.State == Sending && v.FenceLeft > 0 {
+		if v.State == Sending && v.FenceLeft > 0 || v.State == Claimed && v.DueLeft > 0 {
 			return
 		}
 		if d, err := Decide(v, SenderLost{}); err != nil || d.Action != ActNothing {

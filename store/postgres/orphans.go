@@ -163,7 +163,7 @@ func (s *Store) Orphans(ctx context.Context, limit int) ([]store.Leased, error) 
 		if err != nil || m.Quarantined != "" || v.doubt.Stands {
 			return nil, err
 		}
-		others, err := v.q.SendingWorkers(ctx, s.roll.names())
+		others, err := v.q.OtherWorkers(ctx, s.roll.names())
 		if err != nil {
 			return nil, fmt.Errorf("workers: %w", err)
 		}

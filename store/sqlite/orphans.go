@@ -11,7 +11,8 @@ import (
 )
 
 // Rules of this file: this process has the file for itself, by a lock that ends with
-// it. So whatever else has armed a job that is still SENDING is dead.
+// it. So whatever else has claimed a job that is still CLAIMED, or armed one that is
+// still SENDING, is dead.
 
 // enlisted are the workers of this process.
 type enlisted struct {

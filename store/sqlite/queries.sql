@@ -218,7 +218,8 @@ SELECT job_id FROM job_state WHERE state IN (2, 3) AND state = 3 AND next_at <= 
 -- name: OrphanIDs :many
 -- workers is a JSON list of those that are alive. Class 1 is KEYED.
 SELECT job_id FROM job_state
-WHERE state IN (2, 3) AND state = 3 AND class = 1 AND cancel_asked_at IS NULL AND worker NOT IN (SELECT value FROM json_each(@workers))
+WHERE state IN (2, 3) AND worker NOT IN (SELECT value FROM json_each(@workers))
+    AND CASE WHEN state = 2 THEN claims = 0 ELSE class = 1 AND cancel_asked_at IS NULL END
 ORDER BY next_at LIMIT @max_rows;
 
 -- name: WindowOverIDs :many

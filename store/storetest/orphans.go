@@ -9,8 +9,11 @@ import (
 
 var orphanTests = []test{
 	{"what a worker that is not enlisted is sending", orphansOfTheLost},
-	{"only what is being sent", orphansSending},
-	{"only KEYED ones, with no cancel asked", orphansKeyed},
+	{"only what is claimed or being sent", orphansAtWork},
+	{"of what is sent only KEYED ones, with no cancel asked", orphansKeyed},
+	{"claims, and a late arm is refused", orphansClaimed},
+	{"no claims of jobs that another one of died", orphansClaimedAgain},
+	{"what was armed is no claim any more", orphansArmed},
 	{"earliest fence first, bounded", orphansBounded},
 	{"none in quarantine", orphansQuarantined},
 	{"the fence stays as it was", orphansFence},
@@ -43,12 +46,12 @@ func orphansOfTheLost(f *fixture) {
 	f.is(len(f.orphans()), 0, "what it arms later")
 }
 
-func orphansSending(f *fixture) {
+func orphansAtWork(f *fixture) {
 	for _, state := range job.States {
 		f := newFixture(f.T, f.open)
 		f.inState(state)
 		want := 0
-		if state == job.Sending {
+		if state == job.Sending || state == job.Claimed {
 			want = 1
 		}
 		f.is(len(f.orphans()), want, "orphans in %s", state)
@@ -73,6 +76,48 @@ func orphansKeyed(f *fixture) {
 		f.apply(s, job.CancelAsked{})
 		f.is(len(f.orphans()), 0, "%s: orphans of which a cancel was asked", class)
 	}
+}
+
+func orphansClaimed(f *fixture) {
+	f.submit()
+	late := f.claim()
+	got := f.orphans()
+	f.is(len(got), 1, "orphans")
+	f.is([]any{got[0].Snapshot, got[0].Connection.ID}, []any{f.job(late.ID), f.conn.ID}, "the job, and its connection")
+	after := f.apply(got[0].Snapshot, job.SenderLost{}).Snapshot
+	f.is([]any{after.State, after.ClaimToken, after.Claims, after.Attempt}, []any{job.Scheduled, job.ID{}, 1, 0}, "a claim that was lost")
+	events := f.events(late.ID)
+	f.is(events[len(events)-1].Cause, job.CauseSenderLost, "cause")
+	f.fails(f.armOne(f.intent(late)).Err, store.ErrStale)
+	f.is(f.renew(ref(late)), []bool{false}, "renewed")
+	next := f.claim()
+	f.is([]any{next.ID, next.Claims}, []any{late.ID, 1}, "claimed again at once")
+	f.fails(f.armOne(f.intent(late)).Err, store.ErrStale)
+	stolen := f.intent(late)
+	stolen.Version = next.Version // the lease alone tells them apart
+	f.fails(f.armOne(stolen).Err, store.ErrStale)
+	f.unchanged(next.Snapshot)
+	f.arm(next)
+}
+
+func orphansClaimedAgain(f *fixture) {
+	f.submit()
+	f.apply(f.claim().Snapshot, job.SenderLost{})
+	f.claim()
+	f.is(len(f.orphans()), 0, "orphans whose claim died before")
+}
+
+func orphansArmed(f *fixture) {
+	f.conn = f.connect(store.Connection{Class: job.Opaque})
+	f.submit()
+	l := f.claim()
+	f.orphans()
+	got, err := f.s.Orphans(f.ctx, 0)
+	f.ok(err)
+	f.is(len(got), 1, "orphans")
+	armed := f.arm(l).Snapshot
+	f.fails(f.change(got[0].Snapshot, f.decide(got[0].Snapshot, job.SenderLost{})).Err, store.ErrStale)
+	f.unchanged(armed)
 }
 
 func orphansBounded(f *fixture) {

@@ -32,7 +32,7 @@ func (s *Store) Orphans(ctx context.Context, limit int) ([]store.Leased, error) 
 		}
 		var list []*record
 		for _, r := range t.active {
-			if r.job.State == job.Sending && r.job.Class == job.Keyed && r.job.CancelAsked.IsZero() && !t.enlisted[r.job.Worker] {
+			if isOrphan(r.job) && !t.enlisted[r.job.Worker] {
 				list = append(list, r)
 			}
 		}
@@ -43,4 +43,12 @@ func (s *Store) Orphans(ctx context.Context, limit int) ([]store.Leased, error) 
 		}
 		return out, nil
 	})
+}
+
+// isOrphan reports whether a job is one if its worker is gone.
+func isOrphan(j job.Job) bool {
+	if j.State == job.Claimed {
+		return j.Claims == 0
+	}
+	return j.State == job.Sending && j.Class == job.Keyed && j.CancelAsked.IsZero()
 }
