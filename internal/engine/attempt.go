@@ -401,7 +401,11 @@ func (e *Engine) refusedArm(l store.Leased, why error) {
 	d := job.Deferred{Kind: job.FailHeld, RetryAfter: time.Second}
 	switch {
 	case errors.Is(why, store.ErrStale), errors.Is(why, store.ErrNotFound):
-		return // cancelled, swept or taken over: the job is somebody else's
+		// Canceled, swept or taken over: the job is somebody else's. But a cancel, or word of
+		// an earlier attempt, leaves a repeat's lease, and what is next need not wait for it.
+		if l.State == job.Claimed || !e.isLeased(l) {
+			return
+		}
 	case errors.Is(why, store.ErrWindowOver):
 		if l.State == job.Claimed {
 			e.settle(l.Snapshot, l.Connection, job.WindowOver{}, l.ClaimToken)

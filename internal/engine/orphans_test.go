@@ -119,6 +119,33 @@ func TestAReleasedClaimIsNotArmed(t *testing.T) {
 	})
 }
 
+// A repeat whose arm is refused, because a cancel was asked as it was prepared, gives its
+// lease back: what is next need not wait for the lease's end.
+func TestARefusedRepeatGivesItsLeaseBack(t *testing.T) {
+	onBoth(t, func(t *testing.T, w *world) {
+		w.platform.publish = func(int, connector.Commit) job.Outcome { return unknown("no answer") }
+		id, prepared := w.submit("canceled"), 0
+		w.platform.prepare = func() error {
+			if prepared++; prepared == 2 {
+				s := w.job(id)
+				d, err := job.Decide(s.View(w.platform.traits(), 0), job.CancelAsked{})
+				if err != nil {
+					return err
+				}
+				w.apply(s, d)
+			}
+			return nil
+		}
+		w.start()
+		w.pass(10 * time.Second)
+		s := w.job(id)
+		if !s.ClaimToken.IsZero() || !s.NextAt.Equal(s.Fence) || w.platform.sent() != 1 || prepared != 2 {
+			t.Errorf("leased %t until %v, fence at %v; %d requests, prepared %d times\n%s",
+				!s.ClaimToken.IsZero(), s.NextAt, s.Fence, w.platform.sent(), prepared, w.story(id))
+		}
+	}, repeats(job.RepeatEnded))
+}
+
 // A job whose repeat is an orphan too waits for the fence: it may be what ends servers.
 func TestASecondOrphanWaitsForItsFence(t *testing.T) {
 	onBoth(t, func(t *testing.T, w *world) {
