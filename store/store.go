@@ -175,12 +175,13 @@ type Store interface {
 	// Orphans reads jobs of workers that are enlisted neither here nor by any other server
 	// that is alive: those that are CLAIMED, no claim of theirs having died before, and
 	// KEYED ones that are SENDING with no cancel asked. The earliest end of a lease or a
-	// fence comes first. It changes and leases
+	// fence (NextAt) comes first; the page begins after a place in that order, the zero
+	// Place being the start. It changes and leases
 	// nothing. Where several servers share a database, a worker's absence is a hint and no
 	// proof: its session may be lost while it goes on sending. It counts from the second
 	// call in a row that finds it absent, a second or more after the first. A quarantined database has no orphans, nor has
 	// one whose clock is doubted.
-	Orphans(ctx context.Context, limit int) ([]Leased, error)
+	Orphans(ctx context.Context, after Place, limit int) ([]Leased, error)
 
 	// Owners tells which of these external ids settle another job already, in the
 	// account and namespace of a job's attempt: id by id, the other job. At most

@@ -2280,17 +2280,25 @@ const orphanIDs = `-- name: OrphanIDs :many
 SELECT job_id FROM job_state
 WHERE state IN (2, 3) AND worker NOT IN (SELECT value FROM json_each(?1))
     AND CASE WHEN state = 2 THEN claims = 0 ELSE class = 1 AND cancel_asked_at IS NULL END
-ORDER BY next_at LIMIT ?2
+    AND next_at >= ?2 AND (next_at > ?2 OR job_id > ?3)
+ORDER BY next_at, job_id LIMIT ?4
 `
 
 type OrphanIDsParams struct {
 	Workers interface{}
+	AfterAt sql.NullInt64
+	AfterID []byte
 	MaxRows int64
 }
 
 // workers is a JSON list of those that are alive. Class 1 is KEYED.
 func (q *Queries) OrphanIDs(ctx context.Context, arg OrphanIDsParams) ([][]byte, error) {
-	rows, err := q.query(ctx, q.orphanIDsStmt, orphanIDs, arg.Workers, arg.MaxRows)
+	rows, err := q.query(ctx, q.orphanIDsStmt, orphanIDs,
+		arg.Workers,
+		arg.AfterAt,
+		arg.AfterID,
+		arg.MaxRows,
+	)
 	if err != nil {
 		return nil, err
 	}

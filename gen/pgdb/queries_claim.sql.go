@@ -747,17 +747,25 @@ const orphanIDs = `-- name: OrphanIDs :many
 SELECT job_id FROM job_state
 WHERE state IN (2, 3) AND worker = ANY ($1::text[])
     AND CASE WHEN state = 2 THEN claims = 0 ELSE class = 1 AND cancel_asked_at IS NULL END
-ORDER BY next_at LIMIT $2
+    AND (next_at, job_id) > ($2::timestamptz, $3::uuid)
+ORDER BY next_at, job_id LIMIT $4
 `
 
 type OrphanIDsParams struct {
 	Workers []string
+	AfterAt time.Time
+	AfterID pgtype.UUID
 	MaxRows int32
 }
 
 // Class 1 is KEYED.
 func (q *Queries) OrphanIDs(ctx context.Context, arg OrphanIDsParams) ([]pgtype.UUID, error) {
-	rows, err := q.db.Query(ctx, orphanIDs, arg.Workers, arg.MaxRows)
+	rows, err := q.db.Query(ctx, orphanIDs,
+		arg.Workers,
+		arg.AfterAt,
+		arg.AfterID,
+		arg.MaxRows,
+	)
 	if err != nil {
 		return nil, err
 	}

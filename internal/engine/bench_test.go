@@ -222,7 +222,7 @@ func (*instant) ClaimLooks(context.Context, store.ClaimParams) ([]store.Leased, 
 }
 func (*instant) Enlist(context.Context, string) error { return nil }
 
-func (*instant) Orphans(context.Context, int) ([]store.Leased, error) { return nil, nil }
+func (*instant) Orphans(context.Context, store.Place, int) ([]store.Leased, error) { return nil, nil }
 
 func (*instant) Overdue(context.Context, int) ([]job.Snapshot, error) { return nil, nil }
 func (*instant) NextDue(_ context.Context, limit time.Duration) (time.Duration, error) {

@@ -150,8 +150,8 @@ func (b *bridge) Enlist(ctx context.Context, worker string) error {
 	return err
 }
 
-func (b *bridge) Orphans(ctx context.Context, limit int) ([]store.Leased, error) {
-	return over(ctx, b, func(ctx context.Context) ([]store.Leased, error) { return b.Store.Orphans(ctx, limit) })
+func (b *bridge) Orphans(ctx context.Context, after store.Place, limit int) ([]store.Leased, error) {
+	return over(ctx, b, func(ctx context.Context) ([]store.Leased, error) { return b.Store.Orphans(ctx, after, limit) })
 }
 
 func (b *bridge) Overdue(ctx context.Context, limit int) ([]job.Snapshot, error) {

@@ -35,7 +35,7 @@ type Store interface {
 	Apply(ctx context.Context, items []store.Change) ([]store.Applied, error)
 	Overdue(ctx context.Context, limit int) ([]job.Snapshot, error)
 	Enlist(ctx context.Context, worker string) error
-	Orphans(ctx context.Context, limit int) ([]store.Leased, error)
+	Orphans(ctx context.Context, after store.Place, limit int) ([]store.Leased, error)
 	NextDue(ctx context.Context, limit time.Duration) (time.Duration, error)
 	Watch(kind store.WatchKind) (<-chan struct{}, func())
 	Credential(ctx context.Context, connection job.ID) (store.Sealed, error)

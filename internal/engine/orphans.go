@@ -24,6 +24,8 @@ const (
 	repeatPace = 20 * time.Millisecond
 	// orphanPolls is how many polls there are between two searches for orphans.
 	orphanPolls = 2
+	// orphanPages bounds the pages of one search; the next search goes on from there.
+	orphanPages = 10
 )
 
 // enlist makes this server known before it arms anything.
@@ -37,51 +39,70 @@ func (e *Engine) enlist(ctx context.Context) {
 
 // takeUps takes up what servers that are gone had claimed or were sending, until ctx ends.
 func (e *Engine) takeUps(ctx context.Context) {
-	paces := make(paces)
+	t := takeUp{Engine: e, paces: make(paces)}
 	for ctx.Err() == nil {
-		if e.takeUp(ctx, paces) < sweepBatch {
-			sleep(ctx, orphanPolls*e.Poll)
+		for range orphanPages {
+			if !t.page(ctx) {
+				break
+			}
 		}
+		sleep(ctx, orphanPolls*e.Poll)
 	}
 }
 
-// takeUp takes up one batch of orphans, and tells how many were.
-func (e *Engine) takeUp(ctx context.Context, paces paces) int {
-	orphans, err := e.Store.Orphans(ctx, sweepBatch)
-	e.trouble.store(ctx, opOrphans, err)
+// takeUp is a walk over the orphans. It goes on where the last one ended, since those that
+// may not be taken up yet stay, and must not hide the others.
+type takeUp struct {
+	*Engine
+	paces paces
+	after store.Place
+}
+
+// page takes up what it may of one page of orphans, and reports whether there may be more.
+func (t *takeUp) page(ctx context.Context) bool {
+	orphans, err := t.Store.Orphans(ctx, t.after, sweepBatch)
+	t.trouble.store(ctx, opOrphans, err)
 	if err != nil {
-		return 0
+		return false
 	}
-	now := e.Clock.Read().Time
-	paces.forget(now)
+	more := len(orphans) == sweepBatch
+	if t.after = (store.Place{}); more {
+		last := orphans[len(orphans)-1]
+		t.after = store.Place{At: last.NextAt, ID: last.ID}
+	}
+	now := t.Clock.Read().Time
+	t.paces.forget(now)
 	changes := make([]store.Change, 0, len(orphans))
 	for _, l := range orphans {
-		lost := job.SenderLost{}
-		if l.State == job.Sending && l.Class == job.Keyed {
-			lost.Wait = paces.turn(l.Connection.ID, now)
-		}
-		d, err := job.Decide(l.View(e.traits(l.Connection, l.Class), e.Jitter()), lost)
+		lost := job.SenderLost{Wait: t.paces.until(l.Connection.ID, now)}
+		d, err := job.Decide(l.View(t.traits(l.Connection, l.Class), t.Jitter()), lost)
 		if err != nil {
-			e.Log.Error("no decision about a job whose sender is gone", "job", l.ID.String(), "err", err)
+			t.Log.Error("no decision about a job whose sender is gone", "job", l.ID.String(), "err", err)
 			continue
 		}
-		if d.Action == job.ActWrite {
-			changes = append(changes, store.Change{Job: l.ID, Version: l.Version, Decision: d, Actor: e.Worker})
+		if d.Action != job.ActWrite {
+			continue
 		}
+		if d.To == job.Ambiguous {
+			t.paces.take(l.Connection.ID, now.Add(lost.Wait))
+		}
+		changes = append(changes, store.Change{Job: l.ID, Version: l.Version, Decision: d, Actor: t.Worker})
 	}
-	return e.tookUp(ctx, changes)
+	t.tookUp(ctx, changes)
+	return more
 }
 
-// tookUp writes the decisions, and tells how many were taken.
-func (e *Engine) tookUp(ctx context.Context, changes []store.Change) (n int) {
+// tookUp writes the decisions.
+func (e *Engine) tookUp(ctx context.Context, changes []store.Change) {
 	if len(changes) == 0 {
-		return 0
+		return
 	}
 	applied, err := e.Store.Apply(ctx, changes)
 	e.trouble.store(ctx, opOrphans, err)
 	if err != nil {
-		return 0
+		return
 	}
+	n := 0
 	for i, a := range applied {
 		switch {
 		case a.Err == nil:
@@ -95,21 +116,16 @@ func (e *Engine) tookUp(ctx context.Context, changes []store.Change) (n int) {
 		e.Log.Info("jobs of a server that is gone were taken up", "jobs", n)
 	}
 	failpoint.Hit(failpoint.Swept)
-	return n
 }
 
 // paces has, for each connection, when its next early repeat may go.
 type paces map[job.ID]time.Time
 
-// turn takes the connection's next turn, and tells how long it is until then.
-func (p paces) turn(conn job.ID, now time.Time) time.Duration {
-	at := p[conn]
-	if at.Before(now) {
-		at = now
-	}
-	p[conn] = at.Add(repeatPace)
-	return at.Sub(now)
-}
+// until is how long it is until the connection's next turn.
+func (p paces) until(conn job.ID, now time.Time) time.Duration { return max(0, p[conn].Sub(now)) }
+
+// take takes the connection's turn at a time.
+func (p paces) take(conn job.ID, at time.Time) { p[conn] = at.Add(repeatPace) }
 
 // forget drops what is over.
 func (p paces) forget(now time.Time) {

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -144,6 +145,25 @@ func TestARefusedRepeatGivesItsLeaseBack(t *testing.T) {
 				!s.ClaimToken.IsZero(), s.NextAt, s.Fence, w.platform.sent(), prepared, w.story(id))
 		}
 	}, repeats(job.RepeatEnded))
+}
+
+// However many orphans may not be repeated early, the one behind them is.
+func TestOrphansThatWaitHideNone(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		const waiting = 120 // more than a page
+		for i := range waiting {
+			w.submit(fmt.Sprint("too late ", i), window(time.Minute))
+			w.armAsTheDeadFor(30 * time.Minute)
+		}
+		id := w.submit("orphan")
+		w.armAsTheDeadFor(time.Hour)
+		w.pass(2 * time.Minute)
+		w.start()
+		w.until(id, job.Succeeded, 30*time.Second)
+		if w.platform.sent() != 1 {
+			t.Errorf("%d requests", w.platform.sent())
+		}
+	}, repeats(job.RepeatInFlight), func(w *world) { w.room = 1000 })
 }
 
 // A job whose repeat is an orphan too waits for the fence: it may be what ends servers.

@@ -123,9 +123,9 @@ func (s nodeStore) Enlist(ctx context.Context, worker string) error {
 	return err
 }
 
-func (s nodeStore) Orphans(ctx context.Context, limit int) ([]store.Leased, error) {
+func (s nodeStore) Orphans(ctx context.Context, after store.Place, limit int) ([]store.Leased, error) {
 	return parkCall(s.node, call{op: "Orphans", ctx: ctx},
-		func(ctx context.Context) ([]store.Leased, error) { return s.w.store.Orphans(ctx, limit) })
+		func(ctx context.Context) ([]store.Leased, error) { return s.w.store.Orphans(ctx, after, limit) })
 }
 
 func (s nodeStore) Owners(ctx context.Context, id job.ID, n int, ids []string) (map[string]job.ID, error) {

@@ -24,6 +24,7 @@ import (
 // and a scripted platform, in a synctest bubble: hours pass in milliseconds, and
 // nothing sleeps for real.
 type world struct {
+	room     int // how many jobs of the connection may be under way; 0: as by default
 	t        *testing.T
 	path     string
 	store    store.Store
@@ -86,7 +87,7 @@ func worldOver(t *testing.T, s store.Store, opts ...option) *world {
 	w.conn, _, err = w.store.CreateConnection(t.Context(), store.NewConnection{
 		Key: "connection",
 		Connection: store.Connection{
-			ID: newID(), Project: "default", Connector: "scripted", Class: p.class, KeyWindow: 24 * time.Hour,
+			ID: newID(), Project: "default", Connector: "scripted", Class: p.class, KeyWindow: 24 * time.Hour, MaxInFlight: w.room,
 		},
 	})
 	if err != nil {

@@ -157,7 +157,7 @@ func (s *Store) Enlist(ctx context.Context, worker string) error {
 }
 
 // Orphans implements store.Store.
-func (s *Store) Orphans(ctx context.Context, limit int) ([]store.Leased, error) {
+func (s *Store) Orphans(ctx context.Context, after store.Place, limit int) ([]store.Leased, error) {
 	return read(ctx, s, "orphans", func(ctx context.Context, v view) ([]store.Leased, error) {
 		m, err := v.q.GetMeta(ctx)
 		if err != nil || m.Quarantined != "" || v.doubt.Stands {
@@ -171,7 +171,9 @@ func (s *Store) Orphans(ctx context.Context, limit int) ([]store.Leased, error) 
 		if err != nil || len(gone) == 0 {
 			return nil, err
 		}
-		rows, err := v.q.OrphanIDs(ctx, pgdb.OrphanIDsParams{Workers: gone, MaxRows: int32(page(limit))})
+		rows, err := v.q.OrphanIDs(ctx, pgdb.OrphanIDsParams{
+			Workers: gone, AfterAt: after.At, AfterID: fromID(after.ID), MaxRows: int32(page(limit)),
+		})
 		if err != nil {
 			return nil, fmt.Errorf("jobs: %w", err)
 		}

@@ -42,7 +42,7 @@ func TestOrphansOfAServer(t *testing.T) {
 	}
 	orphans := func() int {
 		t.Helper()
-		got, err := other.Orphans(t.Context(), 0)
+		got, err := other.Orphans(t.Context(), store.Place{}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

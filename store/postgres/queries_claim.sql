@@ -285,7 +285,8 @@ SELECT DISTINCT worker FROM job_state WHERE state IN (2, 3) AND NOT worker = ANY
 SELECT job_id FROM job_state
 WHERE state IN (2, 3) AND worker = ANY (@workers::text[])
     AND CASE WHEN state = 2 THEN claims = 0 ELSE class = 1 AND cancel_asked_at IS NULL END
-ORDER BY next_at LIMIT @max_rows;
+    AND (next_at, job_id) > (@after_at::timestamptz, @after_id::uuid)
+ORDER BY next_at, job_id LIMIT @max_rows;
 
 -- name: WindowOverIDs :many
 SELECT job_id FROM job_state WHERE state IN (1, 6) AND start_deadline <= @now AND start_deadline < 'infinity'

@@ -50,7 +50,7 @@ func (e *enlisted) list() (string, error) {
 }
 
 // Orphans implements store.Store.
-func (s *Store) Orphans(ctx context.Context, limit int) ([]store.Leased, error) {
+func (s *Store) Orphans(ctx context.Context, after store.Place, limit int) ([]store.Leased, error) {
 	return read(ctx, s, "orphans", func(ctx context.Context, v view) ([]store.Leased, error) {
 		m, err := v.q.GetMeta(ctx)
 		if err != nil || m.Quarantined != "" || v.doubt.Stands {
@@ -60,7 +60,9 @@ func (s *Store) Orphans(ctx context.Context, limit int) ([]store.Leased, error) 
 		if err != nil {
 			return nil, err
 		}
-		ids, err := v.q.OrphanIDs(ctx, litedb.OrphanIDsParams{Workers: workers, MaxRows: page(limit)})
+		ids, err := v.q.OrphanIDs(ctx, litedb.OrphanIDsParams{
+			Workers: workers, AfterAt: someMicros(after.At.UnixMicro()), AfterID: fromID(after.ID), MaxRows: page(limit),
+		})
 		if err != nil {
 			return nil, err
 		}

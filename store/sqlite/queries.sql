@@ -220,7 +220,8 @@ SELECT job_id FROM job_state WHERE state IN (2, 3) AND state = 3 AND next_at <= 
 SELECT job_id FROM job_state
 WHERE state IN (2, 3) AND worker NOT IN (SELECT value FROM json_each(@workers))
     AND CASE WHEN state = 2 THEN claims = 0 ELSE class = 1 AND cancel_asked_at IS NULL END
-ORDER BY next_at LIMIT @max_rows;
+    AND next_at >= @after_at AND (next_at > @after_at OR job_id > @after_id)
+ORDER BY next_at, job_id LIMIT @max_rows;
 
 -- name: WindowOverIDs :many
 SELECT job_id FROM job_state

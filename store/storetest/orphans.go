@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"bytes"
+	"slices"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
@@ -15,6 +17,7 @@ var orphanTests = []test{
 	{"no claims of jobs that another one of died", orphansClaimedAgain},
 	{"what was armed is no claim any more", orphansArmed},
 	{"earliest fence first, bounded", orphansBounded},
+	{"page by page", orphansPaged},
 	{"none in quarantine", orphansQuarantined},
 	{"the fence stays as it was", orphansFence},
 }
@@ -23,10 +26,10 @@ var orphanTests = []test{
 func (f *fixture) orphans() []store.Leased {
 	f.Helper()
 	f.clock.advance(2 * time.Second) // and later than after a start
-	_, err := f.s.Orphans(f.ctx, 0)
+	_, err := f.s.Orphans(f.ctx, store.Place{}, 0)
 	f.ok(err)
 	f.clock.advance(time.Second)
-	got, err := f.s.Orphans(f.ctx, 0)
+	got, err := f.s.Orphans(f.ctx, store.Place{}, 0)
 	f.ok(err)
 	return got
 }
@@ -112,7 +115,7 @@ func orphansArmed(f *fixture) {
 	f.submit()
 	l := f.claim()
 	f.orphans()
-	got, err := f.s.Orphans(f.ctx, 0)
+	got, err := f.s.Orphans(f.ctx, store.Place{}, 0)
 	f.ok(err)
 	f.is(len(got), 1, "orphans")
 	armed := f.arm(l).Snapshot
@@ -128,9 +131,34 @@ func orphansBounded(f *fixture) {
 		f.clock.advance(time.Second)
 	}
 	f.orphans()
-	got, err := f.s.Orphans(f.ctx, 2)
+	got, err := f.s.Orphans(f.ctx, store.Place{}, 2)
 	f.ok(err)
 	f.is([]any{len(got), got[0].ID, got[1].ID}, []any{2, want[0], want[1]}, "orphans")
+}
+
+// orphansPaged: a place is passed by, and of those with the same time it parts the ids.
+func orphansPaged(f *fixture) {
+	var ids []job.ID
+	for i := range 4 {
+		s := f.sending(func(n *store.NewJob) { n.Spec.HoldKey = string(rune('a' + i)) }).Snapshot
+		ids = append(ids, s.ID)
+		if i == 2 {
+			f.clock.advance(time.Second)
+		}
+	}
+	slices.SortFunc(ids[:3], func(a, b job.ID) int { return bytes.Compare(a[:], b[:]) }) // one time
+	f.orphans()
+	var got []job.ID
+	var after store.Place
+	for range len(ids) {
+		page, err := f.s.Orphans(f.ctx, after, 1)
+		f.ok(err)
+		f.is(len(page), 1, "a page")
+		got, after = append(got, page[0].ID), store.Place{At: page[0].NextAt, ID: page[0].ID}
+	}
+	page, err := f.s.Orphans(f.ctx, after, 1)
+	f.ok(err)
+	f.is([]any{got, len(page)}, []any{ids, 0}, "orphans page by page, and none after the last")
 }
 
 func orphansQuarantined(f *fixture) {

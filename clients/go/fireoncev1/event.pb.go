@@ -76,9 +76,10 @@ const (
 	// The job that this one replies to ended without success (FAILED, CANCELED or
 	// EXPIRED): this one is CANCELED. RetryJob takes it up again once that job goes on.
 	EventCause_EVENT_CAUSE_PREDECESSOR_ENDED EventCause = 22
-	// The server that was sending the job is gone, or has lost its session with the
-	// database: SENDING became AMBIGUOUS before the attempt's fence, which stays as it
-	// was. A server that is alive all the same still settles its attempt.
+	// The server that had claimed the job, or was sending it, is gone, or has lost its
+	// session with the database. CLAIMED went back before its lease ended; nothing was
+	// sent. SENDING became AMBIGUOUS before the attempt's fence, which stays as it was: a
+	// server that is alive all the same still settles its attempt.
 	EventCause_EVENT_CAUSE_SENDER_LOST EventCause = 23
 )
 

@@ -25,18 +25,18 @@ func (s *Store) Dismiss(worker string) {
 }
 
 // Orphans implements store.Store.
-func (s *Store) Orphans(ctx context.Context, limit int) ([]store.Leased, error) {
+func (s *Store) Orphans(ctx context.Context, after store.Place, limit int) ([]store.Leased, error) {
 	return call(ctx, s, "orphans", func(t *tx) ([]store.Leased, error) {
 		if t.doubt.Stands || t.meta.Quarantined != "" {
 			return nil, nil
 		}
 		var list []*record
 		for _, r := range t.active {
-			if isOrphan(r.job) && !t.enlisted[r.job.Worker] {
+			if isOrphan(r.job) && !t.enlisted[r.job.Worker] && byPlace(orphanPlace(r), after) > 0 {
 				list = append(list, r)
 			}
 		}
-		slices.SortStableFunc(list, byDue)
+		slices.SortFunc(list, func(a, b *record) int { return byPlace(orphanPlace(a), orphanPlace(b)) })
 		var out []store.Leased
 		for _, r := range list[:min(len(list), page(limit))] {
 			out = append(out, t.leased(r))
@@ -52,3 +52,8 @@ func isOrphan(j job.Job) bool {
 	}
 	return j.State == job.Sending && j.Class == job.Keyed && j.CancelAsked.IsZero()
 }
+
+// orphanPlace is where an orphan is among the others.
+func orphanPlace(r *record) store.Place { return store.Place{At: r.job.NextAt, ID: r.job.ID} }
+
+func byPlace(a, b store.Place) int { return store.ByScheduledAsc.Compare(a, b) }

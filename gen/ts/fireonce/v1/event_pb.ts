@@ -351,9 +351,10 @@ export enum EventCause {
   PREDECESSOR_ENDED = 22,
 
   /**
-   * The server that was sending the job is gone, or has lost its session with the
-   * database: SENDING became AMBIGUOUS before the attempt's fence, which stays as it
-   * was. A server that is alive all the same still settles its attempt.
+   * The server that had claimed the job, or was sending it, is gone, or has lost its
+   * session with the database. CLAIMED went back before its lease ended; nothing was
+   * sent. SENDING became AMBIGUOUS before the attempt's fence, which stays as it was: a
+   * server that is alive all the same still settles its attempt.
    *
    * @generated from enum value: EVENT_CAUSE_SENDER_LOST = 23;
    */
