@@ -26,8 +26,10 @@ type Erasure interface {
 	EraseJob(ctx context.Context, p EraseParams) (ErasedJob, error)
 	// ErasedJob reads what stays of an erased job of a project. ErrNotFound.
 	ErasedJob(ctx context.Context, project string, id job.ID) (ErasedJob, error)
-	// EraseProject does one short step of a pass over a project: it removes its jobs, as
+	// EraseProject does one short step of a pass over a project: it deletes its schedules, so
+	// that they make no jobs; removes its jobs, as
 	// EraseJob does; if none is left, the words and actors in its events; and then its
+	// schedules with their firings, its
 	// deleted connections with their credentials, its logins and its API keys. A
 	// connection that is not deleted is in ProjectErasure.Live: the step waits for the
 	// caller to delete it.
@@ -140,14 +142,15 @@ type EraseProjectParams struct {
 	Actor   string
 	// After is the Next of the step before; empty: a new pass begins.
 	After string
-	// Limit bounds the jobs, events or connections of the step, at most MaxBatch.
+	// Limit bounds the jobs, events, firings or connections of the step, at most MaxBatch.
 	Limit int
 }
 
 // ProjectErasure is what one step did.
 type ProjectErasure struct {
-	// Jobs, Connections, APIKeys and Logins were removed for good; of Events the words.
-	Jobs, Events, Connections, APIKeys, Logins int
+	// Jobs, Connections, APIKeys, Logins, Schedules and Firings were removed for good; of
+	// Events the words.
+	Jobs, Events, Connections, APIKeys, Logins, Schedules, Firings int
 	// Live are connections to be deleted before the pass goes on, at most Limit.
 	Live []job.ID
 	// Next is where the pass goes on.
@@ -176,7 +179,8 @@ type ErasePhase int
 
 // The phases of a pass over a project, in their order.
 const (
-	EraseJobs ErasePhase = iota
+	EraseSchedules ErasePhase = iota
+	EraseJobs
 	EraseRest
 	EraseLog
 	EraseHoldings

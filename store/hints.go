@@ -2,10 +2,16 @@ package store
 
 import "sync"
 
+// kinds is how many kinds of Watch there are.
+const kinds = 3
+
+// WatchKinds are the kinds that are set.
+type WatchKinds [kinds]bool
+
 // Hints wakes those of this process who Watch. The zero Hints is ready.
 type Hints struct {
 	mu   sync.Mutex
-	subs [2]map[chan struct{}]struct{}
+	subs [kinds]map[chan struct{}]struct{}
 }
 
 // Watch is Store.Watch for an engine.
@@ -26,13 +32,13 @@ func (h *Hints) Watch(kind WatchKind) (<-chan struct{}, func()) {
 
 // Give wakes the watchers of each kind that is set. A watcher that has a token
 // already needs no other one.
-func (h *Hints) Give(kinds [2]bool) {
-	if !kinds[WatchWork] && !kinds[WatchEvents] {
+func (h *Hints) Give(given WatchKinds) {
+	if given == (WatchKinds{}) {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for kind, set := range kinds {
+	for kind, set := range given {
 		if !set {
 			continue
 		}

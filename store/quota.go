@@ -32,6 +32,8 @@ type Holdings struct {
 	APIKeys int64
 	// Logins are those that may still come back.
 	Logins int64
+	// Schedules are those that were not deleted.
+	Schedules int64
 }
 
 // ErrQuota: the project has as many already as the call allows. Nothing was written.
@@ -50,7 +52,7 @@ func (e *QuotaError) Is(target error) bool { return target == ErrQuota }
 type Count func(ctx context.Context) (int64, error)
 
 // Counts are the counts of Holdings.
-type Counts struct{ Connections, APIKeys, Logins Count }
+type Counts struct{ Connections, APIKeys, Logins, Schedules Count }
 
 // Holdings counts all of them.
 func (c Counts) Holdings(ctx context.Context) (out Holdings, err error) {
@@ -62,6 +64,7 @@ func (c Counts) Holdings(ctx context.Context) (out Holdings, err error) {
 		{"connections", c.Connections, &out.Connections},
 		{"API keys", c.APIKeys, &out.APIKeys},
 		{"logins", c.Logins, &out.Logins},
+		{"schedules", c.Schedules, &out.Schedules},
 	} {
 		if *kind.to, err = kind.count(ctx); err != nil {
 			return Holdings{}, fmt.Errorf("%s: %w", kind.name, err)

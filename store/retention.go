@@ -87,9 +87,9 @@ type RetainParams struct {
 
 // Retained is what one step did.
 type Retained struct {
-	// Jobs, Events, Keys and Objects were removed for good. Events counts those that
+	// Jobs, Events, Keys, Objects and Firings were removed for good. Events counts those that
 	// are gone, not those that only the log no longer gives.
-	Jobs, Events, Keys, Objects int
+	Jobs, Events, Keys, Objects, Firings int
 	// Next is where the pass goes on.
 	Next string
 	// Done says that the pass is over.
@@ -102,7 +102,8 @@ type Retained struct {
 type Retention interface {
 	// Retain does one short step of a pass over the database: it moves the log's
 	// beginning and drops events, removes ended jobs, forgets the keys of removed
-	// jobs and the objects that no look can meet any more. A job is not removed as
+	// jobs, the objects that no look can meet any more, and firings after FiringsKept,
+	// whatever Keep says. A job is not removed as
 	// long as another one is there that replies to it.
 	//
 	// A removed job is ErrNotFound, its key in Create a RemovedError until the key is
@@ -134,6 +135,7 @@ const (
 	PhaseJobs
 	PhaseKeys
 	PhaseObjects
+	PhaseFirings
 	// PhaseDone is no part of it.
 	PhaseDone
 )

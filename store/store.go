@@ -50,7 +50,7 @@ const LostGrace = time.Minute
 
 // Errors that every engine returns, wrapped or bare; compare with errors.Is.
 var (
-	// ErrNotFound: no such job, connection or credential in the project.
+	// ErrNotFound: no such job, connection, credential or schedule in the project.
 	ErrNotFound = errors.New("not found")
 	// ErrStale: the job has moved on since the version that was named. Read and
 	// decide again.
@@ -75,7 +75,7 @@ var (
 	ErrQuarantined = errors.New("quarantined")
 )
 
-// Store keeps jobs, their events, and connections.
+// Store keeps jobs, their events, connections and schedules.
 type Store interface {
 	// Create stores jobs in state SCHEDULED, each under its (project, key). An
 	// item whose key is bound already stores nothing and returns the bound job;
@@ -216,6 +216,7 @@ type Store interface {
 	Rollups
 	Quotas
 	Namespaces
+	Schedules
 	// Meta describes the database.
 	Meta(ctx context.Context) (Meta, error)
 	// Quarantine turns claims off until Release: an operator's act, before a copy
@@ -247,9 +248,11 @@ const (
 	WatchWork WatchKind = iota
 	// WatchEvents: events were written.
 	WatchEvents
+	// WatchSchedules: a schedule may have become due.
+	WatchSchedules
 )
 
-// Ref names one job or one connection of a project, by Key when it is set. An empty
+// Ref names one job, connection or schedule of a project, by Key when it is set. An empty
 // Project matches every project and is for the engine only, without a Key.
 type Ref struct {
 	Project string

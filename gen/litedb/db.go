@@ -30,6 +30,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.addRollupStmt, err = db.PrepareContext(ctx, addRollup); err != nil {
 		return nil, fmt.Errorf("error preparing query AddRollup: %w", err)
 	}
+	if q.addScheduleJobStmt, err = db.PrepareContext(ctx, addScheduleJob); err != nil {
+		return nil, fmt.Errorf("error preparing query AddScheduleJob: %w", err)
+	}
 	if q.addUseStmt, err = db.PrepareContext(ctx, addUse); err != nil {
 		return nil, fmt.Errorf("error preparing query AddUse: %w", err)
 	}
@@ -105,6 +108,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.countRecoveredStmt, err = db.PrepareContext(ctx, countRecovered); err != nil {
 		return nil, fmt.Errorf("error preparing query CountRecovered: %w", err)
 	}
+	if q.countSchedulesStmt, err = db.PrepareContext(ctx, countSchedules); err != nil {
+		return nil, fmt.Errorf("error preparing query CountSchedules: %w", err)
+	}
 	if q.countStartsStmt, err = db.PrepareContext(ctx, countStarts); err != nil {
 		return nil, fmt.Errorf("error preparing query CountStarts: %w", err)
 	}
@@ -156,6 +162,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.dueLooksStmt, err = db.PrepareContext(ctx, dueLooks); err != nil {
 		return nil, fmt.Errorf("error preparing query DueLooks: %w", err)
 	}
+	if q.dueSchedulesStmt, err = db.PrepareContext(ctx, dueSchedules); err != nil {
+		return nil, fmt.Errorf("error preparing query DueSchedules: %w", err)
+	}
 	if q.effectKeyTakenStmt, err = db.PrepareContext(ctx, effectKeyTaken); err != nil {
 		return nil, fmt.Errorf("error preparing query EffectKeyTaken: %w", err)
 	}
@@ -177,6 +186,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.endedJobsStmt, err = db.PrepareContext(ctx, endedJobs); err != nil {
 		return nil, fmt.Errorf("error preparing query EndedJobs: %w", err)
 	}
+	if q.endedOfScheduleStmt, err = db.PrepareContext(ctx, endedOfSchedule); err != nil {
+		return nil, fmt.Errorf("error preparing query EndedOfSchedule: %w", err)
+	}
 	if q.eventsAfterStmt, err = db.PrepareContext(ctx, eventsAfter); err != nil {
 		return nil, fmt.Errorf("error preparing query EventsAfter: %w", err)
 	}
@@ -188,6 +200,12 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.fencesOverIDsStmt, err = db.PrepareContext(ctx, fencesOverIDs); err != nil {
 		return nil, fmt.Errorf("error preparing query FencesOverIDs: %w", err)
+	}
+	if q.firingsBeforeStmt, err = db.PrepareContext(ctx, firingsBefore); err != nil {
+		return nil, fmt.Errorf("error preparing query FiringsBefore: %w", err)
+	}
+	if q.firingsOfStmt, err = db.PrepareContext(ctx, firingsOf); err != nil {
+		return nil, fmt.Errorf("error preparing query FiringsOf: %w", err)
 	}
 	if q.firstEndedAfterStmt, err = db.PrepareContext(ctx, firstEndedAfter); err != nil {
 		return nil, fmt.Errorf("error preparing query FirstEndedAfter: %w", err)
@@ -228,6 +246,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.getErasedJobStmt, err = db.PrepareContext(ctx, getErasedJob); err != nil {
 		return nil, fmt.Errorf("error preparing query GetErasedJob: %w", err)
 	}
+	if q.getFiringStmt, err = db.PrepareContext(ctx, getFiring); err != nil {
+		return nil, fmt.Errorf("error preparing query GetFiring: %w", err)
+	}
 	if q.getJobStmt, err = db.PrepareContext(ctx, getJob); err != nil {
 		return nil, fmt.Errorf("error preparing query GetJob: %w", err)
 	}
@@ -248,6 +269,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.getResolutionStmt, err = db.PrepareContext(ctx, getResolution); err != nil {
 		return nil, fmt.Errorf("error preparing query GetResolution: %w", err)
+	}
+	if q.getScheduleStmt, err = db.PrepareContext(ctx, getSchedule); err != nil {
+		return nil, fmt.Errorf("error preparing query GetSchedule: %w", err)
 	}
 	if q.getStateStmt, err = db.PrepareContext(ctx, getState); err != nil {
 		return nil, fmt.Errorf("error preparing query GetState: %w", err)
@@ -291,6 +315,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.insertEventStmt, err = db.PrepareContext(ctx, insertEvent); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertEvent: %w", err)
 	}
+	if q.insertFiringStmt, err = db.PrepareContext(ctx, insertFiring); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertFiring: %w", err)
+	}
 	if q.insertJobStmt, err = db.PrepareContext(ctx, insertJob); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertJob: %w", err)
 	}
@@ -305,6 +332,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.insertResolutionStmt, err = db.PrepareContext(ctx, insertResolution); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertResolution: %w", err)
+	}
+	if q.insertScheduleStmt, err = db.PrepareContext(ctx, insertSchedule); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertSchedule: %w", err)
 	}
 	if q.insertStartStmt, err = db.PrepareContext(ctx, insertStart); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertStart: %w", err)
@@ -357,8 +387,14 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listObservationsStmt, err = db.PrepareContext(ctx, listObservations); err != nil {
 		return nil, fmt.Errorf("error preparing query ListObservations: %w", err)
 	}
+	if q.listedScheduleStmt, err = db.PrepareContext(ctx, listedSchedule); err != nil {
+		return nil, fmt.Errorf("error preparing query ListedSchedule: %w", err)
+	}
 	if q.liveConnectionsStmt, err = db.PrepareContext(ctx, liveConnections); err != nil {
 		return nil, fmt.Errorf("error preparing query LiveConnections: %w", err)
+	}
+	if q.liveSchedulesStmt, err = db.PrepareContext(ctx, liveSchedules); err != nil {
+		return nil, fmt.Errorf("error preparing query LiveSchedules: %w", err)
 	}
 	if q.loginKeyUseStmt, err = db.PrepareContext(ctx, loginKeyUse); err != nil {
 		return nil, fmt.Errorf("error preparing query LoginKeyUse: %w", err)
@@ -399,17 +435,26 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.nextRunnableStmt, err = db.PrepareContext(ctx, nextRunnable); err != nil {
 		return nil, fmt.Errorf("error preparing query NextRunnable: %w", err)
 	}
+	if q.nextScheduleStmt, err = db.PrepareContext(ctx, nextSchedule); err != nil {
+		return nil, fmt.Errorf("error preparing query NextSchedule: %w", err)
+	}
 	if q.nextStartProjectStmt, err = db.PrepareContext(ctx, nextStartProject); err != nil {
 		return nil, fmt.Errorf("error preparing query NextStartProject: %w", err)
 	}
 	if q.objectsBeforeStmt, err = db.PrepareContext(ctx, objectsBefore); err != nil {
 		return nil, fmt.Errorf("error preparing query ObjectsBefore: %w", err)
 	}
+	if q.oldFiringsStmt, err = db.PrepareContext(ctx, oldFirings); err != nil {
+		return nil, fmt.Errorf("error preparing query OldFirings: %w", err)
+	}
 	if q.oldestDueStmt, err = db.PrepareContext(ctx, oldestDue); err != nil {
 		return nil, fmt.Errorf("error preparing query OldestDue: %w", err)
 	}
 	if q.oldestUnresolvedStmt, err = db.PrepareContext(ctx, oldestUnresolved); err != nil {
 		return nil, fmt.Errorf("error preparing query OldestUnresolved: %w", err)
+	}
+	if q.openJobsStmt, err = db.PrepareContext(ctx, openJobs); err != nil {
+		return nil, fmt.Errorf("error preparing query OpenJobs: %w", err)
 	}
 	if q.orphanIDsStmt, err = db.PrepareContext(ctx, orphanIDs); err != nil {
 		return nil, fmt.Errorf("error preparing query OrphanIDs: %w", err)
@@ -429,6 +474,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.putEffectStmt, err = db.PrepareContext(ctx, putEffect); err != nil {
 		return nil, fmt.Errorf("error preparing query PutEffect: %w", err)
 	}
+	if q.putOffScheduleStmt, err = db.PrepareContext(ctx, putOffSchedule); err != nil {
+		return nil, fmt.Errorf("error preparing query PutOffSchedule: %w", err)
+	}
 	if q.quarantineStmt, err = db.PrepareContext(ctx, quarantine); err != nil {
 		return nil, fmt.Errorf("error preparing query Quarantine: %w", err)
 	}
@@ -437,6 +485,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.raiseFencesStmt, err = db.PrepareContext(ctx, raiseFences); err != nil {
 		return nil, fmt.Errorf("error preparing query RaiseFences: %w", err)
+	}
+	if q.raiseLedgerStmt, err = db.PrepareContext(ctx, raiseLedger); err != nil {
+		return nil, fmt.Errorf("error preparing query RaiseLedger: %w", err)
 	}
 	if q.readyRowsStmt, err = db.PrepareContext(ctx, readyRows); err != nil {
 		return nil, fmt.Errorf("error preparing query ReadyRows: %w", err)
@@ -468,6 +519,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.removeEventsStmt, err = db.PrepareContext(ctx, removeEvents); err != nil {
 		return nil, fmt.Errorf("error preparing query RemoveEvents: %w", err)
 	}
+	if q.removeFiringStmt, err = db.PrepareContext(ctx, removeFiring); err != nil {
+		return nil, fmt.Errorf("error preparing query RemoveFiring: %w", err)
+	}
 	if q.removeJobStmt, err = db.PrepareContext(ctx, removeJob); err != nil {
 		return nil, fmt.Errorf("error preparing query RemoveJob: %w", err)
 	}
@@ -491,6 +545,12 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.removeRollupsStmt, err = db.PrepareContext(ctx, removeRollups); err != nil {
 		return nil, fmt.Errorf("error preparing query RemoveRollups: %w", err)
+	}
+	if q.removeScheduleStmt, err = db.PrepareContext(ctx, removeSchedule); err != nil {
+		return nil, fmt.Errorf("error preparing query RemoveSchedule: %w", err)
+	}
+	if q.removeScheduleJobStmt, err = db.PrepareContext(ctx, removeScheduleJob); err != nil {
+		return nil, fmt.Errorf("error preparing query RemoveScheduleJob: %w", err)
 	}
 	if q.removeStartStmt, err = db.PrepareContext(ctx, removeStart); err != nil {
 		return nil, fmt.Errorf("error preparing query RemoveStart: %w", err)
@@ -531,6 +591,15 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.saveHandleStmt, err = db.PrepareContext(ctx, saveHandle); err != nil {
 		return nil, fmt.Errorf("error preparing query SaveHandle: %w", err)
 	}
+	if q.scheduleByKeyStmt, err = db.PrepareContext(ctx, scheduleByKey); err != nil {
+		return nil, fmt.Errorf("error preparing query ScheduleByKey: %w", err)
+	}
+	if q.schedulesOfStmt, err = db.PrepareContext(ctx, schedulesOf); err != nil {
+		return nil, fmt.Errorf("error preparing query SchedulesOf: %w", err)
+	}
+	if q.schedulesPageStmt, err = db.PrepareContext(ctx, schedulesPage); err != nil {
+		return nil, fmt.Errorf("error preparing query SchedulesPage: %w", err)
+	}
 	if q.servedStmt, err = db.PrepareContext(ctx, served); err != nil {
 		return nil, fmt.Errorf("error preparing query Served: %w", err)
 	}
@@ -546,6 +615,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.setDroppedToStmt, err = db.PrepareContext(ctx, setDroppedTo); err != nil {
 		return nil, fmt.Errorf("error preparing query SetDroppedTo: %w", err)
 	}
+	if q.setFiredStmt, err = db.PrepareContext(ctx, setFired); err != nil {
+		return nil, fmt.Errorf("error preparing query SetFired: %w", err)
+	}
 	if q.setNamespaceStmt, err = db.PrepareContext(ctx, setNamespace); err != nil {
 		return nil, fmt.Errorf("error preparing query SetNamespace: %w", err)
 	}
@@ -560,6 +632,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.setRenewalStmt, err = db.PrepareContext(ctx, setRenewal); err != nil {
 		return nil, fmt.Errorf("error preparing query SetRenewal: %w", err)
+	}
+	if q.setScheduleStmt, err = db.PrepareContext(ctx, setSchedule); err != nil {
+		return nil, fmt.Errorf("error preparing query SetSchedule: %w", err)
 	}
 	if q.setSealStmt, err = db.PrepareContext(ctx, setSeal); err != nil {
 		return nil, fmt.Errorf("error preparing query SetSeal: %w", err)
@@ -636,6 +711,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.wakeLooksStmt, err = db.PrepareContext(ctx, wakeLooks); err != nil {
 		return nil, fmt.Errorf("error preparing query WakeLooks: %w", err)
 	}
+	if q.wakeScheduleStmt, err = db.PrepareContext(ctx, wakeSchedule); err != nil {
+		return nil, fmt.Errorf("error preparing query WakeSchedule: %w", err)
+	}
 	if q.windowOverIDsStmt, err = db.PrepareContext(ctx, windowOverIDs); err != nil {
 		return nil, fmt.Errorf("error preparing query WindowOverIDs: %w", err)
 	}
@@ -652,6 +730,11 @@ func (q *Queries) Close() error {
 	if q.addRollupStmt != nil {
 		if cerr := q.addRollupStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing addRollupStmt: %w", cerr)
+		}
+	}
+	if q.addScheduleJobStmt != nil {
+		if cerr := q.addScheduleJobStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing addScheduleJobStmt: %w", cerr)
 		}
 	}
 	if q.addUseStmt != nil {
@@ -779,6 +862,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing countRecoveredStmt: %w", cerr)
 		}
 	}
+	if q.countSchedulesStmt != nil {
+		if cerr := q.countSchedulesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing countSchedulesStmt: %w", cerr)
+		}
+	}
 	if q.countStartsStmt != nil {
 		if cerr := q.countStartsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing countStartsStmt: %w", cerr)
@@ -864,6 +952,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing dueLooksStmt: %w", cerr)
 		}
 	}
+	if q.dueSchedulesStmt != nil {
+		if cerr := q.dueSchedulesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing dueSchedulesStmt: %w", cerr)
+		}
+	}
 	if q.effectKeyTakenStmt != nil {
 		if cerr := q.effectKeyTakenStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing effectKeyTakenStmt: %w", cerr)
@@ -899,6 +992,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing endedJobsStmt: %w", cerr)
 		}
 	}
+	if q.endedOfScheduleStmt != nil {
+		if cerr := q.endedOfScheduleStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing endedOfScheduleStmt: %w", cerr)
+		}
+	}
 	if q.eventsAfterStmt != nil {
 		if cerr := q.eventsAfterStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing eventsAfterStmt: %w", cerr)
@@ -917,6 +1015,16 @@ func (q *Queries) Close() error {
 	if q.fencesOverIDsStmt != nil {
 		if cerr := q.fencesOverIDsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing fencesOverIDsStmt: %w", cerr)
+		}
+	}
+	if q.firingsBeforeStmt != nil {
+		if cerr := q.firingsBeforeStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing firingsBeforeStmt: %w", cerr)
+		}
+	}
+	if q.firingsOfStmt != nil {
+		if cerr := q.firingsOfStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing firingsOfStmt: %w", cerr)
 		}
 	}
 	if q.firstEndedAfterStmt != nil {
@@ -984,6 +1092,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing getErasedJobStmt: %w", cerr)
 		}
 	}
+	if q.getFiringStmt != nil {
+		if cerr := q.getFiringStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getFiringStmt: %w", cerr)
+		}
+	}
 	if q.getJobStmt != nil {
 		if cerr := q.getJobStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing getJobStmt: %w", cerr)
@@ -1017,6 +1130,11 @@ func (q *Queries) Close() error {
 	if q.getResolutionStmt != nil {
 		if cerr := q.getResolutionStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing getResolutionStmt: %w", cerr)
+		}
+	}
+	if q.getScheduleStmt != nil {
+		if cerr := q.getScheduleStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getScheduleStmt: %w", cerr)
 		}
 	}
 	if q.getStateStmt != nil {
@@ -1089,6 +1207,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing insertEventStmt: %w", cerr)
 		}
 	}
+	if q.insertFiringStmt != nil {
+		if cerr := q.insertFiringStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertFiringStmt: %w", cerr)
+		}
+	}
 	if q.insertJobStmt != nil {
 		if cerr := q.insertJobStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing insertJobStmt: %w", cerr)
@@ -1112,6 +1235,11 @@ func (q *Queries) Close() error {
 	if q.insertResolutionStmt != nil {
 		if cerr := q.insertResolutionStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing insertResolutionStmt: %w", cerr)
+		}
+	}
+	if q.insertScheduleStmt != nil {
+		if cerr := q.insertScheduleStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertScheduleStmt: %w", cerr)
 		}
 	}
 	if q.insertStartStmt != nil {
@@ -1199,9 +1327,19 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listObservationsStmt: %w", cerr)
 		}
 	}
+	if q.listedScheduleStmt != nil {
+		if cerr := q.listedScheduleStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listedScheduleStmt: %w", cerr)
+		}
+	}
 	if q.liveConnectionsStmt != nil {
 		if cerr := q.liveConnectionsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing liveConnectionsStmt: %w", cerr)
+		}
+	}
+	if q.liveSchedulesStmt != nil {
+		if cerr := q.liveSchedulesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing liveSchedulesStmt: %w", cerr)
 		}
 	}
 	if q.loginKeyUseStmt != nil {
@@ -1269,6 +1407,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing nextRunnableStmt: %w", cerr)
 		}
 	}
+	if q.nextScheduleStmt != nil {
+		if cerr := q.nextScheduleStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing nextScheduleStmt: %w", cerr)
+		}
+	}
 	if q.nextStartProjectStmt != nil {
 		if cerr := q.nextStartProjectStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing nextStartProjectStmt: %w", cerr)
@@ -1279,6 +1422,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing objectsBeforeStmt: %w", cerr)
 		}
 	}
+	if q.oldFiringsStmt != nil {
+		if cerr := q.oldFiringsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing oldFiringsStmt: %w", cerr)
+		}
+	}
 	if q.oldestDueStmt != nil {
 		if cerr := q.oldestDueStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing oldestDueStmt: %w", cerr)
@@ -1287,6 +1435,11 @@ func (q *Queries) Close() error {
 	if q.oldestUnresolvedStmt != nil {
 		if cerr := q.oldestUnresolvedStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing oldestUnresolvedStmt: %w", cerr)
+		}
+	}
+	if q.openJobsStmt != nil {
+		if cerr := q.openJobsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing openJobsStmt: %w", cerr)
 		}
 	}
 	if q.orphanIDsStmt != nil {
@@ -1319,6 +1472,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing putEffectStmt: %w", cerr)
 		}
 	}
+	if q.putOffScheduleStmt != nil {
+		if cerr := q.putOffScheduleStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing putOffScheduleStmt: %w", cerr)
+		}
+	}
 	if q.quarantineStmt != nil {
 		if cerr := q.quarantineStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing quarantineStmt: %w", cerr)
@@ -1332,6 +1490,11 @@ func (q *Queries) Close() error {
 	if q.raiseFencesStmt != nil {
 		if cerr := q.raiseFencesStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing raiseFencesStmt: %w", cerr)
+		}
+	}
+	if q.raiseLedgerStmt != nil {
+		if cerr := q.raiseLedgerStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing raiseLedgerStmt: %w", cerr)
 		}
 	}
 	if q.readyRowsStmt != nil {
@@ -1384,6 +1547,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing removeEventsStmt: %w", cerr)
 		}
 	}
+	if q.removeFiringStmt != nil {
+		if cerr := q.removeFiringStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing removeFiringStmt: %w", cerr)
+		}
+	}
 	if q.removeJobStmt != nil {
 		if cerr := q.removeJobStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing removeJobStmt: %w", cerr)
@@ -1422,6 +1590,16 @@ func (q *Queries) Close() error {
 	if q.removeRollupsStmt != nil {
 		if cerr := q.removeRollupsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing removeRollupsStmt: %w", cerr)
+		}
+	}
+	if q.removeScheduleStmt != nil {
+		if cerr := q.removeScheduleStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing removeScheduleStmt: %w", cerr)
+		}
+	}
+	if q.removeScheduleJobStmt != nil {
+		if cerr := q.removeScheduleJobStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing removeScheduleJobStmt: %w", cerr)
 		}
 	}
 	if q.removeStartStmt != nil {
@@ -1489,6 +1667,21 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing saveHandleStmt: %w", cerr)
 		}
 	}
+	if q.scheduleByKeyStmt != nil {
+		if cerr := q.scheduleByKeyStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing scheduleByKeyStmt: %w", cerr)
+		}
+	}
+	if q.schedulesOfStmt != nil {
+		if cerr := q.schedulesOfStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing schedulesOfStmt: %w", cerr)
+		}
+	}
+	if q.schedulesPageStmt != nil {
+		if cerr := q.schedulesPageStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing schedulesPageStmt: %w", cerr)
+		}
+	}
 	if q.servedStmt != nil {
 		if cerr := q.servedStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing servedStmt: %w", cerr)
@@ -1514,6 +1707,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing setDroppedToStmt: %w", cerr)
 		}
 	}
+	if q.setFiredStmt != nil {
+		if cerr := q.setFiredStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing setFiredStmt: %w", cerr)
+		}
+	}
 	if q.setNamespaceStmt != nil {
 		if cerr := q.setNamespaceStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing setNamespaceStmt: %w", cerr)
@@ -1537,6 +1735,11 @@ func (q *Queries) Close() error {
 	if q.setRenewalStmt != nil {
 		if cerr := q.setRenewalStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing setRenewalStmt: %w", cerr)
+		}
+	}
+	if q.setScheduleStmt != nil {
+		if cerr := q.setScheduleStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing setScheduleStmt: %w", cerr)
 		}
 	}
 	if q.setSealStmt != nil {
@@ -1664,6 +1867,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing wakeLooksStmt: %w", cerr)
 		}
 	}
+	if q.wakeScheduleStmt != nil {
+		if cerr := q.wakeScheduleStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing wakeScheduleStmt: %w", cerr)
+		}
+	}
 	if q.windowOverIDsStmt != nil {
 		if cerr := q.windowOverIDsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing windowOverIDsStmt: %w", cerr)
@@ -1710,6 +1918,7 @@ type Queries struct {
 	tx                         *sql.Tx
 	addRecipientStmt           *sql.Stmt
 	addRollupStmt              *sql.Stmt
+	addScheduleJobStmt         *sql.Stmt
 	addUseStmt                 *sql.Stmt
 	answerBytesStmt            *sql.Stmt
 	anyWaitingStmt             *sql.Stmt
@@ -1735,6 +1944,7 @@ type Queries struct {
 	countLoginsStmt            *sql.Stmt
 	countObservationsStmt      *sql.Stmt
 	countRecoveredStmt         *sql.Stmt
+	countSchedulesStmt         *sql.Stmt
 	countStartsStmt            *sql.Stmt
 	countUnderWayStmt          *sql.Stmt
 	countWaitingStmt           *sql.Stmt
@@ -1752,6 +1962,7 @@ type Queries struct {
 	dropReadyOfStmt            *sql.Stmt
 	dueJobsStmt                *sql.Stmt
 	dueLooksStmt               *sql.Stmt
+	dueSchedulesStmt           *sql.Stmt
 	effectKeyTakenStmt         *sql.Stmt
 	effectOwnerStmt            *sql.Stmt
 	endClaimLeasesStmt         *sql.Stmt
@@ -1759,10 +1970,13 @@ type Queries struct {
 	endStepStmt                *sql.Stmt
 	endedJobStmt               *sql.Stmt
 	endedJobsStmt              *sql.Stmt
+	endedOfScheduleStmt        *sql.Stmt
 	eventsAfterStmt            *sql.Stmt
 	eventsAfterPlaceStmt       *sql.Stmt
 	eventsUpToStmt             *sql.Stmt
 	fencesOverIDsStmt          *sql.Stmt
+	firingsBeforeStmt          *sql.Stmt
+	firingsOfStmt              *sql.Stmt
 	firstEndedAfterStmt        *sql.Stmt
 	firstReplyStmt             *sql.Stmt
 	firstStartStmt             *sql.Stmt
@@ -1776,6 +1990,7 @@ type Queries struct {
 	getConnectionStmt          *sql.Stmt
 	getEffectStmt              *sql.Stmt
 	getErasedJobStmt           *sql.Stmt
+	getFiringStmt              *sql.Stmt
 	getJobStmt                 *sql.Stmt
 	getListedStmt              *sql.Stmt
 	getLoginStmt               *sql.Stmt
@@ -1783,6 +1998,7 @@ type Queries struct {
 	getReadyStmt               *sql.Stmt
 	getRenewalStmt             *sql.Stmt
 	getResolutionStmt          *sql.Stmt
+	getScheduleStmt            *sql.Stmt
 	getStateStmt               *sql.Stmt
 	hasRepliesStmt             *sql.Stmt
 	hasRollupsStmt             *sql.Stmt
@@ -1797,11 +2013,13 @@ type Queries struct {
 	insertCredentialStmt       *sql.Stmt
 	insertErasedJobStmt        *sql.Stmt
 	insertEventStmt            *sql.Stmt
+	insertFiringStmt           *sql.Stmt
 	insertJobStmt              *sql.Stmt
 	insertKeyStmt              *sql.Stmt
 	insertObservationStmt      *sql.Stmt
 	insertProjectStmt          *sql.Stmt
 	insertResolutionStmt       *sql.Stmt
+	insertScheduleStmt         *sql.Stmt
 	insertStartStmt            *sql.Stmt
 	insertStateStmt            *sql.Stmt
 	jobEventsAfterStmt         *sql.Stmt
@@ -1819,7 +2037,9 @@ type Queries struct {
 	listAPIKeysStmt            *sql.Stmt
 	listAttemptsStmt           *sql.Stmt
 	listObservationsStmt       *sql.Stmt
+	listedScheduleStmt         *sql.Stmt
 	liveConnectionsStmt        *sql.Stmt
+	liveSchedulesStmt          *sql.Stmt
 	loginKeyUseStmt            *sql.Stmt
 	makeReadyStmt              *sql.Stmt
 	missedIDsStmt              *sql.Stmt
@@ -1833,19 +2053,24 @@ type Queries struct {
 	nextLookStmt               *sql.Stmt
 	nextProjectStmt            *sql.Stmt
 	nextRunnableStmt           *sql.Stmt
+	nextScheduleStmt           *sql.Stmt
 	nextStartProjectStmt       *sql.Stmt
 	objectsBeforeStmt          *sql.Stmt
+	oldFiringsStmt             *sql.Stmt
 	oldestDueStmt              *sql.Stmt
 	oldestUnresolvedStmt       *sql.Stmt
+	openJobsStmt               *sql.Stmt
 	orphanIDsStmt              *sql.Stmt
 	overdueIDsStmt             *sql.Stmt
 	paceStmt                   *sql.Stmt
 	pauseReadyStmt             *sql.Stmt
 	projectExistsStmt          *sql.Stmt
 	putEffectStmt              *sql.Stmt
+	putOffScheduleStmt         *sql.Stmt
 	quarantineStmt             *sql.Stmt
 	raiseEventsFromStmt        *sql.Stmt
 	raiseFencesStmt            *sql.Stmt
+	raiseLedgerStmt            *sql.Stmt
 	readyRowsStmt              *sql.Stmt
 	recountStmt                *sql.Stmt
 	releaseStmt                *sql.Stmt
@@ -1856,6 +2081,7 @@ type Queries struct {
 	removeConnectionLabelsStmt *sql.Stmt
 	removeEffectStmt           *sql.Stmt
 	removeEventsStmt           *sql.Stmt
+	removeFiringStmt           *sql.Stmt
 	removeJobStmt              *sql.Stmt
 	removeKeyStmt              *sql.Stmt
 	removeLoginsStmt           *sql.Stmt
@@ -1864,6 +2090,8 @@ type Queries struct {
 	removeRenewalStmt          *sql.Stmt
 	removeResolutionsStmt      *sql.Stmt
 	removeRollupsStmt          *sql.Stmt
+	removeScheduleStmt         *sql.Stmt
+	removeScheduleJobStmt      *sql.Stmt
 	removeStartStmt            *sql.Stmt
 	removeStateStmt            *sql.Stmt
 	renewLeaseStmt             *sql.Stmt
@@ -1877,16 +2105,21 @@ type Queries struct {
 	saturateStmt               *sql.Stmt
 	saveClockStmt              *sql.Stmt
 	saveHandleStmt             *sql.Stmt
+	scheduleByKeyStmt          *sql.Stmt
+	schedulesOfStmt            *sql.Stmt
+	schedulesPageStmt          *sql.Stmt
 	servedStmt                 *sql.Stmt
 	setBucketStmt              *sql.Stmt
 	setConnectionStmt          *sql.Stmt
 	setContentStmt             *sql.Stmt
 	setDroppedToStmt           *sql.Stmt
+	setFiredStmt               *sql.Stmt
 	setNamespaceStmt           *sql.Stmt
 	setOpenedStmt              *sql.Stmt
 	setPredecessorEndStmt      *sql.Stmt
 	setProjectErasedStmt       *sql.Stmt
 	setRenewalStmt             *sql.Stmt
+	setScheduleStmt            *sql.Stmt
 	setSealStmt                *sql.Stmt
 	setStateStmt               *sql.Stmt
 	settleAttemptStmt          *sql.Stmt
@@ -1912,6 +2145,7 @@ type Queries struct {
 	waitingJobsStmt            *sql.Stmt
 	waitingRowsStmt            *sql.Stmt
 	wakeLooksStmt              *sql.Stmt
+	wakeScheduleStmt           *sql.Stmt
 	windowOverIDsStmt          *sql.Stmt
 }
 
@@ -1921,6 +2155,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		tx:                         tx,
 		addRecipientStmt:           q.addRecipientStmt,
 		addRollupStmt:              q.addRollupStmt,
+		addScheduleJobStmt:         q.addScheduleJobStmt,
 		addUseStmt:                 q.addUseStmt,
 		answerBytesStmt:            q.answerBytesStmt,
 		anyWaitingStmt:             q.anyWaitingStmt,
@@ -1946,6 +2181,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		countLoginsStmt:            q.countLoginsStmt,
 		countObservationsStmt:      q.countObservationsStmt,
 		countRecoveredStmt:         q.countRecoveredStmt,
+		countSchedulesStmt:         q.countSchedulesStmt,
 		countStartsStmt:            q.countStartsStmt,
 		countUnderWayStmt:          q.countUnderWayStmt,
 		countWaitingStmt:           q.countWaitingStmt,
@@ -1963,6 +2199,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		dropReadyOfStmt:            q.dropReadyOfStmt,
 		dueJobsStmt:                q.dueJobsStmt,
 		dueLooksStmt:               q.dueLooksStmt,
+		dueSchedulesStmt:           q.dueSchedulesStmt,
 		effectKeyTakenStmt:         q.effectKeyTakenStmt,
 		effectOwnerStmt:            q.effectOwnerStmt,
 		endClaimLeasesStmt:         q.endClaimLeasesStmt,
@@ -1970,10 +2207,13 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		endStepStmt:                q.endStepStmt,
 		endedJobStmt:               q.endedJobStmt,
 		endedJobsStmt:              q.endedJobsStmt,
+		endedOfScheduleStmt:        q.endedOfScheduleStmt,
 		eventsAfterStmt:            q.eventsAfterStmt,
 		eventsAfterPlaceStmt:       q.eventsAfterPlaceStmt,
 		eventsUpToStmt:             q.eventsUpToStmt,
 		fencesOverIDsStmt:          q.fencesOverIDsStmt,
+		firingsBeforeStmt:          q.firingsBeforeStmt,
+		firingsOfStmt:              q.firingsOfStmt,
 		firstEndedAfterStmt:        q.firstEndedAfterStmt,
 		firstReplyStmt:             q.firstReplyStmt,
 		firstStartStmt:             q.firstStartStmt,
@@ -1987,6 +2227,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		getConnectionStmt:          q.getConnectionStmt,
 		getEffectStmt:              q.getEffectStmt,
 		getErasedJobStmt:           q.getErasedJobStmt,
+		getFiringStmt:              q.getFiringStmt,
 		getJobStmt:                 q.getJobStmt,
 		getListedStmt:              q.getListedStmt,
 		getLoginStmt:               q.getLoginStmt,
@@ -1994,6 +2235,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		getReadyStmt:               q.getReadyStmt,
 		getRenewalStmt:             q.getRenewalStmt,
 		getResolutionStmt:          q.getResolutionStmt,
+		getScheduleStmt:            q.getScheduleStmt,
 		getStateStmt:               q.getStateStmt,
 		hasRepliesStmt:             q.hasRepliesStmt,
 		hasRollupsStmt:             q.hasRollupsStmt,
@@ -2008,11 +2250,13 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		insertCredentialStmt:       q.insertCredentialStmt,
 		insertErasedJobStmt:        q.insertErasedJobStmt,
 		insertEventStmt:            q.insertEventStmt,
+		insertFiringStmt:           q.insertFiringStmt,
 		insertJobStmt:              q.insertJobStmt,
 		insertKeyStmt:              q.insertKeyStmt,
 		insertObservationStmt:      q.insertObservationStmt,
 		insertProjectStmt:          q.insertProjectStmt,
 		insertResolutionStmt:       q.insertResolutionStmt,
+		insertScheduleStmt:         q.insertScheduleStmt,
 		insertStartStmt:            q.insertStartStmt,
 		insertStateStmt:            q.insertStateStmt,
 		jobEventsAfterStmt:         q.jobEventsAfterStmt,
@@ -2030,7 +2274,9 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		listAPIKeysStmt:            q.listAPIKeysStmt,
 		listAttemptsStmt:           q.listAttemptsStmt,
 		listObservationsStmt:       q.listObservationsStmt,
+		listedScheduleStmt:         q.listedScheduleStmt,
 		liveConnectionsStmt:        q.liveConnectionsStmt,
+		liveSchedulesStmt:          q.liveSchedulesStmt,
 		loginKeyUseStmt:            q.loginKeyUseStmt,
 		makeReadyStmt:              q.makeReadyStmt,
 		missedIDsStmt:              q.missedIDsStmt,
@@ -2044,19 +2290,24 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		nextLookStmt:               q.nextLookStmt,
 		nextProjectStmt:            q.nextProjectStmt,
 		nextRunnableStmt:           q.nextRunnableStmt,
+		nextScheduleStmt:           q.nextScheduleStmt,
 		nextStartProjectStmt:       q.nextStartProjectStmt,
 		objectsBeforeStmt:          q.objectsBeforeStmt,
+		oldFiringsStmt:             q.oldFiringsStmt,
 		oldestDueStmt:              q.oldestDueStmt,
 		oldestUnresolvedStmt:       q.oldestUnresolvedStmt,
+		openJobsStmt:               q.openJobsStmt,
 		orphanIDsStmt:              q.orphanIDsStmt,
 		overdueIDsStmt:             q.overdueIDsStmt,
 		paceStmt:                   q.paceStmt,
 		pauseReadyStmt:             q.pauseReadyStmt,
 		projectExistsStmt:          q.projectExistsStmt,
 		putEffectStmt:              q.putEffectStmt,
+		putOffScheduleStmt:         q.putOffScheduleStmt,
 		quarantineStmt:             q.quarantineStmt,
 		raiseEventsFromStmt:        q.raiseEventsFromStmt,
 		raiseFencesStmt:            q.raiseFencesStmt,
+		raiseLedgerStmt:            q.raiseLedgerStmt,
 		readyRowsStmt:              q.readyRowsStmt,
 		recountStmt:                q.recountStmt,
 		releaseStmt:                q.releaseStmt,
@@ -2067,6 +2318,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		removeConnectionLabelsStmt: q.removeConnectionLabelsStmt,
 		removeEffectStmt:           q.removeEffectStmt,
 		removeEventsStmt:           q.removeEventsStmt,
+		removeFiringStmt:           q.removeFiringStmt,
 		removeJobStmt:              q.removeJobStmt,
 		removeKeyStmt:              q.removeKeyStmt,
 		removeLoginsStmt:           q.removeLoginsStmt,
@@ -2075,6 +2327,8 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		removeRenewalStmt:          q.removeRenewalStmt,
 		removeResolutionsStmt:      q.removeResolutionsStmt,
 		removeRollupsStmt:          q.removeRollupsStmt,
+		removeScheduleStmt:         q.removeScheduleStmt,
+		removeScheduleJobStmt:      q.removeScheduleJobStmt,
 		removeStartStmt:            q.removeStartStmt,
 		removeStateStmt:            q.removeStateStmt,
 		renewLeaseStmt:             q.renewLeaseStmt,
@@ -2088,16 +2342,21 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		saturateStmt:               q.saturateStmt,
 		saveClockStmt:              q.saveClockStmt,
 		saveHandleStmt:             q.saveHandleStmt,
+		scheduleByKeyStmt:          q.scheduleByKeyStmt,
+		schedulesOfStmt:            q.schedulesOfStmt,
+		schedulesPageStmt:          q.schedulesPageStmt,
 		servedStmt:                 q.servedStmt,
 		setBucketStmt:              q.setBucketStmt,
 		setConnectionStmt:          q.setConnectionStmt,
 		setContentStmt:             q.setContentStmt,
 		setDroppedToStmt:           q.setDroppedToStmt,
+		setFiredStmt:               q.setFiredStmt,
 		setNamespaceStmt:           q.setNamespaceStmt,
 		setOpenedStmt:              q.setOpenedStmt,
 		setPredecessorEndStmt:      q.setPredecessorEndStmt,
 		setProjectErasedStmt:       q.setProjectErasedStmt,
 		setRenewalStmt:             q.setRenewalStmt,
+		setScheduleStmt:            q.setScheduleStmt,
 		setSealStmt:                q.setSealStmt,
 		setStateStmt:               q.setStateStmt,
 		settleAttemptStmt:          q.settleAttemptStmt,
@@ -2123,6 +2382,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		waitingJobsStmt:            q.waitingJobsStmt,
 		waitingRowsStmt:            q.waitingRowsStmt,
 		wakeLooksStmt:              q.wakeLooksStmt,
+		wakeScheduleStmt:           q.wakeScheduleStmt,
 		windowOverIDsStmt:          q.windowOverIDsStmt,
 	}
 }

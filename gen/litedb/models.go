@@ -164,6 +164,22 @@ type Event struct {
 	At           int64
 }
 
+type Firing struct {
+	ScheduleID  []byte
+	Name        string
+	Number      int64
+	NominalAt   int64
+	LocalTime   string
+	Mark        int64
+	Origin      int64
+	Outcome     int64
+	Reason      string
+	JobID       []byte
+	BlockingJob []byte
+	Run         int64
+	DecidedAt   int64
+}
+
 type Job struct {
 	ID             []byte
 	Project        string
@@ -282,4 +298,44 @@ type Resolution struct {
 	Actor  string
 	Note   string
 	At     int64
+}
+
+type Schedule struct {
+	ID                 []byte
+	Project            string
+	IdemKey            string
+	KeyDigest          []byte
+	Fingerprint        []byte
+	Version            int64
+	Revision           int64
+	Generation         int64
+	Spec               []byte
+	Template           []byte
+	Policies           []byte
+	ConnectionID       []byte
+	DisplayName        string
+	Labels             string
+	PauseAfterFailures int64
+	State              int64
+	PauseCause         int64
+	Note               string
+	PausedAt           sql.NullInt64
+	CursorAt           string
+	NextAt             sql.NullInt64
+	Buffered           string
+	Skips              string
+	Run                int64
+	Fired              int64
+	SkippedByOverlap   int64
+	SkippedByPerson    int64
+	Missed             int64
+	Coalesced          int64
+	Refused            int64
+	LastFiring         int64
+	LedgerBegin        int64
+	CreatedAt          int64
+	UpdatedAt          int64
+	DeletedAt          sql.NullInt64
+	CreatedBy          string
+	UpdatedBy          string
 }

@@ -127,6 +127,22 @@ type Event struct {
 	At           time.Time
 }
 
+type Firing struct {
+	ScheduleID  pgtype.UUID
+	Name        string
+	Number      int64
+	NominalAt   time.Time
+	LocalTime   string
+	Mark        int16
+	Origin      int16
+	Outcome     int16
+	Reason      string
+	JobID       pgtype.UUID
+	BlockingJob pgtype.UUID
+	Run         int64
+	DecidedAt   time.Time
+}
+
 type JobState struct {
 	JobID          pgtype.UUID
 	Project        string
@@ -220,4 +236,44 @@ type Observation struct {
 	Detail      string
 	BegunAt     *time.Time
 	EndedAt     *time.Time
+}
+
+type Schedule struct {
+	ID                 pgtype.UUID
+	Project            string
+	IdemKey            string
+	KeyDigest          []byte
+	Fingerprint        []byte
+	Version            int64
+	Revision           int64
+	Generation         int64
+	Spec               []byte
+	Template           []byte
+	Policies           []byte
+	ConnectionID       pgtype.UUID
+	DisplayName        string
+	Labels             []byte
+	PauseAfterFailures int64
+	State              int16
+	PauseCause         int16
+	Note               string
+	PausedAt           *time.Time
+	CursorAt           string
+	NextAt             *time.Time
+	Buffered           string
+	Skips              string
+	Run                int64
+	Fired              int64
+	SkippedByOverlap   int64
+	SkippedByPerson    int64
+	Missed             int64
+	Coalesced          int64
+	Refused            int64
+	LastFiring         int64
+	LedgerBegin        time.Time
+	CreatedAt          time.Time
+	UpdatedAt          time.Time
+	DeletedAt          *time.Time
+	CreatedBy          string
+	UpdatedBy          string
 }

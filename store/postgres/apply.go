@@ -122,6 +122,8 @@ type applying struct {
 	saturated bool
 	left      []readyKey
 	auth      []pgdb.HoldAuthParams
+	// schedules are those of the jobs that end.
+	schedules []job.ID
 	rate      map[readyKey]pgdb.HoldRateParams
 }
 
@@ -365,6 +367,7 @@ func (b *applying) writeStates(ctx context.Context, plans []*planned) error {
 			}
 		}
 		b.noteReady(p)
+		b.noteEnd(p)
 	}
 	b.ends(&states, plans)
 	b.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {

@@ -296,7 +296,7 @@ func (s *Store) stepClock(ctx context.Context, step store.ClockStep, steps int64
 		return fmt.Errorf("follow the clock: %w", err)
 	}
 	s.stepped(step, steps+1)
-	s.give([2]bool{store.WatchWork: true})
+	s.give(store.WatchKinds{store.WatchWork: true})
 	return nil
 }
 

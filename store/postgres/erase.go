@@ -184,7 +184,7 @@ func (e *projectErasure) refuse(ctx context.Context) error {
 // step does one part of the pass, and says where the next one is.
 func (e *projectErasure) step(ctx context.Context) error {
 	parts := [store.EraseDone]func(context.Context) (more bool, err error){
-		store.EraseJobs: e.jobs, store.EraseRest: e.rest, store.EraseLog: e.log, store.EraseHoldings: e.holdings,
+		store.EraseSchedules: e.schedules, store.EraseJobs: e.jobs, store.EraseRest: e.rest, store.EraseLog: e.log, store.EraseHoldings: e.holdings,
 	}
 	more, err := parts[e.place.Phase](ctx)
 	if err != nil || e.out.Done {
@@ -199,6 +199,40 @@ func (e *projectErasure) step(ctx context.Context) error {
 	}
 	e.out.Next = e.place.String()
 	return nil
+}
+
+// schedules deletes schedules, so that they make no jobs.
+func (e *projectErasure) schedules(ctx context.Context) (more bool, err error) {
+	rows, err := e.q.LockLiveSchedules(ctx, pgdb.LockLiveSchedulesParams{Project: e.project, MaxRows: e.most})
+	if err != nil {
+		return false, fmt.Errorf("schedules: %w", err)
+	}
+	for _, row := range rows {
+		s, err := toSchedule(row)
+		if err != nil {
+			return false, err
+		}
+		s.State = store.ScheduleDeleted
+		if _, err := e.changeSchedule(ctx, row, store.ScheduleChange{Schedule: s, Actor: e.erasing.actor}); err != nil {
+			return false, fmt.Errorf("schedule: %w", err)
+		}
+	}
+	return len(rows) == int(e.most), nil
+}
+
+// removeSchedules removes the schedules of the project and their firings.
+func (e *projectErasure) removeSchedules(ctx context.Context) (more bool, err error) {
+	ids, err := e.q.LockSchedulesOf(ctx, pgdb.LockSchedulesOfParams{Project: e.project, MaxRows: e.most})
+	if err != nil || len(ids) == 0 {
+		return false, named("schedules", err)
+	}
+	most := 4 * e.most
+	n, err := e.q.RemoveFiringsOf(ctx, pgdb.RemoveFiringsOfParams{Ids: ids, MaxRows: most})
+	if e.out.Firings = int(n); err != nil || n == int64(most) {
+		return true, named("firings", err)
+	}
+	e.out.Schedules = len(ids)
+	return len(ids) == int(e.most), named("schedules", e.q.RemoveSchedules(ctx, ids))
 }
 
 func (e *projectErasure) jobs(ctx context.Context) (more bool, err error) {
@@ -251,6 +285,9 @@ func (e *projectErasure) log(ctx context.Context) (more bool, err error) {
 func (e *projectErasure) holdings(ctx context.Context) (more bool, err error) {
 	if _, err := e.rest(ctx); err != nil || e.out.Done {
 		return false, err
+	}
+	if more, err := e.removeSchedules(ctx); err != nil || more {
+		return more, err
 	}
 	live, err := e.q.LiveConnections(ctx, pgdb.LiveConnectionsParams{Project: e.project, MaxRows: e.most})
 	if err != nil {

@@ -34,7 +34,7 @@ const (
 )
 
 // The payload of a notification: the kinds, and who sent it.
-var kindNames = [2]string{store.WatchWork: "work", store.WatchEvents: "events"}
+var kindNames = [...]string{store.WatchWork: "work", store.WatchEvents: "events", store.WatchSchedules: "schedules"}
 
 // bell sends and receives the hints of one Store.
 type bell struct {
@@ -44,7 +44,7 @@ type bell struct {
 	config *pgx.ConnConfig
 	// wanted has the kinds that are to be sent.
 	mu     sync.Mutex
-	wanted [2]bool
+	wanted store.WatchKinds
 	rung   chan struct{}
 	// listening is closed when hints of other servers arrive, for tests.
 	listening chan struct{}
@@ -66,8 +66,8 @@ func newBell(s *Store, config *pgx.ConnConfig) *bell {
 }
 
 // ring has the other servers told of the kinds that are set.
-func (b *bell) ring(kinds [2]bool) {
-	if kinds == [2]bool{} {
+func (b *bell) ring(kinds store.WatchKinds) {
+	if kinds == (store.WatchKinds{}) {
 		return
 	}
 	b.mu.Lock()
@@ -98,9 +98,9 @@ func (b *bell) send(ctx context.Context) {
 		}
 		b.mu.Lock()
 		kinds := b.wanted
-		b.wanted = [2]bool{}
+		b.wanted = store.WatchKinds{}
 		b.mu.Unlock()
-		if kinds == [2]bool{} {
+		if kinds == (store.WatchKinds{}) {
 			continue // rung while the hint before was about to go, which told of it
 		}
 		b.notify(ctx, kinds)
@@ -111,7 +111,7 @@ func (b *bell) send(ctx context.Context) {
 }
 
 // notify sends one notification. Its failure is no failure: it was a hint.
-func (b *bell) notify(ctx context.Context, kinds [2]bool) {
+func (b *bell) notify(ctx context.Context, kinds store.WatchKinds) {
 	words := []string{b.name}
 	for kind, set := range kinds {
 		if set {
@@ -128,7 +128,7 @@ func (b *bell) hear(_ *pgconn.PgConn, n *pgconn.Notification) {
 	if from == b.name {
 		return
 	}
-	var kinds [2]bool
+	var kinds store.WatchKinds
 	for _, word := range strings.Fields(words) {
 		for kind, name := range kindNames {
 			kinds[kind] = kinds[kind] || word == name
@@ -173,7 +173,7 @@ func (b *bell) session(ctx context.Context, first bool) (heard bool) {
 	if first {
 		close(b.listening)
 	} else {
-		b.s.hints.Give([2]bool{true, true})
+		b.s.hints.Give(store.WatchKinds{true, true, true})
 	}
 	for {
 		if workers, err = b.s.roll.take(ctx, conn, workers); err != nil {

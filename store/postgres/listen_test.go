@@ -56,11 +56,11 @@ func TestHintsSayWhat(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := f.stores[0].bell
-	b.ring([2]bool{store.WatchWork: true})
+	b.ring(store.WatchKinds{store.WatchWork: true})
 	for len(b.rung) > 0 { // the first is about to go
 		runtime.Gosched()
 	}
-	b.ring([2]bool{store.WatchEvents: true})
+	b.ring(store.WatchKinds{store.WatchEvents: true})
 	told := func(ctx context.Context) error {
 		got, err := conn.WaitForNotification(ctx)
 		if err != nil {

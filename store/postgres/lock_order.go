@@ -11,7 +11,7 @@ import (
 // The lock order of this package. A transaction takes its locks in this order, and
 // several of one kind sorted as named:
 //
-//  1. advisory locks (quota.go), the row of retention, the row of meta;
+//  1. advisory locks (quota.go), the row of retention, the row of meta, schedules;
 //  2. jobs, the rows of job_state, by id;
 //  3. turns, the rows of connection_claims, by connection;
 //  4. connections to be kept, FOR KEY SHARE, by id (KeepConnections);
@@ -39,6 +39,8 @@ import (
 //     change of a connection takes no such turn. Credentials are written by their
 //     connection's change, and sealed anew by connection and version, which locks
 //     nothing else.
+//
+// The end of a job has a schedule decided about, and takes the schedule with SKIP LOCKED.
 //
 // Outside of the order is only what is never waited for: locks with SKIP LOCKED, and rows
 // that follow another lock (attempts, events, gates that a job has, turns that a claim

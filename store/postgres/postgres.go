@@ -183,7 +183,7 @@ func (s *Store) greet(ctx context.Context, conn *pgx.Conn) error {
 }
 
 // give wakes this process's watchers, and the other servers'.
-func (s *Store) give(kinds [2]bool) {
+func (s *Store) give(kinds store.WatchKinds) {
 	s.hints.Give(kinds)
 	s.bell.ring(kinds)
 }

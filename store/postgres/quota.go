@@ -27,6 +27,7 @@ const (
 	countedConnections = 0x66_6f_71_01 // "foq" and a number
 	countedAPIKeys     = 0x66_6f_71_02
 	countedLogins      = 0x66_6f_71_03
+	countedSchedules   = 0x66_6f_71_04
 )
 
 // StoredJobs implements store.Store.
@@ -71,6 +72,7 @@ func (v view) counts(project string) store.Counts {
 		Logins: func(ctx context.Context) (int64, error) {
 			return v.q.CountLogins(ctx, pgdb.CountLoginsParams{Project: project, Now: v.now})
 		},
+		Schedules: func(ctx context.Context) (int64, error) { return v.q.CountSchedules(ctx, project) },
 	}
 }
 

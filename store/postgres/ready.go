@@ -96,6 +96,7 @@ func (b *applying) finish(ctx context.Context) error {
 			b.hint[store.WatchWork] = true
 		}
 	}
+	b.wakeSchedules(ctx)
 	b.makeReady(ctx, b.ready, b.freed)
 	if err := b.flush(ctx); err != nil {
 		return err

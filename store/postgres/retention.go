@@ -61,6 +61,7 @@ func (r *retaining) step(ctx context.Context) error {
 	}
 	parts := [store.PhaseDone]func(context.Context) (more bool, err error){
 		store.PhaseEvents: r.events, store.PhaseJobs: r.jobs, store.PhaseKeys: r.keys, store.PhaseObjects: r.objects,
+		store.PhaseFirings: r.firings,
 	}
 	more, err := parts[r.place.Phase](ctx)
 	if err != nil {
@@ -333,5 +334,16 @@ func (r *retaining) objects(ctx context.Context) (more bool, err error) {
 		return false, fmt.Errorf("objects: %w", err)
 	}
 	r.out.Objects = int(n)
+	return n == int64(r.most), nil
+}
+
+// firings removes firings that were decided long ago, and notes from when on those of their
+// schedules are all there. Those of a schedule that somebody has locked are left.
+func (r *retaining) firings(ctx context.Context) (more bool, err error) {
+	n, err := r.q.PruneFirings(ctx, pgdb.PruneFiringsParams{Before: r.now.Add(-store.FiringsKept), MaxRows: r.most})
+	if err != nil {
+		return false, fmt.Errorf("firings: %w", err)
+	}
+	r.out.Firings = int(n)
 	return n == int64(r.most), nil
 }

@@ -59,7 +59,7 @@ type tx struct {
 	// newest is the position of the last event that was written; 0: none was.
 	newest int64
 	// hint tells the kinds of Watch that are woken once it is committed.
-	hint [2]bool
+	hint store.WatchKinds
 
 	// What is sent with the next flush.
 	batch *pgx.Batch

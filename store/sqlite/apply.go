@@ -232,6 +232,9 @@ func (c *change) write(ctx context.Context) error {
 	if err := c.leaveRow(ctx); err != nil {
 		return err
 	}
+	if err := c.followJob(ctx, c.job.ScheduleID, c.st.JobID, from, to); err != nil {
+		return err
+	}
 	switch {
 	case to.Runnable():
 		return c.makeReady(ctx, c.st)

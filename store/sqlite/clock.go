@@ -120,7 +120,7 @@ func (w *writer) stepClock(ctx context.Context) {
 	}
 	w.cache = newCache()
 	c.belief.Follow(*m.Step)
-	w.s.hints.Give([2]bool{store.WatchWork: true})
+	w.s.hints.Give(store.WatchKinds{store.WatchWork: true})
 }
 
 // follow makes a step durable, or fails with nothing of it written.

@@ -171,6 +171,9 @@ func (t *tx) insertJob(ctx context.Context, j litedb.Job, st litedb.JobState, n 
 	if st.WaitsFor != nil {
 		t.w.cache.waiting = nil
 	}
+	if err := t.followJob(ctx, j.ScheduleID, j.ID, 0, job.Scheduled); err != nil {
+		return err
+	}
 	if err := t.makeReady(ctx, st); err != nil {
 		return err
 	}

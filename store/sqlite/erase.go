@@ -27,7 +27,11 @@ func (t *tx) overwriting(ctx context.Context, fn func() error) (err error) {
 	if err := t.pragma(ctx, "secure_delete = ON"); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, t.pragma(ctx, "secure_delete = OFF")) }()
+	t.overwrites = true
+	defer func() {
+		t.overwrites = false
+		err = errors.Join(err, t.pragma(ctx, "secure_delete = OFF"))
+	}()
 	return fn()
 }
 
@@ -196,7 +200,7 @@ func (e *projectErasure) refuse(ctx context.Context) error {
 // step does one part of the pass, and says where the next one is.
 func (e *projectErasure) step(ctx context.Context) error {
 	parts := [store.EraseDone]func(context.Context) (more bool, err error){
-		store.EraseJobs: e.jobs, store.EraseRest: e.rest, store.EraseLog: e.log, store.EraseHoldings: e.holdings,
+		store.EraseSchedules: e.schedules, store.EraseJobs: e.jobs, store.EraseRest: e.rest, store.EraseLog: e.log, store.EraseHoldings: e.holdings,
 	}
 	more, err := parts[e.place.Phase](ctx)
 	if err != nil || e.out.Done {
@@ -211,6 +215,55 @@ func (e *projectErasure) step(ctx context.Context) error {
 	}
 	e.out.Next = e.place.String()
 	return nil
+}
+
+// schedules deletes schedules, so that they make no jobs.
+func (e *projectErasure) schedules(ctx context.Context) (more bool, err error) {
+	rows, err := e.q.LiveSchedules(ctx, litedb.LiveSchedulesParams{Project: e.project, MaxRows: min(e.most, stepJobs)})
+	if err != nil {
+		return false, fmt.Errorf("schedules: %w", err)
+	}
+	for _, row := range rows {
+		s, err := toSchedule(row)
+		if err != nil {
+			return false, err
+		}
+		s.State = store.ScheduleDeleted
+		if _, err := e.changeSchedule(ctx, row, store.ScheduleChange{Schedule: s, Actor: e.erasing.actor}); err != nil {
+			return false, fmt.Errorf("schedule: %w", err)
+		}
+	}
+	return int64(len(rows)) == min(e.most, stepJobs), nil
+}
+
+// removeSchedules removes the schedules of the project and their firings.
+func (e *projectErasure) removeSchedules(ctx context.Context) (more bool, err error) {
+	ids, err := e.q.SchedulesOf(ctx, litedb.SchedulesOfParams{Project: e.project, MaxRows: e.most})
+	if err != nil {
+		return false, fmt.Errorf("schedules: %w", err)
+	}
+	for _, id := range ids {
+		names, err := e.q.FiringsOf(ctx, litedb.FiringsOfParams{ScheduleID: id, MaxRows: e.most})
+		if err != nil {
+			return false, fmt.Errorf("firings: %w", err)
+		}
+		for _, name := range names {
+			if err := e.q.RemoveFiring(ctx, litedb.RemoveFiringParams{ScheduleID: id, Name: name}); err != nil {
+				return false, fmt.Errorf("firings: %w", err)
+			}
+		}
+		e.out.Firings += len(names)
+		if int64(len(names)) == e.most {
+			return true, nil
+		}
+		if err := e.q.RemoveSchedule(ctx, id); err != nil {
+			return false, fmt.Errorf("schedule: %w", err)
+		}
+		if e.out.Schedules++; e.over() {
+			return true, nil
+		}
+	}
+	return int64(len(ids)) == e.most, nil
 }
 
 func (e *projectErasure) jobs(ctx context.Context) (more bool, err error) {
@@ -284,6 +337,9 @@ func (e *projectErasure) log(ctx context.Context) (more bool, err error) {
 func (e *projectErasure) holdings(ctx context.Context) (more bool, err error) {
 	if _, err := e.rest(ctx); err != nil || e.out.Done {
 		return false, err
+	}
+	if more, err := e.removeSchedules(ctx); err != nil || more {
+		return more, err
 	}
 	live, err := e.q.LiveConnections(ctx, litedb.LiveConnectionsParams{Project: e.project, MaxRows: e.most})
 	if err != nil {

@@ -82,5 +82,6 @@ func (v view) counts(project string) store.Counts {
 		Logins: func(ctx context.Context) (int64, error) {
 			return v.q.CountLogins(ctx, litedb.CountLoginsParams{Project: project, Now: v.now})
 		},
+		Schedules: func(ctx context.Context) (int64, error) { return v.q.CountSchedules(ctx, project) },
 	}
 }

@@ -69,6 +69,7 @@ func (r *retaining) step(ctx context.Context) (err error) {
 	}
 	parts := [store.PhaseDone]func(context.Context) (more bool, err error){
 		store.PhaseEvents: r.events, store.PhaseJobs: r.jobs, store.PhaseKeys: r.keys, store.PhaseObjects: r.objects,
+		store.PhaseFirings: r.firings,
 	}
 	more, err := parts[r.place.Phase](ctx)
 	if err != nil {
@@ -327,6 +328,28 @@ func (r *retaining) objects(ctx context.Context) (more bool, err error) {
 			return false, fmt.Errorf("objects: %w", err)
 		}
 		if r.out.Objects++; r.over() {
+			return true, nil
+		}
+	}
+	return int64(len(rows)) == r.most, nil
+}
+
+// firings removes firings that were decided long ago, and notes from when on those of their
+// schedules are all there.
+func (r *retaining) firings(ctx context.Context) (more bool, err error) {
+	before := r.now - micros(store.FiringsKept)
+	rows, err := r.q.OldFirings(ctx, litedb.OldFiringsParams{Before: before, MaxRows: r.most})
+	if err != nil {
+		return false, fmt.Errorf("firings: %w", err)
+	}
+	for i, row := range rows {
+		if err := r.q.RemoveFiring(ctx, litedb.RemoveFiringParams{ScheduleID: row.ScheduleID, Name: row.Name}); err != nil {
+			return false, fmt.Errorf("firings: %w", err)
+		}
+		if err := r.q.RaiseLedger(ctx, litedb.RaiseLedgerParams{LedgerBegin: before, ID: row.ScheduleID}); err != nil {
+			return false, fmt.Errorf("firings: %w", err)
+		}
+		if r.out.Firings++; r.over() && i+1 < len(rows) {
 			return true, nil
 		}
 	}

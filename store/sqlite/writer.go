@@ -351,9 +351,11 @@ type tx struct {
 	now  int64
 	// doubt is what is not believed of the time.
 	doubt store.ClockDoubt
-	hint  [2]bool
+	hint  store.WatchKinds
 	// careful says that operations and items have savepoints.
 	careful bool
+	// overwrites says that SQLite overwrites what is deleted.
+	overwrites bool
 }
 
 func (w *writer) newTx(careful bool) *tx {

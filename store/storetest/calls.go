@@ -48,6 +48,22 @@ func calls(f *fixture, n store.NewJob) map[string]func(context.Context) error {
 		"Stats":        func(c context.Context) error { _, err := f.s.Stats(c, store.StatsQuery{Project: project}); return err },
 		"NextDue":      func(c context.Context) error { _, err := f.s.NextDue(c, time.Second); return err },
 		"Retain":       func(c context.Context) error { _, err := f.s.Retain(c, store.RetainParams{Owner: ref.ID}); return err },
+		"CreateSchedule": func(c context.Context) error {
+			_, _, err := f.s.CreateSchedule(c, f.newSchedule())
+			return err
+		},
+		"Schedule": func(c context.Context) error { _, err := f.s.Schedule(c, ref); return err },
+		"ListSchedules": func(c context.Context) error {
+			_, err := f.s.ListSchedules(c, store.ScheduleQuery{Project: project})
+			return err
+		},
+		"ChangeSchedule": func(c context.Context) error { _, err := f.s.ChangeSchedule(c, store.ScheduleChange{}); return err },
+		"Fire":           func(c context.Context) error { _, _, err := f.s.Fire(c, store.FireParams{Decide: f.beat}); return err },
+		"Firings": func(c context.Context) error {
+			_, err := f.s.Firings(c, store.FiringQuery{Schedule: ref.ID})
+			return err
+		},
+		"NextFiring":   func(c context.Context) error { _, err := f.s.NextFiring(c, time.Second); return err },
 		"Meta":         func(c context.Context) error { _, err := f.s.Meta(c); return err },
 		"Quarantine":   func(c context.Context) error { return f.s.Quarantine(c, "why") },
 		"Release":      func(c context.Context) error { return f.s.Release(c) },

@@ -213,6 +213,7 @@ func (f *fixture) eraseAll(project string, limit int) (sum store.ProjectErasure)
 		f.ok(err)
 		sum.Jobs, sum.Events, sum.Connections = sum.Jobs+r.Jobs, sum.Events+r.Events, sum.Connections+r.Connections
 		sum.APIKeys, sum.Logins, sum.Rest = sum.APIKeys+r.APIKeys, sum.Logins+r.Logins, r.Rest
+		sum.Schedules, sum.Firings = sum.Schedules+r.Schedules, sum.Firings+r.Firings
 		for _, id := range r.Live {
 			f.revise(f.connection(id), store.ConnectionChange{Delete: true})
 		}
@@ -352,7 +353,7 @@ func eraseProjectRefuses(f *fixture) {
 	f.fails(second(f.s.EraseProject(f.ctx, store.EraseProjectParams{Project: "nowhere"})), store.ErrNotFound)
 	after := []string{"elsewhere"}
 	for _, place := range []store.ErasePlace{
-		{Project: project, Phase: -1}, {Project: project, Phase: 4}, {Project: project, Phase: 2, Position: -1},
+		{Project: project, Phase: -1}, {Project: project, Phase: store.EraseDone}, {Project: project, Phase: 2, Position: -1},
 		{Project: "other", Phase: 1}, {Phase: 1},
 	} {
 		after = append(after, place.String())

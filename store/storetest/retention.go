@@ -509,7 +509,7 @@ func retainRefuses(f *fixture) {
 		{Keep: store.Keep{Keys: -time.Hour}},
 		{After: "elsewhere"},
 		{After: `{"Phase":-1}`},
-		{After: `{"Phase":4}`},
+		{After: `{"Phase":5}`},
 	} {
 		p.Owner, p.Lease = job.ID{1}, time.Minute
 		f.fails(second(f.s.Retain(f.ctx, p)), store.ErrIllegal)

@@ -57,6 +57,7 @@ func Run(t *testing.T, open func(t *testing.T, now func() time.Time) store.Store
 		{"Keys", keyTests},
 		{"OAuth", oauthTests},
 		{"Quotas", quotaTests},
+		{"Schedules", scheduleTests},
 		{"Calls", callTests},
 		{"Random", randomTests},
 	} {

@@ -175,6 +175,7 @@ func (c *change) write(next job.Job) {
 		c.hint[store.WatchWork] = true
 	}
 	c.hold(next, c.Decision.Hold)
+	c.wakeSchedule(from, to, next.Schedule)
 	if from.TellsReplies(to) {
 		c.tellReplies(next.ID, to)
 	}

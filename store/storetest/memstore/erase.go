@@ -86,6 +86,10 @@ func (s *Store) EraseProject(ctx context.Context, p store.EraseProjectParams) (s
 			return out, store.ErrProjectLive
 		}
 		switch place.Phase {
+		case store.EraseSchedules:
+			if err := t.deleteSchedules(p.Project, p.Actor); err != nil {
+				return out, err
+			}
 		case store.EraseJobs:
 			t.eraseJobs(p, &out)
 		case store.EraseRest:
@@ -159,6 +163,7 @@ func (t *tx) blankLog(project string) (blanked int) {
 
 // eraseHoldings removes what the project has beside jobs.
 func (t *tx) eraseHoldings(p store.EraseProjectParams, out *store.ProjectErasure) {
+	t.removeSchedules(p.Project, out)
 	of := func(c *connection) bool { return c.Project == p.Project }
 	for _, c := range t.connOrder {
 		if of(c) && c.Deleted.IsZero() && len(out.Live) < page(p.Limit) {

@@ -94,10 +94,13 @@ type Store struct {
 	connOrder []*connection
 	connKeys  map[key]*connection
 	projects  map[string]bool
-	apiKeys   map[string]*store.APIKey
-	ready     map[readyKey]*readyRow
-	logins    map[string]store.Login
-	renewals  map[job.ID]store.RenewalRow
+	schedules map[job.ID]*schedule
+	// scheduleKeys are those that are bound to schedules.
+	scheduleKeys map[key]*schedule
+	apiKeys      map[string]*store.APIKey
+	ready        map[readyKey]*readyRow
+	logins       map[string]store.Login
+	renewals     map[job.ID]store.RenewalRow
 	// enlisted are the workers that are alive.
 	enlisted map[string]bool
 	turn     int64
@@ -132,6 +135,7 @@ func Open(opts Options) *Store {
 		opts: opts, jobs: make(map[job.ID]*record), keys: make(map[key]*record),
 		waiting: make(map[job.ID][]*record), tokens: make(map[job.ID]bool),
 		gates: make(map[gate]job.ID), effectKeys: make(map[[32]byte]bool), owners: make(map[object]job.ID),
+		schedules: make(map[job.ID]*schedule), scheduleKeys: make(map[key]*schedule),
 		conns: make(map[job.ID]*connection), connKeys: make(map[key]*connection),
 		projects: map[string]bool{"default": true}, apiKeys: make(map[string]*store.APIKey),
 		enlisted: make(map[string]bool), logins: make(map[string]store.Login), renewals: make(map[job.ID]store.RenewalRow),
@@ -165,7 +169,7 @@ type tx struct {
 	now time.Time
 	// doubt is what is not believed of the time.
 	doubt store.ClockDoubt
-	hint  [2]bool
+	hint  store.WatchKinds
 }
 
 // call runs fn as one transaction.

@@ -45,5 +45,10 @@ func (t *tx) holdings(project string) store.Holdings {
 			out.Logins++
 		}
 	}
+	for _, c := range t.schedules {
+		if c.Project == project && c.State != store.ScheduleDeleted {
+			out.Schedules++
+		}
+	}
 	return out
 }

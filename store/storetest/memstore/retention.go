@@ -39,6 +39,8 @@ func (s *Store) Retain(ctx context.Context, p store.RetainParams) (store.Retaine
 			out.Keys = t.forgetKeys()
 		case store.PhaseObjects:
 			out.Objects = t.forgetObjects()
+		case store.PhaseFirings:
+			out.Firings = t.pruneFirings()
 		case store.PhaseDone: // no place says so
 		}
 		if place.Phase++; place.Phase == store.PhaseDone {

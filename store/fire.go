@@ -1,0 +1,306 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// Bounds of one call of Fire. What does not fit is left for the next call; the first
+// schedule always fits.
+const (
+	// MaxFiringJobs bounds the jobs of one decision, and MaxFirings its firings.
+	MaxFiringJobs, MaxFirings = 100, MaxBatch
+	// MaxFireBytes bounds the templates that are read and, once more, the payloads of the
+	// jobs that are made.
+	MaxFireBytes = 32 << 20
+	// MaxOpenJobs bounds DueSchedule.Open, and MaxEndedJobs DueSchedule.Ended.
+	MaxOpenJobs, MaxEndedJobs = 100, 100
+	// fireRounds bounds how often a call asks about one schedule.
+	fireRounds = 8
+)
+
+// FireParams bounds one call of Fire.
+type FireParams struct {
+	// Only, when it has an id, names the one schedule to decide about, due or not and in
+	// whatever state. Its Key means nothing.
+	Only Ref
+	// Limit bounds the schedules, at most MaxBatch.
+	Limit int
+	// Decide is asked about each schedule. It does no I/O and calls no store. It may be
+	// asked again about the same schedule: where it named firings that are there already,
+	// or jobs that cannot be made, or the transaction is run anew; only its last word
+	// counts. One goroutine at a time calls it, and none after Fire has returned.
+	Decide func(DueSchedule) FireDecision
+}
+
+// DueSchedule is what a decision depends on.
+type DueSchedule struct {
+	Schedule Schedule
+	// Now is the store's.
+	Now time.Time
+	// Open are jobs of the schedule that have not ended, newest first.
+	Open []OpenJob
+	// Ended are the newest jobs of the schedule that have ended and are still there, newest
+	// first. They are read where Schedule.PauseAfterFailures is positive.
+	Ended []EndedJob
+	// Connection is the schedule's. Without an id: there is none in its project.
+	Connection Connection
+	// Known are firings that an earlier decision of this call named and that are there:
+	// naming them again changes nothing.
+	Known map[string]Firing
+	// Refused are firings whose jobs, of an earlier decision of this call, cannot be made.
+	// A decision that makes one all the same is not written.
+	Refused map[string]error
+}
+
+// OpenJob is a job that has not ended.
+type OpenJob struct {
+	ID    job.ID
+	State job.State
+}
+
+// EndedJob is a job that has ended.
+type EndedJob struct {
+	ID    job.ID
+	State job.State
+	// Decided is when its firing was.
+	Decided time.Time
+}
+
+// FireDecision is what is to be written.
+type FireDecision struct {
+	// Schedule is DueSchedule.Schedule with a new Cursor, Next, Buffered, Skips, Run and
+	// Counts, and maybe another State, PauseCause and Note. Nothing else of it is written.
+	Schedule Schedule
+	// Firings, oldest first, each name once.
+	Firings []FiringDecision
+}
+
+// FiringDecision is one firing. One with FiringFired has a job, and no other has.
+type FiringDecision struct {
+	Firing Firing
+	// Job is the one to make. The store sets its project, key, schedule and actor.
+	Job *NewJob
+}
+
+// Fired is what became of one schedule.
+type Fired struct {
+	// Schedule is as it was written, or as it was read if Err is set.
+	Schedule Schedule
+	// Firings are those of the decision, in its order.
+	Firings []FiredFiring
+	// Err is set when the decision was not written: ErrStale for one on another revision
+	// than the one that was read, ErrIllegal for one that contradicts itself or that the
+	// database refuses, or the refusal of a job.
+	Err error
+}
+
+// FiredFiring is a firing as it is stored.
+type FiredFiring struct {
+	Firing Firing
+	// Repeat: it was there before, and is as it was.
+	Repeat bool
+	// Job is Create's verdict, if a job was to be made.
+	Job Created
+}
+
+// Ask asks about a schedule, and returns the schedule as the decision leaves it. An
+// error is the verdict on the decision. For engines.
+func (p FireParams) Ask(due DueSchedule) (Schedule, []FiringDecision, error) {
+	if p.Decide == nil {
+		return due.Schedule, nil, fmt.Errorf("%w: %w", ErrIllegal, errNoDecider)
+	}
+	asked := due
+	asked.Schedule = due.Schedule.Clone()
+	d := p.Decide(asked)
+	s, err := d.decided(due)
+	if err != nil {
+		return due.Schedule, nil, err
+	}
+	return s, d.Firings, nil
+}
+
+// decided returns the schedule as a decision leaves it.
+func (d *FireDecision) decided(due DueSchedule) (Schedule, error) {
+	was, in := due.Schedule, d.Schedule
+	if in.ID != was.ID || in.Revision != was.Revision {
+		return was, fmt.Errorf("%w: a decision on revision %d of schedule %s", ErrStale, in.Revision, in.ID)
+	}
+	if !was.State.Next(in.State) || in.State == ScheduleDeleted {
+		return was, fmt.Errorf("%w: firing brings a schedule from state %d to %d", ErrIllegal, was.State, in.State)
+	}
+	if err := d.prepare(was, due.Now); err != nil {
+		return was, err
+	}
+	s := was
+	s.Cursor, s.Next, s.Buffered, s.Skips, s.Run, s.Counts = in.Cursor, in.Next, in.Buffered, in.Skips, in.Run, in.Counts
+	s.State, s.PauseCause, s.Note, s.Revision = in.State, in.PauseCause, in.Note, was.Revision+1
+	if s.State != was.State {
+		s.Version, s.Updated = was.Version+1, due.Now
+	}
+	return s.normal(was, due.Now)
+}
+
+// prepare judges the firings, and completes them and their jobs.
+func (d *FireDecision) prepare(s Schedule, now time.Time) error {
+	if len(d.Firings) > MaxFirings {
+		return fmt.Errorf("%w: %d firings in a decision, at most %d", ErrIllegal, len(d.Firings), MaxFirings)
+	}
+	jobs, names := 0, make(map[string]bool, len(d.Firings))
+	for i := range d.Firings {
+		f := &d.Firings[i]
+		f.Firing.Decided, f.Firing.Nominal, f.Firing.Job = now, micros(f.Firing.Nominal), job.ID{}
+		if err := f.Firing.check(); err != nil {
+			return err
+		}
+		if names[f.Firing.Name] {
+			return fmt.Errorf("%w: firing %s twice in a decision", ErrIllegal, f.Firing.Name)
+		}
+		names[f.Firing.Name] = true
+		if (f.Job != nil) != (f.Firing.Outcome == FiringFired) {
+			return fmt.Errorf("%w: firing %s with outcome %d and job %v", ErrIllegal, f.Firing.Name, f.Firing.Outcome, f.Job != nil)
+		}
+		if f.Job == nil {
+			continue
+		}
+		if jobs++; jobs > MaxFiringJobs {
+			return fmt.Errorf("%w: more than %d jobs in a decision", ErrIllegal, MaxFiringJobs)
+		}
+		n := *f.Job
+		if !n.Spec.ReplyTo.IsZero() {
+			return fmt.Errorf("%w: the job of firing %s replies to another one", ErrIllegal, f.Firing.Name)
+		}
+		n.Spec.Project, n.Spec.Schedule, n.Spec.Key = s.Project, s.ID, FiringKey(s.ID, f.Firing.Name)
+		n.Actor = FiringActor(s.ID)
+		f.Job = &n
+	}
+	return nil
+}
+
+// FireRound is how a call of Fire asks about one schedule until its decision stands. For
+// engines.
+type FireRound struct {
+	Due      DueSchedule
+	Next     Schedule
+	Firings  []FiringDecision
+	Err      error
+	rounds   int
+	answered bool
+}
+
+// Ask has the decision made, unless it stands.
+func (r *FireRound) Ask(p FireParams) {
+	if r.answered {
+		return
+	}
+	r.answered = true
+	r.rounds++
+	r.Next, r.Firings, r.Err = p.Ask(r.Due)
+	for _, f := range r.Firings {
+		if err := r.Due.Refused[f.Firing.Name]; err != nil && f.Job != nil {
+			r.Err = err
+		}
+	}
+	if r.Err != nil {
+		r.Firings = nil
+	}
+}
+
+// Names are those of the firings that are not known to be there.
+func (r *FireRound) Names() []string {
+	var names []string
+	for _, f := range r.Firings {
+		if _, known := r.Due.Known[f.Firing.Name]; !known {
+			names = append(names, f.Firing.Name)
+		}
+	}
+	return names
+}
+
+// Jobs are those that are to be made, with their places among the firings.
+func (r *FireRound) Jobs() (places []int, jobs []NewJob) {
+	for i, f := range r.Firings {
+		if _, known := r.Due.Known[f.Firing.Name]; f.Job != nil && !known {
+			places, jobs = append(places, i), append(jobs, *f.Job)
+		}
+	}
+	return places, jobs
+}
+
+// Know notes a firing that is there. The decision is made anew.
+func (r *FireRound) Know(f Firing) {
+	if _, known := r.Due.Known[f.Name]; known {
+		return
+	}
+	if r.Due.Known == nil {
+		r.Due.Known = make(map[string]Firing)
+	}
+	r.Due.Known[f.Name] = f
+	r.answered = r.rounds >= fireRounds
+}
+
+// Refuse notes a job that cannot be made. The decision is made anew, or not written.
+func (r *FireRound) Refuse(name string, err error) {
+	if r.rounds >= fireRounds {
+		r.Err, r.Firings = err, nil
+		return
+	}
+	if r.Due.Refused == nil {
+		r.Due.Refused = make(map[string]error)
+	}
+	r.Due.Refused[name] = err
+	r.answered = false
+}
+
+// Stands reports whether the decision needs not be made anew.
+func (r *FireRound) Stands() bool { return r.answered }
+
+// Fired returns what becomes of the schedule, once made has the verdicts on the jobs.
+func (r *FireRound) Fired(places []int, made []Created) Fired {
+	if r.Err != nil {
+		return Fired{Schedule: r.Due.Schedule, Err: r.Err}
+	}
+	out := Fired{Schedule: r.Next, Firings: make([]FiredFiring, len(r.Firings))}
+	for i, f := range r.Firings {
+		out.Firings[i].Firing = f.Firing
+		if known, ok := r.Due.Known[f.Firing.Name]; ok {
+			out.Firings[i].Firing, out.Firings[i].Repeat = known, true
+		}
+	}
+	for n, i := range places {
+		f := &out.Firings[i]
+		f.Job, f.Firing.Job = made[n], made[n].Owner()
+	}
+	return out
+}
+
+// Owner is the job that the item's key is bound to; zero: none.
+func (c Created) Owner() job.ID {
+	if removed, ok := errors.AsType[*RemovedError](c.Err); ok {
+		return removed.Job
+	}
+	return c.Snapshot.ID
+}
+
+// FireBudget counts what one call of Fire may write.
+type FireBudget struct{ jobs, firings, bytes int }
+
+// Take reports whether a decision still fits.
+func (b *FireBudget) Take(r *FireRound) bool {
+	first := *b == FireBudget{}
+	jobs, bytes := 0, 0
+	for _, f := range r.Firings {
+		if f.Job != nil {
+			jobs, bytes = jobs+1, bytes+len(f.Job.Spec.Payload)
+		}
+	}
+	next := FireBudget{b.jobs + jobs, b.firings + len(r.Firings), b.bytes + bytes}
+	if !first && (next.jobs > MaxBatch || next.firings > 2*MaxFirings || next.bytes > MaxFireBytes) {
+		return false
+	}
+	*b = next
+	return true
+}

@@ -1,0 +1,413 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/fireonce/fireonce/gen/pgdb"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file:
+//   - the schedules are locked first, and what another server has is left to it. So a name
+//     is decided once, and only its key is needed where it was decided before;
+//   - what the decisions depend on is read for all schedules together, and so it is written;
+//   - a batch that the database refuses is written schedule by schedule, so that one that
+//     cannot be written keeps no other.
+
+// Fire implements store.Store.
+func (s *Store) Fire(ctx context.Context, p store.FireParams) ([]store.Fired, bool, error) {
+	fired, ids, more, err := s.fire(ctx, p, nil)
+	switch {
+	case err == nil || !errors.Is(err, store.ErrIllegal) || len(ids) == 0:
+		return fired, more, err
+	case !p.Only.ID.IsZero():
+		return []store.Fired{{Schedule: store.Schedule{ID: p.Only.ID, Project: p.Only.Project}, Err: err}}, false, nil
+	}
+	fired = nil
+	for _, id := range ids {
+		one, _, _, err := s.fire(ctx, p, []pgtype.UUID{id})
+		if err != nil && errors.Is(err, store.ErrIllegal) {
+			refused := store.Fired{Schedule: store.Schedule{ID: toID(id)}, Err: err}
+			if refused.Schedule, err = s.putOff(ctx, id); err == nil {
+				one = []store.Fired{refused}
+			}
+		}
+		if err != nil {
+			return nil, false, err
+		}
+		fired = append(fired, one...)
+	}
+	return fired, more, nil
+}
+
+// putOff keeps a schedule whose decision was refused from being due immediately.
+func (s *Store) putOff(ctx context.Context, id pgtype.UUID) (store.Schedule, error) {
+	return write(ctx, s, "put off", func(ctx context.Context, t *tx) (store.Schedule, error) {
+		row, err := t.q.LockSchedule(ctx, id)
+		if err != nil {
+			return store.Schedule{}, err
+		}
+		if err := t.putOff(ctx, []pgtype.UUID{id}); err != nil {
+			return store.Schedule{}, err
+		}
+		return toSchedule(row)
+	})
+}
+
+func (t *tx) putOff(ctx context.Context, ids []pgtype.UUID) error {
+	return named("put off", t.q.PutOffSchedules(ctx, pgdb.PutOffSchedulesParams{NextAt: someTime(t.now.Add(store.BufferedLook)), Ids: ids}))
+}
+
+// fire decides about due schedules in one transaction; only about some of them if they are
+// named. ids are those that it locked.
+func (s *Store) fire(ctx context.Context, p store.FireParams, some []pgtype.UUID) (out []store.Fired, ids []pgtype.UUID, more bool, err error) {
+	// What a try was refused, the next one knows.
+	refused := make(map[keyOf]error)
+	out, err = write(ctx, s, "fire", func(ctx context.Context, t *tx) ([]store.Fired, error) {
+		ids, more = nil, false
+		if err := t.refuseClosed(); err != nil {
+			return nil, err
+		}
+		f := &firer{tx: t, p: p, some: some, refused: refused}
+		for _, step := range []func(context.Context) error{f.lock, f.facts, f.decide, f.write} {
+			err := step(ctx)
+			ids, more = f.ids, f.more
+			if err != nil {
+				return nil, err
+			}
+		}
+		return f.out, nil
+	})
+	return out, ids, more, err
+}
+
+// firer is a call of Fire under way.
+type firer struct {
+	*tx
+	p       store.FireParams
+	some    []pgtype.UUID
+	refused map[keyOf]error
+
+	ids    []pgtype.UUID
+	last   map[job.ID]int64
+	rounds []*store.FireRound
+	// conns are the connections that were asked for.
+	conns map[job.ID]pgdb.ProspectsRow
+	out   []store.Fired
+	more  bool
+}
+
+// lock locks the schedules to decide about, and reads as many as the bound on templates
+// allows.
+func (f *firer) lock(ctx context.Context) error {
+	if !f.p.Only.ID.IsZero() {
+		row, err := f.q.LockSchedule(ctx, fromID(f.p.Only.ID))
+		if errors.Is(err, pgx.ErrNoRows) || err == nil && row.Project != f.p.Only.Project {
+			return store.ErrNotFound
+		}
+		if err != nil {
+			return fmt.Errorf("schedule: %w", err)
+		}
+		return f.read([]pgtype.UUID{row.ID}, []pgdb.Schedule{row})
+	}
+	rows, err := f.lockDue(ctx)
+	if err != nil {
+		return fmt.Errorf("due schedules: %w", err)
+	}
+	var ids []pgtype.UUID
+	size := int64(0)
+	for _, r := range rows {
+		if size += r.Size; size > store.MaxFireBytes && len(ids) > 0 {
+			f.more = true
+			break
+		}
+		ids = append(ids, r.ID)
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	read, err := f.q.LockedSchedules(ctx, ids)
+	if err != nil {
+		return fmt.Errorf("schedules: %w", err)
+	}
+	return f.read(ids, read)
+}
+
+func (f *firer) lockDue(ctx context.Context) ([]pgdb.LockDueSchedulesRow, error) {
+	if f.some != nil {
+		some, err := f.q.LockTheseSchedules(ctx, pgdb.LockTheseSchedulesParams{Ids: f.some, Now: &f.now})
+		rows := make([]pgdb.LockDueSchedulesRow, len(some))
+		for i, r := range some {
+			rows[i] = pgdb.LockDueSchedulesRow(r)
+		}
+		return rows, err
+	}
+	most := page(f.p.Limit)
+	rows, err := f.q.LockDueSchedules(ctx, pgdb.LockDueSchedulesParams{Now: &f.now, MaxRows: int32(most)})
+	f.more = len(rows) == most
+	return rows, err
+}
+
+// read takes the schedules in the order of ids.
+func (f *firer) read(ids []pgtype.UUID, rows []pgdb.Schedule) error {
+	f.ids, f.last = ids, make(map[job.ID]int64, len(rows))
+	at := make(map[pgtype.UUID]int, len(rows))
+	for i, r := range rows {
+		at[r.ID] = i
+	}
+	for _, id := range ids {
+		row := rows[at[id]]
+		s, err := toSchedule(row)
+		if err != nil {
+			return err
+		}
+		f.last[s.ID] = row.LastFiring
+		r := &store.FireRound{Due: store.DueSchedule{Schedule: s, Now: f.now}}
+		for key, err := range f.refused {
+			if key.project == s.ID.String() {
+				r.Refuse(key.key, err)
+			}
+		}
+		f.rounds = append(f.rounds, r)
+	}
+	return nil
+}
+
+// facts reads what the decisions depend on beside the schedules.
+func (f *firer) facts(ctx context.Context) error {
+	if len(f.rounds) == 0 {
+		return nil
+	}
+	due := make(map[job.ID]*store.DueSchedule, len(f.rounds))
+	var conns []job.ID
+	var failing pgdb.EndedJobsParams
+	for _, r := range f.rounds {
+		s := &r.Due.Schedule
+		due[s.ID], conns = &r.Due, append(conns, s.Connection)
+		if s.PauseAfterFailures > 0 {
+			failing.Ids = append(failing.Ids, fromID(s.ID))
+			failing.Mosts = append(failing.Mosts, int64(min(s.PauseAfterFailures, store.MaxEndedJobs)))
+		}
+	}
+	var open []pgdb.OpenJobsRow
+	var ended []pgdb.EndedJobsRow
+	var rows []pgdb.ConnectionsRow
+	f.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
+		open, err = pgdb.New(db).OpenJobs(ctx, pgdb.OpenJobsParams{Ids: f.ids, MaxRows: store.MaxOpenJobs})
+		return named("jobs", err)
+	})
+	f.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
+		rows, err = pgdb.New(db).Connections(ctx, fromIDs(distinct(conns)))
+		return named("connections", err)
+	})
+	if len(failing.Ids) > 0 {
+		f.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
+			ended, err = pgdb.New(db).EndedJobs(ctx, failing)
+			return named("ended jobs", err)
+		})
+	}
+	if err := f.flush(ctx); err != nil {
+		return err
+	}
+	for _, o := range open {
+		d := due[toID(o.ScheduleID)]
+		d.Open = append(d.Open, store.OpenJob{ID: toID(o.JobID), State: job.State(o.State)})
+	}
+	for _, e := range ended {
+		d := due[toID(e.ScheduleID)]
+		d.Ended = append(d.Ended, store.EndedJob{ID: toID(e.JobID), State: job.State(e.State), Decided: e.DecidedAt.UTC()})
+	}
+	found, err := f.view().whatConnections(rows)
+	for _, d := range due {
+		if conn := found[d.Schedule.Connection]; conn.Project == d.Schedule.Project {
+			d.Connection = conn
+		}
+	}
+	return err
+}
+
+// decide asks for the decisions until all of them stand.
+func (f *firer) decide(ctx context.Context) error {
+	f.conns = make(map[job.ID]pgdb.ProspectsRow)
+	for {
+		var asked []*store.FireRound
+		for _, r := range f.rounds {
+			if !r.Stands() {
+				r.Ask(f.p)
+				asked = append(asked, r)
+			}
+		}
+		if len(asked) == 0 {
+			return nil
+		}
+		if err := f.know(ctx, asked); err != nil {
+			return err
+		}
+		if err := f.refuse(ctx, asked); err != nil {
+			return err
+		}
+	}
+}
+
+// know finds the firings that are there already.
+func (f *firer) know(ctx context.Context, asked []*store.FireRound) error {
+	var p pgdb.KnownFiringsParams
+	of := make(map[job.ID]*store.FireRound, len(asked))
+	for _, r := range asked {
+		of[r.Due.Schedule.ID] = r
+		for _, name := range r.Names() {
+			p.Schedules, p.Names = append(p.Schedules, fromID(r.Due.Schedule.ID)), append(p.Names, name)
+		}
+	}
+	if len(p.Names) == 0 {
+		return nil
+	}
+	rows, err := f.q.KnownFirings(ctx, p)
+	for _, row := range rows {
+		of[toID(row.ScheduleID)].Know(toFiring(row))
+	}
+	return named("firings", err)
+}
+
+// refuse finds the jobs that cannot be made.
+func (f *firer) refuse(ctx context.Context, asked []*store.FireRound) error {
+	var ids []job.ID
+	for _, r := range asked {
+		_, jobs := r.Jobs()
+		for i := range jobs {
+			if _, ok := f.conns[jobs[i].Spec.Connection]; !ok {
+				ids = append(ids, jobs[i].Spec.Connection)
+				f.conns[jobs[i].Spec.Connection] = pgdb.ProspectsRow{Deleted: true}
+			}
+		}
+	}
+	if len(ids) > 0 {
+		rows, err := f.q.Prospects(ctx, fromIDs(distinct(ids)))
+		if err != nil {
+			return fmt.Errorf("connections: %w", err)
+		}
+		for _, row := range rows {
+			f.conns[toID(row.ID)] = row
+		}
+	}
+	for _, r := range asked {
+		if !r.Stands() {
+			continue // asked anew in any case
+		}
+		places, jobs := r.Jobs()
+		for n, i := range places {
+			id := jobs[n].Spec.Connection
+			if conn := f.conns[id]; (conn.Deleted || conn.Project != jobs[n].Spec.Project) && r.Err == nil {
+				r.Refuse(r.Firings[i].Firing.Name, fmt.Errorf("connection %s: %w", id, store.ErrNotFound))
+			}
+			if r.Err != nil {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// made is where the jobs of a decision are in the batch.
+type made struct {
+	*store.FireRound
+	places     []int
+	begin, end int
+}
+
+// write writes the decisions, as far as they fit.
+func (f *firer) write(ctx context.Context) error {
+	var all []made
+	var items []store.NewJob
+	var budget store.FireBudget
+	for _, r := range f.rounds {
+		if !budget.Take(r) {
+			f.more = true
+			break
+		}
+		places, jobs := r.Jobs()
+		all = append(all, made{r, places, len(items), len(items) + len(jobs)})
+		items = append(items, jobs...)
+	}
+	out, err := f.makeJobs(ctx, items)
+	if err != nil {
+		return err
+	}
+	set := pgdb.SetFiredParams{}
+	firings := pgdb.InsertFiringsParams{DecidedAt: f.now}
+	var off []pgtype.UUID
+	for _, m := range all {
+		for n, i := range m.places {
+			if c := out[m.begin+n]; c.Owner().IsZero() {
+				// It was found fit a moment ago.
+				f.refused[keyOf{m.Due.Schedule.ID.String(), m.Firings[i].Firing.Name}] = c.Err
+				return errRestart
+			}
+		}
+		fired := m.Fired(m.places, out[m.begin:m.end])
+		f.out = append(f.out, fired)
+		if fired.Err != nil {
+			off = append(off, fromID(fired.Schedule.ID))
+			continue
+		}
+		last := f.last[fired.Schedule.ID]
+		for _, one := range fired.Firings {
+			if !one.Repeat {
+				last++
+				addFiring(&firings, fromID(fired.Schedule.ID), last, one.Firing, f.now)
+			}
+		}
+		if err := addFired(&set, fired.Schedule, last); err != nil {
+			return err
+		}
+	}
+	return f.writeRows(ctx, firings, set, off)
+}
+
+// makeJobs makes jobs, as Create does.
+func (f *firer) makeJobs(ctx context.Context, items []store.NewJob) ([]store.Created, error) {
+	if len(items) == 0 {
+		return nil, nil
+	}
+	b := &submissions{tx: f.tx, items: items, out: make([]store.Created, len(items)), asked: new(asking)}
+	b.asked.queueProspects(ctx, f.tx, items)
+	if err := f.flush(ctx); err != nil {
+		return nil, err
+	}
+	if err := b.take(ctx, false); err != nil {
+		return nil, err
+	}
+	for _, step := range []func(context.Context) error{b.insert, b.start, b.answer} {
+		if err := step(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return b.out, f.flush(ctx)
+}
+
+func (f *firer) writeRows(ctx context.Context, firings pgdb.InsertFiringsParams, set pgdb.SetFiredParams, off []pgtype.UUID) error {
+	if len(firings.Names) > 0 {
+		f.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
+			return named("firings", pgdb.New(db).InsertFirings(ctx, firings))
+		})
+	}
+	if len(set.Ids) > 0 {
+		f.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
+			n, err := pgdb.New(db).SetFired(ctx, set)
+			if err == nil && int(n) != len(set.Ids) {
+				err = fmt.Errorf("%w: %d of %d locked schedules were written", store.ErrUnavailable, n, len(set.Ids))
+			}
+			return named("schedules", err)
+		})
+	}
+	if err := f.flush(ctx); err != nil || len(off) == 0 || !f.p.Only.ID.IsZero() {
+		return err
+	}
+	return f.putOff(ctx, off)
+}

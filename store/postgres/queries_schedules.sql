@@ -1,0 +1,175 @@
+-- Recurring schedules and their firings. See lock_order.go for the order of the locks.
+
+-- name: InsertSchedule :execrows
+-- Waits for another transaction that binds the key.
+INSERT INTO schedules (
+    id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies,
+    connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at,
+    next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused,
+    last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by
+) VALUES (
+    @id, @project, @idem_key, @key_digest, @fingerprint, @version, @revision, @generation, @spec, @template,
+    @policies, @connection_id, @display_name, (@labels::text)::jsonb, @pause_after_failures, @state, @pause_cause,
+    @note, @paused_at, @cursor_at, @next_at, @buffered, @skips, @run, @fired, @skipped_by_overlap,
+    @skipped_by_person, @missed, @coalesced, @refused, @last_firing, @ledger_begin, @created_at, @updated_at,
+    @deleted_at, @created_by, @updated_by
+) ON CONFLICT (key_digest) DO NOTHING;
+
+-- name: GetSchedule :one
+SELECT * FROM schedules WHERE id = @id;
+
+-- name: ScheduleByKey :one
+SELECT * FROM schedules WHERE key_digest = @key_digest;
+
+-- name: ListedSchedules :many
+-- Without their templates.
+SELECT
+    id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, policies, connection_id,
+    display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered,
+    skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin,
+    created_at, updated_at, deleted_at, created_by, updated_by
+FROM schedules WHERE id = ANY (@ids::uuid[]);
+
+-- name: SchedulesPage :many
+-- What a list looks at.
+SELECT id, created_at, state, pause_cause, connection_id, labels FROM schedules
+WHERE project = @project AND (created_at, id) < (@after_time::timestamptz, @after_id::uuid)
+ORDER BY created_at DESC, id DESC LIMIT @max_rows;
+
+-- name: LockSchedule :one
+SELECT * FROM schedules WHERE id = @id FOR UPDATE;
+
+-- name: LockDueSchedules :many
+-- What another transaction has is left to it.
+SELECT id, octet_length(template)::bigint AS size FROM schedules
+WHERE next_at IS NOT NULL AND next_at <= @now ORDER BY next_at LIMIT @max_rows FOR UPDATE SKIP LOCKED;
+
+-- name: LockTheseSchedules :many
+SELECT id, octet_length(template)::bigint AS size FROM schedules
+WHERE id = ANY (@ids::uuid[]) AND next_at IS NOT NULL AND next_at <= @now FOR UPDATE SKIP LOCKED;
+
+-- name: LockedSchedules :many
+SELECT * FROM schedules WHERE id = ANY (@ids::uuid[]);
+
+-- name: SetSchedule :execrows
+UPDATE schedules SET
+    version = @version, revision = @revision, generation = @generation, spec = @spec, template = @template,
+    policies = @policies, connection_id = @connection_id, display_name = @display_name,
+    labels = (@labels::text)::jsonb, pause_after_failures = @pause_after_failures, state = @state,
+    pause_cause = @pause_cause, note = @note, paused_at = @paused_at, cursor_at = @cursor_at, next_at = @next_at,
+    buffered = @buffered, skips = @skips, run = @run, fired = @fired, skipped_by_overlap = @skipped_by_overlap,
+    skipped_by_person = @skipped_by_person, missed = @missed, coalesced = @coalesced, refused = @refused,
+    last_firing = @last_firing, updated_at = @updated_at, deleted_at = @deleted_at, updated_by = @updated_by
+WHERE id = @id AND schedules.revision = @was_revision;
+
+-- name: SetFired :execrows
+WITH u AS (
+    SELECT
+        unnest(@ids::uuid[]) AS id, unnest(@versions::bigint[]) AS version,
+        unnest(@revisions::bigint[]) AS revision, unnest(@states::smallint[]) AS state,
+        unnest(@pause_causes::smallint[]) AS pause_cause, unnest(@notes::text[]) AS note,
+        unnest(@paused_ats::timestamptz[]) AS paused_at, unnest(@cursors::text[]) AS cursor_at,
+        unnest(@next_ats::timestamptz[]) AS next_at, unnest(@buffereds::text[]) AS buffered,
+        unnest(@skip_lists::text[]) AS skips, unnest(@runs::bigint[]) AS run, unnest(@fireds::bigint[]) AS fired,
+        unnest(@overlapped::bigint[]) AS skipped_by_overlap, unnest(@persons::bigint[]) AS skipped_by_person,
+        unnest(@misseds::bigint[]) AS missed, unnest(@coalesceds::bigint[]) AS coalesced,
+        unnest(@refuseds::bigint[]) AS refused, unnest(@last_firings::bigint[]) AS last_firing,
+        unnest(@updated_ats::timestamptz[]) AS updated_at
+)
+UPDATE schedules AS s SET
+    version = u.version, revision = u.revision, state = u.state, pause_cause = u.pause_cause, note = u.note,
+    paused_at = nullif(u.paused_at, '0001-01-01 00:00:00+00'::timestamptz), cursor_at = u.cursor_at,
+    next_at = nullif(u.next_at, '0001-01-01 00:00:00+00'::timestamptz), buffered = u.buffered, skips = u.skips,
+    run = u.run, fired = u.fired, skipped_by_overlap = u.skipped_by_overlap,
+    skipped_by_person = u.skipped_by_person, missed = u.missed, coalesced = u.coalesced, refused = u.refused,
+    last_firing = u.last_firing, updated_at = u.updated_at
+FROM u WHERE s.id = u.id AND s.revision = u.revision - 1;
+
+-- name: NextSchedule :one
+SELECT next_at FROM schedules WHERE next_at IS NOT NULL ORDER BY next_at LIMIT 1;
+
+-- name: WakeSchedules :execrows
+-- Those whose buffered firings may have waited for jobs that have ended. One that is being
+-- decided about is left: it is due soon in any case.
+UPDATE schedules SET next_at = @now
+WHERE ctid = ANY (ARRAY(
+    SELECT s.ctid FROM schedules AS s
+    WHERE s.id = ANY (@ids::uuid[]) AND s.buffered <> '' AND (s.next_at IS NULL OR s.next_at > @now)
+    FOR NO KEY UPDATE SKIP LOCKED
+));
+
+-- name: PutOffSchedules :exec
+-- Those whose decisions were not written.
+UPDATE schedules SET next_at = @next_at WHERE id = ANY (@ids::uuid[]) AND next_at IS NOT NULL AND next_at < @next_at;
+
+-- name: CountSchedules :one
+SELECT count(*) FROM schedules WHERE project = @project AND state < 4;
+
+-- name: OpenJobs :many
+SELECT u.schedule_id::uuid AS schedule_id, o.job_id, o.state
+FROM (SELECT unnest(@ids::uuid[]) AS schedule_id) AS u CROSS JOIN LATERAL (
+    SELECT s.job_id, s.state FROM job_state AS s
+    WHERE s.schedule_id = u.schedule_id AND s.schedule_id IS NOT NULL AND s.ended_at IS NULL
+    ORDER BY s.job_id DESC LIMIT @max_rows
+) AS o;
+
+-- name: EndedJobs :many
+SELECT u.schedule_id::uuid AS schedule_id, o.job_id, o.state, o.decided_at
+FROM (SELECT unnest(@ids::uuid[]) AS schedule_id, unnest(@mosts::bigint[]) AS most) AS u CROSS JOIN LATERAL (
+    SELECT s.job_id, s.state, f.decided_at FROM firings AS f JOIN job_state AS s ON s.job_id = f.job_id
+    WHERE f.schedule_id = u.schedule_id AND f.job_id IS NOT NULL AND s.ended_at IS NOT NULL
+    ORDER BY f.number DESC LIMIT u.most
+) AS o;
+
+-- name: KnownFirings :many
+SELECT f.* FROM (SELECT unnest(@schedules::uuid[]) AS schedule_id, unnest(@names::text[]) AS name) AS u
+JOIN firings AS f ON f.schedule_id = u.schedule_id AND f.name = u.name;
+
+-- name: InsertFirings :exec
+INSERT INTO firings (
+    schedule_id, name, number, nominal_at, local_time, mark, origin, outcome, reason, job_id, blocking_job, run,
+    decided_at
+)
+SELECT unnest(@schedules::uuid[]) AS schedule_id, unnest(@names::text[]) AS name, unnest(@numbers::bigint[]) AS number,
+    unnest(@nominals::timestamptz[]) AS nominal_at, unnest(@local_times::text[]) AS local_time,
+    unnest(@marks::smallint[]) AS mark, unnest(@origins::smallint[]) AS origin,
+    unnest(@outcomes::smallint[]) AS outcome, unnest(@reasons::text[]) AS reason, unnest(@jobs::uuid[]) AS job_id,
+    unnest(@blockers::uuid[]) AS blocking_job, unnest(@runs::bigint[]) AS run,
+    @decided_at
+ON CONFLICT (schedule_id, name) DO NOTHING;
+
+-- name: FiringsBefore :many
+SELECT * FROM firings WHERE schedule_id = @schedule_id AND number < @before ORDER BY number DESC LIMIT @max_rows;
+
+-- name: PruneFirings :one
+-- Those of schedules that nobody has locked.
+WITH old AS MATERIALIZED (
+    SELECT f.schedule_id, f.name, f.decided_at FROM firings AS f WHERE f.decided_at < @before ORDER BY f.decided_at LIMIT @max_rows
+),
+free AS MATERIALIZED (
+    SELECT s.id FROM schedules AS s WHERE s.id = ANY (ARRAY(SELECT o.schedule_id FROM old AS o)) FOR NO KEY UPDATE SKIP LOCKED
+),
+gone AS (
+    DELETE FROM firings AS f USING old AS o
+    WHERE f.schedule_id = o.schedule_id AND f.name = o.name AND o.schedule_id IN (SELECT id FROM free)
+    RETURNING f.schedule_id
+),
+raised AS (
+    UPDATE schedules AS s SET ledger_begin = @before
+    WHERE s.id = ANY (ARRAY(SELECT g.schedule_id FROM gone AS g)) AND s.ledger_begin < @before
+)
+SELECT count(*) AS removed FROM gone;
+
+-- name: LockLiveSchedules :many
+SELECT * FROM schedules WHERE project = @project AND state < 4 LIMIT @max_rows FOR UPDATE;
+
+-- name: LockSchedulesOf :many
+SELECT id FROM schedules WHERE project = @project ORDER BY created_at, id LIMIT @max_rows FOR UPDATE;
+
+-- name: RemoveFiringsOf :execrows
+DELETE FROM firings WHERE (schedule_id, name) IN (
+    SELECT f.schedule_id, f.name FROM firings AS f WHERE f.schedule_id = ANY (@ids::uuid[]) LIMIT @max_rows
+);
+
+-- name: RemoveSchedules :exec
+DELETE FROM schedules WHERE id = ANY (@ids::uuid[]);

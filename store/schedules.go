@@ -1,0 +1,529 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// Bounds of schedules.
+const (
+	// MaxCursor bounds the bytes of a schedule's cursor.
+	MaxCursor = 4096
+	// MaxSkips bounds the firings that are skipped in advance, and MaxFiringName the bytes
+	// of the name of a firing.
+	MaxSkips, MaxFiringName = 100, 200
+	// MaxScheduleScan bounds the schedules that one ListSchedules looks at.
+	MaxScheduleScan = 10_000
+	// FiringsKept is how long firings are kept after they were decided.
+	FiringsKept = 400 * 24 * time.Hour
+)
+
+// Schedules keeps recurring schedules and what became of their firings. The store knows no
+// calendar: the caller of Fire decides what is due.
+//
+// A firing is one ordinary job under the key FiringKey, and a key is one job. So whatever
+// crashes, and however many servers decide about a schedule, one name is at most one job.
+type Schedules interface {
+	// CreateSchedule stores a schedule, ACTIVE or PAUSED. A bound key returns the bound
+	// schedule with created=false, whatever state it is in; the caller compares the
+	// fingerprints. ErrIllegal for a schedule out of bounds. ErrQuota, but never for a bound
+	// key.
+	CreateSchedule(ctx context.Context, n NewSchedule) (s Schedule, created bool, err error)
+	// Schedule reads one by id, or by the key under which it was created when Ref.Key is
+	// set. A deleted schedule is found, without its template. ErrNotFound.
+	Schedule(ctx context.Context, ref Ref) (Schedule, error)
+	// ListSchedules reads a page, newest first, templates left out. It looks at
+	// MaxScheduleScan schedules at most, whatever the query lets through. ErrNotFound when
+	// there is no schedule to read on after.
+	ListSchedules(ctx context.Context, q ScheduleQuery) (SchedulePage, error)
+	// ChangeSchedule writes a schedule as its caller wants it, and firings that make no job.
+	// Of concurrent calls, also of Fire, that read one revision, one writes.
+	//
+	//   - ErrNotFound: no such schedule in the project.
+	//   - ErrStale: another revision than the one that was read. Read and decide again.
+	//   - ErrIllegal: it is deleted, the state machine has no such move, or the schedule is
+	//     out of bounds.
+	ChangeSchedule(ctx context.Context, c ScheduleChange) (Schedule, error)
+	// Fire decides about due schedules, earliest first, and writes what was decided: jobs,
+	// as Create does, firings, and the schedules. All of that is one transaction: a call
+	// that fails has written nothing, and repeating it makes no job twice. The exception is
+	// a decision that is refused: the others are written without it, and it has its
+	// verdict in Fired.Err. Its schedule is due again after BufferedLook.
+	//
+	// A schedule that another call has is left out, and one that Only names is waited for. A
+	// job whose key is bound is not made: its firing names the job that the key is bound to,
+	// also a removed one. A firing whose name is there stays as it is, and makes no job.
+	//
+	// more says that schedules were left for another call, which should follow immediately.
+	// ErrNotFound: Only names no schedule of its project. ErrQuarantined, ErrClockDoubted.
+	Fire(ctx context.Context, p FireParams) (fired []Fired, more bool, err error)
+	// Firings reads a page of a schedule's firings, newest first. A firing that waits in the
+	// buffer is in its schedule only. ErrNotFound: no such schedule in the project.
+	Firings(ctx context.Context, q FiringQuery) (FiringPage, error)
+	// NextFiring returns how long until Fire may find a due schedule; at most limit, and
+	// limit where Fire is refused. Zero: now.
+	NextFiring(ctx context.Context, limit time.Duration) (time.Duration, error)
+}
+
+// ScheduleState is where a schedule stands. The numbers are the contract's, and part of the
+// engines' queries.
+type ScheduleState int
+
+// The states of a schedule.
+const (
+	// ScheduleActive fires.
+	ScheduleActive ScheduleState = iota + 1
+	// SchedulePaused fires again after a change.
+	SchedulePaused
+	// ScheduleEnded has no firing left. A change may make it active.
+	ScheduleEnded
+	// ScheduleDeleted is left by no change.
+	ScheduleDeleted
+)
+
+// ScheduleStates are all states.
+var ScheduleStates = []ScheduleState{ScheduleActive, SchedulePaused, ScheduleEnded, ScheduleDeleted}
+
+// Next reports whether a schedule may go from a state to another one. The engines' triggers
+// have a copy.
+func (s ScheduleState) Next(to ScheduleState) bool {
+	switch s {
+	case ScheduleActive, SchedulePaused:
+		return to >= ScheduleActive && to <= ScheduleDeleted
+	case ScheduleEnded:
+		return to == ScheduleEnded || to == ScheduleActive || to == ScheduleDeleted
+	default:
+		return false
+	}
+}
+
+// PauseCause is why a schedule is paused; 0: it is not. The numbers are the contract's.
+type PauseCause int
+
+// The causes of a pause.
+const (
+	PausedByPerson PauseCause = iota + 1
+	PausedByFailures
+	PausedByAuthHold
+	PausedByRefusal
+)
+
+// Schedule is a job again and again.
+type Schedule struct {
+	ID      job.ID
+	Project string
+	// Key is the key under which the schedule was created. It stays bound to it.
+	Key         string
+	Fingerprint job.Fingerprint
+	// Version rises by one with each change by a caller and each change of the state: it is
+	// the etag. Revision rises by one with each write, those of firings too.
+	Version, Revision int64
+	// Generation counts the versions of the spec and its zone, from 1. It never falls.
+	Generation int64
+	// Spec, Template and Policies mean nothing to the store.
+	Spec, Template, Policies []byte
+	// Connection is the one that DueSchedule.Connection has.
+	Connection  job.ID
+	DisplayName string
+	// Labels are nil when there are none.
+	Labels map[string]string
+	// PauseAfterFailures, when positive, has DueSchedule.Ended read.
+	PauseAfterFailures int
+
+	State      ScheduleState
+	PauseCause PauseCause // with SchedulePaused only
+	Note       string
+	PausedAt   time.Time // with SchedulePaused only
+	// Cursor says which firings were decided. It means nothing to the store.
+	Cursor string
+	// Next is when Fire is to decide next; zero: never. With ScheduleActive only.
+	Next time.Time
+	// Buffered waits for the end of an earlier job. With ScheduleActive only; such a
+	// schedule is due BufferedLook after a write at the latest, and at the end of any of its
+	// jobs.
+	Buffered *Firing
+	// Skips name firings to come that make no job.
+	Skips []string
+	// Run counts the firings that made a job.
+	Run    int64
+	Counts ScheduleCounts
+
+	Created, Updated, Deleted time.Time
+	CreatedBy, UpdatedBy      string
+	// LedgerBegin is from when on all its firings are there, but those that were not decided
+	// one by one.
+	LedgerBegin time.Time
+}
+
+// BufferedLook is how long a schedule with a buffered firing waits at most until it is due,
+// and one whose decision was refused.
+const BufferedLook = time.Minute
+
+// ScheduleCounts are the firings of a schedule by what became of them.
+type ScheduleCounts struct {
+	Fired, SkippedByOverlap, SkippedByPerson, Missed, Coalesced, Refused int64
+}
+
+// Firing is what became of one firing.
+type Firing struct {
+	// Name is unique in the schedule.
+	Name    string
+	Nominal time.Time
+	// LocalTime is Nominal as the schedule's zone showed it; empty: it has none.
+	LocalTime string
+	Mark      TimeMark
+	Origin    FiringOrigin
+	Outcome   FiringOutcome
+	Reason    string
+	// Job is the one that it made, and Blocking the one that was in its way.
+	Job, Blocking job.ID
+	// Run is its number among those that made a job; 0: it made none.
+	Run int64
+	// Decided is set by the store.
+	Decided time.Time
+}
+
+// TimeMark is how a civil time meets a change of the clock. The numbers are the contract's.
+type TimeMark int
+
+// The marks; 0: the time is an ordinary one.
+const (
+	MarkShifted TimeMark = iota + 1
+	MarkFirstOfTwo
+	MarkRepeated
+)
+
+// FiringOrigin is why a firing took place. The numbers are the contract's.
+type FiringOrigin int
+
+// The origins of firings.
+const (
+	FiredByTime FiringOrigin = iota + 1
+	FiredByCatchUp
+	FiredByTrigger
+	FiredByBackfill
+)
+
+// FiringOutcome is what became of a firing. The numbers are the contract's.
+type FiringOutcome int
+
+// The outcomes of firings.
+const (
+	// FiringFired made a job.
+	FiringFired FiringOutcome = iota + 1
+	// FiringBuffered waits. It is Schedule.Buffered, and no firing of the ledger yet.
+	FiringBuffered
+	FiringSkippedByOverlap
+	FiringSkippedByPerson
+	FiringMissed
+	FiringCoalesced
+	FiringRefused
+)
+
+// FiringKey is the idempotency key of a firing's job.
+func FiringKey(schedule job.ID, name string) string {
+	return "fireonce:schedule/" + schedule.String() + "/" + name
+}
+
+// FiringActor is the actor of a schedule's jobs.
+func FiringActor(schedule job.ID) string { return "schedule:" + schedule.String() }
+
+// NewSchedule is a schedule to store. Version, Revision, Generation, Run, Counts, Buffered,
+// Skips and the times but Next are the store's to set.
+type NewSchedule struct {
+	Schedule Schedule
+	// Most, when positive, bounds the schedules of the project that are not deleted, also
+	// under concurrent calls.
+	Most int64
+}
+
+// Stored returns the schedule as it is stored for the first time, or ErrIllegal.
+func (n NewSchedule) Stored(now time.Time) (Schedule, error) {
+	s := n.Schedule
+	s.Version, s.Revision, s.Generation, s.Run, s.Counts, s.Buffered, s.Skips = 1, 1, 1, 0, ScheduleCounts{}, nil, nil
+	s.Created, s.Updated, s.Deleted, s.LedgerBegin, s.UpdatedBy = now, now, time.Time{}, now, s.CreatedBy
+	fp, err := job.ParseFingerprint(s.Fingerprint.Bytes())
+	switch {
+	case err != nil:
+		return s, fmt.Errorf("%w: %w", ErrIllegal, err)
+	case s.Project == "" || s.Key == "" || s.ID.IsZero():
+		return s, fmt.Errorf("%w: a schedule without project, key or id", ErrIllegal)
+	case s.State != ScheduleActive && s.State != SchedulePaused:
+		return s, fmt.Errorf("%w: a schedule starts in state %d", ErrIllegal, s.State)
+	}
+	s.Fingerprint = fp
+	return s.normal(Schedule{}, now)
+}
+
+// ScheduleChange is a schedule as its caller wants it, made of the one that was read.
+type ScheduleChange struct {
+	// Schedule has the Revision that was read. Its id, project, key, fingerprint, versions,
+	// times of creation and change, PausedAt and LedgerBegin are not written.
+	Schedule Schedule
+	// Firings are decided by the change, and make no job. At most MaxBatch.
+	Firings []Firing
+	Actor   string
+}
+
+// Changed returns a schedule as a change leaves it at now, or the error of ChangeSchedule.
+// A deleted schedule keeps neither template nor note.
+func (c ScheduleChange) Changed(was Schedule, now time.Time) (Schedule, error) {
+	s := c.Schedule
+	switch {
+	case s.Revision != was.Revision:
+		return was, fmt.Errorf("%w: revision %d, now %d", ErrStale, s.Revision, was.Revision)
+	case !was.State.Next(s.State):
+		return was, fmt.Errorf("%w: a schedule goes from state %d to %d", ErrIllegal, was.State, s.State)
+	case len(c.Firings) > MaxBatch:
+		return was, fmt.Errorf("%w: %d firings, at most %d", ErrIllegal, len(c.Firings), MaxBatch)
+	}
+	for _, f := range c.Firings {
+		if err := f.check(); err != nil {
+			return was, err
+		}
+		if f.Outcome == FiringFired || !f.Job.IsZero() {
+			return was, fmt.Errorf("%w: a change of a schedule makes no job", ErrIllegal)
+		}
+	}
+	s.keep(was)
+	if s.State == ScheduleDeleted {
+		s.Template, s.Note, s.Cursor, s.Next, s.Buffered, s.Skips, s.PauseCause = nil, "", "", time.Time{}, nil, nil, 0
+		s.Deleted = now
+	}
+	s.Version, s.Updated = was.Version+1, now
+	if c.Actor != "" {
+		s.UpdatedBy = c.Actor
+	}
+	return s.normal(was, now)
+}
+
+// keep puts back what no caller writes.
+func (s *Schedule) keep(was Schedule) {
+	s.ID, s.Project, s.Key, s.Fingerprint = was.ID, was.Project, was.Key, was.Fingerprint
+	s.Version, s.Revision, s.PausedAt, s.LedgerBegin = was.Version, was.Revision+1, was.PausedAt, was.LedgerBegin
+	s.Created, s.Updated, s.Deleted, s.CreatedBy, s.UpdatedBy = was.Created, was.Updated, was.Deleted, was.CreatedBy, was.UpdatedBy
+}
+
+// normal returns a schedule as it is stored, or ErrIllegal.
+func (s Schedule) normal(was Schedule, now time.Time) (Schedule, error) {
+	switch {
+	case s.State != SchedulePaused:
+		s.PausedAt = time.Time{}
+	case s.PausedAt.IsZero():
+		s.PausedAt = now
+	}
+	if len(s.Labels) == 0 {
+		s.Labels = nil
+	}
+	if len(s.Skips) == 0 {
+		s.Skips = nil
+	}
+	s.Spec, s.Template, s.Policies = noneIfEmpty(s.Spec), noneIfEmpty(s.Template), noneIfEmpty(s.Policies)
+	if !s.Next.IsZero() {
+		s.Next = job.Micros(s.Next)
+	}
+	if s.Buffered != nil {
+		b := *s.Buffered
+		b.Outcome, b.Nominal, b.Job, b.Run = FiringBuffered, micros(b.Nominal), job.ID{}, 0
+		if b.Decided.IsZero() {
+			b.Decided = now
+		}
+		s.Buffered = &b
+		if look := now.Add(BufferedLook); s.State == ScheduleActive && (s.Next.IsZero() || s.Next.After(look)) {
+			s.Next = look
+		}
+	}
+	return s, s.check(was)
+}
+
+func noneIfEmpty(b []byte) []byte {
+	if len(b) == 0 {
+		return nil
+	}
+	return b
+}
+
+func micros(t time.Time) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return job.Micros(t)
+}
+
+// check refuses what the engines' tables refuse.
+func (s Schedule) check(was Schedule) error {
+	c := s.Counts
+	switch {
+	case len(s.Cursor) > MaxCursor:
+		return fmt.Errorf("%w: a cursor of %d bytes", ErrIllegal, len(s.Cursor))
+	case len(s.Skips) > MaxSkips:
+		return fmt.Errorf("%w: %d skips", ErrIllegal, len(s.Skips))
+	case slices.ContainsFunc(s.Skips, func(name string) bool { return len(name) > MaxFiringName }):
+		return fmt.Errorf("%w: a skip of a name that is too long", ErrIllegal)
+	case (s.State == SchedulePaused) != (s.PauseCause != 0), s.PauseCause < 0, s.PauseCause > PausedByRefusal:
+		return fmt.Errorf("%w: pause cause %d in state %d", ErrIllegal, s.PauseCause, s.State)
+	case s.State != ScheduleActive && (!s.Next.IsZero() || s.Buffered != nil):
+		return fmt.Errorf("%w: something is due in state %d", ErrIllegal, s.State)
+	case s.Generation < max(1, was.Generation), s.Run < was.Run, s.PauseAfterFailures < 0,
+		min(c.Fired, c.SkippedByOverlap, c.SkippedByPerson, c.Missed, c.Coalesced, c.Refused) < 0:
+		return fmt.Errorf("%w: a counter falls", ErrIllegal)
+	}
+	if s.Buffered != nil {
+		return s.Buffered.named()
+	}
+	return nil
+}
+
+func (f Firing) named() error {
+	if f.Name == "" || len(f.Name) > MaxFiringName {
+		return fmt.Errorf("%w: a firing with a name of %d bytes", ErrIllegal, len(f.Name))
+	}
+	return nil
+}
+
+// check refuses a firing that the ledger does not take.
+func (f Firing) check() error {
+	switch {
+	case f.Outcome < FiringFired || f.Outcome > FiringRefused || f.Outcome == FiringBuffered,
+		f.Origin < FiredByTime || f.Origin > FiredByBackfill, f.Mark < 0 || f.Mark > MarkRepeated,
+		f.Run < 0, f.Nominal.IsZero():
+		return fmt.Errorf("%w: firing %+v", ErrIllegal, f)
+	}
+	return f.named()
+}
+
+// BufferedText is Buffered as engines keep it; empty: none.
+func (s Schedule) BufferedText() (string, error) {
+	if s.Buffered == nil {
+		return "", nil
+	}
+	text, err := json.Marshal(s.Buffered)
+	if err != nil {
+		return "", fmt.Errorf("%w: buffered firing: %w", ErrIllegal, err)
+	}
+	return string(text), nil
+}
+
+// SkipsText is Skips as engines keep them; empty: none.
+func (s Schedule) SkipsText() (string, error) {
+	if len(s.Skips) == 0 {
+		return "", nil
+	}
+	text, err := json.Marshal(s.Skips)
+	if err != nil {
+		return "", fmt.Errorf("%w: skips: %w", ErrIllegal, err)
+	}
+	return string(text), nil
+}
+
+// SetTexts reads what BufferedText and SkipsText wrote.
+func (s *Schedule) SetTexts(buffered, skips string) error {
+	if buffered != "" {
+		if err := json.Unmarshal([]byte(buffered), &s.Buffered); err != nil {
+			return fmt.Errorf("schedule %s: buffered firing: %w", s.ID, err)
+		}
+	}
+	if skips != "" {
+		if err := json.Unmarshal([]byte(skips), &s.Skips); err != nil {
+			return fmt.Errorf("schedule %s: skips: %w", s.ID, err)
+		}
+	}
+	return nil
+}
+
+// Clone returns a copy that shares no memory.
+func (s Schedule) Clone() Schedule {
+	s.Spec, s.Template, s.Policies = slices.Clone(s.Spec), slices.Clone(s.Template), slices.Clone(s.Policies)
+	s.Labels, s.Skips = maps.Clone(s.Labels), slices.Clone(s.Skips)
+	if s.Buffered != nil {
+		b := *s.Buffered
+		s.Buffered = &b
+	}
+	return s
+}
+
+// ScheduleQuery selects schedules of a project. Zero fields select all but deleted ones; a
+// list selects the schedules that match one of its values.
+type ScheduleQuery struct {
+	Project     string
+	States      []ScheduleState
+	PauseCauses []PauseCause
+	Connections []job.ID
+	// Labels must all match.
+	Labels map[string]string
+	// After is the schedule at which the page before ended; zero: from the top.
+	After job.ID
+	Limit int
+	// Scan bounds the schedules that are looked at; 0: MaxScheduleScan.
+	Scan int
+}
+
+// MaxScan returns the bound that Scan means.
+func (q ScheduleQuery) MaxScan() int {
+	if q.Scan <= 0 {
+		return MaxScheduleScan
+	}
+	return min(q.Scan, MaxScheduleScan)
+}
+
+// Selects reports whether the query lets a schedule of its project through.
+func (q ScheduleQuery) Selects(s Schedule) bool {
+	for name, value := range q.Labels {
+		if got, ok := s.Labels[name]; !ok || got != value {
+			return false
+		}
+	}
+	switch {
+	case len(q.States) == 0 && s.State == ScheduleDeleted,
+		len(q.States) > 0 && !slices.Contains(q.States, s.State),
+		len(q.PauseCauses) > 0 && !slices.Contains(q.PauseCauses, s.PauseCause),
+		len(q.Connections) > 0 && !slices.Contains(q.Connections, s.Connection):
+		return false
+	}
+	return true
+}
+
+// SchedulePage is one page, newest schedule first. It may have fewer schedules than the
+// limit, or none, although more follow.
+type SchedulePage struct {
+	Schedules []Schedule
+	// Next is the schedule to read on after; zero: there are no more.
+	Next job.ID
+}
+
+// FiringQuery selects firings of one schedule.
+type FiringQuery struct {
+	Project  string
+	Schedule job.ID
+	// Outcomes, when there are any, are those that are read.
+	Outcomes []FiringOutcome
+	// Before is the place at which the page before ended; 0: from the newest on.
+	Before int64
+	Limit  int
+}
+
+// Selects reports whether the query lets a firing of its schedule through.
+func (q FiringQuery) Selects(f Firing) bool {
+	return len(q.Outcomes) == 0 || slices.Contains(q.Outcomes, f.Outcome)
+}
+
+// FiringPage is one page, newest firing first. It may have fewer firings than the limit, or
+// none, although more follow.
+type FiringPage struct {
+	Firings []Firing
+	// Next is the place to read on before; 0: there are no more.
+	Next int64
+}
+
+// MaxFiringScan bounds the firings that one Firings looks at.
+const MaxFiringScan = 10_000
+
+// errNoDecider: a caller's bug.
+var errNoDecider = errors.New("nobody decides")

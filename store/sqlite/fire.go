@@ -1,0 +1,256 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fireonce/fireonce/gen/litedb"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file:
+//   - a call is one operation of the only writer, which everybody waits for: it leaves the
+//     rest to the next call when its time is over, after one schedule at least;
+//   - a decision is judged whole before anything of it is written.
+
+// fireTime is how long a call of Fire takes of the writer's time.
+const fireTime = 25 * time.Millisecond
+
+// Fire implements store.Store.
+func (s *Store) Fire(ctx context.Context, p store.FireParams) (fired []store.Fired, more bool, err error) {
+	fired, err = write(ctx, s, "fire", func(ctx context.Context, t *tx) ([]store.Fired, error) {
+		if err := t.refuseClosed(ctx); err != nil {
+			return nil, err
+		}
+		f := &firer{tx: t, p: p, end: time.Now().Add(fireTime), conns: make(map[job.ID]store.Connection)}
+		ids, err := f.due(ctx)
+		if err != nil {
+			return nil, err
+		}
+		err = f.all(ctx, ids)
+		more = f.more
+		return f.out, err
+	})
+	return fired, more && err == nil, err
+}
+
+// firer is a call of Fire under way.
+type firer struct {
+	*tx
+	p      store.FireParams
+	end    time.Time
+	budget store.FireBudget
+	// conns are the connections that were read.
+	conns map[job.ID]store.Connection
+	out   []store.Fired
+	more  bool
+}
+
+// due are the schedules to decide about.
+func (f *firer) due(ctx context.Context) ([][]byte, error) {
+	if !f.p.Only.ID.IsZero() {
+		row, err := f.q.ListedSchedule(ctx, fromID(f.p.Only.ID))
+		if err == nil && row.Project != f.p.Only.Project {
+			err = store.ErrNotFound
+		}
+		return [][]byte{row.ID}, orNotFound(err)
+	}
+	most := page(f.p.Limit)
+	rows, err := f.q.DueSchedules(ctx, litedb.DueSchedulesParams{Now: someMicros(f.now), MaxRows: most})
+	if err != nil {
+		return nil, fmt.Errorf("due schedules: %w", err)
+	}
+	ids := make([][]byte, len(rows))
+	for i, id := range rows {
+		ids[i] = id
+	}
+	f.more = int64(len(ids)) == most
+	return ids, nil
+}
+
+// all decides about schedules, as far as it gets.
+func (f *firer) all(ctx context.Context, ids [][]byte) error {
+	for i, id := range ids {
+		if i > 0 && time.Now().After(f.end) {
+			f.more = true
+			return nil
+		}
+		row, err := f.q.GetSchedule(ctx, id)
+		if err != nil {
+			return fmt.Errorf("schedule: %w", err)
+		}
+		r, err := f.decide(ctx, row)
+		if err != nil {
+			return err
+		}
+		if !f.budget.Take(r) {
+			f.more = true
+			return nil
+		}
+		var one store.Fired
+		verdict, fatal := f.item(ctx, len(ids), func() (err error) {
+			one, err = f.write(ctx, row, r)
+			return err
+		})
+		if fatal != nil {
+			return fatal
+		}
+		if verdict != nil {
+			one = store.Fired{Schedule: r.Due.Schedule, Err: verdict}
+			if err := f.putOff(ctx, id); err != nil {
+				return err
+			}
+		}
+		f.out = append(f.out, one)
+	}
+	return nil
+}
+
+// decide reads what a decision depends on, and asks for it until it stands.
+func (f *firer) decide(ctx context.Context, row litedb.Schedule) (*store.FireRound, error) {
+	s, err := toSchedule(row)
+	if err != nil {
+		return nil, err
+	}
+	r := &store.FireRound{Due: store.DueSchedule{Schedule: s, Now: fromMicros(f.now)}}
+	if err := f.facts(ctx, &r.Due); err != nil {
+		return nil, err
+	}
+	for !r.Stands() {
+		r.Ask(f.p)
+		for _, name := range r.Names() {
+			known, err := f.q.GetFiring(ctx, litedb.GetFiringParams{ScheduleID: row.ID, Name: name})
+			if errors.Is(err, sql.ErrNoRows) {
+				continue
+			}
+			if err != nil {
+				return nil, fmt.Errorf("firing: %w", err)
+			}
+			r.Know(toFiring(known))
+		}
+		places, jobs := r.Jobs()
+		for n, i := range places {
+			if !r.Stands() {
+				break // asked anew in any case
+			}
+			switch err := f.refusal(ctx, jobs[n]); {
+			case err == nil:
+			case isVerdict(err):
+				r.Refuse(r.Firings[i].Firing.Name, err)
+			default:
+				return nil, err
+			}
+			if r.Err != nil {
+				break
+			}
+		}
+	}
+	return r, nil
+}
+
+// putOff keeps a schedule whose decision was not written from being due immediately. It is
+// no write of the schedule's.
+func (f *firer) putOff(ctx context.Context, id []byte) error {
+	if !f.p.Only.ID.IsZero() {
+		return nil
+	}
+	err := f.q.PutOffSchedule(ctx, litedb.PutOffScheduleParams{ID: id, NextAt: someMicros(f.now + micros(store.BufferedLook))})
+	if err != nil {
+		return fmt.Errorf("put off: %w", err)
+	}
+	return nil
+}
+
+// facts reads what a decision depends on beside the schedule.
+func (f *firer) facts(ctx context.Context, d *store.DueSchedule) error {
+	id := fromID(d.Schedule.ID)
+	open, err := f.q.OpenJobs(ctx, litedb.OpenJobsParams{ScheduleID: id, MaxRows: store.MaxOpenJobs})
+	if err != nil {
+		return fmt.Errorf("jobs: %w", err)
+	}
+	for _, o := range open {
+		d.Open = append(d.Open, store.OpenJob{ID: toID(o.JobID), State: job.State(o.State)})
+	}
+	if most := d.Schedule.PauseAfterFailures; most > 0 {
+		ended, err := f.q.EndedOfSchedule(ctx, litedb.EndedOfScheduleParams{ScheduleID: id, MaxRows: int64(min(most, store.MaxEndedJobs))})
+		if err != nil {
+			return fmt.Errorf("ended jobs: %w", err)
+		}
+		for _, e := range ended {
+			d.Ended = append(d.Ended, store.EndedJob{ID: toID(e.JobID), State: job.State(e.State), Decided: fromMicros(e.DecidedAt)})
+		}
+	}
+	conn, ok := f.conns[d.Schedule.Connection]
+	if !ok {
+		conn, err = f.view().connection(ctx, fromID(d.Schedule.Connection))
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return fmt.Errorf("connection: %w", err)
+		}
+		f.conns[d.Schedule.Connection] = conn
+	}
+	if conn.Project == d.Schedule.Project {
+		d.Connection = conn
+	}
+	return nil
+}
+
+// refusal is why a job cannot be made.
+func (t *tx) refusal(ctx context.Context, n store.NewJob) error {
+	conn, err := t.getConnection(ctx, fromID(n.Spec.Connection))
+	switch {
+	case err != nil && !errors.Is(err, sql.ErrNoRows):
+		return err
+	case err == nil && !conn.DeletedAt.Valid && conn.Project == n.Spec.Project:
+		if err := t.freeEffectKey(ctx, n.EffectKey); err == nil {
+			return nil
+		} else if !isVerdict(err) {
+			return err
+		}
+		err = store.ErrEffectKeyTaken
+	default:
+		err = fmt.Errorf("connection %s: %w", n.Spec.Connection, store.ErrNotFound)
+	}
+	if _, berr := t.q.KeyOwner(ctx, digestOf(n.Spec.Project, n.Spec.Key)); berr == nil {
+		return nil // it is made already
+	} else if !errors.Is(berr, sql.ErrNoRows) {
+		return berr
+	}
+	return err
+}
+
+// write writes a decision.
+func (f *firer) write(ctx context.Context, row litedb.Schedule, r *store.FireRound) (store.Fired, error) {
+	if r.Err != nil {
+		return store.Fired{}, r.Err
+	}
+	to, err := fromSchedule(r.Next)
+	if err != nil {
+		return store.Fired{}, err
+	}
+	places, jobs := r.Jobs()
+	made := make([]store.Created, len(jobs))
+	for n, j := range jobs {
+		made[n], err = f.create(ctx, j)
+		if removed, ok := errors.AsType[*store.RemovedError](err); ok {
+			made[n].Err, err = removed, nil
+		}
+		if err != nil {
+			return store.Fired{}, err
+		}
+	}
+	out := r.Fired(places, made)
+	to.LastFiring = row.LastFiring
+	for _, one := range out.Firings {
+		if one.Repeat {
+			continue
+		}
+		if err := f.addFiring(ctx, &to, one.Firing); err != nil {
+			return store.Fired{}, err
+		}
+	}
+	return out, one(f.q.SetFired(ctx, setFiredParams(to)))
+}

@@ -1,0 +1,124 @@
+-- Recurring schedules and their firings.
+
+-- name: InsertSchedule :exec
+INSERT INTO schedules (
+    id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies,
+    connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at,
+    next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused,
+    last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by
+) VALUES (
+    @id, @project, @idem_key, @key_digest, @fingerprint, @version, @revision, @generation, @spec, @template,
+    @policies, @connection_id, @display_name, @labels, @pause_after_failures, @state, @pause_cause, @note,
+    @paused_at, @cursor_at, @next_at, @buffered, @skips, @run, @fired, @skipped_by_overlap, @skipped_by_person,
+    @missed, @coalesced, @refused, @last_firing, @ledger_begin, @created_at, @updated_at, @deleted_at, @created_by,
+    @updated_by
+);
+
+-- name: GetSchedule :one
+SELECT * FROM schedules WHERE id = ?;
+
+-- name: ScheduleByKey :one
+SELECT * FROM schedules WHERE key_digest = ?;
+
+-- name: ListedSchedule :one
+-- Without its template.
+SELECT
+    id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, policies, connection_id,
+    display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered,
+    skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin,
+    created_at, updated_at, deleted_at, created_by, updated_by
+FROM schedules WHERE id = ?;
+
+-- name: SchedulesPage :many
+-- What a list looks at.
+SELECT id, created_at, state, pause_cause, connection_id, labels FROM schedules
+WHERE project = @project AND (created_at < @after_time OR created_at = @after_time AND id < @after_id)
+ORDER BY created_at DESC, id DESC LIMIT @max_rows;
+
+-- name: SetSchedule :execrows
+UPDATE schedules SET
+    version = @version, revision = @revision, generation = @generation, spec = @spec, template = @template,
+    policies = @policies, connection_id = @connection_id, display_name = @display_name, labels = @labels,
+    pause_after_failures = @pause_after_failures, state = @state, pause_cause = @pause_cause, note = @note,
+    paused_at = @paused_at, cursor_at = @cursor_at, next_at = @next_at, buffered = @buffered, skips = @skips,
+    run = @run, fired = @fired, skipped_by_overlap = @skipped_by_overlap, skipped_by_person = @skipped_by_person,
+    missed = @missed, coalesced = @coalesced, refused = @refused, last_firing = @last_firing,
+    updated_at = @updated_at, deleted_at = @deleted_at, updated_by = @updated_by
+WHERE id = @id AND revision = @revision - 1;
+
+-- name: SetFired :execrows
+UPDATE schedules SET
+    version = @version, revision = @revision, state = @state, pause_cause = @pause_cause, note = @note,
+    paused_at = @paused_at, cursor_at = @cursor_at, next_at = @next_at, buffered = @buffered, skips = @skips,
+    run = @run, fired = @fired, skipped_by_overlap = @skipped_by_overlap, skipped_by_person = @skipped_by_person,
+    missed = @missed, coalesced = @coalesced, refused = @refused, last_firing = @last_firing,
+    updated_at = @updated_at
+WHERE id = @id AND revision = @revision - 1;
+
+-- name: DueSchedules :many
+SELECT id FROM schedules WHERE next_at IS NOT NULL AND next_at <= @now ORDER BY next_at LIMIT @max_rows;
+
+-- name: NextSchedule :one
+SELECT next_at FROM schedules WHERE next_at IS NOT NULL ORDER BY next_at LIMIT 1;
+
+-- name: WakeSchedule :execrows
+-- One whose buffered firing may have waited for a job that has ended.
+UPDATE schedules SET next_at = @now WHERE id = @id AND buffered <> '' AND (next_at IS NULL OR next_at > @now);
+
+-- name: PutOffSchedule :exec
+-- One whose decision was not written.
+UPDATE schedules SET next_at = @next_at WHERE id = @id AND next_at IS NOT NULL AND next_at < @next_at;
+
+-- name: CountSchedules :one
+SELECT count(*) FROM schedules WHERE project = ? AND state < 4;
+
+-- name: OpenJobs :many
+SELECT s.job_id, s.state FROM schedule_jobs AS o JOIN job_state AS s ON s.job_id = o.job_id
+WHERE o.schedule_id = @schedule_id ORDER BY o.job_id DESC LIMIT @max_rows;
+
+-- name: AddScheduleJob :exec
+INSERT OR IGNORE INTO schedule_jobs (schedule_id, job_id) VALUES (@schedule_id, @job_id);
+
+-- name: RemoveScheduleJob :exec
+DELETE FROM schedule_jobs WHERE schedule_id = @schedule_id AND job_id = @job_id;
+
+-- name: EndedOfSchedule :many
+SELECT s.job_id, s.state, f.decided_at FROM firings AS f JOIN job_state AS s ON s.job_id = f.job_id
+WHERE f.schedule_id = @schedule_id AND f.job_id IS NOT NULL AND s.ended_at IS NOT NULL
+ORDER BY f.number DESC LIMIT @max_rows;
+
+-- name: GetFiring :one
+SELECT * FROM firings WHERE schedule_id = @schedule_id AND name = @name;
+
+-- name: InsertFiring :execrows
+INSERT INTO firings (
+    schedule_id, name, number, nominal_at, local_time, mark, origin, outcome, reason, job_id, blocking_job, run,
+    decided_at
+) VALUES (
+    @schedule_id, @name, @number, @nominal_at, @local_time, @mark, @origin, @outcome, @reason, @job_id,
+    @blocking_job, @run, @decided_at
+) ON CONFLICT (schedule_id, name) DO NOTHING;
+
+-- name: FiringsBefore :many
+SELECT * FROM firings WHERE schedule_id = @schedule_id AND number < @before ORDER BY number DESC LIMIT @max_rows;
+
+-- name: OldFirings :many
+SELECT schedule_id, name, decided_at FROM firings WHERE decided_at < @before ORDER BY decided_at LIMIT @max_rows;
+
+-- name: RemoveFiring :exec
+DELETE FROM firings WHERE schedule_id = @schedule_id AND name = @name;
+
+-- name: RaiseLedger :exec
+UPDATE schedules SET ledger_begin = @ledger_begin WHERE id = @id AND ledger_begin < @ledger_begin;
+
+-- name: LiveSchedules :many
+SELECT * FROM schedules WHERE project = @project AND state < 4 LIMIT @max_rows;
+
+-- name: SchedulesOf :many
+SELECT id FROM schedules WHERE project = @project ORDER BY created_at, id LIMIT @max_rows;
+
+-- name: FiringsOf :many
+SELECT name FROM firings WHERE schedule_id = @schedule_id LIMIT @max_rows;
+
+-- name: RemoveSchedule :exec
+DELETE FROM schedules WHERE id = ?;
