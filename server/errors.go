@@ -282,6 +282,11 @@ func stateFault(e *job.StateError) *fault {
 	for _, s := range e.Allowed {
 		f.state.AllowedStates = append(f.state.AllowedStates, stateToWire(s))
 	}
+	for _, field := range e.Fields.Names() {
+		f.violations = append(f.violations, &fireoncev1.FieldViolation{
+			Field: field, Rule: strings.ToLower(shortName(f.reason)), Message: "cannot change while the job is " + e.Current.String(),
+		})
+	}
 	return f
 }
 

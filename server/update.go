@@ -72,22 +72,16 @@ func updateFromWire(req *fireoncev1.UpdateJobRequest) (update, error) {
 	return u, nil
 }
 
-// terms returns what of a job's policies and time zone an update changes.
-func (u update) terms(s job.Spec) store.Content {
-	c := store.Content{Policy: u.policy, TimeZone: u.timeZone}
-	if u.retry == nil && u.timeout == nil {
-		return c
-	}
-	retry := s.Retry
-	if u.retry != nil {
-		retry = *u.retry
-		retry.AttemptTimeout = s.Retry.AttemptTimeout
-	}
-	if u.timeout != nil {
-		retry.AttemptTimeout = *u.timeout
-	}
-	c.Retry = &retry
-	return c
+// terms returns what of policies and time zone an update changes.
+func (u update) terms() store.Content {
+	return store.Content{Policy: u.policy, Retry: u.retry, AttemptTimeout: u.timeout, TimeZone: u.timeZone}
+}
+
+// fields are what an update names.
+func (u update) fields() job.Fields {
+	c := u.terms()
+	c.Payload, c.Labels = u.payload, u.labels
+	return c.Fields()
 }
 
 // inPlace tells whether a job has the content already. Payloads are compared as
@@ -96,7 +90,7 @@ func (u update) inPlace(s job.Spec) bool {
 	if u.labels != nil && !maps.Equal(u.labels, s.Labels) {
 		return false
 	}
-	after := u.terms(s).Apply(s)
+	after := u.terms().Apply(s)
 	if after.Policy != s.Policy || after.Retry != s.Retry || after.TimeZone != s.TimeZone {
 		return false
 	}
@@ -115,7 +109,9 @@ func (s *jobService) UpdateJob(ctx context.Context, req *fireoncev1.UpdateJobReq
 	}
 	snap, err := s.change(ctx, wish{
 		of: req, etag: req.GetEtag(),
-		ask:   func(snap job.Snapshot) job.Evidence { return job.UpdateAsked{Same: u.inPlace(snap.Spec)} },
+		ask: func(snap job.Snapshot) job.Evidence {
+			return job.UpdateAsked{Same: u.inPlace(snap.Spec), Fields: u.fields()}
+		},
 		check: func(ctx context.Context, snap job.Snapshot) (checked, error) { return s.checkUpdate(ctx, u, snap) },
 	})
 	if err != nil {
@@ -128,7 +124,7 @@ func (s *jobService) UpdateJob(ctx context.Context, req *fireoncev1.UpdateJobReq
 // checkUpdate checks new content as a submit's is, and lets the connector name
 // its hold key anew.
 func (s *jobService) checkUpdate(ctx context.Context, u update, snap job.Snapshot) (checked, error) {
-	terms := u.terms(snap.Spec)
+	terms := u.terms()
 	content := &terms
 	content.Labels = u.labels
 	if snap.OwnEffectKey != "" && u.policy == job.Resend {

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/job"
 )
 
 // TestUpdateTerms: policies, the time for an attempt and the time zone of a job that no
@@ -73,5 +74,39 @@ func TestUpdateTerms(t *testing.T) {
 		f.must(err)
 		_, err = update(f.read(c, j.GetJobId()).GetEtag(), &fireoncev1.UpdateJobRequest{}, "ambiguity_policy")
 		wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_JOB_STATE)
+	})
+}
+
+// TestUpdateAfterAStart: policies and labels change while a job is RETRYING; a refusal
+// names the fields that cannot, and changes none of the others.
+func TestUpdateAfterAStart(t *testing.T) {
+	overEach(t, func(t *testing.T, f *fixture, c client) {
+		j := f.schedule(f.request("k"))
+		f.learn(f.claim().ID, job.Deferred{Kind: job.FailTransient, Message: "not now"})
+		update := func(req *fireoncev1.UpdateJobRequest, mask ...string) (*fireoncev1.Job, error) {
+			req.Job = &fireoncev1.UpdateJobRequest_JobId{JobId: j.GetJobId()}
+			req.Etag, req.UpdateMask = f.read(c, j.GetJobId()).GetEtag(), &fieldmaskpb.FieldMask{Paths: mask}
+			res, err := ask[fireoncev1.UpdateJobResponse](t, c, jobsPath+"UpdateJob", req)
+			return res.GetJob(), err
+		}
+		got, err := update(&fireoncev1.UpdateJobRequest{
+			AmbiguityPolicy: fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_ASSUME_SENT, Labels: map[string]string{"a": "b"},
+		}, "ambiguity_policy", "labels")
+		f.must(err)
+		if got.GetState() != fireoncev1.JobState_JOB_STATE_RETRYING || got.GetLabels()["a"] != "b" ||
+			got.GetAmbiguityPolicy() != fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_ASSUME_SENT {
+			t.Errorf("after the update: %v", got)
+		}
+		_, err = update(&fireoncev1.UpdateJobRequest{AttemptTimeout: durationpb.New(time.Minute), TimeZone: "Asia/Tokyo"}, "attempt_timeout", "time_zone")
+		e := wantReason(t, err, fireoncev1.ErrorReason_ERROR_REASON_JOB_STATE)
+		if v := e.detail.GetViolations(); len(v) != 1 || v[0].GetField() != "attempt_timeout" || v[0].GetRule() != "job_state" {
+			t.Errorf("violations %v", v)
+		}
+		if states := e.detail.GetStateConflict().GetAllowedStates(); len(states) != 1 || states[0] != fireoncev1.JobState_JOB_STATE_SCHEDULED {
+			t.Errorf("allowed in %v", states)
+		}
+		if after := f.read(c, j.GetJobId()); !proto.Equal(after, got) {
+			t.Errorf("after a refusal: %v, want %v", after, got)
+		}
 	})
 }

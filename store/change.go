@@ -43,7 +43,8 @@ func (c Change) checkContent(st job.Status) error {
 		return nil
 	case c.Content.OwnEffectKey != "" && d.Cause == job.CauseResolved && d.To == job.Retrying && d.Round > st.Round:
 		return nil
-	case c.Content.OwnEffectKey == "" && d.Cause == job.CauseUpdated && st.State == job.Scheduled && d.To == job.Scheduled:
+	case c.Content.OwnEffectKey == "" && d.Cause == job.CauseUpdated && d.To == st.State &&
+		c.Content.Fields()&^st.State.Updatable() == 0 && st.State.Updatable() != 0:
 		return nil
 	default:
 		return fmt.Errorf("%w: new content, of cause %s, from %s to %s", ErrIllegal, d.Cause, st.State, d.To)

@@ -503,8 +503,9 @@ type Change struct {
 	Content *Content
 }
 
-// Content is the part of a job that may change until it is first claimed. The
-// key and the fingerprint stay bound to the request that made the job.
+// Content is what may change of a job's request: what of it, and when, is for
+// job.State.Updatable to say. The key and the fingerprint stay bound to the request that
+// made the job.
 type Content struct {
 	// Payload, when not nil, replaces the payload; HoldKey and Recipients are the new one's.
 	Payload    []byte
@@ -517,10 +518,29 @@ type Content struct {
 	// Labels, when not nil, replace all labels.
 	Labels map[string]string
 	// Policy, when not 0, replaces the ambiguity policy; Retry, when not nil, the retry
-	// policy and the time for an attempt; TimeZone, when not nil, the time zone.
-	Policy   job.Policy
-	Retry    *job.RetryPolicy
-	TimeZone *string
+	// policy without its AttemptTimeout, which is not read; AttemptTimeout, when not nil,
+	// that; TimeZone, when not nil, the time zone.
+	Policy         job.Policy
+	Retry          *job.RetryPolicy
+	AttemptTimeout *time.Duration
+	TimeZone       *string
+}
+
+// Fields gives what a client's update changes.
+func (c Content) Fields() job.Fields {
+	var out job.Fields
+	for _, part := range []struct {
+		set   bool
+		field job.Fields
+	}{
+		{c.Payload != nil, job.FieldPayload}, {c.Labels != nil, job.FieldLabels}, {c.Policy != 0, job.FieldPolicy},
+		{c.Retry != nil, job.FieldRetry}, {c.AttemptTimeout != nil, job.FieldAttemptTimeout}, {c.TimeZone != nil, job.FieldTimeZone},
+	} {
+		if part.set {
+			out |= part.field
+		}
+	}
+	return out
 }
 
 // Apply returns a request with this content.
@@ -538,7 +558,12 @@ func (c Content) Apply(spec job.Spec) job.Spec {
 		spec.Policy = c.Policy
 	}
 	if c.Retry != nil {
+		timeout := spec.Retry.AttemptTimeout
 		spec.Retry = *c.Retry
+		spec.Retry.AttemptTimeout = timeout
+	}
+	if c.AttemptTimeout != nil {
+		spec.Retry.AttemptTimeout = *c.AttemptTimeout
 	}
 	if c.TimeZone != nil {
 		spec.TimeZone = *c.TimeZone

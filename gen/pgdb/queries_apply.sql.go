@@ -484,8 +484,8 @@ WITH u AS (
         unnest($3::text[]) AS labels, unnest($4::text[]) AS own_effect_key,
         unnest($5::smallint[]) AS policy, unnest($6::boolean[]) AS new_retry,
         unnest($7::bigint[]) AS max_attempts, unnest($8::bigint[]) AS min_backoff,
-        unnest($9::bigint[]) AS max_backoff, unnest($10::bigint[]) AS attempt_timeout,
-        unnest($11::boolean[]) AS new_time_zone, unnest($12::text[]) AS time_zone
+        unnest($9::bigint[]) AS max_backoff, unnest($10::boolean[]) AS new_timeout,
+        unnest($11::bigint[]) AS attempt_timeout, unnest($12::boolean[]) AS new_time_zone, unnest($13::text[]) AS time_zone
 ),
 used AS (
     INSERT INTO project_use (project, jobs, bytes)
@@ -499,7 +499,7 @@ UPDATE jobs AS j SET
     max_attempts = CASE WHEN u.new_retry THEN u.max_attempts ELSE j.max_attempts END,
     min_backoff = CASE WHEN u.new_retry THEN u.min_backoff ELSE j.min_backoff END,
     max_backoff = CASE WHEN u.new_retry THEN u.max_backoff ELSE j.max_backoff END,
-    attempt_timeout = CASE WHEN u.new_retry THEN u.attempt_timeout ELSE j.attempt_timeout END,
+    attempt_timeout = CASE WHEN u.new_timeout THEN u.attempt_timeout ELSE j.attempt_timeout END,
     time_zone = CASE WHEN u.new_time_zone THEN u.time_zone ELSE j.time_zone END
 FROM u WHERE j.id = u.job_id
 `
@@ -514,6 +514,7 @@ type SetContentsParams struct {
 	MaxAttempts     []int64
 	MinBackoffs     []int64
 	MaxBackoffs     []int64
+	NewTimeouts     []bool
 	AttemptTimeouts []int64
 	NewTimeZones    []bool
 	TimeZones       []string
@@ -531,6 +532,7 @@ func (q *Queries) SetContents(ctx context.Context, arg SetContentsParams) error 
 		arg.MaxAttempts,
 		arg.MinBackoffs,
 		arg.MaxBackoffs,
+		arg.NewTimeouts,
 		arg.AttemptTimeouts,
 		arg.NewTimeZones,
 		arg.TimeZones,

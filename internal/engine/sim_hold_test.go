@@ -21,7 +21,7 @@ func (w *simWorld) connectionRules(j *simJob, e job.Event, r memstore.Record) {
 	if r.Snapshot.Failures > j.last.Failures {
 		w.costs(j, e)
 	}
-	if e.Cause == job.CauseUpdated && e.From != job.Scheduled {
+	if e.Cause == job.CauseUpdated && e.From != job.Scheduled && e.From != job.Retrying {
 		w.broke("CONTENT", j, "changed while it was %s", e.From)
 	}
 	w.answerHolds(j, e)

@@ -35,7 +35,7 @@ func (w *simWorld) people() {
 		return
 	}
 	d, err := job.Decide(s.View(job.Traits{Class: s.Class}, 0), ev)
-	if f == faultUpdate && s.State != job.Scheduled && err == nil {
+	if f == faultUpdate && content.Payload != nil && s.State != job.Scheduled && err == nil {
 		w.broke("CONTENT", j, "may be changed while it is %s", s.State)
 	}
 	if err != nil || d.Action != job.ActWrite {
@@ -93,7 +93,8 @@ func (w *simWorld) deed(j *simJob, s job.Snapshot) (fault, job.Evidence, *store.
 		case 2:
 			return faultReschedule, job.RunNowAsked{}, nil
 		case 3:
-			return faultUpdate, job.UpdateAsked{}, w.update(j)
+			c := w.update(j)
+			return faultUpdate, job.UpdateAsked{Fields: c.Fields()}, c
 		}
 	default:
 	}

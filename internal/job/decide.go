@@ -174,6 +174,8 @@ type StateError struct {
 	Cause StateCause
 	// Why adds what the states alone do not say.
 	Why string
+	// Fields are those that cannot change in this state, of an update.
+	Fields Fields
 	// FenceLeft is how long the last attempt may still act, with FenceStands.
 	FenceLeft time.Duration
 	// Predecessor is the job to retry first, with PredecessorStands.

@@ -124,17 +124,6 @@ func decideRunNow(v View) Decision {
 	return d
 }
 
-func decideUpdate(v View, r UpdateAsked) (Decision, error) {
-	switch {
-	case r.Same:
-		return nothing, nil
-	case v.State != Scheduled:
-		return Decision{}, &StateError{Current: v.State, Allowed: []State{Scheduled}}
-	default:
-		return same(v, CauseUpdated), nil
-	}
-}
-
 // decideRestored asks a person about a job that the database believes unsent.
 // Whatever was armed before the restore is reconciled as ever: looks read the
 // platform's reality, which no restore changes.

@@ -32,6 +32,12 @@ func TestRequestStates(t *testing.T) {
 		{RunNowAsked{}, "wnnnnwnnnnn"},
 		{UpdateAsked{}, "weeeeeeeeee"},
 		{UpdateAsked{Same: true}, "nnnnnnnnnnn"},
+		{UpdateAsked{Fields: FieldPayload}, "weeeeeeeeee"},
+		{UpdateAsked{Fields: FieldAttemptTimeout}, "weeeeeeeeee"},
+		{UpdateAsked{Fields: FieldLabels}, "weewwwweeee"},
+		{UpdateAsked{Fields: FieldPolicy}, "weewwwweeee"},
+		{UpdateAsked{Fields: FieldRetry}, "weewwwweeee"},
+		{UpdateAsked{Fields: FieldTimeZone}, "weewwwweeee"},
 		{RetryAsked{At: tomorrow}, "eeeeeeeewew"},
 		{Restored{Since: viewNow}, "wwnnnwnnnnn"},
 	} {

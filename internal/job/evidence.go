@@ -82,9 +82,12 @@ type (
 	}
 	// RunNowAsked is a client's wish to start a waiting job at once.
 	RunNowAsked struct{}
-	// UpdateAsked is a client's wish to change content or labels. Same says that
-	// they are as asked for already.
-	UpdateAsked struct{ Same bool }
+	// UpdateAsked is a client's wish to change fields of its request; none named: all of
+	// them. Same says that they are as asked for already.
+	UpdateAsked struct {
+		Same   bool
+		Fields Fields
+	}
 	// Restored says that the database is an older state of itself, and that this
 	// job may have been started since.
 	Restored struct{ Since time.Time }

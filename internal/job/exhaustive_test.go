@@ -114,7 +114,7 @@ func allEvidence() []Evidence {
 	ev = append(ev,
 		RetryAsked{At: tomorrow}, RescheduleAsked{}, RescheduleAsked{At: tomorrow}, RescheduleAsked{At: viewNow},
 		RescheduleAsked{At: tomorrow, Window: time.Minute}, RescheduleAsked{Window: time.Minute}, RunNowAsked{},
-		UpdateAsked{}, UpdateAsked{Same: true}, Restored{Since: viewNow},
+		UpdateAsked{}, UpdateAsked{Same: true}, UpdateAsked{Fields: FieldLabels | FieldRetry}, UpdateAsked{Fields: FieldPayload}, Restored{Since: viewNow},
 		Missed{}, Missed{Since: viewNow.Add(-time.Minute)}, Missed{Since: tomorrow},
 	)
 	for k := FailureKind(0); k <= FailHeld; k++ {
@@ -210,7 +210,7 @@ func checkError(v View, e Evidence, err error) string {
 			return fmt.Sprintf("error %v", err)
 		}
 	case UpdateAsked:
-		if errors.As(err, &state) == (e.Same || v.State == Scheduled) {
+		if errors.As(err, &state) == (e.Same || mayUpdate(v.State, e)) {
 			return fmt.Sprintf("error %v", err)
 		}
 	case Resolved:
@@ -435,7 +435,7 @@ func checkRequest(v View, e Evidence, d Decision) string {
 		}
 	case UpdateAsked:
 		moves.NewWindow = false
-		if v.State != Scheduled || d.Delay != KeepDelay {
+		if !mayUpdate(v.State, e) || d.Delay != KeepDelay {
 			return "new content in another state, or at another time"
 		}
 	case Restored:
@@ -522,4 +522,16 @@ func applied(v View, d Decision) View {
 		v.DueLeft = d.Delay
 	}
 	return v
+}
+
+// mayUpdate says it once more: what an attempt rests on changes only before the first.
+func mayUpdate(s State, e UpdateAsked) bool {
+	switch s {
+	case Scheduled:
+		return true
+	case Retrying, Accepted, Ambiguous, NeedsResolution:
+		return e.Fields != 0 && e.Fields&(FieldPayload|FieldAttemptTimeout) == 0
+	default:
+		return false
+	}
 }

@@ -385,6 +385,7 @@ func (s *simJob) actions() map[string]func(*rapid.T) {
 		},
 		"run now": func(*rapid.T) { s.give(RunNowAsked{}) },
 		"update":  func(*rapid.T) { s.give(UpdateAsked{}) },
+		"terms":   func(*rapid.T) { s.give(UpdateAsked{Fields: FieldPolicy | FieldRetry}) },
 		"restore": func(t *rapid.T) {
 			if rarely(t) {
 				s.give(Restored{Since: time.Unix(int64(s.now), 0)})

@@ -312,7 +312,12 @@ func addContent(p *pgdb.SetContentsParams, id job.ID, c store.Content) error {
 	p.MaxAttempts = append(p.MaxAttempts, int64(retry.MaxAttempts))
 	p.MinBackoffs = append(p.MinBackoffs, micros(retry.MinBackoff))
 	p.MaxBackoffs = append(p.MaxBackoffs, micros(retry.MaxBackoff))
-	p.AttemptTimeouts = append(p.AttemptTimeouts, micros(retry.AttemptTimeout))
+	var timeout time.Duration
+	if c.AttemptTimeout != nil {
+		timeout = *c.AttemptTimeout
+	}
+	p.NewTimeouts = append(p.NewTimeouts, c.AttemptTimeout != nil)
+	p.AttemptTimeouts = append(p.AttemptTimeouts, micros(timeout))
 	zone := ""
 	if c.TimeZone != nil {
 		zone = *c.TimeZone

@@ -120,8 +120,8 @@ WITH u AS (
         unnest(@labels::text[]) AS labels, unnest(@own_effect_keys::text[]) AS own_effect_key,
         unnest(@policies::smallint[]) AS policy, unnest(@new_retries::boolean[]) AS new_retry,
         unnest(@max_attempts::bigint[]) AS max_attempts, unnest(@min_backoffs::bigint[]) AS min_backoff,
-        unnest(@max_backoffs::bigint[]) AS max_backoff, unnest(@attempt_timeouts::bigint[]) AS attempt_timeout,
-        unnest(@new_time_zones::boolean[]) AS new_time_zone, unnest(@time_zones::text[]) AS time_zone
+        unnest(@max_backoffs::bigint[]) AS max_backoff, unnest(@new_timeouts::boolean[]) AS new_timeout,
+        unnest(@attempt_timeouts::bigint[]) AS attempt_timeout, unnest(@new_time_zones::boolean[]) AS new_time_zone, unnest(@time_zones::text[]) AS time_zone
 ),
 used AS (
     INSERT INTO project_use (project, jobs, bytes)
@@ -135,7 +135,7 @@ UPDATE jobs AS j SET
     max_attempts = CASE WHEN u.new_retry THEN u.max_attempts ELSE j.max_attempts END,
     min_backoff = CASE WHEN u.new_retry THEN u.min_backoff ELSE j.min_backoff END,
     max_backoff = CASE WHEN u.new_retry THEN u.max_backoff ELSE j.max_backoff END,
-    attempt_timeout = CASE WHEN u.new_retry THEN u.attempt_timeout ELSE j.attempt_timeout END,
+    attempt_timeout = CASE WHEN u.new_timeout THEN u.attempt_timeout ELSE j.attempt_timeout END,
     time_zone = CASE WHEN u.new_time_zone THEN u.time_zone ELSE j.time_zone END
 FROM u WHERE j.id = u.job_id;
 

@@ -68,8 +68,11 @@ func (c *change) terms(to store.Content) {
 		c.job.Policy = int64(to.Policy)
 	}
 	if r := to.Retry; r != nil {
-		c.job.MaxAttempts, c.job.AttemptTimeout = int64(r.MaxAttempts), micros(r.AttemptTimeout)
+		c.job.MaxAttempts = int64(r.MaxAttempts)
 		c.job.MinBackoff, c.job.MaxBackoff = micros(r.MinBackoff), micros(r.MaxBackoff)
+	}
+	if to.AttemptTimeout != nil {
+		c.job.AttemptTimeout = micros(*to.AttemptTimeout)
 	}
 	if to.TimeZone != nil {
 		c.job.TimeZone = *to.TimeZone

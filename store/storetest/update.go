@@ -12,6 +12,7 @@ var updateTests = []test{
 	{"what is not given stays", updateParts},
 	{"policies and time zone", updateTerms},
 	{"only while SCHEDULED, by an update", updateRefused},
+	{"each field in the states that are for it", updateByState},
 	{"into a hold and out of it", updateHold},
 	{"before its time", updateEarly},
 }
@@ -19,7 +20,7 @@ var updateTests = []test{
 // update asks for new content, which must be taken.
 func (f *fixture) update(s job.Snapshot, c store.Content) job.Snapshot {
 	f.Helper()
-	a := f.changeContent(s, f.decide(s, job.UpdateAsked{}), c)
+	a := f.changeContent(s, f.decide(s, job.UpdateAsked{Fields: c.Fields()}), c)
 	f.ok(a.Err)
 	return a.Snapshot
 }
@@ -85,14 +86,48 @@ func updateTerms(f *fixture) {
 		f.is(f.job(s.ID), want, "stored job")
 	}
 	step(store.Content{Policy: job.AssumeSent}, func(s *job.Spec) { s.Policy = job.AssumeSent })
-	other := job.RetryPolicy{MaxAttempts: 9, MinBackoff: 2 * time.Second, MaxBackoff: time.Hour, AttemptTimeout: time.Second}
+	other := job.RetryPolicy{MaxAttempts: 9, MinBackoff: 2 * time.Second, MaxBackoff: time.Hour, AttemptTimeout: retry.AttemptTimeout}
 	step(store.Content{Retry: &other}, func(s *job.Spec) { s.Retry = other })
+	step(store.Content{AttemptTimeout: ptr(time.Second)}, func(s *job.Spec) { s.Retry.AttemptTimeout = time.Second })
 	step(store.Content{TimeZone: ptr("Asia/Tokyo")}, func(s *job.Spec) { s.TimeZone = "Asia/Tokyo" })
 	step(store.Content{TimeZone: ptr("")}, func(s *job.Spec) { s.TimeZone = "" })
-	step(store.Content{Retry: &job.RetryPolicy{}}, func(s *job.Spec) { s.Retry = job.RetryPolicy{} })
+	step(store.Content{Retry: &job.RetryPolicy{}, AttemptTimeout: ptr(time.Duration(0))}, func(s *job.Spec) { s.Retry = job.RetryPolicy{} })
 	step(store.Content{Labels: map[string]string{"a": "b"}}, func(s *job.Spec) { s.Labels = map[string]string{"a": "b"} })
 	l := f.claimed(s.ID)[0]
 	f.is([]any{l.Policy, l.Retry, l.TimeZone}, []any{job.AssumeSent, job.RetryPolicy{}, ""}, "claimed")
+}
+
+// updateByState: what no attempt rests on changes after one, too, and the rest of the job
+// stays as it is. Everything else is refused, whatever the decision says.
+func updateByState(f *fixture) {
+	for _, state := range job.States {
+		for field, c := range map[job.Fields]store.Content{
+			job.FieldPayload:        {Payload: []byte("new"), HoldKey: holdKey},
+			job.FieldLabels:         {Labels: map[string]string{"a": "b"}},
+			job.FieldPolicy:         {Policy: job.AssumeSent},
+			job.FieldRetry:          {Retry: &job.RetryPolicy{MaxAttempts: 7, MinBackoff: time.Second, MaxBackoff: time.Minute}},
+			job.FieldAttemptTimeout: {AttemptTimeout: ptr(time.Minute)},
+			job.FieldTimeZone:       {TimeZone: ptr("Asia/Tokyo")},
+		} {
+			s := f.inState(state)
+			f.is(c.Fields(), field, "fields of the content")
+			d := job.Decision{To: state, Cause: job.CauseUpdated, Round: s.Round, Delay: job.KeepDelay}
+			if state.Updatable()&field == 0 {
+				f.fails(f.changeContent(s, d, c).Err, store.ErrIllegal)
+				f.unchanged(s)
+				f.end(s.ID)
+				continue
+			}
+			want := s
+			want.Spec, want.Version = c.Apply(s.Spec), s.Version+1
+			got := f.update(s, c)
+			f.is(got.Spec, want.Spec, "%s: %v", state, field.Names())
+			f.is([]any{got.State, got.Version, got.NextAt, got.ClaimToken, got.StartDeadline},
+				[]any{s.State, s.Version + 1, s.NextAt, s.ClaimToken, s.StartDeadline}, "%s: %v: the rest", state, field.Names())
+			f.is(f.job(s.ID).Spec, want.Spec, "%s: %v: stored", state, field.Names())
+			f.end(s.ID)
+		}
+	}
 }
 
 func updateRefused(f *fixture) {

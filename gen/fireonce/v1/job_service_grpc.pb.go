@@ -134,13 +134,22 @@ type JobServiceClient interface {
 	//     or no connection.
 	//   - RESOURCE_EXHAUSTED / TOO_MANY_STREAMS.
 	StreamJobEvents(ctx context.Context, in *StreamJobEventsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamJobEventsResponse], error)
-	// Changes content, labels or terms (policies, attempt_timeout, time_zone) of a SCHEDULED
-	// job: no attempt has used any of it. The idempotency key stays bound
-	// to the request that made the job: a repeat of that request gets the job with
-	// its new content.
+	// Changes content, labels or terms of a job. What an attempt rests on changes only before
+	// the first start; the rest as long as the job goes on and no worker is at it:
 	//
-	//   - NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE in any other
-	//     state; ABORTED / ETAG_MISMATCH.
+	// | Field | SCHEDULED | RETRYING, ACCEPTED, AMBIGUOUS, NEEDS_RESOLUTION | CLAIMED, SENDING | ended |
+	// |---|---|---|---|---|
+	// | payload, attempt_timeout | yes | no | no | no |
+	// | labels, ambiguity_policy, retry_policy, time_zone | yes | yes | no | no |
+	//
+	// CLAIMED and SENDING pass within seconds or minutes: read the job and call again. An
+	// ambiguity_policy counts when the outcome is given up next, a retry_policy from the next
+	// failure on; neither moves a time that is set. The idempotency key stays bound to the
+	// request that made the job: a repeat of that request gets the job as it is now.
+	//
+	//   - NOT_FOUND / JOB_NOT_FOUND; ABORTED / ETAG_MISMATCH. FAILED_PRECONDITION / JOB_STATE:
+	//     violations name the fields that cannot change in the job's state, and
+	//     state_conflict the states in which all that are named can; nothing was changed.
 	//   - INVALID_ARGUMENT as for ScheduleJob; PAYLOAD_INVALID for another kind of
 	//     payload. NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION /
 	//     CONNECTION_DISABLED. RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "bytes", when the
@@ -524,13 +533,22 @@ type JobServiceServer interface {
 	//     or no connection.
 	//   - RESOURCE_EXHAUSTED / TOO_MANY_STREAMS.
 	StreamJobEvents(*StreamJobEventsRequest, grpc.ServerStreamingServer[StreamJobEventsResponse]) error
-	// Changes content, labels or terms (policies, attempt_timeout, time_zone) of a SCHEDULED
-	// job: no attempt has used any of it. The idempotency key stays bound
-	// to the request that made the job: a repeat of that request gets the job with
-	// its new content.
+	// Changes content, labels or terms of a job. What an attempt rests on changes only before
+	// the first start; the rest as long as the job goes on and no worker is at it:
 	//
-	//   - NOT_FOUND / JOB_NOT_FOUND; FAILED_PRECONDITION / JOB_STATE in any other
-	//     state; ABORTED / ETAG_MISMATCH.
+	// | Field | SCHEDULED | RETRYING, ACCEPTED, AMBIGUOUS, NEEDS_RESOLUTION | CLAIMED, SENDING | ended |
+	// |---|---|---|---|---|
+	// | payload, attempt_timeout | yes | no | no | no |
+	// | labels, ambiguity_policy, retry_policy, time_zone | yes | yes | no | no |
+	//
+	// CLAIMED and SENDING pass within seconds or minutes: read the job and call again. An
+	// ambiguity_policy counts when the outcome is given up next, a retry_policy from the next
+	// failure on; neither moves a time that is set. The idempotency key stays bound to the
+	// request that made the job: a repeat of that request gets the job as it is now.
+	//
+	//   - NOT_FOUND / JOB_NOT_FOUND; ABORTED / ETAG_MISMATCH. FAILED_PRECONDITION / JOB_STATE:
+	//     violations name the fields that cannot change in the job's state, and
+	//     state_conflict the states in which all that are named can; nothing was changed.
 	//   - INVALID_ARGUMENT as for ScheduleJob; PAYLOAD_INVALID for another kind of
 	//     payload. NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION /
 	//     CONNECTION_DISABLED. RESOURCE_EXHAUSTED / QUOTA_EXCEEDED: "bytes", when the

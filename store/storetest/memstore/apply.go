@@ -72,7 +72,7 @@ func (t *tx) apply(in store.Change) (store.Applied, error) {
 	c.settle(what)
 	if o := c.Decision.Observed; o != nil {
 		look := *o
-		look.Kind, look.RetryAfter = 0, 0
+		look.Kind, look.Auth, look.RetryAfter = 0, 0, 0
 		look.BegunAt, look.EndedAt = micros(look.BegunAt), micros(look.EndedAt)
 		r.looks = append(r.looks, look)
 	}

@@ -18,8 +18,9 @@ import (
 
 func updateCommand() *cli.Command {
 	return &cli.Command{
-		Name: "update", Usage: "change content, labels or policies of a job that is SCHEDULED", ArgsUsage: "[JOB]",
-		Description: "The key stays bound to the request that made the job: repeating that request gives the changed job.",
+		Name: "update", Usage: "change content, labels or policies of a job", ArgsUsage: "[JOB]",
+		Description: "Content and --attempt-timeout change only while the job is SCHEDULED; labels, policies and the time zone also while it is\n" +
+			"RETRYING, ACCEPTED, AMBIGUOUS or NEEDS_RESOLUTION. The key stays bound to the request that made the job: repeating that request gives the changed job.",
 		Flags: flags(append([]cli.Flag{
 			keyFlag(), etagFlag(),
 			&cli.StringSliceFlag{Name: "label", Usage: "`NAME=VALUE` of the labels that replace all others; may be repeated"},
