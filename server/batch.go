@@ -8,6 +8,7 @@ import (
 	"buf.build/go/protovalidate"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/failpoint"
 	"github.com/fireonce/fireonce/internal/job"
@@ -78,7 +79,7 @@ func (b *batch) take(ctx context.Context, i int, req *fireoncev1.ScheduleJobRequ
 		}
 		if broken != nil {
 			b.broken++
-			b.results[i] = batchFailure(b.itemError(ctx, broken.fault()))
+			b.results[i] = batchFailure(b.itemError(ctx, fireoncev1connect.JobServiceScheduleJobProcedure, broken.fault()))
 			return nil
 		}
 	}
@@ -127,7 +128,7 @@ func (b *batch) write(ctx context.Context) error {
 		res, err := b.stored(ctx, item.submission, created[i])
 		if err != nil && !ofItem(err) {
 			// The others are stored: this one must not take their answers away.
-			b.results[item.index] = batchFailure(b.itemError(ctx, err))
+			b.results[item.index] = batchFailure(b.itemError(ctx, fireoncev1connect.JobServiceScheduleJobProcedure, err))
 			continue
 		}
 		if err := b.answer(ctx, item.index, res, err); err != nil {
@@ -150,7 +151,7 @@ func (b *batch) answer(ctx context.Context, i int, res *fireoncev1.ScheduleJobRe
 		}
 		return nil
 	case ofItem(err):
-		b.results[i] = batchFailure(b.itemError(ctx, err))
+		b.results[i] = batchFailure(b.itemError(ctx, fireoncev1connect.JobServiceScheduleJobProcedure, err))
 		return nil
 	default:
 		return err
@@ -169,9 +170,9 @@ func ofItem(err error) bool {
 	return errors.As(err, new(*fault)) || errors.As(err, new(*job.StateError)) || errors.As(err, new(*connector.InputError))
 }
 
-// itemError is what an item's own call would have failed with.
-func (s *jobService) itemError(ctx context.Context, err error) *fireoncev1.ItemError {
-	wire, hidden := toWire(err, requestID(ctx))
+// itemError is what an item's own call, of a procedure, would have failed with.
+func (s *jobService) itemError(ctx context.Context, procedure string, err error) *fireoncev1.ItemError {
+	wire, hidden := toWire(inRequest(err, procedure), requestID(ctx))
 	if hidden != nil {
 		s.log.ErrorContext(ctx, "item failed", "request_id", requestID(ctx), "cause", hidden.Error())
 	}

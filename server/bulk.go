@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
@@ -24,6 +25,8 @@ import (
 
 // bulk is what a client asks of many jobs.
 type bulk struct {
+	// item is the procedure that does the same to one job.
+	item   string
 	filter *fireoncev1.JobFilter
 	// acts are the states that the call can act on; meant when the filter names none.
 	acts []job.State
@@ -43,6 +46,7 @@ func (s *jobService) BulkCancelJobs(ctx context.Context, req *fireoncev1.BulkCan
 	bound := proto.CloneOf(req)
 	bound.PageToken = ""
 	out, err := s.bulk(ctx, bulk{
+		item:   fireoncev1connect.JobServiceCancelJobProcedure,
 		filter: req.GetFilter(), evidence: job.CancelAsked{}, reason: req.GetReason(),
 		acts: []job.State{
 			job.Scheduled, job.Claimed, job.Sending, job.Accepted, job.Ambiguous, job.Retrying, job.NeedsResolution, job.Canceled,
@@ -58,6 +62,7 @@ func (s *jobService) BulkRetryJobs(ctx context.Context, req *fireoncev1.BulkRetr
 	bound := proto.CloneOf(req)
 	bound.PageToken = ""
 	out, err := s.bulk(ctx, bulk{
+		item:   fireoncev1connect.JobServiceRetryJobProcedure,
 		filter: req.GetFilter(), evidence: job.RetryAsked{}, acts: []job.State{job.Failed, job.Canceled, job.Expired},
 		order: store.ByCreatedAsc,
 		asOf:  req.GetAsOfTime(), dryRun: req.GetDryRun(), pageToken: req.GetPageToken(), request: bound,
@@ -74,6 +79,7 @@ func (s *jobService) BulkResolveJobs(ctx context.Context, req *fireoncev1.BulkRe
 		acts = append(acts, job.Ambiguous)
 	}
 	out, err := s.bulk(ctx, bulk{
+		item:   fireoncev1connect.JobServiceResolveJobProcedure,
 		filter: req.GetFilter(), acts: acts, order: store.ByCreatedDesc, reason: req.GetNote(),
 		evidence: job.Resolved{
 			Ruling: job.Ruling(req.GetDecision()), Actor: callerOf(ctx).actor,
@@ -290,5 +296,5 @@ func (r *bulkRun) changed(id job.ID) {
 }
 
 func (r *bulkRun) refused(ctx context.Context, id job.ID, err error) {
-	r.out.Failures = append(r.out.Failures, &fireoncev1.BulkFailure{JobId: id.String(), Error: r.itemError(ctx, err)})
+	r.out.Failures = append(r.out.Failures, &fireoncev1.BulkFailure{JobId: id.String(), Error: r.itemError(ctx, r.item, err)})
 }

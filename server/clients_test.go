@@ -127,8 +127,8 @@ func ask[Res any, Message interface {
 
 // ---- Connect and gRPC-Web, by the generated client ----
 
-func overConnect(f *fixture) client { return generated(f) }
-func overGRPCWeb(f *fixture) client { return generated(f, connect.WithGRPCWeb()) }
+func overConnect(f *fixture) client { return onlyPaths(f, generated(f)) }
+func overGRPCWeb(f *fixture) client { return onlyPaths(f, generated(f, connect.WithGRPCWeb())) }
 
 func generated(f *fixture, opts ...connect.ClientOption) client {
 	transport := &http.Transport{DialContext: f.dial}
@@ -204,8 +204,8 @@ func fromConnect(err error) error {
 
 // ---- gRPC, by grpc-go ----
 
-func overGRPC(f *fixture) client   { return grpcClient(dialGRPC(f)) }
-func overNative(f *fixture) client { return grpcClient(dialNative(f)) }
+func overGRPC(f *fixture) client   { return onlyPaths(f, grpcClient(dialGRPC(f))) }
+func overNative(f *fixture) client { return onlyPaths(f, grpcClient(dialNative(f))) }
 
 func grpcClient(conn *grpc.ClientConn) client {
 	jobs := fireoncev1.NewJobServiceClient(conn)
@@ -258,7 +258,7 @@ func fromGRPC(err error) error {
 func overCurl(f *fixture) client {
 	h := &http.Client{Transport: bringing{&http.Transport{}}}
 	f.tb.Cleanup(h.CloseIdleConnections)
-	return client{
+	return onlyPaths(f, client{
 		call: func(ctx context.Context, procedure string, req, res proto.Message) error {
 			body, err := protojson.Marshal(req)
 			if err != nil {
@@ -273,7 +273,7 @@ func overCurl(f *fixture) client {
 			}
 			return curlFeed(ctx, h, "http://"+f.addr+"/fireonce.v1.JobService/StreamJobEvents", body)
 		},
-	}
+	})
 }
 
 // postJSON posts a body and reads the answer into res, which may be nil.

@@ -23,10 +23,10 @@ const firstCredential = 1
 
 // CreateConnection implements the RPC.
 func (s *connectionService) CreateConnection(ctx context.Context, req *fireoncev1.CreateConnectionRequest) (*fireoncev1.CreateConnectionResponse, error) {
-	if err := errors.Join(noUnknown(req), notReserved(req.GetIdempotencyKey())); err != nil {
+	if err := errors.Join(noUnknown(req), notReserved(req.GetIdempotencyKey(), "")); err != nil {
 		return nil, err
 	}
-	want, err := connectionPrint(req.GetConnection())
+	want, err := connectionPrint(req.GetConnection(), "connection")
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func (s *connectionService) CreateConnection(ctx context.Context, req *fireoncev
 	if err := s.quotaFault(err, conn.Project, QuotaConnections); err != nil {
 		return nil, fmt.Errorf("store the connection: %w", err)
 	}
-	if differ := want.Diff(stored.Fingerprint); !created && len(differ) > 0 {
+	if differ := connectionDiff(req.GetConnection(), want, stored.Fingerprint); !created && len(differ) > 0 {
 		return nil, keyReused(&fireoncev1.IdempotencyConflict{
 			Holder: &fireoncev1.IdempotencyConflict_ConnectionId{ConnectionId: idToWire(stored.ID)}, MismatchedFields: differ,
 		})
@@ -62,7 +62,7 @@ func (s *connectionService) newConnection(project string, req *fireoncev1.Create
 	if !known {
 		return none, nil, connectorUnknown(c.GetConnector(), s.cfg.Connectors.Names())
 	}
-	settings, err := settingsFromWire(c)
+	settings, err := settingsFromWire(c, "connection")
 	if err != nil {
 		return none, nil, err
 	}

@@ -31,23 +31,24 @@ func settingsFor(connector string) protoreflect.FieldDescriptor {
 	return settingsOf.Fields().ByName(customSettings)
 }
 
-// settingsFromWire gives the encoded settings message, which must be the one
-// that the connector takes.
-func settingsFromWire(c *fireoncev1.Connection) ([]byte, error) {
+// settingsFromWire gives the encoded settings message of a connection, which must be the
+// one that the connector takes. A request has the connection at a path.
+func settingsFromWire(c *fireoncev1.Connection, at string) ([]byte, error) {
 	const reason = fireoncev1.ErrorReason_ERROR_REASON_SETTINGS_INVALID
 	want := settingsFor(c.GetConnector())
 	m := c.ProtoReflect()
+	wanted := under(at, string(want.Name()))
 	got := m.WhichOneof(settingsOf)
 	switch {
 	case got == nil && string(want.Name()) == customSettings:
 		return nil, nil
 	case got == nil:
-		return nil, refuse(reason, fmt.Sprintf("connection.%s must be set for connector %q", want.Name(), c.GetConnector()),
-			"field", "connection."+string(want.Name()), "connector", c.GetConnector())
+		return nil, refuse(reason, fmt.Sprintf("%s must be set for connector %q", wanted, c.GetConnector()),
+			"field", wanted, "connector", c.GetConnector())
 	case got.Number() != want.Number():
-		return nil, refuse(reason, fmt.Sprintf("connection.%s is not of connector %q, which takes connection.%s",
-			got.Name(), c.GetConnector(), want.Name()),
-			"field", "connection."+string(got.Name()), "connector", c.GetConnector())
+		is := under(at, string(got.Name()))
+		return nil, refuse(reason, fmt.Sprintf("%s is not of connector %q, which takes %s", is, c.GetConnector(), wanted),
+			"field", is, "connector", c.GetConnector())
 	default:
 		return proto.MarshalOptions{Deterministic: true}.Marshal(m.Get(got).Message().Interface())
 	}

@@ -16,6 +16,7 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/contract"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
@@ -306,23 +307,52 @@ var settingsPaths = map[string]string{
 	fireoncev1connect.ConnectionServiceStartOAuthProcedure:       "create.connection.",
 }
 
-// inRequest gives a connector's verdict on settings the path that they have in an RPC's
-// request.
+// inRequest gives what an error says about fields the paths that these have in an RPC's
+// request. A path that leads out of the request ends where it does: what a call says about
+// something that is stored already, or what a connector says of its own, is about the
+// request as a whole.
 func inRequest(err error, procedure string) error {
-	wrong := new(connector.InputError)
-	if !errors.As(err, &wrong) {
+	rpcs, failed := contractMethods()
+	rpc, known := rpcs[procedure]
+	wrong, f := new(connector.InputError), new(fault)
+	switch {
+	case failed != nil, !known, errors.As(err, new(*connect.Error)):
+		return err
+	case errors.As(err, &f):
+	case errors.As(err, &wrong):
+		f = inputFault(settingsIn(*wrong, procedure))
+	default:
 		return err
 	}
+	out := *f
+	out.violations = make([]*fireoncev1.FieldViolation, len(f.violations))
+	for i, v := range f.violations {
+		out.violations[i] = proto.CloneOf(v)
+		out.violations[i].Field = contract.PathIn(rpc.input, v.GetField())
+	}
+	return &out
+}
+
+// under is a path of a message that is itself at a path; empty: the whole message.
+func under(at, path string) string {
+	if at == "" || path == "" {
+		return at + path
+	}
+	return at + "." + path
+}
+
+// settingsIn gives a connector's verdict on settings the path that they have in an RPC's
+// request.
+func settingsIn(wrong connector.InputError, procedure string) *connector.InputError {
 	rest, ok := strings.CutPrefix(wrong.Field, "settings")
 	if !ok {
-		return err
+		return &wrong
 	}
 	at, has := settingsPaths[procedure]
-	moved := *wrong
-	if moved.Field = strings.TrimSuffix(at+strings.TrimPrefix(rest, "."), "."); !has {
-		moved.Field = ""
+	if wrong.Field = strings.TrimSuffix(at+strings.TrimPrefix(rest, "."), "."); !has {
+		wrong.Field = ""
 	}
-	return &moved
+	return &wrong
 }
 
 // keyReused says which fields differ, never how.

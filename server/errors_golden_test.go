@@ -280,6 +280,28 @@ func callsElsewhere(t *testing.T) map[fireoncev1.ErrorReason]callAt {
 		out[reason] = callAt{access, call}
 	}
 
+	out[fireoncev1.ErrorReason_ERROR_REASON_PROJECT_IN_USE] = callAt{access, wrongCall{
+		procedure: eraseProject, request: &fireoncev1.EraseProjectRequest{ProjectId: "shop"}, key: operatorKey,
+	}}
+
+	copied := start(t)
+	old := copied.schedule(copied.request("old"))
+	copied.learn(copied.id(old.GetJobId()), job.CancelAsked{})
+	copied.clock.advance(store.LeastKept)
+	copied.must(copied.store.Quarantine(t.Context(), "a copy"))
+	out[fireoncev1.ErrorReason_ERROR_REASON_QUARANTINED] = callAt{copied, wrongCall{procedure: deleteJob, request: deleteByID(old.GetJobId())}}
+
+	_, oauthApps := withOAuth(t)
+	login := newMember("login")
+	login.RedirectUrl = "https://evil.example/"
+	out[fireoncev1.ErrorReason_ERROR_REASON_REDIRECT_NOT_ALLOWED] = callAt{start(t, oauthApps), wrongCall{procedure: connsPath + "StartOAuth", request: login}}
+
+	out[fireoncev1.ErrorReason_ERROR_REASON_CONNECTOR_UNAVAILABLE] = callAt{bare, wrongCall{
+		procedure: connsPath + "CreateConnection", request: &fireoncev1.CreateConnectionRequest{
+			IdempotencyKey: "away", Connection: &fireoncev1.Connection{Connector: "stub", Settings: customOf("away")},
+		},
+	}}
+
 	social := start(t, withSocial(func() {}))
 	c := overConnect(social)
 	ann, err := social.rotate(c, social.connect(c, "c", "ann-1"), "ann-2", "")
@@ -287,6 +309,11 @@ func callsElsewhere(t *testing.T) map[fireoncev1.ErrorReason]callAt {
 	out[fireoncev1.ErrorReason_ERROR_REASON_IDENTITY_MISMATCH] = callAt{social, wrongCall{
 		procedure: connsPath + "RotateCredential", request: &fireoncev1.RotateCredentialRequest{
 			Connection: &fireoncev1.RotateCredentialRequest_ConnectionId{ConnectionId: ann.GetConnectionId()}, Credential: token("bob-1"), Etag: ann.GetEtag(),
+		},
+	}}
+	out[fireoncev1.ErrorReason_ERROR_REASON_PLATFORM_UNAVAILABLE] = callAt{social, wrongCall{
+		procedure: connsPath + "RotateCredential", request: &fireoncev1.RotateCredentialRequest{
+			Connection: &fireoncev1.RotateCredentialRequest_ConnectionId{ConnectionId: ann.GetConnectionId()}, Credential: token("down-1"), Etag: ann.GetEtag(),
 		},
 	}}
 	return out

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"log/slog"
 	"slices"
@@ -14,7 +15,6 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
-	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/vault"
 	"github.com/fireonce/fireonce/store"
@@ -164,15 +164,21 @@ func PatternSentence(pattern string) string { return patternSentences[pattern] }
 // InRequest lets tests see the path that an error about settings has.
 func InRequest(err error, procedure string) error { return inRequest(err, procedure) }
 
+// FieldOf lets tests see the field of an error that is about one.
+func FieldOf(err error) (field string, known bool) {
+	f := new(fault)
+	if !errors.As(err, &f) || len(f.violations) != 1 {
+		return "", false
+	}
+	return f.violations[0].GetField(), true
+}
+
 // Samples are errors whose causes take more than one call to bring about, each as the
 // server makes it.
 func Samples() map[fireoncev1.ErrorReason]error {
 	id := job.ID{15: 9}
 	return map[fireoncev1.ErrorReason]error{
-		fireoncev1.ErrorReason_ERROR_REASON_REDIRECT_NOT_ALLOWED: redirectRefused("redirect_url", "https://evil.example"),
-		fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_NOT_FOUND:   refuse(fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_NOT_FOUND, "no schedule"),
-		fireoncev1.ErrorReason_ERROR_REASON_QUARANTINED:          store.ErrQuarantined,
-		fireoncev1.ErrorReason_ERROR_REASON_PROJECT_IN_USE:       eraseFault("shop", store.ErrProjectLive),
+		fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_NOT_FOUND: refuse(fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_NOT_FOUND, "no schedule"),
 		fireoncev1.ErrorReason_ERROR_REASON_OAUTH_REFUSED: refuse(fireoncev1.ErrorReason_ERROR_REASON_OAUTH_REFUSED,
 			"X does not accept the login's code; log in again"),
 		fireoncev1.ErrorReason_ERROR_REASON_SEALING_KEY_OUTDATED: refuse(fireoncev1.ErrorReason_ERROR_REASON_SEALING_KEY_OUTDATED,
@@ -192,8 +198,6 @@ func Samples() map[fireoncev1.ErrorReason]error {
 		fireoncev1.ErrorReason_ERROR_REASON_ATTEMPT_UNDER_WAY: &job.StateError{
 			Current: job.Failed, Cause: job.AttemptStands, Why: "an attempt turned out to be under way at the platform after the job had ended",
 		},
-		fireoncev1.ErrorReason_ERROR_REASON_PLATFORM_UNAVAILABLE:  platformUnavailable(id, "it did not answer in 10s"),
-		fireoncev1.ErrorReason_ERROR_REASON_CONNECTOR_UNAVAILABLE: &connector.Refusal{Kind: job.FailHeld, Msg: "waiting for the connector acme: nobody there"},
 		fireoncev1.ErrorReason_ERROR_REASON_TOO_MANY_STREAMS: refuse(fireoncev1.ErrorReason_ERROR_REASON_TOO_MANY_STREAMS,
 			"64 event streams of this project are open, and no more are allowed", "quota", string(QuotaStreams), "limit", "64"),
 		fireoncev1.ErrorReason_ERROR_REASON_SERVER_BUSY: refuse(fireoncev1.ErrorReason_ERROR_REASON_SERVER_BUSY,

@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -71,30 +72,54 @@ func jobPrints(r *fireoncev1.ScheduleJobRequest, conn, replyTo job.ID) (f job.Fi
 	return f, derived, nil
 }
 
-// connectionPrint gives the fingerprint of a connection to be made. The
-// credential is no part of it: a repeat must not need it, nor prove it.
-func connectionPrint(c *fireoncev1.Connection) (job.Fingerprint, error) {
+// connectionPrint gives the fingerprint of a connection to be made, which a request has at
+// a path. The credential is no part of it: a repeat must not need it, nor prove it.
+func connectionPrint(c *fireoncev1.Connection, at string) (job.Fingerprint, error) {
 	var f job.Fingerprint
-	if err := noUnknown(c); err != nil {
+	if err := noUnknownAt(at, c); err != nil {
 		return f, err
 	}
 	settings := &fireoncev1.Connection{Settings: c.GetSettings()}
 	var enc []byte
 	if settings.GetSettings() != nil {
 		var err error
-		if enc, err = canonicalOrNil("connection.settings", settings); err != nil {
+		if enc, err = canonicalOrNil(under(at, settingsPath(c)), settings); err != nil {
 			return f, err
 		}
 	}
-	limits, err := canonicalOrNil("connection.limits", c.GetLimits())
+	limits, err := canonicalOrNil(under(at, "limits"), c.GetLimits())
 	if err != nil {
 		return f, err
 	}
 	f.Set("connection.connector", []byte(c.GetConnector()))
 	f.Set("connection.display_name", []byte(c.GetDisplayName()))
-	f.Set("connection.settings", enc)
+	f.Set(settingsPrint, enc)
 	f.Set("connection.limits", limits)
 	return f, nil
+}
+
+// settingsPrint is the name of settings of any kind in fingerprints. A connection that a
+// request wants to make has them under the name of their kind.
+const settingsPrint = "connection.settings"
+
+// settingsPath is the path, in a connection to be made, of its settings, or of those that
+// it should have.
+func settingsPath(c *fireoncev1.Connection) string {
+	m := c.ProtoReflect()
+	if got := m.WhichOneof(settingsOf); got != nil {
+		return string(got.Name())
+	}
+	return string(settingsFor(c.GetConnector()).Name())
+}
+
+// connectionDiff names the parts of a request to make a connection that differ from what
+// another one asked for.
+func connectionDiff(c *fireoncev1.Connection, want, stored job.Fingerprint) []string {
+	differ := want.Diff(stored)
+	if i := slices.Index(differ, settingsPrint); i >= 0 {
+		differ[i] = under("connection", settingsPath(c))
+	}
+	return differ
 }
 
 // canonicalOrNil encodes a message; an unset one is nil.
@@ -110,12 +135,15 @@ func canonicalOrNil(field string, m proto.Message) ([]byte, error) {
 	return enc, nil
 }
 
-// noUnknown refuses a message that has, at its top, fields that this server
-// does not know: a client that is newer than the server may ask with them for
-// something that must not be ignored.
-func noUnknown(m proto.Message) error {
+// noUnknown refuses a request that has, at its top, fields that this server does not know:
+// a client that is newer than the server may ask with them for something that must not be
+// ignored.
+func noUnknown(req proto.Message) error { return noUnknownAt("", req) }
+
+// noUnknownAt is noUnknown for a message that a request has at a path.
+func noUnknownAt(at string, m proto.Message) error {
 	if len(m.ProtoReflect().GetUnknown()) > 0 {
-		return badField("", "unknown_field", errUnknownField.Error())
+		return badField(at, "unknown_field", errUnknownField.Error())
 	}
 	return nil
 }

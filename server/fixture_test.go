@@ -95,7 +95,7 @@ func (s stub) Check(settings []byte, cred connector.Credential) (connector.Capab
 	case bytes.Contains(settings, []byte("away")):
 		return connector.Capability{}, away
 	case bytes.Contains(settings, []byte("wrong")):
-		return connector.Capability{}, &connector.InputError{Reason: connector.BadSettings, Field: "connection.custom", Msg: "wrong"}
+		return connector.Capability{}, &connector.InputError{Reason: connector.BadSettings, Field: "settings.custom", Msg: "wrong"}
 	}
 	return connector.Capability{Traits: job.Traits{Class: job.Opaque}, Identity: "account-1"}, nil
 }

@@ -60,11 +60,17 @@ func explainJSON(err error, text []byte, md protoreflect.MessageDescriptor) *und
 		return found(spot.path, ruleTwice, "is set twice")
 	case strings.Contains(words, "is already set"):
 		return found(spot.parent, ruleTwice, "sets two fields of which only one may be set")
-	case strings.Contains(words, "syntax error"), strings.Contains(words, "unexpected EOF"), spot.field == nil && spot.path == "":
+	case spot.field == nil && spot.path == "", isSyntax(words) && (spot.field == nil || !json.Valid(text)):
 		return found("", ruleSyntax, "the request is not a JSON object of this contract")
 	default:
 		return found(spot.path, ruleValue, spot.wants())
 	}
+}
+
+// isSyntax reports whether protojson calls a text malformed. It does so, too, where a value
+// is of another form than its field.
+func isSyntax(words string) bool {
+	return strings.Contains(words, "syntax error") || strings.Contains(words, "unexpected EOF")
 }
 
 // explainMalformed makes a violation of a text whose structure is not that of its

@@ -98,21 +98,22 @@ func (s *connectionService) loginConnection(ctx context.Context, req *fireoncev1
 
 // newLoginTarget finds what is wrong with a connection before a person logs in for it.
 func (s *connectionService) newLoginTarget(create *fireoncev1.CreateConnectionRequest) (string, []byte, error) {
-	if err := errors.Join(noUnknown(create), notReserved(create.GetIdempotencyKey())); err != nil {
+	const at = "create"
+	if err := errors.Join(noUnknownAt(at, create), notReserved(create.GetIdempotencyKey(), at)); err != nil {
 		return "", nil, err
 	}
 	c := create.GetConnection()
-	if _, err := connectionPrint(c); err != nil {
+	if _, err := connectionPrint(c, under(at, "connection")); err != nil {
 		return "", nil, err
 	}
 	if create.GetCredential() != nil {
-		return "", nil, badField("create.credential", "oauth.credential", "comes of the login")
+		return "", nil, badField(under(at, "credential"), "oauth.credential", "comes of the login")
 	}
 	code, known := s.cfg.Connectors.Get(c.GetConnector())
 	if !known {
 		return "", nil, connectorUnknown(c.GetConnector(), s.cfg.Connectors.Names())
 	}
-	settings, err := settingsFromWire(c)
+	settings, err := settingsFromWire(c, under(at, "connection"))
 	if err != nil {
 		return "", nil, err
 	}
@@ -324,7 +325,7 @@ func (s *connectionService) useToken(ctx context.Context, req *fireoncev1.StartO
 		create.Credential = cred
 		made, err := s.CreateConnection(ctx, create)
 		if err != nil {
-			return nil, err
+			return nil, ofLogin(err)
 		}
 		rotate.Connection = &fireoncev1.RotateCredentialRequest_IdempotencyKey{IdempotencyKey: create.GetIdempotencyKey()}
 		if made.GetCreated() {
@@ -336,6 +337,20 @@ func (s *connectionService) useToken(ctx context.Context, req *fireoncev1.StartO
 		return nil, err
 	}
 	return &fireoncev1.CompleteOAuthResponse{Connection: rotated.GetConnection()}, nil
+}
+
+// ofLogin gives the fields in which a login's connection differs from a stored one the
+// paths of the request that began the login.
+func ofLogin(err error) error {
+	f := new(fault)
+	if !errors.As(err, &f) || f.conflict == nil {
+		return err
+	}
+	c := proto.CloneOf(f.conflict)
+	for i, path := range c.GetMismatchedFields() {
+		c.MismatchedFields[i] = under("create", path)
+	}
+	return keyReused(c)
 }
 
 // learned asks the platform whose account a new connection is, where it tells, so that

@@ -78,7 +78,7 @@ func (in *intake) submission(ctx context.Context, req *fireoncev1.ScheduleJobReq
 		return submission{}, err
 	}
 	key := req.GetIdempotencyKey()
-	if err := notReserved(key); err != nil {
+	if err := notReserved(key, ""); err != nil {
 		return submission{}, err
 	}
 	if req.GetDeriveKey() {
@@ -121,11 +121,12 @@ func (in *intake) resolve(ctx context.Context, req *fireoncev1.ScheduleJobReques
 	return conn, replyTo, nil
 }
 
-// notReserved keeps clients from squatting on keys that Fireonce makes.
-func notReserved(key string) error {
+// notReserved keeps clients from squatting on keys that Fireonce makes. The key is in the
+// message that a request has at a path.
+func notReserved(key, at string) error {
 	if strings.HasPrefix(key, job.ReservedKeyPrefix) {
 		return refuse(fireoncev1.ErrorReason_ERROR_REASON_KEY_RESERVED,
-			fmt.Sprintf("keys that start with %q belong to Fireonce", job.ReservedKeyPrefix), "field", "idempotency_key")
+			fmt.Sprintf("keys that start with %q belong to Fireonce", job.ReservedKeyPrefix), "field", under(at, "idempotency_key"))
 	}
 	return nil
 }

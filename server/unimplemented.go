@@ -13,14 +13,14 @@ import (
 // empty when the contract is fulfilled.
 var unimplemented = map[string]bool{}
 
-// contract is the package of the contract.
-var contract = fireoncev1.File_fireonce_v1_job_service_proto.Package()
+// contractPackage is the package of the contract.
+var contractPackage = fireoncev1.File_fireonce_v1_job_service_proto.Package()
 
 // methods gives every RPC of the contract: of every service of its package, so that
 // none is forgotten.
 func methods() iter.Seq[protoreflect.MethodDescriptor] {
 	return func(yield func(protoreflect.MethodDescriptor) bool) {
-		protoregistry.GlobalFiles.RangeFilesByPackage(contract, func(file protoreflect.FileDescriptor) bool {
+		protoregistry.GlobalFiles.RangeFilesByPackage(contractPackage, func(file protoreflect.FileDescriptor) bool {
 			for i := range file.Services().Len() {
 				list := file.Services().Get(i).Methods()
 				for j := range list.Len() {

@@ -2,9 +2,12 @@ package server
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
+	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	"buf.build/go/protovalidate"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
@@ -66,8 +69,26 @@ const unknownPattern = "has characters that are not allowed here, or not in this
 // violation returns one breach of the contract's rules as clients get it.
 func violation(v *protovalidate.Violation) *fireoncev1.FieldViolation {
 	return &fireoncev1.FieldViolation{
-		Field: cut(protovalidate.FieldPathString(v.Proto.GetField()), longestPath),
+		Field: fieldPath(v.Proto.GetField()),
 		Rule:  v.Proto.GetRuleId(), Message: ruleSentence(v),
+	}
+}
+
+// fieldPath returns the path of a field, or of what it is in where that path is too long.
+func fieldPath(p *validate.FieldPath) string {
+	for {
+		path, elements := protovalidate.FieldPathString(p), p.GetElements()
+		if len(path) <= longestPath || len(elements) == 0 {
+			return path
+		}
+		last := elements[len(elements)-1]
+		elements = elements[:len(elements)-1]
+		if last.HasSubscript() {
+			whole := proto.CloneOf(last)
+			whole.ClearSubscript()
+			elements = append(slices.Clip(elements), whole)
+		}
+		p = &validate.FieldPath{Elements: elements}
 	}
 }
 

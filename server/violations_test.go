@@ -167,21 +167,25 @@ func TestNoPatternIsShown(t *testing.T) {
 }
 
 // TestSettingsPaths: what a connector says about settings has the path that they have in
-// the request of each RPC.
+// the request of each RPC, and what leads out of the request ends where it does.
 func TestSettingsPaths(t *testing.T) {
 	t.Parallel()
 	for _, tt := range [][3]string{
-		{"CreateConnection", "settings.http.origins[0]", "connection.http.origins[0]"},
-		{"CreateConnection", "settings", "connection"},
-		{"UpdateConnection", "settings.http.origins[0]", "http.origins[0]"},
-		{"StartOAuth", "settings.mastodon.base_url", "create.connection.mastodon.base_url"},
-		{"RotateCredential", "settings.http", ""},
-		{"RotateCredential", "credential.basic", "credential.basic"},
+		{connsPath + "CreateConnection", "settings.http.origins[0]", "connection.http.origins[0]"},
+		{connsPath + "CreateConnection", "settings", "connection"},
+		{connsPath + "CreateConnection", "settings.custom.region", "connection.custom"},
+		{connsPath + "UpdateConnection", "settings.http.origins[0]", "http.origins[0]"},
+		{connsPath + "UpdateConnection", "credential", ""},
+		{connsPath + "StartOAuth", "settings.mastodon.base_url", "create.connection.mastodon.base_url"},
+		{connsPath + "RotateCredential", "settings.http", ""},
+		{connsPath + "RotateCredential", "credential.basic", "credential.basic"},
+		{jobsPath + "UpdateJob", "payload.custom.data.amount", "payload.custom.data"},
+		{jobsPath + "UpdateJob", "reply_to_key", ""},
+		{jobsPath + "RetryJob", "payload.webhook", ""},
 	} {
-		err := server.InRequest(&connector.InputError{Reason: connector.BadSettings, Field: tt[1], Msg: "no"}, connsPath+tt[0])
-		wrong := new(connector.InputError)
-		if !errors.As(err, &wrong) || wrong.Field != tt[2] {
-			t.Errorf("%s: %v, want %s", tt, err, tt[2])
+		err := server.InRequest(&connector.InputError{Reason: connector.BadSettings, Field: tt[1], Msg: "no"}, tt[0])
+		if field, known := server.FieldOf(err); !known || field != tt[2] {
+			t.Errorf("%s: %q, want %s", tt, field, tt[2])
 		}
 	}
 }

@@ -466,9 +466,11 @@ func (*ErrorDetail_StateConflict) isErrorDetail_Context() {}
 // One thing that is wrong with a request.
 type FieldViolation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The path of the field in the request message, in the contract's names, e.g.
-	// "payload.webhook.headers[2].name" or "labels[\"team\"]". Empty: the request as a
-	// whole. Paths of a batch's item begin in the item.
+	// The path of the field from the request message on: the contract's names of fields,
+	// joined by points, with the index of an element of a list and the quoted key of an
+	// entry of a map, e.g. "payload.webhook.headers[2].name" or "labels[\"team\"]". The name
+	// of a oneof, such as "connection", if none of its fields is set. Empty: the request as
+	// a whole. In an ItemError paths begin in the request of the item's own RPC.
 	Field string `protobuf:"bytes,1,opt,name=field,proto3" json:"field,omitempty"`
 	// The name of the rule that is broken, e.g. "required", "string.max_len",
 	// "json.unknown_field", or the reason in lower case where one rule is the whole
@@ -545,8 +547,9 @@ type IdempotencyConflict struct {
 	// Of the job that holds the key.
 	ScheduleTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=schedule_time,json=scheduleTime,proto3" json:"schedule_time,omitempty"`
 	State        JobState               `protobuf:"varint,4,opt,name=state,proto3,enum=fireonce.v1.JobState" json:"state,omitempty"`
-	// Paths of the request that differ from the stored one, e.g. "payload",
-	// "schedule_time". Names only, never values.
+	// Paths of the request that differ from the stored one, as FieldViolation.field has
+	// them, e.g. "payload" or "connection.webhook". Those of CompleteOAuth are paths of the
+	// StartOAuthRequest that began the login. Never values.
 	MismatchedFields []string `protobuf:"bytes,5,rep,name=mismatched_fields,json=mismatchedFields,proto3" json:"mismatched_fields,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache

@@ -485,7 +485,8 @@ func (x *ScheduleJobResponse) GetWarnings() []*Warning {
 // Something that may keep a job from having its effect.
 type Warning struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The path of the field in the request, e.g. "payload.social_post.media[1]".
+	// The path of the field in the request, as FieldViolation.field has it, e.g.
+	// "payload.social_post.media[1]".
 	Field string      `protobuf:"bytes,1,opt,name=field,proto3" json:"field,omitempty"`
 	Code  WarningCode `protobuf:"varint,2,opt,name=code,proto3,enum=fireonce.v1.WarningCode" json:"code,omitempty"`
 	// For a person. Redacted.

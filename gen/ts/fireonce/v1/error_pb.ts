@@ -76,9 +76,11 @@ export const ErrorDetailSchema: GenMessage<ErrorDetail> = /*@__PURE__*/
  */
 export type FieldViolation = Message<"fireonce.v1.FieldViolation"> & {
   /**
-   * The path of the field in the request message, in the contract's names, e.g.
-   * "payload.webhook.headers[2].name" or "labels[\"team\"]". Empty: the request as a
-   * whole. Paths of a batch's item begin in the item.
+   * The path of the field from the request message on: the contract's names of fields,
+   * joined by points, with the index of an element of a list and the quoted key of an
+   * entry of a map, e.g. "payload.webhook.headers[2].name" or "labels[\"team\"]". The name
+   * of a oneof, such as "connection", if none of its fields is set. Empty: the request as
+   * a whole. In an ItemError paths begin in the request of the item's own RPC.
    *
    * @generated from field: string field = 1;
    */
@@ -147,8 +149,9 @@ export type IdempotencyConflict = Message<"fireonce.v1.IdempotencyConflict"> & {
   state: JobState;
 
   /**
-   * Paths of the request that differ from the stored one, e.g. "payload",
-   * "schedule_time". Names only, never values.
+   * Paths of the request that differ from the stored one, as FieldViolation.field has
+   * them, e.g. "payload" or "connection.webhook". Those of CompleteOAuth are paths of the
+   * StartOAuthRequest that began the login. Never values.
    *
    * @generated from field: repeated string mismatched_fields = 5;
    */

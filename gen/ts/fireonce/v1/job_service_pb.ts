@@ -231,7 +231,8 @@ export const ScheduleJobResponseSchema: GenMessage<ScheduleJobResponse> = /*@__P
  */
 export type Warning = Message<"fireonce.v1.Warning"> & {
   /**
-   * The path of the field in the request, e.g. "payload.social_post.media[1]".
+   * The path of the field in the request, as FieldViolation.field has it, e.g.
+   * "payload.social_post.media[1]".
    *
    * @generated from field: string field = 1;
    */
