@@ -11,7 +11,7 @@ import (
 //   - content is what a caller gave to be sent, what a target answered, and texts that may
 //     quote either. It needs ScopePayloadsRead, whatever other scope shows its message;
 //   - the table says which fields are content. A message that had one, and has it no more,
-//     says so in contentWithheld. A BlockedReason has other words instead (blockedWords);
+//     says so in contentWithheld. The reason of a state has other words instead (blockedWords);
 //   - one walk takes content out of every answer and event, so no handler has to think of it;
 //   - a filter that finds jobs by their content tells of it, and needs the scope, too
 //     (jobs.go).
@@ -26,13 +26,18 @@ var contentOf = map[protoreflect.FullName][]protoreflect.Name{
 	"fireonce.v1.Attempt":     {"answer", "detail"},
 	"fireonce.v1.Observation": {"detail"},
 	"fireonce.v1.JobChanged":  {"detail"},
+
+	"fireonce.v1.TestConnectionResponse": {"detail"},
 }
 
 // withholdContent takes the content out of a message and of all that is in it.
 func withholdContent(m protoreflect.Message) {
 	withheld := false
-	if b, ok := m.Interface().(*fireoncev1.BlockedReason); ok {
-		withholdQuote(b)
+	switch m := m.Interface().(type) {
+	case *fireoncev1.BlockedReason:
+		withholdQuote(m)
+	case *fireoncev1.Connection:
+		withholdRefusal(m)
 	}
 	for _, name := range contentOf[m.Descriptor().FullName()] {
 		if field := m.Descriptor().Fields().ByName(name); m.Has(field) {
@@ -68,6 +73,17 @@ func withholdQuote(b *fireoncev1.BlockedReason) {
 	words, quotes := blockedWords[b.GetKind()]
 	if quotes && b.GetConnectionCause() != fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_CREDENTIAL_MISSING {
 		b.Message, b.ContentWithheld = words, true
+	}
+}
+
+// withholdRefusal puts other words in the place of those about a credential that cannot be
+// used, which may be a platform's.
+func withholdRefusal(c *fireoncev1.Connection) {
+	switch {
+	case c.GetState() != fireoncev1.ConnectionState_CONNECTION_STATE_AUTH_HOLD, c.GetStateReason() == "",
+		c.GetStateCause() == fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_CREDENTIAL_MISSING:
+	default:
+		c.StateReason, c.ContentWithheld = blockedWords[fireoncev1.BlockedReason_KIND_CREDENTIAL], true
 	}
 }
 

@@ -387,3 +387,71 @@ func TestSharedEventsStayWhole(t *testing.T) {
 		}
 	}
 }
+
+// TestStateReasonsQuoteNobody: without payloads:read a connection has no words of its
+// platform, and says so; the words of the person who paused it stay. So it is with a test.
+func TestStateReasonsQuoteNobody(t *testing.T) {
+	for name, dial := range protocols {
+		t.Run(name, func(t *testing.T) {
+			f := start(t, requireKey, withSocial(nil))
+			c := dial(f)
+			seeing := bring(t.Context(), f.issue(server.DefaultProject, server.Scopes()).Reveal())
+			blind := bring(t.Context(), f.issue(server.DefaultProject, without(server.ScopePayloadsRead)).Reveal())
+			made, err := askWith[fireoncev1.CreateConnectionResponse](seeing, c, connsPath+"CreateConnection", &fireoncev1.CreateConnectionRequest{
+				IdempotencyKey: "k", Credential: token("refused-1"), Connection: &fireoncev1.Connection{Connector: "social"},
+			})
+			f.must(err)
+			id := made.GetConnection().GetConnectionId()
+			submit := f.request("job", on(id))
+			_, err = askWith[fireoncev1.ScheduleJobResponse](seeing, c, scheduleJob, submit)
+			f.must(err)
+			f.learn(f.claim().ID, job.Deferred{Kind: job.FailAuth, Auth: job.AuthLoginEnded, Message: canary, CredentialVersion: 1})
+			read := func(ctx context.Context) []*fireoncev1.Connection {
+				one, err := askWith[fireoncev1.GetConnectionResponse](ctx, c, connsPath+"GetConnection", &fireoncev1.GetConnectionRequest{
+					Connection: &fireoncev1.GetConnectionRequest_ConnectionId{ConnectionId: id},
+				})
+				f.must(err)
+				all, err := askWith[fireoncev1.ListConnectionsResponse](ctx, c, connsPath+"ListConnections", &fireoncev1.ListConnectionsRequest{
+					Filter: &fireoncev1.ConnectionFilter{ConnectionIds: []string{id}},
+				})
+				f.must(err)
+				return append(all.GetConnections(), one.GetConnection())
+			}
+			const refused = fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_LOGIN_ENDED
+			for _, got := range read(seeing) {
+				if got.GetStateCause() != refused || !strings.Contains(got.GetStateReason(), canary) || got.GetContentWithheld() {
+					t.Errorf("with the scope: %v", got)
+				}
+			}
+			for _, got := range read(blind) {
+				if got.GetStateCause() != refused || got.GetStateReason() == "" || strings.Contains(got.String(), canary) || !got.GetContentWithheld() {
+					t.Errorf("without the scope: %v", got)
+				}
+			}
+			test := func(ctx context.Context) *fireoncev1.TestConnectionResponse {
+				res, err := askWith[fireoncev1.TestConnectionResponse](ctx, c, connsPath+"TestConnection", &fireoncev1.TestConnectionRequest{
+					Connection: &fireoncev1.TestConnectionRequest_ConnectionId{ConnectionId: id},
+				})
+				f.must(err)
+				return res
+			}
+			if res := test(seeing); res.GetDetail() == "" || res.GetContentWithheld() {
+				t.Errorf("with the scope: %v", res)
+			}
+			if res := test(blind); res.GetDetail() != "" || !res.GetContentWithheld() || res.GetFailureKind() == 0 {
+				t.Errorf("without the scope: %v", res)
+			}
+			if _, err := askWith[fireoncev1.PauseConnectionResponse](seeing, c, connsPath+"PauseConnection", &fireoncev1.PauseConnectionRequest{
+				Connection: &fireoncev1.PauseConnectionRequest_ConnectionId{ConnectionId: f.conn}, Reason: "holiday",
+			}); err != nil {
+				t.Fatal(err)
+			}
+			id = f.conn
+			for _, got := range read(blind) {
+				if got.GetStateReason() != "holiday" || got.GetContentWithheld() {
+					t.Errorf("paused: %v", got)
+				}
+			}
+		})
+	}
+}

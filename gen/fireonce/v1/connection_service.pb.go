@@ -288,7 +288,9 @@ type Connection struct {
 	// them. At most 32.
 	Labels map[string]string `protobuf:"bytes,16,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	State  ConnectionState   `protobuf:"varint,17,opt,name=state,proto3,enum=fireonce.v1.ConnectionState" json:"state,omitempty"`
-	// Why, and what to do about it, in a user's words.
+	// Why, and what to do about it, in a user's words. With
+	// CONNECTION_STATE_CAUSE_CREDENTIAL_REFUSED it may quote the platform: without the scope
+	// payloads:read it is a fixed text.
 	StateReason string `protobuf:"bytes,18,opt,name=state_reason,json=stateReason,proto3" json:"state_reason,omitempty"`
 	// Why it is in this state, for programs: never parse state_reason. Where jobs of the
 	// connection are held alone by the hosts that they address, the cause of the oldest
@@ -326,8 +328,11 @@ type Connection struct {
 	// The key under which the connection was created. It stays bound to the connection for
 	// ever, also after DeleteConnection.
 	IdempotencyKey string `protobuf:"bytes,33,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// True: state_reason is a fixed text in place of one that needs the scope payloads:read,
+	// because the caller lacks it.
+	ContentWithheld bool `protobuf:"varint,34,opt,name=content_withheld,json=contentWithheld,proto3" json:"content_withheld,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Connection) Reset() {
@@ -618,6 +623,13 @@ func (x *Connection) GetIdempotencyKey() string {
 	return ""
 }
 
+func (x *Connection) GetContentWithheld() bool {
+	if x != nil {
+		return x.ContentWithheld
+	}
+	return false
+}
+
 type isConnection_Settings interface {
 	isConnection_Settings()
 }
@@ -696,12 +708,12 @@ type WebhookSettings struct {
 	// which anybody who may schedule jobs could otherwise send to a server of their own.
 	Origins []string `protobuf:"bytes,3,rep,name=origins,proto3" json:"origins,omitempty"`
 	// Whether errors quote what the receiver answers to a request that carried secret
-	// headers. jobs:read shows the quotes, and a receiver that repeats a secret in a form
-	// that is not recognized would show it, too. Without secret headers answers are always
+	// headers. payloads:read shows the quotes, and a receiver that repeats a secret in a
+	// form that is not recognized would show it, too. Without secret headers answers are always
 	// quoted.
 	QuoteAnswers bool `protobuf:"varint,4,opt,name=quote_answers,json=quoteAnswers,proto3" json:"quote_answers,omitempty"`
-	// The part of the receiver's answers that is kept, for callers that may read the jobs. Unset:
-	// nothing but the status.
+	// The part of the receiver's answers that is kept, for callers with the scope
+	// payloads:read. Unset: nothing but the status.
 	KeepAnswer *KeepAnswer `protobuf:"bytes,5,opt,name=keep_answer,json=keepAnswer,proto3" json:"keep_answer,omitempty"`
 	// Do two requests with one webhook-id that the receiver processes concurrently have one
 	// effect? They do if it stores the key in the transaction of the effect, under a unique
@@ -873,12 +885,12 @@ type HttpSettings struct {
 	// becomes Effect.external_id, which jobs:read shows. Empty: none.
 	IdJsonPointers []string `protobuf:"bytes,6,rep,name=id_json_pointers,json=idJsonPointers,proto3" json:"id_json_pointers,omitempty"`
 	// Whether errors quote what the receiver answers to a request that carried a
-	// credential. jobs:read shows the quotes, and a receiver that repeats the credential in
-	// a form that is not recognized would show it, too. Without a credential answers
+	// credential. payloads:read shows the quotes, and a receiver that repeats the
+	// credential in a form that is not recognized would show it, too. Without a credential answers
 	// are always quoted.
 	QuoteAnswers bool `protobuf:"varint,7,opt,name=quote_answers,json=quoteAnswers,proto3" json:"quote_answers,omitempty"`
-	// The part of the receiver's answers that is kept, for callers that may read the jobs. Unset:
-	// nothing but the status.
+	// The part of the receiver's answers that is kept, for callers with the scope
+	// payloads:read. Unset: nothing but the status.
 	KeepAnswer *KeepAnswer `protobuf:"bytes,8,opt,name=keep_answer,json=keepAnswer,proto3" json:"keep_answer,omitempty"`
 	// Do two requests with one Idempotency-Key that the receiver processes concurrently have one
 	// effect? They do if it stores the key in the transaction of the effect, under a unique
@@ -3007,7 +3019,8 @@ type TestConnectionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// True if everything that can be checked without an effect is in order.
 	Ok bool `protobuf:"varint,1,opt,name=ok,proto3" json:"ok,omitempty"`
-	// The checks and their result, in a user's words.
+	// The checks and their result, in a user's words. Left out without the scope
+	// payloads:read: it may quote the platform.
 	Detail string `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"`
 	// When ok is false.
 	FailureKind FailureKind `protobuf:"varint,3,opt,name=failure_kind,json=failureKind,proto3,enum=fireonce.v1.FailureKind" json:"failure_kind,omitempty"`
@@ -3016,6 +3029,8 @@ type TestConnectionResponse struct {
 	// False: nothing was asked of the platform, only settings and credential were
 	// checked.
 	PlatformReached bool `protobuf:"varint,5,opt,name=platform_reached,json=platformReached,proto3" json:"platform_reached,omitempty"`
+	// True: detail was left out, because the caller lacks the scope payloads:read.
+	ContentWithheld bool `protobuf:"varint,6,opt,name=content_withheld,json=contentWithheld,proto3" json:"content_withheld,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -3081,6 +3096,13 @@ func (x *TestConnectionResponse) GetAccountIdentity() string {
 func (x *TestConnectionResponse) GetPlatformReached() bool {
 	if x != nil {
 		return x.PlatformReached
+	}
+	return false
+}
+
+func (x *TestConnectionResponse) GetContentWithheld() bool {
+	if x != nil {
+		return x.ContentWithheld
 	}
 	return false
 }
@@ -4000,7 +4022,7 @@ var File_fireonce_v1_connection_service_proto protoreflect.FileDescriptor
 
 const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"\n" +
-	"$fireonce/v1/connection_service.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x15fireonce/v1/job.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe2\x0e\n" +
+	"$fireonce/v1/connection_service.proto\x12\vfireonce.v1\x1a\x1bbuf/validate/validate.proto\x1a\x15fireonce/v1/job.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8d\x0f\n" +
 	"\n" +
 	"Connection\x12#\n" +
 	"\rconnection_id\x18\x01 \x01(\tR\fconnectionId\x12\x1d\n" +
@@ -4044,7 +4066,8 @@ const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"created_by\x18\x1f \x01(\tR\tcreatedBy\x12\x1d\n" +
 	"\n" +
 	"updated_by\x18  \x01(\tR\tupdatedBy\x12'\n" +
-	"\x0fidempotency_key\x18! \x01(\tR\x0eidempotencyKey\x1a9\n" +
+	"\x0fidempotency_key\x18! \x01(\tR\x0eidempotencyKey\x12)\n" +
+	"\x10content_withheld\x18\" \x01(\bR\x0fcontentWithheld\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\n" +
@@ -4250,13 +4273,14 @@ const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"\rconnection_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\fconnectionId\x12?\n" +
 	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKeyB\x13\n" +
 	"\n" +
-	"connection\x12\x05\xbaH\x02\b\x01\"\xd3\x01\n" +
+	"connection\x12\x05\xbaH\x02\b\x01\"\xfe\x01\n" +
 	"\x16TestConnectionResponse\x12\x0e\n" +
 	"\x02ok\x18\x01 \x01(\bR\x02ok\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\x12;\n" +
 	"\ffailure_kind\x18\x03 \x01(\x0e2\x18.fireonce.v1.FailureKindR\vfailureKind\x12)\n" +
 	"\x10account_identity\x18\x04 \x01(\tR\x0faccountIdentity\x12)\n" +
-	"\x10platform_reached\x18\x05 \x01(\bR\x0fplatformReached\"\xd6\x01\n" +
+	"\x10platform_reached\x18\x05 \x01(\bR\x0fplatformReached\x12)\n" +
+	"\x10content_withheld\x18\x06 \x01(\bR\x0fcontentWithheld\"\xd6\x01\n" +
 	"\x16PauseConnectionRequest\x12/\n" +
 	"\rconnection_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\fconnectionId\x12?\n" +
 	"\x0fidempotency_key\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x10\x01\x18\xff\x012\b^[!-~]+$H\x00R\x0eidempotencyKey\x125\n" +
