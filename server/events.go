@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"google.golang.org/protobuf/proto"
+
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 )
 
@@ -31,7 +33,12 @@ func (s *jobService) ListJobEvents(ctx context.Context, req *fireoncev1.ListJobE
 	out := &fireoncev1.ListJobEventsResponse{
 		NextCursor: f.cursorAt(b.page.Incarnation, b.page.Next), HasMore: b.page.More,
 	}
+	size := 0
 	for _, m := range b.messages {
+		if size += proto.Size(m.GetEvent()); size > maxAnswerBytes && len(out.GetEvents()) > 0 {
+			out.NextCursor, out.HasMore = out.GetEvents()[len(out.GetEvents())-1].GetCursor(), true
+			break
+		}
 		out.Events = append(out.Events, m.GetEvent())
 	}
 	return out, nil

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"google.golang.org/protobuf/proto"
+
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
 	"github.com/fireonce/fireonce/internal/job"
@@ -113,23 +115,34 @@ func (s *jobService) ListJobAttempts(ctx context.Context, req *fireoncev1.ListJo
 	if err != nil {
 		return nil, err
 	}
-	// One more than asked for would exceed the store's limit at 500, so the last
-	// page may be an empty one.
-	limit := pageSize(req.GetPageSize())
-	attempts, err := s.store.Attempts(ctx, ref, int(after.at), limit)
-	if err != nil {
-		return nil, notFoundAs(fmt.Errorf("list attempts: %w", err), jobNotFound(ref))
-	}
 	out := &fireoncev1.ListJobAttemptsResponse{}
-	for _, a := range attempts {
-		out.Attempts = append(out.Attempts, answeredAttemptToWire(a))
+	limit, size, last := pageSize(req.GetPageSize()), 0, int(after.at)
+	for len(out.GetAttempts()) < limit {
+		// One more than asked for would exceed the store's limit at 500, so the last
+		// page may be an empty one.
+		step := min(limit-len(out.GetAttempts()), attemptStep)
+		attempts, err := s.store.Attempts(ctx, ref, last, step)
+		if err != nil {
+			return nil, notFoundAs(fmt.Errorf("list attempts: %w", err), jobNotFound(ref))
+		}
+		for _, a := range attempts {
+			wire := answeredAttemptToWire(a)
+			if size += proto.Size(wire); size > maxAnswerBytes && len(out.GetAttempts()) > 0 {
+				limit = len(out.GetAttempts())
+				break
+			}
+			out.Attempts, last = append(out.Attempts, wire), a.Number
+		}
+		if len(attempts) < step && len(out.GetAttempts()) < limit {
+			return out, nil
+		}
 	}
-	if len(attempts) == limit {
-		last := attempts[limit-1].Number
-		out.NextPageToken = place{kind: tryPages, owner: owner, at: int64(last)}.String()
-	}
+	out.NextPageToken = place{kind: tryPages, owner: owner, at: int64(last)}.String()
 	return out, nil
 }
+
+// attemptStep bounds the attempts that are read at a time: each may have a large answer.
+const attemptStep = 50
 
 // ListJobObservations implements the RPC.
 func (s *jobService) ListJobObservations(ctx context.Context, req *fireoncev1.ListJobObservationsRequest) (*fireoncev1.ListJobObservationsResponse, error) {
@@ -147,11 +160,16 @@ func (s *jobService) ListJobObservations(ctx context.Context, req *fireoncev1.Li
 		return nil, notFoundAs(fmt.Errorf("list observations: %w", err), jobNotFound(ref))
 	}
 	out := &fireoncev1.ListJobObservationsResponse{}
+	size, last := 0, 0
 	for _, o := range looks {
-		out.Observations = append(out.Observations, observationToWire(o))
+		wire := observationToWire(o)
+		if size += proto.Size(wire); size > maxAnswerBytes && len(out.GetObservations()) > 0 {
+			break
+		}
+		out.Observations, last = append(out.Observations, wire), o.Number
 	}
-	if n := len(looks); n > 0 && looks[n-1].Number > 1 {
-		out.NextPageToken = place{kind: lookPages, owner: owner, at: int64(looks[n-1].Number)}.String()
+	if last > 1 {
+		out.NextPageToken = place{kind: lookPages, owner: owner, at: int64(last)}.String()
 	}
 	return out, nil
 }

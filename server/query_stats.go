@@ -17,8 +17,6 @@ const (
 	// maxBuckets bounds the buckets of one QueryStats, and maxSeries these times the
 	// connections.
 	maxBuckets, maxSeries = 1500, 15_000
-	// maxSeriesBytes bounds the answer: gRPC clients take 4 MiB by default.
-	maxSeriesBytes = 3 << 20
 )
 
 // QueryStats implements the RPC.
@@ -46,10 +44,10 @@ func (s *statsService) QueryStats(ctx context.Context, req *fireoncev1.QueryStat
 
 // seriesFits refuses an answer that clients would not take.
 func seriesFits(out *fireoncev1.QueryStatsResponse) error {
-	if n := proto.Size(out); n > maxSeriesBytes {
+	if n := proto.Size(out); n > maxAnswerBytes {
 		return badField("include_bins", "max_bytes", fmt.Sprintf(
 			"the answer would have %d bytes in %d rows, and %d is the limit; leave out bins or dimensions, or take longer buckets or less time",
-			n, len(out.GetRows()), maxSeriesBytes))
+			n, len(out.GetRows()), maxAnswerBytes))
 	}
 	return nil
 }

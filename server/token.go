@@ -161,6 +161,9 @@ func (p place) time() time.Time {
 const (
 	defaultPage = 50
 	maxPage     = store.MaxBatch
+	// maxAnswerBytes bounds an answer whose elements may be large: gRPC clients take 4 MiB
+	// by default.
+	maxAnswerBytes = 3 << 20
 )
 
 // pageSize gives what a request's page_size means.

@@ -1475,7 +1475,8 @@ type ListJobEventsRequest struct {
 	AfterCursor string `protobuf:"bytes,2,opt,name=after_cursor,json=afterCursor,proto3" json:"after_cursor,omitempty"`
 	// 0 means 50; above 500 means 500.
 	PageSize int32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// Set JobChanged.job.
+	// Set JobChanged.job, in every event of the page, as StreamJobEvents does. A page has at
+	// most 3 MiB all the same.
 	IncludeJob    bool `protobuf:"varint,4,opt,name=include_job,json=includeJob,proto3" json:"include_job,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1546,8 +1547,8 @@ type ListJobEventsResponse struct {
 	// Where to go on, also with StreamJobEvents. Always set: at the end of the log, a later
 	// call with it returns what has come since.
 	NextCursor string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
-	// There may be more events now. A call looks at a bounded part of the log, so a page may
-	// be short, or empty, although more follow.
+	// There may be more events now. A call looks at a bounded part of the log and returns at
+	// most 3 MiB, so a page may be short, or empty, although more follow.
 	HasMore       bool `protobuf:"varint,3,opt,name=has_more,json=hasMore,proto3" json:"has_more,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -225,10 +225,12 @@ type JobServiceClient interface {
 	//   - FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED: an old state, and a time that is not
 	//     believed, erase nothing.
 	DeleteJob(ctx context.Context, in *DeleteJobRequest, opts ...grpc.CallOption) (*DeleteJobResponse, error)
-	// The attempts, oldest first.
+	// The attempts, oldest first. A page has at most 3 MiB, so it may have fewer attempts
+	// than page_size and still a next_page_token.
 	// NOT_FOUND / JOB_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	ListJobAttempts(ctx context.Context, in *ListJobAttemptsRequest, opts ...grpc.CallOption) (*ListJobAttemptsResponse, error)
-	// The looks at the platform for effects whose outcome is unknown, newest first.
+	// The looks at the platform for effects whose outcome is unknown, newest first. Pages
+	// are bounded as those of ListJobAttempts are.
 	// NOT_FOUND / JOB_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	ListJobObservations(ctx context.Context, in *ListJobObservationsRequest, opts ...grpc.CallOption) (*ListJobObservationsResponse, error)
 	// A page of the events that StreamJobEvents sends, oldest first, for callers that do
@@ -624,10 +626,12 @@ type JobServiceServer interface {
 	//   - FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED: an old state, and a time that is not
 	//     believed, erase nothing.
 	DeleteJob(context.Context, *DeleteJobRequest) (*DeleteJobResponse, error)
-	// The attempts, oldest first.
+	// The attempts, oldest first. A page has at most 3 MiB, so it may have fewer attempts
+	// than page_size and still a next_page_token.
 	// NOT_FOUND / JOB_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	ListJobAttempts(context.Context, *ListJobAttemptsRequest) (*ListJobAttemptsResponse, error)
-	// The looks at the platform for effects whose outcome is unknown, newest first.
+	// The looks at the platform for effects whose outcome is unknown, newest first. Pages
+	// are bounded as those of ListJobAttempts are.
 	// NOT_FOUND / JOB_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	ListJobObservations(context.Context, *ListJobObservationsRequest) (*ListJobObservationsResponse, error)
 	// A page of the events that StreamJobEvents sends, oldest first, for callers that do

@@ -231,10 +231,12 @@ type JobServiceClient interface {
 	//   - FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED: an old state, and a time that is not
 	//     believed, erase nothing.
 	DeleteJob(context.Context, *v1.DeleteJobRequest) (*v1.DeleteJobResponse, error)
-	// The attempts, oldest first.
+	// The attempts, oldest first. A page has at most 3 MiB, so it may have fewer attempts
+	// than page_size and still a next_page_token.
 	// NOT_FOUND / JOB_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	ListJobAttempts(context.Context, *v1.ListJobAttemptsRequest) (*v1.ListJobAttemptsResponse, error)
-	// The looks at the platform for effects whose outcome is unknown, newest first.
+	// The looks at the platform for effects whose outcome is unknown, newest first. Pages
+	// are bounded as those of ListJobAttempts are.
 	// NOT_FOUND / JOB_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	ListJobObservations(context.Context, *v1.ListJobObservationsRequest) (*v1.ListJobObservationsResponse, error)
 	// A page of the events that StreamJobEvents sends, oldest first, for callers that do
@@ -717,10 +719,12 @@ type JobServiceHandler interface {
 	//   - FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED: an old state, and a time that is not
 	//     believed, erase nothing.
 	DeleteJob(context.Context, *v1.DeleteJobRequest) (*v1.DeleteJobResponse, error)
-	// The attempts, oldest first.
+	// The attempts, oldest first. A page has at most 3 MiB, so it may have fewer attempts
+	// than page_size and still a next_page_token.
 	// NOT_FOUND / JOB_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	ListJobAttempts(context.Context, *v1.ListJobAttemptsRequest) (*v1.ListJobAttemptsResponse, error)
-	// The looks at the platform for effects whose outcome is unknown, newest first.
+	// The looks at the platform for effects whose outcome is unknown, newest first. Pages
+	// are bounded as those of ListJobAttempts are.
 	// NOT_FOUND / JOB_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
 	ListJobObservations(context.Context, *v1.ListJobObservationsRequest) (*v1.ListJobObservationsResponse, error)
 	// A page of the events that StreamJobEvents sends, oldest first, for callers that do

@@ -812,7 +812,8 @@ export type ListJobEventsRequest = Message<"fireonce.v1.ListJobEventsRequest"> &
   pageSize: number;
 
   /**
-   * Set JobChanged.job.
+   * Set JobChanged.job, in every event of the page, as StreamJobEvents does. A page has at
+   * most 3 MiB all the same.
    *
    * @generated from field: bool include_job = 4;
    */
@@ -846,8 +847,8 @@ export type ListJobEventsResponse = Message<"fireonce.v1.ListJobEventsResponse">
   nextCursor: string;
 
   /**
-   * There may be more events now. A call looks at a bounded part of the log, so a page may
-   * be short, or empty, although more follow.
+   * There may be more events now. A call looks at a bounded part of the log and returns at
+   * most 3 MiB, so a page may be short, or empty, although more follow.
    *
    * @generated from field: bool has_more = 3;
    */
@@ -2175,7 +2176,8 @@ export const JobService: GenService<{
     output: typeof DeleteJobResponseSchema;
   },
   /**
-   * The attempts, oldest first.
+   * The attempts, oldest first. A page has at most 3 MiB, so it may have fewer attempts
+   * than page_size and still a next_page_token.
    * NOT_FOUND / JOB_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
    *
    * @generated from rpc fireonce.v1.JobService.ListJobAttempts
@@ -2186,7 +2188,8 @@ export const JobService: GenService<{
     output: typeof ListJobAttemptsResponseSchema;
   },
   /**
-   * The looks at the platform for effects whose outcome is unknown, newest first.
+   * The looks at the platform for effects whose outcome is unknown, newest first. Pages
+   * are bounded as those of ListJobAttempts are.
    * NOT_FOUND / JOB_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
    *
    * @generated from rpc fireonce.v1.JobService.ListJobObservations
