@@ -273,7 +273,7 @@ type Traits struct {
 	// Fireonce sends again only inside its first half.
 	KeyWindow *durationpb.Duration `protobuf:"bytes,2,opt,name=key_window,json=keyWindow,proto3" json:"key_window,omitempty"`
 	// OBSERVABLE: how long after a write a read may still miss it, at most 1 h.
-	// Unset: 1 minute. Only zero says that a read sees what was committed before it.
+	// Unset: 1 minute. Zero means that a read sees every earlier commit.
 	ReadLag *durationpb.Duration `protobuf:"bytes,3,opt,name=read_lag,json=readLag,proto3" json:"read_lag,omitempty"`
 	// OBSERVABLE: how many complete looks without the effect prove that there is
 	// none, at most 10. 0 means 2, with a read lag of zero 1.
@@ -1894,7 +1894,7 @@ type Answer struct {
 	HttpStatus int32 `protobuf:"varint,1,opt,name=http_status,json=httpStatus,proto3" json:"http_status,omitempty"`
 	// Those that are worth keeping, at most 20. Cookies are left out.
 	Headers []*AnswerHeader `protobuf:"bytes,2,rep,name=headers,proto3" json:"headers,omitempty"`
-	// Text, at most 16 KiB. What is no text is left out.
+	// Text, at most 16 KiB. Other content is left out.
 	Body          string `protobuf:"bytes,3,opt,name=body,proto3" json:"body,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2397,7 +2397,7 @@ type PollResponse_Unread struct {
 }
 
 type PollResponse_Refused struct {
-	// The platform refused the question, as AUTH or RATE_LIMITED. It says nothing of
+	// The platform refused the question, as AUTH or RATE_LIMITED. It proves nothing about
 	// the handle. Asked again later.
 	Refused *Refusal `protobuf:"bytes,5,opt,name=refused,proto3,oneof"`
 }
@@ -2652,7 +2652,7 @@ type ObserveResponse_Unread struct {
 }
 
 type ObserveResponse_Refused struct {
-	// The platform refused the question, as AUTH or RATE_LIMITED. It says nothing of
+	// The platform refused the question, as AUTH or RATE_LIMITED. It proves nothing about
 	// the effect. Asked again later.
 	Refused *Refusal `protobuf:"bytes,3,opt,name=refused,proto3,oneof"`
 }
@@ -2668,8 +2668,8 @@ type Seen struct {
 	// Everything that could be the effect, at most 100. None: it is not there. More
 	// than one that is no other job's: a person decides.
 	Candidates []*Candidate `protobuf:"bytes,1,rep,name=candidates,proto3" json:"candidates,omitempty"`
-	// Everything from the watermark on was read, to the newest. What was not
-	// read completely proves nothing.
+	// Everything from the watermark on was read, to the newest. An incomplete
+	// look proves nothing.
 	Complete      bool `protobuf:"varint,2,opt,name=complete,proto3" json:"complete,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

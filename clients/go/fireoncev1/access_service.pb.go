@@ -541,7 +541,7 @@ func (x *RevokeApiKeyResponse) GetApiKey() *ApiKey {
 
 type SealingKey struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Derived from the key, and says nothing about it.
+	// Derived from the key, and reveals nothing about it.
 	SealingKeyId string `protobuf:"bytes,1,opt,name=sealing_key_id,json=sealingKeyId,proto3" json:"sealing_key_id,omitempty"`
 	// With the server that answers.
 	Role SealingKeyRole `protobuf:"varint,2,opt,name=role,proto3,enum=fireonce.v1.SealingKeyRole" json:"role,omitempty"`
@@ -767,8 +767,8 @@ type RotateSealingKeyResponse struct {
 	// How many were changed by others meanwhile. Begin anew for those, from the first
 	// page.
 	ChangedCount int32 `protobuf:"varint,3,opt,name=changed_count,json=changedCount,proto3" json:"changed_count,omitempty"`
-	// Connections whose credential does not open with the key that it says it was sealed
-	// with, or whose key is missing. If the key is there, give them new credentials.
+	// Connections whose credential does not open with the key that it names, or whose key
+	// is missing. If the key is there, give them new credentials.
 	FailedConnectionIds []string `protobuf:"bytes,4,rep,name=failed_connection_ids,json=failedConnectionIds,proto3" json:"failed_connection_ids,omitempty"`
 	// Empty: all were looked at.
 	NextPageToken string `protobuf:"bytes,5,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`

@@ -139,7 +139,7 @@ const (
 	FailureKind_FAILURE_KIND_AMBIGUOUS FailureKind = 5
 	// The URL names an address that the egress policy blocks (loopback, link-local,
 	// private, metadata). A name that has only such addresses is TRANSIENT, like one that
-	// does not resolve: which of the two it is, the operator's log says.
+	// does not resolve: the operator's log tells the two apart.
 	FailureKind_FAILURE_KIND_EGRESS_DENIED FailureKind = 6
 	// The retry budget is spent.
 	FailureKind_FAILURE_KIND_ATTEMPTS_EXHAUSTED FailureKind = 7
@@ -727,9 +727,9 @@ const (
 	// A send under the key of an earlier, unknown attempt was answered with
 	// success.
 	Effect_PROOF_KEY_REPLAY Effect_Proof = 3
-	// A person said so.
+	// A person decided so.
 	Effect_PROOF_OPERATOR Effect_Proof = 4
-	// Nobody knows: the policy ASSUME_SENT took it as sent.
+	// No proof: the policy ASSUME_SENT took it as sent.
 	Effect_PROOF_ASSUMED Effect_Proof = 5
 )
 
@@ -1487,7 +1487,7 @@ type Attempt struct {
 	Number int32 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
 	// The job's round when it was armed.
 	Round int32 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
-	// Which server process, by a name that says nothing about the machine. The server's
+	// Which server process, by a name that reveals nothing about the machine. The server's
 	// log and GET /status map it to host and process id.
 	Worker    string                 `protobuf:"bytes,3,opt,name=worker,proto3" json:"worker,omitempty"`
 	ClaimTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=claim_time,json=claimTime,proto3" json:"claim_time,omitempty"`
@@ -1495,10 +1495,10 @@ type Attempt struct {
 	IntentTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=intent_time,json=intentTime,proto3" json:"intent_time,omitempty"`
 	// The last byte is written before this, or the request is not sent.
 	SendDeadline *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=send_deadline,json=sendDeadline,proto3" json:"send_deadline,omitempty"`
-	// Nobody waits for an answer after this.
+	// The server waits for an answer until this.
 	AnswerDeadline *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=answer_deadline,json=answerDeadline,proto3" json:"answer_deadline,omitempty"`
 	// True if a byte of the request may have left. With an outcome of
-	// UNSPECIFIED or UNKNOWN, false says nothing.
+	// UNSPECIFIED or UNKNOWN, false proves nothing.
 	RequestWritten bool                   `protobuf:"varint,8,opt,name=request_written,json=requestWritten,proto3" json:"request_written,omitempty"`
 	EndTime        *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
 	Outcome        AttemptOutcome         `protobuf:"varint,10,opt,name=outcome,proto3,enum=fireonce.v1.AttemptOutcome" json:"outcome,omitempty"`

@@ -76,7 +76,7 @@ type AccessServiceClient interface {
 	// at most 500 in a call: call again with next_page_token until it is empty. The
 	// credentials themselves are neither decrypted nor changed, and jobs go on meanwhile.
 	// Each is sealed anew only if it is still as it was read. May be stopped and
-	// begun again at any time, also by several concurrently: what is done stays done.
+	// begun again at any time, also by several callers concurrently: nothing is done twice.
 	//
 	// Every other server on the database must have that key already, or its jobs wait
 	// until it has.
@@ -220,7 +220,7 @@ type AccessServiceServer interface {
 	// at most 500 in a call: call again with next_page_token until it is empty. The
 	// credentials themselves are neither decrypted nor changed, and jobs go on meanwhile.
 	// Each is sealed anew only if it is still as it was read. May be stopped and
-	// begun again at any time, also by several concurrently: what is done stays done.
+	// begun again at any time, also by several callers concurrently: nothing is done twice.
 	//
 	// Every other server on the database must have that key already, or its jobs wait
 	// until it has.

@@ -288,8 +288,8 @@ type Connection struct {
 	// them. At most 32.
 	Labels map[string]string `protobuf:"bytes,16,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	State  ConnectionState   `protobuf:"varint,17,opt,name=state,proto3,enum=fireonce.v1.ConnectionState" json:"state,omitempty"`
-	// Why, and what to do about it, in a user's words. With
-	// CONNECTION_STATE_CAUSE_CREDENTIAL_REFUSED it may quote the platform: without the scope
+	// Why, and what to do about it, in a user's words. In
+	// AUTH_HOLD it may quote the platform, unless there is no credential: without the scope
 	// payloads:read it is a fixed text.
 	StateReason string `protobuf:"bytes,18,opt,name=state_reason,json=stateReason,proto3" json:"state_reason,omitempty"`
 	// Why it is in this state, for programs: never parse state_reason. Where jobs of the
@@ -301,11 +301,11 @@ type Connection struct {
 	// Since when the connection is on hold for its credential (state_cause). Unset: it is not.
 	AuthHoldTime *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=auth_hold_time,json=authHoldTime,proto3" json:"auth_hold_time,omitempty"`
 	// Until when nothing starts: the platform wants no requests, or a connector of the
-	// operator's does not answer. Unset or past: nothing is known of that.
+	// operator's does not answer. Unset or past: no such time is known.
 	RateLimitEndTime *timestamppb.Timestamp `protobuf:"bytes,22,opt,name=rate_limit_end_time,json=rateLimitEndTime,proto3" json:"rate_limit_end_time,omitempty"`
 	// How duplicates are prevented for new jobs.
 	EffectClass EffectClass `protobuf:"varint,23,opt,name=effect_class,json=effectClass,proto3,enum=fireonce.v1.EffectClass" json:"effect_class,omitempty"`
-	// The account that the credential belongs to, where the platform tells.
+	// The account that the credential belongs to, where the platform reports it.
 	AccountIdentity      string                 `protobuf:"bytes,24,opt,name=account_identity,json=accountIdentity,proto3" json:"account_identity,omitempty"`
 	CredentialExpireTime *timestamppb.Timestamp `protobuf:"bytes,25,opt,name=credential_expire_time,json=credentialExpireTime,proto3" json:"credential_expire_time,omitempty"`
 	// First 8 hex digits of HMAC-SHA-256 of connection and credential under the server's
@@ -881,8 +881,8 @@ type HttpSettings struct {
 	// encoding. The query is not compared.
 	Paths   []string     `protobuf:"bytes,4,rep,name=paths,proto3" json:"paths,omitempty"`
 	Methods []HttpMethod `protobuf:"varint,5,rep,packed,name=methods,proto3,enum=fireonce.v1.HttpMethod" json:"methods,omitempty"`
-	// The places of an answer that a job may name in id_json_pointer. What is there
-	// becomes Effect.external_id, which jobs:read shows. Empty: none.
+	// The places of an answer that a job may name in id_json_pointer. The value there
+	// becomes Effect.external_id, which the scope jobs:read shows. Empty: none.
 	IdJsonPointers []string `protobuf:"bytes,6,rep,name=id_json_pointers,json=idJsonPointers,proto3" json:"id_json_pointers,omitempty"`
 	// Whether errors quote what the receiver answers to a request that carried a
 	// credential. payloads:read shows the quotes, and a receiver that repeats the
@@ -1729,8 +1729,8 @@ type OAuth2Token struct {
 	// The name under which the operator has configured the client id and secret
 	// that the tokens were issued to. Required with a refresh token.
 	App string `protobuf:"bytes,4,opt,name=app,proto3" json:"app,omitempty"`
-	// When the access token was issued. With expire_time it tells how long a token
-	// lives: one is renewed when a tenth of its life is left, or 5 minutes, whichever
+	// When the access token was issued. With expire_time it bounds the token's
+	// life: a token is renewed when a tenth of its life is left, or 5 minutes, whichever
 	// is less. Unset: not known, and 5 minutes.
 	IssueTime     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=issue_time,json=issueTime,proto3" json:"issue_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -3024,7 +3024,7 @@ type TestConnectionResponse struct {
 	Detail string `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"`
 	// When ok is false.
 	FailureKind FailureKind `protobuf:"varint,3,opt,name=failure_kind,json=failureKind,proto3,enum=fireonce.v1.FailureKind" json:"failure_kind,omitempty"`
-	// The account that the credential belongs to, where the platform tells.
+	// The account that the credential belongs to, where the platform reports it.
 	AccountIdentity string `protobuf:"bytes,4,opt,name=account_identity,json=accountIdentity,proto3" json:"account_identity,omitempty"`
 	// False: nothing was asked of the platform, only settings and credential were
 	// checked.

@@ -120,16 +120,16 @@ const (
 	// credential is stored on the connection. The operator has to restore the row, or make a
 	// new connection.
 	ErrorReason_ERROR_REASON_CREDENTIAL_UNSEALABLE ErrorReason = 34
-	// FAILED_PRECONDITION: what came back from a login is not the login's: it came to
-	// another redirect URL, or from another issuer. The code was sent nowhere. Log in again;
+	// FAILED_PRECONDITION: a login's answer came to another redirect URL than the login's,
+	// or from another issuer. The code was sent nowhere. Log in again;
 	// if it stays so, the operator's OAuth apps need another redirect URL or issuer.
 	ErrorReason_ERROR_REASON_OAUTH_MISMATCH ErrorReason = 35
 	// FAILED_PRECONDITION: the clock of the database has changed, and nothing proves the new
 	// time yet. Only a call that removes something because its time is over fails with it;
-	// repeat it later. GetStats says in clock_doubt what is doubted.
+	// repeat it later. GetStatsResponse.clock_doubt has the doubt.
 	ErrorReason_ERROR_REASON_CLOCK_DOUBTED ErrorReason = 36
 	// FAILED_PRECONDITION: DECISION_RESEND while the last attempt may still act. RetryInfo
-	// says for how long; Job.resend_allowed_time has the time.
+	// has the time left; Job.resend_allowed_time has the time.
 	ErrorReason_ERROR_REASON_FENCE_NOT_PASSED ErrorReason = 37
 	// FAILED_PRECONDITION: RetryJob of a reply whose predecessor (metadata "job_id") ended
 	// without success. Retry that one first.
@@ -144,7 +144,7 @@ const (
 	// replied to. Nothing was stored.
 	ErrorReason_ERROR_REASON_TOO_MANY_REPLIES ErrorReason = 41
 	// FAILED_PRECONDITION: the job ended less than an hour ago, and cannot be erased yet.
-	// RetryInfo says for how long; metadata "delete_allowed_time" has the time.
+	// RetryInfo has the time left; metadata "delete_allowed_time" has the time.
 	ErrorReason_ERROR_REASON_RETENTION_NOT_REACHED ErrorReason = 42
 	// FAILED_PRECONDITION: a job that replies to this one is there (metadata
 	// "reply_job_id"), and needs it. Erase that one first.
@@ -172,8 +172,8 @@ const (
 	// and none became free in time. Nothing of the request was handled: repeat it
 	// unchanged, with back-off.
 	ErrorReason_ERROR_REASON_SERVER_BUSY ErrorReason = 51
-	// RESOURCE_EXHAUSTED: calls come faster than allowed; RetryInfo says when the next
-	// one may pass. Metadata "quota" is "calls", for the calls of the project, or
+	// RESOURCE_EXHAUSTED: calls come faster than allowed; RetryInfo has the time until
+	// the next one may pass. Metadata "quota" is "calls", for the calls of the project, or
 	// "peer-sign-ins": too many wrong API keys came from the caller's address, and this
 	// server has not seen the present key before; a right one passes if it is repeated.
 	// Nothing was done.
@@ -183,10 +183,10 @@ const (
 	// UNAVAILABLE: repeat, on another server if there is one.
 	ErrorReason_ERROR_REASON_SHUTTING_DOWN ErrorReason = 54
 	// UNAVAILABLE: the platform could not be asked whose account a credential is (metadata
-	// "connection_id"). Nothing was changed; RetryInfo says when to repeat the call.
+	// "connection_id"). Nothing was changed; RetryInfo has the time to wait.
 	ErrorReason_ERROR_REASON_PLATFORM_UNAVAILABLE ErrorReason = 55
 	// UNAVAILABLE: a connector of the operator's own cannot be asked now. Nothing was
-	// changed; RetryInfo says when to repeat the call.
+	// changed; RetryInfo has the time to wait.
 	ErrorReason_ERROR_REASON_CONNECTOR_UNAVAILABLE ErrorReason = 56
 	// PERMISSION_DENIED: the API key lacks the scope that metadata "scope" names.
 	ErrorReason_ERROR_REASON_SCOPE_MISSING ErrorReason = 57
@@ -355,8 +355,8 @@ func (ErrorReason) EnumDescriptor() ([]byte, []int) {
 type ErrorDetail struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Reason ErrorReason            `protobuf:"varint,1,opt,name=reason,proto3,enum=fireonce.v1.ErrorReason" json:"reason,omitempty"`
-	// Values that the message has, by name, e.g. "job_id". Never a secret. What is wrong
-	// with a field is in violations.
+	// Values that the message has, by name, e.g. "job_id". Never a secret. Faults of
+	// fields are in violations.
 	Metadata map[string]string `protobuf:"bytes,2,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Types that are valid to be assigned to Context:
 	//

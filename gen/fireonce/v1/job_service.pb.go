@@ -872,8 +872,8 @@ type JobFilter struct {
 	ExternalId string `protobuf:"bytes,11,opt,name=external_id,json=externalId,proto3" json:"external_id,omitempty"`
 	// Whom the payload addresses: an address in to, cc or bcc of an e-mail, whatever its
 	// case and without the name beside it, or the recipient_id of a direct message. The
-	// first 100 of a job are known. Needs the scope "payloads:read": an answer tells what a
-	// payload has.
+	// first 100 of a job are known. Needs the scope "payloads:read": an answer reveals a
+	// part of a payload.
 	Recipient string `protobuf:"bytes,12,opt,name=recipient,proto3" json:"recipient,omitempty"`
 	// Kind of Job.last_error.
 	ErrorKinds    []FailureKind `protobuf:"varint,13,rep,packed,name=error_kinds,json=errorKinds,proto3,enum=fireonce.v1.FailureKind" json:"error_kinds,omitempty"`

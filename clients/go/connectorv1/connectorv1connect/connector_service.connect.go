@@ -62,8 +62,8 @@ const (
 type ConnectorServiceClient interface {
 	// Describes the connector. Called at the start of a server, and now and then.
 	Describe(context.Context, *connectorv1.DescribeRequest) (*connectorv1.DescribeResponse, error)
-	// Checks a connection's settings and credential by themselves, and says what can
-	// be promised about its target. The platform need not be asked; Test is for that.
+	// Checks a connection's settings and credential by themselves, and returns what
+	// can be promised about its target. The platform need not be asked; Test is for that.
 	// Called before a connection is stored, and again before it is used.
 	Check(context.Context, *connectorv1.CheckRequest) (*connectorv1.CheckResponse, error)
 	// Asks the platform, read-only, whose account a credential is.
@@ -261,8 +261,8 @@ func (c *connectorServiceClient) Observe(ctx context.Context, req *connectorv1.O
 type ConnectorServiceHandler interface {
 	// Describes the connector. Called at the start of a server, and now and then.
 	Describe(context.Context, *connectorv1.DescribeRequest) (*connectorv1.DescribeResponse, error)
-	// Checks a connection's settings and credential by themselves, and says what can
-	// be promised about its target. The platform need not be asked; Test is for that.
+	// Checks a connection's settings and credential by themselves, and returns what
+	// can be promised about its target. The platform need not be asked; Test is for that.
 	// Called before a connection is stored, and again before it is used.
 	Check(context.Context, *connectorv1.CheckRequest) (*connectorv1.CheckResponse, error)
 	// Asks the platform, read-only, whose account a credential is.

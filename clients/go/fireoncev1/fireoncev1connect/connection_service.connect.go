@@ -111,7 +111,7 @@ type ConnectionServiceClient interface {
 	//   - FAILED_PRECONDITION / CREDENTIAL_UNSEALABLE: the connection was changed in the
 	//     database. A credential whose sealing key is lost can be replaced.
 	//   - INVALID_ARGUMENT / CREDENTIAL_MISMATCH, HEADER_NOT_ALLOWED. The platform is
-	//     asked whose account it is, where it tells: CREDENTIAL_MISMATCH, too, if it
+	//     asked whose account it is, where it has a call for that: CREDENTIAL_MISMATCH, too, if it
 	//     refuses the credential; UNAVAILABLE, and nothing is changed, if it cannot be
 	//     asked and the connection's account is known.
 	//   - NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION / CONNECTION_DISABLED.
@@ -137,7 +137,7 @@ type ConnectionServiceClient interface {
 	DeleteConnection(context.Context, *fireoncev1.DeleteConnectionRequest) (*fireoncev1.DeleteConnectionResponse, error)
 	// Begins a login at a platform by OAuth 2 (authorization code with PKCE) and returns
 	// the URL at which a person allows it. The login comes back once, within 10 minutes.
-	// Each call begins another login; what was begun before stays open.
+	// Each call begins another login; earlier ones stay open.
 	//
 	// An application that connects its users' accounts sets redirect_url or return_url.
 	// The browser then comes to the application with state and code. The application
@@ -438,7 +438,7 @@ type ConnectionServiceHandler interface {
 	//   - FAILED_PRECONDITION / CREDENTIAL_UNSEALABLE: the connection was changed in the
 	//     database. A credential whose sealing key is lost can be replaced.
 	//   - INVALID_ARGUMENT / CREDENTIAL_MISMATCH, HEADER_NOT_ALLOWED. The platform is
-	//     asked whose account it is, where it tells: CREDENTIAL_MISMATCH, too, if it
+	//     asked whose account it is, where it has a call for that: CREDENTIAL_MISMATCH, too, if it
 	//     refuses the credential; UNAVAILABLE, and nothing is changed, if it cannot be
 	//     asked and the connection's account is known.
 	//   - NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION / CONNECTION_DISABLED.
@@ -464,7 +464,7 @@ type ConnectionServiceHandler interface {
 	DeleteConnection(context.Context, *fireoncev1.DeleteConnectionRequest) (*fireoncev1.DeleteConnectionResponse, error)
 	// Begins a login at a platform by OAuth 2 (authorization code with PKCE) and returns
 	// the URL at which a person allows it. The login comes back once, within 10 minutes.
-	// Each call begins another login; what was begun before stays open.
+	// Each call begins another login; earlier ones stay open.
 	//
 	// An application that connects its users' accounts sets redirect_url or return_url.
 	// The browser then comes to the application with state and code. The application

@@ -219,14 +219,14 @@ type JobServiceClient interface {
 	// same way.
 	BulkResolveJobs(context.Context, *fireoncev1.BulkResolveJobsRequest) (*fireoncev1.BulkResolveJobsResponse, error)
 	// Erases a job that has ended: payload, labels, key, answers, texts and history go for
-	// good; what stays is in the answer. Repeats are answered equally. The idempotency key
+	// good; the answer has the rest. Repeats are answered equally. The idempotency key
 	// stays bound by its digest, as that of a job that retention has removed, and events stay
 	// in the log without words. Needs the scope "jobs:delete".
 	//
 	//   - NOT_FOUND / JOB_NOT_FOUND: also when retention has removed the job, or, by key, when
 	//     the key of an erased job is forgotten. ABORTED / ETAG_MISMATCH.
 	//   - FAILED_PRECONDITION / JOB_STATE: it has not ended. RETENTION_NOT_REACHED: it ended
-	//     less than an hour ago; RetryInfo says for how long to wait. JOB_HAS_REPLIES: a job
+	//     less than an hour ago; RetryInfo has the time left. JOB_HAS_REPLIES: a job
 	//     that replies to it is there; erase that one first.
 	//   - FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED: an old state, and a time that is not
 	//     believed, erase nothing.
@@ -707,14 +707,14 @@ type JobServiceHandler interface {
 	// same way.
 	BulkResolveJobs(context.Context, *fireoncev1.BulkResolveJobsRequest) (*fireoncev1.BulkResolveJobsResponse, error)
 	// Erases a job that has ended: payload, labels, key, answers, texts and history go for
-	// good; what stays is in the answer. Repeats are answered equally. The idempotency key
+	// good; the answer has the rest. Repeats are answered equally. The idempotency key
 	// stays bound by its digest, as that of a job that retention has removed, and events stay
 	// in the log without words. Needs the scope "jobs:delete".
 	//
 	//   - NOT_FOUND / JOB_NOT_FOUND: also when retention has removed the job, or, by key, when
 	//     the key of an erased job is forgotten. ABORTED / ETAG_MISMATCH.
 	//   - FAILED_PRECONDITION / JOB_STATE: it has not ended. RETENTION_NOT_REACHED: it ended
-	//     less than an hour ago; RetryInfo says for how long to wait. JOB_HAS_REPLIES: a job
+	//     less than an hour ago; RetryInfo has the time left. JOB_HAS_REPLIES: a job
 	//     that replies to it is there; erase that one first.
 	//   - FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED: an old state, and a time that is not
 	//     believed, erase nothing.

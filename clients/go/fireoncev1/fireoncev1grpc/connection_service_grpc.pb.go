@@ -46,8 +46,8 @@ const (
 //
 // Calls that change a connection answer with it. A caller without the scope
 // "connections:read" gets a receipt of it: connection_id, project_id, connector, state
-// and its cause (without the reason in words), effect_class, times and etag. TestConnection then says ok,
-// failure_kind and platform_reached.
+// and its cause (without the reason in words), effect_class, times and etag.
+// TestConnection then returns ok, failure_kind and platform_reached.
 //
 // An etag in a request is checked when it is set: ABORTED / ETAG_MISMATCH if the
 // connection has changed since. A repeat whose result is already in place
@@ -91,7 +91,7 @@ type ConnectionServiceClient interface {
 	//   - FAILED_PRECONDITION / CREDENTIAL_UNSEALABLE: the connection was changed in the
 	//     database. A credential whose sealing key is lost can be replaced.
 	//   - INVALID_ARGUMENT / CREDENTIAL_MISMATCH, HEADER_NOT_ALLOWED. The platform is
-	//     asked whose account it is, where it tells: CREDENTIAL_MISMATCH, too, if it
+	//     asked whose account it is, where it has a call for that: CREDENTIAL_MISMATCH, too, if it
 	//     refuses the credential; UNAVAILABLE, and nothing is changed, if it cannot be
 	//     asked and the connection's account is known.
 	//   - NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION / CONNECTION_DISABLED.
@@ -117,7 +117,7 @@ type ConnectionServiceClient interface {
 	DeleteConnection(ctx context.Context, in *DeleteConnectionRequest, opts ...grpc.CallOption) (*DeleteConnectionResponse, error)
 	// Begins a login at a platform by OAuth 2 (authorization code with PKCE) and returns
 	// the URL at which a person allows it. The login comes back once, within 10 minutes.
-	// Each call begins another login; what was begun before stays open.
+	// Each call begins another login; earlier ones stay open.
 	//
 	// An application that connects its users' accounts sets redirect_url or return_url.
 	// The browser then comes to the application with state and code. The application
@@ -298,8 +298,8 @@ func (c *connectionServiceClient) ListConnectors(ctx context.Context, in *ListCo
 //
 // Calls that change a connection answer with it. A caller without the scope
 // "connections:read" gets a receipt of it: connection_id, project_id, connector, state
-// and its cause (without the reason in words), effect_class, times and etag. TestConnection then says ok,
-// failure_kind and platform_reached.
+// and its cause (without the reason in words), effect_class, times and etag.
+// TestConnection then returns ok, failure_kind and platform_reached.
 //
 // An etag in a request is checked when it is set: ABORTED / ETAG_MISMATCH if the
 // connection has changed since. A repeat whose result is already in place
@@ -343,7 +343,7 @@ type ConnectionServiceServer interface {
 	//   - FAILED_PRECONDITION / CREDENTIAL_UNSEALABLE: the connection was changed in the
 	//     database. A credential whose sealing key is lost can be replaced.
 	//   - INVALID_ARGUMENT / CREDENTIAL_MISMATCH, HEADER_NOT_ALLOWED. The platform is
-	//     asked whose account it is, where it tells: CREDENTIAL_MISMATCH, too, if it
+	//     asked whose account it is, where it has a call for that: CREDENTIAL_MISMATCH, too, if it
 	//     refuses the credential; UNAVAILABLE, and nothing is changed, if it cannot be
 	//     asked and the connection's account is known.
 	//   - NOT_FOUND / CONNECTION_NOT_FOUND; FAILED_PRECONDITION / CONNECTION_DISABLED.
@@ -369,7 +369,7 @@ type ConnectionServiceServer interface {
 	DeleteConnection(context.Context, *DeleteConnectionRequest) (*DeleteConnectionResponse, error)
 	// Begins a login at a platform by OAuth 2 (authorization code with PKCE) and returns
 	// the URL at which a person allows it. The login comes back once, within 10 minutes.
-	// Each call begins another login; what was begun before stays open.
+	// Each call begins another login; earlier ones stay open.
 	//
 	// An application that connects its users' accounts sets redirect_url or return_url.
 	// The browser then comes to the application with state and code. The application

@@ -260,7 +260,7 @@ export const RevokeApiKeyResponseSchema: GenMessage<RevokeApiKeyResponse> = /*@_
  */
 export type SealingKey = Message<"fireonce.v1.SealingKey"> & {
   /**
-   * Derived from the key, and says nothing about it.
+   * Derived from the key, and reveals nothing about it.
    *
    * @generated from field: string sealing_key_id = 1;
    */
@@ -390,8 +390,8 @@ export type RotateSealingKeyResponse = Message<"fireonce.v1.RotateSealingKeyResp
   changedCount: number;
 
   /**
-   * Connections whose credential does not open with the key that it says it was sealed
-   * with, or whose key is missing. If the key is there, give them new credentials.
+   * Connections whose credential does not open with the key that it names, or whose key
+   * is missing. If the key is there, give them new credentials.
    *
    * @generated from field: repeated string failed_connection_ids = 4;
    */
@@ -639,7 +639,7 @@ export const AccessService: GenService<{
    * at most 500 in a call: call again with next_page_token until it is empty. The
    * credentials themselves are neither decrypted nor changed, and jobs go on meanwhile.
    * Each is sealed anew only if it is still as it was read. May be stopped and
-   * begun again at any time, also by several concurrently: what is done stays done.
+   * begun again at any time, also by several callers concurrently: nothing is done twice.
    *
    * Every other server on the database must have that key already, or its jobs wait
    * until it has.

@@ -28,8 +28,8 @@ export type ErrorDetail = Message<"fireonce.v1.ErrorDetail"> & {
   reason: ErrorReason;
 
   /**
-   * Values that the message has, by name, e.g. "job_id". Never a secret. What is wrong
-   * with a field is in violations.
+   * Values that the message has, by name, e.g. "job_id". Never a secret. Faults of
+   * fields are in violations.
    *
    * @generated from field: map<string, string> metadata = 2;
    */
@@ -464,8 +464,8 @@ export enum ErrorReason {
   CREDENTIAL_UNSEALABLE = 34,
 
   /**
-   * FAILED_PRECONDITION: what came back from a login is not the login's: it came to
-   * another redirect URL, or from another issuer. The code was sent nowhere. Log in again;
+   * FAILED_PRECONDITION: a login's answer came to another redirect URL than the login's,
+   * or from another issuer. The code was sent nowhere. Log in again;
    * if it stays so, the operator's OAuth apps need another redirect URL or issuer.
    *
    * @generated from enum value: ERROR_REASON_OAUTH_MISMATCH = 35;
@@ -475,7 +475,7 @@ export enum ErrorReason {
   /**
    * FAILED_PRECONDITION: the clock of the database has changed, and nothing proves the new
    * time yet. Only a call that removes something because its time is over fails with it;
-   * repeat it later. GetStats says in clock_doubt what is doubted.
+   * repeat it later. GetStatsResponse.clock_doubt has the doubt.
    *
    * @generated from enum value: ERROR_REASON_CLOCK_DOUBTED = 36;
    */
@@ -483,7 +483,7 @@ export enum ErrorReason {
 
   /**
    * FAILED_PRECONDITION: DECISION_RESEND while the last attempt may still act. RetryInfo
-   * says for how long; Job.resend_allowed_time has the time.
+   * has the time left; Job.resend_allowed_time has the time.
    *
    * @generated from enum value: ERROR_REASON_FENCE_NOT_PASSED = 37;
    */
@@ -523,7 +523,7 @@ export enum ErrorReason {
 
   /**
    * FAILED_PRECONDITION: the job ended less than an hour ago, and cannot be erased yet.
-   * RetryInfo says for how long; metadata "delete_allowed_time" has the time.
+   * RetryInfo has the time left; metadata "delete_allowed_time" has the time.
    *
    * @generated from enum value: ERROR_REASON_RETENTION_NOT_REACHED = 42;
    */
@@ -601,8 +601,8 @@ export enum ErrorReason {
   SERVER_BUSY = 51,
 
   /**
-   * RESOURCE_EXHAUSTED: calls come faster than allowed; RetryInfo says when the next
-   * one may pass. Metadata "quota" is "calls", for the calls of the project, or
+   * RESOURCE_EXHAUSTED: calls come faster than allowed; RetryInfo has the time until
+   * the next one may pass. Metadata "quota" is "calls", for the calls of the project, or
    * "peer-sign-ins": too many wrong API keys came from the caller's address, and this
    * server has not seen the present key before; a right one passes if it is repeated.
    * Nothing was done.
@@ -627,7 +627,7 @@ export enum ErrorReason {
 
   /**
    * UNAVAILABLE: the platform could not be asked whose account a credential is (metadata
-   * "connection_id"). Nothing was changed; RetryInfo says when to repeat the call.
+   * "connection_id"). Nothing was changed; RetryInfo has the time to wait.
    *
    * @generated from enum value: ERROR_REASON_PLATFORM_UNAVAILABLE = 55;
    */
@@ -635,7 +635,7 @@ export enum ErrorReason {
 
   /**
    * UNAVAILABLE: a connector of the operator's own cannot be asked now. Nothing was
-   * changed; RetryInfo says when to repeat the call.
+   * changed; RetryInfo has the time to wait.
    *
    * @generated from enum value: ERROR_REASON_CONNECTOR_UNAVAILABLE = 56;
    */

@@ -565,7 +565,7 @@ export type Attempt = Message<"fireonce.v1.Attempt"> & {
   round: number;
 
   /**
-   * Which server process, by a name that says nothing about the machine. The server's
+   * Which server process, by a name that reveals nothing about the machine. The server's
    * log and GET /status map it to host and process id.
    *
    * @generated from field: string worker = 3;
@@ -592,7 +592,7 @@ export type Attempt = Message<"fireonce.v1.Attempt"> & {
   sendDeadline?: Timestamp;
 
   /**
-   * Nobody waits for an answer after this.
+   * The server waits for an answer until this.
    *
    * @generated from field: google.protobuf.Timestamp answer_deadline = 7;
    */
@@ -600,7 +600,7 @@ export type Attempt = Message<"fireonce.v1.Attempt"> & {
 
   /**
    * True if a byte of the request may have left. With an outcome of
-   * UNSPECIFIED or UNKNOWN, false says nothing.
+   * UNSPECIFIED or UNKNOWN, false proves nothing.
    *
    * @generated from field: bool request_written = 8;
    */
@@ -969,14 +969,14 @@ export enum Effect_Proof {
   KEY_REPLAY = 3,
 
   /**
-   * A person said so.
+   * A person decided so.
    *
    * @generated from enum value: PROOF_OPERATOR = 4;
    */
   OPERATOR = 4,
 
   /**
-   * Nobody knows: the policy ASSUME_SENT took it as sent.
+   * No proof: the policy ASSUME_SENT took it as sent.
    *
    * @generated from enum value: PROOF_ASSUMED = 5;
    */
@@ -1325,7 +1325,7 @@ export enum FailureKind {
   /**
    * The URL names an address that the egress policy blocks (loopback, link-local,
    * private, metadata). A name that has only such addresses is TRANSIENT, like one that
-   * does not resolve: which of the two it is, the operator's log says.
+   * does not resolve: the operator's log tells the two apart.
    *
    * @generated from enum value: FAILURE_KIND_EGRESS_DENIED = 6;
    */

@@ -507,8 +507,8 @@ export type JobFilter = Message<"fireonce.v1.JobFilter"> & {
   /**
    * Whom the payload addresses: an address in to, cc or bcc of an e-mail, whatever its
    * case and without the name beside it, or the recipient_id of a direct message. The
-   * first 100 of a job are known. Needs the scope "payloads:read": an answer tells what a
-   * payload has.
+   * first 100 of a job are known. Needs the scope "payloads:read": an answer reveals a
+   * part of a payload.
    *
    * @generated from field: string recipient = 12;
    */
@@ -1893,7 +1893,8 @@ export const JobOrderSchema: GenEnum<JobOrder> = /*@__PURE__*/
  * receipt of it: job_id, project_id, state, effect_class, times, counts, sequence and
  * etag; from ScheduleJob and BatchScheduleJobs idempotency_key and connection_id, too.
  * Payload, labels, errors, attempts and effects stay out, also of a job that this call
- * stored: in JSON they show as empty, which says nothing of the job. BulkResult then has counts, but no ids, and the failures' reasons alone.
+ * stored: in JSON they show as empty, whatever the job has. BulkResult then has counts,
+ * but no ids, and the failures' reasons alone.
  *
  * Content needs the scope "payloads:read", in every answer and event: payloads, what targets
  * answered, and texts that may quote either. Without it those fields are left out, and
@@ -2156,14 +2157,14 @@ export const JobService: GenService<{
   },
   /**
    * Erases a job that has ended: payload, labels, key, answers, texts and history go for
-   * good; what stays is in the answer. Repeats are answered equally. The idempotency key
+   * good; the answer has the rest. Repeats are answered equally. The idempotency key
    * stays bound by its digest, as that of a job that retention has removed, and events stay
    * in the log without words. Needs the scope "jobs:delete".
    *
    * * NOT_FOUND / JOB_NOT_FOUND: also when retention has removed the job, or, by key, when
    *   the key of an erased job is forgotten. ABORTED / ETAG_MISMATCH.
    * * FAILED_PRECONDITION / JOB_STATE: it has not ended. RETENTION_NOT_REACHED: it ended
-   *   less than an hour ago; RetryInfo says for how long to wait. JOB_HAS_REPLIES: a job
+   *   less than an hour ago; RetryInfo has the time left. JOB_HAS_REPLIES: a job
    *   that replies to it is there; erase that one first.
    * * FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED: an old state, and a time that is not
    *   believed, erase nothing.

@@ -107,7 +107,7 @@ export type Traits = Message<"fireonce.connector.v1.Traits"> & {
 
   /**
    * OBSERVABLE: how long after a write a read may still miss it, at most 1 h.
-   * Unset: 1 minute. Only zero says that a read sees what was committed before it.
+   * Unset: 1 minute. Zero means that a read sees every earlier commit.
    *
    * @generated from field: google.protobuf.Duration read_lag = 3;
    */
@@ -963,7 +963,7 @@ export type Answer = Message<"fireonce.connector.v1.Answer"> & {
   headers: AnswerHeader[];
 
   /**
-   * Text, at most 16 KiB. What is no text is left out.
+   * Text, at most 16 KiB. Other content is left out.
    *
    * @generated from field: string body = 3;
    */
@@ -1173,7 +1173,7 @@ export type PollResponse = Message<"fireonce.connector.v1.PollResponse"> & {
     case: "unread";
   } | {
     /**
-     * The platform refused the question, as AUTH or RATE_LIMITED. It says nothing of
+     * The platform refused the question, as AUTH or RATE_LIMITED. It proves nothing about
      * the handle. Asked again later.
      *
      * @generated from field: fireonce.connector.v1.Refusal refused = 5;
@@ -1292,7 +1292,7 @@ export type ObserveResponse = Message<"fireonce.connector.v1.ObserveResponse"> &
     case: "unread";
   } | {
     /**
-     * The platform refused the question, as AUTH or RATE_LIMITED. It says nothing of
+     * The platform refused the question, as AUTH or RATE_LIMITED. It proves nothing about
      * the effect. Asked again later.
      *
      * @generated from field: fireonce.connector.v1.Refusal refused = 3;
@@ -1322,8 +1322,8 @@ export type Seen = Message<"fireonce.connector.v1.Seen"> & {
   candidates: Candidate[];
 
   /**
-   * Everything from the watermark on was read, to the newest. What was not
-   * read completely proves nothing.
+   * Everything from the watermark on was read, to the newest. An incomplete
+   * look proves nothing.
    *
    * @generated from field: bool complete = 2;
    */
@@ -1389,7 +1389,7 @@ export const UnreadSchema: GenMessage<Unread> = /*@__PURE__*/
 /**
  * A connector of your own: a service that you write, in any language, and that
  * Fireonce calls (serve --connector NAME=URL). It knows one platform; Fireonce
- * knows when to call it, and what may be concluded from what it says.
+ * knows when to call it, and what its answers prove.
  *
  * Calls are unary, in the Connect protocol with binary messages, over HTTP/1.1: a
  * POST to /fireonce.connector.v1.ConnectorService/METHOD. With a token file every
@@ -1424,8 +1424,8 @@ export const ConnectorService: GenService<{
     output: typeof DescribeResponseSchema;
   },
   /**
-   * Checks a connection's settings and credential by themselves, and says what can
-   * be promised about its target. The platform need not be asked; Test is for that.
+   * Checks a connection's settings and credential by themselves, and returns what
+   * can be promised about its target. The platform need not be asked; Test is for that.
    * Called before a connection is stored, and again before it is used.
    *
    * @generated from rpc fireonce.connector.v1.ConnectorService.Check
