@@ -300,13 +300,18 @@ func (r *Roll) count(e *RollEvent, m Measure, bin int) {
 	}
 }
 
-// Bounds of one step of a roll: the events that it reads, the counts that it writes, after
-// which it counts no further, and the old ones that it removes. A job that is worked on a
-// connection of its own makes twelve counts.
+// Bounds of the smallest step of a roll: the events that it counts, the counts that it
+// writes, after which it counts no further, and the old ones that it removes. A job that
+// is worked on a connection of its own makes twelve counts; jobs of one connection share
+// theirs, so that a larger step writes less for each.
 const (
 	RollEvents  = 4 * MaxBatch
 	RollCounts  = 4 * MaxBatch
 	RollRemoves = MaxBatch
+	// RollRead is how many events are read at a time, until the step has enough.
+	RollRead = 2 * MaxBatch
+	// MaxRollSize is how many times as large a step may be.
+	MaxRollSize = 16
 )
 
 // RollParams asks for one step.
@@ -314,6 +319,15 @@ type RollParams struct {
 	// Owner is who rolls; Lease is for how long nobody else does, from this step on.
 	Owner job.ID
 	Lease time.Duration
+	// Size is how many times the smallest step this one may be, up to MaxRollSize. Zero
+	// is one.
+	Size int
+}
+
+// Bounds are the events that the step counts, and the counts after which it stops.
+func (p RollParams) Bounds() (events, counts int) {
+	size := min(max(p.Size, 1), MaxRollSize)
+	return size * RollEvents, size * RollCounts
 }
 
 // Rolled is what one step did.

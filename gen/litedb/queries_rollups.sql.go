@@ -78,8 +78,10 @@ func (q *Queries) MoveRoll(ctx context.Context, arg MoveRollParams) (int64, erro
 }
 
 const removeRollups = `-- name: RemoveRollups :execrows
-DELETE FROM rollups WHERE rollups.id IN (
-    SELECT r.id FROM rollups AS r WHERE r.width = ?1 AND r.start_at < ?2 ORDER BY r.start_at LIMIT ?3
+DELETE FROM rollups
+WHERE (project, connection_id, width, start_at, connector, class, measure, bin) IN (
+    SELECT r.project, r.connection_id, r.width, r.start_at, r.connector, r.class, r.measure, r.bin FROM rollups AS r
+    WHERE r.width = ?1 AND r.start_at < ?2 ORDER BY r.start_at LIMIT ?3
 )
 `
 

@@ -42,6 +42,10 @@ const (
 	leastPause = 5 * time.Millisecond
 	// A loop that has not caught up for behind takes a half, so that it does.
 	behind, hurry = 10 * time.Second, 1
+	// A step that leaves more to count and took less than quick is followed by one of
+	// twice its size, up to store.MaxRollSize, because counts that several events share
+	// are written once; one that took longer than slow by one of half of it.
+	quick, slow = 100 * time.Millisecond, 300 * time.Millisecond
 	// stepTimeout bounds one call to the store.
 	stepTimeout = 30 * time.Second
 )
@@ -65,16 +69,18 @@ func Run(ctx context.Context, c Config) {
 
 // catchUp counts until there is nothing more to count.
 func (c Config) catchUp(ctx context.Context) error {
-	late := time.Now().Add(behind)
+	late, size := time.Now().Add(behind), 1
 	for {
 		begun := time.Now()
-		more, err := c.step(ctx)
+		more, err := c.step(ctx, size)
 		if err != nil || !more {
 			return err
 		}
-		pause := rest * time.Since(begun)
+		took := time.Since(begun)
+		size = resized(size, took)
+		pause := rest * took
 		if begun.After(late) {
-			pause = hurry * time.Since(begun)
+			pause = hurry * took
 		}
 		if !sleep(ctx, max(leastPause, pause)) {
 			return ctx.Err()
@@ -82,10 +88,22 @@ func (c Config) catchUp(ctx context.Context) error {
 	}
 }
 
-func (c Config) step(ctx context.Context) (more bool, err error) {
+// resized is the size of the step after one that took so long.
+func resized(size int, took time.Duration) int {
+	switch {
+	case took < quick:
+		return min(2*size, store.MaxRollSize)
+	case took > slow:
+		return max(size/2, 1)
+	default:
+		return size
+	}
+}
+
+func (c Config) step(ctx context.Context, size int) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
-	r, err := c.Store.Roll(ctx, store.RollParams{Owner: c.Owner, Lease: lease})
+	r, err := c.Store.Roll(ctx, store.RollParams{Owner: c.Owner, Lease: lease, Size: size})
 	if errors.Is(err, store.ErrStale) {
 		return true, nil // somebody else has counted these events
 	}

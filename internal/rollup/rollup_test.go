@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -18,11 +19,12 @@ import (
 type scripted struct {
 	answers []func() (store.Rolled, error)
 	calls   []time.Time
+	sizes   []int
 	owner   job.ID
 }
 
 func (s *scripted) Roll(_ context.Context, p store.RollParams) (store.Rolled, error) {
-	s.calls, s.owner = append(s.calls, time.Now()), p.Owner
+	s.calls, s.sizes, s.owner = append(s.calls, time.Now()), append(s.sizes, p.Size), p.Owner
 	if len(s.answers) == 0 {
 		return store.Rolled{}, nil
 	}
@@ -95,6 +97,26 @@ func TestHurry(t *testing.T) {
 			if got := c.Sub(s.calls[i]); got != want {
 				t.Errorf("step %d came %v after the one before, want %v", i+1, got, want)
 			}
+		}
+	})
+}
+
+// TestSizes: steps grow while they are quick, within a bound, and shrink when they are
+// slow; a loop that has caught up begins with the smallest again.
+func TestSizes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &scripted{}
+		for range 6 {
+			s.answers = append(s.answers, taking(quick/2))
+		}
+		for range 6 {
+			s.answers = append(s.answers, taking(2*slow))
+		}
+		s.answers = append(s.answers, taking(quick), taking(quick/2), func() (store.Rolled, error) { return store.Rolled{}, nil })
+		run(t, s, time.Minute)
+		want := []int{1, 2, 4, 8, 16, 16, 16, 8, 4, 2, 1, 1, 1, 1, 2, 1}
+		if got := s.sizes[:len(want)]; !slices.Equal(got, want) {
+			t.Errorf("steps of %v, want %v", got, want)
 		}
 	})
 }

@@ -29,6 +29,9 @@ func openBench(b *testing.B) store.Store {
 // BenchmarkHeld shows what 100,000 due jobs of a held connection cost the others.
 func BenchmarkHeld(b *testing.B) { storetest.BenchmarkHeld(b, openBench) }
 
+// BenchmarkRoll: how fast the event log is counted.
+func BenchmarkRoll(b *testing.B) { storetest.BenchmarkRoll(b, openBench) }
+
 // benchFleet is one server on the real clock, whose connections take any number.
 func benchFleet(b *testing.B) *fleet {
 	return newFleet(b, 1, func(o *Options) { o.Now, o.MaxInFlight = nil, 1<<30 })

@@ -2,11 +2,13 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/fireonce/fireonce/internal/job"
@@ -89,25 +91,63 @@ func (v view) places(ctx context.Context, w *store.Walk, text string, args []any
 	return rows.Err()
 }
 
+// boundedPlans has the planner take indexes in their order, which is what a LIMIT bounds: a
+// bitmap would be made of all that matches. Of a list's indexes the best one depends on
+// what is asked for, and on how much there is of it.
+const boundedPlans = "SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL enable_bitmapscan = off"
+
 // candidates chooses an index that names few jobs for the filter; empty: none does.
 func (v view) candidates(ctx context.Context, l *listing) (string, error) {
-	// Of a list's indexes the best one depends on what is asked for, and on how much
-	// there is of it.
-	if _, err := v.conn.Exec(ctx, "SET LOCAL plan_cache_mode = force_custom_plan"); err != nil {
+	if _, err := v.conn.Exec(ctx, boundedPlans); err != nil {
 		return "", err
 	}
-	for _, text := range l.drivers {
-		var n int
-		// All arguments go along, whichever the driver names.
-		count := fmt.Sprintf("SELECT (SELECT count(*) FROM (%s LIMIT %d) AS d) WHERE %s", text, store.SearchCandidates+1, l.typed())
-		if err := v.conn.QueryRow(ctx, count, l.args...).Scan(&n); err != nil {
+	for _, d := range l.drivers {
+		n, err := v.named(ctx, l, d)
+		if err != nil {
 			return "", err
 		}
 		if n <= store.SearchCandidates {
-			return text, nil
+			if d.bitmap { // it is read once more
+				_, err = v.conn.Exec(ctx, "SET LOCAL enable_bitmapscan = on")
+			}
+			return d.text, err
 		}
 	}
 	return "", nil
+}
+
+// labelsPatience is for how long the index of labels may look: it gives nothing but a
+// bitmap of all that matches. What takes longer names too many jobs.
+const labelsPatience = "250ms"
+
+const queryCanceled = "57014"
+
+// named counts the jobs that an index names, as far as that matters.
+func (v view) named(ctx context.Context, l *listing, d driver) (n int, err error) {
+	// All arguments go along, whichever the driver names.
+	count := fmt.Sprintf("SELECT (SELECT count(*) FROM (%s LIMIT %d) AS d) WHERE %s", d.text, store.SearchCandidates+1, l.typed())
+	if !d.bitmap {
+		return n, v.conn.QueryRow(ctx, count, l.args...).Scan(&n)
+	}
+	if _, err := v.conn.Exec(ctx, "SAVEPOINT labels; SET LOCAL enable_bitmapscan = on; SET LOCAL statement_timeout = '"+labelsPatience+"'"); err != nil {
+		return 0, err
+	}
+	err = v.conn.QueryRow(ctx, count, l.args...).Scan(&n)
+	if known, ok := errors.AsType[*pgconn.PgError](err); ok && known.Code == queryCanceled && ctx.Err() == nil {
+		n, err = store.SearchCandidates+1, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	_, err = v.conn.Exec(ctx, "ROLLBACK TO SAVEPOINT labels")
+	return n, err
+}
+
+// driver names jobs by an index.
+type driver struct {
+	text string
+	// bitmap: the index gives nothing else.
+	bitmap bool
 }
 
 // listing is a query of jobs as SQL. Ties in time go by id, in the same direction.
@@ -120,7 +160,7 @@ type listing struct {
 	// indexed are the conditions that the list's own index knows, rest all others.
 	indexed, rest []string
 	// drivers name the jobs of a filter by another index, the most selective one first.
-	drivers []string
+	drivers []driver
 }
 
 func newListing(q store.JobQuery, now time.Time) (*listing, error) {
@@ -168,7 +208,7 @@ func (l *listing) must(format string, args ...any) {
 }
 
 func (l *listing) driver(format string, args ...any) {
-	l.drivers = append(l.drivers, fmt.Sprintf(format, args...))
+	l.drivers = append(l.drivers, driver{text: fmt.Sprintf(format, args...)})
 }
 
 // names adds the conditions that name few jobs.
@@ -206,15 +246,22 @@ func (l *listing) names() {
 		labels := l.arg("jsonb", q.Labels)
 		l.must("j.labels @> %s AND j.labels <> '{}'", labels)
 		l.driver("SELECT j.id FROM jobs AS j WHERE j.project = %s AND j.labels @> %s AND j.labels <> '{}'", l.project, labels)
+		l.drivers[len(l.drivers)-1].bitmap = true
 	}
 }
 
 // times adds the conditions on times. now is the present.
 func (l *listing) times(now time.Time) {
 	q := &l.q
-	l.span("s.schedule_time", q.ScheduleTimeFrom, q.ScheduleTimeBefore,
-		"SELECT s.job_id AS id FROM job_state AS s WHERE s.project = %s AND s.state IN (1, 4, 5, 6, 7, 8, 9, 10, 11) AND %s UNION ALL "+
-			"SELECT s.job_id AS id FROM job_state AS s WHERE s.project = %[1]s AND s.state IN (2, 3) AND %[2]s")
+	// State by state: several of them are no condition that the index looks up.
+	var parts []string
+	for _, s := range q.CountedStates() {
+		if !s.InFlight() {
+			parts = append(parts, fmt.Sprintf("SELECT s.job_id AS id FROM job_state AS s WHERE s.project = %%[1]s AND s.state = %d AND %%[2]s", s))
+		}
+	}
+	parts = append(parts, "SELECT s.job_id AS id FROM job_state AS s WHERE s.project = %[1]s AND s.state IN (2, 3) AND %[2]s")
+	l.span("s.schedule_time", q.ScheduleTimeFrom, q.ScheduleTimeBefore, strings.Join(parts, " UNION ALL "))
 	l.span("j.created_at", q.CreatedFrom, q.CreatedBefore, "SELECT j.id FROM jobs AS j WHERE j.project = %s AND %s")
 	l.span("s.ended_at", q.EndedFrom, q.EndedBefore,
 		"SELECT s.job_id AS id FROM job_state AS s WHERE s.project = %s AND s.ended_at IS NOT NULL AND %s")

@@ -60,22 +60,27 @@ func (v view) roll(ctx context.Context, p store.RollParams) (*rolling, error) {
 	if place.Last <= place.Position {
 		return r, nil
 	}
-	rows, err := v.q.RollEvents(ctx, pgdb.RollEventsParams{After: r.from, MaxRows: store.RollEvents})
-	if err != nil {
-		return nil, fmt.Errorf("events: %w", err)
-	}
-	past, err := v.past(ctx, rows)
-	if err != nil {
-		return nil, err
-	}
-	for i, row := range rows {
-		r.roll.Add(toRollEvent(row), past[i])
-		r.to, r.at, r.events = row.Position, row.At, i+1
-		if r.roll.Len() >= store.RollCounts {
-			break
+	events, counts := p.Bounds()
+	for r.more = true; r.more && r.events < events && r.roll.Len() < counts; {
+		asked := min(store.RollRead, events-r.events)
+		rows, err := v.q.RollEvents(ctx, pgdb.RollEventsParams{After: r.to, MaxRows: int32(asked)}) //nolint:gosec // at most RollRead
+		if err != nil {
+			return nil, fmt.Errorf("events: %w", err)
 		}
+		past, err := v.past(ctx, rows)
+		if err != nil {
+			return nil, err
+		}
+		read := r.events + len(rows)
+		for i, row := range rows {
+			if r.roll.Len() >= counts {
+				break
+			}
+			r.roll.Add(toRollEvent(row), past[i])
+			r.to, r.at, r.events = row.Position, row.At, r.events+1
+		}
+		r.more = r.events < read || len(rows) == asked
 	}
-	r.more = r.events < len(rows) || len(rows) == store.RollEvents
 	return r, nil
 }
 

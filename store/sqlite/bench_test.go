@@ -114,3 +114,8 @@ func armAndApply(b *testing.B, s *Store, l store.Leased) error {
 func BenchmarkHeld(b *testing.B) {
 	storetest.BenchmarkHeld(b, func(b *testing.B) store.Store { return mustOpen(b, Options{Path: testPath(b)}) })
 }
+
+// BenchmarkRoll: how fast the event log is counted.
+func BenchmarkRoll(b *testing.B) {
+	storetest.BenchmarkRoll(b, func(b *testing.B) store.Store { return mustOpen(b, Options{Path: testPath(b)}) })
+}

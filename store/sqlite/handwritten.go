@@ -408,12 +408,24 @@ func (c *counting) named(ctx context.Context, driver clause) error {
 func (c *counting) state(ctx context.Context, state job.State) error {
 	l, part, most := c.listing, statePart(state), store.CountLooked
 	rest, cond := all(l.rest), all(l.indexed)
+	text, args := "", slices.Concat(rest.args, cond.args)
 	if len(l.rest) == 0 && c.by == store.ByNothing {
 		most = store.CountIndexed
 	}
-	looked, err := c.add(ctx, fmt.Sprintf(`SELECT %d, g, sum(hit), count(*) FROM (SELECT %s AS g, (%s) IS TRUE AS hit
+	if len(l.rest) == 0 && c.by == store.ByNothing && !state.InFlight() {
+		// The index has all but this: jobs under way, which are few, are listed where they
+		// came from.
+		text = fmt.Sprintf(`SELECT %[1]d, NULL, n - (SELECT count(*) FROM job_state AS s INDEXED BY job_state_fence
+			WHERE s.state IN (2, 3) AND s.listed = %[1]d AND %[2]s), n
+			FROM (SELECT count(*) AS n FROM (SELECT 1 FROM job_state AS s WHERE s.listed = %[1]d AND %[2]s LIMIT %[3]d))`,
+			state, cond.text, most)
+		args = slices.Concat(cond.args, cond.args)
+	} else {
+		text = fmt.Sprintf(`SELECT %d, g, sum(hit), count(*) FROM (SELECT %s AS g, (%s) IS TRUE AS hit
 		FROM job_state AS s%s%s WHERE %s AND %s LIMIT %d) GROUP BY g`,
-		state, c.group, rest.text, part.index, l.join, part.cond, cond.text, most), slices.Concat(rest.args, cond.args))
+			state, c.group, rest.text, part.index, l.join, part.cond, cond.text, most)
+	}
+	looked, err := c.add(ctx, text, args)
 	if err == nil && looked >= int64(most) {
 		n := c.out.States[state]
 		c.out.States[state] = store.StateCount{Count: n.Count, Capped: true}

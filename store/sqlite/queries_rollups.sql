@@ -30,8 +30,10 @@ ON CONFLICT (project, connection_id, width, start_at, connector, class, measure,
 DO UPDATE SET count = rollups.count + excluded.count;
 
 -- name: RemoveRollups :execrows
-DELETE FROM rollups WHERE rollups.id IN (
-    SELECT r.id FROM rollups AS r WHERE r.width = @width AND r.start_at < @before ORDER BY r.start_at LIMIT @max_rows
+DELETE FROM rollups
+WHERE (project, connection_id, width, start_at, connector, class, measure, bin) IN (
+    SELECT r.project, r.connection_id, r.width, r.start_at, r.connector, r.class, r.measure, r.bin FROM rollups AS r
+    WHERE r.width = @width AND r.start_at < @before ORDER BY r.start_at LIMIT @max_rows
 );
 
 -- name: Rollups :many

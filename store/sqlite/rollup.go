@@ -16,8 +16,8 @@ import (
 // all the same.
 
 // Roll implements store.Store.
-func (s *Store) Roll(ctx context.Context, _ store.RollParams) (store.Rolled, error) {
-	next, err := read(ctx, s, "roll", func(ctx context.Context, v view) (*rolling, error) { return v.roll(ctx) })
+func (s *Store) Roll(ctx context.Context, p store.RollParams) (store.Rolled, error) {
+	next, err := read(ctx, s, "roll", func(ctx context.Context, v view) (*rolling, error) { return v.roll(ctx, p) })
 	if err != nil {
 		return store.Rolled{}, err
 	}
@@ -61,7 +61,7 @@ type rolling struct {
 	old      []litedb.RemoveRollupsParams
 }
 
-func (v view) roll(ctx context.Context) (*rolling, error) {
+func (v view) roll(ctx context.Context, p store.RollParams) (*rolling, error) {
 	place, err := v.q.RollPlace(ctx)
 	if err != nil {
 		return nil, err
@@ -70,26 +70,39 @@ func (v view) roll(ctx context.Context) (*rolling, error) {
 	if err := v.oldRollups(ctx, r); err != nil {
 		return nil, err
 	}
-	rows, err := v.q.RollEvents(ctx, litedb.RollEventsParams{After: r.from, MaxRows: store.RollEvents})
-	if err != nil {
-		return nil, fmt.Errorf("events: %w", err)
+	events, counts := p.Bounds()
+	for r.more = true; r.more && r.events < events && r.roll.Len() < counts; {
+		asked := min(store.RollRead, events-r.events)
+		rows, err := v.q.RollEvents(ctx, litedb.RollEventsParams{After: r.to, MaxRows: int64(asked)})
+		if err != nil {
+			return nil, fmt.Errorf("events: %w", err)
+		}
+		read := r.events + len(rows)
+		if err := v.add(ctx, r, rows, counts); err != nil {
+			return nil, err
+		}
+		r.more = r.events < read || len(rows) == asked
 	}
+	return r, nil
+}
+
+// add counts the next events, as far as the step goes.
+func (v view) add(ctx context.Context, r *rolling, rows []litedb.RollEventsRow, counts int) (err error) {
 	for _, row := range rows {
+		if r.roll.Len() >= counts {
+			return nil
+		}
 		e := toRollEvent(row)
 		var past []store.PastEvent
 		if e.AsksPast() {
 			if past, err = v.past(ctx, e); err != nil {
-				return nil, err
+				return err
 			}
 		}
 		r.roll.Add(e, past)
 		r.to, r.events = row.Position, r.events+1
-		if r.roll.Len() >= store.RollCounts {
-			break
-		}
 	}
-	r.more = r.events < len(rows) || len(rows) == store.RollEvents
-	return r, nil
+	return nil
 }
 
 // past reads the earlier events of a job, in their order.

@@ -1,9 +1,13 @@
 package sqlite
 
 import (
+	"database/sql"
 	"fmt"
+	"os"
 	"testing"
 	"time"
+
+	driver "modernc.org/sqlite"
 
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
@@ -24,57 +28,112 @@ func BenchmarkSearch(b *testing.B) {
 	}
 	must(b, s.Close())
 	begun := time.Now()
+	fill(b, path, f)
+	info, err := os.Stat(path)
+	must(b, err)
+	fmt.Fprintf(os.Stderr, "SQLite: %d jobs were written in %v, %d MB\n", n, time.Since(begun).Round(time.Second), info.Size()>>20)
+	s = mustOpen(b, Options{Path: path})
+	f.Read = func() (pages, rows int64) { return pagesRead(b, s), 0 }
+	storetest.BenchmarkSearch(b, s, f)
+}
+
+// pagesRead gives how many pages of the database the readers have looked at.
+func pagesRead(tb testing.TB, s *Store) (sum int64) {
+	tb.Helper()
+	for range cap(s.readers) {
+		r := <-s.readers
+		must(tb, r.conn.Raw(func(dc any) error {
+			for _, op := range []driver.DBStatusOp{driver.DBStatusCacheHit, driver.DBStatusCacheMiss} {
+				n, _, err := dc.(driver.DBStatus).Status(op, false)
+				if err != nil {
+					return err
+				}
+				sum += int64(n)
+			}
+			return nil
+		}))
+		s.readers <- r
+	}
+	return sum
+}
+
+// fill writes the jobs of a fixture. Indexes are made at the end: that takes a part of
+// the time.
+func fill(b *testing.B, path string, f storetest.SearchFixture) {
+	b.Helper()
 	db := raw(b, path)
-	now := f.Now.UnixMicro()
-	step := (31 * 24 * time.Hour).Microseconds() / int64(n)
+	exec := func(text string, args ...any) {
+		b.Helper()
+		sqlExec(b, db, text, args...)
+	}
+	// The triggers would have each job begin as SCHEDULED.
+	later := objects(b, db, `SELECT name, type, sql FROM sqlite_schema
+		WHERE tbl_name IN ('jobs', 'job_state', 'effects', 'job_recipients') AND type IN ('index', 'trigger') AND sql IS NOT NULL`)
 	for _, text := range []string{
-		"PRAGMA synchronous = OFF", "PRAGMA foreign_keys = OFF", "PRAGMA cache_size = -400000",
-		"DROP TRIGGER job_state_insert",
-		"CREATE TABLE c (n INTEGER PRIMARY KEY, id BLOB)",
+		"PRAGMA journal_mode = OFF", "PRAGMA synchronous = OFF", "PRAGMA foreign_keys = OFF", "PRAGMA cache_size = -1000000", "PRAGMA threads = 2",
+		"CREATE TEMP TABLE c (n INTEGER PRIMARY KEY, id BLOB)",
 	} {
-		_, err := db.Exec(text)
-		must(b, err)
+		exec(text)
+	}
+	for _, o := range later {
+		exec("DROP " + o.kind + " " + o.name)
 	}
 	for i, id := range f.Connections {
-		_, err := db.Exec("INSERT INTO c VALUES (?, ?)", i, id[:])
-		must(b, err)
+		exec("INSERT INTO c VALUES (?, ?)", i, id[:])
 	}
-	const part = 250_000
-	for from := 0; from < n; from += part {
-		gen := fmt.Sprintf("WITH RECURSIVE g (i) AS (SELECT %d UNION ALL SELECT i + 1 FROM g WHERE i + 1 < %d) ", from, min(n, from+part))
-		at := fmt.Sprintf("(%d - (%d - i) * %d)", now, n, step)
-		id := "unhex(printf('%032x', i + 1))"
-		// One in 1,000 waits for a person, one in 20 has failed, and one in 10 of the rest has a named effect.
-		state := "(CASE WHEN i % 1000 = 0 THEN 7 WHEN i % 20 = 1 THEN 9 ELSE 8 END)"
+	r, now := storetest.SearchRow, f.Now.UnixMicro()
+	const part = 1_000_000
+	for from := 0; from < f.Jobs; from += part {
+		gen := fmt.Sprintf(`WITH RECURSIVE n (i) AS (SELECT %d UNION ALL SELECT i + 1 FROM n WHERE i + 1 < %d),
+			g AS (SELECT i, unhex(printf('%%032x', i + 1)) AS id, %d - (%d - i) * %d AS at, %s AS state FROM n) `,
+			from, min(f.Jobs, from+part), now, f.Jobs, storetest.Span.Microseconds()/int64(f.Jobs), r.State)
+		// A job is created up to an hour before its time, and ends up to ten minutes after it.
+		const created, ended = "at - i % 3600 * 1000000", "at + i % 600 * 1000000"
+		due := fmt.Sprintf("(CASE WHEN state IN (1, 6) THEN %d + i %% 86400 * 1000000 ELSE at END)", now)
 		for _, text := range []string{
 			`INSERT INTO jobs (id, project, idem_key, connection_id, hold_key, payload_kind, start_window, max_attempts, min_backoff,
 				max_backoff, attempt_timeout, policy, labels, time_zone, fingerprint, created_at, payload)
-			SELECT ` + id + `, 'default', 'shop-' || (i % 1000) || ':order-' || i, c.id, '', 'webhook', 0, 0, 0, 0, 0, 1, '{}', '', x'', ` + at + `, x'00'
-			FROM g JOIN c ON c.n = g.i % 50`,
-			`INSERT INTO job_state (job_id, project, connection_id, hold_key, state, listed, version, schedule_time, start_deadline, class,
-				error_kind, created_at, updated_at, ended_at)
-			SELECT ` + id + `, 'default', c.id, '', ` + state + `, ` + state + `, 4, ` + at + `, ` + at + `, 1,
-				CASE WHEN i % 20 = 1 THEN 2 ELSE 0 END, ` + at + `, ` + at + `, CASE WHEN i % 1000 = 0 THEN NULL ELSE ` + at + ` END
-			FROM g JOIN c ON c.n = g.i % 50`,
+			SELECT g.id, 'default', ` + r.Key + `, c.id, '', 'webhook', 0, 0, 0, 0, 0, 1, ` + r.Labels + `, '', x'', ` + created + `, zeroblob(64)
+			FROM g JOIN c ON c.n = ` + r.Conn,
+			`INSERT INTO job_state (job_id, project, connection_id, hold_key, state, listed, version, schedule_time, start_deadline, next_at,
+				class, error_kind, created_at, updated_at, ended_at)
+			SELECT g.id, 'default', c.id, '', state, state, 4, ` + due + `, ` + due + `, CASE WHEN state < 7 THEN ` + due + ` END,
+				` + r.Class + `, ` + r.ErrorKind + `, ` + created + `, ` + ended + `, CASE WHEN state > 7 THEN ` + ended + ` END
+			FROM g JOIN c ON c.n = ` + r.Conn,
 			`INSERT INTO effects (job_id, account, namespace, external_id, external_url, attempt, round, proof, at)
-			SELECT ` + id + `, 'a', 'n', 'object-' || i, '', 1, 1, 1, ` + at + ` FROM g WHERE i % 10 = 0 AND i % 1000 <> 0`,
+			SELECT id, 'a', 'n', ` + r.External + `, '', 1, 1, 1, ` + ended + ` FROM g WHERE state = 8 AND ` + r.External + ` IS NOT NULL`,
 			`INSERT INTO job_recipients (job_id, project, recipient)
-			SELECT ` + id + `, 'default', 'user-' || (i % 100000) || '@example.com' FROM g WHERE i % 10 = 0`,
+			SELECT id, 'default', ` + r.Recipient + ` FROM g WHERE ` + r.Recipient + ` IS NOT NULL`,
 		} {
-			_, err := db.Exec(gen + text)
-			must(b, err)
+			exec(gen + text)
 		}
+	}
+	for _, o := range later {
+		exec(o.sql)
 	}
 	for _, conn := range append([]job.ID{{}}, f.Connections...) {
-		for h := range 745 {
-			_, err := db.Exec(`INSERT INTO rollups (project, connection_id, width, start_at, connector, class, measure, bin, count)
-				SELECT 'default', ?, 2, ?, 'fake', 1, m.value, CASE WHEN m.key < 20 THEN m.key + 20 ELSE -1 END, 7
-				FROM json_each('[2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,1,3,18,19]') AS m`,
-				conn[:], store.Hour.Start(f.Now.Add(-time.Duration(h)*time.Hour)).UnixMicro())
-			must(b, err)
-		}
+		exec(`WITH RECURSIVE h (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM h WHERE n < 744)
+			INSERT INTO rollups (project, connection_id, width, start_at, connector, class, measure, bin, count)
+			SELECT 'default', ?, 2, ? - h.n * 3600000000, 'fake', 1, m.value, CASE WHEN m.key < 20 THEN m.key + 20 ELSE -1 END, 7
+			FROM h JOIN json_each('[2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,1,3,18,19]') AS m`,
+			conn[:], store.Hour.Start(f.Now).UnixMicro())
 	}
+	exec("PRAGMA journal_mode = WAL")
 	must(b, db.Close())
-	b.Logf("%d jobs were written in %v", n, time.Since(begun).Round(time.Second))
-	storetest.BenchmarkSearch(b, mustOpen(b, Options{Path: path}), f)
+}
+
+type object struct{ name, kind, sql string }
+
+func objects(b *testing.B, db *sql.DB, text string) (list []object) {
+	b.Helper()
+	rows, err := db.Query(text)
+	must(b, err)
+	defer rows.Close()
+	for rows.Next() {
+		var o object
+		must(b, rows.Scan(&o.name, &o.kind, &o.sql))
+		list = append(list, o)
+	}
+	must(b, rows.Err())
+	return list
 }

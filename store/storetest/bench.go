@@ -52,6 +52,8 @@ type bench struct {
 	s     store.Store
 	free  []store.Connection
 	times []time.Duration
+	// rolling is the time that rolls took, longest that of the longest step.
+	rolling, longest time.Duration
 }
 
 func (w *bench) must(err error) {

@@ -11,6 +11,7 @@ var rollupTests = []test{
 	{"what is counted", rollupCounts},
 	{"each event once", rollupOnce},
 	{"unknown outcomes and how they were settled", rollupUnknown},
+	{"steps of a size", rollupSize},
 	{"a lag by bins", rollupLag},
 	{"buckets", rollupBuckets},
 	{"dimensions and filters", rollupDimensions},
@@ -121,6 +122,19 @@ func rollupOnce(f *fixture) {
 	}
 	f.is(f.roll(), conns, "events")
 	f.is(f.rolled(), map[store.Measure]int64{store.CountScheduled: 12 + conns}, "counts")
+}
+
+// rollupSize: a step counts no more events than its size allows, goes on
+// where the one before ended, and says that there is more.
+func rollupSize(f *fixture) {
+	const jobs = 2*store.RollEvents + store.RollRead + 7
+	f.many(jobs)
+	for i, want := range []store.Rolled{{Events: store.RollEvents, More: true}, {Events: jobs - store.RollEvents}} {
+		got, err := f.s.Roll(f.ctx, store.RollParams{Owner: roller, Lease: lease, Size: i * 1000})
+		f.ok(err)
+		f.is(got, want, "step %d", i)
+	}
+	f.is(f.rolled(), map[store.Measure]int64{store.CountScheduled: jobs}, "counts")
 }
 
 // rollupUnknown has each outcome unknown for ten seconds.

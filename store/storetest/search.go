@@ -16,6 +16,7 @@ var searchTests = []test{
 	{"a walk of several steps", searchWalk},
 	{"jobs that were left behind", searchLeftBehind},
 	{"groups", searchGroups},
+	{"counts of jobs under way", searchUnderWay},
 	{"recipients of a new payload", searchRecipients},
 }
 
@@ -310,6 +311,27 @@ func searchRecipients(f *fixture) {
 	found(map[string]int{"ann": 1, "bob": 1, "eve": 0})
 	update(store.Content{Payload: []byte("new"), HoldKey: holdKey, Recipients: []string{"bob", "eve"}})
 	found(map[string]int{"ann": 0, "bob": 1, "eve": 1})
+}
+
+// searchUnderWay: a job under way counts in its own state and in no other, although an
+// engine may list it where it came from.
+func searchUnderWay(f *fixture) {
+	f.sending()
+	f.submit()
+	f.claim()
+	for range 3 {
+		f.submit(at(start.Add(time.Hour)))
+	}
+	for _, q := range []store.JobQuery{{Project: project}, {Project: project, ScheduleTimeBefore: start.Add(2 * time.Hour)}} {
+		c, err := f.s.Count(f.ctx, q, store.ByNothing)
+		f.ok(err)
+		for state, n := range map[job.State]int64{job.Scheduled: 3, job.Claimed: 1, job.Sending: 1, job.Succeeded: 0} {
+			f.is(c.States[state], store.StateCount{Count: n}, "%v", state)
+		}
+	}
+	c, err := f.s.Count(f.ctx, store.JobQuery{Project: "other"}, store.ByNothing)
+	f.ok(err)
+	f.is(c.States[job.Scheduled], store.StateCount{}, "another project's")
 }
 
 func searchGroups(f *fixture) {

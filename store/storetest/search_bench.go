@@ -13,14 +13,37 @@ import (
 )
 
 // SearchFixture says what BenchmarkSearch expects of a store: N jobs of the project
-// "default", number i of them one minute's Nth older than number i+1. Engines write the
-// rows directly.
+// "default". Engines write the rows directly, as SearchRow says.
 type SearchFixture struct {
-	// Jobs is how many there are; one in a thousand is open, one in twenty failed.
 	Jobs int
-	// Connections are those of the jobs, in turn.
+	// Connections are those of the jobs: the first has one job in four, the last one in
+	// 100,000, and the others share the rest.
 	Connections []job.ID
 	Now         time.Time
+	// Read gives how many pages the database has read, out of its cache or not, and how
+	// many rows and entries of indexes, if it counts them.
+	Read func() (pages, rows int64)
+}
+
+// Span is the time that the jobs of a SearchFixture are spread over.
+const Span = 90 * 24 * time.Hour
+
+// SearchRow has the columns of job i as expressions that both engines understand. Of
+// 10,000 jobs ten need a person, ten are SCHEDULED, one each is RETRYING, ACCEPTED and
+// AMBIGUOUS, 500 have FAILED, 100 were CANCELED and 100 have EXPIRED.
+var SearchRow = struct{ State, Class, ErrorKind, Key, Labels, Conn, External, Recipient string }{
+	State: `(CASE WHEN i % 1000 = 0 THEN 7 WHEN i % 1000 = 1 THEN 1 WHEN i % 10000 = 2 THEN 6 WHEN i % 10000 = 3 THEN 4
+		WHEN i % 10000 = 4 THEN 5 WHEN i % 20 = 11 THEN 9 WHEN i % 100 = 22 THEN 10 WHEN i % 100 = 33 THEN 11 ELSE 8 END)`,
+	Class: "(CASE WHEN i % 10 = 5 THEN 3 ELSE 1 END)",
+	// PERMANENT, RATE_LIMITED, AMBIGUOUS and EXHAUSTED; no job has AUTH.
+	ErrorKind: `(CASE WHEN i % 20 <> 11 THEN 0 WHEN i / 20 % 10 = 0 THEN 3 WHEN i / 20 % 10 = 1 THEN 5 WHEN i / 20 % 10 = 2 THEN 7 ELSE 2 END)`,
+	Key:       "'shop-' || (i % 1000) || ':order-' || i",
+	// One job in four has labels: one that many have, and one of its own.
+	Labels: `(CASE WHEN i % 4 = 1 THEN '{"team":"team-' || (i / 4 % 7) || '","order":"' || i || '"}' ELSE '{}' END)`,
+	Conn:   "(CASE WHEN i % 100000 = 99 THEN 49 WHEN i % 4 = 0 THEN 0 ELSE 1 + i % 48 END)",
+	// Of jobs that SUCCEEDED.
+	External:  "(CASE WHEN i % 10 = 4 THEN 'object-' || i END)",
+	Recipient: "(CASE WHEN i % 4 = 2 THEN 'user-' || (i % 100000) || '@example.com' END)",
 }
 
 // SearchJobs is the number of jobs that FIREONCE_SEARCH_JOBS asks for; 0: none.
@@ -29,84 +52,148 @@ func SearchJobs() int {
 	return n
 }
 
-// searchReps is how often each question is asked.
-const searchReps = 20
+// searchReps is how often each question is asked, as long as that takes less than
+// searchTime.
+const (
+	searchReps = 20
+	searchTime = 5 * time.Second
+)
 
-// BenchmarkSearch asks each question of a dashboard, and prints how long the answers took.
+// BenchmarkSearch asks each question of a dashboard, and prints how long the answers took
+// and what the database read for one.
 func BenchmarkSearch(b *testing.B, s store.Store, f SearchFixture) {
-	q := func(edit func(q *store.JobQuery)) store.JobQuery {
-		q := store.JobQuery{Project: "default", Limit: 50}
-		edit(&q)
-		return q
+	w := &searchBench{B: b, s: s, f: f}
+	fmt.Fprintf(os.Stderr, "%-52s %10s %10s %8s %8s\n", "", "p50", "slowest", "pages", "rows")
+	for _, q := range w.questions() {
+		q.q.Project, q.q.Limit = "default", 50
+		w.list(q.name, q.q)
+		w.count(q.name, q.q)
 	}
-	day := f.Now.Add(-24 * time.Hour)
-	queries := []struct {
-		name string
-		q    store.JobQuery
-	}{
-		{"all", q(func(*store.JobQuery) {})},
-		{"state FAILED", q(func(q *store.JobQuery) { q.States = []job.State{job.Failed} })},
-		{"state NEEDS_RESOLUTION", q(func(q *store.JobQuery) { q.States = []job.State{job.NeedsResolution} })},
-		{"one connection of 50", q(func(q *store.JobQuery) { q.Connections = f.Connections[:1] })},
-		{"a whole key", q(func(q *store.JobQuery) { q.KeyPrefix = "shop-7:order-7" })},
-		{"a key's beginning, 1 in 1,000", q(func(q *store.JobQuery) { q.KeyPrefix = "shop-7:" })},
-		{"a part of a key, of one job", q(func(q *store.JobQuery) { q.KeyText = "order-123456" })},
-		{"an external id", q(func(q *store.JobQuery) { q.ExternalID = "object-20" })},
-		{"a recipient", q(func(q *store.JobQuery) { q.Recipient = "user-20@example.com" })},
-		{"errors of one kind, 1 in 20", q(func(q *store.JobQuery) { q.ErrorKinds = []job.FailureKind{job.FailPermanent} })},
-		{"errors of a kind that no job has", q(func(q *store.JobQuery) { q.ErrorKinds = []job.FailureKind{job.FailAuth} })},
-		{"a class that no job has", q(func(q *store.JobQuery) { q.Classes = []job.Class{job.Handle} })},
-		{"created in a day", q(func(q *store.JobQuery) { q.CreatedFrom = day })},
-		{"ended in a day", q(func(q *store.JobQuery) { q.EndedFrom = day })},
-		{"open, for a day in its state", q(func(q *store.JobQuery) {
-			q.States, q.InState = []job.State{job.NeedsResolution}, 24*time.Hour
-		})},
-	}
-	var page store.JobPage
-	var counts store.JobCounts
-	for _, tt := range queries {
-		report(b, "ListJobs: "+tt.name, func() (err error) {
-			page, err = s.List(b.Context(), tt.q)
-			return err
-		}, func() string { return fmt.Sprintf("%d jobs, more: %t", len(page.Jobs), page.More) })
-		report(b, "CountJobs: "+tt.name, func() (err error) {
-			counts, err = s.Count(b.Context(), tt.q, store.ByNothing)
-			return err
-		}, func() string {
-			var sum store.StateCount
-			for _, n := range counts.States {
-				sum.Count, sum.Capped = sum.Count+n.Count, sum.Capped || n.Capped
-			}
-			return fmt.Sprintf("%d counted, capped: %t", sum.Count, sum.Capped)
+	for name, by := range map[string]store.GroupBy{"connection": store.ByConnection, "kind of error": store.ByErrorKind} {
+		w.report("CountJobs: all, by "+name, func() (string, error) {
+			c, err := s.Count(b.Context(), store.JobQuery{Project: "default"}, by)
+			return fmt.Sprintf("%d groups", len(c.Groups)), err
 		})
 	}
-	month := store.SeriesQuery{Project: "default", Width: store.Hour, From: store.Hour.Start(f.Now.Add(-31 * 24 * time.Hour)), Before: store.Hour.Start(f.Now.Add(time.Hour))}
-	var series store.Series
-	rows := func() string { return fmt.Sprintf("%d rows", len(series.Rows)) }
-	ask := func(q store.SeriesQuery) func() error {
-		return func() (err error) {
-			series, err = s.Series(b.Context(), q)
-			return err
-		}
-	}
-	report(b, "QueryStats: a month by hour", ask(month), rows)
-	month.Connections, month.ByConnection = f.Connections[:20], true
-	report(b, "QueryStats: a month by hour, 20 connections apart", ask(month), rows)
+	w.series("a month by hour", store.SeriesQuery{})
+	w.series("a month by hour, 20 connections in one", store.SeriesQuery{Connections: f.Connections[:20]})
+	w.series("a month by hour, 20 connections apart", store.SeriesQuery{Connections: f.Connections[:20], ByConnection: true})
 }
 
-// report asks again and again, and prints the median and the slowest.
-func report(b *testing.B, name string, ask func() error, result func() string) {
-	b.Helper()
-	var took []time.Duration
-	for range searchReps {
-		begun := time.Now()
-		if err := ask(); err != nil {
-			b.Fatalf("%s: %v", name, err)
+type searchBench struct {
+	*testing.B
+	s store.Store
+	f SearchFixture
+}
+
+type question struct {
+	name string
+	q    store.JobQuery
+}
+
+func (w *searchBench) questions() []question {
+	now, day := w.f.Now, w.f.Now.Add(-24*time.Hour)
+	some := w.f.Jobs/2 + 2 // has a recipient
+	labeled := w.f.Jobs/4*2 + 1
+	object := w.f.Jobs/200*100 + 4
+	last := len(w.f.Connections) - 1
+	one := func(s job.State) []job.State { return []job.State{s} }
+	label := func(k, v string) map[string]string { return map[string]string{k: v} }
+	return []question{
+		{"all", store.JobQuery{}},
+		{"all, by creation", store.JobQuery{Order: store.ByCreatedDesc}},
+		{"from the middle on", store.JobQuery{AfterTime: now.Add(-Span / 2), AfterID: job.ID{1}}},
+		{"state FAILED", store.JobQuery{States: one(job.Failed)}},
+		{"state FAILED, by creation", store.JobQuery{States: one(job.Failed), Order: store.ByCreatedDesc}},
+		{"state NEEDS_RESOLUTION", store.JobQuery{States: one(job.NeedsResolution)}},
+		{"a connection of every fourth job", store.JobQuery{Connections: w.f.Connections[:1]}},
+		{"a connection of one job in 100,000", store.JobQuery{Connections: w.f.Connections[last:]}},
+		{"a whole key", store.JobQuery{KeyPrefix: fmt.Sprintf("shop-%d:order-%d", some%1000, some)}},
+		{"a key's beginning, 1 in 1,000", store.JobQuery{KeyPrefix: "shop-7:"}},
+		{"a key's beginning, all", store.JobQuery{KeyPrefix: "shop-"}},
+		{"a key's beginning that no job has", store.JobQuery{KeyPrefix: "none"}},
+		{"a part of a key, 1 in 10", store.JobQuery{KeyText: "7:order"}},
+		{"a part of a key that no job has", store.JobQuery{KeyText: "none"}},
+		{"an external id", store.JobQuery{ExternalID: fmt.Sprintf("object-%d", object)}},
+		{"a recipient", store.JobQuery{Recipient: fmt.Sprintf("user-%d@example.com", some%100_000/4*4+2)}},
+		{"a label of one job", store.JobQuery{Labels: label("order", strconv.Itoa(labeled))}},
+		{"a label of 1 in 28", store.JobQuery{Labels: label("team", "team-3")}},
+		{"a label that no job has", store.JobQuery{Labels: label("team", "none")}},
+		{"two labels, of 1 in 28 and none", store.JobQuery{Labels: map[string]string{"team": "team-3", "order": "none"}}},
+		{"errors of one kind, 1 in 30", store.JobQuery{ErrorKinds: []job.FailureKind{job.FailPermanent}}},
+		{"errors of one kind, by creation", store.JobQuery{ErrorKinds: []job.FailureKind{job.FailPermanent}, Order: store.ByCreatedAsc}},
+		{"errors of a kind that no job has", store.JobQuery{ErrorKinds: []job.FailureKind{job.FailAuth}}},
+		{"a class of 1 in 10", store.JobQuery{Classes: []job.Class{job.Observable}}},
+		{"a class that no job has", store.JobQuery{Classes: []job.Class{job.Handle}}},
+		{"a class that no job has, by creation", store.JobQuery{Classes: []job.Class{job.Handle}, Order: store.ByCreatedDesc}},
+		{"created in a day", store.JobQuery{CreatedFrom: day}},
+		{"created in a day, by creation, FAILED", store.JobQuery{CreatedFrom: day, States: one(job.Failed), Order: store.ByCreatedAsc}},
+		{"created before all", store.JobQuery{CreatedBefore: now.Add(-2 * Span)}},
+		{"scheduled in a minute, by creation", store.JobQuery{
+			ScheduleTimeFrom: day, ScheduleTimeBefore: day.Add(time.Minute), Order: store.ByCreatedDesc,
+		}},
+		{"scheduled before all, by creation", store.JobQuery{ScheduleTimeBefore: now.Add(-2 * Span), Order: store.ByCreatedDesc}},
+		{"ended in a day", store.JobQuery{EndedFrom: day}},
+		{"ended before all", store.JobQuery{EndedBefore: now.Add(-2 * Span)}},
+		{"open for a day", store.JobQuery{States: one(job.NeedsResolution), InState: 24 * time.Hour}},
+		{"in a state for longer than any", store.JobQuery{InState: 2 * Span}},
+		{"left behind", store.JobQuery{States: one(job.Canceled), OnlyLeftBehind: true}},
+	}
+}
+
+func (w *searchBench) list(name string, q store.JobQuery) {
+	w.report("ListJobs: "+name, func() (string, error) {
+		page, err := w.s.List(w.Context(), q)
+		return fmt.Sprintf("%d jobs, more: %t", len(page.Jobs), page.More), err
+	})
+}
+
+func (w *searchBench) count(name string, q store.JobQuery) {
+	if q.Order.ByCreated() || !q.AfterTime.IsZero() {
+		return // counts have no order
+	}
+	w.report("CountJobs: "+name, func() (string, error) {
+		counts, err := w.s.Count(w.Context(), q, store.ByNothing)
+		var sum store.StateCount
+		for _, n := range counts.States {
+			sum.Count, sum.Capped = sum.Count+n.Count, sum.Capped || n.Capped
 		}
+		return fmt.Sprintf("%d counted, capped: %t", sum.Count, sum.Capped), err
+	})
+}
+
+func (w *searchBench) series(name string, q store.SeriesQuery) {
+	q.Project, q.Width = "default", store.Hour
+	q.From, q.Before = store.Hour.Start(w.f.Now.Add(-31*24*time.Hour)), store.Hour.Start(w.f.Now.Add(time.Hour))
+	w.report("QueryStats: "+name, func() (string, error) {
+		series, err := w.s.Series(w.Context(), q)
+		return fmt.Sprintf("%d rows", len(series.Rows)), err
+	})
+}
+
+// report asks again and again, and prints the median, the slowest, which is often the
+// first, and what was read for the first.
+func (w *searchBench) report(name string, ask func() (string, error)) {
+	w.Helper()
+	var took []time.Duration
+	var result string
+	pages, rows := w.f.Read()
+	first := time.Now()
+	for i := 0; i < searchReps && (i == 0 || time.Since(first) < searchTime); i++ {
+		begun := time.Now()
+		answer, err := ask()
 		took = append(took, time.Since(begun))
+		if err != nil {
+			w.Fatalf("%s: %v", name, err)
+		}
+		if i == 0 {
+			result = answer
+			p, r := w.f.Read()
+			pages, rows = p-pages, r-rows
+		}
 	}
 	slices.Sort(took)
 	// The log of a benchmark is cut off after ten lines.
-	fmt.Fprintf(os.Stderr, "%-60s p50 %10v  p99 %10v  %s\n", name, took[len(took)/2].Round(10*time.Microsecond),
-		took[len(took)*99/100].Round(10*time.Microsecond), result())
+	fmt.Fprintf(os.Stderr, "%-52s %10v %10v %8d %8d  %s\n", name, took[len(took)/2].Round(10*time.Microsecond),
+		took[len(took)-1].Round(10*time.Microsecond), pages, rows, result)
 }

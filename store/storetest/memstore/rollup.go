@@ -11,14 +11,15 @@ import (
 )
 
 // Roll implements store.Store.
-func (s *Store) Roll(ctx context.Context, _ store.RollParams) (store.Rolled, error) {
+func (s *Store) Roll(ctx context.Context, p store.RollParams) (store.Rolled, error) {
 	return call(ctx, s, "roll", func(t *tx) (store.Rolled, error) {
 		out := t.removeRollups()
 		if t.rolled == int64(len(t.log)) {
 			return out, nil
 		}
 		roll := store.NewRoll()
-		for roll.Len() < store.RollCounts && out.Events < store.RollEvents && t.rolled < int64(len(t.log)) {
+		events, counts := p.Bounds()
+		for roll.Len() < counts && out.Events < events && t.rolled < int64(len(t.log)) {
 			e := t.rollEvent(t.log[t.rolled])
 			var past []store.PastEvent
 			for _, p := range t.log[:t.rolled] {
