@@ -149,7 +149,7 @@ need-postfix:
 # The race detector, for our code and what it calls, but for SQLite itself, which is C
 # that was translated: each of its writes to memory would be watched, which takes five
 # times as long.
-RACE := -race -gcflags='modernc.org/sqlite/lib=-race=false' -gcflags='modernc.org/libc=-race=false'
+RACE := -race -gcflags='modernc.org/sqlite/lib=-race=false -d=checkptr=0' -gcflags='modernc.org/libc=-race=false -d=checkptr=0' -gcflags='modernc.org/memory=-race=false -d=checkptr=0'
 
 .PHONY: test
 test: need-postgres need-postfix clients $(PDS_MODULES) ## Run all tests with the race detector, the API's on PostgreSQL too, then the crash tests

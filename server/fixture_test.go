@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -21,6 +20,7 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/litetest"
 	"github.com/fireonce/fireonce/internal/pgtest"
 	"github.com/fireonce/fireonce/internal/vault"
 	"github.com/fireonce/fireonce/server"
@@ -223,7 +223,7 @@ func openStore(tb testing.TB, engine string, now func() time.Time) (store.Store,
 		return postgres.Open(tb.Context(), postgres.Options{URL: pgtest.NewFrom(tb, postgres.Migrate), Migrate: true, Now: now})
 	}
 	return sqlite.Open(tb.Context(), sqlite.Options{
-		Path: filepath.Join(tb.TempDir(), "fireonce.db"), Migrate: true, Now: now, Host: "test",
+		Path: litetest.New(tb), Now: now, Host: "test", Readers: 2,
 	})
 }
 

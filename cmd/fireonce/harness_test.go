@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -20,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/litetest"
 	"github.com/fireonce/fireonce/internal/pgtest"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
@@ -47,7 +47,7 @@ func (d deployment) database(tb testing.TB) string {
 	if d == onPostgres {
 		return pgtest.New(tb)
 	}
-	return "sqlite:" + filepath.Join(tb.TempDir(), "test.db")
+	return "sqlite:" + litetest.New(tb)
 }
 
 // onEach runs a test that needs no failpoints for each deployment.

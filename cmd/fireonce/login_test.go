@@ -22,6 +22,7 @@ import (
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/node"
 	"github.com/fireonce/fireonce/internal/connector/mastodon/mastodontest"
+	"github.com/fireonce/fireonce/internal/litetest"
 )
 
 // accounts is a Mastodon server that people log in to: by authorization code with PKCE,
@@ -146,7 +147,7 @@ func newLoginWorld(t *testing.T) *loginWorld {
 		t.Fatal(err)
 	}
 	n, err := node.Start(t.Context(), node.Config{
-		Listen: "127.0.0.1:0", Database: "sqlite:" + filepath.Join(t.TempDir(), "fireonce.db"), Dev: true, OAuthApps: path,
+		Listen: "127.0.0.1:0", Database: "sqlite:" + litetest.New(t), Dev: true, OAuthApps: path,
 		Grace: 30 * time.Second, Log: slog.New(slog.DiscardHandler), Version: "test",
 	})
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/node"
+	"github.com/fireonce/fireonce/internal/litetest"
 )
 
 // A server that is started with an operator's apps begins logins by them, and has a
@@ -29,7 +30,7 @@ func TestServeWithApps(t *testing.T) {
 		t.Fatal(err)
 	}
 	n, err := node.Start(t.Context(), node.Config{
-		Listen: "127.0.0.1:0", Database: "sqlite:" + filepath.Join(t.TempDir(), "fireonce.db"), Dev: true, OAuthApps: path,
+		Listen: "127.0.0.1:0", Database: "sqlite:" + litetest.New(t), Dev: true, OAuthApps: path,
 		Grace: 30 * time.Second, Log: slog.New(slog.DiscardHandler), Version: "test",
 	})
 	if err != nil {

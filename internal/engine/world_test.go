@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"path/filepath"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -16,6 +15,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/engine"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/litetest"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/sqlite"
 )
@@ -56,8 +56,8 @@ func through(wrap func(engine.Store) engine.Store) option {
 
 func newWorld(t *testing.T, opts ...option) *world {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "fireonce.db")
-	s, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, Migrate: true, Now: time.Now, WatchEvery: time.Hour})
+	path := litetest.New(t)
+	s, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, Now: time.Now, WatchEvery: time.Hour, Readers: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -16,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/litetest"
 	"github.com/fireonce/fireonce/internal/pgtest"
 	"github.com/fireonce/fireonce/internal/seal"
 	"github.com/fireonce/fireonce/internal/vault"
@@ -40,7 +40,7 @@ type sqliteFile struct{ path string }
 
 func (d sqliteFile) open(t *testing.T) store.Store {
 	t.Helper()
-	s, err := sqlite.Open(t.Context(), sqlite.Options{Path: d.path, Migrate: true})
+	s, err := sqlite.Open(t.Context(), sqlite.Options{Path: d.path})
 	must(t, err)
 	return s
 }
@@ -90,7 +90,7 @@ func (pgDatabase) id(id jobID) string { return "'" + id.String() + "'::uuid" }
 func onBoth(t *testing.T, test func(t *testing.T, d database)) {
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
-		test(t, sqliteFile{filepath.Join(t.TempDir(), "fireonce.db")})
+		test(t, sqliteFile{litetest.New(t)})
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fireonce/fireonce/internal/litetest"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/sqlite"
 	"github.com/fireonce/fireonce/store/storetest"
@@ -21,8 +22,8 @@ func TestErasedBytes(t *testing.T) {
 	paths := make(map[store.Store]string)
 	open := func(t *testing.T, now func() time.Time) store.Store {
 		t.Helper()
-		path := filepath.Join(t.TempDir(), "fireonce.db")
-		s, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, Migrate: true, Now: now, Readers: 2})
+		path := litetest.New(t)
+		s, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, Now: now, Readers: 2})
 		if err != nil {
 			t.Fatal(err)
 		}

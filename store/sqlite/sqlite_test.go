@@ -1,11 +1,10 @@
 package sqlite_test
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/fireonce/fireonce/internal/litetest"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/sqlite"
 	"github.com/fireonce/fireonce/store/storetest"
@@ -14,7 +13,7 @@ import (
 func TestClockConformance(t *testing.T) {
 	open := func(t *testing.T, path string, clock store.ClockOptions) store.Store {
 		t.Helper()
-		s, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, Migrate: true, Clock: clock, Readers: 2})
+		s, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, Clock: clock, Readers: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -24,7 +23,7 @@ func TestClockConformance(t *testing.T) {
 	storetest.RunClock(t, storetest.Clocked{
 		Open: func(t *testing.T, clock store.ClockOptions) store.Store {
 			t.Helper()
-			path := filepath.Join(t.TempDir(), "fireonce.db")
+			path := litetest.New(t)
 			s := open(t, path, clock)
 			paths[s] = path
 			return s
@@ -44,21 +43,9 @@ func TestClockConformance(t *testing.T) {
 // TestConformance gives every subtest a copy of one migrated database:
 // migrating takes longer than most of them.
 func TestConformance(t *testing.T) {
-	template := filepath.Join(t.TempDir(), "template.db")
-	if err := sqlite.Migrate(t.Context(), template); err != nil {
-		t.Fatal(err)
-	}
-	empty, err := os.ReadFile(template)
-	if err != nil {
-		t.Fatal(err)
-	}
 	storetest.Run(t, func(t *testing.T, now func() time.Time) store.Store {
 		t.Helper()
-		path := filepath.Join(t.TempDir(), "fireonce.db")
-		if err := os.WriteFile(path, empty, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		s, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, Now: now, Readers: 2})
+		s, err := sqlite.Open(t.Context(), sqlite.Options{Path: litetest.New(t), Now: now, Readers: 2})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,7 +2,6 @@ package node
 
 import (
 	"bytes"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/litetest"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/sqlite"
 )
@@ -17,10 +17,10 @@ import (
 // TestRecoverWithoutQuarantine: an old state was put back so that nothing shows
 // it. Who knows of it has the jobs in doubt held all the same.
 func TestRecoverWithoutQuarantine(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "a.db")
+	path := litetest.New(t)
 	open := func() store.Store {
 		t.Helper()
-		s, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, Migrate: true})
+		s, err := sqlite.Open(t.Context(), sqlite.Options{Path: path})
 		if err != nil {
 			t.Fatal(err)
 		}
