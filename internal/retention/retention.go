@@ -64,7 +64,7 @@ func (c Config) pass(ctx context.Context) {
 		took := time.Since(step)
 		worked += took
 		sum.Jobs, sum.Events = sum.Jobs+r.Jobs, sum.Events+r.Events
-		sum.Keys, sum.Objects = sum.Keys+r.Keys, sum.Objects+r.Objects
+		sum.Keys, sum.Objects, sum.Firings = sum.Keys+r.Keys, sum.Objects+r.Objects, sum.Firings+r.Firings
 		if err != nil || r.Busy || r.Done {
 			c.tell(ctx, sum, err, time.Since(begun), worked)
 			return
@@ -92,7 +92,8 @@ func (c Config) tell(ctx context.Context, sum store.Retained, err error, took, w
 		return
 	}
 	c.Log.Info("removed what is no longer kept", "jobs", sum.Jobs, "events", sum.Events, "keys", sum.Keys,
-		"objects", sum.Objects, "took", took.Round(time.Millisecond).String(), "worked", worked.Round(time.Millisecond).String())
+		"objects", sum.Objects, "firings", sum.Firings,
+		"took", took.Round(time.Millisecond).String(), "worked", worked.Round(time.Millisecond).String())
 }
 
 // sleep waits, and tells whether ctx is still going on.

@@ -300,6 +300,8 @@ func clockEarlier(c *clockFixture) {
 	c.fails(err, store.ErrClockDoubted)
 	_, err = c.s.Retain(c.ctx, store.RetainParams{Keep: keeping, Owner: job.ID{1}, Lease: time.Minute})
 	c.fails(err, store.ErrClockDoubted)
+	_, _, err = c.s.Fire(c.ctx, store.FireParams{Decide: c.beat})
+	c.fails(err, store.ErrClockDoubted)
 	c.is(c.meta().Clock.Stands, true, "everything stands still")
 	c.submit(holding("a-third-account"))
 	c.fixture.clock.advance(time.Minute)

@@ -27,6 +27,7 @@ func RunErased(t *testing.T, open Open, left func(*testing.T, store.Store) []str
 		"EraseProject": func(f *fixture) {
 			f.marked("other")
 			f.markedConnection("other")
+			f.markedSchedule("other")
 			id := f.id()
 			k, err := f.s.CreateAPIKey(f.ctx, store.NewAPIKey{
 				ID: id.String(), Project: "other", NewProject: true, Name: Marker, Hash: append(id[:], id[:]...),
@@ -113,6 +114,23 @@ func (f *fixture) marked(project string) {
 		n.Spec.Payload = []byte(strings.Repeat(Marker+" ", 8<<10))
 	}, at(start.Add(time.Hour))))[0].Snapshot
 	change(large, job.CancelAsked{})
+}
+
+// markedSchedule makes a schedule of a project with the marker in its texts, and a firing.
+func (f *fixture) markedSchedule(project string) {
+	f.Helper()
+	f.schedule(func(s *store.Schedule) {
+		s.Project, s.Key, s.Spec, s.Template, s.Policies = project, Marker+s.ID.String(), []byte(Marker), []byte(Marker), []byte(Marker)
+		s.DisplayName, s.Labels, s.Note, s.Cursor, s.CreatedBy = Marker, map[string]string{"label": Marker}, Marker, Marker, Marker
+	})
+	f.ok(f.fired(func(d store.DueSchedule) store.FireDecision {
+		s := d.Schedule
+		s.Next, s.Skips = d.Now.Add(100*day), []string{Marker}
+		s.Buffered = &store.Firing{Name: Marker, Nominal: d.Now, Origin: store.FiredByTime}
+		return store.FireDecision{Schedule: s, Firings: []store.FiringDecision{{Firing: store.Firing{
+			Name: Marker, Nominal: d.Now, LocalTime: Marker, Origin: store.FiredByTime, Outcome: store.FiringMissed, Reason: Marker,
+		}}}}
+	}).Err)
 }
 
 // markedConnection is a connection of a project with the marker in its texts.

@@ -1,0 +1,312 @@
+//go:build unix
+
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/pgtest"
+	"github.com/fireonce/fireonce/store"
+	"github.com/fireonce/fireonce/store/storetest"
+)
+
+// plan makes a schedule that is due.
+func (f *fleet) plan(conn store.Connection) job.ID {
+	f.Helper()
+	id := randomID()
+	_, _, err := f.stores[0].CreateSchedule(f.Context(), store.NewSchedule{Schedule: store.Schedule{
+		ID: id, Project: "default", Key: id.String(), Connection: conn.ID, State: store.ScheduleActive, Template: []byte("t"),
+		Cursor: "0", Next: time.UnixMicro(f.now.Load()),
+	}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	return id
+}
+
+// nextFiring fires the next name, at once where no job of the schedule is open, and
+// buffers it otherwise.
+func nextFiring(d store.DueSchedule) store.FireDecision {
+	s := d.Schedule
+	n, _ := strconv.Atoi(s.Cursor)
+	s.Next = d.Now.Add(time.Second)
+	name := fmt.Sprint("i:", n)
+	switch {
+	case len(d.Open) > 2 && s.Buffered != nil:
+		return store.FireDecision{Schedule: s}
+	case len(d.Open) > 2:
+		s.Buffered = &store.Firing{Name: name, Nominal: d.Now, Origin: store.FiredByTime, Blocking: d.Open[0].ID}
+		s.Cursor = strconv.Itoa(n + 1)
+		return store.FireDecision{Schedule: s}
+	case s.Buffered != nil:
+		name, s.Buffered = s.Buffered.Name, nil
+	default:
+		s.Cursor = strconv.Itoa(n + 1)
+	}
+	s.Run++
+	id := randomID()
+	j := store.NewJob{Spec: job.Spec{ID: id, Connection: s.Connection, HoldKey: "account", PayloadKind: "webhook", Payload: []byte("{}")}}
+	return store.FireDecision{Schedule: s, Firings: []store.FiringDecision{{Job: &j, Firing: store.Firing{
+		Name: name, Nominal: d.Now, Origin: store.FiredByTime, Outcome: store.FiringFired, Run: s.Run,
+	}}}}
+}
+
+// firedOnce is what holds of schedules, firings and jobs, whatever came at one time.
+func (f *fleet) firedOnce() {
+	f.Helper()
+	for what, text := range map[string]string{
+		"jobs of schedules without a firing": `SELECT count(*) FROM jobs AS j WHERE j.schedule_id IS NOT NULL
+			AND NOT EXISTS (SELECT 1 FROM firings AS f WHERE f.schedule_id = j.schedule_id AND f.job_id = j.id)`,
+		"firings without a job": `SELECT count(*) FROM firings AS f WHERE f.outcome = 1 AND NOT EXISTS (SELECT 1 FROM jobs AS j WHERE j.id = f.job_id)`,
+		"jobs of one name":      `SELECT count(*) FROM (SELECT 1 FROM jobs WHERE schedule_id IS NOT NULL GROUP BY idem_key HAVING count(*) > 1) AS twice`,
+		"schedules whose runs are not their firings": `SELECT count(*) FROM schedules AS s
+			WHERE s.run <> (SELECT count(*) FROM firings AS f WHERE f.schedule_id = s.id AND f.outcome = 1 AND f.name LIKE 'i:%')`,
+		"schedules whose cursor is not behind their firings": `SELECT count(*) FROM schedules AS s
+			WHERE s.cursor_at <> '' AND s.cursor_at::bigint <> s.run + (s.buffered <> '')::integer`,
+	} {
+		if n := f.count(text); n != 0 {
+			f.Errorf("%d %s", n, what)
+		}
+	}
+}
+
+// planner is a storm's worker that fires and changes schedules, too.
+type planner struct {
+	*storm
+	ids []job.ID
+}
+
+func (w *planner) step() error {
+	var err error
+	switch w.r.IntN(6) {
+	case 0, 1:
+		var out []store.Fired
+		out, _, err = w.s.Fire(context.Background(), store.FireParams{Limit: 1 + w.r.IntN(4), Decide: nextFiring})
+		for _, one := range out {
+			if one.Err != nil {
+				w.Errorf("schedule %s: %v", one.Schedule.ID, one.Err)
+			}
+		}
+	case 2:
+		err = w.end()
+	case 3:
+		err = w.revise()
+	case 4:
+		name := fmt.Sprint("t:", w.r.IntN(5))
+		_, _, err = w.s.Fire(context.Background(), store.FireParams{
+			Only: store.Ref{Project: "default", ID: w.ids[w.r.IntN(len(w.ids))]},
+			Decide: func(d store.DueSchedule) store.FireDecision {
+				out := nextFiring(d)
+				out.Schedule = d.Schedule
+				if len(out.Firings) > 0 {
+					out.Firings[0].Firing.Name = name
+				}
+				return out
+			},
+		})
+	default:
+		err = w.storm.step()
+	}
+	if errors.Is(err, store.ErrNotFound) || isOneOf(err, races...) {
+		return nil
+	}
+	return err
+}
+
+// end ends jobs of a schedule.
+func (w *planner) end() error {
+	p, err := w.s.List(context.Background(), store.JobQuery{Project: "default", Schedule: w.ids[w.r.IntN(len(w.ids))], Limit: 10})
+	if err != nil {
+		return err
+	}
+	for _, s := range p.Jobs {
+		if s.State.Terminal() {
+			continue
+		}
+		if _, err := apply(w.s, s, job.CancelAsked{}); err != nil && !isOneOf(err, races...) {
+			return err
+		}
+	}
+	return nil
+}
+
+// revise pauses a schedule, or lets it go on.
+func (w *planner) revise() error {
+	s, err := w.s.Schedule(context.Background(), store.Ref{ID: w.ids[w.r.IntN(len(w.ids))]})
+	if err != nil {
+		return err
+	}
+	if s.State == store.ScheduleActive && s.Buffered == nil {
+		s.State, s.PauseCause, s.Next = store.SchedulePaused, store.PausedByPerson, time.Time{}
+	} else {
+		s.State, s.PauseCause, s.Next = store.ScheduleActive, 0, time.UnixMicro(w.now.Load())
+	}
+	_, err = w.s.ChangeSchedule(context.Background(), store.ScheduleChange{Schedule: s})
+	return err
+}
+
+// TestScheduleStorm: schedules fire, are triggered, paused and resumed on three servers,
+// while their jobs and others are worked on. Each name is one job, and nobody waits for each
+// other for ever.
+func TestScheduleStorm(t *testing.T) {
+	for seed := range uint64(3) {
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			const workers, steps = 6, 60
+			f := newFleet(t, 3)
+			conns := []store.Connection{
+				f.connect(func(c *store.Connection) { c.MaxInFlight = 5 }),
+				f.connect(func(c *store.Connection) { c.Class, c.AccountIdentity = job.Observable, "me" }),
+			}
+			var ids []job.ID
+			for i := range 5 {
+				ids = append(ids, f.plan(conns[i%2]))
+			}
+			pool := &storms{}
+			var wg sync.WaitGroup
+			for i := range workers {
+				w := &planner{&storm{
+					fleet: f, s: f.stores[i%len(f.stores)], conns: conns, pool: pool, r: rand.New(rand.NewPCG(seed, uint64(i))),
+				}, ids}
+				wg.Go(func() {
+					for range steps {
+						if err := w.step(); err != nil {
+							t.Errorf("worker %d: %v", i, err)
+							return
+						}
+					}
+				})
+			}
+			wg.Wait()
+			f.consistent()
+			f.firedOnce()
+			if n := f.count("SELECT count(*) FROM firings"); n < 10 {
+				t.Errorf("only %d firings", n)
+			}
+			for _, s := range f.stores {
+				if err := s.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n := f.count("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"); n != 0 {
+				t.Errorf("%d deadlocks\n%s", n, deadlocksOf(pgtest.Shared(t).Logs()))
+			}
+		})
+	}
+}
+
+// A result waits for no decision about its schedule, and the schedule is left due soon.
+func TestApplyDoesNotWaitForFire(t *testing.T) {
+	f := newFleet(t, 2)
+	id := f.plan(f.connect())
+	out, _, err := f.stores[0].Fire(t.Context(), store.FireParams{Decide: nextFiring})
+	if err != nil || len(out) != 1 || out[0].Err != nil {
+		t.Fatal(out, err)
+	}
+	s := out[0].Schedule
+	s.Buffered = &store.Firing{Name: "b", Nominal: fleetStart, Origin: store.FiredByTime}
+	if _, err := f.stores[0].ChangeSchedule(t.Context(), store.ScheduleChange{Schedule: s}); err != nil {
+		t.Fatal(err)
+	}
+	r := f.rival()
+	r.must("SELECT FROM schedules FOR UPDATE")
+	if _, err := apply(f.stores[1], out[0].Firings[0].Job.Snapshot, job.CancelAsked{}); err != nil {
+		t.Fatal(err)
+	}
+	r.must("ROLLBACK")
+	left, err := f.stores[0].Schedule(t.Context(), store.Ref{ID: id})
+	if err != nil || left.Next.After(fleetStart.Add(store.BufferedLook)) {
+		t.Error(left.Next, err)
+	}
+}
+
+// The database itself refuses what store.ScheduleState.Next does.
+func TestScheduleTriggers(t *testing.T) {
+	f := newFleet(t, 1)
+	f.plan(f.connect())
+	conn, err := pgx.Connect(t.Context(), f.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	move := func(to store.ScheduleState) string {
+		return fmt.Sprintf(`UPDATE schedules SET state = %[1]d, version = version + 1, revision = revision + 1, next_at = NULL,
+			pause_cause = CASE WHEN %[1]d = 2 THEN 1 ELSE 0 END, paused_at = CASE WHEN %[1]d = 2 THEN now() END,
+			deleted_at = CASE WHEN %[1]d = 4 THEN now() END, template = CASE WHEN %[1]d = 4 THEN ''::bytea ELSE template END`, to)
+	}
+	try := func(want bool, what string, before ...string) {
+		t.Helper()
+		tx, err := conn.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = tx.Rollback(context.Background()) }()
+		for i, text := range before {
+			_, err := tx.Exec(t.Context(), text)
+			last := i == len(before)-1
+			if last && (err == nil) != want || !last && err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+			if err != nil {
+				return
+			}
+		}
+	}
+	for _, from := range store.ScheduleStates {
+		for _, to := range store.ScheduleStates {
+			try(from.Next(to), fmt.Sprintf("from %d to %d", from, to), "ALTER TABLE schedules DISABLE TRIGGER schedules_update",
+				move(from), "ALTER TABLE schedules ENABLE TRIGGER schedules_update", move(to))
+		}
+	}
+	for what, text := range map[string]string{
+		"a move without a version":     "state = 3, next_at = NULL, revision = revision + 1",
+		"a cursor without a revision":  "cursor_at = 'x'",
+		"a run without a revision":     "run = run + 1",
+		"two revisions":                "revision = revision + 2",
+		"another project":              "project = 'x', revision = revision + 1",
+		"another key":                  "idem_key = 'x', revision = revision + 1",
+		"a generation that falls":      "generation = 0, revision = revision + 1",
+		"something due after the end":  "state = 3, version = version + 1, revision = revision + 1",
+		"a long cursor":                "cursor_at = '" + strings.Repeat("x", store.MaxCursor+1) + "', revision = revision + 1",
+		"a version without a revision": "version = version + 1",
+	} {
+		try(false, what, "UPDATE schedules SET "+text)
+	}
+	try(true, "the end of a job", "UPDATE schedules SET next_at = now()")
+}
+
+// A call of Fire reads the schedules that are due, and no other.
+func TestDuePlan(t *testing.T) {
+	f := newFleet(t, 1)
+	conn, err := pgx.Connect(t.Context(), f.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	for name, value := range sessionSettings {
+		if _, err := conn.Exec(t.Context(), fmt.Sprintf("SET %s = '%s'", name, value)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	queries := generatedQueries(t)
+	for name, index := range map[string]string{
+		"LockDueSchedules": "schedules_due", "NextSchedule": "schedules_due", "OpenJobs": "job_state_of_schedule",
+	} {
+		if plan := planOf(t, conn, name, queries[name]); !strings.Contains(plan, index) {
+			t.Errorf("%s does not use %s:\n%s", name, index, plan)
+		}
+	}
+}
+
+// BenchmarkFire: see storetest.
+func BenchmarkFire(b *testing.B) { storetest.BenchmarkFire(b, openBench) }
