@@ -41,8 +41,10 @@ func connectAll(ctx context.Context, f *fleet.Fleet, url string) (targets, error
 		keyedHook: {Connector: "webhook", Settings: &fireoncev1.Connection_Webhook{
 			Webhook: &fireoncev1.WebhookSettings{ReceiverDedupes: dedupes, KeyWindow: window},
 		}},
+		// The platform holds a lock from the search of a key to its effect, so one of the two
+		// may say so: its jobs are repeated before the fence when their server is gone.
 		keyedHTTP: {Connector: "http", Settings: &fireoncev1.Connection_Http{
-			Http: &fireoncev1.HttpSettings{ReceiverDedupes: dedupes, KeyWindow: window, IdJsonPointers: []string{"/id"}},
+			Http: &fireoncev1.HttpSettings{ReceiverDedupes: dedupes, KeyWindow: window, DedupesInFlight: true, IdJsonPointers: []string{"/id"}},
 		}},
 		opaqueHook: {Connector: "webhook", Settings: &fireoncev1.Connection_Webhook{
 			Webhook: &fireoncev1.WebhookSettings{ReceiverDedupes: fireoncev1.ReceiverDedupes_RECEIVER_DEDUPES_NO},
