@@ -23,6 +23,7 @@ func TestHintsBetweenServers(t *testing.T) {
 	defer end()
 	events, endEvents := b.Watch(store.WatchEvents)
 	defer endEvents()
+	<-a.bell.listening // both are cut below
 	<-b.bell.listening
 	if _, err := a.Create(t.Context(), []store.NewJob{newSpec(conn)}); err != nil {
 		t.Fatal(err)
