@@ -11,13 +11,17 @@ import (
 // Bounds of one call of Fire. What does not fit is left for the next call; the first
 // schedule always fits.
 const (
-	// MaxFiringJobs bounds the jobs of one decision, and MaxFirings its firings.
-	MaxFiringJobs, MaxFirings = 100, MaxBatch
+	// MaxFiringJobs bounds the jobs of one decision.
+	MaxFiringJobs = 100
+	// MaxFirings bounds the firings of one decision.
+	MaxFirings = MaxBatch
 	// MaxFireBytes bounds the templates that are read and, once more, the payloads of the
 	// jobs that are made.
 	MaxFireBytes = 32 << 20
-	// MaxOpenJobs bounds DueSchedule.Open, and MaxEndedJobs DueSchedule.Ended.
-	MaxOpenJobs, MaxEndedJobs = 100, 100
+	// MaxOpenJobs bounds DueSchedule.Open.
+	MaxOpenJobs = 100
+	// MaxEndedJobs bounds DueSchedule.Ended.
+	MaxEndedJobs = 100
 	// fireRounds bounds how often a call asks about one schedule.
 	fireRounds = 8
 )

@@ -16,9 +16,10 @@ import (
 const (
 	// MaxCursor bounds the bytes of a schedule's cursor.
 	MaxCursor = 4096
-	// MaxSkips bounds the firings that are skipped in advance, and MaxFiringName the bytes
-	// of the name of a firing.
-	MaxSkips, MaxFiringName = 100, 200
+	// MaxSkips bounds the firings that are skipped in advance.
+	MaxSkips = 100
+	// MaxFiringName bounds the bytes of the name of a firing.
+	MaxFiringName = 200
 	// MaxScheduleScan bounds the schedules that one ListSchedules looks at.
 	MaxScheduleScan = 10_000
 	// FiringsKept is how long firings are kept after they were decided.

@@ -63,7 +63,7 @@ func (v view) roll(ctx context.Context, p store.RollParams) (*rolling, error) {
 	events, counts := p.Bounds()
 	for r.more = true; r.more && r.events < events && r.roll.Len() < counts; {
 		asked := min(store.RollRead, events-r.events)
-		rows, err := v.q.RollEvents(ctx, pgdb.RollEventsParams{After: r.to, MaxRows: int32(asked)}) //nolint:gosec // at most RollRead
+		rows, err := v.q.RollEvents(ctx, pgdb.RollEventsParams{After: r.to, MaxRows: int32(asked)})
 		if err != nil {
 			return nil, fmt.Errorf("events: %w", err)
 		}

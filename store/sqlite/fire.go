@@ -65,9 +65,7 @@ func (f *firer) due(ctx context.Context) ([][]byte, error) {
 		return nil, fmt.Errorf("due schedules: %w", err)
 	}
 	ids := make([][]byte, len(rows))
-	for i, id := range rows {
-		ids[i] = id
-	}
+	copy(ids, rows)
 	f.more = int64(len(ids)) == most
 	return ids, nil
 }

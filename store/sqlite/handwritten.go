@@ -408,7 +408,8 @@ func (c *counting) named(ctx context.Context, driver clause) error {
 func (c *counting) state(ctx context.Context, state job.State) error {
 	l, part, most := c.listing, statePart(state), store.CountLooked
 	rest, cond := all(l.rest), all(l.indexed)
-	text, args := "", slices.Concat(rest.args, cond.args)
+	var text string
+	args := slices.Concat(rest.args, cond.args)
 	if len(l.rest) == 0 && c.by == store.ByNothing {
 		most = store.CountIndexed
 	}

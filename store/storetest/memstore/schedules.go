@@ -299,7 +299,7 @@ func (t *tx) byID(schedule job.ID) []*record {
 func (t *tx) refusal(n store.NewJob) error {
 	bound := key{n.Spec.Project, n.Spec.Key}
 	if _, ok := t.keys[bound]; ok || t.removed(bound) != nil {
-		return nil
+		return nil //nolint:nilerr // the job is there already: its firing names it
 	}
 	conn, ok := t.conns[n.Spec.Connection]
 	if !ok || conn.Project != n.Spec.Project || !conn.Deleted.IsZero() {

@@ -78,7 +78,7 @@ func TestConnectorsNamePathsOfRequests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same messages in each run
+	r := rand.New(rand.NewPCG(1, 2))
 	submit := (&fireoncev1.ScheduleJobRequest{}).ProtoReflect().Descriptor()
 	create := (&fireoncev1.CreateConnectionRequest{}).ProtoReflect().Descriptor()
 	for _, name := range registry.Names() {
