@@ -257,7 +257,7 @@ func TestReplayRefused(t *testing.T) {
 			in(t, func(t *testing.T, w *world) {
 				w.loses(true)
 				opened := 0
-				w.guard(&guarded{atOpen: func(version int) bool {
+				w.guard(&guarded{why: job.AuthAccountBarred, atOpen: func(version int) bool {
 					opened++
 					return version == 1 && opened > 1
 				}})
