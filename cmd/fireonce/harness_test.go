@@ -24,6 +24,7 @@ import (
 
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/follow"
+	"github.com/fireonce/fireonce/store/postgres"
 )
 
 // patience bounds every wait of a test: far more than any needs.
@@ -45,7 +46,7 @@ var (
 func (d deployment) database(tb testing.TB) string {
 	tb.Helper()
 	if d == onPostgres {
-		return pgtest.New(tb)
+		return pgtest.NewFrom(tb, postgres.Migrate)
 	}
 	return "sqlite:" + litetest.New(tb)
 }

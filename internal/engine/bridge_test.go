@@ -51,7 +51,7 @@ func onPostgres(t *testing.T) *bridge {
 		b.slots <- s
 	}
 	s, err := postgres.Open(t.Context(), postgres.Options{
-		URL: pgtest.New(t), Migrate: true, Now: func() time.Time { return time.UnixMicro(b.now.Load()) },
+		URL: pgtest.NewFrom(t, postgres.Migrate), Migrate: true, Now: func() time.Time { return time.UnixMicro(b.now.Load()) },
 	})
 	if err != nil {
 		t.Fatal(err)

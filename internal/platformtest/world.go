@@ -10,7 +10,6 @@ import (
 	"io"
 	"log/slog"
 	"net/netip"
-	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
@@ -23,6 +22,7 @@ import (
 	"github.com/fireonce/fireonce/internal/engine"
 	"github.com/fireonce/fireonce/internal/faultproxy"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/litetest"
 	"github.com/fireonce/fireonce/internal/pgtest"
 	"github.com/fireonce/fireonce/store"
 	"github.com/fireonce/fireonce/store/postgres"
@@ -59,8 +59,7 @@ type World struct {
 // NewWorld makes a world and starts its engine. It ends with the test.
 func NewWorld(t *testing.T, p Platform) *World {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "fireonce.db")
-	s, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, Migrate: true, Now: time.Now})
+	s, err := sqlite.Open(t.Context(), sqlite.Options{Path: litetest.New(t), Now: time.Now, Readers: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +74,7 @@ const fleetSenders = 2
 // of its own. Each server sends two jobs at once.
 func NewFleet(t *testing.T, p Platform, limits func(*store.Connection)) *World {
 	t.Helper()
-	url := pgtest.New(t)
+	url := pgtest.NewFrom(t, postgres.Migrate)
 	stores := make([]store.Store, 2)
 	for i := range stores {
 		s, err := postgres.Open(t.Context(), postgres.Options{URL: url, Migrate: true})

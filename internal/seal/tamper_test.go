@@ -94,7 +94,7 @@ func onBoth(t *testing.T, test func(t *testing.T, d database)) {
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		test(t, pgDatabase{pgtest.New(t)})
+		test(t, pgDatabase{pgtest.NewFrom(t, postgres.Migrate)})
 	})
 }
 
