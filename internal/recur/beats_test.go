@@ -1,0 +1,224 @@
+package recur
+
+import (
+	"archive/zip"
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// goroot returns where the Go distribution is, which has the zone data that programs embed.
+var goroot = sync.OnceValue(func() string {
+	out, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		panic(err)
+	}
+	return strings.TrimSpace(string(out))
+})
+
+// embeddedZones writes out the zone data that Go embeds, so that no test depends on the system's.
+func embeddedZones(t testing.TB) (*Zones, string) {
+	t.Helper()
+	dir := t.TempDir()
+	archive, err := zip.OpenReader(filepath.Join(goroot(), "lib", "time", "zoneinfo.zip"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer archive.Close()
+	for _, file := range archive.File {
+		if strings.HasSuffix(file.Name, "/") {
+			continue
+		}
+		in, err := file.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, filepath.FromSlash(file.Name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return NewZones(dir), dir
+}
+
+func beatLine(b Beat) string {
+	line := strings.TrimPrefix(b.Name, "g0:") + " " + b.Instant.Format(time.RFC3339)
+	if b.Mark != Plain {
+		line += " " + b.Mark.String()
+	}
+	return line
+}
+
+func compile(t testing.TB, spec Spec, zones *Zones) *Schedule {
+	t.Helper()
+	if spec.ID == "" {
+		spec.ID = "s"
+	}
+	if spec.Zone == "" {
+		spec.Zone = "UTC"
+	}
+	s, err := Compile(spec, zones)
+	if err != nil {
+		t.Fatalf("compile %+v: %v", spec, err)
+	}
+	return s
+}
+
+// The output of testdata/beats.py for zones and years.
+type pythonBeats struct {
+	t     *testing.T
+	zones *Zones
+
+	begin, end time.Time
+	zone       string
+	count      int
+	all        [][]Beat // of the zone, by expression
+	want, got  []string // around one transition
+	at         time.Time
+}
+
+func (p *pythonBeats) compare(in io.Reader) {
+	lines := bufio.NewScanner(in)
+	for lines.Scan() {
+		kind, rest, _ := strings.Cut(lines.Text(), " ")
+		switch kind {
+		case "years":
+			var first, years int
+			if _, err := fmt.Sscan(rest, &first, &years); err != nil {
+				p.t.Fatal(err)
+			}
+			p.begin = time.Date(first, 1, 1, 0, 0, 0, 0, time.UTC)
+			p.end = p.begin.AddDate(years, 0, 0)
+		case "zone":
+			p.transition(time.Time{})
+			p.zone, p.all = rest, nil
+		case "=":
+			p.expression(rest)
+		case "@":
+			at, err := time.Parse(time.RFC3339, rest)
+			if err != nil {
+				p.t.Fatal(err)
+			}
+			p.transition(at)
+		default:
+			p.want = append(p.want, lines.Text())
+		}
+	}
+	p.transition(time.Time{})
+	if err := lines.Err(); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *pythonBeats) expression(line string) {
+	part := strings.SplitN(line, " ", 3)
+	s := compile(p.t, Spec{Zone: p.zone, Cron: []string{part[2]}}, p.zones)
+	digest := sha256.New()
+	var beats []Beat
+	c := s.After(p.begin.Add(-time.Nanosecond))
+	for {
+		b, next, ok := s.Next(c)
+		if !ok || !b.Instant.Before(p.end) {
+			break
+		}
+		beats, c = append(beats, b), next
+		writeLine(digest, b)
+	}
+	p.all = append(p.all, beats)
+	p.count += len(beats)
+	got := fmt.Sprintf("%d %s", len(beats), hex.EncodeToString(digest.Sum(nil))[:16])
+	if want := part[0] + " " + part[1]; got != want {
+		p.t.Errorf("%s %q: %s, want %s", p.zone, part[2], got, want)
+	}
+}
+
+func writeLine(digest hash.Hash, b Beat) { _, _ = digest.Write([]byte(beatLine(b) + "\n")) }
+
+// transition compares the beats around the last transition, and begins the next one.
+func (p *pythonBeats) transition(at time.Time) {
+	if !p.at.IsZero() {
+		for i, beats := range p.all {
+			from := sort.Search(len(beats), func(j int) bool { return !beats[j].Instant.Before(p.at.Add(-time.Hour)) })
+			for _, b := range beats[from:] {
+				if b.Instant.After(p.at.Add(time.Hour)) {
+					break
+				}
+				p.got = append(p.got, strconv.Itoa(i)+" "+beatLine(b))
+			}
+		}
+		if !slices.Equal(p.got, p.want) {
+			p.t.Errorf("%s at %s:\n%s\nwant:\n%s", p.zone, p.at, strings.Join(p.got, "\n"), strings.Join(p.want, "\n"))
+		}
+	}
+	p.at, p.got, p.want = at, nil, nil
+}
+
+// The golden file is Python's, computed minute by minute from the rules. After an update of Go's zone data:
+// PYTHONTZPATH=<zoneinfo.zip, unpacked> testdata/beats.py 2024 5 >testdata/beats.golden.
+func TestBeatsAgainstGolden(t *testing.T) {
+	zones, _ := embeddedZones(t)
+	file, err := os.Open("testdata/beats.golden")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	p := &pythonBeats{t: t, zones: zones}
+	p.compare(file)
+	if p.count < 5_000_000 {
+		t.Errorf("compared %d beats only", p.count)
+	}
+}
+
+func TestBeatsAgainstPython(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("python3 is not installed")
+	}
+	zones, dir := embeddedZones(t)
+	cmd := exec.Command(python, "-B", "testdata/beats.py", "2030", "1", "Australia/Lord_Howe", "America/Santiago")
+	cmd.Env = append(os.Environ(), "PYTHONTZPATH="+dir)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, &stderr)
+	}
+	p := &pythonBeats{t: t, zones: zones}
+	p.compare(bytes.NewReader(out))
+	if p.count < 50_000 {
+		t.Errorf("compared %d beats only", p.count)
+	}
+}
+
+func TestEmbeddedVersionIsWhatGoDocuments(t *testing.T) {
+	script, err := os.ReadFile(filepath.Join(goroot(), "lib", "time", "update.bash"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`(?m)^DATA=(\S+)$`).FindSubmatch(script)
+	if found == nil || string(found[1]) != embeddedVersion {
+		t.Errorf("Go embeds tzdata %q; embeddedVersion is %q", found, embeddedVersion)
+	}
+}

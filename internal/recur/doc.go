@@ -1,0 +1,9 @@
+// Package recur evaluates the specs of recurring schedules: which beats a schedule has, under which names.
+//
+// It is pure but for Zones, which reads time zone data. It has no clock, no goroutines and no database. docs/schedules.md has the rules.
+//
+// A beat's name is its identity: the caller stores one job per name. So each rule here is made such that a name
+// does not depend on when, where or how often the schedule is evaluated, and not on the version of the zone data.
+//
+// Libraries for cron and RRULE are not used; docs/design.md has the reasons.
+package recur

@@ -1,0 +1,210 @@
+package recur
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"math/bits"
+	"strconv"
+	"time"
+)
+
+// A Schedule is a compiled Spec. It does not change, so that goroutines may share it.
+type Schedule struct {
+	spec       Spec
+	zone       *Zone
+	sources    []source
+	excluded   *exclusions
+	start, end int64 // in seconds: beats are at start or later, and before end
+}
+
+// A Mark says what the zone did to a beat.
+type Mark int
+
+const (
+	// Plain: nothing.
+	Plain Mark = iota
+	// Shifted: the civil time does not exist; the beat is at the first instant after the gap.
+	Shifted
+	// FirstOfTwo: the civil time occurs twice; the beat is in the first pass.
+	FirstOfTwo
+	// Repeated: the beat is in the second pass of a civil time that occurs twice.
+	Repeated
+)
+
+func (m Mark) String() string {
+	switch m {
+	case Shifted:
+		return "SHIFTED"
+	case FirstOfTwo:
+		return "FIRST_OF_TWO"
+	case Repeated:
+		return "REPEATED"
+	default:
+		return ""
+	}
+}
+
+// A Beat is one time at which a schedule fires.
+type Beat struct {
+	Name    string // the identity: one job per name
+	Civil   Civil  // the nominal time, as the source says it; for an interval, what the wall clock shows
+	Instant time.Time
+	Fire    time.Time // Instant and the jitter; always before the next beat's Instant
+	Offset  int       // of the zone at Instant, in seconds east of UTC
+	Mark    Mark
+	Source  string // where in the spec: cron[1]
+}
+
+// maxWork bounds one call of Next.
+const maxWork = 20_000
+
+// Zone returns the schedule's zone.
+func (s *Schedule) Zone() *Zone { return s.zone }
+
+// Spec returns what was compiled.
+func (s *Schedule) Spec() Spec { return s.spec }
+
+// After returns the cursor behind all beats up to an instant.
+func (s *Schedule) After(t time.Time) Cursor {
+	// Before the year 1 and after 292 billion, Unix wraps around.
+	at := min(max(floorSecond(t), s.start-1), s.end)
+	c := Cursor{generation: s.spec.Generation, positions: make([]position, len(s.sources))}
+	for i := range s.sources {
+		c.positions[i] = s.after(&s.sources[i], at)
+	}
+	return c
+}
+
+func floorSecond(t time.Time) int64 {
+	switch {
+	case t.Year() < minYear:
+		return int64(minCivil) - 2*secondsPerDay
+	case t.Year() > maxYear:
+		return int64(maxCivil)
+	default:
+		return t.Unix()
+	}
+}
+
+// Next returns the first beat after a cursor of this schedule, and the cursor behind it.
+//
+// It returns false where no beat follows: the new cursor is then Done. It also returns false after a bounded number of excluded times,
+// with a cursor that is not Done, from which the search goes on.
+func (s *Schedule) Next(c Cursor) (Beat, Cursor, bool) {
+	w := &work{maxWork}
+	found, next, ok := s.merge(c, w)
+	if !ok {
+		return Beat{}, next, false
+	}
+	src := &s.sources[found.source]
+	offset := s.zone.offset(found.at)
+	beat := Beat{
+		Name:    s.name(src, found.pos),
+		Civil:   found.pos.civil,
+		Instant: time.Unix(found.at, 0).UTC(),
+		Offset:  int(offset),
+		Mark:    found.mark,
+		Source:  src.path,
+	}
+	if src.civil == nil {
+		beat.Civil = Civil(found.at + offset)
+	}
+	beat.Fire = beat.Instant.Add(s.jitter(beat.Name, found.at, next))
+	return beat, next, true
+}
+
+type choice struct {
+	candidate
+	source int
+}
+
+// merge returns the earliest candidate of all sources. Those at the same instant are one beat, which
+// the first source names, and all of them are passed by it.
+func (s *Schedule) merge(c Cursor, w *work) (choice, Cursor, bool) {
+	next := Cursor{generation: c.generation, positions: make([]position, len(s.sources))}
+	copy(next.positions, c.positions)
+	var all [maxSources]candidate
+	var has [maxSources]bool
+	var best choice
+	found := false
+	for i := range s.sources {
+		src := &s.sources[i]
+		got, pos, ok := s.next(src, next.positions[i], w)
+		if ok && got.at < s.start {
+			got, pos, ok = s.next(src, s.after(src, s.start-1), w)
+		}
+		next.positions[i] = pos
+		if w.left < 0 {
+			return choice{}, next, false
+		}
+		if !ok {
+			continue
+		}
+		all[i], has[i] = got, true
+		if !found || got.at < best.at {
+			best, found = choice{got, i}, true
+		}
+	}
+	if !found {
+		next.done = true
+		return choice{}, next, false
+	}
+	for i := range s.sources {
+		if has[i] && all[i].at == best.at {
+			next.positions[i] = all[i].pos
+		}
+	}
+	return best, next, true
+}
+
+func (s *Schedule) hasBeat() bool {
+	const rounds = 10
+	c := s.After(time.Time{})
+	for range rounds {
+		_, next, ok := s.merge(c, &work{maxWork})
+		if ok || next.done {
+			return ok
+		}
+		c = next
+	}
+	return false
+}
+
+// name writes the identity of a beat. Stored names depend on it: it must not change.
+func (s *Schedule) name(src *source, p position) string {
+	var b []byte
+	if s.spec.Generation > 1 {
+		b = append(b, 'g')
+		b = strconv.AppendInt(b, s.spec.Generation, 10)
+		b = append(b, ':')
+	}
+	if src.civil == nil {
+		b = append(b, src.prefix...)
+		return string(strconv.AppendInt(b, p.index, 10))
+	}
+	return string(p.append(b))
+}
+
+// jitter returns how long after its instant a beat fires. It follows from the schedule's id and the beat's name, and ends before
+// the next beat's instant, so that jitter never changes the order.
+func (s *Schedule) jitter(name string, at int64, next Cursor) time.Duration {
+	bound := s.spec.Jitter
+	if bound <= 0 {
+		return 0
+	}
+	w := &work{maxWork}
+	if following, _, ok := s.merge(next, w); ok {
+		bound = min(bound, time.Duration(min(following.at-at, int64(maxJitter/time.Second)+1))*time.Second)
+	} else if w.left < 0 {
+		return 0 // what follows is not known
+	}
+	h := sha256.New()
+	h.Write([]byte("fireonce:schedule-jitter\x00"))
+	h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(s.spec.ID))))
+	h.Write([]byte(s.spec.ID))
+	h.Write([]byte(name))
+	part := binary.BigEndian.Uint64(h.Sum(nil))
+	// A fraction of the bound, in whole milliseconds.
+	ms, _ := bits.Mul64(part, uint64(bound/time.Millisecond))
+	return time.Duration(ms) * time.Millisecond
+}

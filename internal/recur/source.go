@@ -1,0 +1,185 @@
+package recur
+
+// A source is one cron expression, RRULE or interval of a schedule.
+type source struct {
+	path  string
+	civil rule // nil for an interval
+
+	prefix       string // of an interval's names
+	every, phase int64
+}
+
+// A rule is a set of civil times, on a clock without transitions.
+type rule interface {
+	next(after Civil) (Civil, bool)
+	// elapsing reports whether the rule goes with the clock, in both passes of an hour that occurs twice,
+	// instead of naming hours that each day has.
+	elapsing() bool
+}
+
+// A position is how far a source was passed: a civil time in its pass, or the index of an interval. It is not an instant, so
+// that a changed zone neither repeats nor skips a nominal time.
+type position struct {
+	civil Civil
+	pass  int // 0 for an interval
+	index int64
+}
+
+// A candidate is what a source has next.
+type candidate struct {
+	at   int64
+	pos  position
+	mark Mark
+}
+
+// work bounds one search: how many times that are excluded or swallowed it may pass.
+type work struct{ left int }
+
+func (w *work) spend() bool { w.left--; return w.left >= 0 }
+
+// after returns the position behind all that a source has up to an instant.
+func (s *Schedule) after(src *source, instant int64) position {
+	switch {
+	case src.civil == nil:
+		return position{index: floorDiv(instant-src.phase, src.every)}
+	case src.civil.elapsing():
+		return s.elapsedPosition(instant)
+	default:
+		return position{civil: s.zone.reached(instant), pass: 1}
+	}
+}
+
+func (s *Schedule) elapsedPosition(instant int64) position {
+	return position{civil: s.zone.wall(instant), pass: s.zone.pass(instant)}
+}
+
+// next returns what a source has after a position; false if that is nothing, or if the work is used up, whereupon
+// the position is where to go on.
+func (s *Schedule) next(src *source, from position, w *work) (candidate, position, bool) {
+	switch {
+	case src.civil == nil:
+		return s.nextInterval(src, from, w)
+	case src.civil.elapsing():
+		return s.nextElapsed(src.civil, from, w)
+	default:
+		return s.nextFixed(src.civil, from, w)
+	}
+}
+
+func (s *Schedule) nextInterval(src *source, from position, w *work) (candidate, position, bool) {
+	for w.spend() {
+		index := from.index + 1
+		at := src.phase + index*src.every
+		if at >= s.end {
+			break
+		}
+		end, excluded := s.excluded.after(s.zone.wall(at))
+		if !excluded {
+			return candidate{at: at, pos: position{index: index}}, from, true
+		}
+		// The wall clock gets there within this offset, or it changes before.
+		i := s.zone.index(at)
+		free := min(int64(end)-s.zone.spans[i].offset, s.zone.end(i))
+		from.index = max(index, floorDiv(free-1-src.phase, src.every))
+	}
+	return candidate{}, from, false
+}
+
+func (s *Schedule) nextElapsed(r rule, from position, w *work) (candidate, position, bool) {
+	z := s.zone
+	at := s.instantOf(from)
+	i := z.index(at)
+	for w.spend() {
+		c, ok := r.next(z.wall(at))
+		next := int64(c) - z.spans[i].offset
+		if !ok || next >= z.end(i) {
+			// A rule that is over may go on where the clock is set back.
+			if i+1 == len(z.spans) || z.end(i) >= s.end || !ok && z.spans[i+1].offset > z.spans[i].offset {
+				break
+			}
+			// All up to the transition is passed, and what the clock shows at it is not.
+			i++
+			at = z.spans[i].from - 1
+			if c, ok = r.next(Civil(at + z.spans[i].offset)); !ok {
+				at++
+				continue
+			}
+			if next = int64(c) - z.spans[i].offset; next >= z.end(i) {
+				at++
+				continue
+			}
+		}
+		if next >= s.end {
+			break
+		}
+		end, excluded := s.excluded.after(c)
+		if !excluded {
+			pos := position{civil: c, pass: z.pass(next)}
+			mark := Plain
+			if pos.pass > 1 {
+				mark = Repeated
+			}
+			return candidate{at: next, pos: pos, mark: mark}, from, true
+		}
+		at = min(int64(end)-z.spans[i].offset, z.end(i)) - 1
+		from = s.elapsedPosition(at)
+	}
+	return candidate{}, from, false
+}
+
+// instantOf returns the instant of an elapsed position under the zone as it is now.
+func (s *Schedule) instantOf(p position) int64 {
+	at, n := int64(0), 0
+	s.zone.passes(p.civil, func(t int64) bool {
+		at = t
+		n++
+		return n < p.pass
+	})
+	if n == 0 {
+		return s.zone.reach(p.civil) - 1 // in a gap: what the clock shows after it is not passed
+	}
+	return at
+}
+
+func (s *Schedule) nextFixed(r rule, from position, w *work) (candidate, position, bool) {
+	for w.spend() {
+		c, ok := r.next(from.civil)
+		if !ok {
+			break
+		}
+		at, mark := s.zone.resolve(c)
+		if at >= s.end {
+			break
+		}
+		if end, excluded := s.excluded.after(c); excluded {
+			from = position{civil: end - 1, pass: 1}
+			continue
+		}
+		if s.swallowed(r, c, at, w) {
+			from = position{civil: c, pass: 1}
+			continue
+		}
+		return candidate{at: at, pos: position{civil: c, pass: 1}, mark: mark}, from, true
+	}
+	return candidate{}, from, false
+}
+
+// swallowed reports whether an earlier time of the same rule has the same instant, as the times in a gap have, and the
+// time at its end. Their firing has the name of the first.
+func (s *Schedule) swallowed(r rule, c Civil, at int64, w *work) bool {
+	if s.zone.spans[s.zone.index(at)].from != at {
+		return false
+	}
+	for earlier := s.zone.reached(at - 1); w.spend(); {
+		first, ok := r.next(earlier)
+		if !ok || first >= c {
+			return false
+		}
+		end, excluded := s.excluded.after(first)
+		if !excluded {
+			return true
+		}
+		earlier = end - 1
+	}
+	return false
+}

@@ -1,0 +1,150 @@
+package recur
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	maxZoneName = 64
+	maxZoneFile = 1 << 20
+	maxZones    = 1024 // tzdata has about 600 names
+)
+
+// Zones loads time zones and keeps them. It reads a directory first, if one is given, and then what Go finds: $ZONEINFO, the
+// system's zone data, and the data embedded in the program.
+type Zones struct {
+	dir string
+
+	mu    sync.Mutex
+	zones map[string]*Zone
+}
+
+// NewZones returns zones that are read from a directory of compiled tzdata, or with "" from none.
+func NewZones(dir string) *Zones {
+	return &Zones{dir: dir, zones: map[string]*Zone{}}
+}
+
+var zoneName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_+-]*(/[A-Za-z0-9][A-Za-z0-9_+-]*)*$`)
+
+// Load returns a zone by its IANA name.
+func (z *Zones) Load(name string) (*Zone, error) {
+	if len(name) > maxZoneName || !zoneName.MatchString(name) || name == "Local" {
+		return nil, fmt.Errorf("%s is not the name of a time zone, such as Europe/Vienna", quote(name))
+	}
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	if zone, found := z.zones[name]; found {
+		return zone, nil
+	}
+	loc, err := z.location(name)
+	if err != nil {
+		return nil, err
+	}
+	zone, err := newZone(name, loc)
+	if err != nil {
+		return nil, err
+	}
+	if len(z.zones) >= maxZones {
+		clear(z.zones)
+	}
+	z.zones[name] = zone
+	return zone, nil
+}
+
+func (z *Zones) location(name string) (*time.Location, error) {
+	if z.dir != "" {
+		path := filepath.Join(z.dir, filepath.FromSlash(name))
+		data, err := readBounded(path, maxZoneFile)
+		if err == nil {
+			loc, err := time.LoadLocationFromTZData(name, data)
+			if err != nil {
+				return nil, fmt.Errorf("read time zone %s: %w", path, err)
+			}
+			return loc, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("read time zone: %w", err)
+		}
+	}
+	loc, err := time.LoadLocation(name)
+	if err != nil {
+		return nil, fmt.Errorf("%s is not a known time zone, such as Europe/Vienna", quote(name))
+	}
+	return loc, nil
+}
+
+func readBounded(path string, limit int64) ([]byte, error) {
+	info, err := os.Stat(path) //nolint:gosec // the operator names the directory, and zoneName bounds the rest
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > limit {
+		return nil, fmt.Errorf("%s is not a file of at most %d bytes", path, limit)
+	}
+	return os.ReadFile(path) //nolint:gosec // the operator names the directory, and zoneName bounds the rest
+}
+
+// A DataVersion says which zone data is in use.
+type DataVersion struct {
+	Source  string // a directory, a zip file, or "embedded"
+	Version string // 2025c; "unknown" where the source does not say
+}
+
+const (
+	embedded       = "embedded"
+	unknownVersion = "unknown"
+
+	// The tzdata that this series of Go embeds. Its data has no version inside; a test compares this with the
+	// script that Go made it with.
+	embeddedGo      = "go1.26"
+	embeddedVersion = "2025c"
+)
+
+// systemDirs are where time.LoadLocation looks before it takes the embedded data.
+var systemDirs = []string{"/usr/share/zoneinfo", "/usr/share/lib/zoneinfo", "/usr/lib/locale/TZ", "/etc/zoneinfo"}
+
+// Version returns the source that is read first, and its version. A zone that this source lacks comes from the next one.
+func (z *Zones) Version() DataVersion {
+	for _, source := range append([]string{z.dir, os.Getenv("ZONEINFO")}, systemDirs...) {
+		if source == "" {
+			continue
+		}
+		if info, err := os.Stat(source); err == nil { //nolint:gosec // the operator names it
+			if !info.IsDir() {
+				return DataVersion{source, unknownVersion}
+			}
+			return DataVersion{source, dirVersion(source)}
+		}
+	}
+	if version := runtime.Version(); version != embeddedGo && !strings.HasPrefix(version, embeddedGo+".") {
+		return DataVersion{embedded, unknownVersion}
+	}
+	return DataVersion{embedded, embeddedVersion}
+}
+
+var dataVersion = regexp.MustCompile(`^(?:# version )?([0-9]{4}[a-z]{1,2}[-0-9a-z]{0,40})\s*$`)
+
+// dirVersion reads the version as zic's makefile and as BSDs write it.
+func dirVersion(dir string) string {
+	for _, name := range []string{"tzdata.zi", "+VERSION", "version"} {
+		data, err := readBounded(filepath.Join(dir, name), maxZoneFile)
+		if err != nil {
+			continue
+		}
+		line, _, _ := bytes.Cut(data, []byte("\n"))
+		if found := dataVersion.FindSubmatch(line); found != nil {
+			return string(found[1])
+		}
+	}
+	return unknownVersion
+}
