@@ -65,8 +65,10 @@ func (c Civil) day() int64 { return floorDiv(int64(c), secondsPerDay) }
 
 func (c Civil) dayStart() Civil { return Civil(c.day() * secondsPerDay) }
 
-// second is the second of the day.
-func (c Civil) second() int64 { return int64(c) - c.day()*secondsPerDay }
+// minuteEnd is the beginning of the next minute.
+func (c Civil) minuteEnd() Civil {
+	return Civil((floorDiv(int64(c), secondsPerMinute) + 1) * secondsPerMinute)
+}
 
 func floorDiv(a, b int64) int64 {
 	q := a / b
@@ -74,23 +76,4 @@ func floorDiv(a, b int64) int64 {
 		q--
 	}
 	return q
-}
-
-// weekdayOf returns the weekday of a day, Sunday = 0.
-func weekdayOf(day int64) int {
-	return int(((day+4)%7 + 7) % 7)
-}
-
-func daysIn(year int, month time.Month) int {
-	switch month {
-	case time.February:
-		if year%4 == 0 && (year%100 != 0 || year%400 == 0) {
-			return 29
-		}
-		return 28
-	case time.April, time.June, time.September, time.November:
-		return 30
-	default:
-		return 31
-	}
 }

@@ -5,5 +5,6 @@
 // A beat's name is its identity: the caller stores one job per name. So each rule here is made such that a name
 // does not depend on when, where or how often the schedule is evaluated, and not on the version of the zone data.
 //
-// Libraries for cron and RRULE are not used; docs/design.md has the reasons.
+// Libraries read cron expressions and RRULEs and say what matches on a clock without transitions; the zones are ours.
+// docs/design.md has the reasons.
 package recur

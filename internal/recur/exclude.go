@@ -26,12 +26,13 @@ type exclusions struct {
 
 type dayRange struct{ first, last int64 }
 
-// after returns the end of what excludes a civil time, as far as it is known without a search; false if nothing does.
-func (x *exclusions) after(at Civil) (Civil, bool) {
+// after returns the end of what excludes a civil time, as far as it is known without a search; false if nothing does. Each rule that it asks is work.
+func (x *exclusions) after(at Civil, w *work) (Civil, bool) {
 	day := at.day()
 	if i := sort.Search(len(x.days), func(i int) bool { return x.days[i].last >= day }); i < len(x.days) && x.days[i].first <= day {
 		return Civil((x.days[i].last + 1) * secondsPerDay), true
 	}
+	w.left -= len(x.whole) + len(x.crons) + len(x.rules)
 	for _, r := range x.whole {
 		if r.matches(at.dayStart()) {
 			return at.dayStart() + secondsPerDay, true
@@ -53,7 +54,7 @@ func (x *exclusions) after(at Civil) (Civil, bool) {
 func (b *builder) exclude(spec Exclusions) *exclusions {
 	x := &exclusions{}
 	b.bound("exclude.cron", len(spec.Cron), maxExclusions)
-	b.bound("exclude.rrules", len(spec.RRules), maxExclusions)
+	b.bound("exclude.rrules", len(spec.RRules), maxRRules)
 	b.bound("exclude.dates", len(spec.Dates), maxDates)
 	b.bound("exclude.calendars", len(spec.Calendars), maxExclusions)
 	if len(b.errs) > 0 {

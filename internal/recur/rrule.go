@@ -1,288 +1,262 @@
 package recur
 
 import (
-	"math/bits"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
 	"time"
+
+	rrulego "github.com/teambition/rrule-go"
 )
 
-type frequency int
-
-const (
-	minutely frequency = iota
-	hourly
-	daily
-	weekly
-	monthly
-	yearly
-)
-
-// rrule is a compiled RRULE. It goes by periods (the year, month, … minute that FREQ names): each is found by
-// arithmetic from the start, so that a search begins where it is asked to, not at the start.
+// rrule is a compiled RRULE. The library can only walk from the start on, so the walk is kept, with the times that it
+// found last: searches that go forward, or a little back, do not begin anew.
 type rrule struct {
-	freq      frequency
-	interval  int64
-	start     Civil
-	until     Civil // inclusive
-	hasUntil  bool
-	left      int // COUNT, until it is counted
-	weekStart int // Sunday = 0
+	rule *rrulego.RRule
 
-	months    uint64
-	weeks     []int
-	yearDays  []int
-	monthDays []int
-	weekdays  []nthWeekday
-	hours     uint64 // none: each
-	minutes   uint64
-	seconds   uint64 // one
-	positions []int
-
-	clocks []int64 // the seconds of a day, for FREQ=DAILY and slower
+	mu    sync.Mutex
+	walk  rrulego.Next
+	after Civil   // what follows it is in times, or the walk has not come to it
+	times []Civil // at most keptTimes
 }
 
-// An nthWeekday is a weekday, and which one of its period: 0 is each, -1 the last.
-type nthWeekday struct{ weekday, n int }
+const (
+	maxRRuleText = 1024
+	maxRRuleList = 60
+	maxPositions = 12
+	maxInterval  = 10_000
+	maxCount     = 10_000
+	maxWeek      = 51 // the library takes some days of January for a 52nd or 53rd week that they are not in
+	maxClocks    = 24 // times of one day: the library holds those of a whole year in memory
 
-// maxPeriods bounds a search. Rules that match within 200 years do so within far fewer periods, as the loops skip days and months
-// that cannot match; what goes on for longer is taken for a rule that does not match again.
-const maxPeriods = 300_000
+	keptTimes = 256
 
-func (r *rrule) elapsing() bool { return r.freq < daily }
+	// The library walks as far as the year 9999 to find that nothing matches, and cannot be stopped. So it is given later years: the calendar
+	// repeats itself every 400 years, weekdays included.
+	rruleShift = 19 * 146_097 * secondsPerDay
+)
+
+// What the parts of a rule look like. The library checks the ranges of numbers.
+var ruleParts = map[string]struct {
+	form    *regexp.Regexp
+	example string
+}{
+	"FREQ":       {regexp.MustCompile(`^(DAILY|WEEKLY|MONTHLY|YEARLY)$`), "DAILY, WEEKLY, MONTHLY or YEARLY"},
+	"INTERVAL":   {oneNumber, "2"},
+	"COUNT":      {oneNumber, "10"},
+	"UNTIL":      {regexp.MustCompile(`^[0-9TZ]+$`), "20261231 or 20261231T235959Z"},
+	"WKST":       {regexp.MustCompile(`^(MO|TU|WE|TH|FR|SA|SU)$`), "MO"},
+	"BYMONTH":    {numberList, "1,12"},
+	"BYWEEKNO":   {numberList, "1,-1"},
+	"BYYEARDAY":  {numberList, "1,-1"},
+	"BYMONTHDAY": {numberList, "1,-1"},
+	"BYDAY":      {regexp.MustCompile(`^([+-]?[1-9][0-9]?)?(MO|TU|WE|TH|FR|SA|SU)(,([+-]?[1-9][0-9]?)?(MO|TU|WE|TH|FR|SA|SU))*$`), "MO,-1FR"},
+	"BYHOUR":     {numberList, "9,17"},
+	"BYMINUTE":   {numberList, "0,30"},
+	"BYSECOND":   {oneNumber, "0"},
+	"BYSETPOS":   {numberList, "1,-1"},
+}
+
+var (
+	oneNumber  = regexp.MustCompile(`^[0-9]{1,5}$`)
+	numberList = regexp.MustCompile(`^[+-]?[0-9]{1,3}(,[+-]?[0-9]{1,3})*$`)
+)
+
+// parseRRule compiles an RRULE of RFC 5545 with its first civil time. zone is needed for an UNTIL in UTC.
+func parseRRule(text string, start Civil, zone *Zone) (*rrule, error) {
+	if len(text) > maxRRuleText {
+		return nil, &fault{"", fmt.Sprintf("the rule has more than %d bytes", maxRRuleText)}
+	}
+	text = strings.TrimPrefix(strings.ToUpper(strings.TrimSpace(text)), "RRULE:")
+	until, hasUntil := maxCivil, false
+	kept, seen := []string{}, map[string]bool{}
+	for part := range strings.SplitSeq(text, ";") {
+		name, value, _ := strings.Cut(part, "=")
+		if err := checkRulePart(part, name, value, seen[name]); err != nil {
+			return nil, err
+		}
+		seen[name] = true
+		if name != "UNTIL" {
+			kept = append(kept, part)
+			continue
+		}
+		// The library takes a date for its midnight, and an instant for a civil time.
+		var err error
+		if until, err = readUntil(value, zone); err != nil {
+			return nil, err
+		}
+		hasUntil = true
+	}
+	if !seen["FREQ"] {
+		return nil, &fault{"FREQ", "FREQ is missing"}
+	}
+	option, err := rrulego.StrToROption(strings.Join(kept, ";"))
+	if err != nil {
+		return nil, &fault{"", err.Error()}
+	}
+	if hasUntil && option.Count > 0 {
+		return nil, &fault{"COUNT", "COUNT and UNTIL exclude each other"}
+	}
+	if err := checkRule(option); err != nil {
+		return nil, err
+	}
+	option.Dtstart, option.Until = toRule(start), toRule(until)
+	rule, err := rrulego.NewRRule(*option)
+	if err != nil {
+		return nil, &fault{"", err.Error()}
+	}
+	r := &rrule{rule: rule}
+	if _, ok := r.next(start - 1); !ok {
+		return nil, &fault{"", "the rule never matches"}
+	}
+	return r, nil
+}
+
+func checkRulePart(part, name, value string, twice bool) error {
+	form, known := ruleParts[name]
+	switch {
+	case !known:
+		return &fault{name, fmt.Sprintf("%s is no part of a rule", quote(name))}
+	case twice:
+		return &fault{name, fmt.Sprintf("%s is there twice", quote(name))}
+	case name == "FREQ" && slices.Contains([]string{"HOURLY", "MINUTELY", "SECONDLY"}, value):
+		return &fault{name, fmt.Sprintf("FREQ=%s is not served: use a cron expression or an interval", value)}
+	case !form.form.MatchString(value):
+		return &fault{name, fmt.Sprintf("%s is not a %s such as %s", quote(part), name, form.example)}
+	case strings.Count(value, ",") >= maxRRuleList:
+		return &fault{name, fmt.Sprintf("%s has more than %d values", name, maxRRuleList)}
+	case name == "UNTIL":
+		return nil
+	}
+	if limit := map[string]int{"INTERVAL": maxInterval, "COUNT": maxCount}[name]; limit > 0 {
+		if n, err := strconv.Atoi(value); err != nil || n < 1 || n > limit {
+			return &fault{name, fmt.Sprintf("the %s %s is not in 1 to %d", name, value, limit)}
+		}
+	}
+	// Alone, so that the library's error is about this part.
+	option, err := rrulego.StrToROption("FREQ=YEARLY;" + part)
+	if err == nil {
+		_, err = rrulego.NewRRule(*option)
+	}
+	if err != nil {
+		return &fault{name, fmt.Sprintf("%s: %s", quote(part), err)}
+	}
+	return nil
+}
+
+// checkRule refuses what RFC 5545 excludes, and what the library gets wrong or takes long for.
+func checkRule(o *rrulego.ROption) error {
+	// A value that is there twice would match twice.
+	slices.Sort(o.Byhour)
+	o.Byhour = slices.Compact(o.Byhour)
+	slices.Sort(o.Byminute)
+	o.Byminute = slices.Compact(o.Byminute)
+	daysNamed := len(o.Byweekno)+len(o.Byyearday)+len(o.Bymonthday)+len(o.Byweekday) > 0
+	switch {
+	case len(o.Byweekno) > 0 && o.Freq != rrulego.YEARLY:
+		return &fault{"BYWEEKNO", "BYWEEKNO needs FREQ=YEARLY"}
+	case slices.ContainsFunc(o.Byweekno, func(n int) bool { return n > maxWeek || n < -maxWeek }):
+		return &fault{"BYWEEKNO", fmt.Sprintf("the BYWEEKNO is not in 1 to %d or -%d to -1; -1 is the last week", maxWeek, maxWeek)}
+	case len(o.Byyearday) > 0 && o.Freq != rrulego.YEARLY:
+		return &fault{"BYYEARDAY", "BYYEARDAY needs FREQ=YEARLY"}
+	case len(o.Bymonthday) > 0 && o.Freq == rrulego.WEEKLY:
+		return &fault{"BYMONTHDAY", "BYMONTHDAY does not go with FREQ=WEEKLY"}
+	case len(o.Bysetpos) > maxPositions:
+		return &fault{"BYSETPOS", fmt.Sprintf("BYSETPOS has more than %d values", maxPositions)}
+	case len(o.Bysetpos) > 0 && !daysNamed && len(o.Bymonth)+len(o.Byhour)+len(o.Byminute) == 0:
+		return &fault{"BYSETPOS", "BYSETPOS needs another part whose name begins with BY"}
+	case max(1, len(o.Byhour))*max(1, len(o.Byminute)) > maxClocks:
+		return &fault{"BYMINUTE", fmt.Sprintf("BYHOUR and BYMINUTE name more than %d times of a day: use a cron expression or an interval", maxClocks)}
+	}
+	return checkWeekdays(o)
+}
+
+func checkWeekdays(o *rrulego.ROption) error {
+	low, high, numbered := 0, 0, 0
+	for _, day := range o.Byweekday {
+		low, high = min(low, day.N()), max(high, day.N())
+		if day.N() != 0 {
+			numbered++
+		}
+	}
+	switch {
+	case numbered == 0:
+		return nil
+	case numbered < len(o.Byweekday):
+		// The library would want both at once.
+		return &fault{"BYDAY", "BYDAY has numbers before all of its days, or before none"}
+	case o.Freq > rrulego.MONTHLY || len(o.Byweekno) > 0:
+		return &fault{"BYDAY", "a BYDAY with a number needs FREQ=MONTHLY or FREQ=YEARLY, and no BYWEEKNO"}
+	case (low < -5 || high > 5) && (o.Freq == rrulego.MONTHLY || len(o.Bymonth) > 0):
+		// The library would read behind the end of its table of days.
+		return &fault{"BYDAY", "the number of a BYDAY counts in a month here, and is not in -5 to 5"}
+	default:
+		return nil
+	}
+}
+
+// readUntil reads a date (all of that day), a civil time, or an instant in UTC.
+func readUntil(text string, zone *Zone) (Civil, error) {
+	if c, err := parseCivil("20060102", text); err == nil {
+		return c + secondsPerDay - 1, nil
+	}
+	if c, err := parseCivil("20060102T150405", text); err == nil {
+		return c, nil
+	}
+	if utc, found := strings.CutSuffix(text, "Z"); found {
+		if c, err := parseCivil("20060102T150405", utc); err == nil {
+			return zone.reached(int64(c)), nil
+		}
+	}
+	return 0, &fault{"UNTIL", fmt.Sprintf("the UNTIL %s is not a time like 20261231, 20261231T235959 or 20261231T235959Z, in the years %d to %d", quote(text), minYear, maxYear)}
+}
+
+// start of a rule: with a date alone the rule is about whole days, which only exclusions may be.
+func parseStart(text string, date bool) (at Civil, wholeDay bool, err error) {
+	if date && len(text) == len(time.DateOnly) {
+		at, err = parseCivil(dateLayout, text)
+		wholeDay = true
+	} else {
+		at, err = ParseCivil(text)
+	}
+	if err != nil {
+		return 0, false, &fault{"start", "the start " + err.Error()}
+	}
+	return at, wholeDay, nil
+}
+
+func toRule(c Civil) time.Time { return (c + rruleShift).time() }
+
+// elapsing is false: a rule names times that each of its days has.
+func (r *rrule) elapsing() bool { return false }
 
 // next returns the first match after a civil time, on a clock without transitions.
 func (r *rrule) next(after Civil) (Civil, bool) {
-	after = max(after, r.start-1)
-	k := r.index(after)
-	for range maxPeriods {
-		at, ok := r.period(k)
-		if !ok || at > r.until {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.walk == nil || after < r.after {
+		r.walk, r.after, r.times = r.rule.Iterator(), math.MinInt64, r.times[:0]
+	}
+	for {
+		if n := len(r.times); n > 0 && r.times[n-1] > after {
+			i, _ := slices.BinarySearch(r.times, after+1)
+			return r.times[i], true
+		}
+		at, ok := r.walk()
+		if !ok {
 			return 0, false
 		}
-		if resume, skip := r.skip(at); skip {
-			k = max(k+1, r.index(resume-1)+1)
-			continue
+		if len(r.times) == keptTimes {
+			const half = keptTimes / 2
+			r.after = r.times[half-1]
+			r.times = append(r.times[:0], r.times[half:]...)
 		}
-		if c, ok := r.find(at, after); ok {
-			return c, c <= r.until
-		}
-		k++
+		r.times = append(r.times, Civil(at.Unix())-rruleShift)
 	}
-	return 0, false
-}
-
-// index returns the number of the last period that begins at or before a civil time, from 0.
-func (r *rrule) index(at Civil) int64 {
-	at = max(at, r.start)
-	var n int64
-	switch r.freq {
-	case yearly:
-		n = int64(at.time().Year() - r.start.time().Year())
-	case monthly:
-		n = monthsOf(at) - monthsOf(r.start)
-	case weekly:
-		n = (r.week(at.day()) - r.week(r.start.day())) / 7
-	default:
-		n = floorDiv(int64(at), r.unit()) - floorDiv(int64(r.start), r.unit())
-	}
-	return n / r.interval
-}
-
-// period returns the beginning of a period.
-func (r *rrule) period(k int64) (Civil, bool) {
-	n := k * r.interval
-	var at Civil
-	switch r.freq {
-	case yearly:
-		year := int64(r.start.time().Year()) + n
-		if year > maxYear {
-			return 0, false
-		}
-		at = civilOf(int(year), time.January, 1)
-	case monthly:
-		m := monthsOf(r.start) + n
-		if m/12 > maxYear {
-			return 0, false
-		}
-		at = civilOf(int(m/12), time.Month(m%12+1), 1)
-	case weekly:
-		at = Civil((r.week(r.start.day()) + 7*n) * secondsPerDay)
-	default:
-		at = Civil((floorDiv(int64(r.start), r.unit()) + n) * r.unit())
-	}
-	return at, at <= maxCivil
-}
-
-func monthsOf(at Civil) int64 {
-	year, month, _ := at.time().Date()
-	return int64(year)*12 + int64(month) - 1
-}
-
-// unit is the length of a period of a day or less.
-func (r *rrule) unit() int64 {
-	switch r.freq {
-	case minutely:
-		return secondsPerMinute
-	case hourly:
-		return secondsPerHour
-	default:
-		return secondsPerDay
-	}
-}
-
-// week returns the first day of a day's week.
-func (r *rrule) week(day int64) int64 {
-	return day - int64((weekdayOf(day)-r.weekStart+7)%7)
-}
-
-// skip reports whether nothing can match from a period on, and until when.
-func (r *rrule) skip(at Civil) (Civil, bool) {
-	if r.freq > daily {
-		return 0, false
-	}
-	year, month, _ := at.time().Date()
-	if r.months != 0 && r.months>>month&1 == 0 {
-		return civilOf(year, month+1, 1), true
-	}
-	if !r.matchesDay(at.day()) {
-		return at.dayStart() + secondsPerDay, true
-	}
-	if hour := at.second() / secondsPerHour; r.freq < daily && r.hours != 0 && r.hours>>hour&1 == 0 {
-		return at.dayStart() + Civil((hour+1)*secondsPerHour), true
-	}
-	if minute := at.second() / secondsPerMinute % 60; r.freq == minutely && r.minutes != 0 && r.minutes>>minute&1 == 0 {
-		return at + secondsPerMinute, true
-	}
-	return 0, false
-}
-
-// find returns the first match of a period after a civil time.
-func (r *rrule) find(at, after Civil) (Civil, bool) {
-	clocks := r.clocks
-	first, last := at.day(), at.day()
-	year, month, _ := at.time().Date()
-	switch r.freq {
-	case yearly:
-		last = civilOf(year+1, time.January, 1).day() - 1
-	case monthly:
-		last = first + int64(daysIn(year, month)) - 1
-	case weekly:
-		last = first + 6
-	case hourly:
-		clocks = r.clocksOf(1 << (at.second() / secondsPerHour))
-	case minutely:
-		clocks = []int64{at.second() + int64(bits.TrailingZeros64(r.seconds))}
-	default: // a day
-	}
-	if len(r.positions) > 0 {
-		return r.findPosition(first, last, clocks, after)
-	}
-	for day := max(first, after.day()); day <= last; day++ {
-		if !r.matchesDay(day) {
-			continue
-		}
-		for _, clock := range clocks {
-			if c := Civil(day*secondsPerDay + clock); c > after {
-				return c, true
-			}
-		}
-	}
-	return 0, false
-}
-
-// findPosition does so among those that BYSETPOS chooses.
-func (r *rrule) findPosition(first, last int64, clocks []int64, after Civil) (Civil, bool) {
-	var days []int64
-	for day := first; day <= last; day++ {
-		if r.matchesDay(day) {
-			days = append(days, day)
-		}
-	}
-	best, found := maxCivil, false
-	for _, n := range r.positions {
-		n-- // from 0
-		if n < 0 {
-			n += len(days)*len(clocks) + 1
-		}
-		if n < 0 || n >= len(days)*len(clocks) {
-			continue
-		}
-		c := Civil(days[n/len(clocks)]*secondsPerDay + clocks[n%len(clocks)])
-		if c > after && c <= best {
-			best, found = c, true
-		}
-	}
-	return best, found
-}
-
-func (r *rrule) clocksOf(hours uint64) []int64 {
-	list := make([]int64, 0, bits.OnesCount64(hours)*bits.OnesCount64(r.minutes))
-	for h := hours; h != 0; h &= h - 1 {
-		for m := r.minutes; m != 0; m &= m - 1 {
-			list = append(list, int64(bits.TrailingZeros64(h)*secondsPerHour+bits.TrailingZeros64(m)*secondsPerMinute+bits.TrailingZeros64(r.seconds)))
-		}
-	}
-	return list
-}
-
-func (r *rrule) matchesDay(day int64) bool {
-	date := Civil(day * secondsPerDay)
-	year, month, number := date.time().Date()
-	if r.months != 0 && r.months>>month&1 == 0 {
-		return false
-	}
-	if len(r.yearDays) > 0 {
-		if position, length := yearPosition(day, year); !counted(r.yearDays, position, length) {
-			return false
-		}
-	}
-	if len(r.monthDays) > 0 && !counted(r.monthDays, number, daysIn(year, month)) {
-		return false
-	}
-	if len(r.weeks) > 0 && !r.matchesWeek(day) {
-		return false
-	}
-	if len(r.weekdays) == 0 {
-		return true
-	}
-	position, length := number, daysIn(year, month)
-	if r.freq == yearly && r.months == 0 {
-		position, length = yearPosition(day, year)
-	}
-	weekday := weekdayOf(day)
-	for _, d := range r.weekdays {
-		if d.weekday != weekday {
-			continue
-		}
-		if d.n == 0 || d.n == (position+6)/7 || -d.n == (length-position)/7+1 {
-			return true
-		}
-	}
-	return false
-}
-
-func yearPosition(day int64, year int) (position, length int) {
-	first := civilOf(year, time.January, 1).day()
-	return int(day-first) + 1, int(civilOf(year+1, time.January, 1).day() - first)
-}
-
-// counted reports whether a list names a position from either end.
-func counted(list []int, position, length int) bool {
-	for _, n := range list {
-		if n == position || n == position-length-1 {
-			return true
-		}
-	}
-	return false
-}
-
-// matchesWeek numbers weeks as ISO 8601 does, but for the weekday that begins them: the first week is the
-// first that has four days of the year.
-func (r *rrule) matchesWeek(day int64) bool {
-	week := r.week(day)
-	year := Civil((week + 3) * secondsPerDay).time().Year()
-	first := r.week(civilOf(year, time.January, 4).day())
-	after := r.week(civilOf(year+1, time.January, 4).day())
-	return counted(r.weeks, int(week-first)/7+1, int(after-first)/7)
 }
 
 func (r *rrule) matches(at Civil) bool {

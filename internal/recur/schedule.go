@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A Schedule is a compiled Spec. It does not change, so that goroutines may share it.
+// A Schedule is a compiled Spec. Goroutines may share it.
 type Schedule struct {
 	spec       Spec
 	zone       *Zone
@@ -56,7 +56,7 @@ type Beat struct {
 }
 
 // maxWork bounds one call of Next.
-const maxWork = 20_000
+const maxWork = 5_000
 
 // Zone returns the schedule's zone.
 func (s *Schedule) Zone() *Zone { return s.zone }
@@ -158,7 +158,7 @@ func (s *Schedule) merge(c Cursor, w *work) (choice, Cursor, bool) {
 }
 
 func (s *Schedule) hasBeat() bool {
-	const rounds = 10
+	const rounds = 20
 	c := s.After(time.Time{})
 	for range rounds {
 		_, next, ok := s.merge(c, &work{maxWork})

@@ -32,7 +32,7 @@ type candidate struct {
 	mark Mark
 }
 
-// work bounds one search: how many times that are excluded or swallowed it may pass.
+// work bounds one search: how often it may ask a rule for what it has next.
 type work struct{ left int }
 
 func (w *work) spend() bool { w.left--; return w.left >= 0 }
@@ -73,7 +73,7 @@ func (s *Schedule) nextInterval(src *source, from position, w *work) (candidate,
 		if at >= s.end {
 			break
 		}
-		end, excluded := s.excluded.after(s.zone.wall(at))
+		end, excluded := s.excluded.after(s.zone.wall(at), w)
 		if !excluded {
 			return candidate{at: at, pos: position{index: index}}, from, true
 		}
@@ -112,7 +112,7 @@ func (s *Schedule) nextElapsed(r rule, from position, w *work) (candidate, posit
 		if next >= s.end {
 			break
 		}
-		end, excluded := s.excluded.after(c)
+		end, excluded := s.excluded.after(c, w)
 		if !excluded {
 			pos := position{civil: c, pass: z.pass(next)}
 			mark := Plain
@@ -151,7 +151,7 @@ func (s *Schedule) nextFixed(r rule, from position, w *work) (candidate, positio
 		if at >= s.end {
 			break
 		}
-		if end, excluded := s.excluded.after(c); excluded {
+		if end, excluded := s.excluded.after(c, w); excluded {
 			from = position{civil: end - 1, pass: 1}
 			continue
 		}
@@ -175,7 +175,7 @@ func (s *Schedule) swallowed(r rule, c Civil, at int64, w *work) bool {
 		if !ok || first >= c {
 			return false
 		}
-		end, excluded := s.excluded.after(first)
+		end, excluded := s.excluded.after(first, w)
 		if !excluded {
 			return true
 		}

@@ -3,6 +3,7 @@ package recur
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -10,6 +11,7 @@ import (
 
 const (
 	maxSources    = 20
+	maxRRules     = 5 // to see that one never matches takes milliseconds
 	maxExclusions = 20
 	maxDates      = 1000
 	maxIDBytes    = 128
@@ -122,6 +124,7 @@ func (b *builder) checkScalars() {
 		b.fail("sources", "there is no cron expression, RRULE or interval")
 	}
 	b.bound("sources", n, maxSources)
+	b.bound("rrules", len(s.RRules), maxRRules)
 	for path, at := range map[string]time.Time{"start": s.Start, "end": s.End} {
 		if !at.IsZero() && (at.UTC().Year() < minYear || at.UTC().Year() > maxYear) {
 			b.fail(path, fmt.Sprintf("the year %d is not in %d to %d", at.UTC().Year(), minYear, maxYear))
@@ -172,10 +175,15 @@ func (b *builder) sources() []source {
 	return list
 }
 
+var clockPart = regexp.MustCompile(`BY(HOUR|MINUTE|SECOND)`)
+
 func compileRRule(rule RRule, zone *Zone, date bool) (*rrule, bool, error) {
 	start, whole, err := parseStart(strings.TrimSpace(rule.Start), date)
 	if err != nil {
 		return nil, false, err
+	}
+	if clock := clockPart.FindString(strings.ToUpper(rule.Rule)); whole && clock != "" {
+		return nil, false, &fault{clock, clock + " does not go with a start that is a date: the rule is about whole days"}
 	}
 	r, err := parseRRule(rule.Rule, start, zone)
 	return r, whole, err

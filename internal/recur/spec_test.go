@@ -2,7 +2,9 @@ package recur
 
 import (
 	"errors"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -17,25 +19,55 @@ func TestCompileSaysWhatIsWrong(t *testing.T) {
 		spec Spec
 		want string
 	}{
-		{cron("0 24 * * *"), "cron[1]: the hour 24 is not in 0 to 23"},
-		{cron("60 * * * *"), "cron[1]: the minute 60 is not in 0 to 59"},
+		{cron("0 24 * * *"), `cron[1]: the hour: end of range (24) above maximum (23): "24"`},
+		{cron("60 * * * *"), "cron[1]: the minute: end of range (60) above maximum (59)"},
 		{cron("* * * * * *"), "cron[1]: the expression has 6 fields instead of 5"},
 		{cron(""), "cron[1]: the expression has 0 fields instead of 5"},
+		{cron("TZ=Europe/Vienna 0 0 * * *"), "cron[1]: the expression has 6 fields instead of 5"},
+		{cron("CRON_TZ=UTC 0 0 * *"), `cron[1]: the minute: "cron_tz=utc" has a character that no expression has`},
 		{cron("0 0 30 2 *"), "cron[1]: the expression never matches"},
-		{cron("0 22-2 * * *"), `cron[1]: the range "22-2" runs backwards`},
-		{cron("*/0 * * * *"), `cron[1]: the step "0" of the minute is not in 1 to 59`},
-		{cron("1,,2 * * * *"), "cron[1]: a value of the minute is missing"},
-		{cron("? * * * *"), `cron[1]: "?" is no minute`},
-		{cron("0 0 * * MON#6"), `cron[1]: the number "6" after # is not in 1 to 5`},
+		{cron("0 0 31W,L-30 4,6 ?"), "cron[1]: the expression never matches"},
+		{cron("*/0 * * * *"), `cron[1]: the minute: step of range must be a positive number: "*/0"`},
+		{cron("*/ * * * *"), `cron[1]: the minute: the step is missing in "*/"`},
+		{cron("*-5 * * * *"), `cron[1]: the minute: "*-5" is not * or */2`},
+		{cron("1,,2 * * * *"), `cron[1]: the minute: a value is missing in "1,,2"`},
+		{cron("? * * * *"), `cron[1]: the minute: "?" is not allowed here`},
+		{cron("0 0 1,? * *"), `cron[1]: the day of the month: "1,?" is not allowed here`},
+		{cron("H * * * *"), `cron[1]: the minute: "h" is not a number or a name of three letters`},
+		{cron("0 0 L,LW,1W,2W,3W,4W * *"), "cron[1]: the day of the month: more than 5 values with L, W or #"},
+		{cron("0 0 * * MON#6"), `cron[1]: the day of the week: occurrence must be 1-5, got 6 in "mon#6"`},
+		{cron("0 0 * * monday"), `cron[1]: the day of the week: "monday" is not a number or a name of three letters`},
+		{cron("0 0 * * 5L"), `cron[1]: the day of the week: "5l" is not a day; the last Friday of a month is FRI#L or 5#L`},
+		{cron("0 0 * * SAT-MON/2"), "cron[1]: the day of the week: the range before the step is not in rising numbers"},
 		{cron("@reboot"), `cron[1]: "@reboot" is not one of @hourly`},
-		{rule("FREQ=SECONDLY"), `rrules[0]: the FREQ "SECONDLY" is not one of MINUTELY`},
-		{rule("FREQ=HOURLY;INTERVAL=24;BYHOUR=5"), "rrules[0]: the rule never matches"},
-		{rule("FREQ=MINUTELY;INTERVAL=60;BYMINUTE=5"), "rrules[0]: the rule never matches"},
+		{cron("@every 1h"), `cron[1]: "@every 1h" is not one of @hourly`},
+		{rule("FREQ=SECONDLY"), "rrules[0]: FREQ=SECONDLY is not served: use a cron expression or an interval"},
+		{rule("FREQ=HOURLY;INTERVAL=24;BYHOUR=5"), "rrules[0]: FREQ=HOURLY is not served: use a cron expression or an interval"},
+		{rule("BYDAY=MO"), "rrules[0]: FREQ is missing"},
 		{rule("FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30"), "rrules[0]: the rule never matches"},
+		{rule("FREQ=DAILY;UNTIL=20251231"), "rrules[0]: the rule never matches"},
 		{rule("FREQ=DAILY;COUNT=1;UNTIL=20300101"), "rrules[0]: COUNT and UNTIL exclude each other"},
+		{rule("FREQ=DAILY;COUNT=10001"), "rrules[0]: the COUNT 10001 is not in 1 to 10000"},
+		{rule("FREQ=DAILY;INTERVAL=0"), "rrules[0]: the INTERVAL 0 is not in 1 to 10000"},
+		{rule("FREQ=DAILY;UNTIL=20261301"), `rrules[0]: the UNTIL "20261301" is not a time like 20261231`},
 		{rule("FREQ=DAILY;BYEASTER=1"), `rrules[0]: "BYEASTER" is no part of a rule`},
+		{rule("FREQ=DAILY;DTSTART=20260101T000000"), `rrules[0]: "DTSTART" is no part of a rule`},
+		{rule("FREQ=DAILY;BYHOUR=9;BYHOUR=10"), `rrules[0]: "BYHOUR" is there twice`},
+		{rule("FREQ=DAILY;BYHOUR=24"), `rrules[0]: "BYHOUR=24": byhour must be between 0 and 23`},
+		{rule("FREQ=DAILY;BYHOUR=9;BYMINUTE=0," + strings.Repeat("1,", 59) + "2"), "rrules[0]: BYMINUTE has more than 60 values"},
+		{rule("FREQ=DAILY;BYHOUR=1,2,3,4,5;BYMINUTE=1,2,3,4,5"), "rrules[0]: BYHOUR and BYMINUTE name more than 24 times of a day"},
+		{rule("FREQ=DAILY;BYSECOND=0,30"), `rrules[0]: "BYSECOND=0,30" is not a BYSECOND such as 0`},
+		{rule("FREQ=DAILY;BYSETPOS=1"), "rrules[0]: BYSETPOS needs another part whose name begins with BY"},
+		{rule("FREQ=WEEKLY;BYDAY=1MO"), "rrules[0]: a BYDAY with a number needs FREQ=MONTHLY or FREQ=YEARLY"},
+		{rule("FREQ=MONTHLY;BYDAY=1MO,TU"), "rrules[0]: BYDAY has numbers before all of its days, or before none"},
+		{rule("FREQ=MONTHLY;BYDAY=53MO"), "rrules[0]: the number of a BYDAY counts in a month here, and is not in -5 to 5"},
+		{rule("FREQ=YEARLY;BYWEEKNO=53"), "rrules[0]: the BYWEEKNO is not in 1 to 51 or -51 to -1"},
+		{Spec{Cron: []string{"@daily"}, Exclude: Exclusions{RRules: []RRule{{Rule: "FREQ=DAILY;BYHOUR=9", Start: "2026-01-01"}}}}, "exclude.rrules[0]: BYHOUR does not go with a start that is a date"},
 		{Spec{Zone: "Local", Cron: []string{"@daily"}}, `zone: "Local" is not the name of a time zone`},
 		{Spec{Zone: "../etc", Cron: []string{"@daily"}}, `zone: "../etc" is not the name of a time zone`},
+		{rule("FREQ=MONTHLY;BYDAY=MO;BYSETPOS=1,2,3,4,5,6,7,8,9,10,11,12,13"), "rrules[0]: BYSETPOS has more than 12 values"},
+		{Spec{RRules: make([]RRule, 6)}, "rrules: 6 are more than 5"},
+		{Spec{Cron: []string{"@daily"}, Exclude: Exclusions{RRules: make([]RRule, 6)}}, "exclude.rrules: 6 are more than 5"},
 		{Spec{}, "sources: there is no cron expression, RRULE or interval"},
 		{Spec{Cron: make([]string, 21)}, "sources: 21 are more than 20"},
 		{Spec{Intervals: []Interval{{Every: time.Second}}}, "intervals[0]: the interval 1s is not in 10s to 8784h0m0s"},
@@ -95,6 +127,94 @@ func TestExclusions(t *testing.T) {
 		"2027-01-04T09:00:00/1 2027-01-04T08:00:00Z\n2027-01-05T09:00:00/1 2027-01-05T08:00:00Z"
 	if got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
+	}
+}
+
+// An exclusion ends where its minutes, hours, days and times end.
+func TestExclusionsEnd(t *testing.T) {
+	zones, _ := embeddedZones(t)
+	for _, one := range []struct {
+		exclude Exclusions
+		want    string
+	}{
+		{Exclusions{}, "06T23:59 07T00:00 07T00:01"},
+		{Exclusions{Cron: []string{"1 0 * * *"}}, "06T23:59 07T00:00 07T00:02"},
+		{Exclusions{Cron: []string{"0-2 0 * * *"}}, "06T23:59 07T00:03 07T00:04"},
+		{Exclusions{Cron: []string{"* 0 * * *"}}, "06T23:59 07T01:00 07T01:01"},
+		{Exclusions{Cron: []string{"* 0-9 * * *", "0 10 * * *"}}, "06T23:59 07T10:01 07T10:02"},
+		{Exclusions{Cron: []string{"* * 6 1 *"}}, "07T00:00 07T00:01 07T00:02"},
+		{Exclusions{Dates: []string{"2026-01-07"}}, "06T23:59 08T00:00 08T00:01"},
+		{Exclusions{Dates: []string{"2026-01-05..2026-01-07", "2026-01-08"}}, "09T00:00 09T00:01 09T00:02"},
+		{Exclusions{Calendars: []string{"AT"}}, "07T00:00 07T00:01 07T00:02"},
+		{Exclusions{RRules: []RRule{{Rule: "FREQ=DAILY;INTERVAL=2", Start: "2026-01-01"}}}, "06T23:59 08T00:00 08T00:01"},
+		{Exclusions{RRules: []RRule{{Rule: "FREQ=DAILY;BYMINUTE=0,1", Start: "2026-01-01T00:00:00"}}}, "06T23:59 07T00:02 07T00:03"},
+		{Exclusions{RRules: []RRule{{Rule: "FREQ=DAILY;UNTIL=20260106", Start: "2026-01-01T23:59:00"}}}, "07T00:00 07T00:01 07T00:02"},
+		{Exclusions{RRules: []RRule{{Rule: "FREQ=DAILY;BYHOUR=0;UNTIL=20260106T230000Z", Start: "2026-01-01T00:00:00"}}}, "06T23:59 07T00:01 07T00:02"},
+	} {
+		s := compile(t, Spec{Zone: "Europe/Vienna", Cron: []string{"* * * * *"}, Exclude: one.exclude}, zones)
+		var got []string
+		for _, line := range beats(t, s, "2026-01-06T22:58:00Z", 3) {
+			got = append(got, line[8:16])
+		}
+		if strings.Join(got, " ") != one.want {
+			t.Errorf("%+v: %s, want %s", one.exclude, got, one.want)
+		}
+	}
+}
+
+// Only a field that begins with a star makes both fields count.
+func TestAStarInsideOfAListMatchesEachDay(t *testing.T) {
+	zones, _ := embeddedZones(t)
+	for expression, want := range map[string]string{"0 9 1,* * MON": "2026-01-07T09:00:00/1", "0 9 *,1 * MON": "2026-01-12T09:00:00/1"} {
+		if got := beats(t, compile(t, Spec{Cron: []string{expression}}, zones), "2026-01-06T12:00:00Z", 1)[0]; !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %s, want %s", expression, got, want)
+		}
+	}
+}
+
+func TestAStepMakesAnHourFieldElapsed(t *testing.T) {
+	zones, _ := embeddedZones(t)
+	got := beats(t, compile(t, Spec{Zone: "Europe/Vienna", Cron: []string{"0 0-22/2 * * *"}}, zones), "2026-10-25T00:00:00Z", 1)
+	if want := "2026-10-25T02:00:00/2 2026-10-25T01:00:00Z REPEATED"; got[0] != want {
+		t.Errorf("%s, want %s", got[0], want)
+	}
+}
+
+// Searches at different places do not disturb each other.
+func TestGoroutinesShareASchedule(t *testing.T) {
+	zones, _ := embeddedZones(t)
+	spec := Spec{Cron: []string{"0 3 * * MON"}, RRules: []RRule{{Rule: "FREQ=DAILY", Start: "2020-01-01T09:00:00"}}, Exclude: Exclusions{Cron: []string{"* * 13 * *"}, RRules: []RRule{{Rule: "FREQ=MONTHLY", Start: "2020-01-01"}}}}
+	after := []string{"2020-01-01T00:00:00Z", "2022-01-01T00:00:00Z", "2024-01-01T00:00:00Z"}
+	got := make([][]string, len(after))
+	shared := compile(t, spec, zones)
+	var all sync.WaitGroup
+	for i := range after {
+		all.Go(func() { got[i] = beats(t, shared, after[i], 600) })
+	}
+	all.Wait()
+	for i := range after {
+		if want := beats(t, compile(t, spec, zones), after[i], 600); len(want) != 600 || !slices.Equal(got[i], want) {
+			t.Errorf("the beats after %s differ from those of a schedule that nobody shares", after[i])
+		}
+	}
+}
+
+// The library's own bounds would end these.
+func TestRareTimesAreFound(t *testing.T) {
+	zones, _ := embeddedZones(t)
+	for _, one := range []struct{ expression, want string }{
+		{"0 0 29 2 *", "2104-02-29T00:00:00/1"},
+		{"0 0 29 2 */7", "2128-02-29T00:00:00/1"},
+	} {
+		got, _, _ := compile(t, Spec{Cron: []string{one.expression}}, zones).Next(Cursor{positions: []position{{civil: civilOf(2096, 3, 1), pass: 1}}})
+		if got.Name != one.want {
+			t.Errorf("%s: %s, want %s", one.expression, got.Name, one.want)
+		}
+	}
+	last := compile(t, Spec{RRules: []RRule{{Rule: "FREQ=YEARLY;BYMONTH=12;BYMONTHDAY=31", Start: "1970-01-01T23:59:00"}}}, zones)
+	got := beats(t, last, "2198-12-31T23:59:00Z", 2)
+	if len(got) != 1 || got[0] != "2199-12-31T23:59:00/1 2199-12-31T23:59:00Z" {
+		t.Errorf("the last beats are %s", got)
 	}
 }
 
@@ -185,9 +305,9 @@ func TestChangedZoneRules(t *testing.T) {
 
 func FuzzSchedule(f *testing.F) {
 	zones, _ := embeddedZones(f)
-	f.Add("30 2 * * *", "FREQ=HOURLY;INTERVAL=5", "0 3 * * SUN", "Europe/Vienna", int64(1_774_700_000), int64(3600))
+	f.Add("30 2 * * *", "FREQ=DAILY;INTERVAL=5;BYHOUR=2,3", "0 3 * * SUN", "Europe/Vienna", int64(1_774_700_000), int64(3600))
 	f.Add("*/15 * 1 * MON", "FREQ=MONTHLY;BYDAY=MO,TU;BYSETPOS=-1", "* 1-4 * * *", "Australia/Lord_Howe", int64(1_775_300_000), int64(0))
-	f.Add("0 0 LW * 5L", "FREQ=YEARLY;BYWEEKNO=-1;BYDAY=SU", "0 0 29 2 *", "America/Havana", int64(1_762_000_000), int64(86_400))
+	f.Add("0 0 LW,L-3 * 5#L,FRI-SUN", "FREQ=YEARLY;BYWEEKNO=-1;BYDAY=SU", "0 0 29 2 *", "America/Havana", int64(1_762_000_000), int64(86_400))
 	f.Fuzz(func(t *testing.T, cron, rule, exclude, zone string, at, jitter int64) {
 		spec := Spec{ID: "s", Zone: zone, Cron: []string{cron}, RRules: []RRule{{Rule: rule, Start: "2026-01-01T02:30:00"}}, Exclude: Exclusions{Cron: []string{exclude}}, Jitter: time.Duration(jitter%86_401) * time.Second}
 		s, err := Compile(spec, zones)
@@ -217,6 +337,43 @@ func FuzzSchedule(f *testing.F) {
 	})
 }
 
+// Whatever the text, a library neither panics nor goes back.
+func FuzzRules(f *testing.F) {
+	zones, _ := embeddedZones(f)
+	zone, err := zones.Load("Europe/Vienna")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, text := range []string{
+		"FREQ=YEARLY;BYWEEKNO=1,-1,51;BYMONTH=12;BYDAY=SU;WKST=SU;BYSETPOS=-1", "FREQ=MONTHLY;BYDAY=-5MO,5TU;BYMONTHDAY=-31,31;INTERVAL=7",
+		"FREQ=YEARLY;BYDAY=53MO,-53SU;BYYEARDAY=-366,366;BYHOUR=0,23;BYMINUTE=1,1", "FREQ=WEEKLY;COUNT=9;INTERVAL=10000;BYSECOND=59", "FREQ=DAILY;UNTIL=21991231T235959Z",
+		"50-10/5 22-2 L-30,LW,1W,31W 11-2/3 *", "0 */7 1-31/30 jan-dec 5#l,0#5,7", "0-59,* ? ? ? FRI-SUN", "@hourly",
+	} {
+		f.Add(text, int64(1_774_700_000))
+	}
+	f.Fuzz(func(t *testing.T, text string, at int64) {
+		from := Civil(at % int64(maxCivil))
+		var found rule
+		if c, err := parseCron(text); err == nil {
+			found = c
+		} else if r, err := parseRRule(text, max(from, minCivil), zone); err == nil {
+			found = r
+		} else {
+			return
+		}
+		for range 20 {
+			c, ok := found.next(from)
+			if !ok {
+				return
+			}
+			if again, _ := found.next(c - 1); c <= from || again != c {
+				t.Fatalf("%s: %s after %s, and %s just before it", text, c, from, again)
+			}
+			from = c
+		}
+	})
+}
+
 func BenchmarkNext(b *testing.B) {
 	zones, _ := embeddedZones(b)
 	for name, spec := range map[string]Spec{
@@ -226,6 +383,7 @@ func BenchmarkNext(b *testing.B) {
 		"jitter":   {Cron: []string{"0 9 * * 1-5"}, Jitter: time.Hour},
 		"holidays": {Cron: []string{"0 9 * * *"}, Exclude: Exclusions{Calendars: []string{"AT"}, Cron: []string{"* * * * SAT,SUN"}}},
 		"rrule":    {RRules: []RRule{{Rule: "FREQ=MONTHLY;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=-1", Start: "2020-01-01T09:00:00"}}},
+		"old":      {RRules: []RRule{{Rule: "FREQ=DAILY;BYHOUR=9,17", Start: "1996-01-01T09:00:00"}}},
 	} {
 		b.Run(name, func(b *testing.B) {
 			spec.Zone = "Europe/Vienna"
@@ -237,6 +395,48 @@ func BenchmarkNext(b *testing.B) {
 				if c = next; !ok {
 					c = from
 				}
+			}
+		})
+	}
+}
+
+// What the search for something that never comes costs, and the walk from a start of long ago.
+func BenchmarkCompile(b *testing.B) {
+	zones, _ := embeddedZones(b)
+	zone, err := zones.Load("UTC")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, rule := range []string{
+		"FREQ=DAILY;BYMONTH=2;BYMONTHDAY=30", "FREQ=WEEKLY;BYMONTH=2;BYDAY=MO;BYSETPOS=9", "FREQ=MONTHLY;BYMONTH=2;BYMONTHDAY=30",
+		"FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30", "FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30;BYSETPOS=1,2,3,4,5,6,7,8,9,10,11,12",
+	} {
+		b.Run(rule, func(b *testing.B) {
+			for b.Loop() {
+				if _, err := parseRRule(rule, minCivil, zone); err == nil {
+					b.Fatal("not refused")
+				}
+			}
+		})
+	}
+	for _, expression := range []string{"0 0 30 2 *", "0 0 31 2,4,6,9,11 *", "0 0 31W,31W,31W,31W,31W 2,4,6,9,11 ?"} {
+		b.Run(expression, func(b *testing.B) {
+			for b.Loop() {
+				if _, err := parseCron(expression); err == nil {
+					b.Fatal("not refused")
+				}
+			}
+		})
+	}
+	for _, rule := range []string{"FREQ=DAILY", "FREQ=DAILY;BYHOUR=0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23", "FREQ=WEEKLY;BYDAY=MO,TU"} {
+		b.Run("30 years of "+rule, func(b *testing.B) {
+			from, to := civilOf(1996, 1, 1), civilOf(2026, 1, 1)
+			for b.Loop() {
+				r, err := parseRRule(rule, from, zone)
+				if err != nil {
+					b.Fatal(err)
+				}
+				r.next(to)
 			}
 		})
 	}

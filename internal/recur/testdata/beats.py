@@ -3,8 +3,8 @@
 
 Usage: PYTHONTZPATH=directory beats.py FIRST_YEAR YEARS [ZONE...]
 
-It writes, for each zone: one line for each expression (count, digest of all beats, expression), and all beats within an
-hour of each transition. beats.golden is its output for 2024 5 and all zones.
+It writes, for each zone: one line for each expression (count, digest of all beats, expression). For each transition: how many beats
+are within an hour of it, their digest, and those of them that the transition did something to. beats.golden is its output for 2024 2 and all zones.
 """
 
 import bisect
@@ -17,13 +17,19 @@ from array import array
 ZONES = """UTC Europe/Vienna America/New_York Australia/Lord_Howe Africa/Cairo Asia/Beirut America/Santiago America/Havana
 Antarctica/Troll Africa/Casablanca Europe/Dublin Pacific/Chatham Asia/Kathmandu Asia/Tehran America/St_Johns America/Asuncion
 Asia/Gaza Europe/Lisbon Pacific/Apia America/Sao_Paulo Pacific/Auckland Africa/El_Aaiun America/Scoresbysund""".split()
+DEFAULT = ZONES[1]
 
 FIXED = ["0 0 * * *", "30 0 * * *", "0 1 * * *", "30 1 * * *", "0 2 * * *", "30 2 * * *", "0 3 * * *", "30 3 * * *",
-         "30 23 * * *", "0,15,30,45 0-4 * * *", "15 3 * * 1-5", "0 9 L * *", "0 9 * * MON#1", "0 9 LW * *", "0 9 15W * *",
-         "0 9 * * FRIL", "0 9 * * FRI-SUN", "30 2 13 * FRI", "0 9 */2 * MON", "@monthly", "0 0 29 2 ?"]
-ELAPSED = ["*/15 * * * *", "7 * * * *", "0 */2 * * *", "30 * 25-31 3,10 SUN", "@hourly"]
+         "30 23 * * *", "0,30 1-3 * * *", "15 22-2 * * 1-5"]
+ELAPSED = ["*/15 * * * *", "7 * * * *", "0 */2 * * *", "30 * 25-31 3,10 SUN"]
+# What zones do to an elapsed expression, these zones do.
+ELAPSED_ZONES = ["Europe/Vienna", "Australia/Lord_Howe", "America/Santiago", "Antarctica/Troll"]
+# These are about days, so that one zone is enough.
+CALENDAR = ["0 9 L * *", "0 9 L-3 * *", "0 9 * * MON#1", "0 9 LW * *", "0 9 15W * *", "0 9 1W,31W * *", "0 9 * * FRI#L", "0 9 * * 5#L,0#2",
+            "0 9 * * FRI-SUN", "0 9 * * 5-7", "0 9 * * 6-2", "0 9 * * THU", "0 9 25-5 11-2 *", "50-10/5 9 1 * *", "30 2 13 * FRI",
+            "0 9 */2 * MON", "0 9 1-31/2 * */3", "0 9 L * MON", "@monthly", "@weekly", "0 0 29 2 ?", "@hourly"]
 
-MACROS = {"@monthly": "0 0 1 * *", "@hourly": "0 * * * *"}
+MACROS = {"@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0", "@hourly": "0 * * * *"}
 MONTHS = "JAN FEB MAR APR MAY JUN JUL AUG SEP OCT NOV DEC".split()
 DAYS = "SUN MON TUE WED THU FRI SAT".split()
 EPOCH = datetime.date(1970, 1, 1)
@@ -34,20 +40,20 @@ def number(text, names, base):
 
 
 def values(field, low, high, names=(), base=0):
-    """The numbers that a field names. Sunday is also 7."""
-    found = set()
+    """The numbers that a field names. A range that runs backwards goes over the end. Sunday is also 7."""
+    found, size = set(), high - low + 1
     for item in field.split(","):
         item, _, step = item.partition("/")
         if item in ("*", "?"):
             first, last = low, high
         elif "-" in item:
             first, last = (number(x, names, base) for x in item.split("-"))
-            if names is DAYS and last < first:
-                last += 7
+            if last < first:
+                last += size
         else:
             first = number(item, names, base)
             last = high if step else first
-        found.update(range(first, last + 1, int(step or 1)))
+        found.update(n if n <= high or names is DAYS else n - size for n in range(first, last + 1, int(step or 1)))
     return found
 
 
@@ -67,22 +73,27 @@ def day_matches(day, by_number, months, by_weekday):
     if day.month not in values(months, 1, 12, MONTHS, 1):
         return False
     last = month_end(day)
-    if by_number == "L":
-        numbered = day == last
-    elif by_number == "LW":
-        numbered = day == workday_near(last)
-    elif by_number.endswith("W"):
-        numbered = day == workday_near(day.replace(day=int(by_number[:-1])))
-    else:
-        numbered = day.day in values(by_number, 1, 31)
+    numbered = False
+    for item in by_number.split(","):
+        if item == "LW":
+            numbered |= day == workday_near(last)
+        elif item[0] == "L":
+            numbered |= day.day == last.day - int(item[2:] or 0)
+        elif item[-1] == "W":
+            numbered |= int(item[:-1]) <= last.day and day == workday_near(day.replace(day=int(item[:-1])))
+        else:
+            numbered |= day.day in values(item, 1, 31)
     weekday = (day.weekday() + 1) % 7
-    if "#" in by_weekday:
-        name, nth = by_weekday.split("#")
-        named = weekday == number(name, DAYS, 0) % 7 and (day.day - 1) // 7 + 1 == int(nth)
-    elif by_weekday.endswith("L"):
-        named = weekday == number(by_weekday[:-1], DAYS, 0) % 7 and (day + datetime.timedelta(days=7)).month != day.month
-    else:
-        named = bool({weekday, weekday + 7} & values(by_weekday, 0, 6, DAYS, 0))
+    named = False
+    for item in by_weekday.split(","):
+        name, _, nth = item.partition("#")
+        if nth == "L":
+            named |= weekday == number(name, DAYS, 0) % 7 and (day + datetime.timedelta(days=7)).month != day.month
+        elif nth:
+            named |= weekday == number(name, DAYS, 0) % 7 and (day.day - 1) // 7 + 1 == int(nth)
+        else:
+            # As Sunday is both, */3 goes over 0 to 7.
+            named |= bool({weekday, weekday + 7} & values(item, 0, 6, DAYS, 0))
     if by_number[0] in "*?" or by_weekday[0] in "*?":
         return numbered and named
     return numbered or named
@@ -178,29 +189,34 @@ def line(beat):
     return f"{civil_text(civil)}/{number_of_pass} {civil_text(at)}Z {mark}".rstrip()
 
 
+def digest(beats):
+    return hashlib.sha256("".join(line(b) + "\n" for b in beats).encode()).hexdigest()[:16]
+
+
 def main():
     first_year, years = int(sys.argv[1]), int(sys.argv[2])
     begin = (datetime.date(first_year, 1, 1) - EPOCH).days * 1440
     end = (datetime.date(first_year + years, 1, 1) - EPOCH).days * 1440
     margin = 4 * 1440
-    nominal = {e: naive(e, begin - margin + 2000, end + margin - 2000) for e in FIXED + ELAPSED}
+    nominal = {e: naive(e, begin - margin + 2000, end + margin - 2000) for e in FIXED + ELAPSED + CALENDAR}
     print(f"years {first_year} {years}")
     for name in sys.argv[3:] or ZONES:
         wall = Wall(zoneinfo.ZoneInfo(name), begin - margin, end + margin)
         transitions = [run[0] for run in wall.runs[1:] if begin <= run[0] < end]
         near = {t: [] for t in transitions}
         print(f"zone {name}")
-        for index, expression in enumerate(FIXED + ELAPSED):
-            compute = fixed_beats if expression in FIXED else elapsed_beats
+        expressions = FIXED + (ELAPSED if name in ELAPSED_ZONES else []) + (CALENDAR if name == DEFAULT else [])
+        for index, expression in enumerate(expressions):
+            hour = MACROS.get(expression, expression).split()[1]
+            compute = elapsed_beats if "*" in hour or "/" in hour else fixed_beats
             beats = [b for b in compute(wall, nominal[expression]) if begin <= b[0] < end]
-            digest = hashlib.sha256("".join(line(b) + "\n" for b in beats).encode()).hexdigest()[:16]
-            print(f"= {len(beats)} {digest} {expression}")
+            print(f"= {len(beats)} {digest(beats)} {expression}")
             for t in transitions:
                 low, high = bisect.bisect_left(beats, (t - 60,)), bisect.bisect_left(beats, (t + 61,))
-                near[t] += [f"{index} {line(b)}" for b in beats[low:high]]
+                near[t] += [(index, b) for b in beats[low:high]]
         for t in transitions:
-            print(f"@ {civil_text(t)}Z")
-            print("".join(one + "\n" for one in near[t]), end="")
+            print(f"@ {civil_text(t)}Z {len(near[t])} {digest(b for _, b in near[t])}")
+            print("".join(f"{index} {line(b)}\n" for index, b in near[t] if b[3]), end="")
 
 
 main()

@@ -1,0 +1,50 @@
+package recur
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// The golden file is python-dateutil's: testdata/rrules.py >testdata/rrules.golden.
+func TestRRulesAgainstGolden(t *testing.T) {
+	text, err := os.ReadFile("testdata/rrules.golden")
+	if err != nil {
+		t.Fatal(err)
+	}
+	zones, _ := embeddedZones(t)
+	zone, err := zones.Load("UTC")
+	if err != nil {
+		t.Fatal(err)
+	}
+	end, _ := ParseCivil("2027-01-31T00:00:00")
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	for _, line := range lines {
+		part := strings.Split(line, " ")
+		r, _, err := compileRRule(RRule{Rule: part[5], Start: part[4]}, zone, false)
+		if err != nil {
+			t.Errorf("%s: %v", line, err)
+			continue
+		}
+		var times []string
+		for c, ok := r.next(minCivil - 1); ok && c < end; c, ok = r.next(c) {
+			times = append(times, c.String())
+		}
+		digest := fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(times, "\n"))))[:16]
+		if got := fmt.Sprintf("%d %s %s %s", len(times), times[0], times[len(times)-1], digest); got != strings.Join(part[:4], " ") {
+			t.Errorf("%s from %s: %s, want %s", part[5], part[4], got, strings.Join(part[:4], " "))
+		}
+		// Back through what is kept, and to where the walk has to begin anew.
+		for i := len(times) - 1; i >= 0; i-- {
+			c, _ := ParseCivil(times[i])
+			if again, _ := r.next(c - 1); again != c {
+				t.Fatalf("%s: %s after one second before %s", part[5], again, c)
+			}
+		}
+	}
+	if len(lines) < 40 {
+		t.Errorf("compared %d rules only", len(lines))
+	}
+}
