@@ -52,6 +52,9 @@ func parseCivilIn(layout, text string, first, last int) (Civil, error) {
 	return Civil(t.Unix()), nil
 }
 
+// CivilAt returns what a clock on the wall shows at an instant, offset seconds east of UTC.
+func CivilAt(instant time.Time, offset int) Civil { return Civil(instant.Unix() + int64(offset)) }
+
 func (c Civil) time() time.Time { return time.Unix(int64(c), 0).UTC() }
 
 // String returns the time as 2026-03-29T02:30:00.

@@ -1,0 +1,392 @@
+package firing
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/recur"
+	"github.com/fireonce/fireonce/store"
+)
+
+const (
+	// maxBeats bounds the times that one decision passes. Those that are left are decided
+	// immediately after it.
+	maxBeats = 5000
+	// maxLedger bounds the firings without a job that one decision writes down one by one,
+	// the newest. The others are only counted.
+	maxLedger = store.MaxFirings - 2*MaxCaughtUp
+)
+
+var errBadCursor = errors.New("the schedule's place in time is that of other times")
+
+// Plan is a schedule in the form that decisions need.
+type Plan struct {
+	Times    *recur.Schedule
+	Policies Policies
+	// Build makes the job of a firing; run is its number. An error refuses the job for
+	// good, and the schedule pauses.
+	Build func(beat recur.Beat, run int64) (store.NewJob, error)
+}
+
+// Begin is the cursor of a schedule that fires from an instant on: what is up to it is
+// passed.
+func Begin(times *recur.Schedule, at time.Time) (string, error) { return textOf(times.After(at)) }
+
+func textOf(c recur.Cursor) (string, error) {
+	text, err := json.Marshal(c)
+	return string(text), err
+}
+
+// Decide decides about a schedule at due.Now. A schedule that is not ACTIVE stays as it is.
+//
+//   - The buffered firing comes first: it makes its job once nothing is in its way.
+//   - Due firings are taken in the order of their times, and each is passed once.
+//   - When the schedule pauses itself, its due firings are MISSED.
+func Decide(due store.DueSchedule, plan Plan) store.FireDecision {
+	d := &decider{due: due, plan: plan, policies: plan.Policies.Filled(), s: due.Schedule}
+	if d.s.State == store.ScheduleActive {
+		if err := d.decide(); err != nil {
+			d.pause(store.PausedByRefusal, fmt.Sprintf("The times cannot be computed: %v. ResumeSchedule goes on from now.", err))
+		}
+	}
+	return store.FireDecision{Schedule: d.s, Firings: d.firings}
+}
+
+type decider struct {
+	due      store.DueSchedule
+	plan     Plan
+	policies Policies
+	s        store.Schedule
+	firings  []store.FiringDecision
+	// made is the number of jobs that this decision makes: each is in the way of later ones.
+	made int
+	// silent is the number of firings that are counted and not written down.
+	silent int
+}
+
+// dueBeat is a time that has come.
+type dueBeat struct {
+	recur.Beat
+	// before is the cursor with which it is the next one.
+	before recur.Cursor
+}
+
+// span is what has come since the last decision.
+type span struct {
+	beats []dueBeat
+	// passed is the cursor behind them.
+	passed recur.Cursor
+	// next is when the time after them comes; zero: there is none, or it is not known yet.
+	next time.Time
+	// more: the time after them has come, too, or is not known.
+	more bool
+}
+
+func (d *decider) decide() error {
+	cursor, err := d.plan.Times.ParseCursor([]byte(d.s.Cursor))
+	if err != nil {
+		return fmt.Errorf("%w: %w", errBadCursor, err)
+	}
+	came := d.collect(cursor)
+	if n := d.failures(); d.policies.PauseAfterFailures > 0 && n >= d.policies.PauseAfterFailures {
+		d.stop(came.beats, "The schedule paused itself.")
+		d.pause(store.PausedByFailures, fmt.Sprintf("The last %d jobs ended without an effect.", n))
+		return d.pass(came)
+	}
+	if d.policies.PauseOnAuthHold && !d.due.Connection.AuthHoldAt.IsZero() && (len(came.beats) > 0 || d.s.Buffered != nil) {
+		d.stop(came.beats, "The connection is on hold for its credential.")
+		d.pause(store.PausedByAuthHold, "The connection is on hold for its credential.")
+		return d.pass(came)
+	}
+	d.release()
+	for _, f := range d.sort(came) {
+		if d.s.State != store.ScheduleActive {
+			d.miss(f, store.FiringMissed, "The schedule stopped before.")
+			continue
+		}
+		if wait, passed := d.take(f); !passed {
+			came = span{passed: f.before, next: d.due.Now.Add(wait)}
+			break
+		}
+	}
+	return d.pass(came)
+}
+
+// collect finds the times that have come.
+func (d *decider) collect(c recur.Cursor) span {
+	out := span{passed: c}
+	for range maxBeats {
+		beat, next, ok := d.plan.Times.Next(out.passed)
+		switch {
+		case ok && beat.Fire.After(d.due.Now):
+			out.next = beat.Fire
+			return out
+		case ok:
+			out.beats = append(out.beats, dueBeat{beat, out.passed})
+			out.passed = next
+		case next.Done():
+			return out
+		default:
+			out.passed = next // only excluded times: search on
+		}
+	}
+	out.more = true
+	return out
+}
+
+// pass writes down how far the schedule has come.
+func (d *decider) pass(came span) error {
+	text, err := textOf(came.passed)
+	if err != nil {
+		return err
+	}
+	d.s.Cursor, d.s.Next = text, came.next
+	switch {
+	case d.s.State != store.ScheduleActive:
+		d.s.Next = time.Time{}
+	case came.more:
+		d.s.Next = d.due.Now
+	case came.next.IsZero() && d.s.Buffered == nil, d.policies.MaxFirings > 0 && d.s.Run >= d.policies.MaxFirings:
+		d.s.State, d.s.Next, d.s.Buffered = store.ScheduleEnded, time.Time{}, nil
+	}
+	return nil
+}
+
+// firing is a due beat with what is to become of it.
+type firing struct {
+	dueBeat
+	origin  store.FiringOrigin
+	outcome store.FiringOutcome // FiringFired: it may make a job
+	at      time.Time           // when its job is due
+	reason  string
+}
+
+// sort says what is to become of the times that have come, apart from other jobs: it tells
+// those that were missed, and which of them are caught up.
+func (d *decider) sort(came span) []firing {
+	out := make([]firing, 0, len(came.beats))
+	missed := 0
+	for _, b := range came.beats {
+		f := firing{dueBeat: b, origin: store.FiredByTime, outcome: store.FiringFired, at: b.Fire}
+		if d.due.Now.Sub(b.Fire) > Late {
+			f.origin, f.at = store.FiredByCatchUp, d.due.Now
+			missed++
+		}
+		out = append(out, f)
+	}
+	most := 0
+	switch {
+	case came.more: // the ones to catch up are still to come
+	case d.policies.CatchUp == CatchUpAll:
+		most = MaxCaughtUp
+	case d.policies.CatchUp == CatchUpLatest && missed == len(out):
+		most = 1
+	}
+	for i := range missed {
+		f := &out[i]
+		place := missed - 1 - i // from the newest
+		switch age := d.due.Now.Sub(f.Fire); {
+		case age > d.policies.CatchUpWindow:
+			f.outcome, f.reason = store.FiringMissed, fmt.Sprintf("No server decided about it for %s, more than catch_up_window.", age.Round(time.Second))
+		case d.policies.CatchUp == CatchUpNone:
+			f.outcome, f.reason = store.FiringMissed, "No server decided about it in time."
+		case place >= most:
+			f.outcome, f.reason = store.FiringCoalesced, "A later firing was caught up in its place."
+		default:
+			f.at = d.due.Now.Add(time.Duration(most-1-place) * Pace)
+		}
+	}
+	// Paced from now on, whatever number was caught up.
+	if first := slices.IndexFunc(out, func(f firing) bool { return f.outcome == store.FiringFired }); first >= 0 && first < missed {
+		lead := out[first].at.Sub(d.due.Now)
+		for i := first; i < missed; i++ {
+			out[i].at = out[i].at.Add(-lead)
+		}
+	}
+	d.silent = max(0, len(out)-maxLedger)
+	return out
+}
+
+// take decides about one firing. passed is false for one that keeps its place in time; it
+// is decided again after wait, or when a job of the schedule ends.
+func (d *decider) take(f firing) (wait time.Duration, passed bool) {
+	if i := slices.Index(d.s.Skips, f.Name); i >= 0 {
+		d.s.Skips = slices.Delete(slices.Clone(d.s.Skips), i, i+1)
+		d.miss(f, store.FiringSkippedByPerson, "A person skipped it.")
+		return 0, true
+	}
+	if f.outcome != store.FiringFired {
+		d.miss(f, f.outcome, f.reason)
+		return 0, true
+	}
+	if _, known := d.due.Known[f.Name]; known {
+		return 0, true // decided before: triggered twice by two servers' zone data, say
+	}
+	overlap, blocking := d.overlap()
+	switch {
+	case d.made == store.MaxFiringJobs:
+		return 0, false
+	case overlap == Allow:
+		d.fire(f.Beat, f.origin, f.at)
+	case overlap == BufferOne && d.s.Buffered == nil:
+		b := d.row(f.Beat, f.origin, store.FiringBuffered, "It waits for the end of an earlier job.")
+		b.Blocking = blocking
+		d.s.Buffered = &b
+	case overlap == BufferOne && f.origin == store.FiredByCatchUp && d.policies.CatchUp == CatchUpAll:
+		return store.BufferedLook, false
+	default:
+		d.s.Counts.SkippedByOverlap++
+		row := d.row(f.Beat, f.origin, store.FiringSkippedByOverlap, "An earlier job had not ended.")
+		row.Blocking = blocking
+		d.write(row, nil)
+	}
+	return 0, true
+}
+
+// release makes the job of the buffered firing if nothing is in its way any more. Its start
+// window begins now.
+func (d *decider) release() {
+	b := d.s.Buffered
+	if b == nil {
+		return
+	}
+	if overlap, _ := d.overlap(); overlap != Allow {
+		return
+	}
+	d.s.Buffered = nil
+	d.fire(beatOf(*b), b.Origin, d.due.Now)
+}
+
+// beatOf is the beat of a stored firing, whose times the schedule may no longer have.
+func beatOf(f store.Firing) recur.Beat {
+	b := recur.Beat{Name: f.Name, Instant: f.Nominal, Fire: f.Nominal, Mark: recur.Mark(f.Mark)}
+	if local, err := time.Parse(time.RFC3339, f.LocalTime); err == nil {
+		_, b.Offset = local.Zone()
+	}
+	b.Civil = recur.CivilAt(b.Instant, b.Offset)
+	return b
+}
+
+// localTime is a beat's instant as its zone shows it.
+func localTime(b recur.Beat) string {
+	return b.Instant.In(time.FixedZone("", b.Offset)).Format(time.RFC3339)
+}
+
+// overlap is what a firing has to do now, and the job that is in its way.
+func (d *decider) overlap() (Overlap, job.ID) {
+	out, blocking := Allow, job.ID{}
+	if d.made > 0 {
+		out = d.policies.Overlap
+	}
+	for _, o := range d.due.Open {
+		policy := d.policies.Overlap
+		if o.State == job.Ambiguous || o.State == job.NeedsResolution {
+			policy = d.policies.WhileUnresolved
+		}
+		if strict := stricter(out, policy); strict != out || blocking.IsZero() {
+			out, blocking = strict, o.ID
+		}
+	}
+	return out, blocking
+}
+
+// failures counts the newest jobs in a row that ended without an effect, since a caller
+// changed or resumed the schedule.
+func (d *decider) failures() int {
+	n := 0
+	for _, e := range d.due.Ended {
+		if e.State != job.Failed && e.State != job.Expired || e.Decided.Before(d.s.Updated) {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+// fire makes the job of a firing.
+func (d *decider) fire(b recur.Beat, origin store.FiringOrigin, at time.Time) {
+	if _, known := d.due.Known[b.Name]; known {
+		return // decided before: a job, or a word of why there is none
+	}
+	err := d.due.Refused[b.Name]
+	var made store.NewJob
+	if err == nil {
+		made, err = d.plan.Build(b, d.s.Run+1)
+	}
+	if err != nil {
+		d.s.Counts.Refused++
+		d.write(d.row(b, origin, store.FiringRefused, err.Error()), nil)
+		d.pause(store.PausedByRefusal, fmt.Sprintf("The job of %s was refused: %v", b.Name, err))
+		return
+	}
+	if made.ScheduleTime = at; at.Before(d.due.Now) && origin != store.FiredByTime {
+		made.ScheduleTime = time.Time{}
+	}
+	d.made++
+	d.s.Run++
+	d.s.Counts.Fired++
+	row := d.row(b, origin, store.FiringFired, "")
+	row.Run = d.s.Run
+	d.write(row, &made)
+	if d.policies.MaxFirings > 0 && d.s.Run >= d.policies.MaxFirings {
+		d.s.State, d.s.Buffered = store.ScheduleEnded, nil
+	}
+}
+
+// stop leaves due firings, and the buffered one, without jobs.
+func (d *decider) stop(beats []dueBeat, reason string) {
+	d.silent = max(0, len(beats)-maxLedger)
+	if b := d.s.Buffered; b != nil {
+		row := *b
+		row.Outcome, row.Reason = store.FiringMissed, reason
+		d.s.Buffered = nil
+		d.s.Counts.Missed++
+		d.write(row, nil)
+	}
+	for _, b := range beats {
+		d.miss(firing{dueBeat: b, origin: store.FiredByTime}, store.FiringMissed, reason)
+	}
+}
+
+// miss counts a firing without a job, and writes it down if it is one of the newest.
+func (d *decider) miss(f firing, outcome store.FiringOutcome, reason string) {
+	switch outcome {
+	case store.FiringSkippedByPerson:
+		d.s.Counts.SkippedByPerson++
+	case store.FiringCoalesced:
+		d.s.Counts.Coalesced++
+	default:
+		d.s.Counts.Missed++
+	}
+	if d.silent > 0 {
+		d.silent--
+		return
+	}
+	d.write(d.row(f.Beat, f.origin, outcome, reason), nil)
+}
+
+func (d *decider) row(b recur.Beat, origin store.FiringOrigin, outcome store.FiringOutcome, reason string) store.Firing {
+	return store.Firing{
+		Name: b.Name, Nominal: b.Instant, LocalTime: localTime(b), Mark: store.TimeMark(b.Mark),
+		Origin: origin, Outcome: outcome, Reason: reason,
+	}
+}
+
+func (d *decider) write(row store.Firing, made *store.NewJob) {
+	d.firings = append(d.firings, store.FiringDecision{Firing: row, Job: made})
+}
+
+func (d *decider) pause(cause store.PauseCause, note string) {
+	d.s.State, d.s.PauseCause, d.s.Note, d.s.Next = store.SchedulePaused, cause, note, time.Time{}
+	if b := d.s.Buffered; b != nil {
+		row := *b
+		row.Outcome, row.Reason = store.FiringMissed, note
+		d.s.Buffered = nil
+		d.s.Counts.Missed++
+		d.write(row, nil)
+	}
+}
