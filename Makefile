@@ -151,9 +151,13 @@ need-postfix:
 # times as long.
 RACE := -race -gcflags='modernc.org/sqlite/lib=-race=false -d=checkptr=0' -gcflags='modernc.org/libc=-race=false -d=checkptr=0' -gcflags='modernc.org/memory=-race=false -d=checkptr=0'
 
+# Twice as many packages at a time as there are processors: many tests wait for a
+# database's commits, or for a process that was killed.
+WIDE := -p $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
+
 .PHONY: test
 test: need-postgres need-postfix clients $(PDS_MODULES) ## Run all tests with the race detector, the API's on PostgreSQL too, then the crash tests
-	go test $(RACE) -timeout $(TEST_TIMEOUT) ./...
+	go test $(RACE) $(WIDE) -timeout $(TEST_TIMEOUT) ./...
 	FIREONCE_TEST_ENGINE=postgres go test -timeout $(TEST_TIMEOUT) ./server
 	go test -tags failpoints -timeout $(TEST_TIMEOUT) $(CRASH_PACKAGES)
 	go -C bench test ./...

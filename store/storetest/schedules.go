@@ -105,10 +105,17 @@ func (f *fixture) beat(d store.DueSchedule) store.FireDecision {
 
 func (f *fixture) fire(decide func(store.DueSchedule) store.FireDecision) []store.Fired {
 	f.Helper()
-	out, more, err := f.s.Fire(f.ctx, store.FireParams{Decide: decide})
-	f.ok(err)
-	f.is(more, false, "more")
-	return out
+	var all []store.Fired
+	for range 100 { // a store may leave off for its writer's sake
+		out, more, err := f.s.Fire(f.ctx, store.FireParams{Decide: decide})
+		f.ok(err)
+		all = append(all, out...)
+		if !more {
+			return all
+		}
+	}
+	f.Fatal("firing has no end")
+	return nil
 }
 
 // fired is the outcome of the only schedule that is due.
@@ -615,8 +622,11 @@ func fireConcurrent(f *fixture) {
 		together(crowd, func(i int) {
 			p := store.FireParams{Decide: func(d store.DueSchedule) store.FireDecision {
 				out := f.beat(d)
-				if i%2 == 0 { // in another order, with one that was decided before
-					out.Firings = append(out.Firings, f.making(d, "i:0"), f.making(d, "extra"))
+				if i%2 == 0 { // with one that was decided before, and one that others decide, too
+					if out.Firings[0].Firing.Name != "i:0" {
+						out.Firings = append(out.Firings, f.making(d, "i:0"))
+					}
+					out.Firings = append(out.Firings, f.making(d, "extra"))
 				}
 				return out
 			}}
