@@ -426,12 +426,17 @@ func fireBounds(f *fixture) {
 	for i := range 5 {
 		f.schedule(func(s *store.Schedule) { s.Next = start.Add(-time.Duration(i) * time.Second) })
 	}
-	out, more, err := f.s.Fire(f.ctx, store.FireParams{Limit: 3, Decide: f.beat})
-	f.ok(err)
-	f.is([]any{len(out), more}, []any{3, true}, "fired, more")
-	out, more, err = f.s.Fire(f.ctx, store.FireParams{Limit: 3, Decide: f.beat})
-	f.ok(err)
-	f.is([]any{len(out), more}, []any{2, false}, "fired, more")
+	// A store may leave off earlier for its writer's sake, but not before the first.
+	fired, more := 0, true
+	for more {
+		var out []store.Fired
+		var err error
+		out, more, err = f.s.Fire(f.ctx, store.FireParams{Limit: 3, Decide: f.beat})
+		f.ok(err)
+		fired += len(out)
+		f.is(len(out) <= 3 && (len(out) > 0 || !more), true, "a call has its limit, and gets on")
+		f.is(more || fired == 5, true, "more while schedules are left")
+	}
 	f.clock.advance(time.Minute)
 	many := func(d store.DueSchedule) store.FireDecision {
 		out := f.beat(d)
@@ -443,7 +448,7 @@ func fireBounds(f *fixture) {
 		}
 		return out
 	}
-	out, more, err = f.s.Fire(f.ctx, store.FireParams{Decide: many})
+	out, more, err := f.s.Fire(f.ctx, store.FireParams{Decide: many})
 	f.ok(err)
 	f.is(len(out) > 0 && len(out) < 5, true, "a call is bounded")
 	f.is(more, true, "more")
