@@ -15,6 +15,9 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
+// zones are those of all tests: reading one takes longer than deciding.
+var zones = recur.NewZones("")
+
 var begin = time.Date(2026, 11, 2, 8, 0, 0, 0, time.UTC)
 
 // times compiles a schedule of minutes unless a cron expression says otherwise.
@@ -24,7 +27,7 @@ func times(t *testing.T, cron ...string) *recur.Schedule {
 	if len(cron) == 0 {
 		spec.Cron = []string{"* * * * *"}
 	}
-	s, err := recur.Compile(spec, recur.NewZones(""))
+	s, err := recur.Compile(spec, zones)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -320,7 +323,7 @@ func TestSkipsAndEnds(t *testing.T) {
 	end := times(t).Spec()
 	end.End = begin.Add(90 * time.Second)
 	var err error
-	if f.plan.Times, err = recur.Compile(end, recur.NewZones("")); err != nil {
+	if f.plan.Times, err = recur.Compile(end, zones); err != nil {
 		t.Fatal(err)
 	}
 	want(t, f, f.at(time.Minute), "FIRED 09:01")
