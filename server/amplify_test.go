@@ -52,17 +52,18 @@ func TestNoRequestCostsMore(t *testing.T) {
 			continue
 		}
 		// The request is made before it is measured. Buffers that outlive a request are
-		// made in one of the three.
+		// made in one of the tries.
 		r, err := c.Request(t.Context(), "", "")
 		f.must(err)
-		c, cost := c.Made(bodyOf(t, r)), math.Inf(1)
-		for range 3 {
+		c = c.Made(bodyOf(t, r))
+		own, limit, cost := ownCost(t, c), float64(mostPerByte*c.Limit), math.Inf(1)
+		// What else allocates meanwhile, such as the store's own work on a busy machine, only adds.
+		for try := 0; try < 3 || try < 10 && cost > limit; try++ {
 			before := allocated()
 			_, _ = send.Send(t.Context(), c) // the server may close the connection
-			cost = min(cost, float64(allocated()-before))
+			cost = min(cost, float64(allocated()-before)-own)
 		}
-		cost -= ownCost(t, c)
-		if limit := float64(mostPerByte * c.Limit); cost > limit {
+		if cost > limit {
 			t.Errorf("%s: %.0f bytes, at most %.0f", c.Name, cost, limit)
 		}
 		sent++
