@@ -27,6 +27,10 @@ func (w *simWorld) senderIsLost(j *simJob, e job.Event, r memstore.Record) {
 		return
 	}
 	w.stats.lost++
+	if e.Attempt < 1 {
+		w.broke("I1", j, "a sender was lost before the first attempt: %s -> %s", e.From, e.To)
+		return
+	}
 	s := r.Snapshot
 	switch {
 	case e.From != job.Sending || e.To != job.Ambiguous || r.Attempts[e.Attempt-1].Result != job.ResultUnknown:
