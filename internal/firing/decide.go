@@ -104,8 +104,11 @@ func (d *decider) decide() error {
 	}
 	d.release()
 	for _, f := range d.sort(came) {
+		if d.s.State == store.ScheduleEnded {
+			break // max_firings is reached: there are no further firings, so none is missed
+		}
 		if d.s.State != store.ScheduleActive {
-			d.miss(f, store.FiringMissed, "The schedule stopped before.")
+			d.miss(f, store.FiringMissed, "The schedule paused itself before.")
 			continue
 		}
 		if wait, passed := d.take(f); !passed {

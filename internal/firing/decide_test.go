@@ -319,6 +319,13 @@ func TestSkipsAndEnds(t *testing.T) {
 	}
 	want(t, f, f.at(4*time.Minute), "")
 
+	// Firings behind the last one are not missed: there are none.
+	f = newFixture(t, firing.Policies{MaxFirings: 1, Overlap: firing.Allow, CatchUp: firing.CatchUpAll})
+	want(t, f, f.at(3*time.Minute), "FIRED 09:01")
+	if c := f.due.Schedule.Counts; c != (store.ScheduleCounts{Fired: 1}) {
+		t.Errorf("counts %+v at the end", c)
+	}
+
 	f = newFixture(t, firing.Policies{})
 	end := times(t).Spec()
 	end.End = begin.Add(90 * time.Second)
