@@ -148,7 +148,8 @@ need-postfix:
 
 # The race detector, for our code and what it calls, but for SQLite itself, which is C
 # that was translated: each of its writes to memory would be watched, which takes five
-# times as long.
+# times as long. checkptr, which comes with the detector, is off for the same modules: they
+# keep C's addresses in integers by design.
 RACE := -race -gcflags='modernc.org/sqlite/lib=-race=false -d=checkptr=0' -gcflags='modernc.org/libc=-race=false -d=checkptr=0' -gcflags='modernc.org/memory=-race=false -d=checkptr=0'
 
 # Twice as many packages at a time as there are processors: many tests wait for a
