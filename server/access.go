@@ -11,6 +11,7 @@ import (
 	"github.com/fireonce/fireonce/internal/apikey"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/seal"
+	"github.com/fireonce/fireonce/internal/submit"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -67,7 +68,7 @@ func (s *accessService) CreateApiKey(ctx context.Context, req *fireoncev1.Create
 func newKeyFor(who caller, req *fireoncev1.CreateApiKeyRequest) (store.NewAPIKey, error) {
 	n := store.NewAPIKey{
 		Project: req.GetProjectId(), NewProject: req.GetCreateProject(), Name: req.GetName(),
-		Lifetime: durationFromWire(req.GetLifetime()),
+		Lifetime: submit.Duration(req.GetLifetime()),
 	}
 	if n.Project == "" {
 		n.Project = who.project

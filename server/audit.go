@@ -6,7 +6,7 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: every change of a connection and of an API key is one line of
+// Rules of this file: every change of a connection, of a schedule and of an API key is one line of
 // INFO that names the actor, the object and the parts that changed. Values are not
 // logged: they may be secret. The last actor is stored with the object, too.
 
@@ -15,6 +15,14 @@ func (s *Server) audited(ctx context.Context, what string, c store.Connection, m
 	s.log.InfoContext(ctx, what, append([]any{
 		"request_id", requestID(ctx), "by", callerOf(ctx).actor, "connection", c.ID.String(), "project", c.Project,
 		"connector", c.Connector, "version", c.Version,
+	}, more...)...)
+}
+
+// chronicled writes down who has made, changed or fired a schedule.
+func (s *Server) chronicled(ctx context.Context, what string, of store.Schedule, more ...any) {
+	s.log.InfoContext(ctx, what, append([]any{
+		"request_id", requestID(ctx), "by", callerOf(ctx).actor, "schedule_id", of.ID.String(), "project", of.Project,
+		"state", stateName(of), "version", of.Version,
 	}, more...)...)
 }
 

@@ -172,7 +172,12 @@ func ofItem(err error) bool {
 
 // itemError is what an item's own call, of a procedure, would have failed with.
 func (s *jobService) itemError(ctx context.Context, procedure string, err error) *fireoncev1.ItemError {
-	wire, hidden := toWire(inRequest(err, procedure), requestID(ctx))
+	err = inRequest(err, procedure)
+	// Up to 500 items of a small request may be wrong: the usual error goes no long way.
+	if f := new(fault); errors.As(err, &f) {
+		return &fireoncev1.ItemError{Code: int32(f.code()), Message: f.msg, Detail: f.detail()}
+	}
+	wire, hidden := toWire(err, requestID(ctx))
 	if hidden != nil {
 		s.log.ErrorContext(ctx, "item failed", "request_id", requestID(ctx), "cause", hidden.Error())
 	}

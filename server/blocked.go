@@ -147,6 +147,10 @@ func (v *shown) ownReason(ctx context.Context, snap job.Snapshot) *fireoncev1.Bl
 		return nil
 	case job.WaitsForContent:
 		return because(fireoncev1.BlockedReason_KIND_SAME_CONTENT, snap.Blocked)
+	case job.ConnectionCoolsDown, job.ScheduleCoolsDown:
+		out := because(fireoncev1.BlockedReason_KIND_COOL_DOWN, snap.Blocked)
+		out.EndTime = timeToWire(snap.NextAt)
+		return out
 	case seal.KeyMissing:
 		return because(fireoncev1.BlockedReason_KIND_SEALING_KEY_MISSING, snap.Blocked)
 	case seal.Broken:

@@ -59,6 +59,8 @@ func TestBlockedReason(t *testing.T) {
 		"a missing sealing key":  {func(s *job.Status) { s.Blocked = seal.KeyMissing }, nil, "This server does not have the key", fireoncev1.BlockedReason_KIND_SEALING_KEY_MISSING, time.Time{}},
 		"a broken seal":          {func(s *job.Status) { s.Blocked = seal.Broken }, nil, "The seal of this connection", fireoncev1.BlockedReason_KIND_SEAL_BROKEN, time.Time{}},
 		"the same content":       {func(s *job.Status) { s.Blocked = job.WaitsForContent }, nil, job.WaitsForContent, fireoncev1.BlockedReason_KIND_SAME_CONTENT, time.Time{}},
+		"a cool-down":            {func(s *job.Status) { s.Blocked = job.ConnectionCoolsDown }, nil, job.ConnectionCoolsDown, fireoncev1.BlockedReason_KIND_COOL_DOWN, now},
+		"a schedule's cool-down": {func(s *job.Status) { s.Blocked = job.ScheduleCoolsDown }, nil, job.ScheduleCoolsDown, fireoncev1.BlockedReason_KIND_COOL_DOWN, now},
 		"another job":            {func(s *job.Status) { s.WaitsFor, s.Blocked = other, "x" }, nil, "Waits for job " + other.String(), fireoncev1.BlockedReason_KIND_PREDECESSOR, time.Time{}},
 		"its own reason":         {func(s *job.Status) { s.Blocked = "Reconnect this account" }, func(c *store.Connection) { c.PausedAt = now }, "Reconnect this account", fireoncev1.BlockedReason_KIND_PUT_OFF, now},
 		"a pause":                {nil, func(c *store.Connection) { c.PausedAt = now }, "The connection is paused.", fireoncev1.BlockedReason_KIND_CONNECTION_PAUSED, time.Time{}},

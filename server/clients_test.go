@@ -141,9 +141,10 @@ func generated(f *fixture, opts ...connect.ClientOption) client {
 	conns := fireoncev1connect.NewConnectionServiceClient(h, "http://"+f.addr, opts...)
 	stats := fireoncev1connect.NewStatsServiceClient(h, "http://"+f.addr, opts...)
 	access := fireoncev1connect.NewAccessServiceClient(h, "http://"+f.addr, opts...)
+	schedules := fireoncev1connect.NewScheduleServiceClient(h, "http://"+f.addr, opts...)
 	return client{
 		call: func(ctx context.Context, procedure string, req, res proto.Message) error {
-			return callMethod(ctx, []any{jobs, conns, stats, access}, procedure, req, res)
+			return callMethod(ctx, []any{jobs, conns, stats, access, schedules}, procedure, req, res)
 		},
 		stream: func(ctx context.Context, req *fireoncev1.StreamJobEventsRequest) feed {
 			s, err := jobs.StreamJobEvents(ctx, req)

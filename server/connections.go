@@ -78,11 +78,12 @@ func (s *connectionService) newConnection(project string, req *fireoncev1.Create
 	if err != nil {
 		return none, nil, fmt.Errorf("check the connection: %w", err)
 	}
+	limits := limitsFromWire(c.GetLimits())
 	conn := store.Connection{
 		ID: s.cfg.NewID(), Project: project, Connector: c.GetConnector(), DisplayName: c.GetDisplayName(),
 		Settings: settings, Class: capability.Class, KeyWindow: capability.KeyWindow,
-		Labels: c.GetLabels(), AccountIdentity: capability.Identity, MaxInFlight: int(c.GetLimits().GetMaxInFlight()),
-		MaxPerMinute: int(c.GetLimits().GetMaxPerMinute()), CredentialVersion: cred.Version,
+		Labels: c.GetLabels(), AccountIdentity: capability.Identity, MaxInFlight: limits.MaxInFlight,
+		MaxPerMinute: limits.MaxPerMinute, CoolDown: limits.CoolDown, CredentialVersion: cred.Version,
 	}
 	if secret == nil {
 		return conn, nil, nil

@@ -285,10 +285,8 @@ func updateOf(req *fireoncev1.UpdateConnectionRequest, conn store.Connection) (s
 				maps.Copy(c.Labels, req.GetLabels())
 			}
 		case "limits":
-			limits := store.ConnectionLimits{
-				MaxInFlight: int(req.GetLimits().GetMaxInFlight()), MaxPerMinute: int(req.GetLimits().GetMaxPerMinute()),
-			}
-			if limits != (store.ConnectionLimits{MaxInFlight: conn.MaxInFlight, MaxPerMinute: conn.MaxPerMinute}) {
+			limits := limitsFromWire(req.GetLimits())
+			if limits != (store.ConnectionLimits{MaxInFlight: conn.MaxInFlight, MaxPerMinute: conn.MaxPerMinute, CoolDown: conn.CoolDown}) {
 				c.Limits = &limits
 			}
 		default:

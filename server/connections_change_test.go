@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
@@ -218,6 +219,20 @@ func TestUpdateConnection(t *testing.T) {
 	}, "limits")
 	if err != nil || got.GetLimits().GetMaxInFlight() != 2 || got.GetDisplayName() != "Ann" {
 		t.Errorf("limits: %v, %v", got, err)
+	}
+	for _, d := range []time.Duration{-time.Second, 31*24*time.Hour + time.Second} {
+		_, err = f.amend(c, &request{
+			Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, Limits: &fireoncev1.ConnectionLimits{CoolDown: durationpb.New(d)},
+		}, "limits")
+		if err == nil || !strings.Contains(err.Error(), "limits.cool_down") {
+			t.Errorf("a cool-down of %v: %v", d, err)
+		}
+	}
+	got, err = f.amend(c, &request{
+		Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}, Limits: &fireoncev1.ConnectionLimits{CoolDown: durationpb.New(31 * 24 * time.Hour)},
+	}, "limits")
+	if err != nil || got.GetLimits().GetCoolDown().AsDuration() != 31*24*time.Hour || got.GetLimits().GetMaxInFlight() != 0 {
+		t.Errorf("a cool-down: %v, %v", got, err)
 	}
 	got, err = f.amend(c, &request{Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: id}}, "limits", "display_name")
 	if err != nil || got.GetLimits() != nil || got.GetDisplayName() != "" {

@@ -21,11 +21,13 @@ const contentWithheld protoreflect.Name = "content_withheld"
 
 // contentOf is the whole table of fields that are content, by their messages.
 var contentOf = map[protoreflect.FullName][]protoreflect.Name{
-	"fireonce.v1.Job":         {"payload"},
-	"fireonce.v1.JobError":    {"message"},
-	"fireonce.v1.Attempt":     {"answer", "detail"},
-	"fireonce.v1.Observation": {"detail"},
-	"fireonce.v1.JobChanged":  {"detail"},
+	"fireonce.v1.Job":          {"payload"},
+	"fireonce.v1.JobError":     {"message"},
+	"fireonce.v1.Attempt":      {"answer", "detail"},
+	"fireonce.v1.Observation":  {"detail"},
+	"fireonce.v1.JobChanged":   {"detail"},
+	"fireonce.v1.JobTemplate":  {"payload"},
+	"fireonce.v1.ScheduleItem": {"payload", "refuse_reason"},
 
 	"fireonce.v1.TestConnectionResponse": {"detail"},
 }
@@ -38,6 +40,10 @@ func withholdContent(m protoreflect.Message) {
 		withholdQuote(m)
 	case *fireoncev1.Connection:
 		withholdRefusal(m)
+	case *fireoncev1.Schedule:
+		withholdNote(m)
+	case *fireoncev1.Firing:
+		withholdReason(m)
 	}
 	for _, name := range contentOf[m.Descriptor().FullName()] {
 		if field := m.Descriptor().Fields().ByName(name); m.Has(field) {
@@ -84,6 +90,24 @@ func withholdRefusal(c *fireoncev1.Connection) {
 		c.GetStateCause() == fireoncev1.ConnectionStateCause_CONNECTION_STATE_CAUSE_CREDENTIAL_MISSING:
 	default:
 		c.StateReason, c.ContentWithheld = blockedWords[fireoncev1.BlockedReason_KIND_CREDENTIAL], true
+	}
+}
+
+// withholdNote takes a note out that may quote content: of a schedule that paused itself for
+// its jobs.
+func withholdNote(s *fireoncev1.Schedule) {
+	switch s.GetPauseCause() {
+	case fireoncev1.SchedulePauseCause_SCHEDULE_PAUSE_CAUSE_FAILURES, fireoncev1.SchedulePauseCause_SCHEDULE_PAUSE_CAUSE_JOB_REFUSED:
+		s.ContentWithheld = s.GetNote() != ""
+		s.Note = ""
+	default:
+	}
+}
+
+// withholdReason takes out why a firing's job was refused.
+func withholdReason(f *fireoncev1.Firing) {
+	if f.GetOutcome() == fireoncev1.FiringOutcome_FIRING_OUTCOME_REFUSED && f.GetReason() != "" {
+		f.Reason, f.ContentWithheld = "", true
 	}
 }
 

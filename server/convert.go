@@ -12,6 +12,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/submit"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -26,7 +27,7 @@ func policyToWire(p job.Policy) fireoncev1.AmbiguityPolicy {
 }
 
 func failureToWire(k job.FailureKind) fireoncev1.FailureKind {
-	if k > job.FailPredecessorEnded {
+	if k > job.FailAlreadyPresent {
 		return fireoncev1.FailureKind_FAILURE_KIND_UNSPECIFIED // HELD is never stored
 	}
 	return fireoncev1.FailureKind(k)
@@ -72,16 +73,6 @@ func durationToWire(d time.Duration) *durationpb.Duration {
 	return durationpb.New(d)
 }
 
-// durationFromWire rounds up to microseconds, so that a set one stays set.
-func durationFromWire(d *durationpb.Duration) time.Duration {
-	const us = time.Microsecond
-	n := d.AsDuration()
-	if rest := n % us; rest > 0 {
-		n += us - rest
-	}
-	return n
-}
-
 func idToWire(id job.ID) string {
 	if id.IsZero() {
 		return ""
@@ -117,25 +108,6 @@ func idsFromWire(field string, texts []string) ([]job.ID, error) {
 	return ids, nil
 }
 
-// payloadFromWire gives the name of the payload's kind and its encoding.
-func payloadFromWire(p *fireoncev1.Payload) (kind string, encoded []byte, err error) {
-	m := p.ProtoReflect()
-	oneof := m.Descriptor().Oneofs().ByName("kind")
-	if member := m.WhichOneof(oneof); member != nil {
-		kind = string(member.Name())
-	}
-	encoded, err = proto.MarshalOptions{Deterministic: true}.Marshal(p)
-	return kind, encoded, err
-}
-
-func retryFromWire(r *fireoncev1.RetryPolicy) job.RetryPolicy {
-	return job.RetryPolicy{
-		MaxAttempts: int(r.GetMaxAttempts()),
-		MinBackoff:  durationFromWire(r.GetMinBackoff()),
-		MaxBackoff:  durationFromWire(r.GetMaxBackoff()),
-	}
-}
-
 // retryToWire converts the policy that is in force.
 func retryToWire(r job.RetryPolicy) *fireoncev1.RetryPolicy {
 	r = r.InForce()
@@ -144,31 +116,6 @@ func retryToWire(r job.RetryPolicy) *fireoncev1.RetryPolicy {
 		MinBackoff:  durationToWire(r.MinBackoff),
 		MaxBackoff:  durationToWire(r.MaxBackoff),
 	}
-}
-
-// specFromWire makes the frozen request, less what it names and what only a connector can
-// say.
-func specFromWire(project, key string, r *fireoncev1.ScheduleJobRequest, f job.Fingerprint) (job.Spec, error) {
-	kind, payload, err := payloadFromWire(r.GetPayload())
-	if err != nil {
-		return job.Spec{}, err
-	}
-	retry := retryFromWire(r.GetRetryPolicy())
-	retry.AttemptTimeout = durationFromWire(r.GetAttemptTimeout())
-	return job.Spec{
-		Project: project, Key: key, PayloadKind: kind, Payload: payload,
-		StartWindow: durationFromWire(r.GetStartWindow()), WaitWindow: durationFromWire(r.GetWaitWindow()), Retry: retry,
-		Policy: policyFromWire(r.GetAmbiguityPolicy()), Labels: r.GetLabels(),
-		TimeZone: r.GetTimeZone(), Fingerprint: f,
-		OwnEffectKey: r.GetEffectKey(),
-	}, nil
-}
-
-func policyFromWire(p fireoncev1.AmbiguityPolicy) job.Policy {
-	if p == fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_UNSPECIFIED {
-		return job.Hold
-	}
-	return job.Policy(p)
 }
 
 // jobToWire converts what one row has: no payload, no attempt.
@@ -204,6 +151,9 @@ func jobToWire(j job.Job) *fireoncev1.Job {
 	}
 	if !j.ReplyTo.IsZero() {
 		out.WaitWindow = durationToWire(j.Wait())
+	}
+	if j.SkipIfPresent > 0 {
+		out.SkipIfPresent = &fireoncev1.SkipIfPresent{MaxAge: durationToWire(j.SkipIfPresent)}
 	}
 	return out
 }
@@ -296,8 +246,8 @@ func filterFromWire(project string, f *fireoncev1.JobFilter) (store.JobQuery, er
 		}
 	}
 	q.KeyPrefix, q.KeyText = f.GetIdempotencyKeyPrefix(), f.GetIdempotencyKeyText()
-	q.ExternalID, q.InState = f.GetExternalId(), durationFromWire(f.GetStateAge())
-	if q.Recipient = normalRecipient(f.GetRecipient()); q.Recipient == "" && f.GetRecipient() != "" {
+	q.ExternalID, q.InState = f.GetExternalId(), submit.Duration(f.GetStateAge())
+	if q.Recipient = submit.Recipient(f.GetRecipient()); q.Recipient == "" && f.GetRecipient() != "" {
 		return q, badField("filter.recipient", "not_blank", "is blank; leave it out, or name a recipient")
 	}
 	for _, k := range f.GetErrorKinds() {

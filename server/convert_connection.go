@@ -12,6 +12,7 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/submit"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -72,6 +73,12 @@ func (s *Server) connectionWire(c store.Connection) (*fireoncev1.Connection, err
 	return connectionToWire(c, s.cfg.Now(), s.credentialRequired)
 }
 
+func limitsFromWire(l *fireoncev1.ConnectionLimits) store.ConnectionLimits {
+	return store.ConnectionLimits{
+		MaxInFlight: int(l.GetMaxInFlight()), MaxPerMinute: int(l.GetMaxPerMinute()), CoolDown: submit.Duration(l.GetCoolDown()),
+	}
+}
+
 func connectionToWire(c store.Connection, now time.Time, credentialRequired []string) (*fireoncev1.Connection, error) {
 	out := &fireoncev1.Connection{
 		ConnectionId: idToWire(c.ID), ProjectId: c.Project, Connector: c.Connector, DisplayName: c.DisplayName,
@@ -82,9 +89,9 @@ func connectionToWire(c store.Connection, now time.Time, credentialRequired []st
 		UpdateTime: timeToWire(c.Updated), DeleteTime: timeToWire(c.Deleted), Etag: etagOf(c.ID, c.Version),
 		CreatedBy: c.CreatedBy, UpdatedBy: c.UpdatedBy, IdempotencyKey: c.Key, Labels: c.Labels,
 	}
-	if c.MaxInFlight != 0 || c.MaxPerMinute != 0 {
+	if c.MaxInFlight != 0 || c.MaxPerMinute != 0 || c.CoolDown != 0 {
 		out.Limits = &fireoncev1.ConnectionLimits{
-			MaxInFlight: int32(c.MaxInFlight), MaxPerMinute: int32(c.MaxPerMinute),
+			MaxInFlight: int32(c.MaxInFlight), MaxPerMinute: int32(c.MaxPerMinute), CoolDown: durationToWire(c.CoolDown),
 		}
 	}
 	out.State, out.StateCause, out.StateReason = connectionState(c, now)

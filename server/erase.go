@@ -157,7 +157,7 @@ func (s *accessService) EraseProject(ctx context.Context, req *fireoncev1.EraseP
 	out.NextPageToken = erasePages.EncodeToString([]byte(p.After))
 	s.log.InfoContext(ctx, "a project was erased, or a part of it", "request_id", requestID(ctx), "by", who.actor, "project", project,
 		"jobs", out.GetErasedJobCount(), "connections", out.GetErasedConnectionCount(), "api_keys", out.GetErasedApiKeyCount(),
-		"logins", out.GetErasedLoginCount(), "done", out.GetDone())
+		"logins", out.GetErasedLoginCount(), "schedules", out.GetErasedScheduleCount(), "firings", out.GetErasedFiringCount(), "done", out.GetDone())
 	return out, nil
 }
 
@@ -176,6 +176,8 @@ func addErased(out *fireoncev1.EraseProjectResponse, step store.ProjectErasure) 
 	out.ErasedConnectionCount += int32(step.Connections)
 	out.ErasedLoginCount += int32(step.Logins)
 	out.ErasedApiKeyCount += int32(step.APIKeys)
+	out.ErasedScheduleCount += int32(step.Schedules)
+	out.ErasedFiringCount += int32(step.Firings)
 }
 
 func (s *accessService) putRest(out *fireoncev1.EraseProjectResponse, rest store.ProjectRest) {

@@ -63,6 +63,14 @@ var reasonCodes = map[fireoncev1.ErrorReason]connect.Code{
 	fireoncev1.ErrorReason_ERROR_REASON_JOB_NOT_FOUND:               connect.CodeNotFound,
 	fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_NOT_FOUND:          connect.CodeNotFound,
 	fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND:        connect.CodeNotFound,
+	fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_SPEC_INVALID:       connect.CodeInvalidArgument,
+	fireoncev1.ErrorReason_ERROR_REASON_BACKFILL_RANGE:              connect.CodeInvalidArgument,
+	fireoncev1.ErrorReason_ERROR_REASON_FIRING_NOT_FOUND:            connect.CodeNotFound,
+	fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_ITEM_NOT_FOUND:     connect.CodeNotFound,
+	fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_ITEM_STATE:         connect.CodeFailedPrecondition,
+	fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_STATE:              connect.CodeFailedPrecondition,
+	fireoncev1.ErrorReason_ERROR_REASON_FIRING_BLOCKED:              connect.CodeFailedPrecondition,
+	fireoncev1.ErrorReason_ERROR_REASON_FIRING_DECIDED:              connect.CodeFailedPrecondition,
 	fireoncev1.ErrorReason_ERROR_REASON_JOB_STATE:                   connect.CodeFailedPrecondition,
 	fireoncev1.ErrorReason_ERROR_REASON_TOO_MANY_REPLIES:            connect.CodeFailedPrecondition,
 	fireoncev1.ErrorReason_ERROR_REASON_CONNECTION_DISABLED:         connect.CodeFailedPrecondition,
@@ -151,7 +159,7 @@ func refuse(reason fireoncev1.ErrorReason, msg string, values ...string) *fault 
 	for i := 0; i+1 < len(values); i += 2 {
 		if values[i] == "field" {
 			f.violations = append(f.violations, &fireoncev1.FieldViolation{
-				Field: values[i+1], Rule: strings.ToLower(shortName(reason)), Message: withoutField(msg, values[i+1]),
+				Field: values[i+1], Rule: ruleName(reason), Message: withoutField(msg, values[i+1]),
 			})
 			continue
 		}
@@ -172,6 +180,9 @@ func withoutField(msg, field string) string {
 func shortName(reason fireoncev1.ErrorReason) string {
 	return strings.TrimPrefix(reason.String(), "ERROR_REASON_")
 }
+
+// ruleName is the rule of a violation whose reason says all.
+func ruleName(reason fireoncev1.ErrorReason) string { return strings.ToLower(shortName(reason)) }
 
 // badField refuses a value that no rule of the contract could describe. rule is a name for
 // what it must be.
@@ -218,11 +229,14 @@ func toWire(err error, requestID string) (_ *connect.Error, hidden error) {
 	return plain(connect.CodeInternal, "internal error; the server's log has it under request "+requestID, requestID), err
 }
 
-func (f *fault) wire() *connect.Error {
-	code, known := reasonCodes[f.reason]
-	if !known {
-		code = connect.CodeInvalidArgument
+func (f *fault) code() connect.Code {
+	if code, known := reasonCodes[f.reason]; known {
+		return code
 	}
+	return connect.CodeInvalidArgument
+}
+
+func (f *fault) detail() *fireoncev1.ErrorDetail {
 	detail := &fireoncev1.ErrorDetail{Reason: f.reason, Metadata: f.metadata, Violations: f.violations}
 	switch {
 	case f.conflict != nil:
@@ -230,8 +244,12 @@ func (f *fault) wire() *connect.Error {
 	case f.state != nil:
 		detail.Context = &fireoncev1.ErrorDetail_StateConflict{StateConflict: f.state}
 	}
+	return detail
+}
+
+func (f *fault) wire() *connect.Error {
 	details := []proto.Message{
-		detail, &errdetails.ErrorInfo{Reason: shortName(f.reason), Domain: errorDomain, Metadata: f.metadata},
+		f.detail(), &errdetails.ErrorInfo{Reason: shortName(f.reason), Domain: errorDomain, Metadata: f.metadata},
 	}
 	wait := retryIn[f.reason]
 	if f.retry != 0 {
@@ -240,7 +258,7 @@ func (f *fault) wire() *connect.Error {
 	if wait > 0 {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
 	}
-	return withDetails(connect.NewError(code, errors.New(f.msg)), details...)
+	return withDetails(connect.NewError(f.code(), errors.New(f.msg)), details...)
 }
 
 // plain makes an error for which the contract has no reason, or, where the request itself
@@ -285,7 +303,7 @@ func stateFault(e *job.StateError) *fault {
 	}
 	for _, field := range e.Fields.Names() {
 		f.violations = append(f.violations, &fireoncev1.FieldViolation{
-			Field: field, Rule: strings.ToLower(shortName(f.reason)), Message: "cannot change while the job is " + e.Current.String(),
+			Field: field, Rule: ruleName(f.reason), Message: "cannot change while the job is " + e.Current.String(),
 		})
 	}
 	return f

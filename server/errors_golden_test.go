@@ -291,6 +291,10 @@ func callsElsewhere(t *testing.T) map[fireoncev1.ErrorReason]callAt {
 	copied.must(copied.store.Quarantine(t.Context(), "a copy"))
 	out[fireoncev1.ErrorReason_ERROR_REASON_QUARANTINED] = callAt{copied, wrongCall{procedure: deleteJob, request: deleteByID(old.GetJobId())}}
 
+	for reason, call := range callsOfSchedules(t) {
+		out[reason] = call
+	}
+
 	_, oauthApps := withOAuth(t)
 	login := newMember("login")
 	login.RedirectUrl = "https://evil.example/"
@@ -316,6 +320,54 @@ func callsElsewhere(t *testing.T) map[fireoncev1.ErrorReason]callAt {
 			Connection: &fireoncev1.RotateCredentialRequest_ConnectionId{ConnectionId: ann.GetConnectionId()}, Credential: token("down-1"), Etag: ann.GetEtag(),
 		},
 	}}
+	return out
+}
+
+// callsOfSchedules are calls about schedules that fail.
+func callsOfSchedules(t *testing.T) map[fireoncev1.ErrorReason]callAt {
+	t.Helper()
+	f := start(t)
+	c := overConnect(f)
+	id := f.recurring(t.Context(), c, f.newSchedule("s")).GetScheduleId()
+	gone := f.recurring(t.Context(), c, f.newSchedule("gone")).GetScheduleId()
+	_, err := f.deleteSchedule(c, gone, "")
+	f.must(err)
+	_, err = f.trigger(c, id, "first", false)
+	f.must(err)
+	skip := func(name string) *fireoncev1.SkipFiringRequest {
+		return &fireoncev1.SkipFiringRequest{Schedule: &fireoncev1.SkipFiringRequest_ScheduleId{ScheduleId: id}, Name: name}
+	}
+	queue := f.recurring(t.Context(), c, f.newSchedule("queue", fromQueue)).GetScheduleId()
+	used := f.addItem(c, queue, "used", custom("good/v1", "x")).GetItem()
+	_, err = f.trigger(c, queue, "first", false)
+	f.must(err)
+	out := make(map[fireoncev1.ErrorReason]callAt)
+	for reason, call := range map[fireoncev1.ErrorReason]wrongCall{
+		fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_ITEM_STATE: {procedure: schedsPath + "RemoveScheduleItem", request: removeItem(used)},
+		fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_ITEM_NOT_FOUND: {
+			procedure: schedsPath + "RemoveScheduleItem", request: removeItem(&fireoncev1.ScheduleItem{ScheduleId: queue, ItemId: queue}),
+		},
+		fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_SPEC_INVALID: {procedure: schedsPath + "CreateSchedule", request: f.newSchedule("new", func(r *createScheduleRequest) {
+			r.Spec.TimeZone, r.Spec.CronExpressions = "Europe/Wien", []string{"0 * * * *", "61 * * * *"}
+		})},
+		fireoncev1.ErrorReason_ERROR_REASON_BACKFILL_RANGE: {procedure: schedsPath + "BackfillSchedule", request: &fireoncev1.BackfillScheduleRequest{
+			Schedule:  &fireoncev1.BackfillScheduleRequest_ScheduleId{ScheduleId: id},
+			StartTime: timestamppb.New(f.clock.Now()), EndTime: timestamppb.New(f.clock.Now().Add(time.Hour)),
+		}},
+		fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_NOT_FOUND: {procedure: schedsPath + "GetSchedule", request: &fireoncev1.GetScheduleRequest{
+			Schedule: &fireoncev1.GetScheduleRequest_IdempotencyKey{IdempotencyKey: "nobody"},
+		}},
+		fireoncev1.ErrorReason_ERROR_REASON_FIRING_NOT_FOUND: {procedure: schedsPath + "SkipFiring", request: skip("2026-07-02T15:30:00/1")},
+		fireoncev1.ErrorReason_ERROR_REASON_FIRING_DECIDED:   {procedure: schedsPath + "SkipFiring", request: skip("2026-07-01T13:00:00/1")},
+		fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_STATE: {procedure: schedsPath + "PauseSchedule", request: &fireoncev1.PauseScheduleRequest{
+			Schedule: &fireoncev1.PauseScheduleRequest_ScheduleId{ScheduleId: gone},
+		}},
+		fireoncev1.ErrorReason_ERROR_REASON_FIRING_BLOCKED: {procedure: schedsPath + "TriggerSchedule", request: &fireoncev1.TriggerScheduleRequest{
+			Schedule: &fireoncev1.TriggerScheduleRequest_ScheduleId{ScheduleId: id}, TriggerKey: "second",
+		}},
+	} {
+		out[reason] = callAt{f, call}
+	}
 	return out
 }
 

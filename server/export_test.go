@@ -178,7 +178,6 @@ func FieldOf(err error) (field string, known bool) {
 func Samples() map[fireoncev1.ErrorReason]error {
 	id := job.ID{15: 9}
 	return map[fireoncev1.ErrorReason]error{
-		fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_NOT_FOUND: refuse(fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_NOT_FOUND, "no schedule"),
 		fireoncev1.ErrorReason_ERROR_REASON_OAUTH_REFUSED: refuse(fireoncev1.ErrorReason_ERROR_REASON_OAUTH_REFUSED,
 			"X does not accept the login's code; log in again"),
 		fireoncev1.ErrorReason_ERROR_REASON_SEALING_KEY_OUTDATED: refuse(fireoncev1.ErrorReason_ERROR_REASON_SEALING_KEY_OUTDATED,

@@ -51,6 +51,13 @@ func jobPrints(r *fireoncev1.ScheduleJobRequest, conn, replyTo job.ID) (f job.Fi
 	f.Set(ofConnection.id, []byte(idToWire(conn)))
 	f.Set("payload", payload)
 	f.Set("schedule_time", at)
+	if local := r.GetLocalTime(); local != nil {
+		said, err := canonicalOrNil("local_time", local)
+		if err != nil {
+			return f, "", err
+		}
+		f.Set("local_time", said)
+	}
 	if r.GetDeriveKey() {
 		derived = job.DerivedKey(f)
 	}
@@ -63,6 +70,9 @@ func jobPrints(r *fireoncev1.ScheduleJobRequest, conn, replyTo job.ID) (f job.Fi
 		f.Set("effect_key", []byte(k))
 	}
 	f.Set("wait_window", wait)
+	if p := r.GetSkipIfPresent(); p != nil {
+		f.Set("skip_if_present", canonicalInt(int64(p.GetMaxAge().AsDuration())))
+	}
 	if key := r.GetConnectionKey(); key != "" {
 		f.Alias(ofConnection.id, []byte(key))
 	}
@@ -70,6 +80,48 @@ func jobPrints(r *fireoncev1.ScheduleJobRequest, conn, replyTo job.ID) (f job.Fi
 		f.Alias(repliedTo.id, []byte(key))
 	}
 	return f, derived, nil
+}
+
+// schedulePrint gives the fingerprint of a request to make a schedule. conn is the id of what
+// its template names.
+func schedulePrint(r *fireoncev1.CreateScheduleRequest, conn job.ID) (f job.Fingerprint, err error) {
+	t := r.GetJobTemplate()
+	if err := noUnknownAt("job_template", t); err != nil {
+		return f, err
+	}
+	set := func(path string, m proto.Message) {
+		enc, bad := canonicalOrNil(path, m)
+		if f.Set(path, enc); err == nil {
+			err = bad
+		}
+	}
+	set("spec", r.GetSpec())
+	set("job_template.payload", t.GetPayload())
+	set("job_template.retry_policy", t.GetRetryPolicy())
+	set("policies", r.GetPolicies())
+	var window, timeout, labels, paused []byte
+	if d := t.GetStartWindow(); d != nil {
+		window = canonicalInt(int64(d.AsDuration()))
+	}
+	if d := t.GetAttemptTimeout(); d != nil {
+		timeout = canonicalInt(int64(d.AsDuration()))
+	}
+	if err == nil && len(t.GetLabels()) > 0 {
+		labels, err = canonical((&fireoncev1.JobTemplate{Labels: t.GetLabels()}).ProtoReflect())
+	}
+	if r.GetPaused() {
+		paused = []byte{1}
+	}
+	f.Set("job_template.connection_id", []byte(idToWire(conn)))
+	f.Set("job_template.start_window", window)
+	f.Set("job_template.ambiguity_policy", binary.BigEndian.AppendUint32(nil, uint32(t.GetAmbiguityPolicy())))
+	f.Set("job_template.labels", labels)
+	f.Set("job_template.attempt_timeout", timeout)
+	f.Set("paused", paused)
+	if key := t.GetConnectionKey(); key != "" {
+		f.Alias("job_template.connection_id", []byte(key))
+	}
+	return f, err
 }
 
 // connectionPrint gives the fingerprint of a connection to be made, which a request has at

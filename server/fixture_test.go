@@ -252,7 +252,8 @@ func prepareOn(tb testing.TB, engine string, edit ...func(*server.Config)) *fixt
 	}
 	cfg := server.Config{
 		Store: f.store, Connectors: connectors, Vault: safe, Version: "test", Now: f.clock.Now,
-		Log: slog.New(slog.NewJSONHandler(f.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Quiet: func(_ context.Context, limit time.Duration) (time.Duration, error) { return limit, nil },
+		Log:   slog.New(slog.NewJSONHandler(f.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	for _, e := range edit {
 		e(&cfg)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 
+	"google.golang.org/protobuf/proto"
+
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
@@ -48,7 +50,7 @@ const pastSubmit = "no job is stored under this idempotency key, now or by an ea
 // completes the submission with what only these checks can tell.
 func (in *intake) check(ctx context.Context, sub *submission) error {
 	var err error
-	if sub.at, err = in.checkTime("schedule_time", sub.at, pastSubmit); err != nil {
+	if sub.at, err = in.checkTime(sub.timeField, sub.at, pastSubmit); err != nil {
 		return err
 	}
 	if err := checkTimeZone(sub.spec.TimeZone); err != nil {
@@ -82,10 +84,17 @@ func sizeOf(s job.Spec) store.StoredJobs {
 
 // count counts a job against the project's quotas, or refuses it. settle follows.
 func (in *intake) count(ctx context.Context, s job.Spec) error {
-	if err := in.admission.take(ctx, in.who.project, sizeOf(s)); err != nil {
+	return in.countMany(ctx, 1, len(s.Payload))
+}
+
+// countMany counts jobs of a size against the project's quotas, or refuses them. settle
+// follows.
+func (in *intake) countMany(ctx context.Context, jobs, size int) error {
+	n := store.StoredJobs{Jobs: int64(jobs), Bytes: int64(jobs) * int64(size)}
+	if err := in.admission.take(ctx, in.who.project, n); err != nil {
 		return err
 	}
-	in.taken = sumOf(in.taken, sizeOf(s))
+	in.taken = sumOf(in.taken, n)
 	return nil
 }
 
@@ -154,16 +163,17 @@ func (in *intake) prepare(ctx context.Context, conn *store.Connection, spec job.
 	if err != nil {
 		return "", err
 	}
-	code, known := in.cfg.Connectors.Get(conn.Connector)
-	switch {
-	case !conn.Deleted.IsZero():
-		return "", disabled(conn, "was deleted")
-	case !known:
-		return "", disabled(conn, fmt.Sprintf("needs connector %q, which this server does not have", conn.Connector))
-	case !spec.ReplyTo.IsZero() && !code.Describe().Replies:
+	code, err := in.usable(conn)
+	if err != nil {
+		return "", err
+	}
+	if !spec.ReplyTo.IsZero() && !code.Describe().Replies {
 		return "", refuse(fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_INVALID,
 			fmt.Sprintf("%s: jobs of connector %q cannot reply to others", repliedTo.field(named), conn.Connector),
 			"field", repliedTo.field(named), "connector", conn.Connector)
+	}
+	if err := checkPresence(code, conn, spec); err != nil {
+		return "", err
 	}
 	prepared, err := code.Prepare(connector.Request{
 		EffectKey: job.EffectKey(in.cfg.Namespace, spec.Project, spec.Key, 1), Settings: conn.Settings,
@@ -179,6 +189,33 @@ func (in *intake) prepare(ctx context.Context, conn *store.Connection, spec job.
 		return "", fmt.Errorf("check the payload: %w", err)
 	}
 	return prepared.HoldKey, nil
+}
+
+// usable returns the connector of a connection that takes jobs.
+func (in *intake) usable(conn *store.Connection) (connector.Connector, error) {
+	code, known := in.cfg.Connectors.Get(conn.Connector)
+	switch {
+	case !conn.Deleted.IsZero():
+		return nil, disabled(conn, "was deleted")
+	case !known:
+		return nil, disabled(conn, fmt.Sprintf("needs connector %q, which this server does not have", conn.Connector))
+	}
+	return code, nil
+}
+
+// checkPresence refuses a job that would look for its content where that cannot be found.
+func checkPresence(code connector.Connector, conn *store.Connection, spec job.Spec) error {
+	if spec.SkipIfPresent == 0 {
+		return nil
+	}
+	var payload fireoncev1.Payload
+	if err := proto.Unmarshal(spec.Payload, &payload); err != nil {
+		return fmt.Errorf("read the payload: %w", err)
+	}
+	if err := connector.CheckPresence(code, conn.Class, &payload); err != nil {
+		return refuse(fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_INVALID, err.Error(), "field", "skip_if_present")
+	}
+	return nil
 }
 
 func disabled(conn *store.Connection, why string) *fault {
@@ -248,7 +285,7 @@ func (in *intake) stored(ctx context.Context, sub submission, c store.Created) (
 		in.kept = sumOf(in.kept, sizeOf(sub.spec))
 		out := in.view.job(ctx, c.Snapshot)
 		out.Payload = sub.payload
-		return &fireoncev1.ScheduleJobResponse{Job: out, Created: true}, nil
+		return &fireoncev1.ScheduleJobResponse{Job: out, Created: true, LocalTimeMark: sub.mark}, nil
 	}
 }
 
@@ -277,7 +314,7 @@ func (in *intake) repeated(ctx context.Context, sub submission, bound job.Snapsh
 		})
 	}
 	out, err := withPayload(in.view.job(ctx, bound), bound.Payload)
-	return &fireoncev1.ScheduleJobResponse{Job: out}, err
+	return &fireoncev1.ScheduleJobResponse{Job: out, LocalTimeMark: sub.mark}, err
 }
 
 // validated shows the job that would be stored. It has no id and no state.
@@ -285,5 +322,5 @@ func validated(sub submission) (*fireoncev1.ScheduleJobResponse, error) {
 	j := job.Job{Spec: sub.spec, Status: job.Status{ScheduleTime: sub.at, Class: sub.class}}
 	j.ID = job.ID{}
 	out, err := withPayload(jobToWire(j), sub.spec.Payload)
-	return &fireoncev1.ScheduleJobResponse{Job: out}, err
+	return &fireoncev1.ScheduleJobResponse{Job: out, LocalTimeMark: sub.mark}, err
 }

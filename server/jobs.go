@@ -39,6 +39,9 @@ func (s *jobService) GetJob(ctx context.Context, req *fireoncev1.GetJobRequest) 
 	if req.GetOmitPayload() {
 		out.Payload = nil
 	}
+	if out.Firing, err = s.madeBy(ctx, snap); err != nil {
+		return nil, err
+	}
 	return &fireoncev1.GetJobResponse{Job: out, EventsCursor: s.cursor(ref.Project, log.Incarnation, log.End)}, nil
 }
 

@@ -78,6 +78,7 @@ func (s *Server) GRPCServer() *grpc.Server {
 	)
 	n.register(g, fireoncev1.JobService_ServiceDesc, nativeJobs{jobService: &jobService{Server: s}})
 	n.register(g, fireoncev1.ConnectionService_ServiceDesc, nativeConnections{connectionService: &connectionService{Server: s}})
+	n.register(g, fireoncev1.ScheduleService_ServiceDesc, nativeSchedules{scheduleService: &scheduleService{Server: s}})
 	n.register(g, fireoncev1.StatsService_ServiceDesc, nativeStats{statsService: newStatsService(s)})
 	n.register(g, fireoncev1.AccessService_ServiceDesc, nativeAccess{accessService: &accessService{Server: s}})
 	grpc_health_v1.RegisterHealthServer(g, nativeHealth{health: s.health})
@@ -85,8 +86,8 @@ func (s *Server) GRPCServer() *grpc.Server {
 	return g
 }
 
-// nativeJobs, nativeConnections, nativeStats and nativeAccess are the handlers, as grpc-go
-// wants them: the methods are promoted, so one that is added to the contract
+// nativeJobs, nativeConnections, nativeSchedules, nativeStats and nativeAccess are the
+// handlers, as grpc-go wants them: the methods are promoted, so one that is added to the contract
 // and forgotten here does not compile.
 type nativeJobs struct {
 	fireoncev1.UnsafeJobServiceServer
@@ -96,6 +97,11 @@ type nativeJobs struct {
 type nativeConnections struct {
 	fireoncev1.UnsafeConnectionServiceServer
 	*connectionService
+}
+
+type nativeSchedules struct {
+	fireoncev1.UnsafeScheduleServiceServer
+	*scheduleService
 }
 
 type nativeStats struct {

@@ -40,6 +40,7 @@ func onlyPaths(f *fixture, c client) client {
 var itemCalls = map[string]string{
 	jobsPath + "BatchScheduleJobs": scheduleJob, jobsPath + "BulkCancelJobs": jobsPath + "CancelJob",
 	jobsPath + "BulkRetryJobs": jobsPath + "RetryJob", jobsPath + "BulkResolveJobs": jobsPath + "ResolveJob",
+	schedsPath + "BulkPauseSchedules": schedsPath + "PauseSchedule", schedsPath + "BulkResumeSchedules": schedsPath + "ResumeSchedule",
 }
 
 // requestOf returns the request message of an RPC.
@@ -89,6 +90,12 @@ func strayPaths(procedure string, err error, res proto.Message) (out []string) {
 		}
 	case *fireoncev1.BatchScheduleJobsResponse:
 		for _, item := range r.GetResults() {
+			look(itemCalls[procedure], item.GetError().GetDetail())
+		}
+	case interface {
+		GetResult() *fireoncev1.BulkScheduleResult
+	}:
+		for _, item := range r.GetResult().GetFailures() {
 			look(itemCalls[procedure], item.GetError().GetDetail())
 		}
 	case interface{ GetResult() *fireoncev1.BulkResult }:

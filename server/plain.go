@@ -21,7 +21,7 @@ const (
 // plainly tells of a request that it surely obeys the contract's rules.
 func plainly(r *fireoncev1.ScheduleJobRequest) bool {
 	if r.GetDeriveKey() || r.GetStartWindow() != nil || r.GetRetryPolicy() != nil || r.GetAttemptTimeout() != nil ||
-		r.GetTimeZone() != "" || r.GetReplyTo() != nil || r.GetWaitWindow() != nil ||
+		r.GetTimeZone() != "" || r.GetLocalTime() != nil || r.GetReplyTo() != nil || r.GetWaitWindow() != nil ||
 		r.GetAmbiguityPolicy() != fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_UNSPECIFIED {
 		return false
 	}

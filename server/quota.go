@@ -33,6 +33,8 @@ const (
 	QuotaAPIKeys Quota = "api-keys"
 	// QuotaLogins bounds the logins that were started and may still come back.
 	QuotaLogins Quota = "logins"
+	// QuotaSchedules bounds the schedules that are not deleted.
+	QuotaSchedules Quota = "schedules"
 	// QuotaStreams bounds the open event streams, on each server.
 	QuotaStreams Quota = "streams"
 	// QuotaCalls bounds the calls a second, on each server. As many may come together.
@@ -58,11 +60,22 @@ var quotaDefaults = []struct {
 	{QuotaConnections, 100_000},
 	{QuotaAPIKeys, 10_000},
 	{QuotaLogins, 5_000},
+	{QuotaSchedules, 10_000},
 	{QuotaStreams, 1_000},
 	{QuotaCalls, 10_000},
 	{QuotaPeerSignIns, 60},
 	{QuotaPeerConnections, 2_000},
 }
+
+// quotaSkips bounds the skips of one schedule, for every project alike (store.MaxSkips).
+const quotaSkips Quota = "skips"
+
+// quotaItems and quotaItemBytes bound the queue of one schedule, for every project alike
+// (store.MaxItems, store.MaxItemsBytes).
+const (
+	quotaItems     Quota = "schedule-items"
+	quotaItemBytes Quota = "schedule-item-bytes"
+)
 
 // ofPeer reports whether a quota is a peer's and no project's.
 func (q Quota) ofPeer() bool { return q == QuotaPeerSignIns || q == QuotaPeerConnections }
@@ -196,10 +209,14 @@ func (q Quotas) withoutCallers() Quotas {
 // hint says, for people, what ends a refusal.
 func (q Quota) hint() string {
 	switch q {
-	case QuotaConnections:
+	case QuotaConnections, QuotaSchedules:
 		return "delete one, or ask the operator to raise the quota"
 	case QuotaAPIKeys:
 		return "revoke one, or ask the operator to raise the quota"
+	case quotaSkips:
+		return "put a firing back that is skipped, or pause the schedule"
+	case quotaItems, quotaItemBytes:
+		return "items leave as they are used; remove one"
 	case QuotaLogins:
 		return "logins end within 10 minutes"
 	default:

@@ -347,6 +347,7 @@ func TestQuotaUse(t *testing.T) {
 			key := f.issue(server.DefaultProject, server.Scopes()).Reveal()
 			_, err := askWith[fireoncev1.ScheduleJobResponse](bring(t.Context(), key), c, scheduleJob, f.request("a"))
 			f.must(err)
+			f.recurring(bring(t.Context(), key), c, f.newSchedule("s"))
 			res, err := askWith[fireoncev1.GetStatsResponse](bring(t.Context(), key), c, statsPath+"GetStats", &fireoncev1.GetStatsRequest{})
 			f.must(err)
 			got := map[string][2]int64{}
@@ -354,13 +355,14 @@ func TestQuotaUse(t *testing.T) {
 				got[q.GetName()] = [2]int64{q.GetUsed(), q.GetLimit()}
 			}
 			for name, want := range map[string][2]int64{
-				"jobs": {1, 10}, "connections": {1, 100_000}, "api-keys": {1, 10_000}, "logins": {0, 5000}, "streams": {0, 1000}, "calls": {2, 100},
+				"jobs": {1, 10}, "connections": {1, 100_000}, "api-keys": {1, 10_000}, "logins": {0, 5000}, "streams": {0, 1000}, "calls": {3, 100},
+				"schedules": {1, 10_000},
 			} {
 				if got[name] != want {
 					t.Errorf("%s: %v, want %v", name, got[name], want)
 				}
 			}
-			if b := got["bytes"]; b[0] <= 0 || b[1] != 1<<40 || len(got) != 7 {
+			if b := got["bytes"]; b[0] <= 0 || b[1] != 1<<40 || len(got) != 8 {
 				t.Errorf("quotas: %v", got)
 			}
 		})

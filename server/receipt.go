@@ -46,7 +46,7 @@ var keptOfJob = kept{
 // keptOfSubmit is what a submit's caller sees: the request names the connection, and
 // names the key or has it derived.
 var keptOfSubmit = kept{
-	"job": plus(keptOfJob, "idempotency_key", "connection_id"), "created": nil, "warnings": nil,
+	"job": plus(keptOfJob, "idempotency_key", "connection_id"), "created": nil, "warnings": nil, "local_time_mark": nil,
 }
 
 // keptOfBulk has counts and no ids. Failures keep their reasons.
@@ -61,6 +61,28 @@ var keptOfConnection = kept{
 	"auth_hold_time": nil, "rate_limit_end_time": nil, "effect_class": nil, "create_time": nil, "update_time": nil,
 	"delete_time": nil, "etag": nil,
 }
+
+// keptOfSchedule is what a caller without schedules:read sees of a schedule.
+var keptOfSchedule = kept{
+	"schedule_id": nil, "project_id": nil, "state": nil, "pause_cause": nil, "pause_time": nil, "next_fire_time": nil,
+	"counts": nil, "create_time": nil, "update_time": nil, "delete_time": nil, "etag": nil,
+}
+
+// keptOfFiring is what such a caller sees of a firing that made a job.
+var keptOfFiring = kept{
+	"name": nil, "nominal_time": nil, "origin": nil, "outcome": nil, "job_id": nil, "run": nil, "decide_time": nil,
+}
+
+// keptOfItem is what such a caller sees of an item of a schedule's queue.
+var keptOfItem = kept{
+	"schedule_id": nil, "item_id": nil, "state": nil, "position": nil, "job_id": nil, "create_time": nil, "update_time": nil, "etag": nil,
+}
+
+// keptOfBulkSchedules is keptOfBulk for schedules.
+var keptOfBulkSchedules = kept{"result": {
+	"matched": nil, "changed": nil, "next_page_token": nil,
+	"failures": {"error": {"code": nil, "detail": {"reason": nil}}},
+}}
 
 // receiptOf is the whole table. An RPC that it does not name is not served.
 var receiptOf = map[string]receipt{
@@ -80,7 +102,7 @@ var receiptOf = map[string]receipt{
 	}},
 	fireoncev1connect.JobServiceUpdateJobProcedure:       {ScopeJobsRead, kept{"job": keptOfJob}},
 	fireoncev1connect.JobServiceCancelJobProcedure:       {ScopeJobsRead, kept{"job": keptOfJob, "prevented": nil}},
-	fireoncev1connect.JobServiceRescheduleJobProcedure:   {ScopeJobsRead, kept{"job": keptOfJob}},
+	fireoncev1connect.JobServiceRescheduleJobProcedure:   {ScopeJobsRead, kept{"job": keptOfJob, "local_time_mark": nil}},
 	fireoncev1connect.JobServiceRunJobNowProcedure:       {ScopeJobsRead, kept{"job": keptOfJob}},
 	fireoncev1connect.JobServiceRetryJobProcedure:        {ScopeJobsRead, kept{"job": keptOfJob}},
 	fireoncev1connect.JobServiceResolveJobProcedure:      {ScopeJobsRead, kept{"job": keptOfJob}},
@@ -89,6 +111,7 @@ var receiptOf = map[string]receipt{
 	fireoncev1connect.JobServiceBulkResolveJobsProcedure: {ScopeJobsRead, keptOfBulk},
 
 	fireoncev1connect.JobServiceDeleteJobProcedure: whole, // names nobody
+	fireoncev1connect.JobServiceRunDueProcedure:    whole, // has a count and a time
 
 	fireoncev1connect.ConnectionServiceGetConnectionProcedure:   whole,
 	fireoncev1connect.ConnectionServiceListConnectionsProcedure: whole,
@@ -110,6 +133,35 @@ var receiptOf = map[string]receipt{
 	}},
 	fireoncev1connect.ConnectionServiceDeleteConnectionProcedure: whole, // is empty
 	fireoncev1connect.ConnectionServiceStartOAuthProcedure:       whole, // is the caller's own login
+
+	fireoncev1connect.ScheduleServiceGetScheduleProcedure:     whole,
+	fireoncev1connect.ScheduleServiceListSchedulesProcedure:   whole,
+	fireoncev1connect.ScheduleServiceListFiringsProcedure:     whole,
+	fireoncev1connect.ScheduleServicePreviewScheduleProcedure: whole,
+
+	fireoncev1connect.ScheduleServiceCreateScheduleProcedure: {ScopeSchedulesRead, kept{
+		"schedule": plus(keptOfSchedule, "idempotency_key"), "created": nil,
+	}},
+	fireoncev1connect.ScheduleServiceUpdateScheduleProcedure:    {ScopeSchedulesRead, kept{"schedule": keptOfSchedule}},
+	fireoncev1connect.ScheduleServiceDeleteScheduleProcedure:    {ScopeSchedulesRead, kept{"schedule": keptOfSchedule}},
+	fireoncev1connect.ScheduleServicePauseScheduleProcedure:     {ScopeSchedulesRead, kept{"schedule": keptOfSchedule}},
+	fireoncev1connect.ScheduleServiceResumeScheduleProcedure:    {ScopeSchedulesRead, kept{"schedule": keptOfSchedule}},
+	fireoncev1connect.ScheduleServiceSkipFiringProcedure:        {ScopeSchedulesRead, kept{"schedule": keptOfSchedule}},
+	fireoncev1connect.ScheduleServiceListScheduleItemsProcedure: whole,
+	fireoncev1connect.ScheduleServiceAddScheduleItemProcedure: {ScopeSchedulesRead, kept{
+		"item": plus(keptOfItem, "idempotency_key"), "created": nil,
+	}},
+	fireoncev1connect.ScheduleServiceUpdateScheduleItemProcedure:  {ScopeSchedulesRead, kept{"item": keptOfItem}},
+	fireoncev1connect.ScheduleServiceMoveScheduleItemProcedure:    {ScopeSchedulesRead, kept{"item": keptOfItem}},
+	fireoncev1connect.ScheduleServiceRemoveScheduleItemProcedure:  {ScopeSchedulesRead, kept{"item": keptOfItem}},
+	fireoncev1connect.ScheduleServiceBulkPauseSchedulesProcedure:  {ScopeSchedulesRead, keptOfBulkSchedules},
+	fireoncev1connect.ScheduleServiceBulkResumeSchedulesProcedure: {ScopeSchedulesRead, keptOfBulkSchedules},
+	fireoncev1connect.ScheduleServiceTriggerScheduleProcedure: {ScopeSchedulesRead, kept{
+		"firing": keptOfFiring, "created": nil,
+	}},
+	fireoncev1connect.ScheduleServiceBackfillScheduleProcedure: {ScopeSchedulesRead, kept{
+		"firings": keptOfFiring, "present": nil, "next_page_token": nil,
+	}},
 
 	fireoncev1connect.AccessServiceCreateApiKeyProcedure:     whole,
 	fireoncev1connect.AccessServiceListApiKeysProcedure:      whole,

@@ -23,6 +23,10 @@ var guarded = map[protoreflect.FullName]string{
 	"fireonce.v1.BulkResult": server.ScopeJobsRead, "fireonce.v1.Payload": server.ScopeJobsRead,
 	"fireonce.v1.Connection":             server.ScopeConnectionsRead,
 	"fireonce.v1.TestConnectionResponse": server.ScopeConnectionsRead,
+
+	"fireonce.v1.Schedule": server.ScopeSchedulesRead, "fireonce.v1.Firing": server.ScopeSchedulesRead,
+	"fireonce.v1.ScheduleItem":  server.ScopeSchedulesRead,
+	"fireonce.v1.PlannedFiring": server.ScopeSchedulesRead, "fireonce.v1.BulkScheduleResult": server.ScopeSchedulesRead,
 }
 
 // guards returns the read scopes that an answer needs.
@@ -144,6 +148,31 @@ func (e *exposure) paused() string {
 	return id
 }
 
+// schedule makes a schedule that has the canary in all its texts, and a label of its own.
+func (e *exposure) schedule() *fireoncev1.Schedule {
+	e.t.Helper()
+	e.n++
+	return e.recurring(e.all, e.c, e.newSchedule(fmt.Sprintf("schedule-%d", e.n), labelled(canary), func(r *createScheduleRequest) { r.Spec = daily() }))
+}
+
+// queue is a schedule that has its content from a queue.
+func (e *exposure) queue() string {
+	e.t.Helper()
+	e.n++
+	return e.recurring(e.all, e.c, e.newSchedule(fmt.Sprintf("queue-%d", e.n), fromQueue)).GetScheduleId()
+}
+
+func (e *exposure) item() *fireoncev1.ScheduleItem {
+	e.t.Helper()
+	res, err := askWith[fireoncev1.AddScheduleItemResponse](e.all, e.c, schedsPath+"AddScheduleItem", addItem(e.queue(), canary, custom("good/v1", canary)))
+	e.must(err)
+	return res.GetItem()
+}
+
+func (e *exposure) ofSchedule() *fireoncev1.ScheduleFilter {
+	return &fireoncev1.ScheduleFilter{Labels: map[string]string{"label": canary}}
+}
+
 func named(ids ...string) *fireoncev1.JobFilter { return &fireoncev1.JobFilter{JobIds: ids} }
 
 // exposures are requests that succeed, of every RPC whose answer is withheld from
@@ -203,6 +232,70 @@ var exposures = map[string]func(e *exposure) (req proto.Message, ids []string){
 		}, []string{running}
 	},
 
+	schedsPath + "CreateSchedule": func(e *exposure) (proto.Message, []string) {
+		e.n++
+		return e.newSchedule(fmt.Sprintf("schedule-%d", e.n), labelled(canary)), nil
+	},
+	schedsPath + "UpdateSchedule": func(e *exposure) (proto.Message, []string) {
+		s := e.schedule()
+		return &updateScheduleRequest{
+			Schedule: &fireoncev1.UpdateScheduleRequest_ScheduleId{ScheduleId: s.GetScheduleId()}, Etag: s.GetEtag(),
+			UpdateMask: mask("spec"), Spec: everyHour(),
+		}, nil
+	},
+	schedsPath + "DeleteSchedule": func(e *exposure) (proto.Message, []string) {
+		return &fireoncev1.DeleteScheduleRequest{Schedule: &fireoncev1.DeleteScheduleRequest_ScheduleId{ScheduleId: e.schedule().GetScheduleId()}}, nil
+	},
+	schedsPath + "PauseSchedule": func(e *exposure) (proto.Message, []string) {
+		return &fireoncev1.PauseScheduleRequest{Schedule: &fireoncev1.PauseScheduleRequest_ScheduleId{ScheduleId: e.schedule().GetScheduleId()}}, nil
+	},
+	schedsPath + "ResumeSchedule": func(e *exposure) (proto.Message, []string) {
+		return &fireoncev1.ResumeScheduleRequest{Schedule: &fireoncev1.ResumeScheduleRequest_ScheduleId{ScheduleId: e.schedule().GetScheduleId()}}, nil
+	},
+	schedsPath + "SkipFiring": func(e *exposure) (proto.Message, []string) {
+		return &fireoncev1.SkipFiringRequest{
+			Schedule: &fireoncev1.SkipFiringRequest_ScheduleId{ScheduleId: e.schedule().GetScheduleId()}, Name: "2026-07-02T09:30:00/1",
+		}, nil
+	},
+	schedsPath + "AddScheduleItem": func(e *exposure) (proto.Message, []string) {
+		e.n++
+		r := addItem(e.queue(), fmt.Sprintf("item-%d", e.n), custom("good/v1", canary))
+		r.Labels = map[string]string{"label": canary}
+		return r, nil
+	},
+	schedsPath + "UpdateScheduleItem": func(e *exposure) (proto.Message, []string) {
+		i := e.item()
+		return &fireoncev1.UpdateScheduleItemRequest{
+			Schedule: &fireoncev1.UpdateScheduleItemRequest_ScheduleId{ScheduleId: i.GetScheduleId()}, ItemId: i.GetItemId(),
+			Payload: custom("good/v1", canary+"2"),
+		}, nil
+	},
+	schedsPath + "MoveScheduleItem": func(e *exposure) (proto.Message, []string) {
+		return moveItem(e.item(), nil), nil
+	},
+	schedsPath + "RemoveScheduleItem": func(e *exposure) (proto.Message, []string) { return removeItem(e.item()), nil },
+	schedsPath + "BulkPauseSchedules": func(e *exposure) (proto.Message, []string) {
+		id := e.schedule().GetScheduleId()
+		return &fireoncev1.BulkPauseSchedulesRequest{Filter: e.ofSchedule()}, []string{id}
+	},
+	schedsPath + "BulkResumeSchedules": func(e *exposure) (proto.Message, []string) {
+		id := e.schedule().GetScheduleId()
+		_, err := askWith[fireoncev1.BulkPauseSchedulesResponse](e.all, e.c, schedsPath+"BulkPauseSchedules", &fireoncev1.BulkPauseSchedulesRequest{Filter: e.ofSchedule()})
+		e.must(err)
+		return &fireoncev1.BulkResumeSchedulesRequest{Filter: e.ofSchedule()}, []string{id}
+	},
+	schedsPath + "TriggerSchedule": func(e *exposure) (proto.Message, []string) {
+		return &fireoncev1.TriggerScheduleRequest{
+			Schedule: &fireoncev1.TriggerScheduleRequest_ScheduleId{ScheduleId: e.schedule().GetScheduleId()}, TriggerKey: "mine",
+		}, []string{"localTime"}
+	},
+	schedsPath + "BackfillSchedule": func(e *exposure) (proto.Message, []string) {
+		return &fireoncev1.BackfillScheduleRequest{
+			Schedule:  &fireoncev1.BackfillScheduleRequest_ScheduleId{ScheduleId: e.schedule().GetScheduleId()},
+			StartTime: timestamppb.New(e.clock.Now().Add(-24 * time.Hour)), EndTime: timestamppb.New(e.clock.Now()),
+		}, []string{"localTime"}
+	},
+
 	connsPath + "CreateConnection": func(e *exposure) (proto.Message, []string) { return e.newAccount(), nil },
 	connsPath + "UpdateConnection": func(e *exposure) (proto.Message, []string) {
 		return &fireoncev1.UpdateConnectionRequest{Connection: &fireoncev1.UpdateConnectionRequest_ConnectionId{ConnectionId: e.account()}, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"limits"}}}, nil
@@ -247,7 +340,7 @@ func TestReceipts(t *testing.T) {
 							t.Errorf("without %s it shows %q: %s", scope, id, text)
 						}
 					}
-					if !strings.Contains(text, "etag") && !strings.Contains(text, "matched") && !strings.Contains(text, `"ok"`) {
+					if !strings.Contains(text, "etag") && !strings.Contains(text, "matched") && !strings.Contains(text, `"ok"`) && !strings.Contains(text, `"decideTime"`) {
 						t.Errorf("without %s it answers %s: no receipt", scope, text)
 					}
 					e, seeing := expose(t, dial, []string{server.ScopeOf(p), scope})

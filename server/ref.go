@@ -39,13 +39,26 @@ func connectionRef(ctx context.Context, req connectionNamed) (store.Ref, error) 
 	return store.Ref{Project: callerOf(ctx).project, ID: id, Key: req.GetIdempotencyKey()}, err
 }
 
+// scheduleNamed is a request with a oneof of a schedule's names.
+type scheduleNamed interface {
+	GetScheduleId() string
+	GetIdempotencyKey() string
+}
+
+// scheduleRef reads which schedule a request is about.
+func scheduleRef(ctx context.Context, req scheduleNamed) (store.Ref, error) {
+	id, err := idFromWire("schedule_id", req.GetScheduleId())
+	return store.Ref{Project: callerOf(ctx).project, ID: id, Key: req.GetIdempotencyKey()}, err
+}
+
 // names are the fields by which a request names a job or a connection.
 type names struct{ id, key string }
 
 var (
-	// subjectJob and subjectConnection are what a request is about.
+	// subjectJob, subjectConnection and subjectSchedule are what a request is about.
 	subjectJob        = names{"job_id", "idempotency_key"}
 	subjectConnection = names{"connection_id", "idempotency_key"}
+	subjectSchedule   = names{"schedule_id", "idempotency_key"}
 	// ofConnection is a connection that something else belongs to.
 	ofConnection = names{"connection_id", "connection_key"}
 	// repliedTo is the job that another one replies to.
@@ -79,6 +92,10 @@ func (n names) noConnection(ref store.Ref) *fault {
 
 func jobNotFound(ref store.Ref) *fault        { return subjectJob.noJob(ref) }
 func connectionNotFound(ref store.Ref) *fault { return subjectConnection.noConnection(ref) }
+
+func scheduleNotFound(ref store.Ref) *fault {
+	return subjectSchedule.notFound(fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_NOT_FOUND, "schedule", ref)
+}
 
 // connectionOwned is a request with a oneof of the names of a connection that something
 // else belongs to.

@@ -38,7 +38,7 @@ const (
 // services are the names that health and reflection tell about.
 var services = []string{
 	fireoncev1connect.JobServiceName, fireoncev1connect.ConnectionServiceName, fireoncev1connect.StatsServiceName,
-	fireoncev1connect.AccessServiceName,
+	fireoncev1connect.AccessServiceName, fireoncev1connect.ScheduleServiceName,
 }
 
 // HTTPServer makes the server for the address: see NewHTTPServer.
@@ -85,6 +85,7 @@ func (s *Server) routes() http.Handler {
 	}
 	api(fireoncev1connect.NewJobServiceHandler(&jobService{Server: s}, options...))
 	api(fireoncev1connect.NewConnectionServiceHandler(&connectionService{Server: s}, options...))
+	api(fireoncev1connect.NewScheduleServiceHandler(&scheduleService{Server: s}, options...))
 	api(fireoncev1connect.NewStatsServiceHandler(newStatsService(s), options...))
 	api(fireoncev1connect.NewAccessServiceHandler(&accessService{Server: s}, options...))
 	small, few := connect.WithReadMaxBytes(maxProbe), connect.WithInterceptors(fewQuestions{})

@@ -9,6 +9,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/dynamicpb"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
@@ -21,6 +22,7 @@ const (
 	connsPath  = "/fireonce.v1.ConnectionService/"
 	statsPath  = "/fireonce.v1.StatsService/"
 	accessPath = "/fireonce.v1.AccessService/"
+	schedsPath = "/fireonce.v1.ScheduleService/"
 )
 
 // served are the RPCs that this server implements.
@@ -30,12 +32,18 @@ var served = []string{
 	jobsPath + "ListJobObservations", jobsPath + "ListJobEvents", jobsPath + "DeleteJob",
 	jobsPath + "UpdateJob", jobsPath + "RescheduleJob", jobsPath + "RunJobNow", jobsPath + "RetryJob",
 	jobsPath + "BulkCancelJobs", jobsPath + "BulkRetryJobs", jobsPath + "BulkResolveJobs", statsPath + "GetStats",
+	jobsPath + "RunDue",
 	statsPath + "CountJobs", statsPath + "QueryStats",
 	connsPath + "CreateConnection", connsPath + "GetConnection", connsPath + "ListConnections",
 	connsPath + "UpdateConnection", connsPath + "RotateCredential", connsPath + "TestConnection",
 	connsPath + "PauseConnection", connsPath + "ResumeConnection", connsPath + "DeleteConnection",
 	connsPath + "ListConnectors", connsPath + "StartOAuth", connsPath + "CompleteOAuth",
 	accessPath + "CreateApiKey", accessPath + "ListApiKeys", accessPath + "RevokeApiKey",
+	schedsPath + "CreateSchedule", schedsPath + "GetSchedule", schedsPath + "ListSchedules", schedsPath + "UpdateSchedule",
+	schedsPath + "DeleteSchedule", schedsPath + "PauseSchedule", schedsPath + "ResumeSchedule", schedsPath + "BulkPauseSchedules",
+	schedsPath + "BulkResumeSchedules", schedsPath + "TriggerSchedule", schedsPath + "SkipFiring", schedsPath + "ListFirings",
+	schedsPath + "PreviewSchedule", schedsPath + "BackfillSchedule", schedsPath + "AddScheduleItem", schedsPath + "ListScheduleItems",
+	schedsPath + "UpdateScheduleItem", schedsPath + "MoveScheduleItem", schedsPath + "RemoveScheduleItem",
 	accessPath + "ListSealingKeys", accessPath + "RotateSealingKey", accessPath + "EraseProject",
 }
 
@@ -85,12 +93,12 @@ func TestEveryRPCOverEveryProtocol(t *testing.T) {
 			IdempotencyKey: "c1",
 			Connection: &fireoncev1.Connection{
 				Connector: "webhook", DisplayName: "Hooks", Settings: webhookSettings(),
-				Limits: &fireoncev1.ConnectionLimits{MaxInFlight: 3, MaxPerMinute: 60},
+				Limits: &fireoncev1.ConnectionLimits{MaxInFlight: 3, MaxPerMinute: 60, CoolDown: durationpb.New(time.Hour)},
 			},
 			Credential: &fireoncev1.Credential{Kind: &fireoncev1.Credential_BearerToken{BearerToken: &fireoncev1.BearerToken{Token: "sesame-open"}}},
 		}, &made)
 		conn := made.GetConnection()
-		if !made.GetCreated() || conn.GetConnector() != "webhook" || conn.GetLimits().GetMaxPerMinute() != 60 ||
+		if !made.GetCreated() || conn.GetConnector() != "webhook" || conn.GetLimits().GetMaxPerMinute() != 60 || conn.GetLimits().GetCoolDown().AsDuration() != time.Hour ||
 			conn.GetCredentialFingerprint() == "" || conn.GetWebhook().GetKeyWindow().GetSeconds() != 3600 ||
 			conn.GetState() != fireoncev1.ConnectionState_CONNECTION_STATE_ACTIVE || conn.GetEtag() == "" ||
 			conn.GetEffectClass() != fireoncev1.EffectClass_EFFECT_CLASS_OPAQUE || conn.GetAccountIdentity() != "account-1" {

@@ -9,6 +9,7 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/failpoint"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/submit"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -28,6 +29,8 @@ type submission struct {
 	unnamed             error
 	payload             *fireoncev1.Payload // as it came; spec has it encoded
 	at                  time.Time           // requested; zero: now
+	timeField           string              // that named it
+	mark                fireoncev1.TimeMark // of a local time that was requested
 	class               job.Class           // the connection's
 	// effectKey is the digest of the caller's own effect key; zero: none.
 	effectKey [32]byte
@@ -36,7 +39,7 @@ type submission struct {
 
 func (sub submission) item() store.NewJob {
 	return store.NewJob{Spec: sub.spec, ScheduleTime: sub.at, Class: sub.class, EffectKey: sub.effectKey, Actor: sub.who.actor,
-		Recipients: recipientsOf(sub.payload)}
+		Recipients: submit.Recipients(sub.payload)}
 }
 
 // ScheduleJob implements the RPC.
@@ -64,11 +67,11 @@ func (s *jobService) ScheduleJob(ctx context.Context, req *fireoncev1.ScheduleJo
 // have passed either.
 func (in *intake) submission(ctx context.Context, req *fireoncev1.ScheduleJobRequest) (submission, error) {
 	who := in.who
-	at, err := timeFromWire("schedule_time", req.GetScheduleTime())
+	at, mark, err := in.timeAsked(req)
 	if err != nil {
 		return submission{}, err
 	}
-	sub := submission{who: who, payload: req.GetPayload(), at: at, validate: req.GetValidateOnly()}
+	sub := submission{who: who, payload: req.GetPayload(), at: at, timeField: timeField(req), mark: mark, validate: req.GetValidateOnly()}
 	conn, replyTo, err := in.resolve(ctx, req, &sub)
 	if err != nil {
 		return submission{}, err
@@ -89,8 +92,11 @@ func (in *intake) submission(ctx context.Context, req *fireoncev1.ScheduleJobReq
 	if err := checkEffectKey(who, req); err != nil {
 		return submission{}, err
 	}
-	sub.spec, err = specFromWire(who.project, key, req, fingerprint)
+	sub.spec, err = submit.Spec(who.project, key, req, fingerprint)
 	sub.spec.Connection, sub.spec.ReplyTo = conn, replyTo
+	if sub.spec.TimeZone == "" {
+		sub.spec.TimeZone = req.GetLocalTime().GetTimeZone()
+	}
 	return sub, err
 }
 

@@ -35,6 +35,12 @@ const (
 	// ScopeEffectKeysWrite: give jobs effect keys of one's own, beside the scope that the
 	// call needs.
 	ScopeEffectKeysWrite = "effect-keys:write"
+	// ScopeSchedulesRead: look at schedules and their firings.
+	ScopeSchedulesRead = "schedules:read"
+	// ScopeSchedulesWrite: make, change, pause and delete schedules, and have them make jobs.
+	ScopeSchedulesWrite = "schedules:write"
+	// ScopeWorkRun: have the server work what is due, and learn when something will be.
+	ScopeWorkRun = "work:run"
 	// ScopeAdmin: make, list and revoke keys of one's project, and look at the server
 	// itself, which all projects share.
 	ScopeAdmin = "admin"
@@ -44,7 +50,7 @@ const (
 func Scopes() []string {
 	return []string{
 		ScopeJobsRead, ScopePayloadsRead, ScopeJobsWrite, ScopeJobsResolve, ScopeJobsDelete, ScopeEffectKeysWrite,
-		ScopeConnectionsRead, ScopeConnectionsWrite, ScopeAdmin,
+		ScopeConnectionsRead, ScopeConnectionsWrite, ScopeSchedulesRead, ScopeSchedulesWrite, ScopeWorkRun, ScopeAdmin,
 	}
 }
 
@@ -91,6 +97,8 @@ var scopeOf = map[string]string{
 
 	fireoncev1connect.JobServiceDeleteJobProcedure: ScopeJobsDelete,
 
+	fireoncev1connect.JobServiceRunDueProcedure: ScopeWorkRun,
+
 	fireoncev1connect.ConnectionServiceGetConnectionProcedure:   ScopeConnectionsRead,
 	fireoncev1connect.ConnectionServiceListConnectionsProcedure: ScopeConnectionsRead,
 	fireoncev1connect.ConnectionServiceListConnectorsProcedure:  ScopeConnectionsRead,
@@ -104,6 +112,27 @@ var scopeOf = map[string]string{
 	fireoncev1connect.ConnectionServiceDeleteConnectionProcedure: ScopeConnectionsWrite,
 	fireoncev1connect.ConnectionServiceStartOAuthProcedure:       ScopeConnectionsWrite,
 	fireoncev1connect.ConnectionServiceCompleteOAuthProcedure:    ScopeConnectionsWrite,
+
+	fireoncev1connect.ScheduleServiceGetScheduleProcedure:     ScopeSchedulesRead,
+	fireoncev1connect.ScheduleServiceListSchedulesProcedure:   ScopeSchedulesRead,
+	fireoncev1connect.ScheduleServiceListFiringsProcedure:     ScopeSchedulesRead,
+	fireoncev1connect.ScheduleServicePreviewScheduleProcedure: ScopeSchedulesRead,
+
+	fireoncev1connect.ScheduleServiceCreateScheduleProcedure:      ScopeSchedulesWrite,
+	fireoncev1connect.ScheduleServiceUpdateScheduleProcedure:      ScopeSchedulesWrite,
+	fireoncev1connect.ScheduleServiceDeleteScheduleProcedure:      ScopeSchedulesWrite,
+	fireoncev1connect.ScheduleServicePauseScheduleProcedure:       ScopeSchedulesWrite,
+	fireoncev1connect.ScheduleServiceResumeScheduleProcedure:      ScopeSchedulesWrite,
+	fireoncev1connect.ScheduleServiceBulkPauseSchedulesProcedure:  ScopeSchedulesWrite,
+	fireoncev1connect.ScheduleServiceBulkResumeSchedulesProcedure: ScopeSchedulesWrite,
+	fireoncev1connect.ScheduleServiceTriggerScheduleProcedure:     ScopeSchedulesWrite,
+	fireoncev1connect.ScheduleServiceSkipFiringProcedure:          ScopeSchedulesWrite,
+	fireoncev1connect.ScheduleServiceAddScheduleItemProcedure:     ScopeSchedulesWrite,
+	fireoncev1connect.ScheduleServiceUpdateScheduleItemProcedure:  ScopeSchedulesWrite,
+	fireoncev1connect.ScheduleServiceMoveScheduleItemProcedure:    ScopeSchedulesWrite,
+	fireoncev1connect.ScheduleServiceRemoveScheduleItemProcedure:  ScopeSchedulesWrite,
+	fireoncev1connect.ScheduleServiceListScheduleItemsProcedure:   ScopeSchedulesRead,
+	fireoncev1connect.ScheduleServiceBackfillScheduleProcedure:    ScopeSchedulesWrite,
 
 	fireoncev1connect.AccessServiceCreateApiKeyProcedure:     ScopeAdmin,
 	fireoncev1connect.AccessServiceListApiKeysProcedure:      ScopeAdmin,

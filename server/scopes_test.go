@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -83,8 +84,8 @@ func invoke(ctx context.Context, c client, procedure string, req proto.Message, 
 }
 
 // reaching is a request of every RPC of the contract, by its procedure, each of
-// which names a project, a job, a connection and an API key as well as it can.
-func reaching(project, jobID, connID, apiKey, jobKey string) map[string]proto.Message {
+// which names a project, a job, a connection, an API key and a schedule as well as it can.
+func reaching(project, jobID, connID, apiKey, jobKey, scheduleID string) map[string]proto.Message {
 	byJob := &fireoncev1.JobFilter{JobIds: []string{jobID}}
 	now := timestamppb.Now()
 	schedule := &fireoncev1.ScheduleJobRequest{IdempotencyKey: "reaching", Connection: onConnection(connID), Payload: custom("good/v1", "x")}
@@ -103,6 +104,7 @@ func reaching(project, jobID, connID, apiKey, jobKey string) map[string]proto.Me
 		},
 		jobsPath + "CancelJob":       &fireoncev1.CancelJobRequest{Job: &fireoncev1.CancelJobRequest_JobId{JobId: jobID}},
 		jobsPath + "DeleteJob":       deleteByID(jobID),
+		jobsPath + "RunDue":          &fireoncev1.RunDueRequest{},
 		jobsPath + "RescheduleJob":   &fireoncev1.RescheduleJobRequest{Job: &fireoncev1.RescheduleJobRequest_JobId{JobId: jobID}, ScheduleTime: timestamppb.New(now.AsTime().AddDate(1, 0, 0))},
 		jobsPath + "RunJobNow":       &fireoncev1.RunJobNowRequest{Job: &fireoncev1.RunJobNowRequest_JobId{JobId: jobID}},
 		jobsPath + "RetryJob":        &fireoncev1.RetryJobRequest{Job: &fireoncev1.RetryJobRequest_JobId{JobId: jobID}, Etag: "1"},
@@ -143,6 +145,41 @@ func reaching(project, jobID, connID, apiKey, jobKey string) map[string]proto.Me
 			Bucket: fireoncev1.StatsBucket_STATS_BUCKET_HOUR, StartTime: now,
 		},
 
+		schedsPath + "CreateSchedule": &fireoncev1.CreateScheduleRequest{
+			IdempotencyKey: "reaching", Spec: everyHour(), JobTemplate: templateOn(connID),
+		},
+		schedsPath + "GetSchedule":   &fireoncev1.GetScheduleRequest{Schedule: &fireoncev1.GetScheduleRequest_ScheduleId{ScheduleId: scheduleID}},
+		schedsPath + "ListSchedules": &fireoncev1.ListSchedulesRequest{Filter: &fireoncev1.ScheduleFilter{States: []fireoncev1.ScheduleState{1, 2, 3, 4}}},
+		schedsPath + "UpdateSchedule": &fireoncev1.UpdateScheduleRequest{
+			Schedule: &fireoncev1.UpdateScheduleRequest_ScheduleId{ScheduleId: scheduleID}, Etag: "1", UpdateMask: mask("labels"),
+		},
+		schedsPath + "DeleteSchedule":      &fireoncev1.DeleteScheduleRequest{Schedule: &fireoncev1.DeleteScheduleRequest_ScheduleId{ScheduleId: scheduleID}},
+		schedsPath + "PauseSchedule":       &fireoncev1.PauseScheduleRequest{Schedule: &fireoncev1.PauseScheduleRequest_ScheduleId{ScheduleId: scheduleID}},
+		schedsPath + "ResumeSchedule":      &fireoncev1.ResumeScheduleRequest{Schedule: &fireoncev1.ResumeScheduleRequest_ScheduleId{ScheduleId: scheduleID}},
+		schedsPath + "BulkPauseSchedules":  &fireoncev1.BulkPauseSchedulesRequest{Filter: anySchedule()},
+		schedsPath + "BulkResumeSchedules": &fireoncev1.BulkResumeSchedulesRequest{Filter: anySchedule()},
+		schedsPath + "TriggerSchedule":     &fireoncev1.TriggerScheduleRequest{Schedule: &fireoncev1.TriggerScheduleRequest_ScheduleId{ScheduleId: scheduleID}, TriggerKey: "t"},
+		schedsPath + "SkipFiring":          &fireoncev1.SkipFiringRequest{Schedule: &fireoncev1.SkipFiringRequest_ScheduleId{ScheduleId: scheduleID}, Name: "2026-07-01T13:00:00/1"},
+		schedsPath + "ListFirings":         &fireoncev1.ListFiringsRequest{Schedule: &fireoncev1.ListFiringsRequest_ScheduleId{ScheduleId: scheduleID}},
+		schedsPath + "PreviewSchedule":     &fireoncev1.PreviewScheduleRequest{Subject: &fireoncev1.PreviewScheduleRequest_ScheduleId{ScheduleId: scheduleID}},
+		schedsPath + "BackfillSchedule": &fireoncev1.BackfillScheduleRequest{
+			Schedule:  &fireoncev1.BackfillScheduleRequest_ScheduleId{ScheduleId: scheduleID},
+			StartTime: timestamppb.New(time.Date(2026, 6, 30, 0, 0, 0, 0, time.UTC)), EndTime: timestamppb.New(time.Date(2026, 7, 1, 0, 0, 0, 0, time.UTC)),
+		},
+		schedsPath + "AddScheduleItem": &fireoncev1.AddScheduleItemRequest{
+			Schedule: &fireoncev1.AddScheduleItemRequest_ScheduleId{ScheduleId: scheduleID}, IdempotencyKey: "reaching", Payload: letter(),
+		},
+		schedsPath + "ListScheduleItems": &fireoncev1.ListScheduleItemsRequest{Schedule: &fireoncev1.ListScheduleItemsRequest_ScheduleId{ScheduleId: scheduleID}},
+		schedsPath + "UpdateScheduleItem": &fireoncev1.UpdateScheduleItemRequest{
+			Schedule: &fireoncev1.UpdateScheduleItemRequest_ScheduleId{ScheduleId: scheduleID}, ItemId: scheduleID, Payload: letter(),
+		},
+		schedsPath + "MoveScheduleItem": &fireoncev1.MoveScheduleItemRequest{
+			Schedule: &fireoncev1.MoveScheduleItemRequest_ScheduleId{ScheduleId: scheduleID}, ItemId: scheduleID, To: &fireoncev1.MoveScheduleItemRequest_End{End: true},
+		},
+		schedsPath + "RemoveScheduleItem": &fireoncev1.RemoveScheduleItemRequest{
+			Schedule: &fireoncev1.RemoveScheduleItemRequest_ScheduleId{ScheduleId: scheduleID}, ItemId: scheduleID,
+		},
+
 		accessPath + "CreateApiKey": &fireoncev1.CreateApiKeyRequest{ProjectId: project, Scopes: []string{server.ScopeAdmin}},
 		accessPath + "ListApiKeys":  &fireoncev1.ListApiKeysRequest{ProjectId: project},
 		accessPath + "RevokeApiKey": &fireoncev1.RevokeApiKeyRequest{ApiKeyId: apiKey},
@@ -157,6 +194,8 @@ func reaching(project, jobID, connID, apiKey, jobKey string) map[string]proto.Me
 var listing = []string{
 	"ListJobs", "StreamJobEvents", "BulkCancelJobs", "BulkRetryJobs", "BulkResolveJobs", "BatchScheduleJobs",
 	"ListConnections", "ListConnectors", "CreateConnection", "CountJobs", "QueryStats",
+	"ListSchedules", "BulkPauseSchedules", "BulkResumeSchedules",
+	"RunDue", // works for all projects, and tells of none
 }
 
 // procedures are those of the contract, each with a request.
@@ -200,9 +239,10 @@ func TestProjectsApart(t *testing.T) {
 			page, err := askWith[fireoncev1.ListJobsResponse](theirs, c, jobsPath+"ListJobs", &fireoncev1.ListJobsRequest{PageSize: 1})
 			f.must(err)
 			ownConn, own := f.inProject(mine, t, "other", c)
-			before, conn := f.snapshot(victim), f.asStored(f.conn)
+			sched := f.recurring(bring(t.Context(), their.Reveal()), c, f.newSchedule(canary, labelled(canary)))
+			before, conn, sat := f.snapshot(victim), f.asStored(f.conn), f.satSchedule(sched.GetScheduleId())
 
-			requests := reaching(server.DefaultProject, victim, f.conn, their.ID, "fixture")
+			requests := reaching(server.DefaultProject, victim, f.conn, their.ID, "fixture", sched.GetScheduleId())
 			for _, p := range procedures(t, requests) {
 				short := p[strings.LastIndex(p, "/")+1:]
 				text, err := invoke(mine, c, p, requests[p], own)
@@ -212,7 +252,7 @@ func TestProjectsApart(t *testing.T) {
 					t.Errorf("%s succeeded: %s", short, text)
 				case err != nil && (!errors.As(err, &e) || e.code != connect.CodeNotFound && e.detail.GetReason() != operatorRequired && !server.Unimplemented(p)):
 					t.Errorf("%s: %v", short, err)
-				case strings.Contains(text, victim) || strings.Contains(text, their.ID) || strings.Contains(text, f.conn) && short != "BatchScheduleJobs" ||
+				case strings.Contains(text, sched.GetScheduleId()) || strings.Contains(text, victim) || strings.Contains(text, their.ID) || strings.Contains(text, f.conn) && short != "BatchScheduleJobs" ||
 					strings.Contains(text, canary) || strings.Contains(text, "the fixture's"):
 					t.Errorf("%s tells of another project: %s", short, text)
 				}
@@ -222,6 +262,9 @@ func TestProjectsApart(t *testing.T) {
 			}
 			if got := f.asStored(f.conn); got.Version != conn.Version {
 				t.Errorf("the connection was changed: %+v", got)
+			}
+			if got := f.satSchedule(sched.GetScheduleId()); got.Revision != sat.Revision {
+				t.Errorf("the schedule was changed: %+v", got)
 			}
 			if k, err := f.store.APIKey(t.Context(), their.ID); err != nil || !k.Live() {
 				t.Errorf("the API key was changed: %+v, %v", k, err)
@@ -315,7 +358,7 @@ func TestScopes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := start(t, requireKey)
 			c := dial(f)
-			requests := reaching("", absent, absent, strings.Repeat("0", 16), "scoped")
+			requests := reaching("", absent, absent, strings.Repeat("0", 16), "scoped", absent)
 			lacking, having := map[string]context.Context{}, map[string]context.Context{}
 			for _, scope := range server.Scopes() {
 				lacking[scope] = bring(t.Context(), f.issue("scoped", without(scope)).Reveal())

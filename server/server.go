@@ -17,6 +17,8 @@ import (
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/oauth"
+	"github.com/fireonce/fireonce/internal/recur"
+	"github.com/fireonce/fireonce/internal/schedule"
 	"github.com/fireonce/fireonce/internal/seal"
 	"github.com/fireonce/fireonce/internal/vault"
 	"github.com/fireonce/fireonce/store"
@@ -85,6 +87,12 @@ type Config struct {
 	// Media looks at the files of jobs that are scheduled, for warnings; nil: nobody
 	// does.
 	Media Media
+	// Scheduler evaluates schedules, and makes the jobs that clients ask them for. nil: one
+	// of the server's own, which fires nothing by itself.
+	Scheduler *schedule.Scheduler
+	// Quiet waits until nothing is due and nothing under way, and returns how long nothing
+	// will be due, at most limit (engine.Engine.Quiet). nil: the server has no worker.
+	Quiet func(ctx context.Context, limit time.Duration) (time.Duration, error)
 	// Now is the clock that requested times are checked with; nil: time.Now.
 	Now    func() time.Time
 	Limits Limits
@@ -179,6 +187,8 @@ type Server struct {
 	calls, failed *buckets
 	// probes are the files that are looked at now.
 	probes chan struct{}
+	// runs are the calls of RunDue that are under way.
+	runs chan struct{}
 }
 
 // New makes a server. It reads the store's identity, which cursors carry.
@@ -209,6 +219,11 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("server: read the store's identity: %w", err)
 	}
+	if cfg.Scheduler == nil {
+		cfg.Scheduler = schedule.New(schedule.Config{
+			Store: cfg.Store, Connectors: cfg.Connectors, Zones: recur.NewZones(""), Namespace: cfg.Namespace, NewID: cfg.NewID, Log: cfg.Log,
+		})
+	}
 	if cfg.APIKey == "" && !cfg.RequireKey {
 		cfg.Quotas = cfg.Quotas.withoutCallers()
 	}
@@ -223,7 +238,7 @@ func New(cfg Config) (*Server, error) {
 		metas:  newMemo[struct{}, store.Meta](cfg.Now, metaKept, cfg.Limits.DefaultDeadline, 1, 1),
 		keys:   newAPIKeys(cfg.Store, cfg.Now, cfg.Limits.DefaultDeadline),
 		shared: &shared{}, lately: newLately(cfg.Store), health: newHealth(),
-		probes: make(chan struct{}, mostProbes), work: newWork(cfg.Limits),
+		probes: make(chan struct{}, mostProbes), runs: make(chan struct{}, mostRuns), work: newWork(cfg.Limits),
 		notes: notes, admission: newAdmission(cfg.Store, cfg.Quotas, cfg.Now, cfg.Limits.DefaultDeadline, notes),
 		calls: newBuckets(cfg.Now), failed: newBuckets(cfg.Now),
 	}

@@ -7,6 +7,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
+	"github.com/fireonce/fireonce/internal/submit"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -49,7 +50,7 @@ func (s *statsService) GetStats(ctx context.Context, req *fireoncev1.GetStatsReq
 	}
 	q := store.StatsQuery{Project: callerOf(ctx).project, Connection: conn, Window: defaultStatsWindow}
 	if req.GetWindow() != nil {
-		q.Window = durationFromWire(req.GetWindow())
+		q.Window = submit.Duration(req.GetWindow())
 	}
 	// The answer is shared: nobody may change it.
 	return s.kept.get(ctx, q, func(ctx context.Context) (*fireoncev1.GetStatsResponse, error) { return s.measure(ctx, q) })

@@ -65,6 +65,8 @@ type statusReport struct {
 	QuarantineReason string `json:"quarantine_reason"`
 	// ClockDoubt says what is not believed of the time; null: all is well.
 	ClockDoubt *clockReport `json:"clock_doubt"`
+	// TZData says which time zone data schedules are evaluated with.
+	TZData tzdataReport `json:"tzdata"`
 	// EventLagSeconds is how far the end of the event log is behind.
 	EventLagSeconds float64 `json:"event_lag_seconds"`
 	Stopping        bool    `json:"stopping"`
@@ -87,7 +89,14 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(statusReport{ // a client that has gone gets no answer
 		Version: s.cfg.Version, Worker: s.cfg.Worker, Engine: meta.Engine, StoreID: meta.StoreID.String(), Incarnation: meta.Incarnation,
 		QuarantineReason: meta.Quarantined, ClockDoubt: reportClock(meta.Clock), EventLagSeconds: meta.EventLag.Seconds(), Stopping: s.health.stopping.Load(),
+		TZData: tzdataReport(s.cfg.Scheduler.Zones().Version()),
 	})
+}
+
+// tzdataReport is a recur.DataVersion.
+type tzdataReport struct {
+	Source  string `json:"source"`
+	Version string `json:"version"`
 }
 
 // clockReport is a ClockDoubt of the contract.

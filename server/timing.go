@@ -6,6 +6,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/submit"
 )
 
 // Rules of this file: what moves a job in time. A requested time is judged as
@@ -35,20 +36,20 @@ func (s *jobService) RescheduleJob(ctx context.Context, req *fireoncev1.Reschedu
 	if err := noUnknown(req); err != nil {
 		return nil, err
 	}
-	at, err := timeFromWire("schedule_time", req.GetScheduleTime())
+	at, mark, err := s.timeAsked(req)
 	if err != nil {
 		return nil, err
 	}
-	window := durationFromWire(req.GetStartWindow())
+	window := submit.Duration(req.GetStartWindow())
 	move := func(at time.Time) job.Evidence { return job.RescheduleAsked{At: at, Window: window} }
 	snap, err := s.change(ctx, wish{
-		of: req, etag: req.GetEtag(), ask: always(move(at)), check: s.timed("schedule_time", at, pastMove, move),
+		of: req, etag: req.GetEtag(), ask: always(move(at)), check: s.timed(timeField(req), at, pastMove, move),
 	})
 	if err != nil {
 		return nil, err
 	}
 	out, err := s.wholeJob(ctx, snap)
-	return &fireoncev1.RescheduleJobResponse{Job: out}, err
+	return &fireoncev1.RescheduleJobResponse{Job: out, LocalTimeMark: mark}, err
 }
 
 // RunJobNow implements the RPC.

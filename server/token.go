@@ -42,6 +42,13 @@ const (
 	bulkPages tokenKind = 'B'
 	keyPages  tokenKind = 'K' // API keys
 	sealPages tokenKind = 'S' // sealed credentials
+
+	schedulePages     tokenKind = 'T'
+	bulkSchedulePages tokenKind = 'U'
+	firingPages       tokenKind = 'F'
+	backfillPages     tokenKind = 'V'
+	itemPages         tokenKind = 'I'
+	endedItemPages    tokenKind = 'E'
 )
 
 // place is what a token says.

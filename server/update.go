@@ -11,6 +11,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/submit"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -41,7 +42,7 @@ func updateFromWire(req *fireoncev1.UpdateJobRequest) (update, error) {
 		}
 		u.message = req.GetPayload()
 		var err error
-		if u.kind, u.payload, err = payloadFromWire(req.GetPayload()); err != nil {
+		if u.kind, u.payload, err = submit.Payload(req.GetPayload()); err != nil {
 			return u, err
 		}
 	}
@@ -52,17 +53,17 @@ func updateFromWire(req *fireoncev1.UpdateJobRequest) (update, error) {
 		}
 	}
 	if slices.Contains(paths, "ambiguity_policy") {
-		u.policy = policyFromWire(req.GetAmbiguityPolicy())
+		u.policy = submit.Policy(req.GetAmbiguityPolicy())
 	}
 	if slices.Contains(paths, "retry_policy") {
 		if _, err := canonicalOrNil("retry_policy", req.GetRetryPolicy()); err != nil {
 			return u, err
 		}
-		retry := retryFromWire(req.GetRetryPolicy())
+		retry := submit.Retry(req.GetRetryPolicy())
 		u.retry = &retry
 	}
 	if slices.Contains(paths, "attempt_timeout") {
-		timeout := durationFromWire(req.GetAttemptTimeout())
+		timeout := submit.Duration(req.GetAttemptTimeout())
 		u.timeout = &timeout
 	}
 	if slices.Contains(paths, "time_zone") {
@@ -147,7 +148,7 @@ func (s *jobService) checkUpdate(ctx context.Context, u update, snap job.Snapsho
 		return checked{}, err
 	}
 	spec := snap.Spec
-	spec.Payload, content.Payload, content.Recipients = u.payload, u.payload, recipientsOf(u.message)
+	spec.Payload, content.Payload, content.Recipients = u.payload, u.payload, submit.Recipients(u.message)
 	if content.HoldKey, err = in.prepare(ctx, conn, spec, store.Ref{ID: snap.ReplyTo}); err != nil {
 		return checked{}, err
 	}

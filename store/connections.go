@@ -115,7 +115,10 @@ type ConnectionTarget struct {
 
 // ConnectionLimits are a connection's bounds. They count from now on: a connection
 // that was at a bound of before is not held back by that one.
-type ConnectionLimits struct{ MaxInFlight, MaxPerMinute int }
+type ConnectionLimits struct {
+	MaxInFlight, MaxPerMinute int
+	CoolDown                  time.Duration
+}
 
 // Changed gives a connection as a change leaves it at now, or the error of
 // ChangeConnection. What the store knows of its jobs is not judged here.
@@ -137,7 +140,7 @@ func (c ConnectionChange) Changed(conn Connection, now time.Time) (Connection, e
 		conn.Settings, conn.Class, conn.KeyWindow = t.Settings, t.Class, t.KeyWindow.Truncate(time.Microsecond)
 	}
 	if l := c.Limits; l != nil {
-		conn.MaxInFlight, conn.MaxPerMinute = l.MaxInFlight, l.MaxPerMinute
+		conn.MaxInFlight, conn.MaxPerMinute, conn.CoolDown = l.MaxInFlight, l.MaxPerMinute, l.CoolDown.Truncate(time.Microsecond)
 	}
 	if c.Identity != nil {
 		conn.AccountIdentity = *c.Identity
@@ -220,7 +223,10 @@ type Connection struct {
 	// MaxInFlight bounds CLAIMED and SENDING jobs, on all servers; 0: 100.
 	MaxInFlight int
 	// MaxPerMinute bounds claims, by a token bucket; 0: no bound.
-	MaxPerMinute          int
+	MaxPerMinute int
+	// CoolDown is how long after the last arm of another job of the connection none is
+	// armed, at most job.MaxCoolDown; 0: no such bound. Arms count from when it is set.
+	CoolDown              time.Duration
 	PausedAt              time.Time
 	PausedReason          string
 	AuthHoldAt            time.Time

@@ -29,7 +29,7 @@ type Erasure interface {
 	// EraseProject does one short step of a pass over a project: it deletes its schedules, so
 	// that they make no jobs; removes its jobs, as
 	// EraseJob does; if none is left, the words and actors in its events; and then its
-	// schedules with their firings, its
+	// schedules with their firings and items, its
 	// deleted connections with their credentials, its logins and its API keys. A
 	// connection that is not deleted is in ProjectErasure.Live: the step waits for the
 	// caller to delete it.

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
@@ -31,6 +32,9 @@ type FireParams struct {
 	// Only, when it has an id, names the one schedule to decide about, due or not and in
 	// whatever state. Its Key means nothing.
 	Only Ref
+	// Names, with Only, are firings that are looked up before Decide is asked: those that
+	// are there are in DueSchedule.Known. At most MaxFirings.
+	Names []string
 	// Limit bounds the schedules, at most MaxBatch.
 	Limit int
 	// Decide is asked about each schedule. It does no I/O and calls no store. It may be
@@ -50,9 +54,17 @@ type DueSchedule struct {
 	// Ended are the newest jobs of the schedule that have ended and are still there, newest
 	// first. They are read where Schedule.PauseAfterFailures is positive.
 	Ended []EndedJob
+	// HeldUntil is when the database was last released from a quarantine; zero: it never was.
+	// Firings up to then that are not decided may have made their jobs in a state that was
+	// lost.
+	HeldUntil time.Time
 	// Connection is the schedule's. Without an id: there is none in its project.
 	Connection Connection
-	// Known are firings that an earlier decision of this call named and that are there:
+	// Items are the first items that wait in the queue, in their order, if Schedule.Queued.
+	// MoreItems: others wait behind them.
+	Items     []ScheduleItem
+	MoreItems bool
+	// Known are firings that FireParams.Names or an earlier decision of this call named and that are there:
 	// naming them again changes nothing.
 	Known map[string]Firing
 	// Refused are firings whose jobs, of an earlier decision of this call, cannot be made.
@@ -76,11 +88,20 @@ type EndedJob struct {
 
 // FireDecision is what is to be written.
 type FireDecision struct {
-	// Schedule is DueSchedule.Schedule with a new Cursor, Next, Buffered, Skips, Run and
-	// Counts, and maybe another State, PauseCause and Note. Nothing else of it is written.
+	// Schedule is DueSchedule.Schedule with a new Cursor, Next, Buffered, Skips, Run, Counts,
+	// Day and DayCount, and maybe another State, PauseCause and Note. Nothing else of it is
+	// written.
 	Schedule Schedule
 	// Firings, oldest first, each name once.
 	Firings []FiringDecision
+	// RefusedItems are of DueSchedule.Items, and can be no jobs.
+	RefusedItems []RefusedItem
+}
+
+// RefusedItem is an item whose content is bad.
+type RefusedItem struct {
+	Item   job.ID
+	Reason string
 }
 
 // FiringDecision is one firing. One with FiringFired has a job, and no other has.
@@ -88,6 +109,10 @@ type FiringDecision struct {
 	Firing Firing
 	// Job is the one to make. The store sets its project, key, schedule and actor.
 	Job *NewJob
+	// Item is the one of DueSchedule.Items that the job has its content from, each at most
+	// once. It is USED when the job is made now, and waits on when the firing or its job was
+	// there before.
+	Item job.ID
 }
 
 // Fired is what became of one schedule.
@@ -113,18 +138,18 @@ type FiredFiring struct {
 
 // Ask asks about a schedule, and returns the schedule as the decision leaves it. An
 // error is the verdict on the decision. For engines.
-func (p FireParams) Ask(due DueSchedule) (Schedule, []FiringDecision, error) {
+func (p FireParams) Ask(due DueSchedule) (Schedule, FireDecision, error) {
 	if p.Decide == nil {
-		return due.Schedule, nil, fmt.Errorf("%w: %w", ErrIllegal, errNoDecider)
+		return due.Schedule, FireDecision{}, fmt.Errorf("%w: %w", ErrIllegal, errNoDecider)
 	}
 	asked := due
 	asked.Schedule = due.Schedule.Clone()
 	d := p.Decide(asked)
 	s, err := d.decided(due)
 	if err != nil {
-		return due.Schedule, nil, err
+		return due.Schedule, FireDecision{}, err
 	}
-	return s, d.Firings, nil
+	return s, d, nil
 }
 
 // decided returns the schedule as a decision leaves it.
@@ -136,11 +161,12 @@ func (d *FireDecision) decided(due DueSchedule) (Schedule, error) {
 	if !was.State.Next(in.State) || in.State == ScheduleDeleted {
 		return was, fmt.Errorf("%w: firing brings a schedule from state %d to %d", ErrIllegal, was.State, in.State)
 	}
-	if err := d.prepare(was, due.Now); err != nil {
+	if err := errors.Join(d.prepare(was, due.Now), d.items(due)); err != nil {
 		return was, err
 	}
 	s := was
 	s.Cursor, s.Next, s.Buffered, s.Skips, s.Run, s.Counts = in.Cursor, in.Next, in.Buffered, in.Skips, in.Run, in.Counts
+	s.Day, s.DayCount = in.Day, in.DayCount
 	s.State, s.PauseCause, s.Note, s.Revision = in.State, in.PauseCause, in.Note, was.Revision+1
 	if s.State != was.State {
 		s.Version, s.Updated = was.Version+1, due.Now
@@ -184,14 +210,49 @@ func (d *FireDecision) prepare(s Schedule, now time.Time) error {
 	return nil
 }
 
+// items judges what becomes of the items.
+func (d *FireDecision) items(due DueSchedule) error {
+	free := make(map[job.ID]bool, len(due.Items))
+	for _, i := range due.Items {
+		free[i.ID] = true
+	}
+	take := func(id job.ID) error {
+		if !free[id] {
+			return fmt.Errorf("%w: item %s does not wait, or is taken twice", ErrIllegal, id)
+		}
+		free[id] = false
+		return nil
+	}
+	for _, f := range d.Firings {
+		if f.Item.IsZero() {
+			continue
+		}
+		if f.Job == nil {
+			return fmt.Errorf("%w: firing %s makes no job of item %s", ErrIllegal, f.Firing.Name, f.Item)
+		}
+		if err := take(f.Item); err != nil {
+			return err
+		}
+	}
+	for _, r := range d.RefusedItems {
+		if err := take(r.Item); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // FireRound is how a call of Fire asks about one schedule until its decision stands. For
 // engines.
 type FireRound struct {
 	Due      DueSchedule
 	Next     Schedule
 	Firings  []FiringDecision
+	Refused  []RefusedItem
 	Err      error
 	rounds   int
+	asked    []string // FireParams.Names, while they are looked up
+	looked   bool
 	answered bool
 }
 
@@ -200,22 +261,31 @@ func (r *FireRound) Ask(p FireParams) {
 	if r.answered {
 		return
 	}
+	if r.asked = nil; !r.looked {
+		if r.looked = true; len(p.Names) > 0 && !p.Only.ID.IsZero() {
+			r.asked = p.Names
+			return
+		}
+	}
 	r.answered = true
 	r.rounds++
-	r.Next, r.Firings, r.Err = p.Ask(r.Due)
+	var d FireDecision
+	r.Next, d, r.Err = p.Ask(r.Due)
+	r.Firings, r.Refused = d.Firings, d.RefusedItems
 	for _, f := range r.Firings {
 		if err := r.Due.Refused[f.Firing.Name]; err != nil && f.Job != nil {
 			r.Err = err
 		}
 	}
 	if r.Err != nil {
-		r.Firings = nil
+		r.Firings, r.Refused = nil, nil
 	}
 }
 
-// Names are those of the firings that are not known to be there.
+// Names are those of the firings that are to be looked up: it is not known whether they are
+// there.
 func (r *FireRound) Names() []string {
-	var names []string
+	names := slices.Clone(r.asked)
 	for _, f := range r.Firings {
 		if _, known := r.Due.Known[f.Firing.Name]; !known {
 			names = append(names, f.Firing.Name)
@@ -249,7 +319,7 @@ func (r *FireRound) Know(f Firing) {
 // Refuse notes a job that cannot be made. The decision is made anew, or not written.
 func (r *FireRound) Refuse(name string, err error) {
 	if r.rounds >= fireRounds {
-		r.Err, r.Firings = err, nil
+		r.Err, r.Firings, r.Refused = err, nil, nil
 		return
 	}
 	if r.Due.Refused == nil {
@@ -277,6 +347,24 @@ func (r *FireRound) Fired(places []int, made []Created) Fired {
 	for n, i := range places {
 		f := &out.Firings[i]
 		f.Job, f.Firing.Job = made[n], made[n].Owner()
+	}
+	return out
+}
+
+// Items are the items that leave the queue with what was written.
+func (r *FireRound) Items(fired Fired) []ItemEnd {
+	if fired.Err != nil {
+		return nil
+	}
+	var out []ItemEnd
+	for i, f := range r.Firings {
+		// Made before, the job has the content of another item.
+		if one := fired.Firings[i]; !f.Item.IsZero() && !one.Repeat && one.Job.Created {
+			out = append(out, ItemEnd{ID: f.Item, State: ItemUsed, Firing: one.Firing.Name, Job: one.Firing.Job})
+		}
+	}
+	for _, one := range r.Refused {
+		out = append(out, ItemEnd{ID: one.Item, State: ItemRefused, Reason: one.Reason})
 	}
 	return out
 }

@@ -135,6 +135,8 @@ type Schedule struct {
 	DisplayName string
 	// Labels are nil when there are none.
 	Labels map[string]string
+	// Queued has DueSchedule.Items read: firings take their content from the queue.
+	Queued bool
 	// PauseAfterFailures, when positive, has DueSchedule.Ended read.
 	PauseAfterFailures int
 
@@ -155,6 +157,11 @@ type Schedule struct {
 	// Run counts the firings that made a job.
 	Run    int64
 	Counts ScheduleCounts
+	// Day is the newest date, in its zone, on which firings made jobs ("2026-11-02"), and
+	// DayCount how many did. A day never falls, and its count does not while it lasts. Fire
+	// alone writes them.
+	Day      string
+	DayCount int64
 
 	Created, Updated, Deleted time.Time
 	CreatedBy, UpdatedBy      string
@@ -170,6 +177,10 @@ const BufferedLook = time.Minute
 // ScheduleCounts are the firings of a schedule by what became of them.
 type ScheduleCounts struct {
 	Fired, SkippedByOverlap, SkippedByPerson, Missed, Coalesced, Refused int64
+	// NoContent found the queue empty, SkippedByLimit a day with all its jobs.
+	NoContent, SkippedByLimit int64
+	// Held may have taken place in a state that was lost.
+	Held int64
 }
 
 // Firing is what became of one firing.
@@ -226,6 +237,12 @@ const (
 	FiringMissed
 	FiringCoalesced
 	FiringRefused
+	// FiringHeld may have made its job in a state of the database that was lost.
+	FiringHeld
+	// FiringNoContent found the queue empty.
+	FiringNoContent FiringOutcome = 9
+	// FiringSkippedByLimit found that its day has all its jobs.
+	FiringSkippedByLimit FiringOutcome = 10
 )
 
 // FiringKey is the idempotency key of a firing's job.
@@ -236,8 +253,8 @@ func FiringKey(schedule job.ID, name string) string {
 // FiringActor is the actor of a schedule's jobs.
 func FiringActor(schedule job.ID) string { return "schedule:" + schedule.String() }
 
-// NewSchedule is a schedule to store. Version, Revision, Generation, Run, Counts, Buffered,
-// Skips and the times but Next are the store's to set.
+// NewSchedule is a schedule to store. Version, Revision, Generation, Run, Counts, Day,
+// Buffered, Skips and the times but Next are the store's to set.
 type NewSchedule struct {
 	Schedule Schedule
 	// Most, when positive, bounds the schedules of the project that are not deleted, also
@@ -250,6 +267,7 @@ func (n NewSchedule) Stored(now time.Time) (Schedule, error) {
 	s := n.Schedule
 	s.Version, s.Revision, s.Generation, s.Run, s.Counts, s.Buffered, s.Skips = 1, 1, 1, 0, ScheduleCounts{}, nil, nil
 	s.Created, s.Updated, s.Deleted, s.LedgerBegin, s.UpdatedBy = now, now, time.Time{}, now, s.CreatedBy
+	s.Day, s.DayCount = "", 0
 	fp, err := job.ParseFingerprint(s.Fingerprint.Bytes())
 	switch {
 	case err != nil:
@@ -266,7 +284,7 @@ func (n NewSchedule) Stored(now time.Time) (Schedule, error) {
 // ScheduleChange is a schedule as its caller wants it, made of the one that was read.
 type ScheduleChange struct {
 	// Schedule has the Revision that was read. Its id, project, key, fingerprint, versions,
-	// times of creation and change, PausedAt and LedgerBegin are not written.
+	// times of creation and change, PausedAt, Day, DayCount and LedgerBegin are not written.
 	Schedule Schedule
 	// Firings are decided by the change, and make no job. At most MaxBatch.
 	Firings []Firing
@@ -274,7 +292,7 @@ type ScheduleChange struct {
 }
 
 // Changed returns a schedule as a change leaves it at now, or the error of ChangeSchedule.
-// A deleted schedule keeps neither template nor note.
+// A deleted schedule keeps neither template nor note, and its items no content.
 func (c ScheduleChange) Changed(was Schedule, now time.Time) (Schedule, error) {
 	s := c.Schedule
 	switch {
@@ -310,6 +328,7 @@ func (s *Schedule) keep(was Schedule) {
 	s.ID, s.Project, s.Key, s.Fingerprint = was.ID, was.Project, was.Key, was.Fingerprint
 	s.Version, s.Revision, s.PausedAt, s.LedgerBegin = was.Version, was.Revision+1, was.PausedAt, was.LedgerBegin
 	s.Created, s.Updated, s.Deleted, s.CreatedBy, s.UpdatedBy = was.Created, was.Updated, was.Deleted, was.CreatedBy, was.UpdatedBy
+	s.Day, s.DayCount = was.Day, was.DayCount
 }
 
 // normal returns a schedule as it is stored, or ErrIllegal.
@@ -373,14 +392,21 @@ func (s Schedule) check(was Schedule) error {
 	case s.State != ScheduleActive && (!s.Next.IsZero() || s.Buffered != nil):
 		return fmt.Errorf("%w: something is due in state %d", ErrIllegal, s.State)
 	case s.Generation < max(1, was.Generation), s.Run < was.Run, s.PauseAfterFailures < 0,
-		min(c.Fired, c.SkippedByOverlap, c.SkippedByPerson, c.Missed, c.Coalesced, c.Refused) < 0:
+		min(c.Fired, c.SkippedByOverlap, c.SkippedByPerson, c.Missed, c.Coalesced, c.Refused, c.NoContent, c.SkippedByLimit, c.Held) < 0,
+		s.Day < was.Day, s.Day == was.Day && s.DayCount < was.DayCount, s.DayCount < 0:
 		return fmt.Errorf("%w: a counter falls", ErrIllegal)
+	}
+	if len(s.Day) > maxDay || s.Day == "" && s.DayCount > 0 {
+		return fmt.Errorf("%w: %d jobs on day %q", ErrIllegal, s.DayCount, s.Day)
 	}
 	if s.Buffered != nil {
 		return s.Buffered.named()
 	}
 	return nil
 }
+
+// maxDay is the length of a date.
+const maxDay = 10
 
 func (f Firing) named() error {
 	if f.Name == "" || len(f.Name) > MaxFiringName {
@@ -389,10 +415,21 @@ func (f Firing) named() error {
 	return nil
 }
 
+// ends reports whether it is an outcome of a firing in the ledger.
+func (o FiringOutcome) ends() bool {
+	switch o {
+	case FiringFired, FiringSkippedByOverlap, FiringSkippedByPerson, FiringMissed, FiringCoalesced, FiringRefused,
+		FiringHeld, FiringNoContent, FiringSkippedByLimit:
+		return true
+	default:
+		return false
+	}
+}
+
 // check refuses a firing that the ledger does not take.
 func (f Firing) check() error {
 	switch {
-	case f.Outcome < FiringFired || f.Outcome > FiringRefused || f.Outcome == FiringBuffered,
+	case !f.Outcome.ends(),
 		f.Origin < FiredByTime || f.Origin > FiredByBackfill, f.Mark < 0 || f.Mark > MarkRepeated,
 		f.Run < 0, f.Nominal.IsZero():
 		return fmt.Errorf("%w: firing %+v", ErrIllegal, f)
@@ -503,6 +540,8 @@ type SchedulePage struct {
 type FiringQuery struct {
 	Project  string
 	Schedule job.ID
+	// Name, when set, is the one firing that is read: a page has it, or nothing.
+	Name string
 	// Outcomes, when there are any, are those that are read.
 	Outcomes []FiringOutcome
 	// Before is the place at which the page before ended; 0: from the newest on.
@@ -512,7 +551,7 @@ type FiringQuery struct {
 
 // Selects reports whether the query lets a firing of its schedule through.
 func (q FiringQuery) Selects(f Firing) bool {
-	return len(q.Outcomes) == 0 || slices.Contains(q.Outcomes, f.Outcome)
+	return (q.Name == "" || f.Name == q.Name) && (len(q.Outcomes) == 0 || slices.Contains(q.Outcomes, f.Outcome))
 }
 
 // FiringPage is one page, newest firing first. It may have fewer firings than the limit, or

@@ -136,7 +136,8 @@ type Store interface {
 	// Arm writes intents: the attempt, and SENDING. Guards, all in SQL: the state
 	// is CLAIMED, or AMBIGUOUS for a re-arm; the claim token is held; no cancel
 	// was asked; the window is open; the hold key is not held; for a gated job no
-	// other open intent has its fingerprint. A quarantined database holds every
+	// other open intent has its fingerprint; no other job was armed within a cool-down
+	// of the connection or the schedule (see Arm.Cooled). A quarantined database holds every
 	// arm. After an ErrUnconfirmed, ask ArmedBy.
 	Arm(ctx context.Context, items []Arm) ([]Armed, error)
 
@@ -217,6 +218,7 @@ type Store interface {
 	Quotas
 	Namespaces
 	Schedules
+	ScheduleItems
 	// Meta describes the database.
 	Meta(ctx context.Context) (Meta, error)
 	// Quarantine turns claims off until Release: an operator's act, before a copy
@@ -451,20 +453,24 @@ type Arm struct {
 }
 
 // Intended tells whether an intent may be written with the claim of a job: it is
-// the job's own, and of a target that is KEYED. Any other is prepared under a lease
-// that is durable already.
+// the job's own, of a target that is KEYED, has no cool-down, and does not look for its
+// content first. Any other is prepared
+// under a lease that is durable already.
 func (a *Arm) Intended(l Leased) bool {
 	class := a.Class
 	if l.Attempt > 0 {
 		class = l.Class
 	}
-	return a.Job == l.ID && !a.Rearm && class == job.Keyed && len(a.Gate) == 0
+	return a.Job == l.ID && !a.Rearm && class == job.Keyed && len(a.Gate) == 0 && !l.CoolsDown() && l.SkipIfPresent == 0
 }
+
+// CoolsDown reports whether a cool-down applies to the job.
+func (l *Leased) CoolsDown() bool { return len(CoolDowns(l.Spec, l.Connection.CoolDown)) > 0 }
 
 // Armed is Arm's verdict.
 type Armed struct {
 	// Err is nil, ErrStale (moved on, lease lost, cancelled), ErrNotFound,
-	// ErrIllegal, ErrWindowOver, ErrHeld or ErrGated. Nothing was written then.
+	// ErrIllegal, ErrWindowOver, ErrHeld, ErrGated or ErrCoolDown. Nothing was written then.
 	Err error
 	// Snapshot is the job after the arm. Of its request only what changes write is
 	// sure to be there: ID, Project, Connection, HoldKey, Schedule and StartWindow.

@@ -29,7 +29,7 @@ func TestReadme(t *testing.T) {
 		t.Fatal(err)
 	}
 	blocks := regexp.MustCompile("(?s)<!-- readme_test.go runs this block -->\n```sh\n(.*?)```").FindAllStringSubmatch(string(text), -1)
-	if len(blocks) != 4 {
+	if len(blocks) != 5 {
 		t.Fatalf("%d blocks", len(blocks))
 	}
 	r, err := receiver.Start(receiver.Options{Dedupes: true})
@@ -51,12 +51,13 @@ func TestReadme(t *testing.T) {
 	for _, want := range []string{
 		`"idempotencyKey": ?"order-42-paid"`, `"created": ?true`,
 		"SENDING → SUCCEEDED", "State +SUCCEEDED, proof RESPONSE", "SUCCEEDED .* order-42-paid",
+		`2027-03-28T03:00:00\+02:00 .* SHIFTED`, "t:first .* FIRED", "So far +1 fired",
 	} {
 		if !regexp.MustCompile(want).Match(out) {
 			t.Errorf("no %s", want)
 		}
 	}
-	if effects := r.Effects("readme"); effects != 2 {
+	if effects := r.Effects("readme"); effects != 3 {
 		t.Errorf("%d effects", effects)
 	}
 	if err != nil || t.Failed() {

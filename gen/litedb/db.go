@@ -87,6 +87,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.connectionsOfStmt, err = db.PrepareContext(ctx, connectionsOf); err != nil {
 		return nil, fmt.Errorf("error preparing query ConnectionsOf: %w", err)
 	}
+	if q.coolDownMarkStmt, err = db.PrepareContext(ctx, coolDownMark); err != nil {
+		return nil, fmt.Errorf("error preparing query CoolDownMark: %w", err)
+	}
 	if q.countAPIKeysStmt, err = db.PrepareContext(ctx, countAPIKeys); err != nil {
 		return nil, fmt.Errorf("error preparing query CountAPIKeys: %w", err)
 	}
@@ -174,11 +177,17 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.endClaimLeasesStmt, err = db.PrepareContext(ctx, endClaimLeases); err != nil {
 		return nil, fmt.Errorf("error preparing query EndClaimLeases: %w", err)
 	}
+	if q.endItemStmt, err = db.PrepareContext(ctx, endItem); err != nil {
+		return nil, fmt.Errorf("error preparing query EndItem: %w", err)
+	}
 	if q.endLookLeasesStmt, err = db.PrepareContext(ctx, endLookLeases); err != nil {
 		return nil, fmt.Errorf("error preparing query EndLookLeases: %w", err)
 	}
 	if q.endStepStmt, err = db.PrepareContext(ctx, endStep); err != nil {
 		return nil, fmt.Errorf("error preparing query EndStep: %w", err)
+	}
+	if q.endedItemsStmt, err = db.PrepareContext(ctx, endedItems); err != nil {
+		return nil, fmt.Errorf("error preparing query EndedItems: %w", err)
 	}
 	if q.endedJobStmt, err = db.PrepareContext(ctx, endedJob); err != nil {
 		return nil, fmt.Errorf("error preparing query EndedJob: %w", err)
@@ -249,6 +258,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.getFiringStmt, err = db.PrepareContext(ctx, getFiring); err != nil {
 		return nil, fmt.Errorf("error preparing query GetFiring: %w", err)
 	}
+	if q.getItemStmt, err = db.PrepareContext(ctx, getItem); err != nil {
+		return nil, fmt.Errorf("error preparing query GetItem: %w", err)
+	}
 	if q.getJobStmt, err = db.PrepareContext(ctx, getJob); err != nil {
 		return nil, fmt.Errorf("error preparing query GetJob: %w", err)
 	}
@@ -318,6 +330,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.insertFiringStmt, err = db.PrepareContext(ctx, insertFiring); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertFiring: %w", err)
 	}
+	if q.insertItemStmt, err = db.PrepareContext(ctx, insertItem); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertItem: %w", err)
+	}
 	if q.insertJobStmt, err = db.PrepareContext(ctx, insertJob); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertJob: %w", err)
 	}
@@ -341,6 +356,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.insertStateStmt, err = db.PrepareContext(ctx, insertState); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertState: %w", err)
+	}
+	if q.itemByKeyStmt, err = db.PrepareContext(ctx, itemByKey); err != nil {
+		return nil, fmt.Errorf("error preparing query ItemByKey: %w", err)
 	}
 	if q.jobEventsAfterStmt, err = db.PrepareContext(ctx, jobEventsAfter); err != nil {
 		return nil, fmt.Errorf("error preparing query JobEventsAfter: %w", err)
@@ -386,6 +404,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.listObservationsStmt, err = db.PrepareContext(ctx, listObservations); err != nil {
 		return nil, fmt.Errorf("error preparing query ListObservations: %w", err)
+	}
+	if q.listedItemStmt, err = db.PrepareContext(ctx, listedItem); err != nil {
+		return nil, fmt.Errorf("error preparing query ListedItem: %w", err)
 	}
 	if q.listedScheduleStmt, err = db.PrepareContext(ctx, listedSchedule); err != nil {
 		return nil, fmt.Errorf("error preparing query ListedSchedule: %w", err)
@@ -468,6 +489,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.pauseReadyStmt, err = db.PrepareContext(ctx, pauseReady); err != nil {
 		return nil, fmt.Errorf("error preparing query PauseReady: %w", err)
 	}
+	if q.placeItemStmt, err = db.PrepareContext(ctx, placeItem); err != nil {
+		return nil, fmt.Errorf("error preparing query PlaceItem: %w", err)
+	}
 	if q.projectExistsStmt, err = db.PrepareContext(ctx, projectExists); err != nil {
 		return nil, fmt.Errorf("error preparing query ProjectExists: %w", err)
 	}
@@ -479,6 +503,12 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.quarantineStmt, err = db.PrepareContext(ctx, quarantine); err != nil {
 		return nil, fmt.Errorf("error preparing query Quarantine: %w", err)
+	}
+	if q.queueHeadStmt, err = db.PrepareContext(ctx, queueHead); err != nil {
+		return nil, fmt.Errorf("error preparing query QueueHead: %w", err)
+	}
+	if q.queueOfStmt, err = db.PrepareContext(ctx, queueOf); err != nil {
+		return nil, fmt.Errorf("error preparing query QueueOf: %w", err)
 	}
 	if q.raiseEventsFromStmt, err = db.PrepareContext(ctx, raiseEventsFrom); err != nil {
 		return nil, fmt.Errorf("error preparing query RaiseEventsFrom: %w", err)
@@ -513,6 +543,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.removeConnectionLabelsStmt, err = db.PrepareContext(ctx, removeConnectionLabels); err != nil {
 		return nil, fmt.Errorf("error preparing query RemoveConnectionLabels: %w", err)
 	}
+	if q.removeCoolDownStmt, err = db.PrepareContext(ctx, removeCoolDown); err != nil {
+		return nil, fmt.Errorf("error preparing query RemoveCoolDown: %w", err)
+	}
 	if q.removeEffectStmt, err = db.PrepareContext(ctx, removeEffect); err != nil {
 		return nil, fmt.Errorf("error preparing query RemoveEffect: %w", err)
 	}
@@ -521,6 +554,12 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.removeFiringStmt, err = db.PrepareContext(ctx, removeFiring); err != nil {
 		return nil, fmt.Errorf("error preparing query RemoveFiring: %w", err)
+	}
+	if q.removeItemsStmt, err = db.PrepareContext(ctx, removeItems); err != nil {
+		return nil, fmt.Errorf("error preparing query RemoveItems: %w", err)
+	}
+	if q.removeItemsOfStmt, err = db.PrepareContext(ctx, removeItemsOf); err != nil {
+		return nil, fmt.Errorf("error preparing query RemoveItemsOf: %w", err)
 	}
 	if q.removeJobStmt, err = db.PrepareContext(ctx, removeJob); err != nil {
 		return nil, fmt.Errorf("error preparing query RemoveJob: %w", err)
@@ -612,11 +651,17 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.setContentStmt, err = db.PrepareContext(ctx, setContent); err != nil {
 		return nil, fmt.Errorf("error preparing query SetContent: %w", err)
 	}
+	if q.setCoolDownMarkStmt, err = db.PrepareContext(ctx, setCoolDownMark); err != nil {
+		return nil, fmt.Errorf("error preparing query SetCoolDownMark: %w", err)
+	}
 	if q.setDroppedToStmt, err = db.PrepareContext(ctx, setDroppedTo); err != nil {
 		return nil, fmt.Errorf("error preparing query SetDroppedTo: %w", err)
 	}
 	if q.setFiredStmt, err = db.PrepareContext(ctx, setFired); err != nil {
 		return nil, fmt.Errorf("error preparing query SetFired: %w", err)
+	}
+	if q.setItemStmt, err = db.PrepareContext(ctx, setItem); err != nil {
+		return nil, fmt.Errorf("error preparing query SetItem: %w", err)
 	}
 	if q.setNamespaceStmt, err = db.PrepareContext(ctx, setNamespace); err != nil {
 		return nil, fmt.Errorf("error preparing query SetNamespace: %w", err)
@@ -629,6 +674,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.setProjectErasedStmt, err = db.PrepareContext(ctx, setProjectErased); err != nil {
 		return nil, fmt.Errorf("error preparing query SetProjectErased: %w", err)
+	}
+	if q.setReleasedStmt, err = db.PrepareContext(ctx, setReleased); err != nil {
+		return nil, fmt.Errorf("error preparing query SetReleased: %w", err)
 	}
 	if q.setRenewalStmt, err = db.PrepareContext(ctx, setRenewal); err != nil {
 		return nil, fmt.Errorf("error preparing query SetRenewal: %w", err)
@@ -662,6 +710,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.stepBucketsStmt, err = db.PrepareContext(ctx, stepBuckets); err != nil {
 		return nil, fmt.Errorf("error preparing query StepBuckets: %w", err)
+	}
+	if q.stepCoolDownsStmt, err = db.PrepareContext(ctx, stepCoolDowns); err != nil {
+		return nil, fmt.Errorf("error preparing query StepCoolDowns: %w", err)
 	}
 	if q.stepEndsStmt, err = db.PrepareContext(ctx, stepEnds); err != nil {
 		return nil, fmt.Errorf("error preparing query StepEnds: %w", err)
@@ -827,6 +878,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing connectionsOfStmt: %w", cerr)
 		}
 	}
+	if q.coolDownMarkStmt != nil {
+		if cerr := q.coolDownMarkStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing coolDownMarkStmt: %w", cerr)
+		}
+	}
 	if q.countAPIKeysStmt != nil {
 		if cerr := q.countAPIKeysStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing countAPIKeysStmt: %w", cerr)
@@ -972,6 +1028,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing endClaimLeasesStmt: %w", cerr)
 		}
 	}
+	if q.endItemStmt != nil {
+		if cerr := q.endItemStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing endItemStmt: %w", cerr)
+		}
+	}
 	if q.endLookLeasesStmt != nil {
 		if cerr := q.endLookLeasesStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing endLookLeasesStmt: %w", cerr)
@@ -980,6 +1041,11 @@ func (q *Queries) Close() error {
 	if q.endStepStmt != nil {
 		if cerr := q.endStepStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing endStepStmt: %w", cerr)
+		}
+	}
+	if q.endedItemsStmt != nil {
+		if cerr := q.endedItemsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing endedItemsStmt: %w", cerr)
 		}
 	}
 	if q.endedJobStmt != nil {
@@ -1097,6 +1163,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing getFiringStmt: %w", cerr)
 		}
 	}
+	if q.getItemStmt != nil {
+		if cerr := q.getItemStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getItemStmt: %w", cerr)
+		}
+	}
 	if q.getJobStmt != nil {
 		if cerr := q.getJobStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing getJobStmt: %w", cerr)
@@ -1212,6 +1283,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing insertFiringStmt: %w", cerr)
 		}
 	}
+	if q.insertItemStmt != nil {
+		if cerr := q.insertItemStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertItemStmt: %w", cerr)
+		}
+	}
 	if q.insertJobStmt != nil {
 		if cerr := q.insertJobStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing insertJobStmt: %w", cerr)
@@ -1250,6 +1326,11 @@ func (q *Queries) Close() error {
 	if q.insertStateStmt != nil {
 		if cerr := q.insertStateStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing insertStateStmt: %w", cerr)
+		}
+	}
+	if q.itemByKeyStmt != nil {
+		if cerr := q.itemByKeyStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing itemByKeyStmt: %w", cerr)
 		}
 	}
 	if q.jobEventsAfterStmt != nil {
@@ -1325,6 +1406,11 @@ func (q *Queries) Close() error {
 	if q.listObservationsStmt != nil {
 		if cerr := q.listObservationsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listObservationsStmt: %w", cerr)
+		}
+	}
+	if q.listedItemStmt != nil {
+		if cerr := q.listedItemStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listedItemStmt: %w", cerr)
 		}
 	}
 	if q.listedScheduleStmt != nil {
@@ -1462,6 +1548,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing pauseReadyStmt: %w", cerr)
 		}
 	}
+	if q.placeItemStmt != nil {
+		if cerr := q.placeItemStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing placeItemStmt: %w", cerr)
+		}
+	}
 	if q.projectExistsStmt != nil {
 		if cerr := q.projectExistsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing projectExistsStmt: %w", cerr)
@@ -1480,6 +1571,16 @@ func (q *Queries) Close() error {
 	if q.quarantineStmt != nil {
 		if cerr := q.quarantineStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing quarantineStmt: %w", cerr)
+		}
+	}
+	if q.queueHeadStmt != nil {
+		if cerr := q.queueHeadStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing queueHeadStmt: %w", cerr)
+		}
+	}
+	if q.queueOfStmt != nil {
+		if cerr := q.queueOfStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing queueOfStmt: %w", cerr)
 		}
 	}
 	if q.raiseEventsFromStmt != nil {
@@ -1537,6 +1638,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing removeConnectionLabelsStmt: %w", cerr)
 		}
 	}
+	if q.removeCoolDownStmt != nil {
+		if cerr := q.removeCoolDownStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing removeCoolDownStmt: %w", cerr)
+		}
+	}
 	if q.removeEffectStmt != nil {
 		if cerr := q.removeEffectStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing removeEffectStmt: %w", cerr)
@@ -1550,6 +1656,16 @@ func (q *Queries) Close() error {
 	if q.removeFiringStmt != nil {
 		if cerr := q.removeFiringStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing removeFiringStmt: %w", cerr)
+		}
+	}
+	if q.removeItemsStmt != nil {
+		if cerr := q.removeItemsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing removeItemsStmt: %w", cerr)
+		}
+	}
+	if q.removeItemsOfStmt != nil {
+		if cerr := q.removeItemsOfStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing removeItemsOfStmt: %w", cerr)
 		}
 	}
 	if q.removeJobStmt != nil {
@@ -1702,6 +1818,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing setContentStmt: %w", cerr)
 		}
 	}
+	if q.setCoolDownMarkStmt != nil {
+		if cerr := q.setCoolDownMarkStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing setCoolDownMarkStmt: %w", cerr)
+		}
+	}
 	if q.setDroppedToStmt != nil {
 		if cerr := q.setDroppedToStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing setDroppedToStmt: %w", cerr)
@@ -1710,6 +1831,11 @@ func (q *Queries) Close() error {
 	if q.setFiredStmt != nil {
 		if cerr := q.setFiredStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing setFiredStmt: %w", cerr)
+		}
+	}
+	if q.setItemStmt != nil {
+		if cerr := q.setItemStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing setItemStmt: %w", cerr)
 		}
 	}
 	if q.setNamespaceStmt != nil {
@@ -1730,6 +1856,11 @@ func (q *Queries) Close() error {
 	if q.setProjectErasedStmt != nil {
 		if cerr := q.setProjectErasedStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing setProjectErasedStmt: %w", cerr)
+		}
+	}
+	if q.setReleasedStmt != nil {
+		if cerr := q.setReleasedStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing setReleasedStmt: %w", cerr)
 		}
 	}
 	if q.setRenewalStmt != nil {
@@ -1785,6 +1916,11 @@ func (q *Queries) Close() error {
 	if q.stepBucketsStmt != nil {
 		if cerr := q.stepBucketsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing stepBucketsStmt: %w", cerr)
+		}
+	}
+	if q.stepCoolDownsStmt != nil {
+		if cerr := q.stepCoolDownsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing stepCoolDownsStmt: %w", cerr)
 		}
 	}
 	if q.stepEndsStmt != nil {
@@ -1937,6 +2073,7 @@ type Queries struct {
 	connectionHoldsStmt        *sql.Stmt
 	connectionInUseStmt        *sql.Stmt
 	connectionsOfStmt          *sql.Stmt
+	coolDownMarkStmt           *sql.Stmt
 	countAPIKeysStmt           *sql.Stmt
 	countConnectionsStmt       *sql.Stmt
 	countEndedStmt             *sql.Stmt
@@ -1966,8 +2103,10 @@ type Queries struct {
 	effectKeyTakenStmt         *sql.Stmt
 	effectOwnerStmt            *sql.Stmt
 	endClaimLeasesStmt         *sql.Stmt
+	endItemStmt                *sql.Stmt
 	endLookLeasesStmt          *sql.Stmt
 	endStepStmt                *sql.Stmt
+	endedItemsStmt             *sql.Stmt
 	endedJobStmt               *sql.Stmt
 	endedJobsStmt              *sql.Stmt
 	endedOfScheduleStmt        *sql.Stmt
@@ -1991,6 +2130,7 @@ type Queries struct {
 	getEffectStmt              *sql.Stmt
 	getErasedJobStmt           *sql.Stmt
 	getFiringStmt              *sql.Stmt
+	getItemStmt                *sql.Stmt
 	getJobStmt                 *sql.Stmt
 	getListedStmt              *sql.Stmt
 	getLoginStmt               *sql.Stmt
@@ -2014,6 +2154,7 @@ type Queries struct {
 	insertErasedJobStmt        *sql.Stmt
 	insertEventStmt            *sql.Stmt
 	insertFiringStmt           *sql.Stmt
+	insertItemStmt             *sql.Stmt
 	insertJobStmt              *sql.Stmt
 	insertKeyStmt              *sql.Stmt
 	insertObservationStmt      *sql.Stmt
@@ -2022,6 +2163,7 @@ type Queries struct {
 	insertScheduleStmt         *sql.Stmt
 	insertStartStmt            *sql.Stmt
 	insertStateStmt            *sql.Stmt
+	itemByKeyStmt              *sql.Stmt
 	jobEventsAfterStmt         *sql.Stmt
 	jobLabelsStmt              *sql.Stmt
 	keepKeyStmt                *sql.Stmt
@@ -2037,6 +2179,7 @@ type Queries struct {
 	listAPIKeysStmt            *sql.Stmt
 	listAttemptsStmt           *sql.Stmt
 	listObservationsStmt       *sql.Stmt
+	listedItemStmt             *sql.Stmt
 	listedScheduleStmt         *sql.Stmt
 	liveConnectionsStmt        *sql.Stmt
 	liveSchedulesStmt          *sql.Stmt
@@ -2064,10 +2207,13 @@ type Queries struct {
 	overdueIDsStmt             *sql.Stmt
 	paceStmt                   *sql.Stmt
 	pauseReadyStmt             *sql.Stmt
+	placeItemStmt              *sql.Stmt
 	projectExistsStmt          *sql.Stmt
 	putEffectStmt              *sql.Stmt
 	putOffScheduleStmt         *sql.Stmt
 	quarantineStmt             *sql.Stmt
+	queueHeadStmt              *sql.Stmt
+	queueOfStmt                *sql.Stmt
 	raiseEventsFromStmt        *sql.Stmt
 	raiseFencesStmt            *sql.Stmt
 	raiseLedgerStmt            *sql.Stmt
@@ -2079,9 +2225,12 @@ type Queries struct {
 	removeAPIKeysStmt          *sql.Stmt
 	removeAttemptsStmt         *sql.Stmt
 	removeConnectionLabelsStmt *sql.Stmt
+	removeCoolDownStmt         *sql.Stmt
 	removeEffectStmt           *sql.Stmt
 	removeEventsStmt           *sql.Stmt
 	removeFiringStmt           *sql.Stmt
+	removeItemsStmt            *sql.Stmt
+	removeItemsOfStmt          *sql.Stmt
 	removeJobStmt              *sql.Stmt
 	removeKeyStmt              *sql.Stmt
 	removeLoginsStmt           *sql.Stmt
@@ -2112,12 +2261,15 @@ type Queries struct {
 	setBucketStmt              *sql.Stmt
 	setConnectionStmt          *sql.Stmt
 	setContentStmt             *sql.Stmt
+	setCoolDownMarkStmt        *sql.Stmt
 	setDroppedToStmt           *sql.Stmt
 	setFiredStmt               *sql.Stmt
+	setItemStmt                *sql.Stmt
 	setNamespaceStmt           *sql.Stmt
 	setOpenedStmt              *sql.Stmt
 	setPredecessorEndStmt      *sql.Stmt
 	setProjectErasedStmt       *sql.Stmt
+	setReleasedStmt            *sql.Stmt
 	setRenewalStmt             *sql.Stmt
 	setScheduleStmt            *sql.Stmt
 	setSealStmt                *sql.Stmt
@@ -2129,6 +2281,7 @@ type Queries struct {
 	startLoginStmt             *sql.Stmt
 	stepAttemptsStmt           *sql.Stmt
 	stepBucketsStmt            *sql.Stmt
+	stepCoolDownsStmt          *sql.Stmt
 	stepEndsStmt               *sql.Stmt
 	stepHoldsStmt              *sql.Stmt
 	stepLeasesStmt             *sql.Stmt
@@ -2174,6 +2327,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		connectionHoldsStmt:        q.connectionHoldsStmt,
 		connectionInUseStmt:        q.connectionInUseStmt,
 		connectionsOfStmt:          q.connectionsOfStmt,
+		coolDownMarkStmt:           q.coolDownMarkStmt,
 		countAPIKeysStmt:           q.countAPIKeysStmt,
 		countConnectionsStmt:       q.countConnectionsStmt,
 		countEndedStmt:             q.countEndedStmt,
@@ -2203,8 +2357,10 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		effectKeyTakenStmt:         q.effectKeyTakenStmt,
 		effectOwnerStmt:            q.effectOwnerStmt,
 		endClaimLeasesStmt:         q.endClaimLeasesStmt,
+		endItemStmt:                q.endItemStmt,
 		endLookLeasesStmt:          q.endLookLeasesStmt,
 		endStepStmt:                q.endStepStmt,
+		endedItemsStmt:             q.endedItemsStmt,
 		endedJobStmt:               q.endedJobStmt,
 		endedJobsStmt:              q.endedJobsStmt,
 		endedOfScheduleStmt:        q.endedOfScheduleStmt,
@@ -2228,6 +2384,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		getEffectStmt:              q.getEffectStmt,
 		getErasedJobStmt:           q.getErasedJobStmt,
 		getFiringStmt:              q.getFiringStmt,
+		getItemStmt:                q.getItemStmt,
 		getJobStmt:                 q.getJobStmt,
 		getListedStmt:              q.getListedStmt,
 		getLoginStmt:               q.getLoginStmt,
@@ -2251,6 +2408,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		insertErasedJobStmt:        q.insertErasedJobStmt,
 		insertEventStmt:            q.insertEventStmt,
 		insertFiringStmt:           q.insertFiringStmt,
+		insertItemStmt:             q.insertItemStmt,
 		insertJobStmt:              q.insertJobStmt,
 		insertKeyStmt:              q.insertKeyStmt,
 		insertObservationStmt:      q.insertObservationStmt,
@@ -2259,6 +2417,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		insertScheduleStmt:         q.insertScheduleStmt,
 		insertStartStmt:            q.insertStartStmt,
 		insertStateStmt:            q.insertStateStmt,
+		itemByKeyStmt:              q.itemByKeyStmt,
 		jobEventsAfterStmt:         q.jobEventsAfterStmt,
 		jobLabelsStmt:              q.jobLabelsStmt,
 		keepKeyStmt:                q.keepKeyStmt,
@@ -2274,6 +2433,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		listAPIKeysStmt:            q.listAPIKeysStmt,
 		listAttemptsStmt:           q.listAttemptsStmt,
 		listObservationsStmt:       q.listObservationsStmt,
+		listedItemStmt:             q.listedItemStmt,
 		listedScheduleStmt:         q.listedScheduleStmt,
 		liveConnectionsStmt:        q.liveConnectionsStmt,
 		liveSchedulesStmt:          q.liveSchedulesStmt,
@@ -2301,10 +2461,13 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		overdueIDsStmt:             q.overdueIDsStmt,
 		paceStmt:                   q.paceStmt,
 		pauseReadyStmt:             q.pauseReadyStmt,
+		placeItemStmt:              q.placeItemStmt,
 		projectExistsStmt:          q.projectExistsStmt,
 		putEffectStmt:              q.putEffectStmt,
 		putOffScheduleStmt:         q.putOffScheduleStmt,
 		quarantineStmt:             q.quarantineStmt,
+		queueHeadStmt:              q.queueHeadStmt,
+		queueOfStmt:                q.queueOfStmt,
 		raiseEventsFromStmt:        q.raiseEventsFromStmt,
 		raiseFencesStmt:            q.raiseFencesStmt,
 		raiseLedgerStmt:            q.raiseLedgerStmt,
@@ -2316,9 +2479,12 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		removeAPIKeysStmt:          q.removeAPIKeysStmt,
 		removeAttemptsStmt:         q.removeAttemptsStmt,
 		removeConnectionLabelsStmt: q.removeConnectionLabelsStmt,
+		removeCoolDownStmt:         q.removeCoolDownStmt,
 		removeEffectStmt:           q.removeEffectStmt,
 		removeEventsStmt:           q.removeEventsStmt,
 		removeFiringStmt:           q.removeFiringStmt,
+		removeItemsStmt:            q.removeItemsStmt,
+		removeItemsOfStmt:          q.removeItemsOfStmt,
 		removeJobStmt:              q.removeJobStmt,
 		removeKeyStmt:              q.removeKeyStmt,
 		removeLoginsStmt:           q.removeLoginsStmt,
@@ -2349,12 +2515,15 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		setBucketStmt:              q.setBucketStmt,
 		setConnectionStmt:          q.setConnectionStmt,
 		setContentStmt:             q.setContentStmt,
+		setCoolDownMarkStmt:        q.setCoolDownMarkStmt,
 		setDroppedToStmt:           q.setDroppedToStmt,
 		setFiredStmt:               q.setFiredStmt,
+		setItemStmt:                q.setItemStmt,
 		setNamespaceStmt:           q.setNamespaceStmt,
 		setOpenedStmt:              q.setOpenedStmt,
 		setPredecessorEndStmt:      q.setPredecessorEndStmt,
 		setProjectErasedStmt:       q.setProjectErasedStmt,
+		setReleasedStmt:            q.setReleasedStmt,
 		setRenewalStmt:             q.setRenewalStmt,
 		setScheduleStmt:            q.setScheduleStmt,
 		setSealStmt:                q.setSealStmt,
@@ -2366,6 +2535,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		startLoginStmt:             q.startLoginStmt,
 		stepAttemptsStmt:           q.stepAttemptsStmt,
 		stepBucketsStmt:            q.stepBucketsStmt,
+		stepCoolDownsStmt:          q.stepCoolDownsStmt,
 		stepEndsStmt:               q.stepEndsStmt,
 		stepHoldsStmt:              q.stepHoldsStmt,
 		stepLeasesStmt:             q.stepLeasesStmt,

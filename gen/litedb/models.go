@@ -85,6 +85,7 @@ type Connection struct {
 	CreatedBy             string
 	UpdatedBy             string
 	Labels                string
+	CoolDown              int64
 }
 
 type ConnectionCredential struct {
@@ -201,6 +202,8 @@ type Job struct {
 	CreatedAt      int64
 	Payload        []byte
 	OwnEffectKey   string
+	CoolDown       int64
+	SkipIfPresent  int64
 }
 
 type JobState struct {
@@ -253,6 +256,7 @@ type Meta struct {
 	DroppedTo    int64
 	Namespace    string
 	ArmedBefore  int64
+	ReleasedAt   sql.NullInt64
 }
 
 type OauthLogin struct {
@@ -338,4 +342,31 @@ type Schedule struct {
 	DeletedAt          sql.NullInt64
 	CreatedBy          string
 	UpdatedBy          string
+	Queued             int64
+	NoContent          int64
+	SkippedByLimit     int64
+	Day                string
+	DayCount           int64
+	Held               int64
+}
+
+type ScheduleItem struct {
+	ID          []byte
+	ScheduleID  []byte
+	IdemKey     string
+	Fingerprint []byte
+	Version     int64
+	State       int64
+	Place       int64
+	Payload     []byte
+	PayloadKind string
+	Labels      string
+	FiringName  string
+	JobID       []byte
+	Reason      string
+	CreatedAt   int64
+	UpdatedAt   int64
+	EndedAt     sql.NullInt64
+	CreatedBy   string
+	UpdatedBy   string
 }

@@ -272,7 +272,7 @@ func (q *Queries) CloseAttempt(ctx context.Context, arg CloseAttemptParams) erro
 }
 
 const connectionByKey = `-- name: ConnectionByKey :one
-SELECT id, project, connector, display_name, settings, class, key_window, account_identity, max_in_flight, max_per_minute, bucket_at, paused_at, paused_reason, credential_version, credential_fingerprint, credential_expires_at, idem_key, fingerprint, version, created_at, updated_at, deleted_at, created_by, updated_by, labels FROM connections WHERE project = ? AND idem_key = ?
+SELECT id, project, connector, display_name, settings, class, key_window, account_identity, max_in_flight, max_per_minute, bucket_at, paused_at, paused_reason, credential_version, credential_fingerprint, credential_expires_at, idem_key, fingerprint, version, created_at, updated_at, deleted_at, created_by, updated_by, labels, cool_down FROM connections WHERE project = ? AND idem_key = ?
 `
 
 type ConnectionByKeyParams struct {
@@ -309,6 +309,7 @@ func (q *Queries) ConnectionByKey(ctx context.Context, arg ConnectionByKeyParams
 		&i.CreatedBy,
 		&i.UpdatedBy,
 		&i.Labels,
+		&i.CoolDown,
 	)
 	return i, err
 }
@@ -358,6 +359,22 @@ func (q *Queries) ConnectionHolds(ctx context.Context, arg ConnectionHoldsParams
 		return nil, err
 	}
 	return items, nil
+}
+
+const coolDownMark = `-- name: CoolDownMark :one
+SELECT job_id, armed_at FROM cool_downs WHERE owner = ?
+`
+
+type CoolDownMarkRow struct {
+	JobID   []byte
+	ArmedAt int64
+}
+
+func (q *Queries) CoolDownMark(ctx context.Context, owner []byte) (CoolDownMarkRow, error) {
+	row := q.queryRow(ctx, q.coolDownMarkStmt, coolDownMark, owner)
+	var i CoolDownMarkRow
+	err := row.Scan(&i.JobID, &i.ArmedAt)
+	return i, err
 }
 
 const countEnded = `-- name: CountEnded :one
@@ -633,7 +650,7 @@ SELECT
     jobs.id, jobs.project, jobs.idem_key, jobs.payload_kind, jobs.start_window, jobs.max_attempts,
     jobs.min_backoff, jobs.max_backoff, jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone,
     jobs.reply_to, jobs.schedule_id, jobs.fingerprint, jobs.created_at, jobs.payload,
-    jobs.own_effect_key, job_state.state, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims,
+    jobs.own_effect_key, jobs.cool_down, jobs.skip_if_present, job_state.state, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims,
     job_state.looks, job_state.negatives, job_state.misses, job_state.schedule_time, job_state.start_deadline,
     job_state.next_at,
     job_state.wait_window, job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked,
@@ -672,6 +689,8 @@ type DueJobsRow struct {
 	CreatedAt      int64
 	Payload        []byte
 	OwnEffectKey   string
+	CoolDown       int64
+	SkipIfPresent  int64
 	State          int64
 	Version        int64
 	Attempt        int64
@@ -732,6 +751,8 @@ func (q *Queries) DueJobs(ctx context.Context, arg DueJobsParams) ([]DueJobsRow,
 			&i.CreatedAt,
 			&i.Payload,
 			&i.OwnEffectKey,
+			&i.CoolDown,
+			&i.SkipIfPresent,
 			&i.State,
 			&i.Version,
 			&i.Attempt,
@@ -1003,7 +1024,7 @@ func (q *Queries) GetAttempt(ctx context.Context, arg GetAttemptParams) (Attempt
 }
 
 const getConnection = `-- name: GetConnection :one
-SELECT id, project, connector, display_name, settings, class, key_window, account_identity, max_in_flight, max_per_minute, bucket_at, paused_at, paused_reason, credential_version, credential_fingerprint, credential_expires_at, idem_key, fingerprint, version, created_at, updated_at, deleted_at, created_by, updated_by, labels FROM connections WHERE id = ?
+SELECT id, project, connector, display_name, settings, class, key_window, account_identity, max_in_flight, max_per_minute, bucket_at, paused_at, paused_reason, credential_version, credential_fingerprint, credential_expires_at, idem_key, fingerprint, version, created_at, updated_at, deleted_at, created_by, updated_by, labels, cool_down FROM connections WHERE id = ?
 `
 
 func (q *Queries) GetConnection(ctx context.Context, id []byte) (Connection, error) {
@@ -1035,6 +1056,7 @@ func (q *Queries) GetConnection(ctx context.Context, id []byte) (Connection, err
 		&i.CreatedBy,
 		&i.UpdatedBy,
 		&i.Labels,
+		&i.CoolDown,
 	)
 	return i, err
 }
@@ -1067,7 +1089,7 @@ func (q *Queries) GetEffect(ctx context.Context, jobID []byte) (Effect, error) {
 }
 
 const getJob = `-- name: GetJob :one
-SELECT jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind, jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff, jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone, jobs.reply_to, jobs.schedule_id, jobs.fingerprint, jobs.created_at, jobs.payload, jobs.own_effect_key, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.misses, job_state.schedule_time, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.waits_for, job_state.created_at, job_state.updated_at, job_state.ended_at, job_state.effect_attempt, job_state.wait_window, job_state.predecessor_end
+SELECT jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind, jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff, jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone, jobs.reply_to, jobs.schedule_id, jobs.fingerprint, jobs.created_at, jobs.payload, jobs.own_effect_key, jobs.cool_down, jobs.skip_if_present, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.misses, job_state.schedule_time, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.waits_for, job_state.created_at, job_state.updated_at, job_state.ended_at, job_state.effect_attempt, job_state.wait_window, job_state.predecessor_end
 FROM jobs JOIN job_state ON job_state.job_id = jobs.id
 WHERE jobs.id = ?
 `
@@ -1101,6 +1123,8 @@ func (q *Queries) GetJob(ctx context.Context, id []byte) (GetJobRow, error) {
 		&i.Job.CreatedAt,
 		&i.Job.Payload,
 		&i.Job.OwnEffectKey,
+		&i.Job.CoolDown,
+		&i.Job.SkipIfPresent,
 		&i.JobState.JobID,
 		&i.JobState.Project,
 		&i.JobState.ConnectionID,
@@ -1145,7 +1169,7 @@ SELECT
     jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind,
     jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff,
     jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone, jobs.reply_to,
-    jobs.schedule_id, jobs.fingerprint, jobs.created_at, jobs.own_effect_key, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.misses, job_state.schedule_time, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.waits_for, job_state.created_at, job_state.updated_at, job_state.ended_at, job_state.effect_attempt, job_state.wait_window, job_state.predecessor_end
+    jobs.schedule_id, jobs.fingerprint, jobs.created_at, jobs.own_effect_key, jobs.cool_down, jobs.skip_if_present, job_state.job_id, job_state.project, job_state.connection_id, job_state.hold_key, job_state.state, job_state.listed, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims, job_state.looks, job_state.negatives, job_state.misses, job_state.schedule_time, job_state.start_deadline, job_state.next_at, job_state.claim_token, job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked, job_state.error_kind, job_state.error_message, job_state.error_status, job_state.error_at, job_state.resolution_id, job_state.waits_for, job_state.created_at, job_state.updated_at, job_state.ended_at, job_state.effect_attempt, job_state.wait_window, job_state.predecessor_end
 FROM jobs JOIN job_state ON job_state.job_id = jobs.id
 WHERE jobs.id = ?
 `
@@ -1170,6 +1194,8 @@ type GetListedRow struct {
 	Fingerprint    []byte
 	CreatedAt      int64
 	OwnEffectKey   string
+	CoolDown       int64
+	SkipIfPresent  int64
 	JobState       JobState
 }
 
@@ -1197,6 +1223,8 @@ func (q *Queries) GetListed(ctx context.Context, id []byte) (GetListedRow, error
 		&i.Fingerprint,
 		&i.CreatedAt,
 		&i.OwnEffectKey,
+		&i.CoolDown,
+		&i.SkipIfPresent,
 		&i.JobState.JobID,
 		&i.JobState.Project,
 		&i.JobState.ConnectionID,
@@ -1238,7 +1266,7 @@ func (q *Queries) GetListed(ctx context.Context, id []byte) (GetListedRow, error
 
 const getMeta = `-- name: GetMeta :one
 
-SELECT id, store_id, created_at, file_identity, generation, quarantined, events_from, incarnation, dropped_to, namespace, armed_before FROM meta WHERE id = 1
+SELECT id, store_id, created_at, file_identity, generation, quarantined, events_from, incarnation, dropped_to, namespace, armed_before, released_at FROM meta WHERE id = 1
 `
 
 // meta
@@ -1257,6 +1285,7 @@ func (q *Queries) GetMeta(ctx context.Context) (Meta, error) {
 		&i.DroppedTo,
 		&i.Namespace,
 		&i.ArmedBefore,
+		&i.ReleasedAt,
 	)
 	return i, err
 }
@@ -1524,10 +1553,10 @@ const insertConnection = `-- name: InsertConnection :exec
 
 INSERT INTO connections (
     id, project, connector, display_name, settings, class, key_window, account_identity,
-    max_in_flight, max_per_minute, paused_at, paused_reason, credential_version,
+    max_in_flight, max_per_minute, cool_down, paused_at, paused_reason, credential_version,
     credential_fingerprint, credential_expires_at, idem_key, fingerprint, version,
     created_at, updated_at, created_by, updated_by, labels
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?)
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?)
 `
 
 type InsertConnectionParams struct {
@@ -1541,6 +1570,7 @@ type InsertConnectionParams struct {
 	AccountIdentity       string
 	MaxInFlight           int64
 	MaxPerMinute          int64
+	CoolDown              int64
 	PausedAt              sql.NullInt64
 	PausedReason          string
 	CredentialVersion     int64
@@ -1568,6 +1598,7 @@ func (q *Queries) InsertConnection(ctx context.Context, arg InsertConnectionPara
 		arg.AccountIdentity,
 		arg.MaxInFlight,
 		arg.MaxPerMinute,
+		arg.CoolDown,
 		arg.PausedAt,
 		arg.PausedReason,
 		arg.CredentialVersion,
@@ -1660,8 +1691,8 @@ const insertJob = `-- name: InsertJob :exec
 INSERT INTO jobs (
     id, project, idem_key, connection_id, hold_key, payload_kind, start_window,
     max_attempts, min_backoff, max_backoff, attempt_timeout, policy, labels, time_zone,
-    reply_to, schedule_id, fingerprint, created_at, payload, own_effect_key
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    reply_to, schedule_id, fingerprint, created_at, payload, own_effect_key, cool_down, skip_if_present
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 `
 
 type InsertJobParams struct {
@@ -1685,6 +1716,8 @@ type InsertJobParams struct {
 	CreatedAt      int64
 	Payload        []byte
 	OwnEffectKey   string
+	CoolDown       int64
+	SkipIfPresent  int64
 }
 
 func (q *Queries) InsertJob(ctx context.Context, arg InsertJobParams) error {
@@ -1709,6 +1742,8 @@ func (q *Queries) InsertJob(ctx context.Context, arg InsertJobParams) error {
 		arg.CreatedAt,
 		arg.Payload,
 		arg.OwnEffectKey,
+		arg.CoolDown,
+		arg.SkipIfPresent,
 	)
 	return err
 }
@@ -2497,7 +2532,7 @@ func (q *Queries) Recount(ctx context.Context, arg RecountParams) error {
 }
 
 const release = `-- name: Release :exec
-UPDATE meta SET quarantined = '', file_identity = ? WHERE id = 1
+UPDATE meta SET quarantined = '', file_identity = ?1 WHERE id = 1
 `
 
 func (q *Queries) Release(ctx context.Context, fileIdentity string) error {
@@ -2690,6 +2725,22 @@ func (q *Queries) SetContent(ctx context.Context, arg SetContentParams) error {
 	return err
 }
 
+const setCoolDownMark = `-- name: SetCoolDownMark :exec
+INSERT INTO cool_downs (owner, job_id, armed_at) VALUES (?, ?, ?)
+ON CONFLICT (owner) DO UPDATE SET job_id = excluded.job_id, armed_at = excluded.armed_at
+`
+
+type SetCoolDownMarkParams struct {
+	Owner   []byte
+	JobID   []byte
+	ArmedAt int64
+}
+
+func (q *Queries) SetCoolDownMark(ctx context.Context, arg SetCoolDownMarkParams) error {
+	_, err := q.exec(ctx, q.setCoolDownMarkStmt, setCoolDownMark, arg.Owner, arg.JobID, arg.ArmedAt)
+	return err
+}
+
 const setNamespace = `-- name: SetNamespace :exec
 UPDATE meta SET namespace = ? WHERE id = 1
 `
@@ -2732,6 +2783,16 @@ type SetPredecessorEndParams struct {
 // No change of the replies: no version, no event.
 func (q *Queries) SetPredecessorEnd(ctx context.Context, arg SetPredecessorEndParams) error {
 	_, err := q.exec(ctx, q.setPredecessorEndStmt, setPredecessorEnd, arg.PredecessorEnd, arg.WaitsFor)
+	return err
+}
+
+const setReleased = `-- name: SetReleased :exec
+UPDATE meta SET released_at = ?1 WHERE id = 1
+`
+
+// See store.DueSchedule.HeldUntil.
+func (q *Queries) SetReleased(ctx context.Context, releasedAt sql.NullInt64) error {
+	_, err := q.exec(ctx, q.setReleasedStmt, setReleased, releasedAt)
 	return err
 }
 

@@ -122,6 +122,15 @@ func (q *Queries) StepBuckets(ctx context.Context, by int64) error {
 	return err
 }
 
+const stepCoolDowns = `-- name: StepCoolDowns :exec
+UPDATE cool_downs SET armed_at = armed_at + CAST(?1 AS INTEGER)
+`
+
+func (q *Queries) StepCoolDowns(ctx context.Context, by int64) error {
+	_, err := q.exec(ctx, q.stepCoolDownsStmt, stepCoolDowns, by)
+	return err
+}
+
 const stepEnds = `-- name: StepEnds :exec
 UPDATE job_state SET ended_at = CAST(?1 AS INTEGER) WHERE ended_at > CAST(?1 AS INTEGER)
 `

@@ -147,12 +147,12 @@ const setConnection = `-- name: SetConnection :exec
 
 UPDATE connections SET
     display_name = ?1, labels = ?2, settings = ?3, class = ?4, key_window = ?5,
-    account_identity = ?6, max_in_flight = ?7, max_per_minute = ?8,
-    bucket_at = ?9, paused_at = ?10, paused_reason = ?11,
-    credential_version = ?12, credential_fingerprint = ?13,
-    credential_expires_at = ?14, version = ?15, updated_at = ?16,
-    deleted_at = ?17, updated_by = ?18
-WHERE id = ?19
+    account_identity = ?6, max_in_flight = ?7, max_per_minute = ?8, cool_down = ?9,
+    bucket_at = ?10, paused_at = ?11, paused_reason = ?12,
+    credential_version = ?13, credential_fingerprint = ?14,
+    credential_expires_at = ?15, version = ?16, updated_at = ?17,
+    deleted_at = ?18, updated_by = ?19
+WHERE id = ?20
 `
 
 type SetConnectionParams struct {
@@ -164,6 +164,7 @@ type SetConnectionParams struct {
 	AccountIdentity       string
 	MaxInFlight           int64
 	MaxPerMinute          int64
+	CoolDown              int64
 	BucketAt              int64
 	PausedAt              sql.NullInt64
 	PausedReason          string
@@ -188,6 +189,7 @@ func (q *Queries) SetConnection(ctx context.Context, arg SetConnectionParams) er
 		arg.AccountIdentity,
 		arg.MaxInFlight,
 		arg.MaxPerMinute,
+		arg.CoolDown,
 		arg.BucketAt,
 		arg.PausedAt,
 		arg.PausedReason,

@@ -277,6 +277,15 @@ func (q *Queries) RemoveConnectionLabels(ctx context.Context, arg RemoveConnecti
 	return err
 }
 
+const removeCoolDown = `-- name: RemoveCoolDown :exec
+DELETE FROM cool_downs WHERE owner = ?
+`
+
+func (q *Queries) RemoveCoolDown(ctx context.Context, owner []byte) error {
+	_, err := q.exec(ctx, q.removeCoolDownStmt, removeCoolDown, owner)
+	return err
+}
+
 const removeLogins = `-- name: RemoveLogins :execrows
 DELETE FROM oauth_logins WHERE project = ?
 `

@@ -68,8 +68,11 @@ func (q *Queries) DueSchedules(ctx context.Context, arg DueSchedulesParams) ([][
 }
 
 const endedOfSchedule = `-- name: EndedOfSchedule :many
-SELECT s.job_id, s.state, f.decided_at FROM firings AS f JOIN job_state AS s ON s.job_id = f.job_id
-WHERE f.schedule_id = ?1 AND f.job_id IS NOT NULL AND s.ended_at IS NOT NULL
+SELECT s.job_id, s.state, f.decided_at FROM (
+    SELECT n.job_id, n.decided_at, n.number FROM firings AS n
+    WHERE n.schedule_id = ?1 ORDER BY n.number DESC LIMIT 1000
+) AS f JOIN job_state AS s ON s.job_id = f.job_id
+WHERE s.ended_at IS NOT NULL
 ORDER BY f.number DESC LIMIT ?2
 `
 
@@ -84,6 +87,7 @@ type EndedOfScheduleRow struct {
 	DecidedAt int64
 }
 
+// Jobs that retention has removed are passed by, so the walk has a bound of its own.
 func (q *Queries) EndedOfSchedule(ctx context.Context, arg EndedOfScheduleParams) ([]EndedOfScheduleRow, error) {
 	rows, err := q.query(ctx, q.endedOfScheduleStmt, endedOfSchedule, arg.ScheduleID, arg.MaxRows)
 	if err != nil {
@@ -217,7 +221,7 @@ func (q *Queries) GetFiring(ctx context.Context, arg GetFiringParams) (Firing, e
 }
 
 const getSchedule = `-- name: GetSchedule :one
-SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by FROM schedules WHERE id = ?
+SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held FROM schedules WHERE id = ?
 `
 
 func (q *Queries) GetSchedule(ctx context.Context, id []byte) (Schedule, error) {
@@ -261,6 +265,12 @@ func (q *Queries) GetSchedule(ctx context.Context, id []byte) (Schedule, error) 
 		&i.DeletedAt,
 		&i.CreatedBy,
 		&i.UpdatedBy,
+		&i.Queued,
+		&i.NoContent,
+		&i.SkippedByLimit,
+		&i.Day,
+		&i.DayCount,
+		&i.Held,
 	)
 	return i, err
 }
@@ -319,13 +329,14 @@ INSERT INTO schedules (
     id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies,
     connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at,
     next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused,
-    last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by
+    last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content,
+    skipped_by_limit, day, day_count, held
 ) VALUES (
     ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,
     ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,
     ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27,
     ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36,
-    ?37
+    ?37, ?38, ?39, ?40, ?41, ?42, ?43
 )
 `
 
@@ -367,6 +378,12 @@ type InsertScheduleParams struct {
 	DeletedAt          sql.NullInt64
 	CreatedBy          string
 	UpdatedBy          string
+	Queued             int64
+	NoContent          int64
+	SkippedByLimit     int64
+	Day                string
+	DayCount           int64
+	Held               int64
 }
 
 // Recurring schedules and their firings.
@@ -409,6 +426,12 @@ func (q *Queries) InsertSchedule(ctx context.Context, arg InsertScheduleParams) 
 		arg.DeletedAt,
 		arg.CreatedBy,
 		arg.UpdatedBy,
+		arg.Queued,
+		arg.NoContent,
+		arg.SkippedByLimit,
+		arg.Day,
+		arg.DayCount,
+		arg.Held,
 	)
 	return err
 }
@@ -418,7 +441,7 @@ SELECT
     id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, policies, connection_id,
     display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered,
     skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin,
-    created_at, updated_at, deleted_at, created_by, updated_by
+    created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held
 FROM schedules WHERE id = ?
 `
 
@@ -459,6 +482,12 @@ type ListedScheduleRow struct {
 	DeletedAt          sql.NullInt64
 	CreatedBy          string
 	UpdatedBy          string
+	Queued             int64
+	NoContent          int64
+	SkippedByLimit     int64
+	Day                string
+	DayCount           int64
+	Held               int64
 }
 
 // Without its template.
@@ -502,12 +531,18 @@ func (q *Queries) ListedSchedule(ctx context.Context, id []byte) (ListedSchedule
 		&i.DeletedAt,
 		&i.CreatedBy,
 		&i.UpdatedBy,
+		&i.Queued,
+		&i.NoContent,
+		&i.SkippedByLimit,
+		&i.Day,
+		&i.DayCount,
+		&i.Held,
 	)
 	return i, err
 }
 
 const liveSchedules = `-- name: LiveSchedules :many
-SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by FROM schedules WHERE project = ?1 AND state < 4 LIMIT ?2
+SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held FROM schedules WHERE project = ?1 AND state < 4 LIMIT ?2
 `
 
 type LiveSchedulesParams struct {
@@ -562,6 +597,12 @@ func (q *Queries) LiveSchedules(ctx context.Context, arg LiveSchedulesParams) ([
 			&i.DeletedAt,
 			&i.CreatedBy,
 			&i.UpdatedBy,
+			&i.Queued,
+			&i.NoContent,
+			&i.SkippedByLimit,
+			&i.Day,
+			&i.DayCount,
+			&i.Held,
 		); err != nil {
 			return nil, err
 		}
@@ -730,7 +771,7 @@ func (q *Queries) RemoveScheduleJob(ctx context.Context, arg RemoveScheduleJobPa
 }
 
 const scheduleByKey = `-- name: ScheduleByKey :one
-SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by FROM schedules WHERE key_digest = ?
+SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held FROM schedules WHERE key_digest = ?
 `
 
 func (q *Queries) ScheduleByKey(ctx context.Context, keyDigest []byte) (Schedule, error) {
@@ -774,6 +815,12 @@ func (q *Queries) ScheduleByKey(ctx context.Context, keyDigest []byte) (Schedule
 		&i.DeletedAt,
 		&i.CreatedBy,
 		&i.UpdatedBy,
+		&i.Queued,
+		&i.NoContent,
+		&i.SkippedByLimit,
+		&i.Day,
+		&i.DayCount,
+		&i.Held,
 	)
 	return i, err
 }
@@ -874,8 +921,9 @@ UPDATE schedules SET
     paused_at = ?6, cursor_at = ?7, next_at = ?8, buffered = ?9, skips = ?10,
     run = ?11, fired = ?12, skipped_by_overlap = ?13, skipped_by_person = ?14,
     missed = ?15, coalesced = ?16, refused = ?17, last_firing = ?18,
-    updated_at = ?19
-WHERE id = ?20 AND revision = ?2 - 1
+    updated_at = ?19, no_content = ?20, skipped_by_limit = ?21, day = ?22,
+    day_count = ?23, held = ?24
+WHERE id = ?25 AND revision = ?2 - 1
 `
 
 type SetFiredParams struct {
@@ -898,6 +946,11 @@ type SetFiredParams struct {
 	Refused          int64
 	LastFiring       int64
 	UpdatedAt        int64
+	NoContent        int64
+	SkippedByLimit   int64
+	Day              string
+	DayCount         int64
+	Held             int64
 	ID               []byte
 }
 
@@ -922,6 +975,11 @@ func (q *Queries) SetFired(ctx context.Context, arg SetFiredParams) (int64, erro
 		arg.Refused,
 		arg.LastFiring,
 		arg.UpdatedAt,
+		arg.NoContent,
+		arg.SkippedByLimit,
+		arg.Day,
+		arg.DayCount,
+		arg.Held,
 		arg.ID,
 	)
 	if err != nil {
@@ -938,8 +996,9 @@ UPDATE schedules SET
     paused_at = ?14, cursor_at = ?15, next_at = ?16, buffered = ?17, skips = ?18,
     run = ?19, fired = ?20, skipped_by_overlap = ?21, skipped_by_person = ?22,
     missed = ?23, coalesced = ?24, refused = ?25, last_firing = ?26,
-    updated_at = ?27, deleted_at = ?28, updated_by = ?29
-WHERE id = ?30 AND revision = ?2 - 1
+    updated_at = ?27, deleted_at = ?28, updated_by = ?29, queued = ?30,
+    no_content = ?31, skipped_by_limit = ?32, held = ?33
+WHERE id = ?34 AND revision = ?2 - 1
 `
 
 type SetScheduleParams struct {
@@ -972,6 +1031,10 @@ type SetScheduleParams struct {
 	UpdatedAt          int64
 	DeletedAt          sql.NullInt64
 	UpdatedBy          string
+	Queued             int64
+	NoContent          int64
+	SkippedByLimit     int64
+	Held               int64
 	ID                 []byte
 }
 
@@ -1006,6 +1069,10 @@ func (q *Queries) SetSchedule(ctx context.Context, arg SetScheduleParams) (int64
 		arg.UpdatedAt,
 		arg.DeletedAt,
 		arg.UpdatedBy,
+		arg.Queued,
+		arg.NoContent,
+		arg.SkippedByLimit,
+		arg.Held,
 		arg.ID,
 	)
 	if err != nil {

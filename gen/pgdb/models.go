@@ -76,6 +76,7 @@ type Connection struct {
 	CreatedBy             string
 	UpdatedBy             string
 	Labels                []byte
+	CoolDown              int64
 }
 
 type ConnectionClaim struct {
@@ -91,6 +92,12 @@ type ConnectionCredential struct {
 	Fingerprint  string
 	ExpiresAt    *time.Time
 	CreatedAt    time.Time
+}
+
+type CoolDown struct {
+	Owner   pgtype.UUID
+	JobID   pgtype.UUID
+	ArmedAt time.Time
 }
 
 type ErasedJob struct {
@@ -200,6 +207,7 @@ type Meta struct {
 	ClockSteps  int64
 	Namespace   string
 	ArmedBefore bool
+	ReleasedAt  *time.Time
 }
 
 type OauthLogin struct {
@@ -276,4 +284,31 @@ type Schedule struct {
 	DeletedAt          *time.Time
 	CreatedBy          string
 	UpdatedBy          string
+	Queued             bool
+	NoContent          int64
+	SkippedByLimit     int64
+	Day                string
+	DayCount           int64
+	Held               int64
+}
+
+type ScheduleItem struct {
+	ID          pgtype.UUID
+	ScheduleID  pgtype.UUID
+	IdemKey     string
+	Fingerprint []byte
+	Version     int64
+	State       int16
+	Place       int64
+	Payload     []byte
+	PayloadKind string
+	Labels      []byte
+	FiringName  string
+	JobID       pgtype.UUID
+	Reason      string
+	CreatedAt   time.Time
+	UpdatedAt   time.Time
+	EndedAt     *time.Time
+	CreatedBy   string
+	UpdatedBy   string
 }

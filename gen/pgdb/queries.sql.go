@@ -101,7 +101,7 @@ func (q *Queries) ConnectionPlace(ctx context.Context, id pgtype.UUID) (time.Tim
 const connections = `-- name: Connections :many
 
 SELECT
-    clock_timestamp()::timestamptz AS now, c.id, c.project, c.connector, c.display_name, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at, c.created_by, c.updated_by, c.labels,
+    clock_timestamp()::timestamptz AS now, c.id, c.project, c.connector, c.display_name, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at, c.created_by, c.updated_by, c.labels, c.cool_down,
     coalesce(h.auth_hold_at, 'epoch')::timestamptz AS auth_hold_at,
     coalesce(h.auth_hold_reason, '')::text AS auth_hold_reason,
     coalesce(h.auth_hold_cause, 0)::smallint AS auth_hold_cause,
@@ -166,6 +166,7 @@ func (q *Queries) Connections(ctx context.Context, ids []pgtype.UUID) ([]Connect
 			&i.Connection.CreatedBy,
 			&i.Connection.UpdatedBy,
 			&i.Connection.Labels,
+			&i.Connection.CoolDown,
 			&i.AuthHoldAt,
 			&i.AuthHoldReason,
 			&i.AuthHoldCause,
@@ -526,7 +527,7 @@ func (q *Queries) EventsAfter(ctx context.Context, arg EventsAfterParams) ([]Eve
 
 const getMeta = `-- name: GetMeta :one
 
-SELECT id, store_id, created_at, system_id, timeline, database_oid, relation_oid, base_backup, quarantined, incarnation, xid_offset, events_from, clock_steps, namespace, armed_before FROM meta WHERE id = 1
+SELECT id, store_id, created_at, system_id, timeline, database_oid, relation_oid, base_backup, quarantined, incarnation, xid_offset, events_from, clock_steps, namespace, armed_before, released_at FROM meta WHERE id = 1
 `
 
 // meta
@@ -549,6 +550,7 @@ func (q *Queries) GetMeta(ctx context.Context) (Meta, error) {
 		&i.ClockSteps,
 		&i.Namespace,
 		&i.ArmedBefore,
+		&i.ReleasedAt,
 	)
 	return i, err
 }
@@ -609,14 +611,14 @@ func (q *Queries) InsertClaimRow(ctx context.Context, connectionID pgtype.UUID) 
 const insertConnection = `-- name: InsertConnection :execrows
 INSERT INTO connections (
     id, project, connector, display_name, settings, class, key_window, account_identity,
-    max_in_flight, max_per_minute, paused_at, paused_reason, credential_version,
+    max_in_flight, max_per_minute, cool_down, paused_at, paused_reason, credential_version,
     credential_fingerprint, credential_expires_at, idem_key, fingerprint, version,
     created_at, updated_at, created_by, updated_by, labels
 ) VALUES (
     $1, $2, $3, $4, $5, $6, $7, $8,
-    $9, $10, $11, $12, $13,
-    $14, $15, $16, $17, 1, $18, $18, $19, $19,
-    ($20::text)::jsonb
+    $9, $10, $11, $12, $13, $14,
+    $15, $16, $17, $18, 1, $19, $19, $20, $20,
+    ($21::text)::jsonb
 )
 ON CONFLICT (project, idem_key) WHERE idem_key <> '' DO NOTHING
 `
@@ -632,6 +634,7 @@ type InsertConnectionParams struct {
 	AccountIdentity       string
 	MaxInFlight           int64
 	MaxPerMinute          int64
+	CoolDown              int64
 	PausedAt              *time.Time
 	PausedReason          string
 	CredentialVersion     int64
@@ -656,6 +659,7 @@ func (q *Queries) InsertConnection(ctx context.Context, arg InsertConnectionPara
 		arg.AccountIdentity,
 		arg.MaxInFlight,
 		arg.MaxPerMinute,
+		arg.CoolDown,
 		arg.PausedAt,
 		arg.PausedReason,
 		arg.CredentialVersion,
@@ -718,18 +722,20 @@ WITH u AS (
         unnest($23::timestamptz[]) AS start_deadline,
         unnest($24::smallint[]) AS class, unnest($25::uuid[]) AS waits_for,
         unnest($26::smallint[]) AS predecessor_end,
-        unnest($27::text[]) AS own_effect_key, unnest($28::text[]) AS actor
+        unnest($27::text[]) AS own_effect_key, unnest($28::bigint[]) AS cool_down,
+        unnest($29::bigint[]) AS skip_if_present,
+        unnest($30::text[]) AS actor
 ),
 new_jobs AS (
     INSERT INTO jobs (
         id, project, idem_key, connection_id, payload_kind, max_attempts, min_backoff,
         max_backoff, attempt_timeout, policy, labels, time_zone, reply_to, schedule_id, fingerprint,
-        created_at, payload, own_effect_key
+        created_at, payload, own_effect_key, cool_down, skip_if_present
     )
     SELECT
         id, project, idem_key, connection_id, payload_kind, max_attempts, min_backoff,
         max_backoff, attempt_timeout, policy, labels, time_zone, reply_to, schedule_id, fingerprint,
-        $1::timestamptz, payload, own_effect_key
+        $1::timestamptz, payload, own_effect_key, cool_down, skip_if_present
     FROM u
 ),
 used AS (
@@ -743,7 +749,7 @@ logged AS (
     )
     SELECT
         position, project, id, connection_id, schedule_id, 1, 0, 1,
-        $29, 0, actor, '', '', $1::timestamptz
+        $31, 0, actor, '', '', $1::timestamptz
     FROM u
 )
 INSERT INTO job_state (
@@ -785,6 +791,8 @@ type InsertJobsParams struct {
 	WaitsFors       []pgtype.UUID
 	PredecessorEnds []int16
 	OwnEffectKeys   []string
+	CoolDowns       []int64
+	SkipsIfPresent  []int64
 	Actors          []string
 	Cause           int16
 }
@@ -819,6 +827,8 @@ func (q *Queries) InsertJobs(ctx context.Context, arg InsertJobsParams) error {
 		arg.WaitsFors,
 		arg.PredecessorEnds,
 		arg.OwnEffectKeys,
+		arg.CoolDowns,
+		arg.SkipsIfPresent,
 		arg.Actors,
 		arg.Cause,
 	)
@@ -1448,11 +1458,11 @@ func (q *Queries) RaiseFences(ctx context.Context, arg RaiseFencesParams) error 
 }
 
 const release = `-- name: Release :execrows
-UPDATE meta SET quarantined = '' WHERE id = 1 AND quarantined <> ''
+UPDATE meta SET quarantined = '', released_at = $1 WHERE id = 1 AND quarantined <> ''
 `
 
-func (q *Queries) Release(ctx context.Context) (int64, error) {
-	result, err := q.db.Exec(ctx, release)
+func (q *Queries) Release(ctx context.Context, now *time.Time) (int64, error) {
+	result, err := q.db.Exec(ctx, release, now)
 	if err != nil {
 		return 0, err
 	}
@@ -1474,7 +1484,7 @@ SELECT
     clock_timestamp()::timestamptz AS now,
     j.idem_key, j.payload_kind, j.max_attempts, j.min_backoff, j.max_backoff,
     j.attempt_timeout, j.policy, j.labels, j.time_zone, j.reply_to, j.schedule_id,
-    j.fingerprint, j.created_at, j.own_effect_key,
+    j.fingerprint, j.created_at, j.own_effect_key, j.cool_down, j.skip_if_present,
     (CASE WHEN $1::boolean THEN j.payload ELSE ''::bytea END)::bytea AS payload,
     s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.state, s.version, s.position, s.attempt, s.round, s.failures, s.claims, s.looks, s.negatives, s.misses, s.schedule_time, s.start_window, s.start_deadline, s.next_at, s.claim_token, s.claimed_at, s.worker, s.class, s.waits_for, s.cancel_asked_at, s.blocked, s.error_kind, s.error_message, s.error_status, s.error_at, s.resolution_id, s.effect_attempt, s.effect_round, s.effect_at, s.updated_at, s.ended_at, s.wait_window, s.predecessor_end,
     coalesce(m.open, '{}')::bigint[] AS open_attempts,
@@ -1521,6 +1531,8 @@ type SnapshotsRow struct {
 	Fingerprint      []byte
 	CreatedAt        time.Time
 	OwnEffectKey     string
+	CoolDown         int64
+	SkipIfPresent    int64
 	Payload          []byte
 	JobState         JobState
 	OpenAttempts     []int64
@@ -1569,6 +1581,8 @@ func (q *Queries) Snapshots(ctx context.Context, arg SnapshotsParams) ([]Snapsho
 			&i.Fingerprint,
 			&i.CreatedAt,
 			&i.OwnEffectKey,
+			&i.CoolDown,
+			&i.SkipIfPresent,
 			&i.Payload,
 			&i.JobState.JobID,
 			&i.JobState.Project,
@@ -1638,7 +1652,7 @@ func (q *Queries) Snapshots(ctx context.Context, arg SnapshotsParams) ([]Snapsho
 const starting = `-- name: Starting :many
 WITH u AS (SELECT unnest($1::uuid[]) AS connection_id, unnest($2::text[]) AS hold_key)
 SELECT
-    clock_timestamp()::timestamptz AS now, c.id, c.project, c.connector, c.display_name, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at, c.created_by, c.updated_by, c.labels,
+    clock_timestamp()::timestamptz AS now, c.id, c.project, c.connector, c.display_name, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at, c.created_by, c.updated_by, c.labels, c.cool_down,
     coalesce(h.auth_hold_at, 'epoch')::timestamptz AS auth_hold_at,
     coalesce(h.auth_hold_reason, '')::text AS auth_hold_reason,
     coalesce(h.auth_hold_cause, 0)::smallint AS auth_hold_cause,
@@ -1717,6 +1731,7 @@ func (q *Queries) Starting(ctx context.Context, arg StartingParams) ([]StartingR
 			&i.Connection.CreatedBy,
 			&i.Connection.UpdatedBy,
 			&i.Connection.Labels,
+			&i.Connection.CoolDown,
 			&i.AuthHoldAt,
 			&i.AuthHoldReason,
 			&i.AuthHoldCause,

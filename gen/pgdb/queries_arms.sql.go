@@ -35,6 +35,8 @@ armed AS (
         AND NOT EXISTS (SELECT 1 FROM connection_ready AS r
             WHERE r.connection_id = s.connection_id AND r.hold_key = s.hold_key
                 AND (r.paused OR r.auth_hold_at IS NOT NULL OR r.rate_limited_until > $17))
+        AND NOT EXISTS (SELECT 1 FROM connections AS c WHERE c.id = s.connection_id AND c.cool_down > 0)
+        AND (s.schedule_id IS NULL OR NOT EXISTS (SELECT 1 FROM jobs AS j WHERE j.id = s.job_id AND j.cool_down > 0))
     RETURNING s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.version AS sequence, s.round, s.failures,
         s.looks, s.negatives, s.misses, s.schedule_time, s.start_window, s.start_deadline, s.claimed_at, s.updated_at AS armed_at,
         s.error_kind, s.error_message, s.error_status, s.error_at,
@@ -426,20 +428,28 @@ func (q *Queries) HeldRows(ctx context.Context, arg HeldRowsParams) ([]HeldRowsR
 
 const holds = `-- name: Holds :many
 
-SELECT s.job_id, (r.paused OR r.auth_hold_at IS NOT NULL)::boolean AS held, r.rate_limited_until
+SELECT s.job_id, coalesce(r.paused OR r.auth_hold_at IS NOT NULL, false)::boolean AS held,
+    coalesce(r.rate_limited_until, 'epoch')::timestamptz AS rate_limited_until,
+    c.cool_down AS connection_cool_down, coalesce(j.cool_down, 0)::bigint AS cool_down
 FROM job_state AS s
-JOIN connection_ready AS r ON r.connection_id = s.connection_id AND r.hold_key = s.hold_key
+JOIN connections AS c ON c.id = s.connection_id
+LEFT JOIN connection_ready AS r ON r.connection_id = s.connection_id AND r.hold_key = s.hold_key
+LEFT JOIN jobs AS j ON s.schedule_id IS NOT NULL AND j.id = s.job_id
 WHERE s.job_id = ANY ($1::uuid[])
-    AND (r.paused OR r.auth_hold_at IS NOT NULL OR r.rate_limited_until > 'epoch')
+    AND (r.paused OR r.auth_hold_at IS NOT NULL OR r.rate_limited_until > 'epoch' OR c.cool_down > 0 OR j.cool_down > 0)
 `
 
 type HoldsRow struct {
-	JobID            pgtype.UUID
-	Held             bool
-	RateLimitedUntil time.Time
+	JobID              pgtype.UUID
+	Held               bool
+	RateLimitedUntil   time.Time
+	ConnectionCoolDown int64
+	CoolDown           int64
 }
 
 // Arms. Arrays are as in queries_claim.sql.
+// Of jobs, those whose hold key is or was held, and those with a cool-down. Jobs without
+// a schedule have none of their own, and are not read.
 func (q *Queries) Holds(ctx context.Context, ids []pgtype.UUID) ([]HoldsRow, error) {
 	rows, err := q.db.Query(ctx, holds, ids)
 	if err != nil {
@@ -449,7 +459,42 @@ func (q *Queries) Holds(ctx context.Context, ids []pgtype.UUID) ([]HoldsRow, err
 	var items []HoldsRow
 	for rows.Next() {
 		var i HoldsRow
-		if err := rows.Scan(&i.JobID, &i.Held, &i.RateLimitedUntil); err != nil {
+		if err := rows.Scan(
+			&i.JobID,
+			&i.Held,
+			&i.RateLimitedUntil,
+			&i.ConnectionCoolDown,
+			&i.CoolDown,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const lockCoolDowns = `-- name: LockCoolDowns :many
+WITH u AS (SELECT unnest($1::uuid[]) AS owner)
+INSERT INTO cool_downs (owner, job_id, armed_at)
+SELECT u.owner, '00000000-0000-0000-0000-000000000000'::uuid, 'epoch' FROM u ORDER BY u.owner
+ON CONFLICT (owner) DO UPDATE SET owner = excluded.owner
+RETURNING owner, job_id, armed_at
+`
+
+// The last arms of those who have a cool-down, each locked, also if there was none.
+func (q *Queries) LockCoolDowns(ctx context.Context, owners []pgtype.UUID) ([]CoolDown, error) {
+	rows, err := q.db.Query(ctx, lockCoolDowns, owners)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CoolDown
+	for rows.Next() {
+		var i CoolDown
+		if err := rows.Scan(&i.Owner, &i.JobID, &i.ArmedAt); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -490,6 +535,24 @@ func (q *Queries) SaveHandle(ctx context.Context, arg SaveHandleParams) (int64, 
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const setCoolDowns = `-- name: SetCoolDowns :exec
+UPDATE cool_downs AS c SET job_id = u.job_id, armed_at = $1
+FROM (SELECT unnest($2::uuid[]) AS owner, unnest($3::uuid[]) AS job_id) AS u
+WHERE c.owner = u.owner
+`
+
+type SetCoolDownsParams struct {
+	Now    time.Time
+	Owners []pgtype.UUID
+	Jobs   []pgtype.UUID
+}
+
+// On rows that are locked.
+func (q *Queries) SetCoolDowns(ctx context.Context, arg SetCoolDownsParams) error {
+	_, err := q.db.Exec(ctx, setCoolDowns, arg.Now, arg.Owners, arg.Jobs)
+	return err
 }
 
 const takeGates = `-- name: TakeGates :many

@@ -373,7 +373,7 @@ SELECT
     d.claims, d.looks, d.negatives, d.misses, d.schedule_time, d.start_window, d.wait_window, d.start_deadline, d.class, d.cancel_asked_at,
     d.error_kind, d.error_message, d.error_status, d.error_at, d.resolution_id,
     j.idem_key, j.payload_kind, j.max_attempts, j.min_backoff, j.max_backoff, j.attempt_timeout, j.policy, j.labels,
-    j.time_zone, j.reply_to, j.fingerprint, j.created_at, j.payload, j.own_effect_key
+    j.time_zone, j.reply_to, j.fingerprint, j.created_at, j.payload, j.own_effect_key, j.cool_down, j.skip_if_present
 FROM want AS w CROSS JOIN LATERAL (
     SELECT
         s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.state, s.version, s.attempt, s.round, s.failures,
@@ -436,6 +436,8 @@ type LockDueRow struct {
 	CreatedAt      time.Time
 	Payload        []byte
 	OwnEffectKey   string
+	CoolDown       int64
+	SkipIfPresent  int64
 }
 
 // With their requests: what was armed before is only known to be there. A row is locked
@@ -496,6 +498,8 @@ func (q *Queries) LockDue(ctx context.Context, arg LockDueParams) ([]LockDueRow,
 			&i.CreatedAt,
 			&i.Payload,
 			&i.OwnEffectKey,
+			&i.CoolDown,
+			&i.SkipIfPresent,
 		); err != nil {
 			return nil, err
 		}
@@ -845,7 +849,7 @@ func (q *Queries) OverdueIDs(ctx context.Context, arg OverdueIDsParams) ([]pgtyp
 
 const readyConnections = `-- name: ReadyConnections :many
 SELECT
-    clock_timestamp()::timestamptz AS now, c.id, c.project, c.connector, c.display_name, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at, c.created_by, c.updated_by, c.labels,
+    clock_timestamp()::timestamptz AS now, c.id, c.project, c.connector, c.display_name, c.settings, c.class, c.key_window, c.account_identity, c.max_in_flight, c.max_per_minute, c.paused_at, c.paused_reason, c.credential_version, c.credential_fingerprint, c.credential_expires_at, c.idem_key, c.fingerprint, c.version, c.created_at, c.updated_at, c.deleted_at, c.created_by, c.updated_by, c.labels, c.cool_down,
     coalesce(h.auth_hold_at, 'epoch')::timestamptz AS auth_hold_at,
     coalesce(h.auth_hold_reason, '')::text AS auth_hold_reason,
     coalesce(h.auth_hold_cause, 0)::smallint AS auth_hold_cause,
@@ -921,6 +925,7 @@ func (q *Queries) ReadyConnections(ctx context.Context, arg ReadyConnectionsPara
 			&i.Connection.CreatedBy,
 			&i.Connection.UpdatedBy,
 			&i.Connection.Labels,
+			&i.Connection.CoolDown,
 			&i.AuthHoldAt,
 			&i.AuthHoldReason,
 			&i.AuthHoldCause,

@@ -142,6 +142,15 @@ func (q *Queries) StepBuckets(ctx context.Context, byMicros int64) error {
 	return err
 }
 
+const stepCoolDowns = `-- name: StepCoolDowns :exec
+UPDATE cool_downs SET armed_at = armed_at + $1::interval WHERE armed_at > 'epoch'
+`
+
+func (q *Queries) StepCoolDowns(ctx context.Context, by pgtype.Interval) error {
+	_, err := q.db.Exec(ctx, stepCoolDowns, by)
+	return err
+}
+
 const stepEnds = `-- name: StepEnds :exec
 UPDATE job_state SET ended_at = $1::timestamptz WHERE ended_at > $1::timestamptz
 `

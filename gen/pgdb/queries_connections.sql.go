@@ -184,11 +184,11 @@ func (q *Queries) SetBucket(ctx context.Context, arg SetBucketParams) error {
 const setConnection = `-- name: SetConnection :exec
 UPDATE connections SET
     display_name = $1, labels = ($2::text)::jsonb, settings = $3, class = $4, key_window = $5,
-    account_identity = $6, max_in_flight = $7, max_per_minute = $8,
-    paused_at = $9, paused_reason = $10, credential_version = $11,
-    credential_fingerprint = $12, credential_expires_at = $13,
-    version = $14, updated_at = $15, deleted_at = $16, updated_by = $17
-WHERE id = $18
+    account_identity = $6, max_in_flight = $7, max_per_minute = $8, cool_down = $9,
+    paused_at = $10, paused_reason = $11, credential_version = $12,
+    credential_fingerprint = $13, credential_expires_at = $14,
+    version = $15, updated_at = $16, deleted_at = $17, updated_by = $18
+WHERE id = $19
 `
 
 type SetConnectionParams struct {
@@ -200,6 +200,7 @@ type SetConnectionParams struct {
 	AccountIdentity       string
 	MaxInFlight           int64
 	MaxPerMinute          int64
+	CoolDown              int64
 	PausedAt              *time.Time
 	PausedReason          string
 	CredentialVersion     int64
@@ -222,6 +223,7 @@ func (q *Queries) SetConnection(ctx context.Context, arg SetConnectionParams) er
 		arg.AccountIdentity,
 		arg.MaxInFlight,
 		arg.MaxPerMinute,
+		arg.CoolDown,
 		arg.PausedAt,
 		arg.PausedReason,
 		arg.CredentialVersion,

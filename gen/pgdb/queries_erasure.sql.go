@@ -309,6 +309,16 @@ func (q *Queries) RemoveConnections(ctx context.Context, ids []pgtype.UUID) (int
 	return result.RowsAffected(), nil
 }
 
+const removeCoolDownsOf = `-- name: RemoveCoolDownsOf :exec
+DELETE FROM cool_downs WHERE owner = ANY ($1::uuid[])
+`
+
+// No job is left that could be armed meanwhile.
+func (q *Queries) RemoveCoolDownsOf(ctx context.Context, ids []pgtype.UUID) error {
+	_, err := q.db.Exec(ctx, removeCoolDownsOf, ids)
+	return err
+}
+
 const removeCredentialsOf = `-- name: RemoveCredentialsOf :exec
 DELETE FROM connection_credentials WHERE connection_id = ANY ($1::uuid[])
 `

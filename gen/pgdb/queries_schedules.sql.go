@@ -26,8 +26,12 @@ func (q *Queries) CountSchedules(ctx context.Context, project string) (int64, er
 const endedJobs = `-- name: EndedJobs :many
 SELECT u.schedule_id::uuid AS schedule_id, o.job_id, o.state, o.decided_at
 FROM (SELECT unnest($1::uuid[]) AS schedule_id, unnest($2::bigint[]) AS most) AS u CROSS JOIN LATERAL (
-    SELECT s.job_id, s.state, f.decided_at FROM firings AS f JOIN job_state AS s ON s.job_id = f.job_id
-    WHERE f.schedule_id = u.schedule_id AND f.job_id IS NOT NULL AND s.ended_at IS NOT NULL
+    -- Jobs that retention has removed are passed by, so the walk has a bound of its own.
+    SELECT s.job_id, s.state, f.decided_at FROM (
+        SELECT n.job_id, n.decided_at, n.number FROM firings AS n
+        WHERE n.schedule_id = u.schedule_id ORDER BY n.number DESC LIMIT 1000
+    ) AS f JOIN job_state AS s ON s.job_id = f.job_id
+    WHERE s.ended_at IS NOT NULL
     ORDER BY f.number DESC LIMIT u.most
 ) AS o
 `
@@ -114,7 +118,7 @@ func (q *Queries) FiringsBefore(ctx context.Context, arg FiringsBeforeParams) ([
 }
 
 const getSchedule = `-- name: GetSchedule :one
-SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by FROM schedules WHERE id = $1
+SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held FROM schedules WHERE id = $1
 `
 
 func (q *Queries) GetSchedule(ctx context.Context, id pgtype.UUID) (Schedule, error) {
@@ -158,6 +162,12 @@ func (q *Queries) GetSchedule(ctx context.Context, id pgtype.UUID) (Schedule, er
 		&i.DeletedAt,
 		&i.CreatedBy,
 		&i.UpdatedBy,
+		&i.Queued,
+		&i.NoContent,
+		&i.SkippedByLimit,
+		&i.Day,
+		&i.DayCount,
+		&i.Held,
 	)
 	return i, err
 }
@@ -217,13 +227,14 @@ INSERT INTO schedules (
     id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies,
     connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at,
     next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused,
-    last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by
+    last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content,
+    skipped_by_limit, day, day_count, held
 ) VALUES (
     $1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
     $11, $12, $13, ($14::text)::jsonb, $15, $16, $17,
     $18, $19, $20, $21, $22, $23, $24, $25, $26,
     $27, $28, $29, $30, $31, $32, $33, $34,
-    $35, $36, $37
+    $35, $36, $37, $38, $39, $40, $41, $42, $43
 ) ON CONFLICT (key_digest) DO NOTHING
 `
 
@@ -265,6 +276,12 @@ type InsertScheduleParams struct {
 	DeletedAt          *time.Time
 	CreatedBy          string
 	UpdatedBy          string
+	Queued             bool
+	NoContent          int64
+	SkippedByLimit     int64
+	Day                string
+	DayCount           int64
+	Held               int64
 }
 
 // Recurring schedules and their firings. See lock_order.go for the order of the locks.
@@ -308,6 +325,12 @@ func (q *Queries) InsertSchedule(ctx context.Context, arg InsertScheduleParams) 
 		arg.DeletedAt,
 		arg.CreatedBy,
 		arg.UpdatedBy,
+		arg.Queued,
+		arg.NoContent,
+		arg.SkippedByLimit,
+		arg.Day,
+		arg.DayCount,
+		arg.Held,
 	)
 	if err != nil {
 		return 0, err
@@ -364,7 +387,7 @@ SELECT
     id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, policies, connection_id,
     display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered,
     skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin,
-    created_at, updated_at, deleted_at, created_by, updated_by
+    created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held
 FROM schedules WHERE id = ANY ($1::uuid[])
 `
 
@@ -405,6 +428,12 @@ type ListedSchedulesRow struct {
 	DeletedAt          *time.Time
 	CreatedBy          string
 	UpdatedBy          string
+	Queued             bool
+	NoContent          int64
+	SkippedByLimit     int64
+	Day                string
+	DayCount           int64
+	Held               int64
 }
 
 // Without their templates.
@@ -454,6 +483,12 @@ func (q *Queries) ListedSchedules(ctx context.Context, ids []pgtype.UUID) ([]Lis
 			&i.DeletedAt,
 			&i.CreatedBy,
 			&i.UpdatedBy,
+			&i.Queued,
+			&i.NoContent,
+			&i.SkippedByLimit,
+			&i.Day,
+			&i.DayCount,
+			&i.Held,
 		); err != nil {
 			return nil, err
 		}
@@ -466,7 +501,7 @@ func (q *Queries) ListedSchedules(ctx context.Context, ids []pgtype.UUID) ([]Lis
 }
 
 const lockDueSchedules = `-- name: LockDueSchedules :many
-SELECT id, octet_length(template)::bigint AS size FROM schedules
+SELECT id, octet_length(template)::bigint AS size, queued FROM schedules
 WHERE next_at IS NOT NULL AND next_at <= $1 ORDER BY next_at LIMIT $2 FOR UPDATE SKIP LOCKED
 `
 
@@ -476,8 +511,9 @@ type LockDueSchedulesParams struct {
 }
 
 type LockDueSchedulesRow struct {
-	ID   pgtype.UUID
-	Size int64
+	ID     pgtype.UUID
+	Size   int64
+	Queued bool
 }
 
 // What another transaction has is left to it.
@@ -490,7 +526,7 @@ func (q *Queries) LockDueSchedules(ctx context.Context, arg LockDueSchedulesPara
 	var items []LockDueSchedulesRow
 	for rows.Next() {
 		var i LockDueSchedulesRow
-		if err := rows.Scan(&i.ID, &i.Size); err != nil {
+		if err := rows.Scan(&i.ID, &i.Size, &i.Queued); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -502,7 +538,7 @@ func (q *Queries) LockDueSchedules(ctx context.Context, arg LockDueSchedulesPara
 }
 
 const lockLiveSchedules = `-- name: LockLiveSchedules :many
-SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by FROM schedules WHERE project = $1 AND state < 4 LIMIT $2 FOR UPDATE
+SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held FROM schedules WHERE project = $1 AND state < 4 ORDER BY created_at, id LIMIT $2 FOR UPDATE
 `
 
 type LockLiveSchedulesParams struct {
@@ -557,6 +593,12 @@ func (q *Queries) LockLiveSchedules(ctx context.Context, arg LockLiveSchedulesPa
 			&i.DeletedAt,
 			&i.CreatedBy,
 			&i.UpdatedBy,
+			&i.Queued,
+			&i.NoContent,
+			&i.SkippedByLimit,
+			&i.Day,
+			&i.DayCount,
+			&i.Held,
 		); err != nil {
 			return nil, err
 		}
@@ -569,7 +611,7 @@ func (q *Queries) LockLiveSchedules(ctx context.Context, arg LockLiveSchedulesPa
 }
 
 const lockSchedule = `-- name: LockSchedule :one
-SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by FROM schedules WHERE id = $1 FOR UPDATE
+SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held FROM schedules WHERE id = $1 FOR UPDATE
 `
 
 func (q *Queries) LockSchedule(ctx context.Context, id pgtype.UUID) (Schedule, error) {
@@ -613,6 +655,12 @@ func (q *Queries) LockSchedule(ctx context.Context, id pgtype.UUID) (Schedule, e
 		&i.DeletedAt,
 		&i.CreatedBy,
 		&i.UpdatedBy,
+		&i.Queued,
+		&i.NoContent,
+		&i.SkippedByLimit,
+		&i.Day,
+		&i.DayCount,
+		&i.Held,
 	)
 	return i, err
 }
@@ -647,7 +695,7 @@ func (q *Queries) LockSchedulesOf(ctx context.Context, arg LockSchedulesOfParams
 }
 
 const lockTheseSchedules = `-- name: LockTheseSchedules :many
-SELECT id, octet_length(template)::bigint AS size FROM schedules
+SELECT id, octet_length(template)::bigint AS size, queued FROM schedules
 WHERE id = ANY ($1::uuid[]) AND next_at IS NOT NULL AND next_at <= $2 FOR UPDATE SKIP LOCKED
 `
 
@@ -657,8 +705,9 @@ type LockTheseSchedulesParams struct {
 }
 
 type LockTheseSchedulesRow struct {
-	ID   pgtype.UUID
-	Size int64
+	ID     pgtype.UUID
+	Size   int64
+	Queued bool
 }
 
 func (q *Queries) LockTheseSchedules(ctx context.Context, arg LockTheseSchedulesParams) ([]LockTheseSchedulesRow, error) {
@@ -670,7 +719,7 @@ func (q *Queries) LockTheseSchedules(ctx context.Context, arg LockTheseSchedules
 	var items []LockTheseSchedulesRow
 	for rows.Next() {
 		var i LockTheseSchedulesRow
-		if err := rows.Scan(&i.ID, &i.Size); err != nil {
+		if err := rows.Scan(&i.ID, &i.Size, &i.Queued); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -682,7 +731,7 @@ func (q *Queries) LockTheseSchedules(ctx context.Context, arg LockTheseSchedules
 }
 
 const lockedSchedules = `-- name: LockedSchedules :many
-SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by FROM schedules WHERE id = ANY ($1::uuid[])
+SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held FROM schedules WHERE id = ANY ($1::uuid[])
 `
 
 func (q *Queries) LockedSchedules(ctx context.Context, ids []pgtype.UUID) ([]Schedule, error) {
@@ -732,6 +781,12 @@ func (q *Queries) LockedSchedules(ctx context.Context, ids []pgtype.UUID) ([]Sch
 			&i.DeletedAt,
 			&i.CreatedBy,
 			&i.UpdatedBy,
+			&i.Queued,
+			&i.NoContent,
+			&i.SkippedByLimit,
+			&i.Day,
+			&i.DayCount,
+			&i.Held,
 		); err != nil {
 			return nil, err
 		}
@@ -870,7 +925,7 @@ func (q *Queries) RemoveSchedules(ctx context.Context, ids []pgtype.UUID) error 
 }
 
 const scheduleByKey = `-- name: ScheduleByKey :one
-SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by FROM schedules WHERE key_digest = $1
+SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held FROM schedules WHERE key_digest = $1
 `
 
 func (q *Queries) ScheduleByKey(ctx context.Context, keyDigest []byte) (Schedule, error) {
@@ -914,6 +969,12 @@ func (q *Queries) ScheduleByKey(ctx context.Context, keyDigest []byte) (Schedule
 		&i.DeletedAt,
 		&i.CreatedBy,
 		&i.UpdatedBy,
+		&i.Queued,
+		&i.NoContent,
+		&i.SkippedByLimit,
+		&i.Day,
+		&i.DayCount,
+		&i.Held,
 	)
 	return i, err
 }
@@ -985,7 +1046,9 @@ WITH u AS (
         unnest($14::bigint[]) AS skipped_by_overlap, unnest($15::bigint[]) AS skipped_by_person,
         unnest($16::bigint[]) AS missed, unnest($17::bigint[]) AS coalesced,
         unnest($18::bigint[]) AS refused, unnest($19::bigint[]) AS last_firing,
-        unnest($20::timestamptz[]) AS updated_at
+        unnest($20::timestamptz[]) AS updated_at, unnest($21::bigint[]) AS no_content,
+        unnest($22::bigint[]) AS skipped_by_limit, unnest($23::text[]) AS day,
+        unnest($24::bigint[]) AS day_count, unnest($25::bigint[]) AS held
 )
 UPDATE schedules AS s SET
     version = u.version, revision = u.revision, state = u.state, pause_cause = u.pause_cause, note = u.note,
@@ -993,7 +1056,8 @@ UPDATE schedules AS s SET
     next_at = nullif(u.next_at, '0001-01-01 00:00:00+00'::timestamptz), buffered = u.buffered, skips = u.skips,
     run = u.run, fired = u.fired, skipped_by_overlap = u.skipped_by_overlap,
     skipped_by_person = u.skipped_by_person, missed = u.missed, coalesced = u.coalesced, refused = u.refused,
-    last_firing = u.last_firing, updated_at = u.updated_at
+    last_firing = u.last_firing, updated_at = u.updated_at, no_content = u.no_content,
+    skipped_by_limit = u.skipped_by_limit, day = u.day, day_count = u.day_count, held = u.held
 FROM u WHERE s.id = u.id AND s.revision = u.revision - 1
 `
 
@@ -1018,6 +1082,11 @@ type SetFiredParams struct {
 	Refuseds    []int64
 	LastFirings []int64
 	UpdatedAts  []time.Time
+	NoContents  []int64
+	Limiteds    []int64
+	Days        []string
+	DayCounts   []int64
+	Helds       []int64
 }
 
 func (q *Queries) SetFired(ctx context.Context, arg SetFiredParams) (int64, error) {
@@ -1042,6 +1111,11 @@ func (q *Queries) SetFired(ctx context.Context, arg SetFiredParams) (int64, erro
 		arg.Refuseds,
 		arg.LastFirings,
 		arg.UpdatedAts,
+		arg.NoContents,
+		arg.Limiteds,
+		arg.Days,
+		arg.DayCounts,
+		arg.Helds,
 	)
 	if err != nil {
 		return 0, err
@@ -1057,8 +1131,9 @@ UPDATE schedules SET
     pause_cause = $12, note = $13, paused_at = $14, cursor_at = $15, next_at = $16,
     buffered = $17, skips = $18, run = $19, fired = $20, skipped_by_overlap = $21,
     skipped_by_person = $22, missed = $23, coalesced = $24, refused = $25,
-    last_firing = $26, updated_at = $27, deleted_at = $28, updated_by = $29
-WHERE id = $30 AND schedules.revision = $31
+    last_firing = $26, updated_at = $27, deleted_at = $28, updated_by = $29,
+    queued = $30, no_content = $31, skipped_by_limit = $32, held = $33
+WHERE id = $34 AND schedules.revision = $35
 `
 
 type SetScheduleParams struct {
@@ -1091,6 +1166,10 @@ type SetScheduleParams struct {
 	UpdatedAt          time.Time
 	DeletedAt          *time.Time
 	UpdatedBy          string
+	Queued             bool
+	NoContent          int64
+	SkippedByLimit     int64
+	Held               int64
 	ID                 pgtype.UUID
 	WasRevision        int64
 }
@@ -1126,6 +1205,10 @@ func (q *Queries) SetSchedule(ctx context.Context, arg SetScheduleParams) (int64
 		arg.UpdatedAt,
 		arg.DeletedAt,
 		arg.UpdatedBy,
+		arg.Queued,
+		arg.NoContent,
+		arg.SkippedByLimit,
+		arg.Held,
 		arg.ID,
 		arg.WasRevision,
 	)

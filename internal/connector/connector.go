@@ -134,6 +134,22 @@ type Observer interface {
 	Observe(ctx context.Context, o Opening, l Look) job.Observation
 }
 
+// Backdater is an Observer that recognizes content by itself, also that of objects which no
+// attempt of ours has made.
+type Backdater interface {
+	Observer
+	// Backdate returns a watermark as Watermark would have read it so much earlier, as far
+	// as looks with Look.Any need it. It fails for a watermark that it cannot read.
+	Backdate(watermark string, by time.Duration) (string, error)
+}
+
+// FindsContent reports whether a connector can look for content before there is an attempt,
+// on a connection of a class.
+func FindsContent(c Connector, class job.Class) bool {
+	_, ok := c.(Backdater)
+	return ok && class == job.Observable
+}
+
 // Identifier is an Observer that learns from the platform whose account it is,
 // with each watermark, because Check does not know (Capability.Identity).
 type Identifier interface {
@@ -158,6 +174,11 @@ type Look struct {
 	// Now is the store's clock as the look begins, or a moment before: it holds Fence
 	// against the platform's clock (Until). Zero: not known.
 	Now time.Time
+	// Any asks for any object that has the content for sure, whoever made it: of several,
+	// the newest is job.SawPresent. What cannot be compared, such as files, is never sure.
+	// There is no attempt then. First has the frozen bytes, a
+	// watermark of Backdate and the time of that, and Taken is nil.
+	Any bool
 	// Taken tells which of these external ids are another job's effect already;
 	// they are no candidates. An error makes the look inconclusive.
 	Taken func(ctx context.Context, externalIDs []string) (map[string]bool, error)
@@ -209,6 +230,9 @@ type Request struct {
 	// Due is when the job was to start, the same for each of its attempts unless a
 	// person moves it. Zero: not known, as while a job is being scheduled.
 	Due time.Time
+	// Offline has Prepare ask no other program: a connector that needs one fails as when
+	// that one cannot be reached.
+	Offline bool
 }
 
 // Prepared is a validated, frozen request.

@@ -38,6 +38,8 @@ type ready struct {
 	// job that works on the same content already.
 	content string
 	behind  job.ID
+	// seen is the job's content, which is there already.
+	seen *job.AlreadyPresent
 }
 
 // line is a session that is let go, with the request that it holds, as it is closed.
@@ -72,13 +74,16 @@ func (e *Engine) work(ctx context.Context, l store.Leased, s *seat) {
 	}
 	lost := lease.stop()
 	switch {
-	case lost && refused != nil:
+	case lost && (refused != nil || r.seen != nil):
 		return // somebody else decides about this job now
 	case !r.behind.IsZero():
 		e.waitBehind(ctx, l, r.behind)
 		return
 	case refused != nil:
 		e.giveBack(ctx, l, *refused)
+		return
+	case r.seen != nil:
+		e.settle(l.Snapshot, l.Connection, *r.seen, l.ClaimToken)
 		return
 	}
 	defer r.session.Close()
@@ -161,8 +166,11 @@ func (e *Engine) prepare(ctx context.Context, l store.Leased, first *job.Attempt
 	if refused = e.mark(ctx, c, opening, l, &r); refused != nil {
 		return r, refused
 	}
-	if prepared.OpenTime > openTimeout {
-		ctx, cancel = context.WithTimeout(lease, min(prepared.OpenTime, job.MaxOpenTimeout))
+	if r.seen, refused = e.presence(lease, c, opening, l, r); refused != nil || r.seen != nil {
+		return r, refused
+	}
+	if d := ownOpenTime(l, prepared); d > 0 {
+		ctx, cancel = context.WithTimeout(lease, d)
 		defer cancel()
 	}
 	session, err := c.Open(ctx, opening)
@@ -174,6 +182,15 @@ func (e *Engine) prepare(ctx context.Context, l store.Leased, first *job.Attempt
 		r.session.Close()
 	}
 	return r, refused
+}
+
+// ownOpenTime is how long a line may take to open that has not only what is left of the
+// time for preparing; 0: it has. Uploads take longer, and a look has taken some of it.
+func ownOpenTime(l store.Leased, p connector.Prepared) time.Duration {
+	if p.OpenTime <= openTimeout && l.SkipIfPresent == 0 {
+		return 0
+	}
+	return max(openTimeout, min(p.OpenTime, job.MaxOpenTimeout))
 }
 
 // mark reads the watermark of an OBSERVABLE job, and whose it is.
@@ -421,6 +438,14 @@ func (e *Engine) refusedArm(l store.Leased, why error) {
 	case errors.Is(why, store.ErrHeld):
 		d.Message = "the target is held"
 		d.RetryAfter = heldFor(l)
+	case errors.Is(why, store.ErrCoolDown):
+		d.Message, d.RetryAfter = job.ConnectionCoolsDown, time.Minute
+		if cool, ok := errors.AsType[*store.CoolDownError](why); ok {
+			d.RetryAfter = cool.Left
+			if cool.Schedule {
+				d.Message = job.ScheduleCoolsDown
+			}
+		}
 	case errors.Is(why, store.ErrGated):
 		var gated *store.GatedError
 		var holder job.ID

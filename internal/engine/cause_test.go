@@ -66,6 +66,7 @@ func TestHoldSaysWhy(t *testing.T) {
 					if want := (store.Hold{AuthAt: conn.AuthHoldAt, Auth: tt.want, Reason: conn.AuthHoldReason}); err != nil || hold != want {
 						t.Errorf("the job's hold is %+v, %v; want %+v", hold, err, want)
 					}
+					w.stop() // it would try the new credential, and be refused again
 					w.rotate()
 					if conn := w.connection(); !conn.AuthHoldAt.IsZero() || conn.AuthHoldCause != 0 {
 						t.Errorf("held since %v for %s after a new credential", conn.AuthHoldAt, conn.AuthHoldCause)

@@ -114,7 +114,7 @@ func (e *Engine) atHand(l store.Leased) (r ready, ok bool) {
 	}()
 	c, _ := e.Connectors.Get(l.Connection.Connector)
 	idler, keeps := c.(connector.Idler)
-	if !keeps || !idler.HasIdle() || l.Claims > 0 {
+	if !keeps || !idler.HasIdle() || l.Claims > 0 || l.CoolsDown() || l.SkipIfPresent > 0 {
 		return ready{}, false
 	}
 	if _, waits := e.gates.holder(l); waits || !l.Spec.ReplyTo.IsZero() && l.ReplyTo == "" {

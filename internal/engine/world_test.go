@@ -313,7 +313,9 @@ type platform struct {
 	prepare func() error
 	observe func(l connector.Look) job.Observation
 	mark    func() (string, error)
-	poll    func(handle string) job.Outcome
+	// backdate makes an older watermark of one; nil: one from before everything.
+	backdate func(mark string, by time.Duration) (string, error)
+	poll     func(handle string) job.Outcome
 }
 
 func (p *platform) Describe() connector.Description {
@@ -409,6 +411,13 @@ func (p *platform) Watermark(context.Context, connector.Opening) (string, error)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.line.newest(), nil
+}
+
+func (p *platform) Backdate(mark string, by time.Duration) (string, error) {
+	if p.backdate != nil {
+		return p.backdate(mark, by)
+	}
+	return "", nil // the line's beginning
 }
 
 func (p *platform) Observe(ctx context.Context, _ connector.Opening, l connector.Look) job.Observation {

@@ -35,5 +35,14 @@ const (
 	LookTaken = "looktaken" // a look is leased, nothing is read or sent
 )
 
-// All lists every place.
+// The places of a schedule's firing.
+const (
+	Decided = "decided" // a schedule's jobs are decided, nothing is written
+	Fired   = "fired"   // they are durable
+)
+
+// Schedules lists the places of a schedule's firing.
+var Schedules = []string{Decided, Fired}
+
+// All lists every place of a job.
 var All = []string{Submitted, Claimed, Prepared, Armed, Checked, Answered, Settled, Swept, LookTaken}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/job"
@@ -30,11 +31,19 @@ type Plan struct {
 	// Build makes the job of a firing; run is its number. An error refuses the job for
 	// good, and the schedule pauses.
 	Build func(beat recur.Beat, run int64) (store.NewJob, error)
+	// BuildItem makes the job of a firing from an item of the queue, in Build's place where
+	// the schedule is Queued. An error with ErrContent refuses the item alone.
+	BuildItem func(beat recur.Beat, run int64, item store.ScheduleItem) (store.NewJob, error)
 }
 
 // Begin is the cursor of a schedule that fires from an instant on: what is up to it is
 // passed.
 func Begin(times *recur.Schedule, at time.Time) (string, error) { return textOf(times.After(at)) }
+
+// At is the cursor of a stored schedule.
+func At(times *recur.Schedule, stored string) (recur.Cursor, error) {
+	return times.ParseCursor([]byte(stored))
+}
 
 func textOf(c recur.Cursor) (string, error) {
 	text, err := json.Marshal(c)
@@ -46,14 +55,24 @@ func textOf(c recur.Cursor) (string, error) {
 //   - The buffered firing comes first: it makes its job once nothing is in its way.
 //   - Due firings are taken in the order of their times, and each is passed once.
 //   - When the schedule pauses itself, its due firings are MISSED.
+//   - Firings up to due.HeldUntil are HELD, whatever else holds.
+//   - A firing of a queue takes the first item that waits, and makes no job if none does.
 func Decide(due store.DueSchedule, plan Plan) store.FireDecision {
-	d := &decider{due: due, plan: plan, policies: plan.Policies.Filled(), s: due.Schedule}
+	d := newDecider(due, plan)
 	if d.s.State == store.ScheduleActive {
 		if err := d.decide(); err != nil {
 			d.pause(store.PausedByRefusal, fmt.Sprintf("The times cannot be computed: %v. ResumeSchedule goes on from now.", err))
 		}
 	}
-	return store.FireDecision{Schedule: d.s, Firings: d.firings}
+	return d.decision()
+}
+
+func newDecider(due store.DueSchedule, plan Plan) *decider {
+	return &decider{due: due, plan: plan, policies: plan.Policies.Filled(), s: due.Schedule, items: due.Items}
+}
+
+func (d *decider) decision() store.FireDecision {
+	return store.FireDecision{Schedule: d.s, Firings: d.firings, RefusedItems: d.refused}
 }
 
 type decider struct {
@@ -62,6 +81,9 @@ type decider struct {
 	policies Policies
 	s        store.Schedule
 	firings  []store.FiringDecision
+	// items are those that wait and have not been taken, refused those that can be no jobs.
+	items   []store.ScheduleItem
+	refused []store.RefusedItem
 	// made is the number of jobs that this decision makes: each is in the way of later ones.
 	made int
 	// silent is the number of firings that are counted and not written down.
@@ -92,6 +114,14 @@ func (d *decider) decide() error {
 		return fmt.Errorf("%w: %w", errBadCursor, err)
 	}
 	came := d.collect(cursor)
+	d.silent = max(0, len(came.beats)-maxLedger)
+	held := d.s.Counts.Held
+	came.beats = d.hold(came.beats)
+	if d.s.Queued && d.s.Counts.Held > held {
+		d.stop(came.beats, "The schedule paused itself.")
+		d.pause(store.PausedByRefusal, lostQueue)
+		return d.pass(came)
+	}
 	if n := d.failures(); d.policies.PauseAfterFailures > 0 && n >= d.policies.PauseAfterFailures {
 		d.stop(came.beats, "The schedule paused itself.")
 		d.pause(store.PausedByFailures, fmt.Sprintf("The last %d jobs ended without an effect.", n))
@@ -102,7 +132,12 @@ func (d *decider) decide() error {
 		d.pause(store.PausedByAuthHold, "The connection is on hold for its credential.")
 		return d.pass(came)
 	}
-	d.release()
+	if !d.release() {
+		if len(came.beats) > 0 {
+			came.passed = came.beats[0].before
+		}
+		return d.pass(span{passed: came.passed, more: true})
+	}
 	for _, f := range d.sort(came) {
 		if d.s.State == store.ScheduleEnded {
 			break // max_firings is reached: there are no further firings, so none is missed
@@ -138,7 +173,53 @@ func (d *decider) collect(c recur.Cursor) span {
 		}
 	}
 	out.more = true
+	// Which of the latest are caught up, only a decision can say that sees them together.
+	if n := len(out.beats) - MaxCaughtUp; n > 0 {
+		out.passed, out.beats = out.beats[n].before, out.beats[:n]
+	}
 	return out
+}
+
+// hold leaves firings without jobs that may have made theirs in a state of the database that
+// was lost, and returns the others.
+func (d *decider) hold(beats []dueBeat) []dueBeat {
+	if b := d.s.Buffered; b != nil && d.lost(b.Nominal) {
+		d.leave("")
+	}
+	for i, b := range beats {
+		if !d.lost(b.Fire) {
+			return beats[i:]
+		}
+		if !d.skipped(b) {
+			d.miss(firing{dueBeat: b, origin: store.FiredByTime}, store.FiringHeld, heldReason)
+		}
+	}
+	return nil
+}
+
+// heldReason says why a firing is held.
+const heldReason = "The database was restored to an earlier state. The firing may have made its job in the state that was lost: " +
+	"see what the platform has, then BackfillSchedule makes up for it."
+
+// lost reports whether the firing of a time may have made its job in a state that was lost.
+func (d *decider) lost(nominal time.Time) bool { return !nominal.After(d.due.HeldUntil) }
+
+// leave writes down that the buffered firing, if there is one, makes no job.
+func (d *decider) leave(reason string) {
+	b := d.s.Buffered
+	if b == nil {
+		return
+	}
+	row := *b
+	d.s.Buffered = nil
+	if d.lost(row.Nominal) {
+		row.Outcome, row.Reason = store.FiringHeld, heldReason
+		d.s.Counts.Held++
+	} else {
+		row.Outcome, row.Reason = store.FiringMissed, reason
+		d.s.Counts.Missed++
+	}
+	d.write(row)
 }
 
 // pass writes down how far the schedule has come.
@@ -153,10 +234,21 @@ func (d *decider) pass(came span) error {
 		d.s.Next = time.Time{}
 	case came.more:
 		d.s.Next = d.due.Now
-	case came.next.IsZero() && d.s.Buffered == nil, d.policies.MaxFirings > 0 && d.s.Run >= d.policies.MaxFirings:
-		d.s.State, d.s.Next, d.s.Buffered = store.ScheduleEnded, time.Time{}, nil
+	case came.next.IsZero() && d.s.Buffered == nil, d.full():
+		d.end()
 	}
 	return nil
+}
+
+// full reports whether the schedule has made as many jobs as it may.
+func (d *decider) full() bool {
+	return d.policies.MaxFirings > 0 && d.s.Run >= d.policies.MaxFirings
+}
+
+// end ends the schedule, which may be paused: a client can ask for its last job then.
+func (d *decider) end() {
+	d.leave("max_firings was reached before.")
+	d.s.State, d.s.PauseCause, d.s.Note, d.s.Next = store.ScheduleEnded, 0, "", time.Time{}
 }
 
 // firing is a due beat with what is to become of it.
@@ -210,31 +302,30 @@ func (d *decider) sort(came span) []firing {
 			out[i].at = out[i].at.Add(-lead)
 		}
 	}
-	d.silent = max(0, len(out)-maxLedger)
 	return out
 }
 
 // take decides about one firing. passed is false for one that keeps its place in time; it
 // is decided again after wait, or when a job of the schedule ends.
 func (d *decider) take(f firing) (wait time.Duration, passed bool) {
-	if i := slices.Index(d.s.Skips, f.Name); i >= 0 {
-		d.s.Skips = slices.Delete(slices.Clone(d.s.Skips), i, i+1)
-		d.miss(f, store.FiringSkippedByPerson, "A person skipped it.")
+	if _, known := d.due.Known[f.Name]; known {
+		return 0, true // decided and counted before: triggered twice by two servers' zone data, say
+	}
+	if d.skipped(f.dueBeat) {
 		return 0, true
 	}
 	if f.outcome != store.FiringFired {
 		d.miss(f, f.outcome, f.reason)
 		return 0, true
 	}
-	if _, known := d.due.Known[f.Name]; known {
-		return 0, true // decided before: triggered twice by two servers' zone data, say
+	if outcome, reason, spare := d.spare(f.Beat); spare {
+		d.without(f.Beat, f.origin, outcome, reason)
+		return 0, true
 	}
 	overlap, blocking := d.overlap()
 	switch {
-	case d.made == store.MaxFiringJobs:
-		return 0, false
 	case overlap == Allow:
-		d.fire(f.Beat, f.origin, f.at)
+		return 0, d.fire(f.Beat, f.origin, f.at)
 	case overlap == BufferOne && d.s.Buffered == nil:
 		b := d.row(f.Beat, f.origin, store.FiringBuffered, "It waits for the end of an earlier job.")
 		b.Blocking = blocking
@@ -245,23 +336,37 @@ func (d *decider) take(f firing) (wait time.Duration, passed bool) {
 		d.s.Counts.SkippedByOverlap++
 		row := d.row(f.Beat, f.origin, store.FiringSkippedByOverlap, "An earlier job had not ended.")
 		row.Blocking = blocking
-		d.write(row, nil)
+		d.write(row)
 	}
 	return 0, true
 }
 
+// skipped passes a firing that a person skipped.
+func (d *decider) skipped(b dueBeat) bool {
+	i := slices.Index(d.s.Skips, b.Name)
+	if i < 0 {
+		return false
+	}
+	d.s.Skips = slices.Delete(slices.Clone(d.s.Skips), i, i+1)
+	d.miss(firing{dueBeat: b, origin: store.FiredByTime}, store.FiringSkippedByPerson, "A person skipped it.")
+	return true
+}
+
 // release makes the job of the buffered firing if nothing is in its way any more. Its start
-// window begins now.
-func (d *decider) release() {
+// window begins now. passed is false if it waits for further items to be read.
+func (d *decider) release() (passed bool) {
 	b := d.s.Buffered
 	if b == nil {
-		return
+		return true
 	}
 	if overlap, _ := d.overlap(); overlap != Allow {
-		return
+		return true
 	}
 	d.s.Buffered = nil
-	d.fire(beatOf(*b), b.Origin, d.due.Now)
+	if passed = d.fire(beatOf(*b), b.Origin, d.due.Now); !passed {
+		d.s.Buffered = b
+	}
+	return passed
 }
 
 // beatOf is the beat of a stored firing, whose times the schedule may no longer have.
@@ -271,6 +376,14 @@ func beatOf(f store.Firing) recur.Beat {
 		_, b.Offset = local.Zone()
 	}
 	b.Civil = recur.CivilAt(b.Instant, b.Offset)
+	// The nominal time of one that was shifted is in its name only.
+	name, _, _ := strings.Cut(f.Name, "/")
+	if strings.HasPrefix(name, "g") {
+		_, name, _ = strings.Cut(name, ":")
+	}
+	if civil, err := recur.ParseCivil(name); err == nil {
+		b.Civil = civil
+	}
 	return b
 }
 
@@ -310,46 +423,57 @@ func (d *decider) failures() int {
 	return n
 }
 
-// fire makes the job of a firing.
-func (d *decider) fire(b recur.Beat, origin store.FiringOrigin, at time.Time) {
+// fire makes the job of a firing, or says why there is none. passed is false for a firing
+// that is decided again with further items.
+func (d *decider) fire(b recur.Beat, origin store.FiringOrigin, at time.Time) (passed bool) {
 	if _, known := d.due.Known[b.Name]; known {
-		return // decided before: a job, or a word of why there is none
+		return true // decided before: a job, or a word of why there is none
+	}
+	if outcome, reason, spare := d.spare(b); spare {
+		d.without(b, origin, outcome, reason)
+		return true
 	}
 	err := d.due.Refused[b.Name]
 	var made store.NewJob
+	var item job.ID
 	if err == nil {
-		made, err = d.plan.Build(b, d.s.Run+1)
+		made, item, err = d.make(b)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, errMoreItems):
+		return false
+	case errors.Is(err, ErrNoContent): // those that waited were refused
+		return d.fire(b, origin, at)
+	case err != nil:
 		d.s.Counts.Refused++
-		d.write(d.row(b, origin, store.FiringRefused, err.Error()), nil)
+		d.write(d.row(b, origin, store.FiringRefused, err.Error()))
 		d.pause(store.PausedByRefusal, fmt.Sprintf("The job of %s was refused: %v", b.Name, err))
-		return
+	default:
+		d.add(b, origin, at, made, item)
 	}
+	return true
+}
+
+// add adds the job of a firing to the decision.
+func (d *decider) add(b recur.Beat, origin store.FiringOrigin, at time.Time, made store.NewJob, item job.ID) {
 	if made.ScheduleTime = at; at.Before(d.due.Now) && origin != store.FiredByTime {
 		made.ScheduleTime = time.Time{}
 	}
 	d.made++
 	d.s.Run++
 	d.s.Counts.Fired++
+	count(&d.s, b, origin)
 	row := d.row(b, origin, store.FiringFired, "")
 	row.Run = d.s.Run
-	d.write(row, &made)
-	if d.policies.MaxFirings > 0 && d.s.Run >= d.policies.MaxFirings {
-		d.s.State, d.s.Buffered = store.ScheduleEnded, nil
+	d.firings = append(d.firings, store.FiringDecision{Firing: row, Job: &made, Item: item})
+	if d.full() {
+		d.end()
 	}
 }
 
 // stop leaves due firings, and the buffered one, without jobs.
 func (d *decider) stop(beats []dueBeat, reason string) {
-	d.silent = max(0, len(beats)-maxLedger)
-	if b := d.s.Buffered; b != nil {
-		row := *b
-		row.Outcome, row.Reason = store.FiringMissed, reason
-		d.s.Buffered = nil
-		d.s.Counts.Missed++
-		d.write(row, nil)
-	}
+	d.leave(reason)
 	for _, b := range beats {
 		d.miss(firing{dueBeat: b, origin: store.FiredByTime}, store.FiringMissed, reason)
 	}
@@ -357,7 +481,12 @@ func (d *decider) stop(beats []dueBeat, reason string) {
 
 // miss counts a firing without a job, and writes it down if it is one of the newest.
 func (d *decider) miss(f firing, outcome store.FiringOutcome, reason string) {
+	if _, known := d.due.Known[f.Name]; known {
+		return // counted before
+	}
 	switch outcome {
+	case store.FiringHeld:
+		d.s.Counts.Held++
 	case store.FiringSkippedByPerson:
 		d.s.Counts.SkippedByPerson++
 	case store.FiringCoalesced:
@@ -369,27 +498,31 @@ func (d *decider) miss(f firing, outcome store.FiringOutcome, reason string) {
 		d.silent--
 		return
 	}
-	d.write(d.row(f.Beat, f.origin, outcome, reason), nil)
+	d.write(d.row(f.Beat, f.origin, outcome, reason))
+}
+
+// Planned is a firing that would make a job.
+func Planned(b recur.Beat, origin store.FiringOrigin) store.Firing {
+	b.Name = BackfillName(b.Name)
+	return rowOf(b, origin, store.FiringFired, "")
 }
 
 func (d *decider) row(b recur.Beat, origin store.FiringOrigin, outcome store.FiringOutcome, reason string) store.Firing {
+	return rowOf(b, origin, outcome, reason)
+}
+
+func rowOf(b recur.Beat, origin store.FiringOrigin, outcome store.FiringOutcome, reason string) store.Firing {
 	return store.Firing{
 		Name: b.Name, Nominal: b.Instant, LocalTime: localTime(b), Mark: store.TimeMark(b.Mark),
 		Origin: origin, Outcome: outcome, Reason: reason,
 	}
 }
 
-func (d *decider) write(row store.Firing, made *store.NewJob) {
-	d.firings = append(d.firings, store.FiringDecision{Firing: row, Job: made})
+func (d *decider) write(row store.Firing) {
+	d.firings = append(d.firings, store.FiringDecision{Firing: row})
 }
 
 func (d *decider) pause(cause store.PauseCause, note string) {
 	d.s.State, d.s.PauseCause, d.s.Note, d.s.Next = store.SchedulePaused, cause, note, time.Time{}
-	if b := d.s.Buffered; b != nil {
-		row := *b
-		row.Outcome, row.Reason = store.FiringMissed, note
-		d.s.Buffered = nil
-		d.s.Counts.Missed++
-		d.write(row, nil)
-	}
+	d.leave("The schedule paused itself.") // the note may quote content
 }

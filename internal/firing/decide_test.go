@@ -69,6 +69,7 @@ func short(firings []store.FiringDecision) string {
 	names := map[store.FiringOutcome]string{
 		store.FiringFired: "FIRED", store.FiringSkippedByOverlap: "OVERLAP", store.FiringSkippedByPerson: "PERSON",
 		store.FiringMissed: "MISSED", store.FiringCoalesced: "COALESCED", store.FiringRefused: "REFUSED",
+		store.FiringNoContent: "EMPTY", store.FiringSkippedByLimit: "LIMIT", store.FiringHeld: "HELD",
 	}
 	var out []string
 	for _, f := range firings {

@@ -54,6 +54,8 @@ type Policies struct {
 	// PauseOnAuthHold pauses it instead of firing while the connection has no usable
 	// credential.
 	PauseOnAuthHold bool
+	// MaxPerDay bounds the jobs of one date; 0: there is no bound.
+	MaxPerDay int64
 	// MaxFirings ends the schedule after so many jobs; 0: never.
 	MaxFirings int64
 }

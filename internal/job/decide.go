@@ -236,6 +236,8 @@ func Decide(v View, e Evidence) (Decision, error) {
 		d = decideLookDue(v)
 	case Looked:
 		d = decideLooked(v, e)
+	case AlreadyPresent:
+		d = decideAlreadyPresent(v, e)
 	case Restored:
 		d = decideRestored(v, e)
 	case Freed:
@@ -351,6 +353,23 @@ func decideMissed(v View, m Missed) Decision {
 	d.Detail = "the job fell due while its connection was paused"
 	d.LastError = &Failure{
 		Kind: FailWindowOver, Message: d.Detail + ", and what was missed was to expire when the pause ended",
+	}
+	return d
+}
+
+// decideAlreadyPresent ends a job whose content is there before anything was sent. What was
+// seen is nobody's effect here: the job owns nothing of it.
+func decideAlreadyPresent(v View, e AlreadyPresent) Decision {
+	if v.State != Claimed || v.Attempt > 0 || v.SkipIfPresent == 0 {
+		return nothing
+	}
+	d := keep(v, Canceled, CauseAlreadyPresent)
+	seen := e.Observation
+	seen.Attempt, seen.Verdict = 0, SawPresent
+	d.Observed, d.Detail = &seen, seen.Detail
+	d.LastError = &Failure{Kind: FailAlreadyPresent, Message: "the content is there already; nothing was sent"}
+	if seen.ExternalID != "" {
+		d.LastError.Message += ": " + seen.ExternalID
 	}
 	return d
 }

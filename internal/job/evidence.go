@@ -68,6 +68,9 @@ type (
 		// this job's: nobody could be asked whose it is, or it has no id.
 		Sighted bool
 	}
+	// AlreadyPresent is a finished look that a job with SkipIfPresent made before its first
+	// arm, under its claim: its content is there. It is nobody's attempt.
+	AlreadyPresent struct{ Observation }
 	// CancelAsked is a client's wish to stop.
 	CancelAsked struct{}
 	// RetryAsked is a client's wish to start again after an end: at At, or now
@@ -107,15 +110,18 @@ type (
 	}
 )
 
-func (Deferred) evidence()    {}
-func (Outcome) evidence()     {}
-func (LeaseOver) evidence()   {}
-func (FenceOver) evidence()   {}
-func (SenderLost) evidence()  {}
-func (WindowOver) evidence()  {}
-func (Missed) evidence()      {}
-func (LookDue) evidence()     {}
-func (Looked) evidence()      {}
+func (Deferred) evidence()   {}
+func (Outcome) evidence()    {}
+func (LeaseOver) evidence()  {}
+func (FenceOver) evidence()  {}
+func (SenderLost) evidence() {}
+func (WindowOver) evidence() {}
+func (Missed) evidence()     {}
+func (LookDue) evidence()    {}
+func (Looked) evidence()     {}
+
+func (AlreadyPresent) evidence() {}
+
 func (CancelAsked) evidence() {}
 func (RetryAsked) evidence()  {}
 func (Resolved) evidence()    {}
@@ -131,3 +137,9 @@ func (Freed) evidence()            {}
 // WaitsForContent is the message of a Deferred job that waits for another with the same
 // content.
 const WaitsForContent = "waits for another job with the same content"
+
+// The messages of a Deferred job that another was armed too short a time before.
+const (
+	ConnectionCoolsDown = "waits for the end of its connection's cool-down"
+	ScheduleCoolsDown   = "waits for the end of its schedule's cool-down"
+)

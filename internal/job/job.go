@@ -21,6 +21,11 @@ const (
 	DefaultWaitWindow = 72 * time.Hour
 	// MaxErrorMessage is the length of a stored error message, in bytes.
 	MaxErrorMessage = 2000
+	// MinPresentAge and MaxPresentAge bound Spec.SkipIfPresent.
+	MinPresentAge = time.Minute
+	MaxPresentAge = 30 * 24 * time.Hour
+	// MaxCoolDown bounds the cool-down of a connection or a schedule.
+	MaxCoolDown = 31 * 24 * time.Hour
 	// ReservedKeyPrefix starts keys that only Fireonce itself makes.
 	ReservedKeyPrefix = "fireonce:"
 )
@@ -43,15 +48,22 @@ type Spec struct {
 	Payload      []byte // the contract's Payload message, encoded
 	StartWindow  time.Duration
 	// WaitWindow is how long a reply waits for its predecessor, from its own time on.
-	WaitWindow  time.Duration
-	Retry       RetryPolicy
-	Policy      Policy
-	Labels      map[string]string
-	TimeZone    string // for display only
-	ReplyTo     ID     // a job whose effect this one answers; zero: none
-	Schedule    ID     // the schedule whose firing this is; zero: none
-	Fingerprint Fingerprint
-	Created     time.Time
+	WaitWindow time.Duration
+	Retry      RetryPolicy
+	Policy     Policy
+	Labels     map[string]string
+	TimeZone   string // for display only
+	ReplyTo    ID     // a job whose effect this one answers; zero: none
+	Schedule   ID     // the schedule whose firing this is; zero: none
+	// CoolDown is how long after the last arm of another job of Schedule this one is not
+	// armed, in whole microseconds, at most MaxCoolDown; 0: Schedule has no cool-down.
+	CoolDown time.Duration
+	// SkipIfPresent ends the job before its first attempt if its content is there already,
+	// not older than that, in whole microseconds, from MinPresentAge to MaxPresentAge; 0: it
+	// is sent whatever is there.
+	SkipIfPresent time.Duration
+	Fingerprint   Fingerprint
+	Created       time.Time
 }
 
 // Status is the narrow, changing part of a job.

@@ -61,6 +61,8 @@ const (
 	FailWindowOver
 	// FailPredecessorEnded: the job that it replies to ended without success.
 	FailPredecessorEnded
+	// FailAlreadyPresent: the content was there before the first attempt.
+	FailAlreadyPresent
 	// FailHeld: the start must wait (a hold, a gate, a shutdown). Costs nothing
 	// and is never stored as a job's error.
 	FailHeld
@@ -73,7 +75,8 @@ var kindNames = [...]string{
 	FailAuth: "AUTH", FailPermanent: "PERMANENT", FailRateLimited: "RATE_LIMITED",
 	FailTransient: "TRANSIENT", FailAmbiguous: "AMBIGUOUS", FailEgressDenied: "EGRESS_DENIED",
 	FailExhausted: "ATTEMPTS_EXHAUSTED", FailWorkerCrash: "WORKER_CRASH",
-	FailWindowOver: "WINDOW_OVER", FailPredecessorEnded: "PREDECESSOR_ENDED", FailHeld: "HELD",
+	FailWindowOver: "WINDOW_OVER", FailPredecessorEnded: "PREDECESSOR_ENDED",
+	FailAlreadyPresent: "ALREADY_PRESENT", FailHeld: "HELD",
 }
 
 // AuthCause says why a credential holds its hold key. It is stored: values never change.
@@ -215,6 +218,7 @@ const (
 	CauseEffectShared                      // another job names the same object as its effect: an alarm
 	CausePredecessorEnded                  // the job that it replies to ended without success
 	CauseSenderLost                        // the server that had claimed it, or was sending it, is gone, or seems to be
+	CauseAlreadyPresent                    // the content was there before the first attempt
 )
 
 // String gives the contract's name of the cause.
@@ -230,6 +234,7 @@ var causeNames = [...]string{
 	CauseRunNow: "RUN_NOW", CauseUpdated: "UPDATED", CauseDuplicateEffect: "DUPLICATE_EFFECT_SEEN",
 	CauseRestored: "RESTORED", CauseEffectShared: "EFFECT_SHARED",
 	CausePredecessorEnded: "PREDECESSOR_ENDED", CauseSenderLost: "SENDER_LOST",
+	CauseAlreadyPresent: "ALREADY_PRESENT",
 }
 
 func name(names []string, n uint8) string {

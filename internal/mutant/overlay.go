@@ -16,6 +16,15 @@ var errStale = errors.New("the mutant does not fit the source any more")
 // writeOverlay writes the mutant's files under dir and an overlay that puts them
 // in the place of the source's. It gives the overlay's path.
 func (m mutant) writeOverlay(root, dir string) (string, error) {
+	replace, err := otherTests(root)
+	if err != nil {
+		return "", err
+	}
+	return m.overlay(root, dir, replace)
+}
+
+// overlay writes the overlay of a mutant, with what else is to be replaced.
+func (m mutant) overlay(root, dir string, replace map[string]string) (string, error) {
 	texts := make(map[string]string)
 	for _, e := range m.edits {
 		text, known := texts[e.file]
@@ -34,10 +43,6 @@ func (m mutant) writeOverlay(root, dir string) (string, error) {
 			return "", err
 		}
 		texts[e.file] = changed
-	}
-	replace, err := otherTests(root)
-	if err != nil {
-		return "", err
 	}
 	for file, text := range texts {
 		// The file's own name is kept: a compiler tells by it what is a test.

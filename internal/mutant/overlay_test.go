@@ -1,6 +1,7 @@
 package main
 
 import (
+	"embed"
 	"encoding/json"
 	"errors"
 	"go/format"
@@ -109,7 +110,15 @@ func TestEveryMutantFitsTheSource(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range all(t) {
+	mutants := all(t)
+	for folder, files := range map[string]embed.FS{"stored": storedFiles, "fired": firedFiles, "tested": testedFiles} {
+		more, err := catalogue(files, folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mutants = append(mutants, more...)
+	}
+	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
 			overlay, err := m.writeOverlay(root, t.TempDir())
 			if err != nil {

@@ -80,6 +80,7 @@ func Run(t *testing.T, platform func(t *testing.T) Platform) {
 		"what the platform refuses for good fails with its words": testRefused,
 		"a thread whose answers are lost":                         testThread,
 		"an answer to what was refused is never sent":             testThreadRefused,
+		"what is there already is not made again":                 testPresent,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -70,6 +70,9 @@ func (z *Zone) end(i int) int64 {
 	return math.MaxInt64 / 2
 }
 
+// Offset returns the zone's offset at an instant, in seconds east of UTC.
+func (z *Zone) Offset(instant time.Time) int { return int(z.offset(instant.Unix())) }
+
 func (z *Zone) offset(instant int64) int64 { return z.spans[z.index(instant)].offset }
 
 func (z *Zone) wall(instant int64) Civil { return Civil(instant + z.offset(instant)) }

@@ -34,6 +34,22 @@ func NewZones(dir string) *Zones {
 	return &Zones{dir: dir, zones: map[string]*Zone{}}
 }
 
+// OpenZones is NewZones for a directory that an operator names. It fails for one without zone
+// data, which would have every zone come from elsewhere.
+func OpenZones(dir string) (*Zones, error) {
+	if dir == "" {
+		return NewZones(""), nil
+	}
+	data, err := readBounded(filepath.Join(dir, "UTC"), maxZoneFile)
+	if err == nil {
+		_, err = time.LoadLocationFromTZData("UTC", data)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s has no time zone data: its file UTC: %w", dir, err)
+	}
+	return NewZones(dir), nil
+}
+
 var zoneName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_+-]*(/[A-Za-z0-9][A-Za-z0-9_+-]*)*$`)
 
 // Load returns a zone by its IANA name.

@@ -97,6 +97,9 @@ func (b *arming) judge(ctx context.Context, l *locking, which []int) error {
 		return err
 	}
 	held := b.held(l)
+	if err := b.coolDowns(ctx, l, jobs); err != nil {
+		return err
+	}
 	for n, wave := range waves(len(which), func(n int) []any { return b.touches(which[n]) }) {
 		if n > 0 {
 			if jobs, err = b.reread(ctx, ids); err != nil {
@@ -129,6 +132,10 @@ type arming struct {
 	out   []store.Armed
 	// ruled are jobs with a ruling, which their rows only refer to.
 	ruled []job.ID
+	// downs are the cool-downs of the jobs that have any, and marks their last arms,
+	// whose rows are locked.
+	downs map[job.ID][]store.CoolDown
+	marks map[job.ID]store.CoolMark
 }
 
 // gateKey names an open intent.
@@ -151,15 +158,22 @@ func accountOf(conn job.ID, hold string) string {
 	return "connection " + conn.String() + " " + hold
 }
 
-// touches gives an item's job, and the content of its gate: the account that
-// stands for an unknown one is only known later, and need not be told apart.
+// touches gives an item's job, its cool-downs, and the content of its gate: the account
+// that stands for an unknown one is only known later, and need not be told apart.
 func (b *arming) touches(i int) []any {
 	a := b.items[i]
-	if len(a.Gate) == 0 {
-		return []any{a.Job}
+	out := []any{a.Job}
+	for _, d := range b.downs[a.Job] {
+		out = append(out, coolKey(d.Owner))
 	}
-	return []any{a.Job, gateKey{a.AccountIdentity, string(a.Gate)}}
+	if len(a.Gate) > 0 {
+		out = append(out, gateKey{a.AccountIdentity, string(a.Gate)})
+	}
+	return out
 }
+
+// coolKey is whose cool-down an arm is under.
+type coolKey job.ID
 
 // intent is an arm that is about to be written.
 type intent struct {
@@ -183,7 +197,11 @@ func (b *arming) wave(ctx context.Context, jobs map[job.ID]*lockedJob, held map[
 			b.out[i].Err = store.ErrNotFound
 			continue
 		}
-		if err := b.mayArm(a, j, held[a.Job]); err != nil {
+		err := b.mayArm(a, j, held[a.Job])
+		if err == nil {
+			err = a.Cooled(b.downs[a.Job], func(owner job.ID) store.CoolMark { return b.marks[owner] }, b.now)
+		}
+		if err != nil {
 			b.out[i].Err = err
 			continue
 		}
@@ -197,6 +215,59 @@ func (b *arming) wave(ctx context.Context, jobs map[job.ID]*lockedJob, held map[
 		return err
 	}
 	return b.write(ctx, intents)
+}
+
+// coolDowns finds the cool-downs of the jobs, and locks their marks.
+func (b *arming) coolDowns(ctx context.Context, l *locking, jobs map[job.ID]*lockedJob) error {
+	var owners []job.ID
+	for _, h := range l.holds {
+		j, ok := jobs[toID(h.JobID)]
+		if !ok {
+			continue
+		}
+		spec := j.Spec
+		spec.CoolDown = fromMicros(h.CoolDown)
+		downs := store.CoolDowns(spec, fromMicros(h.ConnectionCoolDown))
+		if len(downs) == 0 {
+			continue
+		}
+		if b.downs == nil {
+			b.downs = make(map[job.ID][]store.CoolDown)
+		}
+		b.downs[j.ID] = downs
+		for _, d := range downs {
+			owners = append(owners, d.Owner)
+		}
+	}
+	if len(owners) == 0 {
+		return nil
+	}
+	rows, err := b.q.LockCoolDowns(ctx, fromIDs(distinct(owners)))
+	if err != nil {
+		return fmt.Errorf("cool-downs: %w", err)
+	}
+	b.marks = make(map[job.ID]store.CoolMark, len(rows))
+	for _, r := range rows {
+		b.marks[toID(r.Owner)] = store.CoolMark{Job: toID(r.JobID), ArmedAt: r.ArmedAt}
+	}
+	return nil
+}
+
+// mark queues the marks of arms that are written.
+func (b *arming) mark(ctx context.Context, intents []*intent) {
+	p := pgdb.SetCoolDownsParams{Now: b.now}
+	for _, in := range intents {
+		for _, d := range b.downs[in.Job] {
+			b.marks[d.Owner] = store.CoolMark{Job: in.Job, ArmedAt: b.now}
+			p.Owners, p.Jobs = append(p.Owners, fromID(d.Owner)), append(p.Jobs, fromID(in.Job))
+		}
+	}
+	if len(p.Owners) == 0 {
+		return
+	}
+	b.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
+		return named("cool-downs", pgdb.New(db).SetCoolDowns(ctx, p))
+	})
 }
 
 // held tells which of the jobs have a hold key that is held.
@@ -314,6 +385,7 @@ func (b *arming) write(ctx context.Context, intents []*intent) error {
 			b.ruled = append(b.ruled, in.Job)
 		}
 	}
+	b.mark(ctx, intents)
 	p := armColumns(intents, b.now)
 	b.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
 		if err := pgdb.New(db).ArmJobs(ctx, p); err != nil {

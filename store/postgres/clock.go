@@ -329,6 +329,7 @@ func stepParts(q *pgdb.Queries, step store.ClockStep) []func(context.Context) er
 				return q.StepHolds(ctx, pgdb.StepHoldsParams{By: by, Old: old, Now: now})
 			},
 			func(ctx context.Context) error { return q.StepBuckets(ctx, step.By) },
+			func(ctx context.Context) error { return q.StepCoolDowns(ctx, by) },
 			func(ctx context.Context) error {
 				return q.StepRenewals(ctx, pgdb.StepRenewalsParams{By: by, Old: old})
 			},

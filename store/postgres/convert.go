@@ -146,7 +146,7 @@ func toSpec(r pgdb.SnapshotsRow) (job.Spec, error) {
 			MaxBackoff: fromMicros(r.MaxBackoff), AttemptTimeout: fromMicros(r.AttemptTimeout),
 		},
 		Policy: job.Policy(r.Policy), Labels: labels, TimeZone: r.TimeZone,
-		ReplyTo: toID(r.ReplyTo), Schedule: toID(r.ScheduleID), Fingerprint: fp, Created: r.CreatedAt.UTC(),
+		ReplyTo: toID(r.ReplyTo), Schedule: toID(r.ScheduleID), CoolDown: fromMicros(r.CoolDown), SkipIfPresent: fromMicros(r.SkipIfPresent), Fingerprint: fp, Created: r.CreatedAt.UTC(),
 	}, nil
 }
 
@@ -233,7 +233,7 @@ func insertConnectionParams(n store.NewConnection, now time.Time) (pgdb.InsertCo
 		ID: fromID(c.ID), Project: c.Project, Connector: c.Connector, DisplayName: c.DisplayName,
 		Settings: fromBytes(c.Settings), Class: int16(c.Class), KeyWindow: micros(c.KeyWindow),
 		AccountIdentity: c.AccountIdentity, MaxInFlight: int64(c.MaxInFlight),
-		MaxPerMinute: int64(c.MaxPerMinute), PausedAt: fromTime(c.PausedAt), PausedReason: c.PausedReason,
+		MaxPerMinute: int64(c.MaxPerMinute), CoolDown: micros(c.CoolDown), PausedAt: fromTime(c.PausedAt), PausedReason: c.PausedReason,
 		IdemKey: n.Key, Fingerprint: n.Fingerprint.Bytes(), Now: now, CreatedBy: c.CreatedBy,
 		Labels: labels,
 	}
@@ -249,7 +249,7 @@ func setConnectionParams(c store.Connection) (pgdb.SetConnectionParams, error) {
 	return pgdb.SetConnectionParams{
 		ID: fromID(c.ID), DisplayName: c.DisplayName, Settings: fromBytes(c.Settings), Class: int16(c.Class),
 		KeyWindow: micros(c.KeyWindow), AccountIdentity: c.AccountIdentity, MaxInFlight: int64(c.MaxInFlight),
-		MaxPerMinute: int64(c.MaxPerMinute), PausedAt: fromTime(c.PausedAt), PausedReason: c.PausedReason,
+		MaxPerMinute: int64(c.MaxPerMinute), CoolDown: micros(c.CoolDown), PausedAt: fromTime(c.PausedAt), PausedReason: c.PausedReason,
 		CredentialVersion: int64(c.CredentialVersion), CredentialFingerprint: c.CredentialFingerprint,
 		CredentialExpiresAt: fromTime(c.CredentialExpires), Version: c.Version, UpdatedAt: c.Updated,
 		DeletedAt: fromTime(c.Deleted), UpdatedBy: c.UpdatedBy, Labels: labels,
@@ -286,7 +286,7 @@ func toConnection(r pgdb.ConnectionsRow, now time.Time) (store.Connection, error
 		ID: toID(c.ID), Project: c.Project, Connector: c.Connector, DisplayName: c.DisplayName,
 		Settings: toBytes(c.Settings), Class: job.Class(c.Class), KeyWindow: fromMicros(c.KeyWindow),
 		AccountIdentity: c.AccountIdentity, MaxInFlight: int(c.MaxInFlight), MaxPerMinute: int(c.MaxPerMinute),
-		PausedAt: toTime(c.PausedAt), PausedReason: c.PausedReason,
+		CoolDown: fromMicros(c.CoolDown), PausedAt: toTime(c.PausedAt), PausedReason: c.PausedReason,
 		AuthHoldAt: sinceEpoch(r.AuthHoldAt), AuthHoldReason: r.AuthHoldReason, AuthHoldCause: job.AuthCause(r.AuthHoldCause),
 		CredentialVersion: int(c.CredentialVersion), CredentialFingerprint: c.CredentialFingerprint,
 		CredentialExpires: toTime(c.CredentialExpiresAt), Key: c.IdemKey, Fingerprint: fp,
@@ -304,7 +304,7 @@ func jobColumns(jobs []submission, items []store.NewJob, now time.Time) (pgdb.In
 	p := pgdb.InsertJobsParams{Now: now, Cause: int16(job.CauseSubmitted)}
 	columns(len(jobs), &p.Ids, &p.Connections, &p.ReplyTos, &p.Schedules, &p.WaitsFors)
 	columns(len(jobs), &p.Projects, &p.IdemKeys, &p.PayloadKinds, &p.Labels, &p.TimeZones, &p.HoldKeys, &p.Actors, &p.OwnEffectKeys)
-	columns(len(jobs), &p.StartWindows, &p.WaitWindows, &p.MaxAttempts, &p.MinBackoffs, &p.MaxBackoffs, &p.AttemptTimeouts, &p.Positions)
+	columns(len(jobs), &p.StartWindows, &p.WaitWindows, &p.MaxAttempts, &p.MinBackoffs, &p.MaxBackoffs, &p.AttemptTimeouts, &p.CoolDowns, &p.SkipsIfPresent, &p.Positions)
 	columns(len(jobs), &p.Policies, &p.Classes, &p.PredecessorEnds)
 	columns(len(jobs), &p.Fingerprints, &p.Payloads)
 	columns(len(jobs), &p.ScheduleTimes, &p.StartDeadlines)
@@ -335,6 +335,8 @@ func jobColumns(jobs []submission, items []store.NewJob, now time.Time) (pgdb.In
 		p.Payloads = append(p.Payloads, fromBytes(s.Payload))
 		p.HoldKeys = append(p.HoldKeys, s.HoldKey)
 		p.OwnEffectKeys = append(p.OwnEffectKeys, s.OwnEffectKey)
+		p.CoolDowns = append(p.CoolDowns, micros(s.CoolDown))
+		p.SkipsIfPresent = append(p.SkipsIfPresent, micros(s.SkipIfPresent))
 		p.Positions = append(p.Positions, n.position)
 		p.ScheduleTimes = append(p.ScheduleTimes, s.ScheduleTime)
 		p.StartDeadlines = append(p.StartDeadlines, s.StartDeadline)

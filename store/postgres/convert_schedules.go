@@ -21,8 +21,10 @@ func toSchedule(r pgdb.Schedule) (store.Schedule, error) {
 		PauseCause: store.PauseCause(r.PauseCause), Note: r.Note, PausedAt: toTime(r.PausedAt), Cursor: r.CursorAt,
 		Next: toTime(r.NextAt), Run: r.Run, Counts: store.ScheduleCounts{
 			Fired: r.Fired, SkippedByOverlap: r.SkippedByOverlap, SkippedByPerson: r.SkippedByPerson, Missed: r.Missed,
-			Coalesced: r.Coalesced, Refused: r.Refused,
+			Coalesced: r.Coalesced, Refused: r.Refused, NoContent: r.NoContent, SkippedByLimit: r.SkippedByLimit,
+			Held: r.Held,
 		},
+		Queued: r.Queued, Day: r.Day, DayCount: r.DayCount,
 		Created: r.CreatedAt.UTC(), Updated: r.UpdatedAt.UTC(), Deleted: toTime(r.DeletedAt),
 		CreatedBy: r.CreatedBy, UpdatedBy: r.UpdatedBy, LedgerBegin: r.LedgerBegin.UTC(),
 	}
@@ -57,6 +59,7 @@ func insertScheduleParams(s store.Schedule) (pgdb.InsertScheduleParams, error) {
 		PauseAfterFailures: int64(s.PauseAfterFailures), State: int16(s.State), PauseCause: int16(s.PauseCause), Note: s.Note,
 		PausedAt: fromTime(s.PausedAt), CursorAt: s.Cursor, NextAt: fromTime(s.Next), Buffered: buffered, Skips: skips,
 		LedgerBegin: s.LedgerBegin, CreatedAt: s.Created, UpdatedAt: s.Updated, CreatedBy: s.CreatedBy, UpdatedBy: s.UpdatedBy,
+		Queued: s.Queued, NoContent: s.Counts.NoContent, SkippedByLimit: s.Counts.SkippedByLimit, Day: s.Day, DayCount: s.DayCount,
 	}, err
 }
 
@@ -68,8 +71,9 @@ func setScheduleParams(s store.Schedule, lastFiring int64) (pgdb.SetSchedulePara
 		PauseAfterFailures: int64(s.PauseAfterFailures), State: int16(s.State), PauseCause: int16(s.PauseCause), Note: s.Note,
 		PausedAt: fromTime(s.PausedAt), CursorAt: s.Cursor, NextAt: fromTime(s.Next), Buffered: buffered, Skips: skips, Run: s.Run,
 		Fired: s.Counts.Fired, SkippedByOverlap: s.Counts.SkippedByOverlap, SkippedByPerson: s.Counts.SkippedByPerson,
-		Missed: s.Counts.Missed, Coalesced: s.Counts.Coalesced, Refused: s.Counts.Refused, LastFiring: lastFiring,
+		Missed: s.Counts.Missed, Coalesced: s.Counts.Coalesced, Refused: s.Counts.Refused, Held: s.Counts.Held, LastFiring: lastFiring,
 		UpdatedAt: s.Updated, DeletedAt: fromTime(s.Deleted), UpdatedBy: s.UpdatedBy, ID: fromID(s.ID), WasRevision: s.Revision - 1,
+		Queued: s.Queued, NoContent: s.Counts.NoContent, SkippedByLimit: s.Counts.SkippedByLimit,
 	}, err
 }
 
@@ -87,7 +91,9 @@ func addFired(p *pgdb.SetFiredParams, s store.Schedule, lastFiring int64) error 
 	p.Overlapped, p.Persons = append(p.Overlapped, s.Counts.SkippedByOverlap), append(p.Persons, s.Counts.SkippedByPerson)
 	p.Misseds, p.Coalesceds = append(p.Misseds, s.Counts.Missed), append(p.Coalesceds, s.Counts.Coalesced)
 	p.Refuseds, p.LastFirings = append(p.Refuseds, s.Counts.Refused), append(p.LastFirings, lastFiring)
-	p.UpdatedAts = append(p.UpdatedAts, s.Updated)
+	p.UpdatedAts, p.NoContents = append(p.UpdatedAts, s.Updated), append(p.NoContents, s.Counts.NoContent)
+	p.Limiteds, p.Days = append(p.Limiteds, s.Counts.SkippedByLimit), append(p.Days, s.Day)
+	p.DayCounts, p.Helds = append(p.DayCounts, s.DayCount), append(p.Helds, s.Counts.Held)
 	return nil
 }
 

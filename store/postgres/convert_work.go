@@ -56,7 +56,8 @@ func toDueJob(d pgdb.LockDueRow) (job.Job, error) {
 		JobState: st, IdemKey: d.IdemKey, PayloadKind: d.PayloadKind, MaxAttempts: d.MaxAttempts, MinBackoff: d.MinBackoff,
 		MaxBackoff: d.MaxBackoff, AttemptTimeout: d.AttemptTimeout, Policy: d.Policy, Labels: d.Labels,
 		TimeZone: d.TimeZone, ReplyTo: d.ReplyTo, ScheduleID: d.ScheduleID, Fingerprint: d.Fingerprint,
-		CreatedAt: d.CreatedAt, Payload: d.Payload, OwnEffectKey: d.OwnEffectKey,
+		CreatedAt: d.CreatedAt, Payload: d.Payload, OwnEffectKey: d.OwnEffectKey, CoolDown: d.CoolDown,
+		SkipIfPresent: d.SkipIfPresent,
 	})
 	if err != nil {
 		return job.Job{}, fmt.Errorf("job %s: %w", toID(d.JobID), err)

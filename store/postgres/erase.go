@@ -220,7 +220,7 @@ func (e *projectErasure) schedules(ctx context.Context) (more bool, err error) {
 	return len(rows) == int(e.most), nil
 }
 
-// removeSchedules removes the schedules of the project and their firings.
+// removeSchedules removes the schedules of the project with their firings and items.
 func (e *projectErasure) removeSchedules(ctx context.Context) (more bool, err error) {
 	ids, err := e.q.LockSchedulesOf(ctx, pgdb.LockSchedulesOfParams{Project: e.project, MaxRows: e.most})
 	if err != nil || len(ids) == 0 {
@@ -231,7 +231,14 @@ func (e *projectErasure) removeSchedules(ctx context.Context) (more bool, err er
 	if e.out.Firings = int(n); err != nil || n == int64(most) {
 		return true, named("firings", err)
 	}
+	items, err := e.q.RemoveItemsOf(ctx, pgdb.RemoveItemsOfParams{Ids: ids, MaxRows: most})
+	if err != nil || items == int64(most) {
+		return true, named("items", err)
+	}
 	e.out.Schedules = len(ids)
+	if err := e.q.RemoveCoolDownsOf(ctx, ids); err != nil {
+		return false, fmt.Errorf("cool-downs: %w", err)
+	}
 	return len(ids) == int(e.most), named("schedules", e.q.RemoveSchedules(ctx, ids))
 }
 
@@ -332,6 +339,7 @@ func (e *projectErasure) connections(ctx context.Context, jobs []job.ID) error {
 	}
 	n := int64(0)
 	for _, remove := range []func(context.Context) error{
+		func(ctx context.Context) error { return e.q.RemoveCoolDownsOf(ctx, ids) },
 		func(ctx context.Context) error { return e.q.LockTurnRows(ctx, ids) },
 		func(ctx context.Context) error { return e.q.LockConnectionRows(ctx, ids) },
 		func(ctx context.Context) error { return e.q.RemoveReadyOf(ctx, ids) },

@@ -123,7 +123,11 @@ func (f *firer) lock(ctx context.Context) error {
 	var ids []pgtype.UUID
 	size := int64(0)
 	for _, r := range rows {
-		if size += r.Size; size > store.MaxFireBytes && len(ids) > 0 {
+		size += r.Size
+		if r.Queued {
+			size += store.MaxDueItemBytes
+		}
+		if size > store.MaxFireBytes && len(ids) > 0 {
 			f.more = true
 			break
 		}
@@ -198,6 +202,11 @@ func (f *firer) facts(ctx context.Context) error {
 	var open []pgdb.OpenJobsRow
 	var ended []pgdb.EndedJobsRow
 	var rows []pgdb.ConnectionsRow
+	var meta pgdb.Meta
+	f.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
+		meta, err = pgdb.New(db).GetMeta(ctx)
+		return named("meta", err)
+	})
 	f.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
 		open, err = pgdb.New(db).OpenJobs(ctx, pgdb.OpenJobsParams{Ids: f.ids, MaxRows: store.MaxOpenJobs})
 		return named("jobs", err)
@@ -214,6 +223,14 @@ func (f *firer) facts(ctx context.Context) error {
 	}
 	if err := f.flush(ctx); err != nil {
 		return err
+	}
+	if err := f.dueItems(ctx, due); err != nil {
+		return err
+	}
+	if meta.ReleasedAt != nil {
+		for _, d := range due {
+			d.HeldUntil = meta.ReleasedAt.UTC()
+		}
 	}
 	for _, o := range open {
 		d := due[toID(o.ScheduleID)]
@@ -341,6 +358,7 @@ func (f *firer) write(ctx context.Context) error {
 	}
 	set := pgdb.SetFiredParams{}
 	firings := pgdb.InsertFiringsParams{DecidedAt: f.now}
+	ends := pgdb.EndItemsParams{Now: f.now}
 	var off []pgtype.UUID
 	for _, m := range all {
 		for n, i := range m.places {
@@ -356,6 +374,7 @@ func (f *firer) write(ctx context.Context) error {
 			off = append(off, fromID(fired.Schedule.ID))
 			continue
 		}
+		addEnds(&ends, m.Items(fired))
 		last := f.last[fired.Schedule.ID]
 		for _, one := range fired.Firings {
 			if !one.Repeat {
@@ -367,6 +386,7 @@ func (f *firer) write(ctx context.Context) error {
 			return err
 		}
 	}
+	f.endItems(ctx, ends)
 	return f.writeRows(ctx, firings, set, off)
 }
 

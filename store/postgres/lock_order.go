@@ -11,12 +11,13 @@ import (
 // The lock order of this package. A transaction takes its locks in this order, and
 // several of one kind sorted as named:
 //
-//  1. advisory locks (quota.go), the row of retention, the row of meta, schedules;
+//  1. advisory locks (quota.go), the row of retention, the row of meta, schedules, each
+//     before its items, which nobody writes without it;
 //  2. jobs, the rows of job_state, by id;
 //  3. turns, the rows of connection_claims, by connection;
 //  4. connections to be kept, FOR KEY SHARE, by id (KeepConnections);
-//  5. keys by project and key, then callers' effect keys by digest, gates by account and
-//     fingerprint, effects by their object;
+//  5. keys by project and key, then callers' effect keys by digest, marks of cool-downs by
+//     owner, gates by account and fingerprint, effects by their object;
 //  6. connections that get a new ready row, FOR KEY SHARE, by id (KeepForNewRows);
 //  7. ready rows, the rows of connection_ready, by connection and hold key.
 //

@@ -60,7 +60,7 @@ func (s *Store) Quarantine(ctx context.Context, reason string) error {
 func (s *Store) Release(ctx context.Context) error {
 	_, err := write(ctx, s, "release", func(ctx context.Context, t *tx) (struct{}, error) {
 		t.hint[store.WatchWork] = true
-		n, err := t.q.Release(ctx)
+		n, err := t.q.Release(ctx, &t.now)
 		if err != nil || n == 0 {
 			return struct{}{}, err
 		}

@@ -13,7 +13,7 @@ UPDATE meta SET namespace = @namespace WHERE id = 1;
 UPDATE meta SET quarantined = @reason, incarnation = incarnation + 1 WHERE id = 1;
 
 -- name: Release :execrows
-UPDATE meta SET quarantined = '' WHERE id = 1 AND quarantined <> '';
+UPDATE meta SET quarantined = '', released_at = @now WHERE id = 1 AND quarantined <> '';
 
 -- name: LockLooks :many
 -- Jobs that may be looked at, and whoever is changing them is waited for.
@@ -42,7 +42,7 @@ SELECT
     clock_timestamp()::timestamptz AS now,
     j.idem_key, j.payload_kind, j.max_attempts, j.min_backoff, j.max_backoff,
     j.attempt_timeout, j.policy, j.labels, j.time_zone, j.reply_to, j.schedule_id,
-    j.fingerprint, j.created_at, j.own_effect_key,
+    j.fingerprint, j.created_at, j.own_effect_key, j.cool_down, j.skip_if_present,
     (CASE WHEN @with_payload::boolean THEN j.payload ELSE ''::bytea END)::bytea AS payload,
     sqlc.embed(s),
     coalesce(m.open, '{}')::bigint[] AS open_attempts,
@@ -158,18 +158,20 @@ WITH u AS (
         unnest(@start_deadlines::timestamptz[]) AS start_deadline,
         unnest(@classes::smallint[]) AS class, unnest(@waits_fors::uuid[]) AS waits_for,
         unnest(@predecessor_ends::smallint[]) AS predecessor_end,
-        unnest(@own_effect_keys::text[]) AS own_effect_key, unnest(@actors::text[]) AS actor
+        unnest(@own_effect_keys::text[]) AS own_effect_key, unnest(@cool_downs::bigint[]) AS cool_down,
+        unnest(@skips_if_present::bigint[]) AS skip_if_present,
+        unnest(@actors::text[]) AS actor
 ),
 new_jobs AS (
     INSERT INTO jobs (
         id, project, idem_key, connection_id, payload_kind, max_attempts, min_backoff,
         max_backoff, attempt_timeout, policy, labels, time_zone, reply_to, schedule_id, fingerprint,
-        created_at, payload, own_effect_key
+        created_at, payload, own_effect_key, cool_down, skip_if_present
     )
     SELECT
         id, project, idem_key, connection_id, payload_kind, max_attempts, min_backoff,
         max_backoff, attempt_timeout, policy, labels, time_zone, reply_to, schedule_id, fingerprint,
-        @now::timestamptz, payload, own_effect_key
+        @now::timestamptz, payload, own_effect_key, cool_down, skip_if_present
     FROM u
 ),
 used AS (
@@ -438,12 +440,12 @@ WHERE connection_id = $1 AND hold_key = $2;
 -- name: InsertConnection :execrows
 INSERT INTO connections (
     id, project, connector, display_name, settings, class, key_window, account_identity,
-    max_in_flight, max_per_minute, paused_at, paused_reason, credential_version,
+    max_in_flight, max_per_minute, cool_down, paused_at, paused_reason, credential_version,
     credential_fingerprint, credential_expires_at, idem_key, fingerprint, version,
     created_at, updated_at, created_by, updated_by, labels
 ) VALUES (
     @id, @project, @connector, @display_name, @settings, @class, @key_window, @account_identity,
-    @max_in_flight, @max_per_minute, @paused_at, @paused_reason, @credential_version,
+    @max_in_flight, @max_per_minute, @cool_down, @paused_at, @paused_reason, @credential_version,
     @credential_fingerprint, @credential_expires_at, @idem_key, @fingerprint, 1, @now, @now, @created_by, @created_by,
     (@labels::text)::jsonb
 )

@@ -1,11 +1,31 @@
 -- Arms. Arrays are as in queries_claim.sql.
 
 -- name: Holds :many
-SELECT s.job_id, (r.paused OR r.auth_hold_at IS NOT NULL)::boolean AS held, r.rate_limited_until
+-- Of jobs, those whose hold key is or was held, and those with a cool-down. Jobs without
+-- a schedule have none of their own, and are not read.
+SELECT s.job_id, coalesce(r.paused OR r.auth_hold_at IS NOT NULL, false)::boolean AS held,
+    coalesce(r.rate_limited_until, 'epoch')::timestamptz AS rate_limited_until,
+    c.cool_down AS connection_cool_down, coalesce(j.cool_down, 0)::bigint AS cool_down
 FROM job_state AS s
-JOIN connection_ready AS r ON r.connection_id = s.connection_id AND r.hold_key = s.hold_key
+JOIN connections AS c ON c.id = s.connection_id
+LEFT JOIN connection_ready AS r ON r.connection_id = s.connection_id AND r.hold_key = s.hold_key
+LEFT JOIN jobs AS j ON s.schedule_id IS NOT NULL AND j.id = s.job_id
 WHERE s.job_id = ANY (@ids::uuid[])
-    AND (r.paused OR r.auth_hold_at IS NOT NULL OR r.rate_limited_until > 'epoch');
+    AND (r.paused OR r.auth_hold_at IS NOT NULL OR r.rate_limited_until > 'epoch' OR c.cool_down > 0 OR j.cool_down > 0);
+
+-- name: LockCoolDowns :many
+-- The last arms of those who have a cool-down, each locked, also if there was none.
+WITH u AS (SELECT unnest(@owners::uuid[]) AS owner)
+INSERT INTO cool_downs (owner, job_id, armed_at)
+SELECT u.owner, '00000000-0000-0000-0000-000000000000'::uuid, 'epoch' FROM u ORDER BY u.owner
+ON CONFLICT (owner) DO UPDATE SET owner = excluded.owner
+RETURNING owner, job_id, armed_at;
+
+-- name: SetCoolDowns :exec
+-- On rows that are locked.
+UPDATE cool_downs AS c SET job_id = u.job_id, armed_at = @now
+FROM (SELECT unnest(@owners::uuid[]) AS owner, unnest(@jobs::uuid[]) AS job_id) AS u
+WHERE c.owner = u.owner;
 
 -- name: HeldRows :many
 -- Of ready rows, those whose hold key is or was held.
@@ -72,6 +92,8 @@ armed AS (
         AND NOT EXISTS (SELECT 1 FROM connection_ready AS r
             WHERE r.connection_id = s.connection_id AND r.hold_key = s.hold_key
                 AND (r.paused OR r.auth_hold_at IS NOT NULL OR r.rate_limited_until > @now))
+        AND NOT EXISTS (SELECT 1 FROM connections AS c WHERE c.id = s.connection_id AND c.cool_down > 0)
+        AND (s.schedule_id IS NULL OR NOT EXISTS (SELECT 1 FROM jobs AS j WHERE j.id = s.job_id AND j.cool_down > 0))
     RETURNING s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.version AS sequence, s.round, s.failures,
         s.looks, s.negatives, s.misses, s.schedule_time, s.start_window, s.start_deadline, s.claimed_at, s.updated_at AS armed_at,
         s.error_kind, s.error_message, s.error_status, s.error_at,

@@ -102,7 +102,7 @@ SELECT
     d.claims, d.looks, d.negatives, d.misses, d.schedule_time, d.start_window, d.wait_window, d.start_deadline, d.class, d.cancel_asked_at,
     d.error_kind, d.error_message, d.error_status, d.error_at, d.resolution_id,
     j.idem_key, j.payload_kind, j.max_attempts, j.min_backoff, j.max_backoff, j.attempt_timeout, j.policy, j.labels,
-    j.time_zone, j.reply_to, j.fingerprint, j.created_at, j.payload, j.own_effect_key
+    j.time_zone, j.reply_to, j.fingerprint, j.created_at, j.payload, j.own_effect_key, j.cool_down, j.skip_if_present
 FROM want AS w CROSS JOIN LATERAL (
     SELECT
         s.job_id, s.project, s.connection_id, s.schedule_id, s.hold_key, s.state, s.version, s.attempt, s.round, s.failures,

@@ -76,6 +76,9 @@ UPDATE connection_ready AS r SET
 -- name: StepBuckets :exec
 UPDATE connection_claims SET bucket_at = bucket_at + @by_micros::bigint WHERE bucket_at > 0;
 
+-- name: StepCoolDowns :exec
+UPDATE cool_downs SET armed_at = armed_at + @by::interval WHERE armed_at > 'epoch';
+
 -- name: StepRenewals :exec
 UPDATE oauth_renewals SET until = until + @by::interval WHERE until > @old::timestamptz;
 

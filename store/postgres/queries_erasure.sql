@@ -75,6 +75,10 @@ DELETE FROM connection_credentials WHERE connection_id = ANY (@ids::uuid[]);
 -- name: RemoveRenewalsOf :exec
 DELETE FROM oauth_renewals WHERE connection_id = ANY (@ids::uuid[]);
 
+-- name: RemoveCoolDownsOf :exec
+-- No job is left that could be armed meanwhile.
+DELETE FROM cool_downs WHERE owner = ANY (@ids::uuid[]);
+
 -- name: RemoveLabelsOf :exec
 DELETE FROM connection_labels WHERE project = @project AND connection_id = ANY (@ids::uuid[]);
 

@@ -6,13 +6,14 @@ INSERT INTO schedules (
     id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies,
     connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at,
     next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused,
-    last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by
+    last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content,
+    skipped_by_limit, day, day_count, held
 ) VALUES (
     @id, @project, @idem_key, @key_digest, @fingerprint, @version, @revision, @generation, @spec, @template,
     @policies, @connection_id, @display_name, (@labels::text)::jsonb, @pause_after_failures, @state, @pause_cause,
     @note, @paused_at, @cursor_at, @next_at, @buffered, @skips, @run, @fired, @skipped_by_overlap,
     @skipped_by_person, @missed, @coalesced, @refused, @last_firing, @ledger_begin, @created_at, @updated_at,
-    @deleted_at, @created_by, @updated_by
+    @deleted_at, @created_by, @updated_by, @queued, @no_content, @skipped_by_limit, @day, @day_count, @held
 ) ON CONFLICT (key_digest) DO NOTHING;
 
 -- name: GetSchedule :one
@@ -27,7 +28,7 @@ SELECT
     id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, policies, connection_id,
     display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered,
     skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin,
-    created_at, updated_at, deleted_at, created_by, updated_by
+    created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held
 FROM schedules WHERE id = ANY (@ids::uuid[]);
 
 -- name: SchedulesPage :many
@@ -41,11 +42,11 @@ SELECT * FROM schedules WHERE id = @id FOR UPDATE;
 
 -- name: LockDueSchedules :many
 -- What another transaction has is left to it.
-SELECT id, octet_length(template)::bigint AS size FROM schedules
+SELECT id, octet_length(template)::bigint AS size, queued FROM schedules
 WHERE next_at IS NOT NULL AND next_at <= @now ORDER BY next_at LIMIT @max_rows FOR UPDATE SKIP LOCKED;
 
 -- name: LockTheseSchedules :many
-SELECT id, octet_length(template)::bigint AS size FROM schedules
+SELECT id, octet_length(template)::bigint AS size, queued FROM schedules
 WHERE id = ANY (@ids::uuid[]) AND next_at IS NOT NULL AND next_at <= @now FOR UPDATE SKIP LOCKED;
 
 -- name: LockedSchedules :many
@@ -59,7 +60,8 @@ UPDATE schedules SET
     pause_cause = @pause_cause, note = @note, paused_at = @paused_at, cursor_at = @cursor_at, next_at = @next_at,
     buffered = @buffered, skips = @skips, run = @run, fired = @fired, skipped_by_overlap = @skipped_by_overlap,
     skipped_by_person = @skipped_by_person, missed = @missed, coalesced = @coalesced, refused = @refused,
-    last_firing = @last_firing, updated_at = @updated_at, deleted_at = @deleted_at, updated_by = @updated_by
+    last_firing = @last_firing, updated_at = @updated_at, deleted_at = @deleted_at, updated_by = @updated_by,
+    queued = @queued, no_content = @no_content, skipped_by_limit = @skipped_by_limit, held = @held
 WHERE id = @id AND schedules.revision = @was_revision;
 
 -- name: SetFired :execrows
@@ -74,7 +76,9 @@ WITH u AS (
         unnest(@overlapped::bigint[]) AS skipped_by_overlap, unnest(@persons::bigint[]) AS skipped_by_person,
         unnest(@misseds::bigint[]) AS missed, unnest(@coalesceds::bigint[]) AS coalesced,
         unnest(@refuseds::bigint[]) AS refused, unnest(@last_firings::bigint[]) AS last_firing,
-        unnest(@updated_ats::timestamptz[]) AS updated_at
+        unnest(@updated_ats::timestamptz[]) AS updated_at, unnest(@no_contents::bigint[]) AS no_content,
+        unnest(@limiteds::bigint[]) AS skipped_by_limit, unnest(@days::text[]) AS day,
+        unnest(@day_counts::bigint[]) AS day_count, unnest(@helds::bigint[]) AS held
 )
 UPDATE schedules AS s SET
     version = u.version, revision = u.revision, state = u.state, pause_cause = u.pause_cause, note = u.note,
@@ -82,7 +86,8 @@ UPDATE schedules AS s SET
     next_at = nullif(u.next_at, '0001-01-01 00:00:00+00'::timestamptz), buffered = u.buffered, skips = u.skips,
     run = u.run, fired = u.fired, skipped_by_overlap = u.skipped_by_overlap,
     skipped_by_person = u.skipped_by_person, missed = u.missed, coalesced = u.coalesced, refused = u.refused,
-    last_firing = u.last_firing, updated_at = u.updated_at
+    last_firing = u.last_firing, updated_at = u.updated_at, no_content = u.no_content,
+    skipped_by_limit = u.skipped_by_limit, day = u.day, day_count = u.day_count, held = u.held
 FROM u WHERE s.id = u.id AND s.revision = u.revision - 1;
 
 -- name: NextSchedule :one
@@ -116,8 +121,12 @@ FROM (SELECT unnest(@ids::uuid[]) AS schedule_id) AS u CROSS JOIN LATERAL (
 -- name: EndedJobs :many
 SELECT u.schedule_id::uuid AS schedule_id, o.job_id, o.state, o.decided_at
 FROM (SELECT unnest(@ids::uuid[]) AS schedule_id, unnest(@mosts::bigint[]) AS most) AS u CROSS JOIN LATERAL (
-    SELECT s.job_id, s.state, f.decided_at FROM firings AS f JOIN job_state AS s ON s.job_id = f.job_id
-    WHERE f.schedule_id = u.schedule_id AND f.job_id IS NOT NULL AND s.ended_at IS NOT NULL
+    -- Jobs that retention has removed are passed by, so the walk has a bound of its own.
+    SELECT s.job_id, s.state, f.decided_at FROM (
+        SELECT n.job_id, n.decided_at, n.number FROM firings AS n
+        WHERE n.schedule_id = u.schedule_id ORDER BY n.number DESC LIMIT 1000
+    ) AS f JOIN job_state AS s ON s.job_id = f.job_id
+    WHERE s.ended_at IS NOT NULL
     ORDER BY f.number DESC LIMIT u.most
 ) AS o;
 
@@ -161,7 +170,7 @@ raised AS (
 SELECT count(*) AS removed FROM gone;
 
 -- name: LockLiveSchedules :many
-SELECT * FROM schedules WHERE project = @project AND state < 4 LIMIT @max_rows FOR UPDATE;
+SELECT * FROM schedules WHERE project = @project AND state < 4 ORDER BY created_at, id LIMIT @max_rows FOR UPDATE;
 
 -- name: LockSchedulesOf :many
 SELECT id FROM schedules WHERE project = @project ORDER BY created_at, id LIMIT @max_rows FOR UPDATE;

@@ -156,8 +156,9 @@ func listedSchedule(r pgdb.ListedSchedulesRow) pgdb.Schedule {
 		DisplayName: r.DisplayName, Labels: r.Labels, PauseAfterFailures: r.PauseAfterFailures, State: r.State,
 		PauseCause: r.PauseCause, Note: r.Note, PausedAt: r.PausedAt, CursorAt: r.CursorAt, NextAt: r.NextAt, Buffered: r.Buffered,
 		Skips: r.Skips, Run: r.Run, Fired: r.Fired, SkippedByOverlap: r.SkippedByOverlap, SkippedByPerson: r.SkippedByPerson,
-		Missed: r.Missed, Coalesced: r.Coalesced, Refused: r.Refused, LastFiring: r.LastFiring, LedgerBegin: r.LedgerBegin,
+		Missed: r.Missed, Coalesced: r.Coalesced, Refused: r.Refused, Held: r.Held, LastFiring: r.LastFiring, LedgerBegin: r.LedgerBegin,
 		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, DeletedAt: r.DeletedAt, CreatedBy: r.CreatedBy, UpdatedBy: r.UpdatedBy,
+		Queued: r.Queued, NoContent: r.NoContent, SkippedByLimit: r.SkippedByLimit, Day: r.Day, DayCount: r.DayCount,
 	}
 }
 
@@ -188,6 +189,11 @@ func (t *tx) changeSchedule(ctx context.Context, row pgdb.Schedule, c store.Sche
 	last, err := t.addFirings(ctx, row, c.Firings)
 	if err != nil {
 		return store.Schedule{}, err
+	}
+	if next.State == store.ScheduleDeleted {
+		if err := t.q.RemoveItems(ctx, pgdb.RemoveItemsParams{ScheduleID: row.ID, Now: t.now}); err != nil {
+			return store.Schedule{}, fmt.Errorf("items: %w", err)
+		}
 	}
 	p, err := setScheduleParams(next, last)
 	if err != nil {
@@ -227,6 +233,9 @@ func (s *Store) Firings(ctx context.Context, q store.FiringQuery) (store.FiringP
 		if len(of) == 0 || q.Project != "" && of[0].Project != q.Project {
 			return p, store.ErrNotFound
 		}
+		if q.Name != "" {
+			return v.firingNamed(ctx, q)
+		}
 		before := q.Before
 		if before <= 0 {
 			before = math.MaxInt64
@@ -255,6 +264,17 @@ func (s *Store) Firings(ctx context.Context, q store.FiringQuery) (store.FiringP
 		p.Next = before
 		return p, nil
 	})
+}
+
+// firingNamed is the page of one firing.
+func (v view) firingNamed(ctx context.Context, q store.FiringQuery) (p store.FiringPage, err error) {
+	rows, err := v.q.KnownFirings(ctx, pgdb.KnownFiringsParams{Schedules: []pgtype.UUID{fromID(q.Schedule)}, Names: []string{q.Name}})
+	for _, row := range rows {
+		if f := toFiring(row); q.Selects(f) {
+			p.Firings = append(p.Firings, f)
+		}
+	}
+	return p, err
 }
 
 // NextFiring implements store.Store.

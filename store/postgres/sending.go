@@ -17,7 +17,7 @@ import (
 //     due, and is served. What is read of the row is no lock: a job that becomes due
 //     in this moment may be overtaken. A hold may not, and the statement asks for it.
 //   - What it replies to is read by the usual way alone, and so is an effect key of the
-//     caller's own written: the statement has no place for it.
+//     caller's own and a cool-down written: the statement has no place for it.
 //   - It is never runnable. So nobody is woken for it, and its ready row is not written.
 
 // send stores the batch, if it is one job that is sent at once.
@@ -26,7 +26,7 @@ func (b *submissions) send(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	n := &b.jobs[0]
-	if !n.snapshot.ReplyTo.IsZero() || n.snapshot.WaitWindow != 0 || n.snapshot.OwnEffectKey != "" {
+	if !fitsSending(n.snapshot.Spec) {
 		return false, nil
 	}
 	c, err := b.starter()
@@ -49,6 +49,11 @@ func (b *submissions) send(ctx context.Context) (bool, error) {
 	l.Armed = &store.Armed{Snapshot: j.armed(in, b.now), Attempt: in.attempt}
 	b.out[0] = store.Created{Snapshot: n.snapshot, Created: true, Started: &l}
 	return true, b.writeSending(ctx, n.snapshot, in)
+}
+
+// fitsSending reports whether the statement has a place for all of a request.
+func fitsSending(s job.Spec) bool {
+	return s.ReplyTo.IsZero() && s.WaitWindow == 0 && s.OwnEffectKey == "" && s.CoolDown == 0 && s.SkipIfPresent == 0
 }
 
 // leasedNew gives a new job as a claim would leave it.

@@ -70,12 +70,22 @@ func (t *tx) arm(ctx context.Context, a store.Arm, quarantined string) (store.Ar
 		}
 		attempt.Handle = last.Handle
 	}
+	downs, err := t.cooled(ctx, h, a)
+	if err != nil {
+		return store.Armed{}, err
+	}
 	if err := t.takeGate(ctx, st, a); err != nil {
 		return store.Armed{}, err
 	}
 	from := st.State
 	if err := t.writeArm(ctx, &st, a, attempt); err != nil {
 		return store.Armed{}, err
+	}
+	for _, d := range downs {
+		err := t.q.SetCoolDownMark(ctx, litedb.SetCoolDownMarkParams{Owner: fromID(d.Owner), JobID: st.JobID, ArmedAt: t.now})
+		if err != nil {
+			return store.Armed{}, fmt.Errorf("cool-down: %w", err)
+		}
 	}
 	t.w.cache.moved(st.ConnectionID, job.State(from), job.Sending)
 	h.st = st
@@ -146,6 +156,29 @@ func (t *tx) sameBytes(ctx context.Context, st litedb.JobState, a store.Arm) err
 		return fmt.Errorf("%w: re-arm with another effect key or other bytes", store.ErrIllegal)
 	}
 	return nil
+}
+
+// cooled gives the cool-downs that apply to a job, if none of them refuses the arm.
+func (t *tx) cooled(ctx context.Context, h *held, a store.Arm) ([]store.CoolDown, error) {
+	conn, err := t.getConnection(ctx, h.st.ConnectionID)
+	if err != nil {
+		return nil, fmt.Errorf("connection: %w", err)
+	}
+	downs := store.CoolDowns(job.Spec{
+		Connection: toID(conn.ID), Schedule: toID(h.job.ScheduleID), CoolDown: fromDuration(h.job.CoolDown),
+	}, fromDuration(conn.CoolDown))
+	marks := make(map[job.ID]store.CoolMark, len(downs))
+	for _, d := range downs {
+		row, err := t.q.CoolDownMark(ctx, fromID(d.Owner))
+		if errors.Is(err, sql.ErrNoRows) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cool-down: %w", err)
+		}
+		marks[d.Owner] = store.CoolMark{Job: toID(row.JobID), ArmedAt: fromMicros(row.ArmedAt)}
+	}
+	return downs, a.Cooled(downs, func(owner job.ID) store.CoolMark { return marks[owner] }, fromMicros(t.now))
 }
 
 func (t *tx) takeGate(ctx context.Context, st litedb.JobState, a store.Arm) error {

@@ -73,7 +73,8 @@ func (c *cache) wrote(name, table string) {
 	switch table {
 	case "job_keys", "events", "starts", "effects", "open_intents", "observations", "resolutions",
 		"connection_credentials", "projects", "api_keys", "oauth_logins", "oauth_renewals", "project_use", "clock",
-		"erased_jobs", "connection_labels", "schedules", "schedule_jobs", "firings":
+		"erased_jobs", "connection_labels", "schedules", "schedule_jobs", "firings", "cool_downs",
+		"schedule_items":
 	case "meta":
 		c.meta = nil
 	case "connections":

@@ -175,6 +175,7 @@ func (w *writer) stepParts(m store.ClockMoment) []func(context.Context) error {
 				return q.StepHolds(ctx, litedb.StepHoldsParams{By: step.By, Old: step.From, Now: step.To})
 			},
 			func(ctx context.Context) error { return q.StepBuckets(ctx, step.By) },
+			func(ctx context.Context) error { return q.StepCoolDowns(ctx, step.By) },
 			func(ctx context.Context) error {
 				return q.StepRenewals(ctx, litedb.StepRenewalsParams{By: step.By, Old: step.From})
 			},

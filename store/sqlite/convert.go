@@ -117,6 +117,7 @@ func newRows(n store.NewJob, class int64, now int64) (litedb.Job, litedb.JobStat
 		Policy: int64(policy), Labels: labels, TimeZone: s.TimeZone,
 		ReplyTo: fromOptionalID(s.ReplyTo), ScheduleID: fromOptionalID(s.Schedule),
 		Fingerprint: s.Fingerprint.Bytes(), CreatedAt: now, Payload: fromBytes(s.Payload),
+		CoolDown: micros(s.CoolDown), SkipIfPresent: micros(s.SkipIfPresent),
 	}
 	st := litedb.JobState{
 		JobID: j.ID, Project: j.Project, ConnectionID: j.ConnectionID, HoldKey: j.HoldKey,
@@ -156,6 +157,7 @@ func fromListed(r litedb.GetListedRow) litedb.Job {
 		MinBackoff: r.MinBackoff, MaxBackoff: r.MaxBackoff, AttemptTimeout: r.AttemptTimeout,
 		Policy: r.Policy, Labels: r.Labels, TimeZone: r.TimeZone, ReplyTo: r.ReplyTo,
 		ScheduleID: r.ScheduleID, Fingerprint: r.Fingerprint, CreatedAt: r.CreatedAt, OwnEffectKey: r.OwnEffectKey,
+		CoolDown: r.CoolDown, SkipIfPresent: r.SkipIfPresent,
 	}
 }
 
@@ -168,7 +170,7 @@ func fromDue(r litedb.DueJobsRow, ready litedb.ReadyRowsRow) (litedb.Job, litedb
 		MinBackoff: r.MinBackoff, MaxBackoff: r.MaxBackoff, AttemptTimeout: r.AttemptTimeout,
 		Policy: r.Policy, Labels: r.Labels, TimeZone: r.TimeZone, ReplyTo: r.ReplyTo,
 		ScheduleID: r.ScheduleID, Fingerprint: r.Fingerprint, CreatedAt: r.CreatedAt, Payload: r.Payload,
-		OwnEffectKey: r.OwnEffectKey,
+		OwnEffectKey: r.OwnEffectKey, CoolDown: r.CoolDown, SkipIfPresent: r.SkipIfPresent,
 	}
 	return j, litedb.JobState{
 		JobID: r.ID, Project: r.Project, ConnectionID: ready.ConnectionID, HoldKey: ready.HoldKey,
@@ -199,8 +201,9 @@ func toSpec(j litedb.Job, st litedb.JobState) (job.Spec, error) {
 			MaxBackoff: fromDuration(j.MaxBackoff), AttemptTimeout: fromDuration(j.AttemptTimeout),
 		},
 		Policy: job.Policy(j.Policy), Labels: labels, TimeZone: j.TimeZone,
-		ReplyTo: toID(j.ReplyTo), Schedule: toID(j.ScheduleID),
-		Fingerprint: fp, Created: fromMicros(j.CreatedAt),
+		ReplyTo: toID(j.ReplyTo), Schedule: toID(j.ScheduleID), CoolDown: fromDuration(j.CoolDown),
+		SkipIfPresent: fromDuration(j.SkipIfPresent),
+		Fingerprint:   fp, Created: fromMicros(j.CreatedAt),
 	}, nil
 }
 
@@ -397,7 +400,7 @@ func insertConnectionParams(n store.NewConnection, now int64) (litedb.InsertConn
 		ID: fromID(c.ID), Project: c.Project, Connector: c.Connector, DisplayName: c.DisplayName,
 		Settings: fromBytes(c.Settings), Class: int64(c.Class), KeyWindow: micros(c.KeyWindow),
 		AccountIdentity: c.AccountIdentity, MaxInFlight: int64(c.MaxInFlight),
-		MaxPerMinute: int64(c.MaxPerMinute), PausedAt: toMicros(c.PausedAt), PausedReason: c.PausedReason,
+		MaxPerMinute: int64(c.MaxPerMinute), CoolDown: micros(c.CoolDown), PausedAt: toMicros(c.PausedAt), PausedReason: c.PausedReason,
 		IdemKey: n.Key, Fingerprint: n.Fingerprint.Bytes(), CreatedAt: now, UpdatedAt: now,
 		CreatedBy: c.CreatedBy, UpdatedBy: c.CreatedBy, Labels: labels,
 	}
@@ -413,7 +416,7 @@ func setConnectionParams(c store.Connection, bucketAt int64) (litedb.SetConnecti
 	return litedb.SetConnectionParams{
 		ID: fromID(c.ID), DisplayName: c.DisplayName, Settings: fromBytes(c.Settings), Class: int64(c.Class),
 		KeyWindow: micros(c.KeyWindow), AccountIdentity: c.AccountIdentity, MaxInFlight: int64(c.MaxInFlight),
-		MaxPerMinute: int64(c.MaxPerMinute), BucketAt: bucketAt, PausedAt: toMicros(c.PausedAt),
+		MaxPerMinute: int64(c.MaxPerMinute), CoolDown: micros(c.CoolDown), BucketAt: bucketAt, PausedAt: toMicros(c.PausedAt),
 		PausedReason: c.PausedReason, CredentialVersion: int64(c.CredentialVersion),
 		CredentialFingerprint: c.CredentialFingerprint, CredentialExpiresAt: toMicros(c.CredentialExpires),
 		Version: c.Version, UpdatedAt: c.Updated.UnixMicro(), DeletedAt: toMicros(c.Deleted), UpdatedBy: c.UpdatedBy,
@@ -452,7 +455,7 @@ func toConnection(c litedb.Connection, holds []litedb.ConnectionHoldsRow) (store
 		ID: toID(c.ID), Project: c.Project, Connector: c.Connector, DisplayName: c.DisplayName,
 		Settings: toBytes(c.Settings), Class: job.Class(c.Class), KeyWindow: fromDuration(c.KeyWindow),
 		AccountIdentity: c.AccountIdentity, MaxInFlight: int(c.MaxInFlight), MaxPerMinute: int(c.MaxPerMinute),
-		PausedAt: fromNullMicros(c.PausedAt), PausedReason: c.PausedReason,
+		CoolDown: fromDuration(c.CoolDown), PausedAt: fromNullMicros(c.PausedAt), PausedReason: c.PausedReason,
 		CredentialVersion: int(c.CredentialVersion), CredentialFingerprint: c.CredentialFingerprint,
 		CredentialExpires: fromNullMicros(c.CredentialExpiresAt), Key: c.IdemKey, Fingerprint: fp,
 		Version: c.Version, Created: fromMicros(c.CreatedAt), Updated: fromMicros(c.UpdatedAt),

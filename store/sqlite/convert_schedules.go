@@ -18,8 +18,10 @@ func toSchedule(r litedb.Schedule) (store.Schedule, error) {
 		PauseCause: store.PauseCause(r.PauseCause), Note: r.Note, PausedAt: fromNullMicros(r.PausedAt), Cursor: r.CursorAt,
 		Next: fromNullMicros(r.NextAt), Run: r.Run, Counts: store.ScheduleCounts{
 			Fired: r.Fired, SkippedByOverlap: r.SkippedByOverlap, SkippedByPerson: r.SkippedByPerson, Missed: r.Missed,
-			Coalesced: r.Coalesced, Refused: r.Refused,
+			Coalesced: r.Coalesced, Refused: r.Refused, NoContent: r.NoContent, SkippedByLimit: r.SkippedByLimit,
+			Held: r.Held,
 		},
+		Queued: r.Queued != 0, Day: r.Day, DayCount: r.DayCount,
 		Created: fromMicros(r.CreatedAt), Updated: fromMicros(r.UpdatedAt), Deleted: fromNullMicros(r.DeletedAt),
 		CreatedBy: r.CreatedBy, UpdatedBy: r.UpdatedBy, LedgerBegin: fromMicros(r.LedgerBegin),
 	}
@@ -41,9 +43,10 @@ func fromSchedule(s store.Schedule) (litedb.Schedule, error) {
 		PauseAfterFailures: int64(s.PauseAfterFailures), State: int64(s.State), PauseCause: int64(s.PauseCause), Note: s.Note,
 		PausedAt: toMicros(s.PausedAt), CursorAt: s.Cursor, NextAt: toMicros(s.Next), Run: s.Run, Fired: s.Counts.Fired,
 		SkippedByOverlap: s.Counts.SkippedByOverlap, SkippedByPerson: s.Counts.SkippedByPerson, Missed: s.Counts.Missed,
-		Coalesced: s.Counts.Coalesced, Refused: s.Counts.Refused, LedgerBegin: s.LedgerBegin.UnixMicro(),
+		Coalesced: s.Counts.Coalesced, Refused: s.Counts.Refused, Held: s.Counts.Held, LedgerBegin: s.LedgerBegin.UnixMicro(),
 		CreatedAt: s.Created.UnixMicro(), UpdatedAt: s.Updated.UnixMicro(), DeletedAt: toMicros(s.Deleted),
-		CreatedBy: s.CreatedBy, UpdatedBy: s.UpdatedBy,
+		CreatedBy: s.CreatedBy, UpdatedBy: s.UpdatedBy, Queued: toBool(s.Queued), NoContent: s.Counts.NoContent,
+		SkippedByLimit: s.Counts.SkippedByLimit, Day: s.Day, DayCount: s.DayCount,
 	}
 	var err error
 	if r.Labels, err = fromLabels(s.Labels); err != nil {
@@ -64,6 +67,7 @@ func setScheduleParams(r litedb.Schedule) litedb.SetScheduleParams {
 		Buffered: r.Buffered, Skips: r.Skips, Run: r.Run, Fired: r.Fired, SkippedByOverlap: r.SkippedByOverlap,
 		SkippedByPerson: r.SkippedByPerson, Missed: r.Missed, Coalesced: r.Coalesced, Refused: r.Refused,
 		LastFiring: r.LastFiring, UpdatedAt: r.UpdatedAt, DeletedAt: r.DeletedAt, UpdatedBy: r.UpdatedBy, ID: r.ID,
+		Queued: r.Queued, NoContent: r.NoContent, SkippedByLimit: r.SkippedByLimit, Held: r.Held,
 	}
 }
 
@@ -73,6 +77,7 @@ func setFiredParams(r litedb.Schedule) litedb.SetFiredParams {
 		CursorAt: r.CursorAt, NextAt: r.NextAt, Buffered: r.Buffered, Skips: r.Skips, Run: r.Run, Fired: r.Fired,
 		SkippedByOverlap: r.SkippedByOverlap, SkippedByPerson: r.SkippedByPerson, Missed: r.Missed, Coalesced: r.Coalesced,
 		Refused: r.Refused, LastFiring: r.LastFiring, UpdatedAt: r.UpdatedAt, ID: r.ID,
+		NoContent: r.NoContent, SkippedByLimit: r.SkippedByLimit, Day: r.Day, DayCount: r.DayCount, Held: r.Held,
 	}
 }
 

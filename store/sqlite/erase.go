@@ -236,7 +236,7 @@ func (e *projectErasure) schedules(ctx context.Context) (more bool, err error) {
 	return int64(len(rows)) == min(e.most, stepJobs), nil
 }
 
-// removeSchedules removes the schedules of the project and their firings.
+// removeSchedules removes the schedules of the project with their firings and items.
 func (e *projectErasure) removeSchedules(ctx context.Context) (more bool, err error) {
 	ids, err := e.q.SchedulesOf(ctx, litedb.SchedulesOfParams{Project: e.project, MaxRows: e.most})
 	if err != nil {
@@ -256,8 +256,17 @@ func (e *projectErasure) removeSchedules(ctx context.Context) (more bool, err er
 		if int64(len(names)) == e.most {
 			return true, nil
 		}
-		if err := e.q.RemoveSchedule(ctx, id); err != nil {
-			return false, fmt.Errorf("schedule: %w", err)
+		items, err := e.q.RemoveItemsOf(ctx, litedb.RemoveItemsOfParams{ScheduleID: id, MaxRows: e.most})
+		if err != nil {
+			return false, fmt.Errorf("items: %w", err)
+		}
+		if items == e.most {
+			return true, nil
+		}
+		for _, remove := range []func(context.Context, []byte) error{e.q.RemoveSchedule, e.q.RemoveCoolDown} {
+			if err := remove(ctx, id); err != nil {
+				return false, fmt.Errorf("schedule: %w", err)
+			}
 		}
 		if e.out.Schedules++; e.over() {
 			return true, nil
@@ -383,7 +392,7 @@ func (e *projectErasure) connection(ctx context.Context, id []byte) error {
 		return fmt.Errorf("labels: %w", err)
 	}
 	for _, remove := range []func(context.Context, []byte) error{
-		e.q.DropReadyOf, e.q.DropCredentials, e.q.RemoveRenewal, e.q.BlankConnection,
+		e.q.DropReadyOf, e.q.DropCredentials, e.q.RemoveRenewal, e.q.RemoveCoolDown, e.q.BlankConnection,
 	} {
 		if err := remove(ctx, id); err != nil {
 			return err

@@ -62,7 +62,7 @@ func TestErasedBytes(t *testing.T) {
 					break
 				}
 				at += i
-				places = append(places, filepath.Base(name)+": "+string(text[max(0, at-20):at+30]))
+				places = append(places, filepath.Base(name)+": "+string(text[max(0, at-20):min(len(text), at+30)]))
 				at++
 			}
 		}

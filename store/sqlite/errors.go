@@ -25,7 +25,7 @@ var ErrSchema = errors.New("schema version")
 // verdicts are the errors that concern one item of a batch.
 var verdicts = []error{
 	store.ErrNotFound, store.ErrStale, store.ErrIllegal,
-	store.ErrWindowOver, store.ErrHeld, store.ErrGated, store.ErrReplyTo, store.ErrManyReplies, store.ErrEffectKeyTaken, store.ErrInUse, store.ErrNameTaken, store.ErrQuota,
+	store.ErrWindowOver, store.ErrHeld, store.ErrGated, store.ErrCoolDown, store.ErrReplyTo, store.ErrManyReplies, store.ErrEffectKeyTaken, store.ErrInUse, store.ErrNameTaken, store.ErrQuota,
 	store.ErrKept, store.ErrProjectLive,
 }
 

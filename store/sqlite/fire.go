@@ -114,7 +114,11 @@ func (f *firer) decide(ctx context.Context, row litedb.Schedule) (*store.FireRou
 	if err != nil {
 		return nil, err
 	}
-	r := &store.FireRound{Due: store.DueSchedule{Schedule: s, Now: fromMicros(f.now)}}
+	m, err := f.meta(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := &store.FireRound{Due: store.DueSchedule{Schedule: s, Now: fromMicros(f.now), HeldUntil: fromNullMicros(m.ReleasedAt)}}
 	if err := f.facts(ctx, &r.Due); err != nil {
 		return nil, err
 	}
@@ -180,6 +184,11 @@ func (f *firer) facts(ctx context.Context, d *store.DueSchedule) error {
 		}
 		for _, e := range ended {
 			d.Ended = append(d.Ended, store.EndedJob{ID: toID(e.JobID), State: job.State(e.State), Decided: fromMicros(e.DecidedAt)})
+		}
+	}
+	if d.Schedule.Queued {
+		if err := f.dueItems(ctx, d); err != nil {
+			return err
 		}
 	}
 	conn, ok := f.conns[d.Schedule.Connection]
@@ -249,6 +258,9 @@ func (f *firer) write(ctx context.Context, row litedb.Schedule, r *store.FireRou
 		if err := f.addFiring(ctx, &to, one.Firing); err != nil {
 			return store.Fired{}, err
 		}
+	}
+	if err := f.endItems(ctx, r.Items(out)); err != nil {
+		return store.Fired{}, err
 	}
 	return out, one(f.q.SetFired(ctx, setFiredParams(to)))
 }

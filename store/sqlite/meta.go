@@ -207,6 +207,9 @@ func (s *Store) Release(ctx context.Context) error {
 			if err := t.raiseFences(ctx); err != nil {
 				return struct{}{}, err
 			}
+			if err := t.q.SetReleased(ctx, someMicros(t.now)); err != nil {
+				return struct{}{}, err
+			}
 		}
 		t.hint[store.WatchWork] = true
 		return struct{}{}, t.q.Release(ctx, identity)

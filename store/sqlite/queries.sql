@@ -17,7 +17,11 @@ UPDATE meta SET namespace = ? WHERE id = 1;
 UPDATE meta SET file_identity = ?, generation = ?, quarantined = ?, incarnation = ? WHERE id = 1;
 
 -- name: Release :exec
-UPDATE meta SET quarantined = '', file_identity = ? WHERE id = 1;
+UPDATE meta SET quarantined = '', file_identity = @file_identity WHERE id = 1;
+
+-- name: SetReleased :exec
+-- See store.DueSchedule.HeldUntil.
+UPDATE meta SET released_at = @released_at WHERE id = 1;
 
 -- name: RaiseFences :exec
 -- Attempts of jobs that may be looked at, as if they were armed now. See store.Release.
@@ -60,8 +64,8 @@ ON CONFLICT (digest) DO NOTHING;
 INSERT INTO jobs (
     id, project, idem_key, connection_id, hold_key, payload_kind, start_window,
     max_attempts, min_backoff, max_backoff, attempt_timeout, policy, labels, time_zone,
-    reply_to, schedule_id, fingerprint, created_at, payload, own_effect_key
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+    reply_to, schedule_id, fingerprint, created_at, payload, own_effect_key, cool_down, skip_if_present
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: InsertState :exec
 INSERT OR FAIL INTO job_state (
@@ -80,7 +84,7 @@ SELECT
     jobs.id, jobs.project, jobs.idem_key, jobs.connection_id, jobs.hold_key, jobs.payload_kind,
     jobs.start_window, jobs.max_attempts, jobs.min_backoff, jobs.max_backoff,
     jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone, jobs.reply_to,
-    jobs.schedule_id, jobs.fingerprint, jobs.created_at, jobs.own_effect_key, sqlc.embed(job_state)
+    jobs.schedule_id, jobs.fingerprint, jobs.created_at, jobs.own_effect_key, jobs.cool_down, jobs.skip_if_present, sqlc.embed(job_state)
 FROM jobs JOIN job_state ON job_state.job_id = jobs.id
 WHERE jobs.id = ?;
 
@@ -161,7 +165,7 @@ SELECT
     jobs.id, jobs.project, jobs.idem_key, jobs.payload_kind, jobs.start_window, jobs.max_attempts,
     jobs.min_backoff, jobs.max_backoff, jobs.attempt_timeout, jobs.policy, jobs.labels, jobs.time_zone,
     jobs.reply_to, jobs.schedule_id, jobs.fingerprint, jobs.created_at, jobs.payload,
-    jobs.own_effect_key, job_state.state, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims,
+    jobs.own_effect_key, jobs.cool_down, jobs.skip_if_present, job_state.state, job_state.version, job_state.attempt, job_state.round, job_state.failures, job_state.claims,
     job_state.looks, job_state.negatives, job_state.misses, job_state.schedule_time, job_state.start_deadline,
     job_state.next_at,
     job_state.wait_window, job_state.claimed_at, job_state.worker, job_state.class, job_state.cancel_asked_at, job_state.blocked,
@@ -378,6 +382,13 @@ WHERE job_id = @job_id AND number = @number AND result IN (0, 4);
 -- name: GateOwner :one
 SELECT job_id FROM open_intents WHERE account = ? AND fingerprint = ?;
 
+-- name: CoolDownMark :one
+SELECT job_id, armed_at FROM cool_downs WHERE owner = ?;
+
+-- name: SetCoolDownMark :exec
+INSERT INTO cool_downs (owner, job_id, armed_at) VALUES (?, ?, ?)
+ON CONFLICT (owner) DO UPDATE SET job_id = excluded.job_id, armed_at = excluded.armed_at;
+
 -- name: TakeGate :exec
 INSERT INTO open_intents (account, fingerprint, job_id, attempt) VALUES (?, ?, ?, ?)
 ON CONFLICT (account, fingerprint) DO UPDATE SET attempt = excluded.attempt
@@ -509,10 +520,10 @@ WHERE e.proof IN (2, 3) AND e.at >= @since
 -- name: InsertConnection :exec
 INSERT INTO connections (
     id, project, connector, display_name, settings, class, key_window, account_identity,
-    max_in_flight, max_per_minute, paused_at, paused_reason, credential_version,
+    max_in_flight, max_per_minute, cool_down, paused_at, paused_reason, credential_version,
     credential_fingerprint, credential_expires_at, idem_key, fingerprint, version,
     created_at, updated_at, created_by, updated_by, labels
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?);
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?);
 
 -- name: GetConnection :one
 SELECT * FROM connections WHERE id = ?;

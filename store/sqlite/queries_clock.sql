@@ -66,5 +66,8 @@ UPDATE connection_ready SET
 -- name: StepBuckets :exec
 UPDATE connections SET bucket_at = bucket_at + CAST(@by AS INTEGER) WHERE bucket_at > 0;
 
+-- name: StepCoolDowns :exec
+UPDATE cool_downs SET armed_at = armed_at + CAST(@by AS INTEGER);
+
 -- name: StepRenewals :exec
 UPDATE oauth_renewals SET until = until + CAST(@by AS INTEGER) WHERE until > CAST(@old AS INTEGER);

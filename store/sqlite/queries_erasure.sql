@@ -42,6 +42,9 @@ SELECT id FROM connections WHERE project = @project ORDER BY created_at, id LIMI
 -- name: RemoveConnectionLabels :exec
 DELETE FROM connection_labels WHERE connection_id = @connection_id AND project = @project;
 
+-- name: RemoveCoolDown :exec
+DELETE FROM cool_downs WHERE owner = ?;
+
 -- name: RemoveRenewal :exec
 DELETE FROM oauth_renewals WHERE connection_id = ?;
 

@@ -5,13 +5,14 @@ INSERT INTO schedules (
     id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies,
     connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at,
     next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused,
-    last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by
+    last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content,
+    skipped_by_limit, day, day_count, held
 ) VALUES (
     @id, @project, @idem_key, @key_digest, @fingerprint, @version, @revision, @generation, @spec, @template,
     @policies, @connection_id, @display_name, @labels, @pause_after_failures, @state, @pause_cause, @note,
     @paused_at, @cursor_at, @next_at, @buffered, @skips, @run, @fired, @skipped_by_overlap, @skipped_by_person,
     @missed, @coalesced, @refused, @last_firing, @ledger_begin, @created_at, @updated_at, @deleted_at, @created_by,
-    @updated_by
+    @updated_by, @queued, @no_content, @skipped_by_limit, @day, @day_count, @held
 );
 
 -- name: GetSchedule :one
@@ -26,7 +27,7 @@ SELECT
     id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, policies, connection_id,
     display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered,
     skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin,
-    created_at, updated_at, deleted_at, created_by, updated_by
+    created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held
 FROM schedules WHERE id = ?;
 
 -- name: SchedulesPage :many
@@ -43,7 +44,8 @@ UPDATE schedules SET
     paused_at = @paused_at, cursor_at = @cursor_at, next_at = @next_at, buffered = @buffered, skips = @skips,
     run = @run, fired = @fired, skipped_by_overlap = @skipped_by_overlap, skipped_by_person = @skipped_by_person,
     missed = @missed, coalesced = @coalesced, refused = @refused, last_firing = @last_firing,
-    updated_at = @updated_at, deleted_at = @deleted_at, updated_by = @updated_by
+    updated_at = @updated_at, deleted_at = @deleted_at, updated_by = @updated_by, queued = @queued,
+    no_content = @no_content, skipped_by_limit = @skipped_by_limit, held = @held
 WHERE id = @id AND revision = @revision - 1;
 
 -- name: SetFired :execrows
@@ -52,7 +54,8 @@ UPDATE schedules SET
     paused_at = @paused_at, cursor_at = @cursor_at, next_at = @next_at, buffered = @buffered, skips = @skips,
     run = @run, fired = @fired, skipped_by_overlap = @skipped_by_overlap, skipped_by_person = @skipped_by_person,
     missed = @missed, coalesced = @coalesced, refused = @refused, last_firing = @last_firing,
-    updated_at = @updated_at
+    updated_at = @updated_at, no_content = @no_content, skipped_by_limit = @skipped_by_limit, day = @day,
+    day_count = @day_count, held = @held
 WHERE id = @id AND revision = @revision - 1;
 
 -- name: DueSchedules :many
@@ -83,8 +86,12 @@ INSERT OR IGNORE INTO schedule_jobs (schedule_id, job_id) VALUES (@schedule_id, 
 DELETE FROM schedule_jobs WHERE schedule_id = @schedule_id AND job_id = @job_id;
 
 -- name: EndedOfSchedule :many
-SELECT s.job_id, s.state, f.decided_at FROM firings AS f JOIN job_state AS s ON s.job_id = f.job_id
-WHERE f.schedule_id = @schedule_id AND f.job_id IS NOT NULL AND s.ended_at IS NOT NULL
+-- Jobs that retention has removed are passed by, so the walk has a bound of its own.
+SELECT s.job_id, s.state, f.decided_at FROM (
+    SELECT n.job_id, n.decided_at, n.number FROM firings AS n
+    WHERE n.schedule_id = @schedule_id ORDER BY n.number DESC LIMIT 1000
+) AS f JOIN job_state AS s ON s.job_id = f.job_id
+WHERE s.ended_at IS NOT NULL
 ORDER BY f.number DESC LIMIT @max_rows;
 
 -- name: GetFiring :one

@@ -130,8 +130,9 @@ func (v view) listedSchedule(ctx context.Context, id []byte) (store.Schedule, er
 		DisplayName: r.DisplayName, Labels: r.Labels, PauseAfterFailures: r.PauseAfterFailures, State: r.State,
 		PauseCause: r.PauseCause, Note: r.Note, PausedAt: r.PausedAt, CursorAt: r.CursorAt, NextAt: r.NextAt, Buffered: r.Buffered,
 		Skips: r.Skips, Run: r.Run, Fired: r.Fired, SkippedByOverlap: r.SkippedByOverlap, SkippedByPerson: r.SkippedByPerson,
-		Missed: r.Missed, Coalesced: r.Coalesced, Refused: r.Refused, LastFiring: r.LastFiring, LedgerBegin: r.LedgerBegin,
+		Missed: r.Missed, Coalesced: r.Coalesced, Refused: r.Refused, Held: r.Held, LastFiring: r.LastFiring, LedgerBegin: r.LedgerBegin,
 		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, DeletedAt: r.DeletedAt, CreatedBy: r.CreatedBy, UpdatedBy: r.UpdatedBy,
+		Queued: r.Queued, NoContent: r.NoContent, SkippedByLimit: r.SkippedByLimit, Day: r.Day, DayCount: r.DayCount,
 	})
 }
 
@@ -171,10 +172,15 @@ func (t *tx) changeSchedule(ctx context.Context, row litedb.Schedule, c store.Sc
 				return err
 			}
 		}
+		if next.State == store.ScheduleDeleted {
+			if err := t.q.RemoveItems(ctx, litedb.RemoveItemsParams{ScheduleID: row.ID, Now: t.now}); err != nil {
+				return fmt.Errorf("items: %w", err)
+			}
+		}
 		return one(t.q.SetSchedule(ctx, setScheduleParams(to)))
 	}
-	if next.State == store.ScheduleDeleted && !t.overwrites {
-		err = t.overwriting(ctx, writeAll)
+	if next.State == store.ScheduleDeleted {
+		err = t.wiping(ctx, writeAll)
 	} else {
 		err = writeAll()
 	}
@@ -211,6 +217,9 @@ func (s *Store) Firings(ctx context.Context, q store.FiringQuery) (store.FiringP
 		if err != nil {
 			return p, orNotFound(err)
 		}
+		if q.Name != "" {
+			return v.firingNamed(ctx, q)
+		}
 		before := q.Before
 		if before <= 0 {
 			before = math.MaxInt64
@@ -239,6 +248,21 @@ func (s *Store) Firings(ctx context.Context, q store.FiringQuery) (store.FiringP
 		p.Next = before
 		return p, nil
 	})
+}
+
+// firingNamed is the page of one firing.
+func (v view) firingNamed(ctx context.Context, q store.FiringQuery) (p store.FiringPage, err error) {
+	row, err := v.q.GetFiring(ctx, litedb.GetFiringParams{ScheduleID: fromID(q.Schedule), Name: q.Name})
+	if errors.Is(err, sql.ErrNoRows) {
+		return p, nil
+	}
+	if err != nil {
+		return p, err
+	}
+	if f := toFiring(row); q.Selects(f) {
+		p.Firings = append(p.Firings, f)
+	}
+	return p, nil
 }
 
 // NextFiring implements store.Store.

@@ -63,6 +63,19 @@ func calls(f *fixture, n store.NewJob) map[string]func(context.Context) error {
 			_, err := f.s.Firings(c, store.FiringQuery{Schedule: ref.ID})
 			return err
 		},
+		"AddItem": func(c context.Context) error {
+			_, _, err := f.s.AddItem(c, store.NewItem{Item: store.ScheduleItem{ID: ref.ID, Schedule: ref.ID, Key: "k"}})
+			return err
+		},
+		"Item": func(c context.Context) error {
+			_, err := f.s.Item(c, store.ItemRef{Schedule: ref.ID, ID: ref.ID})
+			return err
+		},
+		"Items": func(c context.Context) error { _, err := f.s.Items(c, store.ItemQuery{Schedule: ref.ID}); return err },
+		"ChangeItem": func(c context.Context) error {
+			_, err := f.s.ChangeItem(c, store.ItemChange{Ref: store.ItemRef{Schedule: ref.ID, ID: ref.ID}, Remove: true})
+			return err
+		},
 		"NextFiring":   func(c context.Context) error { _, err := f.s.NextFiring(c, time.Second); return err },
 		"Meta":         func(c context.Context) error { _, err := f.s.Meta(c); return err },
 		"Quarantine":   func(c context.Context) error { return f.s.Quarantine(c, "why") },

@@ -31,6 +31,7 @@ func RunClock(t *testing.T, engine Clocked) {
 		{"a jump leaves no mark when it is over", clockBack},
 		{"what was made of a duration moves with a step forward", clockStepForward},
 		{"what was made of a duration moves with a step back", clockStepBack},
+		{"a cool-down moves with a step", clockCoolDown},
 		{"a client's own time stays where it is", clockOwnTime},
 		{"a look under way proves nothing after a step", clockLook},
 		{"a jump that lasts is followed", clockBound},
@@ -194,6 +195,20 @@ func clockStepForward(c *clockFixture) {
 	over, err := c.s.Overdue(c.ctx, 10)
 	c.ok(err)
 	c.is(len(over) > 0 && over[0].Now.Sub(start) == time.Hour+fence, true, "what is over is so by the new time")
+}
+
+func clockCoolDown(c *clockFixture) {
+	for _, by := range []time.Duration{90 * time.Minute, 0} {
+		conn := c.connect(store.Connection{CoolDown: coolFor})
+		c.submit(on(conn))
+		c.submit(on(conn))
+		got := c.leases(2)
+		c.arm(got[0])
+		c.fixture.clock.advance(time.Second)
+		c.machine.Set(by)
+		c.step()
+		c.cools(c.intent(got[1]), conn.ID, got[0].ID, coolFor-time.Second)
+	}
 }
 
 func clockStepBack(c *clockFixture) {

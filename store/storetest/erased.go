@@ -24,6 +24,13 @@ func RunErased(t *testing.T, open Open, left func(*testing.T, store.Store) []str
 				f.erase(id)
 			}
 		},
+		"DeleteJob of an item": func(f *fixture) {
+			f.markedItem()
+			f.found(left)
+			for _, id := range f.list() {
+				f.erase(id)
+			}
+		},
 		"EraseProject": func(f *fixture) {
 			f.marked("other")
 			f.markedConnection("other")
@@ -119,18 +126,37 @@ func (f *fixture) marked(project string) {
 // markedSchedule makes a schedule of a project with the marker in its texts, and a firing.
 func (f *fixture) markedSchedule(project string) {
 	f.Helper()
-	f.schedule(func(s *store.Schedule) {
+	of := f.schedule(func(s *store.Schedule) {
+		s.Queued = true
 		s.Project, s.Key, s.Spec, s.Template, s.Policies = project, Marker+s.ID.String(), []byte(Marker), []byte(Marker), []byte(Marker)
 		s.DisplayName, s.Labels, s.Note, s.Cursor, s.CreatedBy = Marker, map[string]string{"label": Marker}, Marker, Marker, Marker
 	})
+	for _, state := range []string{"refused", "waiting"} {
+		f.item(of, func(n *store.NewItem) {
+			n.Project, n.Item.Key, n.Item.Payload, n.Item.CreatedBy = project, Marker+state, []byte(Marker), Marker
+			n.Item.PayloadKind, n.Item.Labels = Marker, map[string]string{"label": Marker}
+		})
+	}
 	f.ok(f.fired(func(d store.DueSchedule) store.FireDecision {
 		s := d.Schedule
 		s.Next, s.Skips = d.Now.Add(100*day), []string{Marker}
 		s.Buffered = &store.Firing{Name: Marker, Nominal: d.Now, Origin: store.FiredByTime}
-		return store.FireDecision{Schedule: s, Firings: []store.FiringDecision{{Firing: store.Firing{
+		refused := []store.RefusedItem{{Item: d.Items[0].ID, Reason: Marker}}
+		return store.FireDecision{Schedule: s, RefusedItems: refused, Firings: []store.FiringDecision{{Firing: store.Firing{
 			Name: Marker, Nominal: d.Now, LocalTime: Marker, Origin: store.FiredByTime, Outcome: store.FiringMissed, Reason: Marker,
 		}}}}
 	}).Err)
+}
+
+// markedItem makes an ended job of an item that has the marker in its content.
+func (f *fixture) markedItem() {
+	f.Helper()
+	of := f.schedule(func(s *store.Schedule) { s.Queued = true })
+	f.item(of, func(n *store.NewItem) {
+		n.Item.Payload, n.Item.Labels = []byte(strings.Repeat(Marker+" ", 100)), map[string]string{"label": Marker}
+	})
+	f.apply(f.fired(f.take).Firings[0].Job.Snapshot, job.CancelAsked{})
+	f.changeSchedule(f.readSchedule(of.ID), func(s *store.Schedule) { s.Next = time.Time{} })
 }
 
 // markedConnection is a connection of a project with the marker in its texts.

@@ -28,6 +28,8 @@ var scheduleTests = []test{
 	{"a decision that contradicts itself", fireIllegal},
 	{"a key that is bound", fireBound},
 	{"a firing that is there", fireKnown},
+	{"firings that are looked up first", fireNames},
+	{"held until a release", fireHeld},
 	{"a job that is refused", fireRefused},
 	{"one name is one job, under many callers", fireConcurrent},
 	{"changes and firings at once", fireRaces},
@@ -581,6 +583,84 @@ func fireKnown(f *fixture) {
 	f.is(len(f.jobsOf(s.ID)), 2, "jobs")
 }
 
+func fireNames(f *fixture) {
+	s := f.schedule()
+	only := store.Ref{Project: project, ID: s.ID}
+	var known []map[string]store.Firing
+	trigger := func(names ...string) store.Fired {
+		f.Helper()
+		known = nil
+		out, _, err := f.s.Fire(f.ctx, store.FireParams{Only: only, Names: names, Decide: func(d store.DueSchedule) store.FireDecision {
+			known = append(known, d.Known)
+			if _, ok := d.Known["t:x"]; ok {
+				return store.FireDecision{Schedule: d.Schedule}
+			}
+			return store.FireDecision{Schedule: d.Schedule, Firings: []store.FiringDecision{f.making(d, "t:x")}}
+		}})
+		f.ok(err)
+		f.ok(out[0].Err)
+		return out[0]
+	}
+	first := trigger("t:x", "t:y")
+	f.is(len(known), 1, "times asked")
+	f.is(len(known[0]), 0, "known")
+	trigger("t:y", "t:x")
+	f.is(known, []map[string]store.Firing{{"t:x": first.Firings[0].Firing}}, "known before it was asked")
+	trigger()
+	f.is(len(known), 2, "times asked without names")
+	f.is(len(f.jobsOf(s.ID)), 1, "jobs")
+}
+
+// fireHeld: decisions know when the database was last released from a quarantine, and what is
+// held is counted.
+func fireHeld(f *fixture) {
+	s := f.schedule()
+	until := func() time.Time {
+		f.Helper()
+		var got time.Time
+		f.clock.advance(time.Minute)
+		f.ok(f.fired(func(d store.DueSchedule) store.FireDecision {
+			got = d.HeldUntil
+			return f.beat(d)
+		}).Err)
+		return got
+	}
+	f.is(until(), time.Time{}, "before a quarantine")
+	f.ok(f.s.Release(f.ctx))
+	f.is(until(), time.Time{}, "after a release of nothing")
+	f.ok(f.s.Quarantine(f.ctx, "restored"))
+	f.clock.advance(time.Second)
+	released := f.clock.now().UTC()
+	f.ok(f.s.Release(f.ctx))
+	f.is(until(), released, "after a release")
+	f.ok(f.s.Release(f.ctx))
+	f.is(until(), released, "after a release of nothing")
+	f.ok(f.s.Quarantine(f.ctx, "restored again"))
+	f.ok(f.s.Release(f.ctx))
+	f.is(until(), f.clock.now().Add(-time.Minute).UTC(), "after a second release")
+
+	f.clock.advance(time.Minute)
+	held := store.Firing{Name: "i:9", Nominal: start, Origin: store.FiredByTime, Outcome: store.FiringHeld, Reason: "why"}
+	f.ok(f.fired(func(d store.DueSchedule) store.FireDecision {
+		out := store.FireDecision{Schedule: d.Schedule, Firings: []store.FiringDecision{{Firing: held}}}
+		out.Schedule.Counts.Held, out.Schedule.Next = 3, d.Now.Add(time.Hour)
+		return out
+	}).Err)
+	held.Decided = f.clock.now().UTC()
+	f.is(f.firings(s.ID)[0], held, "firing")
+	got := f.readSchedule(s.ID)
+	f.is(got.Counts, store.ScheduleCounts{Fired: 5, Held: 3}, "counts")
+	p, err := f.s.ListSchedules(f.ctx, store.ScheduleQuery{Project: project})
+	f.ok(err)
+	f.is(p.Schedules[0].Counts, got.Counts, "counts in a list")
+	f.changeSchedule(got, func(s *store.Schedule) { s.Counts.Held = 4 })
+	f.is(f.readSchedule(s.ID).Counts.Held, int64(4), "counts after a change")
+	only := store.FiringQuery{Project: project, Schedule: s.ID, Outcomes: []store.FiringOutcome{store.FiringHeld}}
+	page, err := f.s.Firings(f.ctx, only)
+	f.ok(err)
+	f.is(page.Firings, []store.Firing{held}, "firings that are held")
+}
+
 func fireRefused(f *fixture) {
 	conn := f.connect(store.Connection{})
 	s := f.schedule(func(s *store.Schedule) { s.Connection = conn.ID })
@@ -906,6 +986,18 @@ func firingPages(f *fixture) {
 			f.is(got, some, "firings, %d a page", limit)
 		}
 	}
+	for _, one := range want {
+		p, err := f.s.Firings(f.ctx, store.FiringQuery{Project: project, Schedule: s.ID, Name: one.Name, Limit: 1})
+		f.ok(err)
+		f.is(p, store.FiringPage{Firings: []store.Firing{one}}, "the firing named %s", one.Name)
+	}
+	for _, q := range []store.FiringQuery{{Name: "nobody"}, {Name: want[0].Name, Outcomes: []store.FiringOutcome{store.FiringRefused}}} {
+		q.Project, q.Schedule = project, s.ID
+		p, err := f.s.Firings(f.ctx, q)
+		f.ok(err)
+		f.is(p, store.FiringPage{}, "the page of %+v", q)
+	}
+	f.fails(second(f.s.Firings(f.ctx, store.FiringQuery{Project: "other", Schedule: s.ID, Name: want[0].Name})), store.ErrNotFound)
 	f.fails(second(f.s.Firings(f.ctx, store.FiringQuery{Project: "other", Schedule: s.ID})), store.ErrNotFound)
 	f.fails(second(f.s.Firings(f.ctx, store.FiringQuery{Project: project, Schedule: f.id()})), store.ErrNotFound)
 }

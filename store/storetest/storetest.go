@@ -34,6 +34,8 @@ func Run(t *testing.T, open func(t *testing.T, now func() time.Time) store.Store
 		{"Lease", leaseTests},
 		{"Arm", armTests},
 		{"Intend", intendTests},
+		{"CoolDown", coolDownTests},
+		{"SkipIfPresent", presentTests},
 		{"Apply", applyTests},
 		{"Evidence", evidenceTests},
 		{"Due", dueTests},
@@ -58,6 +60,7 @@ func Run(t *testing.T, open func(t *testing.T, now func() time.Time) store.Store
 		{"OAuth", oauthTests},
 		{"Quotas", quotaTests},
 		{"Schedules", scheduleTests},
+		{"Items", itemTests},
 		{"Calls", callTests},
 		{"Random", randomTests},
 	} {

@@ -207,8 +207,8 @@ type CreateApiKeyRequest struct {
 	// keys. It cannot look like a key's id, nor be "key", which is the operator's.
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	// Permissions of the holder: "jobs:read", "payloads:read", "jobs:write", "jobs:resolve", "jobs:delete",
-	// "effect-keys:write", "connections:read", "connections:write", "admin". New ones
-	// may be added.
+	// "effect-keys:write", "connections:read", "connections:write", "schedules:read",
+	// "schedules:write", "work:run", "admin". New ones may be added.
 	Scopes []string `protobuf:"bytes,4,rep,name=scopes,proto3" json:"scopes,omitempty"`
 	// For how long the key is good. Unset: until it is revoked. 1 s to 100 years.
 	Lifetime      *durationpb.Duration `protobuf:"bytes,5,opt,name=lifetime,proto3" json:"lifetime,omitempty"`
@@ -904,19 +904,22 @@ type EraseProjectResponse struct {
 	ErasedConnectionCount int32 `protobuf:"varint,3,opt,name=erased_connection_count,json=erasedConnectionCount,proto3" json:"erased_connection_count,omitempty"`
 	ErasedLoginCount      int32 `protobuf:"varint,4,opt,name=erased_login_count,json=erasedLoginCount,proto3" json:"erased_login_count,omitempty"`
 	ErasedApiKeyCount     int32 `protobuf:"varint,5,opt,name=erased_api_key_count,json=erasedApiKeyCount,proto3" json:"erased_api_key_count,omitempty"`
+	// Schedules, and what became of their firings.
+	ErasedScheduleCount int32 `protobuf:"varint,6,opt,name=erased_schedule_count,json=erasedScheduleCount,proto3" json:"erased_schedule_count,omitempty"`
+	ErasedFiringCount   int32 `protobuf:"varint,7,opt,name=erased_firing_count,json=erasedFiringCount,proto3" json:"erased_firing_count,omitempty"`
 	// Everything is erased.
-	Done bool `protobuf:"varint,6,opt,name=done,proto3" json:"done,omitempty"`
+	Done bool `protobuf:"varint,8,opt,name=done,proto3" json:"done,omitempty"`
 	// Call again with it. Empty: done, or jobs are left that cannot be erased yet. Then end
 	// the open ones, and call again without a token at retry_time.
-	NextPageToken string `protobuf:"bytes,7,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	NextPageToken string `protobuf:"bytes,9,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	// Jobs that have not ended. 10,000 means that many or more. Only where jobs are left.
-	OpenJobCount int32 `protobuf:"varint,8,opt,name=open_job_count,json=openJobCount,proto3" json:"open_job_count,omitempty"`
+	OpenJobCount int32 `protobuf:"varint,10,opt,name=open_job_count,json=openJobCount,proto3" json:"open_job_count,omitempty"`
 	// Jobs that have ended, and cannot be erased yet: less than an hour ago, or a job is there
 	// that replies to them. 10,000 means that many or more.
-	KeptJobCount int32 `protobuf:"varint,9,opt,name=kept_job_count,json=keptJobCount,proto3" json:"kept_job_count,omitempty"`
+	KeptJobCount int32 `protobuf:"varint,11,opt,name=kept_job_count,json=keptJobCount,proto3" json:"kept_job_count,omitempty"`
 	// When the first of the ended jobs can be erased. Unset: when a job that replies to them is
 	// gone, or no ended job is left.
-	RetryTime     *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=retry_time,json=retryTime,proto3" json:"retry_time,omitempty"`
+	RetryTime     *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=retry_time,json=retryTime,proto3" json:"retry_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -982,6 +985,20 @@ func (x *EraseProjectResponse) GetErasedLoginCount() int32 {
 func (x *EraseProjectResponse) GetErasedApiKeyCount() int32 {
 	if x != nil {
 		return x.ErasedApiKeyCount
+	}
+	return 0
+}
+
+func (x *EraseProjectResponse) GetErasedScheduleCount() int32 {
+	if x != nil {
+		return x.ErasedScheduleCount
+	}
+	return 0
+}
+
+func (x *EraseProjectResponse) GetErasedFiringCount() int32 {
+	if x != nil {
+		return x.ErasedFiringCount
 	}
 	return 0
 }
@@ -1090,20 +1107,22 @@ const file_fireonce_v1_access_service_proto_rawDesc = "" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x02 \x01(\tR\tpageToken\"\xca\x03\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\"\xae\x04\n" +
 	"\x14EraseProjectResponse\x12(\n" +
 	"\x10erased_job_count\x18\x01 \x01(\x05R\x0eerasedJobCount\x12.\n" +
 	"\x13blanked_event_count\x18\x02 \x01(\x05R\x11blankedEventCount\x126\n" +
 	"\x17erased_connection_count\x18\x03 \x01(\x05R\x15erasedConnectionCount\x12,\n" +
 	"\x12erased_login_count\x18\x04 \x01(\x05R\x10erasedLoginCount\x12/\n" +
-	"\x14erased_api_key_count\x18\x05 \x01(\x05R\x11erasedApiKeyCount\x12\x12\n" +
-	"\x04done\x18\x06 \x01(\bR\x04done\x12&\n" +
-	"\x0fnext_page_token\x18\a \x01(\tR\rnextPageToken\x12$\n" +
-	"\x0eopen_job_count\x18\b \x01(\x05R\fopenJobCount\x12$\n" +
-	"\x0ekept_job_count\x18\t \x01(\x05R\fkeptJobCount\x129\n" +
+	"\x14erased_api_key_count\x18\x05 \x01(\x05R\x11erasedApiKeyCount\x122\n" +
+	"\x15erased_schedule_count\x18\x06 \x01(\x05R\x13erasedScheduleCount\x12.\n" +
+	"\x13erased_firing_count\x18\a \x01(\x05R\x11erasedFiringCount\x12\x12\n" +
+	"\x04done\x18\b \x01(\bR\x04done\x12&\n" +
+	"\x0fnext_page_token\x18\t \x01(\tR\rnextPageToken\x12$\n" +
+	"\x0eopen_job_count\x18\n" +
+	" \x01(\x05R\fopenJobCount\x12$\n" +
+	"\x0ekept_job_count\x18\v \x01(\x05R\fkeptJobCount\x129\n" +
 	"\n" +
-	"retry_time\x18\n" +
-	" \x01(\v2\x1a.google.protobuf.TimestampR\tretryTime*\x88\x01\n" +
+	"retry_time\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\tretryTime*\x88\x01\n" +
 	"\x0eSealingKeyRole\x12 \n" +
 	"\x1cSEALING_KEY_ROLE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16SEALING_KEY_ROLE_SEALS\x10\x01\x12\x1a\n" +

@@ -1422,7 +1422,13 @@ type ConnectionLimits struct {
 	// Jobs being prepared or sent at one time, on all servers. 0 means 100.
 	MaxInFlight int32 `protobuf:"varint,1,opt,name=max_in_flight,json=maxInFlight,proto3" json:"max_in_flight,omitempty"`
 	// Starts in a minute. 0 means no limit of ours.
-	MaxPerMinute  int32 `protobuf:"varint,2,opt,name=max_per_minute,json=maxPerMinute,proto3" json:"max_per_minute,omitempty"`
+	MaxPerMinute int32 `protobuf:"varint,2,opt,name=max_per_minute,json=maxPerMinute,proto3" json:"max_per_minute,omitempty"`
+	// At most one effect in this time: once an attempt of a job has begun, attempts of other
+	// jobs of the connection wait until so long has passed, whatever came of it (a failed
+	// one counts, too). Such a job waits within its start window and is EXPIRED after it.
+	// Repeats of an attempt whose outcome is unknown do not wait. Attempts count from when
+	// the limit is set. Unset or 0: no such limit. At most 31 days.
+	CoolDown      *durationpb.Duration `protobuf:"bytes,3,opt,name=cool_down,json=coolDown,proto3" json:"cool_down,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1469,6 +1475,13 @@ func (x *ConnectionLimits) GetMaxPerMinute() int32 {
 		return x.MaxPerMinute
 	}
 	return 0
+}
+
+func (x *ConnectionLimits) GetCoolDown() *durationpb.Duration {
+	if x != nil {
+		return x.CoolDown
+	}
+	return nil
 }
 
 // Secrets. Write-only: no RPC returns any of it. Which kinds a connector takes
@@ -4130,10 +4143,11 @@ const file_fireonce_v1_connection_service_proto_rawDesc = "" +
 	"\x06values\x18\x01 \x03(\v2'.fireonce.v1.CustomSettings.ValuesEntryR\x06values\x1a9\n" +
 	"\vValuesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\\\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x94\x01\n" +
 	"\x10ConnectionLimits\x12\"\n" +
 	"\rmax_in_flight\x18\x01 \x01(\x05R\vmaxInFlight\x12$\n" +
-	"\x0emax_per_minute\x18\x02 \x01(\x05R\fmaxPerMinute\"\xf7\x02\n" +
+	"\x0emax_per_minute\x18\x02 \x01(\x05R\fmaxPerMinute\x126\n" +
+	"\tcool_down\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\bcoolDown\"\xf7\x02\n" +
 	"\n" +
 	"Credential\x12=\n" +
 	"\fbearer_token\x18\x01 \x01(\v2\x18.fireonce.v1.BearerTokenH\x00R\vbearerToken\x12.\n" +
@@ -4468,76 +4482,77 @@ var file_fireonce_v1_connection_service_proto_depIdxs = []int32{
 	2,  // 31: fireonce.v1.TikTokSettings.source:type_name -> fireonce.v1.TikTokSettings.Source
 	3,  // 32: fireonce.v1.SmtpSettings.security:type_name -> fireonce.v1.SmtpSettings.Security
 	51, // 33: fireonce.v1.CustomSettings.values:type_name -> fireonce.v1.CustomSettings.ValuesEntry
-	18, // 34: fireonce.v1.Credential.bearer_token:type_name -> fireonce.v1.BearerToken
-	19, // 35: fireonce.v1.Credential.basic:type_name -> fireonce.v1.BasicAuth
-	20, // 36: fireonce.v1.Credential.oauth2:type_name -> fireonce.v1.OAuth2Token
-	21, // 37: fireonce.v1.Credential.webhook_secrets:type_name -> fireonce.v1.WebhookSecrets
-	22, // 38: fireonce.v1.Credential.api_key_header:type_name -> fireonce.v1.ApiKeyHeader
-	23, // 39: fireonce.v1.Credential.headers:type_name -> fireonce.v1.SecretHeader
-	55, // 40: fireonce.v1.OAuth2Token.expire_time:type_name -> google.protobuf.Timestamp
-	55, // 41: fireonce.v1.OAuth2Token.issue_time:type_name -> google.protobuf.Timestamp
-	4,  // 42: fireonce.v1.CreateConnectionRequest.connection:type_name -> fireonce.v1.Connection
-	17, // 43: fireonce.v1.CreateConnectionRequest.credential:type_name -> fireonce.v1.Credential
-	4,  // 44: fireonce.v1.CreateConnectionResponse.connection:type_name -> fireonce.v1.Connection
-	4,  // 45: fireonce.v1.GetConnectionResponse.connection:type_name -> fireonce.v1.Connection
-	0,  // 46: fireonce.v1.ConnectionFilter.states:type_name -> fireonce.v1.ConnectionState
-	52, // 47: fireonce.v1.ConnectionFilter.labels:type_name -> fireonce.v1.ConnectionFilter.LabelsEntry
-	55, // 48: fireonce.v1.ConnectionFilter.credential_expire_before:type_name -> google.protobuf.Timestamp
-	28, // 49: fireonce.v1.ListConnectionsRequest.filter:type_name -> fireonce.v1.ConnectionFilter
-	4,  // 50: fireonce.v1.ListConnectionsResponse.connections:type_name -> fireonce.v1.Connection
-	59, // 51: fireonce.v1.UpdateConnectionRequest.update_mask:type_name -> google.protobuf.FieldMask
-	16, // 52: fireonce.v1.UpdateConnectionRequest.limits:type_name -> fireonce.v1.ConnectionLimits
-	53, // 53: fireonce.v1.UpdateConnectionRequest.labels:type_name -> fireonce.v1.UpdateConnectionRequest.LabelsEntry
-	5,  // 54: fireonce.v1.UpdateConnectionRequest.webhook:type_name -> fireonce.v1.WebhookSettings
-	7,  // 55: fireonce.v1.UpdateConnectionRequest.http:type_name -> fireonce.v1.HttpSettings
-	8,  // 56: fireonce.v1.UpdateConnectionRequest.feed:type_name -> fireonce.v1.FeedSettings
-	15, // 57: fireonce.v1.UpdateConnectionRequest.custom:type_name -> fireonce.v1.CustomSettings
-	9,  // 58: fireonce.v1.UpdateConnectionRequest.mastodon:type_name -> fireonce.v1.MastodonSettings
-	10, // 59: fireonce.v1.UpdateConnectionRequest.bluesky:type_name -> fireonce.v1.BlueskySettings
-	11, // 60: fireonce.v1.UpdateConnectionRequest.x:type_name -> fireonce.v1.XSettings
-	12, // 61: fireonce.v1.UpdateConnectionRequest.tiktok:type_name -> fireonce.v1.TikTokSettings
-	13, // 62: fireonce.v1.UpdateConnectionRequest.slack:type_name -> fireonce.v1.SlackSettings
-	14, // 63: fireonce.v1.UpdateConnectionRequest.smtp:type_name -> fireonce.v1.SmtpSettings
-	4,  // 64: fireonce.v1.UpdateConnectionResponse.connection:type_name -> fireonce.v1.Connection
-	17, // 65: fireonce.v1.RotateCredentialRequest.credential:type_name -> fireonce.v1.Credential
-	4,  // 66: fireonce.v1.RotateCredentialResponse.connection:type_name -> fireonce.v1.Connection
-	60, // 67: fireonce.v1.TestConnectionResponse.failure_kind:type_name -> fireonce.v1.FailureKind
-	4,  // 68: fireonce.v1.PauseConnectionResponse.connection:type_name -> fireonce.v1.Connection
-	4,  // 69: fireonce.v1.ResumeConnectionResponse.connection:type_name -> fireonce.v1.Connection
-	24, // 70: fireonce.v1.StartOAuthRequest.create:type_name -> fireonce.v1.CreateConnectionRequest
-	55, // 71: fireonce.v1.StartOAuthResponse.expire_time:type_name -> google.protobuf.Timestamp
-	4,  // 72: fireonce.v1.CompleteOAuthResponse.connection:type_name -> fireonce.v1.Connection
-	49, // 73: fireonce.v1.ListConnectorsResponse.connectors:type_name -> fireonce.v1.Connector
-	56, // 74: fireonce.v1.Connector.effect_classes:type_name -> fireonce.v1.EffectClass
-	24, // 75: fireonce.v1.ConnectionService.CreateConnection:input_type -> fireonce.v1.CreateConnectionRequest
-	26, // 76: fireonce.v1.ConnectionService.GetConnection:input_type -> fireonce.v1.GetConnectionRequest
-	29, // 77: fireonce.v1.ConnectionService.ListConnections:input_type -> fireonce.v1.ListConnectionsRequest
-	31, // 78: fireonce.v1.ConnectionService.UpdateConnection:input_type -> fireonce.v1.UpdateConnectionRequest
-	33, // 79: fireonce.v1.ConnectionService.RotateCredential:input_type -> fireonce.v1.RotateCredentialRequest
-	35, // 80: fireonce.v1.ConnectionService.TestConnection:input_type -> fireonce.v1.TestConnectionRequest
-	37, // 81: fireonce.v1.ConnectionService.PauseConnection:input_type -> fireonce.v1.PauseConnectionRequest
-	39, // 82: fireonce.v1.ConnectionService.ResumeConnection:input_type -> fireonce.v1.ResumeConnectionRequest
-	41, // 83: fireonce.v1.ConnectionService.DeleteConnection:input_type -> fireonce.v1.DeleteConnectionRequest
-	43, // 84: fireonce.v1.ConnectionService.StartOAuth:input_type -> fireonce.v1.StartOAuthRequest
-	45, // 85: fireonce.v1.ConnectionService.CompleteOAuth:input_type -> fireonce.v1.CompleteOAuthRequest
-	47, // 86: fireonce.v1.ConnectionService.ListConnectors:input_type -> fireonce.v1.ListConnectorsRequest
-	25, // 87: fireonce.v1.ConnectionService.CreateConnection:output_type -> fireonce.v1.CreateConnectionResponse
-	27, // 88: fireonce.v1.ConnectionService.GetConnection:output_type -> fireonce.v1.GetConnectionResponse
-	30, // 89: fireonce.v1.ConnectionService.ListConnections:output_type -> fireonce.v1.ListConnectionsResponse
-	32, // 90: fireonce.v1.ConnectionService.UpdateConnection:output_type -> fireonce.v1.UpdateConnectionResponse
-	34, // 91: fireonce.v1.ConnectionService.RotateCredential:output_type -> fireonce.v1.RotateCredentialResponse
-	36, // 92: fireonce.v1.ConnectionService.TestConnection:output_type -> fireonce.v1.TestConnectionResponse
-	38, // 93: fireonce.v1.ConnectionService.PauseConnection:output_type -> fireonce.v1.PauseConnectionResponse
-	40, // 94: fireonce.v1.ConnectionService.ResumeConnection:output_type -> fireonce.v1.ResumeConnectionResponse
-	42, // 95: fireonce.v1.ConnectionService.DeleteConnection:output_type -> fireonce.v1.DeleteConnectionResponse
-	44, // 96: fireonce.v1.ConnectionService.StartOAuth:output_type -> fireonce.v1.StartOAuthResponse
-	46, // 97: fireonce.v1.ConnectionService.CompleteOAuth:output_type -> fireonce.v1.CompleteOAuthResponse
-	48, // 98: fireonce.v1.ConnectionService.ListConnectors:output_type -> fireonce.v1.ListConnectorsResponse
-	87, // [87:99] is the sub-list for method output_type
-	75, // [75:87] is the sub-list for method input_type
-	75, // [75:75] is the sub-list for extension type_name
-	75, // [75:75] is the sub-list for extension extendee
-	0,  // [0:75] is the sub-list for field type_name
+	57, // 34: fireonce.v1.ConnectionLimits.cool_down:type_name -> google.protobuf.Duration
+	18, // 35: fireonce.v1.Credential.bearer_token:type_name -> fireonce.v1.BearerToken
+	19, // 36: fireonce.v1.Credential.basic:type_name -> fireonce.v1.BasicAuth
+	20, // 37: fireonce.v1.Credential.oauth2:type_name -> fireonce.v1.OAuth2Token
+	21, // 38: fireonce.v1.Credential.webhook_secrets:type_name -> fireonce.v1.WebhookSecrets
+	22, // 39: fireonce.v1.Credential.api_key_header:type_name -> fireonce.v1.ApiKeyHeader
+	23, // 40: fireonce.v1.Credential.headers:type_name -> fireonce.v1.SecretHeader
+	55, // 41: fireonce.v1.OAuth2Token.expire_time:type_name -> google.protobuf.Timestamp
+	55, // 42: fireonce.v1.OAuth2Token.issue_time:type_name -> google.protobuf.Timestamp
+	4,  // 43: fireonce.v1.CreateConnectionRequest.connection:type_name -> fireonce.v1.Connection
+	17, // 44: fireonce.v1.CreateConnectionRequest.credential:type_name -> fireonce.v1.Credential
+	4,  // 45: fireonce.v1.CreateConnectionResponse.connection:type_name -> fireonce.v1.Connection
+	4,  // 46: fireonce.v1.GetConnectionResponse.connection:type_name -> fireonce.v1.Connection
+	0,  // 47: fireonce.v1.ConnectionFilter.states:type_name -> fireonce.v1.ConnectionState
+	52, // 48: fireonce.v1.ConnectionFilter.labels:type_name -> fireonce.v1.ConnectionFilter.LabelsEntry
+	55, // 49: fireonce.v1.ConnectionFilter.credential_expire_before:type_name -> google.protobuf.Timestamp
+	28, // 50: fireonce.v1.ListConnectionsRequest.filter:type_name -> fireonce.v1.ConnectionFilter
+	4,  // 51: fireonce.v1.ListConnectionsResponse.connections:type_name -> fireonce.v1.Connection
+	59, // 52: fireonce.v1.UpdateConnectionRequest.update_mask:type_name -> google.protobuf.FieldMask
+	16, // 53: fireonce.v1.UpdateConnectionRequest.limits:type_name -> fireonce.v1.ConnectionLimits
+	53, // 54: fireonce.v1.UpdateConnectionRequest.labels:type_name -> fireonce.v1.UpdateConnectionRequest.LabelsEntry
+	5,  // 55: fireonce.v1.UpdateConnectionRequest.webhook:type_name -> fireonce.v1.WebhookSettings
+	7,  // 56: fireonce.v1.UpdateConnectionRequest.http:type_name -> fireonce.v1.HttpSettings
+	8,  // 57: fireonce.v1.UpdateConnectionRequest.feed:type_name -> fireonce.v1.FeedSettings
+	15, // 58: fireonce.v1.UpdateConnectionRequest.custom:type_name -> fireonce.v1.CustomSettings
+	9,  // 59: fireonce.v1.UpdateConnectionRequest.mastodon:type_name -> fireonce.v1.MastodonSettings
+	10, // 60: fireonce.v1.UpdateConnectionRequest.bluesky:type_name -> fireonce.v1.BlueskySettings
+	11, // 61: fireonce.v1.UpdateConnectionRequest.x:type_name -> fireonce.v1.XSettings
+	12, // 62: fireonce.v1.UpdateConnectionRequest.tiktok:type_name -> fireonce.v1.TikTokSettings
+	13, // 63: fireonce.v1.UpdateConnectionRequest.slack:type_name -> fireonce.v1.SlackSettings
+	14, // 64: fireonce.v1.UpdateConnectionRequest.smtp:type_name -> fireonce.v1.SmtpSettings
+	4,  // 65: fireonce.v1.UpdateConnectionResponse.connection:type_name -> fireonce.v1.Connection
+	17, // 66: fireonce.v1.RotateCredentialRequest.credential:type_name -> fireonce.v1.Credential
+	4,  // 67: fireonce.v1.RotateCredentialResponse.connection:type_name -> fireonce.v1.Connection
+	60, // 68: fireonce.v1.TestConnectionResponse.failure_kind:type_name -> fireonce.v1.FailureKind
+	4,  // 69: fireonce.v1.PauseConnectionResponse.connection:type_name -> fireonce.v1.Connection
+	4,  // 70: fireonce.v1.ResumeConnectionResponse.connection:type_name -> fireonce.v1.Connection
+	24, // 71: fireonce.v1.StartOAuthRequest.create:type_name -> fireonce.v1.CreateConnectionRequest
+	55, // 72: fireonce.v1.StartOAuthResponse.expire_time:type_name -> google.protobuf.Timestamp
+	4,  // 73: fireonce.v1.CompleteOAuthResponse.connection:type_name -> fireonce.v1.Connection
+	49, // 74: fireonce.v1.ListConnectorsResponse.connectors:type_name -> fireonce.v1.Connector
+	56, // 75: fireonce.v1.Connector.effect_classes:type_name -> fireonce.v1.EffectClass
+	24, // 76: fireonce.v1.ConnectionService.CreateConnection:input_type -> fireonce.v1.CreateConnectionRequest
+	26, // 77: fireonce.v1.ConnectionService.GetConnection:input_type -> fireonce.v1.GetConnectionRequest
+	29, // 78: fireonce.v1.ConnectionService.ListConnections:input_type -> fireonce.v1.ListConnectionsRequest
+	31, // 79: fireonce.v1.ConnectionService.UpdateConnection:input_type -> fireonce.v1.UpdateConnectionRequest
+	33, // 80: fireonce.v1.ConnectionService.RotateCredential:input_type -> fireonce.v1.RotateCredentialRequest
+	35, // 81: fireonce.v1.ConnectionService.TestConnection:input_type -> fireonce.v1.TestConnectionRequest
+	37, // 82: fireonce.v1.ConnectionService.PauseConnection:input_type -> fireonce.v1.PauseConnectionRequest
+	39, // 83: fireonce.v1.ConnectionService.ResumeConnection:input_type -> fireonce.v1.ResumeConnectionRequest
+	41, // 84: fireonce.v1.ConnectionService.DeleteConnection:input_type -> fireonce.v1.DeleteConnectionRequest
+	43, // 85: fireonce.v1.ConnectionService.StartOAuth:input_type -> fireonce.v1.StartOAuthRequest
+	45, // 86: fireonce.v1.ConnectionService.CompleteOAuth:input_type -> fireonce.v1.CompleteOAuthRequest
+	47, // 87: fireonce.v1.ConnectionService.ListConnectors:input_type -> fireonce.v1.ListConnectorsRequest
+	25, // 88: fireonce.v1.ConnectionService.CreateConnection:output_type -> fireonce.v1.CreateConnectionResponse
+	27, // 89: fireonce.v1.ConnectionService.GetConnection:output_type -> fireonce.v1.GetConnectionResponse
+	30, // 90: fireonce.v1.ConnectionService.ListConnections:output_type -> fireonce.v1.ListConnectionsResponse
+	32, // 91: fireonce.v1.ConnectionService.UpdateConnection:output_type -> fireonce.v1.UpdateConnectionResponse
+	34, // 92: fireonce.v1.ConnectionService.RotateCredential:output_type -> fireonce.v1.RotateCredentialResponse
+	36, // 93: fireonce.v1.ConnectionService.TestConnection:output_type -> fireonce.v1.TestConnectionResponse
+	38, // 94: fireonce.v1.ConnectionService.PauseConnection:output_type -> fireonce.v1.PauseConnectionResponse
+	40, // 95: fireonce.v1.ConnectionService.ResumeConnection:output_type -> fireonce.v1.ResumeConnectionResponse
+	42, // 96: fireonce.v1.ConnectionService.DeleteConnection:output_type -> fireonce.v1.DeleteConnectionResponse
+	44, // 97: fireonce.v1.ConnectionService.StartOAuth:output_type -> fireonce.v1.StartOAuthResponse
+	46, // 98: fireonce.v1.ConnectionService.CompleteOAuth:output_type -> fireonce.v1.CompleteOAuthResponse
+	48, // 99: fireonce.v1.ConnectionService.ListConnectors:output_type -> fireonce.v1.ListConnectorsResponse
+	88, // [88:100] is the sub-list for method output_type
+	76, // [76:88] is the sub-list for method input_type
+	76, // [76:76] is the sub-list for extension type_name
+	76, // [76:76] is the sub-list for extension extendee
+	0,  // [0:76] is the sub-list for field type_name
 }
 
 func init() { file_fireonce_v1_connection_service_proto_init() }

@@ -75,125 +75,149 @@ const (
 	// INVALID_ARGUMENT: the request is not one of this contract: it breaks a rule of a
 	// field, or cannot be decoded. ErrorDetail.violations has each of them.
 	ErrorReason_ERROR_REASON_REQUEST_INVALID ErrorReason = 17
+	// INVALID_ARGUMENT: violations say what is wrong with the schedule's spec, or that it
+	// never fires.
+	ErrorReason_ERROR_REASON_SCHEDULE_SPEC_INVALID ErrorReason = 18
+	// INVALID_ARGUMENT: the range of a backfill is not wholly in the past, goes too far back,
+	// or has too many firings.
+	ErrorReason_ERROR_REASON_BACKFILL_RANGE ErrorReason = 19
 	// ALREADY_EXISTS: the key is bound to another request.
-	ErrorReason_ERROR_REASON_IDEMPOTENCY_KEY_REUSED ErrorReason = 18
+	ErrorReason_ERROR_REASON_IDEMPOTENCY_KEY_REUSED ErrorReason = 20
 	// ALREADY_EXISTS: a live API key of the project has this name. Revoke that key, or
 	// take another name.
-	ErrorReason_ERROR_REASON_API_KEY_NAME_TAKEN ErrorReason = 19
+	ErrorReason_ERROR_REASON_API_KEY_NAME_TAKEN ErrorReason = 21
 	// ALREADY_EXISTS: another effect at the receiver had this effect_key, perhaps in
 	// another project. Nothing was stored.
-	ErrorReason_ERROR_REASON_EFFECT_KEY_TAKEN ErrorReason = 20
+	ErrorReason_ERROR_REASON_EFFECT_KEY_TAKEN ErrorReason = 22
 	// NOT_FOUND.
-	ErrorReason_ERROR_REASON_JOB_NOT_FOUND ErrorReason = 21
+	ErrorReason_ERROR_REASON_JOB_NOT_FOUND ErrorReason = 23
 	// NOT_FOUND.
-	ErrorReason_ERROR_REASON_SCHEDULE_NOT_FOUND ErrorReason = 22
+	ErrorReason_ERROR_REASON_SCHEDULE_NOT_FOUND ErrorReason = 24
+	// NOT_FOUND: the schedule has no firing of that name among those to come.
+	ErrorReason_ERROR_REASON_FIRING_NOT_FOUND ErrorReason = 25
 	// NOT_FOUND.
-	ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND ErrorReason = 23
+	ErrorReason_ERROR_REASON_CONNECTION_NOT_FOUND ErrorReason = 26
 	// NOT_FOUND: no such login, its time is over, or it has ended. Log in again.
-	ErrorReason_ERROR_REASON_OAUTH_LOGIN_NOT_FOUND ErrorReason = 24
+	ErrorReason_ERROR_REASON_OAUTH_LOGIN_NOT_FOUND ErrorReason = 27
 	// NOT_FOUND: no such API key in a project that the caller may work in.
-	ErrorReason_ERROR_REASON_API_KEY_NOT_FOUND ErrorReason = 25
+	ErrorReason_ERROR_REASON_API_KEY_NOT_FOUND ErrorReason = 28
 	// NOT_FOUND.
-	ErrorReason_ERROR_REASON_PROJECT_NOT_FOUND ErrorReason = 26
+	ErrorReason_ERROR_REASON_PROJECT_NOT_FOUND ErrorReason = 29
 	// FAILED_PRECONDITION: not possible in the job's present state. state_conflict has the
 	// states in which it is, never the present one.
-	ErrorReason_ERROR_REASON_JOB_STATE ErrorReason = 27
+	ErrorReason_ERROR_REASON_JOB_STATE ErrorReason = 30
 	// FAILED_PRECONDITION: the connection was deleted, or this server does not have its
 	// connector. One that has no credential takes jobs, which wait for it.
-	ErrorReason_ERROR_REASON_CONNECTION_DISABLED ErrorReason = 28
+	ErrorReason_ERROR_REASON_CONNECTION_DISABLED ErrorReason = 31
 	// FAILED_PRECONDITION: jobs that have not ended use the connection.
-	ErrorReason_ERROR_REASON_CONNECTION_IN_USE ErrorReason = 29
+	ErrorReason_ERROR_REASON_CONNECTION_IN_USE ErrorReason = 32
 	// FAILED_PRECONDITION: the new credential belongs to another account.
-	ErrorReason_ERROR_REASON_IDENTITY_MISMATCH ErrorReason = 30
+	ErrorReason_ERROR_REASON_IDENTITY_MISMATCH ErrorReason = 33
 	// FAILED_PRECONDITION: the database may be a copy or an old state; nothing is
-	// sent or erased until an operator has released it. DeleteJob and EraseProject alone
-	// fail with it: jobs are stored, read and changed as ever.
-	ErrorReason_ERROR_REASON_QUARANTINED ErrorReason = 31
+	// sent or erased until an operator has released it. DeleteJob, EraseProject,
+	// TriggerSchedule, BackfillSchedule and RunDue fail with it; jobs are stored, read and
+	// changed as ever.
+	ErrorReason_ERROR_REASON_QUARANTINED ErrorReason = 34
 	// FAILED_PRECONDITION: the platform refused the login. Log in again.
-	ErrorReason_ERROR_REASON_OAUTH_REFUSED ErrorReason = 32
+	ErrorReason_ERROR_REASON_OAUTH_REFUSED ErrorReason = 35
 	// FAILED_PRECONDITION: the server seals with a key that its key file no longer names
 	// first; restart it.
-	ErrorReason_ERROR_REASON_SEALING_KEY_OUTDATED ErrorReason = 33
+	ErrorReason_ERROR_REASON_SEALING_KEY_OUTDATED ErrorReason = 36
 	// FAILED_PRECONDITION: the connection's stored credential does not open. Either the
 	// server lacks the key that seals it, or the connection's project, connector, settings,
 	// account or credential were changed in the database: then nothing is sent, and no
 	// credential is stored on the connection. The operator has to restore the row, or make a
 	// new connection.
-	ErrorReason_ERROR_REASON_CREDENTIAL_UNSEALABLE ErrorReason = 34
+	ErrorReason_ERROR_REASON_CREDENTIAL_UNSEALABLE ErrorReason = 37
 	// FAILED_PRECONDITION: a login's answer came to another redirect URL than the login's,
 	// or from another issuer. The code was sent nowhere. Log in again;
 	// if it stays so, the operator's OAuth apps need another redirect URL or issuer.
-	ErrorReason_ERROR_REASON_OAUTH_MISMATCH ErrorReason = 35
+	ErrorReason_ERROR_REASON_OAUTH_MISMATCH ErrorReason = 38
 	// FAILED_PRECONDITION: the clock of the database has changed, and nothing proves the new
-	// time yet. Only a call that removes something because its time is over fails with it;
-	// repeat it later. GetStatsResponse.clock_doubt has the doubt.
-	ErrorReason_ERROR_REASON_CLOCK_DOUBTED ErrorReason = 36
+	// time yet. Calls that remove something because its time is over fail with it, and
+	// TriggerSchedule, BackfillSchedule and RunDue; repeat them later. GetStatsResponse.clock_doubt has the doubt.
+	ErrorReason_ERROR_REASON_CLOCK_DOUBTED ErrorReason = 39
 	// FAILED_PRECONDITION: DECISION_RESEND while the last attempt may still act. RetryInfo
 	// has the time left; Job.resend_allowed_time has the time.
-	ErrorReason_ERROR_REASON_FENCE_NOT_PASSED ErrorReason = 37
+	ErrorReason_ERROR_REASON_FENCE_NOT_PASSED ErrorReason = 40
 	// FAILED_PRECONDITION: RetryJob of a reply whose predecessor (metadata "job_id") ended
 	// without success. Retry that one first.
-	ErrorReason_ERROR_REASON_PREDECESSOR_ENDED ErrorReason = 38
+	ErrorReason_ERROR_REASON_PREDECESSOR_ENDED ErrorReason = 41
 	// FAILED_PRECONDITION: the job has used up every attempt that it can have (metadata
 	// "limit"). Schedule a new one.
-	ErrorReason_ERROR_REASON_ATTEMPTS_EXHAUSTED ErrorReason = 39
+	ErrorReason_ERROR_REASON_ATTEMPTS_EXHAUSTED ErrorReason = 42
 	// FAILED_PRECONDITION: RetryJob of a job of which an attempt turned out to be under way at
 	// the platform after its end. Wait until that is settled.
-	ErrorReason_ERROR_REASON_ATTEMPT_UNDER_WAY ErrorReason = 40
+	ErrorReason_ERROR_REASON_ATTEMPT_UNDER_WAY ErrorReason = 43
 	// FAILED_PRECONDITION: as many jobs as may (metadata "limit") wait for the job that is
 	// replied to. Nothing was stored.
-	ErrorReason_ERROR_REASON_TOO_MANY_REPLIES ErrorReason = 41
+	ErrorReason_ERROR_REASON_TOO_MANY_REPLIES ErrorReason = 44
 	// FAILED_PRECONDITION: the job ended less than an hour ago, and cannot be erased yet.
 	// RetryInfo has the time left; metadata "delete_allowed_time" has the time.
-	ErrorReason_ERROR_REASON_RETENTION_NOT_REACHED ErrorReason = 42
+	ErrorReason_ERROR_REASON_RETENTION_NOT_REACHED ErrorReason = 45
 	// FAILED_PRECONDITION: a job that replies to this one is there (metadata
 	// "reply_job_id"), and needs it. Erase that one first.
-	ErrorReason_ERROR_REASON_JOB_HAS_REPLIES ErrorReason = 43
+	ErrorReason_ERROR_REASON_JOB_HAS_REPLIES ErrorReason = 46
 	// FAILED_PRECONDITION: an API key of the project is live, so that its holder may go on.
 	// Revoke it first.
-	ErrorReason_ERROR_REASON_PROJECT_IN_USE ErrorReason = 44
+	ErrorReason_ERROR_REASON_PROJECT_IN_USE ErrorReason = 47
+	// FAILED_PRECONDITION: the schedule is in a state that does not allow it, or has reached
+	// max_firings, or has no item in its queue. Metadata: schedule_id, state.
+	ErrorReason_ERROR_REASON_SCHEDULE_STATE ErrorReason = 48
+	// FAILED_PRECONDITION: an earlier job of the schedule (metadata job_id) has not ended,
+	// and the schedule's policies let no other one be made. Without job_id: firings of the
+	// time that is asked for are about to be decided; RetryInfo has the time to wait. Nothing
+	// was stored.
+	ErrorReason_ERROR_REASON_FIRING_BLOCKED ErrorReason = 49
+	// FAILED_PRECONDITION: the firing's time has passed, so that it cannot be skipped.
+	ErrorReason_ERROR_REASON_FIRING_DECIDED ErrorReason = 50
 	// ABORTED: changed since it was read; read again and decide again.
-	ErrorReason_ERROR_REASON_ETAG_MISMATCH ErrorReason = 45
+	ErrorReason_ERROR_REASON_ETAG_MISMATCH ErrorReason = 51
 	// ABORTED: a login did not complete, and its code is used up. Log in again.
-	ErrorReason_ERROR_REASON_OAUTH_UNFINISHED ErrorReason = 46
+	ErrorReason_ERROR_REASON_OAUTH_UNFINISHED ErrorReason = 52
 	// OUT_OF_RANGE: the cursor is older than the events that are kept, or was given
 	// before the database was restored.
-	ErrorReason_ERROR_REASON_CURSOR_EXPIRED ErrorReason = 47
+	ErrorReason_ERROR_REASON_CURSOR_EXPIRED ErrorReason = 53
 	// RESOURCE_EXHAUSTED: a quota of the project is used up; metadata "quota" names it,
 	// "used" and "limit" have the figures. Nothing was stored. A request whose
 	// idempotency key is bound already is answered as ever. RetryInfo is there where
 	// time helps. Without "quota": too many measurements are asked for concurrently.
-	ErrorReason_ERROR_REASON_QUOTA_EXCEEDED ErrorReason = 48
+	ErrorReason_ERROR_REASON_QUOTA_EXCEEDED ErrorReason = 54
 	// RESOURCE_EXHAUSTED: too many open streams of this project.
-	ErrorReason_ERROR_REASON_TOO_MANY_STREAMS ErrorReason = 49
+	ErrorReason_ERROR_REASON_TOO_MANY_STREAMS ErrorReason = 55
 	// RESOURCE_EXHAUSTED: the request has more bytes than the server reads.
-	ErrorReason_ERROR_REASON_REQUEST_TOO_LARGE ErrorReason = 50
+	ErrorReason_ERROR_REASON_REQUEST_TOO_LARGE ErrorReason = 56
 	// RESOURCE_EXHAUSTED: the server works on as many bytes of requests as it may,
 	// and none became free in time. Nothing of the request was handled: repeat it
 	// unchanged, with back-off.
-	ErrorReason_ERROR_REASON_SERVER_BUSY ErrorReason = 51
+	ErrorReason_ERROR_REASON_SERVER_BUSY ErrorReason = 57
 	// RESOURCE_EXHAUSTED: calls come faster than allowed; RetryInfo has the time until
 	// the next one may pass. Metadata "quota" is "calls", for the calls of the project, or
 	// "peer-sign-ins": too many wrong API keys came from the caller's address, and this
 	// server has not seen the present key before; a right one passes if it is repeated.
 	// Nothing was done.
-	ErrorReason_ERROR_REASON_TOO_MANY_CALLS ErrorReason = 52
+	ErrorReason_ERROR_REASON_TOO_MANY_CALLS ErrorReason = 58
 	// UNAVAILABLE: repeat with back-off.
-	ErrorReason_ERROR_REASON_STORE_UNAVAILABLE ErrorReason = 53
+	ErrorReason_ERROR_REASON_STORE_UNAVAILABLE ErrorReason = 59
 	// UNAVAILABLE: repeat, on another server if there is one.
-	ErrorReason_ERROR_REASON_SHUTTING_DOWN ErrorReason = 54
+	ErrorReason_ERROR_REASON_SHUTTING_DOWN ErrorReason = 60
 	// UNAVAILABLE: the platform could not be asked whose account a credential is (metadata
 	// "connection_id"). Nothing was changed; RetryInfo has the time to wait.
-	ErrorReason_ERROR_REASON_PLATFORM_UNAVAILABLE ErrorReason = 55
+	ErrorReason_ERROR_REASON_PLATFORM_UNAVAILABLE ErrorReason = 61
 	// UNAVAILABLE: a connector of the operator's own cannot be asked now. Nothing was
 	// changed; RetryInfo has the time to wait.
-	ErrorReason_ERROR_REASON_CONNECTOR_UNAVAILABLE ErrorReason = 56
+	ErrorReason_ERROR_REASON_CONNECTOR_UNAVAILABLE ErrorReason = 62
 	// PERMISSION_DENIED: the API key lacks the scope that metadata "scope" names.
-	ErrorReason_ERROR_REASON_SCOPE_MISSING ErrorReason = 57
+	ErrorReason_ERROR_REASON_SCOPE_MISSING ErrorReason = 63
 	// PERMISSION_DENIED: only the operator may do this.
-	ErrorReason_ERROR_REASON_OPERATOR_REQUIRED ErrorReason = 58
+	ErrorReason_ERROR_REASON_OPERATOR_REQUIRED ErrorReason = 64
 	// UNAUTHENTICATED: no API key, or one that is not known.
-	ErrorReason_ERROR_REASON_CREDENTIAL_INVALID ErrorReason = 59
+	ErrorReason_ERROR_REASON_CREDENTIAL_INVALID ErrorReason = 65
+	// NOT_FOUND: the schedule has no such item.
+	ErrorReason_ERROR_REASON_SCHEDULE_ITEM_NOT_FOUND ErrorReason = 66
+	// FAILED_PRECONDITION: the item (metadata "item_id", "state"), or the one to put it before,
+	// does not wait any more.
+	ErrorReason_ERROR_REASON_SCHEDULE_ITEM_STATE ErrorReason = 67
 )
 
 // Enum value maps for ErrorReason.
@@ -217,48 +241,56 @@ var (
 		15: "ERROR_REASON_REDIRECT_NOT_ALLOWED",
 		16: "ERROR_REASON_TOO_MANY_ELEMENTS",
 		17: "ERROR_REASON_REQUEST_INVALID",
-		18: "ERROR_REASON_IDEMPOTENCY_KEY_REUSED",
-		19: "ERROR_REASON_API_KEY_NAME_TAKEN",
-		20: "ERROR_REASON_EFFECT_KEY_TAKEN",
-		21: "ERROR_REASON_JOB_NOT_FOUND",
-		22: "ERROR_REASON_SCHEDULE_NOT_FOUND",
-		23: "ERROR_REASON_CONNECTION_NOT_FOUND",
-		24: "ERROR_REASON_OAUTH_LOGIN_NOT_FOUND",
-		25: "ERROR_REASON_API_KEY_NOT_FOUND",
-		26: "ERROR_REASON_PROJECT_NOT_FOUND",
-		27: "ERROR_REASON_JOB_STATE",
-		28: "ERROR_REASON_CONNECTION_DISABLED",
-		29: "ERROR_REASON_CONNECTION_IN_USE",
-		30: "ERROR_REASON_IDENTITY_MISMATCH",
-		31: "ERROR_REASON_QUARANTINED",
-		32: "ERROR_REASON_OAUTH_REFUSED",
-		33: "ERROR_REASON_SEALING_KEY_OUTDATED",
-		34: "ERROR_REASON_CREDENTIAL_UNSEALABLE",
-		35: "ERROR_REASON_OAUTH_MISMATCH",
-		36: "ERROR_REASON_CLOCK_DOUBTED",
-		37: "ERROR_REASON_FENCE_NOT_PASSED",
-		38: "ERROR_REASON_PREDECESSOR_ENDED",
-		39: "ERROR_REASON_ATTEMPTS_EXHAUSTED",
-		40: "ERROR_REASON_ATTEMPT_UNDER_WAY",
-		41: "ERROR_REASON_TOO_MANY_REPLIES",
-		42: "ERROR_REASON_RETENTION_NOT_REACHED",
-		43: "ERROR_REASON_JOB_HAS_REPLIES",
-		44: "ERROR_REASON_PROJECT_IN_USE",
-		45: "ERROR_REASON_ETAG_MISMATCH",
-		46: "ERROR_REASON_OAUTH_UNFINISHED",
-		47: "ERROR_REASON_CURSOR_EXPIRED",
-		48: "ERROR_REASON_QUOTA_EXCEEDED",
-		49: "ERROR_REASON_TOO_MANY_STREAMS",
-		50: "ERROR_REASON_REQUEST_TOO_LARGE",
-		51: "ERROR_REASON_SERVER_BUSY",
-		52: "ERROR_REASON_TOO_MANY_CALLS",
-		53: "ERROR_REASON_STORE_UNAVAILABLE",
-		54: "ERROR_REASON_SHUTTING_DOWN",
-		55: "ERROR_REASON_PLATFORM_UNAVAILABLE",
-		56: "ERROR_REASON_CONNECTOR_UNAVAILABLE",
-		57: "ERROR_REASON_SCOPE_MISSING",
-		58: "ERROR_REASON_OPERATOR_REQUIRED",
-		59: "ERROR_REASON_CREDENTIAL_INVALID",
+		18: "ERROR_REASON_SCHEDULE_SPEC_INVALID",
+		19: "ERROR_REASON_BACKFILL_RANGE",
+		20: "ERROR_REASON_IDEMPOTENCY_KEY_REUSED",
+		21: "ERROR_REASON_API_KEY_NAME_TAKEN",
+		22: "ERROR_REASON_EFFECT_KEY_TAKEN",
+		23: "ERROR_REASON_JOB_NOT_FOUND",
+		24: "ERROR_REASON_SCHEDULE_NOT_FOUND",
+		25: "ERROR_REASON_FIRING_NOT_FOUND",
+		26: "ERROR_REASON_CONNECTION_NOT_FOUND",
+		27: "ERROR_REASON_OAUTH_LOGIN_NOT_FOUND",
+		28: "ERROR_REASON_API_KEY_NOT_FOUND",
+		29: "ERROR_REASON_PROJECT_NOT_FOUND",
+		30: "ERROR_REASON_JOB_STATE",
+		31: "ERROR_REASON_CONNECTION_DISABLED",
+		32: "ERROR_REASON_CONNECTION_IN_USE",
+		33: "ERROR_REASON_IDENTITY_MISMATCH",
+		34: "ERROR_REASON_QUARANTINED",
+		35: "ERROR_REASON_OAUTH_REFUSED",
+		36: "ERROR_REASON_SEALING_KEY_OUTDATED",
+		37: "ERROR_REASON_CREDENTIAL_UNSEALABLE",
+		38: "ERROR_REASON_OAUTH_MISMATCH",
+		39: "ERROR_REASON_CLOCK_DOUBTED",
+		40: "ERROR_REASON_FENCE_NOT_PASSED",
+		41: "ERROR_REASON_PREDECESSOR_ENDED",
+		42: "ERROR_REASON_ATTEMPTS_EXHAUSTED",
+		43: "ERROR_REASON_ATTEMPT_UNDER_WAY",
+		44: "ERROR_REASON_TOO_MANY_REPLIES",
+		45: "ERROR_REASON_RETENTION_NOT_REACHED",
+		46: "ERROR_REASON_JOB_HAS_REPLIES",
+		47: "ERROR_REASON_PROJECT_IN_USE",
+		48: "ERROR_REASON_SCHEDULE_STATE",
+		49: "ERROR_REASON_FIRING_BLOCKED",
+		50: "ERROR_REASON_FIRING_DECIDED",
+		51: "ERROR_REASON_ETAG_MISMATCH",
+		52: "ERROR_REASON_OAUTH_UNFINISHED",
+		53: "ERROR_REASON_CURSOR_EXPIRED",
+		54: "ERROR_REASON_QUOTA_EXCEEDED",
+		55: "ERROR_REASON_TOO_MANY_STREAMS",
+		56: "ERROR_REASON_REQUEST_TOO_LARGE",
+		57: "ERROR_REASON_SERVER_BUSY",
+		58: "ERROR_REASON_TOO_MANY_CALLS",
+		59: "ERROR_REASON_STORE_UNAVAILABLE",
+		60: "ERROR_REASON_SHUTTING_DOWN",
+		61: "ERROR_REASON_PLATFORM_UNAVAILABLE",
+		62: "ERROR_REASON_CONNECTOR_UNAVAILABLE",
+		63: "ERROR_REASON_SCOPE_MISSING",
+		64: "ERROR_REASON_OPERATOR_REQUIRED",
+		65: "ERROR_REASON_CREDENTIAL_INVALID",
+		66: "ERROR_REASON_SCHEDULE_ITEM_NOT_FOUND",
+		67: "ERROR_REASON_SCHEDULE_ITEM_STATE",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED":                 0,
@@ -279,48 +311,56 @@ var (
 		"ERROR_REASON_REDIRECT_NOT_ALLOWED":        15,
 		"ERROR_REASON_TOO_MANY_ELEMENTS":           16,
 		"ERROR_REASON_REQUEST_INVALID":             17,
-		"ERROR_REASON_IDEMPOTENCY_KEY_REUSED":      18,
-		"ERROR_REASON_API_KEY_NAME_TAKEN":          19,
-		"ERROR_REASON_EFFECT_KEY_TAKEN":            20,
-		"ERROR_REASON_JOB_NOT_FOUND":               21,
-		"ERROR_REASON_SCHEDULE_NOT_FOUND":          22,
-		"ERROR_REASON_CONNECTION_NOT_FOUND":        23,
-		"ERROR_REASON_OAUTH_LOGIN_NOT_FOUND":       24,
-		"ERROR_REASON_API_KEY_NOT_FOUND":           25,
-		"ERROR_REASON_PROJECT_NOT_FOUND":           26,
-		"ERROR_REASON_JOB_STATE":                   27,
-		"ERROR_REASON_CONNECTION_DISABLED":         28,
-		"ERROR_REASON_CONNECTION_IN_USE":           29,
-		"ERROR_REASON_IDENTITY_MISMATCH":           30,
-		"ERROR_REASON_QUARANTINED":                 31,
-		"ERROR_REASON_OAUTH_REFUSED":               32,
-		"ERROR_REASON_SEALING_KEY_OUTDATED":        33,
-		"ERROR_REASON_CREDENTIAL_UNSEALABLE":       34,
-		"ERROR_REASON_OAUTH_MISMATCH":              35,
-		"ERROR_REASON_CLOCK_DOUBTED":               36,
-		"ERROR_REASON_FENCE_NOT_PASSED":            37,
-		"ERROR_REASON_PREDECESSOR_ENDED":           38,
-		"ERROR_REASON_ATTEMPTS_EXHAUSTED":          39,
-		"ERROR_REASON_ATTEMPT_UNDER_WAY":           40,
-		"ERROR_REASON_TOO_MANY_REPLIES":            41,
-		"ERROR_REASON_RETENTION_NOT_REACHED":       42,
-		"ERROR_REASON_JOB_HAS_REPLIES":             43,
-		"ERROR_REASON_PROJECT_IN_USE":              44,
-		"ERROR_REASON_ETAG_MISMATCH":               45,
-		"ERROR_REASON_OAUTH_UNFINISHED":            46,
-		"ERROR_REASON_CURSOR_EXPIRED":              47,
-		"ERROR_REASON_QUOTA_EXCEEDED":              48,
-		"ERROR_REASON_TOO_MANY_STREAMS":            49,
-		"ERROR_REASON_REQUEST_TOO_LARGE":           50,
-		"ERROR_REASON_SERVER_BUSY":                 51,
-		"ERROR_REASON_TOO_MANY_CALLS":              52,
-		"ERROR_REASON_STORE_UNAVAILABLE":           53,
-		"ERROR_REASON_SHUTTING_DOWN":               54,
-		"ERROR_REASON_PLATFORM_UNAVAILABLE":        55,
-		"ERROR_REASON_CONNECTOR_UNAVAILABLE":       56,
-		"ERROR_REASON_SCOPE_MISSING":               57,
-		"ERROR_REASON_OPERATOR_REQUIRED":           58,
-		"ERROR_REASON_CREDENTIAL_INVALID":          59,
+		"ERROR_REASON_SCHEDULE_SPEC_INVALID":       18,
+		"ERROR_REASON_BACKFILL_RANGE":              19,
+		"ERROR_REASON_IDEMPOTENCY_KEY_REUSED":      20,
+		"ERROR_REASON_API_KEY_NAME_TAKEN":          21,
+		"ERROR_REASON_EFFECT_KEY_TAKEN":            22,
+		"ERROR_REASON_JOB_NOT_FOUND":               23,
+		"ERROR_REASON_SCHEDULE_NOT_FOUND":          24,
+		"ERROR_REASON_FIRING_NOT_FOUND":            25,
+		"ERROR_REASON_CONNECTION_NOT_FOUND":        26,
+		"ERROR_REASON_OAUTH_LOGIN_NOT_FOUND":       27,
+		"ERROR_REASON_API_KEY_NOT_FOUND":           28,
+		"ERROR_REASON_PROJECT_NOT_FOUND":           29,
+		"ERROR_REASON_JOB_STATE":                   30,
+		"ERROR_REASON_CONNECTION_DISABLED":         31,
+		"ERROR_REASON_CONNECTION_IN_USE":           32,
+		"ERROR_REASON_IDENTITY_MISMATCH":           33,
+		"ERROR_REASON_QUARANTINED":                 34,
+		"ERROR_REASON_OAUTH_REFUSED":               35,
+		"ERROR_REASON_SEALING_KEY_OUTDATED":        36,
+		"ERROR_REASON_CREDENTIAL_UNSEALABLE":       37,
+		"ERROR_REASON_OAUTH_MISMATCH":              38,
+		"ERROR_REASON_CLOCK_DOUBTED":               39,
+		"ERROR_REASON_FENCE_NOT_PASSED":            40,
+		"ERROR_REASON_PREDECESSOR_ENDED":           41,
+		"ERROR_REASON_ATTEMPTS_EXHAUSTED":          42,
+		"ERROR_REASON_ATTEMPT_UNDER_WAY":           43,
+		"ERROR_REASON_TOO_MANY_REPLIES":            44,
+		"ERROR_REASON_RETENTION_NOT_REACHED":       45,
+		"ERROR_REASON_JOB_HAS_REPLIES":             46,
+		"ERROR_REASON_PROJECT_IN_USE":              47,
+		"ERROR_REASON_SCHEDULE_STATE":              48,
+		"ERROR_REASON_FIRING_BLOCKED":              49,
+		"ERROR_REASON_FIRING_DECIDED":              50,
+		"ERROR_REASON_ETAG_MISMATCH":               51,
+		"ERROR_REASON_OAUTH_UNFINISHED":            52,
+		"ERROR_REASON_CURSOR_EXPIRED":              53,
+		"ERROR_REASON_QUOTA_EXCEEDED":              54,
+		"ERROR_REASON_TOO_MANY_STREAMS":            55,
+		"ERROR_REASON_REQUEST_TOO_LARGE":           56,
+		"ERROR_REASON_SERVER_BUSY":                 57,
+		"ERROR_REASON_TOO_MANY_CALLS":              58,
+		"ERROR_REASON_STORE_UNAVAILABLE":           59,
+		"ERROR_REASON_SHUTTING_DOWN":               60,
+		"ERROR_REASON_PLATFORM_UNAVAILABLE":        61,
+		"ERROR_REASON_CONNECTOR_UNAVAILABLE":       62,
+		"ERROR_REASON_SCOPE_MISSING":               63,
+		"ERROR_REASON_OPERATOR_REQUIRED":           64,
+		"ERROR_REASON_CREDENTIAL_INVALID":          65,
+		"ERROR_REASON_SCHEDULE_ITEM_NOT_FOUND":     66,
+		"ERROR_REASON_SCHEDULE_ITEM_STATE":         67,
 	}
 )
 
@@ -537,20 +577,22 @@ func (x *FieldViolation) GetMessage() string {
 // The key is bound to another request.
 type IdempotencyConflict struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The holder of the key: a job for ScheduleJob, a connection for CreateConnection.
+	// The holder of the key: a job for ScheduleJob, a connection for CreateConnection, a
+	// schedule for CreateSchedule and, as the item's, for AddScheduleItem.
 	//
 	// Types that are valid to be assigned to Holder:
 	//
 	//	*IdempotencyConflict_JobId
 	//	*IdempotencyConflict_ConnectionId
+	//	*IdempotencyConflict_ScheduleId
 	Holder isIdempotencyConflict_Holder `protobuf_oneof:"holder"`
 	// Of the job that holds the key.
-	ScheduleTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=schedule_time,json=scheduleTime,proto3" json:"schedule_time,omitempty"`
-	State        JobState               `protobuf:"varint,4,opt,name=state,proto3,enum=fireonce.v1.JobState" json:"state,omitempty"`
+	ScheduleTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=schedule_time,json=scheduleTime,proto3" json:"schedule_time,omitempty"`
+	State        JobState               `protobuf:"varint,5,opt,name=state,proto3,enum=fireonce.v1.JobState" json:"state,omitempty"`
 	// Paths of the request that differ from the stored one, as FieldViolation.field has
 	// them, e.g. "payload" or "connection.webhook". Those of CompleteOAuth are paths of the
 	// StartOAuthRequest that began the login. Never values.
-	MismatchedFields []string `protobuf:"bytes,5,rep,name=mismatched_fields,json=mismatchedFields,proto3" json:"mismatched_fields,omitempty"`
+	MismatchedFields []string `protobuf:"bytes,6,rep,name=mismatched_fields,json=mismatchedFields,proto3" json:"mismatched_fields,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -610,6 +652,15 @@ func (x *IdempotencyConflict) GetConnectionId() string {
 	return ""
 }
 
+func (x *IdempotencyConflict) GetScheduleId() string {
+	if x != nil {
+		if x, ok := x.Holder.(*IdempotencyConflict_ScheduleId); ok {
+			return x.ScheduleId
+		}
+	}
+	return ""
+}
+
 func (x *IdempotencyConflict) GetScheduleTime() *timestamppb.Timestamp {
 	if x != nil {
 		return x.ScheduleTime
@@ -643,9 +694,15 @@ type IdempotencyConflict_ConnectionId struct {
 	ConnectionId string `protobuf:"bytes,2,opt,name=connection_id,json=connectionId,proto3,oneof"`
 }
 
+type IdempotencyConflict_ScheduleId struct {
+	ScheduleId string `protobuf:"bytes,3,opt,name=schedule_id,json=scheduleId,proto3,oneof"`
+}
+
 func (*IdempotencyConflict_JobId) isIdempotencyConflict_Holder() {}
 
 func (*IdempotencyConflict_ConnectionId) isIdempotencyConflict_Holder() {}
+
+func (*IdempotencyConflict_ScheduleId) isIdempotencyConflict_Holder() {}
 
 // The job's state does not allow the call.
 type StateConflict struct {
@@ -720,17 +777,19 @@ const file_fireonce_v1_error_proto_rawDesc = "" +
 	"\x0eFieldViolation\x12\x14\n" +
 	"\x05field\x18\x01 \x01(\tR\x05field\x12\x12\n" +
 	"\x04rule\x18\x02 \x01(\tR\x04rule\x12\x18\n" +
-	"\amessage\x18\x03 \x01(\tR\amessage\"\xfa\x01\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"\x9d\x02\n" +
 	"\x13IdempotencyConflict\x12\x17\n" +
 	"\x06job_id\x18\x01 \x01(\tH\x00R\x05jobId\x12%\n" +
-	"\rconnection_id\x18\x02 \x01(\tH\x00R\fconnectionId\x12?\n" +
-	"\rschedule_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\fscheduleTime\x12+\n" +
-	"\x05state\x18\x04 \x01(\x0e2\x15.fireonce.v1.JobStateR\x05state\x12+\n" +
-	"\x11mismatched_fields\x18\x05 \x03(\tR\x10mismatchedFieldsB\b\n" +
+	"\rconnection_id\x18\x02 \x01(\tH\x00R\fconnectionId\x12!\n" +
+	"\vschedule_id\x18\x03 \x01(\tH\x00R\n" +
+	"scheduleId\x12?\n" +
+	"\rschedule_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\fscheduleTime\x12+\n" +
+	"\x05state\x18\x05 \x01(\x0e2\x15.fireonce.v1.JobStateR\x05state\x12+\n" +
+	"\x11mismatched_fields\x18\x06 \x03(\tR\x10mismatchedFieldsB\b\n" +
 	"\x06holder\"\x89\x01\n" +
 	"\rStateConflict\x12:\n" +
 	"\rcurrent_state\x18\x01 \x01(\x0e2\x15.fireonce.v1.JobStateR\fcurrentState\x12<\n" +
-	"\x0eallowed_states\x18\x02 \x03(\x0e2\x15.fireonce.v1.JobStateR\rallowedStates*\xd1\x10\n" +
+	"\x0eallowed_states\x18\x02 \x03(\x0e2\x15.fireonce.v1.JobStateR\rallowedStates*\xf0\x12\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x1d\n" +
 	"\x19ERROR_REASON_TIME_IN_PAST\x10\x01\x12\x1d\n" +
@@ -750,49 +809,57 @@ const file_fireonce_v1_error_proto_rawDesc = "" +
 	"\x1eERROR_REASON_OAUTH_APP_UNKNOWN\x10\x0e\x12%\n" +
 	"!ERROR_REASON_REDIRECT_NOT_ALLOWED\x10\x0f\x12\"\n" +
 	"\x1eERROR_REASON_TOO_MANY_ELEMENTS\x10\x10\x12 \n" +
-	"\x1cERROR_REASON_REQUEST_INVALID\x10\x11\x12'\n" +
-	"#ERROR_REASON_IDEMPOTENCY_KEY_REUSED\x10\x12\x12#\n" +
-	"\x1fERROR_REASON_API_KEY_NAME_TAKEN\x10\x13\x12!\n" +
-	"\x1dERROR_REASON_EFFECT_KEY_TAKEN\x10\x14\x12\x1e\n" +
-	"\x1aERROR_REASON_JOB_NOT_FOUND\x10\x15\x12#\n" +
-	"\x1fERROR_REASON_SCHEDULE_NOT_FOUND\x10\x16\x12%\n" +
-	"!ERROR_REASON_CONNECTION_NOT_FOUND\x10\x17\x12&\n" +
-	"\"ERROR_REASON_OAUTH_LOGIN_NOT_FOUND\x10\x18\x12\"\n" +
-	"\x1eERROR_REASON_API_KEY_NOT_FOUND\x10\x19\x12\"\n" +
-	"\x1eERROR_REASON_PROJECT_NOT_FOUND\x10\x1a\x12\x1a\n" +
-	"\x16ERROR_REASON_JOB_STATE\x10\x1b\x12$\n" +
-	" ERROR_REASON_CONNECTION_DISABLED\x10\x1c\x12\"\n" +
-	"\x1eERROR_REASON_CONNECTION_IN_USE\x10\x1d\x12\"\n" +
-	"\x1eERROR_REASON_IDENTITY_MISMATCH\x10\x1e\x12\x1c\n" +
-	"\x18ERROR_REASON_QUARANTINED\x10\x1f\x12\x1e\n" +
-	"\x1aERROR_REASON_OAUTH_REFUSED\x10 \x12%\n" +
-	"!ERROR_REASON_SEALING_KEY_OUTDATED\x10!\x12&\n" +
-	"\"ERROR_REASON_CREDENTIAL_UNSEALABLE\x10\"\x12\x1f\n" +
-	"\x1bERROR_REASON_OAUTH_MISMATCH\x10#\x12\x1e\n" +
-	"\x1aERROR_REASON_CLOCK_DOUBTED\x10$\x12!\n" +
-	"\x1dERROR_REASON_FENCE_NOT_PASSED\x10%\x12\"\n" +
-	"\x1eERROR_REASON_PREDECESSOR_ENDED\x10&\x12#\n" +
-	"\x1fERROR_REASON_ATTEMPTS_EXHAUSTED\x10'\x12\"\n" +
-	"\x1eERROR_REASON_ATTEMPT_UNDER_WAY\x10(\x12!\n" +
-	"\x1dERROR_REASON_TOO_MANY_REPLIES\x10)\x12&\n" +
-	"\"ERROR_REASON_RETENTION_NOT_REACHED\x10*\x12 \n" +
-	"\x1cERROR_REASON_JOB_HAS_REPLIES\x10+\x12\x1f\n" +
-	"\x1bERROR_REASON_PROJECT_IN_USE\x10,\x12\x1e\n" +
-	"\x1aERROR_REASON_ETAG_MISMATCH\x10-\x12!\n" +
-	"\x1dERROR_REASON_OAUTH_UNFINISHED\x10.\x12\x1f\n" +
-	"\x1bERROR_REASON_CURSOR_EXPIRED\x10/\x12\x1f\n" +
-	"\x1bERROR_REASON_QUOTA_EXCEEDED\x100\x12!\n" +
-	"\x1dERROR_REASON_TOO_MANY_STREAMS\x101\x12\"\n" +
-	"\x1eERROR_REASON_REQUEST_TOO_LARGE\x102\x12\x1c\n" +
-	"\x18ERROR_REASON_SERVER_BUSY\x103\x12\x1f\n" +
-	"\x1bERROR_REASON_TOO_MANY_CALLS\x104\x12\"\n" +
-	"\x1eERROR_REASON_STORE_UNAVAILABLE\x105\x12\x1e\n" +
-	"\x1aERROR_REASON_SHUTTING_DOWN\x106\x12%\n" +
-	"!ERROR_REASON_PLATFORM_UNAVAILABLE\x107\x12&\n" +
-	"\"ERROR_REASON_CONNECTOR_UNAVAILABLE\x108\x12\x1e\n" +
-	"\x1aERROR_REASON_SCOPE_MISSING\x109\x12\"\n" +
-	"\x1eERROR_REASON_OPERATOR_REQUIRED\x10:\x12#\n" +
-	"\x1fERROR_REASON_CREDENTIAL_INVALID\x10;B\x8a\x01\n" +
+	"\x1cERROR_REASON_REQUEST_INVALID\x10\x11\x12&\n" +
+	"\"ERROR_REASON_SCHEDULE_SPEC_INVALID\x10\x12\x12\x1f\n" +
+	"\x1bERROR_REASON_BACKFILL_RANGE\x10\x13\x12'\n" +
+	"#ERROR_REASON_IDEMPOTENCY_KEY_REUSED\x10\x14\x12#\n" +
+	"\x1fERROR_REASON_API_KEY_NAME_TAKEN\x10\x15\x12!\n" +
+	"\x1dERROR_REASON_EFFECT_KEY_TAKEN\x10\x16\x12\x1e\n" +
+	"\x1aERROR_REASON_JOB_NOT_FOUND\x10\x17\x12#\n" +
+	"\x1fERROR_REASON_SCHEDULE_NOT_FOUND\x10\x18\x12!\n" +
+	"\x1dERROR_REASON_FIRING_NOT_FOUND\x10\x19\x12%\n" +
+	"!ERROR_REASON_CONNECTION_NOT_FOUND\x10\x1a\x12&\n" +
+	"\"ERROR_REASON_OAUTH_LOGIN_NOT_FOUND\x10\x1b\x12\"\n" +
+	"\x1eERROR_REASON_API_KEY_NOT_FOUND\x10\x1c\x12\"\n" +
+	"\x1eERROR_REASON_PROJECT_NOT_FOUND\x10\x1d\x12\x1a\n" +
+	"\x16ERROR_REASON_JOB_STATE\x10\x1e\x12$\n" +
+	" ERROR_REASON_CONNECTION_DISABLED\x10\x1f\x12\"\n" +
+	"\x1eERROR_REASON_CONNECTION_IN_USE\x10 \x12\"\n" +
+	"\x1eERROR_REASON_IDENTITY_MISMATCH\x10!\x12\x1c\n" +
+	"\x18ERROR_REASON_QUARANTINED\x10\"\x12\x1e\n" +
+	"\x1aERROR_REASON_OAUTH_REFUSED\x10#\x12%\n" +
+	"!ERROR_REASON_SEALING_KEY_OUTDATED\x10$\x12&\n" +
+	"\"ERROR_REASON_CREDENTIAL_UNSEALABLE\x10%\x12\x1f\n" +
+	"\x1bERROR_REASON_OAUTH_MISMATCH\x10&\x12\x1e\n" +
+	"\x1aERROR_REASON_CLOCK_DOUBTED\x10'\x12!\n" +
+	"\x1dERROR_REASON_FENCE_NOT_PASSED\x10(\x12\"\n" +
+	"\x1eERROR_REASON_PREDECESSOR_ENDED\x10)\x12#\n" +
+	"\x1fERROR_REASON_ATTEMPTS_EXHAUSTED\x10*\x12\"\n" +
+	"\x1eERROR_REASON_ATTEMPT_UNDER_WAY\x10+\x12!\n" +
+	"\x1dERROR_REASON_TOO_MANY_REPLIES\x10,\x12&\n" +
+	"\"ERROR_REASON_RETENTION_NOT_REACHED\x10-\x12 \n" +
+	"\x1cERROR_REASON_JOB_HAS_REPLIES\x10.\x12\x1f\n" +
+	"\x1bERROR_REASON_PROJECT_IN_USE\x10/\x12\x1f\n" +
+	"\x1bERROR_REASON_SCHEDULE_STATE\x100\x12\x1f\n" +
+	"\x1bERROR_REASON_FIRING_BLOCKED\x101\x12\x1f\n" +
+	"\x1bERROR_REASON_FIRING_DECIDED\x102\x12\x1e\n" +
+	"\x1aERROR_REASON_ETAG_MISMATCH\x103\x12!\n" +
+	"\x1dERROR_REASON_OAUTH_UNFINISHED\x104\x12\x1f\n" +
+	"\x1bERROR_REASON_CURSOR_EXPIRED\x105\x12\x1f\n" +
+	"\x1bERROR_REASON_QUOTA_EXCEEDED\x106\x12!\n" +
+	"\x1dERROR_REASON_TOO_MANY_STREAMS\x107\x12\"\n" +
+	"\x1eERROR_REASON_REQUEST_TOO_LARGE\x108\x12\x1c\n" +
+	"\x18ERROR_REASON_SERVER_BUSY\x109\x12\x1f\n" +
+	"\x1bERROR_REASON_TOO_MANY_CALLS\x10:\x12\"\n" +
+	"\x1eERROR_REASON_STORE_UNAVAILABLE\x10;\x12\x1e\n" +
+	"\x1aERROR_REASON_SHUTTING_DOWN\x10<\x12%\n" +
+	"!ERROR_REASON_PLATFORM_UNAVAILABLE\x10=\x12&\n" +
+	"\"ERROR_REASON_CONNECTOR_UNAVAILABLE\x10>\x12\x1e\n" +
+	"\x1aERROR_REASON_SCOPE_MISSING\x10?\x12\"\n" +
+	"\x1eERROR_REASON_OPERATOR_REQUIRED\x10@\x12#\n" +
+	"\x1fERROR_REASON_CREDENTIAL_INVALID\x10A\x12(\n" +
+	"$ERROR_REASON_SCHEDULE_ITEM_NOT_FOUND\x10B\x12$\n" +
+	" ERROR_REASON_SCHEDULE_ITEM_STATE\x10CB\x8a\x01\n" +
 	"\x15io.github.fireonce.v1B\n" +
 	"ErrorProtoP\x01Z2github.com/fireonce/fireonce/clients/go/fireoncev1\xa2\x02\x03FOX\xaa\x02\vFireonce.V1\xca\x02\vFireonce\\V1\xea\x02\fFireonce::V1b\x06proto3"
 
@@ -850,6 +917,7 @@ func file_fireonce_v1_error_proto_init() {
 	file_fireonce_v1_error_proto_msgTypes[2].OneofWrappers = []any{
 		(*IdempotencyConflict_JobId)(nil),
 		(*IdempotencyConflict_ConnectionId)(nil),
+		(*IdempotencyConflict_ScheduleId)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -54,7 +54,8 @@ const (
 	// Terminal: no effect, no further attempt (see last_error).
 	JobState_JOB_STATE_FAILED JobState = 9
 	// Terminal: canceled by a client, or because the job that it replies to ended
-	// without success (last_error.kind is then PREDECESSOR_ENDED). No effect.
+	// without success (last_error.kind is then PREDECESSOR_ENDED), or because its content
+	// was there already (ALREADY_PRESENT). No effect.
 	JobState_JOB_STATE_CANCELED JobState = 10
 	// Terminal: start_deadline passed with no effect; for a reply that still waited,
 	// wait_deadline.
@@ -150,6 +151,8 @@ const (
 	FailureKind_FAILURE_KIND_EXPIRED FailureKind = 9
 	// The job that this one replies to ended without success.
 	FailureKind_FAILURE_KIND_PREDECESSOR_ENDED FailureKind = 10
+	// skip_if_present: the content was there before the first attempt. Nothing was sent.
+	FailureKind_FAILURE_KIND_ALREADY_PRESENT FailureKind = 11
 )
 
 // Enum value maps for FailureKind.
@@ -166,6 +169,7 @@ var (
 		8:  "FAILURE_KIND_WORKER_CRASH",
 		9:  "FAILURE_KIND_EXPIRED",
 		10: "FAILURE_KIND_PREDECESSOR_ENDED",
+		11: "FAILURE_KIND_ALREADY_PRESENT",
 	}
 	FailureKind_value = map[string]int32{
 		"FAILURE_KIND_UNSPECIFIED":        0,
@@ -179,6 +183,7 @@ var (
 		"FAILURE_KIND_WORKER_CRASH":       8,
 		"FAILURE_KIND_EXPIRED":            9,
 		"FAILURE_KIND_PREDECESSOR_ENDED":  10,
+		"FAILURE_KIND_ALREADY_PRESENT":    11,
 	}
 )
 
@@ -591,6 +596,10 @@ const (
 	BlockedReason_KIND_SAME_CONTENT BlockedReason_Kind = 9
 	// This job's own next step was put off; message says why. Goes on by itself (end_time).
 	BlockedReason_KIND_PUT_OFF BlockedReason_Kind = 10
+	// Another job of its connection or schedule was sent too short a time ago: the
+	// cool-down of ConnectionLimits or SchedulePolicies. Goes on by itself (end_time), if
+	// its start window is open then.
+	BlockedReason_KIND_COOL_DOWN BlockedReason_Kind = 11
 )
 
 // Enum value maps for BlockedReason_Kind.
@@ -607,6 +616,7 @@ var (
 		8:  "KIND_RATE_LIMITED",
 		9:  "KIND_SAME_CONTENT",
 		10: "KIND_PUT_OFF",
+		11: "KIND_COOL_DOWN",
 	}
 	BlockedReason_Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED":         0,
@@ -620,6 +630,7 @@ var (
 		"KIND_RATE_LIMITED":        8,
 		"KIND_SAME_CONTENT":        9,
 		"KIND_PUT_OFF":             10,
+		"KIND_COOL_DOWN":           11,
 	}
 )
 
@@ -712,7 +723,7 @@ func (x Observation_Verdict) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Observation_Verdict.Descriptor instead.
 func (Observation_Verdict) EnumDescriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{7, 0}
+	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{8, 0}
 }
 
 // Why it is believed.
@@ -777,7 +788,7 @@ func (x Effect_Proof) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Effect_Proof.Descriptor instead.
 func (Effect_Proof) EnumDescriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{8, 0}
+	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{9, 0}
 }
 
 type Resolution_Decision int32
@@ -837,7 +848,7 @@ func (x Resolution_Decision) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Resolution_Decision.Descriptor instead.
 func (Resolution_Decision) EnumDescriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{9, 0}
+	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{10, 0}
 }
 
 // One side effect at one time. All times have microseconds and come from the
@@ -927,8 +938,13 @@ type Job struct {
 	// True: fields of this message that need the scope payloads:read were left out, because
 	// the caller lacks it.
 	ContentWithheld bool `protobuf:"varint,39,opt,name=content_withheld,json=contentWithheld,proto3" json:"content_withheld,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The firing that made the job, if it has a schedule_id. An origin of CATCH_UP means that
+	// the job is late. Set only by GetJob, while firings are kept.
+	Firing *Firing `protobuf:"bytes,40,opt,name=firing,proto3" json:"firing,omitempty"`
+	// As the job was scheduled.
+	SkipIfPresent *SkipIfPresent `protobuf:"bytes,41,opt,name=skip_if_present,json=skipIfPresent,proto3" json:"skip_if_present,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Job) Reset() {
@@ -1234,6 +1250,20 @@ func (x *Job) GetContentWithheld() bool {
 	return false
 }
 
+func (x *Job) GetFiring() *Firing {
+	if x != nil {
+		return x.Firing
+	}
+	return nil
+}
+
+func (x *Job) GetSkipIfPresent() *SkipIfPresent {
+	if x != nil {
+		return x.SkipIfPresent
+	}
+	return nil
+}
+
 // Why a job waits for something beside its time. The widest cause is named.
 type BlockedReason struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1329,6 +1359,58 @@ func (x *BlockedReason) GetContentWithheld() bool {
 	return false
 }
 
+// The job is not wanted if its content is there already. Before its first attempt the
+// platform is asked whether the account has an object with the same content, whoever made
+// it, that is not older than max_age. If so, the job ends as CANCELED without an effect of
+// its own (FAILURE_KIND_ALREADY_PRESENT), and ListJobObservations has what was seen. If
+// the platform cannot be read, or what it has may be the content or not, the job waits and
+// asks again, and is EXPIRED after its start window.
+type SkipIfPresent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How old the object may be. 1 min to 30 days. The account is read back as far, so the
+	// longer it is, the more is read.
+	MaxAge        *durationpb.Duration `protobuf:"bytes,1,opt,name=max_age,json=maxAge,proto3" json:"max_age,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SkipIfPresent) Reset() {
+	*x = SkipIfPresent{}
+	mi := &file_fireonce_v1_job_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SkipIfPresent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SkipIfPresent) ProtoMessage() {}
+
+func (x *SkipIfPresent) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_job_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SkipIfPresent.ProtoReflect.Descriptor instead.
+func (*SkipIfPresent) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *SkipIfPresent) GetMaxAge() *durationpb.Duration {
+	if x != nil {
+		return x.MaxAge
+	}
+	return nil
+}
+
 // How often and how soon an attempt that is proven to have had no effect is
 // repeated. Unknown outcomes are no matter of this policy.
 type RetryPolicy struct {
@@ -1348,7 +1430,7 @@ type RetryPolicy struct {
 
 func (x *RetryPolicy) Reset() {
 	*x = RetryPolicy{}
-	mi := &file_fireonce_v1_job_proto_msgTypes[2]
+	mi := &file_fireonce_v1_job_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1360,7 +1442,7 @@ func (x *RetryPolicy) String() string {
 func (*RetryPolicy) ProtoMessage() {}
 
 func (x *RetryPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_proto_msgTypes[2]
+	mi := &file_fireonce_v1_job_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1373,7 +1455,7 @@ func (x *RetryPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryPolicy.ProtoReflect.Descriptor instead.
 func (*RetryPolicy) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{2}
+	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *RetryPolicy) GetMaxAttempts() int32 {
@@ -1416,7 +1498,7 @@ type JobError struct {
 
 func (x *JobError) Reset() {
 	*x = JobError{}
-	mi := &file_fireonce_v1_job_proto_msgTypes[3]
+	mi := &file_fireonce_v1_job_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1428,7 +1510,7 @@ func (x *JobError) String() string {
 func (*JobError) ProtoMessage() {}
 
 func (x *JobError) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_proto_msgTypes[3]
+	mi := &file_fireonce_v1_job_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1441,7 +1523,7 @@ func (x *JobError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobError.ProtoReflect.Descriptor instead.
 func (*JobError) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{3}
+	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *JobError) GetKind() FailureKind {
@@ -1528,7 +1610,7 @@ type Attempt struct {
 
 func (x *Attempt) Reset() {
 	*x = Attempt{}
-	mi := &file_fireonce_v1_job_proto_msgTypes[4]
+	mi := &file_fireonce_v1_job_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1540,7 +1622,7 @@ func (x *Attempt) String() string {
 func (*Attempt) ProtoMessage() {}
 
 func (x *Attempt) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_proto_msgTypes[4]
+	mi := &file_fireonce_v1_job_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1553,7 +1635,7 @@ func (x *Attempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attempt.ProtoReflect.Descriptor instead.
 func (*Attempt) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{4}
+	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Attempt) GetNumber() int32 {
@@ -1694,7 +1776,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_fireonce_v1_job_proto_msgTypes[5]
+	mi := &file_fireonce_v1_job_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1706,7 +1788,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_proto_msgTypes[5]
+	mi := &file_fireonce_v1_job_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1719,7 +1801,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{5}
+	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Answer) GetHttpStatus() int32 {
@@ -1769,7 +1851,7 @@ type AnswerHeader struct {
 
 func (x *AnswerHeader) Reset() {
 	*x = AnswerHeader{}
-	mi := &file_fireonce_v1_job_proto_msgTypes[6]
+	mi := &file_fireonce_v1_job_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1781,7 +1863,7 @@ func (x *AnswerHeader) String() string {
 func (*AnswerHeader) ProtoMessage() {}
 
 func (x *AnswerHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_proto_msgTypes[6]
+	mi := &file_fireonce_v1_job_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1794,7 +1876,7 @@ func (x *AnswerHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerHeader.ProtoReflect.Descriptor instead.
 func (*AnswerHeader) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{6}
+	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *AnswerHeader) GetName() string {
@@ -1814,7 +1896,7 @@ func (x *AnswerHeader) GetValue() string {
 // One look at the platform for an effect whose outcome is unknown.
 type Observation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The attempt looked for.
+	// The attempt looked for. 0: none, the look was that of skip_if_present.
 	Attempt int32 `protobuf:"varint,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// When the look began.
 	Time    *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
@@ -1837,7 +1919,7 @@ type Observation struct {
 
 func (x *Observation) Reset() {
 	*x = Observation{}
-	mi := &file_fireonce_v1_job_proto_msgTypes[7]
+	mi := &file_fireonce_v1_job_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1849,7 +1931,7 @@ func (x *Observation) String() string {
 func (*Observation) ProtoMessage() {}
 
 func (x *Observation) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_proto_msgTypes[7]
+	mi := &file_fireonce_v1_job_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1862,7 +1944,7 @@ func (x *Observation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Observation.ProtoReflect.Descriptor instead.
 func (*Observation) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{7}
+	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Observation) GetAttempt() int32 {
@@ -1950,7 +2032,7 @@ type Effect struct {
 
 func (x *Effect) Reset() {
 	*x = Effect{}
-	mi := &file_fireonce_v1_job_proto_msgTypes[8]
+	mi := &file_fireonce_v1_job_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1962,7 +2044,7 @@ func (x *Effect) String() string {
 func (*Effect) ProtoMessage() {}
 
 func (x *Effect) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_proto_msgTypes[8]
+	mi := &file_fireonce_v1_job_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1975,7 +2057,7 @@ func (x *Effect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Effect.ProtoReflect.Descriptor instead.
 func (*Effect) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{8}
+	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Effect) GetExternalId() string {
@@ -2034,7 +2116,7 @@ type Resolution struct {
 
 func (x *Resolution) Reset() {
 	*x = Resolution{}
-	mi := &file_fireonce_v1_job_proto_msgTypes[9]
+	mi := &file_fireonce_v1_job_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2046,7 +2128,7 @@ func (x *Resolution) String() string {
 func (*Resolution) ProtoMessage() {}
 
 func (x *Resolution) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_proto_msgTypes[9]
+	mi := &file_fireonce_v1_job_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2059,7 +2141,7 @@ func (x *Resolution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resolution.ProtoReflect.Descriptor instead.
 func (*Resolution) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{9}
+	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Resolution) GetDecision() Resolution_Decision {
@@ -2123,7 +2205,7 @@ type ErasedJob struct {
 
 func (x *ErasedJob) Reset() {
 	*x = ErasedJob{}
-	mi := &file_fireonce_v1_job_proto_msgTypes[10]
+	mi := &file_fireonce_v1_job_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2135,7 +2217,7 @@ func (x *ErasedJob) String() string {
 func (*ErasedJob) ProtoMessage() {}
 
 func (x *ErasedJob) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_proto_msgTypes[10]
+	mi := &file_fireonce_v1_job_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2148,7 +2230,7 @@ func (x *ErasedJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErasedJob.ProtoReflect.Descriptor instead.
 func (*ErasedJob) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{10}
+	return file_fireonce_v1_job_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ErasedJob) GetJobId() string {
@@ -2253,7 +2335,7 @@ var File_fireonce_v1_job_proto protoreflect.FileDescriptor
 
 const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\n" +
-	"\x15fireonce/v1/job.proto\x12\vfireonce.v1\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8b\x10\n" +
+	"\x15fireonce/v1/job.proto\x12\vfireonce.v1\x1a\x18fireonce/v1/firing.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfc\x10\n" +
 	"\x03Job\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x1d\n" +
 	"\n" +
@@ -2303,17 +2385,19 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\x0fattempt_timeout\x18$ \x01(\v2\x19.google.protobuf.DurationR\x0eattemptTimeout\x12A\n" +
 	"\x0eblocked_reason\x18% \x01(\v2\x1a.fireonce.v1.BlockedReasonR\rblockedReason\x12J\n" +
 	"\x13resend_allowed_time\x18& \x01(\v2\x1a.google.protobuf.TimestampR\x11resendAllowedTime\x12)\n" +
-	"\x10content_withheld\x18' \x01(\bR\x0fcontentWithheld\x1a9\n" +
+	"\x10content_withheld\x18' \x01(\bR\x0fcontentWithheld\x12+\n" +
+	"\x06firing\x18( \x01(\v2\x13.fireonce.v1.FiringR\x06firing\x12B\n" +
+	"\x0fskip_if_present\x18) \x01(\v2\x1a.fireonce.v1.SkipIfPresentR\rskipIfPresent\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xad\x04\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc1\x04\n" +
 	"\rBlockedReason\x123\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1f.fireonce.v1.BlockedReason.KindR\x04kind\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x15\n" +
 	"\x06job_id\x18\x03 \x01(\tR\x05jobId\x125\n" +
 	"\bend_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x12L\n" +
 	"\x10connection_cause\x18\x05 \x01(\x0e2!.fireonce.v1.ConnectionStateCauseR\x0fconnectionCause\x12)\n" +
-	"\x10content_withheld\x18\x06 \x01(\bR\x0fcontentWithheld\"\x85\x02\n" +
+	"\x10content_withheld\x18\x06 \x01(\bR\x0fcontentWithheld\"\x99\x02\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10KIND_QUARANTINED\x10\x01\x12\x16\n" +
@@ -2326,7 +2410,10 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\x11KIND_RATE_LIMITED\x10\b\x12\x15\n" +
 	"\x11KIND_SAME_CONTENT\x10\t\x12\x10\n" +
 	"\fKIND_PUT_OFF\x10\n" +
-	"\"\xa8\x01\n" +
+	"\x12\x12\n" +
+	"\x0eKIND_COOL_DOWN\x10\v\"C\n" +
+	"\rSkipIfPresent\x122\n" +
+	"\amax_age\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x06maxAge\"\xa8\x01\n" +
 	"\vRetryPolicy\x12!\n" +
 	"\fmax_attempts\x18\x01 \x01(\x05R\vmaxAttempts\x12:\n" +
 	"\vmin_backoff\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\n" +
@@ -2452,7 +2539,7 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\x10JOB_STATE_FAILED\x10\t\x12\x16\n" +
 	"\x12JOB_STATE_CANCELED\x10\n" +
 	"\x12\x15\n" +
-	"\x11JOB_STATE_EXPIRED\x10\v*\xd7\x02\n" +
+	"\x11JOB_STATE_EXPIRED\x10\v*\xf9\x02\n" +
 	"\vFailureKind\x12\x1c\n" +
 	"\x18FAILURE_KIND_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11FAILURE_KIND_AUTH\x10\x01\x12\x1a\n" +
@@ -2465,7 +2552,8 @@ const file_fireonce_v1_job_proto_rawDesc = "" +
 	"\x19FAILURE_KIND_WORKER_CRASH\x10\b\x12\x18\n" +
 	"\x14FAILURE_KIND_EXPIRED\x10\t\x12\"\n" +
 	"\x1eFAILURE_KIND_PREDECESSOR_ENDED\x10\n" +
-	"*\x92\x01\n" +
+	"\x12 \n" +
+	"\x1cFAILURE_KIND_ALREADY_PRESENT\x10\v*\x92\x01\n" +
 	"\vEffectClass\x12\x1c\n" +
 	"\x18EFFECT_CLASS_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12EFFECT_CLASS_KEYED\x10\x01\x12\x17\n" +
@@ -2519,7 +2607,7 @@ func file_fireonce_v1_job_proto_rawDescGZIP() []byte {
 }
 
 var file_fireonce_v1_job_proto_enumTypes = make([]protoimpl.EnumInfo, 11)
-var file_fireonce_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_fireonce_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_fireonce_v1_job_proto_goTypes = []any{
 	(JobState)(0),                 // 0: fireonce.v1.JobState
 	(FailureKind)(0),              // 1: fireonce.v1.FailureKind
@@ -2534,82 +2622,87 @@ var file_fireonce_v1_job_proto_goTypes = []any{
 	(Resolution_Decision)(0),      // 10: fireonce.v1.Resolution.Decision
 	(*Job)(nil),                   // 11: fireonce.v1.Job
 	(*BlockedReason)(nil),         // 12: fireonce.v1.BlockedReason
-	(*RetryPolicy)(nil),           // 13: fireonce.v1.RetryPolicy
-	(*JobError)(nil),              // 14: fireonce.v1.JobError
-	(*Attempt)(nil),               // 15: fireonce.v1.Attempt
-	(*Answer)(nil),                // 16: fireonce.v1.Answer
-	(*AnswerHeader)(nil),          // 17: fireonce.v1.AnswerHeader
-	(*Observation)(nil),           // 18: fireonce.v1.Observation
-	(*Effect)(nil),                // 19: fireonce.v1.Effect
-	(*Resolution)(nil),            // 20: fireonce.v1.Resolution
-	(*ErasedJob)(nil),             // 21: fireonce.v1.ErasedJob
-	nil,                           // 22: fireonce.v1.Job.LabelsEntry
-	(*Payload)(nil),               // 23: fireonce.v1.Payload
-	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 25: google.protobuf.Duration
+	(*SkipIfPresent)(nil),         // 13: fireonce.v1.SkipIfPresent
+	(*RetryPolicy)(nil),           // 14: fireonce.v1.RetryPolicy
+	(*JobError)(nil),              // 15: fireonce.v1.JobError
+	(*Attempt)(nil),               // 16: fireonce.v1.Attempt
+	(*Answer)(nil),                // 17: fireonce.v1.Answer
+	(*AnswerHeader)(nil),          // 18: fireonce.v1.AnswerHeader
+	(*Observation)(nil),           // 19: fireonce.v1.Observation
+	(*Effect)(nil),                // 20: fireonce.v1.Effect
+	(*Resolution)(nil),            // 21: fireonce.v1.Resolution
+	(*ErasedJob)(nil),             // 22: fireonce.v1.ErasedJob
+	nil,                           // 23: fireonce.v1.Job.LabelsEntry
+	(*Payload)(nil),               // 24: fireonce.v1.Payload
+	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 26: google.protobuf.Duration
+	(*Firing)(nil),                // 27: fireonce.v1.Firing
 }
 var file_fireonce_v1_job_proto_depIdxs = []int32{
-	23, // 0: fireonce.v1.Job.payload:type_name -> fireonce.v1.Payload
-	24, // 1: fireonce.v1.Job.schedule_time:type_name -> google.protobuf.Timestamp
-	25, // 2: fireonce.v1.Job.start_window:type_name -> google.protobuf.Duration
-	24, // 3: fireonce.v1.Job.start_deadline:type_name -> google.protobuf.Timestamp
-	13, // 4: fireonce.v1.Job.retry_policy:type_name -> fireonce.v1.RetryPolicy
+	24, // 0: fireonce.v1.Job.payload:type_name -> fireonce.v1.Payload
+	25, // 1: fireonce.v1.Job.schedule_time:type_name -> google.protobuf.Timestamp
+	26, // 2: fireonce.v1.Job.start_window:type_name -> google.protobuf.Duration
+	25, // 3: fireonce.v1.Job.start_deadline:type_name -> google.protobuf.Timestamp
+	14, // 4: fireonce.v1.Job.retry_policy:type_name -> fireonce.v1.RetryPolicy
 	3,  // 5: fireonce.v1.Job.ambiguity_policy:type_name -> fireonce.v1.AmbiguityPolicy
-	22, // 6: fireonce.v1.Job.labels:type_name -> fireonce.v1.Job.LabelsEntry
+	23, // 6: fireonce.v1.Job.labels:type_name -> fireonce.v1.Job.LabelsEntry
 	0,  // 7: fireonce.v1.Job.state:type_name -> fireonce.v1.JobState
 	2,  // 8: fireonce.v1.Job.effect_class:type_name -> fireonce.v1.EffectClass
-	24, // 9: fireonce.v1.Job.next_attempt_time:type_name -> google.protobuf.Timestamp
-	24, // 10: fireonce.v1.Job.next_look_time:type_name -> google.protobuf.Timestamp
-	15, // 11: fireonce.v1.Job.last_attempt:type_name -> fireonce.v1.Attempt
-	14, // 12: fireonce.v1.Job.last_error:type_name -> fireonce.v1.JobError
-	19, // 13: fireonce.v1.Job.effect:type_name -> fireonce.v1.Effect
-	20, // 14: fireonce.v1.Job.resolution:type_name -> fireonce.v1.Resolution
-	24, // 15: fireonce.v1.Job.cancel_request_time:type_name -> google.protobuf.Timestamp
-	24, // 16: fireonce.v1.Job.create_time:type_name -> google.protobuf.Timestamp
-	24, // 17: fireonce.v1.Job.update_time:type_name -> google.protobuf.Timestamp
-	24, // 18: fireonce.v1.Job.end_time:type_name -> google.protobuf.Timestamp
-	24, // 19: fireonce.v1.Job.key_expire_time:type_name -> google.protobuf.Timestamp
-	25, // 20: fireonce.v1.Job.wait_window:type_name -> google.protobuf.Duration
-	24, // 21: fireonce.v1.Job.wait_deadline:type_name -> google.protobuf.Timestamp
-	25, // 22: fireonce.v1.Job.attempt_timeout:type_name -> google.protobuf.Duration
+	25, // 9: fireonce.v1.Job.next_attempt_time:type_name -> google.protobuf.Timestamp
+	25, // 10: fireonce.v1.Job.next_look_time:type_name -> google.protobuf.Timestamp
+	16, // 11: fireonce.v1.Job.last_attempt:type_name -> fireonce.v1.Attempt
+	15, // 12: fireonce.v1.Job.last_error:type_name -> fireonce.v1.JobError
+	20, // 13: fireonce.v1.Job.effect:type_name -> fireonce.v1.Effect
+	21, // 14: fireonce.v1.Job.resolution:type_name -> fireonce.v1.Resolution
+	25, // 15: fireonce.v1.Job.cancel_request_time:type_name -> google.protobuf.Timestamp
+	25, // 16: fireonce.v1.Job.create_time:type_name -> google.protobuf.Timestamp
+	25, // 17: fireonce.v1.Job.update_time:type_name -> google.protobuf.Timestamp
+	25, // 18: fireonce.v1.Job.end_time:type_name -> google.protobuf.Timestamp
+	25, // 19: fireonce.v1.Job.key_expire_time:type_name -> google.protobuf.Timestamp
+	26, // 20: fireonce.v1.Job.wait_window:type_name -> google.protobuf.Duration
+	25, // 21: fireonce.v1.Job.wait_deadline:type_name -> google.protobuf.Timestamp
+	26, // 22: fireonce.v1.Job.attempt_timeout:type_name -> google.protobuf.Duration
 	12, // 23: fireonce.v1.Job.blocked_reason:type_name -> fireonce.v1.BlockedReason
-	24, // 24: fireonce.v1.Job.resend_allowed_time:type_name -> google.protobuf.Timestamp
-	7,  // 25: fireonce.v1.BlockedReason.kind:type_name -> fireonce.v1.BlockedReason.Kind
-	24, // 26: fireonce.v1.BlockedReason.end_time:type_name -> google.protobuf.Timestamp
-	4,  // 27: fireonce.v1.BlockedReason.connection_cause:type_name -> fireonce.v1.ConnectionStateCause
-	25, // 28: fireonce.v1.RetryPolicy.min_backoff:type_name -> google.protobuf.Duration
-	25, // 29: fireonce.v1.RetryPolicy.max_backoff:type_name -> google.protobuf.Duration
-	1,  // 30: fireonce.v1.JobError.kind:type_name -> fireonce.v1.FailureKind
-	24, // 31: fireonce.v1.JobError.time:type_name -> google.protobuf.Timestamp
-	24, // 32: fireonce.v1.Attempt.claim_time:type_name -> google.protobuf.Timestamp
-	24, // 33: fireonce.v1.Attempt.intent_time:type_name -> google.protobuf.Timestamp
-	24, // 34: fireonce.v1.Attempt.send_deadline:type_name -> google.protobuf.Timestamp
-	24, // 35: fireonce.v1.Attempt.answer_deadline:type_name -> google.protobuf.Timestamp
-	24, // 36: fireonce.v1.Attempt.end_time:type_name -> google.protobuf.Timestamp
-	5,  // 37: fireonce.v1.Attempt.outcome:type_name -> fireonce.v1.AttemptOutcome
-	1,  // 38: fireonce.v1.Attempt.failure_kind:type_name -> fireonce.v1.FailureKind
-	16, // 39: fireonce.v1.Attempt.answer:type_name -> fireonce.v1.Answer
-	17, // 40: fireonce.v1.Answer.headers:type_name -> fireonce.v1.AnswerHeader
-	6,  // 41: fireonce.v1.Answer.body_omission:type_name -> fireonce.v1.BodyOmission
-	24, // 42: fireonce.v1.Observation.time:type_name -> google.protobuf.Timestamp
-	8,  // 43: fireonce.v1.Observation.verdict:type_name -> fireonce.v1.Observation.Verdict
-	24, // 44: fireonce.v1.Effect.effect_time:type_name -> google.protobuf.Timestamp
-	9,  // 45: fireonce.v1.Effect.proof:type_name -> fireonce.v1.Effect.Proof
-	10, // 46: fireonce.v1.Resolution.decision:type_name -> fireonce.v1.Resolution.Decision
-	24, // 47: fireonce.v1.Resolution.resolve_time:type_name -> google.protobuf.Timestamp
-	0,  // 48: fireonce.v1.ErasedJob.state:type_name -> fireonce.v1.JobState
-	2,  // 49: fireonce.v1.ErasedJob.effect_class:type_name -> fireonce.v1.EffectClass
-	24, // 50: fireonce.v1.ErasedJob.schedule_time:type_name -> google.protobuf.Timestamp
-	24, // 51: fireonce.v1.ErasedJob.create_time:type_name -> google.protobuf.Timestamp
-	24, // 52: fireonce.v1.ErasedJob.end_time:type_name -> google.protobuf.Timestamp
-	9,  // 53: fireonce.v1.ErasedJob.proof:type_name -> fireonce.v1.Effect.Proof
-	24, // 54: fireonce.v1.ErasedJob.effect_time:type_name -> google.protobuf.Timestamp
-	24, // 55: fireonce.v1.ErasedJob.erase_time:type_name -> google.protobuf.Timestamp
-	56, // [56:56] is the sub-list for method output_type
-	56, // [56:56] is the sub-list for method input_type
-	56, // [56:56] is the sub-list for extension type_name
-	56, // [56:56] is the sub-list for extension extendee
-	0,  // [0:56] is the sub-list for field type_name
+	25, // 24: fireonce.v1.Job.resend_allowed_time:type_name -> google.protobuf.Timestamp
+	27, // 25: fireonce.v1.Job.firing:type_name -> fireonce.v1.Firing
+	13, // 26: fireonce.v1.Job.skip_if_present:type_name -> fireonce.v1.SkipIfPresent
+	7,  // 27: fireonce.v1.BlockedReason.kind:type_name -> fireonce.v1.BlockedReason.Kind
+	25, // 28: fireonce.v1.BlockedReason.end_time:type_name -> google.protobuf.Timestamp
+	4,  // 29: fireonce.v1.BlockedReason.connection_cause:type_name -> fireonce.v1.ConnectionStateCause
+	26, // 30: fireonce.v1.SkipIfPresent.max_age:type_name -> google.protobuf.Duration
+	26, // 31: fireonce.v1.RetryPolicy.min_backoff:type_name -> google.protobuf.Duration
+	26, // 32: fireonce.v1.RetryPolicy.max_backoff:type_name -> google.protobuf.Duration
+	1,  // 33: fireonce.v1.JobError.kind:type_name -> fireonce.v1.FailureKind
+	25, // 34: fireonce.v1.JobError.time:type_name -> google.protobuf.Timestamp
+	25, // 35: fireonce.v1.Attempt.claim_time:type_name -> google.protobuf.Timestamp
+	25, // 36: fireonce.v1.Attempt.intent_time:type_name -> google.protobuf.Timestamp
+	25, // 37: fireonce.v1.Attempt.send_deadline:type_name -> google.protobuf.Timestamp
+	25, // 38: fireonce.v1.Attempt.answer_deadline:type_name -> google.protobuf.Timestamp
+	25, // 39: fireonce.v1.Attempt.end_time:type_name -> google.protobuf.Timestamp
+	5,  // 40: fireonce.v1.Attempt.outcome:type_name -> fireonce.v1.AttemptOutcome
+	1,  // 41: fireonce.v1.Attempt.failure_kind:type_name -> fireonce.v1.FailureKind
+	17, // 42: fireonce.v1.Attempt.answer:type_name -> fireonce.v1.Answer
+	18, // 43: fireonce.v1.Answer.headers:type_name -> fireonce.v1.AnswerHeader
+	6,  // 44: fireonce.v1.Answer.body_omission:type_name -> fireonce.v1.BodyOmission
+	25, // 45: fireonce.v1.Observation.time:type_name -> google.protobuf.Timestamp
+	8,  // 46: fireonce.v1.Observation.verdict:type_name -> fireonce.v1.Observation.Verdict
+	25, // 47: fireonce.v1.Effect.effect_time:type_name -> google.protobuf.Timestamp
+	9,  // 48: fireonce.v1.Effect.proof:type_name -> fireonce.v1.Effect.Proof
+	10, // 49: fireonce.v1.Resolution.decision:type_name -> fireonce.v1.Resolution.Decision
+	25, // 50: fireonce.v1.Resolution.resolve_time:type_name -> google.protobuf.Timestamp
+	0,  // 51: fireonce.v1.ErasedJob.state:type_name -> fireonce.v1.JobState
+	2,  // 52: fireonce.v1.ErasedJob.effect_class:type_name -> fireonce.v1.EffectClass
+	25, // 53: fireonce.v1.ErasedJob.schedule_time:type_name -> google.protobuf.Timestamp
+	25, // 54: fireonce.v1.ErasedJob.create_time:type_name -> google.protobuf.Timestamp
+	25, // 55: fireonce.v1.ErasedJob.end_time:type_name -> google.protobuf.Timestamp
+	9,  // 56: fireonce.v1.ErasedJob.proof:type_name -> fireonce.v1.Effect.Proof
+	25, // 57: fireonce.v1.ErasedJob.effect_time:type_name -> google.protobuf.Timestamp
+	25, // 58: fireonce.v1.ErasedJob.erase_time:type_name -> google.protobuf.Timestamp
+	59, // [59:59] is the sub-list for method output_type
+	59, // [59:59] is the sub-list for method input_type
+	59, // [59:59] is the sub-list for extension type_name
+	59, // [59:59] is the sub-list for extension extendee
+	0,  // [0:59] is the sub-list for field type_name
 }
 
 func init() { file_fireonce_v1_job_proto_init() }
@@ -2617,6 +2710,7 @@ func file_fireonce_v1_job_proto_init() {
 	if File_fireonce_v1_job_proto != nil {
 		return
 	}
+	file_fireonce_v1_firing_proto_init()
 	file_fireonce_v1_payload_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2624,7 +2718,7 @@ func file_fireonce_v1_job_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fireonce_v1_job_proto_rawDesc), len(file_fireonce_v1_job_proto_rawDesc)),
 			NumEnums:      11,
-			NumMessages:   12,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -149,8 +149,8 @@ type ScheduleJobRequest struct {
 	// a second thing: receivers that dedupe know the effect by it.
 	IdempotencyKey string `protobuf:"bytes,1,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	// Instead of a key: the server derives one from connection, payload and
-	// schedule_time, so that two identical requests are one job. Two intended
-	// identical jobs then need keys. Requires schedule_time.
+	// time, so that two identical requests are one job. Two intended identical jobs then
+	// need keys. Requires schedule_time or local_time.
 	DeriveKey bool `protobuf:"varint,2,opt,name=derive_key,json=deriveKey,proto3" json:"derive_key,omitempty"`
 	// The connection that sends it. One that is not the project's is NOT_FOUND /
 	// CONNECTION_NOT_FOUND. Id and key of one connection are the same to the comparison of
@@ -206,7 +206,16 @@ type ScheduleJobRequest struct {
 	// projects together, for ever: otherwise EFFECT_KEY_TAKEN. A receiver is a host and
 	// port, where http and https at their usual ports are one, or a whole platform. Derived keys start with "fo1_": what starts with "fo", digits
 	// and "_" is refused (KEY_RESERVED). Unset: derived. Compared by repeats.
-	EffectKey     string `protobuf:"bytes,17,opt,name=effect_key,json=effectKey,proto3" json:"effect_key,omitempty"`
+	EffectKey string `protobuf:"bytes,17,opt,name=effect_key,json=effectKey,proto3" json:"effect_key,omitempty"`
+	// When, on the clocks of a zone, instead of schedule_time, under its bounds. The instant
+	// is taken from the zone data of the first call and stays; a repeat is the same request
+	// if it says the same here. Where time_zone is empty, it is this one's.
+	LocalTime *LocalTime `protobuf:"bytes,18,opt,name=local_time,json=localTime,proto3" json:"local_time,omitempty"`
+	// Set: the job ends without an effect if its content is there already. Only where the
+	// connection is OBSERVABLE and its connector can look for content that no job of ours
+	// has made ("feed", "x", "mastodon"), and not with files, which cannot be compared:
+	// otherwise PAYLOAD_INVALID. Compared by repeats.
+	SkipIfPresent *SkipIfPresent `protobuf:"bytes,19,opt,name=skip_if_present,json=skipIfPresent,proto3" json:"skip_if_present,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -382,6 +391,20 @@ func (x *ScheduleJobRequest) GetEffectKey() string {
 	return ""
 }
 
+func (x *ScheduleJobRequest) GetLocalTime() *LocalTime {
+	if x != nil {
+		return x.LocalTime
+	}
+	return nil
+}
+
+func (x *ScheduleJobRequest) GetSkipIfPresent() *SkipIfPresent {
+	if x != nil {
+		return x.SkipIfPresent
+	}
+	return nil
+}
+
 type isScheduleJobRequest_Connection interface {
 	isScheduleJobRequest_Connection()
 }
@@ -425,7 +448,10 @@ type ScheduleJobResponse struct {
 	// Reasons for which the job may not have its effect. Looked for when a job is stored or
 	// with validate_only, in 2 s at most, not for items of a batch, and not by every
 	// server. None of it is sure, and none refuses the job.
-	Warnings      []*Warning `protobuf:"bytes,3,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	Warnings []*Warning `protobuf:"bytes,3,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	// How the request's local_time meets a change of the clocks, by the zone data of this
+	// call. The job's schedule_time is when it is due.
+	LocalTimeMark TimeMark `protobuf:"varint,4,opt,name=local_time_mark,json=localTimeMark,proto3,enum=fireonce.v1.TimeMark" json:"local_time_mark,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -479,6 +505,13 @@ func (x *ScheduleJobResponse) GetWarnings() []*Warning {
 		return x.Warnings
 	}
 	return nil
+}
+
+func (x *ScheduleJobResponse) GetLocalTimeMark() TimeMark {
+	if x != nil {
+		return x.LocalTimeMark
+	}
+	return TimeMark_TIME_MARK_UNSPECIFIED
 }
 
 // Something that may keep a job from having its effect.
@@ -2102,10 +2135,13 @@ type RescheduleJobRequest struct {
 	Job isRescheduleJobRequest_Job `protobuf_oneof:"job"`
 	// Up to 60 s in the past is taken as now; at most 5 years ahead.
 	ScheduleTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=schedule_time,json=scheduleTime,proto3" json:"schedule_time,omitempty"`
+	// Instead of schedule_time: on the clocks of a zone, under the same bounds.
+	// Job.time_zone stays as it is.
+	LocalTime *LocalTime `protobuf:"bytes,4,opt,name=local_time,json=localTime,proto3" json:"local_time,omitempty"`
 	// Unset: as it was. At most 30 days. The wait window of a reply stays as it was, and
 	// counts from the new time.
-	StartWindow   *durationpb.Duration `protobuf:"bytes,4,opt,name=start_window,json=startWindow,proto3" json:"start_window,omitempty"`
-	Etag          string               `protobuf:"bytes,5,opt,name=etag,proto3" json:"etag,omitempty"`
+	StartWindow   *durationpb.Duration `protobuf:"bytes,5,opt,name=start_window,json=startWindow,proto3" json:"start_window,omitempty"`
+	Etag          string               `protobuf:"bytes,6,opt,name=etag,proto3" json:"etag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2172,6 +2208,13 @@ func (x *RescheduleJobRequest) GetScheduleTime() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *RescheduleJobRequest) GetLocalTime() *LocalTime {
+	if x != nil {
+		return x.LocalTime
+	}
+	return nil
+}
+
 func (x *RescheduleJobRequest) GetStartWindow() *durationpb.Duration {
 	if x != nil {
 		return x.StartWindow
@@ -2204,8 +2247,10 @@ func (*RescheduleJobRequest_JobId) isRescheduleJobRequest_Job() {}
 func (*RescheduleJobRequest_IdempotencyKey) isRescheduleJobRequest_Job() {}
 
 type RescheduleJobResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           *Job                   `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Job   *Job                   `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	// How the request's local_time meets a change of the clocks.
+	LocalTimeMark TimeMark `protobuf:"varint,2,opt,name=local_time_mark,json=localTimeMark,proto3,enum=fireonce.v1.TimeMark" json:"local_time_mark,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2245,6 +2290,13 @@ func (x *RescheduleJobResponse) GetJob() *Job {
 		return x.Job
 	}
 	return nil
+}
+
+func (x *RescheduleJobResponse) GetLocalTimeMark() TimeMark {
+	if x != nil {
+		return x.LocalTimeMark
+	}
+	return TimeMark_TIME_MARK_UNSPECIFIED
 }
 
 type RunJobNowRequest struct {
@@ -3246,6 +3298,117 @@ func (x *BulkFailure) GetError() *ItemError {
 	return nil
 }
 
+type RunDueRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How long to wait for the work. Unset: 20 s. At most 50 s, and no longer than the call's
+	// deadline less a second.
+	MaxWait       *durationpb.Duration `protobuf:"bytes,1,opt,name=max_wait,json=maxWait,proto3" json:"max_wait,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunDueRequest) Reset() {
+	*x = RunDueRequest{}
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunDueRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunDueRequest) ProtoMessage() {}
+
+func (x *RunDueRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunDueRequest.ProtoReflect.Descriptor instead.
+func (*RunDueRequest) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *RunDueRequest) GetMaxWait() *durationpb.Duration {
+	if x != nil {
+		return x.MaxWait
+	}
+	return nil
+}
+
+type RunDueResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// True: nothing is due, and this server has nothing under way. False: max_wait is over
+	// and work goes on; call again.
+	Done bool `protobuf:"varint,1,opt,name=done,proto3" json:"done,omitempty"`
+	// Jobs that schedules made in this call.
+	Fired int32 `protobuf:"varint,2,opt,name=fired,proto3" json:"fired,omitempty"`
+	// When something will be due next, within a day: set the timer to it. Unset: not within a
+	// day, as far as is known now.
+	NextDueTime   *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=next_due_time,json=nextDueTime,proto3" json:"next_due_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunDueResponse) Reset() {
+	*x = RunDueResponse{}
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunDueResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunDueResponse) ProtoMessage() {}
+
+func (x *RunDueResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunDueResponse.ProtoReflect.Descriptor instead.
+func (*RunDueResponse) Descriptor() ([]byte, []int) {
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *RunDueResponse) GetDone() bool {
+	if x != nil {
+		return x.Done
+	}
+	return false
+}
+
+func (x *RunDueResponse) GetFired() int32 {
+	if x != nil {
+		return x.Fired
+	}
+	return 0
+}
+
+func (x *RunDueResponse) GetNextDueTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NextDueTime
+	}
+	return nil
+}
+
 type ListJobAttemptsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Job:
@@ -3262,7 +3425,7 @@ type ListJobAttemptsRequest struct {
 
 func (x *ListJobAttemptsRequest) Reset() {
 	*x = ListJobAttemptsRequest{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[38]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3274,7 +3437,7 @@ func (x *ListJobAttemptsRequest) String() string {
 func (*ListJobAttemptsRequest) ProtoMessage() {}
 
 func (x *ListJobAttemptsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[38]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3287,7 +3450,7 @@ func (x *ListJobAttemptsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobAttemptsRequest.ProtoReflect.Descriptor instead.
 func (*ListJobAttemptsRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{38}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ListJobAttemptsRequest) GetJob() isListJobAttemptsRequest_Job {
@@ -3358,7 +3521,7 @@ type ListJobAttemptsResponse struct {
 
 func (x *ListJobAttemptsResponse) Reset() {
 	*x = ListJobAttemptsResponse{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[39]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3370,7 +3533,7 @@ func (x *ListJobAttemptsResponse) String() string {
 func (*ListJobAttemptsResponse) ProtoMessage() {}
 
 func (x *ListJobAttemptsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[39]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3383,7 +3546,7 @@ func (x *ListJobAttemptsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobAttemptsResponse.ProtoReflect.Descriptor instead.
 func (*ListJobAttemptsResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{39}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ListJobAttemptsResponse) GetAttempts() []*Attempt {
@@ -3416,7 +3579,7 @@ type ListJobObservationsRequest struct {
 
 func (x *ListJobObservationsRequest) Reset() {
 	*x = ListJobObservationsRequest{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[40]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3428,7 +3591,7 @@ func (x *ListJobObservationsRequest) String() string {
 func (*ListJobObservationsRequest) ProtoMessage() {}
 
 func (x *ListJobObservationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[40]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3441,7 +3604,7 @@ func (x *ListJobObservationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobObservationsRequest.ProtoReflect.Descriptor instead.
 func (*ListJobObservationsRequest) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{40}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ListJobObservationsRequest) GetJob() isListJobObservationsRequest_Job {
@@ -3512,7 +3675,7 @@ type ListJobObservationsResponse struct {
 
 func (x *ListJobObservationsResponse) Reset() {
 	*x = ListJobObservationsResponse{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[41]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3524,7 +3687,7 @@ func (x *ListJobObservationsResponse) String() string {
 func (*ListJobObservationsResponse) ProtoMessage() {}
 
 func (x *ListJobObservationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[41]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3537,7 +3700,7 @@ func (x *ListJobObservationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobObservationsResponse.ProtoReflect.Descriptor instead.
 func (*ListJobObservationsResponse) Descriptor() ([]byte, []int) {
-	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{41}
+	return file_fireonce_v1_job_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ListJobObservationsResponse) GetObservations() []*Observation {
@@ -3567,7 +3730,7 @@ type BatchScheduleJobsResponse_Result struct {
 
 func (x *BatchScheduleJobsResponse_Result) Reset() {
 	*x = BatchScheduleJobsResponse_Result{}
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[43]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3579,7 +3742,7 @@ func (x *BatchScheduleJobsResponse_Result) String() string {
 func (*BatchScheduleJobsResponse_Result) ProtoMessage() {}
 
 func (x *BatchScheduleJobsResponse_Result) ProtoReflect() protoreflect.Message {
-	mi := &file_fireonce_v1_job_service_proto_msgTypes[43]
+	mi := &file_fireonce_v1_job_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3641,7 +3804,7 @@ var File_fireonce_v1_job_service_proto protoreflect.FileDescriptor
 
 const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1dfireonce/v1/job_service.proto\x12\vfireonce.v1\x1a\x17fireonce/v1/error.proto\x1a\x17fireonce/v1/event.proto\x1a\x15fireonce/v1/job.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa9\a\n" +
+	"\x1dfireonce/v1/job_service.proto\x12\vfireonce.v1\x1a\x17fireonce/v1/error.proto\x1a\x17fireonce/v1/event.proto\x1a\x18fireonce/v1/firing.proto\x1a\x15fireonce/v1/job.proto\x1a\x19fireonce/v1/payload.proto\x1a\x1afireonce/v1/schedule.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa4\b\n" +
 	"\x12ScheduleJobRequest\x12'\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tR\x0eidempotencyKey\x12\x1d\n" +
 	"\n" +
@@ -3664,18 +3827,22 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\vwait_window\x18\x10 \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"waitWindow\x12\x1d\n" +
 	"\n" +
-	"effect_key\x18\x11 \x01(\tR\teffectKey\x1a9\n" +
+	"effect_key\x18\x11 \x01(\tR\teffectKey\x125\n" +
+	"\n" +
+	"local_time\x18\x12 \x01(\v2\x16.fireonce.v1.LocalTimeR\tlocalTime\x12B\n" +
+	"\x0fskip_if_present\x18\x13 \x01(\v2\x1a.fireonce.v1.SkipIfPresentR\rskipIfPresent\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\f\n" +
 	"\n" +
 	"connectionB\n" +
 	"\n" +
-	"\breply_to\"\x85\x01\n" +
+	"\breply_to\"\xc4\x01\n" +
 	"\x13ScheduleJobResponse\x12\"\n" +
 	"\x03job\x18\x01 \x01(\v2\x10.fireonce.v1.JobR\x03job\x12\x18\n" +
 	"\acreated\x18\x02 \x01(\bR\acreated\x120\n" +
-	"\bwarnings\x18\x03 \x03(\v2\x14.fireonce.v1.WarningR\bwarnings\"g\n" +
+	"\bwarnings\x18\x03 \x03(\v2\x14.fireonce.v1.WarningR\bwarnings\x12=\n" +
+	"\x0flocal_time_mark\x18\x04 \x01(\x0e2\x15.fireonce.v1.TimeMarkR\rlocalTimeMark\"g\n" +
 	"\aWarning\x12\x14\n" +
 	"\x05field\x18\x01 \x01(\tR\x05field\x12,\n" +
 	"\x04code\x18\x02 \x01(\x0e2\x18.fireonce.v1.WarningCodeR\x04code\x12\x18\n" +
@@ -3806,16 +3973,19 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\x04etag\x18\x03 \x01(\tR\x04etagB\x05\n" +
 	"\x03job\"=\n" +
 	"\x11DeleteJobResponse\x12(\n" +
-	"\x03job\x18\x01 \x01(\v2\x16.fireonce.v1.ErasedJobR\x03job\"\xf4\x01\n" +
+	"\x03job\x18\x01 \x01(\v2\x16.fireonce.v1.ErasedJobR\x03job\"\xab\x02\n" +
 	"\x14RescheduleJobRequest\x12\x17\n" +
 	"\x06job_id\x18\x01 \x01(\tH\x00R\x05jobId\x12)\n" +
 	"\x0fidempotency_key\x18\x02 \x01(\tH\x00R\x0eidempotencyKey\x12?\n" +
-	"\rschedule_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\fscheduleTime\x12<\n" +
-	"\fstart_window\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\vstartWindow\x12\x12\n" +
-	"\x04etag\x18\x05 \x01(\tR\x04etagB\x05\n" +
-	"\x03job\";\n" +
+	"\rschedule_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\fscheduleTime\x125\n" +
+	"\n" +
+	"local_time\x18\x04 \x01(\v2\x16.fireonce.v1.LocalTimeR\tlocalTime\x12<\n" +
+	"\fstart_window\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\vstartWindow\x12\x12\n" +
+	"\x04etag\x18\x06 \x01(\tR\x04etagB\x05\n" +
+	"\x03job\"z\n" +
 	"\x15RescheduleJobResponse\x12\"\n" +
-	"\x03job\x18\x01 \x01(\v2\x10.fireonce.v1.JobR\x03job\"q\n" +
+	"\x03job\x18\x01 \x01(\v2\x10.fireonce.v1.JobR\x03job\x12=\n" +
+	"\x0flocal_time_mark\x18\x02 \x01(\x0e2\x15.fireonce.v1.TimeMarkR\rlocalTimeMark\"q\n" +
 	"\x10RunJobNowRequest\x12\x17\n" +
 	"\x06job_id\x18\x01 \x01(\tH\x00R\x05jobId\x12)\n" +
 	"\x0fidempotency_key\x18\x02 \x01(\tH\x00R\x0eidempotencyKey\x12\x12\n" +
@@ -3887,7 +4057,13 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"as_of_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\basOfTime\"R\n" +
 	"\vBulkFailure\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12,\n" +
-	"\x05error\x18\x02 \x01(\v2\x16.fireonce.v1.ItemErrorR\x05error\"\x9f\x01\n" +
+	"\x05error\x18\x02 \x01(\v2\x16.fireonce.v1.ItemErrorR\x05error\"E\n" +
+	"\rRunDueRequest\x124\n" +
+	"\bmax_wait\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\amaxWait\"z\n" +
+	"\x0eRunDueResponse\x12\x12\n" +
+	"\x04done\x18\x01 \x01(\bR\x04done\x12\x14\n" +
+	"\x05fired\x18\x02 \x01(\x05R\x05fired\x12>\n" +
+	"\rnext_due_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\vnextDueTime\"\x9f\x01\n" +
 	"\x16ListJobAttemptsRequest\x12\x17\n" +
 	"\x06job_id\x18\x01 \x01(\tH\x00R\x05jobId\x12)\n" +
 	"\x0fidempotency_key\x18\x02 \x01(\tH\x00R\x0eidempotencyKey\x12\x1b\n" +
@@ -3918,7 +4094,7 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\x15JOB_ORDER_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cJOB_ORDER_SCHEDULE_TIME_DESC\x10\x01\x12\x1f\n" +
 	"\x1bJOB_ORDER_SCHEDULE_TIME_ASC\x10\x02\x12\x1e\n" +
-	"\x1aJOB_ORDER_CREATE_TIME_DESC\x10\x032\xd4\f\n" +
+	"\x1aJOB_ORDER_CREATE_TIME_DESC\x10\x032\x9c\r\n" +
 	"\n" +
 	"JobService\x12U\n" +
 	"\vScheduleJob\x12\x1f.fireonce.v1.ScheduleJobRequest\x1a .fireonce.v1.ScheduleJobResponse\"\x03\x90\x02\x02\x12g\n" +
@@ -3936,7 +4112,8 @@ const file_fireonce_v1_job_service_proto_rawDesc = "" +
 	"\x0eBulkCancelJobs\x12\".fireonce.v1.BulkCancelJobsRequest\x1a#.fireonce.v1.BulkCancelJobsResponse\"\x03\x90\x02\x02\x12[\n" +
 	"\rBulkRetryJobs\x12!.fireonce.v1.BulkRetryJobsRequest\x1a\".fireonce.v1.BulkRetryJobsResponse\"\x03\x90\x02\x02\x12a\n" +
 	"\x0fBulkResolveJobs\x12#.fireonce.v1.BulkResolveJobsRequest\x1a$.fireonce.v1.BulkResolveJobsResponse\"\x03\x90\x02\x02\x12O\n" +
-	"\tDeleteJob\x12\x1d.fireonce.v1.DeleteJobRequest\x1a\x1e.fireonce.v1.DeleteJobResponse\"\x03\x90\x02\x02\x12a\n" +
+	"\tDeleteJob\x12\x1d.fireonce.v1.DeleteJobRequest\x1a\x1e.fireonce.v1.DeleteJobResponse\"\x03\x90\x02\x02\x12F\n" +
+	"\x06RunDue\x12\x1a.fireonce.v1.RunDueRequest\x1a\x1b.fireonce.v1.RunDueResponse\"\x03\x90\x02\x02\x12a\n" +
 	"\x0fListJobAttempts\x12#.fireonce.v1.ListJobAttemptsRequest\x1a$.fireonce.v1.ListJobAttemptsResponse\"\x03\x90\x02\x01\x12m\n" +
 	"\x13ListJobObservations\x12'.fireonce.v1.ListJobObservationsRequest\x1a(.fireonce.v1.ListJobObservationsResponse\"\x03\x90\x02\x01\x12[\n" +
 	"\rListJobEvents\x12!.fireonce.v1.ListJobEventsRequest\x1a\".fireonce.v1.ListJobEventsResponse\"\x03\x90\x02\x01B\x8f\x01\n" +
@@ -3955,7 +4132,7 @@ func file_fireonce_v1_job_service_proto_rawDescGZIP() []byte {
 }
 
 var file_fireonce_v1_job_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_fireonce_v1_job_service_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
+var file_fireonce_v1_job_service_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
 var file_fireonce_v1_job_service_proto_goTypes = []any{
 	(WarningCode)(0),                         // 0: fireonce.v1.WarningCode
 	(JobOrder)(0),                            // 1: fireonce.v1.JobOrder
@@ -3997,143 +4174,157 @@ var file_fireonce_v1_job_service_proto_goTypes = []any{
 	(*BulkResolveJobsResponse)(nil),          // 37: fireonce.v1.BulkResolveJobsResponse
 	(*BulkResult)(nil),                       // 38: fireonce.v1.BulkResult
 	(*BulkFailure)(nil),                      // 39: fireonce.v1.BulkFailure
-	(*ListJobAttemptsRequest)(nil),           // 40: fireonce.v1.ListJobAttemptsRequest
-	(*ListJobAttemptsResponse)(nil),          // 41: fireonce.v1.ListJobAttemptsResponse
-	(*ListJobObservationsRequest)(nil),       // 42: fireonce.v1.ListJobObservationsRequest
-	(*ListJobObservationsResponse)(nil),      // 43: fireonce.v1.ListJobObservationsResponse
-	nil,                                      // 44: fireonce.v1.ScheduleJobRequest.LabelsEntry
-	(*BatchScheduleJobsResponse_Result)(nil), // 45: fireonce.v1.BatchScheduleJobsResponse.Result
-	nil,                                      // 46: fireonce.v1.JobFilter.LabelsEntry
-	nil,                                      // 47: fireonce.v1.EventFilter.LabelsEntry
-	nil,                                      // 48: fireonce.v1.UpdateJobRequest.LabelsEntry
-	(*Payload)(nil),                          // 49: fireonce.v1.Payload
-	(*timestamppb.Timestamp)(nil),            // 50: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),              // 51: google.protobuf.Duration
-	(*RetryPolicy)(nil),                      // 52: fireonce.v1.RetryPolicy
-	(AmbiguityPolicy)(0),                     // 53: fireonce.v1.AmbiguityPolicy
-	(*Job)(nil),                              // 54: fireonce.v1.Job
-	(*ErrorDetail)(nil),                      // 55: fireonce.v1.ErrorDetail
-	(JobState)(0),                            // 56: fireonce.v1.JobState
-	(FailureKind)(0),                         // 57: fireonce.v1.FailureKind
-	(EffectClass)(0),                         // 58: fireonce.v1.EffectClass
-	(*JobEvent)(nil),                         // 59: fireonce.v1.JobEvent
-	(*fieldmaskpb.FieldMask)(nil),            // 60: google.protobuf.FieldMask
-	(*ErasedJob)(nil),                        // 61: fireonce.v1.ErasedJob
-	(Resolution_Decision)(0),                 // 62: fireonce.v1.Resolution.Decision
-	(*Attempt)(nil),                          // 63: fireonce.v1.Attempt
-	(*Observation)(nil),                      // 64: fireonce.v1.Observation
+	(*RunDueRequest)(nil),                    // 40: fireonce.v1.RunDueRequest
+	(*RunDueResponse)(nil),                   // 41: fireonce.v1.RunDueResponse
+	(*ListJobAttemptsRequest)(nil),           // 42: fireonce.v1.ListJobAttemptsRequest
+	(*ListJobAttemptsResponse)(nil),          // 43: fireonce.v1.ListJobAttemptsResponse
+	(*ListJobObservationsRequest)(nil),       // 44: fireonce.v1.ListJobObservationsRequest
+	(*ListJobObservationsResponse)(nil),      // 45: fireonce.v1.ListJobObservationsResponse
+	nil,                                      // 46: fireonce.v1.ScheduleJobRequest.LabelsEntry
+	(*BatchScheduleJobsResponse_Result)(nil), // 47: fireonce.v1.BatchScheduleJobsResponse.Result
+	nil,                                      // 48: fireonce.v1.JobFilter.LabelsEntry
+	nil,                                      // 49: fireonce.v1.EventFilter.LabelsEntry
+	nil,                                      // 50: fireonce.v1.UpdateJobRequest.LabelsEntry
+	(*Payload)(nil),                          // 51: fireonce.v1.Payload
+	(*timestamppb.Timestamp)(nil),            // 52: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),              // 53: google.protobuf.Duration
+	(*RetryPolicy)(nil),                      // 54: fireonce.v1.RetryPolicy
+	(AmbiguityPolicy)(0),                     // 55: fireonce.v1.AmbiguityPolicy
+	(*LocalTime)(nil),                        // 56: fireonce.v1.LocalTime
+	(*SkipIfPresent)(nil),                    // 57: fireonce.v1.SkipIfPresent
+	(*Job)(nil),                              // 58: fireonce.v1.Job
+	(TimeMark)(0),                            // 59: fireonce.v1.TimeMark
+	(*ErrorDetail)(nil),                      // 60: fireonce.v1.ErrorDetail
+	(JobState)(0),                            // 61: fireonce.v1.JobState
+	(FailureKind)(0),                         // 62: fireonce.v1.FailureKind
+	(EffectClass)(0),                         // 63: fireonce.v1.EffectClass
+	(*JobEvent)(nil),                         // 64: fireonce.v1.JobEvent
+	(*fieldmaskpb.FieldMask)(nil),            // 65: google.protobuf.FieldMask
+	(*ErasedJob)(nil),                        // 66: fireonce.v1.ErasedJob
+	(Resolution_Decision)(0),                 // 67: fireonce.v1.Resolution.Decision
+	(*Attempt)(nil),                          // 68: fireonce.v1.Attempt
+	(*Observation)(nil),                      // 69: fireonce.v1.Observation
 }
 var file_fireonce_v1_job_service_proto_depIdxs = []int32{
-	49, // 0: fireonce.v1.ScheduleJobRequest.payload:type_name -> fireonce.v1.Payload
-	50, // 1: fireonce.v1.ScheduleJobRequest.schedule_time:type_name -> google.protobuf.Timestamp
-	51, // 2: fireonce.v1.ScheduleJobRequest.start_window:type_name -> google.protobuf.Duration
-	52, // 3: fireonce.v1.ScheduleJobRequest.retry_policy:type_name -> fireonce.v1.RetryPolicy
-	53, // 4: fireonce.v1.ScheduleJobRequest.ambiguity_policy:type_name -> fireonce.v1.AmbiguityPolicy
-	44, // 5: fireonce.v1.ScheduleJobRequest.labels:type_name -> fireonce.v1.ScheduleJobRequest.LabelsEntry
-	51, // 6: fireonce.v1.ScheduleJobRequest.attempt_timeout:type_name -> google.protobuf.Duration
-	51, // 7: fireonce.v1.ScheduleJobRequest.wait_window:type_name -> google.protobuf.Duration
-	54, // 8: fireonce.v1.ScheduleJobResponse.job:type_name -> fireonce.v1.Job
-	4,  // 9: fireonce.v1.ScheduleJobResponse.warnings:type_name -> fireonce.v1.Warning
-	0,  // 10: fireonce.v1.Warning.code:type_name -> fireonce.v1.WarningCode
-	2,  // 11: fireonce.v1.BatchScheduleJobsRequest.requests:type_name -> fireonce.v1.ScheduleJobRequest
-	45, // 12: fireonce.v1.BatchScheduleJobsResponse.results:type_name -> fireonce.v1.BatchScheduleJobsResponse.Result
-	55, // 13: fireonce.v1.ItemError.detail:type_name -> fireonce.v1.ErrorDetail
-	54, // 14: fireonce.v1.GetJobResponse.job:type_name -> fireonce.v1.Job
-	56, // 15: fireonce.v1.JobFilter.states:type_name -> fireonce.v1.JobState
-	50, // 16: fireonce.v1.JobFilter.schedule_time_from:type_name -> google.protobuf.Timestamp
-	50, // 17: fireonce.v1.JobFilter.schedule_time_before:type_name -> google.protobuf.Timestamp
-	46, // 18: fireonce.v1.JobFilter.labels:type_name -> fireonce.v1.JobFilter.LabelsEntry
-	57, // 19: fireonce.v1.JobFilter.error_kinds:type_name -> fireonce.v1.FailureKind
-	58, // 20: fireonce.v1.JobFilter.effect_classes:type_name -> fireonce.v1.EffectClass
-	50, // 21: fireonce.v1.JobFilter.create_time_from:type_name -> google.protobuf.Timestamp
-	50, // 22: fireonce.v1.JobFilter.create_time_before:type_name -> google.protobuf.Timestamp
-	50, // 23: fireonce.v1.JobFilter.end_time_from:type_name -> google.protobuf.Timestamp
-	50, // 24: fireonce.v1.JobFilter.end_time_before:type_name -> google.protobuf.Timestamp
-	51, // 25: fireonce.v1.JobFilter.state_age:type_name -> google.protobuf.Duration
-	10, // 26: fireonce.v1.ListJobsRequest.filter:type_name -> fireonce.v1.JobFilter
-	1,  // 27: fireonce.v1.ListJobsRequest.order:type_name -> fireonce.v1.JobOrder
-	54, // 28: fireonce.v1.ListJobsResponse.jobs:type_name -> fireonce.v1.Job
-	47, // 29: fireonce.v1.EventFilter.labels:type_name -> fireonce.v1.EventFilter.LabelsEntry
-	13, // 30: fireonce.v1.StreamJobEventsRequest.filter:type_name -> fireonce.v1.EventFilter
-	51, // 31: fireonce.v1.StreamJobEventsRequest.max_duration:type_name -> google.protobuf.Duration
-	59, // 32: fireonce.v1.StreamJobEventsResponse.event:type_name -> fireonce.v1.JobEvent
-	13, // 33: fireonce.v1.ListJobEventsRequest.filter:type_name -> fireonce.v1.EventFilter
-	59, // 34: fireonce.v1.ListJobEventsResponse.events:type_name -> fireonce.v1.JobEvent
-	60, // 35: fireonce.v1.UpdateJobRequest.update_mask:type_name -> google.protobuf.FieldMask
-	49, // 36: fireonce.v1.UpdateJobRequest.payload:type_name -> fireonce.v1.Payload
-	48, // 37: fireonce.v1.UpdateJobRequest.labels:type_name -> fireonce.v1.UpdateJobRequest.LabelsEntry
-	53, // 38: fireonce.v1.UpdateJobRequest.ambiguity_policy:type_name -> fireonce.v1.AmbiguityPolicy
-	52, // 39: fireonce.v1.UpdateJobRequest.retry_policy:type_name -> fireonce.v1.RetryPolicy
-	51, // 40: fireonce.v1.UpdateJobRequest.attempt_timeout:type_name -> google.protobuf.Duration
-	54, // 41: fireonce.v1.UpdateJobResponse.job:type_name -> fireonce.v1.Job
-	54, // 42: fireonce.v1.CancelJobResponse.job:type_name -> fireonce.v1.Job
-	61, // 43: fireonce.v1.DeleteJobResponse.job:type_name -> fireonce.v1.ErasedJob
-	50, // 44: fireonce.v1.RescheduleJobRequest.schedule_time:type_name -> google.protobuf.Timestamp
-	51, // 45: fireonce.v1.RescheduleJobRequest.start_window:type_name -> google.protobuf.Duration
-	54, // 46: fireonce.v1.RescheduleJobResponse.job:type_name -> fireonce.v1.Job
-	54, // 47: fireonce.v1.RunJobNowResponse.job:type_name -> fireonce.v1.Job
-	50, // 48: fireonce.v1.RetryJobRequest.next_attempt_time:type_name -> google.protobuf.Timestamp
-	54, // 49: fireonce.v1.RetryJobResponse.job:type_name -> fireonce.v1.Job
-	62, // 50: fireonce.v1.ResolveJobRequest.decision:type_name -> fireonce.v1.Resolution.Decision
-	54, // 51: fireonce.v1.ResolveJobResponse.job:type_name -> fireonce.v1.Job
-	10, // 52: fireonce.v1.BulkCancelJobsRequest.filter:type_name -> fireonce.v1.JobFilter
-	50, // 53: fireonce.v1.BulkCancelJobsRequest.as_of_time:type_name -> google.protobuf.Timestamp
-	38, // 54: fireonce.v1.BulkCancelJobsResponse.result:type_name -> fireonce.v1.BulkResult
-	10, // 55: fireonce.v1.BulkRetryJobsRequest.filter:type_name -> fireonce.v1.JobFilter
-	50, // 56: fireonce.v1.BulkRetryJobsRequest.as_of_time:type_name -> google.protobuf.Timestamp
-	38, // 57: fireonce.v1.BulkRetryJobsResponse.result:type_name -> fireonce.v1.BulkResult
-	10, // 58: fireonce.v1.BulkResolveJobsRequest.filter:type_name -> fireonce.v1.JobFilter
-	50, // 59: fireonce.v1.BulkResolveJobsRequest.as_of_time:type_name -> google.protobuf.Timestamp
-	62, // 60: fireonce.v1.BulkResolveJobsRequest.decision:type_name -> fireonce.v1.Resolution.Decision
-	38, // 61: fireonce.v1.BulkResolveJobsResponse.result:type_name -> fireonce.v1.BulkResult
-	39, // 62: fireonce.v1.BulkResult.failures:type_name -> fireonce.v1.BulkFailure
-	50, // 63: fireonce.v1.BulkResult.as_of_time:type_name -> google.protobuf.Timestamp
-	7,  // 64: fireonce.v1.BulkFailure.error:type_name -> fireonce.v1.ItemError
-	63, // 65: fireonce.v1.ListJobAttemptsResponse.attempts:type_name -> fireonce.v1.Attempt
-	64, // 66: fireonce.v1.ListJobObservationsResponse.observations:type_name -> fireonce.v1.Observation
-	3,  // 67: fireonce.v1.BatchScheduleJobsResponse.Result.success:type_name -> fireonce.v1.ScheduleJobResponse
-	7,  // 68: fireonce.v1.BatchScheduleJobsResponse.Result.error:type_name -> fireonce.v1.ItemError
-	2,  // 69: fireonce.v1.JobService.ScheduleJob:input_type -> fireonce.v1.ScheduleJobRequest
-	5,  // 70: fireonce.v1.JobService.BatchScheduleJobs:input_type -> fireonce.v1.BatchScheduleJobsRequest
-	8,  // 71: fireonce.v1.JobService.GetJob:input_type -> fireonce.v1.GetJobRequest
-	11, // 72: fireonce.v1.JobService.ListJobs:input_type -> fireonce.v1.ListJobsRequest
-	14, // 73: fireonce.v1.JobService.StreamJobEvents:input_type -> fireonce.v1.StreamJobEventsRequest
-	18, // 74: fireonce.v1.JobService.UpdateJob:input_type -> fireonce.v1.UpdateJobRequest
-	20, // 75: fireonce.v1.JobService.CancelJob:input_type -> fireonce.v1.CancelJobRequest
-	24, // 76: fireonce.v1.JobService.RescheduleJob:input_type -> fireonce.v1.RescheduleJobRequest
-	26, // 77: fireonce.v1.JobService.RunJobNow:input_type -> fireonce.v1.RunJobNowRequest
-	28, // 78: fireonce.v1.JobService.RetryJob:input_type -> fireonce.v1.RetryJobRequest
-	30, // 79: fireonce.v1.JobService.ResolveJob:input_type -> fireonce.v1.ResolveJobRequest
-	32, // 80: fireonce.v1.JobService.BulkCancelJobs:input_type -> fireonce.v1.BulkCancelJobsRequest
-	34, // 81: fireonce.v1.JobService.BulkRetryJobs:input_type -> fireonce.v1.BulkRetryJobsRequest
-	36, // 82: fireonce.v1.JobService.BulkResolveJobs:input_type -> fireonce.v1.BulkResolveJobsRequest
-	22, // 83: fireonce.v1.JobService.DeleteJob:input_type -> fireonce.v1.DeleteJobRequest
-	40, // 84: fireonce.v1.JobService.ListJobAttempts:input_type -> fireonce.v1.ListJobAttemptsRequest
-	42, // 85: fireonce.v1.JobService.ListJobObservations:input_type -> fireonce.v1.ListJobObservationsRequest
-	16, // 86: fireonce.v1.JobService.ListJobEvents:input_type -> fireonce.v1.ListJobEventsRequest
-	3,  // 87: fireonce.v1.JobService.ScheduleJob:output_type -> fireonce.v1.ScheduleJobResponse
-	6,  // 88: fireonce.v1.JobService.BatchScheduleJobs:output_type -> fireonce.v1.BatchScheduleJobsResponse
-	9,  // 89: fireonce.v1.JobService.GetJob:output_type -> fireonce.v1.GetJobResponse
-	12, // 90: fireonce.v1.JobService.ListJobs:output_type -> fireonce.v1.ListJobsResponse
-	15, // 91: fireonce.v1.JobService.StreamJobEvents:output_type -> fireonce.v1.StreamJobEventsResponse
-	19, // 92: fireonce.v1.JobService.UpdateJob:output_type -> fireonce.v1.UpdateJobResponse
-	21, // 93: fireonce.v1.JobService.CancelJob:output_type -> fireonce.v1.CancelJobResponse
-	25, // 94: fireonce.v1.JobService.RescheduleJob:output_type -> fireonce.v1.RescheduleJobResponse
-	27, // 95: fireonce.v1.JobService.RunJobNow:output_type -> fireonce.v1.RunJobNowResponse
-	29, // 96: fireonce.v1.JobService.RetryJob:output_type -> fireonce.v1.RetryJobResponse
-	31, // 97: fireonce.v1.JobService.ResolveJob:output_type -> fireonce.v1.ResolveJobResponse
-	33, // 98: fireonce.v1.JobService.BulkCancelJobs:output_type -> fireonce.v1.BulkCancelJobsResponse
-	35, // 99: fireonce.v1.JobService.BulkRetryJobs:output_type -> fireonce.v1.BulkRetryJobsResponse
-	37, // 100: fireonce.v1.JobService.BulkResolveJobs:output_type -> fireonce.v1.BulkResolveJobsResponse
-	23, // 101: fireonce.v1.JobService.DeleteJob:output_type -> fireonce.v1.DeleteJobResponse
-	41, // 102: fireonce.v1.JobService.ListJobAttempts:output_type -> fireonce.v1.ListJobAttemptsResponse
-	43, // 103: fireonce.v1.JobService.ListJobObservations:output_type -> fireonce.v1.ListJobObservationsResponse
-	17, // 104: fireonce.v1.JobService.ListJobEvents:output_type -> fireonce.v1.ListJobEventsResponse
-	87, // [87:105] is the sub-list for method output_type
-	69, // [69:87] is the sub-list for method input_type
-	69, // [69:69] is the sub-list for extension type_name
-	69, // [69:69] is the sub-list for extension extendee
-	0,  // [0:69] is the sub-list for field type_name
+	51, // 0: fireonce.v1.ScheduleJobRequest.payload:type_name -> fireonce.v1.Payload
+	52, // 1: fireonce.v1.ScheduleJobRequest.schedule_time:type_name -> google.protobuf.Timestamp
+	53, // 2: fireonce.v1.ScheduleJobRequest.start_window:type_name -> google.protobuf.Duration
+	54, // 3: fireonce.v1.ScheduleJobRequest.retry_policy:type_name -> fireonce.v1.RetryPolicy
+	55, // 4: fireonce.v1.ScheduleJobRequest.ambiguity_policy:type_name -> fireonce.v1.AmbiguityPolicy
+	46, // 5: fireonce.v1.ScheduleJobRequest.labels:type_name -> fireonce.v1.ScheduleJobRequest.LabelsEntry
+	53, // 6: fireonce.v1.ScheduleJobRequest.attempt_timeout:type_name -> google.protobuf.Duration
+	53, // 7: fireonce.v1.ScheduleJobRequest.wait_window:type_name -> google.protobuf.Duration
+	56, // 8: fireonce.v1.ScheduleJobRequest.local_time:type_name -> fireonce.v1.LocalTime
+	57, // 9: fireonce.v1.ScheduleJobRequest.skip_if_present:type_name -> fireonce.v1.SkipIfPresent
+	58, // 10: fireonce.v1.ScheduleJobResponse.job:type_name -> fireonce.v1.Job
+	4,  // 11: fireonce.v1.ScheduleJobResponse.warnings:type_name -> fireonce.v1.Warning
+	59, // 12: fireonce.v1.ScheduleJobResponse.local_time_mark:type_name -> fireonce.v1.TimeMark
+	0,  // 13: fireonce.v1.Warning.code:type_name -> fireonce.v1.WarningCode
+	2,  // 14: fireonce.v1.BatchScheduleJobsRequest.requests:type_name -> fireonce.v1.ScheduleJobRequest
+	47, // 15: fireonce.v1.BatchScheduleJobsResponse.results:type_name -> fireonce.v1.BatchScheduleJobsResponse.Result
+	60, // 16: fireonce.v1.ItemError.detail:type_name -> fireonce.v1.ErrorDetail
+	58, // 17: fireonce.v1.GetJobResponse.job:type_name -> fireonce.v1.Job
+	61, // 18: fireonce.v1.JobFilter.states:type_name -> fireonce.v1.JobState
+	52, // 19: fireonce.v1.JobFilter.schedule_time_from:type_name -> google.protobuf.Timestamp
+	52, // 20: fireonce.v1.JobFilter.schedule_time_before:type_name -> google.protobuf.Timestamp
+	48, // 21: fireonce.v1.JobFilter.labels:type_name -> fireonce.v1.JobFilter.LabelsEntry
+	62, // 22: fireonce.v1.JobFilter.error_kinds:type_name -> fireonce.v1.FailureKind
+	63, // 23: fireonce.v1.JobFilter.effect_classes:type_name -> fireonce.v1.EffectClass
+	52, // 24: fireonce.v1.JobFilter.create_time_from:type_name -> google.protobuf.Timestamp
+	52, // 25: fireonce.v1.JobFilter.create_time_before:type_name -> google.protobuf.Timestamp
+	52, // 26: fireonce.v1.JobFilter.end_time_from:type_name -> google.protobuf.Timestamp
+	52, // 27: fireonce.v1.JobFilter.end_time_before:type_name -> google.protobuf.Timestamp
+	53, // 28: fireonce.v1.JobFilter.state_age:type_name -> google.protobuf.Duration
+	10, // 29: fireonce.v1.ListJobsRequest.filter:type_name -> fireonce.v1.JobFilter
+	1,  // 30: fireonce.v1.ListJobsRequest.order:type_name -> fireonce.v1.JobOrder
+	58, // 31: fireonce.v1.ListJobsResponse.jobs:type_name -> fireonce.v1.Job
+	49, // 32: fireonce.v1.EventFilter.labels:type_name -> fireonce.v1.EventFilter.LabelsEntry
+	13, // 33: fireonce.v1.StreamJobEventsRequest.filter:type_name -> fireonce.v1.EventFilter
+	53, // 34: fireonce.v1.StreamJobEventsRequest.max_duration:type_name -> google.protobuf.Duration
+	64, // 35: fireonce.v1.StreamJobEventsResponse.event:type_name -> fireonce.v1.JobEvent
+	13, // 36: fireonce.v1.ListJobEventsRequest.filter:type_name -> fireonce.v1.EventFilter
+	64, // 37: fireonce.v1.ListJobEventsResponse.events:type_name -> fireonce.v1.JobEvent
+	65, // 38: fireonce.v1.UpdateJobRequest.update_mask:type_name -> google.protobuf.FieldMask
+	51, // 39: fireonce.v1.UpdateJobRequest.payload:type_name -> fireonce.v1.Payload
+	50, // 40: fireonce.v1.UpdateJobRequest.labels:type_name -> fireonce.v1.UpdateJobRequest.LabelsEntry
+	55, // 41: fireonce.v1.UpdateJobRequest.ambiguity_policy:type_name -> fireonce.v1.AmbiguityPolicy
+	54, // 42: fireonce.v1.UpdateJobRequest.retry_policy:type_name -> fireonce.v1.RetryPolicy
+	53, // 43: fireonce.v1.UpdateJobRequest.attempt_timeout:type_name -> google.protobuf.Duration
+	58, // 44: fireonce.v1.UpdateJobResponse.job:type_name -> fireonce.v1.Job
+	58, // 45: fireonce.v1.CancelJobResponse.job:type_name -> fireonce.v1.Job
+	66, // 46: fireonce.v1.DeleteJobResponse.job:type_name -> fireonce.v1.ErasedJob
+	52, // 47: fireonce.v1.RescheduleJobRequest.schedule_time:type_name -> google.protobuf.Timestamp
+	56, // 48: fireonce.v1.RescheduleJobRequest.local_time:type_name -> fireonce.v1.LocalTime
+	53, // 49: fireonce.v1.RescheduleJobRequest.start_window:type_name -> google.protobuf.Duration
+	58, // 50: fireonce.v1.RescheduleJobResponse.job:type_name -> fireonce.v1.Job
+	59, // 51: fireonce.v1.RescheduleJobResponse.local_time_mark:type_name -> fireonce.v1.TimeMark
+	58, // 52: fireonce.v1.RunJobNowResponse.job:type_name -> fireonce.v1.Job
+	52, // 53: fireonce.v1.RetryJobRequest.next_attempt_time:type_name -> google.protobuf.Timestamp
+	58, // 54: fireonce.v1.RetryJobResponse.job:type_name -> fireonce.v1.Job
+	67, // 55: fireonce.v1.ResolveJobRequest.decision:type_name -> fireonce.v1.Resolution.Decision
+	58, // 56: fireonce.v1.ResolveJobResponse.job:type_name -> fireonce.v1.Job
+	10, // 57: fireonce.v1.BulkCancelJobsRequest.filter:type_name -> fireonce.v1.JobFilter
+	52, // 58: fireonce.v1.BulkCancelJobsRequest.as_of_time:type_name -> google.protobuf.Timestamp
+	38, // 59: fireonce.v1.BulkCancelJobsResponse.result:type_name -> fireonce.v1.BulkResult
+	10, // 60: fireonce.v1.BulkRetryJobsRequest.filter:type_name -> fireonce.v1.JobFilter
+	52, // 61: fireonce.v1.BulkRetryJobsRequest.as_of_time:type_name -> google.protobuf.Timestamp
+	38, // 62: fireonce.v1.BulkRetryJobsResponse.result:type_name -> fireonce.v1.BulkResult
+	10, // 63: fireonce.v1.BulkResolveJobsRequest.filter:type_name -> fireonce.v1.JobFilter
+	52, // 64: fireonce.v1.BulkResolveJobsRequest.as_of_time:type_name -> google.protobuf.Timestamp
+	67, // 65: fireonce.v1.BulkResolveJobsRequest.decision:type_name -> fireonce.v1.Resolution.Decision
+	38, // 66: fireonce.v1.BulkResolveJobsResponse.result:type_name -> fireonce.v1.BulkResult
+	39, // 67: fireonce.v1.BulkResult.failures:type_name -> fireonce.v1.BulkFailure
+	52, // 68: fireonce.v1.BulkResult.as_of_time:type_name -> google.protobuf.Timestamp
+	7,  // 69: fireonce.v1.BulkFailure.error:type_name -> fireonce.v1.ItemError
+	53, // 70: fireonce.v1.RunDueRequest.max_wait:type_name -> google.protobuf.Duration
+	52, // 71: fireonce.v1.RunDueResponse.next_due_time:type_name -> google.protobuf.Timestamp
+	68, // 72: fireonce.v1.ListJobAttemptsResponse.attempts:type_name -> fireonce.v1.Attempt
+	69, // 73: fireonce.v1.ListJobObservationsResponse.observations:type_name -> fireonce.v1.Observation
+	3,  // 74: fireonce.v1.BatchScheduleJobsResponse.Result.success:type_name -> fireonce.v1.ScheduleJobResponse
+	7,  // 75: fireonce.v1.BatchScheduleJobsResponse.Result.error:type_name -> fireonce.v1.ItemError
+	2,  // 76: fireonce.v1.JobService.ScheduleJob:input_type -> fireonce.v1.ScheduleJobRequest
+	5,  // 77: fireonce.v1.JobService.BatchScheduleJobs:input_type -> fireonce.v1.BatchScheduleJobsRequest
+	8,  // 78: fireonce.v1.JobService.GetJob:input_type -> fireonce.v1.GetJobRequest
+	11, // 79: fireonce.v1.JobService.ListJobs:input_type -> fireonce.v1.ListJobsRequest
+	14, // 80: fireonce.v1.JobService.StreamJobEvents:input_type -> fireonce.v1.StreamJobEventsRequest
+	18, // 81: fireonce.v1.JobService.UpdateJob:input_type -> fireonce.v1.UpdateJobRequest
+	20, // 82: fireonce.v1.JobService.CancelJob:input_type -> fireonce.v1.CancelJobRequest
+	24, // 83: fireonce.v1.JobService.RescheduleJob:input_type -> fireonce.v1.RescheduleJobRequest
+	26, // 84: fireonce.v1.JobService.RunJobNow:input_type -> fireonce.v1.RunJobNowRequest
+	28, // 85: fireonce.v1.JobService.RetryJob:input_type -> fireonce.v1.RetryJobRequest
+	30, // 86: fireonce.v1.JobService.ResolveJob:input_type -> fireonce.v1.ResolveJobRequest
+	32, // 87: fireonce.v1.JobService.BulkCancelJobs:input_type -> fireonce.v1.BulkCancelJobsRequest
+	34, // 88: fireonce.v1.JobService.BulkRetryJobs:input_type -> fireonce.v1.BulkRetryJobsRequest
+	36, // 89: fireonce.v1.JobService.BulkResolveJobs:input_type -> fireonce.v1.BulkResolveJobsRequest
+	22, // 90: fireonce.v1.JobService.DeleteJob:input_type -> fireonce.v1.DeleteJobRequest
+	40, // 91: fireonce.v1.JobService.RunDue:input_type -> fireonce.v1.RunDueRequest
+	42, // 92: fireonce.v1.JobService.ListJobAttempts:input_type -> fireonce.v1.ListJobAttemptsRequest
+	44, // 93: fireonce.v1.JobService.ListJobObservations:input_type -> fireonce.v1.ListJobObservationsRequest
+	16, // 94: fireonce.v1.JobService.ListJobEvents:input_type -> fireonce.v1.ListJobEventsRequest
+	3,  // 95: fireonce.v1.JobService.ScheduleJob:output_type -> fireonce.v1.ScheduleJobResponse
+	6,  // 96: fireonce.v1.JobService.BatchScheduleJobs:output_type -> fireonce.v1.BatchScheduleJobsResponse
+	9,  // 97: fireonce.v1.JobService.GetJob:output_type -> fireonce.v1.GetJobResponse
+	12, // 98: fireonce.v1.JobService.ListJobs:output_type -> fireonce.v1.ListJobsResponse
+	15, // 99: fireonce.v1.JobService.StreamJobEvents:output_type -> fireonce.v1.StreamJobEventsResponse
+	19, // 100: fireonce.v1.JobService.UpdateJob:output_type -> fireonce.v1.UpdateJobResponse
+	21, // 101: fireonce.v1.JobService.CancelJob:output_type -> fireonce.v1.CancelJobResponse
+	25, // 102: fireonce.v1.JobService.RescheduleJob:output_type -> fireonce.v1.RescheduleJobResponse
+	27, // 103: fireonce.v1.JobService.RunJobNow:output_type -> fireonce.v1.RunJobNowResponse
+	29, // 104: fireonce.v1.JobService.RetryJob:output_type -> fireonce.v1.RetryJobResponse
+	31, // 105: fireonce.v1.JobService.ResolveJob:output_type -> fireonce.v1.ResolveJobResponse
+	33, // 106: fireonce.v1.JobService.BulkCancelJobs:output_type -> fireonce.v1.BulkCancelJobsResponse
+	35, // 107: fireonce.v1.JobService.BulkRetryJobs:output_type -> fireonce.v1.BulkRetryJobsResponse
+	37, // 108: fireonce.v1.JobService.BulkResolveJobs:output_type -> fireonce.v1.BulkResolveJobsResponse
+	23, // 109: fireonce.v1.JobService.DeleteJob:output_type -> fireonce.v1.DeleteJobResponse
+	41, // 110: fireonce.v1.JobService.RunDue:output_type -> fireonce.v1.RunDueResponse
+	43, // 111: fireonce.v1.JobService.ListJobAttempts:output_type -> fireonce.v1.ListJobAttemptsResponse
+	45, // 112: fireonce.v1.JobService.ListJobObservations:output_type -> fireonce.v1.ListJobObservationsResponse
+	17, // 113: fireonce.v1.JobService.ListJobEvents:output_type -> fireonce.v1.ListJobEventsResponse
+	95, // [95:114] is the sub-list for method output_type
+	76, // [76:95] is the sub-list for method input_type
+	76, // [76:76] is the sub-list for extension type_name
+	76, // [76:76] is the sub-list for extension extendee
+	0,  // [0:76] is the sub-list for field type_name
 }
 
 func init() { file_fireonce_v1_job_service_proto_init() }
@@ -4143,8 +4334,10 @@ func file_fireonce_v1_job_service_proto_init() {
 	}
 	file_fireonce_v1_error_proto_init()
 	file_fireonce_v1_event_proto_init()
+	file_fireonce_v1_firing_proto_init()
 	file_fireonce_v1_job_proto_init()
 	file_fireonce_v1_payload_proto_init()
+	file_fireonce_v1_schedule_proto_init()
 	file_fireonce_v1_job_service_proto_msgTypes[0].OneofWrappers = []any{
 		(*ScheduleJobRequest_ConnectionId)(nil),
 		(*ScheduleJobRequest_ConnectionKey)(nil),
@@ -4188,15 +4381,15 @@ func file_fireonce_v1_job_service_proto_init() {
 		(*ResolveJobRequest_JobId)(nil),
 		(*ResolveJobRequest_IdempotencyKey)(nil),
 	}
-	file_fireonce_v1_job_service_proto_msgTypes[38].OneofWrappers = []any{
+	file_fireonce_v1_job_service_proto_msgTypes[40].OneofWrappers = []any{
 		(*ListJobAttemptsRequest_JobId)(nil),
 		(*ListJobAttemptsRequest_IdempotencyKey)(nil),
 	}
-	file_fireonce_v1_job_service_proto_msgTypes[40].OneofWrappers = []any{
+	file_fireonce_v1_job_service_proto_msgTypes[42].OneofWrappers = []any{
 		(*ListJobObservationsRequest_JobId)(nil),
 		(*ListJobObservationsRequest_IdempotencyKey)(nil),
 	}
-	file_fireonce_v1_job_service_proto_msgTypes[43].OneofWrappers = []any{
+	file_fireonce_v1_job_service_proto_msgTypes[45].OneofWrappers = []any{
 		(*BatchScheduleJobsResponse_Result_Success)(nil),
 		(*BatchScheduleJobsResponse_Result_Error)(nil),
 	}
@@ -4206,7 +4399,7 @@ func file_fireonce_v1_job_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fireonce_v1_job_service_proto_rawDesc), len(file_fireonce_v1_job_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   47,
+			NumMessages:   49,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

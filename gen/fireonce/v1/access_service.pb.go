@@ -208,8 +208,8 @@ type CreateApiKeyRequest struct {
 	// keys. It cannot look like a key's id, nor be "key", which is the operator's.
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	// Permissions of the holder: "jobs:read", "payloads:read", "jobs:write", "jobs:resolve", "jobs:delete",
-	// "effect-keys:write", "connections:read", "connections:write", "admin". New ones
-	// may be added.
+	// "effect-keys:write", "connections:read", "connections:write", "schedules:read",
+	// "schedules:write", "work:run", "admin". New ones may be added.
 	Scopes []string `protobuf:"bytes,4,rep,name=scopes,proto3" json:"scopes,omitempty"`
 	// For how long the key is good. Unset: until it is revoked. 1 s to 100 years.
 	Lifetime      *durationpb.Duration `protobuf:"bytes,5,opt,name=lifetime,proto3" json:"lifetime,omitempty"`
@@ -905,19 +905,22 @@ type EraseProjectResponse struct {
 	ErasedConnectionCount int32 `protobuf:"varint,3,opt,name=erased_connection_count,json=erasedConnectionCount,proto3" json:"erased_connection_count,omitempty"`
 	ErasedLoginCount      int32 `protobuf:"varint,4,opt,name=erased_login_count,json=erasedLoginCount,proto3" json:"erased_login_count,omitempty"`
 	ErasedApiKeyCount     int32 `protobuf:"varint,5,opt,name=erased_api_key_count,json=erasedApiKeyCount,proto3" json:"erased_api_key_count,omitempty"`
+	// Schedules, and what became of their firings.
+	ErasedScheduleCount int32 `protobuf:"varint,6,opt,name=erased_schedule_count,json=erasedScheduleCount,proto3" json:"erased_schedule_count,omitempty"`
+	ErasedFiringCount   int32 `protobuf:"varint,7,opt,name=erased_firing_count,json=erasedFiringCount,proto3" json:"erased_firing_count,omitempty"`
 	// Everything is erased.
-	Done bool `protobuf:"varint,6,opt,name=done,proto3" json:"done,omitempty"`
+	Done bool `protobuf:"varint,8,opt,name=done,proto3" json:"done,omitempty"`
 	// Call again with it. Empty: done, or jobs are left that cannot be erased yet. Then end
 	// the open ones, and call again without a token at retry_time.
-	NextPageToken string `protobuf:"bytes,7,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	NextPageToken string `protobuf:"bytes,9,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	// Jobs that have not ended. 10,000 means that many or more. Only where jobs are left.
-	OpenJobCount int32 `protobuf:"varint,8,opt,name=open_job_count,json=openJobCount,proto3" json:"open_job_count,omitempty"`
+	OpenJobCount int32 `protobuf:"varint,10,opt,name=open_job_count,json=openJobCount,proto3" json:"open_job_count,omitempty"`
 	// Jobs that have ended, and cannot be erased yet: less than an hour ago, or a job is there
 	// that replies to them. 10,000 means that many or more.
-	KeptJobCount int32 `protobuf:"varint,9,opt,name=kept_job_count,json=keptJobCount,proto3" json:"kept_job_count,omitempty"`
+	KeptJobCount int32 `protobuf:"varint,11,opt,name=kept_job_count,json=keptJobCount,proto3" json:"kept_job_count,omitempty"`
 	// When the first of the ended jobs can be erased. Unset: when a job that replies to them is
 	// gone, or no ended job is left.
-	RetryTime     *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=retry_time,json=retryTime,proto3" json:"retry_time,omitempty"`
+	RetryTime     *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=retry_time,json=retryTime,proto3" json:"retry_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -987,6 +990,20 @@ func (x *EraseProjectResponse) GetErasedApiKeyCount() int32 {
 	return 0
 }
 
+func (x *EraseProjectResponse) GetErasedScheduleCount() int32 {
+	if x != nil {
+		return x.ErasedScheduleCount
+	}
+	return 0
+}
+
+func (x *EraseProjectResponse) GetErasedFiringCount() int32 {
+	if x != nil {
+		return x.ErasedFiringCount
+	}
+	return 0
+}
+
 func (x *EraseProjectResponse) GetDone() bool {
 	if x != nil {
 		return x.Done
@@ -1041,15 +1058,15 @@ const file_fireonce_v1_access_service_proto_rawDesc = "" +
 	"\rlast_use_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\vlastUseTime\x12;\n" +
 	"\vrevoke_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"revokeTime\x12\x16\n" +
-	"\x06active\x18\t \x01(\bR\x06active\"\xaa\x04\n" +
+	"\x06active\x18\t \x01(\bR\x06active\"\xd5\x04\n" +
 	"\x13CreateApiKeyRequest\x12C\n" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tB$\xbaH!\xd8\x01\x01r\x1c2\x1a^[a-z0-9][a-z0-9_-]{0,62}$R\tprojectId\x12%\n" +
 	"\x0ecreate_project\x18\x02 \x01(\bR\rcreateProject\x12\xab\x01\n" +
 	"\x04name\x18\x03 \x01(\tB\x96\x01\xbaH\x92\x01\xba\x01b\n" +
-	"\x13create_api_key.name\x12'name must not look like the id of a key\x1a\"!this.matches('^[0-9A-Fa-f]{16}$')\xd8\x01\x01r(2!^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$Z\x03keyR\x04name\x12\xad\x01\n" +
-	"\x06scopes\x18\x04 \x03(\tB\x94\x01\xbaH\x90\x01\x92\x01\x8c\x01\b\x01\x10\x10\x18\x01\"\x83\x01r\x80\x01R\tjobs:readR\rpayloads:readR\n" +
-	"jobs:writeR\fjobs:resolveR\vjobs:deleteR\x11effect-keys:writeR\x10connections:readR\x11connections:writeR\x05adminR\x06scopes\x12I\n" +
+	"\x13create_api_key.name\x12'name must not look like the id of a key\x1a\"!this.matches('^[0-9A-Fa-f]{16}$')\xd8\x01\x01r(2!^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$Z\x03keyR\x04name\x12\xd8\x01\n" +
+	"\x06scopes\x18\x04 \x03(\tB\xbf\x01\xbaH\xbb\x01\x92\x01\xb7\x01\b\x01\x10\x10\x18\x01\"\xae\x01r\xab\x01R\tjobs:readR\rpayloads:readR\n" +
+	"jobs:writeR\fjobs:resolveR\vjobs:deleteR\x11effect-keys:writeR\x10connections:readR\x11connections:writeR\x0eschedules:readR\x0fschedules:writeR\bwork:runR\x05adminR\x06scopes\x12I\n" +
 	"\blifetime\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\f\"\x06\b\x80\xbc\xe0\xdf\v2\x02\b\x01R\blifetime\"\\\n" +
 	"\x14CreateApiKeyResponse\x12,\n" +
 	"\aapi_key\x18\x01 \x01(\v2\x13.fireonce.v1.ApiKeyR\x06apiKey\x12\x16\n" +
@@ -1093,20 +1110,22 @@ const file_fireonce_v1_access_service_proto_rawDesc = "" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tB!\xbaH\x1er\x1c2\x1a^[a-z0-9][a-z0-9_-]{0,62}$R\tprojectId\x12'\n" +
 	"\n" +
-	"page_token\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\"\xca\x03\n" +
+	"page_token\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\"\xae\x04\n" +
 	"\x14EraseProjectResponse\x12(\n" +
 	"\x10erased_job_count\x18\x01 \x01(\x05R\x0eerasedJobCount\x12.\n" +
 	"\x13blanked_event_count\x18\x02 \x01(\x05R\x11blankedEventCount\x126\n" +
 	"\x17erased_connection_count\x18\x03 \x01(\x05R\x15erasedConnectionCount\x12,\n" +
 	"\x12erased_login_count\x18\x04 \x01(\x05R\x10erasedLoginCount\x12/\n" +
-	"\x14erased_api_key_count\x18\x05 \x01(\x05R\x11erasedApiKeyCount\x12\x12\n" +
-	"\x04done\x18\x06 \x01(\bR\x04done\x12&\n" +
-	"\x0fnext_page_token\x18\a \x01(\tR\rnextPageToken\x12$\n" +
-	"\x0eopen_job_count\x18\b \x01(\x05R\fopenJobCount\x12$\n" +
-	"\x0ekept_job_count\x18\t \x01(\x05R\fkeptJobCount\x129\n" +
+	"\x14erased_api_key_count\x18\x05 \x01(\x05R\x11erasedApiKeyCount\x122\n" +
+	"\x15erased_schedule_count\x18\x06 \x01(\x05R\x13erasedScheduleCount\x12.\n" +
+	"\x13erased_firing_count\x18\a \x01(\x05R\x11erasedFiringCount\x12\x12\n" +
+	"\x04done\x18\b \x01(\bR\x04done\x12&\n" +
+	"\x0fnext_page_token\x18\t \x01(\tR\rnextPageToken\x12$\n" +
+	"\x0eopen_job_count\x18\n" +
+	" \x01(\x05R\fopenJobCount\x12$\n" +
+	"\x0ekept_job_count\x18\v \x01(\x05R\fkeptJobCount\x129\n" +
 	"\n" +
-	"retry_time\x18\n" +
-	" \x01(\v2\x1a.google.protobuf.TimestampR\tretryTime*\x88\x01\n" +
+	"retry_time\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\tretryTime*\x88\x01\n" +
 	"\x0eSealingKeyRole\x12 \n" +
 	"\x1cSEALING_KEY_ROLE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16SEALING_KEY_ROLE_SEALS\x10\x01\x12\x1a\n" +

@@ -81,6 +81,9 @@ const (
 	// sent. SENDING became AMBIGUOUS before the attempt's fence, which stays as it was: a
 	// server that is alive all the same still settles its attempt.
 	EventCause_EVENT_CAUSE_SENDER_LOST EventCause = 23
+	// skip_if_present: the content was there before the first attempt. The job is CANCELED,
+	// and ListJobObservations has what was seen.
+	EventCause_EVENT_CAUSE_ALREADY_PRESENT EventCause = 24
 )
 
 // Enum value maps for EventCause.
@@ -110,6 +113,7 @@ var (
 		21: "EVENT_CAUSE_EFFECT_SHARED",
 		22: "EVENT_CAUSE_PREDECESSOR_ENDED",
 		23: "EVENT_CAUSE_SENDER_LOST",
+		24: "EVENT_CAUSE_ALREADY_PRESENT",
 	}
 	EventCause_value = map[string]int32{
 		"EVENT_CAUSE_UNSPECIFIED":           0,
@@ -136,6 +140,7 @@ var (
 		"EVENT_CAUSE_EFFECT_SHARED":         21,
 		"EVENT_CAUSE_PREDECESSOR_ENDED":     22,
 		"EVENT_CAUSE_SENDER_LOST":           23,
+		"EVENT_CAUSE_ALREADY_PRESENT":       24,
 	}
 )
 
@@ -487,7 +492,7 @@ const file_fireonce_v1_event_proto_rawDesc = "" +
 	"\x10content_withheld\x18\v \x01(\bR\x0fcontentWithheld\"H\n" +
 	"\tHeartbeat\x12;\n" +
 	"\vserver_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"serverTime*\xb8\x05\n" +
+	"serverTime*\xd9\x05\n" +
 	"\n" +
 	"EventCause\x12\x1b\n" +
 	"\x17EVENT_CAUSE_UNSPECIFIED\x10\x00\x12\x19\n" +
@@ -514,7 +519,8 @@ const file_fireonce_v1_event_proto_rawDesc = "" +
 	"\x14EVENT_CAUSE_RESTORED\x10\x14\x12\x1d\n" +
 	"\x19EVENT_CAUSE_EFFECT_SHARED\x10\x15\x12!\n" +
 	"\x1dEVENT_CAUSE_PREDECESSOR_ENDED\x10\x16\x12\x1b\n" +
-	"\x17EVENT_CAUSE_SENDER_LOST\x10\x17B\x8a\x01\n" +
+	"\x17EVENT_CAUSE_SENDER_LOST\x10\x17\x12\x1f\n" +
+	"\x1bEVENT_CAUSE_ALREADY_PRESENT\x10\x18B\x8a\x01\n" +
 	"\x15io.github.fireonce.v1B\n" +
 	"EventProtoP\x01Z2github.com/fireonce/fireonce/clients/go/fireoncev1\xa2\x02\x03FOX\xaa\x02\vFireonce.V1\xca\x02\vFireonce\\V1\xea\x02\fFireonce::V1b\x06proto3"
 

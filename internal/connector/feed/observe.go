@@ -54,6 +54,16 @@ func (*Connector) AccountOf(watermark string) string {
 	return m.Base + " " + m.Account
 }
 
+// Backdate implements connector.Backdater.
+func (*Connector) Backdate(watermark string, by time.Duration) (string, error) {
+	m, err := parseMark(watermark)
+	if err != nil {
+		return "", err
+	}
+	m.At, m.Local, m.Seen = m.At.Add(-by), m.Local.Add(-by), nil
+	return m.encode()
+}
+
 // Observe implements connector.Observer.
 func (c *Connector) Observe(ctx context.Context, o connector.Opening, l connector.Look) job.Observation {
 	s, err := c.search(ctx, o, l)
@@ -65,7 +75,7 @@ func (c *Connector) Observe(ctx context.Context, o connector.Opening, l connecto
 		return saw(job.SawInconclusive, "the platform answered with a list from before the end of the send")
 	case len(ids) == 0:
 		return saw(job.SawAbsent, fmt.Sprintf("%d posts read, back to before the send; none has this content", len(s.ids)))
-	case len(ids) == 1 && len(s.sure) == 1:
+	case len(ids) == 1 && len(s.sure) == 1, l.Any && len(s.sure) > 0: // the newest first
 		out := saw(job.SawPresent, "found as post "+ids[0])
 		out.ExternalID, out.ExternalURL = s.sure[0].id, s.sure[0].url
 		return out

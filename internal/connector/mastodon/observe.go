@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
@@ -55,6 +56,16 @@ func (*Connector) AccountOf(watermark string) string {
 	return m.Account
 }
 
+// Backdate implements connector.Backdater.
+func (*Connector) Backdate(watermark string, by time.Duration) (string, error) {
+	m, err := parseMark(watermark)
+	if err != nil {
+		return "", err
+	}
+	m.At, m.Local, m.Seen = m.At.Add(-by), m.Local.Add(-by), nil
+	return m.encode()
+}
+
 // Observe implements connector.Observer.
 func (c *Connector) Observe(ctx context.Context, o connector.Opening, l connector.Look) job.Observation {
 	s, want, err := c.search(ctx, o, l)
@@ -62,13 +73,15 @@ func (c *Connector) Observe(ctx context.Context, o connector.Opening, l connecto
 		return connector.Unseen(err)
 	}
 	switch ids := s.found(); {
+	case l.Any && len(want.media) > 0:
+		return saw(job.SawInconclusive, "it cannot be told which files a post has")
 	case len(ids) == 0 && !s.late():
 		return saw(job.SawInconclusive, "the server answered with a list from before the end of the send")
 	case len(ids) == 0 && want.Visibility == direct:
 		return saw(job.SawInconclusive, "a direct post is not listed, but servers may leave those out; is it there?")
 	case len(ids) == 0:
 		return saw(job.SawAbsent, fmt.Sprintf("%d posts read, back to before the send; none has this content", len(s.ids)))
-	case len(ids) == 1 && len(s.sure) == 1:
+	case len(ids) == 1 && len(s.sure) == 1, l.Any && len(s.sure) > 0: // the newest first
 		out := saw(job.SawPresent, "found as post "+ids[0])
 		out.ExternalID, out.ExternalURL = s.sure[0].id, s.sure[0].url
 		return out

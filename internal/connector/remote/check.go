@@ -218,6 +218,9 @@ func span(in *durationpb.Duration, otherwise, most time.Duration) (time.Duration
 	return d, nil
 }
 
+// errOffline says that the caller wants no call.
+var errOffline = errors.New("offline")
+
 // Prepare implements connector.Connector: what the service makes of the content,
 // frozen. While it cannot be asked it fails with *connector.Refusal of kind HELD,
 // and gives the hold key all the same, which does not depend on it.
@@ -227,6 +230,9 @@ func (c *Connector) Prepare(r connector.Request) (connector.Prepared, error) {
 		return connector.Prepared{}, err
 	}
 	held := connector.Prepared{HoldKey: holdKey}
+	if r.Offline {
+		return held, c.held(errOffline)
+	}
 	if err := c.reach(); err != nil {
 		return held, c.held(err)
 	}

@@ -127,6 +127,16 @@ func (o *owners) keep(auth connector.Auth, user string) {
 	o.kept[tokenKey(auth)] = user
 }
 
+// Backdate implements connector.Backdater.
+func (*Connector) Backdate(watermark string, by time.Duration) (string, error) {
+	m, err := parseMark(watermark)
+	if err != nil {
+		return "", err
+	}
+	m.At, m.Local = m.At.Add(-by), m.Local.Add(-by)
+	return m.encode()
+}
+
 // Observe implements connector.Observer.
 func (c *Connector) Observe(ctx context.Context, o connector.Opening, l connector.Look) job.Observation {
 	s, err := c.search(ctx, o, l)
@@ -138,6 +148,8 @@ func (c *Connector) Observe(ctx context.Context, o connector.Opening, l connecto
 		what = "direct message"
 	}
 	switch ids := s.found(); {
+	case l.Any && len(s.want.Pictures) > 0:
+		return saw(job.SawInconclusive, "X does not tell which pictures a post has")
 	case len(ids) == 0 && !s.late():
 		return saw(job.SawInconclusive, "X answered with a list from before the end of the send")
 	case len(ids) == 0 && s.unexplained:
@@ -146,7 +158,7 @@ func (c *Connector) Observe(ctx context.Context, o connector.Opening, l connecto
 		return out
 	case len(ids) == 0:
 		return saw(job.SawAbsent, fmt.Sprintf("%d %ss read, back to before the send; none has this content", len(s.ids), what))
-	case len(ids) == 1 && len(s.sure) == 1:
+	case len(ids) == 1 && len(s.sure) == 1, l.Any && len(s.sure) > 0: // the newest first
 		out := saw(job.SawPresent, "found as "+what+" "+ids[0])
 		out.ExternalID, out.ExternalURL = ids[0], webURL(s.sure[0].id, s.want.Recipient != "")
 		return out

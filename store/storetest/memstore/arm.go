@@ -29,7 +29,7 @@ func (t *tx) arm(a store.Arm) (store.Armed, error) {
 	if !ok {
 		return store.Armed{}, store.ErrNotFound
 	}
-	for _, guard := range []func(*record, store.Arm) error{t.mayArm, mayRepeat, t.mayPass, t.mayAttempt} {
+	for _, guard := range []func(*record, store.Arm) error{t.mayArm, mayRepeat, t.mayPass, t.mayAttempt, t.mayCool} {
 		if err := guard(r, a); err != nil {
 			return store.Armed{}, err
 		}
@@ -46,6 +46,9 @@ func (t *tx) arm(a store.Arm) (store.Armed, error) {
 	r.attempts = append(r.attempts, attempt)
 	t.tokens[a.Token] = true
 	t.takeGate(r, a)
+	for _, d := range t.coolDowns(r) {
+		t.cooling[d.Owner] = store.CoolMark{Job: a.Job, ArmedAt: t.now}
+	}
 	t.put(r, next)
 	t.event(r, job.Event{From: from, Cause: job.CauseArmed, Attempt: attempt.Number, Actor: a.Worker})
 	return armed(t, r, attempt), nil
@@ -120,6 +123,16 @@ func (t *tx) mayAttempt(r *record, a store.Arm) error {
 		return fmt.Errorf("%w: class %d", store.ErrIllegal, a.Class)
 	}
 	return nil
+}
+
+// coolDowns are those that apply to a job.
+func (t *tx) coolDowns(r *record) []store.CoolDown {
+	return store.CoolDowns(r.job.Spec, t.conns[r.job.Connection].CoolDown)
+}
+
+// mayCool checks that no other job was armed within a cool-down.
+func (t *tx) mayCool(r *record, a store.Arm) error {
+	return a.Cooled(t.coolDowns(r), func(owner job.ID) store.CoolMark { return t.cooling[owner] }, t.now)
 }
 
 // gate is a content on an account.

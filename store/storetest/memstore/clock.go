@@ -75,6 +75,10 @@ func (s *Store) step(step store.ClockStep) {
 			c.bucketAt += step.By
 		}
 	}
+	for owner, mark := range s.cooling {
+		mark.ArmedAt = mark.ArmedAt.Add(by)
+		s.cooling[owner] = mark
+	}
 	for id, row := range s.renewals {
 		row.Until = ahead(row.Until, from, by)
 		s.renewals[id] = row

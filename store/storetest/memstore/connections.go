@@ -48,6 +48,11 @@ func (s *Store) CreateConnection(ctx context.Context, n store.NewConnection) (st
 	return conn, created, err
 }
 
+// mayCoolFor reports whether a cool-down is within its bounds.
+func mayCoolFor(d time.Duration) bool {
+	return d >= 0 && d.Truncate(time.Microsecond) <= job.MaxCoolDown
+}
+
 // newConnection is a connection as it is stored for the first time.
 func (t *tx) newConnection(n store.NewConnection) (*connection, error) {
 	in := n.Connection
@@ -61,12 +66,14 @@ func (t *tx) newConnection(n store.NewConnection) (*connection, error) {
 		return nil, fmt.Errorf("%w: class %d", store.ErrIllegal, in.Class)
 	case in.KeyWindow < 0 || min(in.MaxInFlight, in.MaxPerMinute) < 0:
 		return nil, fmt.Errorf("%w: a negative bound", store.ErrIllegal)
+	case !mayCoolFor(in.CoolDown):
+		return nil, fmt.Errorf("%w: cool-down %v", store.ErrIllegal, in.CoolDown)
 	}
 	c := &connection{Connection: store.Connection{
 		ID: in.ID, Project: in.Project, Connector: in.Connector, DisplayName: in.DisplayName,
 		Settings: some(in.Settings), Class: in.Class, KeyWindow: in.KeyWindow.Truncate(time.Microsecond),
 		AccountIdentity: in.AccountIdentity, MaxInFlight: in.MaxInFlight, MaxPerMinute: in.MaxPerMinute,
-		PausedAt: micros(in.PausedAt), PausedReason: in.PausedReason,
+		CoolDown: in.CoolDown.Truncate(time.Microsecond), PausedAt: micros(in.PausedAt), PausedReason: in.PausedReason,
 		Key: n.Key, Fingerprint: fp, Version: 1, Created: t.now, Updated: t.now,
 		CreatedBy: in.CreatedBy, UpdatedBy: in.CreatedBy,
 	}}

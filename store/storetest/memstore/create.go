@@ -118,6 +118,10 @@ func (t *tx) newJob(n store.NewJob, class job.Class) (job.Job, error) {
 		return j, fmt.Errorf("%w: start window %v", store.ErrIllegal, j.StartWindow)
 	case j.Policy > job.Resend:
 		return j, fmt.Errorf("%w: policy %d", store.ErrIllegal, j.Policy)
+	case !mayCoolFor(j.CoolDown):
+		return j, fmt.Errorf("%w: cool-down %v", store.ErrIllegal, j.CoolDown)
+	case j.SkipIfPresent < 0 || j.SkipIfPresent.Truncate(time.Microsecond) > job.MaxPresentAge:
+		return j, fmt.Errorf("%w: skip if present for %v", store.ErrIllegal, j.SkipIfPresent)
 	case !known(class):
 		return j, fmt.Errorf("%w: class %d", store.ErrIllegal, class)
 	}
@@ -127,7 +131,7 @@ func (t *tx) newJob(n store.NewJob, class job.Class) (job.Job, error) {
 	}
 	j.Fingerprint, j.Payload, j.Labels, j.Created = fp, some(j.Payload), someLabels(j.Labels), t.now
 	for _, d := range []*time.Duration{
-		&j.StartWindow, &j.WaitWindow, &j.Retry.MinBackoff, &j.Retry.MaxBackoff, &j.Retry.AttemptTimeout,
+		&j.StartWindow, &j.WaitWindow, &j.Retry.MinBackoff, &j.Retry.MaxBackoff, &j.Retry.AttemptTimeout, &j.CoolDown, &j.SkipIfPresent,
 	} {
 		*d = d.Truncate(time.Microsecond)
 	}

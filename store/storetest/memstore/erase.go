@@ -176,6 +176,7 @@ func (t *tx) eraseHoldings(p store.EraseProjectParams, out *store.ProjectErasure
 	for id, c := range t.conns {
 		if of(c) {
 			delete(t.conns, id)
+			delete(t.cooling, id)
 			delete(t.renewals, id)
 			out.Connections++
 		}

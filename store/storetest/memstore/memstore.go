@@ -59,6 +59,8 @@ type Store struct {
 	saved  store.SavedClock
 	steps  int
 	meta   store.Meta
+	// released is when it was last released from a quarantine.
+	released time.Time
 
 	jobs map[job.ID]*record
 	// all are the jobs in the order in which they were made.
@@ -71,6 +73,8 @@ type Store struct {
 	// tokens are those of all arms.
 	tokens map[job.ID]bool
 	gates  map[gate]job.ID
+	// cooling are the last arms of the connections and schedules with a cool-down.
+	cooling map[job.ID]store.CoolMark
 	// effectKeys are the digests of callers' own effect keys.
 	effectKeys map[[32]byte]bool
 	owners     map[object]job.ID
@@ -134,7 +138,7 @@ func Open(opts Options) *Store {
 	s := &Store{
 		opts: opts, jobs: make(map[job.ID]*record), keys: make(map[key]*record),
 		waiting: make(map[job.ID][]*record), tokens: make(map[job.ID]bool),
-		gates: make(map[gate]job.ID), effectKeys: make(map[[32]byte]bool), owners: make(map[object]job.ID),
+		gates: make(map[gate]job.ID), cooling: make(map[job.ID]store.CoolMark), effectKeys: make(map[[32]byte]bool), owners: make(map[object]job.ID),
 		schedules: make(map[job.ID]*schedule), scheduleKeys: make(map[key]*schedule),
 		conns: make(map[job.ID]*connection), connKeys: make(map[key]*connection),
 		projects: map[string]bool{"default": true}, apiKeys: make(map[string]*store.APIKey),

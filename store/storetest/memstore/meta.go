@@ -36,6 +36,7 @@ func (s *Store) Release(ctx context.Context) error {
 	_, err := call(ctx, s, "release", func(t *tx) (struct{}, error) {
 		if t.meta.Quarantined != "" {
 			t.raiseFences()
+			t.released = t.now
 		}
 		t.meta.Quarantined = ""
 		t.hint[store.WatchWork] = true

@@ -17,6 +17,7 @@ type schedule struct {
 	store.Schedule
 	firings []numbered
 	last    int64
+	items   []*item
 }
 
 // numbered is a firing in its place.
@@ -139,6 +140,9 @@ func (t *tx) changeSchedule(was *schedule, c store.ScheduleChange) (store.Schedu
 		f.Decided, f.Nominal = t.now, micros(f.Nominal)
 		was.add(f)
 	}
+	if next.State == store.ScheduleDeleted {
+		was.removeItems(t.now)
+	}
 	t.hint[store.WatchSchedules] = true
 	return next.Clone(), nil
 }
@@ -248,7 +252,7 @@ func (t *tx) dueSchedules(p store.FireParams) ([]*schedule, error) {
 
 // decide asks for a decision until it stands.
 func (t *tx) decide(c *schedule, p store.FireParams) *store.FireRound {
-	r := &store.FireRound{Due: store.DueSchedule{Schedule: c.Clone(), Now: t.now}}
+	r := &store.FireRound{Due: store.DueSchedule{Schedule: c.Clone(), Now: t.now, HeldUntil: t.released}}
 	for _, j := range slices.Backward(t.byID(c.ID)) {
 		if !j.job.State.Terminal() && len(r.Due.Open) < store.MaxOpenJobs {
 			r.Due.Open = append(r.Due.Open, store.OpenJob{ID: j.job.ID, State: j.job.State})
@@ -262,6 +266,9 @@ func (t *tx) decide(c *schedule, p store.FireParams) *store.FireRound {
 	}
 	if conn, ok := t.conns[c.Connection]; ok && conn.Project == c.Project {
 		r.Due.Connection = t.public(conn)
+	}
+	if c.Queued {
+		c.head(&r.Due)
 	}
 	for !r.Stands() {
 		r.Ask(p)
@@ -351,6 +358,9 @@ func (t *tx) fire(c *schedule, r *store.FireRound, only bool) store.Fired {
 	}
 	out := r.Fired(places, made)
 	c.Schedule = out.Schedule.Clone()
+	for _, e := range r.Items(out) {
+		c.end(e, t.now)
+	}
 	for _, f := range out.Firings {
 		if !f.Repeat {
 			c.add(f.Firing)
@@ -406,6 +416,7 @@ func (t *tx) removeSchedules(project string, out *store.ProjectErasure) {
 		if c.Project == project {
 			out.Schedules++
 			out.Firings += len(c.firings)
+			delete(t.cooling, id)
 			delete(t.schedules, id)
 			delete(t.scheduleKeys, key{c.Project, c.Key})
 		}

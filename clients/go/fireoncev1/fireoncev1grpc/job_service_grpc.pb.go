@@ -35,6 +35,7 @@ const (
 	JobService_BulkRetryJobs_FullMethodName       = "/fireonce.v1.JobService/BulkRetryJobs"
 	JobService_BulkResolveJobs_FullMethodName     = "/fireonce.v1.JobService/BulkResolveJobs"
 	JobService_DeleteJob_FullMethodName           = "/fireonce.v1.JobService/DeleteJob"
+	JobService_RunDue_FullMethodName              = "/fireonce.v1.JobService/RunDue"
 	JobService_ListJobAttempts_FullMethodName     = "/fireonce.v1.JobService/ListJobAttempts"
 	JobService_ListJobObservations_FullMethodName = "/fireonce.v1.JobService/ListJobObservations"
 	JobService_ListJobEvents_FullMethodName       = "/fireonce.v1.JobService/ListJobEvents"
@@ -227,6 +228,14 @@ type JobServiceClient interface {
 	//   - FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED: an old state, and a time that is not
 	//     believed, erase nothing.
 	DeleteJob(ctx context.Context, in *DeleteJobRequest, opts ...grpc.CallOption) (*DeleteJobResponse, error)
+	// Processes everything that is due, in all projects, and returns when that is done: for a
+	// host that sleeps between requests, called by a timer elsewhere. Due schedules fire, due jobs are sent and
+	// settled, unknown outcomes that are due are looked at. What a server that is awake does
+	// by itself needs no call. Needs the scope "work:run".
+	//
+	// * RESOURCE_EXHAUSTED / SERVER_BUSY: four such calls are under way.
+	// * FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED: nothing is sent.
+	RunDue(ctx context.Context, in *RunDueRequest, opts ...grpc.CallOption) (*RunDueResponse, error)
 	// The attempts, oldest first. A page has at most 3 MiB, so it may have fewer attempts
 	// than page_size and still a next_page_token.
 	// NOT_FOUND / JOB_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
@@ -406,6 +415,16 @@ func (c *jobServiceClient) DeleteJob(ctx context.Context, in *DeleteJobRequest, 
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(DeleteJobResponse)
 	err := c.cc.Invoke(ctx, JobService_DeleteJob_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *jobServiceClient) RunDue(ctx context.Context, in *RunDueRequest, opts ...grpc.CallOption) (*RunDueResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RunDueResponse)
+	err := c.cc.Invoke(ctx, JobService_RunDue_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -629,6 +648,14 @@ type JobServiceServer interface {
 	//   - FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED: an old state, and a time that is not
 	//     believed, erase nothing.
 	DeleteJob(context.Context, *DeleteJobRequest) (*DeleteJobResponse, error)
+	// Processes everything that is due, in all projects, and returns when that is done: for a
+	// host that sleeps between requests, called by a timer elsewhere. Due schedules fire, due jobs are sent and
+	// settled, unknown outcomes that are due are looked at. What a server that is awake does
+	// by itself needs no call. Needs the scope "work:run".
+	//
+	// * RESOURCE_EXHAUSTED / SERVER_BUSY: four such calls are under way.
+	// * FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED: nothing is sent.
+	RunDue(context.Context, *RunDueRequest) (*RunDueResponse, error)
 	// The attempts, oldest first. A page has at most 3 MiB, so it may have fewer attempts
 	// than page_size and still a next_page_token.
 	// NOT_FOUND / JOB_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
@@ -699,6 +726,9 @@ func (UnimplementedJobServiceServer) BulkResolveJobs(context.Context, *BulkResol
 }
 func (UnimplementedJobServiceServer) DeleteJob(context.Context, *DeleteJobRequest) (*DeleteJobResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeleteJob not implemented")
+}
+func (UnimplementedJobServiceServer) RunDue(context.Context, *RunDueRequest) (*RunDueResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RunDue not implemented")
 }
 func (UnimplementedJobServiceServer) ListJobAttempts(context.Context, *ListJobAttemptsRequest) (*ListJobAttemptsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListJobAttempts not implemented")
@@ -993,6 +1023,24 @@ func _JobService_DeleteJob_Handler(srv interface{}, ctx context.Context, dec fun
 	return interceptor(ctx, in, info, handler)
 }
 
+func _JobService_RunDue_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RunDueRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(JobServiceServer).RunDue(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: JobService_RunDue_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(JobServiceServer).RunDue(ctx, req.(*RunDueRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _JobService_ListJobAttempts_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListJobAttemptsRequest)
 	if err := dec(in); err != nil {
@@ -1109,6 +1157,10 @@ var JobService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "DeleteJob",
 			Handler:    _JobService_DeleteJob_Handler,
+		},
+		{
+			MethodName: "RunDue",
+			Handler:    _JobService_RunDue_Handler,
 		},
 		{
 			MethodName: "ListJobAttempts",

@@ -102,7 +102,7 @@ func rescheduleCommand() *cli.Command {
 	return &cli.Command{
 		Name: "reschedule", Usage: "move a job that waits for its time", ArgsUsage: "[JOB]",
 		Flags: flags(append(whenFlags(),
-			keyFlag(), etagFlag(),
+			zoneFlag(), keyFlag(), etagFlag(),
 			&cli.DurationFlag{Name: "window", Usage: "how late it may start, as a `DURATION`", DefaultText: "as it was"},
 		)...),
 		Action: action(reschedule),
@@ -110,14 +110,14 @@ func rescheduleCommand() *cli.Command {
 }
 
 func reschedule(ctx context.Context, c *call) error {
-	at, err := when(c.cmd, time.Now())
+	at, local, err := when(c.cmd, time.Now())
 	if err != nil {
 		return err
 	}
-	if at == nil {
+	if at == nil && local == nil {
 		return exit.Usagef("say when, with --at or --in")
 	}
-	req, err := ofJob(c, &fireoncev1.RescheduleJobRequest{ScheduleTime: at, Etag: c.cmd.String("etag")})
+	req, err := ofJob(c, &fireoncev1.RescheduleJobRequest{ScheduleTime: at, LocalTime: local, Etag: c.cmd.String("etag")})
 	if err != nil {
 		return err
 	}
@@ -129,6 +129,9 @@ func reschedule(ctx context.Context, c *call) error {
 	resp, err := c.Jobs.RescheduleJob(ctx, req)
 	if err != nil {
 		return err
+	}
+	if !c.out.json {
+		c.tellMark(resp)
 	}
 	return c.changed(resp, resp.GetJob())
 }
@@ -166,7 +169,7 @@ func retryCommand() *cli.Command {
 }
 
 func retry(ctx context.Context, c *call) error {
-	at, err := when(c.cmd, time.Now())
+	at, _, err := when(c.cmd, time.Now())
 	if err != nil {
 		return err
 	}

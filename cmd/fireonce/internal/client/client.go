@@ -34,8 +34,9 @@ const (
 func Commands() []*cli.Command {
 	return []*cli.Command{
 		scheduleCommand(), batchCommand(), getCommand(), listCommand(), watchCommand(),
-		updateCommand(), rescheduleCommand(), runNowCommand(), cancelCommand(), deleteCommand(), retryCommand(), resolveCommand(),
-		bulkCommand(), countCommand(), statsCommand(), changeable(connectionsCommand()), connectorsCommand(),
+		updateCommand(), rescheduleCommand(), runNowCommand(), runDueCommand(), cancelCommand(), deleteCommand(), retryCommand(), resolveCommand(),
+		bulkCommand(), countCommand(), statsCommand(), schedulesCommand(),
+		changeable(connectionsCommand()), connectorsCommand(),
 	}
 }
 
@@ -43,6 +44,7 @@ func Commands() []*cli.Command {
 type API struct {
 	Jobs        fireoncev1connect.JobServiceClient
 	Connections fireoncev1connect.ConnectionServiceClient
+	Schedules   fireoncev1connect.ScheduleServiceClient
 	Stats       fireoncev1connect.StatsServiceClient
 	Access      fireoncev1connect.AccessServiceClient
 }
@@ -66,6 +68,7 @@ func Dial(server, key string) (*API, error) {
 	return &API{
 		Jobs:        fireoncev1connect.NewJobServiceClient(hc, u.String(), limit),
 		Connections: fireoncev1connect.NewConnectionServiceClient(hc, u.String(), limit),
+		Schedules:   fireoncev1connect.NewScheduleServiceClient(hc, u.String(), limit),
 		Stats:       fireoncev1connect.NewStatsServiceClient(hc, u.String(), limit),
 		Access:      fireoncev1connect.NewAccessServiceClient(hc, u.String(), limit),
 	}, nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
@@ -20,7 +21,7 @@ import (
 // one or the other: a credential is a file, and the user whose password is in it.
 
 // commonFlags are those of `create` that say neither settings nor a credential.
-var commonFlags = []string{"connector", "name", "label", "key", "max-in-flight", "max-per-minute", "server", "json"}
+var commonFlags = []string{"connector", "name", "label", "key", "max-in-flight", "max-per-minute", "cool-down", "server", "json"}
 
 // changeable adds to the commands on connections those that change one.
 func changeable(connections *cli.Command) *cli.Command {
@@ -60,6 +61,7 @@ func changeCommands(settings, secrets []cli.Flag) []*cli.Command {
 				&cli.BoolFlag{Name: "no-labels", Usage: "take all its labels away"},
 				&cli.IntFlag{Name: "max-in-flight", Usage: "jobs that are sent at one time; 0: 100", HideDefault: true},
 				&cli.IntFlag{Name: "max-per-minute", Usage: "starts in a minute; 0: no limit", HideDefault: true},
+				&cli.DurationFlag{Name: "cool-down", Usage: "at most one effect per so long, up to 744h; 0: no limit", HideDefault: true},
 			}, settings...)...),
 			Action: action(updateConnection(settings)),
 		},
@@ -153,16 +155,20 @@ func setUpdate(cmd *cli.Command, req *fireoncev1.UpdateConnectionRequest, conn *
 		}
 		mask.Paths = append(mask.Paths, "labels")
 	}
-	if cmd.IsSet("max-in-flight") || cmd.IsSet("max-per-minute") {
-		// The one that is not given stays.
+	if cmd.IsSet("max-in-flight") || cmd.IsSet("max-per-minute") || cmd.IsSet("cool-down") {
+		// Those that are not given stay.
 		req.Limits = &fireoncev1.ConnectionLimits{
 			MaxInFlight: conn.GetLimits().GetMaxInFlight(), MaxPerMinute: conn.GetLimits().GetMaxPerMinute(),
+			CoolDown: conn.GetLimits().GetCoolDown(),
 		}
 		if cmd.IsSet("max-in-flight") {
 			req.Limits.MaxInFlight = int32(cmd.Int("max-in-flight"))
 		}
 		if cmd.IsSet("max-per-minute") {
 			req.Limits.MaxPerMinute = int32(cmd.Int("max-per-minute"))
+		}
+		if cmd.IsSet("cool-down") {
+			req.Limits.CoolDown = durationpb.New(cmd.Duration("cool-down"))
 		}
 		mask.Paths = append(mask.Paths, "limits")
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/urfave/cli/v3"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 
@@ -58,6 +59,7 @@ func connectionsCommand() *cli.Command {
 					&cli.StringSliceFlag{Name: "label", Usage: "`NAME=VALUE`, to find it by; may be repeated"},
 					&cli.IntFlag{Name: "max-in-flight", Usage: "jobs that are sent at one time", DefaultText: "100"},
 					&cli.IntFlag{Name: "max-per-minute", Usage: "starts in a minute", DefaultText: "no limit"},
+					&cli.DurationFlag{Name: "cool-down", Usage: "at most one effect per so long, up to 744h", DefaultText: "no limit"},
 				),
 				Action: action(createConnection),
 			},
@@ -134,6 +136,9 @@ func newConnection(cmd *cli.Command) (*fireoncev1.CreateConnectionRequest, error
 		Limits: &fireoncev1.ConnectionLimits{
 			MaxInFlight: int32(cmd.Int("max-in-flight")), MaxPerMinute: int32(cmd.Int("max-per-minute")),
 		},
+	}
+	if d := cmd.Duration("cool-down"); d != 0 {
+		conn.Limits.CoolDown = durationpb.New(d)
 	}
 	if err := setSettings(cmd, conn); err != nil {
 		return nil, err

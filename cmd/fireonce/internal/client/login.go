@@ -44,6 +44,7 @@ func loginCommand(settings []cli.Flag) *cli.Command {
 		&cli.StringSliceFlag{Name: "label", Usage: "`NAME=VALUE`, to find the new connection by; may be repeated"},
 		&cli.IntFlag{Name: "max-in-flight", Usage: "jobs that are sent at one time", DefaultText: "100"},
 		&cli.IntFlag{Name: "max-per-minute", Usage: "starts in a minute", DefaultText: "no limit"},
+		&cli.DurationFlag{Name: "cool-down", Usage: "at most one effect per so long, up to 744h", DefaultText: "no limit"},
 	}
 	for _, f := range settings {
 		if slices.Contains(loginSettings, f.Names()[0]) {
@@ -116,7 +117,7 @@ func (l *loginOf) target(ctx context.Context) error {
 		}
 		return l.readPresent(ctx)
 	}
-	for _, name := range append([]string{"connector", "name", "label", "key", "max-in-flight", "max-per-minute"}, loginSettings...) {
+	for _, name := range append([]string{"connector", "name", "label", "key", "max-in-flight", "max-per-minute", "cool-down"}, loginSettings...) {
 		if cmd.IsSet(name) {
 			return exit.Usagef("--%s does not go with --connection", name)
 		}

@@ -33,9 +33,18 @@ func (p *printer) connection(c *fireoncev1.Connection) {
 		"Credential", credentialLine(c),
 		"In flight", limit(c.GetLimits().GetMaxInFlight()),
 		"Per minute", limit(c.GetLimits().GetMaxPerMinute()),
+		"Cool-down", coolDown(c.GetLimits()),
 		"Created", stamp(c.GetCreateTime()),
 		"Etag", c.GetEtag(),
 	)
+}
+
+// coolDown is how far apart effects are kept; empty: that is no matter.
+func coolDown(l *fireoncev1.ConnectionLimits) string {
+	if l.GetCoolDown().AsDuration() == 0 {
+		return ""
+	}
+	return l.GetCoolDown().AsDuration().String()
 }
 
 // causeName is why a connection is in its state; empty: nothing is in the way.

@@ -29,9 +29,9 @@ func scheduleCommand() *cli.Command {
 		Name:  "schedule",
 		Usage: "schedule a webhook, a post, or anything else",
 		Description: "Stores one job: a POST to --url, a post with --text, or whatever --payload-file says; at --at or --in,\n" +
-			"or at once. The key names the intended effect: the same call with the same key is the same job.\n" +
+			"or immediately. The key names the intended effect: the same call with the same key is the same job.\n" +
 			"Without --key one is made and printed; keep it to repeat the call.",
-		Flags: flags(append(append(payloadFlags(), whenFlags()...),
+		Flags: flags(append(append(payloadFlags(), whenFlags()...), zoneFlag(),
 			&cli.StringFlag{Name: "connection", Usage: "the connection's `ID`, or the key under which it was created", Required: true},
 			&cli.StringFlag{Name: "key", Usage: "the idempotency `KEY`, e.g. welcome-email:user-42"},
 			&cli.StringFlag{Name: "effect-key", Usage: "the `KEY` under which other code has begun the effect; the connection must be KEYED; default: derived"},
@@ -43,6 +43,7 @@ func scheduleCommand() *cli.Command {
 			&cli.StringSliceFlag{Name: "label", Usage: "a `NAME=VALUE` to find it by; may be repeated"},
 			&cli.IntFlag{Name: "max-attempts", Usage: "attempts proven to have had no effect before it fails", DefaultText: "5"},
 			&cli.DurationFlag{Name: "attempt-timeout", Usage: "how long one request may take", DefaultText: "30s"},
+			skipIfPresentFlag(),
 			&cli.BoolFlag{Name: "validate-only", Usage: "check the request, the connection and its media files, store nothing; the platform is not asked"},
 			&cli.BoolFlag{Name: "watch", Usage: "follow the job until it ends or needs a person; exit 1 unless it succeeded"},
 		)...),
@@ -82,6 +83,7 @@ func schedule(ctx context.Context, c *call) error {
 	} else {
 		c.out.scheduled(resp, req.GetValidateOnly())
 		c.warn(resp.GetWarnings())
+		c.tellMark(resp)
 	}
 	if !c.cmd.Bool("watch") || req.GetValidateOnly() {
 		return nil
@@ -107,6 +109,21 @@ func timeOnly(err error) *timestamppb.Timestamp {
 		}
 	}
 	return nil
+}
+
+// tellMark says what a change of the clocks did to a local time.
+func (c *call) tellMark(resp interface {
+	GetJob() *fireoncev1.Job
+	GetLocalTimeMark() fireoncev1.TimeMark
+}) {
+	at := resp.GetJob().GetScheduleTime().AsTime().Format(time.RFC3339)
+	switch resp.GetLocalTimeMark() {
+	case fireoncev1.TimeMark_TIME_MARK_SHIFTED:
+		fmt.Fprintf(c.cmd.Root().ErrWriter, "fireonce: the clocks skip that local time; the job is due at %s, the first instant after it\n", at)
+	case fireoncev1.TimeMark_TIME_MARK_FIRST_OF_TWO:
+		fmt.Fprintf(c.cmd.Root().ErrWriter, "fireonce: that local time occurs twice; the job is due at %s, the first of the two\n", at)
+	default:
+	}
 }
 
 // warn prints the server's warnings to standard error. With --json they are in the answer.
@@ -139,7 +156,7 @@ func scheduleRequest(cmd *cli.Command) (*fireoncev1.ScheduleJobRequest, error) {
 		req.IdempotencyKey = id.String()
 	}
 	var err error
-	if req.ScheduleTime, err = when(cmd, time.Now()); err != nil {
+	if req.ScheduleTime, req.LocalTime, err = when(cmd, time.Now()); err != nil {
 		return nil, err
 	}
 	if req.DeriveKey && !cmd.IsSet("at") {
@@ -154,6 +171,7 @@ func scheduleRequest(cmd *cli.Command) (*fireoncev1.ScheduleJobRequest, error) {
 	if cmd.IsSet("window") {
 		req.StartWindow = durationpb.New(cmd.Duration("window"))
 	}
+	req.SkipIfPresent = skipIfPresent(cmd)
 	if cmd.IsSet("wait-window") {
 		req.WaitWindow = durationpb.New(cmd.Duration("wait-window"))
 	}
@@ -174,21 +192,30 @@ func whenFlags() []cli.Flag {
 	}
 }
 
-// when reads --at and --in; nil: now.
-func when(cmd *cli.Command, now time.Time) (*timestamppb.Timestamp, error) {
+func zoneFlag() cli.Flag {
+	return &cli.StringFlag{Name: "zone", Usage: "the IANA `NAME`, e.g. Europe/Vienna, of the zone in which --at is a local time, e.g. 2030-01-31T09:00:00"}
+}
+
+// when reads --at, with --zone or without, and --in; nil: now.
+func when(cmd *cli.Command, now time.Time) (*timestamppb.Timestamp, *fireoncev1.LocalTime, error) {
 	switch {
 	case cmd.IsSet("at") && cmd.IsSet("in"):
-		return nil, exit.Usagef("give --at or --in, not both")
+		return nil, nil, exit.Usagef("give --at or --in, not both")
+	case cmd.IsSet("zone") && !cmd.IsSet("at"):
+		return nil, nil, exit.Usagef("--zone needs --at, a local time such as 2030-01-31T09:00:00")
+	case cmd.IsSet("zone"):
+		return nil, &fireoncev1.LocalTime{DateTime: cmd.String("at"), TimeZone: cmd.String("zone")}, nil
 	case cmd.IsSet("at"):
-		return parseTime("at", cmd.String("at"))
+		at, err := parseTime("at", cmd.String("at"))
+		return at, nil, err
 	case cmd.IsSet("in"):
 		d, err := fromNow(cmd.String("in"))
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		return timestamppb.New(now.Add(d)), nil
+		return timestamppb.New(now.Add(d)), nil, nil
 	default:
-		return nil, nil //nolint:nilnil // unset is a value of its own: at once
+		return nil, nil, nil
 	}
 }
 
@@ -236,12 +263,14 @@ func enumName(text string) string {
 	return strings.ToUpper(strings.ReplaceAll(text, "-", "_"))
 }
 
-func labels(cmd *cli.Command) (map[string]string, error) {
+func labels(cmd *cli.Command) (map[string]string, error) { return labelsOf(cmd, "label") }
+
+func labelsOf(cmd *cli.Command, flag string) (map[string]string, error) {
 	out := make(map[string]string)
-	for _, pair := range cmd.StringSlice("label") {
+	for _, pair := range cmd.StringSlice(flag) {
 		name, value, ok := strings.Cut(pair, "=")
 		if _, twice := out[name]; !ok || name == "" || twice {
-			return nil, exit.Usagef("--label %q: must be NAME=VALUE, each name once", pair)
+			return nil, exit.Usagef("--%s %q: must be NAME=VALUE, each name once", flag, pair)
 		}
 		out[name] = value
 	}

@@ -119,6 +119,10 @@ func serveCommand(version string) *cli.Command {
 				Name: "senders", Usage: "jobs that are prepared or sent at once", Value: 64,
 				Sources: cli.EnvVars("FIREONCE_SENDERS"),
 			},
+			&cli.StringFlag{
+				Name: "tzdata-dir", Sources: cli.EnvVars("FIREONCE_TZDATA_DIR"),
+				Usage: "the `FOLDER` of compiled time zone data that schedules are evaluated with; default: the system's, or else what the program has",
+			},
 			&cli.DurationFlag{
 				Name: "grace", Usage: "added to an answer's deadline before the outcome counts as unknown", Value: 30 * time.Second,
 				Sources: cli.EnvVars("FIREONCE_GRACE"),
@@ -279,7 +283,7 @@ func configOf(cmd *cli.Command, version string) (Config, error) {
 		Keys: os.Getenv(keysVariable), APIKey: os.Getenv(apiKeyVariable), NextAPIKey: os.Getenv(nextAPIKeyVariable), RequireAPIKey: cmd.Bool("require-api-key"), AllowEgress: egress,
 		AllowHTTP: cmd.Bool("allow-http"), Dev: cmd.Bool("dev"),
 		AllowOrigins: splitList(cmd.String("allow-origin")), AllowHosts: splitList(cmd.String("allow-host")),
-		StateDir: cmd.String("state-dir"), SynchronousStandby: cmd.Bool("synchronous-standby"), DatabaseWait: cmd.Duration("database-wait"), Quarantined: cmd.Bool("quarantined"),
+		StateDir: cmd.String("state-dir"), TZDataDir: cmd.String("tzdata-dir"), SynchronousStandby: cmd.Bool("synchronous-standby"), DatabaseWait: cmd.Duration("database-wait"), Quarantined: cmd.Bool("quarantined"),
 		DatabaseInArguments: inArguments(cmd, "database", databaseVariable),
 		Senders:             cmd.Int("senders"), Grace: cmd.Duration("grace"), Lease: cmd.Duration("lease"),
 		ClockDoubt: cmd.Duration("clock-doubt"), TrustClock: cmd.Bool("trust-clock"),

@@ -44,6 +44,9 @@ type Config struct {
 	SynchronousStandby bool
 	// OAuthApps is the file of the apps by which accounts log in; empty: none.
 	OAuthApps string
+	// TZDataDir is a folder of compiled time zone data that schedules are evaluated with.
+	// Empty: the system's, or else that of the program.
+	TZDataDir string
 	// KeyFile holds the keys that credentials are sealed with. Empty: PATH.key
 	// beside an SQLite file; PostgreSQL needs it named. It is created when there
 	// is none.

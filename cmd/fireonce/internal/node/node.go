@@ -29,8 +29,10 @@ import (
 	"github.com/fireonce/fireonce/internal/engine"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/oauth"
+	"github.com/fireonce/fireonce/internal/recur"
 	"github.com/fireonce/fireonce/internal/retention"
 	"github.com/fireonce/fireonce/internal/rollup"
+	"github.com/fireonce/fireonce/internal/schedule"
 	"github.com/fireonce/fireonce/internal/seal"
 	"github.com/fireonce/fireonce/internal/vault"
 	"github.com/fireonce/fireonce/server"
@@ -55,7 +57,9 @@ type Node struct {
 	// inside reaches remotes, the operator's own connectors.
 	inside  *connector.Sender
 	remotes []*remote.Connector
-	server  *server.Server
+	// scheduler makes the jobs of recurring schedules.
+	scheduler *schedule.Scheduler
+	server    *server.Server
 	// http answers what front holds, from the beginning of the start.
 	http     *http.Server
 	front    front
@@ -94,6 +98,10 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 	source, err := n.database.keys(n.cfg.Keys, n.cfg.KeyFile)
 	if err != nil {
 		return err
+	}
+	zones, err := recur.OpenZones(n.cfg.TZDataDir)
+	if err != nil {
+		return fmt.Errorf("--tzdata-dir: %w", err)
 	}
 	n.database.stateDir, n.database.noteFailed, n.database.namespace = n.cfg.StateDir, n.cfg.tellNotes, n.cfg.Namespace
 	if n.cfg.StateDir == "" && n.database.url != "" {
@@ -145,8 +153,11 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 	if err != nil {
 		return err
 	}
+	n.scheduler = schedule.New(schedule.Config{
+		Store: n.store, Connectors: registry, Zones: zones, Namespace: n.meta.Namespace, NewID: newID, Log: n.cfg.Log,
+	})
 	if n.server, err = server.New(server.Config{
-		Store: eng.Entrance(n.store), Connectors: registry, Vault: keys, Media: media,
+		Store: eng.Entrance(n.store), Connectors: registry, Vault: keys, Media: media, Scheduler: n.scheduler, Quiet: eng.Quiet,
 		OAuthApps: apps, OAuthClient: tokens, Refresher: n.renewer, Log: n.cfg.Log, Version: n.cfg.Version,
 		APIKey: n.cfg.APIKey, NextAPIKey: n.cfg.NextAPIKey, Worker: worker, Namespace: n.meta.Namespace, RequireKey: n.cfg.RequireAPIKey, AllowedOrigins: n.cfg.AllowOrigins, AllowedHosts: n.cfg.AllowHosts,
 		NewID: newID, Quotas: n.cfg.Quotas, Keep: n.keep(registry),
@@ -248,6 +259,7 @@ func (n *Node) run(eng *engine.Engine, keep store.Keep) {
 	})
 	beside.Go(func() { rollup.Run(ctx, rollup.Config{Store: n.store, Owner: newID(), Log: n.cfg.Log}) })
 	beside.Go(func() { n.askRemotes(ctx) })
+	beside.Go(func() { n.scheduler.Run(ctx) })
 	go func() {
 		err := eng.Run(ctx)
 		beside.Wait()

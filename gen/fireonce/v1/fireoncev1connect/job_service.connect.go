@@ -69,6 +69,8 @@ const (
 	JobServiceBulkResolveJobsProcedure = "/fireonce.v1.JobService/BulkResolveJobs"
 	// JobServiceDeleteJobProcedure is the fully-qualified name of the JobService's DeleteJob RPC.
 	JobServiceDeleteJobProcedure = "/fireonce.v1.JobService/DeleteJob"
+	// JobServiceRunDueProcedure is the fully-qualified name of the JobService's RunDue RPC.
+	JobServiceRunDueProcedure = "/fireonce.v1.JobService/RunDue"
 	// JobServiceListJobAttemptsProcedure is the fully-qualified name of the JobService's
 	// ListJobAttempts RPC.
 	JobServiceListJobAttemptsProcedure = "/fireonce.v1.JobService/ListJobAttempts"
@@ -231,6 +233,14 @@ type JobServiceClient interface {
 	//   - FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED: an old state, and a time that is not
 	//     believed, erase nothing.
 	DeleteJob(context.Context, *v1.DeleteJobRequest) (*v1.DeleteJobResponse, error)
+	// Processes everything that is due, in all projects, and returns when that is done: for a
+	// host that sleeps between requests, called by a timer elsewhere. Due schedules fire, due jobs are sent and
+	// settled, unknown outcomes that are due are looked at. What a server that is awake does
+	// by itself needs no call. Needs the scope "work:run".
+	//
+	// * RESOURCE_EXHAUSTED / SERVER_BUSY: four such calls are under way.
+	// * FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED: nothing is sent.
+	RunDue(context.Context, *v1.RunDueRequest) (*v1.RunDueResponse, error)
 	// The attempts, oldest first. A page has at most 3 MiB, so it may have fewer attempts
 	// than page_size and still a next_page_token.
 	// NOT_FOUND / JOB_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
@@ -364,6 +374,13 @@ func NewJobServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...
 			connect.WithIdempotency(connect.IdempotencyIdempotent),
 			connect.WithClientOptions(opts...),
 		),
+		runDue: connect.NewClient[v1.RunDueRequest, v1.RunDueResponse](
+			httpClient,
+			baseURL+JobServiceRunDueProcedure,
+			connect.WithSchema(jobServiceMethods.ByName("RunDue")),
+			connect.WithIdempotency(connect.IdempotencyIdempotent),
+			connect.WithClientOptions(opts...),
+		),
 		listJobAttempts: connect.NewClient[v1.ListJobAttemptsRequest, v1.ListJobAttemptsResponse](
 			httpClient,
 			baseURL+JobServiceListJobAttemptsProcedure,
@@ -405,6 +422,7 @@ type jobServiceClient struct {
 	bulkRetryJobs       *connect.Client[v1.BulkRetryJobsRequest, v1.BulkRetryJobsResponse]
 	bulkResolveJobs     *connect.Client[v1.BulkResolveJobsRequest, v1.BulkResolveJobsResponse]
 	deleteJob           *connect.Client[v1.DeleteJobRequest, v1.DeleteJobResponse]
+	runDue              *connect.Client[v1.RunDueRequest, v1.RunDueResponse]
 	listJobAttempts     *connect.Client[v1.ListJobAttemptsRequest, v1.ListJobAttemptsResponse]
 	listJobObservations *connect.Client[v1.ListJobObservationsRequest, v1.ListJobObservationsResponse]
 	listJobEvents       *connect.Client[v1.ListJobEventsRequest, v1.ListJobEventsResponse]
@@ -535,6 +553,15 @@ func (c *jobServiceClient) BulkResolveJobs(ctx context.Context, req *v1.BulkReso
 // DeleteJob calls fireonce.v1.JobService.DeleteJob.
 func (c *jobServiceClient) DeleteJob(ctx context.Context, req *v1.DeleteJobRequest) (*v1.DeleteJobResponse, error) {
 	response, err := c.deleteJob.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// RunDue calls fireonce.v1.JobService.RunDue.
+func (c *jobServiceClient) RunDue(ctx context.Context, req *v1.RunDueRequest) (*v1.RunDueResponse, error) {
+	response, err := c.runDue.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -719,6 +746,14 @@ type JobServiceHandler interface {
 	//   - FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED: an old state, and a time that is not
 	//     believed, erase nothing.
 	DeleteJob(context.Context, *v1.DeleteJobRequest) (*v1.DeleteJobResponse, error)
+	// Processes everything that is due, in all projects, and returns when that is done: for a
+	// host that sleeps between requests, called by a timer elsewhere. Due schedules fire, due jobs are sent and
+	// settled, unknown outcomes that are due are looked at. What a server that is awake does
+	// by itself needs no call. Needs the scope "work:run".
+	//
+	// * RESOURCE_EXHAUSTED / SERVER_BUSY: four such calls are under way.
+	// * FAILED_PRECONDITION / QUARANTINED, CLOCK_DOUBTED: nothing is sent.
+	RunDue(context.Context, *v1.RunDueRequest) (*v1.RunDueResponse, error)
 	// The attempts, oldest first. A page has at most 3 MiB, so it may have fewer attempts
 	// than page_size and still a next_page_token.
 	// NOT_FOUND / JOB_NOT_FOUND; INVALID_ARGUMENT / PAGE_TOKEN_INVALID.
@@ -848,6 +883,13 @@ func NewJobServiceHandler(svc JobServiceHandler, opts ...connect.HandlerOption) 
 		connect.WithIdempotency(connect.IdempotencyIdempotent),
 		connect.WithHandlerOptions(opts...),
 	)
+	jobServiceRunDueHandler := connect.NewUnaryHandlerSimple(
+		JobServiceRunDueProcedure,
+		svc.RunDue,
+		connect.WithSchema(jobServiceMethods.ByName("RunDue")),
+		connect.WithIdempotency(connect.IdempotencyIdempotent),
+		connect.WithHandlerOptions(opts...),
+	)
 	jobServiceListJobAttemptsHandler := connect.NewUnaryHandlerSimple(
 		JobServiceListJobAttemptsProcedure,
 		svc.ListJobAttempts,
@@ -901,6 +943,8 @@ func NewJobServiceHandler(svc JobServiceHandler, opts ...connect.HandlerOption) 
 			jobServiceBulkResolveJobsHandler.ServeHTTP(w, r)
 		case JobServiceDeleteJobProcedure:
 			jobServiceDeleteJobHandler.ServeHTTP(w, r)
+		case JobServiceRunDueProcedure:
+			jobServiceRunDueHandler.ServeHTTP(w, r)
 		case JobServiceListJobAttemptsProcedure:
 			jobServiceListJobAttemptsHandler.ServeHTTP(w, r)
 		case JobServiceListJobObservationsProcedure:
@@ -974,6 +1018,10 @@ func (UnimplementedJobServiceHandler) BulkResolveJobs(context.Context, *v1.BulkR
 
 func (UnimplementedJobServiceHandler) DeleteJob(context.Context, *v1.DeleteJobRequest) (*v1.DeleteJobResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fireonce.v1.JobService.DeleteJob is not implemented"))
+}
+
+func (UnimplementedJobServiceHandler) RunDue(context.Context, *v1.RunDueRequest) (*v1.RunDueResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fireonce.v1.JobService.RunDue is not implemented"))
 }
 
 func (UnimplementedJobServiceHandler) ListJobAttempts(context.Context, *v1.ListJobAttemptsRequest) (*v1.ListJobAttemptsResponse, error) {

@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file fireonce/v1/error.proto.
  */
 export const file_fireonce_v1_error: GenFile = /*@__PURE__*/
-  fileDesc("ChdmaXJlb25jZS92MS9lcnJvci5wcm90bxILZmlyZW9uY2UudjEi1gIKC0Vycm9yRGV0YWlsEigKBnJlYXNvbhgBIAEoDjIYLmZpcmVvbmNlLnYxLkVycm9yUmVhc29uEjgKCG1ldGFkYXRhGAIgAygLMiYuZmlyZW9uY2UudjEuRXJyb3JEZXRhaWwuTWV0YWRhdGFFbnRyeRJAChRpZGVtcG90ZW5jeV9jb25mbGljdBgDIAEoCzIgLmZpcmVvbmNlLnYxLklkZW1wb3RlbmN5Q29uZmxpY3RIABI0Cg5zdGF0ZV9jb25mbGljdBgEIAEoCzIaLmZpcmVvbmNlLnYxLlN0YXRlQ29uZmxpY3RIABIvCgp2aW9sYXRpb25zGAUgAygLMhsuZmlyZW9uY2UudjEuRmllbGRWaW9sYXRpb24aLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBQgkKB2NvbnRleHQiPgoORmllbGRWaW9sYXRpb24SDQoFZmllbGQYASABKAkSDAoEcnVsZRgCIAEoCRIPCgdtZXNzYWdlGAMgASgJIr4BChNJZGVtcG90ZW5jeUNvbmZsaWN0EhAKBmpvYl9pZBgBIAEoCUgAEhcKDWNvbm5lY3Rpb25faWQYAiABKAlIABIxCg1zY2hlZHVsZV90aW1lGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIkCgVzdGF0ZRgEIAEoDjIVLmZpcmVvbmNlLnYxLkpvYlN0YXRlEhkKEW1pc21hdGNoZWRfZmllbGRzGAUgAygJQggKBmhvbGRlciJsCg1TdGF0ZUNvbmZsaWN0EiwKDWN1cnJlbnRfc3RhdGUYASABKA4yFS5maXJlb25jZS52MS5Kb2JTdGF0ZRItCg5hbGxvd2VkX3N0YXRlcxgCIAMoDjIVLmZpcmVvbmNlLnYxLkpvYlN0YXRlKtEQCgtFcnJvclJlYXNvbhIcChhFUlJPUl9SRUFTT05fVU5TUEVDSUZJRUQQABIdChlFUlJPUl9SRUFTT05fVElNRV9JTl9QQVNUEAESHQoZRVJST1JfUkVBU09OX1RJTUVfVE9PX0ZBUhACEiIKHkVSUk9SX1JFQVNPTl9QQVlMT0FEX1RPT19MQVJHRRADEiwKKEVSUk9SX1JFQVNPTl9QQVlMT0FEX0NPTk5FQ1RJT05fTUlTTUFUQ0gQBBIjCh9FUlJPUl9SRUFTT05fSEVBREVSX05PVF9BTExPV0VEEAUSIwofRVJST1JfUkVBU09OX1BBR0VfVE9LRU5fSU5WQUxJRBAGEh8KG0VSUk9SX1JFQVNPTl9DVVJTT1JfSU5WQUxJRBAHEh0KGUVSUk9SX1JFQVNPTl9LRVlfUkVTRVJWRUQQCBIgChxFUlJPUl9SRUFTT05fQkFUQ0hfVE9PX0xBUkdFEAkSIAocRVJST1JfUkVBU09OX1BBWUxPQURfSU5WQUxJRBAKEiIKHkVSUk9SX1JFQVNPTl9DT05ORUNUT1JfVU5LTk9XThALEiEKHUVSUk9SX1JFQVNPTl9TRVRUSU5HU19JTlZBTElEEAwSJAogRVJST1JfUkVBU09OX0NSRURFTlRJQUxfTUlTTUFUQ0gQDRIiCh5FUlJPUl9SRUFTT05fT0FVVEhfQVBQX1VOS05PV04QDhIlCiFFUlJPUl9SRUFTT05fUkVESVJFQ1RfTk9UX0FMTE9XRUQQDxIiCh5FUlJPUl9SRUFTT05fVE9PX01BTllfRUxFTUVOVFMQEBIgChxFUlJPUl9SRUFTT05fUkVRVUVTVF9JTlZBTElEEBESJwojRVJST1JfUkVBU09OX0lERU1QT1RFTkNZX0tFWV9SRVVTRUQQEhIjCh9FUlJPUl9SRUFTT05fQVBJX0tFWV9OQU1FX1RBS0VOEBMSIQodRVJST1JfUkVBU09OX0VGRkVDVF9LRVlfVEFLRU4QFBIeChpFUlJPUl9SRUFTT05fSk9CX05PVF9GT1VORBAVEiMKH0VSUk9SX1JFQVNPTl9TQ0hFRFVMRV9OT1RfRk9VTkQQFhIlCiFFUlJPUl9SRUFTT05fQ09OTkVDVElPTl9OT1RfRk9VTkQQFxImCiJFUlJPUl9SRUFTT05fT0FVVEhfTE9HSU5fTk9UX0ZPVU5EEBgSIgoeRVJST1JfUkVBU09OX0FQSV9LRVlfTk9UX0ZPVU5EEBkSIgoeRVJST1JfUkVBU09OX1BST0pFQ1RfTk9UX0ZPVU5EEBoSGgoWRVJST1JfUkVBU09OX0pPQl9TVEFURRAbEiQKIEVSUk9SX1JFQVNPTl9DT05ORUNUSU9OX0RJU0FCTEVEEBwSIgoeRVJST1JfUkVBU09OX0NPTk5FQ1RJT05fSU5fVVNFEB0SIgoeRVJST1JfUkVBU09OX0lERU5USVRZX01JU01BVENIEB4SHAoYRVJST1JfUkVBU09OX1FVQVJBTlRJTkVEEB8SHgoaRVJST1JfUkVBU09OX09BVVRIX1JFRlVTRUQQIBIlCiFFUlJPUl9SRUFTT05fU0VBTElOR19LRVlfT1VUREFURUQQIRImCiJFUlJPUl9SRUFTT05fQ1JFREVOVElBTF9VTlNFQUxBQkxFECISHwobRVJST1JfUkVBU09OX09BVVRIX01JU01BVENIECMSHgoaRVJST1JfUkVBU09OX0NMT0NLX0RPVUJURUQQJBIhCh1FUlJPUl9SRUFTT05fRkVOQ0VfTk9UX1BBU1NFRBAlEiIKHkVSUk9SX1JFQVNPTl9QUkVERUNFU1NPUl9FTkRFRBAmEiMKH0VSUk9SX1JFQVNPTl9BVFRFTVBUU19FWEhBVVNURUQQJxIiCh5FUlJPUl9SRUFTT05fQVRURU1QVF9VTkRFUl9XQVkQKBIhCh1FUlJPUl9SRUFTT05fVE9PX01BTllfUkVQTElFUxApEiYKIkVSUk9SX1JFQVNPTl9SRVRFTlRJT05fTk9UX1JFQUNIRUQQKhIgChxFUlJPUl9SRUFTT05fSk9CX0hBU19SRVBMSUVTECsSHwobRVJST1JfUkVBU09OX1BST0pFQ1RfSU5fVVNFECwSHgoaRVJST1JfUkVBU09OX0VUQUdfTUlTTUFUQ0gQLRIhCh1FUlJPUl9SRUFTT05fT0FVVEhfVU5GSU5JU0hFRBAuEh8KG0VSUk9SX1JFQVNPTl9DVVJTT1JfRVhQSVJFRBAvEh8KG0VSUk9SX1JFQVNPTl9RVU9UQV9FWENFRURFRBAwEiEKHUVSUk9SX1JFQVNPTl9UT09fTUFOWV9TVFJFQU1TEDESIgoeRVJST1JfUkVBU09OX1JFUVVFU1RfVE9PX0xBUkdFEDISHAoYRVJST1JfUkVBU09OX1NFUlZFUl9CVVNZEDMSHwobRVJST1JfUkVBU09OX1RPT19NQU5ZX0NBTExTEDQSIgoeRVJST1JfUkVBU09OX1NUT1JFX1VOQVZBSUxBQkxFEDUSHgoaRVJST1JfUkVBU09OX1NIVVRUSU5HX0RPV04QNhIlCiFFUlJPUl9SRUFTT05fUExBVEZPUk1fVU5BVkFJTEFCTEUQNxImCiJFUlJPUl9SRUFTT05fQ09OTkVDVE9SX1VOQVZBSUxBQkxFEDgSHgoaRVJST1JfUkVBU09OX1NDT1BFX01JU1NJTkcQORIiCh5FUlJPUl9SRUFTT05fT1BFUkFUT1JfUkVRVUlSRUQQOhIjCh9FUlJPUl9SRUFTT05fQ1JFREVOVElBTF9JTlZBTElEEDtCigEKFWlvLmdpdGh1Yi5maXJlb25jZS52MUIKRXJyb3JQcm90b1ABWjJnaXRodWIuY29tL2ZpcmVvbmNlL2ZpcmVvbmNlL2NsaWVudHMvZ28vZmlyZW9uY2V2MaICA0ZPWKoCC0ZpcmVvbmNlLlYxygILRmlyZW9uY2VcVjHqAgxGaXJlb25jZTo6VjFiBnByb3RvMw", [file_fireonce_v1_job, file_google_protobuf_timestamp]);
+  fileDesc("ChdmaXJlb25jZS92MS9lcnJvci5wcm90bxILZmlyZW9uY2UudjEi1gIKC0Vycm9yRGV0YWlsEigKBnJlYXNvbhgBIAEoDjIYLmZpcmVvbmNlLnYxLkVycm9yUmVhc29uEjgKCG1ldGFkYXRhGAIgAygLMiYuZmlyZW9uY2UudjEuRXJyb3JEZXRhaWwuTWV0YWRhdGFFbnRyeRJAChRpZGVtcG90ZW5jeV9jb25mbGljdBgDIAEoCzIgLmZpcmVvbmNlLnYxLklkZW1wb3RlbmN5Q29uZmxpY3RIABI0Cg5zdGF0ZV9jb25mbGljdBgEIAEoCzIaLmZpcmVvbmNlLnYxLlN0YXRlQ29uZmxpY3RIABIvCgp2aW9sYXRpb25zGAUgAygLMhsuZmlyZW9uY2UudjEuRmllbGRWaW9sYXRpb24aLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBQgkKB2NvbnRleHQiPgoORmllbGRWaW9sYXRpb24SDQoFZmllbGQYASABKAkSDAoEcnVsZRgCIAEoCRIPCgdtZXNzYWdlGAMgASgJItUBChNJZGVtcG90ZW5jeUNvbmZsaWN0EhAKBmpvYl9pZBgBIAEoCUgAEhcKDWNvbm5lY3Rpb25faWQYAiABKAlIABIVCgtzY2hlZHVsZV9pZBgDIAEoCUgAEjEKDXNjaGVkdWxlX3RpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiQKBXN0YXRlGAUgASgOMhUuZmlyZW9uY2UudjEuSm9iU3RhdGUSGQoRbWlzbWF0Y2hlZF9maWVsZHMYBiADKAlCCAoGaG9sZGVyImwKDVN0YXRlQ29uZmxpY3QSLAoNY3VycmVudF9zdGF0ZRgBIAEoDjIVLmZpcmVvbmNlLnYxLkpvYlN0YXRlEi0KDmFsbG93ZWRfc3RhdGVzGAIgAygOMhUuZmlyZW9uY2UudjEuSm9iU3RhdGUq8BIKC0Vycm9yUmVhc29uEhwKGEVSUk9SX1JFQVNPTl9VTlNQRUNJRklFRBAAEh0KGUVSUk9SX1JFQVNPTl9USU1FX0lOX1BBU1QQARIdChlFUlJPUl9SRUFTT05fVElNRV9UT09fRkFSEAISIgoeRVJST1JfUkVBU09OX1BBWUxPQURfVE9PX0xBUkdFEAMSLAooRVJST1JfUkVBU09OX1BBWUxPQURfQ09OTkVDVElPTl9NSVNNQVRDSBAEEiMKH0VSUk9SX1JFQVNPTl9IRUFERVJfTk9UX0FMTE9XRUQQBRIjCh9FUlJPUl9SRUFTT05fUEFHRV9UT0tFTl9JTlZBTElEEAYSHwobRVJST1JfUkVBU09OX0NVUlNPUl9JTlZBTElEEAcSHQoZRVJST1JfUkVBU09OX0tFWV9SRVNFUlZFRBAIEiAKHEVSUk9SX1JFQVNPTl9CQVRDSF9UT09fTEFSR0UQCRIgChxFUlJPUl9SRUFTT05fUEFZTE9BRF9JTlZBTElEEAoSIgoeRVJST1JfUkVBU09OX0NPTk5FQ1RPUl9VTktOT1dOEAsSIQodRVJST1JfUkVBU09OX1NFVFRJTkdTX0lOVkFMSUQQDBIkCiBFUlJPUl9SRUFTT05fQ1JFREVOVElBTF9NSVNNQVRDSBANEiIKHkVSUk9SX1JFQVNPTl9PQVVUSF9BUFBfVU5LTk9XThAOEiUKIUVSUk9SX1JFQVNPTl9SRURJUkVDVF9OT1RfQUxMT1dFRBAPEiIKHkVSUk9SX1JFQVNPTl9UT09fTUFOWV9FTEVNRU5UUxAQEiAKHEVSUk9SX1JFQVNPTl9SRVFVRVNUX0lOVkFMSUQQERImCiJFUlJPUl9SRUFTT05fU0NIRURVTEVfU1BFQ19JTlZBTElEEBISHwobRVJST1JfUkVBU09OX0JBQ0tGSUxMX1JBTkdFEBMSJwojRVJST1JfUkVBU09OX0lERU1QT1RFTkNZX0tFWV9SRVVTRUQQFBIjCh9FUlJPUl9SRUFTT05fQVBJX0tFWV9OQU1FX1RBS0VOEBUSIQodRVJST1JfUkVBU09OX0VGRkVDVF9LRVlfVEFLRU4QFhIeChpFUlJPUl9SRUFTT05fSk9CX05PVF9GT1VORBAXEiMKH0VSUk9SX1JFQVNPTl9TQ0hFRFVMRV9OT1RfRk9VTkQQGBIhCh1FUlJPUl9SRUFTT05fRklSSU5HX05PVF9GT1VORBAZEiUKIUVSUk9SX1JFQVNPTl9DT05ORUNUSU9OX05PVF9GT1VORBAaEiYKIkVSUk9SX1JFQVNPTl9PQVVUSF9MT0dJTl9OT1RfRk9VTkQQGxIiCh5FUlJPUl9SRUFTT05fQVBJX0tFWV9OT1RfRk9VTkQQHBIiCh5FUlJPUl9SRUFTT05fUFJPSkVDVF9OT1RfRk9VTkQQHRIaChZFUlJPUl9SRUFTT05fSk9CX1NUQVRFEB4SJAogRVJST1JfUkVBU09OX0NPTk5FQ1RJT05fRElTQUJMRUQQHxIiCh5FUlJPUl9SRUFTT05fQ09OTkVDVElPTl9JTl9VU0UQIBIiCh5FUlJPUl9SRUFTT05fSURFTlRJVFlfTUlTTUFUQ0gQIRIcChhFUlJPUl9SRUFTT05fUVVBUkFOVElORUQQIhIeChpFUlJPUl9SRUFTT05fT0FVVEhfUkVGVVNFRBAjEiUKIUVSUk9SX1JFQVNPTl9TRUFMSU5HX0tFWV9PVVREQVRFRBAkEiYKIkVSUk9SX1JFQVNPTl9DUkVERU5USUFMX1VOU0VBTEFCTEUQJRIfChtFUlJPUl9SRUFTT05fT0FVVEhfTUlTTUFUQ0gQJhIeChpFUlJPUl9SRUFTT05fQ0xPQ0tfRE9VQlRFRBAnEiEKHUVSUk9SX1JFQVNPTl9GRU5DRV9OT1RfUEFTU0VEECgSIgoeRVJST1JfUkVBU09OX1BSRURFQ0VTU09SX0VOREVEECkSIwofRVJST1JfUkVBU09OX0FUVEVNUFRTX0VYSEFVU1RFRBAqEiIKHkVSUk9SX1JFQVNPTl9BVFRFTVBUX1VOREVSX1dBWRArEiEKHUVSUk9SX1JFQVNPTl9UT09fTUFOWV9SRVBMSUVTECwSJgoiRVJST1JfUkVBU09OX1JFVEVOVElPTl9OT1RfUkVBQ0hFRBAtEiAKHEVSUk9SX1JFQVNPTl9KT0JfSEFTX1JFUExJRVMQLhIfChtFUlJPUl9SRUFTT05fUFJPSkVDVF9JTl9VU0UQLxIfChtFUlJPUl9SRUFTT05fU0NIRURVTEVfU1RBVEUQMBIfChtFUlJPUl9SRUFTT05fRklSSU5HX0JMT0NLRUQQMRIfChtFUlJPUl9SRUFTT05fRklSSU5HX0RFQ0lERUQQMhIeChpFUlJPUl9SRUFTT05fRVRBR19NSVNNQVRDSBAzEiEKHUVSUk9SX1JFQVNPTl9PQVVUSF9VTkZJTklTSEVEEDQSHwobRVJST1JfUkVBU09OX0NVUlNPUl9FWFBJUkVEEDUSHwobRVJST1JfUkVBU09OX1FVT1RBX0VYQ0VFREVEEDYSIQodRVJST1JfUkVBU09OX1RPT19NQU5ZX1NUUkVBTVMQNxIiCh5FUlJPUl9SRUFTT05fUkVRVUVTVF9UT09fTEFSR0UQOBIcChhFUlJPUl9SRUFTT05fU0VSVkVSX0JVU1kQORIfChtFUlJPUl9SRUFTT05fVE9PX01BTllfQ0FMTFMQOhIiCh5FUlJPUl9SRUFTT05fU1RPUkVfVU5BVkFJTEFCTEUQOxIeChpFUlJPUl9SRUFTT05fU0hVVFRJTkdfRE9XThA8EiUKIUVSUk9SX1JFQVNPTl9QTEFURk9STV9VTkFWQUlMQUJMRRA9EiYKIkVSUk9SX1JFQVNPTl9DT05ORUNUT1JfVU5BVkFJTEFCTEUQPhIeChpFUlJPUl9SRUFTT05fU0NPUEVfTUlTU0lORxA/EiIKHkVSUk9SX1JFQVNPTl9PUEVSQVRPUl9SRVFVSVJFRBBAEiMKH0VSUk9SX1JFQVNPTl9DUkVERU5USUFMX0lOVkFMSUQQQRIoCiRFUlJPUl9SRUFTT05fU0NIRURVTEVfSVRFTV9OT1RfRk9VTkQQQhIkCiBFUlJPUl9SRUFTT05fU0NIRURVTEVfSVRFTV9TVEFURRBDQooBChVpby5naXRodWIuZmlyZW9uY2UudjFCCkVycm9yUHJvdG9QAVoyZ2l0aHViLmNvbS9maXJlb25jZS9maXJlb25jZS9jbGllbnRzL2dvL2ZpcmVvbmNldjGiAgNGT1iqAgtGaXJlb25jZS5WMcoCC0ZpcmVvbmNlXFYx6gIMRmlyZW9uY2U6OlYxYgZwcm90bzM", [file_fireonce_v1_job, file_google_protobuf_timestamp]);
 
 /**
  * Travels in the details of an error.
@@ -118,7 +118,8 @@ export const FieldViolationSchema: GenMessage<FieldViolation> = /*@__PURE__*/
  */
 export type IdempotencyConflict = Message<"fireonce.v1.IdempotencyConflict"> & {
   /**
-   * The holder of the key: a job for ScheduleJob, a connection for CreateConnection.
+   * The holder of the key: a job for ScheduleJob, a connection for CreateConnection, a
+   * schedule for CreateSchedule and, as the item's, for AddScheduleItem.
    *
    * @generated from oneof fireonce.v1.IdempotencyConflict.holder
    */
@@ -134,17 +135,23 @@ export type IdempotencyConflict = Message<"fireonce.v1.IdempotencyConflict"> & {
      */
     value: string;
     case: "connectionId";
+  } | {
+    /**
+     * @generated from field: string schedule_id = 3;
+     */
+    value: string;
+    case: "scheduleId";
   } | { case: undefined; value?: undefined };
 
   /**
    * Of the job that holds the key.
    *
-   * @generated from field: google.protobuf.Timestamp schedule_time = 3;
+   * @generated from field: google.protobuf.Timestamp schedule_time = 4;
    */
   scheduleTime?: Timestamp;
 
   /**
-   * @generated from field: fireonce.v1.JobState state = 4;
+   * @generated from field: fireonce.v1.JobState state = 5;
    */
   state: JobState;
 
@@ -153,7 +160,7 @@ export type IdempotencyConflict = Message<"fireonce.v1.IdempotencyConflict"> & {
    * them, e.g. "payload" or "connection.webhook". Those of CompleteOAuth are paths of the
    * StartOAuthRequest that began the login. Never values.
    *
-   * @generated from field: repeated string mismatched_fields = 5;
+   * @generated from field: repeated string mismatched_fields = 6;
    */
   mismatchedFields: string[];
 };
@@ -334,123 +341,147 @@ export enum ErrorReason {
   REQUEST_INVALID = 17,
 
   /**
+   * INVALID_ARGUMENT: violations say what is wrong with the schedule's spec, or that it
+   * never fires.
+   *
+   * @generated from enum value: ERROR_REASON_SCHEDULE_SPEC_INVALID = 18;
+   */
+  SCHEDULE_SPEC_INVALID = 18,
+
+  /**
+   * INVALID_ARGUMENT: the range of a backfill is not wholly in the past, goes too far back,
+   * or has too many firings.
+   *
+   * @generated from enum value: ERROR_REASON_BACKFILL_RANGE = 19;
+   */
+  BACKFILL_RANGE = 19,
+
+  /**
    * ALREADY_EXISTS: the key is bound to another request.
    *
-   * @generated from enum value: ERROR_REASON_IDEMPOTENCY_KEY_REUSED = 18;
+   * @generated from enum value: ERROR_REASON_IDEMPOTENCY_KEY_REUSED = 20;
    */
-  IDEMPOTENCY_KEY_REUSED = 18,
+  IDEMPOTENCY_KEY_REUSED = 20,
 
   /**
    * ALREADY_EXISTS: a live API key of the project has this name. Revoke that key, or
    * take another name.
    *
-   * @generated from enum value: ERROR_REASON_API_KEY_NAME_TAKEN = 19;
+   * @generated from enum value: ERROR_REASON_API_KEY_NAME_TAKEN = 21;
    */
-  API_KEY_NAME_TAKEN = 19,
+  API_KEY_NAME_TAKEN = 21,
 
   /**
    * ALREADY_EXISTS: another effect at the receiver had this effect_key, perhaps in
    * another project. Nothing was stored.
    *
-   * @generated from enum value: ERROR_REASON_EFFECT_KEY_TAKEN = 20;
+   * @generated from enum value: ERROR_REASON_EFFECT_KEY_TAKEN = 22;
    */
-  EFFECT_KEY_TAKEN = 20,
+  EFFECT_KEY_TAKEN = 22,
 
   /**
    * NOT_FOUND.
    *
-   * @generated from enum value: ERROR_REASON_JOB_NOT_FOUND = 21;
+   * @generated from enum value: ERROR_REASON_JOB_NOT_FOUND = 23;
    */
-  JOB_NOT_FOUND = 21,
+  JOB_NOT_FOUND = 23,
 
   /**
    * NOT_FOUND.
    *
-   * @generated from enum value: ERROR_REASON_SCHEDULE_NOT_FOUND = 22;
+   * @generated from enum value: ERROR_REASON_SCHEDULE_NOT_FOUND = 24;
    */
-  SCHEDULE_NOT_FOUND = 22,
+  SCHEDULE_NOT_FOUND = 24,
+
+  /**
+   * NOT_FOUND: the schedule has no firing of that name among those to come.
+   *
+   * @generated from enum value: ERROR_REASON_FIRING_NOT_FOUND = 25;
+   */
+  FIRING_NOT_FOUND = 25,
 
   /**
    * NOT_FOUND.
    *
-   * @generated from enum value: ERROR_REASON_CONNECTION_NOT_FOUND = 23;
+   * @generated from enum value: ERROR_REASON_CONNECTION_NOT_FOUND = 26;
    */
-  CONNECTION_NOT_FOUND = 23,
+  CONNECTION_NOT_FOUND = 26,
 
   /**
    * NOT_FOUND: no such login, its time is over, or it has ended. Log in again.
    *
-   * @generated from enum value: ERROR_REASON_OAUTH_LOGIN_NOT_FOUND = 24;
+   * @generated from enum value: ERROR_REASON_OAUTH_LOGIN_NOT_FOUND = 27;
    */
-  OAUTH_LOGIN_NOT_FOUND = 24,
+  OAUTH_LOGIN_NOT_FOUND = 27,
 
   /**
    * NOT_FOUND: no such API key in a project that the caller may work in.
    *
-   * @generated from enum value: ERROR_REASON_API_KEY_NOT_FOUND = 25;
+   * @generated from enum value: ERROR_REASON_API_KEY_NOT_FOUND = 28;
    */
-  API_KEY_NOT_FOUND = 25,
+  API_KEY_NOT_FOUND = 28,
 
   /**
    * NOT_FOUND.
    *
-   * @generated from enum value: ERROR_REASON_PROJECT_NOT_FOUND = 26;
+   * @generated from enum value: ERROR_REASON_PROJECT_NOT_FOUND = 29;
    */
-  PROJECT_NOT_FOUND = 26,
+  PROJECT_NOT_FOUND = 29,
 
   /**
    * FAILED_PRECONDITION: not possible in the job's present state. state_conflict has the
    * states in which it is, never the present one.
    *
-   * @generated from enum value: ERROR_REASON_JOB_STATE = 27;
+   * @generated from enum value: ERROR_REASON_JOB_STATE = 30;
    */
-  JOB_STATE = 27,
+  JOB_STATE = 30,
 
   /**
    * FAILED_PRECONDITION: the connection was deleted, or this server does not have its
    * connector. One that has no credential takes jobs, which wait for it.
    *
-   * @generated from enum value: ERROR_REASON_CONNECTION_DISABLED = 28;
+   * @generated from enum value: ERROR_REASON_CONNECTION_DISABLED = 31;
    */
-  CONNECTION_DISABLED = 28,
+  CONNECTION_DISABLED = 31,
 
   /**
    * FAILED_PRECONDITION: jobs that have not ended use the connection.
    *
-   * @generated from enum value: ERROR_REASON_CONNECTION_IN_USE = 29;
+   * @generated from enum value: ERROR_REASON_CONNECTION_IN_USE = 32;
    */
-  CONNECTION_IN_USE = 29,
+  CONNECTION_IN_USE = 32,
 
   /**
    * FAILED_PRECONDITION: the new credential belongs to another account.
    *
-   * @generated from enum value: ERROR_REASON_IDENTITY_MISMATCH = 30;
+   * @generated from enum value: ERROR_REASON_IDENTITY_MISMATCH = 33;
    */
-  IDENTITY_MISMATCH = 30,
+  IDENTITY_MISMATCH = 33,
 
   /**
    * FAILED_PRECONDITION: the database may be a copy or an old state; nothing is
-   * sent or erased until an operator has released it. DeleteJob and EraseProject alone
-   * fail with it: jobs are stored, read and changed as ever.
+   * sent or erased until an operator has released it. DeleteJob, EraseProject,
+   * TriggerSchedule, BackfillSchedule and RunDue fail with it; jobs are stored, read and
+   * changed as ever.
    *
-   * @generated from enum value: ERROR_REASON_QUARANTINED = 31;
+   * @generated from enum value: ERROR_REASON_QUARANTINED = 34;
    */
-  QUARANTINED = 31,
+  QUARANTINED = 34,
 
   /**
    * FAILED_PRECONDITION: the platform refused the login. Log in again.
    *
-   * @generated from enum value: ERROR_REASON_OAUTH_REFUSED = 32;
+   * @generated from enum value: ERROR_REASON_OAUTH_REFUSED = 35;
    */
-  OAUTH_REFUSED = 32,
+  OAUTH_REFUSED = 35,
 
   /**
    * FAILED_PRECONDITION: the server seals with a key that its key file no longer names
    * first; restart it.
    *
-   * @generated from enum value: ERROR_REASON_SEALING_KEY_OUTDATED = 33;
+   * @generated from enum value: ERROR_REASON_SEALING_KEY_OUTDATED = 36;
    */
-  SEALING_KEY_OUTDATED = 33,
+  SEALING_KEY_OUTDATED = 36,
 
   /**
    * FAILED_PRECONDITION: the connection's stored credential does not open. Either the
@@ -459,113 +490,138 @@ export enum ErrorReason {
    * credential is stored on the connection. The operator has to restore the row, or make a
    * new connection.
    *
-   * @generated from enum value: ERROR_REASON_CREDENTIAL_UNSEALABLE = 34;
+   * @generated from enum value: ERROR_REASON_CREDENTIAL_UNSEALABLE = 37;
    */
-  CREDENTIAL_UNSEALABLE = 34,
+  CREDENTIAL_UNSEALABLE = 37,
 
   /**
    * FAILED_PRECONDITION: a login's answer came to another redirect URL than the login's,
    * or from another issuer. The code was sent nowhere. Log in again;
    * if it stays so, the operator's OAuth apps need another redirect URL or issuer.
    *
-   * @generated from enum value: ERROR_REASON_OAUTH_MISMATCH = 35;
+   * @generated from enum value: ERROR_REASON_OAUTH_MISMATCH = 38;
    */
-  OAUTH_MISMATCH = 35,
+  OAUTH_MISMATCH = 38,
 
   /**
    * FAILED_PRECONDITION: the clock of the database has changed, and nothing proves the new
-   * time yet. Only a call that removes something because its time is over fails with it;
-   * repeat it later. GetStatsResponse.clock_doubt has the doubt.
+   * time yet. Calls that remove something because its time is over fail with it, and
+   * TriggerSchedule, BackfillSchedule and RunDue; repeat them later. GetStatsResponse.clock_doubt has the doubt.
    *
-   * @generated from enum value: ERROR_REASON_CLOCK_DOUBTED = 36;
+   * @generated from enum value: ERROR_REASON_CLOCK_DOUBTED = 39;
    */
-  CLOCK_DOUBTED = 36,
+  CLOCK_DOUBTED = 39,
 
   /**
    * FAILED_PRECONDITION: DECISION_RESEND while the last attempt may still act. RetryInfo
    * has the time left; Job.resend_allowed_time has the time.
    *
-   * @generated from enum value: ERROR_REASON_FENCE_NOT_PASSED = 37;
+   * @generated from enum value: ERROR_REASON_FENCE_NOT_PASSED = 40;
    */
-  FENCE_NOT_PASSED = 37,
+  FENCE_NOT_PASSED = 40,
 
   /**
    * FAILED_PRECONDITION: RetryJob of a reply whose predecessor (metadata "job_id") ended
    * without success. Retry that one first.
    *
-   * @generated from enum value: ERROR_REASON_PREDECESSOR_ENDED = 38;
+   * @generated from enum value: ERROR_REASON_PREDECESSOR_ENDED = 41;
    */
-  PREDECESSOR_ENDED = 38,
+  PREDECESSOR_ENDED = 41,
 
   /**
    * FAILED_PRECONDITION: the job has used up every attempt that it can have (metadata
    * "limit"). Schedule a new one.
    *
-   * @generated from enum value: ERROR_REASON_ATTEMPTS_EXHAUSTED = 39;
+   * @generated from enum value: ERROR_REASON_ATTEMPTS_EXHAUSTED = 42;
    */
-  ATTEMPTS_EXHAUSTED = 39,
+  ATTEMPTS_EXHAUSTED = 42,
 
   /**
    * FAILED_PRECONDITION: RetryJob of a job of which an attempt turned out to be under way at
    * the platform after its end. Wait until that is settled.
    *
-   * @generated from enum value: ERROR_REASON_ATTEMPT_UNDER_WAY = 40;
+   * @generated from enum value: ERROR_REASON_ATTEMPT_UNDER_WAY = 43;
    */
-  ATTEMPT_UNDER_WAY = 40,
+  ATTEMPT_UNDER_WAY = 43,
 
   /**
    * FAILED_PRECONDITION: as many jobs as may (metadata "limit") wait for the job that is
    * replied to. Nothing was stored.
    *
-   * @generated from enum value: ERROR_REASON_TOO_MANY_REPLIES = 41;
+   * @generated from enum value: ERROR_REASON_TOO_MANY_REPLIES = 44;
    */
-  TOO_MANY_REPLIES = 41,
+  TOO_MANY_REPLIES = 44,
 
   /**
    * FAILED_PRECONDITION: the job ended less than an hour ago, and cannot be erased yet.
    * RetryInfo has the time left; metadata "delete_allowed_time" has the time.
    *
-   * @generated from enum value: ERROR_REASON_RETENTION_NOT_REACHED = 42;
+   * @generated from enum value: ERROR_REASON_RETENTION_NOT_REACHED = 45;
    */
-  RETENTION_NOT_REACHED = 42,
+  RETENTION_NOT_REACHED = 45,
 
   /**
    * FAILED_PRECONDITION: a job that replies to this one is there (metadata
    * "reply_job_id"), and needs it. Erase that one first.
    *
-   * @generated from enum value: ERROR_REASON_JOB_HAS_REPLIES = 43;
+   * @generated from enum value: ERROR_REASON_JOB_HAS_REPLIES = 46;
    */
-  JOB_HAS_REPLIES = 43,
+  JOB_HAS_REPLIES = 46,
 
   /**
    * FAILED_PRECONDITION: an API key of the project is live, so that its holder may go on.
    * Revoke it first.
    *
-   * @generated from enum value: ERROR_REASON_PROJECT_IN_USE = 44;
+   * @generated from enum value: ERROR_REASON_PROJECT_IN_USE = 47;
    */
-  PROJECT_IN_USE = 44,
+  PROJECT_IN_USE = 47,
+
+  /**
+   * FAILED_PRECONDITION: the schedule is in a state that does not allow it, or has reached
+   * max_firings, or has no item in its queue. Metadata: schedule_id, state.
+   *
+   * @generated from enum value: ERROR_REASON_SCHEDULE_STATE = 48;
+   */
+  SCHEDULE_STATE = 48,
+
+  /**
+   * FAILED_PRECONDITION: an earlier job of the schedule (metadata job_id) has not ended,
+   * and the schedule's policies let no other one be made. Without job_id: firings of the
+   * time that is asked for are about to be decided; RetryInfo has the time to wait. Nothing
+   * was stored.
+   *
+   * @generated from enum value: ERROR_REASON_FIRING_BLOCKED = 49;
+   */
+  FIRING_BLOCKED = 49,
+
+  /**
+   * FAILED_PRECONDITION: the firing's time has passed, so that it cannot be skipped.
+   *
+   * @generated from enum value: ERROR_REASON_FIRING_DECIDED = 50;
+   */
+  FIRING_DECIDED = 50,
 
   /**
    * ABORTED: changed since it was read; read again and decide again.
    *
-   * @generated from enum value: ERROR_REASON_ETAG_MISMATCH = 45;
+   * @generated from enum value: ERROR_REASON_ETAG_MISMATCH = 51;
    */
-  ETAG_MISMATCH = 45,
+  ETAG_MISMATCH = 51,
 
   /**
    * ABORTED: a login did not complete, and its code is used up. Log in again.
    *
-   * @generated from enum value: ERROR_REASON_OAUTH_UNFINISHED = 46;
+   * @generated from enum value: ERROR_REASON_OAUTH_UNFINISHED = 52;
    */
-  OAUTH_UNFINISHED = 46,
+  OAUTH_UNFINISHED = 52,
 
   /**
    * OUT_OF_RANGE: the cursor is older than the events that are kept, or was given
    * before the database was restored.
    *
-   * @generated from enum value: ERROR_REASON_CURSOR_EXPIRED = 47;
+   * @generated from enum value: ERROR_REASON_CURSOR_EXPIRED = 53;
    */
-  CURSOR_EXPIRED = 47,
+  CURSOR_EXPIRED = 53,
 
   /**
    * RESOURCE_EXHAUSTED: a quota of the project is used up; metadata "quota" names it,
@@ -573,32 +629,32 @@ export enum ErrorReason {
    * idempotency key is bound already is answered as ever. RetryInfo is there where
    * time helps. Without "quota": too many measurements are asked for concurrently.
    *
-   * @generated from enum value: ERROR_REASON_QUOTA_EXCEEDED = 48;
+   * @generated from enum value: ERROR_REASON_QUOTA_EXCEEDED = 54;
    */
-  QUOTA_EXCEEDED = 48,
+  QUOTA_EXCEEDED = 54,
 
   /**
    * RESOURCE_EXHAUSTED: too many open streams of this project.
    *
-   * @generated from enum value: ERROR_REASON_TOO_MANY_STREAMS = 49;
+   * @generated from enum value: ERROR_REASON_TOO_MANY_STREAMS = 55;
    */
-  TOO_MANY_STREAMS = 49,
+  TOO_MANY_STREAMS = 55,
 
   /**
    * RESOURCE_EXHAUSTED: the request has more bytes than the server reads.
    *
-   * @generated from enum value: ERROR_REASON_REQUEST_TOO_LARGE = 50;
+   * @generated from enum value: ERROR_REASON_REQUEST_TOO_LARGE = 56;
    */
-  REQUEST_TOO_LARGE = 50,
+  REQUEST_TOO_LARGE = 56,
 
   /**
    * RESOURCE_EXHAUSTED: the server works on as many bytes of requests as it may,
    * and none became free in time. Nothing of the request was handled: repeat it
    * unchanged, with back-off.
    *
-   * @generated from enum value: ERROR_REASON_SERVER_BUSY = 51;
+   * @generated from enum value: ERROR_REASON_SERVER_BUSY = 57;
    */
-  SERVER_BUSY = 51,
+  SERVER_BUSY = 57,
 
   /**
    * RESOURCE_EXHAUSTED: calls come faster than allowed; RetryInfo has the time until
@@ -607,60 +663,75 @@ export enum ErrorReason {
    * server has not seen the present key before; a right one passes if it is repeated.
    * Nothing was done.
    *
-   * @generated from enum value: ERROR_REASON_TOO_MANY_CALLS = 52;
+   * @generated from enum value: ERROR_REASON_TOO_MANY_CALLS = 58;
    */
-  TOO_MANY_CALLS = 52,
+  TOO_MANY_CALLS = 58,
 
   /**
    * UNAVAILABLE: repeat with back-off.
    *
-   * @generated from enum value: ERROR_REASON_STORE_UNAVAILABLE = 53;
+   * @generated from enum value: ERROR_REASON_STORE_UNAVAILABLE = 59;
    */
-  STORE_UNAVAILABLE = 53,
+  STORE_UNAVAILABLE = 59,
 
   /**
    * UNAVAILABLE: repeat, on another server if there is one.
    *
-   * @generated from enum value: ERROR_REASON_SHUTTING_DOWN = 54;
+   * @generated from enum value: ERROR_REASON_SHUTTING_DOWN = 60;
    */
-  SHUTTING_DOWN = 54,
+  SHUTTING_DOWN = 60,
 
   /**
    * UNAVAILABLE: the platform could not be asked whose account a credential is (metadata
    * "connection_id"). Nothing was changed; RetryInfo has the time to wait.
    *
-   * @generated from enum value: ERROR_REASON_PLATFORM_UNAVAILABLE = 55;
+   * @generated from enum value: ERROR_REASON_PLATFORM_UNAVAILABLE = 61;
    */
-  PLATFORM_UNAVAILABLE = 55,
+  PLATFORM_UNAVAILABLE = 61,
 
   /**
    * UNAVAILABLE: a connector of the operator's own cannot be asked now. Nothing was
    * changed; RetryInfo has the time to wait.
    *
-   * @generated from enum value: ERROR_REASON_CONNECTOR_UNAVAILABLE = 56;
+   * @generated from enum value: ERROR_REASON_CONNECTOR_UNAVAILABLE = 62;
    */
-  CONNECTOR_UNAVAILABLE = 56,
+  CONNECTOR_UNAVAILABLE = 62,
 
   /**
    * PERMISSION_DENIED: the API key lacks the scope that metadata "scope" names.
    *
-   * @generated from enum value: ERROR_REASON_SCOPE_MISSING = 57;
+   * @generated from enum value: ERROR_REASON_SCOPE_MISSING = 63;
    */
-  SCOPE_MISSING = 57,
+  SCOPE_MISSING = 63,
 
   /**
    * PERMISSION_DENIED: only the operator may do this.
    *
-   * @generated from enum value: ERROR_REASON_OPERATOR_REQUIRED = 58;
+   * @generated from enum value: ERROR_REASON_OPERATOR_REQUIRED = 64;
    */
-  OPERATOR_REQUIRED = 58,
+  OPERATOR_REQUIRED = 64,
 
   /**
    * UNAUTHENTICATED: no API key, or one that is not known.
    *
-   * @generated from enum value: ERROR_REASON_CREDENTIAL_INVALID = 59;
+   * @generated from enum value: ERROR_REASON_CREDENTIAL_INVALID = 65;
    */
-  CREDENTIAL_INVALID = 59,
+  CREDENTIAL_INVALID = 65,
+
+  /**
+   * NOT_FOUND: the schedule has no such item.
+   *
+   * @generated from enum value: ERROR_REASON_SCHEDULE_ITEM_NOT_FOUND = 66;
+   */
+  SCHEDULE_ITEM_NOT_FOUND = 66,
+
+  /**
+   * FAILED_PRECONDITION: the item (metadata "item_id", "state"), or the one to put it before,
+   * does not wait any more.
+   *
+   * @generated from enum value: ERROR_REASON_SCHEDULE_ITEM_STATE = 67;
+   */
+  SCHEDULE_ITEM_STATE = 67,
 }
 
 /**

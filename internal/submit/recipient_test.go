@@ -1,4 +1,4 @@
-package server
+package submit
 
 import (
 	"fmt"
@@ -27,12 +27,12 @@ func TestRecipients(t *testing.T) {
 		"a webhook":        {&fireoncev1.Payload{Kind: &fireoncev1.Payload_Webhook{}}, nil},
 		"none":             {nil, nil},
 	} {
-		got := recipientsOf(tt.payload)
+		got := Recipients(tt.payload)
 		if !slices.Equal(got, tt.want) {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)
 		}
 		for _, who := range got {
-			if normalRecipient(who) != who {
+			if Recipient(who) != who {
 				t.Errorf("%s: %q is not found by itself", name, who)
 			}
 		}
@@ -41,7 +41,7 @@ func TestRecipients(t *testing.T) {
 	for i := range 50 {
 		full.Cc[i], full.Bcc[i] = "cc-"+many[i], "bcc-"+many[i]
 	}
-	if got := recipientsOf(&fireoncev1.Payload{Kind: &fireoncev1.Payload_Email{Email: full}}); len(got) != store.MaxRecipients {
+	if got := Recipients(&fireoncev1.Payload{Kind: &fireoncev1.Payload_Email{Email: full}}); len(got) != store.MaxRecipients {
 		t.Errorf("%d recipients, want %d", len(got), store.MaxRecipients)
 	}
 }

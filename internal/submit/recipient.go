@@ -1,4 +1,4 @@
-package server
+package submit
 
 import (
 	"net/mail"
@@ -12,12 +12,12 @@ import (
 // Rules of this file: whom a job addresses is stored beside its payload, so that it can be
 // found. One form stands for all that reach the same mailbox by the letters alone.
 
-// recipientsOf gives those whom a payload addresses, in the form in which they are found.
-func recipientsOf(p *fireoncev1.Payload) []string {
+// Recipients gives those whom a payload addresses, in the form in which they are found.
+func Recipients(p *fireoncev1.Payload) []string {
 	var out []string
 	add := func(list ...string) {
 		for _, text := range list {
-			if who := normalRecipient(text); who != "" && len(out) < store.MaxRecipients && !slices.Contains(out, who) {
+			if who := Recipient(text); who != "" && len(out) < store.MaxRecipients && !slices.Contains(out, who) {
 				out = append(out, who)
 			}
 		}
@@ -33,9 +33,9 @@ func recipientsOf(p *fireoncev1.Payload) []string {
 	return out
 }
 
-// normalRecipient leaves the name beside an e-mail address out, and its case; an id stays
+// Recipient leaves the name beside an e-mail address out, and its case; an id stays
 // as it is.
-func normalRecipient(text string) string {
+func Recipient(text string) string {
 	text = strings.TrimSpace(text)
 	if !strings.Contains(text, "@") {
 		return text

@@ -1,0 +1,182 @@
+package client
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+)
+
+func (p *printer) schedule(s *fireoncev1.Schedule) {
+	terms := s.GetPolicies()
+	p.fields(
+		"Schedule", s.GetScheduleId(),
+		"Name", s.GetDisplayName(),
+		"Key", s.GetIdempotencyKey(),
+		"Labels", labelsLine(s.GetLabels()),
+		"State", words(s.GetState().String(), "SCHEDULE_STATE_"),
+		"Cause", words(s.GetPauseCause().String(), "SCHEDULE_PAUSE_CAUSE_"),
+		"Note", s.GetNote(),
+		"Times", specLine(s.GetSpec()),
+		"Zone", s.GetSpec().GetTimeZone(),
+		"Except", exclusionsLine(s.GetSpec().GetExclusions()),
+		"From", stamp(s.GetSpec().GetStartTime()),
+		"Until", stamp(s.GetSpec().GetEndTime()),
+		"Connection", s.GetJobTemplate().GetConnectionId(),
+		"Content", contentSource(s.GetJobTemplate()),
+		"Overlap", words(terms.GetOverlap().String(), "OVERLAP_POLICY_")+unlessSame(terms),
+		"Catch up", words(terms.GetCatchUp().String(), "CATCH_UP_POLICY_")+within(terms.GetCatchUpWindow()),
+		"Next", stamp(s.GetNextFireTime())+away(s.GetNextFireTime()),
+		"Waits", s.GetBufferedFiring().GetName(),
+		"Skipped", strings.Join(s.GetSkippedNames(), " "),
+		"So far", countsLine(s.GetCounts()),
+		"Created", stamp(s.GetCreateTime()),
+		"Etag", s.GetEtag(),
+	)
+}
+
+// contentSource says where a schedule's content comes from, unless from itself.
+func contentSource(t *fireoncev1.JobTemplate) string {
+	if t.GetQueue() != nil {
+		return "from its queue: see fireonce schedules items"
+	}
+	return ""
+}
+
+func unlessSame(p *fireoncev1.SchedulePolicies) string {
+	if p.GetOverlap() == p.GetWhileUnresolved() {
+		return ""
+	}
+	return ", while an outcome is unknown " + words(p.GetWhileUnresolved().String(), "OVERLAP_POLICY_")
+}
+
+func within(d *durationpb.Duration) string {
+	if d == nil {
+		return ""
+	}
+	return ", within " + d.AsDuration().String()
+}
+
+func specLine(s *fireoncev1.ScheduleSpec) string {
+	var out []string
+	for _, c := range s.GetCronExpressions() {
+		out = append(out, "cron "+c)
+	}
+	for _, r := range s.GetRecurrenceRules() {
+		out = append(out, r.GetRule()+" from "+r.GetStart())
+	}
+	for _, i := range s.GetIntervals() {
+		out = append(out, "every "+i.GetEvery().AsDuration().String())
+	}
+	if n := s.GetMaxFirings(); n > 0 {
+		out = append(out, "at most "+strconv.FormatInt(n, 10))
+	}
+	if d := s.GetJitter().AsDuration(); d > 0 {
+		out = append(out, "jitter "+d.String())
+	}
+	return strings.Join(out, "; ")
+}
+
+func exclusionsLine(x *fireoncev1.ScheduleExclusions) string {
+	var out []string
+	for _, c := range x.GetCronExpressions() {
+		out = append(out, "cron "+c)
+	}
+	for _, r := range x.GetRecurrenceRules() {
+		out = append(out, r.GetRule()+" from "+r.GetStart())
+	}
+	for _, d := range x.GetDates() {
+		days := d.GetFirst()
+		if d.GetLast() != "" {
+			days += ".." + d.GetLast()
+		}
+		out = append(out, days)
+	}
+	for _, c := range x.GetHolidayCalendars() {
+		out = append(out, "holidays of "+c)
+	}
+	return strings.Join(out, "; ")
+}
+
+// countsLine leaves out what there is none of.
+func countsLine(c *fireoncev1.FiringCounts) string {
+	var out []string
+	for _, one := range []struct {
+		n    int64
+		what string
+	}{
+		{c.GetFired(), "fired"}, {c.GetSkippedByOverlap(), "skipped by overlap"}, {c.GetSkippedByRequest(), "skipped by request"},
+		{c.GetMissed(), "missed"}, {c.GetCoalesced(), "coalesced"}, {c.GetRefused(), "refused"}, {c.GetHeld(), "held"},
+		{c.GetNoContent(), "without content"}, {c.GetSkippedByLimit(), "skipped by the day's limit"},
+	} {
+		if one.n > 0 {
+			out = append(out, fmt.Sprintf("%d %s", one.n, one.what))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+func (p *printer) schedules(list []*fireoncev1.Schedule) {
+	rows := [][]string{{"SCHEDULE", "NAME", "STATE", "TIMES", "ZONE", "NEXT", "SO FAR"}}
+	for _, s := range list {
+		name := s.GetDisplayName()
+		if name == "" {
+			name = s.GetIdempotencyKey()
+		}
+		rows = append(rows, []string{
+			s.GetScheduleId(), short(name, 30), words(s.GetState().String(), "SCHEDULE_STATE_"), short(specLine(s.GetSpec()), 40),
+			s.GetSpec().GetTimeZone(), stamp(s.GetNextFireTime()), countsLine(s.GetCounts()),
+		})
+	}
+	p.table(rows)
+}
+
+// section writes a heading above a table that does not stand alone.
+func (p *printer) section(heading string) {
+	if heading != "" {
+		p.line("")
+		p.heading(heading)
+	}
+}
+
+// planned shows local times as the schedule's zone has them: that is what its user said.
+func (p *printer) planned(heading string, list []*fireoncev1.PlannedFiring) {
+	if len(list) == 0 {
+		return
+	}
+	p.section(heading)
+	rows := [][]string{{"NAME", "LOCAL TIME", "STARTS", "MARK", ""}}
+	if slices.ContainsFunc(list, func(f *fireoncev1.PlannedFiring) bool { return f.GetItemId() != "" }) {
+		rows[0][4] = "ITEM"
+	}
+	for _, f := range list {
+		mark := words(f.GetMark().String(), "TIME_MARK_")
+		if f.GetSkipped() {
+			mark = strings.TrimSpace(mark + " SKIPPED")
+		}
+		rows = append(rows, []string{f.GetName(), f.GetLocalTime(), stamp(f.GetFireTime()), mark, f.GetItemId()})
+	}
+	p.table(rows)
+}
+
+func (p *printer) firings(heading string, list []*fireoncev1.Firing) {
+	if len(list) == 0 {
+		return
+	}
+	p.section(heading)
+	rows := [][]string{{"NAME", "LOCAL TIME", "OUTCOME", "JOB", "DECIDED", "NOTE"}}
+	for _, f := range list {
+		note := f.GetReason()
+		if origin := f.GetOrigin(); origin != fireoncev1.FiringOrigin_FIRING_ORIGIN_TIME {
+			note = strings.TrimSpace(words(origin.String(), "FIRING_ORIGIN_") + " " + note)
+		}
+		rows = append(rows, []string{
+			f.GetName(), f.GetLocalTime(), words(f.GetOutcome().String(), "FIRING_OUTCOME_"), f.GetJobId(), stamp(f.GetDecideTime()), short(note, 60),
+		})
+	}
+	p.table(rows)
+}

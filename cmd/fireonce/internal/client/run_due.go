@@ -1,0 +1,53 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/urfave/cli/v3"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+)
+
+// longestRun is as long as the server works at one call.
+const longestRun = time.Minute
+
+func runDueCommand() *cli.Command {
+	return &cli.Command{
+		Name: "run-due", Usage: "have the server work what is due, and wait for it",
+		Description: "For a host that sleeps between requests: call it by a timer elsewhere, at the time that it prints.\n" +
+			"A server that is awake needs no such call.",
+		Flags:  flags(&cli.DurationFlag{Name: "max-wait", Usage: "how long to wait, as a `DURATION` of at most 50s", DefaultText: "20s"}),
+		Action: action(runDue),
+	}
+}
+
+func runDue(ctx context.Context, c *call) error {
+	if err := c.noArgs(); err != nil {
+		return err
+	}
+	req := &fireoncev1.RunDueRequest{}
+	if c.cmd.IsSet("max-wait") {
+		req.MaxWait = durationpb.New(c.cmd.Duration("max-wait"))
+	}
+	ctx, cancel := context.WithTimeout(ctx, longestRun)
+	defer cancel()
+	resp, err := c.Jobs.RunDue(ctx, req)
+	if err != nil {
+		return err
+	}
+	if c.out.json {
+		return c.out.message(resp)
+	}
+	switch next := resp.GetNextDueTime(); {
+	case !resp.GetDone():
+		fmt.Fprintf(c.out.w, "Jobs made by schedules: %d. Work goes on: call again.\n", resp.GetFired())
+	case next == nil:
+		fmt.Fprintf(c.out.w, "Jobs made by schedules: %d. Done; nothing is due within a day.\n", resp.GetFired())
+	default:
+		fmt.Fprintf(c.out.w, "Jobs made by schedules: %d. Done; next due at %s.\n", resp.GetFired(), stamp(next))
+	}
+	return nil
+}

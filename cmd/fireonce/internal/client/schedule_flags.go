@@ -1,0 +1,214 @@
+package client
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v3"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
+)
+
+// maxSpecFile bounds a file with a spec in JSON, in bytes.
+const maxSpecFile = 1 << 20
+
+// specFlags say when a schedule fires.
+func specFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "zone", Usage: "the IANA `NAME` of the zone whose clocks count, e.g. Europe/Vienna"},
+		&cli.StringSliceFlag{Name: "cron", Usage: "five fields, or @hourly, @daily, …, as an `EXPRESSION`; may be repeated"},
+		&cli.DurationFlag{Name: "every", Usage: "an interval in elapsed time, as a `DURATION` of at least 10s", HideDefault: true},
+		&cli.DurationFlag{Name: "phase", Usage: "with --every: the offset from its multiples, counted from 1970-01-01T00:00:00Z", HideDefault: true},
+		&cli.StringFlag{Name: "rrule", Usage: "a `RULE` of RFC 5545, e.g. 'FREQ=MONTHLY;BYDAY=1MO'; with --rrule-start"},
+		&cli.StringFlag{Name: "rrule-start", Usage: "its start, a local `TIME` such as 2026-12-07T09:00:00"},
+		&cli.StringSliceFlag{Name: "except-cron", Usage: "not at the minutes of this `EXPRESSION`; may be repeated"},
+		&cli.StringSliceFlag{Name: "except-date", Usage: "not on this `DAY`, or FIRST..LAST; may be repeated"},
+		&cli.StringSliceFlag{Name: "except-holidays", Usage: "not on the holidays of this `CALENDAR`, e.g. AT or US; may be repeated"},
+		&cli.StringFlag{Name: "start", Usage: "not before this RFC 3339 `TIME`"},
+		&cli.StringFlag{Name: "end", Usage: "not at or after this RFC 3339 `TIME`"},
+		&cli.Int64Flag{Name: "max-firings", Usage: "end after so many jobs", HideDefault: true},
+		&cli.DurationFlag{Name: "jitter", Usage: "start each up to so long after its time, as a `DURATION`", HideDefault: true},
+		&cli.StringFlag{Name: "spec-file", Usage: "the times in full: the contract's ScheduleSpec as JSON, from a `FILE`; - reads standard input"},
+	}
+}
+
+// anySet reports whether one of the flags is set.
+func anySet(cmd *cli.Command, flags []cli.Flag) bool {
+	for _, f := range flags {
+		if cmd.IsSet(f.Names()[0]) {
+			return true
+		}
+	}
+	return false
+}
+
+func specGiven(cmd *cli.Command) bool { return anySet(cmd, specFlags()) }
+
+// spec reads when a schedule fires. The server judges it.
+func spec(cmd *cli.Command) (*fireoncev1.ScheduleSpec, error) {
+	if cmd.IsSet("spec-file") {
+		out := &fireoncev1.ScheduleSpec{}
+		return out, readJSON(cmd, "spec-file", maxSpecFile, out, `{"timeZone": "Europe/Vienna", "cronExpressions": ["0 9 * * 1-5"]}`)
+	}
+	if !cmd.IsSet("zone") {
+		return nil, exit.Usagef("say in which time zone, with --zone, e.g. --zone Europe/Vienna or --zone UTC")
+	}
+	if cmd.IsSet("rrule") != cmd.IsSet("rrule-start") {
+		return nil, exit.Usagef("--rrule and --rrule-start go together")
+	}
+	if cmd.IsSet("phase") && !cmd.IsSet("every") {
+		return nil, exit.Usagef("--phase goes with --every")
+	}
+	out := &fireoncev1.ScheduleSpec{
+		TimeZone: cmd.String("zone"), CronExpressions: cmd.StringSlice("cron"), MaxFirings: cmd.Int64("max-firings"),
+	}
+	if cmd.IsSet("rrule") {
+		out.RecurrenceRules = []*fireoncev1.RecurrenceRule{{Rule: cmd.String("rrule"), Start: cmd.String("rrule-start")}}
+	}
+	if cmd.IsSet("every") {
+		out.Intervals = []*fireoncev1.ScheduleInterval{{Every: durationFlag(cmd, "every"), Phase: durationFlag(cmd, "phase")}}
+	}
+	out.Jitter = durationFlag(cmd, "jitter")
+	except := &fireoncev1.ScheduleExclusions{CronExpressions: cmd.StringSlice("except-cron"), HolidayCalendars: cmd.StringSlice("except-holidays")}
+	for _, days := range cmd.StringSlice("except-date") {
+		first, last, _ := strings.Cut(days, "..")
+		except.Dates = append(except.Dates, &fireoncev1.DateRange{First: first, Last: last})
+	}
+	if len(except.GetCronExpressions())+len(except.GetHolidayCalendars())+len(except.GetDates()) > 0 {
+		out.Exclusions = except
+	}
+	var err error
+	if out.StartTime, err = timeFlag(cmd, "start"); err != nil {
+		return nil, err
+	}
+	out.EndTime, err = timeFlag(cmd, "end")
+	return out, err
+}
+
+// durationFlag reads a duration; nil: the flag is not set.
+func durationFlag(cmd *cli.Command, flag string) *durationpb.Duration {
+	if !cmd.IsSet(flag) {
+		return nil
+	}
+	return durationpb.New(cmd.Duration(flag))
+}
+
+// timeFlag reads an RFC 3339 time; nil: the flag is not set.
+func timeFlag(cmd *cli.Command, flag string) (*timestamppb.Timestamp, error) {
+	if !cmd.IsSet(flag) {
+		return nil, nil //nolint:nilnil // unset is a value of its own
+	}
+	return parseTime(flag, cmd.String(flag))
+}
+
+// policyFlags say what firings do when they get in each other's way.
+func policyFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "overlap", Usage: "while an earlier job has not ended: skip, `buffer-one` or allow"},
+		&cli.StringFlag{Name: "while-unresolved", Usage: "while the outcome of an earlier job is unknown: skip, `buffer-one` or allow"},
+		&cli.StringFlag{Name: "catch-up", Usage: "firings that came while no server ran: none, `latest` or all"},
+		&cli.DurationFlag{Name: "catch-up-window", Usage: "how old they may be, as a `DURATION`", DefaultText: "1h"},
+		&cli.IntFlag{Name: "max-per-day", Usage: "at most so many jobs for one local date", HideDefault: true},
+		&cli.IntFlag{Name: "pause-after-failures", Usage: "pause after so many jobs in a row without an effect", HideDefault: true},
+		&cli.BoolFlag{Name: "pause-on-auth-hold", Usage: "pause while the connection has no usable credential"},
+		&cli.DurationFlag{Name: "cool-down", Usage: "at most one effect of the schedule per so long, as a `DURATION`", HideDefault: true},
+	}
+}
+
+// setPolicies sets the policies that flags name.
+func setPolicies(cmd *cli.Command, out *fireoncev1.SchedulePolicies) error {
+	if cmd.IsSet("catch-up-window") {
+		out.CatchUpWindow = durationFlag(cmd, "catch-up-window")
+	}
+	if cmd.IsSet("pause-after-failures") {
+		out.PauseAfterFailures = int32(cmd.Int("pause-after-failures"))
+	}
+	if cmd.IsSet("pause-on-auth-hold") {
+		out.PauseOnAuthHold = cmd.Bool("pause-on-auth-hold")
+	}
+	if cmd.IsSet("cool-down") {
+		out.CoolDown = durationFlag(cmd, "cool-down")
+	}
+	if cmd.IsSet("max-per-day") {
+		out.MaxPerDay = int32(cmd.Int("max-per-day"))
+	}
+	for flag, to := range map[string]*fireoncev1.OverlapPolicy{"overlap": &out.Overlap, "while-unresolved": &out.WhileUnresolved} {
+		if !cmd.IsSet(flag) {
+			continue
+		}
+		var err error
+		if *to, err = oneEnum[fireoncev1.OverlapPolicy](flag, cmd.String(flag), "OVERLAP_POLICY_", fireoncev1.OverlapPolicy_value); err != nil {
+			return err
+		}
+	}
+	if !cmd.IsSet("catch-up") {
+		return nil
+	}
+	var err error
+	out.CatchUp, err = oneEnum[fireoncev1.CatchUpPolicy]("catch-up", cmd.String("catch-up"), "CATCH_UP_POLICY_", fireoncev1.CatchUpPolicy_value)
+	return err
+}
+
+// templateFlags are those of jobs, beside the content.
+var templateFlags = []string{"connection", "window", "policy", "job-label", "skip-if-present", "queue"}
+
+// templateGiven reports whether flags say something about the jobs that a schedule makes.
+func templateGiven(cmd *cli.Command) bool {
+	return payloadGiven(cmd) || slices.ContainsFunc(templateFlags, cmd.IsSet)
+}
+
+// setTemplate sets what flags name of the jobs that a schedule makes.
+func setTemplate(cmd *cli.Command, out *fireoncev1.JobTemplate) error {
+	var err error
+	if cmd.IsSet("connection") {
+		setConnection(out, cmd.String("connection"))
+	}
+	if cmd.IsSet("window") {
+		out.StartWindow = durationFlag(cmd, "window")
+	}
+	if cmd.IsSet("policy") {
+		if out.AmbiguityPolicy, err = policy(cmd.String("policy")); err != nil {
+			return err
+		}
+	}
+	if cmd.IsSet("job-label") {
+		if out.Labels, err = labelsOf(cmd, "job-label"); err != nil {
+			return err
+		}
+	}
+	if cmd.IsSet("skip-if-present") {
+		out.SkipIfPresent = skipIfPresent(cmd)
+	}
+	switch {
+	case cmd.Bool("queue") && payloadGiven(cmd):
+		return exit.Usagef("give content with `fireonce schedules items add`, or leave --queue out")
+	case cmd.Bool("queue"):
+		out.Content = &fireoncev1.JobTemplate_Queue{Queue: &fireoncev1.QueueContent{}}
+	case payloadGiven(cmd) || out.GetContent() == nil:
+		content, err := payload(cmd)
+		if err != nil {
+			return err
+		}
+		out.Content = &fireoncev1.JobTemplate_Payload{Payload: content}
+	}
+	return nil
+}
+
+func skipIfPresentFlag() cli.Flag {
+	return &cli.DurationFlag{
+		Name: "skip-if-present", HideDefault: true,
+		Usage: "do not send if the platform shows the same content already, not older than this `DURATION`; OBSERVABLE connections only",
+	}
+}
+
+// skipIfPresent reads its flag; nil: it is not set.
+func skipIfPresent(cmd *cli.Command) *fireoncev1.SkipIfPresent {
+	if age := durationFlag(cmd, "skip-if-present"); age != nil {
+		return &fireoncev1.SkipIfPresent{MaxAge: age}
+	}
+	return nil
+}

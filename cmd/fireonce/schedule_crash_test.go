@@ -1,0 +1,86 @@
+//go:build failpoints
+
+package main
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/failpoint"
+	"github.com/fireonce/fireonce/store"
+)
+
+// TestCrashWhileFiring kills servers between the decision about due schedules and its commit,
+// and after it. Each nominal time is one job, and one effect.
+func TestCrashWhileFiring(t *testing.T) {
+	t.Parallel()
+	const schedules, times = 5, 3
+	for _, place := range failpoint.Schedules {
+		for _, nth := range nths() {
+			if place == failpoint.Fired && nth > 1 {
+				continue // all that is due is fired together
+			}
+			at := fmt.Sprintf("%s:%d", place, nth)
+			for _, d := range deployments {
+				t.Run(at+"/"+d.name, func(t *testing.T) {
+					t.Parallel()
+					to := startHooks(t, true, nil)
+					url := d.database(t)
+					begin := time.Now().Truncate(time.Minute).Add(-times * time.Minute)
+					var all []pastSchedule
+					for i := range schedules {
+						all = append(all, pastSchedule{
+							cron: "* * * * *", from: begin, until: begin.Add(times*time.Minute + time.Second), url: to.URL(subjectOf(i)), dedupes: true,
+							policies: &fireoncev1.SchedulePolicies{
+								Overlap: fireoncev1.OverlapPolicy_OVERLAP_POLICY_ALLOW, CatchUp: fireoncev1.CatchUpPolicy_CATCH_UP_POLICY_ALL,
+							},
+						})
+					}
+					refs := plant(t, url, all...)
+					f := newFleet(t, d, url)
+					f.start(at)
+					f.settle(schedules * times)
+					f.stop()
+					f.startFirst(1)
+					f.settle(schedules * times)
+					f.stop()
+					if f.kills(at) == 0 {
+						t.Errorf("no server was killed at %s", at)
+					}
+					s := openStore(t, url)
+					defer s.Close()
+					for i, ref := range refs {
+						judgeFirings(t, s, ref, begin, times)
+						if n := to.Requests(subjectOf(i)); to.Effects(subjectOf(i)) != times {
+							t.Errorf("schedule %d: %d effects of %d requests, want %d", i, to.Effects(subjectOf(i)), n, times)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// judgeFirings says what is wrong with the ledger of a schedule that fires each minute.
+func judgeFirings(t *testing.T, s store.Store, ref store.Ref, begin time.Time, times int) {
+	t.Helper()
+	sched, err := s.Schedule(t.Context(), ref)
+	if err != nil || sched.State != store.ScheduleEnded || sched.Run != int64(times) || sched.Counts != (store.ScheduleCounts{Fired: int64(times)}) {
+		t.Errorf("schedule %+v, %v", sched, err)
+	}
+	ledger, err := s.Firings(t.Context(), store.FiringQuery{Project: ref.Project, Schedule: ref.ID, Limit: 500})
+	if err != nil || len(ledger.Firings) != times {
+		t.Fatalf("%d firings, %v", len(ledger.Firings), err)
+	}
+	for i, f := range ledger.Firings {
+		if want := begin.Add(time.Duration(times-i) * time.Minute); !f.Nominal.Equal(want) || f.Outcome != store.FiringFired {
+			t.Errorf("firing %d is %+v, want one at %s", i, f, want)
+		}
+	}
+	jobs, err := s.List(t.Context(), store.JobQuery{Project: ref.Project, Schedule: ref.ID, Limit: 500})
+	if err != nil || len(jobs.Jobs) != times {
+		t.Errorf("%d jobs, %v", len(jobs.Jobs), err)
+	}
+}

@@ -1,0 +1,141 @@
+package firing_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/firing"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/recur"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Firings up to the release of a restored database make no job: they may have made one in the
+// state that was lost. Those after it do.
+func TestHeld(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		policies   firing.Policies
+		edit       func(*fixture)
+		after      time.Duration // of the decision
+		want       string
+		counts     store.ScheduleCounts
+		pauseCause store.PauseCause
+	}{
+		{"in time again", firing.Policies{Overlap: firing.Allow}, nil, 4 * time.Minute, "HELD 09:01, HELD 09:02, HELD 09:03, FIRED 09:04", store.ScheduleCounts{Held: 3, Fired: 1}, 0},
+		{"not the latest one either", firing.Policies{}, nil, 3*time.Minute + 59*time.Second, "HELD 09:01, HELD 09:02, HELD 09:03", store.ScheduleCounts{Held: 3}, 0},
+		{"nothing caught up", firing.Policies{CatchUp: firing.CatchUpAll}, nil, 3*time.Minute + 30*time.Second, "HELD 09:01, HELD 09:02, HELD 09:03", store.ScheduleCounts{Held: 3}, 0},
+		{"not for being old", firing.Policies{CatchUp: firing.CatchUpAll, Overlap: firing.Allow, CatchUpWindow: time.Minute}, nil, 6 * time.Minute,
+			"HELD 09:01, HELD 09:02, HELD 09:03, MISSED 09:04, FIRED 09:05, FIRED 09:06", store.ScheduleCounts{Held: 3, Missed: 1, Fired: 2}, 0},
+		{"skipped by a person", firing.Policies{Overlap: firing.Allow}, func(f *fixture) {
+			f.due.Schedule.Skips = []string{"2026-11-02T09:02:00/1"}
+		}, 3 * time.Minute, "HELD 09:01, PERSON 09:02, HELD 09:03", store.ScheduleCounts{Held: 2, SkippedByPerson: 1}, 0},
+		{"the buffered one", firing.Policies{}, func(f *fixture) {
+			f.at(time.Minute, open(job.Sending))
+		}, 2 * time.Minute, "HELD 09:01, HELD 09:02", store.ScheduleCounts{Held: 2}, 0},
+		{"of a schedule that pauses", firing.Policies{PauseOnAuthHold: true}, func(f *fixture) {
+			f.at(time.Minute, open(job.Sending))
+			f.due.Connection.AuthHoldAt = begin
+		}, 4 * time.Minute, "HELD 09:01, HELD 09:02, HELD 09:03, MISSED 09:04", store.ScheduleCounts{Held: 3, Missed: 1}, store.PausedByAuthHold},
+		{"of a schedule that cannot be evaluated", firing.Policies{}, func(f *fixture) {
+			f.at(time.Minute, open(job.Sending))
+			f.due.Schedule.Cursor = "{}"
+		}, 2 * time.Minute, "HELD 09:01", store.ScheduleCounts{Held: 1}, store.PausedByRefusal},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFixture(t, c.policies)
+			if c.edit != nil {
+				c.edit(f)
+			}
+			f.due.HeldUntil = begin.Add(3 * time.Minute)
+			got := f.at(c.after)
+			want(t, f, got, c.want)
+			for _, one := range got {
+				if one.Firing.Outcome == store.FiringHeld && (!strings.Contains(one.Firing.Reason, "restored") || one.Job != nil) {
+					t.Errorf("held: %+v", one)
+				}
+			}
+			if s := f.due.Schedule; s.Counts != c.counts || s.PauseCause != c.pauseCause || s.Buffered != nil {
+				t.Errorf("counts %+v, cause %d, buffered %v", s.Counts, s.PauseCause, s.Buffered)
+			}
+		})
+	}
+}
+
+// A firing that began to wait after the release was decided in this state of the database.
+func TestBufferedAfterARelease(t *testing.T) {
+	f := newFixture(t, firing.Policies{})
+	f.due.HeldUntil = begin.Add(30 * time.Second)
+	want(t, f, f.at(time.Minute, open(job.Sending)), "")
+	want(t, f, f.at(90*time.Second), "FIRED 09:01")
+}
+
+// A schedule that must not make further jobs says what becomes of the one that waits.
+func TestTheLastJobDropsWhatWaits(t *testing.T) {
+	f := newFixture(t, firing.Policies{MaxFirings: 1})
+	f.at(time.Minute, open(job.Sending))
+	d, err := firing.Trigger(f.due, f.plan, "k", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := d.Schedule; got.State != store.ScheduleEnded || got.Buffered != nil || !got.Next.IsZero() || got.Counts != (store.ScheduleCounts{Fired: 1, Missed: 1}) {
+		t.Errorf("schedule %+v", got)
+	}
+	if n := len(d.Firings); n != 2 || d.Firings[1].Firing.Outcome != store.FiringMissed || d.Firings[1].Firing.Reason == "" {
+		t.Errorf("%d firings: %+v", n, d.Firings)
+	}
+}
+
+// However many times have come, the latest one is caught up, and with ALL the latest hundred:
+// also where they lie at the end of what one decision passes.
+func TestCatchUpAtTheBoundOfADecision(t *testing.T) {
+	for _, minutes := range []int{4999, 5000, 5001, 5050, 9900, 10000} {
+		for _, catchUp := range []firing.CatchUp{firing.CatchUpLatest, firing.CatchUpAll} {
+			// One that is a little late follows immediately, so no other may come meanwhile.
+			f := newFixture(t, firing.Policies{CatchUp: catchUp, Overlap: firing.Allow, CatchUpWindow: 30 * 24 * time.Hour}, "* * * * *")
+			end := f.plan.Times.Spec()
+			end.End = begin.Add(time.Duration(minutes)*time.Minute + 1)
+			times, err := recur.Compile(end, zones)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.plan.Times = times
+			jobs := 0
+			for range 20 {
+				for _, one := range f.at(time.Duration(minutes)*time.Minute + time.Hour) {
+					if one.Job != nil {
+						jobs++
+					}
+				}
+				if f.due.Schedule.State == store.ScheduleEnded {
+					break
+				}
+			}
+			most := 1
+			if catchUp == firing.CatchUpAll {
+				most = firing.MaxCaughtUp
+			}
+			if c := f.due.Schedule.Counts; jobs != most || c.Fired+c.Missed+c.Coalesced != int64(minutes) || f.due.Schedule.State != store.ScheduleEnded {
+				t.Errorf("%d minutes: %d jobs, want %d; %+v", minutes, jobs, most, c)
+			}
+		}
+	}
+}
+
+// A firing that a gap of the clock shifted has the time that its schedule says, also when it
+// has waited.
+func TestReleaseOfAShiftedFiring(t *testing.T) {
+	f := newFixture(t, firing.Policies{}, "30 2 * * *")
+	gap := time.Date(2027, 3, 28, 1, 0, 0, 0, time.UTC)
+	cursor, err := firing.Begin(f.plan.Times, gap.Add(-time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.due.Schedule.Cursor = cursor
+	f.at(gap.Sub(begin), open(job.Sending))
+	got := f.at(gap.Sub(begin) + time.Minute)
+	if len(got) != 1 || got[0].Job == nil || string(got[0].Job.Spec.Payload) != "2027-03-28T02:30:00 1" || got[0].Firing.Mark != store.MarkShifted {
+		t.Errorf("released %+v", got)
+	}
+}

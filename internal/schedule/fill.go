@@ -1,0 +1,108 @@
+package schedule
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/recur"
+)
+
+// Rules of this file: placeholders stand in texts that people read and in bodies. What says
+// where something goes (addresses, URLs, names of headers, ids) has none, so that no value
+// changes the target. Values are made of letters, digits and "_+-:/." alone, so they need no
+// quoting in JSON, HTML or a query.
+
+// filled is the whole table of the fields that may have placeholders, by their messages.
+var filled = map[protoreflect.FullName][]protoreflect.Name{
+	"fireonce.v1.SocialPost":      {"text"},
+	"fireonce.v1.MastodonOptions": {"content_warning"},
+	"fireonce.v1.DirectMessage":   {"text"},
+	"fireonce.v1.MediaRef":        {"alt_text"},
+	"fireonce.v1.Email":           {"subject", "text_body", "html_body"},
+	"fireonce.v1.Webhook":         {"body", "body_text"},
+	"fireonce.v1.HttpRequest":     {"body", "body_text"},
+	"fireonce.v1.HttpHeader":      {"value"},
+	"fireonce.v1.CustomPayload":   {"data"},
+}
+
+// CheckTexts finds the placeholders of a payload that are unknown or open. It returns a
+// SpecError, whose paths begin in the payload.
+func CheckTexts(p *fireoncev1.Payload) error {
+	var out SpecError
+	eachText(p.ProtoReflect(), "", func(path, text string) (string, bool) {
+		if err := recur.CheckText(path, text); err != nil {
+			reason := err.Error()
+			if one, ok := errors.AsType[*recur.Error](err); ok {
+				reason = one.Reason
+			}
+			out = append(out, Violation{Field: path, Message: reason})
+		}
+		return text, true
+	})
+	if len(out) > 0 {
+		// Fields are visited in no order.
+		slices.SortFunc(out, func(a, b Violation) int { return strings.Compare(a.Field, b.Field) })
+		return out
+	}
+	return nil
+}
+
+// fill returns a payload with the values of a firing.
+func fill(p *fireoncev1.Payload, times *recur.Schedule, beat recur.Beat, run int64) (*fireoncev1.Payload, error) {
+	out := proto.CloneOf(p)
+	var failed error
+	eachText(out.ProtoReflect(), "", func(path, text string) (string, bool) {
+		full, err := times.Fill(text, beat, run, job.MaxPayload)
+		if err != nil {
+			failed = fmt.Errorf("%w: %s: %w", ErrTooLarge, path, err)
+		}
+		return full, err == nil
+	})
+	return out, failed
+}
+
+// eachText calls f with each text that may have placeholders and its path, and puts in its
+// place what f returns, until f returns false. Bytes that are no text have no placeholders.
+func eachText(m protoreflect.Message, path string, f func(path, text string) (string, bool)) bool {
+	may := make(map[protoreflect.Name]bool)
+	for _, name := range filled[m.Descriptor().FullName()] {
+		may[name] = true
+	}
+	goesOn := true
+	m.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		at := path + string(field.Name())
+		switch {
+		case field.IsMap():
+		case field.IsList() && field.Message() != nil:
+			for i := range value.List().Len() {
+				goesOn = goesOn && eachText(value.List().Get(i).Message(), fmt.Sprintf("%s[%d].", at, i), f)
+			}
+		case field.IsList():
+		case field.Message() != nil:
+			goesOn = eachText(value.Message(), at+".", f)
+		case may[field.Name()] && field.Kind() == protoreflect.BytesKind:
+			if !utf8.Valid(value.Bytes()) {
+				break
+			}
+			var text string
+			if text, goesOn = f(at, string(value.Bytes())); goesOn {
+				m.Set(field, protoreflect.ValueOfBytes([]byte(text)))
+			}
+		case may[field.Name()]:
+			var text string
+			if text, goesOn = f(at, value.String()); goesOn {
+				m.Set(field, protoreflect.ValueOfString(text))
+			}
+		}
+		return goesOn
+	})
+	return goesOn
+}

@@ -1,0 +1,137 @@
+package schedule_test
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/schedule"
+)
+
+// neverFilled are the fields of payloads without placeholders, and why.
+var neverFilled = map[string]string{
+	"SocialPost.reply_to_id": "where to", "SocialPost.language": "a code",
+	"XOptions.quote_post_id": "where to", "BlueskyOptions.quote_uri": "where to", "BlueskyOptions.quote_cid": "where to",
+	"BlueskyOptions.self_labels": "codes", "SlackOptions.channel": "where to", "DirectMessage.recipient_id": "where to",
+	"MediaRef.url": "where from", "MediaRef.sha256": "a digest", "MediaRef.media_type": "a code", "MediaRef.file_name": "a name that is a path elsewhere",
+	"Email.from": "an address", "Email.to": "where to", "Email.cc": "where to", "Email.bcc": "where to", "Email.reply_to": "where to",
+	"Webhook.url": "where to", "Webhook.content_type": "a code", "HttpRequest.url": "where to", "HttpRequest.content_type": "a code",
+	"HttpRequest.id_json_pointer": "where to look", "HttpHeader.name": "a code", "CustomPayload.schema": "a code", "CustomPayload.content_type": "a code",
+}
+
+// Each text of a payload is either filled in, or listed as never filled in.
+func TestEveryTextIsThoughtOf(t *testing.T) {
+	seen := make(map[string]bool)
+	var walk func(d protoreflect.MessageDescriptor, wrap func(protoreflect.Message) *fireoncev1.Payload)
+	walk = func(d protoreflect.MessageDescriptor, wrap func(protoreflect.Message) *fireoncev1.Payload) {
+		for i := range d.Fields().Len() {
+			field := d.Fields().Get(i)
+			in := func(set func(m protoreflect.Message)) *fireoncev1.Payload {
+				m := newMessage(t, d)
+				set(m)
+				return wrap(m)
+			}
+			if field.Message() != nil {
+				walk(field.Message(), func(inner protoreflect.Message) *fireoncev1.Payload {
+					return in(func(m protoreflect.Message) {
+						if field.IsList() {
+							m.Mutable(field).List().Append(protoreflect.ValueOfMessage(inner))
+						} else {
+							m.Set(field, protoreflect.ValueOfMessage(inner))
+						}
+					})
+				})
+				continue
+			}
+			var value protoreflect.Value
+			switch field.Kind() {
+			case protoreflect.StringKind:
+				value = protoreflect.ValueOfString("{{unknown}}")
+			case protoreflect.BytesKind:
+				value = protoreflect.ValueOfBytes([]byte("{{unknown}}"))
+			default:
+				continue
+			}
+			name := string(d.Name()) + "." + string(field.Name())
+			p := in(func(m protoreflect.Message) {
+				if field.IsList() {
+					m.Mutable(field).List().Append(value)
+				} else {
+					m.Set(field, value)
+				}
+			})
+			err := schedule.CheckTexts(p)
+			seen[name] = true
+			var wrong schedule.SpecError
+			switch never := neverFilled[name] != ""; {
+			case err == nil && !never:
+				t.Errorf("%s may have no placeholders, and is not listed as such", name)
+			case err != nil && never:
+				t.Errorf("%s: %v, and is listed as never filled in", name, err)
+			case err != nil && (!errors.As(err, &wrong) || len(wrong) != 1 || !strings.HasSuffix(wrong[0].Field, string(field.Name()))):
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	root := (&fireoncev1.Payload{}).ProtoReflect().Descriptor()
+	walk(root, func(m protoreflect.Message) *fireoncev1.Payload { return m.Interface().(*fireoncev1.Payload) })
+	for name := range maps.Keys(neverFilled) {
+		if !seen[name] {
+			t.Errorf("%s is listed, and there is no such field", name)
+		}
+	}
+	if len(seen) < 30 {
+		t.Errorf("%d texts were seen", len(seen))
+	}
+}
+
+func newMessage(t *testing.T, d protoreflect.MessageDescriptor) protoreflect.Message {
+	t.Helper()
+	for _, m := range []proto.Message{
+		&fireoncev1.Payload{}, &fireoncev1.SocialPost{}, &fireoncev1.MastodonOptions{}, &fireoncev1.TikTokOptions{}, &fireoncev1.XOptions{},
+		&fireoncev1.BlueskyOptions{}, &fireoncev1.SlackOptions{}, &fireoncev1.DirectMessage{}, &fireoncev1.MediaRef{}, &fireoncev1.Email{},
+		&fireoncev1.Webhook{}, &fireoncev1.HttpRequest{}, &fireoncev1.HttpHeader{}, &fireoncev1.CustomPayload{},
+	} {
+		if m.ProtoReflect().Descriptor() == d {
+			return m.ProtoReflect()
+		}
+	}
+	t.Fatalf("message %s is new: see which of its texts may have placeholders", d.FullName())
+	return nil
+}
+
+// All that is wrong is found, each with its path, in the same order.
+func TestCheckTexts(t *testing.T) {
+	p := &fireoncev1.Payload{Kind: &fireoncev1.Payload_Email{Email: &fireoncev1.Email{
+		Subject: "{{nominal_date}} {{what}}", TextBody: "{{{{ is literal, {{run", HtmlBody: "{{run}}",
+		Attachments: []*fireoncev1.MediaRef{{AltText: "fine"}, {AltText: "{{ run }}", Url: "https://example.com/{{what}}"}},
+	}}}
+	for range 20 {
+		var wrong schedule.SpecError
+		if err := schedule.CheckTexts(p); !errors.As(err, &wrong) {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, v := range wrong {
+			got = append(got, v.Field)
+		}
+		if want := []string{"email.attachments[1].alt_text", "email.subject", "email.text_body"}; !slices.Equal(got, want) {
+			t.Fatalf("%q, want %q", got, want)
+		}
+	}
+	if err := schedule.CheckTexts(template("at {{nominal_time}}").GetPayload()); err != nil {
+		t.Error(err)
+	}
+	binary := &fireoncev1.Payload{Kind: &fireoncev1.Payload_Webhook{Webhook: &fireoncev1.Webhook{
+		Content: &fireoncev1.Webhook_Body{Body: []byte("\xff{{what}}")},
+	}}}
+	if err := schedule.CheckTexts(binary); err != nil {
+		t.Errorf("bytes that are no text: %v", err)
+	}
+}

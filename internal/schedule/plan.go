@@ -1,0 +1,238 @@
+package schedule
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/firing"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/recur"
+	"github.com/fireonce/fireonce/internal/submit"
+	"github.com/fireonce/fireonce/store"
+)
+
+// A Plan is a stored schedule that was read and compiled. Goroutines may share it.
+type Plan struct {
+	Times    *recur.Schedule
+	Policies firing.Policies
+	Spec     *fireoncev1.ScheduleSpec
+	Template *fireoncev1.JobTemplate // nil: it was erased, or left out
+	Terms    *fireoncev1.SchedulePolicies
+}
+
+// maxPlans bounds the plans that are kept. One takes some 10 kB.
+const maxPlans = 10_000
+
+// plans keeps what was compiled, so that a schedule that fires often is compiled once.
+type plans struct {
+	zones *recur.Zones
+
+	mu   sync.Mutex
+	kept map[job.ID]keptPlan
+}
+
+type keptPlan struct {
+	version int64
+	plan    *Plan
+}
+
+// of reads a stored schedule.
+func (p *plans) of(s store.Schedule) (*Plan, error) {
+	p.mu.Lock()
+	kept, ok := p.kept[s.ID]
+	p.mu.Unlock()
+	if ok && kept.version == s.Version && (kept.plan.Template == nil) == (s.Template == nil) {
+		return kept.plan, nil
+	}
+	plan, err := p.read(s)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.kept) >= maxPlans {
+		clear(p.kept)
+	}
+	p.kept[s.ID] = keptPlan{s.Version, plan}
+	return plan, nil
+}
+
+func (p *plans) read(s store.Schedule) (*Plan, error) {
+	out := &Plan{Spec: &fireoncev1.ScheduleSpec{}, Terms: &fireoncev1.SchedulePolicies{}}
+	if err := proto.Unmarshal(s.Spec, out.Spec); err != nil {
+		return nil, errDamaged("spec", err)
+	}
+	if err := proto.Unmarshal(s.Policies, out.Terms); err != nil {
+		return nil, errDamaged("policies", err)
+	}
+	if s.Template != nil {
+		out.Template = &fireoncev1.JobTemplate{}
+		if err := proto.Unmarshal(s.Template, out.Template); err != nil {
+			return nil, errDamaged("template", err)
+		}
+	}
+	var err error
+	if out.Times, err = Compile(s.ID, s.Generation, out.Spec, p.zones); err != nil {
+		return nil, errDamaged("times", err)
+	}
+	out.Policies = PoliciesOf(out.Terms, out.Spec)
+	return out, nil
+}
+
+// JobOf fills a template in for a firing. The connector has not seen the job yet, so it has
+// no hold key. It fails with ErrTooLarge if CheckTexts passes the payload.
+func JobOf(id job.ID, times *recur.Schedule, template *fireoncev1.JobTemplate, beat recur.Beat, run int64) (store.NewJob, error) {
+	payload, err := fill(template.GetPayload(), times, beat, run)
+	if err != nil {
+		return store.NewJob{}, err
+	}
+	return jobWith(id, times, template, payload, template.GetLabels(), beat)
+}
+
+// ItemJobOf puts the content of an item in a template, as it is: an item has no placeholders.
+// The connector has not seen the job yet, so it has no hold key.
+func ItemJobOf(id job.ID, times *recur.Schedule, template *fireoncev1.JobTemplate, item store.ScheduleItem, beat recur.Beat) (store.NewJob, error) {
+	payload := &fireoncev1.Payload{}
+	if err := proto.Unmarshal(item.Payload, payload); err != nil {
+		return store.NewJob{}, errDamaged("item", err)
+	}
+	return jobWith(id, times, template, payload, Labels(template, item.Labels), beat)
+}
+
+func jobWith(
+	id job.ID, times *recur.Schedule, template *fireoncev1.JobTemplate, payload *fireoncev1.Payload, labels map[string]string, beat recur.Beat,
+) (store.NewJob, error) {
+	request := &fireoncev1.ScheduleJobRequest{
+		Payload: payload, StartWindow: template.GetStartWindow(), RetryPolicy: template.GetRetryPolicy(),
+		AmbiguityPolicy: template.GetAmbiguityPolicy(), Labels: labels,
+		AttemptTimeout: template.GetAttemptTimeout(), TimeZone: times.Spec().Zone,
+		SkipIfPresent: template.GetSkipIfPresent(),
+	}
+	// Nobody can submit under the key of a firing, so its fingerprint only has to be one.
+	var fingerprint job.Fingerprint
+	fingerprint.Set("schedule_id", []byte(id.String()))
+	fingerprint.Set("firing", []byte(beat.Name))
+	spec, err := submit.Spec("", "", request, fingerprint)
+	if err != nil {
+		return store.NewJob{}, err
+	}
+	if n := len(spec.Payload); n > job.MaxPayload {
+		return store.NewJob{}, fmt.Errorf("%w: %d", ErrTooLarge, n)
+	}
+	return store.NewJob{Spec: spec, Recipients: submit.Recipients(payload)}, nil
+}
+
+// Queued reports whether the jobs of a template have their content from the queue. It is
+// store.Schedule.Queued.
+func Queued(t *fireoncev1.JobTemplate) bool { return t.GetQueue() != nil }
+
+// Labels are those of an item's job. One of the item comes in the place of the template's.
+func Labels(t *fireoncev1.JobTemplate, item map[string]string) map[string]string {
+	if len(item) == 0 {
+		return t.GetLabels()
+	}
+	out := make(map[string]string, len(t.GetLabels())+len(item))
+	maps.Copy(out, t.GetLabels())
+	maps.Copy(out, item)
+	return out
+}
+
+// Why a firing's job is refused, beside what its connector says of it.
+var (
+	ErrNoConnection = errors.New("the connection was deleted")
+	ErrNoConnector  = errors.New("this server does not have the connector")
+	// ErrTooLarge: the payload has more than job.MaxPayload bytes with its placeholders
+	// filled in.
+	ErrTooLarge   = fmt.Errorf("the payload has more than %d bytes with its placeholders filled in", job.MaxPayload)
+	errNoTemplate = errors.New("the schedule has no template")
+)
+
+// build makes the job of a firing, of an item if there is one, as its connector can send it.
+// It does no I/O: the service of a connector that is another program checks the content before
+// it is sent.
+func (s *Scheduler) build(
+	plan *Plan, due store.DueSchedule, beat recur.Beat, run int64, item *store.ScheduleItem,
+) (out store.NewJob, err error) {
+	conn := due.Connection
+	code, known := s.cfg.Connectors.Get(conn.Connector)
+	switch {
+	case plan.Template == nil:
+		return store.NewJob{}, errNoTemplate
+	case conn.ID.IsZero() || !conn.Deleted.IsZero():
+		return store.NewJob{}, ErrNoConnection
+	case !known:
+		return store.NewJob{}, fmt.Errorf("%w %q", ErrNoConnector, conn.Connector)
+	}
+	if item != nil {
+		out, err = ItemJobOf(due.Schedule.ID, plan.Times, plan.Template, *item, beat)
+	} else {
+		out, err = JobOf(due.Schedule.ID, plan.Times, plan.Template, beat, run)
+	}
+	if err == nil {
+		err = checkPresence(code, conn.Class, out.Spec)
+	}
+	if err != nil {
+		return out, err
+	}
+	out.Spec.ID, out.Spec.Connection, out.Class = s.cfg.NewID(), conn.ID, conn.Class
+	out.Spec.CoolDown = submit.Duration(plan.Terms.GetCoolDown())
+	prepared, err := code.Prepare(connector.Request{
+		EffectKey: job.EffectKey(s.cfg.Namespace, due.Schedule.Project, store.FiringKey(due.Schedule.ID, beat.Name), 1),
+		Settings:  conn.Settings, PayloadKind: out.Spec.PayloadKind, Payload: out.Spec.Payload, Offline: true,
+	})
+	if away, ok := errors.AsType[*connector.Refusal](err); ok && away.Kind == job.FailHeld && prepared.HoldKey != "" {
+		err = nil
+	}
+	out.Spec.HoldKey = prepared.HoldKey
+	return out, err
+}
+
+// firingPlan is the form that decisions need.
+func (s *Scheduler) firingPlan(plan *Plan, due store.DueSchedule) firing.Plan {
+	return firing.Plan{
+		Times: plan.Times, Policies: plan.Policies,
+		Build: func(beat recur.Beat, run int64) (store.NewJob, error) { return s.build(plan, due, beat, run, nil) },
+		BuildItem: func(beat recur.Beat, run int64, item store.ScheduleItem) (store.NewJob, error) {
+			out, err := s.build(plan, due, beat, run, &item)
+			return out, ofItem(err)
+		},
+	}
+}
+
+// ofItem marks the errors that are the fault of an item, and not of its schedule or its
+// connection.
+func ofItem(err error) error {
+	input, ok := errors.AsType[*connector.InputError](err)
+	if !ok {
+		return err
+	}
+	switch input.Reason {
+	case connector.BadPayload, connector.PayloadMismatch, connector.BadHeader:
+		return contentError{err}
+	default:
+		return err
+	}
+}
+
+// contentError is an error with firing.ErrContent.
+type contentError struct{ error }
+
+func (e contentError) Unwrap() []error { return []error{e.error, firing.ErrContent} }
+
+// checkPresence refuses a job that would look for its content where that cannot be found.
+func checkPresence(code connector.Connector, class job.Class, spec job.Spec) error {
+	if spec.SkipIfPresent == 0 {
+		return nil
+	}
+	var payload fireoncev1.Payload
+	if err := proto.Unmarshal(spec.Payload, &payload); err != nil {
+		return errDamaged("payload", err)
+	}
+	return connector.CheckPresence(code, class, &payload)
+}

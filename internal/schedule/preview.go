@@ -1,0 +1,180 @@
+package schedule
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/firing"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/recur"
+	"github.com/fireonce/fireonce/store"
+)
+
+// maxPreview bounds the steps of one preview: a step finds a time, or passes thousands that
+// are excluded.
+const maxPreview = 2000
+
+// Planned is a firing to come.
+type Planned struct {
+	recur.Beat
+	// Skipped: it will make no job.
+	Skipped bool
+	// Item is the one of the queue that it takes if nothing changes until then: see
+	// AssignItems.
+	Item job.ID
+}
+
+// Preview returns the firings of a schedule with nominal times from an instant on and before
+// another one (zero: without end), at most n. more says that others may follow.
+func Preview(times *recur.Schedule, from, until time.Time, n int) (beats []recur.Beat, more bool) {
+	return walk(times, times.After(from.Add(-time.Nanosecond)), until, n)
+}
+
+func walk(times *recur.Schedule, c recur.Cursor, until time.Time, n int) (beats []recur.Beat, more bool) {
+	for range maxPreview {
+		beat, next, ok := times.Next(c)
+		switch {
+		case ok && !until.IsZero() && !beat.Instant.Before(until), !ok && next.Done():
+			return beats, false
+		case ok && len(beats) == n:
+			return beats, true
+		case ok:
+			beats = append(beats, beat)
+		}
+		c = next
+	}
+	return beats, true
+}
+
+// Upcoming returns the next n firings of a stored schedule, as they are planned at now: of a
+// paused one those that it would have if it were resumed now. It fails with
+// *UnreadableError.
+func (s *Scheduler) Upcoming(sched store.Schedule, now time.Time, n int) ([]Planned, error) {
+	out, _, err := s.UpcomingUntil(sched, now, time.Time{}, n)
+	return out, err
+}
+
+// UpcomingUntil is Upcoming for the firings with nominal times before an instant (zero:
+// without end). more says that others may follow.
+func (s *Scheduler) UpcomingUntil(sched store.Schedule, now, until time.Time, n int) (_ []Planned, more bool, err error) {
+	plan, err := s.plans.of(sched)
+	if err != nil {
+		return nil, false, err
+	}
+	c := plan.Times.After(now)
+	switch sched.State {
+	case store.ScheduleActive:
+		if c, err = firing.At(plan.Times, sched.Cursor); err != nil {
+			return nil, false, errDamaged("cursor", err)
+		}
+	case store.SchedulePaused:
+	default:
+		return nil, false, nil
+	}
+	last := false
+	if limit := plan.Policies.MaxFirings; limit > 0 && limit-sched.Run <= int64(n) {
+		n, last = int(max(0, limit-sched.Run)), true
+	}
+	beats, more := walk(plan.Times, c, until, n)
+	out := make([]Planned, len(beats))
+	for i, b := range beats {
+		out[i] = Planned{Beat: b, Skipped: slices.Contains(sched.Skips, b.Name)}
+	}
+	return out, more && !(last && len(out) == n), nil
+}
+
+// Begin is where a schedule stands that fires from an instant on, after a number of jobs: its
+// cursor, and when it is to be decided about next. left is false where it has no firing left.
+func Begin(times *recur.Schedule, maxFirings, made int64, at time.Time) (cursor string, next time.Time, left bool, err error) {
+	if cursor, err = firing.Begin(times, at); err != nil || maxFirings > 0 && made >= maxFirings {
+		return cursor, next, false, err
+	}
+	beats, more := walk(times, times.After(at), time.Time{}, 1)
+	switch {
+	case len(beats) > 0:
+		return cursor, beats[0].Fire, true, nil
+	case more:
+		return cursor, at, true, nil // the search goes on where decisions are made
+	default:
+		return cursor, next, false, nil
+	}
+}
+
+// Example is a firing that a template can be tried with: the first one after an instant, if
+// there is any.
+func Example(times *recur.Schedule, at time.Time) recur.Beat {
+	if beats, _ := walk(times, times.After(at), time.Time{}, 1); len(beats) > 0 {
+		return beats[0]
+	}
+	return firing.BeatAt(times, firing.TriggerName("example"), at)
+}
+
+// clockChange bounds by how much a change of the clocks moves a firing.
+const clockChange = 26 * time.Hour
+
+// Passed reports whether a schedule has a firing of that name whose time is not after an
+// instant.
+func Passed(times *recur.Schedule, name string, at time.Time) bool {
+	near, ok := placeOf(times, name)
+	if !ok {
+		return false
+	}
+	for c := times.After(near.Add(-clockChange)); ; {
+		beats, more := walk(times, c, near.Add(clockChange), maxPreview)
+		for _, b := range beats {
+			if b.Name == name {
+				return !b.Instant.After(at)
+			}
+		}
+		if !more || len(beats) == 0 {
+			return false
+		}
+		c = times.After(beats[len(beats)-1].Instant)
+	}
+}
+
+// placeOf is about when a firing with a name is, if the schedule has it.
+func placeOf(times *recur.Schedule, name string) (time.Time, bool) {
+	spec := times.Spec()
+	if spec.Generation > 1 {
+		var ok bool
+		if name, ok = strings.CutPrefix(name, fmt.Sprintf("g%d:", spec.Generation)); !ok {
+			return time.Time{}, false
+		}
+	}
+	for i, in := range spec.Intervals {
+		prefix := "i:"
+		if i > 0 {
+			prefix = fmt.Sprintf("i%d:", i+1)
+		}
+		if number, ok := strings.CutPrefix(name, prefix); ok {
+			n, err := strconv.ParseInt(number, 10, 64)
+			ok = err == nil && n >= 0 && n < math.MaxInt64/2/int64(in.Every) // beats are after 1970
+			return time.Unix(0, 0).UTC().Add(time.Duration(n)*in.Every + in.Phase), ok
+		}
+	}
+	civil, _, _ := strings.Cut(name, "/")
+	at, err := time.Parse("2006-01-02T15:04:05", civil)
+	return at.Add(-time.Duration(times.Zone().Offset(at)) * time.Second), err == nil
+}
+
+// AssignItems says which of the items that wait, in their order, the next firings of a
+// schedule take. planned are all of them from Upcoming on.
+func (s *Scheduler) AssignItems(sched store.Schedule, planned []Planned, items []job.ID) error {
+	plan, err := s.plans.of(sched)
+	if err != nil {
+		return err
+	}
+	beats := make([]recur.Beat, len(planned))
+	for i, p := range planned {
+		beats[i] = p.Beat
+	}
+	for i, item := range firing.Assign(sched, plan.Policies, beats, items) {
+		planned[i].Item = item
+	}
+	return nil
+}

@@ -1,0 +1,248 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/firing"
+	"github.com/fireonce/fireonce/internal/recur"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Errors of Trigger and Backfill beside those of store.Schedules.Fire, *firing.BlockedError
+// and firing.ErrEnded.
+var (
+	// ErrDeleted: the schedule was deleted.
+	ErrDeleted = errors.New("the schedule was deleted")
+	// ErrRange: a backfill's range has more firings than can be searched for.
+	ErrRange = errors.New("the range has too many firings")
+	// ErrUndecided: firings of a backfill's range are due and not decided yet. Repeat.
+	ErrUndecided = errors.New("firings of the range are not decided yet")
+)
+
+const (
+	// MaxBackfill bounds the jobs of one Backfill.
+	MaxBackfill = store.MaxFiringJobs
+	// BackfillKept is how far back a backfill may go: until then each firing that made a
+	// job is in the ledger.
+	BackfillKept = store.FiringsKept - 24*time.Hour
+	// maxLedgerPages bounds the pages of the ledger that one Backfill reads.
+	maxLedgerPages = 120
+	ledgerPage     = 500
+	// backfillTries bounds how often a Backfill reads the ledger anew because the schedule
+	// has changed meanwhile.
+	backfillTries = 5
+)
+
+// Trigger makes the job of the trigger with a key now. created is false for a repeat, which
+// returns the firing as it was stored.
+func (s *Scheduler) Trigger(ctx context.Context, ref store.Ref, key string, allowOverlap bool) (f store.Firing, created bool, err error) {
+	var refused error
+	var known *store.Firing
+	name := firing.TriggerName(key)
+	out, _, err := s.cfg.Store.Fire(ctx, store.FireParams{Only: ref, Limit: 1, Names: []string{name}, Decide: func(due store.DueSchedule) store.FireDecision {
+		refused, known = nil, nil
+		if f, ok := due.Known[name]; ok {
+			// Before anything that may refuse: its own job may be in the way, or the last one.
+			known = &f
+			return store.FireDecision{Schedule: due.Schedule}
+		}
+		d, err := s.ask(due, func(plan firing.Plan) (store.FireDecision, error) {
+			return firing.Trigger(due, plan, key, allowOverlap)
+		})
+		refused = err
+		return d
+	}})
+	if err == nil && known != nil {
+		return *known, false, nil // whatever state the schedule is in
+	}
+	made, err := verdict(out, err, refused)
+	if err != nil {
+		return f, false, err
+	}
+	i := slices.IndexFunc(made, func(f store.FiredFiring) bool { return f.Firing.Name == name })
+	if i < 0 {
+		return f, false, fmt.Errorf("a trigger made %d firings, and not its own", len(made))
+	}
+	return made[i].Firing, !made[i].Repeat, nil
+}
+
+// ask decides about a schedule that a client named.
+func (s *Scheduler) ask(due store.DueSchedule, decide func(firing.Plan) (store.FireDecision, error)) (store.FireDecision, error) {
+	nothing := store.FireDecision{Schedule: due.Schedule}
+	if due.Schedule.State == store.ScheduleDeleted {
+		return nothing, ErrDeleted
+	}
+	plan, err := s.plans.of(due.Schedule)
+	if err != nil {
+		return nothing, err
+	}
+	return decide(s.firingPlan(plan, due))
+}
+
+// verdict is what became of the one schedule that a client named.
+func verdict(out []store.Fired, err, refused error) ([]store.FiredFiring, error) {
+	switch {
+	case err != nil:
+		return nil, err
+	case refused != nil:
+		return nil, refused
+	case len(out) != 1:
+		return nil, fmt.Errorf("%d schedules instead of one", len(out))
+	case out[0].Err != nil:
+		return nil, out[0].Err
+	}
+	for _, f := range out[0].Firings {
+		if f.Job.Err != nil {
+			return nil, f.Job.Err
+		}
+	}
+	return out[0].Firings, nil
+}
+
+// Backfilled is what one Backfill has made, or would make.
+type Backfilled struct {
+	Firings []store.Firing
+	// Present counts times of the range that have a job already.
+	Present int
+	// Next is where the next call begins; zero: the range is done.
+	Next time.Time
+}
+
+// Backfill makes jobs for the nominal times from an instant on and before another one that
+// have none, at most MaxBackfill. admit is asked before a number of jobs is made, maybe more
+// than once, and its error is Backfill's; nil: nothing is made, and the answer says what would
+// be. The caller bounds the range to the past and by BackfillKept.
+func (s *Scheduler) Backfill(ctx context.Context, ref store.Ref, from, until time.Time, admit func(jobs int) error) (Backfilled, error) {
+	for try := 1; ; try++ {
+		out, err := s.backfill(ctx, ref, from, until, admit)
+		if !errors.Is(err, store.ErrStale) || try == backfillTries {
+			return out, err
+		}
+	}
+}
+
+func (s *Scheduler) backfill(ctx context.Context, ref store.Ref, from, until time.Time, admit func(jobs int) error) (Backfilled, error) {
+	sched, err := s.cfg.Store.Schedule(ctx, ref)
+	if err != nil {
+		return Backfilled{}, err
+	}
+	ref = store.Ref{Project: sched.Project, ID: sched.ID}
+	if sched.State == store.ScheduleDeleted {
+		return Backfilled{}, ErrDeleted
+	}
+	plan, err := s.plans.of(sched)
+	if err != nil {
+		return Backfilled{}, err
+	}
+	if waits, err := undecided(plan, sched, until); err != nil || waits {
+		return Backfilled{}, errors.Join(err, ErrUndecided)
+	}
+	present, err := s.present(ctx, ref, sched, from)
+	if err != nil {
+		return Backfilled{}, err
+	}
+	// The ledger and what the schedule says now agree as long as its revision stays.
+	beats, more := Preview(plan.Times, from, until, MaxBackfill)
+	if more && len(beats) == 0 {
+		return Backfilled{}, ErrRange
+	}
+	var out Backfilled
+	var missing []recur.Beat
+	for _, b := range beats {
+		if present[b.Instant.Unix()] {
+			out.Present++
+		} else {
+			missing = append(missing, b)
+		}
+	}
+	if more {
+		out.Next = beats[len(beats)-1].Instant.Add(time.Second)
+	}
+	if admit == nil || len(missing) == 0 {
+		for _, b := range missing {
+			out.Firings = append(out.Firings, firing.Planned(b, store.FiredByBackfill))
+		}
+		return out, nil
+	}
+	if err := admit(len(missing)); err != nil {
+		return Backfilled{}, err
+	}
+	out.Firings, err = s.makeUp(ctx, ref, sched.Revision, missing)
+	return out, err
+}
+
+// undecided reports whether the schedule itself may still fire for a nominal time before an
+// instant.
+func undecided(plan *Plan, sched store.Schedule, until time.Time) (bool, error) {
+	if sched.State != store.ScheduleActive {
+		return false, nil // it goes on from when it is resumed
+	}
+	c, err := firing.At(plan.Times, sched.Cursor)
+	if err != nil {
+		return false, errDamaged("cursor", err)
+	}
+	beats, more := walk(plan.Times, c, until, 1)
+	return len(beats) > 0 || more, nil
+}
+
+// makeUp stores the jobs of times that have none.
+func (s *Scheduler) makeUp(ctx context.Context, ref store.Ref, revision int64, missing []recur.Beat) ([]store.Firing, error) {
+	var refused error
+	names := make([]string, len(missing))
+	for i, b := range missing {
+		names[i] = firing.BackfillName(b.Name)
+	}
+	out, _, err := s.cfg.Store.Fire(ctx, store.FireParams{Only: ref, Limit: 1, Names: names, Decide: func(due store.DueSchedule) store.FireDecision {
+		d, err := s.ask(due, func(plan firing.Plan) (store.FireDecision, error) {
+			if due.Schedule.Revision != revision {
+				return store.FireDecision{Schedule: due.Schedule}, store.ErrStale
+			}
+			return firing.Backfill(due, plan, missing)
+		})
+		refused = err
+		return d
+	}})
+	made, err := verdict(out, err, refused)
+	if err != nil {
+		return nil, err
+	}
+	var firings []store.Firing
+	for _, f := range made {
+		if f.Firing.Outcome == store.FiringFired { // beside them may be the buffered one, which max_firings drops
+			firings = append(firings, f.Firing)
+		}
+	}
+	return firings, nil
+}
+
+// present are the nominal times from an instant on that have a job, or may get one.
+func (s *Scheduler) present(ctx context.Context, ref store.Ref, sched store.Schedule, from time.Time) (map[int64]bool, error) {
+	out := make(map[int64]bool)
+	if b := sched.Buffered; b != nil {
+		out[b.Nominal.Unix()] = true
+	}
+	q := store.FiringQuery{Project: ref.Project, Schedule: ref.ID, Outcomes: []store.FiringOutcome{store.FiringFired}, Limit: ledgerPage}
+	for range maxLedgerPages {
+		page, err := s.cfg.Store.Firings(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range page.Firings {
+			if f.Decided.Before(from) {
+				return out, nil // no firing is decided before its time
+			}
+			if f.Origin != store.FiredByTrigger {
+				out[f.Nominal.Unix()] = true
+			}
+		}
+		if page.Next == 0 {
+			return out, nil
+		}
+		q.Before = page.Next
+	}
+	return nil, ErrRange
+}

@@ -1,0 +1,194 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/failpoint"
+	"github.com/fireonce/fireonce/internal/firing"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/recur"
+	"github.com/fireonce/fireonce/store"
+)
+
+const (
+	// idle is the longest time between two looks for due schedules: hints come sooner.
+	idle = 5 * time.Second
+	// afterFailure is the time until the next look when the store failed, or fires nothing
+	// because it is quarantined or doubts the time.
+	afterFailure = time.Second
+	// lockedPause is the time until the next look when others have all that is due.
+	lockedPause = 50 * time.Millisecond
+	// leastDecided bounds from below how many schedules one look asks for.
+	leastDecided = 16
+	// callTimeout bounds one call of the store.
+	callTimeout = 30 * time.Second
+)
+
+// Config is what a Scheduler works with. All but Log are required.
+type Config struct {
+	Store      Store
+	Connectors *connector.Registry
+	Zones      *recur.Zones
+	// Namespace is the installation's part of every effect key (store.Meta).
+	Namespace string
+	NewID     func() job.ID
+	// Log gets a line when a schedule pauses itself, and when the store fails; nil: none.
+	Log *slog.Logger
+}
+
+// Store is what a Scheduler needs of store.Store.
+type Store interface {
+	store.Schedules
+	Watch(kind store.WatchKind) (<-chan struct{}, func())
+}
+
+// Scheduler fires the schedules of a store. Any number of them may work on one database.
+type Scheduler struct {
+	cfg   Config
+	plans plans
+	// limit is how many schedules the next look asks for.
+	limit atomic.Int64
+}
+
+// New makes a Scheduler. It does nothing by itself: see Run.
+func New(c Config) *Scheduler {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Scheduler{cfg: c, plans: plans{zones: c.Zones, kept: make(map[job.ID]keptPlan)}}
+	s.limit.Store(store.MaxBatch)
+	return s
+}
+
+// Zones are those that schedules are evaluated with.
+func (s *Scheduler) Zones() *recur.Zones { return s.cfg.Zones }
+
+// Plan reads a stored schedule. It fails for one whose zone is not known any more.
+func (s *Scheduler) Plan(sched store.Schedule) (*Plan, error) { return s.plans.of(sched) }
+
+// Run fires what is due until ctx ends.
+func (s *Scheduler) Run(ctx context.Context) {
+	hints, stop := s.cfg.Store.Watch(store.WatchSchedules)
+	defer stop()
+	failing := false
+	for ctx.Err() == nil {
+		_, decided, more, err := s.once(ctx)
+		wait := afterFailure
+		if err == nil {
+			if more {
+				continue
+			}
+			wait, err = s.next(ctx)
+		}
+		if decided == 0 {
+			wait = max(wait, lockedPause) // what is due is another server's at the moment
+		}
+		s.note(ctx, err, &failing)
+		select {
+		case <-ctx.Done():
+		case <-hints:
+		case <-time.After(wait):
+		}
+	}
+}
+
+// next is how long nothing will be due.
+func (s *Scheduler) next(ctx context.Context) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	wait, err := s.cfg.Store.NextFiring(ctx, idle)
+	if err != nil {
+		return afterFailure, err
+	}
+	return wait, nil
+}
+
+// note logs when firing begins to fail, and when it goes on.
+func (s *Scheduler) note(ctx context.Context, err error, failing *bool) {
+	switch was := *failing; {
+	case ctx.Err() != nil:
+	case err == nil:
+		if *failing = false; was {
+			s.cfg.Log.InfoContext(ctx, "schedules fire again")
+		}
+	case errors.Is(err, store.ErrQuarantined), errors.Is(err, store.ErrClockDoubted): // the store says so itself
+	default:
+		if *failing = true; !was {
+			s.cfg.Log.WarnContext(ctx, "schedules cannot fire; trying again", "error", err)
+		}
+	}
+}
+
+// Once fires due schedules, at most store.MaxBatch. more says that others are due. It fails
+// as store.Schedules.Fire does.
+func (s *Scheduler) Once(ctx context.Context) (fired int, more bool, err error) {
+	fired, _, more, err = s.once(ctx)
+	return fired, more, err
+}
+
+// once also returns how many schedules were decided. After an outage each may have so much to
+// write that only few fit into one transaction: the next look asks for no more than that, so
+// that nothing is decided and locked in vain.
+func (s *Scheduler) once(ctx context.Context) (fired, decided int, more bool, err error) {
+	limit := int(s.limit.Load())
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	out, more, err := s.cfg.Store.Fire(ctx, store.FireParams{Limit: limit, Decide: s.decide})
+	if err == nil {
+		s.limit.Store(int64(nextLimit(limit, len(out), more)))
+	}
+	for _, f := range out {
+		s.tell(ctx, f)
+		for _, one := range f.Firings {
+			if one.Firing.Outcome == store.FiringFired && !one.Repeat {
+				fired++
+			}
+		}
+	}
+	if fired > 0 {
+		failpoint.Hit(failpoint.Fired)
+	}
+	return fired, len(out), more, err
+}
+
+// nextLimit is how many schedules to ask for after a look that asked for limit and got some
+// decided.
+func nextLimit(limit, decided int, more bool) int {
+	if more && decided < limit {
+		return max(leastDecided, 2*decided)
+	}
+	return min(2*limit, store.MaxBatch)
+}
+
+// decide is what a schedule does now. One that cannot be read pauses: its times are not
+// known, and other schedules go on.
+func (s *Scheduler) decide(due store.DueSchedule) store.FireDecision {
+	plan, err := s.plans.of(due.Schedule)
+	if err != nil {
+		return firing.Halt(due, fmt.Sprintf("The schedule cannot be evaluated: %v. ResumeSchedule goes on from now.", err))
+	}
+	d := firing.Decide(due, s.firingPlan(plan, due))
+	if len(d.Firings) > 0 {
+		failpoint.Hit(failpoint.Decided)
+	}
+	return d
+}
+
+// tell logs what an operator or a user has to do something about.
+func (s *Scheduler) tell(ctx context.Context, f store.Fired) {
+	sched := f.Schedule
+	switch {
+	case f.Err != nil:
+		s.cfg.Log.WarnContext(ctx, "a schedule's decision was not written; it is made again within a minute",
+			"schedule_id", sched.ID.String(), "project_id", sched.Project, "error", f.Err)
+	case sched.State == store.SchedulePaused && len(f.Firings) > 0:
+		s.cfg.Log.WarnContext(ctx, "a schedule paused itself",
+			"schedule_id", sched.ID.String(), "project_id", sched.Project, "cause", int(sched.PauseCause))
+	}
+}

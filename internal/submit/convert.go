@@ -1,0 +1,67 @@
+package submit
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// Duration rounds up to microseconds, so that a set one stays set.
+func Duration(d *durationpb.Duration) time.Duration {
+	const us = time.Microsecond
+	n := d.AsDuration()
+	if rest := n % us; rest > 0 {
+		n += us - rest
+	}
+	return n
+}
+
+// Payload returns the name of the payload's kind and its encoding.
+func Payload(p *fireoncev1.Payload) (kind string, encoded []byte, err error) {
+	m := p.ProtoReflect()
+	oneof := m.Descriptor().Oneofs().ByName("kind")
+	if member := m.WhichOneof(oneof); member != nil {
+		kind = string(member.Name())
+	}
+	encoded, err = proto.MarshalOptions{Deterministic: true}.Marshal(p)
+	return kind, encoded, err
+}
+
+// Retry converts a policy; zero fields stay zero.
+func Retry(r *fireoncev1.RetryPolicy) job.RetryPolicy {
+	return job.RetryPolicy{
+		MaxAttempts: int(r.GetMaxAttempts()),
+		MinBackoff:  Duration(r.GetMinBackoff()),
+		MaxBackoff:  Duration(r.GetMaxBackoff()),
+	}
+}
+
+// Spec is the job that a request asks for, less the ids of what it names and what only a
+// connector can say.
+func Spec(project, key string, r *fireoncev1.ScheduleJobRequest, f job.Fingerprint) (job.Spec, error) {
+	kind, payload, err := Payload(r.GetPayload())
+	if err != nil {
+		return job.Spec{}, err
+	}
+	retry := Retry(r.GetRetryPolicy())
+	retry.AttemptTimeout = Duration(r.GetAttemptTimeout())
+	return job.Spec{
+		Project: project, Key: key, PayloadKind: kind, Payload: payload,
+		StartWindow: Duration(r.GetStartWindow()), WaitWindow: Duration(r.GetWaitWindow()), Retry: retry,
+		Policy: Policy(r.GetAmbiguityPolicy()), Labels: r.GetLabels(),
+		TimeZone: r.GetTimeZone(), Fingerprint: f,
+		OwnEffectKey: r.GetEffectKey(), SkipIfPresent: Duration(r.GetSkipIfPresent().GetMaxAge()),
+	}, nil
+}
+
+// Policy converts what to do about an outcome that stays unknown; unset is HOLD.
+func Policy(p fireoncev1.AmbiguityPolicy) job.Policy {
+	if p == fireoncev1.AmbiguityPolicy_AMBIGUITY_POLICY_UNSPECIFIED {
+		return job.Hold
+	}
+	return job.Policy(p)
+}

@@ -1,0 +1,146 @@
+package server
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/firing"
+	"github.com/fireonce/fireonce/internal/recur"
+	"github.com/fireonce/fireonce/internal/schedule"
+	"github.com/fireonce/fireonce/store"
+)
+
+// This file converts schedules and their firings. The numbers of states, causes, marks,
+// origins and outcomes are the contract's (TestNumbersMeanTheSame).
+
+// encoded is a part of a schedule as the store has it.
+func encoded(m proto.Message) ([]byte, error) {
+	return proto.MarshalOptions{Deterministic: true}.Marshal(m)
+}
+
+// scheduleToWire converts a stored schedule, less next_fire_time.
+func scheduleToWire(s store.Schedule) (*fireoncev1.Schedule, error) {
+	out := &fireoncev1.Schedule{
+		ScheduleId: idToWire(s.ID), ProjectId: s.Project, IdempotencyKey: s.Key, DisplayName: s.DisplayName,
+		Spec: &fireoncev1.ScheduleSpec{}, Policies: &fireoncev1.SchedulePolicies{}, Labels: s.Labels,
+		State: fireoncev1.ScheduleState(s.State), PauseCause: fireoncev1.SchedulePauseCause(s.PauseCause),
+		Note: text(s.Note), PauseTime: timeToWire(s.PausedAt), SkippedNames: s.Skips, Counts: firingCountsToWire(s.Counts),
+		CreateTime: timeToWire(s.Created), UpdateTime: timeToWire(s.Updated), DeleteTime: timeToWire(s.Deleted),
+		CreatedBy: s.CreatedBy, UpdatedBy: s.UpdatedBy,
+	}
+	if s.Version > 0 {
+		out.Etag = etagOf(s.ID, s.Version)
+	}
+	if b := s.Buffered; b != nil {
+		out.BufferedFiring = firingToWire(*b)
+	}
+	err := errors.Join(proto.Unmarshal(s.Spec, out.GetSpec()), proto.Unmarshal(s.Policies, out.GetPolicies()))
+	if s.Template != nil {
+		out.JobTemplate = &fireoncev1.JobTemplate{}
+		err = errors.Join(err, proto.Unmarshal(s.Template, out.GetJobTemplate()))
+	}
+	out.Policies = policiesInForce(out.GetPolicies(), out.GetSpec())
+	return out, err
+}
+
+// policiesInForce are a schedule's policies with their defaults.
+func policiesInForce(p *fireoncev1.SchedulePolicies, spec *fireoncev1.ScheduleSpec) *fireoncev1.SchedulePolicies {
+	in := schedule.PoliciesOf(p, spec).Filled()
+	out := &fireoncev1.SchedulePolicies{}
+	if p != nil {
+		out = proto.CloneOf(p)
+	}
+	out.Overlap, out.WhileUnresolved = overlapToWire(in.Overlap), overlapToWire(in.WhileUnresolved)
+	out.CatchUp, out.CatchUpWindow = fireoncev1.CatchUpPolicy(in.CatchUp), durationpb.New(in.CatchUpWindow)
+	return out
+}
+
+func overlapToWire(o firing.Overlap) fireoncev1.OverlapPolicy { return fireoncev1.OverlapPolicy(o) }
+
+func firingCountsToWire(c store.ScheduleCounts) *fireoncev1.FiringCounts {
+	return &fireoncev1.FiringCounts{
+		Fired: c.Fired, SkippedByOverlap: c.SkippedByOverlap, SkippedByRequest: c.SkippedByPerson,
+		Missed: c.Missed, Coalesced: c.Coalesced, Refused: c.Refused, Held: c.Held,
+		NoContent: c.NoContent, SkippedByLimit: c.SkippedByLimit,
+	}
+}
+
+func firingToWire(f store.Firing) *fireoncev1.Firing {
+	return &fireoncev1.Firing{
+		Name: f.Name, NominalTime: timeToWire(f.Nominal), LocalTime: f.LocalTime, Mark: fireoncev1.TimeMark(f.Mark),
+		Origin: fireoncev1.FiringOrigin(f.Origin), Outcome: fireoncev1.FiringOutcome(f.Outcome), Reason: text(f.Reason),
+		JobId: idToWire(f.Job), BlockingJobId: idToWire(f.Blocking), Run: f.Run, DecideTime: timeToWire(f.Decided),
+	}
+}
+
+func firingsToWire(list []store.Firing) []*fireoncev1.Firing {
+	out := make([]*fireoncev1.Firing, len(list))
+	for i, f := range list {
+		out[i] = firingToWire(f)
+	}
+	return out
+}
+
+// plannedToWire converts a firing to come.
+func plannedToWire(p schedule.Planned) *fireoncev1.PlannedFiring {
+	return &fireoncev1.PlannedFiring{
+		Name: p.Name, NominalTime: timeToWire(p.Instant), FireTime: timeToWire(p.Fire),
+		LocalTime: p.Instant.In(time.FixedZone("", p.Offset)).Format(time.RFC3339),
+		Mark:      fireoncev1.TimeMark(p.Mark), Source: schedule.SourcePath(p.Source), Skipped: p.Skipped,
+		ItemId: idToWire(p.Item),
+	}
+}
+
+func plannedListToWire(list []schedule.Planned) []*fireoncev1.PlannedFiring {
+	out := make([]*fireoncev1.PlannedFiring, len(list))
+	for i, p := range list {
+		out[i] = plannedToWire(p)
+	}
+	return out
+}
+
+// planned are beats that no schedule skips.
+func planned(beats []recur.Beat) []schedule.Planned {
+	out := make([]schedule.Planned, len(beats))
+	for i, b := range beats {
+		out[i].Beat = b
+	}
+	return out
+}
+
+// schedulesFromWire makes the query of what a filter selects, less the connections that it
+// names by key.
+func schedulesFromWire(project string, f *fireoncev1.ScheduleFilter) (store.ScheduleQuery, error) {
+	q := store.ScheduleQuery{Project: project, Labels: f.GetLabels()}
+	for _, s := range f.GetStates() {
+		q.States = append(q.States, store.ScheduleState(s))
+	}
+	for _, c := range f.GetPauseCauses() {
+		q.PauseCauses = append(q.PauseCauses, store.PauseCause(c))
+	}
+	var err error
+	q.Connections, err = idsFromWire("filter.connection_ids", f.GetConnectionIds())
+	return q, err
+}
+
+func outcomesFromWire(list []fireoncev1.FiringOutcome) []store.FiringOutcome {
+	var out []store.FiringOutcome
+	for _, o := range list {
+		out = append(out, store.FiringOutcome(o))
+	}
+	return slices.Clip(out)
+}
+
+// scheduleMask are the parts of a schedule that an update may name, as it has them.
+const (
+	partName     = "display_name"
+	partSpec     = "spec"
+	partTemplate = "job_template"
+	partPolicies = "policies"
+	partLabels   = "labels"
+)

@@ -1,0 +1,406 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+
+	"google.golang.org/protobuf/proto"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/schedule"
+	"github.com/fireonce/fireonce/internal/submit"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file:
+//   - content is checked when it is added, as that of a job of the schedule's connection. What
+//     is refused later, when its turn comes, stops nothing;
+//   - what is in place already succeeds before the etag is compared.
+
+// mostLabels bounds the labels of a job.
+const mostLabels = 32
+
+// subjectOfItem is the schedule that an item belongs to.
+var subjectOfItem = names{"schedule_id", "schedule_key"}
+
+// itemOwned is a request about items of a schedule.
+type itemOwned interface {
+	GetScheduleId() string
+	GetScheduleKey() string
+}
+
+// itemNamed is a request about one item.
+type itemNamed interface {
+	itemOwned
+	GetItemId() string
+	GetEtag() string
+}
+
+// scheduleOfItems reads the schedule of a request about items.
+func (s *scheduleService) scheduleOfItems(ctx context.Context, req itemOwned) (store.Schedule, error) {
+	id, err := idFromWire(subjectOfItem.id, req.GetScheduleId())
+	if err != nil {
+		return store.Schedule{}, err
+	}
+	ref := store.Ref{Project: callerOf(ctx).project, ID: id, Key: req.GetScheduleKey()}
+	found, err := s.store.Schedule(ctx, ref)
+	if err != nil {
+		return found, notFoundAs(fmt.Errorf("read the schedule: %w", err),
+			subjectOfItem.notFound(fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_NOT_FOUND, "schedule", ref))
+	}
+	return found, nil
+}
+
+// itemContent is the content of an item, in a form to store.
+type itemContent struct {
+	store.ItemContent
+	print job.Fingerprint
+}
+
+// contentOfItem reads the content of an item, without checking whether it can be sent.
+func contentOfItem(payload *fireoncev1.Payload, labels map[string]string) (out itemContent, err error) {
+	enc, err := canonicalOrNil("payload", payload)
+	if err != nil {
+		return out, err
+	}
+	out.print.Set("payload", enc)
+	var named []byte
+	if len(labels) > 0 {
+		if named, err = canonical((&fireoncev1.ScheduleItem{Labels: labels}).ProtoReflect()); err != nil {
+			return out, err
+		}
+	}
+	out.print.Set("labels", named)
+	out.Labels = labels
+	if out.PayloadKind, out.Payload, err = submit.Payload(payload); err != nil {
+		return out, err
+	}
+	return out, checkSize(out.Payload)
+}
+
+// checkContent checks whether the content of an item can be a job of its schedule.
+func (s *scheduleService) checkContent(ctx context.Context, of store.Schedule, c itemContent) error {
+	switch {
+	case of.State == store.ScheduleDeleted:
+		return scheduleState(of, "the schedule was deleted")
+	case !of.Queued:
+		return scheduleState(of, "its job_template has no queue")
+	}
+	template := &fireoncev1.JobTemplate{}
+	if err := proto.Unmarshal(of.Template, template); err != nil {
+		return fmt.Errorf("read the stored template of schedule %s: %w", of.ID, err)
+	}
+	if n := len(schedule.Labels(template, c.Labels)); n > mostLabels {
+		return refuse(fireoncev1.ErrorReason_ERROR_REASON_REQUEST_INVALID,
+			fmt.Sprintf("with those of the schedule's job_template there are %d labels, at most %d are allowed", n, mostLabels),
+			"field", "labels", "limit", strconv.Itoa(mostLabels))
+	}
+	in := s.intake(ctx)
+	conn, err := in.connection(ctx, of.Connection, store.Ref{Project: of.Project, ID: of.Connection})
+	if err != nil {
+		return err
+	}
+	_, err = in.prepare(ctx, conn, job.Spec{
+		Project: of.Project, Key: store.FiringKey(of.ID, "item"), Connection: conn.ID, PayloadKind: c.PayloadKind, Payload: c.Payload,
+	}, store.Ref{})
+	return err
+}
+
+// itemQuota makes a fault of a queue that is full.
+func itemQuota(of store.Schedule, err error) error {
+	var full *store.QuotaError
+	if !errors.As(err, &full) {
+		return err
+	}
+	name := quotaItems
+	if full.Limit == store.MaxItemsBytes {
+		name = quotaItemBytes
+	}
+	f := overQuota(name, full.Used, full.Limit)
+	f.metadata["schedule_id"] = of.ID.String()
+	return f
+}
+
+// AddScheduleItem implements the RPC.
+func (s *scheduleService) AddScheduleItem(ctx context.Context, req *fireoncev1.AddScheduleItemRequest) (*fireoncev1.AddScheduleItemResponse, error) {
+	if err := noUnknown(req); err != nil {
+		return nil, err
+	}
+	of, err := s.scheduleOfItems(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	content, bad := contentOfItem(req.GetPayload(), req.GetLabels())
+	bound, err := s.store.Item(ctx, store.ItemRef{Project: of.Project, Schedule: of.ID, Key: req.GetIdempotencyKey()})
+	switch {
+	case err == nil && bad == nil:
+		return s.repeatedItem(content, bound)
+	case err != nil && !errors.Is(err, store.ErrNotFound):
+		return nil, fmt.Errorf("look up the key: %w", err)
+	case bad != nil:
+		return nil, bad
+	}
+	if err := s.checkContent(ctx, of, content); err != nil {
+		return nil, err
+	}
+	item, created, err := s.store.AddItem(ctx, store.NewItem{Project: of.Project, Front: req.GetAtFront(), Item: store.ScheduleItem{
+		ID: s.cfg.NewID(), Schedule: of.ID, Key: req.GetIdempotencyKey(), Fingerprint: content.print, Payload: content.Payload,
+		PayloadKind: content.PayloadKind, Labels: content.Labels, CreatedBy: callerOf(ctx).actor,
+	}})
+	if errors.Is(err, store.ErrIllegal) {
+		of.State = store.ScheduleDeleted // since it was read
+		return nil, scheduleState(of, "the schedule was deleted")
+	}
+	if err != nil {
+		return nil, notFoundAs(itemQuota(of, fmt.Errorf("store the item: %w", err)), scheduleNotFound(store.Ref{ID: of.ID}))
+	}
+	if !created {
+		return s.repeatedItem(content, item)
+	}
+	s.chronicled(ctx, "an item was added", of, "item_id", item.ID.String())
+	wire, err := itemToWire(item)
+	return &fireoncev1.AddScheduleItemResponse{Item: wire, Created: true}, err
+}
+
+// repeatedItem answers a request whose key is bound.
+func (s *scheduleService) repeatedItem(want itemContent, bound store.ScheduleItem) (*fireoncev1.AddScheduleItemResponse, error) {
+	if differ := want.print.Diff(bound.Fingerprint); len(differ) > 0 {
+		return nil, keyReused(&fireoncev1.IdempotencyConflict{
+			Holder: &fireoncev1.IdempotencyConflict_ScheduleId{ScheduleId: idToWire(bound.Schedule)}, MismatchedFields: differ,
+		})
+	}
+	wire, err := itemToWire(bound)
+	return &fireoncev1.AddScheduleItemResponse{Item: wire}, err
+}
+
+// itemToWire converts an item.
+func itemToWire(i store.ScheduleItem) (*fireoncev1.ScheduleItem, error) {
+	out := &fireoncev1.ScheduleItem{
+		ScheduleId: idToWire(i.Schedule), ItemId: idToWire(i.ID), IdempotencyKey: i.Key, Labels: maps.Clone(i.Labels),
+		State: fireoncev1.ScheduleItemState(i.State), Position: int32(i.Position), FiringName: i.Firing, JobId: idToWire(i.Job),
+		RefuseReason: text(i.Reason), CreateTime: timeToWire(i.Created), CreatedBy: i.CreatedBy, UpdateTime: timeToWire(i.Updated),
+		Etag: etagOf(i.ID, i.Version),
+	}
+	if i.Payload == nil {
+		return out, nil
+	}
+	out.Payload = &fireoncev1.Payload{}
+	if err := proto.Unmarshal(i.Payload, out.Payload); err != nil {
+		return nil, fmt.Errorf("read the stored item %s: %w", i.ID, err)
+	}
+	return out, nil
+}
+
+// lowestPlace makes the places of items that wait, which may be negative, numbers of a token.
+const lowestPlace = 1 << 61
+
+// ListScheduleItems implements the RPC.
+func (s *scheduleService) ListScheduleItems(ctx context.Context, req *fireoncev1.ListScheduleItemsRequest) (*fireoncev1.ListScheduleItemsResponse, error) {
+	of, err := s.scheduleOfItems(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	owner, err := s.pageOwner(of.Project, &fireoncev1.ListScheduleItemsRequest{
+		Schedule: &fireoncev1.ListScheduleItemsRequest_ScheduleId{ScheduleId: idToWire(of.ID)}, States: req.GetStates(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	q := store.ItemQuery{
+		Project: of.Project, Schedule: of.ID, Limit: pageSize(req.GetPageSize()),
+		Payloads: req.GetIncludePayloads() && callerOf(ctx).has(ScopePayloadsRead),
+	}
+	for _, state := range req.GetStates() {
+		q.States = append(q.States, store.ItemState(state))
+	}
+	if q.After, err = itemPlace(owner, req.GetPageToken()); err != nil {
+		return nil, err
+	}
+	page, err := s.store.Items(ctx, q)
+	if err != nil {
+		return nil, notFoundAs(fmt.Errorf("list items: %w", err), scheduleNotFound(store.Ref{ID: of.ID}))
+	}
+	out := &fireoncev1.ListScheduleItemsResponse{Waiting: int32(page.Waiting)}
+	for _, i := range page.Items {
+		wire, err := itemToWire(i)
+		if err != nil {
+			return nil, err
+		}
+		withheld := i.State == store.ItemWaiting || i.State == store.ItemRefused
+		wire.ContentWithheld = withheld && req.GetIncludePayloads() && !q.Payloads
+		out.Items = append(out.Items, wire)
+	}
+	switch next := page.Next; {
+	case next.IsZero():
+	case next.Ended:
+		out.NextPageToken = place{kind: endedItemPages, owner: owner, id: next.ID, at: next.At}.String()
+	default:
+		out.NextPageToken = place{kind: itemPages, owner: owner, id: next.ID, at: next.At + lowestPlace}.String()
+	}
+	return out, nil
+}
+
+// itemPlace reads a page token of items, of whichever part of the list.
+func itemPlace(owner [ownerLen]byte, token string) (store.ItemPlace, error) {
+	if ended, err := parsePage(endedItemPages, owner, token); err == nil && token != "" {
+		return store.ItemPlace{Ended: true, At: ended.at, ID: ended.id}, nil
+	}
+	waiting, err := parsePage(itemPages, owner, token)
+	if err != nil || token == "" {
+		return store.ItemPlace{}, err
+	}
+	return store.ItemPlace{At: waiting.at - lowestPlace, ID: waiting.id}, nil
+}
+
+// itemRevision is what a client wants of one item.
+type itemRevision struct {
+	// inPlace reports whether the item is as it is wanted.
+	inPlace func(store.ScheduleItem) (bool, error)
+	// from are the states that it can be changed in.
+	from store.ItemState
+	// check refuses what cannot be.
+	check  func() error
+	change store.ItemChange
+	what   string
+}
+
+// reviseItem carries a revision out on the item that a request is about.
+func (s *scheduleService) reviseItem(ctx context.Context, req itemNamed, of store.Schedule, r itemRevision) (*fireoncev1.ScheduleItem, error) {
+	id, err := idFromWire("item_id", req.GetItemId())
+	if err != nil {
+		return nil, err
+	}
+	ref := store.ItemRef{Project: of.Project, Schedule: of.ID, ID: id}
+	var was store.ScheduleItem
+	for range maxDecisions {
+		if was, err = s.store.Item(ctx, ref); err != nil {
+			return nil, notFoundAs(fmt.Errorf("read the item: %w", err), itemNotFound(of, id))
+		}
+		if done, err := r.inPlace(was); err != nil || done {
+			return wireOrError(was, err)
+		}
+		if etag := etagOf(was.ID, was.Version); req.GetEtag() != "" && req.GetEtag() != etag {
+			return nil, refuse(fireoncev1.ErrorReason_ERROR_REASON_ETAG_MISMATCH,
+				fmt.Sprintf("item %s has changed since it was read; its etag is now %s", id, etag), "item_id", id.String(), "etag", etag)
+		}
+		if was.State != store.ItemWaiting && was.State != r.from {
+			return nil, itemState(was)
+		}
+		if r.check != nil {
+			if err := r.check(); err != nil {
+				return nil, err
+			}
+		}
+		r.change.Ref, r.change.Version, r.change.Actor = ref, was.Version, callerOf(ctx).actor
+		after, err := s.store.ChangeItem(ctx, r.change)
+		if errors.Is(err, store.ErrStale) || errors.Is(err, store.ErrIllegal) {
+			continue // it has changed since it was read
+		}
+		if err != nil {
+			return nil, notFoundAs(itemQuota(of, fmt.Errorf("change the item: %w", err)), itemNotFound(of, id))
+		}
+		s.chronicled(ctx, r.what, of, "item_id", id.String())
+		return itemToWire(after)
+	}
+	return nil, itemState(was)
+}
+
+func wireOrError(i store.ScheduleItem, err error) (*fireoncev1.ScheduleItem, error) {
+	if err != nil {
+		return nil, err
+	}
+	return itemToWire(i)
+}
+
+func itemNotFound(of store.Schedule, id job.ID) *fault {
+	return refuse(fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_ITEM_NOT_FOUND,
+		fmt.Sprintf("schedule %s has no item %s", of.ID, id), "schedule_id", of.ID.String(), "item_id", id.String())
+}
+
+// itemState refuses what an item's state does not allow.
+func itemState(i store.ScheduleItem) *fault {
+	name := fireoncev1.ScheduleItemState(i.State).String()[len("SCHEDULE_ITEM_STATE_"):]
+	return refuse(fireoncev1.ErrorReason_ERROR_REASON_SCHEDULE_ITEM_STATE,
+		fmt.Sprintf("not possible with item %s, which is %s", i.ID, name), "item_id", i.ID.String(), "state", name)
+}
+
+// UpdateScheduleItem implements the RPC.
+func (s *scheduleService) UpdateScheduleItem(ctx context.Context, req *fireoncev1.UpdateScheduleItemRequest) (*fireoncev1.UpdateScheduleItemResponse, error) {
+	if err := noUnknown(req); err != nil {
+		return nil, err
+	}
+	of, err := s.scheduleOfItems(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	content, err := contentOfItem(req.GetPayload(), req.GetLabels())
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.reviseItem(ctx, req, of, itemRevision{
+		from: store.ItemWaiting, what: "an item was changed", change: store.ItemChange{Content: &content.ItemContent},
+		inPlace: func(was store.ScheduleItem) (bool, error) {
+			return was.State == store.ItemWaiting && bytes.Equal(was.Payload, content.Payload) && maps.Equal(was.Labels, content.Labels), nil
+		},
+		check: func() error { return s.checkContent(ctx, of, content) },
+	})
+	return &fireoncev1.UpdateScheduleItemResponse{Item: out}, err
+}
+
+// MoveScheduleItem implements the RPC.
+func (s *scheduleService) MoveScheduleItem(ctx context.Context, req *fireoncev1.MoveScheduleItemRequest) (*fireoncev1.MoveScheduleItemResponse, error) {
+	of, err := s.scheduleOfItems(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	to := store.ItemTarget{Front: req.GetFront()}
+	if to.Before, err = idFromWire("before_item_id", req.GetBeforeItemId()); err != nil {
+		return nil, err
+	}
+	out, err := s.reviseItem(ctx, req, of, itemRevision{
+		from: store.ItemWaiting, what: "an item was moved", change: store.ItemChange{To: &to},
+		inPlace: func(was store.ScheduleItem) (bool, error) { return s.isAt(ctx, of, was, to) },
+	})
+	return &fireoncev1.MoveScheduleItemResponse{Item: out}, err
+}
+
+// isAt reports whether an item is where it is to go. It refuses a place before an item that
+// does not wait.
+func (s *scheduleService) isAt(ctx context.Context, of store.Schedule, was store.ScheduleItem, to store.ItemTarget) (bool, error) {
+	if was.State != store.ItemWaiting {
+		return false, nil
+	}
+	if to.Before.IsZero() {
+		page, err := s.store.Items(ctx, store.ItemQuery{
+			Project: of.Project, Schedule: of.ID, States: []store.ItemState{store.ItemWaiting}, Limit: 1,
+		})
+		return to.Front && was.Position == 1 || !to.Front && was.Position == page.Waiting, err
+	}
+	before, err := s.store.Item(ctx, store.ItemRef{Project: of.Project, Schedule: of.ID, ID: to.Before})
+	switch {
+	case err != nil:
+		return false, notFoundAs(fmt.Errorf("read the item: %w", err), itemNotFound(of, to.Before))
+	case before.State != store.ItemWaiting:
+		return false, itemState(before)
+	default:
+		return before.Position == was.Position+1 || before.ID == was.ID, nil
+	}
+}
+
+// RemoveScheduleItem implements the RPC.
+func (s *scheduleService) RemoveScheduleItem(ctx context.Context, req *fireoncev1.RemoveScheduleItemRequest) (*fireoncev1.RemoveScheduleItemResponse, error) {
+	of, err := s.scheduleOfItems(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.reviseItem(ctx, req, of, itemRevision{
+		from: store.ItemRefused, what: "an item was removed", change: store.ItemChange{Remove: true},
+		inPlace: func(was store.ScheduleItem) (bool, error) { return was.State == store.ItemRemoved, nil },
+	})
+	return &fireoncev1.RemoveScheduleItemResponse{Item: out}, err
+}

@@ -1,0 +1,200 @@
+package server_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/schedule"
+	"github.com/fireonce/fireonce/store"
+)
+
+// fromQueue takes a schedule's content from its queue.
+func fromQueue(r *createScheduleRequest) {
+	r.JobTemplate.Content = &fireoncev1.JobTemplate_Queue{Queue: &fireoncev1.QueueContent{}}
+}
+
+func addItem(of, key string, p *fireoncev1.Payload) *fireoncev1.AddScheduleItemRequest {
+	return &fireoncev1.AddScheduleItemRequest{
+		Schedule: &fireoncev1.AddScheduleItemRequest_ScheduleId{ScheduleId: of}, IdempotencyKey: key, Payload: p,
+	}
+}
+
+func removeItem(i *fireoncev1.ScheduleItem) *fireoncev1.RemoveScheduleItemRequest {
+	return &fireoncev1.RemoveScheduleItemRequest{
+		Schedule: &fireoncev1.RemoveScheduleItemRequest_ScheduleId{ScheduleId: i.GetScheduleId()}, ItemId: i.GetItemId(),
+	}
+}
+
+// moveItem moves an item before another one, or to the end.
+func moveItem(i, before *fireoncev1.ScheduleItem) *fireoncev1.MoveScheduleItemRequest {
+	r := &fireoncev1.MoveScheduleItemRequest{
+		Schedule: &fireoncev1.MoveScheduleItemRequest_ScheduleId{ScheduleId: i.GetScheduleId()}, ItemId: i.GetItemId(),
+		To: &fireoncev1.MoveScheduleItemRequest_End{End: true},
+	}
+	if before != nil {
+		r.To = &fireoncev1.MoveScheduleItemRequest_BeforeItemId{BeforeItemId: before.GetItemId()}
+	}
+	return r
+}
+
+func (f *fixture) addItem(c client, of, key string, p *fireoncev1.Payload) *fireoncev1.AddScheduleItemResponse {
+	f.tb.Helper()
+	res, err := askWith[fireoncev1.AddScheduleItemResponse](f.tb.Context(), c, schedsPath+"AddScheduleItem", addItem(of, key, p))
+	f.must(err)
+	return res
+}
+
+func (f *fixture) listItems(c client, of string, edit func(*fireoncev1.ListScheduleItemsRequest)) []*fireoncev1.ScheduleItem {
+	f.tb.Helper()
+	r := &fireoncev1.ListScheduleItemsRequest{Schedule: &fireoncev1.ListScheduleItemsRequest_ScheduleId{ScheduleId: of}}
+	edit(r)
+	var out []*fireoncev1.ScheduleItem
+	for range 20 {
+		res, err := askWith[fireoncev1.ListScheduleItemsResponse](f.tb.Context(), c, schedsPath+"ListScheduleItems", r)
+		f.must(err)
+		out = append(out, res.GetItems()...)
+		if r.PageToken = res.GetNextPageToken(); r.PageToken == "" {
+			return out
+		}
+	}
+	f.tb.Fatal("the list has no end")
+	return nil
+}
+
+func keysOf(items []*fireoncev1.ScheduleItem) (keys []string) {
+	for _, i := range items {
+		keys = append(keys, i.GetIdempotencyKey())
+	}
+	return keys
+}
+
+// TestSlots: items are added, moved, changed and removed over both protocols, and go out in
+// their order, as previews say.
+func TestSlots(t *testing.T) {
+	for name, dial := range protocols {
+		t.Run(name, func(t *testing.T) {
+			var fires *schedule.Scheduler
+			f := start(t, firing(&fires))
+			c := dial(f)
+			id := f.recurring(t.Context(), c, f.newSchedule("s", fromQueue, func(r *createScheduleRequest) {
+				r.JobTemplate.Labels = map[string]string{"from": "template"}
+				r.Policies = &fireoncev1.SchedulePolicies{MaxPerDay: 2, Overlap: fireoncev1.OverlapPolicy_OVERLAP_POLICY_ALLOW}
+			})).GetScheduleId()
+			items := make(map[string]*fireoncev1.ScheduleItem)
+			for _, key := range []string{"a", "b", "c", "d"} {
+				res := f.addItem(c, id, key, custom("good/v1", "{{zone}} "+key))
+				if items[key] = res.GetItem(); !res.GetCreated() || res.GetItem().GetPosition() != int32(len(items)) || res.GetItem().GetPayload() == nil {
+					t.Errorf("added %v", res)
+				}
+			}
+			if again := f.addItem(c, id, "a", custom("good/v1", "{{zone}} a")); again.GetCreated() || again.GetItem().GetItemId() != items["a"].GetItemId() {
+				t.Errorf("repeat %v", again)
+			}
+			for range 2 { // the second one is in place
+				res, err := askWith[fireoncev1.MoveScheduleItemResponse](t.Context(), c, schedsPath+"MoveScheduleItem", moveItem(items["c"], items["a"]))
+				f.must(err)
+				if res.GetItem().GetPosition() != 1 {
+					t.Errorf("moved %v", res)
+				}
+			}
+			for range 2 {
+				res, err := askWith[fireoncev1.RemoveScheduleItemResponse](t.Context(), c, schedsPath+"RemoveScheduleItem", removeItem(items["b"]))
+				f.must(err)
+				if i := res.GetItem(); i.GetState() != fireoncev1.ScheduleItemState_SCHEDULE_ITEM_STATE_REMOVED || i.GetPayload() != nil || i.GetPosition() != 0 {
+					t.Errorf("removed %v", res)
+				}
+			}
+			update := &fireoncev1.UpdateScheduleItemRequest{
+				Schedule: &fireoncev1.UpdateScheduleItemRequest_ScheduleKey{ScheduleKey: "s"}, ItemId: items["a"].GetItemId(), Etag: items["a"].GetEtag(),
+				Payload: custom("good/v1", "new a"), Labels: map[string]string{"from": "item", "x": "y"},
+			}
+			changed, err := askWith[fireoncev1.UpdateScheduleItemResponse](t.Context(), c, schedsPath+"UpdateScheduleItem", update)
+			f.must(err)
+			if changed.GetItem().GetPosition() != 2 || changed.GetItem().GetEtag() == items["a"].GetEtag() || changed.GetItem().GetLabels()["x"] != "y" {
+				t.Errorf("changed %v", changed)
+			}
+			if got := keysOf(f.listItems(c, id, func(r *fireoncev1.ListScheduleItemsRequest) { r.PageSize = 1 })); !slices.Equal(got, []string{"c", "a", "d", "b"}) {
+				t.Errorf("listed %q", got)
+			}
+			next := f.getSchedule(c, id).GetNextFirings() // 15:00 and on; two a day
+			for i, key := range map[int]string{0: "c", 1: "a", 9: "d"} {
+				if got, want := next[i].GetItemId(), items[key].GetItemId(); got != want {
+					t.Errorf("firing %d takes %s, want %s (%s)", i, got, want, key)
+				}
+			}
+			for i := range 4 {
+				f.firesAfter(fires, time.Hour)
+				if used := f.listItems(c, id, func(r *fireoncev1.ListScheduleItemsRequest) {
+					r.States = []fireoncev1.ScheduleItemState{fireoncev1.ScheduleItemState_SCHEDULE_ITEM_STATE_USED}
+				}); len(used) != min(i+1, 2) || used[0].GetFiringName() == "" || used[0].GetJobId() == "" || used[0].GetPayload() != nil {
+					t.Errorf("used %v", used)
+				}
+			}
+			page, err := f.store.List(t.Context(), store.JobQuery{Project: "default", Schedule: f.id(id), Order: store.ByCreatedDesc})
+			f.must(err)
+			if len(page.Jobs) != 2 || page.Jobs[0].Labels["from"] != "item" || page.Jobs[1].Labels["from"] != "template" {
+				t.Errorf("jobs %+v", page.Jobs)
+			}
+			if counts := f.getSchedule(c, id).GetSchedule().GetCounts(); counts.GetFired() != 2 || counts.GetSkippedByLimit() != 2 {
+				t.Errorf("counts %v", counts)
+			}
+			f.firesAfter(fires, 24*time.Hour)
+			f.firesAfter(fires, time.Hour)
+			if counts := f.getSchedule(c, id).GetSchedule().GetCounts(); counts.GetFired() != 3 || counts.GetNoContent() == 0 {
+				t.Errorf("counts %v", counts)
+			}
+		})
+	}
+}
+
+// TestItemsAreChecked: what cannot be a job of the schedule is refused when it is added.
+func TestItemsAreChecked(t *testing.T) {
+	f := start(t)
+	c := overConnect(f)
+	plain := f.recurring(t.Context(), c, f.newSchedule("plain")).GetScheduleId()
+	gone := f.recurring(t.Context(), c, f.newSchedule("gone", fromQueue)).GetScheduleId()
+	_, err := f.deleteSchedule(c, gone, "")
+	f.must(err)
+	id := f.recurring(t.Context(), c, f.newSchedule("s", fromQueue, func(r *createScheduleRequest) {
+		r.JobTemplate.Labels = map[string]string{"a": "b"}
+	})).GetScheduleId()
+	first := f.addItem(c, id, "first", custom("good/v1", "x")).GetItem()
+	many := make(map[string]string)
+	for i := range 32 {
+		many[fmt.Sprintf("l%d", i)] = "x"
+	}
+	good := custom("good/v1", "x")
+	for name, tt := range map[string]struct {
+		procedure string
+		request   proto.Message
+		code      connect.Code
+	}{
+		"a bad payload":       {"AddScheduleItem", addItem(id, "k", custom("bad/v1", "x")), connect.CodeInvalidArgument},
+		"another kind":        {"AddScheduleItem", addItem(id, "k", letter()), connect.CodeInvalidArgument},
+		"no payload":          {"AddScheduleItem", addItem(id, "k", nil), connect.CodeInvalidArgument},
+		"another content":     {"AddScheduleItem", addItem(id, "first", custom("good/v1", "y")), connect.CodeAlreadyExists},
+		"no queue":            {"AddScheduleItem", addItem(plain, "k", good), connect.CodeFailedPrecondition},
+		"a deleted schedule":  {"AddScheduleItem", addItem(gone, "k", good), connect.CodeFailedPrecondition},
+		"no schedule":         {"AddScheduleItem", addItem(first.GetItemId(), "k", good), connect.CodeNotFound},
+		"an item elsewhere":   {"RemoveScheduleItem", removeItem(&fireoncev1.ScheduleItem{ScheduleId: plain, ItemId: first.GetItemId()}), connect.CodeNotFound},
+		"before nothing":      {"MoveScheduleItem", moveItem(first, &fireoncev1.ScheduleItem{ItemId: plain}), connect.CodeNotFound},
+		"labels of a job":     {"AddScheduleItem", &fireoncev1.AddScheduleItemRequest{Schedule: addItem(id, "", nil).Schedule, IdempotencyKey: "k", Payload: good, Labels: many}, connect.CodeInvalidArgument},
+		"an old etag":         {"RemoveScheduleItem", &fireoncev1.RemoveScheduleItemRequest{Schedule: removeItem(first).Schedule, ItemId: first.GetItemId(), Etag: "x"}, connect.CodeAborted},
+		"a bad new payload":   {"UpdateScheduleItem", &fireoncev1.UpdateScheduleItemRequest{Schedule: &fireoncev1.UpdateScheduleItemRequest_ScheduleId{ScheduleId: id}, ItemId: first.GetItemId(), Payload: custom("bad/v1", "x")}, connect.CodeInvalidArgument},
+		"a page token at all": {"ListScheduleItems", &fireoncev1.ListScheduleItemsRequest{Schedule: &fireoncev1.ListScheduleItemsRequest_ScheduleId{ScheduleId: id}, PageToken: "x"}, connect.CodeInvalidArgument},
+	} {
+		_, err := askWith[fireoncev1.AddScheduleItemResponse](t.Context(), c, schedsPath+tt.procedure, tt.request)
+		if e := new(wireError); !asWire(err, &e) || e.code != tt.code {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if items := f.listItems(c, id, func(*fireoncev1.ListScheduleItemsRequest) {}); len(items) != 1 || items[0].GetEtag() != first.GetEtag() {
+		t.Errorf("items %v", items)
+	}
+}

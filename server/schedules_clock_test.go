@@ -1,0 +1,37 @@
+package server_test
+
+import (
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/schedule"
+	"github.com/fireonce/fireonce/server"
+)
+
+// TestUpdateBehindTheStore: a server whose clock is behind the store's does not have a time
+// that has fired fire again under the name of a new version.
+func TestUpdateBehindTheStore(t *testing.T) {
+	t.Parallel()
+	var clockwork *schedule.Scheduler
+	f := start(t, firing(&clockwork), func(c *server.Config) {
+		now := c.Now
+		c.Now = func() time.Time { return now().Add(-5 * time.Second) }
+	})
+	sched := f.recurring(t.Context(), overConnect(f), f.newSchedule("hourly"))
+	next := sched.GetNextFireTime().AsTime()
+	f.firesAfter(clockwork, next.Sub(f.clock.Now())+2*time.Second)
+
+	spec := everyHour()
+	spec.CronExpressions = append(spec.CronExpressions, "15 3 * * *")
+	res, err := ask[fireoncev1.UpdateScheduleResponse](t, overConnect(f), schedsPath+"UpdateSchedule", &fireoncev1.UpdateScheduleRequest{
+		Schedule: &fireoncev1.UpdateScheduleRequest_ScheduleId{ScheduleId: sched.GetScheduleId()}, Etag: sched.GetEtag(),
+		UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"spec"}}, Spec: spec,
+	})
+	f.must(err)
+	if got := res.GetSchedule().GetNextFireTime().AsTime(); !got.After(next) {
+		t.Errorf("next at %s, and %s has fired", got, next)
+	}
+}

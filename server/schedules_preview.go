@@ -1,0 +1,85 @@
+package server
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/recur"
+	"github.com/fireonce/fireonce/internal/schedule"
+)
+
+const (
+	defaultPreview = 10
+	mostPreviewed  = 1000
+)
+
+// PreviewSchedule implements the RPC.
+func (s *scheduleService) PreviewSchedule(ctx context.Context, req *fireoncev1.PreviewScheduleRequest) (*fireoncev1.PreviewScheduleResponse, error) {
+	from, err := timeFromWire("start_time", req.GetStartTime())
+	if err != nil {
+		return nil, err
+	}
+	until, err := timeFromWire("end_time", req.GetEndTime())
+	if err != nil {
+		return nil, err
+	}
+	n := int(min(req.GetCount(), mostPreviewed))
+	if n == 0 {
+		n = defaultPreview
+	}
+	out := &fireoncev1.PreviewScheduleResponse{TzdataVersion: s.cfg.Scheduler.Zones().Version().Version}
+	var list []schedule.Planned
+	if spec := req.GetSpec(); spec != nil {
+		if _, err := canonicalOrNil(partSpec, spec); err != nil {
+			return nil, err
+		}
+		times, err := s.compile(job.ID{}, 1, spec)
+		if err != nil {
+			return nil, err
+		}
+		list, out.More = s.previewed(times, from, until, n, spec.GetMaxFirings())
+	} else if list, out.More, err = s.previewStored(ctx, req, from, until, n); err != nil {
+		return nil, err
+	}
+	out.Firings = plannedListToWire(list)
+	return out, nil
+}
+
+// previewed are the firings of times from an instant on, zero: from now on. limit, if it is
+// set, bounds all firings.
+func (s *scheduleService) previewed(times *recur.Schedule, from, until time.Time, n int, limit int64) ([]schedule.Planned, bool) {
+	if from.IsZero() {
+		from = s.cfg.Now().Add(time.Nanosecond) // a time that is now has passed
+	}
+	most := fewest(n, limit)
+	beats, more := schedule.Preview(times, from, until, most)
+	return planned(beats), more && (len(beats) < most || most == n && int64(n) != limit)
+}
+
+// previewStored are the firings of a stored schedule, from where it stands or, by its present
+// spec, from an instant on.
+func (s *scheduleService) previewStored(ctx context.Context, req *fireoncev1.PreviewScheduleRequest, from, until time.Time, n int) ([]schedule.Planned, bool, error) {
+	of, err := s.readSchedule(ctx, req)
+	if err != nil {
+		return nil, false, err
+	}
+	if from.IsZero() {
+		list, more, err := s.cfg.Scheduler.UpcomingUntil(of, s.cfg.Now(), until, n)
+		if err != nil {
+			return nil, false, evaluated(of, err)
+		}
+		return list, more, s.assign(ctx, of, list)
+	}
+	plan, err := s.cfg.Scheduler.Plan(of)
+	if err != nil {
+		return nil, false, evaluated(of, err)
+	}
+	list, more := s.previewed(plan.Times, from, until, n, 0)
+	for i := range list {
+		list[i].Skipped = slices.Contains(of.Skips, list[i].Name)
+	}
+	return list, more, nil
+}
