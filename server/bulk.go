@@ -280,6 +280,7 @@ func (r *bulkRun) write(ctx context.Context, changes []store.Change) (stale []jo
 		id := changes[i].Job
 		switch {
 		case a.Err == nil:
+			r.cfg.Metrics.Ended(0, a.Snapshot) // what has ended already is not changed in bulk
 			r.changed(id)
 		case errors.Is(a.Err, store.ErrStale):
 			stale = append(stale, id)

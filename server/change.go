@@ -65,6 +65,7 @@ func (s *jobService) change(ctx context.Context, w wish) (job.Snapshot, error) {
 		switch err := applied[0].Err; {
 		case err == nil:
 			after := applied[0].Snapshot
+			s.cfg.Metrics.Ended(snap.State, after)
 			after.Spec = specAfter(snap.Spec, *c)
 			return after, nil
 		case errors.Is(err, store.ErrEffectKeyTaken):

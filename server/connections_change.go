@@ -171,6 +171,11 @@ func (s *connectionService) expireMissed(ctx context.Context, conn store.Connect
 		if err != nil {
 			return fmt.Errorf("write the decisions: %w", err)
 		}
+		for _, a := range applied {
+			if a.Err == nil {
+				s.cfg.Metrics.Ended(0, a.Snapshot)
+			}
+		}
 		idle++
 		if slices.ContainsFunc(applied, func(a store.Applied) bool { return a.Err == nil }) {
 			idle = 0

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -65,18 +66,28 @@ func (s *Server) logCalls() around {
 	return func(ctx context.Context, spec connect.Spec, next func(context.Context) error) error {
 		begun := time.Now()
 		err := next(ctx)
-		level, code := slog.LevelDebug, "ok"
+		took, level, code := time.Since(begun), slog.LevelDebug, "ok"
 		if err != nil {
 			level, code = slog.LevelInfo, connect.CodeOf(err).String()
+		}
+		s.cfg.Metrics.Called(spec.Procedure, code, spec.StreamType == connect.StreamTypeUnary, took)
+		if clientLeft(ctx, spec, err) {
+			level = slog.LevelDebug
 		}
 		if !s.log.Enabled(ctx, level) {
 			return err
 		}
 		s.log.LogAttrs(ctx, level, "call", slog.String("request_id", requestID(ctx)),
 			slog.String("procedure", spec.Procedure), slog.String("code", code),
-			slog.Duration("took", time.Since(begun)))
+			slog.Duration("took", took))
 		return err
 	}
+}
+
+// clientLeft reports whether a stream ended because its client has left: that is how a
+// watch ends, and nobody's business.
+func clientLeft(ctx context.Context, spec connect.Spec, err error) bool {
+	return err != nil && spec.StreamType != connect.StreamTypeUnary && errors.Is(ctx.Err(), context.Canceled)
 }
 
 // requireCaller makes sure that nothing runs for nobody: a route that was

@@ -16,6 +16,7 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/metrics"
 	"github.com/fireonce/fireonce/internal/oauth"
 	"github.com/fireonce/fireonce/internal/recur"
 	"github.com/fireonce/fireonce/internal/schedule"
@@ -58,6 +59,8 @@ type Config struct {
 	Refresher   Refresher
 	// Log gets one line per call, without payloads and secrets; nil: none.
 	Log *slog.Logger
+	// Metrics counts calls and jobs that end by them; nil: nobody does.
+	Metrics *metrics.Metrics
 	// Version is shown by GET /status.
 	Version string
 	// APIKey, when set, is the operator's: it may do everything, in DefaultProject.
@@ -249,6 +252,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("server: %w", err)
 	}
 	s.handler = s.routes()
+	s.cfg.Metrics.Gauge("streams", "Event streams that are open.", nil, func() float64 { return float64(s.streams.count()) })
 	return s, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"connectrpc.com/connect"
 	"connectrpc.com/grpchealth"
 
+	"github.com/fireonce/fireonce/internal/metrics"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -67,6 +68,10 @@ type statusReport struct {
 	ClockDoubt *clockReport `json:"clock_doubt"`
 	// TZData says which time zone data schedules are evaluated with.
 	TZData tzdataReport `json:"tzdata"`
+	// Vitals are the numbers of GET /metrics; null: none were measured yet.
+	Vitals *vitalsReport `json:"vitals"`
+	// Guarantee is what this process has seen since it began.
+	Guarantee guaranteeReport `json:"guarantee"`
 	// EventLagSeconds is how far the end of the event log is behind.
 	EventLagSeconds float64 `json:"event_lag_seconds"`
 	Stopping        bool    `json:"stopping"`
@@ -89,8 +94,53 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(statusReport{ // a client that has gone gets no answer
 		Version: s.cfg.Version, Worker: s.cfg.Worker, Engine: meta.Engine, StoreID: meta.StoreID.String(), Incarnation: meta.Incarnation,
 		QuarantineReason: meta.Quarantined, ClockDoubt: reportClock(meta.Clock), EventLagSeconds: meta.EventLag.Seconds(), Stopping: s.health.stopping.Load(),
-		TZData: tzdataReport(s.cfg.Scheduler.Zones().Version()),
+		TZData: tzdataReport(s.cfg.Scheduler.Zones().Version()), Vitals: s.reportVitals(ctx), Guarantee: reportGuarantee(s.cfg.Metrics.Guarantee()),
 	})
+}
+
+// vitalsReport is a store.Vitals over all projects.
+type vitalsReport struct {
+	AgeSeconds            float64 `json:"age_seconds"`
+	Waiting               int64   `json:"waiting"`
+	Due                   int64   `json:"due"`
+	OldestDueSeconds      float64 `json:"oldest_due_seconds"`
+	InFlight              int64   `json:"in_flight"`
+	Accepted              int64   `json:"accepted"`
+	Ambiguous             int64   `json:"ambiguous"`
+	NeedsResolution       int64   `json:"needs_resolution"`
+	OldestUnknownSeconds  float64 `json:"oldest_unknown_seconds"`
+	OldestScheduleSeconds float64 `json:"oldest_schedule_seconds"`
+	HeldConnections       int64   `json:"held_connections"`
+}
+
+// reportVitals gives the measurement that GET /metrics gives, too.
+func (s *Server) reportVitals(ctx context.Context) *vitalsReport {
+	r, _ := s.cfg.Metrics.Vitals(ctx) // an old measurement says how old it is
+	if r.At.IsZero() {
+		return nil
+	}
+	out := &vitalsReport{
+		AgeSeconds: time.Since(r.At).Seconds(), Waiting: r.Waiting, Due: r.Due, OldestDueSeconds: r.OldestDue.Seconds(),
+		InFlight: r.InFlight, Accepted: r.Accepted, Ambiguous: r.Ambiguous, NeedsResolution: r.NeedsResolution,
+		OldestUnknownSeconds: r.OldestUnknown.Seconds(), OldestScheduleSeconds: r.OldestFiring.Seconds(),
+	}
+	for _, n := range r.Holds {
+		out.HeldConnections += n
+	}
+	return out
+}
+
+// guaranteeReport is a metrics.Guarantee.
+type guaranteeReport struct {
+	Since          time.Time `json:"since"`
+	Effects        int64     `json:"effects"`
+	DuplicatesSeen int64     `json:"duplicates_seen"`
+	// Bound95 is the upper bound, with 95 % confidence, of the share of effects with a duplicate.
+	Bound95 float64 `json:"duplicate_rate_bound95"`
+}
+
+func reportGuarantee(g metrics.Guarantee) guaranteeReport {
+	return guaranteeReport{Since: g.Since, Effects: g.Effects, DuplicatesSeen: g.Duplicates, Bound95: g.Bound95}
 }
 
 // tzdataReport is a recur.DataVersion.

@@ -53,6 +53,13 @@ func (s *streams) of(project string) int64 {
 	return int64(s.open[project])
 }
 
+// count returns how many streams are open.
+func (s *streams) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.total
+}
+
 func (s *streams) leave(project string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -219,6 +219,7 @@ type Store interface {
 	Namespaces
 	Schedules
 	ScheduleItems
+	Watching
 	// Meta describes the database.
 	Meta(ctx context.Context) (Meta, error)
 	// Quarantine turns claims off until Release: an operator's act, before a copy

@@ -753,6 +753,36 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.unsaturateStmt, err = db.PrepareContext(ctx, unsaturate); err != nil {
 		return nil, fmt.Errorf("error preparing query Unsaturate: %w", err)
 	}
+	if q.vitalAcceptedStmt, err = db.PrepareContext(ctx, vitalAccepted); err != nil {
+		return nil, fmt.Errorf("error preparing query VitalAccepted: %w", err)
+	}
+	if q.vitalDueStmt, err = db.PrepareContext(ctx, vitalDue); err != nil {
+		return nil, fmt.Errorf("error preparing query VitalDue: %w", err)
+	}
+	if q.vitalFiringStmt, err = db.PrepareContext(ctx, vitalFiring); err != nil {
+		return nil, fmt.Errorf("error preparing query VitalFiring: %w", err)
+	}
+	if q.vitalInFlightStmt, err = db.PrepareContext(ctx, vitalInFlight); err != nil {
+		return nil, fmt.Errorf("error preparing query VitalInFlight: %w", err)
+	}
+	if q.vitalLimitedStmt, err = db.PrepareContext(ctx, vitalLimited); err != nil {
+		return nil, fmt.Errorf("error preparing query VitalLimited: %w", err)
+	}
+	if q.vitalOldestDueStmt, err = db.PrepareContext(ctx, vitalOldestDue); err != nil {
+		return nil, fmt.Errorf("error preparing query VitalOldestDue: %w", err)
+	}
+	if q.vitalPausedStmt, err = db.PrepareContext(ctx, vitalPaused); err != nil {
+		return nil, fmt.Errorf("error preparing query VitalPaused: %w", err)
+	}
+	if q.vitalRefusedStmt, err = db.PrepareContext(ctx, vitalRefused); err != nil {
+		return nil, fmt.Errorf("error preparing query VitalRefused: %w", err)
+	}
+	if q.vitalUnknownStmt, err = db.PrepareContext(ctx, vitalUnknown); err != nil {
+		return nil, fmt.Errorf("error preparing query VitalUnknown: %w", err)
+	}
+	if q.vitalWaitingStmt, err = db.PrepareContext(ctx, vitalWaiting); err != nil {
+		return nil, fmt.Errorf("error preparing query VitalWaiting: %w", err)
+	}
 	if q.waitingJobsStmt, err = db.PrepareContext(ctx, waitingJobs); err != nil {
 		return nil, fmt.Errorf("error preparing query WaitingJobs: %w", err)
 	}
@@ -1988,6 +2018,56 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing unsaturateStmt: %w", cerr)
 		}
 	}
+	if q.vitalAcceptedStmt != nil {
+		if cerr := q.vitalAcceptedStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing vitalAcceptedStmt: %w", cerr)
+		}
+	}
+	if q.vitalDueStmt != nil {
+		if cerr := q.vitalDueStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing vitalDueStmt: %w", cerr)
+		}
+	}
+	if q.vitalFiringStmt != nil {
+		if cerr := q.vitalFiringStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing vitalFiringStmt: %w", cerr)
+		}
+	}
+	if q.vitalInFlightStmt != nil {
+		if cerr := q.vitalInFlightStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing vitalInFlightStmt: %w", cerr)
+		}
+	}
+	if q.vitalLimitedStmt != nil {
+		if cerr := q.vitalLimitedStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing vitalLimitedStmt: %w", cerr)
+		}
+	}
+	if q.vitalOldestDueStmt != nil {
+		if cerr := q.vitalOldestDueStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing vitalOldestDueStmt: %w", cerr)
+		}
+	}
+	if q.vitalPausedStmt != nil {
+		if cerr := q.vitalPausedStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing vitalPausedStmt: %w", cerr)
+		}
+	}
+	if q.vitalRefusedStmt != nil {
+		if cerr := q.vitalRefusedStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing vitalRefusedStmt: %w", cerr)
+		}
+	}
+	if q.vitalUnknownStmt != nil {
+		if cerr := q.vitalUnknownStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing vitalUnknownStmt: %w", cerr)
+		}
+	}
+	if q.vitalWaitingStmt != nil {
+		if cerr := q.vitalWaitingStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing vitalWaitingStmt: %w", cerr)
+		}
+	}
 	if q.waitingJobsStmt != nil {
 		if cerr := q.waitingJobsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing waitingJobsStmt: %w", cerr)
@@ -2295,6 +2375,16 @@ type Queries struct {
 	touchAPIKeyStmt            *sql.Stmt
 	unboundStmt                *sql.Stmt
 	unsaturateStmt             *sql.Stmt
+	vitalAcceptedStmt          *sql.Stmt
+	vitalDueStmt               *sql.Stmt
+	vitalFiringStmt            *sql.Stmt
+	vitalInFlightStmt          *sql.Stmt
+	vitalLimitedStmt           *sql.Stmt
+	vitalOldestDueStmt         *sql.Stmt
+	vitalPausedStmt            *sql.Stmt
+	vitalRefusedStmt           *sql.Stmt
+	vitalUnknownStmt           *sql.Stmt
+	vitalWaitingStmt           *sql.Stmt
 	waitingJobsStmt            *sql.Stmt
 	waitingRowsStmt            *sql.Stmt
 	wakeLooksStmt              *sql.Stmt
@@ -2549,6 +2639,16 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		touchAPIKeyStmt:            q.touchAPIKeyStmt,
 		unboundStmt:                q.unboundStmt,
 		unsaturateStmt:             q.unsaturateStmt,
+		vitalAcceptedStmt:          q.vitalAcceptedStmt,
+		vitalDueStmt:               q.vitalDueStmt,
+		vitalFiringStmt:            q.vitalFiringStmt,
+		vitalInFlightStmt:          q.vitalInFlightStmt,
+		vitalLimitedStmt:           q.vitalLimitedStmt,
+		vitalOldestDueStmt:         q.vitalOldestDueStmt,
+		vitalPausedStmt:            q.vitalPausedStmt,
+		vitalRefusedStmt:           q.vitalRefusedStmt,
+		vitalUnknownStmt:           q.vitalUnknownStmt,
+		vitalWaitingStmt:           q.vitalWaitingStmt,
 		waitingJobsStmt:            q.waitingJobsStmt,
 		waitingRowsStmt:            q.waitingRowsStmt,
 		wakeLooksStmt:              q.wakeLooksStmt,

@@ -333,6 +333,7 @@ func sendTimes(l store.Leased, r ready) (sendBy, answerBy time.Duration) {
 // sendArmed sends what is armed. start was read before the arm was asked for.
 func (e *Engine) sendArmed(l store.Leased, r ready, item store.Arm, armed store.Armed, start Reading, s *seat) {
 	failpoint.Hit(failpoint.Armed)
+	e.Metrics.Armed(l.Connection.Connector, armed.Snapshot.Class, armed.Attempt.Number, armed.Attempt.ArmedAt.Sub(l.ScheduleTime))
 	// Before the first byte: the store's clock may be set, and the job be taken for
 	// one past its fence, while the request is under way.
 	e.early.set(l.ID, start.Time.Add(item.Fence+r.traits.ReadLag), start.Time)

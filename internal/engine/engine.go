@@ -19,6 +19,7 @@ import (
 
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/metrics"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -66,6 +67,8 @@ type Config struct {
 	Connectors *connector.Registry
 	Open       Opener
 	Log        *slog.Logger
+	// Metrics counts what the engine does; nil: nobody does.
+	Metrics *metrics.Metrics
 	// Refresh renews credentials; nil: they are used until they are refused.
 	Refresh Refresher
 	// Namespace is the installation's (store.Meta): a part of every effect key.
@@ -164,9 +167,10 @@ func New(c Config) (*Engine, error) {
 	}
 	e := &Engine{
 		Config: c, senders: newSlots(c.Senders), places: newSlots(placesPerSender * c.Senders), lookers: newSlots(c.Lookers),
-		begun: c.Clock.Read().Time, shares: newShares(c.Lookers), gates: newGates(), trouble: trouble{log: c.Log},
+		begun: c.Clock.Read().Time, shares: newShares(c.Lookers), gates: newGates(), trouble: trouble{log: c.Log, metrics: c.Metrics},
 	}
 	e.hard, e.kill = context.WithCancel(context.Background())
+	e.measure()
 	return e, nil
 }
 

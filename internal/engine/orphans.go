@@ -72,7 +72,7 @@ func (t *takeUp) page(ctx context.Context) bool {
 	}
 	now := t.Clock.Read().Time
 	t.paces.forget(now)
-	changes := make([]store.Change, 0, len(orphans))
+	changes, before := make([]store.Change, 0, len(orphans)), make([]store.Leased, 0, len(orphans))
 	for _, l := range orphans {
 		lost := job.SenderLost{Wait: t.paces.until(l.Connection.ID, now)}
 		d, err := job.Decide(l.View(t.traits(l.Connection, l.Class), t.Jitter()), lost)
@@ -87,13 +87,14 @@ func (t *takeUp) page(ctx context.Context) bool {
 			t.paces.take(l.Connection.ID, now.Add(lost.Wait))
 		}
 		changes = append(changes, store.Change{Job: l.ID, Version: l.Version, Decision: d, Actor: t.Worker})
+		before = append(before, l)
 	}
-	t.tookUp(ctx, changes)
+	t.tookUp(ctx, changes, before)
 	return more
 }
 
-// tookUp writes the decisions.
-func (e *Engine) tookUp(ctx context.Context, changes []store.Change) {
+// tookUp writes the decisions about the jobs as they were before.
+func (e *Engine) tookUp(ctx context.Context, changes []store.Change, before []store.Leased) {
 	if len(changes) == 0 {
 		return
 	}
@@ -107,12 +108,13 @@ func (e *Engine) tookUp(ctx context.Context, changes []store.Change) {
 		switch {
 		case a.Err == nil:
 			n++
-			e.wrote(a.Snapshot, changes[i].Decision)
+			e.wrote(before[i].Connection.Connector, before[i].Snapshot, a.Snapshot, changes[i].Decision)
 		case !errors.Is(a.Err, store.ErrStale): // stale: its sender lives, or another server came first
 			e.Log.Error("a job whose sender is gone could not be taken up", "job", changes[i].Job.String(), "err", a.Err)
 		}
 	}
 	if n > 0 {
+		e.Metrics.TakenUp(n)
 		e.Log.Info("jobs of a server that is gone were taken up", "jobs", n)
 	}
 	failpoint.Hit(failpoint.Swept)

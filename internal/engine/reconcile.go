@@ -61,7 +61,7 @@ func (e *Engine) sweep(ctx context.Context) int {
 		e.trouble.store(ctx, opSweep, err)
 		return 0
 	}
-	changes := make([]store.Change, 0, len(overdue))
+	changes, before := make([]store.Change, 0, len(overdue)), make([]job.Snapshot, 0, len(overdue))
 	for _, s := range overdue {
 		d, err := job.Decide(s.View(job.Traits{Class: s.Class}, e.Jitter()), overdueEvidence(s))
 		if err != nil {
@@ -69,7 +69,7 @@ func (e *Engine) sweep(ctx context.Context) int {
 			continue
 		}
 		if d.Action == job.ActWrite {
-			changes = append(changes, store.Change{Job: s.ID, Version: s.Version, Decision: d, Actor: e.Worker})
+			changes, before = append(changes, store.Change{Job: s.ID, Version: s.Version, Decision: d, Actor: e.Worker}), append(before, s)
 		}
 	}
 	var applied []store.Applied
@@ -83,7 +83,7 @@ func (e *Engine) sweep(ctx context.Context) int {
 	for i, a := range applied {
 		switch {
 		case a.Err == nil:
-			e.wrote(a.Snapshot, changes[i].Decision)
+			e.wrote("", before[i], a.Snapshot, changes[i].Decision)
 		case !errors.Is(a.Err, store.ErrStale): // stale: its worker came first
 			e.Log.Error("an overdue job could not be swept", "job", changes[i].Job.String(), "err", a.Err)
 		}

@@ -31,9 +31,10 @@ func (e *Engine) settle(s job.Snapshot, conn store.Connection, ev job.Evidence, 
 	ev = e.expired(conn, ev)
 	pause := settlePause
 	for {
-		after, stale, err := e.settleOnce(s, traits, ev)
+		after, stale, err := e.settleOnce(s, conn, traits, ev)
 		switch {
 		case err == nil && !stale:
+			e.Metrics.Settled(conn.Connector, s.Class, ev)
 			return after, true
 		case stale:
 			pause = settlePause
@@ -86,7 +87,7 @@ func (e *Engine) expired(conn store.Connection, ev job.Evidence) job.Evidence {
 var errUndecidable = errors.New("no decision")
 
 // settleOnce decides and writes once. stale says that the job has moved on.
-func (e *Engine) settleOnce(s job.Snapshot, traits job.Traits, ev job.Evidence) (after job.Snapshot, stale bool, err error) {
+func (e *Engine) settleOnce(s job.Snapshot, conn store.Connection, traits job.Traits, ev job.Evidence) (after job.Snapshot, stale bool, err error) {
 	d, err := job.Decide(s.View(traits, e.Jitter()), ev)
 	if err != nil {
 		return s, false, errors.Join(errUndecidable, err)
@@ -112,7 +113,7 @@ func (e *Engine) settleOnce(s job.Snapshot, traits job.Traits, ev job.Evidence) 
 			"job", s.ID.String(), "other", told.String(), "taken", applied[0].Stolen)
 	}
 	after = applied[0].Snapshot.Of(s.Spec)
-	e.wrote(after, d)
+	e.wrote(conn.Connector, s, after, d)
 	return after, false, nil
 }
 
@@ -152,8 +153,10 @@ func (e *Engine) traits(c store.Connection, class job.Class) job.Traits {
 }
 
 // wrote follows a decision that was written: it lets go whoever waited for the
-// job, and tells operators of the ends that need them.
-func (e *Engine) wrote(s job.Snapshot, d job.Decision) {
+// job, and tells operators of the ends that need them. Where no effect can come of the
+// decision the connector may be empty.
+func (e *Engine) wrote(connector string, before, s job.Snapshot, d job.Decision) {
+	e.Metrics.Wrote(connector, before, s, d)
 	if !s.State.Gated() {
 		e.gates.ended(s.ID)
 	}

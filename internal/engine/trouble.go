@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fireonce/fireonce/internal/metrics"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -23,7 +24,8 @@ const (
 // minute while it lasts, and when it ends. A quarantine is told at its begin
 // and its end only: it lasts until a person acts.
 type trouble struct {
-	log *slog.Logger
+	log     *slog.Logger
+	metrics *metrics.Metrics
 
 	mu          sync.Mutex
 	failing     map[string]bool // operations whose last call failed
@@ -46,6 +48,7 @@ func (t *trouble) store(ctx context.Context, op string, err error) {
 		}
 	case errors.Is(err, store.ErrClockDoubted): // the store itself tells of its doubts
 	case err != nil:
+		t.metrics.StoreFailed(op)
 		t.failed(op, err)
 		return
 	case claims(op) && t.quarantined:

@@ -46,6 +46,7 @@ func Run(t *testing.T, open func(t *testing.T, now func() time.Time) store.Store
 		{"Owners", ownerTests},
 		{"Doubtful", doubtfulTests},
 		{"Stats", statsTests},
+		{"Vitals", vitalsTests},
 		{"Quarantine", quarantineTests},
 		{"Namespace", namespaceTests},
 		{"EffectKeys", effectKeyTests},

@@ -45,18 +45,24 @@ func (m *measure) add(r *record) {
 	if j.State.Runnable() && j.WaitsFor.IsZero() && !m.held(readyKey{j.Connection, j.HoldKey}) {
 		m.out.OldestDue = max(m.out.OldestDue, m.now.Sub(j.NextAt))
 	}
-	if j.State == job.Ambiguous || j.State == job.NeedsResolution {
-		since := j.Updated
-		if n := len(r.attempts); n > 0 {
-			since = r.attempts[n-1].ArmedAt
-		}
-		m.out.OldestUnresolved = max(m.out.OldestUnresolved, m.now.Sub(since))
-	}
+	m.out.OldestUnresolved = max(m.out.OldestUnresolved, m.unknownFor(r))
 	if len(r.attempts) > 0 && !r.attempts[0].ArmedAt.Before(m.since) {
 		m.lags = append(m.lags, r.lag)
 	}
 	if e := r.effect; e != nil && (e.Proof == job.ProofObserved || e.Proof == job.ProofKeyReplay) && !e.At.Before(m.since) {
 		m.out.Recovered++
+	}
+}
+
+// unknownFor is how long the outcome of a job has been unknown; zero: it is known.
+func (t *tx) unknownFor(r *record) time.Duration {
+	switch n := len(r.attempts); {
+	case r.job.State != job.Ambiguous && r.job.State != job.NeedsResolution:
+		return 0
+	case n > 0:
+		return t.now.Sub(r.attempts[n-1].ArmedAt)
+	default:
+		return t.now.Sub(r.job.Updated)
 	}
 }
 

@@ -35,6 +35,10 @@ const (
 	databaseVariable   = "FIREONCE_DATABASE"
 )
 
+// defaultOps is the address for operations; a server goes on without it if another one
+// has that port.
+const defaultOps = "127.0.0.1:9464"
+
 // DefaultDatabase is the database when nothing is said.
 const DefaultDatabase = "sqlite:fireonce.db"
 
@@ -83,6 +87,10 @@ func serveCommand(version string) *cli.Command {
 			&cli.StringFlag{
 				Name: "grpc-listen", Usage: "a second `ADDRESS`, for gRPC alone: the same API, at a lower cost per call",
 				Sources: cli.EnvVars("FIREONCE_GRPC_LISTEN"),
+			},
+			&cli.StringFlag{
+				Name: "ops-listen", Value: defaultOps, Sources: cli.EnvVars("FIREONCE_OPS_LISTEN"),
+				Usage: "the `ADDRESS` for /metrics, /status, /livez and /readyz, which need no key; off: none",
 			},
 			databaseFlag(),
 			keyFileFlag("the `FILE` with the keys that seal credentials; created if missing; default PATH.key beside an SQLite file"),
@@ -277,7 +285,12 @@ func configOf(cmd *cli.Command, version string) (Config, error) {
 	if err != nil {
 		return Config{}, exit.Usagef("--quota %w", err)
 	}
+	ops := cmd.String("ops-listen")
+	if ops == "off" {
+		ops = ""
+	}
 	return Config{
+		OpsListen: ops, OpsOptional: !cmd.IsSet("ops-listen"),
 		Connectors: remotes, Quotas: quotas, PlatformURLs: platforms, OAuthApps: cmd.String("oauth-apps"),
 		Listen: cmd.String("listen"), GRPCListen: cmd.String("grpc-listen"), Database: cmd.String("database"), Namespace: cmd.String("namespace"), KeyFile: cmd.String("key-file"),
 		Keys: os.Getenv(keysVariable), APIKey: os.Getenv(apiKeyVariable), NextAPIKey: os.Getenv(nextAPIKeyVariable), RequireAPIKey: cmd.Bool("require-api-key"), AllowEgress: egress,

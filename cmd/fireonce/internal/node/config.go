@@ -27,6 +27,11 @@ type Config struct {
 	Listen string
 	// GRPCListen is a second address, for gRPC alone. Empty: there is none.
 	GRPCListen string
+	// OpsListen is the address of the operations listener: metrics, status and probes,
+	// without a key. Empty: there is none.
+	OpsListen string
+	// OpsOptional goes on without that listener if its port is taken.
+	OpsOptional bool
 	// Database is "sqlite:PATH" or a PostgreSQL URL.
 	Database string
 	// Namespace is the installation's part of every effect key. Empty: the one that the
@@ -142,7 +147,14 @@ func (c *Config) check() (listen addresses, d Database, err error) {
 		return listen, d, err
 	}
 	if c.GRPCListen != "" {
-		listen.grpc, err = c.address("--grpc-listen", c.GRPCListen)
+		if listen.grpc, err = c.address("--grpc-listen", c.GRPCListen); err != nil {
+			return listen, d, err
+		}
+	}
+	if c.OpsListen != "" {
+		if listen.ops, err = net.ResolveTCPAddr("tcp", c.OpsListen); err != nil {
+			return listen, d, exit.Usagef("--ops-listen %q: %v", c.OpsListen, err)
+		}
 	}
 	d.synchronousStandby = c.SynchronousStandby
 	return listen, d, err
@@ -164,8 +176,8 @@ func (c *Config) checkNumbers() error {
 	return nil
 }
 
-// addresses are where a node listens; grpc may be nil.
-type addresses struct{ api, grpc *net.TCPAddr }
+// addresses are where a node listens; grpc and ops may be nil.
+type addresses struct{ api, grpc, ops *net.TCPAddr }
 
 // address reads an address that may be listened on.
 func (c *Config) address(flag, text string) (*net.TCPAddr, error) {
@@ -224,6 +236,10 @@ func (c *Config) warnings() []string {
 		out = append(out, fmt.Sprintf("grace %v does not exceed the socket timeout of %v: for tests and demos only", c.Grace, leastGrace))
 	}
 	out = append(out, c.secretsInTheOpen()...)
+	if addr, err := net.ResolveTCPAddr("tcp", c.OpsListen); c.OpsListen != "" && err == nil && !addr.IP.IsLoopback() {
+		out = append(out, fmt.Sprintf("--ops-listen %s: whoever reaches this port reads metrics and status without a key; "+
+			"let only your monitoring reach it", c.OpsListen))
+	}
 	if c.Dev {
 		out = append(out, "dev: targets may be loopback addresses and plain HTTP")
 	}

@@ -28,6 +28,7 @@ import (
 	"github.com/fireonce/fireonce/internal/connector/x"
 	"github.com/fireonce/fireonce/internal/engine"
 	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/internal/metrics"
 	"github.com/fireonce/fireonce/internal/oauth"
 	"github.com/fireonce/fireonce/internal/recur"
 	"github.com/fireonce/fireonce/internal/retention"
@@ -71,6 +72,14 @@ type Node struct {
 	grpcListener net.Listener
 	meta         store.Meta
 
+	// worker is what attempts and events call this process.
+	worker  string
+	metrics *metrics.Metrics
+	// ops answers on opsListener by opsHTTP; nil: no address was named for it.
+	ops         *server.Ops
+	opsHTTP     *http.Server
+	opsListener net.Listener
+
 	// failed gets the error of a part that ended by itself.
 	failed chan error
 	// stopEngine ends claiming; drained gets the engine's end.
@@ -86,7 +95,8 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 		return nil, err
 	}
 	database.clock = store.ClockOptions{Doubt: cfg.ClockDoubt, Trust: cfg.TrustClock, Tell: cfg.tellClock}
-	n := &Node{cfg: cfg, database: database, failed: make(chan error, 2), drained: make(chan error, 1)}
+	n := &Node{cfg: cfg, database: database, failed: make(chan error, 3), drained: make(chan error, 1), worker: newWorker()}
+	n.metrics = metrics.New(cfg.Version, n.worker)
 	if err := n.start(ctx, listen); err != nil {
 		return nil, errors.Join(err, n.abandon())
 	}
@@ -112,6 +122,9 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 		return err
 	}
 	if err := n.listen(listen.api); err != nil {
+		return err
+	}
+	if err := n.listenOps(listen.ops); err != nil {
 		return err
 	}
 	if err := n.openDatabase(ctx); err != nil {
@@ -144,11 +157,10 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 	if err != nil {
 		return err
 	}
-	worker := newWorker()
-	n.cfg.Log.Info("what attempts and events call this process", "worker", worker, "host", hostname(), "pid", os.Getpid())
+	n.cfg.Log.Info("what attempts and events call this process", "worker", n.worker, "host", hostname(), "pid", os.Getpid())
 	eng, err := engine.New(engine.Config{
-		Store: n.store, Connectors: registry, Open: opener(keys), Refresh: n.renewer, Log: n.cfg.Log,
-		Worker: worker, Namespace: n.meta.Namespace, NewID: newID, Senders: n.cfg.Senders, Grace: n.cfg.Grace, Lease: n.cfg.Lease,
+		Store: n.store, Connectors: registry, Open: opener(keys), Refresh: n.renewer, Log: n.cfg.Log, Metrics: n.metrics,
+		Worker: n.worker, Namespace: n.meta.Namespace, NewID: newID, Senders: n.cfg.Senders, Grace: n.cfg.Grace, Lease: n.cfg.Lease,
 	})
 	if err != nil {
 		return err
@@ -158,8 +170,8 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 	})
 	if n.server, err = server.New(server.Config{
 		Store: eng.Entrance(n.store), Connectors: registry, Vault: keys, Media: media, Scheduler: n.scheduler, Quiet: eng.Quiet,
-		OAuthApps: apps, OAuthClient: tokens, Refresher: n.renewer, Log: n.cfg.Log, Version: n.cfg.Version,
-		APIKey: n.cfg.APIKey, NextAPIKey: n.cfg.NextAPIKey, Worker: worker, Namespace: n.meta.Namespace, RequireKey: n.cfg.RequireAPIKey, AllowedOrigins: n.cfg.AllowOrigins, AllowedHosts: n.cfg.AllowHosts,
+		OAuthApps: apps, OAuthClient: tokens, Refresher: n.renewer, Log: n.cfg.Log, Metrics: n.metrics, Version: n.cfg.Version,
+		APIKey: n.cfg.APIKey, NextAPIKey: n.cfg.NextAPIKey, Worker: n.worker, Namespace: n.meta.Namespace, RequireKey: n.cfg.RequireAPIKey, AllowedOrigins: n.cfg.AllowOrigins, AllowedHosts: n.cfg.AllowHosts,
 		NewID: newID, Quotas: n.cfg.Quotas, Keep: n.keep(registry),
 	}); err != nil {
 		return err
@@ -240,6 +252,7 @@ func (n *Node) keep(registry *connector.Registry) store.Keep {
 // nothing to do until an operator has released it.
 func (n *Node) run(eng *engine.Engine, keep store.Keep) {
 	n.front.set(n.server.Handler())
+	n.serveOps()
 	if n.grpc != nil {
 		go func() {
 			if err := n.grpc.Serve(n.grpcListener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
@@ -280,6 +293,9 @@ func (n *Node) Ready() string {
 	if n.grpc != nil {
 		where += ", gRPC " + n.grpcListener.Addr().String()
 	}
+	if n.ops != nil {
+		where += ", operations " + n.opsListener.Addr().String()
+	}
 	line := fmt.Sprintf("fireonce %s ready: %s, database %s, %s", n.cfg.Version, where, n.database, key)
 	if n.meta.Quarantined != "" {
 		line += ", QUARANTINED: nothing will be sent (" + n.meta.Quarantined + "); see `fireonce recover --help`"
@@ -313,7 +329,7 @@ func (n *Node) shutdown() error {
 	err = errors.Join(err, n.endCalls())
 	ctx, cancel = context.WithTimeout(context.Background(), renewalsEnd)
 	defer cancel()
-	return errors.Join(err, n.renewer.Close(ctx), n.abandon())
+	return errors.Join(err, n.renewer.Close(ctx), n.abandon()) // which ends the operations listener last
 }
 
 // endCalls lets the calls of both listeners end, for a while.
@@ -345,6 +361,9 @@ func (n *Node) endCalls() error {
 func (n *Node) abandon() error {
 	if n.http != nil {
 		_ = n.http.Close() // after a start that failed; at an end in order it is closed already
+	}
+	if n.opsHTTP != nil {
+		_ = n.opsHTTP.Close() // nothing that it answers has to be finished
 	}
 	for _, s := range []*connector.Sender{n.sender, n.inside} {
 		if s != nil {

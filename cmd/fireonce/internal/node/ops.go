@@ -1,0 +1,74 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"syscall"
+
+	"golang.org/x/net/netutil"
+
+	"github.com/fireonce/fireonce/server"
+)
+
+// Rules of this file: the operations listener is open from the beginning of the start to
+// the very end, so that monitoring tells a process that starts, or shuts down, from one
+// that is dead.
+
+// opsConnections bounds the connections to the operations listener.
+const opsConnections = 64
+
+// listenOps opens the operations listener, if there is to be one.
+func (n *Node) listenOps(addr *net.TCPAddr) error {
+	if addr == nil {
+		return nil
+	}
+	l, err := net.ListenTCP("tcp", addr)
+	if errors.Is(err, syscall.EADDRINUSE) && n.cfg.OpsOptional {
+		n.cfg.Log.Warn("metrics are not served: another process has the port; see --ops-listen", "address", addr.String())
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("--ops-listen: %w", err)
+	}
+	n.opsListener = netutil.LimitListener(l, opsConnections)
+	n.ops = server.NewOps(n.metrics, addr.IP.IsLoopback(), n.cfg.AllowHosts)
+	n.opsHTTP = n.ops.HTTPServer()
+	n.opsHTTP.ErrorLog = slog.NewLogLogger(n.cfg.Log.Handler(), slog.LevelWarn)
+	go func() {
+		if err := n.opsHTTP.Serve(n.opsListener); !errors.Is(err, http.ErrServerClosed) {
+			n.failed <- fmt.Errorf("serve operations: %w", err)
+		}
+	}()
+	return nil
+}
+
+// serveOps begins what needs the database.
+func (n *Node) serveOps() {
+	n.metrics.Watch(n.store)
+	n.metrics.Gauge("store_slots_busy", "Of store_slots_limit: PostgreSQL connections in use, or operations that wait for SQLite's writer.",
+		nil, func() float64 { busy, _ := n.saturation(); return float64(busy) })
+	n.metrics.Gauge("store_slots_limit", "PostgreSQL connections of this server's pool, or places in the queue of SQLite's writer.",
+		nil, func() float64 { _, limit := n.saturation(); return float64(limit) })
+	if n.ops != nil {
+		n.ops.Serve(n.server)
+	}
+}
+
+// saturation says how much of the store's capacity for this process is in use.
+func (n *Node) saturation() (busy, limit int) {
+	if s, ok := n.store.(interface{ Saturation() (busy, limit int) }); ok {
+		return s.Saturation()
+	}
+	return 0, 0
+}
+
+// OpsURL is where operations are served; empty: nowhere.
+func (n *Node) OpsURL() string {
+	if n.ops == nil {
+		return ""
+	}
+	return "http://" + n.opsListener.Addr().String()
+}

@@ -1,0 +1,206 @@
+// Package metrics counts what a server does and measures what its database has, for
+// GET /metrics and GET /status. docs/metrics.md is the contract: every name, its type, its
+// labels and its meaning; a test compares it with what is served.
+package metrics
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file:
+//   - a label has values that the program, or its operator's configuration, bounds: never a
+//     project, a connection, a host or a job;
+//   - counters are of this process and of what it has seen to be durable;
+//   - methods of a nil *Metrics do nothing, so that nobody has to ask.
+
+// lagBuckets are upper bounds of start lags, in seconds.
+var lagBuckets = []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600}
+
+// callBuckets are upper bounds of the time that a call takes, in seconds.
+var callBuckets = []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30}
+
+// Metrics are those of one process. All methods may be called concurrently.
+type Metrics struct {
+	registry *prometheus.Registry
+
+	attempts, outcomes, looks  *prometheus.CounterVec
+	effects, prevented, doubly *prometheus.CounterVec
+	ended, calls, failures     *prometheus.CounterVec
+	takenUp                    prometheus.Counter
+	startLag, took             prometheus.Histogram
+
+	guarantee guarantee
+	vitals    vitals
+}
+
+// New makes the metrics of a process of a version that starts now. worker is the name by
+// which attempts and events call it.
+func New(version, worker string) *Metrics {
+	m := &Metrics{registry: prometheus.NewRegistry()}
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "fireonce_" + name, Help: help}, labels)
+		m.registry.MustRegister(c)
+		return c
+	}
+	histogram := func(name, help string, buckets []float64) prometheus.Histogram {
+		h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "fireonce_" + name, Help: help, Buckets: buckets})
+		m.registry.MustRegister(h)
+		return h
+	}
+	m.attempts = counter("attempts_total", "Attempts whose intent became durable.", "connector", "class")
+	m.outcomes = counter("outcomes_total", "Outcomes of attempts that were stored.", "connector", "class", "result")
+	m.looks = counter("looks_total", "Looks and polls at platforms that were stored, by what they saw.", "connector", "verdict")
+	m.effects = counter("effects_total", "Jobs whose effect was proven, by the proof.", "connector", "class", "proof")
+	m.prevented = counter("duplicates_prevented_total",
+		"Jobs whose answer was lost and whose effect was found, or confirmed under the same key, instead of being made twice.", "connector", "class")
+	m.doubly = counter("duplicates_seen_total", "Second effects of a job that were seen.", "connector", "class")
+	m.ended = counter("jobs_ended_total", "Jobs that ended, by their final state.", "class", "state")
+	m.calls = counter("calls_total", "Calls of the API that ended.", "procedure", "code")
+	m.failures = counter("store_failures_total", "Calls of the engine to the store that failed.", "operation")
+	m.startLag = histogram("start_lag_seconds", "Time from a job's scheduled time to the intent of its first attempt.", lagBuckets)
+	m.took = histogram("call_duration_seconds", "Time that unary calls of the API took.", callBuckets)
+	m.takenUp = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "fireonce_taken_up_jobs_total", Help: "Jobs that were taken up from servers that are gone.",
+	})
+	m.registry.MustRegister(
+		m.takenUp, &m.guarantee, &m.vitals,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "fireonce_info", Help: "1; the labels say what runs.", ConstLabels: prometheus.Labels{"version": version, "worker": worker},
+		}, func() float64 { return 1 }),
+	)
+	m.guarantee.begin(time.Now())
+	return m
+}
+
+// scrapes bounds the scrapes that are answered at a time.
+const scrapes = 4
+
+// Handler answers GET /metrics.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
+		Registry: m.registry, MaxRequestsInFlight: scrapes, ErrorHandling: promhttp.ContinueOnError,
+		// Compressing costs more time than a local scrape saves.
+		DisableCompression: true,
+	})
+}
+
+// Gauge adds a number that is read at each scrape. name is without the prefix. read must
+// not block.
+func (m *Metrics) Gauge(name, help string, labels map[string]string, read func() float64) {
+	if m == nil {
+		return
+	}
+	m.registry.MustRegister(prometheus.NewGaugeFunc(
+		prometheus.GaugeOpts{Name: "fireonce_" + name, Help: help, ConstLabels: labels}, read))
+}
+
+// Armed counts an attempt of a job whose intent is durable, and the lag of a first one.
+func (m *Metrics) Armed(connector string, class job.Class, number int, lag time.Duration) {
+	if m == nil {
+		return
+	}
+	m.attempts.WithLabelValues(connector, class.String()).Inc()
+	if number == 1 {
+		m.startLag.Observe(max(0, lag.Seconds()))
+	}
+}
+
+// Settled counts a piece of evidence that is stored, or that changes nothing any more.
+func (m *Metrics) Settled(connector string, class job.Class, e job.Evidence) {
+	if m == nil {
+		return
+	}
+	switch e := e.(type) {
+	case job.Outcome:
+		if e.Polled {
+			m.looks.WithLabelValues(connector, "POLLED").Inc()
+			return
+		}
+		m.outcomes.WithLabelValues(connector, class.String(), e.Result.String()).Inc()
+	case job.Looked:
+		m.looks.WithLabelValues(connector, e.Verdict.String()).Inc()
+	case job.AlreadyPresent:
+		m.looks.WithLabelValues(connector, e.Verdict.String()).Inc()
+	}
+}
+
+// Wrote counts what a decision that is durable did to a job. connector may be empty where
+// no effect can come of the decision.
+func (m *Metrics) Wrote(connector string, before, after job.Snapshot, d job.Decision) {
+	if m == nil {
+		return
+	}
+	m.Ended(before.State, after)
+	class := after.Class.String()
+	if d.Cause == job.CauseDuplicateEffect {
+		m.doubly.WithLabelValues(connector, class).Inc()
+		m.guarantee.duplicates.Add(1)
+	}
+	if d.Effect == nil || before.Effect != nil {
+		return
+	}
+	m.effects.WithLabelValues(connector, class, d.Effect.Proof.String()).Inc()
+	switch d.Effect.Proof {
+	case job.ProofObserved, job.ProofKeyReplay:
+		m.prevented.WithLabelValues(connector, class).Inc()
+		m.guarantee.effects.Add(1)
+	case job.ProofResponse:
+		m.guarantee.effects.Add(1)
+	case job.ProofOperator, job.ProofAssumed: // nobody has seen the effect
+	}
+}
+
+// Ended counts a job that was in another state before, if it has ended.
+func (m *Metrics) Ended(before job.State, after job.Snapshot) {
+	if m != nil && after.State != before && after.State.Terminal() {
+		m.ended.WithLabelValues(after.Class.String(), after.State.String()).Inc()
+	}
+}
+
+// TakenUp counts jobs that were taken up from a server that is gone.
+func (m *Metrics) TakenUp(jobs int) {
+	if m != nil {
+		m.takenUp.Add(float64(jobs))
+	}
+}
+
+// StoreFailed counts a call to the store that failed.
+func (m *Metrics) StoreFailed(operation string) {
+	if m != nil {
+		m.failures.WithLabelValues(operation).Inc()
+	}
+}
+
+// Called counts a call of the API; streamed calls have no duration.
+func (m *Metrics) Called(procedure, code string, unary bool, took time.Duration) {
+	if m == nil {
+		return
+	}
+	m.calls.WithLabelValues(procedure, code).Inc()
+	if unary {
+		m.took.Observe(took.Seconds())
+	}
+}
+
+// Watch has the database measured at scrapes. It is called once, when the store is open.
+func (m *Metrics) Watch(s Measured) {
+	if m != nil {
+		m.vitals.watch(s)
+	}
+}
+
+// Measured is what is measured of a store.
+type Measured interface {
+	store.Watching
+	Meta(ctx context.Context) (store.Meta, error)
+}

@@ -1,0 +1,196 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/fireonce/fireonce/store"
+)
+
+// Rules of this file: the database is measured because somebody asks, and never by itself.
+// One measurement at a time serves all who ask, for at least keepLeast, and for keepTimes
+// as long as it took: whatever the database has, and however often it is scraped, measuring
+// takes less than 1/keepTimes of one connection's time. Nobody waits for long; while a
+// measurement is under way or fails, the last one is given, with its age.
+
+const (
+	keepLeast = 5 * time.Second
+	keepTimes = 200
+	keepMost  = 5 * time.Minute
+	// vitalsTimeout ends a measurement, vitalsPatience the wait for it.
+	vitalsTimeout  = 10 * time.Second
+	vitalsPatience = 2 * time.Second
+)
+
+// vitals keeps the last measurement.
+type vitals struct {
+	mu    sync.Mutex
+	store Measured
+	last  Reading
+	// next is when the last measurement may be replaced.
+	next time.Time
+	// pending is closed when the measurement under way has ended; nil: there is none.
+	pending chan struct{}
+	err     error
+}
+
+// Reading is a measurement of the database.
+type Reading struct {
+	store.Vitals
+	Meta store.Meta
+	// At is when it was begun, and Took how long it took. Zero: there is none yet.
+	At   time.Time
+	Took time.Duration
+}
+
+var errNoStore = errors.New("the database is not open yet")
+
+func (v *vitals) watch(s Measured) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.store = s
+}
+
+// Vitals gives the last measurement of the database, or makes one. With an error of the
+// last attempt it still gives the last measurement that worked, if there is one.
+func (m *Metrics) Vitals(ctx context.Context) (Reading, error) {
+	if m == nil {
+		return Reading{}, errNoStore
+	}
+	return m.vitals.read(ctx)
+}
+
+func (v *vitals) read(ctx context.Context) (Reading, error) {
+	ctx, cancel := context.WithTimeout(ctx, vitalsPatience)
+	defer cancel()
+	late := false
+	if pending := v.begin(); pending != nil {
+		select {
+		case <-pending:
+		case <-ctx.Done():
+			late = true
+		}
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if late {
+		return v.last, errSlow
+	}
+	return v.last, v.err
+}
+
+var errSlow = errors.New("the database takes long to answer")
+
+// begin begins a measurement if one is due; nil: there is none under way.
+func (v *vitals) begin() chan struct{} {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	switch now := time.Now(); {
+	case v.store == nil:
+		v.err = errNoStore
+		return nil
+	case v.pending != nil || now.Before(v.next):
+		return v.pending
+	default:
+		v.pending = make(chan struct{})
+		go v.measure(v.store)
+		return v.pending
+	}
+}
+
+// measure measures once, on behalf of all who ask.
+func (v *vitals) measure(s Measured) {
+	ctx, cancel := context.WithTimeout(context.Background(), vitalsTimeout)
+	defer cancel()
+	begun := time.Now()
+	vital, err := s.Vitals(ctx)
+	var meta store.Meta
+	if err == nil {
+		meta, err = s.Meta(ctx)
+	}
+	took := time.Since(begun)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.err = err; err == nil {
+		v.last = Reading{Vitals: vital, Meta: meta, At: begun, Took: took}
+	}
+	v.next = time.Now().Add(min(max(keepLeast, keepTimes*took), keepMost))
+	close(v.pending)
+	v.pending = nil
+}
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("fireonce_"+name, help, labels, nil)
+}
+
+var (
+	vitalsUp   = desc("vitals_up", "1 if the last measurement of the database worked, 0 if not.")
+	vitalsAge  = desc("vitals_age_seconds", "Age of the measurement that the following numbers are from.")
+	vitalsTook = desc("vitals_duration_seconds", "Time that it took.")
+	jobs       = desc("jobs", "Jobs that have not ended, by phase. Counted up to 100,000 (waiting) or 10,000.", "phase")
+	dueJobs    = desc("due_jobs", "Jobs that are due and unclaimed though nothing holds them. Counted up to 10,000.")
+	dueAge     = desc("due_oldest_age_seconds", "How long the one that waits longest has been due; 0: there is none.")
+	unknownAge = desc("unknown_oldest_age_seconds", "How long the outcome that has been unknown for longest has been so; 0: there is none.")
+	held       = desc("connections_held", "Connections whose jobs are held back. Counted up to 10,000.", "connector", "cause")
+	firingAge  = desc("schedules_due_oldest_age_seconds", "How long the schedule that waits longest has been due; 0: there is none.")
+	eventLag   = desc("event_lag_seconds", "How far the end of the event log is behind: streams cannot read newer events.")
+	quarantine = desc("quarantined", "1 if the database is quarantined and nothing is sent.")
+	clockDoubt = desc("clock_doubted", "1 if the clock is doubted.")
+	stands     = desc("clock_stands", "1 if the clock is doubted and nothing is sent.")
+
+	vitalDescs = []*prometheus.Desc{
+		vitalsUp, vitalsAge, vitalsTook, jobs, dueJobs, dueAge, unknownAge, held, firingAge, eventLag, quarantine, clockDoubt, stands,
+	}
+)
+
+// Describe implements prometheus.Collector.
+func (*vitals) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range vitalDescs {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (v *vitals) Collect(ch chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	}
+	r, err := v.read(context.Background())
+	gauge(vitalsUp, flag(err == nil))
+	if r.At.IsZero() {
+		return
+	}
+	gauge(vitalsAge, time.Since(r.At).Seconds())
+	gauge(vitalsTook, r.Took.Seconds())
+	for _, p := range []struct {
+		name string
+		n    int64
+	}{
+		{"waiting", r.Waiting}, {"in_flight", r.InFlight}, {"accepted", r.Accepted},
+		{"ambiguous", r.Ambiguous}, {"needs_resolution", r.NeedsResolution},
+	} {
+		gauge(jobs, float64(p.n), p.name)
+	}
+	gauge(dueJobs, float64(r.Due))
+	gauge(dueAge, r.OldestDue.Seconds())
+	gauge(unknownAge, r.OldestUnknown.Seconds())
+	for by, n := range r.Holds {
+		gauge(held, float64(n), by.Connector, string(by.Cause))
+	}
+	gauge(firingAge, r.OldestFiring.Seconds())
+	gauge(eventLag, r.Meta.EventLag.Seconds())
+	gauge(quarantine, flag(r.Meta.Quarantined != ""))
+	gauge(clockDoubt, flag(r.Meta.Clock.Why != ""))
+	gauge(stands, flag(r.Meta.Clock.Stands))
+}
+
+func flag(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

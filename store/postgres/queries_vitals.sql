@@ -1,0 +1,65 @@
+-- What an operator watches over all projects. Each query reads a bounded part of an index.
+
+-- name: VitalWaiting :one
+SELECT count(*) FROM (
+    SELECT s.next_at FROM job_state AS s WHERE s.state IN (1, 6) AND s.waits_for IS NULL LIMIT @most
+) AS w;
+
+-- name: VitalDue :one
+-- The claim's own order: those that wait longest first.
+SELECT count(*) FROM (
+    SELECT s.next_at FROM (
+        SELECT c.connection_id, c.hold_key FROM connection_ready AS c
+        WHERE c.runnable_at <= @now ORDER BY c.runnable_at LIMIT @max_rows
+    ) AS r CROSS JOIN LATERAL (
+        SELECT j.next_at FROM job_state AS j
+        WHERE j.connection_id = r.connection_id AND j.hold_key = r.hold_key
+            AND j.state IN (1, 6) AND j.waits_for IS NULL AND j.next_at <= @now
+    ) AS s
+    LIMIT @most
+) AS d;
+
+-- name: VitalOldestDue :one
+SELECT coalesce(min(d.next_at), 'epoch')::timestamptz AS due FROM (
+    SELECT c.connection_id, c.hold_key FROM connection_ready AS c
+    WHERE c.runnable_at <= @now ORDER BY c.runnable_at LIMIT @max_rows
+) AS r CROSS JOIN LATERAL (
+    SELECT s.next_at FROM job_state AS s
+    WHERE s.connection_id = r.connection_id AND s.hold_key = r.hold_key
+        AND s.state IN (1, 6) AND s.waits_for IS NULL
+    ORDER BY s.next_at LIMIT 1
+) AS d;
+
+-- name: VitalInFlight :one
+SELECT count(*) FROM (SELECT s.next_at FROM job_state AS s WHERE s.state IN (2, 3) LIMIT @most) AS f;
+
+-- name: VitalAccepted :one
+SELECT count(*) FROM (SELECT s.state FROM job_state AS s WHERE s.state IN (4, 5) LIMIT @most) AS a WHERE a.state = 4;
+
+-- name: VitalUnknown :one
+-- Those that have not changed for longest come first.
+SELECT count(*) AS jobs, coalesce(min(u.since), 'epoch')::timestamptz AS since FROM (
+    SELECT coalesce(a.armed_at, s.updated_at) AS since FROM (
+        SELECT i.job_id, i.attempt, i.updated_at FROM job_state AS i
+        WHERE i.state IN (5, 7) AND i.state = @state ORDER BY i.updated_at LIMIT @most
+    ) AS s LEFT JOIN attempts AS a ON a.job_id = s.job_id AND a.number = s.attempt
+) AS u;
+
+-- name: VitalRefused :many
+-- A row for each hold key whose credential is refused.
+SELECT r.connection_id, c.connector FROM connection_ready AS r JOIN connections AS c ON c.id = r.connection_id
+WHERE r.auth_hold_at IS NOT NULL AND c.deleted_at IS NULL LIMIT @most;
+
+-- name: VitalLimited :many
+-- A row for each hold key that the platform limits, or has limited.
+SELECT r.connection_id, r.rate_limited_until, c.connector FROM connection_ready AS r JOIN connections AS c ON c.id = r.connection_id
+WHERE r.rate_limited_until > 'epoch' AND c.deleted_at IS NULL LIMIT @most;
+
+-- name: VitalPaused :many
+-- A row for each connection that a person has paused.
+SELECT c.id AS connection_id, c.connector FROM connections AS c WHERE c.paused_at IS NOT NULL AND c.deleted_at IS NULL LIMIT @most;
+
+-- name: VitalFiring :one
+SELECT coalesce((
+    SELECT s.next_at FROM schedules AS s WHERE s.next_at IS NOT NULL ORDER BY s.next_at LIMIT 1
+), 'epoch')::timestamptz AS due;

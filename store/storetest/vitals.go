@@ -1,0 +1,119 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store"
+)
+
+var vitalsTests = []test{
+	{"nothing", vitalsEmpty},
+	{"counts over all projects", vitalsCounts},
+	{"what is due", vitalsDue},
+	{"unknown outcomes", vitalsUnknown},
+	{"holds", vitalsHolds},
+	{"schedules", vitalsFirings},
+}
+
+func (f *fixture) vitals() store.Vitals {
+	f.Helper()
+	v, err := f.s.Vitals(f.ctx)
+	f.ok(err)
+	return v
+}
+
+func vitalsEmpty(f *fixture) {
+	f.is(f.vitals(), store.Vitals{Now: start, Holds: map[store.HeldBy]int64{}}, "vitals")
+}
+
+func vitalsCounts(f *fixture) {
+	other := f.connect(store.Connection{Project: "other"})
+	theirs := func(n *store.NewJob) { n.Spec.Connection, n.Spec.Project = other.ID, other.Project }
+	for _, state := range []job.State{job.NeedsResolution, job.Ambiguous, job.Accepted, job.Sending, job.Claimed, job.Retrying, job.Succeeded} {
+		f.inState(state)
+	}
+	f.sending(theirs)
+	first := f.submit(theirs, at(start.Add(time.Hour)))
+	f.submit(theirs, at(start.Add(time.Hour)), replying(first.ID))
+	v := f.vitals()
+	f.is([]int64{v.Waiting, v.InFlight, v.Accepted, v.Ambiguous, v.NeedsResolution}, []int64{2, 3, 1, 1, 1},
+		"waiting (one retries, one is due later), in flight, accepted, ambiguous, needs resolution")
+}
+
+func vitalsDue(f *fixture) {
+	due := func(n int64, oldest time.Duration, what string) {
+		f.Helper()
+		v := f.vitals()
+		f.is(v.Due, n, "due: %s", what)
+		f.is(v.OldestDue, oldest, "oldest: %s", what)
+	}
+	f.submit(at(start.Add(time.Hour)))
+	due(0, 0, "before its time")
+	f.clock.advance(time.Hour + time.Minute)
+	due(1, time.Minute, "a due job")
+	f.submit(holding("other"), at(start))
+	f.submit(holding("other"), at(start.Add(time.Minute)))
+	f.submit(holding("other"), at(start.Add(3*time.Hour)))
+	due(3, 61*time.Minute, "two hold keys, and a job that is not due")
+	f.claimN(10)
+	due(0, 0, "all are claimed")
+
+	f.submit(holding("held"))
+	f.holdIt(job.FailAuth, 0)
+	f.submit(on(f.connect(store.Connection{PausedAt: start})))
+	f.clock.advance(time.Minute)
+	due(0, 0, "a hold and a pause")
+	one := f.connect(store.Connection{MaxInFlight: 1})
+	f.submit(on(one))
+	f.submit(on(one))
+	f.is(len(f.claimN(10)), 1, "claimed under a limit")
+	f.clock.advance(time.Second)
+	due(0, 0, "a connection's own limit")
+}
+
+func vitalsUnknown(f *fixture) {
+	oldest := func(want time.Duration, what string) {
+		f.Helper()
+		f.is(f.vitals().OldestUnknown, want, "%s", what)
+		f.is(f.vitals().OldestUnknown, f.stats(store.StatsQuery{}).OldestUnresolved, "%s, as statistics say", what)
+	}
+	s := f.sending().Snapshot
+	f.clock.advance(10 * time.Second)
+	oldest(0, "in mid-send")
+	f.apply(s, answer(s, job.ResultUnknown))
+	oldest(10*time.Second, "since its arm")
+	restored := f.submit(on(f.connect(store.Connection{})))
+	f.apply(restored, job.Restored{Since: start})
+	f.clock.advance(20 * time.Second)
+	oldest(30*time.Second, "the older of two")
+	v := f.vitals()
+	f.is([]int64{v.Ambiguous, v.NeedsResolution}, []int64{1, 1}, "unknown outcomes")
+}
+
+func vitalsHolds(f *fixture) {
+	held := func(want map[store.HeldBy]int64, what string) {
+		f.Helper()
+		f.is(f.vitals().Holds, want, "%s", what)
+	}
+	f.submit(holding("one"))
+	f.holdIt(job.FailAuth, 0)
+	f.submit(holding("two"))
+	f.holdIt(job.FailAuth, 0)
+	f.submit(holding("three"))
+	f.holdIt(job.FailRateLimited, 0)
+	f.connect(store.Connection{Connector: "other", PausedAt: start})
+	f.connect(store.Connection{Connector: "other", PausedAt: start, Project: "other"})
+	auth, limit := store.HeldBy{Connector: "fake", Cause: store.HoldAuth}, store.HeldBy{Connector: "fake", Cause: store.HoldRateLimit}
+	paused := store.HeldBy{Connector: "other", Cause: store.HoldPaused}
+	held(map[store.HeldBy]int64{auth: 1, limit: 1, paused: 2}, "a connection counts once for each cause")
+	f.clock.advance(2 * time.Minute)
+	held(map[store.HeldBy]int64{auth: 1, paused: 2}, "after the rate limit")
+}
+
+func vitalsFirings(f *fixture) {
+	c := f.schedule()
+	f.is(f.vitals().OldestFiring, time.Duration(0), "before its time")
+	f.clock.advance(c.Next.Sub(start) + time.Minute)
+	f.is(f.vitals().OldestFiring, time.Minute, "a minute late")
+}

@@ -1,0 +1,90 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/job"
+)
+
+// Rules of this file: a server is asked for its vitals every few seconds for as long as it
+// runs, so no count walks more than a bounded part of an index, however many jobs, projects
+// and connections there are. A count that has reached its bound stays there.
+
+// Bounds of Vitals: the jobs that are counted as waiting, those (and the holds) that any
+// other number counts, and the ready rows that are looked at for due jobs.
+const (
+	VitalsWaiting = 100_000
+	VitalsCounted = 10_000
+	VitalsRows    = 1_000
+)
+
+// Vitals are what an operator watches of a database, over all projects.
+type Vitals struct {
+	Now time.Time
+	// Waiting are SCHEDULED and RETRYING jobs that wait for no other job, due or not; at
+	// most VitalsWaiting.
+	Waiting int64
+	// Due are those of them that are due and that nothing keeps back but free senders: no
+	// hold and no limit of their connection. OldestDue is how long the one that waits
+	// longest has been due; zero: none waits.
+	Due       int64
+	OldestDue time.Duration
+	// InFlight are CLAIMED and SENDING jobs.
+	InFlight int64
+	// Accepted, Ambiguous and NeedsResolution are jobs in these states.
+	Accepted, Ambiguous, NeedsResolution int64
+	// OldestUnknown is Stats.OldestUnresolved over all projects.
+	OldestUnknown time.Duration
+	// Holds count the connections that are held now.
+	Holds map[HeldBy]int64
+	// OldestFiring is how long the schedule that waits longest has been due for its next
+	// decision; zero: none waits.
+	OldestFiring time.Duration
+}
+
+// HeldBy tells held connections apart.
+type HeldBy struct {
+	Connector string
+	Cause     HoldCause
+}
+
+// HoldCause is why a connection is held.
+type HoldCause string
+
+// The causes. A connection may be held for several.
+const (
+	// HoldAuth: the platform refuses its credential.
+	HoldAuth HoldCause = "auth"
+	// HoldRateLimit: the platform has limited its rate, and the limit has not ended.
+	HoldRateLimit HoldCause = "rate_limit"
+	// HoldPaused: a person has paused it.
+	HoldPaused HoldCause = "paused"
+)
+
+// HoldCauses are all causes.
+var HoldCauses = []HoldCause{HoldAuth, HoldRateLimit, HoldPaused}
+
+// Held is a connection that is held under one of its hold keys.
+type Held struct {
+	HeldBy
+	Connection job.ID
+}
+
+// CountHolds counts connections by why they are held, each once.
+func CountHolds(held []Held) map[HeldBy]int64 {
+	out, seen := make(map[HeldBy]int64), make(map[Held]bool, len(held))
+	for _, h := range held {
+		if !seen[h] {
+			seen[h] = true
+			out[h.HeldBy]++
+		}
+	}
+	return out
+}
+
+// Watching measures a database for its operator.
+type Watching interface {
+	// Vitals measures them, within the bounds above.
+	Vitals(ctx context.Context) (Vitals, error)
+}
