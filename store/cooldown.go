@@ -12,8 +12,11 @@ import (
 // its cool-down. This is the one place that judges it, for every engine.
 //   - What counts is the arm, whatever came of it: one whose outcome is unknown may have
 //     had its effect, and to wait for the proof that it had none would be to guess.
-//   - A job is held back by the arms of others alone. A repeat of an attempt whose
-//     outcome is unknown passes in any case: it is the effect that was counted before.
+//   - A job is held back by the arms of others alone.
+//   - A repeat of an attempt whose outcome is unknown is no new effect: it passes in any
+//     case, and it is not marked. A mark would let the job's next attempt, which may be
+//     a new effect, come right after another job's, and would delay the others again.
+//   - So two marked arms of different jobs are never closer than the cool-down.
 //   - The last arm is marked in the transaction that writes it, and that transaction has
 //     the mark to itself from when it reads it. Where no cool-down applies there is none.
 
@@ -39,7 +42,8 @@ func CoolDowns(s job.Spec, connection time.Duration) []CoolDown {
 	return out
 }
 
-// CoolMark is the last arm under a cool-down. The zero mark: there was none.
+// CoolMark is the last arm under a cool-down that was no repeat. The zero mark: there was
+// none.
 type CoolMark struct {
 	Job     job.ID
 	ArmedAt time.Time
@@ -67,6 +71,14 @@ func (e *CoolDownError) Error() string {
 
 // Is makes the error one of ErrCoolDown.
 func (e *CoolDownError) Is(target error) bool { return target == ErrCoolDown }
+
+// Marked returns those of a job's cool-downs whose marks the arm sets: none for a repeat.
+func (a *Arm) Marked(downs []CoolDown) []CoolDown {
+	if a.Rearm {
+		return nil
+	}
+	return downs
+}
 
 // Cooled returns nil if an arm may be written at now as far as the cool-downs of its job
 // say, otherwise the one that lasts longest. marks returns the mark of an owner.

@@ -257,7 +257,7 @@ func (b *arming) coolDowns(ctx context.Context, l *locking, jobs map[job.ID]*loc
 func (b *arming) mark(ctx context.Context, intents []*intent) {
 	p := pgdb.SetCoolDownsParams{Now: b.now}
 	for _, in := range intents {
-		for _, d := range b.downs[in.Job] {
+		for _, d := range in.Marked(b.downs[in.Job]) {
 			b.marks[d.Owner] = store.CoolMark{Job: in.Job, ArmedAt: b.now}
 			p.Owners, p.Jobs = append(p.Owners, fromID(d.Owner)), append(p.Jobs, fromID(in.Job))
 		}

@@ -81,7 +81,7 @@ func (t *tx) arm(ctx context.Context, a store.Arm, quarantined string) (store.Ar
 	if err := t.writeArm(ctx, &st, a, attempt); err != nil {
 		return store.Armed{}, err
 	}
-	for _, d := range downs {
+	for _, d := range a.Marked(downs) {
 		err := t.q.SetCoolDownMark(ctx, litedb.SetCoolDownMarkParams{Owner: fromID(d.Owner), JobID: st.JobID, ArmedAt: t.now})
 		if err != nil {
 			return store.Armed{}, fmt.Errorf("cool-down: %w", err)

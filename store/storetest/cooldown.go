@@ -16,7 +16,9 @@ var coolDownTests = []test{
 	{"another job of the schedule waits until its end", coolDownOfSchedule},
 	{"the longest counts", coolDownLongest},
 	{"it is independent of the outcome", coolDownOutcome},
-	{"a repeat passes", coolDownRearm},
+	{"a repeat passes, and does not count", coolDownRearm},
+	{"a repeat makes no room for a later attempt", coolDownAfterRepeat},
+	{"random histories", coolDownRandom},
 	{"a retry passes, and counts", coolDownRetry},
 	{"in one batch", coolDownBatch},
 	{"a refused arm counts for nothing", coolDownRefused},
@@ -182,12 +184,34 @@ func coolDownRearm(f *fixture) {
 	l := f.looks()[0]
 	f.is(l.ID, first.Snapshot.ID, "job to repeat")
 	f.arm(l)
-	// It counts: the repeat may be what has the effect.
+	// It is the effect that was counted before: others wait for the one after it.
 	f.submit(on(conn))
-	third := f.claim()
-	f.clock.advance(time.Second)
-	f.cools(f.intent(third), conn.ID, first.Snapshot.ID, coolFor-time.Second)
-	f.is(second.Attempt.Number, 1, "attempt of the job between")
+	third := f.renewed(f.claim())
+	f.cools(f.intent(third), conn.ID, second.Snapshot.ID, coolFor-time.Minute)
+	f.clock.advance(coolFor - time.Minute)
+	f.arm(third)
+}
+
+// coolDownAfterRepeat: a job is armed, another one after it, and then the first is repeated.
+// When the repeat turns out to have had no effect, the next attempt is an effect that comes
+// after the other job's, and waits for it.
+func coolDownAfterRepeat(f *fixture) {
+	conn := f.cooling()
+	first := f.sending(on(conn), func(n *store.NewJob) { n.Spec.StartWindow = 9 * time.Hour })
+	f.apply(first.Snapshot, answer(first.Snapshot, job.ResultUnknown))
+	f.clock.advance(coolFor)
+	second := f.sending(on(conn))
+	again := f.arm(f.looks()[0])
+	f.is(again.Snapshot.ID, first.Snapshot.ID, "repeated")
+	for _, n := range []int{2, 1} {
+		f.apply(f.job(first.Snapshot.ID), job.Outcome{Attempt: n, Result: job.ResultRejected, Kind: job.FailTransient})
+	}
+	f.is(f.job(first.Snapshot.ID).State, job.Retrying, "state without an effect")
+	f.clock.advance(time.Minute)
+	l := f.renewed(f.claim())
+	f.cools(f.intent(l), conn.ID, second.Snapshot.ID, coolFor-time.Minute)
+	f.clock.advance(coolFor - time.Minute)
+	f.arm(l)
 }
 
 func coolDownRetry(f *fixture) {

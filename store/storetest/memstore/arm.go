@@ -46,7 +46,7 @@ func (t *tx) arm(a store.Arm) (store.Armed, error) {
 	r.attempts = append(r.attempts, attempt)
 	t.tokens[a.Token] = true
 	t.takeGate(r, a)
-	for _, d := range t.coolDowns(r) {
+	for _, d := range a.Marked(t.coolDowns(r)) {
 		t.cooling[d.Owner] = store.CoolMark{Job: a.Job, ArmedAt: t.now}
 	}
 	t.put(r, next)
