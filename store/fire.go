@@ -19,8 +19,6 @@ const (
 	// MaxFireBytes bounds the templates that are read and, once more, the payloads of the
 	// jobs that are made.
 	MaxFireBytes = 32 << 20
-	// MaxOpenJobs bounds DueSchedule.Open.
-	MaxOpenJobs = 100
 	// MaxEndedJobs bounds DueSchedule.Ended.
 	MaxEndedJobs = 100
 	// fireRounds bounds how often a call asks about one schedule.
@@ -49,7 +47,9 @@ type DueSchedule struct {
 	Schedule Schedule
 	// Now is the store's.
 	Now time.Time
-	// Open are jobs of the schedule that have not ended, newest first.
+	// Open are two jobs of the schedule that have not ended, as far as there are any: the
+	// newest of which no outcome is unknown, and then the newest that is
+	// job.State.Unresolved. That is all that a policy of overlaps depends on.
 	Open []OpenJob
 	// Ended are the newest jobs of the schedule that have ended and are still there, newest
 	// first. They are read where Schedule.PauseAfterFailures is positive.
@@ -76,6 +76,12 @@ type DueSchedule struct {
 type OpenJob struct {
 	ID    job.ID
 	State job.State
+}
+
+// MayRelease reports whether a change of a job's state may end what a buffered firing of
+// its schedule waits for: the job ends, or other policies of overlaps apply to it.
+func MayRelease(from, to job.State) bool {
+	return !from.Terminal() && (to.Terminal() || from.Unresolved() != to.Unresolved())
 }
 
 // EndedJob is a job that has ended.

@@ -149,8 +149,8 @@ type Schedule struct {
 	// Next is when Fire is to decide next; zero: never. With ScheduleActive only.
 	Next time.Time
 	// Buffered waits for the end of an earlier job. With ScheduleActive only; such a
-	// schedule is due BufferedLook after a write at the latest, and at the end of any of its
-	// jobs.
+	// schedule is due BufferedLook after a write at the latest, and immediately when MayRelease
+	// holds for one of its jobs.
 	Buffered *Firing
 	// Skips name firings to come that make no job.
 	Skips []string

@@ -11,16 +11,17 @@ import (
 )
 
 const addScheduleJob = `-- name: AddScheduleJob :exec
-INSERT OR IGNORE INTO schedule_jobs (schedule_id, job_id) VALUES (?1, ?2)
+INSERT OR IGNORE INTO schedule_jobs (schedule_id, unresolved, job_id) VALUES (?1, ?2, ?3)
 `
 
 type AddScheduleJobParams struct {
 	ScheduleID []byte
+	Unresolved int64
 	JobID      []byte
 }
 
 func (q *Queries) AddScheduleJob(ctx context.Context, arg AddScheduleJobParams) error {
-	_, err := q.exec(ctx, q.addScheduleJobStmt, addScheduleJob, arg.ScheduleID, arg.JobID)
+	_, err := q.exec(ctx, q.addScheduleJobStmt, addScheduleJob, arg.ScheduleID, arg.Unresolved, arg.JobID)
 	return err
 }
 
@@ -617,6 +618,28 @@ func (q *Queries) LiveSchedules(ctx context.Context, arg LiveSchedulesParams) ([
 	return items, nil
 }
 
+const newestOpenJob = `-- name: NewestOpenJob :one
+SELECT s.job_id, s.state FROM schedule_jobs AS o JOIN job_state AS s ON s.job_id = o.job_id
+WHERE o.schedule_id = ?1 AND o.unresolved = ?2 ORDER BY o.job_id DESC LIMIT 1
+`
+
+type NewestOpenJobParams struct {
+	ScheduleID []byte
+	Unresolved int64
+}
+
+type NewestOpenJobRow struct {
+	JobID []byte
+	State int64
+}
+
+func (q *Queries) NewestOpenJob(ctx context.Context, arg NewestOpenJobParams) (NewestOpenJobRow, error) {
+	row := q.queryRow(ctx, q.newestOpenJobStmt, newestOpenJob, arg.ScheduleID, arg.Unresolved)
+	var i NewestOpenJobRow
+	err := row.Scan(&i.JobID, &i.State)
+	return i, err
+}
+
 const nextSchedule = `-- name: NextSchedule :one
 SELECT next_at FROM schedules WHERE next_at IS NOT NULL ORDER BY next_at LIMIT 1
 `
@@ -653,44 +676,6 @@ func (q *Queries) OldFirings(ctx context.Context, arg OldFiringsParams) ([]OldFi
 	for rows.Next() {
 		var i OldFiringsRow
 		if err := rows.Scan(&i.ScheduleID, &i.Name, &i.DecidedAt); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const openJobs = `-- name: OpenJobs :many
-SELECT s.job_id, s.state FROM schedule_jobs AS o JOIN job_state AS s ON s.job_id = o.job_id
-WHERE o.schedule_id = ?1 ORDER BY o.job_id DESC LIMIT ?2
-`
-
-type OpenJobsParams struct {
-	ScheduleID []byte
-	MaxRows    int64
-}
-
-type OpenJobsRow struct {
-	JobID []byte
-	State int64
-}
-
-func (q *Queries) OpenJobs(ctx context.Context, arg OpenJobsParams) ([]OpenJobsRow, error) {
-	rows, err := q.query(ctx, q.openJobsStmt, openJobs, arg.ScheduleID, arg.MaxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []OpenJobsRow
-	for rows.Next() {
-		var i OpenJobsRow
-		if err := rows.Scan(&i.JobID, &i.State); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -757,16 +742,17 @@ func (q *Queries) RemoveSchedule(ctx context.Context, id []byte) error {
 }
 
 const removeScheduleJob = `-- name: RemoveScheduleJob :exec
-DELETE FROM schedule_jobs WHERE schedule_id = ?1 AND job_id = ?2
+DELETE FROM schedule_jobs WHERE schedule_id = ?1 AND unresolved = ?2 AND job_id = ?3
 `
 
 type RemoveScheduleJobParams struct {
 	ScheduleID []byte
+	Unresolved int64
 	JobID      []byte
 }
 
 func (q *Queries) RemoveScheduleJob(ctx context.Context, arg RemoveScheduleJobParams) error {
-	_, err := q.exec(ctx, q.removeScheduleJobStmt, removeScheduleJob, arg.ScheduleID, arg.JobID)
+	_, err := q.exec(ctx, q.removeScheduleJobStmt, removeScheduleJob, arg.ScheduleID, arg.Unresolved, arg.JobID)
 	return err
 }
 
@@ -1090,7 +1076,7 @@ type WakeScheduleParams struct {
 	ID  []byte
 }
 
-// One whose buffered firing may have waited for a job that has ended.
+// One whose buffered firing may have waited for a change of a job.
 func (q *Queries) WakeSchedule(ctx context.Context, arg WakeScheduleParams) (int64, error) {
 	result, err := q.exec(ctx, q.wakeScheduleStmt, wakeSchedule, arg.Now, arg.ID)
 	if err != nil {

@@ -812,16 +812,19 @@ func (q *Queries) NextSchedule(ctx context.Context) (*time.Time, error) {
 const openJobs = `-- name: OpenJobs :many
 SELECT u.schedule_id::uuid AS schedule_id, o.job_id, o.state
 FROM (SELECT unnest($1::uuid[]) AS schedule_id) AS u CROSS JOIN LATERAL (
-    SELECT s.job_id, s.state FROM job_state AS s
-    WHERE s.schedule_id = u.schedule_id AND s.schedule_id IS NOT NULL AND s.ended_at IS NULL
-    ORDER BY s.job_id DESC LIMIT $2
+    (
+        SELECT s.job_id, s.state FROM job_state AS s
+        WHERE s.schedule_id = u.schedule_id AND s.schedule_id IS NOT NULL AND s.ended_at IS NULL AND s.state NOT IN (5, 7)
+        ORDER BY s.job_id DESC LIMIT 1
+    )
+    UNION ALL
+    (
+        SELECT s.job_id, s.state FROM job_state AS s
+        WHERE s.schedule_id = u.schedule_id AND s.schedule_id IS NOT NULL AND s.ended_at IS NULL AND s.state IN (5, 7)
+        ORDER BY s.job_id DESC LIMIT 1
+    )
 ) AS o
 `
-
-type OpenJobsParams struct {
-	Ids     []pgtype.UUID
-	MaxRows int32
-}
 
 type OpenJobsRow struct {
 	ScheduleID pgtype.UUID
@@ -829,8 +832,9 @@ type OpenJobsRow struct {
 	State      int16
 }
 
-func (q *Queries) OpenJobs(ctx context.Context, arg OpenJobsParams) ([]OpenJobsRow, error) {
-	rows, err := q.db.Query(ctx, openJobs, arg.Ids, arg.MaxRows)
+// Of each schedule the newest under way, then the newest whose outcome is unknown.
+func (q *Queries) OpenJobs(ctx context.Context, ids []pgtype.UUID) ([]OpenJobsRow, error) {
+	rows, err := q.db.Query(ctx, openJobs, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -1218,26 +1222,57 @@ func (q *Queries) SetSchedule(ctx context.Context, arg SetScheduleParams) (int64
 	return result.RowsAffected(), nil
 }
 
-const wakeSchedules = `-- name: WakeSchedules :execrows
-UPDATE schedules SET next_at = $1
-WHERE ctid = ANY (ARRAY(
-    SELECT s.ctid FROM schedules AS s
-    WHERE s.id = ANY ($2::uuid[]) AND s.buffered <> '' AND (s.next_at IS NULL OR s.next_at > $1)
-    FOR NO KEY UPDATE SKIP LOCKED
-))
+const wakeSchedule = `-- name: WakeSchedule :execrows
+UPDATE schedules SET next_at = $1 WHERE id = $2 AND buffered <> '' AND (next_at IS NULL OR next_at > $1)
 `
 
-type WakeSchedulesParams struct {
+type WakeScheduleParams struct {
 	Now *time.Time
-	Ids []pgtype.UUID
+	ID  pgtype.UUID
 }
 
-// Those whose buffered firings may have waited for jobs that have ended. One that is being
-// decided about is left: it is due soon in any case.
-func (q *Queries) WakeSchedules(ctx context.Context, arg WakeSchedulesParams) (int64, error) {
-	result, err := q.db.Exec(ctx, wakeSchedules, arg.Now, arg.Ids)
+// One that is locked.
+func (q *Queries) WakeSchedule(ctx context.Context, arg WakeScheduleParams) (int64, error) {
+	result, err := q.db.Exec(ctx, wakeSchedule, arg.Now, arg.ID)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const wakeSchedules = `-- name: WakeSchedules :one
+WITH woken AS (
+    UPDATE schedules SET next_at = $2
+    WHERE ctid = ANY (ARRAY(
+        SELECT s.ctid FROM schedules AS s
+        WHERE s.id = ANY ($1::uuid[]) AND s.buffered <> '' AND (s.next_at IS NULL OR s.next_at > $2)
+        FOR NO KEY UPDATE SKIP LOCKED
+    ))
+    RETURNING id
+),
+free AS MATERIALIZED (
+    SELECT s.id FROM schedules AS s WHERE s.id = ANY ($1::uuid[]) FOR KEY SHARE SKIP LOCKED
+)
+SELECT (SELECT count(*) FROM woken) AS woken, ARRAY(
+    SELECT u.id FROM (SELECT unnest($1::uuid[]) AS id) AS u WHERE NOT EXISTS (SELECT 1 FROM free AS f WHERE f.id = u.id)
+)::uuid[] AS busy
+`
+
+type WakeSchedulesParams struct {
+	Ids []pgtype.UUID
+	Now *time.Time
+}
+
+type WakeSchedulesRow struct {
+	Woken int64
+	Busy  []pgtype.UUID
+}
+
+// Makes those due whose buffered firings may have waited for changes of jobs. busy are those
+// that another transaction decides about or changes; see waker.
+func (q *Queries) WakeSchedules(ctx context.Context, arg WakeSchedulesParams) (WakeSchedulesRow, error) {
+	row := q.db.QueryRow(ctx, wakeSchedules, arg.Ids, arg.Now)
+	var i WakeSchedulesRow
+	err := row.Scan(&i.Woken, &i.Busy)
+	return i, err
 }

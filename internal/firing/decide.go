@@ -400,7 +400,7 @@ func (d *decider) overlap() (Overlap, job.ID) {
 	}
 	for _, o := range d.due.Open {
 		policy := d.policies.Overlap
-		if o.State == job.Ambiguous || o.State == job.NeedsResolution {
+		if o.State.Unresolved() {
 			policy = d.policies.WhileUnresolved
 		}
 		if strict := stricter(out, policy); strict != out || blocking.IsZero() {

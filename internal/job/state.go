@@ -58,6 +58,10 @@ func (s State) Valid() bool { return s >= Scheduled && s <= Expired }
 // late evidence of a success.
 func (s State) Terminal() bool { return s >= Succeeded && s <= Expired }
 
+// Unresolved reports whether s waits for a proof or a person: the outcome of an attempt is
+// unknown.
+func (s State) Unresolved() bool { return s == Ambiguous || s == NeedsResolution }
+
 // BadEnd gives the state if it is an end without success, and zero otherwise.
 func (s State) BadEnd() State {
 	if !s.Terminal() || s == Succeeded {

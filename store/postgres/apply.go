@@ -122,7 +122,7 @@ type applying struct {
 	saturated bool
 	left      []readyKey
 	auth      []pgdb.HoldAuthParams
-	// schedules are those of the jobs that end.
+	// schedules are those of the jobs whose changes may release a firing.
 	schedules []job.ID
 	rate      map[readyKey]pgdb.HoldRateParams
 }
@@ -367,7 +367,7 @@ func (b *applying) writeStates(ctx context.Context, plans []*planned) error {
 			}
 		}
 		b.noteReady(p)
-		b.noteEnd(p)
+		b.noteSchedule(p)
 	}
 	b.ends(&states, plans)
 	b.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {

@@ -208,7 +208,7 @@ func (f *firer) facts(ctx context.Context) error {
 		return named("meta", err)
 	})
 	f.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {
-		open, err = pgdb.New(db).OpenJobs(ctx, pgdb.OpenJobsParams{Ids: f.ids, MaxRows: store.MaxOpenJobs})
+		open, err = pgdb.New(db).OpenJobs(ctx, f.ids)
 		return named("jobs", err)
 	})
 	f.queue(ctx, func(ctx context.Context, db pgdb.DBTX) (err error) {

@@ -41,7 +41,8 @@ import (
 //     connection's change, and sealed anew by connection and version, which locks
 //     nothing else.
 //
-// The end of a job has a schedule decided about, and takes the schedule with SKIP LOCKED.
+// A change of a job makes its schedule due, and takes it with SKIP LOCKED. One that it does
+// not get is made due by a transaction of its own (waker.go).
 //
 // Outside of the order is only what is never waited for: locks with SKIP LOCKED, and rows
 // that follow another lock (attempts, events, gates that a job has, turns that a claim

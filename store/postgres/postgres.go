@@ -97,6 +97,7 @@ type Store struct {
 
 	growth  *watcher
 	watched *clockWatcher
+	waker   *waker
 
 	closeOnce sync.Once
 	closed    chan struct{}
@@ -138,7 +139,7 @@ func open(ctx context.Context, opts Options) (*Store, error) {
 	s.bell = newBell(s, config.ConnConfig)
 	s.creates = newCoalescer(context.Background(), 1, s.createAll, refusedCreate)
 	s.startWork(context.Background())
-	s.growth, s.watched = s.watchGrowth(), s.watchClock()
+	s.growth, s.watched, s.waker = s.watchGrowth(), s.watchClock(), newWaker(s.wakeSchedule)
 	if err := s.watchNewest(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -195,6 +196,7 @@ func (s *Store) Close() error {
 		close(s.closed)
 		s.creates.close()
 		s.work.end()
+		s.waker.close()
 		s.bell.close()
 		s.growth.close()
 		s.endNotes()

@@ -93,15 +93,28 @@ FROM u WHERE s.id = u.id AND s.revision = u.revision - 1;
 -- name: NextSchedule :one
 SELECT next_at FROM schedules WHERE next_at IS NOT NULL ORDER BY next_at LIMIT 1;
 
--- name: WakeSchedules :execrows
--- Those whose buffered firings may have waited for jobs that have ended. One that is being
--- decided about is left: it is due soon in any case.
-UPDATE schedules SET next_at = @now
-WHERE ctid = ANY (ARRAY(
-    SELECT s.ctid FROM schedules AS s
-    WHERE s.id = ANY (@ids::uuid[]) AND s.buffered <> '' AND (s.next_at IS NULL OR s.next_at > @now)
-    FOR NO KEY UPDATE SKIP LOCKED
-));
+-- name: WakeSchedules :one
+-- Makes those due whose buffered firings may have waited for changes of jobs. busy are those
+-- that another transaction decides about or changes; see waker.
+WITH woken AS (
+    UPDATE schedules SET next_at = @now
+    WHERE ctid = ANY (ARRAY(
+        SELECT s.ctid FROM schedules AS s
+        WHERE s.id = ANY (@ids::uuid[]) AND s.buffered <> '' AND (s.next_at IS NULL OR s.next_at > @now)
+        FOR NO KEY UPDATE SKIP LOCKED
+    ))
+    RETURNING id
+),
+free AS MATERIALIZED (
+    SELECT s.id FROM schedules AS s WHERE s.id = ANY (@ids::uuid[]) FOR KEY SHARE SKIP LOCKED
+)
+SELECT (SELECT count(*) FROM woken) AS woken, ARRAY(
+    SELECT u.id FROM (SELECT unnest(@ids::uuid[]) AS id) AS u WHERE NOT EXISTS (SELECT 1 FROM free AS f WHERE f.id = u.id)
+)::uuid[] AS busy;
+
+-- name: WakeSchedule :execrows
+-- One that is locked.
+UPDATE schedules SET next_at = @now WHERE id = @id AND buffered <> '' AND (next_at IS NULL OR next_at > @now);
 
 -- name: PutOffSchedules :exec
 -- Those whose decisions were not written.
@@ -111,11 +124,20 @@ UPDATE schedules SET next_at = @next_at WHERE id = ANY (@ids::uuid[]) AND next_a
 SELECT count(*) FROM schedules WHERE project = @project AND state < 4;
 
 -- name: OpenJobs :many
+-- Of each schedule the newest under way, then the newest whose outcome is unknown.
 SELECT u.schedule_id::uuid AS schedule_id, o.job_id, o.state
 FROM (SELECT unnest(@ids::uuid[]) AS schedule_id) AS u CROSS JOIN LATERAL (
-    SELECT s.job_id, s.state FROM job_state AS s
-    WHERE s.schedule_id = u.schedule_id AND s.schedule_id IS NOT NULL AND s.ended_at IS NULL
-    ORDER BY s.job_id DESC LIMIT @max_rows
+    (
+        SELECT s.job_id, s.state FROM job_state AS s
+        WHERE s.schedule_id = u.schedule_id AND s.schedule_id IS NOT NULL AND s.ended_at IS NULL AND s.state NOT IN (5, 7)
+        ORDER BY s.job_id DESC LIMIT 1
+    )
+    UNION ALL
+    (
+        SELECT s.job_id, s.state FROM job_state AS s
+        WHERE s.schedule_id = u.schedule_id AND s.schedule_id IS NOT NULL AND s.ended_at IS NULL AND s.state IN (5, 7)
+        ORDER BY s.job_id DESC LIMIT 1
+    )
 ) AS o;
 
 -- name: EndedJobs :many

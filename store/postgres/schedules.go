@@ -295,27 +295,27 @@ func (s *Store) NextFiring(ctx context.Context, limit time.Duration) (time.Durat
 	})
 }
 
-// noteEnd notes the schedule of a job that ends.
-func (b *applying) noteEnd(p *planned) {
-	if !p.job.Schedule.IsZero() && p.job.State.Terminal() && !p.old.State.Terminal() {
+// noteSchedule notes the schedule of a job whose change may release a firing.
+func (b *applying) noteSchedule(p *planned) {
+	if !p.job.Schedule.IsZero() && store.MayRelease(p.old.State, p.job.State) {
 		b.schedules = append(b.schedules, p.job.Schedule)
 	}
 }
 
-// wakeSchedules has schedules decided about whose buffered firings may have waited for a job
-// that ends. A decision that is being made has not seen the end: it looks again after
-// store.BufferedLook.
+// wakeSchedules makes schedules due whose buffered firings may have waited for changes of
+// jobs. A decision that is under way has not seen them: its schedule is left to the waker.
 func (b *applying) wakeSchedules(ctx context.Context) {
 	if len(b.schedules) == 0 {
 		return
 	}
 	p := pgdb.WakeSchedulesParams{Now: &b.now, Ids: fromIDs(distinct(b.schedules))}
 	b.queue(ctx, func(ctx context.Context, db pgdb.DBTX) error {
-		n, err := pgdb.New(db).WakeSchedules(ctx, p)
+		r, err := pgdb.New(db).WakeSchedules(ctx, p)
 		if err != nil {
 			return fmt.Errorf("schedules: %w", err)
 		}
-		b.hint[store.WatchSchedules] = b.hint[store.WatchSchedules] || n > 0
+		b.hint[store.WatchSchedules] = b.hint[store.WatchSchedules] || r.Woken > 0
+		b.busy = append(b.busy, toIDs(r.Busy)...)
 		return nil
 	})
 }

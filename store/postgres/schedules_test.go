@@ -4,6 +4,7 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -35,17 +36,17 @@ func (f *fleet) plan(conn store.Connection) job.ID {
 	return id
 }
 
-// nextFiring fires the next name, at once where no job of the schedule is open, and
-// buffers it otherwise.
+// nextFiring fires the next name, or buffers it where a job of the schedule is open, mostly.
 func nextFiring(d store.DueSchedule) store.FireDecision {
 	s := d.Schedule
 	n, _ := strconv.Atoi(s.Cursor)
 	s.Next = d.Now.Add(time.Second)
 	name := fmt.Sprint("i:", n)
+	blocked := len(d.Open) > 0 && s.Revision%3 != 0
 	switch {
-	case len(d.Open) > 2 && s.Buffered != nil:
+	case blocked && s.Buffered != nil:
 		return store.FireDecision{Schedule: s}
-	case len(d.Open) > 2:
+	case blocked:
 		s.Buffered = &store.Firing{Name: name, Nominal: d.Now, Origin: store.FiredByTime, Blocking: d.Open[0].ID}
 		s.Cursor = strconv.Itoa(n + 1)
 		return store.FireDecision{Schedule: s}
@@ -285,6 +286,126 @@ func TestScheduleTriggers(t *testing.T) {
 	try(true, "the end of a job", "UPDATE schedules SET next_at = now()")
 }
 
+// TestWakesABusySchedule: a job ends while a decision that has seen it open is being made. The
+// schedule is due once that is written, and watchers are told.
+func TestWakesABusySchedule(t *testing.T) {
+	f := newFleet(t, 2)
+	id := f.plan(f.connect())
+	ref := store.Ref{Project: "default", ID: id}
+	fire := func(decide func(store.DueSchedule) store.FireDecision) store.Fired {
+		t.Helper()
+		out, _, err := f.stores[0].Fire(t.Context(), store.FireParams{Only: ref, Decide: decide})
+		if err != nil || len(out) != 1 || out[0].Err != nil {
+			t.Fatal(out, err)
+		}
+		return out[0]
+	}
+	blocking := fire(nextFiring).Firings[0].Job.Snapshot
+	hints, stop := f.stores[1].Watch(store.WatchSchedules)
+	defer stop()
+	fire(func(d store.DueSchedule) store.FireDecision {
+		if len(d.Open) != 1 || d.Open[0].ID != blocking.ID {
+			t.Errorf("open jobs %v", d.Open)
+		}
+		decision, err := job.Decide(blocking.View(job.Traits{Class: job.Keyed}, 0), job.CancelAsked{})
+		if err != nil {
+			t.Error(err)
+		}
+		out, err := f.stores[1].Apply(t.Context(), []store.Change{{Job: blocking.ID, Version: blocking.Version, Decision: decision}})
+		if err != nil || out[0].Err != nil {
+			t.Error(out, err)
+		}
+		s := d.Schedule
+		s.Next = time.Time{}
+		s.Buffered = &store.Firing{Name: "i:1", Nominal: d.Now, Origin: store.FiredByTime, Blocking: blocking.ID}
+		return store.FireDecision{Schedule: s}
+	})
+	deadline := time.After(time.Minute)
+	for {
+		s, err := f.stores[1].Schedule(t.Context(), ref)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Buffered == nil {
+			t.Fatal("nothing is buffered")
+		}
+		if !s.Next.After(time.UnixMicro(f.now.Load())) {
+			return
+		}
+		select {
+		case <-hints:
+		case <-deadline:
+			t.Fatalf("due at %s, after the end of what it waits for", s.Next)
+		}
+	}
+}
+
+// fillSchedule makes jobs of a schedule that wait, copies of one of its.
+var fillSchedule = []string{
+	"ALTER TABLE jobs DISABLE TRIGGER USER",
+	"ALTER TABLE job_state DISABLE TRIGGER USER",
+	"CREATE TEMPORARY TABLE filled AS SELECT gen_random_uuid() AS id FROM generate_series(1, 100000)",
+	`INSERT INTO jobs SELECT r.* FROM filled AS f, (SELECT to_jsonb(j) AS row FROM jobs AS j WHERE schedule_id IS NOT NULL LIMIT 1) AS one,
+		jsonb_populate_record(NULL::jobs, one.row || jsonb_build_object('id', f.id, 'idem_key', f.id)) AS r`,
+	`INSERT INTO job_state SELECT r.* FROM filled AS f, (SELECT to_jsonb(j) AS row FROM job_state AS j WHERE schedule_id IS NOT NULL LIMIT 1) AS one,
+		jsonb_populate_record(NULL::job_state, one.row || jsonb_build_object('job_id', f.id)) AS r`,
+}
+
+// TestOpenJobsAreBounded: beside 100,000 open jobs of a schedule, a call of Fire reads a few
+// pages to know what is in the way.
+func TestOpenJobsAreBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it stores 100,000 jobs")
+	}
+	f := newFleet(t, 1)
+	id := f.plan(f.connect())
+	if _, _, err := f.stores[0].Fire(t.Context(), store.FireParams{Limit: 1, Decide: nextFiring}); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.Connect(t.Context(), f.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	exec := func(text string, args ...any) {
+		t.Helper()
+		if _, err := conn.Exec(t.Context(), text, args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, value := range sessionSettings {
+		exec(fmt.Sprintf("SET %s = '%s'", name, value))
+	}
+	exec("SET statement_timeout = 0")
+	for _, text := range fillSchedule {
+		exec(text)
+	}
+	text := generatedQueries(t)["OpenJobs"]
+	for _, analyzed := range []bool{false, true} {
+		if analyzed {
+			exec("VACUUM ANALYZE job_state")
+		}
+		var plan string
+		err := conn.QueryRow(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) "+strings.Replace(text, "$1::uuid[]", "ARRAY['"+id.String()+"']::uuid[]", 1)).Scan(&plan)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var read []struct {
+			Plan struct {
+				Hit  int `json:"Shared Hit Blocks"`
+				Read int `json:"Shared Read Blocks"`
+				Rows int `json:"Actual Rows"`
+			}
+		}
+		if err := json.Unmarshal([]byte(plan), &read); err != nil {
+			t.Fatal(err)
+		}
+		if p := read[0].Plan; p.Rows != 1 || p.Hit+p.Read > 40 {
+			t.Errorf("analyzed %t: %d rows, %d pages\n%s", analyzed, p.Rows, p.Hit+p.Read, plan)
+		}
+	}
+}
+
 // A call of Fire reads the schedules that are due, and no other.
 func TestDuePlan(t *testing.T) {
 	f := newFleet(t, 1)
@@ -300,7 +421,7 @@ func TestDuePlan(t *testing.T) {
 	}
 	queries := generatedQueries(t)
 	for name, index := range map[string]string{
-		"LockDueSchedules": "schedules_due", "NextSchedule": "schedules_due", "OpenJobs": "job_state_of_schedule",
+		"LockDueSchedules": "schedules_due", "NextSchedule": "schedules_due", "OpenJobs": "job_state_under_way",
 	} {
 		if plan := planOf(t, conn, name, queries[name]); !strings.Contains(plan, index) {
 			t.Errorf("%s does not use %s:\n%s", name, index, plan)

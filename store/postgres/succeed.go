@@ -138,7 +138,7 @@ func (b *applying) succeed(ctx context.Context, which []int, alone bool) (pgdb.S
 		b.out[i].Snapshot = old.changed(done, b.now)
 		b.out[i].Snapshot.Effect = &effect
 		b.freed = append(b.freed, old.Connection)
-		b.noteEnd(done)
+		b.noteSchedule(done)
 	}
 	return p, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fireonce/fireonce/gen/pgdb"
 	"github.com/fireonce/fireonce/internal/hostclock"
+	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -60,6 +61,9 @@ type tx struct {
 	newest int64
 	// hint tells the kinds of Watch that are woken once it is committed.
 	hint store.WatchKinds
+
+	// busy are schedules for the waker, once it is committed.
+	busy []job.ID
 
 	// What is sent with the next flush.
 	batch *pgx.Batch
@@ -178,6 +182,7 @@ func writeOnce[T any](
 		return zero, err
 	}
 	s.confirmed(t.newest)
+	s.waker.add(t.busy)
 	// Hints go first, so that a caller who has its answer finds its own hint given.
 	s.give(t.hint)
 	return v, nil

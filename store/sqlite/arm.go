@@ -87,6 +87,12 @@ func (t *tx) arm(ctx context.Context, a store.Arm, quarantined string) (store.Ar
 			return store.Armed{}, fmt.Errorf("cool-down: %w", err)
 		}
 	}
+	// A repeat goes from one list to the other, and releases nothing: its outcome is as unknown.
+	if h.job.ScheduleID != nil {
+		if err := t.listJob(ctx, h.job.ScheduleID, st.JobID, job.State(from), job.Sending); err != nil {
+			return store.Armed{}, fmt.Errorf("job of a schedule: %w", err)
+		}
+	}
 	t.w.cache.moved(st.ConnectionID, job.State(from), job.Sending)
 	h.st = st
 	return t.armed(ctx, h, a, attempt, job.State(from))

@@ -170,12 +170,15 @@ func (f *firer) putOff(ctx context.Context, id []byte) error {
 // facts reads what a decision depends on beside the schedule.
 func (f *firer) facts(ctx context.Context, d *store.DueSchedule) error {
 	id := fromID(d.Schedule.ID)
-	open, err := f.q.OpenJobs(ctx, litedb.OpenJobsParams{ScheduleID: id, MaxRows: store.MaxOpenJobs})
-	if err != nil {
-		return fmt.Errorf("jobs: %w", err)
-	}
-	for _, o := range open {
-		d.Open = append(d.Open, store.OpenJob{ID: toID(o.JobID), State: job.State(o.State)})
+	for unresolved := range int64(2) {
+		open, err := f.q.NewestOpenJob(ctx, litedb.NewestOpenJobParams{ScheduleID: id, Unresolved: unresolved})
+		if errors.Is(err, sql.ErrNoRows) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("jobs: %w", err)
+		}
+		d.Open = append(d.Open, store.OpenJob{ID: toID(open.JobID), State: job.State(open.State)})
 	}
 	if most := d.Schedule.PauseAfterFailures; most > 0 {
 		ended, err := f.q.EndedOfSchedule(ctx, litedb.EndedOfScheduleParams{ScheduleID: id, MaxRows: int64(min(most, store.MaxEndedJobs))})
@@ -193,6 +196,7 @@ func (f *firer) facts(ctx context.Context, d *store.DueSchedule) error {
 	}
 	conn, ok := f.conns[d.Schedule.Connection]
 	if !ok {
+		var err error
 		conn, err = f.view().connection(ctx, fromID(d.Schedule.Connection))
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return fmt.Errorf("connection: %w", err)

@@ -65,7 +65,7 @@ SELECT id FROM schedules WHERE next_at IS NOT NULL AND next_at <= @now ORDER BY 
 SELECT next_at FROM schedules WHERE next_at IS NOT NULL ORDER BY next_at LIMIT 1;
 
 -- name: WakeSchedule :execrows
--- One whose buffered firing may have waited for a job that has ended.
+-- One whose buffered firing may have waited for a change of a job.
 UPDATE schedules SET next_at = @now WHERE id = @id AND buffered <> '' AND (next_at IS NULL OR next_at > @now);
 
 -- name: PutOffSchedule :exec
@@ -75,15 +75,15 @@ UPDATE schedules SET next_at = @next_at WHERE id = @id AND next_at IS NOT NULL A
 -- name: CountSchedules :one
 SELECT count(*) FROM schedules WHERE project = ? AND state < 4;
 
--- name: OpenJobs :many
+-- name: NewestOpenJob :one
 SELECT s.job_id, s.state FROM schedule_jobs AS o JOIN job_state AS s ON s.job_id = o.job_id
-WHERE o.schedule_id = @schedule_id ORDER BY o.job_id DESC LIMIT @max_rows;
+WHERE o.schedule_id = @schedule_id AND o.unresolved = @unresolved ORDER BY o.job_id DESC LIMIT 1;
 
 -- name: AddScheduleJob :exec
-INSERT OR IGNORE INTO schedule_jobs (schedule_id, job_id) VALUES (@schedule_id, @job_id);
+INSERT OR IGNORE INTO schedule_jobs (schedule_id, unresolved, job_id) VALUES (@schedule_id, @unresolved, @job_id);
 
 -- name: RemoveScheduleJob :exec
-DELETE FROM schedule_jobs WHERE schedule_id = @schedule_id AND job_id = @job_id;
+DELETE FROM schedule_jobs WHERE schedule_id = @schedule_id AND unresolved = @unresolved AND job_id = @job_id;
 
 -- name: EndedOfSchedule :many
 -- Jobs that retention has removed are passed by, so the walk has a bound of its own.

@@ -283,20 +283,17 @@ func (s *Store) NextFiring(ctx context.Context, limit time.Duration) (time.Durat
 	})
 }
 
-// followJob notes whether a job of a schedule has ended, and has a schedule decided about
-// whose buffered firing may have waited for that.
+// followJob notes a change of a job's state for its schedule, if it has one: which of its
+// jobs are open. It makes a schedule due whose buffered firing may have waited for the change.
 func (t *tx) followJob(ctx context.Context, schedule, id []byte, from, to job.State) error {
-	if schedule == nil || from.Terminal() == to.Terminal() && from != 0 {
+	if schedule == nil {
 		return nil
 	}
-	if !to.Terminal() {
-		if err := t.q.AddScheduleJob(ctx, litedb.AddScheduleJobParams{ScheduleID: schedule, JobID: id}); err != nil {
-			return fmt.Errorf("job of a schedule: %w", err)
-		}
-		return nil
-	}
-	if err := t.q.RemoveScheduleJob(ctx, litedb.RemoveScheduleJobParams{ScheduleID: schedule, JobID: id}); err != nil {
+	if err := t.listJob(ctx, schedule, id, from, to); err != nil {
 		return fmt.Errorf("job of a schedule: %w", err)
+	}
+	if from == 0 || !store.MayRelease(from, to) {
+		return nil
 	}
 	n, err := t.q.WakeSchedule(ctx, litedb.WakeScheduleParams{ID: schedule, Now: someMicros(t.now)})
 	if err != nil {
@@ -304,4 +301,24 @@ func (t *tx) followJob(ctx context.Context, schedule, id []byte, from, to job.St
 	}
 	t.hint[store.WatchSchedules] = t.hint[store.WatchSchedules] || n > 0
 	return nil
+}
+
+// listJob keeps a job in the list of the open jobs of its schedule.
+func (t *tx) listJob(ctx context.Context, schedule, id []byte, from, to job.State) error {
+	was, is := from != 0 && !from.Terminal(), !to.Terminal()
+	if was && is && from.Unresolved() == to.Unresolved() {
+		return nil
+	}
+	if was {
+		err := t.q.RemoveScheduleJob(ctx, litedb.RemoveScheduleJobParams{
+			ScheduleID: schedule, Unresolved: toBool(from.Unresolved()), JobID: id,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if !is {
+		return nil
+	}
+	return t.q.AddScheduleJob(ctx, litedb.AddScheduleJobParams{ScheduleID: schedule, Unresolved: toBool(to.Unresolved()), JobID: id})
 }

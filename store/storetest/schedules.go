@@ -35,7 +35,9 @@ var scheduleTests = []test{
 	{"changes and firings at once", fireRaces},
 	{"one schedule", fireOnly},
 	{"what a decision depends on", fireFacts},
+	{"open jobs, of either kind", fireOpenJobs},
 	{"a buffered firing, for every end of a job", fireBuffered},
+	{"a buffered firing, when an outcome is unknown or known", fireReleased},
 	{"not under a quarantine", fireQuarantined},
 	{"started as it is made", fireStarts},
 	{"pages of firings", firingPages},
@@ -838,7 +840,7 @@ func fireFacts(f *fixture) {
 	f.clock.advance(time.Minute)
 	f.fired(func(d store.DueSchedule) store.FireDecision {
 		f.is(d.Connection.State(d.Now), store.ConnectionPaused, "connection")
-		f.is(len(d.Open), 2, "open jobs")
+		f.is([]any{len(d.Open), d.Open[0].ID == made[3].ID}, []any{1, false}, "open jobs: the newest")
 		return f.beat(d)
 	})
 	f.schedule(func(s *store.Schedule) { s.Connection = f.id() })
@@ -847,6 +849,86 @@ func fireFacts(f *fixture) {
 		d.Schedule.Next = time.Time{}
 		return store.FireDecision{Schedule: d.Schedule}
 	})
+}
+
+// fireOpenJobs: however many jobs of a schedule are open, the newest of either kind is known,
+// through all changes of their states.
+func fireOpenJobs(f *fixture) {
+	id := f.schedule(func(s *store.Schedule) { s.Next = time.Time{} }).ID
+	of := func(n *store.NewJob) { n.Spec.Schedule = id }
+	open := func(what string, want ...store.OpenJob) {
+		f.Helper()
+		out, _, err := f.s.Fire(f.ctx, store.FireParams{Only: store.Ref{Project: project, ID: id}, Decide: func(d store.DueSchedule) store.FireDecision {
+			f.is(d.Open, want, "open jobs %s", what)
+			return store.FireDecision{Schedule: d.Schedule}
+		}})
+		f.ok(err)
+		f.ok(out[0].Err)
+	}
+	open("of none")
+	first := f.sending(of)
+	open("under way", store.OpenJob{ID: first.Snapshot.ID, State: job.Sending})
+	f.apply(first.Snapshot, answer(first.Snapshot, job.ResultUnknown))
+	unknown := store.OpenJob{ID: first.Snapshot.ID, State: job.Ambiguous}
+	open("unresolved", unknown)
+	var items []store.NewJob
+	for range 120 {
+		items = append(items, f.new(of))
+	}
+	made := f.create(items...)
+	newest := made[len(made)-1].Snapshot
+	waits := store.OpenJob{ID: newest.ID, State: job.Scheduled}
+	open("of both kinds, the older one unresolved", waits, unknown)
+
+	f.clock.advance(time.Minute)
+	again := f.arm(f.looks()[0])
+	open("while one is repeated", waits)
+	f.apply(again.Snapshot, answer(again.Snapshot, job.ResultUnknown))
+	open("after the repeat", waits, unknown)
+	f.clock.advance(48 * time.Hour)
+	s := f.apply(f.job(first.Snapshot.ID), job.Looked{Observation: job.Observation{Attempt: 2, Verdict: job.SawCandidates}}).Snapshot
+	f.is(s.State, job.NeedsResolution, "state")
+	open("that a person decides about", waits, store.OpenJob{ID: s.ID, State: job.NeedsResolution})
+	f.apply(s, job.Resolved{Ruling: job.RuleResend, Actor: "ann", Override: true})
+	open("of one kind again", waits)
+	for _, one := range made {
+		f.apply(f.job(one.Snapshot.ID), job.CancelAsked{})
+	}
+	open("of the first alone", store.OpenJob{ID: s.ID, State: job.Retrying})
+	f.apply(f.job(s.ID), job.CancelAsked{})
+	open("of none, again")
+}
+
+// fireReleased: a schedule with a buffered firing is due as soon as a job changes to a kind
+// that may not be in the firing's way, and whoever watches is told.
+func fireReleased(f *fixture) {
+	for name, unresolved := range map[string]bool{"becomes unknown": false, "is known again": true} {
+		f := newFixture(f.T, f.open)
+		id := f.schedule(func(s *store.Schedule) { s.Next = time.Time{} }).ID
+		only := store.Ref{Project: project, ID: id}
+		s := f.sending(func(n *store.NewJob) { n.Spec.Schedule = id }).Snapshot
+		if unresolved {
+			s = f.apply(s, answer(s, job.ResultUnknown)).Snapshot
+		}
+		out, _, err := f.s.Fire(f.ctx, store.FireParams{Only: only, Decide: func(d store.DueSchedule) store.FireDecision {
+			f.is(len(d.Open), 1, "%s: jobs in the way", name)
+			d.Schedule.Buffered = &store.Firing{Name: "i:1", Nominal: d.Now, Origin: store.FiredByTime, Blocking: d.Open[0].ID}
+			return store.FireDecision{Schedule: d.Schedule}
+		}})
+		f.ok(err)
+		f.ok(out[0].Err)
+		f.is(out[0].Schedule.Next.Sub(f.clock.now()), store.BufferedLook, "%s: due in", name)
+		hints, stop := f.s.Watch(store.WatchSchedules)
+		token(hints)
+		if unresolved {
+			f.apply(s, job.Outcome{Attempt: 1, Result: job.ResultNotSent, Kind: job.FailTransient})
+		} else {
+			f.apply(s, answer(s, job.ResultUnknown))
+		}
+		f.is(token(hints), true, "%s: hint", name)
+		stop()
+		f.is(f.readSchedule(id).Next.Sub(f.clock.now()), time.Duration(0), "%s: due in", name)
+	}
 }
 
 // fireBuffered: whatever ends the job that a buffered firing waits for makes the schedule

@@ -253,11 +253,7 @@ func (t *tx) dueSchedules(p store.FireParams) ([]*schedule, error) {
 // decide asks for a decision until it stands.
 func (t *tx) decide(c *schedule, p store.FireParams) *store.FireRound {
 	r := &store.FireRound{Due: store.DueSchedule{Schedule: c.Clone(), Now: t.now, HeldUntil: t.released}}
-	for _, j := range slices.Backward(t.byID(c.ID)) {
-		if !j.job.State.Terminal() && len(r.Due.Open) < store.MaxOpenJobs {
-			r.Due.Open = append(r.Due.Open, store.OpenJob{ID: j.job.ID, State: j.job.State})
-		}
-	}
+	r.Due.Open = t.openJobs(c.ID)
 	for _, f := range slices.Backward(c.firings) {
 		j, there := t.jobs[f.Job]
 		if there && j.job.State.Terminal() && len(r.Due.Ended) < min(c.PauseAfterFailures, store.MaxEndedJobs) {
@@ -288,6 +284,20 @@ func (t *tx) decide(c *schedule, p store.FireParams) *store.FireRound {
 		}
 	}
 	return r
+}
+
+// openJobs are DueSchedule.Open of a schedule.
+func (t *tx) openJobs(schedule job.ID) (out []store.OpenJob) {
+	all := t.byID(schedule)
+	for _, unresolved := range []bool{false, true} {
+		for _, j := range slices.Backward(all) {
+			if s := j.job.State; !s.Terminal() && s.Unresolved() == unresolved {
+				out = append(out, store.OpenJob{ID: j.job.ID, State: s})
+				break
+			}
+		}
+	}
+	return out
 }
 
 // byID are the jobs of a schedule.
@@ -369,11 +379,11 @@ func (t *tx) fire(c *schedule, r *store.FireRound, only bool) store.Fired {
 	return out
 }
 
-// wakeSchedule has a schedule decided about whose buffered firing may have waited for a job
-// that has ended.
+// wakeSchedule makes a schedule due whose buffered firing may have waited for a change of a
+// job.
 func (t *tx) wakeSchedule(from, to job.State, id job.ID) {
 	c, ok := t.schedules[id]
-	if !ok || from.Terminal() || !to.Terminal() || c.Buffered == nil || !c.Next.After(t.now) {
+	if !ok || !store.MayRelease(from, to) || c.Buffered == nil || !c.Next.After(t.now) {
 		return
 	}
 	c.Next = t.now
