@@ -438,6 +438,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.newestEventStmt, err = db.PrepareContext(ctx, newestEvent); err != nil {
 		return nil, fmt.Errorf("error preparing query NewestEvent: %w", err)
 	}
+	if q.newestOpenJobStmt, err = db.PrepareContext(ctx, newestOpenJob); err != nil {
+		return nil, fmt.Errorf("error preparing query NewestOpenJob: %w", err)
+	}
 	if q.nextDeadlineStmt, err = db.PrepareContext(ctx, nextDeadline); err != nil {
 		return nil, fmt.Errorf("error preparing query NextDeadline: %w", err)
 	}
@@ -473,9 +476,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.oldestUnresolvedStmt, err = db.PrepareContext(ctx, oldestUnresolved); err != nil {
 		return nil, fmt.Errorf("error preparing query OldestUnresolved: %w", err)
-	}
-	if q.openJobsStmt, err = db.PrepareContext(ctx, openJobs); err != nil {
-		return nil, fmt.Errorf("error preparing query OpenJobs: %w", err)
 	}
 	if q.orphanIDsStmt, err = db.PrepareContext(ctx, orphanIDs); err != nil {
 		return nil, fmt.Errorf("error preparing query OrphanIDs: %w", err)
@@ -1493,6 +1493,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing newestEventStmt: %w", cerr)
 		}
 	}
+	if q.newestOpenJobStmt != nil {
+		if cerr := q.newestOpenJobStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing newestOpenJobStmt: %w", cerr)
+		}
+	}
 	if q.nextDeadlineStmt != nil {
 		if cerr := q.nextDeadlineStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing nextDeadlineStmt: %w", cerr)
@@ -1551,11 +1556,6 @@ func (q *Queries) Close() error {
 	if q.oldestUnresolvedStmt != nil {
 		if cerr := q.oldestUnresolvedStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing oldestUnresolvedStmt: %w", cerr)
-		}
-	}
-	if q.openJobsStmt != nil {
-		if cerr := q.openJobsStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing openJobsStmt: %w", cerr)
 		}
 	}
 	if q.orphanIDsStmt != nil {
@@ -2270,6 +2270,7 @@ type Queries struct {
 	nameTakenStmt              *sql.Stmt
 	newestCredentialStmt       *sql.Stmt
 	newestEventStmt            *sql.Stmt
+	newestOpenJobStmt          *sql.Stmt
 	nextDeadlineStmt           *sql.Stmt
 	nextFenceStmt              *sql.Stmt
 	nextLeftBehindStmt         *sql.Stmt
@@ -2282,7 +2283,6 @@ type Queries struct {
 	oldFiringsStmt             *sql.Stmt
 	oldestDueStmt              *sql.Stmt
 	oldestUnresolvedStmt       *sql.Stmt
-	openJobsStmt               *sql.Stmt
 	orphanIDsStmt              *sql.Stmt
 	overdueIDsStmt             *sql.Stmt
 	paceStmt                   *sql.Stmt
@@ -2534,6 +2534,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		nameTakenStmt:              q.nameTakenStmt,
 		newestCredentialStmt:       q.newestCredentialStmt,
 		newestEventStmt:            q.newestEventStmt,
+		newestOpenJobStmt:          q.newestOpenJobStmt,
 		nextDeadlineStmt:           q.nextDeadlineStmt,
 		nextFenceStmt:              q.nextFenceStmt,
 		nextLeftBehindStmt:         q.nextLeftBehindStmt,
@@ -2546,7 +2547,6 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		oldFiringsStmt:             q.oldFiringsStmt,
 		oldestDueStmt:              q.oldestDueStmt,
 		oldestUnresolvedStmt:       q.oldestUnresolvedStmt,
-		openJobsStmt:               q.openJobsStmt,
 		orphanIDsStmt:              q.orphanIDsStmt,
 		overdueIDsStmt:             q.overdueIDsStmt,
 		paceStmt:                   q.paceStmt,

@@ -1254,7 +1254,9 @@ free AS MATERIALIZED (
     SELECT s.id FROM schedules AS s WHERE s.id = ANY ($1::uuid[]) FOR KEY SHARE SKIP LOCKED
 )
 SELECT (SELECT count(*) FROM woken) AS woken, ARRAY(
-    SELECT u.id FROM (SELECT unnest($1::uuid[]) AS id) AS u WHERE NOT EXISTS (SELECT 1 FROM free AS f WHERE f.id = u.id)
+    SELECT u.id FROM (SELECT unnest($1::uuid[]) AS id) AS u
+    -- A row that this statement has written is not locked by it once more.
+    WHERE NOT EXISTS (SELECT 1 FROM free AS f WHERE f.id = u.id) AND NOT EXISTS (SELECT 1 FROM woken AS w WHERE w.id = u.id)
 )::uuid[] AS busy
 `
 
