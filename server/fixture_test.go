@@ -165,7 +165,7 @@ func (f *fixture) serveNative() {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	f.must(err)
 	f.native = listener.Addr().String()
-	g := f.server.GRPCServer()
+	g := f.server.GRPCServer(nil)
 	done := make(chan error, 1)
 	go func() { done <- g.Serve(listener) }()
 	f.tb.Cleanup(func() {

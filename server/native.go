@@ -2,11 +2,13 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"time"
 
 	"connectrpc.com/connect"
 	"connectrpc.com/grpchealth"
+	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	_ "google.golang.org/grpc/encoding/gzip" // clients may compress, as on the other listener
@@ -53,13 +55,13 @@ const (
 var errProbes = fmt.Errorf("a connection may have %d calls of health and reflection open at a time", connProbes)
 
 // GRPCServer makes a server that speaks gRPC alone, by grpc-go, with the same
-// methods, checks, limits and errors as Handler. Its end: Shutdown of the
-// Server first, then GracefulStop.
-func (s *Server) GRPCServer() *grpc.Server {
+// methods, checks, limits and errors as Handler. secure must offer the protocol "h2";
+// nil: connections have no TLS. Its end: Shutdown of the Server first, then GracefulStop.
+func (s *Server) GRPCServer(secure *tls.Config) *grpc.Server {
 	n := newNative(s)
 	g := grpc.NewServer(
 		grpc.InTapHandle(n.tap),
-		grpc.Creds(plainConns{}),
+		grpc.Creds(&nativeConns{secure: secure, log: s.log, told: &rate.Sometimes{Interval: handshakesTold}}),
 		// Of health and reflection: the messages of the contract's methods are read in
 		// native_message.go, each up to its method's own limit.
 		grpc.MaxRecvMsgSize(maxProbe),

@@ -2,10 +2,14 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
 	"net"
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
 )
@@ -45,51 +49,91 @@ func paceOf(ctx context.Context) *pace {
 	return p
 }
 
-// plainConns takes connections as they are, and remembers each beside its calls.
-type plainConns struct{}
+// nativeConns takes connections, with TLS or as they are, and remembers each beside its
+// calls.
+type nativeConns struct {
+	secure *tls.Config // nil: no TLS
+	log    *slog.Logger
+	told   *rate.Sometimes
+}
 
-// plainConn is what is known of a connection.
-type plainConn struct {
+// nativeConn is what is known of a connection.
+type nativeConn struct {
 	credentials.CommonAuthInfo
-	conn net.Conn
-	cuts atomic.Int32
+	conn   net.Conn
+	scheme string
+	cuts   atomic.Int32
 	// probes are the calls of health and reflection that are open.
 	probes atomic.Int32
 }
 
 // connOf returns the connection of a call; nil: not known.
-func connOf(ctx context.Context) *plainConn {
+func connOf(ctx context.Context) *nativeConn {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
 		return nil
 	}
-	c, _ := p.AuthInfo.(*plainConn)
+	c, _ := p.AuthInfo.(*nativeConn)
 	return c
 }
 
 // AuthType implements credentials.AuthInfo.
-func (*plainConn) AuthType() string { return "insecure" }
+func (c *nativeConn) AuthType() string { return c.scheme }
 
-// ServerHandshake implements credentials.TransportCredentials.
-func (plainConns) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	return c, &plainConn{CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.NoSecurity}, conn: c}, nil
+// The schemes of connections, as grpc-go names them.
+const (
+	schemePlain  = "insecure"
+	schemeSecure = "tls"
+)
+
+// errNoHTTP2 ends a connection with TLS whose client does not say that it speaks HTTP/2.
+var errNoHTTP2 = errors.New("the client did not offer the protocol h2 (ALPN)")
+
+// ServerHandshake implements credentials.TransportCredentials. grpc-go bounds its time.
+func (n *nativeConns) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	if n.secure == nil {
+		return c, &nativeConn{CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.NoSecurity}, conn: c, scheme: schemePlain}, nil
+	}
+	secured := tls.Server(c, n.secure)
+	err := secured.HandshakeContext(context.Background())
+	if err == nil && secured.ConnectionState().NegotiatedProtocol != "h2" {
+		err = errNoHTTP2
+	}
+	if err != nil {
+		n.failed(c, err)
+		_ = c.Close()
+		return nil, nil, err
+	}
+	info := &nativeConn{CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}, conn: c, scheme: schemeSecure}
+	return secured, info, nil
 }
 
-// ClientHandshake implements credentials.TransportCredentials.
-func (plainConns) ClientHandshake(_ context.Context, _ string, c net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	return c, &plainConn{conn: c}, nil
+// handshakesTold lies between two log lines about handshakes that failed: anybody can
+// make them fail.
+const handshakesTold = time.Second
+
+func (n *nativeConns) failed(c net.Conn, err error) {
+	n.told.Do(func() { n.log.Warn("a TLS handshake failed", "peer", c.RemoteAddr().String(), "err", err) })
+}
+
+// ClientHandshake implements credentials.TransportCredentials. Servers make none.
+func (*nativeConns) ClientHandshake(context.Context, string, net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	return nil, nil, errors.New("no client's credentials")
 }
 
 // Info implements credentials.TransportCredentials.
-func (plainConns) Info() credentials.ProtocolInfo {
-	return credentials.ProtocolInfo{SecurityProtocol: "insecure"}
+func (n *nativeConns) Info() credentials.ProtocolInfo {
+	if n.secure == nil {
+		return credentials.ProtocolInfo{SecurityProtocol: schemePlain}
+	}
+	return credentials.ProtocolInfo{SecurityProtocol: schemeSecure}
 }
 
-// Clone implements credentials.TransportCredentials.
-func (c plainConns) Clone() credentials.TransportCredentials { return c }
+// Clone implements credentials.TransportCredentials. There is nothing to change.
+func (n *nativeConns) Clone() credentials.TransportCredentials { return n }
 
 // OverrideServerName implements credentials.TransportCredentials.
-func (plainConns) OverrideServerName(string) error { return nil }
+func (*nativeConns) OverrideServerName(string) error { return nil }
 
 // closeAfterMany closes the connection of a stream that was cut off, if it is
 // one of many.

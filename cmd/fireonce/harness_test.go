@@ -76,7 +76,7 @@ type process struct {
 	said   chan struct{} // gets a token when stderr has grown
 }
 
-var readyURL = regexp.MustCompile(` ready: (http://[^,]+),`)
+var readyURL = regexp.MustCompile(` ready: (https?://[^,]+),`)
 
 // startProcess runs a binary's `serve` and waits until it is ready.
 func startProcess(binary, dir string, env []string, args ...string) (*process, error) {

@@ -39,6 +39,9 @@ type Config struct {
 	Egress *Egress
 	// RootCAs replaces the system's roots; for tests and private authorities.
 	RootCAs *x509.CertPool
+	// ClientCertificate gives the certificate that is shown to a target that asks for one;
+	// nil: none is shown. Such a sender is for one target.
+	ClientCertificate func(*tls.CertificateRequestInfo) (*tls.Certificate, error)
 	// Version is what the user agent says after "Fireonce/"; empty means "dev".
 	Version string
 	// Resolver replaces the system's; nil means net.DefaultResolver.
@@ -71,9 +74,10 @@ func NewSender(c Config) *Sender {
 		agent:     "Fireonce/" + c.Version,
 		connectBy: c.ConnectTimeout,
 		tls: &tls.Config{
-			RootCAs:    c.RootCAs,
-			MinVersion: tls.VersionTLS12,
-			NextProtos: []string{"http/1.1"},
+			RootCAs:              c.RootCAs,
+			GetClientCertificate: c.ClientCertificate,
+			MinVersion:           tls.VersionTLS12,
+			NextProtos:           []string{"http/1.1"},
 			// One record of up to 16 KiB, and so one write, for a usual request.
 			DynamicRecordSizingDisabled: true,
 		},

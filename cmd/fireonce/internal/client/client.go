@@ -5,6 +5,7 @@ package client
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -18,6 +19,7 @@ import (
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
 
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/certs"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
@@ -50,7 +52,11 @@ type API struct {
 }
 
 // Dial makes clients for a server; nothing is sent yet. An empty key sends none.
-func Dial(server, key string) (*API, error) {
+func Dial(server, key string) (*API, error) { return DialTLS(server, key, certs.Client{}) }
+
+// DialTLS is Dial with files by which the server is known, and for the certificate that it
+// is shown. They are read now.
+func DialTLS(server, key string, files certs.Client) (*API, error) {
 	u, err := url.Parse(server)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
 		return nil, exit.Usagef("the server must be given as http://HOST:PORT or https://HOST[:PORT], not %q", server)
@@ -58,7 +64,15 @@ func Dial(server, key string) (*API, error) {
 	if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return nil, exit.Usagef("FIREONCE_API_KEY has a space, a line break or another character that is in no key")
 	}
+	if !files.IsZero() && u.Scheme != "https" {
+		return nil, exit.Usagef("--ca-file, --client-cert and --client-key go with a server at https://, not %q", server)
+	}
+	secure, err := files.Config(certs.Options{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return nil, exit.AsUsage(err)
+	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig = secure
 	hc := &http.Client{
 		Transport: &keyed{next: transport, key: key},
 		// A key must not follow a redirect to another place.
@@ -78,15 +92,17 @@ func Dial(server, key string) (*API, error) {
 // is going to cross the network in the clear.
 func DialFor(cmd *cli.Command) (*API, error) {
 	server, key := cmd.String("server"), os.Getenv("FIREONCE_API_KEY")
-	api, err := Dial(server, key)
-	if err == nil && key != "" && inTheClear(server) {
+	api, err := DialTLS(server, key, certs.Client{
+		CA: cmd.String("ca-file"), Pair: certs.Pair{Cert: cmd.String("client-cert"), Key: cmd.String("client-key")},
+	})
+	if err == nil && key != "" && InTheClear(server) {
 		fmt.Fprintf(cmd.Root().ErrWriter, "fireonce: warning: the API key goes to %s in the clear; use https\n", server)
 	}
 	return api, err
 }
 
-// inTheClear reports whether what is sent to a server can be read on the network.
-func inTheClear(server string) bool {
+// InTheClear reports whether what is sent to a server can be read on the network.
+func InTheClear(server string) bool {
 	u, err := url.Parse(server)
 	if err != nil || u.Scheme != "http" {
 		return false
@@ -136,13 +152,29 @@ func unary(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // flags puts the flags of every client command behind a command's own.
 func flags(own ...cli.Flag) []cli.Flag {
-	return append(own,
-		&cli.StringFlag{
-			Name: "server", Usage: "the server's `URL`", Value: DefaultServer,
-			Sources: cli.EnvVars("FIREONCE_SERVER"),
-		},
+	return append(append(own, ServerFlags()...),
 		&cli.BoolFlag{Name: "json", Usage: "print JSON, as the API's contract names it"},
 	)
+}
+
+// ServerFlags say which server is called, and how it is known. DialFor reads them.
+func ServerFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{
+			Name: "server", Usage: "the server's `URL`; FIREONCE_API_KEY is the key", Value: DefaultServer,
+			Sources: cli.EnvVars("FIREONCE_SERVER"),
+		},
+		&cli.StringFlag{
+			Name: "ca-file", Usage: "the PEM `FILE` of authorities that sign the server's certificate, in place of the system's",
+			Sources: cli.EnvVars("FIREONCE_CA_FILE"),
+		},
+		&cli.StringFlag{
+			Name: "client-cert", Usage: "the PEM `FILE` of a certificate that is shown to the server", Sources: cli.EnvVars("FIREONCE_CLIENT_CERT"),
+		},
+		&cli.StringFlag{
+			Name: "client-key", Usage: "the PEM `FILE` of its private key", Sources: cli.EnvVars("FIREONCE_CLIENT_KEY"),
+		},
+	}
 }
 
 // noArgs refuses arguments that nobody reads.

@@ -21,7 +21,7 @@ import (
 // one or the other: a credential is a file, and the user whose password is in it.
 
 // commonFlags are those of `create` that say neither settings nor a credential.
-var commonFlags = []string{"connector", "name", "label", "key", "max-in-flight", "max-per-minute", "cool-down", "server", "json"}
+var commonFlags = []string{"connector", "name", "label", "key", "max-in-flight", "max-per-minute", "cool-down", "server", "ca-file", "client-cert", "client-key", "json"}
 
 // changeable adds to the commands on connections those that change one.
 func changeable(connections *cli.Command) *cli.Command {

@@ -31,15 +31,11 @@ type access = fireoncev1connect.AccessServiceClient
 
 // accessFlags puts the flags of a command on keys before its own.
 func accessFlags(own ...cli.Flag) []cli.Flag {
-	return append([]cli.Flag{
-		&cli.StringFlag{
-			Name: "server", Usage: "the server's `URL`; FIREONCE_API_KEY is the key", Value: client.DefaultServer,
-			Sources: cli.EnvVars("FIREONCE_SERVER"),
-		},
+	return append(append(client.ServerFlags(),
 		// No variable: what the servers are started with must not decide who is asked.
 		&cli.StringFlag{Name: "database", Usage: "ask no server, and open the `DATABASE` itself: sqlite:PATH or postgres://…"},
 		standbyFlag(),
-	}, own...)
+	), own...)
 }
 
 func jsonFlag() cli.Flag {

@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/fireonce/fireonce/server"
 	"github.com/fireonce/fireonce/store"
 
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/certs"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
@@ -91,6 +93,17 @@ func serveCommand(version string) *cli.Command {
 			&cli.StringFlag{
 				Name: "ops-listen", Value: defaultOps, Sources: cli.EnvVars("FIREONCE_OPS_LISTEN"),
 				Usage: "the `ADDRESS` for /metrics, /status, /livez and /readyz, which need no key; off: none",
+			},
+			&cli.StringFlag{
+				Name: "tls-cert", Usage: "the PEM `FILE` of a certificate with its chain: both ports have TLS; read again when it changes",
+				Sources: cli.EnvVars("FIREONCE_TLS_CERT"),
+			},
+			&cli.StringFlag{
+				Name: "tls-key", Usage: "the PEM `FILE` of its private key", Sources: cli.EnvVars("FIREONCE_TLS_KEY"),
+			},
+			&cli.StringFlag{
+				Name: "tls-client-ca", Sources: cli.EnvVars("FIREONCE_TLS_CLIENT_CA"),
+				Usage: "the PEM `FILE` of authorities: each caller shows a certificate that one of them signed, beside its API key",
 			},
 			databaseFlag(),
 			keyFileFlag("the `FILE` with the keys that seal credentials; created if missing; default PATH.key beside an SQLite file"),
@@ -173,6 +186,7 @@ func serveCommand(version string) *cli.Command {
 				Name: "connector-token-file", Sources: cli.EnvVars("FIREONCE_CONNECTOR_TOKEN_FILE"),
 				Usage: "`NAME=FILE`: the file's bearer token goes with each call to that connector; may be repeated",
 			},
+			connectorFileFlags()[0], connectorFileFlags()[1], connectorFileFlags()[2],
 			&cli.StringSliceFlag{
 				Name: "platform-url", Sources: cli.EnvVars("FIREONCE_PLATFORM_URL"),
 				Usage: "where a platform is asked instead, `NAME=URL` (" + strings.Join(elsewhere, ", ") + "): a gateway, or a test double; may be repeated",
@@ -201,6 +215,15 @@ func serve(ctx context.Context, cmd *cli.Command, version string) error {
 	defer runtime.KeepAlive(ballast())
 	ctx, stop := untilSignal(ctx)
 	defer stop()
+	var serving atomic.Pointer[Node]
+	if cfg.TLS.on() {
+		// From the beginning: a manager may say that files have changed while the start waits.
+		defer onHangup(func() {
+			if n := serving.Load(); n != nil {
+				n.Reload()
+			}
+		})()
+	}
 	n, err := Start(ctx, cfg)
 	switch {
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
@@ -209,8 +232,30 @@ func serve(ctx context.Context, cmd *cli.Command, version string) error {
 	case err != nil:
 		return err
 	}
+	serving.Store(n)
 	fmt.Fprintln(cmd.Root().Writer, n.Ready())
 	return n.Run(ctx)
+}
+
+// onHangup calls fn at each SIGHUP, one after the other, until stop. Without it the
+// signal ends the process.
+func onHangup(fn func()) (stop func()) {
+	signals, stopped := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(signals, syscall.SIGHUP)
+	go func() {
+		for {
+			select {
+			case <-signals:
+				fn()
+			case <-stopped:
+				return
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(signals)
+		close(stopped)
+	}
 }
 
 // untilSignal gives a context that ends at the first signal. The second one ends
@@ -277,6 +322,9 @@ func configOf(cmd *cli.Command, version string) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
+	if err := withFiles(cmd, remotes); err != nil {
+		return Config{}, err
+	}
 	platforms, err := platformURLs(cmd.StringSlice("platform-url"))
 	if err != nil {
 		return Config{}, err
@@ -292,7 +340,9 @@ func configOf(cmd *cli.Command, version string) (Config, error) {
 	return Config{
 		OpsListen: ops, OpsOptional: !cmd.IsSet("ops-listen"),
 		Connectors: remotes, Quotas: quotas, PlatformURLs: platforms, OAuthApps: cmd.String("oauth-apps"),
-		Listen: cmd.String("listen"), GRPCListen: cmd.String("grpc-listen"), Database: cmd.String("database"), Namespace: cmd.String("namespace"), KeyFile: cmd.String("key-file"),
+		Listen: cmd.String("listen"), GRPCListen: cmd.String("grpc-listen"),
+		TLS:      TLS{Pair: certs.Pair{Cert: cmd.String("tls-cert"), Key: cmd.String("tls-key")}, ClientCA: cmd.String("tls-client-ca")},
+		Database: cmd.String("database"), Namespace: cmd.String("namespace"), KeyFile: cmd.String("key-file"),
 		Keys: os.Getenv(keysVariable), APIKey: os.Getenv(apiKeyVariable), NextAPIKey: os.Getenv(nextAPIKeyVariable), RequireAPIKey: cmd.Bool("require-api-key"), AllowEgress: egress,
 		AllowHTTP: cmd.Bool("allow-http"), Dev: cmd.Bool("dev"),
 		AllowOrigins: splitList(cmd.String("allow-origin")), AllowHosts: splitList(cmd.String("allow-host")),

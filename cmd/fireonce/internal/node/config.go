@@ -18,6 +18,7 @@ import (
 	"github.com/fireonce/fireonce/server"
 	"github.com/fireonce/fireonce/store"
 
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/certs"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
@@ -32,6 +33,8 @@ type Config struct {
 	OpsListen string
 	// OpsOptional goes on without that listener if its port is taken.
 	OpsOptional bool
+	// TLS secures Listen and GRPCListen.
+	TLS TLS
 	// Database is "sqlite:PATH" or a PostgreSQL URL.
 	Database string
 	// Namespace is the installation's part of every effect key. Empty: the one that the
@@ -110,6 +113,8 @@ type Remote struct {
 	Name, URL string
 	// Token goes with each call to it. Empty: none.
 	Token string
+	// TLS are the authorities that it is known by, and the certificate that it is shown.
+	TLS certs.Client
 }
 
 // leastGrace is the socket timeout of a sender, which the grace must exceed: a
@@ -141,6 +146,9 @@ func (c *Config) check() (listen addresses, d Database, err error) {
 		return listen, d, exit.Usagef("--keep-jobs and --keep-events must be 0 (for ever) or at least %v", store.LeastKept)
 	}
 	if err := c.checkPlatformURLs(); err != nil {
+		return listen, d, err
+	}
+	if err := c.TLS.check(); err != nil {
 		return listen, d, err
 	}
 	if listen.api, err = c.address("--listen", c.Listen); err != nil {
@@ -221,12 +229,12 @@ func (c *Config) secretsInTheOpen() (out []string) {
 			"give the URL in FIREONCE_DATABASE instead, and change the password")
 	}
 	for _, port := range []struct{ flag, address string }{{"--listen", c.Listen}, {"--grpc-listen", c.GRPCListen}} {
-		if addr, err := net.ResolveTCPAddr("tcp", port.address); port.address != "" && err == nil && !addr.IP.IsLoopback() {
+		if addr, err := net.ResolveTCPAddr("tcp", port.address); port.address != "" && err == nil && !addr.IP.IsLoopback() && !c.TLS.on() {
 			out = append(out, fmt.Sprintf("%s %s: this port has no TLS, so API keys and payloads cross the network in the clear; "+
-				"put a proxy with TLS in front of it, and let nothing else reach it", port.flag, port.address))
+				"give it a certificate (--tls-cert, --tls-key), or put a proxy with TLS in front of it and let nothing else reach it", port.flag, port.address))
 		}
 	}
-	return out
+	return append(out, c.remoteInTheClear()...)
 }
 
 // warnings says what an operator should know about a legal configuration.

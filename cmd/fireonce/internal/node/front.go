@@ -1,13 +1,18 @@
 package node
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"github.com/fireonce/fireonce/server"
 )
@@ -36,12 +41,60 @@ func (n *Node) listen(addr *net.TCPAddr) error {
 	n.listener = listener
 	n.front.set(server.Starting())
 	n.http = server.NewHTTPServer("", &n.front)
-	n.http.ErrorLog = slog.NewLogLogger(n.cfg.Log.Handler(), slog.LevelWarn)
+	n.http.ErrorLog = n.cfg.transportLog()
 	go func() {
-		if err := n.http.Serve(n.listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := n.serveHTTP(); !errors.Is(err, http.ErrServerClosed) {
 			n.failed <- fmt.Errorf("serve: %w", err)
 		}
 	}()
+	return nil
+}
+
+func (n *Node) serveHTTP() error {
+	if n.tls == nil {
+		return n.http.Serve(n.listener)
+	}
+	n.http.TLSConfig = n.tls.Config("h2", "http/1.1")
+	return n.http.ServeTLS(n.listener, "", "")
+}
+
+// transportLog is where net/http writes what goes wrong with connections. Anybody who
+// reaches the port can cause that, so of each second's lines a few are kept.
+func (c *Config) transportLog() *log.Logger {
+	to := slog.NewLogLogger(c.Log.Handler(), slog.LevelWarn)
+	return log.New(&someLines{to: to.Writer(), limit: rate.NewLimiter(transportLines, transportLines)}, "", 0)
+}
+
+// transportLines is how many lines of net/http are kept in a second.
+const transportLines = 5
+
+// someLines writes as many lines as its limit allows, and drops the others.
+type someLines struct {
+	to    io.Writer
+	limit *rate.Limiter
+}
+
+// Write implements io.Writer.
+func (s *someLines) Write(line []byte) (int, error) {
+	if !s.limit.Allow() {
+		return len(line), nil
+	}
+	return s.to.Write(line)
+}
+
+// listenGRPC opens the second port; nil: there is none.
+func (n *Node) listenGRPC(addr *net.TCPAddr) (err error) {
+	if addr == nil {
+		return nil
+	}
+	if n.grpcListener, err = n.bind(addr); err != nil {
+		return fmt.Errorf("listen for gRPC: %w", err)
+	}
+	var secure *tls.Config
+	if n.tls != nil {
+		secure = n.tls.Config("h2")
+	}
+	n.grpc = n.server.GRPCServer(secure)
 	return nil
 }
 

@@ -38,6 +38,8 @@ import (
 	"github.com/fireonce/fireonce/internal/vault"
 	"github.com/fireonce/fireonce/server"
 	"github.com/fireonce/fireonce/store"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/certs"
 )
 
 // streamsEnd and callsEnd bound the end of what clients still do, renewalsEnd that of
@@ -55,8 +57,8 @@ type Node struct {
 	store    store.Store
 	sender   *connector.Sender
 	renewer  *oauth.Renewer
-	// inside reaches remotes, the operator's own connectors.
-	inside  *connector.Sender
+	// inside reach remotes, the operator's own connectors.
+	inside  []*connector.Sender
 	remotes []*remote.Connector
 	// scheduler makes the jobs of recurring schedules.
 	scheduler *schedule.Scheduler
@@ -70,7 +72,10 @@ type Node struct {
 	// grpc serves on grpcListener; nil: no address was named for it.
 	grpc         *grpc.Server
 	grpcListener net.Listener
-	meta         store.Meta
+	// tls secures both ports; nil: they have no TLS. reloads look at its files now.
+	tls     *certs.Server
+	reloads []func() error
+	meta    store.Meta
 
 	// worker is what attempts and events call this process.
 	worker  string
@@ -119,6 +124,9 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 	}
 	apps, err := n.cfg.loadApps()
 	if err != nil {
+		return err
+	}
+	if err := n.openTLS(); err != nil {
 		return err
 	}
 	if err := n.listen(listen.api); err != nil {
@@ -176,11 +184,8 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 	}); err != nil {
 		return err
 	}
-	if listen.grpc != nil {
-		if n.grpcListener, err = n.bind(listen.grpc); err != nil {
-			return fmt.Errorf("listen for gRPC: %w", err)
-		}
-		n.grpc = n.server.GRPCServer()
+	if err := n.listenGRPC(listen.grpc); err != nil {
+		return err
 	}
 	for _, w := range n.cfg.warnings() {
 		n.cfg.Log.Warn(w)
@@ -281,13 +286,16 @@ func (n *Node) run(eng *engine.Engine, keep store.Keep) {
 }
 
 // URL is where the API is served.
-func (n *Node) URL() string { return "http://" + n.listener.Addr().String() }
+func (n *Node) URL() string { return n.scheme() + "://" + n.listener.Addr().String() }
 
 // Ready is one line that says what is served where.
 func (n *Node) Ready() string {
 	key := "API key required"
 	if !n.cfg.keyRequired() {
 		key = "no API key (FIREONCE_API_KEY): loopback only"
+	}
+	if n.tls != nil && n.tls.Clients != nil {
+		key += " and client certificate"
 	}
 	where := n.URL()
 	if n.grpc != nil {
@@ -365,7 +373,7 @@ func (n *Node) abandon() error {
 	if n.opsHTTP != nil {
 		_ = n.opsHTTP.Close() // nothing that it answers has to be finished
 	}
-	for _, s := range []*connector.Sender{n.sender, n.inside} {
+	for _, s := range append([]*connector.Sender{n.sender}, n.inside...) {
 		if s != nil {
 			s.Close()
 		}

@@ -7,14 +7,18 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/urfave/cli/v3"
 
 	"github.com/fireonce/fireonce/internal/connector"
 	"github.com/fireonce/fireonce/internal/connector/remote"
 	"github.com/fireonce/fireonce/internal/job"
 
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/certs"
 	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
 )
 
@@ -24,6 +28,51 @@ const (
 	// maxToken bounds a file with a token, in bytes.
 	maxToken = 8 << 10
 )
+
+// connectorFiles are the flags that name a file of a connector, beside its token's.
+var connectorFiles = []struct {
+	flag, usage string
+	of          func(*Remote) *string
+}{
+	{"connector-ca-file", "`NAME=FILE`: the authorities that sign that connector's certificate, in place of the system's", func(r *Remote) *string { return &r.TLS.CA }},
+	{"connector-client-cert", "`NAME=FILE`: the certificate that is shown to that connector", func(r *Remote) *string { return &r.TLS.Cert }},
+	{"connector-client-key", "`NAME=FILE`: its private key", func(r *Remote) *string { return &r.TLS.Key }},
+}
+
+func connectorFileFlags() (out []cli.Flag) {
+	for _, f := range connectorFiles {
+		out = append(out, &cli.StringSliceFlag{Name: f.flag, Usage: f.usage + "; may be repeated", Sources: cli.EnvVars(variableOf(f.flag))})
+	}
+	return out
+}
+
+// variableOf is the variable of a flag of `serve`.
+func variableOf(flag string) string {
+	return "FIREONCE_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// withFiles adds what connectorFiles name.
+func withFiles(cmd *cli.Command, remotes []Remote) error {
+	for _, f := range connectorFiles {
+		for _, text := range cmd.StringSlice(f.flag) {
+			name, file, ok := strings.Cut(text, "=")
+			i := slices.IndexFunc(remotes, func(r Remote) bool { return r.Name == name })
+			if !ok || file == "" || i < 0 || *f.of(&remotes[i]) != "" {
+				return exit.Usagef("--%s %q: must be NAME=FILE, once for a name that --connector has", f.flag, text)
+			}
+			*f.of(&remotes[i]) = file
+		}
+	}
+	for _, r := range remotes {
+		if r.TLS.Check() != nil {
+			return exit.Usagef("--connector-client-cert and --connector-client-key go together; connector %s has one of them", r.Name)
+		}
+		if !r.TLS.IsZero() && !strings.HasPrefix(r.URL, "https://") {
+			return exit.Usagef("--connector %s: a connector with files for TLS has a URL that starts with https://", r.Name)
+		}
+	}
+	return nil
+}
 
 // remotesOf reads the flags --connector and --connector-token-file.
 func remotesOf(connectors, tokens []string) ([]Remote, error) {
@@ -72,19 +121,33 @@ func readToken(path string) (string, error) {
 // makeRemotes makes the operator's connectors. They are reached wherever they are:
 // their address is the operator's, and no user's.
 func (n *Node) makeRemotes() ([]*remote.Connector, error) {
-	n.inside = connector.NewSender(connector.Config{
-		Egress:  connector.NewEgress(netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")),
-		Version: n.cfg.Version,
-	})
 	var out []*remote.Connector
 	for _, r := range n.cfg.Connectors {
-		c, err := remote.New(remote.Config{Name: r.Name, URL: r.URL, Token: r.Token, AllowHTTP: n.cfg.AllowHTTP, Sender: n.inside})
+		sender, err := n.insideSender(r)
+		if err != nil {
+			return nil, fmt.Errorf("connector %s: %w", r.Name, err)
+		}
+		c, err := remote.New(remote.Config{Name: r.Name, URL: r.URL, Token: r.Token, AllowHTTP: n.cfg.AllowHTTP, Sender: sender})
 		if err != nil {
 			return nil, exit.Usagef("--connector: %w", err)
 		}
 		out = append(out, c)
 	}
 	return out, nil
+}
+
+// insideSender makes the sender of one connector: no other one is shown its certificate.
+func (n *Node) insideSender(r Remote) (*connector.Sender, error) {
+	secure, err := r.TLS.Config(certs.Options{Log: n.cfg.Log})
+	if err != nil {
+		return nil, err
+	}
+	sender := connector.NewSender(connector.Config{
+		Egress:  connector.NewEgress(netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")),
+		Version: n.cfg.Version, RootCAs: secure.RootCAs, ClientCertificate: secure.GetClientCertificate,
+	})
+	n.inside = append(n.inside, sender)
+	return sender, nil
 }
 
 // askRemotes asks the connectors what they are, until ctx ends.

@@ -1,0 +1,265 @@
+// Package certs reads certificates from files, makes TLS configurations of them, and
+// reads the files again when they change, so that a renewed certificate needs no restart.
+package certs
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Rules of this file: files are looked at when a handshake needs them, at most once a
+// second, by one handshake at a time; the others go on with what is there. What cannot
+// be used replaces nothing.
+
+const (
+	// lookEvery lies between two looks at the files.
+	lookEvery = time.Second
+	// maxFile bounds each file, in bytes.
+	maxFile = 1 << 20
+)
+
+// Pair names the PEM files of a certificate with its chain, and of its private key. They
+// may be the same file.
+type Pair struct{ Cert, Key string }
+
+// IsZero reports whether nothing is named.
+func (p Pair) IsZero() bool { return p == Pair{} }
+
+// Check fails when only one of the two is named.
+func (p Pair) Check() error {
+	if (p.Cert == "") != (p.Key == "") {
+		return errors.New("a certificate and its key go together")
+	}
+	return nil
+}
+
+// Options of what follows files.
+type Options struct {
+	// Log gets a line when files were read again, and one when what is in them cannot be
+	// used. Required.
+	Log *slog.Logger
+	// Now is the clock; nil: time.Now.
+	Now func() time.Time
+}
+
+func (o Options) withDefaults() Options {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o
+}
+
+// followed is a value that is made of files, and made anew when they change.
+type followed[T any] struct {
+	Options
+	what  string // in messages
+	files []string
+	// make reads the value from the files' contents. before is the value that is in use;
+	// nil at the start.
+	make  func(contents [][]byte, before *T) (*T, error)
+	value atomic.Pointer[T]
+
+	mu     sync.Mutex
+	looked time.Time
+	digest [sha256.Size]byte
+	failed string // what was logged last; empty: nothing is wrong
+}
+
+func follow[T any](o Options, what string, files []string, build func([][]byte, *T) (*T, error)) (*followed[T], error) {
+	f := &followed[T]{Options: o.withDefaults(), what: what, files: files, make: build, looked: o.withDefaults().Now()}
+	contents, digest, err := f.read()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	v, err := build(contents, nil)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	f.digest = digest
+	f.value.Store(v)
+	return f, nil
+}
+
+// current returns the value, after a look at the files if one is due.
+func (f *followed[T]) current() *T {
+	if f.mu.TryLock() {
+		if since := f.Now().Sub(f.looked); since < 0 || since >= lookEvery {
+			_, _ = f.look()
+		}
+		f.mu.Unlock()
+	}
+	return f.value.Load()
+}
+
+// reload looks at the files now. It reports whether they have changed, and fails when
+// what is in them cannot be used.
+func (f *followed[T]) reload() (bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.look()
+}
+
+// look is under the lock.
+func (f *followed[T]) look() (changed bool, err error) {
+	f.looked = f.Now()
+	contents, digest, err := f.read()
+	if err == nil && digest == f.digest {
+		f.failed = ""
+		return false, nil
+	}
+	var v *T
+	if err == nil {
+		v, err = f.make(contents, f.value.Load())
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", f.what, err)
+		if err.Error() != f.failed {
+			f.failed = err.Error()
+			f.Log.Error("files for TLS have changed and cannot be used: what was read before stays in use", "err", err,
+				"then", "put the right files in place; they are looked at again by themselves")
+		}
+		return false, err
+	}
+	f.value.Store(v)
+	f.digest, f.failed = digest, ""
+	f.Log.Info("files for TLS were read again", "what", f.what)
+	return true, nil
+}
+
+// read reads all files.
+func (f *followed[T]) read() (contents [][]byte, digest [sha256.Size]byte, err error) {
+	sum := sha256.New()
+	for _, name := range f.files {
+		data, err := readFile(name)
+		if err != nil {
+			return nil, digest, err
+		}
+		one := sha256.Sum256(data)
+		sum.Write(one[:])
+		contents = append(contents, data)
+	}
+	return contents, [sha256.Size]byte(sum.Sum(nil)), nil
+}
+
+func readFile(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		err = fmt.Errorf("%s has more than %d bytes", name, maxFile)
+	}
+	return data, err
+}
+
+// FollowPair reads a certificate and follows its files. It fails when they cannot be
+// used; a certificate whose time is over is an error of a later look alone, and the
+// caller's to tell at the start.
+func FollowPair(p Pair, o Options) (*Certificate, error) {
+	now := o.withDefaults().Now
+	f, err := follow(o, "certificate "+p.Cert+" with key "+p.Key, []string{p.Cert, p.Key}, func(c [][]byte, before *tls.Certificate) (*tls.Certificate, error) {
+		pair, err := tls.X509KeyPair(c[0], c[1])
+		if err != nil {
+			return nil, errors.New(strings.TrimPrefix(err.Error(), "tls: "))
+		}
+		if before != nil && Validity(before.Leaf, now()) == nil {
+			if err := Validity(pair.Leaf, now()); err != nil {
+				return nil, err
+			}
+		}
+		return &pair, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Certificate{f}, nil
+}
+
+// Certificate is a certificate with its key, as its files are. It is safe for concurrent
+// use.
+type Certificate struct{ files *followed[tls.Certificate] }
+
+// Current returns the certificate.
+func (c *Certificate) Current() *tls.Certificate { return c.files.current() }
+
+// Reload looks at the files now. It fails when they have changed and cannot be used; the
+// certificate that was read before stays.
+func (c *Certificate) Reload() error {
+	_, err := c.files.reload()
+	return err
+}
+
+// Validity fails when a certificate's time is over or has not begun.
+func Validity(leaf *x509.Certificate, now time.Time) error {
+	switch {
+	case now.After(leaf.NotAfter):
+		return fmt.Errorf("the certificate for %s expired on %s", Names(leaf), leaf.NotAfter.UTC().Format(time.RFC3339))
+	case now.Before(leaf.NotBefore):
+		return fmt.Errorf("the certificate for %s is not valid before %s", Names(leaf), leaf.NotBefore.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+// Names are the hosts that a certificate is for, in words.
+func Names(leaf *x509.Certificate) string {
+	names := append([]string(nil), leaf.DNSNames...)
+	for _, ip := range leaf.IPAddresses {
+		names = append(names, ip.String())
+	}
+	if len(names) == 0 {
+		names = append(names, leaf.Subject.String())
+	}
+	return strings.Join(names, ", ")
+}
+
+// pool reads certificates of authorities.
+func pool(data []byte) (*x509.CertPool, error) {
+	p, n := x509.NewCertPool(), 0
+	for rest := bytes.TrimSpace(data); len(rest) > 0; {
+		block, after := pem.Decode(rest)
+		if block == nil {
+			break
+		}
+		rest = bytes.TrimSpace(after)
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, errors.New(strings.TrimPrefix(err.Error(), "x509: "))
+		}
+		p.AddCert(c)
+		n++
+	}
+	if n == 0 {
+		return nil, errors.New("no certificate in PEM form")
+	}
+	return p, nil
+}
+
+// ReadPool reads the certificates of authorities once.
+func ReadPool(file string) (*x509.CertPool, error) {
+	data, err := readFile(file)
+	if err != nil {
+		return nil, err
+	}
+	p, err := pool(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return p, nil
+}

@@ -1,0 +1,95 @@
+package node
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/certs"
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/exit"
+)
+
+// Rules of this file: TLS holds for every port that serves the API, or for none.
+
+// TLS says with which certificates a node serves. The zero value: it has no TLS.
+type TLS struct {
+	// Pair are the files of the certificate and its key.
+	Pair certs.Pair
+	// ClientCA is a file of authorities: every caller shows a certificate that one of them
+	// has signed, beside its API key. Empty: callers show none.
+	ClientCA string
+}
+
+// on reports whether the node serves TLS.
+func (t *TLS) on() bool { return !t.Pair.IsZero() }
+
+func (t *TLS) check() error {
+	switch {
+	case t.Pair.Check() != nil:
+		return exit.Usagef("--tls-cert and --tls-key go together")
+	case t.ClientCA != "" && !t.on():
+		return exit.Usagef("--tls-client-ca goes with --tls-cert")
+	}
+	return nil
+}
+
+// openTLS reads the certificates.
+func (n *Node) openTLS() error {
+	t := n.cfg.TLS
+	if !t.on() {
+		return nil
+	}
+	o := certs.Options{Log: n.cfg.Log}
+	own, err := certs.FollowPair(t.Pair, o)
+	if err != nil {
+		return err
+	}
+	if err := certs.Validity(own.Current().Leaf, time.Now()); err != nil {
+		// Callers refuse it; what is scheduled already is sent all the same.
+		n.cfg.Log.Error("callers will refuse this server", "why", err, "then", "renew it; the files are read again by themselves")
+	}
+	n.tls = &certs.Server{Certificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return own.Current(), nil }}
+	n.reloads = append(n.reloads, own.Reload)
+	if t.ClientCA != "" {
+		if n.tls.Clients, err = certs.FollowAuthorities(t.ClientCA, o); err != nil {
+			return err
+		}
+		n.reloads = append(n.reloads, n.tls.Clients.Reload)
+	}
+	return nil
+}
+
+// Reload reads the files of certificates again. What cannot be used is logged, and what
+// was read before stays in use.
+func (n *Node) Reload() {
+	var errs []error
+	for _, reload := range n.reloads {
+		errs = append(errs, reload())
+	}
+	if errors.Join(errs...) == nil {
+		n.cfg.Log.Info("the files of certificates were looked at", "files_of", len(n.reloads))
+	}
+}
+
+// scheme is that of the API's URL.
+func (n *Node) scheme() string {
+	if n.tls != nil {
+		return "https"
+	}
+	return "http"
+}
+
+// remoteInTheClear names the connectors that are handed secrets over a network in the
+// clear, which --allow-http allows.
+func (c *Config) remoteInTheClear() (out []string) {
+	for _, r := range c.Connectors {
+		if client.InTheClear(r.URL) {
+			out = append(out, fmt.Sprintf("--connector %s: credentials and payloads go to %s in the clear; use https", r.Name, r.URL))
+		}
+	}
+	slices.Sort(out)
+	return out
+}

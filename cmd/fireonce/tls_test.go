@@ -1,0 +1,480 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	rpc "connectrpc.com/connect"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/fireonce/fireonce/gen/fireonce/connector/v1/connectorv1connect"
+	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
+
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/certs"
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/certs/certstest"
+	"github.com/fireonce/fireonce/cmd/fireonce/internal/client"
+)
+
+// secured is a server with TLS on both ports.
+type secured struct {
+	*process
+	dir  string
+	ca   *certstest.CA
+	pair certs.Pair
+	// grpc is the address of the second port.
+	grpc string
+}
+
+var grpcAddress = regexp.MustCompile(`, gRPC ([^,]+),`)
+
+// startSecured starts it with a certificate, and further flags.
+func startSecured(t *testing.T, l certstest.Leaf, flags ...string) *secured {
+	t.Helper()
+	if crashRun {
+		t.Skip("needs no failpoints")
+	}
+	binary, err := exec.LookPath("fireonce") // this test's binary, see TestMain
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &secured{dir: t.TempDir()}
+	s.ca = certstest.NewCA(t, s.dir, "test")
+	s.pair = certs.Pair{Cert: filepath.Join(s.dir, "cert.pem"), Key: filepath.Join(s.dir, "key.pem")}
+	s.ca.Issue(t, s.pair.Cert, s.pair.Key, l)
+	flags = append([]string{"--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--tls-cert", s.pair.Cert, "--tls-key", s.pair.Key}, flags...)
+	if s.process, err = startProcess(binary, s.dir, os.Environ(), flags...); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.kill)
+	s.grpc = grpcAddress.FindStringSubmatch(s.line)[1]
+	return s
+}
+
+// clientPair writes a certificate for a client.
+func (s *secured) clientPair(t *testing.T, ca *certstest.CA, l certstest.Leaf) certs.Pair {
+	t.Helper()
+	dir := t.TempDir()
+	p := certs.Pair{Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem")}
+	ca.Issue(t, p.Cert, p.Key, l)
+	return p
+}
+
+// calls makes one call on each port, with the client's files.
+func (s *secured) calls(t *testing.T, files certs.Client) (web, native error) {
+	t.Helper()
+	api, err := client.DialTLS(s.url, "", files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, web = api.Jobs.ListJobs(waiting(t), &fireoncev1.ListJobsRequest{})
+	secure, err := files.Config(certs.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := grpc.NewClient(s.grpc, grpc.WithTransportCredentials(credentials.NewTLS(secure)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_, native = fireoncev1.NewJobServiceClient(conn).ListJobs(waiting(t), &fireoncev1.ListJobsRequest{})
+	return web, native
+}
+
+// refuses checks that both ports cannot be called, and that the cause is said.
+func (s *secured) refuses(t *testing.T, files certs.Client, words string) {
+	t.Helper()
+	web, native := s.calls(t, files)
+	for port, err := range map[string]error{"main": web, "gRPC": native} {
+		if err == nil || !strings.Contains(err.Error(), words) {
+			t.Errorf("the %s port: %v; want %q", port, err, words)
+		}
+	}
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return "no error"
+	}
+	return err.Error()
+}
+
+func (s *secured) serves(t *testing.T, files certs.Client) {
+	t.Helper()
+	if web, native := s.calls(t, files); web != nil || native != nil {
+		t.Errorf("main port: %v, gRPC port: %v", web, native)
+	}
+}
+
+// TestTLS: both ports serve with the certificate alone, and a client refuses a server that
+// it does not know.
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	s := startSecured(t, certstest.Leaf{})
+	if !strings.HasPrefix(s.url, "https://") {
+		t.Errorf("the ready line says %s", s.line)
+	}
+	s.serves(t, certs.Client{CA: s.ca.File})
+	s.refuses(t, certs.Client{}, "certificate signed by unknown authority")
+	s.refuses(t, certs.Client{CA: certstest.NewCA(t, t.TempDir(), "other").File}, "certificate signed by unknown authority")
+
+	// Without TLS nothing is answered but by net/http's hint, on neither port.
+	if _, err := dial(t, strings.Replace(s.url, "https", "http", 1)).Jobs.ListJobs(waiting(t), &fireoncev1.ListJobsRequest{}); err == nil {
+		t.Error("a call without TLS was answered")
+	}
+	conn, err := grpc.NewClient(s.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := fireoncev1.NewJobServiceClient(conn).ListJobs(waiting(t), &fireoncev1.ListJobsRequest{}); err == nil {
+		t.Error("a gRPC call without TLS was answered")
+	}
+	// The main port speaks gRPC, too.
+	both, err := grpc.NewClient(strings.TrimPrefix(s.url, "https://"), grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: s.ca.Pool(), MinVersion: tls.VersionTLS12})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer both.Close()
+	if _, err := fireoncev1.NewJobServiceClient(both).ListJobs(waiting(t), &fireoncev1.ListJobsRequest{}); err != nil {
+		t.Errorf("gRPC on the main port: %v", err)
+	}
+}
+
+// TestTLSProtocols: the main port speaks HTTP/2 and HTTP/1.1, as the client asks; the
+// second one HTTP/2 alone.
+func TestTLSProtocols(t *testing.T) {
+	t.Parallel()
+	s := startSecured(t, certstest.Leaf{})
+	web := strings.TrimPrefix(s.url, "https://")
+	for _, c := range []struct {
+		address string
+		offered []string
+		want    string
+	}{
+		{web, []string{"h2", "http/1.1"}, "h2"}, {web, []string{"http/1.1"}, "http/1.1"}, {web, nil, ""},
+		{s.grpc, []string{"h2", "http/1.1"}, "h2"},
+	} {
+		conn, err := tls.Dial("tcp", c.address, &tls.Config{RootCAs: s.ca.Pool(), NextProtos: c.offered, MinVersion: tls.VersionTLS12})
+		if err != nil {
+			t.Errorf("%v at %s: %v", c.offered, c.address, err)
+			continue
+		}
+		if got := conn.ConnectionState().NegotiatedProtocol; got != c.want {
+			t.Errorf("%v at %s: it speaks %q, want %q", c.offered, c.address, got, c.want)
+		}
+		conn.Close()
+	}
+	conn, err := tls.Dial("tcp", s.grpc, &tls.Config{RootCAs: s.ca.Pool(), MinVersion: tls.VersionTLS12})
+	if err == nil { // closed behind the handshake
+		_, err = conn.Read(make([]byte, 1))
+		conn.Close()
+	}
+	if err == nil {
+		t.Error("the gRPC port serves a client that does not speak HTTP/2")
+	}
+	s.says(t, "the client did not offer the protocol h2")
+}
+
+// TestTLSWrongCertificates: a client refuses a server whose certificate has expired, is not
+// valid yet, or is another's; the server starts all the same, and says so.
+func TestTLSWrongCertificates(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		leaf       certstest.Leaf
+		said, logs string
+	}{
+		"expired":       {certstest.Leaf{From: time.Now().Add(-2 * time.Hour), Until: time.Now().Add(-time.Hour)}, "certificate has expired", "callers will refuse this server"},
+		"not yet valid": {certstest.Leaf{From: time.Now().Add(30 * time.Minute)}, "not yet valid", "callers will refuse this server"},
+		"another name":  {certstest.Leaf{Names: []string{"other.example"}}, "127.0.0.1", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := startSecured(t, c.leaf)
+			s.refuses(t, certs.Client{CA: s.ca.File}, c.said)
+			if !strings.Contains(s.logs(), c.logs) {
+				t.Errorf("it did not say %q:\n%s", c.logs, s.logs())
+			}
+			// A good one is taken without a restart.
+			s.ca.Issue(t, s.pair.Cert, s.pair.Key, certstest.Leaf{})
+			if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+				t.Fatal(err)
+			}
+			s.says(t, "files for TLS were read again")
+			s.serves(t, certs.Client{CA: s.ca.File})
+		})
+	}
+}
+
+// TestClientCertificates: with authorities for callers, a call needs a certificate of one
+// of them on both ports, and its API key as ever.
+func TestClientCertificates(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	callers := certstest.NewCA(t, dir, "callers")
+	s := startSecured(t, certstest.Leaf{}, "--tls-client-ca", callers.File)
+	good := s.clientPair(t, callers, certstest.Leaf{Names: []string{"ada"}})
+	s.serves(t, certs.Client{CA: s.ca.File, Pair: good})
+	for name, c := range map[string]struct {
+		pair certs.Pair
+		said string
+	}{
+		"none":          {certs.Pair{}, "client didn't provide a certificate"},
+		"of another":    {s.clientPair(t, s.ca, certstest.Leaf{}), "certificate signed by unknown authority"},
+		"expired":       {s.clientPair(t, callers, certstest.Leaf{From: time.Now().Add(-2 * time.Hour), Until: time.Now().Add(-time.Hour)}), "is after"},
+		"not yet valid": {s.clientPair(t, callers, certstest.Leaf{From: time.Now().Add(30 * time.Minute)}), "is before"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			// What the client learns of it may be a connection that is closed, and no more.
+			s.refuses(t, certs.Client{CA: s.ca.File, Pair: c.pair}, "")
+			s.says(t, c.said)
+		})
+	}
+	if !strings.Contains(s.line, "client certificate") {
+		t.Errorf("the ready line says %s", s.line)
+	}
+
+	keyed := startSecured(t, certstest.Leaf{}, "--tls-client-ca", callers.File, "--require-api-key")
+	web, native := keyed.calls(t, certs.Client{CA: keyed.ca.File, Pair: good})
+	if rpc.CodeOf(web) != rpc.CodeUnauthenticated || !strings.Contains(errorText(native), "Unauthenticated") {
+		t.Errorf("a certificate stands for a key: %v, %v", web, native)
+	}
+}
+
+// TestReloadLosesNoCall: while certificates are replaced again and again, under new
+// connections and kept ones and an open stream, no call fails.
+func TestReloadLosesNoCall(t *testing.T) {
+	t.Parallel()
+	s := startSecured(t, certstest.Leaf{Names: []string{"127.0.0.1", "round-0"}})
+	files := certs.Client{CA: s.ca.File}
+	kept, err := client.DialTLS(s.url, "", files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := kept.Jobs.StreamJobEvents(waiting(t), &fireoncev1.StreamJobEventsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	if !stream.Receive() {
+		t.Fatal(stream.Err())
+	}
+	fresh := fireoncev1connect.NewJobServiceClient(&http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: s.ca.Pool(), MinVersion: tls.VersionTLS12},
+	}}, s.url)
+
+	ctx, stop := context.WithCancel(t.Context())
+	var callers sync.WaitGroup
+	var made atomic.Int64
+	for range 4 {
+		for _, jobs := range []fireoncev1connect.JobServiceClient{kept.Jobs, fresh} {
+			callers.Go(func() {
+				for ctx.Err() == nil {
+					if _, err := jobs.ListJobs(waiting(t), &fireoncev1.ListJobsRequest{}); err != nil {
+						t.Errorf("a call failed: %v", err)
+						return
+					}
+					made.Add(1)
+				}
+			})
+		}
+	}
+	// By the signal, by the change of the files alone, and past files that are wrong.
+	for round, hint := range []bool{true, false, true, false} {
+		before := made.Load()
+		name := "round-" + string(rune('1'+round))
+		if err := os.WriteFile(s.pair.Cert, []byte("half of a fi"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.hangs(t, "cannot be used")
+		s.ca.Issue(t, s.pair.Cert, s.pair.Key, certstest.Leaf{Names: []string{"127.0.0.1", name}})
+		if hint {
+			if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.shows(t, name)
+		for made.Load() < before+50 && !t.Failed() {
+			runtime.Gosched() // until the callers have met the new one
+		}
+	}
+	stop()
+	callers.Wait()
+	id, err := kept.Jobs.ScheduleJob(waiting(t), hook(connect(t, kept, false), "k", "https://example.invalid/", time.Minute))
+	if err != nil || !stream.Receive() || stream.Msg().GetEvent().GetJobChanged().GetJobId() != id.GetJob().GetJobId() {
+		t.Errorf("the stream that was open all the time: %v, %v", err, stream.Err())
+	}
+	t.Logf("%d calls", made.Load())
+}
+
+// hangs sends SIGHUP and waits until the server has said something once more.
+func (s *secured) hangs(t *testing.T, words string) {
+	t.Helper()
+	before := strings.Count(s.logs(), words)
+	if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	for strings.Count(s.logs(), words) == before {
+		select {
+		case <-s.said:
+		case <-waiting(t).Done():
+			t.Fatalf("it never said %q again", words)
+		}
+	}
+}
+
+// shows makes handshakes until the server's certificate has the name, on both ports.
+func (s *secured) shows(t *testing.T, name string) {
+	t.Helper()
+	for _, address := range []string{strings.TrimPrefix(s.url, "https://"), s.grpc} {
+		for seen := false; !seen; {
+			d := &tls.Dialer{Config: &tls.Config{RootCAs: s.ca.Pool(), NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12}}
+			conn, err := d.DialContext(waiting(t), "tcp", address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			names := conn.(*tls.Conn).ConnectionState().PeerCertificates[0].DNSNames
+			conn.Close()
+			seen = names[0] == name
+		}
+	}
+}
+
+// TestTLSOfCommands: the commands take the files as flags and as variables, and warn of a
+// key that goes in the clear.
+func TestTLSOfCommands(t *testing.T) {
+	t.Parallel()
+	callers := certstest.NewCA(t, t.TempDir(), "callers")
+	s := startSecured(t, certstest.Leaf{}, "--tls-client-ca", callers.File)
+	pair := s.clientPair(t, callers, certstest.Leaf{})
+	with := []string{"--server", s.url, "--ca-file", s.ca.File, "--client-cert", pair.Cert, "--client-key", pair.Key}
+	for _, args := range [][]string{{"list"}, {"keys", "list"}, {"apikeys", "list"}, {"stats"}} {
+		if out, code := command(t, append(args, with...)...); code != 0 {
+			t.Errorf("%v: %d, %s", args, code, out)
+		}
+	}
+	if out, code := command(t, "list", "--server", s.url, "--client-cert", pair.Cert, "--client-key", pair.Key); code != 5 || !strings.Contains(out, "unknown authority") {
+		t.Errorf("without --ca-file: %d, %s", code, out)
+	}
+	if out, code := command(t, "list", "--server", s.url, "--ca-file", s.ca.File, "--client-cert", pair.Cert); code != 2 {
+		t.Errorf("half a pair: %d, %s", code, out)
+	}
+	if out, code := command(t, "list", "--server", "http://127.0.0.1:1", "--ca-file", s.ca.File); code != 2 || !strings.Contains(out, "https://") {
+		t.Errorf("files for a server without TLS: %d, %s", code, out)
+	}
+	if out, code := command(t, "list", "--server", s.url, "--ca-file", pair.Key); code != 2 || !strings.Contains(out, "no certificate in PEM form") {
+		t.Errorf("a key as --ca-file: %d, %s", code, out)
+	}
+	for _, args := range [][]string{
+		{"--tls-cert", pair.Cert}, {"--tls-key", pair.Key}, {"--tls-client-ca", callers.File},
+		{"--connector", "own=https://127.0.0.1:1", "--connector-client-cert", "own=" + pair.Cert},
+		{"--connector", "own=https://127.0.0.1:1", "--connector-ca-file", "other=" + callers.File},
+		{"--connector", "own=http://127.0.0.1:1", "--connector-ca-file", "own=" + callers.File},
+	} {
+		if out, code := command(t, append([]string{"serve", "--database", "sqlite:" + filepath.Join(t.TempDir(), "db"), "--listen", "127.0.0.1:0"}, args...)...); code != 2 {
+			t.Errorf("serve %v: %d, %s", args, code, out)
+		}
+	}
+}
+
+// TestKeysInTheClear: a server warns of a port beyond loopback without TLS, and of none
+// with it.
+func TestKeysInTheClear(t *testing.T) {
+	t.Parallel()
+	with := startSecured(t, certstest.Leaf{}, "--listen", "0.0.0.0:0", "--require-api-key")
+	if err := with.stop(); err != nil || strings.Contains(with.logs(), "in the clear") {
+		t.Errorf("it warns although it has TLS:\n%s", with.logs())
+	}
+	without, err := startProcess(with.cmd.Path, t.TempDir(), os.Environ(), "--listen", "0.0.0.0:0", "--require-api-key",
+		"--allow-http", "--connector", "own=http://connector.invalid:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(without.kill)
+	if err := without.stop(); err != nil {
+		t.Error(err)
+	}
+	for _, words := range []string{"--listen 0.0.0.0:0: this port has no TLS", "--tls-cert", "--connector own: credentials and payloads go to http://connector.invalid:1 in the clear"} {
+		if !strings.Contains(without.logs(), words) {
+			t.Errorf("it does not say %q:\n%s", words, without.logs())
+		}
+	}
+}
+
+// TestConnectorWithCertificates: a connector of one's own that asks for a certificate is
+// reached with the right one alone, also after it was renewed.
+func TestConnectorWithCertificates(t *testing.T) {
+	t.Parallel()
+	if crashRun {
+		t.Skip("needs no failpoints")
+	}
+	dir := t.TempDir()
+	ca, callers := certstest.NewCA(t, dir, "connector"), certstest.NewCA(t, dir, "callers")
+	_, handler := connectorv1connect.NewConnectorServiceHandler(&guests{tokens: make(map[string]bool)})
+	own := httptest.NewUnstartedServer(handler)
+	own.TLS = &tls.Config{
+		Certificates: []tls.Certificate{ca.Pair(t, certstest.Leaf{})}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: callers.Pool(), MinVersion: tls.VersionTLS12,
+	}
+	own.StartTLS()
+	t.Cleanup(own.Close)
+	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	certstest.NewCA(t, dir, "others").Issue(t, cert, key, certstest.Leaf{})
+	binary, err := exec.LookPath("fireonce")
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := func(flags ...string) *process {
+		p, err := startProcess(binary, t.TempDir(), os.Environ(), append([]string{"--listen", "127.0.0.1:0", "--connector", "guests=" + own.URL}, flags...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(p.kill)
+		return p
+	}
+	stranger := start()
+	stranger.says(t, "is not trusted")
+	p := start("--connector-ca-file", "guests="+ca.File, "--connector-client-cert", "guests="+cert, "--connector-client-key", "guests="+key)
+	p.says(t, "a connector does not answer; its jobs wait")
+	callers.Issue(t, cert, key, certstest.Leaf{})
+	p.says(t, "a connector answers")
+}
+
+// TestHandshakeLogIsBounded: whoever makes handshakes fail fills no disk.
+func TestHandshakeLogIsBounded(t *testing.T) {
+	t.Parallel()
+	s := startSecured(t, certstest.Leaf{})
+	const tries = 300
+	for _, address := range []string{strings.TrimPrefix(s.url, "https://"), s.grpc} {
+		for range tries {
+			conn, err := net.Dial("tcp", address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := conn.Write([]byte("no TLS at all\r\n\r\n")); err != nil {
+				t.Fatal(err)
+			}
+			_, _ = conn.Read(make([]byte, 1)) // until it is answered or closed
+			conn.Close()
+		}
+	}
+	s.serves(t, certs.Client{CA: s.ca.File})
+	if lines := strings.Count(s.logs(), "andshake"); lines == 0 || lines > tries {
+		t.Errorf("%d lines of %d failures", lines, 2*tries)
+	}
+}
