@@ -31,6 +31,17 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	(*f.handler.Load()).ServeHTTP(w, r)
 }
 
+// openPorts opens what a server that starts answers on.
+func (n *Node) openPorts(listen addresses) error {
+	if err := n.openTLS(); err != nil {
+		return err
+	}
+	if err := n.listen(listen.api); err != nil {
+		return err
+	}
+	return n.listenOps(listen.ops)
+}
+
 // listen opens the port, and says there that the server starts.
 func (n *Node) listen(addr *net.TCPAddr) error {
 	n.peers = server.NewPeerLimit(n.cfg.Quotas, n.cfg.Log, time.Now)

@@ -126,13 +126,7 @@ func (n *Node) start(ctx context.Context, listen addresses) error {
 	if err != nil {
 		return err
 	}
-	if err := n.openTLS(); err != nil {
-		return err
-	}
-	if err := n.listen(listen.api); err != nil {
-		return err
-	}
-	if err := n.listenOps(listen.ops); err != nil {
+	if err := n.openPorts(listen); err != nil {
 		return err
 	}
 	if err := n.openDatabase(ctx); err != nil {
