@@ -90,7 +90,16 @@ func (in *intake) count(ctx context.Context, s job.Spec) error {
 // countMany counts jobs of a size against the project's quotas, or refuses them. settle
 // follows.
 func (in *intake) countMany(ctx context.Context, jobs, size int) error {
-	n := store.StoredJobs{Jobs: int64(jobs), Bytes: int64(jobs) * int64(size)}
+	return in.countUse(ctx, store.StoredJobs{Jobs: int64(jobs), Bytes: int64(jobs) * int64(size)})
+}
+
+// countBytes counts content that is no job yet against the project's quotas, or refuses it.
+// settle follows.
+func (in *intake) countBytes(ctx context.Context, size int) error {
+	return in.countUse(ctx, store.StoredJobs{Bytes: int64(size)})
+}
+
+func (in *intake) countUse(ctx context.Context, n store.StoredJobs) error {
 	if err := in.admission.take(ctx, in.who.project, n); err != nil {
 		return err
 	}

@@ -25,7 +25,8 @@ type Quota string
 const (
 	// QuotaJobs bounds the jobs that are stored, ended ones too until they are removed.
 	QuotaJobs Quota = "jobs"
-	// QuotaBytes bounds the payloads of those jobs.
+	// QuotaBytes bounds the payloads of those jobs, the answers that are kept with them, and
+	// the payloads that wait in queues of schedules.
 	QuotaBytes Quota = "bytes"
 	// QuotaConnections bounds the connections that are not deleted.
 	QuotaConnections Quota = "connections"

@@ -20,6 +20,7 @@ import (
 // Rules of this file:
 //   - content is checked when it is added, as that of a job of the schedule's connection. What
 //     is refused later, when its turn comes, stops nothing;
+//   - its bytes count against the project's quota, as those of the job that it becomes;
 //   - what is in place already succeeds before the etag is compared.
 
 // mostLabels bounds the labels of a job.
@@ -148,10 +149,18 @@ func (s *scheduleService) AddScheduleItem(ctx context.Context, req *fireoncev1.A
 	if err := s.checkContent(ctx, of, content); err != nil {
 		return nil, err
 	}
+	in := s.intake(ctx)
+	defer in.settle()
+	if err := in.countBytes(ctx, len(content.Payload)); err != nil {
+		return nil, err
+	}
 	item, created, err := s.store.AddItem(ctx, store.NewItem{Project: of.Project, Front: req.GetAtFront(), Item: store.ScheduleItem{
 		ID: s.cfg.NewID(), Schedule: of.ID, Key: req.GetIdempotencyKey(), Fingerprint: content.print, Payload: content.Payload,
 		PayloadKind: content.PayloadKind, Labels: content.Labels, CreatedBy: callerOf(ctx).actor,
 	}})
+	if created || errors.Is(err, store.ErrUnconfirmed) {
+		in.kept = in.taken
+	}
 	if errors.Is(err, store.ErrIllegal) {
 		of.State = store.ScheduleDeleted // since it was read
 		return nil, scheduleState(of, "the schedule was deleted")
@@ -264,7 +273,7 @@ type itemRevision struct {
 	// from are the states that it can be changed in.
 	from store.ItemState
 	// check refuses what cannot be.
-	check  func() error
+	check  func(was store.ScheduleItem) error
 	change store.ItemChange
 	what   string
 }
@@ -292,7 +301,7 @@ func (s *scheduleService) reviseItem(ctx context.Context, req itemNamed, of stor
 			return nil, itemState(was)
 		}
 		if r.check != nil {
-			if err := r.check(); err != nil {
+			if err := r.check(was); err != nil {
 				return nil, err
 			}
 		}
@@ -347,7 +356,12 @@ func (s *scheduleService) UpdateScheduleItem(ctx context.Context, req *fireoncev
 		inPlace: func(was store.ScheduleItem) (bool, error) {
 			return was.State == store.ItemWaiting && bytes.Equal(was.Payload, content.Payload) && maps.Equal(was.Labels, content.Labels), nil
 		},
-		check: func() error { return s.checkContent(ctx, of, content) },
+		check: func(was store.ScheduleItem) error {
+			if err := s.checkContent(ctx, of, content); err != nil {
+				return err
+			}
+			return (&jobService{Server: s.Server}).countGrowth(ctx, of.Project, len(content.Payload)-len(was.Payload))
+		},
 	})
 	return &fireoncev1.UpdateScheduleItemResponse{Item: out}, err
 }

@@ -3,6 +3,7 @@ package server_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/schedule"
+	"github.com/fireonce/fireonce/server"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -72,6 +74,47 @@ func keysOf(items []*fireoncev1.ScheduleItem) (keys []string) {
 		keys = append(keys, i.GetIdempotencyKey())
 	}
 	return keys
+}
+
+// TestQuotaOfItems: what waits in a queue counts as stored jobs do, once, and not any more when
+// it is removed.
+func TestQuotaOfItems(t *testing.T) {
+	f := start(t, limitedTo("bytes=1000"))
+	c := overGRPC(f)
+	id := f.recurring(t.Context(), c, f.newSchedule("s", fromQueue)).GetScheduleId()
+	of := func(n int) *fireoncev1.Payload { return custom("good/v1", strings.Repeat("x", n)) }
+	add := func(key string, n int) error {
+		_, err := askWith[fireoncev1.AddScheduleItemResponse](t.Context(), c, schedsPath+"AddScheduleItem", addItem(id, key, of(n)))
+		return err
+	}
+	first := f.addItem(c, id, "a", of(700)).GetItem()
+	wantReason(t, add("b", 400), quotaExceeded)
+	_, err := ask[fireoncev1.ScheduleJobResponse](t, c, scheduleJob, f.request("b", func(r *scheduleRequest) { r.Payload = of(400) }))
+	wantReason(t, err, quotaExceeded)
+	for range 3 { // a repeat adds nothing
+		f.addItem(c, id, "a", of(700))
+	}
+	f.must(add("b", 100))
+	change := func(n int) error {
+		_, err := askWith[fireoncev1.UpdateScheduleItemResponse](t.Context(), c, schedsPath+"UpdateScheduleItem", &fireoncev1.UpdateScheduleItemRequest{
+			Schedule: &fireoncev1.UpdateScheduleItemRequest_ScheduleId{ScheduleId: id}, ItemId: first.GetItemId(), Payload: of(n),
+		})
+		return err
+	}
+	wantReason(t, change(900), quotaExceeded)
+	f.must(change(750))
+	if _, err := f.trigger(c, id, "k", false); err != nil {
+		t.Errorf("the content of a job was counted twice: %v", err)
+	}
+	f.clock.advance(server.MeasureEvery * 2)
+	wantReason(t, add("c", 400), quotaExceeded) // the job has it now
+	items := f.listItems(c, id, func(r *fireoncev1.ListScheduleItemsRequest) {
+		r.States = []fireoncev1.ScheduleItemState{fireoncev1.ScheduleItemState_SCHEDULE_ITEM_STATE_WAITING}
+	})
+	_, err = askWith[fireoncev1.RemoveScheduleItemResponse](t.Context(), c, schedsPath+"RemoveScheduleItem", removeItem(items[0]))
+	f.must(err)
+	f.clock.advance(server.MeasureEvery * 2)
+	f.must(add("c", 100))
 }
 
 // TestSlots: items are added, moved, changed and removed over both protocols, and go out in

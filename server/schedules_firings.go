@@ -188,7 +188,7 @@ func (s *scheduleService) TriggerSchedule(ctx context.Context, req *fireoncev1.T
 	}
 	in := s.intake(ctx)
 	defer in.settle()
-	if err := in.countMany(ctx, 1, len(of.Template)); err != nil {
+	if err := in.countMany(ctx, 1, contentSize(of)); err != nil {
 		return nil, err
 	}
 	f, created, err := s.cfg.Scheduler.Trigger(ctx, store.Ref{Project: of.Project, ID: of.ID}, req.GetTriggerKey(), req.GetAllowOverlap())
@@ -202,6 +202,15 @@ func (s *scheduleService) TriggerSchedule(ctx context.Context, req *fireoncev1.T
 		s.chronicled(ctx, "a schedule was triggered", of)
 	}
 	return &fireoncev1.TriggerScheduleResponse{Firing: firingToWire(f), Created: created}, nil
+}
+
+// contentSize is about what the content of a job that a client asks for adds to the project's
+// bytes. That of a queue counts already.
+func contentSize(of store.Schedule) int {
+	if of.Queued {
+		return 0
+	}
+	return len(of.Template)
 }
 
 // firingFault makes a fault of what Trigger and Backfill fail with.
@@ -269,7 +278,7 @@ func (s *scheduleService) BackfillSchedule(ctx context.Context, req *fireoncev1.
 		if in.taken.Jobs > 0 {
 			return nil // counted before the schedule changed
 		}
-		return in.countMany(ctx, jobs, len(of.Template))
+		return in.countMany(ctx, jobs, contentSize(of))
 	}
 	if req.GetDryRun() {
 		admit = nil

@@ -95,7 +95,7 @@ type EndedJob struct {
 // FireDecision is what is to be written.
 type FireDecision struct {
 	// Schedule is DueSchedule.Schedule with a new Cursor, Next, Buffered, Skips, Run, Counts,
-	// Day and DayCount, and maybe another State, PauseCause and Note. Nothing else of it is
+	// Day, DayCount and RefusedInRow, and maybe another State, PauseCause and Note. Nothing else of it is
 	// written.
 	Schedule Schedule
 	// Firings, oldest first, each name once.
@@ -172,7 +172,7 @@ func (d *FireDecision) decided(due DueSchedule) (Schedule, error) {
 	}
 	s := was
 	s.Cursor, s.Next, s.Buffered, s.Skips, s.Run, s.Counts = in.Cursor, in.Next, in.Buffered, in.Skips, in.Run, in.Counts
-	s.Day, s.DayCount = in.Day, in.DayCount
+	s.Day, s.DayCount, s.RefusedInRow = in.Day, in.DayCount, in.RefusedInRow
 	s.State, s.PauseCause, s.Note, s.Revision = in.State, in.PauseCause, in.Note, was.Revision+1
 	if s.State != was.State {
 		s.Version, s.Updated = was.Version+1, due.Now
@@ -362,11 +362,15 @@ func (r *FireRound) Items(fired Fired) []ItemEnd {
 	if fired.Err != nil {
 		return nil
 	}
+	size := make(map[job.ID]int64, len(r.Due.Items))
+	for _, i := range r.Due.Items {
+		size[i.ID] = int64(len(i.Payload))
+	}
 	var out []ItemEnd
 	for i, f := range r.Firings {
 		// Made before, the job has the content of another item.
 		if one := fired.Firings[i]; !f.Item.IsZero() && !one.Repeat && one.Job.Created {
-			out = append(out, ItemEnd{ID: f.Item, State: ItemUsed, Firing: one.Firing.Name, Job: one.Firing.Job})
+			out = append(out, ItemEnd{ID: f.Item, State: ItemUsed, Firing: one.Firing.Name, Job: one.Firing.Job, Freed: size[f.Item]})
 		}
 	}
 	for _, one := range r.Refused {

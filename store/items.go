@@ -267,6 +267,8 @@ type ItemEnd struct {
 	Firing string
 	Job    job.ID
 	Reason string
+	// Freed are the bytes of the payload that goes with it.
+	Freed int64
 }
 
 // Ended returns an item as its end leaves it at now.
@@ -322,6 +324,14 @@ func (q Queue) Room(i ScheduleItem, most int64) error {
 		return &QuotaError{Used: size, Limit: MaxItemsBytes}
 	}
 	return nil
+}
+
+// Size returns the bytes of its payloads.
+func (q Queue) Size() (bytes int64) {
+	for _, one := range q {
+		bytes += one.Size
+	}
+	return bytes
 }
 
 // Put returns where an item goes, and the others that have to make room for it. ErrIllegal:

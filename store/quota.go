@@ -9,18 +9,19 @@ import (
 // Quotas measures what projects have. How much they may have is the server's to say.
 type Quotas interface {
 	// StoredJobs returns how many jobs a project has, ended ones that are still kept
-	// too, and the bytes of their payloads and kept answers. It is exact as of a moment during the call,
+	// too, and the bytes of what it keeps. It is exact as of a moment during the call,
 	// and costs the same however many jobs there are.
 	StoredJobs(ctx context.Context, project string) (StoredJobs, error)
 	// Holdings counts what else a project has.
 	Holdings(ctx context.Context, project string) (Holdings, error)
 }
 
-// StoredJobs is how much of a database the jobs of a project take.
+// StoredJobs is how much of a database the jobs of a project take, and the content that
+// waits to become some.
 type StoredJobs struct {
 	Jobs int64
-	// Bytes are those of the payloads, and of the answers that are kept with attempts, as
-	// they are stored (job.Answer.Encode).
+	// Bytes are those of the payloads, of the answers that are kept with attempts, as they
+	// are stored (job.Answer.Encode), and of the payloads of items in queues of schedules.
 	Bytes int64
 }
 

@@ -162,6 +162,9 @@ type Schedule struct {
 	// alone writes them.
 	Day      string
 	DayCount int64
+	// RefusedInRow counts the items of the queue that were refused since one became a job,
+	// or a caller changed the schedule. Fire alone raises it.
+	RefusedInRow int64
 
 	Created, Updated, Deleted time.Time
 	CreatedBy, UpdatedBy      string
@@ -254,7 +257,7 @@ func FiringKey(schedule job.ID, name string) string {
 func FiringActor(schedule job.ID) string { return "schedule:" + schedule.String() }
 
 // NewSchedule is a schedule to store. Version, Revision, Generation, Run, Counts, Day,
-// Buffered, Skips and the times but Next are the store's to set.
+// RefusedInRow, Buffered, Skips and the times but Next are the store's to set.
 type NewSchedule struct {
 	Schedule Schedule
 	// Most, when positive, bounds the schedules of the project that are not deleted, also
@@ -267,7 +270,7 @@ func (n NewSchedule) Stored(now time.Time) (Schedule, error) {
 	s := n.Schedule
 	s.Version, s.Revision, s.Generation, s.Run, s.Counts, s.Buffered, s.Skips = 1, 1, 1, 0, ScheduleCounts{}, nil, nil
 	s.Created, s.Updated, s.Deleted, s.LedgerBegin, s.UpdatedBy = now, now, time.Time{}, now, s.CreatedBy
-	s.Day, s.DayCount = "", 0
+	s.Day, s.DayCount, s.RefusedInRow = "", 0, 0
 	fp, err := job.ParseFingerprint(s.Fingerprint.Bytes())
 	switch {
 	case err != nil:
@@ -285,6 +288,7 @@ func (n NewSchedule) Stored(now time.Time) (Schedule, error) {
 type ScheduleChange struct {
 	// Schedule has the Revision that was read. Its id, project, key, fingerprint, versions,
 	// times of creation and change, PausedAt, Day, DayCount and LedgerBegin are not written.
+	// RefusedInRow begins anew.
 	Schedule Schedule
 	// Firings are decided by the change, and make no job. At most MaxBatch.
 	Firings []Firing
@@ -328,7 +332,7 @@ func (s *Schedule) keep(was Schedule) {
 	s.ID, s.Project, s.Key, s.Fingerprint = was.ID, was.Project, was.Key, was.Fingerprint
 	s.Version, s.Revision, s.PausedAt, s.LedgerBegin = was.Version, was.Revision+1, was.PausedAt, was.LedgerBegin
 	s.Created, s.Updated, s.Deleted, s.CreatedBy, s.UpdatedBy = was.Created, was.Updated, was.Deleted, was.CreatedBy, was.UpdatedBy
-	s.Day, s.DayCount = was.Day, was.DayCount
+	s.Day, s.DayCount, s.RefusedInRow = was.Day, was.DayCount, 0
 }
 
 // normal returns a schedule as it is stored, or ErrIllegal.
@@ -393,7 +397,7 @@ func (s Schedule) check(was Schedule) error {
 		return fmt.Errorf("%w: something is due in state %d", ErrIllegal, s.State)
 	case s.Generation < max(1, was.Generation), s.Run < was.Run, s.PauseAfterFailures < 0,
 		min(c.Fired, c.SkippedByOverlap, c.SkippedByPerson, c.Missed, c.Coalesced, c.Refused, c.NoContent, c.SkippedByLimit, c.Held) < 0,
-		s.Day < was.Day, s.Day == was.Day && s.DayCount < was.DayCount, s.DayCount < 0:
+		s.Day < was.Day, s.Day == was.Day && s.DayCount < was.DayCount, s.DayCount < 0, s.RefusedInRow < 0:
 		return fmt.Errorf("%w: a counter falls", ErrIllegal)
 	}
 	if len(s.Day) > maxDay || s.Day == "" && s.DayCount > 0 {

@@ -290,6 +290,7 @@ type Schedule struct {
 	Day                string
 	DayCount           int64
 	Held               int64
+	RefusedInRow       int64
 }
 
 type ScheduleItem struct {

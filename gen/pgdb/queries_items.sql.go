@@ -16,6 +16,12 @@ const endItems = `-- name: EndItems :execrows
 WITH u AS (
     SELECT unnest($2::uuid[]) AS id, unnest($3::smallint[]) AS state, unnest($4::text[]) AS firing_name,
         unnest($5::uuid[]) AS job_id, unnest($6::text[]) AS reason
+),
+used AS (
+    INSERT INTO project_use (project, jobs, bytes)
+    SELECT s.project, 0, -sum(octet_length(i.payload))
+    FROM u JOIN schedule_items AS i ON i.id = u.id JOIN schedules AS s ON s.id = i.schedule_id
+    WHERE i.state = 1 AND u.state <> 4 GROUP BY s.project
 )
 UPDATE schedule_items AS i SET
     state = u.state, firing_name = u.firing_name, job_id = u.job_id, reason = u.reason, version = i.version + 1,
@@ -138,11 +144,14 @@ func (q *Queries) GetItem(ctx context.Context, arg GetItemParams) (ScheduleItem,
 
 const insertItem = `-- name: InsertItem :exec
 
+WITH used AS (
+    INSERT INTO project_use (project, jobs, bytes) VALUES ($15, 0, octet_length($8::bytea))
+)
 INSERT INTO schedule_items (
     id, schedule_id, idem_key, fingerprint, version, state, place, payload, payload_kind, labels, firing_name, job_id,
     reason, created_at, updated_at, ended_at, created_by, updated_by
 ) VALUES (
-    $1, $2, $3, $4, $5, $6, $7, $8, $9,
+    $1, $2, $3, $4, $5, $6, $7, $8::bytea, $9,
     ($10::text)::jsonb, '', NULL, '', $11, $12, NULL, $13, $14
 )
 `
@@ -162,9 +171,11 @@ type InsertItemParams struct {
 	UpdatedAt   time.Time
 	CreatedBy   string
 	UpdatedBy   string
+	Project     string
 }
 
-// The queues of schedules. Their schedule is locked before they are written.
+// The queues of schedules. Their schedule is locked before they are written, so the sizes that
+// a statement reads are those that it changes.
 func (q *Queries) InsertItem(ctx context.Context, arg InsertItemParams) error {
 	_, err := q.db.Exec(ctx, insertItem,
 		arg.ID,
@@ -181,6 +192,7 @@ func (q *Queries) InsertItem(ctx context.Context, arg InsertItemParams) error {
 		arg.UpdatedAt,
 		arg.CreatedBy,
 		arg.UpdatedBy,
+		arg.Project,
 	)
 	return err
 }
@@ -430,10 +442,16 @@ func (q *Queries) QueueOf(ctx context.Context, scheduleID pgtype.UUID) ([]QueueO
 }
 
 const removeItems = `-- name: RemoveItems :exec
+WITH used AS (
+    INSERT INTO project_use (project, jobs, bytes)
+    SELECT s.project, 0, -sum(octet_length(i.payload))
+    FROM schedule_items AS i JOIN schedules AS s ON s.id = i.schedule_id
+    WHERE i.schedule_id = $2 AND i.state IN (1, 4) GROUP BY s.project
+)
 UPDATE schedule_items SET
     state = 3, version = version + 1, payload = '', labels = '{}', reason = '', updated_at = $1,
     ended_at = coalesce(ended_at, $1)
-WHERE schedule_id = $2 AND state IN (1, 4)
+WHERE schedule_items.schedule_id = $2 AND state IN (1, 4)
 `
 
 type RemoveItemsParams struct {
@@ -467,11 +485,16 @@ func (q *Queries) RemoveItemsOf(ctx context.Context, arg RemoveItemsOfParams) (i
 }
 
 const setItem = `-- name: SetItem :execrows
+WITH used AS (
+    INSERT INTO project_use (project, jobs, bytes)
+    SELECT $12, 0, octet_length($3::bytea) - octet_length(i.payload) FROM schedule_items AS i
+    WHERE i.id = $10 AND i.version = $11 AND octet_length(i.payload) <> octet_length($3::bytea)
+)
 UPDATE schedule_items SET
-    version = $1, state = $2, payload = $3, payload_kind = $4,
+    version = $1, state = $2, payload = $3::bytea, payload_kind = $4,
     labels = ($5::text)::jsonb, reason = $6, updated_at = $7, ended_at = $8,
     updated_by = $9
-WHERE id = $10 AND schedule_items.version = $11
+WHERE schedule_items.id = $10 AND schedule_items.version = $11
 `
 
 type SetItemParams struct {
@@ -486,6 +509,7 @@ type SetItemParams struct {
 	UpdatedBy   string
 	ID          pgtype.UUID
 	WasVersion  int64
+	Project     string
 }
 
 func (q *Queries) SetItem(ctx context.Context, arg SetItemParams) (int64, error) {
@@ -501,6 +525,7 @@ func (q *Queries) SetItem(ctx context.Context, arg SetItemParams) (int64, error)
 		arg.UpdatedBy,
 		arg.ID,
 		arg.WasVersion,
+		arg.Project,
 	)
 	if err != nil {
 		return 0, err

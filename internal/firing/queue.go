@@ -15,7 +15,8 @@ import (
 // Rules of this file:
 //   - a firing of a queue takes the first item that waits. One that can be no job is refused,
 //     and the firing takes the next one: bad content stops neither the queue nor the schedule.
-//     Many bad ones in a row are not the items' fault, and pause it before all are refused;
+//     Many bad ones in a row are hardly the items' fault, and pause it before all are refused.
+//     They are counted in the schedule, because a decision sees a part of the queue;
 //   - a date is that of the nominal time in the zone. Its jobs are counted in the schedule,
 //     which the transaction writes that makes them: no ledger is read, and none that was
 //     pruned is missed. Only the newest date is known: a firing of an older one, which was
@@ -24,7 +25,7 @@ import (
 const (
 	// maxReason bounds the reason of a refused item, in bytes.
 	maxReason = 500
-	// maxRefused bounds the items that one decision refuses.
+	// maxRefused is how many items in a row are refused until the schedule pauses.
 	maxRefused = 10
 )
 
@@ -39,6 +40,9 @@ var ErrContent = errors.New("the item's content")
 // ErrNoContent says that no item waits in the queue.
 var ErrNoContent = errors.New("no item waits in the schedule's queue")
 
+// errManyRefused says that too many items in a row were refused.
+var errManyRefused = errors.New("items of the queue were refused")
+
 // errMoreItems says that the items of this decision are used up, and others wait.
 var errMoreItems = errors.New("further items wait")
 
@@ -52,17 +56,17 @@ func (d *decider) make(b recur.Beat) (made store.NewJob, item job.ID, err error)
 		first := d.items[0]
 		made, err := d.plan.BuildItem(b, d.s.Run+1, first)
 		if err == nil {
-			d.items = d.items[1:]
+			d.items, d.s.RefusedInRow = d.items[1:], 0
 			return made, first.ID, nil
 		}
 		if !errors.Is(err, ErrContent) {
 			return made, item, err
 		}
-		if len(d.refused) == maxRefused {
-			return made, item, fmt.Errorf("%d items in a row were refused, and so would be the next one: %w", maxRefused, err)
-		}
-		d.items = d.items[1:]
+		d.items, d.s.RefusedInRow = d.items[1:], d.s.RefusedInRow+1
 		d.refused = append(d.refused, store.RefusedItem{Item: first.ID, Reason: cut(err.Error())})
+		if d.s.RefusedInRow >= maxRefused {
+			return made, item, fmt.Errorf("%w: %d in a row, the last one for %w", errManyRefused, d.s.RefusedInRow, err)
+		}
 	}
 	if d.due.MoreItems {
 		return made, item, errMoreItems

@@ -119,10 +119,37 @@ func TestQueueRefuses(t *testing.T) {
 	if s := q.due.Schedule; s.State != store.ScheduleActive || s.Counts.Refused != 0 {
 		t.Errorf("schedule %+v", s)
 	}
-	q.add(12, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
-	q.wants(t, q.at(t, 4*time.Minute), "REFUSED 09:04", 2, 2, 14)
+	q.add(12, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
+	q.wants(t, q.at(t, 4*time.Minute), "FIRED 09:04", 11, 3, 4)
+	q.wants(t, q.at(t, 5*time.Minute), "REFUSED 09:05", 1, 3, 14)
 	if s := q.due.Schedule; s.State != store.SchedulePaused || s.PauseCause != store.PausedByRefusal {
 		t.Errorf("schedule %+v", s)
+	}
+}
+
+// Refusals are counted over all decisions: one sees a few large items at most.
+func TestQueueRefusesInParts(t *testing.T) {
+	q := newQueue(t, firing.Policies{Overlap: firing.Allow})
+	q.head = 4
+	q.add(20, 0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19) // 6 is good
+	for range 30 {
+		q.at(t, time.Minute)
+	}
+	q.wants(t, nil, "", 13, 1, 6)
+	for range 30 {
+		q.at(t, 2*time.Minute)
+	}
+	q.wants(t, nil, "", 3, 1, 16)
+	if s := q.due.Schedule; s.State != store.SchedulePaused || s.PauseCause != store.PausedByRefusal || s.Counts.Refused != 1 || s.RefusedInRow != 10 {
+		t.Errorf("schedule %+v", s)
+	}
+	// One good item begins the count anew, also for a trigger of the schedule that is paused.
+	q.waiting = nil
+	q.add(1)
+	q.due.Items = q.waiting
+	got, err := firing.Trigger(q.due, q.plan, "k", true)
+	if err != nil || got.Schedule.RefusedInRow != 0 {
+		t.Errorf("triggered %+v, %v", got, err)
 	}
 }
 

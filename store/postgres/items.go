@@ -59,7 +59,7 @@ func (s *Store) AddItem(ctx context.Context, n store.NewItem) (store.ScheduleIte
 		item.Position = queue.Moved(store.QueuedItem{ID: item.ID, Place: place, Waiting: true}).Position(item.ID)
 		created = true
 		return item, t.q.InsertItem(ctx, pgdb.InsertItemParams{
-			ID: fromID(item.ID), ScheduleID: of.ID, IdemKey: item.Key, Fingerprint: item.Fingerprint.Bytes(), Version: item.Version,
+			Project: of.Project, ID: fromID(item.ID), ScheduleID: of.ID, IdemKey: item.Key, Fingerprint: item.Fingerprint.Bytes(), Version: item.Version,
 			State: int16(item.State), Place: place, Payload: fromBytes(item.Payload), PayloadKind: item.PayloadKind, Labels: labels,
 			CreatedAt: item.Created, UpdatedAt: item.Updated, CreatedBy: item.CreatedBy, UpdatedBy: item.UpdatedBy,
 		})
@@ -230,12 +230,12 @@ func (s *Store) ChangeItem(ctx context.Context, c store.ItemChange) (store.Sched
 			return store.ScheduleItem{}, err
 		}
 		next.Position = queue.Position(next.ID)
-		return next, t.setItem(ctx, next, place, others)
+		return next, t.setItem(ctx, of.Project, next, place, others)
 	})
 }
 
 // setItem writes a changed item, and the places of others.
-func (t *tx) setItem(ctx context.Context, i store.ScheduleItem, place int64, others []store.QueuedItem) error {
+func (t *tx) setItem(ctx context.Context, project string, i store.ScheduleItem, place int64, others []store.QueuedItem) error {
 	labels, err := fromLabels(i.Labels)
 	if err != nil {
 		return fmt.Errorf("%w: labels: %w", store.ErrIllegal, err)
@@ -250,7 +250,7 @@ func (t *tx) setItem(ctx context.Context, i store.ScheduleItem, place int64, oth
 		}
 	}
 	n, err := t.q.SetItem(ctx, pgdb.SetItemParams{
-		Version: i.Version, State: int16(i.State), Payload: fromBytes(i.Payload), PayloadKind: i.PayloadKind, Labels: labels,
+		Project: project, Version: i.Version, State: int16(i.State), Payload: fromBytes(i.Payload), PayloadKind: i.PayloadKind, Labels: labels,
 		Reason: i.Reason, UpdatedAt: i.Updated, EndedAt: fromTime(i.Ended), UpdatedBy: i.UpdatedBy, ID: fromID(i.ID),
 		WasVersion: i.Version - 1,
 	})

@@ -7,13 +7,13 @@ INSERT INTO schedules (
     connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at,
     next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused,
     last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content,
-    skipped_by_limit, day, day_count, held
+    skipped_by_limit, day, day_count, held, refused_in_row
 ) VALUES (
     @id, @project, @idem_key, @key_digest, @fingerprint, @version, @revision, @generation, @spec, @template,
     @policies, @connection_id, @display_name, (@labels::text)::jsonb, @pause_after_failures, @state, @pause_cause,
     @note, @paused_at, @cursor_at, @next_at, @buffered, @skips, @run, @fired, @skipped_by_overlap,
     @skipped_by_person, @missed, @coalesced, @refused, @last_firing, @ledger_begin, @created_at, @updated_at,
-    @deleted_at, @created_by, @updated_by, @queued, @no_content, @skipped_by_limit, @day, @day_count, @held
+    @deleted_at, @created_by, @updated_by, @queued, @no_content, @skipped_by_limit, @day, @day_count, @held, @refused_in_row
 ) ON CONFLICT (key_digest) DO NOTHING;
 
 -- name: GetSchedule :one
@@ -28,7 +28,7 @@ SELECT
     id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, policies, connection_id,
     display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered,
     skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin,
-    created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held
+    created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row
 FROM schedules WHERE id = ANY (@ids::uuid[]);
 
 -- name: SchedulesPage :many
@@ -61,7 +61,8 @@ UPDATE schedules SET
     buffered = @buffered, skips = @skips, run = @run, fired = @fired, skipped_by_overlap = @skipped_by_overlap,
     skipped_by_person = @skipped_by_person, missed = @missed, coalesced = @coalesced, refused = @refused,
     last_firing = @last_firing, updated_at = @updated_at, deleted_at = @deleted_at, updated_by = @updated_by,
-    queued = @queued, no_content = @no_content, skipped_by_limit = @skipped_by_limit, held = @held
+    queued = @queued, no_content = @no_content, skipped_by_limit = @skipped_by_limit, held = @held,
+    refused_in_row = @refused_in_row
 WHERE id = @id AND schedules.revision = @was_revision;
 
 -- name: SetFired :execrows
@@ -78,7 +79,8 @@ WITH u AS (
         unnest(@refuseds::bigint[]) AS refused, unnest(@last_firings::bigint[]) AS last_firing,
         unnest(@updated_ats::timestamptz[]) AS updated_at, unnest(@no_contents::bigint[]) AS no_content,
         unnest(@limiteds::bigint[]) AS skipped_by_limit, unnest(@days::text[]) AS day,
-        unnest(@day_counts::bigint[]) AS day_count, unnest(@helds::bigint[]) AS held
+        unnest(@day_counts::bigint[]) AS day_count, unnest(@helds::bigint[]) AS held,
+        unnest(@refused_rows::bigint[]) AS refused_in_row
 )
 UPDATE schedules AS s SET
     version = u.version, revision = u.revision, state = u.state, pause_cause = u.pause_cause, note = u.note,
@@ -87,7 +89,8 @@ UPDATE schedules AS s SET
     run = u.run, fired = u.fired, skipped_by_overlap = u.skipped_by_overlap,
     skipped_by_person = u.skipped_by_person, missed = u.missed, coalesced = u.coalesced, refused = u.refused,
     last_firing = u.last_firing, updated_at = u.updated_at, no_content = u.no_content,
-    skipped_by_limit = u.skipped_by_limit, day = u.day, day_count = u.day_count, held = u.held
+    skipped_by_limit = u.skipped_by_limit, day = u.day, day_count = u.day_count, held = u.held,
+    refused_in_row = u.refused_in_row
 FROM u WHERE s.id = u.id AND s.revision = u.revision - 1;
 
 -- name: NextSchedule :one

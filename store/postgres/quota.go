@@ -8,8 +8,8 @@ import (
 )
 
 // Rules of this file:
-//   - project_use gets a row from each transaction that stores, removes or changes jobs, in
-//     the statement that does so. No row is ever updated: transactions of one project
+//   - project_use gets a row from each transaction that stores, removes or changes jobs or
+//     items of schedules, in the statement that does so. No row is ever updated: transactions of one project
 //     do not wait for each other;
 //   - many rows are replaced by their sum when they are read;
 //   - what is counted exactly is counted under a lock of the project and the kind, which is

@@ -158,7 +158,7 @@ func listedSchedule(r pgdb.ListedSchedulesRow) pgdb.Schedule {
 		Skips: r.Skips, Run: r.Run, Fired: r.Fired, SkippedByOverlap: r.SkippedByOverlap, SkippedByPerson: r.SkippedByPerson,
 		Missed: r.Missed, Coalesced: r.Coalesced, Refused: r.Refused, Held: r.Held, LastFiring: r.LastFiring, LedgerBegin: r.LedgerBegin,
 		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, DeletedAt: r.DeletedAt, CreatedBy: r.CreatedBy, UpdatedBy: r.UpdatedBy,
-		Queued: r.Queued, NoContent: r.NoContent, SkippedByLimit: r.SkippedByLimit, Day: r.Day, DayCount: r.DayCount,
+		Queued: r.Queued, NoContent: r.NoContent, SkippedByLimit: r.SkippedByLimit, Day: r.Day, DayCount: r.DayCount, RefusedInRow: r.RefusedInRow,
 	}
 }
 

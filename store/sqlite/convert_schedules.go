@@ -21,7 +21,7 @@ func toSchedule(r litedb.Schedule) (store.Schedule, error) {
 			Coalesced: r.Coalesced, Refused: r.Refused, NoContent: r.NoContent, SkippedByLimit: r.SkippedByLimit,
 			Held: r.Held,
 		},
-		Queued: r.Queued != 0, Day: r.Day, DayCount: r.DayCount,
+		Queued: r.Queued != 0, Day: r.Day, DayCount: r.DayCount, RefusedInRow: r.RefusedInRow,
 		Created: fromMicros(r.CreatedAt), Updated: fromMicros(r.UpdatedAt), Deleted: fromNullMicros(r.DeletedAt),
 		CreatedBy: r.CreatedBy, UpdatedBy: r.UpdatedBy, LedgerBegin: fromMicros(r.LedgerBegin),
 	}
@@ -46,7 +46,7 @@ func fromSchedule(s store.Schedule) (litedb.Schedule, error) {
 		Coalesced: s.Counts.Coalesced, Refused: s.Counts.Refused, Held: s.Counts.Held, LedgerBegin: s.LedgerBegin.UnixMicro(),
 		CreatedAt: s.Created.UnixMicro(), UpdatedAt: s.Updated.UnixMicro(), DeletedAt: toMicros(s.Deleted),
 		CreatedBy: s.CreatedBy, UpdatedBy: s.UpdatedBy, Queued: toBool(s.Queued), NoContent: s.Counts.NoContent,
-		SkippedByLimit: s.Counts.SkippedByLimit, Day: s.Day, DayCount: s.DayCount,
+		SkippedByLimit: s.Counts.SkippedByLimit, Day: s.Day, DayCount: s.DayCount, RefusedInRow: s.RefusedInRow,
 	}
 	var err error
 	if r.Labels, err = fromLabels(s.Labels); err != nil {
@@ -68,6 +68,7 @@ func setScheduleParams(r litedb.Schedule) litedb.SetScheduleParams {
 		SkippedByPerson: r.SkippedByPerson, Missed: r.Missed, Coalesced: r.Coalesced, Refused: r.Refused,
 		LastFiring: r.LastFiring, UpdatedAt: r.UpdatedAt, DeletedAt: r.DeletedAt, UpdatedBy: r.UpdatedBy, ID: r.ID,
 		Queued: r.Queued, NoContent: r.NoContent, SkippedByLimit: r.SkippedByLimit, Held: r.Held,
+		RefusedInRow: r.RefusedInRow,
 	}
 }
 
@@ -78,6 +79,7 @@ func setFiredParams(r litedb.Schedule) litedb.SetFiredParams {
 		SkippedByOverlap: r.SkippedByOverlap, SkippedByPerson: r.SkippedByPerson, Missed: r.Missed, Coalesced: r.Coalesced,
 		Refused: r.Refused, LastFiring: r.LastFiring, UpdatedAt: r.UpdatedAt, ID: r.ID,
 		NoContent: r.NoContent, SkippedByLimit: r.SkippedByLimit, Day: r.Day, DayCount: r.DayCount, Held: r.Held,
+		RefusedInRow: r.RefusedInRow,
 	}
 }
 

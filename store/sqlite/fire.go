@@ -263,7 +263,7 @@ func (f *firer) write(ctx context.Context, row litedb.Schedule, r *store.FireRou
 			return store.Fired{}, err
 		}
 	}
-	if err := f.endItems(ctx, r.Items(out)); err != nil {
+	if err := f.endItems(ctx, row.Project, r.Items(out)); err != nil {
 		return store.Fired{}, err
 	}
 	return out, one(f.q.SetFired(ctx, setFiredParams(to)))

@@ -55,7 +55,10 @@ func (s *Store) AddItem(ctx context.Context, n store.NewItem) (store.ScheduleIte
 		}
 		item.Position = queue.Moved(store.QueuedItem{ID: item.ID, Place: place, Waiting: true}).Position(item.ID)
 		created = true
-		return item, t.q.InsertItem(ctx, litedb.InsertItemParams(row))
+		if err := t.q.InsertItem(ctx, litedb.InsertItemParams(row)); err != nil {
+			return store.ScheduleItem{}, err
+		}
+		return item, t.w.usage.add(ctx, t, of.Project, 0, int64(len(item.Payload)))
 	})
 	return out, created && err == nil, err
 }
@@ -213,8 +216,24 @@ func (s *Store) ChangeItem(ctx context.Context, c store.ItemChange) (store.Sched
 			}
 		}
 		next.Position = queue.Position(next.ID)
-		return next, t.wiping(ctx, func() error { return one(t.q.SetItem(ctx, setItemParams(row))) })
+		err = t.wiping(ctx, func() error { return one(t.q.SetItem(ctx, setItemParams(row))) })
+		if err != nil {
+			return store.ScheduleItem{}, err
+		}
+		return next, t.countItem(ctx, row.ScheduleID, int64(len(next.Payload)-len(was.Payload)))
 	})
+}
+
+// countItem counts the bytes that the items of a schedule grow by.
+func (t *tx) countItem(ctx context.Context, schedule []byte, bytes int64) error {
+	if bytes == 0 {
+		return nil
+	}
+	of, err := t.q.ListedSchedule(ctx, schedule)
+	if err != nil {
+		return fmt.Errorf("schedule: %w", err)
+	}
+	return t.w.usage.add(ctx, t, of.Project, 0, bytes)
 }
 
 // wiping runs fn while SQLite overwrites what it takes away.
@@ -249,12 +268,14 @@ func (f *firer) dueItems(ctx context.Context, d *store.DueSchedule) error {
 }
 
 // endItems takes items out of the queue.
-func (f *firer) endItems(ctx context.Context, ends []store.ItemEnd) error {
+func (f *firer) endItems(ctx context.Context, project string, ends []store.ItemEnd) error {
 	if len(ends) == 0 {
 		return nil
 	}
 	return f.wiping(ctx, func() error {
+		freed := int64(0)
 		for _, e := range ends {
+			freed += e.Freed
 			n, err := f.q.EndItem(ctx, litedb.EndItemParams{
 				State: int64(e.State), FiringName: e.Firing, JobID: fromOptionalID(e.Job), Reason: e.Reason, EndedAt: f.now, ID: fromID(e.ID),
 			})
@@ -265,7 +286,7 @@ func (f *firer) endItems(ctx context.Context, ends []store.ItemEnd) error {
 				return fmt.Errorf("item %s: %w", e.ID, err)
 			}
 		}
-		return nil
+		return f.w.usage.add(ctx, f.tx, project, 0, -freed)
 	})
 }
 

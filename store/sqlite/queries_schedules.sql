@@ -6,13 +6,13 @@ INSERT INTO schedules (
     connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at,
     next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused,
     last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content,
-    skipped_by_limit, day, day_count, held
+    skipped_by_limit, day, day_count, held, refused_in_row
 ) VALUES (
     @id, @project, @idem_key, @key_digest, @fingerprint, @version, @revision, @generation, @spec, @template,
     @policies, @connection_id, @display_name, @labels, @pause_after_failures, @state, @pause_cause, @note,
     @paused_at, @cursor_at, @next_at, @buffered, @skips, @run, @fired, @skipped_by_overlap, @skipped_by_person,
     @missed, @coalesced, @refused, @last_firing, @ledger_begin, @created_at, @updated_at, @deleted_at, @created_by,
-    @updated_by, @queued, @no_content, @skipped_by_limit, @day, @day_count, @held
+    @updated_by, @queued, @no_content, @skipped_by_limit, @day, @day_count, @held, @refused_in_row
 );
 
 -- name: GetSchedule :one
@@ -27,7 +27,7 @@ SELECT
     id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, policies, connection_id,
     display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered,
     skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin,
-    created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held
+    created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row
 FROM schedules WHERE id = ?;
 
 -- name: SchedulesPage :many
@@ -45,7 +45,8 @@ UPDATE schedules SET
     run = @run, fired = @fired, skipped_by_overlap = @skipped_by_overlap, skipped_by_person = @skipped_by_person,
     missed = @missed, coalesced = @coalesced, refused = @refused, last_firing = @last_firing,
     updated_at = @updated_at, deleted_at = @deleted_at, updated_by = @updated_by, queued = @queued,
-    no_content = @no_content, skipped_by_limit = @skipped_by_limit, held = @held
+    no_content = @no_content, skipped_by_limit = @skipped_by_limit, held = @held,
+    refused_in_row = @refused_in_row
 WHERE id = @id AND revision = @revision - 1;
 
 -- name: SetFired :execrows
@@ -55,7 +56,8 @@ UPDATE schedules SET
     run = @run, fired = @fired, skipped_by_overlap = @skipped_by_overlap, skipped_by_person = @skipped_by_person,
     missed = @missed, coalesced = @coalesced, refused = @refused, last_firing = @last_firing,
     updated_at = @updated_at, no_content = @no_content, skipped_by_limit = @skipped_by_limit, day = @day,
-    day_count = @day_count, held = @held
+    day_count = @day_count, held = @held,
+    refused_in_row = @refused_in_row
 WHERE id = @id AND revision = @revision - 1;
 
 -- name: DueSchedules :many

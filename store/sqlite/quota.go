@@ -10,7 +10,8 @@ import (
 	"github.com/fireonce/fireonce/store"
 )
 
-// Rules of this file: project_use is changed in the transaction that changes the jobs.
+// Rules of this file: project_use is changed in the transaction that changes the jobs,
+// or the items of schedules.
 // The changes of a group are added up and written once, before its commit: one row for
 // each project, not one for each job.
 

@@ -132,7 +132,7 @@ func (v view) listedSchedule(ctx context.Context, id []byte) (store.Schedule, er
 		Skips: r.Skips, Run: r.Run, Fired: r.Fired, SkippedByOverlap: r.SkippedByOverlap, SkippedByPerson: r.SkippedByPerson,
 		Missed: r.Missed, Coalesced: r.Coalesced, Refused: r.Refused, Held: r.Held, LastFiring: r.LastFiring, LedgerBegin: r.LedgerBegin,
 		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, DeletedAt: r.DeletedAt, CreatedBy: r.CreatedBy, UpdatedBy: r.UpdatedBy,
-		Queued: r.Queued, NoContent: r.NoContent, SkippedByLimit: r.SkippedByLimit, Day: r.Day, DayCount: r.DayCount,
+		Queued: r.Queued, NoContent: r.NoContent, SkippedByLimit: r.SkippedByLimit, Day: r.Day, DayCount: r.DayCount, RefusedInRow: r.RefusedInRow,
 	})
 }
 
@@ -173,6 +173,13 @@ func (t *tx) changeSchedule(ctx context.Context, row litedb.Schedule, c store.Sc
 			}
 		}
 		if next.State == store.ScheduleDeleted {
+			queue, err := t.view().queue(ctx, row.ID)
+			if err != nil {
+				return err
+			}
+			if err := t.w.usage.add(ctx, t, row.Project, 0, -queue.Size()); err != nil {
+				return err
+			}
 			if err := t.q.RemoveItems(ctx, litedb.RemoveItemsParams{ScheduleID: row.ID, Now: t.now}); err != nil {
 				return fmt.Errorf("items: %w", err)
 			}

@@ -29,6 +29,7 @@ var itemTests = []test{
 	{"a decision that contradicts itself", itemContradiction},
 	{"a firing that is there takes nothing", itemRepeat},
 	{"an item that is refused", itemRefused},
+	{"refusals in a row", itemRefusals},
 	{"a decision that is not written", itemRolledBack},
 	{"one item is one job, under many callers", itemConcurrent},
 	{"changes and firings at once", itemRaces},
@@ -348,6 +349,34 @@ func itemChange(f *fixture) {
 	}
 	want = first
 	f.is(f.readItem(s, first.ID), want, "after refusals")
+}
+
+// itemRefusals: what decisions count is kept until a caller changes the schedule.
+func itemRefusals(f *fixture) {
+	s := f.schedule(func(s *store.Schedule) { s.Queued, s.RefusedInRow = true, 7 })
+	f.is(f.readSchedule(s.ID).RefusedInRow, int64(0), "of a new one")
+	f.item(s)
+	out := f.fired(func(d store.DueSchedule) store.FireDecision {
+		f.is(d.Schedule.RefusedInRow, int64(0), "of the one that is decided about")
+		out := f.refuse(d)
+		out.Schedule.RefusedInRow = 3
+		return out
+	})
+	f.ok(out.Err)
+	f.is(out.Schedule.RefusedInRow, int64(3), "as it was written")
+	got := f.readSchedule(s.ID)
+	f.is(got.RefusedInRow, int64(3), "as it is stored")
+	page, err := f.s.ListSchedules(f.ctx, store.ScheduleQuery{Project: project})
+	f.ok(err)
+	f.is(page.Schedules[0].RefusedInRow, int64(3), "as it is listed")
+	f.clock.advance(time.Minute)
+	f.fails(f.fired(func(d store.DueSchedule) store.FireDecision {
+		out := f.beat(d)
+		out.Schedule.RefusedInRow = -1
+		return out
+	}).Err, store.ErrIllegal)
+	f.is(f.changeSchedule(got, func(s *store.Schedule) { s.RefusedInRow = 9 }).RefusedInRow, int64(0), "after a change")
+	f.is(f.readSchedule(s.ID).RefusedInRow, int64(0), "as it is stored after a change")
 }
 
 func itemQuota(f *fixture) {

@@ -17,6 +17,7 @@ var quotaTests = []test{
 	{"jobs that are started as they are stored", quotaStarted},
 	{"a payload that changes", quotaUpdate},
 	{"answers that are kept", quotaAnswers},
+	{"items of a queue", quotaItems},
 	{"removed jobs", quotaRemoved},
 	{"many writes", quotaManyWrites},
 	{"connections", quotaConnections},
@@ -122,6 +123,51 @@ func quotaAnswers(f *fixture) {
 	f.stores(project, 1, 7)
 	f.apply(other, job.CancelAsked{})
 	f.stores(project, 1, 7)
+}
+
+// quotaItems: the content of an item counts until it goes, and then as that of its job.
+func quotaItems(f *fixture) {
+	s := f.queued()
+	sized := func(size int) func(*store.NewItem) {
+		return func(n *store.NewItem) { n.Item.Payload = make([]byte, size) }
+	}
+	first, second := f.item(s, sized(10)), f.item(s, sized(200))
+	third, fourth := f.item(s, sized(3000)), f.item(s, sized(40_000))
+	f.stores(project, 0, 43_210)
+	f.item(s, sized(0))
+	again := f.newItem(s, sized(99))
+	again.Item.Key = first.Key
+	_, _, err := f.s.AddItem(f.ctx, again)
+	f.ok(err)
+	again.Item.ID, again.Item.Key = first.ID, "of a taken id"
+	_, _, err = f.s.AddItem(f.ctx, again)
+	f.fails(err, store.ErrIllegal)
+	f.stores(project, 0, 43_210)
+	f.ok(f.fired(f.take).Err)
+	f.stores(project, 1, 43_210) // the job has it
+	f.clock.advance(time.Minute)
+	f.ok(f.fired(f.refuse).Err)
+	f.stores(project, 1, 43_210) // it is kept
+	f.changeItem(f.readItem(s, second.ID), removal)
+	f.stores(project, 1, 43_010)
+	third = f.changeItem(f.readItem(s, third.ID), func(c *store.ItemChange) { c.Content = &store.ItemContent{Payload: make([]byte, 3001)} })
+	f.stores(project, 1, 43_011)
+	third = f.changeItem(third, func(c *store.ItemChange) { c.To = &store.ItemTarget{} })
+	f.stores(project, 1, 43_011)
+	f.changeItem(third, func(c *store.ItemChange) { c.Content = &store.ItemContent{Payload: make([]byte, 1)} })
+	f.stores(project, 1, 40_011)
+	f.clock.advance(time.Minute)
+	known := f.firings(s.ID)[0].Name
+	f.ok(f.fired(func(d store.DueSchedule) store.FireDecision { // its name is there, so it makes no job
+		out := f.take(d)
+		out.Firings[0].Firing.Name = known
+		return out
+	}).Err)
+	f.stores(project, 1, 40_011)
+	f.is(f.readItem(s, fourth.ID).State, store.ItemWaiting, "state")
+	f.stores("other", 0, 0)
+	f.changeSchedule(f.readSchedule(s.ID), func(s *store.Schedule) { s.State = store.ScheduleDeleted })
+	f.stores(project, 1, 10)
 }
 
 func quotaRemoved(f *fixture) {

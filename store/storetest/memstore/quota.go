@@ -19,6 +19,14 @@ func (s *Store) StoredJobs(ctx context.Context, project string) (store.StoredJob
 				}
 			}
 		}
+		for _, c := range t.schedules {
+			if c.Project != project {
+				continue
+			}
+			for _, i := range c.items {
+				out.Bytes += int64(len(i.Payload))
+			}
+		}
 		return out, nil
 	})
 }
