@@ -9,6 +9,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/gen/fireonce/v1/fireoncev1connect"
+	"github.com/fireonce/fireonce/internal/contract"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -24,7 +25,7 @@ func Direct(ctx context.Context, s store.Store, v Vault) (fireoncev1connect.Acce
 	if err != nil {
 		return nil, fmt.Errorf("read the store's identity: %w", err)
 	}
-	rules, err := contractRules()
+	rules, err := contract.Rules()
 	if err != nil {
 		return nil, err
 	}

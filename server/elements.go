@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/contract"
 	"github.com/fireonce/fireonce/internal/wirelimit"
 )
 
@@ -28,7 +29,7 @@ type method struct {
 // contractMethods are the RPCs of the contract, by procedure.
 var contractMethods = sync.OnceValues(func() (map[string]method, error) {
 	out := make(map[string]method)
-	for m := range methods() {
+	for m := range contract.Methods() {
 		plan, err := wirelimit.Compile(m.Input())
 		if err != nil {
 			return nil, err

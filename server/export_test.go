@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/contract"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/vault"
 	"github.com/fireonce/fireonce/store"
@@ -33,7 +34,7 @@ func Canonical(m proto.Message) ([]byte, error) { return canonical(m.ProtoReflec
 func Plainly(r *fireoncev1.ScheduleJobRequest) bool { return plainly(r) }
 
 // Methods lets tests go through the contract.
-func Methods() iter.Seq[protoreflect.MethodDescriptor] { return methods() }
+func Methods() iter.Seq[protoreflect.MethodDescriptor] { return contract.Methods() }
 
 // ScopeOf lets tests see what a procedure needs.
 func ScopeOf(procedure string) string { return scopeOf[procedure] }
@@ -159,7 +160,7 @@ func (a Admission) Wait() { a.a.work.Wait() }
 func (a Admission) Close() { a.a.close() }
 
 // PatternSentence lets tests see what a pattern of the contract demands in words.
-func PatternSentence(pattern string) string { return patternSentences[pattern] }
+func PatternSentence(pattern string) string { return contract.PatternSentence(pattern) }
 
 // InRequest lets tests see the path that an error about settings has.
 func InRequest(err error, procedure string) error { return inRequest(err, procedure) }

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/contract"
 	"github.com/fireonce/fireonce/store"
 )
 
@@ -24,7 +25,7 @@ const (
 // the query, or is refused. An empty value in a query is no condition, and a bulk call
 // would take the whole project.
 func TestFilterFieldsNarrow(t *testing.T) {
-	rules, err := contractRules()
+	rules, err := contract.Rules()
 	if err != nil {
 		t.Fatal(err)
 	}

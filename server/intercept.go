@@ -7,13 +7,10 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
-	"sync"
 	"time"
 
-	"buf.build/go/protovalidate"
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 )
@@ -152,20 +149,6 @@ func (s *Server) mapErrors() around {
 		return wire
 	}
 }
-
-// contractRules compiles the contract's rules, which never change, so that a
-// broken one stops the start and not a call.
-var contractRules = sync.OnceValues(func() (protovalidate.Validator, error) {
-	var requests []protoreflect.MessageDescriptor
-	for m := range methods() {
-		requests = append(requests, m.Input())
-	}
-	v, err := protovalidate.New(protovalidate.WithMessageDescriptors(requests...))
-	if err != nil {
-		return nil, fmt.Errorf("compile the contract's rules: %w", err)
-	}
-	return v, nil
-})
 
 // rules checks requests by the contract's rules.
 type rules struct{ *Server }

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/contract"
 )
 
 // Rules of this file: an error of protojson becomes a violation of the field that the
@@ -227,7 +228,7 @@ func (s spot) wants() string {
 	}
 	switch fd.Kind() {
 	case protoreflect.EnumKind:
-		return oneOfValues(fd.Enum())
+		return contract.OneOfValues(fd.Enum())
 	case protoreflect.BoolKind:
 		return "must be true or false"
 	case protoreflect.StringKind:

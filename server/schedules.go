@@ -219,7 +219,7 @@ func (s *scheduleService) checkTemplate(ctx context.Context, in *intake, of stor
 		return tooLarge(err)
 	}
 	if err != nil {
-		return fmt.Errorf("fill the template in: %w", err)
+		return fmt.Errorf("fill the template in: %w", inPart(partTemplate, err))
 	}
 	if d.unnamed != nil {
 		return d.unnamed

@@ -218,8 +218,11 @@ func TestCreateScheduleRefuses(t *testing.T) {
 			"a kind":           {payload(letter()), fireoncev1.ErrorReason_ERROR_REASON_PAYLOAD_CONNECTION_MISMATCH, "job_template.payload"},
 			"much":             {payload(custom("good/v1", strings.Repeat("x", 256<<10-3))), large, "job_template.payload"},
 			"much when filled": {payload(custom("good/v1", strings.Repeat("{{schedule_id}}", 10<<10))), large, "job_template.payload"},
-			"a reserved key":   {func(r *createScheduleRequest) { r.IdempotencyKey = "fireonce:mine" }, reserved, "idempotency_key"},
-			"no connection":    {func(r *createScheduleRequest) { r.JobTemplate = templateOn(absent) }, nowhere, ""},
+			"long when filled": {payload(&fireoncev1.Payload{Kind: &fireoncev1.Payload_Webhook{Webhook: &fireoncev1.Webhook{
+				Url: "https://example.com/", Headers: []*fireoncev1.HttpHeader{{Name: "X-A", Value: strings.Repeat("h", 4080) + "{{schedule_id}}"}},
+			}}}), unfit, "job_template.payload.webhook.headers[0].value"},
+			"a reserved key": {func(r *createScheduleRequest) { r.IdempotencyKey = "fireonce:mine" }, reserved, "idempotency_key"},
+			"no connection":  {func(r *createScheduleRequest) { r.JobTemplate = templateOn(absent) }, nowhere, ""},
 			"no connection key": {func(r *createScheduleRequest) {
 				r.JobTemplate.Connection = &fireoncev1.JobTemplate_ConnectionKey{ConnectionKey: "nobody"}
 			}, nowhere, ""},

@@ -15,6 +15,7 @@ import (
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/contract"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/metrics"
 	"github.com/fireonce/fireonce/internal/oauth"
@@ -248,7 +249,7 @@ func New(cfg Config) (*Server, error) {
 	if s.methods, err = contractMethods(); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
-	if s.rules, err = contractRules(); err != nil {
+	if s.rules, err = contract.Rules(); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
 	s.handler = s.routes()

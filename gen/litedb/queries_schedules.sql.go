@@ -222,7 +222,7 @@ func (q *Queries) GetFiring(ctx context.Context, arg GetFiringParams) (Firing, e
 }
 
 const getSchedule = `-- name: GetSchedule :one
-SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held FROM schedules WHERE id = ?
+SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row FROM schedules WHERE id = ?
 `
 
 func (q *Queries) GetSchedule(ctx context.Context, id []byte) (Schedule, error) {
@@ -272,6 +272,7 @@ func (q *Queries) GetSchedule(ctx context.Context, id []byte) (Schedule, error) 
 		&i.Day,
 		&i.DayCount,
 		&i.Held,
+		&i.RefusedInRow,
 	)
 	return i, err
 }
@@ -331,13 +332,13 @@ INSERT INTO schedules (
     connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at,
     next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused,
     last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content,
-    skipped_by_limit, day, day_count, held
+    skipped_by_limit, day, day_count, held, refused_in_row
 ) VALUES (
     ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,
     ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,
     ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27,
     ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36,
-    ?37, ?38, ?39, ?40, ?41, ?42, ?43
+    ?37, ?38, ?39, ?40, ?41, ?42, ?43, ?44
 )
 `
 
@@ -385,6 +386,7 @@ type InsertScheduleParams struct {
 	Day                string
 	DayCount           int64
 	Held               int64
+	RefusedInRow       int64
 }
 
 // Recurring schedules and their firings.
@@ -433,6 +435,7 @@ func (q *Queries) InsertSchedule(ctx context.Context, arg InsertScheduleParams) 
 		arg.Day,
 		arg.DayCount,
 		arg.Held,
+		arg.RefusedInRow,
 	)
 	return err
 }
@@ -442,7 +445,7 @@ SELECT
     id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, policies, connection_id,
     display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered,
     skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin,
-    created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held
+    created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row
 FROM schedules WHERE id = ?
 `
 
@@ -489,6 +492,7 @@ type ListedScheduleRow struct {
 	Day                string
 	DayCount           int64
 	Held               int64
+	RefusedInRow       int64
 }
 
 // Without its template.
@@ -538,12 +542,13 @@ func (q *Queries) ListedSchedule(ctx context.Context, id []byte) (ListedSchedule
 		&i.Day,
 		&i.DayCount,
 		&i.Held,
+		&i.RefusedInRow,
 	)
 	return i, err
 }
 
 const liveSchedules = `-- name: LiveSchedules :many
-SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held FROM schedules WHERE project = ?1 AND state < 4 LIMIT ?2
+SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row FROM schedules WHERE project = ?1 AND state < 4 LIMIT ?2
 `
 
 type LiveSchedulesParams struct {
@@ -604,6 +609,7 @@ func (q *Queries) LiveSchedules(ctx context.Context, arg LiveSchedulesParams) ([
 			&i.Day,
 			&i.DayCount,
 			&i.Held,
+			&i.RefusedInRow,
 		); err != nil {
 			return nil, err
 		}
@@ -757,7 +763,7 @@ func (q *Queries) RemoveScheduleJob(ctx context.Context, arg RemoveScheduleJobPa
 }
 
 const scheduleByKey = `-- name: ScheduleByKey :one
-SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held FROM schedules WHERE key_digest = ?
+SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row FROM schedules WHERE key_digest = ?
 `
 
 func (q *Queries) ScheduleByKey(ctx context.Context, keyDigest []byte) (Schedule, error) {
@@ -807,6 +813,7 @@ func (q *Queries) ScheduleByKey(ctx context.Context, keyDigest []byte) (Schedule
 		&i.Day,
 		&i.DayCount,
 		&i.Held,
+		&i.RefusedInRow,
 	)
 	return i, err
 }
@@ -908,8 +915,9 @@ UPDATE schedules SET
     run = ?11, fired = ?12, skipped_by_overlap = ?13, skipped_by_person = ?14,
     missed = ?15, coalesced = ?16, refused = ?17, last_firing = ?18,
     updated_at = ?19, no_content = ?20, skipped_by_limit = ?21, day = ?22,
-    day_count = ?23, held = ?24
-WHERE id = ?25 AND revision = ?2 - 1
+    day_count = ?23, held = ?24,
+    refused_in_row = ?25
+WHERE id = ?26 AND revision = ?2 - 1
 `
 
 type SetFiredParams struct {
@@ -937,6 +945,7 @@ type SetFiredParams struct {
 	Day              string
 	DayCount         int64
 	Held             int64
+	RefusedInRow     int64
 	ID               []byte
 }
 
@@ -966,6 +975,7 @@ func (q *Queries) SetFired(ctx context.Context, arg SetFiredParams) (int64, erro
 		arg.Day,
 		arg.DayCount,
 		arg.Held,
+		arg.RefusedInRow,
 		arg.ID,
 	)
 	if err != nil {
@@ -983,8 +993,9 @@ UPDATE schedules SET
     run = ?19, fired = ?20, skipped_by_overlap = ?21, skipped_by_person = ?22,
     missed = ?23, coalesced = ?24, refused = ?25, last_firing = ?26,
     updated_at = ?27, deleted_at = ?28, updated_by = ?29, queued = ?30,
-    no_content = ?31, skipped_by_limit = ?32, held = ?33
-WHERE id = ?34 AND revision = ?2 - 1
+    no_content = ?31, skipped_by_limit = ?32, held = ?33,
+    refused_in_row = ?34
+WHERE id = ?35 AND revision = ?2 - 1
 `
 
 type SetScheduleParams struct {
@@ -1021,6 +1032,7 @@ type SetScheduleParams struct {
 	NoContent          int64
 	SkippedByLimit     int64
 	Held               int64
+	RefusedInRow       int64
 	ID                 []byte
 }
 
@@ -1059,6 +1071,7 @@ func (q *Queries) SetSchedule(ctx context.Context, arg SetScheduleParams) (int64
 		arg.NoContent,
 		arg.SkippedByLimit,
 		arg.Held,
+		arg.RefusedInRow,
 		arg.ID,
 	)
 	if err != nil {

@@ -118,7 +118,7 @@ func (q *Queries) FiringsBefore(ctx context.Context, arg FiringsBeforeParams) ([
 }
 
 const getSchedule = `-- name: GetSchedule :one
-SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held FROM schedules WHERE id = $1
+SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row FROM schedules WHERE id = $1
 `
 
 func (q *Queries) GetSchedule(ctx context.Context, id pgtype.UUID) (Schedule, error) {
@@ -168,6 +168,7 @@ func (q *Queries) GetSchedule(ctx context.Context, id pgtype.UUID) (Schedule, er
 		&i.Day,
 		&i.DayCount,
 		&i.Held,
+		&i.RefusedInRow,
 	)
 	return i, err
 }
@@ -228,13 +229,13 @@ INSERT INTO schedules (
     connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at,
     next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused,
     last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content,
-    skipped_by_limit, day, day_count, held
+    skipped_by_limit, day, day_count, held, refused_in_row
 ) VALUES (
     $1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
     $11, $12, $13, ($14::text)::jsonb, $15, $16, $17,
     $18, $19, $20, $21, $22, $23, $24, $25, $26,
     $27, $28, $29, $30, $31, $32, $33, $34,
-    $35, $36, $37, $38, $39, $40, $41, $42, $43
+    $35, $36, $37, $38, $39, $40, $41, $42, $43, $44
 ) ON CONFLICT (key_digest) DO NOTHING
 `
 
@@ -282,6 +283,7 @@ type InsertScheduleParams struct {
 	Day                string
 	DayCount           int64
 	Held               int64
+	RefusedInRow       int64
 }
 
 // Recurring schedules and their firings. See lock_order.go for the order of the locks.
@@ -331,6 +333,7 @@ func (q *Queries) InsertSchedule(ctx context.Context, arg InsertScheduleParams) 
 		arg.Day,
 		arg.DayCount,
 		arg.Held,
+		arg.RefusedInRow,
 	)
 	if err != nil {
 		return 0, err
@@ -387,7 +390,7 @@ SELECT
     id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, policies, connection_id,
     display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered,
     skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin,
-    created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held
+    created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row
 FROM schedules WHERE id = ANY ($1::uuid[])
 `
 
@@ -434,6 +437,7 @@ type ListedSchedulesRow struct {
 	Day                string
 	DayCount           int64
 	Held               int64
+	RefusedInRow       int64
 }
 
 // Without their templates.
@@ -489,6 +493,7 @@ func (q *Queries) ListedSchedules(ctx context.Context, ids []pgtype.UUID) ([]Lis
 			&i.Day,
 			&i.DayCount,
 			&i.Held,
+			&i.RefusedInRow,
 		); err != nil {
 			return nil, err
 		}
@@ -538,7 +543,7 @@ func (q *Queries) LockDueSchedules(ctx context.Context, arg LockDueSchedulesPara
 }
 
 const lockLiveSchedules = `-- name: LockLiveSchedules :many
-SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held FROM schedules WHERE project = $1 AND state < 4 ORDER BY created_at, id LIMIT $2 FOR UPDATE
+SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row FROM schedules WHERE project = $1 AND state < 4 ORDER BY created_at, id LIMIT $2 FOR UPDATE
 `
 
 type LockLiveSchedulesParams struct {
@@ -599,6 +604,7 @@ func (q *Queries) LockLiveSchedules(ctx context.Context, arg LockLiveSchedulesPa
 			&i.Day,
 			&i.DayCount,
 			&i.Held,
+			&i.RefusedInRow,
 		); err != nil {
 			return nil, err
 		}
@@ -611,7 +617,7 @@ func (q *Queries) LockLiveSchedules(ctx context.Context, arg LockLiveSchedulesPa
 }
 
 const lockSchedule = `-- name: LockSchedule :one
-SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held FROM schedules WHERE id = $1 FOR UPDATE
+SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row FROM schedules WHERE id = $1 FOR UPDATE
 `
 
 func (q *Queries) LockSchedule(ctx context.Context, id pgtype.UUID) (Schedule, error) {
@@ -661,6 +667,7 @@ func (q *Queries) LockSchedule(ctx context.Context, id pgtype.UUID) (Schedule, e
 		&i.Day,
 		&i.DayCount,
 		&i.Held,
+		&i.RefusedInRow,
 	)
 	return i, err
 }
@@ -731,7 +738,7 @@ func (q *Queries) LockTheseSchedules(ctx context.Context, arg LockTheseSchedules
 }
 
 const lockedSchedules = `-- name: LockedSchedules :many
-SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held FROM schedules WHERE id = ANY ($1::uuid[])
+SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row FROM schedules WHERE id = ANY ($1::uuid[])
 `
 
 func (q *Queries) LockedSchedules(ctx context.Context, ids []pgtype.UUID) ([]Schedule, error) {
@@ -787,6 +794,7 @@ func (q *Queries) LockedSchedules(ctx context.Context, ids []pgtype.UUID) ([]Sch
 			&i.Day,
 			&i.DayCount,
 			&i.Held,
+			&i.RefusedInRow,
 		); err != nil {
 			return nil, err
 		}
@@ -929,7 +937,7 @@ func (q *Queries) RemoveSchedules(ctx context.Context, ids []pgtype.UUID) error 
 }
 
 const scheduleByKey = `-- name: ScheduleByKey :one
-SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held FROM schedules WHERE key_digest = $1
+SELECT id, project, idem_key, key_digest, fingerprint, version, revision, generation, spec, template, policies, connection_id, display_name, labels, pause_after_failures, state, pause_cause, note, paused_at, cursor_at, next_at, buffered, skips, run, fired, skipped_by_overlap, skipped_by_person, missed, coalesced, refused, last_firing, ledger_begin, created_at, updated_at, deleted_at, created_by, updated_by, queued, no_content, skipped_by_limit, day, day_count, held, refused_in_row FROM schedules WHERE key_digest = $1
 `
 
 func (q *Queries) ScheduleByKey(ctx context.Context, keyDigest []byte) (Schedule, error) {
@@ -979,6 +987,7 @@ func (q *Queries) ScheduleByKey(ctx context.Context, keyDigest []byte) (Schedule
 		&i.Day,
 		&i.DayCount,
 		&i.Held,
+		&i.RefusedInRow,
 	)
 	return i, err
 }
@@ -1052,7 +1061,8 @@ WITH u AS (
         unnest($18::bigint[]) AS refused, unnest($19::bigint[]) AS last_firing,
         unnest($20::timestamptz[]) AS updated_at, unnest($21::bigint[]) AS no_content,
         unnest($22::bigint[]) AS skipped_by_limit, unnest($23::text[]) AS day,
-        unnest($24::bigint[]) AS day_count, unnest($25::bigint[]) AS held
+        unnest($24::bigint[]) AS day_count, unnest($25::bigint[]) AS held,
+        unnest($26::bigint[]) AS refused_in_row
 )
 UPDATE schedules AS s SET
     version = u.version, revision = u.revision, state = u.state, pause_cause = u.pause_cause, note = u.note,
@@ -1061,7 +1071,8 @@ UPDATE schedules AS s SET
     run = u.run, fired = u.fired, skipped_by_overlap = u.skipped_by_overlap,
     skipped_by_person = u.skipped_by_person, missed = u.missed, coalesced = u.coalesced, refused = u.refused,
     last_firing = u.last_firing, updated_at = u.updated_at, no_content = u.no_content,
-    skipped_by_limit = u.skipped_by_limit, day = u.day, day_count = u.day_count, held = u.held
+    skipped_by_limit = u.skipped_by_limit, day = u.day, day_count = u.day_count, held = u.held,
+    refused_in_row = u.refused_in_row
 FROM u WHERE s.id = u.id AND s.revision = u.revision - 1
 `
 
@@ -1091,6 +1102,7 @@ type SetFiredParams struct {
 	Days        []string
 	DayCounts   []int64
 	Helds       []int64
+	RefusedRows []int64
 }
 
 func (q *Queries) SetFired(ctx context.Context, arg SetFiredParams) (int64, error) {
@@ -1120,6 +1132,7 @@ func (q *Queries) SetFired(ctx context.Context, arg SetFiredParams) (int64, erro
 		arg.Days,
 		arg.DayCounts,
 		arg.Helds,
+		arg.RefusedRows,
 	)
 	if err != nil {
 		return 0, err
@@ -1136,8 +1149,9 @@ UPDATE schedules SET
     buffered = $17, skips = $18, run = $19, fired = $20, skipped_by_overlap = $21,
     skipped_by_person = $22, missed = $23, coalesced = $24, refused = $25,
     last_firing = $26, updated_at = $27, deleted_at = $28, updated_by = $29,
-    queued = $30, no_content = $31, skipped_by_limit = $32, held = $33
-WHERE id = $34 AND schedules.revision = $35
+    queued = $30, no_content = $31, skipped_by_limit = $32, held = $33,
+    refused_in_row = $34
+WHERE id = $35 AND schedules.revision = $36
 `
 
 type SetScheduleParams struct {
@@ -1174,6 +1188,7 @@ type SetScheduleParams struct {
 	NoContent          int64
 	SkippedByLimit     int64
 	Held               int64
+	RefusedInRow       int64
 	ID                 pgtype.UUID
 	WasRevision        int64
 }
@@ -1213,6 +1228,7 @@ func (q *Queries) SetSchedule(ctx context.Context, arg SetScheduleParams) (int64
 		arg.NoContent,
 		arg.SkippedByLimit,
 		arg.Held,
+		arg.RefusedInRow,
 		arg.ID,
 		arg.WasRevision,
 	)

@@ -2,16 +2,21 @@ package schedule_test
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/schedule"
+	"github.com/fireonce/fireonce/store"
 )
 
 // neverFilled are the fields of payloads without placeholders, and why.
@@ -134,4 +139,73 @@ func TestCheckTexts(t *testing.T) {
 	if err := schedule.CheckTexts(binary); err != nil {
 		t.Errorf("bytes that are no text: %v", err)
 	}
+}
+
+// headed is a template whose header, once it is filled in, is longer by a number of letters.
+func headed(over int) *fireoncev1.JobTemplate {
+	t := template("x")
+	value := strings.Repeat("h", 4096+over-len("01234567-89ab-cdef-0123-456789abcdef")) + "{{schedule_id}}"
+	t.GetPayload().GetWebhook().Headers = []*fireoncev1.HttpHeader{{Name: "X-Schedule", Value: value}}
+	return t
+}
+
+// What the contract bounds is bounded once it is filled in: a firing whose job ScheduleJob
+// would not take makes none.
+func TestFilledObeysTheContract(t *testing.T) {
+	onBoth(t, func(w *world) {
+		fits := w.schedule(minutelySpec(), nil, func(s *store.Schedule) { s.Template = encoded(w.T, headed(0)) })
+		long := w.schedule(minutelySpec(), nil, func(s *store.Schedule) { s.Template = encoded(w.T, headed(1)) })
+		w.clock.advance(time.Minute)
+		is(w, w.once(), 1, "fired")
+		is(w, len(w.jobs(fits)), 1, "jobs of the one that fits")
+		is(w, len(w.jobs(long)), 0, "jobs of the one that is too long")
+		is(w, w.told(long), "REFUSED 09:01", "ledger")
+		want := "payload.webhook.headers[0].value: must have at most 4096 characters with the placeholders filled in"
+		is(w, w.ledger(long)[0].Reason, want, "reason")
+		got := w.read(long)
+		is(w, got.PauseCause, store.PausedByRefusal, "cause")
+		_, _, err := w.s.Trigger(w.ctx, ref(long), "k", true)
+		if input, ok := errors.AsType[*connector.InputError](err); !ok || input.Reason != connector.BadPayload {
+			w.Errorf("triggered: %v", err)
+		}
+	})
+}
+
+// An item is judged with its template, which may have changed since it was added.
+func TestItemObeysTheContract(t *testing.T) {
+	in(t, func(w *world) {
+		labels := func(n int, prefix string) map[string]string {
+			out := make(map[string]string)
+			for i := range n {
+				out[fmt.Sprint(prefix, i)] = "v"
+			}
+			return out
+		}
+		many := template("x")
+		content := encoded(w.T, many.GetPayload())
+		many.Content, many.Labels = &fireoncev1.JobTemplate_Queue{Queue: &fireoncev1.QueueContent{}}, labels(20, "template")
+		s := w.schedule(minutelySpec(), nil, func(s *store.Schedule) { s.Queued, s.Template = true, encoded(w.T, many) })
+		add := func(key string, own int) store.ScheduleItem {
+			i, _, err := w.store.AddItem(w.ctx, store.NewItem{Project: project, Item: store.ScheduleItem{
+				ID: newID(), Schedule: s.ID, Key: key, Payload: content, PayloadKind: "webhook", Labels: labels(own, "item"),
+			}})
+			w.ok(err)
+			return i
+		}
+		bad, good := add("bad", 13), add("good", 12)
+		w.clock.advance(time.Minute)
+		is(w, w.once(), 1, "fired")
+		is(w, len(w.jobs(s)[0].Labels), 32, "labels")
+		for i, want := range map[job.ID]store.ItemState{bad.ID: store.ItemRefused, good.ID: store.ItemUsed} {
+			got, err := w.store.Item(w.ctx, store.ItemRef{Project: project, Schedule: s.ID, ID: i})
+			w.ok(err)
+			is(w, got.State, want, "state of "+got.Key)
+		}
+		is(w, w.read(s).State, store.ScheduleActive, "state")
+	})
+}
+
+func minutelySpec() *fireoncev1.ScheduleSpec {
+	spec, _ := minutely()
+	return spec
 }

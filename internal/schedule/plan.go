@@ -6,10 +6,12 @@ import (
 	"maps"
 	"sync"
 
+	"buf.build/go/protovalidate"
 	"google.golang.org/protobuf/proto"
 
 	fireoncev1 "github.com/fireonce/fireonce/gen/fireonce/v1"
 	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/contract"
 	"github.com/fireonce/fireonce/internal/firing"
 	"github.com/fireonce/fireonce/internal/job"
 	"github.com/fireonce/fireonce/internal/recur"
@@ -86,7 +88,8 @@ func (p *plans) read(s store.Schedule) (*Plan, error) {
 }
 
 // JobOf fills a template in for a firing. The connector has not seen the job yet, so it has
-// no hold key. It fails with ErrTooLarge if CheckTexts passes the payload.
+// no hold key. It fails with ErrTooLarge, or *connector.InputError, if CheckTexts passes the
+// payload.
 func JobOf(id job.ID, times *recur.Schedule, template *fireoncev1.JobTemplate, beat recur.Beat, run int64) (store.NewJob, error) {
 	payload, err := fill(template.GetPayload(), times, beat, run)
 	if err != nil {
@@ -114,6 +117,9 @@ func jobWith(
 		AttemptTimeout: template.GetAttemptTimeout(), TimeZone: times.Spec().Zone,
 		SkipIfPresent: template.GetSkipIfPresent(),
 	}
+	if err := checkRules(id, request, beat); err != nil {
+		return store.NewJob{}, err
+	}
 	// Nobody can submit under the key of a firing, so its fingerprint only has to be one.
 	var fingerprint job.Fingerprint
 	fingerprint.Set("schedule_id", []byte(id.String()))
@@ -126,6 +132,29 @@ func jobWith(
 		return store.NewJob{}, fmt.Errorf("%w: %d", ErrTooLarge, n)
 	}
 	return store.NewJob{Spec: spec, Recipients: submit.Recipients(payload)}, nil
+}
+
+// checkRules judges the request of a firing by the rules that ScheduleJob has for its own:
+// placeholders that are filled in make texts longer. It fails with *connector.InputError.
+func checkRules(id job.ID, request *fireoncev1.ScheduleJobRequest, beat recur.Beat) error {
+	rules, err := contract.Rules()
+	if err != nil {
+		return err
+	}
+	whole := proto.CloneOf(request)
+	whole.IdempotencyKey = store.FiringKey(id, beat.Name)
+	// Some id of a connection: which one it is, the template's own rules have judged.
+	whole.Connection = &fireoncev1.ScheduleJobRequest_ConnectionId{ConnectionId: id.String()}
+	err = rules.Validate(whole, protovalidate.WithFailFast())
+	broken := new(protovalidate.ValidationError)
+	if !errors.As(err, &broken) {
+		return err
+	}
+	v := broken.Violations[0]
+	return &connector.InputError{
+		Reason: connector.BadPayload, Field: protovalidate.FieldPathString(v.Proto.GetField()),
+		Msg: contract.Sentence(v) + " with the placeholders filled in",
+	}
 }
 
 // Queued reports whether the jobs of a template have their content from the queue. It is

@@ -1,0 +1,140 @@
+package contract
+
+import (
+	"fmt"
+	"strings"
+
+	"buf.build/go/protovalidate"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// Rules of this file: what a rule of the contract demands is said in a sentence. A regular
+// expression is never shown: each pattern of the contract has its sentence here, and a test
+// finds one that has not.
+
+// shownValues bounds how many values of an enum a sentence lists.
+const shownValues = 20
+
+// patternSentences has what each pattern of the contract demands.
+var patternSentences = map[string]string{
+	`^[!-~]+$`:         "must be printable ASCII characters without spaces, at least one",
+	`^[!-~]*$`:         "must be printable ASCII characters without spaces",
+	`^[ -~]*$`:         "must be printable ASCII characters",
+	`^[0-9A-Za-z.-]*$`: "must be letters, digits, points and hyphens",
+	`^[A-Z-]*$`:        "must be capital letters and hyphens",
+	`^[0-9-]*$`:        "must be digits and hyphens",
+	`^[0-9T:-]*$`:      "must be digits, hyphens, colons and the letter T",
+	`^[A-Z0-9]+$`:      "must be capital letters and digits, at least one",
+	`^[A-Z0-9]*$`:      "must be capital letters and digits",
+	`^[A-Za-z0-9-]*$`:  "must be letters, digits and hyphens",
+	`^[A-Za-z0-9_-]+$`: "must be letters, digits, underscores and hyphens, at least one",
+	`^[a-z!-]{1,64}$`:  "must be 1 to 64 small letters, hyphens and exclamation marks",
+
+	`^[0-9A-Za-z.:_-]+$`:                "must be letters, digits, points, colons, underscores and hyphens, at least one",
+	`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`: "must be 1 to 63 letters, digits, points, underscores and hyphens, and begin with a letter or a digit",
+	`^[A-Za-z0-9_+/-]*$`:                "must be letters, digits, underscores, plus signs, slashes and hyphens",
+	`^[a-z0-9][a-z0-9_-]{0,62}$`:        "must be 1 to 63 small letters, digits, underscores and hyphens, and begin with a letter or a digit",
+	`^[a-z][a-z0-9_-]{0,62}$`:           "must be 1 to 63 small letters, digits, underscores and hyphens, and begin with a letter",
+	`^[0-9a-f]{16}$`:                    "must be 16 hexadecimal digits in small letters",
+	`^[0-9]{0,19}$`:                     "must be at most 19 digits",
+	`^[a-z0-9]{0,128}$`:                 "must be at most 128 small letters and digits",
+	`^[a-z][a-z0-9_.-]{0,62}$`:          "must be 1 to 63 small letters, digits, underscores, points and hyphens, and begin with a letter",
+
+	`^[!#$%&'*+.^_` + "`" + `|~0-9A-Za-z-]+$`:                        "must be the name of an HTTP header: letters, digits and hyphens",
+	`^[^\x00-\x1f\x7f]*$`:                                            "must be one line without control characters",
+	`^[^/\x00-\x1f\x7f]*$`:                                           "must be one line without slashes and control characters",
+	`^[^:\x00-\x1f\x7f]*$`:                                           "must be one line without colons and control characters",
+	`^[^\x00-\x08\x0a-\x1f\x7f]*$`:                                   "must be one line without control characters other than tabs",
+	`^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*$`:                           "must have no control characters other than tabs and line breaks",
+	`^[^\x00-\x1f\x7f]+@[^\x00-\x1f\x7f]+$`:                          "must be an e-mail address, such as ada@example.org",
+	`^https?://[^@/?#\x00-\x20\x7f]+/?$`:                             "must be a scheme, a host and an optional port, such as https://api.example.org",
+	`^/[!-"$->@-~]*$`:                                                "must be a path that begins with a slash, without spaces, a query or a fragment",
+	`^(/([^~/\x00-\x1f\x7f]|~[01])*)*$`:                              "must be a JSON Pointer (RFC 6901), such as /data/id",
+	`^(at://[!-~]+)?$`:                                               "must be an AT URI, such as at://ACCOUNT/app.bsky.feed.post/KEY",
+	`^[a-z][a-z0-9._-]{0,62}/v[0-9]{1,4}$`:                           "must be a name in small letters and a version, such as order.paid/v1",
+	`^whsec_[A-Za-z0-9+/=]{32,88}$`:                                  `must be "whsec_" and 24 to 64 bytes in base64`,
+	`^(/([^~/\x00-\x1f\x7f]|~[01])*)+$`:                              "must be a JSON Pointer (RFC 6901) that is not empty, such as /data/id",
+	`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`: "must be a UUID in small letters",
+}
+
+// unknownPattern is for a pattern that has no sentence yet.
+const unknownPattern = "has characters that are not allowed here, or not in this order"
+
+// PatternSentence is what a pattern of the contract demands; empty: it has no sentence yet.
+func PatternSentence(pattern string) string { return patternSentences[pattern] }
+
+// Sentence says what the rule demands that a request breaks.
+func Sentence(v *protovalidate.Violation) string {
+	rule, value := v.Proto.GetRuleId(), v.RuleValue
+	switch {
+	case strings.HasSuffix(rule, "string.pattern") && value.IsValid():
+		if text, known := patternSentences[value.String()]; known {
+			return text
+		}
+		return unknownPattern
+	case strings.HasSuffix(rule, ".pattern"):
+		return unknownPattern
+	case rule == "required":
+		return "is required"
+	case value.IsValid() && boundSentence(rule, value) != "":
+		return boundSentence(rule, value)
+	case strings.HasPrefix(rule, "enum.") && v.FieldDescriptor != nil && v.FieldDescriptor.Enum() != nil:
+		return OneOfValues(v.FieldDescriptor.Enum())
+	case rule == "repeated.unique":
+		return "must not have an element twice"
+	case strings.HasPrefix(rule, "field_mask."):
+		return "must name only " + listed(value)
+	case strings.Contains(v.Proto.GetMessage(), "^"): // never a regular expression
+		return unknownPattern
+	default:
+		return strings.TrimPrefix(v.Proto.GetMessage(), "value ")
+	}
+}
+
+// boundSentence says how long a value must be; empty: the rule is no bound.
+func boundSentence(rule string, value protoreflect.Value) string {
+	switch rule {
+	case "string.min_len":
+		if value.Uint() == 1 {
+			return "must not be empty"
+		}
+		return fmt.Sprintf("must have at least %d characters", value.Uint())
+	case "string.max_len":
+		return fmt.Sprintf("must have at most %d characters", value.Uint())
+	case "bytes.max_len":
+		return fmt.Sprintf("must have at most %d bytes", value.Uint())
+	case "repeated.max_items", "map.max_pairs":
+		return fmt.Sprintf("must have at most %d elements", value.Uint())
+	case "repeated.min_items", "map.min_pairs":
+		return fmt.Sprintf("must have at least %d elements", value.Uint())
+	default:
+		return ""
+	}
+}
+
+// OneOfValues lists the values of an enum that a request may have.
+func OneOfValues(e protoreflect.EnumDescriptor) string {
+	var names []string
+	for i := range min(e.Values().Len(), shownValues+1) {
+		if v := e.Values().Get(i); v.Number() != 0 {
+			names = append(names, string(v.Name()))
+		}
+	}
+	return "must be one of " + strings.Join(names, ", ")
+}
+
+// listed joins the values of a rule's list.
+func listed(v protoreflect.Value) string {
+	if !v.IsValid() {
+		return "the fields of this contract"
+	}
+	list, ok := v.Interface().(protoreflect.List)
+	if !ok {
+		return v.String()
+	}
+	words := make([]string, list.Len())
+	for i := range words {
+		words[i] = list.Get(i).String()
+	}
+	return strings.Join(words, ", ")
+}
