@@ -141,6 +141,11 @@ clients: $(NODE_MODULES) $(BUF) ## Make sure of what the clients in other langua
 need-postgres:
 	@.ci/need-postgres
 
+# The alert rules are checked and tested with it.
+.PHONY: need-promtool
+need-promtool:
+	@.ci/need-promtool
+
 # A relay for the tests of the connector smtp. Without root they are skipped.
 .PHONY: need-postfix
 need-postfix:
@@ -157,7 +162,7 @@ RACE := -race -gcflags='modernc.org/sqlite/lib=-race=false -d=checkptr=0' -gcfla
 WIDE := -p $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 
 .PHONY: test
-test: need-postgres need-postfix clients $(PDS_MODULES) ## Run all tests with the race detector, the API's on PostgreSQL too, then the crash tests
+test: need-postgres need-postfix need-promtool clients $(PDS_MODULES) ## Run all tests with the race detector, the API's on PostgreSQL too, then the crash tests
 	go test $(RACE) $(WIDE) -timeout $(TEST_TIMEOUT) ./...
 	FIREONCE_TEST_ENGINE=postgres go test -timeout $(TEST_TIMEOUT) ./server
 	go test -tags failpoints -timeout $(TEST_TIMEOUT) $(CRASH_PACKAGES)
@@ -297,8 +302,13 @@ bench-search: need-postgres ## Lists, counts and statistics beside ten million j
 bench-go: need-postgres ## Go's benchmarks of the parts: submit, claim-to-settle, ScheduleJob-to-arrival
 	go test -run '^$$' -bench . -benchmem -timeout $(TEST_TIMEOUT) ./store/... ./internal/connector/... ./server/... ./cmd/...
 
+.PHONY: alerts
+alerts: need-promtool ## Check the alert rules in deploy/, and when they fire
+	PATH="$$PATH:$(CURDIR)/$(TOOLS)" promtool check rules deploy/prometheus/alerts.yml
+	PATH="$$PATH:$(CURDIR)/$(TOOLS)" promtool test rules deploy/prometheus/alerts_test.yml
+
 .PHONY: lint
-lint: $(TOOLS)/golangci-lint proto-check ## Lint the code and the contract
+lint: $(TOOLS)/golangci-lint proto-check alerts ## Lint the code, the contract and the alert rules
 	@unformatted=$$(gofmt -l $$(git ls-files -- '*.go' ':!gen')); \
 	if [ -n "$$unformatted" ]; then echo "gofmt:"; echo "$$unformatted"; exit 1; fi
 	$(TOOLS)/golangci-lint run

@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fireonce/fireonce/internal/connector"
@@ -129,7 +130,10 @@ type Engine struct {
 	// is free for the next one as soon as the target has answered.
 	places  slots
 	lookers slots
-	busy    sync.WaitGroup
+	// sending, placed and looking are how many of them have a job: the loops take some
+	// before they ask for work.
+	sending, placed, looking atomic.Int64
+	busy                     sync.WaitGroup
 	// running is the context of Run while jobs may come in by the entrance.
 	entry    sync.Mutex
 	running  context.Context
@@ -261,10 +265,18 @@ type seat struct {
 	sent bool
 }
 
+// sit gives a job the sender and the place that were taken for it.
+func (e *Engine) sit() *seat {
+	e.sending.Add(1)
+	e.placed.Add(1)
+	return &seat{e: e}
+}
+
 // answered frees the sender: what follows is between the job and the store.
 func (s *seat) answered() {
 	if s != nil && !s.sent {
 		s.sent = true
+		s.e.sending.Add(-1)
 		s.e.senders.release(1)
 	}
 }
@@ -272,6 +284,7 @@ func (s *seat) answered() {
 // leave frees both.
 func (s *seat) leave() {
 	s.answered()
+	s.e.placed.Add(-1)
 	s.e.places.release(1)
 }
 
@@ -287,7 +300,7 @@ func (e *Engine) claim(ctx context.Context, free int) (int, error) {
 	e.places.release(left)
 	for _, in := range inDoubt {
 		e.busy.Go(func() {
-			s := &seat{e: e}
+			s := e.sit()
 			defer s.leave()
 			e.workInDoubt(in, err, s)
 		})
@@ -295,7 +308,7 @@ func (e *Engine) claim(ctx context.Context, free int) (int, error) {
 	for _, l := range leased {
 		in := f.intents[l.ID]
 		e.busy.Go(func() {
-			s := &seat{e: e}
+			s := e.sit()
 			defer s.leave()
 			e.workClaimed(ctx, l, in, s)
 		})

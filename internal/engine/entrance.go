@@ -66,7 +66,7 @@ func (e *Engine) enter() (run context.Context, s *seat) {
 		return nil, nil
 	}
 	e.busy.Add(1)
-	return e.running, &seat{e: e}
+	return e.running, e.sit()
 }
 
 func (e *Engine) leave(s *seat) {

@@ -109,6 +109,8 @@ func overdueEvidence(s job.Snapshot) job.Evidence {
 // leased at begun or later.
 func (e *Engine) look(ctx context.Context, l store.Leased, begun Reading) {
 	failpoint.Hit(failpoint.LookTaken)
+	e.looking.Add(1)
+	defer e.looking.Add(-1)
 	traits := e.traits(l.Connection, l.Class)
 	d, err := job.Decide(l.View(traits, e.Jitter()), job.LookDue{})
 	if err != nil {

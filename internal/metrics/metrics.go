@@ -104,6 +104,20 @@ func (m *Metrics) Gauge(name, help string, labels map[string]string, read func()
 		prometheus.GaugeOpts{Name: "fireonce_" + name, Help: help, ConstLabels: labels}, read))
 }
 
+// Expect begins the counters at zero that an alert watches for their first step, for the
+// connectors: of a series that appears with a one, no increase is known.
+func (m *Metrics) Expect(connectors ...string) {
+	if m == nil {
+		return
+	}
+	for _, c := range connectors {
+		for _, class := range []job.Class{job.Keyed, job.Observable, job.Opaque} {
+			m.doubly.WithLabelValues(c, class.String())
+			m.prevented.WithLabelValues(c, class.String())
+		}
+	}
+}
+
 // Armed counts an attempt of a job whose intent is durable, and the lag of a first one.
 func (m *Metrics) Armed(connector string, class job.Class, number int, lag time.Duration) {
 	if m == nil {

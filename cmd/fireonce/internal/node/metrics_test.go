@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -154,6 +155,30 @@ func documentedMetrics(t *testing.T) map[string]string {
 		out[row[1]] = fmt.Sprintf("%s of %s", row[2], strings.Join(labels, ", "))
 	}
 	return out
+}
+
+// TestDeployedNames: the dashboard and the alert rules ask for metrics that there are.
+func TestDeployedNames(t *testing.T) {
+	documented, name := documentedMetrics(t), regexp.MustCompile(`fireonce_[a-z0-9_]+`)
+	for _, file := range []string{"grafana/fireonce.json", "prometheus/alerts.yml", "prometheus/alerts_test.yml"} {
+		text, err := os.ReadFile("../../../../deploy/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := name.FindAllString(string(text), -1)
+		if len(found) < 10 {
+			t.Errorf("%s asks for %d metrics", file, len(found))
+		}
+		for _, n := range found {
+			if documented[strings.TrimSuffix(n, "_bucket")] == "" {
+				t.Errorf("%s asks for %s", file, n)
+			}
+		}
+	}
+	text, err := os.ReadFile("../../../../deploy/grafana/fireonce.json")
+	if err != nil || !json.Valid(text) {
+		t.Errorf("the dashboard is no JSON: %v", err)
+	}
 }
 
 // TestOperationsListener: it is apart from the API's port, answers to loopback names only,
