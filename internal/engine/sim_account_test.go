@@ -141,7 +141,7 @@ func (w *simWorld) tend() {
 	}
 	w.director.plan(time.Duration(w.upTo(int(2*w.care))), "tend", w.tend)
 	t := w.targets[w.upTo(len(w.targets))]
-	if w.allSettled() {
+	if w.down || w.allSettled() {
 		return
 	}
 	tends := []fault{faultRevoked, faultRotate, faultPause, faultResume, faultLimits}

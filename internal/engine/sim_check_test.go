@@ -60,12 +60,14 @@ var legalMoves = sync.OnceValue(func() map[string]bool {
 
 // check holds what changed against the invariants.
 func (w *simWorld) check() {
+	w.ledgerIsTrue()
 	version := w.store.Version()
 	if version == w.seen {
 		return
 	}
 	changed := w.store.Changed(w.seen)
 	w.seen = version
+	w.adopt(changed)
 	for _, id := range changed {
 		if j := w.byID[id]; j != nil {
 			w.checkJob(j, w.store.Inspect(id))
@@ -94,6 +96,7 @@ func (w *simWorld) checkJob(j *simJob, r memstore.Record) {
 	}
 	w.oneLiveIntent(j, r)
 	w.proofsAreTrue(j, r)
+	w.presenceIsAnEnd(j, r)
 	j.last = r.Snapshot
 	if before.State != r.Snapshot.State || effectID(before) != effectID(r.Snapshot) {
 		w.endIsTrue(j)
@@ -147,6 +150,7 @@ func (w *simWorld) history(j *simJob, r memstore.Record) {
 		}
 		w.connectionRules(j, e, r)
 		w.senderIsLost(j, e, r)
+		w.nothingInADoubt(j, e)
 		if e.To == job.NeedsResolution || e.Cause == job.CauseResolved {
 			j.doubted = true
 		}
@@ -174,6 +178,9 @@ func (w *simWorld) newIntent(j *simJob, r memstore.Record, i int) {
 		sendBy: now.Add(a.SendDeadline.Sub(a.ArmedAt)), answerBy: now.Add(a.AnswerDeadline.Sub(a.ArmedAt)),
 	}
 	is.fence = is.answerBy.Add(simGrace)
+	is.repeats, is.worker = j.last.State == job.Ambiguous, a.Worker
+	w.keepsApart(j, is)
+	w.presenceWasLooked(j, a)
 	w.startIsWanted(j, r)
 	w.armIsFitting(j, r, i)
 	w.countEarly(j, r)
@@ -400,6 +407,7 @@ func (w *simWorld) effectIsOne(s *simSession, p *simPost) {
 		w.stats.second++
 		w.broke("I6", j, "%d effects, at most %d are wanted", made, most)
 	}
+	w.beatHasOneEffect(j, p)
 	if j.target.twins {
 		most := 0
 		for _, other := range w.jobs {

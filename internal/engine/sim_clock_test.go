@@ -49,6 +49,9 @@ func (w *simWorld) openStore() {
 	w.store = memstore.Open(memstore.Options{
 		NewID: w.newID,
 		Clock: store.ClockOptions{Read: func() store.ClockReading {
+			if w.down {
+				w.t.Error("the store is asked while nobody runs")
+			}
 			r := store.ClockReading{Wall: w.dbNow().UnixMicro(), Boot: time.Since(w.booted)}
 			if w.dbShift.Load() == 0 && w.synchronized {
 				r.Proof = "it is synchronized"
@@ -105,6 +108,21 @@ func (w *simWorld) ahead() time.Duration {
 		}
 		if is.atOnce || until.Sub(is.since) >= store.DefaultClockDoubt-simSlack {
 			most = max(most, is.off)
+		}
+	}
+	return most + simSlack + time.Since(w.started)/simSlewed
+}
+
+// leapt is how much shorter than it is a time may seem that was measured by the store: by
+// what a machine that came up, or did not know the time yet, was set ahead. Any other step
+// moves along what was measured before.
+func (w *simWorld) leapt() time.Duration {
+	most := time.Duration(0)
+	for i, is := range w.wrong {
+		for _, before := range w.wrong[:i] { // nobody knows which of them was believed
+			if is.atOnce {
+				most = max(most, is.off-before.off)
+			}
 		}
 	}
 	return most + simSlack + time.Since(w.started)/simSlewed

@@ -64,6 +64,21 @@ const (
 	faultLimits
 	faultNotRenewed // a renewal that says nothing of the login
 	faultLoginDead  // and one that does
+	// drawnFaults are those up to here, whose rates each world draws. What follows is for
+	// themes alone, so that it changes no draw.
+	drawnFaults
+	// Of recurring worlds.
+	faultKilledDeciding // between the decision about a schedule and its commit
+	faultKilledFired    // after the commit
+	faultOutage         // no server runs for a while
+	faultEarlierStart   // and then with an earlier time
+	faultScheduleChange // a change of a schedule was read before another write
+	faultSchedulePause
+	faultScheduleResume
+	faultRespec
+	faultTrigger
+	faultZones            // a server has other zone data
+	faultDoubtfulPresence // a look before the first arm cannot tell
 	faults
 )
 
@@ -74,6 +89,8 @@ var faultNames = [faults]string{
 	"late request", "lost answer", "slow answer", "server error", "rejection", "failed processing", "read lag",
 	"blind look", "stale look", "panic before", "panic after the effect", "key again", "cancel", "retry", "resolution",
 	"reschedule", "update", "login revoked", "credential replaced", "pause", "resume", "limits", "renewal failed", "login ended",
+	"", "killed while it decides", "killed as it fired", "outage", "start with an earlier time", "change over a firing", "schedule paused",
+	"schedule resumed", "times changed", "trigger", "other zone data", "doubtful presence",
 }
 
 // commonly is how often per mille a fault strikes at its strongest, at each place
@@ -99,7 +116,7 @@ const (
 
 // drawRates decides how strongly each fault strikes in this world: some not at all.
 func (w *simWorld) drawRates() {
-	for f := range w.rates {
+	for f := range drawnFaults {
 		switch w.upTo(4) {
 		case 0:
 		case 1:

@@ -24,6 +24,8 @@ type node struct {
 	born time.Time
 	stop context.CancelFunc
 	done chan struct{}
+	// fires is closed when the node fires no schedules any more.
+	fires chan struct{}
 	// dead nodes change nothing any more.
 	dead        atomic.Bool
 	deaf        bool // gets no hints
@@ -62,7 +64,7 @@ func (n *node) jitter() float64 {
 // start begins a new life in a slot.
 func (w *simWorld) start(slot int) {
 	w.lives++
-	n := &node{w: w, name: fmt.Sprintf("n%d.%d", slot, w.lives), slot: slot, born: time.Now(), read: make(map[job.ID]int), leased: make(map[job.ID]int), done: make(chan struct{}), deaf: w.upTo(3) == 0}
+	n := &node{w: w, name: fmt.Sprintf("n%d.%d", slot, w.lives), slot: slot, born: time.Now(), read: make(map[job.ID]int), leased: make(map[job.ID]int), done: make(chan struct{}), fires: make(chan struct{}), deaf: w.upTo(3) == 0}
 	registry, err := connector.NewRegistry(simConnector{n})
 	if err != nil {
 		w.t.Fatal(err)
@@ -84,6 +86,7 @@ func (w *simWorld) start(slot int) {
 	w.nodes[slot] = n
 	w.all = append(w.all, n)
 	w.note(n.name, "start", job.ID{}, 0, "")
+	w.fire(ctx, n, registry)
 	go func() {
 		defer close(n.done)
 		_ = e.Run(ctx) // that its drain ran out is one of the ends that are tried
@@ -135,7 +138,7 @@ func (w *simWorld) succeed(n *node) {
 
 // revive starts a node where none is.
 func (w *simWorld) revive(slot int) {
-	if w.nodes[slot] == nil && !w.director.over {
+	if w.nodes[slot] == nil && !w.director.over && !w.down {
 		w.start(slot)
 	}
 }
@@ -146,6 +149,9 @@ func (w *simWorld) trouble() {
 		return
 	}
 	w.director.plan(time.Duration(w.upTo(int(2*w.calm))), "trouble", w.trouble)
+	if w.down {
+		return
+	}
 	n := w.nodes[w.upTo(len(w.nodes))]
 	if n == nil {
 		return

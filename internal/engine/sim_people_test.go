@@ -16,6 +16,9 @@ func (w *simWorld) people() {
 		return
 	}
 	w.director.plan(time.Duration(w.upTo(int(2*w.hurry))), "people", w.people)
+	if w.down {
+		return
+	}
 	j := w.jobs[w.upTo(len(w.jobs))]
 	for _, asked := range w.jobs {
 		if asked.last.State == job.NeedsResolution && w.upTo(3) == 0 {
@@ -65,7 +68,7 @@ func (w *simWorld) people() {
 		j.canceled = true
 	case faultUpdate:
 		if content.Payload != nil {
-			j.text = string(content.Payload)
+			j.text += "."
 		}
 	default:
 	}
@@ -109,7 +112,7 @@ func (w *simWorld) update(j *simJob) *store.Content {
 	if j.target.twins || w.upTo(4) == 0 {
 		return &store.Content{Labels: map[string]string{"changed": fmt.Sprint(j.last.Version)}}
 	}
-	return &store.Content{Payload: fmt.Append(nil, j.text, "."), HoldKey: "account"}
+	return &store.Content{Payload: j.payload(j.text + "."), HoldKey: "account"}
 }
 
 // ruling is what a person says of a job. One who is never wrong looks at the

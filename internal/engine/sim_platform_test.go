@@ -112,7 +112,10 @@ func (c simConnector) before(op string, ctx context.Context, o connector.Opening
 
 func (c simConnector) Prepare(r connector.Request) (connector.Prepared, error) {
 	t := c.target(r.Settings)
-	text := string(r.Payload)
+	text := textOfPayload(r)
+	if r.Offline { // as a firing is decided, in the director's turn: the job is not there yet
+		return connector.Prepared{HoldKey: "account"}, nil
+	}
 	if r.ReplyTo != "" {
 		text += " to " + r.ReplyTo
 	}
@@ -222,6 +225,9 @@ func (t *target) newest() string {
 // Observe reads the posts back to the watermark.
 func (c simConnector) Observe(ctx context.Context, o connector.Opening, l connector.Look) job.Observation {
 	w, t, j := c.w, c.target(o.Settings), c.w.byID[o.Job]
+	if l.Any {
+		return c.lookForContent(ctx, o, l)
+	}
 	var ids []string
 	var began time.Time
 	refused := false

@@ -22,32 +22,52 @@ var (
 	simOutside = flag.String("sim.outside", "", "leave the assumptions: frozen, a process that stands still before the write; slow, a platform that acts after the fence; second effects are counted")
 )
 
+// simKind is a kind of worlds: a seed is another world in each.
+type simKind struct {
+	test string
+	// liveness says that the faults end, and that each job comes to an end then.
+	liveness bool
+	// recurring worlds have schedules, cool-downs, looks before the first arm, and times in
+	// which every server is down. Their themes and faults are their own.
+	recurring bool
+}
+
+var (
+	safetyWorlds    = simKind{test: "TestSimSafety"}
+	livenessWorlds  = simKind{test: "TestSimLiveness", liveness: true}
+	recurringWorlds = simKind{test: "TestSimSchedules", liveness: true, recurring: true}
+)
+
 // Whatever the store, the platform, the processes and their clocks do, and as long
 // as they do it: no invariant is broken at any step.
-func TestSimSafety(t *testing.T) { simulate(t, false) }
+func TestSimSafety(t *testing.T) { simulate(t, safetyWorlds) }
 
 // The same, and once the faults are over each job comes to an end, and the end is
 // true.
-func TestSimLiveness(t *testing.T) { simulate(t, true) }
+func TestSimLiveness(t *testing.T) { simulate(t, livenessWorlds) }
+
+// The same with schedules that fire meanwhile: one job for each nominal time, and no time is
+// lost.
+func TestSimSchedules(t *testing.T) { simulate(t, recurringWorlds) }
 
 // pinned are worlds that once broke a check, and why. They are played whole, whatever
 // seeds a run asks for.
 var pinned = []struct {
-	seed     uint64
-	liveness bool
-	why      string
+	seed uint64
+	kind simKind
+	why  string
 }{
-	{1171, true, "an answer is 15 minutes late: it moves a job that waits for a person, after every job had come to rest"},
-	{701618, false, "a twin's object is made at the very instant of the other one's fence: it cannot be that one's"},
-	{702453, true, "a pause ends as the faults do, and what was missed in it expires then: it did not starve"},
-	{721224, false, "the database's clock leaps over a fence while a handle's commit is under way: a poll must not prove that it had no effect"},
-	{731610, false, "the commit of a repeat's intent takes seconds, and the key is forgotten before the repeat ends"},
+	{1171, livenessWorlds, "an answer is 15 minutes late: it moves a job that waits for a person, after every job had come to rest"},
+	{701618, safetyWorlds, "a twin's object is made at the very instant of the other one's fence: it cannot be that one's"},
+	{702453, livenessWorlds, "a pause ends as the faults do, and what was missed in it expires then: it did not starve"},
+	{721224, safetyWorlds, "the database's clock leaps over a fence while a handle's commit is under way: a poll must not prove that it had no effect"},
+	{731610, safetyWorlds, "the commit of a repeat's intent takes seconds, and the key is forgotten before the repeat ends"},
 }
 
 func TestSimPinned(t *testing.T) {
 	for _, p := range pinned {
-		t.Run(fmt.Sprint(p.seed), func(t *testing.T) {
-			w := inSimWorld(t, p.seed, p.liveness, true)
+		t.Run(fmt.Sprint(p.kind.test, p.seed), func(t *testing.T) {
+			w := inSimWorld(t, p.seed, p.kind, true)
 			if w.report(t); w.broken != nil {
 				t.Log("pinned because: " + p.why)
 			}
@@ -55,9 +75,9 @@ func TestSimPinned(t *testing.T) {
 	}
 }
 
-func simulate(t *testing.T, liveness bool) {
+func simulate(t *testing.T, kind simKind) {
 	if *simSeed != 0 {
-		w := inSimWorld(t, *simSeed, liveness, true)
+		w := inSimWorld(t, *simSeed, kind, true)
 		t.Logf("seed %d:\n%s", *simSeed, w.log.timeline(nil))
 		w.report(t)
 		return
@@ -68,23 +88,23 @@ func simulate(t *testing.T, liveness bool) {
 		if *simMinutes > 0 && time.Since(began).Minutes() >= *simMinutes || *simMinutes == 0 && seed >= *simFirst+*simSeeds {
 			break
 		}
-		w := inSimWorld(t, seed, liveness, false)
+		w := inSimWorld(t, seed, kind, false)
 		total.add(w.stats)
 		if w.broken != nil {
-			again := inSimWorld(t, seed, liveness, true)
+			again := inSimWorld(t, seed, kind, true)
 			again.report(t)
 			return
 		}
 	}
 	t.Log(total.line(time.Since(began)))
-	total.wholeSpace(t)
+	total.wholeSpace(t, kind)
 }
 
 // inSimWorld runs one world.
-func inSimWorld(t *testing.T, seed uint64, liveness, keep bool) (w *simWorld) {
+func inSimWorld(t *testing.T, seed uint64, kind simKind, keep bool) (w *simWorld) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w = newSimWorld(t, seed, liveness)
+		w = newSimWorld(t, seed, kind)
 		w.log.keep = keep
 		w.run()
 	})
@@ -98,19 +118,15 @@ func (w *simWorld) report(t *testing.T) {
 	if v == nil {
 		return
 	}
-	mode := "TestSimSafety"
-	if w.liveness {
-		mode = "TestSimLiveness"
-	}
 	t.Errorf("SIM VIOLATION %s: seed %d: job %d (%s, %s): %s\nreplay: make sim SEED=%d, or go test ./internal/engine -run %s -sim.seed=%d -v\n%s",
-		v.name, w.seed, v.job.index, v.job.target.traits.Class, v.job.spec.Spec.Policy, v.what, w.seed, mode, w.seed, w.log.timeline(v.job))
+		v.name, w.seed, v.job.index, v.job.target.traits.Class, v.job.spec.Spec.Policy, v.what, w.seed, w.kind.test, w.seed, w.log.timeline(v.job))
 }
 
 // The whole trace of a world is the same whenever its seed is played.
 func TestSimReplaysExactly(t *testing.T) {
 	for seed := *simFirst; seed < *simFirst+min(*simSeeds, 12); seed++ {
-		for _, liveness := range []bool{false, true} {
-			one, two := inSimWorld(t, seed, liveness, true), inSimWorld(t, seed, liveness, true)
+		for _, kind := range []simKind{safetyWorlds, livenessWorlds, recurringWorlds} {
+			one, two := inSimWorld(t, seed, kind, true), inSimWorld(t, seed, kind, true)
 			if one.log.sum.Sum64() == two.log.sum.Sum64() {
 				continue
 			}
@@ -135,6 +151,8 @@ type simStats struct {
 	alarms, swapped, renewals                      int
 	lost, early, both                              int // senders that were taken for gone, repeats before their fence, and while they still send
 	released                                       int // claims of servers that were taken for gone
+	fired, caughtUp, skipped, cooled, present      int // firings with a job, caught up, without one; arms in a cool-down; contents that were there
+	shifted, repeated, stood                       int // times of schedules across a change of the clocks, and starts with an earlier time
 	simulated                                      time.Duration
 	faults                                         [faults]int
 	ends                                           [job.Expired + 1]int
@@ -163,6 +181,14 @@ func (s *simStats) add(o simStats) {
 	s.early += o.early
 	s.both += o.both
 	s.released += o.released
+	s.fired += o.fired
+	s.caughtUp += o.caughtUp
+	s.skipped += o.skipped
+	s.cooled += o.cooled
+	s.present += o.present
+	s.shifted += o.shifted
+	s.repeated += o.repeated
+	s.stood += o.stood
 	s.simulated += o.simulated
 	for i, n := range o.faults {
 		s.faults[i] += n
@@ -180,9 +206,16 @@ func (s *simStats) line(took time.Duration) string {
 	if s.outside > 0 {
 		fmt.Fprintf(&b, ", outside the assumptions %d times, %d checks broken", s.outside, s.breaches)
 	}
+	if s.fired > 0 {
+		fmt.Fprintf(&b, ", firings with a job %d (%d caught up), without %d, shifted %d, repeated %d, arms refused in a cool-down %d, contents there %d, starts with an earlier time %d",
+			s.fired, s.caughtUp, s.skipped, s.shifted, s.repeated, s.cooled, s.present, s.stood)
+	}
 	b.WriteString("; faults:")
 	all := 0
 	for f, n := range s.faults {
+		if faultNames[f] == "" || n == 0 && fault(f) > drawnFaults {
+			continue
+		}
 		fmt.Fprintf(&b, " %s %d,", faultNames[f], n)
 		all += n
 	}
@@ -196,20 +229,25 @@ func (s *simStats) line(took time.Duration) string {
 	return b.String()
 }
 
-// wholeSpace fails when, in a long run, some kind of fault never struck.
-func (s *simStats) wholeSpace(t *testing.T) {
+// wholeSpace fails when, in a long run, something never came.
+func (s *simStats) wholeSpace(t *testing.T, kind simKind) {
 	const long = 400 // worlds
 	if s.worlds < long {
 		return
 	}
-	if s.released == 0 {
+	first, last := fault(0), drawnFaults
+	if kind.recurring {
+		first, last = drawnFaults+1, faults
+		if min(s.caughtUp, s.skipped, s.cooled, s.present, s.shifted, s.repeated, s.stood) == 0 {
+			t.Errorf("something never came in %d worlds: %+v", s.worlds, s)
+		}
+	} else if s.released == 0 {
 		t.Errorf("no claim of a server that was gone was released in %d worlds", s.worlds)
-	}
-	if s.early == 0 || s.both == 0 && s.worlds > 5*long {
+	} else if s.early == 0 || s.both == 0 && s.worlds > 5*long {
 		t.Errorf("%d repeats before a fence, %d of them while the first still sends, in %d worlds", s.early, s.both, s.worlds)
 	}
-	for f, n := range s.faults {
-		if n == 0 {
+	for f := first; f < last; f++ {
+		if s.faults[f] == 0 {
 			t.Errorf("no fault of the kind %q in %d worlds", faultNames[f], s.worlds)
 		}
 	}

@@ -149,10 +149,14 @@ var themes = []theme{
 
 // pick lets two of three seeds have a theme.
 func (w *simWorld) pick() {
-	if w.seed%3 == 0 {
+	list, n := themes, w.seed-1-w.seed/3
+	switch {
+	case w.kind.recurring:
+		list, n = recurringThemes, w.seed-1
+	case w.seed%3 == 0:
 		return
 	}
-	t := &themes[(w.seed-1-w.seed/3)%uint64(len(themes))]
+	t := &list[n%uint64(len(list))]
 	w.theme = t
 	w.clockJumps, w.care = false, 0
 	w.rates = [faults]int{}
@@ -168,4 +172,104 @@ func (w *simWorld) pick() {
 	if t.set != nil {
 		t.set(w)
 	}
+}
+
+// recurringThemes are those of recurring worlds: each of them has one.
+var recurringThemes = []theme{
+	{
+		name: "schedules beside everything", strokes: []fault{faultCrash, faultCrash, faultStop, faultFreeze, faultSleep, faultHidden}, nodes: 2,
+		rates: map[fault]int{
+			faultUnavailable: 60, faultLostAfter: 60, faultLostBefore: 40, faultLeftOpen: 60, faultSlowStore: 40, faultLateAnswer: 40, faultPaused: 10,
+			faultKilledDeciding: 60, faultKilledFired: 60, faultLateRequest: 100, faultLostRequest: 100, faultLostAnswer: 200, faultRejected: 60,
+			faultSlowAnswer: 100, faultReadLag: 300, faultUnreachable: 50,
+		},
+		set: func(w *simWorld) { w.calm, w.schedulesMost, w.manage = 2*time.Minute, 2, 10*time.Minute },
+	},
+	{
+		name: "servers that are killed as they fire", class: job.Keyed, strokes: []fault{faultCrash}, nodes: 2,
+		rates: map[fault]int{faultKilledDeciding: 300, faultKilledFired: 300, faultLeftOpen: 150, faultLostAfter: 100, faultLostBefore: 100, faultLostAnswer: 200},
+		set:   func(w *simWorld) { w.calm, w.schedulesMost, w.only = 5*time.Minute, 2, []string{"5m", "*/10", "15m"} },
+	},
+	{
+		name: "pauses and changes of schedules", nodes: 2,
+		rates: map[fault]int{faultLeftOpen: 100, faultSlowStore: 200, faultLostAfter: 100, faultLostAnswer: 100, faultUnavailable: 50},
+		set: func(w *simWorld) {
+			w.schedulesMost, w.manage, w.only = 2, 90*time.Second, []string{"5m", "*/10", "2,9"}
+		},
+	},
+	{
+		name: "an outage across a change of the clocks", strokes: []fault{faultCrash}, nodes: 2,
+		rates: map[fault]int{faultLostAnswer: 100, faultLateRequest: 100, faultKilledFired: 50, faultLeftOpen: 50},
+		set: func(w *simWorld) {
+			w.schedulesMost, w.outage = 2, w.oneOf(10*time.Minute, 8*time.Hour, 30*time.Hour)
+			w.only = []string{"*/20", "0,30", "2,9", "hourly"}
+		},
+	},
+	{
+		name: "servers with other zone data", strokes: []fault{faultCrash, faultStop}, nodes: 2,
+		rates: map[fault]int{faultKilledDeciding: 100, faultKilledFired: 50, faultLostAnswer: 100, faultLeftOpen: 50},
+		set: func(w *simWorld) {
+			w.schedulesMost, w.disagree, w.calm = 2, true, 10*time.Minute
+			w.outage, w.only = w.oneOf(0, 10*time.Hour), []string{"2,9"} // names that do not depend on the zone
+		},
+	},
+	{
+		name: "schedules and the database's clock", class: job.Observable, strokes: []fault{faultAheadJump, faultBackJump, faultStoreRestart}, nodes: 1,
+		rates: map[fault]int{faultLostAnswer: 200, faultKilledDeciding: 50},
+		set: func(w *simWorld) {
+			w.clockJumps, w.schedulesMost, w.calm, w.only = true, 2, 3*time.Minute, []string{"5m", "*/10", "15m"}
+			w.manage = 2 * time.Minute
+		},
+	},
+	{
+		name: "an outage, and an earlier time", class: job.Keyed, strokes: []fault{faultStop}, nodes: 2,
+		rates: map[fault]int{faultLostAnswer: 700, faultUnreachable: 100, faultDeadLine: 100},
+		set: func(w *simWorld) {
+			w.clockJumps, w.brief, w.wide, w.earlier, w.close, w.amid, w.calm = true, true, true, true, true, inDoubt, 24*time.Hour
+			w.schedulesMost, w.outage, w.only = 1, w.oneOf(10*time.Minute, time.Hour, 5*time.Hour), []string{"*/20", "hourly"}
+		},
+	},
+	{
+		name: "an outage, an earlier time, and looks", class: job.Observable, strokes: []fault{faultCrash}, nodes: 1,
+		rates: map[fault]int{faultLostAnswer: 400, faultLostRequest: 200, faultUnreachable: 200},
+		set: func(w *simWorld) {
+			w.clockJumps, w.earlier, w.calm = true, true, 10*time.Minute
+			w.schedulesMost, w.outage, w.only = 1, w.oneOf(2*time.Minute, time.Hour, 5*time.Hour), []string{"*/10", "*/20"}
+		},
+	},
+	{
+		name: "cool-downs", strokes: []fault{faultCrash, faultFreeze}, nodes: 2,
+		rates: map[fault]int{
+			faultLostAnswer: 150, faultLostRequest: 100, faultRejected: 200, faultLeftOpen: 150, faultLostAfter: 100, faultSlowStore: 100,
+			faultUnreachable: 50, faultNearSend: 100, faultDeadLine: 50,
+		},
+		set: func(w *simWorld) { w.schedulesMost, w.cools, w.close, w.calm = 2, true, true, 3*time.Minute },
+	},
+	{
+		name: "cool-downs, outages and the database's clock", strokes: []fault{faultAheadJump, faultBackJump}, nodes: 1,
+		rates: map[fault]int{faultLostAnswer: 100, faultRejected: 150},
+		set: func(w *simWorld) {
+			w.schedulesMost, w.cools, w.close, w.clockJumps, w.wide, w.calm = 1, true, true, true, true, 12*time.Minute
+			w.outage, w.earlier, w.amid = w.oneOf(0, 5*time.Minute, time.Hour), true, kept
+		},
+	},
+	{
+		name: "contents that are there already", class: job.Observable, strokes: []fault{faultCrash, faultStop}, nodes: 1,
+		rates: map[fault]int{
+			faultDoubtfulPresence: 150, faultBlindLook: 100, faultLostAnswer: 200, faultLostRequest: 200, faultReadLag: 200, faultSlowAnswer: 300,
+			faultUnreachable: 100, faultLeftOpen: 50, faultPanicBefore: 10,
+		},
+		set: func(w *simWorld) {
+			w.alike, w.close, w.calm = true, true, 5*time.Minute
+			w.schedulesMost, w.present = 1, w.oneOf(time.Minute, 10*time.Minute, time.Hour)
+		},
+	},
+	{
+		name: "contents that are there already, and two servers", class: job.Observable, strokes: []fault{faultCrash}, nodes: 2,
+		rates: map[fault]int{faultDoubtfulPresence: 300, faultLostRequest: 200, faultRejected: 100, faultSlowAnswer: 300, faultLateOutcome: 100},
+		set: func(w *simWorld) {
+			w.alike, w.calm = w.upTo(2) == 0, 5*time.Minute
+			w.schedulesMost, w.present = 1, w.oneOf(2*time.Minute, 20*time.Minute)
+		},
+	},
 }

@@ -128,6 +128,8 @@ func (w *simWorld) endHasAReason(j *simJob, before job.Snapshot, r memstore.Reco
 		switch parent := w.byID[s.ReplyTo]; {
 		case left && (parent == nil || parent.last.State.BadEnd() == 0):
 			why = "the job that it replies to goes on"
+		case r.Events[len(r.Events)-1].Cause == job.CauseAlreadyPresent:
+			why = w.wasPresent(j)
 		case !left && !j.canceled && j.ruling != job.RuleCancel:
 			why = "nobody has asked for it"
 		}

@@ -49,7 +49,7 @@ type simWorld struct {
 	warm             int // how often, in a hundred, a line lies idle
 	clockJumps       bool
 	truthful         bool // persons are never wrong
-	liveness         bool
+	kind             simKind
 	theme            *theme        // nil: everything
 	alike, close     bool          // the jobs post the same, and at about the same time
 	few              bool          // and are two to four
@@ -77,6 +77,8 @@ type simWorld struct {
 	broken *violation
 	// paced are the times of early repeats, by connection and write.
 	paced map[string][]time.Time
+	// recurring is what a world of schedules has besides.
+	recurring
 }
 
 // simJob is what is known of a job from outside.
@@ -120,6 +122,12 @@ type simJob struct {
 	met     map[string]int // by worker, what it met before an arm that costs a try
 	// lost are the attempts whose sender was taken for gone.
 	lost map[int]bool
+	// beat is the firing that it is of, and schedule its schedule; zero: it is no firing's.
+	beat     string
+	schedule *simSchedule
+	// presence is its last look before the first arm, and found that it ended by it.
+	presence presence
+	found    bool
 }
 
 // simAttempt is one armed attempt, in true time.
@@ -134,14 +142,20 @@ type simAttempt struct {
 	result                         job.Result
 	// free: the platform has asked for a wait, or has refused a credential, and its
 	// worker was told.
-	free           bool
+	free bool
+	// repeats another attempt whose outcome is unknown.
+	repeats        bool
+	worker         string
 	wait           time.Duration
 	refusedVersion *credential
 }
 
-func newSimWorld(t *testing.T, seed uint64, liveness bool) *simWorld {
-	w := &simWorld{t: t, seed: seed, liveness: liveness, byID: make(map[job.ID]*simJob), byEffect: make(map[string]job.ID), started: time.Now(), paced: make(map[string][]time.Time)}
+func newSimWorld(t *testing.T, seed uint64, kind simKind) *simWorld {
+	w := &simWorld{t: t, seed: seed, kind: kind, byID: make(map[job.ID]*simJob), byEffect: make(map[string]job.ID), started: time.Now(), paced: make(map[string][]time.Time)}
 	w.director = newDirector(w, seed)
+	if kind.recurring {
+		w.beginInAYear()
+	}
 	w.log = newSimTrace(w)
 	w.openStore()
 	w.clockJumps, w.truthful = w.upTo(6) == 0, w.upTo(4) > 0
@@ -215,7 +229,7 @@ func (w *simWorld) connect() {
 		Key: t.name, Sealed: sealed,
 		Connection: store.Connection{
 			ID: w.newID(), Project: "default", Connector: "scripted", Class: t.stated().Class, KeyWindow: t.traits.KeyWindow,
-			Settings: []byte{byte(len(w.targets) - 1)}, MaxInFlight: t.account.limits.MaxInFlight,
+			Settings: []byte{byte(len(w.targets) - 1)}, MaxInFlight: t.account.limits.MaxInFlight, CoolDown: w.coolsFor(t),
 		},
 	})
 	if err != nil {
@@ -257,7 +271,9 @@ func (w *simWorld) populate() {
 				MaxAttempts: w.upTo(6), MinBackoff: w.oneOf(0, time.Second), AttemptTimeout: w.oneOf(0, 5*time.Second, time.Minute),
 			},
 		}}
-		if i > 0 && w.upTo(6) == 0 {
+		if w.present > 0 && t.traits.Class == job.Observable && !t.unsure {
+			n.Spec.SkipIfPresent = w.present
+		} else if i > 0 && w.upTo(6) == 0 {
 			n.Spec.ReplyTo, n.Spec.WaitWindow = w.jobs[w.upTo(i)].id, waitOf(i)
 		}
 		if w.upTo(4) > 0 {
@@ -288,6 +304,9 @@ func (w *simWorld) dbNow() time.Time { return time.Now().Add(time.Duration(w.dbS
 
 // submit stores a job as a client does: again until it has an answer.
 func (w *simWorld) submit(j *simJob) {
+	if w.isDown("submit", func() { w.submit(j) }) {
+		return
+	}
 	w.note("client", "submit", j.id, 0, "")
 	created, err := w.store.Create(context.Background(), []store.NewJob{j.spec})
 	if err == nil && errors.Is(created[0].Err, store.ErrReplyTo) {
@@ -303,20 +322,26 @@ func (w *simWorld) submit(j *simJob) {
 		w.stats.faults[faultAgain]++
 		again := *j
 		again.spec.Spec.ID = w.newID() // a client's retry knows nothing of the first id
-		w.director.plan(time.Duration(w.upTo(int(10*time.Minute))), "submit again", func() {
+		var repeat func()
+		repeat = func() {
+			if w.isDown("submit again", repeat) {
+				return
+			}
 			created, err := w.store.Create(context.Background(), []store.NewJob{again.spec})
 			if err != nil || created[0].Err != nil {
 				w.t.Errorf("create again: %v %+v", err, created)
 				return
 			}
 			w.boundOnce(j, created[0])
-		})
+		}
+		w.director.plan(time.Duration(w.upTo(int(10*time.Minute))), "submit again", repeat)
 	}
 }
 
 // heal ends all faults: every slot has a living node, and everybody tells the truth
 // at once. What is delayed comes in its time.
 func (w *simWorld) heal() {
+	w.comeUp()
 	w.note("", "heal", job.ID{}, 0, "")
 	w.plagued.Store(false)
 	w.director.healed, w.healed = true, time.Now()
@@ -337,6 +362,9 @@ func (w *simWorld) heal() {
 // run is the whole life of a world.
 func (w *simWorld) run() {
 	w.populate()
+	if w.kind.recurring {
+		w.recur()
+	}
 	for slot := range w.nodes {
 		w.start(slot)
 	}
@@ -346,11 +374,15 @@ func (w *simWorld) run() {
 		w.director.plan(time.Duration(w.upTo(int(2*w.care))), "tend", w.tend)
 	}
 	span := w.oneOf(40*time.Minute, time.Hour, 3*time.Hour)
-	for end := w.started.Add(span); time.Now().Before(end) && !w.director.over && !w.idle(); {
+	if w.kind.recurring {
+		span = w.planOutages()
+	}
+	for end := w.started.Add(span); time.Now().Before(end.Add(w.dark)) && !w.director.over && !w.idle(); {
 		w.director.run(time.Now().Add(10 * time.Minute))
 	}
-	if w.liveness && !w.director.over {
+	if w.kind.liveness && !w.director.over {
 		w.heal()
+		w.endSchedules()
 		w.settleAll()
 	}
 	w.finish()
@@ -384,7 +416,7 @@ func (w *simWorld) settleAll() {
 
 // idle tells whether nothing but idle polls is to come.
 func (w *simWorld) idle() bool {
-	return time.Since(w.started) > 30*time.Minute && w.allSettled()
+	return !w.kind.recurring && time.Since(w.started) > 30*time.Minute && w.allSettled()
 }
 
 // allSettled reports whether every job has ended or waits for a person, and nothing is
@@ -412,6 +444,7 @@ func (w *simWorld) finish() {
 	}
 	for _, n := range w.all {
 		<-n.done
+		<-n.fires
 	}
 	for _, n := range w.nodes {
 		if n != nil {

@@ -1,0 +1,143 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fireonce/fireonce/internal/connector"
+	"github.com/fireonce/fireonce/internal/job"
+	"github.com/fireonce/fireonce/store/storetest/memstore"
+)
+
+// Rules of this file: what docs/protocol.md says of cool-downs and of the look before the
+// first arm, held against the arms as they truly were, and against what the platform showed.
+
+// keepsApart: COOL_DOWN, of an intent that is no repeat of an unknown attempt. No other job of
+// the connection, or of the schedule, began an effect so short a time ago.
+func (w *simWorld) keepsApart(j *simJob, is *simAttempt) {
+	if !w.cools || is.repeats {
+		return
+	}
+	for _, other := range w.jobs {
+		if other == j || other.target != j.target {
+			continue
+		}
+		least := j.target.account.limits.CoolDown
+		if j.schedule != nil && other.schedule == j.schedule {
+			least = max(least, j.schedule.coolDown)
+		}
+		for n, a := range other.attempts {
+			apart := is.armed.Sub(a.armed)
+			if w.clockJumps {
+				apart += w.leapt()
+			}
+			if !a.repeats && apart < least {
+				w.broke("COOL_DOWN", j, "armed %v after attempt %d of job %d; they are to be %v apart", is.armed.Sub(a.armed), n, other.index, least)
+			}
+		}
+	}
+}
+
+// isPaced reports whether a job may have waited for a cool-down, or for a look.
+func (w *simWorld) isPaced(j *simJob) bool {
+	return j.target.account.limits.CoolDown > 0 || j.spec.Spec.CoolDown > 0 || j.spec.Spec.SkipIfPresent > 0
+}
+
+// presence is a look before the first arm.
+type presence struct {
+	worker  string
+	at      time.Time
+	verdict job.Verdict
+	claim   job.ID // under which it was made
+}
+
+// Backdate is connector.Backdater: the simulated platform reads back by time.
+func (c simConnector) Backdate(mark string, by time.Duration) (string, error) {
+	return fmt.Sprint(mark, " less ", by), nil
+}
+
+// lookForContent looks for any object with a content.
+func (c simConnector) lookForContent(ctx context.Context, o connector.Opening, l connector.Look) job.Observation {
+	w, t, j := c.w, c.target(o.Settings), c.w.byID[o.Job]
+	out := job.Observation{Verdict: job.SawInconclusive, Detail: blindLook}
+	defer func() {
+		if p := recover(); p != nil {
+			w.meets(c.node, j)
+			panic(p)
+		}
+	}()
+	err := c.ask("Present", o.Job, 0, ctx, func() error {
+		w.stats.looks++
+		j.presence = presence{worker: c.name, at: time.Now(), verdict: job.SawInconclusive, claim: w.store.Inspect(o.Job).Snapshot.ClaimToken}
+		switch {
+		case w.hit(faultPanicBefore):
+			return errPanic
+		case w.hit(faultBlindLook):
+			return errConnector
+		case w.refuses(t, o.Credential.Version, faultAuth):
+			out.Kind, out.Detail = job.FailAuth, "the credential was refused"
+			return nil
+		case w.hit(faultDoubtfulPresence):
+			out.Verdict = []job.Verdict{job.SawInconclusive, job.SawCandidates}[w.upTo(2)]
+			out.Detail = "it may have been edited since"
+			return nil
+		}
+		out = job.Observation{Verdict: job.SawAbsent}
+		if p := t.shows(string(o.Prepared.Frozen), time.Now().Add(-l.Fence.Sub(l.First.ArmedAt))); p != nil {
+			out = job.Observation{Verdict: job.SawPresent, ExternalID: p.id}
+		}
+		j.presence.verdict = out.Verdict
+		return nil
+	})
+	if err != nil && !errors.Is(err, errConnector) {
+		return job.Observation{Verdict: job.SawInconclusive, Detail: err.Error()}
+	}
+	return out
+}
+
+// shows is the newest post with a text that can be seen and was made since; nil: none.
+func (t *target) shows(text string, since time.Time) (newest *simPost) {
+	for _, p := range t.posts {
+		if p.text == text && !p.visible.After(time.Now()) && !p.at.Before(since) {
+			newest = p
+		}
+	}
+	return newest
+}
+
+// presenceWasLooked: PRESENT, of a first intent: a look of the same worker, under the same
+// claim, found that the content is not there.
+func (w *simWorld) presenceWasLooked(j *simJob, a memstore.Attempt) {
+	if j.spec.Spec.SkipIfPresent == 0 || a.Number > 1 {
+		return
+	}
+	seen := j.presence
+	if seen.worker != a.Worker || seen.verdict != job.SawAbsent || seen.claim != j.last.ClaimToken {
+		w.broke("PRESENT", j, "armed by %s; the last look was by %s at %v: %s", a.Worker, seen.worker, seen.at.Sub(w.started), seen.verdict)
+	}
+	for _, p := range j.target.posts {
+		by := p.job.attempts[p.attempt]
+		if p.text == j.text && p.at.After(seen.at) && p.visible.Equal(p.at) && by != nil && p.job != j && by.worker == a.Worker && by.armed.Before(seen.at) {
+			w.broke("PRESENT", j, "armed by a look of %v before, while job %d of the same server was being sent", p.at.Sub(seen.at), p.job.index)
+		}
+	}
+}
+
+// wasPresent tells why a job may not end because its content is there; empty: it may.
+func (w *simWorld) wasPresent(j *simJob) string {
+	w.stats.present++
+	j.found = true
+	if j.presence.verdict != job.SawPresent {
+		return fmt.Sprintf("the content is said to be there, and the last look said %s", j.presence.verdict)
+	}
+	return ""
+}
+
+// presenceIsAnEnd: PRESENT, for a job that was found there and goes on all the same.
+func (w *simWorld) presenceIsAnEnd(j *simJob, r memstore.Record) {
+	if j.found && (len(r.Attempts) > 0 || len(j.posts) > 0 || r.Snapshot.Effect != nil || r.Snapshot.State != job.Canceled) {
+		w.broke("PRESENT", j, "its content was there, and now it is %s with %d attempts", r.Snapshot.State, len(r.Attempts))
+	}
+}
