@@ -53,10 +53,16 @@ func (c campaign) trueCode(ctx context.Context) (worlds uint64, err error) {
 		return 0, fmt.Errorf("the true code: %w", err)
 	}
 	var wait sync.WaitGroup
-	var errs [2]error
-	for i, test := range []string{safety, liveness} {
+	tests := []string{safety, liveness, schedules}
+	errs := make([]error, len(tests))
+	for i, test := range tests {
+		n := c.seeds
+		if test == schedules {
+			n = c.recurring()
+		}
+		worlds += n
 		wait.Go(func() {
-			f, err := c.harness.run(ctx, binary, test, c.first, c.seeds)
+			f, err := c.harness.run(ctx, binary, test, c.first, n)
 			if f != nil {
 				err = fmt.Errorf("%s at seed %d of %s: look at that first", f.invariant, f.seed, f.test)
 			}
@@ -64,10 +70,21 @@ func (c campaign) trueCode(ctx context.Context) (worlds uint64, err error) {
 		})
 	}
 	wait.Wait()
-	if err := errors.Join(errs[:]...); err != nil {
+	if err := errors.Join(errs...); err != nil {
 		return 0, fmt.Errorf("the true code: %w", err)
 	}
-	return 2 * c.seeds, nil
+	return worlds, nil
+}
+
+// recurring is how many worlds with schedules are tried: each takes as long as several others.
+func (c campaign) recurring() uint64 { return max(1, c.seeds/recurringShare) }
+
+// tests are those that a mutant is tried on, and how many worlds of each.
+func (c campaign) tests(m mutant) (tests []string, seeds uint64) {
+	if m.schedules {
+		return []string{schedules}, c.recurring()
+	}
+	return []string{safety, liveness}, c.seeds
 }
 
 // all runs the mutants, some at once, and tells of each as it ends.
@@ -110,7 +127,8 @@ func (c campaign) one(ctx context.Context, m mutant) (r result) {
 	if c.keep == "" {
 		defer func() { _ = os.Remove(binary) }()
 	}
-	r.found, r.worlds, r.err = c.harness.search(ctx, binary, c.first, c.seeds)
+	tests, seeds := c.tests(m)
+	r.found, r.worlds, r.err = c.harness.search(ctx, binary, tests, c.first, seeds)
 	return r
 }
 

@@ -21,7 +21,9 @@ type mutant struct {
 	// expect names the violations that may be its end. Another one catches it too,
 	// and is noted.
 	expect []string
-	edits  []edit
+	// schedules says that the rule is one of recurring worlds: it is tried in those alone.
+	schedules bool
+	edits     []edit
 }
 
 // edit replaces lines of one file that occur there exactly once.
@@ -95,6 +97,11 @@ func (m *mutant) field(key, value string) error {
 		m.rule = value
 	case "expect":
 		m.expect = strings.Fields(value)
+	case "worlds":
+		if value != "schedules" {
+			return fmt.Errorf("unknown worlds %q", value)
+		}
+		m.schedules = true
 	default:
 		return fmt.Errorf("unknown field %q", key)
 	}

@@ -51,6 +51,21 @@ expect: I1 STUCK
 	}
 }
 
+// A mutant of a rule of schedules is tried in their worlds alone, and the others as ever.
+func TestWorldsOfAMutant(t *testing.T) {
+	const body = "rule: r\nexpect: I1\n%s--- a\n@@\n-x\n"
+	c := campaign{options: options{seeds: 1000}}
+	for head, want := range map[string][]string{"": {safety, liveness}, "worlds: schedules\n": {schedules}} {
+		m, err := parse("m", fmt.Sprintf(body, head))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tests, seeds := c.tests(m); !slices.Equal(tests, want) || len(want) == 2 && seeds != 1000 || len(want) == 1 && seeds != c.recurring() {
+			t.Errorf("%q: %v, %d worlds", head, tests, seeds)
+		}
+	}
+}
+
 func TestParseRefuses(t *testing.T) {
 	const head = "rule: r\nexpect: I1\n"
 	for name, text := range map[string]string{
@@ -58,6 +73,7 @@ func TestParseRefuses(t *testing.T) {
 		"no rule":             "expect: I1\n--- a\n@@\n-x\n",
 		"no expectation":      "rule: r\n--- a\n@@\n-x\n",
 		"an unknown field":    head + "seeds: 4\n--- a\n@@\n-x\n",
+		"unknown worlds":      head + "worlds: all\n--- a\n@@\n-x\n",
 		"no hunk":             head + "--- a\n",
 		"no mark":             head + "--- a\n-x\n",
 		"an unknown line":     head + "--- a\n@@\n-x\nx\n",
@@ -87,6 +103,13 @@ func TestEveryInvariantHasAMutant(t *testing.T) {
 	for n := 1; n <= 10; n++ {
 		if name := fmt.Sprint("I", n); !slices.Contains(expected, name) {
 			t.Errorf("no mutant of %s", name)
+		}
+	}
+	for _, name := range []string{
+		"ONE_JOB", "NO_TIME", "COUNTS", "STALLED", "STUCK", "PAUSED", "OVERLAP", "TRIGGER", "EARLY", "COOL_DOWN", "PRESENT", "EARLIER", "DOUBT", "WINDOW",
+	} {
+		if !slices.ContainsFunc(all(t), func(m mutant) bool { return m.schedules && slices.Contains(m.expect, name) }) {
+			t.Errorf("no mutant of %s in worlds with schedules", name)
 		}
 	}
 }

@@ -18,6 +18,7 @@ const (
 	enginePackage = "internal/engine"
 	safety        = "TestSimSafety"
 	liveness      = "TestSimLiveness"
+	schedules     = "TestSimSchedules"
 	// firstChunk is how many worlds one process tries at first; each next one
 	// tries twice as many.
 	firstChunk = 8
@@ -93,9 +94,9 @@ func (h harness) run(ctx context.Context, binary, test string, first, n uint64) 
 	return nil, nil
 }
 
-// search tries seeds of both tests by turns, in growing chunks, until one finds
+// search tries seeds of the tests by turns, in growing chunks, until one finds
 // something.
-func (h harness) search(ctx context.Context, binary string, first, seeds uint64) (f *finding, worlds uint64, err error) {
+func (h harness) search(ctx context.Context, binary string, tests []string, first, seeds uint64) (f *finding, worlds uint64, err error) {
 	begun := time.Now()
 	try := func(test string, from, n uint64) bool {
 		if f, err = h.run(ctx, binary, test, from, n); f != nil {
@@ -108,7 +109,7 @@ func (h harness) search(ctx context.Context, binary string, first, seeds uint64)
 	}
 	for done, chunk := uint64(0), uint64(firstChunk); done < seeds; chunk *= 2 {
 		n := min(chunk, seeds-done)
-		for _, test := range []string{safety, liveness} {
+		for _, test := range tests {
 			if try(test, first+done, n) {
 				return f, worlds, err
 			}

@@ -66,7 +66,7 @@ func searched(t *testing.T, how string) (*finding, uint64, error) {
 		t.Fatal(err)
 	}
 	h := harness{root: root, dir: t.TempDir(), chunkTime: time.Minute}
-	return h.search(t.Context(), self, 1, 100)
+	return h.search(t.Context(), self, []string{safety, liveness}, 1, 100)
 }
 
 func TestSearchFindsTheFirstViolation(t *testing.T) {

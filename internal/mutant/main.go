@@ -28,8 +28,13 @@ import (
 	"time"
 )
 
-// Worlds of each test that the true code must pass, and a mutant must fail.
-const defaultSeeds = 1000
+const (
+	// defaultSeeds are the worlds of each test that the true code must pass, and a mutant must
+	// fail.
+	defaultSeeds = 1000
+	// recurringShare is the part of them that has schedules: one in so many.
+	recurringShare = 3
+)
 
 type options struct {
 	match         *regexp.Regexp

@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// Rules of this file: a rule about times that the simulator cannot judge, because its
-// machines are never down, is dropped from the reference store. The conformance suite,
-// which each store passes, must notice.
+// Rules of this file: a rule that each store keeps for itself is dropped from the reference
+// store. The conformance suite, which each store passes, must notice: the simulator, which
+// drops some of them too, runs over the reference store alone.
 
 //go:embed stored/*.diff
 var storedFiles embed.FS
